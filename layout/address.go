@@ -1,0 +1,47 @@
+package layout
+
+import (
+	"math/bits"
+	"sync/atomic"
+)
+
+// Odd constants, each the fraction of an irrational number to 64 bits: of the
+// golden ratio and of the square root of 3. They are part of the format.
+const (
+	mixFirst  = 0x9E3779B97F4A7C15
+	mixSecond = 0xBB67AE8584CAA73B
+)
+
+// SplitHash takes a line out of a hash with one multiplication: h·n = line·2^64
+// + rest. The line is uniform in [0, n) for any n, and grows with h, so sorted
+// hashes are in the order of their lines. The top bits of rest are those of
+// the hash that line did not use.
+func SplitHash(h, n uint64) (line, rest uint64) { return bits.Mul64(h, n) }
+
+// fingerprint makes a value of 1 to values, uniform, of the fraction x/2^64. 0
+// is left out because it means an empty slot.
+func fingerprint(x, values uint64) uint64 {
+	hi, _ := bits.Mul64(x, values)
+	return hi + 1
+}
+
+// alternate gives the other line of an item: the involution (H(fp) - line) mod
+// n, with H uniform in [0, n). It is partial-key cuckoo hashing (paper,
+// section 3.1) with a subtraction in place of the XOR, so that n need not be a
+// power of two. A line with 2·line = H(fp) mod n is its own alternate.
+//
+// H takes a second multiplication so that the difference between the
+// alternates of two fingerprints depends on both, not on their difference: a
+// path of several moves then reaches new lines at every step.
+func alternate(line, fp, n uint64) uint64 {
+	m := fp * mixFirst
+	h, _ := bits.Mul64((m^m>>32)*mixSecond, n)
+	if h >= line {
+		return h - line
+	}
+	return h + n - line
+}
+
+// loadWord reads a word that a writer of another process may be storing to: an
+// aligned 64-bit load that the compiler neither splits, repeats nor moves.
+func loadWord(words []uint64, i uint64) uint64 { return atomic.LoadUint64(&words[i]) }

@@ -1,0 +1,369 @@
+package layout
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"sync/atomic"
+)
+
+// The Blocked layout. A line is 8 buckets, a bucket is one word:
+//
+//	63    60 59                                            0
+//	┌───────┬─────────┬───────────────┬─────────┬──────────┐
+//	│ o3…o0 │ (zero)  │ slot b-1      │   …     │ slot 0   │   b = ⌊60/f⌋, f bits a slot
+//	└───────┴─────────┴───────────────┴─────────┴──────────┘
+//
+// An item has two buckets in its home line, B and B xor d(fp), and the same
+// two in its alternate line. When it does not stand in a line it belongs to,
+// overflow bit o(fp, B) of each of its two words there is set, and a lookup
+// goes on only when both are. The two bits are never cleared.
+//
+// With m = fp·mixFirst mod 2^64:
+//
+//	d(fp)    = 1 + ⌊7·(bits 32-47 of m) / 2^16⌋       1 to 7, so the two buckets differ
+//	o(fp, B) = bits 48+2B and 49+2B of m              one number of 0 to 3 for each bucket
+//
+// The bit's number depends on the bucket as well as on the fingerprint: with
+// one number for both buckets, an absent key that has the bucket pair of an
+// overflowed item would go on one time in 4, and not in 16.
+const (
+	buckets     = 8
+	bucketBits  = 3
+	overflowLow = 60 // the first overflow bit
+	slotBits    = 60 // bits of a word for slots
+)
+
+var blockedSpec = spec{
+	params: []Params{{8, 7}, {10, 6}, {12, 5}, {15, 4}, {20, 3}, {30, 2}},
+	itemBits: func(p Params) int {
+		return bucketBits + p.FingerprintBits
+	},
+	slotsPerLine: func(p Params) int { return buckets * p.BucketSize },
+	lineBytes:    func(Params) int { return LineBytes },
+	predict: func(p Params, load float64) (rate, second float64) {
+		match := blockedMatch(p, 2*float64(p.BucketSize)*load)
+		second = blockedSecond(p.BucketSize, load)
+		return match * (1 + second), second
+	},
+	bind: func(p Params, lines uint64) Table { return newBlocked(p, lines) },
+}
+
+// blockedMatch is the probability that one of n stored fingerprints is that of
+// an absent key.
+func blockedMatch(p Params, n float64) float64 {
+	values := math.Exp2(float64(p.FingerprintBits)) - 1
+	return -math.Expm1(n * math.Log1p(-1/values))
+}
+
+// blockedSecond gives the share of absent keys whose lookup probes a second
+// line, between the measured loads by interpolation. Below them it is next to
+// nothing; above them, it is that of the highest and then of a full table.
+func blockedSecond(b int, load float64) float64 {
+	const first, step, scale = 0.70, 0.01, 1e-4
+	table := blockedSecondTable[b]
+	at := (load - first) / step
+	if last := len(table) - 1; at >= float64(last) {
+		at = float64(last)
+	}
+	if at <= 0 || len(table) == 0 {
+		return 0
+	}
+	i := int(at)
+	low, high := float64(table[i]), float64(table[min(i+1, len(table)-1)])
+	return scale * (low + (at-float64(i))*(high-low))
+}
+
+// blocked is a Table. Its masks are for the lanes of a word: lane i is bits
+// i·f to i·f+f-1, the place of slot i.
+type blocked struct {
+	lines  uint64
+	values uint64 // 2^f - 1 fingerprints
+	ones   uint64 // the lowest bit of each lane
+	highs  uint64 // the highest bit of each lane
+	lanes  uint64 // every bit of each lane
+	f, b   int
+}
+
+func newBlocked(p Params, lines uint64) *blocked {
+	t := &blocked{lines: lines, f: p.FingerprintBits, b: p.BucketSize}
+	t.values = 1<<t.f - 1
+	for i := range t.b {
+		t.ones |= 1 << (i * t.f)
+	}
+	t.highs = t.ones << (t.f - 1)
+	t.lanes = t.ones * t.values
+	return t
+}
+
+func (t *blocked) Kind() Kind        { return Blocked }
+func (t *blocked) Params() Params    { return Params{t.f, t.b} }
+func (t *blocked) Lines() uint64     { return t.lines }
+func (t *blocked) SlotsPerLine() int { return buckets * t.b }
+
+func (t *blocked) Split(h uint64) Item {
+	line, rest := SplitHash(h, t.lines)
+	fp := fingerprint(rest<<bucketBits, t.values)
+	return Item{Line: line, Bucket: uint32(rest >> (64 - bucketBits)), Fp: uint32(fp)}
+}
+
+// bucketStep is d(fp), from m.
+func bucketStep(m uint64) uint64 { return 1 + (m>>32&0xFFFF)*7>>16 }
+
+// overflowBit is the mask of overflow bit o(fp, bucket) in its word, from m.
+func overflowBit(m, bucket uint64) uint64 {
+	return 1 << (overflowLow + m>>(48+2*bucket)&3)
+}
+
+func (t *blocked) pair(it Item) (m, b1, b2 uint64) {
+	m = uint64(it.Fp) * mixFirst
+	b1 = uint64(it.Bucket)
+	return m, b1, b1 ^ bucketStep(m)
+}
+
+func (t *blocked) Legal(it Item) bool {
+	return it.Bucket < buckets && it.Fp >= 1 && uint64(it.Fp) <= t.values
+}
+
+func (t *blocked) Alternate(it Item) Item {
+	it.Line = alternate(it.Line, uint64(it.Fp), t.lines)
+	return it
+}
+
+func (t *blocked) Class(it Item) Class {
+	_, b1, b2 := t.pair(it)
+	return Class{
+		Line:   min(it.Line, alternate(it.Line, uint64(it.Fp), t.lines)),
+		Bucket: uint32(min(b1, b2)),
+		Fp:     it.Fp,
+	}
+}
+
+func lineAt(region []uint64, line uint64) *Line { return (*Line)(region[line*buckets:]) }
+
+func (t *blocked) Load(region []uint64, line uint64, l *Line)  { *l = *lineAt(region, line) }
+func (t *blocked) Store(region []uint64, line uint64, l *Line) { *lineAt(region, line) = *l }
+
+// occupied has the high bit of every lane of w that is not zero.
+func (t *blocked) occupied(w uint64) uint64 {
+	low := t.lanes &^ t.highs
+	return ((w&low + low) | w) & t.highs
+}
+
+// matches has the high bit of the lowest lane of w that holds fp, and is zero
+// where none does. (Higher bits of it may be wrong: the subtraction borrows.)
+func (t *blocked) matches(w, fp uint64) uint64 {
+	x := (w ^ fp*t.ones) & t.lanes
+	return (x - t.ones) &^ x & t.highs
+}
+
+func (t *blocked) free(w uint64) int { return t.b - bits.OnesCount64(t.occupied(w)) }
+
+// put stores fp in the first empty lane of *w, which has one.
+func (t *blocked) put(w *uint64, fp uint64) {
+	high := bits.TrailingZeros64(^t.occupied(*w) & t.highs)
+	*w |= fp << (high - t.f + 1)
+}
+
+// take clears the lowest lane of *w that holds fp, and reports whether one did.
+func (t *blocked) take(w *uint64, fp uint64) bool {
+	found := t.matches(*w, fp)
+	if found == 0 {
+		return false
+	}
+	*w &^= t.values << (bits.TrailingZeros64(found) - t.f + 1)
+	return true
+}
+
+func (t *blocked) Place(l *Line, it Item) bool {
+	_, b1, b2 := t.pair(it)
+	free1, free2 := t.free(l[b1]), t.free(l[b2])
+	switch {
+	case free1 > 0 && free1 >= free2:
+		t.put(&l[b1], uint64(it.Fp))
+		return true
+	case free2 > 0:
+		t.put(&l[b2], uint64(it.Fp))
+		return true
+	}
+	s := t.search(l, b1, b2)
+	if s.end < 0 {
+		return false
+	}
+	// Move along the path from its end: each move fills the slot that the
+	// one before it left.
+	to := uint64(s.end)
+	for s.from[to] >= 0 {
+		from := uint64(s.from[to])
+		fp := uint64(s.fp[to])
+		t.put(&l[to], fp)
+		t.take(&l[from], fp)
+		to = from
+	}
+	t.put(&l[to], uint64(it.Fp))
+	return true
+}
+
+// A lineSearch is a breadth-first search over the buckets of a line: which
+// were reached, from which, and by moving which fingerprint.
+type lineSearch struct {
+	reached [buckets]bool
+	from    [buckets]int8 // -1 where the search began
+	fp      [buckets]uint32
+	end     int // the bucket with room that it ended at, or -1
+}
+
+// search looks for a bucket with room that moves inside the line can reach
+// from b1 or b2, both full.
+func (t *blocked) search(l *Line, b1, b2 uint64) (s lineSearch) {
+	queue := [buckets]uint64{b1, b2}
+	s.reached[b1], s.reached[b2] = true, true
+	s.from[b1], s.from[b2] = -1, -1
+	for head, tail := 0, 2; head < tail; head++ {
+		from := queue[head]
+		for w, i := l[from], 0; i < t.b; w, i = w>>t.f, i+1 {
+			fp := w & t.values
+			to := from ^ bucketStep(fp*mixFirst)
+			if s.reached[to] {
+				continue
+			}
+			s.reached[to], s.from[to], s.fp[to] = true, int8(from), uint32(fp)
+			if t.free(l[to]) > 0 {
+				s.end = int(to)
+				return s
+			}
+			queue[tail] = to
+			tail++
+		}
+	}
+	s.end = -1
+	return s
+}
+
+func (t *blocked) Victims(dst []Item, l *Line, it Item) []Item {
+	_, b1, b2 := t.pair(it)
+	s := t.search(l, b1, b2)
+	for bucket, reached := range s.reached {
+		if !reached {
+			continue
+		}
+		for w, i := l[bucket], 0; i < t.b; w, i = w>>t.f, i+1 {
+			if fp := w & t.values; fp != 0 {
+				dst = append(dst, Item{Line: it.Line, Bucket: uint32(bucket), Fp: uint32(fp)})
+			}
+		}
+	}
+	return dst
+}
+
+func (t *blocked) Remove(l *Line, it Item) bool {
+	_, b1, b2 := t.pair(it)
+	return t.take(&l[b1], uint64(it.Fp)) || t.take(&l[b2], uint64(it.Fp))
+}
+
+func (t *blocked) Copies(l *Line, it Item) (n int) {
+	_, b1, b2 := t.pair(it)
+	for _, w := range [2]uint64{l[b1], l[b2]} {
+		for ; t.take(&w, uint64(it.Fp)); n++ {
+		}
+	}
+	return n
+}
+
+func (t *blocked) SetOverflow(l *Line, it Item) {
+	m, b1, b2 := t.pair(it)
+	l[b1] |= overflowBit(m, b1)
+	l[b2] |= overflowBit(m, b2)
+}
+
+func (t *blocked) Overflowed(l *Line, it Item) bool {
+	m, b1, b2 := t.pair(it)
+	return l[b1]&overflowBit(m, b1) != 0 && l[b2]&overflowBit(m, b2) != 0
+}
+
+func (t *blocked) CheckLines(region []uint64, from, to uint64) (items, line uint64, err error) {
+	unused := uint64(1<<overflowLow-1) &^ t.lanes
+	for line = from; line < to; line++ {
+		used := uint64(0)
+		for _, w := range lineAt(region, line) {
+			used |= w
+			items += uint64(bits.OnesCount64(t.occupied(w)))
+		}
+		if used&unused != 0 {
+			return items, line, fmt.Errorf("bits %#x, between the slots and the overflow bits, are in use", used&unused)
+		}
+	}
+	return items, line, nil
+}
+
+// Probe averages over the fingerprints, the 56 ordered pairs of buckets and
+// the 4 overflow bits of each word, which are all equally likely.
+func (t *blocked) Probe(l *Line) (match, second float64) {
+	items := 0
+	var marked [buckets]float64 // the share of overflow bits that are set
+	for i, w := range l {
+		items += bits.OnesCount64(t.occupied(w))
+		marked[i] = float64(bits.OnesCount64(w>>overflowLow)) / 4
+	}
+	for i := range marked {
+		for j := range i {
+			second += marked[i] * marked[j]
+		}
+	}
+	pairs := buckets * (buckets - 1) / 2.0
+	return blockedMatch(t.Params(), float64(items)*2/buckets), second / pairs
+}
+
+func (t *blocked) Contains(v *View, h uint64) bool {
+	line, rest := SplitHash(h, t.lines)
+	fp := fingerprint(rest<<bucketBits, t.values)
+	m := fp * mixFirst
+	b1 := rest >> (64 - bucketBits)
+	b2 := (b1 ^ bucketStep(m)) & (buckets - 1)
+	l := lineAt(v.Region, line)
+	w1, w2 := atomic.LoadUint64(&l[b1]), atomic.LoadUint64(&l[b2])
+	if t.matches(w1, fp)|t.matches(w2, fp) != 0 {
+		return true
+	}
+	if w1&overflowBit(m, b1) == 0 || w2&overflowBit(m, b2) == 0 {
+		return false
+	}
+	return t.containsBeyond(v, Item{Line: line, Bucket: uint32(b1), Fp: uint32(fp)})
+}
+
+// containsBeyond looks where an item may be that its home line does not hold
+// and whose overflow bits are set there: its second line, then the stash.
+func (t *blocked) containsBeyond(v *View, it Item) bool {
+	_, b1, b2 := t.pair(it)
+	fp := uint64(it.Fp)
+	l := lineAt(v.Region, alternate(it.Line, fp, t.lines))
+	w1, w2 := atomic.LoadUint64(&l[b1]), atomic.LoadUint64(&l[b2])
+	if t.matches(w1, fp)|t.matches(w2, fp) != 0 {
+		return true
+	}
+	return StashCount(v.Stash, t.Class(it)) != 0
+}
+
+// ContainsHashes works on blocks of hashes. A first pass splits each hash and
+// touches its line; the loads of a block do not depend on one another, so the
+// processor has many cache misses under way at once. A second pass, over
+// lines that are by then in the cache, answers.
+func (t *blocked) ContainsHashes(v *View, hashes []uint64, found []bool) {
+	const block = 64
+	found = found[:len(hashes)]
+	for len(hashes) > block {
+		t.containsBlock(v, hashes[:block], found[:block])
+		hashes, found = hashes[block:], found[block:]
+	}
+	t.containsBlock(v, hashes, found)
+}
+
+func (t *blocked) containsBlock(v *View, hashes []uint64, found []bool) {
+	for _, h := range hashes {
+		line, _ := SplitHash(h, t.lines)
+		loadWord(v.Region, line*buckets) // an atomic load is never dropped
+	}
+	for i, h := range hashes {
+		found[i] = t.Contains(v, h)
+	}
+}

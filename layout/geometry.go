@@ -1,0 +1,119 @@
+package layout
+
+import (
+	"fmt"
+	"math/bits"
+)
+
+// Offsets and sizes in bytes of the parts of a filter file that do not depend
+// on its size.
+const (
+	SuperblockBytes = 4096
+	SuperblockSlots = 4
+	OffRuntime      = SuperblockBytes * SuperblockSlots // 16384
+	RuntimeBytes    = 4096
+	OffStash        = OffRuntime + RuntimeBytes // 20480
+	StashBytes      = OffRegion - OffStash      // 12288
+	OffRegion       = 32768
+	LineBytes       = 64
+	PageBytes       = 4096
+	ChunkBytes      = 65536 // bytes under one checksum
+	TrailerBytes    = 64
+)
+
+// MaxFileBytes is the largest file: 64 TiB. It is under what a process can map
+// on every 64-bit system, and far enough from 2^63 that no sum of two offsets
+// of a file overflows.
+const MaxFileBytes = 1 << 46
+
+// spareHashBits is how many bits of a 64-bit hash must be left over when its
+// line, bucket and fingerprint have been taken from it. The fraction that a
+// fingerprint is made of is then known at least 4 times finer than one
+// fingerprint is wide, so no fingerprint is more than 1.25 times as likely as
+// another.
+const spareHashBits = 2
+
+// A Geometry is the size of every part of a file. It is made by [NewGeometry]
+// alone, so every one that exists is within bounds.
+type Geometry struct {
+	Kind        Kind
+	Params      Params
+	Lines       uint64 // n
+	RegionBytes int64
+	OffTable    int64 // end of the region, rounded up to a page: where the chunk checksums start
+	Chunks      int64 // checksums in the table
+	OffTrailer  int64
+	SealedBytes int64 // size of a file with its trailer
+}
+
+// NewGeometry computes the geometry of a file of n lines, or says why there is
+// none. Every check against overflow of sizes and of hash bits is made here.
+func NewGeometry(k Kind, p Params, lines uint64) (Geometry, error) {
+	s := specs[k]
+	if s == nil {
+		return Geometry{}, fmt.Errorf("layout %s is not known", k)
+	}
+	if !legal(s, p) {
+		return Geometry{}, fmt.Errorf("layout %s has no f=%d b=%d", k, p.FingerprintBits, p.BucketSize)
+	}
+	if lines == 0 {
+		return Geometry{}, fmt.Errorf("no lines")
+	}
+	// bits.Len64(n-1) bits tell n lines apart.
+	if need := bits.Len64(lines-1) + s.itemBits(p) + spareHashBits; need > 64 {
+		return Geometry{}, fmt.Errorf("%d lines with f=%d need %d bits of a 64-bit hash", lines, p.FingerprintBits, need)
+	}
+	high, region := bits.Mul64(lines, uint64(s.lineBytes(p)))
+	if high != 0 || region > MaxFileBytes/2 {
+		return Geometry{}, fmt.Errorf("%d lines are more than a file holds (%d bytes)", lines, int64(MaxFileBytes))
+	}
+	g := Geometry{Kind: k, Params: p, Lines: lines, RegionBytes: int64(region)}
+	g.OffTable = roundUp(OffRegion+g.RegionBytes, PageBytes)
+	g.Chunks = (g.OffTable - OffRuntime + ChunkBytes - 1) / ChunkBytes
+	g.OffTrailer = roundUp(g.OffTable+4*g.Chunks, TrailerBytes)
+	g.SealedBytes = roundUp(g.OffTrailer+TrailerBytes, PageBytes)
+	return g, nil
+}
+
+func legal(s *spec, p Params) bool {
+	for _, q := range s.params {
+		if p == q {
+			return true
+		}
+	}
+	return false
+}
+
+func roundUp(n, unit int64) int64 { return (n + unit - 1) / unit * unit }
+
+// Slots is the number of slots in the region.
+func (g Geometry) Slots() uint64 { return g.Lines * uint64(SlotsPerLine(g.Kind, g.Params)) }
+
+// Chunk gives the bounds of chunk i: file offsets [off, end).
+func (g Geometry) Chunk(i int64) (off, end int64) {
+	off = OffRuntime + i*ChunkBytes
+	return off, min(off+ChunkBytes, g.OffTable)
+}
+
+// ChunkOf gives the bytes of chunk i of a file.
+func (g Geometry) ChunkOf(file []byte, i int64) []byte {
+	off, end := g.Chunk(i)
+	return file[off:end]
+}
+
+// RegionAt names the part of a sealed file that holds the byte at offset.
+func (g Geometry) RegionAt(offset int64) string {
+	switch {
+	case offset < OffRuntime:
+		return RegionSuperblock
+	case offset < OffStash:
+		return RegionRuntime
+	case offset < OffRegion:
+		return RegionStash
+	case offset < g.OffTable:
+		return RegionBuckets
+	case offset < g.OffTable+4*g.Chunks:
+		return RegionChecksums
+	}
+	return RegionTrailer
+}

@@ -1,0 +1,319 @@
+package layout
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/klauspost/crc32"
+	"github.com/zeebo/xxh3"
+)
+
+// FormatVersion is the version this program writes, and the newest it reads.
+const FormatVersion = 1
+
+// HashXXH3 is the only hash id: 64-bit XXH3 with a seed.
+const HashXXH3 = 1
+
+// NormalisationBytes is the room a superblock has for the key normalisation.
+const NormalisationBytes = 256
+
+// A State says what the file may be relied on for.
+type State uint8
+
+const (
+	Clean  State = 1 // closed in order; no log beside it; no chunk checksums
+	Live   State = 2 // a writer has it open, or died
+	Sealed State = 3 // not written to since its chunk checksums were made
+)
+
+func (s State) String() string {
+	switch s {
+	case Clean:
+		return "clean"
+	case Live:
+		return "live"
+	case Sealed:
+		return "sealed"
+	}
+	return "unknown"
+}
+
+// Feature flags. A program that does not know a flag in Compat may do
+// everything; in ReadOnlyCompat, may read; in Incompat, must refuse (F3).
+const (
+	knownCompat         = 0
+	knownReadOnlyCompat = 0
+	knownIncompat       = 0
+)
+
+var (
+	magic      = [8]byte{'M', 'M', 'A', 'P', 'F', 'L', 'T', 'R'}
+	castagnoli = crc32.MakeTable(crc32.Castagnoli)
+)
+
+// canaryKey is hashed with the seed of the file into its canary, so that a
+// reader proves that it hashes as the writer did before its first answer.
+const canaryKey = "mmapfilter canary"
+
+// Offsets of the fields of a superblock; the package essay has them in a table.
+const (
+	offMagic          = 0
+	offVersion        = 8
+	offGeneration     = 16
+	offCompat         = 24
+	offReadOnlyCompat = 32
+	offIncompat       = 40
+	offUUID           = 48
+	offState          = 64
+	offKind           = 65
+	offF              = 66
+	offB              = 67
+	offHashID         = 68
+	offSeed           = 72
+	offCanary         = 80
+	offLines          = 88
+	offRegionBytes    = 96
+	offCapacity       = 104
+	offTargetRate     = 112
+	offDesignLoad     = 120
+	offLength         = 128
+	offLogSalt        = 136
+	offCheckpointLSN  = 144
+	offUserSeq        = 152
+	offOperation      = 160
+	offLogBytes       = 168
+	offNormalisation  = 256
+	offReserved       = offNormalisation + NormalisationBytes
+	offCRC            = SuperblockBytes - 4
+)
+
+// reservedSpans are the bytes of a superblock that no field uses (F4).
+var reservedSpans = [][2]int{
+	{offVersion + 4, offGeneration},
+	{offHashID + 1, offSeed},
+	{offLogBytes + 8, offNormalisation},
+	{offReserved, offCRC},
+}
+
+// A Superblock is one 4 KiB slot of the head of a file. The getters trust it;
+// a superblock from a disk comes through [Newest], which checks it.
+type Superblock [SuperblockBytes]byte
+
+func (s *Superblock) u64(off int) uint64        { return binary.LittleEndian.Uint64(s[off:]) }
+func (s *Superblock) put64(off int, v uint64)   { binary.LittleEndian.PutUint64(s[off:], v) }
+func (s *Superblock) f64(off int) float64       { return math.Float64frombits(s.u64(off)) }
+func (s *Superblock) putF64(off int, v float64) { s.put64(off, math.Float64bits(v)) }
+
+func (s *Superblock) Version() uint32        { return binary.LittleEndian.Uint32(s[offVersion:]) }
+func (s *Superblock) Generation() uint64     { return s.u64(offGeneration) }
+func (s *Superblock) Compat() uint64         { return s.u64(offCompat) }
+func (s *Superblock) ReadOnlyCompat() uint64 { return s.u64(offReadOnlyCompat) }
+func (s *Superblock) Incompat() uint64       { return s.u64(offIncompat) }
+func (s *Superblock) UUID() (u [16]byte)     { copy(u[:], s[offUUID:]); return u }
+func (s *Superblock) State() State           { return State(s[offState]) }
+func (s *Superblock) Kind() Kind             { return Kind(s[offKind]) }
+func (s *Superblock) Params() Params         { return Params{int(s[offF]), int(s[offB])} }
+func (s *Superblock) HashID() uint8          { return s[offHashID] }
+func (s *Superblock) Seed() uint64           { return s.u64(offSeed) }
+func (s *Superblock) Lines() uint64          { return s.u64(offLines) }
+func (s *Superblock) Capacity() uint64       { return s.u64(offCapacity) }
+func (s *Superblock) TargetRate() float64    { return s.f64(offTargetRate) }
+func (s *Superblock) DesignLoad() float64    { return s.f64(offDesignLoad) }
+func (s *Superblock) Length() uint64         { return s.u64(offLength) }
+
+// Normalisation is how the keys were made from the input, in words of the
+// program that made them; this package does not look into it.
+func (s *Superblock) Normalisation() string {
+	text := s[offNormalisation:offReserved]
+	end := 0
+	for end < len(text) && text[end] != 0 {
+		end++
+	}
+	return string(text[:end])
+}
+
+func (s *Superblock) SetGeneration(v uint64)  { s.put64(offGeneration, v) }
+func (s *Superblock) SetUUID(u [16]byte)      { copy(s[offUUID:], u[:]) }
+func (s *Superblock) SetState(v State)        { s[offState] = byte(v) }
+func (s *Superblock) SetCapacity(v uint64)    { s.put64(offCapacity, v) }
+func (s *Superblock) SetTargetRate(v float64) { s.putF64(offTargetRate, v) }
+func (s *Superblock) SetDesignLoad(v float64) { s.putF64(offDesignLoad, v) }
+func (s *Superblock) SetLength(v uint64)      { s.put64(offLength, v) }
+func (s *Superblock) SetNormalisation(v string) {
+	text := s[offNormalisation:offReserved]
+	clear(text)
+	copy(text, v)
+}
+
+// SetSeed stores the seed and the canary that goes with it.
+func (s *Superblock) SetSeed(seed uint64) {
+	s.put64(offSeed, seed)
+	s.put64(offCanary, Canary(seed))
+}
+
+// SetGeometry stores the layout and its sizes.
+func (s *Superblock) SetGeometry(g Geometry) {
+	s[offKind] = byte(g.Kind)
+	s[offF], s[offB] = byte(g.Params.FingerprintBits), byte(g.Params.BucketSize)
+	s.put64(offLines, g.Lines)
+	s.put64(offRegionBytes, uint64(g.RegionBytes))
+}
+
+// Sign fills in what every superblock has in common, and its checksum. It
+// comes last: any later change makes the superblock invalid.
+func (s *Superblock) Sign() {
+	copy(s[offMagic:], magic[:])
+	binary.LittleEndian.PutUint32(s[offVersion:], FormatVersion)
+	s[offHashID] = HashXXH3
+	binary.LittleEndian.PutUint32(s[offCRC:], s.checksum())
+}
+
+func (s *Superblock) checksum() uint32 { return crc32.Checksum(s[:offCRC], castagnoli) }
+
+// Canary is the hash of a fixed key under a seed.
+func Canary(seed uint64) uint64 { return xxh3.HashStringSeed(canaryKey, seed) }
+
+// intact reports whether s has the magic and a right checksum (F1), whatever
+// its version.
+func (s *Superblock) intact() bool {
+	return [8]byte(s[offMagic:offMagic+8]) == magic &&
+		binary.LittleEndian.Uint32(s[offCRC:]) == s.checksum()
+}
+
+// blank reports whether the slot was never written.
+func (s *Superblock) blank() bool { return *s == Superblock{} }
+
+// Newest picks, of the slots at the head of a file, the intact one of the
+// highest generation (F2), checks it, and gives its slot and its geometry.
+// head is the first OffRuntime bytes of the file, or all of a shorter one.
+//
+// Only a slot that is not intact is passed over. An intact one that breaks
+// another rule, or that this program is too old for, is an error: an older
+// slot beside it describes a file that is no more.
+func Newest(head []byte) (slot int, sb *Superblock, g Geometry, err error) {
+	if len(head) < OffRuntime {
+		return 0, nil, g, corrupt(RegionFile, int64(len(head)), "F1: the file ends inside its superblocks")
+	}
+	slot = -1
+	marked := -1 // a slot that has the magic, intact or not
+	for i := range SuperblockSlots {
+		s := slotAt(head, i)
+		if [8]byte(s[offMagic:offMagic+8]) == magic && marked < 0 {
+			marked = i
+		}
+		if s.intact() && (slot < 0 || s.Generation() > sb.Generation()) {
+			slot, sb = i, s
+		}
+	}
+	if slot < 0 && marked < 0 {
+		return 0, nil, g, corrupt(RegionSuperblock, 0, "F1: no magic: not a filter file")
+	}
+	if slot < 0 {
+		return 0, nil, g, corrupt(RegionSuperblock, int64(marked*SuperblockBytes), "F1: no slot has a right checksum")
+	}
+	g, err = sb.check(int64(slot * SuperblockBytes))
+	return slot, sb, g, err
+}
+
+func slotAt(head []byte, i int) *Superblock {
+	return (*Superblock)(head[i*SuperblockBytes : (i+1)*SuperblockBytes])
+}
+
+// check holds an intact superblock that stands at offset off against the
+// rules F3 to F7, in an order such that what a later version may change is
+// looked at only once the version is known.
+func (s *Superblock) check(off int64) (g Geometry, err error) {
+	bad := func(field int, format string, args ...any) (Geometry, error) {
+		return Geometry{}, corrupt(RegionSuperblock, off+int64(field), format, args...)
+	}
+	if s.Version() > FormatVersion {
+		return g, &VersionError{Version: s.Version()}
+	}
+	if unknown := s.Incompat() &^ knownIncompat; unknown != 0 {
+		return g, &VersionError{Version: s.Version(), Features: unknown}
+	}
+	if s.Version() == 0 {
+		return bad(offVersion, "F1: format version 0")
+	}
+	if s.Generation() == 0 {
+		return bad(offGeneration, "F2: generation 0")
+	}
+	if s.Compat()&^knownCompat == 0 {
+		for _, span := range reservedSpans {
+			for i := span[0]; i < span[1]; i++ {
+				if s[i] != 0 {
+					return bad(i, "F4: reserved byte is %#02x", s[i])
+				}
+			}
+		}
+	}
+	if s.HashID() != HashXXH3 {
+		return bad(offHashID, "F5: hash id %d", s.HashID())
+	}
+	if got, want := s.u64(offCanary), Canary(s.Seed()); got != want {
+		return bad(offCanary, "F5: the canary is %016x, this program hashes it to %016x", got, want)
+	}
+	if s.State() < Clean || s.State() > Sealed {
+		return bad(offState, "F7: state %d", s.State())
+	}
+	g, err = NewGeometry(s.Kind(), s.Params(), s.Lines())
+	if err != nil {
+		return bad(offKind, "F6: %v", err)
+	}
+	if s.u64(offRegionBytes) != uint64(g.RegionBytes) {
+		return bad(offRegionBytes, "F6: %d region bytes, %d lines have %d", s.u64(offRegionBytes), g.Lines, g.RegionBytes)
+	}
+	if r := s.TargetRate(); !(r > 0 && r < 1) {
+		return bad(offTargetRate, "F6: target rate %v", r)
+	}
+	if d := s.DesignLoad(); !(d > 0 && d <= 1) {
+		return bad(offDesignLoad, "F6: design load %v", d)
+	}
+	if s.State() == Sealed && s.Length() > g.Slots()+StashEntries*maxStashCount {
+		return bad(offLength, "F13: %d items in %d slots", s.Length(), g.Slots())
+	}
+	return g, nil
+}
+
+// CheckFileSize holds the size of a file against F6: a sealed file has exactly
+// the bytes its geometry says; another may or may not have the room of a
+// trailer that is dead.
+func (s *Superblock) CheckFileSize(g Geometry, size int64) error {
+	if size == g.SealedBytes || size == g.OffTable && s.State() != Sealed {
+		return nil
+	}
+	return corrupt(RegionFile, min(size, g.SealedBytes), "F6: the file has %d bytes, its superblock says %d", size, g.SealedBytes)
+}
+
+// CheckSlots holds every slot of a file that nobody writes to against F1: a
+// slot is blank, or intact and older than the newest, or a copy of it. The
+// offset of an error is that of the first byte at which a damaged slot differs
+// from what it was most likely meant to be: blank, or a copy.
+func CheckSlots(head []byte, newest *Superblock) (damage []*CorruptError) {
+	for i := range SuperblockSlots {
+		s := slotAt(head, i)
+		if *s == *newest || s.blank() || s.intact() && s.Generation() < newest.Generation() {
+			continue
+		}
+		first, n := differences(s, newest)
+		if zeroFirst, zeros := differences(s, new(Superblock)); zeros < n {
+			first = zeroFirst
+		}
+		damage = append(damage, corrupt(RegionSuperblock, int64(i*SuperblockBytes+first),
+			"F1: slot %d is neither blank nor intact", i))
+	}
+	return damage
+}
+
+// differences counts the bytes in which two superblocks differ.
+func differences(a, b *Superblock) (first, n int) {
+	for i := range a {
+		if a[i] != b[i] {
+			if n == 0 {
+				first = i
+			}
+			n++
+		}
+	}
+	return first, n
+}

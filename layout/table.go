@@ -1,0 +1,156 @@
+package layout
+
+import "fmt"
+
+// A Kind names a layout in the superblock. Numbers are never reused.
+type Kind uint8
+
+const (
+	Auto       Kind = 0 // no layout: "choose one"; never in a file
+	Blocked    Kind = 1
+	Compact    Kind = 2
+	Packed     Kind = 3
+	SemiSorted Kind = 4
+)
+
+var kindNames = [...]string{"auto", "blocked", "compact", "packed", "semisorted"}
+
+func (k Kind) String() string {
+	if int(k) < len(kindNames) {
+		return kindNames[k]
+	}
+	return fmt.Sprintf("kind %d", uint8(k))
+}
+
+// ParseKind is the inverse of [Kind.String].
+func ParseKind(name string) (Kind, bool) {
+	for k, n := range kindNames {
+		if n == name {
+			return Kind(k), true
+		}
+	}
+	return 0, false
+}
+
+// Params are the two numbers of a cuckoo filter (paper, section 4): f bits a
+// fingerprint, b slots a bucket.
+type Params struct{ FingerprintBits, BucketSize int }
+
+// A Line is the unit in which an item lives: an item has a home line and an
+// alternate line. It is the image of line i of the region as the layout's own
+// functions read and change it.
+type Line [8]uint64
+
+// An Item is what a table keeps of a key, seen from one of its two lines.
+// Which of the two is home is not kept.
+type Item struct {
+	Line   uint64 // the line it is looked at in
+	Bucket uint32 // one of its buckets in that line; the other follows from Fp
+	Fp     uint32 // fingerprint
+}
+
+// A View is the part of a file that lookups read, as words.
+type View struct {
+	Region []uint64 // the lines
+	Stash  []uint64 // the stash, StashBytes/8 words
+}
+
+// A Table is one layout with its parameters bound: it says how slots are
+// stored in a line and where an item may live. It holds no data and may be
+// shared by any number of goroutines. This is the seam behind which a further
+// layout is one file; [specs] lists them.
+type Table interface {
+	Kind() Kind
+	Params() Params
+	Lines() uint64     // n, the number of lines
+	SlotsPerLine() int // slots a line
+
+	// Split gives the item of a hash, seen from its home line.
+	Split(h uint64) Item
+	// Alternate gives the same item seen from its other line, which is the
+	// same line where an item has one home only. It is its own inverse.
+	Alternate(it Item) Item
+	// Legal reports whether the bucket and the fingerprint of it can be those
+	// of an item; the line is the caller's to check.
+	Legal(it Item) bool
+	// Class names the item as the stash does: equal for all items that have
+	// the same lines, the same buckets and the same fingerprint.
+	Class(it Item) Class
+
+	// Load and Store read and write the image of one line of the region.
+	Load(region []uint64, line uint64, l *Line)
+	Store(region []uint64, line uint64, l *Line)
+
+	// Place puts the item into l, moving others inside the line when that
+	// makes room. It reports false, and leaves l alone, when nothing does.
+	Place(l *Line, it Item) bool
+	// Remove takes one copy of the item out of l.
+	Remove(l *Line, it Item) bool
+	// Copies counts the slots of l that hold the item.
+	Copies(l *Line, it Item) int
+	// Victims appends to dst the items of l whose removal lets Place put it.
+	Victims(dst []Item, l *Line, it Item) []Item
+	// SetOverflow records in l that the item, or an equal one, lives elsewhere.
+	SetOverflow(l *Line, it Item)
+	// Overflowed reports whether a lookup of the item must go on past l.
+	Overflowed(l *Line, it Item) bool
+
+	// CheckLines counts the items of the lines [from, to), or says which line
+	// has something that cannot stand in a line.
+	CheckLines(region []uint64, from, to uint64) (items, line uint64, err error)
+	// Probe gives, for an absent key whose home line is l, the probability
+	// that a line of this content matches it, and that the lookup goes on to
+	// a second line.
+	Probe(l *Line) (match, second float64)
+
+	// Contains looks one hash up. It reports true when the hash may be in
+	// the table, and false only when it is certainly not.
+	Contains(v *View, h uint64) bool
+	// ContainsHashes looks up hashes[i] into found[i]; found is not shorter.
+	ContainsHashes(v *View, hashes []uint64, found []bool)
+}
+
+// A spec is what this package knows of a layout before its parameters are bound.
+type spec struct {
+	params []Params // the legal ones, by rising f
+	// itemBits is how many bits of a hash an item uses beside its line.
+	itemBits func(p Params) int
+	// slotsPerLine and lineBytes size the region.
+	slotsPerLine func(p Params) int
+	lineBytes    func(p Params) int
+	// predict gives the false-positive rate at a load, second lines included,
+	// and the share of lookups of absent keys that probe a second line.
+	predict func(p Params, load float64) (rate, second float64)
+	bind    func(p Params, lines uint64) Table
+}
+
+// specs holds every layout this program can read and write.
+var specs = map[Kind]*spec{
+	Blocked: &blockedSpec,
+}
+
+// Kinds lists the layouts that exist, in the order in which a choice between
+// equals is made.
+func Kinds() []Kind { return []Kind{Blocked} }
+
+// LegalParams lists the parameters of a layout by rising fingerprint bits; it
+// is empty for a layout this program does not have.
+func LegalParams(k Kind) []Params {
+	if s := specs[k]; s != nil {
+		return s.params
+	}
+	return nil
+}
+
+// Predict gives the false-positive rate of a table filled to load (items over
+// slots, 0 to 1), with second lines included, and the share of absent keys
+// whose lookup probes a second line.
+func Predict(k Kind, p Params, load float64) (rate, second float64) {
+	return specs[k].predict(p, load)
+}
+
+// SlotsPerLine gives the slots of a line of that layout.
+func SlotsPerLine(k Kind, p Params) int { return specs[k].slotsPerLine(p) }
+
+// NewTable binds a layout to the parameters in g.
+func NewTable(g Geometry) Table { return specs[g.Kind].bind(g.Params, g.Lines) }

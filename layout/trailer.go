@@ -1,0 +1,119 @@
+package layout
+
+import (
+	"encoding/binary"
+
+	"github.com/klauspost/crc32"
+)
+
+// The end of a sealed file: a CRC32C for each chunk of 64 KiB of everything
+// from OffRuntime to OffTable, zero bytes to a multiple of 64, the trailer, and
+// zero bytes to a page. The trailer holds the checksum of the table.
+
+var trailerMagic = [8]byte{'M', 'M', 'A', 'P', 'F', 'S', 'U', 'M'}
+
+const (
+	offTrailerMagic      = 0
+	offTrailerVersion    = 8
+	offTrailerChunkBytes = 12
+	offTrailerChunks     = 16
+	offTrailerGeneration = 24
+	offTrailerUUID       = 32
+	offTrailerTableCRC   = 48
+	offTrailerCRC        = TrailerBytes - 4
+)
+
+// ChunkChecksum is the CRC32C of the bytes of a chunk.
+func ChunkChecksum(chunk []byte) uint32 { return crc32.Checksum(chunk, castagnoli) }
+
+// PutChecksum stores the checksum of chunk i in the table.
+func PutChecksum(table []byte, i int64, sum uint32) {
+	binary.LittleEndian.PutUint32(table[4*i:], sum)
+}
+
+// Checksum loads the checksum of chunk i from the table.
+func Checksum(table []byte, i int64) uint32 { return binary.LittleEndian.Uint32(table[4*i:]) }
+
+// Trailer makes the trailer of a sealed file from its table of checksums and
+// its superblock.
+func Trailer(sb *Superblock, g Geometry, table []byte) (t [TrailerBytes]byte) {
+	uuid := sb.UUID()
+	copy(t[offTrailerMagic:], trailerMagic[:])
+	binary.LittleEndian.PutUint32(t[offTrailerVersion:], FormatVersion)
+	binary.LittleEndian.PutUint32(t[offTrailerChunkBytes:], ChunkBytes)
+	binary.LittleEndian.PutUint64(t[offTrailerChunks:], uint64(g.Chunks))
+	binary.LittleEndian.PutUint64(t[offTrailerGeneration:], sb.Generation())
+	copy(t[offTrailerUUID:], uuid[:])
+	binary.LittleEndian.PutUint32(t[offTrailerTableCRC:], ChunkChecksum(table))
+	binary.LittleEndian.PutUint32(t[offTrailerCRC:], ChunkChecksum(t[:offTrailerCRC]))
+	return t
+}
+
+// CheckTail holds the end of a sealed file, from OffTable on, against F9: it
+// has the one trailer that its superblock and its table allow, and zero bytes
+// around it. The offset of the error is that of the first wrong byte; of a
+// table that is damaged in more than one byte, its start.
+func CheckTail(sb *Superblock, g Geometry, tail []byte) *CorruptError {
+	table := tail[:4*g.Chunks]
+	at := g.OffTrailer - g.OffTable
+	trailer := tail[at : at+TrailerBytes]
+	stored := binary.LittleEndian.Uint32(trailer[offTrailerTableCRC:])
+	whole := binary.LittleEndian.Uint32(trailer[offTrailerCRC:]) == ChunkChecksum(trailer[:offTrailerCRC])
+	if sum := ChunkChecksum(table); whole && sum != stored {
+		off, _ := locateByte(sum^stored, len(table))
+		return corrupt(RegionChecksums, g.OffTable+int64(off), "F9: the table has CRC %08x, the trailer says %08x", sum, stored)
+	}
+	want := Trailer(sb, g, table)
+	for i, b := range trailer {
+		if b != want[i] {
+			return corrupt(RegionTrailer, g.OffTrailer+int64(i), "F9: byte %d of the trailer is %#02x and should be %#02x", i, b, want[i])
+		}
+	}
+	for i, b := range tail {
+		off := int64(i)
+		if b != 0 && (off >= int64(len(table)) && off < at || off >= at+TrailerBytes) {
+			return corrupt(RegionTrailer, g.OffTable+off, "F9: padding is %#02x", b)
+		}
+	}
+	return nil
+}
+
+// CheckChunk holds chunk i against its stored checksum (F8). The offset of the
+// error is that of the damaged byte if one byte explains the difference, else
+// that of the chunk.
+func CheckChunk(g Geometry, i int64, chunk []byte, stored uint32) *CorruptError {
+	sum := ChunkChecksum(chunk)
+	if sum == stored {
+		return nil
+	}
+	start, end := g.Chunk(i)
+	off, one := locateByte(sum^stored, len(chunk))
+	where := start + int64(off)
+	if !one {
+		return corrupt(g.RegionAt(where), where, "F8: the bytes to %d have CRC %08x, the table says %08x", end, sum, stored)
+	}
+	return corrupt(g.RegionAt(where), where, "F8: the bytes %d to %d have CRC %08x, the table says %08x", start, end, sum, stored)
+}
+
+// locateByte finds the byte whose damage alone turns one CRC32C of n bytes into
+// another that differs by diff. CRC is linear: the difference is that of the
+// damage e followed by n-1-i zero bytes, whatever else the bytes are. So the
+// register is taken back a zero byte at a time, until it is one that a single
+// byte leaves. It gives 0 and false where no byte does, or several.
+func locateByte(diff uint32, n int) (i int, ok bool) {
+	var byTop [256]byte // the top bytes of the table's entries are all different
+	for e, r := range castagnoli {
+		byTop[r>>24] = byte(e)
+	}
+	for at := n - 1; at >= 0; at-- {
+		e := byTop[diff>>24]
+		if castagnoli[e] == diff {
+			if ok {
+				return 0, false
+			}
+			i, ok = at, true
+		}
+		diff = (diff^castagnoli[e])<<8 | uint32(e)
+	}
+	return i, ok
+}

@@ -1,0 +1,322 @@
+package mmapfilter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync"
+	"sync/atomic"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/zeebo/xxh3"
+)
+
+// Build makes a sealed filter of the keys of a sequence, under path, and opens
+// it as [OpenReadOnly] does. It ranges over the sequence once and does not keep
+// the keys, so each may be overwritten when the next one is asked for. A file
+// that stands under path is replaced when the new one is complete and durable.
+//
+// The file depends on the options and on the keys, not on their order and not
+// on the number of workers.
+//
+// Where Build returns an error, it has left nothing behind, and an older file
+// under path is as it was. The errors are one that the sequence gave, the
+// cause of a context that was cancelled, an [*OptionError], [ErrFull] where
+// more keys came than the capacity that was given has room for, or more copies
+// of too many keys than the stash has (see [Options.Distinct]), [ErrLocked]
+// where a writer has the older file open, and those of the file system: a full
+// disk, for one.
+//
+// Build holds about MemoryBudget bytes of hashes in memory, and needs disk
+// space for the file, and for 8 bytes a key past that budget.
+func Build(ctx context.Context, path string, opts *Options, keys iter.Seq2[[]byte, error]) (*Filter, error) {
+	if err := opts.Validate(); err != nil {
+		return nil, fmt.Errorf("build %s: %w", path, err)
+	}
+	if err := buildFile(ctx, path, opts.withDefaults(), keys); err != nil {
+		return nil, fmt.Errorf("build %s: %w", path, err)
+	}
+	return OpenReadOnly(path, nil)
+}
+
+// buildFile takes the steps of Build one after the other:
+//
+//	spool   hash the keys, partition the hashes by their top bits    all workers
+//	count   if no capacity was given and equal keys count once       all workers
+//	fill    each range of lines, from its partition, sorted          all workers
+//	place   what its home line had no room for                       one worker
+//	check   count the items again, make the chunk checksums          all workers
+//	publish superblocks, fsync, rename
+//
+// Sorting the hashes of a partition puts them in the order of their lines, and
+// makes the order in which they came, and so the workers, immaterial.
+func buildFile(ctx context.Context, path string, o Options, keys iter.Seq2[[]byte, error]) (err error) {
+	draft, err := recovery.NewDraft(path)
+	if err != nil {
+		return err
+	}
+	published := false
+	defer func() {
+		if !published {
+			err = errors.Join(err, draft.Discard())
+		}
+	}()
+	b := &builder{options: o, draft: draft}
+	if o.Capacity > 0 { // a disk too small is found before the keys are read
+		if err := b.allocate(o.Capacity); err != nil {
+			return err
+		}
+	}
+	b.homes = newSpool(draft, o.Workers, o.MemoryBudget, spoolParts(o.Capacity))
+	defer b.homes.close()
+	if err := b.spool(ctx, keys); err != nil {
+		return err
+	}
+	if b.plan.Lines == 0 {
+		n, err := b.count(ctx)
+		if err != nil {
+			return err
+		}
+		if err := b.allocate(n); err != nil {
+			return err
+		}
+	}
+	for _, step := range []func(context.Context) error{b.fill, b.place, b.check} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	b.putSuperblocks()
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	published = true // or discarded, by Publish
+	return draft.Publish()
+}
+
+// A builder is one Build under way.
+type builder struct {
+	options Options
+	draft   *recovery.Draft
+
+	plan  Plan
+	table layout.Table
+	view  layout.View // of the draft
+
+	homes     *spool // the hash of every key
+	overflows *spool // the hashes of those that their home line had no room for
+	items     uint64 // keys in the filter
+
+	progress struct {
+		sync.Mutex
+		done, total uint64
+	}
+}
+
+// allocate fixes the geometry and gives the draft its size.
+func (b *builder) allocate(capacity uint64) (err error) {
+	if b.plan, err = b.options.plan(capacity); err != nil {
+		return err
+	}
+	if err := b.draft.Allocate(b.plan.geometry.SealedBytes); err != nil {
+		return err
+	}
+	b.table = layout.NewTable(b.plan.geometry)
+	words := recovery.Words(b.draft.Data)
+	b.view = layout.View{
+		Stash:  words[layout.OffStash/8 : layout.OffRegion/8],
+		Region: words[layout.OffRegion/8 : (layout.OffRegion+b.plan.geometry.RegionBytes)/8],
+	}
+	return nil
+}
+
+// report passes on how far a stage is.
+func (b *builder) report(stage string, add, total uint64) {
+	b.progress.Lock()
+	defer b.progress.Unlock()
+	if b.progress.total != total {
+		b.progress.done, b.progress.total = 0, total
+	}
+	b.progress.done += add
+	b.options.Progress(stage, b.progress.done, total)
+}
+
+// tasks is into how many ranges of lines, each the lines of whole partitions of
+// the spool, the region is cut to be filled in parallel.
+func (b *builder) tasks() int {
+	return int(min(taskCount(b.plan.Lines), uint64(b.homes.parts())))
+}
+
+// count gives the number of keys that the filter will hold.
+func (b *builder) count(ctx context.Context) (uint64, error) {
+	if !b.options.Distinct {
+		return b.homes.count(), nil
+	}
+	var total atomic.Uint64
+	parts := b.homes.parts()
+	err := b.parallel(ctx, "count", parts, func(w *worker, i int) error {
+		hashes, err := w.load(b.homes, i, i+1, false)
+		total.Add(uint64(countDistinct(hashes)))
+		return err
+	})
+	return total.Load(), err
+}
+
+// fill puts every key that finds room in its home line there.
+func (b *builder) fill(ctx context.Context) error {
+	tasks := b.tasks()
+	b.overflows = newSpool(b.draft, b.options.Workers, b.options.MemoryBudget/4, tasks)
+	perTask := b.homes.parts() / tasks
+	var items atomic.Uint64
+	err := b.parallel(ctx, "fill", tasks, func(w *worker, i int) error {
+		hashes, err := w.load(b.homes, i*perTask, (i+1)*perTask, true)
+		if err != nil {
+			return err
+		}
+		if b.options.Distinct {
+			hashes = dropEqual(hashes)
+		}
+		items.Add(uint64(len(hashes)))
+		return b.fillLines(w, hashes)
+	})
+	b.items = items.Load()
+	return err
+}
+
+// fillLines fills the home lines of sorted hashes; no other task has items in
+// these lines.
+func (b *builder) fillLines(w *worker, hashes []uint64) error {
+	l := &w.line
+	for i := 0; i < len(hashes); {
+		it := b.table.Split(hashes[i])
+		line := it.Line
+		b.table.Load(b.view.Region, line, l)
+		for it.Line == line {
+			if !b.table.Place(l, it) {
+				b.table.SetOverflow(l, it)
+				if err := w.overflow.add(hashes[i]); err != nil {
+					return err
+				}
+			}
+			if i++; i == len(hashes) {
+				break
+			}
+			it = b.table.Split(hashes[i])
+		}
+		b.table.Store(b.view.Region, line, l)
+	}
+	return nil
+}
+
+// place finds room away from home for the keys that fill had none for, in the
+// order of their hashes.
+func (b *builder) place(ctx context.Context) error {
+	defer func() {
+		b.overflows.close()
+		b.overflows = nil
+	}()
+	p := newPlacer(b.table, b.view)
+	w := &worker{}
+	total := b.overflows.count()
+	for i := range b.overflows.parts() {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		hashes, err := w.load(b.overflows, i, i+1, true)
+		if err != nil {
+			return err
+		}
+		full := false
+		fault := recovery.Guard(b.draft.Data, func() {
+			for _, h := range hashes {
+				if full = !p.insertBeyond(b.table.Split(h)); full {
+					return
+				}
+			}
+		})
+		if fault != nil {
+			return fault
+		}
+		if full {
+			return b.errFull()
+		}
+		b.report("place", uint64(len(hashes)), total)
+	}
+	return nil
+}
+
+func (b *builder) errFull() error {
+	entries := layout.StashLen(b.view.Stash)
+	return fmt.Errorf("%w: %d keys for a capacity of %d, %d slots and %d stash entries in use", ErrFull, b.items, b.plan.Capacity, b.plan.geometry.Slots(), entries)
+}
+
+// check counts what is in the lines, which makes sure that no key was lost on
+// the way, and makes the checksum of every chunk and that of the table.
+func (b *builder) check(ctx context.Context) error {
+	g := b.plan.geometry
+	table := b.draft.Data[g.OffTable : g.OffTable+4*g.Chunks]
+	var inLines atomic.Uint64
+	pieces := newPieces(g)
+	err := b.parallel(ctx, "check", pieces.n, func(_ *worker, i int) error {
+		from, to := pieces.lines(i)
+		items, line, err := b.table.CheckLines(b.view.Region, from, to)
+		if err != nil {
+			return fmt.Errorf("line %d: %w", line, err)
+		}
+		inLines.Add(items)
+		first, end := pieces.chunks(i)
+		for c := first; c < end; c++ {
+			layout.PutChecksum(table, c, layout.ChunkChecksum(g.ChunkOf(b.draft.Data, c)))
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	_, inStash, err := layout.CheckStash(b.table, &b.view)
+	if err != nil {
+		return err
+	}
+	if inLines.Load()+inStash != b.items {
+		return fmt.Errorf("%d keys went in, %d are in the lines and %d in the stash", b.items, inLines.Load(), inStash)
+	}
+	return nil
+}
+
+// putSuperblocks stores the trailer and the superblock, in all four slots: the
+// file stays readable when any three of them are damaged.
+func (b *builder) putSuperblocks() {
+	g := b.plan.geometry
+	table := b.draft.Data[g.OffTable : g.OffTable+4*g.Chunks]
+	var sb layout.Superblock
+	sb.SetGeneration(1)
+	sb.SetState(layout.Sealed)
+	sb.SetGeometry(g)
+	sb.SetSeed(b.options.Seed)
+	sb.SetCapacity(b.plan.Capacity)
+	sb.SetTargetRate(b.options.FalsePositiveRate)
+	if b.options.FingerprintBits != 0 {
+		sb.SetTargetRate(b.plan.PredictedRate)
+	}
+	sb.SetDesignLoad(b.plan.DesignLoad)
+	sb.SetLength(b.items)
+	sb.SetNormalisation(b.options.Normalisation)
+	sb.SetUUID(buildUUID(&sb, table))
+	sb.Sign()
+	trailer := layout.Trailer(&sb, g, table)
+	copy(b.draft.Data[g.OffTrailer:], trailer[:])
+	for i := range layout.SuperblockSlots {
+		copy(b.draft.Data[i*layout.SuperblockBytes:], sb[:])
+	}
+}
+
+// buildUUID is made of the superblock, which holds seed and geometry, and the
+// checksums: equal content has equal identity, on every machine.
+func buildUUID(sb *layout.Superblock, table []byte) (uuid [16]byte) {
+	h := xxh3.New()
+	h.Write(sb[:])
+	h.Write(table)
+	return h.Sum128().Bytes()
+}

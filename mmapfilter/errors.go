@@ -1,0 +1,54 @@
+package mmapfilter
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// Errors a caller can act on, all matched with errors.Is. An error that wraps
+// one of them says which file it is about and what was found.
+var (
+	// ErrFull: the key found no slot and no stash entry, and nothing has
+	// changed. Build a larger filter.
+	ErrFull = errors.New("filter is full")
+	// ErrLocked: another process is writing to the file.
+	ErrLocked = recovery.ErrLocked
+	// ErrReadOnly: the filter was opened for reading.
+	ErrReadOnly = errors.New("filter is read-only")
+	// ErrClosed: the filter has been closed.
+	ErrClosed = errors.New("filter is closed")
+	// ErrFailed: an earlier write failed; open the file again to recover.
+	ErrFailed = errors.New("filter failed on an earlier error")
+	// ErrNeedsRecovery: a writer died; the file has to be recovered before it
+	// can be asked.
+	ErrNeedsRecovery = errors.New("filter needs recovery")
+	// ErrBusy: the file was changed while it was being verified.
+	ErrBusy = recovery.ErrChanging
+	// ErrCorrupt: the file is damaged, cut short, or no filter file. It is
+	// matched by [CorruptError], which says where.
+	ErrCorrupt = layout.ErrCorrupt
+	// ErrVersion: the file was written by a newer version of this package.
+	ErrVersion = layout.ErrVersion
+)
+
+// A CorruptError says which bytes of a file break which rule of the format.
+type CorruptError = layout.CorruptError
+
+// A VersionError says what in a file this version does not know.
+type VersionError = layout.VersionError
+
+// An OptionError says which field of [Options] or [OpenOptions] cannot be
+// used, and why.
+type OptionError struct {
+	Field  string
+	Reason string
+}
+
+func (e *OptionError) Error() string { return fmt.Sprintf("option %s: %s", e.Field, e.Reason) }
+
+func optionError(field, format string, args ...any) error {
+	return &OptionError{field, fmt.Sprintf(format, args...)}
+}

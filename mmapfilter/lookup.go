@@ -1,0 +1,114 @@
+package mmapfilter
+
+import (
+	"runtime"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/zeebo/xxh3"
+)
+
+// Hash gives the hash of a key that [Filter.ContainsHash] and
+// [Filter.ContainsHashes] look up: 64-bit XXH3 under the seed of the file.
+func (f *Filter) Hash(key []byte) uint64 { return xxh3.HashSeed(key, f.seed) }
+
+// Contains reports whether the key may be in the filter. False is certain;
+// true is wrong for a share of the absent keys, see [Stats.EstimatedRate].
+// After [Filter.Close] it is false. It allocates nothing, takes no lock and
+// reads one cache line of the file for most keys (rule R1).
+func (f *Filter) Contains(key []byte) bool { return f.ContainsHash(xxh3.HashSeed(key, f.seed)) }
+
+// ContainsString is Contains for a key in a string.
+func (f *Filter) ContainsString(key string) bool {
+	return f.ContainsHash(xxh3.HashStringSeed(key, f.seed))
+}
+
+// ContainsHash is Contains for a key whose [Filter.Hash] is known. Other
+// numbers must be as well mixed as a hash: the line of a key is made from the
+// top bits, and the fingerprint from those below.
+func (f *Filter) ContainsHash(hash uint64) bool {
+	o := f.open.Load()
+	if o == nil {
+		return false
+	}
+	var found bool
+	if o.checked {
+		found = o.containsChecked(hash)
+	} else {
+		found = o.table.Contains(&o.view, hash)
+	}
+	runtime.KeepAlive(o) // the mapping lives as long as o
+	return found
+}
+
+// lookupBlock is how many keys of a batch are hashed before they are looked
+// up: few enough for the stack, enough to have many cache misses under way.
+const lookupBlock = 64
+
+// ContainsBatch reports for each key whether it may be in the filter: found[i]
+// is what Contains(keys[i]) would be. It is faster than as many calls, since
+// it waits for the memory of many keys at once. It panics if found is shorter
+// than keys, before it answers any.
+func (f *Filter) ContainsBatch(keys [][]byte, found []bool) {
+	found = found[:len(keys)]
+	var hashes [lookupBlock]uint64
+	for len(keys) > 0 {
+		n := min(len(keys), lookupBlock)
+		for i, key := range keys[:n] {
+			hashes[i] = xxh3.HashSeed(key, f.seed)
+		}
+		f.ContainsHashes(hashes[:n], found[:n])
+		keys, found = keys[n:], found[n:]
+	}
+}
+
+// ContainsHashes is ContainsBatch for keys whose [Filter.Hash] is known.
+func (f *Filter) ContainsHashes(hashes []uint64, found []bool) {
+	found = found[:len(hashes)]
+	o := f.open.Load()
+	switch {
+	case o == nil:
+		clear(found)
+	case o.checked:
+		o.containsHashesChecked(hashes, found)
+	default:
+		o.table.ContainsHashes(&o.view, hashes, found)
+	}
+	runtime.KeepAlive(o)
+}
+
+// containsChecked answers "maybe" where the lookup faults.
+func (o *openFile) containsChecked(hash uint64) bool {
+	found := true
+	o.guard(func() { found = o.table.Contains(&o.view, hash) })
+	return found
+}
+
+func (o *openFile) containsHashesChecked(hashes []uint64, found []bool) {
+	if !o.guard(func() { o.table.ContainsHashes(&o.view, hashes, found) }) {
+		return
+	}
+	for i, h := range hashes { // one of them faults; the others have answers
+		found[i] = o.containsChecked(h)
+	}
+}
+
+// guard runs a lookup, keeps the error of a fault in it, and reports whether
+// there was one.
+func (o *openFile) guard(lookup func()) (faulted bool) {
+	if o.mapping == nil {
+		lookup()
+		return false
+	}
+	fault := recovery.Guard(o.mapping.Data, lookup)
+	if fault == nil {
+		return false
+	}
+	o.fault.CompareAndSwap(nil, corruption(o.geometry, fault))
+	return true
+}
+
+// corruption turns a fault in a mapped file into the error that names its place.
+func corruption(g layout.Geometry, fault *recovery.FaultError) *CorruptError {
+	return &CorruptError{Region: g.RegionAt(fault.Offset), Offset: fault.Offset, Rule: "F6: " + fault.Error()}
+}

@@ -1,0 +1,191 @@
+package mmapfilter
+
+import (
+	"runtime"
+	"unicode/utf8"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+)
+
+// A Layout says how slots are stored and where a key may live.
+type Layout = layout.Kind
+
+// The layouts. Auto chooses one; see [Options.Plan].
+const (
+	Auto       = layout.Auto
+	Blocked    = layout.Blocked
+	Compact    = layout.Compact
+	Packed     = layout.Packed
+	SemiSorted = layout.SemiSorted
+)
+
+// Defaults of [Options].
+const (
+	DefaultFalsePositiveRate = 0.01
+	DefaultMemoryBudget      = 256 << 20
+
+	// defaultSeed is that of every filter built without one, so that equal
+	// keys give equal files on every machine.
+	defaultSeed = 0x6d6d617066696c74
+	// minMemoryBudget lets every worker have a write buffer.
+	minMemoryBudget = 1 << 20
+	// overrideLoad is the load a table is sized for when the caller has
+	// chosen the fingerprint and so no rate is to be met.
+	overrideLoad = 0.95
+)
+
+// Options say what filter to make. The zero value, and nil, are the defaults.
+// What changes the bytes of the file is stored in it.
+type Options struct {
+	// Capacity is how many keys the filter is sized for, at the false-positive
+	// rate asked for. It usually takes a few more before [ErrFull]. For Build,
+	// 0 means: as many as the sequence has.
+	Capacity uint64
+	// FalsePositiveRate is the share of absent keys that may be answered
+	// "maybe" when the filter holds Capacity keys: 0 < rate < 1; 0 means 0.01.
+	FalsePositiveRate float64
+	// Layout is Auto, or a layout to use whatever Auto would prefer.
+	Layout Layout
+	// FingerprintBits, if not 0, is the number f of bits a fingerprint, and
+	// overrides FalsePositiveRate.
+	FingerprintBits int
+	// BucketSize, if not 0, is the number b of slots a bucket.
+	BucketSize int
+	// Seed goes into the hash of every key. 0 means a fixed one for Build.
+	// Where strangers choose the keys, choose a seed they do not know.
+	Seed uint64
+	// Normalisation is a note of at most 256 bytes of UTF-8 on how the keys
+	// were made from their source. It is kept in the file and not looked into.
+	Normalisation string
+
+	// Distinct makes Build store equal keys once. Otherwise each counts: n
+	// copies take n slots, or a counted entry of the stash when their buckets
+	// are full.
+	Distinct bool
+	// MemoryBudget bounds the bytes of hashes that Build holds in memory; past
+	// it they go to a temporary file beside the filter. 0 means 256 MiB.
+	MemoryBudget int64
+	// Workers is how many goroutines Build uses; 0 means GOMAXPROCS. The file
+	// does not depend on it.
+	Workers int
+	// Progress, if not nil, is called now and then by Build, from one
+	// goroutine at a time, with what it is doing and how far it is. total is 0
+	// while it is not known.
+	Progress func(stage string, done, total uint64)
+}
+
+// Validate reports what is out of range as an [*OptionError].
+func (o *Options) Validate() error {
+	if o == nil {
+		return nil
+	}
+	if r := o.FalsePositiveRate; r != 0 && !(r > 0 && r < 1) {
+		return optionError("FalsePositiveRate", "%v is not between 0 and 1", r)
+	}
+	if o.Layout != Auto && layout.LegalParams(o.Layout) == nil {
+		return optionError("Layout", "%s is not a layout of this version", o.Layout)
+	}
+	if o.MemoryBudget < 0 || o.MemoryBudget > 0 && o.MemoryBudget < minMemoryBudget {
+		return optionError("MemoryBudget", "%d bytes is less than %d", o.MemoryBudget, minMemoryBudget)
+	}
+	if o.Workers < 0 || o.Workers > maxWorkers {
+		return optionError("Workers", "%d is not between 0 and %d", o.Workers, maxWorkers)
+	}
+	if n := len(o.Normalisation); n > layout.NormalisationBytes {
+		return optionError("Normalisation", "%d bytes is more than %d", n, layout.NormalisationBytes)
+	}
+	if !utf8.ValidString(o.Normalisation) {
+		return optionError("Normalisation", "not UTF-8")
+	}
+	for i := range len(o.Normalisation) {
+		if o.Normalisation[i] == 0 {
+			return optionError("Normalisation", "a zero byte at %d", i)
+		}
+	}
+	_, err := o.candidates()
+	return err
+}
+
+// maxWorkers bounds the write buffers that share the memory budget.
+const maxWorkers = 1024
+
+// withDefaults gives a copy of o, or of the defaults where o is nil, with the
+// fields set that have a default.
+func (o *Options) withDefaults() Options {
+	var d Options
+	if o != nil {
+		d = *o
+	}
+	if d.FalsePositiveRate == 0 {
+		d.FalsePositiveRate = DefaultFalsePositiveRate
+	}
+	if d.Seed == 0 {
+		d.Seed = defaultSeed
+	}
+	if d.MemoryBudget == 0 {
+		d.MemoryBudget = DefaultMemoryBudget
+	}
+	if d.Workers == 0 {
+		d.Workers = runtime.GOMAXPROCS(0)
+	}
+	if d.Progress == nil {
+		d.Progress = func(string, uint64, uint64) {}
+	}
+	return d
+}
+
+// A Residency says where the bytes of an open filter are to be, and when they
+// get there.
+type Residency uint8
+
+const (
+	// ResidencyDefault maps the file and leaves it to the system what to read
+	// ahead. A file that is not sealed is mapped as with ResidencyRandom.
+	ResidencyDefault Residency = iota
+	// ResidencyRandom maps the file and turns off reading ahead: a lookup of
+	// a key whose page is not in memory reads one page.
+	ResidencyRandom
+	// ResidencyWillNeed maps the file, starts to read it, and does not wait.
+	ResidencyWillNeed
+	// ResidencyPopulate maps the file and has read all of it into memory when
+	// the open returns.
+	ResidencyPopulate
+	// ResidencyLock does that and locks it there. It needs the right to lock
+	// that much memory (ulimit -l on Unix).
+	ResidencyLock
+	// ResidencyHeap reads the file into memory of this process alone. The
+	// filter is a snapshot and keeps nothing of the file open.
+	ResidencyHeap
+)
+
+var residencyNames = [...]string{"default", "random", "willneed", "populate", "lock", "heap"}
+
+func (r Residency) String() string {
+	if int(r) < len(residencyNames) {
+		return residencyNames[r]
+	}
+	return "unknown"
+}
+
+// OpenOptions say how to open a filter. The zero value, and nil, are the
+// defaults. None of it changes the file.
+type OpenOptions struct {
+	// Residency is where the bytes of the filter are to be.
+	Residency Residency
+	// Checked makes a lookup that faults answer "maybe" and keep the error for
+	// [Filter.Err]; otherwise a fault ends the process. A fault is a file that
+	// someone cut short under the mapping, or a disk that failed. It costs
+	// about 5 ns a lookup, and next to nothing in a batch.
+	Checked bool
+	// Progress, if not nil, is called as ResidencyPopulate, ResidencyLock and
+	// ResidencyHeap go on, with the bytes read so far and in all.
+	Progress func(done, total int64)
+}
+
+// Validate reports what is out of range as an [*OptionError].
+func (o *OpenOptions) Validate() error {
+	if o != nil && int(o.Residency) >= len(residencyNames) {
+		return optionError("Residency", "%d is unknown", o.Residency)
+	}
+	return nil
+}

@@ -1,0 +1,126 @@
+package mmapfilter
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// A worker is what one goroutine of a build keeps from task to task.
+type worker struct {
+	hashes, tmp []uint64
+	line        layout.Line
+	overflow    *spoolWriter
+}
+
+// load reads the hashes of the partitions [from, to) and sorts them.
+func (w *worker) load(s *spool, from, to int, drop bool) (_ []uint64, err error) {
+	if w.hashes, err = s.read(w.hashes[:0], from, to, drop); err != nil {
+		return nil, err
+	}
+	if cap(w.tmp) < len(w.hashes) {
+		w.tmp = make([]uint64, cap(w.hashes))
+	}
+	return sortHashes(w.hashes, w.tmp[:len(w.hashes)], s.prefixBits(to-from)), nil
+}
+
+// parallel runs the tasks 0 to n-1 of a stage of the build, each once, on all
+// workers. The first error, a fault in the draft, or a cancelled context ends
+// it.
+func (b *builder) parallel(ctx context.Context, stage string, n int, task func(w *worker, i int) error) error {
+	return forEach(ctx, b.options.Workers, n, b.draft.Data, func() (func(i int) error, func() error) {
+		w := &worker{}
+		if b.overflows != nil {
+			w.overflow = b.overflows.writer()
+		}
+		run := func(i int) error {
+			err := task(w, i)
+			b.report(stage, 1, uint64(n))
+			return err
+		}
+		finish := func() error {
+			if w.overflow == nil {
+				return nil
+			}
+			return w.overflow.flush()
+		}
+		return run, finish
+	})
+}
+
+// forEach runs the tasks 0 to n-1, each once, on as many goroutines as there
+// are workers. Each of them calls start once, then run for its tasks, then
+// finish. A fault in data is an error of the task. The first error, or a
+// cancelled context, keeps further tasks from being started.
+func forEach(ctx context.Context, workers, n int, data []byte, start func() (run func(i int) error, finish func() error)) error {
+	var (
+		group sync.WaitGroup
+		next  atomic.Int64
+		mu    sync.Mutex
+		first error
+	)
+	for range min(workers, n) {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			run, finish := start()
+			var err error
+			for err == nil {
+				i := int(next.Add(1)) - 1
+				if i >= n {
+					err = finish()
+					break
+				}
+				if err = context.Cause(ctx); err == nil {
+					if fault := recovery.Guard(data, func() { err = run(i) }); fault != nil {
+						err = fault
+					}
+				}
+			}
+			if err != nil {
+				next.Store(int64(n)) // no more tasks
+				mu.Lock()
+				defer mu.Unlock()
+				if first == nil {
+					first = err
+				}
+			}
+		}()
+	}
+	group.Wait()
+	return first
+}
+
+// pieceChunks is how many chunks one task of checking or of making checksums
+// works on: 1 MiB, which a cache holds while it is read twice.
+const pieceChunks = 16
+
+// pieces cuts a file into tasks: the chunks of piece i, and as large a part of
+// the lines.
+type pieces struct {
+	g layout.Geometry
+	n int
+}
+
+func newPieces(g layout.Geometry) pieces {
+	return pieces{g, int((g.Chunks + pieceChunks - 1) / pieceChunks)}
+}
+
+func (p pieces) chunks(i int) (from, to int64) {
+	return int64(i) * pieceChunks, min(int64(i+1)*pieceChunks, p.g.Chunks)
+}
+
+// lines gives lines at about the offsets of the chunks; all pieces together
+// have each line once.
+func (p pieces) lines(i int) (from, to uint64) {
+	at := func(i int) uint64 {
+		if i == p.n {
+			return p.g.Lines
+		}
+		return p.g.Lines / uint64(p.n) * uint64(i)
+	}
+	return at(i), at(i + 1)
+}

@@ -1,0 +1,208 @@
+package mmapfilter
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+)
+
+// Bounds of the load a table is sized for, in hundredths. Below the lower one
+// the next smaller fingerprint is the better use of the space; above the upper
+// one inserts need long searches, and nothing is left for a few keys more.
+const (
+	minLoadPercent = 70
+	maxLoadPercent = 98
+)
+
+// rateMargin is what a prediction may be too low by: 2 % of it. Of the figures
+// it is made of, the share of second probes comes from a table measured in
+// steps, and depends a little on the order of inserts.
+const rateMargin = 1.02
+
+// A Plan is a size of filter: what [Options] ask for, and what comes of it.
+type Plan struct {
+	Capacity        uint64
+	Layout          Layout
+	FingerprintBits int     // f
+	BucketSize      int     // b
+	DesignLoad      float64 // items over slots when it holds Capacity items
+	Lines           uint64
+	FileBytes       int64
+	BitsPerKey      float64 // of the whole file
+	PredictedRate   float64 // false positives, at Capacity, second lines included
+	SecondProbeRate float64 // share of absent keys whose lookup reads a second line
+
+	geometry layout.Geometry
+}
+
+// A candidate is a layout with parameters and the highest design load that
+// meets the rate asked for.
+type candidate struct {
+	kind          layout.Kind
+	params        layout.Params
+	percent       uint64 // design load
+	rate, second  float64
+	bitsPerKey    float64 // of the lines
+	linesPerProbe float64
+}
+
+// Plan works out the filter that these options ask for. It reports options
+// that cannot be met as an [*OptionError].
+//
+// Auto prefers fewer lines read in a lookup (to the nearest whole line), then
+// less space, over all layouts, fingerprints and design loads of 70 to 98 %
+// whose predicted rate is at most the one asked for.
+func (o *Options) Plan() (Plan, error) {
+	if err := o.Validate(); err != nil {
+		return Plan{}, err
+	}
+	d := o.withDefaults()
+	return d.plan(d.Capacity)
+}
+
+// plan is Plan for valid options with defaults filled in, and a capacity that
+// may be one that was counted.
+func (o *Options) plan(capacity uint64) (Plan, error) {
+	all, err := o.candidates()
+	if err != nil {
+		return Plan{}, err
+	}
+	best := all[0]
+	for _, c := range all[1:] {
+		if c.betterThan(best) {
+			best = c
+		}
+	}
+	p := Plan{
+		Capacity:        capacity,
+		Layout:          best.kind,
+		FingerprintBits: best.params.FingerprintBits,
+		BucketSize:      best.params.BucketSize,
+		DesignLoad:      float64(best.percent) / 100,
+		PredictedRate:   best.rate,
+		SecondProbeRate: best.second,
+	}
+	slots := uint64(layout.SlotsPerLine(best.kind, best.params))
+	p.Lines, err = linesFor(capacity, slots*best.percent)
+	if err != nil {
+		return Plan{}, err
+	}
+	p.geometry, err = layout.NewGeometry(best.kind, best.params, p.Lines)
+	if err != nil {
+		return Plan{}, optionError("Capacity", "%d keys: %v", capacity, err)
+	}
+	p.FileBytes = p.geometry.SealedBytes
+	if capacity > 0 {
+		p.BitsPerKey = float64(p.FileBytes) * 8 / float64(capacity)
+	}
+	return p, nil
+}
+
+func (c candidate) betterThan(d candidate) bool {
+	if a, b := math.Round(c.linesPerProbe), math.Round(d.linesPerProbe); a != b {
+		return a < b
+	}
+	return c.bitsPerKey < d.bitsPerKey
+}
+
+// candidates lists what meets the options; if nothing does, it says why.
+func (o *Options) candidates() ([]candidate, error) {
+	d := o.withDefaults()
+	var all []candidate
+	known := false // a layout with the fingerprint and bucket that were asked for
+	lowest := 1.0
+	for _, kind := range layout.Kinds() {
+		if d.Layout != Auto && d.Layout != kind {
+			continue
+		}
+		for _, p := range layout.LegalParams(kind) {
+			if d.FingerprintBits != 0 && d.FingerprintBits != p.FingerprintBits || d.BucketSize != 0 && d.BucketSize != p.BucketSize {
+				continue
+			}
+			known = true
+			c := candidate{kind: kind, params: p, percent: uint64(math.Round(100 * overrideLoad))}
+			if d.FingerprintBits == 0 {
+				for c.percent = maxLoadPercent; c.percent >= minLoadPercent; c.percent-- {
+					if rate, _ := layout.Predict(kind, p, float64(c.percent)/100); rate*rateMargin <= d.FalsePositiveRate {
+						break
+					}
+				}
+			}
+			load := float64(max(c.percent, minLoadPercent)) / 100
+			c.rate, c.second = layout.Predict(kind, p, load)
+			lowest = min(lowest, c.rate*rateMargin)
+			if c.percent < minLoadPercent {
+				continue
+			}
+			c.linesPerProbe = 1 + c.second
+			c.bitsPerKey = layout.LineBytes * 8 / (float64(layout.SlotsPerLine(kind, p)) * load)
+			all = append(all, c)
+		}
+	}
+	switch {
+	case all != nil:
+		return all, nil
+	case known:
+		return nil, optionError("FalsePositiveRate", "%.2g is below what can be reached, %.2g", d.FalsePositiveRate, lowest)
+	case d.FingerprintBits != 0:
+		return nil, optionError("FingerprintBits", "no %s has f=%d with b=%d (0 is any); %s", describe(d.Layout), d.FingerprintBits, d.BucketSize, listParams(d.Layout))
+	}
+	return nil, optionError("BucketSize", "no %s has b=%d; %s", describe(d.Layout), d.BucketSize, listParams(d.Layout))
+}
+
+// linesFor gives the number of lines for capacity keys, slotPercent being the
+// slots of a line times the design load in hundredths.
+//
+// From 1,024 lines on it is rounded up to a multiple of taskCount, so that the
+// ranges of lines that Build fills in parallel start where ranges of hashes
+// start; that is at most 0.1 % more.
+func linesFor(capacity, slotPercent uint64) (uint64, error) {
+	hi, lo := bits.Mul64(capacity, 100)
+	lo, carry := bits.Add64(lo, slotPercent-1, 0)
+	hi += carry
+	if hi >= slotPercent {
+		return 0, optionError("Capacity", "%d keys are more than a file holds", capacity)
+	}
+	lines, _ := bits.Div64(hi, lo, slotPercent)
+	lines = max(lines, 1)
+	tasks := taskCount(lines)
+	return (lines + tasks - 1) / tasks * tasks, nil
+}
+
+// taskCount is how many ranges of lines Build can fill apart: the largest
+// power of two that leaves each at least 1,024 lines (64 KiB in the Blocked
+// layout, which fits any cache), and no more than 2^15.
+func taskCount(lines uint64) uint64 {
+	if lines < 2*minTaskLines {
+		return 1
+	}
+	return min(uint64(1)<<(bits.Len64(lines/minTaskLines)-1), maxTasks)
+}
+
+const (
+	minTaskLines = 1024
+	maxTasks     = 1 << 15
+)
+
+func describe(k Layout) string {
+	if k == Auto {
+		return "layout"
+	}
+	return "layout " + k.String()
+}
+
+// listParams lists the legal f and b, for an error.
+func listParams(k Layout) string {
+	text := "there are f,b ="
+	for _, kind := range layout.Kinds() {
+		if k != Auto && k != kind {
+			continue
+		}
+		for _, p := range layout.LegalParams(kind) {
+			text += fmt.Sprintf(" %d,%d", p.FingerprintBits, p.BucketSize)
+		}
+	}
+	return text
+}

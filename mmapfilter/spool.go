@@ -1,0 +1,314 @@
+package mmapfilter
+
+import (
+	"context"
+	"io"
+	"iter"
+	"sync"
+	"sync/atomic"
+
+	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/zeebo/xxh3"
+)
+
+// A spool holds hashes, partitioned by their top bits, in memory as long as
+// its budget lasts and then in a file without a name. The partition of a hash
+// does not depend on how many lines the filter will have, so that keys can be
+// spooled before they are counted.
+type spool struct {
+	shift     uint // partition = hash >> shift
+	chunkLen  int  // hashes that a writer collects for a partition
+	partition []spoolPart
+	total     atomic.Uint64
+
+	room  atomic.Int64 // bytes of the budget that are left
+	draft *recovery.Draft
+
+	mu struct {
+		sync.Mutex
+		file *recovery.Scratch // nil until the budget is used up
+		end  int64
+	}
+}
+
+type spoolPart struct {
+	mu     sync.Mutex
+	chunks [][]uint64
+	spans  []spoolSpan
+	n      int // hashes in chunks and spans
+}
+
+// A spoolSpan is a chunk in the file.
+type spoolSpan struct {
+	off int64
+	n   int
+}
+
+const (
+	// maxChunkLen is 32 KiB of hashes: long enough that reading chunks back
+	// from all over a file costs little more than reading it in order.
+	maxChunkLen = 4096
+	minChunkLen = 64
+	maxParts    = 4096
+)
+
+// spoolParts chooses how many partitions to spool into: enough that one of
+// them, with room to sort it, is small; few enough that their chunks are long.
+func spoolParts(capacity uint64) int {
+	if capacity > 100e6 {
+		return maxParts
+	}
+	return maxParts / 4
+}
+
+// newSpool makes a spool of at most parts partitions, a power of two; of fewer
+// where the budget is small. Half of the budget is for the chunks that each
+// worker has open, the other half for full ones.
+func newSpool(draft *recovery.Draft, workers int, budget int64, parts int) *spool {
+	for parts > 1 && budget/2/int64(workers*parts*8) < minChunkLen {
+		parts /= 2
+	}
+	s := &spool{shift: 64, partition: make([]spoolPart, parts), draft: draft}
+	for n := parts; n > 1; n /= 2 {
+		s.shift--
+	}
+	s.chunkLen = int(min(budget/2/int64(workers*parts*8), maxChunkLen))
+	s.chunkLen = max(s.chunkLen, minChunkLen)
+	s.room.Store(budget / 2)
+	return s
+}
+
+func (s *spool) parts() int    { return len(s.partition) }
+func (s *spool) count() uint64 { return s.total.Load() }
+
+// prefixBits is how many top bits the hashes of the partitions [from, to) have
+// in common, for the aligned ranges of a power of two that tasks have.
+func (s *spool) prefixBits(partitions int) uint {
+	bits := 64 - s.shift
+	for ; partitions > 1; partitions /= 2 {
+		bits--
+	}
+	return bits
+}
+
+// close ends the spool and its file.
+func (s *spool) close() {
+	if s.mu.file != nil {
+		s.mu.file.Close()
+	}
+}
+
+// A spoolWriter collects hashes for one goroutine.
+type spoolWriter struct {
+	s    *spool
+	open [][]uint64 // a chunk for each partition
+}
+
+func (s *spool) writer() *spoolWriter {
+	return &spoolWriter{s: s, open: make([][]uint64, len(s.partition))}
+}
+
+func (w *spoolWriter) add(h uint64) error {
+	p := h >> w.s.shift
+	chunk := w.open[p]
+	if len(chunk) == cap(chunk) {
+		chunk = w.grow(chunk)
+	}
+	chunk = append(chunk, h)
+	w.open[p] = chunk
+	if len(chunk) == w.s.chunkLen {
+		return w.put(int(p))
+	}
+	return nil
+}
+
+// grow makes room in a chunk that is to have chunkLen hashes in the end: at
+// once where it is likely to get them, so that no more is allocated than the
+// budget counts.
+func (w *spoolWriter) grow(chunk []uint64) []uint64 {
+	n := min(minChunkLen, w.s.chunkLen)
+	if len(chunk) > 0 {
+		n = w.s.chunkLen
+	}
+	return append(make([]uint64, 0, n), chunk...)
+}
+
+// flush hands over the chunks that are not full.
+func (w *spoolWriter) flush() error {
+	for p := range w.open {
+		if err := w.put(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// put hands the open chunk of a partition to the spool.
+func (w *spoolWriter) put(p int) error {
+	chunk := w.open[p]
+	if len(chunk) == 0 {
+		return nil
+	}
+	s, part := w.s, &w.s.partition[p]
+	s.total.Add(uint64(len(chunk)))
+	bytes := int64(cap(chunk) * 8)
+	if s.room.Add(-bytes) >= 0 {
+		part.mu.Lock()
+		defer part.mu.Unlock()
+		part.chunks = append(part.chunks, chunk)
+		part.n += len(chunk)
+		w.open[p] = nil
+		return nil
+	}
+	s.room.Add(bytes)
+	file, off, err := s.reserve(int64(len(chunk) * 8))
+	if err != nil {
+		return err
+	}
+	if _, err := file.WriteAt(recovery.Bytes(chunk), off); err != nil {
+		return err
+	}
+	part.mu.Lock()
+	defer part.mu.Unlock()
+	part.spans = append(part.spans, spoolSpan{off, len(chunk)})
+	part.n += len(chunk)
+	w.open[p] = chunk[:0]
+	return nil
+}
+
+// reserve gives a place in the file, which it makes if need be.
+func (s *spool) reserve(bytes int64) (file *recovery.Scratch, off int64, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.file == nil {
+		if s.mu.file, err = s.draft.Scratch(); err != nil {
+			return nil, 0, err
+		}
+	}
+	off = s.mu.end
+	s.mu.end += bytes
+	return s.mu.file, off, nil
+}
+
+// read appends the hashes of the partitions [from, to) to dst. drop frees what
+// of them is in memory.
+func (s *spool) read(dst []uint64, from, to int, drop bool) ([]uint64, error) {
+	n := 0
+	for i := from; i < to; i++ {
+		n += s.partition[i].n
+	}
+	if cap(dst) < n {
+		dst = make([]uint64, 0, n+n/8)
+	}
+	for i := from; i < to; i++ {
+		part := &s.partition[i]
+		for _, chunk := range part.chunks {
+			dst = append(dst, chunk...)
+		}
+		if drop {
+			part.chunks = nil
+		}
+		for _, span := range part.spans {
+			dst = dst[:len(dst)+span.n]
+			data := recovery.Bytes(dst[len(dst)-span.n:])
+			if _, err := s.mu.file.ReadAt(data, span.off); err != nil {
+				if err == io.EOF {
+					err = io.ErrUnexpectedEOF
+				}
+				return nil, err
+			}
+		}
+	}
+	return dst, nil
+}
+
+// A keyBatch carries copies of keys to a worker.
+type keyBatch struct {
+	bytes []byte
+	ends  []int // of the keys in bytes
+}
+
+const (
+	batchKeys  = 4096
+	batchBytes = 256 << 10
+)
+
+// spool hashes the keys of the sequence. The sequence runs in the calling
+// goroutine; the workers hash and partition.
+func (b *builder) spool(ctx context.Context, keys iter.Seq2[[]byte, error]) error {
+	workers := b.options.Workers
+	full := make(chan *keyBatch, workers)
+	empty := make(chan *keyBatch, 2*workers+1)
+	for range cap(empty) {
+		empty <- &keyBatch{bytes: make([]byte, 0, batchBytes), ends: make([]int, 0, batchKeys)}
+	}
+	var stop atomic.Bool // set by a cancelled context or a worker that failed
+	defer context.AfterFunc(ctx, func() { stop.Store(true) })()
+
+	var group sync.WaitGroup
+	errs := make([]error, workers+1)
+	for i := range workers {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			errs[i] = b.hashBatches(full, empty, &stop)
+		}()
+	}
+	errs[workers] = func() error {
+		defer group.Wait() // whatever the sequence does: a panic of it included
+		defer close(full)
+		return b.sendBatches(keys, full, empty, &stop)
+	}()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// sendBatches ranges over the sequence.
+func (b *builder) sendBatches(keys iter.Seq2[[]byte, error], full chan<- *keyBatch, empty <-chan *keyBatch, stop *atomic.Bool) error {
+	batch := <-empty
+	for key, err := range keys {
+		if err != nil {
+			return err
+		}
+		if stop.Load() {
+			return nil
+		}
+		batch.bytes = append(batch.bytes, key...)
+		batch.ends = append(batch.ends, len(batch.bytes))
+		if len(batch.ends) == batchKeys || len(batch.bytes) >= batchBytes {
+			b.report("hash", uint64(len(batch.ends)), b.options.Capacity)
+			full <- batch
+			batch = <-empty
+		}
+	}
+	full <- batch
+	return nil
+}
+
+// hashBatches hashes what the sequence gave. After an error it goes on taking
+// batches, so that sendBatches never waits for a worker that is gone.
+func (b *builder) hashBatches(full <-chan *keyBatch, empty chan<- *keyBatch, stop *atomic.Bool) (err error) {
+	w := b.homes.writer()
+	for batch := range full {
+		start := 0
+		for _, end := range batch.ends {
+			if err != nil {
+				break
+			}
+			if err = w.add(xxh3.HashSeed(batch.bytes[start:end], b.options.Seed)); err != nil {
+				stop.Store(true)
+			}
+			start = end
+		}
+		batch.bytes, batch.ends = batch.bytes[:0], batch.ends[:0]
+		empty <- batch
+	}
+	if err != nil {
+		return err
+	}
+	return w.flush()
+}

@@ -1,0 +1,59 @@
+package recovery
+
+import (
+	"errors"
+	"os"
+
+	"github.com/edsrzf/mmap-go"
+	"golang.org/x/sys/unix"
+)
+
+// AdviseRandom turns off reading ahead: a fault reads one page.
+func (m *Mapping) AdviseRandom() error { return m.advise(m.Data, unix.MADV_RANDOM) }
+
+// AdviseWillNeed starts to read the file into the page cache, and does not wait.
+func (m *Mapping) AdviseWillNeed() error { return m.advise(m.Data, unix.MADV_WILLNEED) }
+
+// Release gives the memory of the mapping back at once, locked or not, and
+// leaves its addresses valid: a load that still comes reads the file again.
+func (m *Mapping) Release() {
+	m.Data.Unlock()
+	m.advise(m.Data, unix.MADV_DONTNEED)
+}
+
+func (m *Mapping) advise(b []byte, advice int) error {
+	return os.NewSyscallError("madvise", unix.Madvise(b, advice))
+}
+
+// populate reads b, a part of the mapping that starts at a page, into the page
+// cache and enters it into the page table.
+func (m *Mapping) populate(b []byte) error {
+	err := unix.Madvise(b, unix.MADV_POPULATE_READ)
+	switch {
+	case errors.Is(err, unix.EINVAL): // Linux before 5.14
+		return touch(m.Data, b)
+	case errors.Is(err, unix.EFAULT), errors.Is(err, unix.EHWPOISON):
+		return &FaultError{Offset: int64(address(b) - address(m.Data))}
+	}
+	return os.NewSyscallError("madvise", err)
+}
+
+// Resident gives how many bytes of the mapped file are in the page cache.
+func (m *Mapping) Resident() (int64, error) {
+	page := os.Getpagesize()
+	// The kernel writes one byte a page. Memory of the garbage collector has
+	// no address to give to a bare system call; a mapping has.
+	vec, err := mmap.MapRegion(nil, (len(m.Data)+page-1)/page, mmap.RDWR, mmap.ANON, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer vec.Unmap()
+	if _, _, errno := unix.Syscall(unix.SYS_MINCORE, address(m.Data), uintptr(len(m.Data)), address(vec)); errno != 0 {
+		return 0, os.NewSyscallError("mincore", errno)
+	}
+	pages := 0
+	for _, b := range vec {
+		pages += int(b & 1)
+	}
+	return min(int64(pages)*int64(page), int64(len(m.Data))), nil
+}

@@ -1,0 +1,20 @@
+//go:build !linux
+
+package recovery
+
+import "errors"
+
+// AdviseRandom turns off reading ahead, where the system knows how to.
+func (m *Mapping) AdviseRandom() error { return nil }
+
+// AdviseWillNeed starts to read the file ahead, where the system knows how to.
+func (m *Mapping) AdviseWillNeed() error { return nil }
+
+// Release gives the memory of the mapping back, where the system knows how to,
+// and leaves its addresses valid.
+func (m *Mapping) Release() {}
+
+func (m *Mapping) populate(b []byte) error { return touch(m.Data, b) }
+
+// Resident gives how many bytes of the mapped file are in the page cache.
+func (m *Mapping) Resident() (int64, error) { return 0, errors.ErrUnsupported }

@@ -1,0 +1,165 @@
+package recovery
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// A Draft is a filter file that has no name yet: see the package essay.
+type Draft struct {
+	Mapping // of the whole file, writable
+
+	path string
+	file *os.File
+	old  *os.File // what stands under path, locked, or nil
+}
+
+// NewDraft makes an empty file that will stand under path. It takes the writer
+// lock of a file that stands there now, and fails with [ErrLocked] where
+// another process holds it.
+func NewDraft(path string) (d *Draft, err error) {
+	d = &Draft{path: path}
+	defer func() {
+		if err != nil {
+			d.Discard()
+		}
+	}()
+	if d.old, err = lockOld(path); err != nil {
+		return nil, err
+	}
+	d.file, err = createBeside(path)
+	return d, err
+}
+
+// Allocate gives the file its size, all of it zero bytes with a block on the
+// disk, and maps it.
+func (d *Draft) Allocate(size int64) error {
+	if err := allocate(d.file, size); err != nil {
+		return fmt.Errorf("allocate %d bytes for %s: %w", size, d.path, err)
+	}
+	m, err := Map(d.file, size, true)
+	if err != nil {
+		return err
+	}
+	d.Mapping = *m
+	return nil
+}
+
+// lockOld opens and locks the regular file at path. It gives nil where there
+// is no file.
+func lockOld(path string) (*os.File, error) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, notRegular("replace", path)
+	}
+	old, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := lock(old); err != nil {
+		old.Close()
+		return nil, fmt.Errorf("replace %s: %w", path, err)
+	}
+	return old, nil
+}
+
+// createBeside makes a new file in the directory of path.
+func createBeside(path string) (*os.File, error) {
+	var nonce [8]byte
+	rand.Read(nonce[:])
+	name := path + ".tmp-" + hex.EncodeToString(nonce[:])
+	return os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
+}
+
+// Publish makes the file durable and puts it under its path, in place of an
+// older one. Whatever it returns, the draft is used up; where it returns an
+// error, what stood under the path is as it was, save for an error that says
+// that the directory could not be synced.
+func (d *Draft) Publish() error {
+	if err := d.Data.Flush(); err != nil {
+		return errors.Join(fmt.Errorf("flush %s: %w", d.file.Name(), err), d.Discard())
+	}
+	if err := d.file.Sync(); err != nil {
+		return errors.Join(err, d.Discard())
+	}
+	if err := d.Unmap(); err != nil {
+		return errors.Join(err, d.Discard())
+	}
+	// Windows renames no open file; elsewhere the order of these two is the
+	// same to everyone.
+	if err := d.file.Close(); err != nil {
+		return errors.Join(err, d.Discard())
+	}
+	if err := os.Rename(d.file.Name(), d.path); err != nil {
+		return errors.Join(err, d.Discard())
+	}
+	err := syncDir(filepath.Dir(d.path))
+	if err != nil {
+		err = fmt.Errorf("%s is complete, but may not survive a power loss: %w", d.path, err)
+	}
+	return errors.Join(err, d.unlockOld())
+}
+
+// Discard removes the file; what stood under the path is as it was.
+func (d *Draft) Discard() error {
+	var errs []error
+	if d.Data != nil {
+		errs = append(errs, d.Unmap())
+	}
+	if d.file != nil {
+		d.file.Close() // a second close, or of a file that is about to go: no error that matters
+		errs = append(errs, os.Remove(d.file.Name()))
+		d.file = nil
+	}
+	errs = append(errs, d.unlockOld())
+	return errors.Join(errs...)
+}
+
+func (d *Draft) unlockOld() error {
+	if d.old == nil {
+		return nil
+	}
+	err := d.old.Close() // ends the lock
+	d.old = nil
+	return err
+}
+
+// notRegular is the error for a path that names something else than a file
+// of bytes: a directory, a pipe, a device.
+func notRegular(op, path string) error {
+	return &fs.PathError{Op: op, Path: path, Err: errors.New("not a regular file")}
+}
+
+// A Scratch is a file beside a draft for data that need not outlive it. It has
+// no name from the start where the system allows that, so that nothing is left
+// of it however the process ends.
+type Scratch struct{ *os.File }
+
+// Scratch makes an empty scratch file.
+func (d *Draft) Scratch() (*Scratch, error) {
+	f, err := createBeside(d.path)
+	if err != nil {
+		return nil, err
+	}
+	os.Remove(f.Name()) // fails on Windows while the file is open
+	return &Scratch{f}, nil
+}
+
+// Close ends the file.
+func (s *Scratch) Close() error {
+	err := s.File.Close()
+	if rm := os.Remove(s.Name()); rm != nil && !errors.Is(rm, fs.ErrNotExist) {
+		return rm
+	}
+	return err
+}

@@ -1,0 +1,35 @@
+package recovery
+
+import (
+	"bytes"
+	"os"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+)
+
+// ReadWords copies the part of a filter file that lookups read, from
+// OffRuntime to the end of the region, into the heap. The copy is of one
+// instant: the file is refused as changing when its superblocks or its
+// counters of removals are not the same before and after.
+func ReadWords(f *os.File, head *Head, progress func(done, total int64)) ([]uint64, error) {
+	words := make([]uint64, (layout.OffRegion-layout.OffRuntime+head.Geometry.RegionBytes)/8)
+	data := Bytes(words)
+	total := int64(len(data))
+	for off := int64(0); off < total; off += populateStep {
+		end := min(off+populateStep, total)
+		if _, err := f.ReadAt(data[off:end], layout.OffRuntime+off); err != nil {
+			return nil, readError(f, layout.OffRuntime+off, err)
+		}
+		if progress != nil {
+			progress(end, total)
+		}
+	}
+	var again [layout.OffStash]byte
+	if _, err := f.ReadAt(again[:], 0); err != nil {
+		return nil, readError(f, 0, err)
+	}
+	if !bytes.Equal(again[:layout.OffRuntime], head.Raw[:]) || !bytes.Equal(again[layout.OffRuntime:], data[:layout.RuntimeBytes]) {
+		return nil, ErrChanging
+	}
+	return words, nil
+}

@@ -1,0 +1,75 @@
+package recovery
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/edsrzf/mmap-go"
+)
+
+// A Mapping is a file, or its first bytes, in memory, shared with every other
+// process that maps it.
+type Mapping struct {
+	Data mmap.MMap
+}
+
+// Map maps the first size bytes of f. The file must be that long: a load past
+// its end is a fault.
+func Map(f *os.File, size int64, writable bool) (*Mapping, error) {
+	prot := mmap.RDONLY
+	if writable {
+		prot = mmap.RDWR
+	}
+	data, err := mmap.MapRegion(f, int(size), prot, 0, 0)
+	if err != nil {
+		return nil, fmt.Errorf("map %s: %w", f.Name(), err)
+	}
+	return &Mapping{Data: data}, nil
+}
+
+// Unmap ends the mapping. Any use of its memory afterwards is a fault.
+func (m *Mapping) Unmap() error { return m.Data.Unmap() }
+
+// A FaultError says that a load from a mapping had nothing behind it: the file
+// has been cut short, or its disk failed.
+type FaultError struct {
+	Offset int64 // of the load in the mapping, or -1 where it was elsewhere
+}
+
+func (e *FaultError) Error() string {
+	return fmt.Sprintf("fault at offset %d of the mapped file: it was cut short or its disk failed", e.Offset)
+}
+
+// Guard runs f, and turns a fault in memory that f touches into a
+// [*FaultError]. data is the mapping that f works on. It works for the calling
+// goroutine alone, not for others that f starts.
+func Guard(data []byte, f func()) (fault *FaultError) {
+	defer func(old bool) {
+		debug.SetPanicOnFault(old)
+		if r := recover(); r != nil {
+			fault = faultOf(data, r)
+		}
+	}(debug.SetPanicOnFault(true))
+	f()
+	return nil
+}
+
+// faultOf makes an error of what recover gave, and panics again where that
+// was no fault.
+func faultOf(data []byte, r any) *FaultError {
+	var fault interface {
+		runtime.Error
+		Addr() uintptr
+	}
+	if err, ok := r.(error); !ok || !errors.As(err, &fault) {
+		panic(r)
+	}
+	offset := int64(fault.Addr()) - int64(address(data))
+	if offset < 0 || offset >= int64(len(data)) {
+		panic(r) // a nil pointer, or memory of someone else
+	}
+	return &FaultError{offset}
+}

@@ -1,0 +1,71 @@
+package recovery
+
+import (
+	"errors"
+	"io"
+	"os"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+)
+
+// A Head is what opening a filter file finds out before any lookup. It is of
+// constant size: opening costs the same for every size of file.
+type Head struct {
+	Raw        [layout.OffRuntime]byte // the superblock slots
+	Slot       int                     // the newest of them
+	Superblock *layout.Superblock
+	Geometry   layout.Geometry
+	Size       int64 // of the file
+}
+
+// OpenFile opens a filter file for reading and checks its superblocks and its
+// size. It neither blocks on a pipe nor opens a directory.
+func OpenFile(path string) (*os.File, *Head, error) {
+	// Looked at before it is opened: opening a pipe would wait for a writer.
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, nil, notRegular("open", path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	h, err := readHead(f)
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	return f, h, nil
+}
+
+func readHead(f *os.File) (*Head, error) {
+	h := new(Head)
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	h.Size = info.Size()
+	n, err := f.ReadAt(h.Raw[:], 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	if h.Slot, h.Superblock, h.Geometry, err = layout.Newest(h.Raw[:n]); err != nil {
+		return nil, err
+	}
+	return h, h.Superblock.CheckFileSize(h.Geometry, h.Size)
+}
+
+// readError turns the end of a file that was longer when it was opened into
+// the error that says so.
+func readError(f *os.File, off int64, err error) error {
+	if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return err
+	}
+	if info, statErr := f.Stat(); statErr == nil {
+		off = info.Size()
+	}
+	return &layout.CorruptError{Region: layout.RegionFile, Offset: off, Rule: "F6: the file was cut short while it was open"}
+}

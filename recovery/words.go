@@ -1,0 +1,26 @@
+package recovery
+
+import (
+	"fmt"
+	"unsafe"
+)
+
+// Words gives the same memory as 64-bit words. The length must be a multiple
+// of 8, and the start aligned to 8 bytes, as every mapping is. The words have
+// the byte order of the machine; [Supported] machines have that of the file.
+func Words(b []byte) []uint64 {
+	if len(b)%8 != 0 || uintptr(unsafe.Pointer(unsafe.SliceData(b)))%8 != 0 {
+		panic(fmt.Sprintf("recovery: %d bytes at %p are not words", len(b), b))
+	}
+	return unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/8)
+}
+
+// Bytes gives the same memory as bytes.
+func Bytes(w []uint64) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(w))), len(w)*8)
+}
+
+// address is where b starts in memory: to tell where in it a fault happened,
+// and for a system call that no package wraps. The memory must not be moved by
+// the garbage collector: a mapping.
+func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
