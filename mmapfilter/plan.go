@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"strconv"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 )
@@ -81,7 +82,7 @@ func (o *Options) plan(capacity uint64) (Plan, error) {
 		FingerprintBits: best.params.FingerprintBits,
 		BucketSize:      best.params.BucketSize,
 		DesignLoad:      float64(best.percent) / 100,
-		PredictedRate:   best.rate,
+		PredictedRate:   significant(best.rate),
 		SecondProbeRate: best.second,
 	}
 	slots := uint64(layout.SlotsPerLine(best.kind, best.params))
@@ -98,6 +99,14 @@ func (o *Options) plan(capacity uint64) (Plan, error) {
 		p.BitsPerKey = float64(p.FileBytes) * 8 / float64(capacity)
 	}
 	return p, nil
+}
+
+// significant rounds to 4 digits. The last bits of a prediction differ between
+// machines that fuse multiplications with additions and those that do not, and
+// it may be stored in a file.
+func significant(x float64) float64 {
+	r, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 4, 64), 64)
+	return r
 }
 
 func (c candidate) betterThan(d candidate) bool {
