@@ -117,14 +117,18 @@
 // An entry stands for all items with the same two lines, the same two buckets
 // and the same fingerprint. It is two words, both zero where it is free:
 //
-//	word 0   bits 0-55 the lower of the two lines, bits 56-63 the lower of the two buckets
+//	word 0   bits 0-55 the lower of the two lines, bits 56-62 the lower of the two buckets
 //	word 1   bits 0-31 the number of items, bits 32-63 the fingerprint
 //
-// It stands at any of the 4 places of either of two groups of 64 bytes:
+// Bit 63 of word 0 is no part of the entry. In the first of the 4 entries of a
+// group it is the mark of the group; in the others it is zero. The entry of an
+// item stands at any of the 4 places of group
 //
-//	x = (word 0 xor (fp · BB67AE8584CAA73B)) · 9E3779B97F4A7C15    mod 2^64
-//	first group  = high 64 bits of x·192
-//	second group = first + 1 + high 64 bits of rotateleft(x, 32)·191    mod 192
+//	high 64 bits of 192·((word 0 xor (fp · BB67AE8584CAA73B)) · 9E3779B97F4A7C15)
+//
+// both inner products mod 2^64; or, if that group has its mark, of the next one;
+// if that has its mark as well, of the one after it, and so on; after group 191
+// comes group 0.
 //
 // # Trailer
 //
@@ -159,8 +163,8 @@
 //	F5   The hash is known and gives the canary.
 //	F6   The layout, f and b are known, n is at least 1, a hash has the bits
 //	     for the line, the bucket, the fingerprint and 2 to spare
-//	     (⌈log2 n⌉ + 3 + f + 2 ≤ 64), the file is at most 2^46 bytes, the
-//	     region is as long as n lines, the rates are between 0 and 1, and the
+//	     (⌈log2 n⌉ + 3 + f + 2 ≤ 64), the region is as long as n lines and
+//	     at most 2^45 bytes, the rates are between 0 and 1, and the
 //	     file has the size that follows.
 //	F7   The state is one of three. A live file is recovered before it is read.
 //	F8   V: every chunk of a sealed file has the CRC of its entry.
@@ -172,8 +176,8 @@
 //	     its overflow bits set in each line of its own that it does not stand
 //	     in, if a lookup that starts there is to find it.
 //	F12  V: a stash entry in use counts at least one item, has a line, a bucket
-//	     and a fingerprint that an item can have, stands in one of its groups,
-//	     once, and has its overflow bits set in one of its lines.
+//	     and a fingerprint that an item can have, stands where it is looked
+//	     for, once, and has its overflow bits set in one of its lines.
 //	F13  V: the slots in use and the counts of the stash add up to the length.
 //
 // # A worked example

@@ -21,10 +21,10 @@ const (
 	TrailerBytes    = 64
 )
 
-// MaxFileBytes is the largest file: 64 TiB. It is under what a process can map
-// on every 64-bit system, and far enough from 2^63 that no sum of two offsets
-// of a file overflows.
-const MaxFileBytes = 1 << 46
+// MaxRegionBytes is the largest region: 32 TiB. With it a file is less than
+// what a process can map on every 64-bit system, and so far from 2^63 that no
+// sum of two offsets of a file overflows.
+const MaxRegionBytes = 1 << 45
 
 // spareHashBits is how many bits of a 64-bit hash must be left over when its
 // line, bucket and fingerprint have been taken from it. The fraction that a
@@ -64,8 +64,8 @@ func NewGeometry(k Kind, p Params, lines uint64) (Geometry, error) {
 		return Geometry{}, fmt.Errorf("%d lines with f=%d need %d bits of a 64-bit hash", lines, p.FingerprintBits, need)
 	}
 	high, region := bits.Mul64(lines, uint64(s.lineBytes(p)))
-	if high != 0 || region > MaxFileBytes/2 {
-		return Geometry{}, fmt.Errorf("%d lines are more than a file holds (%d bytes)", lines, int64(MaxFileBytes))
+	if high != 0 || region > MaxRegionBytes {
+		return Geometry{}, fmt.Errorf("%d lines are more than a file holds (%d bytes)", lines, int64(MaxRegionBytes))
 	}
 	g := Geometry{Kind: k, Params: p, Lines: lines, RegionBytes: int64(region)}
 	g.OffTable = roundUp(OffRegion+g.RegionBytes, PageBytes)

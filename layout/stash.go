@@ -2,10 +2,12 @@ package layout
 
 import "math/bits"
 
-// The stash holds what found no slot in its lines: 768 entries of 16 bytes,
-// in 192 groups of one cache line each. An item may stand in either of two
-// groups, so that a lookup which gets here reads two lines, however full the
-// stash is. (One list of entries would be 192 lines to read.)
+// The stash holds what found no slot in its lines: 768 entries of 16 bytes, in
+// 192 groups of one cache line. The class of an item gives the group where its
+// entry is looked for first. A group that was full when an entry came is
+// marked, and the search goes on in the next group as long as there is a mark;
+// so every entry can be used, and a lookup reads one line unless the stash is
+// nearly full. Marks are never cleared.
 const (
 	StashEntries    = StashBytes / stashEntryBytes // 768
 	stashEntryBytes = 16
@@ -13,16 +15,17 @@ const (
 	groupWords      = LineBytes / 8
 	maxStashCount   = 1<<32 - 1
 	stashLineBits   = 56
+	groupMark       = 1 << 63 // in word 0 of the first entry of a group
 )
 
 // A Class names all items that have the same lines, the same buckets and the
 // same fingerprint: a table cannot tell them apart. It is the key of a stash
 // entry, whose two words are
 //
-//	word 0   bits 0-55 the lower of the two lines, 56-63 the lower of the two buckets
+//	word 0   bits 0-55 the lower of the two lines, 56-62 the lower of the two buckets
 //	word 1   bits 0-31 the number of items, 32-63 the fingerprint
 //
-// and zero both where the entry is free.
+// and zero both where the entry is free, but for the mark of its group.
 type Class struct {
 	Line   uint64 // the lower of the two lines
 	Bucket uint32 // the lower of the two buckets
@@ -31,16 +34,10 @@ type Class struct {
 
 func (c Class) word0() uint64 { return c.Line | uint64(c.Bucket)<<stashLineBits }
 
-// groups gives the first words of the two groups of a class.
-func (c Class) groups() (a, b uint64) {
-	x := (c.word0() ^ uint64(c.Fp)*mixSecond) * mixFirst
-	a, _ = bits.Mul64(x, stashGroups)
-	step, _ := bits.Mul64(bits.RotateLeft64(x, 32), stashGroups-1)
-	b = a + 1 + step // 1 to 191 groups further, so never the same group
-	if b >= stashGroups {
-		b -= stashGroups
-	}
-	return a * groupWords, b * groupWords
+// firstGroup gives the first word of the group that a class is looked for in.
+func (c Class) firstGroup() uint64 {
+	g, _ := bits.Mul64((c.word0()^uint64(c.Fp)*mixSecond)*mixFirst, stashGroups)
+	return g * groupWords
 }
 
 // StashCount gives the number of items of a class in the stash.
@@ -53,21 +50,27 @@ func StashCount(stash []uint64, c Class) uint64 {
 
 // stashEntry finds the first word of the entry of a class.
 func stashEntry(stash []uint64, c Class) (word uint64, ok bool) {
-	a, b := c.groups()
 	key := c.word0()
-	for _, g := range [2]uint64{a, b} {
-		for i := g; i < g+groupWords; i += 2 {
-			if w1 := loadWord(stash, i+1); w1>>32 == uint64(c.Fp) && w1 != 0 && loadWord(stash, i) == key {
+	group := c.firstGroup()
+	for range stashGroups {
+		for i := group; i < group+groupWords; i += 2 {
+			if w1 := loadWord(stash, i+1); w1>>32 == uint64(c.Fp) && w1 != 0 && loadWord(stash, i)&^groupMark == key {
 				return i, true
 			}
 		}
+		if loadWord(stash, group)&groupMark == 0 {
+			break
+		}
+		group = nextGroup(group)
 	}
 	return 0, false
 }
 
-// StashAdd counts one more item of a class, in the emptier of its groups if
-// it has no entry yet. It reports false, and changes nothing, when both groups
-// are full or the count is.
+func nextGroup(group uint64) uint64 { return (group + groupWords) % (stashGroups * groupWords) }
+
+// StashAdd counts one more item of a class. It reports false, and changes
+// nothing, when the class has no entry and all are in use, or when the count
+// of its entry is at its end.
 func StashAdd(stash []uint64, c Class) bool {
 	if i, ok := stashEntry(stash, c); ok {
 		if stash[i+1]&maxStashCount == maxStashCount {
@@ -76,32 +79,30 @@ func StashAdd(stash []uint64, c Class) bool {
 		stash[i+1]++
 		return true
 	}
-	a, b := c.groups()
-	freeA, nA := freeEntry(stash, a)
-	freeB, nB := freeEntry(stash, b)
-	if nA+nB == 0 {
-		return false
+	first := c.firstGroup()
+	group := first
+	for range stashGroups {
+		if i, ok := freeEntry(stash, group); ok {
+			for g := first; g != group; g = nextGroup(g) {
+				stash[g] |= groupMark
+			}
+			stash[i] |= c.word0()
+			stash[i+1] = uint64(c.Fp)<<32 | 1
+			return true
+		}
+		group = nextGroup(group)
 	}
-	i := freeA
-	if nB > nA {
-		i = freeB
-	}
-	stash[i] = c.word0()
-	stash[i+1] = uint64(c.Fp)<<32 | 1
-	return true
+	return false
 }
 
-// freeEntry finds the first free entry of a group, and counts them.
-func freeEntry(stash []uint64, group uint64) (first uint64, n int) {
+// freeEntry finds the first free entry of a group.
+func freeEntry(stash []uint64, group uint64) (word uint64, ok bool) {
 	for i := group; i < group+groupWords; i += 2 {
 		if stash[i+1] == 0 {
-			if n == 0 {
-				first = i
-			}
-			n++
+			return i, true
 		}
 	}
-	return first, n
+	return 0, false
 }
 
 // CheckStash holds every entry against F12 and counts the entries in use and
@@ -110,6 +111,9 @@ func CheckStash(t Table, v *View) (entries int, items uint64, err error) {
 	var l Line
 	for i := 0; i < len(v.Stash); i += 2 {
 		w0, w1 := v.Stash[i], v.Stash[i+1]
+		if i%groupWords == 0 {
+			w0 &^= groupMark
+		}
 		if w0|w1 == 0 {
 			continue
 		}

@@ -1,12 +1,23 @@
 package mmapfilter
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
 	"iter"
+	"math/rand/v2"
+	"os"
 	"path/filepath"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
 // numbers yields the 8-byte keys of the numbers [from, to).
@@ -22,42 +33,478 @@ func numbers(from, to uint64) iter.Seq2[[]byte, error] {
 	}
 }
 
-func TestQuick(t *testing.T) {
-	for _, n := range []uint64{0, 1, 38, 39, 1000, 100000, 10_000_000} {
-		path := filepath.Join(t.TempDir(), "f.mmf")
-		start := time.Now()
-		f, err := Build(context.Background(), path, nil, numbers(0, n))
-		if err != nil {
-			t.Fatal(n, err)
-		}
-		bt := time.Since(start)
-		start = time.Now()
-		r, err := Verify(context.Background(), path)
-		if err != nil {
-			t.Fatal(n, err)
-		}
-		vt := time.Since(start)
-		miss := 0
-		start = time.Now()
-		var hashes []uint64
-		for k := range numbers(0, n) {
-			hashes = append(hashes, f.Hash(k))
-			if !f.Contains(k) {
-				miss++
+// shuffled yields the keys of numbers(0, n) in an order that depends on seed.
+func shuffled(n int, seed uint64) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		for _, i := range rand.New(rand.NewPCG(seed, 0)).Perm(n) {
+			if !yield(binary.LittleEndian.AppendUint64(nil, uint64(i)), nil) {
+				return
 			}
 		}
-		lt := time.Since(start)
-		fp := 0
-		for k := range numbers(n, n+1000000) {
-			if f.Contains(k) {
-				fp++
+	}
+}
+
+func newTestDraft(t *testing.T) (*recovery.Draft, error) {
+	d, err := recovery.NewDraft(filepath.Join(t.TempDir(), "draft"))
+	if err == nil {
+		t.Cleanup(func() { d.Discard() })
+	}
+	return d, err
+}
+
+// mustBuild builds a filter in a directory of its own.
+func mustBuild(tb testing.TB, opts *Options, keys iter.Seq2[[]byte, error]) (f *Filter, path string) {
+	tb.Helper()
+	path = filepath.Join(tb.TempDir(), "filter.mmf")
+	f, err := Build(context.Background(), path, opts, keys)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { f.Close() })
+	return f, path
+}
+
+// countFound counts the keys that a filter may hold, asked in batches.
+func countFound(f *Filter, keys iter.Seq2[[]byte, error]) (found, asked int) {
+	var hashes [4096]uint64
+	var answers [4096]bool
+	n := 0
+	ask := func() {
+		f.ContainsHashes(hashes[:n], answers[:n])
+		for _, a := range answers[:n] {
+			if a {
+				found++
 			}
 		}
-		found := make([]bool, len(hashes))
-		start = time.Now()
-		f.ContainsHashes(hashes, found)
-		ht := time.Since(start)
-		t.Logf("n=%d build %v verify %v lookups %v hashes %v miss %d fp %d %+v %+v", n, bt, vt, lt, ht, miss, fp, r, f.Stats())
-		f.Close()
+		asked += n
+		n = 0
+	}
+	for key := range keys {
+		hashes[n] = f.Hash(key)
+		if n++; n == len(hashes) {
+			ask()
+		}
+	}
+	ask()
+	return found, asked
+}
+
+// TestBuildOfEverySize builds filters of few keys, where lines are few and
+// chance is large, and finds every key.
+func TestBuildOfEverySize(t *testing.T) {
+	for _, p := range layout.LegalParams(layout.Blocked) {
+		for n := uint64(0); n < 1500; n += 1 + n/10 {
+			path := filepath.Join(t.TempDir(), "f")
+			f, err := Build(context.Background(), path, &Options{FingerprintBits: p.FingerprintBits}, numbers(n, 2*n))
+			if err != nil {
+				t.Fatalf("f=%d: %d keys: %v", p.FingerprintBits, n, err)
+			}
+			if found, _ := countFound(f, numbers(n, 2*n)); uint64(found) != n || f.Len() != n || f.Cap() != n {
+				t.Fatalf("f=%d: %d of %d keys found, Len %d, Cap %d", p.FingerprintBits, found, n, f.Len(), f.Cap())
+			}
+			if _, err := Verify(context.Background(), path); err != nil {
+				t.Fatal(err)
+			}
+			f.Close()
+			os.Remove(path)
+		}
+	}
+}
+
+// TestBuildIsReproducible: the file depends on the keys and on the options
+// that say so, not on the order of the keys, the workers, the memory or the
+// moment.
+func TestBuildIsReproducible(t *testing.T) {
+	const n = 700_000
+	base := Options{FalsePositiveRate: 0.003}
+	_, path := mustBuild(t, &base, numbers(0, n))
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		change func(*Options)
+		keys   iter.Seq2[[]byte, error]
+		same   bool
+	}{
+		"again":          {nil, numbers(0, n), true},
+		"one worker":     {func(o *Options) { o.Workers = 1 }, numbers(0, n), true},
+		"many workers":   {func(o *Options) { o.Workers = 13 }, numbers(0, n), true},
+		"spilled":        {func(o *Options) { o.MemoryBudget = 1 << 20 }, numbers(0, n), true},
+		"spilled by one": {func(o *Options) { o.MemoryBudget, o.Workers = 1<<20, 1 }, shuffled(n, 1), true},
+		"shuffled":       {nil, shuffled(n, 2), true},
+		"capacity given": {func(o *Options) { o.Capacity = n }, shuffled(n, 3), true},
+		"more capacity":  {func(o *Options) { o.Capacity = n + 10_000 }, numbers(0, n), false},
+		"another seed":   {func(o *Options) { o.Seed = 1 }, numbers(0, n), false},
+		"a note":         {func(o *Options) { o.Normalisation = "x" }, numbers(0, n), false},
+		"another key":    {nil, numbers(1, n+1), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			opts := base
+			if c.change != nil {
+				c.change(&opts)
+			}
+			_, path := mustBuild(t, &opts, c.keys)
+			got, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if bytes.Equal(got, want) != c.same {
+				t.Errorf("same bytes: %t", !c.same)
+			}
+			if !c.same && bytes.Equal(got[48:64], want[48:64]) {
+				t.Error("other bytes, same UUID")
+			}
+		})
+	}
+}
+
+// TestBuildSpills bears that keys past the budget are not kept in memory but
+// in a file, and that the file has no name.
+func TestBuildSpills(t *testing.T) {
+	const n = 2_000_000 // 16 MB of hashes
+	dir := t.TempDir()
+	var left string
+	keys := func(yield func([]byte, error) bool) {
+		for key := range numbers(0, n) {
+			if !yield(key, nil) {
+				return
+			}
+		}
+		entries, _ := os.ReadDir(dir)
+		for _, e := range entries {
+			left += e.Name() + " "
+		}
+	}
+	f, err := Build(context.Background(), filepath.Join(dir, "f"), &Options{MemoryBudget: 1 << 20, Capacity: n}, keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if found, _ := countFound(f, numbers(0, n)); found != n {
+		t.Errorf("%d of %d keys found", found, n)
+	}
+	if names := strings.Fields(left); len(names) != 1 || !strings.HasPrefix(names[0], "f.tmp-") {
+		t.Errorf("at the end of the keys there were %q", left)
+	}
+}
+
+// TestSpoolKeepsItsBudget fills a spool past its budget and looks where the
+// hashes are.
+func TestSpoolKeepsItsBudget(t *testing.T) {
+	const budget = 4 << 20
+	d, err := newTestDraft(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSpool(d, 1, budget, maxParts)
+	defer s.close()
+	w := s.writer()
+	rng := rand.New(rand.NewPCG(1, 1))
+	const n = 3_000_000
+	var sum uint64
+	for range n {
+		h := rng.Uint64()
+		sum += h
+		if err := w.add(h); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.flush(); err != nil {
+		t.Fatal(err)
+	}
+	kept, spilled := 0, 0
+	for i := range s.partition {
+		for _, chunk := range s.partition[i].chunks {
+			kept += cap(chunk) * 8
+		}
+		for _, span := range s.partition[i].spans {
+			spilled += span.n * 8
+		}
+	}
+	if kept > budget/2 || kept < budget/4 {
+		t.Errorf("%d bytes kept, half the budget is %d", kept, budget/2)
+	}
+	if spilled < n*8-kept {
+		t.Errorf("%d bytes spilled and %d kept, of %d", spilled, kept, n*8)
+	}
+	var got []uint64
+	for i := range s.parts() {
+		part, err := s.read(nil, i, i+1, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, h := range part {
+			if h>>s.shift != uint64(i) {
+				t.Fatalf("%x in partition %d", h, i)
+			}
+			sum -= h
+		}
+		got = append(got, part...)
+	}
+	if len(got) != n || sum != 0 || s.count() != n {
+		t.Errorf("%d hashes came back, count %d", len(got), s.count())
+	}
+}
+
+// TestBuildCountsEqualKeys bears C7 for Build: every copy counts, in the stash
+// where the slots of its buckets are full; or none but the first, if asked.
+func TestBuildCountsEqualKeys(t *testing.T) {
+	keys := func(yield func([]byte, error) bool) {
+		for i := range 1000 {
+			for range 1 + i%3*50 {
+				if !yield(fmt.Appendf(nil, "key %d", i), nil) {
+					return
+				}
+			}
+		}
+	}
+	const copies = 334 + 333*51 + 333*101 // 666 keys are there too often for their buckets
+	f, path := mustBuild(t, nil, keys)
+	if s := f.Stats(); s.Len != copies || s.Cap != copies || s.StashLen < 500 {
+		t.Errorf("%d keys, capacity %d, %d stash entries", s.Len, s.Cap, s.StashLen)
+	}
+	if r, err := Verify(context.Background(), path); err != nil || r.Items != copies {
+		t.Errorf("%d items, %v", r.Items, err)
+	}
+	for _, capacity := range []uint64{0, 1000} {
+		f, path := mustBuild(t, &Options{Distinct: true, Capacity: capacity}, keys)
+		if s := f.Stats(); s.Len != 1000 || s.Cap != 1000 || s.StashLen > 5 {
+			t.Errorf("distinct: %d keys, capacity %d, %d stash entries", s.Len, s.Cap, s.StashLen)
+		}
+		if r, err := Verify(context.Background(), path); err != nil || r.Items != 1000 {
+			t.Errorf("distinct: %d items, %v", r.Items, err)
+		}
+		if found, asked := countFound(f, keys); found != asked {
+			t.Errorf("distinct: %d of %d found", found, asked)
+		}
+	}
+}
+
+// TestBuildOfManyCopies: one key often is one stash entry; very many keys
+// often are more than the stash has entries, and refused.
+func TestBuildOfManyCopies(t *testing.T) {
+	copies := func(keys, of int) iter.Seq2[[]byte, error] {
+		return func(yield func([]byte, error) bool) {
+			for i := range keys * of {
+				if !yield(fmt.Appendf(nil, "%d", i%keys), nil) {
+					return
+				}
+			}
+		}
+	}
+	f, _ := mustBuild(t, nil, copies(1, 1_000_000))
+	if s := f.Stats(); s.Len != 1_000_000 || s.StashLen != 1 {
+		t.Errorf("%d keys, %d stash entries", s.Len, s.StashLen)
+	}
+	path := filepath.Join(t.TempDir(), "f")
+	if _, err := Build(context.Background(), path, nil, copies(5000, 50)); !errors.Is(err, ErrFull) {
+		t.Errorf("5,000 keys 50 times: %v", err)
+	}
+	if f, err := Build(context.Background(), path, &Options{Distinct: true}, copies(5000, 50)); err != nil || f.Len() != 5000 {
+		t.Errorf("distinct: %v", err)
+	}
+}
+
+// TestBuildPastCapacity: some more keys than the capacity are taken; when they
+// are too many, it is ErrFull, and not a key fewer in the filter.
+func TestBuildPastCapacity(t *testing.T) {
+	opts := &Options{Capacity: 10_000, FingerprintBits: 12}
+	f, _ := mustBuild(t, opts, numbers(0, 10_300))
+	if found, _ := countFound(f, numbers(0, 10_300)); found != 10_300 || f.Len() != 10_300 || f.Cap() != 10_000 {
+		t.Errorf("%d found, Len %d, Cap %d", found, f.Len(), f.Cap())
+	}
+	path := filepath.Join(t.TempDir(), "f")
+	if _, err := Build(context.Background(), path, opts, numbers(0, 12_000)); !errors.Is(err, ErrFull) {
+		t.Errorf("12,000 keys: %v", err)
+	}
+}
+
+// TestBuildLeavesNothingBehind fails Build in each way that can be had here,
+// and looks at the directory, the older file, descriptors and goroutines.
+func TestBuildLeavesNothingBehind(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "f")
+	old := []byte("an older file, not even a filter")
+	if err := os.WriteFile(path, old, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	broken := errors.New("unexpected EOF in part.gz")
+	failing := func(after uint64) iter.Seq2[[]byte, error] {
+		return func(yield func([]byte, error) bool) {
+			for key := range numbers(0, after) {
+				if !yield(key, nil) {
+					return
+				}
+			}
+			yield(nil, broken)
+		}
+	}
+	cancelled, cancel := context.WithCancelCause(context.Background())
+	why := errors.New("the user has pressed ^C")
+	cancel(why)
+	cancelAt := func(stage string, done uint64) (context.Context, *Options) {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		return ctx, &Options{Capacity: 400_000, Progress: func(s string, n, _ uint64) {
+			if s == stage && n >= done {
+				cancel(why)
+			}
+		}}
+	}
+	background := context.Background()
+	before := leaks(t)
+	check := func(name string, err, want error) {
+		t.Helper()
+		if !errors.Is(err, want) {
+			t.Errorf("%s: %v, not %v", name, err, want)
+		}
+		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, old) {
+			t.Fatalf("%s: the older file has %d bytes, %v", name, len(got), err)
+		}
+		if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+			t.Fatalf("%s: left %v, %v", name, entries, err)
+		}
+	}
+	for _, n := range []uint64{0, 1, 5000, 300_000} {
+		for _, budget := range []int64{0, 1 << 20} {
+			_, err := Build(background, path, &Options{MemoryBudget: budget}, failing(n))
+			check(fmt.Sprintf("an error after %d keys", n), err, broken)
+		}
+	}
+	_, err := Build(cancelled, path, nil, numbers(0, 100_000))
+	check("cancelled before", err, why)
+	_, err = Build(cancelled, path, nil, numbers(0, 0))
+	check("cancelled before, no keys", err, why)
+	for _, stage := range []string{"hash", "fill", "place", "check"} {
+		ctx, opts := cancelAt(stage, 1)
+		_, err = Build(ctx, path, opts, numbers(0, 400_000))
+		check("cancelled in "+stage, err, why)
+	}
+	_, err = Build(background, path, &Options{Capacity: 100}, numbers(0, 100_000))
+	check("full", err, ErrFull)
+	_, err = Build(background, path, &Options{Capacity: 1 << 62}, numbers(0, 1))
+	var option *OptionError
+	if !errors.As(err, &option) || option.Field != "Capacity" {
+		t.Errorf("a capacity of 2^62: %v", err)
+	}
+	check("a capacity of 2^62", err, err)
+	_, err = Build(background, path, &Options{FalsePositiveRate: 2}, numbers(0, 1))
+	check("bad options", err, err)
+	func() {
+		defer func() {
+			check(fmt.Sprint("a panic of the sequence: ", recover()), nil, nil)
+		}()
+		Build(background, path, nil, func(yield func([]byte, error) bool) {
+			yield([]byte("a"), nil)
+			panic("mine")
+		})
+	}()
+	if after := leaks(t); after != before {
+		t.Errorf("before: %s; after: %s", before, after)
+	}
+}
+
+// leaks counts goroutines, and descriptors where the system lists them.
+func leaks(t *testing.T) string {
+	t.Helper()
+	n := runtime.NumGoroutine()
+	for range 100 { // those of a context end on their own time
+		if runtime.Gosched(); runtime.NumGoroutine() < n {
+			n = runtime.NumGoroutine()
+		}
+		time.Sleep(100 * time.Microsecond)
+	}
+	entries, _ := os.ReadDir("/proc/self/fd")
+	return fmt.Sprintf("%d goroutines, %d descriptors", n, len(entries))
+}
+
+func TestBuildWhereItCannot(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := Build(context.Background(), filepath.Join(dir, "none", "f"), nil, numbers(0, 1)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("in no directory: %v", err)
+	}
+	if _, err := Build(context.Background(), dir, nil, numbers(0, 1)); err == nil {
+		t.Error("over a directory")
+	}
+}
+
+// TestBuildTakesTheLock: a file that a writer has open is not replaced, and a
+// Build under way keeps others from it.
+func TestBuildTakesTheLock(t *testing.T) {
+	_, path := mustBuild(t, nil, numbers(0, 10))
+	inside := false
+	_, err := Build(context.Background(), path, nil, func(yield func([]byte, error) bool) {
+		inside = true
+		if _, err := Build(context.Background(), path, nil, numbers(0, 20)); !errors.Is(err, ErrLocked) {
+			t.Errorf("a build inside a build: %v", err)
+		}
+		yield([]byte("a"), nil)
+	})
+	if err != nil || !inside {
+		t.Fatal(err)
+	}
+	f, err := Build(context.Background(), path, nil, numbers(0, 30))
+	if err != nil || f.Len() != 30 {
+		t.Errorf("afterwards: %v", err)
+	}
+}
+
+// TestBuildReplacesUnderReaders: who has the older file open keeps it.
+func TestBuildReplacesUnderReaders(t *testing.T) {
+	reader, path := mustBuild(t, nil, numbers(0, 1000))
+	f, err := Build(context.Background(), path, nil, numbers(5000, 9000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if found, _ := countFound(reader, numbers(0, 1000)); found != 1000 {
+		t.Errorf("the older filter has %d of its 1,000 keys", found)
+	}
+	if found, _ := countFound(f, numbers(5000, 9000)); found != 4000 {
+		t.Errorf("the newer filter has %d of its 4,000 keys", found)
+	}
+}
+
+func TestBuildReportsProgress(t *testing.T) {
+	seen := map[string]uint64{}
+	_, _ = mustBuild(t, &Options{Progress: func(stage string, done, total uint64) {
+		if total != 0 && done > total {
+			t.Errorf("%s: %d of %d", stage, done, total)
+		}
+		seen[stage] = done
+	}}, numbers(0, 300_000))
+	for _, stage := range []string{"hash", "fill", "place", "check"} {
+		if seen[stage] == 0 {
+			t.Errorf("no word of %s: %v", stage, seen)
+		}
+	}
+}
+
+func TestSortHashes(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 4))
+	for _, n := range []int{0, 1, 2, 31, 32, 33, 100, 5000, 300_000} {
+		for _, prefix := range []uint{0, 1, 10, 40, 63, 64} {
+			for _, spread := range []uint64{^uint64(0), 0, 7, 1 << 40} {
+				hashes := make([]uint64, n)
+				fixed := ^(^uint64(0) >> prefix) // the top prefix bits
+				for i := range hashes {
+					hashes[i] = 0xABCDEF0123456789&fixed | rng.Uint64()&spread&^fixed
+				}
+				var sum, want uint64
+				for _, h := range hashes {
+					want += h
+				}
+				sorted := sortHashes(hashes, make([]uint64, n), prefix)
+				for i, h := range sorted {
+					sum += h
+					if i > 0 && sorted[i-1] > h {
+						t.Fatalf("%d hashes, prefix %d: not sorted at %d", n, prefix, i)
+					}
+				}
+				if sum != want || len(sorted) != n {
+					t.Fatalf("%d hashes, prefix %d: others came back", n, prefix)
+				}
+			}
+		}
 	}
 }

@@ -22,18 +22,16 @@ type Draft struct {
 // NewDraft makes an empty file that will stand under path. It takes the writer
 // lock of a file that stands there now, and fails with [ErrLocked] where
 // another process holds it.
-func NewDraft(path string) (d *Draft, err error) {
-	d = &Draft{path: path}
-	defer func() {
-		if err != nil {
-			d.Discard()
-		}
-	}()
+func NewDraft(path string) (*Draft, error) {
+	d := &Draft{path: path}
+	var err error
 	if d.old, err = lockOld(path); err != nil {
 		return nil, err
 	}
-	d.file, err = createBeside(path)
-	return d, err
+	if d.file, err = createBeside(path); err != nil {
+		return nil, errors.Join(err, d.unlockOld())
+	}
+	return d, nil
 }
 
 // Allocate gives the file its size, all of it zero bytes with a block on the

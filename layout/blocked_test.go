@@ -1,0 +1,306 @@
+package layout
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// eachTable runs a test for every layout with all its parameters.
+func eachTable(t *testing.T, lines uint64, f func(t *testing.T, tab Table)) {
+	for _, k := range Kinds() {
+		for _, p := range LegalParams(k) {
+			t.Run(fmt.Sprintf("%s/f=%d", k, p.FingerprintBits), func(t *testing.T) {
+				g, err := NewGeometry(k, p, lines)
+				if err != nil {
+					t.Fatal(err)
+				}
+				f(t, NewTable(g))
+			})
+		}
+	}
+}
+
+// TestAlternateIsAnInvolution, for any number of lines, and a home that is its
+// own alternate is one.
+func TestAlternateIsAnInvolution(t *testing.T) {
+	for _, k := range Kinds() {
+		for _, p := range LegalParams(k) {
+			rapid.Check(t, func(t *rapid.T) {
+				lines := rapid.Uint64Range(1, 1<<uint(min(39, 59-p.FingerprintBits))).Draw(t, "lines")
+				g, err := NewGeometry(k, p, lines)
+				if err != nil {
+					t.Fatal(err)
+				}
+				tab := NewTable(g)
+				it := tab.Split(rapid.Uint64().Draw(t, "hash"))
+				other := tab.Alternate(it)
+				if it.Line >= lines || other.Line >= lines || !tab.Legal(it) || !tab.Legal(other) {
+					t.Fatalf("%+v and %+v in %d lines", it, other, lines)
+				}
+				if back := tab.Alternate(other); back.Line != it.Line || tab.Class(back) != tab.Class(it) || tab.Class(other) != tab.Class(it) {
+					t.Fatalf("%+v, %+v, %+v", it, other, back)
+				}
+			})
+		}
+	}
+}
+
+// TestSelfAlternate finds items with one home in tables of one, two and three
+// lines, and looks them up in their line and in the stash.
+func TestSelfAlternate(t *testing.T) {
+	for _, lines := range []uint64{1, 2, 3} {
+		eachTable(t, lines, func(t *testing.T, tab Table) {
+			rng := rand.New(rand.NewPCG(3, lines))
+			found := 0
+			for range 1000 {
+				h := rng.Uint64()
+				it := tab.Split(h)
+				if tab.Alternate(it).Line != it.Line {
+					continue
+				}
+				found++
+				v := &View{Region: make([]uint64, lines*8), Stash: make([]uint64, StashBytes/8)}
+				if tab.Contains(v, h) {
+					t.Fatal("found in an empty table")
+				}
+				var l Line
+				tab.SetOverflow(&l, it)
+				tab.Store(v.Region, it.Line, &l)
+				if tab.Contains(v, h) {
+					t.Fatal("found in a table of overflow bits")
+				}
+				if !StashAdd(v.Stash, tab.Class(it)) || !tab.Contains(v, h) {
+					t.Fatal("not found in the stash")
+				}
+			}
+			if found == 0 {
+				t.Errorf("no item with one home in %d lines", lines)
+			}
+		})
+	}
+}
+
+// TestSplitIsUniform counts lines, buckets and fingerprints of random hashes
+// with a chi-squared test at six standard deviations.
+func TestSplitIsUniform(t *testing.T) {
+	eachTable(t, 37, func(t *testing.T, tab Table) {
+		const n = 1 << 18
+		rng := rand.New(rand.NewPCG(5, 6))
+		lines, lows, highs := make([]int, 37), make([]int, 64), make([]int, 64)
+		f := tab.Params().FingerprintBits
+		for range n {
+			it := tab.Split(rng.Uint64())
+			lines[it.Line]++
+			lows[it.Fp%64]++
+			highs[it.Fp>>(f-6)]++
+		}
+		for name, counts := range map[string][]int{"lines": lines, "low bits": lows, "high bits": highs} {
+			chi, freedom := 0.0, float64(len(counts)-1)
+			for _, c := range counts {
+				want := float64(n) / float64(len(counts))
+				if f == 8 && name != "lines" {
+					want = 0 // 255 fingerprints do not divide by 64; counted below
+				}
+				if want > 0 {
+					chi += (float64(c) - want) * (float64(c) - want) / want
+				}
+			}
+			if chi > freedom+6*1.5*freedom {
+				t.Errorf("%s: chi squared %.0f with %.0f degrees of freedom", name, chi, freedom)
+			}
+		}
+	})
+}
+
+// TestLineHoldsWhatItIsGiven plays random operations on one line against a
+// multiset of items.
+func TestLineHoldsWhatItIsGiven(t *testing.T) {
+	eachTable(t, 1, func(t *testing.T, tab Table) {
+		rapid.Check(t, func(t *rapid.T) {
+			var l Line
+			model := map[Class]int{}
+			total := 0
+			// Few different items, so that equal ones meet.
+			seed := rapid.Uint64().Draw(t, "seed")
+			rng := rand.New(rand.NewPCG(seed, 0))
+			hashes := make([]uint64, rapid.IntRange(1, 80).Draw(t, "items"))
+			for i := range hashes {
+				hashes[i] = rng.Uint64()
+			}
+			for range rapid.IntRange(1, 200).Draw(t, "operations") {
+				it := tab.Split(hashes[rng.IntN(len(hashes))])
+				c := tab.Class(it)
+				before := l
+				switch rng.IntN(4) {
+				case 0:
+					if tab.Remove(&l, it) != (model[c] > 0) {
+						t.Fatalf("Remove of %+v with %d copies", it, model[c])
+					}
+					if model[c] > 0 {
+						model[c]--
+						total--
+					}
+				default:
+					if tab.Place(&l, it) {
+						model[c]++
+						total++
+					} else if l != before {
+						t.Fatal("a Place that found no room changed the line")
+					} else if n := checkVictims(t, tab, &l, it); n == 0 {
+						t.Fatal("no room, and nobody to move out")
+					}
+				}
+				items, _, err := tab.CheckLines(l[:], 0, 1)
+				if err != nil || int(items) != total {
+					t.Fatalf("%d items, not %d: %v", items, total, err)
+				}
+				for _, h := range hashes {
+					if got, want := tab.Copies(&l, tab.Split(h)), model[tab.Class(tab.Split(h))]; got != want {
+						t.Fatalf("%d copies of %+v, not %d", got, tab.Split(h), want)
+					}
+				}
+			}
+		})
+	})
+}
+
+// checkVictims holds Victims to its word: each of them can be taken out, and
+// then the item goes in.
+func checkVictims(t *rapid.T, tab Table, l *Line, it Item) int {
+	victims := tab.Victims(nil, l, it)
+	for _, v := range victims {
+		m := *l
+		if !tab.Remove(&m, v) {
+			t.Fatalf("%+v is not in the line", v)
+		}
+		if !tab.Place(&m, it) {
+			t.Fatalf("no room for %+v without %+v", it, v)
+		}
+	}
+	return len(victims)
+}
+
+// TestOverflowBits: the bits of an item are its own, lead its lookups on, and
+// change no slot.
+func TestOverflowBits(t *testing.T) {
+	eachTable(t, 1000, func(t *testing.T, tab Table) {
+		rng := rand.New(rand.NewPCG(7, 8))
+		for range 1000 {
+			it := tab.Split(rng.Uint64())
+			var l Line
+			tab.Place(&l, tab.Split(rng.Uint64()))
+			if tab.Overflowed(&l, it) {
+				t.Fatal("overflowed at once")
+			}
+			tab.SetOverflow(&l, it)
+			items, _, err := tab.CheckLines(l[:], 0, 1)
+			if !tab.Overflowed(&l, it) || items != 1 || err != nil {
+				t.Fatalf("%d items, %v", items, err)
+			}
+		}
+	})
+}
+
+// TestCheckLines finds every bit that cannot be set in a line (F10).
+func TestCheckLines(t *testing.T) {
+	eachTable(t, 3, func(t *testing.T, tab Table) {
+		unusable := 0
+		for bit := range 3 * 512 {
+			region := make([]uint64, 24)
+			region[bit/64] = 1 << (bit % 64)
+			items, line, err := tab.CheckLines(region, 0, 3)
+			inWord := bit % 64
+			used := tab.Params().FingerprintBits * tab.Params().BucketSize
+			switch {
+			case inWord < used:
+				if items != 1 || err != nil {
+					t.Fatalf("bit %d: %d items, %v", bit, items, err)
+				}
+			case inWord < 60:
+				unusable++
+				if err == nil || line != uint64(bit/512) {
+					t.Fatalf("bit %d: line %d, %v", bit, line, err)
+				}
+			default:
+				if items != 0 || err != nil {
+					t.Fatalf("bit %d: %d items, %v", bit, items, err)
+				}
+			}
+		}
+		if p := tab.Params(); unusable != 24*(60-p.FingerprintBits*p.BucketSize) {
+			t.Errorf("%d unusable bits", unusable)
+		}
+	})
+}
+
+// TestBatchEqualsSingle, at every length around the size of a block.
+func TestBatchEqualsSingle(t *testing.T) {
+	eachTable(t, 50, func(t *testing.T, tab Table) {
+		rng := rand.New(rand.NewPCG(9, 10))
+		v := &View{Region: make([]uint64, 400), Stash: make([]uint64, StashBytes/8)}
+		for i := range v.Region { // not a filter that anything built: any content will do
+			v.Region[i] = rng.Uint64() & rng.Uint64()
+		}
+		for n := range 200 {
+			hashes, found := make([]uint64, n), make([]bool, n+1)
+			for i := range hashes {
+				hashes[i] = rng.Uint64()
+			}
+			found[n] = true
+			tab.ContainsHashes(v, hashes, found)
+			for i, h := range hashes {
+				if found[i] != tab.Contains(v, h) {
+					t.Fatalf("hash %d of %d: %t", i, n, found[i])
+				}
+			}
+			if !found[n] {
+				t.Fatalf("wrote past %d answers", n)
+			}
+		}
+	})
+}
+
+// FuzzLine: no content of a line makes a function of a table panic, and one
+// that passes the check behaves.
+func FuzzLine(f *testing.F) {
+	f.Add(uint8(0), uint64(1), uint64(0), uint64(1<<60), ^uint64(0), uint64(0x0FFFFFFFFFFFFFFF))
+	f.Add(uint8(5), uint64(77), uint64(0x123456789abcdef), uint64(0), uint64(0), uint64(0))
+	f.Fuzz(func(t *testing.T, which uint8, h, a, b, c, d uint64) {
+		params := LegalParams(Blocked)
+		g, err := NewGeometry(Blocked, params[int(which)%len(params)], 5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tab := NewTable(g)
+		region := make([]uint64, 40)
+		for i := range region {
+			region[i] = [4]uint64{a, b, c, d}[i%4] + uint64(i)*d
+		}
+		v := &View{Region: region, Stash: make([]uint64, StashBytes/8)}
+		_, _, bad := tab.CheckLines(region, 0, 5)
+		it := tab.Split(h)
+		var l Line
+		tab.Load(region, it.Line, &l)
+		match, second := tab.Probe(&l)
+		if !(match >= 0 && match <= 1 && second >= 0 && second <= 1) {
+			t.Fatalf("probabilities %v, %v", match, second)
+		}
+		copies := tab.Copies(&l, it)
+		if copies > 0 && !tab.Contains(v, h) {
+			t.Fatal("copies, but not found")
+		}
+		tab.Victims(nil, &l, it)
+		if tab.Place(&l, it) && bad == nil {
+			if got := tab.Copies(&l, it); got != copies+1 {
+				t.Fatalf("%d copies after placing one more than %d", got, copies)
+			}
+			tab.Store(region, it.Line, &l)
+			if !tab.Contains(v, h) {
+				t.Fatal("placed, but not found")
+			}
+		}
+	})
+}

@@ -1,0 +1,180 @@
+package layout
+
+import (
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"testing"
+)
+
+// TestStash fills the stash with items of random classes against a map, until
+// it refuses one for the first time.
+func TestStash(t *testing.T) {
+	eachTable(t, 1_000_003, func(t *testing.T, tab Table) {
+		rng := rand.New(rand.NewPCG(11, 12))
+		v := &View{Region: make([]uint64, 8*1_000_003), Stash: make([]uint64, StashBytes/8)}
+		model := map[Class]uint64{}
+		var classes []Class
+		for {
+			it := tab.Split(rng.Uint64())
+			c := tab.Class(it)
+			if len(classes) > 0 && rng.IntN(4) == 0 {
+				c = classes[rng.IntN(len(classes))]
+			} else if model[c] == 0 {
+				classes = append(classes, c)
+				var l Line
+				tab.Load(v.Region, it.Line, &l)
+				tab.SetOverflow(&l, it)
+				tab.Store(v.Region, it.Line, &l)
+			}
+			before := append([]uint64(nil), v.Stash...)
+			if !StashAdd(v.Stash, c) {
+				for i := range before {
+					if v.Stash[i] != before[i] {
+						t.Fatal("a refused item changed the stash")
+					}
+				}
+				classes = classes[:len(classes)-1]
+				break
+			}
+			model[c]++
+		}
+		var items uint64
+		for c, n := range model {
+			items += n
+			if got := StashCount(v.Stash, c); got != n {
+				t.Fatalf("%d of %+v, not %d", got, c, n)
+			}
+		}
+		entries, counted, err := CheckStash(tab, v)
+		if err != nil || entries != len(classes) || counted != items || StashLen(v.Stash) != entries {
+			t.Errorf("%d entries, %d items, not %d, %d: %v", entries, counted, len(classes), items, err)
+		}
+		if len(classes) != StashEntries { // C7: as long as an entry is left
+			t.Errorf("full with %d of %d entries", len(classes), StashEntries)
+		}
+	})
+}
+
+// TestStashGoesOn: an entry is found past a full group because of the marks,
+// also when the group is not full any more.
+func TestStashGoesOn(t *testing.T) {
+	stash := make([]uint64, StashBytes/8)
+	rng := rand.New(rand.NewPCG(13, 14))
+	last := uint64(stashGroups-1) * groupWords // the next group is the first
+	var classes []Class
+	for len(classes) < 9 {
+		if c := (Class{Line: rng.Uint64N(1000), Bucket: rng.Uint32N(8), Fp: 1 + rng.Uint32N(4095)}); c.firstGroup() == last {
+			classes = append(classes, c)
+			if !StashAdd(stash, c) {
+				t.Fatal("full")
+			}
+		}
+	}
+	for i := uint64(1); i < groupWords; i += 2 {
+		stash[last+i] = 0 // the count and the fingerprint
+		stash[last+i-1] &= groupMark
+	}
+	for i, c := range classes {
+		if found := StashCount(stash, c) == 1; found != (i >= 4) {
+			t.Errorf("entry %d: %t", i, found)
+		}
+	}
+	stash[last] = 0
+	if StashCount(stash, classes[8]) != 0 {
+		t.Error("found without a mark")
+	}
+}
+
+// TestStashCountIsBounded: the count of an entry does not run over.
+func TestStashCountIsBounded(t *testing.T) {
+	stash := make([]uint64, StashBytes/8)
+	c := Class{Line: 5, Bucket: 1, Fp: 77}
+	StashAdd(stash, c)
+	i, _ := stashEntry(stash, c)
+	stash[i+1] |= maxStashCount
+	if StashAdd(stash, c) || StashCount(stash, c) != maxStashCount {
+		t.Error("the count ran over")
+	}
+}
+
+// TestCheckStash breaks each part of F12 in the entry of a golden image.
+func TestCheckStash(t *testing.T) {
+	image, _, g := readImage(t, "blocked-f12.mmf")
+	tab := NewTable(g)
+	words := make([]uint64, len(image)/8)
+	for i := range words {
+		words[i] = binary.LittleEndian.Uint64(image[8*i:])
+	}
+	fresh := func() *View {
+		return &View{
+			Stash:  append([]uint64(nil), words[OffStash/8:OffRegion/8]...),
+			Region: append([]uint64(nil), words[OffRegion/8:g.OffTable/8]...),
+		}
+	}
+	v := fresh()
+	entries, items, err := CheckStash(tab, v)
+	if err != nil || entries != 1 || items != 20 {
+		t.Fatalf("%d entries, %d items, %v", entries, items, err)
+	}
+	at := 0
+	for v.Stash[at+1] == 0 {
+		at += 2
+	}
+	for name, change := range map[string]func(v *View){
+		"count 0": func(v *View) { v.Stash[at+1] &^= maxStashCount },
+		"line":    func(v *View) { v.Stash[at] += 1 << 40 },
+		"the higher line": func(v *View) {
+			c := Class{Line: v.Stash[at] & 0xFFFFFF, Bucket: uint32(v.Stash[at] >> 56), Fp: uint32(v.Stash[at+1] >> 32)}
+			v.Stash[at] = tab.Alternate(Item(c)).Line | uint64(c.Bucket)<<56
+		},
+		"bucket":      func(v *View) { v.Stash[at] |= 9 << 56 },
+		"fingerprint": func(v *View) { v.Stash[at+1] |= 1 << 63 },
+		"another place": func(v *View) {
+			v.Stash[at+2], v.Stash[at+3], v.Stash[at], v.Stash[at+1] = 0, 0, 0, 0
+			v.Stash[(at+16)%1536], v.Stash[(at+17)%1536] = words[OffStash/8+at], words[OffStash/8+at+1]
+		},
+		"two entries": func(v *View) { v.Stash[at+2], v.Stash[at+3] = v.Stash[at], v.Stash[at+1] },
+		"no overflow bits": func(v *View) {
+			for i := range v.Region {
+				v.Region[i] &^= 0xF << 60
+			}
+		},
+	} {
+		v := fresh()
+		change(v)
+		_, _, err := CheckStash(tab, v)
+		var e *CorruptError
+		if !errors.As(err, &e) || e.Region != RegionStash || e.Offset < OffStash || e.Offset >= OffRegion {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// FuzzCheckStash: no content of the stash makes reading it panic.
+func FuzzCheckStash(f *testing.F) {
+	g, err := NewGeometry(Blocked, Params{12, 5}, 9)
+	if err != nil {
+		f.Fatal(err)
+	}
+	tab := NewTable(g)
+	f.Add([]byte{1, 0, 0, 0, 0, 0, 0, 2, 1, 0, 0, 0, 3, 0, 0, 0}, uint64(5))
+	f.Fuzz(func(t *testing.T, b []byte, h uint64) {
+		v := &View{Region: make([]uint64, 72), Stash: make([]uint64, StashBytes/8)}
+		for i := range v.Region {
+			v.Region[i] = 0xF << 60
+		}
+		for i := 0; i+8 <= len(b) && i < StashBytes; i += 8 {
+			v.Stash[i/8] = binary.LittleEndian.Uint64(b[i:])
+		}
+		_, _, err := CheckStash(tab, v)
+		if err != nil && !errors.Is(err, ErrCorrupt) {
+			t.Fatalf("untyped error %v", err)
+		}
+		c := tab.Class(tab.Split(h))
+		n := StashCount(v.Stash, c)
+		if StashAdd(v.Stash, c) && StashCount(v.Stash, c) != n+1 {
+			t.Fatalf("count %d after adding to %d", StashCount(v.Stash, c), n)
+		}
+	})
+}

@@ -1,0 +1,276 @@
+package layout
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"math"
+	"os"
+	"strings"
+	"testing"
+)
+
+// testHead gives the head of a sealed file with the superblock in its first
+// slot, after change has been made to it.
+func testHead(t testing.TB, change func(*Superblock)) []byte {
+	t.Helper()
+	g, err := NewGeometry(Blocked, Params{12, 5}, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sb Superblock
+	sb.SetGeneration(7)
+	sb.SetState(Sealed)
+	sb.SetGeometry(g)
+	sb.SetSeed(42)
+	sb.SetUUID([16]byte{1, 2, 3})
+	sb.SetCapacity(3800)
+	sb.SetTargetRate(0.01)
+	sb.SetDesignLoad(0.95)
+	sb.SetLength(3000)
+	sb.SetNormalisation("hex")
+	sb.Sign()
+	if change != nil {
+		change(&sb)
+		binary.LittleEndian.PutUint32(sb[offCRC:], sb.checksum())
+	}
+	head := make([]byte, OffRuntime)
+	copy(head, sb[:])
+	return head
+}
+
+func TestSuperblockKeepsItsFields(t *testing.T) {
+	slot, sb, g, err := Newest(testHead(t, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if slot != 0 || sb.Generation() != 7 || sb.State() != Sealed || sb.Seed() != 42 || sb.UUID() != [16]byte{1, 2, 3} ||
+		sb.Capacity() != 3800 || sb.TargetRate() != 0.01 || sb.DesignLoad() != 0.95 || sb.Length() != 3000 ||
+		sb.Normalisation() != "hex" || sb.Version() != 1 || sb.HashID() != HashXXH3 {
+		t.Errorf("slot %d holds %x", slot, sb[:512])
+	}
+	if g.Lines != 100 || g.Params != (Params{12, 5}) || g.Kind != Blocked {
+		t.Errorf("geometry %+v", g)
+	}
+}
+
+// TestNewestWins bears F2.
+func TestNewestWins(t *testing.T) {
+	head := testHead(t, nil)
+	put := func(slot int, generation uint64) *Superblock {
+		s := slotAt(head, slot)
+		copy(s[:], testHead(t, func(s *Superblock) { s.SetGeneration(generation) }))
+		return s
+	}
+	put(1, 9)
+	put(2, 8)
+	if slot, sb, _, err := Newest(head); err != nil || slot != 1 || sb.Generation() != 9 {
+		t.Errorf("slot %d, %v", slot, err)
+	}
+	// A newer slot that is not intact is passed over ...
+	put(3, 10)[300] ^= 1
+	if slot, _, _, err := Newest(head); err != nil || slot != 1 {
+		t.Errorf("slot %d, %v", slot, err)
+	}
+	// ... one that is intact and unreadable is not.
+	copy(slotAt(head, 3)[:], testHead(t, func(s *Superblock) {
+		s.SetGeneration(10)
+		s[offState] = 9
+	}))
+	if _, _, _, err := Newest(head); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("an older slot was used in place of a newer one: %v", err)
+	}
+	copy(slotAt(head, 3)[:], testHead(t, func(s *Superblock) {
+		s.SetGeneration(10)
+		binary.LittleEndian.PutUint32(s[offVersion:], 2)
+	}))
+	if _, _, _, err := Newest(head); !errors.Is(err, ErrVersion) {
+		t.Errorf("an older slot was used in place of one of a newer version: %v", err)
+	}
+}
+
+// TestEachRule breaks one rule at a time in a superblock that is otherwise
+// right, its checksum included.
+func TestEachRule(t *testing.T) {
+	put := func(off int, v uint64) func(*Superblock) {
+		return func(s *Superblock) { s.put64(off, v) }
+	}
+	for _, c := range []struct {
+		name   string
+		change func(*Superblock)
+		rule   string // "" where it is a VersionError
+		offset int64
+	}{
+		{"version 0", func(s *Superblock) { s[offVersion] = 0 }, "F1", offVersion},
+		{"version 2", func(s *Superblock) { s[offVersion] = 2 }, "", 0},
+		{"generation 0", put(offGeneration, 0), "F2", offGeneration},
+		{"incompat flag", put(offIncompat, 1<<40), "", 0},
+		{"reserved after the version", func(s *Superblock) { s[offVersion+5] = 1 }, "F4", offVersion + 5},
+		{"reserved after the hash", func(s *Superblock) { s[offHashID+3] = 1 }, "F4", offHashID + 3},
+		{"reserved after the log size", func(s *Superblock) { s[offLogBytes+8] = 1 }, "F4", offLogBytes + 8},
+		{"reserved at the end", func(s *Superblock) { s[offCRC-1] = 1 }, "F4", offCRC - 1},
+		{"another hash", func(s *Superblock) { s[offHashID] = 2 }, "F5", offHashID},
+		{"another seed", put(offSeed, 43), "F5", offCanary},
+		{"another canary", put(offCanary, 1), "F5", offCanary},
+		{"no layout", func(s *Superblock) { s[offKind] = 0 }, "F6", offKind},
+		{"unknown layout", func(s *Superblock) { s[offKind] = 200 }, "F6", offKind},
+		{"f", func(s *Superblock) { s[offF] = 13 }, "F6", offKind},
+		{"b", func(s *Superblock) { s[offB] = 6 }, "F6", offKind},
+		{"no lines", put(offLines, 0), "F6", offKind},
+		{"lines that overflow the region", put(offLines, 1<<58), "F6", offKind},
+		{"lines that overflow the file", put(offLines, 1<<40), "F6", offKind},
+		{"all lines", put(offLines, math.MaxUint64), "F6", offKind},
+		{"region size", put(offRegionBytes, 6401), "F6", offRegionBytes},
+		{"rate 0", put(offTargetRate, 0), "F6", offTargetRate},
+		{"rate 1", put(offTargetRate, math.Float64bits(1)), "F6", offTargetRate},
+		{"rate NaN", put(offTargetRate, math.Float64bits(math.NaN())), "F6", offTargetRate},
+		{"load 2", put(offDesignLoad, math.Float64bits(2)), "F6", offDesignLoad},
+		{"load NaN", put(offDesignLoad, math.Float64bits(math.NaN())), "F6", offDesignLoad},
+		{"state 0", func(s *Superblock) { s[offState] = 0 }, "F7", offState},
+		{"state 4", func(s *Superblock) { s[offState] = 4 }, "F7", offState},
+		{"length", put(offLength, math.MaxUint64), "F13", offLength},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, _, _, err := Newest(testHead(t, c.change))
+			if c.rule == "" {
+				if _, ok := err.(*VersionError); !ok || !errors.Is(err, ErrVersion) {
+					t.Errorf("got %v", err)
+				}
+				return
+			}
+			e, ok := err.(*CorruptError)
+			if !ok || !errors.Is(err, ErrCorrupt) || e.Region != RegionSuperblock || e.Offset != c.offset || !strings.HasPrefix(e.Rule, c.rule+":") {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+// TestCompatFlags bears F3 and the exception of F4.
+func TestCompatFlags(t *testing.T) {
+	for name, change := range map[string]func(*Superblock){
+		"compat": func(s *Superblock) {
+			s.put64(offCompat, 1)
+			s[offReserved] = 77 // a field of that feature
+		},
+		"read-only compat": func(s *Superblock) { s.put64(offReadOnlyCompat, 1) },
+	} {
+		if _, _, _, err := Newest(testHead(t, change)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestEveryBitOfTheSuperblock flips each bit of a file head with one slot in
+// use: in that slot it is an error; in a blank slot CheckSlots finds it, at
+// its offset.
+func TestEveryBitOfTheSuperblock(t *testing.T) {
+	head := testHead(t, nil)
+	for bit := range 8 * len(head) {
+		head[bit/8] ^= 1 << (bit % 8)
+		_, sb, _, err := Newest(head)
+		if bit/8 < SuperblockBytes {
+			if e, ok := err.(*CorruptError); !ok || e.Region != RegionSuperblock {
+				t.Fatalf("bit %d: %v", bit, err)
+			}
+		} else {
+			if err != nil {
+				t.Fatalf("bit %d: %v", bit, err)
+			}
+			if d := CheckSlots(head, sb); len(d) != 1 || d[0].Offset != int64(bit/8) || d[0].Region != RegionSuperblock {
+				t.Fatalf("bit %d: %v", bit, d)
+			}
+		}
+		head[bit/8] ^= 1 << (bit % 8)
+	}
+}
+
+func TestShortHead(t *testing.T) {
+	head := testHead(t, nil)
+	for n := range head {
+		_, _, _, err := Newest(head[:n])
+		if e, ok := err.(*CorruptError); !ok || e.Region != RegionFile || e.Offset != int64(n) {
+			t.Fatalf("%d bytes: %v", n, err)
+		}
+	}
+}
+
+func TestForeignFile(t *testing.T) {
+	head := bytes.Repeat([]byte("SQLite format 3\x00"), OffRuntime/16)
+	_, _, _, err := Newest(head)
+	if e, ok := err.(*CorruptError); !ok || !strings.Contains(e.Rule, "not a filter file") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestFileSize(t *testing.T) {
+	_, sb, g, err := Newest(testHead(t, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for size := range g.SealedBytes + 4096 {
+		if err := sb.CheckFileSize(g, size); (err == nil) != (size == g.SealedBytes) {
+			t.Fatalf("sealed, %d bytes: %v", size, err)
+		}
+	}
+	sb.SetState(Clean)
+	for size := range g.SealedBytes + 4096 {
+		if err := sb.CheckFileSize(g, size); (err == nil) != (size == g.SealedBytes || size == g.OffTable) {
+			t.Fatalf("clean, %d bytes: %v", size, err)
+		}
+	}
+}
+
+// TestGeometryBounds holds every limit of F6 at its edge.
+func TestGeometryBounds(t *testing.T) {
+	for _, p := range LegalParams(Blocked) {
+		// The fingerprint, the bucket and the spare bits leave so many for the line.
+		most := uint64(1) << (64 - 3 - p.FingerprintBits - spareHashBits)
+		byFile := uint64(MaxRegionBytes / LineBytes)
+		limit := min(most, byFile)
+		g, err := NewGeometry(Blocked, p, limit)
+		if err != nil {
+			t.Errorf("f=%d: %d lines: %v", p.FingerprintBits, limit, err)
+		}
+		if g.SealedBytes <= g.OffTrailer || g.OffTrailer < g.OffTable+4*g.Chunks || g.SealedBytes > 2*MaxRegionBytes {
+			t.Errorf("f=%d: %+v", p.FingerprintBits, g)
+		}
+		for _, n := range []uint64{0, limit + 1, 1 << 62, 1<<64 - 1} {
+			if g, err := NewGeometry(Blocked, p, n); err == nil {
+				t.Errorf("f=%d: %d lines are accepted: %+v", p.FingerprintBits, n, g)
+			}
+		}
+	}
+}
+
+// FuzzNewest: whatever stands at the head of a file is read or refused with a
+// typed error.
+func FuzzNewest(f *testing.F) {
+	f.Add(testHead(f, nil))
+	f.Add([]byte{})
+	image, err := os.ReadFile("../testdata/blocked-f30.mmf")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(image[:OffRuntime])
+	f.Fuzz(func(t *testing.T, head []byte) {
+		if len(head) >= SuperblockBytes && len(head) >= OffRuntime {
+			// Most inputs are not intact; make them so, to get at the fields.
+			s := slotAt(head, 0)
+			copy(s[:], magic[:])
+			binary.LittleEndian.PutUint32(s[offCRC:], s.checksum())
+		}
+		_, sb, g, err := Newest(head)
+		if err != nil {
+			if !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrVersion) {
+				t.Fatalf("untyped error %v", err)
+			}
+			return
+		}
+		if g.SealedBytes > 2*MaxRegionBytes || g.Lines == 0 || sb.CheckFileSize(g, g.SealedBytes) != nil {
+			t.Fatalf("accepted %+v", g)
+		}
+		CheckSlots(head, sb)
+		_ = sb.Normalisation()
+	})
+}

@@ -1,0 +1,112 @@
+package layout
+
+import (
+	"hash/crc32"
+	"math/rand/v2"
+	"os"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// readImage loads a golden image and its head.
+func readImage(t testing.TB, name string) ([]byte, *Superblock, Geometry) {
+	t.Helper()
+	image, err := os.ReadFile("../testdata/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, sb, g, err := Newest(image[:OffRuntime])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return image, sb, g
+}
+
+// TestChecksumIsCRC32C holds the checksum against the standard library's and
+// the check value of RFC 3720.
+func TestChecksumIsCRC32C(t *testing.T) {
+	if sum := ChunkChecksum([]byte("123456789")); sum != 0xE3069283 {
+		t.Errorf("%08X", sum)
+	}
+	table := crc32.MakeTable(crc32.Castagnoli)
+	rapid.Check(t, func(t *rapid.T) {
+		b := rapid.SliceOf(rapid.Byte()).Draw(t, "bytes")
+		if got, want := ChunkChecksum(b), crc32.Checksum(b, table); got != want {
+			t.Errorf("%08x, not %08x", got, want)
+		}
+	})
+}
+
+// TestLocateByte damages one byte of a chunk and has it found; of two damaged
+// bytes none may be named unless the checksum leaves no other choice, which
+// one in 250 random pairs of them does.
+func TestLocateByte(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	chunk := make([]byte, ChunkBytes)
+	for i := range chunk {
+		chunk[i] = byte(rng.Uint32())
+	}
+	sum := ChunkChecksum(chunk)
+	for range 300 {
+		i, e := rng.IntN(len(chunk)), byte(1+rng.IntN(255))
+		chunk[i] ^= e
+		if at, ok := locateByte(ChunkChecksum(chunk)^sum, len(chunk)); !ok || at != i {
+			t.Fatalf("byte %d is found at %d, %t", i, at, ok)
+		}
+		chunk[i] ^= e
+	}
+	named := 0
+	for range 1000 {
+		i, j := rng.IntN(len(chunk)/2), len(chunk)/2+rng.IntN(len(chunk)/2)
+		a, b := byte(1+rng.IntN(255)), byte(1+rng.IntN(255))
+		chunk[i] ^= a
+		chunk[j] ^= b
+		if _, ok := locateByte(ChunkChecksum(chunk)^sum, len(chunk)); ok {
+			named++
+		}
+		chunk[i] ^= a
+		chunk[j] ^= b
+	}
+	if named > 20 {
+		t.Errorf("of 1,000 pairs of damaged bytes, %d are taken for one", named)
+	}
+}
+
+// TestCheckTail flips every bit after the region; each is found at its byte.
+func TestCheckTail(t *testing.T) {
+	image, sb, g := readImage(t, "blocked-f12.mmf")
+	tail := image[g.OffTable:]
+	if e := CheckTail(sb, g, tail); e != nil {
+		t.Fatal(e)
+	}
+	for bit := range 8 * len(tail) {
+		tail[bit/8] ^= 1 << (bit % 8)
+		off := g.OffTable + int64(bit/8)
+		e := CheckTail(sb, g, tail)
+		if e == nil || e.Offset != off || e.Region != g.RegionAt(off) {
+			t.Fatalf("bit %d: %v", bit, e)
+		}
+		tail[bit/8] ^= 1 << (bit % 8)
+	}
+}
+
+// FuzzCheckTail: no content of the tail of a file makes reading it panic, and
+// none but the right one passes.
+func FuzzCheckTail(f *testing.F) {
+	image, sb, g := readImage(f, "blocked-f8.mmf")
+	right := string(image[g.OffTable:])
+	f.Add([]byte(right))
+	f.Add(make([]byte, len(right)))
+	f.Fuzz(func(t *testing.T, tail []byte) {
+		if len(tail) != len(right) {
+			return
+		}
+		if e := CheckTail(sb, g, tail); (e == nil) != (string(tail) == right) {
+			// Another table with a trailer to match is a tail of other chunks.
+			if string(tail[4*g.Chunks:]) == right[4*g.Chunks:] {
+				t.Fatalf("%v", e)
+			}
+		}
+	})
+}

@@ -1,0 +1,262 @@
+package recovery
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+)
+
+// names lists a directory.
+func names(t *testing.T, dir string) string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []string
+	for _, e := range entries {
+		list = append(list, e.Name())
+	}
+	return strings.Join(list, " ")
+}
+
+func TestDraftPublish(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a")
+	if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d, err := NewDraft(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Allocate(5000); err != nil {
+		t.Fatal(err)
+	}
+	for i, b := range d.Data {
+		if b != 0 {
+			t.Fatalf("byte %d is %d", i, b)
+		}
+	}
+	copy(d.Data, "new")
+	if got, err := os.ReadFile(path); err != nil || string(got) != "old" {
+		t.Fatalf("%q, %v before it is published", got, err)
+	}
+	if err := d.Publish(); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(path)
+	if err != nil || len(got) != 5000 || string(got[:3]) != "new" {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+	if list := names(t, dir); list != "a" {
+		t.Errorf("left %s", list)
+	}
+	if d, err = NewDraft(path); err != nil { // the lock of the old file is gone with it
+		t.Fatal(err)
+	}
+	d.Discard()
+}
+
+func TestDraftDiscard(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a")
+	if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, allocate := range []bool{false, true} {
+		d, err := NewDraft(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if allocate {
+			if err := d.Allocate(1 << 20); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s, err := d.Scratch()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.WriteAt([]byte("hashes"), 100); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Discard(); err != nil {
+			t.Fatal(err)
+		}
+		if list := names(t, dir); list != "a" {
+			t.Errorf("left %s", list)
+		}
+		if got, err := os.ReadFile(path); err != nil || string(got) != "old" {
+			t.Fatalf("%q, %v", got, err)
+		}
+	}
+}
+
+func TestDraftLocksTheOldFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a")
+	if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	first, err := NewDraft(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := NewDraft(path); !errors.Is(err, ErrLocked) {
+		t.Errorf("a second draft: %v", err)
+	}
+	if err := first.Discard(); err != nil {
+		t.Fatal(err)
+	}
+	second, err := NewDraft(path)
+	if err != nil {
+		t.Fatalf("after the first is gone: %v", err)
+	}
+	second.Discard()
+}
+
+func TestDraftRefusesWhatIsNoFile(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := NewDraft(dir); err == nil {
+		t.Error("a directory was to be replaced")
+	}
+	var pathError *fs.PathError
+	if _, err := NewDraft(filepath.Join(dir, "no", "such")); !errors.As(err, &pathError) || !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("in no directory: %v", err)
+	}
+	if list := names(t, dir); list != "" {
+		t.Errorf("left %s", list)
+	}
+}
+
+func TestWriteZeros(t *testing.T) {
+	for _, size := range []int64{0, 1, 4096, 1 << 20, 3<<20 + 5} {
+		f, err := os.Create(filepath.Join(t.TempDir(), "a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := writeZeros(f, size); err != nil {
+			t.Fatal(err)
+		}
+		info, err := f.Stat()
+		if err != nil || info.Size() != size {
+			t.Errorf("%d bytes, not %d: %v", info.Size(), size, err)
+		}
+		f.Close()
+	}
+}
+
+// TestGuard cuts a file short under its mapping, and loads from what is gone.
+func TestGuard(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), "a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	const size = 1 << 20
+	if err := writeZeros(f, size); err != nil {
+		t.Fatal(err)
+	}
+	m, err := Map(f, size, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Unmap()
+	load := func(i int) func() {
+		return func() {
+			if m.Data[i] != 0 {
+				t.Error("not zero")
+			}
+		}
+	}
+	if fault := Guard(m.Data, load(size-1)); fault != nil {
+		t.Fatal(fault)
+	}
+	if err := f.Truncate(8192); err != nil {
+		t.Skipf("this system keeps a mapped file from being cut short: %v", err)
+	}
+	if fault := Guard(m.Data, load(100)); fault != nil {
+		t.Errorf("in what is left: %v", fault)
+	}
+	if fault := Guard(m.Data, load(size-5000)); fault == nil || fault.Offset != size-5000 {
+		t.Errorf("in what is gone: %v", fault)
+	}
+	if err := m.Populate(nil); err == nil {
+		t.Error("what is gone was populated")
+	} else if fault := new(FaultError); !errors.As(err, &fault) {
+		t.Errorf("populate: %v", err)
+	}
+	for name, f := range map[string]func(){
+		"a nil pointer": func() { _ = *(*int)(nil) },
+		"a panic":       func() { panic("mine") },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s was taken for a fault of the file", name)
+				}
+			}()
+			Guard(m.Data, f)
+		}()
+	}
+}
+
+func TestWords(t *testing.T) {
+	w := []uint64{1, 2, 0x0807060504030201}
+	b := Bytes(w)
+	if len(b) != 24 || b[0] != 1 || b[8] != 2 || b[16] != 1 || b[23] != 8 {
+		t.Errorf("%x", b)
+	}
+	if v := Words(b); len(v) != 3 || &v[0] != &w[0] {
+		t.Error("other words")
+	}
+	for _, bad := range [][]byte{b[:23], b[1:17]} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("not refused")
+				}
+			}()
+			Words(bad)
+		}()
+	}
+}
+
+// TestOpenRefuses covers what is no file of bytes; the content of files is
+// tested where the format is.
+func TestOpenRefuses(t *testing.T) {
+	dir := t.TempDir()
+	if _, _, err := OpenFile(dir); err == nil {
+		t.Error("a directory was opened")
+	}
+	if _, _, err := OpenFile(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no file: %v", err)
+	}
+	empty := filepath.Join(dir, "empty")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var e *layout.CorruptError
+	if _, _, err := OpenFile(empty); !errors.As(err, &e) || e.Region != layout.RegionFile || e.Offset != 0 {
+		t.Errorf("an empty file: %v", err)
+	}
+	if os.Getuid() == 0 {
+		t.Log("not tested: no permission (running as root, which has every one)")
+		return
+	}
+	if err := os.Chmod(empty, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := OpenFile(empty); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("no permission: %v", err)
+	}
+}
