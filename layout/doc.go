@@ -7,128 +7,145 @@
 // The words are those of Fan, Andersen, Kaminsky and Mitzenmacher, "Cuckoo
 // Filter: Practically Better Than Bloom" (CoNEXT 2014). A fingerprint is f bits
 // of the hash of a key. A slot holds one fingerprint. A bucket is b slots. A
-// line is 64 aligned bytes, what a processor fetches at once. An item is what
-// the filter keeps of a key: its two lines, its buckets in them and its
-// fingerprint. The stash holds items that found no slot. All numbers in a file
-// are little-endian; all offsets and sizes are in bytes; bit 0 is the lowest.
+// line is 64 aligned bytes, what a processor fetches at once. Each key that was
+// put in is an item. All that the file keeps of it is a fingerprint, where that
+// can be found from two lines, called home and alternate, and two buckets in
+// them. The stash holds items that found no slot.
+//
+// All numbers in a file are little-endian. A word is 64 bits, aligned to 8
+// bytes. Offsets and sizes are in bytes. Bit 0 is the lowest of a word. In
+// formulas all numbers are natural; x >> k is ⌊x / 2^k⌋ and hi(a, b), for two
+// words, is a·b >> 64, the high half of the 128-bit product.
 //
 // # The file
 //
-//	0          4 superblock slots of 4,096        the newest intact one counts
-//	16384      runtime page, 4,096                what readers share with a writer; zero in a file that was built
-//	20480      stash, 12,288                      768 entries of 16, in 192 groups of 64
-//	32768      region: n lines of 64
+//	0          4 superblock copies of 4,096
+//	16384      runtime page, 4,096: what readers share with a writer
+//	20480      stash, 12,288: 192 groups of 64, each 4 entries of 16
+//	32768      region: n lines of 64, each 8 words
 //	…          zero bytes up to T, the next multiple of 4,096
-//	T          a sealed file only: checksum table, 4 for each chunk
-//	…          zero bytes to the next multiple of 64
+//
+// and, in a sealed file,
+//
+//	T          checksum table: 4 for each chunk
+//	…          zero bytes up to the next multiple of 64
 //	…          trailer, 64
-//	…          zero bytes to the next multiple of 4,096, which is the end of the file
+//	…          zero bytes up to the end, the next multiple of 4,096
 //
-// A chunk is 65,536 bytes, counted from 16384 on; the last one ends at T and
-// may be shorter. So a sealed file of n lines has
+// So superblock copy i starts at 4096·i, stash group g at 20480 + 64·g, line i
+// at 32768 + 64·i and its word j 8·j after that. A chunk is 65,536 bytes,
+// counted from 16384 on; the last one ends at T and may be shorter. For n lines
 //
-//	T      = roundup(32768 + 64·n, 4096)
-//	chunks = ⌈(T - 16384) / 65536⌉
-//	size   = roundup(roundup(T + 4·chunks, 64) + 64, 4096)
-//
-// A file that is not sealed has T bytes, or the size it had when it was sealed.
+//	T           = roundup(32768 + 64·n, 4096)
+//	chunks      = ⌈(T - 16384) / 65536⌉
+//	sealed size = roundup(roundup(T + 4·chunks, 64) + 64, 4096)
 //
 // # Superblock
 //
 //	offset size field
 //	     0    8 magic "MMAPFLTR"
 //	     8    4 format version: 1
-//	    12    4 zero
-//	    16    8 generation, from 1
+//	    12    4 reserved
+//	    16    8 generation, at least 1
 //	    24    8 compat flags            none is defined
 //	    32    8 read-only-compat flags  none is defined
 //	    40    8 incompat flags          none is defined
 //	    48   16 UUID of the content
 //	    64    1 state: 1 clean, 2 live, 3 sealed
-//	    65    1 layout: 1 blocked (2 compact, 3 packed, 4 semi-sorted: not in version 1)
-//	    66    1 f, bits a fingerprint
-//	    67    1 b, slots a bucket
+//	    65    1 layout: 1 blocked (2 compact, 3 packed, 4 semi-sorted: reserved)
+//	    66    1 f, bits per fingerprint
+//	    67    1 b, slots per bucket
 //	    68    1 hash: 1 is XXH3, 64 bits, with a seed (XXH3_64bits_withSeed)
-//	    69    3 zero
+//	    69    3 reserved
 //	    72    8 hash seed
-//	    80    8 canary: the hash of the 17 bytes "mmapfilter canary"
+//	    80    8 canary: the hash of the 17 bytes "mmapfilter canary" with that seed
 //	    88    8 n, lines
 //	    96    8 size of the region: 64·n
-//	   104    8 capacity: items at the design load
-//	   112    8 false-positive rate asked for, IEEE 754 double
-//	   120    8 design load, items over slots, IEEE 754 double
-//	   128    8 length: items in the file
+//	   104    8 capacity: the items the file was sized for
+//	   112    8 false-positive rate it was sized for, IEEE 754 double
+//	   120    8 design load: items over slots that it was sized for, IEEE 754 double
+//	   128    8 length: items in the file; may be more than the capacity
 //	   136    8 log salt             \
 //	   144    8 checkpoint LSN        |
-//	   152    8 user sequence         |  zero in a file that was built
+//	   152    8 user sequence         |  for the writer
 //	   160    8 operation number      |
 //	   168    8 log size             /
-//	   176   80 zero
-//	   256  256 key normalisation: UTF-8, filled up with zero bytes; a note of the program that made the keys
-//	   512 3580 zero
+//	   176   80 reserved
+//	   256  256 key normalisation: a note of the program that made the keys, ended by a zero byte if shorter
+//	   512 3580 reserved
 //	  4092    4 CRC32C of bytes 0 to 4091
 //
-// CRC32C is the CRC of iSCSI (RFC 3720; the check value of "123456789" is
-// E3069283).
+// A sealed file was not written to since its checksums were made. A clean one
+// was, and was closed in order: it is complete, but for the checksums; from T
+// on, if it has bytes there, they mean nothing. A live one has a writer, or had
+// one that died: who cannot recover it refuses it. To read a sealed or a clean
+// file, the fields for the writer and the runtime page are not needed.
+//
+// CRC32C is the CRC of iSCSI: polynomial 0x1EDC6F41, reflected, with initial
+// value and final XOR 0xFFFFFFFF; that of "123456789" is 0xE3069283.
 //
 // # From key to slots
 //
-//	h          = XXH3_64(key, seed)
-//	line, rest = high and low 64 bits of the product h·n
+//	h       = XXH3_64bits_withSeed(key, seed)
+//	line    = hi(h, n)                 the home line
+//	rest    = h·n mod 2^64
 //
 // The line is uniform in [0, n) for every n, a power of two or not, and the top
-// bits of rest are bits of the hash that the line did not use. Two lines with
-// the fingerprint fp are each other's alternate:
+// bits of rest are bits of the hash that the line did not use. In the layout
+// blocked, a line is 8 buckets of one word each, with
 //
-//	m         = fp · 9E3779B97F4A7C15                          mod 2^64
-//	u         = (m xor (m >> 32)) · BB67AE8584CAA73B            mod 2^64
-//	H         = high 64 bits of u·n
-//	alt(line) = H - line                                       mod n
-//
-// Where alt(line) is line, the item has that one home.
-//
-// The layout blocked: a line is 8 buckets, a bucket is one 64-bit word, with
-// f,b one of 8,7 · 10,6 · 12,5 · 15,4 · 20,3 · 30,2.
-//
-//	bit 63    60 59          b·f       i·f+f-1     i·f              0
-//	    ┌───────┬───────────┬───────────┬───────────┬───────────────┐
-//	    │ o3…o0 │ zero      │     …     │  slot i   │      …        │
-//	    └───────┴───────────┴───────────┴───────────┴───────────────┘
+//	f    8  10  12  15  20  30
+//	b    7   6   5   4   3   2
 //
 //	bucket  = rest >> 61
-//	fp      = 1 + high 64 bits of ((rest << 3) mod 2^64)·(2^f - 1)     1 to 2^f - 1; 0 is an empty slot
-//	other   = bucket xor (1 + ((m >> 32) mod 2^16)·7 >> 16)
-//	o(B)    = (m >> (48 + 2·B)) mod 4                              for B = bucket and B = other
+//	fp      = 1 + hi(8·rest mod 2^64, 2^f - 1)
+//	m       = fp · 0x9E3779B97F4A7C15 mod 2^64
+//	d       = 1 + ((7·((m >> 32) mod 2^16)) >> 16)
+//	other   = bucket xor d
+//	o(B)    = (m >> (48 + 2·B)) mod 4                    for B = bucket and B = other
+//	u       = (m xor (m >> 32)) · 0xBB67AE8584CAA73B mod 2^64
+//	alt     = (hi(u, n) + n - line) mod n               the alternate line
 //
-// An item may stand in any slot of the buckets bucket and other of its home
-// line; or in the same two buckets of its alternate line; or in the stash. When
-// it does not stand in a line that is its own, its overflow bits there are set:
-// bit 60 + o(B) of the words of both its buckets. Overflow bits are never
-// cleared. So a lookup is
+// Since fp is at least 1, an empty slot is 0. An item has the buckets bucket and
+// other in both lines, and each line is the alternate of the other: from a line
+// and a fingerprint found there, the other line and the other bucket follow.
+// Where alt is line, the item has one line only. A bucket is
 //
-//  1. look for fp in the slots of bucket and other of line: found is "maybe"
-//  2. unless bit 60 + o(bucket) of word bucket and bit 60 + o(other) of word
-//     other are both set: "certainly not"
-//  3. look for fp in the slots of bucket and other of alt(line): found is "maybe"
-//  4. look for the item in the stash: found is "maybe", otherwise "certainly not"
+//	bit 63   62   61   60 59           f·b-1                          0
+//	    ┌────┬────┬────┬────┬───────────┬──────────┬─────┬───────────┐
+//	    │ 3  │ 2  │ 1  │ 0  │ zero      │ slot b-1 │  …  │  slot 0   │
+//	    └────┴────┴────┴────┴───────────┴──────────┴─────┴───────────┘
+//	      overflow bits      (f = 8 only)
+//
+// An item stands in any slot of its two buckets in its home line; or in any
+// slot of the same two in its alternate line; or in the stash. Unless it stands
+// in its home line, two overflow bits are set there: number o(bucket) of bucket
+// and number o(other) of other. Overflow bits are never cleared; which of those
+// of other lines are set means nothing. So a lookup is
+//
+//  1. If a slot of bucket or other in the home line holds fp: maybe.
+//  2. Unless overflow bit o(bucket) of bucket and overflow bit o(other) of
+//     other are both set in the home line: certainly not.
+//  3. If a slot of bucket or other in the alternate line holds fp: maybe.
+//  4. If the stash has an entry for the item: maybe. Otherwise: certainly not.
 //
 // # Stash
 //
 // An entry stands for all items with the same two lines, the same two buckets
 // and the same fingerprint. It is two words, both zero where it is free:
 //
-//	word 0   bits 0-55 the lower of the two lines, bits 56-62 the lower of the two buckets
-//	word 1   bits 0-31 the number of items, bits 32-63 the fingerprint
+//	word 0   bits 0-55: the lower of the two lines; bits 56-62: the lower of the two buckets
+//	word 1   bits 0-31: how many items, at least 1; bits 32-63: the fingerprint
 //
-// Bit 63 of word 0 is no part of the entry. In the first of the 4 entries of a
-// group it is the mark of the group; in the others it is zero. The entry of an
-// item stands at any of the 4 places of group
+// Bit 63 of word 0 is no part of the entry: in the first of the 4 entries of a
+// group it is the mark of the group, in the others it is zero. The entry is at
+// any of the 4 places of group
 //
-//	high 64 bits of 192·((word 0 xor (fp · BB67AE8584CAA73B)) · 9E3779B97F4A7C15)
+//	hi(((word 0 xor (fp · 0xBB67AE8584CAA73B mod 2^64)) · 0x9E3779B97F4A7C15) mod 2^64, 192)
 //
-// both inner products mod 2^64; or, if that group has its mark, of the next one;
-// if that has its mark as well, of the one after it, and so on; after group 191
-// comes group 0.
+// with word 0 less its mark; or, if that group is marked, at any of the next
+// one; if that is marked as well, of the one after it, and so on; group 0 comes
+// after group 191. Marks are never cleared.
 //
 // # Trailer
 //
@@ -139,78 +156,104 @@
 //	    16    8 chunks
 //	    24    8 generation of the superblock
 //	    32   16 UUID of the superblock
-//	    48    4 CRC32C of the checksum table
+//	    48    4 CRC32C of the 4·chunks bytes of the checksum table
 //	    52    8 zero
 //	    60    4 CRC32C of bytes 0 to 59
 //
-// Entry i of the checksum table is the CRC32C of chunk i.
+// Entry i of the checksum table is the CRC32C of chunk i. The superblocks are in
+// no chunk; each has its own.
 //
 // # Rules
 //
-// Errors name them. Those marked V are checked by a full verification alone,
-// the others whenever a file is opened.
+// Errors name them. Those marked V are checked by a full verification, the
+// others whenever a file is opened.
 //
-//	F1   A slot is intact when it has the magic, and the CRC of its bytes. The
-//	     places of the magic, the version, the generation, the flags and the
-//	     CRC are the same in every version to come. V: in a sealed file every
-//	     slot is blank, or intact and older, or a copy of the newest.
-//	F2   Of the intact slots the one of the highest generation counts, and no
-//	     other, whatever is wrong with it. Of equals, the first.
-//	F3   A version above 1 or an unknown incompat flag: refuse. An unknown
+//	F1   A superblock copy is intact when it has the magic and the CRC of its
+//	     bytes. In every version to come these two, the version, the generation
+//	     and the flags stay where they are. One copy at least is intact. V: in
+//	     a sealed file every copy is intact and of the highest generation, and
+//	     then equal to all others of that generation, or intact and of a lower
+//	     one, or 4,096 zero bytes.
+//	F2   Of the intact copies the one with the highest generation counts, and no
+//	     other, whatever is wrong with it; of several, the first. A generation
+//	     is at least 1.
+//	F3   A version above 1, or an unknown incompat flag: refuse. An unknown
 //	     read-only-compat flag: do not write. An unknown compat flag: ignore.
-//	F4   Reserved bytes of a superblock are zero, unless it has an unknown
-//	     compat flag.
-//	F5   The hash is known and gives the canary.
-//	F6   The layout, f and b are known, n is at least 1, a hash has the bits
-//	     for the line, the bucket, the fingerprint and 2 to spare
-//	     (⌈log2 n⌉ + 3 + f + 2 ≤ 64), the region is as long as n lines and
-//	     at most 2^45 bytes, the rates are between 0 and 1, and the
-//	     file has the size that follows.
-//	F7   The state is one of three. A live file is recovered before it is read.
+//	F4   The reserved bytes of a superblock (12 to 15, 69 to 71, 176 to 255, 512
+//	     to 4091) are zero, unless it has an unknown compat flag.
+//	F5   The hash is known, and gives the canary.
+//	F6   Layout, f and b are known; 1 ≤ n; ⌈log2 n⌉ + 3 + f + 2 ≤ 64, so that a
+//	     hash has the bits for line, bucket and fingerprint and 2 to spare;
+//	     64·n ≤ 2^45, and is the size of the region; 0 < rate < 1;
+//	     0 < design load ≤ 1. A sealed file has the sealed size; another has
+//	     that or T.
+//	F7   The state is 1, 2 or 3.
 //	F8   V: every chunk of a sealed file has the CRC of its entry.
-//	F9   V: a sealed file has the one trailer that its superblock and its table
-//	     allow; the bytes around it are zero.
-//	F10  V: bits b·f to 59 of every word of a line are zero, and the bytes
-//	     between the last line and T.
-//	F11  An item stands in its lines, in its buckets, or in the stash; and has
-//	     its overflow bits set in each line of its own that it does not stand
-//	     in, if a lookup that starts there is to find it.
-//	F12  V: a stash entry in use counts at least one item, has a line, a bucket
-//	     and a fingerprint that an item can have, stands where it is looked
-//	     for, once, and has its overflow bits set in one of its lines.
+//	F9   V: every field of the trailer of a sealed file has the value given
+//	     above; the bytes between and after table and trailer are zero.
+//	F10  V: the bits from f·b to 59 of every word of a line are zero, and so are
+//	     the bytes between the last line and T.
+//	F11  What a writer keeps up: every item stands where its lookup finds it.
+//	     (It cannot be checked without the keys.)
+//	F12  V: a stash entry that is not free counts at least one item; has a line
+//	     below n that is not above its alternate, a bucket below 8 that is below
+//	     its other, and 1 ≤ fp < 2^f; is found by the search for it, and so is
+//	     the only one of its kind; and its overflow bits are both set in one of
+//	     its lines.
 //	F13  V: the slots in use and the counts of the stash add up to the length.
 //
 // # A worked example
 //
 // testdata/blocked-f12.mmf is sealed, has 12 lines, and so 40960 bytes: T is
-// 36864, there is one chunk. Its superblocks are alike:
+// 36864, there is one chunk. Its superblock copies are alike (rows of zero bytes
+// left out):
 //
 //	0000  4d4d 4150 464c 5452 0100 0000 0000 0000   MMAPFLTR, version 1
 //	0010  0100 0000 0000 0000 0000 0000 0000 0000   generation 1, no flags
-//	0030  982d 5df2 aaef 8b5b 61dc 7ae8 4d09 a2db   UUID
-//	0040  0301 0c05 0100 0000 746c 6966 7061 6d6d   sealed, blocked, f=12, b=5, XXH3; seed 6d6d617066696c74
+//	0030  9092 2bde 3773 62e6 11f2 e17c 999d e3a8   UUID
+//	0040  0301 0c05 0100 0000 746c 6966 7061 6d6d   sealed, blocked, f=12, b=5, XXH3; seed 0x6d6d617066696c74
 //	0050  cc11 6ac4 6348 0433 0c00 0000 0000 0000   canary; 12 lines
 //	0060  0003 0000 0000 0000 b801 0000 0000 0000   768 bytes; capacity 440
 //	0070  b8cb 7edd e9ce 633f 6666 6666 6666 ee3f   rate 0.002418; design load 0.95
-//	0080  cd01 0000 0000 0000 0000 0000 0000 0000   461 items
+//	0080  0c02 0000 0000 0000 0000 0000 0000 0000   524 items
 //	0100  676f 6c64 656e 0000 0000 0000 0000 0000   "golden"
+//	0ff0  0000 0000 0000 0000 0000 0000 160d d69d   CRC
 //
-// Is "key 4" in it?
+// Is "key 120" in it?
 //
-//	h      = 092a7e94800b9f78
-//	h·12   = 0·2^64 + 6dfdeef6008b79a0           line 0
-//	bucket = 6dfdeef6008b79a0 >> 61              3
-//	fp     = 1 + (6fef77b0045bcd00·fff >> 64)     6ff
-//	m      = 6ff · 9E3779B97F4A7C15              e61c98c18a1a16eb
-//	other  = 3 xor (1 + (98c1·7 >> 16))           6
-//	o(3), o(6) = 0, 2
+//	h      = 0xd05162f654b9739a
+//	line   = hi(h, 12)                               = 9
+//	rest   = 0xc3d0a38bf8b16b38
+//	bucket = rest >> 61                              = 6
+//	fp     = 1 + hi(0x1e851c5fc58b59c0, 0xfff)       = 0x1e9
+//	m      = 0x37f783542547041d
+//	d      = 4, other = 2, o(6) = 3, o(2) = 3
+//	u      = 0xc9b9c88ada89ccd3, hi(u, 12) = 9, alt = 0
 //
-// Line 0 starts at 32768; its words 3 and 6 are
+// The home line, 9, starts at offset 33344. Its words 6 and 2 are
 //
-//	word 3   0eaad6b5c743f3f8   overflow bits 0000, slots 3f8 43f 5c7 d6b eaa
-//	word 6   0d9fa619406ff54a   overflow bits 0000, slots 54a 6ff 940 a61 d9f
+//	0xbb942f814b05b7f5   overflow bits 1011, slots 0x7f5 0x05b 0x14b 0x2f8 0xb94
+//	0x8809f5253c3a21cf   overflow bits 1000, slots 0x1cf 0x3a2 0x53c 0xf52 0x809
 //
-// Slot 1 of bucket 6 is 6ff: maybe. (It is.) Were it not there, the answer
-// would be "certainly not", since bit 60 of word 3 is clear; if that bit and
-// bit 62 of word 6 were set, line alt(0) = 4 would be next.
+// No slot is 0x1e9, and bit 3 is set in both: on to the alternate line, at
+// offset 32768, whose words 6 and 2 are
+//
+//	0xb0d6f2f6ffd9f940   overflow bits 1011, slots 0x940 0xd9f 0x6ff 0xf2f 0x0d6
+//	0x03978106b93220a0   overflow bits 0000, slots 0x0a0 0x322 0x6b9 0x810 0x397
+//
+// It is not there either. Its stash entry would have word 0 = 0x0200000000000000,
+// for line 0 and bucket 2, and be in group 2, at offset 20608, where there is
+//
+//	0x0200000000000000 0x000001e900000001   line 0, bucket 2, fingerprint 0x1e9, 1 item
+//
+// So: maybe. (It is.)
+//
+// # The vectors
+//
+// testdata has images, each with a file of vectors: a line for each key, of
+// columns separated by tabs. The key is a Go string literal, the hash is 16 hex
+// digits; line, bucket, other and alternate line are decimal, the fingerprint
+// is hex. The overflow bits are those of the key, not of the file: 2^o(bucket)
+// and 2^o(other). The answer is true for maybe. The last column says what
+// decided it.
 package layout

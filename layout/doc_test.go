@@ -1,6 +1,7 @@
 package layout
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math/bits"
 	"os"
@@ -20,20 +21,12 @@ func TestWorkedExample(t *testing.T) {
 	says := func(format string, args ...any) {
 		t.Helper()
 		if text := fmt.Sprintf(format, args...); !strings.Contains(string(essay), text) {
-			t.Errorf("the essay does not say %q", text)
+			t.Errorf("the essay does not say\n%s", text)
 		}
 	}
-	image, err := os.ReadFile("../testdata/blocked-f12.mmf")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, sb, g, err := Newest(image[:OffRuntime])
-	if err != nil {
-		t.Fatal(err)
-	}
-	for off := 0; off < SuperblockBytes-16; off += 16 {
-		row := image[off : off+16]
-		if off < 0x90 && off != 0x20 || off == 0x100 {
+	image, sb, g := readImage(t, "blocked-f12.mmf")
+	for off := 0; off < SuperblockBytes; off += 16 {
+		if row := [16]byte(image[off : off+16]); row != [16]byte{} {
 			text := fmt.Sprintf("//\t%04x ", off)
 			for i := 0; i < 16; i += 2 {
 				text += fmt.Sprintf(" %x", row[i:i+2])
@@ -41,31 +34,45 @@ func TestWorkedExample(t *testing.T) {
 			says("%s", text)
 		}
 	}
-	says("so %d bytes: T is\n// %d, there is one chunk", len(image), g.OffTable)
+	says("has %d lines, and so %d bytes: T is\n// %d, there is one chunk", g.Lines, len(image), g.OffTable)
+	says("%d items", sb.Length())
 
-	h := xxh3.HashStringSeed("key 4", sb.Seed())
-	line, rest := bits.Mul64(h, g.Lines)
+	h := xxh3.HashStringSeed("key 120", sb.Seed())
+	line, rest := SplitHash(h, g.Lines)
 	tab := newBlocked(g.Params, g.Lines)
 	it := tab.Split(h)
 	m, b1, b2 := tab.pair(it)
-	says("h      = %016x\n", h)
-	says("h·%d   = %d·2^64 + %016x           line %d\n", g.Lines, line, rest, it.Line)
-	says("bucket = %016x >> 61              %d\n", rest, b1)
-	says("(%016x·fff >> 64)     %x\n", rest<<3, it.Fp)
-	says("m      = %x · 9E3779B97F4A7C15              %016x\n", it.Fp, m)
-	says("%d xor (1 + (%x·7 >> 16))           %d\n", b1, m>>32&0xffff, b2)
-	says("o(%d), o(%d) = %d, %d", b1, b2, bits.TrailingZeros64(overflowBit(m, b1))-60, bits.TrailingZeros64(overflowBit(m, b2))-60)
-	says("line alt(%d) = %d would be next", it.Line, tab.Alternate(it).Line)
-	for _, b := range []uint64{b1, b2} {
-		off := OffRegion + int(line)*LineBytes + int(b)*8
-		w := uint64(0)
-		for i := range 8 {
-			w |= uint64(image[off+i]) << (8 * i)
+	u := (m ^ m>>32) * mixSecond
+	big, _ := bits.Mul64(u, g.Lines)
+	other := tab.Alternate(it)
+	says("//\th      = %#016x\n", h)
+	says("//\tline   = hi(h, %d)                               = %d\n", g.Lines, line)
+	says("//\trest   = %#016x\n", rest)
+	says("//\tbucket = rest >> 61                              = %d\n", b1)
+	says("//\tfp     = 1 + hi(%#016x, 0xfff)       = %#x\n", rest<<3, it.Fp)
+	says("//\tm      = %#016x\n", m)
+	says("//\td      = %d, other = %d, o(%d) = %d, o(%d) = %d\n", b1^b2, b2,
+		b1, bits.TrailingZeros64(overflowBit(m, b1))-60, b2, bits.TrailingZeros64(overflowBit(m, b2))-60)
+	says("//\tu      = %#016x, hi(u, %d) = %d, alt = %d\n", u, g.Lines, big, other.Line)
+	word := func(off int64) uint64 { return binary.LittleEndian.Uint64(image[off:]) }
+	for _, l := range []uint64{it.Line, other.Line} {
+		off := OffRegion + int64(l)*LineBytes
+		says("offset %d", off)
+		for _, b := range []uint64{b1, b2} {
+			w := word(off + int64(b)*8)
+			text := fmt.Sprintf("//\t%#016x   overflow bits %04b, slots", w, w>>60)
+			for i := range 5 {
+				slot := w >> (12 * i) & 0xfff
+				text += fmt.Sprintf(" %#03x", slot)
+				if slot == uint64(it.Fp) {
+					t.Errorf("slot %d of bucket %d of line %d is the fingerprint", i, b, l)
+				}
+			}
+			says("%s\n", text)
 		}
-		text := fmt.Sprintf("word %d   %016x   overflow bits %04b, slots", b, w, w>>60)
-		for i := range 5 {
-			text += fmt.Sprintf(" %03x", w>>(12*i)&0xfff)
-		}
-		says("%s\n", text)
 	}
+	c := tab.Class(it)
+	entry := OffStash + 8*int64(c.firstGroup())
+	says("word 0 = %#016x,\n// for line %d and bucket %d, and be in group %d, at offset %d", c.word0(), c.Line, c.Bucket, c.firstGroup()/groupWords, entry)
+	says("//\t%#016x %#016x   line %d, bucket %d, fingerprint %#x, 1 item", word(entry), word(entry+8), c.Line, c.Bucket, c.Fp)
 }

@@ -17,15 +17,46 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files that are missing; one that exists is never changed")
 
-// goldenKeys are the keys of every golden image: 420 of them once each, one
-// more often than its slots, so that it is in the stash, and the empty key.
-func goldenKeys() [][]byte {
-	keys := [][]byte{{}}
-	for i := range 420 {
+// A goldenImage is what an image in testdata is built from. The keys are more
+// than there are slots, so that some are in the stash alone; one of them is
+// there forty times.
+type goldenImage struct {
+	name  string
+	opts  Options
+	keys  int // how many of the numbered keys
+	often int // how many keys that are there 24 times
+}
+
+func goldenImages() []goldenImage {
+	var images []goldenImage
+	for _, p := range layout.LegalParams(layout.Blocked) {
+		slots := layout.SlotsPerLine(layout.Blocked, p)
+		images = append(images, goldenImage{
+			name: fmt.Sprintf("blocked-f%d", p.FingerprintBits),
+			opts: Options{Layout: Blocked, FingerprintBits: p.FingerprintBits, Capacity: uint64(11 * slots), Normalisation: "golden"},
+			keys: 12 * slots,
+		})
+	}
+	// Two chunks, another seed, sized by rate.
+	images = append(images, goldenImage{
+		name: "blocked-seed",
+		opts: Options{Layout: Blocked, FalsePositiveRate: 0.003, Capacity: 30_700, Seed: 1 << 63},
+		keys: 31_300,
+	})
+	// A stash so full that many of its groups are marked.
+	return append(images, goldenImage{name: "blocked-stash", opts: Options{Layout: Blocked, FingerprintBits: 12}, often: 700})
+}
+
+func (g goldenImage) allKeys() [][]byte {
+	keys := [][]byte{{}, []byte("\x00\xff\n\"\u00e9"), bytes.Repeat([]byte("long "), 30), bytes.Repeat([]byte("longer "), 60)}
+	for i := range g.keys {
 		keys = append(keys, fmt.Appendf(nil, "key %d", i))
 	}
 	for range 40 {
 		keys = append(keys, []byte("forty times"))
+	}
+	for i := range g.often * 24 {
+		keys = append(keys, fmt.Appendf(nil, "often %d", i/24))
 	}
 	return keys
 }
@@ -46,17 +77,10 @@ func sliceSeq(keys [][]byte) iter.Seq2[[]byte, error] {
 //
 //	go test ./mmapfilter -run TestGolden -update
 func TestGolden(t *testing.T) {
-	for _, p := range layout.LegalParams(layout.Blocked) {
-		name := fmt.Sprintf("blocked-f%d", p.FingerprintBits)
-		t.Run(name, func(t *testing.T) {
-			opts := &Options{
-				Layout:          Blocked,
-				FingerprintBits: p.FingerprintBits,
-				Capacity:        440,
-				Normalisation:   "golden",
-			}
+	for _, g := range goldenImages() {
+		t.Run(g.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "f.mmf")
-			f, err := Build(context.Background(), path, opts, sliceSeq(goldenKeys()))
+			f, err := Build(context.Background(), path, &g.opts, sliceSeq(g.allKeys()))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -65,42 +89,64 @@ func TestGolden(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			image := filepath.Join("../testdata", name+".mmf")
+			image := filepath.Join("../testdata", g.name+".mmf")
 			golden(t, image, built)
 			stored, err := OpenReadOnly(image, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer stored.Close()
-			golden(t, filepath.Join("../testdata", name+".vectors"), vectors(stored))
+			golden(t, filepath.Join("../testdata", g.name+".vectors"), vectors(stored, g.allKeys()))
 		})
 	}
 }
 
-// vectors lists, for the keys of an image and for absent ones, every number on
-// the way from the key to the answer.
-func vectors(f *Filter) []byte {
+// vectors lists every number on the way from a key to the answer: for one key
+// of an image or absent key of each kind there is, and for some hundred more.
+func vectors(f *Filter, keys [][]byte) []byte {
+	const each = 250 // keys of either sort
 	var b strings.Builder
-	b.WriteString("# key\thash\tline\tbucket\tother bucket\tfingerprint\talternate line\toverflow bits\tanswer\n")
-	keys := goldenKeys()
-	for i := range 1500 {
+	b.WriteString("# key\thash\tline\tbucket\tother bucket\tfingerprint\talternate line\toverflow bits of bucket and other\tanswer\twhy\n")
+	keys = slices.CompactFunc(keys, bytes.Equal)
+	for i := range 40_000 {
 		keys = append(keys, fmt.Appendf(nil, "absent %d", i))
 	}
-	keys = slices.CompactFunc(keys, bytes.Equal)
-	t := f.open.Load().table
+	o := f.open.Load()
+	t := o.table
+	asked := map[string]int{}
 	for _, key := range keys {
 		h := f.Hash(key)
 		it := t.Split(h)
-		var marked layout.Line
+		other := t.Alternate(it)
+		var home, away, marked layout.Line
+		t.Load(o.view.Region, it.Line, &home)
+		t.Load(o.view.Region, other.Line, &away)
 		t.SetOverflow(&marked, it)
-		other := it
+		second := it
 		for i, w := range marked {
 			if w != 0 && uint32(i) != it.Bucket {
-				other.Bucket = uint32(i)
+				second.Bucket = uint32(i)
 			}
 		}
-		fmt.Fprintf(&b, "%q\t%016x\t%d\t%d\t%d\t%#x\t%d\t%x,%x\t%t\n", key, h, it.Line, it.Bucket, other.Bucket, it.Fp,
-			t.Alternate(it).Line, marked[it.Bucket]>>60, marked[other.Bucket]>>60, f.ContainsHash(h))
+		set := [2]bool{home[it.Bucket]&marked[it.Bucket] != 0, home[second.Bucket]&marked[second.Bucket] != 0}
+		why := "slot of the home line"
+		switch stashed := layout.StashCount(o.view.Stash, t.Class(it)) > 0; {
+		case t.Copies(&home, it) > 0:
+		case set != [2]bool{true, true}:
+			why = fmt.Sprintf("overflow bits set: %t,%t", set[0], set[1])
+		case t.Copies(&away, it) > 0:
+			why = "slot of the alternate line"
+		case stashed:
+			why = "stash"
+		default:
+			why = "nowhere"
+		}
+		sort := why + string(key[:min(len(key), 3)])
+		if asked[sort]++; asked[sort] > each/5 && (asked[sort] > each || why != "slot of the home line") {
+			continue
+		}
+		fmt.Fprintf(&b, "%q\t%016x\t%d\t%d\t%d\t%#x\t%d\t%d,%d\t%t\t%s\n", key, h, it.Line, it.Bucket, second.Bucket, it.Fp,
+			other.Line, marked[it.Bucket]>>60, marked[second.Bucket]>>60, f.ContainsHash(h), why)
 	}
 	return []byte(b.String())
 }

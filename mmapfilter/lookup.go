@@ -2,6 +2,7 @@ package mmapfilter
 
 import (
 	"runtime"
+	"sync"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/recovery"
@@ -42,8 +43,12 @@ func (f *Filter) ContainsHash(hash uint64) bool {
 }
 
 // lookupBlock is how many keys of a batch are hashed before they are looked
-// up: few enough for the stack, enough to have many cache misses under way.
+// up: enough to have many cache misses under way.
 const lookupBlock = 64
+
+// hashBlocks has room for the hashes of a block. It cannot be on the stack: the
+// compiler does not see what a layout does with it.
+var hashBlocks = sync.Pool{New: func() any { return new([lookupBlock]uint64) }}
 
 // ContainsBatch reports for each key whether it may be in the filter: found[i]
 // is what Contains(keys[i]) would be. It is faster than as many calls, since
@@ -51,7 +56,7 @@ const lookupBlock = 64
 // than keys, before it answers any.
 func (f *Filter) ContainsBatch(keys [][]byte, found []bool) {
 	found = found[:len(keys)]
-	var hashes [lookupBlock]uint64
+	hashes := hashBlocks.Get().(*[lookupBlock]uint64)
 	for len(keys) > 0 {
 		n := min(len(keys), lookupBlock)
 		for i, key := range keys[:n] {
@@ -60,6 +65,7 @@ func (f *Filter) ContainsBatch(keys [][]byte, found []bool) {
 		f.ContainsHashes(hashes[:n], found[:n])
 		keys, found = keys[n:], found[n:]
 	}
+	hashBlocks.Put(hashes)
 }
 
 // ContainsHashes is ContainsBatch for keys whose [Filter.Hash] is known.

@@ -1,0 +1,607 @@
+package mmapfilter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"pgregory.net/rapid"
+)
+
+// TestContainsAgree: every way to ask gives the same answer.
+func TestContainsAgree(t *testing.T) {
+	f, path := mustBuild(t, nil, numbers(0, 5000))
+	for r := range len(residencyNames) {
+		for _, checked := range []bool{false, true} {
+			g, err := OpenReadOnly(path, &OpenOptions{Residency: Residency(r), Checked: checked})
+			if err != nil {
+				t.Fatalf("%s: %v", Residency(r), err)
+			}
+			rapid.Check(t, func(t *rapid.T) {
+				keys := rapid.SliceOfN(rapid.SliceOf(rapid.Byte()), 0, 200).Draw(t, "keys")
+				for key := range numbers(4990, 5010) {
+					keys = append(keys, append([]byte(nil), key...))
+				}
+				hashes, byHash, byKey := make([]uint64, len(keys)), make([]bool, len(keys)), make([]bool, len(keys))
+				for i, key := range keys {
+					hashes[i] = g.Hash(key)
+				}
+				g.ContainsHashes(hashes, byHash)
+				g.ContainsBatch(keys, byKey)
+				for i, key := range keys {
+					want := f.Contains(key)
+					if g.Contains(key) != want || g.ContainsString(string(key)) != want || g.ContainsHash(hashes[i]) != want || byHash[i] != want || byKey[i] != want {
+						t.Fatalf("key %x: want %t", key, want)
+					}
+				}
+			})
+			if s := g.Stats(); s.Residency != Residency(r).String() || s.ResidentBytes == 0 {
+				t.Errorf("%s: %+v", Residency(r), s)
+			}
+			if err := g.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+func TestBatchWantsRoomForAnswers(t *testing.T) {
+	f, _ := mustBuild(t, nil, numbers(0, 10))
+	for name, ask := range map[string]func(found []bool){
+		"ContainsBatch":  func(found []bool) { f.ContainsBatch(make([][]byte, 3), found) },
+		"ContainsHashes": func(found []bool) { f.ContainsHashes(make([]uint64, 3), found) },
+	} {
+		func() {
+			found := []bool{true, true}
+			defer func() {
+				if recover() == nil || !found[0] || !found[1] {
+					t.Errorf("%s wrote %v", name, found)
+				}
+			}()
+			ask(found[:2:2])
+		}()
+	}
+}
+
+func TestContainsAllocatesNothing(t *testing.T) {
+	_, path := mustBuild(t, nil, numbers(0, 5000))
+	for _, checked := range []bool{false, true} {
+		f, err := OpenReadOnly(path, &OpenOptions{Checked: checked})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		key, keys := []byte("absent"), make([][]byte, 300)
+		hashes, found := make([]uint64, 300), make([]bool, 300)
+		for name, ask := range map[string]func(){
+			"Contains":       func() { f.Contains(key) },
+			"ContainsString": func() { f.ContainsString("absent") },
+			"ContainsHash":   func() { f.ContainsHash(77) },
+			"ContainsBatch":  func() { f.ContainsBatch(keys, found) },
+			"ContainsHashes": func() { f.ContainsHashes(hashes, found) },
+		} {
+			if n := testing.AllocsPerRun(100, ask); n != 0 {
+				t.Errorf("checked=%t: %s allocates %v times", checked, name, n)
+			}
+		}
+	}
+}
+
+func TestClose(t *testing.T) {
+	for _, r := range []Residency{ResidencyDefault, ResidencyHeap} {
+		_, path := mustBuild(t, nil, numbers(0, 1000))
+		f, err := OpenReadOnly(path, &OpenOptions{Residency: r})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := make(chan struct{})
+		var group sync.WaitGroup
+		for range 4 {
+			group.Add(1)
+			go func() {
+				defer group.Done()
+				found := make([]bool, 100)
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+						f.Contains([]byte("key"))
+						f.ContainsHashes(make([]uint64, 100), found)
+						f.Stats()
+					}
+				}
+			}()
+		}
+		if err := f.Err(); err != nil {
+			t.Error(err)
+		}
+		for range 2 {
+			if err := f.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		runtime.GC() // unmaps what no lookup uses
+		found := []bool{true, true}
+		f.ContainsHashes([]uint64{1, 2}, found)
+		if count, _ := countFound(f, numbers(0, 1000)); count != 0 || found[0] || found[1] {
+			t.Error("found something after Close")
+		}
+		if f.Len() != 0 || f.Cap() != 0 || f.Stats() != (Stats{}) || !errors.Is(f.Err(), ErrClosed) {
+			t.Errorf("after Close: %+v, %v", f.Stats(), f.Err())
+		}
+		close(stop)
+		group.Wait()
+	}
+}
+
+// TestOpenLeaksNothing opens and closes, with success and without.
+func TestOpenLeaksNothing(t *testing.T) {
+	_, path := mustBuild(t, nil, numbers(0, 1000))
+	bad := filepath.Join(t.TempDir(), "bad")
+	if err := os.WriteFile(bad, make([]byte, 50_000), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	mappings := func() int {
+		maps, err := os.ReadFile("/proc/self/maps")
+		if err != nil {
+			return 0 // another system
+		}
+		return strings.Count(string(maps), path)
+	}
+	before, mapped := leaks(t), mappings()
+	for range 200 {
+		f, err := Open(path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+		if _, err := Open(bad, nil); err == nil {
+			t.Fatal("opened")
+		}
+	}
+	for range 10 { // cleanups run after the collection that finds them due
+		runtime.GC()
+	}
+	if after, m := leaks(t), mappings(); after != before || m > mapped {
+		t.Errorf("before: %s, %d mappings; after: %s, %d mappings", before, mapped, after, m)
+	}
+}
+
+// TestChecked cuts a file short under its mapping. The lookups that need what
+// is gone say "maybe", and Err says why; those that do not are right.
+func TestChecked(t *testing.T) {
+	_, path := mustBuild(t, nil, numbers(0, 500_000))
+	f, err := OpenReadOnly(path, &OpenOptions{Checked: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers := func() (found, asked int) { return countFound(f, numbers(1_000_000, 1_100_000)) }
+	absent, asked := answers()
+	if err := f.Err(); err != nil || absent > asked/50 {
+		t.Fatalf("%d of %d found, %v", absent, asked, err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, info.Size()/2); err != nil {
+		t.Skipf("this system keeps a mapped file from being cut short: %v", err)
+	}
+	for range 2 {
+		found, _ := answers()
+		if found < asked*4/10 || found > asked*6/10 {
+			t.Errorf("%d of %d are answered maybe, with half of the file gone", found, asked)
+		}
+	}
+	if all, asked := countFound(f, numbers(0, 500_000)); all != asked {
+		t.Errorf("%d of %d keys are answered absent", asked-all, asked)
+	}
+	var e *CorruptError
+	if err := f.Err(); !errors.As(err, &e) || e.Region != layout.RegionBuckets || e.Offset < info.Size()/2 || e.Offset >= info.Size() {
+		t.Errorf("Err is %v", err)
+	}
+	single := 0
+	for key := range numbers(1_000_000, 1_001_000) {
+		if f.Contains(key) {
+			single++
+		}
+	}
+	if single < 400 || single > 600 {
+		t.Errorf("%d of 1,000 single lookups say maybe", single)
+	}
+	f.Stats()
+	if err := f.Close(); !errors.As(err, &e) {
+		t.Errorf("Close says %v", err)
+	}
+}
+
+// TestVerifyOfAFileCutShort: after it was opened, and while it is read.
+func TestVerifyOfAFileCutShort(t *testing.T) {
+	_, path := mustBuild(t, nil, numbers(0, 500_000))
+	cut := &cuttingContext{Context: context.Background(), path: path}
+	r, err := Verify(cut, path)
+	if cut.err != nil {
+		t.Skipf("this system keeps a mapped file from being cut short: %v", cut.err)
+	}
+	var e *CorruptError
+	if !errors.As(err, &e) || len(r.Damage) == 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// A cuttingContext cuts a file short when it is first asked for an error,
+// which Verify does between opening the file and reading its lines.
+type cuttingContext struct {
+	context.Context
+	once sync.Once
+	path string
+	err  error
+}
+
+func (c *cuttingContext) Err() error {
+	c.once.Do(func() { c.err = os.Truncate(c.path, 50_000) })
+	return nil
+}
+
+// TestBadFiles holds opening and verifying against files that are none, or
+// damaged: each a typed error that names the place.
+func TestBadFiles(t *testing.T) {
+	_, path := mustBuild(t, nil, numbers(0, 500))
+	good, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	both := func(t *testing.T, content []byte) (open, verify error) {
+		t.Helper()
+		bad := filepath.Join(t.TempDir(), "bad")
+		if err := os.WriteFile(bad, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f, open := OpenReadOnly(bad, nil)
+		if open == nil {
+			f.Close()
+		}
+		_, verify = Verify(context.Background(), bad)
+		return open, verify
+	}
+	t.Run("truncated", func(t *testing.T) {
+		bad := filepath.Join(t.TempDir(), "bad")
+		if err := os.WriteFile(bad, good, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for n := len(good) - 1; n >= 0; n-- {
+			if err := os.Truncate(bad, int64(n)); err != nil {
+				t.Fatal(err)
+			}
+			var e *CorruptError
+			if _, err := OpenReadOnly(bad, nil); !errors.As(err, &e) || e.Region != layout.RegionFile || e.Offset != int64(n) {
+				t.Fatalf("%d bytes: %v", n, err)
+			}
+		}
+	})
+	t.Run("longer", func(t *testing.T) {
+		open, verify := both(t, append(good[:len(good):len(good)], 0))
+		if !errors.Is(open, ErrCorrupt) || !errors.Is(verify, ErrCorrupt) {
+			t.Errorf("%v, %v", open, verify)
+		}
+	})
+	t.Run("foreign", func(t *testing.T) {
+		open, verify := both(t, []byte(strings.Repeat("PK\x03\x04", 20_000)))
+		if !errors.Is(open, ErrCorrupt) || !errors.Is(verify, ErrCorrupt) || !strings.Contains(open.Error(), "not a filter file") {
+			t.Errorf("%v, %v", open, verify)
+		}
+	})
+	// resign changes every superblock of a copy and makes it right again.
+	resign := func(change func(*layout.Superblock)) []byte {
+		content := append([]byte(nil), good...)
+		for i := range layout.SuperblockSlots {
+			sb := (*layout.Superblock)(content[i*layout.SuperblockBytes:])
+			change(sb)
+			sb.Sign()
+		}
+		return content
+	}
+	t.Run("live", func(t *testing.T) {
+		open, verify := both(t, resign(func(sb *layout.Superblock) { sb.SetState(layout.Live) }))
+		if !errors.Is(open, ErrNeedsRecovery) || !errors.Is(verify, ErrNeedsRecovery) {
+			t.Errorf("%v, %v", open, verify)
+		}
+	})
+	t.Run("clean", func(t *testing.T) {
+		open, verify := both(t, resign(func(sb *layout.Superblock) { sb.SetState(layout.Clean) }))
+		if open != nil || verify != nil {
+			t.Errorf("%v, %v", open, verify)
+		}
+	})
+	t.Run("wrong length", func(t *testing.T) {
+		open, verify := both(t, resign(func(sb *layout.Superblock) {
+			sb.SetState(layout.Clean)
+			sb.SetLength(501)
+		}))
+		if open != nil || !errors.Is(verify, ErrCorrupt) || !strings.Contains(verify.Error(), "F13") {
+			t.Errorf("%v, %v", open, verify)
+		}
+	})
+	t.Run("incompat flag", func(t *testing.T) {
+		open, verify := both(t, resign(func(sb *layout.Superblock) { sb[40] = 4 }))
+		var e *VersionError
+		if !errors.As(open, &e) || e.Features != 4 || !errors.Is(verify, ErrVersion) {
+			t.Errorf("%v, %v", open, verify)
+		}
+	})
+	t.Run("directory", func(t *testing.T) {
+		var e *fs.PathError
+		if _, err := OpenReadOnly(t.TempDir(), nil); !errors.As(err, &e) {
+			t.Errorf("%v", err)
+		}
+	})
+	t.Run("nothing", func(t *testing.T) {
+		if _, err := Verify(context.Background(), filepath.Join(t.TempDir(), "x")); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// TestEveryBitOfTheHead flips each bit of the superblocks: the filter opens
+// from another copy, or not at all, and Verify finds the bit.
+func TestEveryBitOfTheHead(t *testing.T) {
+	_, path := mustBuild(t, nil, numbers(0, 500))
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	step := 1
+	if testing.Short() {
+		step = 97
+	}
+	for bit := 0; bit < 8*layout.OffRuntime; bit += step {
+		flip(t, file, int64(bit/8), 1<<(bit%8))
+		f, err := OpenReadOnly(path, nil)
+		if err != nil {
+			t.Fatalf("bit %d: %v", bit, err)
+		}
+		if found, _ := countFound(f, numbers(0, 20)); found != 20 {
+			t.Fatalf("bit %d: %d of 20 keys", bit, found)
+		}
+		f.Close()
+		flip(t, file, int64(bit/8), 1<<(bit%8))
+	}
+	// All four alike.
+	for bit := 0; bit < 8*layout.SuperblockBytes; bit += step {
+		for slot := range int64(4) {
+			flip(t, file, slot*layout.SuperblockBytes+int64(bit/8), 1<<(bit%8))
+		}
+		var e *CorruptError
+		if _, err := OpenReadOnly(path, nil); !errors.As(err, &e) || e.Region != layout.RegionSuperblock {
+			t.Fatalf("bit %d: %v", bit, err)
+		}
+		for slot := range int64(4) {
+			flip(t, file, slot*layout.SuperblockBytes+int64(bit/8), 1<<(bit%8))
+		}
+	}
+}
+
+// flip changes one byte of a file.
+func flip(t *testing.T, f *os.File, off int64, mask byte) {
+	t.Helper()
+	var b [1]byte
+	if _, err := f.ReadAt(b[:], off); err != nil {
+		t.Fatal(err)
+	}
+	b[0] ^= mask
+	if _, err := f.WriteAt(b[:], off); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestVerifyFindsEveryByte changes each byte of a small sealed file, and has
+// it found at its offset, in its region.
+func TestVerifyFindsEveryByte(t *testing.T) {
+	_, path := mustBuild(t, nil, numbers(0, 3000))
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	clean, err := Verify(context.Background(), path)
+	if err != nil || !clean.Sealed || clean.Chunks == 0 || clean.Items != 3000 || len(clean.Damage) != 0 {
+		t.Fatalf("%+v, %v", clean, err)
+	}
+	f, err := OpenReadOnly(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := f.open.Load().geometry
+	f.Close()
+	step := int64(1)
+	if testing.Short() {
+		step = 31
+	}
+	seen := map[string]int{}
+	for off := int64(0); off < clean.FileBytes; off += step {
+		mask := byte(1) << (off % 8)
+		if off%5 == 0 {
+			mask = 0xFF
+		}
+		flip(t, file, off, mask)
+		r, err := Verify(context.Background(), path)
+		var e *CorruptError
+		if !errors.As(err, &e) || e.Offset != off || e.Region != g.RegionAt(off) || len(r.Damage) != 1 {
+			t.Fatalf("byte %d: %+v, %v", off, r.Damage, err)
+		}
+		seen[e.Region]++
+		flip(t, file, off, mask)
+	}
+	if len(seen) != 6 {
+		t.Errorf("regions: %v", seen)
+	}
+	// Two bytes far apart are both found, in order.
+	flip(t, file, 70_000%g.OffTable, 1)
+	flip(t, file, 100, 1)
+	if r, err := Verify(context.Background(), path); err == nil || len(r.Damage) != 2 || r.Damage[0].Offset != 100 {
+		t.Errorf("%+v, %v", r.Damage, err)
+	}
+}
+
+func TestVerifyCancelled(t *testing.T) {
+	_, path := mustBuild(t, nil, numbers(0, 3000))
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := Verify(ctx, path); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestOptions(t *testing.T) {
+	for field, opts := range map[string]*Options{
+		"FalsePositiveRate":  {FalsePositiveRate: -0.1},
+		"FalsePositiveRate ": {FalsePositiveRate: 1},
+		"FalsePositiveRate2": {FalsePositiveRate: 1e-12},
+		"Layout":             {Layout: 77},
+		"Layout ":            {Layout: Compact},
+		"FingerprintBits":    {FingerprintBits: 13},
+		"FingerprintBits ":   {FingerprintBits: 12, BucketSize: 4},
+		"FingerprintBits2":   {FingerprintBits: -1},
+		"BucketSize":         {BucketSize: 9},
+		"BucketSize ":        {BucketSize: -1},
+		"Capacity":           {Capacity: 1 << 63},
+		"Capacity ":          {Capacity: 1 << 46},
+		"MemoryBudget":       {MemoryBudget: 1},
+		"MemoryBudget ":      {MemoryBudget: -1},
+		"Workers":            {Workers: -1},
+		"Workers ":           {Workers: 1 << 20},
+		"Normalisation":      {Normalisation: strings.Repeat("x", 257)},
+		"Normalisation ":     {Normalisation: "\xff"},
+		"Normalisation2":     {Normalisation: "a\x00b"},
+	} {
+		_, err := opts.Plan()
+		var e *OptionError
+		if !errors.As(err, &e) || e.Field != strings.TrimRight(field, " 2") || e.Reason == "" {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	var none *Options
+	if err := none.Validate(); err != nil {
+		t.Error(err)
+	}
+	var e *OptionError
+	if _, err := Open("x", &OpenOptions{Residency: 99}); !errors.As(err, &e) || e.Field != "Residency" {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestPlan holds what is planned to what was asked, over all rates.
+func TestPlan(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		opts := &Options{
+			Capacity:          rapid.Uint64Range(0, 1<<32).Draw(t, "capacity"),
+			FalsePositiveRate: rapid.Float64Range(1e-8, 0.3).Draw(t, "rate"),
+		}
+		p, err := opts.Plan()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.PredictedRate > opts.FalsePositiveRate || p.DesignLoad < 0.7 || p.DesignLoad > 0.98 || p.FileBytes <= int64(p.Lines)*64 {
+			t.Fatalf("%+v", p)
+		}
+		if slots := p.geometry.Slots(); float64(opts.Capacity) > p.DesignLoad*float64(slots) {
+			t.Fatalf("%d keys in %d slots: %+v", opts.Capacity, slots, p)
+		}
+		if tasks := taskCount(p.Lines); p.Lines%tasks != 0 {
+			t.Fatalf("%d lines in %d tasks", p.Lines, tasks)
+		}
+	})
+	small, _ := (&Options{Capacity: 1e6, FalsePositiveRate: 0.01}).Plan()
+	smaller, _ := (&Options{Capacity: 1e6, FalsePositiveRate: 0.02}).Plan()
+	if smaller.FileBytes > small.FileBytes {
+		t.Error("a higher rate takes more space")
+	}
+}
+
+func TestStats(t *testing.T) {
+	f, path := mustBuild(t, &Options{Normalisation: "hex", Seed: 5, FingerprintBits: 12}, numbers(0, 100_000))
+	s := f.Stats()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Len != 100_000 || s.Cap != 100_000 || s.Layout != Blocked || s.FingerprintBits != 12 || s.BucketSize != 5 ||
+		s.Seed != 5 || s.Normalisation != "hex" || s.FileBytes != info.Size() || s.State != "sealed" || s.Generation != 1 ||
+		s.Load < 0.94 || s.Load > 0.95 || s.Kernel != "go" || s.Slots != s.Lines*40 || len(s.UUID) != 32 {
+		t.Errorf("%+v", s)
+	}
+	found, asked := countFound(f, numbers(1<<40, 1<<40+1_000_000))
+	measured := float64(found) / float64(asked)
+	if s.EstimatedRate < 0.9*measured || s.EstimatedRate > 1.1*measured {
+		t.Errorf("the rate is estimated %v and measured %v", s.EstimatedRate, measured)
+	}
+	if predicted, _ := (&Options{FingerprintBits: 12}).Plan(); s.TargetRate != predicted.PredictedRate {
+		t.Errorf("target %v, predicted %v", s.TargetRate, predicted.PredictedRate)
+	}
+}
+
+func ExampleBuild() {
+	dir, _ := os.MkdirTemp("", "example")
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "fruit.mmf")
+
+	keys := func(yield func([]byte, error) bool) {
+		for _, key := range []string{"apple", "banana", "cherry"} {
+			if !yield([]byte(key), nil) {
+				return
+			}
+		}
+	}
+	f, err := Build(context.Background(), path, &Options{FalsePositiveRate: 0.001}, keys)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer f.Close()
+	fmt.Println(f.Len(), f.ContainsString("banana"), f.ContainsString("potato"))
+	// Output: 3 true false
+}
+
+func ExampleOpenReadOnly() {
+	f, err := OpenReadOnly("../testdata/blocked-f12.mmf", &OpenOptions{Residency: ResidencyPopulate})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer f.Close()
+	keys := [][]byte{[]byte("key 1"), []byte("key 2"), []byte("no key")}
+	found := make([]bool, len(keys))
+	f.ContainsBatch(keys, found)
+	fmt.Println(found)
+	// Output: [true true false]
+}
+
+func ExampleVerify() {
+	report, err := Verify(context.Background(), "../testdata/blocked-f12.mmf")
+	fmt.Println(report.Items, report.Sealed, err)
+	_, err = Verify(context.Background(), "filter_test.go")
+	fmt.Println(errors.Is(err, ErrCorrupt))
+	// Output:
+	// 461 true <nil>
+	// true
+}
+
+func ExampleOptions_Plan() {
+	plan, err := (&Options{Capacity: 1_000_000_000, FalsePositiveRate: 0.001}).Plan()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Printf("%s f=%d b=%d, %.2f bits per key, %.1f GB\n", plan.Layout, plan.FingerprintBits, plan.BucketSize, plan.BitsPerKey, float64(plan.FileBytes)/1e9)
+	// Output: blocked f=15 b=4, 16.33 bits per key, 2.0 GB
+}
