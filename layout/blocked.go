@@ -41,10 +41,12 @@ var blockedSpec = spec{
 	},
 	slotsPerLine: func(p Params) int { return buckets * p.BucketSize },
 	lineBytes:    func(Params) int { return LineBytes },
-	predict: func(p Params, load float64) (rate, second float64) {
-		match := blockedMatch(p, 2*float64(p.BucketSize)*load)
-		second = blockedSecond(p.BucketSize, load)
-		return match * (1 + second), second
+	predict: func(p Params, load float64) Overflow {
+		return Overflow{
+			Match:  blockedMatch(p, 2*float64(p.BucketSize)*load),
+			Second: atLoad(blockedSecond[p.BucketSize], load),
+			Away:   atLoad(blockedAway[p.BucketSize], load),
+		}
 	},
 	bind: func(p Params, lines uint64) Table { return newBlocked(p, lines) },
 }
@@ -56,19 +58,11 @@ func blockedMatch(p Params, n float64) float64 {
 	return -math.Expm1(n * math.Log1p(-1/values))
 }
 
-// blockedSecond gives the share of absent keys whose lookup probes a second
-// line, between the measured loads by interpolation. Below them it is next to
-// nothing; above them, it is that of the highest and then of a full table.
-func blockedSecond(b int, load float64) float64 {
+// atLoad interpolates in a table of figures measured at the loads of 70, 71, …
+// %. Below them it is that of the first, above them that of the last.
+func atLoad(table []uint16, load float64) float64 {
 	const first, step, scale = 0.70, 0.01, 1e-4
-	table := blockedSecondTable[b]
-	at := (load - first) / step
-	if last := len(table) - 1; at >= float64(last) {
-		at = float64(last)
-	}
-	if at <= 0 || len(table) == 0 {
-		return 0
-	}
+	at := min(max((load-first)/step, 0), float64(len(table)-1))
 	i := int(at)
 	low, high := float64(table[i]), float64(table[min(i+1, len(table)-1)])
 	return scale * (low + (at-float64(i))*(high-low))
@@ -281,14 +275,18 @@ func (t *blocked) Overflowed(l *Line, it Item) bool {
 	return l[b1]&overflowBit(m, b1) != 0 && l[b2]&overflowBit(m, b2) != 0
 }
 
+// CheckLines counts the lanes in use of all words of a line at once: f is at
+// least 8, so the high bits of the lanes of word i, moved i bits down, meet no
+// others.
 func (t *blocked) CheckLines(region []uint64, from, to uint64) (items, line uint64, err error) {
 	unused := uint64(1<<overflowLow-1) &^ t.lanes
 	for line = from; line < to; line++ {
-		used := uint64(0)
-		for _, w := range lineAt(region, line) {
+		var used, occupied uint64
+		for i, w := range lineAt(region, line) {
 			used |= w
-			items += uint64(bits.OnesCount64(t.occupied(w)))
+			occupied |= t.occupied(w) >> i
 		}
+		items += uint64(bits.OnesCount64(occupied))
 		if used&unused != 0 {
 			return items, line, fmt.Errorf("bits %#x, between the slots and the overflow bits, are in use", used&unused)
 		}
@@ -298,20 +296,29 @@ func (t *blocked) CheckLines(region []uint64, from, to uint64) (items, line uint
 
 // Probe averages over the fingerprints, the 56 ordered pairs of buckets and
 // the 4 overflow bits of each word, which are all equally likely.
-func (t *blocked) Probe(l *Line) (match, second float64) {
+func (t *blocked) Probe(l *Line) Overflow {
 	items := 0
 	var marked [buckets]float64 // the share of overflow bits that are set
+	all := 0.0
 	for i, w := range l {
 		items += bits.OnesCount64(t.occupied(w))
 		marked[i] = float64(bits.OnesCount64(w>>overflowLow)) / 4
+		all += marked[i] / buckets
 	}
+	second := 0.0
 	for i := range marked {
 		for j := range i {
 			second += marked[i] * marked[j]
 		}
 	}
-	pairs := buckets * (buckets - 1) / 2.0
-	return blockedMatch(t.Params(), float64(items)*2/buckets), second / pairs
+	const pairs = buckets * (buckets - 1) / 2
+	// k items that went away have set 2k of the 32 bits, some of them twice:
+	// the share of bits that are clear is (1 - 1/32)^2k.
+	away := 0.0
+	if all > 0 {
+		away = math.Log(max(1-all, 0.5/32)) / (2 * math.Log1p(-1.0/32)) / float64(max(items, 1))
+	}
+	return Overflow{Match: blockedMatch(t.Params(), float64(items)*2/buckets), Second: second / pairs, Away: away}
 }
 
 func (t *blocked) Contains(v *View, h uint64) bool {

@@ -284,9 +284,8 @@ func FuzzLine(f *testing.F) {
 		it := tab.Split(h)
 		var l Line
 		tab.Load(region, it.Line, &l)
-		match, second := tab.Probe(&l)
-		if !(match >= 0 && match <= 1 && second >= 0 && second <= 1) {
-			t.Fatalf("probabilities %v, %v", match, second)
+		if o := tab.Probe(&l); !(o.Match >= 0 && o.Match <= 1 && o.Second >= 0 && o.Second <= 1 && o.Away >= 0 && o.Away <= 100) {
+			t.Fatalf("%+v", o)
 		}
 		copies := tab.Copies(&l, it)
 		if copies > 0 && !tab.Contains(v, h) {

@@ -114,7 +114,7 @@ func TestCheckStash(t *testing.T) {
 	}
 	v := fresh()
 	entries, items, err := CheckStash(tab, v)
-	if err != nil || entries != 1 || items != 20 {
+	if err != nil || entries != 10 || items != 44 {
 		t.Fatalf("%d entries, %d items, %v", entries, items, err)
 	}
 	at := 0

@@ -98,10 +98,9 @@ type Table interface {
 	// CheckLines counts the items of the lines [from, to), or says which line
 	// has something that cannot stand in a line.
 	CheckLines(region []uint64, from, to uint64) (items, line uint64, err error)
-	// Probe gives, for an absent key whose home line is l, the probability
-	// that a line of this content matches it, and that the lookup goes on to
-	// a second line.
-	Probe(l *Line) (match, second float64)
+	// Probe tells what a lookup of an absent key meets whose home line is l.
+	// Away is estimated: items that went away leave no more than traces.
+	Probe(l *Line) Overflow
 
 	// Contains looks one hash up. It reports true when the hash may be in
 	// the table, and false only when it is certainly not.
@@ -118,9 +117,9 @@ type spec struct {
 	// slotsPerLine and lineBytes size the region.
 	slotsPerLine func(p Params) int
 	lineBytes    func(p Params) int
-	// predict gives the false-positive rate at a load, second lines included,
-	// and the share of lookups of absent keys that probe a second line.
-	predict func(p Params, load float64) (rate, second float64)
+	// predict tells what a lookup of an absent key meets on average in a table
+	// with that load.
+	predict func(p Params, load float64) Overflow
 	bind    func(p Params, lines uint64) Table
 }
 
@@ -142,12 +141,22 @@ func LegalParams(k Kind) []Params {
 	return nil
 }
 
-// Predict gives the false-positive rate of a table filled to load (items over
-// slots, 0 to 1), with second lines included, and the share of absent keys
-// whose lookup probes a second line.
-func Predict(k Kind, p Params, load float64) (rate, second float64) {
-	return specs[k].predict(p, load)
+// An Overflow tells what a lookup of an absent key meets, in a line or on
+// average in a table.
+type Overflow struct {
+	Match  float64 // probability that a line it probes holds its fingerprint
+	Second float64 // probability that it goes on to a second line
+	Away   float64 // items whose home it is but that are not in it, over items in it
 }
+
+// Rate is the false-positive rate. An item gives a match to the absent keys that
+// share its home, its buckets and its fingerprint wherever it stands; so those
+// that are away count once more than the items in the lines that are probed.
+func (o Overflow) Rate() float64 { return o.Match * (1 + o.Second + o.Away) }
+
+// Predict tells what the lookup of an absent key meets in a table filled to
+// load (items over slots, 0 to 1).
+func Predict(k Kind, p Params, load float64) Overflow { return specs[k].predict(p, load) }
 
 // SlotsPerLine gives the slots of a line of that layout.
 func SlotsPerLine(k Kind, p Params) int { return specs[k].slotsPerLine(p) }

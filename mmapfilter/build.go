@@ -298,7 +298,7 @@ func (b *builder) putSuperblocks() {
 	sb.SetCapacity(b.plan.Capacity)
 	sb.SetTargetRate(b.options.FalsePositiveRate)
 	if b.options.FingerprintBits != 0 {
-		sb.SetTargetRate(b.plan.PredictedRate)
+		sb.SetTargetRate(significant(b.plan.PredictedRate * rateMargin))
 	}
 	sb.SetDesignLoad(b.plan.DesignLoad)
 	sb.SetLength(b.items)

@@ -545,8 +545,8 @@ func TestStats(t *testing.T) {
 	if s.EstimatedRate < 0.9*measured || s.EstimatedRate > 1.1*measured {
 		t.Errorf("the rate is estimated %v and measured %v", s.EstimatedRate, measured)
 	}
-	if predicted, _ := (&Options{FingerprintBits: 12}).Plan(); s.TargetRate != predicted.PredictedRate {
-		t.Errorf("target %v, predicted %v", s.TargetRate, predicted.PredictedRate)
+	if p, _ := (&Options{FingerprintBits: 12}).Plan(); s.TargetRate < p.PredictedRate || s.TargetRate > 1.03*p.PredictedRate {
+		t.Errorf("target %v, predicted %v", s.TargetRate, p.PredictedRate)
 	}
 }
 
@@ -592,7 +592,7 @@ func ExampleVerify() {
 	_, err = Verify(context.Background(), "filter_test.go")
 	fmt.Println(errors.Is(err, ErrCorrupt))
 	// Output:
-	// 461 true <nil>
+	// 524 true <nil>
 	// true
 }
 

@@ -17,9 +17,9 @@ const (
 	maxLoadPercent = 98
 )
 
-// rateMargin is what a prediction may be too low by: 2 % of it. Of the figures
-// it is made of, the share of second probes comes from a table measured in
-// steps, and depends a little on the order of inserts.
+// rateMargin is what a prediction may be too low by: 2 % of it. The figures of
+// overflow that it is made of come from a table measured in steps, and depend a
+// little on the order of inserts; those of small filters scatter.
 const rateMargin = 1.02
 
 // A Plan is a size of filter: what [Options] ask for, and what comes of it.
@@ -134,13 +134,14 @@ func (o *Options) candidates() ([]candidate, error) {
 			c := candidate{kind: kind, params: p, percent: uint64(math.Round(100 * overrideLoad))}
 			if d.FingerprintBits == 0 {
 				for c.percent = maxLoadPercent; c.percent >= minLoadPercent; c.percent-- {
-					if rate, _ := layout.Predict(kind, p, float64(c.percent)/100); rate*rateMargin <= d.FalsePositiveRate {
+					if layout.Predict(kind, p, float64(c.percent)/100).Rate()*rateMargin <= d.FalsePositiveRate {
 						break
 					}
 				}
 			}
 			load := float64(max(c.percent, minLoadPercent)) / 100
-			c.rate, c.second = layout.Predict(kind, p, load)
+			predicted := layout.Predict(kind, p, load)
+			c.rate, c.second = predicted.Rate(), predicted.Second
 			lowest = min(lowest, c.rate*rateMargin)
 			if c.percent < minLoadPercent {
 				continue

@@ -91,15 +91,14 @@ func (f *Filter) Stats() Stats {
 // false-positive rate and of second probes.
 func (o *openFile) sampleRates() (rate, second float64) {
 	n := min(o.geometry.Lines, sampledLines)
-	var match float64
+	var mean layout.Overflow
 	var l layout.Line
 	for i := range n {
 		o.table.Load(o.view.Region, i*(o.geometry.Lines/n), &l)
-		m, s := o.table.Probe(&l)
-		match += m
-		second += s
+		line := o.table.Probe(&l)
+		mean.Match += line.Match / float64(n)
+		mean.Second += line.Second / float64(n)
+		mean.Away += line.Away / float64(n)
 	}
-	match /= float64(n)
-	second /= float64(n)
-	return match * (1 + second), second
+	return mean.Rate(), mean.Second
 }

@@ -1,0 +1,168 @@
+package mmapfilter
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"go/format"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+)
+
+var measure = flag.Bool("measure", false, "measure the tables of predictions again, and write them")
+
+// testPlacer gives a placer over an empty table in memory.
+func testPlacer(tb testing.TB, k layout.Kind, p layout.Params, lines uint64) *placer {
+	tb.Helper()
+	g, err := layout.NewGeometry(k, p, lines)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return newPlacer(layout.NewTable(g), layout.View{
+		Region: make([]uint64, g.RegionBytes/8),
+		Stash:  make([]uint64, layout.StashBytes/8),
+	})
+}
+
+// An overflow is how far a table has overflowed: the share of lookups of absent
+// keys that probe a second line, and the share of items that are not in their
+// home line.
+type overflow struct{ second, away float64 }
+
+func (a overflow) max(b overflow) overflow {
+	return overflow{max(a.second, b.second), max(a.away, b.away)}
+}
+
+// measureOverflow looks at all lines of a table and at all items in it.
+func measureOverflow(t layout.Table, v layout.View, hashes []uint64) (o overflow) {
+	var l layout.Line
+	for i := range t.Lines() {
+		t.Load(v.Region, i, &l)
+		o.second += t.Probe(&l).Second
+	}
+	for _, h := range hashes {
+		it := t.Split(h)
+		if t.Load(v.Region, it.Line, &l); t.Copies(&l, it) == 0 {
+			o.away++
+		}
+	}
+	o.second /= float64(t.Lines())
+	o.away /= float64(len(hashes))
+	return o
+}
+
+// overflowByInserts measures a table as it is filled by inserts in random
+// order, at the loads given in hundredths, rising.
+func overflowByInserts(tb testing.TB, k layout.Kind, params layout.Params, lines uint64, percents []int) (at []overflow) {
+	p := testPlacer(tb, k, params, lines)
+	rng := rand.New(rand.NewPCG(uint64(params.FingerprintBits), lines))
+	slots := int(lines) * p.table.SlotsPerLine()
+	var hashes []uint64
+	for _, percent := range percents {
+		for len(hashes) < slots*percent/100 {
+			h := rng.Uint64()
+			if !p.insert(p.table.Split(h)) {
+				tb.Fatalf("f=%d full at %d of %d slots", params.FingerprintBits, len(hashes), slots)
+			}
+			hashes = append(hashes, h)
+		}
+		at = append(at, measureOverflow(p.table, p.view, hashes))
+	}
+	return at
+}
+
+// overflowByBuild measures a file that was built with that load.
+func overflowByBuild(tb testing.TB, k layout.Kind, params layout.Params, capacity uint64, percent int) overflow {
+	opts := &Options{Layout: k, FingerprintBits: params.FingerprintBits, Capacity: capacity}
+	plan, err := opts.Plan()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	n := plan.geometry.Slots() * uint64(percent) / 100
+	f, err := Build(context.Background(), filepath.Join(tb.TempDir(), "f"), opts, numbers(0, n))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer f.Close()
+	var hashes []uint64
+	for key := range numbers(0, n) {
+		hashes = append(hashes, f.Hash(key))
+	}
+	o := f.open.Load()
+	return measureOverflow(o.table, o.view, hashes)
+}
+
+// TestOverflow holds the tables that predict overflow against tables filled
+// here, by inserts and by Build: they may not be lower than either by more than
+// noise, nor much higher than both. With -measure it writes them.
+func TestOverflow(t *testing.T) {
+	if *measure {
+		writeOverflow(t, "../layout/blocked_overflow.go")
+	}
+	percents := []int{70, 80, 90, 95, 98}
+	for _, params := range layout.LegalParams(layout.Blocked) {
+		inserts := overflowByInserts(t, layout.Blocked, params, 8192, percents)
+		for i, percent := range percents {
+			p := layout.Predict(layout.Blocked, params, float64(percent)/100)
+			built := overflowByBuild(t, layout.Blocked, params, 300_000, percent)
+			measured := built.max(inserts[i])
+			// The share differs from line to line by less than 0.2, so its
+			// mean over 8,192 lines has a standard error of at most 0.0022.
+			const noise = 3 * 0.0022
+			if math.Abs(p.Second-measured.second) > noise || math.Abs(p.Away-measured.away) > noise {
+				t.Errorf("f=%d at %d %%: predicted %+v, by inserts %+v, by Build %+v", params.FingerprintBits, percent, p, inserts[i], built)
+			}
+		}
+	}
+}
+
+func writeOverflow(t *testing.T, file string) {
+	var percents []int
+	for p := minLoadPercent; p <= maxLoadPercent; p++ {
+		percents = append(percents, p)
+	}
+	var second, away bytes.Buffer
+	for _, params := range layout.LegalParams(layout.Blocked) {
+		lines := uint64(1_000_000 / layout.SlotsPerLine(layout.Blocked, params))
+		inserts := overflowByInserts(t, layout.Blocked, params, lines, percents)
+		fmt.Fprintf(&second, "%d: {", params.BucketSize)
+		fmt.Fprintf(&away, "%d: {", params.BucketSize)
+		for i, percent := range percents {
+			o := inserts[i].max(overflowByBuild(t, layout.Blocked, params, 1_000_000, percent))
+			fmt.Fprintf(&second, "%.0f,", 10_000*o.second)
+			fmt.Fprintf(&away, "%.0f,", 10_000*o.away)
+		}
+		fmt.Fprintf(&second, "},\n")
+		fmt.Fprintf(&away, "},\n")
+	}
+	source, err := format.Source(fmt.Appendf(nil, `// Code generated by go test ./mmapfilter -run TestOverflow -measure; DO NOT EDIT.
+
+package layout
+
+// How far a table has overflowed, for each bucket size, in 1/10,000, at loads
+// of 70, 71, … %d %%: the larger one of a table filled by inserts and one that
+// Build filled, each of about a million keys.
+var (
+	// The share of lookups of absent keys that probe a second line.
+	blockedSecond = [buckets][]uint16{
+		%s
+	}
+	// The share of items that are not in their home line.
+	blockedAway = [buckets][]uint16{
+		%s
+	}
+)
+`, maxLoadPercent, second.Bytes(), away.Bytes()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, source, 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
