@@ -124,7 +124,7 @@ func CheckStash(t Table, v *View) (entries int, items uint64, err error) {
 		if w1&maxStashCount == 0 {
 			return entries, items, bad("count 0")
 		}
-		it := Item{Line: c.Line, Bucket: c.Bucket, Fp: c.Fp}
+		it := Item(c)
 		if c.Line >= t.Lines() || !t.Legal(it) || t.Class(it) != c {
 			return entries, items, bad("no item has this line, bucket and fingerprint")
 		}
