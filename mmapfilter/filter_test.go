@@ -224,32 +224,60 @@ func TestChecked(t *testing.T) {
 	}
 }
 
-// TestVerifyOfAFileCutShort: after it was opened, and while it is read.
-func TestVerifyOfAFileCutShort(t *testing.T) {
-	_, path := mustBuild(t, nil, numbers(0, 500_000))
-	cut := &cuttingContext{Context: context.Background(), path: path}
-	r, err := Verify(cut, path)
-	if cut.err != nil {
-		t.Skipf("this system keeps a mapped file from being cut short: %v", cut.err)
+// TestVerifyOfAChangingFile changes a file while Verify reads it.
+func TestVerifyOfAChangingFile(t *testing.T) {
+	verify := func(change func(path string) error) (Report, error) {
+		_, path := mustBuild(t, nil, numbers(0, 500_000))
+		ctx := &hookContext{Context: context.Background(), hook: func() error { return change(path) }}
+		r, err := Verify(ctx, path)
+		if ctx.err != nil {
+			t.Skipf("this system keeps a mapped file from being changed: %v", ctx.err)
+		}
+		return r, err
 	}
 	var e *CorruptError
-	if !errors.As(err, &e) || len(r.Damage) == 0 {
-		t.Errorf("%+v, %v", r, err)
+	if r, err := verify(func(path string) error { return os.Truncate(path, 50_000) }); !errors.As(err, &e) || len(r.Damage) == 0 {
+		t.Errorf("cut short: %+v, %v", r, err)
+	}
+	if r, err := verify(func(path string) error {
+		f, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		_, err = f.WriteAt([]byte{2}, 16)
+		return err
+	}); !errors.Is(err, ErrBusy) {
+		t.Errorf("written to: %+v, %v", r, err)
 	}
 }
 
-// A cuttingContext cuts a file short when it is first asked for an error,
-// which Verify does between opening the file and reading its lines.
-type cuttingContext struct {
+// A hookContext calls a function when it is first asked for an error, which
+// Verify does between opening the file and reading its lines.
+type hookContext struct {
 	context.Context
 	once sync.Once
-	path string
-	err  error
+	hook func() error
+	err  error // of the hook
 }
 
-func (c *cuttingContext) Err() error {
-	c.once.Do(func() { c.err = os.Truncate(c.path, 50_000) })
+func (c *hookContext) Err() error {
+	c.once.Do(func() { c.err = c.hook() })
 	return nil
+}
+
+func TestOpenReportsProgress(t *testing.T) {
+	_, path := mustBuild(t, nil, numbers(0, 1000))
+	for r, want := range map[Residency]bool{ResidencyDefault: false, ResidencyPopulate: true, ResidencyLock: true, ResidencyHeap: true} {
+		var done, total int64
+		f, err := OpenReadOnly(path, &OpenOptions{Residency: r, Progress: func(d, t int64) { done, total = d, t }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Close(); done != total || total > 0 != want {
+			t.Errorf("%s: %d of %d", r, done, total)
+		}
+	}
 }
 
 // TestBadFiles holds opening and verifying against files that are none, or

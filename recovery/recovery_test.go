@@ -249,14 +249,57 @@ func TestOpenRefuses(t *testing.T) {
 	if _, _, err := OpenFile(empty); !errors.As(err, &e) || e.Region != layout.RegionFile || e.Offset != 0 {
 		t.Errorf("an empty file: %v", err)
 	}
-	if os.Getuid() == 0 {
-		t.Log("not tested: no permission (running as root, which has every one)")
-		return
-	}
-	if err := os.Chmod(empty, 0); err != nil {
+}
+
+// openGolden opens a copy of a golden image that the test may change.
+func openGolden(t *testing.T) (f *os.File, head *Head) {
+	t.Helper()
+	image, err := os.ReadFile("../testdata/blocked-seed.mmf")
+	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := OpenFile(empty); !errors.Is(err, fs.ErrPermission) {
-		t.Errorf("no permission: %v", err)
+	path := filepath.Join(t.TempDir(), "a")
+	if err := os.WriteFile(path, image, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, head, err = OpenFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f, head
+}
+
+// TestReadWords: the copy is of one instant, or refused.
+func TestReadWords(t *testing.T) {
+	change := func(t *testing.T, f *os.File, off int64) {
+		w, err := os.OpenFile(f.Name(), os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+		if _, err := w.WriteAt([]byte{77}, off); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, head := openGolden(t)
+	var last, total int64
+	words, err := ReadWords(f, head, func(done, of int64) { last, total = done, of })
+	if err != nil || last != total || int64(len(words))*8 != total {
+		t.Fatalf("%d of %d bytes, %d words, %v", last, total, len(words), err)
+	}
+	for name, off := range map[string]int64{"superblock": 4096 + 16, "counters of removals": layout.OffRuntime + 8} {
+		f, head := openGolden(t)
+		if _, err := ReadWords(f, head, func(int64, int64) { change(t, f, off) }); !errors.Is(err, ErrChanging) {
+			t.Errorf("%s changed: %v", name, err)
+		}
+	}
+	f, head = openGolden(t)
+	if err := os.Truncate(f.Name(), 50_000); err != nil {
+		t.Skip(err)
+	}
+	var e *layout.CorruptError
+	if _, err := ReadWords(f, head, nil); !errors.As(err, &e) || e.Region != layout.RegionFile || e.Offset != 50_000 {
+		t.Errorf("cut short: %v", err)
 	}
 }

@@ -2,8 +2,10 @@ package recovery
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -20,6 +22,32 @@ func TestOpenDoesNotWaitForAPipe(t *testing.T) {
 	}
 	if _, err := NewDraft(path); err == nil {
 		t.Error("a pipe was to be replaced")
+	}
+}
+
+// TestNoPermission: as root, which may do anything, it drops that right for
+// this thread.
+func TestNoPermission(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a")
+	if err := errors.Join(os.WriteFile(path, nil, 0), os.Chmod(dir, 0o555), os.Chmod(filepath.Dir(dir), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	if os.Getuid() == 0 {
+		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+		if err := unix.Setfsuid(65534); err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Setfsuid(0)
+	}
+	if _, _, err := OpenFile(path); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("to read: %v", err)
+	}
+	if _, err := NewDraft(path); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("to replace: %v", err)
+	}
+	if _, err := NewDraft(filepath.Join(dir, "new")); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("to create: %v", err)
 	}
 }
 
