@@ -33,10 +33,10 @@ import (
 // space for the file, and for 8 bytes a key past that budget.
 func Build(ctx context.Context, path string, opts *Options, keys iter.Seq2[[]byte, error]) (*Filter, error) {
 	if err := opts.Validate(); err != nil {
-		return nil, fmt.Errorf("build %s: %w", path, err)
+		return nil, about("build", path, err)
 	}
 	if err := buildFile(ctx, path, opts.withDefaults(), keys); err != nil {
-		return nil, fmt.Errorf("build %s: %w", path, err)
+		return nil, about("build", path, err)
 	}
 	return OpenReadOnly(path, nil)
 }

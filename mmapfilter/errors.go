@@ -3,6 +3,7 @@ package mmapfilter
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/recovery"
@@ -51,4 +52,12 @@ func (e *OptionError) Error() string { return fmt.Sprintf("option %s: %s", e.Fie
 
 func optionError(field, format string, args ...any) error {
 	return &OptionError{field, fmt.Sprintf(format, args...)}
+}
+
+// about says what was being done with a file, unless the error already does.
+func about(op, path string, err error) error {
+	if e := new(fs.PathError); errors.As(err, &e) && e.Path == path {
+		return err
+	}
+	return fmt.Errorf("%s %s: %w", op, path, err)
 }

@@ -57,12 +57,12 @@ func OpenReadOnly(path string, opts *OpenOptions) (*Filter, error) {
 	}
 	f, head, err := recovery.OpenFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", path, err)
+		return nil, about("open", path, err)
 	}
 	defer f.Close()
 	o, err := openHead(f, head, opts)
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", path, err)
+		return nil, about("open", path, err)
 	}
 	filter := &Filter{seed: head.Superblock.Seed()}
 	filter.open.Store(o)
@@ -182,4 +182,13 @@ func (f *Filter) Cap() uint64 {
 		return o.superblock.Capacity()
 	}
 	return 0
+}
+
+// Normalisation gives the note on how the keys were made that is kept in the
+// file, see [Options.Normalisation]; none after Close.
+func (f *Filter) Normalisation() string {
+	if o := f.open.Load(); o != nil {
+		return o.superblock.Normalisation()
+	}
+	return ""
 }

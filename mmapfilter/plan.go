@@ -92,7 +92,7 @@ func (o *Options) plan(capacity uint64) (Plan, error) {
 	}
 	p.geometry, err = layout.NewGeometry(best.kind, best.params, p.Lines)
 	if err != nil {
-		return Plan{}, optionError("Capacity", "%d keys: %v", capacity, err)
+		return Plan{}, optionError("Capacity", "%d keys are too many: %v", capacity, err)
 	}
 	p.FileBytes = p.geometry.SealedBytes
 	if capacity > 0 {
@@ -156,8 +156,10 @@ func (o *Options) candidates() ([]candidate, error) {
 		return all, nil
 	case known:
 		return nil, optionError("FalsePositiveRate", "%.2g is below what can be reached, %.2g", d.FalsePositiveRate, lowest)
+	case d.FingerprintBits != 0 && d.BucketSize != 0:
+		return nil, optionError("FingerprintBits", "no %s has f=%d with b=%d; %s", describe(d.Layout), d.FingerprintBits, d.BucketSize, listParams(d.Layout))
 	case d.FingerprintBits != 0:
-		return nil, optionError("FingerprintBits", "no %s has f=%d with b=%d (0 is any); %s", describe(d.Layout), d.FingerprintBits, d.BucketSize, listParams(d.Layout))
+		return nil, optionError("FingerprintBits", "no %s has f=%d; %s", describe(d.Layout), d.FingerprintBits, listParams(d.Layout))
 	}
 	return nil, optionError("BucketSize", "no %s has b=%d; %s", describe(d.Layout), d.BucketSize, listParams(d.Layout))
 }

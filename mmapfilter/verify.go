@@ -40,7 +40,7 @@ const maxDamage = 1000
 func Verify(ctx context.Context, path string) (Report, error) {
 	r, err := verifyFile(ctx, path)
 	if err != nil {
-		return r, fmt.Errorf("verify %s: %w", path, err)
+		return r, about("verify", path, err)
 	}
 	return r, nil
 }

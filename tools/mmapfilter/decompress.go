@@ -1,0 +1,127 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+// bufferBytes is how much is read from a file at a time.
+const bufferBytes = 256 << 10
+
+// packings are the ways of packing that are known by the first bytes of a
+// file, as they are under a mask.
+var packings = []struct {
+	magic, mask string
+	open        func(*bufio.Reader) (io.ReadCloser, error)
+}{
+	{"\x1f\x8b", "\xff\xff", openGzip},
+	{"\x28\xb5\x2f\xfd", "\xff\xff\xff\xff", openZstd},
+	// A frame that is to be skipped may come first in a Zstandard file.
+	{"\x50\x2a\x4d\x18", "\xf0\xff\xff\xff", openZstd},
+}
+
+// decompress gives what is in r, unpacked if its first bytes say that it is
+// packed. Packed data that ends too early is an error when its end is reached.
+func decompress(r io.Reader) (io.ReadCloser, error) {
+	buffered := bufio.NewReaderSize(r, bufferBytes)
+	for _, p := range packings {
+		if found, err := startsWith(buffered, p.magic, p.mask); err != nil {
+			return nil, err
+		} else if found {
+			return p.open(buffered)
+		}
+	}
+	return io.NopCloser(buffered), nil
+}
+
+// startsWith looks at no more bytes than it takes to say no: where keys are
+// typed there may be no more for now.
+func startsWith(r *bufio.Reader, magic, mask string) (bool, error) {
+	for i := range len(magic) {
+		head, err := r.Peek(i + 1)
+		if errors.Is(err, io.EOF) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		if head[i]&mask[i] != magic[i] {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// A gzipReader reads the members of a gzip file one after another. It does so
+// itself because gzip.Reader takes a file that ends inside the name in the
+// header of a later member for one that ends before that member.
+type gzipReader struct {
+	file   *bufio.Reader
+	member *gzip.Reader
+}
+
+func openGzip(file *bufio.Reader) (io.ReadCloser, error) {
+	member, err := gzip.NewReader(file)
+	if err != nil {
+		return nil, gzipError(err)
+	}
+	member.Multistream(false)
+	return &gzipReader{file, member}, nil
+}
+
+func (g *gzipReader) Read(p []byte) (int, error) {
+	for {
+		n, err := g.member.Read(p)
+		if err != nil && err != io.EOF {
+			return n, gzipError(err)
+		}
+		if n > 0 || err == nil {
+			return n, nil
+		}
+		if _, err := g.file.Peek(1); err != nil {
+			return 0, err // io.EOF: that was the last member
+		}
+		if err := g.member.Reset(g.file); err != nil {
+			return 0, gzipError(err)
+		}
+		g.member.Multistream(false)
+	}
+}
+
+func (g *gzipReader) Close() error { return g.member.Close() }
+
+func gzipError(err error) error {
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	return fmt.Errorf("gzip data: %w", err)
+}
+
+// A zstdReader is a Decoder that is an io.Closer, and names itself in errors.
+type zstdReader struct{ frames *zstd.Decoder }
+
+func openZstd(file *bufio.Reader) (io.ReadCloser, error) {
+	frames, err := zstd.NewReader(file)
+	if err != nil {
+		return nil, fmt.Errorf("zstd data: %w", err)
+	}
+	return &zstdReader{frames}, nil
+}
+
+func (z *zstdReader) Read(p []byte) (int, error) {
+	n, err := z.frames.Read(p)
+	if err != nil && err != io.EOF {
+		err = fmt.Errorf("zstd data: %w", err)
+	}
+	return n, err
+}
+
+func (z *zstdReader) Close() error {
+	z.frames.Close()
+	return nil
+}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/spf13/cobra"
+)
+
+const demoHelp = `Usage: mmapfilter demo
+
+Build a filter from every distinct line of the Go source tree on this machine,
+open it again, and ask it for all of them and for a million lines that are not
+in the tree. Print what it takes and how long.
+
+  -p, --rate P     share of absent keys that may be answered "maybe" (0.01)
+      --dir DIR    take the *.go files under DIR instead
+      --keep FILE  keep the filter as FILE
+
+Exit status: 2 if a key that is in the filter is not found, or after an error.`
+
+// absentKeys is how many absent keys the demo asks for.
+const absentKeys = 1_000_000
+
+type demoCommand struct {
+	opts mmapfilter.Options
+	dir  string
+	keep string
+}
+
+func newDemoCommand() *cobra.Command {
+	d := new(demoCommand)
+	cmd := &cobra.Command{Use: "demo", Long: demoHelp, RunE: d.run}
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return fmt.Errorf("demo takes no argument, such as %q", args[0])
+		}
+		return nil
+	}
+	addRateFlag(cmd.Flags(), &d.opts)
+	cmd.Flags().StringVar(&d.dir, "dir", "", "tree to take")
+	cmd.Flags().StringVar(&d.keep, "keep", "", "file to keep the filter in")
+	return cmd
+}
+
+func (d *demoCommand) run(cmd *cobra.Command, args []string) error {
+	ctx := cmd.Context()
+	dir := d.dir
+	if dir == "" {
+		var err error
+		if dir, err = goSourceDir(ctx); err != nil {
+			return err
+		}
+	}
+	path := d.keep
+	if path == "" {
+		temp, err := os.MkdirTemp("", "mmapfilter-demo-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(temp)
+		path = filepath.Join(temp, "demo.mmf")
+	}
+	bar := newProgress(cmd.ErrOrStderr())
+	defer bar.close()
+	bar.show("reading "+dir, 0, 0, func(int64) string { return "" })
+	tree, err := readTree(ctx, dir)
+	if err != nil {
+		return err
+	}
+	absent := tree.absent(absentKeys)
+	bar.close() // it would take time that is measured
+	m := measured{keys: len(tree.keys)}
+	if m.build, err = d.build(ctx, path, tree.keys); err != nil {
+		return flagError(err)
+	}
+	filter, err := m.ask(path, tree.keys, absent)
+	if err != nil {
+		return err
+	}
+	defer filter.Close()
+	if err := m.print(cmd.OutOrStdout(), tree, filter.Stats()); err != nil {
+		return err
+	}
+	if m.missing > 0 {
+		return fmt.Errorf("%s keys that are in the filter are not found", formatCount(m.missing))
+	}
+	return nil
+}
+
+func (d *demoCommand) build(ctx context.Context, path string, keys [][]byte) (time.Duration, error) {
+	start := time.Now()
+	filter, err := mmapfilter.Build(ctx, path, &d.opts, func(yield func([]byte, error) bool) {
+		for _, key := range keys {
+			if !yield(key, nil) {
+				return
+			}
+		}
+	})
+	if err != nil {
+		return 0, err
+	}
+	return time.Since(start), filter.Close()
+}
+
+// What the demo has measured. Times of lookups are for all keys together,
+// those in the filter and those not.
+type measured struct {
+	keys, missing, maybe  int
+	build, open           time.Duration
+	oneAtATime, inBatches time.Duration
+}
+
+// ask opens a filter and looks all keys up, twice. It leaves the filter open.
+func (m *measured) ask(path string, present, absent [][]byte) (*mmapfilter.Filter, error) {
+	start := time.Now()
+	filter, err := mmapfilter.Open(path, nil)
+	if err != nil {
+		return nil, err
+	}
+	filter.Contains(present[0])
+	m.open = time.Since(start)
+
+	keys := append(append(make([][]byte, 0, len(present)+len(absent)), present...), absent...)
+	single, batch := make([]bool, len(keys)), make([]bool, len(keys))
+	start = time.Now()
+	for i, key := range keys {
+		single[i] = filter.Contains(key)
+	}
+	m.oneAtATime = time.Since(start)
+	start = time.Now()
+	filter.ContainsBatch(keys, batch)
+	m.inBatches = time.Since(start)
+
+	for i := range keys {
+		switch {
+		case i < len(present) && !(single[i] && batch[i]):
+			m.missing++
+		case i >= len(present) && (single[i] || batch[i]):
+			m.maybe++
+		}
+	}
+	return filter, nil
+}
+
+func (m *measured) print(w io.Writer, tree *tree, s mmapfilter.Stats) error {
+	perSecond := func(d time.Duration) string {
+		return fmt.Sprintf("%.1f million a second", float64(m.keys+absentKeys)/d.Seconds()/1e6)
+	}
+	t := newTable(w)
+	t.row("keys", "%s distinct lines of %s files in %s", formatCount(m.keys), formatCount(tree.files), tree.dir)
+	t.row("file", "%s", formatSize(s.FileBytes))
+	t.row("bits per key", "%.2f", s.BitsPerKey)
+	t.row("rate asked", "%s", formatRate(s.TargetRate))
+	t.row("rate measured", "%s (%s of %s absent keys)", formatRate(float64(m.maybe)/absentKeys), formatCount(m.maybe), formatCount(absentKeys))
+	t.row("keys missing", "%s", formatCount(m.missing))
+	t.row("build", "%.2f s", m.build.Seconds())
+	t.row("open, first answer", "%.0f µs", float64(m.open.Nanoseconds())/1e3)
+	t.row("lookups, one at a time", "%s", perSecond(m.oneAtATime))
+	t.row("lookups, in batches", "%s", perSecond(m.inBatches))
+	return t.flush()
+}

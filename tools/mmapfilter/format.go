@@ -1,0 +1,132 @@
+package main
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// A format says how keys are made from files: which part of a file is a key,
+// and what is done to it. The zero value is one key a line, taken as it is.
+type format struct {
+	extraction
+	hex    bool // the key is hex digits, and stands for the bytes
+	trimCR bool // one carriage return at the end of a key is dropped
+}
+
+// An extraction says which parts of a file are keys.
+type extraction struct {
+	null   bool   // records end in a zero byte, not in a newline
+	delim  string // what separates fields; empty: a key is a whole record
+	field  int    // which field is the key, from 1
+	csv    bool   // records are CSV
+	column int    // which column is the key, from 1; 0: the one called name
+	name   string // the key column as the first record of a file calls it
+}
+
+// validate reports what cannot stand together, in terms of the flags.
+func (f format) validate() error {
+	terminator := "\n"
+	if f.null {
+		terminator = "\x00"
+	}
+	named := f.column != 0 || f.name != ""
+	switch {
+	case f.csv && f.null:
+		return errors.New("--csv and -0 cannot stand together")
+	case f.csv && (f.delim != "" || f.field != 0):
+		return errors.New("--csv and --delim cannot stand together")
+	case f.csv && !named:
+		return errors.New("--csv needs --column")
+	case !f.csv && named:
+		return errors.New("--column needs --csv")
+	case f.field < 0 || f.column < 0:
+		return errors.New("fields and columns are counted from 1")
+	case f.delim == "" && f.field != 0:
+		return errors.New("--field needs --delim")
+	case f.delim != "" && f.field == 0:
+		return errors.New("--delim needs --field")
+	case strings.Contains(f.delim, terminator):
+		return errors.New("--delim holds the byte that ends a record")
+	}
+	return nil
+}
+
+const keysHelp = `Keys are the lines of KEYS, or of standard input; .gz and .zst are unpacked.
+  -0, --null               keys end in a zero byte, not a newline
+      --delim S --field N  the key is field N of those between S, as with cut(1)
+      --csv --column C     the key is column C of CSV, a number from 1 or a name
+      --hex                keys are hex digits and stand for the bytes
+      --trim-cr            drop a carriage return at the end of a key`
+
+// formatFlags are the flags for the format of keys.
+type formatFlags struct {
+	flags         *pflag.FlagSet
+	given         format
+	delim, column string
+}
+
+func addFormatFlags(flags *pflag.FlagSet) *formatFlags {
+	f := &formatFlags{flags: flags}
+	flags.BoolVarP(&f.given.null, "null", "0", false, "keys end in a zero byte")
+	flags.StringVar(&f.delim, "delim", "", "what separates fields")
+	flags.IntVar(&f.given.field, "field", 0, "number of the field, from 1")
+	flags.BoolVar(&f.given.csv, "csv", false, "the input is CSV")
+	flags.StringVar(&f.column, "column", "", "number or name of the column")
+	flags.BoolVar(&f.given.hex, "hex", false, "keys are hex digits")
+	flags.BoolVar(&f.given.trimCR, "trim-cr", false, "drop a carriage return at the end of a key")
+	return f
+}
+
+// format is what the flags ask for, on top of what a filter has recorded: a
+// flag that says which part of a file is a key replaces all that is recorded
+// of that, since it is about these files; one that says what is done to a key
+// replaces itself alone, since the keys in the filter have had it done.
+func (f *formatFlags) format(recorded format) (format, error) {
+	if f.flags.Changed("delim") {
+		if f.delim == "" {
+			return format{}, errors.New("--delim is empty")
+		}
+		f.given.delim = f.delim
+	}
+	if f.flags.Changed("field") && f.given.field < 1 {
+		return format{}, errors.New("--field is counted from 1")
+	}
+	if f.flags.Changed("column") {
+		if err := f.setColumn(); err != nil {
+			return format{}, err
+		}
+	}
+	result := recorded
+	for _, name := range []string{"null", "delim", "field", "csv", "column"} {
+		if f.flags.Changed(name) {
+			result.extraction = f.given.extraction
+		}
+	}
+	if f.flags.Changed("hex") {
+		result.hex = f.given.hex
+	}
+	if f.flags.Changed("trim-cr") {
+		result.trimCR = f.given.trimCR
+	}
+	return result, result.validate()
+}
+
+// setColumn tells a number from a name.
+func (f *formatFlags) setColumn() error {
+	if f.column == "" {
+		return errors.New("--column is empty")
+	}
+	if strings.Trim(f.column, "0123456789") != "" {
+		f.given.name = f.column
+		return nil
+	}
+	n, err := strconv.Atoi(f.column)
+	if err != nil || n < 1 {
+		return errors.New("--column is counted from 1")
+	}
+	f.given.column = n
+	return nil
+}

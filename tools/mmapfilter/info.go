@@ -1,0 +1,124 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/spf13/cobra"
+)
+
+const infoHelp = `Usage: mmapfilter info [--json] FILE
+
+Describe the filter FILE. The rates are estimates from a sample of its lines.
+
+      --json   print a JSON object
+
+Example: mmapfilter info sha1.mmf`
+
+func newInfoCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{Use: "info", Long: infoHelp, Args: needFile}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		filter, err := mmapfilter.Open(args[0], nil)
+		if err != nil {
+			return err
+		}
+		defer filter.Close()
+		if asJSON {
+			return printJSON(cmd.OutOrStdout(), newStatsJSON(filter.Stats()))
+		}
+		return printStats(cmd.OutOrStdout(), filter.Stats())
+	}
+	return cmd
+}
+
+func printStats(w io.Writer, s mmapfilter.Stats) error {
+	t := newTable(w)
+	t.row("keys", "%s of %s", formatCount(s.Len), formatCount(s.Cap))
+	t.row("read as", "%s", describeNote(s.Normalisation))
+	t.row("file", "%s", formatSize(s.FileBytes))
+	if s.ResidentBytes >= 0 {
+		t.row("in memory", "%s", formatSize(s.ResidentBytes))
+	}
+	t.row("bits per key", "%.2f", s.BitsPerKey)
+	t.row("rate asked", "%s", formatRate(s.TargetRate))
+	t.row("rate estimated", "%s", formatRate(s.EstimatedRate))
+	t.row("second probes", "%s of lookups of absent keys", formatRate(s.SecondProbeRate))
+	t.row("layout", "%s, f=%d b=%d", s.Layout, s.FingerprintBits, s.BucketSize)
+	t.row("lines", "%s of 64 bytes, %s slots", formatCount(s.Lines), formatCount(s.Slots))
+	t.row("load", "%.4f, planned %.4f", s.Load, s.DesignLoad)
+	t.row("stash", "%d entries", s.StashLen)
+	t.row("state", "%s, generation %d", s.State, s.Generation)
+	t.row("seed", "%s", formatSeed(s.Seed))
+	t.row("uuid", "%s", s.UUID)
+	t.row("kernel", "%s", s.Kernel)
+	return t.flush()
+}
+
+// describeNote explains the note of how keys were made, if it is empty.
+func describeNote(note string) string {
+	if note == "" {
+		return "one key a line"
+	}
+	return note
+}
+
+func formatSeed(seed uint64) string { return fmt.Sprintf("0x%016x", seed) }
+
+// A statsJSON is the object that info --json prints.
+type statsJSON struct {
+	Keys            uint64  `json:"keys"`
+	Capacity        uint64  `json:"capacity"`
+	Normalisation   string  `json:"normalisation"`
+	FileBytes       int64   `json:"file_bytes"`
+	ResidentBytes   *int64  `json:"resident_bytes"` // null where the system does not say
+	BitsPerKey      float64 `json:"bits_per_key"`
+	TargetRate      float64 `json:"target_rate"`
+	EstimatedRate   float64 `json:"estimated_rate"`
+	SecondProbeRate float64 `json:"second_probe_rate"`
+	Layout          string  `json:"layout"`
+	FingerprintBits int     `json:"fingerprint_bits"`
+	BucketSize      int     `json:"bucket_size"`
+	Lines           uint64  `json:"lines"`
+	Slots           uint64  `json:"slots"`
+	Load            float64 `json:"load"`
+	DesignLoad      float64 `json:"design_load"`
+	StashLen        int     `json:"stash_len"`
+	State           string  `json:"state"`
+	Generation      uint64  `json:"generation"`
+	Seed            string  `json:"seed"` // in hex: not every reader of JSON has 64 bits
+	UUID            string  `json:"uuid"`
+	Kernel          string  `json:"kernel"`
+}
+
+func newStatsJSON(s mmapfilter.Stats) statsJSON {
+	j := statsJSON{
+		Keys:            s.Len,
+		Capacity:        s.Cap,
+		Normalisation:   s.Normalisation,
+		FileBytes:       s.FileBytes,
+		BitsPerKey:      s.BitsPerKey,
+		TargetRate:      s.TargetRate,
+		EstimatedRate:   s.EstimatedRate,
+		SecondProbeRate: s.SecondProbeRate,
+		Layout:          s.Layout.String(),
+		FingerprintBits: s.FingerprintBits,
+		BucketSize:      s.BucketSize,
+		Lines:           s.Lines,
+		Slots:           s.Slots,
+		Load:            s.Load,
+		DesignLoad:      s.DesignLoad,
+		StashLen:        s.StashLen,
+		State:           s.State,
+		Generation:      s.Generation,
+		Seed:            formatSeed(s.Seed),
+		UUID:            s.UUID,
+		Kernel:          s.Kernel,
+	}
+	if s.ResidentBytes >= 0 {
+		j.ResidentBytes = &s.ResidentBytes
+	}
+	return j
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+)
+
+// An input makes keys from sources. The fields from file on describe the key
+// that keys has just given.
+type input struct {
+	format  format
+	sources *sources
+	// beforeRead, if not nil, is called before more is read, which may take
+	// until someone types a line; at the start of each source too, while the
+	// fields below still describe the last key of the one before. Its error
+	// ends the input.
+	beforeRead func() error
+
+	file   string
+	number int    // of the record in the file, from 1; in CSV of the line
+	text   []byte // the key as it stands in the file
+
+	decoded []byte
+}
+
+// keys gives every key of every source, each valid until the next. It ends
+// with the first error.
+func (in *input) keys(ctx context.Context) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		for _, src := range in.sources.list {
+			more, err := in.read(ctx, src, yield)
+			if err != nil {
+				yield(nil, err)
+			}
+			if err != nil || !more {
+				return
+			}
+		}
+	}
+}
+
+// read gives the keys of one source. It reports whether more are wanted.
+func (in *input) read(ctx context.Context, src source, yield func([]byte, error) bool) (more bool, err error) {
+	if in.beforeRead != nil {
+		if err := in.beforeRead(); err != nil {
+			return false, err
+		}
+	}
+	in.file = src.name
+	file, err := in.sources.open(ctx, src)
+	if err != nil {
+		return false, err
+	}
+	defer file.Close()
+	unpacked, err := decompress(file)
+	if err != nil {
+		return false, in.wrap(err)
+	}
+	defer unpacked.Close()
+	records, err := in.records(unpacked)
+	for err == nil {
+		var record, key []byte
+		if record, in.number, err = records.next(); err != nil {
+			break
+		}
+		if key, err = in.key(record); err != nil {
+			err = fmt.Errorf("record %d: %w", in.number, err)
+			break
+		}
+		if !yield(key, nil) {
+			return false, nil
+		}
+	}
+	if err == io.EOF {
+		return true, nil
+	}
+	return false, in.wrap(err)
+}
+
+func (in *input) wrap(err error) error { return fmt.Errorf("%s: %w", in.file, err) }
+
+func (in *input) records(r io.Reader) (records, error) {
+	if in.beforeRead != nil {
+		r = &announced{r, in.beforeRead}
+	}
+	switch {
+	case in.format.csv:
+		return newCSVColumn(r, in.format.extraction)
+	case in.format.null:
+		return newSplitter(r, 0, bufferBytes), nil
+	}
+	return newSplitter(r, '\n', bufferBytes), nil
+}
+
+// An announced reader calls a function before each read.
+type announced struct {
+	io.Reader
+	before func() error
+}
+
+func (a *announced) Read(p []byte) (int, error) {
+	if err := a.before(); err != nil {
+		return 0, err
+	}
+	return a.Reader.Read(p)
+}
+
+// key makes the key from a record.
+func (in *input) key(record []byte) ([]byte, error) {
+	in.text = record
+	if in.format.delim != "" {
+		field, err := cutField(record, in.format.delim, in.format.field)
+		if err != nil {
+			return nil, err
+		}
+		in.text = field
+	}
+	if in.format.trimCR {
+		in.text = bytes.TrimSuffix(in.text, []byte{'\r'})
+	}
+	if !in.format.hex {
+		return in.text, nil
+	}
+	var err error
+	if in.decoded, err = hex.AppendDecode(in.decoded[:0], in.text); err != nil {
+		if errors.Is(err, hex.ErrLength) {
+			return nil, fmt.Errorf("hex key %.40q has an odd number of digits", in.text)
+		}
+		return nil, fmt.Errorf("key %.40q is not hex", in.text)
+	}
+	return in.decoded, nil
+}
+
+// cutField gives field number n, from 1. As with cut(1), a record without the
+// delimiter is taken whole.
+func cutField(record []byte, delim string, n int) ([]byte, error) {
+	separator := []byte(delim)
+	rest := record
+	for i := 1; ; i++ {
+		field, after, found := bytes.Cut(rest, separator)
+		switch {
+		case i == n || !found && i == 1:
+			return field, nil
+		case !found:
+			return nil, fmt.Errorf("no field %d, there are %d", n, i)
+		}
+		rest = after
+	}
+}

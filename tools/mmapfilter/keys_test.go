@@ -1,0 +1,227 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+// split cuts data as a splitter should: as bytes.Split does, but that what
+// follows the last separator is a record only if there is something.
+func split(data []byte, separator byte) [][]byte {
+	records := bytes.Split(data, []byte{separator})
+	if last := len(records) - 1; len(records[last]) == 0 {
+		records = records[:last]
+	}
+	return records
+}
+
+func collect(r records) (all [][]byte, err error) {
+	for {
+		record, number, err := r.next()
+		if err != nil {
+			return all, err
+		}
+		all = append(all, bytes.Clone(record))
+		if number != len(all) {
+			return all, errors.New("wrong number")
+		}
+	}
+}
+
+func equalRecords(a, b [][]byte) bool {
+	return len(a) == len(b) && bytes.Equal(bytes.Join(a, []byte("|")), bytes.Join(b, []byte("|")))
+}
+
+func TestSplitter(t *testing.T) {
+	long := strings.Repeat("x", 1000)
+	for _, text := range []string{
+		"", "\n", "\n\n", "a", "a\n", "a\nb", "\na", "a\n\nb\n", long, long + "\n", "a\n" + long + "\nb", "a\r\nb\r\n",
+	} {
+		for _, wrap := range []func(io.Reader) io.Reader{
+			func(r io.Reader) io.Reader { return r },
+			iotest.OneByteReader, iotest.HalfReader, iotest.DataErrReader,
+		} {
+			got, err := collect(newSplitter(wrap(strings.NewReader(text)), '\n', 4))
+			if want := split([]byte(text), '\n'); err != io.EOF || !equalRecords(got, want) {
+				t.Errorf("%.20q: %q, %v, want %q", text, got, err, want)
+			}
+		}
+	}
+}
+
+// A record that an error cuts short is not given.
+func TestSplitterError(t *testing.T) {
+	broken := errors.New("broken")
+	r := io.MultiReader(strings.NewReader("a\nb"), iotest.ErrReader(broken))
+	got, err := collect(newSplitter(r, '\n', 4))
+	if err != broken || !equalRecords(got, [][]byte{[]byte("a")}) {
+		t.Errorf("%q, %v", got, err)
+	}
+	if _, err := collect(newSplitter(neverReader{}, '\n', 4)); err != io.ErrNoProgress {
+		t.Error(err)
+	}
+}
+
+type neverReader struct{}
+
+func (neverReader) Read([]byte) (int, error) { return 0, nil }
+
+// readAll gives the keys of data as a file of that format has them.
+func readAll(t testing.TB, data []byte, f format) (keys [][]byte, err error) {
+	sources, err := findSources(nil, bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := &input{format: f, sources: sources}
+	for key, err := range in.keys(context.Background()) {
+		if err != nil {
+			return keys, err
+		}
+		keys = append(keys, bytes.Clone(key))
+	}
+	return keys, nil
+}
+
+// FuzzKeys reads any data in any format. Lines, and what ends in zero bytes,
+// must be what bytes.Split makes of it; of the rest it must not panic.
+func FuzzKeys(f *testing.F) {
+	f.Add([]byte("a\nb\n\nc"), "", uint16(4))
+	f.Add([]byte("a\x00b"), "null", uint16(1))
+	f.Add([]byte("00:1\nff\n"), `hex trim-cr delim=":" field=1`, uint16(0))
+	f.Add([]byte("\ufeffa,b\n1,\"2\n3\"\n"), `csv column="b"`, uint16(0))
+	f.Add([]byte("\x1f\x8b\x08\x00"), "csv column=2", uint16(0))
+	f.Add([]byte("\x28\xb5\x2f\xfd\x00"), "", uint16(0))
+	f.Fuzz(func(t *testing.T, data []byte, note string, bufferSize uint16) {
+		separator := byte('\n')
+		format, err := parseNote(note)
+		if format.null {
+			separator = 0
+		}
+		want := split(data, separator)
+		got, splitErr := collect(newSplitter(bytes.NewReader(data), separator, int(bufferSize)+1))
+		if splitErr != io.EOF || !equalRecords(got, want) {
+			t.Fatalf("splitter: %q, %v, want %q", got, splitErr, want)
+		}
+		if err != nil {
+			return
+		}
+		keys, err := readAll(t, data, format)
+		packed := false
+		for _, p := range packings {
+			found, _ := startsWith(bufio.NewReader(bytes.NewReader(data)), p.magic, p.mask)
+			packed = packed || found
+		}
+		if !packed && (note == "" || note == "null") && (err != nil || !equalRecords(keys, want)) {
+			t.Fatalf("keys: %q, %v, want %q", keys, err, want)
+		}
+	})
+}
+
+func TestCutField(t *testing.T) {
+	for _, c := range []struct {
+		record, delim string
+		n             int
+		want          string // "error" is one
+	}{
+		{"a:b:c", ":", 1, "a"},
+		{"a:b:c", ":", 2, "b"},
+		{"a:b:c", ":", 3, "c"},
+		{"a:b:c", ":", 4, "error"},
+		{"a:b:", ":", 3, ""},
+		{"abc", ":", 1, "abc"},
+		{"abc", ":", 9, "abc"},
+		{"", ":", 2, ""},
+		{":", ":", 1, ""},
+		{":", ":", 3, "error"},
+		{"a::b:c", "::", 2, "b:c"},
+	} {
+		got, err := cutField([]byte(c.record), c.delim, c.n)
+		if (err != nil) != (c.want == "error") || err == nil && string(got) != c.want {
+			t.Errorf("field %d of %q: %q, %v, want %q", c.n, c.record, got, err, c.want)
+		}
+	}
+}
+
+// Packed data that is cut anywhere but between members is an error, and none
+// of its keys is made up.
+func TestCutShort(t *testing.T) {
+	for name, pack := range map[string]func([]byte) []byte{"gzip": packGzip, "zstd": packZstd} {
+		first, second := pack([]byte("one\ntwo\n")), pack([]byte("three\nfour\n"))
+		whole := append(bytes.Clone(first), second...)
+		want := [][]byte{[]byte("one"), []byte("two"), []byte("three"), []byte("four")}
+		for n := 5; n <= len(whole); n++ {
+			keys, err := readAll(t, whole[:n], format{})
+			between := n == len(first) || n == len(whole)
+			if (err == nil) != between {
+				t.Errorf("%s: %d of %d bytes: %v", name, n, len(whole), err)
+			}
+			if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) || !equalRecords(keys, want[:len(keys)]) {
+				t.Errorf("%s: %d of %d bytes: %q, %v", name, n, len(whole), keys, err)
+			}
+		}
+	}
+}
+
+func packGzip(data []byte) []byte {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	w.Name, w.Comment, w.Extra = "name", "comment", []byte("extra")
+	w.Write(data)
+	w.Close()
+	return b.Bytes()
+}
+
+func packZstd(data []byte) []byte {
+	w, err := zstd.NewWriter(nil)
+	if err != nil {
+		panic(err)
+	}
+	return w.EncodeAll(data, nil)
+}
+
+// A frame that is to be skipped may stand before the data.
+func TestSkippableFrame(t *testing.T) {
+	data := append([]byte("\x50\x2a\x4d\x18\x03\x00\x00\x00abc"), packZstd([]byte("key\n"))...)
+	keys, err := readAll(t, data, format{})
+	if err != nil || !equalRecords(keys, [][]byte{[]byte("key")}) {
+		t.Errorf("%q, %v", keys, err)
+	}
+}
+
+// The bytes read add up to the bytes there are, packed or not.
+func TestSourceBytes(t *testing.T) {
+	dir := t.TempDir()
+	var names []string
+	for i, data := range [][]byte{[]byte("a\nb\n"), packGzip([]byte("c\n")), nil, packZstd([]byte("d\n"))} {
+		name := filepath.Join(dir, string(rune('a'+i)))
+		if err := os.WriteFile(name, data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, name)
+	}
+	sources, err := findSources(names, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, err := range (&input{sources: sources}).keys(context.Background()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+	}
+	if n != 4 || sources.bytes == 0 || sources.read.Load() != sources.bytes {
+		t.Errorf("%d keys, %d bytes of %d", n, sources.read.Load(), sources.bytes)
+	}
+}

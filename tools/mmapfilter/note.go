@@ -1,0 +1,93 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+)
+
+// note writes a format as the text that is kept in a filter file: words in a
+// fixed order, names quoted as in Go, such as
+//
+//	hex trim-cr delim=":" field=1
+//
+// The zero format is the empty text.
+func (f format) note() string {
+	var words []string
+	add := func(when bool, word string) {
+		if when {
+			words = append(words, word)
+		}
+	}
+	add(f.hex, "hex")
+	add(f.trimCR, "trim-cr")
+	add(f.null, "null")
+	add(f.delim != "", "delim="+strconv.Quote(f.delim))
+	add(f.field != 0, "field="+strconv.Itoa(f.field))
+	add(f.csv, "csv")
+	add(f.column != 0, "column="+strconv.Itoa(f.column))
+	add(f.name != "", "column="+strconv.Quote(f.name))
+	return strings.Join(words, " ")
+}
+
+// checkNote reports a format that is too long to be kept.
+func (f format) checkNote() error {
+	if n := len(f.note()); n > layout.NormalisationBytes {
+		return fmt.Errorf("a filter has %d bytes to record how keys are read; --delim and --column need %d", layout.NormalisationBytes, n)
+	}
+	return nil
+}
+
+// parseNote is the inverse of note. It accepts what note writes, and nothing
+// else: a text that some other program wrote is not guessed at.
+func parseNote(text string) (format, error) {
+	var f format
+	for rest := text; rest != ""; {
+		var word, value string
+		word, value, rest = cutWord(rest)
+		// What is unknown, or no value, is left out of f. That f is then not
+		// what the text says shows below.
+		switch word {
+		case "hex":
+			f.hex = true
+		case "trim-cr":
+			f.trimCR = true
+		case "null":
+			f.null = true
+		case "delim":
+			f.delim, _ = strconv.Unquote(value)
+		case "field":
+			f.field, _ = strconv.Atoi(value)
+		case "csv":
+			f.csv = true
+		case "column":
+			f.column, _ = strconv.Atoi(value)
+			f.name, _ = strconv.Unquote(value)
+		}
+	}
+	if f.note() != text {
+		return format{}, fmt.Errorf("%q is not a way to read keys that this program knows", text)
+	}
+	return f, f.validate()
+}
+
+// cutWord cuts a word off a note, with the value that may follow it: a quoted
+// string, or anything up to a space. Of text that is not empty it cuts
+// something.
+func cutWord(text string) (word, value, rest string) {
+	end := strings.IndexAny(text, " =")
+	if end < 0 {
+		return text, "", ""
+	}
+	word, rest = text[:end], text[end+1:]
+	if text[end] == ' ' {
+		return word, "", rest
+	}
+	if quoted, err := strconv.QuotedPrefix(rest); err == nil {
+		return word, quoted, strings.TrimPrefix(rest[len(quoted):], " ")
+	}
+	value, rest, _ = strings.Cut(rest, " ")
+	return word, value, rest
+}

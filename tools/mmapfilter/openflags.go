@@ -1,0 +1,34 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/spf13/pflag"
+)
+
+// addOpenFlags adds the flags that say how to open a filter.
+func addOpenFlags(flags *pflag.FlagSet, opts *mmapfilter.OpenOptions) {
+	flags.Func("residency", "where the filter is to be", func(text string) error {
+		var names []string
+		for r := mmapfilter.ResidencyDefault; (&mmapfilter.OpenOptions{Residency: r}).Validate() == nil; r++ {
+			if r.String() == text {
+				opts.Residency = r
+				return nil
+			}
+			names = append(names, r.String())
+		}
+		return fmt.Errorf("there are %s", strings.Join(names, ", "))
+	})
+	flags.BoolVar(&opts.Checked, "checked", false, "survive a fault in the file")
+}
+
+// openFilter opens a filter and shows how far it is where that takes long.
+func openFilter(path string, opts *mmapfilter.OpenOptions, stderr io.Writer) (*mmapfilter.Filter, error) {
+	bar := newProgress(stderr)
+	defer bar.close()
+	opts.Progress = func(done, total int64) { bar.show("reading", done, total, nil) }
+	return mmapfilter.Open(path, opts)
+}

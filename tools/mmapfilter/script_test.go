@@ -1,0 +1,310 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write what the commands print into the scripts of testdata")
+
+// TestScripts runs the scripts of testdata. A script is a series of blocks, an
+// empty line after each:
+//
+//	command arguments
+//	lines of input
+//	----
+//	lines of output, of standard output first
+//
+// A line of output that is empty, or that would not be read back as it is, is
+// quoted as in Go. Lines before a block that start with # are comments. The
+// commands are those of the function command. Each script has a directory to
+// itself.
+func TestScripts(t *testing.T) {
+	paths, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(paths) == 0 {
+		t.Fatal(paths, err)
+	}
+	for _, path := range paths {
+		path, err := filepath.Abs(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) { runScript(t, path) })
+	}
+}
+
+func runScript(t *testing.T, path string) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	var result []string
+	lines := strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
+	for len(lines) > 0 {
+		if lines[0] == "" || strings.HasPrefix(lines[0], "#") {
+			result, lines = append(result, lines[0]), lines[1:]
+			continue
+		}
+		var block scriptBlock
+		block, lines = cutBlock(lines)
+		output := block.run(t)
+		if !*rewrite && output != block.output {
+			t.Errorf("%s\n--- want\n%s--- got\n%s", block.command, block.output, output)
+		}
+		result = append(result, block.command)
+		result = append(result, block.input...)
+		result = append(result, "----")
+		if output != "" {
+			result = append(result, strings.Split(strings.TrimSuffix(output, "\n"), "\n")...)
+		}
+	}
+	if *rewrite {
+		if err := os.WriteFile(path, []byte(strings.Join(result, "\n")+"\n"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+type scriptBlock struct {
+	command string
+	input   []string
+	output  string
+}
+
+func cutBlock(lines []string) (b scriptBlock, rest []string) {
+	b.command, lines = lines[0], lines[1:]
+	for len(lines) > 0 && lines[0] != "----" {
+		b.input, lines = append(b.input, lines[0]), lines[1:]
+	}
+	if len(lines) > 0 {
+		lines = lines[1:]
+	}
+	for len(lines) > 0 && lines[0] != "" {
+		b.output += lines[0] + "\n"
+		lines = lines[1:]
+	}
+	return b, lines
+}
+
+// run gives the output as it stands in a script.
+func (b *scriptBlock) run(t *testing.T) string {
+	args, err := splitArgs(b.command)
+	if err != nil {
+		t.Fatalf("%s: %v", b.command, err)
+	}
+	var input strings.Builder
+	for _, line := range b.input {
+		input.WriteString(line + "\n")
+	}
+	masked := args[0] == "masked"
+	if masked {
+		args = args[1:]
+	}
+	out, err := command(args, input.String())
+	if err != nil {
+		t.Fatalf("%s: %v", b.command, err)
+	}
+	for _, m := range masks {
+		if m.always || masked {
+			out = m.pattern.ReplaceAllString(out, m.with)
+		}
+	}
+	return quoteLines(out)
+}
+
+// masks hide what differs from one run, or one machine, to the next; those of
+// a block that starts with the word masked, also what follows from the design
+// of the layouts.
+var masks = []struct {
+	always  bool
+	pattern *regexp.Regexp
+	with    string
+}{
+	{true, regexp.MustCompile(`\b[0-9a-f]{32}\b`), "UUID"},
+	{true, regexp.MustCompile(`\.tmp-[0-9a-f]+`), ".tmp-N"},
+	{true, regexp.MustCompile(`(?m)^in memory .*$`), "in memory       N"},
+	{false, regexp.MustCompile(`0x[0-9a-f]+|[0-9]+(,[0-9]{3})*(\.[0-9]+)?(e-[0-9]+)?`), "N"},
+}
+
+func quoteLines(out string) string {
+	var b strings.Builder
+	for line := range strings.Lines(out) {
+		text, complete := strings.CutSuffix(line, "\n")
+		if text == "" || !complete || strings.TrimRight(text, " ") != text || strings.ContainsFunc(text, hidden) {
+			text = strconv.Quote(text)
+			if !complete {
+				text += " (no newline)"
+			}
+		}
+		b.WriteString(text + "\n")
+	}
+	return b.String()
+}
+
+// hidden reports whether r does not show, or stands for bytes that are no rune.
+func hidden(r rune) bool { return !strconv.IsPrint(r) || r == utf8.RuneError }
+
+// splitArgs splits a line at spaces. Text in double quotes is as in Go.
+func splitArgs(line string) (args []string, err error) {
+	for line = strings.TrimSpace(line); line != ""; line = strings.TrimSpace(line) {
+		if line[0] != '"' {
+			arg, rest, _ := strings.Cut(line, " ")
+			args, line = append(args, arg), rest
+			continue
+		}
+		quoted, err := strconv.QuotedPrefix(line)
+		if err != nil {
+			return nil, err
+		}
+		arg, err := strconv.Unquote(quoted)
+		if err != nil {
+			return nil, err
+		}
+		args, line = append(args, arg), line[len(quoted):]
+	}
+	return args, nil
+}
+
+// command runs one command of a script.
+func command(args []string, input string) (out string, err error) {
+	name, args := args[0], args[1:]
+	switch name {
+	case "mmapfilter":
+		return runTool(args, input)
+	case "write": // file [text]: writes the text, or the input
+		if len(args) == 2 {
+			input = args[1]
+		}
+		return "", os.WriteFile(args[0], []byte(input), 0o666)
+	case "cat": // files
+		for _, arg := range args {
+			data, err := os.ReadFile(arg)
+			if err != nil {
+				return "", err
+			}
+			out += string(data)
+		}
+		return out, nil
+	case "seq": // n file: writes the numbers from 1 to n
+		n, err := strconv.Atoi(args[0])
+		for i := range n {
+			out += strconv.Itoa(i+1) + "\n"
+		}
+		return "", errors.Join(err, os.WriteFile(args[1], []byte(out), 0o666))
+	case "ls":
+		entries, err := os.ReadDir(".")
+		for _, e := range entries {
+			out += e.Name() + "\n"
+		}
+		return out, err
+	}
+	return fileCommand(name, args)
+}
+
+// runTool runs the program. "< file" gives it standard input from a file, and
+// "> file" sends its standard output to one.
+func runTool(args []string, input string) (string, error) {
+	var stdin io.Reader = strings.NewReader(input)
+	var target string
+	for len(args) > 2 {
+		n := len(args) - 2
+		if args[n] == "<" {
+			f, err := os.Open(args[n+1])
+			if err != nil {
+				return "", err
+			}
+			defer f.Close()
+			stdin = f
+		} else if args[n] == ">" {
+			target = args[n+1]
+		} else {
+			break
+		}
+		args = args[:n]
+	}
+	var stdout, stderr bytes.Buffer
+	exit := run(context.Background(), args, stdin, &stdout, &stderr)
+	if target != "" {
+		if err := os.WriteFile(target, stdout.Bytes(), 0o666); err != nil {
+			return "", err
+		}
+		stdout.Reset()
+	}
+	if stdout.Len() > 0 && !bytes.HasSuffix(stdout.Bytes(), []byte("\n")) && stderr.Len()+exit > 0 {
+		stdout.WriteByte('\n')
+	}
+	out := stdout.String() + stderr.String()
+	if exit != 0 {
+		out += fmt.Sprintf("[exit %d]\n", exit)
+	}
+	return out, nil
+}
+
+// fileCommand runs a command that makes a file from others.
+func fileCommand(name string, args []string) (out string, err error) {
+	data, err := os.ReadFile(args[0])
+	if err != nil {
+		return "", err
+	}
+	switch name {
+	case "gzip": // from to: adds a member to a gzip file
+		var b bytes.Buffer
+		z := gzip.NewWriter(&b)
+		z.Name = args[0]
+		z.Write(data)
+		z.Close()
+		return "", appendFile(args[1], b.Bytes())
+	case "zstd": // from to: adds a frame to a zstd file
+		z, err := zstd.NewWriter(nil)
+		if err != nil {
+			return "", err
+		}
+		return "", appendFile(args[1], z.EncodeAll(data, nil))
+	case "cut": // file n: cuts n bytes off the end
+		n, err := strconv.Atoi(args[1])
+		if err != nil {
+			return "", err
+		}
+		return "", os.WriteFile(args[0], data[:len(data)-n], 0o666)
+	case "flip": // file offset: inverts a byte
+		n, err := strconv.Atoi(args[1])
+		if err != nil {
+			return "", err
+		}
+		data[n] ^= 0xff
+		return "", os.WriteFile(args[0], data, 0o666)
+	case "same": // file file
+		other, err := os.ReadFile(args[1])
+		return strconv.FormatBool(bytes.Equal(data, other)) + "\n", err
+	case "cp": // from to
+		return "", os.WriteFile(args[1], data, 0o666)
+	}
+	return "", fmt.Errorf("no command %s", name)
+}
+
+func appendFile(path string, data []byte) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	return err
+}

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+)
+
+// A selection is a run of check: it asks a filter for keys, many at a time,
+// and prints those that are selected in the order of the input.
+type selection struct {
+	*checkCommand
+	filter   *mmapfilter.Filter
+	in       *input
+	out      *bufio.Writer
+	objects  *json.Encoder // on out
+	selected uint64
+	err      error // the first one of asking or printing
+
+	// The block that is being gathered. Keys and texts are in arena; its
+	// address changes as it grows, so what is kept of them are bounds.
+	arena []byte
+	spans []span
+	keys  [][]byte
+	found []bool
+}
+
+// A span says where a key, and its text in the file, are in the arena.
+type span struct{ key, keyEnd, text, textEnd, number int }
+
+// A block ends with this many keys, or bytes in its arena.
+const (
+	blockKeys  = 1024
+	blockBytes = 1 << 20
+)
+
+func newSelection(c *checkCommand, filter *mmapfilter.Filter, in *input, out io.Writer) *selection {
+	s := &selection{
+		checkCommand: c,
+		filter:       filter,
+		in:           in,
+		out:          bufio.NewWriterSize(out, bufferBytes),
+		spans:        make([]span, 0, blockKeys),
+		keys:         make([][]byte, blockKeys),
+		found:        make([]bool, blockKeys),
+	}
+	s.objects = newJSONEncoder(s.out)
+	return s
+}
+
+func (s *selection) run(ctx context.Context) error {
+	s.in.beforeRead = func() error {
+		s.ask()
+		s.flush()
+		if s.done() {
+			return io.EOF
+		}
+		return s.err
+	}
+	for key, err := range s.in.keys(ctx) {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			s.ask() // the keys before the error have answers
+			s.fail(err)
+			break
+		}
+		s.add(key)
+		if len(s.spans) == blockKeys || len(s.arena) >= blockBytes {
+			s.ask()
+		}
+		if s.err != nil || s.done() {
+			break
+		}
+	}
+	s.ask()
+	if s.count && !s.quiet && s.err == nil {
+		fmt.Fprintln(s.out, s.selected)
+	}
+	s.flush()
+	return s.err
+}
+
+// fail keeps the first error, unless the outcome was known before it.
+func (s *selection) fail(err error) {
+	if s.err == nil && !s.done() {
+		s.err = err
+	}
+}
+
+// done reports whether no key changes the outcome any more.
+func (s *selection) done() bool { return s.quiet && s.selected > 0 }
+
+func (s *selection) add(key []byte) {
+	at := span{key: len(s.arena), number: s.in.number}
+	s.arena = append(s.arena, key...)
+	at.keyEnd = len(s.arena)
+	at.text, at.textEnd = at.key, at.keyEnd
+	if s.in.format.hex {
+		at.text = len(s.arena)
+		s.arena = append(s.arena, s.in.text...)
+		at.textEnd = len(s.arena)
+	}
+	s.spans = append(s.spans, at)
+}
+
+// ask looks up the block, prints what is selected of it and starts another.
+func (s *selection) ask() {
+	if s.err != nil || s.done() {
+		return
+	}
+	keys, found := s.keys[:len(s.spans)], s.found[:len(s.spans)]
+	for i, at := range s.spans {
+		keys[i] = s.arena[at.key:at.keyEnd]
+	}
+	s.filter.ContainsBatch(keys, found)
+	if s.fail(s.filter.Err()); s.err != nil {
+		return
+	}
+	for i, at := range s.spans {
+		if found[i] == s.invert {
+			continue
+		}
+		s.selected++
+		if s.done() {
+			break
+		}
+		if !s.count {
+			s.print(s.arena[at.text:at.textEnd], at.number)
+		}
+	}
+	s.spans, s.arena = s.spans[:0], s.arena[:0]
+}
+
+func (s *selection) flush() {
+	s.fail(s.out.Flush())
+}
+
+// print writes one key. Errors are kept by the buffered writer until flush.
+// With more than one file the name of the file comes first, as with grep(1).
+func (s *selection) print(text []byte, number int) {
+	if s.json {
+		s.printJSON(text, number)
+		return
+	}
+	if s.number {
+		if len(s.in.sources.list) > 1 {
+			s.out.WriteString(s.in.file)
+			s.out.WriteByte(':')
+		}
+		s.out.Write(strconv.AppendInt(s.out.AvailableBuffer(), int64(number), 10))
+		s.out.WriteByte(':')
+	}
+	s.out.Write(text)
+	if s.in.format.null {
+		s.out.WriteByte(0)
+	} else {
+		s.out.WriteByte('\n')
+	}
+}
+
+// printJSON writes a key as an object. A string of JSON is Unicode, so a key
+// that is not has its bytes in hex beside it.
+func (s *selection) printJSON(text []byte, number int) {
+	object := struct {
+		File    string `json:"file,omitempty"`
+		Line    int    `json:"line"`
+		Key     string `json:"key"`
+		Hex     string `json:"hex,omitempty"`
+		Present bool   `json:"present"`
+	}{Line: number, Key: string(text), Present: !s.invert}
+	if len(s.in.sources.list) > 1 {
+		object.File = s.in.file
+	}
+	if !utf8.Valid(text) {
+		object.Hex = hex.EncodeToString(text)
+	}
+	s.objects.Encode(object)
+}

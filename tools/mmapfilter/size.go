@@ -1,0 +1,124 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/spf13/cobra"
+)
+
+const sizeHelp = `Usage: mmapfilter size -n N [-p P]
+
+Say how large a filter for N keys is, and what it is made of. Nothing is built.
+
+  -n, --capacity N          number of keys, such as 10M, 2.5B, 1e9, 1_000_000
+  -p, --rate P              share of absent keys that may be answered "maybe"
+                            (0.01)
+      --layout NAME         one of %s
+  -f, --fingerprint-bits N  bits a fingerprint, instead of those the rate needs
+      --json                print a JSON object
+
+Example: mmapfilter size -n 1e9 -p 0.001`
+
+func newSizeCommand() *cobra.Command {
+	var opts mmapfilter.Options
+	var asJSON bool
+	cmd := &cobra.Command{Use: "size", Long: fmt.Sprintf(sizeHelp, layoutNames())}
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return fmt.Errorf("size takes no argument, such as %q", args[0])
+		}
+		return nil
+	}
+	addPlanFlags(cmd.Flags(), &opts)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if opts.Capacity == 0 {
+			return errors.New("size needs -n, the number of keys")
+		}
+		plan, err := opts.Plan()
+		if err != nil {
+			return flagError(err)
+		}
+		if asJSON {
+			return printJSON(cmd.OutOrStdout(), newPlanJSON(plan))
+		}
+		return printPlan(cmd.OutOrStdout(), &opts, plan)
+	}
+	return cmd
+}
+
+// informationBound is the bits per key without which no filter, of whatever
+// kind, has a false-positive rate this low.
+func informationBound(rate float64) float64 { return math.Log2(1 / rate) }
+
+func printPlan(w io.Writer, opts *mmapfilter.Options, p mmapfilter.Plan) error {
+	t := newTable(w)
+	t.row("keys", "%s", formatCount(p.Capacity))
+	t.row("file", "%s", formatSize(p.FileBytes))
+	t.row("memory", "%s to hold all of it", roundSize(p.FileBytes))
+	t.row("layout", "%s, f=%d b=%d", p.Layout, p.FingerprintBits, p.BucketSize)
+	t.row("lines", "%s of 64 bytes", formatCount(p.Lines))
+	t.row("load", "%.2f", p.DesignLoad)
+	t.row("bits per key", "%.2f; no filter of this rate has less than %.2f", p.BitsPerKey, informationBound(p.PredictedRate))
+	t.row("predicted rate", "%s", formatRate(p.PredictedRate))
+	t.row("second probes", "%s of lookups of absent keys", formatRate(p.SecondProbeRate))
+	if err := t.flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\n%s\n", explainPlan(opts, p))
+	return err
+}
+
+// explainPlan says why the plan is what it is.
+func explainPlan(opts *mmapfilter.Options, p mmapfilter.Plan) string {
+	if opts.FingerprintBits != 0 {
+		return fmt.Sprintf("f=%d was asked for; the rate follows from it, at %.0f %% load.", p.FingerprintBits, 100*p.DesignLoad)
+	}
+	rate := opts.FalsePositiveRate
+	if rate == 0 {
+		rate = mmapfilter.DefaultFalsePositiveRate
+	}
+	among := "all layouts, fingerprints"
+	if opts.Layout != mmapfilter.Auto {
+		among = "the fingerprints"
+	}
+	return fmt.Sprintf("Of %s and loads that keep to the rate %s, this reads the\n"+
+		"fewest lines a lookup, and of those takes the least space.", among, formatRate(rate))
+}
+
+// A planJSON is the object that size --json prints.
+type planJSON struct {
+	Capacity         uint64  `json:"capacity"`
+	FileBytes        int64   `json:"file_bytes"`
+	MemoryBytes      int64   `json:"memory_bytes"`
+	Layout           string  `json:"layout"`
+	FingerprintBits  int     `json:"fingerprint_bits"`
+	BucketSize       int     `json:"bucket_size"`
+	Lines            uint64  `json:"lines"`
+	DesignLoad       float64 `json:"design_load"`
+	BitsPerKey       float64 `json:"bits_per_key"`
+	InformationBound float64 `json:"information_bound"`
+	PredictedRate    float64 `json:"predicted_rate"`
+	SecondProbeRate  float64 `json:"second_probe_rate"`
+}
+
+func newPlanJSON(p mmapfilter.Plan) planJSON {
+	return planJSON{
+		Capacity:         p.Capacity,
+		FileBytes:        p.FileBytes,
+		MemoryBytes:      p.FileBytes,
+		Layout:           p.Layout.String(),
+		FingerprintBits:  p.FingerprintBits,
+		BucketSize:       p.BucketSize,
+		Lines:            p.Lines,
+		DesignLoad:       p.DesignLoad,
+		BitsPerKey:       p.BitsPerKey,
+		InformationBound: informationBound(p.PredictedRate),
+		PredictedRate:    p.PredictedRate,
+		SecondProbeRate:  p.SecondProbeRate,
+	}
+}

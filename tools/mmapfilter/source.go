@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"sync/atomic"
+)
+
+// Sources are the files that keys come from.
+type sources struct {
+	list  []source
+	bytes int64        // in all of them; 0 where one does not say
+	read  atomic.Int64 // of those, as they are in the files
+}
+
+// A source is a file, or standard input.
+type source struct {
+	name    string
+	stdin   io.Reader // nil for a file
+	regular bool      // reading from it does not wait for someone to write
+	info    fs.FileInfo
+}
+
+// findSources looks at the files before any work is done, so that a wrong name
+// is known at once.
+func findSources(names []string, stdin io.Reader) (*sources, error) {
+	if len(names) == 0 {
+		names = []string{"-"}
+	}
+	s := new(sources)
+	known, seen := true, false
+	for _, name := range names {
+		src := source{name: name}
+		var err error
+		if name == "-" {
+			if seen {
+				return nil, errors.New("standard input is given twice")
+			}
+			seen = true
+			src.name, src.stdin = "standard input", stdin
+			if f, ok := stdin.(*os.File); ok {
+				src.info, err = f.Stat()
+			}
+		} else {
+			src.info, err = os.Stat(name)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if src.info != nil {
+			if src.info.IsDir() {
+				return nil, fmt.Errorf("%s is a directory", src.name)
+			}
+			src.regular = src.info.Mode().IsRegular()
+		}
+		if src.regular {
+			s.bytes += src.info.Size()
+		} else {
+			known = false
+		}
+		s.list = append(s.list, src)
+	}
+	if !known {
+		s.bytes = 0
+	}
+	return s, nil
+}
+
+// excludes reports an error if the file called path is one of the sources.
+func (s *sources) excludes(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil // there is no such file
+	}
+	for _, src := range s.list {
+		if src.info != nil && os.SameFile(src.info, info) {
+			return fmt.Errorf("%s is a file of keys and would be overwritten", path)
+		}
+	}
+	return nil
+}
+
+// open opens a source and counts what is read of it.
+func (s *sources) open(ctx context.Context, src source) (io.ReadCloser, error) {
+	if !src.regular {
+		return s.count(interruptible(ctx, src)), nil
+	}
+	if src.stdin != nil {
+		return s.count(io.NopCloser(src.stdin)), nil
+	}
+	f, err := os.Open(src.name)
+	if err != nil {
+		return nil, err
+	}
+	return s.count(f), nil
+}
+
+// interruptible reads a source that may keep its reader waiting, and stops
+// doing so when ctx ends. Nothing can stop the system call that waits, so it
+// is left behind in a goroutine; the same goes for opening a pipe.
+func interruptible(ctx context.Context, src source) io.ReadCloser {
+	r, w := io.Pipe()
+	stop := context.AfterFunc(ctx, func() { r.CloseWithError(ctx.Err()) })
+	go func() {
+		defer stop()
+		if src.stdin != nil {
+			_, err := io.Copy(w, src.stdin)
+			w.CloseWithError(err)
+			return
+		}
+		f, err := os.Open(src.name)
+		if err == nil {
+			_, err = io.Copy(w, f)
+			f.Close()
+		}
+		w.CloseWithError(err)
+	}()
+	return r
+}
+
+func (s *sources) count(r io.ReadCloser) io.ReadCloser { return &counted{r, &s.read} }
+
+// A counted reader adds up the bytes that are read from it.
+type counted struct {
+	io.ReadCloser
+	n *atomic.Int64
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.ReadCloser.Read(p)
+	c.n.Add(int64(n))
+	return n, err
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math/big"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Multipliers that may follow a number. A count has those of a short scale, in
+// which B is a billion; in a size B is a byte, so the two are kept apart.
+var (
+	countSuffixes = map[string]int64{"": 1, "k": 1e3, "K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
+	sizeSuffixes  = map[string]int64{
+		"": 1, "B": 1,
+		"kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,
+		"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
+	}
+)
+
+// parseCount reads a number of keys, such as 1e9, 2.5B, 10M, 4k or 1_000_000.
+func parseCount(text string) (uint64, error) {
+	return parseQuantity(text, countSuffixes, "k, M, B (billion) or T")
+}
+
+// parseSize reads a number of bytes, such as 8GiB, 512MiB, 64MB or 1e9.
+func parseSize(text string) (int64, error) {
+	n, err := parseQuantity(text, sizeSuffixes, "kB, MB, GB, TB, KiB, MiB, GiB or TiB")
+	if err == nil && n > 1<<63-1 {
+		err = errTooLarge
+	}
+	return int64(n), err
+}
+
+var errTooLarge = errors.New("too large")
+
+// quantity matches digits, which may be grouped with underscores, a fraction,
+// an exponent of one or two digits, and a suffix.
+var quantity = regexp.MustCompile(`^([0-9]+(?:_[0-9]+)*(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,2})?)([A-Za-z]*)$`)
+
+// parseQuantity computes in exact fractions, so that whether the result is a
+// whole number does not depend on rounding.
+func parseQuantity(text string, suffixes map[string]int64, known string) (uint64, error) {
+	if strings.HasPrefix(text, "-") {
+		return 0, errors.New("negative")
+	}
+	m := quantity.FindStringSubmatch(text)
+	if m == nil {
+		return 0, errors.New("not a number")
+	}
+	multiplier, ok := suffixes[m[2]]
+	if !ok {
+		return 0, fmt.Errorf("unknown suffix %q; there are %s", m[2], known)
+	}
+	value, ok := new(big.Rat).SetString(strings.ReplaceAll(m[1], "_", ""))
+	if !ok {
+		return 0, errors.New("not a number")
+	}
+	value.Mul(value, new(big.Rat).SetInt64(multiplier))
+	switch {
+	case !value.IsInt():
+		return 0, errors.New("not a whole number")
+	case !value.Num().IsUint64():
+		return 0, errTooLarge
+	}
+	return value.Num().Uint64(), nil
+}
+
+// formatCount writes a number with its digits in groups: 1,234,567.
+func formatCount[T uint64 | int64 | int](n T) string {
+	digits := strconv.FormatUint(uint64(n), 10)
+	var b strings.Builder
+	for i := range len(digits) {
+		if i > 0 && (len(digits)-i)%3 == 0 {
+			b.WriteByte(',')
+		}
+		b.WriteByte(digits[i])
+	}
+	return b.String()
+}
+
+// formatSize writes a number of bytes in a unit that leaves one to four digits
+// before the point, and exactly: 1.9 MiB (1,986,560 bytes).
+func formatSize(n int64) string {
+	return fmt.Sprintf("%s (%s bytes)", roundSize(n), formatCount(n))
+}
+
+func roundSize(n int64) string {
+	value, unit := float64(n), 0
+	for value >= 1024 && unit < 4 {
+		value /= 1024
+		unit++
+	}
+	if unit == 0 {
+		return fmt.Sprintf("%d B", n)
+	}
+	return fmt.Sprintf("%.1f %ciB", value, "KMGT"[unit-1])
+}
+
+// formatRate writes a rate to three digits.
+func formatRate(r float64) string { return strconv.FormatFloat(r, 'g', 3, 64) }

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/spf13/cobra"
+)
+
+const verifyHelp = `Usage: mmapfilter verify [--json] FILE
+
+Read all of the filter FILE and hold it against the rules of the format. Each
+damage is printed with the part of the file, the offset in bytes and the rule.
+
+      --json   print a JSON object
+
+Exit status: 0 if the file is whole, 1 if it is damaged, 2 if it could not be
+checked.`
+
+func newVerifyCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{Use: "verify", Long: verifyHelp, Args: needFile}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		report, err := mmapfilter.Verify(cmd.Context(), args[0])
+		var damage *mmapfilter.CorruptError
+		if err != nil && !errors.As(err, &damage) {
+			return err
+		}
+		if damage != nil && len(report.Damage) == 0 {
+			report.Damage = append(report.Damage, damage)
+		}
+		print := printReport
+		if asJSON {
+			print = printReportJSON
+		}
+		if err := print(cmd.OutOrStdout(), args[0], report); err != nil {
+			return err
+		}
+		if len(report.Damage) > 0 {
+			return errNo
+		}
+		return nil
+	}
+	return cmd
+}
+
+// printReport prints what was found, or if that is damage only the damage: the
+// other counts of a damaged file mean nothing.
+func printReport(w io.Writer, path string, r mmapfilter.Report) error {
+	for _, d := range r.Damage {
+		if _, err := fmt.Fprintf(w, "%s: damaged %s, offset %d: %s\n", path, d.Region, d.Offset, d.Rule); err != nil {
+			return err
+		}
+	}
+	if len(r.Damage) > 0 {
+		return nil
+	}
+	t := newTable(w)
+	t.row("file", "%s", formatSize(r.FileBytes))
+	t.row("keys", "%s, %d stash entries", formatCount(r.Items), r.StashLen)
+	if r.Sealed {
+		t.row("checksums", "%s", formatCount(r.Chunks))
+	} else {
+		t.row("checksums", "none: the file has been written to since it was built")
+	}
+	t.row("damage", "none")
+	return t.flush()
+}
+
+type damageJSON struct {
+	Region string `json:"region"`
+	Offset int64  `json:"offset"`
+	Rule   string `json:"rule"`
+}
+
+func printReportJSON(w io.Writer, path string, r mmapfilter.Report) error {
+	damage := []damageJSON{}
+	for _, d := range r.Damage {
+		damage = append(damage, damageJSON{d.Region, d.Offset, d.Rule})
+	}
+	return printJSON(w, struct {
+		File      string       `json:"file"`
+		Whole     bool         `json:"whole"`
+		FileBytes int64        `json:"file_bytes"`
+		Sealed    bool         `json:"sealed"`
+		Chunks    int64        `json:"chunks"`
+		Items     uint64       `json:"items"`
+		StashLen  int          `json:"stash_len"`
+		Damage    []damageJSON `json:"damage"`
+	}{path, len(r.Damage) == 0, r.FileBytes, r.Sealed, r.Chunks, r.Items, r.StashLen, damage})
+}
