@@ -66,28 +66,31 @@ func BenchmarkContains(b *testing.B) {
 			keys[i] = append(keys[i][:0], fmt.Sprintf("%016x", hashes[i])...)
 		}
 	}
-	for name, ask := range map[string]func(){
-		"Contains": func() {
+	for _, c := range []struct {
+		name string
+		ask  func()
+	}{
+		{"Contains", func() {
 			for _, key := range keys {
 				f.Contains(key)
 			}
-		},
-		"Contains/checked": func() {
+		}},
+		{"Contains/checked", func() {
 			for _, key := range keys {
 				checked.Contains(key)
 			}
-		},
-		"ContainsBatch":         func() { f.ContainsBatch(keys, found) },
-		"ContainsBatch/checked": func() { checked.ContainsBatch(keys, found) },
-		"ContainsHashes":        func() { f.ContainsHashes(hashes, found) },
+		}},
+		{"ContainsBatch", func() { f.ContainsBatch(keys, found) }},
+		{"ContainsBatch/checked", func() { checked.ContainsBatch(keys, found) }},
+		{"ContainsHashes", func() { f.ContainsHashes(hashes, found) }},
 	} {
-		b.Run(name, func(b *testing.B) {
+		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for range b.N {
 				b.StopTimer()
 				fresh()
 				b.StartTimer()
-				ask()
+				c.ask()
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/batch, "ns/key")
 		})

@@ -20,14 +20,19 @@ func manyKeys() uint64 {
 	return 10_000_000
 }
 
-// rateCases are every f with its b, and the rates that are asked for.
-func rateCases() map[string]Options {
-	cases := map[string]Options{}
+// A rateCase is an f with its b, or a rate that is asked for.
+type rateCase struct {
+	name string
+	opts Options
+}
+
+func rateCases() (cases []rateCase) {
 	for _, p := range layout.LegalParams(layout.Blocked) {
-		cases[fmt.Sprintf("f=%d,b=%d", p.FingerprintBits, p.BucketSize)] = Options{FingerprintBits: p.FingerprintBits, BucketSize: p.BucketSize}
+		name := fmt.Sprintf("f=%d,b=%d", p.FingerprintBits, p.BucketSize)
+		cases = append(cases, rateCase{name, Options{FingerprintBits: p.FingerprintBits, BucketSize: p.BucketSize}})
 	}
 	for _, rate := range []float64{0.05, 0.01, 0.001, 0.0001, 1e-6} {
-		cases[fmt.Sprintf("asked=%g", rate)] = Options{FalsePositiveRate: rate}
+		cases = append(cases, rateCase{fmt.Sprintf("asked=%g", rate), Options{FalsePositiveRate: rate}})
 	}
 	return cases
 }
@@ -37,9 +42,9 @@ func rateCases() map[string]Options {
 // asked for, plus three standard errors; and the prediction is not below what
 // is measured, plus as much.
 func TestRates(t *testing.T) {
-	for name, opts := range rateCases() {
-		t.Run(name, func(t *testing.T) {
-			r := measureRate(t, opts, manyKeys())
+	for _, c := range rateCases() {
+		t.Run(c.name, func(t *testing.T) {
+			r := measureRate(t, c.opts, manyKeys())
 			if r.missing != 0 {
 				t.Errorf("%d of %d keys are answered absent", r.missing, r.keys)
 			}
@@ -92,17 +97,18 @@ func standardError(rate float64, n uint64) float64 {
 //
 //	go test ./mmapfilter -run '^$' -bench Rates -benchtime 1x
 func BenchmarkRates(b *testing.B) {
-	for name, opts := range rateCases() {
-		b.Run(name, func(b *testing.B) {
+	for _, c := range rateCases() {
+		b.Run(c.name, func(b *testing.B) {
 			var r rateResult
 			for b.Loop() {
-				r = measureRate(b, opts, manyKeys())
+				r = measureRate(b, c.opts, manyKeys())
 			}
 			b.ReportMetric(0, "ns/op")
 			b.ReportMetric(r.asked*100, "%asked")
 			b.ReportMetric(r.predicted*100, "%predicted")
 			b.ReportMetric(r.measured*100, "%measured")
 			b.ReportMetric(r.stats.BitsPerKey, "bits/key")
+			b.ReportMetric(100*r.stats.Load, "%load")
 			b.ReportMetric(float64(r.missing), "missing")
 		})
 	}
