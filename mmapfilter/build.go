@@ -22,7 +22,8 @@ import (
 // on the number of workers.
 //
 // Where Build returns an error, it has left nothing behind, and an older file
-// under path is as it was. The errors are one that the sequence gave, the
+// under path is as it was (unless the error says that the new one is complete,
+// but may not survive a power loss). The errors are one that the sequence gave, the
 // cause of a context that was cancelled, an [*OptionError], [ErrFull] where
 // more keys came than the capacity that was given has room for, or more copies
 // of too many keys than the stash has (see [Options.Distinct]), [ErrLocked]

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 )
 
 // A Draft is a filter file that has no name yet: see the package essay.
@@ -93,10 +94,15 @@ func (d *Draft) Publish() error {
 	if err := d.Unmap(); err != nil {
 		return errors.Join(err, d.Discard())
 	}
-	// Windows renames no open file; elsewhere the order of these two is the
-	// same to everyone.
+	// Windows renames no open file, and replaces none: there, the lock of the
+	// old file ends here.
 	if err := d.file.Close(); err != nil {
 		return errors.Join(err, d.Discard())
+	}
+	if runtime.GOOS == "windows" {
+		if err := d.unlockOld(); err != nil {
+			return errors.Join(err, d.Discard())
+		}
 	}
 	if err := os.Rename(d.file.Name(), d.path); err != nil {
 		return errors.Join(err, d.Discard())
