@@ -31,7 +31,8 @@ import (
 // disk, for one.
 //
 // Build holds about MemoryBudget bytes of hashes in memory, and needs disk
-// space for the file, and for 8 bytes a key past that budget.
+// space for the file, and for 8 bytes a key past that budget. (Without
+// Distinct, the copies of one key are in memory all at once: 16 bytes each.)
 func Build(ctx context.Context, path string, opts *Options, keys iter.Seq2[[]byte, error]) (*Filter, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, about("build", path, err)
@@ -158,8 +159,8 @@ func (b *builder) count(ctx context.Context) (uint64, error) {
 	var total atomic.Uint64
 	parts := b.homes.parts()
 	err := b.parallel(ctx, "count", parts, func(w *worker, i int) error {
-		hashes, err := w.load(b.homes, i, i+1, false)
-		total.Add(uint64(countDistinct(hashes)))
+		hashes, err := w.load(b.homes, i, i+1, false, true)
+		total.Add(uint64(len(hashes)))
 		return err
 	})
 	return total.Load(), err
@@ -172,12 +173,9 @@ func (b *builder) fill(ctx context.Context) error {
 	perTask := b.homes.parts() / tasks
 	var items atomic.Uint64
 	err := b.parallel(ctx, "fill", tasks, func(w *worker, i int) error {
-		hashes, err := w.load(b.homes, i*perTask, (i+1)*perTask, true)
+		hashes, err := w.load(b.homes, i*perTask, (i+1)*perTask, true, b.options.Distinct)
 		if err != nil {
 			return err
-		}
-		if b.options.Distinct {
-			hashes = dropEqual(hashes)
 		}
 		items.Add(uint64(len(hashes)))
 		return b.fillLines(w, hashes)
@@ -225,7 +223,7 @@ func (b *builder) place(ctx context.Context) error {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		hashes, err := w.load(b.overflows, i, i+1, true)
+		hashes, err := w.load(b.overflows, i, i+1, true, false)
 		if err != nil {
 			return err
 		}

@@ -230,8 +230,8 @@ func TestSpoolKeepsItsBudget(t *testing.T) {
 	}
 	var got []uint64
 	for i := range s.parts() {
-		part, err := s.read(nil, i, i+1, true)
-		if err != nil {
+		var part []uint64
+		if err := s.each(i, i+1, true, func(chunk []uint64) { part = append(part, chunk...) }); err != nil {
 			t.Fatal(err)
 		}
 		for _, h := range part {
@@ -244,6 +244,41 @@ func TestSpoolKeepsItsBudget(t *testing.T) {
 	}
 	if len(got) != n || sum != 0 || s.count() != n {
 		t.Errorf("%d hashes came back, count %d", len(got), s.count())
+	}
+}
+
+// TestLoadOfManyCopies: one key very often does not fill the memory where it is
+// to be stored once.
+func TestLoadOfManyCopies(t *testing.T) {
+	d, err := newTestDraft(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSpool(d, 1, 1<<20, 4)
+	defer s.close()
+	in := s.writer()
+	for i := range 3 * manyHashes {
+		h := uint64(77)
+		if i%1000 == 0 {
+			h = uint64(i)
+		}
+		if err := in.add(h); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := in.flush(); err != nil {
+		t.Fatal(err)
+	}
+	w := &worker{}
+	hashes, err := w.load(s, 0, 1, false, true)
+	if want := (3*manyHashes + 999) / 1000; err != nil || len(hashes) != want+1 {
+		t.Errorf("%d hashes, not %d: %v", len(hashes), want+1, err)
+	}
+	if cap(w.hashes) > 2*manyHashes {
+		t.Errorf("room for %d hashes", cap(w.hashes))
+	}
+	if all, err := w.load(s, 0, 1, false, false); err != nil || len(all) != 3*manyHashes {
+		t.Errorf("%d hashes: %v", len(all), err)
 	}
 }
 

@@ -2,6 +2,7 @@ package mmapfilter
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -16,15 +17,37 @@ type worker struct {
 	overflow    *spoolWriter
 }
 
-// load reads the hashes of the partitions [from, to) and sorts them.
-func (w *worker) load(s *spool, from, to int, drop bool) (_ []uint64, err error) {
-	if w.hashes, err = s.read(w.hashes[:0], from, to, drop); err != nil {
+// manyHashes is how many hashes of a partition are gathered, 32 MiB of them,
+// before equal ones are dropped on the way. Hashes are uniform, so a partition
+// has that many where there are many billions of keys, or where a few keys are
+// there very often.
+const manyHashes = 4 << 20
+
+// load reads the hashes of the partitions [from, to) and sorts them; with
+// distinct, it drops all but one of those that are equal.
+func (w *worker) load(s *spool, from, to int, drop, distinct bool) ([]uint64, error) {
+	n, limit := s.size(from, to), manyHashes
+	if distinct {
+		n = min(n, limit)
+	}
+	w.hashes = slices.Grow(w.hashes[:0], n)
+	err := s.each(from, to, drop, func(chunk []uint64) {
+		w.hashes = append(w.hashes, chunk...)
+		if distinct && len(w.hashes) > limit {
+			slices.Sort(w.hashes)
+			w.hashes = slices.Compact(w.hashes)
+			limit = max(limit, 2*len(w.hashes))
+		}
+	})
+	if err != nil {
 		return nil, err
 	}
-	if cap(w.tmp) < len(w.hashes) {
-		w.tmp = make([]uint64, cap(w.hashes))
+	w.tmp = slices.Grow(w.tmp[:0], len(w.hashes))
+	sorted := sortHashes(w.hashes, w.tmp[:len(w.hashes)], s.prefixBits(to-from))
+	if distinct {
+		sorted = slices.Compact(sorted)
 	}
-	return sortHashes(w.hashes, w.tmp[:len(w.hashes)], s.prefixBits(to-from)), nil
+	return sorted, nil
 }
 
 // parallel runs the tasks 0 to n-1 of a stage of the build, each once, on all

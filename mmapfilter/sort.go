@@ -58,15 +58,3 @@ func insertionSort(a []uint64) {
 		a[j] = x
 	}
 }
-
-// dropEqual leaves one of each run of equal hashes.
-func dropEqual(sorted []uint64) []uint64 { return slices.Compact(sorted) }
-
-func countDistinct(sorted []uint64) (n int) {
-	for i, h := range sorted {
-		if i == 0 || h != sorted[i-1] {
-			n++
-		}
-	}
-	return n
-}

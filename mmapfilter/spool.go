@@ -190,36 +190,41 @@ func (s *spool) reserve(bytes int64) (file *recovery.Scratch, off int64, err err
 	return s.mu.file, off, nil
 }
 
-// read appends the hashes of the partitions [from, to) to dst. drop frees what
-// of them is in memory.
-func (s *spool) read(dst []uint64, from, to int, drop bool) ([]uint64, error) {
-	n := 0
+// size gives how many hashes the partitions [from, to) have.
+func (s *spool) size(from, to int) (n int) {
 	for i := from; i < to; i++ {
 		n += s.partition[i].n
 	}
-	if cap(dst) < n {
-		dst = make([]uint64, 0, n+n/8)
-	}
+	return n
+}
+
+// each calls f for every chunk of the partitions [from, to). drop frees what of
+// them is in memory.
+func (s *spool) each(from, to int, drop bool, f func(chunk []uint64)) error {
+	var buffer []uint64
 	for i := from; i < to; i++ {
 		part := &s.partition[i]
 		for _, chunk := range part.chunks {
-			dst = append(dst, chunk...)
+			f(chunk)
 		}
 		if drop {
 			part.chunks = nil
 		}
 		for _, span := range part.spans {
-			dst = dst[:len(dst)+span.n]
-			data := recovery.Bytes(dst[len(dst)-span.n:])
-			if _, err := s.mu.file.ReadAt(data, span.off); err != nil {
+			if cap(buffer) < span.n {
+				buffer = make([]uint64, s.chunkLen)
+			}
+			chunk := buffer[:span.n]
+			if _, err := s.mu.file.ReadAt(recovery.Bytes(chunk), span.off); err != nil {
 				if err == io.EOF {
 					err = io.ErrUnexpectedEOF
 				}
-				return nil, err
+				return err
 			}
+			f(chunk)
 		}
 	}
-	return dst, nil
+	return nil
 }
 
 // A keyBatch carries copies of keys to a worker.
