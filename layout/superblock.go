@@ -191,6 +191,9 @@ func (s *Superblock) blank() bool { return *s == Superblock{} }
 // another rule, or that this program is too old for, is an error: an older
 // slot beside it describes a file that is no more.
 func Newest(head []byte) (slot int, sb *Superblock, g Geometry, err error) {
+	if n := min(len(head), len(magic)); n > 0 && len(head) < OffRuntime && string(head[:n]) != string(magic[:n]) {
+		return 0, nil, g, corrupt(RegionFile, 0, "F1: no magic: not a filter file")
+	}
 	if len(head) < OffRuntime {
 		return 0, nil, g, corrupt(RegionFile, int64(len(head)), "F1: the file ends inside its superblocks")
 	}

@@ -246,9 +246,13 @@ func (b *builder) place(ctx context.Context) error {
 	return nil
 }
 
+// errFull says why there was no room: too many keys, or too many copies.
 func (b *builder) errFull() error {
-	entries := layout.StashLen(b.view.Stash)
-	return fmt.Errorf("%w: %d keys for a capacity of %d, %d slots and %d stash entries in use", ErrFull, b.items, b.plan.Capacity, b.plan.geometry.Slots(), entries)
+	if slots := b.plan.geometry.Slots(); b.items > slots {
+		return fmt.Errorf("%w: %d keys are more than its %d slots; the capacity was given as %d", ErrFull, b.items, slots, b.options.Capacity)
+	}
+	return fmt.Errorf("%w: too many keys are there too often to be counted one by one: %d stash entries are in use (see Options.Distinct)",
+		ErrFull, layout.StashLen(b.view.Stash))
 }
 
 // check counts what is in the lines, which makes sure that no key was lost on

@@ -481,6 +481,19 @@ func TestVerifyFindsEveryByte(t *testing.T) {
 	}
 }
 
+func TestVerifyReportsProgress(t *testing.T) {
+	_, path := mustBuild(t, nil, numbers(0, 3_000_000))
+	var last, total int64
+	if _, err := VerifyProgress(context.Background(), path, func(done, of int64) {
+		if done <= last {
+			t.Errorf("%d after %d", done, last)
+		}
+		last, total = done, of
+	}); err != nil || last != total || total == 0 {
+		t.Errorf("%d of %d bytes, %v", last, total, err)
+	}
+}
+
 func TestVerifyCancelled(t *testing.T) {
 	_, path := mustBuild(t, nil, numbers(0, 3000))
 	ctx, cancel := context.WithCancel(context.Background())

@@ -136,6 +136,14 @@ func (p pieces) chunks(i int) (from, to int64) {
 	return int64(i) * pieceChunks, min(int64(i+1)*pieceChunks, p.g.Chunks)
 }
 
+// bytes gives how many bytes the chunks of piece i have.
+func (p pieces) bytes(i int) int64 {
+	first, end := p.chunks(i)
+	from, _ := p.g.Chunk(first)
+	_, to := p.g.Chunk(end - 1)
+	return to - from
+}
+
 // lines gives lines at about the offsets of the chunks; all pieces together
 // have each line once.
 func (p pieces) lines(i int) (from, to uint64) {

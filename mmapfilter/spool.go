@@ -309,7 +309,9 @@ func (b *builder) hashBatches(full <-chan *keyBatch, empty chan<- *keyBatch, sto
 			}
 			start = end
 		}
-		batch.bytes, batch.ends = batch.bytes[:0], batch.ends[:0]
+		if batch.bytes, batch.ends = batch.bytes[:0], batch.ends[:0]; cap(batch.bytes) > 4*batchBytes {
+			batch.bytes = nil // a very long key: not to be kept for each worker
+		}
 		empty <- batch
 	}
 	if err != nil {

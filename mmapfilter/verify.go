@@ -38,14 +38,20 @@ const maxDamage = 1000
 // the file was written to at the same time, and the cause of a context that
 // was cancelled. The Report holds what was found until then.
 func Verify(ctx context.Context, path string) (Report, error) {
-	r, err := verifyFile(ctx, path)
+	return VerifyProgress(ctx, path, func(done, total int64) {})
+}
+
+// VerifyProgress is [Verify], and calls progress as it goes on, from one
+// goroutine at a time, with the bytes read so far and in all.
+func VerifyProgress(ctx context.Context, path string, progress func(done, total int64)) (Report, error) {
+	r, err := verifyFile(ctx, path, progress)
 	if err != nil {
 		return r, about("verify", path, err)
 	}
 	return r, nil
 }
 
-func verifyFile(ctx context.Context, path string) (Report, error) {
+func verifyFile(ctx context.Context, path string, progress func(done, total int64)) (Report, error) {
 	f, head, err := recovery.OpenFile(path)
 	if err != nil {
 		return Report{}, err
@@ -61,7 +67,7 @@ func verifyFile(ctx context.Context, path string) (Report, error) {
 		return r, err
 	}
 	defer m.Unmap()
-	v := &verification{report: &r, head: head, data: m.Data}
+	v := &verification{report: &r, head: head, data: m.Data, progress: progress}
 	err = v.run(ctx)
 	slices.SortFunc(r.Damage, func(a, b *CorruptError) int { return int(min(max(a.Offset-b.Offset, -1), 1)) })
 	if busy := stillSame(f, head); busy != nil {
@@ -91,7 +97,19 @@ type verification struct {
 	head   *recovery.Head
 	data   []byte // the mapped file
 
-	mu sync.Mutex // guards report.Damage
+	progress func(done, total int64)
+	mu       struct {
+		sync.Mutex       // guards report.Damage as well
+		read       int64 // bytes
+	}
+}
+
+// advance reports that more bytes have been read.
+func (v *verification) advance(bytes int64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.mu.read += bytes
+	v.progress(v.mu.read, v.head.Geometry.OffTable-layout.OffRuntime)
 }
 
 func (v *verification) damaged(e *CorruptError) {
@@ -165,7 +183,9 @@ func (v *verification) checkPieces(ctx context.Context, table []byte) (items uin
 	var inLines, chunks atomic.Int64
 	var broken atomic.Pointer[CorruptError] // a line that cannot be, where checksums found nothing
 	run := func(i int) error {
-		for c, end := pieces.chunks(i); c < end && len(table) > 0; c++ {
+		first, end := pieces.chunks(i)
+		defer v.advance(pieces.bytes(i))
+		for c := first; c < end && len(table) > 0; c++ {
 			chunks.Add(1)
 			if e := layout.CheckChunk(g, c, g.ChunkOf(v.data, c), layout.Checksum(table, c)); e != nil {
 				v.damaged(e)

@@ -22,15 +22,25 @@ type Draft struct {
 
 // NewDraft makes an empty file that will stand under path. It takes the writer
 // lock of a file that stands there now, and fails with [ErrLocked] where
-// another process holds it.
+// another process holds it. The new file is for the eyes of those who could
+// read the old one. A symbolic link is followed: what it leads to is replaced.
 func NewDraft(path string) (*Draft, error) {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	}
 	d := &Draft{path: path}
-	var err error
-	if d.old, err = lockOld(path); err != nil {
+	old, mode, err := lockOld(path)
+	if err != nil {
 		return nil, err
 	}
-	if d.file, err = createBeside(path); err != nil {
+	d.old = old
+	if d.file, err = createBeside(path, mode); err != nil {
 		return nil, errors.Join(err, d.unlockOld())
+	}
+	if old != nil {
+		if err := d.file.Chmod(mode); err != nil { // the mode at creation is less the umask
+			return nil, errors.Join(err, d.Discard())
+		}
 	}
 	return d, nil
 }
@@ -49,35 +59,35 @@ func (d *Draft) Allocate(size int64) error {
 	return nil
 }
 
-// lockOld opens and locks the regular file at path. It gives nil where there
-// is no file.
-func lockOld(path string) (*os.File, error) {
+// lockOld opens and locks the regular file at path, and gives its permissions.
+// It gives nil where there is no file.
+func lockOld(path string) (*os.File, fs.FileMode, error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil
+		return nil, 0o666, nil
 	case err != nil:
-		return nil, err
+		return nil, 0, err
 	case !info.Mode().IsRegular():
-		return nil, notRegular("replace", path)
+		return nil, 0, notRegular("replace", path)
 	}
 	old, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	if err := lock(old); err != nil {
 		old.Close()
-		return nil, fmt.Errorf("replace %s: %w", path, err)
+		return nil, 0, fmt.Errorf("replace %s: %w", path, err)
 	}
-	return old, nil
+	return old, info.Mode().Perm(), nil
 }
 
 // createBeside makes a new file in the directory of path.
-func createBeside(path string) (*os.File, error) {
+func createBeside(path string, mode fs.FileMode) (*os.File, error) {
 	var nonce [8]byte
 	rand.Read(nonce[:])
 	name := path + ".tmp-" + hex.EncodeToString(nonce[:])
-	return os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
+	return os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
 }
 
 // Publish makes the file durable and puts it under its path, in place of an
@@ -151,7 +161,7 @@ type Scratch struct{ *os.File }
 
 // Scratch makes an empty scratch file.
 func (d *Draft) Scratch() (*Scratch, error) {
-	f, err := createBeside(d.path)
+	f, err := createBeside(d.path, 0o600)
 	if err != nil {
 		return nil, err
 	}

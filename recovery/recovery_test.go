@@ -63,6 +63,35 @@ func TestDraftPublish(t *testing.T) {
 	d.Discard()
 }
 
+// TestDraftKeepsWhatTheOldFileWas: its permissions, and its place behind a link.
+func TestDraftKeepsWhatTheOldFileWas(t *testing.T) {
+	dir := t.TempDir()
+	path, link := filepath.Join(dir, "a"), filepath.Join(dir, "link")
+	if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("a", link); err != nil {
+		t.Skip(err)
+	}
+	d, err := NewDraft(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Allocate(4096); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Publish(); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Lstat(path)
+	if err != nil || info.Size() != 4096 || info.Mode() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+	if to, err := os.Readlink(link); err != nil || to != "a" {
+		t.Errorf("the link leads to %q, %v", to, err)
+	}
+}
+
 func TestDraftDiscard(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a")
