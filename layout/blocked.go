@@ -40,7 +40,7 @@ var blockedSpec = spec{
 		return bucketBits + p.FingerprintBits
 	},
 	slotsPerLine: func(p Params) int { return buckets * p.BucketSize },
-	lineBytes:    func(Params) int { return LineBytes },
+	lineBits:     func(Params) int { return 8 * LineBytes },
 	predict: func(p Params, load float64) Overflow {
 		return Overflow{
 			Match:  blockedMatch(p, 2*float64(p.BucketSize)*load),

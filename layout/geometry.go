@@ -63,11 +63,11 @@ func NewGeometry(k Kind, p Params, lines uint64) (Geometry, error) {
 	if need := bits.Len64(lines-1) + s.itemBits(p) + spareHashBits; need > 64 {
 		return Geometry{}, fmt.Errorf("%d lines with f=%d need %d bits of a 64-bit hash", lines, p.FingerprintBits, need)
 	}
-	high, region := bits.Mul64(lines, uint64(s.lineBytes(p)))
-	if high != 0 || region > MaxRegionBytes {
+	high, region := bits.Mul64(lines, uint64(s.lineBits(p)))
+	if high != 0 || region > 8*MaxRegionBytes {
 		return Geometry{}, fmt.Errorf("%d lines are more than a file holds (%d bytes)", lines, int64(MaxRegionBytes))
 	}
-	g := Geometry{Kind: k, Params: p, Lines: lines, RegionBytes: int64(region)}
+	g := Geometry{Kind: k, Params: p, Lines: lines, RegionBytes: roundUp(int64(region+7)/8, LineBytes)}
 	g.OffTable = roundUp(OffRegion+g.RegionBytes, PageBytes)
 	g.Chunks = (g.OffTable - OffRuntime + ChunkBytes - 1) / ChunkBytes
 	g.OffTrailer = roundUp(g.OffTable+4*g.Chunks, TrailerBytes)
@@ -88,6 +88,11 @@ func roundUp(n, unit int64) int64 { return (n + unit - 1) / unit * unit }
 
 // Slots is the number of slots in the region.
 func (g Geometry) Slots() uint64 { return g.Lines * uint64(SlotsPerLine(g.Kind, g.Params)) }
+
+// LineOffset gives the offset in the file of the byte that a line starts in.
+func (g Geometry) LineOffset(line uint64) int64 {
+	return OffRegion + int64(line*uint64(LineBits(g.Kind, g.Params))/8)
+}
 
 // Chunk gives the bounds of chunk i: file offsets [off, end).
 func (g Geometry) Chunk(i int64) (off, end int64) {

@@ -114,9 +114,10 @@ type spec struct {
 	params []Params // the legal ones, by rising f
 	// itemBits is how many bits of a hash an item uses beside its line.
 	itemBits func(p Params) int
-	// slotsPerLine and lineBytes size the region.
+	// slotsPerLine and lineBits size the region. Lines follow one another
+	// without a gap.
 	slotsPerLine func(p Params) int
-	lineBytes    func(p Params) int
+	lineBits     func(p Params) int
 	// predict tells what a lookup of an absent key meets on average in a table
 	// with that load.
 	predict func(p Params, load float64) Overflow
@@ -160,6 +161,9 @@ func Predict(k Kind, p Params, load float64) Overflow { return specs[k].predict(
 
 // SlotsPerLine gives the slots of a line of that layout.
 func SlotsPerLine(k Kind, p Params) int { return specs[k].slotsPerLine(p) }
+
+// LineBits gives the size of a line of that layout in bits.
+func LineBits(k Kind, p Params) int { return specs[k].lineBits(p) }
 
 // NewTable binds a layout to the parameters in g.
 func NewTable(g Geometry) Table { return specs[g.Kind].bind(g.Params, g.Lines) }

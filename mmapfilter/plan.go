@@ -147,7 +147,7 @@ func (o *Options) candidates() ([]candidate, error) {
 				continue
 			}
 			c.linesPerProbe = 1 + c.second
-			c.bitsPerKey = layout.LineBytes * 8 / (float64(layout.SlotsPerLine(kind, p)) * load)
+			c.bitsPerKey = float64(layout.LineBits(kind, p)) / (float64(layout.SlotsPerLine(kind, p)) * load)
 			all = append(all, c)
 		}
 	}

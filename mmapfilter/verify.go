@@ -195,7 +195,7 @@ func (v *verification) checkPieces(ctx context.Context, table []byte) (items uin
 		n, line, err := t.CheckLines(region, from, to)
 		inLines.Add(int64(n))
 		if err != nil {
-			broken.CompareAndSwap(nil, &CorruptError{Region: layout.RegionBuckets, Offset: layout.OffRegion + int64(line)*layout.LineBytes,
+			broken.CompareAndSwap(nil, &CorruptError{Region: layout.RegionBuckets, Offset: g.LineOffset(line),
 				Rule: fmt.Sprintf("F10: line %d: %v", line, err)})
 		}
 		return nil
