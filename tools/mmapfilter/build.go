@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"strconv"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/spf13/cobra"
@@ -18,14 +19,15 @@ whole. How keys were read is recorded in it, for check to do the same.
   -o, --output FILE   the filter
   -n, --capacity N    size for N keys: 10M, 2.5B, 1e9 (as many as there are)
   -p, --rate P        share of absent keys that may be answered "maybe" (0.01)
-  -f, --fingerprint-bits N, --layout NAME  what else would follow from the rate
-      --seed N        seed of the hash, a secret where strangers choose keys
+  -f, --fingerprint-bits N, --layout NAME  set these by hand (-f: without -p)
+      --seed N        hash seed, a secret where strangers choose keys (0: fixed)
       --memory SIZE   for hashes, such as 8GiB; more go to a file (256MiB)
       --workers N     how many processors to use (all)
       --multiset      count every copy of a key, not one
-  -q, --quiet         print no summary
+  -q, --quiet         print no summary and show no progress
 
 ` + keysHelp + `
+A byte order mark is part of the first key, except in CSV.
 
 Example: mmapfilter build -p 0.001 --hex --delim : --field 1 -o sha1.mmf sha1.gz`
 
@@ -44,9 +46,17 @@ func newBuildCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVarP(&b.output, "output", "o", "", "the filter")
 	addPlanFlags(flags, &b.opts)
-	flags.Uint64Var(&b.opts.Seed, "seed", 0, "seed of the hash")
+	flags.Func("seed", "seed of the hash", func(text string) (err error) {
+		if b.opts.Seed, err = strconv.ParseUint(text, 0, 64); err != nil {
+			return errors.New("not a number of 64 bits, such as 12345 or 0xfeed")
+		}
+		return nil
+	})
 	flags.Func("memory", "bytes for hashes", func(text string) (err error) {
-		b.opts.MemoryBudget, err = parseSize(text)
+		// The zero of the options means the default.
+		if b.opts.MemoryBudget, err = parseSize(text); err == nil && b.opts.MemoryBudget == 0 {
+			err = errors.New("not more than 0")
+		}
 		return err
 	})
 	flags.IntVar(&b.opts.Workers, "workers", 0, "processors to use")
@@ -60,6 +70,9 @@ func (b *buildCommand) run(cmd *cobra.Command, names []string) error {
 	if b.output == "" {
 		return errors.New("build needs -o FILE")
 	}
+	if err := checkPlanFlags(cmd.Flags()); err != nil {
+		return err
+	}
 	var in input
 	var err error
 	if in.format, err = b.format.format(format{}); err != nil {
@@ -71,26 +84,45 @@ func (b *buildCommand) run(cmd *cobra.Command, names []string) error {
 	if in.sources, err = findSources(names, cmd.InOrStdin()); err != nil {
 		return err
 	}
+	if err := in.sources.err(); err != nil {
+		return err
+	}
 	if err := in.sources.excludes(b.output); err != nil {
 		return err
 	}
 	b.opts.Normalisation = in.format.note()
 	b.opts.Distinct = !b.multiset
 
-	bar := newProgress(cmd.ErrOrStderr())
+	bar := new(progress)
+	if !b.quiet {
+		bar = newProgress(cmd.ErrOrStderr())
+	}
 	defer bar.close()
 	b.opts.Progress = bar.ofBuild(in.sources)
 	keys := &counter{keys: in.keys(cmd.Context())}
 	filter, err := mmapfilter.Build(cmd.Context(), b.output, &b.opts, keys.all)
 	bar.close()
 	if err != nil {
-		return flagError(err)
+		return flagError(b.advise(err))
 	}
 	defer filter.Close()
+	if n, capacity := filter.Len(), filter.Cap(); n > capacity {
+		fmt.Fprintf(cmd.ErrOrStderr(), "mmapfilter: %s holds %s, more than the %s it was sized for: its rate may be above the one asked for\n",
+			b.output, formatNumber(n, "key", "keys"), formatCount(capacity))
+	}
 	if b.quiet {
 		return nil
 	}
 	return b.summarise(cmd.OutOrStdout(), filter, keys.n)
+}
+
+// advise adds to an error what to do about it, where a flag would help.
+func (b *buildCommand) advise(err error) error {
+	// A filter that is as large as its keys need is full for copies alone.
+	if errors.Is(err, mmapfilter.ErrFull) && b.multiset && b.opts.Capacity == 0 {
+		return fmt.Errorf("%w; without --multiset, equal keys count once", err)
+	}
+	return err
 }
 
 // A counter counts keys as they go by.
@@ -111,27 +143,22 @@ func (c *counter) all(yield func([]byte, error) bool) {
 }
 
 // summarise prints the one line that tells what has been made. The rate is
-// what the plan says for as many keys as the filter was sized for.
+// that of the keys that are in the filter, be they few or too many.
 func (b *buildCommand) summarise(w io.Writer, filter *mmapfilter.Filter, read uint64) error {
-	opts, stats := b.opts, filter.Stats()
-	opts.Capacity = stats.Cap
-	plan, err := opts.Plan()
-	if err != nil {
-		return err
-	}
+	stats := filter.Stats()
 	repeated := ""
 	if n := read - stats.Len; n > 0 {
 		repeated = fmt.Sprintf(" (%s repeated)", formatCount(n))
 	}
-	_, err = fmt.Fprintf(w, "%s: %s keys%s, %s bytes, %.2f bits per key, predicted rate %s\n",
-		b.output, formatCount(stats.Len), repeated, formatCount(stats.FileBytes), stats.BitsPerKey, formatRate(plan.PredictedRate))
+	_, err := fmt.Fprintf(w, "%s: %s%s, %s bytes, %.2f bits per key, estimated rate %s\n",
+		b.output, formatNumber(stats.Len, "key", "keys"), repeated, formatCount(stats.FileBytes), stats.BitsPerKey, formatRate(stats.EstimatedRate))
 	return err
 }
 
 // ofBuild gives the function that shows how a build goes on. While it does not
 // know how many keys there are, the bytes read of the sources say more.
 func (p *progress) ofBuild(s *sources) func(stage string, done, total uint64) {
-	if p.out == nil {
+	if p.terminal == nil {
 		return nil
 	}
 	return func(stage string, done, total uint64) {

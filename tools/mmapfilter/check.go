@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/spf13/cobra"
@@ -24,8 +25,9 @@ not. Exit status: 0 if some are printed, 1 if none, 2 after an error.
 ` + keysHelp + `
       --plain              forget what the filter records of this
 
-Keys are read as build recorded it (see info). Of these flags, --hex and
---trim-cr change just that; any other replaces the recorded rest of them.`
+Keys are read as build recorded it (see info). --hex and --trim-cr are switched
+one by one; any other of these flags replaces the recorded -0, --delim, --field,
+--csv and --column.`
 
 // A checkCommand is the flags of check.
 type checkCommand struct {
@@ -69,27 +71,53 @@ func (c *checkCommand) run(cmd *cobra.Command, args []string) error {
 	}
 	defer filter.Close()
 	in := &input{sources: sources}
-	if in.format, err = c.keyFormat(path, filter); err != nil {
+	recorded, err := c.recorded(path, filter)
+	if err != nil {
+		return err
+	}
+	if in.format, err = c.format.format(recorded); err != nil {
 		return err
 	}
 	s := newSelection(c, filter, in, cmd.OutOrStdout())
-	if err := s.run(cmd.Context()); err != nil {
-		return err
+	s.bar = c.progress(sources, cmd.OutOrStdout(), cmd.ErrOrStderr())
+	defer s.bar.close()
+	s.report = func(err error) {
+		s.bar.hide()
+		fmt.Fprintf(cmd.ErrOrStderr(), "mmapfilter: %v\n", explainMisfit(err, in.format, recorded, path))
 	}
-	if s.selected == 0 {
-		return errNo
-	}
-	return nil
+	return s.run(cmd.Context())
 }
 
-// keyFormat is what the filter records and the flags say.
-func (c *checkCommand) keyFormat(path string, filter *mmapfilter.Filter) (format, error) {
-	var recorded format
-	if !c.plain {
-		var err error
-		if recorded, err = parseNote(filter.Normalisation()); err != nil {
-			return format{}, fmt.Errorf("%s: %w; with --plain, keys are read as the other flags say", path, err)
-		}
+// recorded is the format that the filter records.
+func (c *checkCommand) recorded(path string, filter *mmapfilter.Filter) (format, error) {
+	if c.plain {
+		return format{}, nil
 	}
-	return c.format.format(recorded)
+	recorded, err := parseNote(filter.Normalisation())
+	if err != nil {
+		return format{}, fmt.Errorf("%s: %w; with --plain, keys are read as the other flags say", path, err)
+	}
+	return recorded, nil
+}
+
+// progress shows nothing where the bytes of the sources are not known, as where
+// someone types them, and where keys are printed on the terminal of the bar.
+func (c *checkCommand) progress(s *sources, stdout, stderr io.Writer) *progress {
+	if c.quiet || s.bytes == 0 || isTerminal(stdout) && !c.count {
+		return new(progress)
+	}
+	return newProgress(stderr)
+}
+
+// explainMisfit adds to an error of an input that does not fit the format that
+// nobody asked for this format on the command line, if so.
+func explainMisfit(err error, used, recorded format, path string) error {
+	var m *misfit
+	if !errors.As(err, &m) {
+		return err
+	}
+	if m.hex && recorded.hex || !m.hex && used.extraction == recorded.extraction {
+		return fmt.Errorf("%w (as recorded in %s; --plain takes lines)", err, path)
+	}
+	return err
 }

@@ -68,8 +68,9 @@ func (d *demoCommand) run(cmd *cobra.Command, args []string) error {
 	}
 	bar := newProgress(cmd.ErrOrStderr())
 	defer bar.close()
-	bar.show("reading "+dir, 0, 0, func(int64) string { return "" })
-	tree, err := readTree(ctx, dir)
+	tree, err := readTree(ctx, dir, func(files int) {
+		bar.show("reading "+dir, int64(files), 0, func(n int64) string { return formatNumber(n, "file", "files") })
+	})
 	if err != nil {
 		return err
 	}
@@ -88,7 +89,7 @@ func (d *demoCommand) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if m.missing > 0 {
-		return fmt.Errorf("%s keys that are in the filter are not found", formatCount(m.missing))
+		return fmt.Errorf("%s of the filter not found", formatNumber(m.missing, "key", "keys"))
 	}
 	return nil
 }

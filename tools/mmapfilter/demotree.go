@@ -29,7 +29,8 @@ type tree struct {
 	set   map[string]struct{} // of the keys
 }
 
-func readTree(ctx context.Context, dir string) (*tree, error) {
+// readTree calls progress after each file with how many there have been.
+func readTree(ctx context.Context, dir string, progress func(files int)) (*tree, error) {
 	t := &tree{dir: dir, set: make(map[string]struct{})}
 	// Some systems have a link in place of the tree, which a walk does not follow.
 	root, err := filepath.EvalSymlinks(dir)
@@ -48,6 +49,7 @@ func readTree(ctx context.Context, dir string) (*tree, error) {
 			return err
 		}
 		t.add(data)
+		progress(t.files)
 		return nil
 	})
 	if err == nil && len(t.keys) == 0 {

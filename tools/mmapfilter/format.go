@@ -56,8 +56,8 @@ func (f format) validate() error {
 
 const keysHelp = `Keys are the lines of KEYS, or of standard input; .gz and .zst are unpacked.
   -0, --null               keys end in a zero byte, not a newline
-      --delim S --field N  the key is field N of those between S, as with cut(1)
-      --csv --column C     the key is column C of CSV, a number from 1 or a name
+      --delim S --field N  field N of those between S (\t: tab), as with cut(1)
+      --csv --column C     column C of CSV: a name; a number takes headers too
       --hex                keys are hex digits and stand for the bytes
       --trim-cr            drop a carriage return at the end of a key`
 
@@ -90,6 +90,9 @@ func (f *formatFlags) format(recorded format) (format, error) {
 			return format{}, errors.New("--delim is empty")
 		}
 		f.given.delim = f.delim
+		if f.delim == `\t` { // few shells have an easy way to write a tab
+			f.given.delim = "\t"
+		}
 	}
 	if f.flags.Changed("field") && f.given.field < 1 {
 		return format{}, errors.New("--field is counted from 1")

@@ -49,7 +49,7 @@ func printStats(w io.Writer, s mmapfilter.Stats) error {
 	t.row("layout", "%s, f=%d b=%d", s.Layout, s.FingerprintBits, s.BucketSize)
 	t.row("lines", "%s of 64 bytes, %s slots", formatCount(s.Lines), formatCount(s.Slots))
 	t.row("load", "%.4f, planned %.4f", s.Load, s.DesignLoad)
-	t.row("stash", "%d entries", s.StashLen)
+	t.row("stash", "%s", formatNumber(s.StashLen, "entry", "entries"))
 	t.row("state", "%s, generation %d", s.State, s.Generation)
 	t.row("seed", "%s", formatSeed(s.Seed))
 	t.row("uuid", "%s", s.UUID)

@@ -28,16 +28,16 @@ type input struct {
 	decoded []byte
 }
 
-// keys gives every key of every source, each valid until the next. It ends
-// with the first error.
+// keys gives every key of every source, each valid until the next. An error
+// ends its source; who ranges on after it gets the keys of the others.
 func (in *input) keys(ctx context.Context) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for _, src := range in.sources.list {
 			more, err := in.read(ctx, src, yield)
 			if err != nil {
-				yield(nil, err)
+				more = yield(nil, err)
 			}
-			if err != nil || !more {
+			if !more {
 				return
 			}
 		}
@@ -84,6 +84,14 @@ func (in *input) read(ctx context.Context, src source, yield func([]byte, error)
 
 func (in *input) wrap(err error) error { return fmt.Errorf("%s: %w", in.file, err) }
 
+// A misfit is an error of an input that is not in the format.
+type misfit struct {
+	error
+	hex bool // it is the key that does not fit, not the record
+}
+
+func (m *misfit) Unwrap() error { return m.error }
+
 func (in *input) records(r io.Reader) (records, error) {
 	if in.beforeRead != nil {
 		r = &announced{r, in.beforeRead}
@@ -116,7 +124,7 @@ func (in *input) key(record []byte) ([]byte, error) {
 	if in.format.delim != "" {
 		field, err := cutField(record, in.format.delim, in.format.field)
 		if err != nil {
-			return nil, err
+			return nil, &misfit{err, false}
 		}
 		in.text = field
 	}
@@ -128,12 +136,19 @@ func (in *input) key(record []byte) ([]byte, error) {
 	}
 	var err error
 	if in.decoded, err = hex.AppendDecode(in.decoded[:0], in.text); err != nil {
-		if errors.Is(err, hex.ErrLength) {
-			return nil, fmt.Errorf("hex key %.40q has an odd number of digits", in.text)
-		}
-		return nil, fmt.Errorf("key %.40q is not hex", in.text)
+		return nil, &misfit{hexError(in.text, err), true}
 	}
 	return in.decoded, nil
+}
+
+func hexError(text []byte, err error) error {
+	switch {
+	case errors.Is(err, hex.ErrLength):
+		return fmt.Errorf("hex key %.40q has an odd number of digits", text)
+	case bytes.HasSuffix(text, []byte{'\r'}):
+		return fmt.Errorf("key %.40q is not hex; --trim-cr drops the carriage return", text)
+	}
+	return fmt.Errorf("key %.40q is not hex", text)
 }
 
 // cutField gives field number n, from 1. As with cut(1), a record without the

@@ -128,6 +128,29 @@ func FuzzKeys(f *testing.F) {
 	})
 }
 
+// A quote that is not closed does not take the whole of a large file.
+func TestCSVRecordLimit(t *testing.T) {
+	tail := strings.Repeat(strings.Repeat("x", 1023)+"\n", maxCSVRecord>>10+bufferBytes>>10)
+	for head, want := range map[string]string{
+		"a,b\n\n1,\"2\n":               "record on line 3: longer than 64.0 MiB; a quote may not be closed",
+		"\"":                           "record on line 1: longer than 64.0 MiB; a quote may not be closed",
+		"a\n" + tail[:1023] + "\r\n\"": "record on line 3: longer than 64.0 MiB; a quote may not be closed",
+		"a\n":                          "EOF", // many records, each of them short
+	} {
+		column, err := newCSVColumn(strings.NewReader(head+tail), extraction{csv: true, column: 1})
+		for err == nil {
+			_, _, err = column.next()
+		}
+		if err.Error() != want {
+			t.Errorf("%.10q: %v, want %s", head, err, want)
+		}
+	}
+	_, err := newCSVColumn(strings.NewReader("a,\""+tail), extraction{csv: true, name: "b"})
+	if err == nil || !strings.HasPrefix(err.Error(), "record on line 1: longer") {
+		t.Error(err)
+	}
+}
+
 func TestCutField(t *testing.T) {
 	for _, c := range []struct {
 		record, delim string

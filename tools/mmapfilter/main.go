@@ -10,8 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -23,14 +22,19 @@ const (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// The first signal ends the work in order, the second one at once.
-	context.AfterFunc(ctx, stop)
-	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	ctx := untilSignal(context.Background())
+	status := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	if status == exitError {
+		endBySignal(ctx)
+	}
+	os.Exit(status)
 }
 
 // errNo ends a command whose answer is no. There is nothing more to say.
 var errNo = errors.New("no")
+
+// errReported ends a command that went on after errors it has reported.
+var errReported = errors.New("there were errors")
 
 // run is the whole program: it runs the command in args and gives the exit
 // status.
@@ -47,6 +51,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return exitNo
 	case ctx.Err() != nil:
 		fmt.Fprintln(stderr, "mmapfilter: interrupted")
+	case errors.Is(err, errReported):
 	default:
 		fmt.Fprintf(stderr, "mmapfilter: %v\n", err)
 	}
@@ -78,7 +83,7 @@ func newRootCommand() *cobra.Command {
 		SilenceUsage:  true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return fmt.Errorf("there is no command %q; see mmapfilter --help", args[0])
+				return unknownCommand(args[0])
 			}
 			return cmd.Help()
 		},
@@ -89,6 +94,7 @@ func newRootCommand() *cobra.Command {
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
 		fmt.Fprintln(cmd.OutOrStdout(), cmd.Long)
 	})
+	root.SetHelpCommand(newHelpCommand())
 	root.AddCommand(
 		newBuildCommand(),
 		newCheckCommand(),
@@ -98,6 +104,24 @@ func newRootCommand() *cobra.Command {
 		newVerifyCommand(),
 	)
 	return root
+}
+
+func unknownCommand(name string) error {
+	return fmt.Errorf("there is no command %q; see mmapfilter --help", name)
+}
+
+// newHelpCommand replaces the help command of cobra, which takes a name that is
+// no command for none.
+func newHelpCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "help", Long: "Usage: mmapfilter help COMMAND", Hidden: true}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		target, rest, err := cmd.Root().Find(args)
+		if err != nil || len(rest) > 0 {
+			return unknownCommand(strings.Join(args, " "))
+		}
+		return target.Help()
+	}
+	return cmd
 }
 
 // needFile is the Args of the commands that take a filter and nothing else.

@@ -3,8 +3,10 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -151,6 +153,44 @@ func TestCheckForeignNote(t *testing.T) {
 	}
 }
 
+// The summary of a build tells the rate of the keys that are in the filter,
+// not the one that it was planned for.
+func TestBuildSummary(t *testing.T) {
+	t.Chdir(t.TempDir())
+	var keys strings.Builder
+	for i := range 42_000 {
+		fmt.Fprintln(&keys, i)
+	}
+	exit, stdout, stderr := runHere(strings.NewReader(keys.String()), "build", "-n", "40k", "-o", "f.mmf")
+	if exit != exitYes || !strings.Contains(stderr, "f.mmf holds 42,000 keys, more than the 40,000") {
+		t.Fatalf("exit %d, %s", exit, stderr)
+	}
+	filter, err := mmapfilter.Open("f.mmf", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer filter.Close()
+	if want := "estimated rate " + formatRate(filter.Stats().EstimatedRate) + "\n"; !strings.HasSuffix(stdout, want) {
+		t.Errorf("%s, want %s", stdout, want)
+	}
+}
+
+// The information bound is that of the rate asked for, or where a fingerprint
+// is asked for, of what follows from it.
+func TestSizeJSON(t *testing.T) {
+	for _, args := range [][]string{{}, {"-p", "0.001"}, {"-f", "12"}} {
+		_, stdout, stderr := runHere(nil, append([]string{"size", "--json", "-n", "1M"}, args...)...)
+		var plan planJSON
+		if err := json.Unmarshal([]byte(stdout), &plan); err != nil {
+			t.Fatal(err, stderr)
+		}
+		rate := map[string]float64{"": 0.01, "-p 0.001": 0.001, "-f 12": plan.PredictedRate}[strings.Join(args, " ")]
+		if plan.InformationBound != -math.Log2(rate) || plan.BuildMemoryBytes != 256<<20 || plan.BuildDiskBytes != 8e6 {
+			t.Errorf("%v: %+v", args, plan)
+		}
+	}
+}
+
 // failingWriter is a disk that is full.
 type failingWriter struct{}
 
@@ -172,6 +212,33 @@ func TestOutputErrors(t *testing.T) {
 	}
 }
 
+// A bar of check is not in the way of keys that are printed or typed.
+func TestProgressOfCheck(t *testing.T) {
+	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer terminal.Close()
+	t.Setenv("TERM", "xterm")
+	files, typed := &sources{bytes: 1}, &sources{}
+	for _, c := range []struct {
+		check  checkCommand
+		s      *sources
+		stdout io.Writer
+		want   bool
+	}{
+		{checkCommand{}, files, io.Discard, true},
+		{checkCommand{}, files, terminal, false},
+		{checkCommand{count: true}, files, terminal, true},
+		{checkCommand{quiet: true}, files, io.Discard, false},
+		{checkCommand{}, typed, io.Discard, false},
+	} {
+		if bar := c.check.progress(c.s, c.stdout, terminal); (bar.terminal != nil) != c.want {
+			t.Errorf("%+v of %d bytes: want a bar: %v", c.check, c.s.bytes, c.want)
+		}
+	}
+}
+
 // With a terminal there is a progress bar, and still an end.
 func TestProgressOnTerminal(t *testing.T) {
 	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
@@ -186,21 +253,38 @@ func TestProgressOnTerminal(t *testing.T) {
 	}
 	t.Setenv("TERM", "xterm")
 	bar := newProgress(terminal)
-	if bar.out == nil {
+	if bar.terminal == nil {
 		t.Fatal("not seen as a terminal")
 	}
+	bar.show("counting", 1, 2, nil)
+	if bar.out != nil {
+		t.Error("short work draws something")
+	}
+	bar.start = bar.start.Add(-progressDelay)
 	for done := range int64(4) {
 		bar.show("counting", done, 0, formatCount)
 		bar.show("writing", done, 3, formatCount)
+		if bar.out == nil || bar.bar == nil {
+			t.Error("long work draws nothing")
+		}
+		bar.hide()
 	}
+	bar.show("writing", 3, 3, nil)
 	bar.close()
 	bar.close()
-	args := []string{"build", "-q", "-o", filepath.Join(dir, "f.mmf"), keys}
-	if exit := run(context.Background(), args, nil, io.Discard, terminal); exit != 0 {
-		t.Error(exit)
+	if bar.show("writing", 0, 3, nil); bar.out != nil {
+		t.Error("a bar after close")
+	}
+	filter := filepath.Join(dir, "f.mmf")
+	for _, args := range [][]string{
+		{"build", "-o", filter, keys}, {"build", "-q", "-o", filter, keys}, {"verify", filter}, {"check", filter, keys},
+	} {
+		if exit := run(context.Background(), args, nil, io.Discard, terminal); exit != 0 {
+			t.Error(args, exit)
+		}
 	}
 	t.Setenv("TERM", "dumb")
-	if newProgress(terminal).out != nil {
+	if newProgress(terminal).terminal != nil {
 		t.Error("a bar on a terminal that cannot show one")
 	}
 }

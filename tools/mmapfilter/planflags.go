@@ -29,6 +29,14 @@ func addPlanFlags(flags *pflag.FlagSet, opts *mmapfilter.Options) {
 	flags.IntVarP(&opts.FingerprintBits, "fingerprint-bits", "f", 0, "bits a fingerprint")
 }
 
+// checkPlanFlags reports flags of addPlanFlags that contradict each other.
+func checkPlanFlags(flags *pflag.FlagSet) error {
+	if flags.Changed("rate") && flags.Changed("fingerprint-bits") {
+		return errors.New("-p and -f cannot stand together: f gives the rate")
+	}
+	return nil
+}
+
 // addRateFlag adds -p. The zero of the options means the default; here it is
 // an error like any rate that is out of bounds.
 func addRateFlag(flags *pflag.FlagSet, opts *mmapfilter.Options) {

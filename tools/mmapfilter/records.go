@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/csv"
+	"errors"
 	"fmt"
 	"io"
 )
@@ -74,28 +75,53 @@ func (s *splitter) fill() {
 	s.err = io.ErrNoProgress
 }
 
-// A csvColumn gives one column of its input.
+// maxCSVRecord bounds the bytes of a record of CSV. A quote that is not closed
+// makes the rest of a file one record, which may be more than there is memory.
+const maxCSVRecord = 64 << 20
+
+// A csvColumn gives one column of its input. The end of a line inside quotes is
+// a newline in the key, also where the file has CR LF: package csv does that.
 type csvColumn struct {
 	r      *csv.Reader
-	column int // from 0
+	limit  *recordLimit // under r
+	column int          // from 0
 	key    []byte
+}
+
+// A recordLimit ends its input where a record is too long. It does so with
+// io.EOF, since then the csv.Reader says where the record starts.
+type recordLimit struct {
+	io.Reader
+	read    int // bytes since the last record, or a few more: r reads ahead
+	reached bool
+}
+
+func (l *recordLimit) Read(p []byte) (int, error) {
+	if l.read >= maxCSVRecord {
+		l.reached = true
+		return 0, io.EOF
+	}
+	n, err := l.Reader.Read(p)
+	l.read += n
+	return n, err
 }
 
 // newCSVColumn gives io.EOF for an input that should have a header and has
 // nothing at all.
 func newCSVColumn(r io.Reader, f extraction) (*csvColumn, error) {
-	buffered := bufio.NewReaderSize(r, bufferBytes)
+	limit := &recordLimit{Reader: r}
+	buffered := bufio.NewReaderSize(limit, bufferBytes)
 	// Some programs write a byte order mark; it is not a part of a name.
 	if head, _ := buffered.Peek(3); string(head) == "\ufeff" {
 		buffered.Discard(3)
 	}
-	c := &csvColumn{r: csv.NewReader(buffered), column: f.column - 1}
+	c := &csvColumn{r: csv.NewReader(buffered), limit: limit, column: f.column - 1}
 	c.r.ReuseRecord = true
 	c.r.FieldsPerRecord = -1 // other columns do not matter
 	if f.name == "" {
 		return c, nil
 	}
-	header, err := c.r.Read()
+	header, _, err := c.read()
 	if err != nil {
 		return nil, err
 	}
@@ -104,25 +130,40 @@ func newCSVColumn(r io.Reader, f extraction) (*csvColumn, error) {
 			continue
 		}
 		if c.column >= 0 {
-			return nil, fmt.Errorf("two columns are called %q", f.name)
+			return nil, &misfit{fmt.Errorf("two columns are called %q", f.name), false}
 		}
 		c.column = i
 	}
 	if c.column < 0 {
-		return nil, fmt.Errorf("no column is called %q", f.name)
+		return nil, &misfit{fmt.Errorf("no column is called %q", f.name), false}
 	}
 	return c, nil
 }
 
+// read gives a record and the line on which it starts.
+func (c *csvColumn) read() (record []string, line int, err error) {
+	record, err = c.r.Read()
+	var bad *csv.ParseError
+	if errors.As(err, &bad) {
+		line, err = bad.StartLine, &misfit{err, false}
+	} else if err == nil {
+		line, _ = c.r.FieldPos(0)
+	}
+	if c.limit.reached {
+		err = &misfit{fmt.Errorf("record on line %d: longer than %s; a quote may not be closed", line, roundSize(maxCSVRecord)), false}
+	}
+	c.limit.read = 0
+	return record, line, err
+}
+
 // The number is that of the line on which the record starts.
 func (c *csvColumn) next() ([]byte, int, error) {
-	record, err := c.r.Read()
+	record, line, err := c.read()
 	if err != nil {
 		return nil, 0, err
 	}
-	line, _ := c.r.FieldPos(0)
 	if c.column >= len(record) {
-		return nil, 0, fmt.Errorf("record on line %d: no column %d", line, c.column+1)
+		return nil, 0, &misfit{fmt.Errorf("record on line %d: no column %d", line, c.column+1), false}
 	}
 	c.key = append(c.key[:0], record[c.column]...)
 	return c.key, line, nil

@@ -21,6 +21,9 @@ type selection struct {
 	in       *input
 	out      *bufio.Writer
 	objects  *json.Encoder // on out
+	bar      *progress
+	report   func(error) // says that a source could not be read, or not all of it
+	reported bool
 	selected uint64
 	err      error // the first one of asking or printing
 
@@ -55,6 +58,8 @@ func newSelection(c *checkCommand, filter *mmapfilter.Filter, in *input, out io.
 	return s
 }
 
+// run goes through the whole input. As with grep(1), an error of a source is
+// reported and does not keep it from the sources after that one.
 func (s *selection) run(ctx context.Context) error {
 	s.in.beforeRead = func() error {
 		s.ask()
@@ -62,31 +67,53 @@ func (s *selection) run(ctx context.Context) error {
 		if s.done() {
 			return io.EOF
 		}
+		s.bar.show("checking", s.in.sources.read.Load(), s.in.sources.bytes, nil)
 		return s.err
 	}
 	for key, err := range s.in.keys(ctx) {
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil {
-			s.ask() // the keys before the error have answers
-			s.fail(err)
-			break
-		}
-		s.add(key)
-		if len(s.spans) == blockKeys || len(s.arena) >= blockBytes {
+		switch {
+		case ctx.Err() != nil:
 			s.ask()
+			s.fail(ctx.Err())
+		case err != nil:
+			s.sourceFailed(err)
+		default:
+			s.add(key)
+			if len(s.spans) == blockKeys || len(s.arena) >= blockBytes {
+				s.ask()
+			}
 		}
 		if s.err != nil || s.done() {
 			break
 		}
 	}
 	s.ask()
+	s.bar.close()
 	if s.count && !s.quiet && s.err == nil {
 		fmt.Fprintln(s.out, s.selected)
 	}
 	s.flush()
-	return s.err
+	switch {
+	case s.err != nil:
+		return s.err
+	case s.done():
+		return nil
+	case s.reported:
+		return errReported
+	case s.selected == 0:
+		return errNo
+	}
+	return nil
+}
+
+// sourceFailed reports an error after the answers for the keys before it.
+func (s *selection) sourceFailed(err error) {
+	s.ask()
+	s.flush()
+	if s.err == nil && !s.done() {
+		s.report(err)
+		s.reported = true
+	}
 }
 
 // fail keeps the first error, unless the outcome was known before it.
@@ -168,7 +195,8 @@ func (s *selection) print(text []byte, number int) {
 }
 
 // printJSON writes a key as an object. A string of JSON is Unicode, so a key
-// that is not has its bytes in hex beside it.
+// that is not has the replacement character for what is not, and all its bytes
+// in hex beside it. With more than one file the object names the file.
 func (s *selection) printJSON(text []byte, number int) {
 	object := struct {
 		File    string `json:"file,omitempty"`

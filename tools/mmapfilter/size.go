@@ -18,7 +18,7 @@ Say how large a filter for N keys is, and what it is made of. Nothing is built.
   -p, --rate P              share of absent keys that may be answered "maybe"
                             (0.01)
       --layout NAME         one of %s
-  -f, --fingerprint-bits N  bits a fingerprint, instead of those the rate needs
+  -f, --fingerprint-bits N  bits a fingerprint, instead of -p
       --json                print a JSON object
 
 Example: mmapfilter size -n 1e9 -p 0.001`
@@ -36,6 +36,9 @@ func newSizeCommand() *cobra.Command {
 	addPlanFlags(cmd.Flags(), &opts)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := checkPlanFlags(cmd.Flags()); err != nil {
+			return err
+		}
 		if opts.Capacity == 0 {
 			return errors.New("size needs -n, the number of keys")
 		}
@@ -44,7 +47,7 @@ func newSizeCommand() *cobra.Command {
 			return flagError(err)
 		}
 		if asJSON {
-			return printJSON(cmd.OutOrStdout(), newPlanJSON(plan))
+			return printJSON(cmd.OutOrStdout(), newPlanJSON(&opts, plan))
 		}
 		return printPlan(cmd.OutOrStdout(), &opts, plan)
 	}
@@ -55,15 +58,33 @@ func newSizeCommand() *cobra.Command {
 // kind, has a false-positive rate this low.
 func informationBound(rate float64) float64 { return math.Log2(1 / rate) }
 
+// rateAsked is the rate that a plan is to keep to: the one asked for, or with a
+// fingerprint that was asked for, the one that follows from it.
+func rateAsked(opts *mmapfilter.Options, p mmapfilter.Plan) float64 {
+	switch {
+	case opts.FingerprintBits != 0:
+		return p.PredictedRate
+	case opts.FalsePositiveRate == 0:
+		return mmapfilter.DefaultFalsePositiveRate
+	}
+	return opts.FalsePositiveRate
+}
+
+// spoolBytes is how much of the disk the hashes of a build take at most, beside
+// the file that is built.
+func spoolBytes(p mmapfilter.Plan) int64 { return 8 * int64(p.Capacity) }
+
 func printPlan(w io.Writer, opts *mmapfilter.Options, p mmapfilter.Plan) error {
 	t := newTable(w)
 	t.row("keys", "%s", formatCount(p.Capacity))
 	t.row("file", "%s", formatSize(p.FileBytes))
 	t.row("memory", "%s to hold all of it", roundSize(p.FileBytes))
+	t.row("to build", "%s of memory, up to %s of disk beside the file", roundSize(mmapfilter.DefaultMemoryBudget), roundSize(spoolBytes(p)))
 	t.row("layout", "%s, f=%d b=%d", p.Layout, p.FingerprintBits, p.BucketSize)
 	t.row("lines", "%s of 64 bytes", formatCount(p.Lines))
 	t.row("load", "%.2f", p.DesignLoad)
-	t.row("bits per key", "%.2f; no filter of this rate has less than %.2f", p.BitsPerKey, informationBound(p.PredictedRate))
+	rate := rateAsked(opts, p)
+	t.row("bits per key", "%.2f; no filter of rate %s has less than %.2f", p.BitsPerKey, formatRate(rate), informationBound(rate))
 	t.row("predicted rate", "%s", formatRate(p.PredictedRate))
 	t.row("second probes", "%s of lookups of absent keys", formatRate(p.SecondProbeRate))
 	if err := t.flush(); err != nil {
@@ -78,16 +99,12 @@ func explainPlan(opts *mmapfilter.Options, p mmapfilter.Plan) string {
 	if opts.FingerprintBits != 0 {
 		return fmt.Sprintf("f=%d was asked for; the rate follows from it, at %.0f %% load.", p.FingerprintBits, 100*p.DesignLoad)
 	}
-	rate := opts.FalsePositiveRate
-	if rate == 0 {
-		rate = mmapfilter.DefaultFalsePositiveRate
-	}
-	among := "all layouts, fingerprints"
+	among := "layouts, fingerprints"
 	if opts.Layout != mmapfilter.Auto {
-		among = "the fingerprints"
+		among = "fingerprints"
 	}
-	return fmt.Sprintf("Of %s and loads that keep to the rate %s, this reads the\n"+
-		"fewest lines a lookup, and of those takes the least space.", among, formatRate(rate))
+	return fmt.Sprintf("The smallest, over %s and loads, of those that keep to the\n"+
+		"rate %s and read one line in most lookups.", among, formatRate(rateAsked(opts, p)))
 }
 
 // A planJSON is the object that size --json prints.
@@ -95,6 +112,8 @@ type planJSON struct {
 	Capacity         uint64  `json:"capacity"`
 	FileBytes        int64   `json:"file_bytes"`
 	MemoryBytes      int64   `json:"memory_bytes"`
+	BuildMemoryBytes int64   `json:"build_memory_bytes"`
+	BuildDiskBytes   int64   `json:"build_disk_bytes"` // beside the file, at most
 	Layout           string  `json:"layout"`
 	FingerprintBits  int     `json:"fingerprint_bits"`
 	BucketSize       int     `json:"bucket_size"`
@@ -106,18 +125,20 @@ type planJSON struct {
 	SecondProbeRate  float64 `json:"second_probe_rate"`
 }
 
-func newPlanJSON(p mmapfilter.Plan) planJSON {
+func newPlanJSON(opts *mmapfilter.Options, p mmapfilter.Plan) planJSON {
 	return planJSON{
 		Capacity:         p.Capacity,
 		FileBytes:        p.FileBytes,
 		MemoryBytes:      p.FileBytes,
+		BuildMemoryBytes: mmapfilter.DefaultMemoryBudget,
+		BuildDiskBytes:   spoolBytes(p),
 		Layout:           p.Layout.String(),
 		FingerprintBits:  p.FingerprintBits,
 		BucketSize:       p.BucketSize,
 		Lines:            p.Lines,
 		DesignLoad:       p.DesignLoad,
 		BitsPerKey:       p.BitsPerKey,
-		InformationBound: informationBound(p.PredictedRate),
+		InformationBound: informationBound(rateAsked(opts, p)),
 		PredictedRate:    p.PredictedRate,
 		SecondProbeRate:  p.SecondProbeRate,
 	}

@@ -23,10 +23,11 @@ type source struct {
 	stdin   io.Reader // nil for a file
 	regular bool      // reading from it does not wait for someone to write
 	info    fs.FileInfo
+	err     error // it cannot be read
 }
 
-// findSources looks at the files before any work is done, so that a wrong name
-// is known at once.
+// findSources looks at the files. One that cannot be read is a source with an
+// error, for the caller to decide when it counts.
 func findSources(names []string, stdin io.Reader) (*sources, error) {
 	if len(names) == 0 {
 		names = []string{"-"}
@@ -35,7 +36,6 @@ func findSources(names []string, stdin io.Reader) (*sources, error) {
 	known, seen := true, false
 	for _, name := range names {
 		src := source{name: name}
-		var err error
 		if name == "-" {
 			if seen {
 				return nil, errors.New("standard input is given twice")
@@ -43,23 +43,20 @@ func findSources(names []string, stdin io.Reader) (*sources, error) {
 			seen = true
 			src.name, src.stdin = "standard input", stdin
 			if f, ok := stdin.(*os.File); ok {
-				src.info, err = f.Stat()
+				src.info, src.err = f.Stat()
 			}
 		} else {
-			src.info, err = os.Stat(name)
+			src.info, src.err = os.Stat(name)
 		}
-		if err != nil {
-			return nil, err
-		}
-		if src.info != nil {
+		if src.err == nil && src.info != nil {
 			if src.info.IsDir() {
-				return nil, fmt.Errorf("%s is a directory", src.name)
+				src.err = fmt.Errorf("%s is a directory", src.name)
 			}
 			src.regular = src.info.Mode().IsRegular()
 		}
 		if src.regular {
 			s.bytes += src.info.Size()
-		} else {
+		} else if src.err == nil {
 			known = false
 		}
 		s.list = append(s.list, src)
@@ -68,6 +65,16 @@ func findSources(names []string, stdin io.Reader) (*sources, error) {
 		s.bytes = 0
 	}
 	return s, nil
+}
+
+// err is the error of the first source that cannot be read.
+func (s *sources) err() error {
+	for _, src := range s.list {
+		if src.err != nil {
+			return src.err
+		}
+	}
+	return nil
 }
 
 // excludes reports an error if the file called path is one of the sources.
@@ -86,6 +93,9 @@ func (s *sources) excludes(path string) error {
 
 // open opens a source and counts what is read of it.
 func (s *sources) open(ctx context.Context, src source) (io.ReadCloser, error) {
+	if src.err != nil {
+		return nil, src.err
+	}
 	if !src.regular {
 		return s.count(interruptible(ctx, src)), nil
 	}

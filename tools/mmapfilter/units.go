@@ -81,6 +81,14 @@ func formatCount[T uint64 | int64 | int](n T) string {
 	return b.String()
 }
 
+// formatNumber writes a number of things with their name.
+func formatNumber[T uint64 | int64 | int](n T, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return formatCount(n) + " " + many
+}
+
 // formatSize writes a number of bytes in a unit that leaves one to four digits
 // before the point, and exactly: 1.9 MiB (1,986,560 bytes).
 func formatSize(n int64) string {

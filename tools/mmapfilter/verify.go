@@ -24,7 +24,12 @@ func newVerifyCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "verify", Long: verifyHelp, Args: needFile}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		report, err := mmapfilter.Verify(cmd.Context(), args[0])
+		bar := newProgress(cmd.ErrOrStderr())
+		defer bar.close()
+		report, err := mmapfilter.VerifyProgress(cmd.Context(), args[0], func(done, total int64) {
+			bar.show("verifying", done, total, nil)
+		})
+		bar.close()
 		var damage *mmapfilter.CorruptError
 		if err != nil && !errors.As(err, &damage) {
 			return err
@@ -60,7 +65,7 @@ func printReport(w io.Writer, path string, r mmapfilter.Report) error {
 	}
 	t := newTable(w)
 	t.row("file", "%s", formatSize(r.FileBytes))
-	t.row("keys", "%s, %d stash entries", formatCount(r.Items), r.StashLen)
+	t.row("keys", "%s, %s", formatCount(r.Items), formatNumber(r.StashLen, "stash entry", "stash entries"))
 	if r.Sealed {
 		t.row("checksums", "%s", formatCount(r.Chunks))
 	} else {
