@@ -8,9 +8,9 @@
 // Filter: Practically Better Than Bloom" (CoNEXT 2014). A fingerprint is f bits
 // of the hash of a key. A slot holds one fingerprint. A bucket is b slots. A
 // line is 64 aligned bytes, what a processor fetches at once. Each key that was
-// put in is an item. All that the file keeps of it is a fingerprint, where that
-// can be found from two lines, called home and alternate, and two buckets in
-// them. The stash holds items that found no slot.
+// put in is an item. All that the file keeps of it is a fingerprint, at a place
+// from which its two lines, called home and alternate, and its two buckets
+// follow. The stash holds items that found no slot.
 //
 // All numbers in a file are little-endian. A word is 64 bits, aligned to 8
 // bytes. Offsets and sizes are in bytes. Bit 0 is the lowest of a word. In
@@ -71,14 +71,14 @@
 //	   160    8 operation number      |
 //	   168    8 log size             /
 //	   176   80 reserved
-//	   256  256 key normalisation: a note of the program that made the keys, ended by a zero byte if shorter
+//	   256  256 key normalisation: a note of the program that made the keys; it ends before the first zero byte
 //	   512 3580 reserved
 //	  4092    4 CRC32C of bytes 0 to 4091
 //
 // A sealed file was not written to since its checksums were made. A clean one
 // was, and was closed in order: it is complete, but for the checksums; from T
 // on, if it has bytes there, they mean nothing. A live one has a writer, or had
-// one that died: who cannot recover it refuses it. To read a sealed or a clean
+// one that died: who cannot recover it refuses it, though no rule is broken. To read a sealed or a clean
 // file, the fields for the writer and the runtime page are not needed.
 //
 // CRC32C is the CRC of iSCSI: polynomial 0x1EDC6F41, reflected, with initial
@@ -120,32 +120,34 @@
 // An item stands in any slot of its two buckets in its home line; or in any
 // slot of the same two in its alternate line; or in the stash. Unless it stands
 // in its home line, two overflow bits are set there: number o(bucket) of bucket
-// and number o(other) of other. Overflow bits are never cleared; which of those
-// of other lines are set means nothing. So a lookup is
+// and number o(other) of other. Overflow bits are never cleared. Those of the
+// home line alone count in a lookup:
 //
 //  1. If a slot of bucket or other in the home line holds fp: maybe.
 //  2. Unless overflow bit o(bucket) of bucket and overflow bit o(other) of
 //     other are both set in the home line: certainly not.
 //  3. If a slot of bucket or other in the alternate line holds fp: maybe.
-//  4. If the stash has an entry for the item: maybe. Otherwise: certainly not.
+//  4. If the stash has an entry for the item, with a count of at least 1: maybe.
+//     Otherwise: certainly not.
 //
 // # Stash
 //
 // An entry stands for all items with the same two lines, the same two buckets
-// and the same fingerprint. It is two words, both zero where it is free:
+// and the same fingerprint. It is two words:
 //
 //	word 0   bits 0-55: the lower of the two lines; bits 56-62: the lower of the two buckets
 //	word 1   bits 0-31: how many items, at least 1; bits 32-63: the fingerprint
 //
-// Bit 63 of word 0 is no part of the entry: in the first of the 4 entries of a
-// group it is the mark of the group, in the others it is zero. The entry is at
-// any of the 4 places of group
+// Both are zero where the entry is free, but for bit 63 of word 0, which is no
+// part of the entry: in the first of the 4 entries of a group it is the mark of
+// the group, in the others it is zero. Word 0 is compared without it. The entry
+// is at any of the 4 places of group
 //
 //	hi(((word 0 xor (fp · 0xBB67AE8584CAA73B mod 2^64)) · 0x9E3779B97F4A7C15) mod 2^64, 192)
 //
-// with word 0 less its mark; or, if that group is marked, at any of the next
-// one; if that is marked as well, of the one after it, and so on; group 0 comes
-// after group 191. Marks are never cleared.
+// or, if that group is marked, at any of the next one; if that is marked as
+// well, of the one after it, and so on, through each group once at most; group 0
+// comes after group 191. Marks are never cleared.
 //
 // # Trailer
 //
@@ -168,19 +170,20 @@
 // Errors name them. Those marked V are checked by a full verification, the
 // others whenever a file is opened.
 //
-//	F1   A superblock copy is intact when it has the magic and the CRC of its
-//	     bytes. In every version to come these two, the version, the generation
-//	     and the flags stay where they are. One copy at least is intact. V: in
-//	     a sealed file every copy is intact and of the highest generation, and
-//	     then equal to all others of that generation, or intact and of a lower
-//	     one, or 4,096 zero bytes.
+//	F1   The file has at least 16,384 bytes. A superblock copy is intact when it
+//	     has the magic and the CRC of its bytes, and one at least is. In every
+//	     version to come, magic, CRC, version, generation and flags stay where
+//	     they are. V: in a sealed file every copy is equal to the one that
+//	     counts, or intact and of a lower generation, or 4,096 zero bytes.
 //	F2   Of the intact copies the one with the highest generation counts, and no
-//	     other, whatever is wrong with it; of several, the first. A generation
-//	     is at least 1.
-//	F3   A version above 1, or an unknown incompat flag: refuse. An unknown
-//	     read-only-compat flag: do not write. An unknown compat flag: ignore.
+//	     other, whatever is wrong with it; of several, the first. Its generation
+//	     is at least 1. F3 to F7 are about this copy alone.
+//	F3   The version is 1, and no unknown incompat flag is set: otherwise refuse.
+//	     An unknown read-only-compat flag: do not write. An unknown compat flag:
+//	     ignore it.
 //	F4   The reserved bytes of a superblock (12 to 15, 69 to 71, 176 to 255, 512
-//	     to 4091) are zero, unless it has an unknown compat flag.
+//	     to 4091) are zero, unless it has an unknown compat flag; the other two
+//	     kinds of flags do not excuse it.
 //	F5   The hash is known, and gives the canary.
 //	F6   Layout, f and b are known; 1 ≤ n; ⌈log2 n⌉ + 3 + f + 2 ≤ 64, so that a
 //	     hash has the bits for line, bucket and fingerprint and 2 to spare;
@@ -197,9 +200,10 @@
 //	     (It cannot be checked without the keys.)
 //	F12  V: a stash entry that is not free counts at least one item; has a line
 //	     below n that is not above its alternate, a bucket below 8 that is below
-//	     its other, and 1 ≤ fp < 2^f; is found by the search for it, and so is
-//	     the only one of its kind; and its overflow bits are both set in one of
-//	     its lines.
+//	     its other, and 1 ≤ fp < 2^f; is the first that the search for it meets,
+//	     and so the only one of its kind; and its overflow bits are both set in
+//	     one of its lines. Bit 63 of word 0 is zero in the last 3 entries of a
+//	     group.
 //	F13  V: the slots in use and the counts of the stash add up to the length.
 //
 // # A worked example
@@ -250,10 +254,16 @@
 //
 // # The vectors
 //
-// testdata has images, each with a file of vectors: a line for each key, of
-// columns separated by tabs. The key is a Go string literal, the hash is 16 hex
-// digits; line, bucket, other and alternate line are decimal, the fingerprint
-// is hex. The overflow bits are those of the key, not of the file: 2^o(bucket)
-// and 2^o(other). The answer is true for maybe. The last column says what
-// decided it.
+// testdata has images, each with a file of vectors: after a first line with the
+// names of the columns, a line for each key, the columns separated by tabs.
+//
+//	key            in double quotes, UTF-8, with \", \\, \n and \xHH for what cannot be printed
+//	hash           16 hex digits
+//	line, bucket, other bucket, alternate line   decimal
+//	fingerprint    0x and hex digits
+//	overflow bits  2^o(bucket), a comma, 2^o(other): those of the key, whatever the file has
+//	answer         true for maybe, false for certainly not
+//	why            the first step of the lookup that decided: "slot of the home line",
+//	               "overflow bits set: " with true or false for bucket and for other,
+//	               "slot of the alternate line", "stash" or "nowhere"
 package layout

@@ -212,7 +212,7 @@ func Newest(head []byte) (slot int, sb *Superblock, g Geometry, err error) {
 		return 0, nil, g, corrupt(RegionSuperblock, 0, "F1: no magic: not a filter file")
 	}
 	if slot < 0 {
-		return 0, nil, g, corrupt(RegionSuperblock, int64(marked*SuperblockBytes), "F1: no slot has a right checksum")
+		return 0, nil, g, corrupt(RegionSuperblock, int64(marked*SuperblockBytes), "F1: no copy has a right checksum")
 	}
 	g, err = sb.check(int64(slot * SuperblockBytes))
 	return slot, sb, g, err
@@ -236,7 +236,7 @@ func (s *Superblock) check(off int64) (g Geometry, err error) {
 		return g, &VersionError{Version: s.Version(), Features: unknown}
 	}
 	if s.Version() == 0 {
-		return bad(offVersion, "F1: format version 0")
+		return bad(offVersion, "F3: format version 0")
 	}
 	if s.Generation() == 0 {
 		return bad(offGeneration, "F2: generation 0")
@@ -303,7 +303,7 @@ func CheckSlots(head []byte, newest *Superblock) (damage []*CorruptError) {
 			first = zeroFirst
 		}
 		damage = append(damage, corrupt(RegionSuperblock, int64(i*SuperblockBytes+first),
-			"F1: slot %d is neither blank nor intact", i))
+			"F1: copy %d of the superblock is damaged", i))
 	}
 	return damage
 }

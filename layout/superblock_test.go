@@ -101,7 +101,7 @@ func TestEachRule(t *testing.T) {
 		rule   string // "" where it is a VersionError
 		offset int64
 	}{
-		{"version 0", func(s *Superblock) { s[offVersion] = 0 }, "F1", offVersion},
+		{"version 0", func(s *Superblock) { s[offVersion] = 0 }, "F3", offVersion},
 		{"version 2", func(s *Superblock) { s[offVersion] = 2 }, "", 0},
 		{"generation 0", put(offGeneration, 0), "F2", offGeneration},
 		{"incompat flag", put(offIncompat, 1<<40), "", 0},

@@ -21,30 +21,82 @@ var update = flag.Bool("update", false, "write the golden files that are missing
 // than there are slots, so that some are in the stash alone; one of them is
 // there forty times.
 type goldenImage struct {
-	name  string
-	opts  Options
-	keys  int // how many of the numbered keys
-	often int // how many keys that are there 24 times
+	name   string
+	opts   Options
+	keys   int                   // how many of the numbered keys
+	change func(b []byte) []byte // made to the file when it has been built
 }
 
 func goldenImages() []goldenImage {
 	var images []goldenImage
-	for _, p := range layout.LegalParams(layout.Blocked) {
+	overfull := func(p layout.Params, name string, change func([]byte) []byte) {
 		slots := layout.SlotsPerLine(layout.Blocked, p)
 		images = append(images, goldenImage{
-			name: fmt.Sprintf("blocked-f%d", p.FingerprintBits),
-			opts: Options{Layout: Blocked, FingerprintBits: p.FingerprintBits, Capacity: uint64(11 * slots), Normalisation: "golden"},
-			keys: 12 * slots,
+			name:   name,
+			opts:   Options{Layout: Blocked, FingerprintBits: p.FingerprintBits, Capacity: uint64(11 * slots), Normalisation: "golden"},
+			keys:   12 * slots,
+			change: change,
 		})
 	}
-	// Two chunks, another seed, sized by rate.
-	images = append(images, goldenImage{
-		name: "blocked-seed",
-		opts: Options{Layout: Blocked, FalsePositiveRate: 0.003, Capacity: 30_700, Seed: 1 << 63},
-		keys: 31_300,
-	})
-	// A stash so full that many of its groups are marked.
-	return append(images, goldenImage{name: "blocked-stash", opts: Options{Layout: Blocked, FingerprintBits: 12}, often: 700})
+	for _, p := range layout.LegalParams(layout.Blocked) {
+		overfull(p, fmt.Sprintf("blocked-f%d", p.FingerprintBits), nil)
+	}
+	overfull(layout.Params{FingerprintBits: 12, BucketSize: 5}, "blocked-generations", mixGenerations)
+	overfull(layout.Params{FingerprintBits: 12, BucketSize: 5}, "blocked-clean", makeClean)
+	return append(images,
+		// Two chunks, another seed, sized by rate.
+		goldenImage{
+			name: "blocked-seed",
+			opts: Options{Layout: Blocked, FalsePositiveRate: 0.003, Capacity: 30_700, Seed: 1 << 63},
+			keys: 31_300,
+		},
+		// Most keys in a stash that is nearly full.
+		goldenImage{
+			name: "blocked-stash",
+			opts: Options{Layout: Blocked, FingerprintBits: 12, Capacity: 114, Seed: 1},
+			keys: 870,
+		})
+}
+
+// mixGenerations makes superblock copies differ: the one that counts is the
+// third; the first is older and has another seed, the second is blank, the
+// fourth is older.
+func mixGenerations(b []byte) []byte {
+	at := func(i int) *layout.Superblock {
+		return (*layout.Superblock)(b[i*layout.SuperblockBytes : (i+1)*layout.SuperblockBytes])
+	}
+	_, sb, g, err := layout.Newest(b[:layout.OffRuntime])
+	if err != nil {
+		panic(err)
+	}
+	newest := *sb
+	newest.SetGeneration(5)
+	newest.Sign()
+	*at(2) = newest
+	*at(1) = layout.Superblock{}
+	at(0).SetSeed(99)
+	at(0).SetGeneration(3)
+	at(0).Sign()
+	at(3).SetGeneration(4)
+	at(3).Sign()
+	trailer := layout.Trailer(&newest, g, b[g.OffTable:g.OffTable+4*g.Chunks])
+	copy(b[g.OffTrailer:], trailer[:])
+	return b
+}
+
+// makeClean makes a file that is closed and not sealed, without the room for
+// checksums.
+func makeClean(b []byte) []byte {
+	_, _, g, err := layout.Newest(b[:layout.OffRuntime])
+	if err != nil {
+		panic(err)
+	}
+	for i := range layout.SuperblockSlots {
+		sb := (*layout.Superblock)(b[i*layout.SuperblockBytes:])
+		sb.SetState(layout.Clean)
+		sb.Sign()
+	}
+	return b[:g.OffTable]
 }
 
 func (g goldenImage) allKeys() [][]byte {
@@ -54,9 +106,6 @@ func (g goldenImage) allKeys() [][]byte {
 	}
 	for range 40 {
 		keys = append(keys, []byte("forty times"))
-	}
-	for i := range g.often * 24 {
-		keys = append(keys, fmt.Appendf(nil, "often %d", i/24))
 	}
 	return keys
 }
@@ -89,8 +138,14 @@ func TestGolden(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if g.change != nil {
+				built = g.change(built)
+			}
 			image := filepath.Join("../testdata", g.name+".mmf")
 			golden(t, image, built)
+			if _, err := Verify(context.Background(), image); err != nil {
+				t.Fatal(err)
+			}
 			stored, err := OpenReadOnly(image, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -101,10 +156,10 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// vectors lists every number on the way from a key to the answer: for one key
-// of an image or absent key of each kind there is, and for some hundred more.
+// vectors lists every number on the way from a key to the answer: for some
+// keys of each sort, keys of the image and absent ones, and for every key that
+// is in the stash alone.
 func vectors(f *Filter, keys [][]byte) []byte {
-	const each = 250 // keys of either sort
 	var b strings.Builder
 	b.WriteString("# key\thash\tline\tbucket\tother bucket\tfingerprint\talternate line\toverflow bits of bucket and other\tanswer\twhy\n")
 	keys = slices.CompactFunc(keys, bytes.Equal)
@@ -141,8 +196,13 @@ func vectors(f *Filter, keys [][]byte) []byte {
 		default:
 			why = "nowhere"
 		}
-		sort := why + string(key[:min(len(key), 3)])
-		if asked[sort]++; asked[sort] > each/5 && (asked[sort] > each || why != "slot of the home line") {
+		absent := bytes.HasPrefix(key, []byte("absent"))
+		sort := fmt.Sprint(why, absent)
+		limit := 50
+		if !absent {
+			limit = 250
+		}
+		if asked[sort]++; asked[sort] > limit && (absent || why != "stash") {
 			continue
 		}
 		fmt.Fprintf(&b, "%q\t%016x\t%d\t%d\t%d\t%#x\t%d\t%d,%d\t%t\t%s\n", key, h, it.Line, it.Bucket, second.Bucket, it.Fp,
