@@ -13,7 +13,7 @@ var ErrVersion = errors.New("filter file needs a newer program")
 
 // Regions of a filter file, as a [CorruptError] names them.
 const (
-	RegionFile       = "file"       // the file as a whole: its type and its size
+	RegionFile       = "file"       // the file as a whole: its size
 	RegionSuperblock = "superblock" // 0 to 16383
 	RegionRuntime    = "runtime"    // 16384 to 20479
 	RegionStash      = "stash"      // 20480 to 32767

@@ -22,8 +22,8 @@ const (
 )
 
 // MaxRegionBytes is the largest region: 32 TiB. With it a file is less than
-// what a process can map on every 64-bit system, and so far from 2^63 that no
-// sum of two offsets of a file overflows.
+// what a process can map with addresses of 47 bits, and so far from 2^63 that
+// no sum of two offsets of a file overflows.
 const MaxRegionBytes = 1 << 45
 
 // spareHashBits is how many bits of a 64-bit hash must be left over when its
@@ -92,6 +92,14 @@ func (g Geometry) Slots() uint64 { return g.Lines * uint64(SlotsPerLine(g.Kind, 
 // LineOffset gives the offset in the file of the byte that a line starts in.
 func (g Geometry) LineOffset(line uint64) int64 {
 	return OffRegion + int64(line*uint64(LineBits(g.Kind, g.Params))/8)
+}
+
+// LineFrom gives the first line that starts at or after an offset in the file;
+// n where there is none.
+func (g Geometry) LineFrom(offset int64) uint64 {
+	bits := uint64(LineBits(g.Kind, g.Params))
+	line := (uint64(max(offset-OffRegion, 0))*8 + bits - 1) / bits
+	return min(line, g.Lines)
 }
 
 // Chunk gives the bounds of chunk i: file offsets [off, end).

@@ -1,6 +1,10 @@
 package layout
 
-import "fmt"
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
 
 // A Kind names a layout in the superblock. Numbers are never reused.
 type Kind uint8
@@ -77,7 +81,8 @@ type Table interface {
 	// the same lines, the same buckets and the same fingerprint.
 	Class(it Item) Class
 
-	// Load and Store read and write the image of one line of the region.
+	// Load and Store read and write the image of one line of the region. Lines
+	// that share a word must not be stored to at the same time.
 	Load(region []uint64, line uint64, l *Line)
 	Store(region []uint64, line uint64, l *Line)
 
@@ -129,9 +134,8 @@ var specs = map[Kind]*spec{
 	Blocked: &blockedSpec,
 }
 
-// Kinds lists the layouts that exist, in the order in which a choice between
-// equals is made.
-func Kinds() []Kind { return []Kind{Blocked} }
+// Kinds lists the layouts that exist, in the order of their numbers.
+func Kinds() []Kind { return slices.Sorted(maps.Keys(specs)) }
 
 // LegalParams lists the parameters of a layout by rising fingerprint bits; it
 // is empty for a layout this program does not have.

@@ -22,17 +22,21 @@ import (
 // on the number of workers.
 //
 // Where Build returns an error, it has left nothing behind, and an older file
-// under path is as it was (unless the error says that the new one is complete,
-// but may not survive a power loss). The errors are one that the sequence gave, the
+// under path is as it was; unless the error says that the new filter is
+// complete, but could not be opened, or may not survive a power loss. The errors
+// are one that the sequence gave, the
 // cause of a context that was cancelled, an [*OptionError], [ErrFull] where
 // more keys came than the capacity that was given has room for, or more copies
 // of too many keys than the stash has (see [Options.Distinct]), [ErrLocked]
 // where a writer has the older file open, and those of the file system: a full
 // disk, for one.
 //
-// Build holds about MemoryBudget bytes of hashes in memory, and needs disk
-// space for the file, and for 8 bytes a key past that budget. (Without
-// Distinct, the copies of one key are in memory all at once: 16 bytes each.)
+// Build holds MemoryBudget bytes of hashes in memory, and needs disk space for
+// the file, and for 8 bytes a key past that budget. Besides, each worker sorts
+// the hashes of one partition at a time, in 16 bytes each: 1 in 1,024 of the
+// keys, or 1 in 4,096 if Capacity is above 100 million. The copies of one key
+// are in one partition; with Distinct they are dropped on the way, in 64 MiB,
+// without it they take about 40 bytes each.
 func Build(ctx context.Context, path string, opts *Options, keys iter.Seq2[[]byte, error]) (*Filter, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, about("build", path, err)
@@ -40,7 +44,11 @@ func Build(ctx context.Context, path string, opts *Options, keys iter.Seq2[[]byt
 	if err := buildFile(ctx, path, opts.withDefaults(), keys); err != nil {
 		return nil, about("build", path, err)
 	}
-	return OpenReadOnly(path, nil)
+	f, err := OpenReadOnly(path, nil)
+	if err != nil {
+		return nil, fmt.Errorf("the new filter is complete: %w", err)
+	}
+	return f, nil
 }
 
 // buildFile takes the steps of Build one after the other:
@@ -59,20 +67,24 @@ func buildFile(ctx context.Context, path string, o Options, keys iter.Seq2[[]byt
 	if err != nil {
 		return err
 	}
+	b := &builder{options: o, draft: draft}
 	published := false
 	defer func() {
+		b.homes.close()
+		b.overflows.close()
 		if !published {
 			err = errors.Join(err, draft.Discard())
 		}
 	}()
-	b := &builder{options: o, draft: draft}
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
 	if o.Capacity > 0 { // a disk too small is found before the keys are read
 		if err := b.allocate(o.Capacity); err != nil {
 			return err
 		}
 	}
 	b.homes = newSpool(draft, o.Workers, o.MemoryBudget, spoolParts(o.Capacity))
-	defer b.homes.close()
 	if err := b.spool(ctx, keys); err != nil {
 		return err
 	}
@@ -90,7 +102,9 @@ func buildFile(ctx context.Context, path string, o Options, keys iter.Seq2[[]byt
 			return err
 		}
 	}
-	b.putSuperblocks()
+	if err := b.guard(b.putSuperblocks); err != nil {
+		return err
+	}
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
@@ -113,8 +127,17 @@ type builder struct {
 
 	progress struct {
 		sync.Mutex
-		done, total uint64
+		stage string
+		done  uint64
 	}
+}
+
+// guard runs f on the draft; a fault in it, from a disk that failed, is an error.
+func (b *builder) guard(f func()) error {
+	if fault := recovery.Guard(b.draft.Data, f); fault != nil {
+		return fault
+	}
+	return nil
 }
 
 // allocate fixes the geometry and gives the draft its size.
@@ -138,8 +161,8 @@ func (b *builder) allocate(capacity uint64) (err error) {
 func (b *builder) report(stage string, add, total uint64) {
 	b.progress.Lock()
 	defer b.progress.Unlock()
-	if b.progress.total != total {
-		b.progress.done, b.progress.total = 0, total
+	if b.progress.stage != stage {
+		b.progress.stage, b.progress.done = stage, 0
 	}
 	b.progress.done += add
 	b.options.Progress(stage, b.progress.done, total)
@@ -181,6 +204,7 @@ func (b *builder) fill(ctx context.Context) error {
 		return b.fillLines(w, hashes)
 	})
 	b.items = items.Load()
+	b.homes.close() // its space on the disk is free again
 	return err
 }
 
@@ -193,8 +217,7 @@ func (b *builder) fillLines(w *worker, hashes []uint64) error {
 		line := it.Line
 		b.table.Load(b.view.Region, line, l)
 		for it.Line == line {
-			if !b.table.Place(l, it) {
-				b.table.SetOverflow(l, it)
+			if !b.table.Place(l, it) { // place sets its overflow bits, should it find room away
 				if err := w.overflow.add(hashes[i]); err != nil {
 					return err
 				}
@@ -212,47 +235,43 @@ func (b *builder) fillLines(w *worker, hashes []uint64) error {
 // place finds room away from home for the keys that fill had none for, in the
 // order of their hashes.
 func (b *builder) place(ctx context.Context) error {
-	defer func() {
-		b.overflows.close()
-		b.overflows = nil
-	}()
 	p := newPlacer(b.table, b.view)
 	w := &worker{}
 	total := b.overflows.count()
 	for i := range b.overflows.parts() {
-		if err := context.Cause(ctx); err != nil {
-			return err
-		}
 		hashes, err := w.load(b.overflows, i, i+1, true, false)
 		if err != nil {
 			return err
 		}
-		full := false
-		fault := recovery.Guard(b.draft.Data, func() {
-			for _, h := range hashes {
-				if full = !p.insertBeyond(b.table.Split(h)); full {
-					return
-				}
+		for len(hashes) > 0 {
+			if err := context.Cause(ctx); err != nil {
+				return err
 			}
-		})
-		if fault != nil {
-			return fault
+			n := min(len(hashes), placeBlock)
+			full := false
+			if err := b.guard(func() { full = !p.insertAllBeyond(hashes[:n]) }); err != nil {
+				return err
+			}
+			if full {
+				return b.errFull()
+			}
+			b.report("place", uint64(n), total)
+			hashes = hashes[n:]
 		}
-		if full {
-			return b.errFull()
-		}
-		b.report("place", uint64(len(hashes)), total)
 	}
 	return nil
 }
 
-// errFull says why there was no room: too many keys, or too many copies.
+// placeBlock is how many keys are placed between two looks at the context.
+const placeBlock = 4096
+
 func (b *builder) errFull() error {
-	if slots := b.plan.geometry.Slots(); b.items > slots {
-		return fmt.Errorf("%w: %d keys are more than its %d slots; the capacity was given as %d", ErrFull, b.items, slots, b.options.Capacity)
+	entries := 0
+	if err := b.guard(func() { entries = layout.StashLen(b.view.Stash) }); err != nil {
+		return err
 	}
-	return fmt.Errorf("%w: too many keys are there too often to be counted one by one: %d stash entries are in use (see Options.Distinct)",
-		ErrFull, layout.StashLen(b.view.Stash))
+	return fmt.Errorf("%w: %d keys, equal ones counted each unless Distinct is set, for a capacity of %d; it has %d slots, and %d of %d stash entries are in use",
+		ErrFull, b.items, b.plan.Capacity, b.plan.geometry.Slots(), entries, layout.StashEntries)
 }
 
 // check counts what is in the lines, which makes sure that no key was lost on
@@ -278,9 +297,10 @@ func (b *builder) check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, inStash, err := layout.CheckStash(b.table, &b.view)
-	if err != nil {
-		return err
+	var inStash uint64
+	var broken error
+	if err := b.guard(func() { _, inStash, broken = layout.CheckStash(b.table, &b.view) }); err != nil || broken != nil {
+		return errors.Join(err, broken)
 	}
 	if inLines.Load()+inStash != b.items {
 		return fmt.Errorf("%d keys went in, %d are in the lines and %d in the stash", b.items, inLines.Load(), inStash)

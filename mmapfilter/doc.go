@@ -12,36 +12,40 @@
 //
 // # The contract
 //
-//	C1  A key that is in the filter is never answered "certainly not".
+//	C1  A key that is in the filter is never answered "certainly not", until the
+//	    filter is closed.
 //	C3  A key that finds no place is ErrFull, and no other key is lost for it.
 //	    (The usual cuckoo filter drops a stored key instead.)
 //	C4  The false-positive rate of a filter with as many keys as its capacity
 //	    is at most the one that was asked for; Stats estimates the rate now.
-//	C5  A file that is cut short, damaged, foreign or from a newer version is a
-//	    typed error when it is opened or verified, or answers more "maybe"s: not
-//	    a panic, not a key that is missing without an error. Opening checks the
-//	    superblocks; Verify checks all of a sealed file. A file that is cut
-//	    short, or whose disk fails, while it is mapped, ends a process that
-//	    looks up what is gone; OpenOptions.Checked turns that into a "maybe"
-//	    and an error.
+//	C5  A file that is cut short, foreign, from a newer version, or whose
+//	    superblocks are damaged is a typed error when it is opened; any other
+//	    damage of a sealed file is one when it is verified. Until then damage in
+//	    its lines can turn answers either way: opening does not read them. No
+//	    damage is a panic or a hang. A file that is cut short, or whose disk
+//	    fails, while it is mapped, ends a process that looks up what is gone;
+//	    OpenOptions.Checked turns that into a "maybe" and an error.
 //	C7  Equal keys count: n of them are n items. More copies than their buckets
 //	    hold go to one counted entry of the stash. (Options.Distinct has Build
 //	    store each key once.)
 //
-// C2 and C6 are about inserts into and deletes from an existing file.
+// C2 and C6 are about inserts into and deletes from an existing file, R2 and R3
+// about reading one that is written to.
 //
 // # Reading
 //
 //	R1  A lookup takes no lock, writes nothing and allocates nothing. It reads
 //	    one cache line of the file, so one page where the file is not in
-//	    memory, unless that line has overflowed; then a second one.
+//	    memory, unless that line has overflowed; then a second one, and, if
+//	    the key is not there either, one of the stash, whose 12 KiB are soon in
+//	    the cache.
 //	R4  A file that is not sealed is mapped for random access by everyone.
 //	R5  Where the bytes of the file are is the caller's choice: Residency.
 //
 // # Reading the source
 //
 // In the order of a life: buildFile (build.go) takes the steps of a build;
-// placer.insert (place.go) finds room for a key; OpenReadOnly (filter.go) maps
+// placer.insertBeyond (place.go) finds room for a key whose home is full; OpenReadOnly (filter.go) maps
 // the file; Filter.Contains (lookup.go) hashes and asks the layout;
 // blocked.Contains (package layout, blocked.go) is the lookup itself.
 package mmapfilter

@@ -46,8 +46,10 @@ func Open(path string, opts *OpenOptions) (*Filter, error) { return OpenReadOnly
 // them; the rest is read by lookups, a page at a time, and checked by [Verify].
 //
 // The errors are [ErrCorrupt], [ErrVersion], [ErrNeedsRecovery] where a writer
-// died, an [*OptionError], and those of the file system (fs.ErrNotExist,
-// fs.ErrPermission and so on).
+// died, [ErrBusy] where the file changed while it was copied into the heap, an
+// [*OptionError], and those of the file system (fs.ErrNotExist,
+// fs.ErrPermission and so on), among them one for a path that is no regular
+// file.
 func OpenReadOnly(path string, opts *OpenOptions) (*Filter, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
@@ -94,6 +96,9 @@ func openHead(f *os.File, head *recovery.Head, opts *OpenOptions) (*openFile, er
 		return nil, err
 	}
 	if err := makeResident(m, opts, head.Superblock.State() == layout.Sealed); err != nil {
+		if fault := new(recovery.FaultError); errors.As(err, &fault) {
+			err = corruption(head.Geometry, fault)
+		}
 		return nil, errors.Join(err, m.Unmap())
 	}
 	o.mapping = m
@@ -126,17 +131,21 @@ func makeResident(m *recovery.Mapping, opts *OpenOptions, sealed bool) error {
 	case ResidencyPopulate:
 		return m.Populate(opts.Progress)
 	case ResidencyLock:
+		if err := m.Populate(opts.Progress); err != nil {
+			return err
+		}
 		if err := m.Data.Lock(); err != nil {
 			return fmt.Errorf("lock %d bytes in memory (does the limit of locked memory allow it?): %w", len(m.Data), err)
 		}
-		return m.Populate(opts.Progress)
 	}
 	return nil
 }
 
-// Close ends the use of the filter. Lookups that are under way finish; later
-// ones answer false. The memory is given back when the last of them is done.
-// Closing a second time does nothing. The error is that of [Filter.Err].
+// Close ends the use of the filter. Lookups that are under way finish, batches
+// as a whole; later ones answer false. The memory is given back at once, its
+// addresses, and with them the hold on the file, at a garbage collection after
+// the last lookup. Closing a second time does nothing. The error is that of
+// [Filter.Err].
 func (f *Filter) Close() error {
 	o := f.open.Swap(nil)
 	if o == nil {

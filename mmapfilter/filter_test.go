@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -555,7 +556,8 @@ func TestPlan(t *testing.T) {
 		if p.PredictedRate > opts.FalsePositiveRate || p.DesignLoad < 0.7 || p.DesignLoad > 0.98 || p.FileBytes <= int64(p.Lines)*64 {
 			t.Fatalf("%+v", p)
 		}
-		if slots := p.geometry.Slots(); float64(opts.Capacity) > p.DesignLoad*float64(slots) {
+		percent := uint64(math.Round(100 * p.DesignLoad))
+		if slots := p.geometry.Slots(); opts.Capacity*100 > percent*slots {
 			t.Fatalf("%d keys in %d slots: %+v", opts.Capacity, slots, p)
 		}
 		if tasks := taskCount(p.Lines); p.Lines%tasks != 0 {

@@ -56,31 +56,42 @@ var hashBlocks = sync.Pool{New: func() any { return new([lookupBlock]uint64) }}
 // than keys, before it answers any.
 func (f *Filter) ContainsBatch(keys [][]byte, found []bool) {
 	found = found[:len(keys)]
+	o := f.open.Load() // once: Close does not divide a batch
+	if o == nil {
+		clear(found)
+		return
+	}
 	hashes := hashBlocks.Get().(*[lookupBlock]uint64)
 	for len(keys) > 0 {
 		n := min(len(keys), lookupBlock)
 		for i, key := range keys[:n] {
 			hashes[i] = xxh3.HashSeed(key, f.seed)
 		}
-		f.ContainsHashes(hashes[:n], found[:n])
+		o.containsHashes(hashes[:n], found[:n])
 		keys, found = keys[n:], found[n:]
 	}
 	hashBlocks.Put(hashes)
+	runtime.KeepAlive(o)
 }
 
 // ContainsHashes is ContainsBatch for keys whose [Filter.Hash] is known.
 func (f *Filter) ContainsHashes(hashes []uint64, found []bool) {
 	found = found[:len(hashes)]
 	o := f.open.Load()
-	switch {
-	case o == nil:
+	if o == nil {
 		clear(found)
-	case o.checked:
-		o.containsHashesChecked(hashes, found)
-	default:
-		o.table.ContainsHashes(&o.view, hashes, found)
+		return
 	}
+	o.containsHashes(hashes, found)
 	runtime.KeepAlive(o)
+}
+
+func (o *openFile) containsHashes(hashes []uint64, found []bool) {
+	if o.checked {
+		o.containsHashesChecked(hashes, found)
+		return
+	}
+	o.table.ContainsHashes(&o.view, hashes, found)
 }
 
 // containsChecked answers "maybe" where the lookup faults.

@@ -77,18 +77,28 @@ func (b *builder) parallel(ctx context.Context, stage string, n int, task func(w
 // forEach runs the tasks 0 to n-1, each once, on as many goroutines as there
 // are workers. Each of them calls start once, then run for its tasks, then
 // finish. A fault in data is an error of the task. The first error, or a
-// cancelled context, keeps further tasks from being started.
+// cancelled context, keeps further tasks from being started. A panic of a task
+// becomes one of the caller, who cleans up.
 func forEach(ctx context.Context, workers, n int, data []byte, start func() (run func(i int) error, finish func() error)) error {
 	var (
-		group sync.WaitGroup
-		next  atomic.Int64
-		mu    sync.Mutex
-		first error
+		group  sync.WaitGroup
+		next   atomic.Int64
+		mu     sync.Mutex
+		first  error
+		panics any
 	)
 	for range min(workers, n) {
 		group.Add(1)
 		go func() {
 			defer group.Done()
+			defer func() {
+				if r := recover(); r != nil {
+					next.Store(int64(n))
+					mu.Lock()
+					defer mu.Unlock()
+					panics = r
+				}
+			}()
 			run, finish := start()
 			var err error
 			for err == nil {
@@ -114,11 +124,15 @@ func forEach(ctx context.Context, workers, n int, data []byte, start func() (run
 		}()
 	}
 	group.Wait()
+	if panics != nil {
+		panic(panics)
+	}
 	return first
 }
 
 // pieceChunks is how many chunks one task of checking or of making checksums
-// works on: 1 MiB, which a cache holds while it is read twice.
+// works on: 1 MiB, which a cache holds while its chunks and then its lines are
+// read.
 const pieceChunks = 16
 
 // pieces cuts a file into tasks: the chunks of piece i, and as large a part of
@@ -144,14 +158,10 @@ func (p pieces) bytes(i int) int64 {
 	return to - from
 }
 
-// lines gives lines at about the offsets of the chunks; all pieces together
-// have each line once.
+// lines gives the lines that start in the chunks of piece i.
 func (p pieces) lines(i int) (from, to uint64) {
-	at := func(i int) uint64 {
-		if i == p.n {
-			return p.g.Lines
-		}
-		return p.g.Lines / uint64(p.n) * uint64(i)
-	}
-	return at(i), at(i + 1)
+	first, end := p.chunks(i)
+	start, _ := p.g.Chunk(first)
+	_, stop := p.g.Chunk(end - 1)
+	return p.g.LineFrom(start), p.g.LineFrom(stop)
 }

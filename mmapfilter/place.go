@@ -58,6 +58,17 @@ func (p *placer) insertBeyond(home layout.Item) bool {
 	return true
 }
 
+// insertAllBeyond is insertBeyond for the items of hashes; it ends at the first
+// that finds no room.
+func (p *placer) insertAllBeyond(hashes []uint64) bool {
+	for _, h := range hashes {
+		if !p.insertBeyond(p.table.Split(h)) {
+			return false
+		}
+	}
+	return true
+}
+
 func (p *placer) load(line uint64) *layout.Line {
 	p.table.Load(p.view.Region, line, &p.line)
 	return &p.line

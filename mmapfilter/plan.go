@@ -155,7 +155,7 @@ func (o *Options) candidates() ([]candidate, error) {
 	case all != nil:
 		return all, nil
 	case known:
-		return nil, optionError("FalsePositiveRate", "%.2g is below what can be reached, %.2g", d.FalsePositiveRate, lowest)
+		return nil, optionError("FalsePositiveRate", "%.3g is below what can be reached, %.3g", d.FalsePositiveRate, 1.005*lowest)
 	case d.FingerprintBits != 0 && d.BucketSize != 0:
 		return nil, optionError("FingerprintBits", "no %s has f=%d with b=%d; %s", describe(d.Layout), d.FingerprintBits, d.BucketSize, listParams(d.Layout))
 	case d.FingerprintBits != 0:
@@ -185,7 +185,7 @@ func linesFor(capacity, slotPercent uint64) (uint64, error) {
 
 // taskCount is how many ranges of lines Build can fill apart: the largest
 // power of two that leaves each at least 1,024 lines (64 KiB in the Blocked
-// layout, which fits any cache), and no more than 2^15.
+// layout, which fits any cache), and no more than there are partitions.
 func taskCount(lines uint64) uint64 {
 	if lines < 2*minTaskLines {
 		return 1
@@ -195,7 +195,7 @@ func taskCount(lines uint64) uint64 {
 
 const (
 	minTaskLines = 1024
-	maxTasks     = 1 << 15
+	maxTasks     = maxParts
 )
 
 func describe(k Layout) string {

@@ -23,7 +23,7 @@ func sortHashes(hashes, tmp []uint64, prefix uint) []uint64 {
 	}
 	shift := 64 - prefix - digits
 	mask := uint64(1)<<digits - 1
-	starts := make([]uint32, mask+2)
+	starts := make([]int, mask+2)
 	for _, h := range hashes {
 		starts[h>>shift&mask+1]++
 	}
@@ -36,7 +36,7 @@ func sortHashes(hashes, tmp []uint64, prefix uint) []uint64 {
 		starts[digit]++
 	}
 	// starts[i] is now where run i ends.
-	start := uint32(0)
+	start := 0
 	for _, end := range starts[:mask+1] {
 		if run := tmp[start:end]; len(run) <= insertionMax {
 			insertionSort(run)

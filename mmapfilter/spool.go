@@ -91,10 +91,12 @@ func (s *spool) prefixBits(partitions int) uint {
 	return bits
 }
 
-// close ends the spool and its file.
+// close ends the spool and its file. Of a spool that was never made, or is
+// closed already, it does nothing.
 func (s *spool) close() {
-	if s.mu.file != nil {
+	if s != nil && s.mu.file != nil {
 		s.mu.file.Close()
+		s.mu.file = nil
 	}
 }
 
@@ -245,7 +247,7 @@ func (b *builder) spool(ctx context.Context, keys iter.Seq2[[]byte, error]) erro
 	full := make(chan *keyBatch, workers)
 	empty := make(chan *keyBatch, 2*workers+1)
 	for range cap(empty) {
-		empty <- &keyBatch{bytes: make([]byte, 0, batchBytes), ends: make([]int, 0, batchKeys)}
+		empty <- new(keyBatch)
 	}
 	var stop atomic.Bool // set by a cancelled context or a worker that failed
 	defer context.AfterFunc(ctx, func() { stop.Store(true) })()
@@ -290,6 +292,7 @@ func (b *builder) sendBatches(keys iter.Seq2[[]byte, error], full chan<- *keyBat
 			batch = <-empty
 		}
 	}
+	b.report("hash", uint64(len(batch.ends)), b.options.Capacity)
 	full <- batch
 	return nil
 }

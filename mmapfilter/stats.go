@@ -40,7 +40,8 @@ const sampledLines = 1024
 
 // Stats describes the filter. It reads up to 1,024 lines from all over the
 // file, so it can take a while where the file is not in memory; a fault in
-// there leaves the estimates at zero.
+// there leaves the estimates at zero. On Linux it asks the system about every
+// page of the file.
 func (f *Filter) Stats() Stats {
 	o := f.open.Load()
 	if o == nil {
@@ -94,7 +95,7 @@ func (o *openFile) sampleRates() (rate, second float64) {
 	var mean layout.Overflow
 	var l layout.Line
 	for i := range n {
-		o.table.Load(o.view.Region, i*(o.geometry.Lines/n), &l)
+		o.table.Load(o.view.Region, i*o.geometry.Lines/n, &l)
 		line := o.table.Probe(&l)
 		mean.Match += line.Match / float64(n)
 		mean.Second += line.Second / float64(n)

@@ -22,14 +22,15 @@ type Report struct {
 	Chunks    int64           // chunks of 64 KiB that were held against their checksums
 	Items     uint64          // keys counted in the lines and in the stash
 	StashLen  int             // stash entries in use
-	Damage    []*CorruptError // in the order of the file; of many, the first 1,000
+	Damage    []*CorruptError // in the order of the file; of more, any 1,000
 }
 
 // maxDamage bounds the list in a [Report].
 const maxDamage = 1000
 
 // Verify reads all of a filter file and checks every rule of its format. Of a
-// sealed file it finds any change of a byte. A file that was written to and
+// sealed file it finds any change of a byte (a superblock copy may be all zero,
+// if another one is intact). A file that was written to and
 // closed has no checksums of its lines: there it checks their structure and
 // counts the keys.
 //
@@ -82,7 +83,9 @@ func verifyFile(ctx context.Context, path string, progress func(done, total int6
 // stillSame reports whether someone wrote to the file since its head was read.
 func stillSame(f *os.File, head *recovery.Head) error {
 	var again [layout.OffRuntime]byte
-	if _, err := f.ReadAt(again[:], 0); err != nil && err != io.EOF {
+	if _, err := f.ReadAt(again[:], 0); err == io.EOF {
+		return nil // cut short: that is damage, and has been found
+	} else if err != nil {
 		return err
 	}
 	if !bytes.Equal(again[:], head.Raw[:]) {

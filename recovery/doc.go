@@ -13,7 +13,9 @@
 //	      └──────────── Discard ─────────────┘                lock released
 //
 //	1. the writer lock of an old file of that name, so that no writer loses
-//	   what it is about to commit to a file that has no name any more
+//	   what it is about to commit to a file that has no name any more. A file
+//	   that comes to stand there later is locked before 5. (Windows replaces no
+//	   file that is open: there the lock ends just before 5)
 //	2. a temporary file in the same directory, all its blocks allocated: a
 //	   full disk is an error here, and not a fault in the middle of a store
 //	3. its content, through a shared mapping

@@ -16,33 +16,85 @@ type Draft struct {
 	Mapping // of the whole file, writable
 
 	path string
+	dir  *os.File // the directory of path
 	file *os.File
 	old  *os.File // what stands under path, locked, or nil
 }
 
 // NewDraft makes an empty file that will stand under path. It takes the writer
 // lock of a file that stands there now, and fails with [ErrLocked] where
-// another process holds it. The new file is for the eyes of those who could
-// read the old one. A symbolic link is followed: what it leads to is replaced.
+// another process holds it. The new file has the permission bits of the old
+// one. A symbolic link is followed: what it leads to is replaced.
 func NewDraft(path string) (*Draft, error) {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target
 	}
 	d := &Draft{path: path}
-	old, mode, err := lockOld(path)
+	mode, err := d.lockOld()
 	if err != nil {
 		return nil, err
 	}
-	d.old = old
-	if d.file, err = createBeside(path, mode); err != nil {
-		return nil, errors.Join(err, d.unlockOld())
+	// The directory is opened now, since after the rename it is too late to
+	// find out that it cannot be.
+	if d.dir, err = openDir(filepath.Dir(path)); err == nil {
+		d.file, err = createBeside(path, mode)
 	}
-	if old != nil {
-		if err := d.file.Chmod(mode); err != nil { // the mode at creation is less the umask
-			return nil, errors.Join(err, d.Discard())
-		}
+	if err == nil && d.old != nil {
+		err = d.file.Chmod(mode) // at creation the umask was taken off
+	}
+	if err != nil {
+		return nil, errors.Join(err, d.Discard())
 	}
 	return d, nil
+}
+
+// lockOld locks the regular file that stands under the path of the draft, if
+// there is one, and gives the permissions for the new file.
+func (d *Draft) lockOld() (fs.FileMode, error) {
+	for {
+		info, err := os.Stat(d.path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return 0o666, nil
+		case err != nil:
+			return 0, err
+		case !info.Mode().IsRegular():
+			return 0, notRegular("replace", d.path)
+		}
+		old, err := os.OpenFile(d.path, os.O_RDWR, 0)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return 0, err
+		}
+		beforeLock()
+		if err := lock(old); err != nil {
+			return 0, errors.Join(fmt.Errorf("replace %s: %w", d.path, err), old.Close())
+		}
+		// Another process may have put a new file under the path meanwhile;
+		// the lock would then be on one that nobody can find.
+		locked, err := old.Stat()
+		if err != nil {
+			return 0, errors.Join(err, old.Close())
+		}
+		if now, err := os.Stat(d.path); err == nil && os.SameFile(locked, now) {
+			d.old = old
+			return info.Mode().Perm(), nil
+		}
+		old.Close()
+	}
+}
+
+// beforeLock is where a test has another process replace the file.
+var beforeLock = func() {}
+
+// createBeside makes a new file in the directory of path.
+func createBeside(path string, mode fs.FileMode) (*os.File, error) {
+	var nonce [8]byte
+	rand.Read(nonce[:])
+	name := path + ".tmp-" + hex.EncodeToString(nonce[:])
+	return os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
 }
 
 // Allocate gives the file its size, all of it zero bytes with a block on the
@@ -82,46 +134,53 @@ func lockOld(path string) (*os.File, fs.FileMode, error) {
 	return old, info.Mode().Perm(), nil
 }
 
-// createBeside makes a new file in the directory of path.
-func createBeside(path string, mode fs.FileMode) (*os.File, error) {
-	var nonce [8]byte
-	rand.Read(nonce[:])
-	name := path + ".tmp-" + hex.EncodeToString(nonce[:])
-	return os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
-}
-
 // Publish makes the file durable and puts it under its path, in place of an
 // older one. Whatever it returns, the draft is used up; where it returns an
 // error, what stood under the path is as it was, save for an error that says
 // that the directory could not be synced.
 func (d *Draft) Publish() error {
-	if err := d.Data.Flush(); err != nil {
-		return errors.Join(fmt.Errorf("flush %s: %w", d.file.Name(), err), d.Discard())
-	}
-	if err := d.file.Sync(); err != nil {
+	if err := d.prepare(); err != nil {
 		return errors.Join(err, d.Discard())
-	}
-	if err := d.Unmap(); err != nil {
-		return errors.Join(err, d.Discard())
-	}
-	// Windows renames no open file, and replaces none: there, the lock of the
-	// old file ends here.
-	if err := d.file.Close(); err != nil {
-		return errors.Join(err, d.Discard())
-	}
-	if runtime.GOOS == "windows" {
-		if err := d.unlockOld(); err != nil {
-			return errors.Join(err, d.Discard())
-		}
 	}
 	if err := os.Rename(d.file.Name(), d.path); err != nil {
 		return errors.Join(err, d.Discard())
 	}
-	err := syncDir(filepath.Dir(d.path))
-	if err != nil {
-		err = fmt.Errorf("%s is complete, but may not survive a power loss: %w", d.path, err)
+	var synced error
+	if d.dir != nil {
+		if err := d.dir.Sync(); err != nil {
+			synced = fmt.Errorf("%s is complete, but may not survive a power loss: %w", d.path, err)
+		}
 	}
-	return errors.Join(err, d.unlockOld())
+	return errors.Join(synced, d.release())
+}
+
+// prepare does all that comes before the rename.
+func (d *Draft) prepare() error {
+	if err := d.Data.Flush(); err != nil {
+		return fmt.Errorf("flush %s: %w", d.file.Name(), err)
+	}
+	if err := d.file.Sync(); err != nil {
+		return err
+	}
+	if err := d.Unmap(); err != nil {
+		return err
+	}
+	if err := d.file.Close(); err != nil { // Windows renames no open file
+		return err
+	}
+	if d.old == nil {
+		// A file may have come to stand there since, and have a writer.
+		if _, err := d.lockOld(); err != nil {
+			return err
+		}
+	}
+	if runtime.GOOS == "windows" && d.old != nil {
+		// Nor does it replace one: there, the lock ends here.
+		err := d.old.Close()
+		d.old = nil
+		return err
+	}
+	return nil
 }
 
 // Discard removes the file; what stood under the path is as it was.
@@ -133,19 +192,22 @@ func (d *Draft) Discard() error {
 	if d.file != nil {
 		d.file.Close() // a second close, or of a file that is about to go: no error that matters
 		errs = append(errs, os.Remove(d.file.Name()))
-		d.file = nil
 	}
-	errs = append(errs, d.unlockOld())
+	errs = append(errs, d.release())
 	return errors.Join(errs...)
 }
 
-func (d *Draft) unlockOld() error {
-	if d.old == nil {
-		return nil
+// release closes what the draft has open beside its own file, and so ends the
+// lock.
+func (d *Draft) release() error {
+	var errs []error
+	for _, f := range []**os.File{&d.old, &d.dir} {
+		if *f != nil {
+			errs = append(errs, (*f).Close())
+			*f = nil
+		}
 	}
-	err := d.old.Close() // ends the lock
-	d.old = nil
-	return err
+	return errors.Join(errs...)
 }
 
 // notRegular is the error for a path that names something else than a file

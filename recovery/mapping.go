@@ -36,7 +36,7 @@ func (m *Mapping) Unmap() error { return m.Data.Unmap() }
 // A FaultError says that a load from a mapping had nothing behind it: the file
 // has been cut short, or its disk failed.
 type FaultError struct {
-	Offset int64 // of the load in the mapping, or -1 where it was elsewhere
+	Offset int64 // of the load in the mapping
 }
 
 func (e *FaultError) Error() string {

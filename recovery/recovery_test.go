@@ -153,6 +153,70 @@ func TestDraftLocksTheOldFile(t *testing.T) {
 	second.Discard()
 }
 
+// TestDraftLocksWhatAppears: a file that comes to stand under the name while a
+// draft is being made, and has a writer, is not replaced.
+func TestDraftLocksWhatAppears(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a")
+	d, err := NewDraft(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Allocate(4096); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	writer, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer writer.Close()
+	if err := lock(writer); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Publish(); !errors.Is(err, ErrLocked) {
+		t.Errorf("published: %v", err)
+	}
+	if got, err := os.ReadFile(path); err != nil || string(got) != "mine" || names(t, dir) != "a" {
+		t.Errorf("%q, %v, left %s", got, err, names(t, dir))
+	}
+}
+
+// TestLockIsOnTheFileOfThatName: a file that is replaced between opening and
+// locking it is not the one that is locked.
+func TestLockIsOnTheFileOfThatName(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a")
+	put := func(content string) {
+		next := filepath.Join(dir, "next")
+		if err := errors.Join(os.WriteFile(next, []byte(content), 0o600), os.Rename(next, path)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("old")
+	defer func(old func()) { beforeLock = old }(beforeLock)
+	times := 0
+	beforeLock = func() {
+		if times++; times <= 3 {
+			put("newer")
+		}
+	}
+	d := &Draft{path: path}
+	if _, err := d.lockOld(); err != nil {
+		t.Fatal(err)
+	}
+	defer d.release()
+	locked, err := d.old.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if now, err := os.Stat(path); err != nil || !os.SameFile(locked, now) || times != 4 {
+		t.Errorf("locked %v, there is %v, %v, after %d times", locked, now, err, times)
+	}
+}
+
 func TestDraftRefusesWhatIsNoFile(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := NewDraft(dir); err == nil {

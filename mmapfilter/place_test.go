@@ -1,0 +1,109 @@
+package mmapfilter
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+)
+
+// TestInsertLosesNothing fills tables one item at a time until one is refused,
+// and then looks up every item that was taken: the moves, the overflow bits and
+// the stash must lead a lookup to each. The table holds as many as were taken,
+// and a refused item changes nothing.
+func TestInsertLosesNothing(t *testing.T) {
+	for _, params := range layout.LegalParams(layout.Blocked) {
+		for _, lines := range []uint64{1, 2, 7, 300} {
+			t.Run(fmt.Sprintf("f=%d/lines=%d", params.FingerprintBits, lines), func(t *testing.T) {
+				p := testPlacer(t, layout.Blocked, params, lines)
+				rng := rand.New(rand.NewPCG(lines, uint64(params.FingerprintBits)))
+				var hashes []uint64
+				for {
+					h := rng.Uint64()
+					if n := len(hashes); n > 0 && rng.IntN(50) == 0 {
+						h = hashes[rng.IntN(n)] // equal items too
+					}
+					if !p.insert(p.table.Split(h)) {
+						break
+					}
+					hashes = append(hashes, h)
+				}
+				for _, h := range hashes {
+					if !p.table.Contains(&p.view, h) {
+						t.Fatalf("one of %d items is not found", len(hashes))
+					}
+				}
+				inLines, _, err := p.table.CheckLines(p.view.Region, 0, lines)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, inStash, err := layout.CheckStash(p.table, &p.view)
+				if err != nil || inLines+inStash != uint64(len(hashes)) {
+					t.Errorf("%d items in lines, %d in the stash, of %d: %v", inLines, inStash, len(hashes), err)
+				}
+				checkAway(t, p, hashes)
+			})
+		}
+	}
+}
+
+// checkAway bears F11: an item that is not in its home line has its overflow
+// bits set there. A lookup that finds an equal fingerprint by chance would not
+// tell, so this looks at the bits.
+func checkAway(t *testing.T, p *placer, hashes []uint64) {
+	t.Helper()
+	copies := map[layout.Item]int{} // by home
+	for _, h := range hashes {
+		it := p.table.Split(h)
+		if other, ok := sameBuckets(p.table, copies, it); ok {
+			it = other
+		}
+		copies[it]++
+	}
+	var l layout.Line
+	for it, n := range copies {
+		p.table.Load(p.view.Region, it.Line, &l)
+		if p.table.Copies(&l, it) < n && !p.table.Overflowed(&l, it) {
+			t.Fatalf("of %d items %+v, %d are at home, and no bits say that others are not", n, it, p.table.Copies(&l, it))
+		}
+	}
+}
+
+// sameBuckets finds the item of the map that stands for the same places as it,
+// from the same line.
+func sameBuckets(t layout.Table, m map[layout.Item]int, it layout.Item) (layout.Item, bool) {
+	for b := range uint32(8) {
+		other := layout.Item{Line: it.Line, Bucket: b, Fp: it.Fp}
+		if _, ok := m[other]; ok && t.Class(other) == t.Class(it) {
+			return other, true
+		}
+	}
+	return it, false
+}
+
+// TestRefusedInsertChangesNothing bears C3.
+func TestRefusedInsertChangesNothing(t *testing.T) {
+	p := testPlacer(t, layout.Blocked, layout.Params{FingerprintBits: 12, BucketSize: 5}, 3)
+	rng := rand.New(rand.NewPCG(1, 3))
+	region, stash := make([]uint64, len(p.view.Region)), make([]uint64, len(p.view.Stash))
+	refused := 0
+	for refused < 100 {
+		copy(region, p.view.Region)
+		copy(stash, p.view.Stash)
+		if p.insert(p.table.Split(rng.Uint64())) {
+			continue
+		}
+		refused++
+		for i := range region {
+			if region[i] != p.view.Region[i] {
+				t.Fatalf("word %d of the region changed", i)
+			}
+		}
+		for i := range stash {
+			if stash[i] != p.view.Stash[i] {
+				t.Fatalf("word %d of the stash changed", i)
+			}
+		}
+	}
+}
