@@ -89,6 +89,29 @@ func TestNewestWins(t *testing.T) {
 	}
 }
 
+// TestErrorsNameTheirSlot: the offset of an error is that in the file. Of two
+// copies that are alike the first counts.
+func TestErrorsNameTheirSlot(t *testing.T) {
+	for slot := range SuperblockSlots {
+		head := make([]byte, OffRuntime)
+		copy(slotAt(head, slot)[:], testHead(t, func(s *Superblock) { s[offState] = 9 }))
+		_, _, _, err := Newest(head)
+		if e, ok := err.(*CorruptError); !ok || e.Offset != int64(slot*SuperblockBytes+offState) {
+			t.Errorf("slot %d: %v", slot, err)
+		}
+	}
+	head := testHead(t, nil)
+	copy(slotAt(head, 2)[:], head[:SuperblockBytes])
+	if slot, _, _, err := Newest(head); err != nil || slot != 0 {
+		t.Errorf("slot %d counts of two that are alike, %v", slot, err)
+	}
+	// An intact copy of the same generation that says something else is damage.
+	copy(slotAt(head, 2)[:], testHead(t, func(s *Superblock) { s.SetLength(7) }))
+	if d := CheckSlots(head, slotAt(head, 0)); len(d) != 1 || d[0].Offset != 2*SuperblockBytes+offLength {
+		t.Errorf("%v", d)
+	}
+}
+
 // TestEachRule breaks one rule at a time in a superblock that is otherwise
 // right, its checksum included.
 func TestEachRule(t *testing.T) {
@@ -125,6 +148,7 @@ func TestEachRule(t *testing.T) {
 		{"rate 1", put(offTargetRate, math.Float64bits(1)), "F6", offTargetRate},
 		{"rate NaN", put(offTargetRate, math.Float64bits(math.NaN())), "F6", offTargetRate},
 		{"load 2", put(offDesignLoad, math.Float64bits(2)), "F6", offDesignLoad},
+		{"load 0", put(offDesignLoad, 0), "F6", offDesignLoad},
 		{"load NaN", put(offDesignLoad, math.Float64bits(math.NaN())), "F6", offDesignLoad},
 		{"state 0", func(s *Superblock) { s[offState] = 0 }, "F7", offState},
 		{"state 4", func(s *Superblock) { s[offState] = 4 }, "F7", offState},
@@ -217,6 +241,39 @@ func TestFileSize(t *testing.T) {
 	for size := range g.SealedBytes + 4096 {
 		if err := sb.CheckFileSize(g, size); (err == nil) != (size == g.SealedBytes || size == g.OffTable) {
 			t.Fatalf("clean, %d bytes: %v", size, err)
+		}
+	}
+}
+
+// TestGeometryOfKnownSizes, in numbers worked out by hand.
+func TestGeometryOfKnownSizes(t *testing.T) {
+	for _, c := range []struct {
+		lines                                  uint64
+		offTable, chunks, offTrailer, fileSize int64
+	}{
+		{1, 36864, 1, 36928, 40960},
+		{64, 36864, 1, 36928, 40960},
+		{65, 40960, 1, 41024, 45056},
+		{768, 81920, 1, 81984, 86016},     // the first chunk is full: 16384 + 65536
+		{769, 86016, 2, 86080, 90112},     // and here there is a second one
+		{1792, 147456, 2, 147520, 151552}, // full again
+		{1 << 24, 32768 + 1<<30, 16385, 32768 + 1<<30 + 65600, 32768 + 1<<30 + 69632},
+	} {
+		g, err := NewGeometry(Blocked, Params{12, 5}, c.lines)
+		if err != nil || g.OffTable != c.offTable || g.Chunks != c.chunks || g.OffTrailer != c.offTrailer || g.SealedBytes != c.fileSize {
+			t.Errorf("%d lines: %+v, %v; want %+v", c.lines, g, err, c)
+		}
+		if from, to := g.LineFrom(0), g.LineFrom(g.OffTable); from != 0 || to != c.lines {
+			t.Errorf("%d lines: lines %d to %d", c.lines, from, to)
+		}
+		if line := g.LineFrom(OffRegion + 1); line != 1 || g.LineOffset(line) != OffRegion+64 {
+			t.Errorf("line %d at %d", line, g.LineOffset(line))
+		}
+	}
+	// 2^29 lines with f=30: 29 bits for the line, 3, 30 and 2 to spare.
+	for lines, ok := range map[uint64]bool{1 << 29: true, 1<<29 + 1: false} {
+		if _, err := NewGeometry(Blocked, Params{30, 2}, lines); (err == nil) != ok {
+			t.Errorf("%d lines with f=30: %v", lines, err)
 		}
 	}
 }

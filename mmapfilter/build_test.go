@@ -453,6 +453,62 @@ func leaks(t *testing.T) string {
 	return fmt.Sprintf("%d goroutines, %d descriptors", n, len(entries))
 }
 
+// TestBuildLeavesNoOverflows: cancelled while it fills, with a budget so small
+// that what its lines have no room for is in a file by then.
+func TestBuildLeavesNoOverflows(t *testing.T) {
+	dir := t.TempDir()
+	before := leaks(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	_, err := Build(ctx, filepath.Join(dir, "f"), &Options{MemoryBudget: 1 << 20, FingerprintBits: 30, Capacity: 3_000_000, Progress: func(stage string, done, total uint64) {
+		if stage == "fill" && done == total {
+			cancel()
+		}
+	}}, numbers(0, 3_000_000))
+	if !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	if after := leaks(t); after != before {
+		t.Errorf("before: %s; after: %s", before, after)
+	}
+}
+
+// TestBuildPassesPanicsOn: of a Progress function in each stage, to the caller,
+// with nothing left behind.
+func TestBuildPassesPanicsOn(t *testing.T) {
+	dir := t.TempDir()
+	before := leaks(t)
+	for _, stage := range []string{"hash", "count", "fill", "place", "check"} {
+		func() {
+			defer func() {
+				if r := recover(); r != stage {
+					t.Errorf("%s: recovered %v", stage, r)
+				}
+			}()
+			Build(context.Background(), filepath.Join(dir, "f"), &Options{Distinct: true, Progress: func(s string, _, _ uint64) {
+				if s == stage {
+					panic(stage)
+				}
+			}}, numbers(0, 300_000))
+		}()
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
+		t.Errorf("left %v, %v", entries, err)
+	}
+	if after := leaks(t); after != before {
+		t.Errorf("before: %s; after: %s", before, after)
+	}
+}
+
+// TestBuildCancelledFirst asks for no key.
+func TestBuildCancelledFirst(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, err := Build(ctx, filepath.Join(t.TempDir(), "f"), &Options{Capacity: 1 << 40}, func(func([]byte, error) bool) { t.Error("asked for keys") })
+	if !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
 func TestBuildWhereItCannot(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := Build(context.Background(), filepath.Join(dir, "none", "f"), nil, numbers(0, 1)); !errors.Is(err, fs.ErrNotExist) {

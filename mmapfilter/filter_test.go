@@ -237,8 +237,10 @@ func TestVerifyOfAChangingFile(t *testing.T) {
 		return r, err
 	}
 	var e *CorruptError
-	if r, err := verify(func(path string) error { return os.Truncate(path, 50_000) }); !errors.As(err, &e) || len(r.Damage) == 0 {
-		t.Errorf("cut short: %+v, %v", r, err)
+	for _, size := range []int64{50_000, 16_383, 100, 0} {
+		if r, err := verify(func(path string) error { return os.Truncate(path, size) }); !errors.As(err, &e) || len(r.Damage) == 0 {
+			t.Errorf("cut to %d bytes: %+v, %v", size, r, err)
+		}
 	}
 	if r, err := verify(func(path string) error {
 		f, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -265,6 +267,26 @@ type hookContext struct {
 func (c *hookContext) Err() error {
 	c.once.Do(func() { c.err = c.hook() })
 	return nil
+}
+
+// TestOpenOfAFileCutShort: whoever reads all of it at once finds out.
+func TestOpenOfAFileCutShort(t *testing.T) {
+	for _, r := range []Residency{ResidencyPopulate, ResidencyLock, ResidencyHeap} {
+		_, path := mustBuild(t, nil, numbers(0, 60_000_000)) // more than one step of 64 MiB
+		_, err := OpenReadOnly(path, &OpenOptions{Residency: r, Progress: func(done, total int64) {
+			if done < total {
+				if err := os.Truncate(path, 50_000); err != nil {
+					t.Skip("this system keeps a mapped file from being cut short: ", err)
+				}
+			}
+		}})
+		if !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%s: %v", r, err)
+		}
+		if testing.Short() {
+			return
+		}
+	}
 }
 
 func TestOpenReportsProgress(t *testing.T) {
@@ -349,6 +371,28 @@ func TestBadFiles(t *testing.T) {
 		open, verify := both(t, resign(func(sb *layout.Superblock) { sb.SetState(layout.Clean) }))
 		if open != nil || verify != nil {
 			t.Errorf("%v, %v", open, verify)
+		}
+	})
+	t.Run("clean, a line that cannot be", func(t *testing.T) {
+		// f=8 has bits that no slot uses.
+		_, path := mustBuild(t, &Options{FingerprintBits: 8}, numbers(0, 500))
+		content, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range layout.SuperblockSlots {
+			sb := (*layout.Superblock)(content[i*layout.SuperblockBytes:])
+			sb.SetState(layout.Clean)
+			sb.Sign()
+		}
+		for off, mask := range map[int]byte{layout.OffRegion + 2*64 + 7: 1, 36864 - 1: 1} {
+			content[off] ^= mask
+			_, verify := both(t, content)
+			var e *CorruptError
+			if !errors.As(verify, &e) || e.Region != layout.RegionBuckets || e.Offset > int64(off) || e.Offset < int64(off)-64 || !strings.HasPrefix(e.Rule, "F10") {
+				t.Errorf("offset %d: %v", off, verify)
+			}
+			content[off] ^= mask
 		}
 	})
 	t.Run("wrong length", func(t *testing.T) {
@@ -506,31 +550,35 @@ func TestVerifyCancelled(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	for field, opts := range map[string]*Options{
-		"FalsePositiveRate":  {FalsePositiveRate: -0.1},
-		"FalsePositiveRate ": {FalsePositiveRate: 1},
-		"FalsePositiveRate2": {FalsePositiveRate: 1e-12},
-		"Layout":             {Layout: 77},
-		"Layout ":            {Layout: Compact},
-		"FingerprintBits":    {FingerprintBits: 13},
-		"FingerprintBits ":   {FingerprintBits: 12, BucketSize: 4},
-		"FingerprintBits2":   {FingerprintBits: -1},
-		"BucketSize":         {BucketSize: 9},
-		"BucketSize ":        {BucketSize: -1},
-		"Capacity":           {Capacity: 1 << 63},
-		"Capacity ":          {Capacity: 1 << 46},
-		"MemoryBudget":       {MemoryBudget: 1},
-		"MemoryBudget ":      {MemoryBudget: -1},
-		"Workers":            {Workers: -1},
-		"Workers ":           {Workers: 1 << 20},
-		"Normalisation":      {Normalisation: strings.Repeat("x", 257)},
-		"Normalisation ":     {Normalisation: "\xff"},
-		"Normalisation2":     {Normalisation: "a\x00b"},
+		"FalsePositiveRate":   {FalsePositiveRate: -0.1},
+		"FalsePositiveRate ":  {FalsePositiveRate: 1},
+		"FalsePositiveRate2":  {FalsePositiveRate: 1e-12},
+		"FalsePositiveRate22": {FalsePositiveRate: math.NaN()},
+		"Layout":              {Layout: 77},
+		"Layout ":             {Layout: Compact},
+		"FingerprintBits":     {FingerprintBits: 13},
+		"FingerprintBits ":    {FingerprintBits: 12, BucketSize: 4},
+		"FingerprintBits2":    {FingerprintBits: -1},
+		"BucketSize":          {BucketSize: 9},
+		"BucketSize ":         {BucketSize: -1},
+		"Capacity":            {Capacity: 1 << 63},
+		"Capacity ":           {Capacity: 1 << 46},
+		"MemoryBudget":        {MemoryBudget: 1},
+		"MemoryBudget ":       {MemoryBudget: -1},
+		"Workers":             {Workers: -1},
+		"Workers ":            {Workers: 1 << 20},
+		"Normalisation":       {Normalisation: strings.Repeat("x", 257)},
+		"Normalisation ":      {Normalisation: "\xff"},
+		"Normalisation2":      {Normalisation: "a\x00b"},
 	} {
 		_, err := opts.Plan()
 		var e *OptionError
 		if !errors.As(err, &e) || e.Field != strings.TrimRight(field, " 2") || e.Reason == "" {
 			t.Errorf("%s: %v", field, err)
 		}
+	}
+	if err := (&Options{Normalisation: strings.Repeat("x", 256)}).Validate(); err != nil {
+		t.Error(err)
 	}
 	var none *Options
 	if err := none.Validate(); err != nil {
