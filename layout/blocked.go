@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/bits"
 	"sync/atomic"
+
+	"github.com/zeebo/xxh3"
 )
 
 // The Blocked layout. A line is 8 buckets, a bucket is one word:
@@ -351,20 +353,35 @@ func (t *blocked) containsBeyond(v *View, it Item) bool {
 	return StashCount(v.Stash, t.Class(it)) != 0
 }
 
-// ContainsHashes works on blocks of hashes. A first pass splits each hash and
-// touches its line; the loads of a block do not depend on one another, so the
-// processor has many cache misses under way at once. A second pass, over
-// lines that are by then in the cache, answers.
+// lookupBlock is how many lookups of a batch are under way at once: enough for
+// all the cache misses that a processor can wait for.
+const lookupBlock = 64
+
 func (t *blocked) ContainsHashes(v *View, hashes []uint64, found []bool) {
-	const block = 64
 	found = found[:len(hashes)]
-	for len(hashes) > block {
-		t.containsBlock(v, hashes[:block], found[:block])
-		hashes, found = hashes[block:], found[block:]
+	for len(hashes) > 0 {
+		n := min(len(hashes), lookupBlock)
+		t.containsBlock(v, hashes[:n], found[:n])
+		hashes, found = hashes[n:], found[n:]
 	}
-	t.containsBlock(v, hashes, found)
 }
 
+func (t *blocked) ContainsKeys(v *View, seed uint64, keys [][]byte, found []bool) {
+	found = found[:len(keys)]
+	var hashes [lookupBlock]uint64
+	for len(keys) > 0 {
+		n := min(len(keys), lookupBlock)
+		for i, key := range keys[:n] {
+			hashes[i] = xxh3.HashSeed(key, seed)
+		}
+		t.containsBlock(v, hashes[:n], found[:n])
+		keys, found = keys[n:], found[n:]
+	}
+}
+
+// containsBlock touches the line of each hash in a first pass; the loads do not
+// depend on one another, so their cache misses overlap. A second pass, over
+// lines that are by then in the cache, answers.
 func (t *blocked) containsBlock(v *View, hashes []uint64, found []bool) {
 	for _, h := range hashes {
 		line, _ := SplitHash(h, t.lines)

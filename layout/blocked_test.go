@@ -1,10 +1,12 @@
 package layout
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"testing"
 
+	"github.com/zeebo/xxh3"
 	"pgregory.net/rapid"
 )
 
@@ -254,6 +256,16 @@ func TestBatchEqualsSingle(t *testing.T) {
 			for i, h := range hashes {
 				if found[i] != tab.Contains(v, h) {
 					t.Fatalf("hash %d of %d: %t", i, n, found[i])
+				}
+			}
+			keys := make([][]byte, n)
+			for i := range keys {
+				keys[i] = binary.LittleEndian.AppendUint64(nil, hashes[i])
+			}
+			tab.ContainsKeys(v, 5, keys, found)
+			for i, key := range keys {
+				if found[i] != tab.Contains(v, xxh3.HashSeed(key, 5)) {
+					t.Fatalf("key %d of %d: %t", i, n, found[i])
 				}
 			}
 			if !found[n] {

@@ -112,6 +112,8 @@ type Table interface {
 	Contains(v *View, h uint64) bool
 	// ContainsHashes looks up hashes[i] into found[i]; found is not shorter.
 	ContainsHashes(v *View, hashes []uint64, found []bool)
+	// ContainsKeys looks up the hash of keys[i] under a seed into found[i].
+	ContainsKeys(v *View, seed uint64, keys [][]byte, found []bool)
 }
 
 // A spec is what this package knows of a layout before its parameters are bound.

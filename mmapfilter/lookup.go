@@ -2,7 +2,6 @@ package mmapfilter
 
 import (
 	"runtime"
-	"sync"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/recovery"
@@ -42,14 +41,6 @@ func (f *Filter) ContainsHash(hash uint64) bool {
 	return found
 }
 
-// lookupBlock is how many keys of a batch are hashed before they are looked
-// up: enough to have many cache misses under way.
-const lookupBlock = 64
-
-// hashBlocks has room for the hashes of a block. It cannot be on the stack: the
-// compiler does not see what a layout does with it.
-var hashBlocks = sync.Pool{New: func() any { return new([lookupBlock]uint64) }}
-
 // ContainsBatch reports for each key whether it may be in the filter: found[i]
 // is what Contains(keys[i]) would be. It is faster than as many calls, since
 // it waits for the memory of many keys at once. It panics if found is shorter
@@ -61,16 +52,13 @@ func (f *Filter) ContainsBatch(keys [][]byte, found []bool) {
 		clear(found)
 		return
 	}
-	hashes := hashBlocks.Get().(*[lookupBlock]uint64)
-	for len(keys) > 0 {
-		n := min(len(keys), lookupBlock)
-		for i, key := range keys[:n] {
-			hashes[i] = xxh3.HashSeed(key, f.seed)
+	if !o.checked {
+		o.table.ContainsKeys(&o.view, f.seed, keys, found)
+	} else if o.guard(func() { o.table.ContainsKeys(&o.view, f.seed, keys, found) }) {
+		for i, key := range keys { // one of them faults; the others have answers
+			found[i] = o.containsChecked(f.Hash(key))
 		}
-		o.containsHashes(hashes[:n], found[:n])
-		keys, found = keys[n:], found[n:]
 	}
-	hashBlocks.Put(hashes)
 	runtime.KeepAlive(o)
 }
 
@@ -82,16 +70,14 @@ func (f *Filter) ContainsHashes(hashes []uint64, found []bool) {
 		clear(found)
 		return
 	}
-	o.containsHashes(hashes, found)
-	runtime.KeepAlive(o)
-}
-
-func (o *openFile) containsHashes(hashes []uint64, found []bool) {
-	if o.checked {
-		o.containsHashesChecked(hashes, found)
-		return
+	if !o.checked {
+		o.table.ContainsHashes(&o.view, hashes, found)
+	} else if o.guard(func() { o.table.ContainsHashes(&o.view, hashes, found) }) {
+		for i, h := range hashes { // as in ContainsBatch
+			found[i] = o.containsChecked(h)
+		}
 	}
-	o.table.ContainsHashes(&o.view, hashes, found)
+	runtime.KeepAlive(o)
 }
 
 // containsChecked answers "maybe" where the lookup faults.
@@ -99,15 +85,6 @@ func (o *openFile) containsChecked(hash uint64) bool {
 	found := true
 	o.guard(func() { found = o.table.Contains(&o.view, hash) })
 	return found
-}
-
-func (o *openFile) containsHashesChecked(hashes []uint64, found []bool) {
-	if !o.guard(func() { o.table.ContainsHashes(&o.view, hashes, found) }) {
-		return
-	}
-	for i, h := range hashes { // one of them faults; the others have answers
-		found[i] = o.containsChecked(h)
-	}
 }
 
 // guard runs a lookup, keeps the error of a fault in it, and reports whether
