@@ -111,29 +111,6 @@ func (d *Draft) Allocate(size int64) error {
 	return nil
 }
 
-// lockOld opens and locks the regular file at path, and gives its permissions.
-// It gives nil where there is no file.
-func lockOld(path string) (*os.File, fs.FileMode, error) {
-	info, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, 0o666, nil
-	case err != nil:
-		return nil, 0, err
-	case !info.Mode().IsRegular():
-		return nil, 0, notRegular("replace", path)
-	}
-	old, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		return nil, 0, err
-	}
-	if err := lock(old); err != nil {
-		old.Close()
-		return nil, 0, fmt.Errorf("replace %s: %w", path, err)
-	}
-	return old, info.Mode().Perm(), nil
-}
-
 // Publish makes the file durable and puts it under its path, in place of an
 // older one. Whatever it returns, the draft is used up; where it returns an
 // error, what stood under the path is as it was, save for an error that says
