@@ -351,6 +351,17 @@ func TestBadFiles(t *testing.T) {
 			t.Errorf("%v, %v", open, verify)
 		}
 	})
+	t.Run("not read at open", func(t *testing.T) {
+		// All but the superblocks and the lines: the checksums, the trailer.
+		content := append([]byte(nil), good...)
+		for i := 36864; i < len(content); i++ {
+			content[i] = 0xA5
+		}
+		open, verify := both(t, content)
+		if open != nil || !errors.Is(verify, ErrCorrupt) {
+			t.Errorf("%v, %v", open, verify)
+		}
+	})
 	// resign changes every superblock of a copy and makes it right again.
 	resign := func(change func(*layout.Superblock)) []byte {
 		content := append([]byte(nil), good...)
