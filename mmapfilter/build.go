@@ -24,15 +24,14 @@ import (
 // Where Build returns an error, it has left nothing behind, and an older file
 // under path is as it was; unless the error says that the new filter is
 // complete, but could not be opened, or may not survive a power loss. The errors
-// are one that the sequence gave, the
-// cause of a context that was cancelled, an [*OptionError], [ErrFull] where
-// more keys came than the capacity that was given has room for, or more copies
-// of too many keys than the stash has (see [Options.Distinct]), [ErrLocked]
-// where a writer has the older file open, and those of the file system: a full
-// disk, for one.
+// are one that the sequence gave, the cause of a context that was cancelled, an
+// [*OptionError], [ErrFull] where more keys came than the capacity that was
+// given has room for, or too many keys too often for the stash to count them
+// (see [Options.Distinct]), [ErrLocked] where a writer has the older file open,
+// and those of the file system: a full disk, for one.
 //
-// Build holds MemoryBudget bytes of hashes in memory, and needs disk space for
-// the file, and for 8 bytes a key past that budget. Besides, each worker sorts
+// Build holds MemoryBudget bytes of hashes in memory, and up to a quarter more of
+// those whose home line is full; it needs disk space for the file, and for 8 bytes a key past that budget. Besides, each worker sorts
 // the hashes of one partition at a time, in 16 bytes each: 1 in 1,024 of the
 // keys, or 1 in 4,096 if Capacity is above 100 million. The copies of one key
 // are in one partition; with Distinct they are dropped on the way, in 64 MiB,

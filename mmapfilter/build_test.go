@@ -111,6 +111,34 @@ func TestBuildOfEverySize(t *testing.T) {
 	}
 }
 
+// TestBuildChecksItself: a key that was lost on the way, a line that cannot be
+// and a stash entry that nothing leads to are errors, not a file.
+func TestBuildChecksItself(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(b *builder)
+		ok    bool
+	}{
+		"nothing":       {func(b *builder) {}, true},
+		"a lost key":    {func(b *builder) { b.items++ }, false},
+		"a line":        {func(b *builder) { b.view.Region[8] = 1 << 57 }, false},
+		"a stash entry": {func(b *builder) { b.view.Stash[0], b.view.Stash[1] = 1, 1<<32|1 }, false},
+	} {
+		d, err := newTestDraft(t)
+		if err != nil {
+			t.Fatal(err)
+		}
+		opts := Options{FingerprintBits: 8}
+		b := &builder{options: opts.withDefaults(), draft: d}
+		if err := b.allocate(1000); err != nil {
+			t.Fatal(err)
+		}
+		c.spoil(b)
+		if err := b.check(context.Background()); (err == nil) != c.ok {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // TestBuildIsReproducible: the file depends on the keys and on the options
 // that say so, not on the order of the keys, the workers, the memory or the
 // moment.

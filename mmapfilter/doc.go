@@ -45,7 +45,8 @@
 // # Reading the source
 //
 // In the order of a life: buildFile (build.go) takes the steps of a build;
-// placer.insertBeyond (place.go) finds room for a key whose home is full; OpenReadOnly (filter.go) maps
-// the file; Filter.Contains (lookup.go) hashes and asks the layout;
-// blocked.Contains (package layout, blocked.go) is the lookup itself.
+// placer.insertBeyond (place.go) finds room for a key whose home is full;
+// OpenReadOnly (filter.go) maps the file; Filter.Contains (lookup.go) hashes and
+// asks the layout; blocked.Contains (package layout, blocked.go) is the lookup
+// itself.
 package mmapfilter

@@ -3,6 +3,7 @@ package mmapfilter
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"sync/atomic"
@@ -95,7 +96,7 @@ func openHead(f *os.File, head *recovery.Head, opts *OpenOptions) (*openFile, er
 	if err != nil {
 		return nil, err
 	}
-	if err := makeResident(m, opts, head.Superblock.State() == layout.Sealed); err != nil {
+	if err := makeResident(m, f, opts, head.Superblock.State() == layout.Sealed); err != nil {
 		if fault := new(recovery.FaultError); errors.As(err, &fault) {
 			err = corruption(head.Geometry, fault)
 		}
@@ -119,19 +120,21 @@ func (o *openFile) setView(words []uint64) {
 // makeResident does what the options ask for. A file that a writer may open is
 // always mapped for random access: reading ahead fills the page cache with
 // large pages, and every store of the writer would write back one of those.
-func makeResident(m *recovery.Mapping, opts *OpenOptions, sealed bool) error {
+func makeResident(m *recovery.Mapping, f *os.File, opts *OpenOptions, sealed bool) error {
+	var through io.ReaderAt // nil, unless the mapping is random
 	if opts.Residency == ResidencyRandom || !sealed {
 		if err := m.AdviseRandom(); err != nil {
 			return err
 		}
+		through = f
 	}
 	switch opts.Residency {
 	case ResidencyWillNeed:
 		return m.AdviseWillNeed()
 	case ResidencyPopulate:
-		return m.Populate(opts.Progress)
+		return m.Populate(through, opts.Progress)
 	case ResidencyLock:
-		if err := m.Populate(opts.Progress); err != nil {
+		if err := m.Populate(through, opts.Progress); err != nil {
 			return err
 		}
 		if err := m.Data.Lock(); err != nil {

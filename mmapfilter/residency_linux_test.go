@@ -43,6 +43,8 @@ func TestResidencyReachesTheKernel(t *testing.T) {
 		{"blocked-seed", ResidencyLock, false, true, true},
 		{"blocked-seed", ResidencyHeap, false, false, false},
 		{"blocked-clean", ResidencyDefault, true, false, true},
+		{"blocked-clean", ResidencyPopulate, true, false, true},
+		{"blocked-clean", ResidencyLock, true, true, true},
 	} {
 		f, err := OpenReadOnly("../testdata/"+c.name+".mmf", &OpenOptions{Residency: c.residency})
 		if err != nil {

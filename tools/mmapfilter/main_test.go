@@ -216,7 +216,7 @@ func TestOutputErrors(t *testing.T) {
 func TestProgressOfCheck(t *testing.T) {
 	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if err != nil {
-		t.Skip(err)
+		t.Skip("NOT TESTED: progress on a terminal: ", err)
 	}
 	defer terminal.Close()
 	t.Setenv("TERM", "xterm")
@@ -243,7 +243,7 @@ func TestProgressOfCheck(t *testing.T) {
 func TestProgressOnTerminal(t *testing.T) {
 	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if err != nil {
-		t.Skip(err)
+		t.Skip("NOT TESTED: progress on a terminal: ", err)
 	}
 	defer terminal.Close()
 	dir := t.TempDir()
