@@ -45,3 +45,21 @@ func alternate(line, fp, n uint64) uint64 {
 // loadWord reads a word that a writer of another process may be storing to: an
 // aligned 64-bit load that the compiler neither splits, repeats nor moves.
 func loadWord(words []uint64, i uint64) uint64 { return atomic.LoadUint64(&words[i]) }
+
+// At gives a word of a file by its number in the file. It is the source of words
+// of [Table.Lookup] where the file is in memory.
+func (v *View) At(word uint64) uint64 {
+	switch {
+	case word >= WordRegion:
+		return loadWord(v.Region, word-WordRegion)
+	case word >= WordStash:
+		return loadWord(v.Stash, word-WordStash)
+	}
+	return loadWord(v.Runtime, word-WordRuntime)
+}
+
+// lookupTries is how often a lookup begins again because a writer took something
+// away meanwhile, before it answers "maybe". A removal takes some nanoseconds
+// and a lookup some tens, so a second try is rare and a third very rare; a
+// counter that a dead writer left odd costs that many tries.
+const lookupTries = 8

@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"sync/atomic"
 
+	"github.com/mmapfilter/mmapfilter/layout/mistake"
 	"github.com/zeebo/xxh3"
 )
 
@@ -171,15 +172,17 @@ func (t *blocked) take(w *uint64, fp uint64) bool {
 	return true
 }
 
-func (t *blocked) Place(l *Line, it Item) bool {
+func (t *blocked) Place(l *Line, it Item, stores *Stores) bool {
 	_, b1, b2 := t.pair(it)
 	free1, free2 := t.free(l[b1]), t.free(l[b2])
 	switch {
 	case free1 > 0 && free1 >= free2:
 		t.put(&l[b1], uint64(it.Fp))
+		stores.add(b1, false)
 		return true
 	case free2 > 0:
 		t.put(&l[b2], uint64(it.Fp))
+		stores.add(b2, false)
 		return true
 	}
 	s := t.search(l, b1, b2)
@@ -187,16 +190,19 @@ func (t *blocked) Place(l *Line, it Item) bool {
 		return false
 	}
 	// Move along the path from its end: each move fills the slot that the
-	// one before it left.
+	// one before it left. The bucket at the end only gains; in the others one
+	// fingerprint takes the place of another.
 	to := uint64(s.end)
 	for s.from[to] >= 0 {
 		from := uint64(s.from[to])
 		fp := uint64(s.fp[to])
 		t.put(&l[to], fp)
 		t.take(&l[from], fp)
+		stores.add(to, to != uint64(s.end))
 		to = from
 	}
 	t.put(&l[to], uint64(it.Fp))
+	stores.add(to, true)
 	return true
 }
 
@@ -252,9 +258,15 @@ func (t *blocked) Victims(dst []Item, l *Line, it Item) []Item {
 	return dst
 }
 
-func (t *blocked) Remove(l *Line, it Item) bool {
+func (t *blocked) Remove(l *Line, it Item, stores *Stores) bool {
 	_, b1, b2 := t.pair(it)
-	return t.take(&l[b1], uint64(it.Fp)) || t.take(&l[b2], uint64(it.Fp))
+	for _, b := range [2]uint64{b1, b2} {
+		if t.take(&l[b], uint64(it.Fp)) {
+			stores.add(b, true)
+			return true
+		}
+	}
+	return false
 }
 
 func (t *blocked) Copies(l *Line, it Item) (n int) {
@@ -266,10 +278,14 @@ func (t *blocked) Copies(l *Line, it Item) (n int) {
 	return n
 }
 
-func (t *blocked) SetOverflow(l *Line, it Item) {
+func (t *blocked) SetOverflow(l *Line, it Item, stores *Stores) {
 	m, b1, b2 := t.pair(it)
-	l[b1] |= overflowBit(m, b1)
-	l[b2] |= overflowBit(m, b2)
+	for _, b := range [2]uint64{b1, b2} {
+		if bit := overflowBit(m, b); l[b]&bit == 0 {
+			l[b] |= bit
+			stores.add(b, false)
+		}
+	}
 }
 
 func (t *blocked) Overflowed(l *Line, it Item) bool {
@@ -323,34 +339,88 @@ func (t *blocked) Probe(l *Line) Overflow {
 	return Overflow{Match: blockedMatch(t.Params(), float64(items)*2/buckets), Second: second / pairs, Away: away}
 }
 
+// Contains is Lookup with the first line unrolled. The counters are those of R2:
+// read before the slots, and again after them when the answer is to be no.
 func (t *blocked) Contains(v *View, h uint64) bool {
 	line, rest := SplitHash(h, t.lines)
 	fp := fingerprint(rest<<bucketBits, t.values)
 	m := fp * mixFirst
 	b1 := rest >> (64 - bucketBits)
 	b2 := (b1 ^ bucketStep(m)) & (buckets - 1)
+	runtime := (*[RuntimeWords]uint64)(v.Runtime)
 	l := lineAt(v.Region, line)
+	epoch, counter := atomic.LoadUint64(&runtime[RuntimeEpoch]), atomic.LoadUint64(&runtime[blockCounter(line)])
 	w1, w2 := atomic.LoadUint64(&l[b1]), atomic.LoadUint64(&l[b2])
 	if t.matches(w1, fp)|t.matches(w2, fp) != 0 {
 		return true
 	}
-	if w1&overflowBit(m, b1) == 0 || w2&overflowBit(m, b2) == 0 {
+	beyond := w1&overflowBit(m, b1) != 0 && w2&overflowBit(m, b2) != 0
+	still := atomic.LoadUint64(&runtime[RuntimeEpoch]) ^ epoch | atomic.LoadUint64(&runtime[blockCounter(line)]) ^ counter | (epoch|counter)&1
+	if !beyond && still == 0 {
 		return false
 	}
-	return t.containsBeyond(v, Item{Line: line, Bucket: uint32(b1), Fp: uint32(fp)})
+	return t.Lookup(v.At, h)
 }
 
-// containsBeyond looks where an item may be that its home line does not hold
-// and whose overflow bits are set there: its second line, then the stash.
-func (t *blocked) containsBeyond(v *View, it Item) bool {
-	_, b1, b2 := t.pair(it)
+// look reads the two buckets of an item in one of its lines.
+func (t *blocked) look(at func(word uint64) uint64, line uint64, it Item) (found, beyond bool) {
+	m, b1, b2 := t.pair(it)
+	w1, w2 := at(WordRegion+line*buckets+b1), at(WordRegion+line*buckets+b2)
 	fp := uint64(it.Fp)
-	l := lineAt(v.Region, alternate(it.Line, fp, t.lines))
-	w1, w2 := atomic.LoadUint64(&l[b1]), atomic.LoadUint64(&l[b2])
-	if t.matches(w1, fp)|t.matches(w2, fp) != 0 {
-		return true
+	return t.matches(w1, fp)|t.matches(w2, fp) != 0, w1&overflowBit(m, b1) != 0 && w2&overflowBit(m, b2) != 0
+}
+
+// Lookup. An item that a writer moves is at its destination before it leaves
+// its source, so at any instant it is in one of its places; but a lookup reads
+// them one after the other. Whoever finds nothing in all of them has missed the
+// item only if it moved meanwhile, from a place not read yet to one already
+// read; and the place that it left has a counter that went up after the item had
+// reached the other. So the counter of every place is read before the first
+// slot of any place, and once more at the end.
+//
+// When the home line turns out not to be enough, this means to start again. To
+// read the counters of the second line then and go on would miss an item that
+// came home, and left the second line, between the two looks.
+func (t *blocked) Lookup(at func(word uint64) uint64, h uint64) bool {
+	it := t.Split(h)
+	second := t.Alternate(it).Line
+	counters := [4]uint64{WordRuntime + RuntimeEpoch, WordRuntime + blockCounter(it.Line)}
+	n := 2
+	for range lookupTries {
+		var before [4]uint64
+		unstable := uint64(0)
+		for i, c := range counters[:n] {
+			before[i] = at(c)
+			unstable |= before[i] & 1
+		}
+		found, beyond := t.look(at, it.Line, it)
+		if found {
+			return true
+		}
+		if beyond {
+			if n == 2 {
+				counters[2], counters[3] = WordRuntime+blockCounter(second), WordRuntime+RuntimeStashCounter
+				n = 4
+				if !mistake.Made(mistake.LazyCounters) {
+					continue
+				}
+				before[2], before[3] = at(counters[2]), at(counters[3])
+			}
+			if found, _ = t.look(at, second, it); found {
+				return true
+			}
+			if StashCountAt(at, t.Class(it)) != 0 {
+				return true
+			}
+		}
+		for i, c := range counters[:n] {
+			unstable |= at(c) ^ before[i]
+		}
+		if unstable == 0 {
+			return false
+		}
 	}
-	return StashCount(v.Stash, t.Class(it)) != 0
+	return true
 }
 
 // lookupBlock is how many lookups of a batch are under way at once: enough for

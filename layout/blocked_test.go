@@ -64,17 +64,17 @@ func TestSelfAlternate(t *testing.T) {
 					continue
 				}
 				found++
-				v := &View{Region: make([]uint64, lines*8), Stash: make([]uint64, StashBytes/8)}
+				v := &View{Region: make([]uint64, lines*8), Stash: make([]uint64, StashWords), Runtime: make([]uint64, RuntimeWords)}
 				if tab.Contains(v, h) {
 					t.Fatal("found in an empty table")
 				}
 				var l Line
-				tab.SetOverflow(&l, it)
+				tab.SetOverflow(&l, it, nil)
 				tab.Store(v.Region, it.Line, &l)
 				if tab.Contains(v, h) {
 					t.Fatal("found in a table of overflow bits")
 				}
-				if !StashAdd(v.Stash, tab.Class(it)) || !tab.Contains(v, h) {
+				if !StashAdd(v.Stash, tab.Class(it), into(v.Stash)) || !tab.Contains(v, h) {
 					t.Fatal("not found in the stash")
 				}
 			}
@@ -138,7 +138,7 @@ func TestLineHoldsWhatItIsGiven(t *testing.T) {
 				before := l
 				switch rng.IntN(4) {
 				case 0:
-					if tab.Remove(&l, it) != (model[c] > 0) {
+					if tab.Remove(&l, it, nil) != (model[c] > 0) {
 						t.Fatalf("Remove of %+v with %d copies", it, model[c])
 					}
 					if model[c] > 0 {
@@ -146,7 +146,7 @@ func TestLineHoldsWhatItIsGiven(t *testing.T) {
 						total--
 					}
 				default:
-					if tab.Place(&l, it) {
+					if tab.Place(&l, it, nil) {
 						model[c]++
 						total++
 					} else if l != before {
@@ -175,10 +175,10 @@ func checkVictims(t *rapid.T, tab Table, l *Line, it Item) int {
 	victims := tab.Victims(nil, l, it)
 	for _, v := range victims {
 		m := *l
-		if !tab.Remove(&m, v) {
+		if !tab.Remove(&m, v, nil) {
 			t.Fatalf("%+v is not in the line", v)
 		}
-		if !tab.Place(&m, it) {
+		if !tab.Place(&m, it, nil) {
 			t.Fatalf("no room for %+v without %+v", it, v)
 		}
 	}
@@ -193,11 +193,11 @@ func TestOverflowBits(t *testing.T) {
 		for range 1000 {
 			it := tab.Split(rng.Uint64())
 			var l Line
-			tab.Place(&l, tab.Split(rng.Uint64()))
+			tab.Place(&l, tab.Split(rng.Uint64()), nil)
 			if tab.Overflowed(&l, it) {
 				t.Fatal("overflowed at once")
 			}
-			tab.SetOverflow(&l, it)
+			tab.SetOverflow(&l, it, nil)
 			items, _, err := tab.CheckLines(l[:], 0, 1)
 			if !tab.Overflowed(&l, it) || items != 1 || err != nil {
 				t.Fatalf("%d items, %v", items, err)
@@ -242,7 +242,7 @@ func TestCheckLines(t *testing.T) {
 func TestBatchEqualsSingle(t *testing.T) {
 	eachTable(t, 50, func(t *testing.T, tab Table) {
 		rng := rand.New(rand.NewPCG(9, 10))
-		v := &View{Region: make([]uint64, 400), Stash: make([]uint64, StashBytes/8)}
+		v := &View{Region: make([]uint64, 400), Stash: make([]uint64, StashWords), Runtime: make([]uint64, RuntimeWords)}
 		for i := range v.Region { // not a filter that anything built: any content will do
 			v.Region[i] = rng.Uint64() & rng.Uint64()
 		}
@@ -291,7 +291,7 @@ func FuzzLine(f *testing.F) {
 		for i := range region {
 			region[i] = [4]uint64{a, b, c, d}[i%4] + uint64(i)*d
 		}
-		v := &View{Region: region, Stash: make([]uint64, StashBytes/8)}
+		v := &View{Region: region, Stash: make([]uint64, StashWords), Runtime: make([]uint64, RuntimeWords)}
 		_, _, bad := tab.CheckLines(region, 0, 5)
 		it := tab.Split(h)
 		var l Line
@@ -304,7 +304,7 @@ func FuzzLine(f *testing.F) {
 			t.Fatal("copies, but not found")
 		}
 		tab.Victims(nil, &l, it)
-		if tab.Place(&l, it) && bad == nil {
+		if tab.Place(&l, it, nil) && bad == nil {
 			if got := tab.Copies(&l, it); got != copies+1 {
 				t.Fatalf("%d copies after placing one more than %d", got, copies)
 			}

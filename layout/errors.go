@@ -20,14 +20,15 @@ const (
 	RegionBuckets    = "region"     // the lines, and their padding to a page
 	RegionChecksums  = "checksums"  // the chunk checksum table
 	RegionTrailer    = "trailer"    // the trailer, and the padding around it
+	RegionLog        = "log"        // NAME.stash: offsets in that file
 )
 
 // A CorruptError says which bytes of a file break which rule of the format.
 // It matches [ErrCorrupt].
 type CorruptError struct {
 	Region string // one of the Region constants
-	Offset int64  // byte offset in the file: the first byte known to be wrong, or the start of the part that is
-	Rule   string // the number of the rule (F1 to F13 in the package essay) and what was found
+	Offset int64  // byte offset in its file: the first byte known to be wrong, or the start of the part that is
+	Rule   string // the number of the rule (F1 to F13 and L1 to L5 in the package essay) and what was found
 }
 
 func (e *CorruptError) Error() string {

@@ -42,23 +42,30 @@ func (c Class) firstGroup() uint64 {
 
 // StashCount gives the number of items of a class in the stash.
 func StashCount(stash []uint64, c Class) uint64 {
-	if i, ok := stashEntry(stash, c); ok {
-		return loadWord(stash, i+1) & maxStashCount
+	return StashCountAt(func(word uint64) uint64 { return loadWord(stash, word-WordStash) }, c)
+}
+
+// StashCountAt is StashCount for a stash whose words, numbered as in a file, come
+// from anywhere.
+func StashCountAt(at func(word uint64) uint64, c Class) uint64 {
+	if i, ok := stashEntry(at, c); ok {
+		return at(i+1) & maxStashCount
 	}
 	return 0
 }
 
-// stashEntry finds the first word of the entry of a class.
-func stashEntry(stash []uint64, c Class) (word uint64, ok bool) {
+// stashEntry finds the first word of the entry of a class, as a word of the file.
+func stashEntry(at func(word uint64) uint64, c Class) (word uint64, ok bool) {
 	key := c.word0()
 	group := c.firstGroup()
 	for range stashGroups {
-		for i := group; i < group+groupWords; i += 2 {
-			if w1 := loadWord(stash, i+1); w1>>32 == uint64(c.Fp) && w1 != 0 && loadWord(stash, i)&^groupMark == key {
+		first := WordStash + group
+		for i := first; i < first+groupWords; i += 2 {
+			if w1 := at(i + 1); w1>>32 == uint64(c.Fp) && w1 != 0 && at(i)&^groupMark == key {
 				return i, true
 			}
 		}
-		if loadWord(stash, group)&groupMark == 0 {
+		if at(first)&groupMark == 0 {
 			break
 		}
 		group = nextGroup(group)
@@ -66,17 +73,24 @@ func stashEntry(stash []uint64, c Class) (word uint64, ok bool) {
 	return 0, false
 }
 
-func nextGroup(group uint64) uint64 { return (group + groupWords) % (stashGroups * groupWords) }
+func nextGroup(group uint64) uint64 { return (group + groupWords) % StashWords }
 
-// StashAdd counts one more item of a class. It reports false, and changes
-// nothing, when the class has no entry and all are in use, or when the count
-// of its entry is at its end.
-func StashAdd(stash []uint64, c Class) bool {
-	if i, ok := stashEntry(stash, c); ok {
-		if stash[i+1]&maxStashCount == maxStashCount {
+// A StashStore stores one word of the stash; guarded says that it takes
+// something away that a lookup may be looking for.
+type StashStore func(word, value uint64, guarded bool)
+
+// StashAdd counts one more item of a class, through store, word by word in an
+// order in which no lookup misses an item. Words are those of the file. It
+// reports false, and stores nothing, when the class has no entry and all are in
+// use, or when the count of its entry is at its end.
+func StashAdd(stash []uint64, c Class, store StashStore) bool {
+	at := func(word uint64) uint64 { return stash[word-WordStash] }
+	if i, ok := stashEntry(at, c); ok {
+		count := at(i + 1)
+		if count&maxStashCount == maxStashCount {
 			return false
 		}
-		stash[i+1]++
+		store(i+1, count+1, false)
 		return true
 	}
 	first := c.firstGroup()
@@ -84,15 +98,52 @@ func StashAdd(stash []uint64, c Class) bool {
 	for range stashGroups {
 		if i, ok := freeEntry(stash, group); ok {
 			for g := first; g != group; g = nextGroup(g) {
-				stash[g] |= groupMark
+				if stash[g]&groupMark == 0 {
+					store(WordStash+g, stash[g]|groupMark, false)
+				}
 			}
-			stash[i] |= c.word0()
-			stash[i+1] = uint64(c.Fp)<<32 | 1
+			store(WordStash+i, stash[i]|c.word0(), false)
+			store(WordStash+i+1, uint64(c.Fp)<<32|1, false)
 			return true
 		}
 		group = nextGroup(group)
 	}
 	return false
+}
+
+// MaxStashStores bounds the stores of one StashAdd or StashRemove: the mark of
+// every group and the two words of an entry.
+const MaxStashStores = stashGroups + 2
+
+// StashRemove counts one item of a class less; the entry of the last one is
+// free afterwards. It reports false, and stores nothing, when there is none.
+func StashRemove(stash []uint64, c Class, store StashStore) bool {
+	at := func(word uint64) uint64 { return stash[word-WordStash] }
+	i, ok := stashEntry(at, c)
+	if !ok {
+		return false
+	}
+	count := at(i + 1)
+	if count&maxStashCount > 1 {
+		store(i+1, count-1, true)
+		return true
+	}
+	store(i+1, 0, true) // first: it is what makes the entry one
+	store(i, at(i)&groupMark, true)
+	return true
+}
+
+// StashClasses lists the classes that have an entry in the stash.
+func StashClasses(stash []uint64, each func(c Class, items uint64)) {
+	for i := 0; i < len(stash); i += 2 {
+		if w0, w1 := stash[i]&^groupMark, stash[i+1]; w1 != 0 {
+			each(entryClass(w0, w1), w1&maxStashCount)
+		}
+	}
+}
+
+func entryClass(w0, w1 uint64) Class {
+	return Class{Line: w0 & (1<<stashLineBits - 1), Bucket: uint32(w0 >> stashLineBits), Fp: uint32(w1 >> 32)}
 }
 
 // freeEntry finds the first free entry of a group.
@@ -120,7 +171,7 @@ func CheckStash(t Table, v *View) (entries int, items uint64, err error) {
 		bad := func(what string) error {
 			return corrupt(RegionStash, OffStash+int64(i)*8, "F12: entry %d: %s", i/2, what)
 		}
-		c := Class{Line: w0 & (1<<stashLineBits - 1), Bucket: uint32(w0 >> stashLineBits), Fp: uint32(w1 >> 32)}
+		c := entryClass(w0, w1)
 		if w1&maxStashCount == 0 {
 			return entries, items, bad("count 0")
 		}
@@ -128,7 +179,7 @@ func CheckStash(t Table, v *View) (entries int, items uint64, err error) {
 		if c.Line >= t.Lines() || !t.Legal(it) || t.Class(it) != c {
 			return entries, items, bad("no item has this line, bucket and fingerprint")
 		}
-		if j, ok := stashEntry(v.Stash, c); !ok || j != uint64(i) {
+		if j, ok := stashEntry(v.At, c); !ok || j != WordStash+uint64(i) {
 			return entries, items, bad("not where a lookup finds it")
 		}
 		t.Load(v.Region, it.Line, &l)

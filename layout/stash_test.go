@@ -12,7 +12,7 @@ import (
 func TestStash(t *testing.T) {
 	eachTable(t, 1_000_003, func(t *testing.T, tab Table) {
 		rng := rand.New(rand.NewPCG(11, 12))
-		v := &View{Region: make([]uint64, 8*1_000_003), Stash: make([]uint64, StashBytes/8)}
+		v := &View{Region: make([]uint64, 8*1_000_003), Stash: make([]uint64, StashWords), Runtime: make([]uint64, RuntimeWords)}
 		model := map[Class]uint64{}
 		var classes []Class
 		for {
@@ -24,11 +24,11 @@ func TestStash(t *testing.T) {
 				classes = append(classes, c)
 				var l Line
 				tab.Load(v.Region, it.Line, &l)
-				tab.SetOverflow(&l, it)
+				tab.SetOverflow(&l, it, nil)
 				tab.Store(v.Region, it.Line, &l)
 			}
 			before := append([]uint64(nil), v.Stash...)
-			if !StashAdd(v.Stash, c) {
+			if !StashAdd(v.Stash, c, into(v.Stash)) {
 				for i := range before {
 					if v.Stash[i] != before[i] {
 						t.Fatal("a refused item changed the stash")
@@ -66,7 +66,7 @@ func TestStashGoesOn(t *testing.T) {
 	for len(classes) < 9 {
 		if c := (Class{Line: rng.Uint64N(1000), Bucket: rng.Uint32N(8), Fp: 1 + rng.Uint32N(4095)}); c.firstGroup() == last {
 			classes = append(classes, c)
-			if !StashAdd(stash, c) {
+			if !StashAdd(stash, c, into(stash)) {
 				t.Fatal("full")
 			}
 		}
@@ -86,14 +86,19 @@ func TestStashGoesOn(t *testing.T) {
 	}
 }
 
+// into stores into a stash.
+func into(stash []uint64) StashStore {
+	return func(word, value uint64, _ bool) { stash[word-WordStash] = value }
+}
+
 // TestStashCountIsBounded: the count of an entry does not run over.
 func TestStashCountIsBounded(t *testing.T) {
 	stash := make([]uint64, StashBytes/8)
 	c := Class{Line: 5, Bucket: 1, Fp: 77}
-	StashAdd(stash, c)
-	i, _ := stashEntry(stash, c)
-	stash[i+1] |= maxStashCount
-	if StashAdd(stash, c) || StashCount(stash, c) != maxStashCount {
+	StashAdd(stash, c, into(stash))
+	i, _ := stashEntry(func(w uint64) uint64 { return stash[w-WordStash] }, c)
+	stash[i+1-WordStash] |= maxStashCount
+	if StashAdd(stash, c, into(stash)) || StashCount(stash, c) != maxStashCount {
 		t.Error("the count ran over")
 	}
 }
@@ -108,8 +113,9 @@ func TestCheckStash(t *testing.T) {
 	}
 	fresh := func() *View {
 		return &View{
-			Stash:  append([]uint64(nil), words[OffStash/8:OffRegion/8]...),
-			Region: append([]uint64(nil), words[OffRegion/8:g.OffTable/8]...),
+			Stash:   append([]uint64(nil), words[OffStash/8:OffRegion/8]...),
+			Runtime: make([]uint64, RuntimeWords),
+			Region:  append([]uint64(nil), words[OffRegion/8:g.OffTable/8]...),
 		}
 	}
 	v := fresh()
@@ -161,7 +167,7 @@ func FuzzCheckStash(f *testing.F) {
 	tab := NewTable(g)
 	f.Add([]byte{1, 0, 0, 0, 0, 0, 0, 2, 1, 0, 0, 0, 3, 0, 0, 0}, uint64(5))
 	f.Fuzz(func(t *testing.T, b []byte, h uint64) {
-		v := &View{Region: make([]uint64, 72), Stash: make([]uint64, StashBytes/8)}
+		v := &View{Region: make([]uint64, 72), Stash: make([]uint64, StashWords), Runtime: make([]uint64, RuntimeWords)}
 		for i := range v.Region {
 			v.Region[i] = 0xF << 60
 		}
@@ -174,7 +180,7 @@ func FuzzCheckStash(f *testing.F) {
 		}
 		c := tab.Class(tab.Split(h))
 		n := StashCount(v.Stash, c)
-		if StashAdd(v.Stash, c) && StashCount(v.Stash, c) != n+1 {
+		if StashAdd(v.Stash, c, into(v.Stash)) && StashCount(v.Stash, c) != n+1 {
 			t.Fatalf("count %d after adding to %d", StashCount(v.Stash, c), n)
 		}
 	})

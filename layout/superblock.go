@@ -120,6 +120,11 @@ func (s *Superblock) Capacity() uint64       { return s.u64(offCapacity) }
 func (s *Superblock) TargetRate() float64    { return s.f64(offTargetRate) }
 func (s *Superblock) DesignLoad() float64    { return s.f64(offDesignLoad) }
 func (s *Superblock) Length() uint64         { return s.u64(offLength) }
+func (s *Superblock) LogSalt() uint64        { return s.u64(offLogSalt) }
+func (s *Superblock) CheckpointLSN() uint64  { return s.u64(offCheckpointLSN) }
+func (s *Superblock) UserSeq() uint64        { return s.u64(offUserSeq) }
+func (s *Superblock) Operation() uint64      { return s.u64(offOperation) }
+func (s *Superblock) LogBytes() int64        { return int64(s.u64(offLogBytes)) }
 
 // Normalisation is how the keys were made from the input, in words of the
 // program that made them; this package does not look into it.
@@ -132,13 +137,18 @@ func (s *Superblock) Normalisation() string {
 	return string(text[:end])
 }
 
-func (s *Superblock) SetGeneration(v uint64)  { s.put64(offGeneration, v) }
-func (s *Superblock) SetUUID(u [16]byte)      { copy(s[offUUID:], u[:]) }
-func (s *Superblock) SetState(v State)        { s[offState] = byte(v) }
-func (s *Superblock) SetCapacity(v uint64)    { s.put64(offCapacity, v) }
-func (s *Superblock) SetTargetRate(v float64) { s.putF64(offTargetRate, v) }
-func (s *Superblock) SetDesignLoad(v float64) { s.putF64(offDesignLoad, v) }
-func (s *Superblock) SetLength(v uint64)      { s.put64(offLength, v) }
+func (s *Superblock) SetGeneration(v uint64)    { s.put64(offGeneration, v) }
+func (s *Superblock) SetUUID(u [16]byte)        { copy(s[offUUID:], u[:]) }
+func (s *Superblock) SetState(v State)          { s[offState] = byte(v) }
+func (s *Superblock) SetCapacity(v uint64)      { s.put64(offCapacity, v) }
+func (s *Superblock) SetTargetRate(v float64)   { s.putF64(offTargetRate, v) }
+func (s *Superblock) SetDesignLoad(v float64)   { s.putF64(offDesignLoad, v) }
+func (s *Superblock) SetLength(v uint64)        { s.put64(offLength, v) }
+func (s *Superblock) SetLogSalt(v uint64)       { s.put64(offLogSalt, v) }
+func (s *Superblock) SetCheckpointLSN(v uint64) { s.put64(offCheckpointLSN, v) }
+func (s *Superblock) SetUserSeq(v uint64)       { s.put64(offUserSeq, v) }
+func (s *Superblock) SetOperation(v uint64)     { s.put64(offOperation, v) }
+func (s *Superblock) SetLogBytes(v int64)       { s.put64(offLogBytes, uint64(v)) }
 func (s *Superblock) SetNormalisation(v string) {
 	text := s[offNormalisation:offReserved]
 	clear(text)
@@ -319,4 +329,27 @@ func differences(a, b *Superblock) (first, n int) {
 		}
 	}
 	return first, n
+}
+
+// Word gives word i of the superblock.
+func (s *Superblock) Word(i int) uint64 { return s.u64(8 * i) }
+
+// SlotGeneration gives the generation of slot i of the head of a file; 0 where
+// the slot is not intact.
+func SlotGeneration(head []byte, i int) uint64 {
+	if s := slotAt(head, i); s.intact() {
+		return s.Generation()
+	}
+	return 0
+}
+
+// CopySlot gives another slot of the head of a file than slot i that holds the
+// same superblock.
+func CopySlot(head []byte, i int) (slot int, ok bool) {
+	for slot := range SuperblockSlots {
+		if slot != i && *slotAt(head, slot) == *slotAt(head, i) {
+			return slot, true
+		}
+	}
+	return 0, false
 }

@@ -45,6 +45,35 @@ type Params struct{ FingerprintBits, BucketSize int }
 // functions read and change it.
 type Line [8]uint64
 
+// Stores lists the words of a line that one change touches, in the order in
+// which a writer may store them one after the other so that no item is missing
+// at any instant: an item that moves is at its destination before it leaves its
+// source.
+type Stores struct {
+	n       uint8
+	guarded uint8 // bit i: the i-th store
+	words   [8]uint8
+}
+
+// add appends a word. A nil s lists nothing.
+func (s *Stores) add(word uint64, guarded bool) {
+	if s == nil {
+		return
+	}
+	if guarded {
+		s.guarded |= 1 << s.n
+	}
+	s.words[s.n] = uint8(word)
+	s.n++
+}
+
+// Len is the number of words.
+func (s *Stores) Len() int { return int(s.n) }
+
+// At gives word i of the list, and whether it is guarded: whether a slot that
+// held something is cleared or gets something else.
+func (s *Stores) At(i int) (word int, guarded bool) { return int(s.words[i]), s.guarded>>i&1 != 0 }
+
 // An Item is what a table keeps of a key, seen from one of its two lines.
 // Which of the two is home is not kept.
 type Item struct {
@@ -55,8 +84,19 @@ type Item struct {
 
 // A View is the part of a file that lookups read, as words.
 type View struct {
-	Region []uint64 // the lines
-	Stash  []uint64 // the stash, StashBytes/8 words
+	Region  []uint64 // the lines
+	Stash   []uint64 // the stash, StashWords
+	Runtime []uint64 // the runtime page, RuntimeWords
+}
+
+// NewView cuts the words of a file, from OffRuntime on, into what lookups read.
+func NewView(words []uint64, g Geometry) View {
+	const stash, region = WordStash - WordRuntime, WordRegion - WordRuntime
+	return View{
+		Runtime: words[:RuntimeWords],
+		Stash:   words[stash : stash+StashWords],
+		Region:  words[region : region+uint64(g.RegionBytes/8)],
+	}
 }
 
 // A Table is one layout with its parameters bound: it says how slots are
@@ -86,17 +126,20 @@ type Table interface {
 	Load(region []uint64, line uint64, l *Line)
 	Store(region []uint64, line uint64, l *Line)
 
+	// The functions that change a line list the words they changed in s, which
+	// is empty when they are called, and may be nil.
+
 	// Place puts the item into l, moving others inside the line when that
 	// makes room. It reports false, and leaves l alone, when nothing does.
-	Place(l *Line, it Item) bool
+	Place(l *Line, it Item, s *Stores) bool
 	// Remove takes one copy of the item out of l.
-	Remove(l *Line, it Item) bool
+	Remove(l *Line, it Item, s *Stores) bool
 	// Copies counts the slots of l that hold the item.
 	Copies(l *Line, it Item) int
 	// Victims appends to dst the items of l whose removal lets Place put it.
 	Victims(dst []Item, l *Line, it Item) []Item
 	// SetOverflow records in l that the item, or an equal one, lives elsewhere.
-	SetOverflow(l *Line, it Item)
+	SetOverflow(l *Line, it Item, s *Stores)
 	// Overflowed reports whether a lookup of the item must go on past l.
 	Overflowed(l *Line, it Item) bool
 
@@ -107,8 +150,12 @@ type Table interface {
 	// Away is estimated: items that went away leave no more than traces.
 	Probe(l *Line) Overflow
 
-	// Contains looks one hash up. It reports true when the hash may be in
-	// the table, and false only when it is certainly not.
+	// Lookup looks one hash up in words that come from anywhere: at gives the
+	// word of a file with that number, from the runtime page on. It reports
+	// true when the hash may be in the table, and false only when it is
+	// certainly not, whatever a writer does meanwhile (rule R2).
+	Lookup(at func(word uint64) uint64, h uint64) bool
+	// Contains is Lookup in a view.
 	Contains(v *View, h uint64) bool
 	// ContainsHashes looks up hashes[i] into found[i]; found is not shorter.
 	ContainsHashes(v *View, hashes []uint64, found []bool)

@@ -148,11 +148,7 @@ func (b *builder) allocate(capacity uint64) (err error) {
 		return err
 	}
 	b.table = layout.NewTable(b.plan.geometry)
-	words := recovery.Words(b.draft.Data)
-	b.view = layout.View{
-		Stash:  words[layout.OffStash/8 : layout.OffRegion/8],
-		Region: words[layout.OffRegion/8 : (layout.OffRegion+b.plan.geometry.RegionBytes)/8],
-	}
+	b.view = layout.NewView(recovery.Words(b.draft.Data)[layout.WordRuntime:], b.plan.geometry)
 	return nil
 }
 
@@ -216,7 +212,7 @@ func (b *builder) fillLines(w *worker, hashes []uint64) error {
 		line := it.Line
 		b.table.Load(b.view.Region, line, l)
 		for it.Line == line {
-			if !b.table.Place(l, it) { // place sets its overflow bits, should it find room away
+			if !b.table.Place(l, it, nil) { // place sets its overflow bits, should it find room away
 				if err := w.overflow.add(hashes[i]); err != nil {
 					return err
 				}
@@ -234,7 +230,7 @@ func (b *builder) fillLines(w *worker, hashes []uint64) error {
 // place finds room away from home for the keys that fill had none for, in the
 // order of their hashes.
 func (b *builder) place(ctx context.Context) error {
-	p := newPlacer(b.table, b.view)
+	p := newPlacer(b.table, &direct{b.table, b.view})
 	w := &worker{}
 	total := b.overflows.count()
 	for i := range b.overflows.parts() {
@@ -281,17 +277,9 @@ func (b *builder) check(ctx context.Context) error {
 	var inLines atomic.Uint64
 	pieces := newPieces(g)
 	err := b.parallel(ctx, "check", pieces.n, func(_ *worker, i int) error {
-		from, to := pieces.lines(i)
-		items, line, err := b.table.CheckLines(b.view.Region, from, to)
-		if err != nil {
-			return fmt.Errorf("line %d: %w", line, err)
-		}
+		items, err := sumPiece(b.table, b.view.Region, pieces, i, b.draft.Data, table)
 		inLines.Add(items)
-		first, end := pieces.chunks(i)
-		for c := first; c < end; c++ {
-			layout.PutChecksum(table, c, layout.ChunkChecksum(g.ChunkOf(b.draft.Data, c)))
-		}
-		return nil
+		return err
 	})
 	if err != nil {
 		return err
@@ -312,25 +300,36 @@ func (b *builder) check(ctx context.Context) error {
 func (b *builder) putSuperblocks() {
 	g := b.plan.geometry
 	table := b.draft.Data[g.OffTable : g.OffTable+4*g.Chunks]
-	var sb layout.Superblock
-	sb.SetGeneration(1)
+	sb := newSuperblock(b.plan, b.options)
 	sb.SetState(layout.Sealed)
-	sb.SetGeometry(g)
-	sb.SetSeed(b.options.Seed)
-	sb.SetCapacity(b.plan.Capacity)
-	sb.SetTargetRate(b.options.FalsePositiveRate)
-	if b.options.FingerprintBits != 0 {
-		sb.SetTargetRate(significant(b.plan.PredictedRate * rateMargin))
-	}
-	sb.SetDesignLoad(b.plan.DesignLoad)
 	sb.SetLength(b.items)
-	sb.SetNormalisation(b.options.Normalisation)
 	sb.SetUUID(buildUUID(&sb, table))
 	sb.Sign()
 	trailer := layout.Trailer(&sb, g, table)
 	copy(b.draft.Data[g.OffTrailer:], trailer[:])
+	putCopies(b.draft.Data, &sb)
+}
+
+// newSuperblock is the first superblock of a file, without state, UUID and
+// signature.
+func newSuperblock(p Plan, o Options) (sb layout.Superblock) {
+	sb.SetGeneration(1)
+	sb.SetGeometry(p.geometry)
+	sb.SetSeed(o.Seed)
+	sb.SetCapacity(p.Capacity)
+	sb.SetTargetRate(o.FalsePositiveRate)
+	if o.FingerprintBits != 0 {
+		sb.SetTargetRate(significant(p.PredictedRate * rateMargin))
+	}
+	sb.SetDesignLoad(p.DesignLoad)
+	sb.SetNormalisation(o.Normalisation)
+	return sb
+}
+
+// putCopies stores a superblock in all four slots.
+func putCopies(file []byte, sb *layout.Superblock) {
 	for i := range layout.SuperblockSlots {
-		copy(b.draft.Data[i*layout.SuperblockBytes:], sb[:])
+		copy(file[i*layout.SuperblockBytes:], sb[:])
 	}
 }
 

@@ -22,7 +22,7 @@ var (
 	// ErrClosed: the filter has been closed.
 	ErrClosed = errors.New("filter is closed")
 	// ErrFailed: an earlier write failed; open the file again to recover.
-	ErrFailed = errors.New("filter failed on an earlier error")
+	ErrFailed = recovery.ErrFailed
 	// ErrNeedsRecovery: a writer died; the file has to be recovered before it
 	// can be asked.
 	ErrNeedsRecovery = errors.New("filter needs recovery")

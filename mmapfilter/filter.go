@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
 	"sync/atomic"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -22,61 +23,95 @@ type Filter struct {
 }
 
 // An openFile is what a filter needs of its file to answer. Nothing in it
-// changes, apart from fault.
+// changes, apart from fault, and from what the writer changes.
 type openFile struct {
 	table      layout.Table
 	view       layout.View
 	checked    bool
 	mapping    *recovery.Mapping // nil where the filter is a copy in the heap
 	residency  Residency
-	superblock *layout.Superblock
+	superblock *layout.Superblock // when it was opened
 	geometry   layout.Geometry
 	fileBytes  int64
+	live       *live // nil where the filter was opened for reading
 
 	fault atomic.Pointer[CorruptError] // the first that a checked lookup met
 }
 
-// Open opens a filter for reading. It takes a constant time, whatever the size
-// of the file, with every residency that does not read all of it.
-//
-// Errors are those of [OpenReadOnly].
-func Open(path string, opts *OpenOptions) (*Filter, error) { return OpenReadOnly(path, opts) }
-
 // OpenReadOnly opens a filter that it will never write to; the right to read
 // the file is enough. Of the file it reads the superblocks, 16 KiB, and checks
 // them; the rest is read by lookups, a page at a time, and checked by [Verify].
+// Another process may write to the file meanwhile: lookups see what it has
+// committed (rule R1).
+//
+// Where a writer died, the file is recovered first, if this process may write to
+// it (rule R3).
 //
 // The errors are [ErrCorrupt], [ErrVersion], [ErrNeedsRecovery] where a writer
-// died, [ErrBusy] where the file changed while it was copied into the heap, an
-// [*OptionError], and those of the file system (fs.ErrNotExist,
-// fs.ErrPermission and so on), among them one for a path that is no regular
-// file.
+// died and this process may not write to the file, [ErrBusy] where the file
+// changed while it was copied into the heap, an [*OptionError], and those of the
+// file system (fs.ErrNotExist, fs.ErrPermission and so on), among them one for a
+// path that is no regular file.
 func OpenReadOnly(path string, opts *OpenOptions) (*Filter, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
-	if opts == nil {
-		opts = new(OpenOptions)
+	opts = opts.withDefaults()
+	o, err := openReadOnly(path, opts)
+	if errors.Is(err, ErrNeedsRecovery) && recoverForReading(path) == nil {
+		o, err = openReadOnly(path, opts)
 	}
+	if err != nil {
+		return nil, about("open", path, err)
+	}
+	return newFilter(o), nil
+}
+
+func newFilter(o *openFile) *Filter {
+	filter := &Filter{seed: o.superblock.Seed()}
+	filter.open.Store(o)
+	return filter
+}
+
+func openReadOnly(path string, opts *OpenOptions) (*openFile, error) {
 	f, head, err := recovery.OpenFile(path)
 	if err != nil {
-		return nil, about("open", path, err)
+		return nil, err
 	}
 	defer f.Close()
-	o, err := openHead(f, head, opts)
-	if err != nil {
-		return nil, about("open", path, err)
-	}
-	filter := &Filter{seed: head.Superblock.Seed()}
-	filter.open.Store(o)
-	return filter, nil
+	return openHead(f, head, opts)
 }
 
 func openHead(f *os.File, head *recovery.Head, opts *OpenOptions) (*openFile, error) {
 	if head.Superblock.State() == layout.Live {
-		return nil, ErrNeedsRecovery
+		if held, err := recovery.Locked(f); err != nil || !held {
+			return nil, errors.Join(ErrNeedsRecovery, err)
+		}
+		if opts.Residency == ResidencyHeap {
+			return nil, ErrBusy // R5: a copy would be of several instants
+		}
 	}
-	o := &openFile{
+	o := newOpenFile(head, opts)
+	if opts.Residency == ResidencyHeap {
+		words, err := recovery.ReadWords(f, head, opts.Progress)
+		if err != nil {
+			return nil, err
+		}
+		o.view = layout.NewView(words, head.Geometry)
+		return o, nil
+	}
+	m, err := recovery.Map(f, layout.OffRegion+head.Geometry.RegionBytes, false)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.adopt(m, f, opts); err != nil {
+		return nil, errors.Join(err, m.Unmap())
+	}
+	return o, nil
+}
+
+func newOpenFile(head *recovery.Head, opts *OpenOptions) *openFile {
+	return &openFile{
 		table:      layout.NewTable(head.Geometry),
 		checked:    opts.Checked,
 		residency:  opts.Residency,
@@ -84,37 +119,22 @@ func openHead(f *os.File, head *recovery.Head, opts *OpenOptions) (*openFile, er
 		geometry:   head.Geometry,
 		fileBytes:  head.Size,
 	}
-	if opts.Residency == ResidencyHeap {
-		words, err := recovery.ReadWords(f, head, opts.Progress)
-		if err != nil {
-			return nil, err
-		}
-		o.setView(words)
-		return o, nil
-	}
-	m, err := recovery.Map(f, layout.OffRegion+head.Geometry.RegionBytes, false)
-	if err != nil {
-		return nil, err
-	}
-	if err := makeResident(m, f, opts, head.Superblock.State() == layout.Sealed); err != nil {
-		if fault := new(recovery.FaultError); errors.As(err, &fault) {
-			err = corruption(head.Geometry, fault)
-		}
-		return nil, errors.Join(err, m.Unmap())
-	}
-	o.mapping = m
-	o.setView(recovery.Words(m.Data[layout.OffRuntime:]))
-	// Not before the last lookup that may use the memory has let go of o.
-	runtime.AddCleanup(o, func(m *recovery.Mapping) { m.Unmap() }, m)
-	return o, nil
 }
 
-// setView cuts the words of a file from OffRuntime on into what lookups read.
-func (o *openFile) setView(words []uint64) {
-	o.view = layout.View{
-		Stash:  words[layout.RuntimeBytes/8 : (layout.RuntimeBytes+layout.StashBytes)/8],
-		Region: words[(layout.OffRegion-layout.OffRuntime)/8:],
+// adopt makes lookups read a mapping, which is unmapped when o is garbage.
+func (o *openFile) adopt(m *recovery.Mapping, f *os.File, opts *OpenOptions) error {
+	sealed := o.live == nil && o.superblock.State() == layout.Sealed
+	if err := makeResident(m, f, opts, sealed); err != nil {
+		if fault := new(recovery.FaultError); errors.As(err, &fault) {
+			err = corruption(o.geometry, fault)
+		}
+		return err
 	}
+	o.mapping = m
+	o.view = layout.NewView(recovery.Words(m.Data[layout.OffRuntime:layout.OffRegion+o.geometry.RegionBytes]), o.geometry)
+	// Not before the last lookup that may use the memory has let go of o.
+	runtime.AddCleanup(o, func(m *recovery.Mapping) { m.Unmap() }, m)
+	return nil
 }
 
 // makeResident does what the options ask for. A file that a writer may open is
@@ -147,18 +167,25 @@ func makeResident(m *recovery.Mapping, f *os.File, opts *OpenOptions, sealed boo
 // Close ends the use of the filter. Lookups that are under way finish, batches
 // as a whole; later ones answer false. The memory is given back at once, its
 // addresses, and with them the hold on the file, at a garbage collection after
-// the last lookup. Closing a second time does nothing. The error is that of
+// the last lookup. Closing a second time does nothing.
+//
+// A filter that is open for writing commits first, and leaves one file that is
+// complete, without a log. The error is that of the last commit, or that of
 // [Filter.Err].
 func (f *Filter) Close() error {
 	o := f.open.Swap(nil)
 	if o == nil {
 		return nil
 	}
+	var err error
+	if o.live != nil {
+		err = o.live.close()
+	}
 	if o.mapping != nil {
 		// Unmapping waits for the lookups under way; the memory need not.
 		o.mapping.Release()
 	}
-	return o.err()
+	return errors.Join(err, o.err())
 }
 
 // Err gives the first fault that a lookup of a filter opened with
@@ -180,12 +207,31 @@ func (o *openFile) err() error {
 }
 
 // Len gives the number of keys in the filter, equal ones counted each; 0 after
-// Close.
+// Close. Of a file that another process writes to, it is the number at the last
+// checkpoint.
 func (f *Filter) Len() uint64 {
-	if o := f.open.Load(); o != nil {
-		return o.superblock.Length()
+	o := f.open.Load()
+	switch {
+	case o == nil:
+		return 0
+	case o.live != nil:
+		return o.live.writer.length.Load()
 	}
-	return 0
+	return o.newest().Length()
+}
+
+// newest is the newest superblock of the file, or the one it was opened with
+// where that cannot be read.
+func (o *openFile) newest() *layout.Superblock {
+	newest := o.superblock
+	if o.mapping != nil {
+		recovery.Guard(o.mapping.Data, func() {
+			if _, sb, _, err := layout.Newest(slices.Clone(o.mapping.Data[:layout.OffRuntime])); err == nil {
+				newest = sb
+			}
+		})
+	}
+	return newest
 }
 
 // Cap gives the number of keys the filter was sized for; 0 after Close.

@@ -176,7 +176,7 @@ func vectors(f *Filter, keys [][]byte) []byte {
 		var home, away, marked layout.Line
 		t.Load(o.view.Region, it.Line, &home)
 		t.Load(o.view.Region, other.Line, &away)
-		t.SetOverflow(&marked, it)
+		t.SetOverflow(&marked, it, nil)
 		second := it
 		for i, w := range marked {
 			if w != 0 && uint32(i) != it.Bucket {

@@ -35,10 +35,41 @@ func (f *Filter) ContainsHash(hash uint64) bool {
 	if o.checked {
 		found = o.containsChecked(hash)
 	} else {
-		found = o.table.Contains(&o.view, hash)
+		found = o.contains(hash)
 	}
 	runtime.KeepAlive(o) // the mapping lives as long as o
 	return found
+}
+
+// contains looks where the newest state is: in the file, unless this process has
+// operations pending.
+func (o *openFile) contains(hash uint64) bool {
+	if o.live != nil {
+		return o.live.writer.contains(&o.view, hash)
+	}
+	return o.table.Contains(&o.view, hash)
+}
+
+// containsHashes is contains for a batch.
+func (o *openFile) containsHashes(hashes []uint64, found []bool) {
+	if o.live == nil || o.live.writer.overlay.Load() == nil {
+		o.table.ContainsHashes(&o.view, hashes, found)
+		return
+	}
+	for i, h := range hashes {
+		found[i] = o.live.writer.contains(&o.view, h)
+	}
+}
+
+// containsKeys is contains for a batch of keys.
+func (o *openFile) containsKeys(seed uint64, keys [][]byte, found []bool) {
+	if o.live == nil || o.live.writer.overlay.Load() == nil {
+		o.table.ContainsKeys(&o.view, seed, keys, found)
+		return
+	}
+	for i, key := range keys {
+		found[i] = o.live.writer.contains(&o.view, xxh3.HashSeed(key, seed))
+	}
 }
 
 // ContainsBatch reports for each key whether it may be in the filter: found[i]
@@ -53,8 +84,8 @@ func (f *Filter) ContainsBatch(keys [][]byte, found []bool) {
 		return
 	}
 	if !o.checked {
-		o.table.ContainsKeys(&o.view, f.seed, keys, found)
-	} else if o.guard(func() { o.table.ContainsKeys(&o.view, f.seed, keys, found) }) {
+		o.containsKeys(f.seed, keys, found)
+	} else if o.guard(func() { o.containsKeys(f.seed, keys, found) }) {
 		for i, key := range keys { // one of them faults; the others have answers
 			found[i] = o.containsChecked(f.Hash(key))
 		}
@@ -71,8 +102,8 @@ func (f *Filter) ContainsHashes(hashes []uint64, found []bool) {
 		return
 	}
 	if !o.checked {
-		o.table.ContainsHashes(&o.view, hashes, found)
-	} else if o.guard(func() { o.table.ContainsHashes(&o.view, hashes, found) }) {
+		o.containsHashes(hashes, found)
+	} else if o.guard(func() { o.containsHashes(hashes, found) }) {
 		for i, h := range hashes { // as in ContainsBatch
 			found[i] = o.containsChecked(h)
 		}
@@ -83,7 +114,7 @@ func (f *Filter) ContainsHashes(hashes []uint64, found []bool) {
 // containsChecked answers "maybe" where the lookup faults.
 func (o *openFile) containsChecked(hash uint64) bool {
 	found := true
-	o.guard(func() { found = o.table.Contains(&o.view, hash) })
+	o.guard(func() { found = o.contains(hash) })
 	return found
 }
 

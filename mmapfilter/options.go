@@ -2,6 +2,7 @@ package mmapfilter
 
 import (
 	"runtime"
+	"time"
 	"unicode/utf8"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -23,6 +24,7 @@ const (
 const (
 	DefaultFalsePositiveRate = 0.01
 	DefaultMemoryBudget      = 256 << 20
+	DefaultCommitInterval    = time.Second
 
 	// defaultSeed is that of every filter built without one, so that equal
 	// keys give equal files on every machine.
@@ -51,12 +53,20 @@ type Options struct {
 	FingerprintBits int
 	// BucketSize, if not 0, is the number b of slots a bucket.
 	BucketSize int
-	// Seed goes into the hash of every key. 0 means a fixed one for Build.
+	// Seed goes into the hash of every key. 0 means a fixed one for Build, and a
+	// random one for Create.
 	// Where strangers choose the keys, choose a seed they do not know.
 	Seed uint64
 	// Normalisation is a note of at most 256 bytes of UTF-8 on how the keys
 	// were made from their source. It is kept in the file and not looked into.
 	Normalisation string
+
+	// LogBytes is the size of the log of a filter that is written to, see
+	// [OpenOptions.LogBytes], for the filter that Create opens.
+	LogBytes int64
+	// CommitInterval is how long Create lets an operation wait to become
+	// durable, see [OpenOptions.CommitInterval].
+	CommitInterval time.Duration
 
 	// Distinct makes Build store equal keys once. Otherwise each counts: n
 	// copies take n slots, or a counted entry of the stash when their buckets
@@ -102,8 +112,18 @@ func (o *Options) Validate() error {
 			return optionError("Normalisation", "a zero byte at %d", i)
 		}
 	}
+	if err := validateLog(o.LogBytes); err != nil {
+		return err
+	}
 	_, err := o.candidates()
 	return err
+}
+
+func validateLog(bytes int64) error {
+	if bytes != 0 && (bytes < layout.MinLogBytes || bytes > layout.MaxLogBytes || bytes%layout.LogPageBytes != 0) {
+		return optionError("LogBytes", "%d is not a multiple of %d between %d and %d", bytes, layout.LogPageBytes, layout.MinLogBytes, int64(layout.MaxLogBytes))
+	}
+	return nil
 }
 
 // maxWorkers bounds the write buffers that share the memory budget.
@@ -179,6 +199,16 @@ type OpenOptions struct {
 	// as long, since the processor does not begin the next one meanwhile. In
 	// a batch it costs next to nothing.
 	Checked bool
+	// CommitInterval is how long an operation may wait to become durable when
+	// nobody calls [Filter.Sync]; 0 means one second. Below 0 there is no such
+	// limit.
+	CommitInterval time.Duration
+	// LogBytes is the size of the log, the file NAME.stash that is beside the
+	// filter while it is written to: a multiple of 4,096, at least 65,536. 0
+	// means that it begins with 256 KiB and grows up to a sixteenth of the
+	// filter, at most 512 MiB. A checkpoint, which writes most of the filter,
+	// is due when it is full.
+	LogBytes int64
 	// Progress, if not nil, is called as ResidencyPopulate, ResidencyLock and
 	// ResidencyHeap go on, with the bytes read so far and in all.
 	Progress func(done, total int64)
@@ -186,8 +216,19 @@ type OpenOptions struct {
 
 // Validate reports what is out of range as an [*OptionError].
 func (o *OpenOptions) Validate() error {
-	if o != nil && int(o.Residency) >= len(residencyNames) {
+	if o == nil {
+		return nil
+	}
+	if int(o.Residency) >= len(residencyNames) {
 		return optionError("Residency", "%d is unknown", o.Residency)
 	}
-	return nil
+	return validateLog(o.LogBytes)
+}
+
+// withDefaults gives o, or where it is nil the defaults.
+func (o *OpenOptions) withDefaults() *OpenOptions {
+	if o == nil {
+		return new(OpenOptions)
+	}
+	return o
 }

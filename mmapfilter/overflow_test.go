@@ -17,17 +17,22 @@ import (
 
 var measure = flag.Bool("measure", false, "measure the tables of predictions again, and write them")
 
+// A memoryPlacer works on a table in memory.
+type memoryPlacer struct {
+	*placer
+	view layout.View
+}
+
 // testPlacer gives a placer over an empty table in memory.
-func testPlacer(tb testing.TB, k layout.Kind, p layout.Params, lines uint64) *placer {
+func testPlacer(tb testing.TB, k layout.Kind, p layout.Params, lines uint64) *memoryPlacer {
 	tb.Helper()
 	g, err := layout.NewGeometry(k, p, lines)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return newPlacer(layout.NewTable(g), layout.View{
-		Region: make([]uint64, g.RegionBytes/8),
-		Stash:  make([]uint64, layout.StashBytes/8),
-	})
+	words := make([]uint64, (layout.OffRegion-layout.OffRuntime+g.RegionBytes)/8)
+	d := &direct{layout.NewTable(g), layout.NewView(words, g)}
+	return &memoryPlacer{newPlacer(d.table, d), d.view}
 }
 
 // An overflow is how far a table has overflowed: the share of lookups of absent

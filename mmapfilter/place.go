@@ -1,23 +1,68 @@
 package mmapfilter
 
-import "github.com/mmapfilter/mmapfilter/layout"
+import (
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/mistake"
+)
 
-// maxSearchLines bounds the lines that one search for a path of moves expands.
-// It is for the last inserts before a table is full. With 4, 16, 64 and 256
-// lines, f=12 fills to 99.15, 99.79, 99.96 and 99.99 %, and f=30, which has the
-// fewest slots in a line, to 94.6, 98.0, 99.2 and 99.6 %; an insert that fails
-// costs four times as much at each step.
-const maxSearchLines = 64
+// Bounds of the search for a path of moves.
+const (
+	// maxSearchLines bounds the lines that one search expands. It is for the
+	// last inserts before a table is full. With 4, 16, 64 and 256 lines, f=12
+	// fills to 99.15, 99.79, 99.96 and 99.99 %, and f=30, which has the fewest
+	// slots in a line, to 94.6, 98.0, 99.2 and 99.6 %; an insert that fails
+	// costs four times as much at each step.
+	maxSearchLines = 64
+	// maxPathMoves bounds the moves of one path. A line has 16 slots or more,
+	// so 64 lines are reached in two or three moves, but in a tiny table.
+	maxPathMoves = 8
+)
 
-// A placer puts items into the words of a view that nothing else reads or
-// writes: that of a file under construction. It loses none: an item that it
-// refuses has changed nothing.
-type placer struct {
+// maxOperationStores bounds the words that one operation stores. A move along a
+// path sets two words of overflow bits, removes an item from one word and puts
+// another in with up to 8; the end of the path takes 8, the overflow bits of the
+// new item two, the stash its own, and the delete whose room is used one.
+const maxOperationStores = maxPathMoves*(2+1+8) + 8 + 2 + layout.MaxStashStores + 1
+
+// A space is the lines and the stash that a placer works on.
+type space interface {
+	// load gives the image of a line, with all that has been stored to it.
+	load(line uint64, l *layout.Line)
+	// store gives a line a new image. s lists the words that changed, in the
+	// order in which they may be stored.
+	store(line uint64, l *layout.Line, s *layout.Stores)
+	// stash is the stash, as it was before the operation that is under way.
+	stash() []uint64
+	// storeStash stores a word of the stash.
+	storeStash(word, value uint64, guarded bool)
+}
+
+// A direct space is a view that nothing else reads or writes: that of a file
+// under construction.
+type direct struct {
 	table layout.Table
 	view  layout.View
+}
 
-	line    layout.Line // the line being worked on
-	queue   []placing   // the search for a path
+func (d *direct) load(line uint64, l *layout.Line) { d.table.Load(d.view.Region, line, l) }
+func (d *direct) store(line uint64, l *layout.Line, s *layout.Stores) {
+	d.table.Store(d.view.Region, line, l)
+}
+func (d *direct) stash() []uint64 { return d.view.Stash }
+func (d *direct) storeStash(word, value uint64, guarded bool) {
+	d.view.Stash[word-layout.WordStash] = value
+}
+
+// A placer puts items into a space and takes them out. It loses none: an item
+// that it refuses has changed nothing. What it stores is in an order in which
+// every item that was there can be found after each store.
+type placer struct {
+	table layout.Table
+	space space
+
+	line    layout.Line   // the line being worked on
+	stores  layout.Stores // the words of it that changed
+	queue   []placing     // the search for a path
 	visited map[uint64]struct{}
 	victims []layout.Item
 }
@@ -25,12 +70,13 @@ type placer struct {
 // A placing is a step of a path: the item is to be put into item.Line, where
 // its copy in the line of the step before it makes room for that step's item.
 type placing struct {
-	item layout.Item
-	from int // the step before, or -1
+	item  layout.Item
+	from  int // the step before, or -1
+	moves int // up to here
 }
 
-func newPlacer(t layout.Table, v layout.View) *placer {
-	return &placer{table: t, view: v, visited: make(map[uint64]struct{})}
+func newPlacer(t layout.Table, s space) *placer {
+	return &placer{table: t, space: s, visited: make(map[uint64]struct{})}
 }
 
 // insert finds room for an item given from its home line, in this order: the
@@ -47,10 +93,13 @@ func (p *placer) insertBeyond(home layout.Item) bool {
 		p.markOverflow(home)
 		return true
 	}
-	if p.putByMoves(home, other) {
+	if at, ok := p.putByMoves(home, other); ok {
+		if at != home.Line {
+			p.markOverflow(home)
+		}
 		return true
 	}
-	if !layout.StashAdd(p.view.Stash, p.table.Class(home)) {
+	if !layout.StashAdd(p.space.stash(), p.table.Class(home), p.space.storeStash) {
 		return false
 	}
 	p.markOverflow(home)
@@ -68,15 +117,68 @@ func (p *placer) insertAllBeyond(hashes []uint64) bool {
 	return true
 }
 
+// remove takes an item out, given from its home line: from there, else from the
+// stash, else from its second line. It gives the line in which there is room
+// now, if any.
+//
+// The stash comes before the second line because a copy there may be that of a
+// twin, an equal item whose home that line is: with no overflow bits set in it,
+// the twin would be looked for nowhere else.
+func (p *placer) remove(home layout.Item) (freed uint64, inLine, ok bool) {
+	if p.takeFromLine(home) {
+		return home.Line, true, true
+	}
+	if !p.table.Overflowed(p.load(home.Line), home) {
+		return 0, false, false
+	}
+	other := p.table.Alternate(home)
+	if mistake.Made(mistake.SecondLineFirst) && p.takeFromLine(other) {
+		return other.Line, true, true
+	}
+	if layout.StashRemove(p.space.stash(), p.table.Class(home), p.space.storeStash) {
+		return 0, false, true
+	}
+	if p.takeFromLine(other) {
+		return other.Line, true, true
+	}
+	return 0, false, false
+}
+
+// unstash moves an item of a class from the stash into a line. Its overflow bits
+// were set in its home line when it went to the stash, and stay.
+func (p *placer) unstash(it layout.Item, search bool) bool {
+	other := p.table.Alternate(it)
+	ok := p.putInLine(it) || other.Line != it.Line && p.putInLine(other)
+	if !ok && search {
+		_, ok = p.putByMoves(it, other)
+	}
+	if ok && !layout.StashRemove(p.space.stash(), p.table.Class(it), p.space.storeStash) {
+		panic("mmapfilter: an item of the stash is not in the stash")
+	}
+	return ok
+}
+
 func (p *placer) load(line uint64) *layout.Line {
-	p.table.Load(p.view.Region, line, &p.line)
+	p.space.load(line, &p.line)
 	return &p.line
 }
 
-func (p *placer) store(line uint64) { p.table.Store(p.view.Region, line, &p.line) }
+// store stores the line being worked on, after one change.
+func (p *placer) store(line uint64) {
+	p.space.store(line, &p.line, &p.stores)
+	p.stores = layout.Stores{}
+}
 
 func (p *placer) putInLine(it layout.Item) bool {
-	if !p.table.Place(p.load(it.Line), it) {
+	if !p.table.Place(p.load(it.Line), it, &p.stores) {
+		return false
+	}
+	p.store(it.Line)
+	return true
+}
+
+func (p *placer) takeFromLine(it layout.Item) bool {
+	if !p.table.Remove(p.load(it.Line), it, &p.stores) {
 		return false
 	}
 	p.store(it.Line)
@@ -84,56 +186,57 @@ func (p *placer) putInLine(it layout.Item) bool {
 }
 
 func (p *placer) markOverflow(it layout.Item) {
-	p.table.SetOverflow(p.load(it.Line), it)
+	p.table.SetOverflow(p.load(it.Line), it, &p.stores)
 	p.store(it.Line)
 }
 
 // putByMoves looks, breadth first from both lines of an item, for a line with
-// room at the end of a path of moves, and carries the path out from its end.
-// Nothing is stored before the path is complete.
-func (p *placer) putByMoves(home, other layout.Item) bool {
+// room at the end of a path of moves, and carries the path out from its end. It
+// gives the line that took the item. Nothing is stored before the path is
+// complete.
+func (p *placer) putByMoves(home, other layout.Item) (line uint64, ok bool) {
 	clear(p.visited)
-	p.queue = append(p.queue[:0], placing{home, -1})
+	p.queue = append(p.queue[:0], placing{item: home, from: -1})
 	p.visited[home.Line] = struct{}{}
 	if other.Line != home.Line {
-		p.queue = append(p.queue, placing{other, -1})
+		p.queue = append(p.queue, placing{item: other, from: -1})
 		p.visited[other.Line] = struct{}{}
 	}
 	for head := 0; head < len(p.queue) && head < maxSearchLines; head++ {
-		it := p.queue[head].item
-		p.victims = p.table.Victims(p.victims[:0], p.load(it.Line), it)
+		step := p.queue[head]
+		if step.moves == maxPathMoves {
+			break
+		}
+		p.victims = p.table.Victims(p.victims[:0], p.load(step.item.Line), step.item)
 		for _, victim := range p.victims {
 			to := p.table.Alternate(victim)
 			if _, seen := p.visited[to.Line]; seen {
 				continue
 			}
 			p.visited[to.Line] = struct{}{}
+			next := placing{item: to, from: head, moves: step.moves + 1}
 			if p.putInLine(to) {
-				p.moveAlong(placing{to, head}, home)
-				return true
+				return p.moveAlong(next), true
 			}
-			p.queue = append(p.queue, placing{to, head})
+			p.queue = append(p.queue, next)
 		}
 	}
-	return false
+	return 0, false
 }
 
 // moveAlong ends a path whose last item has just been put: back along the
 // path, each copy that was put elsewhere leaves its old line, with overflow
-// bits for it there, and the item of that step takes the room.
-func (p *placer) moveAlong(last placing, home layout.Item) {
+// bits for it there, and the item of that step takes the room. It gives the line
+// where the path began.
+func (p *placer) moveAlong(last placing) (line uint64) {
 	for last.from >= 0 {
 		step := p.queue[last.from]
 		old := p.table.Alternate(last.item)
-		l := p.load(old.Line)
-		p.table.SetOverflow(l, old)
-		if !p.table.Remove(l, old) || !p.table.Place(l, step.item) {
+		p.markOverflow(old)
+		if !p.takeFromLine(old) || !p.putInLine(step.item) {
 			panic("mmapfilter: a planned move found its line changed")
 		}
-		p.store(old.Line)
 		last = step
 	}
-	if last.item.Line != home.Line {
-		p.markOverflow(home)
-	}
+	return last.item.Line
 }

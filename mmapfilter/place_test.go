@@ -51,7 +51,7 @@ func TestInsertLosesNothing(t *testing.T) {
 // checkAway bears F11: an item that is not in its home line has its overflow
 // bits set there. A lookup that finds an equal fingerprint by chance would not
 // tell, so this looks at the bits.
-func checkAway(t *testing.T, p *placer, hashes []uint64) {
+func checkAway(t *testing.T, p *memoryPlacer, hashes []uint64) {
 	t.Helper()
 	copies := map[layout.Item]int{} // by home
 	for _, h := range hashes {

@@ -3,6 +3,7 @@ package mmapfilter
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -61,7 +62,7 @@ func verifyFile(ctx context.Context, path string, progress func(done, total int6
 	state := head.Superblock.State()
 	r := Report{FileBytes: head.Size, Sealed: state == layout.Sealed}
 	if state == layout.Live {
-		return r, ErrNeedsRecovery
+		return r, liveError(f)
 	}
 	m, err := recovery.Map(f, head.Size, false)
 	if err != nil {
@@ -78,6 +79,14 @@ func verifyFile(ctx context.Context, path string, progress func(done, total int6
 		err = r.Damage[0]
 	}
 	return r, err
+}
+
+// liveError says why a file that is not closed cannot be verified.
+func liveError(f *os.File) error {
+	if held, err := recovery.Locked(f); err != nil || held {
+		return errors.Join(ErrBusy, err)
+	}
+	return ErrNeedsRecovery
 }
 
 // stillSame reports whether someone wrote to the file since its head was read.
@@ -145,9 +154,8 @@ func (v *verification) run(ctx context.Context) error {
 				return
 			}
 		}
-		words := recovery.Words(v.data[:layout.OffRegion+g.RegionBytes])
-		view := &layout.View{Stash: words[layout.OffStash/8 : layout.OffRegion/8], Region: words[layout.OffRegion/8:]}
-		entries, inStash, err := layout.CheckStash(layout.NewTable(g), view)
+		view := layout.NewView(recovery.Words(v.data[layout.OffRuntime:layout.OffRegion+g.RegionBytes]), g)
+		entries, inStash, err := layout.CheckStash(layout.NewTable(g), &view)
 		v.report.StashLen, v.report.Items = entries, inLines+inStash
 		if e, ok := err.(*CorruptError); ok {
 			v.damaged(e)

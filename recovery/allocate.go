@@ -1,17 +1,48 @@
 package recovery
 
 import (
+	"errors"
 	"io"
 	"os"
+
+	"github.com/mmapfilter/mmapfilter/recovery/fault"
 )
 
-// writeZeros gives f its size by writing every byte: the way to allocate where
-// the system has no call for it.
-func writeZeros(f *os.File, size int64) error {
+// writeZeros gives f its size by writing every byte, some at a time: the way to
+// allocate where the system has no call for it.
+func writeZeros(f *os.File, size, step int64) error {
 	w := io.NewOffsetWriter(f, 0)
-	zeros := make([]byte, min(size, 1<<20))
+	zeros := make([]byte, min(size, step))
 	for left := size; left > 0; left -= int64(len(zeros)) {
+		if err := fault.At("write"); err != nil {
+			return err
+		}
 		if _, err := w.Write(zeros[:min(left, int64(len(zeros)))]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// zeroStep is how much of a file is written with one call where pages of the
+// cache may be of any size.
+const zeroStep = 1 << 20
+
+// rewrite stores every byte of f again, and zero bytes from its end up to size:
+// what was a hole is none afterwards. It is for file systems that cannot fill
+// holes.
+func rewrite(f *os.File, size int64) error {
+	buf := make([]byte, min(size, zeroStep))
+	for off := int64(0); off < size; off += int64(len(buf)) {
+		buf = buf[:min(int64(len(buf)), size-off)]
+		clear(buf)
+		if _, err := f.ReadAt(buf, off); err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		if err := fault.At("write"); err != nil {
+			return err
+		}
+		if _, err := f.WriteAt(buf, off); err != nil {
 			return err
 		}
 	}

@@ -5,32 +5,62 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/mmapfilter/mmapfilter/recovery/fault"
 	"golang.org/x/sys/unix"
 )
 
-// allocate gives f its size and all its blocks. A file of the right size with
-// a hole in it would do until the disk is full: a store into the hole is then
-// a SIGBUS. So what the system says it allocated is checked.
+// allocate gives a new file its size and all its blocks. A file of the right
+// size with a hole in it would do until the disk is full: a store into the hole
+// is then a SIGBUS. So what the system says it allocated is checked.
 func allocate(f *os.File, size int64) error {
-	err := unix.Fallocate(int(f.Fd()), 0, 0, size)
-	for errors.Is(err, unix.EINTR) {
-		err = unix.Fallocate(int(f.Fd()), 0, 0, size)
+	allocated, err := fallocate(f, size)
+	if errors.Is(err, errNoFallocate) || err == nil && !allocated { // it said yes and did not do it
+		return writeZeros(f, size, zeroStep)
 	}
-	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
-		return writeZeros(f, size)
-	}
-	if err != nil {
-		return os.NewSyscallError("fallocate", err)
-	}
+	return err
+}
+
+// allocateAgain gives a file that has content its size, and blocks to its holes.
+func allocateAgain(f *os.File, size int64) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 		return os.NewSyscallError("fstat", err)
 	}
-	if st.Size != size {
-		return fmt.Errorf("the file system gave %d of %d bytes", st.Size, size)
+	if st.Size >= size && st.Blocks*512 >= size {
+		return nil
 	}
-	if st.Blocks*512 < size { // it said yes and did not do it
-		return writeZeros(f, size)
+	// A file system that compresses has fewer blocks than bytes and needs none
+	// of this; it is not told from one with holes, and loses nothing by it.
+	_, err := fallocate(f, size)
+	if errors.Is(err, errNoFallocate) {
+		return rewrite(f, size)
 	}
-	return nil
+	return err
+}
+
+var errNoFallocate = errors.New("no fallocate")
+
+// fallocate reports whether f has all its blocks now.
+func fallocate(f *os.File, size int64) (allocated bool, err error) {
+	if err := fault.At("fallocate"); err != nil {
+		return false, err
+	}
+	err = unix.Fallocate(int(f.Fd()), 0, 0, size)
+	for errors.Is(err, unix.EINTR) {
+		err = unix.Fallocate(int(f.Fd()), 0, 0, size)
+	}
+	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
+		return false, errNoFallocate
+	}
+	if err != nil {
+		return false, os.NewSyscallError("fallocate", err)
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return false, os.NewSyscallError("fstat", err)
+	}
+	if st.Size < size {
+		return false, fmt.Errorf("the file system gave %d of %d bytes", st.Size, size)
+	}
+	return st.Blocks*512 >= size, nil
 }

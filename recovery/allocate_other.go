@@ -4,4 +4,14 @@ package recovery
 
 import "os"
 
-func allocate(f *os.File, size int64) error { return writeZeros(f, size) }
+func allocate(f *os.File, size int64) error { return writeZeros(f, size, zeroStep) }
+
+// allocateAgain gives a file that has content its size. Holes stay: the system
+// does not say where they are.
+func allocateAgain(f *os.File, size int64) error {
+	info, err := f.Stat()
+	if err != nil || info.Size() >= size {
+		return err
+	}
+	return rewrite(f, size)
+}

@@ -52,42 +52,24 @@ func NewDraft(path string) (*Draft, error) {
 // there is one, and gives the permissions for the new file.
 func (d *Draft) lockOld() (fs.FileMode, error) {
 	for {
-		info, err := os.Stat(d.path)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
+		if _, err := os.Stat(d.path); errors.Is(err, fs.ErrNotExist) {
 			return 0o666, nil
-		case err != nil:
-			return 0, err
-		case !info.Mode().IsRegular():
-			return 0, notRegular("replace", d.path)
 		}
-		old, err := os.OpenFile(d.path, os.O_RDWR, 0)
+		old, err := openLocked(d.path)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue
+			continue // removed meanwhile
 		}
 		if err != nil {
-			return 0, err
+			return 0, fmt.Errorf("replace %s: %w", d.path, err)
 		}
-		beforeLock()
-		if err := lock(old); err != nil {
-			return 0, errors.Join(fmt.Errorf("replace %s: %w", d.path, err), old.Close())
-		}
-		// Another process may have put a new file under the path meanwhile;
-		// the lock would then be on one that nobody can find.
-		locked, err := old.Stat()
+		info, err := old.Stat()
 		if err != nil {
 			return 0, errors.Join(err, old.Close())
 		}
-		if now, err := os.Stat(d.path); err == nil && os.SameFile(locked, now) {
-			d.old = old
-			return info.Mode().Perm(), nil
-		}
-		old.Close()
+		d.old = old
+		return info.Mode().Perm(), nil
 	}
 }
-
-// beforeLock is where a test has another process replace the file.
-var beforeLock = func() {}
 
 // createBeside makes a new file in the directory of path.
 func createBeside(path string, mode fs.FileMode) (*os.File, error) {
@@ -111,32 +93,38 @@ func (d *Draft) Allocate(size int64) error {
 	return nil
 }
 
+// PublishNew is Publish where no file may stand under the path; where one does,
+// it fails with fs.ErrExist.
+func (d *Draft) PublishNew() error { return d.publish(renameNew) }
+
 // Publish makes the file durable and puts it under its path, in place of an
 // older one. Whatever it returns, the draft is used up; where it returns an
 // error, what stood under the path is as it was, save for an error that says
 // that the directory could not be synced.
-func (d *Draft) Publish() error {
+func (d *Draft) Publish() error { return d.publish(rename) }
+
+func (d *Draft) publish(rename func(from, to string) error) error {
 	if err := d.prepare(); err != nil {
 		return errors.Join(err, d.Discard())
 	}
-	if err := os.Rename(d.file.Name(), d.path); err != nil {
+	if err := rename(d.file.Name(), d.path); err != nil {
 		return errors.Join(err, d.Discard())
 	}
-	var synced error
-	if d.dir != nil {
-		if err := d.dir.Sync(); err != nil {
-			synced = fmt.Errorf("%s is complete, but may not survive a power loss: %w", d.path, err)
-		}
+	// Logs of a file that was replaced belong to nobody; one that stays is seen
+	// to be foreign.
+	for _, name := range []LogName{NextLog, CurrentLog} {
+		remove(d.path + name.String())
 	}
-	return errors.Join(synced, d.release())
+	err := syncDir(d.dir)
+	if err != nil {
+		err = fmt.Errorf("%s is complete, but may not survive a power loss: %w", d.path, err)
+	}
+	return errors.Join(err, d.release())
 }
 
 // prepare does all that comes before the rename.
 func (d *Draft) prepare() error {
-	if err := d.Data.Flush(); err != nil {
-		return fmt.Errorf("flush %s: %w", d.file.Name(), err)
-	}
-	if err := d.file.Sync(); err != nil {
+	if err := syncFilter(&mappedFile{Mapping: &d.Mapping, file: d.file}); err != nil {
 		return err
 	}
 	if err := d.Unmap(); err != nil {

@@ -17,3 +17,18 @@ func lock(f *os.File) error {
 	}
 	return err
 }
+
+// unlock gives the lock up.
+func unlock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_UN) }
+
+// Locked reports whether another descriptor has the writer lock of a file.
+func Locked(f *os.File) (bool, error) {
+	err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return false, unix.Flock(int(f.Fd()), unix.LOCK_UN)
+}

@@ -8,3 +8,8 @@ import (
 )
 
 func lock(*os.File) error { return errors.ErrUnsupported }
+
+// Locked cannot tell.
+func Locked(*os.File) (bool, error) { return false, errors.ErrUnsupported }
+
+func unlock(*os.File) error { return nil }

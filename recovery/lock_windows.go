@@ -18,3 +18,21 @@ func lock(f *os.File) error {
 	}
 	return err
 }
+
+// unlock gives the lock up.
+func unlock(f *os.File) error {
+	return windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, &windows.Overlapped{OffsetHigh: math.MaxInt32})
+}
+
+// Locked reports whether another handle has the writer lock of a file.
+func Locked(f *os.File) (bool, error) {
+	at := &windows.Overlapped{OffsetHigh: math.MaxInt32}
+	err := windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, at)
+	if errors.Is(err, windows.ERROR_LOCK_VIOLATION) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return false, windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, at)
+}

@@ -30,8 +30,14 @@ func Map(f *os.File, size int64, writable bool) (*Mapping, error) {
 	return &Mapping{Data: data}, nil
 }
 
-// Unmap ends the mapping. Any use of its memory afterwards is a fault.
-func (m *Mapping) Unmap() error { return m.Data.Unmap() }
+// Unmap ends the mapping, if there is one. Any use of its memory afterwards is a
+// fault.
+func (m *Mapping) Unmap() error {
+	if m.Data == nil {
+		return nil
+	}
+	return m.Data.Unmap()
+}
 
 // A FaultError says that a load from a mapping had nothing behind it: the file
 // has been cut short, or its disk failed.

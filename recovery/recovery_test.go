@@ -237,7 +237,7 @@ func TestWriteZeros(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := writeZeros(f, size); err != nil {
+		if err := writeZeros(f, size, zeroStep); err != nil {
 			t.Fatal(err)
 		}
 		info, err := f.Stat()
@@ -256,7 +256,7 @@ func TestGuard(t *testing.T) {
 	}
 	defer f.Close()
 	const size = 1 << 20
-	if err := writeZeros(f, size); err != nil {
+	if err := writeZeros(f, size, zeroStep); err != nil {
 		t.Fatal(err)
 	}
 	m, err := Map(f, size, false)

@@ -58,7 +58,7 @@ func TestResident(t *testing.T) {
 	}
 	defer f.Close()
 	const size = 1<<20 + 64
-	if err := writeZeros(f, size); err != nil {
+	if err := writeZeros(f, size, zeroStep); err != nil {
 		t.Fatal(err)
 	}
 	m, err := Map(f, size, false)

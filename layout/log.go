@@ -1,0 +1,449 @@
+package layout
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/klauspost/crc32"
+	"github.com/mmapfilter/mmapfilter/layout/mistake"
+)
+
+// The log, NAME.stash, is what a writer did since the last checkpoint, as words
+// of 64 bits:
+//
+//	0        header of one generation, 64 bytes of a page
+//	4096     header of the next one, or of the one before
+//	8192     batches, each from a page boundary on
+//
+// A batch is the operations of one commit:
+//
+//	0        begin record, 40 bytes: stored with the first operation
+//	40       commit record, 80 bytes: stored when the batch is complete
+//	120      zero
+//	128      records of 24 bytes, one after the other, up to the next batch
+//
+// A generation ends with a checkpoint; the next one has a new salt and begins
+// again at 8192, over the bytes of the last. So what a page holds is worth
+// nothing by itself: every record carries a check, over itself, the salt, its
+// LSN and the check of the record before it.
+//
+// The LSN numbers records and commit records, and goes on from generation to
+// generation. The commit record comes at the head of its batch, not at its end,
+// so that a small commit dirties one page and not two; it is the last word of a
+// batch to be stored, and its LSN is the one after those of the records.
+const (
+	LogPageBytes   = 4096
+	LogHeaderSlots = 2
+	MinLogBytes    = 16 * LogPageBytes
+	MaxLogBytes    = 1 << 40
+	RecordBytes    = 24
+
+	LogPageWords   = LogPageBytes / 8
+	LogStart       = LogHeaderSlots * LogPageWords // word of the first batch
+	batchHeadWords = 16
+	commitAt       = 5
+	recordWords    = RecordBytes / 8
+)
+
+var (
+	logMagic    = binary.LittleEndian.Uint64([]byte("MMAPFLOG"))
+	beginMagic  = binary.LittleEndian.Uint64([]byte("MMFBEGIN"))
+	commitMagic = binary.LittleEndian.Uint64([]byte("MMFCOMMT"))
+)
+
+// A Store is one word of a filter file getting a value.
+type Store struct {
+	Word    uint64 // its number in the file
+	Value   uint64
+	Guarded bool // something may be looked for that is not there any more
+}
+
+// A Record is a Store in the log.
+//
+//	word 0   bits 0-47 the word of the file; 48 guarded; 49 the last of its
+//	         operation, and then 50 the length grows by one, 51 it shrinks by one
+//	word 1   the value
+//	word 2   bits 0-31 the check; 32-63, in the last of an operation, the low
+//	         half of its operation number
+type Record struct {
+	Store
+	Last      bool
+	Grow      int    // what the operation adds to the length, where Last
+	Operation uint32 // its number modulo 2^32, where Last
+}
+
+const (
+	recordWordBits = 48
+	recordGuarded  = 1 << 48
+	recordLast     = 1 << 49
+	recordGrow     = 1 << 50
+	recordShrink   = 1 << 51
+	recordUnused   = 0xFFF << 52
+)
+
+func (r Record) encode() (w0, w1 uint64) {
+	w0 = r.Word
+	if r.Guarded {
+		w0 |= recordGuarded
+	}
+	if r.Last {
+		w0 |= recordLast
+	}
+	switch r.Grow {
+	case 1:
+		w0 |= recordGrow
+	case -1:
+		w0 |= recordShrink
+	}
+	return w0, r.Value
+}
+
+func decodeRecord(w0, w1, w2 uint64) Record {
+	r := Record{
+		Store:     Store{Word: w0 & (1<<recordWordBits - 1), Value: w1, Guarded: w0&recordGuarded != 0},
+		Last:      w0&recordLast != 0,
+		Operation: uint32(w2 >> 32),
+	}
+	if w0&recordGrow != 0 {
+		r.Grow = 1
+	}
+	if w0&recordShrink != 0 {
+		r.Grow--
+	}
+	return r
+}
+
+// LogRecord gives record i of a batch that is known to be whole; start is the
+// word of the first.
+func LogRecord(log []uint64, start, i uint64) Record {
+	at := start + i*recordWords
+	return decodeRecord(log[at], log[at+1], log[at+2])
+}
+
+// recordCheck is the check of a record: the CRC32C of all it vouches for.
+func recordCheck(salt, lsn uint64, prev uint32, w0, w1 uint64, operation uint32) uint32 {
+	if mistake.Made(mistake.UnchainedLog) {
+		salt, lsn, prev = 0, 0, 0
+	}
+	var b [40]byte
+	binary.LittleEndian.PutUint64(b[0:], salt)
+	binary.LittleEndian.PutUint64(b[8:], lsn)
+	binary.LittleEndian.PutUint64(b[16:], w0)
+	binary.LittleEndian.PutUint64(b[24:], w1)
+	binary.LittleEndian.PutUint32(b[32:], prev)
+	binary.LittleEndian.PutUint32(b[36:], operation)
+	return crc32.Checksum(b[:], castagnoli)
+}
+
+// checksumWords is the CRC32C of words as they are in a file.
+func checksumWords(words []uint64) (crc uint32) {
+	var b [LogPageBytes]byte
+	for len(words) > 0 {
+		n := min(len(words), LogPageWords)
+		for i, w := range words[:n] {
+			binary.LittleEndian.PutUint64(b[8*i:], w)
+		}
+		crc = crc32.Update(crc, castagnoli, b[:8*n])
+		words = words[n:]
+	}
+	return crc
+}
+
+// A LogHeader says to which file and to which generation of it a log belongs.
+//
+//	word 0 magic "MMAPFLOG"   1 format version   2, 3 UUID of the file
+//	     4 generation         5 salt             6 bytes of the log
+//	     7 CRC32C of words 0 to 6
+type LogHeader struct {
+	UUID       [16]byte
+	Generation uint64 // of the superblock that names the salt
+	Salt       uint64
+	Bytes      int64
+}
+
+const logHeaderWords = 8
+
+// PutLogHeader stores a header in the slot of its generation, so that the one
+// before stays.
+func PutLogHeader(store func(i, v uint64), h LogHeader) {
+	at := h.Generation % LogHeaderSlots * LogPageWords
+	w := [logHeaderWords]uint64{
+		logMagic, FormatVersion,
+		binary.LittleEndian.Uint64(h.UUID[:8]), binary.LittleEndian.Uint64(h.UUID[8:]),
+		h.Generation, h.Salt, uint64(h.Bytes),
+	}
+	w[7] = uint64(checksumWords(w[:7]))
+	for i, v := range w {
+		store(at+uint64(i), v)
+	}
+}
+
+// FindLogHeader gives the header of a log that names a salt; none where the log
+// belongs to another file or to another generation.
+func FindLogHeader(log []uint64, uuid [16]byte, salt uint64) (h LogHeader, ok bool) {
+	for slot := range uint64(LogHeaderSlots) {
+		at := slot * LogPageWords
+		if at+logHeaderWords > uint64(len(log)) {
+			break
+		}
+		w := log[at : at+logHeaderWords]
+		if w[0] != logMagic || w[1] != FormatVersion || w[7] != uint64(checksumWords(w[:7])) {
+			continue
+		}
+		h := LogHeader{Generation: w[4], Salt: w[5], Bytes: int64(w[6])}
+		binary.LittleEndian.PutUint64(h.UUID[:8], w[2])
+		binary.LittleEndian.PutUint64(h.UUID[8:], w[3])
+		if h.UUID == uuid && h.Salt == salt && h.Bytes == int64(len(log))*8 {
+			return h, true
+		}
+	}
+	return LogHeader{}, false
+}
+
+// A Commit is what a commit record says.
+//
+//	word 0 magic "MMFCOMMT"    1 generation    2 salt    3 its LSN
+//	     4 records of the batch                5 user sequence
+//	     6 operation number    7 length        8 the LSN up to which the log was durable when this was stored
+//	     9 bits 0-31 CRC32C of the records, 32-63 CRC32C of words 0 to 8 and of bits 0-31
+type Commit struct {
+	LSN       uint64
+	Records   uint64
+	UserSeq   uint64
+	Operation uint64 // operations since the user sequence was set
+	Length    uint64 // items
+	Durable   uint64
+}
+
+const commitWords = 10
+
+// A LogWriter lays records out in a log. It stores into the words of the log and
+// nowhere else, and knows nothing of what is durable. It is not safe for use by
+// several goroutines at once.
+type LogWriter struct {
+	log        []uint64
+	store      func(i, v uint64) // into log
+	generation uint64
+	salt       uint64
+
+	lsn     uint64 // of the last record
+	check   uint32 // of the last record
+	batch   uint64 // word at which the open batch starts
+	records uint64 // in it
+}
+
+// NewLogWriter begins a generation, after the record of some LSN, at the start
+// of a log. The log is changed through store.
+func NewLogWriter(log []uint64, store func(i, v uint64), generation, salt, lsn uint64) *LogWriter {
+	return &LogWriter{log: log, store: store, generation: generation, salt: salt, lsn: lsn, batch: LogStart}
+}
+
+// LSN is that of the last record.
+func (w *LogWriter) LSN() uint64 { return w.lsn }
+
+// Records is how many the open batch has.
+func (w *LogWriter) Records() uint64 { return w.records }
+
+// Room is how many more records fit in the log.
+func (w *LogWriter) Room() uint64 {
+	head := w.batch + batchHeadWords
+	if uint64(len(w.log)) < head {
+		return 0
+	}
+	return (uint64(len(w.log))-head)/recordWords - w.records
+}
+
+// End is the first word after the records of the open batch.
+func (w *LogWriter) End() uint64 { return w.batch + batchHeadWords + w.records*recordWords }
+
+// Append adds a record; there must be room for it.
+func (w *LogWriter) Append(r Record) {
+	if w.records == 0 {
+		w.begin()
+	}
+	at := w.End()
+	w0, w1 := r.encode()
+	w.lsn++
+	w.check = recordCheck(w.salt, w.lsn, w.check, w0, w1, r.Operation)
+	w2 := uint64(w.check) | uint64(r.Operation)<<32
+	// The check comes last: a record that is cut off has none.
+	w.store(at, w0)
+	w.store(at+1, w1)
+	w.store(at+2, w2)
+	w.records++
+}
+
+// begin stores the begin record: it shows that this page is of this generation,
+// even before there is a commit record.
+//
+//	word 0 magic "MMFBEGIN"   1 generation   2 salt   3 LSN of the first record
+//	     4 bits 0-31 the check that the first record is chained to, 32-63 CRC32C of words 0 to 3 and of bits 0-31
+func (w *LogWriter) begin() {
+	words := [5]uint64{beginMagic, w.generation, w.salt, w.lsn + 1, uint64(w.check)}
+	words[4] |= uint64(checksumWords(words[:])) << 32
+	for i, v := range words {
+		w.store(w.batch+uint64(i), v)
+	}
+}
+
+// Commit ends the open batch, which may be empty; the next record begins
+// another one, on a fresh page. It fills in the LSN and the number of records.
+func (w *LogWriter) Commit(c Commit) Commit {
+	if w.records == 0 {
+		w.begin()
+	}
+	w.lsn++
+	c.LSN, c.Records = w.lsn, w.records
+	crc := checksumWords(w.log[w.batch+batchHeadWords : w.End()])
+	words := [commitWords]uint64{commitMagic, w.generation, w.salt, c.LSN, c.Records, c.UserSeq, c.Operation, c.Length, c.Durable, uint64(crc)}
+	check := checksumWords(words[:])
+	words[9] |= uint64(check) << 32
+	for i, v := range words {
+		w.store(w.batch+commitAt+uint64(i), v)
+	}
+	w.check = check
+	w.batch = nextBatch(w.End())
+	w.records = 0
+	return c
+}
+
+func nextBatch(end uint64) uint64 { return (end + LogPageWords - 1) / LogPageWords * LogPageWords }
+
+// readBegin decodes the begin record of a batch, of any generation.
+func readBegin(log []uint64, batch uint64) (generation, salt, lsn uint64, check uint32, ok bool) {
+	w := log[batch : batch+5]
+	if w[0] != beginMagic {
+		return
+	}
+	sum := checksumWords([]uint64{w[0], w[1], w[2], w[3], w[4] & (1<<32 - 1)})
+	return w[1], w[2], w[3], uint32(w[4]), uint32(w[4]>>32) == sum
+}
+
+// readCommit decodes the commit record of a batch, of any generation. It
+// verifies on its own.
+func readCommit(log []uint64, batch uint64) (generation, salt uint64, c Commit, crc, check uint32, ok bool) {
+	w := log[batch+commitAt : batch+commitAt+commitWords]
+	if w[0] != commitMagic {
+		return
+	}
+	var words [commitWords]uint64
+	copy(words[:], w)
+	words[9] &= 1<<32 - 1
+	check = checksumWords(words[:])
+	c = Commit{LSN: w[3], Records: w[4], UserSeq: w[5], Operation: w[6], Length: w[7], Durable: w[8]}
+	return w[1], w[2], c, uint32(w[9]), check, uint32(w[9]>>32) == check
+}
+
+// A LogScan is what a log holds of one generation.
+type LogScan struct {
+	LSN       uint64 // of the last record or commit record
+	Records   uint64 // of whole operations
+	UserSeq   uint64
+	Operation uint64 // operations since the user sequence was set
+	Length    uint64 // items
+	End       uint64 // the word after the last that counts
+	Torn      bool   // the log ends in the middle of something: a record or an operation
+}
+
+// ScanLog reads the log of the generation that a superblock names, up to its
+// end, and calls each, if not nil, for the records of whole operations in their
+// order. promised is the LSN up to which the log was durable at some time, as
+// far as someone else knows.
+//
+// The log may end anywhere after the last LSN that anyone vouches for: there
+// was a crash. If it ends before, it is damaged.
+func ScanLog(log []uint64, sb *Superblock, promised uint64, each func(Record)) (s LogScan, err error) {
+	s = LogScan{LSN: sb.CheckpointLSN(), UserSeq: sb.UserSeq(), Operation: sb.Operation(), Length: sb.Length(), End: LogStart}
+	promised = max(promised, sb.CheckpointLSN())
+	var operation []Record // the records of one, until its last
+	check := uint32(0)
+	lsn := s.LSN
+	batch := uint64(LogStart)
+	ended := false
+	for !ended && batch+batchHeadWords <= uint64(len(log)) {
+		generation, salt, first, prev, ok := readBegin(log, batch)
+		if !ok || generation != sb.Generation() || salt != sb.LogSalt() || first != lsn+1 || prev != check {
+			if mistake.Made(mistake.UnchainedLog) && ok {
+				lsn, check = first-1, prev
+			} else {
+				break
+			}
+		}
+		generation, salt, commit, crc, commitCheck, ok := readCommit(log, batch)
+		committed := ok && (generation == sb.Generation() && salt == sb.LogSalt() || mistake.Made(mistake.UnchainedLog))
+		at, n := batch+batchHeadWords, uint64(0)
+		for at+recordWords <= uint64(len(log)) && !(committed && n == commit.Records) {
+			w0, w1, w2 := log[at], log[at+1], log[at+2]
+			if uint32(w2) != recordCheck(sb.LogSalt(), lsn+1, check, w0, w1, uint32(w2>>32)) || w0|w1|w2 == 0 {
+				break
+			}
+			if w0&recordUnused != 0 {
+				return s, corruptLog(at, "L3: the record has unknown bits")
+			}
+			lsn, check = lsn+1, uint32(w2)
+			at, n = at+recordWords, n+1
+			r := decodeRecord(w0, w1, w2)
+			operation = append(operation, r)
+			if !r.Last {
+				continue
+			}
+			s.LSN, s.End = lsn, at
+			s.Records += uint64(len(operation))
+			s.Length += uint64(int64(r.Grow))
+			s.Operation += uint64(r.Operation - uint32(s.Operation))
+			if each != nil {
+				for _, r := range operation {
+					each(r)
+				}
+			}
+			operation = operation[:0]
+		}
+		if committed && n == commit.Records && checksumWords(log[batch+batchHeadWords:at]) == crc && commit.LSN == lsn+1 && len(operation) == 0 {
+			lsn, check = commit.LSN, commitCheck
+			promised = max(promised, commit.Durable)
+			s.LSN, s.End = lsn, at
+			s.UserSeq, s.Operation = commit.UserSeq, commit.Operation
+			if s.Length != commit.Length {
+				return s, corruptLog(batch, fmt.Sprintf("L4: the commit says %d items, its records make %d", commit.Length, s.Length))
+			}
+			batch = nextBatch(at)
+			continue
+		}
+		s.Torn = committed || len(operation) > 0
+		ended = true
+	}
+	// Past a bad record nothing counts; but a commit record further on may
+	// know that it was good once.
+	for at := batch; at+batchHeadWords <= uint64(len(log)); at += LogPageWords {
+		generation, salt, commit, _, _, ok := readCommit(log, at)
+		if ok && generation == sb.Generation() && salt == sb.LogSalt() {
+			promised = max(promised, commit.Durable)
+		}
+	}
+	if promised > s.LSN {
+		return s, corruptLog(s.End, fmt.Sprintf("L5: the log ends after LSN %d, and was durable up to %d", s.LSN, promised))
+	}
+	return s, nil
+}
+
+// LaterGeneration reports whether the log of a file holds a record of a later
+// generation than a superblock: one that is lost, then.
+func LaterGeneration(log []uint64, sb *Superblock) bool {
+	for at := uint64(LogStart); at+batchHeadWords <= uint64(len(log)); at += LogPageWords {
+		generation, salt, _, _, ok := readBegin(log, at)
+		if !ok {
+			generation, salt, _, _, _, ok = readCommit(log, at)
+		}
+		if !ok || generation <= sb.Generation() {
+			continue
+		}
+		if _, ok := FindLogHeader(log, sb.UUID(), salt); ok {
+			return true
+		}
+	}
+	return false
+}
+
+func corruptLog(word uint64, rule string) error {
+	return &CorruptError{Region: RegionLog, Offset: int64(word) * 8, Rule: rule}
+}

@@ -1,0 +1,436 @@
+package mmapfilter
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/zeebo/xxh3"
+)
+
+// A Recovery says what opening a file for writing found, and did.
+type Recovery = recovery.Recovery
+
+// Create makes an empty filter under path, and opens it as [Open] does. Its
+// Capacity must be given. It fails with fs.ErrExist where there is a file;
+// whatever it fails with, it has left nothing behind.
+func Create(path string, opts *Options) (*Filter, error) {
+	if err := opts.Validate(); err != nil {
+		return nil, about("create", path, err)
+	}
+	o := opts.withDefaults()
+	if o.Capacity == 0 {
+		return nil, about("create", path, optionError("Capacity", "an empty filter has no keys to be counted; say how many it is for"))
+	}
+	if opts == nil || opts.Seed == 0 {
+		o.Seed = rand.Uint64()
+	}
+	if err := createFile(path, o); err != nil {
+		return nil, about("create", path, err)
+	}
+	return Open(path, &OpenOptions{CommitInterval: o.CommitInterval, LogBytes: o.LogBytes})
+}
+
+func createFile(path string, o Options) error {
+	plan, err := o.plan(o.Capacity)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Lstat(path); err == nil {
+		return &fs.PathError{Op: "create", Path: path, Err: fs.ErrExist}
+	}
+	draft, err := recovery.NewDraft(path)
+	if err != nil {
+		return err
+	}
+	if err := draft.Allocate(plan.geometry.SealedBytes); err != nil {
+		return errors.Join(err, draft.Discard())
+	}
+	sb := newSuperblock(plan, o)
+	sb.SetState(layout.Clean)
+	sb.SetUUID(randomUUID())
+	sb.Sign()
+	if fault := recovery.Guard(draft.Data, func() { putCopies(draft.Data, &sb) }); fault != nil {
+		return errors.Join(fault, draft.Discard())
+	}
+	return draft.PublishNew()
+}
+
+func randomUUID() (uuid [16]byte) {
+	var h [2]uint64
+	for i := range h {
+		h[i] = rand.Uint64()
+		for j := range 8 {
+			uuid[8*i+j] = byte(h[i] >> (8 * j))
+		}
+	}
+	return uuid
+}
+
+// Open opens a filter for reading and writing. One process at a time can; any
+// number of others read it meanwhile. It takes a constant time, whatever the
+// size of the file, and creates nothing: the log, NAME.stash, comes with the
+// first operation, and goes with [Filter.Close].
+//
+// Where a writer died, its file is recovered first, see [Filter.Recovery].
+//
+// The errors are those of [OpenReadOnly], save that [ErrNeedsRecovery] does not
+// come, and [ErrLocked] where another process has the file open for writing.
+func Open(path string, opts *OpenOptions) (*Filter, error) {
+	if err := opts.Validate(); err != nil {
+		return nil, err
+	}
+	opts = opts.withDefaults()
+	if opts.Residency == ResidencyHeap {
+		return nil, optionError("Residency", "a copy in the heap cannot be written to")
+	}
+	o, err := openLive(path, opts)
+	if err != nil {
+		return nil, about("open", path, err)
+	}
+	return newFilter(o), nil
+}
+
+func openLive(path string, opts *OpenOptions) (o *openFile, err error) {
+	files, err := recovery.OpenFiles(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, files.Close())
+		}
+	}()
+	var w *writer
+	var found *Recovery
+	fault := recovery.Guard(files.Mapping().Data, func() { w, found, err = newWriter(files, opts.LogBytes) })
+	if err != nil || fault != nil {
+		if fault != nil {
+			err = fault
+		}
+		return nil, err
+	}
+	sb := *w.log.Superblock()
+	o = newOpenFile(&recovery.Head{Superblock: &sb, Geometry: w.log.Geometry(), Size: w.log.Geometry().SealedBytes}, opts)
+	o.live = &live{writer: w, files: files, found: *found, data: files.Mapping().Data}
+	o.live.interval = opts.CommitInterval
+	if o.live.interval == 0 {
+		o.live.interval = DefaultCommitInterval
+	}
+	if err := o.adopt(files.Mapping(), files.File(), opts); err != nil {
+		return nil, err
+	}
+	files.KeepMapping() // adopted
+	w.behind = o.live.behind
+	return o, nil
+}
+
+// recoverForReading recovers a file whose writer died, on behalf of a reader.
+func recoverForReading(path string) error {
+	_, err := Recover(path)
+	if errors.Is(err, ErrLocked) {
+		return nil // someone else does it, or writes
+	}
+	return err
+}
+
+// Recover does what [Open] does first: it takes the lock and, if a writer died,
+// replays its log and leaves a clean file. What it found is in the Recovery. The
+// errors are those of Open; a file that is damaged is left as it is.
+func Recover(path string) (r Recovery, err error) {
+	files, err := recovery.OpenFiles(path)
+	if err != nil {
+		return r, about("recover", path, err)
+	}
+	defer func() { err = errors.Join(err, files.Close()) }()
+	var found *Recovery
+	fault := recovery.Guard(files.Mapping().Data, func() { _, found, err = recovery.NewWriter(files) })
+	if fault != nil {
+		err = fault
+	}
+	if err != nil {
+		return r, about("recover", path, err)
+	}
+	return *found, nil
+}
+
+// live is what a filter that is open for writing has beside its mapping.
+type live struct {
+	writer   *writer
+	files    *recovery.Files
+	found    Recovery
+	data     []byte // the mapping, for guard
+	interval time.Duration
+
+	background struct {
+		sync.WaitGroup
+		sync.Mutex
+		timer         *time.Timer // to the next commit, or nil
+		checkpointing bool
+		closed        bool
+	}
+}
+
+// behind commits after the interval, and checkpoints, in the background. It is
+// called under the writer's lock.
+func (l *live) behind(logNearlyFull bool) {
+	b := &l.background
+	b.Lock()
+	defer b.Unlock()
+	if b.closed {
+		return
+	}
+	if b.timer == nil && l.interval > 0 {
+		b.Add(1)
+		b.timer = time.AfterFunc(l.interval, func() {
+			defer b.Done()
+			b.Lock()
+			b.timer = nil
+			b.Unlock()
+			l.guard(func() error { return l.writer.sync(false, 0) })
+		})
+	}
+	if logNearlyFull && !b.checkpointing {
+		b.checkpointing = true
+		b.Add(1)
+		go func() {
+			defer b.Done()
+			l.guard(func() error { return l.writer.checkpointFor(layout.LogPageBytes) })
+			b.Lock()
+			b.checkpointing = false
+			b.Unlock()
+		}()
+	}
+}
+
+// guard runs f; a fault in the mapped file, from a disk that failed, poisons the
+// writer (W8).
+func (l *live) guard(f func() error) (err error) {
+	if fault := recovery.Guard(l.data, func() { err = f() }); fault != nil {
+		return l.writer.log.Fail(fault)
+	}
+	return err
+}
+
+func (l *live) close() error {
+	b := &l.background
+	b.Lock()
+	b.closed = true
+	if b.timer != nil && b.timer.Stop() {
+		b.Done()
+	}
+	b.Unlock()
+	b.Wait()
+	err := l.guard(l.writer.clean)
+	return errors.Join(err, l.writer.log.Close())
+}
+
+// write gives what a mutation works on.
+func (f *Filter) write() (*openFile, error) {
+	o := f.open.Load()
+	switch {
+	case o == nil:
+		return nil, ErrClosed
+	case o.live == nil:
+		return nil, ErrReadOnly
+	}
+	return o, nil
+}
+
+// Insert puts a key in. When it returns nil the key is found from then on, by
+// this process at once and by others after the next commit; it survives the
+// death of the process (C2), and after the next [Filter.Sync] or commit the loss
+// of power (C1). Equal keys count (C7).
+//
+// The errors are [ErrFull], where the key found no place and nothing has
+// changed, [ErrReadOnly], [ErrClosed] and [ErrFailed].
+func (f *Filter) Insert(key []byte) error { return f.InsertHash(xxh3.HashSeed(key, f.seed)) }
+
+// InsertString is Insert for a key in a string.
+func (f *Filter) InsertString(key string) error {
+	return f.InsertHash(xxh3.HashStringSeed(key, f.seed))
+}
+
+// InsertHash is Insert for a key whose [Filter.Hash] is known. Other numbers must
+// be as well mixed as a hash; a sequence that is not fills few lines, and finds
+// the filter full.
+func (f *Filter) InsertHash(hash uint64) error {
+	o, err := f.write()
+	if err != nil {
+		return err
+	}
+	return o.live.guard(func() error { return o.live.writer.insert(hash) })
+}
+
+// InsertBatch inserts keys in their order, up to the first that gives an error.
+// It gives the number of those before it. It is faster than as many calls of
+// Insert, and neither more durable nor less.
+func (f *Filter) InsertBatch(keys [][]byte) (n int, err error) {
+	o, err := f.write()
+	if err != nil {
+		return 0, err
+	}
+	var hashes [insertBlock]uint64
+	for n < len(keys) {
+		block := keys[n:min(n+insertBlock, len(keys))]
+		for i, key := range block {
+			hashes[i] = xxh3.HashSeed(key, f.seed)
+		}
+		inserted := 0
+		err := o.live.guard(func() (err error) {
+			inserted, err = o.live.writer.insertAll(hashes[:len(block)])
+			return err
+		})
+		n += inserted
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// InsertUnique puts a key in unless a lookup says that it may be there already;
+// added is false then. Both are one step: of several goroutines that insert one
+// key, one adds it. A key that is refused because of a false positive counts for
+// nothing later: do not use it together with Delete.
+func (f *Filter) InsertUnique(key []byte) (added bool, err error) {
+	o, err := f.write()
+	if err != nil {
+		return false, err
+	}
+	hash := xxh3.HashSeed(key, f.seed)
+	err = o.live.guard(func() (err error) {
+		added, err = o.live.writer.insertUnique(hash)
+		return err
+	})
+	return added, err
+}
+
+// Delete takes a key out that has been inserted. It reports false, and changes
+// nothing, where the key is certainly not there.
+//
+// Deleting a key that was never inserted, where the filter says "maybe" of it,
+// takes away the fingerprint of another key, which may then be answered
+// "certainly not" (C6). No filter of fingerprints can tell. The errors are
+// those of [Filter.Insert] without ErrFull.
+func (f *Filter) Delete(key []byte) (bool, error) { return f.DeleteHash(xxh3.HashSeed(key, f.seed)) }
+
+// DeleteString is Delete for a key in a string.
+func (f *Filter) DeleteString(key string) (bool, error) {
+	return f.DeleteHash(xxh3.HashStringSeed(key, f.seed))
+}
+
+// DeleteHash is Delete for a key whose [Filter.Hash] is known.
+func (f *Filter) DeleteHash(hash uint64) (deleted bool, err error) {
+	o, err := f.write()
+	if err != nil {
+		return false, err
+	}
+	err = o.live.guard(func() (err error) {
+		deleted, err = o.live.writer.delete(hash)
+		return err
+	})
+	return deleted, err
+}
+
+// Sync makes everything that was done before it durable, and visible to other
+// processes (W3). After an error, which is [ErrFailed] from then on, the file
+// has to be opened again; nothing that an earlier Sync returned nil for is lost.
+func (f *Filter) Sync() error {
+	return f.commit(func(w *writer) error { return w.sync(false, 0) })
+}
+
+// SyncAt is Sync, and notes a number of the caller's choice with it, such as a
+// position in the stream that the keys come from. [Filter.DurableSeq] gives it
+// back, also after a crash.
+func (f *Filter) SyncAt(seq uint64) error {
+	return f.commit(func(w *writer) error { return w.sync(true, seq) })
+}
+
+func (f *Filter) commit(sync func(*writer) error) error {
+	o, err := f.write()
+	if err != nil {
+		return err
+	}
+	return o.live.guard(func() error { return sync(o.live.writer) })
+}
+
+// DurableSeq gives the number of the last [Filter.SyncAt] that is durable; 0
+// where there was none, and after Close.
+func (f *Filter) DurableSeq() uint64 {
+	seq, _ := f.durable()
+	return seq
+}
+
+// DurableOps gives how many operations since that SyncAt are durable. A client
+// that continues after a crash repeats what it did since the SyncAt of number
+// DurableSeq, without the first DurableOps operations; then none is lost and
+// none is done twice. An operation is a call of Insert, InsertUnique, Delete or
+// their kin, or a key of InsertBatch, that returned no error or [ErrFull],
+// whether it changed anything or not. (Where the last operations before a crash
+// changed nothing, they may not be counted. To repeat them does no harm.)
+func (f *Filter) DurableOps() uint64 {
+	_, ops := f.durable()
+	return ops
+}
+
+func (f *Filter) durable() (seq, ops uint64) {
+	o := f.open.Load()
+	if o == nil {
+		return 0, 0
+	}
+	if o.live == nil {
+		sb := o.newest()
+		return sb.UserSeq(), sb.Operation()
+	}
+	seq, ops, _ = o.live.writer.log.Durable()
+	return seq, ops
+}
+
+// Recovery gives what opening the file for writing found, and did. It is zero
+// for a filter opened for reading, and after Close.
+func (f *Filter) Recovery() Recovery {
+	if o, err := f.write(); err == nil {
+		return o.live.found
+	}
+	return Recovery{}
+}
+
+// Checkpoint is Sync, and makes the filter file hold everything by itself, so
+// that the log begins again, and a recovery has little to do. It is done by
+// itself when the log is full. It takes as long as it takes to write what has
+// changed to the disk; operations wait for the last part of it.
+func (f *Filter) Checkpoint(ctx context.Context) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	return f.commit((*writer).checkpoint)
+}
+
+// Count gives the number of items of the class of a key: those that have the
+// same lines, the same buckets and the same fingerprint. It is at least the
+// number of times that the key is in the filter, and more only where another
+// key has the same fingerprint there (C7). It is 0 after Close.
+func (f *Filter) Count(key []byte) (n uint64) {
+	o := f.open.Load()
+	if o == nil {
+		return 0
+	}
+	hash := xxh3.HashSeed(key, f.seed)
+	if o.live != nil {
+		o.live.guard(func() error { n = o.live.writer.count(hash); return nil })
+		return n
+	}
+	o.guard(func() { n = o.count(hash) })
+	return n
+}
+
+func (o *openFile) count(hash uint64) uint64 {
+	return countItems(o.table, func(line uint64, l *layout.Line) { o.table.Load(o.view.Region, line, l) }, o.view.At, o.table.Split(hash))
+}

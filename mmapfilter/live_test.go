@@ -1,0 +1,129 @@
+package mmapfilter
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+)
+
+// mustCreate makes an empty filter that only commits when it is told to.
+func mustCreate(tb testing.TB, opts *Options) (*Filter, string) {
+	tb.Helper()
+	path := filepath.Join(tb.TempDir(), "filter.mmf")
+	if opts.CommitInterval == 0 {
+		opts.CommitInterval = -1
+	}
+	f, err := Create(path, opts)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { f.Close() })
+	return f, path
+}
+
+// TestLive goes once through the life of a filter that is written to.
+func TestLive(t *testing.T) {
+	f, path := mustCreate(t, &Options{Capacity: 100_000, FingerprintBits: 12})
+	if _, err := Create(path, &Options{Capacity: 10}); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("a second Create: %v", err)
+	}
+	if _, err := Open(path, nil); !errors.Is(err, ErrLocked) {
+		t.Errorf("a second writer: %v", err)
+	}
+	if _, err := os.Stat(path + ".stash"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("opening made a log: %v", err)
+	}
+	rng := rand.New(rand.NewPCG(1, 1))
+	hashes := make([]uint64, 100_000)
+	for i := range hashes {
+		hashes[i] = rng.Uint64()
+		if err := f.InsertHash(hashes[i]); err != nil {
+			t.Fatalf("insert %d: %v", i, err)
+		}
+		if !f.ContainsHash(hashes[i]) {
+			t.Fatalf("key %d is not found by its writer", i)
+		}
+		if i%30_000 == 10_000 {
+			if err := f.SyncAt(uint64(i + 1)); err != nil {
+				t.Fatal(err)
+			}
+			r, err := OpenReadOnly(path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for j, h := range hashes[:i+1] {
+				if !r.ContainsHash(h) {
+					t.Fatalf("key %d of %d is not found by a reader", j, i)
+				}
+			}
+			r.Close()
+		}
+	}
+	if err := f.Checkpoint(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	for i, h := range hashes {
+		if !f.ContainsHash(h) {
+			t.Fatalf("key %d is lost", i)
+		}
+		if i%2 == 0 {
+			if ok, err := f.DeleteHash(h); !ok || err != nil {
+				t.Fatalf("delete %d: %t, %v", i, ok, err)
+			}
+		}
+	}
+	if f.Len() != 50_000 || f.DurableSeq() != 70_001 && f.DurableSeq() != 100_001 {
+		t.Errorf("%d keys, durable up to %d", f.Len(), f.DurableSeq())
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if list, _ := filepath.Glob(path + "*"); len(list) != 1 {
+		t.Errorf("left %v", list)
+	}
+	f, err := Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	found := 0
+	for i, h := range hashes {
+		if ok := f.ContainsHash(h); !ok && i%2 == 1 {
+			t.Fatalf("key %d is lost", i)
+		} else if ok && i%2 == 0 {
+			found++
+		}
+	}
+	if f.Len() != 50_000 || found > 500 {
+		t.Errorf("%d keys, %d of those deleted are found", f.Len(), found)
+	}
+	if err := f.Seal(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := Verify(context.Background(), path); err != nil || !r.Sealed || r.Items != 50_000 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// TestCommitInterval: without a Sync, an operation becomes durable all the same.
+func TestCommitInterval(t *testing.T) {
+	f, _ := mustCreate(t, &Options{Capacity: 1000, CommitInterval: time.Millisecond})
+	if err := f.InsertHash(1 << 60); err != nil {
+		t.Fatal(err)
+	}
+	for f.DurableOps() != 1 {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+var _ = layout.Clean

@@ -1,0 +1,599 @@
+package mmapfilter
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// A writer plans operations, keeps what they change in the pending table and the
+// log, and commits them. It is what the methods of a Filter that is open for
+// writing call; package recovery does what touches the file.
+//
+// Locks are taken in the order commit, mu. A commit holds both to end the batch,
+// and then the first alone, while it waits for the disk: operations go on
+// meanwhile, in the next batch.
+type writer struct {
+	log    *recovery.Writer
+	table  layout.Table
+	words  []uint64 // of the mapped file: durable state, read with atomic loads
+	maxLog int64    // bytes the log may grow to
+	fixed  bool     // the log has them from the start
+
+	// What lookups of this process read, see at. overlay is nil when the
+	// mapping has everything.
+	overlay atomic.Pointer[pending]
+	stash   []uint64                    // the newest state of all of it
+	runtime [layout.RuntimeWords]uint64 // removal counters of what is pending
+
+	length  atomic.Uint64
+	pending atomic.Int64 // operations that are not durable
+
+	// behind, if not nil, is told when operations are pending, and when the log
+	// is nearly full, to commit and to checkpoint in the background.
+	behind func(logNearlyFull bool)
+
+	// longestStall is how long a checkpoint kept operations waiting, in
+	// nanoseconds.
+	longestStall atomic.Int64
+
+	commit sync.Mutex
+	mu     struct {
+		sync.Mutex
+		closed   bool
+		op       operation
+		placer   *placer
+		stashLen int // stash entries in use
+		drains   int // tries to empty the stash
+	}
+}
+
+// newWriter takes over a volume, and recovers it if a writer died. The log takes
+// up to maxLog bytes; 0 means a size that goes with the region.
+func newWriter(vol recovery.Volume, maxLog int64) (*writer, *recovery.Recovery, error) {
+	log, found, err := recovery.NewWriter(vol)
+	if err != nil {
+		return nil, nil, err
+	}
+	w := &writer{
+		log:    log,
+		table:  layout.NewTable(log.Geometry()),
+		words:  log.Words(),
+		maxLog: maxLog,
+		fixed:  maxLog != 0,
+		stash:  make([]uint64, layout.StashWords),
+	}
+	if !w.fixed {
+		w.maxLog = defaultLogBytes(log.Geometry().RegionBytes)
+	}
+	copy(w.stash, w.words[layout.WordStash:])
+	w.length.Store(log.Length())
+	w.mu.op.w = w
+	w.mu.placer = newPlacer(w.table, &w.mu.op)
+	w.mu.op.last.line = noLine
+	w.mu.stashLen = layout.StashLen(w.stash)
+	return w, found, nil
+}
+
+// Bounds of a log that is not asked for otherwise. A checkpoint writes nearly
+// every page of the filter, however few operations there were since the last; so
+// the log grows with the region, to a sixteenth of it, and a filter of 10 GiB
+// with one of 512 MiB is written once for 20 million inserts.
+const (
+	firstLogBytes = 256 << 10
+	logGrowth     = 4
+	logShare      = 16
+	largestLog    = 512 << 20
+)
+
+func defaultLogBytes(regionBytes int64) int64 {
+	bytes := min(max(regionBytes/logShare, firstLogBytes), largestLog)
+	return bytes / layout.LogPageBytes * layout.LogPageBytes
+}
+
+// at gives the newest value of a word of the file, for the lookups of this
+// process: those of the runtime page are counters of what is pending.
+func (w *writer) at(word uint64) uint64 {
+	switch {
+	case word >= layout.WordRegion:
+		if p := w.overlay.Load(); p != nil {
+			if l := p.line((word - layout.WordRegion) / lineWords); l != nil {
+				return atomic.LoadUint64(&l[word%lineWords])
+			}
+		}
+		return atomic.LoadUint64(&w.words[word])
+	case word >= layout.WordStash:
+		return atomic.LoadUint64(&w.stash[word-layout.WordStash])
+	}
+	return atomic.LoadUint64(&w.runtime[word-layout.WordRuntime])
+}
+
+const lineWords = layout.LineBytes / 8
+
+// contains is Table.Contains for the newest state.
+//
+// The counters of what is pending are enough here. A lookup reads them first. A
+// removal that was published before is then in the table, or was stored to the
+// mapping as a whole; one that is published later moves a counter.
+func (w *writer) contains(view *layout.View, hash uint64) bool {
+	if w.overlay.Load() == nil {
+		return w.table.Contains(view, hash)
+	}
+	return w.table.Lookup(w.at, hash)
+}
+
+// An operation is one change of the filter under way: the space its placer works
+// on. It collects the stores in their order, and leaves the pending table alone
+// until it is complete.
+type operation struct {
+	w      *writer
+	stores []layout.Store
+	lines  []stagedLine // that it has changed
+	last   stagedLine   // that it has loaded last
+}
+
+// A stagedLine is a line before the operation and with what it has done.
+type stagedLine struct {
+	line        uint64
+	base, image layout.Line
+}
+
+// noLine is no line: a region has fewer.
+const noLine = ^uint64(0)
+
+func (op *operation) load(line uint64, l *layout.Line) {
+	if s := op.staged(line); s != nil {
+		*l = s.image
+		return
+	}
+	op.last.line = line
+	op.w.loadLine(line, &op.last.base)
+	*l = op.last.base
+}
+
+// loadLine gives the newest image of a line. REQUIRES: w.mu, without which the
+// words may be of different instants.
+func (w *writer) loadLine(line uint64, l *layout.Line) {
+	if p := w.overlay.Load(); p != nil {
+		if image := p.line(line); image != nil {
+			*l = *image
+			return
+		}
+	}
+	at := layout.WordRegion + line*lineWords
+	for i := range l {
+		l[i] = atomic.LoadUint64(&w.words[at+uint64(i)])
+	}
+}
+
+func (op *operation) staged(line uint64) *stagedLine {
+	for i := range op.lines {
+		if op.lines[i].line == line {
+			return &op.lines[i]
+		}
+	}
+	return nil
+}
+
+func (op *operation) store(line uint64, l *layout.Line, changed *layout.Stores) {
+	if changed.Len() == 0 {
+		return
+	}
+	s := op.staged(line)
+	if s == nil {
+		if op.last.line != line {
+			op.w.loadLine(line, &op.last.base)
+		}
+		op.lines = append(op.lines, stagedLine{line: line, base: op.last.base})
+		s = &op.lines[len(op.lines)-1]
+	}
+	s.image = *l
+	for i := range changed.Len() {
+		word, guarded := changed.At(i)
+		op.append(layout.Store{Word: layout.WordRegion + line*lineWords + uint64(word), Value: l[word], Guarded: guarded})
+	}
+}
+
+// append adds a store; two to one word that follow each other are one.
+func (op *operation) append(s layout.Store) {
+	if n := len(op.stores); n > 0 && op.stores[n-1].Word == s.Word {
+		op.stores[n-1].Value = s.Value
+		op.stores[n-1].Guarded = op.stores[n-1].Guarded || s.Guarded
+		return
+	}
+	op.stores = append(op.stores, s)
+}
+
+func (op *operation) stash() []uint64 { return op.w.stash }
+
+func (op *operation) storeStash(word, value uint64, guarded bool) {
+	op.append(layout.Store{Word: word, Value: value, Guarded: guarded})
+}
+
+func (op *operation) reset() {
+	op.stores, op.lines, op.last.line = op.stores[:0], op.lines[:0], noLine
+}
+
+// ready makes room for one operation. REQUIRES: w.mu; it is released and taken
+// again where that takes a commit or a checkpoint.
+func (w *writer) ready() error {
+	for {
+		if w.mu.closed {
+			return ErrClosed
+		}
+		if err := w.log.Err(); err != nil {
+			return err
+		}
+		if !w.log.Live() {
+			if err := w.log.Begin(w.firstLog()); err != nil {
+				return err
+			}
+		}
+		room := w.log.Room(maxOperationStores)
+		if room && !w.batchIsFull() {
+			return nil
+		}
+		w.mu.Unlock()
+		var err error
+		if room {
+			err = w.sync(false, 0)
+		} else {
+			begun := time.Now()
+			err = w.checkpointFor(maxOperationStores)
+			w.stalled(begun)
+		}
+		w.mu.Lock()
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (w *writer) batchIsFull() bool {
+	p := w.overlay.Load()
+	return p != nil && p.active.n >= maxPendingLines-maxOperationStores
+}
+
+func (w *writer) firstLog() int64 {
+	if w.fixed {
+		return w.maxLog
+	}
+	return min(firstLogBytes, w.maxLog)
+}
+
+// finish appends the operation that the placer has planned to the log, and then
+// publishes it to the lookups of this process. REQUIRES: w.mu.
+func (w *writer) finish(grow int) {
+	op := &w.mu.op
+	if w.overlay.Load() == nil {
+		w.overlay.Store(&pending{active: newImages()})
+	}
+	w.log.Append(op.stores, grow)
+	w.publish(op)
+	op.reset()
+	w.length.Store(w.log.Length())
+	n := w.pending.Add(1)
+	if w.behind != nil {
+		size, used := w.log.LogBytes()
+		if nearlyFull := used > size/4*3; n == 1 || nearlyFull {
+			w.behind(nearlyFull)
+		}
+	}
+}
+
+// publish shows the stores of an operation to the lookups of this process, in
+// their order; one that takes something away is between two steps of its removal
+// counter, as in the mapping later (W4, R2).
+func (w *writer) publish(op *operation) {
+	p := w.overlay.Load()
+	stash := false
+	for _, s := range op.stores {
+		counter := &w.runtime[layout.CounterOf(s.Word)]
+		if s.Guarded {
+			atomic.AddUint64(counter, 1)
+		}
+		if s.Word < layout.WordRegion {
+			atomic.StoreUint64(&w.stash[s.Word-layout.WordStash], s.Value)
+			stash = true
+		} else {
+			p.active.store(s, op)
+		}
+		if s.Guarded {
+			atomic.AddUint64(counter, 1)
+		}
+	}
+	if stash {
+		w.mu.stashLen = layout.StashLen(w.stash)
+	}
+}
+
+// store gives one word of a line a value.
+func (m *images) store(s layout.Store, op *operation) {
+	line := (s.Word - layout.WordRegion) / lineWords
+	if image := m.line(line); image != nil {
+		atomic.StoreUint64(&image[s.Word%lineWords], s.Value)
+		return
+	}
+	image := op.staged(line).base
+	image[s.Word%lineWords] = s.Value
+	m.add(line, &image)
+}
+
+// insert puts an item in. An ErrFull changes nothing, but counts as an
+// operation.
+func (w *writer) insert(hash uint64) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.insertLocked(hash)
+}
+
+// insertLocked is insert. REQUIRES: w.mu.
+func (w *writer) insertLocked(hash uint64) error {
+	if err := w.ready(); err != nil {
+		return err
+	}
+	if !w.mu.placer.insert(w.table.Split(hash)) {
+		w.mu.op.reset()
+		w.log.Skip()
+		return ErrFull
+	}
+	w.finish(1)
+	return nil
+}
+
+// insertBlock is how many inserts of a batch are under way at once.
+const insertBlock = 64
+
+// insertAll inserts up to insertBlock items, up to the first that gives an
+// error. It touches their home lines first, so that their cache misses overlap.
+func (w *writer) insertAll(hashes []uint64) (n int, err error) {
+	for _, h := range hashes {
+		atomic.LoadUint64(&w.words[layout.WordRegion+w.table.Split(h).Line*lineWords])
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for n < len(hashes) {
+		if err := w.insertLocked(hashes[n]); err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}
+
+// insertUnique puts an item in unless a lookup says maybe, in one step.
+func (w *writer) insertUnique(hash uint64) (added bool, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.ready(); err != nil {
+		return false, err
+	}
+	if w.table.Lookup(w.at, hash) {
+		w.log.Skip()
+		return false, nil
+	}
+	return true, w.insertLocked(hash)
+}
+
+// delete takes an item out. It reports false when there certainly is none, and
+// has then changed nothing, but counts as an operation.
+func (w *writer) delete(hash uint64) (bool, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.ready(); err != nil {
+		return false, err
+	}
+	freed, inLine, ok := w.mu.placer.remove(w.table.Split(hash))
+	if !ok {
+		w.mu.op.reset()
+		w.log.Skip()
+		return false, nil
+	}
+	if inLine && w.mu.stashLen > 0 {
+		w.drain(freed)
+	}
+	w.finish(-1)
+	return true, nil
+}
+
+// searchEvery is how many deletes there are, while the stash is in use, to one
+// search for a path by which an item could leave it: the search may read a
+// thousand lines, the rest of a delete two.
+const searchEvery = 8
+
+// drain moves an item of the stash into a line that has just got room, if one
+// may live there; else, now and then, into any line that moves can make room in.
+func (w *writer) drain(freed uint64) {
+	w.mu.drains++
+	search := w.mu.drains%searchEvery == 0
+	chosen := w.mu.drains / searchEvery % w.mu.stashLen // of the entries, for a search
+	n, done := 0, false
+	layout.StashClasses(w.stash, func(c layout.Class, _ uint64) {
+		it := layout.Item(c)
+		if !done && (it.Line == freed || w.table.Alternate(it).Line == freed) {
+			done = w.mu.placer.unstash(it, false)
+		}
+		if n++; !done && search && n-1 == chosen {
+			done = w.mu.placer.unstash(it, true)
+		}
+	})
+}
+
+// count gives the number of items of the class of a hash.
+func (w *writer) count(hash uint64) uint64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return countItems(w.table, w.loadLine, w.at, w.table.Split(hash))
+}
+
+// countItems counts the items of a class in its lines and in the stash.
+func countItems(t layout.Table, load func(uint64, *layout.Line), at func(uint64) uint64, it layout.Item) uint64 {
+	var l layout.Line
+	load(it.Line, &l)
+	n := uint64(t.Copies(&l, it)) + layout.StashCountAt(at, t.Class(it))
+	if other := t.Alternate(it); other.Line != it.Line {
+		load(other.Line, &l)
+		n += uint64(t.Copies(&l, other))
+	}
+	return n
+}
+
+// sync commits: what was done before it is durable when it returns nil. If
+// setSeq, the user sequence is seq from here on.
+func (w *writer) sync(setSeq bool, seq uint64) error {
+	w.commit.Lock()
+	defer w.commit.Unlock()
+	return w.syncLocked(setSeq, seq)
+}
+
+// syncLocked is sync. REQUIRES: w.commit.
+func (w *writer) syncLocked(setSeq bool, seq uint64) error {
+	w.mu.Lock()
+	b, ok, err := w.endBatch(setSeq, seq)
+	w.mu.Unlock()
+	if err != nil || !ok {
+		return err
+	}
+	if err := w.log.Harden(b.Batch); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	w.dropImages(b)
+	w.mu.Unlock()
+	return nil
+}
+
+// endBatch ends the open batch, and begins another. It reports false where there
+// is nothing to make durable. REQUIRES: w.commit, w.mu.
+func (w *writer) endBatch(setSeq bool, seq uint64) (b batch, ok bool, err error) {
+	if err := w.log.Err(); err != nil {
+		return b, false, err
+	}
+	if w.mu.closed {
+		return b, false, ErrClosed
+	}
+	if !setSeq && w.log.Records() == 0 {
+		return b, false, nil
+	}
+	if !w.log.Live() {
+		if err := w.log.Begin(w.firstLog()); err != nil {
+			return b, false, err
+		}
+	}
+	if w.log.Records() == 0 && !w.log.Room(1) {
+		if err := w.log.Checkpoint(w.nextLog(true)); err != nil {
+			return b, false, err
+		}
+	}
+	b = batch{Batch: w.log.EndBatch(setSeq, seq), operations: w.pending.Load()}
+	if p := w.overlay.Load(); p != nil {
+		w.overlay.Store(&pending{active: newImages(), committing: p.active})
+	}
+	return b, true, nil
+}
+
+// A batch is one that is being made durable.
+type batch struct {
+	recovery.Batch
+	operations int64
+}
+
+// dropImages forgets the images of a batch that has been stored to the mapping.
+// REQUIRES: w.commit, w.mu.
+func (w *writer) dropImages(b batch) {
+	if w.pending.Add(-b.operations) == 0 {
+		w.overlay.Store(nil)
+	} else {
+		w.overlay.Store(&pending{active: w.overlay.Load().active})
+	}
+}
+
+// checkpoint commits, makes the mapping durable and begins the log again.
+func (w *writer) checkpoint() error { return w.checkpointFor(0) }
+
+// checkpointFor is checkpoint. If need is not 0, it is because the log has no
+// room for so many records; then it does nothing when it has by now, and the
+// next log is larger.
+func (w *writer) checkpointFor(need int) error {
+	w.commit.Lock()
+	defer w.commit.Unlock()
+	if err := w.syncLocked(false, 0); err != nil {
+		return err
+	}
+	// Nearly all of the region is written now, while operations go on.
+	if w.log.Live() {
+		if err := w.log.SyncRegion(); err != nil {
+			return err
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	defer w.stalled(time.Now())
+	if err := w.log.Err(); err != nil {
+		return err
+	}
+	if w.mu.closed {
+		return ErrClosed
+	}
+	if !w.log.Live() || need > 0 && w.log.Room(need) {
+		return nil
+	}
+	if err := w.hardenAll(); err != nil {
+		return err
+	}
+	return w.log.Checkpoint(w.nextLog(need > 0))
+}
+
+// stalled notes that operations have waited since some time.
+func (w *writer) stalled(since time.Time) {
+	d := int64(time.Since(since))
+	for {
+		longest := w.longestStall.Load()
+		if d <= longest || w.longestStall.CompareAndSwap(longest, d) {
+			return
+		}
+	}
+}
+
+// hardenAll commits while no operation can go on. REQUIRES: w.commit, w.mu.
+func (w *writer) hardenAll() error {
+	b, ok, err := w.endBatch(false, 0)
+	if err != nil || !ok {
+		return err
+	}
+	if err := w.log.Harden(b.Batch); err != nil {
+		return err
+	}
+	w.dropImages(b)
+	return nil
+}
+
+// nextLog is the size of the log after a checkpoint.
+func (w *writer) nextLog(wasFull bool) int64 {
+	size, _ := w.log.LogBytes()
+	if wasFull && !w.fixed {
+		return max(size, min(size*logGrowth, w.maxLog))
+	}
+	return size
+}
+
+// clean commits and leaves a file that is complete without its log. After it,
+// operations are ErrClosed.
+func (w *writer) clean() error {
+	w.commit.Lock()
+	defer w.commit.Unlock()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.mu.closed {
+		return nil
+	}
+	err := w.hardenAll()
+	w.mu.closed = true
+	if err != nil {
+		return err
+	}
+	return w.log.Clean()
+}

@@ -1,0 +1,314 @@
+package recovery
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/recovery/fault"
+)
+
+// Files is the Volume of the operating system: a filter file and its logs,
+// mapped. It has the lock of the filter file until it is closed.
+type Files struct {
+	path   string // with symbolic links followed
+	dir    *os.File
+	filter *mappedFile
+}
+
+// A mappedFile is a File of the operating system.
+type mappedFile struct {
+	*Mapping
+	file  *os.File
+	words []uint64
+	sync  func(*mappedFile) error
+	kept  bool // the mapping is for someone else to unmap
+}
+
+func (f *mappedFile) Words() []uint64          { return f.words }
+func (f *mappedFile) Store(word, value uint64) { atomic.StoreUint64(&f.words[word], value) }
+func (f *mappedFile) Sync() error              { return f.sync(f) }
+
+func (f *mappedFile) Close() error {
+	if f.kept {
+		return f.file.Close()
+	}
+	return errors.Join(f.Unmap(), f.file.Close())
+}
+
+// syncFilter writes what the mapping holds, and then what the file holds, so
+// that no system is asked to do both with one call.
+func syncFilter(f *mappedFile) error {
+	if err := fault.At("msync"); err != nil {
+		return err
+	}
+	if err := f.Data.Flush(); err != nil {
+		return os.NewSyscallError("msync", err)
+	}
+	return syncFile(f.file)
+}
+
+func syncFile(f *os.File) error {
+	if err := fault.At("fsync"); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// OpenFiles opens and locks the filter file under path, for writing. It creates
+// nothing. It fails with [ErrLocked] where another process has the lock.
+//
+// The file gets blocks for holes that it may have, being a copy: a store into a
+// hole of a full disk would be a fault.
+func OpenFiles(path string) (*Files, error) {
+	path, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return nil, err
+	}
+	f, err := openLocked(path)
+	if err != nil {
+		return nil, err
+	}
+	v, err := mapFiles(path, f)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return v, nil
+}
+
+func mapFiles(path string, f *os.File) (*Files, error) {
+	head, err := readHead(f)
+	if err != nil {
+		return nil, err
+	}
+	if err := allocateAgain(f, head.Geometry.SealedBytes); err != nil {
+		return nil, fmt.Errorf("allocate %s: %w", path, err)
+	}
+	m, err := Map(f, head.Geometry.SealedBytes, true)
+	if err != nil {
+		return nil, err
+	}
+	v := &Files{path: path, filter: &mappedFile{Mapping: m, file: f, words: Words(m.Data), sync: syncFilter}}
+	err = m.AdviseRandom() // R4
+	if err == nil {
+		v.dir, err = openDir(filepath.Dir(path))
+	}
+	if err != nil {
+		return nil, errors.Join(err, m.Unmap())
+	}
+	return v, nil
+}
+
+// openLocked opens the regular file under path for reading and writing, and
+// takes its lock. Another process may put a new file there before the lock is
+// taken; it would then be on one that nobody can find, so it is taken again.
+func openLocked(path string) (*os.File, error) {
+	for {
+		info, err := os.Stat(path)
+		switch {
+		case err != nil:
+			return nil, err
+		case !info.Mode().IsRegular():
+			return nil, notRegular("open", path)
+		}
+		f, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			return nil, err
+		}
+		beforeLock()
+		if err := lock(f); err != nil {
+			return nil, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
+		}
+		if sameFile(f, path) {
+			return f, nil
+		}
+		f.Close()
+	}
+}
+
+// beforeLock is where a test has another process replace the file.
+var beforeLock = func() {}
+
+// sameFile reports whether f is what stands under path.
+func sameFile(f *os.File, path string) bool {
+	is, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	named, err := os.Stat(path)
+	return err == nil && os.SameFile(is, named)
+}
+
+func (v *Files) Filter() File { return v.filter }
+
+// File is the filter file of the operating system.
+func (v *Files) File() *os.File { return v.filter.file }
+
+// Mapping is that of the filter file.
+func (v *Files) Mapping() *Mapping { return v.filter.Mapping }
+
+func (v *Files) WriteBack() { writeBack(v.filter.file) }
+
+func (v *Files) Named() error {
+	if !sameFile(v.filter.file, v.path) {
+		return fmt.Errorf("%s: %w", v.path, ErrReplaced)
+	}
+	return nil
+}
+
+func (v *Files) logPath(name LogName) string { return v.path + name.String() }
+
+func (v *Files) OpenLog(name LogName) (File, error) {
+	f, err := os.OpenFile(v.logPath(name), os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && (!info.Mode().IsRegular() || info.Size() < layout.MinLogBytes || info.Size() > layout.MaxLogBytes || info.Size()%layout.LogPageBytes != 0) {
+		err = &layout.CorruptError{Region: layout.RegionLog, Offset: info.Size(), Rule: fmt.Sprintf("L1: %s has %d bytes: it was cut short, or is no log", v.logPath(name), info.Size())}
+	}
+	var m *mappedFile
+	if err == nil {
+		m, err = mapLog(f, info.Size())
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return m, nil
+}
+
+func mapLog(f *os.File, size int64) (*mappedFile, error) {
+	m, err := Map(f, size, true)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.AdviseRandom(); err != nil {
+		return nil, errors.Join(err, m.Unmap())
+	}
+	return &mappedFile{Mapping: m, file: f, words: Words(m.Data), sync: syncLog}, nil
+}
+
+// CreateLog writes every byte, so that a commit need not tell the file system
+// which blocks have been written to; and a page at a time, so that the pages of
+// the cache are small ones. A log in large ones, as a long write leaves them,
+// writes up to 1 MiB in every commit, measured on ext4.
+func (v *Files) CreateLog(bytes int64) (File, error) {
+	path := v.logPath(NextLog)
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	info, err := v.filter.file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, info.Mode().Perm())
+	if err != nil {
+		return nil, err
+	}
+	m, err := v.fillLog(f, bytes)
+	if err != nil {
+		return nil, errors.Join(err, f.Close(), os.Remove(path))
+	}
+	return m, nil
+}
+
+func (v *Files) fillLog(f *os.File, bytes int64) (*mappedFile, error) {
+	if err := allocate(f, bytes); err != nil {
+		return nil, err
+	}
+	if err := writeZeros(f, bytes, layout.LogPageBytes); err != nil {
+		return nil, err
+	}
+	if err := syncFile(f); err != nil {
+		return nil, err
+	}
+	if err := v.syncDir(); err != nil {
+		return nil, err
+	}
+	return mapLog(f, bytes)
+}
+
+func (v *Files) KeepLog() error {
+	if err := rename(v.logPath(NextLog), v.logPath(CurrentLog)); err != nil {
+		return err
+	}
+	return v.syncDir()
+}
+
+func (v *Files) RemoveLogs() error {
+	for _, name := range []LogName{NextLog, CurrentLog} {
+		if err := remove(v.logPath(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return v.syncDir()
+}
+
+func rename(from, to string) error {
+	if err := fault.At("rename"); err != nil {
+		return err
+	}
+	return os.Rename(from, to)
+}
+
+// renameNew is rename where nothing may stand under the new name.
+func renameNew(from, to string) error {
+	if err := fault.At("rename"); err != nil {
+		return err
+	}
+	return renameNoReplace(from, to)
+}
+
+// linkNew does it with a second name for the file, which is atomic too.
+func linkNew(from, to string) error {
+	if err := os.Link(from, to); err != nil {
+		return err
+	}
+	return os.Remove(from)
+}
+
+func remove(path string) error {
+	if err := fault.At("remove"); err != nil {
+		return err
+	}
+	return os.Remove(path)
+}
+
+func (v *Files) syncDir() error { return syncDir(v.dir) }
+
+// syncDir makes the names in a directory durable; nil stands for one on a system
+// that needs no call for it.
+func syncDir(dir *os.File) error {
+	if err := fault.At("syncdir"); err != nil {
+		return err
+	}
+	if dir == nil {
+		return nil
+	}
+	return dir.Sync()
+}
+
+func (v *Files) Random() uint64 {
+	var b [8]byte
+	rand.Read(b[:])
+	return binary.LittleEndian.Uint64(b[:])
+}
+
+// Close ends the mapping and the lock.
+func (v *Files) Close() error {
+	err := errors.Join(unlock(v.filter.file), v.filter.Close())
+	if v.dir != nil {
+		err = errors.Join(err, v.dir.Close())
+	}
+	return err
+}
+
+// KeepMapping makes Close leave the mapping of the filter file alone: it is for
+// whoever uses it to unmap.
+func (v *Files) KeepMapping() { v.filter.kept = true }

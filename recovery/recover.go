@@ -1,0 +1,234 @@
+package recovery
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync/atomic"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/mistake"
+)
+
+// A Recovery says what opening a file for writing found, and did.
+type Recovery struct {
+	Recovered bool // a writer had died; the rest but the sequence is about what it left
+
+	// A client that repeats its operations from the last user sequence on,
+	// without the first Operations of them, loses none and does none twice.
+	UserSeq, Operations uint64
+
+	Generation uint64 // of the superblock that was found
+	LSN        uint64 // of the last record of the log that counts
+	Records    uint64 // of the log that were stored
+	LogBytes   int64  // of the log that were read
+	Torn       bool   // the log ended in the middle of an operation, which nobody was told of
+	Length     uint64 // items in the filter
+}
+
+// open reads the superblocks and recovers the file if a writer died (W6).
+func (w *Writer) open() (*Recovery, error) {
+	slot, sb, g, err := layout.Newest(w.head())
+	if err != nil {
+		return nil, err
+	}
+	w.slot, w.sb, w.geometry = slot, *sb, g
+	if unknown := w.sb.ReadOnlyCompat(); unknown != 0 {
+		return nil, &layout.VersionError{Version: w.sb.Version(), Features: unknown}
+	}
+	r := &Recovery{
+		UserSeq: w.sb.UserSeq(), Operations: w.sb.Operation(),
+		Generation: w.sb.Generation(), LSN: w.sb.CheckpointLSN(), Length: w.sb.Length(),
+	}
+	log, err := w.findLog()
+	if err != nil {
+		return nil, err
+	}
+	if w.sb.State() != layout.Live {
+		return r, nil
+	}
+	w.log = log
+	err = w.recover(r)
+	if w.log != nil {
+		w.log.Close()
+		w.log = nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// findLog finds the log of a live superblock: the one whose header has its salt,
+// whatever it is called. It is an error when there is none, and when any log has
+// a record of a later generation than the superblock: then that is an old slot,
+// and the newest is lost. A log beside a superblock that is not live is one that
+// a clean close did not come to remove.
+func (w *Writer) findLog() (found File, err error) {
+	foreign := ""
+	for _, name := range []LogName{CurrentLog, NextLog} {
+		log, err := w.vol.OpenLog(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("open the log: %w", err)
+		}
+		if layout.LaterGeneration(log.Words(), &w.sb) {
+			log.Close()
+			return nil, &layout.CorruptError{Region: layout.RegionSuperblock, Rule: fmt.Sprintf(
+				"L2: the newest superblock is of generation %d, and NAME%s has records of a later one", w.sb.Generation(), name)}
+		}
+		_, ok := layout.FindLogHeader(log.Words(), w.sb.UUID(), w.sb.LogSalt())
+		if ok && found == nil && w.sb.State() == layout.Live {
+			found = log
+			continue
+		}
+		foreign = name.String()
+		log.Close()
+	}
+	if found != nil || w.sb.State() != layout.Live {
+		return found, nil
+	}
+	rule := "L1: the file was not closed, and its log, NAME.stash, is missing"
+	if foreign != "" {
+		rule = "L1: the file was not closed, and NAME" + foreign + " is the log of another file or of another time"
+	}
+	return nil, &layout.CorruptError{Region: layout.RegionLog, Rule: rule}
+}
+
+// recover replays the log of a dead writer. Whatever happens on the way, it can
+// begin again: nothing is stored that is not durable elsewhere, and no slot of
+// the head is written that a durable superblock may be in.
+func (w *Writer) recover(r *Recovery) error {
+	runtime := layout.NewView(w.Words()[layout.WordRuntime:], w.geometry).Runtime
+	promised := layout.Promise(runtime, w.sb.LogSalt())
+	scan, err := layout.ScanLog(w.log.Words(), &w.sb, promised, nil)
+	if err == nil {
+		err = w.checkRecords(promised)
+	}
+	if err != nil {
+		return err
+	}
+	// From here on readers who find nothing answer "maybe".
+	epoch := runtime[layout.RuntimeEpoch] | 1
+	if !mistake.Made(mistake.LiveReplay) {
+		w.storeRuntime(layout.RuntimeEpoch, epoch)
+	}
+	if err := w.refreshSuperblock(); err != nil {
+		return err
+	}
+	if err := w.hardenLog(scan.End); err != nil {
+		return err
+	}
+	if err := w.replay(scan, promised); err != nil {
+		return err
+	}
+	layout.Counters(func(word uint64) {
+		if c := atomic.LoadUint64(&runtime[word]); c&1 != 0 {
+			w.storeRuntime(word, c+1)
+		}
+	})
+	w.storeRuntime(layout.RuntimeEpoch, epoch+1)
+
+	w.length, w.userSeq, w.operation = scan.Length, scan.UserSeq, scan.Operation
+	if err := w.syncRegion(); err != nil {
+		return err
+	}
+	next := w.next(layout.Clean)
+	next.SetCheckpointLSN(scan.LSN)
+	if err := w.putSuperblock(&next); err != nil {
+		return err
+	}
+	*r = Recovery{
+		Recovered: true, UserSeq: scan.UserSeq, Operations: scan.Operation, Generation: r.Generation,
+		LSN: scan.LSN, Records: scan.Records, LogBytes: int64(scan.End) * 8, Torn: scan.Torn, Length: scan.Length,
+	}
+	return w.dropLog()
+}
+
+// checkRecords holds every record of the log against the geometry, before any of
+// them is stored.
+func (w *Writer) checkRecords(promised uint64) error {
+	end := uint64(layout.OffRegion+w.geometry.RegionBytes) / 8
+	var bad error
+	_, err := layout.ScanLog(w.log.Words(), &w.sb, promised, func(r layout.Record) {
+		if r.Word < layout.WordStash || r.Word >= end {
+			bad = &layout.CorruptError{Region: layout.RegionLog, Rule: fmt.Sprintf("L3: a record stores to word %d of the file", r.Word)}
+		}
+	})
+	return errors.Join(bad, err)
+}
+
+// refreshSuperblock stores the superblock that is trusted once more, in a slot
+// of its own, and makes it durable: it may have come from the cache of a writer
+// whose sync failed, and what follows relies on it. The slot is the same however
+// often a recovery is begun, so that failed ones do not eat every durable slot.
+func (w *Writer) refreshSuperblock() error {
+	if mistake.Made(mistake.TrustCachedSuperblock) {
+		return nil
+	}
+	slot, ok := layout.CopySlot(w.head(), w.slot)
+	if !ok {
+		slot = w.spareSlot()
+	}
+	w.storeSuperblock(slot, &w.sb)
+	return w.sync("the superblock", w.filter)
+}
+
+// hardenLog makes durable what the scan found, before anything rests on it. It
+// may be in the cache only; and after a failed sync the cache counts as written
+// although it is not, so every word is stored again first.
+func (w *Writer) hardenLog(end uint64) error {
+	if mistake.Made(mistake.StoreBeforeLog) {
+		return nil
+	}
+	if !mistake.Made(mistake.SyncWithoutStore) {
+		words := w.log.Words()
+		for i := range min((end/layout.LogPageWords+1)*layout.LogPageWords, uint64(len(words))) {
+			w.log.Store(i, words[i])
+		}
+	}
+	return w.sync("the log", w.log)
+}
+
+// replayWords bounds the words that replay keeps in memory at once, some 40
+// bytes each.
+const replayWords = 1 << 22
+
+// replay stores the last value that the log gives to each word: equal to what
+// the mapping shows or not, since that may be in the cache only. It does not
+// store the values in between, which would take a filter back in time under its
+// readers. A long log is gone through several times, each time for a share of
+// the words.
+func (w *Writer) replay(scan layout.LogScan, promised uint64) error {
+	words := w.filter.Words()
+	if mistake.Made(mistake.LiveReplay) {
+		_, err := layout.ScanLog(w.log.Words(), &w.sb, promised, func(r layout.Record) { w.put(r.Store) })
+		return err
+	}
+	shares := scan.Records/replayWords + 1
+	for share := range shares {
+		last := make(map[uint64]uint64)
+		var order []uint64
+		_, err := layout.ScanLog(w.log.Words(), &w.sb, promised, func(r layout.Record) {
+			if r.Word%shares != share {
+				return
+			}
+			if _, ok := last[r.Word]; !ok {
+				order = append(order, r.Word)
+			}
+			last[r.Word] = r.Value
+		})
+		if err != nil {
+			return err
+		}
+		for _, word := range order {
+			if mistake.Made(mistake.SkipEqual) && words[word] == last[word] {
+				continue
+			}
+			w.put(layout.Store{Word: word, Value: last[word]})
+		}
+	}
+	return nil
+}

@@ -1,0 +1,52 @@
+package recovery
+
+// A File is a file in memory, shared with every process that maps it. What is
+// stored survives the death of the process at once, and a power loss after the
+// next Sync; without one it may or may not, word by word.
+type File interface {
+	// Words is the content. It is read with atomic loads, and changed through
+	// Store alone.
+	Words() []uint64
+	// Store gives a word a value, atomically.
+	Store(word, value uint64)
+	// Sync makes durable what was stored before it was called. After an error
+	// nothing is known of what has been stored since the last Sync that
+	// returned none, and another Sync does not help.
+	Sync() error
+	Close() error
+}
+
+// A LogName is one of the two names a log may have.
+type LogName int
+
+const (
+	CurrentLog LogName = iota // NAME.stash
+	NextLog                   // NAME.stash.new, until the superblock that it belongs to is durable
+)
+
+func (n LogName) String() string { return [...]string{".stash", ".stash.new"}[n] }
+
+// A Volume is what the write protocol stands on: a filter file whose lock this
+// process has, and its logs. [Files] is the one of the operating system; package
+// crashsim has one that loses power.
+type Volume interface {
+	// Filter is the filter file, with the room of its checksums.
+	Filter() File
+	// WriteBack starts to write the filter file to its disk, and does not wait.
+	WriteBack()
+	// Named fails when the filter file is not the one under its name any more.
+	Named() error
+	// OpenLog opens a log; the error for one that is not there is
+	// fs.ErrNotExist.
+	OpenLog(LogName) (File, error)
+	// CreateLog makes a log of zero bytes under the name NextLog, in place of
+	// one that may stand there. Bytes and name are durable.
+	CreateLog(bytes int64) (File, error)
+	// KeepLog renames NextLog to CurrentLog, durably.
+	KeepLog() error
+	// RemoveLogs removes both.
+	RemoveLogs() error
+	// Random gives 64 bits that nobody can guess.
+	Random() uint64
+	Close() error
+}

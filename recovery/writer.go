@@ -1,0 +1,503 @@
+package recovery
+
+import (
+	"fmt"
+	"math/bits"
+	"sync/atomic"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/mistake"
+)
+
+// A Writer owns the order of the writes to one filter. The package essay has the
+// rules and the picture.
+//
+// Calls come from one goroutine at a time, with one exception: Harden may run
+// beside Append and Skip.
+type Writer struct {
+	vol      Volume
+	filter   File
+	geometry layout.Geometry
+
+	slot int               // of the newest superblock, which is durable
+	sb   layout.Superblock // and what is in it
+
+	log File              // nil while the state is not live
+	lw  *layout.LogWriter // lays out the open batch
+
+	// What the operations appended so far make of the filter.
+	length, userSeq, operation uint64
+
+	// durable is what the log is known to be durable up to, and what the
+	// mapping holds. Harden writes it.
+	durable struct {
+		lsn                atomic.Uint64
+		userSeq, operation atomic.Uint64
+	}
+	turn   int // of the promise
+	failed atomic.Pointer[error]
+
+	commits, checkpoints atomic.Uint64
+}
+
+// NewWriter takes over a volume. If a writer died on it, it is recovered first.
+func NewWriter(vol Volume) (*Writer, *Recovery, error) {
+	w := &Writer{vol: vol, filter: vol.Filter()}
+	r, err := w.open()
+	if err != nil {
+		return nil, nil, err
+	}
+	w.length, w.userSeq, w.operation = w.sb.Length(), w.sb.UserSeq(), w.sb.Operation()
+	w.durable.lsn.Store(w.sb.CheckpointLSN())
+	w.durable.userSeq.Store(w.userSeq)
+	w.durable.operation.Store(w.operation)
+	return w, r, nil
+}
+
+// Superblock is the newest one.
+func (w *Writer) Superblock() *layout.Superblock { return &w.sb }
+
+// Geometry is that of the file.
+func (w *Writer) Geometry() layout.Geometry { return w.geometry }
+
+// Words are those of the filter file, to be read only.
+func (w *Writer) Words() []uint64 { return w.filter.Words() }
+
+// Length is the number of items, of operations that are not durable too.
+func (w *Writer) Length() uint64 { return w.length }
+
+// LSN is that of the last record.
+func (w *Writer) LSN() uint64 {
+	if w.lw == nil {
+		return w.sb.CheckpointLSN()
+	}
+	return w.lw.LSN()
+}
+
+// Durable gives the last user sequence that is durable, the number of
+// operations after it that are, and the LSN up to which the log is.
+func (w *Writer) Durable() (userSeq, operations, lsn uint64) {
+	return w.durable.userSeq.Load(), w.durable.operation.Load(), w.durable.lsn.Load()
+}
+
+// Err is ErrFailed, with its cause, once a write has failed (W8).
+func (w *Writer) Err() error {
+	if e := w.failed.Load(); e != nil {
+		return fmt.Errorf("%w: %w", ErrFailed, *e)
+	}
+	return nil
+}
+
+// Fail poisons the writer (W8): what the cache holds after an error is not what
+// the disk holds, and no retry can tell. It gives the error back, or the first
+// one.
+func (w *Writer) Fail(err error) error {
+	if w.failed.CompareAndSwap(nil, &err) {
+		return err
+	}
+	return w.Err()
+}
+
+// sync makes a file durable, or poisons the writer.
+func (w *Writer) sync(what string, f File) error {
+	err := f.Sync()
+	if err != nil && mistake.Made(mistake.RetrySync) {
+		err = f.Sync()
+	}
+	if err != nil {
+		return w.Fail(fmt.Errorf("sync %s: %w", what, err))
+	}
+	return nil
+}
+
+// Live reports whether the file has a log.
+func (w *Writer) Live() bool { return w.log != nil }
+
+// LogBytes is the size of the log, and how much of it is in use.
+func (w *Writer) LogBytes() (size, used int64) {
+	if w.log == nil {
+		return 0, 0
+	}
+	return int64(len(w.log.Words())) * 8, int64(w.lw.End()) * 8
+}
+
+// Begin makes the file ready for the first operation (W7): a log of some size,
+// durable, and then a durable superblock that says live.
+func (w *Writer) Begin(logBytes int64) error {
+	if err := w.Err(); err != nil {
+		return err
+	}
+	next := w.next(layout.Live)
+	if w.sb.State() == layout.Sealed {
+		// The trailer and every copy of the file speak of the old content.
+		var uuid [16]byte
+		putRandom(uuid[:8], w.vol.Random())
+		putRandom(uuid[8:], w.vol.Random())
+		next.SetUUID(uuid)
+	}
+	return w.switchLog(&next, logBytes)
+}
+
+// next is the superblock after the newest one.
+func (w *Writer) next(state layout.State) layout.Superblock {
+	sb := w.sb
+	sb.SetGeneration(sb.Generation() + 1)
+	sb.SetState(state)
+	sb.SetCheckpointLSN(w.LSN())
+	sb.SetLength(w.length)
+	sb.SetUserSeq(w.userSeq)
+	sb.SetOperation(w.operation)
+	sb.SetLogSalt(0)
+	sb.SetLogBytes(0)
+	if state == layout.Live && !mistake.Made(mistake.UnchainedLog) {
+		sb.SetLogSalt(w.vol.Random())
+	}
+	return sb
+}
+
+// switchLog begins the generation of a live superblock, in the log there is or,
+// where logBytes is not its size, in a new one. The header that leads to the log
+// is durable before the superblock that leads to the header; and the log that
+// the old superblock leads to is whole until the new one is durable (W5).
+func (w *Writer) switchLog(next *layout.Superblock, logBytes int64) error {
+	log, created := w.log, false
+	if size, _ := w.LogBytes(); size != logBytes {
+		var err error
+		if log, err = w.vol.CreateLog(logBytes); err != nil {
+			return w.Fail(fmt.Errorf("create the log: %w", err))
+		}
+		created = true
+	}
+	next.SetLogBytes(logBytes)
+	layout.PutLogHeader(log.Store, layout.LogHeader{
+		UUID: next.UUID(), Generation: next.Generation(), Salt: next.LogSalt(), Bytes: logBytes,
+	})
+	err := w.sync("the log", log)
+	if err == nil && mistake.Made(mistake.ResetBeforeSuperblock) {
+		for i := range layout.LogPageWords {
+			log.Store(uint64(layout.LogStart+i), 0)
+		}
+		err = w.sync("the log", log)
+	}
+	if err == nil {
+		err = w.putSuperblock(next)
+	}
+	if err != nil {
+		if created {
+			log.Close()
+		}
+		return err
+	}
+	if created {
+		if w.log != nil {
+			w.log.Close()
+		}
+		w.log = log
+		if err := w.vol.KeepLog(); err != nil {
+			return w.Fail(fmt.Errorf("name the log: %w", err))
+		}
+	}
+	w.lw = layout.NewLogWriter(w.log.Words(), w.log.Store, next.Generation(), next.LogSalt(), next.CheckpointLSN())
+	w.durable.lsn.Store(w.lw.LSN())
+	return nil
+}
+
+// putSuperblock makes a superblock durable, in the slot whose loss matters
+// least: the newest one stays until then.
+func (w *Writer) putSuperblock(sb *layout.Superblock) error {
+	slot := w.spareSlot()
+	sb.Sign()
+	w.storeSuperblock(slot, sb)
+	if err := w.sync("the superblock", w.filter); err != nil {
+		return err
+	}
+	w.slot, w.sb = slot, *sb
+	return nil
+}
+
+func (w *Writer) storeSuperblock(slot int, sb *layout.Superblock) {
+	const words = layout.SuperblockBytes / 8
+	for i := range words {
+		w.filter.Store(uint64(slot*words+i), sb.Word(i))
+	}
+}
+
+// spareSlot is the slot, other than that of the newest superblock, with the
+// lowest generation; a damaged one has none.
+func (w *Writer) spareSlot() int {
+	if mistake.Made(mistake.OneSlot) {
+		return w.slot
+	}
+	best, lowest := -1, uint64(0)
+	for i := range layout.SuperblockSlots {
+		if i == w.slot {
+			continue
+		}
+		if g := layout.SlotGeneration(w.head(), i); best < 0 || g < lowest {
+			best, lowest = i, g
+		}
+	}
+	return best
+}
+
+// head is the superblock slots of the file.
+func (w *Writer) head() []byte { return Bytes(w.filter.Words()[:layout.OffRuntime/8]) }
+
+// Room reports whether the log has room for an operation of up to n stores.
+func (w *Writer) Room(n int) bool { return w.log != nil && w.lw.Room() >= uint64(n) }
+
+// Records is how many records the open batch has.
+func (w *Writer) Records() uint64 {
+	if w.lw == nil {
+		return 0
+	}
+	return w.lw.Records()
+}
+
+// Append appends an operation to the log, which must have room for it: at least
+// one store, in an order in which no item is missing after any of them, and what
+// they add to the number of items, -1 to 1. Nothing but the log is stored to
+// (W1); the operation survives the death of the process now (C2).
+func (w *Writer) Append(stores []layout.Store, grow int) {
+	w.operation++
+	w.length += uint64(int64(grow))
+	if mistake.Possible && w.early(stores, grow) {
+		return
+	}
+	for i, s := range stores {
+		r := layout.Record{Store: s}
+		if i == len(stores)-1 {
+			r.Last, r.Grow, r.Operation = true, grow, uint32(w.operation)
+		}
+		w.lw.Append(r)
+	}
+}
+
+// early makes the mistakes of storing before the log is durable.
+func (w *Writer) early(stores []layout.Store, grow int) (unlogged bool) {
+	moves := grow == 1 && len(stores) > 1 && stores[len(stores)-1].Guarded
+	if mistake.Made(mistake.RemoveBeforeCopy) && moves {
+		for i, j := 0, len(stores)-1; i < j; i, j = i+1, j-1 {
+			stores[i], stores[j] = stores[j], stores[i]
+		}
+	}
+	if mistake.Made(mistake.EarlyDelete) && grow < 0 || mistake.Made(mistake.MoveWithoutLog) && moves {
+		for _, s := range stores {
+			w.put(s)
+		}
+		return grow > 0
+	}
+	return false
+}
+
+// Skip counts an operation that changes nothing: an insert that found no room,
+// a delete of a key that is not there.
+func (w *Writer) Skip() { w.operation++ }
+
+// A Batch is operations that are committed together.
+type Batch struct {
+	log    []uint64
+	start  uint64 // word of the first record
+	commit layout.Commit
+}
+
+// EndBatch ends the open batch with its commit record. Operations appended from
+// now on belong to the next batch. If setSeq, the user sequence becomes seq, and
+// operations are counted from it.
+func (w *Writer) EndBatch(setSeq bool, seq uint64) Batch {
+	if setSeq {
+		w.userSeq, w.operation = seq, 0
+	}
+	b := Batch{log: w.log.Words(), start: w.lw.End() - w.lw.Records()*(layout.RecordBytes/8)}
+	b.commit = w.lw.Commit(layout.Commit{
+		UserSeq: w.userSeq, Operation: w.operation, Length: w.length, Durable: w.durable.lsn.Load(),
+	})
+	return b
+}
+
+// Harden makes a batch durable, and then stores it to the mapping (W3). Batches
+// are hardened one at a time, in their order.
+func (w *Writer) Harden(b Batch) error {
+	if err := w.Err(); err != nil {
+		return err
+	}
+	if err := w.vol.Named(); err != nil {
+		return w.Fail(err) // W9
+	}
+	if err := w.sync("the log", w.log); err != nil {
+		return err
+	}
+	w.promise(b.commit.LSN)
+	w.apply(b)
+	w.durable.lsn.Store(b.commit.LSN)
+	w.durable.userSeq.Store(b.commit.UserSeq)
+	w.durable.operation.Store(b.commit.Operation)
+	w.commits.Add(1)
+	return nil
+}
+
+// promise leaves word that the log is durable up to lsn, so that damage in it is
+// told from a torn tail. It is kept in the filter file: a page of the log would
+// be written with every commit, and an older copy of the log would bring its own.
+func (w *Writer) promise(lsn uint64) {
+	w.turn++
+	layout.PutPromise(w.storeRuntime, w.turn, w.sb.LogSalt(), lsn)
+}
+
+func (w *Writer) storeRuntime(word, value uint64) { w.filter.Store(layout.WordRuntime+word, value) }
+
+// apply stores the records of a durable batch to the mapping, in their order.
+// Each word that takes something away is stored between two steps of its removal
+// counter (W4), which is odd for no longer than that; a bucket of several words
+// counts as one.
+func (w *Writer) apply(b Batch) {
+	words := w.filter.Words()
+	const ahead = 64 // loads under way at once
+	odd := uint64(0) // the counter that is odd, as a word of the file, or 0
+	for i := range b.commit.Records {
+		if i%ahead == 0 {
+			for j := i; j < min(i+ahead, b.commit.Records); j++ {
+				atomic.LoadUint64(&words[layout.LogRecord(b.log, b.start, j).Word])
+			}
+		}
+		r := layout.LogRecord(b.log, b.start, i)
+		counter := uint64(0)
+		if r.Guarded {
+			counter = layout.WordRuntime + layout.CounterOf(r.Word)
+		}
+		if counter != odd {
+			w.step(odd)
+			w.step(counter)
+			odd = counter
+		}
+		w.put(r.Store)
+		if r.Last {
+			w.step(odd)
+			odd = 0
+		}
+	}
+}
+
+// step counts a removal counter up; 0 is none.
+func (w *Writer) step(counter uint64) {
+	if counter != 0 {
+		w.filter.Store(counter, w.filter.Words()[counter]+1)
+	}
+}
+
+// put is the only function that stores to the stash and the region (W9).
+func (w *Writer) put(s layout.Store) { w.filter.Store(s.Word, s.Value) }
+
+// Checkpoint makes the mapping durable and begins the log again, with a size
+// (W5). Every batch must have been hardened, and none be open.
+func (w *Writer) Checkpoint(logBytes int64) error {
+	if err := w.Err(); err != nil {
+		return err
+	}
+	if err := w.syncRegion(); err != nil {
+		return err
+	}
+	next := w.next(layout.Live)
+	if err := w.switchLog(&next, logBytes); err != nil {
+		return err
+	}
+	w.checkpoints.Add(1)
+	return nil
+}
+
+func (w *Writer) syncRegion() error {
+	if mistake.Made(mistake.NoRegionSync) {
+		return nil
+	}
+	return w.sync("the region", w.filter)
+}
+
+// Clean leaves a file that is complete without its log (W7). Every batch must
+// have been hardened, and none be open.
+func (w *Writer) Clean() error {
+	if err := w.Err(); err != nil {
+		return err
+	}
+	if w.log == nil {
+		return nil
+	}
+	if err := w.syncRegion(); err != nil {
+		return err
+	}
+	next := w.next(layout.Clean)
+	if err := w.putSuperblock(&next); err != nil {
+		return err
+	}
+	return w.dropLog()
+}
+
+// dropLog removes the log that no superblock needs any more.
+func (w *Writer) dropLog() error {
+	if w.log != nil {
+		w.log.Close()
+		w.log, w.lw = nil, nil
+	}
+	if err := w.vol.RemoveLogs(); err != nil {
+		return w.Fail(fmt.Errorf("remove the log: %w", err))
+	}
+	return nil
+}
+
+// Seal is Clean with the checksums of every chunk. fill stores checksums and
+// trailer of a superblock into the tail of the file through store, which takes
+// words of the file.
+func (w *Writer) Seal(fill func(sb *layout.Superblock, store func(word, value uint64)) error) error {
+	if err := w.Err(); err != nil {
+		return err
+	}
+	next := w.next(layout.Sealed)
+	next.Sign()
+	if err := fill(&next, w.filter.Store); err != nil {
+		return err
+	}
+	if err := w.syncRegion(); err != nil {
+		return err
+	}
+	if err := w.putSuperblock(&next); err != nil {
+		return err
+	}
+	// A sealed file has equal copies, so that it can be read when one is
+	// damaged; it is durable already.
+	for slot := range layout.SuperblockSlots {
+		w.storeSuperblock(slot, &w.sb)
+	}
+	if err := w.sync("the superblock", w.filter); err != nil {
+		return err
+	}
+	return w.dropLog()
+}
+
+// WriteBack starts to write what the mapping holds to the disk, so that the next
+// checkpoint finds less to wait for.
+func (w *Writer) WriteBack() { w.vol.WriteBack() }
+
+// SyncRegion makes durable what has been applied to the mapping, for the same
+// purpose. It may run beside Append.
+func (w *Writer) SyncRegion() error { return w.sync("the region", w.filter) }
+
+// Counts gives how many commits and checkpoints there were.
+func (w *Writer) Counts() (commits, checkpoints uint64) {
+	return w.commits.Load(), w.checkpoints.Load()
+}
+
+// Close lets go of the files and of the lock. It writes nothing: a file that is
+// live is left to be recovered.
+func (w *Writer) Close() error {
+	if w.log != nil {
+		w.log.Close()
+		w.log = nil
+	}
+	return w.vol.Close()
+}
+
+func putRandom(b []byte, v uint64) {
+	for i := range b {
+		b[i] = byte(v)
+		v = bits.RotateLeft64(v, -8)
+	}
+}
