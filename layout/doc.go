@@ -20,7 +20,7 @@
 // # The file
 //
 //	0          4 superblock copies of 4,096
-//	16384      runtime page, 4,096: what readers share with a writer
+//	16384      runtime page, 4,096: what a writer tells readers; means nothing in a file at rest
 //	20480      stash, 12,288: 192 groups of 64, each 4 entries of 16
 //	32768      region: n lines of 64, each 8 words
 //	…          zero bytes up to T, the next multiple of 4,096
@@ -65,11 +65,11 @@
 //	   112    8 false-positive rate it was sized for, IEEE 754 double
 //	   120    8 design load: items over slots that it was sized for, IEEE 754 double
 //	   128    8 length: items in the file; may be more than the capacity
-//	   136    8 log salt             \
-//	   144    8 checkpoint LSN        |
-//	   152    8 user sequence         |  for the writer
-//	   160    8 operation number      |
-//	   168    8 log size             /
+//	   136    8 log salt; 0 unless live
+//	   144    8 checkpoint LSN: the lines hold all up to it
+//	   152    8 user sequence: a number of the application's
+//	   160    8 operation number: operations since the user sequence was set
+//	   168    8 log size; 0 unless live
 //	   176   80 reserved
 //	   256  256 key normalisation: a note of the program that made the keys; it ends before the first zero byte
 //	   512 3580 reserved
@@ -77,9 +77,10 @@
 //
 // A sealed file was not written to since its checksums were made. A clean one
 // was, and was closed in order: it is complete, but for the checksums; from T
-// on, if it has bytes there, they mean nothing. A live one has a writer, or had
-// one that died: who cannot recover it refuses it, though no rule is broken. To read a sealed or a clean
-// file, the fields for the writer and the runtime page are not needed.
+// on, if it has bytes there, they mean nothing. A live one has a writer, which
+// holds a lock on it, or had one that died: then its log has to be replayed
+// before it is read. The fields from 136 on are for the writer. To read a file
+// that nobody writes to, neither they nor the runtime page are needed.
 //
 // CRC32C is the CRC of iSCSI: polynomial 0x1EDC6F41, reflected, with initial
 // value and final XOR 0xFFFFFFFF; that of "123456789" is 0xE3069283.
@@ -148,6 +149,92 @@
 // or, if that group is marked, at any of the next one; if that is marked as
 // well, of the one after it, and so on, through each group once at most; group 0
 // comes after group 191. Marks are never cleared.
+//
+// # Reading beside a writer
+//
+// A writer stores words, each at once, and in an order in which every item is
+// in one of its places at any instant. It tells of what it takes away in the
+// runtime page:
+//
+//	16384      recovery epoch, a word: odd while someone recovers the file
+//	16448      removal counter of the stash, a word
+//	16512      promise: an LSN, and a word of check; then another one
+//	18432      removal counters of the lines, 256 words
+//
+// and the rest is zero. Line i has counter i mod 256. A counter is odd while a
+// word of its lines loses a fingerprint, and higher afterwards. Answer 1, "maybe",
+// always holds. The answer "certainly not" holds only if the epoch and the
+// counters of all places that were read (the home line; the alternate line and
+// the stash, if they were) were even, were read before the first slot of any of
+// these places, and are the same at the end. Otherwise the reader looks again,
+// or answers "maybe". In particular, when the home line turns out not to be
+// enough, the lookup begins again with the counters of all three.
+//
+// # Log
+//
+// The log, NAME.stash, is beside a live file: its words are those of the file
+// that operations since the checkpoint give new values, in their order. It has
+// a fixed size, a multiple of 4,096, and is made of words; offsets are in bytes.
+//
+//	0          header: of an even generation
+//	4096       header: of an odd generation
+//	8192       batches, one after the other, each from a multiple of 4,096 on
+//
+// A header names the generation of a live superblock, and leads from its salt to
+// this log:
+//
+//	word 0 magic "MMAPFLOG"   1 format version 1   2, 3 UUID of the file
+//	     4 generation         5 salt               6 size of the log
+//	     7 CRC32C of words 0 to 6
+//
+// A batch holds the operations of one commit, and begins with two records:
+//
+//	0          begin record, 40: stored before the first operation
+//	40         commit record, 80: stored after the last one, or zero
+//	120        zero, 8
+//	128        records of 24
+//
+//	begin      word 0 magic "MMFBEGIN"   1 generation   2 salt
+//	                3 LSN of the first record
+//	                4 bits 0-31 the check that the first record is chained to,
+//	                  bits 32-63 CRC32C of words 0 to 3 and of bits 0-31 (as a word)
+//	commit     word 0 magic "MMFCOMMT"   1 generation   2 salt   3 its LSN
+//	                4 number of records  5 user sequence
+//	                6 operation number   7 length
+//	                8 an LSN up to which the log was durable when this was stored
+//	                9 bits 0-31 CRC32C of the records,
+//	                  bits 32-63 CRC32C of words 0 to 8 and of bits 0-31 (as a word)
+//	record     word 0 bits 0-47 number of the word in the file; 48 it takes something
+//	                  away; 49 last of its operation; 50 length + 1; 51 length - 1
+//	                1 its value
+//	                2 bits 0-31 check; bits 32-63, if bit 49 is set, the operation
+//	                  number modulo 2^32
+//
+// The check of a record is the CRC32C of salt, LSN, word 0 and word 1, then of 32
+// bits of the check before it and of bits 32-63 of word 2. The check before the
+// first record of a generation is 0; that before the first record of a later
+// batch is the CRC in bits 32-63 of word 9 of the commit record before it. Records
+// and commit records have LSNs that follow one another, from the checkpoint LSN
+// + 1 on; the commit record has that after its last record, though it stands
+// before them.
+//
+// The log ends before the first record whose check is wrong, and what counts of
+// it ends with the last operation before that. A commit record that is not that
+// of all the records before it does not count either, nor does what follows it.
+//
+//	L1   Beside a live file there is a log with a header that has the UUID and the
+//	     salt of the superblock, and the right size. It is called NAME.stash, or
+//	     NAME.stash.new if its writer died as it took that log into use.
+//	L2   No log of the file has a begin or commit record of a later generation than
+//	     the newest superblock.
+//	L3   A record with the right check has no unknown bits, and a word of the stash
+//	     or of the lines.
+//	L4   The length of a commit record is that which its records lead to.
+//	L5   The log does not end before an LSN up to which it was durable: that of the
+//	     checkpoint, of any commit record of the generation with a right CRC, whether
+//	     the log leads to it or not, or of a promise. A promise of the runtime page
+//	     counts if its second word is ((salt xor (LSN · 0x9E3779B97F4A7C15)) ·
+//	     0xBB67AE8584CAA73B) xor LSN, modulo 2^64.
 //
 // # Trailer
 //

@@ -3,34 +3,55 @@
 // false-positive rate of the caller's choice. Opening a file takes microseconds
 // whatever its size, and all processes that open it share one copy in memory.
 //
-// [Build] makes a file from a sequence of keys. [OpenReadOnly] maps it.
-// [Filter.Contains] and its kin ask it. [Verify] checks every byte of it. The
-// filter is that of Fan, Andersen, Kaminsky and Mitzenmacher, "Cuckoo Filter:
-// Practically Better Than Bloom" (CoNEXT 2014); the layout of a file, and how a
-// key finds its place in it, is the subject of package layout; the order of
-// writes, and what survives a crash, that of package recovery.
+// [Build] makes a file from a sequence of keys. [Create] makes an empty one, and
+// [Open] opens one for writing: [Filter.Insert], [Filter.Delete] and their kin
+// change it, [Filter.Sync] makes that durable. [OpenReadOnly] maps it for reading,
+// beside the writer or without one. [Filter.Contains] and its kin ask it. [Verify]
+// checks every byte of it. The filter is that of Fan, Andersen, Kaminsky and
+// Mitzenmacher, "Cuckoo Filter: Practically Better Than Bloom" (CoNEXT 2014); the
+// layout of a file, and how a key finds its place in it, is the subject of package
+// layout; the order of writes, and what survives what, that of package recovery.
 //
 // # The contract
 //
-//	C1  A key that is in the filter is never answered "certainly not", until the
-//	    filter is closed.
-//	C3  A key that finds no place is ErrFull, and no other key is lost for it.
-//	    (The usual cuckoo filter drops a stored key instead.)
+//	C1  A key that is in the filter is never answered "certainly not", until it is
+//	    deleted or the filter is closed: not while others are moved, not when the
+//	    filter is full. If a Sync returned nil after its Insert, that holds after
+//	    a crash at any instant too, and in every process that asks after the Sync.
+//	C2  A key whose Insert returned nil survives the death of the process (kill -9),
+//	    Sync or not.
+//	C3  An insert that finds no place is ErrFull, nothing else is lost for it, and
+//	    Len is right, also after a crash. (The usual cuckoo filter drops a stored
+//	    key instead.)
 //	C4  The false-positive rate of a filter with as many keys as its capacity
 //	    is at most the one that was asked for; Stats estimates the rate now.
 //	C5  A file that is cut short, foreign, from a newer version, or whose
-//	    superblocks are damaged is a typed error when it is opened; any other
-//	    damage of a sealed file is one when it is verified. Until then damage in
-//	    its lines can turn answers either way: opening does not read them. No
+//	    superblocks are damaged is a typed error when it is opened; a log that is
+//	    damaged, missing or foreign is one when it is recovered; any other damage
+//	    of a sealed file is one when it is verified. Until then damage in
+//	    its lines can turn answers either way: opening does not read them, and
+//	    those of a file that has been written to have no checksums until Seal. No
 //	    damage is a panic or a hang. A file that is cut short, or whose disk
 //	    fails, while it is mapped, ends a process that looks up what is gone;
 //	    OpenOptions.Checked turns that into a "maybe" and an error.
-//	C7  Equal keys count: n of them are n items. More copies than their buckets
-//	    hold go to one counted entry of the stash. (Options.Distinct has Build
-//	    store each key once.)
+//	C6  Deleting a key that was never inserted may take away the fingerprint of
+//	    another one. That is inherent; a key that is certainly not in the filter
+//	    is refused.
+//	C7  Equal keys count: n of them are n items, and need n deletes. More copies than
+//	    their buckets hold go to one counted entry of the stash. Count is exact for
+//	    the keys that have the same places and the same fingerprint, and so an
+//	    upper bound for one of them. (Options.Distinct has Build store each key
+//	    once.)
 //
-// C2 and C6 are about inserts into and deletes from an existing file, R2 and R3
-// about reading one that is written to.
+// # Writing
+//
+// An operation plans where its item goes before it changes anything: a bucket of
+// its home line, the emptier first; a move inside that line; the other line,
+// likewise; a path of moves, found breadth first; an entry of the stash. What it
+// changes goes to the log, and to a table of pending lines in memory. A commit
+// (Sync, a timer, a full batch, Close) makes the log durable and then stores the
+// changes to the file, where other processes see them. Operations go on while the
+// disk is waited for.
 //
 // # Reading
 //
@@ -38,14 +59,23 @@
 //	    one cache line of the file, so one page where the file is not in
 //	    memory, unless that line has overflowed; then a second one, and, if
 //	    the key is not there either, one of the stash, whose 12 KiB are soon in
-//	    the cache.
+//	    the cache. In the process that writes it sees what has been done; in others,
+//	    what has been committed.
+//	R2  "Maybe" needs no proof. "Certainly not" is answered only if the removal
+//	    counters of all places that were read stood still meanwhile; otherwise the
+//	    lookup begins again, a few times, and then says "maybe": it waits for nobody.
+//	R3  A sealed or clean file is served, and so is one that a writer has open. One
+//	    whose writer died is recovered first if the process may write to it, and
+//	    ErrNeedsRecovery otherwise. While someone recovers it, "certainly not"
+//	    becomes "maybe" for those who have it open.
 //	R4  A file that is not sealed is mapped for random access by everyone.
 //	R5  Where the bytes of the file are is the caller's choice: Residency.
 //
 // # Reading the source
 //
 // In the order of a life: buildFile (build.go) takes the steps of a build;
-// placer.insertBeyond (place.go) finds room for a key whose home is full;
+// placer.insert (place.go) finds room for a key; writer.finish (writer.go) logs
+// and publishes an operation, and writer.syncLocked commits a batch of them;
 // OpenReadOnly (filter.go) maps the file; Filter.Contains (lookup.go) hashes and
 // asks the layout; blocked.Contains (package layout, blocked.go) is the lookup
 // itself.

@@ -185,12 +185,15 @@ func (f *Filter) Close() error {
 		// Unmapping waits for the lookups under way; the memory need not.
 		o.mapping.Release()
 	}
-	return errors.Join(err, o.err())
+	if err == nil {
+		err = o.err()
+	}
+	return err
 }
 
-// Err gives the first fault that a lookup of a filter opened with
-// [OpenOptions.Checked] met, as a [*CorruptError], or nil. After Close it is
-// [ErrClosed].
+// Err gives the error that has ended writing to the filter, as [ErrFailed], or
+// the first fault that a lookup of one opened with [OpenOptions.Checked] met, as
+// a [*CorruptError], or nil. After Close it is [ErrClosed].
 func (f *Filter) Err() error {
 	o := f.open.Load()
 	if o == nil {
@@ -200,6 +203,11 @@ func (f *Filter) Err() error {
 }
 
 func (o *openFile) err() error {
+	if o.live != nil {
+		if err := o.live.writer.log.Err(); err != nil {
+			return err
+		}
+	}
 	if e := o.fault.Load(); e != nil {
 		return e
 	}

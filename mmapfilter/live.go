@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"sync"
 	"time"
 
@@ -118,7 +119,7 @@ func openLive(path string, opts *OpenOptions) (o *openFile, err error) {
 	}
 	sb := *w.log.Superblock()
 	o = newOpenFile(&recovery.Head{Superblock: &sb, Geometry: w.log.Geometry(), Size: w.log.Geometry().SealedBytes}, opts)
-	o.live = &live{writer: w, files: files, found: *found, data: files.Mapping().Data}
+	o.live = &live{file: o, writer: w, found: *found, data: files.Mapping().Data, warning: recovery.Warning(files.File())}
 	o.live.interval = opts.CommitInterval
 	if o.live.interval == 0 {
 		o.live.interval = DefaultCommitInterval
@@ -162,10 +163,11 @@ func Recover(path string) (r Recovery, err error) {
 
 // live is what a filter that is open for writing has beside its mapping.
 type live struct {
+	file     *openFile // so that the mapping lives as long as work in the background
 	writer   *writer
-	files    *recovery.Files
 	found    Recovery
 	data     []byte // the mapping, for guard
+	warning  string
 	interval time.Duration
 
 	background struct {
@@ -212,9 +214,11 @@ func (l *live) behind(logNearlyFull bool) {
 // guard runs f; a fault in the mapped file, from a disk that failed, poisons the
 // writer (W8).
 func (l *live) guard(f func() error) (err error) {
-	if fault := recovery.Guard(l.data, func() { err = f() }); fault != nil {
-		return l.writer.log.Fail(fault)
+	fault := recovery.Guard(l.data, func() { err = f() })
+	if fault != nil {
+		err = l.writer.log.Fail(fault)
 	}
+	runtime.KeepAlive(l)
 	return err
 }
 
@@ -229,6 +233,29 @@ func (l *live) close() error {
 	b.Wait()
 	err := l.guard(l.writer.clean)
 	return errors.Join(err, l.writer.log.Close())
+}
+
+// superblock is a copy of the newest one.
+func (l *live) superblock() *layout.Superblock {
+	l.writer.mu.Lock()
+	defer l.writer.mu.Unlock()
+	sb := *l.writer.log.Superblock()
+	return &sb
+}
+
+// stats fills in what only the writer knows.
+func (l *live) stats(s *Stats) {
+	w := l.writer
+	w.mu.Lock()
+	s.LogBytes, _ = w.log.LogBytes()
+	s.StashLen = w.mu.stashLen
+	w.mu.Unlock()
+	s.Len = w.length.Load()
+	s.Pending = int(w.pending.Load())
+	s.DurableSeq, _, _ = w.log.Durable()
+	s.Commits, s.Checkpoints = w.log.Counts()
+	s.LongestStall = time.Duration(w.longestStall.Load())
+	s.Warning = l.warning
 }
 
 // write gives what a mutation works on.

@@ -3,6 +3,7 @@ package mmapfilter
 import (
 	"encoding/hex"
 	"runtime"
+	"time"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/recovery"
@@ -26,12 +27,22 @@ type Stats struct {
 	FileBytes       int64
 	ResidentBytes   int64 // of the mapped file in the page cache, or of the heap; -1 where the system does not say
 	Generation      uint64
-	State           string // "clean" or "sealed"
-	UUID            string // 32 hex digits
-	Seed            uint64
-	Normalisation   string // as in Options
-	Kernel          string // what answers lookups: "go"
-	Residency       string
+	State           string // "clean", "live" or "sealed"
+
+	// Of a filter that is open for writing.
+	Pending      int           // operations that are not durable
+	LogBytes     int64         // of the log, NAME.stash; 0 where there is none
+	DurableSeq   uint64        // see Filter.DurableSeq; kept in the file
+	Commits      uint64        // since it was opened
+	Checkpoints  uint64        // likewise
+	LongestStall time.Duration // for which a checkpoint has kept operations waiting
+	Warning      string        // what the file system cannot promise, if known
+
+	UUID          string // 32 hex digits
+	Seed          uint64
+	Normalisation string // as in Options
+	Kernel        string // what answers lookups: "go"
+	Residency     string
 }
 
 // sampledLines is how many lines Stats looks at: the share of second probes
@@ -48,7 +59,11 @@ func (f *Filter) Stats() Stats {
 		return Stats{}
 	}
 	defer runtime.KeepAlive(o)
-	sb, uuid := o.superblock, o.superblock.UUID()
+	sb := o.newest()
+	if o.live != nil {
+		sb = o.live.superblock()
+	}
+	uuid := sb.UUID()
 	s := Stats{
 		Len: sb.Length(), Cap: sb.Capacity(),
 		Layout:          o.geometry.Kind,
@@ -68,13 +83,19 @@ func (f *Filter) Stats() Stats {
 		Residency:       o.residency.String(),
 		ResidentBytes:   -1,
 	}
+	s.DurableSeq = sb.UserSeq()
+	if o.live != nil {
+		o.live.stats(&s)
+	}
 	s.Load = float64(s.Len) / float64(s.Slots)
 	if s.Len > 0 {
 		s.BitsPerKey = float64(s.FileBytes) * 8 / float64(s.Len)
 	}
 	sample := func() {
 		s.EstimatedRate, s.SecondProbeRate = o.sampleRates()
-		s.StashLen = layout.StashLen(o.view.Stash)
+		if o.live == nil {
+			s.StashLen = layout.StashLen(o.view.Stash)
+		}
 	}
 	if o.mapping == nil {
 		s.ResidentBytes = int64(len(o.view.Stash)+len(o.view.Region))*8 + layout.RuntimeBytes

@@ -523,8 +523,10 @@ func (w *writer) checkpointFor(need int) error {
 	if err := w.syncLocked(false, 0); err != nil {
 		return err
 	}
-	// Nearly all of the region is written now, while operations go on.
-	if w.log.Live() {
+	w.mu.Lock()
+	due := w.log.Live() && (need == 0 || !w.log.Room(need))
+	w.mu.Unlock()
+	if due { // nearly all of the region is written now, while operations go on
 		if err := w.log.SyncRegion(); err != nil {
 			return err
 		}
@@ -538,7 +540,7 @@ func (w *writer) checkpointFor(need int) error {
 	if w.mu.closed {
 		return ErrClosed
 	}
-	if !w.log.Live() || need > 0 && w.log.Room(need) {
+	if !due {
 		return nil
 	}
 	if err := w.hardenAll(); err != nil {

@@ -1,6 +1,130 @@
 // Package recovery owns files and the order in which they are written: what
-// must be durable before what, so that no crash leaves half a filter under a
-// name that a reader opens.
+// must be durable before what, so that no crash costs a key that was synced, and
+// none leaves half a filter under a name that a reader opens.
+//
+// # The fault model
+//
+// What can happen at any instant, also during the recovery from what happened
+// before, and what the protocol below survives:
+//
+//   - The process dies (kill -9, a panic, an out-of-memory kill). What it stored
+//     to mapped files is in the page cache and stays; its heap is gone.
+//   - The power goes. Of what was stored to a file since its last sync, every
+//     sector has, each on its own, what the disk had before or any state that it
+//     went through since: the kernel writes pages whenever it likes. A page is not
+//     written at once: it can be cut at any multiple of 8 bytes. Of the log and of
+//     the superblocks, a sector that was being written can be garbage.
+//   - A sync fails (fsync, fdatasync, msync). Some of the sectors are durable,
+//     others are not, and the system counts all of them as written; what the cache
+//     shows is not what the disk has, and a second sync does not help.
+//   - Names come, change and go in the order of the calls, and are durable when
+//     their directory has been synced; after a power loss, the last ones that were
+//     not may be undone.
+//
+// It rests on this:
+//
+//   - A sync that returns no error has made everything durable.
+//   - Writing a sector damages no other bytes than the ones written ("powersafe
+//     overwrite"), and of the stash and the lines not even those: an aligned word
+//     of 8 bytes has its old value or its new one, in memory and on the disk.
+//   - The file system is a local one, and keeps to the above for shared mappings.
+//     On a copy-on-write file system, storing to an allocated file takes new
+//     blocks; there, a full disk can end the process (SIGBUS). See [Warning].
+//   - Nobody but this package writes to the files. The lock keeps other writers
+//     out, not other programs.
+//
+// Package crashsim makes all of this happen, at every store and at every sync.
+//
+// # Writing
+//
+//	W1  The mapping holds durable state only. An operation is a list of words of the
+//	    filter file and their new values; it is appended to the log, and nothing
+//	    else is stored to. (Writer.Append)
+//	W2  The log is a file of fixed size, allocated, written with zero bytes and
+//	    synced before its first use, and mapped. Records are chained, by a check
+//	    over each of them, the one before, its LSN and the salt of the generation.
+//	    There is room for all records of an operation before the first is stored;
+//	    the last one is marked, and recovery replays whole operations only. An
+//	    append is a few stores to memory, and survives the death of the process.
+//	W3  A commit stores a commit record, makes the log durable, leaves a promise
+//	    that it is, and only then stores the records to the mapping, in their order.
+//	    Only after that is the caller told. The next record goes to a fresh page: a
+//	    sector with durable records is not stored to again in its generation.
+//	    (Writer.EndBatch, Writer.Harden)
+//	W4  A store that takes away what a lookup may be looking for happens between two
+//	    steps of its removal counter; every other only adds. An item that moves is
+//	    at its destination before it leaves its source. So readers without a lock
+//	    miss none (package layout, "Reading beside a writer"). (Writer.apply)
+//	W5  A checkpoint makes the mapping durable, then the header of the next
+//	    generation in the log, then the next superblock, which has a new salt; then
+//	    the log begins again, over the old records. Nothing is cut short. A larger
+//	    log is a new file, durable before the superblock that has its salt; it gets
+//	    its name after that. (Writer.Checkpoint, Writer.switchLog)
+//	W6  Recovery, under the lock: read the log to its end, and refuse one that ends
+//	    before an LSN that anyone vouches for; make the epoch odd; store the
+//	    superblock again, to one spare slot, and sync it; store the log again, and
+//	    sync it; store the last value of every word in it, whatever the mapping
+//	    shows; move odd removal counters up to even; make the epoch even; and end as
+//	    a clean close does. (Writer.recover)
+//	W7  Opening creates nothing. The first operation creates the log, durable, and
+//	    then a superblock that says live, durable. A clean close makes the mapping
+//	    durable, then a superblock that says clean, and then removes the log.
+//	    (Writer.Begin, Writer.Clean)
+//	W8  Any error of a call that writes ends the writer: from then on everything is
+//	    ErrFailed, and the next open recovers. Nothing is tried again. (Writer.Fail)
+//	W9  One function stores to the stash and the lines (Writer.put), and one file of
+//	    the module uses package unsafe (words.go). A commit that finds that its file
+//	    is not the one under its name ends the writer.
+//
+// Why that is enough: by W1 and W3 a word of the mapping changes only when the
+// record that says so is durable. So whatever version of whatever page the disk
+// has, each word has the value that some record gave it that is durable, or the
+// one of the checkpoint; and replaying the durable log from the checkpoint gives
+// each word its last value there. What recovery makes is, bit for bit, what the
+// operations up to the end of the log make. That is what the explorer holds it
+// against.
+//
+// # States
+//
+//	            Begin                         EndBatch, Harden
+//	┌───────┐  ───────▶  ┌──────────────────┐ ──────┐
+//	│ clean │            │       live       │       │
+//	│  or   │  ◀───────  │ log since the    │ ◀─────┘
+//	│sealed │   Clean    │ last checkpoint  │
+//	└───────┘   or Seal  └──────────────────┘ ──────┐ Checkpoint:
+//	    ▲                    │          ▲           │ generation + 1,
+//	    │                    │          └───────────┘ new salt
+//	    │                    │ the writer dies, or Fail
+//	    │    recover         ▼
+//	    └────────────── live, nobody has the lock
+//
+// The state is in the newest superblock. Of the four slots, the one of the lowest
+// generation gets the next superblock; so the last one is whole until the next
+// one is durable. A file at rest, clean or sealed, has its superblock in all four.
+//
+// # What happened, and what you get
+//
+//	an operation returned, then kill -9          the operation (C2)
+//	a sync returned, then anything               everything up to it (C1)
+//	power loss without a sync                    everything up to the last commit, by the
+//	                                             timer for one, and maybe some operations
+//	                                             more, in their order and without a gap
+//	kill -9 or power loss in a commit            likewise; the commit as a whole, a part of
+//	                                             it in order, or nothing of it
+//	… in a checkpoint, or while the log grows    everything up to the last commit
+//	… in recovery, any number of times           what the first recovery would have given
+//	… in a clean close                           everything that was committed
+//	… in Seal                                    everything; a clean or live file, or the
+//	                                             sealed one
+//	a sync fails, or the disk is full            ErrFailed; after opening it again, everything
+//	                                             up to the last sync that returned no error
+//	the log is damaged, missing, or of another   ErrCorrupt, with the rule (L1 to L5); the file
+//	file or another time                         is left as it is
+//	damage past what was durable                 a torn tail, as after a power loss
+//	a superblock of a file at rest is damaged    nothing is lost: there are three more
+//	the superblock of a live file is damaged     ErrCorrupt (L2), once an operation has been
+//	                                             logged since; before that, nothing is lost
+//	NAME is removed or replaced under a writer   ErrReplaced at the next commit
 //
 // # A new file
 //
@@ -30,8 +154,22 @@
 //	power loss between 5 and 6                 the old file or the new one, either whole
 //	power loss after 6                         the new file, whole
 //
-// This rests on a local file system whose fsync is honest and whose rename is
-// atomic.
+// # Platforms
+//
+//	            lock             allocation     sync of the log    of a name    tested
+//	Linux       OFD lock         fallocate,     fdatasync          fsync of     yes
+//	                             checked                           directory
+//	macOS       flock            zero bytes     F_FULLFSYNC        likewise     compiled
+//	BSDs        flock            zero bytes     msync and fsync    likewise     compiled
+//	Windows     LockFileEx       zero bytes     FlushViewOfFile,   by NTFS      compiled
+//	                                            FlushFileBuffers
+//	others      none: opening for writing is an error                           no
+//
+// Files that are clean or sealed are read everywhere. What is promised above of
+// power loss is promised on Linux; elsewhere it is what the calls in the table
+// give. On macOS and Windows a file from another machine that has holes keeps
+// them: a store into one, on a full disk, ends the process. OpenBSD does not keep
+// a mapping and what read returns the same, and is for readers only.
 //
 // # Memory
 //

@@ -65,36 +65,45 @@ func (w *Writer) open() (*Recovery, error) {
 // and the newest is lost. A log beside a superblock that is not live is one that
 // a clean close did not come to remove.
 func (w *Writer) findLog() (found File, err error) {
-	foreign := ""
-	for _, name := range []LogName{CurrentLog, NextLog} {
+	missing := error(&layout.CorruptError{Region: layout.RegionLog, Rule: "L1: the file was not closed, and its log, NAME.stash, is missing"})
+	for _, name := range []LogName{NextLog, CurrentLog} {
 		log, err := w.vol.OpenLog(name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
+		if errors.Is(err, layout.ErrCorrupt) { // a new log that was not finished, or one cut short
+			missing = err
+			continue
+		}
 		if err != nil {
-			return nil, fmt.Errorf("open the log: %w", err)
+			return nil, errors.Join(fmt.Errorf("open the log: %w", err), closeLog(found))
 		}
 		if layout.LaterGeneration(log.Words(), &w.sb) {
-			log.Close()
-			return nil, &layout.CorruptError{Region: layout.RegionSuperblock, Rule: fmt.Sprintf(
-				"L2: the newest superblock is of generation %d, and NAME%s has records of a later one", w.sb.Generation(), name)}
+			return nil, errors.Join(&layout.CorruptError{Region: layout.RegionSuperblock, Rule: fmt.Sprintf(
+				"L2: the newest superblock is of generation %d, and NAME%s has records of a later one", w.sb.Generation(), name)},
+				log.Close(), closeLog(found))
 		}
 		_, ok := layout.FindLogHeader(log.Words(), w.sb.UUID(), w.sb.LogSalt())
 		if ok && found == nil && w.sb.State() == layout.Live {
 			found = log
 			continue
 		}
-		foreign = name.String()
 		log.Close()
+		missing = &layout.CorruptError{Region: layout.RegionLog, Rule: fmt.Sprintf(
+			"L1: the file was not closed, and NAME%s is the log of another file or of another time", name)}
 	}
-	if found != nil || w.sb.State() != layout.Live {
-		return found, nil
+	if found == nil && w.sb.State() == layout.Live {
+		return nil, missing
 	}
-	rule := "L1: the file was not closed, and its log, NAME.stash, is missing"
-	if foreign != "" {
-		rule = "L1: the file was not closed, and NAME" + foreign + " is the log of another file or of another time"
+	return found, nil
+}
+
+// closeLog closes a log that may be none.
+func closeLog(log File) error {
+	if log == nil {
+		return nil
 	}
-	return nil, &layout.CorruptError{Region: layout.RegionLog, Rule: rule}
+	return log.Close()
 }
 
 // recover replays the log of a dead writer. Whatever happens on the way, it can
@@ -137,14 +146,14 @@ func (w *Writer) recover(r *Recovery) error {
 	}
 	next := w.next(layout.Clean)
 	next.SetCheckpointLSN(scan.LSN)
-	if err := w.putSuperblock(&next); err != nil {
+	if err := w.rest(&next); err != nil {
 		return err
 	}
 	*r = Recovery{
 		Recovered: true, UserSeq: scan.UserSeq, Operations: scan.Operation, Generation: r.Generation,
 		LSN: scan.LSN, Records: scan.Records, LogBytes: int64(scan.End) * 8, Torn: scan.Torn, Length: scan.Length,
 	}
-	return w.dropLog()
+	return nil
 }
 
 // checkRecords holds every record of the log against the geometry, before any of

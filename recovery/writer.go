@@ -425,14 +425,24 @@ func (w *Writer) Clean() error {
 		return err
 	}
 	next := w.next(layout.Clean)
-	if err := w.putSuperblock(&next); err != nil {
-		return err
-	}
-	return w.dropLog()
+	return w.rest(&next)
 }
 
-// dropLog removes the log that no superblock needs any more.
-func (w *Writer) dropLog() error {
+// rest puts a file to rest whose mapping is durable: with a superblock that says
+// so, in one slot first and then, when that is durable, in all, so that the file
+// can be read when one is damaged; and without its log.
+func (w *Writer) rest(sb *layout.Superblock) error {
+	if err := w.putSuperblock(sb); err != nil {
+		return err
+	}
+	for slot := range layout.SuperblockSlots {
+		if slot != w.slot {
+			w.storeSuperblock(slot, &w.sb)
+		}
+	}
+	if err := w.sync("the superblock", w.filter); err != nil {
+		return err
+	}
 	if w.log != nil {
 		w.log.Close()
 		w.log, w.lw = nil, nil
@@ -458,18 +468,7 @@ func (w *Writer) Seal(fill func(sb *layout.Superblock, store func(word, value ui
 	if err := w.syncRegion(); err != nil {
 		return err
 	}
-	if err := w.putSuperblock(&next); err != nil {
-		return err
-	}
-	// A sealed file has equal copies, so that it can be read when one is
-	// damaged; it is durable already.
-	for slot := range layout.SuperblockSlots {
-		w.storeSuperblock(slot, &w.sb)
-	}
-	if err := w.sync("the superblock", w.filter); err != nil {
-		return err
-	}
-	return w.dropLog()
+	return w.rest(&next)
 }
 
 // WriteBack starts to write what the mapping holds to the disk, so that the next
