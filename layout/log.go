@@ -120,6 +120,11 @@ func LogRecord(log []uint64, start, i uint64) Record {
 	return decodeRecord(log[at], log[at+1], log[at+2])
 }
 
+// LogRecordWord gives the word of the file that record i is about.
+func LogRecordWord(log []uint64, start, i uint64) uint64 {
+	return log[start+i*recordWords] & (1<<recordWordBits - 1)
+}
+
 // recordCheck is the check of a record: the CRC32C of all it vouches for.
 func recordCheck(salt, lsn uint64, prev uint32, w0, w1 uint64, operation uint32) uint32 {
 	if mistake.Made(mistake.UnchainedLog) {

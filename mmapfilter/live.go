@@ -248,10 +248,9 @@ func (l *live) stats(s *Stats) {
 	w := l.writer
 	w.mu.Lock()
 	s.LogBytes, _ = w.log.LogBytes()
-	s.StashLen = w.mu.stashLen
+	s.StashLen, s.Pending = w.mu.stashLen, w.mu.pending
 	w.mu.Unlock()
 	s.Len = w.length.Load()
-	s.Pending = int(w.pending.Load())
 	s.DurableSeq, _, _ = w.log.Durable()
 	s.Commits, s.Checkpoints = w.log.Counts()
 	s.LongestStall = time.Duration(w.longestStall.Load())

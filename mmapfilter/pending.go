@@ -1,6 +1,7 @@
 package mmapfilter
 
 import (
+	"math/bits"
 	"sync/atomic"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -35,90 +36,130 @@ type images struct {
 	n     int // lines
 }
 
-// An imageTable has at most half of its keys in use. A key is the line and,
-// below, the number of its image plus one; images are in chunks, so that they
-// stay where they are when the table grows.
+// An imageTable has its slots in groups of 8, and at most half of them in use. A
+// lookup reads the tags of a group, one byte a slot, as one word: for a line that
+// is not pending, and most are not, that is nearly always all it reads. To enter a
+// line touches the same group. Images are written one after the other, in chunks,
+// so that they stay where they are when the table grows.
 type imageTable struct {
-	keys   []uint64
-	chunks []*[chunkLines]layout.Line
-	shift  uint // 64 less the bits of an index into keys
+	groups []group
+	chunks []*[chunkLines]pendingLine
+	shift  uint // 64 less the bits of the number of a group
+}
+
+type group struct {
+	tags   uint64 // a byte is 0 where the slot is free
+	images [groupSlots]uint32
+}
+
+// A pendingLine is the newest state of a line.
+type pendingLine struct {
+	line  uint64
+	words layout.Line
 }
 
 const (
-	chunkLines    = 64
-	imageBits     = 24
-	minImageKeys  = 2 * chunkLines
-	minImageShift = 64 - 7
+	groupSlots = 8
+	chunkLines = 64
+	minImages  = chunkLines
 	// maxPendingLines bounds a batch: past it, it is committed. It is 8 MiB of
 	// images.
 	maxPendingLines = 1 << 17
 )
 
-func newImages() *images {
+// newImages makes a table that has room for n lines before it grows.
+func newImages(n int) *images {
+	room := minImages
+	for room < n {
+		room *= 2
+	}
 	m := new(images)
-	m.table.Store(newImageTable(minImageKeys, minImageShift))
+	m.table.Store(newImageTable(room))
 	return m
 }
 
-func newImageTable(keys int, shift uint) *imageTable {
+func newImageTable(room int) *imageTable {
+	groups := 2 * room / groupSlots
 	return &imageTable{
-		keys:   make([]uint64, keys),
-		chunks: make([]*[chunkLines]layout.Line, keys/2/chunkLines),
-		shift:  shift,
+		groups: make([]group, groups),
+		chunks: make([]*[chunkLines]pendingLine, room/chunkLines),
+		shift:  uint(64 - bits.TrailingZeros(uint(groups))),
 	}
 }
 
-// slot gives the index into keys where a search for a line begins. Fibonacci
+// find gives the group where a search for a line begins, and its tag. Fibonacci
 // hashing (Knuth, volume 3, section 6.4) spreads lines that follow one another.
-func (t *imageTable) slot(line uint64) uint64 { return line * 0x9E3779B97F4A7C15 >> t.shift }
+func (t *imageTable) find(line uint64) (group, tag uint64) {
+	h := line * 0x9E3779B97F4A7C15
+	return h >> t.shift, h>>8&0x7F | 0x80
+}
+
+const (
+	everyByte = 0x0101010101010101
+	lowBits   = 0x7F * everyByte
+	highBits  = 0x80 * everyByte
+)
+
+// bytesEqual has the high bit of each byte of w that is b, and no other.
+func bytesEqual(w, b uint64) uint64 {
+	x := w ^ b*everyByte
+	return ^(x&lowBits + lowBits | x | lowBits)
+}
 
 func (m *images) line(line uint64) *layout.Line {
 	t := m.table.Load()
-	mask := uint64(len(t.keys) - 1)
-	for i := t.slot(line); ; i = (i + 1) & mask {
-		key := atomic.LoadUint64(&t.keys[i])
-		if key == 0 {
-			return nil
+	i, tag := t.find(line)
+	for mask := uint64(len(t.groups) - 1); ; i = (i + 1) & mask {
+		g := &t.groups[i]
+		tags := atomic.LoadUint64(&g.tags)
+		for same := bytesEqual(tags, tag); same != 0; same &= same - 1 {
+			if image := t.image(g.images[bits.TrailingZeros64(same)/8]); image.line == line {
+				return &image.words
+			}
 		}
-		if key>>imageBits == line {
-			return t.image(key&(1<<imageBits-1) - 1)
+		if tags&highBits != highBits { // the group has a free slot
+			return nil
 		}
 	}
 }
 
-func (t *imageTable) image(n uint64) *layout.Line { return &t.chunks[n/chunkLines][n%chunkLines] }
+func (t *imageTable) image(n uint32) *pendingLine { return &t.chunks[n/chunkLines][n%chunkLines] }
 
-// add enters a line that is not there, with an image.
-func (m *images) add(line uint64, image *layout.Line) {
+// add enters a line that is not there, with its words.
+func (m *images) add(line uint64, words *layout.Line) {
 	t := m.table.Load()
-	if m.n == len(t.keys)/2 {
+	if m.n == len(t.groups)*groupSlots/2 {
 		t = m.grow(t)
 	}
-	n := uint64(m.n)
+	n := uint32(m.n)
 	if t.chunks[n/chunkLines] == nil {
-		t.chunks[n/chunkLines] = new([chunkLines]layout.Line)
+		t.chunks[n/chunkLines] = new([chunkLines]pendingLine)
 	}
-	*t.image(n) = *image
+	image := t.image(n)
+	image.line, image.words = line, *words
 	t.enter(line, n)
 	m.n++
 }
 
-func (t *imageTable) enter(line, n uint64) {
-	mask := uint64(len(t.keys) - 1)
-	i := t.slot(line)
-	for t.keys[i] != 0 {
-		i = (i + 1) & mask
+// enter shows an image to lookups: its tag comes last.
+func (t *imageTable) enter(line uint64, n uint32) {
+	i, tag := t.find(line)
+	for mask := uint64(len(t.groups) - 1); ; i = (i + 1) & mask {
+		g := &t.groups[i]
+		if free := bytesEqual(g.tags, 0); free != 0 {
+			slot := bits.TrailingZeros64(free) / 8
+			g.images[slot] = n
+			atomic.StoreUint64(&g.tags, g.tags|tag<<(8*slot))
+			return
+		}
 	}
-	atomic.StoreUint64(&t.keys[i], line<<imageBits|(n+1))
 }
 
 func (m *images) grow(t *imageTable) *imageTable {
-	larger := newImageTable(2*len(t.keys), t.shift-1)
+	larger := newImageTable(len(t.groups) * groupSlots)
 	copy(larger.chunks, t.chunks)
-	for _, key := range t.keys {
-		if key != 0 {
-			larger.enter(key>>imageBits, key&(1<<imageBits-1)-1)
-		}
+	for n := range uint32(m.n) {
+		larger.enter(t.image(n).line, n)
 	}
 	m.table.Store(larger)
 	return larger

@@ -29,8 +29,7 @@ type writer struct {
 	stash   []uint64                    // the newest state of all of it
 	runtime [layout.RuntimeWords]uint64 // removal counters of what is pending
 
-	length  atomic.Uint64
-	pending atomic.Int64 // operations that are not durable
+	length atomic.Uint64
 
 	// behind, if not nil, is told when operations are pending, and when the log
 	// is nearly full, to commit and to checkpoint in the background.
@@ -44,6 +43,7 @@ type writer struct {
 	mu     struct {
 		sync.Mutex
 		closed   bool
+		pending  int // operations that are not durable
 		op       operation
 		placer   *placer
 		stashLen int // stash entries in use
@@ -269,16 +269,16 @@ func (w *writer) firstLog() int64 {
 func (w *writer) finish(grow int) {
 	op := &w.mu.op
 	if w.overlay.Load() == nil {
-		w.overlay.Store(&pending{active: newImages()})
+		w.overlay.Store(&pending{active: newImages(0)})
 	}
 	w.log.Append(op.stores, grow)
 	w.publish(op)
 	op.reset()
 	w.length.Store(w.log.Length())
-	n := w.pending.Add(1)
+	w.mu.pending++
 	if w.behind != nil {
 		size, used := w.log.LogBytes()
-		if nearlyFull := used > size/4*3; n == 1 || nearlyFull {
+		if nearlyFull := used > size/4*3; w.mu.pending == 1 || nearlyFull {
 			w.behind(nearlyFull)
 		}
 	}
@@ -488,9 +488,9 @@ func (w *writer) endBatch(setSeq bool, seq uint64) (b batch, ok bool, err error)
 			return b, false, err
 		}
 	}
-	b = batch{Batch: w.log.EndBatch(setSeq, seq), operations: w.pending.Load()}
+	b = batch{Batch: w.log.EndBatch(setSeq, seq), operations: w.mu.pending}
 	if p := w.overlay.Load(); p != nil {
-		w.overlay.Store(&pending{active: newImages(), committing: p.active})
+		w.overlay.Store(&pending{active: newImages(p.active.n), committing: p.active})
 	}
 	return b, true, nil
 }
@@ -498,13 +498,13 @@ func (w *writer) endBatch(setSeq bool, seq uint64) (b batch, ok bool, err error)
 // A batch is one that is being made durable.
 type batch struct {
 	recovery.Batch
-	operations int64
+	operations int
 }
 
 // dropImages forgets the images of a batch that has been stored to the mapping.
 // REQUIRES: w.commit, w.mu.
 func (w *writer) dropImages(b batch) {
-	if w.pending.Add(-b.operations) == 0 {
+	if w.mu.pending -= b.operations; w.mu.pending == 0 {
 		w.overlay.Store(nil)
 	} else {
 		w.overlay.Store(&pending{active: w.overlay.Load().active})

@@ -65,14 +65,14 @@ func (w *Writer) open() (*Recovery, error) {
 // and the newest is lost. A log beside a superblock that is not live is one that
 // a clean close did not come to remove.
 func (w *Writer) findLog() (found File, err error) {
-	missing := error(&layout.CorruptError{Region: layout.RegionLog, Rule: "L1: the file was not closed, and its log, NAME.stash, is missing"})
-	for _, name := range []LogName{NextLog, CurrentLog} {
+	var wrong []error // why each log that is there is not the one
+	for _, name := range []LogName{CurrentLog, NextLog} {
 		log, err := w.vol.OpenLog(name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if errors.Is(err, layout.ErrCorrupt) { // a new log that was not finished, or one cut short
-			missing = err
+			wrong = append(wrong, err)
 			continue
 		}
 		if err != nil {
@@ -89,13 +89,16 @@ func (w *Writer) findLog() (found File, err error) {
 			continue
 		}
 		log.Close()
-		missing = &layout.CorruptError{Region: layout.RegionLog, Rule: fmt.Sprintf(
-			"L1: the file was not closed, and NAME%s is the log of another file or of another time", name)}
+		wrong = append(wrong, &layout.CorruptError{Region: layout.RegionLog, Rule: fmt.Sprintf(
+			"L1: the file was not closed, and NAME%s is the log of another file or of another time", name)})
 	}
-	if found == nil && w.sb.State() == layout.Live {
-		return nil, missing
+	switch {
+	case found != nil || w.sb.State() != layout.Live:
+		return found, nil
+	case wrong != nil:
+		return nil, wrong[0]
 	}
-	return found, nil
+	return nil, &layout.CorruptError{Region: layout.RegionLog, Rule: "L1: the file was not closed, and its log, NAME.stash, is missing"}
 }
 
 // closeLog closes a log that may be none.

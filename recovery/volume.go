@@ -7,7 +7,8 @@ type File interface {
 	// Words is the content. It is read with atomic loads, and changed through
 	// Store alone.
 	Words() []uint64
-	// Store gives a word a value, atomically.
+	// Store gives a word a value, atomically; in a file that others read, also
+	// as they see it, after every store before it.
 	Store(word, value uint64)
 	// Sync makes durable what was stored before it was called. After an error
 	// nothing is known of what has been stored since the last Sync that

@@ -357,7 +357,7 @@ func (w *Writer) apply(b Batch) {
 	for i := range b.commit.Records {
 		if i%ahead == 0 {
 			for j := i; j < min(i+ahead, b.commit.Records); j++ {
-				atomic.LoadUint64(&words[layout.LogRecord(b.log, b.start, j).Word])
+				atomic.LoadUint64(&words[layout.LogRecordWord(b.log, b.start, j)])
 			}
 		}
 		r := layout.LogRecord(b.log, b.start, i)

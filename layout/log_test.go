@@ -1,0 +1,694 @@
+package layout
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const testLogWords = MinLogBytes / 8
+
+// testLive gives the superblock of a live file, of generation 7, with 100 items
+// and 5 operations after user sequence 40, whose log goes on after LSN 1000.
+func testLive(change func(*Superblock)) *Superblock {
+	g, err := NewGeometry(Blocked, Params{12, 5}, 100)
+	if err != nil {
+		panic(err)
+	}
+	sb := new(Superblock)
+	sb.SetGeneration(7)
+	sb.SetState(Live)
+	sb.SetGeometry(g)
+	sb.SetSeed(42)
+	sb.SetUUID([16]byte{1, 2, 3})
+	sb.SetCapacity(3800)
+	sb.SetTargetRate(0.01)
+	sb.SetDesignLoad(0.95)
+	sb.SetLength(100)
+	sb.SetLogSalt(0x5A17)
+	sb.SetCheckpointLSN(1000)
+	sb.SetUserSeq(40)
+	sb.SetOperation(5)
+	sb.SetLogBytes(MinLogBytes)
+	if change != nil {
+		change(sb)
+	}
+	sb.Sign()
+	return sb
+}
+
+// A testLog is a log with what was put into it.
+type testLog struct {
+	words  []uint64
+	sb     *Superblock
+	w      *LogWriter
+	stored []uint64 // the words in the order in which they were stored to
+	ops    []testOp
+
+	length, userSeq, operation, durable uint64
+	commits                             []Commit
+}
+
+// A testOp is an operation in a log.
+type testOp struct {
+	records []Record
+	end     LogScan // what the log holds with it as the last one
+}
+
+func newTestLog(words []uint64, sb *Superblock) *testLog {
+	l := &testLog{words: words, sb: sb, length: sb.Length(), userSeq: sb.UserSeq(), operation: sb.Operation(), durable: sb.CheckpointLSN()}
+	store := func(i, v uint64) {
+		l.words[i] = v
+		l.stored = append(l.stored, i)
+	}
+	PutLogHeader(store, LogHeader{UUID: sb.UUID(), Generation: sb.Generation(), Salt: sb.LogSalt(), Bytes: int64(len(words)) * 8})
+	l.w = NewLogWriter(words, store, sb.Generation(), sb.LogSalt(), sb.CheckpointLSN())
+	return l
+}
+
+// do appends an operation of n records that adds grow items.
+func (l *testLog) do(n, grow int) {
+	l.operation++
+	l.length += uint64(int64(grow))
+	var records []Record
+	for i := range n {
+		r := Record{Store: Store{Word: WordStash + l.w.LSN()*37%4000, Value: mixFirst * l.w.LSN(), Guarded: i%3 == 1}}
+		if i == n-1 {
+			r.Last, r.Grow, r.Operation = true, grow, uint32(l.operation)
+		}
+		l.w.Append(r)
+		records = append(records, r)
+	}
+	l.ops = append(l.ops, testOp{records, LogScan{LSN: l.w.LSN(), UserSeq: l.userSeq, Operation: l.operation, Length: l.length, End: l.w.End()}})
+}
+
+func (l *testLog) commit() Commit {
+	c := l.w.Commit(Commit{UserSeq: l.userSeq, Operation: l.operation, Length: l.length, Durable: l.durable})
+	l.commits = append(l.commits, c)
+	l.durable = c.LSN
+	return c
+}
+
+// commitAt is commit with a new user sequence.
+func (l *testLog) commitAt(seq uint64) Commit {
+	l.userSeq, l.operation = seq, 0
+	return l.commit()
+}
+
+// scan scans the log, and holds the records that it calls each with against
+// those that were put in.
+func (l *testLog) scan(t testing.TB, promised uint64) (LogScan, error) {
+	t.Helper()
+	return l.scanWords(t, l.words, promised)
+}
+
+func (l *testLog) scanWords(t testing.TB, words []uint64, promised uint64) (LogScan, error) {
+	t.Helper()
+	var got, want []Record
+	s, err := ScanLog(words, l.sb, promised, func(r Record) { got = append(got, r) })
+	if uint64(len(got)) != s.Records {
+		t.Fatalf("the scan counts %d records and gave %d", s.Records, len(got))
+	}
+	for _, op := range l.ops {
+		if len(want) < len(got) {
+			want = append(want, op.records...)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Fatalf("%d records are not the first %d that were put in", len(got), len(want))
+	}
+	return s, err
+}
+
+// rule gives the number of the rule that an error names.
+func rule(err error) string {
+	e := new(CorruptError)
+	if !errors.As(err, &e) {
+		return fmt.Sprint(err)
+	}
+	name, _, _ := strings.Cut(e.Rule, ":")
+	return name
+}
+
+func TestRecordKeepsItsFields(t *testing.T) {
+	for _, word := range []uint64{0, 1, WordRegion, 1<<recordWordBits - 1} {
+		for bits := range 4 {
+			for grow := -1; grow <= 1; grow++ {
+				r := Record{Store: Store{Word: word, Value: ^word, Guarded: bits&1 != 0}, Last: bits&2 != 0}
+				if r.Last {
+					r.Grow, r.Operation = grow, 0xFFFFFFF0+uint32(word)
+				}
+				w0, w1 := r.encode()
+				if got := decodeRecord(w0, w1, uint64(r.Operation)<<32|0x1234); got != r || w0&recordUnused != 0 {
+					t.Errorf("%+v became %+v", r, got)
+				}
+			}
+		}
+	}
+}
+
+func TestLogKeepsWhatIsPutIn(t *testing.T) {
+	l := newTestLog(make([]uint64, testLogWords), testLive(nil))
+	if s, err := l.scan(t, 0); err != nil || s != (LogScan{LSN: 1000, UserSeq: 40, Operation: 5, Length: 100, End: LogStart}) {
+		t.Fatalf("an empty log: %+v, %v", s, err)
+	}
+	l.do(1, 1)
+	l.do(7, -1)
+	if c := l.commit(); c.LSN != 1009 || c.Records != 8 || l.w.LSN() != 1009 || l.w.Records() != 0 {
+		t.Errorf("%+v", c)
+	}
+	l.do(3, 0)
+	l.do(2, 1)
+	want := l.ops[3].end
+	want.Records = 13
+	if s, err := l.scan(t, 1009); err != nil || s != want {
+		t.Errorf("an open batch: %+v, %v; want %+v", s, err, want)
+	}
+	l.commitAt(50)
+	l.do(1, 1)
+	if s, err := l.scan(t, 1015); err != nil || s != (LogScan{LSN: 1016, Records: 14, UserSeq: 50, Operation: 1, Length: 102, End: l.w.End()}) {
+		t.Errorf("after a new user sequence: %+v, %v", s, err)
+	}
+	if l.w.End()/LogPageWords != LogStart/LogPageWords+2 {
+		t.Errorf("the third batch is at word %d", l.w.End())
+	}
+	for i := range l.w.Records() {
+		if r := LogRecord(l.words, l.w.End()-l.w.Records()*recordWords, i); r != l.ops[4].records[i] {
+			t.Errorf("record %d is %+v", i, r)
+		}
+	}
+}
+
+// TestEmptyCommits: a commit without records takes a page, and keeps its user
+// sequence.
+func TestEmptyCommits(t *testing.T) {
+	l := newTestLog(make([]uint64, testLogWords), testLive(nil))
+	n := uint64(0)
+	for l.w.Room() > 0 {
+		n++
+		l.commitAt(100 + n)
+	}
+	if n != testLogWords/LogPageWords-LogHeaderSlots || l.w.Room() != 0 {
+		t.Errorf("%d commits fit", n)
+	}
+	if s, err := l.scan(t, 1000+n); err != nil || s.LSN != 1000+n || s.UserSeq != 100+n || s.Operation != 0 || s.Length != 100 || s.Records != 0 {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+// TestRoom fills logs to their last word: what Room says fits, and no store is
+// outside the log or before what is committed.
+func TestRoom(t *testing.T) {
+	for pages := uint64(3); pages <= 6; pages++ {
+		for committed := range pages {
+			l := newTestLog(make([]uint64, pages*LogPageWords), testLive(func(sb *Superblock) { sb.SetLogBytes(int64(pages) * LogPageBytes) }))
+			for range min(committed, pages-LogHeaderSlots) {
+				l.do(1, 0)
+				l.commit()
+			}
+			done := len(l.stored)
+			first, room := l.w.End(), l.w.Room()
+			if left := pages*LogPageWords - min(first, pages*LogPageWords); room != left/recordWords {
+				t.Errorf("%d pages, %d commits: room for %d records in %d words", pages, committed, room, left)
+			}
+			for i := range room {
+				if l.w.Room() != room-i {
+					t.Fatalf("room for %d records where there was for %d, and %d were appended", l.w.Room(), room, i)
+				}
+				l.do(1, 0)
+			}
+			if l.w.End() > pages*LogPageWords && room > 0 || l.w.Room() != 0 {
+				t.Errorf("%d pages: the last record ends at word %d; room for %d", pages, l.w.End(), l.w.Room())
+			}
+			if room > 0 {
+				l.commit()
+			}
+			for _, word := range l.stored[done:] {
+				if word < first-batchHeadWords || word >= pages*LogPageWords {
+					t.Fatalf("%d pages, records from word %d on: a store to word %d", pages, first, word)
+				}
+			}
+			if s, err := l.scan(t, l.w.LSN()); err != nil || s.LSN != l.w.LSN() {
+				t.Errorf("%d pages, full: %+v, %v", pages, s, err)
+			}
+			if l.w.Room() != 0 {
+				t.Errorf("%d pages, full: room for %d", pages, l.w.Room())
+			}
+		}
+	}
+	if w := NewLogWriter(make([]uint64, LogStart+3), nil, 1, 1, 0); w.Room() != 0 {
+		t.Errorf("a log without a batch has room for %d", w.Room())
+	}
+}
+
+// TestOperationNumberWraps: records keep the low half of it.
+func TestOperationNumberWraps(t *testing.T) {
+	l := newTestLog(make([]uint64, testLogWords), testLive(func(sb *Superblock) { sb.SetOperation(5<<32 - 3) }))
+	for i := range uint64(6) {
+		l.do(2, 0)
+		if i == 1 {
+			l.operation += 1 << 31 // operations that changed nothing
+		}
+		if s, err := l.scan(t, 0); err != nil || s.Operation != l.ops[i].end.Operation {
+			t.Errorf("operation %d: %+v, %v", l.ops[i].end.Operation, s, err)
+		}
+	}
+	if l.operation>>32 != 5 {
+		t.Errorf("operation %#x did not wrap", l.operation)
+	}
+}
+
+// TestLogIsCutAnywhere stops the writer after each of its stores, as the death
+// of its process does: what the log then holds is the operations that were
+// complete.
+func TestLogIsCutAnywhere(t *testing.T) {
+	l := newTestLog(make([]uint64, testLogWords), testLive(nil))
+	l.do(1, 1)
+	l.do(5, 1)
+	l.commit()
+	l.do(3, -1)
+	l.commitAt(60)
+	l.commit()
+	l.do(2, 1)
+	whole := slices.Clone(l.words)
+	for n := range len(l.stored) + 1 {
+		words := make([]uint64, len(whole))
+		for _, i := range l.stored[:n] {
+			words[i] = whole[i]
+		}
+		s, err := l.scanWords(t, words, 0)
+		if err != nil {
+			t.Fatalf("after %d stores: %v", n, err)
+		}
+		complete, last := uint64(0), uint64(0)
+		for _, op := range l.ops {
+			if end := op.end.End; slices.Contains(l.stored[:n], end-1) {
+				complete += uint64(len(op.records))
+				last = max(last, op.end.LSN)
+			}
+		}
+		if s.Records != complete || s.LSN < max(last, 1000) {
+			t.Errorf("after %d stores: %+v; %d records were complete", n, s, complete)
+		}
+	}
+}
+
+// TestTornRecord changes the words of a log one after the other. What is before
+// the change counts, and what comes after does not, even where it is whole; it is
+// an error where anyone vouches for it (L5).
+func TestTornRecord(t *testing.T) {
+	l := newTestLog(make([]uint64, testLogWords), testLive(nil))
+	for range 3 {
+		l.do(4, 1)
+		l.do(2, 1)
+		l.commit()
+	}
+	last := l.commits[2]
+	for _, word := range slices.Compact(slices.Sorted(slices.Values(l.stored))) {
+		if word < LogStart {
+			continue
+		}
+		batch := word / LogPageWords * LogPageWords
+		before := 1000 + (word-LogStart)/LogPageWords*7
+		l.words[word] ^= 1 << (word % 64)
+		s, err := ScanLog(l.words, l.sb, 0, nil)
+		_, promisedErr := ScanLog(l.words, l.sb, last.LSN, nil)
+		inLast := batch == LogStart+2*LogPageWords
+		if s.LSN < before || s.LSN >= last.LSN || rule(promisedErr) != "L5" {
+			t.Errorf("word %d: %+v, %v; promised: %v", word, s, err, promisedErr)
+		}
+		// The commit record of the last batch vouches for the one before.
+		if inLast != (err == nil) || err != nil && rule(err) != "L5" {
+			t.Errorf("word %d: %+v, %v", word, s, err)
+		}
+		if at := word % LogPageWords; at >= batchHeadWords && s.LSN > before+(at-batchHeadWords)/recordWords {
+			t.Errorf("word %d: a changed record counts: %+v", word, s)
+		}
+		l.words[word] ^= 1 << (word % 64)
+	}
+}
+
+// TestChain: batches that are whole by themselves count only where they follow
+// each other.
+func TestChain(t *testing.T) {
+	make3 := func() *testLog {
+		l := newTestLog(make([]uint64, testLogWords), testLive(nil))
+		l.do(2, 1)
+		l.commit()
+		l.do(2, 1)
+		l.commit()
+		l.do(2, 1)
+		l.commit()
+		return l
+	}
+	l := make3()
+	page := func(words []uint64, i int) []uint64 {
+		return words[LogStart+i*LogPageWords : LogStart+(i+1)*LogPageWords]
+	}
+	// The same number of records in the first batch, but other ones.
+	other := newTestLog(make([]uint64, testLogWords), testLive(nil))
+	other.do(1, 0)
+	other.do(1, 1)
+	other.commit()
+	other.do(2, 1)
+	other.commit()
+	for name, change := range map[string]func(){
+		"an old second batch":     func() { copy(page(l.words, 1), page(other.words, 1)) },
+		"the second batch twice":  func() { copy(page(l.words, 2), page(l.words, 1)) },
+		"batches in wrong order":  func() { copy(page(l.words, 1), page(l.words, 2)) },
+		"the first batch again":   func() { copy(page(l.words, 1), page(l.words, 0)) },
+		"no second batch":         func() { clear(page(l.words, 1)) },
+		"no first batch":          func() { clear(page(l.words, 0)) },
+		"an empty page, and more": func() { copy(page(l.words, 3), page(l.words, 2)); clear(page(l.words, 2)) },
+	} {
+		l = make3()
+		change()
+		s, err := ScanLog(l.words, l.sb, 0, nil)
+		if s.LSN >= l.commits[2].LSN {
+			t.Errorf("%s: %+v, %v", name, s, err)
+		}
+		if _, err := ScanLog(l.words, l.sb, l.commits[2].LSN, nil); rule(err) != "L5" {
+			t.Errorf("%s, promised: %v", name, err)
+		}
+	}
+}
+
+// TestOlderGeneration: a log that begins again does not count what is left of
+// the generation before, even where LSNs and checks fit.
+func TestOlderGeneration(t *testing.T) {
+	l := newTestLog(make([]uint64, testLogWords), testLive(nil))
+	for range 4 {
+		l.do(2, 1)
+		l.commit()
+	}
+	for name, change := range map[string]func(*Superblock){
+		"salt and generation": func(sb *Superblock) { sb.SetGeneration(8); sb.SetLogSalt(0x5A18) },
+		"generation":          func(sb *Superblock) { sb.SetGeneration(8) },
+		"salt":                func(sb *Superblock) { sb.SetLogSalt(0x5A18) },
+		"LSN":                 func(sb *Superblock) { sb.SetCheckpointLSN(999) },
+	} {
+		sb := testLive(change)
+		if s, err := ScanLog(l.words, sb, 0, nil); s.Records != 0 || s.LSN != sb.CheckpointLSN() || err != nil && name != "LSN" {
+			t.Errorf("another %s: %+v, %v", name, s, err)
+		}
+		next := newTestLog(slices.Clone(l.words), sb)
+		next.do(2, 1)
+		next.commit()
+		if s, err := next.scan(t, 0); name != "LSN" && (err != nil || s.LSN != next.w.LSN()) {
+			t.Errorf("another %s: %+v, %v", name, s, err)
+		}
+	}
+}
+
+// TestLookahead bears L5: a commit record past a bad one vouches for what was
+// durable when it was stored, even where nothing leads to it.
+func TestLookahead(t *testing.T) {
+	l := newTestLog(make([]uint64, testLogWords), testLive(nil))
+	for range 5 {
+		l.do(2, 1)
+		l.commit()
+	}
+	if _, err := l.scan(t, l.w.LSN()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.scan(t, l.w.LSN()+1); rule(err) != "L5" {
+		t.Errorf("a promise of more than there is: %v", err)
+	}
+	// The batches from 2 on are gone but for one, which vouches for those
+	// before it.
+	for survivor := 2; survivor < 5; survivor++ {
+		words := slices.Clone(l.words)
+		for i := 2; i < 5; i++ {
+			if i != survivor {
+				clear(words[LogStart+i*LogPageWords : LogStart+(i+1)*LogPageWords])
+			}
+		}
+		_, err := l.scanWords(t, words, 0)
+		if survivor == 2 && err != nil || survivor > 2 && rule(err) != "L5" {
+			t.Errorf("with batch %d: %v", survivor, err)
+		}
+	}
+	for i := range 4 {
+		clear(l.words[LogStart+i*LogPageWords : LogStart+(i+1)*LogPageWords])
+	}
+	s, err := l.scan(t, 0)
+	if rule(err) != "L5" || s.Records != 0 {
+		t.Errorf("with the last batch alone: %+v, %v", s, err)
+	}
+	// A checkpoint vouches for itself alone.
+	if s, err := ScanLog(make([]uint64, testLogWords), l.sb, 0, nil); err != nil || s.LSN != 1000 {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+// TestLaterGeneration bears L2.
+func TestLaterGeneration(t *testing.T) {
+	older := testLive(nil)
+	newer := testLive(func(sb *Superblock) { sb.SetGeneration(8); sb.SetLogSalt(0x5A18) })
+	words := newTestLog(make([]uint64, testLogWords), older).words
+	l := newTestLog(words, newer)
+	if LaterGeneration(l.words, older) {
+		t.Error("a header is a record")
+	}
+	l.do(1, 1)
+	if !LaterGeneration(l.words, older) || LaterGeneration(l.words, newer) {
+		t.Error("a begin record does not show its generation")
+	}
+	l.commit()
+	l.words[LogStart] ^= 1
+	if !LaterGeneration(l.words, older) || LaterGeneration(l.words, newer) {
+		t.Error("a commit record does not show its generation")
+	}
+	l.words[LogStart+commitAt] ^= 1
+	if LaterGeneration(l.words, older) {
+		t.Error("a page with neither record shows a generation")
+	}
+	l.do(1, 1)
+	if !LaterGeneration(l.words, older) {
+		t.Error("the second page does not show its generation")
+	}
+	if LaterGeneration(l.words, testLive(func(sb *Superblock) { sb.SetUUID([16]byte{9}) })) {
+		t.Error("the log of another file shows a generation of this one")
+	}
+}
+
+// TestCommitMismatch bears L4, and that a commit record that is not that of its
+// records ends the log.
+func TestCommitMismatch(t *testing.T) {
+	build := func(change func(c *Commit)) (*testLog, Commit) {
+		l := newTestLog(make([]uint64, testLogWords), testLive(nil))
+		l.do(3, 1)
+		c := Commit{UserSeq: 41, Operation: 6, Length: 101, Durable: 1000}
+		change(&c)
+		return l, l.w.Commit(c)
+	}
+	l, c := build(func(*Commit) {})
+	if s, err := ScanLog(l.words, l.sb, c.LSN, nil); err != nil || s.UserSeq != 41 || s.Operation != 6 || s.Torn {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	l, _ = build(func(c *Commit) { c.Length = 102 })
+	if _, err := ScanLog(l.words, l.sb, 0, nil); rule(err) != "L4" {
+		t.Errorf("a wrong length: %v", err)
+	}
+	// A commit record with a right CRC of its own, but not that of the records.
+	resign := func(l *testLog, word int, v uint64) {
+		w := l.words[LogStart+commitAt : LogStart+commitAt+commitWords]
+		w[word] = v
+		w[9] &= 1<<32 - 1
+		w[9] |= uint64(checksumWords(w)) << 32
+	}
+	for name, change := range map[string]func(l *testLog){
+		"LSN":               func(l *testLog) { resign(l, 3, 1005) },
+		"number of records": func(l *testLog) { resign(l, 4, 2) },
+		"more records":      func(l *testLog) { resign(l, 4, 4) },
+		"all records":       func(l *testLog) { resign(l, 4, ^uint64(0)) },
+		"CRC":               func(l *testLog) { resign(l, 9, l.words[LogStart+commitAt+9]^1) },
+	} {
+		l, _ := build(func(*Commit) {})
+		change(l)
+		if s, err := ScanLog(l.words, l.sb, 0, nil); err != nil || s.LSN >= 1004 || !s.Torn || s.UserSeq != 40 {
+			t.Errorf("a wrong %s: %+v, %v", name, s, err)
+		}
+		if _, err := ScanLog(l.words, l.sb, 1004, nil); rule(err) != "L5" {
+			t.Errorf("a wrong %s, promised: %v", name, err)
+		}
+	}
+}
+
+// TestUnknownBitsOfARecord bears L3, as far as this package checks it.
+func TestUnknownBitsOfARecord(t *testing.T) {
+	for bit := range 12 {
+		l := newTestLog(make([]uint64, testLogWords), testLive(nil))
+		l.do(1, 1)
+		at := uint64(LogStart + batchHeadWords)
+		l.words[at] |= 1 << (52 + bit)
+		l.words[at+2] = l.words[at+2]&^(1<<32-1) | uint64(recordCheck(l.sb.LogSalt(), 1001, 0, l.words[at], l.words[at+1], uint32(l.words[at+2]>>32)))
+		if _, err := ScanLog(l.words, l.sb, 0, nil); rule(err) != "L3" {
+			t.Errorf("bit %d: %v", 52+bit, err)
+		}
+	}
+}
+
+// TestLogHeader bears L1, as far as this package checks it.
+func TestLogHeader(t *testing.T) {
+	sb := testLive(nil)
+	l := newTestLog(make([]uint64, testLogWords), sb)
+	h, ok := FindLogHeader(l.words, sb.UUID(), sb.LogSalt())
+	if !ok || h != (LogHeader{UUID: sb.UUID(), Generation: 7, Salt: 0x5A17, Bytes: MinLogBytes}) {
+		t.Fatalf("%+v, %t", h, ok)
+	}
+	// The next generation leaves it alone.
+	newTestLog(l.words, testLive(func(sb *Superblock) { sb.SetGeneration(8); sb.SetLogSalt(1) }))
+	if _, ok := FindLogHeader(l.words, sb.UUID(), sb.LogSalt()); !ok {
+		t.Error("the header is gone with the next generation")
+	}
+	if h, ok := FindLogHeader(l.words, sb.UUID(), 1); !ok || h.Generation != 8 {
+		t.Errorf("%+v, %t", h, ok)
+	}
+	for _, other := range []uint64{0, 2} {
+		if _, ok := FindLogHeader(l.words, sb.UUID(), other); ok {
+			t.Errorf("salt %d leads to a header", other)
+		}
+	}
+	if _, ok := FindLogHeader(l.words, [16]byte{1, 2, 4}, sb.LogSalt()); ok {
+		t.Error("the UUID of another file leads to a header")
+	}
+	for _, n := range []int{0, 7, 8, LogPageWords, testLogWords - LogPageWords, testLogWords - 1} {
+		if _, ok := FindLogHeader(l.words[:n], sb.UUID(), sb.LogSalt()); ok {
+			t.Errorf("a log of %d words has a header for %d bytes", n, MinLogBytes)
+		}
+	}
+	for i := range logHeaderWords {
+		for bit := range 64 {
+			l.words[LogPageWords+i] ^= 1 << bit
+			if _, ok := FindLogHeader(l.words, sb.UUID(), sb.LogSalt()); ok && (i != 7 || bit < 32) {
+				t.Errorf("bit %d of word %d of the header does not count", bit, i)
+			}
+			l.words[LogPageWords+i] ^= 1 << bit
+		}
+	}
+}
+
+// forge gives the batches of a log right checks, and what they need to follow
+// each other, so that what else is in them gets past the checks. A batch has as
+// many records as its commit record says, some hundreds at most.
+func forge(log []uint64, sb *Superblock) {
+	w := NewLogWriter(log, func(i, v uint64) { log[i] = v }, sb.Generation(), sb.LogSalt(), sb.CheckpointLSN())
+	for w.batch+batchHeadWords <= uint64(len(log)) {
+		head := log[w.batch+commitAt:]
+		c := Commit{Records: head[4], UserSeq: head[5], Operation: head[6], Length: head[7], Durable: head[8]}
+		w.begin()
+		for n := min(c.Records%300, w.Room()); n > 0; n-- {
+			at := w.End()
+			w0, w1, w2 := log[at], log[at+1], log[at+2]
+			w.lsn++
+			w.check = recordCheck(w.salt, w.lsn, w.check, w0, w1, uint32(w2>>32))
+			log[at+2] = w2>>32<<32 | uint64(w.check)
+			w.records++
+		}
+		w.Commit(c)
+	}
+}
+
+// FuzzScanLog scans any words as a log, with any superblock: it ends, and what
+// it says agrees with what it gives.
+func FuzzScanLog(f *testing.F) {
+	l := newTestLog(make([]uint64, LogStart+4*LogPageWords), testLive(nil))
+	l.do(2, 1)
+	l.commit()
+	l.do(3, -1)
+	l.commitAt(9)
+	l.do(1, 1)
+	pages := make([]byte, 0, 4*LogPageBytes)
+	for _, w := range l.words[LogStart:] {
+		pages = binary.LittleEndian.AppendUint64(pages, w)
+	}
+	for _, forged := range []bool{false, true} {
+		f.Add(pages, uint64(7), uint64(0x5A17), uint64(1000), uint64(0), uint64(100), forged)
+		f.Add(pages[:3*LogPageBytes/2], uint64(7), uint64(0x5A17), uint64(1000), uint64(1003), uint64(100), forged)
+		f.Add(pages[LogPageBytes:], uint64(7), uint64(0x5A17), uint64(1003), uint64(0), uint64(101), forged)
+		f.Add(pages[:200], uint64(6), uint64(0x5A17), uint64(1000), uint64(0), uint64(100), forged)
+		f.Add([]byte{}, uint64(1), uint64(0), ^uint64(0), ^uint64(0), uint64(0), forged)
+	}
+	f.Fuzz(func(t *testing.T, data []byte, generation, salt, lsn, promised, length uint64, forged bool) {
+		log := make([]uint64, LogStart+len(data)/8)
+		for i := range log[LogStart:] {
+			log[LogStart+i] = binary.LittleEndian.Uint64(data[8*i:])
+		}
+		sb := testLive(func(sb *Superblock) {
+			sb.SetGeneration(generation)
+			sb.SetLogSalt(salt)
+			sb.SetCheckpointLSN(lsn)
+			sb.SetLength(length)
+		})
+		PutLogHeader(func(i, v uint64) { log[i] = v }, LogHeader{UUID: sb.UUID(), Generation: generation, Salt: salt, Bytes: int64(len(log)) * 8})
+		if forged {
+			forge(log, sb)
+		}
+		before := slices.Clone(log)
+		n, grown, open := uint64(0), length, false
+		s, err := ScanLog(log, sb, promised, func(r Record) {
+			n++
+			open = !r.Last
+			grown += uint64(int64(r.Grow))
+			if r.Word >= 1<<recordWordBits || r.Grow < -1 || r.Grow > 1 {
+				t.Fatalf("%+v", r)
+			}
+		})
+		if open || n != s.Records || n > uint64(len(log))/recordWords || grown != s.Length && err == nil {
+			t.Fatalf("%d records, %d items: %+v, %v", n, grown, s, err)
+		}
+		if s.LSN-lsn < n || s.LSN-lsn > n+uint64(len(log))/LogPageWords || s.End < LogStart || s.End > uint64(len(log)) {
+			t.Fatalf("%d records: %+v", n, s)
+		}
+		if err == nil && promised > s.LSN {
+			t.Fatalf("%d is promised: %+v", promised, s)
+		}
+		if err != nil && !errors.Is(err, ErrCorrupt) {
+			t.Fatal(err)
+		}
+		if again, err2 := ScanLog(log, sb, promised, nil); again != s || fmt.Sprint(err2) != fmt.Sprint(err) {
+			t.Fatalf("%+v, %v; again %+v, %v", s, err, again, err2)
+		}
+		LaterGeneration(log, sb)
+		if !slices.Equal(log, before) {
+			t.Fatal("a scan changed the log")
+		}
+	})
+}
+
+// TestScanOfAnyDamage changes random words of a good log: the scan gives the
+// first operations or an error, and never others.
+func TestScanOfAnyDamage(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 1))
+	l := newTestLog(make([]uint64, testLogWords), testLive(nil))
+	for i := range 60 {
+		l.do(1+i%9, i%3-1)
+		if i%5 == 4 {
+			l.commit()
+		}
+	}
+	good := slices.Clone(l.words)
+	for range 20_000 {
+		copy(l.words, good)
+		for range 1 + rng.IntN(4) {
+			i := LogStart + rng.Uint64N(l.w.End()-LogStart)
+			switch rng.IntN(3) {
+			case 0:
+				l.words[i] ^= 1 << rng.IntN(64)
+			case 1:
+				l.words[i] = good[LogStart+rng.Uint64N(l.w.End()-LogStart)]
+			case 2:
+				from, to := i/LogPageWords*LogPageWords, LogStart+rng.Uint64N(12)*LogPageWords
+				copy(l.words[to:to+LogPageWords], good[from:from+LogPageWords])
+			}
+		}
+		if _, err := l.scan(t, 0); err != nil && !errors.Is(err, ErrCorrupt) {
+			t.Fatal(err)
+		}
+	}
+}
