@@ -58,14 +58,23 @@ func OpenReadOnly(path string, opts *OpenOptions) (*Filter, error) {
 	}
 	opts = opts.withDefaults()
 	o, err := openReadOnly(path, opts)
-	if errors.Is(err, ErrNeedsRecovery) && recoverForReading(path) == nil {
-		o, err = openReadOnly(path, opts)
+	for tries := 0; errors.Is(err, ErrNeedsRecovery) && tries < openTries; tries++ {
+		// Once more even where nothing could be done: between the look at the
+		// superblock and that at the lock, a writer may have closed the file.
+		failed := recoverForReading(path)
+		if o, err = openReadOnly(path, opts); failed != nil {
+			break
+		}
 	}
 	if err != nil {
 		return nil, about("open", path, err)
 	}
 	return newFilter(o), nil
 }
+
+// openTries bounds how often a file is opened again because its writer seemed to
+// have died: each time another one must have come and gone.
+const openTries = 10
 
 func newFilter(o *openFile) *Filter {
 	filter := &Filter{seed: o.superblock.Seed()}

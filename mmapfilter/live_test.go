@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
-
-	"github.com/mmapfilter/mmapfilter/layout"
 )
 
 // mustCreate makes an empty filter that only commits when it is told to.
@@ -125,5 +123,3 @@ func TestCommitInterval(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 }
-
-var _ = layout.Clean

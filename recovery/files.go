@@ -161,8 +161,6 @@ func (v *Files) File() *os.File { return v.filter.file }
 // Mapping is that of the filter file.
 func (v *Files) Mapping() *Mapping { return v.filter.Mapping }
 
-func (v *Files) WriteBack() { writeBack(v.filter.file) }
-
 func (v *Files) Named() error {
 	if !sameFile(v.filter.file, v.path) {
 		return fmt.Errorf("%s: %w", v.path, ErrReplaced)

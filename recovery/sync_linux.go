@@ -20,9 +20,3 @@ func syncLog(f *mappedFile) error {
 	}
 	return os.NewSyscallError("fdatasync", err)
 }
-
-// writeBack starts to write the dirty pages of a file. It says nothing of
-// whether they are durable, and an error is one that the next sync will have.
-func writeBack(f *os.File) {
-	unix.SyncFileRange(int(f.Fd()), 0, 0, unix.SYNC_FILE_RANGE_WRITE)
-}

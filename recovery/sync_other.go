@@ -2,8 +2,4 @@
 
 package recovery
 
-import "os"
-
 func syncLog(f *mappedFile) error { return syncFilter(f) }
-
-func writeBack(*os.File) {}

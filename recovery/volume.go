@@ -33,8 +33,6 @@ func (n LogName) String() string { return [...]string{".stash", ".stash.new"}[n]
 type Volume interface {
 	// Filter is the filter file, with the room of its checksums.
 	Filter() File
-	// WriteBack starts to write the filter file to its disk, and does not wait.
-	WriteBack()
 	// Named fails when the filter file is not the one under its name any more.
 	Named() error
 	// OpenLog opens a log; the error for one that is not there is

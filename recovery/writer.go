@@ -12,8 +12,8 @@ import (
 // A Writer owns the order of the writes to one filter. The package essay has the
 // rules and the picture.
 //
-// Calls come from one goroutine at a time, with one exception: Harden may run
-// beside Append and Skip.
+// Calls come from one goroutine at a time, with one exception: Harden and
+// SyncRegion, one at a time, may run beside Append and Skip.
 type Writer struct {
 	vol      Volume
 	filter   File
@@ -471,12 +471,8 @@ func (w *Writer) Seal(fill func(sb *layout.Superblock, store func(word, value ui
 	return w.rest(&next)
 }
 
-// WriteBack starts to write what the mapping holds to the disk, so that the next
-// checkpoint finds less to wait for.
-func (w *Writer) WriteBack() { w.vol.WriteBack() }
-
-// SyncRegion makes durable what has been applied to the mapping, for the same
-// purpose. It may run beside Append.
+// SyncRegion makes durable what has been applied to the mapping, so that the next
+// checkpoint finds less to wait for. It may run beside Append.
 func (w *Writer) SyncRegion() error { return w.sync("the region", w.filter) }
 
 // Counts gives how many commits and checkpoints there were.

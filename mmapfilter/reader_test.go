@@ -1,0 +1,329 @@
+package mmapfilter
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// abandon copies the files of a writer as a crash of its process would leave
+// them.
+func abandon(tb testing.TB, path string) (copied string) {
+	tb.Helper()
+	copied = filepath.Join(tb.TempDir(), "dead.mmf")
+	for _, suffix := range []string{"", ".stash", ".stash.new"} {
+		data, err := os.ReadFile(path + suffix)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = os.WriteFile(copied+suffix, data, 0o644)
+		}
+		if err != nil {
+			tb.Fatal(err)
+		}
+	}
+	return copied
+}
+
+// hashes gives n of them, the same for the same seed.
+func hashes(seed uint64, n int) []uint64 {
+	rng := rand.New(rand.NewPCG(seed, seed))
+	h := make([]uint64, n)
+	for i := range h {
+		h[i] = rng.Uint64()
+	}
+	return h
+}
+
+func insertAll(tb testing.TB, f *Filter, hashes []uint64) {
+	tb.Helper()
+	for i, h := range hashes {
+		if err := f.InsertHash(h); err != nil {
+			tb.Fatalf("insert %d: %v", i, err)
+		}
+	}
+}
+
+func mustContain(tb testing.TB, f *Filter, hashes []uint64) {
+	tb.Helper()
+	for i, h := range hashes {
+		if !f.ContainsHash(h) {
+			tb.Fatalf("key %d is lost", i)
+		}
+	}
+}
+
+// TestOpenRecovers bears C2, R3 and W6: whoever opens the file of a dead writer,
+// for reading too, finds what was done, synced or not.
+func TestOpenRecovers(t *testing.T) {
+	f, path := mustCreate(t, &Options{Capacity: 10_000, FingerprintBits: 12})
+	keys := hashes(1, 6000)
+	insertAll(t, f, keys[:3000])
+	if err := f.SyncAt(77); err != nil {
+		t.Fatal(err)
+	}
+	insertAll(t, f, keys[3000:])
+	for name, open := range map[string]func(string, *OpenOptions) (*Filter, error){"reader": OpenReadOnly, "writer": Open} {
+		dead := abandon(t, path)
+		if _, err := Verify(context.Background(), dead); !errors.Is(err, ErrNeedsRecovery) {
+			t.Errorf("%s: Verify says %v", name, err)
+		}
+		g, err := open(dead, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustContain(t, g, keys)
+		if g.Len() != 6000 || g.DurableSeq() != 77 || g.DurableOps() != 3000 {
+			t.Errorf("%s: %d keys, %d operations after %d", name, g.Len(), g.DurableOps(), g.DurableSeq())
+		}
+		if r := g.Recovery(); r.Recovered != (name == "writer") || r.Recovered && (r.Records < 6000 || r.Length != 6000) {
+			t.Errorf("%s: %+v", name, r)
+		}
+		if err := g.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Verify(context.Background(), dead); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestReplacedFileEndsWriter bears W9: what is committed to a file that nobody
+// can find is not acknowledged.
+func TestReplacedFileEndsWriter(t *testing.T) {
+	f, path := mustCreate(t, &Options{Capacity: 100})
+	insertAll(t, f, hashes(2, 10))
+	if err := f.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	insertAll(t, f, hashes(3, 10))
+	if err := os.Rename(path, path+".old"); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Sync(); !errors.Is(err, recovery.ErrReplaced) {
+		t.Errorf("Sync says %v", err)
+	}
+	if err := f.InsertHash(1); !errors.Is(err, ErrFailed) || !errors.Is(err, recovery.ErrReplaced) {
+		t.Errorf("Insert says %v", err)
+	}
+	if err := f.Close(); !errors.Is(err, ErrFailed) {
+		t.Errorf("Close says %v", err)
+	}
+}
+
+// TestUnseal bears W7: the first operation on a sealed file gives it another
+// identity, and its trailer counts no more; Seal makes it sealed again.
+func TestUnseal(t *testing.T) {
+	built, path := mustBuild(t, &Options{Capacity: 5000}, numbers(0, 4000))
+	uuid := built.Stats().UUID
+	f, err := Open(path, &OpenOptions{CommitInterval: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if s := f.Stats(); s.State != "sealed" || s.UUID != uuid || s.LogBytes != 0 {
+		t.Errorf("opened: %+v", s)
+	}
+	if ok, err := f.Delete([]byte("not there")); ok || err != nil {
+		t.Errorf("%t, %v", ok, err)
+	}
+	insertAll(t, f, hashes(4, 10))
+	s := f.Stats()
+	if s.State != "live" || s.UUID == uuid || s.LogBytes == 0 || s.Pending != 10 || s.Len != 4010 {
+		t.Errorf("after an insert: %+v", s)
+	}
+	for _, sealed := range []bool{false, true} {
+		if sealed {
+			if err := f.Seal(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		copied := abandon(t, path)
+		g, err := Open(copied, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := g.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if r, err := Verify(context.Background(), copied); err != nil || r.Sealed != sealed || r.Items != 4010 {
+			t.Errorf("%+v, %v", r, err)
+		}
+	}
+	mustContain(t, f, hashes(4, 10))
+	if n, asked := countFound(f, numbers(0, 4000)); n != asked {
+		t.Errorf("%d of %d keys", n, asked)
+	}
+}
+
+// TestCountersMakeMaybe bears R2 where it meets a writer that died between two
+// stores: an odd counter or epoch turns "no" into "maybe", for the lines it
+// stands for and for no others.
+func TestCountersMakeMaybe(t *testing.T) {
+	g, err := layout.NewGeometry(layout.Blocked, layout.Params{FingerprintBits: 12, BucketSize: 5}, 600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := layout.NewTable(g)
+	words := make([]uint64, (layout.OffRegion-layout.OffRuntime+g.RegionBytes)/8)
+	view := layout.NewView(words, g)
+	absent := hashes(5, 1000)
+	count := func() (n int) {
+		for _, h := range absent {
+			if table.Contains(&view, h) {
+				n++
+			}
+		}
+		return n
+	}
+	if n := count(); n != 0 {
+		t.Fatalf("%d found in an empty table", n)
+	}
+	view.Runtime[layout.RuntimeEpoch] = 3
+	if n := count(); n != len(absent) {
+		t.Errorf("%d of %d found during a recovery", n, len(absent))
+	}
+	view.Runtime[layout.RuntimeEpoch] = 4
+	for _, h := range absent[:20] {
+		counter := layout.CounterOf(layout.WordRegion + table.Split(h).Line*lineWords)
+		view.Runtime[counter]++
+		if !table.Contains(&view, h) {
+			t.Error("a line with an odd counter says no")
+		}
+		if n := count(); n > 60 {
+			t.Errorf("%d of %d found with one odd counter", n, len(absent))
+		}
+		view.Runtime[counter]++
+	}
+	if n := count(); n != 0 {
+		t.Errorf("%d found with even counters", n)
+	}
+}
+
+// TestLookupSeesMoves bears R2: a lookup that is overtaken by a move says "maybe".
+// The writer moves the item between any two loads of the lookup: home, away, to
+// the stash and back, and the lookup never misses it.
+func TestLookupSeesMoves(t *testing.T) {
+	g, err := layout.NewGeometry(layout.Blocked, layout.Params{FingerprintBits: 12, BucketSize: 5}, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := layout.NewTable(g)
+	for _, h := range hashes(6, 40) {
+		home := table.Split(h)
+		if table.Alternate(home).Line == home.Line {
+			continue
+		}
+		for first := range 12 {
+			for second := first; second < 16; second++ {
+				lookUpDuringMoves(t, g, h, first, second)
+			}
+		}
+	}
+}
+
+// lookUpDuringMoves has a lookup overtaken by two moves, before its loads number
+// first and second.
+func lookUpDuringMoves(t *testing.T, g layout.Geometry, h uint64, first, second int) {
+	table := layout.NewTable(g)
+	words := make([]uint64, (layout.OffRegion+g.RegionBytes)/8)
+	view := layout.NewView(words[layout.WordRuntime:], g)
+	home := table.Split(h)
+	other := table.Alternate(home)
+	change := func(it layout.Item, f func(*layout.Line, layout.Item, *layout.Stores) bool) {
+		var l layout.Line
+		var s layout.Stores
+		table.Load(view.Region, it.Line, &l)
+		f(&l, it, &s)
+		for i := range s.Len() {
+			word, guarded := s.At(i)
+			at := layout.WordRegion + it.Line*lineWords + uint64(word)
+			if guarded {
+				view.Runtime[layout.CounterOf(at)]++
+			}
+			words[at] = l[word]
+			if guarded {
+				view.Runtime[layout.CounterOf(at)]++
+			}
+		}
+	}
+	setOverflow := func(l *layout.Line, it layout.Item, s *layout.Stores) bool {
+		table.SetOverflow(l, it, s)
+		return true
+	}
+	// The item is in its second line; it comes home, and leaves again.
+	change(other, table.Place)
+	change(home, setOverflow)
+	moves := []func(){
+		func() { change(home, table.Place); change(other, table.Remove) },
+		func() { change(other, table.Place); change(home, table.Remove) },
+	}
+	loads := 0
+	at := func(word uint64) uint64 {
+		for len(moves) > 0 && (loads >= second || loads >= first && len(moves) == 2) {
+			moves[0]()
+			moves = moves[1:]
+		}
+		loads++
+		return atomic.LoadUint64(&words[word])
+	}
+	if !table.Lookup(at, h) {
+		t.Fatalf("missed hash %x with moves before loads %d and %d", h, first, second)
+	}
+}
+
+// TestReaderWithoutPermission bears R3: who may not write gets ErrNeedsRecovery.
+func TestReaderWithoutPermission(t *testing.T) {
+	f, path := mustCreate(t, &Options{Capacity: 100})
+	insertAll(t, f, hashes(7, 10))
+	dead := abandon(t, path)
+	if err := os.Chmod(dead, 0o444); err != nil {
+		t.Fatal(err)
+	}
+	if w, err := os.OpenFile(dead, os.O_RDWR, 0); err == nil {
+		w.Close()
+		t.Skip("this user may write to everything")
+	}
+	if _, err := OpenReadOnly(dead, nil); !errors.Is(err, ErrNeedsRecovery) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestReadOnlyRefusesWrites holds every method that writes against a filter that
+// is open for reading, and against a closed one.
+func TestReadOnlyRefusesWrites(t *testing.T) {
+	f, _ := mustBuild(t, nil, numbers(0, 10))
+	ctx := context.Background()
+	calls := map[string]func() error{
+		"Insert":       func() error { return f.Insert([]byte("k")) },
+		"InsertString": func() error { return f.InsertString("k") },
+		"InsertBatch":  func() error { _, err := f.InsertBatch([][]byte{nil}); return err },
+		"InsertUnique": func() error { _, err := f.InsertUnique(nil); return err },
+		"Delete":       func() error { _, err := f.Delete(nil); return err },
+		"DeleteString": func() error { _, err := f.DeleteString(""); return err },
+		"Sync":         f.Sync,
+		"SyncAt":       func() error { return f.SyncAt(1) },
+		"Checkpoint":   func() error { return f.Checkpoint(ctx) },
+		"Seal":         func() error { return f.Seal(ctx) },
+	}
+	for _, want := range []error{ErrReadOnly, ErrClosed} {
+		for name, call := range calls {
+			if err := call(); !errors.Is(err, want) {
+				t.Errorf("%s says %v, not %v", name, err, want)
+			}
+		}
+		f.Close()
+	}
+	if f.Count([]byte("k")) != 0 || f.DurableSeq() != 0 || f.Recovery() != (Recovery{}) {
+		t.Error("a closed filter says something")
+	}
+}
