@@ -6,6 +6,7 @@ import (
 
 	"github.com/klauspost/crc32"
 	"github.com/mmapfilter/mmapfilter/layout/mistake"
+	"github.com/zeebo/xxh3"
 )
 
 // The log, NAME.stash, is what a writer did since the last checkpoint, as words
@@ -198,7 +199,7 @@ func FindLogHeader(log []uint64, uuid [16]byte, salt uint64) (h LogHeader, ok bo
 		h := LogHeader{Generation: w[4], Salt: w[5], Bytes: int64(w[6])}
 		binary.LittleEndian.PutUint64(h.UUID[:8], w[2])
 		binary.LittleEndian.PutUint64(h.UUID[8:], w[3])
-		if h.UUID == uuid && h.Salt == salt && h.Bytes == int64(len(log))*8 {
+		if h.UUID == uuid && h.Salt == salt {
 			return h, true
 		}
 	}
@@ -432,8 +433,19 @@ func ScanLog(log []uint64, sb *Superblock, promised uint64, each func(Record)) (
 }
 
 // LaterGeneration reports whether the log of a file holds a record of a later
-// generation than a superblock: one that is lost, then.
+// generation than a superblock: one that is lost, then. The log is that of the
+// file if one of its headers says so, that of the superblock or that of the
+// record.
 func LaterGeneration(log []uint64, sb *Superblock) bool {
+	_, ours := FindLogHeader(log, sb.UUID(), sb.LogSalt())
+	named := func(salt uint64) bool {
+		for _, uuid := range [][16]byte{sb.UUID(), NextUUID(sb.UUID(), salt)} {
+			if _, ok := FindLogHeader(log, uuid, salt); ok {
+				return true
+			}
+		}
+		return false
+	}
 	for at := uint64(LogStart); at+batchHeadWords <= uint64(len(log)); at += LogPageWords {
 		generation, salt, _, _, ok := readBegin(log, at)
 		if !ok {
@@ -442,11 +454,17 @@ func LaterGeneration(log []uint64, sb *Superblock) bool {
 		if !ok || generation <= sb.Generation() {
 			continue
 		}
-		if _, ok := FindLogHeader(log, sb.UUID(), salt); ok {
+		if ours || named(salt) {
 			return true
 		}
 	}
 	return false
+}
+
+// NextUUID is the UUID that a sealed file gets with its first operation, whose
+// log has that salt: another one, and yet one that tells whose it is.
+func NextUUID(uuid [16]byte, salt uint64) (next [16]byte) {
+	return xxh3.Hash128Seed(uuid[:], salt).Bytes()
 }
 
 func corruptLog(word uint64, rule string) error {

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/recovery"
@@ -59,10 +60,17 @@ func OpenReadOnly(path string, opts *OpenOptions) (*Filter, error) {
 	opts = opts.withDefaults()
 	o, err := openReadOnly(path, opts)
 	for tries := 0; errors.Is(err, ErrNeedsRecovery) && tries < openTries; tries++ {
+		_, failed := Recover(path)
+		if errors.Is(failed, ErrLocked) { // someone else does it, or writes by now
+			time.Sleep(time.Millisecond << tries)
+			failed = nil
+		}
 		// Once more even where nothing could be done: between the look at the
 		// superblock and that at the lock, a writer may have closed the file.
-		failed := recoverForReading(path)
 		if o, err = openReadOnly(path, opts); failed != nil {
+			if err != nil {
+				err = errors.Join(err, failed)
+			}
 			break
 		}
 	}
@@ -73,7 +81,8 @@ func OpenReadOnly(path string, opts *OpenOptions) (*Filter, error) {
 }
 
 // openTries bounds how often a file is opened again because its writer seemed to
-// have died: each time another one must have come and gone.
+// have died. Someone may be recovering it; the waits double, from a millisecond
+// to a second in all.
 const openTries = 10
 
 func newFilter(o *openFile) *Filter {
@@ -93,7 +102,7 @@ func openReadOnly(path string, opts *OpenOptions) (*openFile, error) {
 
 func openHead(f *os.File, head *recovery.Head, opts *OpenOptions) (*openFile, error) {
 	if head.Superblock.State() == layout.Live {
-		if held, err := recovery.Locked(f); err != nil || !held {
+		if served, err := recovery.Served(f); err != nil || !served {
 			return nil, errors.Join(ErrNeedsRecovery, err)
 		}
 		if opts.Residency == ResidencyHeap {

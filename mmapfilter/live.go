@@ -3,9 +3,8 @@ package mmapfilter
 import (
 	"context"
 	"errors"
-	"io/fs"
+	"fmt"
 	"math/rand/v2"
-	"os"
 	"runtime"
 	"sync"
 	"time"
@@ -19,8 +18,10 @@ import (
 type Recovery = recovery.Recovery
 
 // Create makes an empty filter under path, and opens it as [Open] does. Its
-// Capacity must be given. It fails with fs.ErrExist where there is a file;
-// whatever it fails with, it has left nothing behind.
+// Capacity must be given. It fails with fs.ErrExist where there is a file.
+// Whatever it fails with, it has left nothing behind; unless the error says that
+// the new filter is complete, but could not be opened, or may not survive a power
+// loss.
 func Create(path string, opts *Options) (*Filter, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, about("create", path, err)
@@ -35,7 +36,11 @@ func Create(path string, opts *Options) (*Filter, error) {
 	if err := createFile(path, o); err != nil {
 		return nil, about("create", path, err)
 	}
-	return Open(path, &OpenOptions{CommitInterval: o.CommitInterval, LogBytes: o.LogBytes})
+	f, err := Open(path, &OpenOptions{CommitInterval: o.CommitInterval, LogBytes: o.LogBytes})
+	if err != nil {
+		return nil, fmt.Errorf("the new filter is complete: %w", err)
+	}
+	return f, nil
 }
 
 func createFile(path string, o Options) error {
@@ -43,10 +48,7 @@ func createFile(path string, o Options) error {
 	if err != nil {
 		return err
 	}
-	if _, err := os.Lstat(path); err == nil {
-		return &fs.PathError{Op: "create", Path: path, Err: fs.ErrExist}
-	}
-	draft, err := recovery.NewDraft(path)
+	draft, err := recovery.NewDraftOf(path)
 	if err != nil {
 		return err
 	}
@@ -110,11 +112,14 @@ func openLive(path string, opts *OpenOptions) (o *openFile, err error) {
 	}()
 	var w *writer
 	var found *Recovery
-	fault := recovery.Guard(files.Mapping().Data, func() { w, found, err = newWriter(files, opts.LogBytes) })
-	if err != nil || fault != nil {
-		if fault != nil {
-			err = fault
-		}
+	fault := recovery.GuardFiles(files.Mapping().Data, func() { w, found, err = newWriter(files, opts.LogBytes) }, func(error) {})
+	if fault != nil {
+		err = fault
+	}
+	if err == nil {
+		err = files.Serve()
+	}
+	if err != nil {
 		return nil, err
 	}
 	sb := *w.log.Superblock()
@@ -132,15 +137,6 @@ func openLive(path string, opts *OpenOptions) (o *openFile, err error) {
 	return o, nil
 }
 
-// recoverForReading recovers a file whose writer died, on behalf of a reader.
-func recoverForReading(path string) error {
-	_, err := Recover(path)
-	if errors.Is(err, ErrLocked) {
-		return nil // someone else does it, or writes
-	}
-	return err
-}
-
 // Recover does what [Open] does first: it takes the lock and, if a writer died,
 // replays its log and leaves a clean file. What it found is in the Recovery. The
 // errors are those of Open; a file that is damaged is left as it is.
@@ -151,7 +147,7 @@ func Recover(path string) (r Recovery, err error) {
 	}
 	defer func() { err = errors.Join(err, files.Close()) }()
 	var found *Recovery
-	fault := recovery.Guard(files.Mapping().Data, func() { _, found, err = recovery.NewWriter(files) })
+	fault := recovery.GuardFiles(files.Mapping().Data, func() { _, found, err = recovery.NewWriter(files) }, func(error) {})
 	if fault != nil {
 		err = fault
 	}
@@ -181,7 +177,7 @@ type live struct {
 
 // behind commits after the interval, and checkpoints, in the background. It is
 // called under the writer's lock.
-func (l *live) behind(logNearlyFull bool) {
+func (l *live) behind(need int) {
 	b := &l.background
 	b.Lock()
 	defer b.Unlock()
@@ -198,12 +194,12 @@ func (l *live) behind(logNearlyFull bool) {
 			l.guard(func() error { return l.writer.sync(false, 0) })
 		})
 	}
-	if logNearlyFull && !b.checkpointing {
+	if need > 0 && !b.checkpointing {
 		b.checkpointing = true
 		b.Add(1)
 		go func() {
 			defer b.Done()
-			l.guard(func() error { return l.writer.checkpointFor(layout.LogPageBytes) })
+			l.guard(func() error { return l.writer.checkpointFor(need) })
 			b.Lock()
 			b.checkpointing = false
 			b.Unlock()
@@ -211,12 +207,12 @@ func (l *live) behind(logNearlyFull bool) {
 	}
 }
 
-// guard runs f; a fault in the mapped file, from a disk that failed, poisons the
-// writer (W8).
+// guard runs f; a fault in a mapped file, from a disk that failed, poisons the
+// writer (W8), and so does a panic, which leaves something half done.
 func (l *live) guard(f func() error) (err error) {
-	fault := recovery.Guard(l.data, func() { err = f() })
-	if fault != nil {
-		err = l.writer.log.Fail(fault)
+	log := l.writer.log
+	if recovery.GuardFiles(l.data, func() { err = f() }, func(cause error) { log.Fail(cause) }) != nil {
+		err = log.Err()
 	}
 	runtime.KeepAlive(l)
 	return err
@@ -232,6 +228,8 @@ func (l *live) close() error {
 	b.Unlock()
 	b.Wait()
 	err := l.guard(l.writer.clean)
+	l.writer.mu.Lock() // Stats may be under way
+	defer l.writer.mu.Unlock()
 	return errors.Join(err, l.writer.log.Close())
 }
 
@@ -431,7 +429,8 @@ func (f *Filter) Recovery() Recovery {
 // Checkpoint is Sync, and makes the filter file hold everything by itself, so
 // that the log begins again, and a recovery has little to do. It is done by
 // itself when the log is full. It takes as long as it takes to write what has
-// changed to the disk; operations wait for the last part of it.
+// changed to the disk; operations wait for the last part of it. The context is
+// looked at before it begins.
 func (f *Filter) Checkpoint(ctx context.Context) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
@@ -442,7 +441,9 @@ func (f *Filter) Checkpoint(ctx context.Context) error {
 // Count gives the number of items of the class of a key: those that have the
 // same lines, the same buckets and the same fingerprint. It is at least the
 // number of times that the key is in the filter, and more only where another
-// key has the same fingerprint there (C7). It is 0 after Close.
+// key has the same fingerprint there (C7). In a process beside a writer it may
+// be of no single instant, where the writer moves these items all the time. It
+// is 0 after Close.
 func (f *Filter) Count(key []byte) (n uint64) {
 	o := f.open.Load()
 	if o == nil {
@@ -457,6 +458,37 @@ func (f *Filter) Count(key []byte) (n uint64) {
 	return n
 }
 
-func (o *openFile) count(hash uint64) uint64 {
-	return countItems(o.table, func(line uint64, l *layout.Line) { o.table.Load(o.view.Region, line, l) }, o.view.At, o.table.Split(hash))
+// count looks again while a writer takes something away from where it looks, as a
+// lookup does (R2).
+func (o *openFile) count(hash uint64) (n uint64) {
+	it := o.table.Split(hash)
+	counters := []uint64{
+		layout.WordRuntime + layout.RuntimeEpoch, layout.WordRuntime + layout.RuntimeStashCounter,
+		layout.WordRuntime + layout.CounterOf(layout.WordRegion+it.Line*lineWords),
+		layout.WordRuntime + layout.CounterOf(layout.WordRegion+o.table.Alternate(it).Line*lineWords),
+	}
+	sum := func() (sum, odd uint64) { // counters only go up
+		for _, c := range counters {
+			v := o.view.At(c)
+			sum, odd = sum+v, odd|v&1
+		}
+		return sum, odd
+	}
+	for range countTries {
+		before, odd := sum()
+		n = countItems(o.table, o.loadLine, o.view.At, it)
+		if after, _ := sum(); after == before && odd == 0 {
+			break
+		}
+	}
+	return n
+}
+
+// countTries is as many as a lookup has.
+const countTries = 8
+
+func (o *openFile) loadLine(line uint64, l *layout.Line) {
+	for i := range l {
+		l[i] = o.view.At(layout.WordRegion + line*lineWords + uint64(i))
+	}
 }

@@ -1,6 +1,7 @@
 package mmapfilter
 
 import (
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,9 +32,10 @@ type writer struct {
 
 	length atomic.Uint64
 
-	// behind, if not nil, is told when operations are pending, and when the log
-	// is nearly full, to commit and to checkpoint in the background.
-	behind func(logNearlyFull bool)
+	// behind, if not nil, is told to commit in the background when operations
+	// are pending. If need is not 0, the log is nearly full: a checkpoint is due
+	// as long as it has no room for so many records.
+	behind func(need int)
 
 	// longestStall is how long a checkpoint kept operations waiting, in
 	// nanoseconds.
@@ -157,15 +159,17 @@ func (op *operation) load(line uint64, l *layout.Line) {
 // loadLine gives the newest image of a line. REQUIRES: w.mu, without which the
 // words may be of different instants.
 func (w *writer) loadLine(line uint64, l *layout.Line) {
+	at := layout.WordRegion + line*lineWords
+	words := w.words[at : at+lineWords]
+	atomic.LoadUint64(&words[0]) // most lines are not pending: the miss of the cache begins now
 	if p := w.overlay.Load(); p != nil {
 		if image := p.line(line); image != nil {
 			*l = *image
 			return
 		}
 	}
-	at := layout.WordRegion + line*lineWords
 	for i := range l {
-		l[i] = atomic.LoadUint64(&w.words[at+uint64(i)])
+		l[i] = atomic.LoadUint64(&words[i])
 	}
 }
 
@@ -213,6 +217,9 @@ func (op *operation) storeStash(word, value uint64, guarded bool) {
 	op.append(layout.Store{Word: word, Value: value, Guarded: guarded})
 }
 
+// begun reports whether something is staged.
+func (op *operation) begun() bool { return len(op.stores)+len(op.lines) > 0 }
+
 func (op *operation) reset() {
 	op.stores, op.lines, op.last.line = op.stores[:0], op.lines[:0], noLine
 }
@@ -227,6 +234,9 @@ func (w *writer) ready() error {
 		if err := w.log.Err(); err != nil {
 			return err
 		}
+		if w.mu.op.begun() {
+			return w.log.Fail(errCutOff)
+		}
 		if !w.log.Live() {
 			if err := w.log.Begin(w.firstLog()); err != nil {
 				return err
@@ -236,20 +246,25 @@ func (w *writer) ready() error {
 		if room && !w.batchIsFull() {
 			return nil
 		}
-		w.mu.Unlock()
-		var err error
-		if room {
-			err = w.sync(false, 0)
-		} else {
-			begun := time.Now()
-			err = w.checkpointFor(maxOperationStores)
-			w.stalled(begun)
-		}
-		w.mu.Lock()
-		if err != nil {
+		if err := w.makeRoom(room); err != nil {
 			return err
 		}
 	}
+}
+
+// errCutOff says that an operation was not ended, nor undone.
+var errCutOff = errors.New("an operation was cut off by a panic")
+
+// makeRoom makes room in a batch that is full, or in the log. REQUIRES: w.mu,
+// which it releases meanwhile.
+func (w *writer) makeRoom(inLog bool) error {
+	w.mu.Unlock()
+	defer w.mu.Lock()
+	if inLog {
+		return w.sync(false, 0)
+	}
+	defer w.stalled(time.Now())
+	return w.checkpointFor(maxOperationStores)
 }
 
 func (w *writer) batchIsFull() bool {
@@ -278,8 +293,11 @@ func (w *writer) finish(grow int) {
 	w.mu.pending++
 	if w.behind != nil {
 		size, used := w.log.LogBytes()
-		if nearlyFull := used > size/4*3; w.mu.pending == 1 || nearlyFull {
-			w.behind(nearlyFull)
+		switch quarter := size / 4; {
+		case used > size-quarter:
+			w.behind(int(quarter / layout.RecordBytes))
+		case w.mu.pending == 1:
+			w.behind(0)
 		}
 	}
 }
@@ -375,7 +393,8 @@ func (w *writer) insertUnique(hash uint64) (added bool, err error) {
 		w.log.Skip()
 		return false, nil
 	}
-	return true, w.insertLocked(hash)
+	err = w.insertLocked(hash)
+	return err == nil, err
 }
 
 // delete takes an item out. It reports false when there certainly is none, and
@@ -451,9 +470,7 @@ func (w *writer) sync(setSeq bool, seq uint64) error {
 
 // syncLocked is sync. REQUIRES: w.commit.
 func (w *writer) syncLocked(setSeq bool, seq uint64) error {
-	w.mu.Lock()
-	b, ok, err := w.endBatch(setSeq, seq)
-	w.mu.Unlock()
+	b, ok, err := w.endBatchNow(setSeq, seq)
 	if err != nil || !ok {
 		return err
 	}
@@ -461,9 +478,16 @@ func (w *writer) syncLocked(setSeq bool, seq uint64) error {
 		return err
 	}
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.dropImages(b)
-	w.mu.Unlock()
 	return nil
+}
+
+// endBatchNow is endBatch. REQUIRES: w.commit.
+func (w *writer) endBatchNow(setSeq bool, seq uint64) (batch, bool, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.endBatch(setSeq, seq)
 }
 
 // endBatch ends the open batch, and begins another. It reports false where there
@@ -506,8 +530,11 @@ type batch struct {
 func (w *writer) dropImages(b batch) {
 	if w.mu.pending -= b.operations; w.mu.pending == 0 {
 		w.overlay.Store(nil)
-	} else {
-		w.overlay.Store(&pending{active: w.overlay.Load().active})
+		return
+	}
+	w.overlay.Store(&pending{active: w.overlay.Load().active})
+	if w.behind != nil { // they came while the disk was waited for
+		w.behind(0)
 	}
 }
 
@@ -523,9 +550,7 @@ func (w *writer) checkpointFor(need int) error {
 	if err := w.syncLocked(false, 0); err != nil {
 		return err
 	}
-	w.mu.Lock()
-	due := w.log.Live() && (need == 0 || !w.log.Room(need))
-	w.mu.Unlock()
+	due := w.checkpointDue(need)
 	if due { // nearly all of the region is written now, while operations go on
 		if err := w.log.SyncRegion(); err != nil {
 			return err
@@ -547,6 +572,14 @@ func (w *writer) checkpointFor(need int) error {
 		return err
 	}
 	return w.log.Checkpoint(w.nextLog(need > 0))
+}
+
+// checkpointDue reports whether there is a log, and no room in it for so many
+// records, if need is not 0.
+func (w *writer) checkpointDue(need int) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.log.Live() && (need == 0 || !w.log.Room(need))
 }
 
 // stalled notes that operations have waited since some time.

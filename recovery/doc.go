@@ -61,8 +61,8 @@
 //	    log is a new file, durable before the superblock that has its salt; it gets
 //	    its name after that. (Writer.Checkpoint, Writer.switchLog)
 //	W6  Recovery, under the lock: read the log to its end, and refuse one that ends
-//	    before an LSN that anyone vouches for; make the epoch odd; store the
-//	    superblock again, to one spare slot, and sync it; store the log again, and
+//	    before an LSN that anyone vouches for; store the superblock again, to one
+//	    spare slot, and sync it; make the epoch odd; store the log again, and
 //	    sync it; store the last value of every word in it, whatever the mapping
 //	    shows; move odd removal counters up to even; make the epoch even; and end as
 //	    a clean close does. (Writer.recover)

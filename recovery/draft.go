@@ -26,11 +26,27 @@ type Draft struct {
 // another process holds it. The new file has the permission bits of the old
 // one. A symbolic link is followed: what it leads to is replaced.
 func NewDraft(path string) (*Draft, error) {
-	if target, err := filepath.EvalSymlinks(path); err == nil {
-		path = target
+	return newDraft(path, (*Draft).lockOld)
+}
+
+// NewDraftOf is NewDraft for a path under which nothing stands; where something
+// does, it fails with fs.ErrExist. It ends with PublishNew.
+func NewDraftOf(path string) (*Draft, error) {
+	if _, err := os.Lstat(path); err == nil {
+		return nil, &fs.PathError{Op: "create", Path: path, Err: fs.ErrExist}
 	}
-	d := &Draft{path: path}
-	mode, err := d.lockOld()
+	return newDraft(path, func(*Draft) (fs.FileMode, error) { return 0o666, nil })
+}
+
+func newDraft(path string, lockOld func(*Draft) (fs.FileMode, error)) (*Draft, error) {
+	target, err := realPath(path)
+	if err != nil { // nothing stands there
+		if target, err = filepath.Abs(path); err != nil {
+			return nil, err
+		}
+	}
+	d := &Draft{path: target}
+	mode, err := lockOld(d)
 	if err != nil {
 		return nil, err
 	}
@@ -95,28 +111,33 @@ func (d *Draft) Allocate(size int64) error {
 
 // PublishNew is Publish where no file may stand under the path; where one does,
 // it fails with fs.ErrExist.
-func (d *Draft) PublishNew() error { return d.publish(renameNew) }
+func (d *Draft) PublishNew() error {
+	return d.publish(func() error { return nil }, renameNew)
+}
 
 // Publish makes the file durable and puts it under its path, in place of an
 // older one. Whatever it returns, the draft is used up; where it returns an
 // error, what stood under the path is as it was, save for an error that says
 // that the directory could not be synced.
-func (d *Draft) Publish() error { return d.publish(rename) }
+func (d *Draft) Publish() error { return d.publish(d.lockLate, rename) }
 
-func (d *Draft) publish(rename func(from, to string) error) error {
-	if err := d.prepare(); err != nil {
+func (d *Draft) publish(lockLate func() error, rename func(from, to string) error) error {
+	err := d.prepare()
+	if err == nil {
+		err = lockLate()
+	}
+	if err != nil {
 		return errors.Join(err, d.Discard())
 	}
 	if err := rename(d.file.Name(), d.path); err != nil {
 		return errors.Join(err, d.Discard())
 	}
-	// Logs of a file that was replaced belong to nobody; one that stays is seen
-	// to be foreign.
+	// The logs of a file that was replaced belong to nobody. One that stays is
+	// seen to be foreign.
 	for _, name := range []LogName{NextLog, CurrentLog} {
 		remove(d.path + name.String())
 	}
-	err := syncDir(d.dir)
-	if err != nil {
+	if err = syncDir(d.dir); err != nil {
 		err = fmt.Errorf("%s is complete, but may not survive a power loss: %w", d.path, err)
 	}
 	return errors.Join(err, d.release())
@@ -130,17 +151,23 @@ func (d *Draft) prepare() error {
 	if err := d.Unmap(); err != nil {
 		return err
 	}
-	if err := d.file.Close(); err != nil { // Windows renames no open file
-		return err
+	if runtime.GOOS == "windows" { // which renames no open file
+		return d.file.Close()
 	}
+	// Nobody writes to the new file before the logs of the old one are gone.
+	return lock(d.file)
+}
+
+// lockLate locks a file that has come to stand under the path since the draft was
+// begun: it may have a writer.
+func (d *Draft) lockLate() error {
 	if d.old == nil {
-		// A file may have come to stand there since, and have a writer.
 		if _, err := d.lockOld(); err != nil {
 			return err
 		}
 	}
 	if runtime.GOOS == "windows" && d.old != nil {
-		// Nor does it replace one: there, the lock ends here.
+		// It replaces no open file: there, the lock ends here.
 		err := d.old.Close()
 		d.old = nil
 		return err
@@ -166,6 +193,9 @@ func (d *Draft) Discard() error {
 // lock.
 func (d *Draft) release() error {
 	var errs []error
+	if d.file != nil {
+		d.file.Close() // a second close on Windows, or of a file that is durable: no error that matters
+	}
 	for _, f := range []**os.File{&d.old, &d.dir} {
 		if *f != nil {
 			errs = append(errs, (*f).Close())

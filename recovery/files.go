@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync/atomic"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -75,7 +76,10 @@ func syncFile(f *os.File) error {
 // The file gets blocks for holes that it may have, being a copy: a store into a
 // hole of a full disk would be a fault.
 func OpenFiles(path string) (*Files, error) {
-	path, err := filepath.EvalSymlinks(path)
+	if noWriters {
+		return nil, fmt.Errorf("open for writing on %s: %w", runtime.GOOS, errors.ErrUnsupported)
+	}
+	path, err := realPath(path)
 	if err != nil {
 		return nil, err
 	}
@@ -88,6 +92,20 @@ func OpenFiles(path string) (*Files, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	return v, nil
+}
+
+// noWriters is where a mapping and what calls read and write are not the same
+// (OpenBSD), and where a file that is mapped cannot be renamed (Windows).
+const noWriters = runtime.GOOS == "openbsd" || runtime.GOOS == "windows"
+
+// realPath follows symbolic links, and does not depend on the working directory:
+// the log is beside the file itself, wherever the process goes.
+func realPath(path string) (string, error) {
+	path, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Abs(path)
 }
 
 func mapFiles(path string, f *os.File) (*Files, error) {
@@ -154,6 +172,9 @@ func sameFile(f *os.File, path string) bool {
 }
 
 func (v *Files) Filter() File { return v.filter }
+
+// Serve says to readers that the file needs no recovery: NewWriter has returned.
+func (v *Files) Serve() error { return serve(v.filter.file) }
 
 // File is the filter file of the operating system.
 func (v *Files) File() *os.File { return v.filter.file }

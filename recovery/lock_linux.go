@@ -7,15 +7,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lock takes the writer lock: an open-file-description lock on the whole file,
-// which ends with f and its mappings and not, as a POSIX lock does, when the process
+// The lock has two parts, the first bytes of the file. Who has the first one is
+// the only one to write to the file. Who has the second as well has recovered it,
+// and keeps it as readers need it.
+const (
+	lockWrite = iota
+	lockServe
+)
+
+// lock takes the writer lock: an open-file-description lock, which ends with f and its mappings and not, as a POSIX lock does, when the process
 // closes any other descriptor of the same file.
 func lock(f *os.File) error {
-	err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
+	return lockPart(f, lockWrite)
+}
+
+// serve says to readers that the file is what they need.
+func serve(f *os.File) error { return lockPart(f, lockServe) }
+
+func lockPart(f *os.File, part int64) error {
+	err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK, Start: part, Len: 1})
 	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
 		return ErrLocked
 	}
-	return err
+	return os.NewSyscallError("fcntl", err)
 }
 
 // unlock gives the lock up. A mapping keeps the open file description, and with
@@ -25,9 +39,15 @@ func unlock(f *os.File) error {
 }
 
 // Locked reports whether another process, or another descriptor of this one, has
-// the writer lock of a file that is open for reading.
-func Locked(f *os.File) (bool, error) {
-	l := unix.Flock_t{Type: unix.F_RDLCK} // one for reading is in the way of the writer's alone
+// the writer lock of a file.
+func Locked(f *os.File) (bool, error) { return partLocked(f, lockWrite) }
+
+// Served reports whether a writer has it that has recovered the file, if that
+// was needed.
+func Served(f *os.File) (bool, error) { return partLocked(f, lockServe) }
+
+func partLocked(f *os.File, part int64) (bool, error) {
+	l := unix.Flock_t{Type: unix.F_RDLCK, Start: part, Len: 1} // in the way of the writer's alone
 	if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &l); err != nil {
 		return false, os.NewSyscallError("fcntl", err)
 	}

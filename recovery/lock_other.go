@@ -13,3 +13,8 @@ func lock(*os.File) error { return errors.ErrUnsupported }
 func Locked(*os.File) (bool, error) { return false, errors.ErrUnsupported }
 
 func unlock(*os.File) error { return nil }
+
+func serve(*os.File) error { return nil }
+
+// Served cannot tell.
+func Served(*os.File) (bool, error) { return false, errors.ErrUnsupported }

@@ -42,10 +42,13 @@ func (m *Mapping) Unmap() error {
 // A FaultError says that a load from a mapping had nothing behind it: the file
 // has been cut short, or its disk failed.
 type FaultError struct {
-	Offset int64 // of the load in the mapping
+	Offset int64 // of the load in the mapping; -1 where that is the one of a log
 }
 
 func (e *FaultError) Error() string {
+	if e.Offset < 0 {
+		return "fault in the mapped log: it was cut short or its disk failed"
+	}
 	return fmt.Sprintf("fault at offset %d of the mapped file: it was cut short or its disk failed", e.Offset)
 }
 
@@ -56,26 +59,46 @@ func Guard(data []byte, f func()) (fault *FaultError) {
 	defer func(old bool) {
 		debug.SetPanicOnFault(old)
 		if r := recover(); r != nil {
-			fault = faultOf(data, r)
+			if fault = faultOf(data, r); fault == nil || fault.Offset < 0 {
+				panic(r) // a bug, or memory of someone else
+			}
 		}
 	}(debug.SetPanicOnFault(true))
 	f()
 	return nil
 }
 
-// faultOf makes an error of what recover gave, and panics again where that
-// was no fault.
+// GuardFiles is Guard for an f that touches the mapped filter file data and its
+// logs, and no memory of a caller. Whatever panic ends f, it calls failed first.
+func GuardFiles(data []byte, f func(), failed func(error)) (fault *FaultError) {
+	defer func(old bool) {
+		debug.SetPanicOnFault(old)
+		if r := recover(); r != nil {
+			fault = faultOf(data, r)
+			if fault == nil {
+				failed(fmt.Errorf("panic: %v", r))
+				panic(r)
+			}
+			failed(fault)
+		}
+	}(debug.SetPanicOnFault(true))
+	f()
+	return nil
+}
+
+// faultOf makes an error of what recover gave; nil where that was no fault. (The
+// use of a nil pointer is none.)
 func faultOf(data []byte, r any) *FaultError {
 	var fault interface {
 		runtime.Error
 		Addr() uintptr
 	}
 	if err, ok := r.(error); !ok || !errors.As(err, &fault) {
-		panic(r)
+		return nil
 	}
 	offset := int64(fault.Addr()) - int64(address(data))
 	if offset < 0 || offset >= int64(len(data)) {
-		panic(r) // a nil pointer, or memory of someone else
+		offset = -1
 	}
 	return &FaultError{offset}
 }

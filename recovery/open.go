@@ -34,11 +34,36 @@ func OpenFile(path string) (*os.File, *Head, error) {
 		return nil, nil, err
 	}
 	h, err := readHead(f)
+	if err == nil && h.Superblock.State() != layout.Live {
+		err = checkLeftLog(path, h.Superblock)
+	}
 	if err != nil {
 		f.Close()
 		return nil, nil, err
 	}
 	return f, h, nil
+}
+
+// checkLeftLog holds a superblock that says clean or sealed against a log that
+// may be beside it (L2). Every generation begins at the same place, so one page of
+// records tells.
+func checkLeftLog(path string, sb *layout.Superblock) error {
+	if target, err := realPath(path); err == nil {
+		path = target
+	}
+	for _, name := range []LogName{CurrentLog, NextLog} {
+		log, err := os.Open(path + name.String())
+		if err != nil {
+			continue // there is none, or none that this process may read
+		}
+		words := make([]uint64, layout.LogStart+layout.LogPageWords)
+		_, err = log.ReadAt(Bytes(words), 0)
+		log.Close()
+		if err == nil && layout.LaterGeneration(words, sb) {
+			return outdated(sb, name)
+		}
+	}
+	return nil
 }
 
 func readHead(f *os.File) (*Head, error) {

@@ -45,7 +45,7 @@ func (w *Writer) open() (*Recovery, error) {
 		return nil, err
 	}
 	if w.sb.State() != layout.Live {
-		return r, nil
+		return r, w.repairSlots()
 	}
 	w.log = log
 	err = w.recover(r)
@@ -57,6 +57,20 @@ func (w *Writer) open() (*Recovery, error) {
 		return nil, err
 	}
 	return r, nil
+}
+
+// repairSlots stores the superblock of a file at rest in the slots that are
+// neither blank nor intact: a crash cut a store to them short. They do no harm,
+// but are damage to whoever verifies the file.
+func (w *Writer) repairSlots() error {
+	damage := layout.CheckSlots(w.head(), &w.sb)
+	if len(damage) == 0 {
+		return nil
+	}
+	for _, e := range damage {
+		w.storeSuperblock(int(e.Offset/layout.SuperblockBytes), &w.sb)
+	}
+	return w.sync("the superblock", w.filter)
 }
 
 // findLog finds the log of a live superblock: the one whose header has its salt,
@@ -79,12 +93,10 @@ func (w *Writer) findLog() (found File, err error) {
 			return nil, errors.Join(fmt.Errorf("open the log: %w", err), closeLog(found))
 		}
 		if layout.LaterGeneration(log.Words(), &w.sb) {
-			return nil, errors.Join(&layout.CorruptError{Region: layout.RegionSuperblock, Rule: fmt.Sprintf(
-				"L2: the newest superblock is of generation %d, and NAME%s has records of a later one", w.sb.Generation(), name)},
-				log.Close(), closeLog(found))
+			return nil, errors.Join(outdated(&w.sb, name), log.Close(), closeLog(found))
 		}
-		_, ok := layout.FindLogHeader(log.Words(), w.sb.UUID(), w.sb.LogSalt())
-		if ok && found == nil && w.sb.State() == layout.Live {
+		h, ok := layout.FindLogHeader(log.Words(), w.sb.UUID(), w.sb.LogSalt())
+		if ok = ok && h.Bytes == int64(len(log.Words()))*8; ok && found == nil && w.sb.State() == layout.Live {
 			found = log
 			continue
 		}
@@ -99,6 +111,12 @@ func (w *Writer) findLog() (found File, err error) {
 		return nil, wrong[0]
 	}
 	return nil, &layout.CorruptError{Region: layout.RegionLog, Rule: "L1: the file was not closed, and its log, NAME.stash, is missing"}
+}
+
+// outdated is the error for a superblock that is not the last there was.
+func outdated(sb *layout.Superblock, name LogName) error {
+	return &layout.CorruptError{Region: layout.RegionSuperblock, Rule: fmt.Sprintf(
+		"L2: the newest superblock is of generation %d, and NAME%s has records of a later one: a superblock is damaged, or the file is an older copy", sb.Generation(), name)}
 }
 
 // closeLog closes a log that may be none.
@@ -122,13 +140,15 @@ func (w *Writer) recover(r *Recovery) error {
 	if err != nil {
 		return err
 	}
-	// From here on readers who find nothing answer "maybe".
+	if err := w.settle(); err != nil {
+		return err
+	}
+	// From here on readers who find nothing answer "maybe". It is not before the
+	// superblock that says live is durable: an odd epoch beside one that says
+	// clean or sealed would be there for ever.
 	epoch := runtime[layout.RuntimeEpoch] | 1
 	if !mistake.Made(mistake.LiveReplay) {
 		w.storeRuntime(layout.RuntimeEpoch, epoch)
-	}
-	if err := w.refreshSuperblock(); err != nil {
-		return err
 	}
 	if err := w.hardenLog(scan.End); err != nil {
 		return err
@@ -170,22 +190,6 @@ func (w *Writer) checkRecords(promised uint64) error {
 		}
 	})
 	return errors.Join(bad, err)
-}
-
-// refreshSuperblock stores the superblock that is trusted once more, in a slot
-// of its own, and makes it durable: it may have come from the cache of a writer
-// whose sync failed, and what follows relies on it. The slot is the same however
-// often a recovery is begun, so that failed ones do not eat every durable slot.
-func (w *Writer) refreshSuperblock() error {
-	if mistake.Made(mistake.TrustCachedSuperblock) {
-		return nil
-	}
-	slot, ok := layout.CopySlot(w.head(), w.slot)
-	if !ok {
-		slot = w.spareSlot()
-	}
-	w.storeSuperblock(slot, &w.sb)
-	return w.sync("the superblock", w.filter)
 }
 
 // hardenLog makes durable what the scan found, before anything rests on it. It

@@ -2,7 +2,6 @@ package recovery
 
 import (
 	"fmt"
-	"math/bits"
 	"sync/atomic"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -19,8 +18,9 @@ type Writer struct {
 	filter   File
 	geometry layout.Geometry
 
-	slot int               // of the newest superblock, which is durable
-	sb   layout.Superblock // and what is in it
+	slot    int               // of the newest superblock
+	sb      layout.Superblock // and what is in it
+	settled bool              // it is known to be durable
 
 	log File              // nil while the state is not live
 	lw  *layout.LogWriter // lays out the open batch
@@ -89,12 +89,10 @@ func (w *Writer) Err() error {
 }
 
 // Fail poisons the writer (W8): what the cache holds after an error is not what
-// the disk holds, and no retry can tell. It gives the error back, or the first
-// one.
+// the disk holds, and no retry can tell. It gives ErrFailed with the error, or
+// with the first one.
 func (w *Writer) Fail(err error) error {
-	if w.failed.CompareAndSwap(nil, &err) {
-		return err
-	}
+	w.failed.CompareAndSwap(nil, &err)
 	return w.Err()
 }
 
@@ -127,13 +125,15 @@ func (w *Writer) Begin(logBytes int64) error {
 	if err := w.Err(); err != nil {
 		return err
 	}
+	// CreateLog may remove the log of a writer that died: the superblock that
+	// does without it must be durable.
+	if err := w.settle(); err != nil {
+		return err
+	}
 	next := w.next(layout.Live)
 	if w.sb.State() == layout.Sealed {
 		// The trailer and every copy of the file speak of the old content.
-		var uuid [16]byte
-		putRandom(uuid[:8], w.vol.Random())
-		putRandom(uuid[8:], w.vol.Random())
-		next.SetUUID(uuid)
+		next.SetUUID(layout.NextUUID(w.sb.UUID(), next.LogSalt()))
 	}
 	return w.switchLog(&next, logBytes)
 }
@@ -211,7 +211,30 @@ func (w *Writer) putSuperblock(sb *layout.Superblock) error {
 	if err := w.sync("the superblock", w.filter); err != nil {
 		return err
 	}
-	w.slot, w.sb = slot, *sb
+	w.slot, w.sb, w.settled = slot, *sb, true
+	return nil
+}
+
+// settle makes the newest superblock durable if this process has not done so: it
+// may be in the cache only, of a writer whose sync failed or that died before it.
+// Nothing may rest on it until then, neither a slot that is written over nor a
+// log that is removed.
+//
+// It is stored once more, in a slot of its own: the same one however often that
+// is begun, so that failed attempts do not eat every durable slot.
+func (w *Writer) settle() error {
+	if w.settled || mistake.Made(mistake.TrustCachedSuperblock) {
+		return nil
+	}
+	slot, ok := layout.CopySlot(w.head(), w.slot)
+	if !ok {
+		slot = w.spareSlot()
+	}
+	w.storeSuperblock(slot, &w.sb)
+	if err := w.sync("the superblock", w.filter); err != nil {
+		return err
+	}
+	w.settled = true
 	return nil
 }
 
@@ -460,6 +483,9 @@ func (w *Writer) Seal(fill func(sb *layout.Superblock, store func(word, value ui
 	if err := w.Err(); err != nil {
 		return err
 	}
+	if err := w.settle(); err != nil {
+		return err
+	}
 	next := w.next(layout.Sealed)
 	next.Sign()
 	if err := fill(&next, w.filter.Store); err != nil {
@@ -488,11 +514,4 @@ func (w *Writer) Close() error {
 		w.log = nil
 	}
 	return w.vol.Close()
-}
-
-func putRandom(b []byte, v uint64) {
-	for i := range b {
-		b[i] = byte(v)
-		v = bits.RotateLeft64(v, -8)
-	}
 }
