@@ -1,0 +1,82 @@
+package mmapfilter
+
+import (
+	"flag"
+	"runtime/debug"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/crashsim"
+)
+
+var (
+	crashStates = flag.Uint64("states", 1_000_000, "crash states that TestExplore looks at, about")
+	crashSeed   = flag.Uint64("seed", 1, "seed of the first trace of TestExplore; of a violation, it shows that one at once")
+)
+
+// crashWriter is a writer as the crash explorer drives it.
+type crashWriter struct{ *writer }
+
+func (w crashWriter) Insert(hash uint64) error           { return w.insert(hash) }
+func (w crashWriter) Delete(hash uint64) (bool, error)   { return w.delete(hash) }
+func (w crashWriter) Sync(setSeq bool, seq uint64) error { return w.sync(setSeq, seq) }
+func (w crashWriter) Checkpoint() error                  { return w.checkpoint() }
+func (w crashWriter) Clean() error                       { return w.clean() }
+func (w crashWriter) Word(word uint64) uint64            { return w.at(word) }
+func (w crashWriter) LSN() uint64                        { return w.log.LSN() }
+func (w crashWriter) Length() uint64                     { return w.log.Length() }
+func (w crashWriter) Durable() (userSeq, operations, lsn uint64) {
+	return w.log.Durable()
+}
+
+func (w crashWriter) Idle() bool {
+	if !w.mu.TryLock() {
+		return false
+	}
+	defer w.mu.Unlock()
+	return w.log.Room(maxOperationStores)
+}
+
+// crashSystem has a log of the smallest size, so that it is often full.
+func crashSystem() crashsim.System {
+	return crashsim.System{
+		Open: func(vol recovery.Volume) (crashsim.Writer, *recovery.Recovery, error) {
+			w, r, err := newWriter(vol, 64<<10)
+			if err != nil {
+				return nil, nil, err
+			}
+			return crashWriter{w}, r, nil
+		},
+		Full: ErrFull,
+	}
+}
+
+// TestExplore crashes a writer, and the recoveries after it, at random stores
+// and syncs of random traces. Package crashsim says what is checked.
+func TestExplore(t *testing.T) {
+	states := *crashStates
+	if testing.Short() {
+		states = min(states, 20_000)
+	}
+	defer debug.SetGCPercent(debug.SetGCPercent(800)) // a recovery makes garbage, and the live heap is small
+	e := crashsim.Explorer{System: crashSystem(), Seed: *crashSeed, States: states}
+	stats, violation := e.Run()
+	t.Logf("%s; seed %d", stats, *crashSeed)
+	if violation != nil {
+		t.Fatalf("%v\nto see it again: go test ./mmapfilter -run 'TestExplore$' -seed %d", violation, violation.Trace.Seed)
+	}
+}
+
+// TestExploreAll crashes a writer at every store and sync of every short trace.
+func TestExploreAll(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(800))
+	e := crashsim.Exhaustive{System: crashSystem(), Operations: 4, Nested: 2}
+	if testing.Short() {
+		e.Operations, e.Nested = 3, 1
+	}
+	stats, violation := e.Run()
+	t.Log(stats)
+	if violation != nil {
+		t.Fatal(violation)
+	}
+}

@@ -1,0 +1,111 @@
+package mmapfilter
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/crashsim"
+	"github.com/zeebo/xxh3"
+)
+
+// goldenLive is a file and its log as a writer left them that died:
+// with keys of an earlier checkpoint, a commit of every fourth of them deleted
+// again, and operations after it that nobody committed, the last one torn.
+const goldenLive = "blocked-f12.mmf" // in testdata/live
+
+const (
+	goldenLiveKeys = 460 // "key 0" and so on; those divisible by 4 are deleted
+	goldenLiveLate = 20  // "late 0" and so on; the last of them is torn
+)
+
+// TestGoldenLive makes the golden files of a dead writer again, and recovers
+// them: the format of the log is what it was.
+//
+//	go test ./mmapfilter -run TestGoldenLive
+func TestGoldenLive(t *testing.T) {
+	filter, log := makeGoldenLive(t)
+	dir := t.TempDir()
+	for name, made := range map[string][]byte{goldenLive: filter, goldenLive + ".stash": log} {
+		path := filepath.Join("..", "testdata", "live", name)
+		golden, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) && *update {
+			golden, err = made, os.WriteFile(path, made, 0o644)
+		}
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), golden, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(golden, made) {
+			t.Errorf("%s is made differently now", path)
+		}
+	}
+	f, err := Open(filepath.Join(dir, goldenLive), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for i := range goldenLiveKeys {
+		if key := fmt.Sprintf("key %d", i); i%4 != 0 && !f.ContainsString(key) {
+			t.Errorf("%q is lost", key)
+		}
+	}
+	for i := range goldenLiveLate - 1 {
+		if key := fmt.Sprintf("late %d", i); !f.ContainsString(key) {
+			t.Errorf("%q is lost", key)
+		}
+	}
+	want := Recovery{
+		Recovered: true, UserSeq: 4711, Operations: goldenLiveLate - 1, Generation: 3,
+		LSN: f.Recovery().LSN, Records: f.Recovery().Records, LogBytes: f.Recovery().LogBytes,
+		Torn: f.Recovery().Torn, Length: goldenLiveKeys/4*3 + goldenLiveLate - 1,
+	}
+	if r := f.Recovery(); r != want || r.Records < goldenLiveKeys/4 || f.Len() != want.Length {
+		t.Errorf("recovered %+v, %d keys", r, f.Len())
+	}
+}
+
+func makeGoldenLive(t *testing.T) (filter, log []byte) {
+	g, err := layout.NewGeometry(layout.Blocked, layout.Params{FingerprintBits: 12, BucketSize: 5}, 12)
+	if err != nil {
+		t.Fatal(err)
+	}
+	vol := crashsim.NewHeap(g, 1)
+	w, _, err := newWriter(vol, layout.MinLogBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	do := func(err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	seed := w.log.Superblock().Seed()
+	hash := func(format string, i int) uint64 { return xxh3.HashStringSeed(fmt.Sprintf(format, i), seed) }
+	for i := range goldenLiveKeys {
+		do(w.insert(hash("key %d", i)))
+	}
+	do(w.checkpoint())
+	for i := 0; i < goldenLiveKeys; i += 4 {
+		_, err := w.delete(hash("key %d", i))
+		do(err)
+	}
+	do(w.sync(true, 4711))
+	for i := range goldenLiveLate {
+		do(w.insert(hash("late %d", i)))
+	}
+	stash, err := vol.OpenLog(recovery.CurrentLog)
+	do(err)
+	words := stash.Words()
+	_, used := w.log.LogBytes()
+	words[used/8-1] ^= 1 << 9 // the check of the last record
+	return bytes.Clone(recovery.Bytes(vol.Filter().Words())), bytes.Clone(recovery.Bytes(words))
+}

@@ -1,0 +1,350 @@
+package crashsim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+)
+
+// An Exhaustive looks at every trace of a few operations, every moment of each,
+// and every way in which a crash at that moment may come out.
+type Exhaustive struct {
+	System     System
+	Operations int // of the longest traces
+	Nested     int // of the longest traces whose recoveries crash at every event, too; others do now and then
+	Workers    int // how many goroutines look; 0 means one for each processor
+}
+
+// fewSectors is up to how many dirty sectors every subset of them is tried:
+// each has what the disk had, or its newest content. Of more there are samples,
+// with any content that they had; fewer where the crash is in a recovery.
+const (
+	fewSectors    = 6
+	samples       = 24
+	nestedSamples = 4
+)
+
+// allShapes are the universes of the traces. Keys have numbers in the order in
+// which a trace first uses them: which one is first makes no difference.
+var allShapes = []func(u *Universe, rng *rand.Rand) shape{
+	// Twins in one line.
+	func(u *Universe, rng *rand.Rand) shape {
+		it := randomItem(u.table, rng)
+		for salt := range uint64(6) {
+			u.keys = append(u.keys, u.newKey(hashOf(u.table, it, salt)))
+		}
+		return shape{lines: 1, free: 1000}
+	},
+	// Twins at home in either of two lines that are nearly full.
+	func(u *Universe, rng *rand.Rand) shape {
+		it := randomItem(u.table, rng)
+		for u.table.Alternate(it) == it {
+			it = randomItem(u.table, rng)
+		}
+		for salt := range uint64(3) {
+			u.keys = append(u.keys, u.newKey(hashOf(u.table, it, salt)), u.newKey(hashOf(u.table, u.table.Alternate(it), salt)))
+		}
+		return shape{lines: 2, free: 3, tidy: true}
+	},
+	// Different keys in a line that is nearly full.
+	func(u *Universe, rng *rand.Rand) shape {
+		for range 4 {
+			u.keys = append(u.keys, u.newKey(hashOf(u.table, randomItem(u.table, rng), 0)))
+		}
+		return shape{lines: 1, free: 1, present: 2}
+	},
+	// A line for each key.
+	func(u *Universe, rng *rand.Rand) shape {
+		for line := range uint64(6) {
+			it := randomItem(u.table, rng)
+			it.Line = line
+			u.keys = append(u.keys, u.newKey(hashOf(u.table, it, 0)))
+		}
+		return shape{lines: 6, free: 1000}
+	},
+}
+
+// Run looks at all of them, or up to the first violation.
+func (e *Exhaustive) Run() (Stats, *Violation) {
+	start := time.Now()
+	var shards [][]*Trace
+	for i, s := range allShapes {
+		u, err := e.universe(i, s)
+		if err != nil {
+			return Stats{}, &Violation{Oracle: "O6", What: err.Error(), Trace: &Trace{Universe: new(Universe)}}
+		}
+		for sector := 1; sector < len(sectorSizes); sector++ {
+			shards = append(shards, e.traces(u, sector)...)
+		}
+	}
+	var next atomic.Int64
+	var wait sync.WaitGroup
+	var mu sync.Mutex
+	var total Stats
+	var first *Violation
+	n := e.Workers
+	if n == 0 {
+		n = runtime.GOMAXPROCS(0)
+	}
+	for range n {
+		wait.Add(1)
+		go func() {
+			defer wait.Done()
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= len(shards) {
+					return
+				}
+				x := newWorker(&e.System)
+				x.done = make(map[uint64]struct{})
+				var v *Violation
+				for _, t := range shards[i] {
+					if v = x.exhaust(e, t); v != nil {
+						next.Store(int64(len(shards)))
+						break
+					}
+				}
+				mu.Lock()
+				total.add(x.stats)
+				total.Images += uint64(len(x.images))
+				if v != nil && first == nil {
+					first = v
+				}
+				mu.Unlock()
+			}
+		}()
+	}
+	wait.Wait()
+	total.Elapsed = time.Since(start)
+	return total, first
+}
+
+func (e *Exhaustive) universe(number int, build func(u *Universe, rng *rand.Rand) shape) (*Universe, error) {
+	rng := rand.New(rand.NewPCG(uint64(number), 0xA11))
+	// The shape says how many lines there are, and the table is needed to make
+	// it; so it is made twice.
+	u := &Universe{Number: number}
+	params := layout.Params{FingerprintBits: 30, BucketSize: 2}
+	var err error
+	if u.geometry, err = layout.NewGeometry(layout.Blocked, params, 8); err != nil {
+		return nil, err
+	}
+	u.table = layout.NewTable(u.geometry)
+	s := build(u, rng)
+	if u.geometry, err = layout.NewGeometry(layout.Blocked, params, s.lines); err != nil {
+		return nil, err
+	}
+	u.table, u.keys = layout.NewTable(u.geometry), nil
+	s = build(u, rng)
+	if err := u.fill(&e.System, s, rng); err != nil {
+		return nil, fmt.Errorf("universe %d: %w", number, err)
+	}
+	return u, nil
+}
+
+// traces lists the traces on a universe, those that begin alike together.
+func (e *Exhaustive) traces(u *Universe, sector int) (shards [][]*Trace) {
+	var ops []Op
+	var grow func(counts Counts, used int)
+	grow = func(counts Counts, used int) {
+		if len(ops) > 0 {
+			if len(ops) <= 2 {
+				shards = append(shards, nil)
+			}
+			s := &shards[len(shards)-1]
+			*s = append(*s, &Trace{Universe: u, Ops: append([]Op(nil), ops...), sector: sector})
+		}
+		if len(ops) == e.Operations {
+			return
+		}
+		with := func(op Op, used int) {
+			counts := counts
+			switch op.Kind {
+			case Insert:
+				counts[op.Key]++
+			case Delete:
+				counts[op.Key]--
+			}
+			ops = append(ops, op)
+			grow(counts, used)
+			ops = ops[:len(ops)-1]
+		}
+		for k := range min(used+1, len(u.keys)) {
+			with(Op{Insert, k}, max(used, k+1))
+		}
+		for k := range u.keys {
+			if counts[k] > 0 && (k <= used || u.start.Counts[k] > 0) {
+				with(Op{Delete, k}, max(used, min(k+1, used+1)))
+			}
+		}
+		if len(ops) == 0 {
+			return // nothing to be synced
+		}
+		if last := ops[len(ops)-1].Kind; last != Checkpoint {
+			with(Op{Kind: Checkpoint}, used)
+			if last != Sync {
+				with(Op{Kind: Sync}, used)
+			}
+		}
+	}
+	grow(u.start.Counts, 0)
+	return shards
+}
+
+// exhaust crashes at every event of the last operation of a trace; the ones
+// before it are the last of shorter traces.
+func (x *worker) exhaust(e *Exhaustive, t *Trace) (violation *Violation) {
+	x.trace = t
+	x.source.Seed(uint64(x.stats.Traces), 0xA11)
+	x.chain = x.chain[:0]
+	x.stats.Traces++
+	defer func() {
+		if r := recover(); r != nil {
+			v, ok := r.(*Violation)
+			if !ok {
+				panic(r)
+			}
+			violation = v
+		}
+	}()
+	v, rv := x.get(), x.get()
+	v.copyFrom(t.Universe.bases[t.sector])
+	v.reseed(1) // the same for all, so that equal operations make equal files
+	rv.copyFrom(v)
+	p := t.Universe.start
+	st := State{points: []Point{p}, floor: p.LSN, must: p.Counts}
+
+	rehearsal := &life{x: x, v: rv, st: st}
+	rehearsal.begin(true)
+	rehearsal.live(len(t.Ops))
+	rv.watch = nil
+	rehearsal.read(20)
+	expected := uint64(0)
+	for i := range rehearsal.points {
+		expected = mix(expected ^ rehearsal.points[i].hash())
+	}
+
+	l := &life{x: x, v: v, st: st, rehearsal: rehearsal}
+	l.begin(false)
+	v.hook = func(ev Event) {
+		v.next = v.events + 1
+		if ev != StoreSame && l.op == len(t.Ops)-1 {
+			x.forkAll(l, ev, expected, e)
+		}
+	}
+	v.next = 1
+	l.live(len(t.Ops))
+	v.hook = nil
+	x.put(v)
+	x.put(rv)
+	return nil
+}
+
+func (p *Point) hash() uint64 {
+	h := mix(p.LSN) ^ mix(p.UserSeq+1) ^ mix(p.OpMin+2) ^ mix(p.OpMax+3) ^ mix(p.Length+4)
+	for i, w := range p.Image {
+		if w != 0 {
+			h += mix(w ^ uint64(i)*0x9E3779B97F4A7C15)
+		}
+	}
+	for i, c := range p.Counts {
+		h += mix(uint64(c) ^ uint64(i)<<32)
+	}
+	return h
+}
+
+// forkAll crashes a life in every way.
+func (x *worker) forkAll(l *life, ev Event, expected uint64, e *Exhaustive) {
+	st := l.state()
+	st.past = nil
+	expected = mix(expected ^ st.floor)
+	for i, n := range st.must {
+		expected += mix(uint64(n) ^ uint64(i)<<32)
+	}
+	child := x.get()
+	try := func(how string) {
+		x.chain = append(x.chain, crash{depth: l.depth, op: l.op, event: l.v.events, kind: ev, how: how})
+		x.once(child, st, expected, e)
+		x.chain = x.chain[:len(x.chain)-1]
+	}
+	child.kill(l.v)
+	try("kill")
+
+	st.torn = true
+	dirty := len(l.v.filter.dirty)
+	for _, g := range l.v.logs {
+		dirty += len(g.dirty)
+		if g.size != g.durableSize {
+			dirty++
+		}
+	}
+	for names := range len(l.v.dir.pending) + 1 {
+		loss := Loss{Names: func(int) int { return names }}
+		if dirty <= fewSectors {
+			for mask := range uint32(1) << dirty {
+				bit := 0
+				loss.Keep = func(n uint32) uint32 {
+					bit++
+					return n * (mask >> (bit - 1) & 1)
+				}
+				child.lose(l.v, loss, x.rng)
+				try(fmt.Sprintf("power loss, dirty sectors that are new: %b", mask))
+			}
+			continue
+		}
+		n := samples
+		if l.depth > 0 {
+			n = nestedSamples
+		}
+		for range n {
+			b := &biases[x.rng.IntN(len(biases))]
+			loss.Keep = func(n uint32) uint32 { return b.keep(x.rng, n) }
+			child.lose(l.v, loss, x.rng)
+			try("power loss, sectors: " + b.name)
+		}
+	}
+	x.put(child)
+}
+
+// once recovers a crashed volume, unless one like it, of which the same is
+// expected, has been.
+func (x *worker) once(v *Volume, st State, expected uint64, e *Exhaustive) {
+	image := v.hash()
+	if _, ok := x.done[image+expected]; ok {
+		x.stats.Skipped++
+		return
+	}
+	x.done[image+expected] = struct{}{}
+	x.images[image] = struct{}{}
+	x.stats.States++
+	if st.torn {
+		x.stats.Power++
+	}
+	v.reseed(image)
+	depth := len(x.chain)
+	if depth > 1 {
+		x.stats.Nested++
+	}
+	l := &life{x: x, v: v, st: st, depth: depth}
+	l.begin(false)
+	switch {
+	case depth == 1 && len(x.trace.Ops) <= e.Nested:
+		v.hook = func(ev Event) {
+			v.next = v.events + 1
+			if ev != StoreSame {
+				x.forkAll(l, ev, expected, e)
+			}
+		}
+		v.next = 1
+	case depth < maxDepth && x.rng.IntN(16) == 0:
+		x.aim(v)
+		v.hook = func(e Event) { x.fork(l, e) }
+	}
+	l.open(false)
+	v.hook, v.watch = nil, nil
+}

@@ -1,0 +1,278 @@
+package crashsim
+
+import (
+	"errors"
+	"math/bits"
+	"math/rand/v2"
+)
+
+// errSync is what a sync that fails returns.
+var errSync = errors.New("input/output error")
+
+// A sparse array of words is mostly zero. It is in one piece, as the library
+// reads it, and is copied in grains of 512 bytes, those that were stored to.
+type sparse struct {
+	words []uint64
+	used  []uint64 // bit g is clear: grain g is zero
+}
+
+const (
+	grainShift = 6
+	grainWords = 1 << grainShift
+	pageWords  = 512
+)
+
+func (m *sparse) resize(words int) {
+	if len(m.words) == words {
+		return
+	}
+	m.words = make([]uint64, words)
+	m.used = make([]uint64, (words/grainWords+63)/64)
+}
+
+func (m *sparse) set(word, value uint64) {
+	m.words[word] = value
+	if value != 0 {
+		m.used[word>>(grainShift+6)] |= 1 << (word >> grainShift & 63)
+	}
+}
+
+func (m *sparse) zero() { m.copyFrom(&sparse{words: m.words, used: make([]uint64, len(m.used))}) }
+
+func (m *sparse) copyFrom(o *sparse) {
+	m.resize(len(o.words))
+	for i, theirs := range o.used {
+		for old := m.used[i] &^ theirs; old != 0; old &= old - 1 {
+			at := (i*64 + bits.TrailingZeros64(old)) * grainWords
+			clear(m.words[at : at+grainWords])
+		}
+		for b := theirs; b != 0; b &= b - 1 {
+			at := (i*64 + bits.TrailingZeros64(b)) * grainWords
+			*(*[grainWords]uint64)(m.words[at:]) = *(*[grainWords]uint64)(o.words[at:])
+		}
+		m.used[i] = theirs
+	}
+}
+
+// hash is a hash of the content.
+func (m *sparse) hash() (sum uint64) {
+	for i, b := range m.used {
+		for ; b != 0; b &= b - 1 {
+			at := (i*64 + bits.TrailingZeros64(b)) * grainWords
+			for j, w := range m.words[at : at+grainWords] {
+				if w != 0 {
+					sum += mix(w ^ uint64(at+j)*0x9E3779B97F4A7C15)
+				}
+			}
+		}
+	}
+	return sum
+}
+
+// mix is the finaliser of SplitMix64 (Steele, Lea and Flood, 2014).
+func mix(x uint64) uint64 {
+	x = (x ^ x>>30) * 0xBF58476D1CE4E5B9
+	x = (x ^ x>>27) * 0x94D049BB133111EB
+	return x ^ x>>31
+}
+
+// A disk is a file in the page cache and on the disk. Its sectors have versions
+// since they were last clean: version 0 is what the disk has, version i the
+// content after i stores.
+type disk struct {
+	cache, durable sparse
+	shift          uint // of a word number to that of its sector
+
+	versions []uint32 // of each sector, less version 0
+	dirty    []uint32 // sectors that have any, in the order in which they got one
+	stores   []stored // since the sectors were last clean, in their order
+
+	// Sectors whose cache is not what the disk has although they were clean: of
+	// syncs that failed. lost is what the cache had then; it stands before the
+	// first of the stores.
+	lost     []uint64
+	isLost   []bool
+	lostList []uint32
+}
+
+type stored struct{ word, value uint64 }
+
+func (d *disk) init(words int, shift uint) {
+	sectors := (words + 1<<shift - 1) >> shift
+	if len(d.cache.words) == words && d.shift == shift {
+		d.cleanAll()
+		d.cache.zero()
+		d.durable.zero()
+		return
+	}
+	d.cache.resize(words)
+	d.durable.resize(words)
+	d.cache.zero()
+	d.durable.zero()
+	d.shift = shift
+	d.versions, d.isLost = make([]uint32, sectors), make([]bool, sectors)
+	d.lost = make([]uint64, words)
+	d.dirty, d.stores, d.lostList = nil, nil, nil
+}
+
+// sector gives the words of a sector.
+func (d *disk) sector(words []uint64, s uint32) []uint64 {
+	at := int(s) << d.shift
+	return words[at:min(at+1<<d.shift, len(words))]
+}
+
+// store changes a word of the cache. It reports false where that makes no new
+// version: the sector was dirty and is what it was.
+func (d *disk) store(word, value uint64) bool {
+	s := word >> d.shift
+	if d.versions[s] != 0 && d.cache.words[word] == value {
+		return false
+	}
+	if d.versions[s] == 0 {
+		d.dirty = append(d.dirty, uint32(s))
+	}
+	d.versions[s]++
+	d.stores = append(d.stores, stored{word, value})
+	d.cache.set(word, value)
+	return true
+}
+
+// sync makes everything durable.
+func (d *disk) sync() {
+	for i, b := range d.cache.used {
+		d.durable.used[i] |= b
+	}
+	if len(d.lostList) == 0 {
+		for _, s := range d.stores {
+			d.durable.words[s.word] = s.value
+		}
+	} else {
+		for _, s := range d.dirty {
+			copy(d.sector(d.durable.words, s), d.sector(d.cache.words, s))
+			d.isLost[s] = false
+		}
+		kept := d.lostList[:0]
+		for _, s := range d.lostList {
+			if d.isLost[s] {
+				kept = append(kept, s)
+			}
+		}
+		d.lostList = kept
+	}
+	d.allClean()
+}
+
+func (d *disk) allClean() {
+	for _, s := range d.dirty {
+		d.versions[s] = 0
+	}
+	d.dirty, d.stores = d.dirty[:0], d.stores[:0]
+}
+
+// cleanAll forgets the sectors that were lost too.
+func (d *disk) cleanAll() {
+	d.allClean()
+	for _, s := range d.lostList {
+		d.isLost[s] = false
+	}
+	d.lostList = d.lostList[:0]
+}
+
+// failSync makes about half of the dirty sectors durable, and drops the others.
+func (d *disk) failSync(rng *rand.Rand) {
+	for i, b := range d.cache.used {
+		d.durable.used[i] |= b
+	}
+	coins := uint64(0)
+	for i, s := range d.dirty {
+		if i%64 == 0 {
+			coins = rng.Uint64()
+		}
+		if coins>>(i%64)&1 == 0 {
+			copy(d.sector(d.durable.words, s), d.sector(d.cache.words, s))
+			continue
+		}
+		copy(d.sector(d.lost, s), d.sector(d.cache.words, s))
+		if !d.isLost[s] {
+			d.isLost[s] = true
+			d.lostList = append(d.lostList, s)
+		}
+	}
+	d.allClean()
+}
+
+// copyFrom is kill -9: all but the heap.
+func (d *disk) copyFrom(o *disk) {
+	d.resizeLike(o)
+	d.cleanAll()
+	d.cache.copyFrom(&o.cache)
+	d.durable.copyFrom(&o.durable)
+	for _, s := range o.dirty {
+		d.versions[s] = o.versions[s]
+	}
+	d.dirty = append(d.dirty, o.dirty...)
+	d.stores = append(d.stores, o.stores...)
+	for _, s := range o.lostList {
+		d.isLost[s] = true
+		copy(d.sector(d.lost, s), d.sector(o.lost, s))
+	}
+	d.lostList = append(d.lostList, o.lostList...)
+}
+
+func (d *disk) resizeLike(o *disk) {
+	if len(d.cache.words) != len(o.cache.words) || d.shift != o.shift {
+		d.init(len(o.cache.words), o.shift)
+	}
+}
+
+// loseFrom makes d what o is after a power loss. keep gives the version that a
+// sector has then, of the number it has beside version 0.
+func (d *disk) loseFrom(o *disk, keep func(versions uint32) uint32) {
+	d.resizeLike(o)
+	d.cleanAll()
+	d.durable.copyFrom(&o.durable)
+	left := d.versions // how many stores still count
+	for _, s := range o.dirty {
+		left[s] = keep(o.versions[s])
+		if left[s] != 0 && o.isLost[s] {
+			copy(d.sector(d.durable.words, s), d.sector(o.lost, s))
+		}
+	}
+	for i, b := range o.cache.used {
+		d.durable.used[i] |= b
+	}
+	for _, st := range o.stores {
+		if s := st.word >> d.shift; left[s] != 0 {
+			left[s]--
+			d.durable.words[st.word] = st.value
+		}
+	}
+	d.cache.copyFrom(&d.durable)
+}
+
+// changing lists the dirty sectors of the words below end whose content is not
+// what the disk has.
+func (d *disk) changing(end uint64, each func(sector uint32)) {
+	for _, s := range d.dirty {
+		if uint64(s)<<d.shift >= end {
+			continue
+		}
+		now, disk := d.sector(d.cache.words, s), d.sector(d.durable.words, s)
+		for i := range now {
+			if now[i] != disk[i] {
+				each(s)
+				break
+			}
+		}
+	}
+}
+
+// trash makes noise of a sector, in the cache and on the disk.
+func (d *disk) trash(sector uint32, rng *rand.Rand) {
+	for i := range d.sector(d.cache.words, sector) {
+		word := uint64(sector)<<d.shift + uint64(i)
+		v := rng.Uint64()
+		d.cache.set(word, v)
+		d.durable.set(word, v)
+	}
+}

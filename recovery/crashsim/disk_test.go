@@ -1,0 +1,354 @@
+package crashsim
+
+import (
+	"errors"
+	"io/fs"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+func testVolume(t *testing.T, sectorBytes int) *Volume {
+	t.Helper()
+	g, err := layout.NewGeometry(layout.Blocked, layout.Params{FingerprintBits: 12, BucketSize: 5}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return NewVolume(g, 1, sectorBytes)
+}
+
+// all is a loss that keeps the newest of everything, none one that keeps nothing.
+var (
+	all  = Loss{Keep: func(n uint32) uint32 { return n }, Names: func(n int) int { return n }}
+	none = Loss{Keep: func(uint32) uint32 { return 0 }, Names: func(int) int { return 0 }}
+)
+
+// after gives a word of the filter file after a power loss.
+func after(v *Volume, loss Loss, word uint64) uint64 {
+	child := new(Volume)
+	child.lose(v, loss, rand.New(rand.NewPCG(1, 1)))
+	return child.filter.cache.words[word]
+}
+
+func TestStoreWithoutSyncMayBeLost(t *testing.T) {
+	const word = layout.WordRegion
+	for _, size := range sectorSizes {
+		v := testVolume(t, size)
+		f := v.Filter()
+		for i := range uint64(3) {
+			f.Store(word, i+1)
+		}
+		for i := range uint64(4) {
+			keep := none
+			keep.Keep = func(n uint32) uint32 {
+				if n != 3 {
+					t.Fatalf("%d versions", n)
+				}
+				return uint32(i)
+			}
+			if got := after(v, keep, word); got != i {
+				t.Errorf("sectors of %d bytes: version %d is %d", size, i, got)
+			}
+		}
+		if err := f.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		if got := after(v, none, word); got != 3 {
+			t.Errorf("sectors of %d bytes: %d after a sync", size, got)
+		}
+		f.Store(word, 9)
+		child := new(Volume)
+		child.kill(v)
+		if got := child.Filter().Words()[word]; got != 9 {
+			t.Errorf("sectors of %d bytes: %d after a kill", size, got)
+		}
+		if old, now := after(child, none, word), after(child, all, word); old != 3 || now != 9 {
+			t.Errorf("sectors of %d bytes: %d to %d after a kill and a power loss", size, old, now)
+		}
+	}
+}
+
+// Words of one sector reach the disk together, in the order of their stores;
+// those of two need not.
+func TestSectors(t *testing.T) {
+	const a, b = layout.WordRegion, layout.WordRegion + 8 // 64 bytes apart
+	// only keeps of the sectors that are dirty, by the order in which they
+	// became so, one that many versions.
+	only := func(sector int, versions uint32) Loss {
+		i := -1
+		return Loss{Names: none.Names, Keep: func(uint32) uint32 {
+			if i++; i == sector {
+				return versions
+			}
+			return 0
+		}}
+	}
+	for _, test := range []struct {
+		size         int
+		sector       int
+		versions     uint32
+		wantA, wantB uint64
+	}{
+		{64, 0, 1, 0, 7}, {64, 1, 1, 8, 0},
+		{512, 0, 1, 0, 7}, {512, 0, 2, 8, 7},
+	} {
+		v := testVolume(t, test.size)
+		v.Filter().Store(b, 7)
+		v.Filter().Store(a, 8)
+		gotA, gotB := after(v, only(test.sector, test.versions), a), after(v, only(test.sector, test.versions), b)
+		if gotA != test.wantA || gotB != test.wantB {
+			t.Errorf("%+v: %d and %d", test, gotA, gotB)
+		}
+	}
+}
+
+// failing is a volume with a word that a failed sync has dropped: the cache has
+// 2, the disk has 1.
+func failing(t *testing.T, word uint64) *Volume {
+	t.Helper()
+	for seed := uint64(0); ; seed++ {
+		v := testVolume(t, 64)
+		f := v.Filter()
+		f.Store(word, 1)
+		if err := f.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		v.reseed(seed)
+		v.FailOdds = 1
+		f.Store(word, 2)
+		if err := f.Sync(); !errors.Is(err, errSync) {
+			t.Fatal(err)
+		}
+		v.FailOdds = 0
+		if v.hasLost() {
+			return v
+		}
+	}
+}
+
+func TestFailedSync(t *testing.T) {
+	const word = layout.WordRegion
+	v := failing(t, word)
+	f := v.Filter()
+	if got := f.Words()[word]; got != 2 {
+		t.Errorf("the cache has %d", got)
+	}
+	if got := after(v, all, word); got != 1 {
+		t.Errorf("the disk has %d", got)
+	}
+	if err := f.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	if got := after(v, all, word); got != 1 {
+		t.Errorf("the disk has %d after a second sync, which does not help", got)
+	}
+	child := new(Volume)
+	child.kill(v)
+	if now, disk := child.filter.cache.words[word], after(child, all, word); now != 2 || disk != 1 {
+		t.Errorf("after a kill the cache has %d, the disk %d", now, disk)
+	}
+	// A store of the same value makes the sector dirty, with all that the cache
+	// has of it.
+	f.Store(word+1, 0)
+	if old, now := after(v, none, word), after(v, all, word); old != 1 || now != 2 {
+		t.Errorf("after another store the disk may have %d to %d", old, now)
+	}
+	if err := f.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	if got := after(v, none, word); got != 2 {
+		t.Errorf("the disk has %d after another store and a sync", got)
+	}
+}
+
+// About half of the sectors of a sync that fails reach the disk.
+func TestFailedSyncDropsHalf(t *testing.T) {
+	v := testVolume(t, 8)
+	v.FailOdds = 1
+	f := v.Filter()
+	const n = 1000
+	for i := range uint64(n) {
+		f.Store(layout.WordStash+i, 1)
+	}
+	f.Sync()
+	lost := len(v.filter.lostList)
+	if lost < n/2-100 || lost > n/2+100 || len(v.filter.dirty) != 0 {
+		t.Errorf("%d of %d sectors are lost, %d dirty", lost, n, len(v.filter.dirty))
+	}
+}
+
+func TestTrash(t *testing.T) {
+	v := testVolume(t, 512)
+	f := v.Filter()
+	head := append([]uint64(nil), f.Words()[:layout.WordRuntime]...)
+	f.Store(layout.WordRegion, 1)  // never trashed
+	f.Store(layout.WordRuntime, 1) // nor this
+	f.Store(0, head[0])            // nor what is written with what the disk has
+	loss := none
+	loss.Trash = true
+	rng := rand.New(rand.NewPCG(1, 2))
+	if new(Volume).lose(v, loss, rng) {
+		t.Error("a sector was trashed that must not be")
+	}
+	f.Store(600, 5)
+	child := new(Volume)
+	if !child.lose(v, loss, rng) {
+		t.Fatal("no sector was trashed")
+	}
+	changed := 0
+	for i, w := range child.filter.cache.words {
+		old := uint64(0)
+		if i < len(head) {
+			old = head[i]
+		}
+		if w != old {
+			if i/64 != 600/64 {
+				t.Errorf("word %d has changed", i)
+			}
+			changed++
+		}
+	}
+	if changed < 60 {
+		t.Errorf("%d words have changed", changed)
+	}
+}
+
+// Changes to the directory reach the disk in their order, and durably with a sync.
+func TestNames(t *testing.T) {
+	v := testVolume(t, 512)
+	l, err := v.CreateLog(layout.MinLogBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Store(5, 6)
+	if err := l.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	// check looks at what is there after a power loss when a sync of the
+	// directory begins, and n of the changes before it count.
+	check := func(what string, change func() error, want ...string) {
+		v.left[SyncBegins] = 1
+		v.hook = func(Event) {
+			for n, want := range want {
+				child := new(Volume)
+				child.lose(v, Loss{Keep: none.Keep, Names: func(int) int { return n }}, nil)
+				got := ""
+				for _, name := range []recovery.LogName{recovery.CurrentLog, recovery.NextLog} {
+					if f, err := child.OpenLog(name); err == nil && f.Words()[5] == 6 {
+						got += name.String()
+					} else if !errors.Is(err, fs.ErrNotExist) {
+						t.Errorf("%s: %v", what, err)
+					}
+				}
+				if got != want {
+					t.Errorf("%s: after %d changes there is %q, not %q", what, n, got, want)
+				}
+			}
+		}
+		if err := change(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check("keep", v.KeepLog, ".stash.new", ".stash")
+	check("remove", v.RemoveLogs, ".stash", "")
+	check("remove again", v.RemoveLogs, "")
+}
+
+// A log that was being made when power went may have no bytes.
+func TestHalfMadeLog(t *testing.T) {
+	v := testVolume(t, 512)
+	var seen [3]bool
+	v.keep = false
+	v.hook = func(Event) {
+		for n := range len(v.dir.pending) + 1 {
+			child := new(Volume)
+			child.lose(v, Loss{Keep: none.Keep, Names: func(int) int { return n }}, nil)
+			_, err := child.OpenLog(recovery.NextLog)
+			switch {
+			case err == nil:
+				seen[0] = true
+			case errors.Is(err, fs.ErrNotExist):
+				seen[1] = true
+			case errors.Is(err, layout.ErrCorrupt):
+				seen[2] = true
+			}
+		}
+		v.next = v.events + 1
+	}
+	v.next = 1
+	if _, err := v.CreateLog(layout.MinLogBytes); err != nil {
+		t.Fatal(err)
+	}
+	if seen != [3]bool{true, true, true} {
+		t.Errorf("whole, missing, empty: %v", seen)
+	}
+}
+
+// A copy is what it is copied from, whatever it was before, and does not change
+// with it.
+func TestCopies(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for _, size := range sectorSizes {
+		v, w, used := testVolume(t, size), new(Volume), testVolume(t, size)
+		for range 200 {
+			for _, x := range []*Volume{v, used} {
+				for range rng.IntN(20) {
+					x.Filter().Store(rng.Uint64N(uint64(len(x.filter.cache.words))), rng.Uint64N(3))
+				}
+				x.FailOdds = rng.IntN(3)
+				if rng.IntN(3) == 0 {
+					x.Filter().Sync()
+				}
+			}
+			w.copyFrom(used)
+			w.copyFrom(v)
+			if w.hash() != v.hash() {
+				t.Fatal("the copy differs")
+			}
+			keep := func(seed uint64) Loss {
+				rng := rand.New(rand.NewPCG(seed, 0))
+				return Loss{Keep: func(n uint32) uint32 { return rng.Uint32N(n + 1) }, Names: none.Names}
+			}
+			seed := rng.Uint64()
+			a, b := new(Volume), new(Volume)
+			a.copyFrom(used)
+			a.lose(v, keep(seed), rng)
+			b.lose(w, keep(seed), rng)
+			if a.hash() != b.hash() || a.filter.durable.hash() != a.filter.cache.hash() {
+				t.Fatal("the copy differs after a power loss")
+			}
+			before := v.hash()
+			w.Filter().Store(0, 99)
+			if v.hash() != before {
+				t.Fatal("the original changes with the copy")
+			}
+		}
+	}
+}
+
+func TestHeap(t *testing.T) {
+	g, err := layout.NewGeometry(layout.Blocked, layout.Params{FingerprintBits: 12, BucketSize: 5}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := NewHeap(g, 1)
+	w, r, err := recovery.NewWriter(h)
+	if err != nil || r.Recovered {
+		t.Fatal(err)
+	}
+	if err := w.Begin(layout.MinLogBytes); err != nil {
+		t.Fatal(err)
+	}
+	w.Append([]layout.Store{{Word: layout.WordRegion, Value: 1}}, 1)
+	if err := w.Harden(w.EndBatch(true, 7)); err != nil {
+		t.Fatal(err)
+	}
+	if _, r, err = recovery.NewWriter(h); err != nil || !r.Recovered || r.UserSeq != 7 || r.Length != 1 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if _, err := h.OpenLog(recovery.CurrentLog); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,452 @@
+package crashsim
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// A life is one process on a volume: it opens the filter, and goes on with the
+// trace.
+type life struct {
+	x     *worker
+	v     *Volume
+	st    State // as it found the volume
+	depth int   // crashes before it
+
+	w      Writer // nil while it is being opened
+	op     int    // that is under way
+	end    int    // the one to stop before
+	opened bool   // once at least
+	counts Counts
+	must   Counts
+	floor  uint64
+	torn   bool
+	dead   bool   // a sync has failed
+	synced Counts // what the sync under way makes durable, less what is deleted meanwhile
+
+	readers bool     // are simulated
+	history *history // that they read; nil before there are any
+
+	// points is where the filter was after each operation. A life with forks is
+	// lived twice, and the first time, the rehearsal, finds the points: a crash
+	// in the middle of an operation may or may not have its effect.
+	points    []Point
+	rehearsal *life
+}
+
+func (l *life) u() *Universe { return l.x.trace.Universe }
+
+func (l *life) fail(oracle, format string, args ...any) {
+	when := "while it is opened: "
+	if l.opened {
+		when = fmt.Sprintf("at operation %d: ", l.op)
+	}
+	panic(&Violation{Oracle: oracle, What: when + fmt.Sprintf(format, args...), Chain: l.x.chainText(), Trace: l.x.trace})
+}
+
+// call runs a piece of the library; a panic in it is a violation.
+func (l *life) call(f func() error) error {
+	defer func() {
+		if r := recover(); r != nil {
+			if v, ok := r.(*Violation); ok {
+				panic(v)
+			}
+			l.fail("O6", "panic: %v\n%s", r, debug.Stack())
+		}
+	}()
+	return f()
+}
+
+// words gives those of the cache: what a reader of another process sees.
+func (l *life) words(word uint64) uint64 { return l.v.filter.cache.words[word] }
+
+// known is what the filter may be after a crash now.
+func (l *life) known() []Point {
+	switch {
+	case !l.opened:
+		return l.st.points
+	case l.rehearsal != nil:
+		return l.rehearsal.points
+	}
+	return l.points
+}
+
+// state is what is known should there be a crash now.
+func (l *life) state() State {
+	st := State{points: l.known(), floor: l.floor, must: l.must, torn: l.torn}
+	if l.w != nil {
+		_, _, lsn := l.w.Durable()
+		st.floor = max(st.floor, lsn)
+	}
+	from := l.rehearsal
+	if from == nil {
+		from = l
+	}
+	if from.history != nil && !l.torn {
+		st.past = from.history
+	}
+	return st
+}
+
+// forReaders are the words of the runtime page that lookups read.
+var forReaders = func() (words [layout.RuntimeWords]bool) {
+	words[layout.RuntimeEpoch] = true
+	layout.Counters(func(word uint64) { words[word] = true })
+	return words
+}()
+
+// begin sets out; readers says whether to simulate readers.
+func (l *life) begin(readers bool) {
+	l.readers = readers
+	l.floor, l.must, l.torn, l.op = l.st.floor, l.st.must, l.st.torn, -1
+	if l.words(layout.WordRuntime+layout.RuntimeEpoch)&1 != 0 {
+		l.torn = false
+	}
+	switch {
+	case readers && l.st.past != nil:
+		l.history = l.st.past
+	case readers && !l.torn:
+		l.record()
+	}
+	if readers || l.torn {
+		l.v.watch = l.watch
+	}
+}
+
+// record begins a history.
+func (l *life) record() {
+	l.history = newHistory(l.v.filter.cache.words[layout.WordRuntime : layout.WordRegion+l.u().geometry.RegionBytes/8])
+	l.history.require(new(Counts), &l.must, l.v.events)
+}
+
+// watch sees every store that readers see (O4).
+func (l *life) watch(word, value uint64) {
+	if word == layout.WordRuntime+layout.RuntimeEpoch && value&1 != 0 && l.torn {
+		l.torn = false
+		if l.readers {
+			l.record()
+		}
+		return
+	}
+	if l.history == nil || word < layout.WordStash && !forReaders[word-layout.WordRuntime] {
+		return
+	}
+	l.history.store(word, value, l.v.events+1)
+	u := l.u()
+	lines := ^uint64(0)
+	if word >= layout.WordRegion {
+		lines = 1 << ((word - layout.WordRegion) / 8)
+	}
+	for i := range u.keys {
+		if l.must[i] != 0 && u.keys[i].lines&lines != 0 && !u.table.Lookup(l.words, u.keys[i].hash) {
+			l.fail("O4", "key %d is answered absent after a store of %#x to word %d", i, value, word)
+		}
+	}
+	for range min(4, len(u.fillers)) {
+		i := l.x.rng.IntN(len(u.fillers))
+		if u.fillers[i].lines&lines != 0 && !u.table.Lookup(l.words, u.fillers[i].hash) {
+			l.fail("O4", "filler %d is answered absent after a store of %#x to word %d", i, value, word)
+		}
+	}
+}
+
+func (l *life) setMust(must Counts) {
+	if l.history != nil {
+		l.history.require(&l.must, &must, l.v.events)
+	}
+	l.must = must
+}
+
+// retries is how often opening is tried when a sync fails in it.
+const retries = 3
+
+// open opens the filter, as often as it takes. With ops it is for operations.
+func (l *life) open(ops bool) (ok bool) {
+	for range retries {
+		failed := l.v.Failed
+		var r *recovery.Recovery
+		var w Writer
+		err := l.call(func() (err error) {
+			if ops {
+				w, r, err = l.x.sys.Open(l.v)
+			} else {
+				_, r, err = recovery.NewWriter(l.v)
+			}
+			return err
+		})
+		if err == nil {
+			l.found(r)
+			l.w = w
+			return true
+		}
+		if l.v.Failed == failed {
+			l.fail("O6", "open: %v", err)
+		}
+	}
+	l.dead = true
+	return false
+}
+
+// found checks what opening has led to.
+func (l *life) found(r *recovery.Recovery) {
+	p := l.recovered(r)
+	for i, n := range l.must {
+		if p.Counts[i] < n {
+			l.fail("O3", "%d copies of key %d are left, of %d that were synced", p.Counts[i], i, n)
+		}
+	}
+	if epoch := l.words(layout.WordRuntime + layout.RuntimeEpoch); epoch&1 != 0 {
+		l.fail("O3", "the recovery epoch is odd for ever: %d", epoch)
+	}
+	l.present(&p.Counts, l.words)
+	// The client leaves out what the recovery counts. Operations without a
+	// record are inserts that found no room.
+	for ; p.OpMin < r.Operations; p.Next++ {
+		if l.x.trace.Ops[p.Next].Kind == Insert {
+			p.OpMin++
+		}
+	}
+	p.OpMax = p.OpMin
+	l.counts, l.floor, l.torn, l.op = p.Counts, p.LSN, false, p.Next-1
+	l.setMust(p.Counts)
+	if l.opened {
+		return // closed in order and opened again: the points go on
+	}
+	l.opened = true
+	l.points = []Point{p}
+}
+
+// live opens the filter and goes on with the trace, up to an operation.
+func (l *life) live(end int) {
+	if !l.open(true) {
+		return
+	}
+	l.end = end
+	for l.op+1 < end && !l.dead {
+		l.op++
+		if l.depth == 0 && l.x.trace.failOdds != 0 && l.op >= l.x.trace.failFrom {
+			l.v.FailOdds = l.x.trace.failOdds
+		}
+		switch op := l.x.trace.Ops[l.op]; op.Kind {
+		case Insert, Delete:
+			l.mutate(op)
+		case Reopen:
+			l.reopen()
+		default:
+			l.commit(op)
+		}
+	}
+	if l.dead && l.w != nil {
+		if err := l.call(func() error { return l.w.Sync(true, 1<<40) }); err == nil {
+			l.fail("O6", "a sync returned no error after another one had failed")
+		}
+		if err := l.call(func() error { return l.w.Insert(l.u().keys[0].hash) }); err == nil || errors.Is(err, l.x.sys.Full) {
+			l.fail("O6", "an insert returned %v after a sync had failed", err)
+		}
+	}
+}
+
+// mutate does an insert or a delete.
+func (l *life) mutate(op Op) {
+	k := &l.u().keys[op.Key]
+	if op.Kind == Delete && l.counts[op.Key] == 0 {
+		return
+	}
+	length, failed := l.w.Length(), l.v.Failed
+	deleted, grow := true, int64(1)
+	err := l.call(func() (err error) {
+		if op.Kind == Insert {
+			return l.w.Insert(k.hash)
+		}
+		grow = -1
+		if must := l.must; must[op.Key] != 0 {
+			must[op.Key]--
+			l.setMust(must)
+		}
+		if l.synced[op.Key] != 0 {
+			l.synced[op.Key]--
+		}
+		deleted, err = l.w.Delete(k.hash)
+		return err
+	})
+	did := l.w.Length() != length
+	switch {
+	case op.Kind == Insert && errors.Is(err, l.x.sys.Full):
+		if did {
+			l.fail("O6", "an insert that was refused changes the length")
+		}
+		if n := l.u().stashLen(l.w); n < layout.StashEntries {
+			l.fail("O6", "an insert was refused, and %d stash entries of %d are in use", n, layout.StashEntries)
+		}
+	case err != nil:
+		if l.v.Failed == failed {
+			l.fail("O6", "%s: %v", op, err)
+		}
+		l.dead = true
+	case !deleted:
+		l.fail("O3", "delete(%d) says that it is not there", op.Key)
+	case !did:
+		l.fail("O6", "%s does not change the length", op)
+	}
+	if did {
+		if l.w.Length() != length+uint64(grow) {
+			l.fail("O6", "%s changes the length from %d to %d", op, length, l.w.Length())
+		}
+		l.counts[op.Key] += uint8(grow)
+	}
+	l.point(func(p *Point) {
+		if did || err == nil {
+			p.OpMin, p.OpMax = p.OpMax+1, p.OpMax+1
+		}
+	}, errors.Is(err, l.x.sys.Full))
+}
+
+// commit does a sync or a checkpoint.
+func (l *life) commit(op Op) {
+	failed, first := l.v.Failed, l.op
+	seq := uint64(l.op + 1)
+	ended := func() { // the batch
+		l.point(func(p *Point) {
+			p.OpMin = p.OpMax
+			if op.Kind == SyncSeq {
+				p.UserSeq, p.OpMin, p.OpMax = seq, 0, 0
+			}
+		}, false)
+	}
+	l.synced = l.counts
+	lsn := uint64(0)
+	if l.x.trace.beside {
+		l.v.during = func() {
+			if !l.w.Idle() {
+				return
+			}
+			l.v.during = nil
+			ended()
+			lsn = l.w.LSN()
+			l.synced = l.counts
+			l.beside()
+		}
+	}
+	err := l.call(func() error {
+		if op.Kind == Checkpoint {
+			return l.w.Checkpoint()
+		}
+		return l.w.Sync(op.Kind == SyncSeq, seq)
+	})
+	l.v.during = nil
+	if err != nil {
+		if l.v.Failed == failed {
+			l.fail("O6", "%s: %v", op, err)
+		}
+		l.dead = true
+	}
+	if l.op == first || op.Kind == Checkpoint {
+		// Nothing went on meanwhile, or a checkpoint has made that durable too.
+		if l.op == first {
+			ended()
+		} else {
+			l.point(func(p *Point) { p.OpMin = p.OpMax }, false)
+		}
+		lsn, l.synced = l.w.LSN(), l.counts
+	}
+	if err == nil {
+		l.floor = lsn
+		l.setMust(l.synced)
+	}
+}
+
+// beside does a few inserts and deletes while a commit waits for the disk.
+func (l *life) beside() {
+	for n := mix(l.x.trace.Seed+uint64(l.op)) % 4; n > 0 && l.op+1 < l.end && l.w.Idle(); n-- {
+		op := l.x.trace.Ops[l.op+1]
+		if op.Kind != Insert && op.Kind != Delete {
+			return
+		}
+		l.op++
+		l.mutate(op)
+	}
+}
+
+// point notes what the filter is after an operation. next makes its point of the
+// one before.
+func (l *life) point(next func(*Point), skipped bool) {
+	if l.rehearsal != nil {
+		return
+	}
+	last := &l.points[len(l.points)-1]
+	lsn := l.w.LSN()
+	p := *last
+	p.LSN, p.Length, p.Counts, p.Next = lsn, l.w.Length(), l.counts, l.op+1
+	p.Image = l.newest(last.Image)
+	l.present(&l.counts, func(word uint64) uint64 {
+		if word < layout.WordStash {
+			return 0
+		}
+		return p.Image[word-layout.WordStash]
+	})
+	if lsn == last.LSN {
+		if p.Counts != last.Counts || !slices.Equal(p.Image, last.Image) {
+			l.fail("O6", "%s changes the filter and has no record", l.x.trace.Ops[l.op])
+		}
+		if skipped {
+			last.OpMax++
+		}
+		return
+	}
+	if skipped {
+		p.OpMin, p.OpMax = p.OpMax, p.OpMax+1
+	} else {
+		next(&p)
+	}
+	if sum := l.items(); p.Length != sum {
+		l.fail("O6", "the length is %d, and there are %d items", p.Length, sum)
+	}
+	l.points = append(l.points, p)
+}
+
+// newest is the image of what is not durable too; old is that of before, which is
+// given back where nothing has changed.
+func (l *life) newest(old []uint64) []uint64 {
+	image := make([]uint64, len(old))
+	for i := range image {
+		image[i] = l.w.Word(layout.WordStash + uint64(i))
+	}
+	if slices.Equal(image, old) {
+		return old
+	}
+	return image
+}
+
+func (l *life) items() uint64 {
+	n := uint64(len(l.u().fillers))
+	for _, c := range l.counts {
+		n += uint64(c)
+	}
+	return n
+}
+
+// reopen closes the filter in order and opens it again.
+func (l *life) reopen() {
+	failed := l.v.Failed
+	err := l.call(l.w.Clean)
+	l.point(func(*Point) {}, false)
+	if err != nil {
+		if l.v.Failed == failed {
+			l.fail("O6", "close: %v", err)
+		}
+		l.dead = true
+		return
+	}
+	l.floor = l.w.LSN()
+	l.setMust(l.counts)
+	op := l.op
+	l.w = nil
+	if l.open(true) {
+		l.op = op
+	}
+}

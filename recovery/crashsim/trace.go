@@ -1,0 +1,142 @@
+package crashsim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+)
+
+// An OpKind is what a client does.
+type OpKind uint8
+
+const (
+	Insert OpKind = iota
+	Delete        // not done where the key is not in the filter: a client must not
+	Sync
+	SyncSeq // a sync with a user sequence, the number of the operation and one
+	Checkpoint
+	Reopen // close in order, open again
+)
+
+// An Op is one operation of a trace.
+type Op struct {
+	Kind OpKind
+	Key  int // of Insert and Delete
+}
+
+func (o Op) String() string {
+	switch o.Kind {
+	case Insert:
+		return fmt.Sprintf("insert(%d)", o.Key)
+	case Delete:
+		return fmt.Sprintf("delete(%d)", o.Key)
+	}
+	return [...]string{Sync: "sync", SyncSeq: "sync-seq", Checkpoint: "checkpoint", Reopen: "reopen"}[o.Kind]
+}
+
+// A Trace is what a client does, and what the machine is like.
+type Trace struct {
+	Seed     uint64
+	Universe *Universe
+	Ops      []Op
+
+	sector   int  // index into sectorSizes
+	failOdds int  // of a sync; 0: none fails
+	failFrom int  // the operation from which on
+	trash    bool // sectors may be trashed
+	readers  bool // oracles O4 and O5 are on
+	beside   bool // inserts and deletes go on while a sync waits for the disk
+}
+
+func (t *Trace) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "trace of seed %d: sectors of %d bytes", t.Seed, sectorSizes[t.sector])
+	if t.failOdds != 0 {
+		fmt.Fprintf(&b, ", one sync in %d fails from operation %d on", t.failOdds, t.failFrom)
+	}
+	if t.trash {
+		b.WriteString(", trashed sectors")
+	}
+	if t.beside {
+		b.WriteString(", operations beside syncs")
+	}
+	fmt.Fprintf(&b, "\n%s", t.Universe)
+	for i, op := range t.Ops {
+		fmt.Fprintf(&b, " %d:%s", i, op)
+	}
+	return b.String()
+}
+
+// randomTrace makes the trace of a seed.
+func randomTrace(all []*Universe, seed uint64) *Trace {
+	rng := rand.New(rand.NewPCG(seed, 0xC0FFEE))
+	u := all[rng.IntN(len(all))]
+	t := &Trace{Seed: seed, Universe: u, sector: rng.IntN(4), trash: rng.IntN(2) == 0, readers: rng.IntN(3) != 0}
+	t.beside = rng.IntN(2) == 0
+	n := 4 + rng.IntN(28)
+	if rng.IntN(2) == 0 {
+		t.failOdds = []int{12, 4}[rng.IntN(2)]
+		t.failFrom = rng.IntN(n)
+	}
+	// How often each kind is done differs between traces.
+	weights := [...]int{
+		Insert: 10 + rng.IntN(30), Delete: 5 + rng.IntN(25), Sync: 2 + rng.IntN(20), SyncSeq: rng.IntN(8),
+		Checkpoint: rng.IntN(4), Reopen: rng.IntN(2),
+	}
+	total := 0
+	for _, w := range weights {
+		total += w
+	}
+	counts := u.start.Counts
+	last := rng.IntN(len(u.keys))
+	said := 0
+	for range n {
+		if len(u.script) > 0 && rng.IntN(8) != 0 {
+			op := u.script[said%len(u.script)]
+			said++
+			t.Ops = append(t.Ops, op)
+			if op.Kind == Insert {
+				counts[op.Key]++
+			} else if op.Kind == Delete && counts[op.Key] > 0 {
+				counts[op.Key]--
+			}
+			continue
+		}
+		pick, kind := rng.IntN(total), OpKind(0)
+		for pick >= weights[kind] {
+			pick -= weights[kind]
+			kind++
+		}
+		op := Op{Kind: kind}
+		switch kind {
+		case Insert:
+			if rng.IntN(3) != 0 {
+				last = rng.IntN(len(u.keys))
+			}
+			op.Key = last
+			counts[last]++
+		case Delete:
+			op.Key = deletable(counts, len(u.keys), rng)
+			if op.Key < 0 {
+				op = Op{Kind: Sync}
+				break
+			}
+			counts[op.Key]--
+		}
+		t.Ops = append(t.Ops, op)
+	}
+	return t
+}
+
+// deletable gives a key that is in the filter, or -1.
+func deletable(counts Counts, keys int, rng *rand.Rand) int {
+	n, chosen := 0, -1
+	for i, c := range counts[:keys] {
+		if c != 0 {
+			if n++; rng.IntN(n) == 0 {
+				chosen = i
+			}
+		}
+	}
+	return chosen
+}

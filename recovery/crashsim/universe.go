@@ -1,0 +1,367 @@
+package crashsim
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// A System is the filter under test.
+type System struct {
+	// Open takes over a volume, and recovers it if a writer died.
+	Open func(recovery.Volume) (Writer, *recovery.Recovery, error)
+	// Full is the error of an insert that finds no room.
+	Full error
+}
+
+// A Writer is an open filter.
+type Writer interface {
+	Insert(hash uint64) error
+	Delete(hash uint64) (bool, error)
+	Sync(setSeq bool, seq uint64) error
+	Checkpoint() error
+	Clean() error // closes it in order
+	// Word gives the newest value of a word of the stash or of the region, of
+	// operations that are not durable too.
+	Word(word uint64) uint64
+	LSN() uint64
+	Length() uint64
+	Durable() (userSeq, operations, lsn uint64)
+	// Idle reports whether an insert or a delete could go on now, beside a Sync
+	// or a Checkpoint that is under way.
+	Idle() bool
+}
+
+// maxKeys bounds the keys that traces use.
+const maxKeys = 20
+
+// Counts says how many times each key of a trace is in the filter.
+type Counts [maxKeys]uint8
+
+// A key is a hash and what the table makes of it.
+type key struct {
+	hash  uint64
+	home  layout.Item
+	lines uint64 // bit i: it may be in line i
+	class int
+}
+
+// A class is the items that a table cannot tell apart, seen from one line and,
+// if there is one, from the other.
+type class struct {
+	seen   [2]layout.Item
+	two    bool
+	keys   [2][]int // of the trace, by home
+	static [2]int   // items that no trace touches, by home
+}
+
+// A Universe is a few keys, and a filter that has some items in it. It is the
+// same for every trace on it.
+type Universe struct {
+	Number   int
+	geometry layout.Geometry
+	table    layout.Table
+	keys     []key   // of traces
+	fillers  []key   // in the filter, once each, and left alone
+	present  []key   // in the filter, once each: they become keys of traces
+	script   []Op    // what traces do over and over, among other things; nil: nothing in particular
+	classes  []class // of keys, then of fillers
+	mine     int     // how many classes are of keys
+
+	bases [4]*Volume // clean, at rest: with sectors of 8, 64, 512 and 4096 bytes
+	start Point      // what they hold
+}
+
+var sectorSizes = [4]int{8, 64, 512, 4096}
+
+// A shape says what a universe is like.
+type shape struct {
+	lines   uint64
+	params  layout.Params
+	classes int  // of the keys of traces
+	twins   int  // keys of each class with either home, at most
+	free    int  // slots left free by the fillers; less than 0: so many of them are in the stash; stashFull: they fill it
+	present int  // fillers that traces use
+	commute bool // see addCommuter
+	tidy    bool // no filler is away from home while there is a free slot, so that few overflow bits are set
+}
+
+const stashFull = -layout.StashEntries
+
+// hashOf gives a hash for an item; salt tells keys with the same item apart.
+func hashOf(t layout.Table, it layout.Item, salt uint64) uint64 {
+	values := uint64(1)<<t.Params().FingerprintBits - 1
+	x, _ := bits.Div64(uint64(it.Fp)-1, 1<<63, values)
+	h, _ := bits.Div64(it.Line, uint64(it.Bucket)<<61|x>>3, t.Lines())
+	h += 1 + salt
+	if t.Split(h) != it {
+		panic(fmt.Sprintf("crashsim: no hash for %+v", it))
+	}
+	return h
+}
+
+func randomItem(t layout.Table, rng *rand.Rand) layout.Item {
+	return layout.Item{
+		Line:   rng.Uint64N(t.Lines()),
+		Bucket: uint32(rng.IntN(8)),
+		Fp:     1 + uint32(rng.Uint64N(1<<t.Params().FingerprintBits-1)),
+	}
+}
+
+// universes is how many different ones random traces use.
+const universes = 96
+
+// randomShape gives the shape of one of them. The filters are so small and so
+// full that most inserts move items, overflow, or end in the stash.
+func randomShape(number int, rng *rand.Rand) shape {
+	params := []layout.Params{
+		{FingerprintBits: 30, BucketSize: 2}, {FingerprintBits: 20, BucketSize: 3}, {FingerprintBits: 12, BucketSize: 5},
+	}
+	s := shape{
+		lines:   []uint64{1, 2, 3, 4, 2, 3, 4, 4}[number%8],
+		params:  params[min(rng.IntN(5)/2, 2)],
+		classes: 2 + rng.IntN(4),
+		twins:   1 + rng.IntN(3),
+		free:    []int{-4, 0, 1, 2, 4, -8}[number/8%6],
+		present: 3 + rng.IntN(6),
+		tidy:    rng.IntN(2) == 0,
+	}
+	switch {
+	case number%12 == 11:
+		s.lines, s.params, s.free = 1+rng.Uint64N(2), params[0], stashFull
+	case number%12 == 8:
+		s.free = 1000 // nothing is in it
+	case number%12 == 3:
+		s.lines, s.classes, s.free, s.present, s.commute = 2+rng.Uint64N(3), 0, 1000, 0, true
+	}
+	return s
+}
+
+// newUniverse makes a universe of a shape, with the filter under test.
+func newUniverse(sys *System, number int, s shape, rng *rand.Rand) (*Universe, error) {
+	g, err := layout.NewGeometry(layout.Blocked, s.params, s.lines)
+	if err != nil {
+		return nil, err
+	}
+	u := &Universe{Number: number, geometry: g, table: layout.NewTable(g)}
+	for range s.classes {
+		u.addTwins(randomItem(u.table, rng), s.twins, rng)
+	}
+	if s.commute {
+		u.addCommuter(rng)
+	}
+	if err := u.fill(sys, s, rng); err != nil {
+		return nil, fmt.Errorf("universe %d: %w", number, err)
+	}
+	return u, nil
+}
+
+// addTwins adds keys of one class: with the home of the item and, where it has
+// two lines, with its other one as home; in either of its buckets.
+func (u *Universe) addTwins(it layout.Item, twins int, rng *rand.Rand) {
+	c := u.table.Class(it)
+	seen := []layout.Item{it}
+	if other := u.table.Alternate(it); other != it {
+		seen = append(seen, other)
+	}
+	for i, from := range seen {
+		n := 1 + rng.IntN(twins)
+		if i == 1 {
+			n = rng.IntN(twins + 1)
+		}
+		for salt := range n {
+			it := from
+			for b := range uint32(8) {
+				it.Bucket = b
+				if b != from.Bucket && salt%2 == 1 && u.table.Class(it) == c {
+					break
+				}
+				it.Bucket = from.Bucket
+			}
+			if len(u.keys) < maxKeys {
+				u.keys = append(u.keys, u.newKey(hashOf(u.table, it, uint64(salt))))
+			}
+		}
+	}
+}
+
+// addCommuter adds a key whose buckets at home are full of items that live there
+// alone, and so are, but for one slot, those in its second line: it goes there,
+// and comes home when one of the former is deleted and another one comes to its
+// second line. A reader can miss it then that loads counters late.
+func (u *Universe) addCommuter(rng *rand.Rand) {
+	v := randomItem(u.table, rng)
+	for u.table.Alternate(v).Line == v.Line {
+		v = randomItem(u.table, rng)
+	}
+	u.keys = append(u.keys, u.newKey(hashOf(u.table, v, 60)))
+	// resident gives another item of the same buckets that has one line only.
+	resident := func(line uint64) key {
+		for {
+			it := randomItem(u.table, rng)
+			it.Line, it.Bucket = line, v.Bucket
+			if u.table.Alternate(it) == it && u.table.Class(it).Bucket == u.table.Class(v).Bucket {
+				return u.newKey(hashOf(u.table, it, 60))
+			}
+		}
+	}
+	b := u.table.Params().BucketSize
+	for range 2 * b {
+		u.present = append(u.present, resident(v.Line))
+	}
+	for range 2*b - 1 {
+		u.fillers = append(u.fillers, resident(u.table.Alternate(v).Line))
+	}
+	u.keys = append(u.keys, resident(u.table.Alternate(v).Line))
+	const commuter, rival, neighbour = 0, 1, 2
+	u.script = []Op{
+		{Insert, commuter}, {Kind: Sync}, {Delete, neighbour}, {Insert, rival}, {Kind: Sync},
+		{Delete, rival}, {Delete, commuter}, {Insert, neighbour},
+	}
+}
+
+func (u *Universe) newKey(hash uint64) key {
+	k := key{hash: hash, home: u.table.Split(hash)}
+	k.lines = 1<<k.home.Line | 1<<u.table.Alternate(k.home).Line
+	return k
+}
+
+// fill makes the filter that every trace starts with.
+func (u *Universe) fill(sys *System, s shape, rng *rand.Rand) error {
+	v := NewVolume(u.geometry, uint64(u.Number)+1, 4096)
+	w, _, err := sys.Open(v)
+	if err != nil {
+		return err
+	}
+	want := int(u.geometry.Slots()) - s.free
+	if s.free == stashFull {
+		want = 1 << 20
+	}
+	for _, k := range slices.Concat(u.fillers, u.present) {
+		if err := w.Insert(k.hash); err != nil {
+			return err
+		}
+	}
+	lines := make([]layout.Line, u.table.Lines())
+	for salt := uint64(100); len(u.fillers) < want; salt++ {
+		k := u.newKey(hashOf(u.table, randomItem(u.table, rng), salt%1000))
+		if s.tidy && len(u.fillers) < int(u.geometry.Slots()) && !u.table.Place(&lines[k.home.Line], k.home, nil) {
+			continue
+		}
+		if err := w.Insert(k.hash); err != nil {
+			return err
+		}
+		u.fillers = append(u.fillers, k)
+		if s.free == stashFull && u.stashLen(w) >= layout.StashEntries-2 {
+			break
+		}
+	}
+	if err := errors.Join(w.Sync(true, 0), w.Clean()); err != nil {
+		return err
+	}
+	for _, k := range u.present {
+		if len(u.keys) < maxKeys {
+			u.start.Counts[len(u.keys)] = 1
+			u.keys = append(u.keys, k)
+		} else {
+			u.fillers = append(u.fillers, k)
+		}
+	}
+	// Traces may use a few of the others, and twins of those.
+	for i := range s.present {
+		n := len(u.fillers)
+		if n == 0 || len(u.keys)+2 > maxKeys {
+			break
+		}
+		j := rng.IntN(n)
+		k := u.fillers[j]
+		u.start.Counts[len(u.keys)] = 1
+		u.keys = append(u.keys, k)
+		u.fillers[j] = u.fillers[n-1]
+		u.fillers = u.fillers[:n-1]
+		if i%2 == 0 {
+			u.keys = append(u.keys, u.newKey(hashOf(u.table, u.table.Alternate(k.home), 50)))
+		}
+	}
+	u.findClasses()
+	w, r, err := sys.Open(v)
+	if err != nil {
+		return err
+	}
+	u.start.LSN, u.start.UserSeq, u.start.OpMin = r.LSN, r.UserSeq, r.Operations
+	u.start.OpMax, u.start.Length = r.Operations, r.Length
+	u.start.Image = append([]uint64(nil), u.image(v)...)
+	for i, size := range sectorSizes {
+		u.bases[i] = new(Volume)
+		u.bases[i].copyFrom(v)
+		u.bases[i].setSectorBytes(size)
+	}
+	return nil
+}
+
+func (u *Universe) stashLen(w Writer) (n int) {
+	for i := uint64(1); i < layout.StashWords; i += 2 {
+		if w.Word(layout.WordStash+i) != 0 {
+			n++
+		}
+	}
+	return n
+}
+
+func (u *Universe) findClasses() {
+	numbers := make(map[layout.Class]int)
+	number := func(it layout.Item) int {
+		c := u.table.Class(it)
+		if _, ok := numbers[c]; !ok {
+			numbers[c] = len(u.classes)
+			a := layout.Item(c)
+			b := u.table.Alternate(a)
+			u.classes = append(u.classes, class{seen: [2]layout.Item{a, b}, two: a != b})
+		}
+		return numbers[c]
+	}
+	side := func(k *key) int {
+		if u.classes[k.class].two && k.home.Line == u.classes[k.class].seen[1].Line {
+			return 1
+		}
+		return 0
+	}
+	for i := range u.keys {
+		k := &u.keys[i]
+		k.class = number(k.home)
+		c := &u.classes[k.class]
+		c.keys[side(k)] = append(c.keys[side(k)], i)
+	}
+	u.mine = len(u.classes)
+	for i := range u.fillers {
+		k := &u.fillers[i]
+		k.class = number(k.home)
+		u.classes[k.class].static[side(k)]++
+	}
+}
+
+// image gives the words of a volume that the oracles compare: stash and region.
+func (u *Universe) image(v *Volume) []uint64 { return u.imageOf(v.filter.cache.words) }
+
+func (u *Universe) imageOf(words []uint64) []uint64 {
+	return words[layout.WordStash : layout.WordRegion+u.geometry.RegionBytes/8]
+}
+
+func (u *Universe) String() string {
+	var b strings.Builder
+	p := u.table.Params()
+	fmt.Fprintf(&b, "universe %d: %d lines, f=%d b=%d, %d items in %d slots; keys:\n",
+		u.Number, u.table.Lines(), p.FingerprintBits, p.BucketSize, u.start.Length, u.geometry.Slots())
+	for i := range u.keys {
+		k := &u.keys[i]
+		fmt.Fprintf(&b, "  %2d: home line %d, alternate %d, bucket %d, fingerprint %d, class %d, %d in the filter\n",
+			i, k.home.Line, u.table.Alternate(k.home).Line, k.home.Bucket, k.home.Fp, k.class, u.start.Counts[i])
+	}
+	return b.String()
+}

@@ -1,0 +1,449 @@
+package crashsim
+
+import (
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// An Event is something that a crash can come after.
+type Event uint8
+
+const (
+	StoreSame    Event = iota // a store that changed nothing, to a sector that was dirty
+	StoreHead                 // to a superblock
+	StoreLog                  // to a log
+	StoreVisible              // to what readers see: runtime page, stash, region
+	SyncBegins                // of a file or of the directory
+	SyncEnds                  // whether it failed or not
+	NameChanges               // in the directory
+	eventKinds
+)
+
+// noLog stands for no file under a name.
+const noLog = -1
+
+// A Volume is a [recovery.Volume] that can crash. It is not safe for use by
+// several goroutines; [Heap] is.
+type Volume struct {
+	filter disk
+	logs   []*log
+	dir    directory
+	shift  uint
+
+	// FailOdds, if not 0, is how many syncs there are to one that fails.
+	FailOdds int
+	// Failed counts the syncs that have failed.
+	Failed int
+
+	source rand.PCG // of what is random in the device
+	rng    *rand.Rand
+
+	// hook is called after the event whose number is next, and after one whose
+	// kind was counted down to 0.
+	hook   func(Event)
+	events int
+	next   int
+	left   [eventKinds]int
+	kinds  []Event // of all events
+	keep   bool    // kinds
+	// during, if not nil, is called while a file is being synced.
+	during func()
+	// watch, if not nil, is called after each store that readers can see.
+	watch func(word, value uint64)
+}
+
+// A log is a file that is a log, or was one.
+type log struct {
+	disk
+	volume *Volume
+	open   bool
+	// size is 0 where the file was made and has no bytes yet. On the disk it
+	// may still be that after it has some in the cache.
+	size, durableSize int
+}
+
+// A directory is which log is under which name: in the cache, and on the disk,
+// which it reaches change by change.
+type directory struct {
+	names, durable [2]int
+	pending        [][2]int // the names after each change that is not durable
+}
+
+// NewVolume makes a volume with a filter file that has a clean superblock and
+// nothing in it. Sectors have 8, 64, 512 or 4096 bytes.
+func NewVolume(g layout.Geometry, seed uint64, sectorBytes int) *Volume {
+	v := new(Volume)
+	v.reseed(seed)
+	for v.shift = 0; 8<<v.shift < sectorBytes; v.shift++ {
+	}
+	v.filter.init(int(g.SealedBytes/8), v.shift)
+	for i, w := range emptyHead(g, seed) {
+		if w != 0 {
+			v.filter.cache.set(uint64(i), w)
+			v.filter.durable.set(uint64(i), w)
+		}
+	}
+	v.dir.names = [2]int{noLog, noLog}
+	v.dir.durable = v.dir.names
+	return v
+}
+
+// emptyHead is the superblocks of an empty filter.
+func emptyHead(g layout.Geometry, seed uint64) []uint64 {
+	var sb layout.Superblock
+	sb.SetGeneration(1)
+	sb.SetState(layout.Clean)
+	sb.SetGeometry(g)
+	sb.SetSeed(seed)
+	sb.SetCapacity(g.Slots())
+	sb.SetTargetRate(0.01)
+	sb.SetDesignLoad(0.95)
+	sb.SetUUID([16]byte{byte(seed), byte(seed >> 8), byte(seed >> 16), 1})
+	sb.Sign()
+	words := make([]uint64, layout.OffRuntime/8)
+	for i := range words {
+		words[i] = sb.Word(i % (layout.SuperblockBytes / 8))
+	}
+	return words
+}
+
+func (v *Volume) reseed(seed uint64) {
+	v.source.Seed(seed, mix(seed))
+	v.rng = rand.New(&v.source)
+}
+
+// setSectorBytes changes the size of sectors. Everything must be clean, and
+// there must be no log.
+func (v *Volume) setSectorBytes(bytes int) {
+	for v.shift = 0; 8<<v.shift < bytes; v.shift++ {
+	}
+	d := &v.filter
+	d.shift = v.shift
+	sectors := len(d.cache.words) >> v.shift
+	d.versions, d.isLost = make([]uint32, sectors), make([]bool, sectors)
+	d.lost = make([]uint64, len(d.cache.words))
+	d.dirty, d.stores, d.lostList = nil, nil, nil
+	v.logs = nil
+}
+
+func (v *Volume) event(e Event) {
+	v.events++
+	v.left[e]--
+	if v.events == v.next || v.left[e] == 0 || v.keep {
+		v.note(e)
+	}
+}
+
+func (v *Volume) note(e Event) {
+	if v.keep {
+		v.kinds = append(v.kinds, e)
+	} else if v.hook != nil {
+		v.hook(e)
+	}
+}
+
+// A filterFile is the filter file of a volume.
+type filterFile Volume
+
+func (f *filterFile) Words() []uint64 { return f.filter.cache.words }
+func (f *filterFile) Close() error    { return nil }
+func (f *filterFile) Sync() error     { return (*Volume)(f).syncFile(&f.filter) }
+
+func (f *filterFile) Store(word, value uint64) {
+	changed := f.filter.store(word, value)
+	v := (*Volume)(f)
+	switch {
+	case word >= layout.WordRuntime:
+		if v.watch != nil {
+			v.watch(word, value)
+		}
+		v.event(StoreVisible)
+	case changed:
+		v.event(StoreHead)
+	default:
+		v.event(StoreSame)
+	}
+}
+
+func (l *log) Words() []uint64 { return l.cache.words[:l.size] }
+func (l *log) Close() error    { l.open = false; return nil }
+
+func (l *log) Store(word, value uint64) {
+	if l.disk.store(word, value) {
+		l.volume.event(StoreLog)
+	} else {
+		l.volume.event(StoreSame)
+	}
+}
+
+func (l *log) Sync() error {
+	err := l.volume.syncFile(&l.disk)
+	if err == nil || l.volume.rng.IntN(2) == 0 {
+		l.durableSize = l.size
+	}
+	return err
+}
+
+func (v *Volume) fails() bool {
+	if v.FailOdds == 0 || v.rng.IntN(v.FailOdds) != 0 {
+		return false
+	}
+	v.Failed++
+	return true
+}
+
+func (v *Volume) syncFile(d *disk) error {
+	v.event(SyncBegins)
+	// What is stored during a sync may be durable after it or not.
+	covered := v.during != nil && v.rng.IntN(2) == 0
+	if covered {
+		v.during()
+	}
+	failed := v.fails()
+	if failed {
+		d.failSync(v.rng)
+	} else {
+		d.sync()
+	}
+	if v.during != nil && !covered {
+		v.during()
+	}
+	v.event(SyncEnds)
+	if failed {
+		return errSync
+	}
+	return nil
+}
+
+func (v *Volume) Filter() recovery.File { return (*filterFile)(v) }
+func (v *Volume) WriteBack()            {}
+func (v *Volume) Named() error          { return nil }
+func (v *Volume) Close() error          { return nil }
+func (v *Volume) Random() uint64        { return v.rng.Uint64() }
+
+func (v *Volume) OpenLog(name recovery.LogName) (recovery.File, error) {
+	i := v.dir.names[name]
+	if i == noLog {
+		return nil, fs.ErrNotExist
+	}
+	l := v.logs[i]
+	if l.size == 0 {
+		return nil, &layout.CorruptError{Region: layout.RegionLog, Rule: fmt.Sprintf("L1: %s has no bytes", name)}
+	}
+	l.open = true
+	return l, nil
+}
+
+func (v *Volume) CreateLog(bytes int64) (recovery.File, error) {
+	v.rename(recovery.NextLog, noLog)
+	i := v.freeLog()
+	l := v.logs[i]
+	l.init(int(bytes/8), v.shift)
+	l.size, l.durableSize = 0, 0
+	v.rename(recovery.NextLog, i)
+	l.open = true
+	l.size = int(bytes / 8)
+	v.event(NameChanges)
+	err := l.Sync()
+	if err == nil {
+		err = v.syncDir()
+	}
+	if err != nil {
+		l.open = false
+		v.rename(recovery.NextLog, noLog)
+		return nil, err
+	}
+	return l, nil
+}
+
+// freeLog gives a log that has no name, open or on the disk.
+func (v *Volume) freeLog() int {
+	used := func(i int) bool {
+		for _, names := range append(v.dir.pending, v.dir.names, v.dir.durable) {
+			if names[0] == i || names[1] == i {
+				return true
+			}
+		}
+		return v.logs[i].open
+	}
+	for i := range v.logs {
+		if !used(i) {
+			return i
+		}
+	}
+	v.logs = append(v.logs, &log{volume: v})
+	return len(v.logs) - 1
+}
+
+// rename gives a name to another log, or to none.
+func (v *Volume) rename(name recovery.LogName, to int) {
+	if v.dir.names[name] == to {
+		return
+	}
+	v.dir.names[name] = to
+	v.dir.pending = append(v.dir.pending, v.dir.names)
+	v.event(NameChanges)
+}
+
+func (v *Volume) KeepLog() error {
+	v.dir.names = [2]int{recovery.CurrentLog: v.dir.names[recovery.NextLog], recovery.NextLog: noLog}
+	v.dir.pending = append(v.dir.pending, v.dir.names)
+	v.event(NameChanges)
+	return v.syncDir()
+}
+
+func (v *Volume) RemoveLogs() error {
+	v.rename(recovery.NextLog, noLog)
+	v.rename(recovery.CurrentLog, noLog)
+	return v.syncDir()
+}
+
+// syncDir makes the names durable. If it fails, any number of the changes is,
+// and the others may come to be later.
+func (v *Volume) syncDir() error {
+	v.event(SyncBegins)
+	defer v.event(SyncEnds)
+	if v.fails() {
+		v.dir.settle(v.rng.IntN(len(v.dir.pending) + 1))
+		return errSync
+	}
+	v.dir.settle(len(v.dir.pending))
+	return nil
+}
+
+// settle makes the first n changes durable.
+func (d *directory) settle(n int) {
+	if n > 0 {
+		d.durable = d.pending[n-1]
+		d.pending = append(d.pending[:0], d.pending[n:]...)
+	}
+}
+
+// copyFrom makes v what o is, without the events.
+func (v *Volume) copyFrom(o *Volume) {
+	v.copyRest(o)
+	v.filter.copyFrom(&o.filter)
+	for i, l := range o.logs {
+		v.logs[i].disk.copyFrom(&l.disk)
+		v.logs[i].open, v.logs[i].size, v.logs[i].durableSize = l.open, l.size, l.durableSize
+	}
+	v.dir.names, v.dir.durable = o.dir.names, o.dir.durable
+	v.dir.pending = append(v.dir.pending[:0], o.dir.pending...)
+	v.source = o.source
+}
+
+func (v *Volume) copyRest(o *Volume) {
+	v.shift, v.FailOdds, v.Failed = o.shift, o.FailOdds, 0
+	v.events, v.next, v.left = 0, 0, [eventKinds]int{}
+	v.hook, v.during, v.watch, v.keep, v.kinds = nil, nil, nil, false, v.kinds[:0]
+	if v.rng == nil {
+		v.rng = rand.New(&v.source)
+	}
+	for len(v.logs) < len(o.logs) {
+		v.logs = append(v.logs, &log{volume: v})
+	}
+	for _, l := range v.logs[len(o.logs):] {
+		l.open = false
+	}
+}
+
+// kill makes v what o is after its process was killed.
+func (v *Volume) kill(o *Volume) {
+	v.copyFrom(o)
+	for _, l := range v.logs {
+		l.open = false
+	}
+}
+
+// A Loss says what a power loss leaves.
+type Loss struct {
+	// Keep gives the version that a dirty sector has afterwards: 0 is what the
+	// disk had, versions is the newest.
+	Keep func(versions uint32) uint32
+	// Names gives how many of the changes to the directory count.
+	Names func(changes int) int
+	// Trash says whether to trash a sector, if there is one.
+	Trash bool
+}
+
+// lose makes v what o is after a power loss. It reports whether a sector was
+// trashed.
+func (v *Volume) lose(o *Volume, loss Loss, rng *rand.Rand) (trashed bool) {
+	v.copyRest(o)
+	v.source = o.source
+	v.dir = directory{names: o.dir.names, durable: o.dir.durable, pending: append(v.dir.pending[:0], o.dir.pending...)}
+	v.dir.settle(loss.Names(len(o.dir.pending)))
+	v.dir.names, v.dir.pending = v.dir.durable, v.dir.pending[:0]
+	v.filter.loseFrom(&o.filter, loss.Keep)
+	for i, l := range o.logs {
+		w := v.logs[i]
+		w.open = false
+		if i != v.dir.names[0] && i != v.dir.names[1] {
+			w.size, w.durableSize = 0, 0
+			continue
+		}
+		w.disk.loseFrom(&l.disk, loss.Keep)
+		w.size = l.size
+		if l.durableSize != l.size && loss.Keep(1) == 0 {
+			w.size = l.durableSize
+		}
+		w.durableSize = w.size
+	}
+	if loss.Trash {
+		return v.trashOne(o, rng)
+	}
+	return false
+}
+
+// trashOne trashes one of the sectors that o was writing.
+func (v *Volume) trashOne(o *Volume, rng *rand.Rand) (trashed bool) {
+	n := 0
+	var chosen *disk
+	var sector uint32
+	o.filter.changing(layout.WordRuntime, func(s uint32) {
+		if n++; rng.IntN(n) == 0 {
+			chosen, sector = &v.filter, s
+		}
+	})
+	for i, l := range o.logs {
+		if v.logs[i].size == 0 {
+			continue
+		}
+		l.changing(uint64(l.size), func(s uint32) {
+			if n++; rng.IntN(n) == 0 {
+				chosen, sector = &v.logs[i].disk, s
+			}
+		})
+	}
+	if chosen == nil {
+		return false
+	}
+	chosen.trash(sector, rng)
+	return true
+}
+
+// hasLost reports whether there are sectors that a failed sync has dropped.
+func (v *Volume) hasLost() bool {
+	lost := len(v.filter.lostList)
+	for _, i := range v.dir.names {
+		if i != noLog {
+			lost += len(v.logs[i].lostList)
+		}
+	}
+	return lost > 0
+}
+
+// hash is a hash of what a recovery reads: the caches and the names.
+func (v *Volume) hash() uint64 {
+	h := v.filter.cache.hash()
+	for name, i := range v.dir.names {
+		if i != noLog {
+			h += mix(v.logs[i].cache.hash() + uint64(name) + 1 + uint64(v.logs[i].size)<<8)
+		}
+	}
+	return h
+}
