@@ -206,7 +206,7 @@ type OpenOptions struct {
 	// LogBytes is the size of the log, the file NAME.stash that is beside the
 	// filter while it is written to: a multiple of 4,096, at least 65,536. 0
 	// means that it begins with 256 KiB and grows up to a sixteenth of the
-	// filter, at most 512 MiB. A checkpoint, which writes most of the filter,
+	// filter, but at least to 16 MiB and at most to 512 MiB. A checkpoint, which writes most of the filter,
 	// is due when it is full.
 	LogBytes int64
 	// Progress, if not nil, is called as ResidencyPopulate, ResidencyLock and

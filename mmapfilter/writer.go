@@ -80,19 +80,22 @@ func newWriter(vol recovery.Volume, maxLog int64) (*writer, *recovery.Recovery, 
 	return w, found, nil
 }
 
-// Bounds of a log that is not asked for otherwise. A checkpoint writes nearly
-// every page of the filter, however few operations there were since the last; so
-// the log grows with the region, to a sixteenth of it, and a filter of 10 GiB
-// with one of 512 MiB is written once for 20 million inserts.
+// Bounds of a log that is not asked for otherwise. It begins small and grows when
+// it is full. A checkpoint writes nearly every page of the filter, however few
+// operations there were since the last; so the log may grow to a sixteenth of the
+// region, and a filter of 10 GiB with one of 512 MiB is written once for 20
+// million inserts. For a small filter it is the syncs that cost: 16 MiB is half a
+// million inserts.
 const (
 	firstLogBytes = 256 << 10
 	logGrowth     = 4
 	logShare      = 16
+	usualLog      = 16 << 20
 	largestLog    = 512 << 20
 )
 
 func defaultLogBytes(regionBytes int64) int64 {
-	bytes := min(max(regionBytes/logShare, firstLogBytes), largestLog)
+	bytes := min(max(regionBytes/logShare, usualLog), largestLog)
 	return bytes / layout.LogPageBytes * layout.LogPageBytes
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"strconv"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/spf13/cobra"
@@ -46,12 +45,7 @@ func newBuildCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVarP(&b.output, "output", "o", "", "the filter")
 	addPlanFlags(flags, &b.opts)
-	flags.Func("seed", "seed of the hash", func(text string) (err error) {
-		if b.opts.Seed, err = strconv.ParseUint(text, 0, 64); err != nil {
-			return errors.New("not a number of 64 bits, such as 12345 or 0xfeed")
-		}
-		return nil
-	})
+	addSeedFlag(flags, &b.opts)
 	flags.Func("memory", "bytes for hashes", func(text string) (err error) {
 		// The zero of the options means the default.
 		if b.opts.MemoryBudget, err = parseSize(text); err == nil && b.opts.MemoryBudget == 0 {

@@ -71,7 +71,7 @@ func (c *checkCommand) run(cmd *cobra.Command, args []string) error {
 	}
 	defer filter.Close()
 	in := &input{sources: sources}
-	recorded, err := c.recorded(path, filter)
+	recorded, err := recordedFormat(path, filter, c.plain)
 	if err != nil {
 		return err
 	}
@@ -88,9 +88,9 @@ func (c *checkCommand) run(cmd *cobra.Command, args []string) error {
 	return s.run(cmd.Context())
 }
 
-// recorded is the format that the filter records.
-func (c *checkCommand) recorded(path string, filter *mmapfilter.Filter) (format, error) {
-	if c.plain {
+// recordedFormat is the format that a filter records; with --plain, none.
+func recordedFormat(path string, filter *mmapfilter.Filter, plain bool) (format, error) {
+	if plain {
 		return format{}, nil
 	}
 	recorded, err := parseNote(filter.Normalisation())

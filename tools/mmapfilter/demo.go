@@ -120,7 +120,7 @@ type measured struct {
 // ask opens a filter and looks all keys up, twice. It leaves the filter open.
 func (m *measured) ask(path string, present, absent [][]byte) (*mmapfilter.Filter, error) {
 	start := time.Now()
-	filter, err := mmapfilter.Open(path, nil)
+	filter, err := mmapfilter.OpenReadOnly(path, nil)
 	if err != nil {
 		return nil, err
 	}

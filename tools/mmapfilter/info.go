@@ -21,22 +21,27 @@ func newInfoCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "info", Long: infoHelp, Args: needFile}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		filter, err := mmapfilter.Open(args[0], nil)
+		filter, err := mmapfilter.OpenReadOnly(args[0], nil)
 		if err != nil {
 			return err
 		}
 		defer filter.Close()
 		if asJSON {
-			return printJSON(cmd.OutOrStdout(), newStatsJSON(filter.Stats()))
+			return printJSON(cmd.OutOrStdout(), newStatsJSON(filter))
 		}
-		return printStats(cmd.OutOrStdout(), filter.Stats())
+		return printStats(cmd.OutOrStdout(), filter)
 	}
 	return cmd
 }
 
-func printStats(w io.Writer, s mmapfilter.Stats) error {
+func printStats(w io.Writer, filter *mmapfilter.Filter) error {
+	s := filter.Stats()
 	t := newTable(w)
-	t.row("keys", "%s of %s", formatCount(s.Len), formatCount(s.Cap))
+	checkpointed := ""
+	if s.State == "live" {
+		checkpointed = ", at the last checkpoint"
+	}
+	t.row("keys", "%s of %s%s", formatCount(s.Len), formatCount(s.Cap), checkpointed)
 	t.row("read as", "%s", describeNote(s.Normalisation))
 	t.row("file", "%s", formatSize(s.FileBytes))
 	if s.ResidentBytes >= 0 {
@@ -51,6 +56,12 @@ func printStats(w io.Writer, s mmapfilter.Stats) error {
 	t.row("load", "%.4f, planned %.4f", s.Load, s.DesignLoad)
 	t.row("stash", "%s", formatNumber(s.StashLen, "entry", "entries"))
 	t.row("state", "%s, generation %d", s.State, s.Generation)
+	if s.LogBytes != 0 {
+		t.row("log", "%s", formatSize(s.LogBytes))
+	}
+	if seq, operations := filter.DurableSeq(), filter.DurableOps(); seq|operations != 0 {
+		t.row("sequence", "%s", formatSequence(seq, operations))
+	}
 	t.row("seed", "%s", formatSeed(s.Seed))
 	t.row("uuid", "%s", s.UUID)
 	t.row("kernel", "%s", s.Kernel)
@@ -88,12 +99,16 @@ type statsJSON struct {
 	StashLen        int     `json:"stash_len"`
 	State           string  `json:"state"`
 	Generation      uint64  `json:"generation"`
+	LogBytes        int64   `json:"log_bytes,omitempty"`
+	UserSeq         uint64  `json:"user_seq,omitempty"`
+	Operations      uint64  `json:"operations,omitempty"`
 	Seed            string  `json:"seed"` // in hex: not every reader of JSON has 64 bits
 	UUID            string  `json:"uuid"`
 	Kernel          string  `json:"kernel"`
 }
 
-func newStatsJSON(s mmapfilter.Stats) statsJSON {
+func newStatsJSON(filter *mmapfilter.Filter) statsJSON {
+	s := filter.Stats()
 	j := statsJSON{
 		Keys:            s.Len,
 		Capacity:        s.Cap,
@@ -113,6 +128,9 @@ func newStatsJSON(s mmapfilter.Stats) statsJSON {
 		StashLen:        s.StashLen,
 		State:           s.State,
 		Generation:      s.Generation,
+		LogBytes:        s.LogBytes,
+		UserSeq:         filter.DurableSeq(),
+		Operations:      filter.DurableOps(),
 		Seed:            formatSeed(s.Seed),
 		UUID:            s.UUID,
 		Kernel:          s.Kernel,

@@ -20,9 +20,13 @@ type input struct {
 	// fields below still describe the last key of the one before. Its error
 	// ends the input.
 	beforeRead func() error
+	// whole asks for header and record below.
+	whole bool
 
 	file   string
+	header []byte // the record at the head of the file that names columns, if the format has one
 	number int    // of the record in the file, from 1; in CSV of the line
+	record []byte // the record as it stands in the file, without the byte that ends it
 	text   []byte // the key as it stands in the file
 
 	decoded []byte
@@ -64,11 +68,14 @@ func (in *input) read(ctx context.Context, src source, yield func([]byte, error)
 	defer unpacked.Close()
 	records, err := in.records(unpacked)
 	for err == nil {
-		var record, key []byte
-		if record, in.number, err = records.next(); err != nil {
+		var part, key []byte
+		if part, in.number, err = records.next(); err != nil {
 			break
 		}
-		if key, err = in.key(record); err != nil {
+		if in.whole {
+			in.record = records.whole()
+		}
+		if key, err = in.key(part); err != nil {
 			err = fmt.Errorf("record %d: %w", in.number, err)
 			break
 		}
@@ -98,7 +105,11 @@ func (in *input) records(r io.Reader) (records, error) {
 	}
 	switch {
 	case in.format.csv:
-		return newCSVColumn(r, in.format.extraction)
+		c, err := newCSVColumn(r, in.format.extraction, in.whole)
+		if err == nil {
+			in.header = c.header
+		}
+		return c, err
 	case in.format.null:
 		return newSplitter(r, 0, bufferBytes), nil
 	}

@@ -4,10 +4,12 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/csv"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -93,8 +95,26 @@ func readAll(t testing.TB, data []byte, f format) (keys [][]byte, err error) {
 	return keys, nil
 }
 
+// readRecords gives the records of data, as far as they have keys that can be
+// read.
+func readRecords(t testing.TB, data []byte, f format) (records [][]byte) {
+	sources, err := findSources(nil, bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := &input{format: f, sources: sources, whole: true}
+	for _, err := range in.keys(context.Background()) {
+		if err != nil {
+			break
+		}
+		records = append(records, bytes.Clone(in.record))
+	}
+	return records
+}
+
 // FuzzKeys reads any data in any format. Lines, and what ends in zero bytes,
-// must be what bytes.Split makes of it; of the rest it must not panic.
+// must be what bytes.Split makes of it; of the rest it must not panic. A record
+// alone has the key that it has in its file.
 func FuzzKeys(f *testing.F) {
 	f.Add([]byte("a\nb\n\nc"), "", uint16(4))
 	f.Add([]byte("a\x00b"), "null", uint16(1))
@@ -125,7 +145,26 @@ func FuzzKeys(f *testing.F) {
 		if !packed && (note == "" || note == "null") && (err != nil || !equalRecords(keys, want)) {
 			t.Fatalf("keys: %q, %v, want %q", keys, err, want)
 		}
+		records := readRecords(t, data, format)
+		if len(records) != len(keys) {
+			t.Fatalf("%d records, %d keys", len(records), len(keys))
+		}
+		if !format.csv {
+			return
+		}
+		for i, record := range records {
+			alone, err := csv.NewReader(bytes.NewReader(append(record, '\n'))).Read()
+			if err != nil || !slices.ContainsFunc(alone, func(field string) bool { return keyOf(format, field) == string(keys[i]) }) {
+				t.Fatalf("record %q, %v has not the key %q", record, err, keys[i])
+			}
+		}
 	})
+}
+
+// keyOf makes a key of a field.
+func keyOf(f format, field string) string {
+	key, _ := (&input{format: f}).key([]byte(field))
+	return string(key)
 }
 
 // A quote that is not closed does not take the whole of a large file.
@@ -137,7 +176,7 @@ func TestCSVRecordLimit(t *testing.T) {
 		"a\n" + tail[:1023] + "\r\n\"": "record on line 3: longer than 64.0 MiB; a quote may not be closed",
 		"a\n":                          "EOF", // many records, each of them short
 	} {
-		column, err := newCSVColumn(strings.NewReader(head+tail), extraction{csv: true, column: 1})
+		column, err := newCSVColumn(strings.NewReader(head+tail), extraction{csv: true, column: 1}, false)
 		for err == nil {
 			_, _, err = column.next()
 		}
@@ -145,7 +184,7 @@ func TestCSVRecordLimit(t *testing.T) {
 			t.Errorf("%.10q: %v, want %s", head, err, want)
 		}
 	}
-	_, err := newCSVColumn(strings.NewReader("a,\""+tail), extraction{csv: true, name: "b"})
+	_, err := newCSVColumn(strings.NewReader("a,\""+tail), extraction{csv: true, name: "b"}, false)
 	if err == nil || !strings.HasPrefix(err.Error(), "record on line 1: longer") {
 		t.Error(err)
 	}

@@ -1,7 +1,9 @@
-// Command mmapfilter builds, asks and inspects filter files.
+// Command mmapfilter builds, changes, asks and inspects filter files.
 //
-// The exit status is 0 for yes, 1 for no (check selected no key, verify found
-// damage), and 2 where there is no answer because of an error.
+// The exit status is 0 for yes, 1 for no (check selected no key, del met one
+// that is not in the filter, verify found damage), and 2 where there is no
+// answer because of an error. That of recover is as with fsck(8). Where nobody
+// reads the output any more it is 141, as of a program that SIGPIPE ends.
 package main
 
 import (
@@ -11,7 +13,9 @@ import (
 	"io"
 	"os"
 	"strings"
+	"syscall"
 
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/spf13/cobra"
 )
 
@@ -19,6 +23,7 @@ const (
 	exitYes   = 0
 	exitNo    = 1
 	exitError = 2
+	exitPipe  = 128 + 13
 )
 
 func main() {
@@ -36,6 +41,15 @@ var errNo = errors.New("no")
 // errReported ends a command that went on after errors it has reported.
 var errReported = errors.New("there were errors")
 
+// A statusError is an error, or none where it holds nil, that ends a command
+// with an exit status of its own.
+type statusError struct {
+	error
+	status int
+}
+
+func (e *statusError) Unwrap() error { return e.error }
+
 // run is the whole program: it runs the command in args and gives the exit
 // status.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
@@ -44,18 +58,35 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	switch err := root.ExecuteContext(ctx); {
+	err := root.ExecuteContext(ctx)
+	status := exitError
+	if own := new(statusError); errors.As(err, &own) {
+		if err, status = own.error, own.status; err == nil {
+			return status
+		}
+	}
+	switch {
 	case err == nil:
 		return exitYes
 	case errors.Is(err, errNo):
 		return exitNo
+	case errors.Is(err, syscall.EPIPE):
+		return exitPipe
 	case ctx.Err() != nil:
 		fmt.Fprintln(stderr, "mmapfilter: interrupted")
 	case errors.Is(err, errReported):
 	default:
-		fmt.Fprintf(stderr, "mmapfilter: %v\n", err)
+		fmt.Fprintf(stderr, "mmapfilter: %v\n", advise(err))
 	}
-	return exitError
+	return status
+}
+
+// advise adds to an error the command that helps.
+func advise(err error) error {
+	if errors.Is(err, mmapfilter.ErrNeedsRecovery) && !errors.Is(err, mmapfilter.ErrCorrupt) {
+		return fmt.Errorf("%w; see mmapfilter recover --help", err)
+	}
+	return err
 }
 
 const rootHelp = `Usage: mmapfilter COMMAND
@@ -63,16 +94,24 @@ const rootHelp = `Usage: mmapfilter COMMAND
 A filter is a file that says of a key "certainly absent" or "maybe present".
 It is mapped into memory, so opening one takes no time however large it is.
 
-  build   make a filter from the keys in files or on standard input
-  check   print the keys that may be in a filter, or that are not
-  info    describe a filter
-  size    say how large a filter for so many keys would be
-  verify  look for damage in a filter
-  demo    build a filter from the Go source tree and measure it
+  build       make a filter from the keys in files or on standard input
+  create      make an empty filter
+  add         put keys into a filter
+  del         take keys out of a filter
+  check       print the keys that may be in a filter, or that are not
+  uniq        pass on lines that come for the first time
+  info        describe a filter
+  size        say how large a filter for so many keys would be
+  verify      look for damage in a filter
+  recover     recover a filter whose writer died
+  checkpoint  make one file of a filter and its log
+  dump        print the parts of a filter file for who looks for a mistake
+  demo        build a filter from the Go source tree and measure it
 
 "mmapfilter COMMAND --help" describes a command.
 
-Exit status: 0 yes, 1 no (check: no key selected, verify: damaged), 2 error.`
+Exit status: 0 yes, 1 no (check: no key selected, del: a key was not there,
+verify: damaged), 2 error.`
 
 func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
@@ -96,11 +135,18 @@ func newRootCommand() *cobra.Command {
 	})
 	root.SetHelpCommand(newHelpCommand())
 	root.AddCommand(
+		newAddCommand(),
 		newBuildCommand(),
 		newCheckCommand(),
+		newCheckpointCommand(),
+		newCreateCommand(),
+		newDelCommand(),
 		newDemoCommand(),
+		newDumpCommand(),
 		newInfoCommand(),
+		newRecoverCommand(),
 		newSizeCommand(),
+		newUniqCommand(),
 		newVerifyCommand(),
 	)
 	return root

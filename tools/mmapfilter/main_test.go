@@ -165,7 +165,7 @@ func TestBuildSummary(t *testing.T) {
 	if exit != exitYes || !strings.Contains(stderr, "f.mmf holds 42,000 keys, more than the 40,000") {
 		t.Fatalf("exit %d, %s", exit, stderr)
 	}
-	filter, err := mmapfilter.Open("f.mmf", nil)
+	filter, err := mmapfilter.OpenReadOnly("f.mmf", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,8 +205,13 @@ func TestOutputErrors(t *testing.T) {
 		{"verify", "f.mmf"}, {"verify", "--json", "f.mmf"},
 		{"size", "-n", "1"}, {"size", "--json", "-n", "1"},
 		{"build", "-o", "g.mmf"},
+		{"uniq"}, {"dump", "f.mmf"}, {"recover", "f.mmf"}, {"recover", "--json", "f.mmf"},
 	} {
-		if exit := run(context.Background(), args, strings.NewReader("a\n"), failingWriter{}, io.Discard); exit != exitError {
+		want := exitError
+		if args[0] == "recover" {
+			want = recoverFailed
+		}
+		if exit := run(context.Background(), args, strings.NewReader("a\n"), failingWriter{}, io.Discard); exit != want {
 			t.Errorf("%v: exit %d", args, exit)
 		}
 	}
@@ -278,6 +283,7 @@ func TestProgressOnTerminal(t *testing.T) {
 	filter := filepath.Join(dir, "f.mmf")
 	for _, args := range [][]string{
 		{"build", "-o", filter, keys}, {"build", "-q", "-o", filter, keys}, {"verify", filter}, {"check", filter, keys},
+		{"add", filter, keys}, {"del", filter, keys}, {"uniq", "-n", "1", "-f", "30", keys},
 	} {
 		if exit := run(context.Background(), args, nil, io.Discard, terminal); exit != 0 {
 			t.Error(args, exit)

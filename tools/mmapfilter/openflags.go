@@ -30,5 +30,5 @@ func openFilter(path string, opts *mmapfilter.OpenOptions, stderr io.Writer) (*m
 	bar := newProgress(stderr)
 	defer bar.close()
 	opts.Progress = func(done, total int64) { bar.show("reading", done, total, nil) }
-	return mmapfilter.Open(path, opts)
+	return mmapfilter.OpenReadOnly(path, opts)
 }

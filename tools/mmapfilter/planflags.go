@@ -69,6 +69,7 @@ var optionFlags = map[string]string{
 	"FingerprintBits":   "-f",
 	"MemoryBudget":      "--memory",
 	"Workers":           "--workers",
+	"LogBytes":          "--log-bytes",
 }
 
 // flagError puts an error about an option in terms of its flag.

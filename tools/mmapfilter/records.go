@@ -14,6 +14,9 @@ type records interface {
 	// next gives the next record, which is valid until the one after it, and
 	// its number. After the last one the error is io.EOF.
 	next() (record []byte, number int, err error)
+	// whole gives all of the record of which next gave a part, as it stands in
+	// the input, without the byte that ends it; valid until the next one.
+	whole() []byte
 }
 
 // A splitter cuts its input at a separator. A last record without one counts.
@@ -22,6 +25,7 @@ type splitter struct {
 	separator  byte
 	buf        []byte
 	start, end int // buf[start:end] has been read and not given out
+	record     []byte
 	number     int
 	err        error // of r, for when the buffer is used up
 }
@@ -35,10 +39,10 @@ func (s *splitter) next() ([]byte, int, error) {
 	for {
 		i := bytes.IndexByte(s.buf[s.start+searched:s.end], s.separator)
 		if i >= 0 {
-			record := s.buf[s.start : s.start+searched+i]
+			s.record = s.buf[s.start : s.start+searched+i]
 			s.start += searched + i + 1
 			s.number++
-			return record, s.number, nil
+			return s.record, s.number, nil
 		}
 		if s.err != nil {
 			break
@@ -47,13 +51,15 @@ func (s *splitter) next() ([]byte, int, error) {
 		s.fill()
 	}
 	if s.err == io.EOF && s.start < s.end {
-		record := s.buf[s.start:s.end]
+		s.record = s.buf[s.start:s.end]
 		s.start = s.end
 		s.number++
-		return record, s.number, nil
+		return s.record, s.number, nil
 	}
 	return nil, 0, s.err
 }
+
+func (s *splitter) whole() []byte { return s.record }
 
 // fill reads more into the buffer, which it enlarges if one record fills it.
 func (s *splitter) fill() {
@@ -84,8 +90,32 @@ const maxCSVRecord = 64 << 20
 type csvColumn struct {
 	r      *csv.Reader
 	limit  *recordLimit // under r
+	tape   *tape        // under r, if whole records are wanted
+	header []byte       // as in the input, if there is one and it is wanted
 	column int          // from 0
 	key    []byte
+}
+
+// A tape keeps what is read through it until it is cut off.
+type tape struct {
+	io.Reader
+	kept []byte
+	from int64 // offset in the input of the first byte of kept
+}
+
+func (t *tape) Read(p []byte) (int, error) {
+	n, err := t.Reader.Read(p)
+	t.kept = append(t.kept, p[:n]...)
+	return n, err
+}
+
+// cut gives what is kept of the bytes before an offset in the input, valid until
+// the next read, and keeps it no longer.
+func (t *tape) cut(end int64) []byte {
+	n := end - t.from
+	piece := t.kept[:n:n]
+	t.kept, t.from = t.kept[n:], end
+	return piece
 }
 
 // A recordLimit ends its input where a record is too long. It does so with
@@ -108,14 +138,23 @@ func (l *recordLimit) Read(p []byte) (int, error) {
 
 // newCSVColumn gives io.EOF for an input that should have a header and has
 // nothing at all.
-func newCSVColumn(r io.Reader, f extraction) (*csvColumn, error) {
-	limit := &recordLimit{Reader: r}
-	buffered := bufio.NewReaderSize(limit, bufferBytes)
+func newCSVColumn(r io.Reader, f extraction, whole bool) (*csvColumn, error) {
+	c := &csvColumn{column: f.column - 1}
+	if whole {
+		c.tape = &tape{Reader: r}
+		r = c.tape
+	}
+	c.limit = &recordLimit{Reader: r}
+	buffered := bufio.NewReaderSize(c.limit, bufferBytes)
 	// Some programs write a byte order mark; it is not a part of a name.
 	if head, _ := buffered.Peek(3); string(head) == "\ufeff" {
 		buffered.Discard(3)
+		if whole {
+			c.tape.cut(3)
+			c.tape.from = 0 // as r counts
+		}
 	}
-	c := &csvColumn{r: csv.NewReader(buffered), limit: limit, column: f.column - 1}
+	c.r = csv.NewReader(buffered)
 	c.r.ReuseRecord = true
 	c.r.FieldsPerRecord = -1 // other columns do not matter
 	if f.name == "" {
@@ -137,7 +176,25 @@ func newCSVColumn(r io.Reader, f extraction) (*csvColumn, error) {
 	if c.column < 0 {
 		return nil, &misfit{fmt.Errorf("no column is called %q", f.name), false}
 	}
+	if whole {
+		c.header = bytes.Clone(c.whole())
+	}
 	return c, nil
+}
+
+// whole leaves out the empty lines before the record, which are none.
+func (c *csvColumn) whole() []byte {
+	piece := c.tape.cut(c.r.InputOffset())
+	for {
+		rest, found := bytes.CutPrefix(piece, []byte("\n"))
+		if !found {
+			rest, found = bytes.CutPrefix(piece, []byte("\r\n"))
+		}
+		if !found {
+			return bytes.TrimSuffix(piece, []byte("\n"))
+		}
+		piece = rest
+	}
 }
 
 // read gives a record and the line on which it starts.

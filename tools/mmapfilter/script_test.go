@@ -17,6 +17,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write what the commands print into the scripts of testdata")
@@ -52,7 +53,11 @@ func runScript(t *testing.T, path string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Chdir(t.TempDir())
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
 	var result []string
 	lines := strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
 	for len(lines) > 0 {
@@ -62,7 +67,7 @@ func runScript(t *testing.T, path string) {
 		}
 		var block scriptBlock
 		block, lines = cutBlock(lines)
-		output := block.run(t)
+		output := strings.ReplaceAll(block.run(t), dir, "DIR")
 		if !*rewrite && output != block.output {
 			t.Errorf("%s\n--- want\n%s--- got\n%s", block.command, block.output, output)
 		}
@@ -138,6 +143,7 @@ var masks = []struct {
 	{true, regexp.MustCompile(`\b[0-9a-f]{32}\b`), "UUID"},
 	{true, regexp.MustCompile(`\.tmp-[0-9a-f]+`), ".tmp-N"},
 	{true, regexp.MustCompile(`(?m)^in memory .*$`), "in memory       N"},
+	{true, regexp.MustCompile(`\bsalt 0x[0-9a-f]{9,}`), "salt N"},
 	{false, regexp.MustCompile(`0x[0-9a-f]+|[0-9]+(,[0-9]{3})*(\.[0-9]+)?(e-[0-9]+)?`), "N"},
 }
 
@@ -206,6 +212,8 @@ func command(args []string, input string) (out string, err error) {
 			out += strconv.Itoa(i+1) + "\n"
 		}
 		return "", errors.Join(err, os.WriteFile(args[1], []byte(out), 0o666))
+	case "dead": // from to: makes what a writer leaves that dies after it has added the lines of the input to from
+		return "", leaveDead(args[0], args[1], input)
 	case "ls":
 		entries, err := os.ReadDir(".")
 		for _, e := range entries {
@@ -295,6 +303,31 @@ func fileCommand(name string, args []string) (out string, err error) {
 		return "", os.WriteFile(args[1], data, 0o666)
 	}
 	return "", fmt.Errorf("no command %s", name)
+}
+
+// leaveDead takes copies of a filter and its log while both are in use: they are
+// what a process leaves that is killed.
+func leaveDead(from, to, keys string) error {
+	filter, err := mmapfilter.Open(from, &mmapfilter.OpenOptions{CommitInterval: -1, LogBytes: 64 << 10})
+	if err != nil {
+		return err
+	}
+	defer filter.Close()
+	for key := range strings.Lines(keys) {
+		if err := filter.InsertString(strings.TrimSuffix(key, "\n")); err != nil {
+			return err
+		}
+	}
+	for _, suffix := range []string{"", ".stash"} {
+		data, err := os.ReadFile(from + suffix)
+		if err == nil {
+			err = os.WriteFile(to+suffix, data, 0o666)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return filter.Close()
 }
 
 func appendFile(path string, data []byte) error {

@@ -27,22 +27,9 @@ type selection struct {
 	selected uint64
 	err      error // the first one of asking or printing
 
-	// The block that is being gathered. Keys and texts are in arena; its
-	// address changes as it grows, so what is kept of them are bounds.
-	arena []byte
-	spans []span
-	keys  [][]byte
+	block block
 	found []bool
 }
-
-// A span says where a key, and its text in the file, are in the arena.
-type span struct{ key, keyEnd, text, textEnd, number int }
-
-// A block ends with this many keys, or bytes in its arena.
-const (
-	blockKeys  = 1024
-	blockBytes = 1 << 20
-)
 
 func newSelection(c *checkCommand, filter *mmapfilter.Filter, in *input, out io.Writer) *selection {
 	s := &selection{
@@ -50,8 +37,6 @@ func newSelection(c *checkCommand, filter *mmapfilter.Filter, in *input, out io.
 		filter:       filter,
 		in:           in,
 		out:          bufio.NewWriterSize(out, bufferBytes),
-		spans:        make([]span, 0, blockKeys),
-		keys:         make([][]byte, blockKeys),
 		found:        make([]bool, blockKeys),
 	}
 	s.objects = newJSONEncoder(s.out)
@@ -78,8 +63,8 @@ func (s *selection) run(ctx context.Context) error {
 		case err != nil:
 			s.sourceFailed(err)
 		default:
-			s.add(key)
-			if len(s.spans) == blockKeys || len(s.arena) >= blockBytes {
+			s.block.add(key, s.in.text, s.in.number)
+			if s.block.full() {
 				s.ask()
 			}
 		}
@@ -126,33 +111,18 @@ func (s *selection) fail(err error) {
 // done reports whether no key changes the outcome any more.
 func (s *selection) done() bool { return s.quiet && s.selected > 0 }
 
-func (s *selection) add(key []byte) {
-	at := span{key: len(s.arena), number: s.in.number}
-	s.arena = append(s.arena, key...)
-	at.keyEnd = len(s.arena)
-	at.text, at.textEnd = at.key, at.keyEnd
-	if s.in.format.hex {
-		at.text = len(s.arena)
-		s.arena = append(s.arena, s.in.text...)
-		at.textEnd = len(s.arena)
-	}
-	s.spans = append(s.spans, at)
-}
-
 // ask looks up the block, prints what is selected of it and starts another.
 func (s *selection) ask() {
 	if s.err != nil || s.done() {
 		return
 	}
-	keys, found := s.keys[:len(s.spans)], s.found[:len(s.spans)]
-	for i, at := range s.spans {
-		keys[i] = s.arena[at.key:at.keyEnd]
-	}
+	keys := s.block.keys()
+	found := s.found[:len(keys)]
 	s.filter.ContainsBatch(keys, found)
 	if s.fail(s.filter.Err()); s.err != nil {
 		return
 	}
-	for i, at := range s.spans {
+	for i, at := range s.block.spans {
 		if found[i] == s.invert {
 			continue
 		}
@@ -161,10 +131,10 @@ func (s *selection) ask() {
 			break
 		}
 		if !s.count {
-			s.print(s.arena[at.text:at.textEnd], at.number)
+			s.print(s.block.text(i), at.number)
 		}
 	}
-	s.spans, s.arena = s.spans[:0], s.arena[:0]
+	s.block.clear()
 }
 
 func (s *selection) flush() {

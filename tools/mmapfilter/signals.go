@@ -29,7 +29,11 @@ func endSignals() []os.Signal {
 
 // untilSignal gives a context that the first signal ends. The second one then
 // ends the process at once.
+//
+// A broken pipe on standard output becomes an error of the write, so that what
+// ends for it does so in order too.
 func untilSignal(parent context.Context) context.Context {
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	signals := endSignals()
 	if len(signals) == 0 { // Notify would take that for all there are
 		return parent

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"io"
 	"os"
 	"os/exec"
@@ -22,6 +23,47 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// startProgram starts the program in a directory. What it writes to standard
+// error is in a buffer when it has ended.
+func startProgram(t *testing.T, dir string, args ...string) (cmd *exec.Cmd, stdin io.WriteCloser, stderr *bytes.Buffer) {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return startCommand(t, dir, append([]string{program}, args...)...)
+}
+
+func startCommand(t *testing.T, dir string, command ...string) (cmd *exec.Cmd, stdin io.WriteCloser, stderr *bytes.Buffer) {
+	t.Helper()
+	cmd = exec.Command(command[0], command[1:]...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), asProgram+"=1")
+	stderr = new(bytes.Buffer)
+	cmd.Stderr = stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill() })
+	return cmd, stdin, stderr
+}
+
+// eventually waits until something is so.
+func eventually(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	for range 1000 {
+		if so() {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatal("it does not come about that ", what)
+}
+
 // startBuild starts a build that waits for more keys, in a directory of its
 // own, and returns when it has begun.
 func startBuild(t *testing.T, command ...string) (cmd *exec.Cmd, stdin io.WriteCloser) {
@@ -30,25 +72,18 @@ func startBuild(t *testing.T, command ...string) (cmd *exec.Cmd, stdin io.WriteC
 	if err != nil {
 		t.Fatal(err)
 	}
-	command = append(command, program, "build", "-q", "-o", "f.mmf")
-	cmd = exec.Command(command[0], command[1:]...)
-	cmd.Dir = t.TempDir()
-	cmd.Env = append(os.Environ(), asProgram+"=1")
-	if stdin, err = cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { cmd.Process.Kill() })
-	for range 1000 {
-		if drafts, _ := filepath.Glob(filepath.Join(cmd.Dir, "f.mmf.tmp-*")); drafts != nil {
-			return cmd, stdin
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Fatal("the build does not begin")
-	return nil, nil
+	cmd, stdin, _ = startCommand(t, t.TempDir(), append(command, program, "build", "-q", "-o", "f.mmf")...)
+	eventually(t, "the build begins", func() bool {
+		drafts, _ := filepath.Glob(filepath.Join(cmd.Dir, "f.mmf.tmp-*"))
+		return drafts != nil
+	})
+	return cmd, stdin
+}
+
+// endedBy reports whether a signal has ended a process.
+func endedBy(cmd *exec.Cmd, s syscall.Signal) bool {
+	status := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	return status.Signaled() && status.Signal() == s
 }
 
 // A signal ends a build in order, and then the process as a signal does.
@@ -59,7 +94,7 @@ func TestSignals(t *testing.T) {
 			t.Fatal(err)
 		}
 		cmd.Wait()
-		if status := cmd.ProcessState.Sys().(syscall.WaitStatus); !status.Signaled() || status.Signal() != s {
+		if !endedBy(cmd, s) {
 			t.Errorf("%v: %v", s, cmd.ProcessState)
 		}
 		if entries, err := os.ReadDir(cmd.Dir); err != nil || len(entries) > 0 {

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"errors"
+	"strconv"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+const createHelp = `Usage: mmapfilter create -n N [-p P] FILE
+
+Make an empty filter FILE, for add and uniq to put keys in. How keys are to be
+read is recorded in it. FILE must not exist.
+
+  -n, --capacity N    size for N keys: 10M, 2.5B, 1e9; it takes few more
+  -p, --rate P        share of absent keys that may be answered "maybe" (0.01)
+  -f, --fingerprint-bits N, --layout NAME  set these by hand (-f: without -p)
+      --seed N        hash seed, a secret where strangers choose keys (random)
+
+` + keysHelp + `
+
+Example: mmapfilter create -n 10M --hex --delim : --field 1 sums.mmf`
+
+// A createCommand is the flags of create.
+type createCommand struct {
+	opts   mmapfilter.Options
+	format *formatFlags
+}
+
+func newCreateCommand() *cobra.Command {
+	c := new(createCommand)
+	cmd := &cobra.Command{Use: "create", Long: createHelp, Args: needFile, RunE: c.run}
+	flags := cmd.Flags()
+	addPlanFlags(flags, &c.opts)
+	addSeedFlag(flags, &c.opts)
+	c.format = addFormatFlags(flags)
+	return cmd
+}
+
+func (c *createCommand) run(cmd *cobra.Command, args []string) error {
+	if err := checkPlanFlags(cmd.Flags()); err != nil {
+		return err
+	}
+	if c.opts.Capacity == 0 {
+		return errors.New("create needs -n, the number of keys to size the filter for")
+	}
+	format, err := c.format.format(format{})
+	if err != nil {
+		return err
+	}
+	filter, err := createFilter(args[0], &c.opts, format)
+	if err != nil {
+		return err
+	}
+	return filter.Close()
+}
+
+// createFilter makes a filter that records how its keys are read.
+func createFilter(path string, opts *mmapfilter.Options, f format) (*mmapfilter.Filter, error) {
+	if err := f.checkNote(); err != nil {
+		return nil, err
+	}
+	opts.Normalisation = f.note()
+	filter, err := mmapfilter.Create(path, opts)
+	return filter, flagError(err)
+}
+
+func addSeedFlag(flags *pflag.FlagSet, opts *mmapfilter.Options) {
+	flags.Func("seed", "seed of the hash", func(text string) (err error) {
+		if opts.Seed, err = strconv.ParseUint(text, 0, 64); err != nil {
+			return errors.New("not a number of 64 bits, such as 12345 or 0xfeed")
+		}
+		return nil
+	})
+}

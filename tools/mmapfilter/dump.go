@@ -1,0 +1,265 @@
+package main
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/spf13/cobra"
+)
+
+const dumpHelp = `Usage: mmapfilter dump FILE
+
+Print the parts of the filter FILE as they are, for who looks for a mistake in
+it or in this program: the superblocks, the runtime page, the stash, and where
+the log ends and why. Nothing is locked, recovered or changed, and the file may
+be damaged. While a writer is at work, the parts may be of different instants.
+
+      --log            print every batch and record of the log
+      --lines FROM-TO  print those lines of the region, a bucket a row, in hex
+
+"go doc github.com/mmapfilter/mmapfilter/layout" explains the fields.
+
+Exit status: 0 whatever is in FILE, 2 if it cannot be read.`
+
+func newDumpCommand() *cobra.Command {
+	d := new(dump)
+	cmd := &cobra.Command{Use: "dump", Long: dumpHelp, Args: needFile}
+	cmd.Flags().BoolVar(&d.records, "log", false, "print every record")
+	cmd.Flags().Func("lines", "lines to print", func(text string) (err error) {
+		d.from, d.to, err = parseRange(text)
+		d.lines = true
+		return err
+	})
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		d.w = cmd.OutOrStdout()
+		return d.run(args[0])
+	}
+	return cmd
+}
+
+// parseRange reads FROM-TO or one number.
+func parseRange(text string) (from, to uint64, err error) {
+	first, last, found := strings.Cut(text, "-")
+	if !found {
+		last = first
+	}
+	if from, err = strconv.ParseUint(first, 10, 63); err == nil {
+		to, err = strconv.ParseUint(last, 10, 63)
+	}
+	if err != nil || from > to {
+		return 0, 0, errors.New("not numbers such as 0-7")
+	}
+	return from, to, nil
+}
+
+// A dump prints the parts of a filter file. It trusts none of them.
+type dump struct {
+	records  bool // print those of the log
+	lines    bool
+	from, to uint64 // lines to print
+
+	w   io.Writer
+	err error // of w
+
+	head     []byte             // the superblock slots, or what there is of them
+	newest   *layout.Superblock // nil: none that can be used
+	geometry layout.Geometry
+	promised uint64 // the LSN up to which the log was durable, as the runtime page says
+}
+
+func (d *dump) printf(format string, args ...any) {
+	if d.err == nil {
+		_, d.err = fmt.Fprintf(d.w, format+"\n", args...)
+	}
+}
+
+func (d *dump) run(path string) error {
+	f, size, err := openRegular(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	d.printf("%s: %s bytes", path, formatCount(size))
+	if err := d.file(f, size); err != nil {
+		return err
+	}
+	for _, name := range []recovery.LogName{recovery.CurrentLog, recovery.NextLog} {
+		if err := d.logFile(path + name.String()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return d.err
+}
+
+// openRegular opens a regular file; opening a pipe would wait for its writer.
+func openRegular(path string) (*os.File, int64, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, 0, fmt.Errorf("%s is not a regular file", path)
+	}
+	f, err := os.Open(path)
+	return f, info.Size(), err
+}
+
+// file prints the parts of a filter file.
+func (d *dump) file(f io.ReaderAt, size int64) error {
+	var err error
+	if d.head, err = d.part(f, 0, layout.OffRuntime); err != nil {
+		return err
+	}
+	d.superblocks(size)
+	words, err := d.words(f, layout.OffRuntime, layout.RuntimeBytes)
+	if err != nil {
+		return err
+	}
+	if len(words) == layout.RuntimeWords {
+		d.runtime(words)
+	}
+	if words, err = d.words(f, layout.OffStash, layout.StashBytes); err != nil {
+		return err
+	}
+	d.stash(words)
+	if d.lines {
+		return d.region(f)
+	}
+	return nil
+}
+
+// part reads bytes of a file, or those of them that it has.
+func (d *dump) part(f io.ReaderAt, off, n int64) ([]byte, error) {
+	b := make([]byte, n)
+	got, err := f.ReadAt(b, off)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return b[:got], err
+}
+
+func (d *dump) words(f io.ReaderAt, off, n int64) ([]uint64, error) {
+	b, err := d.part(f, off, n)
+	words := make([]uint64, len(b)/8)
+	for i := range words {
+		words[i] = binary.LittleEndian.Uint64(b[8*i:])
+	}
+	return words, err
+}
+
+// superblocks prints the slots, and remembers what of the newest one the rest
+// needs.
+func (d *dump) superblocks(size int64) {
+	slots := make(map[layout.Superblock]int) // the first that is equal
+	for i := range layout.SuperblockSlots {
+		off := i * layout.SuperblockBytes
+		if len(d.head) < off+layout.SuperblockBytes {
+			d.printf("superblock %d: the file ends before its end", i)
+			continue
+		}
+		sb := (*layout.Superblock)(d.head[off:])
+		if first, ok := slots[*sb]; ok {
+			d.printf("superblock %d: equal to superblock %d", i, first)
+			continue
+		}
+		slots[*sb] = i
+		d.superblock(i, sb)
+	}
+	slot, sb, g, err := layout.Newest(d.head)
+	if err != nil {
+		d.printf("newest: none that can be used: %v", err)
+		return
+	}
+	d.newest, d.geometry = sb, g
+	d.printf("newest: superblock %d", slot)
+	if err := sb.CheckFileSize(g, size); err != nil {
+		d.printf("  %v", err)
+	}
+}
+
+func (d *dump) superblock(i int, sb *layout.Superblock) {
+	if *sb == (layout.Superblock{}) {
+		d.printf("superblock %d: zero", i)
+		return
+	}
+	// A head in which it is alone tells what is wrong with it.
+	alone := make([]byte, layout.OffRuntime)
+	copy(alone[i*layout.SuperblockBytes:], sb[:])
+	verdict := "intact"
+	if _, _, _, err := layout.Newest(alone); err != nil {
+		verdict = err.Error()
+		if damage := new(layout.CorruptError); errors.As(err, &damage) {
+			verdict = "not intact: " + damage.Rule
+		}
+	}
+	uuid, p := sb.UUID(), sb.Params()
+	d.printf("superblock %d: %s", i, verdict)
+	d.printf("  version %d, generation %d, %s, uuid %s", sb.Version(), sb.Generation(), sb.State(), hex.EncodeToString(uuid[:]))
+	d.printf("  flags: compat %#x, read-only-compat %#x, incompat %#x", sb.Compat(), sb.ReadOnlyCompat(), sb.Incompat())
+	d.printf("  layout %s, f=%d b=%d, %d lines, capacity %d, rate %v, design load %v", sb.Kind(), p.FingerprintBits, p.BucketSize, sb.Lines(), sb.Capacity(), sb.TargetRate(), sb.DesignLoad())
+	d.printf("  hash %d, seed %s, read as %q", sb.HashID(), formatSeed(sb.Seed()), sb.Normalisation())
+	d.printf("  length %d, sequence %d and %d operations", sb.Length(), sb.UserSeq(), sb.Operation())
+	d.printf("  log of %d bytes, salt %#x, checkpoint LSN %d", sb.LogBytes(), sb.LogSalt(), sb.CheckpointLSN())
+}
+
+func (d *dump) runtime(words []uint64) {
+	d.printf("runtime page: epoch %d, removal counter of the stash %d", words[layout.RuntimeEpoch], words[layout.RuntimeStashCounter])
+	all, odd := 0, 0
+	layout.Counters(func(word uint64) {
+		all++
+		odd += int(words[word] & 1)
+	})
+	d.printf("  %d of %d removal counters are odd", odd, all)
+	if d.newest == nil {
+		return
+	}
+	if d.promised = layout.Promise(words, d.newest.LogSalt()); d.promised > 0 {
+		d.printf("  promise: the log is durable up to LSN %d", d.promised)
+	} else {
+		d.printf("  promise: none for the log of the newest superblock")
+	}
+}
+
+func (d *dump) stash(words []uint64) {
+	d.printf("stash: %s", formatNumber(layout.StashLen(words[:len(words)/2*2]), "entry", "entries"))
+	layout.StashClasses(words[:len(words)/2*2], func(c layout.Class, items uint64) {
+		d.printf("  line %d, bucket %d, fingerprint %#x: %s", c.Line, c.Bucket, c.Fp, formatNumber(items, "item", "items"))
+	})
+}
+
+// region prints lines. Without a superblock they are taken to be 64 bytes each.
+func (d *dump) region(f io.ReaderAt) error {
+	d.printf("lines %d to %d:", d.from, d.to)
+	for line := d.from; line <= d.to && d.err == nil; line++ {
+		off := int64(layout.OffRegion) + int64(line)*layout.LineBytes
+		if d.newest != nil {
+			if line >= d.geometry.Lines {
+				d.printf("  there are %d", d.geometry.Lines)
+				break
+			}
+			off = d.geometry.LineOffset(line)
+		}
+		words, err := d.words(f, off, layout.LineBytes)
+		if err != nil {
+			return err
+		}
+		if len(words) == 0 {
+			d.printf("  the file ends before offset %d", off)
+			break
+		}
+		d.printf("  line %d, offset %d", line, off)
+		for i, w := range words {
+			d.printf("    %d  %016x", i, w)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// FuzzDump prints parts of a file, and a log, that may be anything. It must
+// neither panic nor go on without end.
+func FuzzDump(f *testing.F) {
+	dir := f.TempDir()
+	live, dead := filepath.Join(dir, "f.mmf"), filepath.Join(dir, "dead.mmf")
+	if exit, _, stderr := runHere(nil, "create", "-n", "50", "-f", "20", "--seed", "1", live); exit != 0 {
+		f.Fatal(stderr)
+	}
+	if err := leaveDead(live, dead, strings.Repeat("apple\npear\n", 20)); err != nil {
+		f.Fatal(err)
+	}
+	file, err := os.ReadFile(dead)
+	if err != nil {
+		f.Fatal(err)
+	}
+	log, err := os.ReadFile(dead + ".stash")
+	if err != nil {
+		f.Fatal(err)
+	}
+	file, log = file[:33<<10], log[:12<<10] // the rest is zero
+	f.Add(file, log, -1, uint64(0))
+	f.Add(file, log, 8200, ^uint64(0))
+	f.Add(file, log[:8400], 100, uint64(1))
+	f.Add(file[:20000], []byte{}, 0, uint64(0))
+	f.Add([]byte{}, log, 0, uint64(0))
+	f.Fuzz(func(t *testing.T, file, log []byte, word int, value uint64) {
+		words := make([]uint64, len(log)/8)
+		for i := range words {
+			for j := range 8 {
+				words[i] |= uint64(log[8*i+j]) << (8 * j)
+			}
+		}
+		if word >= 0 && word < len(words) {
+			words[word] = value
+		}
+		d := &dump{records: true, lines: true, to: 100, w: io.Discard}
+		if err := d.file(bytes.NewReader(file), int64(len(file))); err != nil {
+			t.Fatal(err)
+		}
+		d.log(words)
+	})
+}
+
+// Whatever is damaged, there is something to say of each part.
+func TestDumpDamaged(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if exit, _, stderr := runHere(nil, "create", "-n", "50", "f.mmf"); exit != 0 {
+		t.Fatal(stderr)
+	}
+	if err := leaveDead("f.mmf", "dead.mmf", "apple\npear\n"); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"dead.mmf", "dead.mmf.stash"} {
+		whole, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := 0; n <= len(whole); n += 1023 {
+			if err := os.WriteFile(name, whole[:n], 0o666); err != nil {
+				t.Fatal(err)
+			}
+			exit, stdout, stderr := runHere(nil, "dump", "--log", "--lines", "0-1", "dead.mmf")
+			if exit != 0 || !strings.Contains(stdout, "newest: ") || !strings.Contains(stdout, "stash: ") || stderr != "" {
+				t.Fatalf("%s of %d bytes: exit %d, %s%s", name, n, exit, stdout, stderr)
+			}
+			if got, err := os.ReadFile(name); err != nil || !bytes.Equal(got, whole[:n]) {
+				t.Fatal(name, "has changed", err)
+			}
+		}
+		if err := os.WriteFile(name, whole, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, stdout, _ := runHere(nil, "dump", "dead.mmf")
+	if !strings.Contains(stdout, "after LSN 2 and 2 records") {
+		t.Error(stdout)
+	}
+}

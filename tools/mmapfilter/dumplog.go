@@ -1,0 +1,141 @@
+package main
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// logFile prints a log.
+func (d *dump) logFile(path string) error {
+	f, size, err := openRegular(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	d.printf("%s: %s bytes", path, formatCount(size))
+	if size < 8 {
+		return nil
+	}
+	m, err := recovery.Map(f, size/8*8, false)
+	if err != nil {
+		return err
+	}
+	defer m.Unmap()
+	if fault := recovery.Guard(m.Data, func() { d.log(recovery.Words(m.Data)) }); fault != nil {
+		return fault
+	}
+	return nil
+}
+
+// Where in a batch its parts are, in words, and where the fields of the commit
+// record are in it; package layout has the table.
+const (
+	batchBeginLSN    = 3
+	batchCommit      = 5
+	commitGeneration = 1
+	commitSalt       = 2
+	commitLSN        = 3
+	commitRecords    = 4
+	commitUserSeq    = 5
+	commitOperation  = 6
+	commitLength     = 7
+	commitDurable    = 8
+	batchRecords     = 16
+	recordWords      = layout.RecordBytes / 8
+)
+
+var (
+	logMagic    = binary.LittleEndian.Uint64([]byte("MMAPFLOG"))
+	commitMagic = binary.LittleEndian.Uint64([]byte("MMFCOMMT"))
+)
+
+// log prints the words of a log.
+func (d *dump) log(log []uint64) {
+	for slot := range layout.LogHeaderSlots {
+		if at := slot * layout.LogPageWords; at+layout.LogPageWords <= len(log) {
+			d.logHeader(slot, log, log[at:])
+		}
+	}
+	if d.newest == nil {
+		d.printf("  no superblock says what counts of it")
+		return
+	}
+	if layout.LaterGeneration(log, d.newest) {
+		d.printf("  it has records of a later generation: the newest superblock is lost")
+		return
+	}
+	if d.newest.State() != layout.Live {
+		d.printf("  nothing of it counts: the newest superblock is %s", d.newest.State())
+		return
+	}
+	if _, ok := layout.FindLogHeader(log, d.newest.UUID(), d.newest.LogSalt()); !ok {
+		d.printf("  nothing of it counts: no header has the salt of the newest superblock")
+		return
+	}
+	scan, err := layout.ScanLog(log, d.newest, d.promised, nil)
+	if d.records {
+		d.batches(log, scan.End)
+	}
+	why := "nothing of this generation follows"
+	if scan.Torn {
+		why = "an operation or a batch is cut off there"
+	}
+	if err != nil {
+		why = err.Error()
+	}
+	d.printf("  ends at offset %d, after LSN %d and %s: %s", scan.End*8, scan.LSN, formatNumber(scan.Records, "record", "records"), why)
+	d.printf("  makes length %d, sequence %d and %d operations", scan.Length, scan.UserSeq, scan.Operation)
+}
+
+func (d *dump) logHeader(slot int, log, w []uint64) {
+	if w[0] != logMagic {
+		d.printf("  header %d: none", slot)
+		return
+	}
+	var uuid [16]byte
+	binary.LittleEndian.PutUint64(uuid[:8], w[2])
+	binary.LittleEndian.PutUint64(uuid[8:], w[3])
+	verdict := "intact"
+	if _, ok := layout.FindLogHeader(log, uuid, w[5]); !ok {
+		verdict = "damaged, or of a log of another size"
+	}
+	d.printf("  header %d: %s, uuid %s, generation %d, salt %#x, %d bytes", slot, verdict, hex.EncodeToString(uuid[:]), w[4], w[5], w[6])
+}
+
+// batches prints the batches of a log that begin before end. The LSN of a record
+// follows from that of its batch.
+func (d *dump) batches(log []uint64, end uint64) {
+	for at := uint64(layout.LogStart); at < end && at+batchRecords <= uint64(len(log)) && d.err == nil; {
+		first := log[at+batchBeginLSN]
+		c := log[at+batchCommit:]
+		records := (max(end, at+batchRecords) - at - batchRecords) / recordWords
+		if c[0] == commitMagic && c[commitGeneration] == d.newest.Generation() && c[commitSalt] == d.newest.LogSalt() {
+			records = min(records, c[commitRecords])
+			d.printf("  batch at offset %d: committed with LSN %d, %d records, sequence %d and %d operations, length %d, durable up to %d when it was",
+				at*8, c[commitLSN], c[commitRecords], c[commitUserSeq], c[commitOperation], c[commitLength], c[commitDurable])
+		} else {
+			d.printf("  batch at offset %d: not committed", at*8)
+		}
+		for i := range records {
+			d.record(first+i, layout.LogRecord(log, at+batchRecords, i))
+		}
+		at += (batchRecords + records*recordWords + layout.LogPageWords - 1) / layout.LogPageWords * layout.LogPageWords
+	}
+}
+
+func (d *dump) record(lsn uint64, r layout.Record) {
+	flags := ""
+	if r.Guarded {
+		flags += ", guarded"
+	}
+	if r.Last {
+		flags += ", last of operation " + formatCount(uint64(r.Operation))
+	}
+	if r.Grow != 0 {
+		flags += ", length " + map[int]string{1: "+1", -1: "-1"}[r.Grow]
+	}
+	d.printf("    LSN %d  word %d = %016x%s", lsn, r.Word, r.Value, flags)
+}

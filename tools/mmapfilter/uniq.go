@@ -1,0 +1,243 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/spf13/cobra"
+)
+
+const uniqHelp = `Usage: mmapfilter uniq [KEYS...]
+
+Pass lines on to standard output that come for the first time, at once and in
+order. A line never passes twice. One that is new is dropped with a probability
+of at most P, as long as at most N different ones have passed.
+
+  -n, --capacity N    size for N different lines; it takes few more (10M)
+  -p, --rate P        see above (1e-6)
+  -f, --fingerprint-bits N, --layout NAME  set these by hand (-f: without -p)
+      --filter FILE   remember lines for later runs in FILE, made if missing. A
+                      run that is killed may remember some it did not print
+  -v, --verbose       say how many lines passed
+
+` + keysHelp + `
+      --plain              forget what FILE records of this
+
+What passes is the whole record, whatever part of it the key is.
+
+Exit status: 0, or 2 after an error, such as a filter that is full.`
+
+// What uniq sizes a filter for where nothing else is asked: 41 MB.
+const (
+	uniqCapacity = 10_000_000
+	uniqRate     = 1e-6
+)
+
+// A uniqCommand is the flags of uniq.
+type uniqCommand struct {
+	opts    mmapfilter.Options
+	filter  string
+	format  *formatFlags
+	plain   bool
+	verbose bool
+}
+
+func newUniqCommand() *cobra.Command {
+	u := &uniqCommand{opts: mmapfilter.Options{Capacity: uniqCapacity}}
+	cmd := &cobra.Command{Use: "uniq", Long: uniqHelp, Args: cobra.ArbitraryArgs, RunE: u.run}
+	flags := cmd.Flags()
+	addPlanFlags(flags, &u.opts)
+	flags.StringVar(&u.filter, "filter", "", "file to remember lines in")
+	flags.BoolVar(&u.plain, "plain", false, "forget what is recorded")
+	flags.BoolVarP(&u.verbose, "verbose", "v", false, "print how many lines passed")
+	u.format = addFormatFlags(flags)
+	return cmd
+}
+
+func (u *uniqCommand) run(cmd *cobra.Command, names []string) (err error) {
+	if err := checkPlanFlags(cmd.Flags()); err != nil {
+		return err
+	}
+	if u.opts.Capacity == 0 {
+		return errors.New("-n is not more than 0")
+	}
+	if u.opts.FalsePositiveRate == 0 && u.opts.FingerprintBits == 0 {
+		u.opts.FalsePositiveRate = uniqRate
+	}
+	p := &passage{in: &input{whole: true}, stderr: cmd.ErrOrStderr(), out: bufio.NewWriterSize(cmd.OutOrStdout(), bufferBytes)}
+	if p.in.sources, err = findSources(names, cmd.InOrStdin()); err != nil {
+		return err
+	}
+	if err := p.in.sources.err(); err != nil {
+		return err
+	}
+	if u.filter == "" {
+		temp, tempErr := os.MkdirTemp("", "mmapfilter-uniq-")
+		if tempErr != nil {
+			return tempErr
+		}
+		defer os.RemoveAll(temp)
+		p.path = filepath.Join(temp, "uniq.mmf")
+		u.opts.CommitInterval = -1 // nobody looks for it after a crash
+		err = u.create(p)
+	} else {
+		p.path = u.filter
+		err = u.open(p)
+	}
+	if err != nil {
+		return err
+	}
+	p.bar = new(progress)
+	if p.in.sources.bytes > 0 && !isTerminal(cmd.OutOrStdout()) {
+		p.bar = newProgress(p.stderr)
+	}
+	err = p.run(cmd.Context())
+	if closeErr := p.filter.Close(); err == nil && closeErr != nil {
+		err = fmt.Errorf("close %s: %w", p.path, closeErr)
+	}
+	if u.verbose {
+		fmt.Fprintf(p.stderr, "mmapfilter: %s of %s passed\n", formatCount(p.passed), formatNumber(p.read, "line", "lines"))
+	}
+	return err
+}
+
+// create makes a filter for the lines, which records how they are read.
+func (u *uniqCommand) create(p *passage) (err error) {
+	if p.in.format, err = u.format.format(format{}); err != nil {
+		return err
+	}
+	p.filter, err = createFilter(p.path, &u.opts, p.in.format)
+	return err
+}
+
+// open opens the filter of an earlier run, or makes one.
+func (u *uniqCommand) open(p *passage) (err error) {
+	p.filter, err = mmapfilter.Open(p.path, nil)
+	if errors.Is(err, fs.ErrNotExist) {
+		return u.create(p)
+	}
+	if err != nil {
+		return err
+	}
+	if p.recorded, err = recordedFormat(p.path, p.filter, u.plain); err == nil {
+		p.in.format, err = u.format.format(p.recorded)
+	}
+	if err != nil {
+		err = errors.Join(err, p.filter.Close())
+	}
+	return err
+}
+
+// A passage is a run of uniq: it passes on what its filter has not seen.
+type passage struct {
+	path     string
+	filter   *mmapfilter.Filter
+	recorded format // how the filter says that keys are read
+	in       *input
+	out      *bufio.Writer
+	stderr   io.Writer
+	block    block
+	bar      *progress
+
+	headed, warned bool
+	read, passed   uint64
+	err            error // the first one
+}
+
+func (p *passage) run(ctx context.Context) error {
+	p.in.beforeRead = func() error {
+		p.pass()
+		p.flush()
+		p.bar.show("passing", p.in.sources.read.Load(), p.in.sources.bytes, nil)
+		if p.err != nil {
+			return io.EOF
+		}
+		return nil
+	}
+	for key, err := range p.in.keys(ctx) {
+		p.head()
+		switch {
+		case ctx.Err() != nil:
+			p.pass()
+			p.fail(ctx.Err())
+		case err != nil:
+			p.pass()
+			p.fail(explainMisfit(err, p.in.format, p.recorded, p.path))
+		default:
+			p.block.add(key, p.in.record, p.in.number)
+			if p.block.full() {
+				p.pass()
+			}
+		}
+		if p.err != nil {
+			break
+		}
+	}
+	p.head()
+	p.pass()
+	p.flush()
+	p.bar.close()
+	return p.err
+}
+
+// head passes on the names of the columns of the first file that has them.
+func (p *passage) head() {
+	if !p.headed && p.in.header != nil {
+		p.headed = true
+		p.print(p.in.header)
+	}
+}
+
+// pass goes through the block, and starts another.
+func (p *passage) pass() {
+	if p.err != nil {
+		return
+	}
+	for i, key := range p.block.keys() {
+		isNew, err := p.filter.InsertUnique(key)
+		if err != nil {
+			p.fail(fmt.Errorf("%s: record %d: %w", p.in.file, p.block.spans[i].number, explainFull(err, p.filter, p.path)))
+			return
+		}
+		p.read++
+		if isNew {
+			p.passed++
+			p.print(p.block.text(i))
+		}
+	}
+	p.block.clear()
+	if n := p.filter.Cap(); !p.warned && p.filter.Len() > n {
+		p.warned = true
+		p.bar.hide()
+		fmt.Fprintf(p.stderr, "mmapfilter: more than %s lines: one that is new may be dropped more often than the rate says\n", formatCount(n))
+	}
+}
+
+// print keeps its error for flush.
+func (p *passage) print(record []byte) {
+	p.out.Write(record)
+	if p.in.format.null {
+		p.out.WriteByte(0)
+	} else {
+		p.out.WriteByte('\n')
+	}
+}
+
+func (p *passage) flush() {
+	if err := p.out.Flush(); err != nil {
+		p.fail(err)
+	}
+}
+
+func (p *passage) fail(err error) {
+	if p.err == nil {
+		p.err = err
+	}
+}

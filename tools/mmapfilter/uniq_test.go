@@ -1,0 +1,57 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+// What uniq passes on is what a set of lines would, in the same order, also when
+// it goes on in a second run.
+func TestUniqManyLines(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if exit, _, stderr := runHere(nil, "create", "-n", "100k", "-f", "30", "--seed", "1", "f.mmf"); exit != 0 {
+		t.Fatal(stderr)
+	}
+	const n = 200_000
+	random := rand.New(rand.NewPCG(1, 2))
+	seen := make(map[int]bool)
+	for range 2 {
+		var in, want strings.Builder
+		for range n / 2 {
+			line := random.IntN(n / 3)
+			fmt.Fprintln(&in, line)
+			if !seen[line] {
+				seen[line] = true
+				fmt.Fprintln(&want, line)
+			}
+		}
+		exit, stdout, stderr := runHere(strings.NewReader(in.String()), "uniq", "--filter", "f.mmf")
+		if exit != 0 || stdout != want.String() {
+			t.Fatalf("exit %d, %d bytes, want %d, %s", exit, len(stdout), want.Len(), stderr)
+		}
+	}
+}
+
+// What is typed passes before more is typed.
+func TestUniqPassesAtOnce(t *testing.T) {
+	stdin, typed := io.Pipe()
+	passed, stdout := io.Pipe()
+	exit := make(chan int)
+	go func() { exit <- run(context.Background(), []string{"uniq", "-n", "1k"}, stdin, stdout, io.Discard) }()
+	for _, line := range []string{"b\n", "a\n"} {
+		io.WriteString(typed, "b\n")
+		io.WriteString(typed, line)
+		got := make([]byte, 2)
+		if _, err := io.ReadFull(passed, got); err != nil || string(got) != line {
+			t.Fatalf("%q, %v", got, err)
+		}
+	}
+	typed.Close()
+	if e := <-exit; e != exitYes {
+		t.Error(e)
+	}
+}
