@@ -126,30 +126,34 @@ func LogRecordWord(log []uint64, start, i uint64) uint64 {
 	return log[start+i*recordWords] & (1<<recordWordBits - 1)
 }
 
-// recordCheck is the check of a record: the CRC32C of all it vouches for.
-func recordCheck(salt, lsn uint64, prev uint32, w0, w1 uint64, operation uint32) uint32 {
+// A checker makes checksums of words. It is a buffer for their bytes, which would
+// be one more allocation for every record if it were on the stack: what is handed
+// to package crc32 escapes.
+type checker [LogPageBytes]byte
+
+// record is the check of a record: the CRC32C of all it vouches for.
+func (c *checker) record(salt, lsn uint64, prev uint32, w0, w1 uint64, operation uint32) uint32 {
 	if mistake.Made(mistake.UnchainedLog) {
 		salt, lsn, prev = 0, 0, 0
 	}
-	var b [40]byte
+	b := c[:40]
 	binary.LittleEndian.PutUint64(b[0:], salt)
 	binary.LittleEndian.PutUint64(b[8:], lsn)
 	binary.LittleEndian.PutUint64(b[16:], w0)
 	binary.LittleEndian.PutUint64(b[24:], w1)
 	binary.LittleEndian.PutUint32(b[32:], prev)
 	binary.LittleEndian.PutUint32(b[36:], operation)
-	return crc32.Checksum(b[:], castagnoli)
+	return crc32.Checksum(b, castagnoli)
 }
 
-// checksumWords is the CRC32C of words as they are in a file.
-func checksumWords(words []uint64) (crc uint32) {
-	var b [LogPageBytes]byte
+// words is the CRC32C of words as they are in a file.
+func (c *checker) words(words ...uint64) (crc uint32) {
 	for len(words) > 0 {
 		n := min(len(words), LogPageWords)
 		for i, w := range words[:n] {
-			binary.LittleEndian.PutUint64(b[8*i:], w)
+			binary.LittleEndian.PutUint64(c[8*i:], w)
 		}
-		crc = crc32.Update(crc, castagnoli, b[:8*n])
+		crc = crc32.Update(crc, castagnoli, c[:8*n])
 		words = words[n:]
 	}
 	return crc
@@ -178,7 +182,7 @@ func PutLogHeader(store func(i, v uint64), h LogHeader) {
 		binary.LittleEndian.Uint64(h.UUID[:8]), binary.LittleEndian.Uint64(h.UUID[8:]),
 		h.Generation, h.Salt, uint64(h.Bytes),
 	}
-	w[7] = uint64(checksumWords(w[:7]))
+	w[7] = uint64(new(checker).words(w[:7]...))
 	for i, v := range w {
 		store(at+uint64(i), v)
 	}
@@ -188,22 +192,36 @@ func PutLogHeader(store func(i, v uint64), h LogHeader) {
 // belongs to another file or to another generation.
 func FindLogHeader(log []uint64, uuid [16]byte, salt uint64) (h LogHeader, ok bool) {
 	for slot := range uint64(LogHeaderSlots) {
-		at := slot * LogPageWords
-		if at+logHeaderWords > uint64(len(log)) {
-			break
-		}
-		w := log[at : at+logHeaderWords]
-		if w[0] != logMagic || w[1] != FormatVersion || w[7] != uint64(checksumWords(w[:7])) {
-			continue
-		}
-		h := LogHeader{Generation: w[4], Salt: w[5], Bytes: int64(w[6])}
-		binary.LittleEndian.PutUint64(h.UUID[:8], w[2])
-		binary.LittleEndian.PutUint64(h.UUID[8:], w[3])
-		if h.UUID == uuid && h.Salt == salt {
+		if h, ok := readLogHeader(log, slot); ok && h.UUID == uuid && h.Salt == salt {
 			return h, true
 		}
 	}
 	return LogHeader{}, false
+}
+
+// OwnLog reports whether a log belongs to a file, whatever its generation.
+func OwnLog(log []uint64, uuid [16]byte) bool {
+	for slot := range uint64(LogHeaderSlots) {
+		if h, ok := readLogHeader(log, slot); ok && h.UUID == uuid {
+			return true
+		}
+	}
+	return false
+}
+
+func readLogHeader(log []uint64, slot uint64) (h LogHeader, ok bool) {
+	at := slot * LogPageWords
+	if at+logHeaderWords > uint64(len(log)) {
+		return h, false
+	}
+	w := log[at : at+logHeaderWords]
+	if w[0] != logMagic || w[1] != FormatVersion || w[7] != uint64(new(checker).words(w[:7]...)) {
+		return h, false
+	}
+	h = LogHeader{Generation: w[4], Salt: w[5], Bytes: int64(w[6])}
+	binary.LittleEndian.PutUint64(h.UUID[:8], w[2])
+	binary.LittleEndian.PutUint64(h.UUID[8:], w[3])
+	return h, true
 }
 
 // A Commit is what a commit record says.
@@ -236,6 +254,7 @@ type LogWriter struct {
 	check   uint32 // of the last record
 	batch   uint64 // word at which the open batch starts
 	records uint64 // in it
+	checker checker
 }
 
 // NewLogWriter begins a generation, after the record of some LSN, at the start
@@ -270,7 +289,7 @@ func (w *LogWriter) Append(r Record) {
 	at := w.End()
 	w0, w1 := r.encode()
 	w.lsn++
-	w.check = recordCheck(w.salt, w.lsn, w.check, w0, w1, r.Operation)
+	w.check = w.checker.record(w.salt, w.lsn, w.check, w0, w1, r.Operation)
 	w2 := uint64(w.check) | uint64(r.Operation)<<32
 	// The check comes last: a record that is cut off has none.
 	w.store(at, w0)
@@ -286,7 +305,7 @@ func (w *LogWriter) Append(r Record) {
 //	     4 bits 0-31 the check that the first record is chained to, 32-63 CRC32C of words 0 to 3 and of bits 0-31
 func (w *LogWriter) begin() {
 	words := [5]uint64{beginMagic, w.generation, w.salt, w.lsn + 1, uint64(w.check)}
-	words[4] |= uint64(checksumWords(words[:])) << 32
+	words[4] |= uint64(w.checker.words(words[:]...)) << 32
 	for i, v := range words {
 		w.store(w.batch+uint64(i), v)
 	}
@@ -300,9 +319,9 @@ func (w *LogWriter) Commit(c Commit) Commit {
 	}
 	w.lsn++
 	c.LSN, c.Records = w.lsn, w.records
-	crc := checksumWords(w.log[w.batch+batchHeadWords : w.End()])
+	crc := w.checker.words(w.log[w.batch+batchHeadWords : w.End()]...)
 	words := [commitWords]uint64{commitMagic, w.generation, w.salt, c.LSN, c.Records, c.UserSeq, c.Operation, c.Length, c.Durable, uint64(crc)}
-	check := checksumWords(words[:])
+	check := w.checker.words(words[:]...)
 	words[9] |= uint64(check) << 32
 	for i, v := range words {
 		w.store(w.batch+commitAt+uint64(i), v)
@@ -316,18 +335,18 @@ func (w *LogWriter) Commit(c Commit) Commit {
 func nextBatch(end uint64) uint64 { return (end + LogPageWords - 1) / LogPageWords * LogPageWords }
 
 // readBegin decodes the begin record of a batch, of any generation.
-func readBegin(log []uint64, batch uint64) (generation, salt, lsn uint64, check uint32, ok bool) {
+func (c *checker) readBegin(log []uint64, batch uint64) (generation, salt, lsn uint64, check uint32, ok bool) {
 	w := log[batch : batch+5]
 	if w[0] != beginMagic {
 		return
 	}
-	sum := checksumWords([]uint64{w[0], w[1], w[2], w[3], w[4] & (1<<32 - 1)})
+	sum := c.words(w[0], w[1], w[2], w[3], w[4]&(1<<32-1))
 	return w[1], w[2], w[3], uint32(w[4]), uint32(w[4]>>32) == sum
 }
 
 // readCommit decodes the commit record of a batch, of any generation. It
 // verifies on its own.
-func readCommit(log []uint64, batch uint64) (generation, salt uint64, c Commit, crc, check uint32, ok bool) {
+func (k *checker) readCommit(log []uint64, batch uint64) (generation, salt uint64, c Commit, crc, check uint32, ok bool) {
 	w := log[batch+commitAt : batch+commitAt+commitWords]
 	if w[0] != commitMagic {
 		return
@@ -335,7 +354,7 @@ func readCommit(log []uint64, batch uint64) (generation, salt uint64, c Commit, 
 	var words [commitWords]uint64
 	copy(words[:], w)
 	words[9] &= 1<<32 - 1
-	check = checksumWords(words[:])
+	check = k.words(words[:]...)
 	c = Commit{LSN: w[3], Records: w[4], UserSeq: w[5], Operation: w[6], Length: w[7], Durable: w[8]}
 	return w[1], w[2], c, uint32(w[9]), check, uint32(w[9]>>32) == check
 }
@@ -345,10 +364,17 @@ type LogScan struct {
 	LSN       uint64 // of the last record or commit record
 	Records   uint64 // of whole operations
 	UserSeq   uint64
-	Operation uint64 // operations since the user sequence was set
-	Length    uint64 // items
-	End       uint64 // the word after the last that counts
-	Torn      bool   // the log ends in the middle of something: a record or an operation
+	Operation uint64  // operations since the user sequence was set
+	Length    uint64  // items
+	Batches   []Batch // that have records of whole operations
+	End       uint64  // the word after the last that counts
+	Torn      bool    // the log ends in the middle of something: a record or an operation
+}
+
+// A Batch says where the records of a batch are.
+type Batch struct {
+	Start   uint64 // word of the first
+	Records uint64 // of whole operations
 }
 
 // ScanLog reads the log of the generation that a superblock names, up to its
@@ -362,12 +388,12 @@ func ScanLog(log []uint64, sb *Superblock, promised uint64, each func(Record)) (
 	s = LogScan{LSN: sb.CheckpointLSN(), UserSeq: sb.UserSeq(), Operation: sb.Operation(), Length: sb.Length(), End: LogStart}
 	promised = max(promised, sb.CheckpointLSN())
 	var operation []Record // the records of one, until its last
-	check := uint32(0)
+	check, checker := uint32(0), new(checker)
 	lsn := s.LSN
 	batch := uint64(LogStart)
 	ended := false
 	for !ended && batch+batchHeadWords <= uint64(len(log)) {
-		generation, salt, first, prev, ok := readBegin(log, batch)
+		generation, salt, first, prev, ok := checker.readBegin(log, batch)
 		if !ok || generation != sb.Generation() || salt != sb.LogSalt() || first != lsn+1 || prev != check {
 			if mistake.Made(mistake.UnchainedLog) && ok {
 				lsn, check = first-1, prev
@@ -375,12 +401,13 @@ func ScanLog(log []uint64, sb *Superblock, promised uint64, each func(Record)) (
 				break
 			}
 		}
-		generation, salt, commit, crc, commitCheck, ok := readCommit(log, batch)
+		generation, salt, commit, crc, commitCheck, ok := checker.readCommit(log, batch)
 		committed := ok && (generation == sb.Generation() && salt == sb.LogSalt() || mistake.Made(mistake.UnchainedLog))
 		at, n := batch+batchHeadWords, uint64(0)
+		whole := Batch{Start: at}
 		for at+recordWords <= uint64(len(log)) && !(committed && n == commit.Records) {
 			w0, w1, w2 := log[at], log[at+1], log[at+2]
-			if uint32(w2) != recordCheck(sb.LogSalt(), lsn+1, check, w0, w1, uint32(w2>>32)) || w0|w1|w2 == 0 {
+			if uint32(w2) != checker.record(sb.LogSalt(), lsn+1, check, w0, w1, uint32(w2>>32)) || w0|w1|w2 == 0 {
 				break
 			}
 			if w0&recordUnused != 0 {
@@ -393,7 +420,7 @@ func ScanLog(log []uint64, sb *Superblock, promised uint64, each func(Record)) (
 			if !r.Last {
 				continue
 			}
-			s.LSN, s.End = lsn, at
+			s.LSN, s.End, whole.Records = lsn, at, n
 			s.Records += uint64(len(operation))
 			s.Length += uint64(int64(r.Grow))
 			s.Operation += uint64(r.Operation - uint32(s.Operation))
@@ -404,7 +431,10 @@ func ScanLog(log []uint64, sb *Superblock, promised uint64, each func(Record)) (
 			}
 			operation = operation[:0]
 		}
-		if committed && n == commit.Records && checksumWords(log[batch+batchHeadWords:at]) == crc && commit.LSN == lsn+1 && len(operation) == 0 {
+		if whole.Records > 0 {
+			s.Batches = append(s.Batches, whole)
+		}
+		if committed && n == commit.Records && checker.words(log[batch+batchHeadWords:at]...) == crc && commit.LSN == lsn+1 && len(operation) == 0 {
 			lsn, check = commit.LSN, commitCheck
 			promised = max(promised, commit.Durable)
 			s.LSN, s.End = lsn, at
@@ -421,7 +451,7 @@ func ScanLog(log []uint64, sb *Superblock, promised uint64, each func(Record)) (
 	// Past a bad record nothing counts; but a commit record further on may
 	// know that it was good once.
 	for at := batch; at+batchHeadWords <= uint64(len(log)); at += LogPageWords {
-		generation, salt, commit, _, _, ok := readCommit(log, at)
+		generation, salt, commit, _, _, ok := checker.readCommit(log, at)
 		if ok && generation == sb.Generation() && salt == sb.LogSalt() {
 			promised = max(promised, commit.Durable)
 		}
@@ -446,10 +476,11 @@ func LaterGeneration(log []uint64, sb *Superblock) bool {
 		}
 		return false
 	}
+	checker := new(checker)
 	for at := uint64(LogStart); at+batchHeadWords <= uint64(len(log)); at += LogPageWords {
-		generation, salt, _, _, ok := readBegin(log, at)
+		generation, salt, _, _, ok := checker.readBegin(log, at)
 		if !ok {
-			generation, salt, _, _, _, ok = readCommit(log, at)
+			generation, salt, _, _, _, ok = checker.readCommit(log, at)
 		}
 		if !ok || generation <= sb.Generation() {
 			continue

@@ -342,14 +342,3 @@ func SlotGeneration(head []byte, i int) uint64 {
 	}
 	return 0
 }
-
-// CopySlot gives another slot of the head of a file than slot i that holds the
-// same superblock.
-func CopySlot(head []byte, i int) (slot int, ok bool) {
-	for slot := range SuperblockSlots {
-		if slot != i && *slotAt(head, slot) == *slotAt(head, i) {
-			return slot, true
-		}
-	}
-	return 0, false
-}

@@ -1,10 +1,12 @@
 package mmapfilter
 
 import (
+	"context"
 	"flag"
 	"runtime/debug"
 	"testing"
 
+	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/recovery"
 	"github.com/mmapfilter/mmapfilter/recovery/crashsim"
 )
@@ -17,16 +19,25 @@ var (
 // crashWriter is a writer as the crash explorer drives it.
 type crashWriter struct{ *writer }
 
-func (w crashWriter) Insert(hash uint64) error           { return w.insert(hash) }
-func (w crashWriter) Delete(hash uint64) (bool, error)   { return w.delete(hash) }
-func (w crashWriter) Sync(setSeq bool, seq uint64) error { return w.sync(setSeq, seq) }
+func (w crashWriter) Insert(hash uint64) error           { w.mayGrow(); return w.insert(hash) }
+func (w crashWriter) Delete(hash uint64) (bool, error)   { w.mayGrow(); return w.delete(hash) }
+func (w crashWriter) Sync(setSeq bool, seq uint64) error { w.mayGrow(); return w.sync(setSeq, seq) }
 func (w crashWriter) Checkpoint() error                  { return w.checkpoint() }
+func (w crashWriter) Seal() error                        { return w.seal(context.Background()) }
 func (w crashWriter) Clean() error                       { return w.clean() }
 func (w crashWriter) Word(word uint64) uint64            { return w.at(word) }
 func (w crashWriter) LSN() uint64                        { return w.log.LSN() }
 func (w crashWriter) Length() uint64                     { return w.log.Length() }
 func (w crashWriter) Durable() (userSeq, operations, lsn uint64) {
 	return w.log.Durable()
+}
+
+// mayGrow lets the log be twice as long as the first one.
+func (w crashWriter) mayGrow() {
+	w.maxLog = layout.MinLogBytes
+	if w.log.Live() {
+		w.maxLog *= 2
+	}
 }
 
 func (w crashWriter) Idle() bool {
@@ -37,17 +48,40 @@ func (w crashWriter) Idle() bool {
 	return w.log.Room(maxOperationStores)
 }
 
-// crashSystem has a log of the smallest size, so that it is often full.
+// crashVerify is Verify for words in memory.
+func crashVerify(words []uint64) error {
+	data := recovery.Bytes(words)
+	_, sb, g, err := layout.Newest(data[:layout.OffRuntime])
+	if err != nil {
+		return err
+	}
+	r := Report{Sealed: sb.State() == layout.Sealed}
+	head := &recovery.Head{Superblock: sb, Geometry: g, Size: int64(len(data))}
+	copy(head.Raw[:], data)
+	v := &verification{report: &r, head: head, data: data, progress: func(done, total int64) {}}
+	if err := v.run(context.Background()); err != nil {
+		return err
+	}
+	if len(r.Damage) > 0 {
+		return r.Damage[0]
+	}
+	return nil
+}
+
+// crashSystem has a log of the smallest size, so that it is often full, and then
+// grows.
 func crashSystem() crashsim.System {
 	return crashsim.System{
 		Open: func(vol recovery.Volume) (crashsim.Writer, *recovery.Recovery, error) {
-			w, r, err := newWriter(vol, 64<<10)
+			w, r, err := newWriter(vol, layout.MinLogBytes)
 			if err != nil {
 				return nil, nil, err
 			}
+			w.fixed = false
 			return crashWriter{w}, r, nil
 		},
-		Full: ErrFull,
+		Full:   ErrFull,
+		Verify: crashVerify,
 	}
 }
 
@@ -72,7 +106,7 @@ func TestExploreAll(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(800))
 	e := crashsim.Exhaustive{System: crashSystem(), Operations: 4, Nested: 2}
 	if testing.Short() {
-		e.Operations, e.Nested = 3, 1
+		e.Operations, e.Nested = 3, 0
 	}
 	stats, violation := e.Run()
 	t.Log(stats)

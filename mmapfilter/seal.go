@@ -28,6 +28,8 @@ func (w *writer) seal(ctx context.Context) error {
 	if err := w.checkpoint(); err != nil {
 		return err
 	}
+	w.checkpoints.Lock()
+	defer w.checkpoints.Unlock()
 	w.commit.Lock()
 	defer w.commit.Unlock()
 	w.mu.Lock()

@@ -14,9 +14,10 @@ import (
 // log, and commits them. It is what the methods of a Filter that is open for
 // writing call; package recovery does what touches the file.
 //
-// Locks are taken in the order commit, mu. A commit holds both to end the batch,
-// and then the first alone, while it waits for the disk: operations go on
-// meanwhile, in the next batch.
+// Locks are taken in the order checkpoints, commit, mu. A commit holds the last two
+// to end the batch, and then commit alone, while it waits for the disk: operations
+// go on meanwhile, in the next batch. A checkpoint holds only its own while it
+// writes most of the region, and all for the rest.
 type writer struct {
 	log    *recovery.Writer
 	table  layout.Table
@@ -41,11 +42,13 @@ type writer struct {
 	// nanoseconds.
 	longestStall atomic.Int64
 
-	commit sync.Mutex
-	mu     struct {
+	checkpoints sync.Mutex // one at a time
+	commit      sync.Mutex
+	mu          struct {
 		sync.Mutex
 		closed   bool
-		pending  int // operations that are not durable
+		pending  int     // operations that are not durable
+		spare    *images // for the next batch, where the overlay is nil
 		op       operation
 		placer   *placer
 		stashLen int // stash entries in use
@@ -74,6 +77,7 @@ func newWriter(vol recovery.Volume, maxLog int64) (*writer, *recovery.Recovery, 
 	copy(w.stash, w.words[layout.WordStash:])
 	w.length.Store(log.Length())
 	w.mu.op.w = w
+	w.mu.spare = newImages(0)
 	w.mu.placer = newPlacer(w.table, &w.mu.op)
 	w.mu.op.last.line = noLine
 	w.mu.stashLen = layout.StashLen(w.stash)
@@ -287,7 +291,7 @@ func (w *writer) firstLog() int64 {
 func (w *writer) finish(grow int) {
 	op := &w.mu.op
 	if w.overlay.Load() == nil {
-		w.overlay.Store(&pending{active: newImages(0)})
+		w.overlay.Store(&pending{active: w.mu.spare})
 	}
 	w.log.Append(op.stores, grow)
 	w.publish(op)
@@ -430,10 +434,14 @@ const searchEvery = 8
 // may live there; else, now and then, into any line that moves can make room in.
 func (w *writer) drain(freed uint64) {
 	w.mu.drains++
+	full := w.mu.stashLen == layout.StashEntries
 	search := w.mu.drains%searchEvery == 0
 	chosen := w.mu.drains / searchEvery % w.mu.stashLen // of the entries, for a search
 	n, done := 0, false
-	layout.StashClasses(w.stash, func(c layout.Class, _ uint64) {
+	layout.StashClasses(w.stash, func(c layout.Class, items uint64) {
+		if full && items > 1 {
+			return // with it, no entry would be free, and the next insert refused
+		}
 		it := layout.Item(c)
 		if !done && (it.Line == freed || w.table.Alternate(it).Line == freed) {
 			done = w.mu.placer.unstash(it, false)
@@ -531,11 +539,15 @@ type batch struct {
 // dropImages forgets the images of a batch that has been stored to the mapping.
 // REQUIRES: w.commit, w.mu.
 func (w *writer) dropImages(b batch) {
+	p := w.overlay.Load()
 	if w.mu.pending -= b.operations; w.mu.pending == 0 {
-		w.overlay.Store(nil)
+		if p != nil {
+			w.mu.spare = p.active // empty, and of the size of the batch
+			w.overlay.Store(nil)
+		}
 		return
 	}
-	w.overlay.Store(&pending{active: w.overlay.Load().active})
+	w.overlay.Store(&pending{active: p.active})
 	if w.behind != nil { // they came while the disk was waited for
 		w.behind(0)
 	}
@@ -548,9 +560,9 @@ func (w *writer) checkpoint() error { return w.checkpointFor(0) }
 // room for so many records; then it does nothing when it has by now, and the
 // next log is larger.
 func (w *writer) checkpointFor(need int) error {
-	w.commit.Lock()
-	defer w.commit.Unlock()
-	if err := w.syncLocked(false, 0); err != nil {
+	w.checkpoints.Lock()
+	defer w.checkpoints.Unlock()
+	if err := w.sync(false, 0); err != nil {
 		return err
 	}
 	due := w.checkpointDue(need)
@@ -559,6 +571,8 @@ func (w *writer) checkpointFor(need int) error {
 			return err
 		}
 	}
+	w.commit.Lock()
+	defer w.commit.Unlock()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	defer w.stalled(time.Now())
@@ -621,6 +635,8 @@ func (w *writer) nextLog(wasFull bool) int64 {
 // clean commits and leaves a file that is complete without its log. After it,
 // operations are ErrClosed.
 func (w *writer) clean() error {
+	w.checkpoints.Lock()
+	defer w.checkpoints.Unlock()
 	w.commit.Lock()
 	defer w.commit.Unlock()
 	w.mu.Lock()

@@ -26,7 +26,8 @@
 //   - A sync that returns no error has made everything durable.
 //   - Writing a sector damages no other bytes than the ones written ("powersafe
 //     overwrite"), and of the stash and the lines not even those: an aligned word
-//     of 8 bytes has its old value or its new one, in memory and on the disk.
+//     of 8 bytes has its old value or its new one, in memory and on the disk. A
+//     sector that is written with what it holds already is not damaged.
 //   - The file system is a local one, and keeps to the above for shared mappings.
 //     On a copy-on-write file system, storing to an allocated file takes new
 //     blocks; there, a full disk can end the process (SIGBUS). See [Warning].
@@ -61,12 +62,13 @@
 //	    log is a new file, durable before the superblock that has its salt; it gets
 //	    its name after that. (Writer.Checkpoint, Writer.switchLog)
 //	W6  Recovery, under the lock: read the log to its end, and refuse one that ends
-//	    before an LSN that anyone vouches for; store the superblock again, to one
-//	    spare slot, and sync it; make the epoch odd; store the log again, and
+//	    before an LSN that anyone vouches for; store the superblock again, where
+//	    it is, and sync it; make the epoch odd; store the log again, and
 //	    sync it; store the last value of every word in it, whatever the mapping
 //	    shows; move odd removal counters up to even; make the epoch even; and end as
 //	    a clean close does. (Writer.recover)
-//	W7  Opening creates nothing. The first operation creates the log, durable, and
+//	W7  Opening creates nothing. It removes the log that a close did not come to
+//	    remove. The first operation creates the log, durable, and
 //	    then a superblock that says live, durable. A clean close makes the mapping
 //	    durable, then a superblock that says clean, and then removes the log.
 //	    (Writer.Begin, Writer.Clean)
@@ -99,8 +101,8 @@
 //	    └────────────── live, nobody has the lock
 //
 // The state is in the newest superblock. Of the four slots, the one of the lowest
-// generation gets the next superblock; so the last one is whole until the next
-// one is durable. A file at rest, clean or sealed, has its superblock in all four.
+// generation gets the next superblock, when the last one is known to be durable; so that is
+// whole until the next one is. A file at rest, clean or sealed, has its superblock in all four.
 //
 // # What happened, and what you get
 //

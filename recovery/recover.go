@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"sync/atomic"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -40,12 +41,18 @@ func (w *Writer) open() (*Recovery, error) {
 		UserSeq: w.sb.UserSeq(), Operations: w.sb.Operation(),
 		Generation: w.sb.Generation(), LSN: w.sb.CheckpointLSN(), Length: w.sb.Length(),
 	}
-	log, err := w.findLog()
+	log, left, err := w.findLog()
 	if err != nil {
 		return nil, err
 	}
 	if w.sb.State() != layout.Live {
-		return r, w.repairSlots()
+		if err := w.repairSlots(); err != nil || !left {
+			return r, err
+		}
+		if err := w.settle(); err != nil {
+			return nil, err
+		}
+		return r, w.vol.RemoveLogs()
 	}
 	w.log = log
 	err = w.recover(r)
@@ -67,6 +74,9 @@ func (w *Writer) repairSlots() error {
 	if len(damage) == 0 {
 		return nil
 	}
+	if err := w.settle(); err != nil {
+		return err
+	}
 	for _, e := range damage {
 		w.storeSuperblock(int(e.Offset/layout.SuperblockBytes), &w.sb)
 	}
@@ -77,8 +87,8 @@ func (w *Writer) repairSlots() error {
 // whatever it is called. It is an error when there is none, and when any log has
 // a record of a later generation than the superblock: then that is an old slot,
 // and the newest is lost. A log beside a superblock that is not live is one that
-// a clean close did not come to remove.
-func (w *Writer) findLog() (found File, err error) {
+// a clean close did not come to remove; left tells of one.
+func (w *Writer) findLog() (found File, left bool, err error) {
 	var wrong []error // why each log that is there is not the one
 	for _, name := range []LogName{CurrentLog, NextLog} {
 		log, err := w.vol.OpenLog(name)
@@ -90,27 +100,28 @@ func (w *Writer) findLog() (found File, err error) {
 			continue
 		}
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("open the log: %w", err), closeLog(found))
+			return nil, false, errors.Join(fmt.Errorf("open the log: %w", err), closeLog(found))
 		}
 		if layout.LaterGeneration(log.Words(), &w.sb) {
-			return nil, errors.Join(outdated(&w.sb, name), log.Close(), closeLog(found))
+			return nil, false, errors.Join(outdated(&w.sb, name), log.Close(), closeLog(found))
 		}
 		h, ok := layout.FindLogHeader(log.Words(), w.sb.UUID(), w.sb.LogSalt())
 		if ok = ok && h.Bytes == int64(len(log.Words()))*8; ok && found == nil && w.sb.State() == layout.Live {
 			found = log
 			continue
 		}
+		left = left || layout.OwnLog(log.Words(), w.sb.UUID())
 		log.Close()
 		wrong = append(wrong, &layout.CorruptError{Region: layout.RegionLog, Rule: fmt.Sprintf(
 			"L1: the file was not closed, and NAME%s is the log of another file or of another time", name)})
 	}
 	switch {
 	case found != nil || w.sb.State() != layout.Live:
-		return found, nil
+		return found, left, nil
 	case wrong != nil:
-		return nil, wrong[0]
+		return nil, false, wrong[0]
 	}
-	return nil, &layout.CorruptError{Region: layout.RegionLog, Rule: "L1: the file was not closed, and its log, NAME.stash, is missing"}
+	return nil, false, &layout.CorruptError{Region: layout.RegionLog, Rule: "L1: the file was not closed, and its log, NAME.stash, is missing"}
 }
 
 // outdated is the error for a superblock that is not the last there was.
@@ -133,10 +144,7 @@ func closeLog(log File) error {
 func (w *Writer) recover(r *Recovery) error {
 	runtime := layout.NewView(w.Words()[layout.WordRuntime:], w.geometry).Runtime
 	promised := layout.Promise(runtime, w.sb.LogSalt())
-	scan, err := layout.ScanLog(w.log.Words(), &w.sb, promised, nil)
-	if err == nil {
-		err = w.checkRecords(promised)
-	}
+	scan, err := w.scanLog(promised)
 	if err != nil {
 		return err
 	}
@@ -153,9 +161,7 @@ func (w *Writer) recover(r *Recovery) error {
 	if err := w.hardenLog(scan.End); err != nil {
 		return err
 	}
-	if err := w.replay(scan, promised); err != nil {
-		return err
-	}
+	w.replay(scan)
 	layout.Counters(func(word uint64) {
 		if c := atomic.LoadUint64(&runtime[word]); c&1 != 0 {
 			w.storeRuntime(word, c+1)
@@ -179,17 +185,17 @@ func (w *Writer) recover(r *Recovery) error {
 	return nil
 }
 
-// checkRecords holds every record of the log against the geometry, before any of
-// them is stored.
-func (w *Writer) checkRecords(promised uint64) error {
+// scanLog reads the log to its end, and holds every record against the geometry
+// (L3), before any of them is stored.
+func (w *Writer) scanLog(promised uint64) (layout.LogScan, error) {
 	end := uint64(layout.OffRegion+w.geometry.RegionBytes) / 8
 	var bad error
-	_, err := layout.ScanLog(w.log.Words(), &w.sb, promised, func(r layout.Record) {
+	scan, err := layout.ScanLog(w.log.Words(), &w.sb, promised, func(r layout.Record) {
 		if r.Word < layout.WordStash || r.Word >= end {
 			bad = &layout.CorruptError{Region: layout.RegionLog, Rule: fmt.Sprintf("L3: a record stores to word %d of the file", r.Word)}
 		}
 	})
-	return errors.Join(bad, err)
+	return scan, errors.Join(bad, err)
 }
 
 // hardenLog makes durable what the scan found, before anything rests on it. It
@@ -208,43 +214,46 @@ func (w *Writer) hardenLog(end uint64) error {
 	return w.sync("the log", w.log)
 }
 
-// replayWords bounds the words that replay keeps in memory at once, some 40
-// bytes each.
-const replayWords = 1 << 22
-
 // replay stores the last value that the log gives to each word: equal to what
 // the mapping shows or not, since that may be in the cache only. It does not
 // store the values in between, which would take a filter back in time under its
-// readers. A long log is gone through several times, each time for a share of
-// the words.
-func (w *Writer) replay(scan layout.LogScan, promised uint64) error {
-	words := w.filter.Words()
+// readers; so it goes through the log from its end.
+func (w *Writer) replay(scan layout.LogScan) {
+	log, words := w.log.Words(), w.filter.Words()
 	if mistake.Made(mistake.LiveReplay) {
-		_, err := layout.ScanLog(w.log.Words(), &w.sb, promised, func(r layout.Record) { w.put(r.Store) })
-		return err
-	}
-	shares := scan.Records/replayWords + 1
-	for share := range shares {
-		last := make(map[uint64]uint64)
-		var order []uint64
-		_, err := layout.ScanLog(w.log.Words(), &w.sb, promised, func(r layout.Record) {
-			if r.Word%shares != share {
-				return
+		for _, b := range scan.Batches {
+			for i := range b.Records {
+				w.put(layout.LogRecord(log, b.Start, i).Store)
 			}
-			if _, ok := last[r.Word]; !ok {
-				order = append(order, r.Word)
-			}
-			last[r.Word] = r.Value
-		})
-		if err != nil {
-			return err
 		}
-		for _, word := range order {
-			if mistake.Made(mistake.SkipEqual) && words[word] == last[word] {
+		return
+	}
+	stored := make(wordSet)
+	for _, b := range slices.Backward(scan.Batches) {
+		for i := b.Records; i > 0; i-- {
+			r := layout.LogRecord(log, b.Start, i-1)
+			if !stored.add(r.Word) || mistake.Made(mistake.SkipEqual) && words[r.Word] == r.Value {
 				continue
 			}
-			w.put(layout.Store{Word: word, Value: last[word]})
+			w.put(r.Store)
 		}
 	}
-	return nil
+}
+
+// A wordSet is a set of words of a file, a bit for each, in pieces.
+type wordSet map[uint64]*[wordSetPiece / 64]uint64
+
+const wordSetPiece = 1 << 16 // words: 8 KiB of bits for 512 KiB of a file
+
+// add reports whether a word was not in the set.
+func (s wordSet) add(word uint64) bool {
+	piece := s[word/wordSetPiece]
+	if piece == nil {
+		piece = new([wordSetPiece / 64]uint64)
+		s[word/wordSetPiece] = piece
+	}
+	bits, bit := &piece[word%wordSetPiece/64], uint64(1)<<(word%64)
+	added := *bits&bit == 0
+	*bits |= bit
+	return added
 }

@@ -217,20 +217,15 @@ func (w *Writer) putSuperblock(sb *layout.Superblock) error {
 
 // settle makes the newest superblock durable if this process has not done so: it
 // may be in the cache only, of a writer whose sync failed or that died before it.
-// Nothing may rest on it until then, neither a slot that is written over nor a
-// log that is removed.
+// Nothing may rest on it until then: no other slot is written, and no log removed.
 //
-// It is stored once more, in a slot of its own: the same one however often that
-// is begun, so that failed attempts do not eat every durable slot.
+// It is stored again where it is. Another slot, even one that holds the same or
+// an older one, may be the only one that is durable: the cache does not tell.
 func (w *Writer) settle() error {
 	if w.settled || mistake.Made(mistake.TrustCachedSuperblock) {
 		return nil
 	}
-	slot, ok := layout.CopySlot(w.head(), w.slot)
-	if !ok {
-		slot = w.spareSlot()
-	}
-	w.storeSuperblock(slot, &w.sb)
+	w.storeSuperblock(w.slot, &w.sb)
 	if err := w.sync("the superblock", w.filter); err != nil {
 		return err
 	}

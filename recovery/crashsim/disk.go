@@ -22,12 +22,18 @@ const (
 	pageWords  = 512
 )
 
+// resize gives the array a size. What it holds is nothing in particular then; it
+// is zero if it was before.
 func (m *sparse) resize(words int) {
-	if len(m.words) == words {
+	grains := (words/grainWords + 63) / 64
+	if words > cap(m.words) {
+		m.words, m.used = make([]uint64, words), make([]uint64, grains)
 		return
 	}
-	m.words = make([]uint64, words)
-	m.used = make([]uint64, (words/grainWords+63)/64)
+	if words < len(m.words) {
+		m.zero()
+	}
+	m.words, m.used = m.words[:words], m.used[:grains]
 }
 
 func (m *sparse) set(word, value uint64) {
@@ -37,7 +43,15 @@ func (m *sparse) set(word, value uint64) {
 	}
 }
 
-func (m *sparse) zero() { m.copyFrom(&sparse{words: m.words, used: make([]uint64, len(m.used))}) }
+func (m *sparse) zero() {
+	for i, b := range m.used {
+		for ; b != 0; b &= b - 1 {
+			at := (i*64 + bits.TrailingZeros64(b)) * grainWords
+			clear(m.words[at : at+grainWords])
+		}
+		m.used[i] = 0
+	}
+}
 
 func (m *sparse) copyFrom(o *sparse) {
 	m.resize(len(o.words))
@@ -97,22 +111,22 @@ type disk struct {
 
 type stored struct{ word, value uint64 }
 
+// init makes a file of zeros, which is clean.
 func (d *disk) init(words int, shift uint) {
-	sectors := (words + 1<<shift - 1) >> shift
-	if len(d.cache.words) == words && d.shift == shift {
+	if d.versions != nil {
 		d.cleanAll()
 		d.cache.zero()
 		d.durable.zero()
-		return
 	}
 	d.cache.resize(words)
 	d.durable.resize(words)
-	d.cache.zero()
-	d.durable.zero()
+	if sectors := words >> shift; shift != d.shift || sectors > len(d.versions) {
+		d.versions, d.isLost = make([]uint32, sectors), make([]bool, sectors)
+	}
+	if words > len(d.lost) {
+		d.lost = make([]uint64, words)
+	}
 	d.shift = shift
-	d.versions, d.isLost = make([]uint32, sectors), make([]bool, sectors)
-	d.lost = make([]uint64, words)
-	d.dirty, d.stores, d.lostList = nil, nil, nil
 }
 
 // sector gives the words of a sector.

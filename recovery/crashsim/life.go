@@ -133,7 +133,8 @@ func (l *life) watch(word, value uint64) {
 		}
 		return
 	}
-	if l.history == nil || word < layout.WordStash && !forReaders[word-layout.WordRuntime] {
+	if l.history == nil || word < layout.WordStash && !forReaders[word-layout.WordRuntime] ||
+		word >= layout.WordRegion+uint64(l.u().geometry.RegionBytes)/8 {
 		return
 	}
 	l.history.store(word, value, l.v.events+1)
@@ -204,6 +205,7 @@ func (l *life) found(r *recovery.Recovery) {
 		l.fail("O3", "the recovery epoch is odd for ever: %d", epoch)
 	}
 	l.present(&p.Counts, l.words)
+	l.sealed()
 	// The client leaves out what the recovery counts. Operations without a
 	// record are inserts that found no room.
 	for ; p.OpMin < r.Operations; p.Next++ {
@@ -219,6 +221,19 @@ func (l *life) found(r *recovery.Recovery) {
 	}
 	l.opened = true
 	l.points = []Point{p}
+}
+
+// sealed holds a file whose superblock says that it is sealed against its
+// checksums.
+func (l *life) sealed() {
+	words := l.v.filter.cache.words
+	_, sb, _, err := layout.Newest(recovery.Bytes(words[:layout.WordRuntime]))
+	if err == nil && sb.State() == layout.Sealed {
+		err = l.x.sys.Verify(words)
+	}
+	if err != nil {
+		l.fail("O6", "a sealed file: %v", err)
+	}
 }
 
 // live opens the filter and goes on with the trace, up to an operation.
@@ -306,7 +321,7 @@ func (l *life) mutate(op Op) {
 	}, errors.Is(err, l.x.sys.Full))
 }
 
-// commit does a sync or a checkpoint.
+// commit does a sync, a checkpoint or a seal.
 func (l *life) commit(op Op) {
 	failed, first := l.v.Failed, l.op
 	seq := uint64(l.op + 1)
@@ -333,8 +348,11 @@ func (l *life) commit(op Op) {
 		}
 	}
 	err := l.call(func() error {
-		if op.Kind == Checkpoint {
+		switch op.Kind {
+		case Checkpoint:
 			return l.w.Checkpoint()
+		case Seal:
+			return l.w.Seal()
 		}
 		return l.w.Sync(op.Kind == SyncSeq, seq)
 	})
@@ -345,7 +363,7 @@ func (l *life) commit(op Op) {
 		}
 		l.dead = true
 	}
-	if l.op == first || op.Kind == Checkpoint {
+	if l.op == first || op.Kind == Checkpoint || op.Kind == Seal {
 		// Nothing went on meanwhile, or a checkpoint has made that durable too.
 		if l.op == first {
 			ended()

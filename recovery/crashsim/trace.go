@@ -15,6 +15,7 @@ const (
 	Sync
 	SyncSeq // a sync with a user sequence, the number of the operation and one
 	Checkpoint
+	Seal
 	Reopen // close in order, open again
 )
 
@@ -31,7 +32,7 @@ func (o Op) String() string {
 	case Delete:
 		return fmt.Sprintf("delete(%d)", o.Key)
 	}
-	return [...]string{Sync: "sync", SyncSeq: "sync-seq", Checkpoint: "checkpoint", Reopen: "reopen"}[o.Kind]
+	return [...]string{Sync: "sync", SyncSeq: "sync-seq", Checkpoint: "checkpoint", Seal: "seal", Reopen: "reopen"}[o.Kind]
 }
 
 // A Trace is what a client does, and what the machine is like.
@@ -81,7 +82,12 @@ func randomTrace(all []*Universe, seed uint64) *Trace {
 	// How often each kind is done differs between traces.
 	weights := [...]int{
 		Insert: 10 + rng.IntN(30), Delete: 5 + rng.IntN(25), Sync: 2 + rng.IntN(20), SyncSeq: rng.IntN(8),
-		Checkpoint: rng.IntN(4), Reopen: rng.IntN(2),
+		Checkpoint: rng.IntN(4), Seal: rng.IntN(2), Reopen: rng.IntN(2),
+	}
+	if rng.IntN(4) == 0 { // each takes a page of the log, until it is full
+		n += 10
+		weights[SyncSeq] += 40
+		weights[Checkpoint], weights[Seal], weights[Reopen] = 0, 0, 0
 	}
 	total := 0
 	for _, w := range weights {

@@ -1,7 +1,6 @@
 package crashsim
 
 import (
-	"errors"
 	"fmt"
 	"math/bits"
 	"math/rand/v2"
@@ -18,6 +17,8 @@ type System struct {
 	Open func(recovery.Volume) (Writer, *recovery.Recovery, error)
 	// Full is the error of an insert that finds no room.
 	Full error
+	// Verify holds a sealed file against its checksums.
+	Verify func(file []uint64) error
 }
 
 // A Writer is an open filter.
@@ -26,6 +27,7 @@ type Writer interface {
 	Delete(hash uint64) (bool, error)
 	Sync(setSeq bool, seq uint64) error
 	Checkpoint() error
+	Seal() error
 	Clean() error // closes it in order
 	// Word gives the newest value of a word of the stash or of the region, of
 	// operations that are not durable too.
@@ -89,6 +91,8 @@ type shape struct {
 	free    int  // slots left free by the fillers; less than 0: so many of them are in the stash; stashFull: they fill it
 	present int  // fillers that traces use
 	commute bool // see addCommuter
+	twinned bool // traces insert and delete twins of items that are at home in their second line
+	sealed  bool // the file that a trace finds is sealed
 	tidy    bool // no filler is away from home while there is a free slot, so that few overflow bits are set
 }
 
@@ -131,12 +135,15 @@ func randomShape(number int, rng *rand.Rand) shape {
 		free:    []int{-4, 0, 1, 2, 4, -8}[number/8%6],
 		present: 3 + rng.IntN(6),
 		tidy:    rng.IntN(2) == 0,
+		sealed:  rng.IntN(4) == 0,
 	}
 	switch {
 	case number%12 == 11:
 		s.lines, s.params, s.free = 1+rng.Uint64N(2), params[0], stashFull
 	case number%12 == 8:
 		s.free = 1000 // nothing is in it
+	case number%12 == 7:
+		s.lines, s.free, s.tidy, s.twinned = 2+rng.Uint64N(2), -6, true, true
 	case number%12 == 3:
 		s.lines, s.classes, s.free, s.present, s.commute = 2+rng.Uint64N(3), 0, 1000, 0, true
 	}
@@ -262,7 +269,15 @@ func (u *Universe) fill(sys *System, s shape, rng *rand.Rand) error {
 			break
 		}
 	}
-	if err := errors.Join(w.Sync(true, 0), w.Clean()); err != nil {
+	if err := w.Sync(true, 0); err != nil {
+		return err
+	}
+	if s.sealed {
+		if err := w.Seal(); err != nil {
+			return err
+		}
+	}
+	if err := w.Clean(); err != nil {
 		return err
 	}
 	for _, k := range u.present {
@@ -285,12 +300,15 @@ func (u *Universe) fill(sys *System, s shape, rng *rand.Rand) error {
 		u.keys = append(u.keys, k)
 		u.fillers[j] = u.fillers[n-1]
 		u.fillers = u.fillers[:n-1]
-		if i%2 == 0 {
+		if i%2 == 0 || s.twinned {
+			if twin := len(u.keys); s.twinned {
+				u.script = append(u.script, Op{Insert, twin}, Op{Kind: Sync}, Op{Delete, twin})
+			}
 			u.keys = append(u.keys, u.newKey(hashOf(u.table, u.table.Alternate(k.home), 50)))
 		}
 	}
 	u.findClasses()
-	w, r, err := sys.Open(v)
+	_, r, err := sys.Open(v)
 	if err != nil {
 		return err
 	}

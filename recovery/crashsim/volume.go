@@ -121,12 +121,11 @@ func (v *Volume) reseed(seed uint64) {
 func (v *Volume) setSectorBytes(bytes int) {
 	for v.shift = 0; 8<<v.shift < bytes; v.shift++ {
 	}
-	d := &v.filter
-	d.shift = v.shift
-	sectors := len(d.cache.words) >> v.shift
-	d.versions, d.isLost = make([]uint32, sectors), make([]bool, sectors)
-	d.lost = make([]uint64, len(d.cache.words))
-	d.dirty, d.stores, d.lostList = nil, nil, nil
+	old := v.filter
+	v.filter = disk{}
+	v.filter.init(len(old.cache.words), v.shift)
+	v.filter.cache.copyFrom(&old.cache)
+	v.filter.durable.copyFrom(&old.durable)
 	v.logs = nil
 }
 

@@ -1,0 +1,595 @@
+package mmapfilter
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// A snapshot is an image of a filter that is being written to: the file of a
+// writer that died at that instant.
+type snapshot struct {
+	fileImage
+	keys   map[uint64]int // that are acknowledged, with how many copies
+	synced int            // the first snapshot whose loss is no loss of what is acknowledged here
+	want   recovered
+}
+
+// recovered is what recovering a file gives.
+type recovered struct {
+	words                       []uint64 // from the stash to the end of the region
+	length, userSeq, operations uint64
+}
+
+func (a recovered) equal(b recovered) bool {
+	return a.length == b.length && a.userSeq == b.userSeq && a.operations == b.operations && slices.Equal(a.words, b.words)
+}
+
+// recoverImage recovers what a volume holds.
+func recoverImage(v *damagedVolume) (recovered, error) {
+	w, r, err := recovery.NewWriter(v)
+	if err != nil {
+		return recovered{}, err
+	}
+	return recovered{w.Words()[layout.WordStash : layout.WordRegion+w.Geometry().RegionBytes/8], w.Length(), r.UserSeq, r.Operations}, nil
+}
+
+// A history is the snapshots of one filter, in the order in which they were
+// taken.
+type history struct {
+	table     layout.Table
+	snapshots []snapshot
+}
+
+// history goes on until the log has begun again a few times. Its filter has
+// some 20 lines, and more keys than slots. full, few and empty give a snapshot
+// whose log is nearly full, has a few batches and has none.
+func newHistory(t *testing.T, seed uint64) (h *history, full, few, empty int) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "filter.mmf")
+	f, err := Create(path, &Options{Capacity: 760, FingerprintBits: 12, Seed: seed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slots := int(f.Stats().Slots)
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := newDamagedVolume(fileImage{filter: slices.Clone(recovery.Words(data))})
+	w, _, err := newWriter(v, layout.MinLogBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h = &history{table: w.table}
+	rng := rand.New(rand.NewPCG(seed, 5))
+	keys := make(map[uint64]int) // not acknowledged
+	var list []uint64
+	seq, last := uint64(0), 0
+	take := func(synced bool) {
+		s := snapshot{fileImage: v.image(), synced: last}
+		if synced {
+			last = len(h.snapshots)
+			s.synced = last
+		}
+		s.keys = make(map[uint64]int)
+		for key, n := range keys {
+			s.keys[key] = n
+		}
+		if !synced {
+			s.keys = h.snapshots[last].keys
+		}
+		if s.want, err = recoverImage(newDamagedVolume(s.fileImage)); err != nil {
+			t.Fatalf("snapshot %d: %v", len(h.snapshots), err)
+		}
+		h.snapshots = append(h.snapshots, s)
+	}
+	take(true)
+	full, few, empty = -1, -1, -1
+	for _, checkpoints := w.log.Counts(); checkpoints < 5 || full < 0 || few < 0 || empty < 0; _, checkpoints = w.log.Counts() {
+		// A batch that nearly fills its pages leaves little that means nothing.
+		const words = layout.LogPageWords
+		for room := uint64(rng.IntN(3)+1)*words*8/layout.RecordBytes - 20; w.log.Records() < room && w.log.Room(maxOperationStores); {
+			if len(list) > 0 && rng.IntN(100) < 10 || len(list) > slots+100 {
+				i := rng.IntN(len(list))
+				if ok, err := w.delete(list[i]); !ok || err != nil {
+					t.Fatal(ok, err)
+				}
+				keys[list[i]]--
+				list[i] = list[len(list)-1]
+				list = list[:len(list)-1]
+				continue
+			}
+			key := rng.Uint64()
+			if len(list) > 0 && rng.IntN(10) == 0 {
+				key = list[rng.IntN(min(len(list), 3))]
+			}
+			if err := w.insert(key); err != nil {
+				t.Fatal(err)
+			}
+			keys[key]++
+			list = append(list, key)
+		}
+		take(false)
+		if !w.log.Room(maxOperationStores) {
+			fillLog(w)
+		}
+		seq++
+		if err := w.sync(seq%2 == 0, seq); err != nil {
+			t.Fatal(err)
+		}
+		take(true)
+		switch _, used := w.log.LogBytes(); {
+		case used > layout.MinLogBytes-layout.LogPageBytes:
+			full = len(h.snapshots) - 1
+		case used > (layout.LogHeaderSlots+2)*layout.LogPageBytes && used < (layout.LogHeaderSlots+5)*layout.LogPageBytes:
+			few = len(h.snapshots) - 1
+		}
+		if rng.IntN(12) == 0 {
+			if err := w.checkpoint(); err != nil {
+				t.Fatal(err)
+			}
+			take(true)
+			empty = len(h.snapshots) - 1
+		}
+	}
+	if err := w.clean(); err != nil {
+		t.Fatal(err)
+	}
+	take(true)
+	return h, full, few, empty
+}
+
+// holds reports whether the words of a recovered file answer "maybe" to every
+// acknowledged key of a snapshot.
+func (h *history) holds(words []uint64, s *snapshot) bool {
+	at := func(word uint64) uint64 {
+		if word < layout.WordStash {
+			return 0
+		}
+		return words[word-layout.WordStash]
+	}
+	for key, n := range s.keys {
+		if n > 0 && !h.table.Lookup(at, key) {
+			return false
+		}
+	}
+	return true
+}
+
+// An outcome is what became of a damaged file.
+type outcome int
+
+const (
+	identical outcome = iota
+	refused           // with an error that says that the file is damaged
+	outcomes
+)
+
+// A tally counts outcomes of several goroutines.
+type tally [outcomes]atomic.Int64
+
+func (c *tally) String() string {
+	return fmt.Sprintf("%d identical, %d refused", c[identical].Load(), c[refused].Load())
+}
+
+// judge opens a damaged file, and says what became of it, or what is wrong. The
+// state that it must have is that of a snapshot from first to last.
+func (h *history) judge(v *damagedVolume, first, last int) (o outcome, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v", r)
+		}
+	}()
+	v.filter.stored = false
+	for _, log := range v.logs {
+		if log != nil {
+			log.stored = false
+		}
+	}
+	got, err := recoverImage(v)
+	switch {
+	case err != nil && (errors.Is(err, ErrCorrupt) || errors.Is(err, ErrVersion)):
+		for _, log := range v.logs {
+			if log != nil && log.stored || v.filter.stored {
+				return o, fmt.Errorf("it was refused (%w) and stored to", err)
+			}
+		}
+		return refused, nil
+	case err != nil:
+		return o, fmt.Errorf("an error of no kind: %w", err)
+	}
+	for _, s := range h.snapshots[first : last+1] {
+		if got.equal(s.want) {
+			return identical, nil
+		}
+	}
+	s := &h.snapshots[last]
+	return o, fmt.Errorf("another state: %d items for %d, %d.%d for %d.%d, acknowledged keys there: %t",
+		got.length, s.want.length, got.userSeq, got.operations, s.want.userSeq, s.want.operations, h.holds(got.words, s))
+}
+
+// eachDamage judges a snapshot after each of n changes, with all processors.
+func (h *history) eachDamage(t *testing.T, name string, k, n int, change func(i int, v *damagedVolume, rng *rand.Rand)) *tally {
+	t.Helper()
+	defer debug.SetGCPercent(debug.SetGCPercent(1000))
+	s := &h.snapshots[k]
+	counts := new(tally)
+	var group sync.WaitGroup
+	var next atomic.Int64
+	for range runtime.GOMAXPROCS(0) {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			v := newDamagedVolume(s.fileImage)
+			source := rand.NewPCG(0, 0)
+			rng := rand.New(source)
+			for {
+				i := int(next.Add(1) - 1)
+				if i >= n || t.Failed() {
+					return
+				}
+				source.Seed(uint64(i), 77)
+				change(i, v, rng)
+				o, err := h.judge(v, s.synced, k)
+				if err != nil {
+					t.Errorf("%s, change %d of snapshot %d: %v", name, i, k, err)
+				}
+				counts[o].Add(1)
+				v.undo(s.fileImage)
+			}
+		}()
+	}
+	group.Wait()
+	t.Logf("%s: %d changes: %v", name, n, counts)
+	return counts
+}
+
+// stride is 1, or in a short run so much that 2,000 of n changes are made; it is
+// odd, so that every bit of a byte has its turn.
+func stride(n int) int {
+	if testing.Short() {
+		return n/2000 | 1
+	}
+	return 1
+}
+
+// TestEveryBitOfTheLog flips every bit of a nearly full log and of the four
+// superblocks beside it, one at a time (C5).
+func TestEveryBitOfTheLog(t *testing.T) {
+	h, full, few, empty := newHistory(t, 1)
+	const logBits = layout.MinLogBytes * 8
+	const headBits = layout.OffRuntime * 8
+	flipLog := func(v *damagedVolume, bit int) { v.logs[0].words[bit/64] ^= 1 << (bit % 64) }
+	// The bits of the headers, most of which mean nothing, with few batches: a
+	// recovery is quicker then.
+	const headerBits = layout.LogStart * 64
+	by := stride(headerBits)
+	h.eachDamage(t, "a bit of the headers of a log", few, headerBits/by, func(i int, v *damagedVolume, _ *rand.Rand) {
+		flipLog(v, i*by)
+	})
+	by = stride(logBits - headerBits)
+	counts := h.eachDamage(t, "a bit of the batches of a log", full, (logBits-headerBits)/by, func(i int, v *damagedVolume, _ *rand.Rand) {
+		flipLog(v, headerBits+i*by)
+	})
+	if r, n := counts[refused].Load(), int64((logBits-headerBits)/by); r < n*3/4 {
+		t.Errorf("the log is not full: %v", counts)
+	}
+	by = stride(headBits)
+	flipHead := func(i int, v *damagedVolume, _ *rand.Rand) {
+		v.filter.words[i*by/64] ^= 1 << (i * by % 64)
+	}
+	h.eachDamage(t, "a bit of a superblock, few records", few, headBits/by, flipHead)
+	by = stride(headBits) * 32 // every slot is the same 4 KiB to what follows
+	if testing.Short() {
+		by = stride(headBits)
+	}
+	by |= 1
+	for name, k := range map[string]int{"full log": full, "empty log": empty, "closed": len(h.snapshots) - 1} {
+		h.eachDamage(t, "a bit of a superblock, "+name, k, headBits/by, flipHead)
+	}
+	by = stride(logBits)*64 + 1
+	for name, k := range map[string]int{"full": full, "few batches": few} {
+		h.eachDamage(t, "a bit of a log, "+name, k, logBits/by, func(i int, v *damagedVolume, _ *rand.Rand) { flipLog(v, i*by) })
+	}
+}
+
+// TestSeveralBits flips more than one bit of superblocks and log, near each
+// other and anywhere, and puts pages in the place of others.
+func TestSeveralBits(t *testing.T) {
+	h, full, few, empty := newHistory(t, 2)
+	n := 20_000
+	if testing.Short() {
+		n = 500
+	}
+	head, log := layout.OffRuntime/8, layout.MinLogBytes/8
+	for name, k := range map[string]int{"full log": full, "few batches": few, "empty log": empty} {
+		flip := func(v *damagedVolume, word int, bit int) {
+			if word < head {
+				v.filter.words[word] ^= 1 << bit
+			} else {
+				v.logs[0].words[word-head] ^= 1 << bit
+			}
+		}
+		h.eachDamage(t, "two bits of a word or two, "+name, k, n, func(_ int, v *damagedVolume, rng *rand.Rand) {
+			word := rng.IntN(head + log - 1)
+			flip(v, word, rng.IntN(64))
+			flip(v, word+rng.IntN(2), rng.IntN(64))
+		})
+		h.eachDamage(t, "some bits anywhere, "+name, k, n, func(_ int, v *damagedVolume, rng *rand.Rand) {
+			for range 2 + rng.IntN(7) {
+				flip(v, rng.IntN(head+log), rng.IntN(64))
+			}
+		})
+		h.eachDamage(t, "a sector of zero bytes, or of noise, "+name, k, n/4, func(i int, v *damagedVolume, rng *rand.Rand) {
+			const sector = 64
+			words := v.filter.words[:head]
+			if rng.IntN(2) == 0 {
+				words = v.logs[0].words
+			}
+			at := rng.IntN(len(words)/sector) * sector
+			for j := range words[at : at+sector] {
+				words[at+j] = rng.Uint64() * uint64(i%2)
+			}
+		})
+	}
+	// The newest superblock, and the header that leads to its log; then the first
+	// batch as well: what else is in the log shows that it is of a later
+	// generation than the superblock before.
+	for _, k := range []int{full, few} {
+		h.eachDamage(t, "the newest superblock and its log header", k, n/4, func(i int, v *damagedVolume, rng *rand.Rand) {
+			slot, sb, _, err := layout.Newest(recovery.Bytes(v.filter.words[:head]))
+			if err != nil {
+				panic(err)
+			}
+			v.filter.words[slot*layout.SuperblockBytes/8+rng.IntN(layout.SuperblockBytes/8)] ^= 1 << rng.IntN(64)
+			at := int(sb.Generation()%layout.LogHeaderSlots) * layout.LogPageWords
+			v.logs[0].words[at+rng.IntN(7)] ^= 1 << rng.IntN(64)
+			if i%2 == 0 {
+				v.logs[0].words[layout.LogStart+rng.IntN(5)] ^= 1 << rng.IntN(64)
+			}
+		})
+	}
+	h.eachDamage(t, "pages in the place of others", full, n/4, func(_ int, v *damagedVolume, rng *rand.Rand) {
+		const page = layout.LogPageWords
+		words := v.logs[0].words
+		from, to := rng.IntN(len(words)/page)*page, rng.IntN(len(words)/page)*page
+		copy(words[to:to+page], slices.Clone(words[from:from+page]))
+	})
+}
+
+// TestOtherLogs puts a filter file of any instant beside a log of any other.
+// Either it is refused, or nothing that either of them knew of is lost.
+func TestOtherLogs(t *testing.T) {
+	h, full, _, _ := newHistory(t, 3)
+	other, otherFull, _, _ := newHistory(t, 4)
+	by := 1
+	if testing.Short() {
+		by = 7
+	}
+	var counts tally
+	for i := 0; i < len(h.snapshots); i += by {
+		for j := range h.snapshots {
+			for _, name := range []recovery.LogName{recovery.CurrentLog, recovery.NextLog} {
+				im := fileImage{filter: h.snapshots[i].filter}
+				im.logs[name] = h.snapshots[j].logs[recovery.CurrentLog]
+				newest := max(i, j)
+				if im.logs[name] == nil { // a log that is not there has nothing to lose
+					newest = i
+				}
+				o, err := h.judge(newDamagedVolume(im), h.snapshots[newest].synced, newest)
+				if err != nil {
+					t.Fatalf("filter of snapshot %d, log %v of snapshot %d of %d: %v", i, name, j, len(h.snapshots), err)
+				}
+				if i == j && o != identical && im.logs[name] != nil {
+					t.Errorf("snapshot %d and its log, called %v: refused", i, name)
+				}
+				counts[o].Add(1)
+			}
+		}
+	}
+	t.Logf("%d snapshots: %v", len(h.snapshots), &counts)
+
+	// older is of an earlier generation than full, with a log.
+	s, older := h.snapshots[full], full
+	for h.snapshots[older].synced == older && generation(h.snapshots[older]) == generation(s) || h.snapshots[older].synced != older {
+		older--
+	}
+	log := s.logs[recovery.CurrentLog]
+	resigned := func(change func(*layout.Superblock)) []uint64 {
+		words := slices.Clone(s.filter)
+		for slot := range layout.SuperblockSlots {
+			raw := recovery.Bytes(words)[slot*layout.SuperblockBytes:][:layout.SuperblockBytes]
+			sb := (*layout.Superblock)(raw)
+			change(sb)
+			sb.Sign()
+		}
+		return words
+	}
+	rehead := func(change func(*layout.LogHeader)) []uint64 {
+		words := slices.Clone(log)
+		_, sb, _, err := layout.Newest(recovery.Bytes(s.filter[:layout.OffRuntime/8]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		header, ok := layout.FindLogHeader(words, sb.UUID(), sb.LogSalt())
+		if !ok {
+			t.Fatal("no header")
+		}
+		change(&header)
+		layout.PutLogHeader(func(i, v uint64) { words[i] = v }, header)
+		return words
+	}
+	foreign := other.snapshots[otherFull].logs[recovery.CurrentLog]
+	swap := func(u [16]byte) [16]byte { u[3] ^= 0x10; return u }
+	for _, c := range []struct {
+		name string
+		im   fileImage
+		want outcome
+	}{
+		{"no log", fileImage{filter: s.filter}, refused},
+		{"the log of another filter", fileImage{s.filter, [2][]uint64{foreign}}, refused},
+		{"the log of another filter as the next one", fileImage{s.filter, [2][]uint64{log, foreign}}, identical},
+		{"the log twice", fileImage{s.filter, [2][]uint64{log, log}}, identical},
+		{"the log as the next one, another's as the current one", fileImage{s.filter, [2][]uint64{foreign, log}}, identical},
+		{"an older log as the next one", fileImage{s.filter, [2][]uint64{log, h.snapshots[older].logs[0]}}, identical},
+		{"a newer log as the next one", fileImage{h.snapshots[older].filter, [2][]uint64{h.snapshots[older].logs[0], log}}, refused},
+		{"an empty log", fileImage{s.filter, [2][]uint64{make([]uint64, len(log))}}, refused},
+		{"another UUID in the filter", fileImage{resigned(func(sb *layout.Superblock) { sb.SetUUID(swap(sb.UUID())) }), [2][]uint64{log}}, refused},
+		{"another UUID in the log", fileImage{s.filter, [2][]uint64{rehead(func(h *layout.LogHeader) { h.UUID = swap(h.UUID) })}}, refused},
+		{"another salt in the log", fileImage{s.filter, [2][]uint64{rehead(func(h *layout.LogHeader) { h.Salt++ })}}, refused},
+		{"another size in the log", fileImage{s.filter, [2][]uint64{rehead(func(h *layout.LogHeader) { h.Bytes *= 2 })}}, refused},
+		{"a smaller log", fileImage{s.filter, [2][]uint64{log[:len(log)-layout.LogPageWords]}}, refused},
+		{"a larger log", fileImage{s.filter, [2][]uint64{append(slices.Clone(log), make([]uint64, layout.LogPageWords)...)}}, refused},
+		{"another salt in the filter", fileImage{resigned(func(sb *layout.Superblock) { sb.SetLogSalt(sb.LogSalt() + 1) }), [2][]uint64{log}}, refused},
+		{"an unknown feature", fileImage{resigned(func(sb *layout.Superblock) { sb[40] = 1 }), [2][]uint64{log}}, refused},
+	} {
+		if o, err := h.judge(newDamagedVolume(c.im), s.synced, full); err != nil || o != c.want {
+			t.Errorf("%s: outcome %d, %v", c.name, o, err)
+		}
+	}
+}
+
+// fillLog fills what is left of a log with operations that change nothing.
+func fillLog(w *writer) {
+	if err := w.sync(false, 0); err != nil {
+		panic(err)
+	}
+	for n := uint64(0); w.log.Room(1); n++ {
+		word := layout.WordRegion + n%lineWords
+		w.log.Append([]layout.Store{{Word: word, Value: w.words[word]}}, 0)
+	}
+}
+
+// generation is that of the newest superblock of a snapshot.
+func generation(s snapshot) uint64 {
+	_, sb, _, err := layout.Newest(recovery.Bytes(s.filter[:layout.OffRuntime/8]))
+	if err != nil {
+		panic(err)
+	}
+	return sb.Generation()
+}
+
+// TestEveryLength cuts the log, and the file, short: to every length of the log
+// and of the head, and around every border of the rest.
+func TestEveryLength(t *testing.T) {
+	h, full, _, _ := newHistory(t, 5)
+	s := &h.snapshots[full]
+	path := filepath.Join(t.TempDir(), "filter.mmf")
+	writeImage(t, path, s.fileImage)
+	// Every open is to be refused, and a file that is refused stays as it is:
+	// so it is only cut shorter and shorter.
+	cut := func(name string, length int64, mayOpen bool) {
+		t.Helper()
+		if err := os.Truncate(name, length); err != nil {
+			t.Fatal(err)
+		}
+		f, err := Open(path, &OpenOptions{CommitInterval: -1})
+		if err == nil {
+			missing := 0
+			for key, n := range s.keys {
+				if n > 0 && !f.ContainsHash(key) {
+					missing++
+				}
+			}
+			if !mayOpen || missing > 0 || f.Len() != s.want.length {
+				t.Errorf("%s of %d bytes was opened: %d keys of %d are missing", filepath.Ext(name), length, missing, len(s.keys))
+			}
+			f.Close()
+			writeImage(t, path, s.fileImage)
+		} else if !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%s of %d bytes: %v", filepath.Ext(name), length, err)
+		}
+	}
+	by := int64(stride(layout.MinLogBytes))
+	for n := int64(layout.MinLogBytes) - 1; n >= 0; n -= by {
+		cut(path+".stash", n, false)
+	}
+	if filter, err := os.ReadFile(path); err != nil || !bytes.Equal(filter, recovery.Bytes(s.filter)) {
+		t.Errorf("opening without a log changed the file: %v", err)
+	}
+	writeImage(t, path, s.fileImage)
+	_, _, g, err := layout.Newest(recovery.Bytes(s.filter[:layout.OffRuntime/8]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := g.SealedBytes - 1; n >= 0; n-- {
+		border := false
+		for _, b := range []int64{layout.OffRuntime, layout.OffStash, layout.OffRegion, layout.OffRegion + g.RegionBytes, g.OffTable, g.OffTrailer, g.SealedBytes} {
+			border = border || n > b-70 && n < b+70
+		}
+		if border || n%layout.PageBytes == 0 || n < layout.OffRuntime && n%int64(stride(layout.OffRuntime)) == 0 {
+			// A file that is not sealed may end where its checksums would begin.
+			cut(path, n, n == g.OffTable)
+		}
+	}
+}
+
+// TestDamagedFiles does with files what the other tests do in the heap.
+func TestDamagedFiles(t *testing.T) {
+	h, full, few, empty := newHistory(t, 6)
+	path := filepath.Join(t.TempDir(), "filter.mmf")
+	rng := rand.New(rand.NewPCG(6, 6))
+	n := 500
+	if testing.Short() {
+		n = 50
+	}
+	var counts tally
+	for i := range n {
+		k := []int{full, few, empty}[i%3]
+		s := &h.snapshots[k]
+		writeImage(t, path, s.fileImage)
+		name, bytes := path, layout.OffRuntime
+		if i%2 == 0 {
+			name, bytes = path+".stash", layout.MinLogBytes
+		}
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, bit := rng.IntN(bytes), rng.IntN(8)
+		data[at] ^= 1 << bit
+		if err := os.WriteFile(name, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f, err := Open(path, &OpenOptions{CommitInterval: -1})
+		switch {
+		case err == nil:
+			counts[identical].Add(1)
+			if !f.Recovery().Recovered || f.Len() != s.want.length || f.DurableSeq() != s.want.userSeq || f.DurableOps() != s.want.operations {
+				t.Errorf("bit %d of byte %d of %s: %+v", bit, at, name, f.Recovery())
+			}
+			for key, n := range s.keys {
+				if n > 0 && !f.ContainsHash(key) {
+					t.Fatalf("bit %d of byte %d of %s: a key is missing", bit, at, name)
+				}
+			}
+			if err := f.Close(); err != nil {
+				t.Error(err)
+			}
+		case errors.Is(err, ErrCorrupt) || errors.Is(err, ErrVersion):
+			counts[refused].Add(1)
+			if now, readErr := os.ReadFile(name); readErr != nil || !slices.Equal(now, data) {
+				t.Errorf("a file that was refused (%v) has changed", err)
+			}
+		default:
+			t.Errorf("bit %d of byte %d of %s: %v", bit, at, name, err)
+		}
+	}
+	t.Log(&counts)
+}

@@ -1,0 +1,135 @@
+package mmapfilter
+
+import (
+	"errors"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// A damagedFile is a recovery.File in the heap. It keeps no secret from the test
+// that damages it.
+type damagedFile struct {
+	words  []uint64
+	stored bool   // something was, since the test looked last
+	watch  func() // if not nil, is called after each store
+}
+
+func (f *damagedFile) Words() []uint64 { return f.words }
+func (f *damagedFile) Sync() error     { return nil }
+func (f *damagedFile) Close() error    { return nil }
+
+func (f *damagedFile) Store(word, value uint64) {
+	atomic.StoreUint64(&f.words[word], value)
+	f.stored = true
+	if f.watch != nil {
+		f.watch()
+	}
+}
+
+// A damagedVolume is a filter file and its logs in the heap: it can be opened
+// some hundred thousand times a second.
+type damagedVolume struct {
+	filter damagedFile
+	logs   [2]*damagedFile
+	rng    *rand.Rand
+}
+
+func newDamagedVolume(im fileImage) *damagedVolume {
+	v := &damagedVolume{rng: rand.New(rand.NewPCG(1, 2))}
+	v.set(im)
+	return v
+}
+
+func (v *damagedVolume) Filter() recovery.File { return &v.filter }
+func (v *damagedVolume) WriteBack()            {}
+func (v *damagedVolume) Named() error          { return nil }
+func (v *damagedVolume) Random() uint64        { return v.rng.Uint64() }
+func (v *damagedVolume) Close() error          { return nil }
+
+func (v *damagedVolume) OpenLog(name recovery.LogName) (recovery.File, error) {
+	if v.logs[name] == nil {
+		return nil, fs.ErrNotExist
+	}
+	return v.logs[name], nil
+}
+
+func (v *damagedVolume) CreateLog(bytes int64) (recovery.File, error) {
+	v.logs[recovery.NextLog] = &damagedFile{words: make([]uint64, bytes/8)}
+	return v.logs[recovery.NextLog], nil
+}
+
+func (v *damagedVolume) KeepLog() error {
+	v.logs = [2]*damagedFile{recovery.CurrentLog: v.logs[recovery.NextLog]}
+	return nil
+}
+
+func (v *damagedVolume) RemoveLogs() error {
+	v.logs = [2]*damagedFile{}
+	return nil
+}
+
+// set makes the volume hold a copy of an image.
+func (v *damagedVolume) set(im fileImage) {
+	v.filter.words = append(v.filter.words[:0], im.filter...)
+	for name, words := range im.logs {
+		v.logs[name] = nil
+		if words != nil {
+			v.logs[name] = &damagedFile{words: slices.Clone(words)}
+		}
+	}
+}
+
+// image is a copy of what the volume holds.
+func (v *damagedVolume) image() fileImage {
+	im := fileImage{filter: slices.Clone(v.filter.words)}
+	for name, log := range v.logs {
+		if log != nil {
+			im.logs[name] = slices.Clone(log.words)
+		}
+	}
+	return im
+}
+
+// A fileImage is a filter file and its logs at one instant.
+type fileImage struct {
+	filter []uint64
+	logs   [2][]uint64
+}
+
+// undo makes the volume hold an image again that it has held before. Where
+// nothing was stored, the caller has changed a few words that it knows of.
+func (v *damagedVolume) undo(im fileImage) {
+	copy(v.filter.words, im.filter)
+	for name, words := range im.logs {
+		switch {
+		case words == nil:
+			v.logs[name] = nil
+		case v.logs[name] == nil || len(v.logs[name].words) != len(words):
+			v.logs[name] = &damagedFile{words: slices.Clone(words)}
+		default:
+			copy(v.logs[name].words, words)
+		}
+	}
+}
+
+// writeImage makes files of an image.
+func writeImage(t *testing.T, path string, im fileImage) {
+	t.Helper()
+	for suffix, words := range map[string][]uint64{"": im.filter, ".stash": im.logs[0], ".stash.new": im.logs[1]} {
+		if words == nil {
+			if err := os.Remove(path + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				t.Fatal(err)
+			}
+			continue
+		}
+		if err := os.WriteFile(path+suffix, recovery.Bytes(words), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,437 @@
+package mmapfilter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"golang.org/x/sys/unix"
+)
+
+// A smallDisk is a directory whose disk can be filled.
+type smallDisk struct {
+	*testing.T
+	dir  string
+	full error // what a call meets that needs room
+	fill func()
+	free func()
+}
+
+// diskScenarios are what happens to a filter on a disk that is full: an error
+// where there is no room, never a fault, and nothing lost. Each is run in a
+// process of its own, which a fault would end.
+var diskScenarios = map[string]func(d *smallDisk){
+	"create":                 (*smallDisk).create,
+	"first insert":           (*smallDisk).firstInsert,
+	"log growth":             (*smallDisk).logGrowth,
+	"log growth, background": (*smallDisk).logGrowthBehind,
+	"seal":                   (*smallDisk).seal,
+	"sparse copy":            (*smallDisk).sparseCopy,
+	"recover":                (*smallDisk).recover,
+	"recover a sparse copy":  func(d *smallDisk) { d.recoverSparse(true, true) },
+	"recover a sparse log":   func(d *smallDisk) { d.recoverSparse(false, true) },
+}
+
+const (
+	variableDisk     = "MMAPFILTER_TEST_DISK"
+	variableScenario = "MMAPFILTER_TEST_SCENARIO"
+	exitRefused      = 77
+)
+
+// inChild runs a scenario of the test of that name in a process of its own.
+func inChild(t *testing.T, scenario string, command ...string) {
+	t.Helper()
+	command = append(command, os.Args[0], "-test.run=^"+rootName(t)+"$", "-test.v")
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.Env = append(os.Environ(), variableDisk+"="+t.TempDir(), variableScenario+"="+scenario)
+	out, err := cmd.CombinedOutput()
+	exit := new(exec.ExitError)
+	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() == exitRefused) {
+		t.Skipf("NOT TESTED: a full disk: cannot make one here: %v\n%s", err, out)
+	}
+	if err != nil {
+		t.Errorf("%v\n%s", err, out[:min(len(out), 3000)])
+	}
+}
+
+func rootName(t *testing.T) string {
+	name := t.Name()
+	for i := range name {
+		if name[i] == '/' {
+			return name[:i]
+		}
+	}
+	return name
+}
+
+// TestWriteOnAFullDisk writes on a file system of 4 MiB. It needs the right to
+// mount one, if need be in a user namespace of its own.
+func TestWriteOnAFullDisk(t *testing.T) {
+	dir := os.Getenv(variableDisk)
+	if dir == "" {
+		for name := range diskScenarios {
+			t.Run(name, func(t *testing.T) { inChild(t, name, "unshare", "--mount", "--map-root-user") })
+		}
+		return
+	}
+	if err := unix.Mount("none", dir, "tmpfs", 0, "size=4m"); err != nil {
+		t.Log(err)
+		os.Exit(exitRefused)
+	}
+	ballast := filepath.Join(dir, "ballast")
+	diskScenarios[os.Getenv(variableScenario)](&smallDisk{
+		T: t, dir: dir, full: unix.ENOSPC,
+		fill: func() {
+			f, err := os.OpenFile(ballast, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, block := range []int{4096, 1} {
+				for err = nil; err == nil; {
+					_, err = f.Write(make([]byte, block))
+				}
+				if !errors.Is(err, unix.ENOSPC) {
+					t.Fatal(err)
+				}
+			}
+			f.Close()
+		},
+		free: func() {
+			if err := os.Remove(ballast); err != nil {
+				t.Fatal(err)
+			}
+		},
+	})
+}
+
+// TestWriteBeyondTheFileSizeLimit does the same where no file may grow.
+func TestWriteBeyondTheFileSizeLimit(t *testing.T) {
+	dir := os.Getenv(variableDisk)
+	if dir == "" {
+		for name := range diskScenarios {
+			t.Run(name, func(t *testing.T) { inChild(t, name) })
+		}
+		return
+	}
+	limit := func(bytes uint64) {
+		l := unix.Rlimit{Cur: bytes, Max: unix.RLIM_INFINITY}
+		if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	limit(4 << 20)
+	diskScenarios[os.Getenv(variableScenario)](&smallDisk{
+		T: t, dir: dir, full: unix.EFBIG,
+		fill: func() { limit(8192) },
+		free: func() { limit(4 << 20) },
+	})
+}
+
+// mustEnd reports an error that is not for want of room.
+func (d *smallDisk) mustEnd(what string, err error) {
+	d.Helper()
+	if !errors.Is(err, d.full) {
+		d.Errorf("%s on a full disk: %v", what, err)
+	}
+}
+
+func (d *smallDisk) path() string { return filepath.Join(d.dir, "f") }
+
+// filter makes one of some 36 KiB that has n keys, and opens it. Its log
+// begins with 64 KiB and may grow.
+func (d *smallDisk) filter(n int) *Filter {
+	d.Helper()
+	f, err := Create(d.path(), &Options{Capacity: 4000, FingerprintBits: 12, CommitInterval: -1})
+	if err != nil {
+		d.Fatal(err)
+	}
+	d.small(f)
+	d.insert(f, 0, n)
+	return f
+}
+
+// small makes the log of a filter begin with 64 KiB, and nothing happen in the
+// background.
+func (d *smallDisk) small(f *Filter) {
+	w := f.open.Load().live.writer
+	w.maxLog, w.behind = 64<<10, nil
+}
+
+func key(i int) string { return fmt.Sprint("key ", i) }
+
+func (d *smallDisk) insert(f *Filter, from, to int) {
+	d.Helper()
+	for i := from; i < to; i++ {
+		if err := f.InsertString(key(i)); err != nil {
+			d.Fatal(err)
+		}
+	}
+	if err := f.Sync(); err != nil {
+		d.Fatal(err)
+	}
+}
+
+// reopen opens the filter again, which must have n keys.
+func (d *smallDisk) reopen(n int) *Filter {
+	d.Helper()
+	f, err := Open(d.path(), &OpenOptions{CommitInterval: -1})
+	if err != nil {
+		d.Fatal(err)
+	}
+	d.small(f)
+	if f.Len() != uint64(n) {
+		d.Errorf("%d keys, not %d", f.Len(), n)
+	}
+	for i := range n {
+		if !f.ContainsString(key(i)) {
+			d.Fatalf("key %d of %d is missing", i, n)
+		}
+	}
+	return f
+}
+
+// goOn checks that the filter, which has n keys, can be written to again.
+func (d *smallDisk) goOn(f *Filter, n int) {
+	d.Helper()
+	d.insert(f, n, n+10)
+	if err := f.Close(); err != nil {
+		d.Fatal(err)
+	}
+	if err := d.reopen(n + 10).Close(); err != nil {
+		d.Fatal(err)
+	}
+	if r, err := Verify(context.Background(), d.path()); err != nil || r.Items != uint64(n+10) {
+		d.Errorf("%+v, %v", r, err)
+	}
+	if list, _ := filepath.Glob(d.path() + "*"); len(list) != 1 {
+		d.Errorf("left %v", list)
+	}
+}
+
+func (d *smallDisk) create() {
+	if _, err := Create(d.path(), &Options{Capacity: 10_000_000}); !errors.Is(err, d.full) {
+		d.Errorf("a file that is too large: %v", err)
+	}
+	d.fill()
+	_, err := Create(d.path(), &Options{Capacity: 4000})
+	d.mustEnd("Create", err)
+	d.free()
+	if list, _ := filepath.Glob(d.path() + "*"); len(list) != 0 {
+		d.Errorf("left %v", list)
+	}
+	d.goOn(d.filter(0), 0)
+}
+
+func (d *smallDisk) firstInsert() {
+	f := d.filter(0)
+	d.fill()
+	d.mustEnd("Insert", f.InsertString("key"))
+	if err := f.Sync(); !errors.Is(err, ErrFailed) {
+		d.Errorf("Sync after it: %v", err)
+	}
+	f.Close()
+	if list, _ := filepath.Glob(d.path() + "*"); len(list) != 1 {
+		d.Errorf("left %v", list)
+	}
+	f = d.reopen(0)
+	if f.ContainsString("key") {
+		d.Error("the key is there")
+	}
+	d.mustEnd("Insert", f.InsertString("key"))
+	f.Close()
+	d.free()
+	d.goOn(d.reopen(0), 0)
+}
+
+func (d *smallDisk) logGrowth()       { d.growth(true) }
+func (d *smallDisk) logGrowthBehind() { d.growth(false) }
+
+// growth goes on until the log has to grow, and cannot. What was done until then
+// is recovered without more room, and the next operation needs some.
+func (d *smallDisk) growth(quiet bool) {
+	f := d.filter(100)
+	l := f.open.Load().live
+	l.writer.maxLog = 1 << 20
+	if !quiet {
+		l.writer.behind = l.behind
+	}
+	d.fill()
+	var err error
+	for n := 0; err == nil; n++ {
+		if n == 100_000 {
+			d.Fatal("the log does not grow")
+		}
+		if err = f.InsertString("more"); err == nil {
+			_, err = f.DeleteString("more")
+		}
+		if err == nil && n%200 == 0 {
+			err = f.Sync()
+		}
+	}
+	d.mustEnd("an operation", err)
+	if err := f.InsertString("key"); !errors.Is(err, ErrFailed) {
+		d.Errorf("Insert after it: %v", err)
+	}
+	if err := f.Close(); !errors.Is(err, ErrFailed) {
+		d.Errorf("Close after it: %v", err)
+	}
+	if f, err = Open(d.path(), &OpenOptions{CommitInterval: -1}); err != nil {
+		d.Fatal(err)
+	}
+	d.small(f)
+	if f.Len() == 101 { // the last insert, without its delete
+		d.free()
+		if ok, err := f.DeleteString("more"); !ok || err != nil {
+			d.Errorf("%t, %v", ok, err)
+		}
+	} else {
+		d.fill() // in place of the log
+		d.mustEnd("Insert", f.InsertString("key"))
+		d.free()
+	}
+	f.Close()
+	d.goOn(d.reopen(100), 100)
+}
+
+// seal needs no room: the file has had that of its checksums from the start.
+func (d *smallDisk) seal() {
+	f := d.filter(500)
+	d.fill()
+	if err := f.Seal(context.Background()); err != nil {
+		d.Error(err)
+	}
+	d.fill() // in place of the log, which is gone
+	d.mustEnd("Insert", f.InsertString("key"))
+	f.Close()
+	if r, err := Verify(context.Background(), d.path()); err != nil || r.Items != 500 || !r.Sealed {
+		d.Errorf("%+v, %v", r, err)
+	}
+	d.free()
+	d.goOn(d.reopen(500), 500)
+}
+
+// sparse makes a copy of a file that has holes where there are zero bytes.
+func (d *smallDisk) sparse(to, from string) {
+	d.Helper()
+	data, err := os.ReadFile(from)
+	if err != nil {
+		d.Fatal(err)
+	}
+	f, err := os.Create(to)
+	if err != nil {
+		d.Fatal(err)
+	}
+	defer f.Close()
+	for off := 0; off < len(data); off += layout.PageBytes {
+		page := data[off:min(off+layout.PageBytes, len(data))]
+		for _, b := range page {
+			if b == 0 {
+				continue
+			}
+			if _, err := f.WriteAt(page, int64(off)); err != nil {
+				d.Fatal(err)
+			}
+			break
+		}
+	}
+	if err := f.Truncate(int64(len(data))); err != nil {
+		d.Fatal(err)
+	}
+}
+
+func (d *smallDisk) sparseCopy() {
+	f := d.filter(0)
+	if err := f.Close(); err != nil {
+		d.Fatal(err)
+	}
+	d.sparse(d.path()+"-sparse", d.path())
+	if err := os.Rename(d.path()+"-sparse", d.path()); err != nil {
+		d.Fatal(err)
+	}
+	d.fill()
+	f, err := Open(d.path(), nil)
+	if err == nil && d.full == unix.EFBIG { // the limit is about the end of a file, not its holes
+		f.Close()
+	} else {
+		d.mustEnd("Open of a sparse copy", err)
+	}
+	// On some file systems it takes room even to read a hole.
+	r, err := OpenReadOnly(d.path(), &OpenOptions{Checked: true})
+	if err != nil {
+		d.Fatal(err)
+	}
+	if found := r.ContainsString("key"); found && !errors.Is(r.Err(), ErrCorrupt) {
+		d.Errorf("a key that is not there is found: %v", r.Err())
+	}
+	r.Close()
+	d.free()
+	d.goOn(d.reopen(0), 0)
+}
+
+// dead leaves a file of a writer that died: copies of both of its files.
+func (d *smallDisk) dead(n int, copyFilter, copyLog func(to, from string)) {
+	d.Helper()
+	f := d.filter(n)
+	copyFilter(d.path()+"-dead", d.path())
+	copyLog(d.path()+"-dead.stash", d.path()+".stash")
+	if err := f.Close(); err != nil {
+		d.Fatal(err)
+	}
+	for _, suffix := range []string{"", ".stash"} {
+		if err := os.Rename(d.path()+"-dead"+suffix, d.path()+suffix); err != nil {
+			d.Fatal(err)
+		}
+	}
+}
+
+func (d *smallDisk) whole(to, from string) {
+	d.Helper()
+	data, err := os.ReadFile(from)
+	if err == nil {
+		err = os.WriteFile(to, data, 0o600)
+	}
+	if err != nil {
+		d.Fatal(err)
+	}
+}
+
+// recover needs no room.
+func (d *smallDisk) recover() {
+	d.dead(500, d.whole, d.whole)
+	d.fill()
+	f := d.reopen(500)
+	if !f.Recovery().Recovered {
+		d.Error("nothing was recovered")
+	}
+	if _, err := os.Stat(d.path() + ".stash"); !errors.Is(err, fs.ErrNotExist) {
+		d.Errorf("the log is still there: %v", err)
+	}
+	if err := f.Close(); err != nil {
+		d.Fatal(err)
+	}
+	d.free()
+	d.goOn(d.reopen(500), 500)
+}
+
+// recoverSparse recovers copies that have holes: it needs room, or does not, but
+// does not fault.
+func (d *smallDisk) recoverSparse(filter, log bool) {
+	how := map[bool]func(to, from string){false: d.whole, true: d.sparse}
+	d.dead(500, how[filter], how[log])
+	d.fill()
+	// A filter file gets its blocks first; a hole in the log may be met later.
+	f, err := Open(d.path(), nil)
+	if err == nil {
+		f.Close()
+	} else if filter {
+		d.mustEnd("Open", err)
+	}
+	d.free()
+	d.goOn(d.reopen(500), 500)
+}

@@ -1,0 +1,476 @@
+//go:build faults
+
+package mmapfilter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/recovery/fault"
+)
+
+// A failure is what becomes of the calls that write: the n-th of a kind fails,
+// counted from 1, and if sticky all that follow, of any kind.
+type failure struct {
+	kind   string // "" is any
+	n      int
+	sticky bool
+	err    syscall.Errno
+}
+
+func (p failure) String() string {
+	return fmt.Sprintf("call %d of kind %q, sticky=%t: %v", p.n, p.kind, p.sticky, p.err)
+}
+
+// start makes calls fail from now on. call says which one failed first, and is
+// empty until then.
+func (p failure) start() (call func() string) {
+	var mu sync.Mutex
+	seen, first := 0, ""
+	fault.Hook = func(call string) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if first != "" && p.sticky {
+			return p.err
+		}
+		if p.kind != "" && p.kind != call {
+			return nil
+		}
+		if seen++; seen != p.n {
+			return nil
+		}
+		first = call
+		return p.err
+	}
+	return func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		return first
+	}
+}
+
+// An ioRun goes through the life of a file while calls fail.
+type ioRun struct {
+	t       *testing.T
+	failure failure
+	path    string
+	f       *Filter
+	rng     *rand.Rand
+	quiet   bool // nothing goes on in the background
+
+	ops   []ioOp
+	live  []uint64 // keys that are in
+	acked int      // operations that must be there whatever fails
+	built bool     // the file is the one of Build
+}
+
+type ioOp struct {
+	hash   uint64
+	insert bool
+}
+
+// errorf names the failure too.
+func (r *ioRun) errorf(format string, args ...any) {
+	r.t.Helper()
+	r.t.Errorf("%v: %s", r.failure, fmt.Sprintf(format, args...))
+}
+
+// A step is one call of the library, and what a success of it means.
+type ioStep struct {
+	name string
+	do   func(r *ioRun) error
+}
+
+// builtKeys is how many keys Build puts into the file.
+const builtKeys = 500
+
+var ioSteps = []ioStep{
+	{"Create", func(r *ioRun) (err error) {
+		r.f, err = Create(r.path, &Options{Capacity: 2500, FingerprintBits: 12, CommitInterval: -1, Seed: 1})
+		r.opened()
+		return err
+	}},
+	{"insert", func(r *ioRun) error { return r.operate(200, 0) }},
+	{"Sync", (*ioRun).sync},
+	{"insert and delete", func(r *ioRun) error { return r.operate(100, 70) }},
+	{"Sync", (*ioRun).sync},
+	{"delete", func(r *ioRun) error { return r.operate(0, 30) }},
+	{"Checkpoint", func(r *ioRun) error {
+		if err := r.f.Checkpoint(context.Background()); err != nil {
+			return err
+		}
+		r.acked = len(r.ops)
+		return nil
+	}},
+	{"fill the log", func(r *ioRun) error {
+		_, before := r.f.open.Load().live.writer.log.Counts()
+		// The next log is larger.
+		r.f.open.Load().live.writer.maxLog = 80 << 10
+		for checkpoints := before; checkpoints == before; _, checkpoints = r.f.open.Load().live.writer.log.Counts() {
+			if err := r.operate(100, 90); err != nil {
+				return err
+			}
+		}
+		if size, _ := r.f.open.Load().live.writer.log.LogBytes(); size != 80<<10 {
+			r.errorf("the log has %d bytes", size)
+		}
+		return nil
+	}},
+	{"recover a copy", func(r *ioRun) error {
+		copied := r.path + "-copy"
+		for _, suffix := range []string{"", ".stash"} {
+			copyFile(r.t, copied+suffix, r.path+suffix)
+		}
+		if _, err := Recover(copied); err != nil {
+			return err
+		}
+		r.check(copied, len(r.ops), len(r.ops))
+		return nil
+	}},
+	{"Close", func(r *ioRun) error {
+		if err := r.f.Close(); err != nil {
+			return err
+		}
+		r.acked = len(r.ops)
+		return nil
+	}},
+	{"Open", func(r *ioRun) (err error) {
+		r.f, err = Open(r.path, &OpenOptions{CommitInterval: -1})
+		r.opened()
+		return err
+	}},
+	{"insert and delete", func(r *ioRun) error { return r.operate(50, 60) }},
+	{"Seal", func(r *ioRun) error {
+		if err := r.f.Seal(context.Background()); err != nil {
+			return err
+		}
+		r.acked = len(r.ops)
+		return nil
+	}},
+	{"unseal", func(r *ioRun) error { return r.operate(10, 10) }},
+	{"Sync", (*ioRun).sync},
+	{"Seal", func(r *ioRun) error { return r.f.Seal(context.Background()) }},
+	{"Close", func(r *ioRun) error { return r.f.Close() }},
+	{"Build", func(r *ioRun) error {
+		f, err := Build(context.Background(), r.path, &Options{Workers: 1}, numbers(0, builtKeys))
+		if err != nil {
+			return err
+		}
+		r.built = true
+		return f.Close()
+	}},
+}
+
+// opened sets up a writer that was opened: its log begins small, and may grow
+// when a step wants it to.
+func (r *ioRun) opened() {
+	if r.f == nil {
+		return
+	}
+	l := r.f.open.Load().live
+	l.writer.maxLog = 64 << 10
+	if r.quiet {
+		l.writer.behind = nil
+	}
+}
+
+func (r *ioRun) sync() error {
+	if err := r.f.SyncAt(uint64(len(r.ops))); err != nil {
+		return err
+	}
+	r.acked = len(r.ops)
+	return nil
+}
+
+// operate makes operations in a random order, up to the first that fails.
+func (r *ioRun) operate(inserts, deletes int) error {
+	for inserts+deletes > 0 {
+		if r.rng.IntN(inserts+deletes) < inserts {
+			inserts--
+			hash := r.rng.Uint64()
+			if r.rng.IntN(8) == 0 && len(r.live) > 0 {
+				hash = r.live[0]
+			}
+			if err := r.f.InsertHash(hash); err != nil {
+				return err
+			}
+			r.ops = append(r.ops, ioOp{hash, true})
+			r.live = append(r.live, hash)
+			continue
+		}
+		deletes--
+		i := r.rng.IntN(len(r.live))
+		if ok, err := r.f.DeleteHash(r.live[i]); err != nil {
+			return err
+		} else if !ok {
+			r.errorf("a key that was inserted cannot be deleted")
+		}
+		r.ops = append(r.ops, ioOp{r.live[i], false})
+		r.live[i] = r.live[len(r.live)-1]
+		r.live = r.live[:len(r.live)-1]
+	}
+	return nil
+}
+
+// check opens a file, without failures, and holds it against the first
+// operations, between atLeast and atMost of them.
+func (r *ioRun) check(path string, atLeast, atMost int) {
+	r.t.Helper()
+	saved := fault.Hook
+	fault.Hook = nil
+	defer func() { fault.Hook = saved }()
+	f, err := Open(path, &OpenOptions{CommitInterval: -1})
+	if err != nil {
+		r.errorf("open again: %v", err)
+		return
+	}
+	n := int(f.DurableSeq() + f.DurableOps())
+	if n < atLeast || n > atMost {
+		r.errorf("the file has %d operations, not %d to %d", n, atLeast, atMost)
+		f.Close()
+		return
+	}
+	count, length := make(map[uint64]int), 0
+	for _, op := range r.ops[:n] {
+		if op.insert {
+			count[op.hash]++
+			length++
+		} else {
+			count[op.hash]--
+			length--
+		}
+	}
+	if f.Len() != uint64(length) {
+		r.errorf("%d items, not %d", f.Len(), length)
+	}
+	for hash, n := range count {
+		if n > 0 && !f.ContainsHash(hash) {
+			r.errorf("a key is missing, of %d", len(count))
+			break
+		}
+	}
+	// A log that is left over goes with the next one.
+	if err := errors.Join(f.InsertString("one more"), f.Close()); err != nil {
+		r.errorf("close again: %v", err)
+	}
+	if _, err := Verify(context.Background(), path); err != nil {
+		r.errorf("%v", err)
+	}
+	r.checkAlone(path)
+}
+
+// checkAlone: a filter that is closed is one file.
+func (r *ioRun) checkAlone(path string) {
+	r.t.Helper()
+	if list, _ := filepath.Glob(path + ".*"); len(list) != 0 {
+		r.errorf("left %v", list)
+	}
+}
+
+// checkFailed: a filter whose writer has failed refuses every mutation, and
+// still answers.
+func (r *ioRun) checkFailed() {
+	r.t.Helper()
+	ctx := context.Background()
+	for name, mutate := range map[string]func() error{
+		"Insert":       func() error { return r.f.Insert([]byte("key")) },
+		"InsertString": func() error { return r.f.InsertString("key") },
+		"InsertHash":   func() error { return r.f.InsertHash(1 << 60) },
+		"InsertBatch":  func() error { _, err := r.f.InsertBatch([][]byte{{1}, {2}}); return err },
+		"InsertUnique": func() error { _, err := r.f.InsertUnique([]byte("key")); return err },
+		"Delete":       func() error { _, err := r.f.Delete([]byte("key")); return err },
+		"DeleteHash":   func() error { _, err := r.f.DeleteHash(1 << 60); return err },
+		"Sync":         r.f.Sync,
+		"SyncAt":       func() error { return r.f.SyncAt(1) },
+		"Checkpoint":   func() error { return r.f.Checkpoint(ctx) },
+		"Seal":         func() error { return r.f.Seal(ctx) },
+	} {
+		if err := mutate(); !errors.Is(err, ErrFailed) || !errors.Is(err, r.failure.err) {
+			r.errorf("%s after it: %v", name, err)
+		}
+	}
+	for _, hash := range r.live {
+		if !r.f.ContainsHash(hash) {
+			r.errorf("a key is not found any more")
+			break
+		}
+	}
+	if err := r.f.Close(); !errors.Is(err, ErrFailed) || !errors.Is(err, r.failure.err) {
+		r.errorf("Close after it: %v", err)
+	}
+}
+
+// run goes through the steps up to the first that fails. It reports which call
+// failed; none did if it is empty.
+func (r *ioRun) run() (call string) {
+	defer func() { fault.Hook = nil }()
+	failed := r.failure.start()
+	before := "" // what had failed before the step
+	for _, step := range ioSteps {
+		err := step.do(r)
+		switch call := failed(); {
+		case err == nil && (call == before || !r.quiet):
+		case err == nil && call == "remove" && (step.name == "Create" || step.name == "Build"):
+			// A log that cannot be removed belongs to nobody.
+			before = call
+		case err == nil:
+			r.errorf("%s: nothing says that a %s failed", step.name, call)
+			return call
+		case call == "":
+			r.errorf("%s: %v", step.name, err)
+			return "none"
+		default:
+			r.failed(step.name, call, err)
+			return call
+		}
+	}
+	r.checkBuilt()
+	return failed()
+}
+
+// failed holds what a step that has failed has left behind against what it may.
+func (r *ioRun) failed(step, call string, err error) {
+	r.t.Helper()
+	if !errors.Is(err, r.failure.err) {
+		r.errorf("%s: %v", step, err)
+	}
+	switch step {
+	case "Create":
+		fault.Hook = nil
+		list, _ := filepath.Glob(r.path + "*")
+		if complete := strings.Contains(err.Error(), "is complete"); complete != (len(list) == 1) || len(list) > 1 {
+			r.errorf("Create failed on a %s with %v and left %v", call, err, list)
+		}
+		return
+	case "Build":
+		fault.Hook = nil
+		r.checkAlone(r.path)
+		f, err := OpenReadOnly(r.path, nil)
+		if err != nil {
+			r.errorf("after Build failed on a %s: %v", call, err)
+			return
+		}
+		isNew := f.Len() == builtKeys
+		f.Close()
+		if isNew != (call == "syncdir" || call == "remove") { // after a remove that failed, a syncdir did
+			r.errorf("after Build failed on a %s, the new file is there: %t", call, isNew)
+		}
+		if isNew {
+			r.checkBuilt()
+			return
+		}
+	case "recover a copy":
+		fault.Hook = nil
+		if _, err := Recover(r.path + "-copy"); err != nil {
+			r.errorf("recover the copy again: %v", err)
+			return
+		}
+		r.check(r.path+"-copy", len(r.ops), len(r.ops))
+		if err := r.f.Close(); err != nil && r.quiet {
+			r.errorf("%v", err)
+		}
+	case "Close", "Open":
+	default:
+		r.checkFailed()
+	}
+	fault.Hook = nil
+	r.check(r.path, r.acked, len(r.ops))
+}
+
+func (r *ioRun) checkBuilt() {
+	r.t.Helper()
+	fault.Hook = nil
+	f, err := OpenReadOnly(r.path, nil)
+	if err != nil {
+		r.errorf("%v", err)
+		return
+	}
+	defer f.Close()
+	if found, asked := countFound(f, numbers(0, builtKeys)); found != asked || f.Len() != builtKeys {
+		r.errorf("%d of %d keys of the new file are found", found, asked)
+	}
+	if _, err := Verify(context.Background(), r.path); err != nil {
+		r.errorf("%v", err)
+	}
+}
+
+func copyFile(t *testing.T, to, from string) {
+	t.Helper()
+	in, err := os.Open(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	out, err := os.Create(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = io.Copy(out, in)
+	if err = errors.Join(err, out.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestFailEveryCall makes the n-th call that writes fail, for every n up to the
+// first for which there is none, for each kind of call and for all of them, once
+// and from then on (W8).
+func TestFailEveryCall(t *testing.T) {
+	by := 1
+	if testing.Short() {
+		by = 9
+	}
+	for _, kind := range []string{"", "write", "fsync", "fdatasync", "msync", "fallocate", "rename", "remove", "syncdir"} {
+		for _, sticky := range []bool{false, true} {
+			name := kind
+			if kind == "" {
+				name = "any"
+			}
+			if sticky {
+				name += ", from then on"
+			}
+			t.Run(name, func(t *testing.T) {
+				dir := t.TempDir()
+				runs := 0
+				calls := make(map[string]int)
+				for n := 1; runs < 2000; n += by {
+					runs++
+					// An error of each kind at every call: of both kinds
+					// where it is about one call, and in turn otherwise.
+					errs := []syscall.Errno{syscall.EIO, syscall.ENOSPC}
+					if kind == "" || kind == "write" {
+						errs = errs[n%2 : n%2+1]
+					}
+					fired := ""
+					for _, errno := range errs {
+						r := &ioRun{
+							t: t, path: filepath.Join(dir, "f"), rng: rand.New(rand.NewPCG(1, 1)),
+							failure: failure{kind, n, sticky, errno}, quiet: kind != "" || !sticky,
+						}
+						fired = r.run()
+						calls[fired]++
+						list, _ := filepath.Glob(filepath.Join(dir, "*"))
+						for _, name := range list {
+							os.Remove(name)
+						}
+					}
+					if fired == "" {
+						break
+					}
+				}
+				t.Logf("%d runs: %v", runs, calls)
+				if kind != "" && len(calls) < 2 {
+					t.Errorf("no call of this kind")
+				}
+			})
+		}
+	}
+}

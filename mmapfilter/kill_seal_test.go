@@ -1,0 +1,88 @@
+package mmapfilter
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// TestKilledWhilePuttingToRest kills a writer between the stores with which it
+// seals, or closes, its file. What is left is a file that nobody damaged: opened
+// and closed again, it verifies.
+func TestKilledWhilePuttingToRest(t *testing.T) {
+	by := 37 // every so many stores
+	if testing.Short() {
+		by = 301
+	}
+	for name, rest := range map[string]func(w *writer) error{
+		"Seal":  func(w *writer) error { return w.seal(context.Background()) },
+		"Close": (*writer).clean,
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "f")
+			f, err := Create(path, &Options{Capacity: 760, FingerprintBits: 12})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := f.Close(); err != nil {
+				t.Fatal(err)
+			}
+			data, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			v := newDamagedVolume(fileImage{filter: recovery.Words(data)})
+			w, _, err := newWriter(v, layout.MinLogBytes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rng := rand.New(rand.NewPCG(8, 8))
+			for range 700 {
+				if err := w.insert(rng.Uint64()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			stores, sealed := 0, 0
+			var images []fileImage
+			v.filter.watch = func() {
+				if stores++; stores%by == 0 {
+					images = append(images, v.image())
+				}
+			}
+			if err := rest(w); err != nil {
+				t.Fatal(err)
+			}
+			broken := 0
+			for i, im := range images {
+				writeImage(t, path, im)
+				f, err := Open(path, &OpenOptions{CommitInterval: -1})
+				if err != nil {
+					t.Fatalf("after %d stores of %d: %v", (i+1)*by, stores, err)
+				}
+				if f.Len() != 700 {
+					t.Fatalf("after %d stores of %d: %d items", (i+1)*by, stores, f.Len())
+				}
+				if err := f.Close(); err != nil {
+					t.Fatal(err)
+				}
+				r, err := Verify(context.Background(), path)
+				if r.Sealed {
+					sealed++
+				}
+				if err == nil {
+					continue
+				}
+				if broken++; broken <= 3 || !errors.Is(err, ErrCorrupt) {
+					t.Errorf("after %d stores of %d: %v", (i+1)*by, stores, err)
+				}
+			}
+			t.Logf("%d stores, killed %d times; %d files are sealed; %d do not verify", stores, len(images), sealed, broken)
+		})
+	}
+}

@@ -1,0 +1,546 @@
+package mmapfilter
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math/bits"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/recovery"
+	"pgregory.net/rapid"
+)
+
+// An identity is all that a table can tell of a key: its class, and which of the
+// two lines of the class is its home.
+type identity struct {
+	class layout.Class
+	home  uint64
+}
+
+func identify(t layout.Table, hash uint64) identity {
+	it := t.Split(hash)
+	return identity{t.Class(it), it.Line}
+}
+
+func (id identity) item() layout.Item {
+	return layout.Item{Line: id.home, Bucket: id.class.Bucket, Fp: id.class.Fp}
+}
+
+// A multiset is what a filter must hold.
+type multiset struct {
+	table   layout.Table
+	hashes  []uint64 // each as often as it is in
+	items   map[identity]int
+	classes map[layout.Class]int
+}
+
+func newMultiset(t layout.Table) multiset {
+	return multiset{t, nil, map[identity]int{}, map[layout.Class]int{}}
+}
+
+func (m multiset) clone() multiset {
+	return multiset{m.table, slices.Clone(m.hashes), maps.Clone(m.items), maps.Clone(m.classes)}
+}
+
+// A change is what an operation makes of a multiset: an item more, one less, or
+// nothing.
+type change struct {
+	hash uint64
+	grow int
+}
+
+func (m *multiset) apply(c change) {
+	if c.grow == 0 {
+		return
+	}
+	id := identify(m.table, c.hash)
+	m.items[id] += c.grow
+	m.classes[id.class] += c.grow
+	if c.grow > 0 {
+		m.hashes = append(m.hashes, c.hash)
+		return
+	}
+	i := slices.Index(m.hashes, c.hash)
+	if i < 0 { // an equal item under another hash
+		i = slices.IndexFunc(m.hashes, func(h uint64) bool { return identify(m.table, h) == id })
+	}
+	m.hashes[i] = m.hashes[len(m.hashes)-1]
+	m.hashes = m.hashes[:len(m.hashes)-1]
+}
+
+// hashOf gives a hash of an item: the inverse of Table.Split. The fraction that
+// the fingerprint is made of is in the middle of those that make it.
+func hashOf(tb rapid.TB, t layout.Table, it layout.Item) uint64 {
+	values := uint64(1)<<t.Params().FingerprintBits - 1
+	x, _ := bits.Div64(uint64(it.Fp)-1, 1<<63, values)
+	h, _ := bits.Div64(it.Line, uint64(it.Bucket)<<61|x>>3, t.Lines())
+	if h++; t.Split(h) != it {
+		tb.Fatalf("the hash made for %+v is that of %+v", it, t.Split(h))
+	}
+	return h
+}
+
+// newestState copies the lines and the stash of a writer, with what is pending.
+func newestState(w *writer) layout.View {
+	g := w.log.Geometry()
+	view := layout.NewView(make([]uint64, (layout.OffRegion-layout.OffRuntime+g.RegionBytes)/8), g)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var l layout.Line
+	for i := range g.Lines {
+		w.loadLine(i, &l)
+		w.table.Store(view.Region, i, &l)
+	}
+	copy(view.Stash, w.stash)
+	return view
+}
+
+// check holds a state against the multiset, item by item: the structure is
+// sound, no class has an item too few or too many, and a line that has no
+// overflow bits for an item has all of those whose home it is.
+func (m *multiset) check(tb rapid.TB, v layout.View) {
+	tb.Helper()
+	inLines, line, err := m.table.CheckLines(v.Region, 0, m.table.Lines())
+	if err != nil {
+		tb.Fatalf("line %d: %v", line, err)
+	}
+	_, inStash, err := layout.CheckStash(m.table, &v)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if inLines+inStash != uint64(len(m.hashes)) {
+		tb.Fatalf("%d items in the lines and %d in the stash, of %d", inLines, inStash, len(m.hashes))
+	}
+	stashed := map[layout.Class]int{}
+	layout.StashClasses(v.Stash, func(c layout.Class, n uint64) { stashed[c] = int(n) })
+	var l layout.Line
+	for id, n := range m.items {
+		home, other := id.item(), m.table.Alternate(id.item())
+		m.table.Load(v.Region, home.Line, &l)
+		atHome, away := m.table.Copies(&l, home), 0
+		if atHome < n && !m.table.Overflowed(&l, home) {
+			tb.Fatalf("of %d items %+v, %d are at home, and no bits say that others are not", n, id, atHome)
+		}
+		if other.Line != home.Line {
+			m.table.Load(v.Region, other.Line, &l)
+			away = m.table.Copies(&l, other)
+		}
+		if got := atHome + away + stashed[id.class]; got != m.classes[id.class] {
+			tb.Fatalf("class %+v has %d items, not %d", id.class, got, m.classes[id.class])
+		}
+	}
+}
+
+// seeded gives random numbers, and says how to have them again.
+func seeded(tb testing.TB, seed uint64) *rand.Rand {
+	tb.Logf("seed %d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+// memoryDir gives a directory in memory, where the system has one: for tests and
+// measurements that are not about the disk.
+func memoryDir(tb testing.TB) string {
+	dir, err := os.MkdirTemp("/dev/shm", "mmapfilter")
+	if err != nil {
+		return tb.TempDir()
+	}
+	tb.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// createLines makes an empty filter of some lines, which does nothing behind the
+// back of the test: it commits and checkpoints when told to, or when it must.
+func createLines(tb rapid.TB, path string, p layout.Params, lines uint64, opts Options) *Filter {
+	tb.Helper()
+	opts.Capacity = lines * uint64(layout.SlotsPerLine(layout.Blocked, p)) * 95 / 100
+	opts.Layout, opts.FingerprintBits, opts.CommitInterval = Blocked, p.FingerprintBits, -1
+	f, err := Create(path, &opts)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	writerOf(f).behind = nil
+	if n := f.Stats().Lines; n != lines {
+		tb.Fatalf("%d lines, not %d", n, lines)
+	}
+	return f
+}
+
+func writerOf(f *Filter) *writer { return f.open.Load().live.writer }
+
+// openQuiet opens a filter as createLines leaves one.
+func openQuiet(tb rapid.TB, path string, opts *OpenOptions) *Filter {
+	tb.Helper()
+	o := OpenOptions{CommitInterval: -1}
+	if opts != nil {
+		o.LogBytes = opts.LogBytes
+	}
+	f, err := Open(path, &o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	writerOf(f).behind = nil
+	return f
+}
+
+// crashCopy copies the files of a filter that is open: what a kill leaves. If
+// cut is not nil, the copy is what a power loss leaves: of the part of the log
+// that is not durable, [from, end), it has the words before the one that cut
+// names, and then what the disk had before.
+func crashCopy(tb rapid.TB, f *Filter, path, to string, before []uint64, cut func(from, end uint64) uint64) {
+	tb.Helper()
+	w := writerOf(f)
+	w.commit.Lock() // nothing goes on meanwhile
+	defer w.commit.Unlock()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, name := range []string{"", ".stash"} {
+		data, err := os.ReadFile(path + name)
+		if name != "" && errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			tb.Fatal(err)
+		}
+		if records := w.log.Records(); name != "" && cut != nil && records > 0 {
+			const batchHead = 16 // words
+			_, used := w.log.LogBytes()
+			end := uint64(used) / 8
+			words := recovery.Words(data)
+			at := cut(end-records*layout.RecordBytes/8-batchHead, end)
+			clear(words[at:])
+			if len(before) == len(words) {
+				copy(words[at:], before[at:])
+			}
+		}
+		if err := os.WriteFile(to+name, data, 0o666); err != nil {
+			tb.Fatal(err)
+		}
+	}
+}
+
+// logOf copies the log of a filter, nil where it has none.
+func logOf(tb rapid.TB, path string) []uint64 {
+	data, err := os.ReadFile(path + ".stash")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		tb.Fatal(err)
+	}
+	return recovery.Words(data)
+}
+
+// A machine is a filter, and what it must hold.
+type machine struct {
+	path    string
+	crashes int
+	opts    OpenOptions
+	f       *Filter
+	table   layout.Table
+	pool    []uint64   // hashes, many of them of few classes
+	fresh   *rand.Rand // others
+
+	seq     uint64
+	base    multiset // at the last SyncAt, whose number is seq
+	history []change // operations since
+	now     multiset // both together
+	durable uint64   // operations of history that are durable, at least
+
+	reader *Filter          // one of another process, as it were; or nil
+	owed   map[identity]int // what it must see
+	log    []uint64         // the log when all of it was durable
+}
+
+// newMachine draws an empty filter, and keys: equal ones, some that have the same
+// class from the same home, and some, twins, that have it from its other line.
+func newMachine(t *rapid.T, path string, p layout.Params) *machine {
+	lines := rapid.Uint64Range(1, 4).Draw(t, "lines")
+	m := &machine{path: path}
+	m.opts.LogBytes = rapid.SampledFrom([]int64{0, layout.MinLogBytes}).Draw(t, "log")
+	m.f = createLines(t, path, p, lines, Options{Seed: 7, LogBytes: m.opts.LogBytes})
+	m.table = writerOf(m.f).table
+	m.base, m.now, m.owed = newMultiset(m.table), newMultiset(m.table), map[identity]int{}
+	m.fresh = rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+	for range 4 {
+		it := layout.Item{
+			Line:   rapid.Uint64Range(0, lines-1).Draw(t, "line"),
+			Bucket: rapid.Uint32Range(0, 7).Draw(t, "bucket"),
+			Fp:     rapid.Uint32Range(1, 3).Draw(t, "fingerprint"),
+		}
+		m.pool = append(m.pool, hashOf(t, m.table, it), hashOf(t, m.table, it)+1, hashOf(t, m.table, m.table.Alternate(it)))
+	}
+	return m
+}
+
+func (m *machine) hash(t *rapid.T) uint64 {
+	if i := rapid.IntRange(0, len(m.pool)+2).Draw(t, "key"); i < len(m.pool) {
+		return m.pool[i]
+	}
+	return m.fresh.Uint64()
+}
+
+// did notes an operation.
+func (m *machine) did(hash uint64, grow int) {
+	m.history = append(m.history, change{hash, grow})
+	m.now.apply(m.history[len(m.history)-1])
+	if id := identify(m.table, hash); grow < 0 && m.owed[id] > 0 {
+		m.owed[id]--
+	}
+}
+
+// insert reports whether there was room. Where there is none nothing changes,
+// and there is none the second time either (C3).
+func (m *machine) insert(t *rapid.T, hash uint64) bool {
+	err := m.f.InsertHash(hash)
+	if err == nil {
+		m.did(hash, 1)
+		return true
+	}
+	m.did(hash, 0)
+	before := newestState(writerOf(m.f))
+	if again := m.f.InsertHash(hash); !errors.Is(err, ErrFull) || !errors.Is(again, ErrFull) {
+		t.Fatalf("insert: %v, and then: %v", err, again)
+	}
+	m.did(hash, 0)
+	m.unchanged(t, before)
+	return false
+}
+
+func (m *machine) unchanged(t *rapid.T, before layout.View) {
+	after := newestState(writerOf(m.f))
+	if !slices.Equal(before.Region, after.Region) || !slices.Equal(before.Stash, after.Stash) {
+		t.Fatal("an operation that was refused has changed something")
+	}
+}
+
+// remove deletes an item, unless it is one that was never inserted and that has
+// a twin: only the caller could tell that from one that was.
+func (m *machine) remove(t *rapid.T, hash uint64) {
+	id := identify(m.table, hash)
+	want := m.now.items[id] > 0
+	if !want && m.now.classes[id.class] > 0 {
+		return
+	}
+	before := newestState(writerOf(m.f))
+	ok, err := m.f.DeleteHash(hash)
+	if err != nil || ok != want {
+		t.Fatalf("delete of %+v: %t, %v", id, ok, err)
+	}
+	if !ok {
+		m.did(hash, 0)
+		m.unchanged(t, before)
+		return
+	}
+	m.did(hash, -1)
+}
+
+// committed notes that everything is durable.
+func (m *machine) committed(t *rapid.T, err error) {
+	if err != nil {
+		t.Fatal(err)
+	}
+	ops := m.f.DurableOps()
+	for _, c := range m.history[min(ops, uint64(len(m.history))):] {
+		if c.grow != 0 {
+			t.Fatalf("%d of %d operations are durable", ops, len(m.history))
+		}
+	}
+	m.owed = maps.Clone(m.now.items)
+	m.log = logOf(t, m.path)
+}
+
+// resumed notes that the file was opened again, and with what: of the
+// operations, those that left no trace may not be counted.
+func (m *machine) resumed(t *rapid.T, killed bool) {
+	ops := m.f.DurableOps()
+	if m.f.DurableSeq() != m.seq || ops < m.durable || ops > uint64(len(m.history)) {
+		t.Fatalf("%d + %d are durable, after %d + %d of %d", m.f.DurableSeq(), ops, m.seq, m.durable, len(m.history))
+	}
+	m.now = m.base.clone()
+	for i, c := range m.history {
+		if uint64(i) < ops {
+			m.now.apply(c)
+		} else if killed && c.grow != 0 {
+			t.Fatalf("a kill left %d of %d operations", ops, len(m.history))
+		}
+	}
+	m.history, m.durable = m.history[:ops], ops
+	m.committed(t, nil)
+}
+
+func (m *machine) closeReader() {
+	if m.reader != nil {
+		m.reader.Close()
+		m.reader = nil
+	}
+}
+
+// crash goes on with a copy of the files.
+func (m *machine) crash(t *rapid.T, cut func(from, end uint64) uint64) {
+	m.closeReader()
+	m.crashes++
+	to := fmt.Sprintf("%s.%d", m.path, m.crashes)
+	crashCopy(t, m.f, m.path, to, m.log, cut)
+	live := writerOf(m.f).log.Live()
+	if err := m.f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	m.path = to
+	m.f = openQuiet(t, to, &m.opts)
+	m.resumed(t, cut == nil)
+	if r := m.f.Recovery(); r.Recovered != live || r.UserSeq != m.seq || r.Operations != m.f.DurableOps() || r.Length != uint64(len(m.now.hashes)) {
+		t.Fatalf("%+v", r)
+	}
+}
+
+// reopen closes the file, looks at what it left, and opens it again.
+func (m *machine) reopen(t *rapid.T) {
+	if err := m.f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(m.path + ".stash"); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("a clean close left a log: %v", err)
+	}
+	if r, err := Verify(context.Background(), m.path); err != nil || r.Items != uint64(len(m.now.hashes)) {
+		t.Fatalf("%d items: %+v, %v", len(m.now.hashes), r, err)
+	}
+	m.f = openQuiet(t, m.path, &m.opts)
+	if m.f.DurableOps() != uint64(len(m.history)) {
+		t.Fatalf("a clean close left %d of %d operations", m.f.DurableOps(), len(m.history))
+	}
+	m.resumed(t, true)
+}
+
+// check holds after every operation.
+func (m *machine) check(t *rapid.T) {
+	if m.f.Len() != uint64(len(m.now.hashes)) {
+		t.Fatalf("%d keys, not %d", m.f.Len(), len(m.now.hashes))
+	}
+	m.now.check(t, newestState(writerOf(m.f)))
+	for _, h := range m.now.hashes {
+		if !m.f.ContainsHash(h) {
+			t.Fatalf("%+v is lost", identify(m.table, h))
+		}
+		if m.reader != nil && m.owed[identify(m.table, h)] > 0 && !m.reader.ContainsHash(h) {
+			t.Fatalf("%+v is lost to a reader", identify(m.table, h))
+		}
+	}
+	ops := m.f.DurableOps()
+	if m.f.DurableSeq() != m.seq || ops < m.durable || ops > uint64(len(m.history)) {
+		t.Fatalf("%d + %d are durable, after %d + %d", m.f.DurableSeq(), ops, m.seq, m.durable)
+	}
+	m.durable = ops
+}
+
+func (m *machine) actions() map[string]func(*rapid.T) {
+	ctx := context.Background()
+	return map[string]func(*rapid.T){
+		"":       m.check,
+		"insert": func(t *rapid.T) { m.insert(t, m.hash(t)) },
+		"fill": func(t *rapid.T) {
+			for range rapid.SampledFrom([]int{10, 100, 2000}).Draw(t, "keys") {
+				if !m.insert(t, m.fresh.Uint64()) {
+					return
+				}
+			}
+		},
+		"insert unique": func(t *rapid.T) {
+			key := binary.LittleEndian.AppendUint64(nil, rapid.Uint64Range(0, 5).Draw(t, "key"))
+			hash := m.f.Hash(key)
+			maybe := m.f.ContainsHash(hash)
+			added, err := m.f.InsertUnique(key)
+			switch {
+			case errors.Is(err, ErrFull) && !added && !maybe, err == nil && !added && maybe:
+				m.did(hash, 0)
+			case err == nil && added && !maybe:
+				m.did(hash, 1)
+			default:
+				t.Fatalf("a lookup says %t, and InsertUnique %t, %v", maybe, added, err)
+			}
+		},
+		"insert batch": func(t *rapid.T) {
+			var keys [][]byte
+			for range rapid.IntRange(0, 200).Draw(t, "keys") {
+				keys = append(keys, binary.LittleEndian.AppendUint64(nil, m.fresh.Uint64N(500)))
+			}
+			n, err := m.f.InsertBatch(keys)
+			for _, key := range keys[:n] {
+				m.did(m.f.Hash(key), 1)
+			}
+			if n < len(keys) {
+				m.did(m.f.Hash(keys[n]), 0)
+			}
+			if (n < len(keys)) != errors.Is(err, ErrFull) {
+				t.Fatalf("%d of %d: %v", n, len(keys), err)
+			}
+		},
+		"delete": func(t *rapid.T) { m.remove(t, m.hash(t)) },
+		"empty": func(t *rapid.T) {
+			for range rapid.IntRange(0, len(m.now.hashes)).Draw(t, "keys") {
+				m.remove(t, m.now.hashes[m.fresh.IntN(len(m.now.hashes))])
+			}
+		},
+		"count": func(t *rapid.T) {
+			key := binary.LittleEndian.AppendUint64(nil, m.fresh.Uint64N(500))
+			if n := m.f.Count(key); n != uint64(m.now.classes[identify(m.table, m.f.Hash(key)).class]) {
+				t.Fatalf("count %d", n)
+			}
+		},
+		"sync": func(t *rapid.T) { m.committed(t, m.f.Sync()) },
+		"sync at": func(t *rapid.T) {
+			seq := rapid.Uint64().Draw(t, "sequence")
+			err := m.f.SyncAt(seq)
+			m.seq, m.history, m.durable, m.base = seq, nil, 0, m.now.clone()
+			m.committed(t, err)
+		},
+		"checkpoint": func(t *rapid.T) { m.committed(t, m.f.Checkpoint(ctx)) },
+		"seal": func(t *rapid.T) {
+			m.committed(t, m.f.Seal(ctx))
+			if r, err := Verify(ctx, m.path); err != nil || !r.Sealed || r.Items != uint64(len(m.now.hashes)) {
+				t.Fatalf("%+v, %v", r, err)
+			}
+		},
+		"reopen": m.reopen,
+		"kill":   func(t *rapid.T) { m.crash(t, nil) },
+		"power loss": func(t *rapid.T) {
+			m.crash(t, func(from, end uint64) uint64 { return rapid.Uint64Range(from, end).Draw(t, "cut") })
+		},
+		"reader": func(t *rapid.T) {
+			m.closeReader()
+			var err error
+			if m.reader, err = OpenReadOnly(m.path, nil); err != nil {
+				t.Fatal(err)
+			}
+		},
+	}
+}
+
+// TestModel does anything, in any order, to filters so small that full tables,
+// the stash and moves are usual, and holds them against a multiset.
+func TestModel(t *testing.T) {
+	for _, p := range layout.LegalParams(layout.Blocked) {
+		t.Run(fmt.Sprintf("f=%d", p.FingerprintBits), func(t *testing.T) {
+			dir, n := memoryDir(t), 0
+			rapid.Check(t, func(t *rapid.T) {
+				n++
+				path := filepath.Join(dir, fmt.Sprint(n))
+				m := newMachine(t, path, p)
+				defer func() {
+					m.closeReader()
+					m.f.Close()
+					files, _ := filepath.Glob(path + "*")
+					for _, name := range files {
+						os.Remove(name)
+					}
+				}()
+				t.Repeat(m.actions())
+			})
+		})
+	}
+}

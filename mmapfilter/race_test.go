@@ -1,0 +1,520 @@
+package mmapfilter
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io/fs"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// A memoryVolume is a volume in the heap, where the race detector sees every load
+// and every store of what would be mapped memory.
+type memoryVolume struct {
+	filter  *memoryFile
+	logSync func() // called by every sync of a log, if not nil
+	mu      struct {
+		sync.Mutex
+		logs   [2]*memoryFile
+		random uint64
+	}
+}
+
+type memoryFile struct {
+	words []uint64
+	sync  func()
+}
+
+func (f *memoryFile) Words() []uint64          { return f.words }
+func (f *memoryFile) Store(word, value uint64) { atomic.StoreUint64(&f.words[word], value) }
+func (f *memoryFile) Close() error             { return nil }
+
+func (f *memoryFile) Sync() error {
+	if f.sync != nil {
+		f.sync()
+	}
+	return nil
+}
+
+func (v *memoryVolume) Filter() recovery.File { return v.filter }
+func (v *memoryVolume) Named() error          { return nil }
+func (v *memoryVolume) Close() error          { return nil }
+
+func (v *memoryVolume) OpenLog(name recovery.LogName) (recovery.File, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.mu.logs[name] == nil {
+		return nil, fs.ErrNotExist
+	}
+	return v.mu.logs[name], nil
+}
+
+func (v *memoryVolume) CreateLog(bytes int64) (recovery.File, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.mu.logs[recovery.NextLog] = &memoryFile{make([]uint64, bytes/8), v.logSync}
+	return v.mu.logs[recovery.NextLog], nil
+}
+
+func (v *memoryVolume) KeepLog() error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.mu.logs = [2]*memoryFile{recovery.CurrentLog: v.mu.logs[recovery.NextLog]}
+	return nil
+}
+
+func (v *memoryVolume) RemoveLogs() error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.mu.logs = [2]*memoryFile{}
+	return nil
+}
+
+func (v *memoryVolume) Random() uint64 {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.mu.random++
+	return v.mu.random
+}
+
+// newMemoryVolume makes a volume with an empty filter.
+func newMemoryVolume(tb testing.TB, p layout.Params, lines uint64) *memoryVolume {
+	tb.Helper()
+	o := (&Options{Layout: Blocked, FingerprintBits: p.FingerprintBits, Capacity: lines * uint64(layout.SlotsPerLine(layout.Blocked, p)) * 95 / 100}).withDefaults()
+	plan, err := o.plan(o.Capacity)
+	if err != nil || plan.Lines != lines {
+		tb.Fatalf("%d lines, not %d: %v", plan.Lines, lines, err)
+	}
+	sb := newSuperblock(plan, o)
+	sb.SetState(layout.Clean)
+	sb.Sign()
+	v := &memoryVolume{filter: &memoryFile{words: make([]uint64, plan.geometry.SealedBytes/8)}}
+	putCopies(recovery.Bytes(v.filter.words), &sb)
+	return v
+}
+
+func mustWriter(tb testing.TB, v recovery.Volume, logBytes int64) *writer {
+	tb.Helper()
+	w, _, err := newWriter(v, logBytes)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return w
+}
+
+// viewOf is what lookups of other processes read.
+func viewOf(w *writer) *layout.View {
+	v := layout.NewView(w.words[layout.WordRuntime:], w.log.Geometry())
+	return &v
+}
+
+// TestPendingGrows enters lines from one goroutine, through every size that the
+// table of pending lines has, while others look them up: a line that was entered
+// is found, with its words, and no other is.
+func TestPendingGrows(t *testing.T) {
+	lines := uint64(maxPendingLines)
+	if testing.Short() {
+		lines /= 16
+	}
+	// Half of the lines follow one another, half are far apart.
+	number := func(i uint64) uint64 { return i + i%2<<30 }
+	words := func(i uint64) (l layout.Line) {
+		for j := range l {
+			l[j] = i*8 + uint64(j)
+		}
+		return l
+	}
+	m := newImages(0)
+	var entered atomic.Uint64
+	var readers sync.WaitGroup
+	for r := range uint64(3) {
+		readers.Add(1)
+		go func() {
+			defer readers.Done()
+			rng := rand.New(rand.NewPCG(r, 1))
+			for n := uint64(0); n < lines; {
+				if n = entered.Load(); n == 0 {
+					continue
+				}
+				i := rng.Uint64N(n)
+				l := m.line(number(i))
+				if l == nil {
+					t.Errorf("line %d of %d is not found", i, n)
+					return
+				}
+				if want := words(i); *l != want {
+					t.Errorf("line %d is %v, not %v", i, *l, want)
+					return
+				}
+				if i := lines + rng.Uint64N(lines); m.line(number(i)) != nil {
+					t.Errorf("line %d is found", i)
+					return
+				}
+			}
+		}()
+	}
+	for i := range lines {
+		l := words(i)
+		m.add(number(i), &l)
+		entered.Store(i + 1)
+	}
+	readers.Wait()
+	for i := range lines {
+		if l := m.line(number(i)); l == nil || *l != words(i) {
+			t.Fatalf("line %d is %v", i, l)
+		}
+	}
+}
+
+// TestBatchesAreBounded: who never calls Sync has the pending lines committed all
+// the same, before there are too many of them.
+func TestBatchesAreBounded(t *testing.T) {
+	const lines = 3 * maxPendingLines
+	w := mustWriter(t, newMemoryVolume(t, layout.Params{FingerprintBits: 30, BucketSize: 2}, lines), 64<<20)
+	rng := seeded(t, 1)
+	hashes := make([]uint64, lines)
+	if testing.Short() {
+		hashes = hashes[:lines/2]
+	}
+	for i := range hashes {
+		hashes[i] = rng.Uint64()
+		if err := w.insert(hashes[i]); err != nil {
+			t.Fatal(err)
+		}
+		if n := w.overlay.Load().active.n; n > maxPendingLines {
+			t.Fatalf("%d lines are pending", n)
+		}
+	}
+	commits, checkpoints := w.log.Counts()
+	if commits < 1 || commits > 3 || checkpoints != 0 {
+		t.Errorf("%d commits, %d checkpoints", commits, checkpoints)
+	}
+	view := viewOf(w)
+	for i, h := range hashes {
+		if !w.contains(view, h) {
+			t.Fatalf("key %d of %d is lost", i, len(hashes))
+		}
+	}
+}
+
+// A shared is a filter as TestConcurrent works on it.
+type shared struct {
+	table        layout.Table
+	insert       func(hash uint64) error
+	insertAll    func(hashes []uint64) (int, error)
+	delete       func(hash uint64) (bool, error)
+	contains     func(hash uint64) bool
+	containsAll  func(hashes []uint64, found []bool)
+	count        func(hash uint64) uint64
+	foreign      func(hash uint64) bool // a lookup of another process
+	sync         func() error
+	checkpoint   func() error
+	afterwards   func() layout.View
+	lengthAtLast func() uint64
+}
+
+// TestConcurrent has one goroutine insert and delete, several look up keys that
+// are never deleted, one by one and in batches, one insert batches, and others
+// sync and checkpoint, in a table that is nearly full: no lookup misses a key.
+//
+//	go test -race ./mmapfilter -run 'Concurrent|Pending'
+//
+// The race detector does not see mapped memory; so there is a filter in the heap
+// as well.
+func TestConcurrent(t *testing.T) {
+	p := layout.Params{FingerprintBits: 12, BucketSize: 5}
+	const lines, logBytes = 60, 128 << 10
+	t.Run("file", func(t *testing.T) {
+		f, path := newLines(t, p, lines, Options{LogBytes: logBytes})
+		w := writerOf(f)
+		w.behind = f.open.Load().live.behind // work in the background as well
+		reader, err := OpenReadOnly(path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer reader.Close()
+		testConcurrent(t, shared{
+			table:  w.table,
+			insert: f.InsertHash, insertAll: w.insertAll, delete: f.DeleteHash,
+			contains: f.ContainsHash, containsAll: f.ContainsHashes, count: w.count,
+			foreign: reader.ContainsHash,
+			sync:    f.Sync, checkpoint: func() error { return f.Checkpoint(context.Background()) },
+			afterwards: func() layout.View { return newestState(w) }, lengthAtLast: f.Len,
+		})
+	})
+	t.Run("heap", func(t *testing.T) {
+		w := mustWriter(t, newMemoryVolume(t, p, lines), logBytes)
+		view := viewOf(w)
+		testConcurrent(t, shared{
+			table:  w.table,
+			insert: w.insert, insertAll: w.insertAll, delete: w.delete,
+			contains: func(h uint64) bool { return w.contains(view, h) },
+			containsAll: func(hashes []uint64, found []bool) {
+				for i, h := range hashes {
+					found[i] = w.contains(view, h)
+				}
+			},
+			count:   w.count,
+			foreign: func(h uint64) bool { return w.table.Contains(view, h) },
+			sync:    func() error { return w.sync(false, 0) }, checkpoint: w.checkpoint,
+			afterwards: func() layout.View { return newestState(w) }, lengthAtLast: w.length.Load,
+		})
+	})
+}
+
+func testConcurrent(t *testing.T, s shared) {
+	rng := seeded(t, 1)
+	operations := 30_000
+	if testing.Short() {
+		operations = 5000
+	}
+	slots := int(s.table.Lines()) * s.table.SlotsPerLine()
+	m := newMultiset(s.table)
+	insert := func(h uint64) {
+		if err := s.insert(h); err != nil {
+			t.Fatal(err)
+		}
+		m.apply(change{h, 1})
+	}
+	stay := make([]uint64, slots/2)
+	for i := range stay {
+		stay[i] = rng.Uint64()
+		insert(stay[i])
+	}
+	if err := s.sync(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	var all sync.WaitGroup
+	until := func(f func(rng *rand.Rand) error) {
+		all.Add(1)
+		seed := rng.Uint64()
+		go func() {
+			defer all.Done()
+			rng := rand.New(rand.NewPCG(seed, 2))
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				if err := f(rng); err != nil {
+					t.Error(err)
+					return
+				}
+				runtime.Gosched()
+			}
+		}()
+	}
+	lost := errors.New("a key that stays is not found")
+	for _, contains := range []func(uint64) bool{s.contains, s.contains, s.foreign, s.foreign} {
+		until(func(rng *rand.Rand) error {
+			if h := stay[rng.IntN(len(stay))]; !contains(h) {
+				return lost
+			}
+			return nil
+		})
+	}
+	until(func(rng *rand.Rand) error {
+		found := make([]bool, 100)
+		i := rng.IntN(len(stay) - len(found))
+		s.containsAll(stay[i:i+len(found)], found)
+		for _, ok := range found {
+			if !ok {
+				return lost
+			}
+		}
+		return nil
+	})
+	until(func(rng *rand.Rand) error {
+		if s.count(stay[rng.IntN(len(stay))]) == 0 {
+			return lost
+		}
+		return nil
+	})
+	syncs, checkpoints := make(chan struct{}), make(chan struct{})
+	for signal, call := range map[chan struct{}]func() error{syncs: s.sync, checkpoints: s.checkpoint} {
+		until(func(*rand.Rand) error {
+			select {
+			case <-signal:
+				return call()
+			case <-done:
+				return nil
+			}
+		})
+	}
+	// A few equal keys, in batches; they stay too.
+	var batches sync.WaitGroup
+	batches.Add(1)
+	batch := make([]uint64, 8)
+	go func() {
+		defer batches.Done()
+		for i := range batch {
+			batch[i] = stay[i%4]
+		}
+		for range 20 {
+			if _, err := s.insertAll(batch); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	// The rest of the table comes and goes; now and then it is overfull.
+	var churn []uint64
+	high := slots/2 + 300
+	for i := range operations {
+		// No more often, or all wait for one lock; and not if one is under way.
+		for signal, every := range map[chan struct{}]int{syncs: 50, checkpoints: 500} {
+			if i%every != 0 {
+				continue
+			}
+			select {
+			case signal <- struct{}{}:
+			default:
+			}
+		}
+		if len(churn) < high && rng.IntN(2) == 0 {
+			h := rng.Uint64()
+			insert(h)
+			churn = append(churn, h)
+		} else if len(churn) > 0 {
+			i := rng.IntN(len(churn))
+			if ok, err := s.delete(churn[i]); !ok || err != nil {
+				t.Fatalf("delete: %t, %v", ok, err)
+			}
+			m.apply(change{churn[i], -1})
+			churn[i] = churn[len(churn)-1]
+			churn = churn[:len(churn)-1]
+		}
+		if len(churn) == 0 || rng.IntN(5000) == 0 {
+			for len(churn) < high {
+				h := rng.Uint64()
+				insert(h)
+				churn = append(churn, h)
+			}
+		}
+	}
+	batches.Wait()
+	close(done)
+	all.Wait()
+	for range 20 {
+		for _, h := range batch {
+			m.apply(change{h, 1})
+		}
+	}
+	if s.lengthAtLast() != uint64(len(m.hashes)) {
+		t.Errorf("%d keys, not %d", s.lengthAtLast(), len(m.hashes))
+	}
+	m.check(t, s.afterwards())
+	if err := s.sync(); err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range m.hashes {
+		if !s.contains(h) || !s.foreign(h) {
+			t.Fatalf("%+v is lost", identify(s.table, h))
+		}
+	}
+}
+
+// TestUniqueOnce: of several goroutines that insert the same keys, each key is
+// added by one.
+func TestUniqueOnce(t *testing.T) {
+	f, _ := newLines(t, layout.Params{FingerprintBits: 30, BucketSize: 2}, 500, Options{LogBytes: layout.MinLogBytes})
+	const keys = 5000
+	var added atomic.Uint64
+	var all sync.WaitGroup
+	for range 4 {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			for i := range uint64(keys) {
+				ok, err := f.InsertUnique(binary.LittleEndian.AppendUint64(nil, i))
+				if err != nil {
+					t.Error(err)
+				}
+				if ok {
+					added.Add(1)
+				}
+			}
+		}()
+	}
+	all.Wait()
+	// Two keys of these that look the same are one.
+	if n := added.Load(); n > keys || n < keys-5 || f.Len() != n {
+		t.Errorf("%d of %d keys were added, the length is %d", n, keys, f.Len())
+	}
+}
+
+// TestOperationsGoOnDuringACommit: while a commit waits for the disk, an insert,
+// a delete and a lookup return, and belong to the next commit.
+func TestOperationsGoOnDuringACommit(t *testing.T) {
+	v := newMemoryVolume(t, layout.Params{FingerprintBits: 30, BucketSize: 2}, 100)
+	syncing, goOn := make(chan struct{}), make(chan struct{})
+	var block atomic.Bool
+	v.logSync = func() {
+		if block.Load() {
+			syncing <- struct{}{}
+			<-goOn
+		}
+	}
+	w := mustWriter(t, v, 0)
+	view := viewOf(w)
+	rng := seeded(t, 1)
+	first, second, third := rng.Uint64(), rng.Uint64(), rng.Uint64()
+	for _, h := range []uint64{first, second} {
+		if err := w.insert(h); err != nil {
+			t.Fatal(err)
+		}
+	}
+	block.Store(true)
+	committed := make(chan error)
+	go func() { committed <- w.sync(true, 7) }()
+	<-syncing
+
+	if err := w.insert(third); err != nil {
+		t.Fatal(err)
+	}
+	if ok, err := w.delete(second); !ok || err != nil {
+		t.Fatalf("delete: %t, %v", ok, err)
+	}
+	if !w.contains(view, first) || w.contains(view, second) || !w.contains(view, third) {
+		t.Error("lookups of this process do not see the newest state")
+	}
+	for _, h := range []uint64{first, second, third} {
+		if w.table.Contains(view, h) {
+			t.Error("the mapping has what is not durable")
+		}
+	}
+	if seq, ops, _ := w.log.Durable(); seq != 0 || ops != 0 {
+		t.Errorf("%d + %d are durable", seq, ops)
+	}
+	block.Store(false)
+	goOn <- struct{}{}
+	if err := <-committed; err != nil {
+		t.Fatal(err)
+	}
+	if seq, ops, _ := w.log.Durable(); seq != 7 || ops != 0 {
+		t.Errorf("%d + %d are durable", seq, ops)
+	}
+	if !w.table.Contains(view, first) || !w.table.Contains(view, second) || w.table.Contains(view, third) {
+		t.Error("the mapping does not have what the commit was of")
+	}
+	if !w.contains(view, first) || w.contains(view, second) || !w.contains(view, third) {
+		t.Error("lookups of this process do not see the newest state")
+	}
+	if err := w.sync(false, 0); err != nil {
+		t.Fatal(err)
+	}
+	if seq, ops, _ := w.log.Durable(); seq != 7 || ops != 2 {
+		t.Errorf("%d + %d are durable", seq, ops)
+	}
+	if !w.table.Contains(view, first) || w.table.Contains(view, second) || !w.table.Contains(view, third) {
+		t.Error("the mapping does not have the newest state")
+	}
+}

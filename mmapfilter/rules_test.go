@@ -1,0 +1,491 @@
+package mmapfilter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+)
+
+// forEachParams runs a test for every legal f and b.
+func forEachParams(t *testing.T, test func(t *testing.T, p layout.Params)) {
+	for _, p := range layout.LegalParams(layout.Blocked) {
+		t.Run(fmt.Sprintf("f=%d", p.FingerprintBits), func(t *testing.T) { test(t, p) })
+	}
+}
+
+// newLines is createLines in a directory of its own, in memory.
+func newLines(t *testing.T, p layout.Params, lines uint64, opts Options) (f *Filter, path string) {
+	t.Helper()
+	path = filepath.Join(memoryDir(t), "filter.mmf")
+	f = createLines(t, path, p, lines, opts)
+	t.Cleanup(func() { f.Close() })
+	return f, path
+}
+
+// fill inserts random hashes until one is refused, which it gives.
+func fill(t *testing.T, f *Filter, rng *rand.Rand, m *multiset) (refused uint64) {
+	t.Helper()
+	for {
+		h := rng.Uint64()
+		if err := f.InsertHash(h); errors.Is(err, ErrFull) {
+			return h
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		m.apply(change{h, 1})
+	}
+}
+
+// mustHold holds a filter against a multiset.
+func mustHold(t *testing.T, f *Filter, m *multiset) {
+	t.Helper()
+	if f.Len() != uint64(len(m.hashes)) {
+		t.Fatalf("Len is %d, not %d", f.Len(), len(m.hashes))
+	}
+	for _, h := range m.hashes {
+		if !f.ContainsHash(h) {
+			t.Fatalf("%+v is lost", identify(m.table, h))
+		}
+	}
+	m.check(t, newestState(writerOf(f)))
+}
+
+// TestEqualKeysCount bears C7: 25 equal keys, more than the buckets of most
+// layouts hold, go in one by one, survive a crash, and come out one by one.
+func TestEqualKeysCount(t *testing.T) {
+	forEachParams(t, func(t *testing.T, p layout.Params) {
+		f, path := newLines(t, p, 50, Options{})
+		key := []byte("twenty-five times")
+		const n = 25
+		for i := range n {
+			if err := f.Insert(key); err != nil {
+				t.Fatal(err)
+			}
+			if f.Count(key) != uint64(i+1) || f.Len() != uint64(i+1) {
+				t.Fatalf("after %d inserts: count %d, length %d", i+1, f.Count(key), f.Len())
+			}
+		}
+		if stashed := writerOf(f).mu.stashLen; (stashed == 1) != (n > 4*p.BucketSize) {
+			t.Errorf("%d entries of the stash are in use", stashed)
+		}
+		crashCopy(t, f, path, path+".killed", nil, nil)
+		g := openQuiet(t, path+".killed", nil)
+		defer g.Close()
+		for i := n; i > 0; i-- {
+			if g.Count(key) != uint64(i) || g.Len() != uint64(i) || !g.Contains(key) {
+				t.Fatalf("%d keys: count %d, length %d", i, g.Count(key), g.Len())
+			}
+			if ok, err := g.Delete(key); !ok || err != nil {
+				t.Fatalf("delete: %t, %v", ok, err)
+			}
+		}
+		if ok, err := g.Delete(key); ok || err != nil || g.Contains(key) || g.Count(key) != 0 || g.Len() != 0 {
+			t.Fatalf("of no keys one is deleted: %t, %v; %d are left", ok, err, g.Len())
+		}
+	})
+}
+
+// TestStashCounts bears C7 where the stash is full: a class that has an entry
+// there is still counted, up to the end of the count; then it is ErrFull.
+func TestStashCounts(t *testing.T) {
+	p := layout.Params{FingerprintBits: 12, BucketSize: 5}
+	f, _ := newLines(t, p, 3, Options{})
+	w := writerOf(f)
+	m := newMultiset(w.table)
+	fill(t, f, seeded(t, 1), &m)
+	if n := w.mu.stashLen; n != layout.StashEntries {
+		t.Fatalf("it is full with %d entries of the stash in use", n)
+	}
+	view := newestState(w)
+	i := slices.IndexFunc(m.hashes, func(h uint64) bool { return layout.StashCount(view.Stash, w.table.Class(w.table.Split(h))) == 1 })
+	h := m.hashes[i]
+	for range 3 {
+		if err := f.InsertHash(h); err != nil {
+			t.Fatal(err)
+		}
+		m.apply(change{h, 1})
+	}
+	mustHold(t, f, &m)
+
+	// Four billion inserts later.
+	const end = 1<<32 - 1
+	for i := 1; i < len(w.stash); i += 2 {
+		if c := w.table.Class(w.table.Split(h)); w.stash[i]>>32 == uint64(c.Fp) && w.stash[i-1]&(1<<56-1) == c.Line {
+			w.stash[i] |= end
+		}
+	}
+	class := w.table.Split(h)
+	if n := layout.StashCount(w.stash, w.table.Class(class)); n != end {
+		t.Fatalf("the count is %d", n)
+	}
+	for range 2 {
+		if err := f.InsertHash(h); !errors.Is(err, ErrFull) {
+			t.Fatalf("one more than the stash can count: %v", err)
+		}
+	}
+	if n := layout.StashCount(w.stash, w.table.Class(class)); n != end || f.Len() != uint64(len(m.hashes)) {
+		t.Fatalf("the count is %d, %d keys", n, f.Len())
+	}
+}
+
+// TestDeleteOrder bears the order of a delete: home line, stash, second line. All
+// copies of an item are equal; but the second line may be the home of some, and
+// have no overflow bits for them.
+func TestDeleteOrder(t *testing.T) {
+	forEachParams(t, func(t *testing.T, params layout.Params) {
+		p := testPlacer(t, layout.Blocked, params, 7)
+		it := layout.Item{Line: 2, Bucket: 3, Fp: 77}
+		for ; p.table.Alternate(it).Line == it.Line; it.Fp++ {
+		}
+		other := p.table.Alternate(it)
+		put := func(it layout.Item) {
+			t.Helper()
+			if !p.putInLine(it) {
+				t.Fatal("no room")
+			}
+		}
+		put(it)
+		put(it)
+		put(other)
+		for range 2 {
+			if !layout.StashAdd(p.view.Stash, p.table.Class(it), p.space.storeStash) {
+				t.Fatal("no room in the stash")
+			}
+		}
+		p.markOverflow(it)
+		counts := func() [3]uint64 {
+			var home, second layout.Line
+			p.table.Load(p.view.Region, it.Line, &home)
+			p.table.Load(p.view.Region, other.Line, &second)
+			return [3]uint64{uint64(p.table.Copies(&home, it)), layout.StashCount(p.view.Stash, p.table.Class(it)), uint64(p.table.Copies(&second, other))}
+		}
+		for _, want := range [][3]uint64{{2, 2, 1}, {1, 2, 1}, {0, 2, 1}, {0, 1, 1}, {0, 0, 1}, {0, 0, 0}} {
+			if counts() != want {
+				t.Fatalf("home, stash, second line have %d, not %d", counts(), want)
+			}
+			_, _, ok := p.remove(it)
+			if ok != (want != [3]uint64{}) {
+				t.Fatalf("of %d, removed: %t", want, ok)
+			}
+		}
+	})
+}
+
+// TestTwins bears the reason for that order: of keys that have the same class,
+// and each of whose homes is the alternate line of the other, deleting one never
+// makes another absent. There are other keys around them, so that the twins are
+// in all three places.
+func TestTwins(t *testing.T) {
+	forEachParams(t, func(t *testing.T, p layout.Params) {
+		rng := seeded(t, uint64(p.FingerprintBits))
+		f, _ := newLines(t, p, 3, Options{})
+		table := writerOf(f).table
+		m := newMultiset(table)
+		var twins []uint64
+		for fp := uint32(1); len(twins) < 12; fp++ {
+			it := layout.Item{Line: 1, Bucket: rng.Uint32N(8), Fp: fp}
+			if other := table.Alternate(it); other.Line != it.Line {
+				twins = append(twins, hashOf(t, table, it), hashOf(t, table, other))
+			}
+		}
+		stashed, deleted := 0, 0
+		for range 6000 {
+			h := twins[rng.IntN(len(twins))]
+			switch {
+			case rng.IntN(4) == 0: // another key comes, or one goes
+				if i := rng.IntN(2 * table.SlotsPerLine() * 3); i < len(m.hashes) {
+					h = m.hashes[i]
+				} else {
+					h = rng.Uint64()
+				}
+				fallthrough
+			case rng.IntN(2) == 0:
+				if n := m.items[identify(table, h)]; n < 3 && f.InsertHash(h) == nil {
+					m.apply(change{h, 1})
+				}
+			case m.items[identify(table, h)] > 0:
+				if layout.StashCount(writerOf(f).stash, identify(table, h).class) > 0 {
+					stashed++
+				}
+				if ok, err := f.DeleteHash(h); !ok || err != nil {
+					t.Fatalf("delete: %t, %v", ok, err)
+				}
+				m.apply(change{h, -1})
+				deleted++
+			}
+			for _, h := range twins {
+				if m.items[identify(table, h)] > 0 && !f.ContainsHash(h) {
+					t.Fatalf("%+v is lost", identify(table, h))
+				}
+			}
+		}
+		mustHold(t, f, &m)
+		if stashed == 0 || stashed == deleted {
+			t.Errorf("of %d deletes, %d were of a twin in the stash", deleted, stashed)
+		}
+	})
+}
+
+// TestFull bears C3: up to ErrFull and beyond, everything that was accepted is
+// found, and a key that was refused is refused again; deleting a key makes room
+// for one.
+func TestFull(t *testing.T) {
+	forEachParams(t, func(t *testing.T, p layout.Params) {
+		for _, lines := range []uint64{1, 3, 40} {
+			rng := seeded(t, lines)
+			f, path := newLines(t, p, lines, Options{})
+			m := newMultiset(writerOf(f).table)
+			refused := fill(t, f, rng, &m)
+			ops := len(m.hashes) + 1
+			for range 500 {
+				for range 2 {
+					if err := f.InsertHash(refused); !errors.Is(err, ErrFull) {
+						t.Fatalf("refused before, and now: %v", err)
+					}
+					ops++
+				}
+				for h := rng.Uint64(); ; h = rng.Uint64() {
+					err := f.InsertHash(h)
+					ops++
+					if errors.Is(err, ErrFull) {
+						refused = h
+						break
+					}
+					m.apply(change{h, 1}) // a class that is in the stash already
+				}
+			}
+			mustHold(t, f, &m)
+
+			for range 200 {
+				h := m.hashes[rng.IntN(len(m.hashes))]
+				if ok, err := f.DeleteHash(h); !ok || err != nil {
+					t.Fatalf("delete: %t, %v", ok, err)
+				}
+				if err := f.InsertHash(h); err != nil {
+					t.Fatalf("there is no room for the key that was just deleted: %v", err)
+				}
+				ops += 2
+			}
+			mustHold(t, f, &m)
+			if err := f.Close(); err != nil {
+				t.Fatal(err)
+			}
+			f = openQuiet(t, path, nil)
+			mustHold(t, f, &m)
+			if f.DurableOps() != uint64(ops) {
+				t.Errorf("%d operations, not %d", f.DurableOps(), ops)
+			}
+			f.Close()
+		}
+	})
+}
+
+// TestDeletesDrainTheStash: when a share of the keys of a full filter is deleted,
+// what is in the stash finds room in the lines; nothing is lost.
+func TestDeletesDrainTheStash(t *testing.T) {
+	forEachParams(t, func(t *testing.T, p layout.Params) {
+		rng := seeded(t, 5)
+		f, path := newLines(t, p, 200, Options{})
+		w := writerOf(f)
+		m := newMultiset(w.table)
+		fill(t, f, rng, &m)
+		if w.mu.stashLen < layout.StashEntries*9/10 {
+			t.Fatalf("full with %d entries of the stash in use", w.mu.stashLen)
+		}
+		n := len(m.hashes)
+		deleted := 0
+		for ; w.mu.stashLen > 0 && deleted < n/2; deleted++ {
+			h := m.hashes[rng.IntN(len(m.hashes))]
+			if ok, err := f.DeleteHash(h); !ok || err != nil {
+				t.Fatalf("delete: %t, %v", ok, err)
+			}
+			m.apply(change{h, -1})
+		}
+		t.Logf("of %d keys, %d were deleted until the stash was empty", n, deleted)
+		mustHold(t, f, &m)
+		if w.mu.stashLen > 0 {
+			t.Errorf("%d entries of the stash are in use", w.mu.stashLen)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if r, err := Verify(context.Background(), path); err != nil || r.Items != uint64(len(m.hashes)) || r.StashLen != 0 {
+			t.Errorf("%+v, %v", r, err)
+		}
+	})
+}
+
+// A client does the operations of a stream in their order, each SyncAt with its
+// place in the stream, and begins again after a crash where DurableSeq and
+// DurableOps say. It remembers what came of each insert, since a key that was
+// refused must not be deleted.
+type client struct {
+	stream  []clientStep
+	refused []bool // inserts, by their place
+	done    []int  // places of the operations since the last SyncAt
+	at      int
+}
+
+// A clientStep is an insert of a hash, or the delete of what an earlier step inserted.
+type clientStep struct {
+	hash     uint64
+	inserted int // the earlier step, or -1
+}
+
+// newStream makes a stream in which a third are deletes. Keys are equal, twins,
+// or neither.
+func newStream(t *testing.T, rng *rand.Rand, table layout.Table, n int) (stream []clientStep) {
+	var pool []uint64
+	for fp := range uint32(20) {
+		it := layout.Item{Line: rng.Uint64N(table.Lines()), Bucket: rng.Uint32N(8), Fp: fp + 1}
+		pool = append(pool, hashOf(t, table, it), hashOf(t, table, table.Alternate(it)))
+	}
+	var present []int
+	for i := range n {
+		s := clientStep{rng.Uint64(), -1}
+		switch r := rng.IntN(6); {
+		case r < 2 && len(present) > 0:
+			j := rng.IntN(len(present))
+			s = clientStep{stream[present[j]].hash, present[j]}
+			present[j] = present[len(present)-1]
+			present = present[:len(present)-1]
+		case r == 2:
+			s.hash = pool[rng.IntN(len(pool))]
+			fallthrough
+		default:
+			present = append(present, i)
+		}
+		stream = append(stream, s)
+	}
+	return stream
+}
+
+// do does the next operation.
+func (c *client) do(t *testing.T, f *Filter) {
+	s := c.stream[c.at]
+	switch {
+	case s.inserted < 0:
+		err := f.InsertHash(s.hash)
+		if err != nil && !errors.Is(err, ErrFull) {
+			t.Fatal(err)
+		}
+		c.refused[c.at] = err != nil
+	case c.refused[s.inserted]:
+		c.at++ // nothing to delete: no operation
+		return
+	default:
+		if ok, err := f.DeleteHash(s.hash); !ok || err != nil {
+			t.Fatalf("delete of step %d: %t, %v", s.inserted, ok, err)
+		}
+	}
+	c.done = append(c.done, c.at)
+	c.at++
+}
+
+// resume goes back to what the file has.
+func (c *client) resume(t *testing.T, seq, ops uint64, noted int) (lost int) {
+	if seq != uint64(noted) || ops > uint64(len(c.done)) {
+		t.Fatalf("%d + %d are durable, of %d + %d", seq, ops, noted, len(c.done))
+	}
+	lost = len(c.done) - int(ops)
+	if lost > 0 {
+		c.at = c.done[ops]
+	}
+	c.done = c.done[:ops]
+	return lost
+}
+
+// held is what the filter must hold before the next operation.
+func (c *client) held(table layout.Table) multiset {
+	m := newMultiset(table)
+	for i, s := range c.stream[:c.at] {
+		if s.inserted < 0 && !c.refused[i] {
+			m.apply(change{s.hash, 1})
+		} else if s.inserted >= 0 && !c.refused[s.inserted] {
+			m.apply(change{s.hash, -1})
+		}
+	}
+	return m
+}
+
+// TestClientResumes bears C1 and C2 for a client that goes on after each of many
+// crashes: it loses nothing and does nothing twice. Half of the crashes are
+// kills, half cut off a part of the log that was not synced.
+func TestClientResumes(t *testing.T) {
+	forEachParams(t, func(t *testing.T, p layout.Params) {
+		seeds := uint64(4)
+		if testing.Short() {
+			seeds = 2
+		}
+		for seed := range seeds {
+			rng := seeded(t, seed)
+			f, path := newLines(t, p, 1+seed, Options{LogBytes: layout.MinLogBytes})
+			table := writerOf(f).table
+			const steps = 5000
+			c := &client{stream: newStream(t, rng, table, steps), refused: make([]bool, steps)}
+			noted, lost, cuts, crashes := 0, 0, 0, 0
+			var log []uint64
+			for c.at < steps {
+				switch r := rng.IntN(400); {
+				case r < 2:
+					if err := f.SyncAt(uint64(c.at)); err != nil {
+						t.Fatal(err)
+					}
+					noted, c.done = c.at, nil
+					log = logOf(t, path)
+				case r < 4:
+					if err := f.Sync(); err != nil {
+						t.Fatal(err)
+					}
+					log = logOf(t, path)
+				case r < 8:
+					crashes++
+					var cut func(from, end uint64) uint64
+					if r < 6 {
+						cut = func(from, end uint64) uint64 { return from + rng.Uint64N(end-from+1) }
+					}
+					durable := f.DurableOps()
+					to := fmt.Sprintf("%s.%d", path, crashes)
+					crashCopy(t, f, path, to, log, cut)
+					if err := f.Close(); err != nil {
+						t.Fatal(err)
+					}
+					os.Remove(path)
+					path = to
+					f = openQuiet(t, path, &OpenOptions{LogBytes: layout.MinLogBytes})
+					if f.DurableOps() < durable {
+						t.Fatalf("%d operations are durable, and were %d", f.DurableOps(), durable)
+					}
+					n := c.resume(t, f.DurableSeq(), f.DurableOps(), noted)
+					if lost += n; cut != nil && n > 0 {
+						cuts++
+					}
+					held := c.held(table)
+					mustHold(t, f, &held)
+					log = logOf(t, path)
+				default:
+					c.do(t, f)
+				}
+			}
+			held := c.held(table)
+			mustHold(t, f, &held)
+			refused := 0
+			for _, r := range c.refused {
+				if r {
+					refused++
+				}
+			}
+			t.Logf("%d crashes, of which %d lost %d operations; %d keys, %d refused", crashes, cuts, lost, f.Len(), refused)
+			if err := f.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}

@@ -1,0 +1,678 @@
+package mmapfilter
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// What is compared here takes turns in rounds, and of the rounds the median is
+// reported: the machine may have other things to do. Each benchmark has its own
+// rounds, whatever -benchtime says.
+
+// A series is the durations of the rounds of one thing.
+type series []time.Duration
+
+func (s series) median() float64 {
+	d := slices.Clone(s)
+	slices.Sort(d)
+	return float64(d[len(d)/2])
+}
+
+// timed adds what f takes to the series.
+func (s *series) timed(b *testing.B, f func() error) {
+	b.Helper()
+	begun := time.Now()
+	err := f()
+	*s = append(*s, time.Since(begun))
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+// once runs a benchmark that counts its own rounds.
+func once(b *testing.B, name string, f func(b *testing.B)) {
+	b.Run(name, func(b *testing.B) {
+		for first := true; b.Loop(); first = false {
+			if first {
+				f(b)
+			}
+		}
+		b.ReportMetric(0, "ns/op")
+	})
+}
+
+// directories gives one in memory and one on a disk; the first is "" where the
+// system has none.
+func directories(b *testing.B) map[string]string {
+	dirs := map[string]string{"disk": b.TempDir(), "tmpfs": memoryDir(b)}
+	for kind, dir := range dirs {
+		if is := fileSystem(dir).kind; (kind == "tmpfs") != (is == "tmpfs") {
+			b.Logf("NOT MEASURED: %s: %s is a file system of type %q", kind, dir, is)
+			dirs[kind] = ""
+		}
+	}
+	return dirs
+}
+
+// A mount is the file system that a path is on.
+type mount struct{ kind, device string }
+
+// fileSystem finds it in the list of the kernel: the one whose mount point is the
+// longest prefix. It is empty on systems that have no such list.
+func fileSystem(path string) (m mount) {
+	f, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		return m
+	}
+	defer f.Close()
+	longest := -1
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		mounted, source, ok := strings.Cut(lines.Text(), " - ")
+		fields := strings.Fields(mounted)
+		if !ok || len(fields) < 5 {
+			continue
+		}
+		point := strings.TrimSuffix(fields[4], "/")
+		if (path == point || strings.HasPrefix(path, point+"/")) && len(point) >= longest {
+			longest = len(point)
+			kind, _, _ := strings.Cut(source, " ")
+			m = mount{kind, fields[2]}
+		}
+	}
+	return m
+}
+
+// sectorBytes is how much the kernel has written to the device of a file system,
+// for whomever; 0 where it does not say.
+func (m mount) sectorBytes() int64 {
+	data, err := os.ReadFile("/sys/dev/block/" + m.device + "/stat")
+	if fields := strings.Fields(string(data)); err == nil && len(fields) > 6 {
+		n, _ := strconv.ParseInt(fields[6], 10, 64)
+		return 512 * n
+	}
+	return 0
+}
+
+// dirtiedBytes is how much this process has made the kernel write, sooner or
+// later: a page, or the whole of a larger folio, counts when it gets dirty. 0
+// where the kernel does not say.
+func dirtiedBytes() (n int64) {
+	data, _ := os.ReadFile("/proc/self/io")
+	if _, after, ok := strings.Cut(string(data), "\nwrite_bytes: "); ok {
+		line, _, _ := strings.Cut(after, "\n")
+		n, _ = strconv.ParseInt(line, 10, 64)
+	}
+	return n
+}
+
+// A loadedTable is a table in the heap, from which files are made.
+type loadedTable struct {
+	*memoryPlacer
+	items uint64
+	rng   *rand.Rand
+}
+
+func newLoadedTable(b *testing.B, p layout.Params, lines uint64) *loadedTable {
+	return &loadedTable{testPlacer(b, layout.Blocked, p, lines), 0, rand.New(rand.NewPCG(lines, 1))}
+}
+
+// load inserts up to a share of the slots.
+func (t *loadedTable) load(b *testing.B, share float64) {
+	for slots := t.table.Lines() * uint64(t.table.SlotsPerLine()); float64(t.items) < share*float64(slots); t.items++ {
+		if !t.insert(t.table.Split(t.rng.Uint64())) {
+			b.Fatal("full")
+		}
+	}
+}
+
+// file makes a file that is closed and holds the same. It is stored through a
+// mapping, a page at a time, so that the pages of the cache are small ones, as
+// those of a file that inserts have filled.
+func (t *loadedTable) file(b *testing.B, dir string) (path string) {
+	path = filepath.Join(dir, fmt.Sprintf("filter.%d", time.Now().UnixNano()))
+	createLines(b, path, t.table.Params(), t.table.Lines(), Options{}).Close()
+	files, err := recovery.OpenFiles(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer files.Close()
+	filter := files.Filter()
+	for i, w := range t.view.Stash {
+		filter.Store(layout.WordStash+uint64(i), w)
+	}
+	for i, w := range t.view.Region {
+		filter.Store(layout.WordRegion+uint64(i), w)
+	}
+	head := recovery.Bytes(filter.Words()[:layout.OffRuntime/8])
+	_, sb, _, err := layout.Newest(slices.Clone(head))
+	if err != nil {
+		b.Fatal(err)
+	}
+	sb.SetLength(t.items)
+	sb.Sign()
+	putCopies(head, sb)
+	if err := filter.Sync(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { os.Remove(path) })
+	return path
+}
+
+// A timedVolume measures the syncs of its logs.
+type timedVolume struct {
+	*recovery.Files
+	filter recovery.File // in place of the file, if not nil
+	syncs  int
+	spent  time.Duration
+}
+
+type timedFile struct {
+	recovery.File
+	volume *timedVolume
+}
+
+func (f timedFile) Sync() error {
+	begun := time.Now()
+	err := f.File.Sync()
+	f.volume.spent += time.Since(begun)
+	f.volume.syncs++
+	return err
+}
+
+func (v *timedVolume) CreateLog(bytes int64) (recovery.File, error) {
+	log, err := v.Files.CreateLog(bytes)
+	return timedFile{log, v}, err
+}
+
+func (v *timedVolume) Filter() recovery.File {
+	if v.filter != nil {
+		return v.filter
+	}
+	return v.Files.Filter()
+}
+
+// openTimed is openLive with a timedVolume, and no commits but those asked for.
+// Every page of the file has been stored to when it returns: what a first store
+// after a checkpoint costs is the business of BenchmarkCheckpoint.
+func openTimed(b *testing.B, path string, logBytes int64) (*Filter, *timedVolume) {
+	files, err := recovery.OpenFiles(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	v := &timedVolume{Files: files}
+	w := mustWriter(b, v, logBytes)
+	sb := *w.log.Superblock()
+	opts := new(OpenOptions)
+	o := newOpenFile(&recovery.Head{Superblock: &sb, Geometry: w.log.Geometry(), Size: w.log.Geometry().SealedBytes}, opts)
+	o.live = &live{file: o, writer: w, data: files.Mapping().Data, interval: -1}
+	if err := o.adopt(files.Mapping(), files.File(), opts); err != nil {
+		b.Fatal(err)
+	}
+	files.KeepMapping()
+	w.behind = o.live.behind
+	filter := files.Filter()
+	for i := uint64(layout.WordRegion); i < uint64(len(filter.Words())); i += layout.LogPageWords {
+		filter.Store(i, filter.Words()[i])
+	}
+	f := newFilter(o)
+	b.Cleanup(func() { f.Close() })
+	return f, v
+}
+
+const (
+	// A round is shorter than what a scheduler gives a process at a time, so
+	// that in most rounds nobody else has had the processor.
+	roundInserts = 1024
+	commitEvery  = 65_536
+	manyLines    = 2 << 20 // 128 MiB, beyond every cache
+)
+
+var f12 = layout.Params{FingerprintBits: 12, BucketSize: 5}
+
+// BenchmarkInsertLogged inserts into a filter of 128 MiB, f=12, with a Sync every
+// 65,536, and beside it into a table in the heap by the same placer, without log,
+// commit or pending table. Both begin with the same items; what is measured are
+// the last percent before a load and the first one after it. %direct is the rate
+// of the first as a share of that of the second.
+//
+// A loop of the second kind waits for the memory of several inserts at once; one
+// in which every insert takes and gives back a lock does not. So there is a third
+// kind, the second with a lock: %locked is the share with respect to that.
+//
+// On tmpfs the log has its usual size, up to 8 MiB here, and begins again several
+// times, which costs next to nothing there. On a disk it is so large that there
+// is no checkpoint. fdatasync is the part of the time of a Sync that is spent in
+// that call, per insert.
+//
+//	go test ./mmapfilter -run '^$' -bench InsertLogged
+func BenchmarkInsertLogged(b *testing.B) {
+	dirs := directories(b)
+	t := newLoadedTable(b, f12, manyLines)
+	slots := float64(manyLines * t.table.SlotsPerLine())
+	for _, kind := range []string{"tmpfs", "disk"} {
+		if dirs[kind] == "" {
+			continue
+		}
+		t := t
+		if kind == "disk" {
+			t = newLoadedTable(b, f12, manyLines)
+		}
+		for _, percent := range []float64{80, 95} {
+			t.load(b, (percent-1)/100)
+			path := t.file(b, dirs[kind])
+			once(b, fmt.Sprintf("on=%s/load=%v", kind, percent), func(b *testing.B) {
+				logBytes := int64(0)
+				if kind == "disk" {
+					logBytes = 256 << 20
+				}
+				f, v := openTimed(b, path, logBytes)
+				defer f.Close()
+				same := newLoadedTable(b, f12, manyLines)
+				copy(same.view.Region, t.view.Region)
+				var mu sync.Mutex
+				hashes := make([]uint64, roundInserts)
+				var direct, locked, logged, commit series
+				spent, due := time.Duration(0), 0
+				for float64(t.items) < (percent+1)/100*slots {
+					for i := range hashes {
+						hashes[i] = t.rng.Uint64()
+					}
+					t.items += roundInserts
+					direct.timed(b, func() error {
+						for _, h := range hashes {
+							if !t.insert(t.table.Split(h)) {
+								return ErrFull
+							}
+						}
+						return nil
+					})
+					locked.timed(b, func() error {
+						for _, h := range hashes {
+							mu.Lock()
+							same.insert(same.table.Split(h))
+							mu.Unlock()
+						}
+						return nil
+					})
+					logged.timed(b, func() error {
+						for _, h := range hashes {
+							if err := f.InsertHash(h); err != nil {
+								return err
+							}
+						}
+						return nil
+					})
+					if due += roundInserts; due == commitEvery {
+						due = 0
+						before := v.spent
+						commit.timed(b, f.Sync)
+						spent += v.spent - before
+					}
+				}
+				total := logged.median()/roundInserts + commit.median()/commitEvery
+				_, checkpoints := writerOf(f).log.Counts()
+				b.ReportMetric(direct.median()/roundInserts, "ns/direct")
+				b.ReportMetric(locked.median()/roundInserts, "ns/locked")
+				b.ReportMetric(logged.median()/roundInserts, "ns/insert")
+				b.ReportMetric(commit.median()/commitEvery, "ns/sync")
+				b.ReportMetric(float64(spent)/float64(len(commit))/commitEvery, "ns/fdatasync")
+				b.ReportMetric(100*direct.median()/roundInserts/total, "%direct")
+				b.ReportMetric(100*locked.median()/roundInserts/total, "%locked")
+				b.ReportMetric(float64(checkpoints), "checkpoints")
+			})
+		}
+	}
+}
+
+// BenchmarkInsertBatch inserts keys of 16 bytes into two filters of 128 MiB, one
+// by one into the first, 1,024 with a call into the second. x/insert says how much
+// faster a batch is; x/sync says it with the Sync every 65,536 keys in both.
+//
+//	go test ./mmapfilter -run '^$' -bench InsertBatch
+func BenchmarkInsertBatch(b *testing.B) {
+	dir := directories(b)["tmpfs"]
+	if dir == "" {
+		b.Skip("NOT MEASURED: no file system in memory")
+	}
+	t := newLoadedTable(b, f12, manyLines)
+	for _, percent := range []float64{40, 80, 95} {
+		t.load(b, (percent-1)/100)
+		once(b, fmt.Sprintf("load=%v", percent), func(b *testing.B) {
+			single, _ := openTimed(b, t.file(b, dir), 0)
+			batch, _ := openTimed(b, t.file(b, dir), 0)
+			defer single.Close()
+			defer batch.Close()
+			keys := make([][]byte, roundInserts)
+			for i := range keys {
+				keys[i] = make([]byte, 16)
+			}
+			var one, many, syncOne, syncMany series
+			for round := range 15 * commitEvery / roundInserts {
+				for _, key := range keys {
+					binary.LittleEndian.PutUint64(key, t.rng.Uint64())
+					binary.LittleEndian.PutUint64(key[8:], t.rng.Uint64())
+				}
+				one.timed(b, func() error {
+					for _, key := range keys {
+						if err := single.Insert(key); err != nil {
+							return err
+						}
+					}
+					return nil
+				})
+				many.timed(b, func() error {
+					_, err := batch.InsertBatch(keys)
+					return err
+				})
+				if (round+1)*roundInserts%commitEvery == 0 {
+					syncOne.timed(b, single.Sync)
+					syncMany.timed(b, batch.Sync)
+				}
+			}
+			n, m := one.median()/roundInserts, many.median()/roundInserts
+			b.ReportMetric(n, "ns/insert")
+			b.ReportMetric(m, "ns/batched")
+			b.ReportMetric(n/m, "x/insert")
+			b.ReportMetric((n+syncOne.median()/commitEvery)/(m+syncMany.median()/commitEvery), "x/sync")
+		})
+	}
+}
+
+// A commitCost is what commits cost.
+type commitCost struct {
+	appended int64 // bytes of log
+	rounded  int64 // likewise, each commit in pages of 4 KiB
+	dirtied  int64 // bytes that the process has made the kernel write
+	device   int64 // bytes that reached the disk, others' among them
+	syncs    int
+}
+
+// measureCommits makes commits of n inserts each. The lines are in the heap, so
+// that nothing but the log is written.
+func measureCommits(tb testing.TB, dir string, n, commits int) (c commitCost) {
+	path := filepath.Join(dir, fmt.Sprintf("filter.%d.%d", n, commits))
+	createLines(tb, path, f12, 100<<10, Options{}).Close()
+	files, err := recovery.OpenFiles(path)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer files.Close()
+	v := &timedVolume{Files: files, filter: &memoryFile{words: slices.Clone(files.Filter().Words())}}
+	w := mustWriter(tb, v, 64<<20)
+	rng := rand.New(rand.NewPCG(uint64(n), 1))
+	insert := func() {
+		if err := w.insert(rng.Uint64()); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	insert() // makes the log
+	if err := w.sync(false, 0); err != nil {
+		tb.Fatal(err)
+	}
+	on := fileSystem(dir)
+	dirtied, device, syncs := dirtiedBytes(), on.sectorBytes(), v.syncs
+	for range commits {
+		for range n {
+			insert()
+		}
+		const batchHead = 128
+		bytes := int64(batchHead + w.log.Records()*layout.RecordBytes)
+		c.appended += bytes
+		c.rounded += (bytes + layout.LogPageBytes - 1) / layout.LogPageBytes * layout.LogPageBytes
+		if err := w.sync(false, 0); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	c.dirtied, c.device, c.syncs = dirtiedBytes()-dirtied, on.sectorBytes()-device, v.syncs-syncs
+	if _, checkpoints := w.log.Counts(); checkpoints != 0 {
+		tb.Fatal("the log is too small")
+	}
+	if err := w.clean(); err != nil {
+		tb.Fatal(err)
+	}
+	os.Remove(path)
+	return c
+}
+
+// TestCommitWritesLittle bears W2: a commit writes the pages that it has appended
+// to. A log in large folios, as a long write leaves one in the page cache, wrote
+// 1 MiB with every commit.
+func TestCommitWritesLittle(t *testing.T) {
+	dir := t.TempDir()
+	if on := fileSystem(dir); runtime.GOOS != "linux" || on.kind == "tmpfs" || on.kind == "" {
+		t.Skipf("NOT TESTED: bytes written by a commit: the file system is %q", on.kind)
+	}
+	for n, commits := range map[int]int{1: 200, 100: 100, 10_000: 10} {
+		c := measureCommits(t, dir, n, commits)
+		if c.dirtied == 0 {
+			t.Skip("NOT TESTED: the kernel does not say what a process writes")
+		}
+		if c.dirtied > 2*c.rounded || c.syncs != commits {
+			t.Errorf("%d commits of %d inserts appended %d bytes, %d in pages, and wrote %d with %d syncs", commits, n, c.appended, c.rounded, c.dirtied, c.syncs)
+		}
+	}
+}
+
+// BenchmarkCommitBytes reports, for commits of several sizes on a disk, the bytes
+// of log and the fdatasyncs per insert, and what is written per commit. Of a
+// process the kernel counts the pages that get dirty (dirtied), which is what it
+// will write of the log; of a device it counts sectors (device), with the journal
+// of the file system and whatever other processes write at the same time.
+//
+//	go test ./mmapfilter -run '^$' -bench CommitBytes
+func BenchmarkCommitBytes(b *testing.B) {
+	dir := directories(b)["disk"]
+	if dir == "" {
+		b.Skip("NOT MEASURED: no disk")
+	}
+	for _, n := range []int{1, 100, 10_000, 65_536} {
+		once(b, fmt.Sprintf("inserts=%d", n), func(b *testing.B) {
+			commits := min(500, 1_000_000/n)
+			c := measureCommits(b, dir, n, commits)
+			per := func(bytes int64, of int) float64 { return float64(bytes) / float64(of) }
+			b.ReportMetric(per(c.appended, n*commits), "log-B/insert")
+			b.ReportMetric(per(int64(c.syncs), n*commits), "fdatasyncs/insert")
+			b.ReportMetric(per(c.appended, commits), "log-B/commit")
+			b.ReportMetric(per(c.rounded, commits), "pages-B/commit")
+			b.ReportMetric(per(c.dirtied, commits), "dirtied-B/commit")
+			b.ReportMetric(per(c.device, commits), "device-B/commit")
+		})
+	}
+}
+
+// BenchmarkCheckpoint makes checkpoints of a filter of 1 GiB on a disk some inserts
+// after the last one. A page is written if any of the inserts went there: of P
+// pages, with N inserts, P(1 - e^(-N/P)) are expected. dirtied is what this process
+// had the kernel write, without the log; device is all that was written to the disk
+// during the checkpoint, by others too.
+//
+// stall is the longest time for which a checkpoint kept operations waiting, with
+// one goroutine that inserts meanwhile without a pause, and longest-insert what
+// that goroutine waited for one of them; stall-idle is the first with none.
+//
+//	go test ./mmapfilter -run '^$' -bench Checkpoint
+func BenchmarkCheckpoint(b *testing.B) {
+	dir := directories(b)["disk"]
+	if dir == "" {
+		b.Skip("NOT MEASURED: no disk")
+	}
+	const lines = 16 << 20
+	t := newLoadedTable(b, f12, lines)
+	path := t.file(b, dir)
+	t.memoryPlacer = nil // the memory
+	for _, n := range []int{100_000, 1_000_000} {
+		once(b, fmt.Sprintf("inserts=%d", n), func(b *testing.B) {
+			f, _ := openTimed(b, path, 512<<20)
+			defer f.Close()
+			w, ctx, on := writerOf(f), context.Background(), fileSystem(dir)
+			insert := func(n int) {
+				for i := range n {
+					if err := f.InsertHash(t.rng.Uint64()); err != nil {
+						b.Fatal(err)
+					}
+					if i%commitEvery == commitEvery-1 {
+						if err := f.Sync(); err != nil {
+							b.Fatal(err)
+						}
+					}
+				}
+				if err := f.Sync(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			insert(1)
+			if err := f.Checkpoint(ctx); err != nil {
+				b.Fatal(err)
+			}
+			var took series
+			var dirtied, written int64
+			const rounds = 3
+			for range rounds {
+				dirtied -= dirtiedBytes()
+				insert(n)
+				_, used := w.log.LogBytes()
+				before := on.sectorBytes()
+				took.timed(b, func() error { return f.Checkpoint(ctx) })
+				written += on.sectorBytes() - before
+				dirtied += dirtiedBytes() - used
+			}
+			idle := w.longestStall.Swap(0)
+
+			insert(n)
+			var over atomic.Bool
+			var longest time.Duration
+			meanwhile := 0
+			done := make(chan error)
+			go func() {
+				for ; !over.Load(); meanwhile++ {
+					begun := time.Now()
+					if err := f.InsertHash(t.rng.Uint64()); err != nil {
+						done <- err
+						return
+					}
+					longest = max(longest, time.Since(begun))
+				}
+				done <- nil
+			}()
+			err := f.Checkpoint(ctx)
+			over.Store(true)
+			if other := <-done; err != nil || other != nil {
+				b.Fatal(err, other)
+			}
+			const pages = lines * layout.LineBytes / layout.PageBytes
+			expected := pages * -math.Expm1(-float64(n)/pages) * layout.PageBytes
+			b.ReportMetric(float64(dirtied)/rounds/float64(n), "B/insert")
+			b.ReportMetric(float64(dirtied)/rounds/expected, "dirtied/expected")
+			b.ReportMetric(float64(written)/rounds/expected, "device/expected")
+			b.ReportMetric(took.median()/1e6, "ms/checkpoint")
+			b.ReportMetric(float64(idle)/1e6, "ms/stall-idle")
+			b.ReportMetric(float64(w.longestStall.Load())/1e6, "ms/stall")
+			b.ReportMetric(float64(longest)/1e6, "ms/longest-insert")
+			b.ReportMetric(float64(meanwhile), "inserts-meanwhile")
+		})
+	}
+}
+
+// BenchmarkRecovery recovers copies of a filter of 128 MiB, made while its writer
+// had a log of some size, and reports the time per MiB of the log that counts.
+//
+//	go test ./mmapfilter -run '^$' -bench Recovery
+func BenchmarkRecovery(b *testing.B) {
+	dirs := directories(b)
+	t := newLoadedTable(b, f12, manyLines)
+	t.load(b, 0.5)
+	for _, kind := range []string{"tmpfs", "disk"} {
+		for _, size := range []int64{1, 16, 64} {
+			if dirs[kind] == "" {
+				continue
+			}
+			once(b, fmt.Sprintf("on=%s/MiB=%d", kind, size), func(b *testing.B) {
+				// It would begin again by itself when three quarters are in use.
+				path := t.file(b, dirs[kind])
+				f, _ := openTimed(b, path, size<<20*3/2)
+				defer f.Close()
+				for used := int64(0); used < size<<20; _, used = writerOf(f).log.LogBytes() {
+					for range 4096 {
+						if err := f.InsertHash(t.rng.Uint64()); err != nil {
+							b.Fatal(err)
+						}
+					}
+					if used>>21 > 0 && used%(2<<20) < 150<<10 {
+						if err := f.Sync(); err != nil {
+							b.Fatal(err)
+						}
+					}
+				}
+				_, used := writerOf(f).log.LogBytes()
+				var took series
+				var r Recovery
+				for i := range 3 {
+					copied := fmt.Sprintf("%s.%d", path, i)
+					crashCopy(b, f, path, copied, nil, nil)
+					took.timed(b, func() (err error) {
+						r, err = Recover(copied)
+						return err
+					})
+					if !r.Recovered || r.Length != f.Len() {
+						b.Fatalf("%+v", r)
+					}
+					os.Remove(copied)
+				}
+				mib := float64(used) / (1 << 20)
+				b.ReportMetric(took.median()/1e6, "ms")
+				b.ReportMetric(took.median()/1e6/mib, "ms/MiB")
+				b.ReportMetric(took.median()/float64(r.Records), "ns/record")
+			})
+		}
+	}
+}
+
+// BenchmarkOpenLive opens for writing, and closes, files of two sizes that were
+// closed, in turn. It creates nothing.
+//
+//	go test ./mmapfilter -run '^$' -bench OpenLive
+func BenchmarkOpenLive(b *testing.B) {
+	sizes := []uint64{4 << 20, 4 << 30}
+	dir := b.TempDir()
+	var paths []string
+	for _, size := range sizes {
+		path := filepath.Join(dir, fmt.Sprint(size))
+		createLines(b, path, f12, size/layout.LineBytes, Options{}).Close()
+		paths = append(paths, path)
+	}
+	took := make([]series, len(sizes))
+	for range 2000 {
+		for i, path := range paths {
+			took[i].timed(b, func() error {
+				f, err := Open(path, nil)
+				if err != nil {
+					return err
+				}
+				return f.Close()
+			})
+		}
+	}
+	if files, err := os.ReadDir(dir); err != nil || len(files) != len(sizes) {
+		b.Errorf("there are %d files, %v", len(files), err)
+	}
+	for i, size := range sizes {
+		once(b, fmt.Sprintf("MiB=%d", size>>20), func(b *testing.B) { b.ReportMetric(took[i].median()/1e3, "µs/open") })
+	}
+}
