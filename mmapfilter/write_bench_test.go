@@ -256,9 +256,7 @@ var f12 = layout.Params{FingerprintBits: 12, BucketSize: 5}
 // in which every insert takes and gives back a lock does not. So there is a third
 // kind, the second with a lock: %locked is the share with respect to that.
 //
-// On tmpfs the log has its usual size, up to 8 MiB here, and begins again several
-// times, which costs next to nothing there. On a disk it is so large that there
-// is no checkpoint. fdatasync is the part of the time of a Sync that is spent in
+// The log is so large that there is no checkpoint. fdatasync is the part of the time of a Sync that is spent in
 // that call, per insert.
 //
 //	go test ./mmapfilter -run '^$' -bench InsertLogged
@@ -278,11 +276,7 @@ func BenchmarkInsertLogged(b *testing.B) {
 			t.load(b, (percent-1)/100)
 			path := t.file(b, dirs[kind])
 			once(b, fmt.Sprintf("on=%s/load=%v", kind, percent), func(b *testing.B) {
-				logBytes := int64(0)
-				if kind == "disk" {
-					logBytes = 256 << 20
-				}
-				f, v := openTimed(b, path, logBytes)
+				f, v := openTimed(b, path, 64<<20)
 				defer f.Close()
 				same := newLoadedTable(b, f12, manyLines)
 				copy(same.view.Region, t.view.Region)

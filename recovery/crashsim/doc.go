@@ -10,7 +10,8 @@
 //
 //	store           the cache has the new word; the sector is dirty, and remembers
 //	                every content it had since it was last clean
-//	sync            the disk has what the cache has; every sector is clean
+//	sync            the disk has what the cache has; every sector is clean. What is
+//	                stored meanwhile is covered by it, or is not
 //	sync that fails a random half of the dirty sectors reaches the disk, of the
 //	                others the disk keeps what it had; all are clean, and the
 //	                cache keeps the new content: ext4 and XFS do this
@@ -29,11 +30,14 @@
 //
 // # The explorer
 //
-// A trace is a list of operations of a client on a [Universe] of a few keys. An
-// [Explorer] runs it, forks the machine at events (a store, the moments before
-// and after a sync), crashes the fork, recovers it, with crashes in that
-// recovery and in the recovery after that, and lets the client continue. Every
-// recovery is one crash state, and is checked:
+// A trace is a list of operations of a client on a [Universe] of a few keys: some
+// of them go on while a sync of others waits for the disk. An [Explorer] runs it,
+// forks the machine at events (a store, the moments before and after a sync),
+// crashes the fork, recovers it, with crashes in that recovery and in the ones
+// after it, and lets the client continue from what the recovery says. A client
+// whose sync has failed opens the filter again, on the same cache. An
+// [Exhaustive] does so with every short trace, at every event, in every way in
+// which a crash may come out. Every recovery is one crash state, and is checked:
 //
 //	O1  The words of stash and region are, bit for bit, those of the writer at
 //	    the LSN that the recovery reports; so are the length, the user sequence
@@ -48,8 +52,13 @@
 //	O5  Readers of other processes, which lose the processor between any two
 //	    loads: what is in the filter from before such a lookup to after it is
 //	    found.
-//	O6  Opening fails only where a sync fails in it; and no operation fails or
-//	    panics but for that, and for [ErrFull].
+//	O6  Opening fails only where a sync fails in it; no operation fails or panics
+//	    but for that, and for a full filter; after a sync that failed every one
+//	    does. A sealed file verifies. An operation that changes something has a
+//	    record, and moves the length as it should.
+//
+// After a power loss there are no readers before the epoch says that a recovery
+// is on: until then the file is served to nobody (rule R3).
 //
 // Readers write nothing, so that a lookup between stores is simulated after the
 // fact: the history of the words is kept, and each load of the lookup is
