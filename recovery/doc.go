@@ -68,7 +68,8 @@
 //	    shows; move odd removal counters up to even; make the epoch even; and end as
 //	    a clean close does. (Writer.recover)
 //	W7  Opening creates nothing. It removes the log that a close did not come to
-//	    remove. The first operation creates the log, durable, and
+//	    remove. The first operation makes the superblock it found durable, creates
+//	    the log, durable, and
 //	    then a superblock that says live, durable. A clean close makes the mapping
 //	    durable, then a superblock that says clean, and then removes the log.
 //	    (Writer.Begin, Writer.Clean)
@@ -158,20 +159,24 @@
 //
 // # Platforms
 //
-//	            lock             allocation     sync of the log    of a name    tested
-//	Linux       OFD lock         fallocate,     fdatasync          fsync of     yes
-//	                             checked                           directory
-//	macOS       flock            zero bytes     F_FULLFSYNC        likewise     compiled
-//	BSDs        flock            zero bytes     msync and fsync    likewise     compiled
-//	Windows     LockFileEx       zero bytes     FlushViewOfFile,   by NTFS      compiled
-//	                                            FlushFileBuffers
-//	others      none: opening for writing is an error                           no
+//	            files are    lock             allocation   sync of the log   sync of a name   tested
+//	Linux       written      OFD lock of      fallocate,   fdatasync         fsync of the     yes
+//	                         two parts        checked                        directory
+//	macOS       written      flock            zero bytes   F_FULLFSYNC       likewise         compiled
+//	FreeBSD,    written      flock            zero bytes   msync, fsync      likewise         compiled
+//	NetBSD
+//	Windows,    read, and    LockFileEx,                                                     compiled
+//	OpenBSD     built        flock
 //
-// Files that are clean or sealed are read everywhere. What is promised above of
-// power loss is promised on Linux; elsewhere it is what the calls in the table
-// give. On macOS and Windows a file from another machine that has holes keeps
-// them: a store into one, on a full disk, ends the process. OpenBSD does not keep
-// a mapping and what read returns the same, and is for readers only.
+// Files that are clean or sealed are read, and built, wherever the module
+// compiles: on 64-bit little-endian machines. Where files are not written, opening
+// one for writing is errors.ErrUnsupported: Windows renames no file that is mapped,
+// and OpenBSD does not keep a mapping and what read returns the same. What is
+// promised above of power loss is promised on Linux; elsewhere it is what the
+// calls in the table give. There, holes that a copied file has stay, so that a
+// store to one, on a full disk, ends the process; and a lock has one part: a
+// reader may be served in the moment before another process, which has the lock
+// already, begins to recover the file.
 //
 // # Memory
 //

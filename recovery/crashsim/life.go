@@ -209,6 +209,9 @@ func (l *life) found(r *recovery.Recovery) {
 	// The client leaves out what the recovery counts. Operations without a
 	// record are inserts that found no room.
 	for ; p.OpMin < r.Operations; p.Next++ {
+		if p.Next == len(l.x.trace.Ops) {
+			l.fail("O1", "%d operations more than the client has done", r.Operations-p.OpMin)
+		}
 		if l.x.trace.Ops[p.Next].Kind == Insert {
 			p.OpMin++
 		}
@@ -416,8 +419,8 @@ func (l *life) point(next func(*Point), skipped bool) {
 		}
 		return
 	}
-	if skipped {
-		p.OpMin, p.OpMax = p.OpMax, p.OpMax+1
+	if skipped { // but there was a commit before it
+		p.OpMin, p.OpMax, p.Next = p.OpMax, p.OpMax+1, l.op
 	} else {
 		next(&p)
 	}
@@ -452,7 +455,7 @@ func (l *life) items() uint64 {
 func (l *life) reopen() {
 	failed := l.v.Failed
 	err := l.call(l.w.Clean)
-	l.point(func(*Point) {}, false)
+	l.point(func(p *Point) { p.OpMin = p.OpMax }, false)
 	if err != nil {
 		if l.v.Failed == failed {
 			l.fail("O6", "close: %v", err)
