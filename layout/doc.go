@@ -228,7 +228,8 @@
 //	L2   No log of the file has a begin or commit record of a later generation than
 //	     the newest superblock. A log is that of the file if a header has its UUID,
 //	     or the one that a sealed file gets with its first operation: the 128 bits
-//	     of XXH3 of its UUID, with the salt of the header for a seed.
+//	     of XXH3 of its UUID, with the salt of the header for a seed, big-endian as
+//	     XXH3 writes them.
 //	L3   A record with the right check has no unknown bits, and a word of the stash
 //	     or of the lines.
 //	L4   The length of a commit record is that which its records lead to.
