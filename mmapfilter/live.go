@@ -105,8 +105,9 @@ func openLive(path string, opts *OpenOptions) (o *openFile, err error) {
 	if err != nil {
 		return nil, err
 	}
+	done := false
 	defer func() {
-		if err != nil {
+		if !done { // also in a panic
 			err = errors.Join(err, files.Close())
 		}
 	}()
@@ -134,6 +135,7 @@ func openLive(path string, opts *OpenOptions) (o *openFile, err error) {
 	}
 	files.KeepMapping() // adopted
 	w.behind = o.live.behind
+	done = true
 	return o, nil
 }
 

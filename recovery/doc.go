@@ -76,8 +76,8 @@
 //	W8  Any error of a call that writes ends the writer: from then on everything is
 //	    ErrFailed, and the next open recovers. Nothing is tried again. (Writer.Fail)
 //	W9  One function stores to the stash and the lines (Writer.put), and one file of
-//	    the module uses package unsafe (words.go). A commit that finds that its file
-//	    is not the one under its name ends the writer.
+//	    the module uses package unsafe (words.go). A commit, or whatever touches the
+//	    logs, that finds that its file is not the one under its name ends the writer.
 //
 // Why that is enough: by W1 and W3 a word of the mapping changes only when the
 // record that says so is durable. So whatever version of whatever page the disk
@@ -140,7 +140,8 @@
 //	      └──────────── Discard ─────────────┘                lock released
 //
 //	1. the writer lock of an old file of that name, so that no writer loses
-//	   what it is about to commit to a file that has no name any more. A file
+//	   what it is about to commit to a file that has no name any more; if its
+//	   writer died, it is recovered, for the readers that it has meanwhile. A file
 //	   that comes to stand there later is locked before 5. (Windows replaces no
 //	   file that is open: there the lock ends just before 5)
 //	2. a temporary file in the same directory, all its blocks allocated: a

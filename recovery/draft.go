@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+
+	"github.com/mmapfilter/mmapfilter/layout"
 )
 
 // A Draft is a filter file that has no name yet: see the package essay.
@@ -52,8 +54,8 @@ func newDraft(path string, lockOld func(*Draft) (fs.FileMode, error)) (*Draft, e
 	}
 	// The directory is opened now, since after the rename it is too late to
 	// find out that it cannot be.
-	if d.dir, err = openDir(filepath.Dir(path)); err == nil {
-		d.file, err = createBeside(path, mode)
+	if d.dir, err = openDir(filepath.Dir(d.path)); err == nil {
+		d.file, err = createBeside(d.path, mode)
 	}
 	if err == nil && d.old != nil {
 		err = d.file.Chmod(mode) // at creation the umask was taken off
@@ -65,8 +67,10 @@ func newDraft(path string, lockOld func(*Draft) (fs.FileMode, error)) (*Draft, e
 }
 
 // lockOld locks the regular file that stands under the path of the draft, if
-// there is one, and gives the permissions for the new file.
+// there is one, and gives the permissions for the new file. If a writer of it
+// died, it is recovered first: its readers need it until it is replaced.
 func (d *Draft) lockOld() (fs.FileMode, error) {
+	recoverOld(d.path)
 	for {
 		if _, err := os.Stat(d.path); errors.Is(err, fs.ErrNotExist) {
 			return 0o666, nil
@@ -85,6 +89,25 @@ func (d *Draft) lockOld() (fs.FileMode, error) {
 		d.old = old
 		return info.Mode().Perm(), nil
 	}
+}
+
+// recoverOld recovers the file under path if its writer died. One that cannot be
+// recovered may be replaced all the same.
+func recoverOld(path string) {
+	f, h, err := OpenFile(path)
+	if err != nil {
+		return
+	}
+	f.Close()
+	if h.Superblock.State() != layout.Live {
+		return
+	}
+	files, err := OpenFiles(path)
+	if err != nil {
+		return
+	}
+	defer files.Close()
+	GuardFiles(files.Mapping().Data, func() { NewWriter(files) }, func(error) {})
 }
 
 // createBeside makes a new file in the directory of path.
@@ -135,9 +158,11 @@ func (d *Draft) publish(lockLate func() error, rename func(from, to string) erro
 	// The logs of a file that was replaced belong to nobody. One that stays is
 	// seen to be foreign.
 	for _, name := range []LogName{NextLog, CurrentLog} {
-		remove(d.path + name.String())
+		if e := remove(d.path + name.String()); e != nil && !errors.Is(e, fs.ErrNotExist) {
+			err = errors.Join(err, e)
+		}
 	}
-	if err = syncDir(d.dir); err != nil {
+	if err = errors.Join(err, syncDir(d.dir)); err != nil {
 		err = fmt.Errorf("%s is complete, but may not survive a power loss: %w", d.path, err)
 	}
 	return errors.Join(err, d.release())

@@ -21,6 +21,28 @@ type Head struct {
 // OpenFile opens a filter file for reading and checks its superblocks and its
 // size. It neither blocks on a pipe nor opens a directory.
 func OpenFile(path string) (*os.File, *Head, error) {
+	for tries := 0; ; tries++ {
+		f, h, err := openFile(path)
+		if f == nil || err == nil {
+			return f, h, err
+		}
+		// A log that is ahead of the superblock may be that of a writer who has
+		// begun meanwhile, or of another file that is under the path now.
+		again, readErr := readHead(f)
+		same := readErr == nil && again.Raw == h.Raw && sameFile(f, path)
+		f.Close()
+		if same || tries == openTries {
+			return nil, nil, err
+		}
+	}
+}
+
+// openTries bounds how often a file is opened again because it changed meanwhile.
+const openTries = 10
+
+// openFile is OpenFile, once. Where only a log beside the file speaks against it,
+// it gives the file with the error.
+func openFile(path string) (*os.File, *Head, error) {
 	// Looked at before it is opened: opening a pipe would wait for a writer.
 	info, err := os.Stat(path)
 	if err != nil {
@@ -34,14 +56,14 @@ func OpenFile(path string) (*os.File, *Head, error) {
 		return nil, nil, err
 	}
 	h, err := readHead(f)
-	if err == nil && h.Superblock.State() != layout.Live {
-		err = checkLeftLog(path, h.Superblock)
-	}
 	if err != nil {
 		f.Close()
 		return nil, nil, err
 	}
-	return f, h, nil
+	if h.Superblock.State() != layout.Live {
+		err = checkLeftLog(path, h.Superblock)
+	}
+	return f, h, err
 }
 
 // checkLeftLog holds a superblock that says clean or sealed against a log that
@@ -52,9 +74,12 @@ func checkLeftLog(path string, sb *layout.Superblock) error {
 		path = target
 	}
 	for _, name := range []LogName{CurrentLog, NextLog} {
+		if info, err := os.Stat(path + name.String()); err != nil || !info.Mode().IsRegular() {
+			continue
+		}
 		log, err := os.Open(path + name.String())
 		if err != nil {
-			continue // there is none, or none that this process may read
+			continue // one that this process may not read
 		}
 		words := make([]uint64, layout.LogStart+layout.LogPageWords)
 		_, err = log.ReadAt(Bytes(words), 0)

@@ -67,8 +67,9 @@ func (w *Writer) open() (*Recovery, error) {
 }
 
 // repairSlots stores the superblock of a file at rest in the slots that are
-// neither blank nor intact: a crash cut a store to them short. They do no harm,
-// but are damage to whoever verifies the file.
+// neither blank nor intact: a crash cut a store to them short. Such a slot is
+// damage to whoever verifies the file; and a later store of a superblock of the
+// same generation, cut short in its turn, could complete it.
 func (w *Writer) repairSlots() error {
 	damage := layout.CheckSlots(w.head(), &w.sb)
 	if len(damage) == 0 {
@@ -80,7 +81,7 @@ func (w *Writer) repairSlots() error {
 	for _, e := range damage {
 		w.storeSuperblock(int(e.Offset/layout.SuperblockBytes), &w.sb)
 	}
-	return w.sync("the superblock", w.filter)
+	return w.syncFilter("the superblock")
 }
 
 // findLog finds the log of a live superblock: the one whose header has its salt,

@@ -2,6 +2,7 @@ package recovery
 
 import (
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -36,6 +37,8 @@ type Writer struct {
 	}
 	turn   int // of the promise
 	failed atomic.Pointer[error]
+
+	syncing sync.Mutex // the filter file
 
 	commits, checkpoints atomic.Uint64
 }
@@ -94,6 +97,18 @@ func (w *Writer) Err() error {
 func (w *Writer) Fail(err error) error {
 	w.failed.CompareAndSwap(nil, &err)
 	return w.Err()
+}
+
+// syncFilter makes the filter file durable, or poisons the writer. Of syncs of one
+// file that run at the same time, the system may tell only one of an error; so
+// there is one at a time, and the next one sees that the writer has failed.
+func (w *Writer) syncFilter(what string) error {
+	w.syncing.Lock()
+	defer w.syncing.Unlock()
+	if err := w.Err(); err != nil {
+		return err
+	}
+	return w.sync(what, w.filter)
 }
 
 // sync makes a file durable, or poisons the writer.
@@ -160,6 +175,9 @@ func (w *Writer) next(state layout.State) layout.Superblock {
 // is durable before the superblock that leads to the header; and the log that
 // the old superblock leads to is whole until the new one is durable (W5).
 func (w *Writer) switchLog(next *layout.Superblock, logBytes int64) error {
+	if err := w.vol.Named(); err != nil {
+		return w.Fail(err) // W9: the logs of that name are another file's
+	}
 	log, created := w.log, false
 	if size, _ := w.LogBytes(); size != logBytes {
 		var err error
@@ -208,7 +226,7 @@ func (w *Writer) putSuperblock(sb *layout.Superblock) error {
 	slot := w.spareSlot()
 	sb.Sign()
 	w.storeSuperblock(slot, sb)
-	if err := w.sync("the superblock", w.filter); err != nil {
+	if err := w.syncFilter("the superblock"); err != nil {
 		return err
 	}
 	w.slot, w.sb, w.settled = slot, *sb, true
@@ -226,7 +244,7 @@ func (w *Writer) settle() error {
 		return nil
 	}
 	w.storeSuperblock(w.slot, &w.sb)
-	if err := w.sync("the superblock", w.filter); err != nil {
+	if err := w.syncFilter("the superblock"); err != nil {
 		return err
 	}
 	w.settled = true
@@ -427,7 +445,7 @@ func (w *Writer) syncRegion() error {
 	if mistake.Made(mistake.NoRegionSync) {
 		return nil
 	}
-	return w.sync("the region", w.filter)
+	return w.syncFilter("the region")
 }
 
 // Clean leaves a file that is complete without its log (W7). Every batch must
@@ -450,6 +468,9 @@ func (w *Writer) Clean() error {
 // so, in one slot first and then, when that is durable, in all, so that the file
 // can be read when one is damaged; and without its log.
 func (w *Writer) rest(sb *layout.Superblock) error {
+	if err := w.vol.Named(); err != nil {
+		return w.Fail(err) // W9: the logs of that name are another file's
+	}
 	if err := w.putSuperblock(sb); err != nil {
 		return err
 	}
@@ -458,7 +479,7 @@ func (w *Writer) rest(sb *layout.Superblock) error {
 			w.storeSuperblock(slot, &w.sb)
 		}
 	}
-	if err := w.sync("the superblock", w.filter); err != nil {
+	if err := w.syncFilter("the superblock"); err != nil {
 		return err
 	}
 	if w.log != nil {
@@ -494,7 +515,7 @@ func (w *Writer) Seal(fill func(sb *layout.Superblock, store func(word, value ui
 
 // SyncRegion makes durable what has been applied to the mapping, so that the next
 // checkpoint finds less to wait for. It may run beside Append.
-func (w *Writer) SyncRegion() error { return w.sync("the region", w.filter) }
+func (w *Writer) SyncRegion() error { return w.syncFilter("the region") }
 
 // Counts gives how many commits and checkpoints there were.
 func (w *Writer) Counts() (commits, checkpoints uint64) {

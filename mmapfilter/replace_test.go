@@ -1,0 +1,142 @@
+package mmapfilter
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// TestBuildThroughLink replaces a file through a symbolic link in another
+// directory: what the link leads to is replaced, and nothing is left beside
+// either.
+func TestBuildThroughLink(t *testing.T) {
+	_, path := mustBuild(t, nil, numbers(0, 10))
+	link := filepath.Join(t.TempDir(), "link.mmf")
+	if err := os.Symlink(path, link); err != nil {
+		t.Skip(err)
+	}
+	f, err := Build(context.Background(), link, nil, numbers(0, 500))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	if f, err = OpenReadOnly(path, nil); err != nil || f.Len() != 500 {
+		t.Fatalf("%v, %v", f, err)
+	}
+	f.Close()
+	for _, dir := range []string{filepath.Dir(link), filepath.Dir(path)} {
+		if list, _ := os.ReadDir(dir); len(list) != 1 {
+			t.Errorf("%s has %v", dir, list)
+		}
+	}
+	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("the link is %v, %v", info, err)
+	}
+}
+
+// TestBuildOverDeadWriter: the readers of a file whose writer died are served
+// while another one is built; a build that fails leaves what they need.
+func TestBuildOverDeadWriter(t *testing.T) {
+	f, path := mustCreate(t, &Options{Capacity: 1000})
+	insertAll(t, f, hashes(8, 100))
+	dead := abandon(t, path)
+	stop := errors.New("stop")
+	_, err := Build(context.Background(), dead, nil, func(yield func([]byte, error) bool) {
+		r, err := OpenReadOnly(dead, nil)
+		if err != nil {
+			t.Error(err)
+		} else {
+			mustContain(t, r, hashes(8, 100))
+			r.Close()
+		}
+		yield(nil, stop)
+	})
+	if !errors.Is(err, stop) {
+		t.Fatal(err)
+	}
+	if list, _ := filepath.Glob(dead + "*"); len(list) != 1 {
+		t.Errorf("left %v", list)
+	}
+	r, err := OpenReadOnly(dead, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	mustContain(t, r, hashes(8, 100))
+}
+
+// TestMovedFileKeepsOthersLog bears W9: a writer whose file was moved does not
+// touch the log of the one that has the name now.
+func TestMovedFileKeepsOthersLog(t *testing.T) {
+	a, path := mustCreate(t, &Options{Capacity: 1000})
+	insertAll(t, a, hashes(9, 100))
+	if err := a.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path, path+".moved"); err != nil {
+		t.Fatal(err)
+	}
+	b, err := Create(path, &Options{Capacity: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	insertAll(t, b, hashes(10, 100))
+	if err := b.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Close(); !errors.Is(err, recovery.ErrReplaced) {
+		t.Errorf("closing the one that was moved: %v", err)
+	}
+	r, err := Open(abandon(t, path), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	mustContain(t, r, hashes(10, 100))
+}
+
+// TestOpenBesideBeginningWriter: a reader that looks at the superblock before a
+// writer begins, and at its log afterwards, opens the file.
+func TestOpenBesideBeginningWriter(t *testing.T) {
+	f, path := mustCreate(t, &Options{Capacity: 1000})
+	f.Close()
+	stop := make(chan struct{})
+	done := make(chan error)
+	go func() {
+		for {
+			select {
+			case <-stop:
+				done <- nil
+				return
+			default:
+			}
+			w, err := Open(path, nil)
+			if err == nil {
+				err = errors.Join(w.InsertHash(1), w.Close())
+			}
+			if err != nil && !errors.Is(err, ErrLocked) {
+				done <- err
+				return
+			}
+		}
+	}()
+	for range 2000 {
+		r, err := OpenReadOnly(path, nil)
+		if errors.Is(err, ErrCorrupt) {
+			t.Error(err)
+			break
+		}
+		if err == nil {
+			r.Close()
+		}
+	}
+	close(stop)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
