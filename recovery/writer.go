@@ -504,6 +504,12 @@ func (w *Writer) Seal(fill func(sb *layout.Superblock, store func(word, value ui
 	}
 	next := w.next(layout.Sealed)
 	next.Sign()
+	// The checksums are over what the cache shows. All of it that is not in the
+	// log is stored again, since a sync of a writer before this one may have failed
+	// and left it in the cache alone.
+	for i := range uint64(layout.RuntimeWords) {
+		w.storeRuntime(i, w.filter.Words()[layout.WordRuntime+i])
+	}
 	if err := fill(&next, w.filter.Store); err != nil {
 		return err
 	}
