@@ -103,7 +103,8 @@
 //
 // The state is in the newest superblock. Of the four slots, the one of the lowest
 // generation gets the next superblock, when the last one is known to be durable; so that is
-// whole until the next one is. A file at rest, clean or sealed, has its superblock in all four.
+// whole until the next one is. A slot that a crash has left half written loses its
+// checksum, durably, before anything is stored over it, which might complete it. A file at rest, clean or sealed, has its superblock in all four.
 //
 // # What happened, and what you get
 //

@@ -68,14 +68,16 @@ func (w *Writer) open() (*Recovery, error) {
 
 // repairSlots stores the superblock of a file at rest in the slots that are
 // neither blank nor intact: a crash cut a store to them short. Such a slot is
-// damage to whoever verifies the file; and a later store of a superblock of the
-// same generation, cut short in its turn, could complete it.
+// damage to whoever verifies the file.
 func (w *Writer) repairSlots() error {
 	damage := layout.CheckSlots(w.head(), &w.sb)
 	if len(damage) == 0 {
 		return nil
 	}
 	if err := w.settle(); err != nil {
+		return err
+	}
+	if err := w.scrubSlots(); err != nil {
 		return err
 	}
 	for _, e := range damage {

@@ -223,6 +223,9 @@ func (w *Writer) switchLog(next *layout.Superblock, logBytes int64) error {
 // putSuperblock makes a superblock durable, in the slot whose loss matters
 // least: the newest one stays until then.
 func (w *Writer) putSuperblock(sb *layout.Superblock) error {
+	if err := w.scrubSlots(); err != nil {
+		return err
+	}
 	slot := w.spareSlot()
 	sb.Sign()
 	w.storeSuperblock(slot, sb)
@@ -249,6 +252,25 @@ func (w *Writer) settle() error {
 	}
 	w.settled = true
 	return nil
+}
+
+// scrubSlots takes the checksum out of slots that a crash has left half written. A
+// superblock that is stored over such a one may put into it what it lacks, where
+// both hold the same; and if that is cut short in its turn, the old one is whole.
+func (w *Writer) scrubSlots() error {
+	const words = layout.SuperblockBytes / 8
+	found := false
+	for slot := range layout.SuperblockSlots {
+		last := uint64((slot+1)*words - 1)
+		if layout.SlotGeneration(w.head(), slot) == 0 && w.filter.Words()[last] != 0 {
+			w.filter.Store(last, 0)
+			found = true
+		}
+	}
+	if !found {
+		return nil
+	}
+	return w.syncFilter("the superblock")
 }
 
 func (w *Writer) storeSuperblock(slot int, sb *layout.Superblock) {
