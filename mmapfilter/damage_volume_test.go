@@ -47,7 +47,6 @@ func newDamagedVolume(im fileImage) *damagedVolume {
 }
 
 func (v *damagedVolume) Filter() recovery.File { return &v.filter }
-func (v *damagedVolume) WriteBack()            {}
 func (v *damagedVolume) Named() error          { return nil }
 func (v *damagedVolume) Random() uint64        { return v.rng.Uint64() }
 func (v *damagedVolume) Close() error          { return nil }

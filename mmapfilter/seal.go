@@ -28,12 +28,7 @@ func (w *writer) seal(ctx context.Context) error {
 	if err := w.checkpoint(); err != nil {
 		return err
 	}
-	w.checkpoints.Lock()
-	defer w.checkpoints.Unlock()
-	w.commit.Lock()
-	defer w.commit.Unlock()
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	defer w.lockAll()()
 	if w.mu.closed {
 		return ErrClosed
 	}

@@ -632,15 +632,23 @@ func (w *writer) nextLog(wasFull bool) int64 {
 	return size
 }
 
+// lockAll keeps out operations, commits and checkpoints, until what it returns is
+// called.
+func (w *writer) lockAll() (unlock func()) {
+	w.checkpoints.Lock()
+	w.commit.Lock()
+	w.mu.Lock()
+	return func() {
+		w.mu.Unlock()
+		w.commit.Unlock()
+		w.checkpoints.Unlock()
+	}
+}
+
 // clean commits and leaves a file that is complete without its log. After it,
 // operations are ErrClosed.
 func (w *writer) clean() error {
-	w.checkpoints.Lock()
-	defer w.checkpoints.Unlock()
-	w.commit.Lock()
-	defer w.commit.Unlock()
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	defer w.lockAll()()
 	if w.mu.closed {
 		return nil
 	}

@@ -142,8 +142,8 @@ func closeLog(log File) error {
 }
 
 // recover replays the log of a dead writer. Whatever happens on the way, it can
-// begin again: nothing is stored that is not durable elsewhere, and no slot of
-// the head is written that a durable superblock may be in.
+// begin again: the superblock and the log are durable before anything that rests
+// on them is stored, and no other slot of the head is written before that.
 func (w *Writer) recover(r *Recovery) error {
 	runtime := layout.NewView(w.Words()[layout.WordRuntime:], w.geometry).Runtime
 	promised := layout.Promise(runtime, w.sb.LogSalt())

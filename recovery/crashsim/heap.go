@@ -38,7 +38,6 @@ func NewHeap(g layout.Geometry, seed uint64) *Heap {
 }
 
 func (h *Heap) Filter() recovery.File { return h.filter }
-func (h *Heap) WriteBack()            {}
 func (h *Heap) Named() error          { return nil }
 func (h *Heap) Close() error          { return nil }
 

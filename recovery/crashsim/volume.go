@@ -219,7 +219,6 @@ func (v *Volume) syncFile(d *disk) error {
 }
 
 func (v *Volume) Filter() recovery.File { return (*filterFile)(v) }
-func (v *Volume) WriteBack()            {}
 func (v *Volume) Named() error          { return nil }
 func (v *Volume) Close() error          { return nil }
 func (v *Volume) Random() uint64        { return v.rng.Uint64() }
