@@ -154,6 +154,14 @@ func (t *blocked) matches(w, fp uint64) uint64 {
 	return (x - t.ones) &^ x & t.highs
 }
 
+func (t *blocked) Full(l *Line) bool {
+	all := t.highs
+	for _, w := range l {
+		all &= t.occupied(w)
+	}
+	return all == t.highs
+}
+
 func (t *blocked) free(w uint64) int { return t.b - bits.OnesCount64(t.occupied(w)) }
 
 // put stores fp in the first empty lane of *w, which has one.
@@ -174,16 +182,17 @@ func (t *blocked) take(w *uint64, fp uint64) bool {
 
 func (t *blocked) Place(l *Line, it Item, stores *Stores) bool {
 	_, b1, b2 := t.pair(it)
-	free1, free2 := t.free(l[b1]), t.free(l[b2])
-	switch {
-	case free1 > 0 && free1 >= free2:
-		t.put(&l[b1], uint64(it.Fp))
-		stores.add(b1, false)
+	emptier, free1, free2 := b1, t.free(l[b1]), t.free(l[b2])
+	if free2 > free1 { // a conditional move: no branch could be foretold here
+		emptier = b2
+	}
+	if max(free1, free2) > 0 {
+		t.put(&l[emptier], uint64(it.Fp))
+		stores.add(emptier, false)
 		return true
-	case free2 > 0:
-		t.put(&l[b2], uint64(it.Fp))
-		stores.add(b2, false)
-		return true
+	}
+	if t.Full(l) {
+		return false
 	}
 	s := t.search(l, b1, b2)
 	if s.end < 0 {

@@ -281,6 +281,10 @@ func (w *LogWriter) Room() uint64 {
 // End is the first word after the records of the open batch.
 func (w *LogWriter) End() uint64 { return w.batch + batchHeadWords + w.records*recordWords }
 
+// logAhead is how many words before they are stored to the log is asked for: a log
+// of megabytes is in no cache.
+const logAhead = 64
+
 // Append adds a record; there must be room for it.
 func (w *LogWriter) Append(r Record) {
 	if w.records == 0 {
@@ -291,6 +295,9 @@ func (w *LogWriter) Append(r Record) {
 	w.lsn++
 	w.check = w.checker.record(w.salt, w.lsn, w.check, w0, w1, r.Operation)
 	w2 := uint64(w.check) | uint64(r.Operation)<<32
+	if next := at + logAhead; next < uint64(len(w.log)) {
+		Prefetch(&w.log[next])
+	}
 	// The check comes last: a record that is cut off has none.
 	w.store(at, w0)
 	w.store(at+1, w1)

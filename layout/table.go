@@ -132,6 +132,8 @@ type Table interface {
 	// Place puts the item into l, moving others inside the line when that
 	// makes room. It reports false, and leaves l alone, when nothing does.
 	Place(l *Line, it Item, s *Stores) bool
+	// Full reports whether no slot of l is free.
+	Full(l *Line) bool
 	// Remove takes one copy of the item out of l.
 	Remove(l *Line, it Item, s *Stores) bool
 	// Copies counts the slots of l that hold the item.

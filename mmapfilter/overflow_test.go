@@ -31,7 +31,7 @@ func testPlacer(tb testing.TB, k layout.Kind, p layout.Params, lines uint64) *me
 		tb.Fatal(err)
 	}
 	words := make([]uint64, (layout.OffRegion-layout.OffRuntime+g.RegionBytes)/8)
-	d := &direct{layout.NewTable(g), layout.NewView(words, g)}
+	d := newDirect(layout.NewTable(g), layout.NewView(words, g))
 	return &memoryPlacer{newPlacer(d.table, d), d.view}
 }
 

@@ -7,89 +7,103 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// The pending table is what the operations that are not durable make of the
-// lines they touch: the mapping holds durable state only (rule W1). There is one
-// for the batch that takes operations, and one for the batch that is being made
-// durable; when the latter has been stored to the mapping, it is dropped as a
+// The pending words are those that the operations that are not durable have
+// stored to: the mapping holds durable state only (rule W1). There is a table of
+// them for the batch that takes operations, and one for the batch that is being
+// made durable; when the latter has been stored to the mapping, it is dropped as a
 // whole.
 //
-// One goroutine at a time changes it, and any number look things up in it
-// meanwhile, without a lock: a line is entered after its image is complete, and
-// no entry goes away. A table that is full is replaced by a larger one with the
-// same images.
+// One goroutine at a time changes a table, and any number look words up in it
+// meanwhile, without a lock: a word is entered with its value, gets a new value in
+// one store, and does not go away.
 type pending struct {
-	active     *images // of the open batch
-	committing *images // of the batch before, or nil
+	active     *words // of the open batch
+	committing *words // of the batch before, or nil
 }
 
-// line gives the newest image of a line, or nil where that is the mapping's.
-func (p *pending) line(line uint64) *layout.Line {
-	if l := p.active.line(line); l != nil || p.committing == nil {
-		return l
+// word gives the newest value of a word of the file, where that is not the
+// mapping's.
+func (p *pending) word(word uint64) (value uint64, ok bool) {
+	if value, ok = p.active.word(word); !ok && p.committing != nil {
+		value, ok = p.committing.word(word)
 	}
-	return p.committing.line(line)
+	return value, ok
 }
 
-// images are those of one batch: a hash table from line to image.
-type images struct {
-	table atomic.Pointer[imageTable]
-	n     int // lines
+// update makes the image of a line that the mapping has the newest one.
+func (p *pending) update(line uint64, l *layout.Line) {
+	if p.committing != nil {
+		p.committing.update(line, l)
+	}
+	p.active.update(line, l)
 }
 
-// An imageTable has its slots in groups of 8, and at most half of them in use. A
-// lookup reads the tags of a group, one byte a slot, as one word: for a line that
-// is not pending, and most are not, that is nearly always all it reads. To enter a
-// line touches the same group. Images are written one after the other, in chunks,
-// so that they stay where they are when the table grows.
-type imageTable struct {
+// prefetch brings what tells about a line into the cache.
+func (p *pending) prefetch(line uint64) {
+	p.active.prefetch(line)
+	if p.committing != nil {
+		p.committing.prefetch(line)
+	}
+}
+
+// words are those of one batch: a hash table from the number of a word to its value.
+type words struct {
+	table atomic.Pointer[wordTable]
+	n     int
+}
+
+// A wordTable has its slots in groups of 8, and at most half of them in use. The
+// words of a line are looked for from one group on, under one tag. A search reads
+// the tags of a group, one byte a slot, as one word: for a line that has nothing
+// pending, and most have not, that is nearly always all it reads. Entries are
+// written one after the other, in chunks, so that they stay where they are when
+// the table grows: it is replaced by a larger one with the same entries.
+type wordTable struct {
 	groups []group
-	chunks []*[chunkLines]pendingLine
+	chunks []*[chunkWords]pendingWord
 	shift  uint // 64 less the bits of the number of a group
 }
 
 type group struct {
-	tags   uint64 // a byte is 0 where the slot is free
-	images [groupSlots]uint32
+	tags    uint64 // a byte is 0 where the slot is free
+	entries [groupSlots]uint32
 }
 
-// A pendingLine is the newest state of a line.
-type pendingLine struct {
-	line  uint64
-	words layout.Line
-}
+type pendingWord struct{ word, value uint64 }
 
 const (
 	groupSlots = 8
-	chunkLines = 64
-	minImages  = chunkLines
-	// maxPendingLines bounds a batch: past it, it is committed. It is 8 MiB of
-	// images.
-	maxPendingLines = 1 << 17
+	chunkWords = 64
+	minWords   = chunkWords
+	// maxPendingWords bounds a batch: past it, it is committed. With its table
+	// it is 3 MiB.
+	maxPendingWords = 1 << 17
 )
 
-// newImages makes a table that has room for n lines before it grows.
-func newImages(n int) *images {
-	room := minImages
+// newWords makes a table that has room for n words before it grows.
+func newWords(n int) *words {
+	room := minWords
 	for room < n {
 		room *= 2
 	}
-	m := new(images)
-	m.table.Store(newImageTable(room))
+	m := new(words)
+	m.table.Store(newWordTable(room))
 	return m
 }
 
-func newImageTable(room int) *imageTable {
+func newWordTable(room int) *wordTable {
 	groups := 2 * room / groupSlots
-	return &imageTable{
+	return &wordTable{
 		groups: make([]group, groups),
-		chunks: make([]*[chunkLines]pendingLine, room/chunkLines),
+		chunks: make([]*[chunkWords]pendingWord, room/chunkWords),
 		shift:  uint(64 - bits.TrailingZeros(uint(groups))),
 	}
 }
 
-// find gives the group where a search for a line begins, and its tag. Fibonacci
-// hashing (Knuth, volume 3, section 6.4) spreads lines that follow one another.
-func (t *imageTable) find(line uint64) (group, tag uint64) {
+// start gives the group where a search for the words of a line begins, and their
+// tag. Fibonacci hashing (Knuth, volume 3, section 6.4) spreads lines that follow
+// one another.
+func (t *wordTable) start(line uint64) (group, tag uint64) {
 	h := line * 0x9E3779B97F4A7C15
 	return h >> t.shift, h>>8&0x7F | 0x80
 }
@@ -106,15 +120,17 @@ func bytesEqual(w, b uint64) uint64 {
 	return ^(x&lowBits + lowBits | x | lowBits)
 }
 
-func (m *images) line(line uint64) *layout.Line {
-	t := m.table.Load()
-	i, tag := t.find(line)
+func (t *wordTable) entry(n uint32) *pendingWord { return &t.chunks[n/chunkWords][n%chunkWords] }
+
+// find gives the entry of a word, or nil.
+func (t *wordTable) find(word uint64) *pendingWord {
+	i, tag := t.start(word / lineWords)
 	for mask := uint64(len(t.groups) - 1); ; i = (i + 1) & mask {
 		g := &t.groups[i]
 		tags := atomic.LoadUint64(&g.tags)
 		for same := bytesEqual(tags, tag); same != 0; same &= same - 1 {
-			if image := t.image(g.images[bits.TrailingZeros64(same)/8]); image.line == line {
-				return &image.words
+			if e := t.entry(g.entries[bits.TrailingZeros64(same)/8]); e.word == word {
+				return e
 			}
 		}
 		if tags&highBits != highBits { // the group has a free slot
@@ -123,43 +139,77 @@ func (m *images) line(line uint64) *layout.Line {
 	}
 }
 
-func (t *imageTable) image(n uint32) *pendingLine { return &t.chunks[n/chunkLines][n%chunkLines] }
+func (m *words) word(word uint64) (value uint64, ok bool) {
+	if e := m.table.Load().find(word); e != nil {
+		return atomic.LoadUint64(&e.value), true
+	}
+	return 0, false
+}
 
-// add enters a line that is not there, with its words.
-func (m *images) add(line uint64, words *layout.Line) {
+// update puts the words of a line into its image.
+func (m *words) update(line uint64, l *layout.Line) {
 	t := m.table.Load()
+	i, tag := t.start(line)
+	for mask := uint64(len(t.groups) - 1); ; i = (i + 1) & mask {
+		g := &t.groups[i]
+		tags := atomic.LoadUint64(&g.tags)
+		for same := bytesEqual(tags, tag); same != 0; same &= same - 1 {
+			e := t.entry(g.entries[bits.TrailingZeros64(same)/8])
+			if i := e.word - line*lineWords; i < lineWords {
+				l[i] = atomic.LoadUint64(&e.value)
+			}
+		}
+		if tags&highBits != highBits {
+			return
+		}
+	}
+}
+
+func (m *words) prefetch(line uint64) {
+	t := m.table.Load()
+	i, _ := t.start(line)
+	layout.Prefetch(&t.groups[i].tags)
+	layout.Prefetch(&t.groups[(i+1)&uint64(len(t.groups)-1)].tags) // where the first one's entries end
+}
+
+// store gives a word a value.
+func (m *words) store(word, value uint64) {
+	t := m.table.Load()
+	if e := t.find(word); e != nil {
+		atomic.StoreUint64(&e.value, value)
+		return
+	}
 	if m.n == len(t.groups)*groupSlots/2 {
 		t = m.grow(t)
 	}
 	n := uint32(m.n)
-	if t.chunks[n/chunkLines] == nil {
-		t.chunks[n/chunkLines] = new([chunkLines]pendingLine)
+	if t.chunks[n/chunkWords] == nil {
+		t.chunks[n/chunkWords] = new([chunkWords]pendingWord)
 	}
-	image := t.image(n)
-	image.line, image.words = line, *words
-	t.enter(line, n)
+	*t.entry(n) = pendingWord{word, value}
+	t.enter(word, n)
 	m.n++
 }
 
-// enter shows an image to lookups: its tag comes last.
-func (t *imageTable) enter(line uint64, n uint32) {
-	i, tag := t.find(line)
+// enter shows an entry to lookups: its tag comes last.
+func (t *wordTable) enter(word uint64, n uint32) {
+	i, tag := t.start(word / lineWords)
 	for mask := uint64(len(t.groups) - 1); ; i = (i + 1) & mask {
 		g := &t.groups[i]
 		if free := bytesEqual(g.tags, 0); free != 0 {
 			slot := bits.TrailingZeros64(free) / 8
-			g.images[slot] = n
+			g.entries[slot] = n
 			atomic.StoreUint64(&g.tags, g.tags|tag<<(8*slot))
 			return
 		}
 	}
 }
 
-func (m *images) grow(t *imageTable) *imageTable {
-	larger := newImageTable(len(t.groups) * groupSlots)
+func (m *words) grow(t *wordTable) *wordTable {
+	larger := newWordTable(len(t.groups) * groupSlots)
 	copy(larger.chunks, t.chunks)
 	for n := range uint32(m.n) {
-		larger.enter(t.image(n).line, n)
+		larger.enter(t.entry(n).word, n)
 	}
 	m.table.Store(larger)
 	return larger

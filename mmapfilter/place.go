@@ -26,11 +26,12 @@ const maxOperationStores = maxPathMoves*(2+1+8) + 8 + 2 + layout.MaxStashStores 
 
 // A space is the lines and the stash that a placer works on.
 type space interface {
-	// load gives the image of a line, with all that has been stored to it.
-	load(line uint64, l *layout.Line)
-	// store gives a line a new image. s lists the words that changed, in the
-	// order in which they may be stored.
-	store(line uint64, l *layout.Line, s *layout.Stores)
+	// load gives the image of a line, with all that has been stored to it, to
+	// read and to change. It is good until the next load.
+	load(line uint64) *layout.Line
+	// store keeps what has been done to the image that was loaded last. s lists
+	// the words that changed, in the order in which they may be stored.
+	store(s *layout.Stores)
 	// stash is the stash, as it was before the operation that is under way.
 	stash() []uint64
 	// storeStash stores a word of the stash.
@@ -42,12 +43,20 @@ type space interface {
 type direct struct {
 	table layout.Table
 	view  layout.View
+	line  uint64 // loaded last
+	image layout.Line
 }
 
-func (d *direct) load(line uint64, l *layout.Line) { d.table.Load(d.view.Region, line, l) }
-func (d *direct) store(line uint64, l *layout.Line, s *layout.Stores) {
-	d.table.Store(d.view.Region, line, l)
+func newDirect(t layout.Table, v layout.View) *direct { return &direct{table: t, view: v} }
+
+func (d *direct) load(line uint64) *layout.Line {
+	d.line = line
+	d.table.Load(d.view.Region, line, &d.image)
+	return &d.image
 }
+
+func (d *direct) store(*layout.Stores) { d.table.Store(d.view.Region, d.line, &d.image) }
+
 func (d *direct) stash() []uint64 { return d.view.Stash }
 func (d *direct) storeStash(word, value uint64, guarded bool) {
 	d.view.Stash[word-layout.WordStash] = value
@@ -60,8 +69,7 @@ type placer struct {
 	table layout.Table
 	space space
 
-	line    layout.Line   // the line being worked on
-	stores  layout.Stores // the words of it that changed
+	stores  layout.Stores // the words that changed of the line being worked on
 	queue   []placing     // the search for a path
 	visited map[uint64]struct{}
 	victims []layout.Item
@@ -128,7 +136,7 @@ func (p *placer) remove(home layout.Item) (freed uint64, inLine, ok bool) {
 	if p.takeFromLine(home) {
 		return home.Line, true, true
 	}
-	if !p.table.Overflowed(p.load(home.Line), home) {
+	if !p.table.Overflowed(p.space.load(home.Line), home) {
 		return 0, false, false
 	}
 	other := p.table.Alternate(home)
@@ -158,36 +166,31 @@ func (p *placer) unstash(it layout.Item, search bool) bool {
 	return ok
 }
 
-func (p *placer) load(line uint64) *layout.Line {
-	p.space.load(line, &p.line)
-	return &p.line
-}
-
-// store stores the line being worked on, after one change.
-func (p *placer) store(line uint64) {
-	p.space.store(line, &p.line, &p.stores)
+// store keeps one change of the line being worked on.
+func (p *placer) store() {
+	p.space.store(&p.stores)
 	p.stores = layout.Stores{}
 }
 
 func (p *placer) putInLine(it layout.Item) bool {
-	if !p.table.Place(p.load(it.Line), it, &p.stores) {
+	if !p.table.Place(p.space.load(it.Line), it, &p.stores) {
 		return false
 	}
-	p.store(it.Line)
+	p.store()
 	return true
 }
 
 func (p *placer) takeFromLine(it layout.Item) bool {
-	if !p.table.Remove(p.load(it.Line), it, &p.stores) {
+	if !p.table.Remove(p.space.load(it.Line), it, &p.stores) {
 		return false
 	}
-	p.store(it.Line)
+	p.store()
 	return true
 }
 
 func (p *placer) markOverflow(it layout.Item) {
-	p.table.SetOverflow(p.load(it.Line), it, &p.stores)
-	p.store(it.Line)
+	p.table.SetOverflow(p.space.load(it.Line), it, &p.stores)
+	p.store()
 }
 
 // putByMoves looks, breadth first from both lines of an item, for a line with
@@ -207,7 +210,7 @@ func (p *placer) putByMoves(home, other layout.Item) (line uint64, ok bool) {
 		if step.moves == maxPathMoves {
 			break
 		}
-		p.victims = p.table.Victims(p.victims[:0], p.load(step.item.Line), step.item)
+		p.victims = p.table.Victims(p.victims[:0], p.space.load(step.item.Line), step.item)
 		for _, victim := range p.victims {
 			to := p.table.Alternate(victim)
 			if _, seen := p.visited[to.Line]; seen {

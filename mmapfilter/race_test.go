@@ -115,23 +115,18 @@ func viewOf(w *writer) *layout.View {
 	return &v
 }
 
-// TestPendingGrows enters lines from one goroutine, through every size that the
-// table of pending lines has, while others look them up: a line that was entered
-// is found, with its words, and no other is.
+// TestPendingGrows enters words from one goroutine, through every size that the
+// table of pending words has, while others look them up: a word that was entered
+// is found, with its value, and no other is.
 func TestPendingGrows(t *testing.T) {
-	lines := uint64(maxPendingLines)
+	entries := uint64(maxPendingWords)
 	if testing.Short() {
-		lines /= 16
+		entries /= 16
 	}
-	// Half of the lines follow one another, half are far apart.
-	number := func(i uint64) uint64 { return i + i%2<<30 }
-	words := func(i uint64) (l layout.Line) {
-		for j := range l {
-			l[j] = i*8 + uint64(j)
-		}
-		return l
-	}
-	m := newImages(0)
+	// Of 8 words that follow one another 6 are in one line and 2 in lines far
+	// apart.
+	number := func(i uint64) uint64 { return i + i%8/6*i<<30 }
+	m := newWords(0)
 	var entered atomic.Uint64
 	var readers sync.WaitGroup
 	for r := range uint64(3) {
@@ -139,44 +134,51 @@ func TestPendingGrows(t *testing.T) {
 		go func() {
 			defer readers.Done()
 			rng := rand.New(rand.NewPCG(r, 1))
-			for n := uint64(0); n < lines; {
+			for n := uint64(0); n < entries; {
 				if n = entered.Load(); n == 0 {
 					continue
 				}
 				i := rng.Uint64N(n)
-				l := m.line(number(i))
-				if l == nil {
-					t.Errorf("line %d of %d is not found", i, n)
+				if v, ok := m.word(number(i)); !ok || v != i {
+					t.Errorf("word %d of %d is %d, %v", i, n, v, ok)
 					return
 				}
-				if want := words(i); *l != want {
-					t.Errorf("line %d is %v, not %v", i, *l, want)
-					return
-				}
-				if i := lines + rng.Uint64N(lines); m.line(number(i)) != nil {
-					t.Errorf("line %d is found", i)
+				if v, ok := m.word(number(entries + rng.Uint64N(entries))); ok {
+					t.Errorf("a word is found that was not entered, with the value %d", v)
 					return
 				}
 			}
 		}()
 	}
-	for i := range lines {
-		l := words(i)
-		m.add(number(i), &l)
+	for i := range entries {
+		m.store(number(i), i)
 		entered.Store(i + 1)
 	}
 	readers.Wait()
-	for i := range lines {
-		if l := m.line(number(i)); l == nil || *l != words(i) {
-			t.Fatalf("line %d is %v", i, l)
+	for i := range entries {
+		if v, ok := m.word(number(i)); !ok || v != i {
+			t.Fatalf("word %d is %d, %v", i, v, ok)
 		}
+		var l, want layout.Line
+		for j := i &^ 7; j <= i|7 && j < entries; j++ {
+			if number(j)/lineWords == number(i)/lineWords {
+				want[number(j)%lineWords] = j
+			}
+		}
+		if m.update(number(i)/lineWords, &l); l != want {
+			t.Fatalf("the line of word %d is %v, not %v", i, l, want)
+		}
+	}
+	m.store(number(5), 77)
+	if v, _ := m.word(number(5)); v != 77 || m.n != int(entries) {
+		t.Errorf("a word that is stored to again is %d, one of %d", v, m.n)
 	}
 }
 
-// TestBatchesAreBounded: who never calls Sync has the pending lines committed all
+// TestBatchesAreBounded: who never calls Sync has the pending words committed all
 // the same, before there are too many of them.
 func TestBatchesAreBounded(t *testing.T) {
-	const lines = 3 * maxPendingLines
+	const lines = 3 * maxPendingWords
 	w := mustWriter(t, newMemoryVolume(t, layout.Params{FingerprintBits: 30, BucketSize: 2}, lines), 64<<20)
 	rng := seeded(t, 1)
 	hashes := make([]uint64, lines)
@@ -188,8 +190,8 @@ func TestBatchesAreBounded(t *testing.T) {
 		if err := w.insert(hashes[i]); err != nil {
 			t.Fatal(err)
 		}
-		if n := w.overlay.Load().active.n; n > maxPendingLines {
-			t.Fatalf("%d lines are pending", n)
+		if n := w.overlay.Load().active.n; n > maxPendingWords {
+			t.Fatalf("%d words are pending", n)
 		}
 	}
 	commits, checkpoints := w.log.Counts()

@@ -410,13 +410,11 @@ func (w *Writer) storeRuntime(word, value uint64) { w.filter.Store(layout.WordRu
 // counts as one.
 func (w *Writer) apply(b Batch) {
 	words := w.filter.Words()
-	const ahead = 64 // loads under way at once
+	const ahead = 32 // words asked for before they are stored to
 	odd := uint64(0) // the counter that is odd, as a word of the file, or 0
 	for i := range b.commit.Records {
-		if i%ahead == 0 {
-			for j := i; j < min(i+ahead, b.commit.Records); j++ {
-				atomic.LoadUint64(&words[layout.LogRecordWord(b.log, b.start, j)])
-			}
+		if next := i + ahead; next < b.commit.Records {
+			layout.Prefetch(&words[layout.LogRecordWord(b.log, b.start, next)])
 		}
 		r := layout.LogRecord(b.log, b.start, i)
 		counter := uint64(0)
