@@ -371,6 +371,17 @@ func (t *blocked) Contains(v *View, h uint64) bool {
 	return t.Lookup(v.At, h)
 }
 
+func (t *blocked) LookHome(region []uint64, h uint64) (line uint64, found, beyond bool) {
+	line, rest := SplitHash(h, t.lines)
+	fp := fingerprint(rest<<bucketBits, t.values)
+	m := fp * mixFirst
+	b1 := rest >> (64 - bucketBits)
+	b2 := (b1 ^ bucketStep(m)) & (buckets - 1)
+	l := lineAt(region, line)
+	w1, w2 := atomic.LoadUint64(&l[b1]), atomic.LoadUint64(&l[b2])
+	return line, t.matches(w1, fp)|t.matches(w2, fp) != 0, w1&overflowBit(m, b1) != 0 && w2&overflowBit(m, b2) != 0
+}
+
 // look reads the two buckets of an item in one of its lines.
 func (t *blocked) look(at func(word uint64) uint64, line uint64, it Item) (found, beyond bool) {
 	m, b1, b2 := t.pair(it)

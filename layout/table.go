@@ -157,6 +157,10 @@ type Table interface {
 	// true when the hash may be in the table, and false only when it is
 	// certainly not, whatever a writer does meanwhile (rule R2).
 	Lookup(at func(word uint64) uint64, h uint64) bool
+	// LookHome looks one hash up in its home line alone, and gives that line.
+	// Where it is found there, or would be nowhere else, that is the answer for a
+	// region that nobody stores to.
+	LookHome(region []uint64, h uint64) (line uint64, found, beyond bool)
 	// Contains is Lookup in a view.
 	Contains(v *View, h uint64) bool
 	// ContainsHashes looks up hashes[i] into found[i]; found is not shorter.

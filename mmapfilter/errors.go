@@ -15,7 +15,8 @@ var (
 	// ErrFull: the key found no slot and no stash entry, and nothing has
 	// changed. Build a larger filter.
 	ErrFull = errors.New("filter is full")
-	// ErrLocked: another process is writing to the file.
+	// ErrLocked: another process is writing to the file. It is matched by
+	// [LockedError], which says which.
 	ErrLocked = recovery.ErrLocked
 	// ErrReadOnly: the filter was opened for reading.
 	ErrReadOnly = errors.New("filter is read-only")
@@ -41,6 +42,20 @@ type CorruptError = layout.CorruptError
 // A VersionError says what in a file this version does not know.
 type VersionError = layout.VersionError
 
+// A LockedError says which process is writing to the file.
+type LockedError struct {
+	PID int // 0 where the system does not say, or not to this user
+}
+
+func (e *LockedError) Error() string {
+	if e.PID == 0 {
+		return ErrLocked.Error()
+	}
+	return fmt.Sprintf("%v, process %d", ErrLocked, e.PID)
+}
+
+func (e *LockedError) Unwrap() error { return ErrLocked }
+
 // An OptionError says which field of [Options] or [OpenOptions] cannot be
 // used, and why.
 type OptionError struct {
@@ -54,8 +69,12 @@ func optionError(field, format string, args ...any) error {
 	return &OptionError{field, fmt.Sprintf(format, args...)}
 }
 
-// about says what was being done with a file, unless the error already does.
+// about says what was being done with a file, unless the error already does, and
+// by whom it is locked.
 func about(op, path string, err error) error {
+	if errors.Is(err, ErrLocked) {
+		err = &LockedError{recovery.LockHolder(path)}
+	}
 	if e := new(fs.PathError); errors.As(err, &e) && e.Path == path {
 		return err
 	}

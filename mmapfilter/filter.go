@@ -60,7 +60,7 @@ func OpenReadOnly(path string, opts *OpenOptions) (*Filter, error) {
 	opts = opts.withDefaults()
 	o, err := openReadOnly(path, opts)
 	for tries := 0; errors.Is(err, ErrNeedsRecovery) && tries < openTries; tries++ {
-		_, failed := Recover(path)
+		_, failed := recoverFile(path)
 		if errors.Is(failed, ErrLocked) { // someone else does it, or writes by now
 			time.Sleep(time.Millisecond << tries)
 			failed = nil

@@ -142,21 +142,24 @@ func openLive(path string, opts *OpenOptions) (o *openFile, err error) {
 // Recover does what [Open] does first: it takes the lock and, if a writer died,
 // replays its log and leaves a clean file. What it found is in the Recovery. The
 // errors are those of Open; a file that is damaged is left as it is.
-func Recover(path string) (r Recovery, err error) {
+func Recover(path string) (Recovery, error) {
+	found, err := recoverFile(path)
+	if err != nil {
+		return Recovery{}, about("recover", path, err)
+	}
+	return *found, nil
+}
+
+func recoverFile(path string) (found *Recovery, err error) {
 	files, err := recovery.OpenFiles(path)
 	if err != nil {
-		return r, about("recover", path, err)
+		return nil, err
 	}
-	defer func() { err = errors.Join(err, files.Close()) }()
-	var found *Recovery
 	fault := recovery.GuardFiles(files.Mapping().Data, func() { _, found, err = recovery.NewWriter(files) }, func(error) {})
 	if fault != nil {
 		err = fault
 	}
-	if err != nil {
-		return r, about("recover", path, err)
-	}
-	return *found, nil
+	return found, errors.Join(err, files.Close())
 }
 
 // live is what a filter that is open for writing has beside its mapping.

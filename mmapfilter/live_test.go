@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 )
@@ -32,7 +33,8 @@ func TestLive(t *testing.T) {
 	if _, err := Create(path, &Options{Capacity: 10}); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("a second Create: %v", err)
 	}
-	if _, err := Open(path, nil); !errors.Is(err, ErrLocked) {
+	locked := new(LockedError)
+	if _, err := Open(path, nil); !errors.Is(err, ErrLocked) || !errors.As(err, &locked) || runtime.GOOS == "linux" && locked.PID != os.Getpid() {
 		t.Errorf("a second writer: %v", err)
 	}
 	if _, err := os.Stat(path + ".stash"); !errors.Is(err, fs.ErrNotExist) {

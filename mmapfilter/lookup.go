@@ -45,20 +45,18 @@ func (f *Filter) ContainsHash(hash uint64) bool {
 // operations pending.
 func (o *openFile) contains(hash uint64) bool {
 	if o.live != nil {
-		return o.live.writer.contains(&o.view, hash)
+		return o.live.writer.contains(hash)
 	}
 	return o.table.Contains(&o.view, hash)
 }
 
 // containsHashes is contains for a batch.
 func (o *openFile) containsHashes(hashes []uint64, found []bool) {
-	if o.live == nil || o.live.writer.overlay.Load() == nil {
-		o.table.ContainsHashes(&o.view, hashes, found)
+	if o.live != nil && o.live.writer.overlay.Load() != nil {
+		o.live.writer.containsAll(hashes, found)
 		return
 	}
-	for i, h := range hashes {
-		found[i] = o.live.writer.contains(&o.view, h)
-	}
+	o.table.ContainsHashes(&o.view, hashes, found)
 }
 
 // containsKeys is contains for a batch of keys.
@@ -67,8 +65,14 @@ func (o *openFile) containsKeys(seed uint64, keys [][]byte, found []bool) {
 		o.table.ContainsKeys(&o.view, seed, keys, found)
 		return
 	}
-	for i, key := range keys {
-		found[i] = o.live.writer.contains(&o.view, xxh3.HashSeed(key, seed))
+	var hashes [lookupBlock]uint64
+	for len(keys) > 0 {
+		n := min(len(keys), lookupBlock)
+		for i, key := range keys[:n] {
+			hashes[i] = xxh3.HashSeed(key, seed)
+		}
+		o.live.writer.containsAll(hashes[:n], found)
+		keys, found = keys[n:], found[n:]
 	}
 }
 

@@ -38,6 +38,12 @@ func (p *pending) update(line uint64, l *layout.Line) {
 	p.active.update(line, l)
 }
 
+// mayHave reports whether a line may have pending words: false is certain. It reads
+// one word of each table.
+func (p *pending) mayHave(line uint64) bool {
+	return p.active.mayHave(line) || p.committing != nil && p.committing.mayHave(line)
+}
+
 // prefetch brings what tells about a line into the cache.
 func (p *pending) prefetch(line uint64) {
 	p.active.prefetch(line)
@@ -163,6 +169,13 @@ func (m *words) update(line uint64, l *layout.Line) {
 			return
 		}
 	}
+}
+
+func (m *words) mayHave(line uint64) bool {
+	t := m.table.Load()
+	i, tag := t.start(line)
+	tags := atomic.LoadUint64(&t.groups[i].tags)
+	return bytesEqual(tags, tag) != 0 || tags&highBits == highBits
 }
 
 func (m *words) prefetch(line uint64) {

@@ -198,9 +198,8 @@ func TestBatchesAreBounded(t *testing.T) {
 	if commits < 1 || commits > 3 || checkpoints != 0 {
 		t.Errorf("%d commits, %d checkpoints", commits, checkpoints)
 	}
-	view := viewOf(w)
 	for i, h := range hashes {
-		if !w.contains(view, h) {
+		if !w.contains(h) {
 			t.Fatalf("key %d of %d is lost", i, len(hashes))
 		}
 	}
@@ -257,12 +256,7 @@ func TestConcurrent(t *testing.T) {
 		testConcurrent(t, shared{
 			table:  w.table,
 			insert: w.insert, insertAll: w.insertAll, delete: w.delete,
-			contains: func(h uint64) bool { return w.contains(view, h) },
-			containsAll: func(hashes []uint64, found []bool) {
-				for i, h := range hashes {
-					found[i] = w.contains(view, h)
-				}
-			},
+			contains: w.contains, containsAll: w.containsAll,
 			count:   w.count,
 			foreign: func(h uint64) bool { return w.table.Contains(view, h) },
 			sync:    func() error { return w.sync(false, 0) }, checkpoint: w.checkpoint,
@@ -485,7 +479,7 @@ func TestOperationsGoOnDuringACommit(t *testing.T) {
 	if ok, err := w.delete(second); !ok || err != nil {
 		t.Fatalf("delete: %t, %v", ok, err)
 	}
-	if !w.contains(view, first) || w.contains(view, second) || !w.contains(view, third) {
+	if !w.contains(first) || w.contains(second) || !w.contains(third) {
 		t.Error("lookups of this process do not see the newest state")
 	}
 	for _, h := range []uint64{first, second, third} {
@@ -507,7 +501,7 @@ func TestOperationsGoOnDuringACommit(t *testing.T) {
 	if !w.table.Contains(view, first) || !w.table.Contains(view, second) || w.table.Contains(view, third) {
 		t.Error("the mapping does not have what the commit was of")
 	}
-	if !w.contains(view, first) || w.contains(view, second) || !w.contains(view, third) {
+	if !w.contains(first) || w.contains(second) || !w.contains(third) {
 		t.Error("lookups of this process do not see the newest state")
 	}
 	if err := w.sync(false, 0); err != nil {

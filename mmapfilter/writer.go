@@ -22,12 +22,14 @@ type writer struct {
 	log    *recovery.Writer
 	table  layout.Table
 	words  []uint64 // of the mapped file: durable state, read with atomic loads
+	region []uint64 // the lines among them
 	maxLog int64    // bytes the log may grow to
 	fixed  bool     // the log has them from the start
 
 	// What lookups of this process read, see at. overlay is nil when the
 	// mapping has everything.
 	overlay atomic.Pointer[pending]
+	newest  func(word uint64) uint64    // at
 	stash   []uint64                    // the newest state of all of it
 	runtime [layout.RuntimeWords]uint64 // removal counters of what is pending
 
@@ -68,6 +70,7 @@ func newWriter(vol recovery.Volume, maxLog int64) (*writer, *recovery.Recovery, 
 		log:    log,
 		table:  layout.NewTable(log.Geometry()),
 		words:  log.Words(),
+		region: layout.NewView(log.Words()[layout.WordRuntime:], log.Geometry()).Region,
 		maxLog: maxLog,
 		fixed:  maxLog != 0,
 		stash:  make([]uint64, layout.StashWords),
@@ -75,6 +78,7 @@ func newWriter(vol recovery.Volume, maxLog int64) (*writer, *recovery.Recovery, 
 	if !w.fixed {
 		w.maxLog = defaultLogBytes(log.Geometry().RegionBytes)
 	}
+	w.newest = w.at
 	copy(w.stash, w.words[layout.WordStash:])
 	w.length.Store(log.Length())
 	w.mu.op = newOperation(w)
@@ -124,15 +128,45 @@ const lineWords = layout.LineBytes / 8
 
 // contains is Table.Contains for the newest state.
 //
-// The counters of what is pending are enough here. A lookup reads them first. A
-// removal that was published before is then in the table, or was stored to the
-// mapping as a whole; one that is published later moves a counter.
-func (w *writer) contains(view *layout.View, hash uint64) bool {
-	if w.overlay.Load() == nil {
-		return w.table.Contains(view, hash)
+// The counters of what is pending are enough here (R2): they are read first, then
+// the overlay, then the slots. A removal that was published before the counters
+// were read is in the overlay, or was stored to the mapping as a whole; one that is
+// published later moves a counter.
+//
+// Most lines have nothing pending: what the mapping says of a home line then settles
+// most lookups.
+func (w *writer) contains(hash uint64) bool {
+	counter := &w.runtime[layout.CounterOf(layout.WordRegion+w.table.Split(hash).Line*lineWords)]
+	before := atomic.LoadUint64(counter)
+	p := w.overlay.Load()
+	line, found, beyond := w.table.LookHome(w.region, hash)
+	if p == nil || !p.mayHave(layout.WordRegion/lineWords+line) {
+		if found {
+			return true
+		}
+		if !beyond && before&1 == 0 && atomic.LoadUint64(counter) == before {
+			return false
+		}
 	}
-	return w.table.Lookup(w.at, hash)
+	return w.table.Lookup(w.newest, hash)
 }
+
+// containsAll is contains for hashes, whose cache misses overlap.
+func (w *writer) containsAll(hashes []uint64, found []bool) {
+	for len(hashes) > 0 {
+		n := min(len(hashes), lookupBlock)
+		for _, h := range hashes[:n] {
+			w.prefetch(w.table.Split(h).Line)
+		}
+		for i, h := range hashes[:n] {
+			found[i] = w.contains(h)
+		}
+		hashes, found = hashes[n:], found[n:]
+	}
+}
+
+// lookupBlock is how many lookups of a batch are under way at once.
+const lookupBlock = 64
 
 // An operation is one change of the filter under way: the space its placer works
 // on. It collects the stores in their order, and leaves the pending words alone
@@ -410,7 +444,7 @@ func (w *writer) insertUnique(hash uint64) (added bool, err error) {
 	if err := w.ready(); err != nil {
 		return false, err
 	}
-	if w.table.Lookup(w.at, hash) {
+	if w.table.Lookup(w.newest, hash) {
 		w.log.Skip()
 		return false, nil
 	}
@@ -470,7 +504,7 @@ func (w *writer) drain(freed uint64) {
 func (w *writer) count(hash uint64) uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return countItems(w.table, w.loadLine, w.at, w.table.Split(hash))
+	return countItems(w.table, w.loadLine, w.newest, w.table.Split(hash))
 }
 
 // countItems counts the items of a class in its lines and in the stash.

@@ -1,0 +1,34 @@
+package recovery
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+// LockHolder finds the process that has the writer lock of a file; 0 where none
+// that this one may look into has it. The lock belongs to an open file description
+// and not to a process, so the kernel names no process with it: what tells is the
+// list of locks of each open descriptor of each process.
+func LockHolder(path string) (pid int) {
+	file, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	infos, _ := filepath.Glob("/proc/[0-9]*/fdinfo/[0-9]*")
+	for _, info := range infos {
+		text, err := os.ReadFile(info)
+		if err != nil || !bytes.Contains(text, []byte("OFDLCK")) {
+			continue
+		}
+		fds, fd := filepath.Split(info)
+		process := filepath.Dir(filepath.Clean(fds))
+		open, err := os.Stat(filepath.Join(process, "fd", fd))
+		if err == nil && os.SameFile(open, file) {
+			pid, _ = strconv.Atoi(filepath.Base(process))
+			return pid
+		}
+	}
+	return 0
+}

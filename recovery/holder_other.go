@@ -1,0 +1,6 @@
+//go:build !linux
+
+package recovery
+
+// LockHolder cannot tell: 0.
+func LockHolder(string) (pid int) { return 0 }
