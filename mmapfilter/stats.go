@@ -2,6 +2,7 @@ package mmapfilter
 
 import (
 	"encoding/hex"
+	"encoding/json"
 	"runtime"
 	"time"
 
@@ -123,4 +124,23 @@ func (o *openFile) sampleRates() (rate, second float64) {
 		mean.Away += line.Away / float64(n)
 	}
 	return mean.Rate(), mean.Second
+}
+
+// A Var shows [Stats], as they are each time it is asked, as JSON. It is what
+// expvar.Publish takes:
+//
+//	expvar.Publish("seen", f.Var())
+//
+// (This package does not import expvar, which would bring net/http along.)
+type Var struct{ stats func() Stats }
+
+// Var gives the Var of a filter.
+func (f *Filter) Var() Var { return Var{f.Stats} }
+
+func (v Var) String() string {
+	text, err := json.Marshal(v.stats())
+	if err != nil { // a number that JSON does not have; Stats gives none
+		return "null"
+	}
+	return string(text)
 }

@@ -1,0 +1,50 @@
+package mmapfilter
+
+import (
+	"context"
+	"encoding/json"
+	"expvar"
+	"testing"
+)
+
+// TestVar reads the stats of a filter where a monitor would: as the JSON of a
+// published variable, which follows the filter until it is closed and after.
+func TestVar(t *testing.T) {
+	f, _ := mustCreate(t, &Options{Capacity: 1000})
+	var v expvar.Var = f.Var()
+	read := func() (s Stats) {
+		t.Helper()
+		if err := json.Unmarshal([]byte(v.String()), &s); err != nil {
+			t.Fatalf("%v in %s", err, v)
+		}
+		return s
+	}
+	if s := read(); s.Len != 0 || s.Cap != 1000 || s.State != "clean" || s.BitsPerKey != 0 {
+		t.Errorf("of an empty filter: %+v", s)
+	}
+	for i := range uint64(700) {
+		if err := f.InsertHash(i * 0x9E3779B97F4A7C15); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s := read(); s.Len != 700 || s.Pending != 700 || s.LogBytes == 0 || s.DurableSeq != 0 || s.State != "live" || s.Load == 0 {
+		t.Errorf("of operations that are pending: %+v", s)
+	}
+	if err := f.SyncAt(17); err != nil {
+		t.Fatal(err)
+	}
+	if s := read(); s.Pending != 0 || s.DurableSeq != 17 || s.Commits != 1 || s.EstimatedRate == 0 {
+		t.Errorf("of operations that are durable: %+v", s)
+	}
+	generation := read().Generation
+	if err := f.Checkpoint(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if s := read(); s.Generation != generation+1 || s.Checkpoints != 1 {
+		t.Errorf("after a checkpoint: %+v", s)
+	}
+	f.Close()
+	if s := read(); s != (Stats{}) {
+		t.Errorf("after Close: %+v", s)
+	}
+}
