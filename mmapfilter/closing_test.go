@@ -1,0 +1,163 @@
+package mmapfilter
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// TestCloseOfAWriter closes a filter while goroutines insert, delete, look up,
+// commit and checkpoint. Each call does what it says or gives ErrClosed, and what
+// was acknowledged is in the file that is left.
+func TestCloseOfAWriter(t *testing.T) {
+	rounds := 10
+	if testing.Short() {
+		rounds = 4
+	}
+	for round := range rounds {
+		f, path := mustCreate(t, &Options{Capacity: 50_000, LogBytes: 256 << 10})
+		const workers = 4
+		var kept [workers][]uint64
+		var inserted, deleted atomic.Uint64
+		var group sync.WaitGroup
+		busy := make(chan struct{}, 2*workers)
+		until := func(f func() error) {
+			group.Add(1)
+			go func() {
+				defer group.Done()
+				for n := 0; ; n++ {
+					if n == 10 {
+						busy <- struct{}{}
+					}
+					if err := f(); err != nil {
+						if !errors.Is(err, ErrClosed) {
+							t.Error(err)
+						}
+						return
+					}
+				}
+			}()
+		}
+		for i := range workers {
+			rng := rand.New(rand.NewPCG(uint64(round), uint64(i)))
+			until(func() error {
+				h := rng.Uint64()
+				if err := f.InsertHash(h); err != nil {
+					if errors.Is(err, ErrFull) {
+						return ErrClosed // enough
+					}
+					return err
+				}
+				inserted.Add(1)
+				kept[i] = append(kept[i], h)
+				if len(kept[i])%3 != 0 {
+					return nil
+				}
+				ok, err := f.DeleteHash(h)
+				if err != nil {
+					return err
+				}
+				if !ok {
+					t.Error("a key that was inserted is not there to be deleted")
+				}
+				deleted.Add(1)
+				kept[i] = kept[i][:len(kept[i])-1]
+				return nil
+			})
+		}
+		until(func() error { f.ContainsHash(1); return f.Err() })
+		until(func() error {
+			found := make([]bool, 100)
+			f.ContainsHashes(make([]uint64, 100), found)
+			f.Stats()
+			return f.Err()
+		})
+		until(func() error { return f.Sync() })
+		until(func() error { return f.Checkpoint(context.Background()) })
+		for range workers + 4 {
+			<-busy
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		group.Wait()
+		runtime.GC()
+		if f.ContainsHash(kept[0][0]) {
+			t.Error("found something after Close")
+		}
+		if _, err := os.Stat(path + ".stash"); err == nil {
+			t.Error("Close left a log")
+		}
+		g, err := OpenReadOnly(path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := inserted.Load() - deleted.Load(); g.Len() != n {
+			t.Errorf("%d keys are left of %d", g.Len(), n)
+		}
+		for _, hashes := range kept {
+			for _, h := range hashes {
+				if !g.ContainsHash(h) {
+					t.Fatal("an acknowledged key is lost")
+				}
+			}
+		}
+		g.Close()
+	}
+}
+
+// TestTruncatedUnderAWriter cuts a file short under the process that writes to it:
+// its operations are ErrFailed from the first that needs what is gone, its checked
+// lookups say "maybe", and nothing ends the process.
+func TestTruncatedUnderAWriter(t *testing.T) {
+	f, path := mustCreate(t, &Options{Capacity: 200_000})
+	f.Close()
+	f, err := Open(path, &OpenOptions{Checked: true, CommitInterval: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	rng := rand.New(rand.NewPCG(1, 1))
+	for range 1000 {
+		if err := f.InsertHash(rng.Uint64()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, f.Stats().FileBytes/2); err != nil {
+		t.Skipf("this system keeps a mapped file from being cut short: %v", err)
+	}
+	for i := 0; ; i++ {
+		if err = f.InsertHash(rng.Uint64()); err != nil {
+			break
+		}
+		if i == 1000 {
+			t.Fatal("inserts go on in a file of which half is gone")
+		}
+	}
+	if !errors.Is(err, ErrFailed) {
+		t.Errorf("an insert says %v", err)
+	}
+	maybe := 0
+	for range 1000 {
+		if f.ContainsHash(rng.Uint64()) {
+			maybe++
+		}
+	}
+	if maybe < 400 || maybe > 600 {
+		t.Errorf("%d of 1,000 lookups say maybe", maybe)
+	}
+	if err := f.Err(); !errors.Is(err, ErrFailed) {
+		t.Errorf("Err is %v", err)
+	}
+	if err := f.Close(); !errors.Is(err, ErrFailed) {
+		t.Errorf("Close says %v", err)
+	}
+}
