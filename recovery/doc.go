@@ -69,9 +69,9 @@
 //	    a clean close does. (Writer.recover)
 //	W7  Opening creates nothing. It removes the log that a close did not come to
 //	    remove. The first operation makes the superblock it found durable, creates
-//	    the log, durable, and
-//	    then a superblock that says live, durable. A clean close makes the mapping
-//	    durable, then a superblock that says clean, and then removes the log.
+//	    the log, durable, and then a superblock that says live, durable. A clean
+//	    close makes the mapping durable, then a superblock that says clean, and then
+//	    removes the log.
 //	    (Writer.Begin, Writer.Clean)
 //	W8  Any error of a call that writes ends the writer: from then on everything is
 //	    ErrFailed, and the next open recovers. Nothing is tried again. (Writer.Fail)
@@ -103,8 +103,11 @@
 //
 // The state is in the newest superblock. Of the four slots, the one of the lowest
 // generation gets the next superblock, when the last one is known to be durable; so that is
-// whole until the next one is. A slot that a crash has left half written loses its
-// checksum, durably, before anything is stored over it, which might complete it. A file at rest, clean or sealed, has its superblock in all four.
+// whole until the next one is. A slot that the writer has not made durable itself
+// loses its checksum, durably, before a superblock is stored over it: a crash may
+// have left one half written there, under whatever the cache shows after a failed
+// sync, and the new one might complete it. A file at rest, clean or sealed, has its
+// superblock in all four.
 //
 // # What happened, and what you get
 //

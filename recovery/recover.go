@@ -70,20 +70,14 @@ func (w *Writer) open() (*Recovery, error) {
 // neither blank nor intact: a crash cut a store to them short. Such a slot is
 // damage to whoever verifies the file.
 func (w *Writer) repairSlots() error {
-	damage := layout.CheckSlots(w.head(), &w.sb)
-	if len(damage) == 0 {
+	var damaged slotSet
+	for _, e := range layout.CheckSlots(w.head(), &w.sb) {
+		damaged |= 1 << (e.Offset / layout.SuperblockBytes)
+	}
+	if damaged == 0 {
 		return nil
 	}
-	if err := w.settle(); err != nil {
-		return err
-	}
-	if err := w.scrubSlots(); err != nil {
-		return err
-	}
-	for _, e := range damage {
-		w.storeSuperblock(int(e.Offset/layout.SuperblockBytes), &w.sb)
-	}
-	return w.syncFilter("the superblock")
+	return w.copySuperblock(damaged)
 }
 
 // findLog finds the log of a live superblock: the one whose header has its salt,

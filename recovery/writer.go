@@ -19,9 +19,9 @@ type Writer struct {
 	filter   File
 	geometry layout.Geometry
 
-	slot    int               // of the newest superblock
-	sb      layout.Superblock // and what is in it
-	settled bool              // it is known to be durable
+	slot  int               // of the newest superblock
+	sb    layout.Superblock // and what is in it
+	known slotSet           // the slots that are on the disk as in the cache
 
 	log File              // nil while the state is not live
 	lw  *layout.LogWriter // lays out the open batch
@@ -223,16 +223,34 @@ func (w *Writer) switchLog(next *layout.Superblock, logBytes int64) error {
 // putSuperblock makes a superblock durable, in the slot whose loss matters
 // least: the newest one stays until then.
 func (w *Writer) putSuperblock(sb *layout.Superblock) error {
-	if err := w.scrubSlots(); err != nil {
+	slot := w.spareSlot()
+	if err := w.scrub(slotSet(1) << slot); err != nil {
 		return err
 	}
-	slot := w.spareSlot()
 	sb.Sign()
 	w.storeSuperblock(slot, sb)
 	if err := w.syncFilter("the superblock"); err != nil {
 		return err
 	}
-	w.slot, w.sb, w.settled = slot, *sb, true
+	w.slot, w.sb = slot, *sb
+	w.known |= 1 << slot
+	return nil
+}
+
+// copySuperblock makes copies of the newest superblock durable in other slots.
+func (w *Writer) copySuperblock(slots slotSet) error {
+	if err := w.scrub(slots); err != nil {
+		return err
+	}
+	for slot := range layout.SuperblockSlots {
+		if slots.has(slot) {
+			w.storeSuperblock(slot, &w.sb)
+		}
+	}
+	if err := w.syncFilter("the superblock"); err != nil {
+		return err
+	}
+	w.known |= slots
 	return nil
 }
 
@@ -243,40 +261,49 @@ func (w *Writer) putSuperblock(sb *layout.Superblock) error {
 // It is stored again where it is. Another slot, even one that holds the same or
 // an older one, may be the only one that is durable: the cache does not tell.
 func (w *Writer) settle() error {
-	if w.settled || mistake.Made(mistake.TrustCachedSuperblock) {
+	if w.known.has(w.slot) || mistake.Made(mistake.TrustCachedSuperblock) {
 		return nil
 	}
 	w.storeSuperblock(w.slot, &w.sb)
 	if err := w.syncFilter("the superblock"); err != nil {
 		return err
 	}
-	w.settled = true
+	w.known |= 1 << w.slot
 	return nil
 }
 
-// scrubSlots takes the checksum out of slots that a crash has left half written. A
-// superblock that is stored over such a one may put into it what it lacks, where
-// both hold the same; and if that is cut short in its turn, the old one is whole.
-func (w *Writer) scrubSlots() error {
-	const words = layout.SuperblockBytes / 8
-	found := false
-	for slot := range layout.SuperblockSlots {
-		last := uint64((slot+1)*words - 1)
-		if layout.SlotGeneration(w.head(), slot) == 0 && w.filter.Words()[last] != 0 {
-			w.filter.Store(last, 0)
-			found = true
-		}
+// scrub takes the checksum out of the slots among some of which this process does
+// not know what the disk has: whatever the cache shows, a crash may have left a
+// superblock half written there, and a failed sync may have left it so under a
+// whole one. To store another over it could put into it what it lacks, where both
+// hold the same. Without its checksum, and that durable, nothing can.
+func (w *Writer) scrub(slots slotSet) error {
+	if err := w.settle(); err != nil {
+		return err
 	}
-	if !found {
+	if slots &^= w.known; slots == 0 {
 		return nil
+	}
+	for slot := range layout.SuperblockSlots {
+		if slots.has(slot) {
+			w.filter.Store(uint64((slot+1)*superblockWords-1), 0)
+		}
 	}
 	return w.syncFilter("the superblock")
 }
 
+// A slotSet is a set of superblock slots.
+type slotSet uint8
+
+const allSlots slotSet = 1<<layout.SuperblockSlots - 1
+
+func (s slotSet) has(slot int) bool { return s>>slot&1 != 0 }
+
+const superblockWords = layout.SuperblockBytes / 8
+
 func (w *Writer) storeSuperblock(slot int, sb *layout.Superblock) {
-	const words = layout.SuperblockBytes / 8
-	for i := range words {
-		w.filter.Store(uint64(slot*words+i), sb.Word(i))
+	for i := range superblockWords {
+		w.filter.Store(uint64(slot*superblockWords+i), sb.Word(i))
 	}
 }
 
@@ -494,12 +521,7 @@ func (w *Writer) rest(sb *layout.Superblock) error {
 	if err := w.putSuperblock(sb); err != nil {
 		return err
 	}
-	for slot := range layout.SuperblockSlots {
-		if slot != w.slot {
-			w.storeSuperblock(slot, &w.sb)
-		}
-	}
-	if err := w.syncFilter("the superblock"); err != nil {
+	if err := w.copySuperblock(allSlots &^ (1 << w.slot)); err != nil {
 		return err
 	}
 	if w.log != nil {

@@ -57,6 +57,10 @@
 //	    does. A sealed file verifies. An operation that changes something has a
 //	    record, and moves the length as it should.
 //
+//	O7  No superblock is stored over a slot of which the disk has, under whatever
+//	    the cache shows, another one half written with its checksum: it might
+//	    complete that one.
+//
 // After a power loss there are no readers before the epoch says that a recovery
 // is on: until then the file is served to nobody (rule R3).
 //

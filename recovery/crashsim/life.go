@@ -59,7 +59,11 @@ func (l *life) call(f func() error) error {
 			l.fail("O6", "panic: %v\n%s", r, debug.Stack())
 		}
 	}()
-	return f()
+	err := f()
+	if slot := l.v.patched - 1; slot >= 0 {
+		l.fail("O7", "a superblock was stored over a half-written one, with its checksum, in slot %d of the disk", slot)
+	}
+	return err
 }
 
 // words gives those of the cache: what a reader of another process sees.

@@ -34,7 +34,7 @@ type State struct {
 
 // A Violation is a broken oracle.
 type Violation struct {
-	Oracle string // O1 to O6
+	Oracle string // O1 to O7
 	What   string
 	Chain  []string // the crashes that led to it
 	Trace  *Trace

@@ -52,8 +52,24 @@ type Volume struct {
 	keep   bool    // kinds
 	// during, if not nil, is called while a file is being synced.
 	during func()
+	// patched, if not 0, is a slot of which the disk may have a superblock half
+	// written, with its checksum, and over which another one was stored; plus 1.
+	patched int
 	// watch, if not nil, is called after each store that readers can see.
 	watch func(word, value uint64)
+}
+
+const superblockWords = layout.SuperblockBytes / 8
+
+// checkSlot looks at the disk when a slot gets a checksum that it has not.
+func (v *Volume) checkSlot(slot int, checksum uint64) {
+	last := (slot+1)*superblockWords - 1
+	if checksum == 0 || checksum == v.filter.cache.words[last] || v.filter.durable.words[last] == 0 {
+		return
+	}
+	if layout.SlotGeneration(recovery.Bytes(v.filter.durable.words[:layout.OffRuntime/8]), slot) == 0 {
+		v.patched = slot + 1
+	}
 }
 
 // A log is a file that is a log, or was one.
@@ -153,8 +169,11 @@ func (f *filterFile) Close() error    { return nil }
 func (f *filterFile) Sync() error     { return (*Volume)(f).syncFile(&f.filter) }
 
 func (f *filterFile) Store(word, value uint64) {
-	changed := f.filter.store(word, value)
 	v := (*Volume)(f)
+	if word < layout.WordRuntime && word%superblockWords == superblockWords-1 {
+		v.checkSlot(int(word/superblockWords), value)
+	}
+	changed := f.filter.store(word, value)
 	switch {
 	case word >= layout.WordRuntime:
 		if v.watch != nil {
@@ -335,7 +354,7 @@ func (v *Volume) copyFrom(o *Volume) {
 }
 
 func (v *Volume) copyRest(o *Volume) {
-	v.shift, v.FailOdds, v.Failed = o.shift, o.FailOdds, 0
+	v.shift, v.FailOdds, v.Failed, v.patched = o.shift, o.FailOdds, 0, 0
 	v.events, v.next, v.left = 0, 0, [eventKinds]int{}
 	v.hook, v.during, v.watch, v.keep, v.kinds = nil, nil, nil, false, v.kinds[:0]
 	if v.rng == nil {
