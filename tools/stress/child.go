@@ -1,0 +1,81 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"time"
+)
+
+// A child is a process that the parent has started.
+type child struct {
+	*exec.Cmd
+	role    string
+	stdin   io.Closer
+	started time.Time
+	ended   chan struct{}
+	killed  bool // by the parent
+}
+
+// start starts a process with a role.
+func (p *parent) start(role string, number int) (*child, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	c := &child{role: role, ended: make(chan struct{}), started: time.Now()}
+	c.Cmd = exec.Command(program, append(mistakeArgs(),
+		"-role", role, "-number", fmt.Sprint(number), "-seed", fmt.Sprint(p.seed), "-dir", p.dir)...)
+	c.Stdout, c.Stderr = p.out, p.out
+	if c.stdin, err = c.StdinPipe(); err != nil {
+		return nil, err
+	}
+	if err := c.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		c.Wait()
+		close(c.ended)
+	}()
+	return c, nil
+}
+
+func (c *child) running() bool {
+	select {
+	case <-c.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// kill kills the process.
+func (c *child) kill() {
+	c.killed = true
+	c.Process.Kill()
+}
+
+// wait waits for the end of the process, and gives whether it was killed. One that
+// ends in any other way than it should is a violation.
+func (p *parent) wait(c *child) (killed bool) {
+	select {
+	case <-c.ended:
+	case <-time.After(patience):
+		p.violation("the process %q hangs", c.role)
+		c.kill()
+		<-c.ended
+	}
+	c.stdin.Close()
+	code := c.ProcessState.ExitCode()
+	switch {
+	case code == -1 && c.killed:
+		return true
+	case code == exitGood:
+		return false
+	case code == exitViolation && p.violated(): // it has told
+		return false
+	}
+	p.violation("the process %q ended: %s", c.role, c.ProcessState)
+	return false
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"time"
+)
+
+const (
+	exitGood = iota
+	exitViolation
+	exitError
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+// options are the flags.
+type options struct {
+	length time.Duration
+	lives  int
+	seed   uint64
+	dir    string
+
+	// For the processes that the first one starts.
+	role   string
+	number int
+}
+
+// run is the whole program, in any role.
+func run(args []string, stdout, stderr io.Writer) int {
+	var o options
+	flags := flag.NewFlagSet("stress", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.DurationVar(&o.length, "for", 30*time.Second, "how long it takes")
+	flags.IntVar(&o.lives, "lives", 0, "end after so many lives of the writer; 0 for no such limit")
+	flags.Uint64Var(&o.seed, "seed", 0, "seed of what is random; 0 for a random one")
+	flags.StringVar(&o.dir, "dir", "", "directory for the files; they are kept")
+	flags.StringVar(&o.role, "role", "", "for the processes that it starts")
+	flags.IntVar(&o.number, "number", 0, "likewise")
+	mistakeFlag(flags)
+	if err := flags.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return exitGood
+		}
+		return exitError
+	}
+	if flags.NArg() > 0 {
+		fmt.Fprintf(stderr, "it takes no argument, such as %q\n", flags.Arg(0))
+		return exitError
+	}
+	status, err := o.run(stdout, stderr)
+	if err != nil {
+		fmt.Fprintf(stderr, "%s: %v\n", o.role, err)
+		return exitError
+	}
+	return status
+}
+
+func (o options) run(stdout, stderr io.Writer) (status int, err error) {
+	if o.role == "" {
+		return o.runParent(stdout, stderr)
+	}
+	p, err := newProcess(o, stderr)
+	if err != nil {
+		return exitError, err
+	}
+	untilParentEnds()
+	switch o.role {
+	case "writer":
+		return p.write(), nil
+	case "reader":
+		return p.read(), nil
+	case "recover":
+		return p.recoverFile(), nil
+	case "build":
+		return p.build(), nil
+	}
+	return exitError, errors.New("no such role")
+}
+
+func (o options) runParent(stdout, stderr io.Writer) (status int, err error) {
+	for o.seed == 0 {
+		o.seed = rand.Uint64()
+	}
+	fmt.Fprintf(stdout, "seed %d\n", o.seed)
+	keep := o.dir != ""
+	if keep {
+		err = os.Mkdir(o.dir, 0o700)
+	} else {
+		o.dir, err = os.MkdirTemp("", "mmapfilter-stress-")
+	}
+	if err != nil {
+		return exitError, err
+	}
+	defer func() {
+		if keep || status != exitGood {
+			fmt.Fprintf(stdout, "the files are in %s\n", o.dir)
+		} else {
+			err = errors.Join(err, os.RemoveAll(o.dir))
+		}
+	}()
+	process, err := newProcess(o, stderr)
+	if err != nil {
+		return exitError, err
+	}
+	p := &parent{process: process}
+	begun := time.Now()
+	defer p.endAll()
+	if err := p.run(begun.Add(o.length), o.lives); err != nil {
+		return exitError, err
+	}
+	if err := p.print(stdout, time.Since(begun)); err != nil {
+		return exitError, err
+	}
+	if p.violated() {
+		return exitViolation, nil
+	}
+	return exitGood, nil
+}

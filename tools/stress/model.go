@@ -1,0 +1,172 @@
+package main
+
+import (
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// A model is what a file should hold: the words of the keys, and how many keys of
+// each class they come to.
+type model struct {
+	*process
+	classOf []int32 // of each key that is in or may be inserted; classes are numbered
+	copies  []int32 // of each class that are in
+	length  int     // keys that are in
+}
+
+// newModel makes the classes of the keys in a file. They depend on its seed and
+// its size. It is for a file at rest, or for its writer.
+func (p *process) newModel(f *mmapfilter.Filter) (*model, error) {
+	head, err := p.head()
+	if err != nil {
+		return nil, err
+	}
+	table := layout.NewTable(head.Geometry)
+	numbers := make(map[layout.Class]int32, keyCount)
+	m := &model{process: p, classOf: make([]int32, keyCount)}
+	var key []byte
+	limit := int(p.get(wordLimit))
+	for id := range m.classOf {
+		if id >= limit && stateOf(p.key(id)) == absent {
+			continue
+		}
+		key = appendKey(key[:0], p.seed, id)
+		c := table.Class(table.Split(f.Hash(key)))
+		n, ok := numbers[c]
+		if !ok {
+			n = int32(len(numbers))
+			numbers[c] = n
+		}
+		m.classOf[id] = n
+	}
+	m.copies = make([]int32, len(numbers))
+	for id := range m.classOf {
+		if stateOf(p.key(id)).in() {
+			m.put(id, 1)
+		}
+	}
+	return m, nil
+}
+
+// head reads the superblocks of the file, beside readers that may recover it.
+func (p *process) head() (*recovery.Head, error) {
+	return retry(func() (*recovery.Head, error) {
+		f, h, err := recovery.OpenFile(p.path)
+		if err != nil {
+			return nil, err
+		}
+		return h, f.Close()
+	})
+}
+
+// put counts a key that comes in, or goes for -1.
+func (m *model) put(id int, n int32) { m.copies[m.classOf[id]] += n }
+
+// streamOf gives the stream of a key.
+func (m *model) streamOf(id int) int { return int(m.classOf[id]) % streams }
+
+// resolve finds out which of the operations that had not returned when a writer
+// died have been done, and makes the words of the keys certain: the file has just
+// been recovered, so what it has is durable. Every operation that returned must
+// have been done (C2), none twice, and none that was not issued; of a stream, the
+// first so-and-so many. Those that were not done stay issued, for the next writer to
+// repeat. It can be killed, and done again.
+func (m *model) resolve(f *mmapfilter.Filter) bool {
+	done := m.get(wordBase) + f.DurableSeq() + f.DurableOps()
+	returned, issued := m.returnedOps(), m.issuedOps()
+	if done < returned || done > issued {
+		m.violation("the file has %d operations (%d and %d after it); %d have returned, %d were issued", done, f.DurableSeq(), f.DurableOps(), returned, issued)
+		return false
+	}
+	type uncertain struct {
+		stream, n int
+		op
+	}
+	var all []uncertain
+	for i := range streams {
+		s := m.stream(i)
+		for n := s.returned(); n < s.issued(); n++ {
+			o := s.op(n)
+			all = append(all, uncertain{i, int(n), o})
+			if stateOf(m.key(o.id)).in() { // what it counts for is to be seen
+				m.put(o.id, -1)
+			}
+		}
+	}
+	ok := true
+	missed := [streams]bool{}
+	for _, u := range all {
+		others := uint64(m.copies[m.classOf[u.id]])
+		n := f.Count(appendKey(nil, m.seed, u.id))
+		if n != others && n != others+1 {
+			m.violation("operation %d of stream %d, a %s, was under way; there are %d other keys of its class, and the file has %d", u.n, u.stream, u.op, others, n)
+			ok = false
+			continue
+		}
+		in := n > others
+		if in {
+			m.enter(u.id, synced)
+		} else {
+			m.enter(u.id, absent)
+		}
+		switch {
+		case in == u.delete:
+			missed[u.stream] = true
+		case missed[u.stream]:
+			m.violation("operation %d of stream %d, a %s, was done, and one before it was not", u.n, u.stream, u.op)
+			ok = false
+		default:
+			m.stream(u.stream).done(1)
+			returned++
+		}
+	}
+	if ok && returned != done {
+		m.violation("the file has %d operations (%d and %d after it), and %d were done", done, f.DurableSeq(), f.DurableOps(), returned)
+		ok = false
+	}
+	clear(m.copies)
+	m.length = 0
+	for id := range m.classOf {
+		m.settle(id)
+		if stateOf(m.key(id)).in() {
+			m.put(id, 1)
+			m.length++
+		}
+	}
+	if got := f.Len(); got != uint64(m.length) {
+		m.violation("%d keys, not %d", got, m.length)
+		ok = false
+	}
+	return ok
+}
+
+// check asks for every key of the model, and counts some. Nothing may be under
+// way.
+func (m *model) check(f *mmapfilter.Filter) {
+	m.count(countChecked, 1)
+	keys, found := make([][]byte, 0, keyCount), make([]bool, keyCount)
+	ids := make([]int, 0, keyCount)
+	for id := range m.classOf {
+		if stateOf(m.key(id)).in() {
+			keys, ids = append(keys, appendKey(nil, m.seed, id)), append(ids, id)
+		}
+	}
+	f.ContainsBatch(keys, found)
+	for i, id := range ids {
+		if !found[i] {
+			m.violation("key %d (%x) is in, and not found in a check of all", id, keys[i])
+		}
+	}
+	for range 1000 {
+		m.countOne(f, m.rng.IntN(int(m.get(wordLimit))))
+	}
+}
+
+// countOne holds the count of a key against that of its class (C7).
+func (m *model) countOne(f *mmapfilter.Filter, id int) {
+	m.count(countCounts, 1)
+	if want, got := uint64(m.copies[m.classOf[id]]), f.Count(appendKey(nil, m.seed, id)); got != want {
+		m.violation("key %d counts %d, not %d; it is %s", id, got, want, stateOf(m.key(id)))
+	}
+}

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"encoding/binary"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// A page is what the processes tell each other, through a file that each has
+// mapped: what was stored there survives whoever stored it.
+//
+//	word 0      words with a name, 8 apart
+//	word 2048   operations that have been issued, see stream.go
+//	word 4096   a word for each key, see keys.go
+type page struct {
+	words []uint64
+	m     *recovery.Mapping // for its lifetime
+}
+
+const (
+	pageStreams = 2048
+	pageKeys    = 4096
+	pageBytes   = 8 * (pageKeys + keyCount)
+)
+
+// The words with a name.
+const (
+	wordFile     = 8 * iota // counts the files that have been made; see reader.go
+	wordBase                // operations that were done before the file was made
+	wordSeed                // of the hash of the file, to be held against it
+	wordCapacity            // of the file; of the next one for a builder
+	wordBits                // f of the next file
+	wordLimit               // keys from this one on are not inserted
+	wordTarget              // how many keys the writer tends to
+	wordLogBytes            // for the next writer
+	wordInterval            // likewise, in nanoseconds; 0 for none
+	wordStop                // how the writer is to end: one of stopNo, stopClose, stopSeal
+	wordEnd                 // not 0: readers end
+	wordReopen              // counts the times that readers were told to open the file again
+	wordPhase               // what the writer is doing
+	wordServed              // odd while the writer has the file open
+
+	wordReopened // by each reader: the last wordReopen that it has followed
+	_            // it has 8 words, one for each
+	wordCounters
+)
+
+// What the writer may be doing.
+const (
+	phaseNone = iota
+	phaseOpen
+	phaseWork
+	phaseSync
+	phaseCheckpoint
+	phaseSeal
+	phaseClose
+	phases
+)
+
+var phaseNames = [phases]string{"no writer", "open", "work", "sync", "checkpoint", "seal", "close"}
+
+// How the writer is to end.
+const (
+	stopNo = iota
+	stopClose
+	stopSeal
+)
+
+// What is counted, by whoever does it.
+const (
+	countInserts = iota
+	countDeletes
+	countRepeated
+	countLookups
+	countOwnLookups
+	countCounts
+	countAbsent
+	countMaybe
+	countCommits
+	countCheckpoints
+	countSeals
+	countMoves
+	countOpens
+	countKills    // by phase
+	countKillsEnd = countKills + phases - 1
+)
+
+const (
+	countKillsReader = countKillsEnd + 1 + iota
+	countKillsRecovery
+	countKillsBuild
+	countSuspended
+	countDead
+	countByWriter
+	countByReader
+	countByParent
+	countByChild
+	countReplaced
+	countLocked
+	countVerified
+	countChecked
+	countViolations
+	counters
+)
+
+// openPage maps the page of a directory, which is made where there is none.
+func openPage(dir string) (*page, error) {
+	f, err := os.OpenFile(filepath.Join(dir, "page"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if err := f.Truncate(pageBytes); err != nil {
+		return nil, err
+	}
+	m, err := recovery.Map(f, pageBytes, true)
+	if err != nil {
+		return nil, err
+	}
+	if wordCounters+8*counters > pageStreams || pageStreams+streams*streamWords > pageKeys {
+		return nil, errors.Join(errors.New("the page is too small"), m.Unmap())
+	}
+	return &page{recovery.Words(m.Data), m}, nil
+}
+
+func (p *page) get(word int) uint64           { return atomic.LoadUint64(&p.words[word]) }
+func (p *page) set(word int, value uint64)    { atomic.StoreUint64(&p.words[word], value) }
+func (p *page) add(word int, n uint64) uint64 { return atomic.AddUint64(&p.words[word], n) }
+func (p *page) count(counter int, n uint64)   { p.add(wordCounters+8*counter, n) }
+func (p *page) counted(counter int) uint64    { return p.get(wordCounters + 8*counter) }
+func (p *page) violated() bool                { return p.counted(countViolations) > 0 }
+func (p *page) key(id int) uint64             { return p.get(pageKeys + id) }
+
+// A state is what is certain of a key.
+type state uint64
+
+const (
+	absent    state = iota // its delete was synced, or it was never inserted
+	inserting              // its insert has begun, and was not synced
+	synced                 // its insert was synced
+	deleting               // its delete has begun, and was not synced
+	states
+)
+
+func (s state) String() string {
+	return [...]string{"absent", "inserting", "synced", "deleting"}[s%states]
+}
+
+// in reports whether the key is in the filter, where no operation on it is under
+// way.
+func (s state) in() bool { return s == inserting || s == synced }
+
+// A word of a key is its state, and counts its changes above it: so the one that
+// reads the same before and after a lookup has not changed meanwhile.
+func stateOf(word uint64) state { return state(word % uint64(states)) }
+
+// enter gives a key a state. One goroutine at a time does, of all processes.
+func (p *page) enter(id int, s state) {
+	w := p.key(id)
+	p.set(pageKeys+id, w-w%uint64(states)+uint64(states)+uint64(s))
+}
+
+// settle makes certain what has been synced of a key.
+func (p *page) settle(id int) {
+	switch stateOf(p.key(id)) {
+	case inserting:
+		p.enter(id, synced)
+	case deleting:
+		p.enter(id, absent)
+	}
+}
+
+// Keys have numbers. Some are equal to others: the first copies numbers of every
+// family are one key, more often than its buckets have room for.
+const (
+	keyCount = 1 << 17
+	family   = 1024
+	copies   = 30
+)
+
+// appendKey appends the key of a number.
+func appendKey(dst []byte, seed uint64, id int) []byte {
+	if id%family < copies {
+		id -= id % family
+	}
+	dst = binary.LittleEndian.AppendUint64(dst, seed)
+	return binary.LittleEndian.AppendUint64(dst, uint64(id)*0x9E3779B97F4A7C15)
+}

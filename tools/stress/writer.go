@@ -1,0 +1,411 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+)
+
+// A writer is the process that writes: in rounds, in which every stream goes on
+// for some operations, while another goroutine asks and one may sync, checkpoint
+// or seal. Between two rounds nothing is under way, and SyncAt says so.
+type writer struct {
+	*model
+	f       *mmapfilter.Filter
+	workers [streams]*worker
+	length  atomic.Int64 // keys that are in
+
+	commits, checkpoints uint64 // of the filter, as far as they are counted
+}
+
+// write goes on where the file ends, until the parent says how to end, or kills
+// it.
+func (p *process) write() int {
+	err := p.writeOn()
+	if err != nil {
+		p.violation("the writer: %v", err)
+		return exitViolation
+	}
+	return exitGood
+}
+
+func (p *process) writeOn() error {
+	w, err := p.openWriter()
+	if err != nil {
+		return err
+	}
+	for {
+		stop := p.get(wordStop)
+		if stop == stopNo {
+			err = w.round()
+		}
+		if err == nil && stop == stopSeal {
+			err = w.seal()
+		}
+		if err != nil {
+			return err
+		}
+		again := stop == stopNo
+		if again && p.rng.IntN(40) > 0 {
+			continue
+		}
+		if err := w.close(); err != nil || !again {
+			return err
+		}
+		if w, err = p.openWriter(); err != nil {
+			return err
+		}
+	}
+}
+
+// errModel ends a writer that goes on from what is not so.
+var errModel = errors.New("the file is not what the model is")
+
+// openWriter opens the file, and resolves what was under way when the writer before
+// died.
+func (p *process) openWriter() (*writer, error) {
+	p.set(wordPhase, phaseOpen)
+	opts := &mmapfilter.OpenOptions{
+		LogBytes:       int64(p.get(wordLogBytes)),
+		CommitInterval: time.Duration(p.get(wordInterval)),
+	}
+	if opts.CommitInterval == 0 {
+		opts.CommitInterval = -1
+	}
+	// A reader may be recovering the file.
+	f, err := retry(func() (*mmapfilter.Filter, error) { return mmapfilter.Open(p.path, opts) })
+	if err != nil {
+		return nil, err
+	}
+	p.add(wordServed, 1)
+	r := f.Recovery()
+	if r.Recovered {
+		p.count(countByWriter, 1)
+	}
+	if r.UserSeq != f.DurableSeq() || r.Operations != f.DurableOps() || r.Length != f.Len() {
+		p.violation("the recovery found %d.%d and %d keys; the filter says %d.%d and %d",
+			r.UserSeq, r.Operations, r.Length, f.DurableSeq(), f.DurableOps(), f.Len())
+	}
+	m, err := p.newModel(f)
+	if err != nil {
+		return nil, err
+	}
+	if !m.resolve(f) {
+		return nil, errModel
+	}
+	if p.rng.IntN(4) == 0 {
+		m.check(f)
+	}
+	w := &writer{model: m, f: f}
+	w.length.Store(int64(m.length))
+	limit := int(p.get(wordLimit))
+	for i := range w.workers {
+		w.workers[i] = &worker{writer: w, stream: p.stream(i), rng: rand.New(rand.NewPCG(p.rng.Uint64(), uint64(i)))}
+	}
+	for id := range keyCount {
+		k := w.workers[m.streamOf(id)]
+		if stateOf(p.key(id)).in() {
+			k.in = append(k.in, id)
+		} else if id < limit {
+			k.out = append(k.out, id)
+		}
+	}
+	for _, k := range w.workers {
+		if err := k.repeat(); err != nil {
+			return nil, err
+		}
+	}
+	return w, w.syncAt()
+}
+
+// round is one round.
+func (w *writer) round() error {
+	w.set(wordPhase, phaseWork)
+	ends := make(chan struct{})
+	results := make(chan error)
+	n := 20 + w.rng.IntN(400)
+	if w.filling() {
+		n *= 8
+	}
+	var working sync.WaitGroup
+	for _, k := range w.workers {
+		working.Add(1)
+		go func() {
+			defer working.Done()
+			results <- k.work(n)
+		}()
+	}
+	others := []func() error{func() error { return w.askOn(ends) }}
+	switch r := w.rng.IntN(30); {
+	case r < 2:
+		others = append(others, func() error { return w.in(phaseCheckpoint, w.f.Checkpoint) })
+	case r < 3:
+		others = append(others, func() error { return w.in(phaseSeal, w.f.Seal) })
+	case r < 10:
+		others = append(others, func() error { return w.in(phaseSync, func(context.Context) error { return w.f.Sync() }) })
+	}
+	for _, other := range others {
+		go func() { results <- other() }()
+	}
+	go func() {
+		working.Wait()
+		close(ends)
+	}()
+	var err error
+	for range len(w.workers) + len(others) {
+		err = errors.Join(err, <-results)
+	}
+	if err != nil {
+		return err
+	}
+	return w.syncAt()
+}
+
+// filling reports whether the writer is far from as many keys as it tends to: then
+// it makes haste.
+func (w *writer) filling() bool { return w.length.Load()+2000 < int64(w.get(wordTarget)) }
+
+// in does something in a phase.
+func (w *writer) in(phase uint64, f func(context.Context) error) error {
+	w.set(wordPhase, phase)
+	err := f(context.Background())
+	w.set(wordPhase, phaseWork)
+	return err
+}
+
+// askOn asks until the round ends.
+func (w *writer) askOn(ends <-chan struct{}) error {
+	a := w.newAsker(1, true)
+	for {
+		select {
+		case <-ends:
+			return nil
+		default:
+			a.ask(w.f, w.get(wordFile))
+			a.pause()
+		}
+	}
+}
+
+// syncAt makes all that has been done durable, under the number of operations
+// that the file has.
+func (w *writer) syncAt() error {
+	w.set(wordPhase, phaseSync)
+	seq := w.returnedOps() - w.get(wordBase)
+	if err := w.f.SyncAt(seq); err != nil {
+		return err
+	}
+	if got, ops := w.f.DurableSeq(), w.f.DurableOps(); got != seq || ops != 0 {
+		w.violation("SyncAt(%d) made %d durable, and %d after it", seq, got, ops)
+	}
+	for _, k := range w.workers {
+		k.settle()
+	}
+	if got := w.f.Len(); got != uint64(w.length.Load()) {
+		w.violation("%d keys, not %d", got, w.length.Load())
+	}
+	s := w.f.Stats()
+	w.count(countCommits, s.Commits-w.commits)
+	w.count(countCheckpoints, s.Checkpoints-w.checkpoints)
+	w.commits, w.checkpoints = s.Commits, s.Checkpoints
+	return nil
+}
+
+func (w *writer) seal() error {
+	w.set(wordPhase, phaseSeal)
+	w.count(countSeals, 1)
+	return w.f.Seal(context.Background())
+}
+
+func (w *writer) close() error {
+	w.add(wordServed, 1)
+	w.set(wordPhase, phaseClose)
+	return w.f.Close()
+}
+
+// A worker is the goroutine of a stream.
+type worker struct {
+	*writer
+	stream
+	rng      *rand.Rand
+	in, out  []int // keys of the stream that are in, and that may be inserted
+	unsynced []int
+}
+
+// repeat makes the operations that were issued, and found not to have been done.
+func (k *worker) repeat() error {
+	for k.returned() < k.issued() {
+		o := k.stream.op(k.returned())
+		k.writer.count(countRepeated, 1)
+		list := &k.out
+		if o.delete {
+			list = &k.in
+		}
+		for i, id := range *list {
+			if id == o.id {
+				take(list, i)
+				break
+			}
+		}
+		if err := k.do(o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// work makes n operations or a few more.
+func (k *worker) work(n int) error {
+	for n > 0 {
+		done, err := k.some()
+		if err != nil {
+			return err
+		}
+		n -= done
+		if k.rng.IntN(100) > 0 || k.filling() {
+			continue
+		}
+		if err := k.f.Sync(); err != nil {
+			return err
+		}
+		k.settle()
+	}
+	return nil
+}
+
+// some makes one operation, or a batch of inserts.
+func (k *worker) some() (n int, err error) {
+	const near = 50
+	inserts := 50 // of 100
+	switch d := k.length.Load() - int64(k.writer.get(wordTarget)); {
+	case d < -near:
+		inserts = 90
+	case d > near:
+		inserts = 10
+	}
+	if len(k.out) == 0 || len(k.in) > 0 && k.rng.IntN(100) >= inserts {
+		if len(k.in) == 0 {
+			return 1, nil // the stream has no keys
+		}
+		o := op{take(&k.in, k.rng.IntN(len(k.in))), true}
+		k.issue(o)
+		return 1, k.do(o)
+	}
+	ops := []op{{id: k.pick()}}
+	if k.rng.IntN(8) == 0 || k.filling() {
+		for len(k.out) > 0 && len(ops) < streamRing {
+			o := op{id: k.pick()}
+			if k.among(ops, o.id) {
+				k.out = append(k.out, o.id)
+				break
+			}
+			ops = append(ops, o)
+		}
+	}
+	k.issue(ops...)
+	if len(ops) == 1 {
+		return 1, k.do(ops[0])
+	}
+	return len(ops), k.insertBatch(ops)
+}
+
+// pick takes a key to be inserted: every other time the one that was deleted last.
+func (k *worker) pick() int {
+	if k.rng.IntN(2) == 0 {
+		return take(&k.out, len(k.out)-1)
+	}
+	return take(&k.out, k.rng.IntN(len(k.out)))
+}
+
+// among reports whether a key is of the class of one of some operations.
+func (k *worker) among(ops []op, id int) bool {
+	for _, o := range ops {
+		if k.classOf[o.id] == k.classOf[id] {
+			return true
+		}
+	}
+	return false
+}
+
+// take takes an element out.
+func take(list *[]int, i int) int {
+	l := *list
+	id := l[i]
+	l[i] = l[len(l)-1]
+	*list = l[:len(l)-1]
+	return id
+}
+
+// do makes an operation that has been issued, and returns.
+func (k *worker) do(o op) error {
+	key := appendKey(nil, k.seed, o.id)
+	if o.delete {
+		k.enter(o.id, deleting)
+		if ok, err := k.f.Delete(key); err != nil || !ok {
+			return fmt.Errorf("%s: %t, %w", o, ok, err)
+		}
+	} else {
+		k.enter(o.id, inserting)
+		if err := k.f.Insert(key); err != nil {
+			return fmt.Errorf("%s, of %d: %w", o, k.length.Load(), err)
+		}
+	}
+	k.after(o)
+	return nil
+}
+
+// insertBatch makes inserts that have been issued at once.
+func (k *worker) insertBatch(ops []op) error {
+	var keys [][]byte
+	for _, o := range ops {
+		k.enter(o.id, inserting)
+		keys = append(keys, appendKey(nil, k.seed, o.id))
+	}
+	if n, err := k.f.InsertBatch(keys); err != nil || n != len(ops) {
+		return fmt.Errorf("%d of a batch of %d: %w", n, len(ops), err)
+	}
+	k.after(ops...)
+	return nil
+}
+
+// after is for operations that have returned. Lookups of this process see them at
+// once (R1).
+func (k *worker) after(ops ...op) {
+	k.done(len(ops))
+	for _, o := range ops {
+		k.unsynced = append(k.unsynced, o.id)
+		if o.delete {
+			k.put(o.id, -1)
+			k.length.Add(-1)
+			k.writer.count(countDeletes, 1)
+			if o.id < int(k.writer.get(wordLimit)) {
+				k.out = append(k.out, o.id)
+			}
+		} else {
+			k.put(o.id, 1)
+			k.length.Add(1)
+			k.writer.count(countInserts, 1)
+			k.in = append(k.in, o.id)
+		}
+		if !o.delete && !k.f.Contains(appendKey(nil, k.seed, o.id)) {
+			k.violation("key %d is not found by its writer after its insert", o.id)
+		}
+		if k.rng.IntN(8) == 0 {
+			k.countOne(k.f, o.id)
+		}
+	}
+}
+
+// settle is for what has been synced.
+func (k *worker) settle() {
+	for _, id := range k.unsynced {
+		k.writer.settle(id)
+	}
+	k.unsynced = k.unsynced[:0]
+}
