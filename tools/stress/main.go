@@ -1,12 +1,15 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 )
 
@@ -64,22 +67,25 @@ func (o options) run(stdout, stderr io.Writer) (status int, err error) {
 	if o.role == "" {
 		return o.runParent(stdout, stderr)
 	}
+	act := roles[o.role]
+	if act == nil {
+		return exitError, errors.New("no such role")
+	}
 	p, err := newProcess(o, stderr)
 	if err != nil {
 		return exitError, err
 	}
+	signal.Ignore(os.Interrupt) // it is for the parent
 	untilParentEnds()
-	switch o.role {
-	case "writer":
-		return p.write(), nil
-	case "reader":
-		return p.read(), nil
-	case "recover":
-		return p.recoverFile(), nil
-	case "build":
-		return p.build(), nil
-	}
-	return exitError, errors.New("no such role")
+	return act(p), nil
+}
+
+// roles are what a process that the parent starts may be told to do.
+var roles = map[string]func(*process) int{
+	"writer":  (*process).write,
+	"reader":  (*process).read,
+	"recover": (*process).recoverFile,
+	"build":   (*process).build,
 }
 
 func (o options) runParent(stdout, stderr io.Writer) (status int, err error) {
@@ -109,8 +115,12 @@ func (o options) runParent(stdout, stderr io.Writer) (status int, err error) {
 	}
 	p := &parent{process: process}
 	begun := time.Now()
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer cancel()
+	ctx, cancel = context.WithTimeout(ctx, o.length)
+	defer cancel()
 	defer p.endAll()
-	if err := p.run(begun.Add(o.length), o.lives); err != nil {
+	if err := p.run(ctx, o.lives); err != nil {
 		return exitError, err
 	}
 	if err := p.print(stdout, time.Since(begun)); err != nil {

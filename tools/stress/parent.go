@@ -24,8 +24,9 @@ type parent struct {
 
 const readers = 4
 
-// run does that for some time, or for so many lives, or until something is wrong.
-func (p *parent) run(until time.Time, lives int) error {
+// run does that until the context ends, or for so many lives, or until something is
+// wrong.
+func (p *parent) run(ctx context.Context, lives int) error {
 	p.set(wordFile, 1)
 	if err := p.create(); err != nil {
 		return err
@@ -36,7 +37,7 @@ func (p *parent) run(until time.Time, lives int) error {
 			return err
 		}
 	}
-	for n := 0; (lives == 0 || n < lives) && time.Now().Before(until) && !p.violated(); n++ {
+	for n := 0; (lives == 0 || n < lives) && ctx.Err() == nil && !p.violated(); n++ {
 		if err := p.life(n); err != nil {
 			return err
 		}
@@ -200,7 +201,7 @@ func (p *parent) kill(w *child) {
 		for until := time.Now().Add(longestLife); p.get(wordPhase) != phase && time.Now().Before(until) && w.running(); {
 			time.Sleep(20 * time.Microsecond)
 		}
-		time.Sleep(time.Duration(p.rng.Int64N(int64(4 * time.Millisecond))))
+		time.Sleep(time.Duration(p.rng.Int64N(int64(4*time.Millisecond)) >> p.rng.IntN(12)))
 	}
 	w.kill()
 	killed := p.wait(w)
@@ -361,12 +362,16 @@ func (p *parent) verify(sealed bool) {
 // examine opens the file, which recovers it if that is due, and holds it against
 // the model. If full, nothing may be under way.
 func (p *parent) examine(full bool) error {
+	live := p.live()
 	f, err := retry(func() (*mmapfilter.Filter, error) { return mmapfilter.OpenReadOnly(p.path, nil) })
 	if err != nil {
 		p.violation("OpenReadOnly: %v", err)
 		return nil
 	}
 	defer f.Close()
+	if live {
+		p.count(countByParent, 1)
+	}
 	m, err := p.newModel(f)
 	if err != nil {
 		return err

@@ -79,7 +79,7 @@ func retry[T any](f func() (T, error)) (T, error) {
 	}
 }
 
-// A lookup of many keys at once, and what it needs.
+// An asker looks up many keys at once.
 type asker struct {
 	*process
 	rng   *rand.Rand

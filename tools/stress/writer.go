@@ -347,8 +347,10 @@ func (k *worker) do(o op) error {
 	key := appendKey(nil, k.seed, o.id)
 	if o.delete {
 		k.enter(o.id, deleting)
-		if ok, err := k.f.Delete(key); err != nil || !ok {
-			return fmt.Errorf("%s: %t, %w", o, ok, err)
+		if ok, err := k.f.Delete(key); err != nil {
+			return fmt.Errorf("%s: %w", o, err)
+		} else if !ok {
+			return fmt.Errorf("%s: it is certainly not there", o)
 		}
 	} else {
 		k.enter(o.id, inserting)

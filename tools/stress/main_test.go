@@ -1,0 +1,57 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestMain is also the processes that the program starts: they are the program of
+// its parent, which is the test here.
+func TestMain(m *testing.M) {
+	for _, arg := range os.Args[1:] {
+		if arg == "-role" {
+			main()
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// TestRun runs all of it for some lives of the writer.
+func TestRun(t *testing.T) {
+	lives := "20"
+	if testing.Short() {
+		lives = "4"
+	}
+	var out, errs bytes.Buffer
+	status := run([]string{"-for", "10m", "-lives", lives}, &out, &errs)
+	t.Logf("%s%s", &out, &errs)
+	if status != exitGood || errs.Len() > 0 {
+		t.Fatalf("exit status %d", status)
+	}
+	for _, want := range []string{`^violations +0$`, `^operations +[1-9]\d* inserts`, `^lookups +[1-9]\d* by readers, [1-9]`, `^commits +[1-9]`} {
+		if !regexp.MustCompile(`(?m)` + want).Match(out.Bytes()) {
+			t.Errorf("the table has no line %s", want)
+		}
+	}
+}
+
+func TestFlags(t *testing.T) {
+	for _, c := range []struct {
+		args   string
+		status int
+		says   string
+	}{
+		{"-h", exitGood, "-seed"},
+		{"-for 1", exitError, "invalid value"},
+		{"file", exitError, "no argument"},
+		{"-role king", exitError, "no such role"},
+	} {
+		var out, errs bytes.Buffer
+		if status := run(strings.Fields(c.args), &out, &errs); status != c.status || !strings.Contains(errs.String(), c.says) {
+			t.Errorf("%s: status %d, and %q", c.args, status, &errs)
+		}
+	}
+}
