@@ -5,6 +5,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -19,20 +20,38 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// An output is what several processes write to.
+type output struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
 // TestRun runs all of it for some lives of the writer.
 func TestRun(t *testing.T) {
 	lives := "20"
 	if testing.Short() {
 		lives = "4"
 	}
-	var out, errs bytes.Buffer
+	var out, errs output
 	status := run([]string{"-for", "10m", "-lives", lives}, &out, &errs)
 	t.Logf("%s%s", &out, &errs)
-	if status != exitGood || errs.Len() > 0 {
+	if status != exitGood || errs.String() != "" {
 		t.Fatalf("exit status %d", status)
 	}
 	for _, want := range []string{`^violations +0$`, `^operations +[1-9]\d* inserts`, `^lookups +[1-9]\d* by readers, [1-9]`, `^commits +[1-9]`} {
-		if !regexp.MustCompile(`(?m)` + want).Match(out.Bytes()) {
+		if !regexp.MustCompile(`(?m)` + want).MatchString(out.String()) {
 			t.Errorf("the table has no line %s", want)
 		}
 	}

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 
@@ -23,7 +22,7 @@ func TestMistakes(t *testing.T) {
 	} {
 		t.Run(m.String(), func(t *testing.T) {
 			defer func() { mistake.Current = mistake.None }()
-			var out, errs bytes.Buffer
+			var out, errs output
 			dir := t.TempDir() + "/files"
 			status := run([]string{"-for", "10m", "-lives", "2000", "-dir", dir, "-mistake", m.String()}, &out, &errs)
 			first, _, _ := strings.Cut(errs.String(), "\n")

@@ -73,7 +73,7 @@ func retry[T any](f func() (T, error)) (T, error) {
 	for begun := time.Now(); ; time.Sleep(time.Millisecond) {
 		v, err := f()
 		passing := errors.Is(err, mmapfilter.ErrLocked) || errors.Is(err, mmapfilter.ErrNeedsRecovery) || errors.Is(err, mmapfilter.ErrBusy)
-		if !passing || time.Since(begun) > patience {
+		if !passing || errors.Is(err, mmapfilter.ErrCorrupt) || time.Since(begun) > patience {
 			return v, err
 		}
 	}
