@@ -75,7 +75,7 @@ func (o options) run(stdout, stderr io.Writer) (status int, err error) {
 	if err != nil {
 		return exitError, err
 	}
-	signal.Ignore(os.Interrupt) // it is for the parent
+	signal.Ignore(os.Interrupt, syscall.SIGTERM) // they are for the parent
 	untilParentEnds()
 	return act(p), nil
 }

@@ -195,8 +195,11 @@ func (p *parent) kill(w *child) {
 		if phase != phaseOpen {
 			p.work(w, time.Duration(p.rng.Int64N(int64(longestLife/2))))
 		}
-		if phase == phaseClose || phase == phaseSeal {
+		switch phase {
+		case phaseClose:
 			p.set(wordStop, []uint64{stopClose, stopSeal}[p.rng.IntN(2)])
+		case phaseSeal:
+			p.set(wordStop, stopSeal)
 		}
 		for until := time.Now().Add(longestLife); p.get(wordPhase) != phase && time.Now().Before(until) && w.running(); {
 			time.Sleep(20 * time.Microsecond)
@@ -401,8 +404,8 @@ func (p *parent) replace(n int) error {
 	if err != nil {
 		return err
 	}
-	if p.rng.IntN(3) == 0 {
-		time.Sleep(time.Duration(p.rng.Int64N(int64(60 * time.Millisecond))))
+	if p.rng.IntN(2) == 0 {
+		time.Sleep(time.Duration(p.rng.Int64N(int64(40 * time.Millisecond))))
 		c.kill()
 	}
 	if p.wait(c) {
