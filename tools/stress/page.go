@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/binary"
-	"errors"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -27,13 +26,19 @@ const (
 	pageBytes   = 8 * (pageKeys + keyCount)
 )
 
+// The parts of a page have room: a constant below 0 would not compile.
+const (
+	_ = uint(pageStreams - (wordCounters + 8*counters))
+	_ = uint(pageKeys - (pageStreams + streams*streamWords))
+)
+
 // The words with a name.
 const (
 	wordFile     = 8 * iota // counts the files that have been made; see reader.go
 	wordBase                // operations that were done before the file was made
-	wordSeed                // of the hash of the file, to be held against it
-	wordCapacity            // of the file; of the next one for a builder
-	wordBits                // f of the next file
+	wordSeed                // of the hash of the file, or of the next one for a builder
+	wordCapacity            // likewise
+	wordBits                // f, likewise
 	wordLimit               // keys from this one on are not inserted
 	wordTarget              // how many keys the writer tends to
 	wordLogBytes            // for the next writer
@@ -44,8 +49,7 @@ const (
 	wordPhase               // what the writer is doing
 	wordServed              // odd while the writer has the file open
 
-	wordReopened // by each reader: the last wordReopen that it has followed
-	_            // it has 8 words, one for each
+	wordReopened // by each reader, in one of 8 words: the last wordReopen that it has followed
 	wordCounters
 )
 
@@ -84,6 +88,8 @@ const (
 	countCheckpoints
 	countSeals
 	countMoves
+	countRounds
+	countLoad // in millionths, summed over rounds
 	countOpens
 	countKills    // by phase
 	countKillsEnd = countKills + phases - 1
@@ -120,9 +126,6 @@ func openPage(dir string) (*page, error) {
 	m, err := recovery.Map(f, pageBytes, true)
 	if err != nil {
 		return nil, err
-	}
-	if wordCounters+8*counters > pageStreams || pageStreams+streams*streamWords > pageKeys {
-		return nil, errors.Join(errors.New("the page is too small"), m.Unmap())
 	}
 	return &page{recovery.Words(m.Data), m}, nil
 }

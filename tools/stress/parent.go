@@ -114,7 +114,7 @@ func (p *parent) keysIn() (n int) {
 // life is one life of the writer, and what comes after it.
 func (p *parent) life(n int) error {
 	capacity := p.get(wordCapacity)
-	target := capacity * uint64(97+p.rng.IntN(6)) / 100 // 92 to 97 % of the slots
+	target := capacity * uint64(98+p.rng.IntN(5)) / 100 // 93 to 97 % of the slots
 	if p.rng.IntN(8) == 0 {
 		target = capacity / 2 // the next file can be smaller
 	}

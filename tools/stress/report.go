@@ -14,6 +14,7 @@ func (p *parent) print(out io.Writer, took time.Duration) error {
 	n := p.counted
 	row("time", "%.1f s", took.Seconds())
 	row("operations", "%d inserts, %d deletes; %d of them repeated after a death", n(countInserts), n(countDeletes), n(countRepeated))
+	row("load", "%.1f %%, on average after a round", float64(n(countLoad))/1e4/float64(max(n(countRounds), 1)))
 	row("moves", "%d, about", n(countMoves))
 	row("lookups", "%d by readers, %d beside the writer's goroutines; %d counts", n(countLookups), n(countOwnLookups), n(countCounts))
 	row("opened by readers", "%d times", n(countOpens))
@@ -25,6 +26,8 @@ func (p *parent) print(out io.Writer, took time.Duration) error {
 	}
 	row("kills", "%d: the writer %s%d readers, %d in Recover, %d in Build", kills, parts, n(countKillsReader), n(countKillsRecovery), n(countKillsBuild))
 	row("suspended", "%d times", n(countSuspended))
+	// Readers are told by what is left: one that recovers a file of itself, just
+	// before someone else would, is not counted.
 	row("recoveries", "%d by the writer, %d by readers, %d by the parent, %d by another process, of %d files left live",
 		n(countByWriter), n(countByReader), n(countByParent), n(countByChild), n(countDead))
 	row("replacements", "%d", n(countReplaced))

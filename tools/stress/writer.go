@@ -214,6 +214,8 @@ func (w *writer) syncAt() error {
 	w.count(countCommits, s.Commits-w.commits)
 	w.count(countCheckpoints, s.Checkpoints-w.checkpoints)
 	w.commits, w.checkpoints = s.Commits, s.Checkpoints
+	w.count(countRounds, 1)
+	w.count(countLoad, uint64(1e6*s.Load))
 	return nil
 }
 
