@@ -1,0 +1,201 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"strings"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+)
+
+// childCommand makes this program one that another one of it has started. It is
+// told what to do by lines of JSON on its standard input, answers each with one,
+// and ends when its input does: with the process that started it.
+const childCommand = "child"
+
+// A request is what a child is to do.
+type request struct {
+	Do   string          // a name in tasks
+	Args json.RawMessage // what that takes
+}
+
+type answer struct {
+	Error  string
+	Result json.RawMessage
+}
+
+// A worker is what a child keeps between requests.
+type worker struct {
+	filter *mmapfilter.Filter
+}
+
+type task func(w *worker, args json.RawMessage) (any, error)
+
+// tasks are what children do on every system; systemTasks come to them.
+var tasks = map[string]task{
+	"nothing": func(*worker, json.RawMessage) (any, error) { return nil, nil },
+	"open":    taskOf((*worker).open),
+	"rate":    taskOf((*worker).rate),
+	"latency": taskOf((*worker).latency),
+	"count":   taskOf((*worker).count),
+}
+
+// taskOf makes a task of a method that has its arguments in a struct.
+func taskOf[A, R any](f func(*worker, A) (R, error)) task {
+	return func(w *worker, args json.RawMessage) (any, error) {
+		var a A
+		if err := json.Unmarshal(args, &a); err != nil {
+			return nil, err
+		}
+		return f(w, a)
+	}
+}
+
+// runChild is the program of a child. It gives its exit status.
+func runChild(in io.Reader, out io.Writer) int {
+	all := maps.Clone(tasks)
+	maps.Copy(all, systemTasks)
+	w := new(worker)
+	requests := make(chan request)
+	go func() {
+		for lines := json.NewDecoder(in); ; {
+			var r request
+			if err := lines.Decode(&r); err != nil {
+				os.Exit(0) // at once, whatever is being measured
+			}
+			requests <- r
+		}
+	}()
+	encoder := json.NewEncoder(out)
+	for r := range requests {
+		var a answer
+		result, err := all[r.Do](w, r.Args)
+		if err == nil {
+			a.Result, err = json.Marshal(result)
+		}
+		if err != nil {
+			a = answer{Error: err.Error()}
+		}
+		if encoder.Encode(a) != nil {
+			return exitError
+		}
+	}
+	return 0
+}
+
+// A child is a process that was started.
+type child struct {
+	cmd     *exec.Cmd
+	in      io.WriteCloser
+	out     *json.Decoder
+	stderr  tail
+	waitErr error
+	waited  bool
+}
+
+// A tail keeps the beginning of what a child says before it dies.
+type tail struct{ strings.Builder }
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.Builder.Write(p[:min(len(p), max(0, 2000-t.Len()))])
+	return len(p), nil
+}
+
+// start starts a child. It has ended when the session has, if not before.
+func (s *session) start() (*child, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	c := &child{cmd: exec.CommandContext(s.ctx, self, childCommand)}
+	c.cmd.Stderr = &c.stderr
+	if c.in, err = c.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := c.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	c.out = json.NewDecoder(bufio.NewReader(out))
+	if err := c.cmd.Start(); err != nil {
+		return nil, err
+	}
+	return c, c.ask("nothing", nil, nil)
+}
+
+func (c *child) pid() int { return c.cmd.Process.Pid }
+
+// A taskError is the error of a task; others are of the process.
+type taskError string
+
+func (e taskError) Error() string { return string(e) }
+
+// tell sends a request.
+func (c *child) tell(do string, args any) error {
+	data, err := json.Marshal(args)
+	if err != nil {
+		return err
+	}
+	if err := json.NewEncoder(c.in).Encode(request{do, data}); err != nil {
+		return c.died(err)
+	}
+	return nil
+}
+
+// hear takes the answer.
+func (c *child) hear(result any) error {
+	var a answer
+	if err := c.out.Decode(&a); err != nil {
+		return c.died(err)
+	}
+	if a.Error != "" {
+		return taskError(a.Error)
+	}
+	if result == nil {
+		return nil
+	}
+	return json.Unmarshal(a.Result, result)
+}
+
+// ask sends a request and waits for the answer.
+func (c *child) ask(do string, args, result any) error {
+	if err := c.tell(do, args); err != nil {
+		return err
+	}
+	return c.hear(result)
+}
+
+// died gives the error of a child that does not answer.
+func (c *child) died(err error) error {
+	if ended := c.end(); ended != nil {
+		err = ended
+	}
+	if said := strings.TrimSpace(c.stderr.String()); said != "" {
+		first, _, _ := strings.Cut(said, "\n")
+		return fmt.Errorf("child: %w: %s", err, first)
+	}
+	return fmt.Errorf("child: %w", err)
+}
+
+// end ends the child and waits for that.
+func (c *child) end() error {
+	if !c.waited {
+		c.in.Close()
+		c.waitErr, c.waited = c.cmd.Wait(), true
+	}
+	return c.waitErr
+}
+
+// endAll ends children.
+func endAll(children []*child) (err error) {
+	for _, c := range children {
+		err = errors.Join(err, c.end())
+	}
+	return err
+}

@@ -1,0 +1,212 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// newCold is the command that counts the pages that lookups of absent keys read
+// from the disk, with nothing of the file in memory. Beside them are those of a
+// filter with two buckets anywhere, for the same keys: their home lines and
+// their alternate lines, read in a mapping of the same file.
+func newCold() command {
+	lookups, block := 100_000, 2000
+	return command{
+		flags: func(s *session) {
+			s.flags.IntVar(&lookups, "lookups", lookups, "how many keys are looked up")
+			s.flags.IntVar(&block, "block", block, "after how many the file is dropped from the page cache again, so that few find a page that another one has read")
+		},
+		short: map[string]string{"bytes": "64MiB", "lookups": "2000", "block": "200"},
+		run:   func(s *session) error { return s.cold(lookups, block) },
+	}
+}
+
+// A coldCase is a filter and the lookups in it.
+type coldCase struct {
+	path    string
+	stats   mmapfilter.Stats
+	lookups int
+	block   int
+}
+
+// A coldReader looks hashes up in a file of which nothing is in memory.
+type coldReader struct {
+	name string
+	open func(path string) (look func(h uint64), end func() error, err error)
+}
+
+var coldReaders = []coldReader{
+	{"**lookup**", openLookups},
+	{"one line (control)", openLines(1)},
+	{"two buckets anywhere", openLines(2)},
+}
+
+func (s *session) cold(lookups, block int) error {
+	if lookups < 1 || block < 1 {
+		return errors.New("there is nothing to look up")
+	}
+	for _, c := range []struct {
+		name string
+		opts mmapfilter.Options
+	}{
+		{"95 % load, f=12", mmapfilter.Options{FingerprintBits: 12}},
+		{"rate 1 %, the default", mmapfilter.Options{}},
+	} {
+		if err := s.coldFilter(c.name, c.opts, lookups, block); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *session) coldFilter(name string, opts mmapfilter.Options, lookups, block int) error {
+	path, err := s.build("cold.mmf", opts, int64(s.bytes), 1)
+	if err != nil {
+		return err
+	}
+	f, err := mmapfilter.OpenReadOnly(path, nil)
+	if err != nil {
+		return err
+	}
+	c := &coldCase{path, f.Stats(), lookups, block}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	s.printf("\n%s: f=%d, b=%d, load %.2f %%, %s file; of absent keys, %.2f %% read a second line. %s lookups in blocks of %s, before each of which the file is dropped from the page cache.\n",
+		name, c.stats.FingerprintBits, c.stats.BucketSize, 100*c.stats.Load, mebibytes(c.stats.FileBytes), 100*c.stats.SecondProbeRate, grouped(int64(lookups)), grouped(int64(block)))
+	t := newTable("", "major faults a lookup", "minor", "pages read", "pages read by the disk, for all", "expected", "time a lookup")
+	for _, r := range coldReaders {
+		s.note("%s, %s", name, r.name)
+		if err := s.coldRow(t, c, r); err != nil {
+			return err
+		}
+	}
+	s.print(t)
+	return nil
+}
+
+func (s *session) coldRow(t *table, c *coldCase, r coldReader) error {
+	var sum reads
+	var took time.Duration
+	disk := diskReads(c.path)
+	rng := rand.NewPCG(1, 2) // the same hashes for all
+	for left := c.lookups; left > 0; left -= c.block {
+		if err := s.ctx.Err(); err != nil {
+			return err
+		}
+		if err := c.drop(); err != nil {
+			return err
+		}
+		n, d, err := c.run(r, rng, min(left, c.block))
+		if err != nil {
+			return err
+		}
+		sum.minor, sum.major, sum.bytes = sum.minor+n.minor, sum.major+n.major, sum.bytes+n.bytes
+		took += d
+	}
+	per := func(n int64) string { return fmt.Sprintf("%.4f", float64(n)/float64(c.lookups)) }
+	read := "unknown"
+	if disk >= 0 {
+		read = per((diskReads(c.path) - disk) / layout.PageBytes)
+	}
+	lines := map[string]float64{coldReaders[0].name: 1 + c.stats.SecondProbeRate, coldReaders[1].name: 1, coldReaders[2].name: 2}[r.name]
+	t.row(r.name, "**"+per(sum.major)+"**", per(sum.minor), per(sum.bytes/layout.PageBytes), read, fmt.Sprintf("%.4f", c.expected(lines)), brief(took/time.Duration(c.lookups)))
+	return nil
+}
+
+// expected is how many pages a lookup of so many lines reads: a page that
+// another lookup of the block has read is not read again.
+func (c *coldCase) expected(lines float64) float64 {
+	return distinct(float64(c.stats.FileBytes/layout.PageBytes), lines*float64(c.block)) / float64(c.block)
+}
+
+// drop drops the file from the page cache, and looks whether it is gone.
+func (c *coldCase) drop() error {
+	if err := dropCache(c.path); err != nil {
+		return err
+	}
+	f, head, err := recovery.OpenFile(c.path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	m, err := recovery.Map(f, head.Size, false)
+	if err != nil {
+		return err
+	}
+	defer m.Unmap()
+	resident, err := m.Resident()
+	if err == nil && resident > coldBytes {
+		err = fmt.Errorf("%s of the file stay in memory; files that are measured cold must be on a disk, see -dir", mebibytes(resident))
+	}
+	return err
+}
+
+// coldBytes may be in memory of a file that is cold: opening it has read the
+// superblocks, with what the kernel reads ahead.
+const coldBytes = 16 << 20
+
+// run looks n hashes up. What opening and a first lookup read is not counted.
+func (c *coldCase) run(r coldReader, rng *rand.PCG, n int) (reads, time.Duration, error) {
+	look, end, err := r.open(c.path)
+	if err != nil {
+		return reads{}, 0, err
+	}
+	look(0)
+	before, err := readsSoFar()
+	if err != nil {
+		return reads{}, 0, errors.Join(err, end())
+	}
+	begun := time.Now()
+	for range n {
+		look(rng.Uint64())
+	}
+	took := time.Since(begun)
+	after, err := readsSoFar()
+	return after.since(before), took, errors.Join(err, end())
+}
+
+func openLookups(path string) (func(uint64), func() error, error) {
+	f, err := mmapfilter.OpenReadOnly(path, &mmapfilter.OpenOptions{Residency: mmapfilter.ResidencyRandom})
+	if err != nil {
+		return nil, nil, err
+	}
+	return func(h uint64) { f.ContainsHash(h) }, f.Close, nil
+}
+
+// openLines gives what reads the home line of a hash, and with lines = 2 its
+// alternate line too, whatever is in the first.
+func openLines(lines int) func(string) (func(uint64), func() error, error) {
+	return func(path string) (func(uint64), func() error, error) {
+		f, head, err := recovery.OpenFile(path)
+		if err != nil {
+			return nil, nil, err
+		}
+		defer f.Close()
+		m, err := recovery.Map(f, head.Size, false)
+		if err != nil {
+			return nil, nil, err
+		}
+		if err := m.AdviseRandom(); err != nil {
+			return nil, nil, errors.Join(err, m.Unmap())
+		}
+		table := layout.NewTable(head.Geometry)
+		words := recovery.Words(m.Data)
+		touch := func(it layout.Item) { atomic.LoadUint64(&words[layout.WordRegion+it.Line*layout.LineBytes/8]) }
+		look := func(h uint64) {
+			it := table.Split(h)
+			touch(it)
+			if lines == 2 {
+				touch(table.Alternate(it))
+			}
+		}
+		return look, m.Unmap, nil
+	}
+}

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"errors"
+	"os"
+
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// A counter is a word that processes share: the first one of a mapped file.
+type counter struct {
+	*recovery.Mapping
+	count *uint64
+}
+
+const counterBytes = 4096
+
+// newCounter makes a file that counts, from 0.
+func newCounter(path string) (*counter, error) {
+	if err := os.WriteFile(path, make([]byte, counterBytes), 0o600); err != nil {
+		return nil, err
+	}
+	return openCounter(path)
+}
+
+func openCounter(path string) (*counter, error) {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	m, err := recovery.Map(f, counterBytes, true)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return nil, err
+	}
+	return &counter{m, &recovery.Words(m.Data)[0]}, nil
+}

@@ -1,0 +1,355 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+)
+
+// newLookup is the command that measures lookups: two goroutines against one,
+// beside a writer, each by itself, during syncs, and checked. What is compared
+// takes turns in rounds.
+func newLookup() command {
+	l := new(lookups)
+	return command{
+		flags: func(s *session) {
+			l.session = s
+			s.bytes = 256 << 20
+			s.flags.IntVar(&l.rounds, "rounds", 15, "how often each takes its turn")
+			s.flags.DurationVar(&l.turn, "time", 100*time.Millisecond, "how long a turn is; the turns of percentiles are ten times as long, and there are a third as many")
+		},
+		short: map[string]string{"bytes": "32MiB", "rounds": "3", "time": "10ms"},
+		run:   func(*session) error { return l.run() },
+	}
+}
+
+type lookups struct {
+	*session
+	rounds int
+	turn   time.Duration
+}
+
+// filledShare is how much of what the filter is for is in it at first: the writer
+// needs room.
+const filledShare = 0.5
+
+func (l *lookups) run() (err error) {
+	if l.rounds < 1 {
+		return errors.New("no rounds, no figures")
+	}
+	path, err := l.build("lookup.mmf", mmapfilter.Options{FingerprintBits: 12}, int64(l.bytes), filledShare)
+	if err != nil {
+		return err
+	}
+	if err := l.parallel(path); err != nil {
+		return err
+	}
+	if err := l.checked(path); err != nil {
+		return err
+	}
+	f, err := mmapfilter.Open(path, &mmapfilter.OpenOptions{CommitInterval: -1})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	// The first insert makes the file live, and the log: not during a turn.
+	w := newTraffic(l.ctx, f)
+	if err := errors.Join(w.during(stateInserts, func() error { return nil }), f.Sync()); err != nil {
+		return err
+	}
+	reader, err := l.start()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, reader.end()) }()
+	if err := reader.ask("open", openArgs{path, mmapfilter.ResidencyPopulate}, nil); err != nil {
+		return err
+	}
+	if err := l.beside(w, reader); err != nil {
+		return err
+	}
+	if err := l.percentiles(w, reader); err != nil {
+		return err
+	}
+	return l.syncs(f)
+}
+
+// turns runs rounds of turns, one after the other, and gives for each turn what
+// its rounds gave.
+func (l *lookups) turns(n int, turn func(i int) (float64, error)) ([][]float64, error) {
+	all := make([][]float64, n)
+	for range l.rounds {
+		for i := range n {
+			if err := l.ctx.Err(); err != nil {
+				return nil, err
+			}
+			v, err := turn(i)
+			if err != nil {
+				return nil, err
+			}
+			all[i] = append(all[i], v)
+		}
+	}
+	return all, nil
+}
+
+// ratios divides what two turns gave, round by round.
+func ratios(of, by []float64) []float64 {
+	r := make([]float64, len(of))
+	for i := range r {
+		r[i] = of[i] / by[i]
+	}
+	return r
+}
+
+// parallel compares two goroutines with one.
+func (l *lookups) parallel(path string) (err error) {
+	l.note("one goroutine and two")
+	f, err := mmapfilter.OpenReadOnly(path, &mmapfilter.OpenOptions{Residency: mmapfilter.ResidencyPopulate})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	kinds := []loopKind{loopCompute, loopContains, loopBatch}
+	all, err := l.turns(2*len(kinds), func(i int) (float64, error) {
+		var loops []loop
+		for g := range i%2 + 1 {
+			one, err := newLoop(kinds[i/2], f, uint64(i+g*100))
+			if err != nil {
+				return 0, err
+			}
+			loops = append(loops, one)
+		}
+		return together(loops, l.turn), nil
+	})
+	if err != nil {
+		return err
+	}
+	t := newTable("two goroutines against one", "ns with one", "rate of two over that of one")
+	for i, kind := range kinds {
+		name := string(kind)
+		if kind == loopCompute {
+			name += " (control: what the machine has to give)"
+		}
+		one, two := all[2*i], all[2*i+1]
+		t.row(name, digits(1e9/median(one)), "**"+digits(median(ratios(two, one)))+"**")
+	}
+	l.print(t)
+	return nil
+}
+
+// checked compares lookups that answer faults with those that do not.
+func (l *lookups) checked(path string) (err error) {
+	l.note("checked lookups")
+	var filters [2]*mmapfilter.Filter
+	for i := range filters {
+		f, err := mmapfilter.OpenReadOnly(path, &mmapfilter.OpenOptions{Residency: mmapfilter.ResidencyPopulate, Checked: i == 1})
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		filters[i] = f
+	}
+	kinds := []loopKind{loopContains, loopBatch}
+	all, err := l.turns(4, func(i int) (float64, error) {
+		one, err := newLoop(kinds[i/2], filters[i%2], uint64(i))
+		if err != nil {
+			return 0, err
+		}
+		return speed(one, time.Now(), l.turn), nil
+	})
+	if err != nil {
+		return err
+	}
+	t := newTable("Checked", "ns without", "ns with", "time with over time without")
+	for i, kind := range kinds {
+		without, with := all[2*i], all[2*i+1]
+		t.row(string(kind), digits(1e9/median(without)), digits(1e9/median(with)), "**"+digits(median(ratios(without, with)))+"**")
+	}
+	l.print(t)
+	return nil
+}
+
+// A state is what the writer does while lookups are measured.
+type state string
+
+const (
+	stateIdle        state = "idle"
+	stateInserts     state = "inserts and commits"
+	stateCheckpoints state = "inserts and checkpoints"
+)
+
+// syncEvery is after how many inserts the writer commits.
+const syncEvery = 65_536
+
+// traffic is a writer that can be turned on and off.
+type traffic struct {
+	ctx     context.Context
+	filter  *mmapfilter.Filter
+	rng     *rand.Rand
+	inserts int64
+	writing time.Duration
+}
+
+func newTraffic(ctx context.Context, f *mmapfilter.Filter) *traffic {
+	return &traffic{ctx: ctx, filter: f, rng: rand.New(rand.NewPCG(1, 2))}
+}
+
+// during runs f while the writer is in a state. Afterwards nothing is pending,
+// and nothing is left to be written to the disk.
+func (w *traffic) during(is state, f func() error) error {
+	if is == stateIdle {
+		return f()
+	}
+	var stop atomic.Bool
+	var group sync.WaitGroup
+	var errs [2]error
+	begun := time.Now()
+	group.Add(1)
+	go func() {
+		defer group.Done()
+		errs[0] = w.insert(&stop)
+	}()
+	if is == stateCheckpoints {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			for !stop.Load() && errs[1] == nil {
+				errs[1] = w.filter.Checkpoint(w.ctx)
+			}
+		}()
+	}
+	err := f()
+	stop.Store(true)
+	group.Wait()
+	w.writing += time.Since(begun)
+	return errors.Join(err, errs[0], errs[1], w.filter.Checkpoint(w.ctx))
+}
+
+// insert inserts as fast as it can, until it is to stop.
+func (w *traffic) insert(stop *atomic.Bool) error {
+	for n := 1; !stop.Load(); n++ {
+		if err := w.filter.InsertHash(w.rng.Uint64()); err != nil {
+			if errors.Is(err, mmapfilter.ErrFull) {
+				err = fmt.Errorf("%w: take fewer rounds, or a larger filter", err)
+			}
+			return err
+		}
+		w.inserts++
+		if n%syncEvery == 0 {
+			if err := w.filter.Sync(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// A place is where lookups are made.
+type place struct {
+	name string
+	rate func(a loopArgs) (float64, error)
+	each func(a loopArgs) (*histogram, error)
+}
+
+// places are another process and the writer's.
+func places(w *traffic, reader *child) []place {
+	here := &worker{filter: w.filter}
+	return []place{
+		{"another process",
+			func(a loopArgs) (v float64, err error) { return v, reader.ask("rate", a, &v) },
+			func(a loopArgs) (*histogram, error) {
+				h := new(histogram)
+				return h, reader.ask("latency", a, h)
+			}},
+		{"the writer's process", here.rate, here.latency},
+	}
+}
+
+// beside compares the rate of lookups while someone inserts with that while
+// nobody does.
+func (l *lookups) beside(w *traffic, reader *child) error {
+	l.note("lookups beside a writer")
+	kinds := []loopKind{loopCompute, loopContains, loopBatch}
+	where := places(w, reader)
+	all, err := l.turns(2*len(kinds)*len(where), func(i int) (v float64, err error) {
+		is := []state{stateIdle, stateInserts}[i%2]
+		p := where[i/2/len(kinds)]
+		err = w.during(is, func() (err error) {
+			v, err = p.rate(loopArgs{Loop: kinds[i/2%len(kinds)], Seed: uint64(i), For: l.turn})
+			return err
+		})
+		return v, err
+	})
+	if err != nil {
+		return err
+	}
+	t := newTable("beside a writer at full speed", "in", "ns when idle", "rate over that when idle")
+	for i := 0; i < len(all); i += 2 {
+		kind := kinds[i/2%len(kinds)]
+		name := string(kind)
+		if kind == loopCompute {
+			name += " (control)"
+		}
+		t.row(name, where[i/2/len(kinds)].name, digits(1e9/median(all[i])), "**"+digits(100*median(ratios(all[i+1], all[i])))+" %**")
+	}
+	l.print(t)
+	l.printf("The writer made %s inserts, %s a second while it wrote.\n", grouped(w.inserts), grouped(int64(float64(w.inserts)/w.writing.Seconds())))
+	return nil
+}
+
+// percentiles measures each lookup. A clock is looked at after each; what that
+// takes, and what the machine takes away, is in the rows of the clock alone.
+func (l *lookups) percentiles(w *traffic, reader *child) error {
+	l.note("percentiles")
+	type row struct {
+		where place
+		is    state
+		kind  loopKind
+		sum   histogram
+	}
+	var rows []*row
+	for _, p := range places(w, reader) {
+		for _, is := range []state{stateIdle, stateInserts, stateCheckpoints} {
+			for _, kind := range []loopKind{loopClock, loopContains} {
+				rows = append(rows, &row{where: p, is: is, kind: kind})
+			}
+		}
+	}
+	before := w.filter.Stats()
+	for round := range max(1, l.rounds/3) {
+		for i, r := range rows {
+			if err := l.ctx.Err(); err != nil {
+				return err
+			}
+			err := w.during(r.is, func() error {
+				h, err := r.where.each(loopArgs{Loop: r.kind, Seed: uint64(1000*round + i), For: 10 * l.turn})
+				if err == nil {
+					r.sum.merge(h)
+				}
+				return err
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	t := newTable("single lookups", "while", "measured", "50 %", "99 %", "99.9 %", "99.99 %", "maximum", "count")
+	for _, r := range rows {
+		cells := []string{"in " + r.where.name, string(r.is), string(r.kind)}
+		for _, p := range []float64{0.5, 0.99, 0.999, 0.9999} {
+			cells = append(cells, brief(r.sum.percentile(p)))
+		}
+		t.row(append(cells, brief(r.sum.largest), grouped(int64(r.sum.n)))...)
+	}
+	l.print(t)
+	after := w.filter.Stats()
+	l.printf("There were %d commits and %d checkpoints meanwhile; one kept operations waiting for %s at most.\n", after.Commits-before.Commits, after.Checkpoints-before.Checkpoints, brief(after.LongestStall))
+	return nil
+}

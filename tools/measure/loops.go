@@ -1,0 +1,179 @@
+package main
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+)
+
+// A loop does one thing n times.
+type loop func(n int)
+
+// A loopKind names what a loop does.
+type loopKind string
+
+const (
+	loopContains loopKind = "Contains"
+	loopBatch    loopKind = "ContainsBatch"
+	loopCompute  loopKind = "arithmetic"
+	loopClock    loopKind = "the clock alone"
+)
+
+// batchKeys is how many keys a call of ContainsBatch has.
+const batchKeys = 256
+
+// newLoop makes a loop over random absent keys of its own.
+func newLoop(kind loopKind, f *mmapfilter.Filter, seed uint64) (loop, error) {
+	keys := newAbsentKeys(seed)
+	switch kind {
+	case loopContains:
+		return func(n int) {
+			for range n {
+				f.Contains(keys.next())
+			}
+		}, nil
+	case loopBatch:
+		return batchLoop(f, keys), nil
+	case loopCompute:
+		return func(n int) {
+			for range n {
+				for range 16 { // about what a lookup takes
+					keys.next()
+				}
+			}
+		}, nil
+	case loopClock:
+		return func(int) {}, nil
+	}
+	return nil, fmt.Errorf("there is no loop %q", kind)
+}
+
+func batchLoop(f *mmapfilter.Filter, keys *absentKeys) loop {
+	batch, found := make([][]byte, batchKeys), make([]bool, batchKeys)
+	return func(n int) {
+		for ; n > 0; n -= batchKeys {
+			part := batch[:min(n, batchKeys)]
+			for i := range part {
+				part[i] = append(part[i][:0], keys.next()...)
+			}
+			f.ContainsBatch(part, found)
+		}
+	}
+}
+
+// loopBlock is how much of a loop is run between two looks at the clock.
+const loopBlock = batchKeys
+
+// speed runs a loop from begun on for some time and gives how much it did in a
+// second. What it waited for a processor counts.
+func speed(l loop, begun time.Time, d time.Duration) float64 {
+	for n := 0; ; n += loopBlock {
+		if took := time.Since(begun); took >= d {
+			return float64(n) / took.Seconds()
+		}
+		l(loopBlock)
+	}
+}
+
+// together is the speed of several loops at once, each in a goroutine.
+func together(loops []loop, d time.Duration) (sum float64) {
+	speeds := make([]float64, len(loops))
+	var ready, done sync.WaitGroup
+	var begun time.Time
+	start := make(chan struct{})
+	for i, l := range loops {
+		ready.Add(1)
+		done.Add(1)
+		go func() {
+			defer done.Done()
+			ready.Done()
+			<-start
+			speeds[i] = speed(l, begun, d)
+		}()
+	}
+	ready.Wait()
+	begun = time.Now()
+	close(start)
+	done.Wait()
+	for _, v := range speeds {
+		sum += v
+	}
+	return sum
+}
+
+// latencies runs a loop one by one, and looks at the clock after each: what it
+// gives is the time from one look to the next.
+func latencies(l loop, d time.Duration) *histogram {
+	h := new(histogram)
+	begun := time.Now()
+	for last := time.Duration(0); last < d; {
+		l(1)
+		now := time.Since(begun)
+		h.add(now - last)
+		last = now
+	}
+	return h
+}
+
+// counting runs a loop one by one and counts, for others to see.
+func counting(l loop, d time.Duration, count *uint64) *histogram {
+	return latencies(func(int) {
+		l(1)
+		atomic.AddUint64(count, 1)
+	}, d)
+}
+
+// Arguments and results of what children do.
+type (
+	openArgs struct {
+		File      string
+		Residency mmapfilter.Residency
+	}
+	loopArgs struct {
+		Loop    loopKind
+		Seed    uint64
+		For     time.Duration
+		Counter string // a file whose first word counts
+	}
+)
+
+func (w *worker) open(a openArgs) (mmapfilter.Stats, error) {
+	f, err := mmapfilter.OpenReadOnly(a.File, &mmapfilter.OpenOptions{Residency: a.Residency})
+	if err != nil {
+		return mmapfilter.Stats{}, err
+	}
+	w.filter = f
+	return f.Stats(), nil
+}
+
+func (w *worker) rate(a loopArgs) (float64, error) {
+	l, err := newLoop(a.Loop, w.filter, a.Seed)
+	if err != nil {
+		return 0, err
+	}
+	return speed(l, time.Now(), a.For), nil
+}
+
+func (w *worker) latency(a loopArgs) (*histogram, error) {
+	l, err := newLoop(a.Loop, w.filter, a.Seed)
+	if err != nil {
+		return nil, err
+	}
+	return latencies(l, a.For), nil
+}
+
+func (w *worker) count(a loopArgs) (*histogram, error) {
+	l, err := newLoop(a.Loop, w.filter, a.Seed)
+	if err != nil {
+		return nil, err
+	}
+	page, err := openCounter(a.Counter)
+	if err != nil {
+		return nil, err
+	}
+	defer page.Unmap()
+	return counting(l, a.For, page.count), nil
+}

@@ -1,0 +1,296 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"golang.org/x/sys/unix"
+)
+
+// newResidency is the command that opens a file in each residency mode, with
+// nothing of it in memory, in a process that may have less memory than the file
+// has bytes.
+func newResidency() command {
+	limit := size(256 << 20)
+	rounds, steady, limiter := 3, 2*time.Second, "auto"
+	return command{
+		flags: func(s *session) {
+			s.fileFlag()
+			s.flags.Var(&limit, "limit", "memory of the process, with the page cache that it fills")
+			s.flags.IntVar(&rounds, "rounds", rounds, "how often each mode takes its turn; the table has medians")
+			s.flags.DurationVar(&steady, "time", steady, "how long lookups are measured, after as long a time of lookups that are not")
+			s.flags.StringVar(&limiter, "limiter", limiter, "cgroup, rlimit (which do not limit the page cache), or auto: rlimit where there is no cgroup")
+		},
+		short: map[string]string{"bytes": "64MiB", "limit": "32MiB", "rounds": "1", "time": "50ms"},
+		run: func(s *session) error {
+			r := &residencies{session: s, limit: int64(limit), steady: steady}
+			return r.run(rounds, limiter)
+		},
+	}
+}
+
+// A mode is a way to open a filter.
+type mode struct {
+	name      string
+	residency mmapfilter.Residency
+	unable    bool // without the right to lock more than RLIMIT_MEMLOCK
+}
+
+var modes = []mode{
+	{"default", mmapfilter.ResidencyDefault, false},
+	{"random", mmapfilter.ResidencyRandom, false},
+	{"will-need", mmapfilter.ResidencyWillNeed, false},
+	{"populate", mmapfilter.ResidencyPopulate, false},
+	{"lock", mmapfilter.ResidencyLock, false},
+	{"lock, by a user without the right", mmapfilter.ResidencyLock, true},
+	{"heap", mmapfilter.ResidencyHeap, false},
+}
+
+type residencies struct {
+	*session
+	path   string
+	limit  int64
+	steady time.Duration
+	groups bool // there are control groups
+	with   string
+}
+
+func (r *residencies) run(rounds int, limiter string) (err error) {
+	if r.path, err = r.given(mmapfilter.Options{}); err != nil {
+		return err
+	}
+	if r.path, err = filepath.Abs(r.path); err != nil {
+		return err
+	}
+	info, err := os.Stat(r.path)
+	if err != nil {
+		return err
+	}
+	if err := r.choose(limiter); err != nil {
+		return err
+	}
+	r.printf("\n%s file, %s of memory by %s\n", mebibytes(info.Size()), mebibytes(r.limit), r.with)
+	results := make([][]residencyResult, len(modes))
+	for round := range rounds {
+		for i, m := range modes {
+			r.note("round %d, %s", round+1, m.name)
+			result, err := r.measure(m, uint64(round))
+			if err != nil {
+				return fmt.Errorf("%s: %w", m.name, err)
+			}
+			results[i] = append(results[i], result)
+		}
+	}
+	r.table(results)
+	return nil
+}
+
+// choose says by what the memory is limited.
+func (r *residencies) choose(limiter string) error {
+	switch limiter {
+	case "rlimit":
+	case "auto", "cgroup":
+		g, err := newMemoryGroup(r.limit)
+		if err == nil {
+			r.groups, r.with = true, g.String()
+			return g.remove()
+		}
+		if limiter == "cgroup" {
+			return err
+		}
+		r.printf("\nNOT MEASURED with a limit of the page cache: %v\n", err)
+	default:
+		return fmt.Errorf("there is no limiter %q", limiter)
+	}
+	r.with = "RLIMIT_DATA for what is private and RLIMIT_MEMLOCK for what is locked: the page cache has no limit"
+	return nil
+}
+
+type (
+	residencyArgs struct {
+		File      string
+		Residency mmapfilter.Residency
+		Unable    bool  // give the right to lock memory up
+		Rlimit    int64 // or 0
+		For       time.Duration
+		Seed      uint64
+	}
+	// A residencyResult is what came of it. Faults and pages are per lookup.
+	residencyResult struct {
+		Open, First         time.Duration
+		Rate                float64
+		Minor, Major, Pages float64
+		Resident, RssFile   int64
+		RssAnon             int64
+		Failed              string // what it died of instead, or the error of opening
+	}
+)
+
+// measure has a process with limited memory measure one mode.
+func (r *residencies) measure(m mode, seed uint64) (result residencyResult, err error) {
+	if err := dropCache(r.path); err != nil {
+		return result, err
+	}
+	var g *memoryGroup
+	if r.groups {
+		if g, err = newMemoryGroup(r.limit); err != nil {
+			return result, err
+		}
+		defer func() { err = errors.Join(err, g.remove()) }()
+	}
+	c, err := r.start()
+	if err != nil {
+		return result, err
+	}
+	defer c.end() // before the group goes
+	args := residencyArgs{File: r.path, Residency: m.residency, Unable: m.unable, For: r.steady, Seed: seed}
+	if g != nil {
+		err = g.add(c.pid())
+	} else {
+		args.Rlimit = r.limit
+	}
+	if err == nil {
+		err = c.ask("residency", args, &result)
+	}
+	if err := r.ctx.Err(); err != nil {
+		return result, err
+	}
+	switch refused := taskError(""); {
+	case errors.As(err, &refused):
+		result.Failed = string(refused)
+	case err != nil && g != nil && g.kills() > 0:
+		result.Failed = "killed: the kernel had no memory left for it"
+	case err != nil:
+		result.Failed = err.Error()
+	}
+	return result, nil
+}
+
+// systemTasks are the tasks of children that need this system.
+var systemTasks = map[string]task{"residency": taskOf((*worker).residency)}
+
+func (w *worker) residency(a residencyArgs) (r residencyResult, err error) {
+	runtime.LockOSThread() // rights are those of a thread
+	if err := a.limits(); err != nil {
+		return r, err
+	}
+	keys := newAbsentKeys(a.Seed)
+	begun := time.Now()
+	f, err := mmapfilter.OpenReadOnly(a.File, &mmapfilter.OpenOptions{Residency: a.Residency})
+	if err != nil {
+		return r, err
+	}
+	opened := time.Now()
+	f.Contains(keys.next())
+	r.Open, r.First = opened.Sub(begun), time.Since(opened)
+
+	untilNow := func(d time.Duration) (n int) {
+		for begun := time.Now(); time.Since(begun) < d; n += 16 {
+			for range 16 {
+				f.Contains(keys.next())
+			}
+		}
+		return n
+	}
+	untilNow(a.For)
+	before, err := readsSoFar()
+	if err != nil {
+		return r, err
+	}
+	begun = time.Now()
+	n := float64(untilNow(a.For))
+	r.Rate = n / time.Since(begun).Seconds()
+	after, err := readsSoFar()
+	if err != nil {
+		return r, err
+	}
+	did := after.since(before)
+	r.Minor, r.Major, r.Pages = float64(did.minor)/n, float64(did.major)/n, float64(did.bytes)/layout.PageBytes/n
+	var errs [2]error
+	r.RssFile, errs[0] = status(0, "RssFile")
+	r.RssAnon, errs[1] = status(0, "RssAnon")
+	r.Resident = f.Stats().ResidentBytes
+	return r, errors.Join(append(errs[:], f.Close())...)
+}
+
+// limits sets what bounds memory without a control group. RLIMIT_AS would not
+// do: it bounds addresses, and a mapping has those without having memory.
+func (a *residencyArgs) limits() error {
+	if a.Rlimit > 0 {
+		used, err := status(0, "VmData")
+		if err != nil {
+			return err
+		}
+		for resource, bytes := range map[int]int64{unix.RLIMIT_DATA: used + a.Rlimit, unix.RLIMIT_MEMLOCK: a.Rlimit} {
+			var limit unix.Rlimit
+			if err := unix.Getrlimit(resource, &limit); err != nil {
+				return os.NewSyscallError("getrlimit", err)
+			}
+			limit.Cur = min(uint64(bytes), limit.Max)
+			if err := unix.Setrlimit(resource, &limit); err != nil {
+				return os.NewSyscallError("setrlimit", err)
+			}
+		}
+	}
+	if a.Unable {
+		return dropRight(unix.CAP_IPC_LOCK)
+	}
+	return nil
+}
+
+// dropRight takes a capability from this thread.
+func dropRight(capability uint) error {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if err := unix.Capget(&header, &data[0]); err != nil {
+		return os.NewSyscallError("capget", err)
+	}
+	data[capability/32].Effective &^= 1 << (capability % 32)
+	return os.NewSyscallError("capset", unix.Capset(&header, &data[0]))
+}
+
+// table prints medians of rounds.
+func (r *residencies) table(results [][]residencyResult) {
+	t := newTable("mode", "open", "first lookup", "lookups a second", "minor faults a lookup", "major", "pages read", "in the page cache", "mapped (RssFile)", "private (RssAnon)")
+	for i, m := range modes {
+		row := results[i]
+		if failed := failure(row); failed != "" {
+			t.row(m.name, failed)
+			continue
+		}
+		middle := func(get func(r *residencyResult) float64) float64 {
+			var all []float64
+			for i := range row {
+				all = append(all, get(&row[i]))
+			}
+			return median(all)
+		}
+		t.row(m.name,
+			brief(time.Duration(middle(func(r *residencyResult) float64 { return float64(r.Open) }))),
+			brief(time.Duration(middle(func(r *residencyResult) float64 { return float64(r.First) }))),
+			digits(middle(func(r *residencyResult) float64 { return r.Rate })),
+			digits(middle(func(r *residencyResult) float64 { return r.Minor })),
+			digits(middle(func(r *residencyResult) float64 { return r.Major })),
+			digits(middle(func(r *residencyResult) float64 { return r.Pages })),
+			mebibytes(int64(middle(func(r *residencyResult) float64 { return float64(r.Resident) }))),
+			mebibytes(int64(middle(func(r *residencyResult) float64 { return float64(r.RssFile) }))),
+			mebibytes(int64(middle(func(r *residencyResult) float64 { return float64(r.RssAnon) }))))
+	}
+	r.print(t)
+}
+
+// failure is what went wrong in any round.
+func failure(row []residencyResult) string {
+	for _, r := range row {
+		if r.Failed != "" {
+			return r.Failed
+		}
+	}
+	return ""
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+)
+
+// sharedBound is what N processes that have a filter in memory may use at most,
+// over the file and N processes that have none.
+const sharedBound = 1.05
+
+// lookupsBefore is for how long readers have looked keys up when they are looked
+// at.
+const lookupsBefore = 200 * time.Millisecond
+
+// newShare is the command that sums up the memory of processes that all have the
+// whole of one filter in memory. Its exit status is 1 where that is more than
+// sharedBound of what one file and as many idle processes use.
+func newShare() command {
+	processes := 8
+	return command{
+		flags: func(s *session) {
+			s.fileFlag()
+			s.flags.IntVar(&processes, "processes", processes, "how many have the filter open, and how many none")
+		},
+		short: map[string]string{"bytes": "64MiB", "processes": "3"},
+		run:   func(s *session) error { return s.share(processes) },
+	}
+}
+
+// A processUse is what one process uses.
+type processUse struct {
+	all, filter         mapUse
+	rssFile, pageTables int64
+}
+
+func (s *session) share(processes int) (err error) {
+	if processes < 1 {
+		return fmt.Errorf("%d processes share nothing", processes)
+	}
+	path, err := s.given(mmapfilter.Options{})
+	if err != nil {
+		return err
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	var readers, idle []*child
+	defer func() { err = errors.Join(err, endAll(readers), endAll(idle)) }()
+	for i := range 2 * processes {
+		c, err := s.start()
+		if err != nil {
+			return err
+		}
+		if i%2 == 0 {
+			idle = append(idle, c)
+			continue
+		}
+		readers = append(readers, c)
+		s.note("process %d opens the filter", len(readers))
+		if err := c.ask("open", openArgs{path, mmapfilter.ResidencyPopulate}, nil); err != nil {
+			return err
+		}
+		if err := c.ask("rate", loopArgs{Loop: loopContains, Seed: uint64(i), For: lookupsBefore}, nil); err != nil {
+			return err
+		}
+	}
+	return s.printShare(path, info.Size(), readers, idle)
+}
+
+func use(pid int, path string) (u processUse, err error) {
+	var errs [4]error
+	u.all, errs[0] = mapped(pid, nil)
+	u.filter, errs[1] = mapped(pid, func(name string) bool { return name == path })
+	u.rssFile, errs[2] = status(pid, "RssFile")
+	u.pageTables, errs[3] = status(pid, "VmPTE")
+	return u, errors.Join(errs[:]...)
+}
+
+func (s *session) printShare(path string, fileBytes int64, readers, idle []*child) error {
+	t := newTable("process", "Rss", "RssFile", "Shared", "Pss", "Pss of the filter", "page tables")
+	var sums [2]processUse
+	for kind, processes := range [][]*child{readers, idle} {
+		for i, c := range processes {
+			u, err := use(c.pid(), path)
+			if err != nil {
+				return err
+			}
+			name := fmt.Sprintf("reader %d", i+1)
+			if kind == 1 {
+				name = fmt.Sprintf("idle %d", i+1)
+			}
+			t.row(name, mebibytes(u.all.Rss), mebibytes(u.rssFile), mebibytes(u.all.Shared), mebibytes(u.all.Pss), mebibytes(u.filter.Pss), mebibytes(u.pageTables))
+			sum := &sums[kind]
+			sum.all.Rss += u.all.Rss
+			sum.all.Pss += u.all.Pss
+			sum.filter.Rss += u.filter.Rss
+			sum.filter.Pss += u.filter.Pss
+			sum.pageTables += u.pageTables
+		}
+	}
+	s.print(t)
+	n, with, without := int64(len(readers)), sums[0], sums[1]
+	if with.filter.Rss < n*fileBytes*99/100 {
+		return fmt.Errorf("the readers have %s of the filter in memory, not %d times %s", mebibytes(with.filter.Rss), n, mebibytes(fileBytes))
+	}
+	expected := fileBytes + without.all.Pss
+	ratio := float64(with.all.Pss) / float64(expected)
+	tables := float64(with.all.Pss+with.pageTables) / float64(expected+without.pageTables)
+	t = newTable(fmt.Sprintf("%d readers, %s file", n, mebibytes(fileBytes)), "")
+	t.row("sum of Rss: what they would use without sharing", mebibytes(with.all.Rss))
+	t.row("sum of Pss", mebibytes(with.all.Pss))
+	t.row(fmt.Sprintf("the file and the Pss of %d idle processes", n), mebibytes(expected))
+	t.row("**ratio**", fmt.Sprintf("**%.4f**", ratio))
+	t.row("ratio with page tables, which no Pss counts", fmt.Sprintf("%.4f", tables))
+	s.print(t)
+	if ratio > sharedBound {
+		return fmt.Errorf("%w: the ratio is %.4f, at most %v is allowed", errExceeded, ratio, sharedBound)
+	}
+	return nil
+}

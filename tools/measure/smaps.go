@@ -1,0 +1,106 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// A mapUse is what /proc/PID/smaps or smaps_rollup say of a mapping, or of all
+// of a process, in bytes. Of a page that n processes map, each has 1/n in Pss.
+type mapUse struct{ Rss, Pss, Shared, Private int64 }
+
+func (u *mapUse) add(name string, n int64) {
+	switch name {
+	case "Rss":
+		u.Rss += n
+	case "Pss":
+		u.Pss += n
+	case "Shared_Clean", "Shared_Dirty":
+		u.Shared += n
+	case "Private_Clean", "Private_Dirty":
+		u.Private += n
+	}
+}
+
+// parseSmaps sums up what smaps says of the mappings that match accepts by their
+// names, which are paths for files, and may be empty.
+func parseSmaps(r io.Reader, match func(name string) bool) (sum mapUse, err error) {
+	counts := false
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		line := lines.Text()
+		name, value, ok := kernelField(line)
+		if !ok {
+			if isMapping(line) {
+				counts = match(mappingName(line))
+			}
+			continue
+		}
+		if counts {
+			sum.add(name, value)
+		}
+	}
+	return sum, lines.Err()
+}
+
+// isMapping reports whether a line of smaps begins a mapping: "from-to flags …".
+func isMapping(line string) bool {
+	addresses, _, _ := strings.Cut(line, " ")
+	from, to, ok := strings.Cut(addresses, "-")
+	if !ok {
+		return false
+	}
+	_, err1 := strconv.ParseUint(from, 16, 64)
+	_, err2 := strconv.ParseUint(to, 16, 64)
+	return err1 == nil && err2 == nil
+}
+
+// mappingName is what follows address, flags, offset, device and inode; it may
+// have spaces in it.
+func mappingName(line string) string {
+	for range 5 {
+		_, rest, ok := strings.Cut(line, " ")
+		if !ok {
+			return ""
+		}
+		line = strings.TrimLeft(rest, " ")
+	}
+	return line
+}
+
+// kernelField takes a line such as "Rss:  12 kB" or "read_bytes: 12" apart; a
+// value in kB is made bytes.
+func kernelField(line string) (name string, value int64, ok bool) {
+	name, text, ok := strings.Cut(line, ":")
+	if !ok || name == "" || strings.Contains(name, " ") {
+		return "", 0, false
+	}
+	fields := strings.Fields(text)
+	if len(fields) == 0 || len(fields) > 2 {
+		return "", 0, false
+	}
+	value, err := strconv.ParseInt(fields[0], 10, 64)
+	switch {
+	case err != nil:
+		return "", 0, false
+	case len(fields) == 2 && fields[1] != "kB":
+		return "", 0, false
+	case len(fields) == 2:
+		value *= 1024
+	}
+	return name, value, true
+}
+
+// findField gives the value of a field in a file of the kernel.
+func findField(text, field string) (int64, error) {
+	for line := range strings.Lines(text) {
+		if name, value, ok := kernelField(strings.TrimRight(line, "\n")); ok && name == field {
+			return value, nil
+		}
+	}
+	return 0, fmt.Errorf("the kernel says nothing of %s", field)
+}

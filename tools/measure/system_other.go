@@ -1,0 +1,38 @@
+//go:build !linux
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+)
+
+// What these commands measure they ask of the kernel of Linux.
+
+func newShare() command     { return unsupported("share") }
+func newResidency() command { return unsupported("residency") }
+func newCold() command      { return unsupported("cold") }
+
+func unsupported(name string) command {
+	return command{
+		flags: func(*session) {},
+		run: func(*session) error {
+			return fmt.Errorf("measure %s on %s: %w: it reads files in /proc that Linux has", name, runtime.GOOS, errors.ErrUnsupported)
+		},
+	}
+}
+
+var systemTasks map[string]task
+
+func machine() (processor string, cores int, kernel, memory string) { return otherMachine() }
+
+func fileSystem(string) string { return "" }
+
+// syncs on this system cannot be seen from outside.
+func (l *lookups) syncs(*mmapfilter.Filter) error {
+	l.printf("\nNOT MEASURED: lookups that are answered during an fdatasync: %s does not say which call a thread is in\n", runtime.GOOS)
+	return nil
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A size is a number of bytes, as a flag: 1GiB, 256MiB, 4096.
+type size int64
+
+var sizeUnits = []struct {
+	name  string
+	bytes int64
+}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"", 1}}
+
+func (s *size) Set(text string) error {
+	for _, u := range sizeUnits {
+		digits, ok := strings.CutSuffix(text, u.name)
+		if !ok {
+			continue
+		}
+		n, err := strconv.ParseInt(digits, 10, 64)
+		if err != nil || n < 1 || n > 1<<62/u.bytes {
+			return fmt.Errorf("%q is no size such as 256MiB or 1GiB", text)
+		}
+		*s = size(n * u.bytes)
+		return nil
+	}
+	return nil
+}
+
+func (s *size) String() string { return exactSize(int64(*s)) }
+
+// exactSize writes a size as a flag takes it.
+func exactSize(n int64) string {
+	for _, u := range sizeUnits {
+		if n >= u.bytes && n%u.bytes == 0 {
+			return strconv.FormatInt(n/u.bytes, 10) + u.name
+		}
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// mebibytes writes a size in a table.
+func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
+
+// brief writes a duration to three digits.
+func brief(d time.Duration) string {
+	for _, u := range []struct {
+		name string
+		unit time.Duration
+	}{{"s", time.Second}, {"ms", time.Millisecond}, {"µs", time.Microsecond}} {
+		if d >= u.unit {
+			return digits(float64(d)/float64(u.unit)) + " " + u.name
+		}
+	}
+	return fmt.Sprintf("%d ns", d.Nanoseconds())
+}
+
+// digits writes three digits of a number that matter, and all before the point.
+func digits(x float64) string {
+	switch {
+	case x == 0:
+		return "0"
+	case x >= 100 || x <= -100:
+		return grouped(int64(x + 0.5))
+	case x >= 10:
+		return fmt.Sprintf("%.1f", x)
+	case x >= 1:
+		return fmt.Sprintf("%.2f", x)
+	}
+	return fmt.Sprintf("%.3f", x)
+}
+
+// grouped writes a number with its digits in groups: 1,234,567.
+func grouped(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	start := strings.Count(text, "-")
+	for i := len(text) - 3; i > start; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
