@@ -52,6 +52,9 @@ func (s *session) cold(lookups, block int) error {
 	if lookups < 1 || block < 1 {
 		return errors.New("there is nothing to look up")
 	}
+	if ok, err := s.needDisk(); !ok {
+		return err
+	}
 	for _, c := range []struct {
 		name string
 		opts mmapfilter.Options
@@ -151,7 +154,7 @@ func (c *coldCase) drop() error {
 
 // coldBytes may be in memory of a file that is cold: opening it has read the
 // superblocks, with what the kernel reads ahead.
-const coldBytes = 16 << 20
+const coldBytes = 1 << 20
 
 // run looks n hashes up. What opening and a first lookup read is not counted.
 func (c *coldCase) run(r coldReader, rng *rand.PCG, n int) (reads, time.Duration, error) {

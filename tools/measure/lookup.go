@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -53,7 +54,7 @@ func (l *lookups) run() (err error) {
 	if err := l.checked(path); err != nil {
 		return err
 	}
-	f, err := mmapfilter.Open(path, &mmapfilter.OpenOptions{CommitInterval: -1})
+	f, err := mmapfilter.Open(path, &mmapfilter.OpenOptions{CommitInterval: -1, Residency: mmapfilter.ResidencyPopulate})
 	if err != nil {
 		return err
 	}
@@ -80,10 +81,10 @@ func (l *lookups) run() (err error) {
 	return l.syncs(f)
 }
 
-// turns runs rounds of turns, one after the other, and gives for each turn what
+// takeTurns runs rounds of turns, one after the other, and gives for each turn what
 // its rounds gave.
-func (l *lookups) turns(n int, turn func(i int) (float64, error)) ([][]float64, error) {
-	all := make([][]float64, n)
+func (l *lookups) takeTurns(n int, turn func(i int) (speed, error)) ([]turns, error) {
+	all := make([]turns, n)
 	for range l.rounds {
 		for i := range n {
 			if err := l.ctx.Err(); err != nil {
@@ -93,19 +94,34 @@ func (l *lookups) turns(n int, turn func(i int) (float64, error)) ([][]float64, 
 			if err != nil {
 				return nil, err
 			}
-			all[i] = append(all[i], v)
+			all[i].clock = append(all[i].clock, v.Clock)
+			all[i].processor = append(all[i].processor, v.Processor)
 		}
 	}
 	return all, nil
 }
 
-// ratios divides what two turns gave, round by round.
-func ratios(of, by []float64) []float64 {
+// turns are the speeds of one thing in all rounds.
+type turns struct{ clock, processor []float64 }
+
+// nanoseconds is the median of the time that one takes.
+func (t turns) nanoseconds() string { return digits(1e9 / median(t.clock)) }
+
+// over divides the speeds by those of another thing, round by round, and gives the
+// medians: by the clock and by the time of processors.
+func (t turns) over(other turns) (clock, processor string) {
+	if slices.Contains(append(t.processor, other.processor...), 0) {
+		return digits(medianRatio(t.clock, other.clock)), "unknown"
+	}
+	return digits(medianRatio(t.clock, other.clock)), digits(medianRatio(t.processor, other.processor))
+}
+
+func medianRatio(of, by []float64) float64 {
 	r := make([]float64, len(of))
 	for i := range r {
 		r[i] = of[i] / by[i]
 	}
-	return r
+	return median(r)
 }
 
 // parallel compares two goroutines with one.
@@ -117,12 +133,12 @@ func (l *lookups) parallel(path string) (err error) {
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	kinds := []loopKind{loopCompute, loopContains, loopBatch}
-	all, err := l.turns(2*len(kinds), func(i int) (float64, error) {
+	all, err := l.takeTurns(2*len(kinds), func(i int) (speed, error) {
 		var loops []loop
 		for g := range i%2 + 1 {
 			one, err := newLoop(kinds[i/2], f, uint64(i+g*100))
 			if err != nil {
-				return 0, err
+				return speed{}, err
 			}
 			loops = append(loops, one)
 		}
@@ -131,14 +147,15 @@ func (l *lookups) parallel(path string) (err error) {
 	if err != nil {
 		return err
 	}
-	t := newTable("two goroutines against one", "ns with one", "rate of two over that of one")
+	t := newTable("two goroutines against one", "ns with one", "rate of two over that of one", "the same in a second of processor time each")
 	for i, kind := range kinds {
 		name := string(kind)
 		if kind == loopCompute {
 			name += " (control: what the machine has to give)"
 		}
 		one, two := all[2*i], all[2*i+1]
-		t.row(name, digits(1e9/median(one)), "**"+digits(median(ratios(two, one)))+"**")
+		clock, processor := two.over(one)
+		t.row(name, one.nanoseconds(), "**"+clock+"**", "**"+processor+"**")
 	}
 	l.print(t)
 	return nil
@@ -157,20 +174,21 @@ func (l *lookups) checked(path string) (err error) {
 		filters[i] = f
 	}
 	kinds := []loopKind{loopContains, loopBatch}
-	all, err := l.turns(4, func(i int) (float64, error) {
+	all, err := l.takeTurns(4, func(i int) (speed, error) {
 		one, err := newLoop(kinds[i/2], filters[i%2], uint64(i))
 		if err != nil {
-			return 0, err
+			return speed{}, err
 		}
-		return speed(one, time.Now(), l.turn), nil
+		return measureSpeed(one, time.Now(), l.turn), nil
 	})
 	if err != nil {
 		return err
 	}
-	t := newTable("Checked", "ns without", "ns with", "time with over time without")
+	t := newTable("Checked", "ns without", "ns with", "time with over time without", "the same of processor time")
 	for i, kind := range kinds {
 		without, with := all[2*i], all[2*i+1]
-		t.row(string(kind), digits(1e9/median(without)), digits(1e9/median(with)), "**"+digits(median(ratios(without, with)))+"**")
+		clock, processor := without.over(with)
+		t.row(string(kind), without.nanoseconds(), with.nanoseconds(), "**"+clock+"**", "**"+processor+"**")
 	}
 	l.print(t)
 	return nil
@@ -254,7 +272,7 @@ func (w *traffic) insert(stop *atomic.Bool) error {
 // A place is where lookups are made.
 type place struct {
 	name string
-	rate func(a loopArgs) (float64, error)
+	rate func(a loopArgs) (speed, error)
 	each func(a loopArgs) (*histogram, error)
 }
 
@@ -263,7 +281,7 @@ func places(w *traffic, reader *child) []place {
 	here := &worker{filter: w.filter}
 	return []place{
 		{"another process",
-			func(a loopArgs) (v float64, err error) { return v, reader.ask("rate", a, &v) },
+			func(a loopArgs) (v speed, err error) { return v, reader.ask("rate", a, &v) },
 			func(a loopArgs) (*histogram, error) {
 				h := new(histogram)
 				return h, reader.ask("latency", a, h)
@@ -278,7 +296,7 @@ func (l *lookups) beside(w *traffic, reader *child) error {
 	l.note("lookups beside a writer")
 	kinds := []loopKind{loopCompute, loopContains, loopBatch}
 	where := places(w, reader)
-	all, err := l.turns(2*len(kinds)*len(where), func(i int) (v float64, err error) {
+	all, err := l.takeTurns(2*len(kinds)*len(where), func(i int) (v speed, err error) {
 		is := []state{stateIdle, stateInserts}[i%2]
 		p := where[i/2/len(kinds)]
 		err = w.during(is, func() (err error) {
@@ -290,22 +308,25 @@ func (l *lookups) beside(w *traffic, reader *child) error {
 	if err != nil {
 		return err
 	}
-	t := newTable("beside a writer at full speed", "in", "ns when idle", "rate over that when idle")
+	t := newTable("beside a writer at full speed", "in", "ns when idle", "rate over that when idle", "the same in a second of processor time")
 	for i := 0; i < len(all); i += 2 {
 		kind := kinds[i/2%len(kinds)]
 		name := string(kind)
 		if kind == loopCompute {
 			name += " (control)"
 		}
-		t.row(name, where[i/2/len(kinds)].name, digits(1e9/median(all[i])), "**"+digits(100*median(ratios(all[i+1], all[i])))+" %**")
+		clock, processor := all[i+1].over(all[i])
+		t.row(name, where[i/2/len(kinds)].name, all[i].nanoseconds(), "**"+clock+"**", "**"+processor+"**")
 	}
 	l.print(t)
 	l.printf("The writer made %s inserts, %s a second while it wrote.\n", grouped(w.inserts), grouped(int64(float64(w.inserts)/w.writing.Seconds())))
 	return nil
 }
 
-// percentiles measures each lookup. A clock is looked at after each; what that
-// takes, and what the machine takes away, is in the rows of the clock alone.
+// percentiles measures each lookup. A clock is looked at after each: what that
+// takes is in the rows of the clock alone. What the machine takes away, and how
+// much of that a loop meets that takes as long as a lookup but shares nothing
+// with anyone, is in those of arithmetic.
 func (l *lookups) percentiles(w *traffic, reader *child) error {
 	l.note("percentiles")
 	type row struct {
@@ -317,7 +338,7 @@ func (l *lookups) percentiles(w *traffic, reader *child) error {
 	var rows []*row
 	for _, p := range places(w, reader) {
 		for _, is := range []state{stateIdle, stateInserts, stateCheckpoints} {
-			for _, kind := range []loopKind{loopClock, loopContains} {
+			for _, kind := range []loopKind{loopClock, loopCompute, loopContains} {
 				rows = append(rows, &row{where: p, is: is, kind: kind})
 			}
 		}

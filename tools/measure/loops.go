@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -67,20 +68,31 @@ func batchLoop(f *mmapfilter.Filter, keys *absentKeys) loop {
 // loopBlock is how much of a loop is run between two looks at the clock.
 const loopBlock = batchKeys
 
-// speed runs a loop from begun on for some time and gives how much it did in a
-// second. What it waited for a processor counts.
-func speed(l loop, begun time.Time, d time.Duration) float64 {
+// A speed is how much a loop does in a second: of the clock, and of the time that
+// processors gave it. What it waits for is in the first; what others take away
+// of a busy machine is too. The second is 0 where the system does not say.
+type speed struct{ Clock, Processor float64 }
+
+// measureSpeed runs a loop from begun on for some time.
+func measureSpeed(l loop, begun time.Time, d time.Duration) speed {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	used := threadTime()
 	for n := 0; ; n += loopBlock {
 		if took := time.Since(begun); took >= d {
-			return float64(n) / took.Seconds()
+			s := speed{Clock: float64(n) / took.Seconds()}
+			if used = threadTime() - used; used > 0 {
+				s.Processor = float64(n) / used.Seconds()
+			}
+			return s
 		}
 		l(loopBlock)
 	}
 }
 
 // together is the speed of several loops at once, each in a goroutine.
-func together(loops []loop, d time.Duration) (sum float64) {
-	speeds := make([]float64, len(loops))
+func together(loops []loop, d time.Duration) (sum speed) {
+	speeds := make([]speed, len(loops))
 	var ready, done sync.WaitGroup
 	var begun time.Time
 	start := make(chan struct{})
@@ -91,7 +103,7 @@ func together(loops []loop, d time.Duration) (sum float64) {
 			defer done.Done()
 			ready.Done()
 			<-start
-			speeds[i] = speed(l, begun, d)
+			speeds[i] = measureSpeed(l, begun, d)
 		}()
 	}
 	ready.Wait()
@@ -99,7 +111,8 @@ func together(loops []loop, d time.Duration) (sum float64) {
 	close(start)
 	done.Wait()
 	for _, v := range speeds {
-		sum += v
+		sum.Clock += v.Clock
+		sum.Processor += v.Processor
 	}
 	return sum
 }
@@ -149,12 +162,12 @@ func (w *worker) open(a openArgs) (mmapfilter.Stats, error) {
 	return f.Stats(), nil
 }
 
-func (w *worker) rate(a loopArgs) (float64, error) {
+func (w *worker) rate(a loopArgs) (speed, error) {
 	l, err := newLoop(a.Loop, w.filter, a.Seed)
 	if err != nil {
-		return 0, err
+		return speed{}, err
 	}
-	return speed(l, time.Now(), a.For), nil
+	return measureSpeed(l, time.Now(), a.For), nil
 }
 
 func (w *worker) latency(a loopArgs) (*histogram, error) {

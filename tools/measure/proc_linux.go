@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -66,6 +67,15 @@ func readsSoFar() (r reads, err error) {
 
 func (r reads) since(before reads) reads {
 	return reads{r.minor - before.minor, r.major - before.major, r.bytes - before.bytes}
+}
+
+// threadTime is what processors have given this thread.
+func threadTime() time.Duration {
+	var usage unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_THREAD, &usage); err != nil {
+		return 0
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
 // dropCache writes a file to its disk and drops it from the page cache. Pages
@@ -155,6 +165,31 @@ func fileSystem(path string) string {
 		return mountOf(absolute).kind
 	}
 	return ""
+}
+
+// needDisk reports whether files are on a disk, without which nothing of them can
+// be dropped from memory. A short run goes on without.
+func (s *session) needDisk() (bool, error) {
+	kind := fileSystem(s.temp)
+	if kind != "tmpfs" && kind != "ramfs" {
+		return true, nil
+	}
+	why := fmt.Sprintf("files on %s are in memory always; -dir names a directory on a disk", kind)
+	if !s.short {
+		return false, errors.New(why)
+	}
+	s.printf("\nNOT MEASURED: %s\n", why)
+	return false, nil
+}
+
+// readAhead is how much the kernel reads ahead on the device of a path, as it
+// says it.
+func readAhead(path string) string {
+	text, err := os.ReadFile("/sys/class/bdi/" + mountOf(path).device + "/read_ahead_kb")
+	if err != nil {
+		return "unknown"
+	}
+	return strings.TrimSpace(string(text)) + " KiB"
 }
 
 // diskReads is how many bytes the device of a path has read, for whomever; -1

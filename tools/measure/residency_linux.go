@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -18,7 +19,7 @@ import (
 // has bytes.
 func newResidency() command {
 	limit := size(256 << 20)
-	rounds, steady, limiter := 3, 2*time.Second, "auto"
+	rounds, steady, limiter := 3, 5*time.Second, "auto"
 	return command{
 		flags: func(s *session) {
 			s.fileFlag()
@@ -62,6 +63,9 @@ type residencies struct {
 }
 
 func (r *residencies) run(rounds int, limiter string) (err error) {
+	if ok, err := r.needDisk(); !ok {
+		return err
+	}
 	if r.path, err = r.given(mmapfilter.Options{}); err != nil {
 		return err
 	}
@@ -75,7 +79,7 @@ func (r *residencies) run(rounds int, limiter string) (err error) {
 	if err := r.choose(limiter); err != nil {
 		return err
 	}
-	r.printf("\n%s file, %s of memory by %s\n", mebibytes(info.Size()), mebibytes(r.limit), r.with)
+	r.printf("\n%s file, %s of memory by %s; the system reads up to %s ahead. Lookups of absent keys.\n", mebibytes(info.Size()), mebibytes(r.limit), r.with, readAhead(r.path))
 	results := make([][]residencyResult, len(modes))
 	for round := range rounds {
 		for i, m := range modes {
@@ -163,7 +167,7 @@ func (r *residencies) measure(m mode, seed uint64) (result residencyResult, err 
 	}
 	switch refused := taskError(""); {
 	case errors.As(err, &refused):
-		result.Failed = string(refused)
+		result.Failed = strings.ReplaceAll(string(refused), r.path, "FILE")
 	case err != nil && g != nil && g.kills() > 0:
 		result.Failed = "killed: the kernel had no memory left for it"
 	case err != nil:
@@ -261,7 +265,7 @@ func (r *residencies) table(results [][]residencyResult) {
 	for i, m := range modes {
 		row := results[i]
 		if failed := failure(row); failed != "" {
-			t.row(m.name, failed)
+			t.row(m.name, "**"+failed+"**")
 			continue
 		}
 		middle := func(get func(r *residencyResult) float64) float64 {

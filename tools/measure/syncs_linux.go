@@ -38,8 +38,9 @@ func (l *lookups) syncs(f *mmapfilter.Filter) (err error) {
 	if err := reader.ask("open", openArgs{l.path("lookup.mmf"), mmapfilter.ResidencyPopulate}, nil); err != nil {
 		return err
 	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(runtime.NumCPU() + 2)) // who watches shall not be in the way
 	here := &worker{filter: f}
-	t := newTable("lookups in", "syncs seen in progress", "time in them, seen", "lookups answered in them", "a second", "over the rate at other times", "longest lookup", "Sync, median", "longest")
+	t := newTable("lookups during commits", "measured", "syncs seen in progress", "time in them, seen", "answered in them", "a second", "over the rate at other times", "longest of all", "Sync, median", "longest")
 	for _, p := range []struct {
 		name  string
 		count func(a loopArgs) (*histogram, error)
@@ -50,16 +51,18 @@ func (l *lookups) syncs(f *mmapfilter.Filter) (err error) {
 		}},
 		{"the writer's process", here.count},
 	} {
-		args := loopArgs{Loop: loopContains, Seed: 7, For: time.Duration(l.rounds) * 4 * l.turn, Counter: file}
-		s, err := watchSyncs(f, page.count, func() (*histogram, error) { return p.count(args) })
-		if errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission) {
-			l.printf("\nNOT MEASURED: lookups that are answered during an fdatasync: %v\n", err)
-			return nil
+		for _, kind := range []loopKind{loopCompute, loopContains} {
+			args := loopArgs{Loop: kind, Seed: 7, For: time.Duration(l.rounds) * 4 * l.turn, Counter: file}
+			s, err := watchSyncs(f, page.count, func() (*histogram, error) { return p.count(args) })
+			if errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission) {
+				l.printf("\nNOT MEASURED: lookups that are answered during an fdatasync: %v\n", err)
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			t.row("in "+p.name, string(kind), fmt.Sprint(s.calls), brief(s.inside), "**"+grouped(int64(s.answered))+"**", s.rate(), s.share(), brief(s.lookups.largest), brief(median(s.syncs)), brief(slices.Max(s.syncs)))
 		}
-		if err != nil {
-			return err
-		}
-		t.row(p.name, fmt.Sprint(s.calls), brief(s.inside), "**"+grouped(int64(s.answered))+"**", grouped(int64(s.rateInside())), digits(100*s.rateInside()/s.rateOutside())+" %", brief(s.lookups.largest), brief(median(s.syncs)), brief(slices.Max(s.syncs)))
 	}
 	l.print(t)
 	return nil
@@ -76,10 +79,21 @@ type syncWatch struct {
 	lookups  *histogram
 }
 
-func (s *syncWatch) rateInside() float64 { return float64(s.answered) / s.inside.Seconds() }
+// rate is that of the lookups in syncs, in a second.
+func (s *syncWatch) rate() string {
+	if s.inside == 0 {
+		return "no sync seen"
+	}
+	return grouped(int64(float64(s.answered) / s.inside.Seconds()))
+}
 
-func (s *syncWatch) rateOutside() float64 {
-	return float64(s.total-s.answered) / (s.took - s.inside).Seconds()
+// share is the rate of the lookups in syncs over that at other times.
+func (s *syncWatch) share() string {
+	outside := float64(s.total-s.answered) / (s.took - s.inside).Seconds()
+	if s.inside == 0 || outside == 0 {
+		return "no sync seen"
+	}
+	return digits(float64(s.answered) / s.inside.Seconds() / outside)
 }
 
 // syncedInserts is how many inserts the writer makes before each Sync here.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"time"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
@@ -28,6 +29,8 @@ func unsupported(name string) command {
 var systemTasks map[string]task
 
 func machine() (processor string, cores int, kernel, memory string) { return otherMachine() }
+
+func threadTime() time.Duration { return 0 }
 
 func fileSystem(string) string { return "" }
 

@@ -1,0 +1,256 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestMain lets the test be what the program starts, itself.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == childCommand {
+		os.Exit(runChild(os.Stdin, os.Stdout))
+	}
+	os.Exit(m.Run())
+}
+
+const smapsText = `55d1a8e00000-55d1a8e02000 r--p 00000000 fe:00 1234                       /usr/bin/measure
+Size:                  8 kB
+Rss:                   8 kB
+Pss:                   1 kB
+Pss_Dirty:             0 kB
+Shared_Clean:          8 kB
+Shared_Dirty:          0 kB
+Private_Clean:         0 kB
+Private_Dirty:         0 kB
+THPeligible:           0
+VmFlags: rd mr mw me
+7f0000000000-7f0000400000 r--s 00000000 fe:00 99                         /data/a filter: x.mmf
+Rss:                4096 kB
+Pss:                2048 kB
+Shared_Clean:       4092 kB
+Private_Clean:         4 kB
+VmFlags: rd sh mr rr
+7f0000400000-7f0000800000 r--s 00400000 fe:00 99                         /data/a filter: x.mmf
+Rss:                 100 kB
+Pss:                 100 kB
+Private_Dirty:       100 kB
+7ffd00000000-7ffd00021000 rw-p 00000000 00:00 0
+Rss:                  12 kB
+Pss:                  12 kB
+`
+
+func TestParseSmaps(t *testing.T) {
+	const kB = 1024
+	for name, c := range map[string]struct {
+		match func(string) bool
+		want  mapUse
+	}{
+		"all":      {func(string) bool { return true }, mapUse{4216 * kB, 2161 * kB, 4100 * kB, 104 * kB}},
+		"one file": {func(name string) bool { return name == "/data/a filter: x.mmf" }, mapUse{4196 * kB, 2148 * kB, 4092 * kB, 104 * kB}},
+		"no name":  {func(name string) bool { return name == "" }, mapUse{12 * kB, 12 * kB, 0, 0}},
+		"none":     {func(string) bool { return false }, mapUse{}},
+	} {
+		if got, err := parseSmaps(strings.NewReader(smapsText), c.match); err != nil || got != c.want {
+			t.Errorf("%s: %+v, %v, want %+v", name, got, err, c.want)
+		}
+	}
+	rollup := "562105722000-7ffefd465000 ---p 00000000 00:00 0                          [rollup]\nRss:                1752 kB\nPss:                 329 kB\n"
+	if got, err := parseSmaps(strings.NewReader(rollup), func(string) bool { return true }); err != nil || got != (mapUse{Rss: 1752 * kB, Pss: 329 * kB}) {
+		t.Errorf("rollup: %+v, %v", got, err)
+	}
+}
+
+func TestFindField(t *testing.T) {
+	const text = "rchar: 12\nread_bytes: 8192\nVmPTE:\t      44 kB\nName:\tRssFile: 3\nodd: 3 MB\n"
+	for field, want := range map[string]int64{"rchar": 12, "read_bytes": 8192, "VmPTE": 44 * 1024} {
+		if got, err := findField(text, field); err != nil || got != want {
+			t.Errorf("%s: %d, %v, want %d", field, got, err, want)
+		}
+	}
+	for _, field := range []string{"bytes", "RssFile", "odd", "", "Name"} {
+		if got, err := findField(text, field); err == nil {
+			t.Errorf("%q: %d", field, got)
+		}
+	}
+}
+
+func TestSize(t *testing.T) {
+	for text, want := range map[string]size{"1GiB": 1 << 30, "256MiB": 256 << 20, "3KiB": 3 << 10, "4097": 4097, "1048576": 1 << 20} {
+		var got size
+		if err := got.Set(text); err != nil || got != want {
+			t.Errorf("%s: %d, %v", text, got, err)
+		}
+		var again size
+		if err := again.Set(got.String()); err != nil || again != got {
+			t.Errorf("%s: printed as %s", text, got.String())
+		}
+	}
+	for _, text := range []string{"", "0", "-1", "1GB", "GiB", "1.5GiB", "9223372036854775807GiB", "1 GiB"} {
+		var got size
+		if err := got.Set(text); err == nil {
+			t.Errorf("%q: %d", text, got)
+		}
+	}
+}
+
+func TestNumbers(t *testing.T) {
+	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", -1000: "-1,000", -100: "-100", 1234567: "1,234,567"} {
+		if got := grouped(n); got != want {
+			t.Errorf("%d: %s, want %s", n, got, want)
+		}
+	}
+	for x, want := range map[float64]string{0: "0", 0.0123: "0.012", 1.234: "1.23", 12.34: "12.3", 1234.5: "1,235"} {
+		if got := digits(x); got != want {
+			t.Errorf("%v: %s, want %s", x, got, want)
+		}
+	}
+	for d, want := range map[time.Duration]string{0: "0 ns", 999: "999 ns", 1500: "1.50 µs", 12345678: "12.3 ms", 2 * time.Second: "2.00 s"} {
+		if got := brief(d); got != want {
+			t.Errorf("%d: %s, want %s", d, got, want)
+		}
+	}
+}
+
+// TestHistogramSteps holds the steps together: they follow one another, and none
+// is longer than 1/64 of what is in it.
+func TestHistogramSteps(t *testing.T) {
+	for i := range histogramSteps - 1 {
+		end := stepEnd(i)
+		if step(end) != i || step(end+1) != i+1 {
+			t.Fatalf("step %d ends at %d: that is in step %d, and what follows in %d", i, end, step(end), step(end+1))
+		}
+		if i > 0 && float64(end-stepEnd(i-1)) > math.Max(1, float64(end)/64) {
+			t.Fatalf("step %d, from %d to %d, is too long", i, stepEnd(i-1)+1, end)
+		}
+	}
+	if last := step(math.MaxInt64); last >= histogramSteps {
+		t.Errorf("the longest duration is in step %d", last)
+	}
+}
+
+func TestPercentiles(t *testing.T) {
+	var low, high histogram
+	for i := range 10_000 {
+		h := &low
+		if i%2 == 1 {
+			h = &high
+		}
+		h.add(time.Duration(i + 1))
+	}
+	data, err := json.Marshal(&high)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sum, copied histogram
+	if err := json.Unmarshal(data, &copied); err != nil {
+		t.Fatal(err)
+	}
+	if copied != high {
+		t.Error("a histogram changes on its way between processes")
+	}
+	sum.merge(&low)
+	sum.merge(&copied)
+	for p, want := range map[float64]float64{0: 1, 0.5: 5000, 0.99: 9900, 0.999: 9990, 0.9999: 9999, 1: 10_000} {
+		if got := float64(sum.percentile(p)); got < want || got > want+1+want/64 {
+			t.Errorf("%v: %v, want %v", p, got, want)
+		}
+	}
+	if sum.n != 10_000 || sum.largest != 10_000 || new(histogram).percentile(0.5) != 0 {
+		t.Errorf("%d durations up to %d", sum.n, sum.largest)
+	}
+}
+
+func TestMedian(t *testing.T) {
+	for want, values := range map[float64][]float64{0: nil, 1: {1}, 2: {3, 1, 2}, 3: {4, 3, 2, 1}} {
+		before := slices.Clone(values)
+		if got := median(values); got != want || !slices.Equal(before, values) {
+			t.Errorf("%v: %v, want %v", before, got, want)
+		}
+	}
+	if got := medianRatio([]float64{2, 9, 8}, []float64{1, 3, 2}); got != 3 {
+		t.Errorf("the median of 2, 3 and 4 is given as %v", got)
+	}
+}
+
+func TestDistinct(t *testing.T) {
+	for _, c := range []struct{ pages, touches, want float64 }{{100, 1, 1}, {100, 2, 1.99}, {100, 1e6, 100}, {1e6, 1000, 999.5}} {
+		if got := distinct(c.pages, c.touches); math.Abs(got-c.want) > 0.01 {
+			t.Errorf("%v touches of %v pages: %v, want %v", c.touches, c.pages, got, c.want)
+		}
+	}
+}
+
+func TestTable(t *testing.T) {
+	table := newTable("a", "b")
+	table.row("1|2", "x\ny")
+	table.row("3")
+	if got, want := table.String(), "| a | b |\n|---|---|\n| 1\\|2 | x y |\n| 3 |  |\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestErrors runs what cannot be run: the exit status says so, and nothing is
+// left in the directory.
+func TestErrors(t *testing.T) {
+	stopped, cancel := context.WithCancel(context.Background())
+	cancel()
+	for _, c := range []struct {
+		ctx  context.Context
+		args []string
+		want string
+	}{
+		{context.Background(), nil, "share, residency, cold or lookup"},
+		{context.Background(), []string{"everything"}, "no command"},
+		{context.Background(), []string{"lookup", "-bytes", "1GB"}, "no size"},
+		{context.Background(), []string{"lookup", "-rounds", "0"}, "no rounds"},
+		{context.Background(), []string{"lookup", "more"}, "no argument"},
+		{stopped, []string{"lookup", "-short"}, "interrupted"},
+	} {
+		dir := t.TempDir()
+		args := c.args
+		if len(args) > 1 {
+			args = slices.Insert(slices.Clone(args), 1, "-dir", dir)
+		}
+		var out, notes bytes.Buffer
+		if exit := run(c.ctx, args, &out, &notes); exit != exitError || !strings.Contains(notes.String(), c.want) {
+			t.Errorf("%v: exit status %d, %s", c.args, exit, notes.String())
+		}
+		if left, err := filepath.Glob(filepath.Join(dir, "*")); err != nil || len(left) > 0 {
+			t.Errorf("%v left %v, %v", c.args, left, err)
+		}
+	}
+}
+
+// TestChild has another process look keys up, and say what cannot be done.
+func TestChild(t *testing.T) {
+	s := &session{ctx: context.Background()}
+	c, err := s.start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v speed
+	if err := c.ask("rate", loopArgs{Loop: loopCompute, For: time.Millisecond}, &v); err != nil || v.Clock <= 0 {
+		t.Errorf("%+v, %v", v, err)
+	}
+	if err := c.ask("open", openArgs{File: filepath.Join(t.TempDir(), "nothing")}, nil); err == nil || !strings.Contains(err.Error(), "nothing") {
+		t.Errorf("a file that is not there: %v", err)
+	}
+	var h histogram
+	if err := c.ask("latency", loopArgs{Loop: loopClock, For: time.Millisecond}, &h); err != nil || h.n == 0 {
+		t.Errorf("%d looks at the clock, %v", h.n, err)
+	}
+	if err := c.end(); err != nil {
+		t.Error(err)
+	}
+	if err := c.ask("nothing", nil, nil); err == nil {
+		t.Error("a child that has ended answers")
+	}
+}
