@@ -16,6 +16,9 @@ import (
 // from the disk, with nothing of the file in memory. Beside them are those of a
 // filter with two buckets anywhere, for the same keys: their home lines and
 // their alternate lines, read in a mapping of the same file.
+//
+// A fault that a signal interrupts, and the scheduler of Go sends signals, is
+// begun again when the page is there, and counts as minor. Pages read are all.
 func newCold() command {
 	lookups, block := 100_000, 2000
 	return command{

@@ -115,6 +115,9 @@ func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer) (e
 	if err := s.parse(args[1:], cmd.short); err != nil {
 		return err
 	}
+	if s.parent, err = filepath.Abs(s.parent); err != nil {
+		return err
+	}
 	if s.temp, err = os.MkdirTemp(s.parent, "mmapfilter-measure-"); err != nil {
 		return err
 	}

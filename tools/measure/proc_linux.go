@@ -160,12 +160,7 @@ func mountOf(path string) (found mountPoint) {
 	return found
 }
 
-func fileSystem(path string) string {
-	if absolute, err := filepath.Abs(path); err == nil {
-		return mountOf(absolute).kind
-	}
-	return ""
-}
+func fileSystem(path string) string { return mountOf(path).kind }
 
 // needDisk reports whether files are on a disk, without which nothing of them can
 // be dropped from memory. A short run goes on without.

@@ -61,7 +61,7 @@ func (l *lookups) syncs(f *mmapfilter.Filter) (err error) {
 			if err != nil {
 				return err
 			}
-			t.row("in "+p.name, string(kind), fmt.Sprint(s.calls), brief(s.inside), "**"+grouped(int64(s.answered))+"**", s.rate(), s.share(), brief(s.lookups.largest), brief(median(s.syncs)), brief(slices.Max(s.syncs)))
+			t.row("in "+p.name, string(kind), fmt.Sprintf("%d of %d", s.calls, len(s.syncs)), brief(s.inside), "**"+grouped(int64(s.answered))+"**", s.rate(), s.share(), brief(s.lookups.largest), brief(median(s.syncs)), brief(slices.Max(s.syncs)))
 		}
 	}
 	l.print(t)
