@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"runtime"
 	"slices"
@@ -32,6 +33,7 @@ type openFile struct {
 	mapping    *recovery.Mapping // nil where the filter is a copy in the heap
 	residency  Residency
 	superblock *layout.Superblock // when it was opened
+	info       fs.FileInfo        // likewise; nil where the filter was opened for writing
 	geometry   layout.Geometry
 	fileBytes  int64
 	live       *live // nil where the filter was opened for reading
@@ -134,6 +136,7 @@ func newOpenFile(head *recovery.Head, opts *OpenOptions) *openFile {
 		checked:    opts.Checked,
 		residency:  opts.Residency,
 		superblock: head.Superblock,
+		info:       head.Info,
 		geometry:   head.Geometry,
 		fileBytes:  head.Size,
 	}
@@ -199,14 +202,20 @@ func (f *Filter) Close() error {
 	if o.live != nil {
 		err = o.live.close()
 	}
-	if o.mapping != nil {
-		// Unmapping waits for the lookups under way; the memory need not.
-		o.mapping.Release()
-	}
+	o.release()
 	if err == nil {
 		err = o.err()
 	}
 	return err
+}
+
+// release gives the memory of the file back. Unmapping waits for the lookups
+// under way; the memory need not.
+func (o *openFile) release() {
+	if o.mapping != nil {
+		o.mapping.Release()
+	}
+	runtime.KeepAlive(o)
 }
 
 // Err gives the error that has ended writing to the filter, as [ErrFailed], or

@@ -20,11 +20,12 @@ const (
 	SemiSorted = layout.SemiSorted
 )
 
-// Defaults of [Options].
+// Defaults of [Options] and [OpenOptions].
 const (
 	DefaultFalsePositiveRate = 0.01
 	DefaultMemoryBudget      = 256 << 20
 	DefaultCommitInterval    = time.Second
+	DefaultFollowInterval    = 100 * time.Millisecond
 
 	// defaultSeed is that of every filter built without one, so that equal
 	// keys give equal files on every machine.
@@ -209,6 +210,9 @@ type OpenOptions struct {
 	// filter, but at least to 16 MiB and at most to 512 MiB. A checkpoint, which writes most of the filter,
 	// is due when it is full.
 	LogBytes int64
+	// FollowInterval is how often [Follow] looks for another file under the
+	// path; 0 means 100 ms. Below 0 only [Follower.Refresh] looks.
+	FollowInterval time.Duration
 	// Progress, if not nil, is called as ResidencyPopulate, ResidencyLock and
 	// ResidencyHeap go on, with the bytes read so far and in all.
 	Progress func(done, total int64)

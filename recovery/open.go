@@ -3,6 +3,7 @@ package recovery
 import (
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -16,6 +17,10 @@ type Head struct {
 	Superblock *layout.Superblock
 	Geometry   layout.Geometry
 	Size       int64 // of the file
+
+	// Info is of the open file. One of a path may be asked for the identity of
+	// its file later, on Windows, and then be of another.
+	Info fs.FileInfo
 }
 
 // OpenFile opens a filter file for reading and checks its superblocks and its
@@ -97,7 +102,7 @@ func readHead(f *os.File) (*Head, error) {
 	if err != nil {
 		return nil, err
 	}
-	h.Size = info.Size()
+	h.Size, h.Info = info.Size(), info
 	n, err := f.ReadAt(h.Raw[:], 0)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err

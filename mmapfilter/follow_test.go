@@ -1,0 +1,698 @@
+package mmapfilter
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+)
+
+// byHand has no goroutine look at the path.
+var byHand = &OpenOptions{FollowInterval: -1}
+
+func mustFollow(tb testing.TB, path string, opts *OpenOptions) *Follower {
+	tb.Helper()
+	f, err := Follow(path, opts)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { f.Close() })
+	return f
+}
+
+// image gives the bytes of a built file.
+func image(tb testing.TB, opts *Options, keys iter.Seq2[[]byte, error]) []byte {
+	tb.Helper()
+	_, path := mustBuild(tb, opts, keys)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return data
+}
+
+// publish puts a file under path by renaming it.
+func publish(tb testing.TB, path string, data []byte) {
+	tb.Helper()
+	if err := errors.Join(os.WriteFile(path+".new", data, 0o644), os.Rename(path+".new", path)); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// mustSwap has the follower look, which must find another file, or must not.
+func mustSwap(tb testing.TB, f *Follower, want bool) {
+	tb.Helper()
+	swaps := f.Swaps()
+	swapped, err := f.Refresh()
+	if err != nil || swapped != want || f.Err() != nil || f.Swaps()-swaps != map[bool]uint64{true: 1}[want] {
+		tb.Fatalf("swapped: %t, %v, %v, %d swaps after %d; want %t", swapped, err, f.Err(), f.Swaps(), swaps, want)
+	}
+}
+
+// mustServe asks for each key, alone and in a batch, and for some that are in no
+// file.
+func mustServe(tb testing.TB, f *Follower, keys iter.Seq2[[]byte, error]) {
+	tb.Helper()
+	var batch [][]byte
+	for key := range keys {
+		if !f.Contains(key) || !f.ContainsString(string(key)) {
+			tb.Fatalf("key %x is lost", key)
+		}
+		batch = append(batch, bytes.Clone(key))
+	}
+	present := len(batch)
+	for key := range numbers(1<<40, 1<<40+1000) {
+		batch = append(batch, bytes.Clone(key))
+	}
+	found, wrong := make([]bool, len(batch)), 0
+	f.ContainsBatch(batch, found)
+	for i, key := range batch {
+		switch {
+		case found[i] != f.Contains(key):
+			tb.Fatalf("key %x is %t in a batch", key, found[i])
+		case i < present && !found[i]:
+			tb.Fatalf("key %x is lost in a batch", key)
+		case i >= present && found[i]:
+			wrong++
+		}
+	}
+	if wrong > 100 {
+		tb.Fatalf("%d of 1,000 absent keys are found", wrong)
+	}
+}
+
+// TestFollow replaces a file by larger and smaller ones, of other seeds, layouts
+// and generations, with each residency.
+func TestFollow(t *testing.T) {
+	for r := range len(residencyNames) {
+		t.Run(Residency(r).String(), func(t *testing.T) {
+			_, path := mustBuild(t, nil, numbers(0, 1000))
+			f := mustFollow(t, path, &OpenOptions{FollowInterval: -1, Residency: Residency(r), Checked: r%2 == 0})
+			mustSwap(t, f, false)
+			mustServe(t, f, numbers(0, 1000))
+			for i, opts := range []*Options{
+				{Seed: 1},
+				{FingerprintBits: 20, Capacity: 100_000},
+				{FingerprintBits: 8, Normalisation: "as they are"},
+				{Seed: 2, Capacity: 5000},
+				nil,
+			} {
+				n := uint64(2000 + i)
+				g, err := Build(context.Background(), path, opts, numbers(500, 500+n))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer g.Close()
+				mustServe(t, f, numbers(500, 1000)) // by either file
+				mustSwap(t, f, true)
+				mustServe(t, f, numbers(500, 500+n))
+				if f.Len() != n || f.Cap() != g.Cap() || f.Normalisation() != g.Normalisation() || f.Stats().UUID != g.Stats().UUID || f.Stats().Residency != Residency(r).String() {
+					t.Errorf("file %d: %+v", i, f.Stats())
+				}
+				mustSwap(t, f, false)
+			}
+			// One that is older, and has changed since: generation 3, then 1.
+			old := image(t, nil, numbers(0, 1000))
+			publish(t, path, old)
+			w, err := Open(path, nil)
+			if err == nil {
+				err = errors.Join(w.InsertString("in place"), w.Close())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			mustSwap(t, f, true)
+			if g := f.Stats().Generation; g < 2 || !f.ContainsString("in place") {
+				t.Errorf("generation %d", g)
+			}
+			publish(t, path, old)
+			mustSwap(t, f, true)
+			if g := f.Stats().Generation; g != 1 || f.Len() != 1000 {
+				t.Errorf("generation %d", g)
+			}
+		})
+	}
+}
+
+// TestFollowNothing: the errors of Follow are those of OpenReadOnly.
+func TestFollowNothing(t *testing.T) {
+	dir := t.TempDir()
+	before := leaks(t)
+	if f, err := Follow(filepath.Join(dir, "none"), nil); !errors.Is(err, fs.ErrNotExist) || f != nil {
+		t.Errorf("no file: %v", err)
+	}
+	if f, err := Follow(dir, nil); err == nil || f != nil {
+		t.Error("a directory was opened")
+	}
+	if f, err := Follow(dir, &OpenOptions{Residency: 99}); !errors.As(err, new(*OptionError)) || f != nil {
+		t.Errorf("unknown residency: %v", err)
+	}
+	if after := leaks(t); after != before {
+		t.Errorf("before: %s; after: %s", before, after)
+	}
+}
+
+// mustRefuse has the follower look at a file that is none, twice. It goes on with
+// the one it has, in which the keys are.
+func mustRefuse(t *testing.T, f *Follower, want error, keys iter.Seq2[[]byte, error]) {
+	t.Helper()
+	swaps := f.Swaps()
+	for range 2 {
+		swapped, err := f.Refresh()
+		if swapped || !errors.Is(err, want) || f.Err() != err || f.Swaps() != swaps {
+			t.Fatalf("swapped: %t, %v, Err: %v; want %v", swapped, err, f.Err(), want)
+		}
+		if !strings.Contains(err.Error(), f.path) {
+			t.Errorf("the error does not name the file: %v", err)
+		}
+	}
+	mustServe(t, f, keys)
+}
+
+// badFiles gives files that cannot be opened, each with its error.
+func badFiles(good []byte) map[string]struct {
+	data []byte
+	want error
+} {
+	resigned := func(change func(sb *layout.Superblock)) []byte {
+		data := bytes.Clone(good)
+		for i := range layout.SuperblockSlots {
+			sb := (*layout.Superblock)(data[i*layout.SuperblockBytes:])
+			change(sb)
+			sb.Sign()
+		}
+		return data
+	}
+	flipped := bytes.Clone(good)
+	for i := range layout.SuperblockSlots {
+		flipped[i*layout.SuperblockBytes+100] ^= 1
+	}
+	return map[string]struct {
+		data []byte
+		want error
+	}{
+		"empty":                     {nil, ErrCorrupt},
+		"cut in a superblock":       {good[:5000], ErrCorrupt},
+		"cut after the superblocks": {good[:layout.OffRuntime], ErrCorrupt},
+		"cut by a byte":             {good[:len(good)-1], ErrCorrupt},
+		"flipped bits":              {flipped, ErrCorrupt},
+		"foreign":                   {bytes.Repeat([]byte("no filter "), 10_000), ErrCorrupt},
+		"newer":                     {resigned(func(sb *layout.Superblock) { sb[40] = 4 }), ErrVersion},
+		"live, without a log":       {resigned(func(sb *layout.Superblock) { sb.SetState(layout.Live); sb.SetLogSalt(7); sb.SetLogBytes(65536) }), ErrNeedsRecovery},
+	}
+}
+
+// TestFollowRefuses bears C5 for a file that takes the place of another: what is
+// bad is refused and told of, the old file goes on answering, and the next good
+// one, or the old one, is taken.
+func TestFollowRefuses(t *testing.T) {
+	good := image(t, &Options{Seed: 5}, numbers(0, 3000))
+	for _, residency := range []Residency{ResidencyDefault, ResidencyHeap, ResidencyPopulate} {
+		for name, bad := range badFiles(good) {
+			t.Run(residency.String()+"/"+name, func(t *testing.T) {
+				_, path := mustBuild(t, nil, numbers(0, 1000))
+				f := mustFollow(t, path, &OpenOptions{FollowInterval: -1, Residency: residency})
+				if err := os.Rename(path, path+".old"); err != nil {
+					t.Fatal(err)
+				}
+				mustRefuse(t, f, fs.ErrNotExist, numbers(0, 1000))
+				publish(t, path, bad.data)
+				mustRefuse(t, f, bad.want, numbers(0, 1000))
+				if err := os.Rename(path+".old", path); err != nil {
+					t.Fatal(err)
+				}
+				mustSwap(t, f, false)
+				publish(t, path, bad.data)
+				mustRefuse(t, f, bad.want, numbers(0, 1000))
+				publish(t, path, good)
+				mustSwap(t, f, true)
+				mustServe(t, f, numbers(0, 3000))
+			})
+		}
+	}
+}
+
+// TestFollowDirectory: a directory in the place of the file is refused.
+func TestFollowDirectory(t *testing.T) {
+	f0, path := mustBuild(t, nil, numbers(0, 1000))
+	f := mustFollow(t, path, byHand)
+	if err := errors.Join(os.Rename(path, path+".old"), os.Mkdir(path, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	if swapped, err := f.Refresh(); swapped || !errors.As(err, new(*fs.PathError)) || f.Err() != err {
+		t.Fatalf("swapped: %t, %v", swapped, err)
+	}
+	mustServe(t, f, numbers(0, 1000))
+	if err := errors.Join(os.Remove(path), os.Rename(path+".old", path)); err != nil {
+		t.Fatal(err)
+	}
+	mustSwap(t, f, false)
+	if f.Len() != f0.Len() {
+		t.Error(f.Len())
+	}
+}
+
+// TestFollowCopyUnderWay: a new file that grows under the path, not having been
+// renamed, is refused until it is complete.
+func TestFollowCopyUnderWay(t *testing.T) {
+	_, path := mustBuild(t, nil, numbers(0, 1000))
+	f := mustFollow(t, path, byHand)
+	good := image(t, &Options{Seed: 5}, numbers(0, 3000))
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	mustRefuse(t, f, fs.ErrNotExist, numbers(0, 1000))
+	out, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	for part := good; len(part) > 0; part = part[min(8192, len(part)):] {
+		mustRefuse(t, f, ErrCorrupt, numbers(0, 1000))
+		if _, err := out.Write(part[:min(8192, len(part))]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustSwap(t, f, true)
+	mustServe(t, f, numbers(0, 3000))
+}
+
+// TestFollowDeadWriter bears R3: a file whose writer died is recovered and taken.
+func TestFollowDeadWriter(t *testing.T) {
+	_, path := mustBuild(t, nil, numbers(0, 1000))
+	f := mustFollow(t, path, byHand)
+	w, live := mustCreate(t, &Options{Capacity: 10_000})
+	for key := range numbers(0, 2000) {
+		if err := w.Insert(key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dead := abandon(t, live)
+	if err := errors.Join(os.Rename(dead+".stash", path+".stash"), os.Rename(dead, path)); err != nil {
+		t.Fatal(err)
+	}
+	mustSwap(t, f, true)
+	mustServe(t, f, numbers(0, 2000))
+	if s := f.Stats().State; s != "clean" {
+		t.Errorf("the file is %s", s)
+	}
+}
+
+// TestFollowWriter: what a writer does in place is seen without a swap; a copy in
+// the heap is made again when it has closed the file.
+func TestFollowWriter(t *testing.T) {
+	_, path := mustBuild(t, &Options{Capacity: 5000}, numbers(0, 1000))
+	mapped := mustFollow(t, path, byHand)
+	copied := mustFollow(t, path, &OpenOptions{FollowInterval: -1, Residency: ResidencyHeap})
+	for round := range uint64(3) {
+		from, to := 1000+100*round, 1100+100*round
+		w, err := Open(path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for key := range numbers(from, to) {
+			if err := w.Insert(key); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		mustSwap(t, mapped, false)
+		mustServe(t, mapped, numbers(0, to))
+		mustRefuse(t, copied, ErrBusy, numbers(0, from))
+		if round == 1 {
+			err = w.Seal(context.Background())
+		}
+		if err = errors.Join(err, w.Close()); err != nil {
+			t.Fatal(err)
+		}
+		mustSwap(t, mapped, false)
+		mustSwap(t, copied, true)
+		mustServe(t, copied, numbers(0, to))
+		mustSwap(t, copied, false)
+	}
+}
+
+// TestFollowWrittenOver: a file that is written over in place, by one of another
+// seed and size, is told of while it is not complete, and opened again then. The
+// copy in the heap has nothing to fear of it.
+func TestFollowWrittenOver(t *testing.T) {
+	for name, opts := range map[string]*Options{
+		"larger":  {Seed: 5, Capacity: 50_000},
+		"smaller": {Seed: 5, Capacity: 3000},
+		"equal":   {Capacity: 10_000}, // but for the keys
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, path := mustBuild(t, &Options{Capacity: 10_000}, numbers(0, 1000))
+			mapped := mustFollow(t, path, &OpenOptions{FollowInterval: -1, Checked: true})
+			copied := mustFollow(t, path, &OpenOptions{FollowInterval: -1, Residency: ResidencyHeap})
+			good := image(t, opts, numbers(0, 3000))
+			for _, cut := range []int{0, 1000, layout.OffRuntime, len(good) / 2} {
+				if err := os.WriteFile(path, good[:cut], 0o644); err != nil {
+					t.Skipf("this system keeps a mapped file from being cut short: %v", err)
+				}
+				if swapped, err := mapped.Refresh(); swapped || !errors.Is(err, ErrCorrupt) {
+					t.Fatalf("cut at %d: swapped: %t, %v", cut, swapped, err)
+				}
+				mapped.ContainsString("what is gone") // keeps an error of a fault
+				mustRefuse(t, copied, ErrCorrupt, numbers(0, 1000))
+			}
+			if err := os.WriteFile(path, good, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			mustSwap(t, mapped, true)
+			mustServe(t, mapped, numbers(0, 3000))
+			mustSwap(t, copied, true)
+			mustServe(t, copied, numbers(0, 3000))
+		})
+	}
+}
+
+// TestFollowWrittenOverUnseen is that, with no look while it is not complete.
+func TestFollowWrittenOverUnseen(t *testing.T) {
+	_, path := mustBuild(t, &Options{Capacity: 3000}, numbers(0, 1000))
+	f := mustFollow(t, path, byHand)
+	out, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	for _, opts := range []*Options{{Seed: 5, Capacity: 3000}, {Seed: 5, Capacity: 5000}} {
+		if _, err := out.WriteAt(image(t, opts, numbers(0, 3000)), 0); err != nil {
+			t.Fatal(err)
+		}
+		mustSwap(t, f, true)
+		mustServe(t, f, numbers(0, 3000))
+	}
+}
+
+// TestFollowHeapIdentity: a copy in the heap does not keep the inode number of its
+// file from being taken by another one; so the superblocks count, and the time,
+// where they are the same.
+func TestFollowHeapIdentity(t *testing.T) {
+	_, path := mustBuild(t, nil, numbers(0, 1000))
+	f := mustFollow(t, path, &OpenOptions{FollowInterval: -1, Residency: ResidencyHeap})
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.WriteFile(path, image(t, nil, numbers(0, 1001)), 0o644), os.Chtimes(path, time.Time{}, info.ModTime())); err != nil {
+		t.Fatal(err)
+	}
+	mustSwap(t, f, true)
+	mustServe(t, f, numbers(0, 1001))
+	if err := os.Chtimes(path, time.Time{}, info.ModTime().Add(time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	mustSwap(t, f, true)
+	mustSwap(t, f, false)
+}
+
+// TestFollowLink switches a symbolic link, whole and with nothing there for a
+// moment.
+func TestFollowLink(t *testing.T) {
+	_, a := mustBuild(t, nil, numbers(0, 1000))
+	_, b := mustBuild(t, &Options{Seed: 5}, numbers(0, 2000))
+	link := filepath.Join(t.TempDir(), "link.mmf")
+	point := func(to string) {
+		t.Helper()
+		if err := errors.Join(os.Symlink(to, link+".new"), os.Rename(link+".new", link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(a, link); err != nil {
+		t.Skip(err)
+	}
+	f := mustFollow(t, link, byHand)
+	point(b)
+	mustSwap(t, f, true)
+	mustServe(t, f, numbers(0, 2000))
+	point(filepath.Join(t.TempDir(), "none"))
+	mustRefuse(t, f, fs.ErrNotExist, numbers(0, 2000))
+	point(b)
+	mustSwap(t, f, false)
+	if err := os.Remove(link); err != nil {
+		t.Fatal(err)
+	}
+	mustRefuse(t, f, fs.ErrNotExist, numbers(0, 2000))
+	point(a)
+	mustSwap(t, f, true)
+	mustServe(t, f, numbers(0, 1000))
+	if err := os.Rename(b, a); err != nil {
+		t.Fatal(err)
+	}
+	mustSwap(t, f, true)
+	mustServe(t, f, numbers(0, 2000))
+}
+
+// TestFollowRelative: what is followed does not depend on the working directory.
+func TestFollowRelative(t *testing.T) {
+	_, path := mustBuild(t, nil, numbers(0, 1000))
+	t.Chdir(filepath.Dir(path))
+	f := mustFollow(t, filepath.Base(path), byHand)
+	t.Chdir(t.TempDir())
+	mustSwap(t, f, false)
+	publish(t, path, image(t, nil, numbers(0, 2000)))
+	mustSwap(t, f, true)
+	mustServe(t, f, numbers(0, 2000))
+}
+
+// TestFollowSlowOpen: while a new file is copied, the old one answers; a Close
+// then does not wait for a Refresh, and leaves nothing of it.
+func TestFollowSlowOpen(t *testing.T) {
+	_, path := mustBuild(t, nil, numbers(0, 1000))
+	copying, goOn := make(chan struct{}), make(chan struct{})
+	hold := false
+	f := mustFollow(t, path, &OpenOptions{FollowInterval: -1, Residency: ResidencyHeap, Progress: func(done, total int64) {
+		if hold && done == total {
+			copying <- struct{}{}
+			<-goOn
+		}
+	}})
+	hold = true
+	type result struct {
+		swapped bool
+		err     error
+	}
+	results := make(chan result)
+	refresh := func() {
+		swapped, err := f.Refresh()
+		results <- result{swapped, err}
+	}
+	publish(t, path, image(t, nil, numbers(0, 2000)))
+	go refresh()
+	<-copying
+	if mustServe(t, f, numbers(0, 1000)); f.Len() != 1000 || f.Swaps() != 0 || f.Err() != nil {
+		t.Errorf("%d keys, %d swaps, %v", f.Len(), f.Swaps(), f.Err())
+	}
+	goOn <- struct{}{}
+	if r := <-results; !r.swapped || r.err != nil || f.Len() != 2000 {
+		t.Errorf("%+v, %d keys", r, f.Len())
+	}
+	publish(t, path, image(t, nil, numbers(0, 3000)))
+	go refresh()
+	<-copying
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+	goOn <- struct{}{}
+	if r := <-results; r.swapped || !errors.Is(r.err, ErrClosed) || f.Len() != 0 || f.Swaps() != 1 {
+		t.Errorf("after Close: %+v, %d keys", r, f.Len())
+	}
+	mustBeClosed(t, f)
+}
+
+func mustBeClosed(t *testing.T, f *Follower) {
+	t.Helper()
+	found := []bool{true, true}
+	f.ContainsBatch(make([][]byte, 2), found)
+	swapped, err := f.Refresh()
+	if found[0] || found[1] || f.Contains(nil) || f.ContainsString("") || swapped || !errors.Is(err, ErrClosed) || !errors.Is(f.Err(), ErrClosed) ||
+		f.Len() != 0 || f.Cap() != 0 || f.Stats() != (Stats{}) || f.Normalisation() != "" || f.Close() != nil {
+		t.Errorf("after Close: %v, %t, %v, %v, %+v", found, swapped, err, f.Err(), f.Stats())
+	}
+}
+
+// A handClock has the goroutine of a follower wait until the test lets it look.
+type handClock struct {
+	waits chan time.Duration
+	ticks chan time.Time
+}
+
+func followByClock(t *testing.T, path string, opts *OpenOptions) (*Follower, *handClock) {
+	t.Helper()
+	c := &handClock{make(chan time.Duration), make(chan time.Time)}
+	f, err := follow(path, opts, func(d time.Duration) <-chan time.Time { c.waits <- d; return c.ticks })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f, c
+}
+
+// look lets it look, and gives how long it wants to wait after that.
+func (c *handClock) look() time.Duration {
+	c.ticks <- time.Time{}
+	return <-c.waits
+}
+
+// TestFollowLooks: the goroutine looks once each interval, goes on after errors,
+// and ends with Close.
+func TestFollowLooks(t *testing.T) {
+	_, path := mustBuild(t, nil, numbers(0, 1000))
+	before := leaks(t)
+	for interval, want := range map[time.Duration]time.Duration{0: DefaultFollowInterval, time.Hour: time.Hour} {
+		publish(t, path, image(t, nil, numbers(0, 1000)))
+		f, clock := followByClock(t, path, &OpenOptions{FollowInterval: interval})
+		if first := <-clock.waits; first != want {
+			t.Errorf("it waits for %v at first", first)
+		}
+		for n := uint64(2000); n < 2010; n++ {
+			publish(t, path, image(t, nil, numbers(0, n)))
+			if wait := clock.look(); wait != want || f.Len() != n || f.Err() != nil {
+				t.Fatalf("it waits for %v, %d keys, %v", wait, f.Len(), f.Err())
+			}
+			if wait := clock.look(); wait != want || f.Swaps() != n-1999 {
+				t.Fatalf("it waits for %v, %d swaps", wait, f.Swaps())
+			}
+			publish(t, path, nil)
+			if wait := clock.look(); wait < want || f.Len() != n || !errors.Is(f.Err(), ErrCorrupt) {
+				t.Fatalf("it waits for %v, %d keys, %v", wait, f.Len(), f.Err())
+			}
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+		mustBeClosed(t, f)
+	}
+	if after := leaks(t); after != before {
+		t.Errorf("before: %s; after: %s", before, after)
+	}
+}
+
+// TestFollowFailedLook: a look that took long and failed is not soon followed by
+// another one.
+func TestFollowFailedLook(t *testing.T) {
+	_, path := mustBuild(t, nil, numbers(0, 1000))
+	var took time.Duration
+	slow := false
+	f, clock := followByClock(t, path, &OpenOptions{Residency: ResidencyHeap, FollowInterval: 1, Progress: func(done, total int64) {
+		if !slow {
+			return
+		}
+		begun := time.Now()
+		for took < time.Millisecond {
+			took = time.Since(begun)
+		}
+		os.Truncate(path, 100) // so that the copy fails
+	}})
+	defer f.Close()
+	<-clock.waits
+	slow = true
+	publish(t, path, image(t, nil, numbers(0, 2000)))
+	if wait := clock.look(); wait < (failedShare-1)*took || took == 0 || !errors.Is(f.Err(), ErrCorrupt) {
+		t.Errorf("after %v it waits for %v, %v", took, wait, f.Err())
+	}
+}
+
+// TestFollowByItself has the clock of the system, and no limit but the one of the
+// test.
+func TestFollowByItself(t *testing.T) {
+	_, path := mustBuild(t, nil, numbers(0, 1000))
+	f := mustFollow(t, path, &OpenOptions{FollowInterval: 1})
+	for n := uint64(2000); n < 2005; n++ {
+		publish(t, path, image(t, nil, numbers(0, n)))
+		for f.Len() != n {
+			runtime.Gosched()
+		}
+		publish(t, path, nil)
+		for f.Err() == nil {
+			runtime.Gosched()
+		}
+	}
+	mustServe(t, f, numbers(0, 2004))
+}
+
+// TestFollowCloseAnywhere closes followers while they look, by themselves and on
+// request, and while others ask them.
+func TestFollowCloseAnywhere(t *testing.T) {
+	_, path := mustBuild(t, nil, numbers(0, 1000))
+	versions := [][]byte{image(t, nil, numbers(0, 1000)), image(t, &Options{Seed: 5}, numbers(0, 3000)), nil}
+	before := leaks(t)
+	for round := range 100 {
+		publish(t, path, versions[round%2])
+		f, err := Follow(path, &OpenOptions{FollowInterval: 1, Residency: Residency(round % len(residencyNames))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := make(chan struct{})
+		var group sync.WaitGroup
+		each := func(do func()) {
+			group.Add(1)
+			go func() {
+				defer group.Done()
+				<-start
+				do()
+			}()
+		}
+		each(func() {
+			for {
+				if _, err := f.Refresh(); errors.Is(err, ErrClosed) {
+					return
+				}
+			}
+		})
+		each(func() {
+			found, keys := make([]bool, 100), make([][]byte, 100)
+			for !errors.Is(f.Err(), ErrClosed) {
+				f.Contains([]byte("key"))
+				f.ContainsBatch(keys, found)
+				f.Stats()
+			}
+		})
+		for range 2 {
+			each(func() {
+				for range round {
+					runtime.Gosched()
+				}
+				if err := f.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		close(start)
+		for i := range 4 {
+			publish(t, path, versions[i%3])
+		}
+		group.Wait()
+		mustBeClosed(t, f)
+	}
+	if after := leaks(t); after != before {
+		t.Errorf("before: %s; after: %s", before, after)
+	}
+}
+
+func TestFollowAllocatesNothing(t *testing.T) {
+	_, path := mustBuild(t, nil, numbers(0, 5000))
+	f := mustFollow(t, path, byHand)
+	key, keys, found := []byte("absent"), make([][]byte, 300), make([]bool, 300)
+	for name, ask := range map[string]func(){
+		"Contains":       func() { f.Contains(key) },
+		"ContainsString": func() { f.ContainsString("absent") },
+		"ContainsBatch":  func() { f.ContainsBatch(keys, found) },
+	} {
+		if n := testing.AllocsPerRun(100, ask); n != 0 {
+			t.Errorf("%s allocates %v times", name, n)
+		}
+	}
+}
