@@ -1,0 +1,124 @@
+package mmapfilter
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestFollowPipe: a pipe in the place of the file is refused, and not waited for.
+func TestFollowPipe(t *testing.T) {
+	_, path := mustBuild(t, nil, numbers(0, 1000))
+	f := mustFollow(t, path, byHand)
+	if err := errors.Join(os.Rename(path, path+".old"), unix.Mkfifo(path, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if swapped, err := f.Refresh(); swapped || !errors.As(err, new(*fs.PathError)) || f.Err() != err {
+		t.Fatalf("swapped: %t, %v", swapped, err)
+	}
+	mustServe(t, f, numbers(0, 1000))
+	publish(t, path, image(t, &Options{Seed: 5}, numbers(0, 3000)))
+	mustSwap(t, f, true)
+	mustServe(t, f, numbers(0, 3000))
+}
+
+// TestFollowWithoutPermission: a file that may not be read is refused, and so is
+// one whose writer died where it may not be written to (R3).
+func TestFollowWithoutPermission(t *testing.T) {
+	good := image(t, &Options{Seed: 5}, numbers(0, 3000))
+	w, live := mustCreate(t, &Options{Capacity: 10_000})
+	for key := range numbers(0, 2000) {
+		if err := w.Insert(key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dead := abandon(t, live)
+	_, path := mustBuild(t, nil, numbers(0, 1000))
+	f := mustFollow(t, path, byHand)
+	dir := filepath.Dir(path)
+	publish(t, path, good)
+	if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o755), os.Chmod(path, 0)); err != nil {
+		t.Fatal(err)
+	}
+	// Each part has a goroutine, and so a thread, of its own; as root, which may
+	// do anything, it drops that right for this thread, which ends with it.
+	without := func(name string, do func(t *testing.T)) {
+		t.Run(name, func(t *testing.T) {
+			if os.Getuid() == 0 {
+				runtime.LockOSThread()
+				if err := unix.Setfsuid(65534); err != nil {
+					t.Fatal(err)
+				}
+			}
+			do(t)
+		})
+	}
+	without("unreadable", func(t *testing.T) { mustRefuse(t, f, fs.ErrPermission, numbers(0, 1000)) })
+	if err := errors.Join(os.Rename(dead+".stash", path+".stash"), os.Chmod(dead, 0o444), os.Rename(dead, path)); err != nil {
+		t.Fatal(err)
+	}
+	without("needs recovery", func(t *testing.T) { mustRefuse(t, f, ErrNeedsRecovery, numbers(0, 1000)) })
+	if err := os.Chmod(path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	mustSwap(t, f, true)
+	mustServe(t, f, numbers(0, 2000))
+	publish(t, path, good)
+	without("readable", func(t *testing.T) { mustSwap(t, f, true) })
+	mustServe(t, f, numbers(0, 3000))
+}
+
+// TestFollowKeepsInode: while a file is mapped, no other one gets its inode
+// number, though no descriptor is open and no name is left. So os.SameFile tells
+// it from all others. That of a file in the heap is taken soon, on most file
+// systems; the file is told from the old one all the same.
+func TestFollowKeepsInode(t *testing.T) {
+	number := func(path string) uint64 {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Sys().(*syscall.Stat_t).Ino
+	}
+	old, other := image(t, nil, numbers(0, 1000)), image(t, &Options{Seed: 5}, numbers(0, 3000))
+	for _, residency := range []Residency{ResidencyDefault, ResidencyHeap} {
+		path, taken := filepath.Join(t.TempDir(), "f.mmf"), 0
+		for range 20 {
+			publish(t, path, old)
+			f := mustFollow(t, path, &OpenOptions{FollowInterval: -1, Residency: residency})
+			inode := number(path)
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+			runtime.GC()
+			name := path
+			for i := range 20 {
+				name = fmt.Sprintf("%s.%d", path, i)
+				if err := os.WriteFile(name, other, 0o644); err != nil {
+					t.Fatal(err)
+				}
+				if number(name) == inode {
+					taken++
+					break
+				}
+			}
+			if err := os.Rename(name, path); err != nil {
+				t.Fatal(err)
+			}
+			mustSwap(t, f, true)
+			mustServe(t, f, numbers(0, 3000))
+			f.Close()
+		}
+		if residency == ResidencyDefault && taken > 0 {
+			t.Errorf("%d of 20 times another file had the inode number of one that is mapped", taken)
+		}
+		t.Logf("%s: an inode number was taken by another file %d of 20 times", residency, taken)
+	}
+}

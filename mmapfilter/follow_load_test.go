@@ -1,0 +1,196 @@
+package mmapfilter
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// Of the versions of TestFollowUnderLoad, each has commonKeys keys that are in all
+// of them, and markKeys of its own.
+const (
+	commonKeys = 1000
+	markKeys   = 20
+)
+
+// markOf gives key i of those that version v alone has.
+func markOf(v, i int) []byte {
+	return binary.LittleEndian.AppendUint64(nil, uint64(1<<32+v*markKeys+i))
+}
+
+func versionImage(tb testing.TB, v int, opts *Options) []byte {
+	return image(tb, opts, func(yield func([]byte, error) bool) {
+		for key := range numbers(0, commonKeys) {
+			if !yield(key, nil) {
+				return
+			}
+		}
+		for i := range markKeys {
+			if !yield(markOf(v, i), nil) {
+				return
+			}
+		}
+	})
+}
+
+// mappingsIn counts the mappings of files in a directory, also of those that have
+// no name any more; 0 where the system does not say.
+func mappingsIn(dir string) (n int) {
+	maps, _ := os.ReadFile("/proc/self/maps")
+	return strings.Count(string(maps), dir+"/")
+}
+
+// TestFollowUnderLoad bears C1 where files are replaced. 1,000 times a file of
+// another size, seed and fingerprint takes the place of the last one; followers of
+// each residency answer "maybe" to what is in all of them meanwhile, and each batch
+// from one. What has been replaced is let go of.
+func TestFollowUnderLoad(t *testing.T) {
+	swaps := 1000
+	if testing.Short() {
+		swaps = 100
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "f.mmf")
+	var versions [][]byte
+	for v, opts := range []*Options{nil, {Seed: 1}, {FingerprintBits: 20, Capacity: 20_000}, {FingerprintBits: 30}, {Seed: 2, Capacity: 5000}, {FingerprintBits: 12, Seed: 3}} {
+		versions = append(versions, versionImage(t, v, opts))
+	}
+	publish(t, path, versions[0])
+	before := leaks(t)
+	var followers []*Follower
+	mapped := 0
+	for r := range len(residencyNames) {
+		f := mustFollow(t, path, &OpenOptions{FollowInterval: -1, Residency: Residency(r), Checked: r%2 == 1})
+		followers = append(followers, f)
+		if Residency(r) != ResidencyHeap {
+			mapped++
+		}
+	}
+
+	// asked counts the rounds of each goroutine, one for each follower.
+	asked, stop := make([]atomic.Uint64, len(followers)), make(chan struct{})
+	failures := make(chan error, len(followers))
+	var group sync.WaitGroup
+	for i, f := range followers {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			l := newLoad(f, len(versions))
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if err := l.ask(); err != nil {
+					failures <- fmt.Errorf("%s: %w", Residency(i), err)
+					return
+				}
+				asked[i].Add(1)
+				runtime.Gosched() // for the other goroutines, where they are more than the processors
+			}
+		}()
+	}
+	begun := make([]uint64, len(followers))
+	for n := range swaps {
+		publish(t, path, versions[(n+1)%len(versions)])
+		for i, f := range followers {
+			mustSwap(t, f, true)
+			begun[i] = asked[i].Load()
+		}
+		for i := range followers { // has asked meanwhile
+			for asked[i].Load() == begun[i] && len(failures) == 0 {
+				runtime.Gosched()
+			}
+		}
+		if len(failures) > 0 {
+			break
+		}
+	}
+	close(stop)
+	group.Wait()
+	close(failures)
+	for err := range failures {
+		t.Error(err)
+	}
+	letGo := func(most int) { // cleanups run after the collection that finds them due
+		for n := 0; n < 1000 && mappingsIn(dir) > most; n++ {
+			runtime.GC()
+		}
+	}
+	letGo(mapped)
+	if m := mappingsIn(dir); m > mapped || m == 0 && runtime.GOOS == "linux" {
+		t.Errorf("%d mappings for %d followers", m, mapped)
+	}
+	for _, f := range followers {
+		if f.Swaps() != uint64(swaps) || f.Len() != commonKeys+markKeys {
+			t.Errorf("%d swaps, %d keys", f.Swaps(), f.Len())
+		}
+		if err := errors.Join(f.Err(), f.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+	letGo(0)
+	if after, m := leaks(t), mappingsIn(dir); after != before || m > 0 {
+		t.Errorf("before: %s; after: %s, %d mappings", before, after, m)
+	}
+}
+
+// A load asks a follower for keys, again and again.
+type load struct {
+	f        *Follower
+	versions int
+	keys     [][]byte // the marks of each version, then the common ones
+	found    []bool
+}
+
+func newLoad(f *Follower, versions int) *load {
+	l := &load{f: f, versions: versions}
+	for v := range versions {
+		for i := range markKeys {
+			l.keys = append(l.keys, markOf(v, i))
+		}
+	}
+	for key := range numbers(0, commonKeys) {
+		l.keys = append(l.keys, append([]byte(nil), key...))
+	}
+	l.found = make([]bool, len(l.keys))
+	return l
+}
+
+// ask says what is wrong with the answers: a common key that is not found, or a
+// batch that has not all marks of exactly one version.
+func (l *load) ask() error {
+	l.f.ContainsBatch(l.keys, l.found)
+	whole := 0
+	for v := range l.versions {
+		marks := 0
+		for _, found := range l.found[v*markKeys : (v+1)*markKeys] {
+			if found {
+				marks++
+			}
+		}
+		if marks == markKeys {
+			whole++
+		}
+	}
+	if whole != 1 {
+		return fmt.Errorf("a batch has the keys of %d versions", whole)
+	}
+	for i := l.versions * markKeys; i < len(l.keys); i++ {
+		if !l.found[i] {
+			return fmt.Errorf("common key %d is lost in a batch", i)
+		}
+		if i%10 == 0 && (!l.f.Contains(l.keys[i]) || !l.f.ContainsString(string(l.keys[i]))) {
+			return fmt.Errorf("common key %d is lost", i)
+		}
+	}
+	return l.f.Err()
+}
