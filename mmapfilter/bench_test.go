@@ -97,6 +97,61 @@ func BenchmarkContains(b *testing.B) {
 	}
 }
 
+// BenchmarkFollow asks a follower and a filter in turn for absent keys, of a file
+// in the cache of the processor and of one of 64 MiB; the ratios are of the medians
+// of 51 rounds. Beside them is what a look at the path takes that finds nothing new.
+//
+//	go test ./mmapfilter -run '^$' -bench 'Follow$'
+func BenchmarkFollow(b *testing.B) {
+	for _, n := range []uint64{20_000, 40_000_000} {
+		once(b, fmt.Sprintf("keys=%d", n), func(b *testing.B) {
+			filter, path := mustBuild(b, &Options{FingerprintBits: 12, Capacity: n}, numbers(0, n))
+			follower := mustFollow(b, path, byHand)
+			rng := rand.New(rand.NewPCG(3, 4))
+			const rounds, batch = 51, 100_000
+			keys, found := make([][]byte, batch), make([]bool, batch)
+			var one, all [2]series
+			var look series
+			fresh := func() {
+				for i := range keys {
+					keys[i] = fmt.Appendf(keys[i][:0], "%016x", rng.Uint64())
+				}
+			}
+			turns := []func(){
+				func() {
+					one[0].timed(b, func() error {
+						for _, key := range keys {
+							filter.Contains(key)
+						}
+						return nil
+					})
+				},
+				func() {
+					one[1].timed(b, func() error {
+						for _, key := range keys {
+							follower.Contains(key)
+						}
+						return nil
+					})
+				},
+				func() { all[0].timed(b, func() error { filter.ContainsBatch(keys, found); return nil }) },
+				func() { all[1].timed(b, func() error { follower.ContainsBatch(keys, found); return nil }) },
+			}
+			for round := range rounds {
+				for turn := range turns {
+					fresh() // no turn finds in the cache what another one has read
+					turns[(round+turn)%len(turns)]()
+				}
+				look.timed(b, func() error { _, err := follower.Refresh(); return err })
+			}
+			b.ReportMetric(one[0].median()/batch, "ns/Contains")
+			b.ReportMetric(one[1].median()/one[0].median(), "Contains/filter")
+			b.ReportMetric(all[1].median()/all[0].median(), "ContainsBatch/filter")
+			b.ReportMetric(look.median()/1000, "µs/look")
+		})
+	}
+}
+
 // BenchmarkBuild builds from 8-byte keys.
 func BenchmarkBuild(b *testing.B) {
 	for _, n := range []uint64{1_000_000, 10_000_000} {

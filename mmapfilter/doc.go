@@ -6,7 +6,8 @@
 // [Build] makes a file from a sequence of keys. [Create] makes an empty one, and
 // [Open] opens one for writing: [Filter.Insert], [Filter.Delete] and their kin
 // change it, [Filter.Sync] makes that durable. [OpenReadOnly] maps it for reading,
-// beside the writer or without one. [Filter.Contains] and its kin ask it. [Verify]
+// beside the writer or without one; [Follow] goes on with the file that takes its
+// place. [Filter.Contains] and its kin ask it. [Verify]
 // checks every byte of it. The filter is that of Fan, Andersen, Kaminsky and
 // Mitzenmacher, "Cuckoo Filter: Practically Better Than Bloom" (CoNEXT 2014); the
 // layout of a file, and how a key finds its place in it, is the subject of package

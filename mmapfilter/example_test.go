@@ -44,6 +44,40 @@ func ExampleOpenReadOnly() {
 	// Output: [true true false]
 }
 
+func ExampleFollow() {
+	dir, _ := os.MkdirTemp("", "example")
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "fruit.mmf")
+	publish := func(fruit ...string) {
+		f, err := Build(context.Background(), path, nil, func(yield func([]byte, error) bool) {
+			for _, key := range fruit {
+				if !yield([]byte(key), nil) {
+					return
+				}
+			}
+		})
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		f.Close()
+	}
+	publish("apple")
+	f, err := Follow(path, nil) // looks at the path ten times a second
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer f.Close()
+	fmt.Println(f.ContainsString("apple"), f.ContainsString("banana"))
+	publish("apple", "banana")
+	_, err = f.Refresh() // or now
+	fmt.Println(f.ContainsString("apple"), f.ContainsString("banana"), err)
+	// Output:
+	// true false
+	// true true <nil>
+}
+
 func ExampleVerify() {
 	report, err := Verify(context.Background(), "../testdata/blocked-f12.mmf")
 	fmt.Println(report.Items, report.Sealed, err)

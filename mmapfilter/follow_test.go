@@ -358,7 +358,7 @@ func TestFollowWrittenOver(t *testing.T) {
 			mapped := mustFollow(t, path, &OpenOptions{FollowInterval: -1, Checked: true})
 			copied := mustFollow(t, path, &OpenOptions{FollowInterval: -1, Residency: ResidencyHeap})
 			good := image(t, opts, numbers(0, 3000))
-			for _, cut := range []int{0, 1000, layout.OffRuntime, len(good) / 2} {
+			for _, cut := range []int{len(good) / 2, 0, 1000, layout.OffRuntime} {
 				if err := os.WriteFile(path, good[:cut], 0o644); err != nil {
 					t.Skipf("this system keeps a mapped file from being cut short: %v", err)
 				}
@@ -372,6 +372,7 @@ func TestFollowWrittenOver(t *testing.T) {
 				t.Fatal(err)
 			}
 			mustSwap(t, mapped, true)
+			mustSwap(t, mapped, false)
 			mustServe(t, mapped, numbers(0, 3000))
 			mustSwap(t, copied, true)
 			mustServe(t, copied, numbers(0, 3000))
