@@ -21,17 +21,17 @@ not. Exit status: 0 if some are printed, 1 if none, 2 after an error.
       --json           print objects like {"line":1,"key":"k","present":true}
       --residency R    default, random, willneed, populate, lock or heap
       --checked        report a fault in the file, instead of dying of it
+      --follow         ask the new file when FILE is replaced meanwhile
 
 ` + keysHelp + `
       --plain              forget what the filter records of this
 
 Keys are read as build recorded it (see info). --hex and --trim-cr are switched
-one by one; any other of these flags replaces the recorded -0, --delim, --field,
---csv and --column.`
+singly; any other of these flags replaces -0, --delim, --field, --csv, --column.`
 
 // A checkCommand is the flags of check.
 type checkCommand struct {
-	invert, count, quiet, number, json bool
+	invert, count, quiet, number, json, follow bool
 
 	open   mmapfilter.OpenOptions
 	format *formatFlags
@@ -48,6 +48,7 @@ func newCheckCommand() *cobra.Command {
 	flags.BoolVarP(&c.number, "number", "n", false, "print record numbers")
 	flags.BoolVar(&c.json, "json", false, "print JSON")
 	flags.BoolVar(&c.plain, "plain", false, "forget what is recorded")
+	flags.BoolVar(&c.follow, "follow", false, "follow the file")
 	addOpenFlags(flags, &c.open)
 	c.format = addFormatFlags(flags)
 	return cmd
@@ -65,7 +66,7 @@ func (c *checkCommand) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	filter, err := openFilter(path, &c.open, cmd.ErrOrStderr())
+	filter, err := c.openAsked(path, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
@@ -88,8 +89,24 @@ func (c *checkCommand) run(cmd *cobra.Command, args []string) error {
 	return s.run(cmd.Context())
 }
 
+// asked is what check asks: a filter, or with --follow a follower.
+type asked interface {
+	ContainsBatch(keys [][]byte, found []bool)
+	Normalisation() string
+	Err() error
+	Close() error
+}
+
+func (c *checkCommand) openAsked(path string, stderr io.Writer) (asked, error) {
+	if !c.follow {
+		return openFilter(path, &c.open, stderr)
+	}
+	c.open.FollowInterval = -1 // selection.ask looks
+	return mmapfilter.Follow(path, &c.open)
+}
+
 // recordedFormat is the format that a filter records; with --plain, none.
-func recordedFormat(path string, filter *mmapfilter.Filter, plain bool) (format, error) {
+func recordedFormat(path string, filter asked, plain bool) (format, error) {
 	if plain {
 		return format{}, nil
 	}

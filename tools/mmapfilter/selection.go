@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -17,7 +18,8 @@ import (
 // and prints those that are selected in the order of the input.
 type selection struct {
 	*checkCommand
-	filter   *mmapfilter.Filter
+	filter   asked
+	refused  error // why a new file was not taken over, with --follow
 	in       *input
 	out      *bufio.Writer
 	objects  *json.Encoder // on out
@@ -31,7 +33,7 @@ type selection struct {
 	found []bool
 }
 
-func newSelection(c *checkCommand, filter *mmapfilter.Filter, in *input, out io.Writer) *selection {
+func newSelection(c *checkCommand, filter asked, in *input, out io.Writer) *selection {
 	s := &selection{
 		checkCommand: c,
 		filter:       filter,
@@ -118,8 +120,12 @@ func (s *selection) ask() {
 	}
 	keys := s.block.keys()
 	found := s.found[:len(keys)]
+	if len(keys) > 0 {
+		s.look()
+	}
 	s.filter.ContainsBatch(keys, found)
-	if s.fail(s.filter.Err()); s.err != nil {
+	if err := s.filter.Err(); !errors.Is(err, s.refused) {
+		s.fail(err)
 		return
 	}
 	for i, at := range s.block.spans {
@@ -135,6 +141,21 @@ func (s *selection) ask() {
 		}
 	}
 	s.block.clear()
+}
+
+// look has a follower look at its path. The same error is reported once.
+func (s *selection) look() {
+	follower, ok := s.filter.(*mmapfilter.Follower)
+	if !ok {
+		return
+	}
+	_, err := follower.Refresh()
+	if err != nil && (s.refused == nil || err.Error() != s.refused.Error()) {
+		s.flush()
+		s.report(err)
+		s.reported = true
+	}
+	s.refused = err
 }
 
 func (s *selection) flush() {
