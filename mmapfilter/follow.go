@@ -51,13 +51,18 @@ var closedFilter = new(Filter)
 // The path is looked at every OpenOptions.FollowInterval, and by
 // [Follower.Refresh]. A new file is opened, checked as OpenReadOnly checks it, and
 // made resident as the options say, before it is asked; until then the old one
-// answers, so both take memory for a while. One that is refused, for whatever
-// reason, is what [Follower.Err] tells of; the old one goes on answering, and
-// every look tries again. A writer that changes the file in place is seen as by
-// any other reader, save with ResidencyHeap: then the file is copied again when
-// the writer has closed it, and Err is [ErrBusy] until then.
+// answers, so both take memory for a while. Then the memory of the old one is
+// given back, and, at a garbage collection after its last lookup, its place on
+// the disk.
 //
-// Files have to be replaced, by renaming. Where one is written over that is
+// A file that is refused, for whatever reason, is what [Follower.Err] tells of; the
+// old one goes on answering, and every look tries again. A writer that changes the
+// file in place is seen as by any other reader, save with ResidencyHeap: then the
+// file is copied again when the writer has closed it, and Err is [ErrBusy] until
+// then.
+//
+// Files have to be replaced, by renaming. (Windows lets no file be replaced that is
+// mapped: there, follow with ResidencyHeap.) Where one is written over that is
 // mapped, answers are wrong meanwhile, and a lookup may fault, see
 // [OpenOptions.Checked]; a look finds out and opens it again when it is complete.
 //
