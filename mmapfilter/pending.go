@@ -182,7 +182,6 @@ func (m *words) prefetch(line uint64) {
 	t := m.table.Load()
 	i, _ := t.start(line)
 	layout.Prefetch(&t.groups[i].tags)
-	layout.Prefetch(&t.groups[(i+1)&uint64(len(t.groups)-1)].tags) // where the first one's entries end
 }
 
 // store gives a word a value.

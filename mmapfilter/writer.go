@@ -136,9 +136,37 @@ const lineWords = layout.LineBytes / 8
 // Most lines have nothing pending: what the mapping says of a home line then settles
 // most lookups.
 func (w *writer) contains(hash uint64) bool {
-	counter := &w.runtime[layout.CounterOf(layout.WordRegion+w.table.Split(hash).Line*lineWords)]
+	counter := w.counter(hash)
 	before := atomic.LoadUint64(counter)
-	p := w.overlay.Load()
+	return w.containsSince(w.overlay.Load(), hash, counter, before)
+}
+
+// containsAll is contains for hashes, whose cache misses overlap.
+func (w *writer) containsAll(hashes []uint64, found []bool) {
+	var counters [lookupBlock]*uint64
+	var before [lookupBlock]uint64
+	for len(hashes) > 0 {
+		n := min(len(hashes), lookupBlock)
+		for i, h := range hashes[:n] {
+			counters[i] = w.counter(h)
+			before[i] = atomic.LoadUint64(counters[i])
+			w.prefetch(w.table.Split(h).Line)
+		}
+		p := w.overlay.Load()
+		for i, h := range hashes[:n] {
+			found[i] = w.containsSince(p, h, counters[i], before[i])
+		}
+		hashes, found = hashes[n:], found[n:]
+	}
+}
+
+// counter is the removal counter of the home line of a hash, of what is pending.
+func (w *writer) counter(hash uint64) *uint64 {
+	return &w.runtime[layout.CounterOf(layout.WordRegion+w.table.Split(hash).Line*lineWords)]
+}
+
+// containsSince is contains with an overlay that was loaded after the counter.
+func (w *writer) containsSince(p *pending, hash uint64, counter *uint64, before uint64) bool {
 	line, found, beyond := w.table.LookHome(w.region, hash)
 	if p == nil || !p.mayHave(layout.WordRegion/lineWords+line) {
 		if found {
@@ -149,20 +177,6 @@ func (w *writer) contains(hash uint64) bool {
 		}
 	}
 	return w.table.Lookup(w.newest, hash)
-}
-
-// containsAll is contains for hashes, whose cache misses overlap.
-func (w *writer) containsAll(hashes []uint64, found []bool) {
-	for len(hashes) > 0 {
-		n := min(len(hashes), lookupBlock)
-		for _, h := range hashes[:n] {
-			w.prefetch(w.table.Split(h).Line)
-		}
-		for i, h := range hashes[:n] {
-			found[i] = w.contains(h)
-		}
-		hashes, found = hashes[n:], found[n:]
-	}
 }
 
 // lookupBlock is how many lookups of a batch are under way at once.
