@@ -1,0 +1,358 @@
+package mmapfilter
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// A handicap keeps from a lookup what rule R2 has it look at. With any of them,
+// some schedule must miss a key: else the enumeration could not fail, or the rule
+// asks for too much.
+type handicap struct {
+	name string
+	put  func(e *enumeration, home, second uint64)
+}
+
+var (
+	noCounters = handicap{"every counter is hidden", func(e *enumeration, _, _ uint64) { e.hidden = isRuntime }}
+	noEpoch    = handicap{"the epoch is hidden", func(e *enumeration, _, _ uint64) { e.hide(wordEpoch) }}
+	noHome     = handicap{"the counter of the home line is hidden", func(e *enumeration, home, _ uint64) { e.hide(counterOfLine(home)) }}
+	noSecond   = handicap{"the counter of the second line is hidden", func(e *enumeration, _, second uint64) { e.hide(counterOfLine(second)) }}
+	noStash    = handicap{"the counter of the stash is hidden", func(e *enumeration, _, _ uint64) { e.hide(layout.WordRuntime + layout.RuntimeStashCounter) }}
+	oneLook    = handicap{"the home line is looked at once", func(e *enumeration, home, _ uint64) { e.lookOnce(home) }}
+)
+
+func (e *enumeration) hide(word uint64) { e.hidden = func(w uint64) bool { return w == word } }
+
+// lookOnce makes a lookup go on with its first look at the home line, when it has
+// loaded the counters of the further places: lazily.
+func (e *enumeration) lookOnce(home uint64) {
+	e.apart = true
+	e.keep = func(word uint64) bool {
+		return word >= layout.WordRegion && (word-layout.WordRegion)/lineWords == home
+	}
+}
+
+func counterOfLine(line uint64) uint64 {
+	return layout.WordRuntime + layout.CounterOf(layout.WordRegion+line*lineWords)
+}
+
+// A proof is what enumerations have come to.
+type proof struct {
+	schedules     float64
+	lookups, runs int
+	missed        map[string]string // by handicap, the first
+	happened      map[string]int
+}
+
+func newProof() *proof { return &proof{missed: map[string]string{}, happened: map[string]int{}} }
+
+// enumerate has every key looked up in every way while it is in the filter; with a
+// handicap too, as long as no schedule with it was found that misses a key.
+func (p *proof) enumerate(t *testing.T, name string, sc *scene, handicaps ...handicap) {
+	t.Helper()
+	for _, k := range sc.spans {
+		home := sc.table.Split(k.hash)
+		second := sc.table.Alternate(home).Line
+		e := enumeration{timeline: sc.timeline, table: sc.table, hash: k.hash, from: k.from, to: k.to}
+		e.run(false)
+		p.schedules += e.schedules
+		p.lookups++
+		p.runs += e.runs
+		if e.missed != nil {
+			t.Fatalf("%s: %.0f of %.0f schedules miss %+v, whose second line is %d, among them this one:%s", name, e.absent, e.schedules, home, second, e.schedule())
+		}
+		for _, h := range handicaps {
+			if home.Line == second || p.missed[h.name] != "" {
+				continue
+			}
+			e := enumeration{timeline: sc.timeline, table: sc.table, hash: k.hash, from: k.from, to: k.to}
+			h.put(&e, home.Line, second)
+			if e.run(true); e.missed != nil {
+				p.missed[h.name] = fmt.Sprintf("%s: %+v, whose second line is %d%s", name, home, second, e.schedule())
+			}
+		}
+	}
+}
+
+// still has a key that was never in looked up between two stores, for each two of
+// them: it is absent, but for a counter that was odd.
+func (p *proof) still(t *testing.T, name string, sc *scene, hash uint64) {
+	t.Helper()
+	for time := range len(sc.stores) + 1 {
+		odd := uint64(0)
+		found := sc.table.Lookup(func(word uint64) uint64 {
+			v := sc.value(word, time)
+			if isRuntime(word) {
+				odd |= v & 1
+			}
+			return v
+		}, hash)
+		if found != (odd != 0) {
+			t.Fatalf("%s: a lookup of %+v, which is absent, after %d stores: %t, with a counter that is odd: %t%s",
+				name, sc.table.Split(hash), time, found, odd != 0, (&enumeration{timeline: sc.timeline}).schedule())
+		}
+		if found {
+			p.happened["a lookup of an absent key beside a counter that is odd"]++
+		} else {
+			p.happened["a lookup of an absent key beside counters that are even"]++
+		}
+	}
+}
+
+// report says what there was, and fails where something was not.
+func (p *proof) report(t *testing.T, happened []string, handicaps ...handicap) {
+	t.Helper()
+	t.Logf("%.4g schedules of %d lookups, in %d runs", p.schedules, p.lookups, p.runs)
+	for _, what := range slices.Sorted(maps.Keys(p.happened)) {
+		t.Logf("%6d × %s", p.happened[what], what)
+	}
+	for _, what := range happened {
+		if p.happened[what] == 0 {
+			t.Errorf("there was never %s", what)
+		}
+	}
+	for _, h := range handicaps {
+		if missed := p.missed[h.name]; missed == "" {
+			t.Errorf("no key is missed when %s", h.name)
+		} else {
+			t.Logf("when %s, a key is missed: %s", h.name, missed)
+		}
+	}
+}
+
+// note keeps what an operation was.
+func (p *proof) note(s *stage, st step, before []uint64) {
+	lines, stash, removals := map[uint64]bool{}, false, false
+	for _, w := range st.mapped {
+		switch {
+		case w.word >= layout.WordRegion:
+			lines[(w.word-layout.WordRegion)/lineWords] = true
+		case w.word >= layout.WordStash:
+			stash = true
+		default:
+			removals = true
+		}
+	}
+	is := func(what string, ok bool) {
+		if ok {
+			p.happened[what]++
+		}
+	}
+	insert := st.grow > 0
+	is("an insert into a free slot", insert && len(lines) == 1 && !removals && !stash)
+	is("an insert with a move inside a line", insert && len(lines) == 1 && removals)
+	is("an insert with a move between lines", insert && len(lines) == 2 && removals)
+	is("an insert with moves between three lines", insert && len(lines) == 3 && removals)
+	is("an insert into the stash", insert && stash)
+	is("a delete of one of two equal items", !insert && s.counts[st.hash] > 0)
+	twin := hashOf(s, s.w.table, s.w.table.Alternate(s.w.table.Split(st.hash)))
+	is("a delete of a twin", !insert && twin != st.hash && s.counts[twin] > 0)
+	is("a delete from the stash", !insert && stash && len(lines) == 0)
+	is("a delete that drains the stash", !insert && stash && len(lines) > 0)
+	is("a delete that drains the stash by moves between lines", !insert && stash && len(lines) > 1)
+	// Who has come home, and who has left?
+	at := func(words []uint64, it layout.Item) int {
+		view := layout.NewView(words, s.w.log.Geometry())
+		var l layout.Line
+		s.w.table.Load(view.Region, it.Line, &l)
+		return s.w.table.Copies(&l, it)
+	}
+	after, came, left := s.mapped(), false, false
+	for _, h := range s.keys {
+		it := s.w.table.Split(h)
+		if h == st.hash || s.counts[h] == 0 {
+			continue
+		}
+		n, m := at(before, it), at(after, it)
+		came, left = came || n < m, left || n > m
+	}
+	is("an item that comes home", came)
+	is("an item that leaves home", left)
+	is("an item that comes home as another one leaves home", came && left)
+}
+
+var everyHappening = []string{
+	"an insert into a free slot", "an insert with a move inside a line", "an insert with a move between lines",
+	"an insert with moves between three lines", "an insert into the stash", "a delete of one of two equal items", "a delete of a twin",
+	"a delete from the stash", "a delete that drains the stash", "a delete that drains the stash by moves between lines",
+	"an item that comes home", "an item that leaves home", "an item that comes home as another one leaves home",
+	"a lookup of an absent key beside a counter that is odd", "a lookup of an absent key beside counters that are even",
+}
+
+// TestSchedules bears R1 and R2: of all schedules of a lookup beside the stores of
+// one, two or three operations, none misses a key that is in the filter meanwhile.
+// It is so for a lookup of another process, beside the commits, and for one of this
+// process, beside the operations; and it is not so as soon as one of the counters
+// that the rule names is hidden.
+func TestSchedules(t *testing.T) {
+	const steps = 80
+	for _, source := range []struct {
+		name   string
+		words  func(*stage) []uint64
+		stores func(step) []wordStore
+	}{
+		{"another process", (*stage).mapped, func(st step) []wordStore { return st.mapped }},
+		{"this process", (*stage).newest, func(st step) []wordStore { return st.pending }},
+	} {
+		t.Run(source.name, func(t *testing.T) {
+			p := newProof()
+			for lines := uint64(1); lines <= 4; lines++ {
+				s := newStage(t, lines, 1)
+				s.fill(3)
+				const most = 3
+				var window []step
+				var words [][]uint64 // before each
+				var counts []map[uint64]int
+				for i := range steps {
+					if len(window) == most {
+						window, words, counts = window[1:], words[1:], counts[1:]
+					}
+					words, counts = append(words, source.words(s)), append(counts, maps.Clone(s.counts))
+					mapped := s.mapped()
+					window = append(window, s.step(s.choose()))
+					p.note(s, window[len(window)-1], mapped)
+					for j := range window {
+						name := fmt.Sprintf("%d lines, operations %d to %d", lines, i-len(window)+1+j, i)
+						sc := s.scene(words[j], counts[j], window[j:], source.stores)
+						p.enumerate(t, name, sc, noCounters, noHome, noSecond, oneLook)
+						p.still(t, name, sc, s.rng.Uint64())
+					}
+				}
+			}
+			s, steps := newStage(t, 2, 1), []step(nil)
+			steal := s.fillStash()
+			words, counts := source.words(s), maps.Clone(s.counts)
+			for _, c := range steal {
+				steps = append(steps, s.step(c))
+			}
+			p.enumerate(t, "a full stash", s.scene(words, counts, steps, source.stores), noStash)
+			p.report(t, everyHappening, noCounters, noHome, noSecond, noStash, oneLook)
+		})
+	}
+}
+
+// fillStash fills lines and stash, and gives operations that make an item leave the
+// stash while it stays in its second line. A put into a line that was full moves
+// the counter of that line, too, so that the one of the stash can be missed only
+// by a lookup beside an item that goes into a free slot; and there is none as long
+// as the stash is drained. It is not when it has no free entry, for an item that is
+// in there more than once.
+func (s *stage) fillStash() []change {
+	s.fill(1)
+	for len(s.stashed(func(n uint64) bool { return n > 0 })) < layout.StashEntries {
+		s.do(change{s.rng.Uint64(), 1})
+	}
+	for once := s.stashed(func(n uint64) bool { return n == 1 }); len(once) > 0; once = once[1:] {
+		s.do(change{once[0], 1})
+	}
+	s.sync()
+	for _, gone := range s.keys {
+		it := s.w.table.Split(gone)
+		if s.counts[gone] == 0 || s.w.table.Alternate(it).Line != it.Line || layout.StashCount(s.w.stash, s.w.table.Class(it)) != 0 {
+			continue
+		}
+		s.step(change{gone, -1})
+		var l layout.Line
+		s.w.loadLine(it.Line, &l)
+		for _, h := range s.stashed(func(n uint64) bool { return n == 2 }) {
+			home := s.w.table.Split(h)
+			away, placed, into := s.w.table.Alternate(home), l, layout.Stores{}
+			if home.Line != it.Line && away.Line == it.Line && s.w.table.Place(&placed, away, &into) && into.Len() == 1 {
+				return []change{{h, 1}, {h, -1}, {h, -1}}
+			}
+		}
+		s.step(change{gone, 1})
+	}
+	s.Fatal("no item of the stash has a bucket with room")
+	return nil
+}
+
+// stashed gives the keys that are in the stash so many times, by a key of each
+// class.
+func (s *stage) stashed(times func(n uint64) bool) (keys []uint64) {
+	for _, h := range s.keys {
+		if n := layout.StashCount(s.w.stash, s.w.table.Class(s.w.table.Split(h))); n > 0 && times(n) {
+			keys = append(keys, h)
+		}
+	}
+	return keys
+}
+
+// TestRecoverySchedules bears R2 and R3: a process dies after each of the stores of
+// a commit, another one recovers the file, and of all schedules of a lookup beside
+// that, none misses a key. It is not so when the epoch is hidden.
+func TestRecoverySchedules(t *testing.T) {
+	batches := 6
+	if testing.Short() {
+		batches = 2
+	}
+	p := newProof()
+	for lines := uint64(1); lines <= 4; lines++ {
+		s := newStage(t, lines, 2)
+		s.fill(3)
+		for i := range batches {
+			if err := s.w.checkpoint(); err != nil {
+				t.Fatal(err)
+			}
+			stay := maps.Clone(s.counts)
+			file := slices.Clone(s.w.words)
+			for range 1 + i%3 {
+				c := s.choose()
+				s.do(c)
+				stay[c.hash] = min(stay[c.hash], s.counts[c.hash])
+			}
+			s.volume.file.stores = nil
+			s.sync()
+			s.recoveries(p, fmt.Sprintf("%d lines, batch %d", lines, i), file, s.volume.file.stores, stay, 1)
+		}
+	}
+	p.report(t, []string{"a death in a commit", "a death in a recovery", "a death while a counter is odd"}, noCounters, noEpoch)
+}
+
+// recoveries has the process die after each of its stores, and recovers; stay are
+// the keys that are in the filter all the time. Of the recoveries, the one after
+// the last store dies likewise, so many times.
+func (s *stage) recoveries(p *proof, name string, file []uint64, stores []wordStore, stay map[uint64]int, nested int) {
+	t := s.TB.(*testing.T)
+	first := file[layout.WordRuntime:s.end()]
+	for n := range len(stores) + 1 {
+		read := forLookups(stores[:n])
+		if n > 0 && len(read) == len(forLookups(stores[:n-1])) {
+			continue // no lookup sees the difference
+		}
+		v := s.volume.crashed(file, stores[:n])
+		if _, _, err := recovery.NewWriter(v); err != nil {
+			t.Fatal(err)
+		}
+		all := slices.Concat(stores[:n], v.file.stores)
+		sc := &scene{timeline: newTimeline(first, forLookups(all)), table: s.w.table}
+		for _, h := range s.keys {
+			if stay[h] > 0 {
+				sc.spans = append(sc.spans, span{h, 0, len(sc.stores)})
+			}
+		}
+		name := fmt.Sprintf("%s, store %d", name, n)
+		p.enumerate(t, name, sc, noCounters, noEpoch)
+		p.still(t, name, sc, s.rng.Uint64())
+		for _, w := range read {
+			if w.word < layout.WordStash && sc.value(w.word, len(read))&1 != 0 {
+				p.happened["a death while a counter is odd"]++
+				break
+			}
+		}
+		if nested > 0 {
+			p.happened["a death in a commit"]++
+		} else {
+			p.happened["a death in a recovery"]++
+		}
+		if nested > 0 && n == len(stores)/2 {
+			s.recoveries(p, name+", recovery", file, all, stay, nested-1)
+		}
+	}
+}

@@ -1,0 +1,258 @@
+package mmapfilter
+
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// A recordedVolume is a memoryVolume that keeps every store to the filter file.
+type recordedVolume struct {
+	*memoryVolume
+	file recordedFile
+}
+
+type recordedFile struct {
+	*memoryFile
+	stores []wordStore
+	stored func() // called after each store, if not nil
+}
+
+func (v *recordedVolume) Filter() recovery.File { return &v.file }
+
+func (f *recordedFile) Store(word, value uint64) {
+	f.memoryFile.Store(word, value)
+	f.stores = append(f.stores, wordStore{word, value})
+	if f.stored != nil {
+		f.stored()
+	}
+}
+
+// crashed is the volume as a process leaves it that dies; it goes on with stores
+// to the filter file that are given.
+func (v *recordedVolume) crashed(words []uint64, stores []wordStore) *recordedVolume {
+	c := &recordedVolume{memoryVolume: &memoryVolume{filter: &memoryFile{words: slices.Clone(words)}}}
+	for _, s := range stores {
+		c.filter.words[s.word] = s.value
+	}
+	for i, log := range v.mu.logs {
+		if log != nil {
+			c.mu.logs[i] = &memoryFile{words: slices.Clone(log.words)}
+		}
+	}
+	c.mu.random = v.mu.random
+	c.file.memoryFile = c.filter
+	return c
+}
+
+// forLookups are those of the stores that lookups read.
+func forLookups(stores []wordStore) (read []wordStore) {
+	counters := map[uint64]bool{layout.RuntimeEpoch: true}
+	layout.Counters(func(word uint64) { counters[word] = true })
+	for _, s := range stores {
+		if s.word >= layout.WordStash || s.word >= layout.WordRuntime && counters[s.word-layout.WordRuntime] {
+			read = append(read, s)
+		}
+	}
+	return read
+}
+
+// A stage is a tiny filter with a writer that is watched.
+type stage struct {
+	testing.TB
+	volume *recordedVolume
+	w      *writer
+	rng    *rand.Rand
+	counts map[uint64]int // of each hash
+	keys   []uint64       // every hash that was ever in
+}
+
+// stageParams have the fewest slots in a line, 16.
+var stageParams = layout.Params{FingerprintBits: 30, BucketSize: 2}
+
+func newStage(tb testing.TB, lines, seed uint64) *stage {
+	v := &recordedVolume{memoryVolume: newMemoryVolume(tb, stageParams, lines)}
+	v.file.memoryFile = v.filter
+	s := &stage{TB: tb, volume: v, rng: rand.New(rand.NewPCG(seed, lines)), counts: map[uint64]int{}}
+	s.w = mustWriter(tb, v, layout.MinLogBytes)
+	return s
+}
+
+// do inserts an item, or deletes one that is in.
+func (s *stage) do(c change) {
+	s.Helper()
+	ok, err := true, error(nil)
+	if c.grow > 0 {
+		err = s.w.insert(c.hash)
+	} else {
+		ok, err = s.w.delete(c.hash)
+	}
+	if !ok || err != nil {
+		s.Fatalf("%+v: %t, %v", c, ok, err)
+	}
+	if _, known := s.counts[c.hash]; !known {
+		s.keys = append(s.keys, c.hash)
+	}
+	s.counts[c.hash] += c.grow
+}
+
+func (s *stage) sync() {
+	s.Helper()
+	if err := s.w.sync(false, 0); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// fill inserts random items until so many of them are in the stash.
+func (s *stage) fill(stashed int) {
+	for s.w.mu.stashLen < stashed {
+		s.do(change{s.rng.Uint64(), 1})
+	}
+	s.sync()
+}
+
+// choose makes up an operation: a delete; or an insert of a new item, of an equal
+// one, or of the twin of one, which has the same lines the other way round.
+func (s *stage) choose() change {
+	in := slices.DeleteFunc(slices.Clone(s.keys), func(h uint64) bool { return s.counts[h] == 0 })
+	slots := int(s.w.table.Lines()) * s.w.table.SlotsPerLine()
+	some := in[s.rng.IntN(len(in))]
+	if n := s.w.length.Load(); s.rng.IntN(2) == 0 && int(n) > slots-8 || int(n) > slots+4 {
+		return change{some, -1}
+	}
+	switch s.rng.IntN(6) {
+	case 0:
+		return change{some, 1}
+	case 1:
+		return change{hashOf(s, s.w.table, s.w.table.Alternate(s.w.table.Split(some))), 1}
+	}
+	return change{s.rng.Uint64(), 1}
+}
+
+// mapped copies what lookups of other processes read.
+func (s *stage) mapped() []uint64 { return slices.Clone(s.w.words[layout.WordRuntime:s.end()]) }
+
+// newest copies what lookups of this process read.
+func (s *stage) newest() []uint64 {
+	words := make([]uint64, s.end()-layout.WordRuntime)
+	for i := range words {
+		words[i] = s.w.at(layout.WordRuntime + uint64(i))
+	}
+	return words
+}
+
+// end is the word after the last one of a line.
+func (s *stage) end() uint64 { return layout.WordRegion + s.w.table.Lines()*lineWords }
+
+// A step is an operation with its stores.
+type step struct {
+	change
+	mapped  []wordStore // to the mapping, when it was committed
+	pending []wordStore // to the pending words and counters, before
+}
+
+// step does an operation, and commits it.
+func (s *stage) step(c change) step {
+	s.Helper()
+	before := s.newest()
+	s.do(c)
+	after := s.newest()
+	s.volume.file.stores = nil
+	s.volume.file.stored = func() {
+		if !slices.Equal(s.newest(), after) {
+			s.Fatal("a lookup of this process sees that a commit stores to the mapping")
+		}
+	}
+	s.sync()
+	s.volume.file.stored = nil
+	st := step{change: c, mapped: forLookups(s.volume.file.stores)}
+	st.pending = s.published(before, after, st.mapped)
+	return st
+}
+
+// published gives the stores that publish makes for the records of an operation.
+// It cannot be stopped between the three of a record that takes something away, so
+// they are written down here as they are there; and must lead to what it has led
+// to.
+func (s *stage) published(before, after []uint64, mapped []wordStore) (stores []wordStore) {
+	s.Helper()
+	words := slices.Clone(before)
+	store := func(word, value uint64) {
+		stores = append(stores, wordStore{word, value})
+		words[word-layout.WordRuntime] = value
+	}
+	odd := uint64(0) // the counter that is odd in the mapping
+	for _, r := range mapped {
+		if r.word < layout.WordStash {
+			if odd = 0; r.value&1 != 0 {
+				odd = r.word
+			}
+			continue
+		}
+		counter := layout.WordRuntime + layout.CounterOf(r.word)
+		if odd != 0 && odd != counter {
+			s.Fatalf("%s is stored to while %s is odd", nameWord(r.word), nameWord(odd))
+		}
+		if odd != 0 {
+			store(counter, words[counter-layout.WordRuntime]+1)
+		}
+		store(r.word, r.value)
+		if odd != 0 {
+			store(counter, words[counter-layout.WordRuntime]+1)
+		}
+	}
+	if !slices.Equal(words, after) {
+		s.Fatal("the records of an operation do not lead to what it has published")
+	}
+	return stores
+}
+
+// A scene is some stores, and which keys are in the filter meanwhile.
+type scene struct {
+	*timeline
+	table layout.Table
+	spans []span
+}
+
+// A span is a time in which a key is in the filter.
+type span struct {
+	hash     uint64
+	from, to int
+}
+
+// scene puts steps together that follow one another; counts are those before
+// them. A key is in the filter from the last store of its insert to the first of
+// the delete of its last copy.
+func (s *stage) scene(first []uint64, counts map[uint64]int, steps []step, stores func(step) []wordStore) *scene {
+	var all []wordStore
+	began := map[uint64]int{}
+	for h, n := range counts {
+		if n > 0 {
+			began[h] = 0
+		}
+	}
+	counts = maps.Clone(counts)
+	sc := &scene{table: s.w.table}
+	for _, st := range steps {
+		counts[st.hash] += st.grow
+		if from, in := began[st.hash]; in && counts[st.hash] == 0 {
+			sc.spans = append(sc.spans, span{st.hash, from, len(all)})
+			delete(began, st.hash)
+		}
+		all = append(all, stores(st)...)
+		if _, in := began[st.hash]; !in && counts[st.hash] > 0 {
+			began[st.hash] = len(all)
+		}
+	}
+	for _, h := range s.keys {
+		if from, in := began[h]; in {
+			sc.spans = append(sc.spans, span{h, from, len(all)})
+		}
+	}
+	sc.timeline = newTimeline(first, all)
+	return sc
+}
