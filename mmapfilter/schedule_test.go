@@ -46,7 +46,8 @@ func counterOfLine(line uint64) uint64 {
 type proof struct {
 	schedules     float64
 	lookups, runs int
-	missed        map[string]string // by handicap, the first
+	mistaken      bool              // a key may be missed without a handicap; that ends it
+	missed        map[string]string // by handicap, the first; "" is none
 	happened      map[string]int
 }
 
@@ -65,6 +66,10 @@ func (p *proof) enumerate(t *testing.T, name string, sc *scene, handicaps ...han
 		p.lookups++
 		p.runs += e.runs
 		if e.missed != nil {
+			if p.mistaken {
+				p.missed[""] = name
+				return
+			}
 			t.Fatalf("%s: %.0f of %.0f schedules miss %+v, whose second line is %d, among them this one:%s", name, e.absent, e.schedules, home, second, e.schedule())
 		}
 		for _, h := range handicaps {
@@ -93,7 +98,7 @@ func (p *proof) still(t *testing.T, name string, sc *scene, hash uint64) {
 			}
 			return v
 		}, hash)
-		if found != (odd != 0) {
+		if found != (odd != 0) && !p.mistaken {
 			t.Fatalf("%s: a lookup of %+v, which is absent, after %d stores: %t, with a counter that is odd: %t%s",
 				name, sc.table.Split(hash), time, found, odd != 0, (&enumeration{timeline: sc.timeline}).schedule())
 		}
@@ -191,49 +196,59 @@ var everyHappening = []string{
 // process, beside the operations; and it is not so as soon as one of the counters
 // that the rule names is hidden.
 func TestSchedules(t *testing.T) {
-	const steps = 80
-	for _, source := range []struct {
-		name   string
-		words  func(*stage) []uint64
-		stores func(step) []wordStore
-	}{
-		{"another process", (*stage).mapped, func(st step) []wordStore { return st.mapped }},
-		{"this process", (*stage).newest, func(st step) []wordStore { return st.pending }},
-	} {
+	for _, source := range sources {
 		t.Run(source.name, func(t *testing.T) {
 			p := newProof()
 			for lines := uint64(1); lines <= 4; lines++ {
-				s := newStage(t, lines, 1)
-				s.fill(3)
-				const most = 3
-				var window []step
-				var words [][]uint64 // before each
-				var counts []map[uint64]int
-				for i := range steps {
-					if len(window) == most {
-						window, words, counts = window[1:], words[1:], counts[1:]
-					}
-					words, counts = append(words, source.words(s)), append(counts, maps.Clone(s.counts))
-					mapped := s.mapped()
-					window = append(window, s.step(s.choose()))
-					p.note(s, window[len(window)-1], mapped)
-					for j := range window {
-						name := fmt.Sprintf("%d lines, operations %d to %d", lines, i-len(window)+1+j, i)
-						sc := s.scene(words[j], counts[j], window[j:], source.stores)
-						p.enumerate(t, name, sc, noCounters, noHome, noSecond, oneLook)
-						p.still(t, name, sc, s.rng.Uint64())
-					}
-				}
+				p.operations(t, source, lines)
 			}
 			s, steps := newStage(t, 2, 1), []step(nil)
-			steal := s.fillStash()
+			operations := s.fillStash()
 			words, counts := source.words(s), maps.Clone(s.counts)
-			for _, c := range steal {
+			for _, c := range operations {
 				steps = append(steps, s.step(c))
 			}
 			p.enumerate(t, "a full stash", s.scene(words, counts, steps, source.stores), noStash)
 			p.report(t, everyHappening, noCounters, noHome, noSecond, noStash, oneLook)
 		})
+	}
+}
+
+// A source is what a lookup reads, and what is stored to that.
+type source struct {
+	name   string
+	words  func(*stage) []uint64
+	stores func(step) []wordStore
+}
+
+var sources = []source{
+	{"another process", (*stage).mapped, func(st step) []wordStore { return st.mapped }},
+	{"this process", (*stage).newest, func(st step) []wordStore { return st.pending }},
+}
+
+// operations has operations on a table of some lines, and lookups beside each, and
+// beside each two and three that follow one another.
+func (p *proof) operations(t *testing.T, from source, lines uint64) {
+	const steps, most = 80, 3
+	s := newStage(t, lines, 1)
+	s.fill(3)
+	var window []step
+	var words [][]uint64 // before each
+	var counts []map[uint64]int
+	for i := 0; i < steps && p.missed[""] == ""; i++ {
+		if len(window) == most {
+			window, words, counts = window[1:], words[1:], counts[1:]
+		}
+		words, counts = append(words, from.words(s)), append(counts, maps.Clone(s.counts))
+		mapped := s.mapped()
+		window = append(window, s.step(s.choose()))
+		p.note(s, window[len(window)-1], mapped)
+		for j := range window {
+			name := fmt.Sprintf("%d lines, operations %d to %d", lines, i-len(window)+1+j, i)
+			sc := s.scene(words[j], counts[j], window[j:], from.stores)
+			p.enumerate(t, name, sc, noCounters, noHome, noSecond, oneLook)
+			p.still(t, name, sc, s.rng.Uint64())
+		}
 	}
 }
 
@@ -294,25 +309,31 @@ func TestRecoverySchedules(t *testing.T) {
 	}
 	p := newProof()
 	for lines := uint64(1); lines <= 4; lines++ {
-		s := newStage(t, lines, 2)
-		s.fill(3)
-		for i := range batches {
-			if err := s.w.checkpoint(); err != nil {
-				t.Fatal(err)
-			}
-			stay := maps.Clone(s.counts)
-			file := slices.Clone(s.w.words)
-			for range 1 + i%3 {
-				c := s.choose()
-				s.do(c)
-				stay[c.hash] = min(stay[c.hash], s.counts[c.hash])
-			}
-			s.volume.file.stores = nil
-			s.sync()
-			s.recoveries(p, fmt.Sprintf("%d lines, batch %d", lines, i), file, s.volume.file.stores, stay, 1)
-		}
+		p.deaths(t, lines, batches)
 	}
 	p.report(t, []string{"a death in a commit", "a death in a recovery", "a death while a counter is odd"}, noCounters, noEpoch)
+}
+
+// deaths has commits of one to three operations on a table of some lines, and
+// processes that die in them.
+func (p *proof) deaths(t *testing.T, lines uint64, batches int) {
+	s := newStage(t, lines, 2)
+	s.fill(3)
+	for i := 0; i < batches && p.missed[""] == ""; i++ {
+		if err := s.w.checkpoint(); err != nil {
+			t.Fatal(err)
+		}
+		stay := maps.Clone(s.counts)
+		file := slices.Clone(s.w.words)
+		for range 1 + i%3 {
+			c := s.choose()
+			s.do(c)
+			stay[c.hash] = min(stay[c.hash], s.counts[c.hash])
+		}
+		s.volume.file.stores = nil
+		s.sync()
+		s.recoveries(p, fmt.Sprintf("%d lines, batch %d", lines, i), file, s.volume.file.stores, stay, 1)
+	}
 }
 
 // recoveries has the process die after each of its stores, and recovers; stay are
