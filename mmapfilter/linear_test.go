@@ -1,0 +1,410 @@
+package mmapfilter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/mmapfilter/mmapfilter/layout"
+)
+
+// A call is one of a client of a filter.
+type call struct {
+	kind callKind
+	key  uint64
+}
+
+type callKind int
+
+const (
+	callInsert callKind = iota
+	callUnique
+	callDelete
+	callLookup
+)
+
+// An answer is that of a call: inserted, added, deleted or "maybe"; or refused,
+// with ErrFull.
+type answer struct{ ok, full bool }
+
+// keyModel is what the calls for one key are to be like when they are put in an
+// order: the state is how many of it are in.
+var keyModel = porcupine.Model{
+	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
+		byKey, order := map[uint64]int{}, [][]porcupine.Operation(nil)
+		for _, o := range history {
+			key := o.Input.(call).key
+			i, ok := byKey[key]
+			if !ok {
+				i = len(order)
+				byKey[key], order = i, append(order, nil)
+			}
+			order[i] = append(order[i], o)
+		}
+		return order
+	},
+	Init: func() any { return 0 },
+	Step: func(state, input, output any) (bool, any) {
+		n, a := state.(int), output.(answer)
+		if a.full {
+			return true, n
+		}
+		switch input.(call).kind {
+		case callInsert:
+			return true, n + 1
+		case callUnique:
+			return a.ok == (n == 0), max(n, 1)
+		case callDelete:
+			return a.ok == (n > 0), max(n-1, 0)
+		}
+		return a.ok || n == 0, n // a lookup may always say "maybe"
+	},
+	DescribeOperation: func(input, output any) string { return fmt.Sprintf("%+v %+v", input, output) },
+}
+
+// A target is a filter as TestLinearizable calls it.
+type target struct {
+	w          *writer
+	insert     func(hash uint64) error
+	unique     func(hash uint64) (bool, error)
+	delete     func(hash uint64) (bool, error)
+	contains   func(hash uint64) bool
+	sync       func() error
+	checkpoint func() error
+}
+
+func heapTarget(t *testing.T, lines uint64, logBytes int64) target {
+	w := mustWriter(t, newMemoryVolume(t, stageParams, lines), logBytes)
+	view := viewOf(w)
+	return target{
+		w: w, insert: w.insert, unique: w.insertUnique, delete: w.delete,
+		contains: func(h uint64) bool { return w.contains(view, h) },
+		sync:     func() error { return w.sync(false, 0) }, checkpoint: w.checkpoint,
+	}
+}
+
+func fileTarget(t *testing.T, lines uint64, logBytes int64) target {
+	f, _ := newLines(t, stageParams, lines, Options{LogBytes: logBytes})
+	w := writerOf(f)
+	w.behind = f.open.Load().live.behind
+	return target{
+		w: w, insert: f.InsertHash, unique: w.insertUnique, delete: f.DeleteHash, contains: f.ContainsHash,
+		sync: f.Sync, checkpoint: func() error { return f.Checkpoint(context.Background()) },
+	}
+}
+
+// do makes a call.
+func (f *target) do(c call) (a answer, err error) {
+	a.ok = true
+	switch c.kind {
+	case callInsert:
+		err = f.insert(c.key)
+	case callUnique:
+		a.ok, err = f.unique(c.key)
+	case callDelete:
+		a.ok, err = f.delete(c.key)
+	default:
+		a.ok = f.contains(c.key)
+	}
+	if errors.Is(err, ErrFull) {
+		return answer{full: true}, nil
+	}
+	return a, err
+}
+
+// A recording is the calls of clients, with their answers. Its clock is the number
+// of calls and returns.
+type recording struct {
+	*target
+	clock atomic.Int64
+	mu    struct {
+		sync.Mutex
+		history []porcupine.Operation
+	}
+}
+
+// client makes calls, and gives their answers.
+func (r *recording) client(t *testing.T, id int, calls func(do func(call) answer)) {
+	var history []porcupine.Operation
+	calls(func(c call) answer {
+		begun := r.clock.Add(1)
+		a, err := r.do(c)
+		history = append(history, porcupine.Operation{ClientId: id, Input: c, Call: begun, Output: a, Return: r.clock.Add(1)})
+		if err != nil {
+			t.Error(err)
+		}
+		return a
+	})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.history = append(r.mu.history, history...)
+}
+
+// round has clients call a filter for a few keys at once, and one of them alone at
+// last: some keys come and go, one is put in by InsertUnique, one is never in.
+func (r *recording) round(t *testing.T, rng *rand.Rand) {
+	const clients, calls, keys = 4, 20, 3
+	var hash [keys + 2]uint64
+	for i := range hash {
+		hash[i] = rng.Uint64()
+	}
+	unique, never := hash[keys], hash[keys+1]
+	var all sync.WaitGroup
+	for id := range clients {
+		all.Add(1)
+		rng := rand.New(rand.NewPCG(rng.Uint64(), uint64(id)))
+		go func() {
+			defer all.Done()
+			r.client(t, id, func(do func(call) answer) {
+				for range calls {
+					switch n := rng.IntN(12); {
+					case n == 0:
+						do(call{callUnique, unique})
+					case n == 1:
+						do(call{callLookup, unique})
+					case n == 2:
+						do(call{callLookup, never})
+					default:
+						kind := [...]callKind{callInsert, callDelete, callLookup}[n%3]
+						do(call{kind, hash[rng.IntN(keys)]})
+					}
+				}
+			})
+		}()
+	}
+	all.Wait()
+	r.client(t, 0, func(do func(call) answer) {
+		for _, h := range hash[:keys] {
+			do(call{callLookup, h})
+			do(call{callInsert, h})
+			do(call{callLookup, h})
+			for n := 0; n < clients*calls && do(call{callDelete, h}).ok; n++ {
+				do(call{callLookup, h})
+			}
+			do(call{callLookup, h})
+		}
+		do(call{callUnique, unique})
+		do(call{callUnique, unique})
+		do(call{callLookup, unique})
+	})
+	if _, err := r.delete(unique); err != nil { // that of the filter: the history of the key is over
+		t.Error(err)
+	}
+}
+
+// refused says which key has no order of its calls that the model allows.
+func (r *recording) refused() (ok bool, key uint64) {
+	for _, history := range keyModel.Partition(r.mu.history) {
+		if !porcupine.CheckOperations(keyModel, history) {
+			return true, history[0].Input.(call).key
+		}
+	}
+	return false, 0
+}
+
+// beside has other items come and go all the time, in a filter that they fill, and
+// commits and checkpoints, until what it gives is called.
+func beside(t *testing.T, f target, most int, seed uint64) (end func()) {
+	done := make(chan struct{})
+	var all sync.WaitGroup
+	until := func(work func() error) {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				if err := work(); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		}()
+	}
+	rng := rand.New(rand.NewPCG(seed, 1))
+	var others []uint64
+	insert := func() error {
+		h := rng.Uint64()
+		err := f.insert(h)
+		if err == nil {
+			others = append(others, h)
+		}
+		return err
+	}
+	fill := func() error {
+		for len(others) < most {
+			if err := insert(); errors.Is(err, ErrFull) {
+				break
+			} else if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := fill(); err != nil {
+		t.Fatal(err)
+	}
+	changed := make(chan struct{}, 1) // so that a filter that nothing happens to is left alone
+	until(func() error {
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
+		for range 1 + rng.IntN(3) {
+			i := rng.IntN(len(others))
+			if ok, err := f.delete(others[i]); !ok || err != nil {
+				return fmt.Errorf("delete: %t, %w", ok, err)
+			}
+			others[i] = others[len(others)-1]
+			others = others[:len(others)-1]
+		}
+		return fill()
+	})
+	commits := 0
+	until(func() error {
+		select {
+		case <-changed:
+		case <-done:
+			return nil
+		}
+		if commits++; commits%50 == 0 {
+			return f.checkpoint()
+		}
+		return f.sync()
+	})
+	return func() {
+		close(done)
+		all.Wait()
+	}
+}
+
+// TestLinearizable bears C1, C3, C6, C7 and R1 for the lookups of the process that
+// writes: many goroutines insert, delete and look up a few keys, in a filter whose
+// other items are moved, committed and checkpointed all the time, and for each key
+// there is an order of the calls, each at an instant between its call and its
+// return, in which the answers are right.
+func TestLinearizable(t *testing.T) {
+	const lines, logBytes = 8, 128 << 10
+	slots := lines * 16
+	for name, open := range map[string]func(*testing.T, uint64, int64) target{"file": fileTarget, "heap": heapTarget} {
+		for load, most := range map[string]int{"full lines": slots - 4, "full stash": slots + 2*layout.StashEntries} {
+			t.Run(name+"/"+load, func(t *testing.T) {
+				rounds := 150
+				if testing.Short() {
+					rounds = 30
+				}
+				rng := seeded(t, 1)
+				f := open(t, lines, logBytes)
+				end := beside(t, f, most, rng.Uint64())
+				r := &recording{target: &f}
+				for range rounds {
+					r.round(t, rng)
+				}
+				end()
+				if refused, key := r.refused(); refused {
+					t.Errorf("the answers for key %x are those of no order of its calls:%s", key, r.describe(key))
+				}
+				r.count(t, load == "full stash")
+			})
+		}
+	}
+}
+
+// count fails where the answers have said nothing: a lookup may always say "maybe",
+// and a full filter refuse everything.
+func (r *recording) count(t *testing.T, filled bool) {
+	t.Helper()
+	puts := map[uint64]bool{}
+	for _, o := range r.mu.history {
+		c := o.Input.(call)
+		puts[c.key] = puts[c.key] || c.kind != callLookup
+	}
+	var refused, never, maybe, absent, deleted, added int
+	for _, o := range r.mu.history {
+		c, a := o.Input.(call), o.Output.(answer)
+		switch {
+		case a.full:
+			refused++
+		case c.kind == callDelete && a.ok:
+			deleted++
+		case c.kind == callUnique && a.ok:
+			added++
+		case c.kind == callLookup && !puts[c.key]:
+			if never++; a.ok {
+				maybe++
+			}
+		case c.kind == callLookup && !a.ok:
+			absent++
+		}
+	}
+	commits, checkpoints := r.w.log.Counts()
+	t.Logf("%d calls: %d refused, %d deletes, %d unique, %d lookups say absent; of %d of keys that were never in, %d say maybe; %d commits, %d checkpoints",
+		len(r.mu.history), refused, deleted, added, absent, never, maybe, commits, checkpoints)
+	if 10*maybe > never || absent == 0 || deleted == 0 || added == 0 || commits == 0 || checkpoints == 0 || (refused > 0) != filled {
+		t.Error("the answers have said nothing")
+	}
+}
+
+// describe lists the calls for a key.
+func (r *recording) describe(key uint64) (text string) {
+	for _, o := range r.mu.history {
+		if o.Input.(call).key == key {
+			text += fmt.Sprintf("\n  %d to %d: client %d, %s", o.Call, o.Return, o.ClientId, keyModel.DescribeOperation(o.Input, o.Output))
+		}
+	}
+	return text
+}
+
+// TestLinearizableRefuses has filters that are wrong on purpose refused.
+func TestLinearizableRefuses(t *testing.T) {
+	wrong := map[string]func(f *target){
+		"nothing": func(*target) {},
+		"a lookup of how it was": func(f *target) {
+			then, table := newestState(f.w), f.w.table
+			f.contains = func(h uint64) bool { return table.Contains(&then, h) }
+		},
+		"a lookup of what is committed": func(f *target) {
+			view, table := viewOf(f.w), f.w.table
+			f.contains = func(h uint64) bool { return table.Contains(view, h) }
+		},
+		"an insert that is lost": func(f *target) { f.insert = func(uint64) error { return nil } },
+		"an insert that puts in one copy": func(f *target) {
+			insert := f.insert
+			f.insert = func(h uint64) error {
+				if f.contains(h) {
+					return nil
+				}
+				return insert(h)
+			}
+		},
+		"a delete of nothing": func(f *target) {
+			f.delete = func(h uint64) (bool, error) { return f.contains(h), nil }
+		},
+		"an insert that is always unique": func(f *target) {
+			insert := f.insert
+			f.unique = func(h uint64) (bool, error) { return true, insert(h) }
+		},
+	}
+	for name, spoil := range wrong {
+		t.Run(name, func(t *testing.T) {
+			f := heapTarget(t, 8, layout.MinLogBytes)
+			spoil(&f)
+			r := &recording{target: &f}
+			rng := seeded(t, 1)
+			for range 3 {
+				r.round(t, rng)
+			}
+			if refused, _ := r.refused(); refused != (name != "nothing") {
+				t.Errorf("it is refused: %t", refused)
+			}
+		})
+	}
+}
