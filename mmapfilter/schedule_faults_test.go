@@ -20,7 +20,7 @@ func TestScheduleMistakes(t *testing.T) {
 		p.mistaken = true
 		for lines := uint64(2); lines <= 3; lines++ {
 			for _, from := range sources {
-				p.operations(t, from, lines)
+				p.operations(t, from, lines, 80)
 			}
 			p.deaths(t, lines, 3)
 		}
