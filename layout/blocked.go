@@ -348,8 +348,10 @@ func (t *blocked) Probe(l *Line) Overflow {
 	return Overflow{Match: blockedMatch(t.Params(), float64(items)*2/buckets), Second: second / pairs, Away: away}
 }
 
-// Contains is Lookup with the first line unrolled. The counters are those of R2:
-// read before the slots, and again after them when the answer is to be no.
+// Contains is Lookup with the first look unrolled. Its loads are those of the first
+// look, in that order: epoch and counter, the two words, epoch and counter again. It
+// says "absent" where that look would, and otherwise leaves the answer to Lookup,
+// which begins anew. So what holds for Lookup holds for it.
 func (t *blocked) Contains(v *View, h uint64) bool {
 	line, rest := SplitHash(h, t.lines)
 	fp := fingerprint(rest<<bucketBits, t.values)
@@ -401,6 +403,27 @@ func (t *blocked) look(at func(word uint64) uint64, line uint64, it Item) (found
 // When the home line turns out not to be enough, this means to start again. To
 // read the counters of the second line then and go on would miss an item that
 // came home, and left the second line, between the two looks.
+//
+// In full: let every counter be even at its first load and the same at its last, so
+// that no removal that it stands for lies between the two (a counter only goes up).
+// Take an item that is in the table all the time, and the instant after the first
+// loads. It is in one of its places then, and it stays in it until that place is
+// read, since it would leave by a removal. So the lookup finds it there; or it goes
+// no further than the home line, and then the item is in another place. But before
+// an item leaves home its overflow bits are set there, and they are never cleared:
+// both were set at that instant, and were read. Moves inside a line are removals
+// from a word of it, and are seen like the others. A recovery stores in no such
+// order and moves no counter that is even; it has the epoch, which is odd from before
+// its first store to after its last.
+//
+// As to memory: the writer's stores are seen in their order, and the loads here are
+// done in theirs. All are atomic, of aligned words, and Go orders these
+// sequentially. Less would do: who sees a word that something was taken from sees
+// from then on that its counter is odd or higher (release and acquire), and who sees
+// a counter after a removal sees the copy that came before it. Nothing here waits
+// for a store of a reader to be seen, as there are none. A writer in another process
+// stores to the same pages of memory through its own mapping, and the processor
+// orders accesses to memory, whatever address they go through.
 func (t *blocked) Lookup(at func(word uint64) uint64, h uint64) bool {
 	it := t.Split(h)
 	second := t.Alternate(it).Line
