@@ -1,8 +1,13 @@
 package mmapfilter
 
 import (
+	"encoding/binary"
 	"os"
+	"reflect"
+	"runtime"
+	"runtime/debug"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -15,8 +20,8 @@ import (
 // of Lookup. Each of the words is in a page of its own that cannot be read; a
 // lookup faults at the first of them, and may read that one the next time.
 //
-// That both are loaded again after the slots is not seen this way: TestConcurrent
-// is about that.
+// That both are loaded again after the slots is the business of
+// TestMoveBetweenSlots.
 func TestOrderOfLoads(t *testing.T) {
 	page := os.Getpagesize()
 	data, err := unix.Mmap(-1, 0, 4*page, unix.PROT_NONE, unix.MAP_ANON|unix.MAP_PRIVATE)
@@ -32,9 +37,9 @@ func TestOrderOfLoads(t *testing.T) {
 	words, perPage := recovery.Words(data), page/8
 	// The epoch is at the end of page 0 and the counter in page 1; the first half of
 	// the line is in page 2 and the second in page 3.
-	runtime, region := perPage-1, 3*perPage-lineWords/2
+	epoch, region := perPage-1, 3*perPage-lineWords/2
 	view := layout.View{
-		Runtime: words[runtime : runtime+layout.RuntimeWords],
+		Runtime: words[epoch : epoch+layout.RuntimeWords],
 		Region:  words[region : region+lineWords],
 		Stash:   make([]uint64, layout.StashWords),
 	}
@@ -82,5 +87,133 @@ func TestOrderOfLoads(t *testing.T) {
 	}
 	if tried == 0 {
 		t.Error("no hash has its buckets in two pages")
+	}
+}
+
+// A lateMemory is memory whose pages come when they are asked for: who touches one
+// that is not there waits for it (userfaultfd).
+type lateMemory struct {
+	data []byte
+	uffd int
+	args []byte // of a call, outside the heap
+}
+
+func newLateMemory(t *testing.T, pages int) *lateMemory {
+	const userModeOnly = 1
+	uffd, _, errno := unix.Syscall(unix.SYS_USERFAULTFD, unix.O_CLOEXEC|userModeOnly, 0, 0)
+	if errno != 0 {
+		t.Skipf("NOT TESTED: the system has no userfaultfd for this process: %v", errno)
+	}
+	m := &lateMemory{uffd: int(uffd)}
+	t.Cleanup(func() { unix.Close(m.uffd) })
+	for part, pages := range map[*[]byte]int{&m.data: pages, &m.args: 2} {
+		var err error
+		if *part, err = unix.Mmap(-1, 0, pages*os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { unix.Munmap(*part) })
+	}
+	const version, missing = 0xAA, 1
+	m.call(t, 0xC018AA3F, version, 0, 0)                                    // UFFDIO_API
+	m.call(t, 0xC020AA00, address(m.data), uint64(len(m.data)), missing, 0) // UFFDIO_REGISTER
+	return m
+}
+
+func address(b []byte) uint64 { return uint64(reflect.ValueOf(b).Pointer()) }
+
+func (m *lateMemory) call(t *testing.T, request uintptr, args ...uint64) {
+	t.Helper()
+	for i, a := range args {
+		binary.NativeEndian.PutUint64(m.args[8*i:], a)
+	}
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(m.uffd), request, uintptr(address(m.args))); errno != 0 {
+		t.Fatalf("ioctl %#x: %v", request, errno)
+	}
+}
+
+// touched waits until a page is touched that is not there, and gives its number.
+func (m *lateMemory) touched(t *testing.T) (page int) {
+	t.Helper()
+	var message [32]byte
+	if n, err := unix.Read(m.uffd, message[:]); n != len(message) || err != nil {
+		t.Fatalf("%d bytes, %v", n, err)
+	}
+	return int(binary.NativeEndian.Uint64(message[16:])-address(m.data)) / os.Getpagesize()
+}
+
+// supply lets a page come, of zero bytes.
+func (m *lateMemory) supply(t *testing.T, page int) {
+	t.Helper()
+	size := uint64(os.Getpagesize())
+	m.call(t, 0xC028AA03, address(m.data)+uint64(page)*size, address(m.args)+size, size, 0, 0) // UFFDIO_COPY
+}
+
+// TestMoveBetweenSlots bears R2: between the loads of the two slot words of a
+// lookup, the item that it looks for moves from the second one to the first. The
+// words are in two pages, and the lookup waits for each. So this is seen of
+// Contains, too: that it loads the counter again.
+func TestMoveBetweenSlots(t *testing.T) {
+	g, err := layout.NewGeometry(layout.Blocked, layout.Params{FingerprintBits: 12, BucketSize: 5}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := layout.NewTable(g)
+	var hash, value uint64
+	var from, to int // the words of the item
+	for _, hash = range hashes(8, 100) {
+		var l layout.Line
+		var placed layout.Stores
+		it := table.Split(hash)
+		table.Place(&l, it, &placed)
+		table.Place(&l, it, &placed)
+		to, _ = placed.At(0)
+		if from, _ = placed.At(1); uint32(to) == it.Bucket && to/(lineWords/2) != from/(lineWords/2) {
+			value = l[to]
+			break
+		}
+	}
+	// Who waits for a page keeps a processor, and cannot be stopped for a collection
+	// of garbage.
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0))))
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	runtime.GC()
+	for _, lookup := range []string{"Contains", "Lookup", "Lookup without counters"} {
+		m := newLateMemory(t, 2)
+		region := os.Getpagesize()/8 - lineWords/2
+		view := layout.View{
+			Region:  recovery.Words(m.data)[region : region+lineWords],
+			Runtime: make([]uint64, layout.RuntimeWords),
+			Stash:   make([]uint64, layout.StashWords),
+		}
+		found := make(chan bool, 1)
+		go func() {
+			switch lookup {
+			case "Contains":
+				found <- table.Contains(&view, hash)
+			case "Lookup":
+				found <- table.Lookup(view.At, hash)
+			default:
+				found <- table.Lookup(func(word uint64) uint64 {
+					if isRuntime(word) {
+						return 0
+					}
+					return view.At(word)
+				}, hash)
+			}
+		}()
+		first := m.touched(t)
+		m.supply(t, first) // the item is not there
+		second := m.touched(t)
+		if first != to/(lineWords/2) || second != from/(lineWords/2) {
+			t.Errorf("%s: pages %d and %d are read", lookup, first, second)
+		}
+		counter := &view.Runtime[layout.CounterOf(layout.WordRegion)]
+		atomic.StoreUint64(&view.Region[to], value)
+		atomic.AddUint64(counter, 1)
+		atomic.AddUint64(counter, 1)
+		m.supply(t, second) // nor there, any more
+		if got := <-found; got != (lookup != "Lookup without counters") {
+			t.Errorf("%s: %t", lookup, got)
+		}
 	}
 }
