@@ -143,16 +143,16 @@ func TestFollowUnderLoad(t *testing.T) {
 	}
 }
 
-// A load asks a follower for keys, again and again.
-type load struct {
+// A followLoad asks a follower for keys, again and again.
+type followLoad struct {
 	f        *Follower
 	versions int
 	keys     [][]byte // the marks of each version, then the common ones
 	found    []bool
 }
 
-func newLoad(f *Follower, versions int) *load {
-	l := &load{f: f, versions: versions}
+func newLoad(f *Follower, versions int) *followLoad {
+	l := &followLoad{f: f, versions: versions}
 	for v := range versions {
 		for i := range markKeys {
 			l.keys = append(l.keys, markOf(v, i))
@@ -167,7 +167,7 @@ func newLoad(f *Follower, versions int) *load {
 
 // ask says what is wrong with the answers: a common key that is not found, or a
 // batch that has not all marks of exactly one version.
-func (l *load) ask() error {
+func (l *followLoad) ask() error {
 	l.f.ContainsBatch(l.keys, l.found)
 	whole := 0
 	for v := range l.versions {

@@ -80,10 +80,9 @@ type target struct {
 
 func heapTarget(t *testing.T, lines uint64, logBytes int64) target {
 	w := mustWriter(t, newMemoryVolume(t, stageParams, lines), logBytes)
-	view := viewOf(w)
 	return target{
 		w: w, insert: w.insert, unique: w.insertUnique, delete: w.delete,
-		contains: func(h uint64) bool { return w.contains(view, h) },
+		contains: w.contains,
 		sync:     func() error { return w.sync(false, 0) }, checkpoint: w.checkpoint,
 	}
 }

@@ -136,7 +136,7 @@ const lineWords = layout.LineBytes / 8
 // Most lines have nothing pending: what the mapping says of a home line then settles
 // most lookups.
 func (w *writer) contains(hash uint64) bool {
-	counter := w.counter(hash)
+	counter := w.counter(w.table.Split(hash).Line)
 	before := atomic.LoadUint64(counter)
 	return w.containsSince(w.overlay.Load(), hash, counter, before)
 }
@@ -148,9 +148,10 @@ func (w *writer) containsAll(hashes []uint64, found []bool) {
 	for len(hashes) > 0 {
 		n := min(len(hashes), lookupBlock)
 		for i, h := range hashes[:n] {
-			counters[i] = w.counter(h)
+			line := w.table.Split(h).Line
+			counters[i] = w.counter(line)
 			before[i] = atomic.LoadUint64(counters[i])
-			w.prefetch(w.table.Split(h).Line)
+			w.prefetch(line)
 		}
 		p := w.overlay.Load()
 		for i, h := range hashes[:n] {
@@ -160,9 +161,9 @@ func (w *writer) containsAll(hashes []uint64, found []bool) {
 	}
 }
 
-// counter is the removal counter of the home line of a hash, of what is pending.
-func (w *writer) counter(hash uint64) *uint64 {
-	return &w.runtime[layout.CounterOf(layout.WordRegion+w.table.Split(hash).Line*lineWords)]
+// counter is the removal counter of a line, of what is pending.
+func (w *writer) counter(line uint64) *uint64 {
+	return &w.runtime[layout.CounterOf(layout.WordRegion+line*lineWords)]
 }
 
 // containsSince is contains with an overlay that was loaded after the counter.
