@@ -78,7 +78,8 @@ func measureSpeed(l loop, begun time.Time, d time.Duration) speed {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	used := threadTime()
-	for n := 0; ; n += loopBlock {
+	for n := loopBlock; ; n += loopBlock {
+		l(loopBlock)
 		if took := time.Since(begun); took >= d {
 			s := speed{Clock: float64(n) / took.Seconds()}
 			if used = threadTime() - used; used > 0 {
@@ -86,7 +87,6 @@ func measureSpeed(l loop, begun time.Time, d time.Duration) speed {
 			}
 			return s
 		}
-		l(loopBlock)
 	}
 }
 
