@@ -36,6 +36,19 @@ func ParseKind(name string) (Kind, bool) {
 	return 0, false
 }
 
+// MarshalText gives the name, for JSON and the like.
+func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// UnmarshalText takes the name of a layout.
+func (k *Kind) UnmarshalText(name []byte) error {
+	kind, ok := ParseKind(string(name))
+	if !ok {
+		return fmt.Errorf("layout: no layout is called %q", name)
+	}
+	*k = kind
+	return nil
+}
+
 // Params are the two numbers of a cuckoo filter (paper, section 4): f bits a
 // fingerprint, b slots a bucket.
 type Params struct{ FingerprintBits, BucketSize int }

@@ -131,14 +131,18 @@ func (o *openFile) sampleRates() (rate, second float64) {
 //
 //	expvar.Publish("seen", f.Var())
 //
-// (This package does not import expvar, which would bring net/http along.)
+// The seed of the hash is left out: it may be a secret, see [Options.Seed]. (This
+// package does not import expvar, which would bring net/http along.)
 type Var struct{ stats func() Stats }
 
 // Var gives the Var of a filter.
 func (f *Filter) Var() Var { return Var{f.Stats} }
 
 func (v Var) String() string {
-	text, err := json.Marshal(v.stats())
+	text, err := json.Marshal(struct {
+		Stats
+		Seed any `json:",omitempty"` // in place of that of Stats
+	}{Stats: v.stats()})
 	if err != nil { // a number that JSON does not have; Stats gives none
 		return "null"
 	}

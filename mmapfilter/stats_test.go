@@ -19,7 +19,7 @@ func TestVar(t *testing.T) {
 		}
 		return s
 	}
-	if s := read(); s.Len != 0 || s.Cap != 1000 || s.State != "clean" || s.BitsPerKey != 0 {
+	if s := read(); s.Len != 0 || s.Cap != 1000 || s.State != "clean" || s.BitsPerKey != 0 || s.Layout != Blocked || s.Seed != 0 || f.Stats().Seed == 0 {
 		t.Errorf("of an empty filter: %+v", s)
 	}
 	for i := range uint64(700) {
