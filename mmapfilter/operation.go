@@ -1,0 +1,60 @@
+package mmapfilter
+
+import "github.com/mmapfilter/mmapfilter/layout"
+
+// An operation is one change of the filter under way: the space its placer works
+// on. It collects the stores in their order, and leaves the pending words alone
+// until it is complete. What it has changed is in these stores alone, word by word:
+// lines may share words.
+type operation struct {
+	w      *writer
+	stores []layout.Store
+
+	// The line that was loaded last, with all that was done to it.
+	loaded bool
+	line   uint64
+	first  uint64 // of its words in the file
+	image  layout.Line
+}
+
+func (op *operation) load(line uint64) *layout.Line {
+	if op.loaded && op.line == line {
+		return &op.image
+	}
+	first, n := op.w.loadLine(line, &op.image)
+	for _, s := range op.stores {
+		if i := s.Word - first; i < n {
+			op.image[i] = s.Value
+		}
+	}
+	op.loaded, op.line, op.first = true, line, first
+	return &op.image
+}
+
+func (op *operation) store(changed *layout.Stores) {
+	for i := range changed.Len() {
+		word, guarded := changed.At(i)
+		op.append(layout.Store{Word: op.first + uint64(word), Value: op.image[word], Guarded: guarded})
+	}
+}
+
+// append adds a store; two to one word that follow each other are one.
+func (op *operation) append(s layout.Store) {
+	if n := len(op.stores); n > 0 && op.stores[n-1].Word == s.Word {
+		op.stores[n-1].Value = s.Value
+		op.stores[n-1].Guarded = op.stores[n-1].Guarded || s.Guarded
+		return
+	}
+	op.stores = append(op.stores, s)
+}
+
+func (op *operation) stash() []uint64 { return op.w.stash }
+
+func (op *operation) storeStash(word, value uint64, guarded bool) {
+	op.append(layout.Store{Word: word, Value: value, Guarded: guarded})
+}
+
+// begun reports whether something is staged.
+func (op *operation) begun() bool { return len(op.stores) > 0 }
+
+func (op *operation) reset() { op.stores, op.loaded = op.stores[:0], false }
