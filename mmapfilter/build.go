@@ -164,15 +164,9 @@ func (b *builder) report(stage string, add, total uint64) {
 }
 
 // tasks is into how many ranges of lines, each the lines of whole partitions of
-// the spool, the region is cut to be filled in parallel. No two ranges have lines
-// in one word: see linesFor.
+// the spool, the region is cut to be filled in parallel.
 func (b *builder) tasks() int {
-	lines, lineBits := b.plan.Lines, uint64(layout.LineBits(b.plan.Layout, b.table.Params()))
-	tasks := min(taskCount(lines, lineBits), uint64(b.homes.parts()))
-	for lines%tasks != 0 || lines/tasks*lineBits%64 != 0 && tasks > 1 {
-		tasks /= 2
-	}
-	return int(tasks)
+	return int(min(taskCount(b.plan.Lines), uint64(b.homes.parts())))
 }
 
 // count gives the number of keys that the filter will hold.

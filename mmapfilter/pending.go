@@ -30,26 +30,25 @@ func (p *pending) word(word uint64) (value uint64, ok bool) {
 	return value, ok
 }
 
-// update makes an image of words that follow one another, which the mapping has,
-// the newest one.
-func (p *pending) update(first uint64, image []uint64) {
+// update makes the image of a line that the mapping has the newest one.
+func (p *pending) update(line uint64, l *layout.Line) {
 	if p.committing != nil {
-		p.committing.update(first, image)
+		p.committing.update(line, l)
 	}
-	p.active.update(first, image)
+	p.active.update(line, l)
 }
 
-// mayHave reports whether a block of 64 bytes may have pending words: false is
-// certain. It reads one word of each table.
-func (p *pending) mayHave(block uint64) bool {
-	return p.active.mayHave(block) || p.committing != nil && p.committing.mayHave(block)
+// mayHave reports whether a line may have pending words: false is certain. It reads
+// one word of each table.
+func (p *pending) mayHave(line uint64) bool {
+	return p.active.mayHave(line) || p.committing != nil && p.committing.mayHave(line)
 }
 
-// prefetch brings what tells about a block into the cache.
-func (p *pending) prefetch(block uint64) {
-	p.active.prefetch(block)
+// prefetch brings what tells about a line into the cache.
+func (p *pending) prefetch(line uint64) {
+	p.active.prefetch(line)
 	if p.committing != nil {
-		p.committing.prefetch(block)
+		p.committing.prefetch(line)
 	}
 }
 
@@ -60,12 +59,12 @@ type words struct {
 }
 
 // A wordTable has its slots in groups of 8, and at most half of them in use. The
-// words of a block of 64 bytes are looked for from one group on, under one tag. A
-// search reads the tags of a group, one byte a slot, as one word: for a block that
-// has nothing pending, and most have not, that is nearly always all it reads; so
-// the tags are by themselves, and stay in the cache. Entries are written one after
-// the other, in chunks, so that they stay where they are when the table grows: it
-// is replaced by a larger one with the same entries.
+// words of a line are looked for from one group on, under one tag. A search reads
+// the tags of a group, one byte a slot, as one word: for a line that has nothing
+// pending, and most have not, that is nearly always all it reads; so the tags are
+// by themselves, and stay in the cache.
+// Entries are written one after the other, in chunks, so that they stay where they
+// are when the table grows: it is replaced by a larger one with the same entries.
 type wordTable struct {
 	tags   []uint64             // of each group; a byte is 0 where the slot is free
 	slots  [][groupSlots]uint32 // of each group: numbers of entries
@@ -105,11 +104,11 @@ func newWordTable(room int) *wordTable {
 	}
 }
 
-// start gives the group where a search for the words of a block begins, and their
-// tag. Fibonacci hashing (Knuth, volume 3, section 6.4) spreads blocks that follow
+// start gives the group where a search for the words of a line begins, and their
+// tag. Fibonacci hashing (Knuth, volume 3, section 6.4) spreads lines that follow
 // one another.
-func (t *wordTable) start(block uint64) (group, tag uint64) {
-	h := block * 0x9E3779B97F4A7C15
+func (t *wordTable) start(line uint64) (group, tag uint64) {
+	h := line * 0x9E3779B97F4A7C15
 	return h >> t.shift, h>>8&0x7F | 0x80
 }
 
@@ -129,7 +128,7 @@ func (t *wordTable) entry(n uint32) *pendingWord { return &t.chunks[n/chunkWords
 
 // find gives the entry of a word, or nil.
 func (t *wordTable) find(word uint64) *pendingWord {
-	i, tag := t.start(word / blockWords)
+	i, tag := t.start(word / lineWords)
 	for mask := uint64(len(t.tags) - 1); ; i = (i + 1) & mask {
 		tags := atomic.LoadUint64(&t.tags[i])
 		for same := bytesEqual(tags, tag); same != 0; same &= same - 1 {
@@ -150,24 +149,16 @@ func (m *words) word(word uint64) (value uint64, ok bool) {
 	return 0, false
 }
 
-// update puts the words that it has of those from first on into their image.
-func (m *words) update(first uint64, image []uint64) {
+// update puts the words of a line into its image.
+func (m *words) update(line uint64, l *layout.Line) {
 	t := m.table.Load()
-	last := first + uint64(len(image)) - 1
-	for block := first / blockWords; block <= last/blockWords; block++ {
-		t.update(block, first, image)
-	}
-}
-
-// update is words.update for those of one block.
-func (t *wordTable) update(block, first uint64, image []uint64) {
-	i, tag := t.start(block)
+	i, tag := t.start(line)
 	for mask := uint64(len(t.tags) - 1); ; i = (i + 1) & mask {
 		tags := atomic.LoadUint64(&t.tags[i])
 		for same := bytesEqual(tags, tag); same != 0; same &= same - 1 {
 			e := t.entry(t.slots[i][bits.TrailingZeros64(same)/8])
-			if word := e.word - first; word < uint64(len(image)) {
-				image[word] = atomic.LoadUint64(&e.value)
+			if word := e.word - line*lineWords; word < lineWords {
+				l[word] = atomic.LoadUint64(&e.value)
 			}
 		}
 		if tags&highBits != highBits {
@@ -176,16 +167,16 @@ func (t *wordTable) update(block, first uint64, image []uint64) {
 	}
 }
 
-func (m *words) mayHave(block uint64) bool {
+func (m *words) mayHave(line uint64) bool {
 	t := m.table.Load()
-	i, tag := t.start(block)
+	i, tag := t.start(line)
 	tags := atomic.LoadUint64(&t.tags[i])
 	return bytesEqual(tags, tag) != 0 || tags&highBits == highBits
 }
 
-func (m *words) prefetch(block uint64) {
+func (m *words) prefetch(line uint64) {
 	t := m.table.Load()
-	i, _ := t.start(block)
+	i, _ := t.start(line)
 	layout.Prefetch(&t.tags[i])
 }
 
@@ -210,7 +201,7 @@ func (m *words) store(word, value uint64) {
 
 // enter shows an entry to lookups: its tag comes last.
 func (t *wordTable) enter(word uint64, n uint32) {
-	i, tag := t.start(word / blockWords)
+	i, tag := t.start(word / lineWords)
 	for mask := uint64(len(t.tags) - 1); ; i = (i + 1) & mask {
 		if free := bytesEqual(t.tags[i], 0); free != 0 {
 			slot := bits.TrailingZeros64(free) / 8

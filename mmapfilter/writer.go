@@ -2,7 +2,6 @@ package mmapfilter
 
 import (
 	"errors"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,7 +25,6 @@ type writer struct {
 	region []uint64 // the lines among them
 	maxLog int64    // bytes the log may grow to
 	fixed  bool     // the log has them from the start
-	most   int      // stores of one operation, see maxOperationStores
 
 	// What lookups of this process read, see at. overlay is nil when the
 	// mapping has everything.
@@ -54,7 +52,6 @@ type writer struct {
 		pending  int    // operations that are not durable
 		spare    *words // for the next batch, where the overlay is nil
 		op       operation
-		odd      []uint64 // removal counters, see publish
 		placer   *placer
 		victims  []layout.Item // of prefetchInserts
 		stashLen int           // stash entries in use
@@ -78,14 +75,13 @@ func newWriter(vol recovery.Volume, maxLog int64) (*writer, *recovery.Recovery, 
 		fixed:  maxLog != 0,
 		stash:  make([]uint64, layout.StashWords),
 	}
-	w.most = maxOperationStores(w.table)
 	if !w.fixed {
 		w.maxLog = defaultLogBytes(log.Geometry().RegionBytes)
 	}
 	w.newest = w.at
 	copy(w.stash, w.words[layout.WordStash:])
 	w.length.Store(log.Length())
-	w.mu.op = operation{w: w}
+	w.mu.op = newOperation(w)
 	w.mu.spare = newWords(0)
 	w.mu.placer = newPlacer(w.table, &w.mu.op)
 	w.mu.stashLen = layout.StashLen(w.stash)
@@ -128,8 +124,7 @@ func (w *writer) at(word uint64) uint64 {
 	return atomic.LoadUint64(&w.runtime[word-layout.WordRuntime])
 }
 
-// blockWords is the words of 64 bytes: those that share a removal counter.
-const blockWords = 8
+const lineWords = layout.LineBytes / 8
 
 // contains is Table.Contains for the newest state.
 //
@@ -139,54 +134,46 @@ const blockWords = 8
 // published later moves a counter.
 //
 // Most lines have nothing pending: what the mapping says of a home line then settles
-// most lookups. One that is in two blocks, and has two counters, never says no.
+// most lookups.
 func (w *writer) contains(hash uint64) bool {
-	block := w.block(w.table.Split(hash).Line)
-	before := w.counter(block)
-	return w.containsSince(w.overlay.Load(), hash, block, before)
+	counter := w.counter(w.table.Split(hash).Line)
+	before := atomic.LoadUint64(counter)
+	return w.containsSince(w.overlay.Load(), hash, counter, before)
 }
 
 // containsAll is contains for hashes, whose cache misses overlap.
 func (w *writer) containsAll(hashes []uint64, found []bool) {
-	var blocks, before [lookupBlock]uint64
+	var counters [lookupBlock]*uint64
+	var before [lookupBlock]uint64
 	for len(hashes) > 0 {
 		n := min(len(hashes), lookupBlock)
 		for i, h := range hashes[:n] {
-			home := w.table.Split(h)
-			blocks[i] = w.block(home.Line)
-			before[i] = w.counter(blocks[i])
-			if w.prefetch(home.Line); w.table.Both() {
-				w.prefetch(w.table.Alternate(home).Line)
-			}
+			line := w.table.Split(h).Line
+			counters[i] = w.counter(line)
+			before[i] = atomic.LoadUint64(counters[i])
+			w.prefetch(line)
 		}
 		p := w.overlay.Load()
 		for i, h := range hashes[:n] {
-			found[i] = w.containsSince(p, h, blocks[i], before[i])
+			found[i] = w.containsSince(p, h, counters[i], before[i])
 		}
 		hashes, found = hashes[n:], found[n:]
 	}
 }
 
-// block is the first block of the file that a line is in.
-func (w *writer) block(line uint64) uint64 {
-	first, _ := w.table.Words(line)
-	return (layout.WordRegion + first) / blockWords
+// counter is the removal counter of a line, of what is pending.
+func (w *writer) counter(line uint64) *uint64 {
+	return &w.runtime[layout.CounterOf(layout.WordRegion+line*lineWords)]
 }
 
-// counter is the removal counter of a block, of what is pending.
-func (w *writer) counter(block uint64) uint64 {
-	return atomic.LoadUint64(&w.runtime[layout.CounterOf(block*blockWords)])
-}
-
-// containsSince is contains with the counter of the first block of the home line,
-// and an overlay that was loaded after it.
-func (w *writer) containsSince(p *pending, hash, block, before uint64) bool {
-	found, beyond := w.table.LookHome(w.region, hash)
-	if p == nil || !p.mayHave(block) {
+// containsSince is contains with an overlay that was loaded after the counter.
+func (w *writer) containsSince(p *pending, hash uint64, counter *uint64, before uint64) bool {
+	line, found, beyond := w.table.LookHome(w.region, hash)
+	if p == nil || !p.mayHave(layout.WordRegion/lineWords+line) {
 		if found {
 			return true
 		}
-		if !beyond && before&1 == 0 && w.counter(block) == before {
+		if !beyond && before&1 == 0 && atomic.LoadUint64(counter) == before {
 			return false
 		}
 	}
@@ -196,32 +183,99 @@ func (w *writer) containsSince(p *pending, hash, block, before uint64) bool {
 // lookupBlock is how many lookups of a batch are under way at once.
 const lookupBlock = 64
 
-// loadLine gives the newest image of a line, and the words of the file that it is
-// of. REQUIRES: w.mu, without which the words may be of different instants.
-func (w *writer) loadLine(line uint64, l *layout.Line) (first, n uint64) {
-	at, words := w.table.Words(line)
-	first, n = layout.WordRegion+at, uint64(words)
-	for i, words := 0, w.words[first:first+n]; i < len(words) && i < len(l); i++ {
+// An operation is one change of the filter under way: the space its placer works
+// on. It collects the stores in their order, and leaves the pending words alone
+// until it is complete.
+type operation struct {
+	w      *writer
+	stores []layout.Store
+	lines  []stagedLine // that it has changed, and one more
+	staged int          // of them it has changed
+	loaded *stagedLine  // last
+}
+
+// A stagedLine is a line with what the operation has done to it.
+type stagedLine struct {
+	line  uint64
+	image layout.Line
+}
+
+// maxStagedLines is how many lines an operation changes at most: those of a path
+// of moves, the home line of the item, and the line that a delete made room in.
+const maxStagedLines = maxPathMoves + 1 + 2
+
+func newOperation(w *writer) operation {
+	return operation{w: w, lines: make([]stagedLine, maxStagedLines+1)}
+}
+
+func (op *operation) load(line uint64) *layout.Line {
+	for i := range op.lines[:op.staged] {
+		if op.lines[i].line == line {
+			op.loaded = &op.lines[i]
+			return &op.loaded.image
+		}
+	}
+	op.loaded = &op.lines[op.staged]
+	op.loaded.line = line
+	op.w.loadLine(line, &op.loaded.image)
+	return &op.loaded.image
+}
+
+func (op *operation) store(changed *layout.Stores) {
+	if changed.Len() == 0 {
+		return
+	}
+	s := op.loaded
+	if s == &op.lines[op.staged] {
+		op.staged++
+	}
+	for i := range changed.Len() {
+		word, guarded := changed.At(i)
+		op.append(layout.Store{Word: layout.WordRegion + s.line*lineWords + uint64(word), Value: s.image[word], Guarded: guarded})
+	}
+}
+
+// loadLine gives the newest image of a line. REQUIRES: w.mu, without which the
+// words may be of different instants.
+func (w *writer) loadLine(line uint64, l *layout.Line) {
+	at := layout.WordRegion + line*lineWords
+	for i, words := 0, w.words[at:at+lineWords]; i < len(l); i++ {
 		l[i] = atomic.LoadUint64(&words[i])
 	}
 	if p := w.overlay.Load(); p != nil {
-		p.update(first, l[:n])
+		p.update(at/lineWords, l)
 	}
-	return first, n
 }
 
 // prefetch asks for what loadLine reads of a line.
 func (w *writer) prefetch(line uint64) {
-	at, n := w.table.Words(line)
-	first, last := layout.WordRegion+at, layout.WordRegion+at+uint64(n)-1
-	p := w.overlay.Load()
-	for block := first / blockWords; block <= last/blockWords; block++ {
-		layout.Prefetch(&w.words[block*blockWords])
-		if p != nil {
-			p.prefetch(block)
-		}
+	at := layout.WordRegion + line*lineWords
+	layout.Prefetch(&w.words[at])
+	if p := w.overlay.Load(); p != nil {
+		p.prefetch(at / lineWords)
 	}
 }
+
+// append adds a store; two to one word that follow each other are one.
+func (op *operation) append(s layout.Store) {
+	if n := len(op.stores); n > 0 && op.stores[n-1].Word == s.Word {
+		op.stores[n-1].Value = s.Value
+		op.stores[n-1].Guarded = op.stores[n-1].Guarded || s.Guarded
+		return
+	}
+	op.stores = append(op.stores, s)
+}
+
+func (op *operation) stash() []uint64 { return op.w.stash }
+
+func (op *operation) storeStash(word, value uint64, guarded bool) {
+	op.append(layout.Store{Word: word, Value: value, Guarded: guarded})
+}
+
+// begun reports whether something is staged.
+func (op *operation) begun() bool { return len(op.stores)+op.staged > 0 }
+
+func (op *operation) reset() { op.stores, op.staged = op.stores[:0], 0 }
 
 // ready makes room for one operation. REQUIRES: w.mu; it is released and taken
 // again where that takes a commit or a checkpoint.
@@ -241,7 +295,7 @@ func (w *writer) ready() error {
 				return err
 			}
 		}
-		room := w.log.Room(w.most)
+		room := w.log.Room(maxOperationStores)
 		if room && !w.batchIsFull() {
 			return nil
 		}
@@ -263,12 +317,12 @@ func (w *writer) makeRoom(inLog bool) error {
 		return w.sync(false, 0)
 	}
 	defer w.stalled(time.Now())
-	return w.checkpointFor(w.most)
+	return w.checkpointFor(maxOperationStores)
 }
 
 func (w *writer) batchIsFull() bool {
 	p := w.overlay.Load()
-	return p != nil && p.active.n >= maxPendingWords-w.most
+	return p != nil && p.active.n >= maxPendingWords-maxOperationStores
 }
 
 func (w *writer) firstLog() int64 {
@@ -302,16 +356,15 @@ func (w *writer) finish(grow int) {
 }
 
 // publish shows the stores of an operation to the lookups of this process, in
-// their order; the removal counter of one that is guarded is odd from before it
-// until the last store is done, as in the mapping later (W4, R2).
+// their order; one that takes something away is between two steps of its removal
+// counter, as in the mapping later (W4, R2).
 func (w *writer) publish(op *operation) {
 	p := w.overlay.Load()
 	stash := false
-	odd := w.mu.odd[:0]
 	for _, s := range op.stores {
-		if counter := layout.CounterOf(s.Word); s.Guarded && !slices.Contains(odd, counter) {
-			atomic.AddUint64(&w.runtime[counter], 1)
-			odd = append(odd, counter)
+		counter := &w.runtime[layout.CounterOf(s.Word)]
+		if s.Guarded {
+			atomic.AddUint64(counter, 1)
 		}
 		if s.Word < layout.WordRegion {
 			atomic.StoreUint64(&w.stash[s.Word-layout.WordStash], s.Value)
@@ -319,11 +372,10 @@ func (w *writer) publish(op *operation) {
 		} else {
 			p.active.store(s.Word, s.Value)
 		}
+		if s.Guarded {
+			atomic.AddUint64(counter, 1)
+		}
 	}
-	for _, counter := range odd {
-		atomic.AddUint64(&w.runtime[counter], 1)
-	}
-	w.mu.odd = odd
 	if stash {
 		w.mu.stashLen = layout.StashLen(w.stash)
 	}
@@ -383,14 +435,13 @@ func (w *writer) prefetchInserts(hashes []uint64) {
 	beyond := full[:0]
 	for _, h := range hashes {
 		home := w.table.Split(h)
-		if w.loadLine(home.Line, &line); w.table.Full(&line, home.Line) {
+		if w.loadLine(home.Line, &line); w.table.Full(&line) {
 			w.prefetch(w.table.Alternate(home).Line)
 			beyond = append(beyond, home)
 		}
 	}
 	for _, home := range beyond {
-		other := w.table.Alternate(home).Line
-		if w.loadLine(other, &line); !w.table.Full(&line, other) {
+		if w.loadLine(w.table.Alternate(home).Line, &line); !w.table.Full(&line) {
 			continue
 		}
 		w.loadLine(home.Line, &line)
@@ -472,7 +523,7 @@ func (w *writer) count(hash uint64) uint64 {
 }
 
 // countItems counts the items of a class in its lines and in the stash.
-func countItems(t layout.Table, load func(uint64, *layout.Line) (first, n uint64), at func(uint64) uint64, it layout.Item) uint64 {
+func countItems(t layout.Table, load func(uint64, *layout.Line), at func(uint64) uint64, it layout.Item) uint64 {
 	var l layout.Line
 	load(it.Line, &l)
 	n := uint64(t.Copies(&l, it)) + layout.StashCountAt(at, t.Class(it))

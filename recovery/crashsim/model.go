@@ -145,7 +145,11 @@ func (l *life) copies(number int, counts *Counts, words func(word uint64) uint64
 			home += int(counts[k])
 		}
 		items += home
-		line := u.line(c.seen[side].Line, words)
+		var line layout.Line
+		at := layout.WordRegion + c.seen[side].Line*uint64(len(line))
+		for i := range line {
+			line[i] = words(at + uint64(i))
+		}
 		n := u.table.Copies(&line, c.seen[side])
 		copies += n
 		if n < home && !u.table.Overflowed(&line, c.seen[side]) {
