@@ -61,15 +61,18 @@ type words struct {
 // A wordTable has its slots in groups of 8, and at most half of them in use. The
 // words of a line are looked for from one group on, under one tag. A search reads
 // the tags of a group, one byte a slot, as one word: for a line that has nothing
-// pending, and most have not, that is nearly always all it reads; so the tags are
-// by themselves, and stay in the cache.
-// Entries are written one after the other, in chunks, so that they stay where they
-// are when the table grows: it is replaced by a larger one with the same entries.
+// pending, and most have not, that is nearly always all it reads. Entries are
+// written one after the other, in chunks, so that they stay where they are when
+// the table grows: it is replaced by a larger one with the same entries.
 type wordTable struct {
-	tags   []uint64             // of each group; a byte is 0 where the slot is free
-	slots  [][groupSlots]uint32 // of each group: numbers of entries
+	groups []group
 	chunks []*[chunkWords]pendingWord
 	shift  uint // 64 less the bits of the number of a group
+}
+
+type group struct {
+	tags    uint64 // a byte is 0 where the slot is free
+	entries [groupSlots]uint32
 }
 
 type pendingWord struct{ word, value uint64 }
@@ -97,8 +100,7 @@ func newWords(n int) *words {
 func newWordTable(room int) *wordTable {
 	groups := 2 * room / groupSlots
 	return &wordTable{
-		tags:   make([]uint64, groups),
-		slots:  make([][groupSlots]uint32, groups),
+		groups: make([]group, groups),
 		chunks: make([]*[chunkWords]pendingWord, room/chunkWords),
 		shift:  uint(64 - bits.TrailingZeros(uint(groups))),
 	}
@@ -129,10 +131,11 @@ func (t *wordTable) entry(n uint32) *pendingWord { return &t.chunks[n/chunkWords
 // find gives the entry of a word, or nil.
 func (t *wordTable) find(word uint64) *pendingWord {
 	i, tag := t.start(word / lineWords)
-	for mask := uint64(len(t.tags) - 1); ; i = (i + 1) & mask {
-		tags := atomic.LoadUint64(&t.tags[i])
+	for mask := uint64(len(t.groups) - 1); ; i = (i + 1) & mask {
+		g := &t.groups[i]
+		tags := atomic.LoadUint64(&g.tags)
 		for same := bytesEqual(tags, tag); same != 0; same &= same - 1 {
-			if e := t.entry(t.slots[i][bits.TrailingZeros64(same)/8]); e.word == word {
+			if e := t.entry(g.entries[bits.TrailingZeros64(same)/8]); e.word == word {
 				return e
 			}
 		}
@@ -153,12 +156,13 @@ func (m *words) word(word uint64) (value uint64, ok bool) {
 func (m *words) update(line uint64, l *layout.Line) {
 	t := m.table.Load()
 	i, tag := t.start(line)
-	for mask := uint64(len(t.tags) - 1); ; i = (i + 1) & mask {
-		tags := atomic.LoadUint64(&t.tags[i])
+	for mask := uint64(len(t.groups) - 1); ; i = (i + 1) & mask {
+		g := &t.groups[i]
+		tags := atomic.LoadUint64(&g.tags)
 		for same := bytesEqual(tags, tag); same != 0; same &= same - 1 {
-			e := t.entry(t.slots[i][bits.TrailingZeros64(same)/8])
-			if word := e.word - line*lineWords; word < lineWords {
-				l[word] = atomic.LoadUint64(&e.value)
+			e := t.entry(g.entries[bits.TrailingZeros64(same)/8])
+			if i := e.word - line*lineWords; i < lineWords {
+				l[i] = atomic.LoadUint64(&e.value)
 			}
 		}
 		if tags&highBits != highBits {
@@ -170,14 +174,14 @@ func (m *words) update(line uint64, l *layout.Line) {
 func (m *words) mayHave(line uint64) bool {
 	t := m.table.Load()
 	i, tag := t.start(line)
-	tags := atomic.LoadUint64(&t.tags[i])
+	tags := atomic.LoadUint64(&t.groups[i].tags)
 	return bytesEqual(tags, tag) != 0 || tags&highBits == highBits
 }
 
 func (m *words) prefetch(line uint64) {
 	t := m.table.Load()
 	i, _ := t.start(line)
-	layout.Prefetch(&t.tags[i])
+	layout.Prefetch(&t.groups[i].tags)
 }
 
 // store gives a word a value.
@@ -187,7 +191,7 @@ func (m *words) store(word, value uint64) {
 		atomic.StoreUint64(&e.value, value)
 		return
 	}
-	if m.n == len(t.tags)*groupSlots/2 {
+	if m.n == len(t.groups)*groupSlots/2 {
 		t = m.grow(t)
 	}
 	n := uint32(m.n)
@@ -202,18 +206,19 @@ func (m *words) store(word, value uint64) {
 // enter shows an entry to lookups: its tag comes last.
 func (t *wordTable) enter(word uint64, n uint32) {
 	i, tag := t.start(word / lineWords)
-	for mask := uint64(len(t.tags) - 1); ; i = (i + 1) & mask {
-		if free := bytesEqual(t.tags[i], 0); free != 0 {
+	for mask := uint64(len(t.groups) - 1); ; i = (i + 1) & mask {
+		g := &t.groups[i]
+		if free := bytesEqual(g.tags, 0); free != 0 {
 			slot := bits.TrailingZeros64(free) / 8
-			t.slots[i][slot] = n
-			atomic.StoreUint64(&t.tags[i], t.tags[i]|tag<<(8*slot))
+			g.entries[slot] = n
+			atomic.StoreUint64(&g.tags, g.tags|tag<<(8*slot))
 			return
 		}
 	}
 }
 
 func (m *words) grow(t *wordTable) *wordTable {
-	larger := newWordTable(len(t.tags) * groupSlots)
+	larger := newWordTable(len(t.groups) * groupSlots)
 	copy(larger.chunks, t.chunks)
 	for n := range uint32(m.n) {
 		larger.enter(t.entry(n).word, n)
