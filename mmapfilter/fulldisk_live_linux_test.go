@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"runtime"
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -88,6 +90,7 @@ func TestWriteOnAFullDisk(t *testing.T) {
 	diskScenarios[os.Getenv(variableScenario)](&smallDisk{
 		T: t, dir: dir, full: unix.ENOSPC,
 		fill: func() {
+			unmapDeleted(t, dir)
 			f, err := os.OpenFile(ballast, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 			if err != nil {
 				t.Fatal(err)
@@ -108,6 +111,26 @@ func TestWriteOnAFullDisk(t *testing.T) {
 			}
 		},
 	})
+}
+
+// unmapDeleted collects garbage until no deleted file in dir is mapped: a mapping
+// ends with its garbage, and what it holds of a disk would become room again
+// after the disk was filled.
+func unmapDeleted(t *testing.T, dir string) {
+	t.Helper()
+	deleted := regexp.MustCompile(regexp.QuoteMeta(dir) + `/.* \(deleted\)\n`)
+	var maps []byte
+	for range 10_000 {
+		runtime.GC()
+		var err error
+		if maps, err = os.ReadFile("/proc/self/maps"); err != nil {
+			t.Fatal(err)
+		}
+		if !deleted.Match(maps) {
+			return
+		}
+	}
+	t.Fatalf("mapped for good: %s", deleted.FindAll(maps, -1))
 }
 
 // TestWriteBeyondTheFileSizeLimit does the same where no file may grow.
