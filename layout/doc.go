@@ -7,10 +7,11 @@
 // The words are those of Fan, Andersen, Kaminsky and Mitzenmacher, "Cuckoo
 // Filter: Practically Better Than Bloom" (CoNEXT 2014). A fingerprint is f bits
 // of the hash of a key. A slot holds one fingerprint. A bucket is b slots. A
-// line is 64 aligned bytes, what a processor fetches at once. Each key that was
-// put in is an item. All that the file keeps of it is a fingerprint, at a place
-// from which its two lines, called home and alternate, and its two buckets
-// follow. The stash holds items that found no slot.
+// line is what an item has two of, called home and alternate: 64 aligned bytes,
+// what a processor fetches at once, in the layout blocked; one bucket in the
+// layouts packed and semi-sorted. Each key that was put in is an item. All that
+// the file keeps of it is a fingerprint, at a place from which its two lines, and
+// its two buckets in each, follow. The stash holds items that found no slot.
 //
 // All numbers in a file are little-endian. A word is 64 bits, aligned to 8
 // bytes. Offsets and sizes are in bytes. Bit 0 is the lowest of a word. In
@@ -22,7 +23,7 @@
 //	0          4 superblock copies of 4,096
 //	16384      runtime page, 4,096: what a writer tells readers; means nothing in a file at rest
 //	20480      stash, 12,288: 192 groups of 64, each 4 entries of 16
-//	32768      region: n lines of 64, each 8 words
+//	32768      region: n lines, R in all
 //	…          zero bytes up to T, the next multiple of 4,096
 //
 // and, in a sealed file,
@@ -32,11 +33,15 @@
 //	…          trailer, 64
 //	…          zero bytes up to the end, the next multiple of 4,096
 //
-// So superblock copy i starts at 4096·i, stash group g at 20480 + 64·g, line i
-// at 32768 + 64·i and its word j 8·j after that. A chunk is 65,536 bytes,
-// counted from 16384 on; the last one ends at T and may be shorter. For n lines
+// So superblock copy i starts at 4096·i, and stash group g at 20480 + 64·g. A
+// line has size bits, and line i is the bits size·i to size·i + size-1 of the
+// region, whatever words they are in; bit j of the region is bit j mod 64 of its
+// word ⌊j/64⌋. A chunk is 65,536 bytes, counted from 16384 on; the last one ends
+// at T and may be shorter. For n lines
 //
-//	T           = roundup(32768 + 64·n, 4096)
+//	size        = 512 (blocked), f·b (packed), 4·f - 4 (semi-sorted)
+//	R           = roundup(⌈n·size / 8⌉, 64)
+//	T           = roundup(32768 + R, 4096)
 //	chunks      = ⌈(T - 16384) / 65536⌉
 //	sealed size = roundup(roundup(T + 4·chunks, 64) + 64, 4096)
 //
@@ -52,7 +57,7 @@
 //	    40    8 incompat flags          none is defined
 //	    48   16 UUID of the content
 //	    64    1 state: 1 clean, 2 live, 3 sealed
-//	    65    1 layout: 1 blocked (2 compact, 3 packed, 4 semi-sorted: reserved)
+//	    65    1 layout: 1 blocked, 3 packed, 4 semi-sorted (2 compact: reserved)
 //	    66    1 f, bits per fingerprint
 //	    67    1 b, slots per bucket
 //	    68    1 hash: 1 is XXH3, 64 bits, with a seed (XXH3_64bits_withSeed)
@@ -60,7 +65,7 @@
 //	    72    8 hash seed
 //	    80    8 canary: the hash of the 17 bytes "mmapfilter canary" with that seed
 //	    88    8 n, lines
-//	    96    8 size of the region: 64·n
+//	    96    8 size of the region: R
 //	   104    8 capacity: the items the file was sized for
 //	   112    8 false-positive rate it was sized for, IEEE 754 double
 //	   120    8 design load: items over slots that it was sized for, IEEE 754 double
@@ -92,8 +97,9 @@
 //	rest    = h·n mod 2^64
 //
 // The line is uniform in [0, n) for every n, a power of two or not, and the top
-// bits of rest are bits of the hash that the line did not use. In the layout
-// blocked, a line is 8 buckets of one word each, with
+// bits of rest are bits of the hash that the line did not use. What follows is
+// the layout blocked; for the others see below. There a line is 8 buckets of one
+// word each, with
 //
 //	f    8  10  12  15  20  30
 //	b    7   6   5   4   3   2
@@ -131,6 +137,50 @@
 //  4. If the stash has an entry for the item, with a count of at least 1: maybe.
 //     Otherwise: certainly not.
 //
+// # Packed and semi-sorted
+//
+// These are the two tables of the paper. A line is one bucket, with
+//
+//	packed        f of 4 to 32    b of 1, 2, 4 or 8
+//	semi-sorted   f of 5 to 32    b = 4
+//
+// and line, rest, m, u and alt as above, but for
+//
+//	fp      = 1 + hi(rest, 2^f - 1)
+//
+// An item stands in any slot of its home line or of its alternate line, or in the
+// stash. There are no overflow bits:
+//
+//  1. If a slot of the home line or of the alternate line holds fp: maybe.
+//  2. If the stash has an entry for the item, whose buckets count as 0, with a
+//     count of at least 1: maybe. Otherwise: certainly not.
+//
+// A packed bucket is its slots, one after the other:
+//
+//	bit f·b-1                       0
+//	    ┌──────────┬─────┬───────────┐
+//	    │ slot b-1 │  …  │  slot 0   │
+//	    └──────────┴─────┴───────────┘
+//
+// In a semi-sorted one, the fingerprints of the 4 slots, empty ones among them,
+// are in rising order. The four highest bits of each are its nibble, the other
+// f-4 its rest:
+//
+//	bit 4·f-5                                        12 11          0
+//	    ┌───────────┬───────────┬───────────┬──────────┬─────────────┐
+//	    │ rest of   │ rest of   │ rest of   │ rest of  │ number of   │
+//	    │ slot 3    │ slot 2    │ slot 1    │ slot 0   │ the nibbles │
+//	    └───────────┴───────────┴───────────┴──────────┴─────────────┘
+//
+// The nibbles do not fall, p ≤ q ≤ r ≤ s. There are C(19, 4) = 3,876 such
+// sequences, with C the binomial coefficient, and the number of one is
+//
+//	p + C(q+1, 2) + C(r+2, 3) + C(s+3, 4)
+//
+// Counting all of them, s in the outermost loop and p in the innermost, gives each
+// its number in turn. Nibbles that are equal are those of slots whose rests do not
+// fall. So what is in a bucket gives its bits.
+//
 // # Stash
 //
 // An entry stands for all items with the same two lines, the same two buckets
@@ -153,22 +203,25 @@
 // # Reading beside a writer
 //
 // A writer stores words, each at once, and in an order in which every item is
-// in one of its places at any instant. It tells of what it takes away in the
-// runtime page:
+// in one of its places at any instant. It tells of what it takes away, and of the
+// semi-sorted buckets in more than one word that it changes, in the runtime page:
 //
 //	16384      recovery epoch, a word: odd while someone recovers the file
 //	16448      removal counter of the stash, a word
 //	16512      promise: an LSN, and a word of check; then another one
-//	18432      removal counters of the lines, 256 words
+//	18432      removal counters of the region, 256 words
 //
-// and the rest is zero. Line i has counter i mod 256. A counter is odd while a
-// word of its lines loses a fingerprint, and higher afterwards. Answer 1, "maybe",
-// always holds. The answer "certainly not" holds only if the epoch and the
-// counters of all places that were read (the home line; the alternate line and
-// the stash, if they were) were even, were read before the first slot of any of
-// these places, and are the same at the end. Otherwise the reader looks again,
-// or answers "maybe". In particular, when the home line turns out not to be
-// enough, the lookup begins again with the counters of all three.
+// and the rest is zero. Block i of the region, its bytes from 64·i on, has counter
+// i mod 256; a line may be in two blocks, and has two counters then. A counter is
+// odd while a word of its blocks loses a fingerprint, or one of a semi-sorted
+// bucket in several words changes, until all words that are changed with it are
+// stored; and higher afterwards. The answer "maybe" always holds. The answer
+// "certainly not" holds only if the epoch and the counters of all places that were
+// read (the home line; the alternate line and the stash, if they were) were even,
+// were read before the first slot of any of these places, and are the same at the
+// end. Otherwise the reader looks again, or answers "maybe". In particular, when
+// the home line turns out not to be enough, the lookup begins again with the
+// counters of all three.
 //
 // # Log
 //
@@ -275,24 +328,25 @@
 //	     to 4091) are zero, unless it has an unknown compat flag; the other two
 //	     kinds of flags do not excuse it.
 //	F5   The hash is known, and gives the canary.
-//	F6   Layout, f and b are known; 1 ≤ n; ⌈log2 n⌉ + 3 + f + 2 ≤ 64, so that a
-//	     hash has the bits for line, bucket and fingerprint and 2 to spare;
-//	     64·n ≤ 2^45, and is the size of the region; 0 < rate < 1;
-//	     0 < design load ≤ 1. A sealed file has the sealed size; another has
-//	     that or T.
+//	F6   Layout, f and b are known; 1 ≤ n; ⌈log2 n⌉ + 3 + f + 2 ≤ 64 (blocked) or
+//	     ⌈log2 n⌉ + f + 2 ≤ 64 (the others), so that a hash has the bits for line,
+//	     bucket and fingerprint and 2 to spare; n·size ≤ 2^48, and R is the size of
+//	     the region; 0 < rate < 1; 0 < design load ≤ 1. A sealed file has the sealed
+//	     size; another has that or T.
 //	F7   The state is 1, 2 or 3.
 //	F8   V: every chunk of a sealed file has the CRC of its entry.
 //	F9   V: every field of the trailer of a sealed file has the value given
 //	     above; the bytes between and after table and trailer are zero.
-//	F10  V: the bits from f·b to 59 of every word of a line are zero, and so are
-//	     the bytes between the last line and T.
+//	F10  V: the bits from f·b to 59 of every word of a line are zero (blocked); the
+//	     number of a semi-sorted bucket is below 3,876, and its fingerprints do not
+//	     fall; the bits between the last line and T are zero.
 //	F11  What a writer keeps up: every item stands where its lookup finds it.
 //	     (It cannot be checked without the keys.)
 //	F12  V: a stash entry that is not free counts at least one item; has a line
 //	     below n that is not above its alternate, a bucket below 8 that is below
-//	     its other, and 1 ≤ fp < 2^f; is the first that the search for it meets,
-//	     and so the only one of its kind; and its overflow bits are both set in
-//	     one of its lines. Bit 63 of word 0 is zero in the last 3 entries of a
+//	     its other (0 but in blocked), and 1 ≤ fp < 2^f; is the first that the
+//	     search for it meets, and so the only one of its kind; and its overflow
+//	     bits, where there are such, are both set in one of its lines. Bit 63 of word 0 is zero in the last 3 entries of a
 //	     group.
 //	F13  V: the slots in use and the counts of the stash add up to the length.
 //
@@ -342,6 +396,36 @@
 //
 // So: maybe. (It is.)
 //
+// testdata/packed-f12.mmf has 116 lines of 48 bits, so R is 704. Is "key 3" in it?
+//
+//	h      = 0x56674e5a91dde079
+//	line   = hi(h, 116)                 = 39
+//	fp     = 1 + hi(0x26cf810a1889b6d4, 0xfff)   = 0x26d
+//	u      = 0xfb2a0aaf895ba1d8, hi(u, 116) = 113, alt = 74
+//
+// Line 39 is the bits 1872 to 1919, of word 29, at offset 33000; line 74 the bits
+// 3552 to 3599, of words 55 and 56, from offset 33208 on:
+//
+//	0x2553d00c62575867                      slots 0x257 0x0c6 0x3d0 0x255
+//	0xc026d36bd9478e5e 0x8925f85ed48391e5   slots 0x36b 0x26d 0x5c0 0x91e
+//
+// So: maybe, for slot 1 of line 74. And testdata/semisorted-f13.mmf has 116 lines
+// of 48 bits as well. Is "key 23" in it?
+//
+//	h      = 0x34d10ca932237913
+//	line   = hi(h, 116)                 = 23
+//	fp     = 1 + hi(0xeeb9bcaab812dc9c, 0x1fff)   = 0x1dd7
+//	u      = 0x6d67c52e1bcbb492, hi(u, 116) = 49, alt = 26
+//
+// Line 23 is the bits 1104 to 1151, of word 17, at offset 32904; line 26 the bits
+// 1248 to 1295, of words 19 and 20, from offset 32920 on:
+//
+//	0xae764f104171402d                      number 0x171, nibbles 1 2 5 8, slots 0x0304 0x0478 0x0bd9 0x115c
+//	0xf4b09e783f8077ef 0x9e87ea64d5b8e975   number 0xe78, nibbles 6 c e f, slots 0x0d09 0x19a5 0x1dd7 0x1fd2
+//
+// In line 23, 1 + C(3, 2) + C(7, 3) + C(11, 4) = 1 + 3 + 35 + 330 = 0x171, and the
+// rest of slot 0 is 0x104. So: maybe, for slot 2 of line 26.
+//
 // # The vectors
 //
 // testdata has images, each with a file of vectors: after a first line with the
@@ -351,7 +435,7 @@
 //	hash           16 hex digits
 //	line, bucket, other bucket, alternate line   decimal
 //	fingerprint    0x and hex digits
-//	overflow bits  2^o(bucket), a comma, 2^o(other): those of the key, whatever the file has
+//	overflow bits  2^o(bucket), a comma, 2^o(other): those of the key, whatever the file has; 0,0 where there are none
 //	answer         true for maybe, false for certainly not
 //	why            the first step of the lookup that decided: "slot of the home line",
 //	               "overflow bits set: " with true or false for bucket and for other,

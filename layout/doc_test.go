@@ -76,3 +76,70 @@ func TestWorkedExample(t *testing.T) {
 	says("word 0 = %#016x,\n// for line %d and bucket %d, and be in group %d, at offset %d", c.word0(), c.Line, c.Bucket, c.firstGroup()/groupWords, entry)
 	says("//\t%#016x %#016x   line %d, bucket %d, fingerprint %#x, 1 item", word(entry), word(entry+8), c.Line, c.Bucket, c.Fp)
 }
+
+// TestWorkedPairs holds the worked examples of packed and semi-sorted buckets
+// against the images they are about.
+func TestWorkedPairs(t *testing.T) {
+	essay, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	says := func(format string, args ...any) {
+		t.Helper()
+		if text := fmt.Sprintf(format, args...); !strings.Contains(string(essay), text) {
+			t.Errorf("the essay does not say\n%s", text)
+		}
+	}
+	for _, c := range []struct{ image, key string }{{"packed-f12", "key 3"}, {"semisorted-f13", "key 23"}} {
+		image, sb, g := readImage(t, c.image+".mmf")
+		tab := NewTable(g).(*pair)
+		h := xxh3.HashStringSeed(c.key, sb.Seed())
+		line, rest := SplitHash(h, g.Lines)
+		it := tab.Split(h)
+		other := tab.Alternate(it)
+		m := uint64(it.Fp) * mixFirst
+		u := (m ^ m>>32) * mixSecond
+		big, _ := bits.Mul64(u, g.Lines)
+		says("testdata/%s.mmf has %d lines", c.image, g.Lines)
+		says("//\th      = %#016x\n//\tline   = hi(h, %d)                 = %d\n", h, g.Lines, line)
+		says("//\tfp     = 1 + hi(%#016x, %#x)   = %#x\n", rest, tab.values, it.Fp)
+		says("//\tu      = %#016x, hi(u, %d) = %d, alt = %d\n", u, g.Lines, big, other.Line)
+		for _, l := range []uint64{it.Line, other.Line} {
+			first, bit, n := tab.place(l)
+			off := OffRegion + 8*int(first)
+			says("%d to %d, of word", l*tab.size, (l+1)*tab.size-1)
+			says("offset %d", off)
+			words := wordsOf(image, tab, l)
+			text := "//\t"
+			for _, w := range words {
+				text += fmt.Sprintf("%#016x ", w)
+			}
+			text += strings.Repeat(" ", 2+19*(2-n))
+			width := 3
+			if tab.kind == SemiSorted {
+				number := bitsAt(words, bit, numberBits)
+				nibbles := nibblesOf[number]
+				text += fmt.Sprintf("number %#03x, nibbles %x %x %x %x, ", number, nibbles&15, nibbles>>4&15, nibbles>>8&15, nibbles>>12)
+				width = 4
+			}
+			text += "slots"
+			slots := tab.read(words, bit)
+			for _, fp := range slots[:tab.b] {
+				text += fmt.Sprintf(" %#0*x", width, fp)
+			}
+			says("%s\n", text)
+		}
+		if tab.kind == SemiSorted {
+			says("rest of slot 0 is %#x.", bitsAt(wordsOf(image, tab, it.Line), tab.size*it.Line%64+numberBits, uint64(tab.f-nibbleBits)))
+		}
+	}
+}
+
+// wordsOf gives the words of a line in an image.
+func wordsOf(image []byte, tab *pair, line uint64) (words []uint64) {
+	first, n := tab.Words(line)
+	for i := range n {
+		words = append(words, binary.LittleEndian.Uint64(image[OffRegion+8*(int(first)+i):]))
+	}
+	return words
+}

@@ -280,21 +280,33 @@ func TestGeometryOfKnownSizes(t *testing.T) {
 
 // TestGeometryBounds holds every limit of F6 at its edge.
 func TestGeometryBounds(t *testing.T) {
-	for _, p := range LegalParams(Blocked) {
-		// The fingerprint, the bucket and the spare bits leave so many for the line.
-		most := uint64(1) << (64 - 3 - p.FingerprintBits - spareHashBits)
-		byFile := uint64(MaxRegionBytes / LineBytes)
-		limit := min(most, byFile)
-		g, err := NewGeometry(Blocked, p, limit)
-		if err != nil {
-			t.Errorf("f=%d: %d lines: %v", p.FingerprintBits, limit, err)
-		}
-		if g.SealedBytes <= g.OffTrailer || g.OffTrailer < g.OffTable+4*g.Chunks || g.SealedBytes > 2*MaxRegionBytes {
-			t.Errorf("f=%d: %+v", p.FingerprintBits, g)
-		}
-		for _, n := range []uint64{0, limit + 1, 1 << 62, 1<<64 - 1} {
-			if g, err := NewGeometry(Blocked, p, n); err == nil {
-				t.Errorf("f=%d: %d lines are accepted: %+v", p.FingerprintBits, n, g)
+	for _, kind := range Kinds() {
+		for _, p := range LegalParams(kind) {
+			// The fingerprint, the bucket of Blocked and the spare bits leave so many
+			// for the line.
+			bucket, lineBits := 0, uint64(p.BucketSize*p.FingerprintBits)
+			switch kind {
+			case Blocked:
+				bucket, lineBits = 3, 512
+			case SemiSorted:
+				lineBits -= 4
+			}
+			most := uint64(1) << (64 - bucket - p.FingerprintBits - spareHashBits)
+			limit := min(most, 8*MaxRegionBytes/lineBits)
+			g, err := NewGeometry(kind, p, limit)
+			if err != nil {
+				t.Errorf("%s %+v: %d lines: %v", kind, p, limit, err)
+			}
+			if g.SealedBytes <= g.OffTrailer || g.OffTrailer < g.OffTable+4*g.Chunks || g.SealedBytes > 2*MaxRegionBytes {
+				t.Errorf("%s %+v: %+v", kind, p, g)
+			}
+			if bytes := (limit*lineBits + 7) / 8; uint64(g.RegionBytes) < bytes || uint64(g.RegionBytes) >= bytes+64 {
+				t.Errorf("%s %+v: %d bytes for %d", kind, p, g.RegionBytes, bytes)
+			}
+			for _, n := range []uint64{0, limit + 1, 1 << 62, 1<<64 - 1} {
+				if g, err := NewGeometry(kind, p, n); err == nil {
+					t.Errorf("%s %+v: %d lines are accepted: %+v", kind, p, n, g)
+				}
 			}
 		}
 	}

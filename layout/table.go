@@ -54,8 +54,10 @@ func (k *Kind) UnmarshalText(name []byte) error {
 type Params struct{ FingerprintBits, BucketSize int }
 
 // A Line is the unit in which an item lives: an item has a home line and an
-// alternate line. It is the image of line i of the region as the layout's own
-// functions read and change it.
+// alternate line. It is an image of the words of the region that hold line i, as
+// many as [Table.Words] says, which the layout's own functions read and change.
+// Where lines share a word, the bits of the others are in it as well, and are
+// left alone.
 type Line [8]uint64
 
 // Stores lists the words of a line that one change touches, in the order in
@@ -83,8 +85,9 @@ func (s *Stores) add(word uint64, guarded bool) {
 // Len is the number of words.
 func (s *Stores) Len() int { return int(s.n) }
 
-// At gives word i of the list, and whether it is guarded: whether a slot that
-// held something is cleared or gets something else.
+// At gives word i of the list, counted in the image, and whether it is guarded:
+// whether a slot that held something is cleared or gets something else, or means
+// something else while other words of the line are not stored yet.
 func (s *Stores) At(i int) (word int, guarded bool) { return int(s.words[i]), s.guarded>>i&1 != 0 }
 
 // An Item is what a table keeps of a key, seen from one of its two lines.
@@ -134,19 +137,28 @@ type Table interface {
 	// the same lines, the same buckets and the same fingerprint.
 	Class(it Item) Class
 
+	// Bounds gives those of the work on one item.
+	Bounds() Bounds
+	// Both reports whether every lookup goes on to the second line: whether
+	// Overflowed is always true.
+	Both() bool
+
+	// Words gives the words of the region that hold a line: n of them, from first
+	// on. They are in one block of 64 bytes, or in two.
+	Words(line uint64) (first uint64, n int)
 	// Load and Store read and write the image of one line of the region. Lines
 	// that share a word must not be stored to at the same time.
 	Load(region []uint64, line uint64, l *Line)
 	Store(region []uint64, line uint64, l *Line)
 
 	// The functions that change a line list the words they changed in s, which
-	// is empty when they are called, and may be nil.
+	// is empty when they are called, and may be nil. l is the image of it.Line.
 
 	// Place puts the item into l, moving others inside the line when that
 	// makes room. It reports false, and leaves l alone, when nothing does.
 	Place(l *Line, it Item, s *Stores) bool
-	// Full reports whether no slot of l is free.
-	Full(l *Line) bool
+	// Full reports whether no slot of a line with the image l is free.
+	Full(l *Line, line uint64) bool
 	// Remove takes one copy of the item out of l.
 	Remove(l *Line, it Item, s *Stores) bool
 	// Copies counts the slots of l that hold the item.
@@ -161,25 +173,42 @@ type Table interface {
 	// CheckLines counts the items of the lines [from, to), or says which line
 	// has something that cannot stand in a line.
 	CheckLines(region []uint64, from, to uint64) (items, line uint64, err error)
-	// Probe tells what a lookup of an absent key meets whose home line is l.
-	// Away is estimated: items that went away leave no more than traces.
-	Probe(l *Line) Overflow
+	// Probe tells what a lookup of an absent key meets whose home is a line with
+	// the image l. Away is estimated: items that went away leave no more than
+	// traces.
+	Probe(l *Line, line uint64) Overflow
 
 	// Lookup looks one hash up in words that come from anywhere: at gives the
 	// word of a file with that number, from the runtime page on. It reports
 	// true when the hash may be in the table, and false only when it is
 	// certainly not, whatever a writer does meanwhile (rule R2).
 	Lookup(at func(word uint64) uint64, h uint64) bool
-	// LookHome looks one hash up in its home line alone, and gives that line.
-	// Where it is found there, or would be nowhere else, that is the answer for a
-	// region that nobody stores to.
-	LookHome(region []uint64, h uint64) (line uint64, found, beyond bool)
+	// LookHome looks one hash up in its home line alone. Where it is found there,
+	// or would be nowhere else, that is the answer for a region that nobody stores
+	// to. Where the line may be in two blocks, it may always be elsewhere.
+	LookHome(region []uint64, h uint64) (found, beyond bool)
 	// Contains is Lookup in a view.
 	Contains(v *View, h uint64) bool
 	// ContainsHashes looks up hashes[i] into found[i]; found is not shorter.
 	ContainsHashes(v *View, hashes []uint64, found []bool)
 	// ContainsKeys looks up the hash of keys[i] under a seed into found[i].
 	ContainsKeys(v *View, seed uint64, keys [][]byte, found []bool)
+}
+
+// Bounds are those of the work on one item.
+type Bounds struct {
+	SearchLines int // lines that one search for a path of moves expands
+	PathMoves   int // moves of one path
+
+	// Words that one call of these functions changes.
+	PlaceStores, RemoveStores, OverflowStores int
+}
+
+// Loads are those that a table is sized for: items over slots, in hundredths.
+type Loads struct {
+	Least int // below it a smaller fingerprint is the better use of the space
+	Usual int // where no rate is asked for
+	Most  int // above it inserts need long searches, and nothing is left for a few keys more
 }
 
 // A spec is what this package knows of a layout before its parameters are bound.
@@ -191,15 +220,21 @@ type spec struct {
 	// without a gap.
 	slotsPerLine func(p Params) int
 	lineBits     func(p Params) int
+	loads        func(p Params) Loads
 	// predict tells what a lookup of an absent key meets on average in a table
 	// with that load.
 	predict func(p Params, load float64) Overflow
+	// crowded is how many entries of the stash are in use, about, in a table of so
+	// many lines with that load: for classes that have more items than places.
+	crowded func(p Params, lines, load float64) float64
 	bind    func(p Params, lines uint64) Table
 }
 
 // specs holds every layout this program can read and write.
 var specs = map[Kind]*spec{
-	Blocked: &blockedSpec,
+	Blocked:    &blockedSpec,
+	Packed:     &packedSpec,
+	SemiSorted: &semiSortedSpec,
 }
 
 // Kinds lists the layouts that exist, in the order of their numbers.
@@ -236,6 +271,16 @@ func SlotsPerLine(k Kind, p Params) int { return specs[k].slotsPerLine(p) }
 
 // LineBits gives the size of a line of that layout in bits.
 func LineBits(k Kind, p Params) int { return specs[k].lineBits(p) }
+
+// DesignLoads gives the loads that a table is sized for.
+func DesignLoads(k Kind, p Params) Loads { return specs[k].loads(p) }
+
+// MaxCrowded is how many entries of the stash a table may be expected to need at
+// its design load: what is left is for chance, and for the keys that come later.
+const MaxCrowded = StashEntries / 8
+
+// Crowded tells how many entries of the stash a table needs.
+func Crowded(k Kind, p Params, lines, load float64) float64 { return specs[k].crowded(p, lines, load) }
 
 // NewTable binds a layout to the parameters in g.
 func NewTable(g Geometry) Table { return specs[g.Kind].bind(g.Params, g.Lines) }

@@ -164,9 +164,15 @@ func (b *builder) report(stage string, add, total uint64) {
 }
 
 // tasks is into how many ranges of lines, each the lines of whole partitions of
-// the spool, the region is cut to be filled in parallel.
+// the spool, the region is cut to be filled in parallel. No two ranges have lines
+// in one word: see linesFor.
 func (b *builder) tasks() int {
-	return int(min(taskCount(b.plan.Lines), uint64(b.homes.parts())))
+	lines, lineBits := b.plan.Lines, uint64(layout.LineBits(b.plan.Layout, b.table.Params()))
+	tasks := min(taskCount(lines, lineBits), uint64(b.homes.parts()))
+	for lines%tasks != 0 || lines/tasks*lineBits%64 != 0 && tasks > 1 {
+		tasks /= 2
+	}
+	return int(tasks)
 }
 
 // count gives the number of keys that the filter will hold.

@@ -92,15 +92,15 @@ func countFound(f *Filter, keys iter.Seq2[[]byte, error]) (found, asked int) {
 // TestBuildOfEverySize builds filters of few keys, where lines are few and
 // chance is large, and finds every key.
 func TestBuildOfEverySize(t *testing.T) {
-	for _, p := range layout.LegalParams(layout.Blocked) {
+	for _, p := range shapes() {
 		for n := uint64(0); n < 1500; n += 1 + n/10 {
 			path := filepath.Join(t.TempDir(), "f")
-			f, err := Build(context.Background(), path, &Options{FingerprintBits: p.FingerprintBits}, numbers(n, 2*n))
+			f, err := Build(context.Background(), path, &Options{Layout: p.kind, FingerprintBits: p.FingerprintBits, BucketSize: p.BucketSize}, numbers(n, 2*n))
 			if err != nil {
-				t.Fatalf("f=%d: %d keys: %v", p.FingerprintBits, n, err)
+				t.Fatalf("%s: %d keys: %v", p, n, err)
 			}
 			if found, _ := countFound(f, numbers(n, 2*n)); uint64(found) != n || f.Len() != n || f.Cap() != n {
-				t.Fatalf("f=%d: %d of %d keys found, Len %d, Cap %d", p.FingerprintBits, found, n, f.Len(), f.Cap())
+				t.Fatalf("%s: %d of %d keys found, Len %d, Cap %d", p, found, n, f.Len(), f.Cap())
 			}
 			if _, err := Verify(context.Background(), path); err != nil {
 				t.Fatal(err)
@@ -143,8 +143,15 @@ func TestBuildChecksItself(t *testing.T) {
 // that say so, not on the order of the keys, the workers, the memory or the
 // moment.
 func TestBuildIsReproducible(t *testing.T) {
+	for _, s := range []shape{{}, newShape(layout.Packed, 11, 4), newShape(layout.Packed, 13, 1), newShape(layout.SemiSorted, 15, 4)} {
+		t.Run(s.String(), func(t *testing.T) {
+			testReproducible(t, Options{FalsePositiveRate: 0.003, Layout: s.kind, FingerprintBits: s.FingerprintBits, BucketSize: s.BucketSize})
+		})
+	}
+}
+
+func testReproducible(t *testing.T, base Options) {
 	const n = 700_000
-	base := Options{FalsePositiveRate: 0.003}
 	_, path := mustBuild(t, &base, numbers(0, n))
 	want, err := os.ReadFile(path)
 	if err != nil {

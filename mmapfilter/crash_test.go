@@ -45,7 +45,7 @@ func (w crashWriter) Idle() bool {
 		return false
 	}
 	defer w.mu.Unlock()
-	return w.log.Room(maxOperationStores)
+	return w.log.Room(w.most)
 }
 
 // crashVerify is Verify for words in memory.

@@ -104,7 +104,7 @@ func newHistory(t *testing.T, seed uint64) (h *history, full, few, empty int) {
 	for _, checkpoints := w.log.Counts(); checkpoints < 5 || full < 0 || few < 0 || empty < 0; _, checkpoints = w.log.Counts() {
 		// A batch that nearly fills its pages leaves little that means nothing.
 		const words = layout.LogPageWords
-		for room := uint64(rng.IntN(3)+1)*words*8/layout.RecordBytes - 20; w.log.Records() < room && w.log.Room(maxOperationStores); {
+		for room := uint64(rng.IntN(3)+1)*words*8/layout.RecordBytes - 20; w.log.Records() < room && w.log.Room(w.most); {
 			if len(list) > 0 && rng.IntN(100) < 10 || len(list) > slots+100 {
 				i := rng.IntN(len(list))
 				if ok, err := w.delete(list[i]); !ok || err != nil {
@@ -126,7 +126,7 @@ func newHistory(t *testing.T, seed uint64) (h *history, full, few, empty int) {
 			list = append(list, key)
 		}
 		take(false)
-		if !w.log.Room(maxOperationStores) {
+		if !w.log.Room(w.most) {
 			fillLog(w)
 		}
 		seq++
@@ -471,7 +471,7 @@ func fillLog(w *writer) {
 		panic(err)
 	}
 	for n := uint64(0); w.log.Room(1); n++ {
-		word := layout.WordRegion + n%lineWords
+		word := layout.WordRegion + n%blockWords
 		w.log.Append([]layout.Store{{Word: word, Value: w.words[word]}}, 0)
 	}
 }

@@ -49,7 +49,7 @@
 // An operation plans where its item goes before it changes anything: a bucket of
 // its home line, the emptier first; a move inside that line; the other line,
 // likewise; a path of moves, found breadth first; an entry of the stash. What it
-// changes goes to the log, and to a table of pending lines in memory. A commit
+// changes goes to the log, and to a table of pending words in memory. A commit
 // (Sync, a timer, a full batch, Close) makes the log durable and then stores the
 // changes to the file, where other processes see them. Operations go on while the
 // disk is waited for.
@@ -60,7 +60,9 @@
 //	    one cache line of the file, so one page where the file is not in
 //	    memory, unless that line has overflowed; then a second one, and, if
 //	    the key is not there either, one of the stash, whose 12 KiB are soon in
-//	    the cache. In the process that writes it sees what has been done; in others,
+//	    the cache. (In the layouts Packed and SemiSorted nothing overflows, and
+//	    it always goes on until it finds the key; a bucket of theirs may be in two
+//	    cache lines.) In the process that writes it sees what has been done; in others,
 //	    what has been committed.
 //	R2  "Maybe" needs no proof. "Certainly not" is answered only if the removal
 //	    counters of all places that were read stood still meanwhile; otherwise the
@@ -79,5 +81,5 @@
 // and publishes an operation, and writer.syncLocked commits a batch of them;
 // OpenReadOnly (filter.go) maps the file; Filter.Contains (lookup.go) hashes and
 // asks the layout; blocked.Contains (package layout, blocked.go) is the lookup
-// itself.
+// itself, and pair.Contains (pair.go) that of Packed and SemiSorted.
 package mmapfilter

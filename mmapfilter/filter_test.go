@@ -566,9 +566,11 @@ func TestOptions(t *testing.T) {
 		"FalsePositiveRate22": {FalsePositiveRate: math.NaN()},
 		"Layout":              {Layout: 77},
 		"Layout ":             {Layout: Compact},
-		"FingerprintBits":     {FingerprintBits: 13},
-		"FingerprintBits ":    {FingerprintBits: 12, BucketSize: 4},
+		"FingerprintBits":     {FingerprintBits: 33},
+		"FingerprintBits ":    {FingerprintBits: 12, BucketSize: 3},
 		"FingerprintBits2":    {FingerprintBits: -1},
+		"FingerprintBits22":   {FingerprintBits: 4, BucketSize: 1, Capacity: 1 << 33},
+		"FingerprintBits 2":   {FingerprintBits: 13, Layout: Blocked},
 		"BucketSize":          {BucketSize: 9},
 		"BucketSize ":         {BucketSize: -1},
 		"Capacity":            {Capacity: 1 << 63},
@@ -618,7 +620,7 @@ func TestPlan(t *testing.T) {
 		if slots := p.geometry.Slots(); opts.Capacity*100 > percent*slots {
 			t.Fatalf("%d keys in %d slots: %+v", opts.Capacity, slots, p)
 		}
-		if tasks := taskCount(p.Lines); p.Lines%tasks != 0 {
+		if tasks := taskCount(p.Lines, 512); p.Lines%tasks != 0 {
 			t.Fatalf("%d lines in %d tasks", p.Lines, tasks)
 		}
 	})

@@ -43,6 +43,13 @@ func goldenImages() []goldenImage {
 	}
 	overfull(layout.Params{FingerprintBits: 12, BucketSize: 5}, "blocked-generations", mixGenerations)
 	overfull(layout.Params{FingerprintBits: 12, BucketSize: 5}, "blocked-clean", makeClean)
+	for _, s := range []shape{newShape(layout.Packed, 12, 4), newShape(layout.Packed, 31, 2), newShape(layout.SemiSorted, 13, 4), newShape(layout.SemiSorted, 32, 4)} {
+		images = append(images, goldenImage{
+			name: fmt.Sprintf("%s-f%d", s.kind, s.FingerprintBits),
+			opts: Options{Layout: s.kind, FingerprintBits: s.FingerprintBits, BucketSize: s.BucketSize, Capacity: 440, Normalisation: "golden"},
+			keys: 520,
+		})
+	}
 	return append(images,
 		// Two chunks, another seed, sized by rate.
 		goldenImage{
@@ -183,13 +190,13 @@ func vectors(f *Filter, keys [][]byte) []byte {
 				second.Bucket = uint32(i)
 			}
 		}
-		set := [2]bool{home[it.Bucket]&marked[it.Bucket] != 0, home[second.Bucket]&marked[second.Bucket] != 0}
+		set := [2]bool{t.Both() || home[it.Bucket]&marked[it.Bucket] != 0, t.Both() || home[second.Bucket]&marked[second.Bucket] != 0}
 		why := "slot of the home line"
 		switch stashed := layout.StashCount(o.view.Stash, t.Class(it)) > 0; {
 		case t.Copies(&home, it) > 0:
 		case set != [2]bool{true, true}:
 			why = fmt.Sprintf("overflow bits set: %t,%t", set[0], set[1])
-		case t.Copies(&away, it) > 0:
+		case t.Copies(&away, other) > 0:
 			why = "slot of the alternate line"
 		case stashed:
 			why = "stash"

@@ -79,7 +79,7 @@ type target struct {
 }
 
 func heapTarget(t *testing.T, lines uint64, logBytes int64) target {
-	w := mustWriter(t, newMemoryVolume(t, stageParams, lines), logBytes)
+	w := mustWriter(t, newMemoryVolume(t, stageShape, lines), logBytes)
 	return target{
 		w: w, insert: w.insert, unique: w.insertUnique, delete: w.delete,
 		contains: w.contains,
@@ -88,7 +88,7 @@ func heapTarget(t *testing.T, lines uint64, logBytes int64) target {
 }
 
 func fileTarget(t *testing.T, lines uint64, logBytes int64) target {
-	f, _ := newLines(t, stageParams, lines, Options{LogBytes: logBytes})
+	f, _ := newLines(t, stageShape, lines, Options{LogBytes: logBytes})
 	w := writerOf(f)
 	w.behind = f.open.Load().live.behind
 	return target{

@@ -48,6 +48,10 @@ func createFile(path string, o Options) error {
 	if err != nil {
 		return err
 	}
+	return createPlanned(path, plan, o)
+}
+
+func createPlanned(path string, plan Plan, o Options) error {
 	draft, err := recovery.NewDraftOf(path)
 	if err != nil {
 		return err
@@ -467,10 +471,12 @@ func (f *Filter) Count(key []byte) (n uint64) {
 // lookup does (R2).
 func (o *openFile) count(hash uint64) (n uint64) {
 	it := o.table.Split(hash)
-	counters := []uint64{
-		layout.WordRuntime + layout.RuntimeEpoch, layout.WordRuntime + layout.RuntimeStashCounter,
-		layout.WordRuntime + layout.CounterOf(layout.WordRegion+it.Line*lineWords),
-		layout.WordRuntime + layout.CounterOf(layout.WordRegion+o.table.Alternate(it).Line*lineWords),
+	counters := []uint64{layout.WordRuntime + layout.RuntimeEpoch, layout.WordRuntime + layout.RuntimeStashCounter}
+	for _, line := range []uint64{it.Line, o.table.Alternate(it).Line} {
+		first, n := o.table.Words(line)
+		for _, word := range []uint64{first, first + uint64(n) - 1} {
+			counters = append(counters, layout.WordRuntime+layout.CounterOf(layout.WordRegion+word))
+		}
 	}
 	sum := func() (sum, odd uint64) { // counters only go up
 		for _, c := range counters {
@@ -492,8 +498,11 @@ func (o *openFile) count(hash uint64) (n uint64) {
 // countTries is as many as a lookup has.
 const countTries = 8
 
-func (o *openFile) loadLine(line uint64, l *layout.Line) {
-	for i := range l {
-		l[i] = o.view.At(layout.WordRegion + line*lineWords + uint64(i))
+func (o *openFile) loadLine(line uint64, l *layout.Line) (first, n uint64) {
+	at, words := o.table.Words(line)
+	first = layout.WordRegion + at
+	for i := range l[:words] {
+		l[i] = o.view.At(first + uint64(i))
 	}
+	return first, uint64(words)
 }

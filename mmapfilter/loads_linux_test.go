@@ -37,10 +37,10 @@ func TestOrderOfLoads(t *testing.T) {
 	words, perPage := recovery.Words(data), page/8
 	// The epoch is at the end of page 0 and the counter in page 1; the first half of
 	// the line is in page 2 and the second in page 3.
-	epoch, region := perPage-1, 3*perPage-lineWords/2
+	epoch, region := perPage-1, 3*perPage-blockWords/2
 	view := layout.View{
 		Runtime: words[epoch : epoch+layout.RuntimeWords],
-		Region:  words[region : region+lineWords],
+		Region:  words[region : region+blockWords],
 		Stash:   make([]uint64, layout.StashWords),
 	}
 	tried := 0
@@ -52,11 +52,11 @@ func TestOrderOfLoads(t *testing.T) {
 		table.SetOverflow(&l, it, &marks)
 		first, _ := marks.At(0)
 		second, _ := marks.At(1)
-		if uint32(first) != it.Bucket || first/(lineWords/2) == second/(lineWords/2) {
+		if uint32(first) != it.Bucket || first/(blockWords/2) == second/(blockWords/2) {
 			continue
 		}
 		tried++
-		want := []int{0, 1, 2 + first/(lineWords/2), 2 + second/(lineWords/2)}
+		want := []int{0, 1, 2 + first/(blockWords/2), 2 + second/(blockWords/2)}
 		for name, look := range map[string]func() bool{
 			"Contains": func() bool { return table.Contains(&view, h) },
 			"Lookup":   func() bool { return table.Lookup(view.At, h) },
@@ -167,7 +167,7 @@ func TestMoveBetweenSlots(t *testing.T) {
 		table.Place(&l, it, &placed)
 		table.Place(&l, it, &placed)
 		to, _ = placed.At(0)
-		if from, _ = placed.At(1); uint32(to) == it.Bucket && to/(lineWords/2) != from/(lineWords/2) {
+		if from, _ = placed.At(1); uint32(to) == it.Bucket && to/(blockWords/2) != from/(blockWords/2) {
 			value = l[to]
 			break
 		}
@@ -179,9 +179,9 @@ func TestMoveBetweenSlots(t *testing.T) {
 	runtime.GC()
 	for _, lookup := range []string{"Contains", "Lookup", "Lookup without counters"} {
 		m := newLateMemory(t, 2)
-		region := os.Getpagesize()/8 - lineWords/2
+		region := os.Getpagesize()/8 - blockWords/2
 		view := layout.View{
-			Region:  recovery.Words(m.data)[region : region+lineWords],
+			Region:  recovery.Words(m.data)[region : region+blockWords],
 			Runtime: make([]uint64, layout.RuntimeWords),
 			Stash:   make([]uint64, layout.StashWords),
 		}
@@ -204,7 +204,7 @@ func TestMoveBetweenSlots(t *testing.T) {
 		first := m.touched(t)
 		m.supply(t, first) // the item is not there
 		second := m.touched(t)
-		if first != to/(lineWords/2) || second != from/(lineWords/2) {
+		if first != to/(blockWords/2) || second != from/(blockWords/2) {
 			t.Errorf("%s: pages %d and %d are read", lookup, first, second)
 		}
 		counter := &view.Runtime[layout.CounterOf(layout.WordRegion)]

@@ -15,7 +15,7 @@ func (f *Filter) Hash(key []byte) uint64 { return xxh3.HashSeed(key, f.seed) }
 // Contains reports whether the key may be in the filter. False is certain;
 // true is wrong for a share of the absent keys, see [Stats.EstimatedRate].
 // After [Filter.Close] it is false. It allocates nothing, takes no lock and
-// reads one cache line of the file for most keys (rule R1).
+// reads one cache line of the file for most keys, in the layout Blocked (rule R1).
 func (f *Filter) Contains(key []byte) bool { return f.ContainsHash(xxh3.HashSeed(key, f.seed)) }
 
 // ContainsString is Contains for a key in a string.

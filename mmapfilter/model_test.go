@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"math/bits"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -75,18 +74,6 @@ func (m *multiset) apply(c change) {
 	}
 	m.hashes[i] = m.hashes[len(m.hashes)-1]
 	m.hashes = m.hashes[:len(m.hashes)-1]
-}
-
-// hashOf gives a hash of an item: the inverse of Table.Split. The fraction that
-// the fingerprint is made of is in the middle of those that make it.
-func hashOf(tb rapid.TB, t layout.Table, it layout.Item) uint64 {
-	values := uint64(1)<<t.Params().FingerprintBits - 1
-	x, _ := bits.Div64(uint64(it.Fp)-1, 1<<63, values)
-	h, _ := bits.Div64(it.Line, uint64(it.Bucket)<<61|x>>3, t.Lines())
-	if h++; t.Split(h) != it {
-		tb.Fatalf("the hash made for %+v is that of %+v", it, t.Split(h))
-	}
-	return h
 }
 
 // newestState copies the lines and the stash of a writer, with what is pending.
@@ -159,18 +146,20 @@ func memoryDir(tb testing.TB) string {
 
 // createLines makes an empty filter of some lines, which does nothing behind the
 // back of the test: it commits and checkpoints when told to, or when it must.
-func createLines(tb rapid.TB, path string, p layout.Params, lines uint64, opts Options) *Filter {
+func createLines(tb rapid.TB, path string, p shape, lines uint64, opts Options) *Filter {
 	tb.Helper()
-	opts.Capacity = lines * uint64(layout.SlotsPerLine(layout.Blocked, p)) * 95 / 100
-	opts.Layout, opts.FingerprintBits, opts.CommitInterval = Blocked, p.FingerprintBits, -1
-	f, err := Create(path, &opts)
+	plan, o := p.planned(tb, lines, opts)
+	if opts.Seed == 0 {
+		o.Seed = rand.Uint64()
+	}
+	if err := createPlanned(path, plan, o); err != nil {
+		tb.Fatal(err)
+	}
+	f, err := Open(path, &OpenOptions{CommitInterval: -1, LogBytes: o.LogBytes})
 	if err != nil {
 		tb.Fatal(err)
 	}
 	writerOf(f).behind = nil
-	if n := f.Stats().Lines; n != lines {
-		tb.Fatalf("%d lines, not %d", n, lines)
-	}
 	return f
 }
 
@@ -259,18 +248,26 @@ type machine struct {
 
 // newMachine draws an empty filter, and keys: equal ones, some that have the same
 // class from the same home, and some, twins, that have it from its other line.
-func newMachine(t *rapid.T, path string, p layout.Params) *machine {
-	lines := rapid.Uint64Range(1, 4).Draw(t, "lines")
+func newMachine(t *rapid.T, path string, p shape) *machine {
+	most := uint64(4)
+	if p.kind != layout.Blocked {
+		most = 24 // of which some are in two words, or in two blocks
+	}
+	lines := rapid.Uint64Range(1, most).Draw(t, "lines")
 	m := &machine{path: path}
 	m.opts.LogBytes = rapid.SampledFrom([]int64{0, layout.MinLogBytes}).Draw(t, "log")
 	m.f = createLines(t, path, p, lines, Options{Seed: 7, LogBytes: m.opts.LogBytes})
 	m.table = writerOf(m.f).table
 	m.base, m.now, m.owed = newMultiset(m.table), newMultiset(m.table), map[identity]int{}
 	m.fresh = rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+	buckets := uint32(8)
+	if p.kind != layout.Blocked {
+		buckets = 1
+	}
 	for range 4 {
 		it := layout.Item{
 			Line:   rapid.Uint64Range(0, lines-1).Draw(t, "line"),
-			Bucket: rapid.Uint32Range(0, 7).Draw(t, "bucket"),
+			Bucket: rapid.Uint32Range(0, buckets-1).Draw(t, "bucket"),
 			Fp:     rapid.Uint32Range(1, 3).Draw(t, "fingerprint"),
 		}
 		m.pool = append(m.pool, hashOf(t, m.table, it), hashOf(t, m.table, it)+1, hashOf(t, m.table, m.table.Alternate(it)))
@@ -524,8 +521,8 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 // TestModel does anything, in any order, to filters so small that full tables,
 // the stash and moves are usual, and holds them against a multiset.
 func TestModel(t *testing.T) {
-	for _, p := range layout.LegalParams(layout.Blocked) {
-		t.Run(fmt.Sprintf("f=%d", p.FingerprintBits), func(t *testing.T) {
+	for _, p := range shapes() {
+		t.Run(p.String(), func(t *testing.T) {
 			dir, n := memoryDir(t), 0
 			rapid.Check(t, func(t *rapid.T) {
 				n++

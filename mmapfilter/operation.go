@@ -8,74 +8,64 @@ import (
 
 // An operation is one change of the filter under way: the space its placer works
 // on. It collects the stores in their order, and leaves the pending words alone
-// until it is complete.
+// until it is complete. What it has changed is in these stores alone, word by word:
+// lines may share words.
 type operation struct {
 	w      *writer
 	stores []layout.Store
-	lines  []stagedLine // that it has changed, and one more
-	staged int          // of them it has changed
-	loaded *stagedLine  // last
-}
 
-// A stagedLine is a line with what the operation has done to it.
-type stagedLine struct {
-	line  uint64
-	image layout.Line
-}
-
-// maxStagedLines is how many lines an operation changes at most: those of a path
-// of moves, the home line of the item, and the line that a delete made room in.
-const maxStagedLines = maxPathMoves + 1 + 2
-
-func newOperation(w *writer) operation {
-	return operation{w: w, lines: make([]stagedLine, maxStagedLines+1)}
+	// The line that was loaded last, with all that was done to it.
+	loaded bool
+	line   uint64
+	first  uint64 // of its words in the file
+	image  layout.Line
 }
 
 func (op *operation) load(line uint64) *layout.Line {
-	for i := range op.lines[:op.staged] {
-		if op.lines[i].line == line {
-			op.loaded = &op.lines[i]
-			return &op.loaded.image
+	if op.loaded && op.line == line {
+		return &op.image
+	}
+	first, n := op.w.loadLine(line, &op.image)
+	for _, s := range op.stores {
+		if i := s.Word - first; i < n {
+			op.image[i] = s.Value
 		}
 	}
-	op.loaded = &op.lines[op.staged]
-	op.loaded.line = line
-	op.w.loadLine(line, &op.loaded.image)
-	return &op.loaded.image
+	op.loaded, op.line, op.first = true, line, first
+	return &op.image
 }
 
 func (op *operation) store(changed *layout.Stores) {
-	if changed.Len() == 0 {
-		return
-	}
-	s := op.loaded
-	if s == &op.lines[op.staged] {
-		op.staged++
-	}
 	for i := range changed.Len() {
 		word, guarded := changed.At(i)
-		op.append(layout.Store{Word: layout.WordRegion + s.line*lineWords + uint64(word), Value: s.image[word], Guarded: guarded})
+		op.append(layout.Store{Word: op.first + uint64(word), Value: op.image[word], Guarded: guarded})
 	}
 }
 
-// loadLine gives the newest image of a line. REQUIRES: w.mu, without which the
-// words may be of different instants.
-func (w *writer) loadLine(line uint64, l *layout.Line) {
-	at := layout.WordRegion + line*lineWords
-	for i, words := 0, w.words[at:at+lineWords]; i < len(l); i++ {
+// loadLine gives the newest image of a line, and the words of the file that it is
+// of. REQUIRES: w.mu, without which the words may be of different instants.
+func (w *writer) loadLine(line uint64, l *layout.Line) (first, n uint64) {
+	at, words := w.table.Words(line)
+	first, n = layout.WordRegion+at, uint64(words)
+	for i, words := 0, w.words[first:first+n]; i < len(words) && i < len(l); i++ {
 		l[i] = atomic.LoadUint64(&words[i])
 	}
 	if p := w.overlay.Load(); p != nil {
-		p.update(at/lineWords, l)
+		p.update(first, l[:n])
 	}
+	return first, n
 }
 
 // prefetch asks for what loadLine reads of a line.
 func (w *writer) prefetch(line uint64) {
-	at := layout.WordRegion + line*lineWords
-	layout.Prefetch(&w.words[at])
-	if p := w.overlay.Load(); p != nil {
-		p.prefetch(at / lineWords)
+	at, n := w.table.Words(line)
+	first, last := layout.WordRegion+at, layout.WordRegion+at+uint64(n)-1
+	p := w.overlay.Load()
+	for block := first / blockWords; block <= last/blockWords; block++ {
+		layout.Prefetch(&w.words[block*blockWords])
+		if p != nil {
+			p.prefetch(block)
+		}
 	}
 }
 
@@ -96,6 +86,6 @@ func (op *operation) storeStash(word, value uint64, guarded bool) {
 }
 
 // begun reports whether something is staged.
-func (op *operation) begun() bool { return len(op.stores)+op.staged > 0 }
+func (op *operation) begun() bool { return len(op.stores) > 0 }
 
-func (op *operation) reset() { op.stores, op.staged = op.stores[:0], 0 }
+func (op *operation) reset() { op.stores, op.loaded = op.stores[:0], false }

@@ -49,7 +49,7 @@ func measureOverflow(t layout.Table, v layout.View, hashes []uint64) (o overflow
 	var l layout.Line
 	for i := range t.Lines() {
 		t.Load(v.Region, i, &l)
-		o.second += t.Probe(&l).Second
+		o.second += t.Probe(&l, i).Second
 	}
 	for _, h := range hashes {
 		it := t.Split(h)
@@ -129,7 +129,8 @@ func TestOverflow(t *testing.T) {
 
 func writeOverflow(t *testing.T, file string) {
 	var percents []int
-	for p := minLoadPercent; p <= maxLoadPercent; p++ {
+	loads := layout.DesignLoads(layout.Blocked, layout.LegalParams(layout.Blocked)[0])
+	for p := loads.Least; p <= loads.Most; p++ {
 		percents = append(percents, p)
 	}
 	var second, away bytes.Buffer
@@ -163,7 +164,7 @@ var (
 		%s
 	}
 )
-`, maxLoadPercent, second.Bytes(), away.Bytes()))
+`, loads.Most, second.Bytes(), away.Bytes()))
 	if err != nil {
 		t.Fatal(err)
 	}

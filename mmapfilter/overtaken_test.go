@@ -77,7 +77,7 @@ func comesHome(t *testing.T, between func(s *stage, insert change) []wordStore) 
 	copies := func(time int, it layout.Item) int {
 		var line layout.Line
 		for i := range line {
-			line[i] = l.value(layout.WordRegion+it.Line*lineWords+uint64(i), time)
+			line[i] = l.value(layout.WordRegion+it.Line*blockWords+uint64(i), time)
 		}
 		return table.Copies(&line, it)
 	}
@@ -115,7 +115,7 @@ func (c *homecoming) lookUp(before func(word uint64) bool, put func(e *enumerati
 
 // secondSlots are the words of the second line.
 func (c *homecoming) secondSlots(word uint64) bool {
-	return word >= layout.WordRegion && (word-layout.WordRegion)/lineWords == c.second
+	return word >= layout.WordRegion && (word-layout.WordRegion)/blockWords == c.second
 }
 
 // enumerated has all schedules of the lookup done, with and without a handicap.

@@ -30,25 +30,26 @@ func (p *pending) word(word uint64) (value uint64, ok bool) {
 	return value, ok
 }
 
-// update makes the image of a line that the mapping has the newest one.
-func (p *pending) update(line uint64, l *layout.Line) {
+// update makes an image of words that follow one another, which the mapping has,
+// the newest one.
+func (p *pending) update(first uint64, image []uint64) {
 	if p.committing != nil {
-		p.committing.update(line, l)
+		p.committing.update(first, image)
 	}
-	p.active.update(line, l)
+	p.active.update(first, image)
 }
 
-// mayHave reports whether a line may have pending words: false is certain. It reads
-// one word of each table.
-func (p *pending) mayHave(line uint64) bool {
-	return p.active.mayHave(line) || p.committing != nil && p.committing.mayHave(line)
+// mayHave reports whether a block of 64 bytes may have pending words: false is
+// certain. It reads one word of each table.
+func (p *pending) mayHave(block uint64) bool {
+	return p.active.mayHave(block) || p.committing != nil && p.committing.mayHave(block)
 }
 
-// prefetch brings what tells about a line into the cache.
-func (p *pending) prefetch(line uint64) {
-	p.active.prefetch(line)
+// prefetch brings what tells about a block into the cache.
+func (p *pending) prefetch(block uint64) {
+	p.active.prefetch(block)
 	if p.committing != nil {
-		p.committing.prefetch(line)
+		p.committing.prefetch(block)
 	}
 }
 
@@ -59,11 +60,11 @@ type words struct {
 }
 
 // A wordTable has its slots in groups of 8, and at most half of them in use. The
-// words of a line are looked for from one group on, under one tag. A search reads
-// the tags of a group, one byte a slot, as one word: for a line that has nothing
-// pending, and most have not, that is nearly always all it reads. Entries are
-// written one after the other, in chunks, so that they stay where they are when
-// the table grows: it is replaced by a larger one with the same entries.
+// words of a block of 64 bytes are looked for from one group on, under one tag. A
+// search reads the tags of a group, one byte a slot, as one word: for a block that
+// has nothing pending, and most have not, that is nearly always all it reads.
+// Entries are written one after the other, in chunks, so that they stay where they
+// are when the table grows: it is replaced by a larger one with the same entries.
 type wordTable struct {
 	groups []group
 	chunks []*[chunkWords]pendingWord
@@ -106,11 +107,11 @@ func newWordTable(room int) *wordTable {
 	}
 }
 
-// start gives the group where a search for the words of a line begins, and their
-// tag. Fibonacci hashing (Knuth, volume 3, section 6.4) spreads lines that follow
+// start gives the group where a search for the words of a block begins, and their
+// tag. Fibonacci hashing (Knuth, volume 3, section 6.4) spreads blocks that follow
 // one another.
-func (t *wordTable) start(line uint64) (group, tag uint64) {
-	h := line * 0x9E3779B97F4A7C15
+func (t *wordTable) start(block uint64) (group, tag uint64) {
+	h := block * 0x9E3779B97F4A7C15
 	return h >> t.shift, h>>8&0x7F | 0x80
 }
 
@@ -130,7 +131,7 @@ func (t *wordTable) entry(n uint32) *pendingWord { return &t.chunks[n/chunkWords
 
 // find gives the entry of a word, or nil.
 func (t *wordTable) find(word uint64) *pendingWord {
-	i, tag := t.start(word / lineWords)
+	i, tag := t.start(word / blockWords)
 	for mask := uint64(len(t.groups) - 1); ; i = (i + 1) & mask {
 		g := &t.groups[i]
 		tags := atomic.LoadUint64(&g.tags)
@@ -152,17 +153,25 @@ func (m *words) word(word uint64) (value uint64, ok bool) {
 	return 0, false
 }
 
-// update puts the words of a line into its image.
-func (m *words) update(line uint64, l *layout.Line) {
+// update puts the words that it has of those from first on into their image.
+func (m *words) update(first uint64, image []uint64) {
 	t := m.table.Load()
-	i, tag := t.start(line)
+	last := first + uint64(len(image)) - 1
+	for block := first / blockWords; block <= last/blockWords; block++ {
+		t.update(block, first, image)
+	}
+}
+
+// update is words.update for those of one block.
+func (t *wordTable) update(block, first uint64, image []uint64) {
+	i, tag := t.start(block)
 	for mask := uint64(len(t.groups) - 1); ; i = (i + 1) & mask {
 		g := &t.groups[i]
 		tags := atomic.LoadUint64(&g.tags)
 		for same := bytesEqual(tags, tag); same != 0; same &= same - 1 {
 			e := t.entry(g.entries[bits.TrailingZeros64(same)/8])
-			if i := e.word - line*lineWords; i < lineWords {
-				l[i] = atomic.LoadUint64(&e.value)
+			if word := e.word - first; word < uint64(len(image)) {
+				image[word] = atomic.LoadUint64(&e.value)
 			}
 		}
 		if tags&highBits != highBits {
@@ -171,16 +180,16 @@ func (m *words) update(line uint64, l *layout.Line) {
 	}
 }
 
-func (m *words) mayHave(line uint64) bool {
+func (m *words) mayHave(block uint64) bool {
 	t := m.table.Load()
-	i, tag := t.start(line)
+	i, tag := t.start(block)
 	tags := atomic.LoadUint64(&t.groups[i].tags)
 	return bytesEqual(tags, tag) != 0 || tags&highBits == highBits
 }
 
-func (m *words) prefetch(line uint64) {
+func (m *words) prefetch(block uint64) {
 	t := m.table.Load()
-	i, _ := t.start(line)
+	i, _ := t.start(block)
 	layout.Prefetch(&t.groups[i].tags)
 }
 
@@ -205,7 +214,7 @@ func (m *words) store(word, value uint64) {
 
 // enter shows an entry to lookups: its tag comes last.
 func (t *wordTable) enter(word uint64, n uint32) {
-	i, tag := t.start(word / lineWords)
+	i, tag := t.start(word / blockWords)
 	for mask := uint64(len(t.groups) - 1); ; i = (i + 1) & mask {
 		g := &t.groups[i]
 		if free := bytesEqual(g.tags, 0); free != 0 {

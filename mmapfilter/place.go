@@ -5,24 +5,15 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/mistake"
 )
 
-// Bounds of the search for a path of moves.
-const (
-	// maxSearchLines bounds the lines that one search expands. It is for the
-	// last inserts before a table is full. With 4, 16, 64 and 256 lines, f=12
-	// fills to 99.15, 99.79, 99.96 and 99.99 %, and f=30, which has the fewest
-	// slots in a line, to 94.6, 98.0, 99.2 and 99.6 %; an insert that fails
-	// costs four times as much at each step.
-	maxSearchLines = 64
-	// maxPathMoves bounds the moves of one path. A line has 16 slots or more,
-	// so 64 lines are reached in two or three moves, but in a tiny table.
-	maxPathMoves = 8
-)
-
 // maxOperationStores bounds the words that one operation stores. A move along a
-// path sets two words of overflow bits, removes an item from one word and puts
-// another in with up to 8; the end of the path takes 8, the overflow bits of the
-// new item two, the stash its own, and the delete whose room is used one.
-const maxOperationStores = maxPathMoves*(2+1+8) + 8 + 2 + layout.MaxStashStores + 1
+// path sets the overflow bits of an item, removes it, and puts another in; the
+// end of the path takes one; then there are the overflow bits of the new item,
+// the words of the stash, and the delete whose room is used.
+func maxOperationStores(t layout.Table) int {
+	b := t.Bounds()
+	move := b.OverflowStores + b.RemoveStores + b.PlaceStores
+	return b.PathMoves*move + b.PlaceStores + b.OverflowStores + layout.MaxStashStores + b.RemoveStores
+}
 
 // A space is the lines and the stash that a placer works on.
 type space interface {
@@ -66,8 +57,9 @@ func (d *direct) storeStash(word, value uint64, guarded bool) {
 // that it refuses has changed nothing. What it stores is in an order in which
 // every item that was there can be found after each store.
 type placer struct {
-	table layout.Table
-	space space
+	table  layout.Table
+	bounds layout.Bounds
+	space  space
 
 	stores  layout.Stores // the words that changed of the line being worked on
 	queue   []placing     // the search for a path
@@ -84,7 +76,7 @@ type placing struct {
 }
 
 func newPlacer(t layout.Table, s space) *placer {
-	return &placer{table: t, space: s, visited: make(map[uint64]struct{})}
+	return &placer{table: t, bounds: t.Bounds(), space: s, visited: make(map[uint64]struct{})}
 }
 
 // insert finds room for an item given from its home line, in this order: the
@@ -189,6 +181,9 @@ func (p *placer) takeFromLine(it layout.Item) bool {
 }
 
 func (p *placer) markOverflow(it layout.Item) {
+	if p.table.Both() {
+		return // there are no bits: every lookup goes on
+	}
 	p.table.SetOverflow(p.space.load(it.Line), it, &p.stores)
 	p.store()
 }
@@ -205,9 +200,9 @@ func (p *placer) putByMoves(home, other layout.Item) (line uint64, ok bool) {
 		p.queue = append(p.queue, placing{item: other, from: -1})
 		p.visited[other.Line] = struct{}{}
 	}
-	for head := 0; head < len(p.queue) && head < maxSearchLines; head++ {
+	for head := 0; head < len(p.queue) && head < p.bounds.SearchLines; head++ {
 		step := p.queue[head]
-		if step.moves == maxPathMoves {
+		if step.moves == p.bounds.PathMoves {
 			break
 		}
 		p.victims = p.table.Victims(p.victims[:0], p.space.load(step.item.Line), step.item)

@@ -13,11 +13,11 @@ import (
 // the stash must lead a lookup to each. The table holds as many as were taken,
 // and a refused item changes nothing.
 func TestInsertLosesNothing(t *testing.T) {
-	for _, params := range layout.LegalParams(layout.Blocked) {
-		for _, lines := range []uint64{1, 2, 7, 300} {
-			t.Run(fmt.Sprintf("f=%d/lines=%d", params.FingerprintBits, lines), func(t *testing.T) {
-				p := testPlacer(t, layout.Blocked, params, lines)
-				rng := rand.New(rand.NewPCG(lines, uint64(params.FingerprintBits)))
+	for _, s := range shapes() {
+		for _, lines := range []uint64{s.least(), s.least() + 1, s.least() + 6, s.lines(300)} {
+			t.Run(fmt.Sprintf("%s/lines=%d", s, lines), func(t *testing.T) {
+				p := testPlacer(t, s.kind, s.Params, lines)
+				rng := rand.New(rand.NewPCG(lines, uint64(s.FingerprintBits)))
 				var hashes []uint64
 				for {
 					h := rng.Uint64()
@@ -84,7 +84,12 @@ func sameBuckets(t layout.Table, m map[layout.Item]int, it layout.Item) (layout.
 
 // TestRefusedInsertChangesNothing bears C3.
 func TestRefusedInsertChangesNothing(t *testing.T) {
-	p := testPlacer(t, layout.Blocked, layout.Params{FingerprintBits: 12, BucketSize: 5}, 3)
+	for _, s := range shapes() {
+		t.Run(s.String(), func(t *testing.T) { refuse(t, testPlacer(t, s.kind, s.Params, s.least()+2)) })
+	}
+}
+
+func refuse(t *testing.T, p *memoryPlacer) {
 	rng := rand.New(rand.NewPCG(1, 3))
 	region, stash := make([]uint64, len(p.view.Region)), make([]uint64, len(p.view.Stash))
 	refused := 0

@@ -4,17 +4,11 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/mmapfilter/mmapfilter/layout"
-)
-
-// Bounds of the load a table is sized for, in hundredths. Below the lower one
-// the next smaller fingerprint is the better use of the space; above the upper
-// one inserts need long searches, and nothing is left for a few keys more.
-const (
-	minLoadPercent = 70
-	maxLoadPercent = 98
 )
 
 // rateMargin is what a prediction may be too low by: 2 % of it. The figures of
@@ -53,8 +47,8 @@ type candidate struct {
 // that cannot be met as an [*OptionError].
 //
 // Auto prefers fewer lines read in a lookup (to the nearest whole line), then
-// less space, over all layouts, fingerprints and design loads of 70 to 98 %
-// whose predicted rate is at most the one asked for.
+// less space, over all layouts, fingerprints, buckets and design loads whose
+// predicted rate is at most the one asked for.
 func (o *Options) Plan() (Plan, error) {
 	if err := o.Validate(); err != nil {
 		return Plan{}, err
@@ -66,7 +60,7 @@ func (o *Options) Plan() (Plan, error) {
 // plan is Plan for valid options with defaults filled in, and a capacity that
 // may be one that was counted.
 func (o *Options) plan(capacity uint64) (Plan, error) {
-	all, err := o.candidates()
+	all, err := o.candidates(capacity)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -86,7 +80,7 @@ func (o *Options) plan(capacity uint64) (Plan, error) {
 		SecondProbeRate: best.second,
 	}
 	slots := uint64(layout.SlotsPerLine(best.kind, best.params))
-	p.Lines, err = linesFor(capacity, slots*best.percent)
+	p.Lines, err = linesFor(capacity, slots*best.percent, uint64(layout.LineBits(best.kind, best.params)))
 	if err != nil {
 		return Plan{}, err
 	}
@@ -117,7 +111,7 @@ func (c candidate) betterThan(d candidate) bool {
 }
 
 // candidates lists what meets the options; if nothing does, it says why.
-func (o *Options) candidates() ([]candidate, error) {
+func (o *Options) candidates(capacity uint64) ([]candidate, error) {
 	d := o.withDefaults()
 	var all []candidate
 	known := false // a layout with the fingerprint and bucket that were asked for
@@ -131,19 +125,23 @@ func (o *Options) candidates() ([]candidate, error) {
 				continue
 			}
 			known = true
-			c := candidate{kind: kind, params: p, percent: uint64(math.Round(100 * overrideLoad))}
-			if d.FingerprintBits == 0 {
-				for c.percent = maxLoadPercent; c.percent >= minLoadPercent; c.percent-- {
-					if layout.Predict(kind, p, float64(c.percent)/100).Rate()*rateMargin <= d.FalsePositiveRate {
-						break
-					}
-				}
+			loads := layout.DesignLoads(kind, p)
+			least, fits := uint64(loads.Least), func(percent uint64) bool {
+				return layout.Predict(kind, p, float64(percent)/100).Rate()*rateMargin <= d.FalsePositiveRate
 			}
-			load := float64(max(c.percent, minLoadPercent)) / 100
+			c := candidate{kind: kind, params: p, percent: uint64(loads.Most)}
+			if d.FingerprintBits != 0 {
+				c.percent, least = uint64(loads.Usual), 1
+				fits = func(uint64) bool { return true }
+			}
+			for c.percent >= least && !(fits(c.percent) && hasRoom(kind, p, capacity, c.percent)) {
+				c.percent--
+			}
+			load := float64(max(c.percent, least)) / 100
 			predicted := layout.Predict(kind, p, load)
 			c.rate, c.second = predicted.Rate(), predicted.Second
 			lowest = min(lowest, c.rate*rateMargin)
-			if c.percent < minLoadPercent {
+			if c.percent < least {
 				continue
 			}
 			c.linesPerProbe = 1 + c.second
@@ -154,6 +152,8 @@ func (o *Options) candidates() ([]candidate, error) {
 	switch {
 	case all != nil:
 		return all, nil
+	case known && d.FingerprintBits != 0:
+		return nil, optionError("FingerprintBits", "f=%d is too short to tell %d keys apart", d.FingerprintBits, capacity)
 	case known:
 		return nil, optionError("FalsePositiveRate", "%.3g is below what can be reached, %.3g", d.FalsePositiveRate, 1.005*lowest)
 	case d.FingerprintBits != 0 && d.BucketSize != 0:
@@ -164,13 +164,21 @@ func (o *Options) candidates() ([]candidate, error) {
 	return nil, optionError("BucketSize", "no %s has b=%d; %s", describe(d.Layout), d.BucketSize, listParams(d.Layout))
 }
 
+// hasRoom reports whether a table for so many keys, with a design load, has enough
+// of a stash.
+func hasRoom(k layout.Kind, p layout.Params, capacity, percent uint64) bool {
+	load := float64(percent) / 100
+	lines := float64(capacity) / (float64(layout.SlotsPerLine(k, p)) * load)
+	return layout.Crowded(k, p, lines, load) <= layout.MaxCrowded
+}
+
 // linesFor gives the number of lines for capacity keys, slotPercent being the
 // slots of a line times the design load in hundredths.
 //
-// From 1,024 lines on it is rounded up to a multiple of taskCount, so that the
-// ranges of lines that Build fills in parallel start where ranges of hashes
-// start; that is at most 0.1 % more.
-func linesFor(capacity, slotPercent uint64) (uint64, error) {
+// It is rounded up to a multiple of taskCount, and more where lines share words,
+// so that the ranges of lines that Build fills in parallel start where ranges of
+// hashes start, and at a word; that is at most 0.1 % more.
+func linesFor(capacity, slotPercent, lineBits uint64) (uint64, error) {
 	hi, lo := bits.Mul64(capacity, 100)
 	lo, carry := bits.Add64(lo, slotPercent-1, 0)
 	hi += carry
@@ -179,23 +187,31 @@ func linesFor(capacity, slotPercent uint64) (uint64, error) {
 	}
 	lines, _ := bits.Div64(hi, lo, slotPercent)
 	lines = max(lines, 1)
-	tasks := taskCount(lines)
-	return (lines + tasks - 1) / tasks * tasks, nil
+	tasks := taskCount(lines, lineBits)
+	unit := tasks
+	for tasks > 1 && unit/tasks*lineBits%64 != 0 {
+		unit *= 2
+	}
+	return (lines + unit - 1) / unit * unit, nil
 }
 
-// taskCount is how many ranges of lines Build can fill apart: the largest
-// power of two that leaves each at least 1,024 lines (64 KiB in the Blocked
-// layout, which fits any cache), and no more than there are partitions.
-func taskCount(lines uint64) uint64 {
-	if lines < 2*minTaskLines {
+// taskCount is into how many ranges of lines Build cuts a region: the largest
+// power of two that leaves each at least 64 KiB, which fits any cache, and no more
+// than there are partitions.
+func taskCount(lines, lineBits uint64) uint64 {
+	high, size := bits.Mul64(lines, lineBits)
+	if high > 0 {
+		return maxTasks
+	}
+	if size < 2*minTaskBits {
 		return 1
 	}
-	return min(uint64(1)<<(bits.Len64(lines/minTaskLines)-1), maxTasks)
+	return min(uint64(1)<<(bits.Len64(size/minTaskBits)-1), maxTasks)
 }
 
 const (
-	minTaskLines = 1024
-	maxTasks     = maxParts
+	minTaskBits = 8 * 65536
+	maxTasks    = maxParts
 )
 
 func describe(k Layout) string {
@@ -207,14 +223,27 @@ func describe(k Layout) string {
 
 // listParams lists the legal f and b, for an error.
 func listParams(k Layout) string {
-	text := "there are f,b ="
+	const few = 8
+	var parts []string
 	for _, kind := range layout.Kinds() {
 		if k != Auto && k != kind {
 			continue
 		}
-		for _, p := range layout.LegalParams(kind) {
-			text += fmt.Sprintf(" %d,%d", p.FingerprintBits, p.BucketSize)
+		all := layout.LegalParams(kind)
+		text := ""
+		for _, p := range all {
+			text += fmt.Sprintf("%d,%d ", p.FingerprintBits, p.BucketSize)
 		}
+		if len(all) > few {
+			var sizes []string
+			for _, p := range all {
+				if b := strconv.Itoa(p.BucketSize); !slices.Contains(sizes, b) {
+					sizes = append(sizes, b)
+				}
+			}
+			text = fmt.Sprintf("%d to %d,%s ", all[0].FingerprintBits, all[len(all)-1].FingerprintBits, strings.Join(sizes, "|"))
+		}
+		parts = append(parts, text+"in "+kind.String())
 	}
-	return text
+	return "there are f,b = " + strings.Join(parts, "; ")
 }

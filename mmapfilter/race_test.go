@@ -85,13 +85,9 @@ func (v *memoryVolume) Random() uint64 {
 }
 
 // newMemoryVolume makes a volume with an empty filter.
-func newMemoryVolume(tb testing.TB, p layout.Params, lines uint64) *memoryVolume {
+func newMemoryVolume(tb testing.TB, p shape, lines uint64) *memoryVolume {
 	tb.Helper()
-	o := (&Options{Layout: Blocked, FingerprintBits: p.FingerprintBits, Capacity: lines * uint64(layout.SlotsPerLine(layout.Blocked, p)) * 95 / 100}).withDefaults()
-	plan, err := o.plan(o.Capacity)
-	if err != nil || plan.Lines != lines {
-		tb.Fatalf("%d lines, not %d: %v", plan.Lines, lines, err)
-	}
+	plan, o := p.planned(tb, lines, Options{})
 	sb := newSuperblock(plan, o)
 	sb.SetState(layout.Clean)
 	sb.Sign()
@@ -161,11 +157,11 @@ func TestPendingGrows(t *testing.T) {
 		}
 		var l, want layout.Line
 		for j := i &^ 7; j <= i|7 && j < entries; j++ {
-			if number(j)/lineWords == number(i)/lineWords {
-				want[number(j)%lineWords] = j
+			if number(j)/blockWords == number(i)/blockWords {
+				want[number(j)%blockWords] = j
 			}
 		}
-		if m.update(number(i)/lineWords, &l); l != want {
+		if m.update(number(i)/blockWords*blockWords, l[:]); l != want {
 			t.Fatalf("the line of word %d is %v, not %v", i, l, want)
 		}
 	}
@@ -179,7 +175,7 @@ func TestPendingGrows(t *testing.T) {
 // the same, before there are too many of them.
 func TestBatchesAreBounded(t *testing.T) {
 	const lines = 3 * maxPendingWords
-	w := mustWriter(t, newMemoryVolume(t, layout.Params{FingerprintBits: 30, BucketSize: 2}, lines), 64<<20)
+	w := mustWriter(t, newMemoryVolume(t, blocked30, lines), 64<<20)
 	rng := seeded(t, 1)
 	hashes := make([]uint64, lines)
 	if testing.Short() {
@@ -230,8 +226,15 @@ type shared struct {
 // The race detector does not see mapped memory; so there is a filter in the heap
 // as well.
 func TestConcurrent(t *testing.T) {
-	p := layout.Params{FingerprintBits: 12, BucketSize: 5}
-	const lines, logBytes = 60, 128 << 10
+	for _, p := range oneEach() {
+		t.Run(p.String(), func(t *testing.T) { testConcurrentBoth(t, p) })
+	}
+}
+
+// testConcurrentBoth runs it on a file and in the heap.
+func testConcurrentBoth(t *testing.T, p shape) {
+	const logBytes = 128 << 10
+	lines := p.lines(60)
 	t.Run("file", func(t *testing.T) {
 		f, path := newLines(t, p, lines, Options{LogBytes: logBytes})
 		w := writerOf(f)
@@ -421,7 +424,7 @@ func testConcurrent(t *testing.T, s shared) {
 // TestUniqueOnce: of several goroutines that insert the same keys, each key is
 // added by one.
 func TestUniqueOnce(t *testing.T) {
-	f, _ := newLines(t, layout.Params{FingerprintBits: 30, BucketSize: 2}, 500, Options{LogBytes: layout.MinLogBytes})
+	f, _ := newLines(t, blocked30, 500, Options{LogBytes: layout.MinLogBytes})
 	const keys = 5000
 	var added atomic.Uint64
 	var all sync.WaitGroup
@@ -450,7 +453,7 @@ func TestUniqueOnce(t *testing.T) {
 // TestOperationsGoOnDuringACommit: while a commit waits for the disk, an insert,
 // a delete and a lookup return, and belong to the next commit.
 func TestOperationsGoOnDuringACommit(t *testing.T) {
-	v := newMemoryVolume(t, layout.Params{FingerprintBits: 30, BucketSize: 2}, 100)
+	v := newMemoryVolume(t, blocked30, 100)
 	syncing, goOn := make(chan struct{}), make(chan struct{})
 	var block atomic.Bool
 	v.logSync = func() {

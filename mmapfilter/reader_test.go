@@ -194,7 +194,8 @@ func TestCountersMakeMaybe(t *testing.T) {
 	}
 	view.Runtime[layout.RuntimeEpoch] = 4
 	for _, h := range absent[:20] {
-		counter := layout.CounterOf(layout.WordRegion + table.Split(h).Line*lineWords)
+		first, _ := table.Words(table.Split(h).Line)
+		counter := layout.CounterOf(layout.WordRegion + first)
 		view.Runtime[counter]++
 		if !table.Contains(&view, h) {
 			t.Error("a line with an odd counter says no")
@@ -213,7 +214,13 @@ func TestCountersMakeMaybe(t *testing.T) {
 // The writer moves the item between any two loads of the lookup: home, away, to
 // the stash and back, and the lookup never misses it.
 func TestLookupSeesMoves(t *testing.T) {
-	g, err := layout.NewGeometry(layout.Blocked, layout.Params{FingerprintBits: 12, BucketSize: 5}, 7)
+	for _, s := range oneEach() {
+		t.Run(s.String(), func(t *testing.T) { lookupSeesMoves(t, s) })
+	}
+}
+
+func lookupSeesMoves(t *testing.T, s shape) {
+	g, err := layout.NewGeometry(s.kind, s.Params, 7)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,8 +230,8 @@ func TestLookupSeesMoves(t *testing.T) {
 		if table.Alternate(home).Line == home.Line {
 			continue
 		}
-		for first := range 12 {
-			for second := first; second < 16; second++ {
+		for first := range 20 {
+			for second := first; second < 24; second++ {
 				lookUpDuringMoves(t, g, h, first, second)
 			}
 		}
@@ -246,14 +253,13 @@ func lookUpDuringMoves(t *testing.T, g layout.Geometry, h uint64, first, second 
 		f(&l, it, &s)
 		for i := range s.Len() {
 			word, guarded := s.At(i)
-			at := layout.WordRegion + it.Line*lineWords + uint64(word)
+			first, _ := table.Words(it.Line)
+			at := layout.WordRegion + first + uint64(word)
 			if guarded {
 				view.Runtime[layout.CounterOf(at)]++
+				defer func() { view.Runtime[layout.CounterOf(at)]++ }()
 			}
 			words[at] = l[word]
-			if guarded {
-				view.Runtime[layout.CounterOf(at)]++
-			}
 		}
 	}
 	setOverflow := func(l *layout.Line, it layout.Item, s *layout.Stores) bool {

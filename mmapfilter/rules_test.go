@@ -13,15 +13,15 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// forEachParams runs a test for every legal f and b.
-func forEachParams(t *testing.T, test func(t *testing.T, p layout.Params)) {
-	for _, p := range layout.LegalParams(layout.Blocked) {
-		t.Run(fmt.Sprintf("f=%d", p.FingerprintBits), func(t *testing.T) { test(t, p) })
+// forEachShape runs a test for every layout, with some f and b.
+func forEachShape(t *testing.T, test func(t *testing.T, p shape)) {
+	for _, p := range shapes() {
+		t.Run(p.String(), func(t *testing.T) { test(t, p) })
 	}
 }
 
 // newLines is createLines in a directory of its own, in memory.
-func newLines(t *testing.T, p layout.Params, lines uint64, opts Options) (f *Filter, path string) {
+func newLines(t *testing.T, p shape, lines uint64, opts Options) (f *Filter, path string) {
 	t.Helper()
 	path = filepath.Join(memoryDir(t), "filter.mmf")
 	f = createLines(t, path, p, lines, opts)
@@ -60,7 +60,7 @@ func mustHold(t *testing.T, f *Filter, m *multiset) {
 // TestEqualKeysCount bears C7: 25 equal keys, more than the buckets of most
 // layouts hold, go in one by one, survive a crash, and come out one by one.
 func TestEqualKeysCount(t *testing.T) {
-	forEachParams(t, func(t *testing.T, p layout.Params) {
+	forEachShape(t, func(t *testing.T, p shape) {
 		f, path := newLines(t, p, 50, Options{})
 		key := []byte("twenty-five times")
 		const n = 25
@@ -72,7 +72,11 @@ func TestEqualKeysCount(t *testing.T) {
 				t.Fatalf("after %d inserts: count %d, length %d", i+1, f.Count(key), f.Len())
 			}
 		}
-		if stashed := writerOf(f).mu.stashLen; (stashed == 1) != (n > 4*p.BucketSize) {
+		places := 2 * p.BucketSize
+		if p.kind == layout.Blocked {
+			places *= 2 // two buckets in each line
+		}
+		if stashed := writerOf(f).mu.stashLen; (stashed == 1) != (n > places) {
 			t.Errorf("%d entries of the stash are in use", stashed)
 		}
 		crashCopy(t, f, path, path+".killed", nil, nil)
@@ -95,8 +99,7 @@ func TestEqualKeysCount(t *testing.T) {
 // TestStashCounts bears C7 where the stash is full: a class that has an entry
 // there is still counted, up to the end of the count; then it is ErrFull.
 func TestStashCounts(t *testing.T) {
-	p := layout.Params{FingerprintBits: 12, BucketSize: 5}
-	f, _ := newLines(t, p, 3, Options{})
+	f, _ := newLines(t, blocked12, 3, Options{})
 	w := writerOf(f)
 	m := newMultiset(w.table)
 	fill(t, f, seeded(t, 1), &m)
@@ -139,9 +142,9 @@ func TestStashCounts(t *testing.T) {
 // copies of an item are equal; but the second line may be the home of some, and
 // have no overflow bits for them.
 func TestDeleteOrder(t *testing.T) {
-	forEachParams(t, func(t *testing.T, params layout.Params) {
-		p := testPlacer(t, layout.Blocked, params, 7)
-		it := layout.Item{Line: 2, Bucket: 3, Fp: 77}
+	forEachShape(t, func(t *testing.T, params shape) {
+		p := testPlacer(t, params.kind, params.Params, 7)
+		it := layout.Item{Line: 2, Bucket: anyBucket(p.table, rand.New(rand.NewPCG(3, 3))), Fp: 9}
 		for ; p.table.Alternate(it).Line == it.Line; it.Fp++ {
 		}
 		other := p.table.Alternate(it)
@@ -152,7 +155,9 @@ func TestDeleteOrder(t *testing.T) {
 			}
 		}
 		put(it)
-		put(it)
+		if params.slots() > 1 {
+			put(it)
+		}
 		put(other)
 		for range 2 {
 			if !layout.StashAdd(p.view.Stash, p.table.Class(it), p.space.storeStash) {
@@ -166,7 +171,11 @@ func TestDeleteOrder(t *testing.T) {
 			p.table.Load(p.view.Region, other.Line, &second)
 			return [3]uint64{uint64(p.table.Copies(&home, it)), layout.StashCount(p.view.Stash, p.table.Class(it)), uint64(p.table.Copies(&second, other))}
 		}
-		for _, want := range [][3]uint64{{2, 2, 1}, {1, 2, 1}, {0, 2, 1}, {0, 1, 1}, {0, 0, 1}, {0, 0, 0}} {
+		order := [][3]uint64{{2, 2, 1}, {1, 2, 1}, {0, 2, 1}, {0, 1, 1}, {0, 0, 1}, {0, 0, 0}}
+		if params.slots() == 1 {
+			order = order[1:]
+		}
+		for _, want := range order {
 			if counts() != want {
 				t.Fatalf("home, stash, second line have %d, not %d", counts(), want)
 			}
@@ -183,14 +192,14 @@ func TestDeleteOrder(t *testing.T) {
 // makes another absent. There are other keys around them, so that the twins are
 // in all three places.
 func TestTwins(t *testing.T) {
-	forEachParams(t, func(t *testing.T, p layout.Params) {
+	forEachShape(t, func(t *testing.T, p shape) {
 		rng := seeded(t, uint64(p.FingerprintBits))
-		f, _ := newLines(t, p, 3, Options{})
+		f, _ := newLines(t, p, p.lines(3), Options{})
 		table := writerOf(f).table
 		m := newMultiset(table)
 		var twins []uint64
 		for fp := uint32(1); len(twins) < 12; fp++ {
-			it := layout.Item{Line: 1, Bucket: rng.Uint32N(8), Fp: fp}
+			it := layout.Item{Line: 1, Bucket: anyBucket(table, rng), Fp: fp}
 			if other := table.Alternate(it); other.Line != it.Line {
 				twins = append(twins, hashOf(t, table, it), hashOf(t, table, other))
 			}
@@ -200,7 +209,7 @@ func TestTwins(t *testing.T) {
 			h := twins[rng.IntN(len(twins))]
 			switch {
 			case rng.IntN(4) == 0: // another key comes, or one goes
-				if i := rng.IntN(2 * table.SlotsPerLine() * 3); i < len(m.hashes) {
+				if i := rng.IntN(2 * table.SlotsPerLine() * int(table.Lines())); i < len(m.hashes) {
 					h = m.hashes[i]
 				} else {
 					h = rng.Uint64()
@@ -237,10 +246,10 @@ func TestTwins(t *testing.T) {
 // found, and a key that was refused is refused again; deleting a key makes room
 // for one.
 func TestFull(t *testing.T) {
-	forEachParams(t, func(t *testing.T, p layout.Params) {
+	forEachShape(t, func(t *testing.T, p shape) {
 		for _, lines := range []uint64{1, 3, 40} {
 			rng := seeded(t, lines)
-			f, path := newLines(t, p, lines, Options{})
+			f, path := newLines(t, p, p.lines(lines), Options{})
 			m := newMultiset(writerOf(f).table)
 			refused := fill(t, f, rng, &m)
 			ops := len(m.hashes) + 1
@@ -290,9 +299,9 @@ func TestFull(t *testing.T) {
 // TestDeletesDrainTheStash: when a share of the keys of a full filter is deleted,
 // what is in the stash finds room in the lines; nothing is lost.
 func TestDeletesDrainTheStash(t *testing.T) {
-	forEachParams(t, func(t *testing.T, p layout.Params) {
+	forEachShape(t, func(t *testing.T, p shape) {
 		rng := seeded(t, 5)
-		f, path := newLines(t, p, 200, Options{})
+		f, path := newLines(t, p, p.lines(200), Options{})
 		w := writerOf(f)
 		m := newMultiset(w.table)
 		fill(t, f, rng, &m)
@@ -343,8 +352,9 @@ type clientStep struct {
 // or neither.
 func newStream(t *testing.T, rng *rand.Rand, table layout.Table, n int) (stream []clientStep) {
 	var pool []uint64
+	values := uint32(1)<<min(table.Params().FingerprintBits, 31) - 1
 	for fp := range uint32(20) {
-		it := layout.Item{Line: rng.Uint64N(table.Lines()), Bucket: rng.Uint32N(8), Fp: fp + 1}
+		it := layout.Item{Line: rng.Uint64N(table.Lines()), Bucket: anyBucket(table, rng), Fp: fp%values + 1}
 		pool = append(pool, hashOf(t, table, it), hashOf(t, table, table.Alternate(it)))
 	}
 	var present []int
@@ -419,14 +429,14 @@ func (c *client) held(table layout.Table) multiset {
 // crashes: it loses nothing and does nothing twice. Half of the crashes are
 // kills, half cut off a part of the log that was not synced.
 func TestClientResumes(t *testing.T) {
-	forEachParams(t, func(t *testing.T, p layout.Params) {
+	forEachShape(t, func(t *testing.T, p shape) {
 		seeds := uint64(4)
 		if testing.Short() {
 			seeds = 2
 		}
 		for seed := range seeds {
 			rng := seeded(t, seed)
-			f, path := newLines(t, p, 1+seed, Options{LogBytes: layout.MinLogBytes})
+			f, path := newLines(t, p, p.lines(1+seed), Options{LogBytes: layout.MinLogBytes})
 			table := writerOf(f).table
 			const steps = 5000
 			c := &client{stream: newStream(t, rng, table, steps), refused: make([]bool, steps)}

@@ -34,12 +34,12 @@ func (e *enumeration) hide(word uint64) { e.hidden = func(w uint64) bool { retur
 func (e *enumeration) lookOnce(home uint64) {
 	e.apart = true
 	e.keep = func(word uint64) bool {
-		return word >= layout.WordRegion && (word-layout.WordRegion)/lineWords == home
+		return word >= layout.WordRegion && (word-layout.WordRegion)/blockWords == home
 	}
 }
 
 func counterOfLine(line uint64) uint64 {
-	return layout.WordRuntime + layout.CounterOf(layout.WordRegion+line*lineWords)
+	return layout.WordRuntime + layout.CounterOf(layout.WordRegion+line*blockWords)
 }
 
 // A proof is what enumerations have come to.
@@ -137,7 +137,7 @@ func (p *proof) note(s *stage, st step, before []uint64) {
 	for _, w := range st.mapped {
 		switch {
 		case w.word >= layout.WordRegion:
-			lines[(w.word-layout.WordRegion)/lineWords] = true
+			lines[(w.word-layout.WordRegion)/blockWords] = true
 		case w.word >= layout.WordStash:
 			stash = true
 		default:

@@ -71,11 +71,11 @@ type stage struct {
 	keys   []uint64       // every hash that was ever in
 }
 
-// stageParams have the fewest slots in a line, 16.
-var stageParams = layout.Params{FingerprintBits: 30, BucketSize: 2}
+// stageShape has the fewest slots in a line, 16.
+var stageShape = blocked30
 
 func newStage(tb testing.TB, lines, seed uint64) *stage {
-	v := &recordedVolume{memoryVolume: newMemoryVolume(tb, stageParams, lines)}
+	v := &recordedVolume{memoryVolume: newMemoryVolume(tb, stageShape, lines)}
 	v.file.memoryFile = v.filter
 	s := &stage{TB: tb, volume: v, rng: rand.New(rand.NewPCG(seed, lines)), counts: map[uint64]int{}}
 	s.w = mustWriter(tb, v, layout.MinLogBytes)
@@ -146,7 +146,7 @@ func (s *stage) newest() []uint64 {
 }
 
 // end is the word after the last one of a line.
-func (s *stage) end() uint64 { return layout.WordRegion + s.w.table.Lines()*lineWords }
+func (s *stage) end() uint64 { return layout.WordRegion + s.w.table.Lines()*blockWords }
 
 // A step is an operation with its stores.
 type step struct {
@@ -175,35 +175,19 @@ func (s *stage) step(c change) step {
 }
 
 // published gives the stores that publish makes for the records of an operation.
-// It cannot be stopped between the three of a record that takes something away, so
-// they are written down here as they are there; and must lead to what it has led
-// to.
+// It cannot be stopped between them, so they are written down here as they are
+// there: those of the commit, with the counters of this process; and they must lead
+// to what it has led to.
 func (s *stage) published(before, after []uint64, mapped []wordStore) (stores []wordStore) {
 	s.Helper()
 	words := slices.Clone(before)
-	store := func(word, value uint64) {
-		stores = append(stores, wordStore{word, value})
-		words[word-layout.WordRuntime] = value
-	}
-	odd := uint64(0) // the counter that is odd in the mapping
 	for _, r := range mapped {
+		at := &words[r.word-layout.WordRuntime]
 		if r.word < layout.WordStash {
-			if odd = 0; r.value&1 != 0 {
-				odd = r.word
-			}
-			continue
+			r.value = *at + 1
 		}
-		counter := layout.WordRuntime + layout.CounterOf(r.word)
-		if odd != 0 && odd != counter {
-			s.Fatalf("%s is stored to while %s is odd", nameWord(r.word), nameWord(odd))
-		}
-		if odd != 0 {
-			store(counter, words[counter-layout.WordRuntime]+1)
-		}
-		store(r.word, r.value)
-		if odd != 0 {
-			store(counter, words[counter-layout.WordRuntime]+1)
-		}
+		stores = append(stores, r)
+		*at = r.value
 	}
 	if !slices.Equal(words, after) {
 		s.Fatal("the records of an operation do not lead to what it has published")

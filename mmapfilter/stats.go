@@ -16,7 +16,7 @@ type Stats struct {
 	Layout          Layout
 	FingerprintBits int     // f
 	BucketSize      int     // b
-	Lines           uint64  // of 64 bytes
+	Lines           uint64  // of 64 bytes in Blocked; buckets in Packed and SemiSorted
 	Slots           uint64  // places for keys
 	Load            float64 // Len over Slots
 	DesignLoad      float64 // Cap over Slots, as planned
@@ -117,11 +117,12 @@ func (o *openFile) sampleRates() (rate, second float64) {
 	var mean layout.Overflow
 	var l layout.Line
 	for i := range n {
-		o.table.Load(o.view.Region, i*o.geometry.Lines/n, &l)
-		line := o.table.Probe(&l)
-		mean.Match += line.Match / float64(n)
-		mean.Second += line.Second / float64(n)
-		mean.Away += line.Away / float64(n)
+		line := i * o.geometry.Lines / n
+		o.table.Load(o.view.Region, line, &l)
+		met := o.table.Probe(&l, line)
+		mean.Match += met.Match / float64(n)
+		mean.Second += met.Second / float64(n)
+		mean.Away += met.Away / float64(n)
 	}
 	return mean.Rate(), mean.Second
 }

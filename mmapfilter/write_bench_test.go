@@ -130,8 +130,8 @@ type loadedTable struct {
 	rng   *rand.Rand
 }
 
-func newLoadedTable(b *testing.B, p layout.Params, lines uint64) *loadedTable {
-	return &loadedTable{testPlacer(b, layout.Blocked, p, lines), 0, rand.New(rand.NewPCG(lines, 1))}
+func newLoadedTable(b *testing.B, p shape, lines uint64) *loadedTable {
+	return &loadedTable{testPlacer(b, p.kind, p.Params, lines), 0, rand.New(rand.NewPCG(lines, 1))}
 }
 
 // load inserts up to a share of the slots.
@@ -148,7 +148,7 @@ func (t *loadedTable) load(b *testing.B, share float64) {
 // those of a file that inserts have filled.
 func (t *loadedTable) file(b *testing.B, dir string) (path string) {
 	path = filepath.Join(dir, fmt.Sprintf("filter.%d", time.Now().UnixNano()))
-	createLines(b, path, t.table.Params(), t.table.Lines(), Options{}).Close()
+	createLines(b, path, shape{t.table.Kind(), t.table.Params()}, t.table.Lines(), Options{}).Close()
 	files, err := recovery.OpenFiles(path)
 	if err != nil {
 		b.Fatal(err)
@@ -245,7 +245,7 @@ const (
 	manyLines    = 2 << 20 // 128 MiB, beyond every cache
 )
 
-var f12 = layout.Params{FingerprintBits: 12, BucketSize: 5}
+var f12 = blocked12
 
 // BenchmarkInsertLogged inserts into a filter of 128 MiB, f=12, with a Sync every
 // 65,536, and beside it into a table in the heap by the same placer, without log,

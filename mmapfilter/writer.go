@@ -2,6 +2,7 @@ package mmapfilter
 
 import (
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,6 +26,7 @@ type writer struct {
 	region []uint64 // the lines among them
 	maxLog int64    // bytes the log may grow to
 	fixed  bool     // the log has them from the start
+	most   int      // stores of one operation, see maxOperationStores
 
 	// What lookups of this process read, see at. overlay is nil when the
 	// mapping has everything.
@@ -52,6 +54,7 @@ type writer struct {
 		pending  int    // operations that are not durable
 		spare    *words // for the next batch, where the overlay is nil
 		op       operation
+		odd      []uint64 // removal counters, see publish
 		placer   *placer
 		victims  []layout.Item // of prefetchInserts
 		stashLen int           // stash entries in use
@@ -75,13 +78,14 @@ func newWriter(vol recovery.Volume, maxLog int64) (*writer, *recovery.Recovery, 
 		fixed:  maxLog != 0,
 		stash:  make([]uint64, layout.StashWords),
 	}
+	w.most = maxOperationStores(w.table)
 	if !w.fixed {
 		w.maxLog = defaultLogBytes(log.Geometry().RegionBytes)
 	}
 	w.newest = w.at
 	copy(w.stash, w.words[layout.WordStash:])
 	w.length.Store(log.Length())
-	w.mu.op = newOperation(w)
+	w.mu.op = operation{w: w}
 	w.mu.spare = newWords(0)
 	w.mu.placer = newPlacer(w.table, &w.mu.op)
 	w.mu.stashLen = layout.StashLen(w.stash)
@@ -124,7 +128,8 @@ func (w *writer) at(word uint64) uint64 {
 	return atomic.LoadUint64(&w.runtime[word-layout.WordRuntime])
 }
 
-const lineWords = layout.LineBytes / 8
+// blockWords is the words of 64 bytes: those that share a removal counter.
+const blockWords = 8
 
 // contains is Table.Contains for the newest state.
 //
@@ -134,46 +139,54 @@ const lineWords = layout.LineBytes / 8
 // published later moves a counter.
 //
 // Most lines have nothing pending: what the mapping says of a home line then settles
-// most lookups.
+// most lookups. One that is in two blocks, and has two counters, never says no.
 func (w *writer) contains(hash uint64) bool {
-	counter := w.counter(w.table.Split(hash).Line)
-	before := atomic.LoadUint64(counter)
-	return w.containsSince(w.overlay.Load(), hash, counter, before)
+	block := w.block(w.table.Split(hash).Line)
+	before := w.counter(block)
+	return w.containsSince(w.overlay.Load(), hash, block, before)
 }
 
 // containsAll is contains for hashes, whose cache misses overlap.
 func (w *writer) containsAll(hashes []uint64, found []bool) {
-	var counters [lookupBlock]*uint64
-	var before [lookupBlock]uint64
+	var blocks, before [lookupBlock]uint64
 	for len(hashes) > 0 {
 		n := min(len(hashes), lookupBlock)
 		for i, h := range hashes[:n] {
-			line := w.table.Split(h).Line
-			counters[i] = w.counter(line)
-			before[i] = atomic.LoadUint64(counters[i])
-			w.prefetch(line)
+			home := w.table.Split(h)
+			blocks[i] = w.block(home.Line)
+			before[i] = w.counter(blocks[i])
+			if w.prefetch(home.Line); w.table.Both() {
+				w.prefetch(w.table.Alternate(home).Line)
+			}
 		}
 		p := w.overlay.Load()
 		for i, h := range hashes[:n] {
-			found[i] = w.containsSince(p, h, counters[i], before[i])
+			found[i] = w.containsSince(p, h, blocks[i], before[i])
 		}
 		hashes, found = hashes[n:], found[n:]
 	}
 }
 
-// counter is the removal counter of a line, of what is pending.
-func (w *writer) counter(line uint64) *uint64 {
-	return &w.runtime[layout.CounterOf(layout.WordRegion+line*lineWords)]
+// block is the first block of the file that a line is in.
+func (w *writer) block(line uint64) uint64 {
+	first, _ := w.table.Words(line)
+	return (layout.WordRegion + first) / blockWords
 }
 
-// containsSince is contains with an overlay that was loaded after the counter.
-func (w *writer) containsSince(p *pending, hash uint64, counter *uint64, before uint64) bool {
-	line, found, beyond := w.table.LookHome(w.region, hash)
-	if p == nil || !p.mayHave(layout.WordRegion/lineWords+line) {
+// counter is the removal counter of a block, of what is pending.
+func (w *writer) counter(block uint64) uint64 {
+	return atomic.LoadUint64(&w.runtime[layout.CounterOf(block*blockWords)])
+}
+
+// containsSince is contains with the counter of the first block of the home line,
+// and an overlay that was loaded after it.
+func (w *writer) containsSince(p *pending, hash, block, before uint64) bool {
+	found, beyond := w.table.LookHome(w.region, hash)
+	if p == nil || !p.mayHave(block) {
 		if found {
 			return true
 		}
-		if !beyond && before&1 == 0 && atomic.LoadUint64(counter) == before {
+		if !beyond && before&1 == 0 && w.counter(block) == before {
 			return false
 		}
 	}
@@ -201,7 +214,7 @@ func (w *writer) ready() error {
 				return err
 			}
 		}
-		room := w.log.Room(maxOperationStores)
+		room := w.log.Room(w.most)
 		if room && !w.batchIsFull() {
 			return nil
 		}
@@ -223,12 +236,12 @@ func (w *writer) makeRoom(inLog bool) error {
 		return w.sync(false, 0)
 	}
 	defer w.stalled(time.Now())
-	return w.checkpointFor(maxOperationStores)
+	return w.checkpointFor(w.most)
 }
 
 func (w *writer) batchIsFull() bool {
 	p := w.overlay.Load()
-	return p != nil && p.active.n >= maxPendingWords-maxOperationStores
+	return p != nil && p.active.n >= maxPendingWords-w.most
 }
 
 func (w *writer) firstLog() int64 {
@@ -262,15 +275,16 @@ func (w *writer) finish(grow int) {
 }
 
 // publish shows the stores of an operation to the lookups of this process, in
-// their order; one that takes something away is between two steps of its removal
-// counter, as in the mapping later (W4, R2).
+// their order; the removal counter of one that is guarded is odd from before it
+// until the last store is done, as in the mapping later (W4, R2).
 func (w *writer) publish(op *operation) {
 	p := w.overlay.Load()
 	stash := false
+	odd := w.mu.odd[:0]
 	for _, s := range op.stores {
-		counter := &w.runtime[layout.CounterOf(s.Word)]
-		if s.Guarded {
-			atomic.AddUint64(counter, 1)
+		if counter := layout.CounterOf(s.Word); s.Guarded && !slices.Contains(odd, counter) {
+			atomic.AddUint64(&w.runtime[counter], 1)
+			odd = append(odd, counter)
 		}
 		if s.Word < layout.WordRegion {
 			atomic.StoreUint64(&w.stash[s.Word-layout.WordStash], s.Value)
@@ -278,10 +292,11 @@ func (w *writer) publish(op *operation) {
 		} else {
 			p.active.store(s.Word, s.Value)
 		}
-		if s.Guarded {
-			atomic.AddUint64(counter, 1)
-		}
 	}
+	for _, counter := range odd {
+		atomic.AddUint64(&w.runtime[counter], 1)
+	}
+	w.mu.odd = odd
 	if stash {
 		w.mu.stashLen = layout.StashLen(w.stash)
 	}
@@ -341,13 +356,14 @@ func (w *writer) prefetchInserts(hashes []uint64) {
 	beyond := full[:0]
 	for _, h := range hashes {
 		home := w.table.Split(h)
-		if w.loadLine(home.Line, &line); w.table.Full(&line) {
+		if w.loadLine(home.Line, &line); w.table.Full(&line, home.Line) {
 			w.prefetch(w.table.Alternate(home).Line)
 			beyond = append(beyond, home)
 		}
 	}
 	for _, home := range beyond {
-		if w.loadLine(w.table.Alternate(home).Line, &line); !w.table.Full(&line) {
+		other := w.table.Alternate(home).Line
+		if w.loadLine(other, &line); !w.table.Full(&line, other) {
 			continue
 		}
 		w.loadLine(home.Line, &line)
@@ -429,7 +445,7 @@ func (w *writer) count(hash uint64) uint64 {
 }
 
 // countItems counts the items of a class in its lines and in the stash.
-func countItems(t layout.Table, load func(uint64, *layout.Line), at func(uint64) uint64, it layout.Item) uint64 {
+func countItems(t layout.Table, load func(uint64, *layout.Line) (first, n uint64), at func(uint64) uint64, it layout.Item) uint64 {
 	var l layout.Line
 	load(it.Line, &l)
 	n := uint64(t.Copies(&l, it)) + layout.StashCountAt(at, t.Class(it))

@@ -52,10 +52,13 @@
 //	    Only after that is the caller told. The next record goes to a fresh page: a
 //	    sector with durable records is not stored to again in its generation.
 //	    (Writer.EndBatch, Writer.Harden)
-//	W4  A store that takes away what a lookup may be looking for happens between two
-//	    steps of its removal counter; every other only adds. An item that moves is
-//	    at its destination before it leaves its source. So readers without a lock
-//	    miss none (package layout, "Reading beside a writer"). (Writer.apply)
+//	W4  A store that takes away what a lookup may be looking for, or that changes a
+//	    bucket whose slots cannot be read apart and are in more than one word, happens
+//	    between two steps of its removal counter; every other only adds. A counter
+//	    that an operation has made odd stays so until all its words are stored, and
+//	    is even between operations. An item that moves is at its destination before
+//	    it leaves its source. So readers without a lock miss none (package layout,
+//	    "Reading beside a writer"). (Writer.apply)
 //	W5  A checkpoint makes the mapping durable, then the header of the next
 //	    generation in the log, then the next superblock, which has a new salt; then
 //	    the log begins again, over the old records. Nothing is cut short. A larger

@@ -2,6 +2,7 @@ package recovery
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -35,7 +36,8 @@ type Writer struct {
 		lsn                atomic.Uint64
 		userSeq, operation atomic.Uint64
 	}
-	turn   int // of the promise
+	turn   int      // of the promise
+	odd    []uint64 // for apply
 	failed atomic.Pointer[error]
 
 	syncing sync.Mutex // the filter file
@@ -431,41 +433,41 @@ func (w *Writer) promise(lsn uint64) {
 
 func (w *Writer) storeRuntime(word, value uint64) { w.filter.Store(layout.WordRuntime+word, value) }
 
-// apply stores the records of a durable batch to the mapping, in their order.
-// Each word that takes something away is stored between two steps of its removal
-// counter (W4), which is odd for no longer than that; a bucket of several words
-// counts as one.
+// apply stores the records of a durable batch to the mapping, in their order. The
+// removal counter of a guarded word is odd from before it is stored until the last
+// store of its operation (W4), and no longer. A counter for each word alone would
+// not do: of a bucket in two words, the one that is new and the one that is old
+// may together hold less than either bucket, and a lookup that comes between the
+// two must find an odd counter.
 func (w *Writer) apply(b Batch) {
 	words := w.filter.Words()
 	const ahead = 32 // words asked for before they are stored to
-	odd := uint64(0) // the counter that is odd, as a word of the file, or 0
+	odd := w.odd[:0] // the counters that are odd, as words of the file
 	for i := range b.commit.Records {
 		if next := i + ahead; next < b.commit.Records {
 			layout.Prefetch(&words[layout.LogRecordWord(b.log, b.start, next)])
 		}
 		r := layout.LogRecord(b.log, b.start, i)
-		counter := uint64(0)
 		if r.Guarded {
-			counter = layout.WordRuntime + layout.CounterOf(r.Word)
-		}
-		if counter != odd {
-			w.step(odd)
-			w.step(counter)
-			odd = counter
+			if counter := layout.WordRuntime + layout.CounterOf(r.Word); !slices.Contains(odd, counter) {
+				w.step(counter)
+				odd = append(odd, counter)
+			}
 		}
 		w.put(r.Store)
 		if r.Last {
-			w.step(odd)
-			odd = 0
+			for _, counter := range odd {
+				w.step(counter)
+			}
+			odd = odd[:0]
 		}
 	}
+	w.odd = odd
 }
 
-// step counts a removal counter up; 0 is none.
+// step counts a removal counter up.
 func (w *Writer) step(counter uint64) {
-	if counter != 0 {
-		w.filter.Store(counter, w.filter.Words()[counter]+1)
-	}
+	w.filter.Store(counter, w.filter.Words()[counter]+1)
 }
 
 // put is the only function that stores to the stash and the region (W9).

@@ -74,11 +74,11 @@ func (e *Exhaustive) Run() (Stats, *Violation) {
 	start := time.Now()
 	var shards [][]*Trace
 	for i, s := range allShapes {
-		u, err := e.universe(i, s)
-		if err != nil {
-			return Stats{}, &Violation{Oracle: "O6", What: err.Error(), Trace: &Trace{Universe: new(Universe)}}
-		}
 		for sector := 1; sector < len(sectorSizes); sector++ {
+			u, err := e.universe(i, sector, s)
+			if err != nil {
+				return Stats{}, &Violation{Oracle: "O6", What: err.Error(), Trace: &Trace{Universe: new(Universe)}}
+			}
 			shards = append(shards, e.traces(u, sector)...)
 		}
 	}
@@ -124,22 +124,32 @@ func (e *Exhaustive) Run() (Stats, *Violation) {
 	return total, first
 }
 
-func (e *Exhaustive) universe(number int, build func(u *Universe, rng *rand.Rand) shape) (*Universe, error) {
+// universe makes one of a shape. The layouts take turns, so that each shape is
+// looked at in Blocked with two sizes of sectors, and in another one with the third.
+func (e *Exhaustive) universe(number, sector int, build func(u *Universe, rng *rand.Rand) shape) (*Universe, error) {
 	rng := rand.New(rand.NewPCG(uint64(number), 0xA11))
 	// The shape says how many lines there are, and the table is needed to make
 	// it; so it is made twice.
 	u := &Universe{Number: number}
-	params := layout.Params{FingerprintBits: 30, BucketSize: 2}
-	var err error
-	if u.geometry, err = layout.NewGeometry(layout.Blocked, params, 8); err != nil {
+	kind, params, more := layout.Blocked, layout.Params{FingerprintBits: 30, BucketSize: 2}, uint64(0)
+	if sector == 1+number%(len(sectorSizes)-1) {
+		// With 4 lines more, one at least is in two blocks of 64 bytes.
+		kind, params, more = layout.SemiSorted, layout.Params{FingerprintBits: 32, BucketSize: 4}, 4
+		if number%2 == 1 {
+			kind, params = layout.Packed, layout.Params{FingerprintBits: 31, BucketSize: 4}
+		}
+	}
+	g, err := layout.NewGeometry(kind, params, 8)
+	if err != nil {
 		return nil, err
 	}
-	u.table = layout.NewTable(u.geometry)
+	u.bind(g)
 	s := build(u, rng)
-	if u.geometry, err = layout.NewGeometry(layout.Blocked, params, s.lines); err != nil {
+	if g, err = layout.NewGeometry(kind, params, s.lines+more); err != nil {
 		return nil, err
 	}
-	u.table, u.keys = layout.NewTable(u.geometry), nil
+	u.bind(g)
+	u.keys = nil
 	s = build(u, rng)
 	if err := u.fill(&e.System, s, rng); err != nil {
 		return nil, fmt.Errorf("universe %d: %w", number, err)

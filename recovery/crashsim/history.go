@@ -1,6 +1,7 @@
 package crashsim
 
 import (
+	"math/bits"
 	"math/rand/v2"
 	"sort"
 
@@ -154,23 +155,18 @@ func (l *life) leaves(k *key, word uint64, time int) (leaves, last bool) {
 		before, after := count(time), count(time+1)
 		return after < before, after == 0
 	}
-	number := (word - layout.WordRegion) / 8
-	if k.lines>>number&1 == 0 {
-		return false, false
+	for lines := k.lines & u.linesOf[word-layout.WordRegion]; lines != 0; lines &= lines - 1 {
+		it := k.home
+		it.Line = uint64(bits.TrailingZeros64(lines))
+		line := u.line(it.Line, func(word uint64) uint64 { return h.value(word, time) })
+		before := u.table.Copies(&line, it)
+		first, _ := u.table.Words(it.Line)
+		line[word-layout.WordRegion-first] = h.value(word, time+1)
+		if after := u.table.Copies(&line, it); after < before {
+			return true, after == 0
+		}
 	}
-	it := k.home
-	it.Line = number
-	var line layout.Line
-	line[word%8] = h.value(word, time)
-	before := u.table.Copies(&line, it)
-	line[word%8] = h.value(word, time+1)
-	if u.table.Copies(&line, it) >= before {
-		return false, false
-	}
-	for i := range line {
-		line[i] = h.value(word&^7+uint64(i), time+1)
-	}
-	return true, u.table.Copies(&line, it) == 0
+	return false, false
 }
 
 // read simulates readers on the history (O5): some of items that are moved, and

@@ -145,7 +145,7 @@ func (l *life) watch(word, value uint64) {
 	u := l.u()
 	lines := ^uint64(0)
 	if word >= layout.WordRegion {
-		lines = 1 << ((word - layout.WordRegion) / 8)
+		lines = u.linesOf[word-layout.WordRegion]
 	}
 	for i := range u.keys {
 		if l.must[i] != 0 && u.keys[i].lines&lines != 0 && !u.table.Lookup(l.words, u.keys[i].hash) {

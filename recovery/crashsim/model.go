@@ -145,11 +145,7 @@ func (l *life) copies(number int, counts *Counts, words func(word uint64) uint64
 			home += int(counts[k])
 		}
 		items += home
-		var line layout.Line
-		at := layout.WordRegion + c.seen[side].Line*uint64(len(line))
-		for i := range line {
-			line[i] = words(at + uint64(i))
-		}
+		line := u.line(c.seen[side].Line, words)
 		n := u.table.Copies(&line, c.seen[side])
 		copies += n
 		if n < home && !u.table.Overflowed(&line, c.seen[side]) {

@@ -76,6 +76,8 @@ type Universe struct {
 	classes  []class // of keys, then of fillers
 	mine     int     // how many classes are of keys
 
+	linesOf []uint64 // of each word of the region: bit i: line i has bits in it
+
 	bases [4]*Volume // clean, at rest: with sectors of 8, 64, 512 and 4096 bytes
 	start Point      // what they hold
 }
@@ -84,6 +86,7 @@ var sectorSizes = [4]int{8, 64, 512, 4096}
 
 // A shape says what a universe is like.
 type shape struct {
+	kind    layout.Kind
 	lines   uint64
 	params  layout.Params
 	classes int  // of the keys of traces
@@ -101,8 +104,11 @@ const stashFull = -layout.StashEntries
 // hashOf gives a hash for an item; salt tells keys with the same item apart.
 func hashOf(t layout.Table, it layout.Item, salt uint64) uint64 {
 	values := uint64(1)<<t.Params().FingerprintBits - 1
-	x, _ := bits.Div64(uint64(it.Fp)-1, 1<<63, values)
-	h, _ := bits.Div64(it.Line, uint64(it.Bucket)<<61|x>>3, t.Lines())
+	rest, _ := bits.Div64(uint64(it.Fp)-1, 1<<63, values)
+	if t.Kind() == layout.Blocked {
+		rest = uint64(it.Bucket)<<61 | rest>>3
+	}
+	h, _ := bits.Div64(it.Line, rest, t.Lines())
 	h += 1 + salt
 	if t.Split(h) != it {
 		panic(fmt.Sprintf("crashsim: no hash for %+v", it))
@@ -111,15 +117,20 @@ func hashOf(t layout.Table, it layout.Item, salt uint64) uint64 {
 }
 
 func randomItem(t layout.Table, rng *rand.Rand) layout.Item {
-	return layout.Item{
-		Line:   rng.Uint64N(t.Lines()),
-		Bucket: uint32(rng.IntN(8)),
-		Fp:     1 + uint32(rng.Uint64N(1<<t.Params().FingerprintBits-1)),
+	it := layout.Item{Line: rng.Uint64N(t.Lines())}
+	if t.Kind() == layout.Blocked {
+		it.Bucket = uint32(rng.IntN(8))
 	}
+	it.Fp = 1 + uint32(rng.Uint64N(1<<t.Params().FingerprintBits-1))
+	return it
 }
 
-// universes is how many different ones random traces use.
-const universes = 96
+// universes is how many different ones random traces use: a third of them in the
+// layouts whose lines share words.
+const (
+	universes       = 144
+	blockedUniverse = 96 // and those before it
+)
 
 // randomShape gives the shape of one of them. The filters are so small and so
 // full that most inserts move items, overflow, or end in the stash.
@@ -128,6 +139,7 @@ func randomShape(number int, rng *rand.Rand) shape {
 		{FingerprintBits: 30, BucketSize: 2}, {FingerprintBits: 20, BucketSize: 3}, {FingerprintBits: 12, BucketSize: 5},
 	}
 	s := shape{
+		kind:    layout.Blocked,
 		lines:   []uint64{1, 2, 3, 4, 2, 3, 4, 4}[number%8],
 		params:  params[min(rng.IntN(5)/2, 2)],
 		classes: 2 + rng.IntN(4),
@@ -147,16 +159,39 @@ func randomShape(number int, rng *rand.Rand) shape {
 	case number%12 == 3:
 		s.lines, s.classes, s.free, s.present, s.commute = 2+rng.Uint64N(3), 0, 1000, 0, true
 	}
+	if number >= blockedUniverse {
+		s.share(number, rng)
+	}
 	return s
+}
+
+// share makes a shape one of a layout whose lines share words. There are enough of
+// them that some are in two words and one is in two blocks of 64 bytes.
+func (s *shape) share(number int, rng *rand.Rand) {
+	s.kind = []layout.Kind{layout.SemiSorted, layout.Packed}[number%2]
+	var params []layout.Params
+	if s.kind == layout.Packed {
+		params = []layout.Params{
+			{FingerprintBits: 30, BucketSize: 4}, {FingerprintBits: 31, BucketSize: 2}, {FingerprintBits: 17, BucketSize: 8}, {FingerprintBits: 29, BucketSize: 1},
+		}
+	} else {
+		params = []layout.Params{
+			{FingerprintBits: 32, BucketSize: 4}, {FingerprintBits: 25, BucketSize: 4}, {FingerprintBits: 18, BucketSize: 4},
+		}
+	}
+	s.params = params[rng.IntN(len(params))]
+	block := uint64(8 * layout.LineBytes / layout.LineBits(s.kind, s.params))
+	s.lines += block
 }
 
 // newUniverse makes a universe of a shape, with the filter under test.
 func newUniverse(sys *System, number int, s shape, rng *rand.Rand) (*Universe, error) {
-	g, err := layout.NewGeometry(layout.Blocked, s.params, s.lines)
+	g, err := layout.NewGeometry(s.kind, s.params, s.lines)
 	if err != nil {
 		return nil, err
 	}
-	u := &Universe{Number: number, geometry: g, table: layout.NewTable(g)}
+	u := &Universe{Number: number}
+	u.bind(g)
 	for range s.classes {
 		u.addTwins(randomItem(u.table, rng), s.twins, rng)
 	}
@@ -167,6 +202,27 @@ func newUniverse(sys *System, number int, s shape, rng *rand.Rand) (*Universe, e
 		return nil, fmt.Errorf("universe %d: %w", number, err)
 	}
 	return u, nil
+}
+
+// bind gives the universe its table.
+func (u *Universe) bind(g layout.Geometry) {
+	u.geometry, u.table = g, layout.NewTable(g)
+	u.linesOf = make([]uint64, g.RegionBytes/8)
+	for line := range g.Lines {
+		first, n := u.table.Words(line)
+		for i := range uint64(n) {
+			u.linesOf[first+i] |= 1 << line
+		}
+	}
+}
+
+// line gives the image of a line whose words come from anywhere.
+func (u *Universe) line(number uint64, words func(word uint64) uint64) (l layout.Line) {
+	first, n := u.table.Words(number)
+	for i := range l[:n] {
+		l[i] = words(layout.WordRegion + first + uint64(i))
+	}
+	return l
 }
 
 // addTwins adds keys of one class: with the home of the item and, where it has
@@ -218,11 +274,14 @@ func (u *Universe) addCommuter(rng *rand.Rand) {
 			}
 		}
 	}
-	b := u.table.Params().BucketSize
-	for range 2 * b {
+	places := u.table.Params().BucketSize // of the item in a line
+	if u.table.Kind() == layout.Blocked {
+		places *= 2
+	}
+	for range places {
 		u.present = append(u.present, resident(v.Line))
 	}
-	for range 2*b - 1 {
+	for range places - 1 {
 		u.fillers = append(u.fillers, resident(u.table.Alternate(v).Line))
 	}
 	u.keys = append(u.keys, resident(u.table.Alternate(v).Line))
@@ -374,8 +433,8 @@ func (u *Universe) imageOf(words []uint64) []uint64 {
 func (u *Universe) String() string {
 	var b strings.Builder
 	p := u.table.Params()
-	fmt.Fprintf(&b, "universe %d: %d lines, f=%d b=%d, %d items in %d slots; keys:\n",
-		u.Number, u.table.Lines(), p.FingerprintBits, p.BucketSize, u.start.Length, u.geometry.Slots())
+	fmt.Fprintf(&b, "universe %d: %s, %d lines, f=%d b=%d, %d items in %d slots; keys:\n",
+		u.Number, u.table.Kind(), u.table.Lines(), p.FingerprintBits, p.BucketSize, u.start.Length, u.geometry.Slots())
 	for i := range u.keys {
 		k := &u.keys[i]
 		fmt.Fprintf(&b, "  %2d: home line %d, alternate %d, bucket %d, fingerprint %d, class %d, %d in the filter\n",

@@ -18,7 +18,7 @@ whole. How keys were read is recorded in it, for check to do the same.
   -o, --output FILE   the filter
   -n, --capacity N    size for N keys: 10M, 2.5B, 1e9 (as many as there are)
   -p, --rate P        share of absent keys that may be answered "maybe" (0.01)
-  -f, --fingerprint-bits N, --layout NAME  set these by hand (-f: without -p)
+  -f, --fingerprint-bits N, -b, --bucket-size N, --layout L  by hand, without -p
       --seed N        hash seed, a secret where strangers choose keys (0: fixed)
       --memory SIZE   for hashes, such as 8GiB; more go to a file (256MiB)
       --workers N     how many processors to use (all)

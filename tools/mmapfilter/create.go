@@ -16,7 +16,8 @@ read is recorded in it. FILE must not exist.
 
   -n, --capacity N    size for N keys: 10M, 2.5B, 1e9; it takes few more
   -p, --rate P        share of absent keys that may be answered "maybe" (0.01)
-  -f, --fingerprint-bits N, --layout NAME  set these by hand (-f: without -p)
+  -f, --fingerprint-bits N, -b, --bucket-size N, --layout NAME
+                  set these by hand (-f: without -p)
       --seed N        hash seed, a secret where strangers choose keys (random)
 
 ` + keysHelp + `

@@ -240,15 +240,20 @@ func (d *dump) stash(words []uint64) {
 func (d *dump) region(f io.ReaderAt) error {
 	d.printf("lines %d to %d:", d.from, d.to)
 	for line := d.from; line <= d.to && d.err == nil; line++ {
-		off := int64(layout.OffRegion) + int64(line)*layout.LineBytes
+		off, size := int64(layout.OffRegion)+int64(line)*layout.LineBytes, int64(layout.LineBytes)
+		where := ""
 		if d.newest != nil {
 			if line >= d.geometry.Lines {
 				d.printf("  there are %d", d.geometry.Lines)
 				break
 			}
-			off = d.geometry.LineOffset(line)
+			first, n := layout.NewTable(d.geometry).Words(line)
+			off, size = layout.OffRegion+8*int64(first), 8*int64(n)
+			if bits := uint64(layout.LineBits(d.geometry.Kind, d.geometry.Params)); bits < 8*layout.LineBytes {
+				where = fmt.Sprintf(", %d bits from bit %d", bits, line*bits%64)
+			}
 		}
-		words, err := d.words(f, off, layout.LineBytes)
+		words, err := d.words(f, off, size)
 		if err != nil {
 			return err
 		}
@@ -256,7 +261,7 @@ func (d *dump) region(f io.ReaderAt) error {
 			d.printf("  the file ends before offset %d", off)
 			break
 		}
-		d.printf("  line %d, offset %d", line, off)
+		d.printf("  line %d, offset %d%s", line, off, where)
 		for i, w := range words {
 			d.printf("    %d  %016x", i, w)
 		}

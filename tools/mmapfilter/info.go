@@ -52,7 +52,7 @@ func printStats(w io.Writer, filter *mmapfilter.Filter) error {
 	t.row("rate estimated", "%s", formatRate(s.EstimatedRate))
 	t.row("second probes", "%s of lookups of absent keys", formatRate(s.SecondProbeRate))
 	t.row("layout", "%s, f=%d b=%d", s.Layout, s.FingerprintBits, s.BucketSize)
-	t.row("lines", "%s of 64 bytes, %s slots", formatCount(s.Lines), formatCount(s.Slots))
+	t.row("lines", "%s of %s, %s slots", formatCount(s.Lines), lineSize(s.Layout, s.FingerprintBits, s.BucketSize), formatCount(s.Slots))
 	t.row("load", "%.4f, planned %.4f", s.Load, s.DesignLoad)
 	t.row("stash", "%s", formatNumber(s.StashLen, "entry", "entries"))
 	t.row("state", "%s, generation %d", s.State, s.Generation)

@@ -27,6 +27,7 @@ func addPlanFlags(flags *pflag.FlagSet, opts *mmapfilter.Options) {
 		return nil
 	})
 	flags.IntVarP(&opts.FingerprintBits, "fingerprint-bits", "f", 0, "bits a fingerprint")
+	flags.IntVarP(&opts.BucketSize, "bucket-size", "b", 0, "slots a bucket")
 }
 
 // checkPlanFlags reports flags of addPlanFlags that contradict each other.
@@ -53,6 +54,15 @@ func addRateFlag(flags *pflag.FlagSet, opts *mmapfilter.Options) {
 	})
 }
 
+// lineSize says how large a line is.
+func lineSize(kind mmapfilter.Layout, f, b int) string {
+	bits := layout.LineBits(kind, layout.Params{FingerprintBits: f, BucketSize: b})
+	if bits == 8*layout.LineBytes {
+		return fmt.Sprintf("%d bytes", layout.LineBytes)
+	}
+	return fmt.Sprintf("%d bits", bits)
+}
+
 func layoutNames() string {
 	names := []string{layout.Auto.String()}
 	for _, kind := range layout.Kinds() {
@@ -67,6 +77,7 @@ var optionFlags = map[string]string{
 	"FalsePositiveRate": "-p",
 	"Layout":            "--layout",
 	"FingerprintBits":   "-f",
+	"BucketSize":        "-b",
 	"MemoryBudget":      "--memory",
 	"Workers":           "--workers",
 	"LogBytes":          "--log-bytes",

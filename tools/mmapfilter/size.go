@@ -19,6 +19,7 @@ Say how large a filter for N keys is, and what it is made of. Nothing is built.
                             (0.01)
       --layout NAME         one of %s
   -f, --fingerprint-bits N  bits a fingerprint, instead of -p
+  -b, --bucket-size N       slots a bucket
       --json                print a JSON object
 
 Example: mmapfilter size -n 1e9 -p 0.001`
@@ -81,7 +82,7 @@ func printPlan(w io.Writer, opts *mmapfilter.Options, p mmapfilter.Plan) error {
 	t.row("memory", "%s to hold all of it", roundSize(p.FileBytes))
 	t.row("to build", "%s of memory, up to %s of disk beside the file", roundSize(mmapfilter.DefaultMemoryBudget), roundSize(spoolBytes(p)))
 	t.row("layout", "%s, f=%d b=%d", p.Layout, p.FingerprintBits, p.BucketSize)
-	t.row("lines", "%s of 64 bytes", formatCount(p.Lines))
+	t.row("lines", "%s of %s", formatCount(p.Lines), lineSize(p.Layout, p.FingerprintBits, p.BucketSize))
 	t.row("load", "%.2f", p.DesignLoad)
 	rate := rateAsked(opts, p)
 	t.row("bits per key", "%.2f; no filter of rate %s has less than %.2f", p.BitsPerKey, formatRate(rate), informationBound(rate))
@@ -99,12 +100,15 @@ func explainPlan(opts *mmapfilter.Options, p mmapfilter.Plan) string {
 	if opts.FingerprintBits != 0 {
 		return fmt.Sprintf("f=%d was asked for; the rate follows from it, at %.0f %% load.", p.FingerprintBits, 100*p.DesignLoad)
 	}
-	among := "layouts, fingerprints"
+	among, reads := "layouts, fingerprints", "one line"
 	if opts.Layout != mmapfilter.Auto {
 		among = "fingerprints"
 	}
+	if p.SecondProbeRate == 1 {
+		reads = "two lines"
+	}
 	return fmt.Sprintf("The smallest, over %s and loads, of those that keep to the\n"+
-		"rate %s and read one line in most lookups.", among, formatRate(rateAsked(opts, p)))
+		"rate %s and read %s in most lookups.", among, formatRate(rateAsked(opts, p)), reads)
 }
 
 // A planJSON is the object that size --json prints.

@@ -22,7 +22,7 @@ of at most P, as long as at most N different ones have passed.
 
   -n, --capacity N    size for N different lines; it takes few more (10M)
   -p, --rate P        see above (1e-6)
-  -f, --fingerprint-bits N, --layout NAME  set these by hand (-f: without -p)
+  -f, --fingerprint-bits N, -b, --bucket-size N, --layout L  by hand, without -p
       --filter FILE   remember lines for later runs in FILE, made if missing. A
                       run that is killed may remember some it did not print
   -v, --verbose       say how many lines passed
