@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 
 	"github.com/mmapfilter/mmapfilter/layout/mistake"
-	"github.com/zeebo/xxh3"
 )
 
 // The Blocked layout. A line is 8 buckets, a bucket is one word:
@@ -109,10 +108,11 @@ func (t *blocked) Split(h uint64) Item {
 // bucketStep is d(fp), from m.
 func bucketStep(m uint64) uint64 { return 1 + (m>>32&0xFFFF)*7>>16 }
 
-// overflowBit is the mask of overflow bit o(fp, bucket) in its word, from m.
-func overflowBit(m, bucket uint64) uint64 {
-	return 1 << (overflowLow + m>>(48+2*bucket)&3)
-}
+// overflowNumber is the number of overflow bit o(fp, bucket) in its word, from m.
+func overflowNumber(m, bucket uint64) uint64 { return overflowLow + m>>(48+2*bucket)&3 }
+
+// overflowBit is its mask.
+func overflowBit(m, bucket uint64) uint64 { return 1 << overflowNumber(m, bucket) }
 
 func (t *blocked) pair(it Item) (m, b1, b2 uint64) {
 	m = uint64(it.Fp) * mixFirst
@@ -363,11 +363,21 @@ func (t *blocked) Probe(l *Line, _ uint64) Overflow {
 	return Overflow{Match: blockedMatch(t.Params(), float64(items)*2/buckets), Second: second / pairs, Away: away}
 }
 
-// Contains is Lookup with the first look unrolled. Its loads are those of the first
-// look, in that order: epoch and counter, the two words, epoch and counter again. It
-// says "absent" where that look would, and otherwise leaves the answer to Lookup,
-// which begins anew. So what holds for Lookup holds for it.
+// Contains is Lookup with the first look unrolled.
 func (t *blocked) Contains(v *View, h uint64) bool {
+	found, open := t.firstLook(v, h)
+	if open {
+		return t.Lookup(v.At, h)
+	}
+	return found
+}
+
+// firstLook is the first look of Lookup, with its loads in their order: epoch and
+// counter, the two words, epoch and counter again. Where Lookup would not answer
+// yet, it is open: Lookup then begins anew, and so what holds for Lookup holds for
+// both. Nothing branches on what is found: half of the keys being there would be
+// what a processor cannot foretell.
+func (t *blocked) firstLook(v *View, h uint64) (found, open bool) {
 	line, rest := SplitHash(h, t.lines)
 	fp := fingerprint(rest<<bucketBits, t.values)
 	m := fp * mixFirst
@@ -377,15 +387,11 @@ func (t *blocked) Contains(v *View, h uint64) bool {
 	l := lineAt(v.Region, line)
 	epoch, counter := atomic.LoadUint64(&runtime[RuntimeEpoch]), atomic.LoadUint64(&runtime[blockCounter(line)])
 	w1, w2 := atomic.LoadUint64(&l[b1]), atomic.LoadUint64(&l[b2])
-	if t.matches(w1, fp)|t.matches(w2, fp) != 0 {
-		return true
-	}
-	beyond := w1&overflowBit(m, b1) != 0 && w2&overflowBit(m, b2) != 0
+	match := t.matches(w1, fp) | t.matches(w2, fp)
+	beyond := w1 >> overflowNumber(m, b1) & (w2 >> overflowNumber(m, b2)) & 1
 	still := atomic.LoadUint64(&runtime[RuntimeEpoch]) ^ epoch | atomic.LoadUint64(&runtime[blockCounter(line)]) ^ counter | (epoch|counter)&1
-	if !beyond && still == 0 {
-		return false
-	}
-	return t.Lookup(v.At, h)
+	none := (match|-match)>>63 ^ 1
+	return none == 0, (beyond|still)&-none != 0
 }
 
 func (t *blocked) LookHome(region []uint64, h uint64) (found, beyond bool) {
@@ -479,43 +485,4 @@ func (t *blocked) Lookup(at func(word uint64) uint64, h uint64) bool {
 		}
 	}
 	return true
-}
-
-// lookupBlock is how many lookups of a batch are under way at once: enough for
-// all the cache misses that a processor can wait for.
-const lookupBlock = 64
-
-func (t *blocked) ContainsHashes(v *View, hashes []uint64, found []bool) {
-	found = found[:len(hashes)]
-	for len(hashes) > 0 {
-		n := min(len(hashes), lookupBlock)
-		t.containsBlock(v, hashes[:n], found[:n])
-		hashes, found = hashes[n:], found[n:]
-	}
-}
-
-func (t *blocked) ContainsKeys(v *View, seed uint64, keys [][]byte, found []bool) {
-	found = found[:len(keys)]
-	var hashes [lookupBlock]uint64
-	for len(keys) > 0 {
-		n := min(len(keys), lookupBlock)
-		for i, key := range keys[:n] {
-			hashes[i] = xxh3.HashSeed(key, seed)
-		}
-		t.containsBlock(v, hashes[:n], found[:n])
-		keys, found = keys[n:], found[n:]
-	}
-}
-
-// containsBlock touches the line of each hash in a first pass; the loads do not
-// depend on one another, so their cache misses overlap. A second pass, over
-// lines that are by then in the cache, answers.
-func (t *blocked) containsBlock(v *View, hashes []uint64, found []bool) {
-	for _, h := range hashes {
-		line, _ := SplitHash(h, t.lines)
-		loadWord(v.Region, line*buckets) // an atomic load is never dropped
-	}
-	for i, h := range hashes {
-		found[i] = t.Contains(v, h)
-	}
 }

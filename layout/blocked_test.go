@@ -1,12 +1,10 @@
 package layout
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"testing"
 
-	"github.com/zeebo/xxh3"
 	"pgregory.net/rapid"
 )
 
@@ -265,43 +263,6 @@ func TestCheckLines(t *testing.T) {
 		}
 		if p := tab.Params(); unusable != 24*(60-p.FingerprintBits*p.BucketSize) {
 			t.Errorf("%d unusable bits", unusable)
-		}
-	})
-}
-
-// TestBatchEqualsSingle, at every length around the size of a block.
-func TestBatchEqualsSingle(t *testing.T) {
-	eachTable(t, 50, func(t *testing.T, tab Table) {
-		rng := rand.New(rand.NewPCG(9, 10))
-		v := &View{Region: make([]uint64, 400), Stash: make([]uint64, StashWords), Runtime: make([]uint64, RuntimeWords)}
-		for i := range v.Region { // not a filter that anything built: any content will do
-			v.Region[i] = rng.Uint64() & rng.Uint64()
-		}
-		for n := range 200 {
-			hashes, found := make([]uint64, n), make([]bool, n+1)
-			for i := range hashes {
-				hashes[i] = rng.Uint64()
-			}
-			found[n] = true
-			tab.ContainsHashes(v, hashes, found)
-			for i, h := range hashes {
-				if found[i] != tab.Contains(v, h) {
-					t.Fatalf("hash %d of %d: %t", i, n, found[i])
-				}
-			}
-			keys := make([][]byte, n)
-			for i := range keys {
-				keys[i] = binary.LittleEndian.AppendUint64(nil, hashes[i])
-			}
-			tab.ContainsKeys(v, 5, keys, found)
-			for i, key := range keys {
-				if found[i] != tab.Contains(v, xxh3.HashSeed(key, 5)) {
-					t.Fatalf("key %d of %d: %t", i, n, found[i])
-				}
-			}
-			if !found[n] {
-				t.Fatalf("wrote past %d answers", n)
-			}
 		}
 	})
 }

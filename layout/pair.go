@@ -416,6 +416,8 @@ func (t *pair) Lookup(at func(word uint64) uint64, h uint64) bool {
 	return true
 }
 
+func (t *pair) Kernel() string { return pureGo.String() }
+
 func (t *pair) ContainsHashes(v *View, hashes []uint64, found []bool) {
 	found = found[:len(hashes)]
 	for len(hashes) > 0 {
@@ -438,18 +440,21 @@ func (t *pair) ContainsKeys(v *View, seed uint64, keys [][]byte, found []bool) {
 	}
 }
 
-// containsBlock asks for both buckets of each hash in a first pass, so that the
-// cache misses overlap.
+// containsBlock asks for both buckets of each hash some time before it looks at
+// them, so that the cache misses overlap.
 func (t *pair) containsBlock(v *View, hashes []uint64, found []bool) {
-	for _, h := range hashes {
-		it := t.Split(h)
-		for _, line := range [2]uint64{it.Line, alternate(it.Line, uint64(it.Fp), t.lines)} {
-			first, _, n := t.place(line)
-			Prefetch(&v.Region[first])
-			Prefetch(&v.Region[first+uint64(n)-1])
+	const ahead = prefetchAhead / 2
+	for i := range len(hashes) + ahead {
+		if i < len(hashes) {
+			it := t.Split(hashes[i])
+			for _, line := range [2]uint64{it.Line, alternate(it.Line, uint64(it.Fp), t.lines)} {
+				first, _, n := t.place(line)
+				Prefetch(&v.Region[first])
+				Prefetch(&v.Region[first+uint64(n)-1])
+			}
 		}
-	}
-	for i, h := range hashes {
-		found[i] = t.Contains(v, h)
+		if i >= ahead {
+			found[i-ahead] = t.Contains(v, hashes[i-ahead])
+		}
 	}
 }

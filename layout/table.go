@@ -189,6 +189,8 @@ type Table interface {
 	LookHome(region []uint64, h uint64) (found, beyond bool)
 	// Contains is Lookup in a view.
 	Contains(v *View, h uint64) bool
+	// Kernel names what the batched lookups of this layout run on.
+	Kernel() string
 	// ContainsHashes looks up hashes[i] into found[i]; found is not shorter.
 	ContainsHashes(v *View, hashes []uint64, found []bool)
 	// ContainsKeys looks up the hash of keys[i] under a seed into found[i].

@@ -42,7 +42,7 @@ type Stats struct {
 	UUID          string // 32 hex digits
 	Seed          uint64
 	Normalisation string // as in Options
-	Kernel        string // what answers lookups: "go"
+	Kernel        string // what answers batches of lookups: "avx512", "avx2" or "go"
 	Residency     string
 }
 
@@ -80,7 +80,7 @@ func (f *Filter) Stats() Stats {
 		UUID:            hex.EncodeToString(uuid[:]),
 		Seed:            sb.Seed(),
 		Normalisation:   sb.Normalisation(),
-		Kernel:          "go",
+		Kernel:          o.table.Kernel(),
 		Residency:       o.residency.String(),
 		ResidentBytes:   -1,
 	}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// Truth tables of VPTERNLOGQ, of the destination A, then B, then C.
+const (
+	xorAnd = 0x28 // (A ^ B) & C
+	notAnd = 0x08 // ^A & B & C
+	orXor  = 0xF6 // A | (B ^ C)
+	andAnd = 0x80 // A & B & C
+)
+
+// blockedAVX512 does eight hashes at once, in the lanes of a register.
+func blockedAVX512() {
+	k := begin("blockedAVX512", "blockedAVX512 needs AVX-512 F and DQ, and BMI2.")
+	constant := func(off int) VecVirtual {
+		z := ZMM()
+		VPBROADCASTQ(Mem{Base: RAX, Disp: off}, z)
+		return z
+	}
+	number := func(n uint64) VecVirtual {
+		x, z := GP64(), ZMM()
+		MOVQ(U64(n), x)
+		VPBROADCASTQ(x, z)
+		return z
+	}
+	values, ones, highs, lanes := constant(offValues), constant(offOnes), constant(offHighs), constant(offLanes)
+	mix, low16, one, three := number(mixFirst), number(1<<16-1), number(1), number(3)
+	low48, sixty, stripe := number(48), number(overflowLow), number(stripes-1)
+
+	gather := func(base Register, disp int, index VecVirtual) VecVirtual {
+		w, all := ZMM(), K()
+		KXNORB(all, all, all)
+		VPXORQ(w, w, w)
+		VPGATHERQQ(Mem{Base: base, Disp: disp, Index: index, Scale: 8}, all, w)
+		return w
+	}
+	epoch := func() VecVirtual {
+		z := ZMM()
+		VPBROADCASTQ(Mem{Base: k.runtime}, z)
+		return z
+	}
+
+	k.groups(func(slot Register) (found, undecided GPVirtual) {
+		line, rest := ZMM(), ZMM()
+		VMOVDQU64(k.ring.Idx(slot, 1), line)
+		VMOVDQU64(k.ring.Offset(ringBytes).Idx(slot, 1), rest)
+
+		Comment("fp = 1 + (rest<<3 * values) >> 64, by halves.")
+		fp, high := ZMM(), ZMM()
+		VPSLLQ(U8(3), rest, fp)
+		VPSRLQ(U8(32), fp, high)
+		VPMULUDQ(values, fp, fp)
+		VPSRLQ(U8(32), fp, fp)
+		VPMULUDQ(values, high, high)
+		VPADDQ(high, fp, fp)
+		VPSRLQ(U8(32), fp, fp)
+		VPADDQ(one, fp, fp)
+
+		Comment("The two buckets; the words of the line that they are.")
+		m, b1, b2, step := ZMM(), ZMM(), ZMM(), ZMM()
+		VPMULLQ(mix, fp, m)
+		VPSRLQ(U8(61), rest, b1)
+		VPSRLQ(U8(32), m, step)
+		VPANDQ(low16, step, step)
+		VPSLLQ(U8(3), step, b2)
+		VPSUBQ(step, b2, step)
+		VPSRLQ(U8(16), step, step)
+		VPADDQ(one, step, step)
+		VPXORQ(b1, step, b2)
+		at1, at2, counter := ZMM(), ZMM(), ZMM()
+		VPANDQ(stripe, line, counter)
+		VPSLLQ(U8(3), line, at1)
+		VPORQ(b2, at1, at2)
+		VPORQ(b1, at1, at1)
+
+		Comment("The loads, in the order of the argument: counters, words, counters.")
+		epoch1 := epoch()
+		before := gather(k.runtime, counters*8, counter)
+		w1 := gather(k.region, 0, at1)
+		w2 := gather(k.region, 0, at2)
+		after := gather(k.runtime, counters*8, counter)
+		epoch2 := epoch()
+
+		Comment("open: what is odd, or is not what it was.")
+		open := ZMM()
+		VPORQ(before, epoch1, open)
+		VPANDQ(one, open, open)
+		VPTERNLOGQ(U8(orXor), before, after, open)
+		VPTERNLOGQ(U8(orXor), epoch1, epoch2, open)
+
+		Comment("Both overflow bits.")
+		over := func(b, w VecVirtual) VecVirtual {
+			s := ZMM()
+			VPSLLQ(U8(1), b, s)
+			VPADDQ(low48, s, s)
+			VPSRLVQ(s, m, s)
+			VPANDQ(three, s, s)
+			VPADDQ(sixty, s, s)
+			VPSRLVQ(s, w, s)
+			return s
+		}
+		o1, o2 := over(b1, w1), over(b2, w2)
+		VPTERNLOGQ(U8(andAnd), one, o1, o2)
+		VPORQ(o2, open, open)
+
+		Comment("A lane of zero where a slot has the fingerprint.")
+		VPMULLQ(ones, fp, fp)
+		match := func(w VecVirtual) VecVirtual {
+			x := ZMM()
+			VPTERNLOGQ(U8(xorAnd), lanes, fp, w)
+			VPSUBQ(ones, w, x)
+			VPTERNLOGQ(U8(notAnd), highs, x, w)
+			return w
+		}
+		x1, x2 := match(w1), match(w2)
+		VPORQ(x1, x2, x1)
+		isFound, isOpen := K(), K()
+		VPTESTMQ(x1, x1, isFound)
+		VPTESTMQ(open, open, isOpen)
+		KANDNB(isOpen, isFound, isOpen)
+		found, undecided = GP64(), GP64()
+		KMOVB(isFound, found.As32())
+		KMOVB(isOpen, undecided.As32())
+		return found, undecided
+	})
+}

@@ -1,0 +1,124 @@
+// Program asm writes the assembly of package layout: the kernels that look up
+// eight, or four, hashes of a batch at once. In this directory:
+//
+//	go run . -out ../blocked_amd64.s -stubs ../blocked_amd64.go -pkg layout
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+func main() {
+	Package("github.com/mmapfilter/mmapfilter/layout")
+	ConstraintExpr("amd64")
+	blockedAVX512()
+	blockedAVX2()
+	Generate()
+}
+
+// What package layout calls by the same names.
+const (
+	mixFirst    = 0x9E3779B97F4A7C15
+	overflowLow = 60
+	stripes     = 256 // counterStripes
+	counters    = 256 // runtimeCounters
+
+	group = 8 // hashes
+	ahead = 8 // groups whose lines are on their way: 64 cache misses
+)
+
+// A kernel has the registers that both begin with. The ring keeps what is made of
+// the hashes whose lines are on their way: of each group the eight line numbers,
+// and ringBytes further on what is left of the hashes.
+type kernel struct {
+	region, runtime, hashes, found, undecided, left, spread Register
+
+	ring Mem
+}
+
+const ringBytes = ahead * group * 8
+
+// begin loads the fields of a blockedBatch, in their order.
+func begin(name, doc string) *kernel {
+	TEXT(name, 0, "func(b *blockedBatch)")
+	Doc(doc)
+	Pragma("noescape")
+	Load(Param("b"), RAX)
+	field := func(i int) Register {
+		r := GP64()
+		MOVQ(Mem{Base: RAX, Disp: 8 * i}, r)
+		return r
+	}
+	k := &kernel{ring: AllocLocal(2 * ringBytes)}
+	k.region, k.runtime, k.hashes, k.found, k.undecided, k.left = field(0), field(1), field(2), field(3), field(4), field(5)
+	MOVQ(Mem{Base: RAX, Disp: 8 * 6}, RDX) // the lines, for MULX
+	k.spread = GP64()
+	MOVQ(U64(0x0101010101010101), k.spread)
+	return k
+}
+
+// Where a blockedBatch has the constants of a table.
+const (
+	offValues = 8 * (7 + iota)
+	offOnes
+	offHighs
+	offLanes
+)
+
+// ask splits the eight hashes of a group and asks for their lines. slot is the
+// place of the group in the ring, in bytes.
+func (k *kernel) ask(hashes Mem, slot Register) {
+	Comment("Split eight hashes, and ask for their lines.")
+	for i := range group {
+		line, rest := GP64(), GP64()
+		MULXQ(hashes.Offset(8*i), rest, line)
+		MOVQ(line, k.ring.Offset(8*i).Idx(slot, 1))
+		MOVQ(rest, k.ring.Offset(ringBytes+8*i).Idx(slot, 1))
+		SHLQ(U8(6), line)
+		PREFETCHT0(Mem{Base: k.region, Index: line, Scale: 1})
+	}
+}
+
+// groups makes the loop over the groups; answer does the group at a slot of the
+// ring, and gives the bits of the hashes that are found and of those that are not
+// decided, each in a byte.
+func (k *kernel) groups(answer func(slot Register) (found, undecided GPVirtual)) {
+	slot, hashes, asked := GP64(), GP64(), GP64()
+	Comment("The lines of the first groups.")
+	XORQ(slot, slot)
+	MOVQ(k.hashes, hashes)
+	MOVQ(k.left, asked)
+	Label("first")
+	k.ask(Mem{Base: hashes}, slot)
+	ADDQ(U8(8*group), hashes)
+	ADDQ(U8(8*group), slot)
+	DECQ(asked)
+	JZ(LabelRef("asked"))
+	CMPQ(slot, U32(ringBytes))
+	JNE(LabelRef("first"))
+	Label("asked")
+	XORQ(slot, slot)
+
+	Label("next")
+	found, undecided := answer(slot)
+	Comment("One byte for each bit.")
+	PDEPQ(k.spread, found, found)
+	MOVQ(found, Mem{Base: k.found})
+	MOVB(undecided.As8(), Mem{Base: k.undecided})
+	ADDQ(U8(group), k.found)
+	INCQ(k.undecided)
+	TESTQ(asked, asked)
+	JZ(LabelRef("all"))
+	k.ask(Mem{Base: hashes}, slot)
+	ADDQ(U8(8*group), hashes)
+	DECQ(asked)
+	Label("all")
+	ADDQ(U8(8*group), slot)
+	ANDQ(U32(ringBytes-1), slot)
+	DECQ(k.left)
+	JNZ(LabelRef("next"))
+	VZEROUPPER()
+	RET()
+}

@@ -1,0 +1,104 @@
+package layout
+
+import (
+	"math/bits"
+
+	"github.com/zeebo/xxh3"
+)
+
+// A batch is looked up in blocks, each in three passes. The first asks for the home
+// lines, prefetchAhead hashes before it looks at them: so many cache misses are
+// under way at once. It answers what a home line settles, which is nearly all; for
+// the rest, the open ones, the second pass asks for their second lines, and the
+// third looks them up.
+const (
+	lookupBlock   = 512
+	prefetchAhead = 64
+)
+
+// A blockedBatch is what a kernel needs. Its fields are in the order in which the
+// assembly loads them.
+type blockedBatch struct {
+	region, runtime *uint64
+	hashes          *uint64
+	found           *bool  // what the home lines say
+	open            *uint8 // a bit for each hash that they do not settle
+	groups          uint64 // of 8 hashes, at least one
+
+	lines, values, ones, highs, lanes uint64 // those of blocked
+}
+
+const kernelGroup = 8
+
+func (t *blocked) Kernel() string { return Kernel() }
+
+func (t *blocked) ContainsHashes(v *View, hashes []uint64, found []bool) {
+	found = found[:len(hashes)]
+	for len(hashes) > 0 {
+		n := min(len(hashes), lookupBlock)
+		t.containsBlock(v, hashes[:n], found[:n])
+		hashes, found = hashes[n:], found[n:]
+	}
+}
+
+func (t *blocked) ContainsKeys(v *View, seed uint64, keys [][]byte, found []bool) {
+	found = found[:len(keys)]
+	var hashes [lookupBlock]uint64
+	for len(keys) > 0 {
+		n := min(len(keys), lookupBlock)
+		for i, key := range keys[:n] {
+			hashes[i] = xxh3.HashSeed(key, seed)
+		}
+		t.containsBlock(v, hashes[:n], found[:n])
+		keys, found = keys[n:], found[n:]
+	}
+}
+
+func (t *blocked) containsBlock(v *View, hashes []uint64, found []bool) {
+	var bitmap [lookupBlock / kernelGroup]uint8
+	open := bitmap[:(len(hashes)+kernelGroup-1)/kernelGroup]
+	done := 0
+	if k := kernel(inUse.Load()); k != pureGo && len(hashes) >= kernelGroup {
+		groups := len(hashes) / kernelGroup
+		batch := blockedBatch{
+			region: &v.Region[0], runtime: &v.Runtime[0],
+			hashes: &hashes[0], found: &found[0], open: &open[0], groups: uint64(groups),
+			lines: t.lines, values: t.values, ones: t.ones, highs: t.highs, lanes: t.lanes,
+		}
+		batch.run(k)
+		done = groups * kernelGroup
+	}
+	t.firstLooks(v, hashes, found, open, done)
+	each := func(do func(i int)) {
+		for group, set := range open {
+			for ; set != 0; set &= set - 1 {
+				do(group*kernelGroup + bits.TrailingZeros8(set))
+			}
+		}
+	}
+	each(func(i int) { Prefetch(&v.Region[t.Alternate(t.Split(hashes[i])).Line*buckets]) })
+	each(func(i int) { found[i] = t.Lookup(v.At, hashes[i]) })
+}
+
+// firstLooks is the kernel in pure Go, from a hash on.
+func (t *blocked) firstLooks(v *View, hashes []uint64, found []bool, open []uint8, from int) {
+	ask := func(h uint64) {
+		line, _ := SplitHash(h, t.lines)
+		Prefetch(&v.Region[line*buckets])
+	}
+	asked := min(from+prefetchAhead, len(hashes))
+	for _, h := range hashes[from:asked] {
+		ask(h)
+	}
+	for i := from; i < len(hashes); i++ {
+		if asked < len(hashes) {
+			ask(hashes[asked])
+			asked++
+		}
+		isFound, isOpen := t.firstLook(v, hashes[i])
+		found[i] = isFound
+		if isOpen {
+			open[i/kernelGroup] |= 1 << (i % kernelGroup)
+		}
+	}
+}
