@@ -365,19 +365,19 @@ func (t *blocked) Probe(l *Line, _ uint64) Overflow {
 
 // Contains is Lookup with the first look unrolled.
 func (t *blocked) Contains(v *View, h uint64) bool {
-	found, open := t.firstLook(v, h)
+	found, open := t.FirstLook(v, h)
 	if open {
 		return t.Lookup(v.At, h)
 	}
 	return found
 }
 
-// firstLook is the first look of Lookup, with its loads in their order: epoch and
+// FirstLook is the first look of Lookup, with its loads in their order: epoch and
 // counter, the two words, epoch and counter again. Where Lookup would not answer
 // yet, it is open: Lookup then begins anew, and so what holds for Lookup holds for
 // both. Nothing branches on what is found: half of the keys being there would be
 // what a processor cannot foretell.
-func (t *blocked) firstLook(v *View, h uint64) (found, open bool) {
+func (t *blocked) FirstLook(v *View, h uint64) (found, open bool) {
 	line, rest := SplitHash(h, t.lines)
 	fp := fingerprint(rest<<bucketBits, t.values)
 	m := fp * mixFirst
@@ -392,17 +392,6 @@ func (t *blocked) firstLook(v *View, h uint64) (found, open bool) {
 	still := atomic.LoadUint64(&runtime[RuntimeEpoch]) ^ epoch | atomic.LoadUint64(&runtime[blockCounter(line)]) ^ counter | (epoch|counter)&1
 	none := (match|-match)>>63 ^ 1
 	return none == 0, (beyond|still)&-none != 0
-}
-
-func (t *blocked) LookHome(region []uint64, h uint64) (found, beyond bool) {
-	line, rest := SplitHash(h, t.lines)
-	fp := fingerprint(rest<<bucketBits, t.values)
-	m := fp * mixFirst
-	b1 := rest >> (64 - bucketBits)
-	b2 := (b1 ^ bucketStep(m)) & (buckets - 1)
-	l := lineAt(region, line)
-	w1, w2 := atomic.LoadUint64(&l[b1]), atomic.LoadUint64(&l[b2])
-	return t.matches(w1, fp)|t.matches(w2, fp) != 0, w1&overflowBit(m, b1) != 0 && w2&overflowBit(m, b2) != 0
 }
 
 // look reads the two buckets of an item in one of its lines.

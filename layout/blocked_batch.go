@@ -28,8 +28,6 @@ type blockedBatch struct {
 	lines, values, ones, highs, lanes uint64 // those of blocked
 }
 
-const kernelGroup = 8
-
 func (t *blocked) Kernel() string { return Kernel() }
 
 func (t *blocked) ContainsHashes(v *View, hashes []uint64, found []bool) {
@@ -55,50 +53,61 @@ func (t *blocked) ContainsKeys(v *View, seed uint64, keys [][]byte, found []bool
 }
 
 func (t *blocked) containsBlock(v *View, hashes []uint64, found []bool) {
-	var bitmap [lookupBlock / kernelGroup]uint8
-	open := bitmap[:(len(hashes)+kernelGroup-1)/kernelGroup]
+	var bitmap [lookupBlock / openBits]uint8
+	open := bitmap[:(len(hashes)+openBits-1)/openBits]
+	t.FirstLooks(v, hashes, found, open)
+	EachOpen(open, func(i int) { Prefetch(&v.Region[t.Alternate(t.Split(hashes[i])).Line*buckets]) })
+	EachOpen(open, func(i int) { found[i] = t.Lookup(v.At, hashes[i]) })
+}
+
+// openBits is how many hashes a byte has the bits of that says which are open. It
+// is also how many a kernel does at once.
+const openBits = 8
+
+// EachOpen calls do for each bit that is set, from the lowest of open[0] on.
+func EachOpen(open []uint8, do func(i int)) {
+	for i, set := range open {
+		for ; set != 0; set &= set - 1 {
+			do(i*openBits + bits.TrailingZeros8(set))
+		}
+	}
+}
+
+func (t *blocked) FirstLooks(v *View, hashes []uint64, found []bool, open []uint8) {
 	done := 0
-	if k := kernel(inUse.Load()); k != pureGo && len(hashes) >= kernelGroup {
-		groups := len(hashes) / kernelGroup
+	if k := kernel(inUse.Load()); k != pureGo && len(hashes) >= openBits {
+		groups := len(hashes) / openBits
 		batch := blockedBatch{
 			region: &v.Region[0], runtime: &v.Runtime[0],
 			hashes: &hashes[0], found: &found[0], open: &open[0], groups: uint64(groups),
 			lines: t.lines, values: t.values, ones: t.ones, highs: t.highs, lanes: t.lanes,
 		}
 		batch.run(k)
-		done = groups * kernelGroup
+		done = groups * openBits
 	}
-	t.firstLooks(v, hashes, found, open, done)
-	each := func(do func(i int)) {
-		for group, set := range open {
-			for ; set != 0; set &= set - 1 {
-				do(group*kernelGroup + bits.TrailingZeros8(set))
-			}
-		}
-	}
-	each(func(i int) { Prefetch(&v.Region[t.Alternate(t.Split(hashes[i])).Line*buckets]) })
-	each(func(i int) { found[i] = t.Lookup(v.At, hashes[i]) })
-}
-
-// firstLooks is the kernel in pure Go, from a hash on.
-func (t *blocked) firstLooks(v *View, hashes []uint64, found []bool, open []uint8, from int) {
 	ask := func(h uint64) {
 		line, _ := SplitHash(h, t.lines)
 		Prefetch(&v.Region[line*buckets])
 	}
-	asked := min(from+prefetchAhead, len(hashes))
-	for _, h := range hashes[from:asked] {
+	asked := min(done+prefetchAhead, len(hashes))
+	for _, h := range hashes[done:asked] {
 		ask(h)
 	}
-	for i := from; i < len(hashes); i++ {
+	for i := done; i < len(hashes); i++ {
 		if asked < len(hashes) {
 			ask(hashes[asked])
 			asked++
 		}
-		isFound, isOpen := t.firstLook(v, hashes[i])
+		isFound, isOpen := t.FirstLook(v, hashes[i])
 		found[i] = isFound
 		if isOpen {
-			open[i/kernelGroup] |= 1 << (i % kernelGroup)
+			open[i/openBits] |= 1 << (i % openBits)
 		}
+	}
+}
+
+func (t *blocked) HomeBlocks(hashes, blocks []uint64) {
+	for i, h := range hashes {
+		blocks[i], _ = SplitHash(h, t.lines)
 	}
 }

@@ -322,9 +322,32 @@ func (t *pair) look(region []uint64, line, fp uint64) bool {
 	return t.has(w[:], bit, fp)
 }
 
-func (t *pair) LookHome(region []uint64, h uint64) (found, beyond bool) {
+// FirstLook. The home line alone never says no, and a bucket in two blocks may not
+// be what it seems to be: what it says is "maybe".
+func (t *pair) FirstLook(v *View, h uint64) (found, open bool) {
 	it := t.Split(h)
-	return t.look(region, it.Line, uint64(it.Fp)), true
+	found = t.look(v.Region, it.Line, uint64(it.Fp))
+	return found, !found
+}
+
+func (t *pair) FirstLooks(v *View, hashes []uint64, found []bool, open []uint8) {
+	for i := range len(hashes) + pairAhead {
+		if i < len(hashes) {
+			t.ask(v, hashes[i])
+		}
+		if j := i - pairAhead; j >= 0 {
+			if found[j], _ = t.FirstLook(v, hashes[j]); !found[j] {
+				open[j/openBits] |= 1 << (j % openBits)
+			}
+		}
+	}
+}
+
+func (t *pair) HomeBlocks(hashes, blocks []uint64) {
+	for i, h := range hashes {
+		line, _ := SplitHash(h, t.lines)
+		blocks[i], _ = t.blocks(line)
+	}
 }
 
 // blocks gives the blocks of the region that a bucket begins and ends in.
@@ -440,21 +463,27 @@ func (t *pair) ContainsKeys(v *View, seed uint64, keys [][]byte, found []bool) {
 	}
 }
 
-// containsBlock asks for both buckets of each hash some time before it looks at
-// them, so that the cache misses overlap.
+// ask asks for both buckets of a hash.
+func (t *pair) ask(v *View, h uint64) {
+	it := t.Split(h)
+	for _, line := range [2]uint64{it.Line, alternate(it.Line, uint64(it.Fp), t.lines)} {
+		first, _, n := t.place(line)
+		Prefetch(&v.Region[first])
+		Prefetch(&v.Region[first+uint64(n)-1])
+	}
+}
+
+// pairAhead is how many hashes before it is looked at the buckets of one are asked
+// for: each is two cache misses.
+const pairAhead = prefetchAhead / 2
+
 func (t *pair) containsBlock(v *View, hashes []uint64, found []bool) {
-	const ahead = prefetchAhead / 2
-	for i := range len(hashes) + ahead {
+	for i := range len(hashes) + pairAhead {
 		if i < len(hashes) {
-			it := t.Split(hashes[i])
-			for _, line := range [2]uint64{it.Line, alternate(it.Line, uint64(it.Fp), t.lines)} {
-				first, _, n := t.place(line)
-				Prefetch(&v.Region[first])
-				Prefetch(&v.Region[first+uint64(n)-1])
-			}
+			t.ask(v, hashes[i])
 		}
-		if i >= ahead {
-			found[i-ahead] = t.Contains(v, hashes[i-ahead])
+		if i >= pairAhead {
+			found[i-pairAhead] = t.Contains(v, hashes[i-pairAhead])
 		}
 	}
 }

@@ -183,10 +183,15 @@ type Table interface {
 	// true when the hash may be in the table, and false only when it is
 	// certainly not, whatever a writer does meanwhile (rule R2).
 	Lookup(at func(word uint64) uint64, h uint64) bool
-	// LookHome looks one hash up in its home line alone. Where it is found there,
-	// or would be nowhere else, that is the answer for a region that nobody stores
-	// to. Where the line may be in two blocks, it may always be elsewhere.
-	LookHome(region []uint64, h uint64) (found, beyond bool)
+	// FirstLook looks one hash up in its home line alone. Where it is not open, found
+	// is what Lookup says.
+	FirstLook(v *View, h uint64) (found, open bool)
+	// FirstLooks is FirstLook for many: found[i] is for hashes[i], and bit i%8 of
+	// open[i/8], which is 0 before, is set where that is open.
+	FirstLooks(v *View, hashes []uint64, found []bool, open []uint8)
+	// HomeBlocks gives for each hash the block of 64 bytes of the region that its
+	// home line begins in.
+	HomeBlocks(hashes, blocks []uint64)
 	// Contains is Lookup in a view.
 	Contains(v *View, h uint64) bool
 	// Kernel names what the batched lookups of this layout run on.

@@ -39,10 +39,9 @@ func (p *pending) update(first uint64, image []uint64) {
 	p.active.update(first, image)
 }
 
-// mayHave reports whether a block of 64 bytes may have pending words: false is
-// certain. It reads one word of each table.
-func (p *pending) mayHave(block uint64) bool {
-	return p.active.mayHave(block) || p.committing != nil && p.committing.mayHave(block)
+// has reports whether a block of 64 bytes has pending words.
+func (p *pending) has(block uint64) bool {
+	return p.active.has(block) || p.committing != nil && p.committing.has(block)
 }
 
 // prefetch brings what tells about a block into the cache.
@@ -180,11 +179,22 @@ func (t *wordTable) update(block, first uint64, image []uint64) {
 	}
 }
 
-func (m *words) mayHave(block uint64) bool {
+// has reports whether there is a word of a block.
+func (m *words) has(block uint64) bool {
 	t := m.table.Load()
 	i, tag := t.start(block)
-	tags := atomic.LoadUint64(&t.groups[i].tags)
-	return bytesEqual(tags, tag) != 0 || tags&highBits == highBits
+	for mask := uint64(len(t.groups) - 1); ; i = (i + 1) & mask {
+		g := &t.groups[i]
+		tags := atomic.LoadUint64(&g.tags)
+		for same := bytesEqual(tags, tag); same != 0; same &= same - 1 {
+			if t.entry(g.entries[bits.TrailingZeros64(same)/8]).word/blockWords == block {
+				return true
+			}
+		}
+		if tags&highBits != highBits {
+			return false
+		}
+	}
 }
 
 func (m *words) prefetch(block uint64) {

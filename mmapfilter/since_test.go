@@ -1,38 +1,44 @@
 package mmapfilter
 
-import (
-	"sync/atomic"
-	"testing"
+import "testing"
 
-	"github.com/mmapfilter/mmapfilter/layout"
-)
-
-// TestLookupLooksAgain bears R2 for lookups of the writer's process: what the
-// mapping says of a home line is a no only where the removal counter was even and
-// has not moved since before the overlay was loaded.
+// TestLookupLooksAgain: what the mapping says of a home line settles a lookup of the
+// writer's process only where nothing of the line is pending, and where what is
+// pending has been the same all the time.
 func TestLookupLooksAgain(t *testing.T) {
 	w := mustWriter(t, newMemoryVolume(t, blocked12, 60), 0)
-	h := seeded(t, 1).Uint64()
-	block := w.block(w.table.Split(h).Line)
-	before := w.counter(block)
-	counter := &w.runtime[layout.CounterOf(block*blockWords)]
-	overlay := w.overlay.Load()
-	if err := w.insert(h); err != nil {
-		t.Fatal(err)
+	rng := seeded(t, 1)
+	insert := func() (h uint64) {
+		h = rng.Uint64()
+		if err := w.insert(h); err != nil {
+			t.Fatal(err)
+		}
+		return h
 	}
-	// The overlay is an old one, and the mapping has no item that is pending.
-	if w.containsSince(overlay, h, block, before) {
-		t.Fatal("a lookup that began before the insert finds it; then this test shows nothing")
+	pending := insert()
+	if w.table.Contains(&w.view, pending) {
+		t.Fatal("the mapping has what is pending; then this test shows nothing")
 	}
-	if !w.containsSince(w.overlay.Load(), h, block, before) {
+	before := w.overlay.Load()
+	if !w.containsUnder(before, pending) {
 		t.Error("a lookup does not find what is pending")
 	}
-	atomic.AddUint64(counter, 1)
-	if !w.containsSince(overlay, h, block, before+1) {
-		t.Error("a lookup says no while something is being removed")
+	found := make([]bool, 2)
+	if w.containsBlock(before, []uint64{pending, pending}, found); !found[0] || !found[1] {
+		t.Errorf("a batch does not find what is pending: %v", found)
 	}
-	atomic.AddUint64(counter, 1)
-	if !w.containsSince(overlay, h, block, before) {
-		t.Error("a lookup says no although something was removed meanwhile")
+	if err := w.sync(false, 0); err != nil {
+		t.Fatal(err)
+	}
+	later := insert()
+	for before.has(w.homeBlock(later)) {
+		later = insert()
+	}
+	if !w.containsUnder(before, later) {
+		t.Error("a lookup says no with an overlay that is not the newest")
+	}
+	clear(found)
+	if w.containsBlock(before, []uint64{pending, later}, found); !found[0] || !found[1] {
+		t.Errorf("in a batch they are %v", found)
 	}
 }

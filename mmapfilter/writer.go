@@ -22,11 +22,11 @@ import (
 type writer struct {
 	log    *recovery.Writer
 	table  layout.Table
-	words  []uint64 // of the mapped file: durable state, read with atomic loads
-	region []uint64 // the lines among them
-	maxLog int64    // bytes the log may grow to
-	fixed  bool     // the log has them from the start
-	most   int      // stores of one operation, see maxOperationStores
+	words  []uint64    // of the mapped file: durable state, read with atomic loads
+	view   layout.View // of them
+	maxLog int64       // bytes the log may grow to
+	fixed  bool        // the log has them from the start
+	most   int         // stores of one operation, see maxOperationStores
 
 	// What lookups of this process read, see at. overlay is nil when the
 	// mapping has everything.
@@ -73,7 +73,7 @@ func newWriter(vol recovery.Volume, maxLog int64) (*writer, *recovery.Recovery, 
 		log:    log,
 		table:  layout.NewTable(log.Geometry()),
 		words:  log.Words(),
-		region: layout.NewView(log.Words()[layout.WordRuntime:], log.Geometry()).Region,
+		view:   layout.NewView(log.Words()[layout.WordRuntime:], log.Geometry()),
 		maxLog: maxLog,
 		fixed:  maxLog != 0,
 		stash:  make([]uint64, layout.StashWords),
@@ -128,73 +128,96 @@ func (w *writer) at(word uint64) uint64 {
 	return atomic.LoadUint64(&w.runtime[word-layout.WordRuntime])
 }
 
-// blockWords is the words of 64 bytes: those that share a removal counter.
-const blockWords = 8
+// blockWords is the words of 64 bytes: those that share a removal counter. The region
+// begins with block firstBlock of the file.
+const (
+	blockWords = 8
+	firstBlock = layout.WordRegion / blockWords
+)
 
-// contains is Table.Contains for the newest state.
-//
-// The counters of what is pending are enough here (R2): they are read first, then
-// the overlay, then the slots. A removal that was published before the counters
-// were read is in the overlay, or was stored to the mapping as a whole; one that is
-// published later moves a counter.
-//
-// Most lines have nothing pending: what the mapping says of a home line then settles
-// most lookups. One that is in two blocks, and has two counters, never says no.
+// contains is Table.Contains for the newest state: that of the mapping, with what is
+// pending in its place.
 func (w *writer) contains(hash uint64) bool {
-	block := w.block(w.table.Split(hash).Line)
-	before := w.counter(block)
-	return w.containsSince(w.overlay.Load(), hash, block, before)
+	p := w.overlay.Load()
+	if p == nil { // all that has been acknowledged is in the mapping
+		return w.table.Contains(&w.view, hash)
+	}
+	return w.containsUnder(p, hash)
 }
+
+// containsUnder is contains with an overlay that was loaded before.
+//
+// Most home lines have nothing pending: what the mapping says of them then settles
+// most lookups. As long as p is the overlay, only words of the batch in it that is
+// being made durable are stored to the mapping. So a block that p has no word of
+// has not changed while it was read, and nothing newer of it is pending: it is what
+// it was at the instant when p was looked into.
+func (w *writer) containsUnder(p *pending, hash uint64) bool {
+	found, open := w.table.FirstLook(&w.view, hash)
+	if !open && !p.has(w.homeBlock(hash)) && w.overlay.Load() == p {
+		return found
+	}
+	return w.table.Lookup(w.newest, hash)
+}
+
+// homeBlock is the block of the file that the home line of a hash begins in.
+func (w *writer) homeBlock(hash uint64) uint64 {
+	first, _ := w.table.Words(w.table.Split(hash).Line)
+	return firstBlock + first/blockWords
+}
+
+// lookupBlock is how many lookups of a batch are under way at once.
+const lookupBlock = 512
 
 // containsAll is contains for hashes, whose cache misses overlap.
 func (w *writer) containsAll(hashes []uint64, found []bool) {
-	var blocks, before [lookupBlock]uint64
 	for len(hashes) > 0 {
 		n := min(len(hashes), lookupBlock)
-		for i, h := range hashes[:n] {
-			home := w.table.Split(h)
-			blocks[i] = w.block(home.Line)
-			before[i] = w.counter(blocks[i])
-			if w.prefetch(home.Line); w.table.Both() {
-				w.prefetch(w.table.Alternate(home).Line)
-			}
-		}
-		p := w.overlay.Load()
-		for i, h := range hashes[:n] {
-			found[i] = w.containsSince(p, h, blocks[i], before[i])
+		if p := w.overlay.Load(); p == nil {
+			w.table.ContainsHashes(&w.view, hashes[:n], found)
+		} else {
+			w.containsBlock(p, hashes[:n], found)
 		}
 		hashes, found = hashes[n:], found[n:]
 	}
 }
 
-// block is the first block of the file that a line is in.
-func (w *writer) block(line uint64) uint64 {
-	first, _ := w.table.Words(line)
-	return (layout.WordRegion + first) / blockWords
+// A lookupScratch is what a block of lookups needs. The functions of a table would
+// move it to the heap each time.
+type lookupScratch struct {
+	blocks [lookupBlock]uint64
+	open   [lookupBlock / 8]uint8
 }
 
-// counter is the removal counter of a block, of what is pending.
-func (w *writer) counter(block uint64) uint64 {
-	return atomic.LoadUint64(&w.runtime[layout.CounterOf(block*blockWords)])
-}
+var lookupScratches = sync.Pool{New: func() any { return new(lookupScratch) }}
 
-// containsSince is contains with the counter of the first block of the home line,
-// and an overlay that was loaded after it.
-func (w *writer) containsSince(p *pending, hash, block, before uint64) bool {
-	found, beyond := w.table.LookHome(w.region, hash)
-	if p == nil || !p.mayHave(block) {
-		if found {
-			return true
-		}
-		if !beyond && before&1 == 0 && w.counter(block) == before {
-			return false
+// containsBlock is containsUnder for a block of hashes.
+func (w *writer) containsBlock(p *pending, hashes []uint64, found []bool) {
+	scratch := lookupScratches.Get().(*lookupScratch)
+	defer lookupScratches.Put(scratch)
+	blocks, open := scratch.blocks[:len(hashes)], scratch.open[:(len(hashes)+7)/8]
+	clear(open)
+	w.table.HomeBlocks(hashes, blocks)
+	for _, block := range blocks {
+		p.prefetch(firstBlock + block)
+	}
+	w.table.FirstLooks(&w.view, hashes, found, open)
+	for i, block := range blocks {
+		if p.has(firstBlock + block) {
+			open[i/8] |= 1 << (i % 8)
 		}
 	}
-	return w.table.Lookup(w.newest, hash)
+	if w.overlay.Load() != p {
+		for i := range open {
+			open[i] = 0xFF
+		}
+	}
+	layout.EachOpen(open, func(i int) {
+		if i < len(hashes) {
+			found[i] = w.table.Lookup(w.newest, hashes[i])
+		}
+	})
 }
-
-// lookupBlock is how many lookups of a batch are under way at once.
-const lookupBlock = 64
 
 // ready makes room for one operation. REQUIRES: w.mu; it is released and taken
 // again where that takes a commit or a checkpoint.
