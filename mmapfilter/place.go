@@ -1,6 +1,8 @@
 package mmapfilter
 
 import (
+	"math/bits"
+
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/mistake"
 )
@@ -63,7 +65,7 @@ type placer struct {
 
 	stores  layout.Stores // the words that changed of the line being worked on
 	queue   []placing     // the search for a path
-	visited map[uint64]struct{}
+	visited lineSet
 	victims []layout.Item
 }
 
@@ -76,7 +78,8 @@ type placing struct {
 }
 
 func newPlacer(t layout.Table, s space) *placer {
-	return &placer{table: t, bounds: t.Bounds(), space: s, visited: make(map[uint64]struct{})}
+	b := t.Bounds()
+	return &placer{table: t, bounds: b, space: s, visited: newLineSet(2 + b.SearchLines*t.SlotsPerLine())}
 }
 
 // insert finds room for an item given from its home line, in this order: the
@@ -193,12 +196,12 @@ func (p *placer) markOverflow(it layout.Item) {
 // gives the line that took the item. Nothing is stored before the path is
 // complete.
 func (p *placer) putByMoves(home, other layout.Item) (line uint64, ok bool) {
-	clear(p.visited)
+	p.visited.clear()
 	p.queue = append(p.queue[:0], placing{item: home, from: -1})
-	p.visited[home.Line] = struct{}{}
+	p.visited.add(home.Line)
 	if other.Line != home.Line {
 		p.queue = append(p.queue, placing{item: other, from: -1})
-		p.visited[other.Line] = struct{}{}
+		p.visited.add(other.Line)
 	}
 	for head := 0; head < len(p.queue) && head < p.bounds.SearchLines; head++ {
 		step := p.queue[head]
@@ -208,10 +211,9 @@ func (p *placer) putByMoves(home, other layout.Item) (line uint64, ok bool) {
 		p.victims = p.table.Victims(p.victims[:0], p.space.load(step.item.Line), step.item)
 		for _, victim := range p.victims {
 			to := p.table.Alternate(victim)
-			if _, seen := p.visited[to.Line]; seen {
+			if !p.visited.add(to.Line) {
 				continue
 			}
-			p.visited[to.Line] = struct{}{}
 			next := placing{item: to, from: head, moves: step.moves + 1}
 			if p.putInLine(to) {
 				return p.moveAlong(next), true
@@ -237,4 +239,41 @@ func (p *placer) moveAlong(last placing) (line uint64) {
 		last = step
 	}
 	return last.item.Line
+}
+
+// A lineSet is a set of lines: a hash table with open addressing, at most half in
+// use. Each entry has the round that it was added in above the number of its line,
+// so that the set is emptied by a new round: most searches add a few lines.
+type lineSet struct {
+	entries []uint64
+	shift   uint // 64 less the bits of a place
+	round   uint64
+}
+
+const lineNumberBits = 48 // layout.MaxRegionBytes has 2^46 lines of 4 bits
+
+func newLineSet(most int) lineSet {
+	n := bits.Len(uint(2*most - 1))
+	return lineSet{entries: make([]uint64, 1<<n), shift: uint(64 - n)}
+}
+
+func (s *lineSet) clear() {
+	if s.round++; s.round == 1<<(64-lineNumberBits) {
+		clear(s.entries)
+		s.round = 1
+	}
+}
+
+// add reports whether a line was not there.
+func (s *lineSet) add(line uint64) bool {
+	entry := s.round<<lineNumberBits | line
+	for i := line * 0x9E3779B97F4A7C15 >> s.shift; ; i = (i + 1) & uint64(len(s.entries)-1) {
+		switch {
+		case s.entries[i] == entry:
+			return false
+		case s.entries[i]>>lineNumberBits != s.round:
+			s.entries[i] = entry
+			return true
+		}
+	}
 }

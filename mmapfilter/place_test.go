@@ -112,3 +112,25 @@ func refuse(t *testing.T, p *memoryPlacer) {
 		}
 	}
 }
+
+// TestLineSet against a map, with lines that want one place, and over the round
+// after which old entries would look like new ones.
+func TestLineSet(t *testing.T) {
+	const most = 100
+	set := newLineSet(most)
+	rng := seeded(t, 1)
+	for set.round = 1<<(64-lineNumberBits) - 20; set.round != 20; {
+		set.clear()
+		lines := map[uint64]bool{}
+		for len(lines) < most {
+			line := rng.Uint64N(3 * most)
+			if rng.IntN(2) == 0 {
+				line = 1<<46 - 1 - line
+			}
+			if set.add(line) == lines[line] {
+				t.Fatalf("round %d: line %d of %d is there: %t", set.round, line, len(lines), lines[line])
+			}
+			lines[line] = true
+		}
+	}
+}
