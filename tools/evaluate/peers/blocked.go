@@ -1,0 +1,71 @@
+package peers
+
+// blocked is the blocked Bloom filter (Putze, Sanders, Singler, "Cache-, Hash- and
+// Space-Efficient Bloom Filters", WEA 2007): a table of small Bloom filters of 512
+// bits, one cache line each. A key has one line, and sets k bits of it, so that a
+// lookup reads one line of memory.
+//
+// Lines get unequal shares of the keys, and that costs: with c keys a line on
+// average, Poisson distributed, the rate is
+//
+//	Σ_j e^-c c^j/j! · (1 - (1 - 1/512)^(kj))^k
+//
+// At 13 bits a key, c is 39.4 and k 9, and that is 0.27 %, where the standard filter
+// has 0.19 %. The paper measured 0.43 %. It does not say how the k bits are drawn;
+// a start and an odd step, by double hashing modulo 512, come to 0.435 % in a
+// simulation. Here they are drawn one by one: the better filter, for more hashing.
+type blocked struct {
+	lines [][8]uint64 // Go gives tables of more than 32 KiB whole pages: they begin with a cache line
+	k     int
+}
+
+const lineBytes = 64
+
+// NewBlockedBloom makes a blocked Bloom filter of so many bytes, a multiple of 64,
+// for so many keys. A [ParameterError] says what cannot be.
+func NewBlockedBloom(bytes, keys uint64) (Filter, error) {
+	if err := checkBytes("blk-BF", bytes, lineBytes); err != nil {
+		return nil, err
+	}
+	lines := bytes / lineBytes
+	k, err := hashes("blk-BF", lines*lineBytes*8, keys)
+	if err != nil {
+		return nil, err
+	}
+	return &blocked{make([][8]uint64, lines), k}, nil
+}
+
+func (f *blocked) Insert(key uint64) bool {
+	h := hash(key)
+	line := &f.lines[scale(h, uint64(len(f.lines)))]
+	var draws uint64
+	for i := range f.k {
+		draws = nextDraw(draws, h, i)
+		line[draws>>6&7] |= 1 << (draws & 63)
+	}
+	return true
+}
+
+func (f *blocked) Contains(key uint64) bool {
+	h := hash(key)
+	line := &f.lines[scale(h, uint64(len(f.lines)))]
+	var draws uint64
+	for i := range f.k {
+		draws = nextDraw(draws, h, i)
+		if line[draws>>6&7]>>(draws&63)&1 == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// nextDraw leaves the i-th bit of a key in the low 9 bits. A hash has seven of them;
+// then the key is hashed once more.
+func nextDraw(draws, h uint64, i int) uint64 {
+	if i%7 == 0 {
+		return hash(h + uint64(i) + 1)
+	}
+	return draws >> 9
+}
+
+func (f *blocked) Bytes() uint64 { return uint64(len(f.lines)) * lineBytes }
