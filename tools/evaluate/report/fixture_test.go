@@ -1,0 +1,130 @@
+package report
+
+import (
+	"fmt"
+	"image"
+	"image/color"
+	"math"
+	"time"
+)
+
+var fixtureMachine = Machine{
+	Processor:   "A Processor with a Name as Long as they have them, 12th Generation @ 2.60GHz",
+	Cores:       2,
+	MemoryBytes: 8 << 30,
+	System:      "Linux 6.1.0-amd64",
+	Go:          "go1.24.0",
+	Date:        time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC),
+}
+
+// fixtures are figures of each kind: several panels, logarithmic axes, formulas,
+// marks, bars, a wide table, no table; with names as long as they get.
+func fixtures() []*Figure {
+	lines := &Figure{
+		Name:    "fig2",
+		Title:   "Figure 2: the load factor that fingerprints of f bits reach, in tables of different sizes",
+		Run:     "packed, b=4, f=2 to 20, m=2^15, 2^20 and 2^25 buckets, ten tables each, seed 1; a run whose description is long enough for a third line",
+		Command: "go -C tools/evaluate run . fig2 --scale paper --seed 18446744073709551615 --dir /a/directory/with/a/name/that/is/longer/than/a/telephone/is/wide/and/has/no/space",
+		Paper:   "Short fingerprints are enough: with b = 4, six bits reach a load of 95 % in a table of 2^25 buckets; f must exceed a bound that grows with log m & shrinks with b.",
+		Ours:    "Six bits reach 95 % in 2^25 buckets, and <7> in all.",
+		Notes:   []string{"Each point is the mean of ten tables.", "Times are not in this figure."},
+	}
+	for _, bucket := range []int{2, 4, 8} {
+		p := Plot{
+			Title: fmt.Sprintf("b = %d", bucket),
+			X:     Axis{Label: "f, bits"},
+			Y:     Axis{Label: "load factor when the first insert fails", Min: 0, Max: 1},
+		}
+		for i, m := range []int{15, 20, 25} {
+			s := Series{Name: fmt.Sprintf("m = 2^%d", m)}
+			for f := 2.0; f <= 20; f += 2 {
+				s.Points = append(s.Points, Point{f, 0.98 - math.Exp(-f/(2+float64(i)))})
+			}
+			p.Series = append(p.Series, s)
+		}
+		lines.Plots = append(lines.Plots, p)
+	}
+
+	rates := &Figure{
+		Name:    "fig4",
+		Title:   "Figure 4: false positive rate and space",
+		Run:     "all layouts, f=4 to 24, 10,000,000 keys, 10,000,000 absent ones, seed 1",
+		Command: "go -C tools/evaluate run . fig4 --scale small --seed 1",
+		Paper:   "Below a rate of 3 % a cuckoo filter takes fewer bits for a key than a Bloom filter.",
+		Ours:    "Below 2.9 %.",
+		Plots: []Plot{{
+			Title: "Figure 4: false positive rate and space",
+			X:     Axis{Label: "bits per key"},
+			Y:     Axis{Label: "false positive rate", Log: true},
+		}},
+	}
+	for i, name := range []string{"lower bound: log2(1/ε)", "Bloom filter: 1.44 log2(1/ε)", "cuckoo filter: (log2(1/ε) + 3) / α", "semi-sorted cuckoo filter: (log2(1/ε) + 2) / α"} {
+		s := Series{Name: name, Style: Formula}
+		for bits := 5.0; bits <= 25; bits += 5 {
+			s.Points = append(s.Points, Point{bits, math.Exp2(-bits * (1 - 0.1*float64(i)))})
+		}
+		rates.Plots[0].Series = append(rates.Plots[0].Series, s)
+	}
+	measured := Series{Name: "packed, b=4, measured", Style: Measured}
+	alone := Series{Name: "blocked, b=8, f=7 to 15, the layout that is chosen unless another one is asked for", Style: Marks}
+	for bits := 6.0; bits <= 24; bits += 3 {
+		measured.Points = append(measured.Points, Point{bits, math.Exp2(-bits * 0.75)})
+		alone.Points = append(alone.Points, Point{bits, math.Exp2(-bits * 0.65)})
+	}
+	rates.Plots[0].Series = append(rates.Plots[0].Series, measured, alone)
+
+	table := &Figure{
+		Name:    "table3",
+		Title:   "Table 3: space and speed of construction",
+		Run:     "192 MiB each, filled; seed 1",
+		Command: "go -C tools/evaluate run . table3 --scale small --seed 1",
+		Paper:   "The semi-sorted cuckoo filter is the smallest, the blocked Bloom filter the fastest.",
+		Ours:    "The same.",
+		Tables: []Table{{
+			Caption: "Filters of 192 MiB",
+			Header:  []string{"filter", "keys, million", "bits per key", "rate, %", "million keys per second", "rate in the paper, %", "bits in the paper", "million keys per second in the paper"},
+			Rows: [][]string{
+				{"cuckoo, packed", "127.78", "12.60", "0.19", "5.1", "0.19", "12.60", "5.00"},
+				{"cuckoo, semi-sorted", "128.04", "12.58", "0.09", "3.2", "0.09", "12.58", "3.13"},
+				{"standard Bloom", "123.89", "13.00", "0.19", "4.0", "0.19", "13.00", "3.91"},
+				{"d-left counting Bloom", "–", "–", "–", "–", "1.50", "–", "4.78"},
+			},
+		}},
+		Plots: []Plot{{
+			Title: "Construction",
+			Y:     Axis{Label: "million keys per second"},
+			Names: []string{"cuckoo, packed", "cuckoo, semi-sorted", "standard Bloom", "d-left counting Bloom"},
+			Series: []Series{
+				{Name: "here", Style: Bars, Points: []Point{{0, 5.1}, {1, 3.2}, {2, 4}}},
+				{Name: "the paper", Style: Bars, Points: []Point{{0, 5}, {1, 3.13}, {2, 3.91}, {3, 4.78}}},
+			},
+		}},
+	}
+
+	size := &Figure{
+		Name:    "size",
+		Title:   "Our own: what the size of a filter does to it",
+		Run:     "blocked, seed 1",
+		Command: "go -C tools/evaluate run . size --scale small --seed 1",
+		Paper:   "There is no such figure in the paper.",
+		Ours:    "A lookup takes ten times as long.",
+		Plots: []Plot{{
+			Title:  "Our own: what the size of a filter does to it",
+			X:      Axis{Label: "size, MiB", Log: true},
+			Y:      Axis{Label: "nanoseconds a lookup", Log: true},
+			Series: []Series{{Name: "lookups", Points: []Point{{1, 9}, {4, 10}, {16, 14}, {64, 33}, {256, 50}, {1024, 70}}}},
+		}},
+	}
+	return []*Figure{size, lines, table, rates}
+}
+
+// pixelsOf counts the pixels of each colour in a part of an image.
+func pixelsOf(i image.Image, part image.Rectangle) map[color.RGBA]int {
+	count := map[color.RGBA]int{}
+	for y := part.Min.Y; y < part.Max.Y; y++ {
+		for x := part.Min.X; x < part.Max.X; x++ {
+			count[color.RGBAModel.Convert(i.At(x, y)).(color.RGBA)]++
+		}
+	}
+	return count
+}
