@@ -160,4 +160,5 @@ func (p *Plot) cannotShow(at Point) string {
 	return ""
 }
 
-func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
+// finite reports whether x is a number, and the distance of two is one as well.
+func finite(x float64) bool { return math.Abs(x) <= 1e300 }
