@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"image"
 	"image/png"
@@ -23,6 +24,20 @@ import (
 	"github.com/chromedp/chromedp"
 	"gonum.org/v1/plot/vg"
 )
+
+// screenshots are kept for who wants to see them:
+//
+//	go test ./report -run Browser -screenshots DIR
+var screenshots = flag.String("screenshots", "", "an absolute path: the directory that gets what the browser shows")
+
+// keep writes what the browser shows where it was asked for.
+func keep(t *testing.T, name string, content []byte) {
+	if *screenshots != "" {
+		if err := os.WriteFile(filepath.Join(*screenshots, name), content, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
 
 // browserLimit ends a browser that hangs. It is no measure of anything.
 const browserLimit = 5 * time.Minute
@@ -107,23 +122,17 @@ type layout struct {
 var look string
 
 // problems holds a page against what it must be on every screen.
-func problems(ctx context.Context, dir string, s screen) (found []string, err error) {
+func problems(ctx context.Context, dir string, s screen) (found []string, shot []byte, err error) {
 	var answer string
-	var shot []byte
 	err = chromedp.Run(ctx, s.show(filepath.Join(dir, "index.html")),
 		chromedp.Evaluate(look, &answer, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }),
 		chromedp.FullScreenshot(&shot, 100))
 	if err != nil {
-		return nil, err
-	}
-	if keep := os.Getenv("SCREENSHOTS"); keep != "" {
-		if err := os.WriteFile(filepath.Join(keep, s.name+".png"), shot, 0o666); err != nil {
-			return nil, err
-		}
+		return nil, nil, err
 	}
 	var l layout
 	if err := json.Unmarshal([]byte(answer), &l); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if l.Width != float64(s.width) {
 		found = append(found, fmt.Sprintf("the page is laid out for %v pixels, not %d", l.Width, s.width))
@@ -141,9 +150,9 @@ func problems(ctx context.Context, dir string, s screen) (found []string, err er
 	}
 	picture, err := png.Decode(bytes.NewReader(shot))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return append(found, pictureProblems(picture, l.Pictures, s.scale)...), nil
+	return append(found, pictureProblems(picture, l.Pictures, s.scale)...), shot, nil
 }
 
 // pictureProblems looks in the place of each picture for the colours of its series.
@@ -158,7 +167,7 @@ func pictureProblems(screenshot image.Image, places []box, scale float64) (found
 		found = append(found, fmt.Sprintf("%d pictures, not %d", len(places), len(series)))
 	}
 	for _, b := range places {
-		if size := plainStyle.Font.Size / pictureWidth * vg.Length(b.Width); size < 10 {
+		if size := plainStyle.Font.Size / pictureWidth * vg.Length(b.Width); size < 11 {
 			found = append(found, fmt.Sprintf("too small: %s has texts of %.1f pixels", b.Name, size))
 		}
 		place := image.Rect(int(b.X*scale), int(b.Y*scale), int((b.X+b.Width)*scale), int((b.Y+b.Height)*scale)).Intersect(screenshot.Bounds())
@@ -176,10 +185,11 @@ func TestPageInBrowser(t *testing.T) {
 	ctx := startBrowser(t)
 	dir := writeFixtures(t)
 	for _, s := range screens {
-		found, err := problems(ctx, dir, s)
+		found, shot, err := problems(ctx, dir, s)
 		if err != nil {
 			t.Fatalf("%s: %v", s.name, err)
 		}
+		keep(t, s.name+".png", shot)
 		for _, problem := range found {
 			t.Errorf("%s: %s", s.name, problem)
 		}
@@ -213,7 +223,7 @@ func TestBrowserFinds(t *testing.T) {
 		{phone, "scrolls sideways", change(".scroll { overflow-x: auto;", ".scroll {")},
 		{phone, "cut off", change(".scroll { overflow-x: auto;", ".scroll { overflow-x: hidden;")},
 		{phone, "laid out for", change(`<meta name="viewport" content="width=device-width, initial-scale=1">`, "")},
-		{phone, "scrolls sideways", change("max-width: 36rem", "width: 36rem")},
+		{phone, "scrolls sideways", change("max-width: 32rem", "width: 32rem")},
 		{phone, "no visible command", change("white-space: pre-wrap", "white-space: pre")},
 		{phone, "too small: fig4.svg", change("padding: 0 12px 3rem", "padding: 0 32px 3rem")},
 		{desktop, "no visible command", change("code { display: block;", "code { display: none;")},
@@ -231,7 +241,7 @@ func TestBrowserFinds(t *testing.T) {
 		if err := errors.Join(os.CopyFS(dir, os.DirFS(written)), c.spoil(dir)); err != nil {
 			t.Fatal(err)
 		}
-		found, err := problems(ctx, dir, c.screen)
+		found, _, err := problems(ctx, dir, c.screen)
 		if err != nil {
 			t.Fatalf("%s, %q: %v", c.screen.name, c.want, err)
 		}
@@ -256,11 +266,7 @@ func TestPrint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if keep := os.Getenv("SCREENSHOTS"); keep != "" {
-		if err := os.WriteFile(filepath.Join(keep, "print.pdf"), pdf, 0o666); err != nil {
-			t.Fatal(err)
-		}
-	}
+	keep(t, "print.pdf", pdf)
 	if n, want := len(sheet.FindAll(pdf, -1)), 1+len(fixtures()); n < want || n > 2*want {
 		t.Errorf("%d sheets of paper for %d figures", n, len(fixtures()))
 	}

@@ -19,10 +19,10 @@ import (
 // A picture is as wide as a phone is, in points of 1/72 inch, so that its text can
 // be read there; on a larger screen it grows.
 const (
-	pictureWidth = vg.Length(300)
+	pictureWidth = vg.Length(280)
 	margin       = vg.Length(6)
 	textWidth    = pictureWidth - 2*margin
-	linesHeight  = vg.Length(190) // of a plot of lines, with its axes
+	linesHeight  = vg.Length(180) // of a plot of lines, with its axes
 	rowHeight    = vg.Length(13)  // of a bar
 	rowGap       = vg.Length(7)
 	axisHeight   = vg.Length(40) // below the rows of bars

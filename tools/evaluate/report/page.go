@@ -94,19 +94,14 @@ func readRecord(path string) (r record, err error) {
 
 // A shownPicture is what the page says of one.
 type shownPicture struct {
-	Stem    string
-	Caption string // "" where the picture is alone and the heading says it
-	Alt     string
+	Stem string
+	Alt  string
 }
 
 // Pictures are those of the figure.
 func (r record) Pictures() (shown []shownPicture) {
 	for i, p := range r.Figure.Plots {
-		s := shownPicture{Stem: r.Figure.picture(i), Alt: p.describe()}
-		if p.Title != r.Figure.Title {
-			s.Caption = p.Title
-		}
-		shown = append(shown, s)
+		shown = append(shown, shownPicture{r.Figure.picture(i), p.describe()})
 	}
 	return shown
 }

@@ -22,7 +22,7 @@
 	};
 
 	// None of these is inside another one.
-	const blocks = all('h1, h2, header p, nav li, section > p, dt, dd, section > ul > li, img, figcaption, .scroll').filter(shown);
+	const blocks = all('h1, h2, header p, nav li, section > p, dt, dd, section > ul > li, img, .scroll').filter(shown);
 	const overlapping = [];
 	blocks.forEach((a, i) => blocks.slice(i + 1).forEach((b) => {
 		const p = a.getBoundingClientRect(), q = b.getBoundingClientRect();

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/tools/evaluate/report"
+)
+
+// An experiment makes a figure of the paper again. To be a command it stands in
+// experiments. The name is the command, and the stem of the files.
+type experiment struct {
+	name  string
+	title string // of the figure: "Figure 5: lookups by how many keys are there"
+	run   func(c *config) (*report.Figure, error)
+}
+
+// A scale says how large tables are.
+type scale string
+
+const (
+	scaleSmall scale = "small" // minutes for all, on any machine
+	scalePaper scale = "paper" // the sizes of the paper
+)
+
+// A config is what the flags say.
+type config struct {
+	scale    scale
+	out      string // the directory of the figures
+	seed     uint64
+	dir      string    // for filter files; removed with them at the end
+	progress io.Writer // of lines that say what is going on
+}
+
+// note says what is going on, to who waits.
+func (c *config) note(format string, args ...any) {
+	fmt.Fprintf(c.progress, "%s "+format+"\n", append([]any{time.Now().Format(time.TimeOnly)}, args...)...)
+}
+
+// command runs an experiment again, from the root of the module.
+func (c *config) command(name string) string {
+	return fmt.Sprintf("go -C tools/evaluate run . %s --scale %s --seed %d", name, c.scale, c.seed)
+}
+
+// figure runs an experiment and writes what it found. The name and the command of
+// the figure are those of the experiment; the title too, if it has no other.
+func (c *config) figure(e experiment) error {
+	c.note("%s: %s, scale %s, seed %d", e.name, e.title, c.scale, c.seed)
+	start := time.Now()
+	f, err := e.run(c)
+	if err != nil {
+		return fmt.Errorf("%s: %w", e.name, err)
+	}
+	f.Name, f.Command = e.name, c.command(e.name)
+	if f.Title == "" {
+		f.Title = e.title
+	}
+	if err := report.Write(c.out, f, report.ThisMachine()); err != nil {
+		return err
+	}
+	c.note("%s: %s", e.name, f.Ours)
+	c.note("%s: written to %s, after %v", e.name, c.out, time.Since(start).Round(time.Second))
+	return report.Page(c.out)
+}
