@@ -1,8 +1,12 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/tools/evaluate/report"
@@ -24,13 +28,41 @@ const (
 	scalePaper scale = "paper" // the sizes of the paper
 )
 
-// A config is what the flags say.
+// A config is what the flags say, and what experiments share.
 type config struct {
+	ctx      context.Context
 	scale    scale
-	out      string // the directory of the figures
+	extent   *extent // of the scale
+	out      string  // the directory of the figures
 	seed     uint64
 	dir      string    // for filter files; removed with them at the end
 	progress io.Writer // of lines that say what is going on
+
+	filling *filling // every structure, full; nil before the first experiment that needs it
+}
+
+// close lets go of what experiments share.
+func (c *config) close() error {
+	if c.filling == nil {
+		return nil
+	}
+	err := c.filling.close()
+	c.filling = nil
+	return err
+}
+
+// ran begins a figure with what was run.
+func (c *config) ran(what string) *report.Figure {
+	return &report.Figure{Run: fmt.Sprintf("%s; 64-bit random keys, seed %d, scale %s", what, c.seed, c.scale)}
+}
+
+// path gives the place of a filter file. What was left there is removed.
+func (c *config) path(name string) (string, error) {
+	path := filepath.Join(c.dir, name+".mmf")
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", err
+	}
+	return path, nil
 }
 
 // note says what is going on, to who waits.

@@ -130,6 +130,7 @@ func (c *config) runAll(ctx context.Context, list []experiment) (err error) {
 		return fmt.Errorf("--dir: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(c.dir)) }()
+	c.ctx, c.extent = ctx, extents[c.scale]
 	done := make(chan error, 1)
 	go func() {
 		var failed error
@@ -138,7 +139,7 @@ func (c *config) runAll(ctx context.Context, list []experiment) (err error) {
 				failed = errors.Join(failed, c.figure(e))
 			}
 		}
-		done <- failed
+		done <- errors.Join(failed, c.close())
 	}()
 	select {
 	case err := <-done:

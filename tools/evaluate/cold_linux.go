@@ -1,0 +1,108 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/recovery"
+	"golang.org/x/sys/unix"
+)
+
+// coldBlock is after how many lookups the file is dropped from memory again, so
+// that few find a page that another one has read.
+const coldBlock = 500
+
+// coldPages builds a file, and gives how many of its pages a lookup of an absent
+// key brings into memory, when there was none of it. Where nothing can be dropped
+// from memory, it says why.
+//
+// What is in memory is what the kernel says of the pages of the file. (Major faults
+// are fewer: one that a signal interrupts begins again when the page is there, and
+// counts as minor.)
+func (c *config) coldPages(s structure) (pages float64, why string, err error) {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(c.out, &fs); err != nil {
+		return 0, "", &os.PathError{Op: "statfs", Path: c.out, Err: err}
+	}
+	if fs.Type == unix.TMPFS_MAGIC || fs.Type == unix.RAMFS_MAGIC {
+		return 0, "the output is not on a disk", nil
+	}
+	o, _, keys, err := s.options(c.extent.cold)
+	if err != nil {
+		return 0, "", err
+	}
+	path := filepath.Join(c.out, "cold.mmf")
+	f, err := mmapfilter.Build(c.ctx, path, o, c.sequence(keys))
+	if err != nil {
+		return 0, "", err
+	}
+	err = f.Close()
+	for done := 0; done < c.extent.misses && err == nil; done += coldBlock {
+		if err = c.ctx.Err(); err == nil {
+			var read float64
+			read, err = c.readCold(path, uint64(done))
+			pages += read / float64(c.extent.misses)
+		}
+	}
+	return pages, "", errors.Join(err, os.Remove(path))
+}
+
+// readCold drops a file from memory, looks absent keys up, and gives how many of
+// its pages are in memory after that and were not before. What opening it and a first
+// lookup read is not counted.
+func (c *config) readCold(path string, first uint64) (pages float64, err error) {
+	err = drop(path)
+	if err != nil {
+		return 0, err
+	}
+	f, err := mmapfilter.OpenReadOnly(path, &mmapfilter.OpenOptions{Residency: mmapfilter.ResidencyRandom})
+	if err != nil {
+		return 0, err
+	}
+	m := &mapped{path: path, reader: f}
+	m.Contains(c.key(firstAbsent - 1))
+	before, err := residentPages(path)
+	if err == nil && before > coldMost {
+		err = fmt.Errorf("%d pages of %s stay in memory", before, path)
+	}
+	for i := range uint64(coldBlock) {
+		m.Contains(c.key(firstAbsent + first + i))
+	}
+	after, failed := residentPages(path)
+	return float64(after - before), errors.Join(err, failed, f.Close())
+}
+
+// coldMost is how many pages may be in memory of a file that is cold: opening it
+// has read its head, with what the kernel reads ahead.
+const coldMost = 256
+
+// drop writes a file to its disk and drops it from the page cache.
+func drop(path string) (err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	return os.NewSyscallError("fadvise", unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED))
+}
+
+// residentPages gives how many pages of a file are in memory.
+func residentPages(path string) (int64, error) {
+	f, head, err := recovery.OpenFile(path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	m, err := recovery.Map(f, head.Size, false)
+	if err != nil {
+		return 0, err
+	}
+	bytes, err := m.Resident()
+	return bytes / int64(os.Getpagesize()), errors.Join(err, m.Unmap())
+}

@@ -1,0 +1,70 @@
+package main
+
+// An extent says how large the tables of a scale are, and how long is measured.
+type extent struct {
+	bytes   uint64 // of a table
+	oddSize uint64 // of a table whose number of buckets is no power of two
+	rounds  int    // of a timing, at least; the median counts
+	steps   int    // of occupancy, in figures 6, 7 and 8
+	lookups int    // of one structure in a round
+	absent  uint64 // keys looked up for a false positive rate, at most
+
+	loads []loadRun // figure 2
+
+	items  uint64 // in a filter of figures 3 and 4
+	fStep  int    // between their fingerprints, in bits
+	bloom  []int  // bits an item of their Bloom filters
+	sizes  []uint64
+	spare  uint64 // bytes of a table of figure "size" from which on it is not filled, and Bloom filters are left out
+	cold   uint64 // bytes of a file that is read cold
+	misses int    // lookups of keys in it
+}
+
+// A loadRun is a number of buckets of figure 2, and the fingerprints tried.
+type loadRun struct {
+	lines uint64
+	f     []int
+}
+
+var extents = map[scale]*extent{
+	scalePaper: {
+		bytes:   192 << 20,
+		oddSize: 200_000_000,
+		rounds:  5,
+		steps:   20,
+		lookups: 400_000,
+		absent:  20_000_000,
+		loads: []loadRun{
+			{1 << 15, []int{4, 5, 6, 7, 8, 10, 12, 14, 16, 18, 20}},
+			{1 << 20, []int{4, 5, 6, 7, 8, 10, 12, 14, 16, 18, 20}},
+			{1 << 25, []int{4, 6, 12}},
+		},
+		items:  30_000_000,
+		fStep:  2,
+		bloom:  []int{4, 6, 8, 10, 12, 14, 16, 18, 20, 22},
+		sizes:  []uint64{1 << 20, 4 << 20, 16 << 20, 64 << 20, 256 << 20, 1 << 30, 4 << 30},
+		spare:  4 << 30,
+		cold:   256 << 20,
+		misses: 20_000,
+	},
+	scaleSmall: {
+		bytes:   3 << 20,
+		oddSize: 3_125_000,
+		rounds:  5,
+		steps:   10,
+		lookups: 100_000,
+		absent:  4_000_000,
+		loads: []loadRun{
+			{1 << 12, []int{4, 5, 6, 8, 12, 20}},
+			{1 << 15, []int{4, 5, 6, 8, 12, 20}},
+			{1 << 18, []int{4, 6, 12}},
+		},
+		items:  2_000_000,
+		fStep:  3,
+		bloom:  []int{4, 7, 10, 13, 16, 19},
+		sizes:  []uint64{1 << 20, 4 << 20, 16 << 20, 64 << 20},
+		spare:  64 << 20,
+		cold:   16 << 20,
+		misses: 2_000,
+	},
+}

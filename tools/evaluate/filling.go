@@ -1,0 +1,145 @@
+package main
+
+import (
+	"errors"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/tools/evaluate/report"
+)
+
+// A filling is every structure, filled from empty to full side by side, and what
+// was measured on the way: Table 3 and figures 5 to 8 are of it. At each step of
+// occupancy the inserts of as many rounds are timed, each round of all structures
+// in turn; then lookups. Of ours every insert goes through the log of the file, a
+// Sync comes every 65,536 and at the end of a round a Checkpoint, all within what
+// is timed.
+type filling struct {
+	members []*member
+	steps   []step
+	took    []time.Duration // of all inserts of a member
+}
+
+// A step is what was measured up to an occupancy.
+type step struct {
+	percent         float64   // of the keys of a full one
+	inserts         []float64 // of each member, medians, in millions a second; 0 where it was full
+	absent, present []float64 // of each looker, likewise
+}
+
+// filled gives every structure, full.
+func (c *config) filled() (*filling, error) {
+	if c.filling != nil {
+		return c.filling, nil
+	}
+	f := &filling{took: make([]time.Duration, len(structures))}
+	if err := c.fillAll(f); err != nil {
+		return nil, errors.Join(err, f.close())
+	}
+	c.filling = f
+	return f, nil
+}
+
+func (c *config) fillAll(f *filling) error {
+	for _, s := range structures {
+		m, err := c.empty(s, c.extent.bytes)
+		if err != nil {
+			return err
+		}
+		f.members = append(f.members, m)
+	}
+	for i := range c.extent.steps {
+		if err := c.fillStep(f, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *config) fillStep(f *filling, i int) error {
+	s := step{percent: 100 * float64(i+1) / float64(c.extent.steps)}
+	c.note("filling: %.0f %%", s.percent)
+	rates := make([][]float64, len(f.members))
+	parts := uint64(c.extent.steps * c.extent.rounds)
+	for round := range c.extent.rounds {
+		part := uint64(i*c.extent.rounds+round) + 1
+		for turn := range f.members {
+			if err := c.ctx.Err(); err != nil {
+				return err
+			}
+			j := (turn + round) % len(f.members)
+			m := f.members[j]
+			keys := make([]uint64, max(m.n, m.full*part/parts)-m.n)
+			c.drawRange(keys, m.n)
+			if len(keys) == 0 {
+				continue
+			}
+			before, begun := m.n, time.Now()
+			room := m.insert(keys)
+			if m.mapped != nil {
+				m.mapped.commit()
+			}
+			took := time.Since(begun)
+			f.took[j] += took
+			rates[j] = append(rates[j], perSecond(int(m.n-before), took))
+			if err := m.failed(); err != nil {
+				return err
+			}
+			if !room {
+				c.note("%s is full with %d keys; %d were to go in", m.name, m.n, m.full)
+				m.full = m.n
+			}
+		}
+	}
+	s.inserts = make([]float64, len(rates))
+	for j, r := range rates {
+		if len(r) > 0 {
+			s.inserts[j] = median(r)
+		}
+	}
+	var err error
+	all := lookersOf(f.members)
+	if s.absent, err = c.lookupRates(all, 0); err != nil {
+		return err
+	}
+	if s.present, err = c.lookupRates(all, 1); err != nil {
+		return err
+	}
+	f.steps = append(f.steps, s)
+	return nil
+}
+
+// series gives a line for each name, over occupancy. of gives what was measured at
+// a step; a 0 there is no point.
+func (f *filling) series(names []string, of func(*step) []float64) (all []report.Series) {
+	for i, name := range names {
+		s := report.Series{Name: name}
+		for j := range f.steps {
+			if y := of(&f.steps[j])[i]; y > 0 {
+				s.Points = append(s.Points, report.Point{X: f.steps[j].percent, Y: y})
+			}
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+func names(all []looker) (names []string) {
+	for _, l := range all {
+		names = append(names, l.name)
+	}
+	return names
+}
+
+func memberNames(members []*member) (names []string) {
+	for _, m := range members {
+		names = append(names, m.name)
+	}
+	return names
+}
+
+func (f *filling) close() (err error) {
+	for _, m := range f.members {
+		err = errors.Join(err, m.close())
+	}
+	return err
+}

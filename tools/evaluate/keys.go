@@ -1,0 +1,54 @@
+package main
+
+import (
+	"encoding/binary"
+	"iter"
+	"math/rand/v2"
+)
+
+// firstAbsent is the number of the first key that is in no filter.
+const firstAbsent = 1 << 40
+
+// key gives the key of a number: the output of SplitMix64 (Steele, Lea and Flood,
+// OOPSLA 2014). Of one seed, keys of different numbers differ, so a key from
+// firstAbsent on is certainly absent, and none has to be kept.
+func (c *config) key(number uint64) uint64 {
+	z := c.seed + (number+1)*0x9E3779B97F4A7C15
+	z = (z ^ z>>30) * 0xBF58476D1CE4E5B9
+	z = (z ^ z>>27) * 0x94D049BB133111EB
+	return z ^ z>>31
+}
+
+// drawRange fills keys with those of numbers from first on.
+func (c *config) drawRange(keys []uint64, first uint64) {
+	for i := range keys {
+		keys[i] = c.key(first + uint64(i))
+	}
+}
+
+// drawMixed fills keys with random ones of the first n, for a share of them, and
+// with absent ones, and gives how many are of the first n.
+func (c *config) drawMixed(keys []uint64, n uint64, share float64, rng *rand.Rand) (present int) {
+	for i := range keys {
+		if rng.Float64() < share {
+			keys[i] = c.key(rng.Uint64N(n))
+			present++
+		} else {
+			keys[i] = c.key(firstAbsent + rng.Uint64N(firstAbsent))
+		}
+	}
+	return present
+}
+
+// sequence gives the first n keys as 8 bytes each.
+func (c *config) sequence(n uint64) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		var b [8]byte
+		for i := range n {
+			binary.LittleEndian.PutUint64(b[:], c.key(i))
+			if !yield(b[:], nil) {
+				return
+			}
+		}
+	}
+}

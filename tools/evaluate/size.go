@@ -1,0 +1,209 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"runtime/debug"
+
+	"github.com/mmapfilter/mmapfilter/tools/evaluate/report"
+)
+
+// A figure of our own: lookups a second against the size of the filter, and what a
+// lookup reads: cache lines, and pages where nothing is in memory.
+//
+//	go run . size --scale paper
+//
+// The paper has no such figure; it says that a cuckoo lookup is two cache misses
+// (Table 2).
+// Ours is in the page that the command writes, with the machine.
+const sizeTitle = "Our own figure: lookups and the size of the filter"
+
+// spareLoad is how full tables are that are too large to be filled in a run: as
+// large a part of the slots has a key.
+const spareLoad = 0.12
+
+// sizeStructures are those that are measured at each size.
+var sizeStructures = []structure{structureOf("Blocked (ours)"), structureOf("CF"), structureOf("ss-CF"), structureOf("BF"), structureOf("blk-BF")}
+
+func structureOf(name string) structure {
+	for _, s := range structures {
+		if s.name == name {
+			return s
+		}
+	}
+	panic("evaluate: no structure is called " + name)
+}
+
+func size(c *config) (*report.Figure, error) {
+	sizes := c.extent.sizes
+	f := c.ran(fmt.Sprintf("tables of %s to %s, full, one thread, medians of %d rounds of %d lookups",
+		mebibytes(sizes[0]), mebibytes(sizes[len(sizes)-1]), c.extent.rounds, c.extent.lookups))
+	panels := []struct {
+		title string
+		share float64
+		of    map[string]*report.Series
+	}{
+		{"absent keys", 0, map[string]*report.Series{}},
+		{"keys that are there", 1, map[string]*report.Series{}},
+	}
+	var order []string
+	second := 0.0 // lines, of Blocked when it is full
+	for _, bytes := range sizes {
+		for _, group := range c.sizeGroups(bytes) {
+			members, err := c.sizeMembers(group, bytes)
+			for i := 0; err == nil && i < len(panels); i++ {
+				p := panels[i]
+				all := lookersOf(members)
+				var rates []float64
+				if rates, err = c.lookupRates(all, p.share); err != nil {
+					break
+				}
+				for j, l := range all {
+					if p.of[l.name] == nil {
+						p.of[l.name] = &report.Series{Name: l.name}
+						if i == 0 {
+							order = append(order, l.name)
+						}
+					}
+					p.of[l.name].Points = append(p.of[l.name].Points, report.Point{X: float64(bytes) / (1 << 20), Y: rates[j]})
+				}
+			}
+			for _, m := range members {
+				if err == nil && m.name == "Blocked (ours)" && bytes < c.extent.spare {
+					second = m.mapped.reader.Stats().SecondProbeRate
+				}
+				err = errors.Join(err, m.close())
+			}
+			if err != nil {
+				return nil, err
+			}
+			debug.FreeOSMemory() // the next ones may need all of it
+		}
+	}
+	for _, p := range panels {
+		plot := report.Plot{
+			Title: p.title,
+			X:     report.Axis{Label: "size of the table (MiB)", Log: true},
+			Y:     report.Axis{Label: lookupsLabel},
+		}
+		for _, name := range order {
+			plot.Series = append(plot.Series, *p.of[name])
+		}
+		f.Plots = append(f.Plots, plot)
+		f.Tables = append(f.Tables, aboutTable(plot.Series, p.title+": million lookups a second by size", "%.0f MiB"))
+	}
+	reads, brief, err := c.readsTable(second)
+	if err != nil {
+		return nil, err
+	}
+	f.Tables = append(f.Tables, reads)
+	absent := f.Plots[0].Series
+	f.Paper = "There is no such figure. By Table 2 a lookup of a cuckoo filter is 2 cache misses, that of an absent key in a Bloom filter 2 on average."
+	f.Ours = fmt.Sprintf("Million lookups of absent keys a second in the smallest and the largest table: %s. Cache lines of such a lookup: %s.",
+		ends(absent, "Blocked (ours)", "Blocked (ours), batches", "CF", "CF, batches", "ss-CF", "ss-CF, batches", "BF", "blk-BF"), brief)
+	f.Notes = []string{
+		fmt.Sprintf("Sizes from %s on are measured of ours alone, one table at a time, and with keys in %.0f %% of the slots: to fill them takes too long. A full Blocked table of that size reads a few more second lines.", mebibytes(c.extent.spare), 100*spareLoad),
+		"Files are in memory where the directory given for them is; those that are read cold are on the disk of the directory of the output.",
+		"All structures of a size are asked in turn, round after round; keys are drawn before the clock runs; medians. Lookups of ours are ContainsHash of the XXH3 of the 8 bytes of a key, or ContainsHashes of 1,024 keys, in a sealed file; hashing is in all times.",
+	}
+	return f, nil
+}
+
+// sizeGroups gives those of a size that are in memory together.
+func (c *config) sizeGroups(bytes uint64) (groups [][]structure) {
+	if bytes < c.extent.spare {
+		return [][]structure{sizeStructures}
+	}
+	for _, s := range sizeStructures {
+		if s.shape != nil {
+			groups = append(groups, []structure{s})
+		}
+	}
+	return groups
+}
+
+// sizeMembers makes structures of a size: ours built, peers filled.
+func (c *config) sizeMembers(group []structure, bytes uint64) (members []*member, err error) {
+	for _, s := range group {
+		c.note("%s, %s", mebibytes(bytes), s.name)
+		if s.shape == nil {
+			m, err := c.empty(s, bytes)
+			if err != nil {
+				return members, err
+			}
+			members = append(members, m)
+			if err := c.fill(m); err != nil {
+				return members, err
+			}
+			continue
+		}
+		o, lines, keys, err := s.options(bytes)
+		if err != nil {
+			return members, err
+		}
+		if bytes >= c.extent.spare {
+			keys = uint64(spareLoad * float64(lines*s.shape.slots()))
+		}
+		built, err := c.build("size-"+s.name, o, keys)
+		if err != nil {
+			return members, err
+		}
+		members = append(members, &member{structure: s, filter: built, mapped: built, n: keys})
+	}
+	return members, nil
+}
+
+// readsTable tells what a lookup of an absent key reads.
+func (c *config) readsTable(second float64) (t report.Table, brief string, err error) {
+	t = report.Table{
+		Caption: fmt.Sprintf("What a lookup of an absent key reads. Pages: of a file of %s, of which nothing is in memory, that come to be in memory by %d lookups, for each; with them come the head of the file and what two lookups have in common", mebibytes(c.extent.cold), c.extent.misses),
+		Header:  []string{"", "cache lines of the table", "how known", "pages, cold", "how known"},
+	}
+	for _, s := range sizeStructures {
+		row := []string{s.name, "", "computed", "", "computed"}
+		var lines float64
+		switch {
+		case s.name == "Blocked (ours)":
+			lines = 1 + second
+			row[2] = "measured: 1 and the share of lines that send a lookup on (Stats)"
+		case s.shape != nil:
+			lines = 2 * bucketLines(*s.shape)
+			row[2] = "computed from where buckets begin; the stash, empty, is one line more that all lookups share"
+		case s.name == "BF":
+			lines = bloomProbes()
+			row[2] = "computed: half the bits are set, it ends at the first that is not"
+		default:
+			lines = 1
+		}
+		row[1] = fmt.Sprintf("%.3f", lines)
+		row[3] = fmt.Sprintf("%.3f", lines)
+		if s.shape != nil {
+			c.note("reading %s cold", s.name)
+			pages, why, err := c.coldPages(s)
+			if err != nil {
+				return t, "", err
+			}
+			if row[3], row[4] = fmt.Sprintf("%.3f", pages), "measured"; why != "" {
+				row[3], row[4] = "-", "not measured: "+why
+			}
+		}
+		t.Rows = append(t.Rows, row)
+		if brief != "" {
+			brief += ", "
+		}
+		brief += fmt.Sprintf("%s %.2f", s.name, lines)
+	}
+	return t, brief, nil
+}
+
+// bloomProbes is how many bits a lookup of an absent key reads of a Bloom filter
+// with 13 bits a key and 9 hash functions: the first that is 0 is the last.
+func bloomProbes() (n float64) {
+	const hashes, bits = 9, 13
+	set := -math.Expm1(-float64(hashes) / bits)
+	for i := range hashes {
+		n += math.Pow(set, float64(i))
+	}
+	return n
+}
