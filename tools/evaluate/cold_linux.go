@@ -35,7 +35,7 @@ func (c *config) coldPages(s structure) (pages float64, why string, err error) {
 		return 0, "", err
 	}
 	path := filepath.Join(c.out, "cold.mmf")
-	f, err := mmapfilter.Build(c.ctx, path, o, c.sequence(keys))
+	f, err := mmapfilter.Build(c.ctx, path, o, c.sequence(0, keys))
 	if err != nil {
 		return 0, "", err
 	}

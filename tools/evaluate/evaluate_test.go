@@ -18,9 +18,9 @@ import (
 func tiny() *extent {
 	return &extent{
 		bytes: 96 << 10, oddSize: 100_000, rounds: 2, steps: 4, lookups: 500, absent: 200_000,
-		loads: []loadRun{{1 << 10, []int{4, 8, 12}}, {1 << 12, []int{8, 12}}},
+		loads: []loadRun{{1 << 10, []int{4, 8, 12}, 2}, {1 << 12, []int{8, 12}, 1}},
 		items: 60_000, fStep: 4, bloom: []int{8, 13},
-		sizes: []uint64{64 << 10, 128 << 10}, spare: 128 << 10, cold: 1 << 20, misses: 500,
+		sizes: []uint64{64 << 10, 128 << 10}, spare: 128 << 10, peers: 64 << 10, cold: 1 << 20, misses: 500,
 	}
 }
 
@@ -185,7 +185,7 @@ func TestFig2(t *testing.T) {
 func TestBulkLoad(t *testing.T) {
 	c := testConfig(t)
 	s := shape{mmapfilter.Packed, 12, 2}
-	bulk, err := c.reachedLoad(s, bulkLines)
+	bulk, err := c.reachedLoad(s, bulkLines, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,9 +193,12 @@ func TestBulkLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, n, err := c.begun(s, o, bulkLines*2)
+	m, n, err := c.begun(s, o, bulkLines*2, 0)
 	if err != nil || n == 0 {
 		t.Fatalf("%d keys, %v", n, err)
+	}
+	if m.live.Stats().StashLen != 0 {
+		t.Error("the stash is in use when the counting begins")
 	}
 	if err := m.close(); err != nil {
 		t.Fatal(err)

@@ -15,15 +15,18 @@ type extent struct {
 	fStep  int    // between their fingerprints, in bits
 	bloom  []int  // bits an item of their Bloom filters
 	sizes  []uint64
-	spare  uint64 // bytes of a table of figure "size" from which on it is not filled, and Bloom filters are left out
+	spare  uint64 // bytes of a table of figure "size" from which on ours are not filled
+	peers  uint64 // bytes of the largest Bloom filters there
 	cold   uint64 // bytes of a file that is read cold
 	misses int    // lookups of keys in it
 }
 
-// A loadRun is a number of buckets of figure 2, and the fingerprints tried.
+// A loadRun is a number of buckets of figure 2, the fingerprints tried, and how
+// often each.
 type loadRun struct {
 	lines uint64
 	f     []int
+	runs  int
 }
 
 var extents = map[scale]*extent{
@@ -32,18 +35,19 @@ var extents = map[scale]*extent{
 		oddSize: 200_000_000,
 		rounds:  5,
 		steps:   20,
-		lookups: 400_000,
+		lookups: 250_000,
 		absent:  20_000_000,
 		loads: []loadRun{
-			{1 << 15, []int{4, 5, 6, 7, 8, 10, 12, 14, 16, 18, 20}},
-			{1 << 20, []int{4, 5, 6, 7, 8, 10, 12, 14, 16, 18, 20}},
-			{1 << 25, []int{4, 6, 12}},
+			{1 << 15, []int{4, 5, 6, 7, 8, 10, 12, 14, 16, 18, 20}, 5},
+			{1 << 20, []int{4, 5, 6, 7, 8, 10, 12, 16, 20}, 1},
+			{1 << 25, []int{12}, 1},
 		},
-		items:  30_000_000,
+		items:  10_000_000,
 		fStep:  2,
 		bloom:  []int{4, 6, 8, 10, 12, 14, 16, 18, 20, 22},
 		sizes:  []uint64{1 << 20, 4 << 20, 16 << 20, 64 << 20, 256 << 20, 1 << 30, 4 << 30},
-		spare:  4 << 30,
+		spare:  1 << 30,
+		peers:  1 << 30,
 		cold:   256 << 20,
 		misses: 20_000,
 	},
@@ -52,18 +56,19 @@ var extents = map[scale]*extent{
 		oddSize: 3_125_000,
 		rounds:  5,
 		steps:   10,
-		lookups: 100_000,
+		lookups: 40_000,
 		absent:  4_000_000,
 		loads: []loadRun{
-			{1 << 12, []int{4, 5, 6, 8, 12, 20}},
-			{1 << 15, []int{4, 5, 6, 8, 12, 20}},
-			{1 << 18, []int{4, 6, 12}},
+			{1 << 12, []int{4, 5, 6, 8, 12, 20}, 3},
+			{1 << 15, []int{4, 5, 6, 8, 12, 20}, 1},
+			{1 << 18, []int{4, 6, 12}, 1},
 		},
 		items:  2_000_000,
 		fStep:  3,
 		bloom:  []int{4, 7, 10, 13, 16, 19},
 		sizes:  []uint64{1 << 20, 4 << 20, 16 << 20, 64 << 20},
 		spare:  64 << 20,
+		peers:  64 << 20,
 		cold:   16 << 20,
 		misses: 2_000,
 	},

@@ -19,7 +19,7 @@ const fig3Title = "Figure 3: space per item and false-positive rate, b = 2, 4, 8
 
 func fig3(c *config) (*report.Figure, error) {
 	f := c.ran(fmt.Sprintf("layout packed, b=2, 4, 8, and semisorted; %d items, built at the design load", c.extent.items))
-	plot := ratePlot("bits per item, measured")
+	plot := ratePlot()
 	var all []space
 	best := map[int]space{}
 	for _, b := range []int{2, 4, 8} {

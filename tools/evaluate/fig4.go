@@ -37,7 +37,7 @@ func fig4(c *config) (*report.Figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	plot := ratePlot("bits per item")
+	plot := ratePlot()
 	plot.Series = []report.Series{
 		spaceSeries("CF", cuckoo), spaceSeries("ss-CF", sorted), spaceSeries("Blocked (ours)", blocked), spaceSeries("BF", bloom),
 		bloomFormula.series(), cuckooFormula.series(), sortedFormula.series(), boundFormula.series(),

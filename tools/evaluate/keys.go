@@ -40,12 +40,12 @@ func (c *config) drawMixed(keys []uint64, n uint64, share float64, rng *rand.Ran
 	return present
 }
 
-// sequence gives the first n keys as 8 bytes each.
-func (c *config) sequence(n uint64) iter.Seq2[[]byte, error] {
+// sequence gives n keys, of numbers from first on, as 8 bytes each.
+func (c *config) sequence(first, n uint64) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		var b [8]byte
 		for i := range n {
-			binary.LittleEndian.PutUint64(b[:], c.key(i))
+			binary.LittleEndian.PutUint64(b[:], c.key(first+i))
 			if !yield(b[:], nil) {
 				return
 			}

@@ -146,6 +146,7 @@ func (s shape) params() layout.Params { return layout.Params{FingerprintBits: s.
 
 // create makes an empty table, open for writing.
 func (c *config) create(name string, o *mmapfilter.Options) (*mapped, error) {
+	o.Seed = hashSeed
 	path, err := c.path(name)
 	if err != nil {
 		return nil, err
@@ -157,13 +158,22 @@ func (c *config) create(name string, o *mmapfilter.Options) (*mapped, error) {
 	return c.read(&mapped{path: path, live: live})
 }
 
+// hashSeed is that of every filter: without one, Create takes one at random.
+const hashSeed = 1
+
 // build makes a table of the first n keys.
 func (c *config) build(name string, o *mmapfilter.Options, n uint64) (*mapped, error) {
+	return c.buildFrom(name, o, 0, n)
+}
+
+// buildFrom makes a table of n keys, of numbers from first on.
+func (c *config) buildFrom(name string, o *mmapfilter.Options, first, n uint64) (*mapped, error) {
+	o.Seed = hashSeed
 	path, err := c.path(name)
 	if err != nil {
 		return nil, err
 	}
-	f, err := mmapfilter.Build(c.ctx, path, o, c.sequence(n))
+	f, err := mmapfilter.Build(c.ctx, path, o, c.sequence(first, n))
 	if err != nil {
 		return nil, err
 	}

@@ -103,7 +103,7 @@ func size(c *config) (*report.Figure, error) {
 	f.Ours = fmt.Sprintf("Million lookups of absent keys a second in the smallest and the largest table: %s. Cache lines of such a lookup: %s.",
 		ends(absent, "Blocked (ours)", "Blocked (ours), batches", "CF", "CF, batches", "ss-CF", "ss-CF, batches", "BF", "blk-BF"), brief)
 	f.Notes = []string{
-		fmt.Sprintf("Sizes from %s on are measured of ours alone, one table at a time, and with keys in %.0f %% of the slots: to fill them takes too long. A full Blocked table of that size reads a few more second lines.", mebibytes(c.extent.spare), 100*spareLoad),
+		fmt.Sprintf("From %s on, one table is measured after the other, and tables of ours have keys in %.0f %% of their slots, since filling them takes too long: both buckets of CF and ss-CF are read whatever is in them, but a full Blocked table reads some second lines more. Bloom filters are full, and end with %s.", mebibytes(c.extent.spare), 100*spareLoad, mebibytes(c.extent.peers)),
 		"Files are in memory where the directory given for them is; those that are read cold are on the disk of the directory of the output.",
 		"All structures of a size are asked in turn, round after round; keys are drawn before the clock runs; medians. Lookups of ours are ContainsHash of the XXH3 of the 8 bytes of a key, or ContainsHashes of 1,024 keys, in a sealed file; hashing is in all times.",
 	}
@@ -116,7 +116,7 @@ func (c *config) sizeGroups(bytes uint64) (groups [][]structure) {
 		return [][]structure{sizeStructures}
 	}
 	for _, s := range sizeStructures {
-		if s.shape != nil {
+		if s.shape != nil || bytes <= c.extent.peers {
 			groups = append(groups, []structure{s})
 		}
 	}

@@ -126,11 +126,10 @@ func (f formula) series() report.Series {
 }
 
 // ratePlot is a plot of bits an item over rates, so far without lines.
-func ratePlot(title string) report.Plot {
+func ratePlot() report.Plot {
 	return report.Plot{
-		Title: title,
-		X:     report.Axis{Label: "false-positive rate (%)", Log: true},
-		Y:     report.Axis{Label: "bits per item"},
+		X: report.Axis{Label: "false-positive rate (%)", Log: true},
+		Y: report.Axis{Label: "bits per item"},
 	}
 }
 
