@@ -3,7 +3,7 @@
 //
 //	                                      at 192 MiB: bits a key, rate   a key has
 //	BF      standard Bloom filter         13.00   0.19 %                 k bits, anywhere
-//	blk-BF  blocked Bloom filter          13.00   0.27 %                 k bits of one cache line
+//	blk-BF  blocked Bloom filter          13.00   0.28 %                 k bits of one cache line
 //	CBF     counting Bloom filter         52.00   0.19 %                 k counters, anywhere
 //	QF      quotient filter               13.33   0.18 %                 a remainder, in a run
 //	dl-CBF  d-left counting Bloom filter  15.85   0.69 %                 a remainder, in one of 4 buckets

@@ -28,7 +28,7 @@ func words(f Filter) []uint64 {
 	case *quotient:
 		return f.slots.words
 	case *dleft:
-		return f.cells.words
+		return f.halves.words
 	}
 	panic("a filter without a table")
 }
@@ -92,10 +92,18 @@ func formula(f Filter, n uint64) float64 {
 	panic("a filter without a formula")
 }
 
+// blockedRate is the rate with c keys a line. Lines with equally many keys have
+// unequally many bits set, and the mean of a power is more than the power of a mean:
+// the second term of its expansion adds 2 % to the rate.
 func blockedRate(k int, c float64) float64 {
+	const m = 512
 	rate, share := 0.0, math.Exp(-c) // the share of lines with j keys
 	for j := 0.0; j < 10*c+20; j++ {
-		rate += share * math.Pow(1-math.Pow(1-1.0/512, float64(k)*j), float64(k))
+		clear1, clear2 := math.Pow(1-1.0/m, float64(k)*j), math.Pow(1-2.0/m, float64(k)*j) // that a bit, or two, are not set
+		variance := clear1/m + (1-1.0/m)*clear2 - clear1*clear1
+		if set := 1 - clear1; set > 0 {
+			rate += share * math.Pow(set, float64(k)) * (1 + float64(k*(k-1)/2)*variance/(set*set))
+		}
 		share *= c / (j + 1)
 	}
 	return rate
@@ -139,7 +147,7 @@ func TestPaper(t *testing.T) {
 		rate      float64 // %
 		tolerance float64 // of the rate
 	}{
-		{"BF", 123.89, 0.19, 0.01}, {"blk-BF", 123.89, 0.274, 0.001}, {"CBF", 30.97, 0.19, 0.01}, {"QF", 120.80, 0.18, 0.01},
+		{"BF", 123.89, 0.19, 0.01}, {"blk-BF", 123.89, 0.279, 0.002}, {"CBF", 30.97, 0.19, 0.01}, {"QF", 120.80, 0.18, 0.01},
 		{"dl-CBF", 103.82, 0.76, 0.1},
 	} {
 		e := All(bytes)[slices.IndexFunc(All(bytes), func(e Entry) bool { return e.Name == want.name })]
@@ -313,7 +321,7 @@ func TestParameters(t *testing.T) {
 		filter(NewBlockedBloom(63, 1)), filter(NewBlockedBloom(math.MaxUint64, 1<<40)), filter(NewBlockedBloom(64, 0)), filter(NewBlockedBloom(1<<20, 1)),
 		deleter(NewCounting(7, 1)), deleter(NewCounting(1<<41, 1<<40)), deleter(NewCounting(64, 0)), deleter(NewCounting(1<<20, 1)),
 		deleter(NewQuotient(2, 9)), deleter(NewQuotient(-1, 9)), deleter(NewQuotient(41, 9)), deleter(NewQuotient(20, 0)), deleter(NewQuotient(20, 45)), deleter(NewQuotient(40, 9)),
-		deleter(NewDLeft(1<<20, 0)), deleter(NewDLeft(1<<20, 25)), deleter(NewDLeft(55, 12)), deleter(NewDLeft(1<<41, 12)),
+		deleter(NewDLeft(1<<20, 0)), deleter(NewDLeft(1<<20, 15)), deleter(NewDLeft(55, 12)), deleter(NewDLeft(1<<41, 12)),
 	} {
 		var wrong *ParameterError
 		if !errors.As(err, &wrong) {
