@@ -41,7 +41,7 @@ package peers
 type dleft struct {
 	// Two halves of four cells for each bucket, bucket by bucket and subtable by
 	// subtable. A cell is remainder << 2 | counter, the first one in the low bits. Four
-	// cells are read at once: one by one took twice as long.
+	// cells are one value, so that a bucket takes two reads, not eight.
 	halves    packed
 	buckets   uint64 // B
 	remainder int    // r
