@@ -10,7 +10,8 @@
 //
 // The paper is Fan, Andersen, Kaminsky, Mitzenmacher, "Cuckoo Filter: Practically
 // Better Than Bloom", CoNEXT 2014; its section 7 compares them at 192 MiB each.
-// [All] makes them as it does. BF is a library; the others are written here, small,
+// [All] makes them as it does. The rates above are those of the formulas in the files,
+// and the bits a key of dl-CBF are those of a simulation of its loads. BF is a library; the others are written here, small,
 // and hash with [hash].
 //
 // Any number of goroutines may ask a filter as long as none changes it.
