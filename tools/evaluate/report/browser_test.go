@@ -42,7 +42,8 @@ func keep(t *testing.T, name string, content []byte) {
 // browserLimit ends a browser that hangs. It is no measure of anything.
 const browserLimit = 5 * time.Minute
 
-// startBrowser starts a browser without a window, in a new profile.
+// startBrowser starts a browser without a window, with a new profile: where none is
+// named it makes one, and removes it at the end.
 func startBrowser(t *testing.T) context.Context {
 	t.Helper()
 	path := ""
@@ -56,7 +57,7 @@ func startBrowser(t *testing.T) context.Context {
 		t.Skip("NOT TESTED: the page in a browser, for there is no chromium here")
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()),
+		chromedp.ExecPath(path), chromedp.WSURLReadTimeout(browserLimit),
 		chromedp.DisableGPU, chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))
 	if os.Geteuid() == 0 {
 		options = append(options, chromedp.NoSandbox) // as root there is none
