@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
 )
 
 // writeFixtures writes all fixtures and their page.
@@ -74,6 +75,8 @@ func TestFigureError(t *testing.T) {
 		"(0, 1): not above 0":  func(f *Figure) { f.Plots[0].X.Log = true; f.Plots[0].Series[0].Points[3] = Point{0, 1} },
 		"(1, -1): not above 0": func(f *Figure) { f.Plots[0].Y = Axis{Log: true}; f.Plots[0].Series[0].Points[3] = Point{1, -1} },
 		"no name has":          func(f *Figure) { f.Plots = fixtures()[2].Plots; f.Plots[0].Series[0].Points[0].X = 4 },
+		"(-1, 5.1): no name":   func(f *Figure) { f.Plots = fixtures()[2].Plots; f.Plots[0].Series[0].Points[0].X = -1 },
+		"from NaN to 1":        func(f *Figure) { f.Plots[0].X = Axis{Min: math.NaN(), Max: 1} },
 		"0.5, 5.1): no name":   func(f *Figure) { f.Plots = fixtures()[2].Plots; f.Plots[0].Series[0].Points[0].X = 0.5 },
 		"a bar below 0":        func(f *Figure) { f.Plots = fixtures()[2].Plots; f.Plots[0].Series[0].Points[0].Y = -1 },
 		"bars on a":            func(f *Figure) { f.Plots = fixtures()[2].Plots; f.Plots[0].Y.Log = true },
@@ -378,5 +381,45 @@ func TestMachine(t *testing.T) {
 	}
 	if _, err := os.Stat("/proc/meminfo"); err == nil && (m.MemoryBytes < 64<<20 || !strings.HasPrefix(m.System, "Linux ")) {
 		t.Errorf("%+v", m)
+	}
+}
+
+// Axes go where they are told, formulas have dashes and other series marks that
+// differ, and bars lie in their rows.
+func TestDrawing(t *testing.T) {
+	lines := &picture{plot: newPlot()}
+	p := fixtures()[3].Plots[0]
+	p.X.Max = 30
+	p.Series[5].Style = Measured
+	if err := lines.addLines(p); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := lines.plot.Y.Scale.(plot.LogScale); !ok || lines.plot.X.Min != 0 || lines.plot.X.Max != 30 {
+		t.Errorf("%T, %v to %v", lines.plot.Y.Scale, lines.plot.X.Min, lines.plot.X.Max)
+	}
+	seen := map[string]bool{}
+	for _, e := range lines.legend {
+		l := e.thumbnails[0].(*plotter.Line)
+		look := fmt.Sprint(l.Dashes)
+		if len(e.thumbnails) > 1 {
+			look = fmt.Sprintf("%T", e.thumbnails[1].(*plotter.Scatter).Shape)
+		}
+		if seen[look] || look == "[]" {
+			t.Errorf("%s: %s", e.name, look)
+		}
+		seen[look] = true
+	}
+
+	bars := &picture{plot: newPlot()}
+	if err := bars.addBars(fixtures()[2].Plots[0]); err != nil {
+		t.Fatal(err)
+	}
+	for i, row := range []float64{1, 0} { // of the last bar of each series, counted from below
+		if got := bars.legend[i].thumbnails[0].(*plotter.BarChart).XMin; got != row {
+			t.Errorf("series %d: a bar in row %v, not %v", i, got, row)
+		}
+	}
+	if got := bars.plot.X.Max; got <= 5.1 {
+		t.Errorf("the longest bar of 5.1 has room up to %v", got)
 	}
 }
