@@ -11,10 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// coldBlock is after how many lookups the file is dropped from memory again, so
-// that few find a page that another one has read.
-const coldBlock = 500
-
 // coldPages builds a file, and gives how many of its pages a lookup of an absent
 // key brings into memory, when there was none of it. Where nothing can be dropped
 // from memory, it says why.

@@ -282,9 +282,12 @@ func TestSize(t *testing.T) {
 	within(t, "lines of Blocked", number(t, reads[0][1]), 1.005, 1.05)
 	within(t, "lines of CF", number(t, reads[1][1]), 2.125, 2.125)
 	within(t, "bits of BF", number(t, reads[3][1]), 1.99, 2.01)
-	if reads[0][4] == "measured" { // 1 MiB has 256 pages: 500 lookups find many that others have read
-		within(t, "pages of Blocked", number(t, reads[0][3]), 0.3, 1)
-		within(t, "pages of CF over Blocked", number(t, reads[1][3])/number(t, reads[0][3]), 1, 2.2)
+	for _, r := range reads[:3] {
+		if strings.HasPrefix(r[4], "not measured") {
+			t.Logf("NOT TESTED: cold pages: %s", r[4])
+			continue
+		}
+		within(t, "pages of "+r[0]+", over those computed", number(t, r[4])/number(t, r[3]), 0.8, 1.2)
 	}
 }
 

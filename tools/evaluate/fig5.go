@@ -10,12 +10,12 @@ import (
 // Figure 5 of the paper: lookups a second when the structures are full, against the
 // share of keys that are in them.
 //
-//	go run . fig5 --scale paper
+//	go -C tools/evaluate run . fig5 --scale paper --dir /dev/shm
 //
 // The paper: one thread of a Xeon E5620 at 2.4 GHz, curves without numbers. The authors'
 // program on an i7-4790 (efficient/cuckoofilter, benchmarks/conext-figure5.cc), million
 // lookups a second from 0 to 100 %: CF 26.1 to 25.9, ss-CF 10.1 to 10.6.
-// Ours is in the page that the command writes, with the machine.
+// Ours are times: they are in the page that the command writes, with the machine.
 const fig5Title = "Figure 5: lookups when a structure is full"
 
 // presentShares are the shares of keys that are in the filter.

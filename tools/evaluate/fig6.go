@@ -8,10 +8,10 @@ import (
 
 // Figure 6 of the paper: lookups a second against occupancy.
 //
-//	go run . fig6 --scale paper
+//	go -C tools/evaluate run . fig6 --scale paper --dir /dev/shm
 //
 // The paper: one thread of a Xeon E5620 at 2.4 GHz, curves without numbers.
-// Ours is in the page that the command writes, with the machine.
+// Ours are times: they are in the page that the command writes, with the machine.
 const fig6Title = "Figure 6: lookups and occupancy"
 
 func fig6(c *config) (*report.Figure, error) {

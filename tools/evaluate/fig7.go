@@ -8,10 +8,10 @@ import (
 
 // Figure 7 of the paper: inserts a second against occupancy.
 //
-//	go run . fig7 --scale paper
+//	go -C tools/evaluate run . fig7 --scale paper --dir /dev/shm
 //
 // The paper: one thread of a Xeon E5620 at 2.4 GHz, curves without numbers.
-// Ours is in the page that the command writes, with the machine.
+// Ours are times: they are in the page that the command writes, with the machine.
 const fig7Title = "Figure 7: inserts and occupancy"
 
 func fig7(c *config) (*report.Figure, error) {

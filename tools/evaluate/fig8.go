@@ -11,10 +11,10 @@ import (
 
 // Figure 8 of the paper: deletes a second against occupancy, from full to empty.
 //
-//	go run . fig8 --scale paper
+//	go -C tools/evaluate run . fig8 --scale paper --dir /dev/shm
 //
 // The paper: one thread of a Xeon E5620 at 2.4 GHz, curves without numbers.
-// Ours is in the page that the command writes, with the machine.
+// Ours are times: they are in the page that the command writes, with the machine.
 const fig8Title = "Figure 8: deletes and occupancy"
 
 func fig8(c *config) (*report.Figure, error) {
@@ -36,7 +36,7 @@ func fig8(c *config) (*report.Figure, error) {
 	for i := range c.extent.steps {
 		percent := 100 * float64(c.extent.steps-i) / float64(c.extent.steps)
 		c.note("deleting from %.0f %%", percent)
-		rates, err := c.deleteStep(members, i)
+		rates, err := c.deleteStep(filled, members, i)
 		if err != nil {
 			return nil, errors.Join(err, c.close()) // some keys are gone
 		}
@@ -55,7 +55,7 @@ func fig8(c *config) (*report.Figure, error) {
 
 // deleteStep deletes a part of the keys of each member, in rounds, and gives the
 // median rates in million deletes a second.
-func (c *config) deleteStep(members []*member, i int) ([]float64, error) {
+func (c *config) deleteStep(filled *filling, members []*member, i int) ([]float64, error) {
 	rates := make([][]float64, len(members))
 	parts := uint64(c.extent.steps * c.extent.rounds)
 	for round := range c.extent.rounds {
@@ -67,8 +67,7 @@ func (c *config) deleteStep(members []*member, i int) ([]float64, error) {
 			j := (turn + round) % len(members)
 			m := members[j]
 			first := m.n * part / parts
-			keys := make([]uint64, m.n*(part+1)/parts-first)
-			c.drawRange(keys, first)
+			keys := filled.round(c, first, m.n*(part+1)/parts-first)
 			f, missing := m.filter.(peers.Deleter), 0
 			begun := time.Now()
 			for _, key := range keys {

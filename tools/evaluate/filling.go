@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/tools/evaluate/report"
@@ -17,6 +18,15 @@ type filling struct {
 	members []*member
 	steps   []step
 	took    []time.Duration // of all inserts of a member
+	keys    []uint64        // of a round
+}
+
+// round draws n keys, of numbers from first on, before a clock runs. They are good
+// until the next round.
+func (f *filling) round(c *config, first, n uint64) []uint64 {
+	f.keys = slices.Grow(f.keys[:0], int(n))[:n]
+	c.drawRange(f.keys, first)
+	return f.keys
 }
 
 // A step is what was measured up to an occupancy.
@@ -68,8 +78,7 @@ func (c *config) fillStep(f *filling, i int) error {
 			}
 			j := (turn + round) % len(f.members)
 			m := f.members[j]
-			keys := make([]uint64, max(m.n, m.full*part/parts)-m.n)
-			c.drawRange(keys, m.n)
+			keys := f.round(c, m.n, max(m.n, m.full*part/parts)-m.n)
 			if len(keys) == 0 {
 				continue
 			}
