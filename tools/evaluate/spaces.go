@@ -19,8 +19,8 @@ type space struct {
 }
 
 // leastFound is how many false positives a rate is to be measured with: its
-// standard error is a fourteenth with 200. It gets fewer where absent keys run out.
-const leastFound = 200
+// standard error is 3 % then. It gets fewer where absent keys run out.
+const leastFound = 1000
 
 // spacesOf measures tables of a shape, over f. The keys looked up are as many as
 // the rate asks for.
