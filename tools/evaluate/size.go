@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -160,12 +161,11 @@ func (c *config) sizeMembers(group []structure, bytes uint64) (members []*member
 // that few find a page that another one has read.
 const coldBlock = 500
 
-// coldExpected is how many pages of a cold file a lookup reads that reads so many
-// cache lines, each in any page: one that another lookup of the block has read is not
-// read again.
-func (c *config) coldExpected(lines float64) float64 {
+// coldExpected is how many pages of a cold file a lookup reads that reads at so many
+// places: a page that another lookup of the block has read is not read again.
+func (c *config) coldExpected(places float64) float64 {
 	pages := float64(c.extent.cold / layout.PageBytes)
-	return pages * -math.Expm1(coldBlock*lines*math.Log1p(-1/pages)) / coldBlock
+	return pages * -math.Expm1(coldBlock*places*math.Log1p(-1/pages)) / coldBlock
 }
 
 // readsTable tells what a lookup of an absent key reads.
@@ -177,12 +177,13 @@ func (c *config) readsTable(second float64) (t report.Table, brief string, err e
 	for _, s := range sizeStructures {
 		row := []string{s.name, "", "computed", "", "-"}
 		var lines float64
+		pages := 0.0 // where that is not the same: a bucket in two lines is in one page, nearly always
 		switch {
 		case s.name == "Blocked (ours)":
 			lines = 1 + second
 			row[2] = "measured: 1 and the share of lines that send a lookup on (Stats)"
 		case s.shape != nil:
-			lines = 2 * bucketLines(*s.shape)
+			lines, pages = 2*bucketLines(*s.shape), 2
 			row[2] = "computed from where buckets begin; the stash, empty, is one line more that all lookups share"
 		case s.name == "BF":
 			lines = bloomProbes()
@@ -191,14 +192,14 @@ func (c *config) readsTable(second float64) (t report.Table, brief string, err e
 			lines = 1
 		}
 		row[1] = fmt.Sprintf("%.3f", lines)
-		row[3] = fmt.Sprintf("%.3f", c.coldExpected(lines))
+		row[3] = fmt.Sprintf("%.3f", c.coldExpected(cmp.Or(pages, lines)))
 		if s.shape != nil {
 			c.note("reading %s cold", s.name)
-			pages, why, err := c.coldPages(s)
+			read, why, err := c.coldPages(s)
 			if err != nil {
 				return t, "", err
 			}
-			if row[4] = fmt.Sprintf("%.3f", pages); why != "" {
+			if row[4] = fmt.Sprintf("%.3f", read); why != "" {
 				row[4] = "not measured: " + why
 			}
 		}
