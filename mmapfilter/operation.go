@@ -35,6 +35,8 @@ func (op *operation) load(line uint64) *layout.Line {
 	return &op.image
 }
 
+func (op *operation) prefetch(line uint64) { op.w.prefetch(line) }
+
 func (op *operation) store(changed *layout.Stores) {
 	for i := range changed.Len() {
 		word, guarded := changed.At(i)

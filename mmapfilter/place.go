@@ -22,6 +22,8 @@ type space interface {
 	// load gives the image of a line, with all that has been stored to it, to
 	// read and to change. It is good until the next load.
 	load(line uint64) *layout.Line
+	// prefetch asks for what load reads of a line.
+	prefetch(line uint64)
 	// store keeps what has been done to the image that was loaded last. s lists
 	// the words that changed, in the order in which they may be stored.
 	store(s *layout.Stores)
@@ -46,6 +48,12 @@ func (d *direct) load(line uint64) *layout.Line {
 	d.line = line
 	d.table.Load(d.view.Region, line, &d.image)
 	return &d.image
+}
+
+func (d *direct) prefetch(line uint64) {
+	first, n := d.table.Words(line)
+	layout.Prefetch(&d.view.Region[first])
+	layout.Prefetch(&d.view.Region[first+uint64(n)-1])
 }
 
 func (d *direct) store(*layout.Stores) { d.table.Store(d.view.Region, d.line, &d.image) }
@@ -112,13 +120,19 @@ func (p *placer) insertBeyond(home layout.Item) bool {
 // insertAllBeyond is insertBeyond for the items of hashes; it ends at the first
 // that finds no room.
 func (p *placer) insertAllBeyond(hashes []uint64) bool {
-	for _, h := range hashes {
+	const ahead = 16 // inserts whose alternate lines are on their way
+	for i, h := range hashes {
+		if i+ahead < len(hashes) {
+			p.prefetchOther(p.table.Split(hashes[i+ahead]))
+		}
 		if !p.insertBeyond(p.table.Split(h)) {
 			return false
 		}
 	}
 	return true
 }
+
+func (p *placer) prefetchOther(it layout.Item) { p.space.prefetch(p.table.Alternate(it).Line) }
 
 // remove takes an item out, given from its home line: from there, else from the
 // stash, else from its second line. It gives the line in which there is room
@@ -191,6 +205,10 @@ func (p *placer) markOverflow(it layout.Item) {
 	p.store()
 }
 
+// searchAhead is how many lines of a search are on their way while one is looked at:
+// of two or three, one has room.
+const searchAhead = 4
+
 // putByMoves looks, breadth first from both lines of an item, for a line with
 // room at the end of a path of moves, and carries the path out from its end. It
 // gives the line that took the item. Nothing is stored before the path is
@@ -209,7 +227,13 @@ func (p *placer) putByMoves(home, other layout.Item) (line uint64, ok bool) {
 			break
 		}
 		p.victims = p.table.Victims(p.victims[:0], p.space.load(step.item.Line), step.item)
-		for _, victim := range p.victims {
+		for _, victim := range p.victims[:min(len(p.victims), searchAhead)] {
+			p.prefetchOther(victim)
+		}
+		for i, victim := range p.victims {
+			if i+searchAhead < len(p.victims) {
+				p.prefetchOther(p.victims[i+searchAhead])
+			}
 			to := p.table.Alternate(victim)
 			if !p.visited.add(to.Line) {
 				continue
