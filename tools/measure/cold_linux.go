@@ -10,6 +10,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
 // newCold is the command that counts the pages that lookups of absent keys read
@@ -86,8 +87,8 @@ func (s *session) coldFilter(name string, opts mmapfilter.Options, lookups, bloc
 		return err
 	}
 	s.printf("\n%s: f=%d, b=%d, load %.2f %%, %s file; of absent keys, %.2f %% read a second line. %s lookups in blocks of %s, before each of which the file is dropped from the page cache.\n",
-		name, c.stats.FingerprintBits, c.stats.BucketSize, 100*c.stats.Load, mebibytes(c.stats.FileBytes), 100*c.stats.SecondProbeRate, grouped(int64(lookups)), grouped(int64(block)))
-	t := newTable("", "major faults a lookup", "minor", "pages read", "pages read by the disk, for all", "expected", "time a lookup")
+		name, c.stats.FingerprintBits, c.stats.BucketSize, 100*c.stats.Load, figures.Mebibytes(c.stats.FileBytes), 100*c.stats.SecondProbeRate, figures.Grouped(int64(lookups)), figures.Grouped(int64(block)))
+	t := figures.NewTable("", "major faults a lookup", "minor", "pages read", "pages read by the disk, for all", "expected", "time a lookup")
 	for _, r := range coldReaders {
 		s.note("%s, %s", name, r.name)
 		if err := s.coldRow(t, c, r); err != nil {
@@ -98,7 +99,7 @@ func (s *session) coldFilter(name string, opts mmapfilter.Options, lookups, bloc
 	return nil
 }
 
-func (s *session) coldRow(t *table, c *coldCase, r coldReader) error {
+func (s *session) coldRow(t *figures.Table, c *coldCase, r coldReader) error {
 	var sum reads
 	var took time.Duration
 	disk := diskReads(c.path)
@@ -123,7 +124,7 @@ func (s *session) coldRow(t *table, c *coldCase, r coldReader) error {
 		read = per((diskReads(c.path) - disk) / layout.PageBytes)
 	}
 	lines := map[string]float64{coldReaders[0].name: 1 + c.stats.SecondProbeRate, coldReaders[1].name: 1, coldReaders[2].name: 2}[r.name]
-	t.row(r.name, "**"+per(sum.major)+"**", per(sum.minor), per(sum.bytes/layout.PageBytes), read, fmt.Sprintf("%.4f", c.expected(lines)), brief(took/time.Duration(c.lookups)))
+	t.Row(r.name, "**"+per(sum.major)+"**", per(sum.minor), per(sum.bytes/layout.PageBytes), read, fmt.Sprintf("%.4f", c.expected(lines)), figures.Brief(took/time.Duration(c.lookups)))
 	return nil
 }
 
@@ -150,7 +151,7 @@ func (c *coldCase) drop() error {
 	defer m.Unmap()
 	resident, err := m.Resident()
 	if err == nil && resident > coldBytes {
-		err = fmt.Errorf("%s of the file stay in memory; files that are measured cold must be on a disk, see -dir", mebibytes(resident))
+		err = fmt.Errorf("%s of the file stay in memory; files that are measured cold must be on a disk, see -dir", figures.Mebibytes(resident))
 	}
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
 // keyNumbers yields n keys of 8 bytes.
@@ -61,13 +62,13 @@ func (s *session) build(name string, opts mmapfilter.Options, bytes int64, share
 	}
 	path = s.path(name)
 	keys := uint64(share * float64(opts.Capacity))
-	s.note("building a filter of %s from %s keys", exactSize(bytes), grouped(int64(keys)))
+	s.note("building a filter of %s from %s keys", figures.ExactSize(bytes), figures.Grouped(int64(keys)))
 	begun := time.Now()
 	f, err := mmapfilter.Build(s.ctx, path, &opts, keyNumbers(keys))
 	if err != nil {
 		return "", err
 	}
-	s.note("built in %s", brief(time.Since(begun)))
+	s.note("built in %s", figures.Brief(time.Since(begun)))
 	return path, f.Close()
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
 // newLookup is the command that measures lookups: two goroutines against one,
@@ -105,23 +106,15 @@ func (l *lookups) takeTurns(n int, turn func(i int) (speed, error)) ([]turns, er
 type turns struct{ clock, processor []float64 }
 
 // nanoseconds is the median of the time that one takes.
-func (t turns) nanoseconds() string { return digits(1e9 / median(t.clock)) }
+func (t turns) nanoseconds() string { return figures.Digits(1e9 / figures.Median(t.clock)) }
 
 // over divides the speeds by those of another thing, round by round, and gives the
 // medians: by the clock and by the time of processors.
 func (t turns) over(other turns) (clock, processor string) {
 	if slices.Contains(append(t.processor, other.processor...), 0) {
-		return digits(medianRatio(t.clock, other.clock)), "unknown"
+		return figures.Digits(figures.MedianRatio(t.clock, other.clock)), "unknown"
 	}
-	return digits(medianRatio(t.clock, other.clock)), digits(medianRatio(t.processor, other.processor))
-}
-
-func medianRatio(of, by []float64) float64 {
-	r := make([]float64, len(of))
-	for i := range r {
-		r[i] = of[i] / by[i]
-	}
-	return median(r)
+	return figures.Digits(figures.MedianRatio(t.clock, other.clock)), figures.Digits(figures.MedianRatio(t.processor, other.processor))
 }
 
 // parallel compares two goroutines with one.
@@ -147,7 +140,7 @@ func (l *lookups) parallel(path string) (err error) {
 	if err != nil {
 		return err
 	}
-	t := newTable("two goroutines against one", "ns with one", "rate of two over that of one", "the same in a second of processor time each")
+	t := figures.NewTable("two goroutines against one", "ns with one", "rate of two over that of one", "the same in a second of processor time each")
 	for i, kind := range kinds {
 		name := string(kind)
 		if kind == loopCompute {
@@ -155,7 +148,7 @@ func (l *lookups) parallel(path string) (err error) {
 		}
 		one, two := all[2*i], all[2*i+1]
 		clock, processor := two.over(one)
-		t.row(name, one.nanoseconds(), "**"+clock+"**", "**"+processor+"**")
+		t.Row(name, one.nanoseconds(), "**"+clock+"**", "**"+processor+"**")
 	}
 	l.print(t)
 	return nil
@@ -184,11 +177,11 @@ func (l *lookups) checked(path string) (err error) {
 	if err != nil {
 		return err
 	}
-	t := newTable("Checked", "ns without", "ns with", "time with over time without", "the same of processor time")
+	t := figures.NewTable("Checked", "ns without", "ns with", "time with over time without", "the same of processor time")
 	for i, kind := range kinds {
 		without, with := all[2*i], all[2*i+1]
 		clock, processor := without.over(with)
-		t.row(string(kind), without.nanoseconds(), with.nanoseconds(), "**"+clock+"**", "**"+processor+"**")
+		t.Row(string(kind), without.nanoseconds(), with.nanoseconds(), "**"+clock+"**", "**"+processor+"**")
 	}
 	l.print(t)
 	return nil
@@ -308,7 +301,7 @@ func (l *lookups) beside(w *traffic, reader *child) error {
 	if err != nil {
 		return err
 	}
-	t := newTable("beside a writer at full speed", "in", "ns when idle", "rate over that when idle", "the same in a second of processor time")
+	t := figures.NewTable("beside a writer at full speed", "in", "ns when idle", "rate over that when idle", "the same in a second of processor time")
 	for i := 0; i < len(all); i += 2 {
 		kind := kinds[i/2%len(kinds)]
 		name := string(kind)
@@ -316,10 +309,10 @@ func (l *lookups) beside(w *traffic, reader *child) error {
 			name += " (control)"
 		}
 		clock, processor := all[i+1].over(all[i])
-		t.row(name, where[i/2/len(kinds)].name, all[i].nanoseconds(), "**"+clock+"**", "**"+processor+"**")
+		t.Row(name, where[i/2/len(kinds)].name, all[i].nanoseconds(), "**"+clock+"**", "**"+processor+"**")
 	}
 	l.print(t)
-	l.printf("The writer made %s inserts, %s a second while it wrote.\n", grouped(w.inserts), grouped(int64(float64(w.inserts)/w.writing.Seconds())))
+	l.printf("The writer made %s inserts, %s a second while it wrote.\n", figures.Grouped(w.inserts), figures.Grouped(int64(float64(w.inserts)/w.writing.Seconds())))
 	return nil
 }
 
@@ -361,16 +354,16 @@ func (l *lookups) percentiles(w *traffic, reader *child) error {
 			}
 		}
 	}
-	t := newTable("single lookups", "while", "measured", "50 %", "99 %", "99.9 %", "99.99 %", "maximum", "count")
+	t := figures.NewTable("single lookups", "while", "measured", "50 %", "99 %", "99.9 %", "99.99 %", "maximum", "count")
 	for _, r := range rows {
 		cells := []string{"in " + r.where.name, string(r.is), string(r.kind)}
 		for _, p := range []float64{0.5, 0.99, 0.999, 0.9999} {
-			cells = append(cells, brief(r.sum.percentile(p)))
+			cells = append(cells, figures.Brief(r.sum.percentile(p)))
 		}
-		t.row(append(cells, brief(r.sum.largest), grouped(int64(r.sum.n)))...)
+		t.Row(append(cells, figures.Brief(r.sum.largest), figures.Grouped(int64(r.sum.n)))...)
 	}
 	l.print(t)
 	after := w.filter.Stats()
-	l.printf("There were %d commits and %d checkpoints meanwhile; one kept operations waiting for %s at most.\n", after.Commits-before.Commits, after.Checkpoints-before.Checkpoints, brief(after.LongestStall))
+	l.printf("There were %d commits and %d checkpoints meanwhile; one kept operations waiting for %s at most.\n", after.Commits-before.Commits, after.Checkpoints-before.Checkpoints, figures.Brief(after.LongestStall))
 	return nil
 }

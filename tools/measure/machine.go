@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
 // printHeader prints what was run, and on what.
@@ -21,3 +23,6 @@ func (s *session) printHeader(args []string) {
 func otherMachine() (processor string, cores int, kernel, memory string) {
 	return runtime.GOARCH, runtime.NumCPU(), runtime.GOOS, fmt.Sprintf("GOMAXPROCS %d", runtime.GOMAXPROCS(0))
 }
+
+// print writes a table between blank lines.
+func (s *session) print(t *figures.Table) { s.printf("\n%s\n", t) }

@@ -26,6 +26,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
 const (
@@ -56,7 +58,7 @@ type session struct {
 	parent string // that temp is in
 
 	file  string
-	bytes size
+	bytes figures.Size
 	short bool
 }
 

@@ -82,43 +82,6 @@ func TestFindField(t *testing.T) {
 	}
 }
 
-func TestSize(t *testing.T) {
-	for text, want := range map[string]size{"1GiB": 1 << 30, "256MiB": 256 << 20, "3KiB": 3 << 10, "4097": 4097, "1048576": 1 << 20} {
-		var got size
-		if err := got.Set(text); err != nil || got != want {
-			t.Errorf("%s: %d, %v", text, got, err)
-		}
-		var again size
-		if err := again.Set(got.String()); err != nil || again != got {
-			t.Errorf("%s: printed as %s", text, got.String())
-		}
-	}
-	for _, text := range []string{"", "0", "-1", "1GB", "GiB", "1.5GiB", "9223372036854775807GiB", "1 GiB"} {
-		var got size
-		if err := got.Set(text); err == nil {
-			t.Errorf("%q: %d", text, got)
-		}
-	}
-}
-
-func TestNumbers(t *testing.T) {
-	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", -1000: "-1,000", -100: "-100", 1234567: "1,234,567"} {
-		if got := grouped(n); got != want {
-			t.Errorf("%d: %s, want %s", n, got, want)
-		}
-	}
-	for x, want := range map[float64]string{0: "0", 0.0123: "0.012", 1.234: "1.23", 12.34: "12.3", 1234.5: "1,235"} {
-		if got := digits(x); got != want {
-			t.Errorf("%v: %s, want %s", x, got, want)
-		}
-	}
-	for d, want := range map[time.Duration]string{0: "0 ns", 999: "999 ns", 1500: "1.50 µs", 12345678: "12.3 ms", 2 * time.Second: "2.00 s"} {
-		if got := brief(d); got != want {
-			t.Errorf("%d: %s, want %s", d, got, want)
-		}
-	}
-}
-
 // TestHistogramSteps holds the steps together: they follow one another, and none
 // is longer than 1/64 of what is in it.
 func TestHistogramSteps(t *testing.T) {
@@ -168,32 +131,11 @@ func TestPercentiles(t *testing.T) {
 	}
 }
 
-func TestMedian(t *testing.T) {
-	for want, values := range map[float64][]float64{0: nil, 1: {1}, 2: {3, 1, 2}, 3: {4, 3, 2, 1}} {
-		before := slices.Clone(values)
-		if got := median(values); got != want || !slices.Equal(before, values) {
-			t.Errorf("%v: %v, want %v", before, got, want)
-		}
-	}
-	if got := medianRatio([]float64{2, 9, 8}, []float64{1, 3, 2}); got != 3 {
-		t.Errorf("the median of 2, 3 and 4 is given as %v", got)
-	}
-}
-
 func TestDistinct(t *testing.T) {
 	for _, c := range []struct{ pages, touches, want float64 }{{100, 1, 1}, {100, 2, 1.99}, {100, 1e6, 100}, {1e6, 1000, 999.5}} {
 		if got := distinct(c.pages, c.touches); math.Abs(got-c.want) > 0.01 {
 			t.Errorf("%v touches of %v pages: %v, want %v", c.touches, c.pages, got, c.want)
 		}
-	}
-}
-
-func TestTable(t *testing.T) {
-	table := newTable("a", "b")
-	table.row("1|2", "x\ny")
-	table.row("3")
-	if got, want := table.String(), "| a | b |\n|---|---|\n| 1\\|2 | x y |\n| 3 |  |\n"; got != want {
-		t.Errorf("%q, want %q", got, want)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 	"golang.org/x/sys/unix"
 )
 
@@ -110,11 +111,11 @@ func machine() (processor string, cores int, kernel, memory string) {
 	memory = "memory unknown"
 	if text, err := os.ReadFile("/proc/meminfo"); err == nil {
 		if n, err := findField(string(text), "MemTotal"); err == nil {
-			memory = mebibytes(n) + " of memory"
+			memory = figures.Mebibytes(n) + " of memory"
 		}
 		switch limit := memoryLimit(); {
 		case limit > 0:
-			memory += ", limited to " + mebibytes(limit)
+			memory += ", limited to " + figures.Mebibytes(limit)
 		default:
 			memory += ", no limit"
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 	"golang.org/x/sys/unix"
 )
 
@@ -18,7 +19,7 @@ import (
 // nothing of it in memory, in a process that may have less memory than the file
 // has bytes.
 func newResidency() command {
-	limit := size(256 << 20)
+	limit := figures.Size(256 << 20)
 	rounds, steady, limiter := 3, 5*time.Second, "auto"
 	return command{
 		flags: func(s *session) {
@@ -79,7 +80,7 @@ func (r *residencies) run(rounds int, limiter string) (err error) {
 	if err := r.choose(limiter); err != nil {
 		return err
 	}
-	r.printf("\n%s file, %s of memory by %s; the system reads up to %s ahead. Lookups of absent keys.\n", mebibytes(info.Size()), mebibytes(r.limit), r.with, readAhead(r.path))
+	r.printf("\n%s file, %s of memory by %s; the system reads up to %s ahead. Lookups of absent keys.\n", figures.Mebibytes(info.Size()), figures.Mebibytes(r.limit), r.with, readAhead(r.path))
 	results := make([][]residencyResult, len(modes))
 	for round := range rounds {
 		for i, m := range modes {
@@ -261,11 +262,11 @@ func dropRight(capability uint) error {
 
 // table prints medians of rounds.
 func (r *residencies) table(results [][]residencyResult) {
-	t := newTable("mode", "open", "first lookup", "lookups a second", "minor faults a lookup", "major", "pages read", "in the page cache", "mapped (RssFile)", "private (RssAnon)")
+	t := figures.NewTable("mode", "open", "first lookup", "lookups a second", "minor faults a lookup", "major", "pages read", "in the page cache", "mapped (RssFile)", "private (RssAnon)")
 	for i, m := range modes {
 		row := results[i]
 		if failed := failure(row); failed != "" {
-			t.row(m.name, "**"+failed+"**")
+			t.Row(m.name, "**"+failed+"**")
 			continue
 		}
 		middle := func(get func(r *residencyResult) float64) float64 {
@@ -273,18 +274,18 @@ func (r *residencies) table(results [][]residencyResult) {
 			for i := range row {
 				all = append(all, get(&row[i]))
 			}
-			return median(all)
+			return figures.Median(all)
 		}
-		t.row(m.name,
-			brief(time.Duration(middle(func(r *residencyResult) float64 { return float64(r.Open) }))),
-			brief(time.Duration(middle(func(r *residencyResult) float64 { return float64(r.First) }))),
-			digits(middle(func(r *residencyResult) float64 { return r.Rate })),
-			digits(middle(func(r *residencyResult) float64 { return r.Minor })),
-			digits(middle(func(r *residencyResult) float64 { return r.Major })),
-			digits(middle(func(r *residencyResult) float64 { return r.Pages })),
-			mebibytes(int64(middle(func(r *residencyResult) float64 { return float64(r.Resident) }))),
-			mebibytes(int64(middle(func(r *residencyResult) float64 { return float64(r.RssFile) }))),
-			mebibytes(int64(middle(func(r *residencyResult) float64 { return float64(r.RssAnon) }))))
+		t.Row(m.name,
+			figures.Brief(time.Duration(middle(func(r *residencyResult) float64 { return float64(r.Open) }))),
+			figures.Brief(time.Duration(middle(func(r *residencyResult) float64 { return float64(r.First) }))),
+			figures.Digits(middle(func(r *residencyResult) float64 { return r.Rate })),
+			figures.Digits(middle(func(r *residencyResult) float64 { return r.Minor })),
+			figures.Digits(middle(func(r *residencyResult) float64 { return r.Major })),
+			figures.Digits(middle(func(r *residencyResult) float64 { return r.Pages })),
+			figures.Mebibytes(int64(middle(func(r *residencyResult) float64 { return float64(r.Resident) }))),
+			figures.Mebibytes(int64(middle(func(r *residencyResult) float64 { return float64(r.RssFile) }))),
+			figures.Mebibytes(int64(middle(func(r *residencyResult) float64 { return float64(r.RssAnon) }))))
 	}
 	r.print(t)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
 // sharedBound is what N processes that have a filter in memory may use at most,
@@ -87,7 +88,7 @@ func use(pid int, path string) (u processUse, err error) {
 }
 
 func (s *session) printShare(path string, fileBytes int64, readers, idle []*child) error {
-	t := newTable("process", "Rss", "RssFile", "Shared", "Pss", "Pss of the filter", "page tables")
+	t := figures.NewTable("process", "Rss", "RssFile", "Shared", "Pss", "Pss of the filter", "page tables")
 	var sums [2]processUse
 	for kind, processes := range [][]*child{readers, idle} {
 		for i, c := range processes {
@@ -99,7 +100,7 @@ func (s *session) printShare(path string, fileBytes int64, readers, idle []*chil
 			if kind == 1 {
 				name = fmt.Sprintf("idle %d", i+1)
 			}
-			t.row(name, mebibytes(u.all.Rss), mebibytes(u.rssFile), mebibytes(u.all.Shared), mebibytes(u.all.Pss), mebibytes(u.filter.Pss), mebibytes(u.pageTables))
+			t.Row(name, figures.Mebibytes(u.all.Rss), figures.Mebibytes(u.rssFile), figures.Mebibytes(u.all.Shared), figures.Mebibytes(u.all.Pss), figures.Mebibytes(u.filter.Pss), figures.Mebibytes(u.pageTables))
 			sum := &sums[kind]
 			sum.all.Rss += u.all.Rss
 			sum.all.Pss += u.all.Pss
@@ -111,17 +112,17 @@ func (s *session) printShare(path string, fileBytes int64, readers, idle []*chil
 	s.print(t)
 	n, with, without := int64(len(readers)), sums[0], sums[1]
 	if with.filter.Rss < n*fileBytes*99/100 {
-		return fmt.Errorf("the readers have %s of the filter in memory, not %d times %s", mebibytes(with.filter.Rss), n, mebibytes(fileBytes))
+		return fmt.Errorf("the readers have %s of the filter in memory, not %d times %s", figures.Mebibytes(with.filter.Rss), n, figures.Mebibytes(fileBytes))
 	}
 	expected := fileBytes + without.all.Pss
 	ratio := float64(with.all.Pss) / float64(expected)
 	tables := float64(with.all.Pss+with.pageTables) / float64(expected+without.pageTables)
-	t = newTable(fmt.Sprintf("%d readers, %s file", n, mebibytes(fileBytes)), "")
-	t.row("sum of Rss: what they would use without sharing", mebibytes(with.all.Rss))
-	t.row("sum of Pss", mebibytes(with.all.Pss))
-	t.row(fmt.Sprintf("the file and the Pss of %d idle processes", n), mebibytes(expected))
-	t.row("**ratio**", fmt.Sprintf("**%.4f**", ratio))
-	t.row("ratio with page tables, which no Pss counts", fmt.Sprintf("%.4f", tables))
+	t = figures.NewTable(fmt.Sprintf("%d readers, %s file", n, figures.Mebibytes(fileBytes)), "")
+	t.Row("sum of Rss: what they would use without sharing", figures.Mebibytes(with.all.Rss))
+	t.Row("sum of Pss", figures.Mebibytes(with.all.Pss))
+	t.Row(fmt.Sprintf("the file and the Pss of %d idle processes", n), figures.Mebibytes(expected))
+	t.Row("**ratio**", fmt.Sprintf("**%.4f**", ratio))
+	t.Row("ratio with page tables, which no Pss counts", fmt.Sprintf("%.4f", tables))
 	s.print(t)
 	if ratio > sharedBound {
 		return fmt.Errorf("%w: the ratio is %.4f, at most %v is allowed", errExceeded, ratio, sharedBound)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 	"golang.org/x/sys/unix"
 )
 
@@ -40,7 +41,7 @@ func (l *lookups) syncs(f *mmapfilter.Filter) (err error) {
 	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(runtime.NumCPU() + 2)) // who watches shall not be in the way
 	here := &worker{filter: f}
-	t := newTable("lookups during commits", "measured", "syncs seen in progress", "time in them, seen", "answered in them", "a second", "over the rate at other times", "longest of all", "Sync, median", "longest")
+	t := figures.NewTable("lookups during commits", "measured", "syncs seen in progress", "time in them, seen", "answered in them", "a second", "over the rate at other times", "longest of all", "Sync, median", "longest")
 	for _, p := range []struct {
 		name  string
 		count func(a loopArgs) (*histogram, error)
@@ -61,7 +62,7 @@ func (l *lookups) syncs(f *mmapfilter.Filter) (err error) {
 			if err != nil {
 				return err
 			}
-			t.row("in "+p.name, string(kind), fmt.Sprintf("%d of %d", s.calls, len(s.syncs)), brief(s.inside), "**"+grouped(int64(s.answered))+"**", s.rate(), s.share(), brief(s.lookups.largest), brief(median(s.syncs)), brief(slices.Max(s.syncs)))
+			t.Row("in "+p.name, string(kind), fmt.Sprintf("%d of %d", s.calls, len(s.syncs)), figures.Brief(s.inside), "**"+figures.Grouped(int64(s.answered))+"**", s.rate(), s.share(), figures.Brief(s.lookups.largest), figures.Brief(figures.Median(s.syncs)), figures.Brief(slices.Max(s.syncs)))
 		}
 	}
 	l.print(t)
@@ -84,7 +85,7 @@ func (s *syncWatch) rate() string {
 	if s.inside == 0 {
 		return "no sync seen"
 	}
-	return grouped(int64(float64(s.answered) / s.inside.Seconds()))
+	return figures.Grouped(int64(float64(s.answered) / s.inside.Seconds()))
 }
 
 // share is the rate of the lookups in syncs over that at other times.
@@ -93,7 +94,7 @@ func (s *syncWatch) share() string {
 	if s.inside == 0 || outside == 0 {
 		return "no sync seen"
 	}
-	return digits(float64(s.answered) / s.inside.Seconds() / outside)
+	return figures.Digits(float64(s.answered) / s.inside.Seconds() / outside)
 }
 
 // syncedInserts is how many inserts the writer makes before each Sync here.

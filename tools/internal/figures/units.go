@@ -1,4 +1,4 @@
-package main
+package figures
 
 import (
 	"fmt"
@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// A size is a number of bytes, as a flag: 1GiB, 256MiB, 4096.
-type size int64
+// A Size is a number of bytes, as a flag: 1GiB, 256MiB, 4096.
+type Size int64
 
 var sizeUnits = []struct {
 	name  string
 	bytes int64
 }{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"", 1}}
 
-func (s *size) Set(text string) error {
+func (s *Size) Set(text string) error {
 	for _, u := range sizeUnits {
 		digits, ok := strings.CutSuffix(text, u.name)
 		if !ok {
@@ -25,16 +25,16 @@ func (s *size) Set(text string) error {
 		if err != nil || n < 1 || n > 1<<62/u.bytes {
 			return fmt.Errorf("%q is no size such as 256MiB or 1GiB", text)
 		}
-		*s = size(n * u.bytes)
+		*s = Size(n * u.bytes)
 		return nil
 	}
 	return nil
 }
 
-func (s *size) String() string { return exactSize(int64(*s)) }
+func (s *Size) String() string { return ExactSize(int64(*s)) }
 
-// exactSize writes a size as a flag takes it.
-func exactSize(n int64) string {
+// ExactSize writes a size as a flag takes it.
+func ExactSize(n int64) string {
 	for _, u := range sizeUnits {
 		if n >= u.bytes && n%u.bytes == 0 {
 			return strconv.FormatInt(n/u.bytes, 10) + u.name
@@ -43,29 +43,29 @@ func exactSize(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// mebibytes writes a size in a table.
-func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
+// Mebibytes writes a size in a table.
+func Mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
 
-// brief writes a duration to three digits.
-func brief(d time.Duration) string {
+// Brief writes a duration to three digits.
+func Brief(d time.Duration) string {
 	for _, u := range []struct {
 		name string
 		unit time.Duration
 	}{{"s", time.Second}, {"ms", time.Millisecond}, {"µs", time.Microsecond}} {
 		if d >= u.unit {
-			return digits(float64(d)/float64(u.unit)) + " " + u.name
+			return Digits(float64(d)/float64(u.unit)) + " " + u.name
 		}
 	}
 	return fmt.Sprintf("%d ns", d.Nanoseconds())
 }
 
-// digits writes three digits of a number that matter, and all before the point.
-func digits(x float64) string {
+// Digits writes three digits of a number that matter, and all before the point.
+func Digits(x float64) string {
 	switch {
 	case x == 0:
 		return "0"
 	case x >= 100 || x <= -100:
-		return grouped(int64(x + 0.5))
+		return Grouped(int64(x + 0.5))
 	case x >= 10:
 		return fmt.Sprintf("%.1f", x)
 	case x >= 1:
@@ -74,8 +74,8 @@ func digits(x float64) string {
 	return fmt.Sprintf("%.3f", x)
 }
 
-// grouped writes a number with its digits in groups: 1,234,567.
-func grouped(n int64) string {
+// Grouped writes a number with its digits in groups: 1,234,567.
+func Grouped(n int64) string {
 	text := strconv.FormatInt(n, 10)
 	start := strings.Count(text, "-")
 	for i := len(text) - 3; i > start; i -= 3 {
