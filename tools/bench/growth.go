@@ -1,0 +1,289 @@
+package main
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
+	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
+)
+
+// newGrowth is the command that measures the same things at several sizes.
+func newGrowth() command {
+	g := &growthRun{sizes: sizeList{64 << 10, 1 << 20, 32 << 20, 1 << 30, 8 << 30}}
+	return command{
+		flags: func(s *session) {
+			g.session = s
+			s.flags.Var(&g.sizes, "sizes", "sizes of the lines of the filters, comma-separated; -size does not count")
+			s.flags.IntVar(&g.blocks, "blocks", 4, "how many times 16,384 keys a turn has")
+			s.flags.StringVar(&g.out, "out", "growth", "begins the names of the files it writes: .csv, and -LAYOUT.svg")
+		},
+		short: map[string]string{"sizes": "64KiB,256KiB", "rounds": "2", "blocks": "1"},
+		run:   func(*session) error { return g.run() },
+	}
+}
+
+// A sizeList is sizes as a flag.
+type sizeList []figures.Size
+
+func (l *sizeList) Set(text string) error {
+	*l = nil
+	for word := range strings.SplitSeq(text, ",") {
+		var size figures.Size
+		if err := size.Set(word); err != nil {
+			return err
+		}
+		*l = append(*l, size)
+	}
+	return nil
+}
+
+func (l *sizeList) String() string {
+	var words []string
+	for _, size := range *l {
+		words = append(words, size.String())
+	}
+	return strings.Join(words, ",")
+}
+
+type growthRun struct {
+	*session
+	sizes  sizeList
+	blocks int
+	out    string
+}
+
+// growthQuestions are the lookups that are measured.
+var growthQuestions = []question{
+	{"ContainsHashes", 1024, absent},
+	{"ContainsBatch", 1024, absent},
+	{"Contains", 1, absent},
+	{"Contains", 1, present},
+}
+
+// A grown is a filter of one size.
+type grown struct {
+	size  figures.Size
+	n     uint64
+	path  string
+	limit *limit
+	asker *asker
+	build float64 // ns a key, of the one time that it was built
+
+	live      peer.Filter // the same file, when the lookups are done: it is written to
+	low, high uint64      // the keys that it has
+}
+
+// A turnKind is one thing that is measured in rounds.
+type turnKind struct {
+	name string
+	run  func(g *grown) (float64, error)
+}
+
+// reads is the turn that others are divided by.
+func (g *growthRun) reads() turnKind {
+	return turnKind{"random reads, 64 in flight", func(f *grown) (float64, error) { return timeReads(f.limit.prefetched, g.blocks), nil }}
+}
+
+func (g *growthRun) lookups() (all []turnKind) {
+	all = append(all, g.reads(),
+		turnKind{"dependent chain of reads", func(f *grown) (float64, error) { return timeReads(f.limit.chain, g.blocks), nil }})
+	for _, q := range growthQuestions {
+		all = append(all, turnKind{fmt.Sprintf("%s, %s", q.call, q.keys), func(f *grown) (float64, error) { return f.asker.turn(q, g.blocks) }})
+	}
+	return all
+}
+
+func (g *growthRun) run() error {
+	if g.blocks < 1 {
+		return errors.New("no blocks, no figures")
+	}
+	file, err := os.Create(g.out + ".csv")
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	w := csv.NewWriter(file)
+	w.Write([]string{"layout", "bytes", "keys", "measured", "ns", "over the limit"})
+	for _, k := range layout.Kinds() {
+		if err := g.layout(k, w); err != nil {
+			return err
+		}
+	}
+	w.Flush()
+	return errors.Join(w.Error(), file.Close())
+}
+
+// layout measures one layout at all sizes, which take turns too.
+func (g *growthRun) layout(k layout.Kind, w *csv.Writer) (err error) {
+	var all []*grown
+	defer func() {
+		for _, f := range all {
+			err = errors.Join(err, f.close())
+		}
+	}()
+	for i, size := range g.sizes {
+		f, err := g.grow(fmt.Sprintf("%v-%d", k, i), k, size)
+		if f != nil {
+			all = append(all, f)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	r := &growthReport{growthRun: g, layout: k, filters: all, csv: w, lines: map[string][]float64{}}
+	kinds := g.lookups()
+	times, err := g.measure(all, kinds)
+	if err != nil {
+		return err
+	}
+	r.add(kinds, times)
+	for _, f := range all {
+		if err := f.open(g.seed); err != nil {
+			return err
+		}
+	}
+	kinds = []turnKind{g.reads(), {"Insert and Delete at 95 %", (*grown).replace}}
+	if times, err = g.measure(all, kinds); err != nil {
+		return err
+	}
+	r.add(kinds[1:], times)
+	var built []float64
+	for _, f := range all {
+		built = append(built, f.build)
+	}
+	r.line("Build, by the clock, once", built, nil)
+	r.print()
+	return g.plot(k, r.names, r.lines)
+}
+
+// measure gives the times of each kind for each filter; kinds[0] are reads.
+func (g *growthRun) measure(all []*grown, kinds []turnKind) (times map[string][][]float64, err error) {
+	turns, err := g.takeTurns(len(all)*len(kinds), func(i int) (float64, error) { return kinds[i%len(kinds)].run(all[i/len(kinds)]) })
+	if err != nil {
+		return nil, err
+	}
+	times = map[string][][]float64{}
+	for i, t := range turns {
+		name := kinds[i%len(kinds)].name
+		times[name] = append(times[name], t)
+	}
+	return times, nil
+}
+
+// A growthReport collects what was measured of one layout.
+type growthReport struct {
+	*growthRun
+	layout  layout.Kind
+	filters []*grown
+	csv     *csv.Writer
+	rows    [][]string
+	names   []string
+	lines   map[string][]float64
+}
+
+// add takes medians, and those of the ratios to reads in the same rounds.
+func (r *growthReport) add(kinds []turnKind, times map[string][][]float64) {
+	for _, kind := range kinds {
+		var values, ratios []float64
+		for i, own := range times[kind.name] {
+			values = append(values, figures.Median(own))
+			ratios = append(ratios, figures.MedianRatio(own, times[r.reads().name][i]))
+		}
+		r.line(kind.name, values, ratios)
+	}
+}
+
+func (r *growthReport) line(name string, values, ratios []float64) {
+	cells := []string{name}
+	for i, v := range values {
+		cell, ratio := figures.Digits(v), ""
+		if ratios != nil {
+			ratio = strconv.FormatFloat(ratios[i], 'g', 4, 64)
+			cell += " (" + figures.Digits(ratios[i]) + ")"
+		}
+		cells = append(cells, cell)
+		f := r.filters[i]
+		r.csv.Write([]string{r.layout.String(), fmt.Sprint(int64(f.size)), fmt.Sprint(f.n), name, strconv.FormatFloat(v, 'g', 4, 64), ratio})
+	}
+	r.rows, r.names = append(r.rows, cells), append(r.names, name)
+	r.lines[name] = values
+}
+
+func (r *growthReport) print() {
+	head := []string{fmt.Sprintf("%v, f=%d, b=%d", r.layout, fingerprintBits, bucketSize(r.layout, fingerprintBits))}
+	for _, f := range r.filters {
+		head = append(head, f.size.String())
+	}
+	t := figures.NewTable(head...)
+	for _, row := range r.rows {
+		t.Row(row...)
+	}
+	r.printf("\nns, and over random reads of the same file with 64 in flight\n")
+	r.session.print(t)
+}
+
+// grow makes the filters of one size. It gives what there is of them also with an
+// error.
+func (g *growthRun) grow(name string, k layout.Kind, size figures.Size) (f *grown, err error) {
+	n := keysFor(k, int64(size), standardLoad)
+	if n == 0 {
+		return nil, fmt.Errorf("a filter of %v holds nothing", size)
+	}
+	begun := time.Now()
+	path, filter, err := g.build(name+".mmf", optionsFor(k, fingerprintBits, n), n)
+	if err != nil {
+		return nil, err
+	}
+	f = &grown{size: size, n: n, path: path, build: float64(time.Since(begun)) / float64(n), asker: newAsker(filter, n, g.seed), high: n}
+	f.limit, err = openLimit(path, g.seed)
+	return f, err
+}
+
+// open opens the file for writing, when nobody looks keys up any more.
+func (f *grown) open(seed uint64) error {
+	if err := f.asker.filter.Close(); err != nil {
+		return err
+	}
+	writer, err := mmapfilter.Open(f.path, &mmapfilter.OpenOptions{CommitInterval: -1, Residency: mmapfilter.ResidencyPopulate})
+	if err != nil {
+		return err
+	}
+	f.live = openLive(writer, writing{}, seed)
+	return nil
+}
+
+// replace inserts keys, and deletes as many of the oldest: the time is that of a key
+// that comes and one that goes.
+func (f *grown) replace() (float64, error) {
+	turn := min(peer.BlockKeys, f.n/200+1)
+	added, err := f.live.Add(f.high, turn)
+	if err != nil {
+		return 0, err
+	}
+	f.high += added.Keys
+	removed, err := f.live.Remove(f.low, added.Keys)
+	f.low += added.Keys
+	if err == nil && (added.Keys < turn || removed.Keys < added.Keys) {
+		err = fmt.Errorf("of %d keys %d were inserted, and %d of the oldest found", turn, added.Keys, removed.Keys)
+	}
+	return float64(added.Time()+removed.Time()) / float64(turn), err
+}
+
+func (f *grown) close() error {
+	err := f.asker.filter.Close() // a second time does nothing
+	if f.limit != nil {
+		err = errors.Join(err, f.limit.close())
+	}
+	if f.live != nil {
+		err = errors.Join(err, f.live.Close())
+	}
+	return errors.Join(err, os.Remove(f.path))
+}

@@ -1,0 +1,245 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
+	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
+)
+
+// newInsert is the command that measures inserts and deletes as a filter fills.
+func newInsert() command {
+	i := new(insertRun)
+	return command{
+		flags: func(s *session) {
+			i.session = s
+			i.choice.flags(s)
+			s.flags.StringVar(&i.memory, "memory", "/dev/shm", "directory whose files are in memory")
+			s.flags.StringVar(&i.loads, "loads", "50,80,90,95,98", "percents of the slots that are full when inserts are measured")
+			s.flags.Uint64Var(&i.check, "check", 0, "how many of the keys that a filter holds are looked for at the end; 0 means all")
+		},
+		short: map[string]string{"size": "256KiB", "rounds": "2", "loads": "50,95"},
+		run:   func(*session) error { return i.run() },
+	}
+}
+
+type insertRun struct {
+	*session
+	choice choice
+	memory string
+	loads  string
+	check  uint64
+	slots  uint64
+}
+
+// A filling is a filter that holds the keys from low up to high.
+type filling struct {
+	name      string
+	filter    peer.Filter
+	low, high uint64
+	full      bool
+	cells     map[float64][3]series // by load: inserts by processor and clock, deletes
+	lost      uint64
+	checked   uint64
+}
+
+type series []float64
+
+func (i *insertRun) run() (err error) {
+	loads, err := parseLoads(i.loads)
+	if err != nil {
+		return err
+	}
+	// As many slots as a power of two has, for others have no other tables.
+	i.slots = 1 << (bits.Len64(keysFor(layout.Blocked, int64(i.size), 1)) - 1)
+	memory, err := memoryDirectory(i.memory)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(memory)) }()
+	all, err := i.open(memory)
+	defer func() {
+		for _, f := range all {
+			err = errors.Join(err, f.filter.Close())
+		}
+	}()
+	if err != nil {
+		return err
+	}
+	for _, load := range loads {
+		if err := i.measure(all, load); err != nil {
+			return err
+		}
+	}
+	for _, f := range all {
+		if err := f.examine(i.check); err != nil {
+			return err
+		}
+	}
+	i.report(all, loads)
+	return nil
+}
+
+func parseLoads(text string) (loads []float64, err error) {
+	before := 0.0
+	for word := range strings.SplitSeq(text, ",") {
+		load, err := strconv.ParseFloat(word, 64)
+		if err != nil || load <= before || load > 100 {
+			return nil, fmt.Errorf("%q are no rising percents up to 100", text)
+		}
+		loads, before = append(loads, load/100), load
+	}
+	return loads, nil
+}
+
+// specs are filters that can be inserted into. The first is what the others are
+// compared with.
+func (i *insertRun) specs(memory string) (all []spec, err error) {
+	ours := func(name, dir string, k layout.Kind, w writing) {
+		all = append(all, spec{name: "mmapfilter " + name, create: func(s *session, n uint64) (peer.Filter, error) {
+			return s.createLive(filepath.Join(dir, strings.ReplaceAll(name, " ", "-")+".mmf"), k, n, w)
+		}})
+	}
+	for _, k := range layout.Kinds() {
+		ours(fmt.Sprintf("%v Insert", k), memory, k, writing{})
+	}
+	first := all[0]
+	ours("blocked InsertBatch of 1,024", memory, layout.Blocked, writing{batch: 1024})
+	ours("blocked Insert, with Sync every 65,536", i.temp, layout.Blocked, writing{syncEvery: 65_536})
+	others, err := i.choice.chosen(all[1:])
+	if err != nil {
+		return nil, err
+	}
+	chosen := []spec{first}
+	for _, spec := range others {
+		if !spec.filled {
+			chosen = append(chosen, spec)
+		}
+	}
+	return chosen, nil
+}
+
+// open makes the filters, all of them for the same keys. It gives those that it has
+// made also with an error.
+func (i *insertRun) open(memory string) (all []*filling, err error) {
+	specs, err := i.specs(memory)
+	if err != nil {
+		return nil, err
+	}
+	n := uint64(standardLoad * float64(i.slots))
+	for _, spec := range specs {
+		f, err := spec.create(i.session, n)
+		if err != nil {
+			return all, fmt.Errorf("%s: %w", spec.name, err)
+		}
+		all = append(all, &filling{name: spec.name, filter: f, cells: map[float64][3]series{}})
+	}
+	return all, nil
+}
+
+// measure fills all to a load, and then has each in turn take keys and delete the
+// oldest that it has, so that its load stays as it is.
+func (i *insertRun) measure(all []*filling, load float64) error {
+	turn := min(1<<17, i.slots/1000+1)
+	for _, f := range all {
+		i.note("%s: filling to %.0f %%", f.name, 100*load)
+		if _, err := f.add(uint64(load*float64(i.slots)) - (f.high - f.low)); err != nil {
+			return err
+		}
+	}
+	_, err := i.takeTurns(len(all), func(k int) (float64, error) {
+		f := all[k]
+		if f.full {
+			return 0, nil
+		}
+		added, err := f.add(turn)
+		if err != nil || f.full {
+			return 0, err
+		}
+		cells := f.cells[load]
+		cells[0] = append(cells[0], float64(added.Time())/float64(turn))
+		cells[1] = append(cells[1], float64(added.Clock)/float64(turn))
+		removed, err := f.filter.Remove(f.low, turn)
+		switch {
+		case err == nil:
+			f.low += turn
+			f.lost += turn - removed.Keys
+			f.checked += turn
+			cells[2] = append(cells[2], float64(removed.Time())/float64(turn))
+		case !errors.Is(err, peer.ErrUnsupported):
+			return 0, fmt.Errorf("%s: %w", f.name, err)
+		}
+		f.cells[load] = cells
+		return 0, nil
+	})
+	return err
+}
+
+func (f *filling) add(n uint64) (peer.Count, error) {
+	if f.full {
+		return peer.Count{}, nil
+	}
+	c, err := f.filter.Add(f.high, n)
+	if err != nil {
+		return c, fmt.Errorf("%s: %w", f.name, err)
+	}
+	f.high += c.Keys
+	f.full = c.Keys < n
+	return c, nil
+}
+
+// examine looks for the keys that it holds: the oldest and the newest ones.
+func (f *filling) examine(check uint64) error {
+	held := f.high - f.low
+	if check == 0 || check > held {
+		check = held
+	}
+	old, err := f.filter.Ask(f.low, check/2)
+	if err != nil {
+		return err
+	}
+	new, err := f.filter.Ask(f.high-(check-check/2), check-check/2)
+	f.lost += check - old.Keys - new.Keys
+	f.checked += check
+	return err
+}
+
+func (i *insertRun) report(all []*filling, loads []float64) {
+	i.printf("\n%s slots. Ours are files in %s, where a row does not say Sync; nobody syncs them, but operations are logged, and commits come when a batch of them is full. With Sync: a file in %s.\n", figures.Grouped(int64(i.slots)), i.memory, i.dir)
+	i.printf("In brackets: over %s in the same rounds. A Bloom filter has no slots: 95 %% is what it is made for.\n", all[0].name)
+	for c, what := range []string{"insert, ns of processor time", "insert, ns by the clock", "delete of the oldest key, ns of processor time"} {
+		head := []string{what}
+		for _, load := range loads {
+			head = append(head, fmt.Sprintf("%.0f %%", 100*load))
+		}
+		t := figures.NewTable(append(head, "lost, of")...)
+		for _, f := range all {
+			cells := []string{f.name}
+			for _, load := range loads {
+				cells = append(cells, f.cell(c, load, all[0], i.slots))
+			}
+			t.Row(append(cells, fmt.Sprintf("%s of %s", figures.Grouped(int64(f.lost)), figures.Grouped(int64(f.checked))))...)
+		}
+		i.print(t)
+	}
+}
+
+func (f *filling) cell(c int, load float64, base *filling, slots uint64) string {
+	own, others := f.cells[load][c], base.cells[load][c]
+	switch {
+	case len(own) > 0 && len(own) == len(others):
+		return fmt.Sprintf("%s (%s)", figures.Digits(figures.Median(own)), figures.Digits(figures.MedianRatio(own, others)))
+	case len(own) > 0:
+		return figures.Digits(figures.Median(own))
+	case f.full:
+		return fmt.Sprintf("full at %.1f %%", 100*float64(f.high-f.low)/float64(slots))
+	}
+	return "none"
+}

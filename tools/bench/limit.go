@@ -1,0 +1,107 @@
+package main
+
+import (
+	"errors"
+	"math/bits"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// lineWords is the number of words of a line of 64 bytes.
+const lineWords = layout.LineBytes / 8
+
+// inFlight is how many lines are asked for ahead of the one that is read: more
+// misses than a processor keeps track of.
+const inFlight = 64
+
+// A limit reads random lines of 64 bytes of a mapped file, and does nothing else:
+// what no lookup that reads a line can be faster than.
+type limit struct {
+	words []uint64 // those of the lines
+	lines uint64
+	state uint64 // of the numbers that are drawn
+	close func() error
+}
+
+// openLimit maps the lines of a filter file, all of them in memory.
+func openLimit(path string, seed uint64) (*limit, error) {
+	f, head, err := recovery.OpenFile(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	end := layout.OffRegion + head.Geometry.RegionBytes
+	m, err := recovery.Map(f, end, false)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.Populate(nil, nil); err != nil {
+		return nil, errors.Join(err, m.Unmap())
+	}
+	l := newLimit(recovery.Words(m.Data[layout.OffRegion:end]), seed)
+	l.close = m.Unmap
+	return l, nil
+}
+
+func newLimit(words []uint64, seed uint64) *limit {
+	return &limit{words: words, lines: uint64(len(words) / lineWords), state: seed}
+}
+
+// Numbers of lines come from a linear congruential generator modulo 2^64 with
+// Knuth's multiplier (MMIX), whose high bits are scaled: a multiplication or two,
+// which the processor does while it waits.
+const (
+	lcgFactor = 6364136223846793005
+	lcgTerm   = 1442695040888963407
+)
+
+// prefetched reads n lines, with inFlight of them asked for ahead. It runs the
+// generator twice, for the line that is asked for and for that which is read, so that
+// nothing but lines is in the cache.
+func (l *limit) prefetched(n int) (sum uint64) {
+	words, lines := l.words, l.lines
+	read, ask := l.state, l.state
+	for range inFlight {
+		ask = ask*lcgFactor + lcgTerm
+		line, _ := bits.Mul64(ask, lines)
+		layout.Prefetch(&words[line*lineWords])
+	}
+	for range n {
+		ask = ask*lcgFactor + lcgTerm
+		line, _ := bits.Mul64(ask, lines)
+		layout.Prefetch(&words[line*lineWords])
+		read = read*lcgFactor + lcgTerm
+		line, _ = bits.Mul64(read, lines)
+		sum += words[line*lineWords]
+	}
+	l.state = ask // lines of the next call are others, also those asked for at the end
+	return sum
+}
+
+// plain reads n lines that do not depend on one another, and leaves it to the
+// processor how many of them are on their way.
+func (l *limit) plain(n int) (sum uint64) {
+	words, lines, x := l.words, l.lines, l.state
+	for range n {
+		x = x*lcgFactor + lcgTerm
+		line, _ := bits.Mul64(x, lines)
+		sum += words[line*lineWords]
+	}
+	l.state = x
+	return sum
+}
+
+// chain reads n lines, of which each says where the next one is.
+func (l *limit) chain(n int) (sum uint64) {
+	words, lines, x := l.words, l.lines, l.state
+	for range n {
+		x = x*lcgFactor + lcgTerm
+		line, _ := bits.Mul64(x, lines)
+		word := words[line*lineWords]
+		sum += word
+		x += word
+	}
+	l.state = x
+	return sum
+}

@@ -1,0 +1,210 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
+	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
+)
+
+// newLookup is the command that compares lookups with random reads of the lines of
+// the same file, for every layout, in a large file and in one that a cache holds.
+func newLookup() command {
+	small := figures.Size(256 << 10)
+	blocks := 8
+	return command{
+		flags: func(s *session) {
+			s.flags.Var(&small, "small", "size of the lines of another filter, which fits the second cache together with what is asked")
+			s.flags.IntVar(&blocks, "blocks", blocks, "how many times 16,384 keys a turn has")
+		},
+		short: map[string]string{"size": "1MiB", "small": "64KiB", "rounds": "2", "blocks": "1"},
+		run: func(s *session) error {
+			if blocks < 1 {
+				return errors.New("no blocks, no figures")
+			}
+			for _, bytes := range []figures.Size{s.size, small} {
+				for _, k := range layout.Kinds() {
+					if err := s.lookups(k, int64(bytes), blocks); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		},
+	}
+}
+
+// Keys that are asked for: in mixed ones, every other one on average is present.
+type asked string
+
+const (
+	absent  asked = "absent"
+	present asked = "present"
+	mixed   asked = "mixed"
+)
+
+// A question is one way of looking keys up.
+type question struct {
+	call  string
+	batch int
+	keys  asked
+}
+
+func questions() (all []question) {
+	for _, batch := range []int{64, 256, 1024, 4096} {
+		for _, keys := range []asked{absent, present, mixed} {
+			all = append(all, question{"ContainsHashes", batch, keys})
+		}
+	}
+	for _, keys := range []asked{absent, present, mixed} {
+		all = append(all, question{"ContainsBatch", 1024, keys})
+	}
+	return append(all, question{"Contains", 1, absent}, question{"Contains", 1, present})
+}
+
+// lookups measures one file, and prints its table.
+func (s *session) lookups(k layout.Kind, bytes int64, blocks int) (err error) {
+	n := keysFor(k, bytes, standardLoad)
+	path, f, err := s.build("lookup.mmf", optionsFor(k, fingerprintBits, n), n)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	all := questions()
+	reads, times, err := s.ask(path, f, n, all, blocks)
+	if err != nil {
+		return err
+	}
+	s.printf("\n%s\n", describe(f.Stats()))
+	best := reads[0]
+	t := figures.NewTable("of a line or a key", "batch", "keys", "ns", "over the limit")
+	t.Row("random reads of lines, 64 prefetches in flight: **the limit**", "", "", figures.Digits(figures.Median(best)), "1")
+	t.Row("random reads that do not depend on one another", "", "", figures.Digits(figures.Median(reads[1])), figures.Digits(figures.MedianRatio(reads[1], best)))
+	t.Row("random reads as a dependent chain", "", "", figures.Digits(figures.Median(reads[2])), figures.Digits(figures.MedianRatio(reads[2], best)))
+	for i, q := range all {
+		t.Row(q.call, fmt.Sprint(q.batch), string(q.keys), figures.Digits(figures.Median(times[i])), "**"+figures.Digits(figures.MedianRatio(times[i], best))+"**")
+	}
+	s.print(t)
+	return nil
+}
+
+// ask measures questions, and the three kinds of reads, in nanoseconds.
+func (s *session) ask(path string, f *mmapfilter.Filter, n uint64, all []question, blocks int) (reads, times [][]float64, err error) {
+	l, err := openLimit(path, s.seed)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { err = errors.Join(err, l.close()) }()
+	a := newAsker(f, n, s.seed)
+	kinds := []func(int) uint64{l.prefetched, l.plain, l.chain}
+	v, err := s.takeTurns(len(kinds)+len(all), func(i int) (float64, error) {
+		if i < len(kinds) {
+			return timeReads(kinds[i], blocks), nil
+		}
+		return a.turn(all[i-len(kinds)], blocks)
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return v[:len(kinds)], v[len(kinds):], nil
+}
+
+// timeReads is the time of one read, after as many as a block has that do not count.
+func timeReads(read func(int) uint64, blocks int) float64 {
+	sum := read(peer.BlockKeys)
+	n := blocks * peer.BlockKeys
+	took := peer.Timed(func() { sum += read(n) })
+	runtime.KeepAlive(sum) // or a compiler might leave out what it is the sum of
+	return float64(took.Time()) / float64(n)
+}
+
+// An asker asks questions of keys that no turn before has asked for.
+type asker struct {
+	filter *mmapfilter.Filter
+	n      uint64 // keys in the filter
+	seed   uint64
+	rng    *rand.PCG
+
+	keys   []peer.Key
+	slices [][]byte // the same ones
+	hashes []uint64
+	found  []bool
+}
+
+func newAsker(f *mmapfilter.Filter, n, seed uint64) *asker {
+	a := &asker{filter: f, n: n, seed: seed, rng: rand.NewPCG(seed, 64)}
+	a.keys = make([]peer.Key, peer.BlockKeys)
+	a.hashes, a.found = make([]uint64, len(a.keys)), make([]bool, len(a.keys))
+	for i := range a.keys {
+		a.slices = append(a.slices, a.keys[i][:])
+	}
+	return a
+}
+
+// turn is the time of one key, after a block that does not count.
+func (a *asker) turn(q question, blocks int) (float64, error) {
+	var sum peer.Count
+	for block := range blocks + 1 {
+		wanted := a.draw(q)
+		c := a.block(q)
+		if c.Keys < wanted {
+			return 0, fmt.Errorf("%s found %d of %d keys that are in the filter", q.call, c.Keys, wanted)
+		}
+		if block > 0 {
+			sum.Clock += c.Clock
+			sum.Processor += c.Processor
+		}
+	}
+	return float64(sum.Time()) / float64(blocks*len(a.keys)), nil
+}
+
+// draw makes the keys of a block, and gives how many of them are in the filter.
+func (a *asker) draw(q question) (in uint64) {
+	for i := range a.keys {
+		x := a.rng.Uint64()
+		number := x >> 1 % a.n
+		switch {
+		case q.keys == absent, q.keys == mixed && x&1 == 0:
+			number = peer.Absent + x>>24
+		default:
+			in++
+		}
+		a.keys[i].Set(a.seed, number)
+		if q.call == "ContainsHashes" {
+			a.hashes[i] = a.filter.Hash(a.keys[i][:])
+		}
+	}
+	return in
+}
+
+// block asks for the keys of a block, and counts those that may be there.
+func (a *asker) block(q question) peer.Count {
+	f := a.filter
+	c := peer.Timed(func() {
+		switch q.call {
+		case "ContainsHashes":
+			for i := 0; i < len(a.hashes); i += q.batch {
+				f.ContainsHashes(a.hashes[i:i+q.batch], a.found[i:])
+			}
+		case "ContainsBatch":
+			for i := 0; i < len(a.slices); i += q.batch {
+				f.ContainsBatch(a.slices[i:i+q.batch], a.found[i:])
+			}
+		default:
+			for i := range a.keys {
+				a.found[i] = f.Contains(a.keys[i][:])
+			}
+		}
+	})
+	for _, found := range a.found {
+		if found {
+			c.Keys++
+		}
+	}
+	return c
+}

@@ -1,0 +1,190 @@
+// Command bench measures how fast filters are: against what the memory of the
+// machine can give, against filters of others, and at several sizes. Each command
+// prints the machine, its command line and tables in Markdown. Times are those that
+// processors gave the thread, where the system says them; what is compared takes
+// turns in rounds, and the figures are medians, of ratios within a round.
+//
+//	go -C tools/bench run . lookup   lookups, and random reads of the same file
+//	go -C tools/bench run . peers    lookups of one key, beside other filters
+//	go -C tools/bench run . insert   inserts and deletes by load, beside other filters
+//	go -C tools/bench run . build    files from keys, beside other filters on all processors
+//	go -C tools/bench run . growth   lookups, inserts and builds from 64 KiB up: CSV and a plot
+//	go -C tools/bench run . space    bits a key at the rate that is measured, beside other filters
+//
+// "go -C tools/bench run . COMMAND -help" lists the flags. "peers", "insert" and "space" take, with
+// -outside NAME=PROGRAM, a filter that is a program of its own, which speaks the
+// protocol of package peer, as often as one likes; it is measured in the same run:
+//
+//	go -C tools/bench run . peers -outside 'another=/path/to/program its arguments'
+//
+// The files that it builds are in a directory of their own, and go with it at the end,
+// also after ^C. The exit status is 0, or 2 after an error.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if len(os.Args) > 1 && os.Args[1] == builderCommand {
+		os.Exit(runBuilder(ctx, os.Args[2:], os.Stdout, os.Stderr))
+	}
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// A session is one run of a command.
+type session struct {
+	ctx   context.Context
+	out   io.Writer
+	notes io.Writer // what it is doing
+	flags *flag.FlagSet
+	temp  string // for files; removed at the end
+
+	size   figures.Size // of the lines of the filter it builds
+	rounds int
+	seed   uint64
+	dir    string // that temp is in
+	short  bool
+}
+
+// A command has flags, and is run once they are set. What -short sets is what its
+// flag begins with in a short run.
+type command struct {
+	flags func(s *session)
+	short map[string]string
+	run   func(s *session) error
+}
+
+func commands() map[string]func() command {
+	return map[string]func() command{
+		"lookup": newLookup,
+		"peers":  newPeers,
+		"insert": newInsert,
+		"build":  newBuild,
+		"growth": newGrowth,
+		"space":  newSpace,
+	}
+}
+
+const usage = "bench lookup, peers, insert, build, growth or space, and its flags; see go doc"
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	err := runCommand(ctx, args, stdout, stderr)
+	if err == nil || errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	if ctx.Err() != nil {
+		err = errors.New("interrupted")
+	}
+	fmt.Fprintln(stderr, "bench:", err)
+	return 2
+}
+
+func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
+	if len(args) == 0 {
+		return errors.New(usage)
+	}
+	create, ok := commands()[args[0]]
+	if !ok {
+		return fmt.Errorf("there is no command %q: %s", args[0], usage)
+	}
+	cmd := create()
+	s := &session{ctx: ctx, out: stdout, notes: stderr, size: 1 << 30}
+	s.flags = flag.NewFlagSet("bench "+args[0], flag.ContinueOnError)
+	s.flags.SetOutput(stderr)
+	s.flags.Var(&s.size, "size", "size of the lines of the filter it builds")
+	s.flags.IntVar(&s.rounds, "rounds", 15, "how often each takes its turn")
+	s.flags.Uint64Var(&s.seed, "seed", 1, "of the keys and of what is drawn")
+	s.flags.StringVar(&s.dir, "dir", os.TempDir(), "directory for the files it builds")
+	s.flags.BoolVar(&s.short, "short", false, "small and quick: to see that it works, not what it measures")
+	cmd.flags(s)
+	if err := s.parse(args[1:], cmd.short); err != nil {
+		return err
+	}
+	if s.rounds < 1 {
+		return errors.New("no rounds, no figures")
+	}
+	if s.dir, err = filepath.Abs(s.dir); err != nil {
+		return err
+	}
+	if s.temp, err = os.MkdirTemp(s.dir, "mmapfilter-bench-"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(s.temp)) }()
+	s.printHeader(args)
+	return cmd.run(s)
+}
+
+// parse sets the flags; those of a short run that are not given are set to its own
+// values.
+func (s *session) parse(args []string, short map[string]string) error {
+	if err := s.flags.Parse(args); err != nil {
+		return err
+	}
+	if s.flags.NArg() > 0 {
+		return fmt.Errorf("there is no argument such as %q", s.flags.Arg(0))
+	}
+	if !s.short {
+		return nil
+	}
+	given := map[string]bool{}
+	s.flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	for name, value := range short {
+		if !given[name] {
+			if err := s.flags.Set(name, value); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// takeTurns runs rounds of n turns, each round beginning with another one, and gives
+// for each turn what its rounds gave.
+func (s *session) takeTurns(n int, turn func(i int) (float64, error)) ([][]float64, error) {
+	all := make([][]float64, n)
+	for round := range s.rounds {
+		for k := range n {
+			if err := s.ctx.Err(); err != nil {
+				return nil, err
+			}
+			i := (round + k) % n
+			v, err := turn(i)
+			if err != nil {
+				return nil, err
+			}
+			all[i] = append(all[i], v)
+		}
+	}
+	return all, nil
+}
+
+func (s *session) path(name string) string { return filepath.Join(s.temp, name) }
+
+func (s *session) printf(format string, args ...any) { fmt.Fprintf(s.out, format, args...) }
+
+// print writes a table between blank lines.
+func (s *session) print(t *figures.Table) { s.printf("\n%s\n", t) }
+
+// note says what is going on, to who waits.
+func (s *session) note(format string, args ...any) {
+	fmt.Fprintf(s.notes, "%s "+format+"\n", append([]any{time.Now().Format("15:04:05")}, args...)...)
+}
+
+// forget gives the memory back of what nobody uses any more, before something of the
+// same size is made.
+func forget() { debug.FreeOSMemory() }

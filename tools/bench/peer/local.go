@@ -1,0 +1,104 @@
+package peer
+
+import (
+	"runtime"
+	"time"
+)
+
+// An Op does one thing with each of some keys, and counts of how many it was true.
+type Op func(keys []Key) int
+
+// Each makes an Op of what is done with one key.
+func Each(do func(key []byte) bool) Op {
+	return func(keys []Key) (n int) {
+		for i := range keys {
+			if do(keys[i][:]) {
+				n++
+			}
+		}
+		return n
+	}
+}
+
+// Until is [Each] up to the first key of which it is false.
+func Until(do func(key []byte) bool) Op {
+	return func(keys []Key) int {
+		for i := range keys {
+			if !do(keys[i][:]) {
+				return i
+			}
+		}
+		return len(keys)
+	}
+}
+
+// Local is a filter in this process. What it cannot do is nil.
+type Local struct {
+	Seed     uint64 // of the keys
+	Size     func() int64
+	Insert   Op // stops at the first key that is refused
+	Contains Op
+	Delete   Op
+	Err      func() error // may be nil; an error that ended an operation
+	End      func() error // may be nil
+
+	keys []Key
+}
+
+// BlockKeys is how many keys are made at a time, between two looks at the clock:
+// 256 KiB of them, so that a table that fits the second cache is still in it when
+// they are made, and enough that what the looks take is nothing.
+const BlockKeys = 1 << 14
+
+func (l *Local) Bytes() int64 { return l.Size() }
+
+func (l *Local) Add(first, n uint64) (Count, error)    { return l.do(l.Insert, first, n, true) }
+func (l *Local) Ask(first, n uint64) (Count, error)    { return l.do(l.Contains, first, n, false) }
+func (l *Local) Remove(first, n uint64) (Count, error) { return l.do(l.Delete, first, n, false) }
+
+func (l *Local) do(op Op, first, n uint64, stop bool) (sum Count, err error) {
+	if op == nil {
+		return sum, ErrUnsupported
+	}
+	if l.keys == nil {
+		l.keys = make([]Key, BlockKeys)
+	}
+	for end := first + n; first < end; {
+		keys := l.keys[:min(end-first, BlockKeys)]
+		for i := range keys {
+			keys[i].Set(l.Seed, first+uint64(i))
+		}
+		first += uint64(len(keys))
+		var count int
+		took := Timed(func() { count = op(keys) })
+		took.Keys = uint64(count)
+		sum.add(took)
+		if l.Err != nil {
+			if err := l.Err(); err != nil {
+				return sum, err
+			}
+		}
+		if stop && count < len(keys) {
+			break
+		}
+	}
+	return sum, nil
+}
+
+func (l *Local) Close() error {
+	if l.End == nil {
+		return nil
+	}
+	return l.End()
+}
+
+// Timed measures how long f takes; its Keys are 0.
+func Timed(f func()) (c Count) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	begun, used := time.Now(), threadTime()
+	f()
+	c.Processor = threadTime() - used
+	c.Clock = time.Since(begun)
+	return c
+}

@@ -1,0 +1,79 @@
+package peer
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Serve lets another process measure a filter in this one. Each request is a line of
+// r, each reply one of w:
+//
+//	make N SEED      ok BYTES                    a new filter for N keys, without any
+//	add FIRST N      ok COUNT CLOCK PROCESSOR    see [Filter.Add]; times in nanoseconds
+//	ask FIRST N      ok COUNT CLOCK PROCESSOR    see [Filter.Ask]
+//	remove FIRST N   ok COUNT CLOCK PROCESSOR    see [Filter.Remove]
+//	bytes            ok BYTES                    the memory of the table
+//
+// and where something fails the reply is "error" and a text. [Key.Set] says which keys
+// a number and the seed stand for. The times leave out the making of the keys, as
+// those of [Local] do; PROCESSOR is 0 where the system does not say. A filter ends
+// with the input.
+func Serve(r io.Reader, w io.Writer, create func(n, seed uint64) (Filter, error)) error {
+	var f Filter
+	defer func() {
+		if f != nil {
+			f.Close()
+		}
+	}()
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		reply, err := answer(&f, lines.Text(), create)
+		if err != nil {
+			reply = "error " + strings.ReplaceAll(err.Error(), "\n", "; ")
+		}
+		if _, err := fmt.Fprintln(w, reply); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
+}
+
+func answer(f *Filter, request string, create func(n, seed uint64) (Filter, error)) (string, error) {
+	verb, rest, _ := strings.Cut(request, " ")
+	if *f == nil && verb != "make" {
+		return "", fmt.Errorf("%q before a filter was made", request)
+	}
+	var a, b uint64
+	if verb != "bytes" {
+		if _, err := fmt.Sscanf(rest, "%d %d", &a, &b); err != nil {
+			return "", fmt.Errorf("%q: two numbers are needed: %w", request, err)
+		}
+	}
+	var do func(first, n uint64) (Count, error)
+	switch verb {
+	case "make":
+		if *f != nil {
+			return "", fmt.Errorf("%q: there is a filter", request)
+		}
+		made, err := create(a, b)
+		if err != nil {
+			return "", err
+		}
+		*f = made
+		return fmt.Sprint("ok ", made.Bytes()), nil
+	case "bytes":
+		return fmt.Sprint("ok ", (*f).Bytes()), nil
+	case "add":
+		do = (*f).Add
+	case "ask":
+		do = (*f).Ask
+	case "remove":
+		do = (*f).Remove
+	default:
+		return "", fmt.Errorf("there is no request %q", request)
+	}
+	c, err := do(a, b)
+	return fmt.Sprint("ok ", c.Keys, c.Clock.Nanoseconds(), c.Processor.Nanoseconds()), err
+}

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package peer
+
+import "time"
+
+func threadTime() time.Duration { return 0 }

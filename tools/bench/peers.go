@@ -1,0 +1,236 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
+	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
+)
+
+// newPeers is the command that compares single lookups with those of other filters.
+func newPeers() command {
+	p := new(peersRun)
+	return command{
+		flags: func(s *session) {
+			p.session = s
+			p.choice.flags(s)
+			s.flags.Uint64Var(&p.check, "check", 0, "how many of the keys that a filter has accepted are looked for afterwards; 0 means all")
+			s.flags.Uint64Var(&p.asks, "asks", 4_000_000, "how many absent keys the rate is measured with")
+			s.flags.Uint64Var(&p.turn, "keys", 1<<17, "how many keys a turn has")
+		},
+		short: map[string]string{"size": "256KiB", "rounds": "2", "asks": "100000", "keys": "20000"},
+		run:   func(*session) error { return p.run() },
+	}
+}
+
+// warmKeys are asked for before each turn, and do not count: a small table is in the
+// cache again then.
+const warmKeys = peer.BlockKeys
+
+type peersRun struct {
+	*session
+	choice            choice
+	check, asks, turn uint64
+}
+
+func (p *peersRun) run() error {
+	n := keysFor(layout.Blocked, int64(p.size), standardLoad)
+	if p.turn < 1 || p.asks < 1 {
+		return errors.New("no keys, no figures")
+	}
+	others, err := p.choice.chosen(ourLayouts(fingerprintBits)[1:])
+	if err != nil {
+		return err
+	}
+	ours, err := ourLayouts(fingerprintBits)[0].create(p.session, n)
+	if err != nil {
+		return err
+	}
+	defer ours.Close()
+	p.printf("\n%s keys of %d bytes; every filter in rounds with ours, and by itself; time of a lookup of one key, with the hash of each filter. Binary fuse filters in parts of at most %s keys.\n", figures.Grouped(int64(n)), peer.KeyBytes, figures.Grouped(fuseKeys))
+	t := figures.NewTable("filter", "keys it has", "lost, of", "bits a key", "rate measured", "ns absent", "ns present", "absent over ours", "present over ours")
+	own := &kept{name: "**" + ourLayouts(fingerprintBits)[0].name + "**"}
+	if err := own.fill(p.session, ours, n, true, p.check, p.asks); err != nil {
+		return err
+	}
+	var oursAbsent, oursPresent []float64
+	var rows [][]string
+	for _, spec := range others {
+		p.note("%s", spec.name)
+		k := &kept{name: spec.name}
+		times, err := p.against(k, spec, ours, n)
+		if err != nil {
+			return fmt.Errorf("%s: %w", spec.name, err)
+		}
+		oursAbsent, oursPresent = append(oursAbsent, times[0]...), append(oursPresent, times[1]...)
+		row := append(k.cells(), figures.Digits(figures.Median(times[2])), figures.Digits(figures.Median(times[3])),
+			"**"+figures.Digits(figures.MedianRatio(times[2], times[0]))+"**", "**"+figures.Digits(figures.MedianRatio(times[3], times[1]))+"**")
+		p.note("%s", strings.Join(row, " | ")) // hours may pass until the table
+		rows = append(rows, row)
+		forget()
+	}
+	t.Row(append(own.cells(), figures.Digits(figures.Median(oursAbsent)), figures.Digits(figures.Median(oursPresent)), "1", "1")...)
+	for _, r := range rows {
+		t.Row(r...)
+	}
+	p.print(t)
+	return nil
+}
+
+// against measures a filter in rounds with ours: the times of absent and present keys
+// of ours, then those of the other.
+func (p *peersRun) against(k *kept, spec spec, ours peer.Filter, n uint64) (times [][]float64, err error) {
+	f, err := spec.create(p.session, n)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if err := k.fill(p.session, f, n, spec.filled, p.check, p.asks); err != nil {
+		return nil, err
+	}
+	p.note("%s: turns", spec.name)
+	draws := uint64(0)
+	return p.takeTurns(4, func(i int) (float64, error) {
+		draws++
+		filter, held := ours, n
+		if i >= 2 {
+			filter, held = f, k.has
+		}
+		first := peer.Absent + p.asks + draws*(p.turn+warmKeys)
+		asked := min(p.turn, held)
+		if i%2 == 1 {
+			first = peer.Mix(p.seed+draws) % (held - asked + 1)
+		}
+		if _, err := filter.Ask(first+asked, warmKeys); err != nil {
+			return 0, err
+		}
+		c, err := filter.Ask(first, asked)
+		return float64(c.Time()) / float64(asked), err
+	})
+}
+
+// kept says what a filter has kept of the keys that it was to hold.
+type kept struct {
+	name          string
+	has           uint64 // keys it has accepted
+	lost, checked uint64
+	bytes         int64
+	positives     uint64
+	asks          uint64
+}
+
+// fill adds the keys up to the first that is refused, looks for those that were
+// accepted, and asks for absent ones.
+func (k *kept) fill(s *session, f peer.Filter, n uint64, filled bool, check, asks uint64) error {
+	k.has = n
+	if !filled {
+		c, err := f.Add(0, n)
+		if err != nil {
+			return err
+		}
+		k.has = c.Keys
+		s.note("%s: added in %s", k.name, figures.Brief(c.Clock))
+	}
+	if k.has == 0 {
+		return errors.New("it accepted no key")
+	}
+	k.bytes = f.Bytes()
+	return k.examine(f, check, asks)
+}
+
+// examine looks for keys that were accepted, as many of the last ones as of the
+// first where not for all, and asks for absent ones.
+func (k *kept) examine(f peer.Filter, check, asks uint64) error {
+	if check == 0 || check > k.has {
+		check = k.has
+	}
+	k.checked, k.asks = check, asks
+	low, err := f.Ask(0, check/2)
+	if err != nil {
+		return err
+	}
+	high, err := f.Ask(k.has-(check-check/2), check-check/2)
+	if err != nil {
+		return err
+	}
+	k.lost = check - low.Keys - high.Keys
+	c, err := f.Ask(peer.Absent, asks)
+	k.positives = c.Keys
+	return err
+}
+
+func (k *kept) rate() float64 { return float64(k.positives) / float64(k.asks) }
+
+func (k *kept) bitsPerKey() float64 { return 8 * float64(k.bytes) / float64(k.has) }
+
+func (k *kept) cells() []string {
+	lost := fmt.Sprintf("%s of %s", figures.Grouped(int64(k.lost)), figures.Grouped(int64(k.checked)))
+	if k.lost > 0 {
+		lost = "**" + lost + "**"
+	}
+	return []string{k.name, figures.Grouped(int64(k.has)), lost, fmt.Sprintf("%.2f", k.bitsPerKey()), percent(k.rate())}
+}
+
+// percent writes a rate to three digits.
+func percent(rate float64) string { return fmt.Sprintf("%.3g %%", 100*rate) }
+
+// A choice is of filters to compare with.
+type choice struct {
+	only    string
+	outside outsiders
+}
+
+func (c *choice) flags(s *session) {
+	s.flags.StringVar(&c.only, "only", "", "comma-separated parts of names: only filters with one of them in their name")
+	s.flags.Var(&c.outside, "outside", "NAME=PROGRAM, a filter in a program of its own; may be given several times")
+}
+
+// chosen gives some filters of ours, those of this module, and those outside; as
+// far as they are chosen.
+func (c *choice) chosen(ours []spec) (chosen []spec, err error) {
+	for _, spec := range append(append(ours, goPeers()...), c.outside.specs()...) {
+		for part := range strings.SplitSeq(c.only, ",") {
+			if strings.Contains(spec.name, part) {
+				chosen = append(chosen, spec)
+				break
+			}
+		}
+	}
+	if len(chosen) == 0 {
+		return nil, fmt.Errorf("no filter has a name with %q in it", c.only)
+	}
+	return chosen, nil
+}
+
+// outsiders are the values of -outside.
+type outsiders []struct {
+	name    string
+	program []string
+}
+
+func (o *outsiders) String() string { return "" }
+
+func (o *outsiders) Set(text string) error {
+	name, program, ok := strings.Cut(text, "=")
+	words := strings.Fields(program)
+	if !ok || name == "" || len(words) == 0 {
+		return fmt.Errorf("%q is no NAME=PROGRAM", text)
+	}
+	*o = append(*o, struct {
+		name    string
+		program []string
+	}{name, words})
+	return nil
+}
+
+func (o *outsiders) specs() (all []spec) {
+	for _, one := range *o {
+		all = append(all, spec{name: one.name, create: func(s *session, n uint64) (peer.Filter, error) {
+			return peer.Start(s.ctx, one.program, n, s.seed)
+		}})
+	}
+	return all
+}

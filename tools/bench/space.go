@@ -1,0 +1,102 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
+)
+
+// newSpace is the command that measures bits a key, and the rate that they buy.
+func newSpace() command {
+	r := &spaceRun{}
+	return command{
+		flags: func(s *session) {
+			r.session = s
+			s.size = 64 << 20
+			r.choice.flags(s)
+			s.flags.Uint64Var(&r.asks, "asks", 20_000_000, "how many absent keys are asked for")
+			s.flags.Uint64Var(&r.check, "check", 0, "how many of the keys that a filter has accepted are looked for; 0 means all")
+		},
+		short: map[string]string{"size": "256KiB", "asks": "100000"},
+		run:   func(*session) error { return r.run() },
+	}
+}
+
+type spaceRun struct {
+	*session
+	choice      choice
+	asks, check uint64
+}
+
+// spaceBits are the fingerprints that are shown: with more, no false positive would
+// be met.
+var spaceBits = []int{7, 8, 9, 10, 12, 13, 15, 16}
+
+// specs are filters at several rates.
+func (r *spaceRun) specs() ([]spec, error) {
+	var ours []spec
+	for _, k := range layout.Kinds() {
+		for _, f := range spaceBits {
+			if bucketSize(k, f) > 0 {
+				ours = append(ours, ourSpec(k, f))
+			}
+		}
+	}
+	for _, rate := range []float64{0.03, 0.0001} {
+		ours = append(ours,
+			spec{fmt.Sprintf("bits-and-blooms/bloom v3, for %s", percent(rate)), false, makeBitsAndBlooms(rate)},
+			spec{fmt.Sprintf("holiman/bloomfilter v2, for %s", percent(rate)), false, makeHoliman(rate)})
+	}
+	for _, bits := range []int{8, 10} {
+		ours = append(ours, spec{fmt.Sprintf("Pebble's bloom, %d bits, parts of a million keys", bits), true, makePebble(bits)})
+	}
+	return r.choice.chosen(ours)
+}
+
+func (r *spaceRun) run() error {
+	if r.asks < 1 {
+		return errors.New("no keys, no figures")
+	}
+	specs, err := r.specs()
+	if err != nil {
+		return err
+	}
+	n := keysFor(layout.Blocked, int64(r.size), standardLoad)
+	r.printf("\n%s keys, and %s absent ones asked for\n", figures.Grouped(int64(n)), figures.Grouped(int64(r.asks)))
+	t := figures.NewTable("filter", "keys it has", "lost, of", "bits a key", "rate measured", "log2(1/rate)", "bits above that", "times that")
+	for _, spec := range specs {
+		if err := r.ctx.Err(); err != nil {
+			return err
+		}
+		k, err := r.measure(spec, n)
+		if err != nil {
+			return fmt.Errorf("%s: %w", spec.name, err)
+		}
+		t.Row(append(k.cells(), k.distance()...)...)
+	}
+	r.print(t)
+	return nil
+}
+
+func (r *spaceRun) measure(spec spec, n uint64) (k *kept, err error) {
+	f, err := spec.create(r.session, n)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()); forget() }()
+	k = &kept{name: spec.name}
+	return k, k.fill(r.session, f, n, spec.filled, r.check, r.asks)
+}
+
+// distance says how far the space is from what any filter with that rate needs
+// (Carter et al., "Exact and approximate membership testers", STOC 1978).
+func (k *kept) distance() []string {
+	if k.positives == 0 {
+		return []string{fmt.Sprintf("above %.2f", math.Log2(float64(k.asks))), "unknown", "unknown"}
+	}
+	least := math.Log2(1 / k.rate())
+	return []string{fmt.Sprintf("%.2f", least), fmt.Sprintf("%.2f", k.bitsPerKey()-least), fmt.Sprintf("%.3f", k.bitsPerKey()/least)}
+}

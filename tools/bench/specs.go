@@ -1,0 +1,184 @@
+package main
+
+import (
+	"fmt"
+	"math/bits"
+
+	"github.com/FastFilter/xorfilter"
+	"github.com/bits-and-blooms/bloom/v3"
+	pebble "github.com/cockroachdb/pebble/bloom"
+	holiman "github.com/holiman/bloomfilter/v2"
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
+	seiflotfy "github.com/seiflotfy/cuckoofilter"
+	"github.com/zeebo/xxh3"
+)
+
+// A spec says how to make a filter for n keys. One that is filled has the keys 0 to
+// n-1 when it is made; to another one they are added.
+type spec struct {
+	name   string
+	filled bool
+	create func(s *session, n uint64) (peer.Filter, error)
+}
+
+// ourLayouts are ours, in files, built from n keys.
+func ourLayouts(f int) (all []spec) {
+	for _, k := range layout.Kinds() {
+		if b := bucketSize(k, f); b > 0 {
+			all = append(all, ourSpec(k, f))
+		}
+	}
+	return all
+}
+
+func ourSpec(k layout.Kind, bits int) spec {
+	name := fmt.Sprintf("mmapfilter %v, f=%d, b=%d", k, bits, bucketSize(k, bits))
+	return spec{name, true, func(s *session, n uint64) (peer.Filter, error) {
+		_, f, err := s.build(fmt.Sprintf("%v-%d.mmf", k, bits), optionsFor(k, bits, n), n)
+		if err != nil {
+			return nil, err
+		}
+		return &peer.Local{
+			Seed:     s.seed,
+			Size:     func() int64 { return f.Stats().FileBytes },
+			Contains: peer.Each(f.Contains),
+			End:      f.Close,
+		}, nil
+	}}
+}
+
+// targetRate is what the rate of others is to be near: that of ours with f=12.
+const targetRate = 0.0025
+
+// goPeers are the filters of others that this module depends on, at the rate nearest
+// to ours that they can give.
+func goPeers() []spec {
+	return []spec{
+		{"bits-and-blooms/bloom v3", false, makeBitsAndBlooms(targetRate)},
+		{"holiman/bloomfilter v2, xxh3", false, makeHoliman(targetRate)},
+		{"Pebble's bloom, 20 bits, parts of a million keys", true, makePebble(20)},
+		{"FastFilter/xorfilter, binary fuse 8, xxh3", true, makeFuse[uint8]},
+		{"FastFilter/xorfilter, binary fuse 16, xxh3", true, makeFuse[uint16]},
+		{"seiflotfy/cuckoofilter, f=8, b=4", false, makeSeiflotfy},
+	}
+}
+
+func makeBitsAndBlooms(rate float64) func(*session, uint64) (peer.Filter, error) {
+	return func(s *session, n uint64) (peer.Filter, error) {
+		f := bloom.NewWithEstimates(uint(n), rate)
+		return &peer.Local{
+			Seed:     s.seed,
+			Size:     func() int64 { return int64(f.Cap()+7) / 8 },
+			Insert:   peer.Until(func(key []byte) bool { f.Add(key); return true }),
+			Contains: peer.Each(f.Test),
+		}, nil
+	}
+}
+
+// makeHoliman makes a filter that takes hashes of its user.
+func makeHoliman(rate float64) func(*session, uint64) (peer.Filter, error) {
+	return func(s *session, n uint64) (peer.Filter, error) {
+		f, err := holiman.NewOptimal(n, rate)
+		if err != nil {
+			return nil, err
+		}
+		return &peer.Local{
+			Seed:     s.seed,
+			Size:     func() int64 { return int64(f.M()+7) / 8 },
+			Insert:   peer.Until(func(key []byte) bool { f.AddHash(xxh3.Hash(key)); return true }),
+			Contains: peer.Each(func(key []byte) bool { return f.ContainsHash(xxh3.Hash(key)) }),
+		}, nil
+	}
+}
+
+// makeSeiflotfy makes a filter of a power of two slots. It says of an insert that
+// found no place that it failed, and has lost another key for it: the count of lost
+// keys shows that.
+func makeSeiflotfy(s *session, n uint64) (peer.Filter, error) {
+	slots := int64(1) << bits.Len64(max(n, 4)-1) // as it rounds its capacity up
+	f := seiflotfy.NewFilter(uint(n))
+	return &peer.Local{
+		Seed:     s.seed,
+		Size:     func() int64 { return slots }, // a byte each
+		Insert:   peer.Until(f.Insert),
+		Contains: peer.Each(f.Lookup),
+		Delete:   peer.Each(f.Delete),
+	}, nil
+}
+
+// part says which of some parts a hash belongs to.
+func part(hash uint64, parts int) int {
+	p, _ := bits.Mul64(hash, uint64(parts))
+	return int(p)
+}
+
+// pebbleKeys is the most keys of a part: its filter is one for a table of a store,
+// knows a key by a hash of 32 bits and finds a bit by 32 bits.
+const pebbleKeys = 1_000_000
+
+// makePebble makes a filter in parts, chosen by a hash of their own.
+func makePebble(bitsPerKey int) func(*session, uint64) (peer.Filter, error) {
+	policy := pebble.FilterPolicy(bitsPerKey)
+	return func(s *session, n uint64) (peer.Filter, error) {
+		const kind = 0 // base.TableFilter, the only one
+		parts := int(n/pebbleKeys) + 1
+		writers := make([]interface {
+			AddKey(key []byte)
+			Finish(buf []byte) []byte
+		}, parts)
+		for i := range writers {
+			writers[i] = policy.NewWriter(kind)
+		}
+		for key := range keySequence(s.seed, n) {
+			writers[part(xxh3.Hash(key), parts)].AddKey(key)
+		}
+		filters, bytes := make([][]byte, parts), 0
+		for i, w := range writers {
+			filters[i] = w.Finish(nil)
+			bytes += len(filters[i])
+		}
+		return &peer.Local{
+			Seed: s.seed,
+			Size: func() int64 { return int64(bytes) },
+			Contains: peer.Each(func(key []byte) bool {
+				return policy.MayContain(kind, filters[part(xxh3.Hash(key), parts)], key)
+			}),
+		}, nil
+	}
+}
+
+// fuseKeys is the most keys of a part: making one takes about 32 bytes a key, 4 GiB.
+const fuseKeys = 1 << 27
+
+// makeFuse makes a binary fuse filter of hashes, in parts where the memory for making
+// it at once would be too much.
+func makeFuse[T uint8 | uint16](s *session, n uint64) (peer.Filter, error) {
+	parts := int(n/fuseKeys) + 1
+	filters, bytes := make([]*xorfilter.BinaryFuse[T], parts), 0
+	for i := range filters {
+		hashes := make([]uint64, 0, n/uint64(parts)+n/uint64(100*parts)+1)
+		for key := range keySequence(s.seed, n) {
+			if h := xxh3.Hash(key); part(h, parts) == i {
+				hashes = append(hashes, h)
+			}
+		}
+		f, err := xorfilter.NewBinaryFuse[T](hashes)
+		if err != nil {
+			return nil, err
+		}
+		filters[i] = f
+		bytes += len(f.Fingerprints) * bits.Len64(uint64(^T(0))) / 8
+		hashes = nil
+		forget()
+	}
+	contains := func(key []byte) bool {
+		h := xxh3.Hash(key)
+		return filters[part(h, parts)].Contains(h)
+	}
+	if parts == 1 {
+		only := filters[0]
+		contains = func(key []byte) bool { return only.Contains(xxh3.Hash(key)) }
+	}
+	return &peer.Local{Seed: s.seed, Size: func() int64 { return int64(bytes) }, Contains: peer.Each(contains)}, nil
+}
