@@ -234,9 +234,6 @@ func (r *growthReport) print() {
 // error.
 func (g *growthRun) grow(name string, k layout.Kind, size figures.Size) (f *grown, err error) {
 	n := keysFor(k, int64(size), standardLoad)
-	if n == 0 {
-		return nil, fmt.Errorf("a filter of %v holds nothing", size)
-	}
 	begun := time.Now()
 	path, filter, err := g.build(name+".mmf", optionsFor(k, fingerprintBits, n), n)
 	if err != nil {

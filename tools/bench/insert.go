@@ -58,7 +58,10 @@ func (i *insertRun) run() (err error) {
 		return err
 	}
 	// As many slots as a power of two has, for others have no other tables.
-	i.slots = 1 << (bits.Len64(keysFor(layout.Blocked, int64(i.size), 1)) - 1)
+	i.slots = 1 << bits.Len64(keysFor(layout.Blocked, int64(i.size), 1)) >> 1
+	if i.slots < 1000 {
+		return fmt.Errorf("%v hold too few keys for turns", &i.size)
+	}
 	memory, err := memoryDirectory(i.memory)
 	if err != nil {
 		return err

@@ -56,6 +56,9 @@ func keySequence(seed, n uint64) iter.Seq2[[]byte, error] {
 
 // build builds a filter of n keys and opens it, all of it in memory.
 func (s *session) build(name string, opts mmapfilter.Options, n uint64) (path string, f *mmapfilter.Filter, err error) {
+	if n == 0 {
+		return "", nil, fmt.Errorf("%v lines hold no key; -size and -sizes say how many bytes of them there are", opts.Layout)
+	}
 	path = s.path(name)
 	s.note("%v, f=%d: building from %s keys", opts.Layout, opts.FingerprintBits, figures.Grouped(int64(n)))
 	f, err = mmapfilter.Build(s.ctx, path, &opts, keySequence(s.seed, n))

@@ -66,6 +66,9 @@ func (p *process) ask(request string, into ...any) error {
 		return &ReplyError{p.name, request, "nothing"}
 	}
 	reply := p.out.Text()
+	if reply == unsupported {
+		return fmt.Errorf("%s, asked %q: %w", p.name, request, ErrUnsupported)
+	}
 	numbers, ok := strings.CutPrefix(reply, "ok ")
 	if !ok || len(strings.Fields(numbers)) != len(into) {
 		return &ReplyError{p.name, request, reply}

@@ -2,6 +2,7 @@ package peer
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -16,7 +17,8 @@ import (
 //	remove FIRST N   ok COUNT CLOCK PROCESSOR    see [Filter.Remove]
 //	bytes            ok BYTES                    the memory of the table
 //
-// and where something fails the reply is "error" and a text. [Key.Set] says which keys
+// and where something fails the reply is "error" and a text; "unsupported" where the
+// filter never does that. [Key.Set] says which keys
 // a number and the seed stand for. The times leave out the making of the keys, as
 // those of [Local] do; PROCESSOR is 0 where the system does not say. A filter ends
 // with the input.
@@ -30,7 +32,9 @@ func Serve(r io.Reader, w io.Writer, create func(n, seed uint64) (Filter, error)
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {
 		reply, err := answer(&f, lines.Text(), create)
-		if err != nil {
+		if errors.Is(err, ErrUnsupported) {
+			reply = unsupported
+		} else if err != nil {
 			reply = "error " + strings.ReplaceAll(err.Error(), "\n", "; ")
 		}
 		if _, err := fmt.Fprintln(w, reply); err != nil {
@@ -39,6 +43,9 @@ func Serve(r io.Reader, w io.Writer, create func(n, seed uint64) (Filter, error)
 	}
 	return lines.Err()
 }
+
+// unsupported is the reply that [ErrUnsupported] is sent as.
+const unsupported = "unsupported"
 
 func answer(f *Filter, request string, create func(n, seed uint64) (Filter, error)) (string, error) {
 	verb, rest, _ := strings.Cut(request, " ")

@@ -1,0 +1,351 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
+)
+
+// TestMain lets the test be what the program starts: itself, and filters of others.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == builderCommand {
+		os.Exit(runBuilder(context.Background(), os.Args[2:], os.Stdout, os.Stderr))
+	}
+	if len(os.Args) > 1 && os.Args[1] == "outside" {
+		if peer.Serve(os.Stdin, os.Stdout, func(n, seed uint64) (peer.Filter, error) { return flawed(os.Args[2], n, seed), nil }) != nil {
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// flawed makes a set that loses every hundredth key that it accepts, or one that
+// has room for half of the keys.
+func flawed(flaw string, n, seed uint64) peer.Filter {
+	has, accepted := map[string]bool{}, uint64(0)
+	return &peer.Local{
+		Seed: seed,
+		Size: func() int64 { return int64(n) },
+		Insert: peer.Until(func(key []byte) bool {
+			if flaw == "refuses" && accepted == n/2 {
+				return false
+			}
+			if accepted++; flaw != "loses" || accepted%100 != 0 {
+				has[string(key)] = true
+			}
+			return true
+		}),
+		Contains: peer.Each(func(key []byte) bool { return has[string(key)] }),
+	}
+}
+
+func outside(flaw string) string {
+	return fmt.Sprintf("-outside=%s=%s outside %s", flaw, os.Args[0], flaw)
+}
+
+// short runs a command quickly, and gives the rows of its tables. Nothing of it may
+// be left in the directory.
+func short(t *testing.T, args ...string) (rows [][]string) {
+	t.Helper()
+	dir := t.TempDir()
+	var out, notes bytes.Buffer
+	if code := run(t.Context(), append(args, "-short", "-dir", dir), &out, &notes); code != 0 {
+		t.Fatalf("exit status %d: %s", code, notes.String())
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left in the directory: %v, %v", left, err)
+	}
+	if text := out.String(); !strings.Contains(text, "go -C tools/bench run . "+args[0]) || !strings.Contains(text, " cores; ") {
+		t.Errorf("no command or no machine in %s", text)
+	}
+	for line := range strings.Lines(out.String()) {
+		if cells, ok := strings.CutPrefix(strings.TrimSpace(line), "| "); ok {
+			rows = append(rows, strings.Split(strings.TrimSuffix(cells, " |"), " | "))
+		}
+	}
+	return rows
+}
+
+// want looks for a row that begins with some cells, and gives the rest of it. No
+// number in it is missing.
+func want(t *testing.T, rows [][]string, begin ...string) []string {
+	t.Helper()
+	i := slices.IndexFunc(rows, func(r []string) bool { return len(r) >= len(begin) && slices.Equal(r[:len(begin)], begin) })
+	if i < 0 {
+		t.Fatalf("no row %q in %q", begin, rows)
+	}
+	for _, cell := range rows[i] {
+		if strings.Contains(cell, "NaN") || strings.Contains(cell, "Inf") {
+			t.Errorf("a row has a cell without a number: %q", rows[i])
+		}
+	}
+	return rows[i][len(begin):]
+}
+
+func TestLookupRows(t *testing.T) {
+	rows := short(t, "lookup", "-size", "256KiB")
+	perTable := 1 + 3 + len(questions()) // the head, and the reads
+	if tables := 2 * len(layout.Kinds()); len(rows) != tables*perTable {
+		t.Errorf("%d rows, not %d tables of %d", len(rows), tables, perTable)
+	}
+	want(t, rows, "random reads as a dependent chain")
+	for _, q := range questions() {
+		if got := want(t, rows, q.call, fmt.Sprint(q.batch), string(q.keys)); len(got) != 2 || got[0] == "0" {
+			t.Errorf("%v: %q", q, got)
+		}
+	}
+}
+
+// TestLookupLost: a key that should be there and is not found ends a turn.
+func TestLookupLost(t *testing.T) {
+	s := &session{ctx: t.Context(), out: new(bytes.Buffer), notes: new(bytes.Buffer), temp: t.TempDir(), seed: 1}
+	_, f, err := s.build("f.mmf", optionsFor(layout.Blocked, fingerprintBits, 2000), 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, q := range questions() {
+		if _, err := newAsker(f, 1000, 1).turn(q, 1); err != nil {
+			t.Errorf("%v: %v", q, err)
+		}
+		if q.keys == absent {
+			continue
+		}
+		if _, err := newAsker(f, 2000, 1).turn(q, 1); err == nil {
+			t.Errorf("%v: half of the keys are missing, and none is missed", q)
+		}
+	}
+}
+
+func TestPeersRows(t *testing.T) {
+	rows := short(t, "peers", outside("loses"), outside("refuses"))
+	const n = 155_648
+	names := []string{"loses", "refuses"}
+	for _, spec := range append(ourLayouts(fingerprintBits)[1:], goPeers()...) {
+		names = append(names, spec.name)
+	}
+	names = append(names, "**"+ourLayouts(fingerprintBits)[0].name+"**")
+	if len(rows) != len(names)+1 {
+		t.Errorf("%d rows for %d filters", len(rows), len(names))
+	}
+	for _, name := range names {
+		got := want(t, rows, name)
+		keys, lost, bits := "155,648", "0 of 155,648", ""
+		switch name {
+		case "loses":
+			lost, bits = "**1,556 of 155,648**", "8.00"
+		case "refuses":
+			keys, lost, bits = "77,824", "0 of 77,824", "16.00"
+		}
+		if len(got) != 8 || got[0] != keys || got[1] != lost || bits != "" && got[2] != bits {
+			t.Errorf("%s: %q, want %s keys, %s lost", name, got, keys, lost)
+		}
+	}
+	if n != keysFor(layout.Blocked, 256<<10, standardLoad) {
+		t.Error("the test is for another number of keys")
+	}
+}
+
+// TestPeersCheck: some of the keys are looked for, at both ends.
+func TestPeersCheck(t *testing.T) {
+	rows := short(t, "peers", "-check", "2000", "-only", "loses", outside("loses"))
+	if got := want(t, rows, "loses"); got[1] != "**20 of 2,000**" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestInsertRows(t *testing.T) {
+	rows := short(t, "insert", "-loads", "50,95", "-memory", t.TempDir(), outside("loses"), outside("refuses"))
+	for _, name := range []string{"mmapfilter blocked Insert", "mmapfilter packed Insert", "mmapfilter semisorted Insert",
+		"mmapfilter blocked InsertBatch of 1,024", "mmapfilter blocked Insert, with Sync every 65,536",
+		"bits-and-blooms/bloom v3", "holiman/bloomfilter v2, xxh3", "seiflotfy/cuckoofilter, f=8, b=4", "loses", "refuses"} {
+		got := want(t, rows, name)
+		count := 0
+		for _, r := range rows {
+			if r[0] == name {
+				count++
+			}
+		}
+		if count != 3 || len(got) != 3 {
+			t.Errorf("%s: %d rows such as %q", name, count, got)
+		}
+		switch {
+		case name == "loses" && strings.HasPrefix(got[2], "0 of"):
+			t.Errorf("%q loses nothing", got)
+		case name != "loses" && !strings.HasPrefix(got[2], "0 of"):
+			t.Errorf("%s: %q has lost keys", name, got)
+		case name == "refuses" && got[1] != "full at 47.5 %":
+			t.Errorf("%q has room for half of 95 %%", got)
+		}
+	}
+}
+
+func TestBuildRows(t *testing.T) {
+	rows := short(t, "build", "-keys", "20000,30K", outside("refuses"))
+	for _, head := range []string{"20,000 keys", "30,000 keys"} {
+		want(t, rows, head)
+	}
+	names := []string{"to hash the keys, one processor", "to write the blocked file and sync it", "refuses"}
+	for _, spec := range goPeers() {
+		names = append(names, spec.name)
+	}
+	for _, k := range layout.Kinds() {
+		names = append(names, fmt.Sprintf("Build, %v, f=%d, b=%d", k, fingerprintBits, bucketSize(k, fingerprintBits)))
+	}
+	for _, name := range names {
+		got := want(t, rows, name)
+		if len(got) != 5 || strings.HasPrefix(name, "Build") && got[4] == "" {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	if got := want(t, rows, "refuses"); got[4] != "refused a key after 10,000" {
+		t.Errorf("half of 20,000 keys: %q", got)
+	}
+	if want := 2 * (len(names) + 1); len(rows) != want {
+		t.Errorf("%d rows, not %d", len(rows), want)
+	}
+}
+
+func TestGrowthFiles(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "growth")
+	rows := short(t, "growth", "-sizes", "64KiB,128KiB", "-out", out)
+	names := []string{"random reads, 64 in flight", "dependent chain of reads", "ContainsHashes, absent", "ContainsBatch, absent",
+		"Contains, absent", "Contains, present", "Insert and Delete at 95 %", "Build, by the clock, once"}
+	for _, name := range names {
+		want(t, rows, name)
+	}
+	if got := len(layout.Kinds()) * (len(names) + 1); len(rows) != got {
+		t.Errorf("%d rows, not %d", len(rows), got)
+	}
+	text, err := os.ReadFile(out + ".csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
+	if got := 1 + 2*len(layout.Kinds())*len(names); err != nil || len(lines) != got {
+		t.Errorf("%d lines of CSV, not %d: %v", len(lines), got, err)
+	}
+	for _, k := range layout.Kinds() {
+		picture, err := os.ReadFile(fmt.Sprintf("%s-%v.svg", out, k))
+		if err != nil || !bytes.Contains(picture, []byte("128KiB")) || !bytes.Contains(picture, []byte("ContainsHashes")) {
+			t.Errorf("%v: no picture with its sizes and names: %v", k, err)
+		}
+	}
+}
+
+func TestSpaceRows(t *testing.T) {
+	rows := short(t, "space", "-size", "64KiB", "-only", "mmapfilter,seiflotfy,fuse 8,3 %,loses", outside("loses"))
+	for _, name := range []string{"mmapfilter blocked, f=8, b=7", "mmapfilter packed, f=16, b=4", "mmapfilter semisorted, f=13, b=4",
+		"bits-and-blooms/bloom v3, for 3 %", "seiflotfy/cuckoofilter, f=8, b=4", "FastFilter/xorfilter, binary fuse 8, xxh3"} {
+		if got := want(t, rows, name); len(got) != 7 || !strings.HasPrefix(got[1], "0 of") {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	if got := want(t, rows, "loses"); got[1] == "0 of 38,912" || got[5] != "unknown" {
+		t.Errorf("no false positives, and keys lost: %q", got)
+	}
+}
+
+func TestDistance(t *testing.T) {
+	k := kept{has: 1000, bytes: 1500, asks: 1024, positives: 1}
+	if got := k.distance(); !slices.Equal(got, []string{"10.00", "2.00", "1.200"}) {
+		t.Errorf("12 bits a key for a rate of 1 in 1,024: %q", got)
+	}
+}
+
+// TestErrors runs what cannot be run.
+func TestErrors(t *testing.T) {
+	stopped, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, c := range []struct {
+		ctx  context.Context
+		args []string
+		want string
+	}{
+		{t.Context(), nil, "bench lookup"},
+		{t.Context(), []string{"lookups"}, `no command "lookups"`},
+		{t.Context(), []string{"lookup", "-size", "1GB"}, "no size"},
+		{t.Context(), []string{"lookup", "-size", "8"}, "hold no key"},
+		{t.Context(), []string{"lookup", "now"}, `no argument such as "now"`},
+		{t.Context(), []string{"lookup", "-rounds", "0"}, "no rounds"},
+		{t.Context(), []string{"lookup", "-blocks", "0"}, "no blocks"},
+		{t.Context(), []string{"lookup", "-dir", "/nonexistent"}, "/nonexistent"},
+		{t.Context(), []string{"peers", "-short", "-asks", "0"}, "no keys"},
+		{t.Context(), []string{"peers", "-short", "-only", "nobody"}, `with "nobody" in it`},
+		{t.Context(), []string{"peers", "-short", "-outside", "program"}, "no NAME=PROGRAM"},
+		{t.Context(), []string{"peers", "-short", "-only", "x", "-outside", "x=/nonexistent"}, "/nonexistent"},
+		{t.Context(), []string{"insert", "-short", "-loads", "90,80"}, "no rising percents"},
+		{t.Context(), []string{"insert", "-size", "2"}, "too few keys"},
+		{t.Context(), []string{"insert", "-short", "-memory", "/nonexistent"}, "see -memory"},
+		{t.Context(), []string{"build", "-short", "-keys", "10X"}, "no number of keys"},
+		{t.Context(), []string{"growth", "-short", "-sizes", "1GiB,"}, "no size"},
+		{t.Context(), []string{"growth", "-short", "-out", "/nonexistent/x"}, "/nonexistent/x"},
+		{t.Context(), []string{"space", "-short", "-asks", "0"}, "no keys"},
+		{stopped, []string{"lookup", "-short"}, "interrupted"},
+		{stopped, []string{"peers", "-short"}, "interrupted"},
+	} {
+		dir := t.TempDir()
+		args := c.args
+		if len(args) > 0 && !slices.Contains(args, "-dir") {
+			args = append([]string{args[0], "-dir", dir}, args[1:]...)
+		}
+		var out, notes bytes.Buffer
+		if code := run(c.ctx, args, &out, &notes); code != 2 || !strings.Contains(notes.String(), c.want) {
+			t.Errorf("%q: exit status %d, %q", c.args, code, notes.String())
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+			t.Errorf("%q has left %v, %v", c.args, left, err)
+		}
+	}
+	for _, args := range [][]string{nil, {"x", "blocked", "many"}, {"x", "none", "5"}, {"/nonexistent/x", "blocked", "5"}} {
+		var notes bytes.Buffer
+		if code := runBuilder(t.Context(), args, &bytes.Buffer{}, &notes); code != 2 || notes.Len() == 0 {
+			t.Errorf("builder %q: exit status %d, %q", args, code, notes.String())
+		}
+	}
+}
+
+func TestShellWords(t *testing.T) {
+	if got, want := shellWords([]string{"peers", "-outside", "a b='c' d"}), `peers -outside 'a b='\''c'\'' d'`; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+func TestParseCounts(t *testing.T) {
+	got, err := parseCounts("500000,10M,2B,3K")
+	if err != nil || !slices.Equal(got, []uint64{500_000, 10_000_000, 2_000_000_000, 3_000}) {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+// TestParts: every part has its share, and a key is found in the part that it was
+// put into.
+func TestParts(t *testing.T) {
+	counts := make([]int, 7)
+	for i := range uint64(70_000) {
+		counts[part(peer.Mix(i), len(counts))]++
+	}
+	for i, n := range counts {
+		if n < 9_000 || n > 11_000 {
+			t.Errorf("part %d has %d of 70,000 keys", i, n)
+		}
+	}
+	s := &session{ctx: t.Context(), seed: 1}
+	f, err := makePebble(10)(s, 3*pebbleKeys/2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c, err := f.Ask(0, 3*pebbleKeys/2); err != nil || c.Keys != 3*pebbleKeys/2 {
+		t.Errorf("of the keys of two parts %d are found: %v", c.Keys, err)
+	}
+}

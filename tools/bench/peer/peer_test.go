@@ -1,0 +1,225 @@
+package peer
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"testing"
+)
+
+// mapFilter is a filter without false positives. It refuses keys from the first on
+// that it has no room for.
+func mapFilter(room int, seed uint64) *Local {
+	has := map[string]bool{}
+	return &Local{
+		Seed: seed,
+		Size: func() int64 { return int64(16 * room) },
+		Insert: Until(func(key []byte) bool {
+			if len(has) == room {
+				return false
+			}
+			has[string(key)] = true
+			return true
+		}),
+		Contains: Each(func(key []byte) bool { return has[string(key)] }),
+		Delete:   Each(func(key []byte) bool { in := has[string(key)]; delete(has, string(key)); return in }),
+	}
+}
+
+// TestMain lets the test be the program that Start starts.
+func TestMain(m *testing.M) {
+	switch os.Getenv("PEER_TEST") {
+	case "map":
+		if Serve(os.Stdin, os.Stdout, func(n, seed uint64) (Filter, error) { return mapFilter(int(n), seed), nil }) != nil {
+			os.Exit(1)
+		}
+		os.Exit(0)
+	case "lasting":
+		if Serve(os.Stdin, os.Stdout, func(n, seed uint64) (Filter, error) {
+			f := mapFilter(int(n), seed)
+			f.Delete = nil
+			return f, nil
+		}) != nil {
+			os.Exit(1)
+		}
+		os.Exit(0)
+	case "silent":
+		bufio.NewReader(os.Stdin).ReadString('\n')
+		os.Exit(0)
+	case "chatter":
+		os.Stdout.WriteString("hello\n")
+		io.Copy(io.Discard, os.Stdin) // until its input ends
+		os.Exit(0)
+	case "boaster":
+		os.Stdout.WriteString("ok 1\nok 11 1 1\n")
+		io.Copy(io.Discard, os.Stdin)
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// TestKey holds keys against the published outputs of SplitMix64 for seed 1234567.
+func TestKey(t *testing.T) {
+	want := []uint64{6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431}
+	for i := range uint64(2) {
+		var k Key
+		k.Set(1234567, i)
+		if a, b := binary.LittleEndian.Uint64(k[:8]), binary.LittleEndian.Uint64(k[8:]); a != want[2*i] || b != want[2*i+1] {
+			t.Errorf("key %d is %d, %d", i, a, b)
+		}
+	}
+	seen := map[Key]bool{}
+	for _, start := range []uint64{0, Absent} {
+		for i := range uint64(1000) {
+			var k Key
+			k.Set(1, start+i)
+			seen[k] = true
+		}
+	}
+	if len(seen) != 2000 {
+		t.Errorf("2,000 numbers stand for %d keys", len(seen))
+	}
+}
+
+// exercise does with a filter for n keys, more than a block of them, what the
+// protocol has.
+func exercise(t *testing.T, f Filter, n uint64) {
+	t.Helper()
+	defer func() {
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if got := f.Bytes(); got != int64(16*n) {
+		t.Errorf("it has %d bytes", got)
+	}
+	for _, c := range []struct {
+		name     string
+		do       func(first, n uint64) (Count, error)
+		first, n uint64
+		want     uint64
+	}{
+		{"add", f.Add, 0, n - 10, n - 10},
+		{"add to a full one", f.Add, n - 10, 3 * BlockKeys, 10},
+		{"ask for all", f.Ask, 0, n, n},
+		{"ask for the others", f.Ask, n, n, 0},
+		{"remove", f.Remove, 5, 7, 7},
+		{"remove again", f.Remove, 0, 13, 6},
+		{"ask", f.Ask, 0, n, n - 13},
+		{"ask for none", f.Ask, 0, 0, 0},
+	} {
+		got, err := c.do(c.first, c.n)
+		if err != nil || got.Keys != c.want || got.Clock < 0 || got.Processor < 0 {
+			t.Errorf("%s: %+v, %v, want %d", c.name, got, err, c.want)
+		}
+	}
+}
+
+func TestLocal(t *testing.T) {
+	exercise(t, mapFilter(2*BlockKeys+100, 3), 2*BlockKeys+100)
+	var none Local
+	for _, do := range []func(first, n uint64) (Count, error){none.Add, none.Ask, none.Remove} {
+		if _, err := do(0, 1); !errors.Is(err, ErrUnsupported) {
+			t.Error(err)
+		}
+	}
+	failed := errors.New("the disk has failed")
+	f := mapFilter(10, 1)
+	f.Err = func() error { return failed }
+	if _, err := f.Add(0, 1); !errors.Is(err, failed) {
+		t.Error(err)
+	}
+}
+
+func TestTime(t *testing.T) {
+	if got := (Count{Clock: 5, Processor: 3}).Time(); got != 3 {
+		t.Error(got)
+	}
+	if got := (Count{Clock: 5}).Time(); got != 5 {
+		t.Error(got)
+	}
+}
+
+func TestProcess(t *testing.T) {
+	t.Setenv("PEER_TEST", "map")
+	f, err := Start(t.Context(), []string{os.Args[0]}, BlockKeys+100, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exercise(t, f, BlockKeys+100)
+}
+
+// TestProcessUnsupported: what a filter never does is told from what it failed at.
+func TestProcessUnsupported(t *testing.T) {
+	t.Setenv("PEER_TEST", "lasting")
+	f, err := Start(t.Context(), []string{os.Args[0]}, 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.Remove(0, 1); !errors.Is(err, ErrUnsupported) {
+		t.Error(err)
+	}
+	if c, err := f.Add(0, 1); err != nil || c.Keys != 1 {
+		t.Error("it does nothing afterwards:", c, err)
+	}
+}
+
+// TestProcessErrors starts programs that are no filters.
+func TestProcessErrors(t *testing.T) {
+	ctx := t.Context()
+	for mode, reply := range map[string]string{"silent": "nothing", "chatter": "hello"} {
+		t.Setenv("PEER_TEST", mode)
+		_, err := Start(ctx, []string{os.Args[0]}, 1, 1)
+		if e := new(ReplyError); !errors.As(err, &e) || e.Reply != reply {
+			t.Errorf("%s: %v", mode, err)
+		}
+	}
+	t.Setenv("PEER_TEST", "boaster")
+	f, err := Start(ctx, []string{os.Args[0]}, 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Ask(0, 10); err == nil {
+		t.Error("11 of 10 keys are found")
+	}
+	f.Close()
+	if _, err := Start(ctx, []string{"/nonexistent"}, 1, 1); err == nil {
+		t.Error("a program that does not exist was started")
+	}
+	if _, err := Start(ctx, nil, 1, 1); err == nil {
+		t.Error("no program was started")
+	}
+}
+
+func TestServe(t *testing.T) {
+	for request, want := range map[string]string{
+		"make 4 1\nbytes":             "ok 64\nok 64\n",
+		"make 4 1\nmake 4 1":          "ok 64\nerror \"make 4 1\": there is a filter\n",
+		"ask 0 1":                     "error \"ask 0 1\" before a filter was made\n",
+		"make 4":                      "error \"make 4\": two numbers are needed: EOF\n",
+		"make 4 1\nadd x 1":           "ok 64\nerror \"add x 1\": two numbers are needed: expected integer\n",
+		"make 4 1\nforget 0 1":        "ok 64\nerror there is no request \"forget 0 1\"\n",
+		"make 0 1\nbytes":             "error no room; none at all\nerror \"bytes\" before a filter was made\n",
+		"make 5 1\nremove 0 1\nbytes": "ok 80\nunsupported\nok 80\n",
+	} {
+		var out bytes.Buffer
+		err := Serve(strings.NewReader(request), &out, func(n, seed uint64) (Filter, error) {
+			f := mapFilter(int(n), seed)
+			switch n {
+			case 0:
+				return nil, errors.New("no room\nnone at all")
+			case 5:
+				f.Delete = nil
+			}
+			return f, nil
+		})
+		if err != nil || out.String() != want {
+			t.Errorf("%q: %q, %v, want %q", request, out.String(), err, want)
+		}
+	}
+}
