@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/csv"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
 )
 
@@ -29,8 +31,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// flawed makes a set that loses every hundredth key that it accepts, or one that
-// has room for half of the keys.
+// flawed makes a set that loses every hundredth key that it accepts, or the last 500,
+// or one that has room for half of the keys.
 func flawed(flaw string, n, seed uint64) peer.Filter {
 	has, accepted := map[string]bool{}, uint64(0)
 	return &peer.Local{
@@ -40,9 +42,11 @@ func flawed(flaw string, n, seed uint64) peer.Filter {
 			if flaw == "refuses" && accepted == n/2 {
 				return false
 			}
-			if accepted++; flaw != "loses" || accepted%100 != 0 {
-				has[string(key)] = true
+			accepted++
+			if flaw == "loses" && accepted%100 == 0 || flaw == "forgets" && accepted > n-500 {
+				return true
 			}
+			has[string(key)] = true
 			return true
 		}),
 		Contains: peer.Each(func(key []byte) bool { return has[string(key)] }),
@@ -98,7 +102,7 @@ func TestLookupRows(t *testing.T) {
 	if tables := 2 * len(layout.Kinds()); len(rows) != tables*perTable {
 		t.Errorf("%d rows, not %d tables of %d", len(rows), tables, perTable)
 	}
-	want(t, rows, "random reads as a dependent chain")
+	want(t, rows, "random reads of lines, a dependent chain")
 	for _, q := range questions() {
 		if got := want(t, rows, q.call, fmt.Sprint(q.batch), string(q.keys)); len(got) != 2 || got[0] == "0" {
 			t.Errorf("%v: %q", q, got)
@@ -158,9 +162,11 @@ func TestPeersRows(t *testing.T) {
 
 // TestPeersCheck: some of the keys are looked for, at both ends.
 func TestPeersCheck(t *testing.T) {
-	rows := short(t, "peers", "-check", "2000", "-only", "loses", outside("loses"))
-	if got := want(t, rows, "loses"); got[1] != "**20 of 2,000**" {
-		t.Errorf("%q", got)
+	rows := short(t, "peers", "-check", "2000", "-only", "loses,forgets", outside("loses"), outside("forgets"))
+	for name, lost := range map[string]string{"loses": "**20 of 2,000**", "forgets": "**500 of 2,000**"} {
+		if got := want(t, rows, name); got[1] != lost {
+			t.Errorf("%s: %q, want %s", name, got, lost)
+		}
 	}
 }
 
@@ -219,7 +225,7 @@ func TestBuildRows(t *testing.T) {
 func TestGrowthFiles(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "growth")
 	rows := short(t, "growth", "-sizes", "64KiB,128KiB", "-out", out)
-	names := []string{"random reads, 64 in flight", "dependent chain of reads", "ContainsHashes, absent", "ContainsBatch, absent",
+	names := []string{"random reads: the limit", "dependent chain of reads", "ContainsHashes, absent", "ContainsBatch, absent",
 		"Contains, absent", "Contains, present", "Insert and Delete at 95 %", "Build, by the clock, once"}
 	for _, name := range names {
 		want(t, rows, name)
@@ -263,6 +269,37 @@ func TestDistance(t *testing.T) {
 	}
 }
 
+// TestLive: a full filter is none that has failed; one that is closed is.
+func TestLive(t *testing.T) {
+	s := &session{ctx: t.Context(), seed: 1}
+	for i, w := range []writing{{}, {batch: 100}, {syncEvery: 10}} {
+		f, err := s.createLive(filepath.Join(t.TempDir(), fmt.Sprint(i)), layout.Packed, 1000, w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		added, err := f.Add(0, 5000)
+		if err != nil || added.Keys < 1000 || added.Keys >= 5000 {
+			t.Errorf("%+v: %d of 5,000 keys were added to a filter for 1,000: %v", w, added.Keys, err)
+		}
+		removed, err := f.Remove(0, 500)
+		if err != nil || removed.Keys != 500 {
+			t.Errorf("%+v: %d of 500 keys were removed: %v", w, removed.Keys, err)
+		}
+		if found, err := f.Ask(500, added.Keys-500); err != nil || found.Keys != added.Keys-500 {
+			t.Errorf("%+v: %d of %d keys are found: %v", w, found.Keys, added.Keys-500, err)
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := f.Add(5000, 1); !errors.Is(err, mmapfilter.ErrClosed) {
+			t.Errorf("%+v: insert after Close: %v", w, err)
+		}
+		if _, err := f.Remove(500, 1); !errors.Is(err, mmapfilter.ErrClosed) {
+			t.Errorf("%+v: delete after Close: %v", w, err)
+		}
+	}
+}
+
 // TestErrors runs what cannot be run.
 func TestErrors(t *testing.T) {
 	stopped, cancel := context.WithCancel(t.Context())
@@ -279,6 +316,8 @@ func TestErrors(t *testing.T) {
 		{t.Context(), []string{"lookup", "now"}, `no argument such as "now"`},
 		{t.Context(), []string{"lookup", "-rounds", "0"}, "no rounds"},
 		{t.Context(), []string{"lookup", "-blocks", "0"}, "no blocks"},
+		{t.Context(), []string{"lookup", "-layouts", "compact"}, "no layout of"},
+		{t.Context(), []string{"growth", "-layouts", "x"}, "no layout of"},
 		{t.Context(), []string{"lookup", "-dir", "/nonexistent"}, "/nonexistent"},
 		{t.Context(), []string{"peers", "-short", "-asks", "0"}, "no keys"},
 		{t.Context(), []string{"peers", "-short", "-only", "nobody"}, `with "nobody" in it`},

@@ -15,8 +15,9 @@ const lineWords = layout.LineBytes / 8
 // misses than a processor keeps track of.
 const inFlight = 64
 
-// A limit reads random lines of 64 bytes of a mapped file, and does nothing else:
-// what no lookup that reads a line can be faster than.
+// A limit reads random lines of 64 bytes of a mapped file, and does nothing else. What
+// no lookup that reads a line can be faster than is the faster one of prefetched and
+// plain: where a cache holds the lines, asking for them ahead takes longer than they do.
 type limit struct {
 	words []uint64 // those of the lines
 	lines uint64

@@ -127,6 +127,12 @@ func TestLocal(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	// One key is refused; those after it are not tried.
+	tried := uint64(0)
+	picky := &Local{Insert: Until(func([]byte) bool { tried++; return tried != BlockKeys+6 })}
+	if c, err := picky.Add(0, 3*BlockKeys); err != nil || c.Keys != BlockKeys+5 || tried != BlockKeys+6 {
+		t.Errorf("%d keys were tried, %d accepted, %v", tried, c.Keys, err)
+	}
 	failed := errors.New("the disk has failed")
 	f := mapFilter(10, 1)
 	f.Err = func() error { return failed }
