@@ -38,6 +38,7 @@ func (g *growthRun) plot(k layout.Kind, names []string, lines map[string][]float
 		p.Legend.Add(name, line, marks)
 	}
 	p.Add(plotter.NewGrid())
+	p.Y.Max *= 30 // room for the legend above the lines
 	file := fmt.Sprintf("%s-%v.svg", g.out, k)
 	if err := p.Save(22*vg.Centimeter, 14*vg.Centimeter, file); err != nil {
 		return fmt.Errorf("draw %s: %w", file, err)
