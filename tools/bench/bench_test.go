@@ -160,6 +160,20 @@ func TestPeersRows(t *testing.T) {
 	}
 }
 
+// TestPeersPart: what was measured before a filter failed is printed.
+func TestPeersPart(t *testing.T) {
+	for _, command := range []string{"peers", "space"} {
+		var out, notes bytes.Buffer
+		args := []string{command, "-short", "-size", "64KiB", "-dir", t.TempDir(), "-only", "seiflotfy,absent", "-outside", "absent=/nonexistent"}
+		if code := run(t.Context(), args, &out, &notes); code != 2 || !strings.Contains(notes.String(), "/nonexistent") {
+			t.Errorf("%s: exit status %d, %s", command, code, notes.String())
+		}
+		if !strings.Contains(out.String(), "| seiflotfy/cuckoofilter, f=8, b=4 | 38,912 | 0 of 38,912 |") {
+			t.Errorf("%s: no row of the other one in %s", command, out.String())
+		}
+	}
+}
+
 // TestPeersCheck: some of the keys are looked for, at both ends.
 func TestPeersCheck(t *testing.T) {
 	rows := short(t, "peers", "-check", "2000", "-only", "loses,forgets", outside("loses"), outside("forgets"))

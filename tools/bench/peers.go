@@ -61,15 +61,14 @@ func (p *peersRun) run() error {
 	for _, spec := range others {
 		p.note("%s", spec.name)
 		k := &kept{name: spec.name}
-		times, err := p.against(k, spec, ours, n)
-		if err != nil {
-			return fmt.Errorf("%s: %w", spec.name, err)
+		var times [][]float64
+		if times, err = p.against(k, spec, ours, n); err != nil {
+			err = fmt.Errorf("%s: %w", spec.name, err)
+			break // but what has been measured, for hours maybe, is printed
 		}
 		oursAbsent, oursPresent = append(oursAbsent, times[0]...), append(oursPresent, times[1]...)
-		row := append(k.cells(), figures.Digits(figures.Median(times[2])), figures.Digits(figures.Median(times[3])),
-			"**"+figures.Digits(figures.MedianRatio(times[2], times[0]))+"**", "**"+figures.Digits(figures.MedianRatio(times[3], times[1]))+"**")
-		p.note("%s", strings.Join(row, " | ")) // hours may pass until the table
-		rows = append(rows, row)
+		rows = append(rows, append(k.cells(), figures.Digits(figures.Median(times[2])), figures.Digits(figures.Median(times[3])),
+			"**"+figures.Digits(figures.MedianRatio(times[2], times[0]))+"**", "**"+figures.Digits(figures.MedianRatio(times[3], times[1]))+"**"))
 		forget()
 	}
 	t.Row(append(own.cells(), figures.Digits(figures.Median(oursAbsent)), figures.Digits(figures.Median(oursPresent)), "1", "1")...)
@@ -77,7 +76,7 @@ func (p *peersRun) run() error {
 		t.Row(r...)
 	}
 	p.print(t)
-	return nil
+	return err
 }
 
 // against measures a filter in rounds with ours: the times of absent and present keys

@@ -68,17 +68,18 @@ func (r *spaceRun) run() error {
 	r.printf("\n%s keys, and %s absent ones asked for\n", figures.Grouped(int64(n)), figures.Grouped(int64(r.asks)))
 	t := figures.NewTable("filter", "keys it has", "lost, of", "bits a key", "rate measured", "log2(1/rate)", "bits above that", "times that")
 	for _, spec := range specs {
-		if err := r.ctx.Err(); err != nil {
-			return err
+		if err = r.ctx.Err(); err != nil {
+			break
 		}
-		k, err := r.measure(spec, n)
-		if err != nil {
-			return fmt.Errorf("%s: %w", spec.name, err)
+		var k *kept
+		if k, err = r.measure(spec, n); err != nil {
+			err = fmt.Errorf("%s: %w", spec.name, err)
+			break // but what has been measured is printed
 		}
 		t.Row(append(k.cells(), k.distance()...)...)
 	}
 	r.print(t)
-	return nil
+	return err
 }
 
 func (r *spaceRun) measure(spec spec, n uint64) (k *kept, err error) {
