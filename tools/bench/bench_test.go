@@ -174,6 +174,25 @@ func TestPeersPart(t *testing.T) {
 	}
 }
 
+// TestInterrupted: who stops a run does not wait until a filter is full.
+func TestInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	s := &session{ctx: ctx, seed: 1}
+	calls := uint64(0)
+	f := &peer.Local{Insert: func(keys []peer.Key) int { calls++; cancel(); return len(keys) }, Contains: func([]peer.Key) int { calls++; return 0 }}
+	if c, err := s.add(f, 0, 10*pieceKeys); !errors.Is(err, context.Canceled) || c.Keys != pieceKeys {
+		t.Errorf("%d keys were added: %v", c.Keys, err)
+	}
+	if _, err := s.ask(f, 0, 10*pieceKeys); !errors.Is(err, context.Canceled) || calls != pieceKeys/peer.BlockKeys {
+		t.Errorf("%d blocks: %v", calls, err)
+	}
+	for key, err := range s.keySequence(5) {
+		if key != nil || !errors.Is(err, context.Canceled) {
+			t.Errorf("key %x: %v", key, err)
+		}
+	}
+}
+
 // TestPeersCheck: some of the keys are looked for, at both ends.
 func TestPeersCheck(t *testing.T) {
 	rows := short(t, "peers", "-check", "2000", "-only", "loses,forgets", outside("loses"), outside("forgets"))

@@ -263,6 +263,6 @@ func (b *buildRun) fill(spec spec, first, n uint64) (time.Duration, uint64, erro
 	if spec.filled {
 		return time.Since(begun), n, nil
 	}
-	c, err := f.Add(first, n)
+	c, err := b.add(f, first, n)
 	return c.Clock, c.Keys, err
 }

@@ -82,7 +82,7 @@ func (i *insertRun) run() (err error) {
 		}
 	}
 	for _, f := range all {
-		if err := f.examine(i.check); err != nil {
+		if err := f.examine(i.session, i.check); err != nil {
 			return err
 		}
 	}
@@ -153,7 +153,7 @@ func (i *insertRun) measure(all []*filling, load float64) error {
 	turn := min(1<<17, i.slots/1000+1)
 	for _, f := range all {
 		i.note("%s: filling to %.0f %%", f.name, 100*load)
-		if _, err := f.add(uint64(load*float64(i.slots)) - (f.high - f.low)); err != nil {
+		if _, err := f.add(i.session, uint64(load*float64(i.slots))-(f.high-f.low)); err != nil {
 			return err
 		}
 	}
@@ -162,7 +162,7 @@ func (i *insertRun) measure(all []*filling, load float64) error {
 		if f.full {
 			return 0, nil
 		}
-		added, err := f.add(turn)
+		added, err := f.add(i.session, turn)
 		if err != nil || f.full {
 			return 0, err
 		}
@@ -185,11 +185,11 @@ func (i *insertRun) measure(all []*filling, load float64) error {
 	return err
 }
 
-func (f *filling) add(n uint64) (peer.Count, error) {
+func (f *filling) add(s *session, n uint64) (peer.Count, error) {
 	if f.full {
 		return peer.Count{}, nil
 	}
-	c, err := f.filter.Add(f.high, n)
+	c, err := s.add(f.filter, f.high, n)
 	if err != nil {
 		return c, fmt.Errorf("%s: %w", f.name, err)
 	}
@@ -199,17 +199,17 @@ func (f *filling) add(n uint64) (peer.Count, error) {
 }
 
 // examine looks for the keys that it holds: the oldest and the newest ones.
-func (f *filling) examine(check uint64) error {
+func (f *filling) examine(s *session, check uint64) error {
 	held := f.high - f.low
 	if check == 0 || check > held {
 		check = held
 	}
-	old, err := f.filter.Ask(f.low, check/2)
+	old, err := s.ask(f.filter, f.low, check/2)
 	if err != nil {
 		return err
 	}
-	new, err := f.filter.Ask(f.high-(check-check/2), check-check/2)
-	f.lost += check - old.Keys - new.Keys
+	new, err := s.ask(f.filter, f.high-(check-check/2), check-check/2)
+	f.lost += check - old - new
 	f.checked += check
 	return err
 }

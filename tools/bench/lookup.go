@@ -103,7 +103,7 @@ func (s *session) lookups(k layout.Kind, bytes int64, blocks int) (err error) {
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	all := questions()
-	reads, times, err := s.ask(path, f, n, all, blocks)
+	reads, times, err := s.questions(path, f, n, all, blocks)
 	if err != nil {
 		return err
 	}
@@ -124,8 +124,8 @@ func (s *session) lookups(k layout.Kind, bytes int64, blocks int) (err error) {
 	return nil
 }
 
-// ask measures questions, and the three kinds of reads, in nanoseconds.
-func (s *session) ask(path string, f *mmapfilter.Filter, n uint64, all []question, blocks int) (reads, times [][]float64, err error) {
+// questions measures some, and the three kinds of reads, in nanoseconds.
+func (s *session) questions(path string, f *mmapfilter.Filter, n uint64, all []question, blocks int) (reads, times [][]float64, err error) {
 	l, err := openLimit(path, s.seed)
 	if err != nil {
 		return nil, nil, err

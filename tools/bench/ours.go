@@ -41,17 +41,58 @@ func keysFor(k layout.Kind, bytes int64, load float64) uint64 {
 	return uint64(load * lines * float64(layout.SlotsPerLine(k, p)))
 }
 
-// keySequence yields n keys.
-func keySequence(seed, n uint64) iter.Seq2[[]byte, error] {
+// pieceKeys is how many keys are worked through between two looks at whether the run
+// is interrupted.
+const pieceKeys = 1 << 20
+
+// keySequence yields n keys, or why it stops before.
+func (s *session) keySequence(n uint64) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		var key peer.Key
 		for i := range n {
-			key.Set(seed, i)
+			if i%pieceKeys == 0 && s.ctx.Err() != nil {
+				yield(nil, s.ctx.Err())
+				return
+			}
+			key.Set(s.seed, i)
 			if !yield(key[:], nil) {
 				return
 			}
 		}
 	}
+}
+
+// add is the Add of a filter, a piece at a time.
+func (s *session) add(f peer.Filter, first, n uint64) (sum peer.Count, err error) {
+	for sum.Keys < n {
+		if err := s.ctx.Err(); err != nil {
+			return sum, err
+		}
+		piece := min(n-sum.Keys, pieceKeys)
+		c, err := f.Add(first+sum.Keys, piece)
+		sum.Add(c)
+		if err != nil || c.Keys < piece {
+			return sum, err
+		}
+	}
+	return sum, nil
+}
+
+// ask is the Ask of a filter, likewise; it counts keys.
+func (s *session) ask(f peer.Filter, first, n uint64) (found uint64, err error) {
+	for end := first + n; first < end; {
+		if err := s.ctx.Err(); err != nil {
+			return found, err
+		}
+		piece := min(end-first, pieceKeys)
+		c, err := f.Ask(first, piece)
+		if err != nil {
+			return found, err
+		}
+		found += c.Keys
+		first += piece
+	}
+	return found, nil
 }
 
 // build builds a filter of n keys and opens it, all of it in memory.
@@ -61,7 +102,7 @@ func (s *session) build(name string, opts mmapfilter.Options, n uint64) (path st
 	}
 	path = s.path(name)
 	s.note("%v, f=%d: building from %s keys", opts.Layout, opts.FingerprintBits, figures.Grouped(int64(n)))
-	f, err = mmapfilter.Build(s.ctx, path, &opts, keySequence(s.seed, n))
+	f, err = mmapfilter.Build(s.ctx, path, &opts, s.keySequence(n))
 	if err != nil {
 		return "", nil, err
 	}

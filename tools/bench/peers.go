@@ -126,7 +126,7 @@ type kept struct {
 func (k *kept) fill(s *session, f peer.Filter, n uint64, filled bool, check, asks uint64) error {
 	k.has = n
 	if !filled {
-		c, err := f.Add(0, n)
+		c, err := s.add(f, 0, n)
 		if err != nil {
 			return err
 		}
@@ -137,27 +137,26 @@ func (k *kept) fill(s *session, f peer.Filter, n uint64, filled bool, check, ask
 		return errors.New("it accepted no key")
 	}
 	k.bytes = f.Bytes()
-	return k.examine(f, check, asks)
+	return k.examine(s, f, check, asks)
 }
 
 // examine looks for keys that were accepted, as many of the last ones as of the
 // first where not for all, and asks for absent ones.
-func (k *kept) examine(f peer.Filter, check, asks uint64) error {
+func (k *kept) examine(s *session, f peer.Filter, check, asks uint64) error {
 	if check == 0 || check > k.has {
 		check = k.has
 	}
 	k.checked, k.asks = check, asks
-	low, err := f.Ask(0, check/2)
+	low, err := s.ask(f, 0, check/2)
 	if err != nil {
 		return err
 	}
-	high, err := f.Ask(k.has-(check-check/2), check-check/2)
+	high, err := s.ask(f, k.has-(check-check/2), check-check/2)
 	if err != nil {
 		return err
 	}
-	k.lost = check - low.Keys - high.Keys
-	c, err := f.Ask(peer.Absent, asks)
-	k.positives = c.Keys
+	k.lost = check - low - high
+	k.positives, err = s.ask(f, peer.Absent, asks)
 	return err
 }
 

@@ -130,7 +130,10 @@ func makePebble(bitsPerKey int) func(*session, uint64) (peer.Filter, error) {
 		for i := range writers {
 			writers[i] = policy.NewWriter(kind)
 		}
-		for key := range keySequence(s.seed, n) {
+		for key, err := range s.keySequence(n) {
+			if err != nil {
+				return nil, err
+			}
 			writers[part(xxh3.Hash(key), parts)].AddKey(key)
 		}
 		filters, bytes := make([][]byte, parts), 0
@@ -158,7 +161,10 @@ func makeFuse[T uint8 | uint16](s *session, n uint64) (peer.Filter, error) {
 	filters, bytes := make([]*xorfilter.BinaryFuse[T], parts), 0
 	for i := range filters {
 		hashes := make([]uint64, 0, n/uint64(parts)+n/uint64(100*parts)+1)
-		for key := range keySequence(s.seed, n) {
+		for key, err := range s.keySequence(n) {
+			if err != nil {
+				return nil, err
+			}
 			if h := xxh3.Hash(key); part(h, parts) == i {
 				hashes = append(hashes, h)
 			}

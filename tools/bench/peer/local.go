@@ -72,7 +72,7 @@ func (l *Local) do(op Op, first, n uint64, stop bool) (sum Count, err error) {
 		var count int
 		took := Timed(func() { count = op(keys) })
 		took.Keys = uint64(count)
-		sum.add(took)
+		sum.Add(took)
 		if l.Err != nil {
 			if err := l.Err(); err != nil {
 				return sum, err

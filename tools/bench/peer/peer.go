@@ -55,7 +55,8 @@ func (c Count) Time() time.Duration {
 	return c.Clock
 }
 
-func (c *Count) add(d Count) {
+// Add adds what another operation gave.
+func (c *Count) Add(d Count) {
 	c.Keys += d.Keys
 	c.Clock += d.Clock
 	c.Processor += d.Processor
