@@ -106,6 +106,9 @@ func TestFilled(t *testing.T) {
 	if len(f.Tables) != 1 || len(f.Tables[0].Rows) != 2*3+len(structures) {
 		t.Fatalf("%v", f.Tables)
 	}
+	if len(f.Plots) != 3 || len(f.Plots[1].Names) != 7 || len(f.Plots[1].Series[1].Points) != 6 || f.Plots[1].Series[1].Points[0].Y != 0.19 {
+		t.Errorf("%+v", f.Plots)
+	}
 	band := map[string][2]float64{ // rate in %
 		"CF": {0.13, 0.24}, "ss-CF": {0.06, 0.13}, "Blocked (ours)": {0.19, 0.31},
 		"BF": {0.14, 0.26}, "blk-BF": {0.25, 0.60}, "CBF": {0.14, 0.26}, "QF": {0.12, 0.23}, "dl-CBF": {0.1, 1.2},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -32,6 +33,8 @@ const (
 	wantedSorted = 0.0010 // ss-CF
 	wantedLoad   = 0.95
 )
+
+const oneAtATime = "one at a time"
 
 // A table3Row is a structure, filled in one way.
 type table3Row struct {
@@ -65,9 +68,9 @@ func table3(c *config) (*report.Figure, error) {
 		return nil, err
 	}
 	for i, m := range filled.members {
-		r := table3Row{name: m.name, how: "one at a time", one: perSecond(int(m.n), filled.took[i]), paper: m.paper}
+		r := table3Row{name: m.name, how: oneAtATime, one: perSecond(int(m.n), filled.took[i]), paper: m.paper}
 		if m.mapped != nil {
-			r.how = "one at a time, logged"
+			r.how = oneAtATime + ", logged"
 		}
 		if err := c.measureRow(&r, m); err != nil {
 			return nil, err
@@ -80,6 +83,7 @@ func table3(c *config) (*report.Figure, error) {
 			fmt.Sprintf("%.3f", 100*r.rate), dash(r.one, "%.2f"), dash(r.all, "%.2f"), fmt.Sprint(r.lost), r.paper})
 	}
 	f.Tables = []report.Table{t}
+	f.Plots = table3Plots(rows)
 	cf, ss := rows[0], rows[1]
 	f.Paper = "CF holds 127.78 million items in 12.60 bits each at 0.19 %, ss-CF 128.04 million in 12.58 bits at 0.09 %; a Bloom filter at 0.19 % takes 13.00 bits."
 	f.Ours = fmt.Sprintf("CF holds %.2f million items in %.2f bits each at %.3f %%, ss-CF %.2f million in %.2f bits at %.3f %%; a Bloom filter at %.3f %% takes %.2f bits. %s",
@@ -148,6 +152,40 @@ func (c *config) measureRow(r *table3Row, m *member) (err error) {
 	}
 	r.rate, err = c.falsePositives(m.mostEfficient(), c.extent.absent)
 	return err
+}
+
+// table3Plots shows each figure of the structures that were filled one key at a time
+// beside that of the paper.
+func table3Plots(rows []table3Row) []report.Plot {
+	columns := []struct {
+		title, unit string
+		ours        func(r table3Row) float64
+	}{
+		{"Space", "bits per item", func(r table3Row) float64 { return r.bits }},
+		{"False positives", "% of absent keys", func(r table3Row) float64 { return 100 * r.rate }},
+		{"Construction, one key at a time", "million items/s", func(r table3Row) float64 { return r.one }},
+	}
+	var plots []report.Plot
+	for column, c := range columns {
+		p := report.Plot{Title: c.title, X: report.Axis{Label: "structure"}, Y: report.Axis{Label: c.unit}}
+		measured := report.Series{Name: "measured", Style: report.Bars}
+		paper := report.Series{Name: "paper", Style: report.Bars}
+		for _, r := range rows {
+			if !strings.HasPrefix(r.how, oneAtATime) || r.name == "CBF" { // with four times the bits it would dwarf the others
+				continue
+			}
+			at := float64(len(p.Names))
+			p.Names = append(p.Names, r.name)
+			measured.Points = append(measured.Points, report.Point{X: at, Y: c.ours(r)})
+			var said [4]float64 // items, bits, rate, speed
+			if n, _ := fmt.Sscanf(r.paper, "%f / %f / %f %% / %f", &said[0], &said[1], &said[2], &said[3]); n == len(said) {
+				paper.Points = append(paper.Points, report.Point{X: at, Y: said[1+column]})
+			}
+		}
+		p.Series = []report.Series{measured, paper}
+		plots = append(plots, p)
+	}
+	return plots
 }
 
 func rowOf(rows []table3Row, name string) (r table3Row) {
