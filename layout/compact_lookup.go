@@ -47,7 +47,7 @@ func (t *compact) containsBeyond(v *View, h uint64) bool {
 	it := t.Split(h)
 	fp := uint64(it.Fp)
 	second := alternate(it.Line, fp, t.lines)
-	counters := [4]uint64{RuntimeEpoch, blockCounter(it.Line), blockCounter(second), RuntimeStashCounter}
+	counters := [4]uint64{blockCounter(second), RuntimeStashCounter, RuntimeEpoch, blockCounter(it.Line)}
 	runtime := (*[RuntimeWords]uint64)(v.Runtime)
 	sum, odd := uint64(0), uint64(0) // counters only ever go up: if their sum stood still, they all did
 	for _, c := range counters {
