@@ -14,15 +14,15 @@ import (
 // the counts are kept, as in a quotient filter (Bender et al., "Don't Thrash", 2012,
 // and Pandey et al., "Vector Quotient Filters", 2021, who have a line of 512 bits).
 //
-//	bit 511        512-v            64+s+s·r        64+s             0
+//	bit 511        512-v            64+b+b·r        64+b             0
 //	    ┌────────────┬────────────────┬─────┬─────────┬───────────────┐
-//	    │ overflow   │ remainder s-1  │  …  │ rem. 0  │ counts of 64  │
+//	    │ overflow   │ remainder b-1  │  …  │ rem. 0  │ counts of 64  │
 //	    │ bits v-1…0 │                │     │         │ quotients     │
 //	    └────────────┴────────────────┴─────┴─────────┴───────────────┘
 //
 // The counts are in unary, from bit 0 on: for each quotient, from 0 to 63, a bit 0 and
 // then a bit 1 for each item that has it. With n items these are n + 64 bits, and the
-// s - n bits after them are 0. Item i, the one of bit 1 number i, has remainder i; the
+// b - n bits after them are 0. Item i, the one of bit 1 number i, has remainder i; the
 // items are in rising order of their fingerprints, and the remainders after the last
 // are 0. So what is in a line, and which overflow bits are set, gives its image, and
 // an empty line is 0. The counts tell which slots are in use: 0 is a fingerprint like
@@ -36,9 +36,9 @@ import (
 //	o  = ⌊v·(bits 32-47 of m) / 2^16⌋
 //	o' = o + 1 + ⌊(v-1)·(bits 48-63 of m) / 2^16⌋
 //
-// The s of each r. 64 + s·(r+1) + v = 512: one slot less is r+1 overflow bits more, and
+// The b of each r. 64 + b·(r+1) + v = 512: one slot less is r+1 overflow bits more, and
 // fewer lookups that read a second line. A filter of rate p has at least log2(1/p) bits
-// a key. These s are the ones that need the least more than that, at 98 % load, with
+// a key. These b are the ones that need the least more than that, at 98 % load, with
 // second lines for at most a quarter of the absent keys; TestCompactSlots does the sum
 // again for each r.
 var compactSlots = map[int]int{
@@ -87,7 +87,7 @@ func compactMatch(p Params, n float64) float64 {
 // a word.
 type compact struct {
 	lines      uint64
-	f, r, s, v uint64
+	f, r, b, v uint64
 	counts     uint64 // bits for the counts; the first remainder is after them
 	countWords int    // words that they are in
 	inCounts   Line   // their bits in these
@@ -98,10 +98,10 @@ type compact struct {
 }
 
 func newCompact(p Params, lines uint64) *compact {
-	t := &compact{lines: lines, f: uint64(p.FingerprintBits), s: uint64(p.BucketSize)}
+	t := &compact{lines: lines, f: uint64(p.FingerprintBits), b: uint64(p.BucketSize)}
 	t.r = t.f - quotientBits
-	t.counts = t.s + quotients
-	t.v = lineBits - t.counts - t.s*t.r
+	t.counts = t.b + quotients
+	t.v = lineBits - t.counts - t.b*t.r
 	t.countWords = int(t.counts+63) / 64
 	for i := range t.countWords {
 		t.inCounts[i] = ^uint64(0)
@@ -117,9 +117,9 @@ func newCompact(p Params, lines uint64) *compact {
 }
 
 func (t *compact) Kind() Kind        { return Compact }
-func (t *compact) Params() Params    { return Params{int(t.f), int(t.s)} }
+func (t *compact) Params() Params    { return Params{int(t.f), int(t.b)} }
 func (t *compact) Lines() uint64     { return t.lines }
-func (t *compact) SlotsPerLine() int { return int(t.s) }
+func (t *compact) SlotsPerLine() int { return int(t.b) }
 func (t *compact) Both() bool        { return false }
 
 // Bounds: as in Blocked, searches are for the last inserts before a table is full,
@@ -167,22 +167,20 @@ var selectInByte = func() (t [8 << 8]uint8) {
 	return t
 }()
 
+const (
+	everyByte = 0x0101010101010101
+	highBits  = 0x80 * everyByte
+)
+
 // selectBit gives the place of bit 1 number k of x, k from 0 on: broadword selection
-// (Vigna, "Broadword Implementation of Rank/Select Queries", 2008, algorithm 2). The
-// sum of the bits in bytes 0 to i is in byte i of sums; the bit is in the first byte
-// whose sum is above k. Where x has no such bit it gives any place.
+// (Vigna, "Broadword Implementation of Rank/Select Queries", 2008, algorithm 2). Byte i
+// of sums is how many bits 1 are in bytes 0 to i; the bit is in the first byte where
+// that is above k, and has low bits before it. Where x has no such bit it gives any place.
 func selectBit(x, k uint64) uint64 {
-	const (
-		everyBit1 = 0x5555555555555555
-		everyBit2 = 0x3333333333333333
-		everyBit4 = 0x0F0F0F0F0F0F0F0F
-		everyByte = 0x0101010101010101
-		highBits  = 0x8080808080808080
-	)
-	sums := x - x>>1&everyBit1
-	sums = sums&everyBit2 + sums>>2&everyBit2
-	sums = (sums + sums>>4) & everyBit4 * everyByte
-	low := uint64(bits.OnesCount64(((k*everyByte|highBits)-sums)&highBits)) * 8 % 64
+	sums := x - x>>1&(0x55*everyByte)
+	sums = sums&(0x33*everyByte) + sums>>2&(0x33*everyByte)
+	sums = (sums + sums>>4) & (0x0F * everyByte) * everyByte
+	low := ((k*everyByte | highBits) - sums) & highBits >> 7 * everyByte >> 53 & 56
 	return low + uint64(selectInByte[((k-sums<<8>>low)<<8|x>>low&0xFF)%uint64(len(selectInByte))])
 }
 
@@ -200,15 +198,18 @@ func window(l *Line, bit uint64) uint64 {
 func (t *compact) run(l *Line, quotient uint64) (first, n uint64) {
 	// The zeros of the counts are bits of x, as are those of what is after the counts.
 	// In which word that of the quotient is cannot be foretold: there is no branch.
-	x, k, at := ^loadOf(l, 0), quotient, uint64(0)
-	for i := 1; i < t.countWords; i++ {
-		zeros := uint64(bits.OnesCount64(x))
-		later := uint64(int64(zeros-1-k) >> 63) // every bit, where k ≥ zeros
-		x ^= (x ^ ^(loadOf(l, uint64(i)) & t.inCounts[i%wordsPerBlock])) & later
-		k -= zeros & later
-		at += 64 & later
+	x, next := ^loadOf(l, 0), ^(loadOf(l, 1) & t.inCounts[1])
+	zeros := uint64(bits.OnesCount64(x))
+	later := uint64(int64(zeros-1-quotient) >> 63) // every bit, where quotient ≥ zeros
+	x ^= (x ^ next) & later
+	k, at := quotient-zeros&later, 64&later
+	if t.countWords > 2 {
+		zeros = uint64(bits.OnesCount64(x))
+		later = uint64(int64(zeros-1-k) >> 63)
+		x ^= (x ^ ^(loadOf(l, 2) & t.inCounts[2])) & later
+		k, at = k-zeros&later, at+64&later
 	}
-	bit := selectBit(x, k)
+	bit := selectBit(x, k) % 64
 	at += bit
 	if rest := x >> 1 >> bit; rest != 0 {
 		return at - quotient, uint64(bits.TrailingZeros64(rest))
@@ -229,10 +230,9 @@ func (t *compact) runOn(l *Line, from uint64) (n uint64) {
 	return n
 }
 
-// look reports whether a line has a fingerprint, and whether a lookup goes on to the
-// next one. What run says holds for it, too.
+// look reports whether a line has a fingerprint, and if not, whether a lookup goes on
+// to the next one. What run says holds for it, too.
 func (t *compact) look(l *Line, fp uint64) (found, beyond bool) {
-	mask := t.overflowBits(fp)
 	first, n := t.run(l, fp>>t.r)
 	remainders := fp & t.values * t.ones
 	bit := t.counts + first*t.r
@@ -240,7 +240,11 @@ func (t *compact) look(l *Line, fp uint64) (found, beyond bool) {
 		bit += t.lanes * t.r
 		n -= t.lanes
 	}
-	return t.equalLane(window(l, bit)^remainders) < n*t.r, loadOf(l, lastWord)&mask == mask
+	if t.equalLane(window(l, bit)^remainders) < n*t.r {
+		return true, false
+	}
+	mask := t.overflowBits(fp)
+	return false, loadOf(l, lastWord)&mask == mask
 }
 
 // equalLane gives the high bit of the lowest lane that is 0; where none is, 64.
@@ -271,13 +275,13 @@ func (t *compact) items(l *Line) (n uint64) {
 	return n
 }
 
-func (t *compact) Full(l *Line, _ uint64) bool { return t.items(l) >= t.s }
+func (t *compact) Full(l *Line, _ uint64) bool { return t.items(l) >= t.b }
 
-// slots gives the fingerprints of a line in their order, and why there are none
-// where its counts cannot be.
+// slots gives the fingerprints of a line in their order, and says why they, or its
+// counts, cannot be: then there are none.
 func (t *compact) slots(l *Line, fps *[maxSlots]uint32) (n int, err error) {
-	if n := t.items(l); n > t.s {
-		return 0, fmt.Errorf("%d items, in %d slots", n, t.s)
+	if n := t.items(l); n > t.b {
+		return 0, fmt.Errorf("%d items, in %d slots", n, t.b)
 	}
 	for i := range t.countWords {
 		for w := l[i] & t.inCounts[i%wordsPerBlock]; w != 0; w &= w - 1 {
@@ -286,6 +290,9 @@ func (t *compact) slots(l *Line, fps *[maxSlots]uint32) (n int, err error) {
 				return 0, fmt.Errorf("item %d has quotient %d", n, zeros-1)
 			}
 			fps[n] = uint32(uint64(zeros-1)<<t.r | t.remainder(l, uint64(n)))
+			if n > 0 && fps[n] < fps[n-1] {
+				return 0, fmt.Errorf("fingerprint %#x stands before %#x", fps[n-1], fps[n])
+			}
 			n++
 		}
 	}
@@ -293,27 +300,32 @@ func (t *compact) slots(l *Line, fps *[maxSlots]uint32) (n int, err error) {
 }
 
 // find gives the slot of the first copy of a fingerprint, or the one that it would
-// have, and how many items the line has. ok is false where the counts cannot be.
-func (t *compact) find(l *Line, fp uint64) (slot, items uint64, found, ok bool) {
-	items = t.items(l)
+// have, and the end of the items of its quotient. ok is false where the counts cannot
+// be.
+func (t *compact) find(l *Line, fp uint64) (slot, end uint64, ok bool) {
 	slot, n := t.run(l, fp>>t.r)
-	end := slot + n
-	if items > t.s || end > items || slot > end {
-		return 0, items, false, false
+	items := t.items(l)
+	if end = slot + n; items > t.b || end > items || slot > end {
+		return 0, 0, false
 	}
 	for slot < end && t.remainder(l, slot) < fp&t.values {
 		slot++
 	}
-	return slot, items, slot < end && t.remainder(l, slot) == fp&t.values, true
+	return slot, end, true
+}
+
+// holds reports whether a slot that find gave, or one after it, is that of a copy.
+func (t *compact) holds(l *Line, slot, end, fp uint64) bool {
+	return slot < end && t.remainder(l, slot) == fp&t.values
 }
 
 // countBit is the place of the bit of an item of a quotient in the counts.
 func countBit(slot, quotient uint64) uint64 { return slot + quotient + 1 }
 
 func (t *compact) Place(l *Line, it Item, stores *Stores) bool {
-	fp := uint64(it.Fp)
-	slot, items, _, ok := t.find(l, fp)
-	if !ok || items == t.s {
+	fp, items := uint64(it.Fp), t.items(l)
+	slot, _, ok := t.find(l, fp)
+	if !ok || items == t.b {
 		return false
 	}
 	before := *l
@@ -324,9 +336,9 @@ func (t *compact) Place(l *Line, it Item, stores *Stores) bool {
 }
 
 func (t *compact) Remove(l *Line, it Item, stores *Stores) bool {
-	fp := uint64(it.Fp)
-	slot, items, found, _ := t.find(l, fp)
-	if !found {
+	fp, items := uint64(it.Fp), t.items(l)
+	slot, end, _ := t.find(l, fp)
+	if !t.holds(l, slot, end, fp) {
 		return false
 	}
 	before := *l
@@ -336,10 +348,18 @@ func (t *compact) Remove(l *Line, it Item, stores *Stores) bool {
 	return true
 }
 
+func (t *compact) Copies(l *Line, it Item) (n int) {
+	slot, end, _ := t.find(l, uint64(it.Fp))
+	for t.holds(l, slot+uint64(n), end, uint64(it.Fp)) {
+		n++
+	}
+	return n
+}
+
 // Fill makes the image of a line of sorted hashes, which are in the order of their
 // fingerprints. Those that come first get the slots.
 func (t *compact) Fill(l *Line, hashes, beyond []uint64) []uint64 {
-	n := min(len(hashes), int(t.s))
+	n := min(len(hashes), int(t.b))
 	at, word, used := t.counts/64, l[t.counts/64], t.counts%64
 	for i, h := range hashes[:n] {
 		_, rest := SplitHash(h, t.lines)
@@ -403,16 +423,6 @@ func (l *Line) remove(at, end, n uint64) {
 	l[last] |= behind
 }
 
-func (t *compact) Copies(l *Line, it Item) (n int) {
-	slot, items, found, _ := t.find(l, uint64(it.Fp))
-	first, run := t.run(l, uint64(it.Fp)>>t.r)
-	for found && slot < min(first+run, items) && t.remainder(l, slot) == uint64(it.Fp)&t.values {
-		slot++
-		n++
-	}
-	return n
-}
-
 func (t *compact) Victims(dst []Item, l *Line, it Item) []Item {
 	var fps [maxSlots]uint32
 	n, _ := t.slots(l, &fps)
@@ -444,12 +454,7 @@ func (t *compact) CheckLines(region []uint64, from, to uint64) (items, line uint
 		if err != nil {
 			return items, line, err
 		}
-		for i := 1; i < n; i++ {
-			if fps[i] < fps[i-1] {
-				return items, line, fmt.Errorf("fingerprint %#x stands before %#x", fps[i-1], fps[i])
-			}
-		}
-		for slot := uint64(n); slot < t.s; slot++ {
+		for slot := uint64(n); slot < t.b; slot++ {
 			if r := t.remainder(l, slot); r != 0 {
 				return items, line, fmt.Errorf("there is a remainder %#x in slot %d, and there are %d items", r, slot, n)
 			}
@@ -463,7 +468,7 @@ func (t *compact) CheckLines(region []uint64, from, to uint64) (items, line uint
 // probability of (1 - 2/v)^k.
 func (t *compact) Probe(l *Line, _ uint64) Overflow {
 	v, set := float64(t.v), float64(bits.OnesCount64(l[lastWord]>>(64-t.v)))
-	items := float64(min(t.items(l), t.s))
+	items := float64(min(t.items(l), t.b))
 	away := math.Log(max(1-set/v, 0.5/v)) / math.Log1p(-2/v)
 	return Overflow{
 		Match:  compactMatch(t.Params(), items),

@@ -29,7 +29,7 @@ func (t *compact) picture(fps []uint32, overflow uint64) (l Line) {
 			at++
 			for bit := range t.r {
 				if fps[i]>>bit&1 != 0 {
-					set(64 + t.s + uint64(i)*t.r + bit)
+					set(64 + t.b + uint64(i)*t.r + bit)
 				}
 			}
 		}
@@ -80,7 +80,7 @@ func TestCompactImage(t *testing.T) {
 					fps = slices.Delete(fps, i, i+1)
 				}
 			default:
-				if placed := tab.Place(&l, it, &s); placed != (len(fps) < int(tab.s)) {
+				if placed := tab.Place(&l, it, &s); placed != (len(fps) < int(tab.b)) {
 					t.Fatalf("placed: %t, with %d items", placed, len(fps))
 				} else if placed {
 					fps = append(fps, it.Fp)
@@ -110,7 +110,7 @@ func TestCompactImage(t *testing.T) {
 				}
 			}
 			found, beyond := tab.look(&l, uint64(it.Fp))
-			if mask := tab.overflowBits(uint64(it.Fp)) >> (64 - tab.v); found != (n > 0) || beyond != (overflow&mask == mask) || tab.Copies(&l, it) != n || tab.Full(&l, 0) != (len(fps) == int(tab.s)) {
+			if mask := tab.overflowBits(uint64(it.Fp)) >> (64 - tab.v); found != (n > 0) || !found && beyond != (overflow&mask == mask) || tab.Copies(&l, it) != n || tab.Full(&l, 0) != (len(fps) == int(tab.b)) {
 				t.Fatalf("%d of %#x: found %t, beyond %t, %d copies", n, it.Fp, found, beyond, tab.Copies(&l, it))
 			}
 			var got []uint32
@@ -129,7 +129,7 @@ func TestCompactImage(t *testing.T) {
 func TestCompactFill(t *testing.T) {
 	eachCompact(t, 3, func(t *testing.T, tab *compact) {
 		rng := rand.New(rand.NewPCG(tab.r, 2))
-		for n := range 3 * int(tab.s) {
+		for n := range 3 * int(tab.b) {
 			hashes := make([]uint64, n)
 			for i := range hashes {
 				hashes[i] = 1<<64/3 + 1 + rng.Uint64N(1<<64/3) // of line 1
@@ -167,7 +167,7 @@ func TestCompactCheck(t *testing.T) {
 			}
 			return err != nil
 		}
-		for n := range int(tab.s) + 1 {
+		for n := range int(tab.b) + 1 {
 			fps := make([]uint32, n)
 			for i := range fps {
 				fps[i] = tab.someFingerprint(rng)
@@ -260,9 +260,9 @@ func TestCompactSlots(t *testing.T) {
 
 // overflowOf fills a table, and tells what lookups of absent keys meet.
 func overflowOf(tab *compact, load float64) (o Overflow) {
-	rng := rand.New(rand.NewPCG(tab.r, tab.s))
+	rng := rand.New(rand.NewPCG(tab.r, tab.b))
 	all := make([]Line, tab.lines)
-	n := int(float64(tab.lines*tab.s) * load)
+	n := int(float64(tab.lines*tab.b) * load)
 	homes := make([]Item, n)
 	put := func(it Item) bool { return tab.Place(&all[it.Line], it, nil) }
 	away := func(it Item) { tab.SetOverflow(&all[it.Line], it, nil) }
@@ -303,4 +303,44 @@ func overflowOf(tab *compact, load float64) (o Overflow) {
 		}
 	}
 	return o
+}
+
+// TestCompactZero: fingerprint 0 is one like any other, in a line and in the stash.
+func TestCompactZero(t *testing.T) {
+	eachCompact(t, 5, func(t *testing.T, tab *compact) {
+		v := &View{Region: make([]uint64, 5*8), Stash: make([]uint64, StashWords), Runtime: make([]uint64, RuntimeWords)}
+		h := uint64(1<<64/5) + 1 // the first one of line 1
+		home := tab.Split(h)
+		if home != (Item{Line: 1}) || !tab.Legal(home) || tab.Contains(v, h) {
+			t.Fatalf("%+v", home)
+		}
+		l := lineAt(v.Region, 1)
+		for n := 1; n <= 3; n++ {
+			if !tab.Place(l, home, nil) || tab.Copies(l, home) != n || !tab.Contains(v, h) {
+				t.Fatalf("%d copies, of %d", tab.Copies(l, home), n)
+			}
+		}
+		for n := 2; n >= 0; n-- {
+			if !tab.Remove(l, home, nil) || tab.Copies(l, home) != n || tab.Contains(v, h) != (n > 0) {
+				t.Fatalf("%d copies, of %d", tab.Copies(l, home), n)
+			}
+		}
+		if *l != (Line{}) || tab.Remove(l, home, nil) {
+			t.Fatal("more is left, or was taken, than was put in")
+		}
+		c := tab.Class(home)
+		if !StashAdd(v.Stash, c, into(v.Stash)) || tab.Contains(v, h) {
+			t.Fatal("found without overflow bits")
+		}
+		if _, _, err := CheckStash(tab, v); err == nil {
+			t.Fatal("an entry without overflow bits is accepted")
+		}
+		tab.SetOverflow(l, home, nil)
+		if _, items, err := CheckStash(tab, v); err != nil || items != 1 || !tab.Contains(v, h) {
+			t.Fatalf("%d items in the stash, %v", items, err)
+		}
+		if !StashRemove(v.Stash, c, into(v.Stash)) || tab.Contains(v, h) || tab.Lookup(v.At, h) {
+			t.Fatal("an item is left in the stash")
+		}
+	})
 }
