@@ -92,7 +92,7 @@ func TestWorkedCompact(t *testing.T) {
 	}
 	for _, p := range LegalParams(Compact) {
 		tab := newCompact(p, 1)
-		column := strings.Index(string(essay), fmt.Sprintf("//\tf   10  11")) + len("//\tf   ") + 4*(p.FingerprintBits-10)
+		column := strings.Index(string(essay), "//\tf   10  11") + len("//\tf   ") + 4*(p.FingerprintBits-10)
 		for i, n := range []int{p.FingerprintBits, p.BucketSize, int(tab.v)} {
 			if at := column + i*len("//\tf   10  11  12  13  14  15  16  17  18  19  20  21  22\n"); string(essay[at:at+2]) != fmt.Sprint(n) {
 				t.Errorf("f=%d: the table says %s, not %d", p.FingerprintBits, essay[at:at+2], n)
