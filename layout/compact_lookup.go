@@ -152,7 +152,7 @@ func (t *compact) ContainsKeys(v *View, seed uint64, keys [][]byte, found []bool
 
 // containsBlock asks for the home line of each hash in a first pass, so that the cache
 // misses overlap; in a second one it looks there, and asks for the second lines of
-// those that need them, up to a fifth; in a third one it looks there.
+// those that need them, up to a seventh; in a third one it looks there.
 func (t *compact) containsBlock(v *View, hashes []uint64, found []bool) {
 	for _, h := range hashes {
 		line, _ := SplitHash(h, t.lines)
