@@ -58,20 +58,23 @@ func BenchmarkLayouts(b *testing.B) {
 				hashes, found := make([]uint64, batch), make([]bool, batch)
 				for range rounds {
 					for _, what := range []string{"absent", "present"} {
-						for i := range hashes {
-							if hashes[i] = rng.Uint64(); what == "present" {
-								hashes[i] = present[rng.IntN(len(present))]
+						fresh := func() {
+							for i := range hashes {
+								if hashes[i] = rng.Uint64(); what == "present" {
+									hashes[i] = present[rng.IntN(len(present))]
+								}
 							}
 						}
 						for _, k := range turnLayouts {
 							f := filters[k]
+							fresh()
 							of(what, k).timed(b, func() error {
 								for _, h := range hashes {
 									f.ContainsHash(h)
 								}
 								return nil
 							})
-							rng.Shuffle(batch, func(i, j int) { hashes[i], hashes[j] = hashes[j], hashes[i] })
+							fresh()
 							of(what+"-batch", k).timed(b, func() error {
 								f.ContainsHashes(hashes, found)
 								return nil
