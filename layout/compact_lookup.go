@@ -17,28 +17,24 @@ import (
 //
 // An item that was found needs none of this: "maybe" always holds.
 
-func (t *compact) LookHome(region []uint64, h uint64) (found, beyond bool) {
-	line, rest := SplitHash(h, t.lines)
-	return t.look(lineAt(region, line), rest>>(64-t.f))
-}
-
 // Contains ends with the home line for most keys. It then has loaded what the first
 // look of Lookup loads, in that order.
 func (t *compact) Contains(v *View, h uint64) bool {
-	found, beyond := t.containsHome(v, h)
-	return found || beyond && t.containsBeyond(v, h)
+	found, open := t.FirstLook(v, h)
+	if open {
+		return t.containsBeyond(v, h)
+	}
+	return found
 }
 
-// containsHome looks a hash up in its home line. What it does not find there is
-// certainly absent, unless it says beyond.
-func (t *compact) containsHome(v *View, h uint64) (found, beyond bool) {
+func (t *compact) FirstLook(v *View, h uint64) (found, open bool) {
 	line, rest := SplitHash(h, t.lines)
 	runtime := (*[RuntimeWords]uint64)(v.Runtime)
 	epoch, counter := &runtime[RuntimeEpoch], &runtime[blockCounter(line)]
 	e, c := atomic.LoadUint64(epoch), atomic.LoadUint64(counter)
-	found, beyond = t.look(lineAt(v.Region, line), rest>>(64-t.f))
+	found, beyond := t.look(lineAt(v.Region, line), rest>>(64-t.f))
 	moved := atomic.LoadUint64(epoch) ^ e | atomic.LoadUint64(counter) ^ c | (e|c)&1
-	return found, beyond || moved != 0
+	return found, !found && (beyond || moved != 0)
 }
 
 // containsBeyond is the second look of Lookup, which begins with the counters of all
@@ -150,26 +146,35 @@ func (t *compact) ContainsKeys(v *View, seed uint64, keys [][]byte, found []bool
 	}
 }
 
-// containsBlock asks for the home line of each hash in a first pass, so that the cache
-// misses overlap; in a second one it looks there, and asks for the second lines of
-// those that need them, up to a seventh; in a third one it looks there.
+// containsBlock is that of Blocked.
 func (t *compact) containsBlock(v *View, hashes []uint64, found []bool) {
-	for _, h := range hashes {
-		line, _ := SplitHash(h, t.lines)
-		Prefetch(&lineAt(v.Region, line)[0])
-	}
-	var further [lookupBlock]uint8
-	n := 0
-	for i, h := range hashes {
-		yes, beyond := t.containsHome(v, h)
-		found[i] = yes
-		if beyond && !yes {
-			further[n%lookupBlock] = uint8(i)
-			n++
-			Prefetch(&lineAt(v.Region, t.Alternate(t.Split(h)).Line)[0])
+	var bitmap [lookupBlock / openBits]uint8
+	open := bitmap[:(len(hashes)+openBits-1)/openBits]
+	t.FirstLooks(v, hashes, found, open)
+	EachOpen(open, func(i int) { Prefetch(&lineAt(v.Region, t.Alternate(t.Split(hashes[i])).Line)[0]) })
+	EachOpen(open, func(i int) { found[i] = t.containsBeyond(v, hashes[i]) })
+}
+
+func (t *compact) FirstLooks(v *View, hashes []uint64, found []bool, open []uint8) {
+	for i := range len(hashes) + prefetchAhead {
+		if i < len(hashes) {
+			line, _ := SplitHash(hashes[i], t.lines)
+			Prefetch(&lineAt(v.Region, line)[0])
+		}
+		if j := i - prefetchAhead; j >= 0 {
+			isFound, isOpen := t.FirstLook(v, hashes[j])
+			found[j] = isFound
+			if isOpen {
+				open[j/openBits] |= 1 << (j % openBits)
+			}
 		}
 	}
-	for _, i := range further[:n] {
-		found[i] = t.containsBeyond(v, hashes[i])
+}
+
+func (t *compact) HomeBlocks(hashes, blocks []uint64) {
+	for i, h := range hashes {
+		blocks[i], _ = SplitHash(h, t.lines)
 	}
 }
+
+func (t *compact) Kernel() string { return pureGo.String() }

@@ -237,8 +237,7 @@ func (b *builder) fillLines(w *worker, hashes []uint64) error {
 // place finds room away from home for the keys that fill had none for, in the
 // order of their hashes.
 func (b *builder) place(ctx context.Context) error {
-	d := newDirect(b.table, b.view)
-	p := newPlacer(b.table, d)
+	p := newPlacer(b.table, newDirect(b.table, b.view))
 	w := &worker{}
 	total := b.overflows.count()
 	for i := range b.overflows.parts() {
