@@ -118,15 +118,12 @@ func (p *placer) insertBeyond(home layout.Item) bool {
 }
 
 // insertAllBeyond is insertBeyond for the items of hashes; it ends at the first
-// that finds no room. It asks for the lines of those that come next: else each would
-// wait for its own.
+// that finds no room.
 func (p *placer) insertAllBeyond(hashes []uint64) bool {
-	const ahead = 16
+	const ahead = 16 // inserts whose alternate lines are on their way
 	for i, h := range hashes {
 		if i+ahead < len(hashes) {
-			next := p.table.Split(hashes[i+ahead])
-			p.space.prefetch(next.Line)
-			p.prefetchOther(next)
+			p.prefetchOther(p.table.Split(hashes[i+ahead]))
 		}
 		if !p.insertBeyond(p.table.Split(h)) {
 			return false
