@@ -167,7 +167,7 @@ func (w *writer) homeBlock(hash uint64) uint64 {
 }
 
 // lookupBlock is how many lookups of a batch are under way at once.
-const lookupBlock = 512
+const lookupBlock = 64
 
 // containsAll is contains for hashes, whose cache misses overlap.
 func (w *writer) containsAll(hashes []uint64, found []bool) {
