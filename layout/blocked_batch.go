@@ -39,6 +39,8 @@ func (t *blocked) ContainsHashes(v *View, hashes []uint64, found []bool) {
 	}
 }
 
+// ContainsKeys keeps the hashes of a block on the stack. A function for all layouts, which
+// would call theirs by an interface or a type parameter, would move them to the heap.
 func (t *blocked) ContainsKeys(v *View, seed uint64, keys [][]byte, found []bool) {
 	found = found[:len(keys)]
 	var hashes [lookupBlock]uint64
