@@ -230,6 +230,10 @@ func (t *blocked) Place(l *Line, it Item, stores *Stores) bool {
 	return true
 }
 
+func (t *blocked) Fill(l *Line, hashes, beyond []uint64) []uint64 {
+	return fillByPlace(t, l, hashes, beyond)
+}
+
 // A lineSearch is a breadth-first search over the buckets of a line: which
 // were reached, from which, and by moving which fingerprint.
 type lineSearch struct {

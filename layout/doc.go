@@ -8,8 +8,8 @@
 // Filter: Practically Better Than Bloom" (CoNEXT 2014). A fingerprint is f bits
 // of the hash of a key. A slot holds one fingerprint. A bucket is b slots. A
 // line is what an item has two of, called home and alternate: 64 aligned bytes,
-// what a processor fetches at once, in the layout blocked; one bucket in the
-// layouts packed and semi-sorted. Each key that was put in is an item. All that
+// what a processor fetches at once, in the layouts blocked and compact; one bucket
+// in the layouts compact, packed and semi-sorted. Each key that was put in is an item. All that
 // the file keeps of it is a fingerprint, at a place from which its two lines, and
 // its two buckets in each, follow. The stash holds items that found no slot.
 //
@@ -39,7 +39,7 @@
 // word ⌊j/64⌋. A chunk is 65,536 bytes, counted from 16384 on; the last one ends
 // at T and may be shorter. For n lines
 //
-//	size        = 512 (blocked), f·b (packed), 4·f - 4 (semi-sorted)
+//	size        = 512 (blocked, compact), f·b (packed), 4·f - 4 (semi-sorted)
 //	R           = roundup(⌈n·size / 8⌉, 64)
 //	T           = roundup(32768 + R, 4096)
 //	chunks      = ⌈(T - 16384) / 65536⌉
@@ -57,7 +57,7 @@
 //	    40    8 incompat flags          none is defined
 //	    48   16 UUID of the content
 //	    64    1 state: 1 clean, 2 live, 3 sealed
-//	    65    1 layout: 1 blocked, 3 packed, 4 semi-sorted (2 compact: reserved)
+//	    65    1 layout: 1 blocked, 2 compact, 3 packed, 4 semi-sorted
 //	    66    1 f, bits per fingerprint
 //	    67    1 b, slots per bucket
 //	    68    1 hash: 1 is XXH3, 64 bits, with a seed (XXH3_64bits_withSeed)
@@ -137,6 +137,49 @@
 //  4. If the stash has an entry for the item, with a count of at least 1: maybe.
 //     Otherwise: certainly not.
 //
+// # Compact
+//
+// A line is one bucket, with v overflow bits:
+//
+//	f   10  11  12  13  14  15  16  17  18  19  20  21  22
+//	b   86  72  62  54  48  43  39  36  33  31  29  27  25
+//	v   18  16  14  16  16  18  19  16  19  14  13  16  23
+//
+// line, rest, m, u and alt are as above, but
+//
+//	fp      = rest >> (64 - f)                           0 is one like any other
+//	r       = f - 6
+//	q       = fp >> r                                    the quotient, 0 to 63
+//	rem     = fp mod 2^r                                 the remainder
+//	o       = (v·((m >> 32) mod 2^16)) >> 16
+//	o'      = (o + 1 + (((v-1)·(m >> 48)) >> 16)) mod v
+//
+// and a line is
+//
+//	bit 511        512-v            64+b+r·b        64+b             0
+//	    ┌────────────┬────────────────┬─────┬─────────┬───────────────┐
+//	    │ overflow   │ remainder of   │  …  │ rem. of │ counts of 64  │
+//	    │ bits v-1…0 │ slot b-1       │     │ slot 0  │ quotients     │
+//	    └────────────┴────────────────┴─────┴─────────┴───────────────┘
+//
+// With n items in the line, slots 0 to n-1 hold their fingerprints, which do not
+// fall. The counts say which quotients they have: for each of the 64 in turn there is
+// a bit 0, and then a bit 1 for each item that has it. All bits between the counts
+// that this gives, which are n + 64, and the remainder of slot 0 are zero, as are the
+// remainders of the slots from n on. So let z be the place of bit 0 number q of the
+// counts, both counted from 0 on. The bits 1 that follow it before the next 0 are
+// those of the slots from z - q on; and the line holds fp if one of them has rem.
+//
+// An item stands in any slot of its home line; or of its alternate line; or in the
+// stash. Unless it stands in its home line, the overflow bits o and o' are set there.
+// Overflow bits are never cleared, and those of the home line alone count:
+//
+//  1. If the home line holds fp: maybe.
+//  2. Unless both overflow bits o and o' are set in the home line: certainly not.
+//  3. If the alternate line holds fp: maybe.
+//  4. If the stash has an entry for the item, whose buckets count as 0, with a count
+//     of at least 1: maybe. Otherwise: certainly not.
+//
 // # Packed and semi-sorted
 //
 // These are the two tables of the paper. A line is one bucket, with
@@ -204,7 +247,8 @@
 //
 // A writer stores words, each at once, and in an order in which every item is
 // in one of its places at any instant. It tells of what it takes away, and of the
-// semi-sorted buckets in more than one word that it changes, in the runtime page:
+// compact lines and the semi-sorted buckets in more than one word that it changes
+// (but for overflow bits), in the runtime page:
 //
 //	16384      recovery epoch, a word: odd while someone recovers the file
 //	16448      removal counter of the stash, a word
@@ -213,9 +257,9 @@
 //
 // and the rest is zero. Block i of the region, its bytes from 64·i on, has counter
 // i mod 256; a line may be in two blocks, and has two counters then. A counter is
-// odd while a word of its blocks loses a fingerprint, or one of a semi-sorted
-// bucket in several words changes, until all words that are changed with it are
-// stored; and higher afterwards. The answer "maybe" always holds. The answer
+// odd while a word of its blocks loses a fingerprint, or one of a compact line or of
+// a semi-sorted bucket in several words changes, until all words that are changed with
+// it are stored; and higher afterwards. The answer "maybe" always holds. The answer
 // "certainly not" holds only if the epoch and the counters of all places that were
 // read (the home line; the alternate line and the stash, if they were) were even,
 // were read before the first slot of any of these places, and are the same at the
@@ -337,17 +381,19 @@
 //	F8   V: every chunk of a sealed file has the CRC of its entry.
 //	F9   V: every field of the trailer of a sealed file has the value given
 //	     above; the bytes between and after table and trailer are zero.
-//	F10  V: the bits from f·b to 59 of every word of a line are zero (blocked); the
+//	F10  V: the bits from f·b to 59 of every word of a line are zero (blocked); a
+//	     compact line has no more items than slots, none before the first quotient or
+//	     after the last one, fingerprints that do not fall, and zeros after them; the
 //	     number of a semi-sorted bucket is below 3,876, and its fingerprints do not
 //	     fall; the bits between the last line and T are zero.
 //	F11  What a writer keeps up: every item stands where its lookup finds it.
 //	     (It cannot be checked without the keys.)
 //	F12  V: a stash entry that is not free counts at least one item; has a line
 //	     below n that is not above its alternate, a bucket below 8 that is below
-//	     its other (0 but in blocked), and 1 ≤ fp < 2^f; is the first that the
+//	     its other (0 but in blocked), and 1 ≤ fp < 2^f (0 ≤ fp in compact); is the first that the
 //	     search for it meets, and so the only one of its kind; and its overflow
-//	     bits, where there are such, are both set in one of its lines. Bit 63 of word 0 is zero in the last 3 entries of a
-//	     group.
+//	     bits, where there are such, are both set in one of its lines. Bit 63 of word 0
+//	     is zero in the last 3 entries of a group.
 //	F13  V: the slots in use and the counts of the stash add up to the length.
 //
 // # A worked example
@@ -396,6 +442,29 @@
 //
 // So: maybe. (It is.)
 //
+// testdata/compact-f13.mmf has 9 lines. Is "key 4" in it?
+//
+//	h      = 0x092a7e94800b9f78
+//	line   = hi(h, 9)                 = 0
+//	fp     = 0x527e733880689b38 >> 51   = 0xa4f, q = 0x14, rem = 0x4f
+//	m      = 0xfddfcf3730d51c7b, o and o' = 11 and 12
+//	u      = 0x3454f6983b4d4684, hi(u, 9) = 1, alt = 1
+//
+// Line 0 is at offset 32768, and has 118 bits of counts and overflow bits 0x7c35:
+//
+//	0x47c5914d575a813a 0x9ceb60a8b5ac6311 0x63bfd0ec56abed01 0xacb42139ec84f961
+//	0xd6c3f420a5e90a10 0x9477a51e4ed443af 0x24953776ce75c681 0x7c3543194a3861c0
+//
+// In its counts, bit 0 number 20 is bit 39. One bit 1 follows it, for slot 39 - 20,
+// which is in bits 251 to 257: slot 19, remainder 0x15. So the line does not hold 0xa4f;
+// but overflow bits 11 and 12 are set. Line 1 is at offset 32832, with overflow bits 0x0000:
+//
+//	0x3259429eedbaddb0 0x6cb8154255350c90 0xced6a8549c29f1b6 0x7e049e12571592ea
+//	0x62787060ffe7bc9f 0xe4a7f09b6d7810b1 0xd6ba6c4229700187 0x0000fba6d044b675
+//
+// There, bit 0 number 20 is bit 47, and again one bit 1 follows: slot 27, remainder 0x4f.
+// So: maybe.
+//
 // testdata/packed-f12.mmf has 116 lines of 48 bits, so R is 704. Is "key 3" in it?
 //
 //	h      = 0x56674e5a91dde079
@@ -435,9 +504,10 @@
 //	hash           16 hex digits
 //	line, bucket, other bucket, alternate line   decimal
 //	fingerprint    0x and hex digits
-//	overflow bits  2^o(bucket), a comma, 2^o(other): those of the key, whatever the file has; 0,0 where there are none
+//	overflow bits  2^o(bucket), a comma, 2^o(other): those of the key, whatever the file has; in compact
+//	               2^o and 2^o', the lower one first; 0,0 where there are none
 //	answer         true for maybe, false for certainly not
 //	why            the first step of the lookup that decided: "slot of the home line",
-//	               "overflow bits set: " with true or false for bucket and for other,
+//	               "overflow bits set: " with true or false for each of the two,
 //	               "slot of the alternate line", "stash" or "nowhere"
 package layout

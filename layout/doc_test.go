@@ -77,6 +77,67 @@ func TestWorkedExample(t *testing.T) {
 	says("//\t%#016x %#016x   line %d, bucket %d, fingerprint %#x, 1 item", word(entry), word(entry+8), c.Line, c.Bucket, c.Fp)
 }
 
+// TestWorkedCompact holds the worked example of a compact line against the image that
+// it is about.
+func TestWorkedCompact(t *testing.T) {
+	essay, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	says := func(format string, args ...any) {
+		t.Helper()
+		if text := fmt.Sprintf(format, args...); !strings.Contains(string(essay), text) {
+			t.Errorf("the essay does not say\n%s", text)
+		}
+	}
+	for _, p := range LegalParams(Compact) {
+		tab := newCompact(p, 1)
+		column := strings.Index(string(essay), "//\tf   10  11") + len("//\tf   ") + 4*(p.FingerprintBits-10)
+		for i, n := range []int{p.FingerprintBits, p.BucketSize, int(tab.v)} {
+			if at := column + i*len("//\tf   10  11  12  13  14  15  16  17  18  19  20  21  22\n"); string(essay[at:at+2]) != fmt.Sprint(n) {
+				t.Errorf("f=%d: the table says %s, not %d", p.FingerprintBits, essay[at:at+2], n)
+			}
+		}
+	}
+	image, sb, g := readImage(t, "compact-f13.mmf")
+	tab := NewTable(g).(*compact)
+	h := xxh3.HashStringSeed("key 4", sb.Seed())
+	line, rest := SplitHash(h, g.Lines)
+	it := tab.Split(h)
+	other := tab.Alternate(it)
+	fp := uint64(it.Fp)
+	m := fp * mixFirst
+	u := (m ^ m>>32) * mixSecond
+	big, _ := bits.Mul64(u, g.Lines)
+	says("testdata/compact-f13.mmf has %d lines. Is \"key 4\" in it?", g.Lines)
+	says("//\th      = %#016x\n//\tline   = hi(h, %d)                 = %d\n", h, g.Lines, line)
+	says("//\tfp     = %#016x >> %d   = %#x, q = %#x, rem = %#x\n", rest, 64-tab.f, fp, fp>>tab.r, fp&tab.values)
+	mask := tab.overflowBits(fp) >> (64 - tab.v)
+	says("//\tm      = %#016x, o and o' = %d and %d\n", m, bits.TrailingZeros64(mask), bits.Len64(mask)-1)
+	says("//\tu      = %#016x, hi(u, %d) = %d, alt = %d\n", u, g.Lines, big, other.Line)
+	for _, number := range []uint64{line, other.Line} {
+		var l Line
+		for i := range l {
+			l[i] = binary.LittleEndian.Uint64(image[OffRegion+64*int(number)+8*i:])
+		}
+		says("offset %d", OffRegion+64*number)
+		for i := range 2 {
+			text := "//\t"
+			for _, w := range l[4*i : 4*i+4] {
+				text += fmt.Sprintf("%#016x ", w)
+			}
+			says("%s\n", strings.TrimSuffix(text, " "))
+		}
+		first, n := tab.run(&l, fp>>tab.r)
+		if n != 1 {
+			t.Fatalf("the quotient has %d items", n)
+		}
+		says("bit 0 number %d is bit %d", fp>>tab.r, first+fp>>tab.r)
+		says("slot %d, remainder %#02x", first, tab.remainder(&l, first))
+		says("overflow bits %#04x", l[7]>>(64-tab.v))
+	}
+}
+
 // TestWorkedPairs holds the worked examples of packed and semi-sorted buckets
 // against the images they are about.
 func TestWorkedPairs(t *testing.T) {

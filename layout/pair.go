@@ -217,6 +217,10 @@ func (t *pair) Place(l *Line, it Item, stores *Stores) bool {
 	return t.swap(l, it.Line, 0, it.Fp, stores)
 }
 
+func (t *pair) Fill(l *Line, hashes, beyond []uint64) []uint64 {
+	return fillByPlace(t, l, hashes, beyond)
+}
+
 func (t *pair) Remove(l *Line, it Item, stores *Stores) bool {
 	return t.swap(l, it.Line, it.Fp, 0, stores)
 }

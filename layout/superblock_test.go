@@ -288,6 +288,8 @@ func TestGeometryBounds(t *testing.T) {
 			switch kind {
 			case Blocked:
 				bucket, lineBits = 3, 512
+			case Compact:
+				lineBits = 512
 			case SemiSorted:
 				lineBits -= 4
 			}

@@ -157,6 +157,10 @@ type Table interface {
 	// Place puts the item into l, moving others inside the line when that
 	// makes room. It reports false, and leaves l alone, when nothing does.
 	Place(l *Line, it Item, s *Stores) bool
+	// Fill puts the items of sorted hashes, whose home is the line of the image l,
+	// which is empty, into it. It appends the hashes of those that find no room to
+	// beyond, in their order.
+	Fill(l *Line, hashes, beyond []uint64) []uint64
 	// Full reports whether no slot of a line with the image l is free.
 	Full(l *Line, line uint64) bool
 	// Remove takes one copy of the item out of l.
@@ -202,6 +206,16 @@ type Table interface {
 	ContainsKeys(v *View, seed uint64, keys [][]byte, found []bool)
 }
 
+// fillByPlace is Fill by way of Place.
+func fillByPlace(t Table, l *Line, hashes, beyond []uint64) []uint64 {
+	for _, h := range hashes {
+		if !t.Place(l, t.Split(h), nil) {
+			beyond = append(beyond, h)
+		}
+	}
+	return beyond
+}
+
 // Bounds are those of the work on one item.
 type Bounds struct {
 	SearchLines int // lines that one search for a path of moves expands
@@ -240,6 +254,7 @@ type spec struct {
 // specs holds every layout this program can read and write.
 var specs = map[Kind]*spec{
 	Blocked:    &blockedSpec,
+	Compact:    &compactSpec,
 	Packed:     &packedSpec,
 	SemiSorted: &semiSortedSpec,
 }

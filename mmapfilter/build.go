@@ -214,21 +214,22 @@ func (b *builder) fill(ctx context.Context) error {
 func (b *builder) fillLines(w *worker, hashes []uint64) error {
 	l := &w.line
 	for i := 0; i < len(hashes); {
-		it := b.table.Split(hashes[i])
-		line := it.Line
-		b.table.Load(b.view.Region, line, l)
-		for it.Line == line {
-			if !b.table.Place(l, it, nil) { // place sets its overflow bits, should it find room away
-				if err := w.overflow.add(hashes[i]); err != nil {
-					return err
-				}
-			}
-			if i++; i == len(hashes) {
+		line, _ := layout.SplitHash(hashes[i], b.plan.Lines)
+		end := i + 1
+		for ; end < len(hashes); end++ {
+			if next, _ := layout.SplitHash(hashes[end], b.plan.Lines); next != line {
 				break
 			}
-			it = b.table.Split(hashes[i])
 		}
+		b.table.Load(b.view.Region, line, l)
+		w.beyond = b.table.Fill(l, hashes[i:end], w.beyond[:0])
 		b.table.Store(b.view.Region, line, l)
+		for _, h := range w.beyond { // place sets their overflow bits, should they find room away
+			if err := w.overflow.add(h); err != nil {
+				return err
+			}
+		}
+		i = end
 	}
 	return nil
 }

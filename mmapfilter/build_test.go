@@ -143,7 +143,7 @@ func TestBuildChecksItself(t *testing.T) {
 // that say so, not on the order of the keys, the workers, the memory or the
 // moment.
 func TestBuildIsReproducible(t *testing.T) {
-	for _, s := range []shape{{}, newShape(layout.Packed, 11, 4), newShape(layout.Packed, 13, 1), newShape(layout.SemiSorted, 15, 4)} {
+	for _, s := range []shape{{}, newShape(layout.Packed, 11, 4), newShape(layout.Packed, 13, 1), newShape(layout.SemiSorted, 15, 4), newShape(layout.Compact, 15, 43)} {
 		t.Run(s.String(), func(t *testing.T) {
 			testReproducible(t, Options{FalsePositiveRate: 0.003, Layout: s.kind, FingerprintBits: s.FingerprintBits, BucketSize: s.BucketSize})
 		})

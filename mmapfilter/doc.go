@@ -81,5 +81,6 @@
 // and publishes an operation, and writer.syncLocked commits a batch of them;
 // OpenReadOnly (filter.go) maps the file; Filter.Contains (lookup.go) hashes and
 // asks the layout; blocked.Contains (package layout, blocked.go) is the lookup
-// itself, and pair.Contains (pair.go) that of Packed and SemiSorted.
+// itself, compact.Contains (compact_lookup.go) that of Compact, and pair.Contains
+// (pair.go) that of Packed and SemiSorted.
 package mmapfilter

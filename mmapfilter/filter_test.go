@@ -565,12 +565,15 @@ func TestOptions(t *testing.T) {
 		"FalsePositiveRate2":  {FalsePositiveRate: 1e-12},
 		"FalsePositiveRate22": {FalsePositiveRate: math.NaN()},
 		"Layout":              {Layout: 77},
-		"Layout ":             {Layout: Compact},
+		"Layout ":             {Layout: SemiSorted + 1},
 		"FingerprintBits":     {FingerprintBits: 33},
 		"FingerprintBits ":    {FingerprintBits: 12, BucketSize: 3},
 		"FingerprintBits2":    {FingerprintBits: -1},
 		"FingerprintBits22":   {FingerprintBits: 4, BucketSize: 1, Capacity: 1 << 33},
 		"FingerprintBits 2":   {FingerprintBits: 13, Layout: Blocked},
+		"FingerprintBits 22":  {FingerprintBits: 14, BucketSize: 48}, // of Compact, which must be named
+		"FingerprintBits222":  {FingerprintBits: 9, Layout: Compact},
+		"BucketSize2":         {BucketSize: 55, Layout: Compact},
 		"BucketSize":          {BucketSize: 9},
 		"BucketSize ":         {BucketSize: -1},
 		"Capacity":            {Capacity: 1 << 63},
@@ -599,6 +602,23 @@ func TestOptions(t *testing.T) {
 	var e *OptionError
 	if _, err := Open("x", &OpenOptions{Residency: 99}); !errors.As(err, &e) || e.Field != "Residency" {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestAutoIsNotCompact: Compact has to be asked for by its name, and is smaller then.
+func TestAutoIsNotCompact(t *testing.T) {
+	for _, rate := range []float64{0.09, 0.01, 0.001, 1e-5} {
+		auto, err := (&Options{FalsePositiveRate: rate, Capacity: 10_000_000}).Plan()
+		if err != nil {
+			t.Fatal(err)
+		}
+		named, err := (&Options{FalsePositiveRate: rate, Capacity: 10_000_000, Layout: Compact}).Plan()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if auto.Layout == Compact || named.Layout != Compact || named.PredictedRate > rate || named.BitsPerKey >= auto.BitsPerKey {
+			t.Errorf("%+v and, by its name, %+v", auto, named)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"iter"
+	"math/bits"
 	"os"
 	"path/filepath"
 	"slices"
@@ -43,7 +44,7 @@ func goldenImages() []goldenImage {
 	}
 	overfull(layout.Params{FingerprintBits: 12, BucketSize: 5}, "blocked-generations", mixGenerations)
 	overfull(layout.Params{FingerprintBits: 12, BucketSize: 5}, "blocked-clean", makeClean)
-	for _, s := range []shape{newShape(layout.Packed, 12, 4), newShape(layout.Packed, 31, 2), newShape(layout.SemiSorted, 13, 4), newShape(layout.SemiSorted, 32, 4)} {
+	for _, s := range []shape{newShape(layout.Packed, 12, 4), newShape(layout.Packed, 31, 2), newShape(layout.SemiSorted, 13, 4), newShape(layout.SemiSorted, 32, 4), newShape(layout.Compact, 13, 54), compact22} {
 		images = append(images, goldenImage{
 			name: fmt.Sprintf("%s-f%d", s.kind, s.FingerprintBits),
 			opts: Options{Layout: s.kind, FingerprintBits: s.FingerprintBits, BucketSize: s.BucketSize, Capacity: 440, Normalisation: "golden"},
@@ -180,17 +181,14 @@ func vectors(f *Filter, keys [][]byte) []byte {
 		h := f.Hash(key)
 		it := t.Split(h)
 		other := t.Alternate(it)
-		var home, away, marked layout.Line
+		var home, away layout.Line
 		t.Load(o.view.Region, it.Line, &home)
 		t.Load(o.view.Region, other.Line, &away)
-		t.SetOverflow(&marked, it, nil)
-		second := it
-		for i, w := range marked {
-			if w != 0 && uint32(i) != it.Bucket {
-				second.Bucket = uint32(i)
-			}
+		overflow, second := overflowBits(t, it)
+		var set [2]bool
+		for i, bit := range overflow {
+			set[i] = t.Both() || home[bit.word]&(1<<(bit.first+bit.number)) != 0
 		}
-		set := [2]bool{t.Both() || home[it.Bucket]&marked[it.Bucket] != 0, t.Both() || home[second.Bucket]&marked[second.Bucket] != 0}
 		why := "slot of the home line"
 		switch stashed := layout.StashCount(o.view.Stash, t.Class(it)) > 0; {
 		case t.Copies(&home, it) > 0:
@@ -212,10 +210,49 @@ func vectors(f *Filter, keys [][]byte) []byte {
 		if asked[sort]++; asked[sort] > limit && (absent || why != "stash") {
 			continue
 		}
-		fmt.Fprintf(&b, "%q\t%016x\t%d\t%d\t%d\t%#x\t%d\t%d,%d\t%t\t%s\n", key, h, it.Line, it.Bucket, second.Bucket, it.Fp,
-			other.Line, marked[it.Bucket]>>60, marked[second.Bucket]>>60, f.ContainsHash(h), why)
+		fmt.Fprintf(&b, "%q\t%016x\t%d\t%d\t%d\t%#x\t%d\t%d,%d\t%t\t%s\n", key, h, it.Line, it.Bucket, second, it.Fp,
+			other.Line, overflow[0].value(t), overflow[1].value(t), f.ContainsHash(h), why)
 	}
 	return []byte(b.String())
+}
+
+// An overflowBit is one of a word of a line that has some from bit first on.
+type overflowBit struct{ word, first, number int }
+
+// value gives 2^number; 0 where there are no such bits.
+func (b overflowBit) value(t layout.Table) uint64 {
+	if t.Both() {
+		return 0
+	}
+	return 1 << b.number
+}
+
+// overflowBits gives the two overflow bits of an item: in Blocked that of its bucket
+// and that of the other one, which it gives too, and in Compact the lower one first.
+func overflowBits(t layout.Table, it layout.Item) (all [2]overflowBit, other uint32) {
+	var marked layout.Line
+	t.SetOverflow(&marked, it, nil)
+	p := t.Params()
+	first := 60
+	if t.Kind() == layout.Compact {
+		first = p.BucketSize * (p.FingerprintBits - 5) % 64 // 64 + b remainders of f-6 bits, with one of a count each
+	}
+	n := 0
+	for i, w := range marked {
+		for ; w != 0; w &= w - 1 {
+			bit := overflowBit{i, first, bits.TrailingZeros64(w) - first}
+			switch {
+			case t.Kind() == layout.Compact:
+				all[n] = bit
+				n++
+			case uint32(i) == it.Bucket:
+				all[0] = bit
+			default:
+				all[1], other = bit, uint32(i)
+			}
+		}
+	}
+	return all, other
 }
 
 // golden holds got against a stored file, or stores it.

@@ -29,7 +29,13 @@ func TestOrderOfLoads(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Munmap(data)
-	g, err := layout.NewGeometry(layout.Blocked, layout.Params{FingerprintBits: 12, BucketSize: 5}, 1)
+	for _, s := range []shape{blocked12, compact22} {
+		t.Run(s.String(), func(t *testing.T) { orderOfLoads(t, s, data, page) })
+	}
+}
+
+func orderOfLoads(t *testing.T, s shape, data []byte, page int) {
+	g, err := layout.NewGeometry(s.kind, s.Params, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,18 +51,22 @@ func TestOrderOfLoads(t *testing.T) {
 	}
 	tried := 0
 	for _, h := range hashes(8, 100) {
-		// Where its two buckets are in different pages, the first one comes first.
-		var l layout.Line
-		var marks layout.Stores
-		it := table.Split(h)
-		table.SetOverflow(&l, it, &marks)
-		first, _ := marks.At(0)
-		second, _ := marks.At(1)
-		if uint32(first) != it.Bucket || first/(blockWords/2) == second/(blockWords/2) {
-			continue
+		// Where its two buckets are in different pages, the first one comes first. In
+		// Compact the counts come first, which are in the first half.
+		want := []int{0, 1, 2, 3}
+		if s.kind == layout.Blocked {
+			var l layout.Line
+			var marks layout.Stores
+			it := table.Split(h)
+			table.SetOverflow(&l, it, &marks)
+			first, _ := marks.At(0)
+			second, _ := marks.At(1)
+			if uint32(first) != it.Bucket || first/(blockWords/2) == second/(blockWords/2) {
+				continue
+			}
+			want[2], want[3] = 2+first/(blockWords/2), 2+second/(blockWords/2)
 		}
 		tried++
-		want := []int{0, 1, 2 + first/(blockWords/2), 2 + second/(blockWords/2)}
 		for name, look := range map[string]func() bool{
 			"Contains": func() bool { return table.Contains(&view, h) },
 			"Lookup":   func() bool { return table.Lookup(view.At, h) },
@@ -214,6 +224,117 @@ func TestMoveBetweenSlots(t *testing.T) {
 		m.supply(t, second) // nor there, any more
 		if got := <-found; got != (lookup != "Lookup without counters") {
 			t.Errorf("%s: %t", lookup, got)
+		}
+	}
+}
+
+// TestCompactBetweenLoads is TestMoveBetweenSlots for Compact, whose Contains has two
+// looks of its own. While the lookup waits for a page, the item comes to its home line:
+// from nowhere, when the lookup has read the counts of that line and not the rest; or
+// from its second line, when the overflow bits have led the lookup on, and it has not
+// read the counter of that line yet, or the line.
+func TestCompactBetweenLoads(t *testing.T) {
+	g, err := layout.NewGeometry(layout.Compact, compact22.Params, 200)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := layout.NewTable(g)
+	perPage := uint64(os.Getpagesize() / 8)
+	var hash uint64
+	var home, second layout.Item // in different pages
+	for _, hash = range hashes(8, 1000) {
+		if home, second = table.Split(hash), table.Alternate(table.Split(hash)); second.Line > home.Line+2*perPage/blockWords {
+			break
+		}
+	}
+	var at layout.Line // home, with overflow bits
+	table.SetOverflow(&at, home, nil)
+	counterOf := func(line uint64) uint64 { return layout.CounterOf(layout.WordRegion + line*blockWords) }
+	// The runtime page begins so that the counter of the second line is the first word
+	// of page 1, and the region so that the second half of the home line is that of one.
+	runtimeFrom := perPage - counterOf(second.Line)
+	regionFrom := 2*perPage + (perPage-(home.Line*blockWords+blockWords/2)%perPage)%perPage
+	homeFrom, secondFrom := regionFrom+home.Line*blockWords, regionFrom+second.Line*blockWords
+	pages := (regionFrom+g.Lines*blockWords)/perPage + 1
+
+	// Who waits for a page keeps a processor, as in TestMoveBetweenSlots.
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0))))
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	runtime.GC()
+	for name, c := range map[string]struct {
+		page uint64 // that the lookup waits for
+		away bool   // the item is in its second line before
+	}{
+		"the counts":             {(homeFrom + blockWords/2) / perPage, false},
+		"the home line":          {(runtimeFrom + counterOf(second.Line)) / perPage, true},
+		"all but the second one": {secondFrom / perPage, true},
+	} {
+		for _, lookup := range []string{"Contains", "ContainsHashes", "Lookup"} {
+			m := newLateMemory(t, int(pages))
+			words := recovery.Words(m.data)
+			now := make([]uint64, len(words)) // what they are to have
+			there := map[uint64]bool{}
+			supply := func(page uint64) {
+				copy(recovery.Words(m.args)[perPage:], now[page*perPage:(page+1)*perPage])
+				m.supply(t, int(page))
+				there[page] = true
+			}
+			store := func(word, value uint64) {
+				if now[word] = value; there[word/perPage] {
+					atomic.StoreUint64(&words[word], value)
+				}
+			}
+			put := func(from uint64, l *layout.Line) {
+				for i, w := range l {
+					store(from+uint64(i), w)
+				}
+			}
+			here, gone := at, layout.Line{}
+			if c.away {
+				var away layout.Line
+				table.Place(&away, second, nil)
+				put(homeFrom, &at)
+				put(secondFrom, &away)
+			} else {
+				here = layout.Line{}
+			}
+			table.Place(&here, home, nil)
+			for page := range pages {
+				if page != c.page {
+					supply(page)
+				}
+			}
+			view := layout.View{
+				Region:  words[regionFrom:][:g.Lines*blockWords],
+				Runtime: words[runtimeFrom:][:layout.RuntimeWords],
+				Stash:   make([]uint64, layout.StashWords),
+			}
+			found := make(chan bool, 1)
+			go func() {
+				switch lookup {
+				case "Contains":
+					found <- table.Contains(&view, hash)
+				case "ContainsHashes":
+					var answer [1]bool
+					table.ContainsHashes(&view, []uint64{hash}, answer[:])
+					found <- answer[0]
+				default:
+					found <- table.Lookup(view.At, hash)
+				}
+			}()
+			if page := m.touched(t); page != int(c.page) {
+				t.Errorf("%s has read %s: it waits for page %d, not %d", lookup, name, page, c.page)
+			}
+			put(homeFrom, &here)
+			store(runtimeFrom+counterOf(home.Line), 2)
+			if c.away {
+				put(secondFrom, &gone)
+				store(runtimeFrom+counterOf(second.Line), 2)
+			}
+			supply(c.page)
+			if !<-found {
+				t.Errorf("%s had read %s when the item came home, and misses it", lookup, name)
+			}
 		}
 	}
 }

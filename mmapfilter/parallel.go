@@ -14,6 +14,7 @@ import (
 type worker struct {
 	hashes, tmp []uint64
 	line        layout.Line
+	beyond      []uint64 // of the hashes of a line, those that it has no room for
 	overflow    *spoolWriter
 }
 

@@ -118,12 +118,15 @@ func (p *placer) insertBeyond(home layout.Item) bool {
 }
 
 // insertAllBeyond is insertBeyond for the items of hashes; it ends at the first
-// that finds no room.
+// that finds no room. It asks for the lines of those that come next: else each would
+// wait for its own.
 func (p *placer) insertAllBeyond(hashes []uint64) bool {
-	const ahead = 16 // inserts whose alternate lines are on their way
+	const ahead = 16
 	for i, h := range hashes {
 		if i+ahead < len(hashes) {
-			p.prefetchOther(p.table.Split(hashes[i+ahead]))
+			next := p.table.Split(hashes[i+ahead])
+			p.space.prefetch(next.Line)
+			p.prefetchOther(next)
 		}
 		if !p.insertBeyond(p.table.Split(h)) {
 			return false

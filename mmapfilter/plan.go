@@ -47,8 +47,8 @@ type candidate struct {
 // that cannot be met as an [*OptionError].
 //
 // Auto prefers fewer lines read in a lookup (to the nearest whole line), then
-// less space, over all layouts, fingerprints, buckets and design loads whose
-// predicted rate is at most the one asked for.
+// less space, over all layouts but Compact, and all fingerprints, buckets and
+// design loads whose predicted rate is at most the one asked for.
 func (o *Options) Plan() (Plan, error) {
 	if err := o.Validate(); err != nil {
 		return Plan{}, err
@@ -117,7 +117,7 @@ func (o *Options) candidates(capacity uint64) ([]candidate, error) {
 	known := false // a layout with the fingerprint and bucket that were asked for
 	lowest := 1.0
 	for _, kind := range layout.Kinds() {
-		if d.Layout != Auto && d.Layout != kind {
+		if !mayBe(d.Layout, kind) {
 			continue
 		}
 		for _, p := range layout.LegalParams(kind) {
@@ -162,6 +162,12 @@ func (o *Options) candidates(capacity uint64) ([]candidate, error) {
 		return nil, optionError("FingerprintBits", "no %s has f=%d; %s", describe(d.Layout), d.FingerprintBits, listParams(d.Layout))
 	}
 	return nil, optionError("BucketSize", "no %s has b=%d; %s", describe(d.Layout), d.BucketSize, listParams(d.Layout))
+}
+
+// mayBe reports whether a layout is one that was asked for. Compact must be asked for
+// by its name: it is smaller than Blocked, and its lookups and inserts take longer.
+func mayBe(asked, kind Layout) bool {
+	return asked == kind || asked == Auto && kind != Compact
 }
 
 // hasRoom reports whether a table for so many keys, with a design load, has enough
@@ -223,10 +229,10 @@ func describe(k Layout) string {
 
 // listParams lists the legal f and b, for an error.
 func listParams(k Layout) string {
-	const few = 8
+	const few = 16
 	var parts []string
 	for _, kind := range layout.Kinds() {
-		if k != Auto && k != kind {
+		if !mayBe(k, kind) {
 			continue
 		}
 		all := layout.LegalParams(kind)

@@ -20,9 +20,9 @@ func TestScheduleMistakes(t *testing.T) {
 		p.mistaken = true
 		for lines := uint64(2); lines <= 3; lines++ {
 			for _, from := range sources {
-				p.operations(t, from, lines, 80)
+				p.operations(t, from, newStage(t, lines, 1), 80)
 			}
-			p.deaths(t, lines, 3)
+			p.deaths(t, newStage(t, lines, 2), 3)
 		}
 		if missed := p.missed[""]; (missed != "") != (m != mistake.None) {
 			t.Errorf("with the mistake %q, a key is missed in: %q", m, missed)

@@ -29,6 +29,7 @@ func newShape(k layout.Kind, f, b int) shape {
 var (
 	blocked12 = newShape(layout.Blocked, 12, 5)
 	blocked30 = newShape(layout.Blocked, 30, 2)
+	compact22 = newShape(layout.Compact, 22, 25)
 )
 
 // shapes lists every f and b of Blocked; and of the layouts that have many, each b
@@ -41,12 +42,13 @@ func shapes() (all []shape) {
 	return append(all,
 		newShape(layout.Packed, 4, 4), newShape(layout.Packed, 32, 1), newShape(layout.Packed, 17, 2),
 		newShape(layout.Packed, 12, 4), newShape(layout.Packed, 7, 8), newShape(layout.Packed, 32, 8),
-		newShape(layout.SemiSorted, 5, 4), newShape(layout.SemiSorted, 13, 4), newShape(layout.SemiSorted, 25, 4), newShape(layout.SemiSorted, 32, 4))
+		newShape(layout.SemiSorted, 5, 4), newShape(layout.SemiSorted, 13, 4), newShape(layout.SemiSorted, 25, 4), newShape(layout.SemiSorted, 32, 4),
+		newShape(layout.Compact, 10, 86), newShape(layout.Compact, 13, 54), compact22)
 }
 
 // oneEach is a shape of each layout.
 func oneEach() []shape {
-	return []shape{blocked12, newShape(layout.Packed, 12, 4), newShape(layout.SemiSorted, 25, 4)}
+	return []shape{blocked12, newShape(layout.Packed, 12, 4), newShape(layout.SemiSorted, 25, 4), compact22}
 }
 
 // lines gives as many lines as have about the slots of so many lines of 64 bytes.
@@ -78,8 +80,13 @@ func anyBucket(t layout.Table, rng *rand.Rand) uint32 {
 // hashOf gives a hash of an item: the inverse of Table.Split. The fraction that
 // the fingerprint is made of is in the middle of those that make it.
 func hashOf(tb rapid.TB, t layout.Table, it layout.Item) uint64 {
-	values := uint64(1)<<t.Params().FingerprintBits - 1
-	rest, _ := bits.Div64(uint64(it.Fp)-1, 1<<63, values)
+	f := t.Params().FingerprintBits
+	var rest uint64
+	if t.Kind() == layout.Compact { // 0 is a fingerprint
+		rest, _ = bits.Div64(uint64(it.Fp), 1<<63, 1<<f)
+	} else {
+		rest, _ = bits.Div64(uint64(it.Fp)-1, 1<<63, 1<<f-1)
+	}
 	if t.Kind() == layout.Blocked {
 		rest = uint64(it.Bucket)<<61 | rest>>3
 	}

@@ -75,7 +75,11 @@ type stage struct {
 var stageShape = blocked30
 
 func newStage(tb testing.TB, lines, seed uint64) *stage {
-	v := &recordedVolume{memoryVolume: newMemoryVolume(tb, stageShape, lines)}
+	return newStageOf(tb, stageShape, lines, seed)
+}
+
+func newStageOf(tb testing.TB, p shape, lines, seed uint64) *stage {
+	v := &recordedVolume{memoryVolume: newMemoryVolume(tb, p, lines)}
 	v.file.memoryFile = v.filter
 	s := &stage{TB: tb, volume: v, rng: rand.New(rand.NewPCG(seed, lines)), counts: map[uint64]int{}}
 	s.w = mustWriter(tb, v, layout.MinLogBytes)

@@ -16,7 +16,7 @@ type Stats struct {
 	Layout          Layout
 	FingerprintBits int     // f
 	BucketSize      int     // b
-	Lines           uint64  // of 64 bytes in Blocked; buckets in Packed and SemiSorted
+	Lines           uint64  // of 64 bytes in Blocked and Compact; buckets in Packed and SemiSorted
 	Slots           uint64  // places for keys
 	Load            float64 // Len over Slots
 	DesignLoad      float64 // Cap over Slots, as planned

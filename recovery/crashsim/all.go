@@ -74,12 +74,12 @@ func (e *Exhaustive) Run() (Stats, *Violation) {
 	start := time.Now()
 	var shards [][]*Trace
 	for i, s := range allShapes {
-		for sector := 1; sector < len(sectorSizes); sector++ {
-			u, err := e.universe(i, sector, s)
+		for _, turn := range e.turns(i) {
+			u, err := e.universe(i, turn.kind, s)
 			if err != nil {
 				return Stats{}, &Violation{Oracle: "O6", What: err.Error(), Trace: &Trace{Universe: new(Universe)}}
 			}
-			shards = append(shards, e.traces(u, sector)...)
+			shards = append(shards, turn.traces(u, turn.sector)...)
 		}
 	}
 	var next atomic.Int64
@@ -124,20 +124,45 @@ func (e *Exhaustive) Run() (Stats, *Violation) {
 	return total, first
 }
 
-// universe makes one of a shape. The layouts take turns, so that each shape is
-// looked at in Blocked with two sizes of sectors, and in another one with the third.
-func (e *Exhaustive) universe(number, sector int, build func(u *Universe, rng *rand.Rand) shape) (*Universe, error) {
+// A turn is a layout and a size of sectors for a shape.
+type turn struct {
+	Exhaustive
+	kind   layout.Kind
+	sector int
+}
+
+// turns gives those of a shape: Blocked with two sizes of sectors, a layout whose lines
+// share words with the third, and Compact, whose operations store the most words, in
+// traces that are shorter by one.
+func (e *Exhaustive) turns(number int) (all []turn) {
+	shared := []layout.Kind{layout.SemiSorted, layout.Packed}[number%2]
+	for sector := 1; sector < len(sectorSizes); sector++ {
+		kind := layout.Blocked
+		if sector == 1+number%(len(sectorSizes)-1) {
+			kind = shared
+		}
+		all = append(all, turn{*e, kind, sector})
+	}
+	shorter := *e
+	shorter.Operations--
+	return append(all, turn{shorter, layout.Compact, 1 + (number+1)%(len(sectorSizes)-1)})
+}
+
+// universe makes one of a shape.
+func (e *Exhaustive) universe(number int, kind layout.Kind, build func(u *Universe, rng *rand.Rand) shape) (*Universe, error) {
 	rng := rand.New(rand.NewPCG(uint64(number), 0xA11))
 	// The shape says how many lines there are, and the table is needed to make
 	// it; so it is made twice.
 	u := &Universe{Number: number}
-	kind, params, more := layout.Blocked, layout.Params{FingerprintBits: 30, BucketSize: 2}, uint64(0)
-	if sector == 1+number%(len(sectorSizes)-1) {
-		// With 4 lines more, one at least is in two blocks of 64 bytes.
-		kind, params, more = layout.SemiSorted, layout.Params{FingerprintBits: 32, BucketSize: 4}, 4
-		if number%2 == 1 {
-			kind, params = layout.Packed, layout.Params{FingerprintBits: 31, BucketSize: 4}
-		}
+	params := map[layout.Kind]layout.Params{
+		layout.Blocked:    {FingerprintBits: 30, BucketSize: 2},
+		layout.Packed:     {FingerprintBits: 31, BucketSize: 4},
+		layout.SemiSorted: {FingerprintBits: 32, BucketSize: 4},
+		layout.Compact:    {FingerprintBits: 22, BucketSize: 25},
+	}[kind]
+	more := uint64(0)
+	if kind == layout.Packed || kind == layout.SemiSorted {
+		more = 4 // one at least is in two blocks of 64 bytes then
 	}
 	g, err := layout.NewGeometry(kind, params, 8)
 	if err != nil {

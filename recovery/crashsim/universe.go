@@ -103,8 +103,13 @@ const stashFull = -layout.StashEntries
 
 // hashOf gives a hash for an item; salt tells keys with the same item apart.
 func hashOf(t layout.Table, it layout.Item, salt uint64) uint64 {
-	values := uint64(1)<<t.Params().FingerprintBits - 1
-	rest, _ := bits.Div64(uint64(it.Fp)-1, 1<<63, values)
+	f := t.Params().FingerprintBits
+	var rest uint64
+	if t.Kind() == layout.Compact { // 0 is a fingerprint
+		rest, _ = bits.Div64(uint64(it.Fp), 1<<63, 1<<f)
+	} else {
+		rest, _ = bits.Div64(uint64(it.Fp)-1, 1<<63, 1<<f-1)
+	}
 	if t.Kind() == layout.Blocked {
 		rest = uint64(it.Bucket)<<61 | rest>>3
 	}
@@ -125,11 +130,12 @@ func randomItem(t layout.Table, rng *rand.Rand) layout.Item {
 	return it
 }
 
-// universes is how many different ones random traces use: a third of them in the
-// layouts whose lines share words.
+// universes is how many different ones random traces use.
 const (
-	universes       = 144
-	blockedUniverse = 96 // and those before it
+	blockedUniverses = 96
+	sharedUniverses  = 48 // after those: in the layouts whose lines share words
+	compactUniverses = 24 // after those
+	universes        = blockedUniverses + sharedUniverses + compactUniverses
 )
 
 // randomShape gives the shape of one of them. The filters are so small and so
@@ -159,7 +165,11 @@ func randomShape(number int, rng *rand.Rand) shape {
 	case number%12 == 3:
 		s.lines, s.classes, s.free, s.present, s.commute = 2+rng.Uint64N(3), 0, 1000, 0, true
 	}
-	if number >= blockedUniverse {
+	switch {
+	case number >= blockedUniverses+sharedUniverses:
+		s.kind = layout.Compact
+		s.params = []layout.Params{{FingerprintBits: 22, BucketSize: 25}, {FingerprintBits: 18, BucketSize: 33}}[rng.IntN(5)/4]
+	case number >= blockedUniverses:
 		s.share(number, rng)
 	}
 	return s

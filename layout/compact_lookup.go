@@ -1,0 +1,180 @@
+package layout
+
+import (
+	"sync/atomic"
+
+	"github.com/mmapfilter/mmapfilter/layout/mistake"
+	"github.com/zeebo/xxh3"
+)
+
+// The lookups of Compact. A line is eight words, of which a lookup reads five or
+// six, and only all together they tell what is in the line. So every change but that
+// of overflow bits is guarded, and where the counters stood still the words are those
+// of one instant, but for overflow bits. With that the argument of blocked.Lookup
+// holds word for word: who finds nothing in the home line at that instant finds the
+// two overflow bits of an item that was elsewhere, since they were set before it left,
+// in the one word that has them.
+//
+// An item that was found needs none of this: "maybe" always holds.
+
+// Contains ends with the home line for most keys. It then has loaded what the first
+// look of Lookup loads, in that order.
+func (t *compact) Contains(v *View, h uint64) bool {
+	found, open := t.FirstLook(v, h)
+	if open {
+		return t.containsBeyond(v, h)
+	}
+	return found
+}
+
+func (t *compact) FirstLook(v *View, h uint64) (found, open bool) {
+	line, rest := SplitHash(h, t.lines)
+	runtime := (*[RuntimeWords]uint64)(v.Runtime)
+	epoch, counter := &runtime[RuntimeEpoch], &runtime[blockCounter(line)]
+	e, c := atomic.LoadUint64(epoch), atomic.LoadUint64(counter)
+	found, beyond := t.look(lineAt(v.Region, line), rest>>(64-t.f))
+	moved := atomic.LoadUint64(epoch) ^ e | atomic.LoadUint64(counter) ^ c | (e|c)&1
+	return found, !found && (beyond || moved != 0)
+}
+
+// containsBeyond is the second look of Lookup, which begins with the counters of all
+// places; where it does not come to an end it leaves the answer to Lookup.
+func (t *compact) containsBeyond(v *View, h uint64) bool {
+	it := t.Split(h)
+	fp := uint64(it.Fp)
+	second := alternate(it.Line, fp, t.lines)
+	counters := [4]uint64{blockCounter(second), RuntimeStashCounter, RuntimeEpoch, blockCounter(it.Line)}
+	runtime := (*[RuntimeWords]uint64)(v.Runtime)
+	sum, odd := uint64(0), uint64(0) // counters only ever go up: if their sum stood still, they all did
+	for _, c := range counters {
+		n := atomic.LoadUint64(&runtime[c%RuntimeWords])
+		sum, odd = sum+n, odd|n
+	}
+	found, beyond := t.look(lineAt(v.Region, it.Line), fp)
+	if found {
+		return true
+	}
+	if beyond {
+		if found, _ = t.look(lineAt(v.Region, second), fp); found {
+			return true
+		}
+		if mayStash(v.Stash, Class{Line: min(it.Line, second), Fp: it.Fp}) {
+			return t.Lookup(v.At, h)
+		}
+	}
+	for _, c := range counters {
+		sum -= atomic.LoadUint64(&runtime[c%RuntimeWords])
+	}
+	return (sum != 0 || odd&1 != 0) && t.Lookup(v.At, h)
+}
+
+// lookAt is look for a line whose words come from anywhere. It asks for each that it
+// needs, and once: those of the counts, the last one, and those of the remainders that
+// the counts say.
+func (t *compact) lookAt(at func(word uint64) uint64, line, fp uint64) (found, beyond bool) {
+	var l Line
+	load := func(i uint64) { l[i] = at(WordRegion + line*wordsPerBlock + i) }
+	for i := range t.countWords {
+		load(uint64(i))
+	}
+	load(lastWord)
+	first, n := t.run(&l, fp>>t.r)
+	from, to := t.counts+first*t.r, t.counts+(first+n)*t.r
+	for i := max(from/64, uint64(t.countWords)); 64*i < to && i < lastWord; i++ {
+		load(i)
+	}
+	return t.look(&l, fp)
+}
+
+func (t *compact) Lookup(at func(word uint64) uint64, h uint64) bool {
+	it := t.Split(h)
+	fp, second := uint64(it.Fp), t.Alternate(it).Line
+	counters := [4]uint64{WordRuntime + RuntimeEpoch, WordRuntime + blockCounter(it.Line), WordRuntime + blockCounter(second), WordRuntime + RuntimeStashCounter}
+	n := 2
+	for range lookupTries {
+		var before [4]uint64
+		unstable := uint64(0)
+		for i, c := range counters[:n] {
+			before[i] = at(c)
+			unstable |= before[i] & 1
+		}
+		found, beyond := t.lookAt(at, it.Line, fp)
+		if found {
+			return true
+		}
+		if beyond {
+			if n == 2 {
+				n = 4 // the counters of the further places come before the home line
+				if !mistake.Made(mistake.LazyCounters) {
+					continue
+				}
+				before[2], before[3] = at(counters[2]), at(counters[3])
+			}
+			if found, _ = t.lookAt(at, second, fp); found || StashCountAt(at, t.Class(it)) != 0 {
+				return true
+			}
+		}
+		for i, c := range counters[:n] {
+			unstable |= at(c) ^ before[i]
+		}
+		if unstable == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (t *compact) ContainsHashes(v *View, hashes []uint64, found []bool) {
+	found = found[:len(hashes)]
+	for len(hashes) > 0 {
+		n := min(len(hashes), lookupBlock)
+		t.containsBlock(v, hashes[:n], found[:n])
+		hashes, found = hashes[n:], found[n:]
+	}
+}
+
+func (t *compact) ContainsKeys(v *View, seed uint64, keys [][]byte, found []bool) {
+	found = found[:len(keys)]
+	var hashes [lookupBlock]uint64
+	for len(keys) > 0 {
+		n := min(len(keys), lookupBlock)
+		for i, key := range keys[:n] {
+			hashes[i] = xxh3.HashSeed(key, seed)
+		}
+		t.containsBlock(v, hashes[:n], found[:n])
+		keys, found = keys[n:], found[n:]
+	}
+}
+
+// containsBlock is that of Blocked.
+func (t *compact) containsBlock(v *View, hashes []uint64, found []bool) {
+	var bitmap [lookupBlock / openBits]uint8
+	open := bitmap[:(len(hashes)+openBits-1)/openBits]
+	t.FirstLooks(v, hashes, found, open)
+	EachOpen(open, func(i int) { Prefetch(&lineAt(v.Region, t.Alternate(t.Split(hashes[i])).Line)[0]) })
+	EachOpen(open, func(i int) { found[i] = t.containsBeyond(v, hashes[i]) })
+}
+
+func (t *compact) FirstLooks(v *View, hashes []uint64, found []bool, open []uint8) {
+	for i := range len(hashes) + prefetchAhead {
+		if i < len(hashes) {
+			line, _ := SplitHash(hashes[i], t.lines)
+			Prefetch(&lineAt(v.Region, line)[0])
+		}
+		if j := i - prefetchAhead; j >= 0 {
+			isFound, isOpen := t.FirstLook(v, hashes[j])
+			found[j] = isFound
+			if isOpen {
+				open[j/openBits] |= 1 << (j % openBits)
+			}
+		}
+	}
+}
+
+func (t *compact) HomeBlocks(hashes, blocks []uint64) {
+	for i, h := range hashes {
+		blocks[i], _ = SplitHash(h, t.lines)
+	}
+}
+
+func (t *compact) Kernel() string { return pureGo.String() }
