@@ -20,7 +20,7 @@ func tiny() *extent {
 		bytes: 96 << 10, oddSize: 100_000, rounds: 2, steps: 4, lookups: 500, absent: 200_000,
 		loads: []loadRun{{1 << 10, []int{4, 8, 12}, 2}, {1 << 12, []int{8, 12}, 1}},
 		items: 60_000, fStep: 4, bloom: []int{8, 13},
-		sizes: []uint64{64 << 10, 128 << 10}, spare: 128 << 10, peers: 64 << 10, cold: 1 << 20, misses: 500,
+		sizes: []uint64{64 << 10, 128 << 10}, spare: 128 << 10, cold: 1 << 20, misses: 500,
 	}
 }
 

@@ -15,8 +15,7 @@ type extent struct {
 	fStep  int    // between their fingerprints, in bits
 	bloom  []int  // bits an item of their Bloom filters
 	sizes  []uint64
-	spare  uint64 // bytes of a table of figure "size" from which on ours are not filled
-	peers  uint64 // bytes of the largest Bloom filters there
+	spare  uint64 // bytes of a table of figure "size" from which on it is not filled
 	cold   uint64 // bytes of a file that is read cold
 	misses int    // lookups of keys in it
 }
@@ -40,14 +39,13 @@ var extents = map[scale]*extent{
 		loads: []loadRun{
 			{1 << 15, []int{4, 5, 6, 7, 8, 10, 12, 14, 16, 18, 20}, 5},
 			{1 << 20, []int{4, 5, 6, 7, 8, 10, 12, 16, 20}, 1},
-			{1 << 25, []int{12}, 1},
+			{1 << 25, []int{8, 12, 16}, 1},
 		},
 		items:  10_000_000,
 		fStep:  2,
 		bloom:  []int{4, 6, 8, 10, 12, 14, 16, 18, 20, 22},
 		sizes:  []uint64{1 << 20, 4 << 20, 16 << 20, 64 << 20, 256 << 20, 1 << 30, 4 << 30},
 		spare:  1 << 30,
-		peers:  1 << 30,
 		cold:   256 << 20,
 		misses: 20_000,
 	},
@@ -68,7 +66,6 @@ var extents = map[scale]*extent{
 		bloom:  []int{4, 7, 10, 13, 16, 19},
 		sizes:  []uint64{1 << 20, 4 << 20, 16 << 20, 64 << 20},
 		spare:  64 << 20,
-		peers:  64 << 20,
 		cold:   16 << 20,
 		misses: 2_000,
 	},

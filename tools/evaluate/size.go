@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"runtime/debug"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/tools/evaluate/peers"
 	"github.com/mmapfilter/mmapfilter/tools/evaluate/report"
 )
 
@@ -27,9 +29,12 @@ import (
 // other work.
 const sizeTitle = "Our own figure: lookups and the size of the filter"
 
-// spareLoad is how full tables are that are too large to be filled in a run: as
-// large a part of the slots has a key.
-const spareLoad = 0.12
+// Tables that are too large to be filled in a run: as large a part of the slots of
+// ours has a key, and Bloom filters have random bits and so many keys.
+const (
+	spareLoad = 0.12
+	spareKeys = 1 << 22
+)
 
 // sizeStructures are those that are measured at each size.
 var sizeStructures = []structure{structureOf("Blocked (ours)"), structureOf("CF"), structureOf("ss-CF"), structureOf("BF"), structureOf("blk-BF")}
@@ -111,7 +116,7 @@ func size(c *config) (*report.Figure, error) {
 	f.Ours = fmt.Sprintf("Million lookups of absent keys a second in the smallest and the largest table: %s. Cache lines of such a lookup: %s.",
 		ends(absent, "Blocked (ours)", "Blocked (ours), batches", "CF", "CF, batches", "ss-CF", "ss-CF, batches", "BF", "blk-BF"), brief)
 	f.Notes = []string{
-		fmt.Sprintf("From %s on, one table is measured after the other, and tables of ours have keys in %.0f %% of their slots, since filling them takes too long: both buckets of CF and ss-CF are read whatever is in them, but a full Blocked table reads some second lines more. Bloom filters are full, and end with %s.", mebibytes(c.extent.spare), 100*spareLoad, mebibytes(c.extent.peers)),
+		fmt.Sprintf("From %s on, one table is measured after the other, and none is filled with its keys, since that takes too long. Tables of ours have keys in %.0f %% of their slots: both buckets of CF and ss-CF are read whatever is in them, but a full Blocked table reads some second lines more. Bloom filters have half their bits set at random, as full ones have, and then %d keys.", mebibytes(c.extent.spare), 100*spareLoad, spareKeys),
 		"Files are in memory where the directory given for them is; those that are read cold are on the disk of the directory of the output.",
 		"All structures of a size are asked in turn, round after round; keys are drawn before the clock runs; medians. Lookups of ours are ContainsHash of the XXH3 of the 8 bytes of a key, or ContainsHashes of 1,024 keys, in a sealed file; hashing is in all times.",
 	}
@@ -124,9 +129,7 @@ func (c *config) sizeGroups(bytes uint64) (groups [][]structure) {
 		return [][]structure{sizeStructures}
 	}
 	for _, s := range sizeStructures {
-		if s.shape != nil || bytes <= c.extent.peers {
-			groups = append(groups, []structure{s})
-		}
+		groups = append(groups, []structure{s})
 	}
 	return groups
 }
@@ -141,6 +144,10 @@ func (c *config) sizeMembers(group []structure, bytes uint64) (members []*member
 				return members, err
 			}
 			members = append(members, m)
+			if bytes >= c.extent.spare {
+				m.filter.(peers.Saturable).Saturate(rand.New(rand.NewPCG(c.seed, bytes)))
+				m.full = min(m.full, spareKeys)
+			}
 			if err := c.fill(m); err != nil {
 				return members, err
 			}

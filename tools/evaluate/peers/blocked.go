@@ -1,5 +1,7 @@
 package peers
 
+import "math/rand/v2"
+
 // blocked is the blocked Bloom filter (Putze, Sanders, Singler, "Cache-, Hash- and
 // Space-Efficient Bloom Filters", WEA 2007): a table of small Bloom filters of 512
 // bits, one cache line each. A key has one line, and sets k bits of it, so that a
@@ -67,6 +69,14 @@ func nextDraw(draws, h uint64, i int) uint64 {
 		return hash(h + uint64(i) + 1)
 	}
 	return draws >> 9
+}
+
+func (f *blocked) Saturate(rng *rand.Rand) {
+	for i := range f.lines {
+		for j := range f.lines[i] {
+			f.lines[i][j] = rng.Uint64()
+		}
+	}
 }
 
 func (f *blocked) Bytes() uint64 { return uint64(len(f.lines)) * lineBytes }

@@ -2,6 +2,7 @@ package peers
 
 import (
 	"encoding/binary"
+	"math/rand/v2"
 
 	"github.com/bits-and-blooms/bloom/v3"
 )
@@ -41,6 +42,13 @@ func (f *standard) Contains(key uint64) bool {
 	var b [8]byte
 	binary.LittleEndian.PutUint64(b[:], key)
 	return f.filter.Test(b[:])
+}
+
+func (f *standard) Saturate(rng *rand.Rand) {
+	words := f.filter.BitSet().Words()
+	for i := range words {
+		words[i] = rng.Uint64()
+	}
 }
 
 func (f *standard) Bytes() uint64 { return uint64(f.filter.Cap()) / 8 }

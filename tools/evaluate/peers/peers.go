@@ -17,7 +17,10 @@
 // Any number of goroutines may ask a filter as long as none changes it.
 package peers
 
-import "fmt"
+import (
+	"fmt"
+	"math/rand/v2"
+)
 
 // A Filter is a set of 64-bit keys, with false positives.
 type Filter interface {
@@ -36,6 +39,15 @@ type Deleter interface {
 	// Delete takes a key out that was added. False: it was not there. A key that
 	// was never added and that Contains takes for another one takes that one out.
 	Delete(key uint64) bool
+}
+
+// A Saturable is a Bloom filter that can be made to look full without the keys: at
+// the best number of hash functions half the bits of a full one are set.
+type Saturable interface {
+	Filter
+	// Saturate sets each bit with a probability of one half. Keys that were added
+	// before may be forgotten.
+	Saturate(rng *rand.Rand)
 }
 
 // A ParameterError says which parameter of a filter cannot be used, and why.

@@ -3,6 +3,7 @@ package peers
 import (
 	"errors"
 	"math"
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -393,6 +394,41 @@ func TestNoAllocation(t *testing.T) {
 			key++
 		}); n != 0 {
 			t.Errorf("%v allocations", n)
+		}
+	})
+}
+
+// A saturated filter is about as a full one: half the bits are set, and absent keys
+// are answered with the rate of a full filter; keys added afterwards are found.
+func TestSaturate(t *testing.T) {
+	each(t, smallBytes, func(t *testing.T, e Entry, f Filter) {
+		s, ok := f.(Saturable)
+		if !ok {
+			t.Skip("it is no Bloom filter")
+		}
+		s.Saturate(rand.New(rand.NewPCG(1, 2)))
+		set, all := 0, 0
+		for _, w := range words(f) {
+			set, all = set+bits.OnesCount64(w), all+64
+		}
+		if share := float64(set) / float64(all); math.Abs(share-0.5) > 0.01 {
+			t.Errorf("%.3f of the bits are set", share)
+		}
+		const asked = 1 << 20
+		found := 0
+		for n := range uint64(asked) {
+			if f.Contains(n << 20) {
+				found++
+			}
+		}
+		if rate, want := float64(found)/asked, math.Pow(0.5, 9); math.Abs(rate-want) > want/5 {
+			t.Errorf("a rate of %.5f, want about %.5f", rate, want)
+		}
+		for n := range uint64(1000) {
+			f.Insert(n)
+			if !f.Contains(n) {
+				t.Fatalf("%d was added and is not found", n)
+			}
 		}
 	})
 }
