@@ -298,6 +298,7 @@ func (f *Filter) InsertHash(hash uint64) error {
 	if err != nil {
 		return err
 	}
+	o.live.writer.prefetchHome(hash)
 	return o.live.guard(func() error { return o.live.writer.insert(hash) })
 }
 
@@ -338,6 +339,7 @@ func (f *Filter) InsertUnique(key []byte) (added bool, err error) {
 		return false, err
 	}
 	hash := xxh3.HashSeed(key, f.seed)
+	o.live.writer.prefetchHome(hash)
 	err = o.live.guard(func() (err error) {
 		added, err = o.live.writer.insertUnique(hash)
 		return err
@@ -365,6 +367,7 @@ func (f *Filter) DeleteHash(hash uint64) (deleted bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	o.live.writer.prefetchHome(hash)
 	err = o.live.guard(func() (err error) {
 		deleted, err = o.live.writer.delete(hash)
 		return err

@@ -61,19 +61,11 @@ func (o *openFile) containsHashes(hashes []uint64, found []bool) {
 
 // containsKeys is contains for a batch of keys.
 func (o *openFile) containsKeys(seed uint64, keys [][]byte, found []bool) {
-	if o.live == nil || o.live.writer.overlay.Load() == nil {
-		o.table.ContainsKeys(&o.view, seed, keys, found)
+	if o.live != nil && o.live.writer.overlay.Load() != nil {
+		o.live.writer.containsKeys(seed, keys, found)
 		return
 	}
-	var hashes [lookupBlock]uint64
-	for len(keys) > 0 {
-		n := min(len(keys), lookupBlock)
-		for i, key := range keys[:n] {
-			hashes[i] = xxh3.HashSeed(key, seed)
-		}
-		o.live.writer.containsAll(hashes[:n], found)
-		keys, found = keys[n:], found[n:]
-	}
+	o.table.ContainsKeys(&o.view, seed, keys, found)
 }
 
 // ContainsBatch reports for each key whether it may be in the filter: found[i]

@@ -71,6 +71,11 @@ func (w *writer) prefetch(line uint64) {
 	}
 }
 
+// prefetchHome asks for the home line of a hash. An operation begins with it, before
+// it takes the lock: no load goes past the locked instruction, and so the cache miss
+// would only begin behind it.
+func (w *writer) prefetchHome(hash uint64) { w.prefetch(w.table.Split(hash).Line) }
+
 // append adds a store; two to one word that follow each other are one.
 func (op *operation) append(s layout.Store) {
 	if n := len(op.stores); n > 0 && op.stores[n-1].Word == s.Word {

@@ -44,11 +44,28 @@ func (p *pending) has(block uint64) bool {
 	return p.active.has(block) || p.committing != nil && p.committing.has(block)
 }
 
-// prefetch brings what tells about a block into the cache.
+// mayHave sets a bit for each of the blocks for which has would report true, and for a
+// few others.
+func (p *pending) mayHave(blocks []uint64, set []uint8) {
+	p.active.mayHave(blocks, set)
+	if p.committing != nil {
+		p.committing.mayHave(blocks, set)
+	}
+}
+
+// prefetch asks for the tags that has looks at.
 func (p *pending) prefetch(block uint64) {
 	p.active.prefetch(block)
 	if p.committing != nil {
 		p.committing.prefetch(block)
+	}
+}
+
+// prefetchWords asks for the words that has looks at.
+func (p *pending) prefetchWords(block uint64) {
+	p.active.prefetchWords(block)
+	if p.committing != nil {
+		p.committing.prefetchWords(block)
 	}
 }
 
@@ -60,14 +77,20 @@ type words struct {
 
 // A wordTable has its slots in groups of 8, and at most half of them in use. The
 // words of a block of 64 bytes are looked for from one group on, under one tag. A
-// search reads the tags of a group, one byte a slot, as one word: for a block that
-// has nothing pending, and most have not, that is nearly always all it reads.
-// Entries are written one after the other, in chunks, so that they stay where they
+// search reads the tags of a group, one byte a slot, as one word.
+//
+// Most blocks have nothing pending, and lookups are told so by a set of bits, one for
+// each block that has a word, at its hash: at most one in 16 is set. It is a tenth of
+// the size of the groups, and stays in the cache of a core. (Lookups in batches beside
+// a writer that asked the tags of every block took 37 ns each; the bits, 21.) Entries are written one after the other, in chunks, so that they stay where they
 // are when the table grows: it is replaced by a larger one with the same entries.
 type wordTable struct {
 	groups []group
 	chunks []*[chunkWords]pendingWord
 	shift  uint // 64 less the bits of the number of a group
+
+	blocks   []uint64 // bits, at the hashes of the blocks that have words
+	bitShift uint     // 64 less the bits of the number of a bit
 }
 
 type group struct {
@@ -81,6 +104,7 @@ const (
 	groupSlots = 8
 	chunkWords = 64
 	minWords   = chunkWords
+	bitsAWord  = 16 // of blocks, for each word that there is room for
 	// maxPendingWords bounds a batch: past it, it is committed. With its table
 	// it is 3 MiB.
 	maxPendingWords = 1 << 17
@@ -103,16 +127,26 @@ func newWordTable(room int) *wordTable {
 		groups: make([]group, groups),
 		chunks: make([]*[chunkWords]pendingWord, room/chunkWords),
 		shift:  uint(64 - bits.TrailingZeros(uint(groups))),
+
+		blocks:   make([]uint64, bitsAWord*room/64),
+		bitShift: uint(64 - bits.TrailingZeros(uint(bitsAWord*room))),
 	}
 }
 
+// hashBlock spreads blocks that follow one another: Fibonacci hashing (Knuth, volume
+// 3, section 6.4). The top bits count.
+func hashBlock(block uint64) uint64 { return block * 0x9E3779B97F4A7C15 }
+
 // start gives the group where a search for the words of a block begins, and their
-// tag. Fibonacci hashing (Knuth, volume 3, section 6.4) spreads blocks that follow
-// one another.
+// tag.
 func (t *wordTable) start(block uint64) (group, tag uint64) {
-	h := block * 0x9E3779B97F4A7C15
+	h := hashBlock(block)
 	return h >> t.shift, h>>8&0x7F | 0x80
 }
+
+// bit gives that of a block, in its place: the number of the word of blocks is above
+// that in the word.
+func (t *wordTable) bit(block uint64) uint64 { return hashBlock(block) >> t.bitShift }
 
 const (
 	everyByte = 0x0101010101010101
@@ -182,6 +216,9 @@ func (t *wordTable) update(block, first uint64, image []uint64) {
 // has reports whether there is a word of a block.
 func (m *words) has(block uint64) bool {
 	t := m.table.Load()
+	if bit := t.bit(block); atomic.LoadUint64(&t.blocks[bit/64])>>(bit%64)&1 == 0 {
+		return false
+	}
 	i, tag := t.start(block)
 	for mask := uint64(len(t.groups) - 1); ; i = (i + 1) & mask {
 		g := &t.groups[i]
@@ -194,6 +231,30 @@ func (m *words) has(block uint64) bool {
 		if tags&highBits != highBits {
 			return false
 		}
+	}
+}
+
+// mayHave sets a bit for each of the blocks whose bit is set.
+func (m *words) mayHave(blocks []uint64, set []uint8) {
+	t := m.table.Load()
+	for i := range set {
+		var eight uint64 // bits; the first block has the lowest one
+		for j, block := range blocks[8*i : min(8*i+8, len(blocks))] {
+			bit := t.bit(block)
+			eight |= atomic.LoadUint64(&t.blocks[bit/64]) >> (bit % 64) & 1 << j
+		}
+		set[i] |= uint8(eight)
+	}
+}
+
+// prefetchWords asks for the entries of a block in the first group, which are nearly
+// always all.
+func (m *words) prefetchWords(block uint64) {
+	t := m.table.Load()
+	i, tag := t.start(block)
+	g := &t.groups[i]
+	for same := bytesEqual(atomic.LoadUint64(&g.tags), tag); same != 0; same &= same - 1 {
+		layout.Prefetch(&t.entry(g.entries[bits.TrailingZeros64(same)/8]).word)
 	}
 }
 
@@ -222,8 +283,10 @@ func (m *words) store(word, value uint64) {
 	m.n++
 }
 
-// enter shows an entry to lookups: its tag comes last.
+// enter shows an entry to lookups: its tag comes last, after the bit of its block.
 func (t *wordTable) enter(word uint64, n uint32) {
+	bit := t.bit(word / blockWords)
+	atomic.StoreUint64(&t.blocks[bit/64], t.blocks[bit/64]|1<<(bit%64))
 	i, tag := t.start(word / blockWords)
 	for mask := uint64(len(t.groups) - 1); ; i = (i + 1) & mask {
 		g := &t.groups[i]

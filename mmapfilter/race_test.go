@@ -139,6 +139,12 @@ func TestPendingGrows(t *testing.T) {
 					t.Errorf("word %d of %d is %d, %v", i, n, v, ok)
 					return
 				}
+				block := number(i) / blockWords
+				set := make([]uint8, 2)
+				if m.mayHave([]uint64{9: block}, set); set[1]>>1 == 0 || !m.has(block) {
+					t.Errorf("block %d of word %d seems to have no words", block, i)
+					return
+				}
 				if v, ok := m.word(number(entries + rng.Uint64N(entries))); ok {
 					t.Errorf("a word is found that was not entered, with the value %d", v)
 					return
@@ -164,6 +170,21 @@ func TestPendingGrows(t *testing.T) {
 		if m.update(number(i)/blockWords*blockWords, l[:]); l != want {
 			t.Fatalf("the line of word %d is %v, not %v", i, l, want)
 		}
+	}
+	absent, marked := make([]uint64, entries), 0
+	for i := range absent {
+		absent[i] = 1<<60 + uint64(i)
+	}
+	set := make([]uint8, (len(absent)+7)/8)
+	m.mayHave(absent, set)
+	for i := range absent {
+		if m.has(absent[i]) {
+			t.Fatalf("block %d has words", absent[i])
+		}
+		marked += int(set[i/8] >> (i % 8) & 1)
+	}
+	if share := float64(marked) / float64(len(absent)); share > 1.5/bitsAWord {
+		t.Errorf("%.3f of the blocks without words are marked", share)
 	}
 	m.store(number(5), 77)
 	if v, _ := m.word(number(5)); v != 77 || m.n != int(entries) {

@@ -24,7 +24,7 @@ func TestLookupLooksAgain(t *testing.T) {
 		t.Error("a lookup does not find what is pending")
 	}
 	found := make([]bool, 2)
-	if w.containsBlock(before, []uint64{pending, pending}, found); !found[0] || !found[1] {
+	if w.containsBlockUnder(before, new(lookupScratch), []uint64{pending, pending}, found); !found[0] || !found[1] {
 		t.Errorf("a batch does not find what is pending: %v", found)
 	}
 	if err := w.sync(false, 0); err != nil {
@@ -38,7 +38,7 @@ func TestLookupLooksAgain(t *testing.T) {
 		t.Error("a lookup says no with an overlay that is not the newest")
 	}
 	clear(found)
-	if w.containsBlock(before, []uint64{pending, later}, found); !found[0] || !found[1] {
+	if w.containsBlockUnder(before, new(lookupScratch), []uint64{pending, later}, found); !found[0] || !found[1] {
 		t.Errorf("in a batch they are %v", found)
 	}
 }

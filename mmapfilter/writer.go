@@ -9,6 +9,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/zeebo/xxh3"
 )
 
 // A writer plans operations, keeps what they change in the pending table and the
@@ -167,56 +168,88 @@ func (w *writer) homeBlock(hash uint64) uint64 {
 }
 
 // lookupBlock is how many lookups of a batch are under way at once.
-const lookupBlock = 64
-
-// containsAll is contains for hashes, whose cache misses overlap.
-func (w *writer) containsAll(hashes []uint64, found []bool) {
-	for len(hashes) > 0 {
-		n := min(len(hashes), lookupBlock)
-		if p := w.overlay.Load(); p == nil {
-			w.table.ContainsHashes(&w.view, hashes[:n], found)
-		} else {
-			w.containsBlock(p, hashes[:n], found)
-		}
-		hashes, found = hashes[n:], found[n:]
-	}
-}
+const lookupBlock = 512
 
 // A lookupScratch is what a block of lookups needs. The functions of a table would
 // move it to the heap each time.
 type lookupScratch struct {
-	blocks [lookupBlock]uint64
-	open   [lookupBlock / 8]uint8
+	hashes        [lookupBlock]uint64 // of keys
+	blocks        [lookupBlock]uint64
+	open, pending [lookupBlock / 8]uint8
 }
 
 var lookupScratches = sync.Pool{New: func() any { return new(lookupScratch) }}
 
-// containsBlock is containsUnder for a block of hashes.
-func (w *writer) containsBlock(p *pending, hashes []uint64, found []bool) {
+// containsAll is contains for a batch, whose cache misses overlap.
+func (w *writer) containsAll(hashes []uint64, found []bool) {
 	scratch := lookupScratches.Get().(*lookupScratch)
 	defer lookupScratches.Put(scratch)
-	blocks, open := scratch.blocks[:len(hashes)], scratch.open[:(len(hashes)+7)/8]
+	for len(hashes) > 0 {
+		n := min(len(hashes), lookupBlock)
+		w.containsBlock(scratch, hashes[:n], found)
+		hashes, found = hashes[n:], found[n:]
+	}
+}
+
+// containsKeys is contains for a batch of keys.
+func (w *writer) containsKeys(seed uint64, keys [][]byte, found []bool) {
+	scratch := lookupScratches.Get().(*lookupScratch)
+	defer lookupScratches.Put(scratch)
+	for len(keys) > 0 {
+		n := min(len(keys), lookupBlock)
+		for i, key := range keys[:n] {
+			scratch.hashes[i] = xxh3.HashSeed(key, seed)
+		}
+		w.containsBlock(scratch, scratch.hashes[:n], found)
+		keys, found = keys[n:], found[n:]
+	}
+}
+
+// containsBlock is contains for a block of hashes.
+func (w *writer) containsBlock(scratch *lookupScratch, hashes []uint64, found []bool) {
+	p := w.overlay.Load()
+	if p == nil {
+		w.table.ContainsHashes(&w.view, hashes, found)
+		return
+	}
+	w.containsBlockUnder(p, scratch, hashes, found)
+}
+
+// containsBlockUnder is containsUnder for a block of hashes. What it needs of the
+// memory it asks for a step ahead: the few lookups that the mapping does not settle
+// would take most of the time otherwise.
+func (w *writer) containsBlockUnder(p *pending, scratch *lookupScratch, hashes []uint64, found []bool) {
+	blocks, bytes := scratch.blocks[:len(hashes)], (len(hashes)+7)/8
+	open, pending := scratch.open[:bytes], scratch.pending[:bytes]
 	clear(open)
-	w.table.HomeBlocks(hashes, blocks)
-	for _, block := range blocks {
-		p.prefetch(firstBlock + block)
+	clear(pending)
+	each := func(set []uint8, do func(i int)) {
+		layout.EachOpen(set, func(i int) {
+			if i < len(hashes) { // all bits may be set, see below
+				do(i)
+			}
+		})
 	}
 	w.table.FirstLooks(&w.view, hashes, found, open)
-	for i, block := range blocks {
-		if p.has(firstBlock + block) {
+	each(open, func(i int) { w.prefetch(w.table.Alternate(w.table.Split(hashes[i])).Line) })
+	w.table.HomeBlocks(hashes, blocks)
+	for i := range blocks {
+		blocks[i] += firstBlock
+	}
+	p.mayHave(blocks, pending)
+	each(pending, func(i int) { p.prefetch(blocks[i]) })
+	each(pending, func(i int) { p.prefetchWords(blocks[i]) })
+	each(pending, func(i int) {
+		if p.has(blocks[i]) {
 			open[i/8] |= 1 << (i % 8)
 		}
-	}
+	})
 	if w.overlay.Load() != p {
 		for i := range open {
 			open[i] = 0xFF
 		}
 	}
-	layout.EachOpen(open, func(i int) {
-		if i < len(hashes) {
-			found[i] = w.table.Lookup(w.newest, hashes[i])
-		}
-	})
+	each(open, func(i int) { found[i] = w.table.Lookup(w.newest, hashes[i]) })
 }
 
 // ready makes room for one operation. REQUIRES: w.mu; it is released and taken
@@ -372,7 +405,7 @@ func (w *writer) insertAll(hashes []uint64) (n int, err error) {
 func (w *writer) prefetchInserts(hashes []uint64) {
 	const moves = 4 // a line has room with a probability of 0.4 at 95 % load
 	for _, h := range hashes {
-		w.prefetch(w.table.Split(h).Line)
+		w.prefetchHome(h)
 	}
 	var line layout.Line
 	var full [insertBlock]layout.Item
