@@ -13,3 +13,8 @@ func blockedAVX512(b *blockedBatch)
 //
 //go:noescape
 func blockedAVX2(b *blockedBatch)
+
+// blockedOne needs AVX2 and BMI2.
+//
+//go:noescape
+func blockedOne(t *blocked, region *uint64, runtime *uint64, hash uint64) (found bool, open bool)

@@ -609,3 +609,91 @@ all:
 	JNZ  next
 	VZEROUPPER
 	RET
+
+// func blockedOne(t *blocked, region *uint64, runtime *uint64, hash uint64) (found bool, open bool)
+// Requires: AVX, AVX2, BMI, BMI2
+TEXT ·blockedOne(SB), NOSPLIT, $0-34
+	MOVQ t+0(FP), AX
+	MOVQ region+8(FP), CX
+	MOVQ runtime+16(FP), BX
+	MOVQ hash+24(FP), DX
+
+	// Split the hash.
+	MULXQ (AX), DI, SI
+	MOVQ  DI, DX
+	SHLQ  $0x03, DX
+	MULXQ 8(AX), DX, R11
+	INCQ  R11
+
+	// The two buckets.
+	MOVQ    $0x9e3779b97f4a7c15, DX
+	IMULQ   R11, DX
+	SHRQ    $0x3d, DI
+	MOVQ    DX, R12
+	SHRQ    $0x20, R12
+	MOVWLZX R12, R12
+	IMUL3Q  $0x07, R12, R12
+	SHRQ    $0x10, R12
+	INCQ    R12
+	XORQ    DI, R12
+	ANDL    $0x07, R12
+
+	// The masks of their overflow bits, and the pattern of the fingerprint.
+	LEAQ         48(R12)(R12*1), R13
+	SHRXQ        R13, DX, R13
+	ANDL         $0x03, R13
+	ADDL         $0x3c, R13
+	MOVL         $0x00000001, R14
+	SHLXQ        R13, R14, R14
+	VMOVQ        R14, X0
+	LEAQ         48(DI)(DI*1), R13
+	SHRXQ        R13, DX, R13
+	ANDL         $0x03, R13
+	ADDL         $0x3c, R13
+	MOVL         $0x00000001, DX
+	SHLXQ        R13, DX, DX
+	VMOVQ        DX, X1
+	VPUNPCKLQDQ  X0, X1, X0
+	IMULQ        16(AX), R11
+	VMOVQ        R11, X1
+	VPBROADCASTQ X1, X1
+	VMOVDDUP     16(AX), X2
+	VMOVDDUP     32(AX), X3
+	VMOVDDUP     24(AX), X4
+
+	// The loads, in the order of the argument: counters, words, counters.
+	MOVBLZX SI, AX
+	MOVQ    SI, DX
+	SHLQ    $0x06, DX
+	ADDQ    CX, DX
+	MOVQ    (BX), CX
+	MOVQ    2048(BX)(AX*8), SI
+	VMOVQ   (DX)(DI*8), X5
+	VPINSRQ $0x01, (DX)(R12*8), X5, X5
+	MOVQ    (BX), DX
+	MOVQ    2048(BX)(AX*8), AX
+
+	// still: what is odd, or is not what it was.
+	XORQ  CX, DX
+	XORQ  SI, AX
+	ORQ   AX, DX
+	ORQ   SI, CX
+	ANDL  $0x01, CX
+	ORQ   CX, DX
+	SETNE R8
+
+	// A lane of zero where a slot has the fingerprint; both overflow bits.
+	VPXOR  X1, X5, X1
+	VPAND  X3, X1, X1
+	VPSUBQ X2, X1, X2
+	VPANDN X2, X1, X2
+	VPTEST X0, X5
+	SETCS  R10
+	VPTEST X4, X2
+	SETNE  R9
+	ORL    R8, R10
+	ANDNL  R10, R9, R10
+	ANDL   $0x01, R10
+	MOVB   R9, found+32(FP)
+	MOVB   R10, open+33(FP)
+	RET

@@ -22,7 +22,7 @@ var inUse atomic.Uint32
 
 func init() { inUse.Store(uint32(kernels()[0])) }
 
-// Kernels lists the kernels that batched lookups can use on this machine, the
+// Kernels lists the kernels that lookups can use on this machine, the
 // fastest first: "avx512" and "avx2" on amd64 where the processor has them, and
 // "go" everywhere.
 func Kernels() (names []string) {
@@ -36,7 +36,7 @@ func Kernels() (names []string) {
 // own is looked up in pure Go all the same, see [Table].
 func Kernel() string { return kernel(inUse.Load()).String() }
 
-// UseKernel makes all batched lookups from now on use that kernel. It is for
+// UseKernel makes all lookups from now on use that kernel. It is for
 // tests and measurements.
 func UseKernel(name string) error {
 	for _, k := range kernels() {

@@ -49,6 +49,44 @@ func randomView(rng *rand.Rand, words int) *View {
 	return v
 }
 
+// TestFirstLookEqualsGo: the first look of a kernel settles what that in Go settles,
+// and leaves open what that leaves open.
+func TestFirstLookEqualsGo(t *testing.T) {
+	eachKernel(t, func(t *testing.T) {
+		eachTable(t, 50, func(t *testing.T, tab Table) {
+			b, ok := tab.(*blocked)
+			if !ok {
+				return
+			}
+			rng := rand.New(rand.NewPCG(11, 12))
+			v := randomView(rng, 400)
+			var seen [2][2]int
+			for i := range 20_000 {
+				if i%100 == 0 {
+					v.Runtime[RuntimeEpoch] = uint64(rng.IntN(20) / 19)
+					Counters(func(word uint64) { v.Runtime[word] = 2*rng.Uint64N(5) + uint64(rng.IntN(50)/49) })
+				}
+				h := rng.Uint64()
+				found, open := b.FirstLook(v, h)
+				if f, o := b.firstLook(v, h); found != f || open != o {
+					t.Fatalf("%#x: found %t, open %t; in Go %t, %t", h, found, open, f, o)
+				}
+				seen[ones(found)][ones(open)]++
+			}
+			if seen[0][0] == 0 || seen[0][1] == 0 || seen[1][1] != 0 {
+				t.Errorf("found and open: %v", seen)
+			}
+		})
+	})
+}
+
+func ones(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
 // TestBatchEqualsSingle, at every length around the size of a group and at some
 // around that of a block, wherever in memory a batch begins; and where a few
 // removal counters are odd, or the epoch is.

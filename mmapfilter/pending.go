@@ -82,7 +82,7 @@ type words struct {
 // Most blocks have nothing pending, and lookups are told so by a set of bits, one for
 // each block that has a word, at its hash: at most one in 16 is set. It is a tenth of
 // the size of the groups, and stays in the cache of a core. (Lookups in batches beside
-// a writer that asked the tags of every block took 37 ns each; the bits, 21.) Entries are written one after the other, in chunks, so that they stay where they
+// a writer that asked the tags of every block took 37 ns a key; with the bits it is 23.) Entries are written one after the other, in chunks, so that they stay where they
 // are when the table grows: it is replaced by a larger one with the same entries.
 type wordTable struct {
 	groups []group

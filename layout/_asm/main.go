@@ -15,6 +15,7 @@ func main() {
 	ConstraintExpr("amd64")
 	blockedAVX512()
 	blockedAVX2()
+	blockedOne()
 	Generate()
 }
 
