@@ -17,6 +17,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -47,10 +48,11 @@ func run(ctx context.Context, args []string, list []experiment, stdout, stderr i
 }
 
 // rootHelp comes before and after the list of the experiments.
-const rootHelp = `Usage: evaluate COMMAND [--scale small|paper] [--out DIR] [--seed N] [--dir DIR]
+const rootHelp = `Usage: evaluate COMMAND... [--scale small|paper] [--out DIR] [--seed N] [...]
 
 Run the evaluation of the cuckoo filter paper again. A command runs one
 experiment, writes its figure as CSV, SVG and PNG, and makes the page of all.
+Several run one after the other; table3 and fig5 to fig8 then fill tables once.
 
 %s  all     run all of them; one that fails does not keep the others from running
   page    make the page again, from the figures that are there
@@ -96,20 +98,41 @@ func newRootCommand(list []experiment) *cobra.Command {
 	flags.StringVar(&c.out, "out", "results", "directory of the figures")
 	flags.Uint64Var(&c.seed, "seed", 1, "of the keys")
 	flags.StringVar(&c.dir, "dir", os.TempDir(), "where a directory for filter files is made")
-	command := func(name string, list []experiment) {
-		root.AddCommand(&cobra.Command{Use: name, Args: noArguments, RunE: func(cmd *cobra.Command, _ []string) error {
+	command := func(name string, args cobra.PositionalArgs, first []experiment) {
+		root.AddCommand(&cobra.Command{Use: name, Args: args, RunE: func(cmd *cobra.Command, args []string) error {
 			c.progress = cmd.ErrOrStderr()
-			return c.runAll(cmd.Context(), list)
+			run := slices.Clone(first)
+			for _, name := range args {
+				run = append(run, list[named(list, name)])
+			}
+			return c.runAll(cmd.Context(), run)
 		}})
 	}
 	for _, e := range list {
-		command(e.name, []experiment{e})
+		command(e.name, experimentsOf(list), []experiment{e})
 	}
-	command("all", list)
+	command("all", noArguments, list)
 	root.AddCommand(&cobra.Command{Use: "page", Args: noArguments, RunE: func(*cobra.Command, []string) error {
 		return report.Page(c.out)
 	}})
 	return root
+}
+
+// experimentsOf takes the names of further experiments.
+func experimentsOf(list []experiment) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		for _, name := range args {
+			if named(list, name) < 0 {
+				return fmt.Errorf("there is no experiment %q; see evaluate --help", name)
+			}
+		}
+		return nil
+	}
+}
+
+// named finds an experiment; it is -1 where there is none of that name.
+func named(list []experiment, name string) int {
+	return slices.IndexFunc(list, func(e experiment) bool { return e.name == name })
 }
 
 func noArguments(cmd *cobra.Command, args []string) error {

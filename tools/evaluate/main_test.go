@@ -135,6 +135,22 @@ func TestAll(t *testing.T) {
 	}
 }
 
+// Several experiments run in the order in which they are named.
+func TestSeveral(t *testing.T) {
+	out := t.TempDir()
+	list := []experiment{finds("fig2"), finds("fig3"), finds("fig4")}
+	exit, _, stderr := runHere(list, "fig4", "fig2", "--out", out)
+	if exit != 0 || strings.Contains(stderr, "fig3") || strings.Index(stderr, "fig4: ") > strings.Index(stderr, "fig2: ") {
+		t.Errorf("exit %d: %s", exit, stderr)
+	}
+	page := read(t, filepath.Join(out, "index.html"))
+	for name, want := range map[string]bool{"fig2": true, "fig3": false, "fig4": true} {
+		if strings.Contains(page, `id="`+name+`"`) != want {
+			t.Errorf("%s is on the page: %v", name, !want)
+		}
+	}
+}
+
 // What cannot be done is said, before anything is run.
 func TestBadInput(t *testing.T) {
 	dir := t.TempDir()
@@ -151,7 +167,8 @@ func TestBadInput(t *testing.T) {
 		want string
 	}{
 		{[]string{"fig9"}, `there is no command "fig9"`},
-		{[]string{"fig2", "fig3"}, `no arguments, such as "fig3"`},
+		{[]string{"fig2", "fig9"}, `there is no experiment "fig9"`},
+		{[]string{"all", "fig2"}, `no arguments, such as "fig2"`},
 		{[]string{"page", "fig3"}, `no arguments, such as "fig3"`},
 		{[]string{"fig2", "--scale", "large"}, `--scale is small or paper, not "large"`},
 		{[]string{"page", "--scale", ""}, `--scale is small or paper, not ""`},
