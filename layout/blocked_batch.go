@@ -2,8 +2,6 @@ package layout
 
 import (
 	"math/bits"
-
-	"github.com/zeebo/xxh3"
 )
 
 // A batch is looked up in blocks, each in three passes. The first asks for the home
@@ -36,21 +34,6 @@ func (t *blocked) ContainsHashes(v *View, hashes []uint64, found []bool) {
 		n := min(len(hashes), lookupBlock)
 		t.containsBlock(v, hashes[:n], found[:n])
 		hashes, found = hashes[n:], found[n:]
-	}
-}
-
-// ContainsKeys keeps the hashes of a block on the stack. A function for all layouts, which
-// would call theirs by an interface or a type parameter, would move them to the heap.
-func (t *blocked) ContainsKeys(v *View, seed uint64, keys [][]byte, found []bool) {
-	found = found[:len(keys)]
-	var hashes [lookupBlock]uint64
-	for len(keys) > 0 {
-		n := min(len(keys), lookupBlock)
-		for i, key := range keys[:n] {
-			hashes[i] = xxh3.HashSeed(key, seed)
-		}
-		t.containsBlock(v, hashes[:n], found[:n])
-		keys, found = keys[n:], found[n:]
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"sync/atomic"
 
 	"github.com/mmapfilter/mmapfilter/layout/mistake"
-	"github.com/zeebo/xxh3"
 )
 
 // The lookups of Compact. A line is eight words, of which a lookup reads five or
@@ -130,19 +129,6 @@ func (t *compact) ContainsHashes(v *View, hashes []uint64, found []bool) {
 		n := min(len(hashes), lookupBlock)
 		t.containsBlock(v, hashes[:n], found[:n])
 		hashes, found = hashes[n:], found[n:]
-	}
-}
-
-func (t *compact) ContainsKeys(v *View, seed uint64, keys [][]byte, found []bool) {
-	found = found[:len(keys)]
-	var hashes [lookupBlock]uint64
-	for len(keys) > 0 {
-		n := min(len(keys), lookupBlock)
-		for i, key := range keys[:n] {
-			hashes[i] = xxh3.HashSeed(key, seed)
-		}
-		t.containsBlock(v, hashes[:n], found[:n])
-		keys, found = keys[n:], found[n:]
 	}
 }
 

@@ -1,15 +1,12 @@
 package layout
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/zeebo/xxh3"
 )
 
 // eachKernel runs f with each kernel that there is for this architecture.
@@ -118,16 +115,6 @@ func TestBatchEqualsSingle(t *testing.T) {
 					}
 					if found[i] != tab.Contains(v, h) {
 						t.Fatalf("hash %d of %d, alone: %t", i, n, !found[i])
-					}
-				}
-				keys := make([][]byte, n)
-				for i := range keys {
-					keys[i] = binary.LittleEndian.AppendUint64(nil, hashes[i])
-				}
-				tab.ContainsKeys(v, 5, keys, found)
-				for i, key := range keys {
-					if found[i] != tab.Lookup(v.At, xxh3.HashSeed(key, 5)) {
-						t.Fatalf("key %d of %d: %t", i, n, found[i])
 					}
 				}
 				if !found[n] {

@@ -5,8 +5,6 @@ import (
 	"math"
 	"slices"
 	"sync/atomic"
-
-	"github.com/zeebo/xxh3"
 )
 
 // What the two layouts of the paper have in common: a line is one bucket of b
@@ -451,19 +449,6 @@ func (t *pair) ContainsHashes(v *View, hashes []uint64, found []bool) {
 		n := min(len(hashes), lookupBlock)
 		t.containsBlock(v, hashes[:n], found[:n])
 		hashes, found = hashes[n:], found[n:]
-	}
-}
-
-func (t *pair) ContainsKeys(v *View, seed uint64, keys [][]byte, found []bool) {
-	found = found[:len(keys)]
-	var hashes [lookupBlock]uint64
-	for len(keys) > 0 {
-		n := min(len(keys), lookupBlock)
-		for i, key := range keys[:n] {
-			hashes[i] = xxh3.HashSeed(key, seed)
-		}
-		t.containsBlock(v, hashes[:n], found[:n])
-		keys, found = keys[n:], found[n:]
 	}
 }
 

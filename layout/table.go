@@ -202,8 +202,6 @@ type Table interface {
 	Kernel() string
 	// ContainsHashes looks up hashes[i] into found[i]; found is not shorter.
 	ContainsHashes(v *View, hashes []uint64, found []bool)
-	// ContainsKeys looks up the hash of keys[i] under a seed into found[i].
-	ContainsKeys(v *View, seed uint64, keys [][]byte, found []bool)
 }
 
 // fillByPlace is Fill by way of Place.

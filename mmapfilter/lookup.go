@@ -2,6 +2,7 @@ package mmapfilter
 
 import (
 	"runtime"
+	"sync"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/recovery"
@@ -52,7 +53,7 @@ func (o *openFile) contains(hash uint64) bool {
 
 // containsHashes is contains for a batch.
 func (o *openFile) containsHashes(hashes []uint64, found []bool) {
-	if o.live != nil && o.live.writer.overlay.Load() != nil {
+	if o.live != nil {
 		o.live.writer.containsAll(hashes, found)
 		return
 	}
@@ -61,12 +62,35 @@ func (o *openFile) containsHashes(hashes []uint64, found []bool) {
 
 // containsKeys is contains for a batch of keys.
 func (o *openFile) containsKeys(seed uint64, keys [][]byte, found []bool) {
-	if o.live != nil && o.live.writer.overlay.Load() != nil {
-		o.live.writer.containsKeys(seed, keys, found)
-		return
+	scratch := lookupScratches.Get().(*lookupScratch)
+	defer lookupScratches.Put(scratch)
+	for len(keys) > 0 {
+		n := min(len(keys), lookupBlock)
+		hashes := scratch.hashes[:n]
+		for i, key := range keys[:n] {
+			hashes[i] = xxh3.HashSeed(key, seed)
+		}
+		if o.live != nil {
+			o.live.writer.containsBlock(scratch, hashes, found)
+		} else {
+			o.table.ContainsHashes(&o.view, hashes, found)
+		}
+		keys, found = keys[n:], found[n:]
 	}
-	o.table.ContainsKeys(&o.view, seed, keys, found)
 }
+
+// lookupBlock is how many lookups of a batch are under way at once.
+const lookupBlock = 512
+
+// A lookupScratch is what a block of lookups needs. The functions of a table would
+// move it to the heap each time.
+type lookupScratch struct {
+	hashes        [lookupBlock]uint64 // of keys
+	blocks        [lookupBlock]uint64
+	open, pending [lookupBlock / 8]uint8
+}
+
+var lookupScratches = sync.Pool{New: func() any { return new(lookupScratch) }}
 
 // ContainsBatch reports for each key whether it may be in the filter: found[i]
 // is what Contains(keys[i]) would be. It is faster than as many calls, since

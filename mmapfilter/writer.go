@@ -9,7 +9,6 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/recovery"
-	"github.com/zeebo/xxh3"
 )
 
 // A writer plans operations, keeps what they change in the pending table and the
@@ -167,19 +166,6 @@ func (w *writer) homeBlock(hash uint64) uint64 {
 	return firstBlock + first/blockWords
 }
 
-// lookupBlock is how many lookups of a batch are under way at once.
-const lookupBlock = 512
-
-// A lookupScratch is what a block of lookups needs. The functions of a table would
-// move it to the heap each time.
-type lookupScratch struct {
-	hashes        [lookupBlock]uint64 // of keys
-	blocks        [lookupBlock]uint64
-	open, pending [lookupBlock / 8]uint8
-}
-
-var lookupScratches = sync.Pool{New: func() any { return new(lookupScratch) }}
-
 // containsAll is contains for a batch, whose cache misses overlap.
 func (w *writer) containsAll(hashes []uint64, found []bool) {
 	scratch := lookupScratches.Get().(*lookupScratch)
@@ -188,20 +174,6 @@ func (w *writer) containsAll(hashes []uint64, found []bool) {
 		n := min(len(hashes), lookupBlock)
 		w.containsBlock(scratch, hashes[:n], found)
 		hashes, found = hashes[n:], found[n:]
-	}
-}
-
-// containsKeys is contains for a batch of keys.
-func (w *writer) containsKeys(seed uint64, keys [][]byte, found []bool) {
-	scratch := lookupScratches.Get().(*lookupScratch)
-	defer lookupScratches.Put(scratch)
-	for len(keys) > 0 {
-		n := min(len(keys), lookupBlock)
-		for i, key := range keys[:n] {
-			scratch.hashes[i] = xxh3.HashSeed(key, seed)
-		}
-		w.containsBlock(scratch, scratch.hashes[:n], found)
-		keys, found = keys[n:], found[n:]
 	}
 }
 
