@@ -90,7 +90,7 @@ func crashSystem() crashsim.System {
 func TestExplore(t *testing.T) {
 	states := *crashStates
 	if testing.Short() {
-		states = min(states, 20_000)
+		states = min(states, 5000)
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(800)) // a recovery makes garbage, and the live heap is small
 	e := crashsim.Explorer{System: crashSystem(), Seed: *crashSeed, States: states}
@@ -106,7 +106,7 @@ func TestExploreAll(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(800))
 	e := crashsim.Exhaustive{System: crashSystem(), Operations: 4, Nested: 2}
 	if testing.Short() {
-		e.Operations, e.Nested = 3, 0
+		e.Operations, e.Nested = 2, 0
 	}
 	stats, violation := e.Run()
 	t.Log(stats)

@@ -264,7 +264,7 @@ func (h *history) eachDamage(t *testing.T, name string, k, n int, change func(i 
 // odd, so that every bit of a byte has its turn.
 func stride(n int) int {
 	if testing.Short() {
-		return n/2000 | 1
+		return n/500 | 1
 	}
 	return 1
 }

@@ -44,14 +44,21 @@ func (op *operation) store(changed *layout.Stores) {
 	}
 }
 
-// loadLine gives the newest image of a line, and the words of the file that it is
-// of. REQUIRES: w.mu, without which the words may be of different instants.
-func (w *writer) loadLine(line uint64, l *layout.Line) (first, n uint64) {
+// loadMapped gives the image of a line that the mapping has, and the words of the
+// file that it is of.
+func (w *writer) loadMapped(line uint64, l *layout.Line) (first, n uint64) {
 	at, words := w.table.Words(line)
 	first, n = layout.WordRegion+at, uint64(words)
 	for i, words := 0, w.words[first:first+n]; i < len(words) && i < len(l); i++ {
 		l[i] = atomic.LoadUint64(&words[i])
 	}
+	return first, n
+}
+
+// loadLine gives the newest image of a line, and the words of the file that it is
+// of. REQUIRES: w.mu, without which the words may be of different instants.
+func (w *writer) loadLine(line uint64, l *layout.Line) (first, n uint64) {
+	first, n = w.loadMapped(line, l)
 	if p := w.overlay.Load(); p != nil {
 		p.update(first, l[:n])
 	}

@@ -262,6 +262,7 @@ func (m *words) prefetch(block uint64) {
 	t := m.table.Load()
 	i, _ := t.start(block)
 	layout.Prefetch(&t.groups[i].tags)
+	layout.Prefetch(&t.blocks[t.bit(block)/64])
 }
 
 // store gives a word a value.
@@ -286,7 +287,9 @@ func (m *words) store(word, value uint64) {
 // enter shows an entry to lookups: its tag comes last, after the bit of its block.
 func (t *wordTable) enter(word uint64, n uint32) {
 	bit := t.bit(word / blockWords)
-	atomic.StoreUint64(&t.blocks[bit/64], t.blocks[bit/64]|1<<(bit%64))
+	if set := t.blocks[bit/64] | 1<<(bit%64); set != t.blocks[bit/64] {
+		atomic.StoreUint64(&t.blocks[bit/64], set)
+	}
 	i, tag := t.start(word / blockWords)
 	for mask := uint64(len(t.groups) - 1); ; i = (i + 1) & mask {
 		g := &t.groups[i]

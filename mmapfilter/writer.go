@@ -373,7 +373,8 @@ func (w *writer) insertAll(hashes []uint64) (n int, err error) {
 // prefetchInserts asks for the lines that inserts will look at, so that their
 // cache misses overlap: the home lines first; then the alternate lines of those
 // whose home is full; and where that is full as well, the lines that the first
-// moves out of the home line lead to. REQUIRES: w.mu.
+// moves out of the home line lead to. What the mapping has is good enough to guess
+// by. REQUIRES: w.mu.
 func (w *writer) prefetchInserts(hashes []uint64) {
 	const moves = 4 // a line has room with a probability of 0.4 at 95 % load
 	for _, h := range hashes {
@@ -384,17 +385,17 @@ func (w *writer) prefetchInserts(hashes []uint64) {
 	beyond := full[:0]
 	for _, h := range hashes {
 		home := w.table.Split(h)
-		if w.loadLine(home.Line, &line); w.table.Full(&line, home.Line) {
+		if w.loadMapped(home.Line, &line); w.table.Full(&line, home.Line) {
 			w.prefetch(w.table.Alternate(home).Line)
 			beyond = append(beyond, home)
 		}
 	}
 	for _, home := range beyond {
 		other := w.table.Alternate(home).Line
-		if w.loadLine(other, &line); !w.table.Full(&line, other) {
+		if w.loadMapped(other, &line); !w.table.Full(&line, other) {
 			continue
 		}
-		w.loadLine(home.Line, &line)
+		w.loadMapped(home.Line, &line)
 		w.mu.victims = w.table.Victims(w.mu.victims[:0], &line, home)
 		for _, victim := range w.mu.victims[:min(moves, len(w.mu.victims))] {
 			w.prefetch(w.table.Alternate(victim).Line)
