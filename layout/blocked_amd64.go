@@ -18,3 +18,13 @@ func blockedAVX2(b *blockedBatch)
 //
 //go:noescape
 func blockedOne(t *blocked, region *uint64, runtime *uint64, hash uint64) (found bool, open bool)
+
+// compactOne needs BMI1, BMI2 and POPCNT.
+//
+//go:noescape
+func compactOne(t *compact, region *uint64, runtime *uint64, hash uint64) (found bool, open bool)
+
+// compactBatchBMI2 needs BMI1, BMI2 and POPCNT.
+//
+//go:noescape
+func compactBatchBMI2(b *compactBatch)

@@ -697,3 +697,345 @@ TEXT ·blockedOne(SB), NOSPLIT, $0-34
 	MOVB   R9, found+32(FP)
 	MOVB   R10, open+33(FP)
 	RET
+
+// func compactOne(t *compact, region *uint64, runtime *uint64, hash uint64) (found bool, open bool)
+// Requires: BMI, BMI2, CMOV, POPCNT
+TEXT ·compactOne(SB), NOSPLIT, $40-34
+	MOVQ hash+24(FP), DX
+	MOVQ t+0(FP), AX
+
+	// Split the hash: the line, its counter, the quotient, the pattern of the remainder.
+	MULXQ   (AX), DI, DX
+	MOVBLZX DL, R8
+	SHLQ    $0x06, DX
+	ADDQ    region+8(FP), DX
+	MOVQ    8(AX), R9
+	NEGQ    R9
+	SHRXQ   R9, DI, DI
+	MOVQ    16(AX), R9
+	SHRXQ   R9, DI, R9
+	MOVQ    DI, R10
+	ANDQ    120(AX), R10
+	IMULQ   136(AX), R10
+	MOVQ    R10, (SP)
+
+	// The mask of both overflow bits; v of them end the last word.
+	MOVQ    $0x9e3779b97f4a7c15, R10
+	IMULQ   DI, R10
+	MOVQ    R10, DI
+	SHRQ    $0x20, DI
+	MOVWLZX DI, DI
+	MOVQ    32(AX), AX
+	IMULQ   AX, DI
+	SHRQ    $0x10, DI
+	SHRQ    $0x30, R10
+	LEAQ    -1(AX), R11
+	IMULQ   R11, R10
+	SHRQ    $0x10, R10
+	LEAQ    1(DI)(R10*1), R11
+	MOVQ    R11, R10
+	SUBQ    AX, R10
+	CMOVQCC R10, R11
+	SUBQ    AX, DI
+	SUBQ    AX, R11
+	XORL    AX, AX
+	BTSQ    DI, AX
+	BTSQ    R11, AX
+	MOVQ    AX, 8(SP)
+
+	// The loads, in the order of the argument: counters, words, counters.
+	MOVQ runtime+16(FP), AX
+	MOVQ (AX), DI
+	MOVQ 2048(AX)(R8*8), AX
+	LEAQ (DI)(AX*1), R10
+	ORQ  DI, AX
+	MOVQ R10, 16(SP)
+	MOVQ AX, 24(SP)
+	MOVQ R8, 32(SP)
+
+	// Where zero q of the counts is.
+	MOVQ    (DX), AX
+	NOTQ    AX
+	MOVQ    8(DX), DI
+	NOTQ    DI
+	MOVQ    R9, R11
+	POPCNTQ AX, R8
+	POPCNTQ DI, R10
+	ADDQ    R8, R10
+	XORL    R12, R12
+	MOVQ    R9, R13
+	MOVL    $0x00000040, R14
+	SUBQ    R8, R13
+	CMOVQCC DI, AX
+	CMOVQCC R13, R11
+	CMOVQCC R14, R12
+	MOVQ    16(DX), DI
+	NOTQ    DI
+	MOVQ    R9, R8
+	MOVL    $0x00000080, R13
+	SUBQ    R10, R8
+	CMOVQCC DI, AX
+	CMOVQCC R8, R11
+	CMOVQCC R13, R12
+	MOVL    $0x00000001, DI
+	SHLXQ   R11, DI, DI
+	PDEPQ   AX, DI, DI
+	TZCNTQ  DI, DI
+	ADDQ    R12, DI
+
+	// The run of bits 1 behind it, and their remainders.
+	MOVQ    t+0(FP), AX
+	MOVQ    DI, R8
+	SUBQ    R9, R8
+	INCQ    DI
+	MOVQ    40(AX), R9
+	SUBQ    DI, R9
+	MOVQ    DI, R10
+	SHRQ    $0x03, R10
+	ANDL    $0x07, DI
+	SHRXQ   DI, (DX)(R10*1), DI
+	NOTQ    DI
+	TZCNTQ  DI, DI
+	CMPQ    DI, R9
+	CMOVQHI R9, DI
+	IMULQ   16(AX), DI
+	IMULQ   16(AX), R8
+	ADDQ    40(AX), R8
+	MOVQ    R8, R10
+	SHRQ    $0x03, R10
+	MOVL    $0x00000038, R9
+	CMPQ    R10, R9
+	CMOVQHI R9, R10
+	LEAQ    (R10)(R10*1), R9
+	SHLQ    $0x02, R9
+	SUBQ    R9, R8
+	SHRXQ   R8, (DX)(R10*1), R8
+
+	// A lane of zero where one of the run is the remainder.
+	XORQ  (SP), R8
+	MOVQ  R8, R9
+	SUBQ  136(AX), R9
+	ANDNQ R9, R8, R8
+	ANDQ  144(AX), R8
+	BZHIQ DI, R8, R8
+	CMPQ  DI, $0x39
+	SETHI BL
+	TESTQ R8, R8
+	SETNE CL
+	ANDNL CX, BX, CX
+	ANDL  $0x01, CX
+
+	// open: a long run, or what is odd, or is not what it was, or both overflow bits.
+	MOVQ  runtime+16(FP), AX
+	MOVQ  32(SP), DI
+	MOVQ  (AX), R8
+	ADDQ  2048(AX)(DI*8), R8
+	XORQ  16(SP), R8
+	MOVQ  24(SP), AX
+	ANDL  $0x01, AX
+	ORQ   AX, R8
+	SETNE SI
+	MOVQ  56(DX), AX
+	ANDNQ 8(SP), AX, AX
+	SETEQ AL
+	ORL   AX, SI
+	ANDNL SI, CX, SI
+	ORL   SI, BX
+	ANDL  $0x01, BX
+	MOVB  CL, found+32(FP)
+	MOVB  BL, open+33(FP)
+	RET
+
+// func compactBatchBMI2(b *compactBatch)
+// Requires: BMI, BMI2, CMOV, MMX+, POPCNT
+TEXT ·compactBatchBMI2(SB), NOSPLIT, $40-8
+	MOVQ b+0(FP), AX
+
+	// The lines of the first hashes.
+	XORL CX, CX
+
+first:
+	MOVQ       24(AX), BX
+	MOVQ       (BX)(CX*8), DX
+	MOVQ       (AX), BX
+	MULXQ      (BX), BX, DX
+	SHLQ       $0x06, DX
+	ADDQ       8(AX), DX
+	PREFETCHT0 (DX)
+	INCQ       CX
+	CMPQ       CX, 48(AX)
+	JHI        asked
+	CMPQ       CX, $0x40
+	JNE        first
+
+asked:
+	XORL CX, CX
+
+next:
+	// Ask for a line to come; the last one again and again.
+	LEAQ       64(CX), DX
+	MOVQ       48(AX), BX
+	CMPQ       DX, BX
+	CMOVQHI    BX, DX
+	MOVQ       24(AX), BX
+	MOVQ       (BX)(DX*8), DX
+	MOVQ       (AX), BX
+	MULXQ      (BX), BX, DX
+	SHLQ       $0x06, DX
+	ADDQ       8(AX), DX
+	PREFETCHT0 (DX)
+	MOVQ       24(AX), DX
+	MOVQ       (DX)(CX*8), DX
+	MOVQ       (AX), BX
+
+	// Split the hash: the line, its counter, the quotient, the pattern of the remainder.
+	MULXQ   (BX), R9, DX
+	MOVBLZX DL, R10
+	SHLQ    $0x06, DX
+	ADDQ    8(AX), DX
+	MOVQ    8(BX), R11
+	NEGQ    R11
+	SHRXQ   R11, R9, R9
+	MOVQ    16(BX), R11
+	SHRXQ   R11, R9, R11
+	MOVQ    R9, R12
+	ANDQ    120(BX), R12
+	IMULQ   136(BX), R12
+	MOVQ    R12, (SP)
+
+	// The mask of both overflow bits; v of them end the last word.
+	MOVQ    $0x9e3779b97f4a7c15, R12
+	IMULQ   R9, R12
+	MOVQ    R12, R9
+	SHRQ    $0x20, R9
+	MOVWLZX R9, R9
+	MOVQ    32(BX), BX
+	IMULQ   BX, R9
+	SHRQ    $0x10, R9
+	SHRQ    $0x30, R12
+	LEAQ    -1(BX), R13
+	IMULQ   R13, R12
+	SHRQ    $0x10, R12
+	LEAQ    1(R9)(R12*1), R13
+	MOVQ    R13, R12
+	SUBQ    BX, R12
+	CMOVQCC R12, R13
+	SUBQ    BX, R9
+	SUBQ    BX, R13
+	XORL    BX, BX
+	BTSQ    R9, BX
+	BTSQ    R13, BX
+	MOVQ    BX, 8(SP)
+
+	// The loads, in the order of the argument: counters, words, counters.
+	MOVQ 16(AX), BX
+	MOVQ (BX), R9
+	MOVQ 2048(BX)(R10*8), BX
+	LEAQ (R9)(BX*1), R12
+	ORQ  R9, BX
+	MOVQ R12, 16(SP)
+	MOVQ BX, 24(SP)
+	MOVQ R10, 32(SP)
+
+	// Where zero q of the counts is.
+	MOVQ    (DX), BX
+	NOTQ    BX
+	MOVQ    8(DX), R9
+	NOTQ    R9
+	MOVQ    R11, R13
+	POPCNTQ BX, R10
+	POPCNTQ R9, R12
+	ADDQ    R10, R12
+	XORL    R14, R14
+	MOVQ    R11, R15
+	MOVL    $0x00000040, BP
+	SUBQ    R10, R15
+	CMOVQCC R9, BX
+	CMOVQCC R15, R13
+	CMOVQCC BP, R14
+	MOVQ    16(DX), R9
+	NOTQ    R9
+	MOVQ    R11, R10
+	MOVL    $0x00000080, R15
+	SUBQ    R12, R10
+	CMOVQCC R9, BX
+	CMOVQCC R10, R13
+	CMOVQCC R15, R14
+	MOVL    $0x00000001, R9
+	SHLXQ   R13, R9, R9
+	PDEPQ   BX, R9, R9
+	TZCNTQ  R9, R9
+	ADDQ    R14, R9
+
+	// The run of bits 1 behind it, and their remainders.
+	MOVQ    (AX), BX
+	MOVQ    R9, R10
+	SUBQ    R11, R10
+	INCQ    R9
+	MOVQ    40(BX), R11
+	SUBQ    R9, R11
+	MOVQ    R9, R12
+	SHRQ    $0x03, R12
+	ANDL    $0x07, R9
+	SHRXQ   R9, (DX)(R12*1), R9
+	NOTQ    R9
+	TZCNTQ  R9, R9
+	CMPQ    R9, R11
+	CMOVQHI R11, R9
+	IMULQ   16(BX), R9
+	IMULQ   16(BX), R10
+	ADDQ    40(BX), R10
+	MOVQ    R10, R12
+	SHRQ    $0x03, R12
+	MOVL    $0x00000038, R11
+	CMPQ    R12, R11
+	CMOVQHI R11, R12
+	LEAQ    (R12)(R12*1), R11
+	SHLQ    $0x02, R11
+	SUBQ    R11, R10
+	SHRXQ   R10, (DX)(R12*1), R10
+
+	// A lane of zero where one of the run is the remainder.
+	XORQ  (SP), R10
+	MOVQ  R10, R11
+	SUBQ  136(BX), R11
+	ANDNQ R11, R10, R10
+	ANDQ  144(BX), R10
+	BZHIQ R9, R10, R10
+	CMPQ  R9, $0x39
+	SETHI DI
+	TESTQ R10, R10
+	SETNE SI
+	ANDNL SI, DI, SI
+	ANDL  $0x01, SI
+
+	// open: a long run, or what is odd, or is not what it was, or both overflow bits.
+	MOVQ  16(AX), BX
+	MOVQ  32(SP), R9
+	MOVQ  (BX), R10
+	ADDQ  2048(BX)(R9*8), R10
+	XORQ  16(SP), R10
+	MOVQ  24(SP), BX
+	ANDL  $0x01, BX
+	ORQ   BX, R10
+	SETNE R8
+	MOVQ  56(DX), DX
+	ANDNQ 8(SP), DX, DX
+	SETEQ DL
+	ORL   DX, R8
+	ANDNL R8, SI, R8
+	ORL   R8, DI
+	ANDL  $0x01, DI
+	MOVQ  32(AX), DX
+	MOVB  SI, (DX)(CX*1)
+	MOVQ  40(AX), DX
+	MOVQ  CX, BX
+	ANDL  $0x07, BX
+	SHLXQ BX, DI, DI
+	MOVQ  CX, BX
+	SHRQ  $0x03, BX
+	ORB   DI, (DX)(BX*1)
+	INCQ  CX
+	CMPQ  CX, 48(AX)
+	JLS   next
+	RET

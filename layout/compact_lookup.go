@@ -27,6 +27,14 @@ func (t *compact) Contains(v *View, h uint64) bool {
 }
 
 func (t *compact) FirstLook(v *View, h uint64) (found, open bool) {
+	if kernel(inUse.Load()) != pureGo {
+		return compactOne(t, &v.Region[0], &v.Runtime[0], h)
+	}
+	return t.firstLook(v, h)
+}
+
+// firstLook is FirstLook in pure Go.
+func (t *compact) firstLook(v *View, h uint64) (found, open bool) {
 	line, rest := SplitHash(h, t.lines)
 	runtime := (*[RuntimeWords]uint64)(v.Runtime)
 	epoch, counter := &runtime[RuntimeEpoch], &runtime[blockCounter(line)]
@@ -141,14 +149,30 @@ func (t *compact) containsBlock(v *View, hashes []uint64, found []bool) {
 	EachOpen(open, func(i int) { found[i] = t.containsBeyond(v, hashes[i]) })
 }
 
+// A compactBatch is what the kernel needs. Its fields are in the order in which the
+// assembly loads them.
+type compactBatch struct {
+	table           *compact
+	region, runtime *uint64
+	hashes          *uint64
+	found           *bool
+	open            *uint8 // a bit for each hash that its home line does not settle
+	last            uint64 // the number of the last hash
+}
+
 func (t *compact) FirstLooks(v *View, hashes []uint64, found []bool, open []uint8) {
+	if kernel(inUse.Load()) != pureGo && len(hashes) > 0 {
+		batch := compactBatch{t, &v.Region[0], &v.Runtime[0], &hashes[0], &found[0], &open[0], uint64(len(hashes) - 1)}
+		batch.run()
+		return
+	}
 	for i := range len(hashes) + prefetchAhead {
 		if i < len(hashes) {
 			line, _ := SplitHash(hashes[i], t.lines)
 			Prefetch(&lineAt(v.Region, line)[0])
 		}
 		if j := i - prefetchAhead; j >= 0 {
-			isFound, isOpen := t.FirstLook(v, hashes[j])
+			isFound, isOpen := t.firstLook(v, hashes[j])
 			found[j] = isFound
 			if isOpen {
 				open[j/openBits] |= 1 << (j % openBits)
@@ -163,4 +187,5 @@ func (t *compact) HomeBlocks(hashes, blocks []uint64) {
 	}
 }
 
-func (t *compact) Kernel() string { return pureGo.String() }
+// Kernel is that of Blocked: where that has one, this has one for BMI2.
+func (t *compact) Kernel() string { return Kernel() }

@@ -6,10 +6,10 @@ import "golang.org/x/sys/cpu"
 
 func kernels() (list []kernel) {
 	x := &cpu.X86
-	if x.HasAVX512F && x.HasAVX512DQ && x.HasBMI2 {
+	if x.HasAVX512F && x.HasAVX512DQ && x.HasBMI2 && x.HasBMI1 && x.HasPOPCNT {
 		list = append(list, avx512)
 	}
-	if x.HasAVX2 && x.HasBMI1 && x.HasBMI2 {
+	if x.HasAVX2 && x.HasBMI1 && x.HasBMI2 && x.HasPOPCNT {
 		list = append(list, avx2)
 	}
 	return append(list, pureGo)
@@ -25,3 +25,5 @@ func (b *blockedBatch) run(k kernel) {
 		blockedAVX2(b)
 	}
 }
+
+func (b *compactBatch) run() { compactBatchBMI2(b) }

@@ -7,3 +7,7 @@ func kernels() []kernel { return []kernel{pureGo} }
 func (b *blockedBatch) run(kernel) {}
 
 func blockedOne(*blocked, *uint64, *uint64, uint64) (found, open bool) { panic("layout: no kernel") }
+
+func compactOne(*compact, *uint64, *uint64, uint64) (found, open bool) { panic("layout: no kernel") }
+
+func (b *compactBatch) run() { panic("layout: no kernel") }

@@ -1,5 +1,5 @@
-// Program asm writes the assembly of package layout: the kernels that look up
-// eight, or four, hashes of a batch at once. In this directory:
+// Program asm writes the assembly of package layout: the kernels that look up one,
+// four or eight hashes at once. In this directory:
 //
 //	go run . -out ../blocked_amd64.s -stubs ../blocked_amd64.go -pkg layout
 package main
@@ -16,6 +16,8 @@ func main() {
 	blockedAVX512()
 	blockedAVX2()
 	blockedOne()
+	compactOne()
+	compactBatch()
 	Generate()
 }
 
