@@ -19,12 +19,12 @@ func blockedAVX2(b *blockedBatch)
 //go:noescape
 func blockedOne(t *blocked, region *uint64, runtime *uint64, hash uint64) (found bool, open bool)
 
-// compactOne needs BMI1, BMI2 and POPCNT.
+// compactLine needs BMI1, BMI2 and POPCNT.
 //
 //go:noescape
-func compactOne(t *compact, region *uint64, runtime *uint64, hash uint64) (found bool, open bool)
+func compactLine(t *compact, l *Line, fp uint64) (found bool, beyond bool, long bool)
 
-// compactBatchBMI2 needs BMI1, BMI2 and POPCNT.
+// compactAVX512 needs AVX-512 F and DQ, and BMI2.
 //
 //go:noescape
-func compactBatchBMI2(b *compactBatch)
+func compactAVX512(b *compactBatch)

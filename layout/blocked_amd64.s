@@ -698,344 +698,486 @@ TEXT ·blockedOne(SB), NOSPLIT, $0-34
 	MOVB   R10, open+33(FP)
 	RET
 
-// func compactOne(t *compact, region *uint64, runtime *uint64, hash uint64) (found bool, open bool)
+// func compactLine(t *compact, l *Line, fp uint64) (found bool, beyond bool, long bool)
 // Requires: BMI, BMI2, CMOV, POPCNT
-TEXT ·compactOne(SB), NOSPLIT, $40-34
-	MOVQ hash+24(FP), DX
+TEXT ·compactLine(SB), NOSPLIT, $8-27
 	MOVQ t+0(FP), AX
+	MOVQ l+8(FP), CX
+	MOVQ fp+16(FP), DX
 
-	// Split the hash: the line, its counter, the quotient, the pattern of the remainder.
-	MULXQ   (AX), DI, DX
-	MOVBLZX DL, R8
-	SHLQ    $0x06, DX
-	ADDQ    region+8(FP), DX
-	MOVQ    8(AX), R9
-	NEGQ    R9
-	SHRXQ   R9, DI, DI
-	MOVQ    16(AX), R9
-	SHRXQ   R9, DI, R9
-	MOVQ    DI, R10
-	ANDQ    120(AX), R10
-	IMULQ   136(AX), R10
-	MOVQ    R10, (SP)
-
-	// The mask of both overflow bits; v of them end the last word.
-	MOVQ    $0x9e3779b97f4a7c15, R10
-	IMULQ   DI, R10
-	MOVQ    R10, DI
-	SHRQ    $0x20, DI
-	MOVWLZX DI, DI
-	MOVQ    32(AX), AX
-	IMULQ   AX, DI
-	SHRQ    $0x10, DI
-	SHRQ    $0x30, R10
-	LEAQ    -1(AX), R11
-	IMULQ   R11, R10
-	SHRQ    $0x10, R10
-	LEAQ    1(DI)(R10*1), R11
-	MOVQ    R11, R10
-	SUBQ    AX, R10
-	CMOVQCC R10, R11
-	SUBQ    AX, DI
-	SUBQ    AX, R11
-	XORL    AX, AX
-	BTSQ    DI, AX
-	BTSQ    R11, AX
-	MOVQ    AX, 8(SP)
-
-	// The loads, in the order of the argument: counters, words, counters.
-	MOVQ runtime+16(FP), AX
-	MOVQ (AX), DI
-	MOVQ 2048(AX)(R8*8), AX
-	LEAQ (DI)(AX*1), R10
-	ORQ  DI, AX
-	MOVQ R10, 16(SP)
-	MOVQ AX, 24(SP)
-	MOVQ R8, 32(SP)
+	// The quotient.
+	MOVQ  16(AX), BX
+	SHRXQ BX, DX, SI
 
 	// Where zero q of the counts is.
-	MOVQ    (DX), AX
-	NOTQ    AX
-	MOVQ    8(DX), DI
+	MOVQ    (CX), DI
 	NOTQ    DI
-	MOVQ    R9, R11
-	POPCNTQ AX, R8
-	POPCNTQ DI, R10
-	ADDQ    R8, R10
+	MOVQ    8(CX), R8
+	NOTQ    R8
+	MOVQ    SI, R11
+	POPCNTQ DI, R9
+	POPCNTQ R8, R10
+	ADDQ    R9, R10
 	XORL    R12, R12
-	MOVQ    R9, R13
+	MOVQ    SI, R13
 	MOVL    $0x00000040, R14
-	SUBQ    R8, R13
-	CMOVQCC DI, AX
+	SUBQ    R9, R13
+	CMOVQCC R8, DI
 	CMOVQCC R13, R11
 	CMOVQCC R14, R12
-	MOVQ    16(DX), DI
-	NOTQ    DI
-	MOVQ    R9, R8
+	MOVQ    16(CX), R8
+	NOTQ    R8
+	MOVQ    SI, R9
 	MOVL    $0x00000080, R13
-	SUBQ    R10, R8
-	CMOVQCC DI, AX
-	CMOVQCC R8, R11
+	SUBQ    R10, R9
+	CMOVQCC R8, DI
+	CMOVQCC R9, R11
 	CMOVQCC R13, R12
-	MOVL    $0x00000001, DI
-	SHLXQ   R11, DI, DI
-	PDEPQ   AX, DI, DI
-	TZCNTQ  DI, DI
-	ADDQ    R12, DI
+	MOVL    $0x00000001, R8
+	SHLXQ   R11, R8, R8
+	PDEPQ   DI, R8, R8
+	TZCNTQ  R8, R8
+	ADDQ    R12, R8
 
 	// The run of bits 1 behind it, and their remainders.
-	MOVQ    t+0(FP), AX
-	MOVQ    DI, R8
-	SUBQ    R9, R8
-	INCQ    DI
-	MOVQ    40(AX), R9
-	SUBQ    DI, R9
-	MOVQ    DI, R10
-	SHRQ    $0x03, R10
-	ANDL    $0x07, DI
-	SHRXQ   DI, (DX)(R10*1), DI
-	NOTQ    DI
-	TZCNTQ  DI, DI
-	CMPQ    DI, R9
-	CMOVQHI R9, DI
-	IMULQ   16(AX), DI
-	IMULQ   16(AX), R8
-	ADDQ    40(AX), R8
-	MOVQ    R8, R10
-	SHRQ    $0x03, R10
-	MOVL    $0x00000038, R9
-	CMPQ    R10, R9
-	CMOVQHI R9, R10
-	LEAQ    (R10)(R10*1), R9
-	SHLQ    $0x02, R9
-	SUBQ    R9, R8
-	SHRXQ   R8, (DX)(R10*1), R8
+	MOVQ    R8, DI
+	SUBQ    SI, DI
+	INCQ    R8
+	MOVQ    40(AX), SI
+	SUBQ    R8, SI
+	MOVQ    R8, R9
+	SHRQ    $0x03, R9
+	ANDL    $0x07, R8
+	SHRXQ   R8, (CX)(R9*1), R8
+	NOTQ    R8
+	TZCNTQ  R8, R8
+	CMPQ    R8, SI
+	CMOVQHI SI, R8
+	IMULQ   BX, R8
+	IMULQ   BX, DI
+	ADDQ    40(AX), DI
+	MOVQ    DI, SI
+	SHRQ    $0x03, SI
+	MOVL    $0x00000038, BX
+	CMPQ    SI, BX
+	CMOVQHI BX, SI
+	LEAQ    (SI)(SI*1), BX
+	SHLQ    $0x02, BX
+	SUBQ    BX, DI
+	SHRXQ   DI, (CX)(SI*1), BX
 
 	// A lane of zero where one of the run is the remainder.
-	XORQ  (SP), R8
-	MOVQ  R8, R9
-	SUBQ  136(AX), R9
-	ANDNQ R9, R8, R8
-	ANDQ  144(AX), R8
-	BZHIQ DI, R8, R8
-	CMPQ  DI, $0x39
+	MOVQ  DX, SI
+	MOVQ  136(AX), DI
+	ANDQ  120(AX), SI
+	IMULQ DI, SI
+	XORQ  SI, BX
+	MOVQ  BX, SI
+	SUBQ  DI, SI
+	ANDNQ SI, BX, BX
+	ANDQ  144(AX), BX
+	BZHIQ R8, BX, BX
+	TESTQ BX, BX
+	SETNE R15
+	CMPQ  R8, $0x39
 	SETHI BL
-	TESTQ R8, R8
-	SETNE CL
-	ANDNL CX, BX, CX
-	ANDL  $0x01, CX
 
-	// open: a long run, or what is odd, or is not what it was, or both overflow bits.
-	MOVQ  runtime+16(FP), AX
-	MOVQ  32(SP), DI
-	MOVQ  (AX), R8
-	ADDQ  2048(AX)(DI*8), R8
-	XORQ  16(SP), R8
-	MOVQ  24(SP), AX
-	ANDL  $0x01, AX
-	ORQ   AX, R8
-	SETNE SI
-	MOVQ  56(DX), AX
-	ANDNQ 8(SP), AX, AX
-	SETEQ AL
-	ORL   AX, SI
-	ANDNL SI, CX, SI
-	ORL   SI, BX
-	ANDL  $0x01, BX
-	MOVB  CL, found+32(FP)
-	MOVB  BL, open+33(FP)
+	// Both overflow bits; v of them end the last word.
+	MOVQ    $0x9e3779b97f4a7c15, SI
+	IMULQ   DX, SI
+	MOVQ    SI, DX
+	SHRQ    $0x20, DX
+	MOVWLZX DX, DX
+	MOVQ    32(AX), AX
+	IMULQ   AX, DX
+	SHRQ    $0x10, DX
+	SHRQ    $0x30, SI
+	LEAQ    -1(AX), DI
+	IMULQ   DI, SI
+	SHRQ    $0x10, SI
+	LEAQ    1(DX)(SI*1), DI
+	MOVQ    DI, SI
+	SUBQ    AX, SI
+	CMOVQCC SI, DI
+	SUBQ    AX, DX
+	SUBQ    AX, DI
+	XORL    AX, AX
+	BTSQ    DX, AX
+	BTSQ    DI, AX
+	MOVQ    56(CX), CX
+	ANDNQ   AX, CX, AX
+	SETEQ   BP
+	ANDNL   BP, R15, BP
+	ANDL    $0x01, BP
+	MOVB    R15, found+24(FP)
+	MOVB    BP, beyond+25(FP)
+	MOVB    BL, long+26(FP)
 	RET
 
-// func compactBatchBMI2(b *compactBatch)
-// Requires: BMI, BMI2, CMOV, MMX+, POPCNT
-TEXT ·compactBatchBMI2(SB), NOSPLIT, $40-8
-	MOVQ b+0(FP), AX
+// func compactAVX512(b *compactBatch)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
+TEXT ·compactAVX512(SB), $1056-8
+	MOVQ         b+0(FP), AX
+	MOVQ         (AX), CX
+	MOVQ         8(AX), BX
+	MOVQ         16(AX), SI
+	MOVQ         24(AX), DI
+	MOVQ         32(AX), R8
+	MOVQ         40(AX), R9
+	MOVQ         48(AX), DX
+	MOVQ         $0x0101010101010101, R10
+	MOVQ         56(AX), R11
+	MOVQ         R11, 1024(SP)
+	MOVQ         80(AX), R11
+	MOVQ         R11, 1032(SP)
+	MOVQ         96(AX), R11
+	MOVQ         R11, 1040(SP)
+	MOVQ         104(AX), R11
+	MOVQ         R11, 1048(SP)
+	VPBROADCASTQ 64(AX), Z0
+	VPBROADCASTQ 72(AX), Z1
+	VPBROADCASTQ 88(AX), Z2
+	MOVQ         $0x0000000000000001, AX
+	VPBROADCASTQ AX, Z3
+	MOVQ         $0x5555555555555555, AX
+	VPBROADCASTQ AX, Z4
+	MOVQ         $0x3333333333333333, AX
+	VPBROADCASTQ AX, Z5
+	MOVQ         $0x0f0f0f0f0f0f0f0f, AX
+	VPBROADCASTQ AX, Z6
+	MOVQ         $0x0101010101010101, AX
+	VPBROADCASTQ AX, Z7
+	MOVQ         $0x8080808080808080, AX
+	VPBROADCASTQ AX, Z8
 
-	// The lines of the first hashes.
-	XORL CX, CX
+	// The lines of the first groups.
+	XORQ AX, AX
+	MOVQ R9, R11
 
 first:
-	MOVQ       24(AX), BX
-	MOVQ       (BX)(CX*8), DX
-	MOVQ       (AX), BX
-	MULXQ      (BX), BX, DX
-	SHLQ       $0x06, DX
-	ADDQ       8(AX), DX
-	PREFETCHT0 (DX)
-	INCQ       CX
-	CMPQ       CX, 48(AX)
-	JHI        asked
-	CMPQ       CX, $0x40
+	// Split eight hashes, and ask for their lines.
+	MULXQ      (SI), R13, R12
+	MOVQ       R12, (SP)(AX*1)
+	MOVQ       R13, 512(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      8(SI), R13, R12
+	MOVQ       R12, 8(SP)(AX*1)
+	MOVQ       R13, 520(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      16(SI), R13, R12
+	MOVQ       R12, 16(SP)(AX*1)
+	MOVQ       R13, 528(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      24(SI), R13, R12
+	MOVQ       R12, 24(SP)(AX*1)
+	MOVQ       R13, 536(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      32(SI), R13, R12
+	MOVQ       R12, 32(SP)(AX*1)
+	MOVQ       R13, 544(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      40(SI), R13, R12
+	MOVQ       R12, 40(SP)(AX*1)
+	MOVQ       R13, 552(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      48(SI), R13, R12
+	MOVQ       R12, 48(SP)(AX*1)
+	MOVQ       R13, 560(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      56(SI), R13, R12
+	MOVQ       R12, 56(SP)(AX*1)
+	MOVQ       R13, 568(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	ADDQ       $0x40, SI
+	ADDQ       $0x40, AX
+	DECQ       R11
+	JZ         asked
+	CMPQ       AX, $0x00000200
 	JNE        first
 
 asked:
-	XORL CX, CX
+	XORQ AX, AX
 
 next:
-	// Ask for a line to come; the last one again and again.
-	LEAQ       64(CX), DX
-	MOVQ       48(AX), BX
-	CMPQ       DX, BX
-	CMOVQHI    BX, DX
-	MOVQ       24(AX), BX
-	MOVQ       (BX)(DX*8), DX
-	MOVQ       (AX), BX
-	MULXQ      (BX), BX, DX
-	SHLQ       $0x06, DX
-	ADDQ       8(AX), DX
-	PREFETCHT0 (DX)
-	MOVQ       24(AX), DX
-	MOVQ       (DX)(CX*8), DX
-	MOVQ       (AX), BX
+	VMOVDQU64 (SP)(AX*1), Z9
+	VMOVDQU64 512(SP)(AX*1), Z10
 
-	// Split the hash: the line, its counter, the quotient, the pattern of the remainder.
-	MULXQ   (BX), R9, DX
-	MOVBLZX DL, R10
-	SHLQ    $0x06, DX
-	ADDQ    8(AX), DX
-	MOVQ    8(BX), R11
-	NEGQ    R11
-	SHRXQ   R11, R9, R9
-	MOVQ    16(BX), R11
-	SHRXQ   R11, R9, R11
-	MOVQ    R9, R12
-	ANDQ    120(BX), R12
-	IMULQ   136(BX), R12
-	MOVQ    R12, (SP)
+	// The fingerprint, its quotient, the pattern of its remainder.
+	VPBROADCASTQ sixtyFour<>+0(SB), Z11
+	VPSUBQ.BCST  1048(SP), Z11, Z11
+	VPSRLVQ      Z11, Z10, Z10
+	VPSRLVQ      Z2, Z10, Z11
+	VPANDQ.BCST  1024(SP), Z10, Z19
+	VPMULLQ      Z0, Z19, Z19
+	VPANDQ.BCST  striped<>+0(SB), Z9, Z20
+	VPSLLQ       $0x06, Z9, Z9
 
 	// The mask of both overflow bits; v of them end the last word.
-	MOVQ    $0x9e3779b97f4a7c15, R12
-	IMULQ   R9, R12
-	MOVQ    R12, R9
-	SHRQ    $0x20, R9
-	MOVWLZX R9, R9
-	MOVQ    32(BX), BX
-	IMULQ   BX, R9
-	SHRQ    $0x10, R9
-	SHRQ    $0x30, R12
-	LEAQ    -1(BX), R13
-	IMULQ   R13, R12
-	SHRQ    $0x10, R12
-	LEAQ    1(R9)(R12*1), R13
-	MOVQ    R13, R12
-	SUBQ    BX, R12
-	CMOVQCC R12, R13
-	SUBQ    BX, R9
-	SUBQ    BX, R13
-	XORL    BX, BX
-	BTSQ    R9, BX
-	BTSQ    R13, BX
-	MOVQ    BX, 8(SP)
+	VPMULLQ.BCST  mixOne<>+0(SB), Z10, Z10
+	VPSRLQ        $0x20, Z10, Z21
+	VPANDQ.BCST   low16<>+0(SB), Z21, Z21
+	VPMULUDQ.BCST 1040(SP), Z21, Z21
+	VPSRLQ        $0x10, Z21, Z21
+	VPSRLQ        $0x30, Z10, Z10
+	VPBROADCASTQ  1040(SP), Z22
+	VPSUBQ        Z3, Z22, Z22
+	VPMULUDQ      Z22, Z10, Z22
+	VPSRLQ        $0x10, Z22, Z22
+	VPADDQ        Z21, Z22, Z22
+	VPADDQ        Z3, Z22, Z22
+	VPCMPUQ.BCST  $0x05, 1040(SP), Z22, K2
+	VPSUBQ.BCST   1040(SP), Z22, K2, Z22
+	VPBROADCASTQ  sixtyFour<>+0(SB), Z10
+	VPSUBQ.BCST   1040(SP), Z10, Z10
+	VPADDQ        Z10, Z21, Z21
+	VPADDQ        Z10, Z22, Z22
+	VPSLLVQ       Z21, Z3, Z21
+	VPSLLVQ       Z22, Z3, Z22
+	VPORQ         Z21, Z22, Z10
 
 	// The loads, in the order of the argument: counters, words, counters.
-	MOVQ 16(AX), BX
-	MOVQ (BX), R9
-	MOVQ 2048(BX)(R10*8), BX
-	LEAQ (R9)(BX*1), R12
-	ORQ  R9, BX
-	MOVQ R12, 16(SP)
-	MOVQ BX, 24(SP)
-	MOVQ R10, 32(SP)
+	VPBROADCASTQ (BX), Z21
+	KXNORB       K1, K1, K1
+	VPXORQ       Z12, Z12, Z12
+	VPGATHERQQ   2048(BX)(Z20*8), K1, Z12
+	KXNORB       K1, K1, K1
+	VPXORQ       Z13, Z13, Z13
+	VPGATHERQQ   (CX)(Z9*1), K1, Z13
+	KXNORB       K1, K1, K1
+	VPXORQ       Z14, Z14, Z14
+	VPGATHERQQ   8(CX)(Z9*1), K1, Z14
 
-	// Where zero q of the counts is.
-	MOVQ    (DX), BX
-	NOTQ    BX
-	MOVQ    8(DX), R9
-	NOTQ    R9
-	MOVQ    R11, R13
-	POPCNTQ BX, R10
-	POPCNTQ R9, R12
-	ADDQ    R10, R12
-	XORL    R14, R14
-	MOVQ    R11, R15
-	MOVL    $0x00000040, BP
-	SUBQ    R10, R15
-	CMOVQCC R9, BX
-	CMOVQCC R15, R13
-	CMOVQCC BP, R14
-	MOVQ    16(DX), R9
-	NOTQ    R9
-	MOVQ    R11, R10
-	MOVL    $0x00000080, R15
-	SUBQ    R12, R10
-	CMOVQCC R9, BX
-	CMOVQCC R10, R13
-	CMOVQCC R15, R14
-	MOVL    $0x00000001, R9
-	SHLXQ   R13, R9, R9
-	PDEPQ   BX, R9, R9
-	TZCNTQ  R9, R9
-	ADDQ    R14, R9
+	// In which word zero q of the counts is.
+	VPTERNLOGQ     $0x0f, Z13, Z13, Z13
+	VPTERNLOGQ     $0x0f, Z14, Z14, Z14
+	VPSRLQ         $0x01, Z13, Z22
+	VPANDQ         Z4, Z22, Z22
+	VPSUBQ         Z22, Z13, Z22
+	VPSRLQ         $0x02, Z22, Z23
+	VPANDQ         Z5, Z23, Z23
+	VPANDQ         Z5, Z22, Z22
+	VPADDQ         Z23, Z22, Z22
+	VPSRLQ         $0x04, Z22, Z23
+	VPADDQ         Z22, Z23, Z23
+	VPANDQ         Z6, Z23, Z23
+	VPMULLQ        Z7, Z23, Z23
+	VPSRLQ         $0x38, Z23, Z23
+	VPCMPUQ        $0x05, Z23, Z11, K2
+	VMOVDQA64      Z14, K2, Z13
+	VMOVDQA64      Z11, Z22
+	VPSUBQ         Z23, Z11, K2, Z22
+	VPBROADCASTQ.Z sixtyFour<>+0(SB), K2, Z23
 
-	// The run of bits 1 behind it, and their remainders.
-	MOVQ    (AX), BX
-	MOVQ    R9, R10
-	SUBQ    R11, R10
-	INCQ    R9
-	MOVQ    40(BX), R11
-	SUBQ    R9, R11
-	MOVQ    R9, R12
-	SHRQ    $0x03, R12
-	ANDL    $0x07, R9
-	SHRXQ   R9, (DX)(R12*1), R9
-	NOTQ    R9
-	TZCNTQ  R9, R9
-	CMPQ    R9, R11
-	CMOVQHI R11, R9
-	IMULQ   16(BX), R9
-	IMULQ   16(BX), R10
-	ADDQ    40(BX), R10
-	MOVQ    R10, R12
-	SHRQ    $0x03, R12
-	MOVL    $0x00000038, R11
-	CMPQ    R12, R11
-	CMOVQHI R11, R12
-	LEAQ    (R12)(R12*1), R11
-	SHLQ    $0x02, R11
-	SUBQ    R11, R10
-	SHRXQ   R10, (DX)(R12*1), R10
+	// Where it is there.
+	VPSRLQ      $0x01, Z13, Z24
+	VPANDQ      Z4, Z24, Z24
+	VPSUBQ      Z24, Z13, Z24
+	VPSRLQ      $0x02, Z24, Z26
+	VPANDQ      Z5, Z26, Z26
+	VPANDQ      Z5, Z24, Z25
+	VPADDQ      Z26, Z25, Z25
+	VPSRLQ      $0x04, Z25, Z26
+	VPADDQ      Z25, Z26, Z26
+	VPANDQ      Z6, Z26, Z26
+	VPMULLQ     Z7, Z26, Z26
+	VPMULLQ     Z7, Z22, Z27
+	VPORQ       Z8, Z27, Z27
+	VPSUBQ      Z26, Z27, Z27
+	VPANDQ      Z8, Z27, Z27
+	VPSRLQ      $0x07, Z27, Z27
+	VPMULLQ     Z7, Z27, Z27
+	VPSRLQ      $0x35, Z27, Z27
+	VPANDQ.BCST fiftySix<>+0(SB), Z27, Z27
+	VPSLLQ      $0x08, Z26, Z26
+	VPSRLVQ     Z27, Z26, Z26
+	VPANDQ.BCST low8<>+0(SB), Z26, Z26
+	VPSUBQ      Z26, Z22, Z22
+	VPSRLVQ     Z27, Z25, Z26
+	VPANDQ.BCST fifteen<>+0(SB), Z26, Z26
+	VPCMPUQ     $0x05, Z26, Z22, K2
+	VPSUBQ      Z26, Z22, K2, Z22
+	VPADDQ.BCST four<>+0(SB), Z27, K2, Z27
+	VPSRLVQ     Z27, Z24, Z26
+	VPANDQ.BCST three<>+0(SB), Z26, Z26
+	VPCMPUQ     $0x05, Z26, Z22, K2
+	VPSUBQ      Z26, Z22, K2, Z22
+	VPADDQ.BCST two<>+0(SB), Z27, K2, Z27
+	VPSRLVQ     Z27, Z13, Z26
+	VPANDQ      Z3, Z26, Z26
+	VPCMPUQ     $0x05, Z26, Z22, K2
+	VPADDQ      Z3, Z27, K2, Z27
+	VPADDQ      Z27, Z23, Z23
+
+	// The run of bits 1 behind it: the first of them that is 0, as a number.
+	VPSUBQ       Z11, Z23, Z11
+	VPADDQ       Z3, Z23, Z23
+	VPSRLQ       $0x03, Z23, Z27
+	VPADDQ       Z9, Z27, Z27
+	KXNORB       K1, K1, K1
+	VPXORQ       Z15, Z15, Z15
+	VPGATHERQQ   (CX)(Z27*1), K1, Z15
+	VPANDQ.BCST  seven<>+0(SB), Z23, Z22
+	VPSRLVQ      Z22, Z15, Z15
+	VPTERNLOGQ   $0x0f, Z15, Z15, Z15
+	VPXORQ       Z22, Z22, Z22
+	VPSUBQ       Z15, Z22, Z22
+	VPANDQ       Z22, Z15, Z15
+	VCVTUQQ2PD   Z15, Z15
+	VPSRLQ       $0x34, Z15, Z15
+	VPSUBQ.BCST  bias<>+0(SB), Z15, Z15
+	VPBROADCASTQ 1032(SP), Z22
+	VPSUBQ       Z23, Z22, Z22
+	VPMINUQ      Z22, Z15, Z15
+	VPMULUDQ     Z2, Z15, Z15
+
+	// The remainders of the run.
+	VPMULUDQ     Z2, Z11, Z11
+	VPADDQ.BCST  1032(SP), Z11, Z11
+	VPSRLQ       $0x03, Z11, Z27
+	VPMINUQ.BCST fiftySix<>+0(SB), Z27, Z27
+	VPSLLQ       $0x03, Z27, Z26
+	VPSUBQ       Z26, Z11, Z11
+	VPADDQ       Z9, Z27, Z27
+	KXNORB       K1, K1, K1
+	VPXORQ       Z16, Z16, Z16
+	VPGATHERQQ   (CX)(Z27*1), K1, Z16
+	KXNORB       K1, K1, K1
+	VPXORQ       Z17, Z17, Z17
+	VPGATHERQQ   56(CX)(Z9*1), K1, Z17
+	KXNORB       K1, K1, K1
+	VPXORQ       Z18, Z18, Z18
+	VPGATHERQQ   2048(BX)(Z20*8), K1, Z18
+	VPBROADCASTQ (BX), Z9
+	VPSRLVQ      Z11, Z16, Z16
 
 	// A lane of zero where one of the run is the remainder.
-	XORQ  (SP), R10
-	MOVQ  R10, R11
-	SUBQ  136(BX), R11
-	ANDNQ R11, R10, R10
-	ANDQ  144(BX), R10
-	BZHIQ R9, R10, R10
-	CMPQ  R9, $0x39
-	SETHI DI
-	TESTQ R10, R10
-	SETNE SI
-	ANDNL SI, DI, SI
-	ANDL  $0x01, SI
+	VPXORQ       Z19, Z16, Z16
+	VPSUBQ       Z0, Z16, Z26
+	VPTERNLOGQ   $0x08, Z1, Z26, Z16
+	VPSLLVQ      Z15, Z3, Z26
+	VPSUBQ       Z3, Z26, Z26
+	VPTESTMQ     Z26, Z16, K2
+	VPCMPUQ.BCST $0x06, wide<>+0(SB), Z15, K3
 
 	// open: a long run, or what is odd, or is not what it was, or both overflow bits.
-	MOVQ  16(AX), BX
-	MOVQ  32(SP), R9
-	MOVQ  (BX), R10
-	ADDQ  2048(BX)(R9*8), R10
-	XORQ  16(SP), R10
-	MOVQ  24(SP), BX
-	ANDL  $0x01, BX
-	ORQ   BX, R10
-	SETNE R8
-	MOVQ  56(DX), DX
-	ANDNQ 8(SP), DX, DX
-	SETEQ DL
-	ORL   DX, R8
-	ANDNL R8, SI, R8
-	ORL   R8, DI
-	ANDL  $0x01, DI
-	MOVQ  32(AX), DX
-	MOVB  SI, (DX)(CX*1)
-	MOVQ  40(AX), DX
-	MOVQ  CX, BX
-	ANDL  $0x07, BX
-	SHLXQ BX, DI, DI
-	MOVQ  CX, BX
-	SHRQ  $0x03, BX
-	ORB   DI, (DX)(BX*1)
-	INCQ  CX
-	CMPQ  CX, 48(AX)
-	JLS   next
+	VPORQ      Z12, Z21, Z11
+	VPANDQ     Z3, Z11, Z11
+	VPTERNLOGQ $0xf6, Z12, Z18, Z11
+	VPTERNLOGQ $0xf6, Z21, Z9, Z11
+	VPTESTMQ   Z11, Z11, K4
+	VPANDNQ    Z10, Z17, Z17
+	VPTESTNMQ  Z17, Z17, K5
+	KORB       K5, K4, K4
+	KANDNB     K2, K3, K2
+	KANDNB     K4, K2, K4
+	KORB       K3, K4, K4
+	KMOVB      K2, R12
+	KMOVB      K4, R13
+
+	// One byte for each bit.
+	PDEPQ R10, R12, R12
+	MOVQ  R12, (DI)
+	MOVB  R13, (R8)
+	ADDQ  $0x08, DI
+	INCQ  R8
+	TESTQ R11, R11
+	JZ    all
+
+	// Split eight hashes, and ask for their lines.
+	MULXQ      (SI), R13, R12
+	MOVQ       R12, (SP)(AX*1)
+	MOVQ       R13, 512(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      8(SI), R13, R12
+	MOVQ       R12, 8(SP)(AX*1)
+	MOVQ       R13, 520(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      16(SI), R13, R12
+	MOVQ       R12, 16(SP)(AX*1)
+	MOVQ       R13, 528(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      24(SI), R13, R12
+	MOVQ       R12, 24(SP)(AX*1)
+	MOVQ       R13, 536(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      32(SI), R13, R12
+	MOVQ       R12, 32(SP)(AX*1)
+	MOVQ       R13, 544(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      40(SI), R13, R12
+	MOVQ       R12, 40(SP)(AX*1)
+	MOVQ       R13, 552(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      48(SI), R13, R12
+	MOVQ       R12, 48(SP)(AX*1)
+	MOVQ       R13, 560(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      56(SI), R13, R12
+	MOVQ       R12, 56(SP)(AX*1)
+	MOVQ       R13, 568(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	ADDQ       $0x40, SI
+	DECQ       R11
+
+all:
+	ADDQ $0x40, AX
+	ANDQ $0x000001ff, AX
+	DECQ R9
+	JNZ  next
+	VZEROUPPER
 	RET
+
+DATA mixOne<>+0(SB)/8, $0x9e3779b97f4a7c15
+GLOBL mixOne<>(SB), RODATA|NOPTR, $8
+
+DATA low16<>+0(SB)/8, $0x000000000000ffff
+GLOBL low16<>(SB), RODATA|NOPTR, $8
+
+DATA low8<>+0(SB)/8, $0x00000000000000ff
+GLOBL low8<>(SB), RODATA|NOPTR, $8
+
+DATA fifteen<>+0(SB)/8, $0x000000000000000f
+GLOBL fifteen<>(SB), RODATA|NOPTR, $8
+
+DATA seven<>+0(SB)/8, $0x0000000000000007
+GLOBL seven<>(SB), RODATA|NOPTR, $8
+
+DATA three<>+0(SB)/8, $0x0000000000000003
+GLOBL three<>(SB), RODATA|NOPTR, $8
+
+DATA four<>+0(SB)/8, $0x0000000000000004
+GLOBL four<>(SB), RODATA|NOPTR, $8
+
+DATA two<>+0(SB)/8, $0x0000000000000002
+GLOBL two<>(SB), RODATA|NOPTR, $8
+
+DATA sixtyFour<>+0(SB)/8, $0x0000000000000040
+GLOBL sixtyFour<>(SB), RODATA|NOPTR, $8
+
+DATA fiftySix<>+0(SB)/8, $0x0000000000000038
+GLOBL fiftySix<>(SB), RODATA|NOPTR, $8
+
+DATA wide<>+0(SB)/8, $0x0000000000000039
+GLOBL wide<>(SB), RODATA|NOPTR, $8
+
+DATA striped<>+0(SB)/8, $0x00000000000000ff
+GLOBL striped<>(SB), RODATA|NOPTR, $8
+
+DATA bias<>+0(SB)/8, $0x00000000000003ff
+GLOBL bias<>(SB), RODATA|NOPTR, $8

@@ -231,8 +231,18 @@ func (t *compact) runOn(l *Line, from uint64) (n uint64) {
 }
 
 // look reports whether a line has a fingerprint, and if not, whether a lookup goes on
-// to the next one. What run says holds for it, too.
+// to the next one. What run says holds for it, too. A kernel, which has an instruction
+// that selects, does it in half the time but for very long runs.
 func (t *compact) look(l *Line, fp uint64) (found, beyond bool) {
+	if kernel(inUse.Load()) != pureGo {
+		if found, beyond, long := compactLine(t, l, fp); !long {
+			return found, beyond
+		}
+	}
+	return t.lookInGo(l, fp)
+}
+
+func (t *compact) lookInGo(l *Line, fp uint64) (found, beyond bool) {
 	first, n := t.run(l, fp>>t.r)
 	remainders := fp & t.values * t.ones
 	bit := t.counts + first*t.r

@@ -27,14 +27,6 @@ func (t *compact) Contains(v *View, h uint64) bool {
 }
 
 func (t *compact) FirstLook(v *View, h uint64) (found, open bool) {
-	if kernel(inUse.Load()) != pureGo {
-		return compactOne(t, &v.Region[0], &v.Runtime[0], h)
-	}
-	return t.firstLook(v, h)
-}
-
-// firstLook is FirstLook in pure Go.
-func (t *compact) firstLook(v *View, h uint64) (found, open bool) {
 	line, rest := SplitHash(h, t.lines)
 	runtime := (*[RuntimeWords]uint64)(v.Runtime)
 	epoch, counter := &runtime[RuntimeEpoch], &runtime[blockCounter(line)]
@@ -152,27 +144,36 @@ func (t *compact) containsBlock(v *View, hashes []uint64, found []bool) {
 // A compactBatch is what the kernel needs. Its fields are in the order in which the
 // assembly loads them.
 type compactBatch struct {
-	table           *compact
 	region, runtime *uint64
 	hashes          *uint64
-	found           *bool
-	open            *uint8 // a bit for each hash that its home line does not settle
-	last            uint64 // the number of the last hash
+	found           *bool  // what the home lines say
+	open            *uint8 // a bit for each hash that they do not settle
+	groups          uint64 // of 8 hashes, at least one
+
+	lines, values, ones, highs, counts, r, v, f uint64 // those of compact
 }
 
+// FirstLooks: the kernel is for tables whose counts are in two words, which is all but
+// those of the shortest fingerprints.
 func (t *compact) FirstLooks(v *View, hashes []uint64, found []bool, open []uint8) {
-	if kernel(inUse.Load()) != pureGo && len(hashes) > 0 {
-		batch := compactBatch{t, &v.Region[0], &v.Runtime[0], &hashes[0], &found[0], &open[0], uint64(len(hashes) - 1)}
+	done := 0
+	if kernel(inUse.Load()) == avx512 && t.countWords == 2 && len(hashes) >= openBits {
+		groups := len(hashes) / openBits
+		batch := compactBatch{
+			region: &v.Region[0], runtime: &v.Runtime[0],
+			hashes: &hashes[0], found: &found[0], open: &open[0], groups: uint64(groups),
+			lines: t.lines, values: t.values, ones: t.ones, highs: t.highs, counts: t.counts, r: t.r, v: t.v, f: t.f,
+		}
 		batch.run()
-		return
+		done = groups * openBits
 	}
-	for i := range len(hashes) + prefetchAhead {
+	for i := done; i < len(hashes)+prefetchAhead; i++ {
 		if i < len(hashes) {
 			line, _ := SplitHash(hashes[i], t.lines)
 			Prefetch(&lineAt(v.Region, line)[0])
 		}
-		if j := i - prefetchAhead; j >= 0 {
-			isFound, isOpen := t.firstLook(v, hashes[j])
+		if j := i - prefetchAhead; j >= done {
+			isFound, isOpen := t.FirstLook(v, hashes[j])
 			found[j] = isFound
 			if isOpen {
 				open[j/openBits] |= 1 << (j % openBits)
@@ -187,5 +188,5 @@ func (t *compact) HomeBlocks(hashes, blocks []uint64) {
 	}
 }
 
-// Kernel is that of Blocked: where that has one, this has one for BMI2.
+// Kernel is that of Blocked; for avx2 this one's needs BMI2 alone.
 func (t *compact) Kernel() string { return Kernel() }

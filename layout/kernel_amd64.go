@@ -26,4 +26,5 @@ func (b *blockedBatch) run(k kernel) {
 	}
 }
 
-func (b *compactBatch) run() { compactBatchBMI2(b) }
+// run does the groups of a batch with AVX-512.
+func (b *compactBatch) run() { compactAVX512(b) }

@@ -8,6 +8,6 @@ func (b *blockedBatch) run(kernel) {}
 
 func blockedOne(*blocked, *uint64, *uint64, uint64) (found, open bool) { panic("layout: no kernel") }
 
-func compactOne(*compact, *uint64, *uint64, uint64) (found, open bool) { panic("layout: no kernel") }
+func compactLine(*compact, *Line, uint64) (found, beyond, long bool) { panic("layout: no kernel") }
 
 func (b *compactBatch) run() { panic("layout: no kernel") }

@@ -16,7 +16,7 @@ const (
 
 // blockedAVX512 does eight hashes at once, in the lanes of a register.
 func blockedAVX512() {
-	k := begin("blockedAVX512", "blockedAVX512 needs AVX-512 F and DQ, and BMI2.")
+	k := begin("blockedAVX512", "blockedBatch", "blockedAVX512 needs AVX-512 F and DQ, and BMI2.")
 	constant := func(off int) VecVirtual {
 		z := ZMM()
 		VPBROADCASTQ(Mem{Base: RAX, Disp: off}, z)

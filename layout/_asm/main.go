@@ -16,8 +16,8 @@ func main() {
 	blockedAVX512()
 	blockedAVX2()
 	blockedOne()
-	compactOne()
-	compactBatch()
+	compactLine()
+	compactAVX512()
 	Generate()
 }
 
@@ -43,9 +43,9 @@ type kernel struct {
 
 const ringBytes = ahead * group * 8
 
-// begin loads the fields of a blockedBatch, in their order.
-func begin(name, doc string) *kernel {
-	TEXT(name, 0, "func(b *blockedBatch)")
+// begin loads the fields with which a blockedBatch and a compactBatch begin.
+func begin(name, batch, doc string) *kernel {
+	TEXT(name, 0, "func(b *"+batch+")")
 	Doc(doc)
 	Pragma("noescape")
 	Load(Param("b"), RAX)
@@ -62,12 +62,18 @@ func begin(name, doc string) *kernel {
 	return k
 }
 
-// Where a blockedBatch has the constants of a table.
+// Where a batch has the constants of a table; the first three are those of both.
 const (
-	offValues = 8 * (7 + iota)
-	offOnes
-	offHighs
-	offLanes
+	offValues = 8 * 7
+	offOnes   = 8 * 8
+	offHighs  = 8 * 9
+
+	offLanes = 8 * 10 // of a blockedBatch
+
+	offCounts = 8 * 10 // of a compactBatch
+	offR      = 8 * 11
+	offV      = 8 * 12
+	offF      = 8 * 13
 )
 
 // ask splits the eight hashes of a group and asks for their lines. slot is the
