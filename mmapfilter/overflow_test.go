@@ -107,6 +107,9 @@ func overflowByBuild(tb testing.TB, k layout.Kind, params layout.Params, capacit
 // here, by inserts and by Build: they may not be lower than either by more than
 // noise, nor much higher than both. With -measure it writes them.
 func TestOverflow(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it fills tables")
+	}
 	percents := []int{70, 80, 90, 95, 98}
 	for _, kind := range []layout.Kind{layout.Blocked, layout.Compact} {
 		if *measure {

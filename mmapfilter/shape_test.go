@@ -34,8 +34,11 @@ var (
 
 // shapes lists every f and b of Blocked; and of the layouts that have many, each b
 // with a short fingerprint and a long one, slots and buckets in one word and in
-// several, up to the most there are.
+// several, up to the most there are. Of short tests one for each layout is enough.
 func shapes() (all []shape) {
+	if testing.Short() {
+		return oneEach()
+	}
 	for _, p := range layout.LegalParams(layout.Blocked) {
 		all = append(all, shape{layout.Blocked, p})
 	}
