@@ -255,6 +255,19 @@ func TestBuildRows(t *testing.T) {
 	}
 }
 
+func TestBillionsRows(t *testing.T) {
+	rows := short(t, "billions")
+	if got := want(t, rows, "ContainsBatch of every key"); len(got) != 1 || !strings.HasPrefix(got[0], "0 missing") {
+		t.Errorf("%q", got)
+	}
+	if got := want(t, rows, "Verify"); !strings.HasSuffix(got[0], ": 100,000 items") {
+		t.Errorf("%q", got)
+	}
+	for _, name := range []string{"Build", "heap in use, at most", "file", "open; and the first answer", "false positives"} {
+		want(t, rows, name)
+	}
+}
+
 func TestGrowthFiles(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "growth")
 	rows := short(t, "growth", "-sizes", "64KiB,128KiB", "-out", out)

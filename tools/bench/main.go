@@ -4,12 +4,13 @@
 // processors gave the thread, where the system says them; what is compared takes
 // turns in rounds, and the figures are medians, of ratios within a round.
 //
-//	go -C tools/bench run . lookup   lookups, and random reads of the same file
-//	go -C tools/bench run . peers    lookups of one key, beside other filters
-//	go -C tools/bench run . insert   inserts and deletes by load, beside other filters
-//	go -C tools/bench run . build    files from keys, beside other filters on all processors
-//	go -C tools/bench run . growth   lookups, inserts and builds from 64 KiB up: CSV and a plot
-//	go -C tools/bench run . space    bits a key at the rate that is measured, beside other filters
+//	go -C tools/bench run . lookup    lookups, and random reads of the same file
+//	go -C tools/bench run . peers     lookups of one key, beside other filters
+//	go -C tools/bench run . insert    inserts and deletes by load, beside other filters
+//	go -C tools/bench run . build     files from keys, beside other filters on all processors
+//	go -C tools/bench run . billions  a filter of two billion keys: built, verified, opened, asked
+//	go -C tools/bench run . growth    lookups, inserts and builds from 64 KiB up: CSV and a plot
+//	go -C tools/bench run . space     bits a key at the rate that is measured, beside other filters
 //
 // "go -C tools/bench run . COMMAND -help" lists the flags. "peers", "insert" and "space" take, with
 // -outside NAME=PROGRAM, a filter that is a program of its own, which speaks the
@@ -71,16 +72,17 @@ type command struct {
 
 func commands() map[string]func() command {
 	return map[string]func() command{
-		"lookup": newLookup,
-		"peers":  newPeers,
-		"insert": newInsert,
-		"build":  newBuild,
-		"growth": newGrowth,
-		"space":  newSpace,
+		"lookup":   newLookup,
+		"peers":    newPeers,
+		"insert":   newInsert,
+		"build":    newBuild,
+		"billions": newBillions,
+		"growth":   newGrowth,
+		"space":    newSpace,
 	}
 }
 
-const usage = "bench lookup, peers, insert, build, growth or space, and its flags; see go doc"
+const usage = "bench lookup, peers, insert, build, billions, growth or space, and its flags; see go doc"
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	err := runCommand(ctx, args, stdout, stderr)

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"runtime/metrics"
+	"sync"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
+	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
+)
+
+// newBillions is the command that builds one filter of very many keys, opens it,
+// verifies it, looks for every key, and asks for absent ones.
+func newBillions() command {
+	b := new(billions)
+	return command{
+		flags: func(s *session) {
+			b.session = s
+			s.flags.StringVar(&b.keys, "keys", "2B", "how many keys: 500000, 10M or 2B; -size and -rounds do not count")
+			s.flags.Uint64Var(&b.asks, "asks", 100_000_000, "how many absent keys are asked for")
+			s.flags.Float64Var(&b.rate, "rate", 0.01, "the false-positive rate asked for")
+		},
+		short: map[string]string{"keys": "100K", "asks": "100000"},
+		run:   func(*session) error { return b.run() },
+	}
+}
+
+type billions struct {
+	*session
+	keys string
+	asks uint64
+	rate float64
+}
+
+func (b *billions) run() error {
+	counts, err := parseCounts(b.keys)
+	if err != nil {
+		return err
+	}
+	for _, n := range counts {
+		if err := b.measure(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *billions) measure(n uint64) error {
+	t := figures.NewTable(figures.Grouped(int64(n))+" keys of 16 bytes", "")
+	second := func(d time.Duration) string { return figures.Digits(d.Seconds()) + " s" }
+
+	b.note("building")
+	path := b.path("billions.mmf")
+	heap := watchHeap()
+	begun := time.Now()
+	f, err := mmapfilter.Build(b.ctx, path, &mmapfilter.Options{Capacity: n, FalsePositiveRate: b.rate, Distinct: true}, b.keySequence(n))
+	took, most := time.Since(begun), heap()
+	if err != nil {
+		return err
+	}
+	st, peak := f.Stats(), peakMemory()
+	if err := f.Close(); err != nil {
+		return err
+	}
+	t.Row("Build", fmt.Sprintf("%s, %s ns a key", second(took), figures.Digits(float64(took)/float64(n))))
+	t.Row("heap in use, at most", figures.Mebibytes(most))
+	t.Row("peak memory of the process, the mapped file in it", peak)
+	t.Row("file", fmt.Sprintf("%s, %.2f bits a key, %.2f %% load", figures.Mebibytes(st.FileBytes), st.BitsPerKey, 100*st.Load))
+
+	b.note("verifying")
+	begun = time.Now()
+	report, err := mmapfilter.Verify(b.ctx, path)
+	if err != nil {
+		return err
+	}
+	t.Row("Verify", fmt.Sprintf("%s: %s items", second(time.Since(begun)), figures.Grouped(int64(report.Items))))
+
+	begun = time.Now()
+	f, err = mmapfilter.OpenReadOnly(path, nil)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	opened := time.Since(begun)
+	var key peer.Key
+	key.Set(b.seed, n/2)
+	found := f.Contains(key[:])
+	t.Row("open; and the first answer", fmt.Sprintf("%s; %s", figures.Brief(opened), figures.Brief(time.Since(begun))))
+	if !found {
+		return fmt.Errorf("key %d is not found", n/2)
+	}
+
+	b.note("looking for every key")
+	present, took, err := b.count(f, 0, n)
+	if err != nil {
+		return err
+	}
+	if present != n {
+		return fmt.Errorf("%d of %d keys are not found", n-present, n)
+	}
+	perSecond := func(n uint64, took time.Duration) string {
+		return fmt.Sprintf("%s a second, making the keys is in it", figures.Grouped(int64(float64(n)/took.Seconds())))
+	}
+	t.Row("ContainsBatch of every key", fmt.Sprintf("0 missing, %s", perSecond(n, took)))
+	b.note("asking for absent keys")
+	absent, took, err := b.count(f, peer.Absent, b.asks)
+	if err != nil {
+		return err
+	}
+	t.Row("ContainsBatch of "+figures.Grouped(int64(b.asks))+" absent keys", perSecond(b.asks, took))
+	t.Row("false positives", fmt.Sprintf("%s; %s was asked for, %s predicted", percent(float64(absent)/float64(b.asks)), percent(b.rate), percent(st.EstimatedRate)))
+	b.print(t)
+	return nil
+}
+
+// count asks for n keys, of numbers from first on, on all processors.
+func (b *billions) count(f *mmapfilter.Filter, first, n uint64) (found uint64, took time.Duration, err error) {
+	workers := uint64(runtime.GOMAXPROCS(0))
+	counts := make([]uint64, workers)
+	var group sync.WaitGroup
+	begun := time.Now()
+	for w := range workers {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			counts[w] = countKeys(b.ctx, f, b.seed, first+n*w/workers, first+n*(w+1)/workers)
+		}()
+	}
+	group.Wait()
+	took = time.Since(begun)
+	for _, c := range counts {
+		found += c
+	}
+	return found, took, b.ctx.Err()
+}
+
+func countKeys(ctx context.Context, f *mmapfilter.Filter, seed, from, to uint64) (found uint64) {
+	const batch = 1024
+	keys, answers := make([]peer.Key, batch), make([]bool, batch)
+	slices := make([][]byte, batch)
+	for i := range keys {
+		slices[i] = keys[i][:]
+	}
+	for ; from < to && ctx.Err() == nil; from += batch {
+		n := min(to-from, batch)
+		for i := range n {
+			keys[i].Set(seed, from+i)
+		}
+		f.ContainsBatch(slices[:n], answers)
+		for _, yes := range answers[:n] {
+			if yes {
+				found++
+			}
+		}
+	}
+	return found
+}
+
+// watchHeap looks at the bytes of the heap in use every 20 ms, until it is asked for
+// the most there have been.
+func watchHeap() (most func() int64) {
+	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}}
+	stop, result := make(chan struct{}), make(chan int64)
+	go func() {
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for most := uint64(0); ; {
+			metrics.Read(samples)
+			most = max(most, samples[0].Value.Uint64()+samples[1].Value.Uint64())
+			select {
+			case <-stop:
+				result <- int64(most)
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+	return func() int64 {
+		close(stop)
+		return <-result
+	}
+}
