@@ -639,20 +639,17 @@ TEXT ·blockedOne(SB), NOSPLIT, $0-34
 	ANDL    $0x07, R12
 
 	// The masks of their overflow bits, and the pattern of the fingerprint.
-	LEAQ         48(R12)(R12*1), R13
-	SHRXQ        R13, DX, R13
-	ANDL         $0x03, R13
-	ADDL         $0x3c, R13
-	MOVL         $0x00000001, R14
-	SHLXQ        R13, R14, R14
+	MOVL         $0x00000001, R13
+	LEAQ         48(R12)(R12*1), R14
+	SHRXQ        R14, DX, R14
+	ORL          $0x3c, R14
+	SHLXQ        R14, R13, R14
 	VMOVQ        R14, X0
-	LEAQ         48(DI)(DI*1), R13
-	SHRXQ        R13, DX, R13
-	ANDL         $0x03, R13
-	ADDL         $0x3c, R13
-	MOVL         $0x00000001, DX
-	SHLXQ        R13, DX, DX
-	VMOVQ        DX, X1
+	LEAQ         48(DI)(DI*1), R14
+	SHRXQ        R14, DX, R14
+	ORL          $0x3c, R14
+	SHLXQ        R14, R13, R14
+	VMOVQ        R14, X1
 	VPUNPCKLQDQ  X0, X1, X0
 	IMULQ        16(AX), R11
 	VMOVQ        R11, X1

@@ -45,15 +45,15 @@ func blockedOne() {
 	ANDL(U8(7), b2.As32())
 
 	Comment("The masks of their overflow bits, and the pattern of the fingerprint.")
+	unit := GP64()
+	MOVL(U32(1), unit.As32())
 	bit := func(b Register) VecVirtual {
-		s, one, x := GP64(), GP64(), XMM()
+		s, x := GP64(), XMM()
 		LEAQ(Mem{Base: b, Index: b, Scale: 1, Disp: 48}, s)
 		SHRXQ(s, m, s)
-		ANDL(U8(3), s.As32())
-		ADDL(U8(overflowLow), s.As32())
-		MOVL(U32(1), one.As32())
-		SHLXQ(s, one, one)
-		VMOVQ(one, x)
+		ORL(U8(overflowLow), s.As32()) // a shift looks at the low six bits alone
+		SHLXQ(s, unit, s)
+		VMOVQ(s, x)
 		return x
 	}
 	bits, pattern := XMM(), XMM()
