@@ -187,43 +187,118 @@ func TestMoveBetweenSlots(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0))))
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	runtime.GC()
-	for _, lookup := range []string{"Contains", "Lookup", "Lookup without counters"} {
-		m := newLateMemory(t, 2)
-		region := os.Getpagesize()/8 - blockWords/2
-		view := layout.View{
-			Region:  recovery.Words(m.data)[region : region+blockWords],
-			Runtime: make([]uint64, layout.RuntimeWords),
-			Stash:   make([]uint64, layout.StashWords),
-		}
-		found := make(chan bool, 1)
-		go func() {
-			switch lookup {
-			case "Contains":
-				found <- table.Contains(&view, hash)
-			case "Lookup":
-				found <- table.Lookup(view.At, hash)
-			default:
-				found <- table.Lookup(func(word uint64) uint64 {
-					if isRuntime(word) {
-						return 0
+	for _, kernel := range layout.Kernels() {
+		for _, lookup := range []string{"Contains", "ContainsHashes", "Lookup", "Lookup without counters"} {
+			for name, changes := range map[string]uint64{"counter": layout.CounterOf(layout.WordRegion), "epoch": layout.RuntimeEpoch} {
+				t.Run(kernel+"/"+lookup+"/"+name, func(t *testing.T) {
+					withKernel(t, kernel)
+					m := newLateMemory(t, 2)
+					region := os.Getpagesize()/8 - blockWords/2
+					view := layout.View{
+						Region:  recovery.Words(m.data)[region : region+blockWords],
+						Runtime: make([]uint64, layout.RuntimeWords),
+						Stash:   make([]uint64, layout.StashWords),
 					}
-					return view.At(word)
-				}, hash)
+					found := make(chan bool, 1)
+					go func() {
+						switch lookup {
+						case "Contains":
+							found <- table.Contains(&view, hash)
+						case "ContainsHashes":
+							found <- containsEight(table, &view, hash)
+						case "Lookup":
+							found <- table.Lookup(view.At, hash)
+						default:
+							found <- table.Lookup(func(word uint64) uint64 {
+								if isRuntime(word) {
+									return 0
+								}
+								return view.At(word)
+							}, hash)
+						}
+					}()
+					first := m.touched(t)
+					m.supply(t, first) // the item is not there
+					second := m.touched(t)
+					if first != to/(blockWords/2) || second != from/(blockWords/2) {
+						t.Errorf("pages %d and %d are read", first, second)
+					}
+					atomic.StoreUint64(&view.Region[to], value)
+					atomic.AddUint64(&view.Runtime[changes], 1)
+					atomic.AddUint64(&view.Runtime[changes], 1)
+					m.supply(t, second) // nor there, any more
+					if got := <-found; got != (lookup != "Lookup without counters") {
+						t.Error(got)
+					}
+				})
 			}
-		}()
-		first := m.touched(t)
-		m.supply(t, first) // the item is not there
-		second := m.touched(t)
-		if first != to/(blockWords/2) || second != from/(blockWords/2) {
-			t.Errorf("%s: pages %d and %d are read", lookup, first, second)
 		}
-		counter := &view.Runtime[layout.CounterOf(layout.WordRegion)]
-		atomic.StoreUint64(&view.Region[to], value)
-		atomic.AddUint64(counter, 1)
-		atomic.AddUint64(counter, 1)
-		m.supply(t, second) // nor there, any more
-		if got := <-found; got != (lookup != "Lookup without counters") {
-			t.Errorf("%s: %t", lookup, got)
+	}
+}
+
+// withKernel has lookups use a kernel for as long as a test runs.
+func withKernel(t *testing.T, name string) {
+	before := layout.Kernel()
+	if err := layout.UseKernel(name); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { layout.UseKernel(before) })
+}
+
+// containsEight asks for a hash in a batch that is large enough for a kernel.
+func containsEight(table layout.Table, v *layout.View, hash uint64) bool {
+	var found [8]bool
+	table.ContainsHashes(v, slices.Repeat([]uint64{hash}, len(found)), found[:])
+	return found[0]
+}
+
+// TestLookupsStayInTheRegion: whatever is in the lines, lookups read no byte before the
+// region or behind it.
+func TestLookupsStayInTheRegion(t *testing.T) {
+	const lines = 64
+	page := os.Getpagesize()
+	data, err := unix.Mmap(-1, 0, 3*page, unix.PROT_NONE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Munmap(data)
+	if err := unix.Mprotect(data[page:2*page], unix.PROT_READ|unix.PROT_WRITE); err != nil {
+		t.Fatal(err)
+	}
+	view := layout.View{
+		Region:  recovery.Words(data)[2*page/8-lines*blockWords : 2*page/8],
+		Runtime: make([]uint64, layout.RuntimeWords),
+		Stash:   make([]uint64, layout.StashWords),
+	}
+	rng := seeded(t, 3)
+	asked, found := make([]uint64, 1024), make([]bool, 1024)
+	for _, kernel := range layout.Kernels() {
+		withKernel(t, kernel)
+		for _, kind := range []layout.Kind{layout.Blocked, layout.Compact} {
+			for _, p := range layout.LegalParams(kind) {
+				g, err := layout.NewGeometry(kind, p, lines)
+				if err != nil {
+					t.Fatal(err)
+				}
+				table := layout.NewTable(g)
+				for range 10 {
+					for i := range view.Region {
+						view.Region[i] = [...]uint64{0, ^uint64(0), rng.Uint64(), rng.Uint64() | rng.Uint64() | rng.Uint64(), rng.Uint64() & rng.Uint64()}[rng.IntN(5)]
+					}
+					for i := range asked {
+						asked[i] = rng.Uint64()
+					}
+					if fault := recovery.Guard(data, func() {
+						table.ContainsHashes(&view, asked, found)
+						for _, h := range asked[:200] {
+							table.Contains(&view, h)
+							table.Lookup(view.At, h)
+						}
+					}); fault != nil {
+						t.Fatalf("%s, %s, %+v: %v", kernel, kind, p, fault)
+					}
+				}
+			}
 		}
 	}
 }
@@ -315,9 +390,7 @@ func TestCompactBetweenLoads(t *testing.T) {
 				case "Contains":
 					found <- table.Contains(&view, hash)
 				case "ContainsHashes":
-					var answer [1]bool
-					table.ContainsHashes(&view, []uint64{hash}, answer[:])
-					found <- answer[0]
+					found <- containsEight(table, &view, hash)
 				default:
 					found <- table.Lookup(view.At, hash)
 				}

@@ -200,7 +200,9 @@ type OpenOptions struct {
 	Residency Residency
 	// Checked makes a lookup that faults answer "maybe" and keep the error for
 	// [Filter.Err]; otherwise a fault ends the process. A fault is a file that
-	// someone cut short under the mapping, or a disk that failed. It costs
+	// someone cut short under the mapping, or a disk that failed. (What is left
+	// of a page that was cut in two reads as zeros, and nothing tells: keys whose
+	// line was there are answered "no".) It costs
 	// about 8 ns a lookup in the cache. Out of it, a lookup takes up to twice
 	// as long, since the processor does not begin the next one meanwhile. In
 	// a batch it costs next to nothing.

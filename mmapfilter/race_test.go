@@ -158,8 +158,8 @@ func TestPendingGrows(t *testing.T) {
 	}
 	readers.Wait()
 	for i := range entries {
-		if v, ok := m.word(number(i)); !ok || v != i {
-			t.Fatalf("word %d is %d, %v", i, v, ok)
+		if v, ok := m.word(number(i)); !ok || v != i || !m.has(number(i)/blockWords) {
+			t.Fatalf("word %d is %d, %v; its block has words: %v", i, v, ok, m.has(number(i)/blockWords))
 		}
 		var l, want layout.Line
 		for j := i &^ 7; j <= i|7 && j < entries; j++ {

@@ -42,3 +42,49 @@ func TestLookupLooksAgain(t *testing.T) {
 		t.Errorf("in a batch they are %v", found)
 	}
 }
+
+// TestLookupsDuringACommit: what is being made durable is found as what is pending is,
+// one by one and in batches, until the mapping has it, and then there.
+func TestLookupsDuringACommit(t *testing.T) {
+	for _, s := range oneEach() {
+		t.Run(s.String(), func(t *testing.T) {
+			w := mustWriter(t, newMemoryVolume(t, s, s.lines(60)), 0)
+			rng := seeded(t, 1)
+			var all []uint64
+			insert := func() {
+				for range 100 {
+					h := rng.Uint64()
+					if err := w.insert(h); err != nil {
+						t.Fatal(err)
+					}
+					all = append(all, h)
+				}
+			}
+			check := func(when string) {
+				found := make([]bool, len(all))
+				w.containsAll(all, found)
+				for i, h := range all {
+					if !w.contains(h) || !found[i] {
+						t.Fatalf("%s: key %d: %t, in a batch %t", when, i, w.contains(h), found[i])
+					}
+				}
+			}
+			insert()
+			b, ok, err := w.endBatchNow(false, 0)
+			if !ok || err != nil {
+				t.Fatal(ok, err)
+			}
+			check("the batch has ended")
+			insert()
+			check("another one has begun")
+			if err := w.log.Harden(b.Batch); err != nil {
+				t.Fatal(err)
+			}
+			check("it is in the mapping")
+			w.mu.Lock()
+			w.dropPending(b)
+			w.mu.Unlock()
+			check("its words are dropped")
+		})
+	}
+}
