@@ -336,6 +336,16 @@ func TestCompactBetweenLoads(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0))))
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	runtime.GC()
+	type way struct {
+		kernel, lookup string
+		epoch          bool // a recovery moves the item
+	}
+	var ways []way
+	for _, kernel := range layout.Kernels() {
+		for _, lookup := range []string{"Contains", "ContainsHashes", "Lookup"} {
+			ways = append(ways, way{kernel, lookup, false}, way{kernel, lookup, true})
+		}
+	}
 	for name, c := range map[string]struct {
 		page uint64 // that the lookup waits for
 		away bool   // the item is in its second line before
@@ -344,7 +354,8 @@ func TestCompactBetweenLoads(t *testing.T) {
 		"the home line":          {(runtimeFrom + counterOf(second.Line)) / perPage, true},
 		"all but the second one": {secondFrom / perPage, true},
 	} {
-		for _, lookup := range []string{"Contains", "ContainsHashes", "Lookup"} {
+		for _, way := range ways {
+			withKernel(t, way.kernel)
 			m := newLateMemory(t, int(pages))
 			words := recovery.Words(m.data)
 			now := make([]uint64, len(words)) // what they are to have
@@ -386,7 +397,7 @@ func TestCompactBetweenLoads(t *testing.T) {
 			}
 			found := make(chan bool, 1)
 			go func() {
-				switch lookup {
+				switch way.lookup {
 				case "Contains":
 					found <- table.Contains(&view, hash)
 				case "ContainsHashes":
@@ -396,17 +407,23 @@ func TestCompactBetweenLoads(t *testing.T) {
 				}
 			}()
 			if page := m.touched(t); page != int(c.page) {
-				t.Errorf("%s has read %s: it waits for page %d, not %d", lookup, name, page, c.page)
+				t.Errorf("%+v has read %s: it waits for page %d, not %d", way, name, page, c.page)
 			}
 			put(homeFrom, &here)
-			store(runtimeFrom+counterOf(home.Line), 2)
+			if way.epoch {
+				store(runtimeFrom+layout.RuntimeEpoch, 2)
+			} else {
+				store(runtimeFrom+counterOf(home.Line), 2)
+			}
 			if c.away {
 				put(secondFrom, &gone)
-				store(runtimeFrom+counterOf(second.Line), 2)
+				if !way.epoch {
+					store(runtimeFrom+counterOf(second.Line), 2)
+				}
 			}
 			supply(c.page)
 			if !<-found {
-				t.Errorf("%s had read %s when the item came home, and misses it", lookup, name)
+				t.Errorf("%+v had read %s when the item came home, and misses it", way, name)
 			}
 		}
 	}
