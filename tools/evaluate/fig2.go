@@ -18,11 +18,11 @@ import (
 // for b=8; for b=4, f of 6 bits is about enough. The f that is needed grows with
 // log(m)/b (section 4.2).
 // Ours, with --scale paper: With fingerprints that are long enough, the load at the
-// first key without a slot is 86.96 % for b=2, 96.92 % for b=4 and 99.51 % for b=8
+// first key without a slot is 87.01 % for b=2, 96.97 % for b=4 and 99.51 % for b=8
 // (m=2^25). 95 % of that of the longest fingerprint is reached, of the f tried, in
-// m=2^15 by f=5 for b=2 and by f=4 for b=4, in m=2^20 by f=6 for b=2 and by f=4 for
-// b=4, in m=2^25 by f=12 for b=2 and by f=12 for b=4. Measured on 2026-11-21 on an AMD
-// EPYC (Zen 5), 2 cores at 2.6 GHz, Linux 6.18, Go 1.26.8, beside other work.
+// m=2^15 by f=5 for b=2 and by f=4 for b=4, in m=2^20 by f=6 for b=2 and by f=4 for b=4,
+// in m=2^25 by f=8 for b=2 and by f=8 for b=4. Measured on 2026-11-21 on an AMD EPYC
+// (Zen 5), 2 cores at 2.6 GHz, Linux 6.18, Go 1.26.8, beside other work.
 const fig2Title = "Figure 2: load factor and fingerprint length"
 
 // loadPolls is how often in a filling it is asked whether something is in the stash,

@@ -15,10 +15,10 @@ import (
 // The paper: one thread of a Xeon E5620 at 2.4 GHz, curves without numbers. The authors'
 // program on an i7-4790 (efficient/cuckoofilter, benchmarks/conext-figure5.cc), million
 // lookups a second from 0 to 100 %: CF 26.1 to 25.9, ss-CF 10.1 to 10.6.
-// Ours, with --scale paper: Million lookups a second at 0 and 100 %: CF 3.0 and 2.1,
-// ss-CF 2.8 and 2.3, Blocked (ours) 6.5 and 5.1, BF 2.6 and 2.1, blk-BF 10.1 and 5.5,
-// CBF 9.0 and 3.9, QF 1.6 and 0.8, dl-CBF 1.5 and 2.1. In batches: CF 8.8 and 6.5,
-// ss-CF 8.2 and 6.8, Blocked 66.2 and 67.3. Measured on 2026-11-21 on an AMD EPYC (Zen
+// Ours, with --scale paper: Million lookups a second at 0 and 100 %: CF 3.7 and 2.9,
+// ss-CF 1.9 and 2.8, Blocked (ours) 4.2 and 4.0, BF 2.9 and 2.1, blk-BF 10.1 and 4.4,
+// CBF 9.3 and 3.5, QF 1.7 and 0.9, dl-CBF 1.9 and 1.7. In batches: CF 11.4 and 8.9,
+// ss-CF 6.1 and 7.4, Blocked 46.5 and 42.2. Measured on 2026-11-21 on an AMD EPYC (Zen
 // 5), 2 cores at 2.6 GHz, Linux 6.18, Go 1.26.8, beside other work.
 const fig5Title = "Figure 5: lookups when a structure is full"
 

@@ -11,11 +11,11 @@ import (
 //	go -C tools/evaluate run . fig6 --scale paper --dir /dev/shm
 //
 // The paper: one thread of a Xeon E5620 at 2.4 GHz, curves without numbers.
-// Ours, with --scale paper: Of absent keys, million lookups a second at 5 and 100 %:
-// CF 2.0 and 1.1, ss-CF 1.6 and 1.0, Blocked (ours) 5.3 and 2.9, BF 2.8 and 1.4,
-// blk-BF 13.3 and 5.5, CBF 15.8 and 4.3, QF 11.1 and 0.7, dl-CBF 1.2 and 0.7. Measured
-// on 2026-11-21 on an AMD EPYC (Zen 5), 2 cores at 2.6 GHz, Linux 6.18, Go 1.26.8,
-// beside other work.
+// Ours, with --scale paper: Of absent keys, million lookups a second at 5 and 100 %: CF
+// 3.8 and 1.9, ss-CF 3.0 and 0.9, Blocked (ours) 8.8 and 2.7, BF 4.4 and 1.7, blk-BF
+// 21.1 and 10.2, CBF 20.6 and 4.5, QF 17.5 and 1.0, dl-CBF 2.0 and 1.0. Measured on
+// 2026-11-21 on an AMD EPYC (Zen 5), 2 cores at 2.6 GHz, Linux 6.18, Go 1.26.8, beside
+// other work.
 const fig6Title = "Figure 6: lookups and occupancy"
 
 func fig6(c *config) (*report.Figure, error) {

@@ -11,10 +11,10 @@ import (
 //	go -C tools/evaluate run . fig7 --scale paper --dir /dev/shm
 //
 // The paper: one thread of a Xeon E5620 at 2.4 GHz, curves without numbers.
-// Ours, with --scale paper: Million inserts a second at 5 and 100 %: CF 1.0 and 0.2,
-// ss-CF 1.2 and 0.2, Blocked (ours) 1.5 and 0.5, BF 1.3 and 1.0, blk-BF 4.8 and 4.1,
-// CBF 2.6 and 2.2, QF 8.7 and 0.5, dl-CBF 0.9 and 0.5. Measured on 2026-11-21 on an
-// AMD EPYC (Zen 5), 2 cores at 2.6 GHz, Linux 6.18, Go 1.26.8, beside other work.
+// Ours, with --scale paper: Million inserts a second at 5 and 100 %: CF 1.6 and 0.4,
+// ss-CF 1.3 and 0.3, Blocked (ours) 2.1 and 0.8, BF 1.8 and 1.6, blk-BF 9.4 and 5.4, CBF
+// 5.1 and 3.5, QF 14.0 and 0.8, dl-CBF 0.8 and 0.9. Measured on 2026-11-21 on an AMD
+// EPYC (Zen 5), 2 cores at 2.6 GHz, Linux 6.18, Go 1.26.8, beside other work.
 const fig7Title = "Figure 7: inserts and occupancy"
 
 func fig7(c *config) (*report.Figure, error) {

@@ -20,13 +20,12 @@ import (
 //
 // The paper has no such figure; it says that a cuckoo lookup is two cache misses
 // (Table 2).
-// Ours, with --scale small: Million lookups of absent keys a second in the smallest
-// and the largest table: Blocked (ours) 18.3 and 8.6, Blocked (ours), batches 105.5
-// and 66.8, CF 10.0 and 3.9, CF, batches 15.4 and 10.7, ss-CF 8.3 and 2.8, ss-CF,
-// batches 12.2 and 7.4, BF 10.9 and 3.0, blk-BF 23.9 and 15.2. Cache lines of such a
-// lookup: Blocked (ours) 1.03, CF 2.12, ss-CF 2.12, BF 1.99, blk-BF 1.00. Measured on
-// 2026-11-21 on an AMD EPYC (Zen 5), 2 cores at 2.6 GHz, Linux 6.18, Go 1.26.8, beside
-// other work.
+// Ours, with --scale paper: Million lookups of absent keys a second in the smallest and
+// the largest table: Blocked (ours) 12.1 and 2.7, Blocked (ours), batches 78.3 and 22.0,
+// CF 7.1 and 1.4, CF, batches 8.3 and 1.8, ss-CF 5.2 and 0.9, ss-CF, batches 5.4 and
+// 2.4, BF 6.2 and 1.4, blk-BF 17.0 and 5.1. Cache lines of such a lookup: Blocked (ours)
+// 1.02, CF 2.12, ss-CF 2.12, BF 1.99, blk-BF 1.00. Measured on 2026-11-21 on an AMD EPYC
+// (Zen 5), 2 cores at 2.6 GHz, Linux 6.18, Go 1.26.8, beside other work.
 const sizeTitle = "Our own figure: lookups and the size of the filter"
 
 // Tables that are too large to be filled in a run: as large a part of the slots of
