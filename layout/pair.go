@@ -155,6 +155,13 @@ func bitsAt(words []uint64, bit, n uint64) uint64 {
 	return v & (1<<(n-1)<<1 - 1)
 }
 
+// regionBits gives 64 bits of a region from a bit on. After the last bit comes anything.
+func regionBits(region []uint64, bit uint64) uint64 {
+	i, low := bit/64, bit%64
+	next := min(i+1, uint64(len(region)-1))
+	return atomic.LoadUint64(&region[i])>>low | atomic.LoadUint64(&region[next])<<1<<(63-low)
+}
+
 // putBits makes n bits, 1 to 64, of words from a bit on those of v.
 func putBits(words []uint64, bit, n, v uint64) {
 	i, low := bit/64, bit%64
@@ -313,8 +320,18 @@ func (t *pair) has(words []uint64, bit, fp uint64) bool {
 	return found != 0
 }
 
-// look reports whether a bucket of the region has a fingerprint.
+// look reports whether a bucket of the region has a fingerprint. A bucket of at most
+// 64 bits is looked at as one number, without a branch on whether it is in one word or
+// in two: that cannot be foretold, and took half of the time.
 func (t *pair) look(region []uint64, line, fp uint64) bool {
+	if t.size <= 64 {
+		x := regionBits(region, line*t.size)
+		if t.kind == SemiSorted {
+			return t.isSorted(x, fp)
+		}
+		x ^= fp * t.ones
+		return (x-t.ones)&^x&t.highs != 0 // what is above the bucket borrows from nothing in it
+	}
 	first, bit, n := t.place(line)
 	var w [maxPairWords]uint64
 	words := region[first : first+uint64(n)]

@@ -126,6 +126,21 @@ func (t *pair) hasSorted(words []uint64, bit, fp uint64) bool {
 	return found
 }
 
+// isSorted is hasSorted for a bucket that begins with bit 0 of a word and is all in it.
+func (t *pair) isSorted(x, fp uint64) bool {
+	rest := uint64(t.f - nibbleBits)
+	mask := uint64(1)<<rest - 1
+	nibbles := uint64(nibblesOf[x%(1<<numberBits)])
+	top, low := fp>>rest, fp&mask
+	x >>= numberBits
+	found := uint64(0)
+	for i := range sortedBucket {
+		found |= (nibbles>>(nibbleBits*i)&0xF ^ top | (x&mask ^ low)) - 1 // negative for 0 alone
+		x >>= rest
+	}
+	return found>>63 != 0
+}
+
 // checkOrder holds a bucket with the slots s against F10.
 func (t *pair) checkOrder(words []uint64, bit uint64, s *bucket) error {
 	if n := bitsAt(words, bit, numberBits); n >= sequences {
