@@ -192,7 +192,11 @@ func BenchmarkKernels(b *testing.B) {
 		{Blocked, Params{12, 5}, fillBlocked},
 		{Compact, Params{14, 48}, fillCompact},
 	} {
-		for _, lines := range []uint64{1 << 12, 1 << 24} {
+		large := uint64(1 << 24)
+		if testing.Short() {
+			large = 1 << 16
+		}
+		for _, lines := range []uint64{1 << 12, large} {
 			g, err := NewGeometry(c.kind, c.params, lines)
 			if err != nil {
 				b.Fatal(err)
