@@ -243,7 +243,7 @@
 //	an insert, µs              0.30, 0.60, 1.17, 2.17      0.89, 1.17, 1.65, 2.83
 //	its log, bytes             26, 40, 60, 83              108, 136, 198, 291
 //	a delete, µs; its log      0.28; 24                    0.98; 127
-//	lines of code              590, and 410 of assembly    680, and 390 of assembly
+//	lines of code              590; 410 that write asm     680; 390 that write asm
 //
 // Blocked is what [Auto] stands for, at every rate: its lookups are the fastest, most of
 // all where 1 % is enough, and an insert stores one word, so that its log record is the
