@@ -362,7 +362,7 @@ func TestErrors(t *testing.T) {
 		{t.Context(), []string{"lookup", "now"}, `no argument such as "now"`},
 		{t.Context(), []string{"lookup", "-rounds", "0"}, "no rounds"},
 		{t.Context(), []string{"lookup", "-blocks", "0"}, "no blocks"},
-		{t.Context(), []string{"lookup", "-layouts", "compact"}, "no layout of"},
+		{t.Context(), []string{"lookup", "-layouts", "auto"}, "no layout of"},
 		{t.Context(), []string{"growth", "-layouts", "x"}, "no layout of"},
 		{t.Context(), []string{"lookup", "-dir", "/nonexistent"}, "/nonexistent"},
 		{t.Context(), []string{"peers", "-short", "-asks", "0"}, "no keys"},
