@@ -14,20 +14,31 @@ const (
 	andAnd = 0x80 // A & B & C
 )
 
+// constant is one of a batch, in each lane.
+func constant(off int) VecVirtual {
+	z := ZMM()
+	VPBROADCASTQ(Mem{Base: RAX, Disp: off}, z)
+	return z
+}
+
+// number is one that this program knows, in each lane.
+func number(n uint64) VecVirtual {
+	x, z := GP64(), ZMM()
+	MOVQ(U64(n), x)
+	VPBROADCASTQ(x, z)
+	return z
+}
+
+// epoch loads that of the runtime page.
+func (k *kernel) epoch() VecVirtual {
+	z := ZMM()
+	VPBROADCASTQ(Mem{Base: k.runtime}, z)
+	return z
+}
+
 // blockedAVX512 does eight hashes at once, in the lanes of a register.
 func blockedAVX512() {
 	k := begin("blockedAVX512", "blockedBatch", "blockedAVX512 needs AVX-512 F and DQ, and BMI2.")
-	constant := func(off int) VecVirtual {
-		z := ZMM()
-		VPBROADCASTQ(Mem{Base: RAX, Disp: off}, z)
-		return z
-	}
-	number := func(n uint64) VecVirtual {
-		x, z := GP64(), ZMM()
-		MOVQ(U64(n), x)
-		VPBROADCASTQ(x, z)
-		return z
-	}
 	values, ones, highs, lanes := constant(offValues), constant(offOnes), constant(offHighs), constant(offLanes)
 	mix, low16, one, three := number(mixFirst), number(1<<16-1), number(1), number(3)
 	low48, sixty, stripe := number(48), number(overflowLow), number(stripes-1)
@@ -39,11 +50,7 @@ func blockedAVX512() {
 		VPGATHERQQ(Mem{Base: base, Disp: disp, Index: index, Scale: 8}, all, w)
 		return w
 	}
-	epoch := func() VecVirtual {
-		z := ZMM()
-		VPBROADCASTQ(Mem{Base: k.runtime}, z)
-		return z
-	}
+	epoch := k.epoch
 
 	k.groups(func(slot Register) (found, undecided GPVirtual) {
 		line, rest := ZMM(), ZMM()

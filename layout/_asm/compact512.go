@@ -21,17 +21,6 @@ const (
 // the lower half has (Vigna, "Broadword Implementation of Rank/Select Queries", 2008).
 func compactAVX512() {
 	k := begin("compactAVX512", "compactBatch", "compactAVX512 needs AVX-512 F and DQ, and BMI2.")
-	constant := func(off int) VecVirtual {
-		z := ZMM()
-		VPBROADCASTQ(Mem{Base: RAX, Disp: off}, z)
-		return z
-	}
-	number := func(n uint64) VecVirtual {
-		x, z := GP64(), ZMM()
-		MOVQ(U64(n), x)
-		VPBROADCASTQ(x, z)
-		return z
-	}
 	// rare is a constant that stays in memory.
 	rare := func(name string, n uint64) Mem {
 		m := GLOBL(name, RODATA|NOPTR)
@@ -62,11 +51,7 @@ func compactAVX512() {
 		VPGATHERQQ(Mem{Base: base, Disp: disp, Index: index, Scale: scale}, K1, w)
 		return w
 	}
-	epoch := func() VecVirtual {
-		z := ZMM()
-		VPBROADCASTQ(Mem{Base: k.runtime}, z)
-		return z
-	}
+	epoch := k.epoch
 	// sums has in each pair of bits, in each nibble, how many bits of x are 1, and in
 	// each byte how many of it and of those below.
 	sums := func(x VecVirtual) (s2, s4, s8 VecVirtual) {
