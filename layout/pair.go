@@ -462,10 +462,13 @@ func (t *pair) Kernel() string { return pureGo.String() }
 
 func (t *pair) ContainsHashes(v *View, hashes []uint64, found []bool) {
 	found = found[:len(hashes)]
-	for len(hashes) > 0 {
-		n := min(len(hashes), lookupBlock)
-		t.containsBlock(v, hashes[:n], found[:n])
-		hashes, found = hashes[n:], found[n:]
+	for i := range len(hashes) + pairAhead {
+		if i < len(hashes) {
+			t.ask(v, hashes[i])
+		}
+		if i >= pairAhead {
+			found[i-pairAhead] = t.Contains(v, hashes[i-pairAhead])
+		}
 	}
 }
 
@@ -482,14 +485,3 @@ func (t *pair) ask(v *View, h uint64) {
 // pairAhead is how many hashes before it is looked at the buckets of one are asked
 // for: each is two cache misses.
 const pairAhead = prefetchAhead / 2
-
-func (t *pair) containsBlock(v *View, hashes []uint64, found []bool) {
-	for i := range len(hashes) + pairAhead {
-		if i < len(hashes) {
-			t.ask(v, hashes[i])
-		}
-		if i >= pairAhead {
-			found[i-pairAhead] = t.Contains(v, hashes[i-pairAhead])
-		}
-	}
-}

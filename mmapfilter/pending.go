@@ -80,9 +80,12 @@ type words struct {
 // search reads the tags of a group, one byte a slot, as one word.
 //
 // Most blocks have nothing pending, and lookups are told so by a set of bits, one for
-// each block that has a word, at its hash: at most one in 16 is set. It is a tenth of
+// each block that has a word, at its hash: at most one in 16 is set. It has a fifth of
 // the size of the groups, and stays in the cache of a core. (Lookups in batches beside
-// a writer that asked the tags of every block took 37 ns a key; with the bits it is 23.) Entries are written one after the other, in chunks, so that they stay where they
+// a writer that asked the tags of every block took 37 ns a key; with the bits it is
+// 23.)
+//
+// Entries are written one after the other, in chunks, so that they stay where they
 // are when the table grows: it is replaced by a larger one with the same entries.
 type wordTable struct {
 	groups []group
