@@ -322,7 +322,7 @@
 //	0          begin record, 40: stored before the first operation
 //	40         commit record, 80: stored after the last one, or zero
 //	120        zero, 8
-//	128        records of 24
+//	128        records of 24 to 80
 //
 //	begin      word 0 magic "MMFBEGIN"   1 generation   2 salt
 //	                3 LSN of the first record
@@ -334,14 +334,17 @@
 //	                8 an LSN up to which the log was durable when this was stored
 //	                9 bits 0-31 CRC32C of the records,
 //	                  bits 32-63 CRC32C of words 0 to 8 and of bits 0-31 (as a word)
-//	record     word 0 bits 0-47 number of the word in the file; 48 it takes something
-//	                  away; 49 last of its operation; 50 length + 1; 51 length - 1
-//	                1 its value
-//	                2 bits 0-31 check; bits 32-63, if bit 49 is set, the operation
+//	record     word 0 bits 0-47 number of a word in the file; 48 it takes something
+//	                  away; 49 last of its operation; 50 length + 1; 51 length - 1;
+//	                  52-58 which of the seven words after that one it is about too,
+//	                  all of them in one block of 64 bytes
+//	           from 1 on their values, in the order of the words
+//	         the last bits 0-31 check; bits 32-63, if bit 49 is set, the operation
 //	                  number modulo 2^32
 //
 // The check of a record is the CRC32C of salt, LSN, word 0 and word 1, then of 32
-// bits of the check before it and of bits 32-63 of word 2. The check before the
+// bits of the check before it and of bits 32-63 of the last word, then of the words
+// from word 2 up to the last. The check before the
 // first record of a generation is 0; that before the first record of a later
 // batch is the CRC in bits 32-63 of word 9 of the commit record before it. Records
 // and commit records have LSNs that follow one another, from the checkpoint LSN
@@ -360,8 +363,8 @@
 //	     or the one that a sealed file gets with its first operation: the 128 bits
 //	     of XXH3 of its UUID, with the salt of the header for a seed, big-endian as
 //	     XXH3 writes them.
-//	L3   A record with the right check has no unknown bits, and a word of the stash
-//	     or of the lines.
+//	L3   A record with the right check has no unknown bits, and words of the stash
+//	     or of the lines, of one block.
 //	L4   The length of a commit record is that which its records lead to.
 //	L5   The log does not end before an LSN up to which it was durable: that of the
 //	     checkpoint, of any commit record of the generation with a right CRC, whether

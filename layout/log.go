@@ -3,6 +3,7 @@ package layout
 import (
 	"encoding/binary"
 	"fmt"
+	"math/bits"
 
 	"github.com/klauspost/crc32"
 	"github.com/mmapfilter/mmapfilter/layout/mistake"
@@ -21,7 +22,7 @@ import (
 //	0        begin record, 40 bytes: stored with the first operation
 //	40       commit record, 80 bytes: stored when the batch is complete
 //	120      zero
-//	128      records of 24 bytes, one after the other, up to the next batch
+//	128      records of 24 to 80 bytes, one after the other, up to the next batch
 //
 // A generation ends with a checkpoint; the next one has a new salt and begins
 // again at 8192, over the bytes of the last. So what a page holds is worth
@@ -37,13 +38,14 @@ const (
 	LogHeaderSlots = 2
 	MinLogBytes    = 16 * LogPageBytes
 	MaxLogBytes    = 1 << 40
-	RecordBytes    = 24
+	RecordBytes    = 24 // of a record of one word; each further one is 8 more
 
 	LogPageWords   = LogPageBytes / 8
 	LogStart       = LogHeaderSlots * LogPageWords // word of the first batch
 	batchHeadWords = 16
 	commitAt       = 5
 	recordWords    = RecordBytes / 8
+	frameWords     = recordWords - 1 // of a record, around the values
 )
 
 var (
@@ -59,15 +61,21 @@ type Store struct {
 	Guarded bool // something may be looked for that is not there any more
 }
 
-// A Record is a Store in the log.
+// A Record is what an operation stores to words of one block of 64 bytes: a whole line
+// of Compact, moved along by one slot, is one record, and so are the two buckets of a
+// move inside a line.
 //
-//	word 0   bits 0-47 the word of the file; 48 guarded; 49 the last of its
-//	         operation, and then 50 the length grows by one, 51 it shrinks by one
-//	word 1   the value
-//	word 2   bits 0-31 the check; 32-63, in the last of an operation, the low
-//	         half of its operation number
+//	word 0   bits 0-47 the first word, as a number in the file; 48 guarded; 49 the last
+//	         of its operation, and then 50 the length grows by one, 51 it shrinks by one;
+//	         52-58 which of the seven words after the first there are too
+//	word 1…  their values, in the order of the words
+//	the last bits 0-31 the check; 32-63, in the last of an operation, the low half of
+//	         its operation number
 type Record struct {
-	Store
+	Block     uint64                // words 8·Block to 8·Block+7 of the file
+	Words     uint8                 // bit i: it stores to word i of the block
+	Values    [wordsPerBlock]uint64 // of these words; 0 for the others
+	Guarded   bool                  // something may be looked for that is not there any more
 	Last      bool
 	Grow      int    // what the operation adds to the length, where Last
 	Operation uint32 // its number modulo 2^32, where Last
@@ -79,31 +87,94 @@ const (
 	recordLast     = 1 << 49
 	recordGrow     = 1 << 50
 	recordShrink   = 1 << 51
-	recordUnused   = 0xFFF << 52
+	recordOthers   = 52 // the first bit of these
+	recordOtherSet = 1<<(wordsPerBlock-1) - 1
+	recordUnused   = 0x1F << 59
 )
 
-func (r Record) encode() (w0, w1 uint64) {
-	w0 = r.Word
+// Gather makes a record of the first of some stores of an operation, and of those
+// after it in its block. It gives the rest.
+//
+// One record for several stores leaves their order open. That is well: where one of
+// them takes something away, the record is guarded, and all of it is stored between two
+// changes of the removal counter that the words of a block share; else the stores add,
+// and none of them waits for another.
+func (r *Record) Gather(stores []Store) (rest []Store) {
+	*r = Record{Block: stores[0].Word / wordsPerBlock}
+	for i, s := range stores {
+		if s.Word/wordsPerBlock != r.Block {
+			return stores[i:]
+		}
+		r.Words |= 1 << (s.Word % wordsPerBlock)
+		r.Values[s.Word%wordsPerBlock] = s.Value
+		r.Guarded = r.Guarded || s.Guarded
+	}
+	return nil
+}
+
+// Counter gives the removal counter of the words, as CounterOf does.
+func (r *Record) Counter() uint64 { return CounterOf(r.Block * wordsPerBlock) }
+
+// Each calls do for each word of the file that the record stores to.
+func (r *Record) Each(do func(word, value uint64)) {
+	for left := r.Words; left != 0; left &= left - 1 {
+		i := bits.TrailingZeros8(left)
+		do(r.Block*wordsPerBlock+uint64(i), r.Values[i])
+	}
+}
+
+// head is word 0 of the record, without the flags.
+func (r *Record) head() uint64 {
+	first := bits.TrailingZeros8(r.Words)
+	return r.Block*wordsPerBlock + uint64(first) | uint64(r.Words>>first>>1)<<recordOthers
+}
+
+// encode writes all but the last word of the record into w, and gives how many these are.
+func (r *Record) encode(w *[wordsPerBlock + 1]uint64) (n int) {
+	w[0] = r.head()
 	if r.Guarded {
-		w0 |= recordGuarded
+		w[0] |= recordGuarded
 	}
 	if r.Last {
-		w0 |= recordLast
+		w[0] |= recordLast
 	}
 	switch r.Grow {
 	case 1:
-		w0 |= recordGrow
+		w[0] |= recordGrow
 	case -1:
-		w0 |= recordShrink
+		w[0] |= recordShrink
 	}
-	return w0, r.Value
+	n = 1
+	for left := r.Words; left != 0; left &= left - 1 {
+		w[n] = r.Values[bits.TrailingZeros8(left)]
+		n++
+	}
+	return n
 }
 
-func decodeRecord(w0, w1, w2 uint64) Record {
-	r := Record{
-		Store:     Store{Word: w0 & (1<<recordWordBits - 1), Value: w1, Guarded: w0&recordGuarded != 0},
+// recordLength is how many words a record has, by its word 0.
+func recordLength(w0 uint64) uint64 {
+	return recordWords + uint64(bits.OnesCount64(w0>>recordOthers&recordOtherSet))
+}
+
+// oneBlock reports whether the words of a record are of one block, by its word 0.
+func oneBlock(w0 uint64) bool {
+	return w0%wordsPerBlock+uint64(bits.Len64(w0>>recordOthers&recordOtherSet)) < wordsPerBlock
+}
+
+// decodeRecord decodes the words of a record of one block.
+func decodeRecord(w []uint64) (r Record) {
+	w0, w2 := w[0], w[len(w)-1]
+	first := w0 % wordsPerBlock
+	r = Record{
+		Block:     w0 & (1<<recordWordBits - 1) / wordsPerBlock,
+		Words:     uint8((w0>>recordOthers&recordOtherSet<<1 | 1) << first),
+		Guarded:   w0&recordGuarded != 0,
 		Last:      w0&recordLast != 0,
 		Operation: uint32(w2 >> 32),
+	}
+	for i, left := 1, r.Words; left != 0; i, left = i+1, left&(left-1) {
+		r.Values[bits.TrailingZeros8(left)] = w[i]
 	}
 	if w0&recordGrow != 0 {
 		r.Grow = 1
@@ -114,35 +185,41 @@ func decodeRecord(w0, w1, w2 uint64) Record {
 	return r
 }
 
-// LogRecord gives record i of a batch that is known to be whole; start is the
-// word of the first.
-func LogRecord(log []uint64, start, i uint64) Record {
-	at := start + i*recordWords
-	return decodeRecord(log[at], log[at+1], log[at+2])
+// LogRecord gives the record at a word of a log that is known to be whole there, and
+// the word after it.
+func LogRecord(log []uint64, at uint64) (r Record, next uint64) {
+	next = NextLogRecord(log, at)
+	return decodeRecord(log[at:next]), next
 }
 
-// LogRecordWord gives the word of the file that record i is about.
-func LogRecordWord(log []uint64, start, i uint64) uint64 {
-	return log[start+i*recordWords] & (1<<recordWordBits - 1)
-}
+// NextLogRecord gives the word after the record at a word of a log.
+func NextLogRecord(log []uint64, at uint64) uint64 { return at + recordLength(log[at]) }
+
+// LogRecordWord gives the first word of the file that the record at a word of a log
+// stores to.
+func LogRecordWord(log []uint64, at uint64) uint64 { return log[at] & (1<<recordWordBits - 1) }
 
 // A checker makes checksums of words. It is a buffer for their bytes, which would
 // be one more allocation for every record if it were on the stack: what is handed
 // to package crc32 escapes.
 type checker [LogPageBytes]byte
 
-// record is the check of a record: the CRC32C of all it vouches for.
-func (c *checker) record(salt, lsn uint64, prev uint32, w0, w1 uint64, operation uint32) uint32 {
+// record is the check of a record: the CRC32C of all it vouches for. words is all but
+// its last word.
+func (c *checker) record(salt, lsn uint64, prev uint32, words []uint64, operation uint32) uint32 {
 	if mistake.Made(mistake.UnchainedLog) {
 		salt, lsn, prev = 0, 0, 0
 	}
-	b := c[:40]
+	b := c[:24+8*len(words)]
 	binary.LittleEndian.PutUint64(b[0:], salt)
 	binary.LittleEndian.PutUint64(b[8:], lsn)
-	binary.LittleEndian.PutUint64(b[16:], w0)
-	binary.LittleEndian.PutUint64(b[24:], w1)
+	binary.LittleEndian.PutUint64(b[16:], words[0])
+	binary.LittleEndian.PutUint64(b[24:], words[1])
 	binary.LittleEndian.PutUint32(b[32:], prev)
 	binary.LittleEndian.PutUint32(b[36:], operation)
+	for i, w := range words[2:] {
+		binary.LittleEndian.PutUint64(b[40+8*i:], w)
+	}
 	return crc32.Checksum(b, castagnoli)
 }
 
@@ -254,54 +331,56 @@ type LogWriter struct {
 	check   uint32 // of the last record
 	batch   uint64 // word at which the open batch starts
 	records uint64 // in it
+	end     uint64 // word after them
 	checker checker
 }
 
 // NewLogWriter begins a generation, after the record of some LSN, at the start
 // of a log. The log is changed through store.
 func NewLogWriter(log []uint64, store func(i, v uint64), generation, salt, lsn uint64) *LogWriter {
-	return &LogWriter{log: log, store: store, generation: generation, salt: salt, lsn: lsn, batch: LogStart}
+	return &LogWriter{log: log, store: store, generation: generation, salt: salt, lsn: lsn, batch: LogStart, end: LogStart + batchHeadWords}
 }
 
 // LSN is that of the last record.
 func (w *LogWriter) LSN() uint64 { return w.lsn }
 
-// Records is how many the open batch has.
-func (w *LogWriter) Records() uint64 { return w.records }
-
-// Room is how many more records fit in the log.
-func (w *LogWriter) Room() uint64 {
-	head := w.batch + batchHeadWords
-	if uint64(len(w.log)) < head {
-		return 0
-	}
-	return (uint64(len(w.log))-head)/recordWords - w.records
-}
+// Start is the word of the first record of the open batch, or of where it will be.
+func (w *LogWriter) Start() uint64 { return w.batch + batchHeadWords }
 
 // End is the first word after the records of the open batch.
-func (w *LogWriter) End() uint64 { return w.batch + batchHeadWords + w.records*recordWords }
+func (w *LogWriter) End() uint64 { return w.end }
+
+// Room is for how many more words of a file there is room in the log, however few are
+// in one record.
+func (w *LogWriter) Room() uint64 {
+	if uint64(len(w.log)) < w.end {
+		return 0
+	}
+	return (uint64(len(w.log)) - w.end) / recordWords
+}
 
 // logAhead is how many words before they are stored to the log is asked for: a log
 // of megabytes is in no cache.
 const logAhead = 64
 
 // Append adds a record; there must be room for it.
-func (w *LogWriter) Append(r Record) {
+func (w *LogWriter) Append(r *Record) {
 	if w.records == 0 {
 		w.begin()
 	}
-	at := w.End()
-	w0, w1 := r.encode()
+	var words [wordsPerBlock + 1]uint64
+	n := r.encode(&words)
 	w.lsn++
-	w.check = w.checker.record(w.salt, w.lsn, w.check, w0, w1, r.Operation)
-	w2 := uint64(w.check) | uint64(r.Operation)<<32
-	if next := at + logAhead; next < uint64(len(w.log)) {
+	w.check = w.checker.record(w.salt, w.lsn, w.check, words[:n], r.Operation)
+	if next := w.end + logAhead; next < uint64(len(w.log)) {
 		Prefetch(&w.log[next])
 	}
+	for i, v := range words[:n] {
+		w.store(w.end+uint64(i), v)
+	}
 	// The check comes last: a record that is cut off has none.
-	w.store(at, w0)
-	w.store(at+1, w1)
-	w.store(at+2, w2)
+	w.store(w.end+uint64(n), uint64(w.check)|uint64(r.Operation)<<32)
+	w.end += uint64(n) + 1
 	w.records++
 }
 
@@ -326,7 +405,7 @@ func (w *LogWriter) Commit(c Commit) Commit {
 	}
 	w.lsn++
 	c.LSN, c.Records = w.lsn, w.records
-	crc := w.checker.words(w.log[w.batch+batchHeadWords : w.End()]...)
+	crc := w.checker.words(w.log[w.Start():w.end]...)
 	words := [commitWords]uint64{commitMagic, w.generation, w.salt, c.LSN, c.Records, c.UserSeq, c.Operation, c.Length, c.Durable, uint64(crc)}
 	check := w.checker.words(words[:]...)
 	words[9] |= uint64(check) << 32
@@ -334,8 +413,8 @@ func (w *LogWriter) Commit(c Commit) Commit {
 		w.store(w.batch+commitAt+uint64(i), v)
 	}
 	w.check = check
-	w.batch = nextBatch(w.End())
-	w.records = 0
+	w.batch = nextBatch(w.end)
+	w.end, w.records = w.Start(), 0
 	return c
 }
 
@@ -413,16 +492,20 @@ func ScanLog(log []uint64, sb *Superblock, promised uint64, each func(Record)) (
 		at, n := batch+batchHeadWords, uint64(0)
 		whole := Batch{Start: at}
 		for at+recordWords <= uint64(len(log)) && !(committed && n == commit.Records) {
-			w0, w1, w2 := log[at], log[at+1], log[at+2]
-			if uint32(w2) != checker.record(sb.LogSalt(), lsn+1, check, w0, w1, uint32(w2>>32)) || w0|w1|w2 == 0 {
+			next := NextLogRecord(log, at)
+			if next > uint64(len(log)) {
 				break
 			}
-			if w0&recordUnused != 0 {
-				return s, corruptLog(at, "L3: the record has unknown bits")
+			words, last := log[at:next-1], log[next-1]
+			if uint32(last) != checker.record(sb.LogSalt(), lsn+1, check, words, uint32(last>>32)) || words[0]|words[1]|last == 0 {
+				break
 			}
-			lsn, check = lsn+1, uint32(w2)
-			at, n = at+recordWords, n+1
-			r := decodeRecord(w0, w1, w2)
+			if words[0]&recordUnused != 0 || !oneBlock(words[0]) {
+				return s, corruptLog(at, "L3: the record has unknown bits, or words of two blocks")
+			}
+			r := decodeRecord(log[at:next])
+			lsn, check = lsn+1, uint32(last)
+			at, n = next, n+1
 			operation = append(operation, r)
 			if !r.Last {
 				continue

@@ -16,7 +16,9 @@ func FuzzScanLog(f *testing.F) {
 	l := newTestLog(make([]uint64, LogStart+4*LogPageWords), testLive(nil))
 	l.do(2, 1)
 	l.commit()
+	l.further = 5
 	l.do(3, -1)
+	l.further = 0
 	l.commitAt(9)
 	l.do(1, 1)
 	pages := make([]byte, 0, 4*LogPageBytes)
@@ -51,7 +53,7 @@ func FuzzScanLog(f *testing.F) {
 			n++
 			open = !r.Last
 			grown += uint64(int64(r.Grow))
-			if r.Word >= 1<<recordWordBits || r.Grow < -1 || r.Grow > 1 {
+			if r.Words == 0 || r.Block >= 1<<recordWordBits/wordsPerBlock || r.Grow < -1 || r.Grow > 1 {
 				t.Fatalf("%+v", r)
 			}
 		})
@@ -83,6 +85,7 @@ func TestScanOfAnyDamage(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
 	l := newTestLog(make([]uint64, testLogWords), testLive(nil))
 	for i := range 60 {
+		l.further = uint64(i % 8)
 		l.do(1+i%9, i%3-1)
 		if i%5 == 4 {
 			l.commit()

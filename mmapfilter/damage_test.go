@@ -104,7 +104,7 @@ func newHistory(t *testing.T, seed uint64) (h *history, full, few, empty int) {
 	for _, checkpoints := w.log.Counts(); checkpoints < 5 || full < 0 || few < 0 || empty < 0; _, checkpoints = w.log.Counts() {
 		// A batch that nearly fills its pages leaves little that means nothing.
 		const words = layout.LogPageWords
-		for room := uint64(rng.IntN(3)+1)*words*8/layout.RecordBytes - 20; w.log.Records() < room && w.log.Room(w.most); {
+		for room := int64(rng.IntN(3)+1)*words*8 - 20*layout.RecordBytes; w.log.BatchBytes() < room && w.log.Room(w.most); {
 			if len(list) > 0 && rng.IntN(100) < 10 || len(list) > slots+100 {
 				i := rng.IntN(len(list))
 				if ok, err := w.delete(list[i]); !ok || err != nil {

@@ -117,9 +117,9 @@ func BenchmarkLayoutsLive(b *testing.B) {
 			w := writerOf(f)
 			rng := rand.New(rand.NewPCG(1, 1))
 			var hashes []uint64
-			var records uint64
+			var bytes int64
 			rounds := func(n int, operation func() error) (times series) {
-				for records = 0; n > 0; n -= round {
+				for bytes = 0; n > 0; n -= round {
 					times.timed(b, func() error {
 						for range round {
 							if err := operation(); err != nil {
@@ -128,7 +128,7 @@ func BenchmarkLayoutsLive(b *testing.B) {
 						}
 						return nil
 					})
-					records += w.log.Records()
+					bytes += w.log.BatchBytes()
 					if err := f.Sync(); err != nil {
 						b.Fatal(err)
 					}
@@ -137,7 +137,7 @@ func BenchmarkLayoutsLive(b *testing.B) {
 			}
 			report := func(what string, n int, times series) {
 				b.ReportMetric(times.median()/round, "ns/"+what)
-				b.ReportMetric(float64(records)*layout.RecordBytes/float64(n), "logbytes/"+what)
+				b.ReportMetric(float64(bytes)/float64(n), "logbytes/"+what)
 			}
 			insert := func() error {
 				h := rng.Uint64()

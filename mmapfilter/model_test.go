@@ -199,12 +199,12 @@ func crashCopy(tb rapid.TB, f *Filter, path, to string, before []uint64, cut fun
 		if err != nil {
 			tb.Fatal(err)
 		}
-		if records := w.log.Records(); name != "" && cut != nil && records > 0 {
+		if records := uint64(w.log.BatchBytes()) / 8; name != "" && cut != nil && records > 0 {
 			const batchHead = 16 // words
 			_, used := w.log.LogBytes()
 			end := uint64(used) / 8
 			words := recovery.Words(data)
-			at := cut(end-records*layout.RecordBytes/8-batchHead, end)
+			at := cut(end-records-batchHead, end)
 			clear(words[at:])
 			if len(before) == len(words) {
 				copy(words[at:], before[at:])

@@ -435,7 +435,7 @@ func measureCommits(tb testing.TB, dir string, n, commits int) (c commitCost) {
 			insert()
 		}
 		const batchHead = 128
-		bytes := int64(batchHead + w.log.Records()*layout.RecordBytes)
+		bytes := batchHead + w.log.BatchBytes()
 		c.appended += bytes
 		c.rounded += (bytes + layout.LogPageBytes - 1) / layout.LogPageBytes * layout.LogPageBytes
 		if err := w.sync(false, 0); err != nil {

@@ -524,7 +524,7 @@ func (w *writer) endBatch(setSeq bool, seq uint64) (b batch, ok bool, err error)
 	if w.mu.closed {
 		return b, false, ErrClosed
 	}
-	if !setSeq && w.log.Records() == 0 {
+	if !setSeq && w.log.BatchBytes() == 0 {
 		return b, false, nil
 	}
 	if !w.log.Live() {
@@ -532,7 +532,7 @@ func (w *writer) endBatch(setSeq bool, seq uint64) (b batch, ok bool, err error)
 			return b, false, err
 		}
 	}
-	if w.log.Records() == 0 && !w.log.Room(1) {
+	if w.log.BatchBytes() == 0 && !w.log.Room(1) {
 		if err := w.log.Checkpoint(w.nextLog(true)); err != nil {
 			return b, false, err
 		}

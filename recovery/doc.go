@@ -40,7 +40,8 @@
 //
 //	W1  The mapping holds durable state only. An operation is a list of words of the
 //	    filter file and their new values; it is appended to the log, and nothing
-//	    else is stored to. (Writer.Append)
+//	    else is stored to. What it stores to one block of 64 bytes without a pause is one
+//	    record. (Writer.Append)
 //	W2  The log is a file of fixed size, allocated, written with zero bytes and
 //	    synced before its first use, and mapped. Records are chained, by a check
 //	    over each of them, the one before, its LSN and the salt of the generation.

@@ -188,9 +188,11 @@ func (w *Writer) scanLog(promised uint64) (layout.LogScan, error) {
 	end := uint64(layout.OffRegion+w.geometry.RegionBytes) / 8
 	var bad error
 	scan, err := layout.ScanLog(w.log.Words(), &w.sb, promised, func(r layout.Record) {
-		if r.Word < layout.WordStash || r.Word >= end {
-			bad = &layout.CorruptError{Region: layout.RegionLog, Rule: fmt.Sprintf("L3: a record stores to word %d of the file", r.Word)}
-		}
+		r.Each(func(word, _ uint64) {
+			if word < layout.WordStash || word >= end {
+				bad = &layout.CorruptError{Region: layout.RegionLog, Rule: fmt.Sprintf("L3: a record stores to word %d of the file", word)}
+			}
+		})
 	})
 	return scan, errors.Join(bad, err)
 }
@@ -219,20 +221,28 @@ func (w *Writer) replay(scan layout.LogScan) {
 	log, words := w.log.Words(), w.filter.Words()
 	if mistake.Made(mistake.LiveReplay) {
 		for _, b := range scan.Batches {
-			for i := range b.Records {
-				w.put(layout.LogRecord(log, b.Start, i).Store)
+			for at, i := b.Start, uint64(0); i < b.Records; i++ {
+				var r layout.Record
+				r, at = layout.LogRecord(log, at)
+				r.Each(w.put)
 			}
 		}
 		return
 	}
 	stored := make(wordSet)
+	var starts []uint64 // of the records of a batch
 	for _, b := range slices.Backward(scan.Batches) {
-		for i := b.Records; i > 0; i-- {
-			r := layout.LogRecord(log, b.Start, i-1)
-			if !stored.add(r.Word) || mistake.Made(mistake.SkipEqual) && words[r.Word] == r.Value {
-				continue
-			}
-			w.put(r.Store)
+		starts = starts[:0]
+		for at := b.Start; uint64(len(starts)) < b.Records; at = layout.NextLogRecord(log, at) {
+			starts = append(starts, at)
+		}
+		for _, at := range slices.Backward(starts) {
+			r, _ := layout.LogRecord(log, at)
+			r.Each(func(word, value uint64) {
+				if stored.add(word) && !(mistake.Made(mistake.SkipEqual) && words[word] == value) {
+					w.put(word, value)
+				}
+			})
 		}
 	}
 }

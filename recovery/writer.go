@@ -24,8 +24,9 @@ type Writer struct {
 	sb    layout.Superblock // and what is in it
 	known slotSet           // the slots that are on the disk as in the cache
 
-	log File              // nil while the state is not live
-	lw  *layout.LogWriter // lays out the open batch
+	log    File              // nil while the state is not live
+	lw     *layout.LogWriter // lays out the open batch
+	record layout.Record     // that is appended
 
 	// What the operations appended so far make of the filter.
 	length, userSeq, operation uint64
@@ -333,12 +334,12 @@ func (w *Writer) head() []byte { return Bytes(w.filter.Words()[:layout.OffRuntim
 // Room reports whether the log has room for an operation of up to n stores.
 func (w *Writer) Room(n int) bool { return w.log != nil && w.lw.Room() >= uint64(n) }
 
-// Records is how many records the open batch has.
-func (w *Writer) Records() uint64 {
+// BatchBytes is how many bytes the records of the open batch have.
+func (w *Writer) BatchBytes() int64 {
 	if w.lw == nil {
 		return 0
 	}
-	return w.lw.Records()
+	return int64(w.lw.End()-w.lw.Start()) * 8
 }
 
 // Append appends an operation to the log, which must have room for it: at least
@@ -351,12 +352,11 @@ func (w *Writer) Append(stores []layout.Store, grow int) {
 	if mistake.Possible && w.early(stores, grow) {
 		return
 	}
-	for i, s := range stores {
-		r := layout.Record{Store: s}
-		if i == len(stores)-1 {
-			r.Last, r.Grow, r.Operation = true, grow, uint32(w.operation)
+	for len(stores) > 0 {
+		if stores = w.record.Gather(stores); len(stores) == 0 {
+			w.record.Last, w.record.Grow, w.record.Operation = true, grow, uint32(w.operation)
 		}
-		w.lw.Append(r)
+		w.lw.Append(&w.record)
 	}
 }
 
@@ -370,7 +370,7 @@ func (w *Writer) early(stores []layout.Store, grow int) (unlogged bool) {
 	}
 	if mistake.Made(mistake.EarlyDelete) && grow < 0 || mistake.Made(mistake.MoveWithoutLog) && moves {
 		for _, s := range stores {
-			w.put(s)
+			w.put(s.Word, s.Value)
 		}
 		return grow > 0
 	}
@@ -395,7 +395,7 @@ func (w *Writer) EndBatch(setSeq bool, seq uint64) Batch {
 	if setSeq {
 		w.userSeq, w.operation = seq, 0
 	}
-	b := Batch{log: w.log.Words(), start: w.lw.End() - w.lw.Records()*(layout.RecordBytes/8)}
+	b := Batch{log: w.log.Words(), start: w.lw.Start()}
 	b.commit = w.lw.Commit(layout.Commit{
 		UserSeq: w.userSeq, Operation: w.operation, Length: w.length, Durable: w.durable.lsn.Load(),
 	})
@@ -441,20 +441,23 @@ func (w *Writer) storeRuntime(word, value uint64) { w.filter.Store(layout.WordRu
 // two must find an odd counter.
 func (w *Writer) apply(b Batch) {
 	words := w.filter.Words()
-	const ahead = 32 // words asked for before they are stored to
+	const ahead = 32 // records whose words are asked for before they are stored to
 	odd := w.odd[:0] // the counters that are odd, as words of the file
+	at, asked, next := b.start, uint64(0), b.start
 	for i := range b.commit.Records {
-		if next := i + ahead; next < b.commit.Records {
-			layout.Prefetch(&words[layout.LogRecordWord(b.log, b.start, next)])
+		for ; asked < min(i+ahead, b.commit.Records); asked++ {
+			layout.Prefetch(&words[layout.LogRecordWord(b.log, next)])
+			next = layout.NextLogRecord(b.log, next)
 		}
-		r := layout.LogRecord(b.log, b.start, i)
+		var r layout.Record
+		r, at = layout.LogRecord(b.log, at)
 		if r.Guarded {
-			if counter := layout.WordRuntime + layout.CounterOf(r.Word); !slices.Contains(odd, counter) {
+			if counter := layout.WordRuntime + r.Counter(); !slices.Contains(odd, counter) {
 				w.step(counter)
 				odd = append(odd, counter)
 			}
 		}
-		w.put(r.Store)
+		r.Each(w.put)
 		if r.Last {
 			for _, counter := range odd {
 				w.step(counter)
@@ -471,7 +474,7 @@ func (w *Writer) step(counter uint64) {
 }
 
 // put is the only function that stores to the stash and the region (W9).
-func (w *Writer) put(s layout.Store) { w.filter.Store(s.Word, s.Value) }
+func (w *Writer) put(word, value uint64) { w.filter.Store(word, value) }
 
 // Checkpoint makes the mapping durable and begins the log again, with a size
 // (W5). Every batch must have been hardened, and none be open.

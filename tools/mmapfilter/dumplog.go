@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/recovery"
@@ -44,7 +45,6 @@ const (
 	commitLength     = 7
 	commitDurable    = 8
 	batchRecords     = 16
-	recordWords      = layout.RecordBytes / 8
 )
 
 var (
@@ -111,23 +111,27 @@ func (d *dump) batches(log []uint64, end uint64) {
 	for at := uint64(layout.LogStart); at < end && at+batchRecords <= uint64(len(log)) && d.err == nil; {
 		first := log[at+batchBeginLSN]
 		c := log[at+batchCommit:]
-		records := (max(end, at+batchRecords) - at - batchRecords) / recordWords
+		records := ^uint64(0)
 		if c[0] == commitMagic && c[commitGeneration] == d.newest.Generation() && c[commitSalt] == d.newest.LogSalt() {
-			records = min(records, c[commitRecords])
+			records = c[commitRecords]
 			d.printf("  batch at offset %d: committed with LSN %d, %d records, sequence %d and %d operations, length %d, durable up to %d when it was",
 				at*8, c[commitLSN], c[commitRecords], c[commitUserSeq], c[commitOperation], c[commitLength], c[commitDurable])
 		} else {
 			d.printf("  batch at offset %d: not committed", at*8)
 		}
-		for i := range records {
-			d.record(first+i, layout.LogRecord(log, at+batchRecords, i))
+		at += batchRecords
+		for i := uint64(0); i < records && at < end; i++ {
+			var r layout.Record
+			r, at = layout.LogRecord(log, at)
+			d.record(first+i, &r)
 		}
-		at += (batchRecords + records*recordWords + layout.LogPageWords - 1) / layout.LogPageWords * layout.LogPageWords
+		at = (at + layout.LogPageWords - 1) / layout.LogPageWords * layout.LogPageWords
 	}
 }
 
-func (d *dump) record(lsn uint64, r layout.Record) {
-	flags := ""
+func (d *dump) record(lsn uint64, r *layout.Record) {
+	stores, flags := "", ""
+	r.Each(func(word, value uint64) { stores += fmt.Sprintf(", word %d = %016x", word, value) })
 	if r.Guarded {
 		flags += ", guarded"
 	}
@@ -137,5 +141,5 @@ func (d *dump) record(lsn uint64, r layout.Record) {
 	if r.Grow != 0 {
 		flags += ", length " + map[int]string{1: "+1", -1: "-1"}[r.Grow]
 	}
-	d.printf("    LSN %d  word %d = %016x%s", lsn, r.Word, r.Value, flags)
+	d.printf("    LSN %d  %s%s", lsn, stores[2:], flags)
 }
