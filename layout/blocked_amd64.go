@@ -17,7 +17,12 @@ func blockedAVX2(b *blockedBatch)
 // blockedOne needs AVX2 and BMI2.
 //
 //go:noescape
-func blockedOne(t *blocked, region *uint64, runtime *uint64, hash uint64) (found bool, open bool)
+func blockedOne(t *blocked, v *View, hash uint64) (found bool, open bool)
+
+// blockedKey needs AVX2 and BMI2.
+//
+//go:noescape
+func blockedKey(d *Direct, key *byte, n int) (found bool, open bool)
 
 // compactLine needs BMI1, BMI2 and POPCNT.
 //

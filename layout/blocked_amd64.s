@@ -610,89 +610,193 @@ all:
 	VZEROUPPER
 	RET
 
-// func blockedOne(t *blocked, region *uint64, runtime *uint64, hash uint64) (found bool, open bool)
+// func blockedOne(t *blocked, v *View, hash uint64) (found bool, open bool)
 // Requires: AVX, AVX2, BMI, BMI2
-TEXT ·blockedOne(SB), NOSPLIT, $0-34
+TEXT ·blockedOne(SB), NOSPLIT, $0-26
 	MOVQ t+0(FP), AX
-	MOVQ region+8(FP), CX
-	MOVQ runtime+16(FP), BX
-	MOVQ hash+24(FP), DX
+	MOVQ v+8(FP), CX
+	MOVQ hash+16(FP), DX
 
 	// Split the hash.
-	MULXQ (AX), DI, SI
-	MOVQ  DI, DX
+	MULXQ (AX), SI, BX
+	MOVQ  SI, DX
 	SHLQ  $0x03, DX
-	MULXQ 8(AX), DX, R11
-	INCQ  R11
+	MULXQ 8(AX), DX, DI
+	INCQ  DI
 
 	// The two buckets.
 	MOVQ    $0x9e3779b97f4a7c15, DX
-	IMULQ   R11, DX
-	SHRQ    $0x3d, DI
-	MOVQ    DX, R12
-	SHRQ    $0x20, R12
-	MOVWLZX R12, R12
-	IMUL3Q  $0x07, R12, R12
-	SHRQ    $0x10, R12
-	INCQ    R12
-	XORQ    DI, R12
-	ANDL    $0x07, R12
+	IMULQ   DI, DX
+	SHRQ    $0x3d, SI
+	RORXQ   $0x20, DX, R8
+	MOVWLZX R8, R8
+	IMUL3L  $0x07, R8, R8
+	SHRL    $0x10, R8
+	INCL    R8
+	XORL    SI, R8
 
 	// The masks of their overflow bits, and the pattern of the fingerprint.
-	MOVL         $0x00000001, R13
-	LEAQ         48(R12)(R12*1), R14
-	SHRXQ        R14, DX, R14
-	ORL          $0x3c, R14
-	SHLXQ        R14, R13, R14
-	VMOVQ        R14, X0
-	LEAQ         48(DI)(DI*1), R14
-	SHRXQ        R14, DX, R14
-	ORL          $0x3c, R14
-	SHLXQ        R14, R13, R14
-	VMOVQ        R14, X1
-	VPUNPCKLQDQ  X0, X1, X0
-	IMULQ        16(AX), R11
-	VMOVQ        R11, X1
+	LEAL         560(SI)(SI*1), R9
+	BEXTRQ       R9, DX, R9
+	VMOVQ        64(AX)(R9*8), X0
+	LEAL         560(R8)(R8*1), R9
+	BEXTRQ       R9, DX, R9
+	VMOVHPS      64(AX)(R9*8), X0, X0
+	IMULQ        16(AX), DI
+	VMOVQ        DI, X1
 	VPBROADCASTQ X1, X1
-	VMOVDDUP     16(AX), X2
-	VMOVDDUP     32(AX), X3
-	VMOVDDUP     24(AX), X4
 
 	// The loads, in the order of the argument: counters, words, counters.
-	MOVBLZX SI, AX
-	MOVQ    SI, DX
-	SHLQ    $0x06, DX
-	ADDQ    CX, DX
-	MOVQ    (BX), CX
-	MOVQ    2048(BX)(AX*8), SI
-	VMOVQ   (DX)(DI*8), X5
-	VPINSRQ $0x01, (DX)(R12*8), X5, X5
-	MOVQ    (BX), DX
-	MOVQ    2048(BX)(AX*8), AX
-
-	// still: what is odd, or is not what it was.
-	XORQ  CX, DX
-	XORQ  SI, AX
-	ORQ   AX, DX
-	ORQ   SI, CX
-	ANDL  $0x01, CX
-	ORQ   CX, DX
-	SETNE R8
+	MOVQ    48(CX), DX
+	MOVQ    (CX), CX
+	MOVBLZX BL, DI
+	SHLQ    $0x03, BX
+	ADDQ    BX, SI
+	ADDQ    BX, R8
+	MOVQ    (DX), BX
+	MOVQ    2048(DX)(DI*8), R9
+	VMOVQ   (CX)(SI*8), X2
+	VMOVHPS (CX)(R8*8), X2, X2
+	XORL    CX, CX
+	CMPQ    (DX), BX
+	JNE     moved
+	CMPQ    2048(DX)(DI*8), R9
+	JNE     moved
+	ORL     R9, BX
+	TESTB   $0x01, BL
+	JNE     moved
 
 	// A lane of zero where a slot has the fingerprint; both overflow bits.
-	VPXOR  X1, X5, X1
-	VPAND  X3, X1, X1
-	VPSUBQ X2, X1, X2
-	VPANDN X2, X1, X2
-	VPTEST X0, X5
-	SETCS  R10
-	VPTEST X4, X2
-	SETNE  R9
-	ORL    R8, R10
-	ANDNL  R10, R9, R10
-	ANDL   $0x01, R10
-	MOVB   R9, found+32(FP)
-	MOVB   R10, open+33(FP)
+	VPXOR  X1, X2, X1
+	VPAND  32(AX), X1, X1
+	VPSUBQ 16(AX), X1, X3
+	VPANDN X3, X1, X3
+	VPTEST 48(AX), X3
+	SETNE  CL
+	VPTEST X0, X2
+	JCS    open
+	MOVB   CL, found+24(FP)
+	XORL   CX, CX
+	MOVB   CL, open+25(FP)
+	RET
+
+moved:
+	VPXOR  X1, X2, X1
+	VPAND  32(AX), X1, X1
+	VPSUBQ 16(AX), X1, X3
+	VPANDN X3, X1, X3
+	VPTEST 48(AX), X3
+	SETNE  CL
+
+open:
+	MOVB CL, found+24(FP)
+	XORL $0x01, CX
+	MOVB CL, open+25(FP)
+	RET
+
+// func blockedKey(d *Direct, key *byte, n int) (found bool, open bool)
+// Requires: AVX, AVX2, BMI, BMI2
+TEXT ·blockedKey(SB), NOSPLIT, $0-26
+	MOVQ d+0(FP), AX
+	MOVQ key+8(FP), DX
+	MOVQ n+16(FP), CX
+
+	// XXH3 of the key.
+	MOVQ   (DX), BX
+	XORQ   96(AX), BX
+	MOVQ   -8(DX)(CX*1), SI
+	XORQ   104(AX), SI
+	MOVQ   BX, DX
+	MULXQ  SI, DI, DX
+	BSWAPQ BX
+	ADDQ   BX, CX
+	ADDQ   SI, CX
+	XORQ   DI, DX
+	ADDQ   DX, CX
+	MOVQ   CX, DX
+	SHRQ   $0x25, CX
+	XORQ   CX, DX
+	MOVQ   $0x165667919e3779f9, CX
+	IMULQ  CX, DX
+	MOVQ   DX, CX
+	SHRQ   $0x20, CX
+	XORQ   CX, DX
+
+	// Split the hash.
+	MULXQ (AX), BX, CX
+	MOVQ  BX, DX
+	SHLQ  $0x03, DX
+	MULXQ 8(AX), DX, SI
+	INCQ  SI
+
+	// The two buckets.
+	MOVQ    $0x9e3779b97f4a7c15, DX
+	IMULQ   SI, DX
+	SHRQ    $0x3d, BX
+	RORXQ   $0x20, DX, DI
+	MOVWLZX DI, DI
+	IMUL3L  $0x07, DI, DI
+	SHRL    $0x10, DI
+	INCL    DI
+	XORL    BX, DI
+
+	// The masks of their overflow bits, and the pattern of the fingerprint.
+	LEAL         560(BX)(BX*1), R8
+	BEXTRQ       R8, DX, R8
+	VMOVQ        64(AX)(R8*8), X0
+	LEAL         560(DI)(DI*1), R8
+	BEXTRQ       R8, DX, R8
+	VMOVHPS      64(AX)(R8*8), X0, X0
+	IMULQ        16(AX), SI
+	VMOVQ        SI, X1
+	VPBROADCASTQ X1, X1
+
+	// The loads, in the order of the argument: counters, words, counters.
+	MOVQ    120(AX), DX
+	MOVQ    112(AX), SI
+	MOVBLZX CL, R8
+	SHLQ    $0x03, CX
+	ADDQ    CX, BX
+	ADDQ    CX, DI
+	MOVQ    (DX), CX
+	MOVQ    2048(DX)(R8*8), R9
+	VMOVQ   (SI)(BX*8), X2
+	VMOVHPS (SI)(DI*8), X2, X2
+	XORL    BX, BX
+	CMPQ    (DX), CX
+	JNE     moved
+	CMPQ    2048(DX)(R8*8), R9
+	JNE     moved
+	ORL     R9, CX
+	TESTB   $0x01, CL
+	JNE     moved
+
+	// A lane of zero where a slot has the fingerprint; both overflow bits.
+	VPXOR  X1, X2, X1
+	VPAND  32(AX), X1, X1
+	VPSUBQ 16(AX), X1, X3
+	VPANDN X3, X1, X3
+	VPTEST 48(AX), X3
+	SETNE  BL
+	VPTEST X0, X2
+	JCS    open
+	MOVB   BL, found+24(FP)
+	XORL   BX, BX
+	MOVB   BL, open+25(FP)
+	RET
+
+moved:
+	VPXOR  X1, X2, X1
+	VPAND  32(AX), X1, X1
+	VPSUBQ 16(AX), X1, X3
+	VPANDN X3, X1, X3
+	VPTEST 48(AX), X3
+	SETNE  BL
+
+open:
+	MOVB BL, found+24(FP)
+	XORL $0x01, BX
+	MOVB BL, open+25(FP)
 	RET
 
 // func compactLine(t *compact, l *Line, fp uint64) (found bool, beyond bool, long bool)

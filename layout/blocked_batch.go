@@ -42,7 +42,7 @@ func (t *blocked) containsBlock(v *View, hashes []uint64, found []bool) {
 	open := bitmap[:(len(hashes)+openBits-1)/openBits]
 	t.FirstLooks(v, hashes, found, open)
 	EachOpen(open, func(i int) { Prefetch(&v.Region[t.Alternate(t.Split(hashes[i])).Line*buckets]) })
-	EachOpen(open, func(i int) { found[i] = t.Lookup(v.At, hashes[i]) })
+	EachOpen(open, func(i int) { found[i] = t.containsBeyond(v, hashes[i]) })
 }
 
 // openBits is how many hashes a byte has the bits of that says which are open. It

@@ -36,35 +36,19 @@ func (t *compact) FirstLook(v *View, h uint64) (found, open bool) {
 	return found, !found && (beyond || moved != 0)
 }
 
-// containsBeyond is the second look of Lookup, which begins with the counters of all
-// places; where it does not come to an end it leaves the answer to Lookup.
+// containsBeyond is the second look of Lookup, as in Blocked.
 func (t *compact) containsBeyond(v *View, h uint64) bool {
 	it := t.Split(h)
-	fp := uint64(it.Fp)
-	second := alternate(it.Line, fp, t.lines)
-	counters := [4]uint64{blockCounter(second), RuntimeStashCounter, RuntimeEpoch, blockCounter(it.Line)}
-	runtime := (*[RuntimeWords]uint64)(v.Runtime)
-	sum, odd := uint64(0), uint64(0) // counters only ever go up: if their sum stood still, they all did
-	for _, c := range counters {
-		n := atomic.LoadUint64(&runtime[c%RuntimeWords])
-		sum, odd = sum+n, odd|n
-	}
-	found, beyond := t.look(lineAt(v.Region, it.Line), fp)
-	if found {
-		return true
-	}
+	second := t.Alternate(it).Line
+	w := watchPlaces(v, it.Line, second)
+	found, beyond := t.look(lineAt(v.Region, it.Line), uint64(it.Fp))
 	if beyond {
-		if found, _ = t.look(lineAt(v.Region, second), fp); found {
-			return true
-		}
-		if mayStash(v.Stash, Class{Line: min(it.Line, second), Fp: it.Fp}) {
+		found, _ = t.look(lineAt(v.Region, second), uint64(it.Fp))
+		if !found && mayStash(v.Stash, t.Class(it)) {
 			return t.Lookup(v.At, h)
 		}
 	}
-	for _, c := range counters {
-		sum -= atomic.LoadUint64(&runtime[c%RuntimeWords])
-	}
-	return (sum != 0 || odd&1 != 0) && t.Lookup(v.At, h)
+	return found || w.moved() && t.Lookup(v.At, h)
 }
 
 // lookAt is look for a line whose words come from anywhere. It asks for each that it

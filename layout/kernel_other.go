@@ -6,7 +6,9 @@ func kernels() []kernel { return []kernel{pureGo} }
 
 func (b *blockedBatch) run(kernel) {}
 
-func blockedOne(*blocked, *uint64, *uint64, uint64) (found, open bool) { panic("layout: no kernel") }
+func blockedOne(*blocked, *View, uint64) (found, open bool) { panic("layout: no kernel") }
+
+func blockedKey(*Direct, *byte, int) (found, open bool) { panic("layout: no kernel") }
 
 func compactLine(*compact, *Line, uint64) (found, beyond, long bool) { panic("layout: no kernel") }
 

@@ -123,6 +123,48 @@ func TestFirstLookEqualsGo(t *testing.T) {
 	})
 }
 
+// TestDirectEqualsFirstLook, for keys of every length that is short, at the end of what
+// may be read.
+func TestDirectEqualsFirstLook(t *testing.T) {
+	eachKernel(t, func(t *testing.T) {
+		eachTable(t, 50, func(t *testing.T, tab Table) {
+			rng := rand.New(rand.NewPCG(13, 14))
+			v, h := randomView(rng, tab, nil), NewHasher(rng.Uint64())
+			d := NewDirect(tab, v, &h)
+			if (d == nil) != (Kernel() == "go" || tab.Kind() != Blocked) {
+				t.Fatalf("kernel %s: %v", Kernel(), d)
+			}
+			seen := map[[2]bool]int{}
+			for i := range 60_000 {
+				if d == nil {
+					return
+				}
+				if i%1000 == 0 {
+					v.Runtime[RuntimeEpoch] = uint64(rng.IntN(20) / 19)
+					Counters(func(word uint64) { v.Runtime[word] = 2*rng.Uint64N(5) + uint64(rng.IntN(50)/49) })
+				}
+				key := make([]byte, 9+rng.IntN(8))
+				for i := range key {
+					key[i] = byte(rng.Uint32())
+				}
+				if !IsShort(key) {
+					t.Fatalf("%d bytes are not short", len(key))
+				}
+				found, open := tab.FirstLook(v, h.Hash(key))
+				f, o := d.LookKey(key)
+				f2, o2 := d.Look(v, h.Hash(key))
+				if f != found || o != open || f2 != found || o2 != open {
+					t.Fatalf("%x: found %t, open %t; by its hash %t, %t; want %t, %t", key, f, o, f2, o2, found, open)
+				}
+				seen[[2]bool{f, o}]++
+			}
+			if seen[[2]bool{false, false}] == 0 || seen[[2]bool{false, true}] == 0 {
+				t.Errorf("found and open: %v", seen)
+			}
+		})
+	})
+}
+
 func firstLookInGo(tab Table, v *View, h uint64) (found, open bool) {
 	before := inUse.Swap(uint32(pureGo))
 	defer inUse.Store(before)

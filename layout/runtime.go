@@ -1,5 +1,7 @@
 package layout
 
+import "sync/atomic"
+
 // The runtime page is what a writer tells readers of other processes while both
 // run. It has no checksum, is never set back, and means nothing for what is in
 // the filter: its loss costs nothing but a few answers of "maybe".
@@ -76,3 +78,31 @@ func Promise(runtime []uint64, salt uint64) (lsn uint64) {
 }
 
 func promiseCheck(salt, lsn uint64) uint64 { return (salt^lsn*mixFirst)*mixSecond ^ lsn }
+
+// A watch is the counters that tell whether an item moved while its places were read:
+// those of its two lines and of the stash, and the epoch. It begins before the first
+// place is read.
+type watch struct {
+	counters [4]*uint64
+	sum, odd uint64
+}
+
+func watchPlaces(v *View, home, second uint64) (w watch) {
+	runtime := (*[RuntimeWords]uint64)(v.Runtime)
+	w.counters = [4]*uint64{&runtime[RuntimeEpoch], &runtime[blockCounter(home)], &runtime[blockCounter(second)], &runtime[RuntimeStashCounter]}
+	for _, c := range w.counters {
+		n := atomic.LoadUint64(c)
+		w.sum, w.odd = w.sum+n, w.odd|n
+	}
+	return w
+}
+
+// moved reports whether one of them moved, or was odd. They only ever go up: if their
+// sum stood still, they all did.
+func (w *watch) moved() bool {
+	sum := w.sum
+	for _, c := range w.counters {
+		sum -= atomic.LoadUint64(c)
+	}
+	return sum|w.odd&1 != 0
+}

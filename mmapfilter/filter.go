@@ -17,7 +17,7 @@ import (
 
 // A Filter is an open filter file. Any number of goroutines may use it.
 type Filter struct {
-	seed uint64 // of the hash; never changes
+	hash layout.Hasher // never changes
 
 	// open is nil once the filter is closed. A lookup loads it once and works
 	// on what it got; Close never takes memory away from such a lookup.
@@ -27,6 +27,7 @@ type Filter struct {
 // An openFile is what a filter needs of its file to answer. Nothing in it
 // changes, apart from fault, and from what the writer changes.
 type openFile struct {
+	direct     *layout.Direct // nil where lookups take another way
 	table      layout.Table
 	view       layout.View
 	checked    bool
@@ -88,7 +89,10 @@ func OpenReadOnly(path string, opts *OpenOptions) (*Filter, error) {
 const openTries = 10
 
 func newFilter(o *openFile) *Filter {
-	filter := &Filter{seed: o.superblock.Seed()}
+	filter := &Filter{hash: layout.NewHasher(o.superblock.Seed())}
+	if o.live == nil && !o.checked {
+		o.direct = layout.NewDirect(o.table, &o.view, &filter.hash)
+	}
 	filter.open.Store(o)
 	return filter
 }

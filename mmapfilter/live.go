@@ -11,7 +11,6 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/recovery"
-	"github.com/zeebo/xxh3"
 )
 
 // A Recovery says what opening a file for writing found, and did.
@@ -283,11 +282,11 @@ func (f *Filter) write() (*openFile, error) {
 //
 // The errors are [ErrFull], where the key found no place and nothing has
 // changed, [ErrReadOnly], [ErrClosed] and [ErrFailed].
-func (f *Filter) Insert(key []byte) error { return f.InsertHash(xxh3.HashSeed(key, f.seed)) }
+func (f *Filter) Insert(key []byte) error { return f.InsertHash(f.hash.Hash(key)) }
 
 // InsertString is Insert for a key in a string.
 func (f *Filter) InsertString(key string) error {
-	return f.InsertHash(xxh3.HashStringSeed(key, f.seed))
+	return f.InsertHash(f.hash.HashString(key))
 }
 
 // InsertHash is Insert for a key whose [Filter.Hash] is known. Other numbers must
@@ -314,7 +313,7 @@ func (f *Filter) InsertBatch(keys [][]byte) (n int, err error) {
 	for n < len(keys) {
 		block := keys[n:min(n+insertBlock, len(keys))]
 		for i, key := range block {
-			hashes[i] = xxh3.HashSeed(key, f.seed)
+			hashes[i] = f.hash.Hash(key)
 		}
 		inserted := 0
 		err := o.live.guard(func() (err error) {
@@ -338,7 +337,7 @@ func (f *Filter) InsertUnique(key []byte) (added bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	hash := xxh3.HashSeed(key, f.seed)
+	hash := f.hash.Hash(key)
 	o.live.writer.prefetchHome(hash)
 	err = o.live.guard(func() (err error) {
 		added, err = o.live.writer.insertUnique(hash)
@@ -354,11 +353,11 @@ func (f *Filter) InsertUnique(key []byte) (added bool, err error) {
 // takes away the fingerprint of another key, which may then be answered
 // "certainly not" (C6). No filter of fingerprints can tell. The errors are
 // those of [Filter.Insert] without ErrFull.
-func (f *Filter) Delete(key []byte) (bool, error) { return f.DeleteHash(xxh3.HashSeed(key, f.seed)) }
+func (f *Filter) Delete(key []byte) (bool, error) { return f.DeleteHash(f.hash.Hash(key)) }
 
 // DeleteString is Delete for a key in a string.
 func (f *Filter) DeleteString(key string) (bool, error) {
-	return f.DeleteHash(xxh3.HashStringSeed(key, f.seed))
+	return f.DeleteHash(f.hash.HashString(key))
 }
 
 // DeleteHash is Delete for a key whose [Filter.Hash] is known.
@@ -461,7 +460,7 @@ func (f *Filter) Count(key []byte) (n uint64) {
 	if o == nil {
 		return 0
 	}
-	hash := xxh3.HashSeed(key, f.seed)
+	hash := f.hash.Hash(key)
 	if o.live != nil {
 		o.live.guard(func() error { n = o.live.writer.count(hash); return nil })
 		return n

@@ -3,31 +3,54 @@ package mmapfilter
 import (
 	"runtime"
 	"sync"
+	"unsafe"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/recovery"
-	"github.com/zeebo/xxh3"
 )
 
 // Hash gives the hash of a key that [Filter.ContainsHash] and
 // [Filter.ContainsHashes] look up: 64-bit XXH3 under the seed of the file.
-func (f *Filter) Hash(key []byte) uint64 { return xxh3.HashSeed(key, f.seed) }
+func (f *Filter) Hash(key []byte) uint64 { return f.hash.Hash(key) }
 
 // Contains reports whether the key may be in the filter. False is certain;
 // true is wrong for a share of the absent keys, see [Stats.EstimatedRate].
 // After [Filter.Close] it is false. It allocates nothing, takes no lock and
 // reads one cache line of the file for most keys, in the layout Blocked (rule R1).
-func (f *Filter) Contains(key []byte) bool { return f.ContainsHash(xxh3.HashSeed(key, f.seed)) }
+func (f *Filter) Contains(key []byte) bool {
+	if !layout.IsShort(key) {
+		return f.ContainsHash(f.hash.Hash(key))
+	}
+	if o := f.open.Load(); o != nil && o.direct != nil {
+		if found, open := o.direct.LookKey(key); !open {
+			runtime.KeepAlive(o) // the mapping lives as long as o
+			return found
+		}
+	}
+	return f.containsHash(f.hash.Hash(key))
+}
 
 // ContainsString is Contains for a key in a string.
 func (f *Filter) ContainsString(key string) bool {
-	return f.ContainsHash(xxh3.HashStringSeed(key, f.seed))
+	return f.Contains(unsafe.Slice(unsafe.StringData(key), len(key)))
 }
 
 // ContainsHash is Contains for a key whose [Filter.Hash] is known. Other
 // numbers must be as well mixed as a hash: the line of a key is made from the
 // top bits, and the fingerprint from those below.
 func (f *Filter) ContainsHash(hash uint64) bool {
+	if o := f.open.Load(); o != nil && o.direct != nil {
+		if found, open := o.direct.Look(&o.view, hash); !open {
+			runtime.KeepAlive(o)
+			return found
+		}
+	}
+	return f.containsHash(hash)
+}
+
+// containsHash is ContainsHash for what a first look does not settle, and for a filter
+// that is closed, checked or open for writing, or has no direct look.
+func (f *Filter) containsHash(hash uint64) bool {
 	o := f.open.Load()
 	if o == nil {
 		return false
@@ -38,7 +61,7 @@ func (f *Filter) ContainsHash(hash uint64) bool {
 	} else {
 		found = o.contains(hash)
 	}
-	runtime.KeepAlive(o) // the mapping lives as long as o
+	runtime.KeepAlive(o)
 	return found
 }
 
@@ -61,14 +84,14 @@ func (o *openFile) containsHashes(hashes []uint64, found []bool) {
 }
 
 // containsKeys is contains for a batch of keys.
-func (o *openFile) containsKeys(seed uint64, keys [][]byte, found []bool) {
+func (o *openFile) containsKeys(hash *layout.Hasher, keys [][]byte, found []bool) {
 	scratch := lookupScratches.Get().(*lookupScratch)
 	defer lookupScratches.Put(scratch)
 	for len(keys) > 0 {
 		n := min(len(keys), lookupBlock)
 		hashes := scratch.hashes[:n]
 		for i, key := range keys[:n] {
-			hashes[i] = xxh3.HashSeed(key, seed)
+			hashes[i] = hash.Hash(key)
 		}
 		if o.live != nil {
 			o.live.writer.containsBlock(scratch, hashes, found)
@@ -104,8 +127,8 @@ func (f *Filter) ContainsBatch(keys [][]byte, found []bool) {
 		return
 	}
 	if !o.checked {
-		o.containsKeys(f.seed, keys, found)
-	} else if o.guard(func() { o.containsKeys(f.seed, keys, found) }) {
+		o.containsKeys(&f.hash, keys, found)
+	} else if o.guard(func() { o.containsKeys(&f.hash, keys, found) }) {
 		for i, key := range keys { // one of them faults; the others have answers
 			found[i] = o.containsChecked(f.Hash(key))
 		}

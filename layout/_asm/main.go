@@ -16,6 +16,7 @@ func main() {
 	blockedAVX512()
 	blockedAVX2()
 	blockedOne()
+	blockedKey()
 	compactLine()
 	compactAVX512()
 	Generate()

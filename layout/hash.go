@@ -1,0 +1,48 @@
+package layout
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"unsafe"
+
+	"github.com/zeebo/xxh3"
+)
+
+// A Hasher is 64-bit XXH3 under a seed, the hash of keys. Short ones it does itself:
+// that is inlined, and half as many instructions as the general function, and a lookup
+// of one key has few others (see [Direct]). What is done with them is in the
+// specification of xxHash, "XXH3 Algorithm Overview", small inputs.
+type Hasher struct {
+	seed uint64
+	mix  [2]uint64 // what the two ends of a short key are mixed with
+}
+
+func NewHasher(seed uint64) Hasher {
+	const secret24, secret32, secret40, secret48 = 0x1F67B3B7A4A44072, 0x78E5C0CC4EE679CB, 0x2172FFCC7DD05A82, 0x8E2443F7744608B8
+	return Hasher{seed, [2]uint64{(secret24 ^ secret32) + seed, (secret40 ^ secret48) - seed}}
+}
+
+// Hash gives that of a key.
+func (h *Hasher) Hash(key []byte) uint64 {
+	if IsShort(key) {
+		return h.short(key)
+	}
+	return xxh3.HashSeed(key, h.seed)
+}
+
+// HashString is Hash for a key in a string.
+func (h *Hasher) HashString(key string) uint64 {
+	return h.Hash(unsafe.Slice(unsafe.StringData(key), len(key)))
+}
+
+// IsShort reports whether a key has 9 to 16 bytes.
+func IsShort(key []byte) bool { return uint(len(key)-9) < 8 }
+
+func (h *Hasher) short(key []byte) uint64 {
+	low := binary.LittleEndian.Uint64(key) ^ h.mix[0]
+	high := binary.LittleEndian.Uint64(key[len(key)-8:]) ^ h.mix[1]
+	fold, product := bits.Mul64(low, high)
+	sum := uint64(len(key)) + bits.ReverseBytes64(low) + high + (fold ^ product)
+	sum = (sum ^ sum>>37) * 0x165667919E3779F9
+	return sum ^ sum>>32
+}

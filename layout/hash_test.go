@@ -1,0 +1,27 @@
+package layout
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/zeebo/xxh3"
+)
+
+// TestHashIsXXH3 holds the hash of keys of every length against that of the package it
+// is made of.
+func TestHashIsXXH3(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 1000 {
+		seed := rng.Uint64()
+		h := NewHasher(seed)
+		key := make([]byte, rng.IntN(40))
+		for i := range key {
+			key[i] = byte(rng.Uint32())
+		}
+		for n := range len(key) + 1 {
+			if got, want := h.Hash(key[:n]), xxh3.HashSeed(key[:n], seed); got != want {
+				t.Fatalf("seed %#x, %d bytes: %#x, want %#x", seed, n, got, want)
+			}
+		}
+	}
+}
