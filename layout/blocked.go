@@ -186,12 +186,16 @@ func (t *blocked) matches(w, fp uint64) uint64 {
 	return (x - t.ones) &^ x & t.highs
 }
 
-func (t *blocked) Full(l *Line, _ uint64) bool {
-	all := t.highs
-	for _, w := range l {
-		all &= t.occupied(w)
+func (t *blocked) Full(l *Line, _ uint64) bool { return t.room(l) == 0 }
+
+// room has a bit for each bucket with a free slot.
+func (t *blocked) room(l *Line) (set uint8) {
+	for i, w := range l {
+		if t.occupied(w) != t.highs {
+			set |= 1 << i
+		}
 	}
-	return all == t.highs
+	return set
 }
 
 func (t *blocked) free(w uint64) int { return t.b - bits.OnesCount64(t.occupied(w)) }
@@ -223,9 +227,6 @@ func (t *blocked) Place(l *Line, it Item, stores *Stores) bool {
 		stores.add(emptier, false)
 		return true
 	}
-	if t.Full(l, it.Line) {
-		return false
-	}
 	s := t.search(l, b1, b2)
 	if s.end < 0 {
 		return false
@@ -254,7 +255,7 @@ func (t *blocked) Fill(l *Line, hashes, beyond []uint64) []uint64 {
 // A lineSearch is a breadth-first search over the buckets of a line: which
 // were reached, from which, and by moving which fingerprint.
 type lineSearch struct {
-	reached [buckets]bool
+	reached uint8         // a bit for each
 	from    [buckets]int8 // -1 where the search began
 	fp      [buckets]uint32
 	end     int // the bucket with room that it ended at, or -1
@@ -263,38 +264,50 @@ type lineSearch struct {
 // search looks for a bucket with room that moves inside the line can reach
 // from b1 or b2, both full.
 func (t *blocked) search(l *Line, b1, b2 uint64) (s lineSearch) {
+	s.end = -1
+	if room := t.room(l); room != 0 {
+		t.reach(&s, l, b1, b2, room)
+	}
+	return s
+}
+
+// reach searches until it comes to a bucket of room, or has reached all that it can.
+func (t *blocked) reach(s *lineSearch, l *Line, b1, b2 uint64, room uint8) {
 	queue := [buckets]uint64{b1, b2}
-	s.reached[b1], s.reached[b2] = true, true
-	s.from[b1], s.from[b2] = -1, -1
+	s.reached, s.from[b1], s.from[b2], s.end = 1<<b1|1<<b2, -1, -1, -1
 	for head, tail := 0, 2; head < tail; head++ {
 		from := queue[head]
 		for w, i := l[from], 0; i < t.b; w, i = w>>t.f, i+1 {
 			fp := w & t.values
 			to := from ^ bucketStep(fp*mixFirst)
-			if s.reached[to] {
+			if s.reached>>to&1 != 0 {
 				continue
 			}
-			s.reached[to], s.from[to], s.fp[to] = true, int8(from), uint32(fp)
-			if t.free(l[to]) > 0 {
+			s.reached |= 1 << to
+			s.from[to], s.fp[to] = int8(from), uint32(fp)
+			if room>>to&1 != 0 {
 				s.end = int(to)
-				return s
+				return
 			}
 			queue[tail] = to
 			tail++
 		}
 	}
-	s.end = -1
-	return s
 }
 
-func (t *blocked) Victims(dst []Item, l *Line, it Item) []Item {
+// Victims: a few are those of two buckets.
+func (t *blocked) Victims(dst []Item, l *Line, it Item, all bool) []Item {
+	var s lineSearch
 	_, b1, b2 := t.pair(it)
-	s := t.search(l, b1, b2)
-	for bucket, reached := range s.reached {
-		if !reached {
+	t.reach(&s, l, b1, b2, 0)
+	for bucket, w := range l {
+		if s.reached>>bucket&1 == 0 {
 			continue
 		}
-		for w, i := l[bucket], 0; i < t.b; w, i = w>>t.f, i+1 {
+		if !all && len(dst) >= 2*t.b {
+			break
+		}
+		for i := 0; i < t.b; w, i = w>>t.f, i+1 {
 			if fp := w & t.values; fp != 0 {
 				dst = append(dst, Item{Line: it.Line, Bucket: uint32(bucket), Fp: uint32(fp)})
 			}

@@ -3,6 +3,7 @@ package layout
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -185,7 +186,10 @@ func TestLineHoldsWhatItIsGiven(t *testing.T) {
 // checkVictims holds Victims to its word: each of them can be taken out, and
 // then the item goes in.
 func checkVictims(t *rapid.T, tab Table, l *Line, it Item) int {
-	victims := tab.Victims(nil, l, it)
+	victims, few := tab.Victims(nil, l, it, true), tab.Victims(nil, l, it, false)
+	if !slices.Equal(few, victims[:min(len(few), len(victims))]) || len(victims) > 0 && len(few) == 0 {
+		t.Fatalf("few victims %+v, all %+v", few, victims)
+	}
 	for _, v := range victims {
 		m := *l
 		if !tab.Remove(&m, v, nil) {
@@ -301,7 +305,7 @@ func FuzzLine(f *testing.F) {
 		if copies > 0 && !tab.Contains(v, h) {
 			t.Fatal("copies, but not found")
 		}
-		tab.Victims(nil, &l, it)
+		tab.Victims(nil, &l, it, true)
 		if tab.Place(&l, it, nil) && bad == nil {
 			if got := tab.Copies(&l, it); got != copies+1 {
 				t.Fatalf("%d copies after placing one more than %d", got, copies)

@@ -253,7 +253,7 @@ func (t *pair) Copies(l *Line, it Item) (n int) {
 	return n
 }
 
-func (t *pair) Victims(dst []Item, l *Line, it Item) []Item {
+func (t *pair) Victims(dst []Item, l *Line, it Item, _ bool) []Item {
 	s := t.slots(l, it.Line)
 	for _, fp := range s[:t.b] {
 		if fp != 0 {

@@ -167,8 +167,9 @@ type Table interface {
 	Remove(l *Line, it Item, s *Stores) bool
 	// Copies counts the slots of l that hold the item.
 	Copies(l *Line, it Item) int
-	// Victims appends to dst the items of l whose removal lets Place put it.
-	Victims(dst []Item, l *Line, it Item) []Item
+	// Victims appends to dst the items of l whose removal lets Place put it, all
+	// of them or the first few.
+	Victims(dst []Item, l *Line, it Item, all bool) []Item
 	// SetOverflow records in l that the item, or an equal one, lives elsewhere.
 	SetOverflow(l *Line, it Item, s *Stores)
 	// Overflowed reports whether a lookup of the item must go on past l.

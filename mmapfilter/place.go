@@ -229,26 +229,37 @@ func (p *placer) putByMoves(home, other layout.Item) (line uint64, ok bool) {
 		if step.moves == p.bounds.PathMoves {
 			break
 		}
-		p.victims = p.table.Victims(p.victims[:0], p.space.load(step.item.Line), step.item)
-		for _, victim := range p.victims[:min(len(p.victims), searchAhead)] {
-			p.prefetchOther(victim)
-		}
-		for i, victim := range p.victims {
-			if i+searchAhead < len(p.victims) {
-				p.prefetchOther(p.victims[i+searchAhead])
+		for _, all := range [2]bool{false, true} {
+			p.victims = p.table.Victims(p.victims[:0], p.space.load(step.item.Line), step.item, all)
+			if last, ok := p.moveVictim(head, step.moves+1); ok {
+				return p.moveAlong(last), true
 			}
-			to := p.table.Alternate(victim)
-			if !p.visited.add(to.Line) {
-				continue
-			}
-			next := placing{item: to, from: head, moves: step.moves + 1}
-			if p.putInLine(to) {
-				return p.moveAlong(next), true
-			}
-			p.queue = append(p.queue, next)
 		}
 	}
 	return 0, false
+}
+
+// moveVictim looks for a victim of a step of the search that its other line takes; the
+// others become steps.
+func (p *placer) moveVictim(from, moves int) (last placing, ok bool) {
+	for _, victim := range p.victims[:min(len(p.victims), searchAhead)] {
+		p.prefetchOther(victim)
+	}
+	for i, victim := range p.victims {
+		if i+searchAhead < len(p.victims) {
+			p.prefetchOther(p.victims[i+searchAhead])
+		}
+		to := p.table.Alternate(victim)
+		if !p.visited.add(to.Line) {
+			continue
+		}
+		next := placing{item: to, from: from, moves: moves}
+		if p.putInLine(to) {
+			return next, true
+		}
+		p.queue = append(p.queue, next)
+	}
+	return last, false
 }
 
 // moveAlong ends a path whose last item has just been put: back along the

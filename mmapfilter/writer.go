@@ -396,7 +396,7 @@ func (w *writer) prefetchInserts(hashes []uint64) {
 			continue
 		}
 		w.loadMapped(home.Line, &line)
-		w.mu.victims = w.table.Victims(w.mu.victims[:0], &line, home)
+		w.mu.victims = w.table.Victims(w.mu.victims[:0], &line, home, false)
 		for _, victim := range w.mu.victims[:min(moves, len(w.mu.victims))] {
 			w.prefetch(w.table.Alternate(victim).Line)
 		}
