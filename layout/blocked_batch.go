@@ -9,9 +9,15 @@ import (
 // under way at once. It answers what a home line settles, which is nearly all; for
 // the rest, the open ones, the second pass asks for their second lines, and the
 // third looks them up.
+//
+// A prefetch stays in the reorder buffer of the processor until its address has been
+// translated, which may take as long as a cache miss; of a burst of them that is under
+// way at the same time. (One by one, before each look of Compact in Go: 78 ns a key.
+// In bursts: 33.)
 const (
 	lookupBlock   = 512
 	prefetchAhead = 64
+	prefetchBurst = 16
 )
 
 // A blockedBatch is what a kernel needs. Its fields are in the order in which the
@@ -70,18 +76,12 @@ func (t *blocked) FirstLooks(v *View, hashes []uint64, found []bool, open []uint
 		batch.run(k)
 		done = groups * openBits
 	}
-	ask := func(h uint64) {
-		line, _ := SplitHash(h, t.lines)
-		Prefetch(&v.Region[line*buckets])
-	}
-	asked := min(done+prefetchAhead, len(hashes))
-	for _, h := range hashes[done:asked] {
-		ask(h)
-	}
-	for i := done; i < len(hashes); i++ {
-		if asked < len(hashes) {
-			ask(hashes[asked])
-			asked++
+	for i, asked := done, done; i < len(hashes); i++ {
+		if (i-done)%prefetchBurst == 0 {
+			for ; asked < min(i+prefetchAhead, len(hashes)); asked++ {
+				line, _ := SplitHash(hashes[asked], t.lines)
+				Prefetch(&v.Region[line*buckets])
+			}
 		}
 		isFound, isOpen := t.FirstLook(v, hashes[i])
 		found[i] = isFound

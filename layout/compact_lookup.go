@@ -151,17 +151,17 @@ func (t *compact) FirstLooks(v *View, hashes []uint64, found []bool, open []uint
 		batch.run()
 		done = groups * openBits
 	}
-	for i := done; i < len(hashes)+prefetchAhead; i++ {
-		if i < len(hashes) {
-			line, _ := SplitHash(hashes[i], t.lines)
-			Prefetch(&lineAt(v.Region, line)[0])
-		}
-		if j := i - prefetchAhead; j >= done {
-			isFound, isOpen := t.FirstLook(v, hashes[j])
-			found[j] = isFound
-			if isOpen {
-				open[j/openBits] |= 1 << (j % openBits)
+	for i, asked := done, done; i < len(hashes); i++ {
+		if (i-done)%prefetchBurst == 0 {
+			for ; asked < min(i+prefetchAhead, len(hashes)); asked++ {
+				line, _ := SplitHash(hashes[asked], t.lines)
+				Prefetch(&lineAt(v.Region, line)[0])
 			}
+		}
+		isFound, isOpen := t.FirstLook(v, hashes[i])
+		found[i] = isFound
+		if isOpen {
+			open[i/openBits] |= 1 << (i % openBits)
 		}
 	}
 }

@@ -462,13 +462,13 @@ func (t *pair) Kernel() string { return pureGo.String() }
 
 func (t *pair) ContainsHashes(v *View, hashes []uint64, found []bool) {
 	found = found[:len(hashes)]
-	for i := range len(hashes) + pairAhead {
-		if i < len(hashes) {
-			t.ask(v, hashes[i])
+	for i, asked := 0, 0; i < len(hashes); i++ {
+		if i%pairBurst == 0 {
+			for ; asked < min(i+pairAhead, len(hashes)); asked++ {
+				t.ask(v, hashes[asked])
+			}
 		}
-		if i >= pairAhead {
-			found[i-pairAhead] = t.Contains(v, hashes[i-pairAhead])
-		}
+		found[i] = t.Contains(v, hashes[i])
 	}
 }
 
@@ -482,6 +482,9 @@ func (t *pair) ask(v *View, h uint64) {
 	}
 }
 
-// pairAhead is how many hashes before it is looked at the buckets of one are asked
-// for: each is two cache misses.
-const pairAhead = prefetchAhead / 2
+// pairAhead and pairBurst are prefetchAhead and prefetchBurst, for hashes with two cache
+// misses each.
+const (
+	pairAhead = prefetchAhead / 2
+	pairBurst = prefetchBurst / 2
+)

@@ -20,8 +20,9 @@ var turnLayouts = []layout.Kind{layout.Blocked, layout.Compact}
 //
 //	go test ./mmapfilter -run '^$' -bench Layouts
 func BenchmarkLayouts(b *testing.B) {
-	const batch, rounds, builds = 1024, 301, 5
-	for _, n := range []uint64{100_000, 30_000_000} {
+	const batch = 1024
+	rounds, builds := small(301, 3), small(5, 1)
+	for _, n := range small([]uint64{100_000, 30_000_000}, []uint64{100_000}) {
 		for _, rate := range []float64{0.01, 0.003, 0.0005} {
 			once(b, fmt.Sprintf("keys=%d/rate=%v", n, rate), func(b *testing.B) {
 				dir := memoryDir(b)
@@ -109,10 +110,10 @@ func BenchmarkLayouts(b *testing.B) {
 //
 //	go test ./mmapfilter -run '^$' -bench LayoutsLive
 func BenchmarkLayoutsLive(b *testing.B) {
-	const round, slots = 10_000, 8_000_000
+	round, slots := small(10_000, 100), small(8_000_000, 80_000)
 	for _, s := range []shape{blocked12, newShape(layout.Compact, 14, 48)} {
 		once(b, s.String(), func(b *testing.B) {
-			f := createLines(b, filepath.Join(memoryDir(b), "f"), s, slots/s.slots(), Options{LogBytes: 64 << 20})
+			f := createLines(b, filepath.Join(memoryDir(b), "f"), s, uint64(slots)/s.slots(), Options{LogBytes: 64 << 20})
 			defer f.Close()
 			w := writerOf(f)
 			rng := rand.New(rand.NewPCG(1, 1))
@@ -136,7 +137,7 @@ func BenchmarkLayoutsLive(b *testing.B) {
 				return times
 			}
 			report := func(what string, n int, times series) {
-				b.ReportMetric(times.median()/round, "ns/"+what)
+				b.ReportMetric(times.median()/float64(round), "ns/"+what)
 				b.ReportMetric(float64(bytes)/float64(n), "logbytes/"+what)
 			}
 			insert := func() error {

@@ -205,7 +205,7 @@ func TestMoveBetweenSlots(t *testing.T) {
 						case "Contains":
 							found <- table.Contains(&view, hash)
 						case "ContainsHashes":
-							found <- containsEight(table, &view, hash)
+							found <- containsIn(8, table, &view, hash)
 						case "Lookup":
 							found <- table.Lookup(view.At, hash)
 						default:
@@ -245,10 +245,11 @@ func withKernel(t *testing.T, name string) {
 	t.Cleanup(func() { layout.UseKernel(before) })
 }
 
-// containsEight asks for a hash in a batch that is large enough for a kernel.
-func containsEight(table layout.Table, v *layout.View, hash uint64) bool {
-	var found [8]bool
-	table.ContainsHashes(v, slices.Repeat([]uint64{hash}, len(found)), found[:])
+// containsIn asks for a hash in a batch of n, where it is all that is asked for: eight are
+// enough for a kernel, and for 256 and more Compact asks its kernel for second lines.
+func containsIn(n int, table layout.Table, v *layout.View, hash uint64) bool {
+	found := make([]bool, n)
+	table.ContainsHashes(v, slices.Repeat([]uint64{hash}, n), found)
 	return found[0]
 }
 
@@ -342,7 +343,7 @@ func TestCompactBetweenLoads(t *testing.T) {
 	}
 	var ways []way
 	for _, kernel := range layout.Kernels() {
-		for _, lookup := range []string{"Contains", "ContainsHashes", "Lookup"} {
+		for _, lookup := range []string{"Contains", "ContainsHashes", "ContainsHashes of 300", "Lookup"} {
 			ways = append(ways, way{kernel, lookup, false}, way{kernel, lookup, true})
 		}
 	}
@@ -401,7 +402,9 @@ func TestCompactBetweenLoads(t *testing.T) {
 				case "Contains":
 					found <- table.Contains(&view, hash)
 				case "ContainsHashes":
-					found <- containsEight(table, &view, hash)
+					found <- containsIn(8, table, &view, hash)
+				case "ContainsHashes of 300":
+					found <- containsIn(300, table, &view, hash)
 				default:
 					found <- table.Lookup(view.At, hash)
 				}

@@ -221,7 +221,7 @@ func BenchmarkFill(b *testing.B) {
 	for _, s := range fillShapes() {
 		b.Run(s.String(), func(b *testing.B) {
 			var full, second, refused float64
-			lines := s.lines(100_000)
+			lines := s.lines(small(uint64(100_000), 10_000))
 			for b.Loop() {
 				full, second = fillByInserts(b, s, lines)
 				refused = refusedAt(b, s, lines)
@@ -231,7 +231,7 @@ func BenchmarkFill(b *testing.B) {
 			b.ReportMetric(refused*100, "%refused")
 			b.ReportMetric(second*100, "%second@95")
 			if s.kind == layout.Blocked || s.kind == layout.Compact {
-				b.ReportMetric(100*overflowByBuild(b, s.kind, s.Params, 3_000_000, 95).second, "%second@95built")
+				b.ReportMetric(100*overflowByBuild(b, s.kind, s.Params, small(uint64(3_000_000), 300_000), 95).second, "%second@95built")
 			}
 		})
 	}

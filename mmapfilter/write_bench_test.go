@@ -241,9 +241,23 @@ const (
 	// A round is shorter than what a scheduler gives a process at a time, so
 	// that in most rounds nobody else has had the processor.
 	roundInserts = 1024
-	commitEvery  = 65_536
-	manyLines    = 2 << 20 // 128 MiB, beyond every cache
 )
+
+// What -short makes small: that a benchmark still runs is seen there, and no figure.
+var (
+	commitEvery = 65_536
+	manyLines   = uint64(2 << 20) // 128 MiB, beyond every cache
+)
+
+// small gives the second value in a short run.
+func small[T any](usual, short T) T {
+	if testing.Short() {
+		return short
+	}
+	return usual
+}
+
+func shrink() { commitEvery, manyLines = small(commitEvery, 1024), small(manyLines, 1<<14) }
 
 var f12 = blocked12
 
@@ -263,9 +277,10 @@ var f12 = blocked12
 //
 //	go test ./mmapfilter -run '^$' -bench InsertLogged
 func BenchmarkInsertLogged(b *testing.B) {
+	shrink()
 	dirs := directories(b)
 	t := newLoadedTable(b, f12, manyLines)
-	slots := float64(manyLines * t.table.SlotsPerLine())
+	slots := float64(manyLines) * float64(t.table.SlotsPerLine())
 	for _, kind := range []string{"tmpfs", "disk"} {
 		if dirs[kind] == "" {
 			continue
@@ -274,7 +289,7 @@ func BenchmarkInsertLogged(b *testing.B) {
 		if kind == "disk" {
 			t = newLoadedTable(b, f12, manyLines)
 		}
-		for _, percent := range []float64{80, 95} {
+		for _, percent := range small([]float64{50, 80, 90, 95, 98}, []float64{80}) {
 			t.load(b, (percent-1)/100)
 			path := t.file(b, dirs[kind])
 			once(b, fmt.Sprintf("on=%s/load=%v", kind, percent), func(b *testing.B) {
@@ -328,13 +343,13 @@ func BenchmarkInsertLogged(b *testing.B) {
 						spent += v.spent - before
 					}
 				}
-				total := logged.median()/roundInserts + commit.median()/commitEvery
+				total := logged.median()/roundInserts + commit.median()/float64(commitEvery)
 				_, checkpoints := writerOf(f).log.Counts()
 				b.ReportMetric(direct.median()/roundInserts, "ns/direct")
 				b.ReportMetric(locked.median()/roundInserts, "ns/locked")
 				b.ReportMetric(logged.median()/roundInserts, "ns/insert")
-				b.ReportMetric(commit.median()/commitEvery, "ns/sync")
-				b.ReportMetric(float64(spent)/float64(len(commit))/commitEvery, "ns/fdatasync")
+				b.ReportMetric(commit.median()/float64(commitEvery), "ns/sync")
+				b.ReportMetric(float64(spent)/float64(len(commit)*commitEvery), "ns/fdatasync")
 				b.ReportMetric(100*direct.median()/roundInserts/total, "%direct")
 				b.ReportMetric(100*locked.median()/roundInserts/total, "%locked")
 				b.ReportMetric(float64(checkpoints), "checkpoints")
@@ -349,6 +364,7 @@ func BenchmarkInsertLogged(b *testing.B) {
 //
 //	go test ./mmapfilter -run '^$' -bench InsertBatch
 func BenchmarkInsertBatch(b *testing.B) {
+	shrink()
 	dir := directories(b)["tmpfs"]
 	if dir == "" {
 		b.Skip("NOT MEASURED: no file system in memory")
@@ -392,7 +408,7 @@ func BenchmarkInsertBatch(b *testing.B) {
 			b.ReportMetric(n, "ns/insert")
 			b.ReportMetric(m, "ns/batched")
 			b.ReportMetric(n/m, "x/insert")
-			b.ReportMetric((n+syncOne.median()/commitEvery)/(m+syncMany.median()/commitEvery), "x/sync")
+			b.ReportMetric((n+syncOne.median()/float64(commitEvery))/(m+syncMany.median()/float64(commitEvery)), "x/sync")
 		})
 	}
 }
@@ -484,9 +500,9 @@ func BenchmarkCommitBytes(b *testing.B) {
 	if dir == "" {
 		b.Skip("NOT MEASURED: no disk")
 	}
-	for _, n := range []int{1, 100, 10_000, 65_536} {
+	for _, n := range small([]int{1, 100, 10_000, 65_536}, []int{1, 100}) {
 		once(b, fmt.Sprintf("inserts=%d", n), func(b *testing.B) {
-			commits := min(500, 1_000_000/n)
+			commits := small(min(500, 1_000_000/n), 10)
 			c := measureCommits(b, dir, n, commits)
 			per := func(bytes int64, of int) float64 { return float64(bytes) / float64(of) }
 			b.ReportMetric(per(c.appended, n*commits), "log-B/insert")
@@ -515,11 +531,11 @@ func BenchmarkCheckpoint(b *testing.B) {
 	if dir == "" {
 		b.Skip("NOT MEASURED: no disk")
 	}
-	const lines = 16 << 20
+	lines := small(uint64(16<<20), 1<<14)
 	t := newLoadedTable(b, f12, lines)
 	path := t.file(b, dir)
 	t.memoryPlacer = nil // the memory
-	for _, n := range []int{100_000, 1_000_000} {
+	for _, n := range small([]int{100_000, 1_000_000}, []int{1000}) {
 		once(b, fmt.Sprintf("inserts=%d", n), func(b *testing.B) {
 			f, _ := openTimed(b, path, 512<<20)
 			defer f.Close()
@@ -578,7 +594,7 @@ func BenchmarkCheckpoint(b *testing.B) {
 			if other := <-done; err != nil || other != nil {
 				b.Fatal(err, other)
 			}
-			const pages = lines * layout.LineBytes / layout.PageBytes
+			pages := float64(lines * layout.LineBytes / layout.PageBytes)
 			expected := pages * -math.Expm1(-float64(n)/pages) * layout.PageBytes
 			b.ReportMetric(float64(dirtied)/rounds/float64(n), "B/insert")
 			b.ReportMetric(float64(dirtied)/rounds/expected, "dirtied/expected")
@@ -597,11 +613,12 @@ func BenchmarkCheckpoint(b *testing.B) {
 //
 //	go test ./mmapfilter -run '^$' -bench Recovery
 func BenchmarkRecovery(b *testing.B) {
+	shrink()
 	dirs := directories(b)
 	t := newLoadedTable(b, f12, manyLines)
 	t.load(b, 0.5)
 	for _, kind := range []string{"tmpfs", "disk"} {
-		for _, size := range []int64{1, 16, 64} {
+		for _, size := range small([]int64{1, 16, 64}, []int64{1}) {
 			if dirs[kind] == "" {
 				continue
 			}
@@ -651,7 +668,7 @@ func BenchmarkRecovery(b *testing.B) {
 //
 //	go test ./mmapfilter -run '^$' -bench OpenLive
 func BenchmarkOpenLive(b *testing.B) {
-	sizes := []uint64{4 << 20, 4 << 30}
+	sizes := []uint64{4 << 20, small(uint64(4<<30), 8<<20)}
 	dir := b.TempDir()
 	var paths []string
 	for _, size := range sizes {
@@ -660,7 +677,7 @@ func BenchmarkOpenLive(b *testing.B) {
 		paths = append(paths, path)
 	}
 	took := make([]series, len(sizes))
-	for range 2000 {
+	for range small(2000, 10) {
 		for i, path := range paths {
 			took[i].timed(b, func() error {
 				f, err := Open(path, nil)
