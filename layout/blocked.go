@@ -5,7 +5,6 @@ import (
 	"math"
 	"math/bits"
 	"sync/atomic"
-	"unsafe"
 
 	"github.com/mmapfilter/mmapfilter/layout/mistake"
 )
@@ -296,7 +295,8 @@ func (t *blocked) reach(s *lineSearch, l *Line, b1, b2 uint64, room uint8) {
 }
 
 // Victims: a few are those of two buckets.
-func (t *blocked) Victims(dst []Item, l *Line, it Item, all bool) []Item {
+func (t *blocked) Victims(dst []Item, l *Line, it Item, all bool) (victims []Item, more bool) {
+	dst = dst[:0]
 	var s lineSearch
 	_, b1, b2 := t.pair(it)
 	t.reach(&s, l, b1, b2, 0)
@@ -305,7 +305,7 @@ func (t *blocked) Victims(dst []Item, l *Line, it Item, all bool) []Item {
 			continue
 		}
 		if !all && len(dst) >= 2*t.b {
-			break
+			return dst, true
 		}
 		for i := 0; i < t.b; w, i = w>>t.f, i+1 {
 			if fp := w & t.values; fp != 0 {
@@ -313,7 +313,7 @@ func (t *blocked) Victims(dst []Item, l *Line, it Item, all bool) []Item {
 			}
 		}
 	}
-	return dst
+	return dst, false
 }
 
 func (t *blocked) Remove(l *Line, it Item, stores *Stores) bool {
@@ -474,7 +474,7 @@ func (d *Direct) Look(v *View, h uint64) (found, open bool) { return blockedOne(
 
 // LookKey is Look for the hash of a short key.
 func (d *Direct) LookKey(key []byte) (found, open bool) {
-	return blockedKey(d, unsafe.SliceData(key), len(key))
+	return blockedKey(d, &key[0], len(key))
 }
 
 // firstLook is FirstLook in pure Go.
@@ -504,8 +504,9 @@ func (t *blocked) look(at func(word uint64) uint64, line uint64, it Item) (found
 }
 
 // Lookup. An item that a writer moves is at its destination before it leaves
-// its source, so at any instant it is in one of its places; but a lookup reads
-// them one after the other. Whoever finds nothing in all of them has missed the
+// its source, so at any instant it is in one of its places; or it moves inside a
+// block, whose counter is odd meanwhile. But a lookup reads its places one after the
+// other. Whoever finds nothing in all of them has missed the
 // item only if it moved meanwhile, from a place not read yet to one already
 // read; and the place that it left has a counter that went up after the item had
 // reached the other. So the counter of every place is read before the first

@@ -14,12 +14,12 @@ func blockedAVX512(b *blockedBatch)
 //go:noescape
 func blockedAVX2(b *blockedBatch)
 
-// blockedOne needs AVX2 and BMI2.
+// blockedOne needs AVX2, BMI1 and BMI2.
 //
 //go:noescape
 func blockedOne(t *blocked, v *View, hash uint64) (found bool, open bool)
 
-// blockedKey needs AVX2 and BMI2.
+// blockedKey needs AVX2, BMI1 and BMI2.
 //
 //go:noescape
 func blockedKey(d *Direct, key *byte, n int) (found bool, open bool)
@@ -28,6 +28,11 @@ func blockedKey(d *Direct, key *byte, n int) (found bool, open bool)
 //
 //go:noescape
 func compactLine(t *compact, l *Line, fp uint64) (found bool, beyond bool, long bool)
+
+// compactOne needs AVX, BMI1, BMI2 and POPCNT.
+//
+//go:noescape
+func compactOne(t *compact, v *View, hash uint64) (found bool, open bool, long bool)
 
 // compactAVX512 needs AVX-512 F and DQ, and BMI2.
 //

@@ -801,118 +801,253 @@ open:
 
 // func compactLine(t *compact, l *Line, fp uint64) (found bool, beyond bool, long bool)
 // Requires: BMI, BMI2, CMOV, POPCNT
-TEXT ·compactLine(SB), NOSPLIT, $8-27
+TEXT ·compactLine(SB), NOSPLIT, $0-27
 	MOVQ t+0(FP), AX
 	MOVQ l+8(FP), CX
 	MOVQ fp+16(FP), DX
 
 	// The quotient.
 	MOVQ  16(AX), BX
-	SHRXQ BX, DX, SI
+	SHRXQ BX, DX, BX
 
 	// Where zero q of the counts is.
-	MOVQ    (CX), DI
+	MOVQ    (CX), SI
+	NOTQ    SI
+	MOVQ    8(CX), DI
 	NOTQ    DI
-	MOVQ    8(CX), R8
-	NOTQ    R8
-	MOVQ    SI, R11
-	POPCNTQ DI, R9
-	POPCNTQ R8, R10
-	ADDQ    R9, R10
-	XORL    R12, R12
-	MOVQ    SI, R13
-	MOVL    $0x00000040, R14
-	SUBQ    R9, R13
-	CMOVQCC R8, DI
-	CMOVQCC R13, R11
-	CMOVQCC R14, R12
-	MOVQ    16(CX), R8
-	NOTQ    R8
-	MOVQ    SI, R9
-	MOVL    $0x00000080, R13
-	SUBQ    R10, R9
-	CMOVQCC R8, DI
-	CMOVQCC R9, R11
-	CMOVQCC R13, R12
-	MOVL    $0x00000001, R8
-	SHLXQ   R11, R8, R8
-	PDEPQ   DI, R8, R8
-	TZCNTQ  R8, R8
-	ADDQ    R12, R8
+	MOVQ    BX, R9
+	POPCNTQ SI, R8
+	XORL    R10, R10
+	POPCNTQ DI, R11
+	ADDQ    R8, R11
+	MOVQ    BX, R12
+	MOVL    $0x00000040, R13
+	SUBQ    R8, R12
+	CMOVQCC DI, SI
+	CMOVQCC R12, R9
+	CMOVQCC R13, R10
+	MOVQ    16(CX), DI
+	NOTQ    DI
+	MOVQ    BX, R8
+	MOVL    $0x00000080, R12
+	SUBQ    R11, R8
+	CMOVQCC DI, SI
+	CMOVQCC R8, R9
+	CMOVQCC R12, R10
+	XORL    DI, DI
+	BTSQ    R9, DI
+	PDEPQ   SI, DI, DI
+	TZCNTQ  DI, DI
+	ADDQ    R10, DI
 
 	// The run of bits 1 behind it, and their remainders.
-	MOVQ    R8, DI
-	SUBQ    SI, DI
-	INCQ    R8
-	MOVQ    40(AX), SI
-	SUBQ    R8, SI
-	MOVQ    R8, R9
-	SHRQ    $0x03, R9
-	ANDL    $0x07, R8
-	SHRXQ   R8, (CX)(R9*1), R8
-	NOTQ    R8
-	TZCNTQ  R8, R8
-	CMPQ    R8, SI
-	CMOVQHI SI, R8
-	IMULQ   BX, R8
-	IMULQ   BX, DI
-	ADDQ    40(AX), DI
 	MOVQ    DI, SI
-	SHRQ    $0x03, SI
+	SUBQ    BX, SI
+	INCQ    DI
+	MOVQ    40(AX), BX
+	SUBQ    DI, BX
+	MOVQ    DI, R8
+	SHRQ    $0x03, R8
+	ANDL    $0x07, DI
+	SHRXQ   DI, (CX)(R8*1), DI
+	NOTQ    DI
+	TZCNTQ  DI, DI
+	CMPQ    DI, BX
+	CMOVQHI BX, DI
+	IMULQ   16(AX), DI
+	IMULQ   16(AX), SI
+	ADDQ    40(AX), SI
+	MOVQ    SI, R8
+	SHRQ    $0x03, R8
 	MOVL    $0x00000038, BX
-	CMPQ    SI, BX
-	CMOVQHI BX, SI
-	LEAQ    (SI)(SI*1), BX
+	CMPQ    R8, BX
+	CMOVQHI BX, R8
+	LEAQ    (R8)(R8*1), BX
 	SHLQ    $0x02, BX
-	SUBQ    BX, DI
-	SHRXQ   DI, (CX)(SI*1), BX
+	SUBQ    BX, SI
+	SHRXQ   SI, (CX)(R8*1), BX
 
 	// A lane of zero where one of the run is the remainder.
 	MOVQ  DX, SI
-	MOVQ  136(AX), DI
 	ANDQ  120(AX), SI
-	IMULQ DI, SI
+	IMULQ 136(AX), SI
 	XORQ  SI, BX
 	MOVQ  BX, SI
-	SUBQ  DI, SI
+	SUBQ  136(AX), SI
 	ANDNQ SI, BX, BX
 	ANDQ  144(AX), BX
-	BZHIQ R8, BX, BX
+	BZHIQ DI, BX, BX
+	XORL  SI, SI
 	TESTQ BX, BX
-	SETNE R15
-	CMPQ  R8, $0x39
+	SETNE SI
+	CMPQ  DI, $0x39
 	SETHI BL
 
 	// Both overflow bits; v of them end the last word.
-	MOVQ    $0x9e3779b97f4a7c15, SI
-	IMULQ   DX, SI
-	MOVQ    SI, DX
+	MOVQ    $0x9e3779b97f4a7c15, DI
+	IMULQ   DX, DI
+	MOVQ    DI, DX
 	SHRQ    $0x20, DX
 	MOVWLZX DX, DX
 	MOVQ    32(AX), AX
 	IMULQ   AX, DX
 	SHRQ    $0x10, DX
-	SHRQ    $0x30, SI
-	LEAQ    -1(AX), DI
-	IMULQ   DI, SI
-	SHRQ    $0x10, SI
-	LEAQ    1(DX)(SI*1), DI
-	MOVQ    DI, SI
-	SUBQ    AX, SI
-	CMOVQCC SI, DI
-	SUBQ    AX, DX
+	SHRQ    $0x30, DI
+	LEAQ    -1(AX), R8
+	IMULQ   R8, DI
+	SHRQ    $0x10, DI
+	LEAQ    1(DX)(DI*1), R8
+	MOVQ    R8, DI
 	SUBQ    AX, DI
+	CMOVQCC DI, R8
+	SUBQ    AX, DX
+	SUBQ    AX, R8
 	XORL    AX, AX
 	BTSQ    DX, AX
-	BTSQ    DI, AX
+	BTSQ    R8, AX
 	MOVQ    56(CX), CX
 	ANDNQ   AX, CX, AX
-	SETEQ   BP
-	ANDNL   BP, R15, BP
-	ANDL    $0x01, BP
-	MOVB    R15, found+24(FP)
-	MOVB    BP, beyond+25(FP)
+	SETEQ   R14
+	ANDNL   R14, SI, R14
+	ANDL    $0x01, R14
+	MOVB    SI, found+24(FP)
+	MOVB    R14, beyond+25(FP)
 	MOVB    BL, long+26(FP)
+	RET
+
+// func compactOne(t *compact, v *View, hash uint64) (found bool, open bool, long bool)
+// Requires: AVX, BMI, BMI2, CMOV, POPCNT
+TEXT ·compactOne(SB), NOSPLIT, $0-27
+	MOVQ t+0(FP), AX
+	MOVQ hash+16(FP), DX
+
+	// Split the hash.
+	MULXQ (AX), BX, DX
+	MOVQ  8(AX), SI
+	NEGQ  SI
+	SHRXQ SI, BX, SI
+	SHRQ  $0x3a, BX
+
+	// The counters, and where the line is.
+	MOVBLZX DL, DI
+	MOVQ    v+8(FP), R8
+	MOVQ    48(R8), R9
+	VMOVQ   (R9), X0
+	VPINSRQ $0x01, 2048(R9)(DI*8), X0, X0
+	SHLQ    $0x06, DX
+	ADDQ    (R8), DX
+
+	// Where zero q of the counts is.
+	MOVQ    (DX), R8
+	NOTQ    R8
+	MOVQ    8(DX), R9
+	NOTQ    R9
+	MOVQ    BX, R11
+	POPCNTQ R8, R10
+	XORL    R12, R12
+	MOVQ    BX, R13
+	MOVL    $0x00000040, R14
+	SUBQ    R10, R13
+	CMOVQCC R9, R8
+	CMOVQCC R13, R11
+	CMOVQCC R14, R12
+	XORL    R9, R9
+	BTSQ    R11, R9
+	PDEPQ   R8, R9, R9
+	TZCNTQ  R9, R9
+	ADDQ    R12, R9
+
+	// The run of bits 1 behind it, and their remainders.
+	MOVQ    R9, R8
+	SUBQ    BX, R8
+	INCQ    R9
+	MOVQ    40(AX), BX
+	SUBQ    R9, BX
+	MOVQ    R9, R10
+	SHRQ    $0x03, R10
+	ANDL    $0x07, R9
+	SHRXQ   R9, (DX)(R10*1), R9
+	NOTQ    R9
+	TZCNTQ  R9, R9
+	CMPQ    R9, BX
+	CMOVQHI BX, R9
+	IMULQ   16(AX), R9
+	IMULQ   16(AX), R8
+	ADDQ    40(AX), R8
+	MOVQ    R8, R10
+	SHRQ    $0x03, R10
+	MOVL    $0x00000038, BX
+	CMPQ    R10, BX
+	CMOVQHI BX, R10
+	LEAQ    (R10)(R10*1), BX
+	SHLQ    $0x02, BX
+	SUBQ    BX, R8
+	SHRXQ   R8, (DX)(R10*1), BX
+
+	// A lane of zero where one of the run is the remainder.
+	MOVQ  SI, R8
+	ANDQ  120(AX), R8
+	IMULQ 136(AX), R8
+	XORQ  R8, BX
+	MOVQ  BX, R8
+	SUBQ  136(AX), R8
+	ANDNQ R8, BX, BX
+	ANDQ  144(AX), BX
+	BZHIQ R9, BX, BX
+	XORL  R8, R8
+	TESTQ BX, BX
+	SETNE R8
+	CMPQ  R9, $0x39
+	SETHI BL
+
+	// Both overflow bits; v of them end the last word.
+	MOVQ    $0x9e3779b97f4a7c15, R9
+	IMULQ   SI, R9
+	MOVQ    R9, SI
+	SHRQ    $0x20, SI
+	MOVWLZX SI, SI
+	MOVQ    32(AX), AX
+	IMULQ   AX, SI
+	SHRQ    $0x10, SI
+	SHRQ    $0x30, R9
+	LEAQ    -1(AX), R10
+	IMULQ   R10, R9
+	SHRQ    $0x10, R9
+	LEAQ    1(SI)(R9*1), R10
+	MOVQ    R10, R9
+	SUBQ    AX, R9
+	CMOVQCC R9, R10
+	SUBQ    AX, SI
+	SUBQ    AX, R10
+	XORL    AX, AX
+	BTSQ    SI, AX
+	BTSQ    R10, AX
+	MOVQ    56(DX), DX
+	ANDNQ   AX, DX, AX
+	SETEQ   CL
+	ANDNL   CX, R8, CX
+	ANDL    $0x01, CX
+
+	// The counters again; nothing moved in most lookups.
+	MOVQ    v+8(FP), AX
+	MOVQ    48(AX), AX
+	VMOVQ   X0, DX
+	VPEXTRQ $0x01, X0, SI
+	MOVB    R8, found+24(FP)
+	MOVB    BL, long+26(FP)
+	CMPQ    (AX), DX
+	JNE     moved
+	CMPQ    2048(AX)(DI*8), SI
+	JNE     moved
+	ORL     SI, DX
+	TESTB   $0x01, DL
+	JNE     moved
+	MOVB    CL, open+25(FP)
+	RET
+
+moved:
+	XORL $0x01, R8
+	MOVB R8, open+25(FP)
 	RET
 
 // func compactAVX512(b *compactBatch)

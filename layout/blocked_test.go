@@ -186,7 +186,7 @@ func TestLineHoldsWhatItIsGiven(t *testing.T) {
 // checkVictims holds Victims to its word: each of them can be taken out, and
 // then the item goes in.
 func checkVictims(t *rapid.T, tab Table, l *Line, it Item) int {
-	victims, few := tab.Victims(nil, l, it, true), tab.Victims(nil, l, it, false)
+	victims, few := victimsOf(tab, l, it, true), victimsOf(tab, l, it, false)
 	if !slices.Equal(few, victims[:min(len(few), len(victims))]) || len(victims) > 0 && len(few) == 0 {
 		t.Fatalf("few victims %+v, all %+v", few, victims)
 	}
@@ -305,7 +305,8 @@ func FuzzLine(f *testing.F) {
 		if copies > 0 && !tab.Contains(v, h) {
 			t.Fatal("copies, but not found")
 		}
-		tab.Victims(nil, &l, it, true)
+		victimsOf(tab, &l, it, true)
+		victimsOf(tab, &l, it, false)
 		if tab.Place(&l, it, nil) && bad == nil {
 			if got := tab.Copies(&l, it); got != copies+1 {
 				t.Fatalf("%d copies after placing one more than %d", got, copies)
@@ -316,4 +317,13 @@ func FuzzLine(f *testing.F) {
 			}
 		}
 	})
+}
+
+// victimsOf gives all victims, or a few.
+func victimsOf(tab Table, l *Line, it Item, all bool) []Item {
+	victims, more := tab.Victims(nil, l, it, all)
+	if all && more {
+		panic("there are more victims than all")
+	}
+	return victims
 }

@@ -433,21 +433,14 @@ func (l *Line) remove(at, end, n uint64) {
 	l[last] |= behind
 }
 
-// Victims: a few are those whose bits of the counts are in the first word, if any.
-func (t *compact) Victims(dst []Item, l *Line, it Item, all bool) []Item {
-	if few := l[0] & t.inCounts[0]; !all && few != 0 {
-		for i := uint64(0); few != 0; i, few = i+1, few&(few-1) {
-			quotient := uint64(bits.TrailingZeros64(few)) - i - 1
-			dst = append(dst, Item{Line: it.Line, Fp: uint32(quotient<<t.r | t.remainder(l, i))})
-		}
-		return dst
-	}
+func (t *compact) Victims(dst []Item, l *Line, it Item, _ bool) (victims []Item, more bool) {
+	dst = dst[:0]
 	var fps [maxSlots]uint32
 	n, _ := t.slots(l, &fps)
 	for _, fp := range fps[:n] {
 		dst = append(dst, Item{Line: it.Line, Fp: fp})
 	}
-	return dst
+	return dst, false
 }
 
 // SetOverflow is not guarded: it changes the last word alone, and no remainder in it.

@@ -26,7 +26,17 @@ func (t *compact) Contains(v *View, h uint64) bool {
 	return found
 }
 
+// FirstLook is that of Blocked: the kernel for it leaves very long runs to the code in Go.
 func (t *compact) FirstLook(v *View, h uint64) (found, open bool) {
+	if t.countWords == 2 && kernel(inUse.Load()) != pureGo {
+		if found, open, long := compactOne(t, v, h); !long {
+			return found, open
+		}
+	}
+	return t.firstLook(v, h)
+}
+
+func (t *compact) firstLook(v *View, h uint64) (found, open bool) {
 	line, rest := SplitHash(h, t.lines)
 	runtime := (*[RuntimeWords]uint64)(v.Runtime)
 	epoch, counter := &runtime[RuntimeEpoch], &runtime[blockCounter(line)]

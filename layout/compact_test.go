@@ -114,7 +114,7 @@ func TestCompactImage(t *testing.T) {
 				t.Fatalf("%d of %#x: found %t, beyond %t, %d copies", n, it.Fp, found, beyond, tab.Copies(&l, it))
 			}
 			var got []uint32
-			for _, v := range tab.Victims(nil, &l, it, true) {
+			for _, v := range victimsOf(tab, &l, it, true) {
 				got = append(got, v.Fp)
 			}
 			if !slices.Equal(got, fps) { // both are sorted
@@ -267,7 +267,7 @@ func overflowOf(tab *compact, load float64) (o Overflow) {
 	put := func(it Item) bool { return tab.Place(&all[it.Line], it, nil) }
 	away := func(it Item) { tab.SetOverflow(&all[it.Line], it, nil) }
 	replace := func(it Item) bool {
-		for _, victim := range tab.Victims(nil, &all[it.Line], it, true) {
+		for _, victim := range victimsOf(tab, &all[it.Line], it, true) {
 			if put(tab.Alternate(victim)) {
 				away(victim)
 				return tab.Remove(&all[it.Line], victim, nil) && put(it)

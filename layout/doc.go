@@ -279,7 +279,9 @@
 // # Reading beside a writer
 //
 // A writer stores words, each at once, and in an order in which every item is
-// in one of its places at any instant. It tells of what it takes away, and of the
+// in one of its places at any instant, but for one that moves inside a block of 64 bytes:
+// what one operation stores to a block comes in the order of its words, and the counter
+// of the block is odd meanwhile. It tells of what it takes away, and of the
 // compact lines and the semi-sorted buckets in more than one word that it changes
 // (but for overflow bits), in the runtime page:
 //

@@ -3,7 +3,6 @@ package layout
 import (
 	"encoding/binary"
 	"math/bits"
-	"unsafe"
 
 	"github.com/zeebo/xxh3"
 )
@@ -31,9 +30,7 @@ func (h *Hasher) Hash(key []byte) uint64 {
 }
 
 // HashString is Hash for a key in a string.
-func (h *Hasher) HashString(key string) uint64 {
-	return h.Hash(unsafe.Slice(unsafe.StringData(key), len(key)))
-}
+func (h *Hasher) HashString(key string) uint64 { return xxh3.HashStringSeed(key, h.seed) }
 
 // IsShort reports whether a key has 9 to 16 bytes.
 func IsShort(key []byte) bool { return uint(len(key)-9) < 8 }

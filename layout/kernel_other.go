@@ -12,4 +12,6 @@ func blockedKey(*Direct, *byte, int) (found, open bool) { panic("layout: no kern
 
 func compactLine(*compact, *Line, uint64) (found, beyond, long bool) { panic("layout: no kernel") }
 
+func compactOne(*compact, *View, uint64) (found, open, long bool) { panic("layout: no kernel") }
+
 func (b *compactBatch) run() { panic("layout: no kernel") }

@@ -45,7 +45,6 @@ const (
 	batchHeadWords = 16
 	commitAt       = 5
 	recordWords    = RecordBytes / 8
-	frameWords     = recordWords - 1 // of a record, around the values
 )
 
 var (
@@ -95,10 +94,11 @@ const (
 // Gather makes a record of the first of some stores of an operation, and of those
 // after it in its block. It gives the rest.
 //
-// One record for several stores leaves their order open. That is well: where one of
-// them takes something away, the record is guarded, and all of it is stored between two
-// changes of the removal counter that the words of a block share; else the stores add,
-// and none of them waits for another.
+// The stores of one record are done in the order of their words, and not in that of the
+// operation. That is well: where one of them takes something away, the record is
+// guarded, and all of it is stored between two steps of the removal counter that the
+// words of a block share; else the stores only add. (Of a new entry of the stash the
+// first word is to be there before the second: so it is.)
 func (r *Record) Gather(stores []Store) (rest []Store) {
 	*r = Record{Block: stores[0].Word / wordsPerBlock}
 	for i, s := range stores {
@@ -115,7 +115,7 @@ func (r *Record) Gather(stores []Store) (rest []Store) {
 // Counter gives the removal counter of the words, as CounterOf does.
 func (r *Record) Counter() uint64 { return CounterOf(r.Block * wordsPerBlock) }
 
-// Each calls do for each word of the file that the record stores to.
+// Each calls do for each word of the file that the record stores to, in their order.
 func (r *Record) Each(do func(word, value uint64)) {
 	for left := r.Words; left != 0; left &= left - 1 {
 		i := bits.TrailingZeros8(left)

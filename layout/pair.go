@@ -253,14 +253,15 @@ func (t *pair) Copies(l *Line, it Item) (n int) {
 	return n
 }
 
-func (t *pair) Victims(dst []Item, l *Line, it Item, _ bool) []Item {
+func (t *pair) Victims(dst []Item, l *Line, it Item, _ bool) (victims []Item, more bool) {
+	dst = dst[:0]
 	s := t.slots(l, it.Line)
 	for _, fp := range s[:t.b] {
 		if fp != 0 {
 			dst = append(dst, Item{Line: it.Line, Fp: fp})
 		}
 	}
-	return dst
+	return dst, false
 }
 
 func (t *pair) SetOverflow(*Line, Item, *Stores) {}

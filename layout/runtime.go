@@ -89,7 +89,7 @@ type watch struct {
 
 func watchPlaces(v *View, home, second uint64) (w watch) {
 	runtime := (*[RuntimeWords]uint64)(v.Runtime)
-	w.counters = [4]*uint64{&runtime[RuntimeEpoch], &runtime[blockCounter(home)], &runtime[blockCounter(second)], &runtime[RuntimeStashCounter]}
+	w.counters = [4]*uint64{&runtime[blockCounter(second)], &runtime[RuntimeStashCounter], &runtime[RuntimeEpoch], &runtime[blockCounter(home)]}
 	for _, c := range w.counters {
 		n := atomic.LoadUint64(c)
 		w.sum, w.odd = w.sum+n, w.odd|n

@@ -128,7 +128,7 @@ func StashRemove(stash []uint64, c Class, store StashStore) bool {
 		store(i+1, count-1, true)
 		return true
 	}
-	store(i+1, 0, true) // first: it is what makes the entry one
+	store(i+1, 0, true) // it is what makes the entry one
 	store(i, at(i)&groupMark, true)
 	return true
 }

@@ -63,7 +63,8 @@ type Line [8]uint64
 // Stores lists the words of a line that one change touches, in the order in
 // which a writer may store them one after the other so that no item is missing
 // at any instant: an item that moves is at its destination before it leaves its
-// source.
+// source. (Where that changes nothing for readers, a writer has its own order: see
+// Record.Gather.)
 type Stores struct {
 	n       uint8
 	guarded uint8 // bit i: the i-th store
@@ -167,9 +168,9 @@ type Table interface {
 	Remove(l *Line, it Item, s *Stores) bool
 	// Copies counts the slots of l that hold the item.
 	Copies(l *Line, it Item) int
-	// Victims appends to dst the items of l whose removal lets Place put it, all
-	// of them or the first few.
-	Victims(dst []Item, l *Line, it Item, all bool) []Item
+	// Victims gives, in the memory of dst, the items of l whose removal lets Place put it: all of
+	// them, or the first few and whether there may be more.
+	Victims(dst []Item, l *Line, it Item, all bool) (victims []Item, more bool)
 	// SetOverflow records in l that the item, or an equal one, lives elsewhere.
 	SetOverflow(l *Line, it Item, s *Stores)
 	// Overflowed reports whether a lookup of the item must go on past l.

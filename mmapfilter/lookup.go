@@ -3,7 +3,6 @@ package mmapfilter
 import (
 	"runtime"
 	"sync"
-	"unsafe"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/recovery"
@@ -21,37 +20,38 @@ func (f *Filter) Contains(key []byte) bool {
 	if !layout.IsShort(key) {
 		return f.ContainsHash(f.hash.Hash(key))
 	}
-	if o := f.open.Load(); o != nil && o.direct != nil {
+	o := f.open.Load()
+	if o != nil && o.direct != nil {
 		if found, open := o.direct.LookKey(key); !open {
 			runtime.KeepAlive(o) // the mapping lives as long as o
 			return found
 		}
 	}
-	return f.containsHash(f.hash.Hash(key))
+	return o.containsHash(f.hash.Hash(key))
 }
 
 // ContainsString is Contains for a key in a string.
 func (f *Filter) ContainsString(key string) bool {
-	return f.Contains(unsafe.Slice(unsafe.StringData(key), len(key)))
+	return f.ContainsHash(f.hash.HashString(key))
 }
 
 // ContainsHash is Contains for a key whose [Filter.Hash] is known. Other
 // numbers must be as well mixed as a hash: the line of a key is made from the
 // top bits, and the fingerprint from those below.
 func (f *Filter) ContainsHash(hash uint64) bool {
-	if o := f.open.Load(); o != nil && o.direct != nil {
+	o := f.open.Load()
+	if o != nil && o.direct != nil {
 		if found, open := o.direct.Look(&o.view, hash); !open {
 			runtime.KeepAlive(o)
 			return found
 		}
 	}
-	return f.containsHash(hash)
+	return o.containsHash(hash)
 }
 
-// containsHash is ContainsHash for what a first look does not settle, and for a filter
-// that is closed, checked or open for writing, or has no direct look.
-func (f *Filter) containsHash(hash uint64) bool {
-	o := f.open.Load()
+// containsHash is ContainsHash for what a direct look does not settle, and for a filter
+// that has none or, being closed, is nil.
+func (o *openFile) containsHash(hash uint64) bool {
 	if o == nil {
 		return false
 	}

@@ -66,7 +66,8 @@ func comesHome(t *testing.T, between func(s *stage, insert change) []wordStore) 
 	s.sync()
 	_, enters := some(second, second, func(it layout.Item) bool {
 		l := image(second)
-		return slices.ContainsFunc(table.Victims(nil, &l, it, true), func(v layout.Item) bool { return table.Class(v) == table.Class(item) })
+		victims, _ := table.Victims(nil, &l, it, true)
+		return slices.ContainsFunc(victims, func(v layout.Item) bool { return table.Class(v) == table.Class(item) })
 	})
 	if err := s.w.checkpoint(); err != nil {
 		t.Fatal(err)

@@ -229,8 +229,8 @@ func (p *placer) putByMoves(home, other layout.Item) (line uint64, ok bool) {
 		if step.moves == p.bounds.PathMoves {
 			break
 		}
-		for _, all := range [2]bool{false, true} {
-			p.victims = p.table.Victims(p.victims[:0], p.space.load(step.item.Line), step.item, all)
+		for all, more := false, true; more; all = true {
+			p.victims, more = p.table.Victims(p.victims, p.space.load(step.item.Line), step.item, all)
 			if last, ok := p.moveVictim(head, step.moves+1); ok {
 				return p.moveAlong(last), true
 			}

@@ -39,7 +39,7 @@ type writer struct {
 
 	// behind, if not nil, is told to commit in the background when operations
 	// are pending. If need is not 0, the log is nearly full: a checkpoint is due
-	// as long as it has no room for so many records.
+	// as long as it has no room for so many stores.
 	behind func(need int)
 
 	// longestStall is how long a checkpoint kept operations waiting, in
@@ -396,7 +396,7 @@ func (w *writer) prefetchInserts(hashes []uint64) {
 			continue
 		}
 		w.loadMapped(home.Line, &line)
-		w.mu.victims = w.table.Victims(w.mu.victims[:0], &line, home, false)
+		w.mu.victims, _ = w.table.Victims(w.mu.victims, &line, home, false)
 		for _, victim := range w.mu.victims[:min(moves, len(w.mu.victims))] {
 			w.prefetch(w.table.Alternate(victim).Line)
 		}
@@ -571,7 +571,7 @@ func (w *writer) dropPending(b batch) {
 func (w *writer) checkpoint() error { return w.checkpointFor(0) }
 
 // checkpointFor is checkpoint. If need is not 0, it is because the log has no
-// room for so many records; then it does nothing when it has by now, and the
+// room for so many stores; then it does nothing when it has by now, and the
 // next log is larger.
 func (w *writer) checkpointFor(need int) error {
 	w.checkpoints.Lock()
@@ -606,7 +606,7 @@ func (w *writer) checkpointFor(need int) error {
 }
 
 // checkpointDue reports whether there is a log, and no room in it for so many
-// records, if need is not 0.
+// stores, if need is not 0.
 func (w *writer) checkpointDue(need int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

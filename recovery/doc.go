@@ -57,8 +57,9 @@
 //	    bucket whose slots cannot be read apart and are in more than one word, happens
 //	    between two steps of its removal counter; every other only adds. A counter
 //	    that an operation has made odd stays so until all its words are stored, and
-//	    is even between operations. An item that moves is at its destination before
-//	    it leaves its source. So readers without a lock miss none (package layout,
+//	    is even between operations. An item that moves to another block is at its
+//	    destination before it leaves its source; inside a block of 64 bytes, whose
+//	    words have one counter, they are stored in their order. So readers without a lock miss none (package layout,
 //	    "Reading beside a writer"). (Writer.apply)
 //	W5  A checkpoint makes the mapping durable, then the header of the next
 //	    generation in the log, then the next superblock, which has a new salt; then

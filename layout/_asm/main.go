@@ -18,6 +18,7 @@ func main() {
 	blockedOne()
 	blockedKey()
 	compactLine()
+	compactOne()
 	compactAVX512()
 	Generate()
 }

@@ -33,7 +33,7 @@ const (
 // What a home line does not settle is jumped for: it is rare.
 func blockedOne() {
 	TEXT("blockedOne", NOSPLIT, "func(t *blocked, v *View, hash uint64) (found, open bool)")
-	Doc("blockedOne needs AVX2 and BMI2.")
+	Doc("blockedOne needs AVX2, BMI1 and BMI2.")
 	Pragma("noescape")
 	t := Load(Param("t"), GP64())
 	view := Load(Param("v"), GP64())
@@ -44,7 +44,7 @@ func blockedOne() {
 // blockedKey is blockedOne with the hash of a key of 9 to 16 bytes before it.
 func blockedKey() {
 	TEXT("blockedKey", NOSPLIT, "func(d *Direct, key *byte, n int) (found, open bool)")
-	Doc("blockedKey needs AVX2 and BMI2.")
+	Doc("blockedKey needs AVX2, BMI1 and BMI2.")
 	Pragma("noescape")
 	d := Load(Param("d"), GP64())
 	key := Load(Param("key"), GP64())

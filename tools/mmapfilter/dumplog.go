@@ -120,7 +120,8 @@ func (d *dump) batches(log []uint64, end uint64) {
 			d.printf("  batch at offset %d: not committed", at*8)
 		}
 		at += batchRecords
-		for i := uint64(0); i < records && at < end; i++ {
+		// Nobody has checked that commit record: it may lead into the middle of one.
+		for i := uint64(0); i < records && at < end && layout.NextLogRecord(log, at) <= end; i++ {
 			var r layout.Record
 			r, at = layout.LogRecord(log, at)
 			d.record(first+i, &r)

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"io"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+)
+
+// TestDumpOfADamagedCount: a commit record that says too few records leads the dump into
+// the middle of one, at the end of the log too.
+func TestDumpOfADamagedCount(t *testing.T) {
+	for seed := range uint64(100) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		var sb layout.Superblock
+		sb.SetGeneration(2)
+		sb.SetState(layout.Live)
+		sb.SetLogSalt(77)
+		log := make([]uint64, 64*layout.LogPageWords)
+		store := func(i, v uint64) { log[i] = v }
+		layout.PutLogHeader(store, layout.LogHeader{UUID: sb.UUID(), Generation: 2, Salt: 77, Bytes: int64(len(log)) * 8})
+		w := layout.NewLogWriter(log, store, 2, 77, 0)
+		operations := uint64(0)
+		for past := w.End(); operations < 60 || past < 20 || past > 60; past = w.End() % layout.LogPageWords { // a little into a page
+			operations++
+			r := layout.Record{Block: layout.WordStash/8 + rng.Uint64N(500), Words: uint8(1 + rng.IntN(255)), Last: true, Operation: uint32(operations)}
+			for i := range r.Values {
+				if r.Words>>i&1 != 0 {
+					r.Values[i] = rng.Uint64()
+				}
+			}
+			w.Append(&r)
+		}
+		end := w.End()
+		w.Commit(layout.Commit{Operation: operations})
+		log[layout.LogStart+batchCommit+commitRecords] = 1
+		d := &dump{records: true, w: io.Discard, newest: &sb}
+		d.log(log[:end:end])
+		if d.err != nil {
+			t.Fatal(d.err)
+		}
+	}
+}
