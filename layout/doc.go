@@ -235,24 +235,24 @@
 //	bits a key                13.02     9.69     13.07    11.61     16.34    14.52
 //	rate                     0.96 %   0.75 %    0.26 %   0.29 %   0.026 %  0.031 %
 //	second lines              0.3 %   11.5 %     3.7 %    5.5 %     3.3 %   10.1 %
-//	one lookup, ns              110      229       101      117       101      125
-//	in a batch, ns             10.8     23.8       8.7     13.0       9.2     16.2
-//	Build, ns a key              52       76        97       60        80       67
+//	one lookup, ns               51      117        57      106        57      119
+//	in a batch, ns              5.9     14.4       7.5     10.9       7.7     14.3
+//	Build, ns a key              36       52        68       34        81       63
 //
 //	                                 blocked                     compact
-//	an insert, µs              0.30, 0.60, 1.17, 2.17      0.89, 1.17, 1.65, 2.83
-//	its log, bytes             26, 40, 60, 83              108, 136, 198, 291
-//	a delete, µs; its log      0.28; 24                    0.98; 127
-//	lines of code              590; 410 that write asm     680; 390 that write asm
+//	an insert, µs              0.22, 0.33, 0.57, 0.84      0.45, 0.45, 0.67, 1.10
+//	its log, bytes             25, 32, 42, 51              52, 62, 80, 104
+//	a delete, µs; its log      0.20; 24                    0.41; 56
+//	lines of code              680; 460 that write asm     680; 450 that write asm
 //
 // Blocked is what [Auto] stands for, at every rate: its lookups are the fastest, most of
-// all where 1 % is enough, and an insert stores one word, so that its log record is the
-// smallest there can be. It stays.
+// all where 1 % is enough, and most inserts store one word, so that their log record is
+// the smallest there can be. It stays.
 //
 // Compact is for whoever wants the least space: 11 to 26 % less at the same rate, and a
-// cache line a lookup all the same. It is asked for, by Options.Layout. A sealed file of
-// at most 0.3 % loses little by it; a filter that takes many inserts, or keeps a log on a
-// slow disk, loses most.
+// cache line a lookup all the same. It is asked for, by Options.Layout. Its lookups take
+// twice as long one by one, for a kernel of twice as many instructions, and in batches 1.5
+// to 2.5 times; its inserts 1.2 to 2 times, with twice as much log.
 //
 // Packed and semi-sorted are the filters of the paper, to be compared with and for
 // tables whose space must be what it says. A lookup of an absent key reads two lines.
