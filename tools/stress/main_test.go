@@ -42,7 +42,7 @@ func (o *output) String() string {
 func TestRun(t *testing.T) {
 	lives := "20"
 	if testing.Short() {
-		lives = "4"
+		lives = "8" // with four, each may be killed before it has done anything
 	}
 	var out, errs output
 	status := run([]string{"-for", "10m", "-lives", lives}, &out, &errs)
