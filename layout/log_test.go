@@ -642,7 +642,7 @@ func forge(log []uint64, sb *Superblock) {
 		head := log[w.batch+commitAt:]
 		c := Commit{Records: head[4], UserSeq: head[5], Operation: head[6], Length: head[7], Durable: head[8]}
 		w.begin()
-		for n := min(c.Records%300, w.Room()); n > 0 && NextLogRecord(log, w.end) <= uint64(len(log)); n-- {
+		for n := c.Records % 300; n > 0 && w.Room() > 0 && NextLogRecord(log, w.end) <= uint64(len(log)); n-- {
 			last := NextLogRecord(log, w.end) - 1
 			w.lsn++
 			w.check = w.checker.record(w.salt, w.lsn, w.check, log[w.end:last], uint32(log[last]>>32))
