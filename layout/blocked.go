@@ -439,7 +439,7 @@ func (t *blocked) lookIn(l *Line, it Item) (found, beyond bool) {
 //
 // A processor begins the next lookups while it waits for the memory of one, as far as
 // its reorder buffer goes: out of the cache the time of a lookup goes with its number of
-// instructions. The kernel has half as many as the code in Go, and takes half of the time.
+// instructions. The kernel has half as many as the code in Go, and takes 0.63 of the time.
 func (t *blocked) FirstLook(v *View, h uint64) (found, open bool) {
 	if kernel(inUse.Load()) != pureGo {
 		return blockedOne(t, v, h)
@@ -450,7 +450,7 @@ func (t *blocked) FirstLook(v *View, h uint64) (found, open bool) {
 // A Direct is a table and what lookups read, for keys that are looked up one by one:
 // the kernel makes the hash of a key as well, and there is neither an interface nor a
 // question which kernel is in use: what is around it costs a lookup as much as the look.
-// (Out of the cache 74 ns where a chain of reads takes 205, and not 125.)
+// (Beside other filters, as README has it, Contains takes 75 ns; without it 111.)
 type Direct struct {
 	blockedConstants
 	mix             [2]uint64

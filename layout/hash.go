@@ -7,15 +7,16 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// A Hasher is 64-bit XXH3 under a seed, the hash of keys. Short ones it does itself:
-// that is inlined, and half as many instructions as the general function, and a lookup
-// of one key has few others (see [Direct]). What is done with them is in the
-// specification of xxHash, "XXH3 Algorithm Overview", small inputs.
+// A Hasher is 64-bit XXH3 under a seed, the hash of keys. Short ones it does itself, as
+// the kernel of a [Direct] does, which has its constants from here: 2.3 ns a key where
+// the general function takes 2.9. What is done with them is in the specification of
+// xxHash, "XXH3 Algorithm Overview", small inputs.
 type Hasher struct {
 	seed uint64
 	mix  [2]uint64 // what the two ends of a short key are mixed with
 }
 
+// NewHasher gives that of a seed.
 func NewHasher(seed uint64) Hasher {
 	const secret24, secret32, secret40, secret48 = 0x1F67B3B7A4A44072, 0x78E5C0CC4EE679CB, 0x2172FFCC7DD05A82, 0x8E2443F7744608B8
 	return Hasher{seed, [2]uint64{(secret24 ^ secret32) + seed, (secret40 ^ secret48) - seed}}

@@ -123,8 +123,7 @@ func TestFirstLookEqualsGo(t *testing.T) {
 	})
 }
 
-// TestDirectEqualsFirstLook, for keys of every length that is short, at the end of what
-// may be read.
+// TestDirectEqualsFirstLook, for keys of every length that is short.
 func TestDirectEqualsFirstLook(t *testing.T) {
 	eachKernel(t, func(t *testing.T) {
 		eachTable(t, 50, func(t *testing.T, tab Table) {

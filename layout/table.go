@@ -168,8 +168,8 @@ type Table interface {
 	Remove(l *Line, it Item, s *Stores) bool
 	// Copies counts the slots of l that hold the item.
 	Copies(l *Line, it Item) int
-	// Victims gives, in the memory of dst, the items of l whose removal lets Place put it: all of
-	// them, or the first few and whether there may be more.
+	// Victims gives, in the memory of dst, the items of l whose removal lets Place
+	// put it: all of them, or the first few and whether there may be more.
 	Victims(dst []Item, l *Line, it Item, all bool) (victims []Item, more bool)
 	// SetOverflow records in l that the item, or an equal one, lives elsewhere.
 	SetOverflow(l *Line, it Item, s *Stores)

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/recovery"
-	"github.com/zeebo/xxh3"
 )
 
 // A spool holds hashes, partitioned by their top bits, in memory as long as
@@ -300,14 +300,14 @@ func (b *builder) sendBatches(keys iter.Seq2[[]byte, error], full chan<- *keyBat
 // hashBatches hashes what the sequence gave. After an error it goes on taking
 // batches, so that sendBatches never waits for a worker that is gone.
 func (b *builder) hashBatches(full <-chan *keyBatch, empty chan<- *keyBatch, stop *atomic.Bool) (err error) {
-	w := b.homes.writer()
+	w, hash := b.homes.writer(), layout.NewHasher(b.options.Seed)
 	for batch := range full {
 		start := 0
 		for _, end := range batch.ends {
 			if err != nil {
 				break
 			}
-			if err = w.add(xxh3.HashSeed(batch.bytes[start:end], b.options.Seed)); err != nil {
+			if err = w.add(hash.Hash(batch.bytes[start:end])); err != nil {
 				stop.Store(true)
 			}
 			start = end

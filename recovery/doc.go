@@ -59,8 +59,8 @@
 //	    that an operation has made odd stays so until all its words are stored, and
 //	    is even between operations. An item that moves to another block is at its
 //	    destination before it leaves its source; inside a block of 64 bytes, whose
-//	    words have one counter, they are stored in their order. So readers without a lock miss none (package layout,
-//	    "Reading beside a writer"). (Writer.apply)
+//	    words have one counter, they are stored in their order. So readers without
+//	    a lock miss none (package layout, "Reading beside a writer"). (Writer.apply)
 //	W5  A checkpoint makes the mapping durable, then the header of the next
 //	    generation in the log, then the next superblock, which has a new salt; then
 //	    the log begins again, over the old records. Nothing is cut short. A larger
