@@ -25,6 +25,26 @@ func fingerprint(x, values uint64) uint64 {
 	return hi + 1
 }
 
+// joinHash gives the lowest hash of which SplitHash makes a line and a rest that is not
+// lower than the one given. An item is a range of rests; SplitHash meets each n-th of
+// them, and so every item, since NewGeometry leaves bits of a hash to spare.
+func joinHash(line, rest, n uint64) uint64 {
+	h, left := bits.Div64(line, rest, n)
+	if left > 0 {
+		h++
+	}
+	return h
+}
+
+// lowestFraction gives the lowest x of which fingerprint makes fp.
+func lowestFraction(fp, values uint64) uint64 {
+	x, left := bits.Div64(fp-1, 0, values)
+	if left > 0 {
+		x++
+	}
+	return x
+}
+
 // alternate gives the other line of an item: the involution (H(fp) - line) mod
 // n, with H uniform in [0, n). It is partial-key cuckoo hashing (paper,
 // section 3.1) with a subtraction in place of the XOR, so that n need not be a

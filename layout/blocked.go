@@ -121,6 +121,11 @@ func (t *blocked) Split(h uint64) Item {
 	return Item{Line: line, Bucket: uint32(rest >> (64 - bucketBits)), Fp: uint32(fp)}
 }
 
+func (t *blocked) Hash(it Item) uint64 {
+	low := (lowestFraction(uint64(it.Fp), t.values) + buckets - 1) >> bucketBits
+	return joinHash(it.Line, uint64(it.Bucket)<<(64-bucketBits)+low, t.lines)
+}
+
 // bucketStep is d(fp), from m.
 func bucketStep(m uint64) uint64 { return 1 + (m>>32&0xFFFF)*7>>16 }
 
@@ -185,7 +190,12 @@ func (t *blocked) matches(w, fp uint64) uint64 {
 	return (x - t.ones) &^ x & t.highs
 }
 
-func (t *blocked) Full(l *Line, _ uint64) bool { return t.room(l) == 0 }
+func (t *blocked) Free(l *Line, _ uint64) (n uint64) {
+	for _, w := range l {
+		n += uint64(t.free(w))
+	}
+	return n
+}
 
 // room has a bit for each bucket with a free slot.
 func (t *blocked) room(l *Line) (set uint8) {
@@ -344,6 +354,11 @@ func (t *blocked) SetOverflow(l *Line, it Item, stores *Stores) {
 			stores.add(b, false)
 		}
 	}
+}
+
+func (t *blocked) NewMarks(l *Line, it Item) int {
+	m, b1, b2 := t.pair(it)
+	return int(^l[b1]>>overflowNumber(m, b1)&1 + ^l[b2]>>overflowNumber(m, b2)&1)
 }
 
 func (t *blocked) Overflowed(l *Line, it Item) bool {

@@ -2,6 +2,8 @@ package layout
 
 import (
 	"fmt"
+	"math"
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -51,6 +53,52 @@ func TestAlternateIsAnInvolution(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestHashIsAnInverse of Split, the lowest one, for any number of lines.
+func TestHashIsAnInverse(t *testing.T) {
+	for _, k := range Kinds() {
+		for _, p := range LegalParams(k) {
+			rapid.Check(t, func(t *rapid.T) {
+				most := uint64(1) << uint(min(39, 62-specs[k].itemBits(p)))
+				lines := rapid.OneOf(rapid.Uint64Range(1, most), rapid.Just(most)).Draw(t, "lines")
+				g, err := NewGeometry(k, p, lines)
+				if err != nil {
+					t.Fatal(err)
+				}
+				tab := NewTable(g)
+				h := rapid.OneOf(rapid.Uint64(), rapid.SampledFrom([]uint64{0, math.MaxUint64})).Draw(t, "hash")
+				it := tab.Split(h)
+				lowest := tab.Hash(it)
+				if lowest > h || tab.Split(lowest) != it {
+					t.Fatalf("%+v of %#x, %+v of %#x", it, h, tab.Split(lowest), lowest)
+				}
+				if lowest > 0 && tab.Split(lowest-1) == it {
+					t.Fatalf("%#x is not the lowest hash of %+v", lowest, it)
+				}
+			})
+		}
+	}
+}
+
+// TestNewMarks counts what SetOverflow sets.
+func TestNewMarks(t *testing.T) {
+	eachTable(t, 5, func(t *testing.T, tab Table) {
+		rng := rand.New(rand.NewPCG(8, 8))
+		var l Line
+		for range 200 {
+			it, before := tab.Split(rng.Uint64()), l
+			want := tab.NewMarks(&l, it)
+			tab.SetOverflow(&l, it, nil)
+			got := 0
+			for i := range l {
+				got += bits.OnesCount64(l[i] ^ before[i])
+			}
+			if got != want || tab.NewMarks(&l, it) != 0 {
+				t.Fatalf("%+v sets %d bits of %x, NewMarks says %d, and %d afterwards", it, got, before, want, tab.NewMarks(&l, it))
+			}
+		}
+	})
 }
 
 // TestSelfAlternate finds items with one home in tables of one, two and three

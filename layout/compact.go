@@ -134,6 +134,10 @@ func (t *compact) Split(h uint64) Item {
 	return Item{Line: line, Fp: uint32(rest >> (64 - t.f))}
 }
 
+func (t *compact) Hash(it Item) uint64 {
+	return joinHash(it.Line, uint64(it.Fp)<<(64-t.f), t.lines)
+}
+
 func (t *compact) Alternate(it Item) Item {
 	it.Line = alternate(it.Line, uint64(it.Fp), t.lines)
 	return it
@@ -285,7 +289,7 @@ func (t *compact) items(l *Line) (n uint64) {
 	return n
 }
 
-func (t *compact) Full(l *Line, _ uint64) bool { return t.items(l) >= t.b }
+func (t *compact) Free(l *Line, _ uint64) uint64 { return t.b - min(t.items(l), t.b) }
 
 // slots gives the fingerprints of a line in their order, and says why they, or its
 // counts, cannot be: then there are none.
@@ -449,6 +453,10 @@ func (t *compact) SetOverflow(l *Line, it Item, stores *Stores) {
 		l[lastWord] |= mask
 		stores.add(lastWord, false)
 	}
+}
+
+func (t *compact) NewMarks(l *Line, it Item) int {
+	return bits.OnesCount64(t.overflowBits(uint64(it.Fp)) &^ l[lastWord])
 }
 
 func (t *compact) Overflowed(l *Line, it Item) bool {

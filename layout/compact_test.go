@@ -110,7 +110,7 @@ func TestCompactImage(t *testing.T) {
 				}
 			}
 			found, beyond := tab.look(&l, uint64(it.Fp))
-			if mask := tab.overflowBits(uint64(it.Fp)) >> (64 - tab.v); found != (n > 0) || !found && beyond != (overflow&mask == mask) || tab.Copies(&l, it) != n || tab.Full(&l, 0) != (len(fps) == int(tab.b)) {
+			if mask := tab.overflowBits(uint64(it.Fp)) >> (64 - tab.v); found != (n > 0) || !found && beyond != (overflow&mask == mask) || tab.Copies(&l, it) != n || tab.Free(&l, 0) != tab.b-uint64(len(fps)) {
 				t.Fatalf("%d of %#x: found %t, beyond %t, %d copies", n, it.Fp, found, beyond, tab.Copies(&l, it))
 			}
 			var got []uint32

@@ -109,6 +109,10 @@ func (t *pair) Split(h uint64) Item {
 	return Item{Line: line, Fp: uint32(fingerprint(rest, t.values))}
 }
 
+func (t *pair) Hash(it Item) uint64 {
+	return joinHash(it.Line, lowestFraction(uint64(it.Fp), t.values), t.lines)
+}
+
 func (t *pair) Alternate(it Item) Item {
 	it.Line = alternate(it.Line, uint64(it.Fp), t.lines)
 	return it
@@ -213,9 +217,14 @@ func (t *pair) change(l *Line, line uint64, s *bucket, adds bool, stores *Stores
 	}
 }
 
-func (t *pair) Full(l *Line, line uint64) bool {
+func (t *pair) Free(l *Line, line uint64) (n uint64) {
 	s := t.slots(l, line)
-	return !slices.Contains(s[:t.b], 0)
+	for _, fp := range s[:t.b] {
+		if fp == 0 {
+			n++
+		}
+	}
+	return n
 }
 
 func (t *pair) Place(l *Line, it Item, stores *Stores) bool {
@@ -265,6 +274,7 @@ func (t *pair) Victims(dst []Item, l *Line, it Item, _ bool) (victims []Item, mo
 }
 
 func (t *pair) SetOverflow(*Line, Item, *Stores) {}
+func (t *pair) NewMarks(*Line, Item) int         { return 0 }
 func (t *pair) Overflowed(l *Line, it Item) bool { return true }
 
 func (t *pair) Probe(l *Line, line uint64) Overflow {

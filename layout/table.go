@@ -128,6 +128,8 @@ type Table interface {
 
 	// Split gives the item of a hash, seen from its home line.
 	Split(h uint64) Item
+	// Hash is an inverse of Split: the lowest hash of which Split makes the item.
+	Hash(it Item) uint64
 	// Alternate gives the same item seen from its other line, which is the
 	// same line where an item has one home only. It is its own inverse.
 	Alternate(it Item) Item
@@ -162,8 +164,8 @@ type Table interface {
 	// which is empty, into it. It appends the hashes of those that find no room to
 	// beyond, in their order.
 	Fill(l *Line, hashes, beyond []uint64) []uint64
-	// Full reports whether no slot of a line with the image l is free.
-	Full(l *Line, line uint64) bool
+	// Free counts the free slots of a line with the image l.
+	Free(l *Line, line uint64) uint64
 	// Remove takes one copy of the item out of l.
 	Remove(l *Line, it Item, s *Stores) bool
 	// Copies counts the slots of l that hold the item.
@@ -173,6 +175,8 @@ type Table interface {
 	Victims(dst []Item, l *Line, it Item, all bool) (victims []Item, more bool)
 	// SetOverflow records in l that the item, or an equal one, lives elsewhere.
 	SetOverflow(l *Line, it Item, s *Stores)
+	// NewMarks counts the overflow bits that SetOverflow would set.
+	NewMarks(l *Line, it Item) int
 	// Overflowed reports whether a lookup of the item must go on past l.
 	Overflowed(l *Line, it Item) bool
 

@@ -30,12 +30,15 @@ import (
 // (see [Options.Distinct]), [ErrLocked] where a writer has the older file open,
 // and those of the file system: a full disk, for one.
 //
-// Build holds MemoryBudget bytes of hashes in memory, and up to a quarter more of
-// those whose home line is full; it needs disk space for the file, and for 8 bytes a key past that budget. Besides, each worker sorts
-// the hashes of one partition at a time, in 16 bytes each: 1 in 1,024 of the
-// keys, or 1 in 4,096 if Capacity is above 100 million. The copies of one key
-// are in one partition; with Distinct they are dropped on the way, in 64 MiB,
-// without it they take about 40 bytes each.
+// Build holds MemoryBudget bytes of hashes in memory, and up to a quarter more of those
+// whose home line is full; it needs disk space for the file, and for 8 bytes a key
+// past that budget. Besides, each worker sorts the hashes of one partition at a time,
+// in 16 bytes each: 1 in 1,024 of the keys, or 1 in 4,096 if Capacity is above 100
+// million; and there are 4 bits for each line of the file, which in Packed and
+// SemiSorted is each bucket. The copies of one key are in one partition; with
+// Distinct they are dropped on the way, in 64 MiB, without it they take about 40
+// bytes each. All stages go through the file from its begin to its end, so that it may
+// be larger than the memory.
 func Build(ctx context.Context, path string, opts *Options, keys iter.Seq2[[]byte, error]) (*Filter, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, about("build", path, err)
@@ -55,7 +58,7 @@ func Build(ctx context.Context, path string, opts *Options, keys iter.Seq2[[]byt
 //	spool   hash the keys, partition the hashes by their top bits    all workers
 //	count   if no capacity was given and equal keys count once       all workers
 //	fill    each range of lines, from its partition, sorted          all workers
-//	place   what its home line had no room for                       one worker
+//	place   what its home line had no room for, in rounds            all workers
 //	check   count the items again, make the chunk checksums          all workers
 //	publish superblocks, fsync, rename
 //
@@ -121,7 +124,8 @@ type builder struct {
 	view  layout.View // of the draft
 
 	homes     *spool // the hash of every key
-	overflows *spool // the hashes of those that their home line had no room for
+	overflows *spool // hashes of items on the way to the line of the hash
+	room      lineRoom
 	items     uint64 // keys in the filter
 
 	progress struct {
@@ -182,9 +186,10 @@ func (b *builder) count(ctx context.Context) (uint64, error) {
 	}
 	var total atomic.Uint64
 	parts := b.homes.parts()
-	err := b.parallel(ctx, "count", parts, func(w *worker, i int) error {
+	err := b.parallel(ctx, parts, func(w *worker, i int) error {
 		hashes, err := w.load(b.homes, i, i+1, false, true)
 		total.Add(uint64(len(hashes)))
+		b.report("count", 1, uint64(parts))
 		return err
 	})
 	return total.Load(), err
@@ -194,15 +199,18 @@ func (b *builder) count(ctx context.Context) (uint64, error) {
 func (b *builder) fill(ctx context.Context) error {
 	tasks := b.tasks()
 	b.overflows = newSpool(b.draft, b.options.Workers, b.options.MemoryBudget/4, tasks)
+	b.room = newLineRoom(b.plan.Lines)
 	perTask := b.homes.parts() / tasks
 	var items atomic.Uint64
-	err := b.parallel(ctx, "fill", tasks, func(w *worker, i int) error {
+	err := b.parallel(ctx, tasks, func(w *worker, i int) error {
 		hashes, err := w.load(b.homes, i*perTask, (i+1)*perTask, true, b.options.Distinct)
 		if err != nil {
 			return err
 		}
 		items.Add(uint64(len(hashes)))
-		return b.fillLines(w, hashes)
+		err = b.fillLines(w, hashes)
+		b.report("fill", 1, uint64(tasks))
+		return err
 	})
 	b.items = items.Load()
 	b.homes.close() // its space on the disk is free again
@@ -214,58 +222,35 @@ func (b *builder) fill(ctx context.Context) error {
 func (b *builder) fillLines(w *worker, hashes []uint64) error {
 	l := &w.line
 	for i := 0; i < len(hashes); {
-		line, _ := layout.SplitHash(hashes[i], b.plan.Lines)
-		end := i + 1
-		for ; end < len(hashes); end++ {
-			if next, _ := layout.SplitHash(hashes[end], b.plan.Lines); next != line {
-				break
-			}
-		}
+		line, end := b.sameLine(hashes, i)
 		b.table.Load(b.view.Region, line, l)
 		w.beyond = b.table.Fill(l, hashes[i:end], w.beyond[:0])
-		b.table.Store(b.view.Region, line, l)
-		for _, h := range w.beyond { // place sets their overflow bits, should they find room away
+		for _, h := range w.beyond { // nothing in the line tells of them: see place
 			if err := w.overflow.add(h); err != nil {
 				return err
 			}
 		}
+		b.storeLine(w, line)
 		i = end
 	}
 	return nil
 }
 
-// place finds room away from home for the keys that fill had none for, in the
-// order of their hashes.
-func (b *builder) place(ctx context.Context) error {
-	p := newPlacer(b.table, newDirect(b.table, b.view))
-	w := &worker{}
-	total := b.overflows.count()
-	for i := range b.overflows.parts() {
-		hashes, err := w.load(b.overflows, i, i+1, true, false)
-		if err != nil {
-			return err
-		}
-		for len(hashes) > 0 {
-			if err := context.Cause(ctx); err != nil {
-				return err
-			}
-			n := min(len(hashes), placeBlock)
-			full := false
-			if err := b.guard(func() { full = !p.insertAllBeyond(hashes[:n]) }); err != nil {
-				return err
-			}
-			if full {
-				return b.errFull()
-			}
-			b.report("place", uint64(n), total)
-			hashes = hashes[n:]
+// sameLine gives the line of hash i of sorted ones, and where those of the next one begin.
+func (b *builder) sameLine(hashes []uint64, i int) (line uint64, end int) {
+	line, _ = layout.SplitHash(hashes[i], b.plan.Lines)
+	for end = i + 1; end < len(hashes); end++ {
+		if next, _ := layout.SplitHash(hashes[end], b.plan.Lines); next != line {
+			break
 		}
 	}
-	return nil
+	return line, end
 }
 
-// placeBlock is how many keys are placed between two looks at the context.
-const placeBlock = 4096
+func (b *builder) storeLine(w *worker, line uint64) {
+	b.table.Store(b.view.Region, line, &w.line)
+	b.room.set(line, b.table.Free(&w.line, line))
+}
 
 func (b *builder) errFull() error {
 	entries := 0
@@ -283,9 +268,10 @@ func (b *builder) check(ctx context.Context) error {
 	table := b.draft.Data[g.OffTable : g.OffTable+4*g.Chunks]
 	var inLines atomic.Uint64
 	pieces := newPieces(g)
-	err := b.parallel(ctx, "check", pieces.n, func(_ *worker, i int) error {
+	err := b.parallel(ctx, pieces.n, func(_ *worker, i int) error {
 		items, err := sumPiece(b.table, b.view.Region, pieces, i, b.draft.Data, table)
 		inLines.Add(items)
+		b.report("check", 1, uint64(pieces.n))
 		return err
 	})
 	if err != nil {

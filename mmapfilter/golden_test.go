@@ -3,6 +3,7 @@ package mmapfilter
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"flag"
 	"fmt"
 	"iter"
@@ -128,29 +129,22 @@ func sliceSeq(keys [][]byte) iter.Seq2[[]byte, error] {
 	}
 }
 
-// TestGolden builds the images in testdata again, to the byte, and looks up in
-// the stored ones the keys of the stored vectors. It makes those that are
-// missing with
+// TestGolden looks up in the images of testdata the keys of the stored vectors. An image
+// is what Build made when it was added, and is only read since; those that are
+// missing are made with
 //
-//	go test ./mmapfilter -run TestGolden -update
+//	go test ./mmapfilter -run 'TestGolden|TestBuildIsWhatItWas' -update
 func TestGolden(t *testing.T) {
 	for _, g := range goldenImages() {
 		t.Run(g.name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "f.mmf")
-			f, err := Build(context.Background(), path, &g.opts, sliceSeq(g.allKeys()))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer f.Close()
-			built, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if g.change != nil {
-				built = g.change(built)
-			}
 			image := filepath.Join("../testdata", g.name+".mmf")
-			golden(t, image, built)
+			if _, err := os.Stat(image); os.IsNotExist(err) && *update {
+				built := buildGolden(t, g.opts, sliceSeq(g.allKeys()))
+				if g.change != nil {
+					built = g.change(built)
+				}
+				golden(t, image, built)
+			}
 			if _, err := Verify(context.Background(), image); err != nil {
 				t.Fatal(err)
 			}
@@ -159,9 +153,42 @@ func TestGolden(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer stored.Close()
+			if found, asked := countFound(stored, sliceSeq(g.allKeys())); found != asked {
+				t.Errorf("%d of %d keys found", found, asked)
+			}
 			golden(t, filepath.Join("../testdata", g.name+".vectors"), vectors(stored, g.allKeys()))
 		})
 	}
+}
+
+func buildGolden(t *testing.T, opts Options, keys iter.Seq2[[]byte, error]) []byte {
+	t.Helper()
+	_, path := mustBuild(t, &opts, keys)
+	built, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return built
+}
+
+// TestBuildIsWhatItWas: equal options and keys make equal files, on every machine and
+// in this version as in those before. testdata/builds.txt has the checksum of each file: of
+// those that the images are made of, and of larger ones, in which items find no room
+// at home by the thousand.
+func TestBuildIsWhatItWas(t *testing.T) {
+	var sums strings.Builder
+	add := func(name string, opts Options, keys iter.Seq2[[]byte, error]) {
+		fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(buildGolden(t, opts, keys)), name)
+	}
+	for _, g := range goldenImages() {
+		if g.change == nil {
+			add(g.name, g.opts, sliceSeq(g.allKeys()))
+		}
+	}
+	for _, s := range []shape{newShape(layout.Blocked, 12, 5), newShape(layout.Blocked, 30, 2), newShape(layout.Compact, 13, 54), newShape(layout.Packed, 12, 4), newShape(layout.SemiSorted, 13, 4)} {
+		add(s.String()+",large", Options{Layout: s.kind, FingerprintBits: s.FingerprintBits, BucketSize: s.BucketSize}, numbers(0, 200_000))
+	}
+	golden(t, "../testdata/builds.txt", []byte(sums.String()))
 }
 
 // vectors lists every number on the way from a key to the answer: for some

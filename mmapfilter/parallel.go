@@ -15,6 +15,7 @@ type worker struct {
 	hashes, tmp []uint64
 	line        layout.Line
 	beyond      []uint64 // of the hashes of a line, those that it has no room for
+	victims     []layout.Item
 	overflow    *spoolWriter
 }
 
@@ -54,17 +55,13 @@ func (w *worker) load(s *spool, from, to int, drop, distinct bool) ([]uint64, er
 // parallel runs the tasks 0 to n-1 of a stage of the build, each once, on all
 // workers. The first error, a fault in the draft, or a cancelled context ends
 // it.
-func (b *builder) parallel(ctx context.Context, stage string, n int, task func(w *worker, i int) error) error {
+func (b *builder) parallel(ctx context.Context, n int, task func(w *worker, i int) error) error {
 	return forEach(ctx, b.options.Workers, n, b.draft.Data, func() (func(i int) error, func() error) {
 		w := &worker{}
 		if b.overflows != nil {
 			w.overflow = b.overflows.writer()
 		}
-		run := func(i int) error {
-			err := task(w, i)
-			b.report(stage, 1, uint64(n))
-			return err
-		}
+		run := func(i int) error { return task(w, i) }
 		finish := func() error {
 			if w.overflow == nil {
 				return nil

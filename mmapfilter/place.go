@@ -117,24 +117,6 @@ func (p *placer) insertBeyond(home layout.Item) bool {
 	return true
 }
 
-// insertAllBeyond is insertBeyond for the items of hashes; it ends at the first
-// that finds no room. It asks for the lines of those that come next: else each would
-// wait for its own.
-func (p *placer) insertAllBeyond(hashes []uint64) bool {
-	const ahead = 16
-	for i, h := range hashes {
-		if i+ahead < len(hashes) {
-			next := p.table.Split(hashes[i+ahead])
-			p.space.prefetch(next.Line)
-			p.prefetchOther(next)
-		}
-		if !p.insertBeyond(p.table.Split(h)) {
-			return false
-		}
-	}
-	return true
-}
-
 func (p *placer) prefetchOther(it layout.Item) { p.space.prefetch(p.table.Alternate(it).Line) }
 
 // remove takes an item out, given from its home line: from there, else from the
@@ -164,17 +146,32 @@ func (p *placer) remove(home layout.Item) (freed uint64, inLine, ok bool) {
 	return 0, false, false
 }
 
+// settle finds room for an item that is in neither of its lines, with its overflow bits
+// set in its home.
+func (p *placer) settle(it layout.Item) bool {
+	return p.putInEither(it, true) || layout.StashAdd(p.space.stash(), p.table.Class(it), p.space.storeStash)
+}
+
 // unstash moves an item of a class from the stash into a line. Its overflow bits
 // were set in its home line when it went to the stash, and stay.
 func (p *placer) unstash(it layout.Item, search bool) bool {
-	other := p.table.Alternate(it)
-	ok := p.putInLine(it) || other.Line != it.Line && p.putInLine(other)
-	if !ok && search {
-		_, ok = p.putByMoves(it, other)
-	}
+	ok := p.putInEither(it, search)
 	if ok && !layout.StashRemove(p.space.stash(), p.table.Class(it), p.space.storeStash) {
 		panic("mmapfilter: an item of the stash is not in the stash")
 	}
+	return ok
+}
+
+// putInEither puts an item into one of its lines, if need be by moves.
+func (p *placer) putInEither(it layout.Item, search bool) bool {
+	other := p.table.Alternate(it)
+	if p.putInLine(it) || other.Line != it.Line && p.putInLine(other) {
+		return true
+	}
+	if !search {
+		return false
+	}
+	_, ok := p.putByMoves(it, other)
 	return ok
 }
 

@@ -2,6 +2,7 @@ package mmapfilter
 
 import (
 	"context"
+	"errors"
 	"io"
 	"iter"
 	"sync"
@@ -18,6 +19,7 @@ import (
 type spool struct {
 	shift     uint // partition = hash >> shift
 	chunkLen  int  // hashes that a writer collects for a partition
+	blockLen  int  // hashes that it writes at once
 	partition []spoolPart
 	total     atomic.Uint64
 
@@ -72,8 +74,9 @@ func newSpool(draft *recovery.Draft, workers int, budget int64, parts int) *spoo
 	for n := parts; n > 1; n /= 2 {
 		s.shift--
 	}
-	s.chunkLen = int(min(budget/2/int64(workers*parts*8), maxChunkLen))
+	s.chunkLen = int(min(budget/2/int64(workers*parts*8), maxChunkLen)) / len(fewHashes{}) * len(fewHashes{})
 	s.chunkLen = max(s.chunkLen, minChunkLen)
+	s.blockLen = max(s.chunkLen, int(min(budget/16/int64(workers*8), maxBlockLen)))
 	s.room.Store(budget / 2)
 	return s
 }
@@ -102,26 +105,53 @@ func (s *spool) close() {
 
 // A spoolWriter collects hashes for one goroutine.
 type spoolWriter struct {
-	s    *spool
-	open [][]uint64 // a chunk for each partition
+	s     *spool
+	few   []fewHashes // the last ones for each partition
+	count []uint8     // of them
+	open  [][]uint64  // a chunk for each partition
+
+	block []uint64 // chunks on the way to the file
+	off   int64    // of the block in the file
 }
 
+// maxBlockLen is 1 MiB of hashes. A page cache takes 1 MiB in a third of the time that it
+// takes for 64 times 16 KiB (ext4, Linux 6.18).
+const maxBlockLen = 1 << 17
+
+// fewHashes is one line of a cache. The ends of some thousand chunks are in as many pages:
+// adding a hash to one of them takes 20 ns, of a core that has to look for the page, and
+// 8 at a time 5 ns each.
+type fewHashes [8]uint64
+
 func (s *spool) writer() *spoolWriter {
-	return &spoolWriter{s: s, open: make([][]uint64, len(s.partition))}
+	n := len(s.partition)
+	return &spoolWriter{s: s, few: make([]fewHashes, n), count: make([]uint8, n), open: make([][]uint64, n)}
 }
 
 func (w *spoolWriter) add(h uint64) error {
 	p := h >> w.s.shift
+	n := w.count[p]
+	w.few[p][n%uint8(len(fewHashes{}))] = h
+	if w.count[p] = n + 1; int(n+1) < len(fewHashes{}) {
+		return nil
+	}
+	return w.addFew(p)
+}
+
+// addFew moves the last hashes of a partition to its open chunk, which is handed over
+// when it is full.
+func (w *spoolWriter) addFew(p uint64) error {
+	few := w.few[p][:w.count[p]]
+	w.count[p] = 0
 	chunk := w.open[p]
-	if len(chunk) == cap(chunk) {
+	if len(chunk)+len(few) > cap(chunk) {
 		chunk = w.grow(chunk)
 	}
-	chunk = append(chunk, h)
-	w.open[p] = chunk
-	if len(chunk) == w.s.chunkLen {
-		return w.put(int(p))
+	chunk = append(chunk, few...)
+	if w.open[p] = chunk; len(chunk) < w.s.chunkLen {
+		return nil
 	}
-	return nil
+	return w.put(p)
 }
 
 // grow makes room in a chunk that is to have chunkLen hashes in the end: at
@@ -135,18 +165,18 @@ func (w *spoolWriter) grow(chunk []uint64) []uint64 {
 	return append(make([]uint64, 0, n), chunk...)
 }
 
-// flush hands over the chunks that are not full.
+// flush hands over what has been added so far, and ends the writer.
 func (w *spoolWriter) flush() error {
-	for p := range w.open {
-		if err := w.put(p); err != nil {
+	for p := range uint64(len(w.open)) {
+		if err := errors.Join(w.addFew(p), w.put(p)); err != nil {
 			return err
 		}
 	}
-	return nil
+	return w.writeBlock()
 }
 
 // put hands the open chunk of a partition to the spool.
-func (w *spoolWriter) put(p int) error {
+func (w *spoolWriter) put(p uint64) error {
 	chunk := w.open[p]
 	if len(chunk) == 0 {
 		return nil
@@ -163,13 +193,13 @@ func (w *spoolWriter) put(p int) error {
 		return nil
 	}
 	s.room.Add(bytes)
-	file, off, err := s.reserve(int64(len(chunk) * 8))
-	if err != nil {
-		return err
+	if len(w.block)+len(chunk) > cap(w.block) {
+		if err := w.nextBlock(); err != nil {
+			return err
+		}
 	}
-	if _, err := file.WriteAt(recovery.Bytes(chunk), off); err != nil {
-		return err
-	}
+	off := w.off + int64(8*len(w.block))
+	w.block = append(w.block, chunk...)
 	part.mu.Lock()
 	defer part.mu.Unlock()
 	part.spans = append(part.spans, spoolSpan{off, len(chunk)})
@@ -178,18 +208,42 @@ func (w *spoolWriter) put(p int) error {
 	return nil
 }
 
+// nextBlock writes the block to the file, and begins one.
+func (w *spoolWriter) nextBlock() error {
+	if err := w.writeBlock(); err != nil {
+		return err
+	}
+	var err error
+	if w.off, err = w.s.reserve(int64(8 * w.s.blockLen)); err != nil {
+		return err
+	}
+	if w.block == nil {
+		w.block = make([]uint64, 0, w.s.blockLen)
+	}
+	w.block = w.block[:0]
+	return nil
+}
+
+func (w *spoolWriter) writeBlock() error {
+	if len(w.block) == 0 {
+		return nil
+	}
+	_, err := w.s.mu.file.WriteAt(recovery.Bytes(w.block), w.off)
+	return err
+}
+
 // reserve gives a place in the file, which it makes if need be.
-func (s *spool) reserve(bytes int64) (file *recovery.Scratch, off int64, err error) {
+func (s *spool) reserve(bytes int64) (off int64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.file == nil {
 		if s.mu.file, err = s.draft.Scratch(); err != nil {
-			return nil, 0, err
+			return 0, err
 		}
 	}
 	off = s.mu.end
 	s.mu.end += bytes
-	return s.mu.file, off, nil
+	return off, nil
 }
 
 // size gives how many hashes the partitions [from, to) have.

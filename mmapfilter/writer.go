@@ -385,14 +385,14 @@ func (w *writer) prefetchInserts(hashes []uint64) {
 	beyond := full[:0]
 	for _, h := range hashes {
 		home := w.table.Split(h)
-		if w.loadMapped(home.Line, &line); w.table.Full(&line, home.Line) {
+		if w.loadMapped(home.Line, &line); w.table.Free(&line, home.Line) == 0 {
 			w.prefetch(w.table.Alternate(home).Line)
 			beyond = append(beyond, home)
 		}
 	}
 	for _, home := range beyond {
 		other := w.table.Alternate(home).Line
-		if w.loadMapped(other, &line); !w.table.Full(&line, other) {
+		if w.loadMapped(other, &line); w.table.Free(&line, other) > 0 {
 			continue
 		}
 		w.loadMapped(home.Line, &line)

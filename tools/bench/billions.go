@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/metrics"
+	"strings"
 	"sync"
 	"time"
 
@@ -57,7 +58,8 @@ func (b *billions) measure(n uint64) error {
 	path := b.path("billions.mmf")
 	heap := watchHeap()
 	begun := time.Now()
-	f, err := mmapfilter.Build(b.ctx, path, &mmapfilter.Options{Capacity: n, FalsePositiveRate: b.rate, Distinct: true}, b.keySequence(n))
+	var stages stageTimes
+	f, err := mmapfilter.Build(b.ctx, path, &mmapfilter.Options{Capacity: n, FalsePositiveRate: b.rate, Distinct: true, Progress: stages.progress}, b.keySequence(n))
 	took, most := time.Since(begun), heap()
 	if err != nil {
 		return err
@@ -67,6 +69,7 @@ func (b *billions) measure(n uint64) error {
 		return err
 	}
 	t.Row("Build", fmt.Sprintf("%s, %s ns a key", second(took), figures.Digits(float64(took)/float64(n))))
+	t.Row("its stages, in ns a key", stages.perKey(begun.Add(took), n))
 	t.Row("heap in use, at most", figures.Mebibytes(most))
 	t.Row("peak memory of the process, the mapped file in it", peak)
 	t.Row("file", fmt.Sprintf("%s, %.2f bits a key, %.2f %% load", figures.Mebibytes(st.FileBytes), st.BitsPerKey, 100*st.Load))
@@ -115,6 +118,31 @@ func (b *billions) measure(n uint64) error {
 	t.Row("false positives", fmt.Sprintf("%s; %s was asked for, %s predicted", percent(float64(absent)/float64(b.asks)), percent(b.rate), percent(st.EstimatedRate)))
 	b.print(t)
 	return nil
+}
+
+// stageTimes are when the stages of a Build began.
+type stageTimes struct {
+	names []string
+	begun []time.Time
+}
+
+// progress is for Options.
+func (s *stageTimes) progress(stage string, _, _ uint64) {
+	if n := len(s.names); n == 0 || s.names[n-1] != stage {
+		s.names, s.begun = append(s.names, stage), append(s.begun, time.Now())
+	}
+}
+
+func (s *stageTimes) perKey(end time.Time, n uint64) string {
+	var all []string
+	for i, name := range s.names {
+		next := end
+		if i+1 < len(s.begun) {
+			next = s.begun[i+1]
+		}
+		all = append(all, fmt.Sprintf("%s %.1f", name, float64(next.Sub(s.begun[i]))/float64(n)))
+	}
+	return strings.Join(all, ", ")
 }
 
 // count asks for n keys, of numbers from first on, on all processors.
