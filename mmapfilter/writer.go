@@ -34,6 +34,7 @@ type writer struct {
 	newest  func(word uint64) uint64    // at
 	stash   []uint64                    // the newest state of all of it
 	runtime [layout.RuntimeWords]uint64 // removal counters of what is pending
+	under   layout.View                 // stash and runtime, with the lines of the mapping
 
 	length atomic.Uint64
 
@@ -84,6 +85,7 @@ func newWriter(vol recovery.Volume, maxLog int64) (*writer, *recovery.Recovery, 
 	}
 	w.newest = w.at
 	copy(w.stash, w.words[layout.WordStash:])
+	w.under = layout.View{Region: w.view.Region, Stash: w.stash, Runtime: w.runtime[:]}
 	w.length.Store(log.Length())
 	w.mu.op = operation{w: w}
 	w.mu.spare = newWords(0)
@@ -154,10 +156,32 @@ func (w *writer) contains(hash uint64) bool {
 // it was at the instant when p was looked into.
 func (w *writer) containsUnder(p *pending, hash uint64) bool {
 	found, open := w.table.FirstLook(&w.view, hash)
-	if !open && !p.has(w.homeBlock(hash)) && w.overlay.Load() == p {
+	if open {
+		return w.containsBeyond(p, hash)
+	}
+	if !p.has(w.homeBlock(hash)) && w.overlay.Load() == p {
 		return found
 	}
 	return w.table.Lookup(w.newest, hash)
+}
+
+// containsBeyond is containsUnder for what the home line does not settle. Where nothing
+// is pending of either line, and was not while they were read, as above, Lookup would
+// have read in them what Contains did.
+func (w *writer) containsBeyond(p *pending, hash uint64) bool {
+	found := w.table.Contains(&w.under, hash)
+	it := w.table.Split(hash)
+	if !w.isPending(p, it.Line) && !w.isPending(p, w.table.Alternate(it).Line) && w.overlay.Load() == p {
+		return found
+	}
+	return w.table.Lookup(w.newest, hash)
+}
+
+// isPending reports whether p has words of the blocks that a line is in.
+func (w *writer) isPending(p *pending, line uint64) bool {
+	word, n := w.table.Words(line)
+	first, last := firstBlock+word/blockWords, firstBlock+(word+uint64(n)-1)/blockWords
+	return p.has(first) || last != first && p.has(last)
 }
 
 // homeBlock is the block of the file that the home line of a hash begins in.
@@ -195,33 +219,27 @@ func (w *writer) containsBlockUnder(p *pending, scratch *lookupScratch, hashes [
 	open, pending := scratch.open[:bytes], scratch.pending[:bytes]
 	clear(open)
 	clear(pending)
-	each := func(set []uint8, do func(i int)) {
-		layout.EachOpen(set, func(i int) {
-			if i < len(hashes) { // all bits may be set, see below
-				do(i)
-			}
-		})
-	}
 	w.table.FirstLooks(&w.view, hashes, found, open)
-	each(open, func(i int) { w.prefetch(w.table.Alternate(w.table.Split(hashes[i])).Line) })
+	layout.EachOpen(open, func(i int) { w.prefetch(w.table.Alternate(w.table.Split(hashes[i])).Line) })
 	w.table.HomeBlocks(hashes, blocks)
 	for i := range blocks {
 		blocks[i] += firstBlock
 	}
 	p.mayHave(blocks, pending)
-	each(pending, func(i int) { p.prefetch(blocks[i]) })
-	each(pending, func(i int) { p.prefetchWords(blocks[i]) })
-	each(pending, func(i int) {
-		if p.has(blocks[i]) {
-			open[i/8] |= 1 << (i % 8)
+	layout.EachOpen(pending, func(i int) { p.prefetch(blocks[i]) })
+	layout.EachOpen(pending, func(i int) { p.prefetchWords(blocks[i]) })
+	same := w.overlay.Load() == p
+	layout.EachOpen(open, func(i int) { found[i] = w.containsBeyond(p, hashes[i]) })
+	layout.EachOpen(pending, func(i int) {
+		if open[i/8]>>(i%8)&1 == 0 && p.has(blocks[i]) {
+			found[i] = w.table.Lookup(w.newest, hashes[i])
 		}
 	})
-	if w.overlay.Load() != p {
-		for i := range open {
-			open[i] = 0xFF
+	if !same {
+		for i, h := range hashes {
+			found[i] = w.contains(h)
 		}
 	}
-	each(open, func(i int) { found[i] = w.table.Lookup(w.newest, hashes[i]) })
 }
 
 // ready makes room for one operation. REQUIRES: w.mu; it is released and taken
