@@ -172,8 +172,9 @@ func TestPendingGrows(t *testing.T) {
 		}
 	}
 	absent, marked := make([]uint64, entries), 0
+	rng := seeded(t, 3)
 	for i := range absent {
-		absent[i] = 1<<60 + uint64(i)
+		absent[i] = 1<<60 | rng.Uint64()>>16
 	}
 	set := make([]uint8, (len(absent)+7)/8)
 	m.mayHave(absent, set)
