@@ -257,8 +257,35 @@ func (t *blocked) Place(l *Line, it Item, stores *Stores) bool {
 	return true
 }
 
+// Fill does what Place does, in less time as long as one of the two buckets has room:
+// nothing has left an empty line, so the items of a bucket are in its first slots. No
+// branch depends on which bucket that is.
 func (t *blocked) Fill(l *Line, hashes, beyond []uint64) []uint64 {
-	return fillByPlace(t, l, hashes, beyond)
+	var used uint64 // byte i is how many bits of bucket i
+	full := uint64(t.b * t.f)
+	for _, h := range hashes {
+		_, rest := SplitHash(h, t.lines)
+		fp := fingerprint(rest<<bucketBits, t.values)
+		b1 := rest >> (64 - bucketBits)
+		b2 := b1 ^ bucketStep(fp*mixFirst)
+		used1, used2 := used>>(8*b1)&0xFF, used>>(8*b2)&0xFF
+		second := uint64(int64(used2-used1) >> 63) // every bit, where it is emptier
+		to, at := b1^(b1^b2)&second, used1^(used1^used2)&second
+		if at < full {
+			l[to%buckets] |= fp << at
+			used += uint64(t.f) << (8 * to)
+			continue
+		}
+		if !t.Place(l, t.Split(h), nil) {
+			beyond = append(beyond, h)
+			continue
+		}
+		used = 0
+		for i, w := range l {
+			used |= uint64((t.b-t.free(w))*t.f) << (8 * i)
+		}
+	}
+	return beyond
 }
 
 // A lineSearch is a breadth-first search over the buckets of a line: which
