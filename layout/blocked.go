@@ -430,8 +430,8 @@ func (t *blocked) Probe(l *Line, _ uint64) Overflow {
 		}
 	}
 	const pairs = buckets * (buckets - 1) / 2
-	// k items that went away have set 2k of the 32 bits, some of them twice:
-	// the share of bits that are clear is (1 - 1/32)^2k.
+	// k items that went away, if by chance, have set 2k of the 32 bits, some of them
+	// twice: the share of bits that are clear is (1 - 1/32)^2k.
 	away := 0.0
 	if all > 0 {
 		away = math.Log(max(1-all, 0.5/32)) / (2 * math.Log1p(-1.0/32)) / float64(max(items, 1))

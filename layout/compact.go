@@ -483,8 +483,8 @@ func (t *compact) CheckLines(region []uint64, from, to uint64) (items, line uint
 }
 
 // Probe averages over the fingerprints and the pairs of overflow bits, which are all
-// about equally likely. k items that went away leave each overflow bit clear with a
-// probability of (1 - 2/v)^k.
+// about equally likely. k items that went away, if by chance, leave each overflow bit
+// clear with a probability of (1 - 2/v)^k.
 func (t *compact) Probe(l *Line, _ uint64) Overflow {
 	v, set := float64(t.v), float64(bits.OnesCount64(l[lastWord]>>(64-t.v)))
 	items := float64(min(t.items(l), t.b))

@@ -184,8 +184,8 @@ type Table interface {
 	// has something that cannot stand in a line.
 	CheckLines(region []uint64, from, to uint64) (items, line uint64, err error)
 	// Probe tells what a lookup of an absent key meets whose home is a line with
-	// the image l. Away is estimated: items that went away leave no more than
-	// traces.
+	// the image l. Away is estimated, and too low where items went away that share
+	// overflow bits: they leave no more than traces.
 	Probe(l *Line, line uint64) Overflow
 
 	// Lookup looks one hash up in words that come from anywhere: at gives the

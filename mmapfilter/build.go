@@ -30,15 +30,18 @@ import (
 // (see [Options.Distinct]), [ErrLocked] where a writer has the older file open,
 // and those of the file system: a full disk, for one.
 //
-// Build holds MemoryBudget bytes of hashes in memory, and up to a quarter more of those
-// whose home line is full; it needs disk space for the file, and for 8 bytes a key
-// past that budget. Besides, each worker sorts the hashes of one partition at a time,
-// in 16 bytes each: 1 in 1,024 of the keys, or 1 in 4,096 if Capacity is above 100
-// million; and there are 4 bits for each line of the file, which in Packed and
-// SemiSorted is each bucket. The copies of one key are in one partition; with
-// Distinct they are dropped on the way, in 64 MiB, without it they take about 40
-// bytes each. All stages go through the file from its begin to its end, so that it may
-// be larger than the memory.
+// Build holds about MemoryBudget bytes of hashes in memory, half of them in buffers,
+// and up to a quarter more of those whose home line is full; the rest is on the disk
+// beside the file, 8 bytes for each key and, for a while, for each of those: 4 % of the
+// keys in Blocked and Compact, 20 % in Packed and SemiSorted. Besides, each worker sorts
+// the hashes of one partition at a time, in 16 bytes each: 1 in 1,024 of the keys, or 1
+// in 4,096 if Capacity is above 100 million; it has up to 2 MiB of keys on their
+// way; and there are 4 bits for each line of the file, which in Packed and SemiSorted is
+// each bucket. The copies of one key are in one partition; with Distinct they are
+// dropped on the way, in 64 MiB, without it they take about 40 bytes each. So do keys
+// that are many times what a Capacity of less than 10,000 is for.
+// All stages go through the file from its begin to its end, but for the last few keys:
+// it may be larger than the memory.
 func Build(ctx context.Context, path string, opts *Options, keys iter.Seq2[[]byte, error]) (*Filter, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, about("build", path, err)
@@ -58,7 +61,8 @@ func Build(ctx context.Context, path string, opts *Options, keys iter.Seq2[[]byt
 //	spool   hash the keys, partition the hashes by their top bits    all workers
 //	count   if no capacity was given and equal keys count once       all workers
 //	fill    each range of lines, from its partition, sorted          all workers
-//	place   what its home line had no room for, in rounds            all workers
+//	place   what its home line had no room for, in rounds            all workers;
+//	        the last few                                             one worker
 //	check   count the items again, make the chunk checksums          all workers
 //	publish superblocks, fsync, rename
 //
@@ -90,6 +94,21 @@ func buildFile(ctx context.Context, path string, o Options, keys iter.Seq2[[]byt
 	if err := b.spool(ctx, keys); err != nil {
 		return err
 	}
+	if err := b.store(ctx); err != nil {
+		return err
+	}
+	if err := b.guard(b.putSuperblocks); err != nil {
+		return err
+	}
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	published = true // or discarded, by Publish
+	return draft.Publish()
+}
+
+// store takes the steps from what is spooled to lines and checksums.
+func (b *builder) store(ctx context.Context) error {
 	if b.plan.Lines == 0 {
 		n, err := b.count(ctx)
 		if err != nil {
@@ -104,14 +123,7 @@ func buildFile(ctx context.Context, path string, o Options, keys iter.Seq2[[]byt
 			return err
 		}
 	}
-	if err := b.guard(b.putSuperblocks); err != nil {
-		return err
-	}
-	if err := context.Cause(ctx); err != nil {
-		return err
-	}
-	published = true // or discarded, by Publish
-	return draft.Publish()
+	return nil
 }
 
 // A builder is one Build under way.
@@ -186,7 +198,7 @@ func (b *builder) count(ctx context.Context) (uint64, error) {
 	}
 	var total atomic.Uint64
 	parts := b.homes.parts()
-	err := b.parallel(ctx, parts, func(w *worker, i int) error {
+	err := b.parallel(ctx, nil, parts, func(w *worker, i int) error {
 		hashes, err := w.load(b.homes, i, i+1, false, true)
 		total.Add(uint64(len(hashes)))
 		b.report("count", 1, uint64(parts))
@@ -202,7 +214,7 @@ func (b *builder) fill(ctx context.Context) error {
 	b.room = newLineRoom(b.plan.Lines)
 	perTask := b.homes.parts() / tasks
 	var items atomic.Uint64
-	err := b.parallel(ctx, tasks, func(w *worker, i int) error {
+	err := b.parallel(ctx, b.overflows, tasks, func(w *worker, i int) error {
 		hashes, err := w.load(b.homes, i*perTask, (i+1)*perTask, true, b.options.Distinct)
 		if err != nil {
 			return err
@@ -268,7 +280,7 @@ func (b *builder) check(ctx context.Context) error {
 	table := b.draft.Data[g.OffTable : g.OffTable+4*g.Chunks]
 	var inLines atomic.Uint64
 	pieces := newPieces(g)
-	err := b.parallel(ctx, pieces.n, func(_ *worker, i int) error {
+	err := b.parallel(ctx, nil, pieces.n, func(_ *worker, i int) error {
 		items, err := sumPiece(b.table, b.view.Region, pieces, i, b.draft.Data, table)
 		inLines.Add(items)
 		b.report("check", 1, uint64(pieces.n))

@@ -172,7 +172,7 @@ func testReproducible(t *testing.T, base Options) {
 		"again":          {nil, numbers(0, n), true},
 		"one worker":     {func(o *Options) { o.Workers = 1 }, numbers(0, n), true},
 		"many workers":   {func(o *Options) { o.Workers = 13 }, numbers(0, n), true},
-		"spilled":        {func(o *Options) { o.MemoryBudget = 1 << 20 }, numbers(0, n), true},
+		"spilled":        {func(o *Options) { o.MemoryBudget, o.Workers = 2<<20, 2 }, numbers(0, n), true},
 		"spilled by one": {func(o *Options) { o.MemoryBudget, o.Workers = 1<<20, 1 }, shuffled(int(n), 1), true},
 		"shuffled":       {nil, shuffled(int(n), 2), true},
 		"capacity given": {func(o *Options) { o.Capacity = n }, shuffled(int(n), 3), true},

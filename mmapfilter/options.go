@@ -36,8 +36,10 @@ const (
 	// defaultSeed is that of every filter built without one, so that equal
 	// keys give equal files on every machine.
 	defaultSeed = 0x6d6d617066696c74
-	// minMemoryBudget lets every worker have a write buffer.
-	minMemoryBudget = 1 << 20
+	// budgetPerWorker is for the buffers of a worker, which has a thousand: with fewer,
+	// the partitions that it sorts would be larger than the budget.
+	budgetPerWorker = 1 << 20
+	minMemoryBudget = budgetPerWorker
 )
 
 // Options say what filter to make. The zero value, and nil, are the defaults.
@@ -78,11 +80,11 @@ type Options struct {
 	// copies take n slots, or a counted entry of the stash when their buckets
 	// are full.
 	Distinct bool
-	// MemoryBudget bounds the bytes of hashes that Build holds in memory; past
-	// it they go to a temporary file beside the filter. 0 means 256 MiB.
+	// MemoryBudget is about how many bytes of hashes Build holds in memory; the
+	// others go to a temporary file beside the filter. 0 means 256 MiB.
 	MemoryBudget int64
-	// Workers is how many goroutines Build uses; 0 means GOMAXPROCS. The file
-	// does not depend on it.
+	// Workers is how many goroutines Build uses, one for each MiB of the
+	// MemoryBudget at most; 0 means GOMAXPROCS. The file does not depend on it.
 	Workers int
 	// Progress, if not nil, is called now and then by Build, from one
 	// goroutine at a time, with what it is doing and how far it is. total is 0
@@ -132,7 +134,7 @@ func validateLog(bytes int64) error {
 	return nil
 }
 
-// maxWorkers bounds the write buffers that share the memory budget.
+// maxWorkers bounds the keys that are on their way to workers.
 const maxWorkers = 1024
 
 // withDefaults gives a copy of o, or of the defaults where o is nil, with the
@@ -154,6 +156,7 @@ func (o *Options) withDefaults() Options {
 	if d.Workers == 0 {
 		d.Workers = runtime.GOMAXPROCS(0)
 	}
+	d.Workers = int(min(int64(d.Workers), max(d.MemoryBudget/budgetPerWorker, 1)))
 	if d.Progress == nil {
 		d.Progress = func(string, uint64, uint64) {}
 	}

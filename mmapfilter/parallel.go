@@ -53,22 +53,17 @@ func (w *worker) load(s *spool, from, to int, drop, distinct bool) ([]uint64, er
 }
 
 // parallel runs the tasks 0 to n-1 of a stage of the build, each once, on all
-// workers. The first error, a fault in the draft, or a cancelled context ends
-// it.
-func (b *builder) parallel(ctx context.Context, n int, task func(w *worker, i int) error) error {
+// workers. What they spool goes to overflows, if that is not nil. The first error, a
+// fault in the draft, or a cancelled context ends it.
+func (b *builder) parallel(ctx context.Context, overflows *spool, n int, task func(w *worker, i int) error) error {
 	return forEach(ctx, b.options.Workers, n, b.draft.Data, func() (func(i int) error, func() error) {
 		w := &worker{}
-		if b.overflows != nil {
-			w.overflow = b.overflows.writer()
-		}
 		run := func(i int) error { return task(w, i) }
-		finish := func() error {
-			if w.overflow == nil {
-				return nil
-			}
-			return w.overflow.flush()
+		if overflows == nil {
+			return run, func() error { return nil }
 		}
-		return run, finish
+		w.overflow = overflows.writer()
+		return run, w.overflow.flush
 	})
 }
 

@@ -19,18 +19,24 @@ import (
 // take hours.
 //
 // An item that goes leaves overflow bits behind, and these make lookups of absent keys
-// go on: see victim. In the first round each line knows how many of its items have to
-// go, and so chooses among all of them. An item that then finds no room, because others
-// came first, goes back, and another one has to go: so few are away from home. After
-// these rounds, what has no room displaces another item wherever it comes to, as in the
-// paper.
+// go on: see victim. The items of the first round have come to their home lines: fill
+// left them in the spool, and nothing in their line tells of them. For each of them, the line
+// chooses the item to go among all that are in it, and itself. An item that then finds no
+// room in its other line, because others came first, goes back, and another one has
+// to go: so few are away from home. It leaves no bits where it could not stay, as it has
+// left some where it came from. After these rounds, what has no room displaces
+// another item wherever it comes to, as in the paper.
+//
+// A round in which items come back cannot make them fewer: each has come to a full line. Later
+// ones do, or the table is full, or a class has too many items: when a round
+// leaves nearly all of what it was given, the searches of inserts are next, and the stash. They
+// are for the last few items as well.
 //
 // What a round does depends on the items and on the lines as the round before left
-// them, and so not on the workers. A few items are left over in the end, which are
-// placed one by one, with the searches of inserts.
+// them, and so not on the workers.
 func (b *builder) place(ctx context.Context) error {
 	total := b.overflows.count()
-	for round := range maxRounds {
+	for round := 0; ; round++ {
 		before := b.overflows.count()
 		if before <= fewOverflows && round >= leastRounds {
 			break
@@ -38,15 +44,18 @@ func (b *builder) place(ctx context.Context) error {
 		if err := b.round(ctx, round); err != nil {
 			return err
 		}
-		b.report("place", before-b.overflows.count(), total)
+		placed := before - b.overflows.count()
+		b.report("place", placed, total)
+		if round > lastReturn+1 && placed < before/64 {
+			break
+		}
 	}
 	return b.placeLast(ctx, total)
 }
 
 const (
-	leastRounds  = 2
-	maxRounds    = 32
-	patience     = 4    // rounds in which items go back
+	leastRounds  = 2    // afterwards every item that is not in its home has bits there
+	lastReturn   = 3    // items go back in round 1 and in this one
 	fewOverflows = 1024 // that need no round
 )
 
@@ -55,7 +64,7 @@ func (b *builder) round(ctx context.Context, round int) error {
 	defer arrived.close()
 	b.overflows = newSpool(b.draft, b.options.Workers, b.options.MemoryBudget/4, arrived.parts())
 	b.room.next()
-	return b.parallel(ctx, arrived.parts(), func(w *worker, i int) error {
+	return b.parallel(ctx, b.overflows, arrived.parts(), func(w *worker, i int) error {
 		hashes, err := w.load(arrived, i, i+1, true, false)
 		if err != nil {
 			return err
@@ -93,7 +102,7 @@ func (b *builder) takeItem(w *worker, h uint64, round int) error {
 		return nil
 	}
 	goes := it
-	if round >= patience || round%2 == 0 || b.table.Both() {
+	if back := round%2 == 1 && round <= lastReturn && !b.table.Both(); !back {
 		if goes = b.victim(w, it, h, round); goes != it && !(b.table.Remove(&w.line, goes, nil) && b.table.Place(&w.line, it, nil)) {
 			panic("mmapfilter: a victim left no room")
 		}
@@ -107,9 +116,13 @@ func (b *builder) takeItem(w *worker, h uint64, round int) error {
 // round before; of these, one that leaves the fewest new overflow bits behind; of
 // these, one whose other line had most room. In Compact at 98 % load, lookups of
 // absent keys go on half as often as with victims that only find room.
+//
+// The score of an item has these three in that order: up to 3 for the room, 4 for each of
+// at most 2 bits, and 16 for any room at all. Only where no item is worth 16 are
+// all items of the line listed, and one of those with the fewest bits goes, by chance.
 func (b *builder) victim(w *worker, it layout.Item, h uint64, round int) (goes layout.Item) {
 	const someRoom, perMark = 16, -4
-	most := -100
+	most := 2*perMark - 1
 	for all, more := false, true; more && most < someRoom+2*perMark; all = true {
 		w.victims, more = b.table.Victims(w.victims, &w.line, it, all)
 		if round == 0 {
@@ -119,7 +132,7 @@ func (b *builder) victim(w *worker, it layout.Item, h uint64, round int) (goes l
 		for i := range w.victims {
 			v := w.victims[(uint64(i)+chance)%uint64(len(w.victims))]
 			score := perMark * b.table.NewMarks(&w.line, v)
-			if score+someRoom+maxRoom <= most {
+			if score+someRoom+maxRoom <= most { // whatever its room
 				continue
 			}
 			if room := b.room.of(b.table.Alternate(v).Line); room > 0 {

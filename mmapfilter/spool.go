@@ -65,7 +65,8 @@ func spoolParts(capacity uint64) int {
 
 // newSpool makes a spool of at most parts partitions, a power of two; of fewer
 // where the budget is small. Half of the budget is for the chunks that each
-// worker has open, the other half for full ones.
+// worker has open, the other half for full ones; what else a writer has is an
+// eighth at most.
 func newSpool(draft *recovery.Draft, workers int, budget int64, parts int) *spool {
 	for parts > 1 && budget/2/int64(workers*parts*8) < minChunkLen {
 		parts /= 2
@@ -94,10 +95,14 @@ func (s *spool) prefixBits(partitions int) uint {
 	return bits
 }
 
-// close ends the spool and its file. Of a spool that was never made, or is
+// close ends the spool, its memory and its file. Of a spool that was never made, or is
 // closed already, it does nothing.
 func (s *spool) close() {
-	if s != nil && s.mu.file != nil {
+	if s == nil {
+		return
+	}
+	s.partition = nil
+	if s.mu.file != nil {
 		s.mu.file.Close()
 		s.mu.file = nil
 	}

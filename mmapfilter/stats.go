@@ -93,7 +93,7 @@ func (f *Filter) Stats() Stats {
 		s.BitsPerKey = float64(s.FileBytes) * 8 / float64(s.Len)
 	}
 	sample := func() {
-		s.EstimatedRate, s.SecondProbeRate = o.sampleRates()
+		s.EstimatedRate, s.SecondProbeRate = o.sampleRates(s.Load)
 		if o.live == nil {
 			s.StashLen = layout.StashLen(o.view.Stash)
 		}
@@ -111,8 +111,10 @@ func (f *Filter) Stats() Stats {
 }
 
 // sampleRates averages what lines spread evenly over the file say of the
-// false-positive rate and of second probes.
-func (o *openFile) sampleRates() (rate, second float64) {
+// false-positive rate and of second probes. What they say of items that went away is
+// too little where Build has chosen those that share overflow bits, and what is
+// predicted for the load is too little where items were deleted: the larger one counts.
+func (o *openFile) sampleRates(load float64) (rate, second float64) {
 	n := min(o.geometry.Lines, sampledLines)
 	var mean layout.Overflow
 	var l layout.Line
@@ -124,6 +126,7 @@ func (o *openFile) sampleRates() (rate, second float64) {
 		mean.Second += met.Second / float64(n)
 		mean.Away += met.Away / float64(n)
 	}
+	mean.Away = max(mean.Away, layout.Predict(o.geometry.Kind, o.geometry.Params, load).Away)
 	return mean.Rate(), mean.Second
 }
 
