@@ -8,29 +8,32 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// place finds room for the items that fill had none for, in rounds. In each round, the
-// lines of a partition take, in their order, the items that have come to them. Where a line
-// has no room, one item goes to its other line, and is there in the next round.
+// place finds room for the items that fill had none for, in rounds. At the begin of a
+// round every such item has come to one of its two lines. The lines take them in, one
+// line after the other; where an item finds no room, it or another one of the line is sent
+// to its other line, and has come there at the begin of the next round.
 //
-// So what is stored is near what was stored before, in a file of any size. A store to a
-// random line would be a miss of the caches; in a file larger than the memory, a page
-// read and written; and where the system holds a file in pages of 2 MiB and has many to
-// write back, 2 MiB written: 5 billion keys, of which 4 % find no room at home, then
-// take hours.
+//	round 0        the items are at home, in a line that is full: the line chooses
+//	               which one is sent, of those that it holds and the one that has come
+//	rounds 1, 3    an item that finds no room goes back to where it came from
+//	round 2        where an item that came back takes the room of another one
+//	round 4 on     an item that finds no room takes that of another one, as in the paper
 //
-// An item that goes leaves overflow bits behind, and these make lookups of absent keys
-// go on: see victim. The items of the first round have come to their home lines: fill
-// left them in the spool, and nothing in their line tells of them. For each of them, the line
-// chooses the item to go among all that are in it, and itself. An item that then finds no
-// room in its other line, because others came first, goes back, and another one has
-// to go: so few are away from home. It leaves no bits where it could not stay, as it has
-// left some where it came from. After these rounds, what has no room displaces
-// another item wherever it comes to, as in the paper.
+// Going back keeps the number of items away from home small; in layouts without
+// overflow bits no item goes back. An item that is sent leaves its overflow bits in the
+// line. One that goes back leaves none: it was never in that line, and where it came
+// from it has left some; so, from round 1 on, whatever is away from home has bits there.
 //
-// A round in which items come back cannot make them fewer: each has come to a full line. Later
-// ones do, or the table is full, or a class has too many items: when a round
-// leaves nearly all of what it was given, the searches of inserts are next, and the stash. They
-// are for the last few items as well.
+// The rounds end when few items are left, or when one places next to none: then the table is
+// full, or many items are of one class. (Rounds 2 and 4 say nothing of that: what went back comes
+// to a full line.) What is left over goes through the search of inserts, item by
+// item, and to the stash.
+//
+// Rounds store near where they stored before, in a file of any size. To place items one
+// by one means a store to a random line: a miss of the caches; in a file larger than the
+// memory a page read and written; and where the system holds a file in pages of 2 MiB and
+// has many to write back, 2 MiB written. With 5 billion keys, of which 4 % find no room
+// at home, that takes hours.
 //
 // What a round does depends on the items and on the lines as the round before left
 // them, and so not on the workers.
@@ -54,7 +57,7 @@ func (b *builder) place(ctx context.Context) error {
 }
 
 const (
-	leastRounds  = 2    // afterwards every item that is not in its home has bits there
+	leastRounds  = 2    // until then nothing is placed, and home lines have no bits of it
 	lastReturn   = 3    // items go back in round 1 and in this one
 	fewOverflows = 1024 // that need no round
 )
