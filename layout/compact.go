@@ -338,8 +338,11 @@ func countBit(slot, quotient uint64) uint64 { return slot + quotient + 1 }
 
 func (t *compact) Place(l *Line, it Item, stores *Stores) bool {
 	fp, items := uint64(it.Fp), t.items(l)
+	if items >= t.b {
+		return false
+	}
 	slot, _, ok := t.find(l, fp)
-	if !ok || items == t.b {
+	if !ok {
 		return false
 	}
 	before := *l

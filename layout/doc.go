@@ -233,11 +233,11 @@
 //	rate asked                    1 %               0.3 %              0.05 %
 //	                        blocked  compact   blocked  compact   blocked  compact
 //	bits a key                13.02     9.69     13.07    11.61     16.34    14.52
-//	rate                     0.96 %   0.75 %    0.26 %   0.29 %   0.026 %  0.031 %
-//	second lines              0.3 %   11.5 %     3.7 %    5.5 %     3.3 %   10.1 %
-//	one lookup, ns               51      117        57      106        57      119
-//	in a batch, ns              5.9     14.4       7.5     10.9       7.7     14.3
-//	Build, ns a key              36       52        68       34        81       63
+//	rate                     0.96 %   0.72 %    0.27 %   0.28 %   0.027 %  0.031 %
+//	second lines              0.2 %    5.7 %     3.9 %    2.0 %     3.9 %    6.0 %
+//	one lookup, ns               50      109        58      105        60      114
+//	in a batch, ns              5.6     12.2       9.1     12.1      10.2     14.8
+//	Build, ns a key              35       50        71       51        73       52
 //
 //	                                 blocked                     compact
 //	an insert, µs              0.22, 0.33, 0.57, 0.84      0.45, 0.45, 0.67, 1.10
@@ -251,8 +251,10 @@
 //
 // Compact is for whoever wants the least space: 11 to 26 % less at the same rate, and a
 // cache line a lookup all the same. It is asked for, by Options.Layout. Its lookups take
-// twice as long one by one, for a kernel of twice as many instructions, and in batches 1.5
-// to 2.5 times; its inserts 1.2 to 2 times, with twice as much log.
+// twice as long one by one, for a kernel of twice as many instructions, and in batches 1.3
+// to 2.2 times; its inserts 1.2 to 2 times, with twice as much log. (Second lines are those
+// of a filter that Build made, which chooses what goes there; filled by inserts, they
+// are 14 % in Compact at 1 %.)
 //
 // Packed and semi-sorted are the filters of the paper, to be compared with and for
 // tables whose space must be what it says. A lookup of an absent key reads two lines.

@@ -60,6 +60,10 @@ const (
 	leastRounds  = 2    // until then nothing is placed, and home lines have no bits of it
 	lastReturn   = 3    // items go back in round 1 and in this one
 	fewOverflows = 1024 // that need no round
+
+	// maxCandidates are those that victim looks at: of 54 in Compact, a third of its
+	// time less than for all, and 5.7 % of lookups go on instead of 5.4 %.
+	maxCandidates = 32
 )
 
 func (b *builder) round(ctx context.Context, round int) error {
@@ -132,7 +136,7 @@ func (b *builder) victim(w *worker, it layout.Item, h uint64, round int) (goes l
 			w.victims = append(w.victims, it)
 		}
 		chance, _ := bits.Mul64((h+uint64(round))*0x9E3779B97F4A7C15, uint64(len(w.victims)))
-		for i := range w.victims {
+		for i := range min(len(w.victims), maxCandidates) {
 			v := w.victims[(uint64(i)+chance)%uint64(len(w.victims))]
 			score := perMark * b.table.NewMarks(&w.line, v)
 			if score+someRoom+maxRoom <= most { // whatever its room
