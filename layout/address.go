@@ -37,13 +37,7 @@ func joinHash(line, rest, n uint64) uint64 {
 }
 
 // lowestFraction gives the lowest x of which fingerprint makes fp.
-func lowestFraction(fp, values uint64) uint64 {
-	x, left := bits.Div64(fp-1, 0, values)
-	if left > 0 {
-		x++
-	}
-	return x
-}
+func lowestFraction(fp, values uint64) uint64 { return joinHash(fp-1, 0, values) }
 
 // alternate gives the other line of an item: the involution (H(fp) - line) mod
 // n, with H uniform in [0, n). It is partial-key cuckoo hashing (paper,

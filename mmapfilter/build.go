@@ -38,8 +38,9 @@ import (
 // in 4,096 if Capacity is above 100 million; it has up to 2 MiB of keys on their
 // way; and there are 4 bits for each line of the file, which in Packed and SemiSorted is
 // each bucket. The copies of one key are in one partition; with Distinct they are
-// dropped on the way, in 64 MiB, without it they take about 40 bytes each. So do keys
-// that are many times what a Capacity of less than 10,000 is for.
+// dropped on the way, in 64 MiB, without it they take about 40 bytes each. Where many times
+// more keys come than Capacity says, those for each 64 KiB of lines are sorted at once.
+//
 // All stages go through the file from its begin to its end, but for the last few keys:
 // it may be larger than the memory.
 func Build(ctx context.Context, path string, opts *Options, keys iter.Seq2[[]byte, error]) (*Filter, error) {

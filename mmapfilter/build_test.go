@@ -231,6 +231,20 @@ func TestBuildSpills(t *testing.T) {
 	}
 }
 
+// TestWorkersHaveBudget: each has a MiB for its buffers.
+func TestWorkersHaveBudget(t *testing.T) {
+	for _, c := range []struct {
+		asked  int
+		budget int64
+		want   int
+	}{{64, 1 << 20, 1}, {64, 5<<20 + 1, 5}, {3, 5 << 20, 3}, {64, 0, 64}} {
+		o := Options{Workers: c.asked, MemoryBudget: c.budget}
+		if got := o.withDefaults().Workers; got != c.want {
+			t.Errorf("%d workers with %d bytes: %d", c.asked, c.budget, got)
+		}
+	}
+}
+
 // TestSpoolKeepsItsBudget fills a spool past its budget and looks where the
 // hashes are.
 func TestSpoolKeepsItsBudget(t *testing.T) {

@@ -123,9 +123,9 @@ type spoolWriter struct {
 // takes for 64 times 16 KiB (ext4, Linux 6.18).
 const maxBlockLen = 1 << 17
 
-// fewHashes is one line of a cache. The ends of some thousand chunks are in as many pages:
-// adding a hash to one of them takes 20 ns, of a core that has to look for the page, and
-// 8 at a time 5 ns each.
+// fewHashes is one line of a cache. The ends of some thousand chunks are in as many pages,
+// and a core has to look for each: with 8 hashes at a time, to hash and spool keys takes 21
+// ns each instead of 25.
 type fewHashes [8]uint64
 
 func (s *spool) writer() *spoolWriter {
