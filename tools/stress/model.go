@@ -10,9 +10,10 @@ import (
 // each class they come to.
 type model struct {
 	*process
-	classOf []int32 // of each key that is in or may be inserted; classes are numbered
-	copies  []int32 // of each class that are in
-	length  int     // keys that are in
+	classOf  []int32 // of each key that is in or may be changed; classes are numbered
+	streamOf []uint8 // of each class
+	copies   []int32 // of each class that are in
+	length   int     // keys that are in
 }
 
 // newModel makes the classes of the keys in a file. They depend on its seed and
@@ -27,8 +28,9 @@ func (p *process) newModel(f *mmapfilter.Filter) (*model, error) {
 	m := &model{process: p, classOf: make([]int32, keyCount)}
 	var key []byte
 	limit := int(p.get(wordLimit))
+	uncertain := p.uncertain()
 	for id := range m.classOf {
-		if id >= limit && stateOf(p.key(id)) == absent {
+		if id >= limit && stateOf(p.key(id)) == absent && !uncertain[id] {
 			continue
 		}
 		key = appendKey(key[:0], p.seed, id)
@@ -37,6 +39,7 @@ func (p *process) newModel(f *mmapfilter.Filter) (*model, error) {
 		if !ok {
 			n = int32(len(numbers))
 			numbers[c] = n
+			m.streamOf = append(m.streamOf, uint8((c.Line+uint64(c.Fp))%streams))
 		}
 		m.classOf[id] = n
 	}
@@ -63,8 +66,17 @@ func (p *process) head() (*recovery.Head, error) {
 // put counts a key that comes in, or goes for -1.
 func (m *model) put(id int, n int32) { m.copies[m.classOf[id]] += n }
 
-// streamOf gives the stream of a key.
-func (m *model) streamOf(id int) int { return int(m.classOf[id]) % streams }
+// uncertain are the keys whose operations have been issued, and have not returned.
+func (p *process) uncertain() map[int]bool {
+	keys := make(map[int]bool)
+	for i := range streams {
+		s := p.stream(i)
+		for n := s.returned(); n < s.issued(); n++ {
+			keys[s.op(n).id] = true
+		}
+	}
+	return keys
+}
 
 // resolve finds out which of the operations that had not returned when a writer
 // died have been done, and makes the words of the keys certain: the file has just

@@ -192,3 +192,44 @@ func TestCheck(t *testing.T) {
 		}
 	}
 }
+
+// TestRepeat: a writer repeats what the one before it issued and did not do, in the
+// stream that it was of, whatever keys have gone meanwhile; and no stream has a key
+// afterwards that it would delete once more.
+func TestRepeat(t *testing.T) {
+	p, f, out := newTestProcess(t, 100)
+	p.set(wordLimit, 50) // the keys from here on are deleted, and not inserted again
+	m, err := p.newModel(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id := 60; id < 70; id++ { // they return, in the streams that they are of
+		p.operate(t, f, op{id, true}, true)
+	}
+	p.operate(t, f, op{89, true}, false) // it was done, and who found out died before it said so
+	for id := 90; id < 100; id++ { // they are under way when the writer dies
+		p.stream(int(m.streamOf[m.classOf[id]])).issue(op{id, true})
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	p.enter(89, absent)
+	for id := 60; id < 70; id++ {
+		p.enter(id, absent)
+	}
+	w, err := p.openWriter()
+	if err != nil || p.violated() {
+		t.Fatal(err, out)
+	}
+	defer w.f.Close()
+	for i, k := range w.workers {
+		for _, id := range k.in {
+			if !stateOf(p.key(id)).in() {
+				t.Errorf("stream %d would delete key %d, which is %s", i, id, stateOf(p.key(id)))
+			}
+		}
+	}
+	if want, got := p.issuedOps(), p.returnedOps(); got != want || w.length.Load() != 79 {
+		t.Errorf("of %d operations %d have returned; %d keys", want, got, w.length.Load())
+	}
+}

@@ -4,7 +4,8 @@ import "fmt"
 
 // Operations go in streams, one for each goroutine of the writer. A key belongs to
 // the stream of its class, so that no two streams have an operation under way that
-// Count could not tell from one another.
+// Count could not tell from one another. It does in every life of the writer: what one
+// has issued, the next repeats in that stream.
 //
 // A stream has its last operations in the page, under their numbers: they are
 // entered, then issued, then made, then they have returned. Whoever finds more

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -109,7 +110,7 @@ func (p *process) openWriter() (*writer, error) {
 		w.workers[i] = &worker{writer: w, stream: p.stream(i), rng: rand.New(rand.NewPCG(p.rng.Uint64(), uint64(i)))}
 	}
 	for id := range keyCount {
-		k := w.workers[m.streamOf(id)]
+		k := w.workers[m.streamOf[m.classOf[id]]]
 		if stateOf(p.key(id)).in() {
 			k.in = append(k.in, id)
 		} else if id < limit {
@@ -249,12 +250,11 @@ func (k *worker) repeat() error {
 		if o.delete {
 			list = &k.in
 		}
-		for i, id := range *list {
-			if id == o.id {
-				take(list, i)
-				break
-			}
+		i := slices.Index(*list, o.id)
+		if i < 0 {
+			return fmt.Errorf("%s: it is not one that this stream can make", o)
 		}
+		take(list, i)
 		if err := k.do(o); err != nil {
 			return err
 		}
