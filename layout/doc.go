@@ -401,7 +401,8 @@
 //	     has the magic and the CRC of its bytes, and one at least is. In every
 //	     version to come, magic, CRC, version, generation and flags stay where
 //	     they are. V: in a sealed file every copy is equal to the one that
-//	     counts, or intact and of a lower generation, or 4,096 zero bytes.
+//	     counts, or intact and of a lower generation, or 4,096 zero bytes, or it
+//	     has the magic and a CRC of 0: its writer was killed on the way.
 //	F2   Of the intact copies the one with the highest generation counts, and no
 //	     other, whatever is wrong with it; of several, the first. Its generation
 //	     is at least 1. F3 to F7 are about this copy alone.

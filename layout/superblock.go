@@ -190,6 +190,12 @@ func (s *Superblock) intact() bool {
 		binary.LittleEndian.Uint32(s[offCRC:]) == s.checksum()
 }
 
+// unfinished reports whether s has no checksum: a writer takes it out before it
+// stores another superblock over one, and puts it in as the last word.
+func (s *Superblock) unfinished() bool {
+	return [8]byte(s[offMagic:offMagic+8]) == magic && binary.LittleEndian.Uint32(s[offCRC:]) == 0
+}
+
 // blank reports whether the slot was never written.
 func (s *Superblock) blank() bool { return *s == Superblock{} }
 
@@ -299,13 +305,14 @@ func (s *Superblock) CheckFileSize(g Geometry, size int64) error {
 }
 
 // CheckSlots holds every slot of a file that nobody writes to against F1: a
-// slot is blank, or intact and older than the newest, or a copy of it. The
-// offset of an error is that of the first byte at which a damaged slot differs
-// from what it was most likely meant to be: blank, or a copy.
+// slot is blank, or intact and older than the newest, or a copy of it; or it has no
+// checksum, and a writer died before it was a copy. The offset of an error is that of
+// the first byte at which a damaged slot differs from what it was most likely meant to
+// be: blank, or a copy.
 func CheckSlots(head []byte, newest *Superblock) (damage []*CorruptError) {
 	for i := range SuperblockSlots {
 		s := slotAt(head, i)
-		if *s == *newest || s.blank() || s.intact() && s.Generation() < newest.Generation() {
+		if !SlotIsCut(head, i, newest) || s.unfinished() {
 			continue
 		}
 		first, n := differences(s, newest)
@@ -316,6 +323,13 @@ func CheckSlots(head []byte, newest *Superblock) (damage []*CorruptError) {
 			"F1: copy %d of the superblock is damaged", i))
 	}
 	return damage
+}
+
+// SlotIsCut reports whether slot i of a file that nobody writes to is none of the three of
+// F1: a store to it was cut short, or it is damaged.
+func SlotIsCut(head []byte, i int, newest *Superblock) bool {
+	s := slotAt(head, i)
+	return *s != *newest && !s.blank() && !(s.intact() && s.Generation() < newest.Generation())
 }
 
 // differences counts the bytes in which two superblocks differ.

@@ -13,8 +13,8 @@ import (
 )
 
 // TestKilledWhilePuttingToRest kills a writer between the stores with which it
-// seals, or closes, its file. What is left is a file that nobody damaged: opened
-// and closed again, it verifies.
+// seals, or closes, its file. What is left is a file that nobody damaged: it verifies, as
+// soon as it says that it is at rest; and opened and closed again it does.
 func TestKilledWhilePuttingToRest(t *testing.T) {
 	by := 37 // every so many stores
 	if testing.Short() {
@@ -48,7 +48,7 @@ func TestKilledWhilePuttingToRest(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			stores, sealed := 0, 0
+			stores, sealed, atRest := 0, 0, 0
 			var images []fileImage
 			v.filter.watch = func() {
 				if stores++; stores%by == 0 {
@@ -61,6 +61,11 @@ func TestKilledWhilePuttingToRest(t *testing.T) {
 			broken := 0
 			for i, im := range images {
 				writeImage(t, path, im)
+				if _, err := Verify(context.Background(), path); err == nil {
+					atRest++
+				} else if !errors.Is(err, ErrNeedsRecovery) {
+					t.Errorf("after %d stores of %d: %v", (i+1)*by, stores, err)
+				}
 				f, err := Open(path, &OpenOptions{CommitInterval: -1})
 				if err != nil {
 					t.Fatalf("after %d stores of %d: %v", (i+1)*by, stores, err)
@@ -70,6 +75,16 @@ func TestKilledWhilePuttingToRest(t *testing.T) {
 				}
 				if err := f.Close(); err != nil {
 					t.Fatal(err)
+				}
+				head, err := os.ReadFile(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, sb, _, err := layout.Newest(head)
+				for slot := range layout.SuperblockSlots {
+					if err != nil || layout.SlotIsCut(head, slot, sb) {
+						t.Errorf("after %d stores of %d: opened and closed, superblock %d is not whole; %v", (i+1)*by, stores, slot, err)
+					}
 				}
 				r, err := Verify(context.Background(), path)
 				if r.Sealed {
@@ -82,7 +97,10 @@ func TestKilledWhilePuttingToRest(t *testing.T) {
 					t.Errorf("after %d stores of %d: %v", (i+1)*by, stores, err)
 				}
 			}
-			t.Logf("%d stores, killed %d times; %d files are sealed; %d do not verify", stores, len(images), sealed, broken)
+			t.Logf("%d stores, killed %d times; %d files are at rest, %d sealed; %d do not verify", stores, len(images), atRest, sealed, broken)
+			if atRest == 0 || atRest == len(images) {
+				t.Error("not killed on both sides of the superblock that says so")
+			}
 		})
 	}
 }

@@ -30,10 +30,10 @@ type Report struct {
 const maxDamage = 1000
 
 // Verify reads all of a filter file and checks every rule of its format. Of a
-// sealed file it finds any change of a byte (a superblock copy may be all zero,
-// if another one is intact). A file that was written to and
-// closed has no checksums of its lines: there it checks their structure and
-// counts the keys.
+// sealed file it finds any change of a byte (a superblock copy may be all zero, or
+// one that a killed writer left without its checksum, if another one is intact). A
+// file that was written to and closed has no checksums of its lines: there it checks
+// their structure and counts the keys.
 //
 // The error of a damaged file is the first entry of Report.Damage and matches
 // [ErrCorrupt]. The other errors are those of [OpenReadOnly], [ErrBusy] where

@@ -112,7 +112,8 @@
 // loses its checksum, durably, before a superblock is stored over it: a crash may
 // have left one half written there, under whatever the cache shows after a failed
 // sync, and the new one might complete it. A file at rest, clean or sealed, has its
-// superblock in all four.
+// superblock in all four; or it has slots without a checksum, where the writer was
+// killed before the last one, and whoever opens it for writing stores them again.
 //
 // # What happened, and what you get
 //

@@ -66,18 +66,20 @@ func (w *Writer) open() (*Recovery, error) {
 	return r, nil
 }
 
-// repairSlots stores the superblock of a file at rest in the slots that are
-// neither blank nor intact: a crash cut a store to them short. Such a slot is
-// damage to whoever verifies the file.
+// repairSlots stores the superblock of a file at rest in the slots to which a crash has
+// cut a store short. One that was a loss of power may have left what is damage to
+// whoever verifies the file.
 func (w *Writer) repairSlots() error {
-	var damaged slotSet
-	for _, e := range layout.CheckSlots(w.head(), &w.sb) {
-		damaged |= 1 << (e.Offset / layout.SuperblockBytes)
+	var cut slotSet
+	for slot := range layout.SuperblockSlots {
+		if layout.SlotIsCut(w.head(), slot, &w.sb) {
+			cut |= 1 << slot
+		}
 	}
-	if damaged == 0 {
+	if cut == 0 {
 		return nil
 	}
-	return w.copySuperblock(damaged)
+	return w.copySuperblock(cut)
 }
 
 // findLog finds the log of a live superblock: the one whose header has its salt,

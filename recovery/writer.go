@@ -289,7 +289,7 @@ func (w *Writer) scrub(slots slotSet) error {
 	}
 	for slot := range layout.SuperblockSlots {
 		if slots.has(slot) {
-			w.filter.Store(uint64((slot+1)*superblockWords-1), 0)
+			w.unsign(slot)
 		}
 	}
 	return w.syncFilter("the superblock")
@@ -304,7 +304,16 @@ func (s slotSet) has(slot int) bool { return s>>slot&1 != 0 }
 
 const superblockWords = layout.SuperblockBytes / 8
 
+// unsign takes the checksum out of a slot: it is the last word.
+func (w *Writer) unsign(slot int) { w.filter.Store(uint64((slot+1)*superblockWords-1), 0) }
+
+// storeSuperblock stores a superblock. Another one loses its checksum first, so that
+// whoever finds a slot that a killed writer has left half stored sees that it is no more
+// than that.
 func (w *Writer) storeSuperblock(slot int, sb *layout.Superblock) {
+	if slot != w.slot {
+		w.unsign(slot)
+	}
 	for i := range superblockWords {
 		w.filter.Store(uint64(slot*superblockWords+i), sb.Word(i))
 	}
