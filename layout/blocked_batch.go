@@ -55,6 +55,13 @@ func (t *blocked) containsBlock(v *View, hashes []uint64, found []bool) {
 // is also how many a kernel does at once.
 const openBits = 8
 
+func bit(set bool) uint8 {
+	if set {
+		return 1
+	}
+	return 0
+}
+
 // EachOpen calls do for each bit that is set, from the lowest of open[0] on.
 func EachOpen(open []uint8, do func(i int)) {
 	for i, set := range open {
@@ -85,9 +92,7 @@ func (t *blocked) FirstLooks(v *View, hashes []uint64, found []bool, open []uint
 		}
 		isFound, isOpen := t.FirstLook(v, hashes[i])
 		found[i] = isFound
-		if isOpen {
-			open[i/openBits] |= 1 << (i % openBits)
-		}
+		open[i/openBits] |= bit(isOpen) << (i % openBits)
 	}
 }
 

@@ -243,10 +243,38 @@ func (t *compact) look(l *Line, fp uint64) (found, beyond bool) {
 			return found, beyond
 		}
 	}
-	return t.lookInGo(l, fp)
+	match, both := t.lookInGo(l, fp)
+	return match != 0, match == 0 && both != 0
 }
 
-func (t *compact) lookInGo(l *Line, fp uint64) (found, beyond bool) {
+// lookInGo gives what is not 0 where the line has the fingerprint, and 1 where both of its
+// overflow bits are set, else 0. Nothing branches on either: half of the keys being there
+// would be what a processor cannot foretell. (Keys of which every other one is there take
+// 26 ns in the cache, and took 34 with branches.) Where a run goes on in the next word, or
+// has more remainders than a word, findLong has to find it.
+func (t *compact) lookInGo(l *Line, fp uint64) (match, both uint64) {
+	o, p := t.overflowNumbers(fp)
+	last := loadOf(l, lastWord)
+	both = last >> (o % 64) & (last >> (p % 64)) & 1
+	if t.countWords > 2 {
+		return t.findLong(l, fp), both
+	}
+	quotient := fp >> (t.r % 64)
+	x, next := ^loadOf(l, 0), ^(loadOf(l, 1) & t.inCounts[1]) // as in run
+	zeros := uint64(bits.OnesCount64(x))
+	later := uint64(int64(zeros-1-quotient) >> 63)
+	x ^= (x ^ next) & later
+	at := selectBit(x, quotient-zeros&later) % 64
+	width := uint64(bits.TrailingZeros64(x>>1>>at)) * t.r
+	if width >= 64 {
+		return t.findLong(l, fp), both
+	}
+	x = window(l, t.counts+(at+64&later-quotient)*t.r) ^ fp&t.values*t.ones
+	return (x - t.ones) &^ x & t.highs & (1<<width - 1), both
+}
+
+// findLong gives what is not 0 where the line has the fingerprint.
+func (t *compact) findLong(l *Line, fp uint64) (match uint64) {
 	first, n := t.run(l, fp>>t.r)
 	remainders := fp & t.values * t.ones
 	bit := t.counts + first*t.r
@@ -255,10 +283,9 @@ func (t *compact) lookInGo(l *Line, fp uint64) (found, beyond bool) {
 		n -= t.lanes
 	}
 	if t.equalLane(window(l, bit)^remainders) < n*t.r {
-		return true, false
+		return 1
 	}
-	mask := t.overflowBits(fp)
-	return false, loadOf(l, lastWord)&mask == mask
+	return 0
 }
 
 // equalLane gives the high bit of the lowest lane that is 0; where none is, 64.
@@ -266,15 +293,21 @@ func (t *compact) equalLane(x uint64) uint64 {
 	return uint64(bits.TrailingZeros64((x - t.ones) &^ x & t.highs))
 }
 
-// overflowBits is the mask of the two overflow bits of a fingerprint in the last word.
-func (t *compact) overflowBits(fp uint64) uint64 {
+// overflowNumbers are those of the two overflow bits of a fingerprint, in the last word.
+func (t *compact) overflowNumbers(fp uint64) (o, p uint64) {
 	m := fp * mixFirst
-	o := (m >> 32 & 0xFFFF) * t.v >> 16
-	p := o + 1 + (m>>48)*(t.v-1)>>16
+	o = (m >> 32 & 0xFFFF) * t.v >> 16
+	p = o + 1 + (m>>48)*(t.v-1)>>16
 	if p >= t.v {
 		p -= t.v
 	}
-	return (1<<o | 1<<p) << (64 - t.v)
+	return o + 64 - t.v, p + 64 - t.v
+}
+
+// overflowBits is the mask of them.
+func (t *compact) overflowBits(fp uint64) uint64 {
+	o, p := t.overflowNumbers(fp)
+	return 1<<o | 1<<p
 }
 
 func (t *compact) remainder(l *Line, slot uint64) uint64 {

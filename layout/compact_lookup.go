@@ -41,9 +41,10 @@ func (t *compact) firstLook(v *View, h uint64) (found, open bool) {
 	runtime := (*[RuntimeWords]uint64)(v.Runtime)
 	epoch, counter := &runtime[RuntimeEpoch], &runtime[blockCounter(line)]
 	e, c := atomic.LoadUint64(epoch), atomic.LoadUint64(counter)
-	found, beyond := t.look(lineAt(v.Region, line), rest>>(64-t.f))
+	match, both := t.lookInGo(lineAt(v.Region, line), rest>>((64-t.f)%64))
 	moved := atomic.LoadUint64(epoch) ^ e | atomic.LoadUint64(counter) ^ c | (e|c)&1
-	return found, !found && (beyond || moved != 0)
+	none := (match|-match)>>63 ^ 1
+	return none == 0, (both|moved)&-none != 0
 }
 
 // containsBeyond is the second look of Lookup, as in Blocked.
@@ -170,9 +171,7 @@ func (t *compact) FirstLooks(v *View, hashes []uint64, found []bool, open []uint
 		}
 		isFound, isOpen := t.FirstLook(v, hashes[i])
 		found[i] = isFound
-		if isOpen {
-			open[i/openBits] |= 1 << (i % openBits)
-		}
+		open[i/openBits] |= bit(isOpen) << (i % openBits)
 	}
 }
 

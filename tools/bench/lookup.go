@@ -20,10 +20,13 @@ func newLookup() command {
 	small := figures.Size(256 << 10)
 	blocks := 8
 	layouts := layoutList(layout.Kinds())
+	fastest := layout.Kernel()
+	kernel := fastest
 	return command{
 		flags: func(s *session) {
 			s.flags.Var(&layouts, "layouts", "layouts, comma-separated")
 			s.flags.Var(&small, "small", "size of the lines of another filter, which fits the second cache together with what is asked")
+			s.flags.StringVar(&kernel, "kernel", kernel, "code that looks up, one of "+strings.Join(layout.Kernels(), ", "))
 			s.flags.IntVar(&blocks, "blocks", blocks, "how many times 16,384 keys a turn has")
 		},
 		short: map[string]string{"size": "1MiB", "small": "64KiB", "rounds": "2", "blocks": "1"},
@@ -31,6 +34,10 @@ func newLookup() command {
 			if blocks < 1 {
 				return errors.New("no blocks, no figures")
 			}
+			if err := layout.UseKernel(kernel); err != nil {
+				return err
+			}
+			defer layout.UseKernel(fastest)
 			for _, bytes := range []figures.Size{s.size, small} {
 				for _, k := range layouts {
 					if err := s.lookups(k, int64(bytes), blocks); err != nil {
