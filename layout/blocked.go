@@ -489,36 +489,6 @@ func (t *blocked) FirstLook(v *View, h uint64) (found, open bool) {
 	return t.firstLook(v, h)
 }
 
-// A Direct is a table and what lookups read, for keys that are looked up one by one:
-// the kernel makes the hash of a key as well, and there is neither an interface nor a
-// question which kernel is in use: what is around it costs a lookup as much as the look.
-// (Beside other filters, as README has it, Contains takes 75 ns; without it 111.)
-type Direct struct {
-	blockedConstants
-	mix             [2]uint64
-	region, runtime *uint64
-
-	t *blocked
-}
-
-// NewDirect gives that of a table; nil where the layout has none, or this machine, or
-// pure Go is in use.
-func NewDirect(t Table, v *View, h *Hasher) *Direct {
-	b, ok := t.(*blocked)
-	if !ok || kernel(inUse.Load()) == pureGo {
-		return nil
-	}
-	return &Direct{blockedConstants: b.blockedConstants, mix: h.mix, region: &v.Region[0], runtime: &v.Runtime[0], t: b}
-}
-
-// Look is FirstLook of the table.
-func (d *Direct) Look(v *View, h uint64) (found, open bool) { return blockedOne(d.t, v, h) }
-
-// LookKey is Look for the hash of a short key.
-func (d *Direct) LookKey(key []byte) (found, open bool) {
-	return blockedKey(d, &key[0], len(key))
-}
-
 // firstLook is FirstLook in pure Go.
 func (t *blocked) firstLook(v *View, h uint64) (found, open bool) {
 	line, rest := SplitHash(h, t.lines)

@@ -29,10 +29,15 @@ func blockedKey(d *Direct, key *byte, n int) (found bool, open bool)
 //go:noescape
 func compactLine(t *compact, l *Line, fp uint64) (found bool, beyond bool, long bool)
 
-// compactOne needs AVX, BMI1, BMI2 and POPCNT.
+// compactOne needs BMI1, BMI2 and POPCNT.
 //
 //go:noescape
 func compactOne(t *compact, v *View, hash uint64) (found bool, open bool, long bool)
+
+// compactKey needs BMI1, BMI2 and POPCNT.
+//
+//go:noescape
+func compactKey(d *Direct, key *byte, n int) (found bool, open bool)
 
 // compactAVX512 needs AVX-512 F and DQ, and BMI2.
 //

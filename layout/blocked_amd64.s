@@ -876,9 +876,8 @@ TEXT ·compactLine(SB), NOSPLIT, $0-27
 	SUBQ  136(AX), SI
 	ANDNQ SI, BX, BX
 	ANDQ  144(AX), BX
-	BZHIQ DI, BX, BX
 	XORL  SI, SI
-	TESTQ BX, BX
+	BZHIQ DI, BX, BX
 	SETNE SI
 	CMPQ  DI, $0x39
 	SETHI BL
@@ -886,8 +885,7 @@ TEXT ·compactLine(SB), NOSPLIT, $0-27
 	// Both overflow bits; v of them end the last word.
 	MOVQ    $0x9e3779b97f4a7c15, DI
 	IMULQ   DX, DI
-	MOVQ    DI, DX
-	SHRQ    $0x20, DX
+	RORXQ   $0x20, DI, DX
 	MOVWLZX DX, DX
 	MOVQ    32(AX), AX
 	IMULQ   AX, DX
@@ -902,152 +900,296 @@ TEXT ·compactLine(SB), NOSPLIT, $0-27
 	CMOVQCC DI, R8
 	SUBQ    AX, DX
 	SUBQ    AX, R8
-	XORL    AX, AX
-	BTSQ    DX, AX
-	BTSQ    R8, AX
-	MOVQ    56(CX), CX
-	ANDNQ   AX, CX, AX
-	SETEQ   R14
-	ANDNL   R14, SI, R14
-	ANDL    $0x01, R14
+	SHRXQ   DX, 56(CX), DX
+	SHRXQ   R8, 56(CX), AX
+	ANDL    DX, AX
+	ANDNL   AX, SI, AX
+	ANDL    $0x01, AX
 	MOVB    SI, found+24(FP)
-	MOVB    R14, beyond+25(FP)
+	MOVB    AL, beyond+25(FP)
 	MOVB    BL, long+26(FP)
 	RET
 
 // func compactOne(t *compact, v *View, hash uint64) (found bool, open bool, long bool)
-// Requires: AVX, BMI, BMI2, CMOV, POPCNT
+// Requires: BMI, BMI2, CMOV, POPCNT
 TEXT ·compactOne(SB), NOSPLIT, $0-27
 	MOVQ t+0(FP), AX
 	MOVQ hash+16(FP), DX
 
 	// Split the hash.
-	MULXQ (AX), BX, DX
-	MOVQ  8(AX), SI
-	NEGQ  SI
-	SHRXQ SI, BX, SI
-	SHRQ  $0x3a, BX
+	MULXQ (AX), DX, CX
+	MOVQ  8(AX), BX
+	NEGQ  BX
+	SHRXQ BX, DX, BX
+	SHRQ  $0x3a, DX
 
 	// The counters, and where the line is.
-	MOVBLZX DL, DI
+	MOVBLZX CL, SI
 	MOVQ    v+8(FP), R8
-	MOVQ    48(R8), R9
-	VMOVQ   (R9), X0
-	VPINSRQ $0x01, 2048(R9)(DI*8), X0, X0
-	SHLQ    $0x06, DX
-	ADDQ    (R8), DX
+	MOVQ    48(R8), DI
+	MOVQ    (DI), R9
+	MOVQ    2048(DI)(SI*8), R10
+	LEAQ    (R9)(R10*1), DI
+	ORL     R10, R9
+	SHLQ    $0x06, CX
+	ADDQ    (R8), CX
 
 	// Where zero q of the counts is.
-	MOVQ    (DX), R8
+	MOVQ    (CX), R8
 	NOTQ    R8
-	MOVQ    8(DX), R9
-	NOTQ    R9
-	MOVQ    BX, R11
-	POPCNTQ R8, R10
-	XORL    R12, R12
-	MOVQ    BX, R13
-	MOVL    $0x00000040, R14
-	SUBQ    R10, R13
-	CMOVQCC R9, R8
-	CMOVQCC R13, R11
+	MOVQ    8(CX), R10
+	NOTQ    R10
+	MOVQ    DX, R12
+	POPCNTQ R8, R11
+	XORL    R13, R13
+	MOVQ    DX, R14
+	MOVL    $0x00000040, R15
+	SUBQ    R11, R14
+	CMOVQCC R10, R8
 	CMOVQCC R14, R12
-	XORL    R9, R9
-	BTSQ    R11, R9
-	PDEPQ   R8, R9, R9
-	TZCNTQ  R9, R9
-	ADDQ    R12, R9
+	CMOVQCC R15, R13
+	XORL    R10, R10
+	BTSQ    R12, R10
+	PDEPQ   R8, R10, R10
+	TZCNTQ  R10, R10
+	ADDQ    R13, R10
 
 	// The run of bits 1 behind it, and their remainders.
-	MOVQ    R9, R8
-	SUBQ    BX, R8
-	INCQ    R9
-	MOVQ    40(AX), BX
-	SUBQ    R9, BX
-	MOVQ    R9, R10
-	SHRQ    $0x03, R10
-	ANDL    $0x07, R9
-	SHRXQ   R9, (DX)(R10*1), R9
-	NOTQ    R9
-	TZCNTQ  R9, R9
-	CMPQ    R9, BX
-	CMOVQHI BX, R9
-	IMULQ   16(AX), R9
+	MOVQ    R10, R8
+	SUBQ    DX, R8
+	INCQ    R10
+	MOVQ    40(AX), DX
+	SUBQ    R10, DX
+	MOVQ    R10, R11
+	SHRQ    $0x03, R11
+	ANDL    $0x07, R10
+	SHRXQ   R10, (CX)(R11*1), R10
+	NOTQ    R10
+	TZCNTQ  R10, R10
+	CMPQ    R10, DX
+	CMOVQHI DX, R10
+	IMULQ   16(AX), R10
 	IMULQ   16(AX), R8
 	ADDQ    40(AX), R8
-	MOVQ    R8, R10
-	SHRQ    $0x03, R10
-	MOVL    $0x00000038, BX
-	CMPQ    R10, BX
-	CMOVQHI BX, R10
-	LEAQ    (R10)(R10*1), BX
-	SHLQ    $0x02, BX
-	SUBQ    BX, R8
-	SHRXQ   R8, (DX)(R10*1), BX
+	MOVQ    R8, R11
+	SHRQ    $0x03, R11
+	MOVL    $0x00000038, DX
+	CMPQ    R11, DX
+	CMOVQHI DX, R11
+	LEAQ    (R11)(R11*1), DX
+	SHLQ    $0x02, DX
+	SUBQ    DX, R8
+	SHRXQ   R8, (CX)(R11*1), DX
 
 	// A lane of zero where one of the run is the remainder.
-	MOVQ  SI, R8
+	MOVQ  BX, R8
 	ANDQ  120(AX), R8
 	IMULQ 136(AX), R8
-	XORQ  R8, BX
-	MOVQ  BX, R8
+	XORQ  R8, DX
+	MOVQ  DX, R8
 	SUBQ  136(AX), R8
-	ANDNQ R8, BX, BX
-	ANDQ  144(AX), BX
-	BZHIQ R9, BX, BX
+	ANDNQ R8, DX, DX
+	ANDQ  144(AX), DX
 	XORL  R8, R8
-	TESTQ BX, BX
+	BZHIQ R10, DX, DX
 	SETNE R8
-	CMPQ  R9, $0x39
-	SETHI BL
+	CMPQ  R10, $0x39
+	SETHI DL
 
 	// Both overflow bits; v of them end the last word.
-	MOVQ    $0x9e3779b97f4a7c15, R9
-	IMULQ   SI, R9
-	MOVQ    R9, SI
-	SHRQ    $0x20, SI
-	MOVWLZX SI, SI
+	MOVQ    $0x9e3779b97f4a7c15, R10
+	IMULQ   BX, R10
+	RORXQ   $0x20, R10, BX
+	MOVWLZX BX, BX
 	MOVQ    32(AX), AX
-	IMULQ   AX, SI
-	SHRQ    $0x10, SI
-	SHRQ    $0x30, R9
-	LEAQ    -1(AX), R10
-	IMULQ   R10, R9
-	SHRQ    $0x10, R9
-	LEAQ    1(SI)(R9*1), R10
-	MOVQ    R10, R9
-	SUBQ    AX, R9
-	CMOVQCC R9, R10
-	SUBQ    AX, SI
+	IMULQ   AX, BX
+	SHRQ    $0x10, BX
+	SHRQ    $0x30, R10
+	LEAQ    -1(AX), R11
+	IMULQ   R11, R10
+	SHRQ    $0x10, R10
+	LEAQ    1(BX)(R10*1), R11
+	MOVQ    R11, R10
 	SUBQ    AX, R10
-	XORL    AX, AX
-	BTSQ    SI, AX
-	BTSQ    R10, AX
-	MOVQ    56(DX), DX
-	ANDNQ   AX, DX, AX
-	SETEQ   CL
-	ANDNL   CX, R8, CX
-	ANDL    $0x01, CX
+	CMOVQCC R10, R11
+	SUBQ    AX, BX
+	SUBQ    AX, R11
+	SHRXQ   BX, 56(CX), BX
+	SHRXQ   R11, 56(CX), AX
+	ANDL    BX, AX
+	ANDNL   AX, R8, AX
+	ANDL    $0x01, AX
 
 	// The counters again; nothing moved in most lookups.
-	MOVQ    v+8(FP), AX
-	MOVQ    48(AX), AX
-	VMOVQ   X0, DX
-	VPEXTRQ $0x01, X0, SI
-	MOVB    R8, found+24(FP)
-	MOVB    BL, long+26(FP)
-	CMPQ    (AX), DX
-	JNE     moved
-	CMPQ    2048(AX)(DI*8), SI
-	JNE     moved
-	ORL     SI, DX
-	TESTB   $0x01, DL
-	JNE     moved
-	MOVB    CL, open+25(FP)
+	MOVQ v+8(FP), CX
+	MOVQ 48(CX), CX
+	MOVQ (CX), BX
+	ADDQ 2048(CX)(SI*8), BX
+	SUBQ DI, BX
+	ANDL $0x01, R9
+	MOVB R8, found+24(FP)
+	MOVB DL, long+26(FP)
+	ORQ  R9, BX
+	JNE  moved
+	MOVB AL, open+25(FP)
 	RET
 
 moved:
 	XORL $0x01, R8
 	MOVB R8, open+25(FP)
+	RET
+
+// func compactKey(d *Direct, key *byte, n int) (found bool, open bool)
+// Requires: BMI, BMI2, CMOV, POPCNT
+TEXT ·compactKey(SB), NOSPLIT, $8-26
+	MOVQ d+0(FP), AX
+	MOVQ key+8(FP), DX
+	MOVQ n+16(FP), CX
+
+	// XXH3 of the key.
+	MOVQ   (DX), BX
+	XORQ   96(AX), BX
+	MOVQ   -8(DX)(CX*1), SI
+	XORQ   104(AX), SI
+	MOVQ   BX, DX
+	MULXQ  SI, R8, DX
+	BSWAPQ BX
+	ADDQ   BX, CX
+	ADDQ   SI, CX
+	XORQ   R8, DX
+	ADDQ   DX, CX
+	MOVQ   CX, DX
+	SHRQ   $0x25, CX
+	XORQ   CX, DX
+	MOVQ   $0x165667919e3779f9, CX
+	IMULQ  CX, DX
+	MOVQ   DX, CX
+	SHRQ   $0x20, CX
+	XORQ   CX, DX
+	MOVQ   136(AX), AX
+
+	// Split the hash.
+	MULXQ (AX), DX, CX
+	MOVQ  8(AX), BX
+	NEGQ  BX
+	SHRXQ BX, DX, BX
+	SHRQ  $0x3a, DX
+
+	// The counters, and where the line is.
+	MOVBLZX CL, SI
+	MOVQ    d+0(FP), R9
+	MOVQ    120(R9), R8
+	MOVQ    (R8), R10
+	MOVQ    2048(R8)(SI*8), R11
+	LEAQ    (R10)(R11*1), R8
+	ORL     R11, R10
+	SHLQ    $0x06, CX
+	ADDQ    112(R9), CX
+
+	// Where zero q of the counts is.
+	MOVQ    (CX), R9
+	NOTQ    R9
+	MOVQ    8(CX), R11
+	NOTQ    R11
+	MOVQ    DX, R13
+	POPCNTQ R9, R12
+	XORL    R14, R14
+	MOVQ    DX, R15
+	MOVL    $0x00000040, BP
+	SUBQ    R12, R15
+	CMOVQCC R11, R9
+	CMOVQCC R15, R13
+	CMOVQCC BP, R14
+	XORL    R11, R11
+	BTSQ    R13, R11
+	PDEPQ   R9, R11, R11
+	TZCNTQ  R11, R11
+	ADDQ    R14, R11
+
+	// The run of bits 1 behind it, and their remainders.
+	MOVQ    R11, R9
+	SUBQ    DX, R9
+	INCQ    R11
+	MOVQ    40(AX), DX
+	SUBQ    R11, DX
+	MOVQ    R11, R12
+	SHRQ    $0x03, R12
+	ANDL    $0x07, R11
+	SHRXQ   R11, (CX)(R12*1), R11
+	NOTQ    R11
+	TZCNTQ  R11, R11
+	CMPQ    R11, DX
+	CMOVQHI DX, R11
+	IMULQ   16(AX), R11
+	IMULQ   16(AX), R9
+	ADDQ    40(AX), R9
+	MOVQ    R9, R12
+	SHRQ    $0x03, R12
+	MOVL    $0x00000038, DX
+	CMPQ    R12, DX
+	CMOVQHI DX, R12
+	LEAQ    (R12)(R12*1), DX
+	SHLQ    $0x02, DX
+	SUBQ    DX, R9
+	SHRXQ   R9, (CX)(R12*1), DX
+
+	// A lane of zero where one of the run is the remainder.
+	MOVQ  BX, R9
+	ANDQ  120(AX), R9
+	IMULQ 136(AX), R9
+	XORQ  R9, DX
+	MOVQ  DX, R9
+	SUBQ  136(AX), R9
+	ANDNQ R9, DX, DX
+	ANDQ  144(AX), DX
+	XORL  R9, R9
+	BZHIQ R11, DX, DX
+	SETNE R9
+	CMPQ  R11, $0x39
+	SETHI DI
+
+	// Both overflow bits; v of them end the last word.
+	MOVQ    $0x9e3779b97f4a7c15, DX
+	IMULQ   BX, DX
+	RORXQ   $0x20, DX, BX
+	MOVWLZX BX, BX
+	MOVQ    32(AX), AX
+	IMULQ   AX, BX
+	SHRQ    $0x10, BX
+	SHRQ    $0x30, DX
+	LEAQ    -1(AX), R11
+	IMULQ   R11, DX
+	SHRQ    $0x10, DX
+	LEAQ    1(BX)(DX*1), R11
+	MOVQ    R11, DX
+	SUBQ    AX, DX
+	CMOVQCC DX, R11
+	SUBQ    AX, BX
+	SUBQ    AX, R11
+	SHRXQ   BX, 56(CX), BX
+	SHRXQ   R11, 56(CX), AX
+	ANDL    BX, AX
+	ANDNL   AX, R9, AX
+	ANDL    $0x01, AX
+
+	// The counters again; nothing moved in most lookups.
+	MOVQ d+0(FP), CX
+	MOVQ 120(CX), CX
+	MOVQ (CX), DX
+	ADDQ 2048(CX)(SI*8), DX
+	SUBQ R8, DX
+	ANDL $0x01, R10
+	MOVB R9, found+24(FP)
+	ORL  DI, AX
+	ORQ  R10, DX
+	JNE  moved
+	MOVB AL, open+25(FP)
+	RET
+
+moved:
+	XORL $0x01, R9
+	ORL  DI, R9
+	MOVB R9, open+25(FP)
 	RET
 
 // func compactAVX512(b *compactBatch)

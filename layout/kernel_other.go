@@ -14,4 +14,6 @@ func compactLine(*compact, *Line, uint64) (found, beyond, long bool) { panic("la
 
 func compactOne(*compact, *View, uint64) (found, open, long bool) { panic("layout: no kernel") }
 
+func compactKey(*Direct, *byte, int) (found, open bool) { panic("layout: no kernel") }
+
 func (b *compactBatch) run() { panic("layout: no kernel") }

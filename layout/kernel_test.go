@@ -130,14 +130,19 @@ func TestDirectEqualsFirstLook(t *testing.T) {
 			rng := rand.New(rand.NewPCG(13, 14))
 			v, h := randomView(rng, tab, nil), NewHasher(rng.Uint64())
 			d := NewDirect(tab, v, &h)
-			if (d == nil) != (Kernel() == "go" || tab.Kind() != Blocked) {
+			has := tab.Kind() == Blocked
+			if c, ok := tab.(*compact); ok {
+				has = c.countWords == 2
+			}
+			if (d == nil) != (Kernel() == "go" || !has) {
 				t.Fatalf("kernel %s: %v", Kernel(), d)
 			}
-			seen := map[[2]bool]int{}
-			for i := range 60_000 {
-				if d == nil {
-					return
-				}
+			if d == nil {
+				return
+			}
+			seen, long := map[[2]bool]int{}, 0
+			const keys = 60_000
+			for i := range keys {
 				if i%1000 == 0 {
 					v.Runtime[RuntimeEpoch] = uint64(rng.IntN(20) / 19)
 					Counters(func(word uint64) { v.Runtime[word] = 2*rng.Uint64N(5) + uint64(rng.IntN(50)/49) })
@@ -152,13 +157,15 @@ func TestDirectEqualsFirstLook(t *testing.T) {
 				found, open := tab.FirstLook(v, h.Hash(key))
 				f, o := d.LookKey(key)
 				f2, o2 := d.Look(v, h.Hash(key))
-				if f != found || o != open || f2 != found || o2 != open {
+				if o && o2 && !open && tab.Kind() == Compact {
+					long++
+				} else if f != found || o != open || f2 != found || o2 != open {
 					t.Fatalf("%x: found %t, open %t; by its hash %t, %t; want %t, %t", key, f, o, f2, o2, found, open)
 				}
 				seen[[2]bool{f, o}]++
 			}
-			if seen[[2]bool{false, false}] == 0 || seen[[2]bool{false, true}] == 0 {
-				t.Errorf("found and open: %v", seen)
+			if seen[[2]bool{false, false}] == 0 || seen[[2]bool{false, true}] == 0 || long > keys/20 {
+				t.Errorf("found and open: %v; %d are left open for long runs", seen, long)
 			}
 		})
 	})

@@ -21,13 +21,15 @@ func (f *Filter) Contains(key []byte) bool {
 		return f.ContainsHash(f.hash.Hash(key))
 	}
 	o := f.open.Load()
-	if o != nil && o.direct != nil {
-		if found, open := o.direct.LookKey(key); !open {
-			runtime.KeepAlive(o) // the mapping lives as long as o
-			return found
-		}
+	if o == nil || o.direct == nil {
+		return o.containsHash(f.hash.Hash(key))
 	}
-	return o.containsHash(f.hash.Hash(key))
+	found, open := o.direct.LookKey(key)
+	if open {
+		found = o.direct.LookBeyond(&o.view, f.hash.Hash(key))
+	}
+	runtime.KeepAlive(o) // the mapping lives as long as o
+	return found
 }
 
 // ContainsString is Contains for a key in a string.
@@ -40,17 +42,19 @@ func (f *Filter) ContainsString(key string) bool {
 // top bits, and the fingerprint from those below.
 func (f *Filter) ContainsHash(hash uint64) bool {
 	o := f.open.Load()
-	if o != nil && o.direct != nil {
-		if found, open := o.direct.Look(&o.view, hash); !open {
-			runtime.KeepAlive(o)
-			return found
-		}
+	if o == nil || o.direct == nil {
+		return o.containsHash(hash)
 	}
-	return o.containsHash(hash)
+	found, open := o.direct.Look(&o.view, hash)
+	if open {
+		found = o.direct.LookBeyond(&o.view, hash)
+	}
+	runtime.KeepAlive(o)
+	return found
 }
 
-// containsHash is ContainsHash for what a direct look does not settle, and for a filter
-// that has none or, being closed, is nil.
+// containsHash is ContainsHash for a filter that has no direct looks, and for one
+// that, being closed, is nil.
 func (o *openFile) containsHash(hash uint64) bool {
 	if o == nil {
 		return false

@@ -45,10 +45,35 @@ func compactLine() {
 // As in blockedOne, it is the number of instructions that counts.
 func compactOne() {
 	TEXT("compactOne", NOSPLIT, "func(t *compact, v *View, hash uint64) (found, open, long bool)")
-	Doc("compactOne needs AVX, BMI1, BMI2 and POPCNT.")
+	Doc("compactOne needs BMI1, BMI2 and POPCNT.")
 	Pragma("noescape")
 	t := Load(Param("t"), GP64())
 	Load(Param("hash"), RDX)
+	view := func() (region, runtime Mem) {
+		v := Load(Param("v"), GP64())
+		return Mem{Base: v, Disp: viewRegion}, Mem{Base: v, Disp: viewRuntime}
+	}
+	lookCompact(t, view, true)
+}
+
+// compactKey is compactOne with the hash of a key of 9 to 16 bytes before it. Where the run
+// is long, the look is open.
+func compactKey() {
+	TEXT("compactKey", NOSPLIT, "func(d *Direct, key *byte, n int) (found, open bool)")
+	Doc("compactKey needs BMI1, BMI2 and POPCNT.")
+	Pragma("noescape")
+	d := Load(Param("d"), GP64())
+	hashKey(d)
+	view := func() (region, runtime Mem) {
+		d := Load(Param("d"), GP64())
+		return Mem{Base: d, Disp: directRegion}, Mem{Base: d, Disp: directRuntime}
+	}
+	lookCompact(move(Mem{Base: d, Disp: directCompact}), view, false)
+}
+
+// lookCompact ends a function with the first look of the hash in RDX. view loads anew
+// what says where the words are: there are not registers enough to keep it.
+func lookCompact(t Register, view func() (region, runtime Mem), tellsLong bool) {
 	Comment("Split the hash.")
 	line, q, fp := GP64(), GP64(), GP64()
 	MULXQ(Mem{Base: t, Disp: compactLines}, q, line)
@@ -58,40 +83,44 @@ func compactOne() {
 	SHRQ(U8(64-quotientBits), q)
 
 	Comment("The counters, and where the line is.")
-	counter, before := GP64(), XMM()
+	counter, sum := GP64(), GP64()
 	MOVBLZX(line.As8(), counter.As32())
 	count := func(runtime Register) Mem {
 		return Mem{Base: runtime, Disp: counters * 8, Index: counter, Scale: 8}
 	}
-	view := Load(Param("v"), GP64())
-	runtime := move(Mem{Base: view, Disp: viewRuntime})
-	VMOVQ(Mem{Base: runtime}, before)
-	VPINSRQ(U8(1), count(runtime), before, before)
+	regionAt, runtimeAt := view()
+	runtime := move(runtimeAt)
+	odd, own := move(Mem{Base: runtime}), move(count(runtime))
+	LEAQ(Mem{Base: odd, Index: own, Scale: 1}, sum) // counters only go up: so it stays where both do
+	ORL(own.As32(), odd.As32())
 	SHLQ(U8(6), line)
-	ADDQ(Mem{Base: view, Disp: viewRegion}, line)
+	ADDQ(regionAt, line)
 
 	found, beyond, long := lookInLine(t, line, fp, q, 2)
 
 	Comment("The counters again; nothing moved in most lookups.")
-	view = Load(Param("v"), GP64())
-	runtime = move(Mem{Base: view, Disp: viewRuntime})
-	epoch, own := GP64(), GP64()
-	VMOVQ(before, epoch)
-	VPEXTRQ(U8(1), before, own)
+	_, runtimeAt = view()
+	runtime = move(runtimeAt)
+	after := move(Mem{Base: runtime})
+	ADDQ(count(runtime), after)
+	SUBQ(sum, after)
+	ANDL(U8(1), odd.As32())
 	Store(found.As8(), ReturnIndex(0))
-	Store(long.As8(), ReturnIndex(2))
-	CMPQ(Mem{Base: runtime}, epoch)
-	JNE(LabelRef("moved"))
-	CMPQ(count(runtime), own)
-	JNE(LabelRef("moved"))
-	ORL(own.As32(), epoch.As32())
-	TESTB(U8(1), epoch.As8())
+	if tellsLong {
+		Store(long.As8(), ReturnIndex(2))
+	} else {
+		ORL(long.As32(), beyond.As32())
+	}
+	ORQ(odd, after)
 	JNE(LabelRef("moved"))
 	Store(beyond.As8(), ReturnIndex(1))
 	RET()
 
 	Label("moved")
 	XORL(U8(1), found.As32())
+	if !tellsLong {
+		ORL(long.As32(), found.As32())
+	}
 	Store(found.As8(), ReturnIndex(1))
 	RET()
 }
@@ -179,10 +208,9 @@ func lookInLine(t, line, fp Register, q GPVirtual, words int) (found, beyond, lo
 	SUBQ(field(compactOnes), lower)
 	ANDNQ(lower, got, got)
 	ANDQ(field(compactHighs), got)
-	BZHIQ(run, got, got)
 	found, long, beyond = GP64(), GP64(), GP64()
 	XORL(found.As32(), found.As32())
-	TESTQ(got, got)
+	BZHIQ(run, got, got)
 	SETNE(found.As8())
 	CMPQ(run, U8(windowBits))
 	SETHI(long.As8())
@@ -190,8 +218,8 @@ func lookInLine(t, line, fp Register, q GPVirtual, words int) (found, beyond, lo
 	Comment("Both overflow bits; v of them end the last word.")
 	m := move(U64(mixFirst))
 	IMULQ(fp, m)
-	o := move(m)
-	SHRQ(U8(32), o)
+	o := GP64()
+	RORXQ(U8(32), m, o)
 	MOVWLZX(o.As16(), o.As32())
 	v := move(field(compactV))
 	IMULQ(v, o)
@@ -205,14 +233,12 @@ func lookInLine(t, line, fp Register, q GPVirtual, words int) (found, beyond, lo
 	wrapped := move(o2)
 	SUBQ(v, wrapped)
 	CMOVQCC(wrapped, o2)
-	SUBQ(v, o)
+	SUBQ(v, o) // of the places in the word, the low six bits count
 	SUBQ(v, o2)
-	mask := GP64()
-	XORL(mask.As32(), mask.As32())
-	BTSQ(o, mask)
-	BTSQ(o2, mask)
-	ANDNQ(mask, move(Mem{Base: line, Disp: 56}), mask)
-	SETEQ(beyond.As8())
+	bits := Mem{Base: line, Disp: 56}
+	SHRXQ(o, bits, o)
+	SHRXQ(o2, bits, beyond)
+	ANDL(o.As32(), beyond.As32())
 	ANDNL(beyond.As32(), found.As32(), beyond.As32())
 	ANDL(U8(1), beyond.As32())
 	return found, beyond, long

@@ -19,6 +19,7 @@ func main() {
 	blockedKey()
 	compactLine()
 	compactOne()
+	compactKey()
 	compactAVX512()
 	Generate()
 }

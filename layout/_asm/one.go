@@ -24,6 +24,7 @@ const (
 	directMix     = 8 * 12 // what the two ends of a key are mixed with
 	directRegion  = 8 * 14
 	directRuntime = 8 * 15
+	directCompact = 8 * 17 // a pointer
 )
 
 // blockedOne is the first look of one lookup. Out of the cache, what counts is how
@@ -47,6 +48,12 @@ func blockedKey() {
 	Doc("blockedKey needs AVX2, BMI1 and BMI2.")
 	Pragma("noescape")
 	d := Load(Param("d"), GP64())
+	hashKey(d)
+	look(d, Mem{Base: d, Disp: directRegion}, Mem{Base: d, Disp: directRuntime})
+}
+
+// hashKey makes the hash of a key of 9 to 16 bytes, in RDX.
+func hashKey(d Register) {
 	key := Load(Param("key"), GP64())
 	n := Load(Param("n"), GP64())
 	of := func(at int) Mem { return Mem{Base: d, Disp: at} }
@@ -73,7 +80,6 @@ func blockedKey() {
 	MOVQ(RDX, last)
 	SHRQ(U8(32), last)
 	XORQ(last, RDX)
-	look(d, of(directRegion), of(directRuntime))
 }
 
 // look ends a function with the first look of the hash in RDX.
