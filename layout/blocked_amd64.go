@@ -43,3 +43,6 @@ func compactKey(d *Direct, key *byte, n int) (found bool, open bool)
 //
 //go:noescape
 func compactAVX512(b *compactBatch)
+
+// cpuid is the instruction, for subleaf 0.
+func cpuid(leaf uint32) (eax uint32, ebx uint32)

@@ -1559,3 +1559,13 @@ GLOBL striped<>(SB), RODATA|NOPTR, $8
 
 DATA bias<>+0(SB)/8, $0x00000000000003ff
 GLOBL bias<>(SB), RODATA|NOPTR, $8
+
+// func cpuid(leaf uint32) (eax uint32, ebx uint32)
+// Requires: CPUID
+TEXT ·cpuid(SB), NOSPLIT, $0-16
+	MOVL leaf+0(FP), AX
+	XORL CX, CX
+	CPUID
+	MOVL AX, eax+8(FP)
+	MOVL BX, ebx+12(FP)
+	RET

@@ -238,7 +238,7 @@ func (t *compact) runOn(l *Line, from uint64) (n uint64) {
 // to the next one. What run says holds for it, too. A kernel, which has an instruction
 // that selects, does it in half the time but for very long runs.
 func (t *compact) look(l *Line, fp uint64) (found, beyond bool) {
-	if kernel(inUse.Load()) != pureGo {
+	if compactKernel() != pureGo {
 		if found, beyond, long := compactLine(t, l, fp); !long {
 			return found, beyond
 		}

@@ -28,7 +28,7 @@ func (t *compact) Contains(v *View, h uint64) bool {
 
 // FirstLook is that of Blocked: the kernel for it leaves very long runs to the code in Go.
 func (t *compact) FirstLook(v *View, h uint64) (found, open bool) {
-	if t.countWords == 2 && kernel(inUse.Load()) != pureGo {
+	if t.countWords == 2 && compactKernel() != pureGo {
 		if found, open, long := compactOne(t, v, h); !long {
 			return found, open
 		}
@@ -152,7 +152,7 @@ type compactBatch struct {
 // those of the shortest fingerprints.
 func (t *compact) FirstLooks(v *View, hashes []uint64, found []bool, open []uint8) {
 	done := 0
-	if kernel(inUse.Load()) == avx512 && t.countWords == 2 && len(hashes) >= openBits {
+	if compactKernel() == avx512 && t.countWords == 2 && len(hashes) >= openBits {
 		groups := len(hashes) / openBits
 		batch := compactBatch{
 			region: &v.Region[0], runtime: &v.Runtime[0],
@@ -181,5 +181,13 @@ func (t *compact) HomeBlocks(hashes, blocks []uint64) {
 	}
 }
 
-// Kernel is that of Blocked; for avx2 this one's needs BMI2 alone.
-func (t *compact) Kernel() string { return Kernel() }
+// Kernel is that of Blocked; for avx2 this one's needs BMI2 alone, with a PDEP that is an
+// instruction and no program.
+func (t *compact) Kernel() string { return compactKernel().String() }
+
+func compactKernel() kernel {
+	if pdepIsSlow {
+		return pureGo
+	}
+	return kernel(inUse.Load())
+}

@@ -24,7 +24,7 @@ func NewDirect(t Table, v *View, h *Hasher) *Direct {
 	case *blocked:
 		d.blockedConstants, d.blocked = t.blockedConstants, t
 	case *compact:
-		if t.countWords > 2 {
+		if t.countWords > 2 || compactKernel() == pureGo {
 			return nil
 		}
 		d.compact = t

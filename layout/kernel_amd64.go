@@ -15,6 +15,23 @@ func kernels() (list []kernel) {
 	return append(list, pureGo)
 }
 
+// pdepIsSlow is for processors whose PDEP is a program that takes several steps for each bit:
+// those of AMD before Zen 3, and Hygon's, which are Zen 1 (Fog, "Instruction tables"; wikichip.org,
+// "Zen 3"). A lookup of Compact would take hundreds of cycles for what the code in Go does in 30.
+var pdepIsSlow = func() bool {
+	_, vendor := cpuid(0)
+	signature, _ := cpuid(1)
+	return hasSlowPDEP(vendor, signature)
+}()
+
+// hasSlowPDEP decides it from register EBX of CPUID leaf 0 and EAX of leaf 1.
+func hasSlowPDEP(vendor, signature uint32) bool {
+	const amd, hygon = 'A' | 'u'<<8 | 't'<<16 | 'h'<<24, 'H' | 'y'<<8 | 'g'<<16 | 'o'<<24
+	const zen3 = 0x19
+	family := signature>>8&0xF + signature>>20&0xFF
+	return (vendor == amd || vendor == hygon) && family < zen3
+}
+
 // run does the groups of a batch. A call through a function value would move the
 // batch, and what it points to, to the heap.
 func (b *blockedBatch) run(k kernel) {

@@ -4,6 +4,8 @@ package layout
 
 func kernels() []kernel { return []kernel{pureGo} }
 
+const pdepIsSlow = false
+
 func (b *blockedBatch) run(kernel) {}
 
 func blockedOne(*blocked, *View, uint64) (found, open bool) { panic("layout: no kernel") }

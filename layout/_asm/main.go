@@ -21,6 +21,7 @@ func main() {
 	compactOne()
 	compactKey()
 	compactAVX512()
+	cpuid()
 	Generate()
 }
 
