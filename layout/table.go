@@ -225,6 +225,10 @@ type Bounds struct {
 	SearchLines int // lines that one search for a path of moves expands
 	PathMoves   int // moves of one path
 
+	// ChooseFirst: of the items of a full line, and the one that comes, one goes whose
+	// move sets the fewest overflow bits; else the one that comes goes, if it can.
+	ChooseFirst bool
+
 	// Words that one call of these functions changes.
 	PlaceStores, RemoveStores, OverflowStores int
 }

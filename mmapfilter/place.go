@@ -2,6 +2,7 @@ package mmapfilter
 
 import (
 	"math/bits"
+	"slices"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/mistake"
@@ -75,6 +76,7 @@ type placer struct {
 	queue   []placing     // the search for a path
 	visited lineSet
 	victims []layout.Item
+	byMarks [3][]layout.Item // for listVictims: a move sets up to two bits
 }
 
 // A placing is a step of a path: the item is to be put into item.Line, where
@@ -92,7 +94,8 @@ func newPlacer(t layout.Table, s space) *placer {
 
 // insert finds room for an item given from its home line, in this order: the
 // home line, with moves inside it; the alternate line likewise; a path of moves
-// between lines; the stash. It reports false when there is none.
+// between lines; the stash. It reports false when there is none. Where the table
+// chooses who goes, the alternate line is one of many where a path may lead.
 func (p *placer) insert(home layout.Item) bool {
 	return p.putInLine(home) || p.insertBeyond(home)
 }
@@ -100,7 +103,7 @@ func (p *placer) insert(home layout.Item) bool {
 // insertBeyond is insert for an item whose home line has no room.
 func (p *placer) insertBeyond(home layout.Item) bool {
 	other := p.table.Alternate(home)
-	if other.Line != home.Line && p.putInLine(other) {
+	if !p.bounds.ChooseFirst && other.Line != home.Line && p.putInLine(other) {
 		p.markOverflow(home)
 		return true
 	}
@@ -213,11 +216,16 @@ const searchAhead = 4
 // room at the end of a path of moves, and carries the path out from its end. It
 // gives the line that took the item. Nothing is stored before the path is
 // complete.
+//
+// Where the table chooses who goes, the search begins in the home line alone, and its
+// first move may be that of the item itself to the other line. The moves that set the fewest
+// overflow bits are tried first. (At 98 % load 5.2 % of the lookups of absent keys go on then, in
+// Compact with f=14, and 13.5 % where the item itself goes.)
 func (p *placer) putByMoves(home, other layout.Item) (line uint64, ok bool) {
 	p.visited.clear()
 	p.queue = append(p.queue[:0], placing{item: home, from: -1})
 	p.visited.add(home.Line)
-	if other.Line != home.Line {
+	if !p.bounds.ChooseFirst && other.Line != home.Line {
 		p.queue = append(p.queue, placing{item: other, from: -1})
 		p.visited.add(other.Line)
 	}
@@ -227,7 +235,7 @@ func (p *placer) putByMoves(home, other layout.Item) (line uint64, ok bool) {
 			break
 		}
 		for all, more := false, true; more; all = true {
-			p.victims, more = p.table.Victims(p.victims, p.space.load(step.item.Line), step.item, all)
+			more = p.listVictims(p.space.load(step.item.Line), step.item, head == 0, all)
 			if last, ok := p.moveVictim(head, step.moves+1); ok {
 				return p.moveAlong(last), true
 			}
@@ -236,12 +244,35 @@ func (p *placer) putByMoves(home, other layout.Item) (line uint64, ok bool) {
 	return 0, false
 }
 
+// listVictims makes victims those of a line that could make room for an item. Where the
+// table chooses, those whose move sets the fewest overflow bits come first, and the item is
+// one of them, if it is the first of the search.
+func (p *placer) listVictims(l *layout.Line, it layout.Item, first, all bool) (more bool) {
+	p.victims, more = p.table.Victims(p.victims, l, it, all)
+	if !p.bounds.ChooseFirst {
+		return more
+	}
+	if first {
+		p.victims = append(p.victims, it)
+	}
+	for i := range p.byMarks {
+		p.byMarks[i] = p.byMarks[i][:0]
+	}
+	for _, v := range slices.Backward(p.victims) { // the item before others that leave as many
+		n := p.table.NewMarks(l, v)
+		p.byMarks[n] = append(p.byMarks[n], v)
+	}
+	p.victims = append(append(append(p.victims[:0], p.byMarks[0]...), p.byMarks[1]...), p.byMarks[2]...)
+	return more
+}
+
 // moveVictim looks for a victim of a step of the search that its other line takes; the
 // others become steps.
 func (p *placer) moveVictim(from, moves int) (last placing, ok bool) {
 	for _, victim := range p.victims[:min(len(p.victims), searchAhead)] {
 		p.prefetchOther(victim)
 	}
+	home := p.queue[0].item
 	for i, victim := range p.victims {
 		if i+searchAhead < len(p.victims) {
 			p.prefetchOther(p.victims[i+searchAhead])
@@ -251,6 +282,9 @@ func (p *placer) moveVictim(from, moves int) (last placing, ok bool) {
 			continue
 		}
 		next := placing{item: to, from: from, moves: moves}
+		if from == 0 && victim == home { // it goes itself
+			next.from = -1
+		}
 		if p.putInLine(to) {
 			return next, true
 		}

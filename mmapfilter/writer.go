@@ -57,9 +57,8 @@ type writer struct {
 		op       operation
 		odd      []uint64 // removal counters, see publish
 		placer   *placer
-		victims  []layout.Item // of prefetchInserts
-		stashLen int           // stash entries in use
-		drains   int           // tries to empty the stash
+		stashLen int // stash entries in use
+		drains   int // tries to empty the stash
 	}
 }
 
@@ -398,24 +397,29 @@ func (w *writer) prefetchInserts(hashes []uint64) {
 	for _, h := range hashes {
 		w.prefetchHome(h)
 	}
+	p := w.mu.placer
+	alone := !p.bounds.ChooseFirst // the alternate line comes before all others
 	var line layout.Line
 	var full [insertBlock]layout.Item
 	beyond := full[:0]
 	for _, h := range hashes {
 		home := w.table.Split(h)
 		if w.loadMapped(home.Line, &line); w.table.Free(&line, home.Line) == 0 {
-			w.prefetch(w.table.Alternate(home).Line)
+			if alone {
+				w.prefetch(w.table.Alternate(home).Line)
+			}
 			beyond = append(beyond, home)
 		}
 	}
 	for _, home := range beyond {
-		other := w.table.Alternate(home).Line
-		if w.loadMapped(other, &line); w.table.Free(&line, other) > 0 {
-			continue
+		if other := w.table.Alternate(home).Line; alone {
+			if w.loadMapped(other, &line); w.table.Free(&line, other) > 0 {
+				continue
+			}
 		}
 		w.loadMapped(home.Line, &line)
-		w.mu.victims, _ = w.table.Victims(w.mu.victims, &line, home, false)
-		for _, victim := range w.mu.victims[:min(moves, len(w.mu.victims))] {
+		p.listVictims(&line, home, true, false)
+		for _, victim := range p.victims[:min(moves, len(p.victims))] {
 			w.prefetch(w.table.Alternate(victim).Line)
 		}
 	}
