@@ -232,29 +232,28 @@
 //
 //	rate asked                    1 %               0.3 %              0.05 %
 //	                        blocked  compact   blocked  compact   blocked  compact
-//	bits a key                13.02     9.69     13.07    11.61     16.34    14.52
-//	rate                     0.96 %   0.72 %    0.27 %   0.28 %   0.027 %  0.031 %
-//	second lines              0.2 %    5.7 %     3.9 %    2.0 %     3.9 %    6.0 %
-//	one lookup, ns               50      109        58      105        60      114
-//	in a batch, ns              5.6     12.2       9.1     12.1      10.2     14.8
-//	Build, ns a key              35       50        71       51        73       52
+//	bits a key                13.02     9.69     13.07    11.36     16.34    14.52
+//	rate                     0.96 %   0.72 %    0.27 %   0.29 %   0.027 %  0.031 %
+//	second lines              0.2 %    5.7 %     3.9 %    2.7 %     3.9 %    6.0 %
+//	one lookup, ns               64      105        74      105        76      110
+//	in a batch, ns              5.9     11.7      10.5     11.9      11.0     14.4
+//	Build, ns a key              41       57        63       48        78       67
 //
 //	                                 blocked                     compact
-//	an insert, µs              0.22, 0.33, 0.57, 0.84      0.45, 0.45, 0.67, 1.10
-//	its log, bytes             25, 32, 42, 51              52, 62, 80, 104
-//	a delete, µs; its log      0.20; 24                    0.41; 56
-//	lines of code              680; 460 that write asm     680; 450 that write asm
+//	an insert, µs              0.34, 0.49, 0.70, 1.06      0.57, 0.99, 1.30, 1.79
+//	its log, bytes             25, 32, 42, 51              53, 63, 76, 90
+//	a delete, µs; its log      0.33; 24                    0.61; 55
+//	lines of code              670; 470 that write asm     730; 470 that write asm
 //
 // Blocked is what [Auto] stands for, at every rate: its lookups are the fastest, most of
 // all where 1 % is enough, and most inserts store one word, so that their log record is
 // the smallest there can be. It stays.
 //
 // Compact is for whoever wants the least space: 11 to 26 % less at the same rate, and a
-// cache line a lookup all the same. It is asked for, by Options.Layout. Its lookups take
-// twice as long one by one, for a kernel of twice as many instructions, and in batches 1.3
-// to 2.2 times; its inserts 1.2 to 2 times, with twice as much log. (Second lines are those
-// of a filter that Build made, which chooses what goes there; filled by inserts, they
-// are 14 % in Compact at 1 %.)
+// cache line a lookup all the same. It is asked for, by Options.Layout. Its lookups take 1.4
+// to 1.7 times as long one by one, for a kernel of more instructions, and in batches 1.1
+// to 2 times; its inserts 1.7 to 2 times, with twice as much log. (Second lines are those
+// of a filter that Build made; filled by inserts, there are as many.)
 //
 // Packed and semi-sorted are the filters of the paper, to be compared with and for
 // tables whose space must be what it says. A lookup of an absent key reads two lines.
