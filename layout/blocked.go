@@ -502,7 +502,7 @@ func (t *blocked) firstLook(v *View, h uint64) (found, open bool) {
 	w1, w2 := atomic.LoadUint64(&l[b1]), atomic.LoadUint64(&l[b2])
 	match := t.matches(w1, fp) | t.matches(w2, fp)
 	beyond := w1 >> overflowNumber(m, b1) & (w2 >> overflowNumber(m, b2)) & 1
-	still := atomic.LoadUint64(&runtime[RuntimeEpoch]) ^ epoch | atomic.LoadUint64(&runtime[blockCounter(line)]) ^ counter | (epoch|counter)&1
+	still := (atomic.LoadUint64(&runtime[RuntimeEpoch]) ^ epoch) | (atomic.LoadUint64(&runtime[blockCounter(line)]) ^ counter) | (epoch|counter)&1
 	none := (match|-match)>>63 ^ 1
 	return none == 0, (beyond|still)&-none != 0
 }

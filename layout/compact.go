@@ -254,24 +254,24 @@ func (t *compact) look(l *Line, fp uint64) (found, beyond bool) {
 // 26 ns in the cache, and took 34 with branches.) Where a run goes on in the next word, or
 // has more remainders than a word, findLong has to find it.
 func (t *compact) lookInGo(l *Line, fp uint64) (match, both uint64) {
+	width := uint64(64) // of the remainders of the run
+	if t.countWords == 2 {
+		quotient := fp >> (t.r % 64)
+		x, next := ^loadOf(l, 0), ^(loadOf(l, 1) & t.inCounts[1]) // as in run
+		zeros := uint64(bits.OnesCount64(x))
+		later := uint64(int64(zeros-1-quotient) >> 63)
+		x ^= (x ^ next) & later
+		at := selectBit(x, quotient-zeros&later) % 64
+		width = uint64(bits.TrailingZeros64(x>>1>>at)) * t.r
+		x = window(l, t.counts+(at+64&later-quotient)*t.r) ^ fp&t.values*t.ones
+		match = (x - t.ones) &^ x & t.highs & (1<<(width%64) - 1)
+	}
+	if width >= 64 {
+		match = t.findLong(l, fp)
+	}
 	o, p := t.overflowNumbers(fp)
 	last := loadOf(l, lastWord)
-	both = last >> (o % 64) & (last >> (p % 64)) & 1
-	if t.countWords > 2 {
-		return t.findLong(l, fp), both
-	}
-	quotient := fp >> (t.r % 64)
-	x, next := ^loadOf(l, 0), ^(loadOf(l, 1) & t.inCounts[1]) // as in run
-	zeros := uint64(bits.OnesCount64(x))
-	later := uint64(int64(zeros-1-quotient) >> 63)
-	x ^= (x ^ next) & later
-	at := selectBit(x, quotient-zeros&later) % 64
-	width := uint64(bits.TrailingZeros64(x>>1>>at)) * t.r
-	if width >= 64 {
-		return t.findLong(l, fp), both
-	}
-	x = window(l, t.counts+(at+64&later-quotient)*t.r) ^ fp&t.values*t.ones
-	return (x - t.ones) &^ x & t.highs & (1<<width - 1), both
+	return match, last >> (o % 64) & (last >> (p % 64)) & 1
 }
 
 // findLong gives what is not 0 where the line has the fingerprint.

@@ -42,7 +42,7 @@ func (t *compact) firstLook(v *View, h uint64) (found, open bool) {
 	epoch, counter := &runtime[RuntimeEpoch], &runtime[blockCounter(line)]
 	e, c := atomic.LoadUint64(epoch), atomic.LoadUint64(counter)
 	match, both := t.lookInGo(lineAt(v.Region, line), rest>>((64-t.f)%64))
-	moved := atomic.LoadUint64(epoch) ^ e | atomic.LoadUint64(counter) ^ c | (e|c)&1
+	moved := (atomic.LoadUint64(epoch) ^ e) | (atomic.LoadUint64(counter) ^ c) | (e|c)&1
 	none := (match|-match)>>63 ^ 1
 	return none == 0, (both|moved)&-none != 0
 }
@@ -181,8 +181,7 @@ func (t *compact) HomeBlocks(hashes, blocks []uint64) {
 	}
 }
 
-// Kernel is that of Blocked; for avx2 this one's needs BMI2 alone, with a PDEP that is an
-// instruction and no program.
+// Kernel is that of Blocked; but it is not used where PDEP is no instruction, but a program.
 func (t *compact) Kernel() string { return compactKernel().String() }
 
 func compactKernel() kernel {

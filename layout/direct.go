@@ -34,7 +34,7 @@ func NewDirect(t Table, v *View, h *Hasher) *Direct {
 	return d
 }
 
-// LookBeyond is Lookup of the table, for a hash that Look or LookKey leaves open.
+// LookBeyond is Contains of the table, for a hash that Look or LookKey leaves open.
 func (d *Direct) LookBeyond(v *View, h uint64) bool {
 	if d.compact != nil {
 		return d.compact.containsBeyond(v, h)

@@ -2,6 +2,7 @@ package mmapfilter
 
 import (
 	"encoding/binary"
+	"fmt"
 	"os"
 	"reflect"
 	"runtime"
@@ -167,10 +168,13 @@ func TestMoveBetweenSlots(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table := layout.NewTable(g)
+	table, hasher := layout.NewTable(g), layout.NewHasher(8)
+	var key []byte
 	var hash, value uint64
 	var from, to int // the words of the item
-	for _, hash = range hashes(8, 100) {
+	for i := range 100 {
+		key = shortKey(i)
+		hash = hasher.Hash(key)
 		var l layout.Line
 		var placed layout.Stores
 		it := table.Split(hash)
@@ -188,7 +192,7 @@ func TestMoveBetweenSlots(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	runtime.GC()
 	for _, kernel := range layout.Kernels() {
-		for _, lookup := range []string{"Contains", "ContainsHashes", "Lookup", "Lookup without counters"} {
+		for _, lookup := range []string{"Contains", "LookKey", "ContainsHashes", "Lookup", "Lookup without counters"} {
 			for name, changes := range map[string]uint64{"counter": layout.CounterOf(layout.WordRegion), "epoch": layout.RuntimeEpoch} {
 				t.Run(kernel+"/"+lookup+"/"+name, func(t *testing.T) {
 					withKernel(t, kernel)
@@ -199,11 +203,14 @@ func TestMoveBetweenSlots(t *testing.T) {
 						Runtime: make([]uint64, layout.RuntimeWords),
 						Stash:   make([]uint64, layout.StashWords),
 					}
+					layout.Counters(func(word uint64) { view.Runtime[word] = muchCounted })
 					found := make(chan bool, 1)
 					go func() {
 						switch lookup {
 						case "Contains":
 							found <- table.Contains(&view, hash)
+						case "LookKey":
+							found <- lookKey(table, &view, &hasher, key)
 						case "ContainsHashes":
 							found <- containsIn(8, table, &view, hash)
 						case "Lookup":
@@ -234,6 +241,26 @@ func TestMoveBetweenSlots(t *testing.T) {
 			}
 		}
 	}
+}
+
+// muchCounted is what removal counters begin with: with nearly all bits set, what changes
+// in an epoch is not to be lost among them.
+const muchCounted = 1<<63 - 2
+
+// shortKey gives one of the keys that a Direct hashes itself.
+func shortKey(i int) []byte { return fmt.Appendf(nil, "key %06d", i) }
+
+// lookKey is Filter.Contains of a file that nobody writes to.
+func lookKey(table layout.Table, v *layout.View, h *layout.Hasher, key []byte) bool {
+	d := layout.NewDirect(table, v, h)
+	if d == nil {
+		return table.Contains(v, h.Hash(key))
+	}
+	found, open := d.LookKey(key)
+	if open {
+		return d.LookBeyond(v, h.Hash(key))
+	}
+	return found
 }
 
 // withKernel has lookups use a kernel for as long as a test runs.
@@ -320,11 +347,14 @@ func testLooksBetweenLoads(t *testing.T, s shape) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table := layout.NewTable(g)
+	table, hasher := layout.NewTable(g), layout.NewHasher(8)
 	perPage := uint64(os.Getpagesize() / 8)
+	var key []byte
 	var hash uint64
 	var home, second layout.Item // in different pages
-	for _, hash = range hashes(8, 1000) {
+	for i := range 1000 {
+		key = shortKey(i)
+		hash = hasher.Hash(key)
 		if home, second = table.Split(hash), table.Alternate(table.Split(hash)); second.Line > home.Line+2*perPage/blockWords && (second.Line-home.Line)%(perPage/blockWords) != 0 {
 			break
 		}
@@ -349,7 +379,7 @@ func testLooksBetweenLoads(t *testing.T, s shape) {
 	}
 	var ways []way
 	for _, kernel := range layout.Kernels() {
-		for _, lookup := range []string{"Contains", "ContainsHashes", "ContainsHashes of 300", "Lookup"} {
+		for _, lookup := range []string{"Contains", "LookKey", "ContainsHashes", "ContainsHashes of 300", "Lookup"} {
 			ways = append(ways, way{kernel, lookup, false}, way{kernel, lookup, true})
 		}
 	}
@@ -385,6 +415,7 @@ func testLooksBetweenLoads(t *testing.T, s shape) {
 					store(from+uint64(i), w)
 				}
 			}
+			layout.Counters(func(word uint64) { store(runtimeFrom+word, muchCounted) })
 			here, gone := at, layout.Line{}
 			if c.away {
 				var away layout.Line
@@ -410,6 +441,8 @@ func testLooksBetweenLoads(t *testing.T, s shape) {
 				switch way.lookup {
 				case "Contains":
 					found <- table.Contains(&view, hash)
+				case "LookKey":
+					found <- lookKey(table, &view, &hasher, key)
 				case "ContainsHashes":
 					found <- containsIn(8, table, &view, hash)
 				case "ContainsHashes of 300":
@@ -425,12 +458,12 @@ func testLooksBetweenLoads(t *testing.T, s shape) {
 			if way.epoch {
 				store(runtimeFrom+layout.RuntimeEpoch, 2)
 			} else {
-				store(runtimeFrom+counterOf(home.Line), 2)
+				store(runtimeFrom+counterOf(home.Line), muchCounted+2)
 			}
 			if c.away {
 				put(secondFrom, &gone)
 				if !way.epoch {
-					store(runtimeFrom+counterOf(second.Line), 2)
+					store(runtimeFrom+counterOf(second.Line), muchCounted+2)
 				}
 			}
 			supply(c.page)

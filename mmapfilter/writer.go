@@ -389,8 +389,8 @@ func (w *writer) insertAll(hashes []uint64) (n int, err error) {
 
 // prefetchInserts asks for the lines that inserts will look at, so that their
 // cache misses overlap: the home lines first; then the alternate lines of those
-// whose home is full; and where that is full as well, the lines that the first
-// moves out of the home line lead to. What the mapping has is good enough to guess
+// whose home is full; and where that is full as well, or the table chooses who goes,
+// the lines that the first moves out of the home line lead to. What the mapping has is good enough to guess
 // by. REQUIRES: w.mu.
 func (w *writer) prefetchInserts(hashes []uint64) {
 	const moves = 4 // a line has room with a probability of 0.4 at 95 % load

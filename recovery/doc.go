@@ -112,8 +112,9 @@
 // loses its checksum, durably, before a superblock is stored over it: a crash may
 // have left one half written there, under whatever the cache shows after a failed
 // sync, and the new one might complete it. A file at rest, clean or sealed, has its
-// superblock in all four; or it has slots without a checksum, where the writer was
-// killed before the last one, and whoever opens it for writing stores them again.
+// superblock in all four; a crash before the last one leaves slots that are older, or cut
+// short, and whoever opens it for writing stores the latter again. One that a killed writer
+// has cut short has no checksum.
 //
 // # What happened, and what you get
 //

@@ -110,10 +110,14 @@ func (p *process) openWriter() (*writer, error) {
 		w.workers[i] = &worker{writer: w, stream: p.stream(i), rng: rand.New(rand.NewPCG(p.rng.Uint64(), uint64(i)))}
 	}
 	for id := range keyCount {
+		in := stateOf(p.key(id)).in()
+		if !in && id >= limit {
+			continue
+		}
 		k := w.workers[m.streamOf[m.classOf[id]]]
-		if stateOf(p.key(id)).in() {
+		if in {
 			k.in = append(k.in, id)
-		} else if id < limit {
+		} else {
 			k.out = append(k.out, id)
 		}
 	}
