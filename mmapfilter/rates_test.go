@@ -206,7 +206,7 @@ func TestFill(t *testing.T) {
 		full, second := fillByInserts(t, s, manyKeys()/500)
 		least, most := 0.99, 0.08
 		if s.kind == layout.Compact {
-			least, most = 0.999, 0.12
+			least, most = 0.999, 0.04
 		}
 		if full < least || second >= most {
 			t.Errorf("%s: full at %.4f, second probes at 95 %%: %.4f", s, full, second)
