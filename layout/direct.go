@@ -1,8 +1,8 @@
 package layout
 
 // A Direct is a table and what lookups read, for keys that are looked up one by one:
-// the kernel makes the hash of a key as well, and there is neither an interface nor a
-// question which kernel is in use: what is around it costs a lookup as much as the look.
+// the kernel makes the hash of a key as well, and there is neither a call of an interface nor
+// a question which kernel is in use: what is around it costs a lookup as much as the look.
 // (Beside other filters, as README has it, Contains takes 75 ns; without it 111.)
 type Direct struct {
 	blockedConstants // of a Blocked

@@ -243,7 +243,7 @@
 //	an insert, µs              0.34, 0.49, 0.70, 1.06      0.57, 0.99, 1.30, 1.79
 //	its log, bytes             25, 32, 42, 51              53, 63, 76, 90
 //	a delete, µs; its log      0.33; 24                    0.61; 55
-//	lines of code              670; 470 that write asm     730; 470 that write asm
+//	lines of code              690; 470 that write asm     730; 470 that write asm
 //
 // Blocked is what [Auto] stands for, at every rate: its lookups are the fastest, most of
 // all where 1 % is enough, and most inserts store one word, so that their log record is

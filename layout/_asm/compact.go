@@ -243,15 +243,3 @@ func lookInLine(t, line, fp Register, q GPVirtual, words int) (found, beyond, lo
 	ANDL(U8(1), beyond.As32())
 	return found, beyond, long
 }
-
-// cpuid asks the processor what it is.
-func cpuid() {
-	TEXT("cpuid", NOSPLIT, "func(leaf uint32) (eax, ebx uint32)")
-	Doc("cpuid is the instruction, for subleaf 0.")
-	Load(Param("leaf"), EAX)
-	XORL(ECX, ECX)
-	CPUID()
-	Store(EAX, ReturnIndex(0))
-	Store(EBX, ReturnIndex(1))
-	RET()
-}

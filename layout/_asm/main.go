@@ -135,3 +135,15 @@ func (k *kernel) groups(answer func(slot Register) (found, undecided GPVirtual))
 	VZEROUPPER()
 	RET()
 }
+
+// cpuid asks the processor what it is.
+func cpuid() {
+	TEXT("cpuid", NOSPLIT, "func(leaf uint32) (eax, ebx uint32)")
+	Doc("cpuid is the instruction, for subleaf 0.")
+	Load(Param("leaf"), EAX)
+	XORL(ECX, ECX)
+	CPUID()
+	Store(EAX, ReturnIndex(0))
+	Store(EBX, ReturnIndex(1))
+	RET()
+}
