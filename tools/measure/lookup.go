@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/cpu"
+
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
@@ -199,17 +201,20 @@ const (
 // syncEvery is after how many inserts the writer commits.
 const syncEvery = 65_536
 
-// traffic is a writer that can be turned on and off.
+// traffic is a writer that can be turned on and off. It shares no cache line with
+// the lookups that are measured beside it.
 type traffic struct {
 	ctx     context.Context
 	filter  *mmapfilter.Filter
-	rng     *rand.Rand
+	_       cpu.CacheLinePad
+	rng     rand.PCG
 	inserts int64
+	_       cpu.CacheLinePad
 	writing time.Duration
 }
 
 func newTraffic(ctx context.Context, f *mmapfilter.Filter) *traffic {
-	return &traffic{ctx: ctx, filter: f, rng: rand.New(rand.NewPCG(1, 2))}
+	return &traffic{ctx: ctx, filter: f, rng: *rand.NewPCG(1, 2)}
 }
 
 // during runs f while the writer is in a state. Afterwards nothing is pending,
