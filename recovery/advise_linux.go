@@ -18,8 +18,17 @@ func (m *Mapping) AdviseWillNeed() error { return m.advise(m.Data, unix.MADV_WIL
 // leaves its addresses valid: a load that still comes reads the file again.
 func (m *Mapping) Release() {
 	m.Data.Unlock()
-	m.advise(m.Data, unix.MADV_DONTNEED)
+	m.leavePageTable()
 }
+
+// leavePageTable takes all pages out of the page table of this process; in the cache
+// they stay, dirty where they have been stored to. It is for a mapping that is about to
+// be synced: the sync takes the right to store from every page that has it, and
+// interrupts the other processors that run this process each time, where this does so
+// once. (A goroutine that computed beside a writer at full speed lost a seventh of its
+// time to that.) Pages that are used come back 16 at a time, with a fault that reads
+// nothing. A mapping that is locked keeps its pages.
+func (m *Mapping) leavePageTable() { m.advise(m.Data, unix.MADV_DONTNEED) }
 
 func (m *Mapping) advise(b []byte, advice int) error {
 	return os.NewSyscallError("madvise", unix.Madvise(b, advice))

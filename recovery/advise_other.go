@@ -14,6 +14,9 @@ func (m *Mapping) AdviseWillNeed() error { return nil }
 // and leaves its addresses valid.
 func (m *Mapping) Release() {}
 
+// leavePageTable is for Linux, see there.
+func (m *Mapping) leavePageTable() {}
+
 func (m *Mapping) populate(b []byte) error { return touch(m.Data, b) }
 
 // Resident gives how many bytes of the mapped file are in the page cache.

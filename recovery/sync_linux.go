@@ -14,6 +14,7 @@ func syncLog(f *mappedFile) error {
 	if err := fault.At("fdatasync"); err != nil {
 		return err
 	}
+	f.leavePageTable()
 	err := unix.Fdatasync(int(f.file.Fd()))
 	for errors.Is(err, unix.EINTR) {
 		err = unix.Fdatasync(int(f.file.Fd()))

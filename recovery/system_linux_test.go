@@ -1,6 +1,8 @@
 package recovery
 
 import (
+	"bytes"
+	"encoding/binary"
 	"errors"
 	"io/fs"
 	"os"
@@ -8,6 +10,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/mmapfilter/mmapfilter/layout"
 	"golang.org/x/sys/unix"
 )
 
@@ -75,5 +78,79 @@ func TestResident(t *testing.T) {
 	m.Release()
 	if m.Data[size-1] != 0 {
 		t.Error("not zero after it was released")
+	}
+}
+
+// rss gives how many KiB of the mapping of a file are in the page table.
+func rss(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/smaps")
+	if err != nil {
+		t.Skip("NOT TESTED: what the kernel knows of mappings: ", err)
+	}
+	_, text, found := bytes.Cut(text, []byte(path))
+	if _, text, found = bytes.Cut(text, []byte("\nRss:")); !found {
+		t.Fatalf("%s is not mapped", path)
+	}
+	return string(bytes.Fields(text)[0])
+}
+
+// TestSyncedPagesLeaveThePageTable: those of the log before each sync, and those of the
+// region before the one that may have most of them to write.
+func TestSyncedPagesLeaveThePageTable(t *testing.T) {
+	const size = 64 << 10
+	f, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	if err == nil {
+		err = writeZeros(f, size, zeroStep)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := mapLog(f, size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	for i := range log.Words() {
+		log.Store(uint64(i), 1)
+	}
+	if used := rss(t, f.Name()); used != "64" {
+		t.Errorf("%s KiB of a log of 64 KiB are in the page table", used)
+	}
+	if err := log.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	if left := rss(t, f.Name()); left != "0" {
+		t.Errorf("%s KiB of the log after a sync", left)
+	}
+
+	text, err := os.ReadFile("../testdata/blocked-clean.mmf")
+	path := filepath.Join(t.TempDir(), "a")
+	if err = errors.Join(err, os.WriteFile(path, text, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	v, err := OpenFiles(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, _, err := NewWriter(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	w.put(layout.WordRegion, w.Words()[layout.WordRegion])
+	if rss(t, path) == "0" {
+		t.Error("nothing of the region is in the page table")
+	}
+	if err := w.SyncRegion(); err != nil {
+		t.Fatal(err)
+	}
+	if left := rss(t, path); left != "0" {
+		t.Errorf("%s KiB of the region after a sync", left)
+	}
+	for i, word := range w.Words() {
+		if i < len(text)/8 && word != binary.LittleEndian.Uint64(text[8*i:]) {
+			t.Fatalf("word %d has changed", i)
+		}
 	}
 }

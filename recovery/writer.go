@@ -576,8 +576,14 @@ func (w *Writer) Seal(fill func(sb *layout.Superblock, store func(word, value ui
 }
 
 // SyncRegion makes durable what has been applied to the mapping, so that the next
-// checkpoint finds less to wait for. It may run beside Append.
-func (w *Writer) SyncRegion() error { return w.syncFilter("the region") }
+// checkpoint finds less to wait for. It may run beside Append. Most pages may have been
+// stored to, so they leave the page table first.
+func (w *Writer) SyncRegion() error {
+	if f, ok := w.filter.(interface{ leavePageTable() }); ok {
+		f.leavePageTable()
+	}
+	return w.syncFilter("the region")
+}
 
 // Counts gives how many commits and checkpoints there were.
 func (w *Writer) Counts() (commits, checkpoints uint64) {
