@@ -44,5 +44,10 @@ func compactKey(d *Direct, key *byte, n int) (found bool, open bool)
 //go:noescape
 func compactAVX512(b *compactBatch)
 
+// testBitsAVX512 needs AVX-512 F and DQ. mask is the number of words, less one.
+//
+//go:noescape
+func testBitsAVX512(bits *uint64, mask uint64, positions *uint64, groups int, set *uint8)
+
 // cpuid is the instruction, for subleaf 0.
 func cpuid(leaf uint32) (eax uint32, ebx uint32)

@@ -1560,6 +1560,38 @@ GLOBL striped<>(SB), RODATA|NOPTR, $8
 DATA bias<>+0(SB)/8, $0x00000000000003ff
 GLOBL bias<>(SB), RODATA|NOPTR, $8
 
+// func testBitsAVX512(bits *uint64, mask uint64, positions *uint64, groups int, set *uint8)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·testBitsAVX512(SB), NOSPLIT, $0-40
+	MOVQ         bits+0(FP), AX
+	MOVQ         mask+8(FP), CX
+	VPBROADCASTQ CX, Z0
+	MOVQ         positions+16(FP), CX
+	MOVQ         groups+24(FP), DX
+	MOVQ         set+32(FP), BX
+	MOVQ         $0x0000000000000001, SI
+	VPBROADCASTQ SI, Z1
+
+next:
+	VMOVDQU64  (CX), Z2
+	VPSRLQ     $0x06, Z2, Z3
+	VPANDQ     Z0, Z3, Z3
+	KXNORB     K2, K2, K2
+	VPXORQ     Z4, Z4, Z4
+	VPGATHERQQ (AX)(Z3*8), K2, Z4
+
+	// The rotation is modulo 64.
+	VPRORVQ  Z2, Z4, Z4
+	VPTESTMQ Z1, Z4, K1
+	KMOVB    K1, SI
+	ORB      SI, (BX)
+	ADDQ     $0x40, CX
+	INCQ     BX
+	DECQ     DX
+	JNZ      next
+	VZEROUPPER
+	RET
+
 // func cpuid(leaf uint32) (eax uint32, ebx uint32)
 // Requires: CPUID
 TEXT ·cpuid(SB), NOSPLIT, $0-16

@@ -19,3 +19,7 @@ func compactOne(*compact, *View, uint64) (found, open, long bool) { panic("layou
 func compactKey(*Direct, *byte, int) (found, open bool) { panic("layout: no kernel") }
 
 func (b *compactBatch) run() { panic("layout: no kernel") }
+
+func testBitsAVX512(words *uint64, mask uint64, positions *uint64, groups int, set *uint8) {
+	panic("layout: no kernel")
+}

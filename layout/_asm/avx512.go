@@ -21,6 +21,15 @@ func constant(off int) VecVirtual {
 	return z
 }
 
+// gather loads the words of eight numbers.
+func gather(base Register, disp int, index VecVirtual) VecVirtual {
+	w, all := ZMM(), K()
+	KXNORB(all, all, all)
+	VPXORQ(w, w, w)
+	VPGATHERQQ(Mem{Base: base, Disp: disp, Index: index, Scale: 8}, all, w)
+	return w
+}
+
 // number is one that this program knows, in each lane.
 func number(n uint64) VecVirtual {
 	x, z := GP64(), ZMM()
@@ -43,13 +52,6 @@ func blockedAVX512() {
 	mix, low16, one, three := number(mixFirst), number(1<<16-1), number(1), number(3)
 	low48, sixty, stripe := number(48), number(overflowLow), number(stripes-1)
 
-	gather := func(base Register, disp int, index VecVirtual) VecVirtual {
-		w, all := ZMM(), K()
-		KXNORB(all, all, all)
-		VPXORQ(w, w, w)
-		VPGATHERQQ(Mem{Base: base, Disp: disp, Index: index, Scale: 8}, all, w)
-		return w
-	}
 	epoch := k.epoch
 
 	k.groups(func(slot Register) (found, undecided GPVirtual) {
@@ -135,4 +137,35 @@ func blockedAVX512() {
 		KMOVB(isOpen, undecided.As32())
 		return found, undecided
 	})
+}
+
+// testBitsAVX512 tests eight bits at once.
+func testBitsAVX512() {
+	TEXT("testBitsAVX512", NOSPLIT, "func(bits *uint64, mask uint64, positions *uint64, groups int, set *uint8)")
+	Doc("testBitsAVX512 needs AVX-512 F and DQ. mask is the number of words, less one.")
+	Pragma("noescape")
+	bits := Load(Param("bits"), GP64())
+	mask := ZMM()
+	VPBROADCASTQ(Load(Param("mask"), GP64()), mask)
+	positions, left, set := Load(Param("positions"), GP64()), Load(Param("groups"), GP64()), Load(Param("set"), GP64())
+	one := number(1)
+
+	Label("next")
+	position, word, k := ZMM(), ZMM(), K()
+	VMOVDQU64(Mem{Base: positions}, position)
+	VPSRLQ(U8(6), position, word)
+	VPANDQ(mask, word, word)
+	word = gather(bits, 0, word)
+	Comment("The rotation is modulo 64.")
+	VPRORVQ(position, word, word)
+	VPTESTMQ(one, word, k)
+	eight := GP32()
+	KMOVB(k, eight)
+	ORB(eight.As8(), Mem{Base: set})
+	ADDQ(U8(8*group), positions)
+	INCQ(set)
+	DECQ(left)
+	JNZ(LabelRef("next"))
+	VZEROUPPER()
+	RET()
 }

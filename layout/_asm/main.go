@@ -21,6 +21,7 @@ func main() {
 	compactOne()
 	compactKey()
 	compactAVX512()
+	testBitsAVX512()
 	cpuid()
 	Generate()
 }
