@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/cpu"
+
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
@@ -36,6 +38,7 @@ type writer struct {
 	runtime [layout.RuntimeWords]uint64 // removal counters of what is pending
 	under   layout.View                 // stash and runtime, with the lines of the mapping
 
+	_      cpu.CacheLinePad // what follows changes with every operation
 	length atomic.Uint64
 
 	// behind, if not nil, is told to commit in the background when operations
@@ -150,9 +153,9 @@ func (w *writer) contains(hash uint64) bool {
 //
 // Most home lines have nothing pending: what the mapping says of them then settles
 // most lookups. As long as p is the overlay, only words of the batch in it that is
-// being made durable are stored to the mapping. So a block that p has no word of
-// has not changed while it was read, and nothing newer of it is pending: it is what
-// it was at the instant when p was looked into.
+// being made durable are stored to the mapping, and that batch gets no more words. So a
+// block that p has no word of, be it asked before the block is read or after, does not
+// change meanwhile, and it is what it was at the instant when p was asked.
 func (w *writer) containsUnder(p *pending, hash uint64) bool {
 	found, open := w.table.FirstLook(&w.view, hash)
 	if open {
@@ -210,22 +213,22 @@ func (w *writer) containsBlock(scratch *lookupScratch, hashes []uint64, found []
 	w.containsBlockUnder(p, scratch, hashes, found)
 }
 
-// containsBlockUnder is containsUnder for a block of hashes. What it needs of the
-// memory it asks for a step ahead: the few lookups that the mapping does not settle
-// would take most of the time otherwise.
+// containsBlockUnder is containsUnder for a block of hashes. What it needs of the memory
+// it asks for a step ahead, and of p before it reads the mapping: the few lookups that
+// the mapping does not settle would take most of the time otherwise.
 func (w *writer) containsBlockUnder(p *pending, scratch *lookupScratch, hashes []uint64, found []bool) {
 	blocks, bytes := scratch.blocks[:len(hashes)], (len(hashes)+7)/8
 	open, pending := scratch.open[:bytes], scratch.pending[:bytes]
 	clear(open)
 	clear(pending)
-	w.table.FirstLooks(&w.view, hashes, found, open)
-	layout.EachOpen(open, func(i int) { w.prefetch(w.table.Alternate(w.table.Split(hashes[i])).Line) })
 	w.table.HomeBlocks(hashes, blocks)
 	for i := range blocks {
 		blocks[i] += firstBlock
 	}
 	p.mayHave(blocks, pending)
 	layout.EachOpen(pending, func(i int) { p.prefetch(blocks[i]) })
+	w.table.FirstLooks(&w.view, hashes, found, open)
+	layout.EachOpen(open, func(i int) { w.prefetch(w.table.Alternate(w.table.Split(hashes[i])).Line) })
 	layout.EachOpen(pending, func(i int) { p.prefetchWords(blocks[i]) })
 	same := w.overlay.Load() == p
 	layout.EachOpen(open, func(i int) { found[i] = w.containsBeyond(p, hashes[i]) })
