@@ -13,7 +13,8 @@ import (
 )
 
 // A spool holds hashes, partitioned by their top bits, in memory as long as
-// its budget lasts and then in a file without a name. The partition of a hash
+// its budget lasts and then in files without a name, one for each goroutine that
+// writes: those that write to one file wait for each other. The partition of a hash
 // does not depend on how many lines the filter will have, so that keys can be
 // spooled before they are counted.
 type spool struct {
@@ -28,8 +29,7 @@ type spool struct {
 
 	mu struct {
 		sync.Mutex
-		file *recovery.Scratch // nil until the budget is used up
-		end  int64
+		files []*recovery.Scratch
 	}
 }
 
@@ -40,10 +40,11 @@ type spoolPart struct {
 	n      int // hashes in chunks and spans
 }
 
-// A spoolSpan is a chunk in the file.
+// A spoolSpan is a chunk in a file.
 type spoolSpan struct {
-	off int64
-	n   int
+	file *recovery.Scratch
+	off  int64
+	n    int
 }
 
 const (
@@ -95,17 +96,17 @@ func (s *spool) prefixBits(partitions int) uint {
 	return bits
 }
 
-// close ends the spool, its memory and its file. Of a spool that was never made, or is
+// close ends the spool, its memory and its files. Of a spool that was never made, or is
 // closed already, it does nothing.
 func (s *spool) close() {
 	if s == nil {
 		return
 	}
 	s.partition = nil
-	if s.mu.file != nil {
-		s.mu.file.Close()
-		s.mu.file = nil
+	for _, file := range s.mu.files {
+		file.Close()
 	}
+	s.mu.files = nil
 }
 
 // A spoolWriter collects hashes for one goroutine.
@@ -115,8 +116,9 @@ type spoolWriter struct {
 	count []uint8     // of them
 	open  [][]uint64  // a chunk for each partition
 
-	block []uint64 // chunks on the way to the file
-	off   int64    // of the block in the file
+	file  *recovery.Scratch // nil until the budget is used up
+	block []uint64          // chunks on the way to it
+	off   int64             // of the block in it
 }
 
 // maxBlockLen is 1 MiB of hashes. A page cache takes 1 MiB in a third of the time that it
@@ -207,24 +209,23 @@ func (w *spoolWriter) put(p uint64) error {
 	w.block = append(w.block, chunk...)
 	part.mu.Lock()
 	defer part.mu.Unlock()
-	part.spans = append(part.spans, spoolSpan{off, len(chunk)})
+	part.spans = append(part.spans, spoolSpan{w.file, off, len(chunk)})
 	part.n += len(chunk)
 	w.open[p] = chunk[:0]
 	return nil
 }
 
-// nextBlock writes the block to the file, and begins one.
-func (w *spoolWriter) nextBlock() error {
+// nextBlock writes the block to the file, which it makes if need be, and begins one.
+func (w *spoolWriter) nextBlock() (err error) {
+	if w.file == nil {
+		w.block = make([]uint64, 0, w.s.blockLen)
+		w.file, err = w.s.newFile()
+		return err
+	}
 	if err := w.writeBlock(); err != nil {
 		return err
 	}
-	var err error
-	if w.off, err = w.s.reserve(int64(8 * w.s.blockLen)); err != nil {
-		return err
-	}
-	if w.block == nil {
-		w.block = make([]uint64, 0, w.s.blockLen)
-	}
+	w.off += int64(8 * len(w.block))
 	w.block = w.block[:0]
 	return nil
 }
@@ -233,22 +234,19 @@ func (w *spoolWriter) writeBlock() error {
 	if len(w.block) == 0 {
 		return nil
 	}
-	_, err := w.s.mu.file.WriteAt(recovery.Bytes(w.block), w.off)
+	_, err := w.file.WriteAt(recovery.Bytes(w.block), w.off)
 	return err
 }
 
-// reserve gives a place in the file, which it makes if need be.
-func (s *spool) reserve(bytes int64) (off int64, err error) {
+// newFile makes a file that is closed with the spool.
+func (s *spool) newFile() (*recovery.Scratch, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.mu.file == nil {
-		if s.mu.file, err = s.draft.Scratch(); err != nil {
-			return 0, err
-		}
+	file, err := s.draft.Scratch()
+	if err == nil {
+		s.mu.files = append(s.mu.files, file)
 	}
-	off = s.mu.end
-	s.mu.end += bytes
-	return off, nil
+	return file, err
 }
 
 // size gives how many hashes the partitions [from, to) have.
@@ -276,7 +274,7 @@ func (s *spool) each(from, to int, drop bool, f func(chunk []uint64)) error {
 				buffer = make([]uint64, s.chunkLen)
 			}
 			chunk := buffer[:span.n]
-			if _, err := s.mu.file.ReadAt(recovery.Bytes(chunk), span.off); err != nil {
+			if _, err := span.file.ReadAt(recovery.Bytes(chunk), span.off); err != nil {
 				if err == io.EOF {
 					err = io.ErrUnexpectedEOF
 				}
