@@ -169,7 +169,7 @@ func (w *Writer) recover(r *Recovery) error {
 	w.storeRuntime(layout.RuntimeEpoch, epoch+1)
 
 	w.length, w.userSeq, w.operation = scan.Length, scan.UserSeq, scan.Operation
-	if err := w.syncRegion(); err != nil {
+	if err := w.SyncRegion(); err != nil {
 		return err
 	}
 	next := w.next(layout.Clean)

@@ -491,7 +491,7 @@ func (w *Writer) Checkpoint(logBytes int64) error {
 	if err := w.Err(); err != nil {
 		return err
 	}
-	if err := w.syncRegion(); err != nil {
+	if err := w.SyncRegion(); err != nil {
 		return err
 	}
 	next := w.next(layout.Live)
@@ -502,9 +502,15 @@ func (w *Writer) Checkpoint(logBytes int64) error {
 	return nil
 }
 
-func (w *Writer) syncRegion() error {
+// SyncRegion makes durable what has been applied to the mapping. It may run beside Append,
+// before a checkpoint, which then finds less to wait for. Most pages may have been stored
+// to.
+func (w *Writer) SyncRegion() error {
 	if mistake.Made(mistake.NoRegionSync) {
 		return nil
+	}
+	if f, ok := w.filter.(interface{ leavePageTable() }); ok {
+		f.leavePageTable()
 	}
 	return w.syncFilter("the region")
 }
@@ -518,7 +524,7 @@ func (w *Writer) Clean() error {
 	if w.log == nil {
 		return nil
 	}
-	if err := w.syncRegion(); err != nil {
+	if err := w.SyncRegion(); err != nil {
 		return err
 	}
 	next := w.next(layout.Clean)
@@ -569,20 +575,10 @@ func (w *Writer) Seal(fill func(sb *layout.Superblock, store func(word, value ui
 	if err := fill(&next, w.filter.Store); err != nil {
 		return err
 	}
-	if err := w.syncRegion(); err != nil {
+	if err := w.SyncRegion(); err != nil {
 		return err
 	}
 	return w.rest(&next)
-}
-
-// SyncRegion makes durable what has been applied to the mapping, so that the next
-// checkpoint finds less to wait for. It may run beside Append. Most pages may have been
-// stored to, so they leave the page table first.
-func (w *Writer) SyncRegion() error {
-	if f, ok := w.filter.(interface{ leavePageTable() }); ok {
-		f.leavePageTable()
-	}
-	return w.syncFilter("the region")
 }
 
 // Counts gives how many commits and checkpoints there were.
