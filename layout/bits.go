@@ -3,8 +3,9 @@ package layout
 import "sync/atomic"
 
 // TestBits sets a bit of set for each of the positions whose bit of words is set, the
-// lowest of set[0] for the first. Positions count modulo the number of bits; words are a
-// power of two. Another goroutine may store to the words meanwhile.
+// lowest of set[0] for the first; other bits stay. set has a byte for eight positions, or
+// fewer at its end. Positions count modulo the number of bits; len(words) is a power of
+// two. Another goroutine may store to the words meanwhile.
 //
 // It is for lookups that ask a small table whether a large one needs to be asked: the
 // kernel waits for eight words at once, and took half of the time of the code in Go

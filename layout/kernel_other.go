@@ -20,6 +20,6 @@ func compactKey(*Direct, *byte, int) (found, open bool) { panic("layout: no kern
 
 func (b *compactBatch) run() { panic("layout: no kernel") }
 
-func testBitsAVX512(words *uint64, mask uint64, positions *uint64, groups int, set *uint8) {
+func testBitsAVX512(bits *uint64, mask uint64, positions *uint64, groups int, set *uint8) {
 	panic("layout: no kernel")
 }

@@ -98,8 +98,8 @@ type wordTable struct {
 	blocks blockMarks
 }
 
-// A group has 32 bytes, and so is in one cache line: the numbers of entries, which are
-// below maxPendingWords, have three bytes, the lowest first.
+// A group has 32 bytes, and so is in one cache line: the number of an entry has three
+// bytes, the lowest first.
 type group struct {
 	tags    uint64 // a byte is 0 where the slot is free
 	entries [groupSlots][3]uint8
@@ -125,6 +125,8 @@ const (
 	// it is 3 MiB.
 	maxPendingWords = 1 << 17
 )
+
+const _ = uint(1<<24 - maxPendingWords) // the numbers of entries have three bytes
 
 // newWords makes a table that has room for n words before it grows.
 func newWords(n int) *words {

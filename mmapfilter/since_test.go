@@ -1,6 +1,11 @@
 package mmapfilter
 
-import "testing"
+import (
+	"slices"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+)
 
 // TestLookupLooksAgain: what the mapping says of a home line settles a lookup of the
 // writer's process only where nothing of the line is pending, and where what is
@@ -40,6 +45,56 @@ func TestLookupLooksAgain(t *testing.T) {
 	clear(found)
 	if w.containsBlockUnder(before, new(lookupScratch), []uint64{pending, later}, found); !found[0] || !found[1] {
 		t.Errorf("in a batch they are %v", found)
+	}
+}
+
+// A tornTable is one whose first looks meet lines that are being stored to: another
+// batch is made durable meanwhile, and none of the keys is there.
+type tornTable struct {
+	layout.Table
+	during func()
+}
+
+func (t tornTable) FirstLooks(_ *layout.View, _ []uint64, found []bool, _ []uint8) {
+	t.during()
+	clear(found)
+}
+
+// TestBatchLooksAgain: a batch rests on what its first looks said only where the
+// overlay, asked after them, is the one from before.
+func TestBatchLooksAgain(t *testing.T) {
+	w := mustWriter(t, newMemoryVolume(t, blocked12, 60), 0)
+	rng := seeded(t, 1)
+	insert := func() (h uint64) {
+		h = rng.Uint64()
+		if err := w.insert(h); err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	present := insert()
+	if err := w.sync(false, 0); err != nil {
+		t.Fatal(err)
+	}
+	block := []uint64{w.homeBlock(present)}
+	for marked := []uint8{1}; marked[0] != 0; {
+		if err := w.sync(false, 0); err != nil {
+			t.Fatal(err)
+		}
+		insert()
+		clear(marked)
+		w.overlay.Load().mayHave(block, marked)
+	}
+	found := make([]bool, 9) // one more than a kernel does at once
+	hashes := slices.Repeat([]uint64{present}, len(found))
+	w.table = tornTable{w.table, func() {
+		if err := w.sync(false, 0); err != nil {
+			t.Fatal(err)
+		}
+	}}
+	w.containsBlockUnder(w.overlay.Load(), new(lookupScratch), hashes, found)
+	if slices.Contains(found, false) {
+		t.Errorf("a lookup that a commit overtook says no: %v", found)
 	}
 }
 

@@ -2,7 +2,6 @@ package mmapfilter
 
 import (
 	"context"
-	"errors"
 	"io"
 	"iter"
 	"sync"
@@ -175,7 +174,10 @@ func (w *spoolWriter) grow(chunk []uint64) []uint64 {
 // flush hands over what has been added so far, and ends the writer.
 func (w *spoolWriter) flush() error {
 	for p := range uint64(len(w.open)) {
-		if err := errors.Join(w.addFew(p), w.put(p)); err != nil {
+		if err := w.addFew(p); err != nil {
+			return err
+		}
+		if err := w.put(p); err != nil {
 			return err
 		}
 	}
@@ -218,8 +220,9 @@ func (w *spoolWriter) put(p uint64) error {
 // nextBlock writes the block to the file, which it makes if need be, and begins one.
 func (w *spoolWriter) nextBlock() (err error) {
 	if w.file == nil {
-		w.block = make([]uint64, 0, w.s.blockLen)
-		w.file, err = w.s.newFile()
+		if w.file, err = w.s.newFile(); err == nil {
+			w.block = make([]uint64, 0, w.s.blockLen)
+		}
 		return err
 	}
 	if err := w.writeBlock(); err != nil {

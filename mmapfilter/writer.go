@@ -36,10 +36,11 @@ type writer struct {
 	newest  func(word uint64) uint64    // at
 	stash   []uint64                    // the newest state of all of it
 	runtime [layout.RuntimeWords]uint64 // removal counters of what is pending
-	under   layout.View                 // stash and runtime, with the lines of the mapping
+	_       cpu.CacheLinePad
+	under   layout.View // stash and runtime, with the lines of the mapping
 
-	_      cpu.CacheLinePad // what follows changes with every operation
-	length atomic.Uint64
+	_      cpu.CacheLinePad
+	length atomic.Uint64 // changes with every operation, as runtime does with many
 
 	// behind, if not nil, is told to commit in the background when operations
 	// are pending. If need is not 0, the log is nearly full: a checkpoint is due

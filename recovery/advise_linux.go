@@ -2,6 +2,7 @@ package recovery
 
 import (
 	"errors"
+	"fmt"
 	"os"
 
 	"github.com/edsrzf/mmap-go"
@@ -18,17 +19,42 @@ func (m *Mapping) AdviseWillNeed() error { return m.advise(m.Data, unix.MADV_WIL
 // leaves its addresses valid: a load that still comes reads the file again.
 func (m *Mapping) Release() {
 	m.Data.Unlock()
-	m.leavePageTable()
+	m.advise(m.Data, unix.MADV_DONTNEED)
 }
 
 // leavePageTable takes all pages out of the page table of this process; in the cache
 // they stay, dirty where they have been stored to. It is for a mapping that is about to
-// be synced: the sync takes the right to store from every page that has it, and
-// interrupts the other processors that run this process each time, where this does so
-// once. (A goroutine that computed beside a writer at full speed lost a seventh of its
-// time to that.) Pages that are used come back 16 at a time, with a fault that reads
-// nothing. A mapping that is locked keeps its pages.
-func (m *Mapping) leavePageTable() { m.advise(m.Data, unix.MADV_DONTNEED) }
+// be synced, and others may store to it meanwhile: the sync takes the right to store from
+// every page that has it, and interrupts the other processors that run this process each
+// time, where this does so once. (A goroutine that computed beside a writer at full speed
+// lost a seventh of its time to that.) Pages that are loaded from come back 16 at a time,
+// with a fault that reads nothing where they are cached. A mapping that is locked keeps
+// its pages: that is the error, which changes nothing.
+func (m *Mapping) leavePageTable() {
+	if delaysRmap {
+		m.advise(m.Data, unix.MADV_DONTNEED)
+	}
+}
+
+// delaysRmap is Linux 6.2 and later. Before, a page was forgotten to be mapped before
+// every processor had forgotten it: one could still store to it after a sync that found
+// nothing to take the right to store from, and the next sync passed it by (commit
+// 5df397dec7c4, "mm: delay page_remove_rmap() until after the TLB has been flushed").
+var delaysRmap = func() bool {
+	var name unix.Utsname
+	if unix.Uname(&name) != nil {
+		return false
+	}
+	return isSince(unix.ByteSliceToString(name.Release[:]), 6, 2)
+}()
+
+// isSince reports whether a release of Linux, such as 6.1.0-13-amd64, is not before
+// major.minor.
+func isSince(release string, major, minor int) bool {
+	var a, b int
+	n, _ := fmt.Sscanf(release, "%d.%d", &a, &b)
+	return n == 2 && (a > major || a == major && b >= minor)
+}
 
 func (m *Mapping) advise(b []byte, advice int) error {
 	return os.NewSyscallError("madvise", unix.Madvise(b, advice))

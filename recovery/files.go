@@ -57,6 +57,7 @@ func syncFilter(f *mappedFile) error {
 	if err := fault.At("msync"); err != nil {
 		return err
 	}
+	f.leavePageTable()
 	if err := f.Data.Flush(); err != nil {
 		return os.NewSyscallError("msync", err)
 	}

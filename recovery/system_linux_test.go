@@ -95,11 +95,28 @@ func rss(t *testing.T, path string) string {
 	return string(bytes.Fields(text)[0])
 }
 
-// TestSyncedPagesLeaveThePageTable: those of the log before each sync, and those of the
-// region before the one that may have most of them to write.
+func TestIsSince(t *testing.T) {
+	for release, want := range map[string]bool{
+		"6.2.0": true, "6.2": true, "6.18.44-fc-v595": true, "7.0-rc1": true, "10.1": true,
+		"6.1.0-13-amd64": false, "5.15.0-1": false, "": false, "linux": false, "6": false,
+	} {
+		if got := isSince(release, 6, 2); got != want {
+			t.Errorf("%q: %t", release, got)
+		}
+	}
+}
+
+// TestSyncedPagesLeaveThePageTable: those of the log and of the region, before each sync.
 func TestSyncedPagesLeaveThePageTable(t *testing.T) {
+	if !delaysRmap {
+		t.Skip("NOT TESTED: they do so from Linux 6.2 on")
+	}
+	dir, err := filepath.EvalSymlinks(t.TempDir()) // as smaps names it
+	if err != nil {
+		t.Fatal(err)
+	}
 	const size = 64 << 10
-	f, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	f, err := os.Create(filepath.Join(dir, "log"))
 	if err == nil {
 		err = writeZeros(f, size, zeroStep)
 	}
@@ -125,7 +142,7 @@ func TestSyncedPagesLeaveThePageTable(t *testing.T) {
 	}
 
 	text, err := os.ReadFile("../testdata/blocked-clean.mmf")
-	path := filepath.Join(t.TempDir(), "a")
+	path := filepath.Join(dir, "a")
 	if err = errors.Join(err, os.WriteFile(path, text, 0o600)); err != nil {
 		t.Fatal(err)
 	}

@@ -502,15 +502,11 @@ func (w *Writer) Checkpoint(logBytes int64) error {
 	return nil
 }
 
-// SyncRegion makes durable what has been applied to the mapping. It may run beside Append,
-// before a checkpoint, which then finds less to wait for. Most pages may have been stored
-// to.
+// SyncRegion makes durable what has been applied to the mapping. It may run beside Append
+// and Harden, before a checkpoint, which then finds less to wait for.
 func (w *Writer) SyncRegion() error {
 	if mistake.Made(mistake.NoRegionSync) {
 		return nil
-	}
-	if f, ok := w.filter.(interface{ leavePageTable() }); ok {
-		f.leavePageTable()
 	}
 	return w.syncFilter("the region")
 }
