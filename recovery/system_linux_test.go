@@ -88,8 +88,9 @@ func rss(t *testing.T, path string) string {
 	if err != nil {
 		t.Skip("NOT TESTED: what the kernel knows of mappings: ", err)
 	}
-	_, text, found := bytes.Cut(text, []byte(path))
-	if _, text, found = bytes.Cut(text, []byte("\nRss:")); !found {
+	_, text, _ = bytes.Cut(text, []byte(path))
+	_, text, found := bytes.Cut(text, []byte("\nRss:"))
+	if !found {
 		t.Fatalf("%s is not mapped", path)
 	}
 	return string(bytes.Fields(text)[0])
