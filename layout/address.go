@@ -18,6 +18,18 @@ const (
 // the hash that line did not use.
 func SplitHash(h, n uint64) (line, rest uint64) { return bits.Mul64(h, n) }
 
+// splitLines gives the lines that SplitHash takes out of hashes, without the rests.
+func splitLines(hashes, lines []uint64, n uint64) {
+	lines = lines[:len(hashes)]
+	if groups := len(hashes) / openBits; kernel(inUse.Load()) == avx512 && groups > 0 {
+		splitLinesAVX512(&hashes[0], n, &lines[0], groups)
+		hashes, lines = hashes[groups*openBits:], lines[groups*openBits:]
+	}
+	for i, h := range hashes {
+		lines[i], _ = SplitHash(h, n)
+	}
+}
+
 // fingerprint makes a value of 1 to values, uniform, of the fraction x/2^64. 0
 // is left out because it means an empty slot.
 func fingerprint(x, values uint64) uint64 {

@@ -49,5 +49,10 @@ func compactAVX512(b *compactBatch)
 //go:noescape
 func testBitsAVX512(bits *uint64, mask uint64, positions *uint64, groups int, set *uint8)
 
+// splitLinesAVX512 needs AVX-512 F.
+//
+//go:noescape
+func splitLinesAVX512(hashes *uint64, n uint64, lines *uint64, groups int)
+
 // cpuid is the instruction, for subleaf 0.
 func cpuid(leaf uint32) (eax uint32, ebx uint32)

@@ -1592,6 +1592,43 @@ next:
 	VZEROUPPER
 	RET
 
+// func splitLinesAVX512(hashes *uint64, n uint64, lines *uint64, groups int)
+// Requires: AVX, AVX512F
+TEXT ·splitLinesAVX512(SB), NOSPLIT, $0-32
+	MOVQ         hashes+0(FP), AX
+	MOVQ         n+8(FP), CX
+	VPBROADCASTQ CX, Z0
+	MOVQ         lines+16(FP), CX
+	MOVQ         groups+24(FP), DX
+	MOVQ         $0x00000000ffffffff, BX
+	VPBROADCASTQ BX, Z2
+	VPSRLQ       $0x20, Z0, Z1
+
+next:
+	VMOVDQU64 (AX), Z3
+	VPSRLQ    $0x20, Z3, Z4
+	VPMULUDQ  Z3, Z0, Z5
+	VPMULUDQ  Z4, Z0, Z6
+	VPMULUDQ  Z3, Z1, Z3
+	VPMULUDQ  Z4, Z1, Z4
+
+	// What the low half carries over.
+	VPSRLQ    $0x20, Z5, Z5
+	VPADDQ    Z5, Z6, Z6
+	VPANDQ    Z2, Z6, Z5
+	VPADDQ    Z5, Z3, Z3
+	VPSRLQ    $0x20, Z6, Z6
+	VPSRLQ    $0x20, Z3, Z3
+	VPADDQ    Z6, Z4, Z4
+	VPADDQ    Z3, Z4, Z4
+	VMOVDQU64 Z4, (CX)
+	ADDQ      $0x40, AX
+	ADDQ      $0x40, CX
+	DECQ      DX
+	JNZ       next
+	VZEROUPPER
+	RET
+
 // func cpuid(leaf uint32) (eax uint32, ebx uint32)
 // Requires: CPUID
 TEXT ·cpuid(SB), NOSPLIT, $0-16

@@ -96,8 +96,4 @@ func (t *blocked) FirstLooks(v *View, hashes []uint64, found []bool, open []uint
 	}
 }
 
-func (t *blocked) HomeBlocks(hashes, blocks []uint64) {
-	for i, h := range hashes {
-		blocks[i], _ = SplitHash(h, t.lines)
-	}
-}
+func (t *blocked) HomeBlocks(hashes, blocks []uint64) { splitLines(hashes, blocks, t.lines) }

@@ -175,11 +175,7 @@ func (t *compact) FirstLooks(v *View, hashes []uint64, found []bool, open []uint
 	}
 }
 
-func (t *compact) HomeBlocks(hashes, blocks []uint64) {
-	for i, h := range hashes {
-		blocks[i], _ = SplitHash(h, t.lines)
-	}
-}
+func (t *compact) HomeBlocks(hashes, blocks []uint64) { splitLines(hashes, blocks, t.lines) }
 
 // Kernel is that of Blocked; but it is not used where PDEP is no instruction, but a program.
 func (t *compact) Kernel() string { return compactKernel().String() }

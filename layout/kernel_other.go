@@ -23,3 +23,7 @@ func (b *compactBatch) run() { panic("layout: no kernel") }
 func testBitsAVX512(bits *uint64, mask uint64, positions *uint64, groups int, set *uint8) {
 	panic("layout: no kernel")
 }
+
+func splitLinesAVX512(hashes *uint64, n uint64, lines *uint64, groups int) {
+	panic("layout: no kernel")
+}

@@ -374,8 +374,8 @@ func (t *pair) FirstLooks(v *View, hashes []uint64, found []bool, open []uint8) 
 }
 
 func (t *pair) HomeBlocks(hashes, blocks []uint64) {
-	for i, h := range hashes {
-		line, _ := SplitHash(h, t.lines)
+	splitLines(hashes, blocks, t.lines)
+	for i, line := range blocks[:len(hashes)] {
 		blocks[i], _ = t.blocks(line)
 	}
 }

@@ -169,3 +169,43 @@ func testBitsAVX512() {
 	VZEROUPPER()
 	RET()
 }
+
+// splitLinesAVX512 splits eight hashes at once: the high halves of products of 64 bits,
+// from products of 32 bits.
+func splitLinesAVX512() {
+	TEXT("splitLinesAVX512", NOSPLIT, "func(hashes *uint64, n uint64, lines *uint64, groups int)")
+	Doc("splitLinesAVX512 needs AVX-512 F.")
+	Pragma("noescape")
+	hashes, by := Load(Param("hashes"), GP64()), ZMM()
+	VPBROADCASTQ(Load(Param("n"), GP64()), by)
+	lines, left := Load(Param("lines"), GP64()), Load(Param("groups"), GP64())
+	byHigh, low32 := ZMM(), number(1<<32-1)
+	VPSRLQ(U8(32), by, byHigh)
+
+	Label("next")
+	h, high := ZMM(), ZMM()
+	VMOVDQU64(Mem{Base: hashes}, h)
+	VPSRLQ(U8(32), h, high)
+	product := func(a, b VecVirtual) VecVirtual {
+		z := ZMM()
+		VPMULUDQ(a, b, z)
+		return z
+	}
+	lowLow, highLow, lowHigh, highHigh := product(h, by), product(high, by), product(h, byHigh), product(high, byHigh)
+	Comment("What the low half carries over.")
+	VPSRLQ(U8(32), lowLow, lowLow)
+	VPADDQ(lowLow, highLow, highLow)
+	VPANDQ(low32, highLow, lowLow)
+	VPADDQ(lowLow, lowHigh, lowHigh)
+	VPSRLQ(U8(32), highLow, highLow)
+	VPSRLQ(U8(32), lowHigh, lowHigh)
+	VPADDQ(highLow, highHigh, highHigh)
+	VPADDQ(lowHigh, highHigh, highHigh)
+	VMOVDQU64(highHigh, Mem{Base: lines})
+	ADDQ(U8(8*group), hashes)
+	ADDQ(U8(8*group), lines)
+	DECQ(left)
+	JNZ(LabelRef("next"))
+	VZEROUPPER()
+	RET()
+}

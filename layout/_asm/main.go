@@ -22,6 +22,7 @@ func main() {
 	compactKey()
 	compactAVX512()
 	testBitsAVX512()
+	splitLinesAVX512()
 	cpuid()
 	Generate()
 }
