@@ -60,7 +60,7 @@ func (w *writer) loadMapped(line uint64, l *layout.Line) (first, n uint64) {
 func (w *writer) loadLine(line uint64, l *layout.Line) (first, n uint64) {
 	first, n = w.loadMapped(line, l)
 	if p := w.overlay.Load(); p != nil {
-		p.update(first, l[:n])
+		p.update(first-layout.WordRegion, l[:n])
 	}
 	return first, n
 }
@@ -68,10 +68,9 @@ func (w *writer) loadLine(line uint64, l *layout.Line) (first, n uint64) {
 // prefetch asks for what loadLine reads of a line.
 func (w *writer) prefetch(line uint64) {
 	at, n := w.table.Words(line)
-	first, last := layout.WordRegion+at, layout.WordRegion+at+uint64(n)-1
 	p := w.overlay.Load()
-	for block := first / blockWords; block <= last/blockWords; block++ {
-		layout.Prefetch(&w.words[block*blockWords])
+	for block := at / blockWords; block <= (at+uint64(n)-1)/blockWords; block++ {
+		layout.Prefetch(&w.words[layout.WordRegion+block*blockWords])
 		if p != nil {
 			p.prefetch(block)
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// The pending words are those that the operations that are not durable have
+// The pending words are those of the region that the operations that are not durable have
 // stored to: the mapping holds durable state only (rule W1). There is a table of
 // them for the batch that takes operations, and one for the batch that is being
 // made durable; when the latter has been stored to the mapping, it is dropped as a
@@ -23,7 +23,7 @@ type pending struct {
 	committing *words // of the batch before, or nil
 }
 
-// word gives the newest value of a word of the file, where that is not the
+// word gives the newest value of a word of the region, where that is not the
 // mapping's.
 func (p *pending) word(word uint64) (value uint64, ok bool) {
 	if value, ok = p.active.word(word); !ok && p.committing != nil {
@@ -55,7 +55,7 @@ func (p *pending) mayHave(blocks []uint64, set []uint8) {
 	}
 }
 
-// prefetch asks for the tags that has looks at.
+// prefetch asks for what has looks at first, and store.
 func (p *pending) prefetch(block uint64) {
 	p.active.prefetch(block)
 	if p.committing != nil {
@@ -63,12 +63,22 @@ func (p *pending) prefetch(block uint64) {
 	}
 }
 
-// prefetchWords asks for the words that has looks at.
-func (p *pending) prefetchWords(block uint64) {
-	p.active.prefetchWords(block)
+// prefetchTags asks for what seemsToHave looks at.
+func (p *pending) prefetchTags(block uint64) {
+	p.active.prefetchTags(block)
 	if p.committing != nil {
-		p.committing.prefetchWords(block)
+		p.committing.prefetchTags(block)
 	}
+}
+
+// seemsToHave reports true for a block for which has would report true, and for few
+// others, of those for which mayHave set a bit. It asks for the words.
+func (p *pending) seemsToHave(block uint64) bool {
+	seems := p.active.seemsToHave(block)
+	if p.committing != nil {
+		seems = p.committing.seemsToHave(block) || seems
+	}
+	return seems
 }
 
 // words are those of one batch: a hash table from the number of a word to its value.
@@ -78,6 +88,7 @@ type words struct {
 	table atomic.Pointer[wordTable]
 	_     cpu.CacheLinePad
 	n     int
+	room  int // of the table, once it has more than minWords
 }
 
 // A wordTable has its slots in groups of 8, and at most half of them in use. The
@@ -85,7 +96,7 @@ type words struct {
 // search reads the tags of a group, one byte a slot, as one word.
 //
 // Most blocks have nothing pending, and lookups are told so by blocks, where at most one
-// bit in 16 is set. It has a quarter of the size of the groups, and stays in the cache of a core.
+// bit in 32 is set. It has half of the size of the groups, and stays in the cache of a core.
 // (Lookups in batches beside a writer that asked the tags of every block took 37 ns a
 // key; with the bits they take half of that.)
 //
@@ -93,7 +104,7 @@ type words struct {
 // are when the table grows: it is replaced by a larger one with the same entries.
 type wordTable struct {
 	groups []group
-	chunks []*[chunkWords]pendingWord
+	chunks [][]pendingWord
 	shift  uint // 64 less the bits of the number of a group
 	blocks blockMarks
 }
@@ -118,9 +129,9 @@ type pendingWord struct{ word, value uint64 }
 
 const (
 	groupSlots = 8
-	chunkWords = 64
+	chunkWords = 512
 	minWords   = chunkWords
-	bitsAWord  = 16 // of blocks, for each word that there is room for
+	bitsAWord  = 32 // of blocks, for each word that there is room for
 	// maxPendingWords bounds a batch: past it, it is committed. With its table
 	// it is 3 MiB.
 	maxPendingWords = 1 << 17
@@ -128,14 +139,15 @@ const (
 
 const _ = uint(1<<24 - maxPendingWords) // the numbers of entries have three bytes
 
-// newWords makes a table that has room for n words before it grows.
+// newWords makes a table for a batch of about n words. It begins small, and is empty
+// while the batch before is made durable, if nobody writes meanwhile: lookups then ask
+// what is in the nearest cache.
 func newWords(n int) *words {
-	room := minWords
-	for room < n {
-		room *= 2
+	m := &words{room: minWords}
+	for m.room < n {
+		m.room *= 2
 	}
-	m := new(words)
-	m.table.Store(newWordTable(room))
+	m.table.Store(newWordTable(minWords))
 	return m
 }
 
@@ -146,7 +158,7 @@ func newWordTable(room int) *wordTable {
 	groups := 2 * room / groupSlots
 	t := &wordTable{
 		groups: make([]group, groups),
-		chunks: make([]*[chunkWords]pendingWord, room/chunkWords),
+		chunks: make([][]pendingWord, room/chunkWords),
 		shift:  uint(64 - bits.TrailingZeros(uint(groups))),
 		blocks: make(blockMarks, bitsAWord*room/64),
 	}
@@ -274,22 +286,29 @@ func (m *words) mayHave(blocks []uint64, set []uint8) {
 	layout.TestBits(m.table.Load().blocks, blocks, set)
 }
 
-// prefetchWords asks for the entries of a block in the first group, which are nearly
-// always all.
-func (m *words) prefetchWords(block uint64) {
+// seemsToHave reports whether a block has words by the tags, which are of other blocks
+// once in 128. It asks for the entries in the first group, which are nearly always all.
+func (m *words) seemsToHave(block uint64) bool {
 	t := m.table.Load()
 	i, tag := t.start(block)
 	g := &t.groups[i]
-	for same := bytesEqual(atomic.LoadUint64(&g.tags), tag); same != 0; same &= same - 1 {
-		layout.Prefetch(&t.entry(g.entry(bits.TrailingZeros64(same) / 8)).word)
+	tags := atomic.LoadUint64(&g.tags)
+	same := bytesEqual(tags, tag)
+	for left := same; left != 0; left &= left - 1 {
+		layout.Prefetch(&t.entry(g.entry(bits.TrailingZeros64(left) / 8)).word)
 	}
+	return same != 0 || tags&highBits == highBits
 }
 
 func (m *words) prefetch(block uint64) {
+	m.prefetchTags(block)
+	layout.Prefetch(m.table.Load().blocks.word(block))
+}
+
+func (m *words) prefetchTags(block uint64) {
 	t := m.table.Load()
 	i, _ := t.start(block)
 	layout.Prefetch(&t.groups[i].tags)
-	layout.Prefetch(t.blocks.word(block))
 }
 
 // store gives a word a value.
@@ -304,7 +323,7 @@ func (m *words) store(word, value uint64) {
 	}
 	n := uint32(m.n)
 	if t.chunks[n/chunkWords] == nil {
-		t.chunks[n/chunkWords] = new([chunkWords]pendingWord)
+		t.chunks[n/chunkWords] = make([]pendingWord, chunkWords)
 	}
 	*t.entry(n) = pendingWord{word, value}
 	t.enter(word, n)
@@ -328,7 +347,7 @@ func (t *wordTable) enter(word uint64, n uint32) {
 }
 
 func (m *words) grow(t *wordTable) *wordTable {
-	larger := newWordTable(len(t.groups) * groupSlots)
+	larger := newWordTable(max(m.room, len(t.groups)*groupSlots))
 	copy(larger.chunks, t.chunks)
 	for n := range uint32(m.n) {
 		larger.enter(t.entry(n).word, n)

@@ -122,7 +122,7 @@ func (w *writer) at(word uint64) uint64 {
 	switch {
 	case word >= layout.WordRegion:
 		if p := w.overlay.Load(); p != nil {
-			if v, ok := p.word(word); ok {
+			if v, ok := p.word(word - layout.WordRegion); ok {
 				return v
 			}
 		}
@@ -133,12 +133,8 @@ func (w *writer) at(word uint64) uint64 {
 	return atomic.LoadUint64(&w.runtime[word-layout.WordRuntime])
 }
 
-// blockWords is the words of 64 bytes: those that share a removal counter. The region
-// begins with block firstBlock of the file.
-const (
-	blockWords = 8
-	firstBlock = layout.WordRegion / blockWords
-)
+// blockWords is the words of 64 bytes: those that share a removal counter.
+const blockWords = 8
 
 // contains is Table.Contains for the newest state: that of the mapping, with what is
 // pending in its place.
@@ -183,14 +179,14 @@ func (w *writer) containsBeyond(p *pending, hash uint64) bool {
 // isPending reports whether p has words of the blocks that a line is in.
 func (w *writer) isPending(p *pending, line uint64) bool {
 	word, n := w.table.Words(line)
-	first, last := firstBlock+word/blockWords, firstBlock+(word+uint64(n)-1)/blockWords
+	first, last := word/blockWords, (word+uint64(n)-1)/blockWords
 	return p.has(first) || last != first && p.has(last)
 }
 
-// homeBlock is the block of the file that the home line of a hash begins in.
+// homeBlock is the block of the region that the home line of a hash begins in.
 func (w *writer) homeBlock(hash uint64) uint64 {
 	first, _ := w.table.Words(w.table.Split(hash).Line)
-	return firstBlock + first/blockWords
+	return first / blockWords
 }
 
 // containsAll is contains for a batch, whose cache misses overlap.
@@ -223,21 +219,21 @@ func (w *writer) containsBlockUnder(p *pending, scratch *lookupScratch, hashes [
 	clear(open)
 	clear(pending)
 	w.table.HomeBlocks(hashes, blocks)
-	for i := range blocks {
-		blocks[i] += firstBlock
-	}
 	p.mayHave(blocks, pending)
-	layout.EachOpen(pending, func(i int) { p.prefetch(blocks[i]) })
+	layout.EachOpen(pending, func(i int) { p.prefetchTags(blocks[i]) })
 	w.table.FirstLooks(&w.view, hashes, found, open)
 	layout.EachOpen(open, func(i int) { w.prefetch(w.table.Alternate(w.table.Split(hashes[i])).Line) })
-	layout.EachOpen(pending, func(i int) { p.prefetchWords(blocks[i]) })
-	same := w.overlay.Load() == p
-	layout.EachOpen(open, func(i int) { found[i] = w.containsBeyond(p, hashes[i]) })
+	for i := range pending {
+		pending[i] &^= open[i]
+	}
 	layout.EachOpen(pending, func(i int) {
-		if open[i/8]>>(i%8)&1 == 0 && p.has(blocks[i]) {
-			found[i] = w.table.Lookup(w.newest, hashes[i])
+		if !p.seemsToHave(blocks[i]) {
+			pending[i/8] &^= 1 << (i % 8)
 		}
 	})
+	same := w.overlay.Load() == p
+	layout.EachOpen(open, func(i int) { found[i] = w.containsBeyond(p, hashes[i]) })
+	layout.EachOpen(pending, func(i int) { found[i] = w.table.Lookup(w.newest, hashes[i]) })
 	if !same {
 		for i, h := range hashes {
 			found[i] = w.contains(h)
@@ -339,7 +335,7 @@ func (w *writer) publish(op *operation) {
 			atomic.StoreUint64(&w.stash[s.Word-layout.WordStash], s.Value)
 			stash = true
 		} else {
-			p.active.store(s.Word, s.Value)
+			p.active.store(s.Word-layout.WordRegion, s.Value)
 		}
 	}
 	for _, counter := range odd {
