@@ -21,6 +21,7 @@ type damagedFile struct {
 }
 
 func (f *damagedFile) Words() []uint64 { return f.words }
+func (f *damagedFile) Prefetch(uint64) {}
 func (f *damagedFile) Sync() error     { return nil }
 func (f *damagedFile) Close() error    { return nil }
 

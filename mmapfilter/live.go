@@ -116,7 +116,7 @@ func openLive(path string, opts *OpenOptions) (o *openFile, err error) {
 	}()
 	var w *writer
 	var found *Recovery
-	fault := recovery.GuardFiles(files.Mapping().Data, func() { w, found, err = newWriter(files, opts.LogBytes) }, func(error) {})
+	fault := files.Guard(func() { w, found, err = newWriter(files, opts.LogBytes) }, func(error) {})
 	if fault != nil {
 		err = fault
 	}
@@ -128,7 +128,7 @@ func openLive(path string, opts *OpenOptions) (o *openFile, err error) {
 	}
 	sb := *w.log.Superblock()
 	o = newOpenFile(&recovery.Head{Superblock: &sb, Geometry: w.log.Geometry(), Size: w.log.Geometry().SealedBytes}, opts)
-	o.live = &live{file: o, writer: w, found: *found, data: files.Mapping().Data, warning: recovery.Warning(files.File())}
+	o.live = &live{file: o, writer: w, found: *found, files: files, warning: recovery.Warning(files.File())}
 	o.live.interval = opts.CommitInterval
 	if o.live.interval == 0 {
 		o.live.interval = DefaultCommitInterval
@@ -158,7 +158,7 @@ func recoverFile(path string) (found *Recovery, err error) {
 	if err != nil {
 		return nil, err
 	}
-	fault := recovery.GuardFiles(files.Mapping().Data, func() { _, found, err = recovery.NewWriter(files) }, func(error) {})
+	fault := files.Guard(func() { _, found, err = recovery.NewWriter(files) }, func(error) {})
 	if fault != nil {
 		err = fault
 	}
@@ -170,7 +170,7 @@ type live struct {
 	file     *openFile // so that the mapping lives as long as work in the background
 	writer   *writer
 	found    Recovery
-	data     []byte // the mapping, for guard
+	files    *recovery.Files // for guard
 	warning  string
 	interval time.Duration
 
@@ -219,7 +219,7 @@ func (l *live) behind(need int) {
 // writer (W8), and so does a panic, which leaves something half done.
 func (l *live) guard(f func() error) (err error) {
 	log := l.writer.log
-	if recovery.GuardFiles(l.data, func() { err = f() }, func(cause error) { log.Fail(cause) }) != nil {
+	if l.files.Guard(func() { err = f() }, func(cause error) { log.Fail(cause) }) != nil {
 		err = log.Err()
 	}
 	runtime.KeepAlive(l)

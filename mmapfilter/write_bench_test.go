@@ -161,14 +161,17 @@ func (t *loadedTable) file(b *testing.B, dir string) (path string) {
 	for i, w := range t.view.Region {
 		filter.Store(layout.WordRegion+uint64(i), w)
 	}
-	head := recovery.Bytes(filter.Words()[:layout.OffRuntime/8])
-	_, sb, _, err := layout.Newest(slices.Clone(head))
+	head := slices.Clone(filter.Words()[:layout.OffRuntime/8])
+	_, sb, _, err := layout.Newest(recovery.Bytes(slices.Clone(head)))
 	if err != nil {
 		b.Fatal(err)
 	}
 	sb.SetLength(t.items)
 	sb.Sign()
-	putCopies(head, sb)
+	putCopies(recovery.Bytes(head), sb)
+	for i, w := range head {
+		filter.Store(uint64(i), w)
+	}
 	if err := filter.Sync(); err != nil {
 		b.Fatal(err)
 	}
@@ -222,7 +225,7 @@ func openTimed(b *testing.B, path string, logBytes int64) (*Filter, *timedVolume
 	sb := *w.log.Superblock()
 	opts := new(OpenOptions)
 	o := newOpenFile(&recovery.Head{Superblock: &sb, Geometry: w.log.Geometry(), Size: w.log.Geometry().SealedBytes}, opts)
-	o.live = &live{file: o, writer: w, data: files.Mapping().Data, interval: -1}
+	o.live = &live{file: o, writer: w, files: files, interval: -1}
 	if err := o.adopt(files.Mapping(), files.File(), opts); err != nil {
 		b.Fatal(err)
 	}

@@ -23,13 +23,12 @@ func (m *Mapping) Release() {
 }
 
 // leavePageTable takes all pages out of the page table of this process; in the cache
-// they stay, dirty where they have been stored to. It is for a mapping that is about to
-// be synced, and others may store to it meanwhile: the sync takes the right to store from
-// every page that has it, and interrupts the other processors that run this process each
-// time, where this does so once. (A goroutine that computed beside a writer at full speed
-// lost a seventh of its time to that.) Pages that are loaded from come back 16 at a time,
-// with a fault that reads nothing where they are cached. A mapping that is locked keeps
-// its pages: that is the error, which changes nothing.
+// they stay, dirty where they have been stored to. It is for a mapping that is stored to
+// and about to be synced, and others may store to it meanwhile: the sync takes the right
+// to store from every page that has it, and interrupts the other processors that run this
+// process each time, where this does so once. (A goroutine that computed beside a writer
+// at full speed lost a seventh of its time to that.) Lookups load from another mapping,
+// whose pages have no such right, and stay.
 func (m *Mapping) leavePageTable() {
 	if delaysRmap {
 		m.advise(m.Data, unix.MADV_DONTNEED)

@@ -81,8 +81,10 @@
 //	W8  Any error of a call that writes ends the writer: from then on everything is
 //	    ErrFailed, and the next open recovers. Nothing is tried again. (Writer.Fail)
 //	W9  One function stores to the stash and the lines (Writer.put), and one file of
-//	    the module uses package unsafe (words.go). A commit, or whatever touches the
-//	    logs, that finds that its file is not the one under its name ends the writer.
+//	    the module uses package unsafe (words.go). Lookups and planning load from a
+//	    second mapping of the file, through which nothing can be stored. A commit, or
+//	    whatever touches the logs, that finds that its file is not the one under its
+//	    name ends the writer.
 //
 // Why that is enough: by W1 and W3 a word of the mapping changes only when the
 // record that says so is durable. So whatever version of whatever page the disk

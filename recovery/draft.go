@@ -107,7 +107,7 @@ func recoverOld(path string) {
 		return
 	}
 	defer files.Close()
-	GuardFiles(files.Mapping().Data, func() { NewWriter(files) }, func(error) {})
+	files.Guard(func() { NewWriter(files) }, func(error) {})
 }
 
 // createBeside makes a new file in the directory of path.
@@ -170,7 +170,7 @@ func (d *Draft) publish(lockLate func() error, rename func(from, to string) erro
 
 // prepare does all that comes before the rename.
 func (d *Draft) prepare() error {
-	if err := syncFilter(&mappedFile{Mapping: &d.Mapping, file: d.file}); err != nil {
+	if err := syncFilter(&d.Mapping, d.file); err != nil {
 		return err
 	}
 	if err := d.Unmap(); err != nil {

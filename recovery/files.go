@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"sync/atomic"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -23,24 +24,31 @@ type Files struct {
 	filter *mappedFile
 }
 
-// A mappedFile is a File of the operating system.
+// A mappedFile is a File of the operating system. The filter is mapped twice, for loads
+// and for stores: a sync takes the right to store from every page that has it, and
+// what lookups load from never had it, see leavePageTable.
 type mappedFile struct {
-	*Mapping
-	file  *os.File
-	words []uint64
-	sync  func(*mappedFile) error
-	kept  bool // the mapping is for someone else to unmap
+	loads, stores *Mapping // one and the same for a log
+	file          *os.File
+	words, stored []uint64 // of loads and of stores
+	sync          func(stores *Mapping, file *os.File) error
+	kept          bool // loads is for someone else to unmap
 }
 
 func (f *mappedFile) Words() []uint64          { return f.words }
-func (f *mappedFile) Store(word, value uint64) { atomic.StoreUint64(&f.words[word], value) }
-func (f *mappedFile) Sync() error              { return f.sync(f) }
+func (f *mappedFile) Store(word, value uint64) { atomic.StoreUint64(&f.stored[word], value) }
+func (f *mappedFile) Prefetch(word uint64)     { layout.Prefetch(&f.stored[word]) }
+func (f *mappedFile) Sync() error              { return f.sync(f.stores, f.file) }
 
 func (f *mappedFile) Close() error {
-	if f.kept {
-		return f.file.Close()
+	var err error
+	if f.loads != f.stores {
+		err = f.stores.Unmap()
 	}
-	return errors.Join(f.Unmap(), f.file.Close())
+	if !f.kept {
+		err = errors.Join(err, f.loads.Unmap())
+	}
+	return errors.Join(err, f.file.Close())
 }
 
 // A logFile is a mappedFile that nobody reads while it is written. Its words need
@@ -49,19 +57,19 @@ func (f *mappedFile) Close() error {
 // leaves the stores up to some instruction.
 type logFile struct{ *mappedFile }
 
-func (f logFile) Store(word, value uint64) { f.words[word] = value }
+func (f logFile) Store(word, value uint64) { f.stored[word] = value }
 
 // syncFilter writes what the mapping holds, and then what the file holds, so
 // that no system is asked to do both with one call.
-func syncFilter(f *mappedFile) error {
+func syncFilter(m *Mapping, f *os.File) error {
 	if err := fault.At("msync"); err != nil {
 		return err
 	}
-	f.leavePageTable()
-	if err := f.Data.Flush(); err != nil {
+	m.leavePageTable()
+	if err := m.Data.Flush(); err != nil {
 		return os.NewSyscallError("msync", err)
 	}
-	return syncFile(f.file)
+	return syncFile(f)
 }
 
 func syncFile(f *os.File) error {
@@ -117,19 +125,32 @@ func mapFiles(path string, f *os.File) (*Files, error) {
 	if err := allocateAgain(f, head.Geometry.SealedBytes); err != nil {
 		return nil, fmt.Errorf("allocate %s: %w", path, err)
 	}
-	m, err := Map(f, head.Geometry.SealedBytes, true)
+	loads, err := mapRandom(f, head.Geometry.SealedBytes, false)
 	if err != nil {
 		return nil, err
 	}
-	v := &Files{path: path, filter: &mappedFile{Mapping: m, file: f, words: Words(m.Data), sync: syncFilter}}
-	err = m.AdviseRandom() // R4
-	if err == nil {
-		v.dir, err = openDir(filepath.Dir(path))
-	}
+	stores, err := mapRandom(f, head.Geometry.SealedBytes, true)
 	if err != nil {
+		return nil, errors.Join(err, loads.Unmap())
+	}
+	dir, err := openDir(filepath.Dir(path))
+	if err != nil {
+		return nil, errors.Join(err, loads.Unmap(), stores.Unmap())
+	}
+	filter := &mappedFile{loads: loads, stores: stores, file: f, words: Words(loads.Data), stored: Words(stores.Data), sync: syncFilter}
+	return &Files{path: path, dir: dir, filter: filter}, nil
+}
+
+// mapRandom is Map for a file that is written: it is not read ahead (R4).
+func mapRandom(f *os.File, size int64, writable bool) (*Mapping, error) {
+	m, err := Map(f, size, writable)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.AdviseRandom(); err != nil {
 		return nil, errors.Join(err, m.Unmap())
 	}
-	return v, nil
+	return m, nil
 }
 
 // openLocked opens the regular file under path for reading and writing, and
@@ -180,8 +201,26 @@ func (v *Files) Serve() error { return serve(v.filter.file) }
 // File is the filter file of the operating system.
 func (v *Files) File() *os.File { return v.filter.file }
 
-// Mapping is that of the filter file.
-func (v *Files) Mapping() *Mapping { return v.filter.Mapping }
+// Mapping is that of the filter file for loads.
+func (v *Files) Mapping() *Mapping { return v.filter.loads }
+
+// Guard is [Guard] for an f that touches the mapped files, and no memory of a caller.
+// Whatever panic ends f, it calls failed first.
+func (v *Files) Guard(f func(), failed func(error)) (fault *FaultError) {
+	defer func(old bool) {
+		debug.SetPanicOnFault(old)
+		if r := recover(); r != nil {
+			fault = faultOf(r, v.filter.loads.Data, v.filter.stores.Data)
+			if fault == nil {
+				failed(fmt.Errorf("panic: %v", r))
+				panic(r)
+			}
+			failed(fault)
+		}
+	}(debug.SetPanicOnFault(true))
+	f()
+	return nil
+}
 
 func (v *Files) Named() error {
 	if !sameFile(v.filter.file, v.path) {
@@ -212,14 +251,12 @@ func (v *Files) OpenLog(name LogName) (File, error) {
 }
 
 func mapLog(f *os.File, size int64) (File, error) {
-	m, err := Map(f, size, true)
+	m, err := mapRandom(f, size, true)
 	if err != nil {
 		return nil, err
 	}
-	if err := m.AdviseRandom(); err != nil {
-		return nil, errors.Join(err, m.Unmap())
-	}
-	return logFile{&mappedFile{Mapping: m, file: f, words: Words(m.Data), sync: syncLog}}, nil
+	words := Words(m.Data)
+	return logFile{&mappedFile{loads: m, stores: m, file: f, words: words, stored: words, sync: syncLog}}, nil
 }
 
 // CreateLog writes every byte, so that a commit need not tell the file system
@@ -337,6 +374,6 @@ func (v *Files) Close() error {
 	return err
 }
 
-// KeepMapping makes Close leave the mapping of the filter file alone: it is for
+// KeepMapping makes Close leave the mapping for loads alone: it is for
 // whoever uses it to unmap.
 func (v *Files) KeepMapping() { v.filter.kept = true }

@@ -59,7 +59,7 @@ func Guard(data []byte, f func()) (fault *FaultError) {
 	defer func(old bool) {
 		debug.SetPanicOnFault(old)
 		if r := recover(); r != nil {
-			if fault = faultOf(data, r); fault == nil || fault.Offset < 0 {
+			if fault = faultOf(r, data); fault == nil || fault.Offset < 0 {
 				panic(r) // a bug, or memory of someone else
 			}
 		}
@@ -68,27 +68,9 @@ func Guard(data []byte, f func()) (fault *FaultError) {
 	return nil
 }
 
-// GuardFiles is Guard for an f that touches the mapped filter file data and its
-// logs, and no memory of a caller. Whatever panic ends f, it calls failed first.
-func GuardFiles(data []byte, f func(), failed func(error)) (fault *FaultError) {
-	defer func(old bool) {
-		debug.SetPanicOnFault(old)
-		if r := recover(); r != nil {
-			fault = faultOf(data, r)
-			if fault == nil {
-				failed(fmt.Errorf("panic: %v", r))
-				panic(r)
-			}
-			failed(fault)
-		}
-	}(debug.SetPanicOnFault(true))
-	f()
-	return nil
-}
-
 // faultOf makes an error of what recover gave; nil where that was no fault. (The
-// use of a nil pointer is none.)
-func faultOf(data []byte, r any) *FaultError {
+// use of a nil pointer is none.) mappings are those of the filter.
+func faultOf(r any, mappings ...[]byte) *FaultError {
 	var fault interface {
 		runtime.Error
 		Addr() uintptr
@@ -96,9 +78,10 @@ func faultOf(data []byte, r any) *FaultError {
 	if err, ok := r.(error); !ok || !errors.As(err, &fault) {
 		return nil
 	}
-	offset := int64(fault.Addr()) - int64(address(data))
-	if offset < 0 || offset >= int64(len(data)) {
-		offset = -1
+	for _, data := range mappings {
+		if offset := int64(fault.Addr()) - int64(address(data)); offset >= 0 && offset < int64(len(data)) {
+			return &FaultError{offset}
+		}
 	}
-	return &FaultError{offset}
+	return &FaultError{-1}
 }

@@ -9,8 +9,7 @@ import (
 const populateStep = 64 << 20
 
 // Populate reads the mapping into memory and enters it into the page table, so
-// that lookups do not fault; where this process syncs the file, the first ones after that
-// fault again, and read nothing, see leavePageTable. progress, if not nil, is called as it goes on.
+// that lookups do not fault. progress, if not nil, is called as it goes on.
 //
 // A mapping that is advised to be random is populated a page at a time, 171 s
 // for 4 GiB where it takes 2 s without: for such a one, through is its file,

@@ -10,14 +10,14 @@ import (
 
 // syncLog makes a log durable: neither its size nor where its blocks are has
 // changed since it was made, so its data is all there is to write.
-func syncLog(f *mappedFile) error {
+func syncLog(m *Mapping, f *os.File) error {
 	if err := fault.At("fdatasync"); err != nil {
 		return err
 	}
-	f.leavePageTable()
-	err := unix.Fdatasync(int(f.file.Fd()))
+	m.leavePageTable()
+	err := unix.Fdatasync(int(f.Fd()))
 	for errors.Is(err, unix.EINTR) {
-		err = unix.Fdatasync(int(f.file.Fd()))
+		err = unix.Fdatasync(int(f.Fd()))
 	}
 	return os.NewSyscallError("fdatasync", err)
 }

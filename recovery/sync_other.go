@@ -2,4 +2,6 @@
 
 package recovery
 
-func syncLog(f *mappedFile) error { return syncFilter(f) }
+import "os"
+
+func syncLog(m *Mapping, f *os.File) error { return syncFilter(m, f) }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"testing"
 
@@ -81,18 +82,19 @@ func TestResident(t *testing.T) {
 	}
 }
 
-// rss gives how many KiB of the mapping of a file are in the page table.
-func rss(t *testing.T, path string) string {
+// rss gives how many KiB of the mapping of a file with such rights are in the page table.
+func rss(t *testing.T, path, rights string) string {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/smaps")
 	if err != nil {
 		t.Skip("NOT TESTED: what the kernel knows of mappings: ", err)
 	}
-	_, text, _ = bytes.Cut(text, []byte(path))
-	_, text, found := bytes.Cut(text, []byte("\nRss:"))
-	if !found {
-		t.Fatalf("%s is not mapped", path)
+	head := regexp.MustCompile(`(?m)^[0-9a-f]+-[0-9a-f]+ ` + rights + ` .* ` + regexp.QuoteMeta(path) + `$`)
+	at := head.FindIndex(text)
+	if at == nil {
+		t.Fatalf("%s is not mapped %s", path, rights)
 	}
+	_, text, _ = bytes.Cut(text[at[1]:], []byte("\nRss:"))
 	return string(bytes.Fields(text)[0])
 }
 
@@ -107,7 +109,35 @@ func TestIsSince(t *testing.T) {
 	}
 }
 
-// TestSyncedPagesLeaveThePageTable: those of the log and of the region, before each sync.
+// TestFaultsOfBothMappings: a fault has its offset in the file, by whichever mapping.
+func TestFaultsOfBothMappings(t *testing.T) {
+	text, err := os.ReadFile("../testdata/blocked-clean.mmf")
+	path := filepath.Join(t.TempDir(), "a")
+	if err = errors.Join(err, os.WriteFile(path, text, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	v, err := OpenFiles(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	if err := os.Truncate(path, layout.OffRegion); err != nil {
+		t.Fatal(err)
+	}
+	for name, touch := range map[string]func(){
+		"load":  func() { v.Filter().Store(0, v.Filter().Words()[layout.WordRegion]) },
+		"store": func() { v.Filter().Store(layout.WordRegion, 1) },
+	} {
+		var failed error
+		fault := v.Guard(touch, func(err error) { failed = err })
+		if fault == nil || fault.Offset != layout.OffRegion || failed != fault {
+			t.Errorf("%s: %v, %v", name, fault, failed)
+		}
+	}
+}
+
+// TestSyncedPagesLeaveThePageTable: those of the log and of the region that have been
+// stored to, before each sync; those that lookups load from stay.
 func TestSyncedPagesLeaveThePageTable(t *testing.T) {
 	if !delaysRmap {
 		t.Skip("NOT TESTED: they do so from Linux 6.2 on")
@@ -132,13 +162,13 @@ func TestSyncedPagesLeaveThePageTable(t *testing.T) {
 	for i := range log.Words() {
 		log.Store(uint64(i), 1)
 	}
-	if used := rss(t, f.Name()); used != "64" {
+	if used := rss(t, f.Name(), "rw-s"); used != "64" {
 		t.Errorf("%s KiB of a log of 64 KiB are in the page table", used)
 	}
 	if err := log.Sync(); err != nil {
 		t.Fatal(err)
 	}
-	if left := rss(t, f.Name()); left != "0" {
+	if left := rss(t, f.Name(), "rw-s"); left != "0" {
 		t.Errorf("%s KiB of the log after a sync", left)
 	}
 
@@ -157,14 +187,18 @@ func TestSyncedPagesLeaveThePageTable(t *testing.T) {
 	}
 	defer w.Close()
 	w.put(layout.WordRegion, w.Words()[layout.WordRegion])
-	if rss(t, path) == "0" {
+	loads := rss(t, path, "r--s")
+	if rss(t, path, "rw-s") == "0" || loads == "0" {
 		t.Error("nothing of the region is in the page table")
 	}
 	if err := w.SyncRegion(); err != nil {
 		t.Fatal(err)
 	}
-	if left := rss(t, path); left != "0" {
+	if left := rss(t, path, "rw-s"); left != "0" {
 		t.Errorf("%s KiB of the region after a sync", left)
+	}
+	if left := rss(t, path, "r--s"); left != loads {
+		t.Errorf("%s KiB of what lookups load from after a sync, %s before", left, loads)
 	}
 	for i, word := range w.Words() {
 		if i < len(text)/8 && word != binary.LittleEndian.Uint64(text[8*i:]) {

@@ -10,6 +10,8 @@ type File interface {
 	// Store gives a word a value, atomically; in a file that others read, also
 	// as they see it, after every store before it.
 	Store(word, value uint64)
+	// Prefetch asks for the cache line of a word that will be stored to.
+	Prefetch(word uint64)
 	// Sync makes durable what was stored before it was called. After an error
 	// nothing is known of what has been stored since the last Sync that
 	// returned none, and another Sync does not help.

@@ -449,13 +449,12 @@ func (w *Writer) storeRuntime(word, value uint64) { w.filter.Store(layout.WordRu
 // may together hold less than either bucket, and a lookup that comes between the
 // two must find an odd counter.
 func (w *Writer) apply(b Batch) {
-	words := w.filter.Words()
 	const ahead = 32 // records whose words are asked for before they are stored to
 	odd := w.odd[:0] // the counters that are odd, as words of the file
 	at, asked, next := b.start, uint64(0), b.start
 	for i := range b.commit.Records {
 		for ; asked < min(i+ahead, b.commit.Records); asked++ {
-			layout.Prefetch(&words[layout.LogRecordWord(b.log, next)])
+			w.filter.Prefetch(layout.LogRecordWord(b.log, next))
 			next = layout.NextLogRecord(b.log, next)
 		}
 		var r layout.Record

@@ -26,6 +26,7 @@ type heapFile []uint64
 
 func (f heapFile) Words() []uint64          { return f }
 func (f heapFile) Store(word, value uint64) { atomic.StoreUint64(&f[word], value) }
+func (f heapFile) Prefetch(uint64)          {}
 func (f heapFile) Sync() error              { return nil }
 func (f heapFile) Close() error             { return nil }
 

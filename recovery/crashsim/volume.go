@@ -165,6 +165,7 @@ func (v *Volume) note(e Event) {
 type filterFile Volume
 
 func (f *filterFile) Words() []uint64 { return f.filter.cache.words }
+func (f *filterFile) Prefetch(uint64) {}
 func (f *filterFile) Close() error    { return nil }
 func (f *filterFile) Sync() error     { return (*Volume)(f).syncFile(&f.filter) }
 
@@ -188,6 +189,7 @@ func (f *filterFile) Store(word, value uint64) {
 }
 
 func (l *log) Words() []uint64 { return l.cache.words[:l.size] }
+func (l *log) Prefetch(uint64) {}
 func (l *log) Close() error    { l.open = false; return nil }
 
 func (l *log) Store(word, value uint64) {
