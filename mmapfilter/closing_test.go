@@ -5,10 +5,12 @@ import (
 	"errors"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // TestCloseOfAWriter closes a filter while goroutines insert, delete, look up,
@@ -160,4 +162,32 @@ func TestTruncatedUnderAWriter(t *testing.T) {
 	if err := f.Close(); !errors.Is(err, ErrFailed) {
 		t.Errorf("Close says %v", err)
 	}
+}
+
+// TestDroppedWriterLetsGo: a filter that nobody closed gives its lock and its mappings back
+// with the garbage.
+func TestDroppedWriterLetsGo(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a")
+	f, err := Create(path, &Options{Capacity: 1 << 20, CommitInterval: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f = nil
+	if _, err := Open(path, &OpenOptions{CommitInterval: -1}); err != nil { // and drop it
+		t.Fatal(err)
+	}
+	for range 1000 {
+		runtime.GC() // what it finds to be garbage, others close
+		if f, err = Open(path, &OpenOptions{CommitInterval: -1}); !errors.Is(err, ErrLocked) {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if err != nil {
+		t.Fatal("after 1,000 collections: ", err)
+	}
+	f.Close()
 }

@@ -86,6 +86,9 @@ func randomUUID() (uuid [16]byte) {
 //
 // Where a writer died, its file is recovered first, see [Filter.Recovery].
 //
+// The file is mapped twice, for lookups and for what is written: the resident set of this
+// process (Rss) may have its pages twice, its share of the memory (Pss) has them once.
+//
 // The errors are those of [OpenReadOnly], save that [ErrNeedsRecovery] does not
 // come, and [ErrLocked] where another process has the file open for writing.
 func Open(path string, opts *OpenOptions) (*Filter, error) {

@@ -133,7 +133,7 @@ const (
 	minWords   = chunkWords
 	bitsAWord  = 32 // of blocks, for each word that there is room for
 	// maxPendingWords bounds a batch: past it, it is committed. With its table
-	// it is 3 MiB.
+	// it is 3.5 MiB.
 	maxPendingWords = 1 << 17
 )
 

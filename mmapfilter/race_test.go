@@ -200,6 +200,39 @@ func TestPendingGrows(t *testing.T) {
 	}
 }
 
+// TestSeemsToHaveBehindAFullGroup: the words of a block may be in the group after its own.
+func TestSeemsToHaveBehindAFullGroup(t *testing.T) {
+	m := newWords(0)
+	at, tag := m.table.Load().start(0)
+	second := uint64(1)
+	for ; ; second++ {
+		if group, other := m.table.Load().start(second); group == at && other != tag {
+			break
+		}
+	}
+	for word := range uint64(blockWords) {
+		m.store(word, 1)
+	}
+	m.store(second*blockWords, 1)
+	if !m.has(second) || !m.seemsToHave(second) {
+		t.Errorf("block %d seems to have no words", second)
+	}
+}
+
+// TestPendingGrowsAtOnce: a table begins small, and then has the room that was asked for.
+func TestPendingGrowsAtOnce(t *testing.T) {
+	m := newWords(10 * minWords)
+	for i := range uint64(minWords + 1) {
+		if room := len(m.table.Load().groups) * groupSlots / 2; room != minWords {
+			t.Fatalf("room for %d words with %d", room, i)
+		}
+		m.store(i, i)
+	}
+	if room := len(m.table.Load().groups) * groupSlots / 2; room != 16*minWords {
+		t.Errorf("room for %d words", room)
+	}
+}
+
 // TestBatchesAreBounded: who never calls Sync has the pending words committed all
 // the same, before there are too many of them.
 func TestBatchesAreBounded(t *testing.T) {

@@ -578,7 +578,7 @@ func (w *writer) dropPending(b batch) {
 	p := w.overlay.Load()
 	if w.mu.pending -= b.operations; w.mu.pending == 0 {
 		if p != nil {
-			w.mu.spare = p.active // empty, and of the size of the batch
+			w.mu.spare = p.active // empty, and will have the size of the batch
 			w.overlay.Store(nil)
 		}
 		return

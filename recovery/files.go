@@ -138,7 +138,11 @@ func mapFiles(path string, f *os.File) (*Files, error) {
 		return nil, errors.Join(err, loads.Unmap(), stores.Unmap())
 	}
 	filter := &mappedFile{loads: loads, stores: stores, file: f, words: Words(loads.Data), stored: Words(stores.Data), sync: syncFilter}
-	return &Files{path: path, dir: dir, filter: filter}, nil
+	v := &Files{path: path, dir: dir, filter: filter}
+	// A mapping keeps the lock of its file: that of a writer whom nobody closed goes with
+	// the garbage, as the file does.
+	runtime.AddCleanup(v, func(m *Mapping) { m.Unmap() }, stores)
+	return v, nil
 }
 
 // mapRandom is Map for a file that is written: it is not read ahead (R4).
@@ -210,7 +214,7 @@ func (v *Files) Guard(f func(), failed func(error)) (fault *FaultError) {
 	defer func(old bool) {
 		debug.SetPanicOnFault(old)
 		if r := recover(); r != nil {
-			fault = faultOf(r, v.filter.loads.Data, v.filter.stores.Data)
+			fault = faultOf(r, Bytes(v.filter.words), Bytes(v.filter.stored))
 			if fault == nil {
 				failed(fmt.Errorf("panic: %v", r))
 				panic(r)

@@ -39,10 +39,10 @@ func (m *Mapping) Unmap() error {
 	return m.Data.Unmap()
 }
 
-// A FaultError says that a load from a mapping had nothing behind it: the file
-// has been cut short, or its disk failed.
+// A FaultError says that a load from a mapping, or a store, had nothing behind it: the
+// file has been cut short, or its disk failed.
 type FaultError struct {
-	Offset int64 // of the load in the mapping; -1 where that is the one of a log
+	Offset int64 // in the mapping; -1 where that is the one of a log
 }
 
 func (e *FaultError) Error() string {

@@ -120,7 +120,6 @@ func TestFaultsOfBothMappings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer v.Close()
 	if err := os.Truncate(path, layout.OffRegion); err != nil {
 		t.Fatal(err)
 	}
@@ -133,6 +132,13 @@ func TestFaultsOfBothMappings(t *testing.T) {
 		if fault == nil || fault.Offset != layout.OffRegion || failed != fault {
 			t.Errorf("%s: %v, %v", name, fault, failed)
 		}
+	}
+	if err := v.Close(); err != nil {
+		t.Fatal(err)
+	}
+	maps, err := os.ReadFile("/proc/self/maps")
+	if err != nil || bytes.Contains(maps, []byte(path)) {
+		t.Errorf("mapped after Close: %v", err)
 	}
 }
 

@@ -74,11 +74,10 @@ const loopBlock = batchKeys
 type speed struct{ Clock, Processor float64 }
 
 // boundFor is how long a goroutine that is measured is bound to its thread, whose time
-// is read then, before it yields. Were it bound throughout, the scheduler of Go would
-// have it change threads, twice, each time that it lets something else run after the
-// usual 10 ms: one in twenty of its time beside a writer, which goroutines that nobody
-// measures do not pay.
-const boundFor = time.Millisecond
+// is read then, before it yields: a little less than the 10 ms after which the scheduler
+// of Go would have it let others run. A bound one changes threads for that, twice, and
+// was without one for a twentieth of its time beside a writer; others pay little for it.
+const boundFor = 9 * time.Millisecond
 
 // measureSpeed runs a loop from begun on for some time.
 func measureSpeed(l loop, begun time.Time, d time.Duration) speed {
