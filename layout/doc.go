@@ -254,8 +254,8 @@
 // to 1.7 times as long one by one, for a kernel of more instructions, and in batches 1.1
 // to 2 times; its inserts 1.7 to 2 times, with twice as much log. (Second lines are those
 // of a filter that Build made; filled by inserts, there are as many.) Of 700 million keys,
-// 1 GiB, lookups wait for memory: one by one 1.0 to 1.5 times as long, in batches 0.6 to
-// 1.3 times, since there is less memory to wait for.
+// 1 GiB, on a machine with an Intel Xeon, lookups wait for memory: one by one 1.0 to 1.5
+// times as long, in batches 0.6 to 1.3 times, since there is less memory to wait for.
 //
 // Packed and semi-sorted are the filters of the paper, to be compared with and for
 // tables whose space must be what it says. A lookup of an absent key reads two lines.

@@ -18,8 +18,8 @@ var turnLayouts = []layout.Kind{layout.Blocked, layout.Compact}
 // one by one and 1,024 with a call. The figures are medians per key; x/ is how many
 // times as long Compact takes as Blocked.
 //
-// Of the largest number of keys the files have about 1 GiB; they are built once, for
-// two builds of each take ten minutes.
+// Of the largest number of keys the files have about 1 GiB; they are built once, which
+// takes most of ten minutes all the same.
 //
 //	go test ./mmapfilter -run '^$' -bench 'Layouts$'
 func BenchmarkLayouts(b *testing.B) {

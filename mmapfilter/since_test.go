@@ -7,19 +7,25 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// TestLookupLooksAgain: what the mapping says of a home line settles a lookup of the
-// writer's process only where nothing of the line is pending, and where what is
-// pending has been the same all the time.
-func TestLookupLooksAgain(t *testing.T) {
-	w := mustWriter(t, newMemoryVolume(t, blocked12, 60), 0)
+// inserts gives what inserts a random hash with each call, and returns it.
+func inserts(t *testing.T, w *writer) func() (h uint64) {
 	rng := seeded(t, 1)
-	insert := func() (h uint64) {
+	return func() (h uint64) {
+		t.Helper()
 		h = rng.Uint64()
 		if err := w.insert(h); err != nil {
 			t.Fatal(err)
 		}
 		return h
 	}
+}
+
+// TestLookupLooksAgain: what the mapping says of a home line settles a lookup of the
+// writer's process only where nothing of the line is pending, and where what is
+// pending has been the same all the time.
+func TestLookupLooksAgain(t *testing.T) {
+	w := mustWriter(t, newMemoryVolume(t, blocked12, 60), 0)
+	insert := inserts(t, w)
 	pending := insert()
 	if w.table.Contains(&w.view, pending) {
 		t.Fatal("the mapping has what is pending; then this test shows nothing")
@@ -64,14 +70,7 @@ func (t tornTable) FirstLooks(_ *layout.View, _ []uint64, found []bool, _ []uint
 // overlay, asked after them, is the one from before.
 func TestBatchLooksAgain(t *testing.T) {
 	w := mustWriter(t, newMemoryVolume(t, blocked12, 60), 0)
-	rng := seeded(t, 1)
-	insert := func() (h uint64) {
-		h = rng.Uint64()
-		if err := w.insert(h); err != nil {
-			t.Fatal(err)
-		}
-		return h
-	}
+	insert := inserts(t, w)
 	present := insert()
 	if err := w.sync(false, 0); err != nil {
 		t.Fatal(err)

@@ -83,7 +83,7 @@ const boundFor = 9 * time.Millisecond
 func measureSpeed(l loop, begun time.Time, d time.Duration) speed {
 	var used time.Duration
 	for n := 0; ; runtime.Gosched() {
-		blocks, processor := runBound(l)
+		blocks, processor := runBound(l, min(boundFor, d-time.Since(begun)))
 		n += blocks * loopBlock
 		used += processor
 		if took := time.Since(begun); took >= d {
@@ -96,15 +96,18 @@ func measureSpeed(l loop, begun time.Time, d time.Duration) speed {
 	}
 }
 
-// runBound runs a loop for boundFor: how many blocks, and what processors gave it.
-func runBound(l loop) (blocks int, processor time.Duration) {
+// runBound runs a loop for some time, at least a block: how many blocks, and what
+// processors gave it.
+func runBound(l loop, d time.Duration) (blocks int, processor time.Duration) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	used := threadTime()
-	for begun := time.Now(); time.Since(begun) < boundFor; blocks++ {
+	for begun := time.Now(); ; {
 		l(loopBlock)
+		if blocks++; time.Since(begun) >= d {
+			return blocks, threadTime() - used
+		}
 	}
-	return blocks, threadTime() - used
 }
 
 // together is the speed of several loops at once, each in a goroutine.
