@@ -19,11 +19,6 @@ func blockedAVX2(b *blockedBatch)
 //go:noescape
 func blockedOne(t *blocked, v *View, hash uint64) (found bool, open bool)
 
-// blockedKey needs AVX2, BMI1 and BMI2.
-//
-//go:noescape
-func blockedKey(d *Direct, key *byte, n int) (found bool, open bool)
-
 // compactLine needs BMI1, BMI2 and POPCNT.
 //
 //go:noescape
@@ -32,12 +27,17 @@ func compactLine(t *compact, l *Line, fp uint64) (found bool, beyond bool, long 
 // compactOne needs BMI1, BMI2 and POPCNT.
 //
 //go:noescape
-func compactOne(t *compact, v *View, hash uint64) (found bool, open bool, long bool)
+func compactOne(t *compact, v *View, hash uint64) (found bool, open bool)
 
-// compactKey needs BMI1, BMI2 and POPCNT.
+// directHash needs AVX2, BMI1, BMI2 and POPCNT.
 //
 //go:noescape
-func compactKey(d *Direct, key *byte, n int) (found bool, open bool)
+func directHash(d *Direct, hash uint64) (found bool, open bool)
+
+// directKey needs AVX2, BMI1, BMI2 and POPCNT.
+//
+//go:noescape
+func directKey(d *Direct, key *byte, n int) (found bool, open bool)
 
 // compactAVX512 needs AVX-512 F and DQ, and BMI2.
 //

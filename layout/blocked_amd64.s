@@ -674,7 +674,7 @@ TEXT ·blockedOne(SB), NOSPLIT, $0-26
 	VPTEST 48(AX), X3
 	SETNE  CL
 	VPTEST X0, X2
-	JCS    open
+	JCS    blockedOpen
 	MOVB   CL, found+24(FP)
 	XORL   CX, CX
 	MOVB   CL, open+25(FP)
@@ -688,39 +688,224 @@ moved:
 	VPTEST 48(AX), X3
 	SETNE  CL
 
-open:
+blockedOpen:
 	MOVB CL, found+24(FP)
 	XORL $0x01, CX
 	MOVB CL, open+25(FP)
 	RET
 
-// func blockedKey(d *Direct, key *byte, n int) (found bool, open bool)
-// Requires: AVX, AVX2, BMI, BMI2
-TEXT ·blockedKey(SB), NOSPLIT, $0-26
-	MOVQ d+0(FP), AX
-	MOVQ key+8(FP), DX
-	MOVQ n+16(FP), CX
+// func compactLine(t *compact, l *Line, fp uint64) (found bool, beyond bool, long bool)
+// Requires: BMI, BMI2, CMOV, POPCNT
+TEXT ·compactLine(SB), NOSPLIT, $0-27
+	MOVQ t+0(FP), AX
+	MOVQ l+8(FP), CX
+	MOVQ fp+16(FP), DX
 
-	// XXH3 of the key.
-	MOVQ   (DX), BX
-	XORQ   96(AX), BX
-	MOVQ   -8(DX)(CX*1), SI
-	XORQ   104(AX), SI
-	MOVQ   BX, DX
-	MULXQ  SI, DI, DX
-	BSWAPQ BX
-	ADDQ   BX, CX
-	ADDQ   SI, CX
-	XORQ   DI, DX
-	ADDQ   DX, CX
-	MOVQ   CX, DX
-	SHRQ   $0x25, CX
-	XORQ   CX, DX
-	MOVQ   $0x165667919e3779f9, CX
-	IMULQ  CX, DX
-	MOVQ   DX, CX
-	SHRQ   $0x20, CX
-	XORQ   CX, DX
+	// The quotient.
+	MOVQ  16(AX), BX
+	SHRXQ BX, DX, BX
+
+	// Where zero q of the counts is: in the first word that has so many.
+	XORL    SI, SI
+	BTSQ    BX, SI
+	MOVQ    (CX), DI
+	NOTQ    DI
+	PDEPQ   DI, SI, R8
+	POPCNTQ DI, DI
+	MOVQ    8(CX), R9
+	NOTQ    R9
+	SHRXQ   DI, SI, R10
+	PDEPQ   R9, R10, R10
+	POPCNTQ R9, R9
+	ADDQ    R9, DI
+	MOVQ    16(CX), R9
+	NOTQ    R9
+	SHRXQ   DI, SI, SI
+	PDEPQ   R9, SI, SI
+	TZCNTQ  SI, SI
+	ADDQ    $0x40, SI
+	TZCNTQ  R10, R10
+	CMOVQCC R10, SI
+	ADDQ    $0x40, SI
+	TZCNTQ  R8, R8
+	CMOVQCC R8, SI
+
+	// The run of bits 1 behind it.
+	MOVQ   SI, DI
+	SUBQ   BX, DI
+	INCQ   SI
+	MOVQ   SI, BX
+	SHRQ   $0x03, BX
+	ANDL   $0x07, SI
+	SHRXQ  SI, (CX)(BX*1), BX
+	NOTQ   BX
+	TZCNTQ BX, BX
+
+	// Their remainders are in the eight bytes that end with that of the last bit.
+	IMULQ 16(AX), BX
+	IMULQ 16(AX), DI
+	ADDQ  40(AX), DI
+	LEAQ  7(DI)(BX*1), SI
+	MOVQ  SI, R8
+	SHRQ  $0x03, R8
+	ANDL  $-8, SI
+	SUBQ  SI, DI
+
+	// A line that is being changed may say that they are anywhere.
+	CMPQ    R8, $0x40
+	CMOVQHI sixtyFour<>+0(SB), R8
+	SHRXQ   DI, -8(CX)(R8*1), SI
+
+	// A lane of zero where one of the run is the remainder.
+	MOVQ  DX, DI
+	ANDQ  120(AX), DI
+	IMULQ 136(AX), DI
+	XORQ  DI, SI
+	MOVQ  SI, DI
+	SUBQ  136(AX), DI
+	ANDNQ DI, SI, SI
+	ANDQ  144(AX), SI
+	XORL  DI, DI
+	CMPQ  BX, $0x39
+	JHI   long
+	BZHIQ BX, SI, SI
+	SETNE DI
+	MOVQ  56(CX), CX
+
+	// Both overflow bits.
+	ANDL  $0x7f, DX
+	ANDNQ 160(AX)(DX*8), CX, CX
+	SETEQ R11
+	ANDNL R11, DI, R11
+	MOVB  DI, found+24(FP)
+	MOVB  R11, beyond+25(FP)
+	XORL  DI, DI
+	MOVB  DI, long+26(FP)
+	RET
+
+long:
+	MOVL $0x00000001, DI
+	MOVB DI, long+26(FP)
+	RET
+
+DATA sixtyFour<>+0(SB)/8, $0x0000000000000040
+GLOBL sixtyFour<>(SB), RODATA|NOPTR, $8
+
+// func compactOne(t *compact, v *View, hash uint64) (found bool, open bool)
+// Requires: BMI, BMI2, CMOV, POPCNT
+TEXT ·compactOne(SB), NOSPLIT, $0-26
+	MOVQ t+0(FP), AX
+	MOVQ v+8(FP), CX
+	MOVQ hash+16(FP), DX
+
+	// Split the hash.
+	MULXQ (AX), BX, DX
+	MOVQ  152(AX), SI
+	SHRXQ SI, BX, SI
+	SHRQ  $0x3a, BX
+
+	// The loads, in the order of the argument: counters, words, counters.
+	MOVQ    48(CX), DI
+	MOVBLZX DL, R8
+	MOVQ    (DI), R9
+	MOVQ    2048(DI)(R8*8), R10
+	SHLQ    $0x06, DX
+	ADDQ    (CX), DX
+
+	// Where zero q of the counts is: in the first word that has so many.
+	XORL    CX, CX
+	BTSQ    BX, CX
+	MOVQ    (DX), R11
+	NOTQ    R11
+	PDEPQ   R11, CX, R12
+	POPCNTQ R11, R11
+	MOVQ    8(DX), R13
+	NOTQ    R13
+	SHRXQ   R11, CX, CX
+	PDEPQ   R13, CX, CX
+	TZCNTQ  CX, CX
+	ADDQ    $0x40, CX
+	TZCNTQ  R12, R12
+	CMOVQCC R12, CX
+
+	// The run of bits 1 behind it.
+	MOVQ   CX, R11
+	SUBQ   BX, R11
+	INCQ   CX
+	MOVQ   CX, BX
+	SHRQ   $0x03, BX
+	ANDL   $0x07, CX
+	SHRXQ  CX, (DX)(BX*1), CX
+	NOTQ   CX
+	TZCNTQ CX, CX
+
+	// Their remainders are in the eight bytes that end with that of the last bit.
+	IMULQ 16(AX), CX
+	IMULQ 16(AX), R11
+	ADDQ  40(AX), R11
+	LEAQ  7(R11)(CX*1), BX
+	MOVQ  BX, R12
+	SHRQ  $0x03, R12
+	ANDL  $-8, BX
+	SUBQ  BX, R11
+
+	// A line that is being changed may say that they are anywhere.
+	CMPQ    R12, $0x40
+	CMOVQHI sixtyFour<>+0(SB), R12
+	SHRXQ   R11, -8(DX)(R12*1), BX
+
+	// A lane of zero where one of the run is the remainder.
+	MOVQ  SI, R11
+	ANDQ  120(AX), R11
+	IMULQ 136(AX), R11
+	XORQ  R11, BX
+	MOVQ  BX, R11
+	SUBQ  136(AX), R11
+	ANDNQ R11, BX, BX
+	ANDQ  144(AX), BX
+	XORL  R11, R11
+	CMPQ  CX, $0x39
+	JHI   long
+	BZHIQ CX, BX, BX
+	SETNE R11
+	MOVQ  56(DX), CX
+
+	// The counters again.
+	CMPQ  (DI), R9
+	JNE   open
+	CMPQ  2048(DI)(R8*8), R10
+	JNE   open
+	ORL   R10, R9
+	TESTB $0x01, R9
+	JNE   open
+
+	// Both overflow bits.
+	MOVQ  SI, DX
+	ANDL  $0x7f, DX
+	ANDNQ 160(AX)(DX*8), CX, CX
+	JEQ   open
+	MOVB  R11, found+24(FP)
+	XORL  R11, R11
+	MOVB  R11, open+25(FP)
+	RET
+
+long:
+	XORL R11, R11
+
+open:
+	MOVB R11, found+24(FP)
+	XORL $0x01, R11
+	MOVB R11, open+25(FP)
+	RET
+
+// func directHash(d *Direct, hash uint64) (found bool, open bool)
+// Requires: AVX, AVX2, BMI, BMI2, CMOV, POPCNT
+TEXT ·directHash(SB), NOSPLIT, $0-18
+	MOVQ  d+0(FP), AX
+	MOVQ  hash+8(FP), DX
+	MOVQ  136(AX), CX
+	TESTQ CX, CX
+	JNE   compact
 
 	// Split the hash.
 	MULXQ (AX), BX, CX
@@ -779,7 +964,216 @@ TEXT ·blockedKey(SB), NOSPLIT, $0-26
 	VPTEST 48(AX), X3
 	SETNE  BL
 	VPTEST X0, X2
-	JCS    open
+	JCS    blockedOpen
+	MOVB   BL, found+16(FP)
+	XORL   BX, BX
+	MOVB   BL, open+17(FP)
+	RET
+
+moved:
+	VPXOR  X1, X2, X1
+	VPAND  32(AX), X1, X1
+	VPSUBQ 16(AX), X1, X3
+	VPANDN X3, X1, X3
+	VPTEST 48(AX), X3
+	SETNE  BL
+
+blockedOpen:
+	MOVB BL, found+16(FP)
+	XORL $0x01, BX
+	MOVB BL, open+17(FP)
+	RET
+
+compact:
+	// Split the hash.
+	MULXQ (CX), BX, DX
+	MOVQ  152(CX), SI
+	SHRXQ SI, BX, SI
+	SHRQ  $0x3a, BX
+
+	// The loads, in the order of the argument: counters, words, counters.
+	MOVQ    120(AX), DI
+	MOVBLZX DL, R8
+	MOVQ    (DI), R9
+	MOVQ    2048(DI)(R8*8), R10
+	SHLQ    $0x06, DX
+	ADDQ    112(AX), DX
+
+	// Where zero q of the counts is: in the first word that has so many.
+	XORL    AX, AX
+	BTSQ    BX, AX
+	MOVQ    (DX), R11
+	NOTQ    R11
+	PDEPQ   R11, AX, R12
+	POPCNTQ R11, R11
+	MOVQ    8(DX), R13
+	NOTQ    R13
+	SHRXQ   R11, AX, AX
+	PDEPQ   R13, AX, AX
+	TZCNTQ  AX, AX
+	ADDQ    $0x40, AX
+	TZCNTQ  R12, R12
+	CMOVQCC R12, AX
+
+	// The run of bits 1 behind it.
+	MOVQ   AX, R11
+	SUBQ   BX, R11
+	INCQ   AX
+	MOVQ   AX, BX
+	SHRQ   $0x03, BX
+	ANDL   $0x07, AX
+	SHRXQ  AX, (DX)(BX*1), AX
+	NOTQ   AX
+	TZCNTQ AX, AX
+
+	// Their remainders are in the eight bytes that end with that of the last bit.
+	IMULQ 16(CX), AX
+	IMULQ 16(CX), R11
+	ADDQ  40(CX), R11
+	LEAQ  7(R11)(AX*1), BX
+	MOVQ  BX, R12
+	SHRQ  $0x03, R12
+	ANDL  $-8, BX
+	SUBQ  BX, R11
+
+	// A line that is being changed may say that they are anywhere.
+	CMPQ    R12, $0x40
+	CMOVQHI sixtyFour<>+0(SB), R12
+	SHRXQ   R11, -8(DX)(R12*1), BX
+
+	// A lane of zero where one of the run is the remainder.
+	MOVQ  SI, R11
+	ANDQ  120(CX), R11
+	IMULQ 136(CX), R11
+	XORQ  R11, BX
+	MOVQ  BX, R11
+	SUBQ  136(CX), R11
+	ANDNQ R11, BX, BX
+	ANDQ  144(CX), BX
+	XORL  R11, R11
+	CMPQ  AX, $0x39
+	JHI   long
+	BZHIQ AX, BX, BX
+	SETNE R11
+	MOVQ  56(DX), AX
+
+	// The counters again.
+	CMPQ  (DI), R9
+	JNE   open
+	CMPQ  2048(DI)(R8*8), R10
+	JNE   open
+	ORL   R10, R9
+	TESTB $0x01, R9
+	JNE   open
+
+	// Both overflow bits.
+	MOVQ  SI, DX
+	ANDL  $0x7f, DX
+	ANDNQ 160(CX)(DX*8), AX, AX
+	JEQ   open
+	MOVB  R11, found+16(FP)
+	XORL  R11, R11
+	MOVB  R11, open+17(FP)
+	RET
+
+long:
+	XORL R11, R11
+
+open:
+	MOVB R11, found+16(FP)
+	XORL $0x01, R11
+	MOVB R11, open+17(FP)
+	RET
+
+// func directKey(d *Direct, key *byte, n int) (found bool, open bool)
+// Requires: AVX, AVX2, BMI, BMI2, CMOV, POPCNT
+TEXT ·directKey(SB), NOSPLIT, $0-26
+	MOVQ d+0(FP), AX
+	MOVQ key+8(FP), DX
+	MOVQ n+16(FP), CX
+
+	// XXH3 of the key.
+	MOVQ   (DX), BX
+	XORQ   96(AX), BX
+	MOVQ   -8(DX)(CX*1), SI
+	XORQ   104(AX), SI
+	MOVQ   BX, DX
+	MULXQ  SI, DI, DX
+	BSWAPQ BX
+	ADDQ   BX, CX
+	ADDQ   SI, CX
+	XORQ   DI, DX
+	ADDQ   DX, CX
+	MOVQ   CX, DX
+	SHRQ   $0x25, CX
+	XORQ   CX, DX
+	MOVQ   $0x165667919e3779f9, CX
+	IMULQ  CX, DX
+	MOVQ   DX, CX
+	SHRQ   $0x20, CX
+	XORQ   CX, DX
+	MOVQ   136(AX), CX
+	TESTQ  CX, CX
+	JNE    compact
+
+	// Split the hash.
+	MULXQ (AX), BX, CX
+	MOVQ  BX, DX
+	SHLQ  $0x03, DX
+	MULXQ 8(AX), DX, SI
+	INCQ  SI
+
+	// The two buckets.
+	MOVQ    $0x9e3779b97f4a7c15, DX
+	IMULQ   SI, DX
+	SHRQ    $0x3d, BX
+	RORXQ   $0x20, DX, DI
+	MOVWLZX DI, DI
+	IMUL3L  $0x07, DI, DI
+	SHRL    $0x10, DI
+	INCL    DI
+	XORL    BX, DI
+
+	// The masks of their overflow bits, and the pattern of the fingerprint.
+	LEAL         560(BX)(BX*1), R8
+	BEXTRQ       R8, DX, R8
+	VMOVQ        64(AX)(R8*8), X0
+	LEAL         560(DI)(DI*1), R8
+	BEXTRQ       R8, DX, R8
+	VMOVHPS      64(AX)(R8*8), X0, X0
+	IMULQ        16(AX), SI
+	VMOVQ        SI, X1
+	VPBROADCASTQ X1, X1
+
+	// The loads, in the order of the argument: counters, words, counters.
+	MOVQ    120(AX), DX
+	MOVQ    112(AX), SI
+	MOVBLZX CL, R8
+	SHLQ    $0x03, CX
+	ADDQ    CX, BX
+	ADDQ    CX, DI
+	MOVQ    (DX), CX
+	MOVQ    2048(DX)(R8*8), R9
+	VMOVQ   (SI)(BX*8), X2
+	VMOVHPS (SI)(DI*8), X2, X2
+	XORL    BX, BX
+	CMPQ    (DX), CX
+	JNE     moved
+	CMPQ    2048(DX)(R8*8), R9
+	JNE     moved
+	ORL     R9, CX
+	TESTB   $0x01, CL
+	JNE     moved
+
+	// A lane of zero where a slot has the fingerprint; both overflow bits.
+	VPXOR  X1, X2, X1
+	VPAND  32(AX), X1, X1
+	VPSUBQ 16(AX), X1, X3
+	VPANDN X3, X1, X3
+	VPTEST 48(AX), X3
+	SETNE  BL
+	VPTEST X0, X2
+	JCS    blockedOpen
 	MOVB   BL, found+24(FP)
 	XORL   BX, BX
 	MOVB   BL, open+25(FP)
@@ -793,408 +1187,116 @@ moved:
 	VPTEST 48(AX), X3
 	SETNE  BL
 
-open:
+blockedOpen:
 	MOVB BL, found+24(FP)
 	XORL $0x01, BX
 	MOVB BL, open+25(FP)
 	RET
 
-// func compactLine(t *compact, l *Line, fp uint64) (found bool, beyond bool, long bool)
-// Requires: BMI, BMI2, CMOV, POPCNT
-TEXT ·compactLine(SB), NOSPLIT, $0-27
-	MOVQ t+0(FP), AX
-	MOVQ l+8(FP), CX
-	MOVQ fp+16(FP), DX
-
-	// The quotient.
-	MOVQ  16(AX), BX
-	SHRXQ BX, DX, BX
-
-	// Where zero q of the counts is.
-	MOVQ    (CX), SI
-	NOTQ    SI
-	MOVQ    8(CX), DI
-	NOTQ    DI
-	MOVQ    BX, R9
-	POPCNTQ SI, R8
-	XORL    R10, R10
-	POPCNTQ DI, R11
-	ADDQ    R8, R11
-	MOVQ    BX, R12
-	MOVL    $0x00000040, R13
-	SUBQ    R8, R12
-	CMOVQCC DI, SI
-	CMOVQCC R12, R9
-	CMOVQCC R13, R10
-	MOVQ    16(CX), DI
-	NOTQ    DI
-	MOVQ    BX, R8
-	MOVL    $0x00000080, R12
-	SUBQ    R11, R8
-	CMOVQCC DI, SI
-	CMOVQCC R8, R9
-	CMOVQCC R12, R10
-	XORL    DI, DI
-	BTSQ    R9, DI
-	PDEPQ   SI, DI, DI
-	TZCNTQ  DI, DI
-	ADDQ    R10, DI
-
-	// The run of bits 1 behind it, and their remainders.
-	MOVQ    DI, SI
-	SUBQ    BX, SI
-	INCQ    DI
-	MOVQ    40(AX), BX
-	SUBQ    DI, BX
-	MOVQ    DI, R8
-	SHRQ    $0x03, R8
-	ANDL    $0x07, DI
-	SHRXQ   DI, (CX)(R8*1), DI
-	NOTQ    DI
-	TZCNTQ  DI, DI
-	CMPQ    DI, BX
-	CMOVQHI BX, DI
-	IMULQ   16(AX), DI
-	IMULQ   16(AX), SI
-	ADDQ    40(AX), SI
-	MOVQ    SI, R8
-	SHRQ    $0x03, R8
-	MOVL    $0x00000038, BX
-	CMPQ    R8, BX
-	CMOVQHI BX, R8
-	LEAQ    (R8)(R8*1), BX
-	SHLQ    $0x02, BX
-	SUBQ    BX, SI
-	SHRXQ   SI, (CX)(R8*1), BX
-
-	// A lane of zero where one of the run is the remainder.
-	MOVQ  DX, SI
-	ANDQ  120(AX), SI
-	IMULQ 136(AX), SI
-	XORQ  SI, BX
-	MOVQ  BX, SI
-	SUBQ  136(AX), SI
-	ANDNQ SI, BX, BX
-	ANDQ  144(AX), BX
-	XORL  SI, SI
-	BZHIQ DI, BX, BX
-	SETNE SI
-	CMPQ  DI, $0x39
-	SETHI BL
-
-	// Both overflow bits; v of them end the last word.
-	MOVQ    $0x9e3779b97f4a7c15, DI
-	IMULQ   DX, DI
-	RORXQ   $0x20, DI, DX
-	MOVWLZX DX, DX
-	MOVQ    32(AX), AX
-	IMULQ   AX, DX
-	SHRQ    $0x10, DX
-	SHRQ    $0x30, DI
-	LEAQ    -1(AX), R8
-	IMULQ   R8, DI
-	SHRQ    $0x10, DI
-	LEAQ    1(DX)(DI*1), R8
-	MOVQ    R8, DI
-	SUBQ    AX, DI
-	CMOVQCC DI, R8
-	SUBQ    AX, DX
-	SUBQ    AX, R8
-	SHRXQ   DX, 56(CX), DX
-	SHRXQ   R8, 56(CX), AX
-	ANDL    DX, AX
-	ANDNL   AX, SI, AX
-	ANDL    $0x01, AX
-	MOVB    SI, found+24(FP)
-	MOVB    AL, beyond+25(FP)
-	MOVB    BL, long+26(FP)
-	RET
-
-// func compactOne(t *compact, v *View, hash uint64) (found bool, open bool, long bool)
-// Requires: BMI, BMI2, CMOV, POPCNT
-TEXT ·compactOne(SB), NOSPLIT, $0-27
-	MOVQ t+0(FP), AX
-	MOVQ hash+16(FP), DX
-
+compact:
 	// Split the hash.
-	MULXQ (AX), DX, CX
-	MOVQ  8(AX), BX
-	NEGQ  BX
-	SHRXQ BX, DX, BX
-	SHRQ  $0x3a, DX
+	MULXQ (CX), BX, DX
+	MOVQ  152(CX), SI
+	SHRXQ SI, BX, SI
+	SHRQ  $0x3a, BX
 
-	// The counters, and where the line is.
-	MOVBLZX CL, SI
-	MOVQ    v+8(FP), R8
-	MOVQ    48(R8), DI
+	// The loads, in the order of the argument: counters, words, counters.
+	MOVQ    120(AX), DI
+	MOVBLZX DL, R8
 	MOVQ    (DI), R9
-	MOVQ    2048(DI)(SI*8), R10
-	LEAQ    (R9)(R10*1), DI
-	ORL     R10, R9
-	SHLQ    $0x06, CX
-	ADDQ    (R8), CX
+	MOVQ    2048(DI)(R8*8), R10
+	SHLQ    $0x06, DX
+	ADDQ    112(AX), DX
 
-	// Where zero q of the counts is.
-	MOVQ    (CX), R8
-	NOTQ    R8
-	MOVQ    8(CX), R10
-	NOTQ    R10
-	MOVQ    DX, R12
-	POPCNTQ R8, R11
-	XORL    R13, R13
-	MOVQ    DX, R14
-	MOVL    $0x00000040, R15
-	SUBQ    R11, R14
-	CMOVQCC R10, R8
-	CMOVQCC R14, R12
-	CMOVQCC R15, R13
-	XORL    R10, R10
-	BTSQ    R12, R10
-	PDEPQ   R8, R10, R10
-	TZCNTQ  R10, R10
-	ADDQ    R13, R10
+	// Where zero q of the counts is: in the first word that has so many.
+	XORL    AX, AX
+	BTSQ    BX, AX
+	MOVQ    (DX), R11
+	NOTQ    R11
+	PDEPQ   R11, AX, R12
+	POPCNTQ R11, R11
+	MOVQ    8(DX), R13
+	NOTQ    R13
+	SHRXQ   R11, AX, AX
+	PDEPQ   R13, AX, AX
+	TZCNTQ  AX, AX
+	ADDQ    $0x40, AX
+	TZCNTQ  R12, R12
+	CMOVQCC R12, AX
 
-	// The run of bits 1 behind it, and their remainders.
-	MOVQ    R10, R8
-	SUBQ    DX, R8
-	INCQ    R10
-	MOVQ    40(AX), DX
-	SUBQ    R10, DX
-	MOVQ    R10, R11
-	SHRQ    $0x03, R11
-	ANDL    $0x07, R10
-	SHRXQ   R10, (CX)(R11*1), R10
-	NOTQ    R10
-	TZCNTQ  R10, R10
-	CMPQ    R10, DX
-	CMOVQHI DX, R10
-	IMULQ   16(AX), R10
-	IMULQ   16(AX), R8
-	ADDQ    40(AX), R8
-	MOVQ    R8, R11
-	SHRQ    $0x03, R11
-	MOVL    $0x00000038, DX
-	CMPQ    R11, DX
-	CMOVQHI DX, R11
-	LEAQ    (R11)(R11*1), DX
-	SHLQ    $0x02, DX
-	SUBQ    DX, R8
-	SHRXQ   R8, (CX)(R11*1), DX
+	// The run of bits 1 behind it.
+	MOVQ   AX, R11
+	SUBQ   BX, R11
+	INCQ   AX
+	MOVQ   AX, BX
+	SHRQ   $0x03, BX
+	ANDL   $0x07, AX
+	SHRXQ  AX, (DX)(BX*1), AX
+	NOTQ   AX
+	TZCNTQ AX, AX
+
+	// Their remainders are in the eight bytes that end with that of the last bit.
+	IMULQ 16(CX), AX
+	IMULQ 16(CX), R11
+	ADDQ  40(CX), R11
+	LEAQ  7(R11)(AX*1), BX
+	MOVQ  BX, R12
+	SHRQ  $0x03, R12
+	ANDL  $-8, BX
+	SUBQ  BX, R11
+
+	// A line that is being changed may say that they are anywhere.
+	CMPQ    R12, $0x40
+	CMOVQHI sixtyFour<>+0(SB), R12
+	SHRXQ   R11, -8(DX)(R12*1), BX
 
 	// A lane of zero where one of the run is the remainder.
-	MOVQ  BX, R8
-	ANDQ  120(AX), R8
-	IMULQ 136(AX), R8
-	XORQ  R8, DX
-	MOVQ  DX, R8
-	SUBQ  136(AX), R8
-	ANDNQ R8, DX, DX
-	ANDQ  144(AX), DX
-	XORL  R8, R8
-	BZHIQ R10, DX, DX
-	SETNE R8
-	CMPQ  R10, $0x39
-	SETHI DL
+	MOVQ  SI, R11
+	ANDQ  120(CX), R11
+	IMULQ 136(CX), R11
+	XORQ  R11, BX
+	MOVQ  BX, R11
+	SUBQ  136(CX), R11
+	ANDNQ R11, BX, BX
+	ANDQ  144(CX), BX
+	XORL  R11, R11
+	CMPQ  AX, $0x39
+	JHI   long
+	BZHIQ AX, BX, BX
+	SETNE R11
+	MOVQ  56(DX), AX
 
-	// Both overflow bits; v of them end the last word.
-	MOVQ    $0x9e3779b97f4a7c15, R10
-	IMULQ   BX, R10
-	RORXQ   $0x20, R10, BX
-	MOVWLZX BX, BX
-	MOVQ    32(AX), AX
-	IMULQ   AX, BX
-	SHRQ    $0x10, BX
-	SHRQ    $0x30, R10
-	LEAQ    -1(AX), R11
-	IMULQ   R11, R10
-	SHRQ    $0x10, R10
-	LEAQ    1(BX)(R10*1), R11
-	MOVQ    R11, R10
-	SUBQ    AX, R10
-	CMOVQCC R10, R11
-	SUBQ    AX, BX
-	SUBQ    AX, R11
-	SHRXQ   BX, 56(CX), BX
-	SHRXQ   R11, 56(CX), AX
-	ANDL    BX, AX
-	ANDNL   AX, R8, AX
-	ANDL    $0x01, AX
+	// The counters again.
+	CMPQ  (DI), R9
+	JNE   open
+	CMPQ  2048(DI)(R8*8), R10
+	JNE   open
+	ORL   R10, R9
+	TESTB $0x01, R9
+	JNE   open
 
-	// The counters again; nothing moved in most lookups.
-	MOVQ v+8(FP), CX
-	MOVQ 48(CX), CX
-	MOVQ (CX), BX
-	ADDQ 2048(CX)(SI*8), BX
-	SUBQ DI, BX
-	ANDL $0x01, R9
-	MOVB R8, found+24(FP)
-	MOVB DL, long+26(FP)
-	ORQ  R9, BX
-	JNE  moved
-	MOVB AL, open+25(FP)
+	// Both overflow bits.
+	MOVQ  SI, DX
+	ANDL  $0x7f, DX
+	ANDNQ 160(CX)(DX*8), AX, AX
+	JEQ   open
+	MOVB  R11, found+24(FP)
+	XORL  R11, R11
+	MOVB  R11, open+25(FP)
 	RET
 
-moved:
-	XORL $0x01, R8
-	MOVB R8, open+25(FP)
-	RET
+long:
+	XORL R11, R11
 
-// func compactKey(d *Direct, key *byte, n int) (found bool, open bool)
-// Requires: BMI, BMI2, CMOV, POPCNT
-TEXT ·compactKey(SB), NOSPLIT, $8-26
-	MOVQ d+0(FP), AX
-	MOVQ key+8(FP), DX
-	MOVQ n+16(FP), CX
-
-	// XXH3 of the key.
-	MOVQ   (DX), BX
-	XORQ   96(AX), BX
-	MOVQ   -8(DX)(CX*1), SI
-	XORQ   104(AX), SI
-	MOVQ   BX, DX
-	MULXQ  SI, R8, DX
-	BSWAPQ BX
-	ADDQ   BX, CX
-	ADDQ   SI, CX
-	XORQ   R8, DX
-	ADDQ   DX, CX
-	MOVQ   CX, DX
-	SHRQ   $0x25, CX
-	XORQ   CX, DX
-	MOVQ   $0x165667919e3779f9, CX
-	IMULQ  CX, DX
-	MOVQ   DX, CX
-	SHRQ   $0x20, CX
-	XORQ   CX, DX
-	MOVQ   136(AX), AX
-
-	// Split the hash.
-	MULXQ (AX), DX, CX
-	MOVQ  8(AX), BX
-	NEGQ  BX
-	SHRXQ BX, DX, BX
-	SHRQ  $0x3a, DX
-
-	// The counters, and where the line is.
-	MOVBLZX CL, SI
-	MOVQ    d+0(FP), R9
-	MOVQ    120(R9), R8
-	MOVQ    (R8), R10
-	MOVQ    2048(R8)(SI*8), R11
-	LEAQ    (R10)(R11*1), R8
-	ORL     R11, R10
-	SHLQ    $0x06, CX
-	ADDQ    112(R9), CX
-
-	// Where zero q of the counts is.
-	MOVQ    (CX), R9
-	NOTQ    R9
-	MOVQ    8(CX), R11
-	NOTQ    R11
-	MOVQ    DX, R13
-	POPCNTQ R9, R12
-	XORL    R14, R14
-	MOVQ    DX, R15
-	MOVL    $0x00000040, BP
-	SUBQ    R12, R15
-	CMOVQCC R11, R9
-	CMOVQCC R15, R13
-	CMOVQCC BP, R14
-	XORL    R11, R11
-	BTSQ    R13, R11
-	PDEPQ   R9, R11, R11
-	TZCNTQ  R11, R11
-	ADDQ    R14, R11
-
-	// The run of bits 1 behind it, and their remainders.
-	MOVQ    R11, R9
-	SUBQ    DX, R9
-	INCQ    R11
-	MOVQ    40(AX), DX
-	SUBQ    R11, DX
-	MOVQ    R11, R12
-	SHRQ    $0x03, R12
-	ANDL    $0x07, R11
-	SHRXQ   R11, (CX)(R12*1), R11
-	NOTQ    R11
-	TZCNTQ  R11, R11
-	CMPQ    R11, DX
-	CMOVQHI DX, R11
-	IMULQ   16(AX), R11
-	IMULQ   16(AX), R9
-	ADDQ    40(AX), R9
-	MOVQ    R9, R12
-	SHRQ    $0x03, R12
-	MOVL    $0x00000038, DX
-	CMPQ    R12, DX
-	CMOVQHI DX, R12
-	LEAQ    (R12)(R12*1), DX
-	SHLQ    $0x02, DX
-	SUBQ    DX, R9
-	SHRXQ   R9, (CX)(R12*1), DX
-
-	// A lane of zero where one of the run is the remainder.
-	MOVQ  BX, R9
-	ANDQ  120(AX), R9
-	IMULQ 136(AX), R9
-	XORQ  R9, DX
-	MOVQ  DX, R9
-	SUBQ  136(AX), R9
-	ANDNQ R9, DX, DX
-	ANDQ  144(AX), DX
-	XORL  R9, R9
-	BZHIQ R11, DX, DX
-	SETNE R9
-	CMPQ  R11, $0x39
-	SETHI DI
-
-	// Both overflow bits; v of them end the last word.
-	MOVQ    $0x9e3779b97f4a7c15, DX
-	IMULQ   BX, DX
-	RORXQ   $0x20, DX, BX
-	MOVWLZX BX, BX
-	MOVQ    32(AX), AX
-	IMULQ   AX, BX
-	SHRQ    $0x10, BX
-	SHRQ    $0x30, DX
-	LEAQ    -1(AX), R11
-	IMULQ   R11, DX
-	SHRQ    $0x10, DX
-	LEAQ    1(BX)(DX*1), R11
-	MOVQ    R11, DX
-	SUBQ    AX, DX
-	CMOVQCC DX, R11
-	SUBQ    AX, BX
-	SUBQ    AX, R11
-	SHRXQ   BX, 56(CX), BX
-	SHRXQ   R11, 56(CX), AX
-	ANDL    BX, AX
-	ANDNL   AX, R9, AX
-	ANDL    $0x01, AX
-
-	// The counters again; nothing moved in most lookups.
-	MOVQ d+0(FP), CX
-	MOVQ 120(CX), CX
-	MOVQ (CX), DX
-	ADDQ 2048(CX)(SI*8), DX
-	SUBQ R8, DX
-	ANDL $0x01, R10
-	MOVB R9, found+24(FP)
-	ORL  DI, AX
-	ORQ  R10, DX
-	JNE  moved
-	MOVB AL, open+25(FP)
-	RET
-
-moved:
-	XORL $0x01, R9
-	ORL  DI, R9
-	MOVB R9, open+25(FP)
+open:
+	MOVB R11, found+24(FP)
+	XORL $0x01, R11
+	MOVB R11, open+25(FP)
 	RET
 
 // func compactAVX512(b *compactBatch)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·compactAVX512(SB), $1056-8
+TEXT ·compactAVX512(SB), $1048-8
 	MOVQ         b+0(FP), AX
 	MOVQ         (AX), CX
 	MOVQ         8(AX), BX
@@ -1211,7 +1313,6 @@ TEXT ·compactAVX512(SB), $1056-8
 	MOVQ         96(AX), R11
 	MOVQ         R11, 1040(SP)
 	MOVQ         104(AX), R11
-	MOVQ         R11, 1048(SP)
 	VPBROADCASTQ 64(AX), Z0
 	VPBROADCASTQ 72(AX), Z1
 	VPBROADCASTQ 88(AX), Z2
@@ -1230,53 +1331,53 @@ TEXT ·compactAVX512(SB), $1056-8
 
 	// The lines of the first groups.
 	XORQ AX, AX
-	MOVQ R9, R11
+	MOVQ R9, R12
 
 first:
 	// Split eight hashes, and ask for their lines.
-	MULXQ      (SI), R13, R12
-	MOVQ       R12, (SP)(AX*1)
-	MOVQ       R13, 512(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      8(SI), R13, R12
-	MOVQ       R12, 8(SP)(AX*1)
-	MOVQ       R13, 520(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      16(SI), R13, R12
-	MOVQ       R12, 16(SP)(AX*1)
-	MOVQ       R13, 528(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      24(SI), R13, R12
-	MOVQ       R12, 24(SP)(AX*1)
-	MOVQ       R13, 536(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      32(SI), R13, R12
-	MOVQ       R12, 32(SP)(AX*1)
-	MOVQ       R13, 544(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      40(SI), R13, R12
-	MOVQ       R12, 40(SP)(AX*1)
-	MOVQ       R13, 552(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      48(SI), R13, R12
-	MOVQ       R12, 48(SP)(AX*1)
-	MOVQ       R13, 560(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      56(SI), R13, R12
-	MOVQ       R12, 56(SP)(AX*1)
-	MOVQ       R13, 568(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
+	MULXQ      (SI), R14, R13
+	MOVQ       R13, (SP)(AX*1)
+	MOVQ       R14, 512(SP)(AX*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      8(SI), R14, R13
+	MOVQ       R13, 8(SP)(AX*1)
+	MOVQ       R14, 520(SP)(AX*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      16(SI), R14, R13
+	MOVQ       R13, 16(SP)(AX*1)
+	MOVQ       R14, 528(SP)(AX*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      24(SI), R14, R13
+	MOVQ       R13, 24(SP)(AX*1)
+	MOVQ       R14, 536(SP)(AX*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      32(SI), R14, R13
+	MOVQ       R13, 32(SP)(AX*1)
+	MOVQ       R14, 544(SP)(AX*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      40(SI), R14, R13
+	MOVQ       R13, 40(SP)(AX*1)
+	MOVQ       R14, 552(SP)(AX*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      48(SI), R14, R13
+	MOVQ       R13, 48(SP)(AX*1)
+	MOVQ       R14, 560(SP)(AX*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      56(SI), R14, R13
+	MOVQ       R13, 56(SP)(AX*1)
+	MOVQ       R14, 568(SP)(AX*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
 	ADDQ       $0x40, SI
 	ADDQ       $0x40, AX
-	DECQ       R11
+	DECQ       R12
 	JZ         asked
 	CMPQ       AX, $0x00000200
 	JNE        first
@@ -1290,55 +1391,38 @@ next:
 
 	// The fingerprint, its quotient, the pattern of its remainder.
 	VPBROADCASTQ sixtyFour<>+0(SB), Z11
-	VPSUBQ.BCST  1048(SP), Z11, Z11
+	VPSUBQ.BCST  1040(SP), Z11, Z11
 	VPSRLVQ      Z11, Z10, Z10
 	VPSRLVQ      Z2, Z10, Z11
-	VPANDQ.BCST  1024(SP), Z10, Z19
-	VPMULLQ      Z0, Z19, Z19
-	VPANDQ.BCST  striped<>+0(SB), Z9, Z20
+	VPANDQ.BCST  1024(SP), Z10, Z20
+	VPMULLQ      Z0, Z20, Z20
+	VPANDQ.BCST  striped<>+0(SB), Z9, Z21
 	VPSLLQ       $0x06, Z9, Z9
 
-	// The mask of both overflow bits; v of them end the last word.
-	VPMULLQ.BCST  mixOne<>+0(SB), Z10, Z10
-	VPSRLQ        $0x20, Z10, Z21
-	VPANDQ.BCST   low16<>+0(SB), Z21, Z21
-	VPMULUDQ.BCST 1040(SP), Z21, Z21
-	VPSRLQ        $0x10, Z21, Z21
-	VPSRLQ        $0x30, Z10, Z10
-	VPBROADCASTQ  1040(SP), Z22
-	VPSUBQ        Z3, Z22, Z22
-	VPMULUDQ      Z22, Z10, Z22
-	VPSRLQ        $0x10, Z22, Z22
-	VPADDQ        Z21, Z22, Z22
-	VPADDQ        Z3, Z22, Z22
-	VPCMPUQ.BCST  $0x05, 1040(SP), Z22, K2
-	VPSUBQ.BCST   1040(SP), Z22, K2, Z22
-	VPBROADCASTQ  sixtyFour<>+0(SB), Z10
-	VPSUBQ.BCST   1040(SP), Z10, Z10
-	VPADDQ        Z10, Z21, Z21
-	VPADDQ        Z10, Z22, Z22
-	VPSLLVQ       Z21, Z3, Z21
-	VPSLLVQ       Z22, Z3, Z22
-	VPORQ         Z21, Z22, Z10
+	// The mask of both overflow bits.
+	VPANDQ.BCST pairMask<>+0(SB), Z10, Z10
+	KXNORB      K1, K1, K1
+	VPXORQ      Z12, Z12, Z12
+	VPGATHERQQ  (R11)(Z10*8), K1, Z12
 
 	// The loads, in the order of the argument: counters, words, counters.
-	VPBROADCASTQ (BX), Z21
-	KXNORB       K1, K1, K1
-	VPXORQ       Z12, Z12, Z12
-	VPGATHERQQ   2048(BX)(Z20*8), K1, Z12
+	VPBROADCASTQ (BX), Z10
 	KXNORB       K1, K1, K1
 	VPXORQ       Z13, Z13, Z13
-	VPGATHERQQ   (CX)(Z9*1), K1, Z13
+	VPGATHERQQ   2048(BX)(Z21*8), K1, Z13
 	KXNORB       K1, K1, K1
 	VPXORQ       Z14, Z14, Z14
-	VPGATHERQQ   8(CX)(Z9*1), K1, Z14
+	VPGATHERQQ   (CX)(Z9*1), K1, Z14
+	KXNORB       K1, K1, K1
+	VPXORQ       Z15, Z15, Z15
+	VPGATHERQQ   8(CX)(Z9*1), K1, Z15
 
 	// In which word zero q of the counts is.
-	VPTERNLOGQ     $0x0f, Z13, Z13, Z13
 	VPTERNLOGQ     $0x0f, Z14, Z14, Z14
-	VPSRLQ         $0x01, Z13, Z22
+	VPTERNLOGQ     $0x0f, Z15, Z15, Z15
+	VPSRLQ         $0x01, Z14, Z22
 	VPANDQ         Z4, Z22, Z22
-	VPSUBQ         Z22, Z13, Z22
+	VPSUBQ         Z22, Z14, Z22
 	VPSRLQ         $0x02, Z22, Z23
 	VPANDQ         Z5, Z23, Z23
 	VPANDQ         Z5, Z22, Z22
@@ -1349,15 +1433,15 @@ next:
 	VPMULLQ        Z7, Z23, Z23
 	VPSRLQ         $0x38, Z23, Z23
 	VPCMPUQ        $0x05, Z23, Z11, K2
-	VMOVDQA64      Z14, K2, Z13
+	VMOVDQA64      Z15, K2, Z14
 	VMOVDQA64      Z11, Z22
 	VPSUBQ         Z23, Z11, K2, Z22
 	VPBROADCASTQ.Z sixtyFour<>+0(SB), K2, Z23
 
 	// Where it is there.
-	VPSRLQ      $0x01, Z13, Z24
+	VPSRLQ      $0x01, Z14, Z24
 	VPANDQ      Z4, Z24, Z24
-	VPSUBQ      Z24, Z13, Z24
+	VPSUBQ      Z24, Z14, Z24
 	VPSRLQ      $0x02, Z24, Z26
 	VPANDQ      Z5, Z26, Z26
 	VPANDQ      Z5, Z24, Z25
@@ -1388,33 +1472,30 @@ next:
 	VPCMPUQ     $0x05, Z26, Z22, K2
 	VPSUBQ      Z26, Z22, K2, Z22
 	VPADDQ.BCST two<>+0(SB), Z27, K2, Z27
-	VPSRLVQ     Z27, Z13, Z26
+	VPSRLVQ     Z27, Z14, Z26
 	VPANDQ      Z3, Z26, Z26
 	VPCMPUQ     $0x05, Z26, Z22, K2
 	VPADDQ      Z3, Z27, K2, Z27
 	VPADDQ      Z27, Z23, Z23
 
 	// The run of bits 1 behind it: the first of them that is 0, as a number.
-	VPSUBQ       Z11, Z23, Z11
-	VPADDQ       Z3, Z23, Z23
-	VPSRLQ       $0x03, Z23, Z27
-	VPADDQ       Z9, Z27, Z27
-	KXNORB       K1, K1, K1
-	VPXORQ       Z15, Z15, Z15
-	VPGATHERQQ   (CX)(Z27*1), K1, Z15
-	VPANDQ.BCST  seven<>+0(SB), Z23, Z22
-	VPSRLVQ      Z22, Z15, Z15
-	VPTERNLOGQ   $0x0f, Z15, Z15, Z15
-	VPXORQ       Z22, Z22, Z22
-	VPSUBQ       Z15, Z22, Z22
-	VPANDQ       Z22, Z15, Z15
-	VCVTUQQ2PD   Z15, Z15
-	VPSRLQ       $0x34, Z15, Z15
-	VPSUBQ.BCST  bias<>+0(SB), Z15, Z15
-	VPBROADCASTQ 1032(SP), Z22
-	VPSUBQ       Z23, Z22, Z22
-	VPMINUQ      Z22, Z15, Z15
-	VPMULUDQ     Z2, Z15, Z15
+	VPSUBQ      Z11, Z23, Z11
+	VPADDQ      Z3, Z23, Z23
+	VPSRLQ      $0x03, Z23, Z27
+	VPADDQ      Z9, Z27, Z27
+	KXNORB      K1, K1, K1
+	VPXORQ      Z16, Z16, Z16
+	VPGATHERQQ  (CX)(Z27*1), K1, Z16
+	VPANDQ.BCST seven<>+0(SB), Z23, Z22
+	VPSRLVQ     Z22, Z16, Z16
+	VPTERNLOGQ  $0x0f, Z16, Z16, Z16
+	VPXORQ      Z22, Z22, Z22
+	VPSUBQ      Z16, Z22, Z22
+	VPANDQ      Z22, Z16, Z16
+	VCVTUQQ2PD  Z16, Z16
+	VPSRLQ      $0x34, Z16, Z16
+	VPSUBQ.BCST bias<>+0(SB), Z16, Z16
+	VPMULUDQ    Z2, Z16, Z16
 
 	// The remainders of the run.
 	VPMULUDQ     Z2, Z11, Z11
@@ -1425,93 +1506,93 @@ next:
 	VPSUBQ       Z26, Z11, Z11
 	VPADDQ       Z9, Z27, Z27
 	KXNORB       K1, K1, K1
-	VPXORQ       Z16, Z16, Z16
-	VPGATHERQQ   (CX)(Z27*1), K1, Z16
-	KXNORB       K1, K1, K1
 	VPXORQ       Z17, Z17, Z17
-	VPGATHERQQ   56(CX)(Z9*1), K1, Z17
+	VPGATHERQQ   (CX)(Z27*1), K1, Z17
 	KXNORB       K1, K1, K1
 	VPXORQ       Z18, Z18, Z18
-	VPGATHERQQ   2048(BX)(Z20*8), K1, Z18
+	VPGATHERQQ   56(CX)(Z9*1), K1, Z18
+	KXNORB       K1, K1, K1
+	VPXORQ       Z19, Z19, Z19
+	VPGATHERQQ   2048(BX)(Z21*8), K1, Z19
 	VPBROADCASTQ (BX), Z9
-	VPSRLVQ      Z11, Z16, Z16
+	VPSRLVQ      Z11, Z17, Z17
 
 	// A lane of zero where one of the run is the remainder.
-	VPXORQ       Z19, Z16, Z16
-	VPSUBQ       Z0, Z16, Z26
-	VPTERNLOGQ   $0x08, Z1, Z26, Z16
-	VPSLLVQ      Z15, Z3, Z26
+	VPXORQ       Z20, Z17, Z17
+	VPSUBQ       Z0, Z17, Z26
+	VPTERNLOGQ   $0x08, Z1, Z26, Z17
+	VPSLLVQ      Z16, Z3, Z26
 	VPSUBQ       Z3, Z26, Z26
-	VPTESTMQ     Z26, Z16, K2
-	VPCMPUQ.BCST $0x06, wide<>+0(SB), Z15, K3
+	VPTESTMQ     Z26, Z17, K2
+	VPCMPUQ.BCST $0x06, wide<>+0(SB), Z16, K3
 
 	// open: a long run, or what is odd, or is not what it was, or both overflow bits.
-	VPORQ      Z12, Z21, Z11
+	VPORQ      Z13, Z10, Z11
 	VPANDQ     Z3, Z11, Z11
-	VPTERNLOGQ $0xf6, Z12, Z18, Z11
-	VPTERNLOGQ $0xf6, Z21, Z9, Z11
+	VPTERNLOGQ $0xf6, Z13, Z19, Z11
+	VPTERNLOGQ $0xf6, Z10, Z9, Z11
 	VPTESTMQ   Z11, Z11, K4
-	VPANDNQ    Z10, Z17, Z17
-	VPTESTNMQ  Z17, Z17, K5
+	VPANDNQ    Z12, Z18, Z18
+	VPTESTNMQ  Z18, Z18, K5
 	KORB       K5, K4, K4
 	KANDNB     K2, K3, K2
 	KANDNB     K4, K2, K4
 	KORB       K3, K4, K4
-	KMOVB      K2, R12
-	KMOVB      K4, R13
+	KMOVB      K2, R13
+	KMOVB      K4, R14
 
 	// One byte for each bit.
-	PDEPQ R10, R12, R12
-	MOVQ  R12, (DI)
-	MOVB  R13, (R8)
+	PDEPQ R10, R13, R13
+	MOVQ  R13, (DI)
+	MOVB  R14, (R8)
 	ADDQ  $0x08, DI
 	INCQ  R8
-	TESTQ R11, R11
+	TESTQ R12, R12
 	JZ    all
 
 	// Split eight hashes, and ask for their lines.
-	MULXQ      (SI), R13, R12
-	MOVQ       R12, (SP)(AX*1)
-	MOVQ       R13, 512(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      8(SI), R13, R12
-	MOVQ       R12, 8(SP)(AX*1)
-	MOVQ       R13, 520(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      16(SI), R13, R12
-	MOVQ       R12, 16(SP)(AX*1)
-	MOVQ       R13, 528(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      24(SI), R13, R12
-	MOVQ       R12, 24(SP)(AX*1)
-	MOVQ       R13, 536(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      32(SI), R13, R12
-	MOVQ       R12, 32(SP)(AX*1)
-	MOVQ       R13, 544(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      40(SI), R13, R12
-	MOVQ       R12, 40(SP)(AX*1)
-	MOVQ       R13, 552(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      48(SI), R13, R12
-	MOVQ       R12, 48(SP)(AX*1)
-	MOVQ       R13, 560(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      56(SI), R13, R12
-	MOVQ       R12, 56(SP)(AX*1)
-	MOVQ       R13, 568(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
+	MULXQ      (SI), R14, R13
+	MOVQ       R13, (SP)(AX*1)
+	MOVQ       R14, 512(SP)(AX*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      8(SI), R14, R13
+	MOVQ       R13, 8(SP)(AX*1)
+	MOVQ       R14, 520(SP)(AX*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      16(SI), R14, R13
+	MOVQ       R13, 16(SP)(AX*1)
+	MOVQ       R14, 528(SP)(AX*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      24(SI), R14, R13
+	MOVQ       R13, 24(SP)(AX*1)
+	MOVQ       R14, 536(SP)(AX*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      32(SI), R14, R13
+	MOVQ       R13, 32(SP)(AX*1)
+	MOVQ       R14, 544(SP)(AX*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      40(SI), R14, R13
+	MOVQ       R13, 40(SP)(AX*1)
+	MOVQ       R14, 552(SP)(AX*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      48(SI), R14, R13
+	MOVQ       R13, 48(SP)(AX*1)
+	MOVQ       R14, 560(SP)(AX*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      56(SI), R14, R13
+	MOVQ       R13, 56(SP)(AX*1)
+	MOVQ       R14, 568(SP)(AX*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
 	ADDQ       $0x40, SI
-	DECQ       R11
+	DECQ       R12
 
 all:
 	ADDQ $0x40, AX
@@ -1521,14 +1602,11 @@ all:
 	VZEROUPPER
 	RET
 
-DATA mixOne<>+0(SB)/8, $0x9e3779b97f4a7c15
-GLOBL mixOne<>(SB), RODATA|NOPTR, $8
-
-DATA low16<>+0(SB)/8, $0x000000000000ffff
-GLOBL low16<>(SB), RODATA|NOPTR, $8
-
 DATA low8<>+0(SB)/8, $0x00000000000000ff
 GLOBL low8<>(SB), RODATA|NOPTR, $8
+
+DATA pairMask<>+0(SB)/8, $0x000000000000007f
+GLOBL pairMask<>(SB), RODATA|NOPTR, $8
 
 DATA fifteen<>+0(SB)/8, $0x000000000000000f
 GLOBL fifteen<>(SB), RODATA|NOPTR, $8
@@ -1544,9 +1622,6 @@ GLOBL four<>(SB), RODATA|NOPTR, $8
 
 DATA two<>+0(SB)/8, $0x0000000000000002
 GLOBL two<>(SB), RODATA|NOPTR, $8
-
-DATA sixtyFour<>+0(SB)/8, $0x0000000000000040
-GLOBL sixtyFour<>(SB), RODATA|NOPTR, $8
 
 DATA fiftySix<>+0(SB)/8, $0x0000000000000038
 GLOBL fiftySix<>(SB), RODATA|NOPTR, $8

@@ -14,7 +14,7 @@ import (
 // the counts are kept, as in a quotient filter (Bender et al., "Don't Thrash", 2012,
 // and Pandey et al., "Vector Quotient Filters", 2021, who have a line of 512 bits).
 //
-//	bit 511        512-v            64+b+b·r        64+b             0
+//	bit 511        512-v            65+b+b·r        65+b             0
 //	    ┌────────────┬────────────────┬─────┬─────────┬───────────────┐
 //	    │ overflow   │ remainder b-1  │  …  │ rem. 0  │ counts of 64  │
 //	    │ bits v-1…0 │                │     │         │ quotients     │
@@ -22,21 +22,27 @@ import (
 //
 // The counts are in unary, from bit 0 on: for each quotient, from 0 to 63, a bit 0 and
 // then a bit 1 for each item that has it. With n items these are n + 64 bits, and the
-// b - n bits after them are 0. Item i, the one of bit 1 number i, has remainder i; the
-// items are in rising order of their fingerprints, and the remainders after the last
-// are 0. So what is in a line, and which overflow bits are set, gives its image, and
-// an empty line is 0. The counts tell which slots are in use: 0 is a fingerprint like
-// any other.
+// b + 1 - n bits after them are 0: there is one at least, which ends the items of the
+// last quotient as the bit 0 of the next one ends those of any other. Item i, the one of
+// bit 1 number i, has remainder i; the items are in rising order of their fingerprints,
+// and the remainders after the last are 0. So what is in a line, and which overflow bits
+// are set, gives its image, and an empty line is 0. The counts tell which slots are in
+// use: 0 is a fingerprint like any other.
 //
 // An item may stand in any slot of its home line, else of its alternate line. When it
 // does not stand in a line that it belongs to, two overflow bits are set there, and a
-// lookup goes on only where both are. They are never cleared. With m = fp·mixFirst mod
-// 2^64, they are number o and o' mod v:
+// lookup goes on only where both are. They are never cleared. With i = fp mod 128, they
+// are number o and o':
 //
-//	o  = ⌊v·(bits 32-47 of m) / 2^16⌋
-//	o' = o + 1 + ⌊(v-1)·(bits 48-63 of m) / 2^16⌋
+//	o  = i mod v
+//	o' = (o + 1 + ⌊i/v⌋) mod v
 //
-// The b of each r. 64 + b·(r+1) + v = 512: one slot less is r+1 overflow bits more, and
+// That is 128 pairs, as good as any, since the fingerprints of a line have any low bits,
+// and a table has them all: of a lookup they are five instructions. (Chosen by a product
+// with the fingerprint they were 26, of 127, and a lookup out of the cache takes as long
+// as its instructions are many.)
+//
+// The b of each r. 65 + b·(r+1) + v = 512: one slot less is r+1 overflow bits more, and
 // fewer lookups that read a second line. A filter of rate p has at least log2(1/p) bits
 // a key. These b are the ones that need the least more than that, at 98 % load, with
 // second lines for at most a quarter of the absent keys; TestCompactSlots does the sum
@@ -51,6 +57,8 @@ const (
 	lineBits     = 8 * LineBytes
 	lastWord     = wordsPerBlock - 1 // it has the overflow bits
 	maxSlots     = 96                // at least those of any line
+
+	overflowPairs = 128
 )
 
 var compactSpec = spec{
@@ -95,12 +103,16 @@ type compact struct {
 	lanes      uint64
 	ones       uint64 // the lowest bit of each lane
 	highs      uint64 // the highest bit of each lane
+	shift      uint64 // 64 - f
+
+	masks [overflowPairs]uint64 // the two overflow bits of fp mod 128, in the last word
 }
 
 func newCompact(p Params, lines uint64) *compact {
 	t := &compact{lines: lines, f: uint64(p.FingerprintBits), b: uint64(p.BucketSize)}
 	t.r = t.f - quotientBits
-	t.counts = t.b + quotients
+	t.shift = 64 - t.f
+	t.counts = t.b + quotients + 1
 	t.v = lineBits - t.counts - t.b*t.r
 	t.countWords = int(t.counts+63) / 64
 	for i := range t.countWords {
@@ -113,6 +125,11 @@ func newCompact(p Params, lines uint64) *compact {
 		t.ones |= 1 << (i * t.r)
 	}
 	t.highs = t.ones << (t.r - 1)
+	for i := range uint64(overflowPairs) {
+		o := i % t.v
+		p := (o + 1 + i/t.v) % t.v
+		t.masks[i] = (1<<o | 1<<p) << (64 - t.v)
+	}
 	return t
 }
 
@@ -132,11 +149,11 @@ func (t *compact) Bounds() Bounds {
 
 func (t *compact) Split(h uint64) Item {
 	line, rest := SplitHash(h, t.lines)
-	return Item{Line: line, Fp: uint32(rest >> (64 - t.f))}
+	return Item{Line: line, Fp: uint32(rest >> t.shift)}
 }
 
 func (t *compact) Hash(it Item) uint64 {
-	return joinHash(it.Line, uint64(it.Fp)<<(64-t.f), t.lines)
+	return joinHash(it.Line, uint64(it.Fp)<<t.shift, t.lines)
 }
 
 func (t *compact) Alternate(it Item) Item {
@@ -201,9 +218,10 @@ func window(l *Line, bit uint64) uint64 {
 // by one, of a line that a writer may be storing to; then they may not go together,
 // and what it gives, and all that is made of it, means nothing.
 func (t *compact) run(l *Line, quotient uint64) (first, n uint64) {
-	// The zeros of the counts are bits of x, as are those of what is after the counts.
+	// The zeros of the counts are bits of x, as are those of what is after the counts,
+	// where neither the quotient nor the end of its items is.
 	// In which word that of the quotient is cannot be foretold: there is no branch.
-	x, next := ^loadOf(l, 0), ^(loadOf(l, 1) & t.inCounts[1])
+	x, next := ^loadOf(l, 0), ^loadOf(l, 1)
 	zeros := uint64(bits.OnesCount64(x))
 	later := uint64(int64(zeros-1-quotient) >> 63) // every bit, where quotient ≥ zeros
 	x ^= (x ^ next) & later
@@ -211,7 +229,7 @@ func (t *compact) run(l *Line, quotient uint64) (first, n uint64) {
 	if t.countWords > 2 {
 		zeros = uint64(bits.OnesCount64(x))
 		later = uint64(int64(zeros-1-k) >> 63)
-		x ^= (x ^ ^(loadOf(l, 2) & t.inCounts[2])) & later
+		x ^= (x ^ ^loadOf(l, 2)) & later
 		k, at = k-zeros&later, at+64&later
 	}
 	bit := selectBit(x, k) % 64
@@ -226,7 +244,7 @@ func (t *compact) run(l *Line, quotient uint64) (first, n uint64) {
 func (t *compact) runOn(l *Line, from uint64) (n uint64) {
 	for i := from / 64; i < uint64(t.countWords); i++ {
 		from %= 64
-		ones := uint64(bits.TrailingZeros64(^(loadOf(l, i) & t.inCounts[i%wordsPerBlock] >> from)))
+		ones := uint64(bits.TrailingZeros64(^(loadOf(l, i) >> from)))
 		if n += ones; from+ones < 64 {
 			break
 		}
@@ -257,7 +275,7 @@ func (t *compact) lookInGo(l *Line, fp uint64) (match, both uint64) {
 	width := uint64(64) // of the remainders of the run
 	if t.countWords == 2 {
 		quotient := fp >> (t.r % 64)
-		x, next := ^loadOf(l, 0), ^(loadOf(l, 1) & t.inCounts[1]) // as in run
+		x, next := ^loadOf(l, 0), ^loadOf(l, 1) // as in run
 		zeros := uint64(bits.OnesCount64(x))
 		later := uint64(int64(zeros-1-quotient) >> 63)
 		x ^= (x ^ next) & later
@@ -269,9 +287,8 @@ func (t *compact) lookInGo(l *Line, fp uint64) (match, both uint64) {
 	if width >= 64 {
 		match = t.findLong(l, fp)
 	}
-	o, p := t.overflowNumbers(fp)
-	last := loadOf(l, lastWord)
-	return match, last >> (o % 64) & (last >> (p % 64)) & 1
+	mask := t.overflowBits(fp)
+	return match, uint64(bit(loadOf(l, lastWord)&mask == mask))
 }
 
 // findLong gives what is not 0 where the line has the fingerprint.
@@ -294,22 +311,8 @@ func (t *compact) equalLane(x uint64) uint64 {
 	return uint64(bits.TrailingZeros64((x - t.ones) &^ x & t.highs))
 }
 
-// overflowNumbers are those of the two overflow bits of a fingerprint, in the last word.
-func (t *compact) overflowNumbers(fp uint64) (o, p uint64) {
-	m := fp * mixFirst
-	o = (m >> 32 & 0xFFFF) * t.v >> 16
-	p = o + 1 + (m>>48)*(t.v-1)>>16
-	if p >= t.v {
-		p -= t.v
-	}
-	return o + 64 - t.v, p + 64 - t.v
-}
-
-// overflowBits is the mask of them.
-func (t *compact) overflowBits(fp uint64) uint64 {
-	o, p := t.overflowNumbers(fp)
-	return 1<<o | 1<<p
-}
+// overflowBits is the mask of the two of a fingerprint, in the last word.
+func (t *compact) overflowBits(fp uint64) uint64 { return t.masks[fp%overflowPairs] }
 
 func (t *compact) remainder(l *Line, slot uint64) uint64 {
 	return window(l, t.counts+slot*t.r) & t.values
@@ -414,7 +417,7 @@ func (t *compact) Fill(l *Line, hashes, beyond []uint64) []uint64 {
 	at, word, used := t.counts/64, l[t.counts/64], t.counts%64
 	for i, h := range hashes[:n] {
 		_, rest := SplitHash(h, t.lines)
-		fp := rest >> (64 - t.f)
+		fp := rest >> t.shift
 		bit := countBit(uint64(i), fp>>t.r)
 		l[bit/64%wordsPerBlock] |= 1 << (bit % 64)
 		rem := fp & t.values

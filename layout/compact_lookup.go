@@ -26,12 +26,10 @@ func (t *compact) Contains(v *View, h uint64) bool {
 	return found
 }
 
-// FirstLook is that of Blocked: the kernel for it leaves very long runs to the code in Go.
+// FirstLook is that of Blocked. Its kernel leaves very long runs open.
 func (t *compact) FirstLook(v *View, h uint64) (found, open bool) {
 	if t.countWords == 2 && compactKernel() != pureGo {
-		if found, open, long := compactOne(t, v, h); !long {
-			return found, open
-		}
+		return compactOne(t, v, h)
 	}
 	return t.firstLook(v, h)
 }
@@ -41,7 +39,7 @@ func (t *compact) firstLook(v *View, h uint64) (found, open bool) {
 	runtime := (*[RuntimeWords]uint64)(v.Runtime)
 	epoch, counter := &runtime[RuntimeEpoch], &runtime[blockCounter(line)]
 	e, c := atomic.LoadUint64(epoch), atomic.LoadUint64(counter)
-	match, both := t.lookInGo(lineAt(v.Region, line), rest>>((64-t.f)%64))
+	match, both := t.lookInGo(lineAt(v.Region, line), rest>>(t.shift%64))
 	moved := (atomic.LoadUint64(epoch) ^ e) | (atomic.LoadUint64(counter) ^ c) | (e|c)&1
 	none := (match|-match)>>63 ^ 1
 	return none == 0, (both|moved)&-none != 0
@@ -145,7 +143,8 @@ type compactBatch struct {
 	open            *uint8 // a bit for each hash that they do not settle
 	groups          uint64 // of 8 hashes, at least one
 
-	lines, values, ones, highs, counts, r, v, f uint64 // those of compact
+	lines, values, ones, highs, counts, r, f uint64 // those of compact
+	masks                                    *uint64
 }
 
 // FirstLooks: the kernel is for tables whose counts are in two words, which is all but
@@ -157,7 +156,7 @@ func (t *compact) FirstLooks(v *View, hashes []uint64, found []bool, open []uint
 		batch := compactBatch{
 			region: &v.Region[0], runtime: &v.Runtime[0],
 			hashes: &hashes[0], found: &found[0], open: &open[0], groups: uint64(groups),
-			lines: t.lines, values: t.values, ones: t.ones, highs: t.highs, counts: t.counts, r: t.r, v: t.v, f: t.f,
+			lines: t.lines, values: t.values, ones: t.ones, highs: t.highs, counts: t.counts, r: t.r, f: t.f, masks: &t.masks[0],
 		}
 		batch.run()
 		done = groups * openBits

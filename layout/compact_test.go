@@ -29,7 +29,7 @@ func (t *compact) picture(fps []uint32, overflow uint64) (l Line) {
 			at++
 			for bit := range t.r {
 				if fps[i]>>bit&1 != 0 {
-					set(64 + t.b + uint64(i)*t.r + bit)
+					set(65 + t.b + uint64(i)*t.r + bit)
 				}
 			}
 		}
@@ -248,9 +248,9 @@ func TestCompactSlots(t *testing.T) {
 		if second > most {
 			t.Errorf("r=%d: %d slots, and %.3f second lines", r, s, second)
 		}
-		for other := (lineBits-quotients)/(r+1) - 3; lineBits-quotients-other*(r+1) >= 4; other++ {
+		for other := (lineBits-quotients-1)/(r+1) - 3; lineBits-quotients-1-other*(r+1) >= 12; other++ {
 			bits, second := excess(other)
-			t.Logf("r=%d, %d slots, %d overflow bits: %.3f bits more than log2(1/rate), %.3f second lines", r, other, lineBits-quotients-other*(r+1), bits, second)
+			t.Logf("r=%d, %d slots, %d overflow bits: %.3f bits more than log2(1/rate), %.3f second lines", r, other, lineBits-quotients-1-other*(r+1), bits, second)
 			if second <= most && bits < chosen-noise {
 				t.Errorf("r=%d: with %d slots %.3f bits more, with %d slots %.3f", r, s, chosen, other, bits)
 			}
@@ -341,6 +341,26 @@ func TestCompactZero(t *testing.T) {
 		}
 		if !StashRemove(v.Stash, c, into(v.Stash)) || tab.Contains(v, h) || tab.Lookup(v.At, h) {
 			t.Fatal("an item is left in the stash")
+		}
+	})
+}
+
+// TestOverflowPairs: of each r, every number of a pair is two bits among the v, and each
+// bit is about as often one of them as any other.
+func TestOverflowPairs(t *testing.T) {
+	eachCompact(t, 1, func(t *testing.T, tab *compact) {
+		times := make([]int, 64)
+		for i, mask := range tab.masks {
+			if bits.OnesCount64(mask) != 2 || bits.TrailingZeros64(mask) < int(64-tab.v) {
+				t.Errorf("pair %d is %#x, of the high %d bits", i, mask, tab.v)
+			}
+			for o := range times {
+				times[o] += int(mask >> o & 1)
+			}
+		}
+		times = times[64-tab.v:]
+		if least, most := slices.Min(times), slices.Max(times); most-least > 3 {
+			t.Errorf("a bit is in %d to %d pairs", least, most)
 		}
 	})
 }

@@ -42,19 +42,8 @@ func (d *Direct) LookBeyond(v *View, h uint64) bool {
 	return d.blocked.containsBeyond(v, h)
 }
 
-// Look is FirstLook of the table; but what its kernel leaves to the code in Go is open.
-func (d *Direct) Look(v *View, h uint64) (found, open bool) {
-	if d.compact != nil {
-		found, open, long := compactOne(d.compact, v, h)
-		return found, open || long
-	}
-	return blockedOne(d.blocked, v, h)
-}
+// Look is FirstLook of the table.
+func (d *Direct) Look(h uint64) (found, open bool) { return directHash(d, h) }
 
 // LookKey is Look for the hash of a short key.
-func (d *Direct) LookKey(key []byte) (found, open bool) {
-	if d.compact != nil {
-		return compactKey(d, &key[0], len(key))
-	}
-	return blockedKey(d, &key[0], len(key))
-}
+func (d *Direct) LookKey(key []byte) (found, open bool) { return directKey(d, &key[0], len(key)) }

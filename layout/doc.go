@@ -57,7 +57,7 @@
 //	    40    8 incompat flags          none is defined
 //	    48   16 UUID of the content
 //	    64    1 state: 1 clean, 2 live, 3 sealed
-//	    65    1 layout: 1 blocked, 2 compact, 3 packed, 4 semi-sorted
+//	    65    1 layout: 1 blocked, 3 packed, 4 semi-sorted, 5 compact
 //	    66    1 f, bits per fingerprint
 //	    67    1 b, slots per bucket
 //	    68    1 hash: 1 is XXH3, 64 bits, with a seed (XXH3_64bits_withSeed)
@@ -143,20 +143,21 @@
 //
 //	f   10  11  12  13  14  15  16  17  18  19  20  21  22
 //	b   86  72  62  54  48  43  39  36  33  31  29  27  25
-//	v   18  16  14  16  16  18  19  16  19  14  13  16  23
+//	v   17  15  13  15  15  17  18  15  18  13  12  15  22
 //
-// line, rest, m, u and alt are as above, but
+// line, rest, u and alt are as above, but
 //
 //	fp      = rest >> (64 - f)                           0 is one like any other
 //	r       = f - 6
 //	q       = fp >> r                                    the quotient, 0 to 63
 //	rem     = fp mod 2^r                                 the remainder
-//	o       = (v·((m >> 32) mod 2^16)) >> 16
-//	o'      = (o + 1 + (((v-1)·(m >> 48)) >> 16)) mod v
+//	i       = fp mod 128                                 the number of a pair
+//	o       = i mod v
+//	o'      = (o + 1 + ⌊i/v⌋) mod v
 //
 // and a line is
 //
-//	bit 511        512-v            64+b+r·b        64+b             0
+//	bit 511        512-v            65+b+r·b        65+b             0
 //	    ┌────────────┬────────────────┬─────┬─────────┬───────────────┐
 //	    │ overflow   │ remainder of   │  …  │ rem. of │ counts of 64  │
 //	    │ bits v-1…0 │ slot b-1       │     │ slot 0  │ quotients     │
@@ -165,8 +166,8 @@
 // With n items in the line, slots 0 to n-1 hold their fingerprints, which do not
 // fall. The counts say which quotients they have: for each of the 64 in turn there is
 // a bit 0, and then a bit 1 for each item that has it. All bits between the counts
-// that this gives, which are n + 64, and the remainder of slot 0 are zero, as are the
-// remainders of the slots from n on. So let z be the place of bit 0 number q of the
+// that this gives, which are n + 64, and the remainder of slot 0 are zero, of which there
+// is one at least, as are the remainders of the slots from n on. So let z be the place of bit 0 number q of the
 // counts, both counted from 0 on. The bits 1 that follow it before the next 0 are
 // those of the slots from z - q on; and the line holds fp if one of them has rem.
 //
@@ -484,27 +485,27 @@
 //
 // So: maybe. (It is.)
 //
-// testdata/compact-f13.mmf has 9 lines. Is "key 4" in it?
+// testdata/compact-f13.mmf has 9 lines. Is "key 437" in it?
 //
-//	h      = 0x092a7e94800b9f78
-//	line   = hi(h, 9)                 = 0
-//	fp     = 0x527e733880689b38 >> 51   = 0xa4f, q = 0x14, rem = 0x4f
-//	m      = 0xfddfcf3730d51c7b, o and o' = 11 and 12
-//	u      = 0x3454f6983b4d4684, hi(u, 9) = 1, alt = 1
+//	h      = 0xc7c068dcdd9d4dba
+//	line   = hi(h, 9)                 = 7
+//	fp     = 0x05c3afc3ca87bb8a >> 51   = 0xb8, q = 0x1, rem = 0x38
+//	i      = fp mod 128 = 56, o and o' = 0 and 11
+//	u      = 0xf3aa70d08cc1e449, hi(u, 9) = 8, alt = 1
 //
-// Line 0 is at offset 32768, and has 118 bits of counts and overflow bits 0x7c35:
+// Line 7 is at offset 33216, and has 119 bits of counts and overflow bits 0x5aa7:
 //
-//	0x47c5914d575a813a 0x9ceb60a8b5ac6311 0x63bfd0ec56abed01 0xacb42139ec84f961
-//	0xd6c3f420a5e90a10 0x9477a51e4ed443af 0x24953776ce75c681 0x7c3543194a3861c0
+//	0x8095a353519595ca 0xca846ba90d95c78b 0x64312deb76d94177 0x868af4db1cf9e92f
+//	0xcd9ddf5af4348ed9 0x76936e1b24b655ba 0x9630c8a065c33da1 0xb54f4f7eda5e858b
 //
-// In its counts, bit 0 number 20 is bit 39. One bit 1 follows it, for slot 39 - 20,
-// which is in bits 251 to 257: slot 19, remainder 0x15. So the line does not hold 0xa4f;
-// but overflow bits 11 and 12 are set. Line 1 is at offset 32832, with overflow bits 0x0000:
+// In its counts, bit 0 number 1 is bit 2. One bit 1 follows it, for slot 2 - 1, which
+// is in bits 126 to 132: slot 1, remainder 0x5f. So the line does not hold 0xb8; but
+// overflow bits 0 and 11 are set. Line 1 is at offset 32832, with overflow bits 0x0000:
 //
-//	0x3259429eedbaddb0 0x6cb8154255350c90 0xced6a8549c29f1b6 0x7e049e12571592ea
-//	0x62787060ffe7bc9f 0xe4a7f09b6d7810b1 0xd6ba6c4229700187 0x0000fba6d044b675
+//	0xc2c413eeedeb6ed4 0x1c302a84aa6a1900 0x542a4eb8f8db364f 0x8495c56cc975676b
+//	0xfe7bcbd3efc093ff 0xa7f5b6a42c580e0f 0xba6c4229700187e4 0x0001a6d044b675d6
 //
-// There, bit 0 number 20 is bit 47, and again one bit 1 follows: slot 27, remainder 0x4f.
+// There, bit 0 number 1 is bit 1, and again one bit 1 follows: slot 0, remainder 0x38.
 // So: maybe.
 //
 // testdata/packed-f12.mmf has 116 lines of 48 bits, so R is 704. Is "key 3" in it?

@@ -101,7 +101,7 @@ func TestWorkedCompact(t *testing.T) {
 	}
 	image, sb, g := readImage(t, "compact-f13.mmf")
 	tab := NewTable(g).(*compact)
-	h := xxh3.HashStringSeed("key 4", sb.Seed())
+	h := xxh3.HashStringSeed("key 437", sb.Seed())
 	line, rest := SplitHash(h, g.Lines)
 	it := tab.Split(h)
 	other := tab.Alternate(it)
@@ -109,11 +109,11 @@ func TestWorkedCompact(t *testing.T) {
 	m := fp * mixFirst
 	u := (m ^ m>>32) * mixSecond
 	big, _ := bits.Mul64(u, g.Lines)
-	says("testdata/compact-f13.mmf has %d lines. Is \"key 4\" in it?", g.Lines)
+	says("testdata/compact-f13.mmf has %d lines. Is \"key 437\" in it?", g.Lines)
 	says("//\th      = %#016x\n//\tline   = hi(h, %d)                 = %d\n", h, g.Lines, line)
 	says("//\tfp     = %#016x >> %d   = %#x, q = %#x, rem = %#x\n", rest, 64-tab.f, fp, fp>>tab.r, fp&tab.values)
 	mask := tab.overflowBits(fp) >> (64 - tab.v)
-	says("//\tm      = %#016x, o and o' = %d and %d\n", m, bits.TrailingZeros64(mask), bits.Len64(mask)-1)
+	says("//\ti      = fp mod 128 = %d, o and o' = %d and %d\n", fp%128, bits.TrailingZeros64(mask), bits.Len64(mask)-1)
 	says("//\tu      = %#016x, hi(u, %d) = %d, alt = %d\n", u, g.Lines, big, other.Line)
 	for _, number := range []uint64{line, other.Line} {
 		var l Line

@@ -10,13 +10,13 @@ func (b *blockedBatch) run(kernel) {}
 
 func blockedOne(*blocked, *View, uint64) (found, open bool) { panic("layout: no kernel") }
 
-func blockedKey(*Direct, *byte, int) (found, open bool) { panic("layout: no kernel") }
-
 func compactLine(*compact, *Line, uint64) (found, beyond, long bool) { panic("layout: no kernel") }
 
-func compactOne(*compact, *View, uint64) (found, open, long bool) { panic("layout: no kernel") }
+func compactOne(*compact, *View, uint64) (found, open bool) { panic("layout: no kernel") }
 
-func compactKey(*Direct, *byte, int) (found, open bool) { panic("layout: no kernel") }
+func directHash(*Direct, uint64) (found, open bool) { panic("layout: no kernel") }
+
+func directKey(*Direct, *byte, int) (found, open bool) { panic("layout: no kernel") }
 
 func (b *compactBatch) run() { panic("layout: no kernel") }
 

@@ -137,6 +137,7 @@ func TestEachRule(t *testing.T) {
 		{"another canary", put(offCanary, 1), "F5", offCanary},
 		{"no layout", func(s *Superblock) { s[offKind] = 0 }, "F6", offKind},
 		{"unknown layout", func(s *Superblock) { s[offKind] = 200 }, "F6", offKind},
+		{"compact of other overflow bits", func(s *Superblock) { s[offKind] = 2 }, "F6", offKind},
 		{"f", func(s *Superblock) { s[offF] = 13 }, "F6", offKind},
 		{"b", func(s *Superblock) { s[offB] = 6 }, "F6", offKind},
 		{"no lines", put(offLines, 0), "F6", offKind},

@@ -12,15 +12,15 @@ type Kind uint8
 const (
 	Auto       Kind = 0 // no layout: "choose one"; never in a file
 	Blocked    Kind = 1
-	Compact    Kind = 2
 	Packed     Kind = 3
 	SemiSorted Kind = 4
+	Compact    Kind = 5 // and not 2, which it was with other overflow bits
 )
 
-var kindNames = [...]string{"auto", "blocked", "compact", "packed", "semisorted"}
+var kindNames = [...]string{Auto: "auto", Blocked: "blocked", Packed: "packed", SemiSorted: "semisorted", Compact: "compact"}
 
 func (k Kind) String() string {
-	if int(k) < len(kindNames) {
+	if int(k) < len(kindNames) && kindNames[k] != "" {
 		return kindNames[k]
 	}
 	return fmt.Sprintf("kind %d", uint8(k))
@@ -29,7 +29,7 @@ func (k Kind) String() string {
 // ParseKind is the inverse of [Kind.String].
 func ParseKind(name string) (Kind, bool) {
 	for k, n := range kindNames {
-		if n == name {
+		if n == name && n != "" {
 			return Kind(k), true
 		}
 	}

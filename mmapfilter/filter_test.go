@@ -571,7 +571,8 @@ func TestOptions(t *testing.T) {
 		"FalsePositiveRate2":  {FalsePositiveRate: 1e-12},
 		"FalsePositiveRate22": {FalsePositiveRate: math.NaN()},
 		"Layout":              {Layout: 77},
-		"Layout ":             {Layout: SemiSorted + 1},
+		"Layout ":             {Layout: Compact + 1},
+		"Layout2":             {Layout: 2}, // which Compact was
 		"FingerprintBits":     {FingerprintBits: 33},
 		"FingerprintBits ":    {FingerprintBits: 12, BucketSize: 3},
 		"FingerprintBits2":    {FingerprintBits: -1},

@@ -262,7 +262,7 @@ func overflowBits(t layout.Table, it layout.Item) (all [2]overflowBit, other uin
 	p := t.Params()
 	first := 60
 	if t.Kind() == layout.Compact {
-		first = p.BucketSize * (p.FingerprintBits - 5) % 64 // 64 + b remainders of f-6 bits, with one of a count each
+		first = (1 + p.BucketSize*(p.FingerprintBits-5)) % 64 // 65 + b remainders of f-6 bits, with one of a count each
 	}
 	n := 0
 	for i, w := range marked {

@@ -45,7 +45,7 @@ func (f *Filter) ContainsHash(hash uint64) bool {
 	if o == nil || o.direct == nil {
 		return o.containsHash(hash)
 	}
-	found, open := o.direct.Look(&o.view, hash)
+	found, open := o.direct.Look(hash)
 	if open {
 		found = o.direct.LookBeyond(&o.view, hash)
 	}

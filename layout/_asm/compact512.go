@@ -20,26 +20,21 @@ const (
 // the lower half has (Vigna, "Broadword Implementation of Rank/Select Queries", 2008).
 func compactAVX512() {
 	k := begin("compactAVX512", "compactBatch", "compactAVX512 needs AVX-512 F and DQ, and BMI2.")
-	// rare is a constant that stays in memory.
-	rare := func(name string, n uint64) Mem {
-		m := GLOBL(name, RODATA|NOPTR)
-		DATA(0, U64(n))
-		return m
-	}
 	field := func(off int) Mem {
 		x, m := GP64(), AllocLocal(8)
 		MOVQ(Mem{Base: RAX, Disp: off}, x)
 		MOVQ(x, m)
 		return m
 	}
-	values, counts, v, f := field(offValues), field(offCounts), field(offV), field(offF)
+	values, counts, f := field(offValues), field(offCounts), field(offF)
+	masks := move(Mem{Base: RAX, Disp: offMasks})
 	ones, highs, r := constant(offOnes), constant(offHighs), constant(offR)
-	mix, one := rare("mixOne", mixFirst), number(1)
+	one := number(1)
 	pairs, nibbles := number(0x5555555555555555), number(0x3333333333333333)
 	bytes, every, tops := number(0x0F0F0F0F0F0F0F0F), number(0x0101010101010101), number(0x8080808080808080)
-	low16, low8 := rare("low16", 1<<16-1), rare("low8", 1<<8-1)
-	fifteen, seven, three, four, two := rare("fifteen", 15), rare("seven", 7), rare("three", 3), rare("four", 4), rare("two", 2)
-	sixtyFour, fiftySix, wide, striped := rare("sixtyFour", 64), rare("fiftySix", 56), rare("wide", windowBits), rare("striped", stripes-1)
+	low8, pairMask := inMemory("low8", 1<<8-1), inMemory("pairMask", overflowPairs-1)
+	fifteen, seven, three, four, two := inMemory("fifteen", 15), inMemory("seven", 7), inMemory("three", 3), inMemory("four", 4), inMemory("two", 2)
+	sixtyFour, fiftySix, wide, striped := inMemory("sixtyFour", 64), inMemory("fiftySix", 56), inMemory("wide", windowBits), inMemory("striped", stripes-1)
 
 	// To the allocator, whatever KXNORB reads is wanted from the beginning on: so all
 	// gathers have one mask.
@@ -87,30 +82,9 @@ func compactAVX512() {
 		VPANDQ_BCST(striped, line, counter)
 		VPSLLQ(U8(6), line, line)
 
-		Comment("The mask of both overflow bits; v of them end the last word.")
-		m, o, p, wrapped := ZMM(), ZMM(), ZMM(), K()
-		VPMULLQ_BCST(mix, fp, m)
-		VPSRLQ(U8(32), m, o)
-		VPANDQ_BCST(low16, o, o)
-		VPMULUDQ_BCST(v, o, o)
-		VPSRLQ(U8(16), o, o)
-		VPSRLQ(U8(48), m, m)
-		VPBROADCASTQ(v, p)
-		VPSUBQ(one, p, p)
-		VPMULUDQ(p, m, p)
-		VPSRLQ(U8(16), p, p)
-		VPADDQ(o, p, p)
-		VPADDQ(one, p, p)
-		VPCMPUQ_BCST(U8(atMost), v, p, wrapped)
-		VPSUBQ_BCST(v, p, wrapped, p)
-		tail, mask := ZMM(), ZMM()
-		VPBROADCASTQ(sixtyFour, tail)
-		VPSUBQ_BCST(v, tail, tail)
-		VPADDQ(tail, o, o)
-		VPADDQ(tail, p, p)
-		VPSLLVQ(o, one, o)
-		VPSLLVQ(p, one, p)
-		VPORQ(o, p, mask)
+		Comment("The mask of both overflow bits.")
+		VPANDQ_BCST(pairMask, fp, fp)
+		mask := gather(masks, 0, fp, 8)
 
 		Comment("The loads, in the order of the argument: counters, words, counters.")
 		epoch1 := epoch()
@@ -177,10 +151,7 @@ func compactAVX512() {
 		VPANDQ(low, run, run)
 		VCVTUQQ2PD(run, run)
 		VPSRLQ(U8(52), run, run)
-		VPSUBQ_BCST(rare("bias", 1023), run, run)
-		VPBROADCASTQ(counts, low)
-		VPSUBQ(z, low, low)
-		VPMINUQ(low, run, run)
+		VPSUBQ_BCST(inMemory("bias", 1023), run, run)
 		VPMULUDQ(r, run, run)
 
 		Comment("The remainders of the run.")

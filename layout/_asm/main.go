@@ -16,10 +16,10 @@ func main() {
 	blockedAVX512()
 	blockedAVX2()
 	blockedOne()
-	blockedKey()
 	compactLine()
 	compactOne()
-	compactKey()
+	directHash()
+	directKey()
 	compactAVX512()
 	testBitsAVX512()
 	splitLinesAVX512()
@@ -78,8 +78,8 @@ const (
 
 	offCounts = 8 * 10 // of a compactBatch
 	offR      = 8 * 11
-	offV      = 8 * 12
-	offF      = 8 * 13
+	offF      = 8 * 12
+	offMasks  = 8 * 13
 )
 
 // ask splits the eight hashes of a group and asks for their lines. slot is the
@@ -136,6 +136,19 @@ func (k *kernel) groups(answer func(slot Register) (found, undecided GPVirtual))
 	JNZ(LabelRef("next"))
 	VZEROUPPER()
 	RET()
+}
+
+var constants = map[string]Mem{}
+
+// inMemory is a constant that stays in memory.
+func inMemory(name string, n uint64) Mem {
+	m, ok := constants[name]
+	if !ok {
+		m = GLOBL(name, RODATA|NOPTR)
+		DATA(0, U64(n))
+		constants[name] = m
+	}
+	return m
 }
 
 // cpuid asks the processor what it is.

@@ -39,17 +39,39 @@ func blockedOne() {
 	t := Load(Param("t"), GP64())
 	view := Load(Param("v"), GP64())
 	Load(Param("hash"), RDX)
-	look(t, Mem{Base: view, Disp: viewRegion}, Mem{Base: view, Disp: viewRuntime})
+	lookBlocked(t, Mem{Base: view, Disp: viewRegion}, Mem{Base: view, Disp: viewRuntime})
 }
 
-// blockedKey is blockedOne with the hash of a key of 9 to 16 bytes before it.
-func blockedKey() {
-	TEXT("blockedKey", NOSPLIT, "func(d *Direct, key *byte, n int) (found, open bool)")
-	Doc("blockedKey needs AVX2, BMI1 and BMI2.")
+// directHash is blockedOne or compactOne: one function for both, since one more call around
+// it would be a tenth of what a lookup is.
+func directHash() {
+	TEXT("directHash", NOSPLIT, "func(d *Direct, hash uint64) (found, open bool)")
+	Doc("directHash needs AVX2, BMI1, BMI2 and POPCNT.")
+	Pragma("noescape")
+	d := Load(Param("d"), GP64())
+	Load(Param("hash"), RDX)
+	lookDirect(d)
+}
+
+// directKey is directHash with the hash of a key of 9 to 16 bytes before it.
+func directKey() {
+	TEXT("directKey", NOSPLIT, "func(d *Direct, key *byte, n int) (found, open bool)")
+	Doc("directKey needs AVX2, BMI1, BMI2 and POPCNT.")
 	Pragma("noescape")
 	d := Load(Param("d"), GP64())
 	hashKey(d)
-	look(d, Mem{Base: d, Disp: directRegion}, Mem{Base: d, Disp: directRuntime})
+	lookDirect(d)
+}
+
+// lookDirect ends a function with the first look of the hash in RDX.
+func lookDirect(d Register) {
+	region, runtime := Mem{Base: d, Disp: directRegion}, Mem{Base: d, Disp: directRuntime}
+	t := move(Mem{Base: d, Disp: directCompact})
+	TESTQ(t, t)
+	JNE(LabelRef("compact"))
+	lookBlocked(d, region, runtime)
+	Label("compact")
+	lookCompact(t, region, runtime)
 }
 
 // hashKey makes the hash of a key of 9 to 16 bytes, in RDX.
@@ -82,8 +104,8 @@ func hashKey(d Register) {
 	XORQ(last, RDX)
 }
 
-// look ends a function with the first look of the hash in RDX.
-func look(t Register, regionAt, runtimeAt Mem) {
+// lookBlocked ends a function with the first look of the hash in RDX.
+func lookBlocked(t Register, regionAt, runtimeAt Mem) {
 	of := func(at int) Mem { return Mem{Base: t, Disp: at} }
 
 	Comment("Split the hash.")
@@ -155,7 +177,7 @@ func look(t Register, regionAt, runtimeAt Mem) {
 	}
 	match()
 	VPTEST(bits, words)
-	JCS(LabelRef("open"))
+	JCS(LabelRef("blockedOpen"))
 	Store(found.As8(), ReturnIndex(0))
 	XORL(found, found)
 	Store(found.As8(), ReturnIndex(1))
@@ -163,7 +185,7 @@ func look(t Register, regionAt, runtimeAt Mem) {
 
 	Label("moved")
 	match()
-	Label("open")
+	Label("blockedOpen")
 	Store(found.As8(), ReturnIndex(0))
 	XORL(U8(1), found)
 	Store(found.As8(), ReturnIndex(1))
