@@ -499,6 +499,50 @@ func (t *compact) NewMarks(l *Line, it Item) int {
 	return bits.OnesCount64(t.overflowBits(uint64(it.Fp)) &^ l[lastWord])
 }
 
+// ChooseLeaving takes the pair of bits that most items have, and then each time the bit
+// with which most more items leave no other. (The best choice would be tried from every pair; it
+// leaves a seventh fewer bits set, in many times the time.)
+func (t *compact) ChooseLeaving(l *Line, items []Item, n int) {
+	for marks, leave := l[lastWord], 0; ; {
+		for i := leave; i < len(items); i++ {
+			if it := items[i]; t.overflowBits(uint64(it.Fp))&^marks == 0 {
+				copy(items[leave+1:i+1], items[leave:i])
+				items[leave] = it
+				leave++
+			}
+		}
+		if leave >= n {
+			return
+		}
+		marks |= t.mostWanted(items[leave:], marks)
+	}
+}
+
+// mostWanted gives the bit without which most items cannot leave; if none is all that an item
+// needs, the pair.
+func (t *compact) mostWanted(items []Item, marks uint64) (bit uint64) {
+	var ones [64]uint8
+	var pairs [32][32]uint8
+	most, pair, mostPairs := uint8(0), uint64(0), uint8(0)
+	for _, it := range items {
+		needed := t.overflowBits(uint64(it.Fp)) &^ marks
+		low, high := bits.TrailingZeros64(needed), bits.Len64(needed)-1
+		if low == high {
+			if ones[high%64]++; ones[high%64] > most {
+				bit, most = needed, ones[high%64]
+			}
+		} else if n := &pairs[low%32][high%32]; true {
+			if *n++; *n > mostPairs {
+				pair, mostPairs = needed, *n
+			}
+		}
+	}
+	if most == 0 {
+		return pair
+	}
+	return bit
+}
+
 func (t *compact) Overflowed(l *Line, it Item) bool {
 	mask := t.overflowBits(uint64(it.Fp))
 	return l[lastWord]&mask == mask

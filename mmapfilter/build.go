@@ -132,9 +132,10 @@ type builder struct {
 	options Options
 	draft   *recovery.Draft
 
-	plan  Plan
-	table layout.Table
-	view  layout.View // of the draft
+	plan    Plan
+	table   layout.Table
+	chooser layout.Chooser // the table, or nil
+	view    layout.View    // of the draft
 
 	homes     *spool // the hash of every key
 	overflows *spool // hashes of items on the way to the line of the hash
@@ -165,6 +166,7 @@ func (b *builder) allocate(capacity uint64) (err error) {
 		return err
 	}
 	b.table = layout.NewTable(b.plan.geometry)
+	b.chooser, _ = b.table.(layout.Chooser)
 	b.view = layout.NewView(recovery.Words(b.draft.Data)[layout.WordRuntime:], b.plan.geometry)
 	return nil
 }
