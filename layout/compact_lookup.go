@@ -49,6 +49,7 @@ func (t *compact) firstLook(v *View, h uint64) (found, open bool) {
 func (t *compact) containsBeyond(v *View, h uint64) bool {
 	it := t.Split(h)
 	second := t.Alternate(it).Line
+	Prefetch(&lineAt(v.Region, second)[0])
 	w := watchPlaces(v, it.Line, second)
 	found, beyond := t.look(lineAt(v.Region, it.Line), uint64(it.Fp))
 	if beyond {
