@@ -234,29 +234,34 @@
 //	rate asked                    1 %               0.3 %              0.05 %
 //	                        blocked  compact   blocked  compact   blocked  compact
 //	bits a key                13.02     9.69     13.07    11.36     16.34    14.52
-//	rate                     0.96 %   0.72 %    0.27 %   0.29 %   0.027 %  0.031 %
-//	second lines              0.2 %    5.7 %     3.9 %    2.7 %     3.9 %    6.0 %
-//	one lookup, ns               64      105        74      105        76      110
-//	in a batch, ns              5.9     11.7      10.5     11.9      11.0     14.4
-//	Build, ns a key              41       57        63       48        78       67
+//	rate                     0.96 %   0.71 %    0.27 %   0.29 %   0.027 %  0.030 %
+//	second lines              0.2 %    4.1 %     3.9 %    1.7 %     4.0 %    5.4 %
+//	one lookup, ns               62       74        78       78        78       88
+//	in a batch, ns             13.0     18.1      19.5     18.9      19.7     24.0
+//	Build, ns a key              48       67        93       60        97       74
 //
 //	                                 blocked                     compact
-//	an insert, µs              0.34, 0.49, 0.70, 1.06      0.57, 0.99, 1.30, 1.79
-//	its log, bytes             25, 32, 42, 51              53, 63, 76, 90
-//	a delete, µs; its log      0.33; 24                    0.61; 55
-//	lines of code              690; 470 that write asm     730; 470 that write asm
+//	an insert, µs              0.34, 0.52, 0.85, 1.19      0.63, 0.96, 1.25, 1.64
+//	its log, bytes             25, 32, 42, 51              53, 64, 77, 87
+//	a delete, µs; its log      0.41; 24                    0.59; 58
+//	lines of code              690; 565 that write asm     770; 410 that write asm
 //
 // Blocked is what [Auto] stands for, at every rate: its lookups are the fastest, most of
 // all where 1 % is enough, and most inserts store one word, so that their log record is
 // the smallest there can be. It stays.
 //
 // Compact is for whoever wants the least space: 11 to 26 % less at the same rate, and a
-// cache line a lookup all the same. It is asked for, by Options.Layout. Its lookups take 1.4
-// to 1.7 times as long one by one, for a kernel of more instructions, and in batches 1.1
-// to 2 times; its inserts 1.7 to 2 times, with twice as much log. (Second lines are those
-// of a filter that Build made; filled by inserts, there are as many.) Of 700 million keys,
-// 1 GiB, on a machine with an Intel Xeon, lookups wait for memory: one by one 1.0 to 1.5
-// times as long, in batches 0.6 to 1.3 times, since there is less memory to wait for.
+// cache line a lookup all the same. It is asked for, by Options.Layout. Its inserts take 1.4
+// to 1.9 times as long, with twice as much log. Its lookups wait for memory like others,
+// and then take 1.0 to 1.3 times as long, one by one or in batches; where the memory is fast
+// for what it is, their instructions and second lines show: 1.3 to 1.6 times one by one, in
+// other runs of the same on the same shared machine, in which a lookup of Blocked took 40 ns.
+// At 0.3 % and less, and where the file is built and then read, it costs next to
+// nothing: Build is faster, there is less to write. (Second lines are those of a filter that
+// Build made; filled by inserts to the same load, there are a fifth to a half more.)
+//
+// Of 700 million keys, 1 GiB: one by one 1.41, 0.99 and 1.03 times as long at the three rates,
+// in batches 0.98, 1.15 and 0.69 times, and Build 1.24, 0.74 and 0.75 times.
 //
 // Packed and semi-sorted are the filters of the paper, to be compared with and for
 // tables whose space must be what it says. A lookup of an absent key reads two lines.
