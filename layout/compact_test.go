@@ -364,3 +364,47 @@ func TestOverflowPairs(t *testing.T) {
 		}
 	})
 }
+
+// TestChooseLeaving: the items that are chosen are the first, the others are still there,
+// and fewer lookups of absent keys go on, by a twelfth to a third, than where each item in
+// turn is one that sets the fewest bits.
+func TestChooseLeaving(t *testing.T) {
+	eachCompact(t, 1, func(t *testing.T, tab *compact) {
+		rng := rand.New(rand.NewPCG(tab.r, 5))
+		inTurn, together := 0.0, 0.0
+		second := func(l *Line) float64 { return tab.Probe(l, 0).Second }
+		leave := func(l *Line, items []Item) {
+			for _, it := range items {
+				tab.SetOverflow(l, it, nil)
+			}
+		}
+		for range 300 {
+			items := make([]Item, int(tab.b)/2+rng.IntN(int(tab.b)/2))
+			for i := range items {
+				items[i] = Item{Fp: rng.Uint32N(1 << tab.f)}
+			}
+			n := rng.IntN(min(len(items), 8)) + 1
+			var before Line
+			leave(&before, items[:rng.IntN(2)])
+			one, all := before, before
+			for left := slices.Clone(items); len(left) > len(items)-n; {
+				slices.SortStableFunc(left, func(a, b Item) int { return tab.NewMarks(&one, a) - tab.NewMarks(&one, b) })
+				leave(&one, left[:1])
+				left = left[1:]
+			}
+			chosen := slices.Clone(items)
+			tab.ChooseLeaving(&before, chosen, n)
+			leave(&all, chosen[:n])
+			inTurn, together = inTurn+second(&one), together+second(&all)
+			byFp := func(a, b Item) int { return int(a.Fp) - int(b.Fp) }
+			slices.SortFunc(items, byFp)
+			slices.SortFunc(chosen, byFp)
+			if !slices.Equal(items, chosen) {
+				t.Fatalf("%v became %v", items, chosen)
+			}
+		}
+		if together > 0.93*inTurn {
+			t.Errorf("%.3f of lookups go on, and %.3f where each chooses for itself", together/300, inTurn/300)
+		}
+	})
+}
