@@ -890,8 +890,6 @@ TEXT ·compactOne(SB), NOSPLIT, $0-26
 	RET
 
 long:
-	XORL R11, R11
-
 open:
 	MOVB R11, found+24(FP)
 	XORL $0x01, R11
@@ -1077,8 +1075,6 @@ compact:
 	RET
 
 long:
-	XORL R11, R11
-
 open:
 	MOVB R11, found+16(FP)
 	XORL $0x01, R11
@@ -1286,8 +1282,6 @@ compact:
 	RET
 
 long:
-	XORL R11, R11
-
 open:
 	MOVB R11, found+24(FP)
 	XORL $0x01, R11

@@ -37,10 +37,10 @@ import (
 //	o  = i mod v
 //	o' = (o + 1 + ⌊i/v⌋) mod v
 //
-// That is 128 pairs, as good as any, since the fingerprints of a line have any low bits,
-// and a table has them all: of a lookup they are five instructions. (Chosen by a product
-// with the fingerprint they were 26, of 127, and a lookup out of the cache takes as long
-// as its instructions are many.)
+// These are 128 pairs, some of them twice where v is small, in which every bit is about as
+// often; the fingerprints of a line have any low bits. A table has them all: of a lookup they
+// are five instructions. (Chosen by a product with the fingerprint they were 26, of 127,
+// and a lookup out of the cache takes as long as its instructions are many.)
 //
 // The b of each r. 65 + b·(r+1) + v = 512: one slot less is r+1 overflow bits more, and
 // fewer lookups that read a second line. A filter of rate p has at least log2(1/p) bits
@@ -566,16 +566,21 @@ func (t *compact) CheckLines(region []uint64, from, to uint64) (items, line uint
 	return items, line, nil
 }
 
-// Probe averages over the fingerprints and the pairs of overflow bits, which are all
-// about equally likely. k items that went away, if by chance, leave each overflow bit
-// clear with a probability of (1 - 2/v)^k.
+// Probe averages over the fingerprints, which are all about equally likely. k items that
+// went away, if by chance, leave each overflow bit clear with a probability of (1 - 2/v)^k.
 func (t *compact) Probe(l *Line, _ uint64) Overflow {
 	v, set := float64(t.v), float64(bits.OnesCount64(l[lastWord]>>(64-t.v)))
 	items := float64(min(t.items(l), t.b))
+	second := 0.0
+	for _, mask := range t.masks {
+		if l[lastWord]&mask == mask {
+			second++
+		}
+	}
 	away := math.Log(max(1-set/v, 0.5/v)) / math.Log1p(-2/v)
 	return Overflow{
 		Match:  compactMatch(t.Params(), items),
-		Second: set * (set - 1) / (v * (v - 1)),
+		Second: second / overflowPairs,
 		Away:   away / max(items, 1),
 	}
 }

@@ -235,10 +235,10 @@
 //	                        blocked  compact   blocked  compact   blocked  compact
 //	bits a key                13.02     9.69     13.07    11.36     16.34    14.52
 //	rate                     0.96 %   0.71 %    0.27 %   0.29 %   0.027 %  0.030 %
-//	second lines              0.2 %    4.1 %     3.9 %    1.7 %     4.0 %    5.4 %
-//	one lookup, ns               62       74        78       78        78       88
-//	in a batch, ns             13.0     18.1      19.5     18.9      19.7     24.0
-//	Build, ns a key              48       67        93       60        97       74
+//	second lines              0.2 %    4.2 %     3.9 %    1.8 %     4.0 %    5.5 %
+//	one lookup, ns               35       53        44       57        44       63
+//	in a batch, ns             11.0     13.1      14.8     13.4      14.8     16.2
+//	Build, ns a key              39       50        69       51        77       59
 //
 //	                                 blocked                     compact
 //	an insert, µs              0.34, 0.52, 0.85, 1.19      0.63, 0.96, 1.25, 1.64
@@ -252,13 +252,13 @@
 //
 // Compact is for whoever wants the least space: 11 to 26 % less at the same rate, and a
 // cache line a lookup all the same. It is asked for, by Options.Layout. Its inserts take 1.4
-// to 1.9 times as long, with twice as much log. Its lookups wait for memory like others,
-// and then take 1.0 to 1.3 times as long, one by one or in batches; where the memory is fast
-// for what it is, their instructions and second lines show: 1.3 to 1.6 times one by one, in
-// other runs of the same on the same shared machine, in which a lookup of Blocked took 40 ns.
-// At 0.3 % and less, and where the file is built and then read, it costs next to
-// nothing: Build is faster, there is less to write. (Second lines are those of a filter that
-// Build made; filled by inserts to the same load, there are a fifth to a half more.)
+// to 1.9 times as long, with twice as much log. Its lookups take 1.3 to 1.5 times as long one
+// by one, for the instructions and the second lines, and 0.9 to 1.2 times in batches; where
+// others keep the memory busy (62 ns for a lookup of Blocked in another run of the same),
+// 1.0 to 1.3 and 1.0 to 1.4 times. At 0.3 % and less, and where the file is built and then
+// read, it costs little: Build is faster, since there is less to write. (Second lines are
+// those of a filter that Build made; filled by inserts to the same load, there are up to
+// two thirds more.)
 //
 // Of 700 million keys, 1 GiB: one by one 1.41, 0.99 and 1.03 times as long at the three rates,
 // in batches 0.98, 1.15 and 0.69 times, and Build 1.24, 0.74 and 0.75 times.
@@ -495,7 +495,7 @@
 //	h      = 0xc7c068dcdd9d4dba
 //	line   = hi(h, 9)                 = 7
 //	fp     = 0x05c3afc3ca87bb8a >> 51   = 0xb8, q = 0x1, rem = 0x38
-//	i      = fp mod 128 = 56, o and o' = 0 and 11
+//	i      = fp mod 128 = 56, o and o' = 11 and 0
 //	u      = 0xf3aa70d08cc1e449, hi(u, 9) = 8, alt = 1
 //
 // Line 7 is at offset 33216, and has 119 bits of counts and overflow bits 0x5aa7:
@@ -505,7 +505,7 @@
 //
 // In its counts, bit 0 number 1 is bit 2. One bit 1 follows it, for slot 2 - 1, which
 // is in bits 126 to 132: slot 1, remainder 0x5f. So the line does not hold 0xb8; but
-// overflow bits 0 and 11 are set. Line 1 is at offset 32832, with overflow bits 0x0000:
+// overflow bits 11 and 0 are set. Line 1 is at offset 32832, with overflow bits 0x0000:
 //
 //	0xc2c413eeedeb6ed4 0x1c302a84aa6a1900 0x542a4eb8f8db364f 0x8495c56cc975676b
 //	0xfe7bcbd3efc093ff 0xa7f5b6a42c580e0f 0xba6c4229700187e4 0x0001a6d044b675d6

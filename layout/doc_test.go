@@ -112,8 +112,13 @@ func TestWorkedCompact(t *testing.T) {
 	says("testdata/compact-f13.mmf has %d lines. Is \"key 437\" in it?", g.Lines)
 	says("//\th      = %#016x\n//\tline   = hi(h, %d)                 = %d\n", h, g.Lines, line)
 	says("//\tfp     = %#016x >> %d   = %#x, q = %#x, rem = %#x\n", rest, 64-tab.f, fp, fp>>tab.r, fp&tab.values)
-	mask := tab.overflowBits(fp) >> (64 - tab.v)
-	says("//\ti      = fp mod 128 = %d, o and o' = %d and %d\n", fp%128, bits.TrailingZeros64(mask), bits.Len64(mask)-1)
+	i := fp % 128
+	o := i % tab.v
+	o2 := (o + 1 + i/tab.v) % tab.v
+	if mask := tab.overflowBits(fp) >> (64 - tab.v); mask != 1<<o|1<<o2 {
+		t.Errorf("overflow bits %#x, by the essay %d and %d", mask, o, o2)
+	}
+	says("//\ti      = fp mod 128 = %d, o and o' = %d and %d\n", i, o, o2)
 	says("//\tu      = %#016x, hi(u, %d) = %d, alt = %d\n", u, g.Lines, big, other.Line)
 	for _, number := range []uint64{line, other.Line} {
 		var l Line

@@ -273,7 +273,7 @@ func withKernel(t *testing.T, name string) {
 }
 
 // containsIn asks for a hash in a batch of n, where it is all that is asked for: eight are
-// enough for a kernel, and for 256 and more Compact asks its kernel for second lines.
+// enough for a kernel.
 func containsIn(n int, table layout.Table, v *layout.View, hash uint64) bool {
 	found := make([]bool, n)
 	table.ContainsHashes(v, slices.Repeat([]uint64{hash}, n), found)

@@ -102,8 +102,7 @@ func lookCompact(t Register, regionAt, runtimeAt Mem) {
 	Store(found.As8(), ReturnIndex(1))
 	RET()
 
-	Label("long")
-	XORL(found.As32(), found.As32())
+	Label("long") // found is 0
 	Label("open")
 	Store(found.As8(), ReturnIndex(0))
 	XORL(U8(1), found.As32())
