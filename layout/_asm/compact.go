@@ -87,13 +87,7 @@ func lookCompact(t Register, regionAt, runtimeAt Mem) {
 	last := move(Mem{Base: line, Disp: lastWord})
 
 	Comment("The counters again.")
-	CMPQ(Mem{Base: runtime}, epoch)
-	JNE(LabelRef("open"))
-	CMPQ(count, before)
-	JNE(LabelRef("open"))
-	ORL(before.As32(), epoch.As32())
-	TESTB(U8(1), epoch.As8())
-	JNE(LabelRef("open"))
+	jumpIfMoved(Mem{Base: runtime}, count, epoch, before, "open")
 
 	testOverflow(t, fp, last)
 	JEQ(LabelRef("open"))

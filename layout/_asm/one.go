@@ -104,6 +104,17 @@ func hashKey(d Register) {
 	XORQ(last, RDX)
 }
 
+// jumpIfMoved jumps where a counter, or the epoch, is not what it was, or is odd.
+func jumpIfMoved(epochAt, countAt Mem, epoch, before GPVirtual, label string) {
+	CMPQ(epochAt, epoch)
+	JNE(LabelRef(label))
+	CMPQ(countAt, before)
+	JNE(LabelRef(label))
+	ORL(before.As32(), epoch.As32())
+	TESTB(U8(1), epoch.As8())
+	JNE(LabelRef(label))
+}
+
 // lookBlocked ends a function with the first look of the hash in RDX.
 func lookBlocked(t Register, regionAt, runtimeAt Mem) {
 	of := func(at int) Mem { return Mem{Base: t, Disp: at} }
@@ -157,13 +168,7 @@ func lookBlocked(t Register, regionAt, runtimeAt Mem) {
 	VMOVQ(Mem{Base: region, Index: b1, Scale: 8}, words)
 	VMOVHPS(Mem{Base: region, Index: b2, Scale: 8}, words, words)
 	XORL(found, found)
-	CMPQ(Mem{Base: runtime}, epoch)
-	JNE(LabelRef("moved"))
-	CMPQ(count, before)
-	JNE(LabelRef("moved"))
-	ORL(before.As32(), epoch.As32())
-	TESTB(U8(1), epoch.As8())
-	JNE(LabelRef("moved"))
+	jumpIfMoved(Mem{Base: runtime}, count, epoch, before, "moved")
 
 	Comment("A lane of zero where a slot has the fingerprint; both overflow bits.")
 	x, y := XMM(), XMM()
