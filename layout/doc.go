@@ -260,8 +260,10 @@
 // those of a filter that Build made; filled by inserts to the same load, there are up to
 // two thirds more.)
 //
-// Of 700 million keys, 1 GiB: one by one 1.41, 0.99 and 1.03 times as long at the three rates,
-// in batches 0.98, 1.15 and 0.69 times, and Build 1.24, 0.74 and 0.75 times.
+// Of 700 million keys, 1 GiB, one lookup takes 0.9 to 1.1 times as long where the memory is
+// slow, so that one of Blocked takes 100 to 150 ns (which is how it was in all runs at 0.3 and
+// 0.05 %), and 1.2 to 1.4 times where it takes 64 to 86 (all runs at 1 %). Batches
+// take 0.4 to 1.2 times as long, Build 1.2 to 1.3 times at 1 % and 0.7 to 0.75 below.
 //
 // Packed and semi-sorted are the filters of the paper, to be compared with and for
 // tables whose space must be what it says. A lookup of an absent key reads two lines.
