@@ -166,10 +166,11 @@
 // With n items in the line, slots 0 to n-1 hold their fingerprints, which do not
 // fall. The counts say which quotients they have: for each of the 64 in turn there is
 // a bit 0, and then a bit 1 for each item that has it. All bits between the counts
-// that this gives, which are n + 64, and the remainder of slot 0 are zero, of which there
-// is one at least, as are the remainders of the slots from n on. So let z be the place of bit 0 number q of the
-// counts, both counted from 0 on. The bits 1 that follow it before the next 0 are
-// those of the slots from z - q on; and the line holds fp if one of them has rem.
+// that this gives, which are n + 64, and the remainder of slot 0 are zero, and there is
+// one at least; so are the remainders of the slots from n on. So let z be the place of
+// bit 0 number q of the counts, both counted from 0 on. The bits 1 that follow it before
+// the next 0 are those of the slots from z - q on; and the line holds fp if one of them
+// has rem.
 //
 // An item stands in any slot of its home line; or of its alternate line; or in the
 // stash. Unless it stands in its home line, the overflow bits o and o' are set there.

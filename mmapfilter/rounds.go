@@ -121,9 +121,9 @@ func (b *builder) goBack(round int) bool {
 // takeTogether puts the items of hashes, which have come to one full line, in w, into it,
 // and sends as many to their other lines, which had room at the end of the round before:
 // those that leave few overflow bits together. It does nothing, and reports that, where
-// there are not so many, or where more have come than a line holds: copies of one key. (In Compact at 98 % load, f=13, 4.2 % of the lookups of absent
-// keys then go on. Where one item chose after the other they were 6.1 %, and Build took
-// a tenth longer.)
+// there are not so many, or where more have come than a line holds: copies of one key.
+// (In Compact at 98 % load, f=13, 4.2 % of the lookups of absent keys then go on. Where one
+// item chose after the other they were 6.1 %, and Build took a tenth longer.)
 func (b *builder) takeTogether(w *worker, came []uint64, round int) (done bool, err error) {
 	if len(came) > b.table.SlotsPerLine() {
 		return false, nil
