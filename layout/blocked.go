@@ -301,16 +301,12 @@ type lineSearch struct {
 // from b1 or b2, both full.
 func (t *blocked) search(l *Line, b1, b2 uint64) (s lineSearch) {
 	s.end = -1
-	if room := t.room(l); room != 0 {
-		t.reach(&s, l, b1, b2, room)
+	room := t.room(l)
+	if room == 0 {
+		return s
 	}
-	return s
-}
-
-// reach searches until it comes to a bucket of room, or has reached all that it can.
-func (t *blocked) reach(s *lineSearch, l *Line, b1, b2 uint64, room uint8) {
 	queue := [buckets]uint64{b1, b2}
-	s.reached, s.from[b1], s.from[b2], s.end = 1<<b1|1<<b2, -1, -1, -1
+	s.reached, s.from[b1], s.from[b2] = 1<<b1|1<<b2, -1, -1
 	for head, tail := 0, 2; head < tail; head++ {
 		from := queue[head]
 		for w, i := l[from], 0; i < t.b; w, i = w>>t.f, i+1 {
@@ -323,22 +319,40 @@ func (t *blocked) reach(s *lineSearch, l *Line, b1, b2 uint64, room uint8) {
 			s.from[to], s.fp[to] = int8(from), uint32(fp)
 			if room>>to&1 != 0 {
 				s.end = int(to)
-				return
+				return s
 			}
 			queue[tail] = to
 			tail++
 		}
 	}
+	return s
+}
+
+// reach gives the buckets that moves inside the line can reach from b1 or b2, where it has
+// room in none of them.
+func (t *blocked) reach(l *Line, b1, b2 uint64) (reached uint8) {
+	reached = 1<<b1 | 1<<b2
+	for todo := reached; todo != 0 && reached != 1<<buckets-1; {
+		from := uint64(bits.TrailingZeros8(todo))
+		next := uint8(0)
+		for w, i := l[from%buckets], 0; i < t.b; w, i = w>>t.f, i+1 {
+			fp := w & t.values
+			next |= 1 << ((from ^ bucketStep(fp*mixFirst)) % buckets)
+		}
+		next &^= reached
+		reached |= next
+		todo = todo&(todo-1) | next
+	}
+	return reached
 }
 
 // Victims: a few are those of two buckets.
 func (t *blocked) Victims(dst []Item, l *Line, it Item, all bool) (victims []Item, more bool) {
 	dst = dst[:0]
-	var s lineSearch
 	_, b1, b2 := t.pair(it)
-	t.reach(&s, l, b1, b2, 0)
+	reached := t.reach(l, b1, b2)
 	for bucket, w := range l {
-		if s.reached>>bucket&1 == 0 {
+		if reached>>bucket&1 == 0 {
 			continue
 		}
 		if !all && len(dst) >= 2*t.b {

@@ -201,18 +201,20 @@ func (b *builder) victim(w *worker, it layout.Item, h uint64, round int) (goes l
 		if round == 0 {
 			w.victims = append(w.victims, it)
 		}
+		// From one of them on, by chance.
 		chance, _ := bits.Mul64((h+uint64(round))*0x9E3779B97F4A7C15, uint64(len(w.victims)))
-		for i := range w.victims {
-			v := w.victims[(uint64(i)+chance)%uint64(len(w.victims))]
-			score := perMark * b.table.NewMarks(&w.line, v)
-			if score+someRoom+maxRoom <= most { // whatever its room
-				continue
-			}
-			if room := b.room.of(b.table.Alternate(v).Line); room > 0 {
-				score += someRoom + room
-			}
-			if score > most {
-				goes, most = v, score
+		for _, some := range [2][]layout.Item{w.victims[chance:], w.victims[:chance]} {
+			for _, v := range some {
+				score := perMark * b.table.NewMarks(&w.line, v)
+				if score+someRoom+maxRoom <= most { // whatever its room
+					continue
+				}
+				if room := b.room.of(b.table.Alternate(v).Line); room > 0 {
+					score += someRoom + room
+				}
+				if score > most {
+					goes, most = v, score
+				}
 			}
 		}
 	}

@@ -9,10 +9,11 @@ import (
 // tmp, which is as long, and gives the sorted ones in either of the two.
 //
 // Hashes are uniform, so one pass that deals them out by the bits after the
-// prefix, into about one place for every 8, leaves short runs to sort by
-// insertion. (slices.Sort takes 4 times as long on a million hashes.)
+// prefix, into about one place for every 3 to 6, leaves short runs. (With those sorted
+// by insertion it takes 1.5 times as long on a partition, 30,000 hashes: no processor
+// foretells where the next one goes. slices.Sort takes 6 times as long.)
 func sortHashes(hashes, tmp []uint64, prefix uint) []uint64 {
-	const perRun, insertionMax = 8, 32
+	const perRun, atOnce, insertionMax = 6, 8, 32
 	if len(hashes) <= insertionMax {
 		insertionSort(hashes)
 		return hashes
@@ -35,12 +36,18 @@ func sortHashes(hashes, tmp []uint64, prefix uint) []uint64 {
 		tmp[starts[digit]] = h
 		starts[digit]++
 	}
-	// starts[i] is now where run i ends.
-	start := 0
+	// starts[i] is now where run i ends. Eight hashes are sorted at once, from where a run
+	// begins: what follows it is not less, and further runs in the eight are done as well.
+	start, done := 0, 0
 	for _, end := range starts[:mask+1] {
-		if run := tmp[start:end]; len(run) <= insertionMax {
+		switch run := tmp[start:end]; {
+		case end <= done:
+		case len(run) <= atOnce && start+atOnce <= len(tmp):
+			sortEight((*[8]uint64)(tmp[start:]))
+			done = start + atOnce
+		case len(run) <= insertionMax:
 			insertionSort(run)
-		} else {
+		default:
 			slices.Sort(run)
 		}
 		start = end
@@ -58,3 +65,35 @@ func insertionSort(a []uint64) {
 		a[j] = x
 	}
 }
+
+// sortEight is Batcher's odd-even merge sort (Knuth, volume 3, section 5.3.4): 19
+// comparisons in 6 steps, and no branch.
+func sortEight(a *[8]uint64) {
+	a0, a1 := order(a[0], a[1])
+	a2, a3 := order(a[2], a[3])
+	a4, a5 := order(a[4], a[5])
+	a6, a7 := order(a[6], a[7])
+
+	a0, a2 = order(a0, a2)
+	a1, a3 = order(a1, a3)
+	a4, a6 = order(a4, a6)
+	a5, a7 = order(a5, a7)
+
+	a1, a2 = order(a1, a2)
+	a5, a6 = order(a5, a6)
+	a0, a4 = order(a0, a4)
+	a3, a7 = order(a3, a7)
+
+	a1, a5 = order(a1, a5)
+	a2, a6 = order(a2, a6)
+
+	a2, a4 = order(a2, a4)
+	a3, a5 = order(a3, a5)
+
+	a1, a2 = order(a1, a2)
+	a3, a4 = order(a3, a4)
+	a5, a6 = order(a5, a6)
+	*a = [8]uint64{a0, a1, a2, a3, a4, a5, a6, a7}
+}
+
+func order(x, y uint64) (low, high uint64) { return min(x, y), max(x, y) }
