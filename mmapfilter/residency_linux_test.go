@@ -2,6 +2,7 @@ package mmapfilter
 
 import (
 	"bufio"
+	"fmt"
 	"os"
 	"runtime"
 	"strings"
@@ -11,6 +12,12 @@ import (
 // vmFlags gives the flags that the kernel keeps for the mapping of a file.
 func vmFlags(t *testing.T, path string) string {
 	t.Helper()
+	return flagsOf(t, func(line string) bool { return strings.Contains(line, path) })
+}
+
+// flagsOf gives the flags of the first mapping that has a line of which is is true.
+func flagsOf(t *testing.T, is func(line string) bool) string {
+	t.Helper()
 	f, err := os.Open("/proc/self/smaps")
 	if err != nil {
 		t.Skip("NOT TESTED: what the kernel knows of mappings: ", err)
@@ -18,9 +25,7 @@ func vmFlags(t *testing.T, path string) string {
 	defer f.Close()
 	found := false
 	for lines := bufio.NewScanner(f); lines.Scan(); {
-		if strings.Contains(lines.Text(), path) {
-			found = true
-		}
+		found = found || is(lines.Text())
 		if flags, ok := strings.CutPrefix(lines.Text(), "VmFlags:"); ok && found {
 			return " " + flags + " "
 		}
@@ -56,6 +61,31 @@ func TestResidencyReachesTheKernel(t *testing.T) {
 		}
 		f.Close()
 		waitUnmapped(t, c.name+".mmf")
+	}
+}
+
+// TestHeapAsksForLargePages: a copy in the heap is where pages of 2 MiB are asked for (hg).
+func TestHeapAsksForLargePages(t *testing.T) {
+	if _, err := os.Stat("/sys/kernel/mm/transparent_hugepage"); err != nil {
+		t.Skip("NOT TESTED: there are no large pages: ", err)
+	}
+	live, path := mustCreate(t, &Options{Capacity: 8_000_000})
+	live.Close()
+	f, err := OpenReadOnly(path, &OpenOptions{Residency: ResidencyHeap})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	region := f.open.Load().view.Region
+	var middle uint64
+	fmt.Sscanf(fmt.Sprintf("%p", &region[len(region)/2]), "0x%x", &middle)
+	flags := flagsOf(t, func(line string) bool {
+		var from, to uint64
+		n, _ := fmt.Sscanf(line, "%x-%x ", &from, &to)
+		return n == 2 && from <= middle && middle < to
+	})
+	if !strings.Contains(flags, " hg ") {
+		t.Errorf("flags %q", flags)
 	}
 }
 

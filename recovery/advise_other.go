@@ -17,6 +17,9 @@ func (m *Mapping) Release() {}
 // leavePageTable is for Linux, see there.
 func (m *Mapping) leavePageTable() {}
 
+// adviseLargePages is for Linux, see there.
+func adviseLargePages([]byte) {}
+
 func (m *Mapping) populate(b []byte) error { return touch(m.Data, b) }
 
 // Resident gives how many bytes of the mapped file are in the page cache.
