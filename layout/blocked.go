@@ -328,43 +328,44 @@ func (t *blocked) search(l *Line, b1, b2 uint64) (s lineSearch) {
 	return s
 }
 
-// reach gives the buckets that moves inside the line can reach from b1 or b2, where it has
+// Victims: the first few are those of the item's own two buckets. Their removal makes room
+// without a move, in one word.
+func (t *blocked) Victims(dst []Item, l *Line, it Item, all bool) (victims []Item, more bool) {
+	dst = dst[:0]
+	_, b1, b2 := t.pair(it)
+	own, others := uint8(1<<b1|1<<b2), uint8(0)
+	if all {
+		others = t.reach(l, own) &^ own
+	}
+	for _, set := range [2]uint8{own, others} {
+		for ; set != 0; set &= set - 1 {
+			bucket := bits.TrailingZeros8(set)
+			for w, i := l[bucket], 0; i < t.b; w, i = w>>t.f, i+1 {
+				if fp := w & t.values; fp != 0 {
+					dst = append(dst, Item{Line: it.Line, Bucket: uint32(bucket), Fp: uint32(fp)})
+				}
+			}
+		}
+	}
+	return dst, !all
+}
+
+// reach gives the buckets that moves inside the line can reach from some, where it has
 // room in none of them.
-func (t *blocked) reach(l *Line, b1, b2 uint64) (reached uint8) {
-	reached = 1<<b1 | 1<<b2
-	for todo := reached; todo != 0 && reached != 1<<buckets-1; {
+func (t *blocked) reach(l *Line, some uint8) (reached uint8) {
+	reached = some
+	for todo := some; todo != 0 && reached != 1<<buckets-1; {
 		from := uint64(bits.TrailingZeros8(todo))
 		next := uint8(0)
-		for w, i := l[from%buckets], 0; i < t.b; w, i = w>>t.f, i+1 {
+		for w, i := l[from], 0; i < t.b; w, i = w>>t.f, i+1 {
 			fp := w & t.values
-			next |= 1 << ((from ^ bucketStep(fp*mixFirst)) % buckets)
+			next |= 1 << (from ^ bucketStep(fp*mixFirst))
 		}
 		next &^= reached
 		reached |= next
 		todo = todo&(todo-1) | next
 	}
 	return reached
-}
-
-// Victims: a few are those of two buckets.
-func (t *blocked) Victims(dst []Item, l *Line, it Item, all bool) (victims []Item, more bool) {
-	dst = dst[:0]
-	_, b1, b2 := t.pair(it)
-	reached := t.reach(l, b1, b2)
-	for bucket, w := range l {
-		if reached>>bucket&1 == 0 {
-			continue
-		}
-		if !all && len(dst) >= 2*t.b {
-			return dst, true
-		}
-		for i := 0; i < t.b; w, i = w>>t.f, i+1 {
-			if fp := w & t.values; fp != 0 {
-				dst = append(dst, Item{Line: it.Line, Bucket: uint32(bucket), Fp: uint32(fp)})
-			}
-		}
-	}
-	return dst, false
 }
 
 func (t *blocked) Remove(l *Line, it Item, stores *Stores) bool {
