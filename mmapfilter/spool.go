@@ -292,11 +292,18 @@ func (s *spool) each(from, to int, drop bool, f func(chunk []uint64)) error {
 	return nil
 }
 
-// A keyBatch carries copies of keys to a worker.
+// A keyBatch carries keys to a worker: the hashes of short ones, which take no longer to
+// hash than to copy, and copies of the others.
 type keyBatch struct {
-	bytes []byte
-	ends  []int // of the keys in bytes
+	hashes []uint64
+	bytes  []byte
+	ends   []int // of the keys in bytes
 }
+
+func (b *keyBatch) n() int { return len(b.hashes) + len(b.ends) }
+
+// maxShort is the length up to which a key is short.
+const maxShort = 16
 
 const (
 	batchKeys  = 4096
@@ -304,7 +311,7 @@ const (
 )
 
 // spool hashes the keys of the sequence. The sequence runs in the calling
-// goroutine; the workers hash and partition.
+// goroutine; the workers hash what takes long, and partition.
 func (b *builder) spool(ctx context.Context, keys iter.Seq2[[]byte, error]) error {
 	workers := b.options.Workers
 	full := make(chan *keyBatch, workers)
@@ -339,7 +346,7 @@ func (b *builder) spool(ctx context.Context, keys iter.Seq2[[]byte, error]) erro
 
 // sendBatches ranges over the sequence.
 func (b *builder) sendBatches(keys iter.Seq2[[]byte, error], full chan<- *keyBatch, empty <-chan *keyBatch, stop *atomic.Bool) error {
-	batch := <-empty
+	batch, hash := <-empty, layout.NewHasher(b.options.Seed)
 	for key, err := range keys {
 		if err != nil {
 			return err
@@ -347,15 +354,19 @@ func (b *builder) sendBatches(keys iter.Seq2[[]byte, error], full chan<- *keyBat
 		if stop.Load() {
 			return nil
 		}
-		batch.bytes = append(batch.bytes, key...)
-		batch.ends = append(batch.ends, len(batch.bytes))
-		if len(batch.ends) == batchKeys || len(batch.bytes) >= batchBytes {
-			b.report("hash", uint64(len(batch.ends)), b.options.Capacity)
+		if len(key) <= maxShort {
+			batch.hashes = append(batch.hashes, hash.Hash(key))
+		} else {
+			batch.bytes = append(batch.bytes, key...)
+			batch.ends = append(batch.ends, len(batch.bytes))
+		}
+		if batch.n() == batchKeys || len(batch.bytes) >= batchBytes {
+			b.report("hash", uint64(batch.n()), b.options.Capacity)
 			full <- batch
 			batch = <-empty
 		}
 	}
-	b.report("hash", uint64(len(batch.ends)), b.options.Capacity)
+	b.report("hash", uint64(batch.n()), b.options.Capacity)
 	full <- batch
 	return nil
 }
@@ -367,15 +378,19 @@ func (b *builder) hashBatches(full <-chan *keyBatch, empty chan<- *keyBatch, sto
 	for batch := range full {
 		start := 0
 		for _, end := range batch.ends {
+			batch.hashes = append(batch.hashes, hash.Hash(batch.bytes[start:end]))
+			start = end
+		}
+		for _, h := range batch.hashes {
 			if err != nil {
 				break
 			}
-			if err = w.add(hash.Hash(batch.bytes[start:end])); err != nil {
+			if err = w.add(h); err != nil {
 				stop.Store(true)
 			}
-			start = end
 		}
-		if batch.bytes, batch.ends = batch.bytes[:0], batch.ends[:0]; cap(batch.bytes) > 4*batchBytes {
+		batch.hashes, batch.bytes, batch.ends = batch.hashes[:0], batch.bytes[:0], batch.ends[:0]
+		if cap(batch.bytes) > 4*batchBytes {
 			batch.bytes = nil // a very long key: not to be kept for each worker
 		}
 		empty <- batch
