@@ -71,7 +71,10 @@
 //	    whose writer died is recovered first if the process may write to it, and
 //	    ErrNeedsRecovery otherwise. While someone recovers it, "certainly not"
 //	    becomes "maybe" for those who have it open.
-//	R4  A file that is not sealed is mapped for random access by everyone.
+//	R4  A file that is not sealed is mapped for random access by everyone: what reads
+//	    ahead fills the page cache with large pages, and each that is stored to is
+//	    written back whole. One that was sealed is taken out of the page cache, and
+//	    comes back in small pages, before the first store.
 //	R5  Where the bytes of the file are is the caller's choice: Residency.
 //
 // # Reading the source

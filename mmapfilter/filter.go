@@ -3,7 +3,6 @@ package mmapfilter
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"runtime"
@@ -39,7 +38,8 @@ type openFile struct {
 	fileBytes  int64
 	live       *live // nil where the filter was opened for reading
 
-	fault atomic.Pointer[CorruptError] // the first that a checked lookup met
+	fault    atomic.Pointer[CorruptError] // the first that a checked lookup met
+	released atomic.Bool
 }
 
 // OpenReadOnly opens a filter that it will never write to; the right to read
@@ -128,7 +128,7 @@ func openHead(f *os.File, head *recovery.Head, opts *OpenOptions) (*openFile, er
 	if err != nil {
 		return nil, err
 	}
-	if err := o.adopt(m, f, opts); err != nil {
+	if err := o.adopt(m, opts); err != nil {
 		return nil, errors.Join(err, m.Unmap())
 	}
 	return o, nil
@@ -147,9 +147,9 @@ func newOpenFile(head *recovery.Head, opts *OpenOptions) *openFile {
 }
 
 // adopt makes lookups read a mapping, which is unmapped when o is garbage.
-func (o *openFile) adopt(m *recovery.Mapping, f *os.File, opts *OpenOptions) error {
+func (o *openFile) adopt(m *recovery.Mapping, opts *OpenOptions) error {
 	sealed := o.live == nil && o.superblock.State() == layout.Sealed
-	if err := makeResident(m, f, opts, sealed); err != nil {
+	if err := o.makeResident(m, opts, sealed); err != nil {
 		if fault := new(recovery.FaultError); errors.As(err, &fault) {
 			err = corruption(o.geometry, fault)
 		}
@@ -165,21 +165,30 @@ func (o *openFile) adopt(m *recovery.Mapping, f *os.File, opts *OpenOptions) err
 // makeResident does what the options ask for. A file that a writer may open is
 // always mapped for random access: reading ahead fills the page cache with
 // large pages, and every store of the writer would write back one of those.
-func makeResident(m *recovery.Mapping, f *os.File, opts *OpenOptions, sealed bool) error {
-	var through io.ReaderAt // nil, unless the mapping is random
+func (o *openFile) makeResident(m *recovery.Mapping, opts *OpenOptions, sealed bool) error {
 	if opts.Residency == ResidencyRandom || !sealed {
 		if err := m.AdviseRandom(); err != nil {
 			return err
 		}
-		through = f
+	}
+	progress := func(done, total int64) bool {
+		if opts.Progress != nil {
+			opts.Progress(done, total)
+		}
+		return true
 	}
 	switch opts.Residency {
 	case ResidencyWillNeed:
-		return m.AdviseWillNeed()
+		// The system's own advice of this name does no more than to read ahead once: 8 MiB
+		// of a file of 400 MiB.
+		go func() {
+			m.Populate(!sealed, func(int64, int64) bool { return !o.released.Load() })
+			runtime.KeepAlive(o) // until then it is mapped
+		}()
 	case ResidencyPopulate:
-		return m.Populate(through, opts.Progress)
+		return m.Populate(!sealed, progress)
 	case ResidencyLock:
-		if err := m.Populate(through, opts.Progress); err != nil {
+		if err := m.Populate(!sealed, progress); err != nil {
 			return err
 		}
 		if err := m.Data.Lock(); err != nil {
@@ -216,6 +225,7 @@ func (f *Filter) Close() error {
 // release gives the memory of the file back. Unmapping waits for the lookups
 // under way; the memory need not.
 func (o *openFile) release() {
+	o.released.Store(true)
 	if o.mapping != nil {
 		o.mapping.Release()
 	}

@@ -136,11 +136,11 @@ func openLive(path string, opts *OpenOptions) (o *openFile, err error) {
 	if o.live.interval == 0 {
 		o.live.interval = DefaultCommitInterval
 	}
-	if err := o.adopt(files.Mapping(), files.File(), opts); err != nil {
+	if err := o.adopt(files.Mapping(), opts); err != nil {
 		return nil, err
 	}
 	files.KeepMapping() // adopted
-	w.behind = o.live.behind
+	w.behind, w.unsealing = o.live.behind, o.live.unsealing
 	done = true
 	return o, nil
 }
@@ -216,6 +216,27 @@ func (l *live) behind(need int) {
 			b.Unlock()
 		}()
 	}
+}
+
+// unsealing has the system hold the file in small pages from now on (R4): as long as nothing
+// is stored to it, that can be had. What was in memory is read again in the background. It is
+// called under the writer's lock.
+func (l *live) unsealing() {
+	b := &l.background
+	b.Lock()
+	defer b.Unlock()
+	if b.closed || !l.files.ShrinkPages() {
+		return
+	}
+	b.Add(1)
+	go func() {
+		defer b.Done()
+		l.files.Mapping().Populate(true, func(int64, int64) bool {
+			b.Lock()
+			defer b.Unlock()
+			return !b.closed
+		})
+	}()
 }
 
 // guard runs f; a fault in a mapped file, from a disk that failed, poisons the

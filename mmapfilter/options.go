@@ -174,7 +174,8 @@ const (
 	// ResidencyRandom maps the file and turns off reading ahead: a lookup of
 	// a key whose page is not in memory reads one page.
 	ResidencyRandom
-	// ResidencyWillNeed maps the file, starts to read it, and does not wait.
+	// ResidencyWillNeed maps the file and reads all of it into memory in the
+	// background. Close ends that.
 	ResidencyWillNeed
 	// ResidencyPopulate maps the file and has read all of it into memory when
 	// the open returns.

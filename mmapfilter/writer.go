@@ -47,6 +47,9 @@ type writer struct {
 	// as long as it has no room for so many stores.
 	behind func(need int)
 
+	// unsealing, if not nil, is told that a sealed file is about to be written to.
+	unsealing func()
+
 	// longestStall is how long a checkpoint kept operations waiting, in
 	// nanoseconds.
 	longestStall atomic.Int64
@@ -255,6 +258,9 @@ func (w *writer) ready() error {
 			return w.log.Fail(errCutOff)
 		}
 		if !w.log.Live() {
+			if w.log.Superblock().State() == layout.Sealed && w.unsealing != nil {
+				w.unsealing()
+			}
 			if err := w.log.Begin(w.firstLog()); err != nil {
 				return err
 			}

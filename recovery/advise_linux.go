@@ -12,9 +12,6 @@ import (
 // AdviseRandom turns off reading ahead: a fault reads one page.
 func (m *Mapping) AdviseRandom() error { return m.advise(m.Data, unix.MADV_RANDOM) }
 
-// AdviseWillNeed starts to read the file into the page cache, and does not wait.
-func (m *Mapping) AdviseWillNeed() error { return m.advise(m.Data, unix.MADV_WILLNEED) }
-
 // Release gives the memory of the mapping back at once, locked or not, and
 // leaves its addresses valid: a load that still comes reads the file again.
 func (m *Mapping) Release() {
@@ -74,6 +71,35 @@ func (m *Mapping) populate(b []byte) error {
 		return &FaultError{Offset: int64(address(b) - address(m.Data))}
 	}
 	return os.NewSyscallError("madvise", err)
+}
+
+// readSmall starts to read b, a part of the mapping that starts at a page, into the page
+// cache, in small pages. The system bounds what it takes at once.
+func (m *Mapping) readSmall(b []byte) {
+	const atOnce = 128 << 10
+	for off := 0; off < len(b); off += atOnce {
+		m.advise(b[off:min(off+atOnce, len(b))], unix.MADV_WILLNEED)
+	}
+}
+
+// ShrinkPages drops the filter file from the page cache, so that it comes back in small
+// pages, and reports whether most of it was there. Build leaves it there in pages of up to
+// 2 MiB, and so does whoever reads it from its begin to its end: lookups are the faster for it.
+// But the system writes back whole pages: 60 KiB for an insert into a file of 400 MiB (ext4,
+// Linux 6.18), where it is 4 in small ones.
+//
+// Pages stay that are dirty or that another process has mapped.
+func (v *Files) ShrinkPages() (most bool) {
+	loads, stores := v.filter.loads, v.filter.stores
+	n, err := loads.Resident()
+	if err != nil || n == 0 || !delaysRmap {
+		return false
+	}
+	for _, m := range []*Mapping{loads, stores} { // what this process has mapped would stay
+		m.advise(m.Data, unix.MADV_DONTNEED)
+	}
+	unix.Fadvise(int(v.filter.file.Fd()), 0, 0, unix.FADV_DONTNEED)
+	return n > int64(len(loads.Data))/2
 }
 
 // Resident gives how many bytes of the mapped file are in the page cache.

@@ -7,9 +7,6 @@ import "errors"
 // AdviseRandom turns off reading ahead, where the system knows how to.
 func (m *Mapping) AdviseRandom() error { return nil }
 
-// AdviseWillNeed starts to read the file ahead, where the system knows how to.
-func (m *Mapping) AdviseWillNeed() error { return nil }
-
 // Release gives the memory of the mapping back, where the system knows how to,
 // and leaves its addresses valid.
 func (m *Mapping) Release() {}
@@ -19,6 +16,12 @@ func (m *Mapping) leavePageTable() {}
 
 // adviseLargePages is for Linux, see there.
 func adviseLargePages([]byte) {}
+
+// readSmall is for Linux, see there.
+func (m *Mapping) readSmall([]byte) {}
+
+// ShrinkPages is for Linux, see there.
+func (v *Files) ShrinkPages() (most bool) { return false }
 
 func (m *Mapping) populate(b []byte) error { return touch(m.Data, b) }
 

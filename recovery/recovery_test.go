@@ -283,7 +283,7 @@ func TestGuard(t *testing.T) {
 	if fault := Guard(m.Data, load(size-5000)); fault == nil || fault.Offset != size-5000 {
 		t.Errorf("in what is gone: %v", fault)
 	}
-	if err := m.Populate(nil, nil); err == nil {
+	if err := m.Populate(false, nil); err == nil {
 		t.Error("what is gone was populated")
 	} else if fault := new(FaultError); !errors.As(err, &fault) {
 		t.Errorf("populate: %v", err)

@@ -37,7 +37,7 @@ func openLimit(path string, seed uint64) (*limit, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := m.Populate(nil, nil); err != nil {
+	if err := m.Populate(false, nil); err != nil {
 		return nil, errors.Join(err, m.Unmap())
 	}
 	l := newLimit(recovery.Words(m.Data[layout.OffRegion:end]), seed)
