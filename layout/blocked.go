@@ -288,13 +288,12 @@ func (t *blocked) Fill(l *Line, hashes, beyond []uint64) []uint64 {
 	return beyond
 }
 
-// A lineSearch is a breadth-first search over the buckets of a line: which
-// were reached, from which, and by moving which fingerprint.
+// A lineSearch is what a breadth-first search over the buckets of a line found: from which
+// bucket each was reached, and by moving which fingerprint.
 type lineSearch struct {
-	reached uint8         // a bit for each
-	from    [buckets]int8 // -1 where the search began
-	fp      [buckets]uint32
-	end     int // the bucket with room that it ended at, or -1
+	from [buckets]int8 // -1 where the search began
+	fp   [buckets]uint32
+	end  int // the bucket with room that it ended at, or -1
 }
 
 // search looks for a bucket with room that moves inside the line can reach
@@ -306,16 +305,17 @@ func (t *blocked) search(l *Line, b1, b2 uint64) (s lineSearch) {
 		return s
 	}
 	queue := [buckets]uint64{b1, b2}
-	s.reached, s.from[b1], s.from[b2] = 1<<b1|1<<b2, -1, -1
+	reached := uint8(1<<b1 | 1<<b2)
+	s.from[b1], s.from[b2] = -1, -1
 	for head, tail := 0, 2; head < tail; head++ {
 		from := queue[head]
 		for w, i := l[from], 0; i < t.b; w, i = w>>t.f, i+1 {
 			fp := w & t.values
 			to := from ^ bucketStep(fp*mixFirst)
-			if s.reached>>to&1 != 0 {
+			if reached>>to&1 != 0 {
 				continue
 			}
-			s.reached |= 1 << to
+			reached |= 1 << to
 			s.from[to], s.fp[to] = int8(from), uint32(fp)
 			if room>>to&1 != 0 {
 				s.end = int(to)

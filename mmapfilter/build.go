@@ -59,7 +59,8 @@ func Build(ctx context.Context, path string, opts *Options, keys iter.Seq2[[]byt
 
 // buildFile takes the steps of Build one after the other:
 //
-//	spool   hash the keys, partition the hashes by their top bits    all workers
+//	spool   hash the keys, short ones where they come from;
+//	        partition the hashes by their top bits                   all workers
 //	count   if no capacity was given and equal keys count once       all workers
 //	fill    each range of lines, from its partition, sorted          all workers
 //	place   what its home line had no room for, in rounds            all workers;

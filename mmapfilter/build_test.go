@@ -612,6 +612,34 @@ func TestBuildReplacesUnderReaders(t *testing.T) {
 	}
 }
 
+// TestBuildKeysOfAnyLength: short keys and long ones are hashed in different places. All are
+// found, though the caller has one buffer for them.
+func TestBuildKeysOfAnyLength(t *testing.T) {
+	const n = 50_000
+	lengths := []int{0, 1, 3, 4, 8, 9, 15, 16, 17, 18, 32, 64, 128, 129, 240, 241, 300}
+	buffer := make([]byte, 300)
+	key := func(i int) []byte {
+		for j := range buffer {
+			buffer[j] = byte(i>>(j%4*8)) ^ byte(j)
+		}
+		return buffer[:lengths[i%len(lengths)]]
+	}
+	for _, workers := range []int{1, 3} {
+		f, _ := mustBuild(t, &Options{Workers: workers, FalsePositiveRate: 1e-6, Distinct: true}, func(yield func([]byte, error) bool) {
+			for i := range n {
+				if !yield(key(i), nil) {
+					return
+				}
+			}
+		})
+		for i := range n {
+			if !f.Contains(key(i)) {
+				t.Fatalf("%d workers: key %d, of %d bytes, is not there", workers, i, len(key(i)))
+			}
+		}
+	}
+}
+
 func TestBuildReportsProgress(t *testing.T) {
 	seen := map[string]uint64{}
 	_, _ = mustBuild(t, &Options{Progress: func(stage string, done, total uint64) {

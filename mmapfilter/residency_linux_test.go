@@ -3,7 +3,6 @@ package mmapfilter
 import (
 	"bufio"
 	"context"
-	"fmt"
 	"os"
 	"runtime"
 	"strings"
@@ -16,12 +15,6 @@ import (
 // vmFlags gives the flags that the kernel keeps for the mapping of a file.
 func vmFlags(t *testing.T, path string) string {
 	t.Helper()
-	return flagsOf(t, func(line string) bool { return strings.Contains(line, path) })
-}
-
-// flagsOf gives the flags of the first mapping that has a line of which is is true.
-func flagsOf(t *testing.T, is func(line string) bool) string {
-	t.Helper()
 	f, err := os.Open("/proc/self/smaps")
 	if err != nil {
 		t.Skip("NOT TESTED: what the kernel knows of mappings: ", err)
@@ -29,7 +22,9 @@ func flagsOf(t *testing.T, is func(line string) bool) string {
 	defer f.Close()
 	found := false
 	for lines := bufio.NewScanner(f); lines.Scan(); {
-		found = found || is(lines.Text())
+		if strings.Contains(lines.Text(), path) {
+			found = true
+		}
 		if flags, ok := strings.CutPrefix(lines.Text(), "VmFlags:"); ok && found {
 			return " " + flags + " "
 		}
@@ -65,31 +60,6 @@ func TestResidencyReachesTheKernel(t *testing.T) {
 		}
 		f.Close()
 		waitUnmapped(t, c.name+".mmf")
-	}
-}
-
-// TestHeapAsksForLargePages: a copy in the heap is where pages of 2 MiB are asked for (hg).
-func TestHeapAsksForLargePages(t *testing.T) {
-	if _, err := os.Stat("/sys/kernel/mm/transparent_hugepage"); err != nil {
-		t.Skip("NOT TESTED: there are no large pages: ", err)
-	}
-	live, path := mustCreate(t, &Options{Capacity: 8_000_000})
-	live.Close()
-	f, err := OpenReadOnly(path, &OpenOptions{Residency: ResidencyHeap})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	region := f.open.Load().view.Region
-	var middle uint64
-	fmt.Sscanf(fmt.Sprintf("%p", &region[len(region)/2]), "0x%x", &middle)
-	flags := flagsOf(t, func(line string) bool {
-		var from, to uint64
-		n, _ := fmt.Sscanf(line, "%x-%x ", &from, &to)
-		return n == 2 && from <= middle && middle < to
-	})
-	if !strings.Contains(flags, " hg ") {
-		t.Errorf("flags %q", flags)
 	}
 }
 

@@ -24,7 +24,7 @@ func sortHashes(hashes, tmp []uint64, prefix uint) []uint64 {
 	}
 	shift := 64 - prefix - digits
 	mask := uint64(1)<<digits - 1
-	starts := make([]int, mask+2)
+	starts, tmp := make([]int, mask+2), tmp[:len(hashes)]
 	for _, h := range hashes {
 		starts[h>>shift&mask+1]++
 	}
@@ -52,7 +52,7 @@ func sortHashes(hashes, tmp []uint64, prefix uint) []uint64 {
 		}
 		start = end
 	}
-	return tmp[:len(hashes)]
+	return tmp
 }
 
 func insertionSort(a []uint64) {

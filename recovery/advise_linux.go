@@ -56,10 +56,6 @@ func (m *Mapping) advise(b []byte, advice int) error {
 	return os.NewSyscallError("madvise", unix.Madvise(b, advice))
 }
 
-// adviseLargePages asks for pages as large as a page table can enter, for memory of the
-// heap that nothing has been stored to yet. Whether there are any is for the system to say.
-func adviseLargePages(b []byte) { unix.Madvise(b, unix.MADV_HUGEPAGE) }
-
 // populate reads b, a part of the mapping that starts at a page, into the page
 // cache and enters it into the page table.
 func (m *Mapping) populate(b []byte) error {

@@ -14,9 +14,6 @@ func (m *Mapping) Release() {}
 // leavePageTable is for Linux, see there.
 func (m *Mapping) leavePageTable() {}
 
-// adviseLargePages is for Linux, see there.
-func adviseLargePages([]byte) {}
-
 // readSmall is for Linux, see there.
 func (m *Mapping) readSmall([]byte) {}
 
