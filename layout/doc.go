@@ -236,15 +236,15 @@
 //	                        blocked  compact   blocked  compact   blocked  compact
 //	bits a key                13.02     9.69     13.07    11.36     16.34    14.52
 //	rate                     0.96 %   0.71 %    0.27 %   0.29 %   0.027 %  0.030 %
-//	second lines              0.2 %    4.2 %     3.9 %    1.8 %     4.0 %    5.5 %
-//	one lookup, ns               35       53        44       57        44       63
-//	in a batch, ns             11.0     13.1      14.8     13.4      14.8     16.2
-//	Build, ns a key              39       50        69       51        77       59
+//	second lines              0.2 %    4.2 %     3.6 %    1.8 %     3.6 %    5.5 %
+//	one lookup, ns               32       42        36       40        39       55
+//	in a batch, ns              9.3     11.1      11.7     10.0      12.6     14.6
+//	Build, ns a key              27       38        41       34        46       41
 //
 //	                                 blocked                     compact
-//	an insert, µs              0.34, 0.52, 0.85, 1.19      0.63, 0.96, 1.25, 1.64
-//	its log, bytes             25, 32, 42, 51              53, 64, 77, 87
-//	a delete, µs; its log      0.41; 24                    0.59; 58
+//	an insert, µs              0.19, 0.28, 0.42, 0.67      0.46, 0.73, 1.05, 1.45
+//	its log, bytes             25, 32, 41, 47              53, 64, 77, 87
+//	a delete, µs; its log      0.21; 24                    0.49; 58
 //	lines of code              690; 565 that write asm     770; 410 that write asm
 //
 // Blocked is what [Auto] stands for, at every rate: its lookups are the fastest, most of
@@ -252,8 +252,8 @@
 // the smallest there can be. It stays.
 //
 // Compact is for whoever wants the least space: 11 to 26 % less at the same rate, and a
-// cache line a lookup all the same. It is asked for, by Options.Layout. Its inserts take 1.4
-// to 1.9 times as long, with twice as much log. Its lookups take 1.3 to 1.5 times as long one
+// cache line a lookup all the same. It is asked for, by Options.Layout. Its inserts take 2.2
+// to 2.6 times as long, with twice as much log. Its lookups take 1.1 to 1.4 times as long one
 // by one, for the instructions and the second lines, and 0.9 to 1.2 times in batches; where
 // others keep the memory busy (62 ns for a lookup of Blocked in another run of the same),
 // 1.0 to 1.3 and 1.0 to 1.4 times. At 0.3 % and less, and where the file is built and then
@@ -261,10 +261,10 @@
 // those of a filter that Build made; filled by inserts to the same load, there are up to
 // two thirds more.)
 //
-// Of 700 million keys, 1 GiB, one lookup takes 0.9 to 1.1 times as long where the memory is
-// slow, so that one of Blocked takes 100 to 150 ns (which is how it was in all runs at 0.3 and
-// 0.05 %), and 1.2 to 1.4 times where it takes 64 to 86 (all runs at 1 %). Batches
-// take 0.4 to 1.2 times as long, Build 1.2 to 1.3 times at 1 % and 0.7 to 0.75 below.
+// Of 700 million keys, 1 GiB, one lookup takes 1.64, 1.35 and 1.44 times as long at the three
+// rates where the memory is quiet (48 to 58 ns for one of Blocked), and 0.9 to 1.1 times where
+// it is slow, so that one of Blocked takes 100 to 150 ns. Batches take 0.9 to 1.1 times as
+// long, Build 1.43, 0.79 and 0.88 times.
 //
 // Packed and semi-sorted are the filters of the paper, to be compared with and for
 // tables whose space must be what it says. A lookup of an absent key reads two lines.

@@ -82,7 +82,8 @@ func randomUUID() (uuid [16]byte) {
 // Open opens a filter for reading and writing. One process at a time can; any
 // number of others read it meanwhile. It takes a constant time, whatever the
 // size of the file, and creates nothing: the log, NAME.stash, comes with the
-// first operation, and goes with [Filter.Close].
+// first operation, and goes with [Filter.Close]. The first operation on a sealed file that
+// is in memory takes about 0.1 s for each GiB of it, see rule R4.
 //
 // Where a writer died, its file is recovered first, see [Filter.Recovery].
 //
