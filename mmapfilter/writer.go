@@ -393,44 +393,6 @@ func (w *writer) insertAll(hashes []uint64) (n int, err error) {
 	return n, nil
 }
 
-// prefetchInserts asks for the lines that inserts will look at, so that their
-// cache misses overlap: the home lines first; then the alternate lines of those
-// whose home is full; and where that is full as well, or the table chooses who goes,
-// the lines that the first moves out of the home line lead to. What the mapping has
-// is good enough to guess by. REQUIRES: w.mu.
-func (w *writer) prefetchInserts(hashes []uint64) {
-	const moves = 4 // a line has room with a probability of 0.4 at 95 % load
-	for _, h := range hashes {
-		w.prefetchHome(h)
-	}
-	p := w.mu.placer
-	var line layout.Line
-	var full [insertBlock]layout.Item
-	beyond := full[:0]
-	for _, h := range hashes {
-		home := w.table.Split(h)
-		if w.loadMapped(home.Line, &line); w.table.Free(&line, home.Line) == 0 {
-			if !p.bounds.ChooseFirst {
-				w.prefetch(w.table.Alternate(home).Line)
-			}
-			beyond = append(beyond, home)
-		}
-	}
-	for _, home := range beyond {
-		if !p.bounds.ChooseFirst {
-			other := w.table.Alternate(home).Line
-			if w.loadMapped(other, &line); w.table.Free(&line, other) > 0 {
-				continue
-			}
-		}
-		w.loadMapped(home.Line, &line)
-		p.listVictims(&line, home, true, false)
-		for _, victim := range p.victims[:min(moves, len(p.victims))] {
-			w.prefetch(w.table.Alternate(victim).Line)
-		}
-	}
-}
-
 // insertUnique puts an item in unless a lookup says maybe, in one step.
 func (w *writer) insertUnique(hash uint64) (added bool, err error) {
 	w.mu.Lock()

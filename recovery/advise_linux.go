@@ -86,9 +86,12 @@ func (m *Mapping) readSmall(b []byte) {
 //
 // Pages stay that are dirty or that another process has mapped.
 func (v *Files) ShrinkPages() (most bool) {
+	if !delaysRmap { // see leavePageTable: others may store meanwhile
+		return false
+	}
 	loads, stores := v.filter.loads, v.filter.stores
 	n, err := loads.Resident()
-	if err != nil || n == 0 || !delaysRmap {
+	if err != nil || n == 0 {
 		return false
 	}
 	for _, m := range []*Mapping{loads, stores} { // what this process has mapped would stay
