@@ -74,7 +74,8 @@
 //	R4  A file that is not sealed is mapped for random access by everyone: what reads
 //	    ahead fills the page cache with large pages, and each that is stored to is
 //	    written back whole. One that was sealed is taken out of the page cache, and
-//	    comes back in small pages, before the first store.
+//	    comes back in small pages, before the first store. (On tmpfs, which writes
+//	    nothing back, every new file is in large ones.)
 //	R5  Where the bytes of the file are is the caller's choice: Residency.
 //
 // # Reading the source

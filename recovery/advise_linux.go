@@ -84,9 +84,10 @@ func (m *Mapping) readSmall(b []byte) {
 // But the system writes back whole pages: 60 KiB for an insert into a file of 400 MiB (ext4,
 // Linux 6.18), where it is 4 in small ones.
 //
-// Pages stay that are dirty or that another process has mapped.
+// Pages stay that are dirty or that another process has mapped, and those of tmpfs, which
+// writes nothing back.
 func (v *Files) ShrinkPages() (most bool) {
-	if !delaysRmap { // see leavePageTable: others may store meanwhile
+	if !delaysRmap || isTmpfs(v.filter.file) { // see leavePageTable: others may store meanwhile
 		return false
 	}
 	loads, stores := v.filter.loads, v.filter.stores

@@ -2,7 +2,14 @@
 
 package recovery
 
-import "errors"
+import (
+	"errors"
+	"os"
+)
+
+func mapFile(f *os.File, size int64, writable bool) (*Mapping, error) {
+	return mapAnywhere(f, size, writable)
+}
 
 // AdviseRandom turns off reading ahead, where the system knows how to.
 func (m *Mapping) AdviseRandom() error { return nil }

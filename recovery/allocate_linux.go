@@ -13,6 +13,7 @@ import (
 // size with a hole in it would do until the disk is full: a store into the hole
 // is then a SIGBUS. So what the system says it allocated is checked.
 func allocate(f *os.File, size int64) error {
+	makeLargePages(f, size)
 	allocated, err := fallocate(f, size)
 	if errors.Is(err, errNoFallocate) || err == nil && !allocated { // it said yes and did not do it
 		return writeZeros(f, size, zeroStep)

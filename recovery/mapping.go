@@ -14,29 +14,41 @@ import (
 // process that maps it.
 type Mapping struct {
 	Data mmap.MMap
+
+	around mmap.MMap // Data and what is reserved before and behind it; nil where nothing is
 }
 
 // Map maps the first size bytes of f. The file must be that long: a load past
 // its end is a fault.
 func Map(f *os.File, size int64, writable bool) (*Mapping, error) {
+	m, err := mapFile(f, size, writable)
+	if err != nil {
+		return nil, fmt.Errorf("map %s: %w", f.Name(), err)
+	}
+	return m, nil
+}
+
+// mapAnywhere is mapFile where the system finds the best place by itself.
+func mapAnywhere(f *os.File, size int64, writable bool) (*Mapping, error) {
 	prot := mmap.RDONLY
 	if writable {
 		prot = mmap.RDWR
 	}
 	data, err := mmap.MapRegion(f, int(size), prot, 0, 0)
-	if err != nil {
-		return nil, fmt.Errorf("map %s: %w", f.Name(), err)
-	}
-	return &Mapping{Data: data}, nil
+	return &Mapping{Data: data}, err
 }
 
 // Unmap ends the mapping, if there is one. Any use of its memory afterwards is a
 // fault.
 func (m *Mapping) Unmap() error {
-	if m.Data == nil {
-		return nil
+	switch {
+	case m.around != nil:
+		m.Data = nil
+		return m.around.Unmap()
+	case m.Data != nil:
+		return m.Data.Unmap()
 	}
-	return m.Data.Unmap()
+	return nil
 }
 
 // A FaultError says that a load from a mapping, or a store, had nothing behind it: the

@@ -84,7 +84,10 @@ func TestResident(t *testing.T) {
 }
 
 // rss gives how many KiB of the mapping of a file with such rights are in the page table.
-func rss(t *testing.T, path, rights string) string {
+func rss(t *testing.T, path, rights string) string { return ofMapping(t, path, rights, "Rss") }
+
+// ofMapping gives a number that the kernel has of the mapping of a file with such rights.
+func ofMapping(t *testing.T, path, rights, name string) string {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/smaps")
 	if err != nil {
@@ -95,8 +98,68 @@ func rss(t *testing.T, path, rights string) string {
 	if at == nil {
 		t.Fatalf("%s is not mapped %s", path, rights)
 	}
-	_, text, _ = bytes.Cut(text[at[1]:], []byte("\nRss:"))
+	_, text, _ = bytes.Cut(text[at[1]:], []byte("\n"+name+":"))
 	return string(bytes.Fields(text)[0])
+}
+
+// TestLargePages: a file on tmpfs has them from its begin to its end, for whoever maps it.
+func TestLargePages(t *testing.T) {
+	dir, err := os.MkdirTemp("/dev/shm", "mmapfilter")
+	if err != nil {
+		t.Skip("NOT TESTED: there is no tmpfs: ", err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	const size = 3*largePage + 5*4096
+	draft := func() *Draft {
+		d, err := NewDraft(filepath.Join(dir, "a"))
+		if err == nil {
+			err = d.Allocate(size)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { d.Discard() })
+		return d
+	}
+	d := draft()
+	if at := address(d.Data); at%largePage != 0 {
+		t.Fatalf("mapped to %#x", at)
+	}
+	if err := unix.Madvise(d.Data[:3*largePage], unix.MADV_COLLAPSE); err != nil {
+		t.Skip("NOT TESTED: the kernel makes no large pages: ", err)
+	}
+	d = draft()
+	const want = "6144" // KiB
+	check := func(m *Mapping, rights string) {
+		t.Helper()
+		if err := m.Populate(false, nil); err != nil {
+			t.Fatal(err)
+		}
+		if got := ofMapping(t, d.file.Name(), rights, "ShmemPmdMapped"); got != want {
+			t.Errorf("%s KiB of a mapping %s are in large pages, not %s", got, rights, want)
+		}
+		for i, b := range m.Data {
+			if b != 0 {
+				t.Fatalf("byte %d of a new file is %d", i, b)
+			}
+		}
+	}
+	check(&d.Mapping, "rw-s")
+	m, err := Map(d.file, size, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(m, "r--s")
+	sum := byte(0)
+	if fault := Guard(m.around, func() { sum += m.around[len(m.around)-1] }); fault == nil {
+		t.Error("what is behind a mapping can be read: ", sum)
+	}
+	if err := m.Unmap(); err != nil || m.Data != nil || m.around != nil {
+		t.Errorf("%v; %d and %d bytes are mapped", err, len(m.Data), len(m.around))
+	}
+	if m.Unmap() != nil {
+		t.Error("a second time")
+	}
 }
 
 func TestIsSince(t *testing.T) {

@@ -1,0 +1,70 @@
+package recovery
+
+import (
+	"os"
+
+	"github.com/edsrzf/mmap-go"
+	"golang.org/x/sys/unix"
+)
+
+// largePage is the size of the large pages of amd64, and of arm64 with small ones of 4 KiB.
+const largePage = 2 << 20
+
+// makeLargePages gives a new file on tmpfs its memory in large pages, as far as the system
+// has some: a lookup finds the address of a line in the processor then, which in a filter
+// of 1 GiB in small pages it looks up in page tables that no cache holds. Nothing is ever
+// written back from there, so that rule R4, which keeps the pages small of what is written,
+// has no reason. (Other file systems choose the sizes of pages by themselves.)
+//
+// Only the maker of a file does it, since the memory counts for who asks for it.
+func makeLargePages(f *os.File, size int64) {
+	if size < largePage || !isTmpfs(f) || f.Truncate(size) != nil {
+		return
+	}
+	m, err := mapFile(f, size, true)
+	if err != nil {
+		return
+	}
+	defer m.Unmap()
+	whole := size &^ (largePage - 1)
+	for off := int64(0); off < whole; off += largePage { // there is to be something to make one page of
+		if _, err := f.WriteAt([]byte{0}, off); err != nil {
+			return
+		}
+	}
+	m.advise(m.Data[:whole], unix.MADV_COLLAPSE) // since Linux 6.1
+}
+
+func isTmpfs(f *os.File) bool {
+	var st unix.Statfs_t
+	return unix.Fstatfs(int(f.Fd()), &st) == nil && int64(st.Type) == unix.TMPFS_MAGIC
+}
+
+// mapFile maps a file on tmpfs to a multiple of largePage, without which large pages are
+// entered into the page table as small ones. Other file systems find such a place by themselves.
+func mapFile(f *os.File, size int64, writable bool) (*Mapping, error) {
+	if size < largePage || !isTmpfs(f) {
+		return mapAnywhere(f, size, writable)
+	}
+	around, err := mmap.MapRegion(nil, int(size)+largePage, mmap.RDONLY, mmap.ANON, 0)
+	if err != nil {
+		return nil, err
+	}
+	m := &Mapping{around: around}
+	if err = os.NewSyscallError("mprotect", unix.Mprotect(around, unix.PROT_NONE)); err == nil {
+		start := -address(around) & (largePage - 1)
+		m.Data = around[start:][:size:size]
+		prot := uintptr(unix.PROT_READ)
+		if writable {
+			prot |= unix.PROT_WRITE
+		}
+		if _, _, errno := unix.Syscall6(unix.SYS_MMAP, address(m.Data), uintptr(size), prot, unix.MAP_SHARED|unix.MAP_FIXED, f.Fd(), 0); errno != 0 {
+			err = os.NewSyscallError("mmap", errno)
+		}
+	}
+	if err != nil {
+		m.Unmap()
+		return nil, err
+	}
+	return m, nil
+}
