@@ -29,15 +29,15 @@ func compactLine(t *compact, l *Line, fp uint64) (found bool, beyond bool, long 
 //go:noescape
 func compactOne(t *compact, v *View, hash uint64) (found bool, open bool)
 
-// directHash needs AVX2, BMI1, BMI2 and POPCNT.
+// directHash is ContainsHash of a Direct.
 //
 //go:noescape
-func directHash(d *Direct, hash uint64) (found bool, open bool)
+func directHash(d *Direct, hash uint64) bool
 
-// directKey needs AVX2, BMI1, BMI2 and POPCNT.
+// directKey is Contains of a Direct.
 //
 //go:noescape
-func directKey(d *Direct, key *byte, n int) (found bool, open bool)
+func directKey(d *Direct, key []byte) bool
 
 // compactAVX512 needs AVX-512 F and DQ, and BMI2.
 //

@@ -621,14 +621,14 @@ TEXT ·blockedOne(SB), NOSPLIT, $0-26
 	MULXQ (AX), SI, BX
 	MOVQ  SI, DX
 	SHLQ  $0x03, DX
-	MULXQ 8(AX), DX, DI
-	INCQ  DI
+	MULXQ 8(AX), DI, DX
+	INCQ  DX
 
 	// The two buckets.
-	MOVQ    $0x9e3779b97f4a7c15, DX
-	IMULQ   DI, DX
+	MOVQ    $0x9e3779b97f4a7c15, DI
+	IMULQ   DX, DI
 	SHRQ    $0x3d, SI
-	RORXQ   $0x20, DX, R8
+	RORXQ   $0x20, DI, R8
 	MOVWLZX R8, R8
 	IMUL3L  $0x07, R8, R8
 	SHRL    $0x10, R8
@@ -637,61 +637,52 @@ TEXT ·blockedOne(SB), NOSPLIT, $0-26
 
 	// The masks of their overflow bits, and the pattern of the fingerprint.
 	LEAL         560(SI)(SI*1), R9
-	BEXTRQ       R9, DX, R9
+	BEXTRQ       R9, DI, R9
 	VMOVQ        64(AX)(R9*8), X0
 	LEAL         560(R8)(R8*1), R9
-	BEXTRQ       R9, DX, R9
+	BEXTRQ       R9, DI, R9
 	VMOVHPS      64(AX)(R9*8), X0, X0
-	IMULQ        16(AX), DI
-	VMOVQ        DI, X1
+	IMULQ        16(AX), DX
+	VMOVQ        DX, X1
 	VPBROADCASTQ X1, X1
 
 	// The loads, in the order of the argument: counters, words, counters.
 	MOVQ    48(CX), DX
-	MOVQ    (CX), CX
 	MOVBLZX BL, DI
-	SHLQ    $0x03, BX
-	ADDQ    BX, SI
-	ADDQ    BX, R8
-	MOVQ    (DX), BX
+	SHLQ    $0x06, BX
+	ADDQ    (CX), BX
+	MOVQ    (DX), CX
 	MOVQ    2048(DX)(DI*8), R9
-	VMOVQ   (CX)(SI*8), X2
-	VMOVHPS (CX)(R8*8), X2, X2
-	XORL    CX, CX
-	CMPQ    (DX), BX
-	JNE     moved
+	VMOVQ   (BX)(SI*8), X2
+	VMOVHPS (BX)(R8*8), X2, X2
+	CMPQ    (DX), CX
+	JNE     blockedOpen
 	CMPQ    2048(DX)(DI*8), R9
-	JNE     moved
-	ORL     R9, BX
-	TESTB   $0x01, BL
-	JNE     moved
+	JNE     blockedOpen
+	ORL     R9, CX
+	TESTB   $0x01, CL
+	JNE     blockedOpen
 
-	// A lane of zero where a slot has the fingerprint; both overflow bits.
-	VPXOR  X1, X2, X1
-	VPAND  32(AX), X1, X1
-	VPSUBQ 16(AX), X1, X3
-	VPANDN X3, X1, X3
-	VPTEST 48(AX), X3
-	SETNE  CL
+	// Both overflow bits; a lane of zero where a slot has the fingerprint.
 	VPTEST X0, X2
 	JCS    blockedOpen
-	MOVB   CL, found+24(FP)
-	XORL   CX, CX
-	MOVB   CL, open+25(FP)
+	VPXOR  X1, X2, X0
+	VPAND  32(AX), X0, X0
+	VPSUBQ 16(AX), X0, X1
+	VPANDN X1, X0, X1
+	VPTEST 48(AX), X1
+	SETNE  found+24(FP)
+	MOVB   $0x00, open+25(FP)
 	RET
 
-moved:
-	VPXOR  X1, X2, X1
-	VPAND  32(AX), X1, X1
-	VPSUBQ 16(AX), X1, X3
-	VPANDN X3, X1, X3
-	VPTEST 48(AX), X3
-	SETNE  CL
-
 blockedOpen:
-	MOVB CL, found+24(FP)
-	XORL $0x01, CX
-	MOVB CL, open+25(FP)
+	VPXOR  X1, X2, X0
+	VPAND  32(AX), X0, X0
+	VPSUBQ 16(AX), X0, X1
+	VPANDN X1, X0, X1
+	VPTEST 48(AX), X1
+	SETNE  found+24(FP)
+	SETEQ  open+25(FP)
 	RET
 
 // func compactLine(t *compact, l *Line, fp uint64) (found bool, beyond bool, long bool)
@@ -765,9 +756,9 @@ TEXT ·compactLine(SB), NOSPLIT, $0-27
 	SUBQ  136(AX), DI
 	ANDNQ DI, SI, SI
 	ANDQ  144(AX), SI
-	XORL  DI, DI
 	CMPQ  BX, $0x39
 	JHI   long
+	XORL  DI, DI
 	BZHIQ BX, SI, SI
 	SETNE DI
 	MOVQ  56(CX), CX
@@ -863,12 +854,9 @@ TEXT ·compactOne(SB), NOSPLIT, $0-26
 	SUBQ  136(AX), R11
 	ANDNQ R11, BX, BX
 	ANDQ  144(AX), BX
-	XORL  R11, R11
 	CMPQ  CX, $0x39
 	JHI   long
-	BZHIQ CX, BX, BX
-	SETNE R11
-	MOVQ  56(DX), CX
+	MOVQ  56(DX), DX
 
 	// The counters again.
 	CMPQ  (DI), R9
@@ -880,43 +868,112 @@ TEXT ·compactOne(SB), NOSPLIT, $0-26
 	JNE   open
 
 	// Both overflow bits.
-	MOVQ  SI, DX
-	ANDL  $0x7f, DX
-	ANDNQ 160(AX)(DX*8), CX, CX
+	ANDL  $0x7f, SI
+	ANDNQ 160(AX)(SI*8), DX, DX
 	JEQ   open
-	MOVB  R11, found+24(FP)
-	XORL  R11, R11
-	MOVB  R11, open+25(FP)
+	BZHIQ CX, BX, BX
+	SETNE found+24(FP)
+	MOVB  $0x00, open+25(FP)
 	RET
 
 long:
+	XORL BX, BX
+
 open:
-	MOVB R11, found+24(FP)
-	XORL $0x01, R11
-	MOVB R11, open+25(FP)
+	BZHIQ CX, BX, BX
+	SETNE found+24(FP)
+	SETEQ open+25(FP)
 	RET
 
-// func directHash(d *Direct, hash uint64) (found bool, open bool)
-// Requires: AVX, AVX2, BMI, BMI2, CMOV, POPCNT
-TEXT ·directHash(SB), NOSPLIT, $0-18
-	MOVQ  d+0(FP), AX
-	MOVQ  hash+8(FP), DX
-	MOVQ  136(AX), CX
-	TESTQ CX, CX
-	JNE   compact
+// func directHash(d *Direct, hash uint64) bool
+// Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, BMI, BMI2, CMOV, POPCNT
+TEXT ·directHash(SB), NOSPLIT, $0-17
+	MOVQ d+0(FP), AX
+	CMPQ 136(AX), AX
+	JNE  narrow
+	MOVQ hash+8(FP), DX
 
 	// Split the hash.
 	MULXQ (AX), BX, CX
 	MOVQ  BX, DX
 	SHLQ  $0x03, DX
-	MULXQ 8(AX), DX, SI
-	INCQ  SI
+	MULXQ 8(AX), SI, DX
+	INCQ  DX
+
+	// The two buckets: those whose number has no difference to the first, or d.
+	VPBROADCASTQ   BX, Z16
+	VPBROADCASTQ   DX, Z18
+	VPMULLQ.BCST   mixFirst<>+0(SB), Z18, Z17
+	VPMULLQ.BCST   16(AX), Z18, Z18
+	VPSLLQ         $0x10, Z17, Z19
+	VPMULHUW       sevens<>+0(SB), Z19, Z19
+	VPADDQ.BCST    oneStep<>+0(SB), Z19, Z19
+	VPXORQ         numbers<>+0(SB), Z16, Z16
+	VPXORQ         Z16, Z19, Z19
+	VPTESTNMQ.BCST bucketBits<>+0(SB), Z16, K1
+	VPTESTNMQ.BCST bucketBits<>+0(SB), Z19, K2
+	KORB           K1, K2, K1
+
+	// How far their overflow bits are from the top.
+	VPSRLVQ      marks<>+0(SB), Z17, Z20
+	VPANDNQ.BCST three<>+0(SB), Z20, Z20
+
+	// The loads, in the order of the argument: counters, words, counters.
+	MOVQ      120(AX), DX
+	MOVBLZX   CL, BX
+	SHLQ      $0x06, CX
+	ADDQ      112(AX), CX
+	MOVQ      (DX), SI
+	MOVQ      2048(DX)(BX*8), DI
+	VMOVDQU64 (CX), Z21
+	CMPQ      (DX), SI
+	JNE       wideOpen
+	CMPQ      2048(DX)(BX*8), DI
+	JNE       wideOpen
+	ORL       DI, SI
+	TESTB     $0x01, SI
+	JNE       wideOpen
+
+	// Both overflow bits; a lane of zero where a slot has the fingerprint.
+	VPSLLVQ         Z20, Z21, Z20
+	VPMOVQ2M        Z20, K3
+	KTESTB          K1, K3
+	JCS             wideOpen
+	VPTERNLOGQ.BCST $0x28, 32(AX), Z18, Z21
+	VPSUBQ.BCST     16(AX), Z21, Z22
+	VPANDNQ         Z22, Z21, Z22
+	VPTESTMQ.BCST   48(AX), Z22, K1, K4
+	KORTESTB        K4, K4
+	SETNE           ret+16(FP)
+	RET
+
+wideOpen:
+	VPTERNLOGQ.BCST $0x28, 32(AX), Z18, Z21
+	VPSUBQ.BCST     16(AX), Z21, Z22
+	VPANDNQ         Z22, Z21, Z22
+	VPTESTMQ.BCST   48(AX), Z22, K1, K4
+	KORTESTB        K4, K4
+	JEQ             inGo
+	SETNE           ret+16(FP)
+	RET
+
+narrow:
+	CMPQ 144(AX), AX
+	JNE  compact
+	MOVQ hash+8(FP), DX
+
+	// Split the hash.
+	MULXQ (AX), BX, CX
+	MOVQ  BX, DX
+	SHLQ  $0x03, DX
+	MULXQ 8(AX), SI, DX
+	INCQ  DX
 
 	// The two buckets.
-	MOVQ    $0x9e3779b97f4a7c15, DX
-	IMULQ   SI, DX
+	MOVQ    $0x9e3779b97f4a7c15, SI
+	IMULQ   DX, SI
 	SHRQ    $0x3d, BX
-	RORXQ   $0x20, DX, DI
+	RORXQ   $0x20, SI, DI
 	MOVWLZX DI, DI
 	IMUL3L  $0x07, DI, DI
 	SHRL    $0x10, DI
@@ -925,64 +982,59 @@ TEXT ·directHash(SB), NOSPLIT, $0-18
 
 	// The masks of their overflow bits, and the pattern of the fingerprint.
 	LEAL         560(BX)(BX*1), R8
-	BEXTRQ       R8, DX, R8
+	BEXTRQ       R8, SI, R8
 	VMOVQ        64(AX)(R8*8), X0
 	LEAL         560(DI)(DI*1), R8
-	BEXTRQ       R8, DX, R8
+	BEXTRQ       R8, SI, R8
 	VMOVHPS      64(AX)(R8*8), X0, X0
-	IMULQ        16(AX), SI
-	VMOVQ        SI, X1
+	IMULQ        16(AX), DX
+	VMOVQ        DX, X1
 	VPBROADCASTQ X1, X1
 
 	// The loads, in the order of the argument: counters, words, counters.
 	MOVQ    120(AX), DX
-	MOVQ    112(AX), SI
-	MOVBLZX CL, R8
-	SHLQ    $0x03, CX
-	ADDQ    CX, BX
-	ADDQ    CX, DI
-	MOVQ    (DX), CX
-	MOVQ    2048(DX)(R8*8), R9
-	VMOVQ   (SI)(BX*8), X2
-	VMOVHPS (SI)(DI*8), X2, X2
-	XORL    BX, BX
-	CMPQ    (DX), CX
-	JNE     moved
-	CMPQ    2048(DX)(R8*8), R9
-	JNE     moved
-	ORL     R9, CX
-	TESTB   $0x01, CL
-	JNE     moved
+	MOVBLZX CL, SI
+	SHLQ    $0x06, CX
+	ADDQ    112(AX), CX
+	MOVQ    (DX), R8
+	MOVQ    2048(DX)(SI*8), R9
+	VMOVQ   (CX)(BX*8), X2
+	VMOVHPS (CX)(DI*8), X2, X2
+	CMPQ    (DX), R8
+	JNE     blockedOpen
+	CMPQ    2048(DX)(SI*8), R9
+	JNE     blockedOpen
+	ORL     R9, R8
+	TESTB   $0x01, R8
+	JNE     blockedOpen
 
-	// A lane of zero where a slot has the fingerprint; both overflow bits.
-	VPXOR  X1, X2, X1
-	VPAND  32(AX), X1, X1
-	VPSUBQ 16(AX), X1, X3
-	VPANDN X3, X1, X3
-	VPTEST 48(AX), X3
-	SETNE  BL
+	// Both overflow bits; a lane of zero where a slot has the fingerprint.
 	VPTEST X0, X2
 	JCS    blockedOpen
-	MOVB   BL, found+16(FP)
-	XORL   BX, BX
-	MOVB   BL, open+17(FP)
+	VPXOR  X1, X2, X0
+	VPAND  32(AX), X0, X0
+	VPSUBQ 16(AX), X0, X1
+	VPANDN X1, X0, X1
+	VPTEST 48(AX), X1
+	SETNE  ret+16(FP)
 	RET
 
-moved:
-	VPXOR  X1, X2, X1
-	VPAND  32(AX), X1, X1
-	VPSUBQ 16(AX), X1, X3
-	VPANDN X3, X1, X3
-	VPTEST 48(AX), X3
-	SETNE  BL
-
 blockedOpen:
-	MOVB BL, found+16(FP)
-	XORL $0x01, BX
-	MOVB BL, open+17(FP)
+	VPXOR  X1, X2, X0
+	VPAND  32(AX), X0, X0
+	VPSUBQ 16(AX), X0, X1
+	VPANDN X1, X0, X1
+	VPTEST 48(AX), X1
+	JEQ    inGo
+	SETNE  ret+16(FP)
 	RET
 
 compact:
+	MOVQ  128(AX), CX
+	TESTQ CX, CX
+	JEQ   inGo
+	MOVQ  hash+8(FP), DX
+
 	// Split the hash.
 	MULXQ (CX), BX, DX
 	MOVQ  152(CX), SI
@@ -1048,12 +1100,9 @@ compact:
 	SUBQ  136(CX), R11
 	ANDNQ R11, BX, BX
 	ANDQ  144(CX), BX
-	XORL  R11, R11
 	CMPQ  AX, $0x39
 	JHI   long
-	BZHIQ AX, BX, BX
-	SETNE R11
-	MOVQ  56(DX), AX
+	MOVQ  56(DX), DX
 
 	// The counters again.
 	CMPQ  (DI), R9
@@ -1065,65 +1114,202 @@ compact:
 	JNE   open
 
 	// Both overflow bits.
-	MOVQ  SI, DX
-	ANDL  $0x7f, DX
-	ANDNQ 160(CX)(DX*8), AX, AX
+	ANDL  $0x7f, SI
+	ANDNQ 160(CX)(SI*8), DX, DX
 	JEQ   open
-	MOVB  R11, found+16(FP)
-	XORL  R11, R11
-	MOVB  R11, open+17(FP)
+	BZHIQ AX, BX, BX
+	SETNE ret+16(FP)
 	RET
 
 long:
+	XORL BX, BX
+
 open:
-	MOVB R11, found+16(FP)
-	XORL $0x01, R11
-	MOVB R11, open+17(FP)
+	BZHIQ AX, BX, BX
+	JEQ   inGo
+	SETNE ret+16(FP)
 	RET
 
-// func directKey(d *Direct, key *byte, n int) (found bool, open bool)
-// Requires: AVX, AVX2, BMI, BMI2, CMOV, POPCNT
-TEXT ·directKey(SB), NOSPLIT, $0-26
+inGo:
+	JMP ·directHashInGo(SB)
+
+DATA mixFirst<>+0(SB)/8, $0x9e3779b97f4a7c15
+GLOBL mixFirst<>(SB), RODATA|NOPTR, $8
+
+DATA sevens<>+0(SB)/8, $0xe000000000000000
+DATA sevens<>+8(SB)/8, $0xe000000000000000
+DATA sevens<>+16(SB)/8, $0xe000000000000000
+DATA sevens<>+24(SB)/8, $0xe000000000000000
+DATA sevens<>+32(SB)/8, $0xe000000000000000
+DATA sevens<>+40(SB)/8, $0xe000000000000000
+DATA sevens<>+48(SB)/8, $0xe000000000000000
+DATA sevens<>+56(SB)/8, $0xe000000000000000
+GLOBL sevens<>(SB), RODATA|NOPTR, $64
+
+DATA oneStep<>+0(SB)/8, $0x2000000000000000
+GLOBL oneStep<>(SB), RODATA|NOPTR, $8
+
+DATA numbers<>+0(SB)/8, $0x0000000000000000
+DATA numbers<>+8(SB)/8, $0x2000000000000000
+DATA numbers<>+16(SB)/8, $0x4000000000000000
+DATA numbers<>+24(SB)/8, $0x6000000000000000
+DATA numbers<>+32(SB)/8, $0x8000000000000000
+DATA numbers<>+40(SB)/8, $0xa000000000000000
+DATA numbers<>+48(SB)/8, $0xc000000000000000
+DATA numbers<>+56(SB)/8, $0xe000000000000000
+GLOBL numbers<>(SB), RODATA|NOPTR, $64
+
+DATA bucketBits<>+0(SB)/8, $0xe000000000000000
+GLOBL bucketBits<>(SB), RODATA|NOPTR, $8
+
+DATA marks<>+0(SB)/8, $0x0000000000000030
+DATA marks<>+8(SB)/8, $0x0000000000000032
+DATA marks<>+16(SB)/8, $0x0000000000000034
+DATA marks<>+24(SB)/8, $0x0000000000000036
+DATA marks<>+32(SB)/8, $0x0000000000000038
+DATA marks<>+40(SB)/8, $0x000000000000003a
+DATA marks<>+48(SB)/8, $0x000000000000003c
+DATA marks<>+56(SB)/8, $0x000000000000003e
+GLOBL marks<>(SB), RODATA|NOPTR, $64
+
+DATA three<>+0(SB)/8, $0x0000000000000003
+GLOBL three<>(SB), RODATA|NOPTR, $8
+
+// func directKey(d *Direct, key []byte) bool
+// Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, BMI, BMI2, CMOV, POPCNT
+TEXT ·directKey(SB), NOSPLIT, $0-33
 	MOVQ d+0(FP), AX
-	MOVQ key+8(FP), DX
-	MOVQ n+16(FP), CX
+	CMPQ 136(AX), AX
+	JNE  narrow
+	MOVQ key_len+16(FP), CX
+	LEAQ -9(CX), DX
+	CMPQ DX, $0x07
+	JHI  inGo
+	MOVQ key_base+8(FP), BX
 
 	// XXH3 of the key.
-	MOVQ   (DX), BX
-	XORQ   96(AX), BX
-	MOVQ   -8(DX)(CX*1), SI
-	XORQ   104(AX), SI
-	MOVQ   BX, DX
-	MULXQ  SI, DI, DX
-	BSWAPQ BX
-	ADDQ   BX, CX
-	ADDQ   SI, CX
-	XORQ   DI, DX
+	MOVQ   (BX), DX
+	XORQ   96(AX), DX
+	MOVQ   -8(BX)(CX*1), BX
+	XORQ   104(AX), BX
+	MULXQ  BX, DI, SI
+	BSWAPQ DX
 	ADDQ   DX, CX
+	ADDQ   BX, CX
+	XORQ   DI, SI
+	ADDQ   SI, CX
 	MOVQ   CX, DX
 	SHRQ   $0x25, CX
 	XORQ   CX, DX
-	MOVQ   $0x165667919e3779f9, CX
-	IMULQ  CX, DX
+	IMULQ  avalanche<>+0(SB), DX
 	MOVQ   DX, CX
 	SHRQ   $0x20, CX
 	XORQ   CX, DX
-	MOVQ   136(AX), CX
-	TESTQ  CX, CX
-	JNE    compact
 
 	// Split the hash.
 	MULXQ (AX), BX, CX
 	MOVQ  BX, DX
 	SHLQ  $0x03, DX
-	MULXQ 8(AX), DX, SI
-	INCQ  SI
+	MULXQ 8(AX), SI, DX
+	INCQ  DX
+
+	// The two buckets: those whose number has no difference to the first, or d.
+	VPBROADCASTQ   BX, Z16
+	VPBROADCASTQ   DX, Z18
+	VPMULLQ.BCST   mixFirst<>+0(SB), Z18, Z17
+	VPMULLQ.BCST   16(AX), Z18, Z18
+	VPSLLQ         $0x10, Z17, Z19
+	VPMULHUW       sevens<>+0(SB), Z19, Z19
+	VPADDQ.BCST    oneStep<>+0(SB), Z19, Z19
+	VPXORQ         numbers<>+0(SB), Z16, Z16
+	VPXORQ         Z16, Z19, Z19
+	VPTESTNMQ.BCST bucketBits<>+0(SB), Z16, K1
+	VPTESTNMQ.BCST bucketBits<>+0(SB), Z19, K2
+	KORB           K1, K2, K1
+
+	// How far their overflow bits are from the top.
+	VPSRLVQ      marks<>+0(SB), Z17, Z20
+	VPANDNQ.BCST three<>+0(SB), Z20, Z20
+
+	// The loads, in the order of the argument: counters, words, counters.
+	MOVQ      120(AX), DX
+	MOVBLZX   CL, BX
+	SHLQ      $0x06, CX
+	ADDQ      112(AX), CX
+	MOVQ      (DX), SI
+	MOVQ      2048(DX)(BX*8), DI
+	VMOVDQU64 (CX), Z21
+	CMPQ      (DX), SI
+	JNE       wideOpen
+	CMPQ      2048(DX)(BX*8), DI
+	JNE       wideOpen
+	ORL       DI, SI
+	TESTB     $0x01, SI
+	JNE       wideOpen
+
+	// Both overflow bits; a lane of zero where a slot has the fingerprint.
+	VPSLLVQ         Z20, Z21, Z20
+	VPMOVQ2M        Z20, K3
+	KTESTB          K1, K3
+	JCS             wideOpen
+	VPTERNLOGQ.BCST $0x28, 32(AX), Z18, Z21
+	VPSUBQ.BCST     16(AX), Z21, Z22
+	VPANDNQ         Z22, Z21, Z22
+	VPTESTMQ.BCST   48(AX), Z22, K1, K4
+	KORTESTB        K4, K4
+	SETNE           ret+32(FP)
+	RET
+
+wideOpen:
+	VPTERNLOGQ.BCST $0x28, 32(AX), Z18, Z21
+	VPSUBQ.BCST     16(AX), Z21, Z22
+	VPANDNQ         Z22, Z21, Z22
+	VPTESTMQ.BCST   48(AX), Z22, K1, K4
+	KORTESTB        K4, K4
+	JEQ             inGo
+	SETNE           ret+32(FP)
+	RET
+
+narrow:
+	CMPQ 144(AX), AX
+	JNE  compact
+	MOVQ key_len+16(FP), CX
+	LEAQ -9(CX), DX
+	CMPQ DX, $0x07
+	JHI  inGo
+	MOVQ key_base+8(FP), BX
+
+	// XXH3 of the key.
+	MOVQ   (BX), DX
+	XORQ   96(AX), DX
+	MOVQ   -8(BX)(CX*1), BX
+	XORQ   104(AX), BX
+	MULXQ  BX, DI, SI
+	BSWAPQ DX
+	ADDQ   DX, CX
+	ADDQ   BX, CX
+	XORQ   DI, SI
+	ADDQ   SI, CX
+	MOVQ   CX, DX
+	SHRQ   $0x25, CX
+	XORQ   CX, DX
+	IMULQ  avalanche<>+0(SB), DX
+	MOVQ   DX, CX
+	SHRQ   $0x20, CX
+	XORQ   CX, DX
+
+	// Split the hash.
+	MULXQ (AX), BX, CX
+	MOVQ  BX, DX
+	SHLQ  $0x03, DX
+	MULXQ 8(AX), SI, DX
+	INCQ  DX
 
 	// The two buckets.
-	MOVQ    $0x9e3779b97f4a7c15, DX
-	IMULQ   SI, DX
+	MOVQ    $0x9e3779b97f4a7c15, SI
+	IMULQ   DX, SI
 	SHRQ    $0x3d, BX
-	RORXQ   $0x20, DX, DI
+	RORXQ   $0x20, SI, DI
 	MOVWLZX DI, DI
 	IMUL3L  $0x07, DI, DI
 	SHRL    $0x10, DI
@@ -1132,64 +1318,82 @@ TEXT ·directKey(SB), NOSPLIT, $0-26
 
 	// The masks of their overflow bits, and the pattern of the fingerprint.
 	LEAL         560(BX)(BX*1), R8
-	BEXTRQ       R8, DX, R8
+	BEXTRQ       R8, SI, R8
 	VMOVQ        64(AX)(R8*8), X0
 	LEAL         560(DI)(DI*1), R8
-	BEXTRQ       R8, DX, R8
+	BEXTRQ       R8, SI, R8
 	VMOVHPS      64(AX)(R8*8), X0, X0
-	IMULQ        16(AX), SI
-	VMOVQ        SI, X1
+	IMULQ        16(AX), DX
+	VMOVQ        DX, X1
 	VPBROADCASTQ X1, X1
 
 	// The loads, in the order of the argument: counters, words, counters.
 	MOVQ    120(AX), DX
-	MOVQ    112(AX), SI
-	MOVBLZX CL, R8
-	SHLQ    $0x03, CX
-	ADDQ    CX, BX
-	ADDQ    CX, DI
-	MOVQ    (DX), CX
-	MOVQ    2048(DX)(R8*8), R9
-	VMOVQ   (SI)(BX*8), X2
-	VMOVHPS (SI)(DI*8), X2, X2
-	XORL    BX, BX
-	CMPQ    (DX), CX
-	JNE     moved
-	CMPQ    2048(DX)(R8*8), R9
-	JNE     moved
-	ORL     R9, CX
-	TESTB   $0x01, CL
-	JNE     moved
+	MOVBLZX CL, SI
+	SHLQ    $0x06, CX
+	ADDQ    112(AX), CX
+	MOVQ    (DX), R8
+	MOVQ    2048(DX)(SI*8), R9
+	VMOVQ   (CX)(BX*8), X2
+	VMOVHPS (CX)(DI*8), X2, X2
+	CMPQ    (DX), R8
+	JNE     blockedOpen
+	CMPQ    2048(DX)(SI*8), R9
+	JNE     blockedOpen
+	ORL     R9, R8
+	TESTB   $0x01, R8
+	JNE     blockedOpen
 
-	// A lane of zero where a slot has the fingerprint; both overflow bits.
-	VPXOR  X1, X2, X1
-	VPAND  32(AX), X1, X1
-	VPSUBQ 16(AX), X1, X3
-	VPANDN X3, X1, X3
-	VPTEST 48(AX), X3
-	SETNE  BL
+	// Both overflow bits; a lane of zero where a slot has the fingerprint.
 	VPTEST X0, X2
 	JCS    blockedOpen
-	MOVB   BL, found+24(FP)
-	XORL   BX, BX
-	MOVB   BL, open+25(FP)
+	VPXOR  X1, X2, X0
+	VPAND  32(AX), X0, X0
+	VPSUBQ 16(AX), X0, X1
+	VPANDN X1, X0, X1
+	VPTEST 48(AX), X1
+	SETNE  ret+32(FP)
 	RET
 
-moved:
-	VPXOR  X1, X2, X1
-	VPAND  32(AX), X1, X1
-	VPSUBQ 16(AX), X1, X3
-	VPANDN X3, X1, X3
-	VPTEST 48(AX), X3
-	SETNE  BL
-
 blockedOpen:
-	MOVB BL, found+24(FP)
-	XORL $0x01, BX
-	MOVB BL, open+25(FP)
+	VPXOR  X1, X2, X0
+	VPAND  32(AX), X0, X0
+	VPSUBQ 16(AX), X0, X1
+	VPANDN X1, X0, X1
+	VPTEST 48(AX), X1
+	JEQ    inGo
+	SETNE  ret+32(FP)
 	RET
 
 compact:
+	MOVQ  128(AX), CX
+	TESTQ CX, CX
+	JEQ   inGo
+	MOVQ  key_len+16(FP), BX
+	LEAQ  -9(BX), DX
+	CMPQ  DX, $0x07
+	JHI   inGo
+	MOVQ  key_base+8(FP), SI
+
+	// XXH3 of the key.
+	MOVQ   (SI), DX
+	XORQ   96(AX), DX
+	MOVQ   -8(SI)(BX*1), SI
+	XORQ   104(AX), SI
+	MULXQ  SI, R8, DI
+	BSWAPQ DX
+	ADDQ   DX, BX
+	ADDQ   SI, BX
+	XORQ   R8, DI
+	ADDQ   DI, BX
+	MOVQ   BX, DX
+	SHRQ   $0x25, BX
+	XORQ   BX, DX
+	IMULQ  avalanche<>+0(SB), DX
+	MOVQ   DX, BX
+	SHRQ   $0x20, BX
+	XORQ   BX, DX
+
 	// Split the hash.
 	MULXQ (CX), BX, DX
 	MOVQ  152(CX), SI
@@ -1255,12 +1459,9 @@ compact:
 	SUBQ  136(CX), R11
 	ANDNQ R11, BX, BX
 	ANDQ  144(CX), BX
-	XORL  R11, R11
 	CMPQ  AX, $0x39
 	JHI   long
-	BZHIQ AX, BX, BX
-	SETNE R11
-	MOVQ  56(DX), AX
+	MOVQ  56(DX), DX
 
 	// The counters again.
 	CMPQ  (DI), R9
@@ -1272,21 +1473,27 @@ compact:
 	JNE   open
 
 	// Both overflow bits.
-	MOVQ  SI, DX
-	ANDL  $0x7f, DX
-	ANDNQ 160(CX)(DX*8), AX, AX
+	ANDL  $0x7f, SI
+	ANDNQ 160(CX)(SI*8), DX, DX
 	JEQ   open
-	MOVB  R11, found+24(FP)
-	XORL  R11, R11
-	MOVB  R11, open+25(FP)
+	BZHIQ AX, BX, BX
+	SETNE ret+32(FP)
 	RET
 
 long:
+	XORL BX, BX
+
 open:
-	MOVB R11, found+24(FP)
-	XORL $0x01, R11
-	MOVB R11, open+25(FP)
+	BZHIQ AX, BX, BX
+	JEQ   inGo
+	SETNE ret+32(FP)
 	RET
+
+inGo:
+	JMP ·directKeyInGo(SB)
+
+DATA avalanche<>+0(SB)/8, $0x165667919e3779f9
+GLOBL avalanche<>(SB), RODATA|NOPTR, $8
 
 // func compactAVX512(b *compactBatch)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
@@ -1607,9 +1814,6 @@ GLOBL fifteen<>(SB), RODATA|NOPTR, $8
 
 DATA seven<>+0(SB)/8, $0x0000000000000007
 GLOBL seven<>(SB), RODATA|NOPTR, $8
-
-DATA three<>+0(SB)/8, $0x0000000000000003
-GLOBL three<>(SB), RODATA|NOPTR, $8
 
 DATA four<>+0(SB)/8, $0x0000000000000004
 GLOBL four<>(SB), RODATA|NOPTR, $8

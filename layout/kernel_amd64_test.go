@@ -44,7 +44,7 @@ func TestWithoutPDEP(t *testing.T) {
 			t.Errorf("kernel %s, not %s", tab.Kernel(), want)
 		}
 		v, h := randomView(rand.New(rand.NewPCG(1, 1)), tab, nil), NewHasher(1)
-		if d := NewDirect(tab, v, &h); d != nil && tab.Kind() == Compact {
+		if d := NewDirect(tab, v, &h, nil); d.compact != nil {
 			t.Error("it has direct looks")
 		}
 	})

@@ -18,7 +18,10 @@ import (
 type Filter struct {
 	hash layout.Hasher // never changes
 
-	// open is nil once the filter is closed. A lookup loads it once and works
+	// direct answers for keys that come one by one, with no more instructions around
+	// it than there must be: out of the cache, they cost a lookup as much as the look.
+	direct atomic.Pointer[layout.Direct]
+	// open is nil once the filter is closed. A lookup loads one of them once and works
 	// on what it got; Close never takes memory away from such a lookup.
 	open atomic.Pointer[openFile]
 }
@@ -26,7 +29,6 @@ type Filter struct {
 // An openFile is what a filter needs of its file to answer. Nothing in it
 // changes, apart from fault, and from what the writer changes.
 type openFile struct {
-	direct     *layout.Direct // nil where lookups take another way
 	table      layout.Table
 	view       layout.View
 	checked    bool
@@ -88,12 +90,17 @@ func OpenReadOnly(path string, opts *OpenOptions) (*Filter, error) {
 // to a second in all.
 const openTries = 10
 
+// nothing answers for a filter that is closed.
+var nothing = layout.NewDirect(nil, nil, new(layout.Hasher), func(uint64) bool { return false })
+
 func newFilter(o *openFile) *Filter {
 	filter := &Filter{hash: layout.NewHasher(o.superblock.Seed())}
-	if o.live == nil && !o.checked {
-		o.direct = layout.NewDirect(o.table, &o.view, &filter.hash)
-	}
 	filter.open.Store(o)
+	table := o.table
+	if o.live != nil || o.checked {
+		table = nil
+	}
+	filter.direct.Store(layout.NewDirect(table, &o.view, &filter.hash, o.contains))
 	return filter
 }
 
@@ -207,6 +214,7 @@ func (o *openFile) makeResident(m *recovery.Mapping, opts *OpenOptions, sealed b
 // complete, without a log. The error is that of the last commit, or that of
 // [Filter.Err].
 func (f *Filter) Close() error {
+	f.direct.Store(nothing)
 	o := f.open.Swap(nil)
 	if o == nil {
 		return nil

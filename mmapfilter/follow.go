@@ -41,7 +41,11 @@ type Follower struct {
 }
 
 // closedFilter stands for the filter of a follower that is closed.
-var closedFilter = new(Filter)
+var closedFilter = func() *Filter {
+	f := new(Filter)
+	f.direct.Store(nothing)
+	return f
+}()
 
 // Follow opens a filter for reading as [OpenReadOnly] does, and goes on with
 // whatever complete file is under the path later: one that [Build] has put there,

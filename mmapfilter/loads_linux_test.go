@@ -193,6 +193,9 @@ func TestMoveBetweenSlots(t *testing.T) {
 	runtime.GC()
 	for _, kernel := range layout.Kernels() {
 		for _, lookup := range []string{"Contains", "LookKey", "ContainsHashes", "Lookup", "Lookup without counters"} {
+			if kernel == "avx512" && lookup == "LookKey" {
+				continue // it loads both slots at once
+			}
 			for name, changes := range map[string]uint64{"counter": layout.CounterOf(layout.WordRegion), "epoch": layout.RuntimeEpoch} {
 				t.Run(kernel+"/"+lookup+"/"+name, func(t *testing.T) {
 					withKernel(t, kernel)
@@ -252,15 +255,7 @@ func shortKey(i int) []byte { return fmt.Appendf(nil, "key %06d", i) }
 
 // lookKey is Filter.Contains of a file that nobody writes to.
 func lookKey(table layout.Table, v *layout.View, h *layout.Hasher, key []byte) bool {
-	d := layout.NewDirect(table, v, h)
-	if d == nil {
-		return table.Contains(v, h.Hash(key))
-	}
-	found, open := d.LookKey(key)
-	if open {
-		return d.LookBeyond(v, h.Hash(key))
-	}
-	return found
+	return layout.NewDirect(table, v, h, func(h uint64) bool { return table.Contains(v, h) }).Contains(key)
 }
 
 // withKernel has lookups use a kernel for as long as a test runs.

@@ -16,21 +16,7 @@ func (f *Filter) Hash(key []byte) uint64 { return f.hash.Hash(key) }
 // true is wrong for a share of the absent keys, see [Stats.EstimatedRate].
 // After [Filter.Close] it is false. It allocates nothing, takes no lock and
 // reads one cache line of the file for most keys, in the layout Blocked (rule R1).
-func (f *Filter) Contains(key []byte) bool {
-	if !layout.IsShort(key) {
-		return f.ContainsHash(f.hash.Hash(key))
-	}
-	o := f.open.Load()
-	if o == nil || o.direct == nil {
-		return o.containsHash(f.hash.Hash(key))
-	}
-	found, open := o.direct.LookKey(key)
-	if open {
-		found = o.direct.LookBeyond(&o.view, f.hash.Hash(key))
-	}
-	runtime.KeepAlive(o) // the mapping lives as long as o
-	return found
-}
+func (f *Filter) Contains(key []byte) bool { return f.direct.Load().Contains(key) }
 
 // ContainsString is Contains for a key in a string.
 func (f *Filter) ContainsString(key string) bool {
@@ -40,38 +26,23 @@ func (f *Filter) ContainsString(key string) bool {
 // ContainsHash is Contains for a key whose [Filter.Hash] is known. Other
 // numbers must be as well mixed as a hash: the line of a key is made from the
 // top bits, and the fingerprint from those below.
-func (f *Filter) ContainsHash(hash uint64) bool {
-	o := f.open.Load()
-	if o == nil || o.direct == nil {
-		return o.containsHash(hash)
-	}
-	found, open := o.direct.Look(hash)
-	if open {
-		found = o.direct.LookBeyond(&o.view, hash)
-	}
-	runtime.KeepAlive(o)
-	return found
-}
+func (f *Filter) ContainsHash(hash uint64) bool { return f.direct.Load().ContainsHash(hash) }
 
-// containsHash is ContainsHash for a filter that has no direct looks, and for one
-// that, being closed, is nil.
-func (o *openFile) containsHash(hash uint64) bool {
-	if o == nil {
-		return false
-	}
-	var found bool
-	if o.checked {
-		found = o.containsChecked(hash)
-	} else {
-		found = o.contains(hash)
-	}
-	runtime.KeepAlive(o)
-	return found
-}
-
-// contains looks where the newest state is: in the file, unless this process has
-// operations pending.
+// contains is ContainsHash for what a direct look leaves open, and for a file that has none.
 func (o *openFile) contains(hash uint64) bool {
+	found := true
+	if o.checked {
+		o.guard(func() { found = o.lookUp(hash) })
+	} else {
+		found = o.lookUp(hash)
+	}
+	runtime.KeepAlive(o) // until then the file is mapped
+	return found
+}
+
+// lookUp looks where the newest state is: in the file, unless this process has
+// operations pending.
+func (o *openFile) lookUp(hash uint64) bool {
 	if o.live != nil {
 		return o.live.writer.contains(hash)
 	}
@@ -134,7 +105,7 @@ func (f *Filter) ContainsBatch(keys [][]byte, found []bool) {
 		o.containsKeys(&f.hash, keys, found)
 	} else if o.guard(func() { o.containsKeys(&f.hash, keys, found) }) {
 		for i, key := range keys { // one of them faults; the others have answers
-			found[i] = o.containsChecked(f.Hash(key))
+			found[i] = o.contains(f.Hash(key))
 		}
 	}
 	runtime.KeepAlive(o)
@@ -152,17 +123,10 @@ func (f *Filter) ContainsHashes(hashes []uint64, found []bool) {
 		o.containsHashes(hashes, found)
 	} else if o.guard(func() { o.containsHashes(hashes, found) }) {
 		for i, h := range hashes { // as in ContainsBatch
-			found[i] = o.containsChecked(h)
+			found[i] = o.contains(h)
 		}
 	}
 	runtime.KeepAlive(o)
-}
-
-// containsChecked answers "maybe" where the lookup faults.
-func (o *openFile) containsChecked(hash uint64) bool {
-	found := true
-	o.guard(func() { found = o.contains(hash) })
-	return found
 }
 
 // guard runs a lookup, keeps the error of a fault in it, and reports whether

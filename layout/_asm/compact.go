@@ -37,7 +37,11 @@ func compactLine() {
 	Comment("The quotient.")
 	q := GP64()
 	SHRXQ(move(Mem{Base: t, Disp: compactR}), fp, q)
-	found := lookInLine(t, line, fp, q, 3)
+	matches, run := lookInLine(t, line, fp, q, 3)
+	found := GP64()
+	XORL(found.As32(), found.As32())
+	BZHIQ(run, matches, matches)
+	SETNE(found.As8())
 	testOverflow(t, fp, move(Mem{Base: line, Disp: lastWord}))
 	beyond := GP64()
 	SETEQ(beyond.As8())
@@ -64,11 +68,11 @@ func compactOne() {
 	t := Load(Param("t"), GP64())
 	v := Load(Param("v"), GP64())
 	Load(Param("hash"), RDX)
-	lookCompact(t, Mem{Base: v, Disp: viewRegion}, Mem{Base: v, Disp: viewRuntime})
+	lookCompact(t, Mem{Base: v, Disp: viewRegion}, Mem{Base: v, Disp: viewRuntime}, both)
 }
 
 // lookCompact ends a function with the first look of the hash in RDX.
-func lookCompact(t Register, regionAt, runtimeAt Mem) {
+func lookCompact(t Register, regionAt, runtimeAt Mem, end ending) {
 	Comment("Split the hash.")
 	line, q, fp := GP64(), GP64(), GP64()
 	MULXQ(Mem{Base: t, Disp: compactLines}, q, line)
@@ -83,7 +87,7 @@ func lookCompact(t Register, regionAt, runtimeAt Mem) {
 	SHLQ(U8(6), line)
 	ADDQ(regionAt, line)
 
-	found := lookInLine(t, line, fp, q, 2)
+	matches, run := lookInLine(t, line, fp, q, 2)
 	last := move(Mem{Base: line, Disp: lastWord})
 
 	Comment("The counters again.")
@@ -91,17 +95,14 @@ func lookCompact(t Register, regionAt, runtimeAt Mem) {
 
 	testOverflow(t, fp, last)
 	JEQ(LabelRef("open"))
-	Store(found.As8(), ReturnIndex(0))
-	XORL(found.As32(), found.As32())
-	Store(found.As8(), ReturnIndex(1))
-	RET()
+	BZHIQ(run, matches, matches)
+	end(true)
 
-	Label("long") // found is 0
+	Label("long")
+	XORL(matches.As32(), matches.As32())
 	Label("open")
-	Store(found.As8(), ReturnIndex(0))
-	XORL(U8(1), found.As32())
-	Store(found.As8(), ReturnIndex(1))
-	RET()
+	BZHIQ(run, matches, matches)
+	end(false)
 }
 
 func move(from Op) GPVirtual {
@@ -113,8 +114,9 @@ func move(from Op) GPVirtual {
 // lookInLine looks for a fingerprint, of quotient q, in a line whose counts are in some
 // words. There is no branch but the one to "long", and PDEP selects: the zero of a
 // quotient is the bit of the complement of the counts that bit number q goes to. What it
-// gives is 0 or 1.
-func lookInLine(t, line, fp Register, q GPVirtual, words int) (found GPVirtual) {
+// gives has a bit in its first run bits for each remainder of the run that is the one, and any
+// behind them.
+func lookInLine(t, line, fp Register, q GPVirtual, words int) (matches, run GPVirtual) {
 	field := func(at int) Mem { return Mem{Base: t, Disp: at} }
 	Comment("Where zero q of the counts is: in the first word that has so many.")
 	bit, before := GP64(), GP64()
@@ -154,7 +156,8 @@ func lookInLine(t, line, fp Register, q GPVirtual, words int) (found GPVirtual) 
 	first := move(z)
 	SUBQ(q, first)
 	INCQ(z)
-	at, run := move(z), GP64()
+	at := move(z)
+	run = GP64()
 	SHRQ(U8(3), at)
 	ANDL(U8(7), z.As32())
 	SHRXQ(z, Mem{Base: line, Index: at, Scale: 1}, run)
@@ -185,13 +188,9 @@ func lookInLine(t, line, fp Register, q GPVirtual, words int) (found GPVirtual) 
 	SUBQ(field(compactOnes), lower)
 	ANDNQ(lower, got, got)
 	ANDQ(field(compactHighs), got)
-	found = GP64()
-	XORL(found.As32(), found.As32())
 	CMPQ(run, U8(windowBits))
 	JHI(LabelRef("long"))
-	BZHIQ(run, got, got)
-	SETNE(found.As8())
-	return found
+	return got, run
 }
 
 // testOverflow sets the flag of zero where both overflow bits of a fingerprint are set in

@@ -32,6 +32,9 @@ func ourLayouts(f int) (all []spec) {
 	return all
 }
 
+// Lookups are in loops of their own, since out of the cache what is around one may cost as much
+// as a fifth of it: there are fewer of them under way then. A program calls them like that.
+
 func ourSpec(k layout.Kind, bits int) spec {
 	name := fmt.Sprintf("mmapfilter %v, f=%d, b=%d", k, bits, bucketSize(k, bits))
 	return spec{name, true, func(s *session, n uint64) (peer.Filter, error) {
@@ -40,10 +43,17 @@ func ourSpec(k layout.Kind, bits int) spec {
 			return nil, err
 		}
 		return &peer.Local{
-			Seed:     s.seed,
-			Size:     func() int64 { return f.Stats().FileBytes },
-			Contains: peer.Each(f.Contains),
-			End:      f.Close,
+			Seed: s.seed,
+			Size: func() int64 { return f.Stats().FileBytes },
+			Contains: func(keys []peer.Key) (n int) {
+				for i := range keys {
+					if f.Contains(keys[i][:]) {
+						n++
+					}
+				}
+				return n
+			},
+			End: f.Close,
 		}, nil
 	}}
 }
@@ -68,10 +78,17 @@ func makeBitsAndBlooms(rate float64) func(*session, uint64) (peer.Filter, error)
 	return func(s *session, n uint64) (peer.Filter, error) {
 		f := bloom.NewWithEstimates(uint(n), rate)
 		return &peer.Local{
-			Seed:     s.seed,
-			Size:     func() int64 { return int64(f.Cap()+7) / 8 },
-			Insert:   peer.Until(func(key []byte) bool { f.Add(key); return true }),
-			Contains: peer.Each(f.Test),
+			Seed:   s.seed,
+			Size:   func() int64 { return int64(f.Cap()+7) / 8 },
+			Insert: peer.Until(func(key []byte) bool { f.Add(key); return true }),
+			Contains: func(keys []peer.Key) (n int) {
+				for i := range keys {
+					if f.Test(keys[i][:]) {
+						n++
+					}
+				}
+				return n
+			},
 		}, nil
 	}
 }
@@ -84,10 +101,17 @@ func makeHoliman(rate float64) func(*session, uint64) (peer.Filter, error) {
 			return nil, err
 		}
 		return &peer.Local{
-			Seed:     s.seed,
-			Size:     func() int64 { return int64(f.M()+7) / 8 },
-			Insert:   peer.Until(func(key []byte) bool { f.AddHash(xxh3.Hash(key)); return true }),
-			Contains: peer.Each(func(key []byte) bool { return f.ContainsHash(xxh3.Hash(key)) }),
+			Seed:   s.seed,
+			Size:   func() int64 { return int64(f.M()+7) / 8 },
+			Insert: peer.Until(func(key []byte) bool { f.AddHash(xxh3.Hash(key)); return true }),
+			Contains: func(keys []peer.Key) (n int) {
+				for i := range keys {
+					if f.ContainsHash(xxh3.Hash(keys[i][:])) {
+						n++
+					}
+				}
+				return n
+			},
 		}, nil
 	}
 }
@@ -99,11 +123,18 @@ func makeSeiflotfy(s *session, n uint64) (peer.Filter, error) {
 	slots := int64(1) << bits.Len64(max(n, 4)-1) // as it rounds its capacity up
 	f := seiflotfy.NewFilter(uint(n))
 	return &peer.Local{
-		Seed:     s.seed,
-		Size:     func() int64 { return slots }, // a byte each
-		Insert:   peer.Until(f.Insert),
-		Contains: peer.Each(f.Lookup),
-		Delete:   peer.Each(f.Delete),
+		Seed:   s.seed,
+		Size:   func() int64 { return slots }, // a byte each
+		Insert: peer.Until(f.Insert),
+		Contains: func(keys []peer.Key) (n int) {
+			for i := range keys {
+				if f.Lookup(keys[i][:]) {
+					n++
+				}
+			}
+			return n
+		},
+		Delete: peer.Each(f.Delete),
 	}, nil
 }
 
@@ -144,9 +175,14 @@ func makePebble(bitsPerKey int) func(*session, uint64) (peer.Filter, error) {
 		return &peer.Local{
 			Seed: s.seed,
 			Size: func() int64 { return int64(bytes) },
-			Contains: peer.Each(func(key []byte) bool {
-				return policy.MayContain(kind, filters[part(xxh3.Hash(key), parts)], key)
-			}),
+			Contains: func(keys []peer.Key) (n int) {
+				for i := range keys {
+					if key := keys[i][:]; policy.MayContain(kind, filters[part(xxh3.Hash(key), parts)], key) {
+						n++
+					}
+				}
+				return n
+			},
 		}, nil
 	}
 }
@@ -178,13 +214,24 @@ func makeFuse[T uint8 | uint16](s *session, n uint64) (peer.Filter, error) {
 		hashes = nil
 		forget()
 	}
-	contains := func(key []byte) bool {
-		h := xxh3.Hash(key)
-		return filters[part(h, parts)].Contains(h)
+	contains := func(keys []peer.Key) (n int) {
+		for i := range keys {
+			if h := xxh3.Hash(keys[i][:]); filters[part(h, parts)].Contains(h) {
+				n++
+			}
+		}
+		return n
 	}
 	if parts == 1 {
 		only := filters[0]
-		contains = func(key []byte) bool { return only.Contains(xxh3.Hash(key)) }
+		contains = func(keys []peer.Key) (n int) {
+			for i := range keys {
+				if only.Contains(xxh3.Hash(keys[i][:])) {
+					n++
+				}
+			}
+			return n
+		}
 	}
-	return &peer.Local{Seed: s.seed, Size: func() int64 { return int64(bytes) }, Contains: peer.Each(contains)}, nil
+	return &peer.Local{Seed: s.seed, Size: func() int64 { return int64(bytes) }, Contains: contains}, nil
 }

@@ -8,7 +8,8 @@ import (
 // An Op does one thing with each of some keys, and counts of how many it was true.
 type Op func(keys []Key) int
 
-// Each makes an Op of what is done with one key.
+// Each makes an Op of what is done with one key. It calls that through a pointer, which for
+// the fastest ones is to be measured.
 func Each(do func(key []byte) bool) Op {
 	return func(keys []Key) (n int) {
 		for i := range keys {
