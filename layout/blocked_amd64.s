@@ -697,8 +697,8 @@ TEXT ·compactLine(SB), NOSPLIT, $0-27
 	SHRXQ BX, DX, BX
 
 	// Where zero q of the counts is: in the first word that has so many.
-	XORL    SI, SI
-	BTSQ    BX, SI
+	MOVL    $0x00000001, SI
+	SHLXQ   BX, SI, SI
 	MOVQ    (CX), DI
 	NOTQ    DI
 	PDEPQ   DI, SI, R8
@@ -722,30 +722,29 @@ TEXT ·compactLine(SB), NOSPLIT, $0-27
 	CMOVQCC R8, SI
 
 	// The run of bits 1 behind it.
-	MOVQ   SI, DI
-	SUBQ   BX, DI
-	INCQ   SI
-	MOVQ   SI, BX
+	LEAQ   1(SI), DI
+	SUBQ   BX, SI
+	MOVQ   DI, BX
 	SHRQ   $0x03, BX
-	ANDL   $0x07, SI
-	SHRXQ  SI, (CX)(BX*1), BX
+	ANDL   $0x07, DI
+	SHRXQ  DI, (CX)(BX*1), BX
 	NOTQ   BX
 	TZCNTQ BX, BX
 
 	// Their remainders are in the eight bytes that end with that of the last bit.
 	IMULQ 16(AX), BX
-	IMULQ 16(AX), DI
-	ADDQ  40(AX), DI
-	LEAQ  7(DI)(BX*1), SI
-	MOVQ  SI, R8
+	IMULQ 16(AX), SI
+	ADDQ  40(AX), SI
+	LEAQ  7(SI)(BX*1), DI
+	MOVQ  DI, R8
 	SHRQ  $0x03, R8
-	ANDL  $-8, SI
-	SUBQ  SI, DI
+	ANDL  $-8, DI
+	SUBQ  DI, SI
 
 	// A line that is being changed may say that they are anywhere.
 	CMPQ    R8, $0x40
 	CMOVQHI sixtyFour<>+0(SB), R8
-	SHRXQ   DI, -8(CX)(R8*1), SI
+	SHRXQ   SI, -8(CX)(R8*1), SI
 
 	// A lane of zero where one of the run is the remainder.
 	MOVQ  DX, DI
@@ -798,99 +797,99 @@ TEXT ·compactOne(SB), NOSPLIT, $0-26
 	// The loads, in the order of the argument: counters, words, counters.
 	MOVQ    48(CX), DI
 	MOVBLZX DL, R8
-	MOVQ    (DI), R9
-	MOVQ    2048(DI)(R8*8), R10
 	SHLQ    $0x06, DX
 	ADDQ    (CX), DX
+	MOVQ    (DI), CX
+	MOVQ    2048(DI)(R8*8), R9
 
 	// Where zero q of the counts is: in the first word that has so many.
-	XORL    CX, CX
-	BTSQ    BX, CX
+	MOVL    $0x00000001, R10
+	SHLXQ   BX, R10, R10
 	MOVQ    (DX), R11
 	NOTQ    R11
-	PDEPQ   R11, CX, R12
+	PDEPQ   R11, R10, R12
 	POPCNTQ R11, R11
 	MOVQ    8(DX), R13
 	NOTQ    R13
-	SHRXQ   R11, CX, CX
-	PDEPQ   R13, CX, CX
-	TZCNTQ  CX, CX
-	ADDQ    $0x40, CX
+	SHRXQ   R11, R10, R10
+	PDEPQ   R13, R10, R10
+	TZCNTQ  R10, R10
+	ADDQ    $0x40, R10
 	TZCNTQ  R12, R12
-	CMOVQCC R12, CX
+	CMOVQCC R12, R10
 
 	// The run of bits 1 behind it.
-	MOVQ   CX, R11
-	SUBQ   BX, R11
-	INCQ   CX
-	MOVQ   CX, BX
+	LEAQ   1(R10), R11
+	SUBQ   BX, R10
+	MOVQ   R11, BX
 	SHRQ   $0x03, BX
-	ANDL   $0x07, CX
-	SHRXQ  CX, (DX)(BX*1), CX
-	NOTQ   CX
-	TZCNTQ CX, CX
+	ANDL   $0x07, R11
+	SHRXQ  R11, (DX)(BX*1), BX
+	NOTQ   BX
+	TZCNTQ BX, BX
 
 	// Their remainders are in the eight bytes that end with that of the last bit.
-	IMULQ 16(AX), CX
-	IMULQ 16(AX), R11
-	ADDQ  40(AX), R11
-	LEAQ  7(R11)(CX*1), BX
-	MOVQ  BX, R12
+	IMULQ 16(AX), BX
+	IMULQ 16(AX), R10
+	ADDQ  40(AX), R10
+	LEAQ  7(R10)(BX*1), R11
+	MOVQ  R11, R12
 	SHRQ  $0x03, R12
-	ANDL  $-8, BX
-	SUBQ  BX, R11
+	ANDL  $-8, R11
+	SUBQ  R11, R10
 
 	// A line that is being changed may say that they are anywhere.
 	CMPQ    R12, $0x40
 	CMOVQHI sixtyFour<>+0(SB), R12
-	SHRXQ   R11, -8(DX)(R12*1), BX
+	SHRXQ   R10, -8(DX)(R12*1), R10
 
 	// A lane of zero where one of the run is the remainder.
 	MOVQ  SI, R11
 	ANDQ  120(AX), R11
 	IMULQ 136(AX), R11
-	XORQ  R11, BX
-	MOVQ  BX, R11
+	XORQ  R11, R10
+	MOVQ  R10, R11
 	SUBQ  136(AX), R11
-	ANDNQ R11, BX, BX
-	ANDQ  144(AX), BX
-	CMPQ  CX, $0x39
+	ANDNQ R11, R10, R10
+	ANDQ  144(AX), R10
+	CMPQ  BX, $0x39
 	JHI   long
 	MOVQ  56(DX), DX
 
 	// The counters again.
-	CMPQ  (DI), R9
+	CMPQ  (DI), CX
 	JNE   open
-	CMPQ  2048(DI)(R8*8), R10
+	CMPQ  2048(DI)(R8*8), R9
 	JNE   open
-	ORL   R10, R9
-	TESTB $0x01, R9
+	ORL   R9, CX
+	TESTB $0x01, CL
 	JNE   open
 
 	// Both overflow bits.
-	ANDL  $0x7f, SI
-	ANDNQ 160(AX)(SI*8), DX, DX
+	MOVQ  SI, CX
+	ANDL  $0x7f, CX
+	ANDNQ 160(AX)(CX*8), DX, DX
 	JEQ   open
-	BZHIQ CX, BX, BX
+	BZHIQ BX, R10, R10
 	SETNE found+24(FP)
 	MOVB  $0x00, open+25(FP)
 	RET
 
 long:
-	XORL BX, BX
+	XORL R10, R10
 
 open:
-	BZHIQ CX, BX, BX
+	BZHIQ BX, R10, R10
 	SETNE found+24(FP)
 	SETEQ open+25(FP)
 	RET
 
 // func directHash(d *Direct, hash uint64) bool
-// Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, BMI, BMI2, CMOV, POPCNT
+// Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, BMI, BMI2, CMOV, POPCNT
 TEXT ·directHash(SB), NOSPLIT, $0-17
 	MOVQ d+0(FP), AX
 	CMPQ 136(AX), AX
-	JNE  narrow
+	JNE  slotted
 	MOVQ hash+8(FP), DX
 
 	// Split the hash.
@@ -957,8 +956,94 @@ wideOpen:
 	SETNE           ret+16(FP)
 	RET
 
-narrow:
+slotted:
 	CMPQ 144(AX), AX
+	JNE  narrow
+	MOVQ hash+8(FP), DX
+
+	// Split the hash.
+	MULXQ (AX), DX, CX
+	MOVQ  160(AX), BX
+	SHRXQ BX, DX, BX
+	SHRQ  $0x3a, DX
+
+	// The loads, in the order of the argument: counters, words, counters.
+	MOVQ    120(AX), SI
+	MOVBLZX CL, DI
+	SHLQ    $0x06, CX
+	ADDQ    112(AX), CX
+	MOVQ    (SI), R8
+	MOVQ    2048(SI)(DI*8), R9
+
+	// The slots that have the remainder.
+	VMOVDQU64      176(AX), Z16
+	VPERMB         (CX), Z16, Z16
+	VMOVDQU64      240(AX), Z17
+	VPMULTISHIFTQB Z16, Z17, Z16
+	VPBROADCASTB   BX, Z18
+	VPXORQ         Z18, Z16, Z16
+	VPTESTNMB      304(AX), Z16, K1
+	KMOVQ          K1, R10
+	PEXTQ          168(AX), R10, R10
+
+	// Where zero q of the counts is: in the first word that has so many.
+	MOVL    $0x00000001, R11
+	SHLXQ   DX, R11, R11
+	MOVQ    (CX), R12
+	NOTQ    R12
+	PDEPQ   R12, R11, R13
+	POPCNTQ R12, R12
+	MOVQ    8(CX), R14
+	NOTQ    R14
+	SHRXQ   R12, R11, R11
+	PDEPQ   R14, R11, R11
+	TZCNTQ  R11, R11
+	ADDQ    $0x40, R11
+	TZCNTQ  R13, R13
+	CMOVQCC R13, R11
+
+	// The run of bits 1 behind it.
+	LEAQ   1(R11), R12
+	SUBQ   DX, R11
+	MOVQ   R12, DX
+	SHRQ   $0x03, DX
+	ANDL   $0x07, R12
+	SHRXQ  R12, (CX)(DX*1), DX
+	NOTQ   DX
+	TZCNTQ DX, DX
+	SHRXQ  R11, R10, R10
+	MOVQ   56(CX), CX
+
+	// The counters again.
+	CMPQ  (SI), R8
+	JNE   slotsOpen
+	CMPQ  2048(SI)(DI*8), R9
+	JNE   slotsOpen
+	ORL   R9, R8
+	TESTB $0x01, R8
+	JNE   slotsOpen
+	CMPQ  DX, $0x39
+	JCC   slotsLong
+
+	// Both overflow bits.
+	ANDL  $0x7f, BX
+	ANDNQ 368(AX)(BX*8), CX, CX
+	JEQ   slotsOpen
+	BZHIQ DX, R10, R10
+	SETNE ret+16(FP)
+	RET
+
+slotsLong:
+	XORL R10, R10
+
+slotsOpen:
+	BZHIQ DX, R10, R10
+	JEQ   inGo
+	SETNE ret+16(FP)
+	RET
+
+narrow:
+	CMPQ 152(AX), AX
 	JNE  compact
 	MOVQ hash+8(FP), DX
 
@@ -1044,88 +1129,88 @@ compact:
 	// The loads, in the order of the argument: counters, words, counters.
 	MOVQ    120(AX), DI
 	MOVBLZX DL, R8
-	MOVQ    (DI), R9
-	MOVQ    2048(DI)(R8*8), R10
 	SHLQ    $0x06, DX
 	ADDQ    112(AX), DX
+	MOVQ    (DI), AX
+	MOVQ    2048(DI)(R8*8), R9
 
 	// Where zero q of the counts is: in the first word that has so many.
-	XORL    AX, AX
-	BTSQ    BX, AX
+	MOVL    $0x00000001, R10
+	SHLXQ   BX, R10, R10
 	MOVQ    (DX), R11
 	NOTQ    R11
-	PDEPQ   R11, AX, R12
+	PDEPQ   R11, R10, R12
 	POPCNTQ R11, R11
 	MOVQ    8(DX), R13
 	NOTQ    R13
-	SHRXQ   R11, AX, AX
-	PDEPQ   R13, AX, AX
-	TZCNTQ  AX, AX
-	ADDQ    $0x40, AX
+	SHRXQ   R11, R10, R10
+	PDEPQ   R13, R10, R10
+	TZCNTQ  R10, R10
+	ADDQ    $0x40, R10
 	TZCNTQ  R12, R12
-	CMOVQCC R12, AX
+	CMOVQCC R12, R10
 
 	// The run of bits 1 behind it.
-	MOVQ   AX, R11
-	SUBQ   BX, R11
-	INCQ   AX
-	MOVQ   AX, BX
+	LEAQ   1(R10), R11
+	SUBQ   BX, R10
+	MOVQ   R11, BX
 	SHRQ   $0x03, BX
-	ANDL   $0x07, AX
-	SHRXQ  AX, (DX)(BX*1), AX
-	NOTQ   AX
-	TZCNTQ AX, AX
+	ANDL   $0x07, R11
+	SHRXQ  R11, (DX)(BX*1), BX
+	NOTQ   BX
+	TZCNTQ BX, BX
 
 	// Their remainders are in the eight bytes that end with that of the last bit.
-	IMULQ 16(CX), AX
-	IMULQ 16(CX), R11
-	ADDQ  40(CX), R11
-	LEAQ  7(R11)(AX*1), BX
-	MOVQ  BX, R12
+	IMULQ 16(CX), BX
+	IMULQ 16(CX), R10
+	ADDQ  40(CX), R10
+	LEAQ  7(R10)(BX*1), R11
+	MOVQ  R11, R12
 	SHRQ  $0x03, R12
-	ANDL  $-8, BX
-	SUBQ  BX, R11
+	ANDL  $-8, R11
+	SUBQ  R11, R10
 
 	// A line that is being changed may say that they are anywhere.
 	CMPQ    R12, $0x40
 	CMOVQHI sixtyFour<>+0(SB), R12
-	SHRXQ   R11, -8(DX)(R12*1), BX
+	SHRXQ   R10, -8(DX)(R12*1), R10
 
 	// A lane of zero where one of the run is the remainder.
 	MOVQ  SI, R11
 	ANDQ  120(CX), R11
 	IMULQ 136(CX), R11
-	XORQ  R11, BX
-	MOVQ  BX, R11
+	XORQ  R11, R10
+	MOVQ  R10, R11
 	SUBQ  136(CX), R11
-	ANDNQ R11, BX, BX
-	ANDQ  144(CX), BX
-	CMPQ  AX, $0x39
+	ANDNQ R11, R10, R10
+	ANDQ  144(CX), R10
+	CMPQ  BX, $0x39
 	JHI   long
 	MOVQ  56(DX), DX
 
 	// The counters again.
-	CMPQ  (DI), R9
+	CMPQ  (DI), AX
 	JNE   open
-	CMPQ  2048(DI)(R8*8), R10
+	CMPQ  2048(DI)(R8*8), R9
 	JNE   open
-	ORL   R10, R9
-	TESTB $0x01, R9
+	ORL   R9, AX
+	TESTB $0x01, AL
 	JNE   open
 
 	// Both overflow bits.
-	ANDL  $0x7f, SI
-	ANDNQ 160(CX)(SI*8), DX, DX
+	MOVQ  SI, AX
+	ANDL  $0x7f, AX
+	ANDNQ 160(CX)(AX*8), DX, DX
 	JEQ   open
-	BZHIQ AX, BX, BX
+	BZHIQ BX, R10, R10
 	SETNE ret+16(FP)
 	RET
 
 long:
-	XORL BX, BX
+	XORL R10, R10
 
 open:
-	BZHIQ AX, BX, BX
+	BZHIQ BX, R10, R10
 	JEQ   inGo
 	SETNE ret+16(FP)
 	RET
@@ -1176,11 +1261,11 @@ DATA three<>+0(SB)/8, $0x0000000000000003
 GLOBL three<>(SB), RODATA|NOPTR, $8
 
 // func directKey(d *Direct, key []byte) bool
-// Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, BMI, BMI2, CMOV, POPCNT
+// Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, BMI, BMI2, CMOV, POPCNT
 TEXT ·directKey(SB), NOSPLIT, $0-33
 	MOVQ d+0(FP), AX
 	CMPQ 136(AX), AX
-	JNE  narrow
+	JNE  slotted
 	MOVQ key_len+16(FP), CX
 	LEAQ -9(CX), DX
 	CMPQ DX, $0x07
@@ -1270,8 +1355,117 @@ wideOpen:
 	SETNE           ret+32(FP)
 	RET
 
-narrow:
+slotted:
 	CMPQ 144(AX), AX
+	JNE  narrow
+	MOVQ key_len+16(FP), CX
+	LEAQ -9(CX), DX
+	CMPQ DX, $0x07
+	JHI  inGo
+	MOVQ key_base+8(FP), BX
+
+	// XXH3 of the key.
+	MOVQ   (BX), DX
+	XORQ   96(AX), DX
+	MOVQ   -8(BX)(CX*1), BX
+	XORQ   104(AX), BX
+	MULXQ  BX, DI, SI
+	BSWAPQ DX
+	ADDQ   DX, CX
+	ADDQ   BX, CX
+	XORQ   DI, SI
+	ADDQ   SI, CX
+	MOVQ   CX, DX
+	SHRQ   $0x25, CX
+	XORQ   CX, DX
+	IMULQ  avalanche<>+0(SB), DX
+	MOVQ   DX, CX
+	SHRQ   $0x20, CX
+	XORQ   CX, DX
+
+	// Split the hash.
+	MULXQ (AX), DX, CX
+	MOVQ  160(AX), BX
+	SHRXQ BX, DX, BX
+	SHRQ  $0x3a, DX
+
+	// The loads, in the order of the argument: counters, words, counters.
+	MOVQ    120(AX), SI
+	MOVBLZX CL, DI
+	SHLQ    $0x06, CX
+	ADDQ    112(AX), CX
+	MOVQ    (SI), R8
+	MOVQ    2048(SI)(DI*8), R9
+
+	// The slots that have the remainder.
+	VMOVDQU64      176(AX), Z16
+	VPERMB         (CX), Z16, Z16
+	VMOVDQU64      240(AX), Z17
+	VPMULTISHIFTQB Z16, Z17, Z16
+	VPBROADCASTB   BX, Z18
+	VPXORQ         Z18, Z16, Z16
+	VPTESTNMB      304(AX), Z16, K1
+	KMOVQ          K1, R10
+	PEXTQ          168(AX), R10, R10
+
+	// Where zero q of the counts is: in the first word that has so many.
+	MOVL    $0x00000001, R11
+	SHLXQ   DX, R11, R11
+	MOVQ    (CX), R12
+	NOTQ    R12
+	PDEPQ   R12, R11, R13
+	POPCNTQ R12, R12
+	MOVQ    8(CX), R14
+	NOTQ    R14
+	SHRXQ   R12, R11, R11
+	PDEPQ   R14, R11, R11
+	TZCNTQ  R11, R11
+	ADDQ    $0x40, R11
+	TZCNTQ  R13, R13
+	CMOVQCC R13, R11
+
+	// The run of bits 1 behind it.
+	LEAQ   1(R11), R12
+	SUBQ   DX, R11
+	MOVQ   R12, DX
+	SHRQ   $0x03, DX
+	ANDL   $0x07, R12
+	SHRXQ  R12, (CX)(DX*1), DX
+	NOTQ   DX
+	TZCNTQ DX, DX
+	SHRXQ  R11, R10, R10
+	MOVQ   56(CX), CX
+
+	// The counters again.
+	CMPQ  (SI), R8
+	JNE   slotsOpen
+	CMPQ  2048(SI)(DI*8), R9
+	JNE   slotsOpen
+	ORL   R9, R8
+	TESTB $0x01, R8
+	JNE   slotsOpen
+	CMPQ  DX, $0x39
+	JCC   slotsLong
+
+	// Both overflow bits.
+	ANDL  $0x7f, BX
+	ANDNQ 368(AX)(BX*8), CX, CX
+	JEQ   slotsOpen
+	BZHIQ DX, R10, R10
+	SETNE ret+32(FP)
+	RET
+
+slotsLong:
+	XORL R10, R10
+
+slotsOpen:
+	BZHIQ DX, R10, R10
+	JEQ   inGo
+	SETNE ret+32(FP)
+	RET
+
+narrow:
+	CMPQ 152(AX), AX
 	JNE  compact
 	MOVQ key_len+16(FP), CX
 	LEAQ -9(CX), DX
@@ -1403,88 +1597,88 @@ compact:
 	// The loads, in the order of the argument: counters, words, counters.
 	MOVQ    120(AX), DI
 	MOVBLZX DL, R8
-	MOVQ    (DI), R9
-	MOVQ    2048(DI)(R8*8), R10
 	SHLQ    $0x06, DX
 	ADDQ    112(AX), DX
+	MOVQ    (DI), AX
+	MOVQ    2048(DI)(R8*8), R9
 
 	// Where zero q of the counts is: in the first word that has so many.
-	XORL    AX, AX
-	BTSQ    BX, AX
+	MOVL    $0x00000001, R10
+	SHLXQ   BX, R10, R10
 	MOVQ    (DX), R11
 	NOTQ    R11
-	PDEPQ   R11, AX, R12
+	PDEPQ   R11, R10, R12
 	POPCNTQ R11, R11
 	MOVQ    8(DX), R13
 	NOTQ    R13
-	SHRXQ   R11, AX, AX
-	PDEPQ   R13, AX, AX
-	TZCNTQ  AX, AX
-	ADDQ    $0x40, AX
+	SHRXQ   R11, R10, R10
+	PDEPQ   R13, R10, R10
+	TZCNTQ  R10, R10
+	ADDQ    $0x40, R10
 	TZCNTQ  R12, R12
-	CMOVQCC R12, AX
+	CMOVQCC R12, R10
 
 	// The run of bits 1 behind it.
-	MOVQ   AX, R11
-	SUBQ   BX, R11
-	INCQ   AX
-	MOVQ   AX, BX
+	LEAQ   1(R10), R11
+	SUBQ   BX, R10
+	MOVQ   R11, BX
 	SHRQ   $0x03, BX
-	ANDL   $0x07, AX
-	SHRXQ  AX, (DX)(BX*1), AX
-	NOTQ   AX
-	TZCNTQ AX, AX
+	ANDL   $0x07, R11
+	SHRXQ  R11, (DX)(BX*1), BX
+	NOTQ   BX
+	TZCNTQ BX, BX
 
 	// Their remainders are in the eight bytes that end with that of the last bit.
-	IMULQ 16(CX), AX
-	IMULQ 16(CX), R11
-	ADDQ  40(CX), R11
-	LEAQ  7(R11)(AX*1), BX
-	MOVQ  BX, R12
+	IMULQ 16(CX), BX
+	IMULQ 16(CX), R10
+	ADDQ  40(CX), R10
+	LEAQ  7(R10)(BX*1), R11
+	MOVQ  R11, R12
 	SHRQ  $0x03, R12
-	ANDL  $-8, BX
-	SUBQ  BX, R11
+	ANDL  $-8, R11
+	SUBQ  R11, R10
 
 	// A line that is being changed may say that they are anywhere.
 	CMPQ    R12, $0x40
 	CMOVQHI sixtyFour<>+0(SB), R12
-	SHRXQ   R11, -8(DX)(R12*1), BX
+	SHRXQ   R10, -8(DX)(R12*1), R10
 
 	// A lane of zero where one of the run is the remainder.
 	MOVQ  SI, R11
 	ANDQ  120(CX), R11
 	IMULQ 136(CX), R11
-	XORQ  R11, BX
-	MOVQ  BX, R11
+	XORQ  R11, R10
+	MOVQ  R10, R11
 	SUBQ  136(CX), R11
-	ANDNQ R11, BX, BX
-	ANDQ  144(CX), BX
-	CMPQ  AX, $0x39
+	ANDNQ R11, R10, R10
+	ANDQ  144(CX), R10
+	CMPQ  BX, $0x39
 	JHI   long
 	MOVQ  56(DX), DX
 
 	// The counters again.
-	CMPQ  (DI), R9
+	CMPQ  (DI), AX
 	JNE   open
-	CMPQ  2048(DI)(R8*8), R10
+	CMPQ  2048(DI)(R8*8), R9
 	JNE   open
-	ORL   R10, R9
-	TESTB $0x01, R9
+	ORL   R9, AX
+	TESTB $0x01, AL
 	JNE   open
 
 	// Both overflow bits.
-	ANDL  $0x7f, SI
-	ANDNQ 160(CX)(SI*8), DX, DX
+	MOVQ  SI, AX
+	ANDL  $0x7f, AX
+	ANDNQ 160(CX)(AX*8), DX, DX
 	JEQ   open
-	BZHIQ AX, BX, BX
+	BZHIQ BX, R10, R10
 	SETNE ret+32(FP)
 	RET
 
 long:
-	XORL BX, BX
+	XORL R10, R10
 
 open:
-	BZHIQ AX, BX, BX
+	BZHIQ BX, R10, R10
 	JEQ   inGo
 	SETNE ret+32(FP)
 	RET

@@ -148,6 +148,35 @@ type compactBatch struct {
 	masks                                    *uint64
 }
 
+// compactSlotted are what lookCompactWide takes from a compact of remainders of 6 to 8 bits,
+// in the order that it knows: how each slot gets into a byte of a register.
+type compactSlotted struct {
+	shift         uint64   // 64 - f
+	inUse         uint64   // which bytes have a slot
+	bytes, shifts [64]byte // of the line those that get into a word; the bits that get into a byte
+	values        [64]byte // the bits of a remainder
+	pairs         [overflowPairs]uint64
+}
+
+func (t *compact) bySlots() (c compactSlotted) {
+	c.shift, c.pairs = t.shift, t.masks
+	perWord := uint64(8)
+	if t.r == 8 {
+		perWord = 7 // 8 slots that do not begin with a byte are in more than a word
+	}
+	for i := range c.bytes {
+		word, place := uint64(i)/8, uint64(i)%8
+		from := (t.counts + word*perWord*t.r) / 8
+		c.bytes[i] = byte(min(from+place, LineBytes-1))
+		c.values[i] = byte(t.values)
+		if place < perWord {
+			c.inUse |= 1 << i
+			c.shifts[i] = byte(t.counts + (word*perWord+place)*t.r - 8*from)
+		}
+	}
+	return c
+}
+
 // FirstLooks: the kernel is for tables whose counts are in two words, which is all but
 // those of the shortest fingerprints.
 func (t *compact) FirstLooks(v *View, hashes []uint64, found []bool, open []uint8) {

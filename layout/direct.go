@@ -8,7 +8,10 @@ type Direct struct {
 	mix              [2]uint64
 	region, runtime  *uint64
 	compact          *compact
-	wide, narrow     *Direct // itself: a Blocked that is looked up with AVX-512; one without
+	// One of them may be the Direct itself, which an instruction tells: a Blocked or a Compact
+	// that is looked up with AVX-512; a Blocked without.
+	wide, slotted, narrow *Direct
+	compactSlotted        // of slotted
 
 	hash     *Hasher
 	contains func(h uint64) bool
@@ -33,7 +36,11 @@ func NewDirect(t Table, v *View, h *Hasher, contains func(h uint64) bool) *Direc
 			d.narrow = d
 		}
 	case *compact:
-		if t.countWords == 2 && compactKernel() != pureGo {
+		switch {
+		case t.countWords > 2 || compactKernel() == pureGo:
+		case k == avx512 && hasVBMI && t.r <= 8:
+			d.lines, d.compactSlotted, d.slotted = t.lines, t.bySlots(), d
+		default:
 			d.compact = t
 		}
 	}

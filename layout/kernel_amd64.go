@@ -15,6 +15,9 @@ func kernels() (list []kernel) {
 	return append(list, pureGo)
 }
 
+// hasVBMI says whether bytes of a register can be put in any order.
+var hasVBMI = cpu.X86.HasAVX512VBMI
+
 // pdepIsSlow is for processors whose PDEP is a program that takes several steps for each bit:
 // those of AMD before Zen 3, and Hygon's, which are Zen 1 (Fog, "Instruction tables"; wikichip.org,
 // "Zen 3"). A lookup of Compact would take hundreds of cycles for what the code in Go does in 30.

@@ -4,7 +4,7 @@ package layout
 
 func kernels() []kernel { return []kernel{pureGo} }
 
-const pdepIsSlow = false
+const hasVBMI, pdepIsSlow = false, false
 
 func (b *blockedBatch) run(kernel) {}
 

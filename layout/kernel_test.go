@@ -150,6 +150,9 @@ func TestDirectEqualsFirstLook(t *testing.T) {
 					want, ask := hash%2 == 0, []uint64{hash}
 					if answers {
 						found, open := tab.FirstLook(v, hash)
+						if d.slotted == d {
+							found, open = firstLookInGo(tab, v, hash) // no run is too long
+						}
 						seen[[2]bool{found, open}]++
 						if !open {
 							want, ask = found, nil
@@ -165,6 +168,38 @@ func TestDirectEqualsFirstLook(t *testing.T) {
 			}
 			if has && (seen[[2]bool{false, false}] == 0 || seen[[2]bool{false, true}] == 0) {
 				t.Errorf("found and open: %v", seen)
+			}
+		})
+	})
+}
+
+// TestLongestRun: lines where all items have one quotient, and the last one another remainder.
+func TestLongestRun(t *testing.T) {
+	eachKernel(t, func(t *testing.T) {
+		eachTable(t, 50, func(t *testing.T, tab Table) {
+			c, ok := tab.(*compact)
+			if !ok {
+				return
+			}
+			const line = 7
+			v, h := randomView(rand.New(rand.NewPCG(15, 16)), tab, nil), NewHasher(1)
+			d := NewDirect(tab, v, &h, func(h uint64) bool { return tab.Contains(v, h) })
+			for quotient := range uint32(quotients) {
+				fp := quotient<<c.r | 1
+				for n := range tab.SlotsPerLine() {
+					var l Line
+					for range n {
+						tab.Place(&l, Item{Line: line, Fp: fp - 1}, nil)
+					}
+					tab.Place(&l, Item{Line: line, Fp: fp}, nil)
+					tab.Store(v.Region, line, &l)
+					for other, want := range map[uint32]bool{fp: true, fp - 1: n > 0, fp + 1: false, fp ^ 1<<c.r: false} {
+						hash := tab.Hash(Item{Line: line, Fp: other})
+						if got := d.ContainsHash(hash); got != want || tab.Contains(v, hash) != want {
+							t.Fatalf("%#x %d times, and %#x; %#x: %t", fp-1, n, fp, other, got)
+						}
+					}
+				}
 			}
 		})
 	})

@@ -42,7 +42,7 @@ func compactLine() {
 	XORL(found.As32(), found.As32())
 	BZHIQ(run, matches, matches)
 	SETNE(found.As8())
-	testOverflow(t, fp, move(Mem{Base: line, Disp: lastWord}))
+	testOverflow(Mem{Base: t, Disp: compactMasks}, fp, move(Mem{Base: line, Disp: lastWord}))
 	beyond := GP64()
 	SETEQ(beyond.As8())
 	ANDNL(beyond.As32(), found.As32(), beyond.As32())
@@ -80,12 +80,8 @@ func lookCompact(t Register, regionAt, runtimeAt Mem, end ending) {
 	SHRQ(U8(64-quotientBits), q)
 
 	Comment("The loads, in the order of the argument: counters, words, counters.")
-	runtime, counter := move(runtimeAt), GP64()
-	MOVBLZX(line.As8(), counter.As32())
-	count := Mem{Base: runtime, Disp: counters * 8, Index: counter, Scale: 8}
+	line, runtime, count := places(line, regionAt, runtimeAt)
 	epoch, before := move(Mem{Base: runtime}), move(count)
-	SHLQ(U8(6), line)
-	ADDQ(regionAt, line)
 
 	matches, run := lookInLine(t, line, fp, q, 2)
 	last := move(Mem{Base: line, Disp: lastWord})
@@ -93,7 +89,7 @@ func lookCompact(t Register, regionAt, runtimeAt Mem, end ending) {
 	Comment("The counters again.")
 	jumpIfMoved(Mem{Base: runtime}, count, epoch, before, "open")
 
-	testOverflow(t, fp, last)
+	testOverflow(Mem{Base: t, Disp: compactMasks}, fp, last)
 	JEQ(LabelRef("open"))
 	BZHIQ(run, matches, matches)
 	end(true)
@@ -111,17 +107,15 @@ func move(from Op) GPVirtual {
 	return r
 }
 
-// lookInLine looks for a fingerprint, of quotient q, in a line whose counts are in some
-// words. There is no branch but the one to "long", and PDEP selects: the zero of a
-// quotient is the bit of the complement of the counts that bit number q goes to. What it
-// gives has a bit in its first run bits for each remainder of the run that is the one, and any
-// behind them.
-func lookInLine(t, line, fp Register, q GPVirtual, words int) (matches, run GPVirtual) {
-	field := func(at int) Mem { return Mem{Base: t, Disp: at} }
+// selectRun gives how many items of a line have a lower quotient than q, and how many have that,
+// for up to windowBits of them, or more where they may be more. Its counts are in some words. There
+// is no branch, and PDEP selects: the zero of a quotient is the bit of the complement of the counts
+// that bit number q goes to.
+func selectRun(line Register, q GPVirtual, words int) (first, run GPVirtual) {
 	Comment("Where zero q of the counts is: in the first word that has so many.")
 	bit, before := GP64(), GP64()
-	XORL(bit.As32(), bit.As32())
-	BTSQ(q, bit)
+	MOVL(U32(1), bit.As32())
+	SHLXQ(q, bit, bit)
 	var places []GPVirtual
 	for i := range words {
 		x, at := move(Mem{Base: line, Disp: 8 * i}), GP64()
@@ -144,18 +138,18 @@ func lookInLine(t, line, fp Register, q GPVirtual, words int) (matches, run GPVi
 			}
 		}
 	}
-	z := places[words-1]
-	TZCNTQ(z, z)
+	first = places[words-1]
+	TZCNTQ(first, first)
 	for i := words - 2; i >= 0; i-- {
-		ADDQ(U8(64), z)
+		ADDQ(U8(64), first)
 		TZCNTQ(places[i], places[i])
-		CMOVQCC(places[i], z)
+		CMOVQCC(places[i], first)
 	}
 
 	Comment("The run of bits 1 behind it.")
-	first := move(z)
+	z := GP64()
+	LEAQ(Mem{Base: first, Disp: 1}, z)
 	SUBQ(q, first)
-	INCQ(z)
 	at := move(z)
 	run = GP64()
 	SHRQ(U8(3), at)
@@ -163,6 +157,16 @@ func lookInLine(t, line, fp Register, q GPVirtual, words int) (matches, run GPVi
 	SHRXQ(z, Mem{Base: line, Index: at, Scale: 1}, run)
 	NOTQ(run)
 	TZCNTQ(run, run)
+	return first, run
+}
+
+// lookInLine looks for a fingerprint, of quotient q, in a line whose counts are in some
+// words. There is no branch but the one to "long". What it
+// gives has a bit in its first run bits for each remainder of the run that is the one, and any
+// behind them.
+func lookInLine(t, line, fp Register, q GPVirtual, words int) (matches, run GPVirtual) {
+	field := func(at int) Mem { return Mem{Base: t, Disp: at} }
+	first, run := selectRun(line, q, words)
 
 	Comment("Their remainders are in the eight bytes that end with that of the last bit.")
 	IMULQ(field(compactR), run)
@@ -170,7 +174,7 @@ func lookInLine(t, line, fp Register, q GPVirtual, words int) (matches, run GPVi
 	ADDQ(field(compactCounts), first)
 	end, got := GP64(), GP64()
 	LEAQ(Mem{Base: first, Index: run, Scale: 1, Disp: 7}, end)
-	at = move(end)
+	at := move(end)
 	SHRQ(U8(3), at)
 	ANDL(I8(-8), end.As32())
 	SUBQ(end, first) // of the places in a word, the low six bits count
@@ -195,9 +199,60 @@ func lookInLine(t, line, fp Register, q GPVirtual, words int) (matches, run GPVi
 
 // testOverflow sets the flag of zero where both overflow bits of a fingerprint are set in
 // the last word of a line.
-func testOverflow(t, fp Register, last GPVirtual) {
+func testOverflow(masks Mem, fp Register, last GPVirtual) {
 	Comment("Both overflow bits.")
 	i := move(fp)
 	ANDL(U8(overflowPairs-1), i.As32())
-	ANDNQ(Mem{Base: t, Disp: compactMasks, Index: i, Scale: 8}, last, last)
+	masks.Index, masks.Scale = i, 8
+	ANDNQ(masks, last, last)
+}
+
+// lookCompactWide is lookCompact for remainders of 6 to 8 bits, with a byte of a register for
+// each: they are compared all at once, and those of the run are chosen afterwards. Where they
+// begin need not be computed, a run is never too long but for its count, and what depends
+// on the line is half as long a chain.
+func lookCompactWide(d Register, regionAt, runtimeAt Mem, end ending) {
+	of := func(at int) Mem { return Mem{Base: d, Disp: at} }
+	slots, by, pattern := Z16, Z17, Z18
+
+	Comment("Split the hash.")
+	line, q, fp := GP64(), GP64(), GP64()
+	MULXQ(of(blockedLines), q, line)
+	SHRXQ(move(of(directShift)), q, fp)
+	SHRQ(U8(64-quotientBits), q)
+
+	Comment("The loads, in the order of the argument: counters, words, counters.")
+	line, runtime, count := places(line, regionAt, runtimeAt)
+	epoch, before := move(Mem{Base: runtime}), move(count)
+
+	Comment("The slots that have the remainder.")
+	VMOVDQU64(of(directBytes), slots)
+	VPERMB(Mem{Base: line}, slots, slots)
+	VMOVDQU64(of(directShifts), by)
+	VPMULTISHIFTQB(slots, by, slots)
+	VPBROADCASTB(fp.As32(), pattern)
+	VPXORQ(pattern, slots, slots)
+	VPTESTNMB(of(directValues), slots, K1)
+	matches := GP64()
+	KMOVQ(K1, matches)
+	PEXTQ(of(directSlots), matches, matches)
+
+	first, run := selectRun(line, q, 2)
+	SHRXQ(first, matches, matches)
+	last := move(Mem{Base: line, Disp: lastWord})
+
+	Comment("The counters again.")
+	jumpIfMoved(Mem{Base: runtime}, count, epoch, before, "slotsOpen")
+	CMPQ(run, U8(windowBits))
+	JCC(LabelRef("slotsLong"))
+	testOverflow(of(directMasks), fp, last)
+	JEQ(LabelRef("slotsOpen"))
+	BZHIQ(run, matches, matches)
+	end(true)
+
+	Label("slotsLong")
+	XORL(matches.As32(), matches.As32())
+	Label("slotsOpen")
+	BZHIQ(run, matches, matches)
+	end(false)
 }

@@ -27,7 +27,14 @@ const (
 	directRuntime = 8 * 15
 	directCompact = 8 * 16
 	directWide    = 8 * 17
-	directNarrow  = 8 * 18
+	directSlotted = 8 * 18
+	directNarrow  = 8 * 19
+	directShift   = 8 * 20
+	directSlots   = 8 * 21
+	directBytes   = 8 * 22
+	directShifts  = 8 * 30
+	directValues  = 8 * 38
+	directMasks   = 8 * 46
 )
 
 // blockedOne is the first look of one lookup. Out of the cache, what counts is how
@@ -112,9 +119,14 @@ func lookDirect(d Register, prepare func(d Register)) {
 		RET()
 	}
 	CMPQ(Mem{Base: d, Disp: directWide}, d)
-	JNE(LabelRef("narrow"))
+	JNE(LabelRef("slotted"))
 	prepare(d)
 	lookBlockedWide(d, region, runtime, end)
+	Label("slotted")
+	CMPQ(Mem{Base: d, Disp: directSlotted}, d)
+	JNE(LabelRef("narrow"))
+	prepare(d)
+	lookCompactWide(d, region, runtime, end)
 	Label("narrow")
 	CMPQ(Mem{Base: d, Disp: directNarrow}, d)
 	JNE(LabelRef("compact"))
@@ -182,8 +194,8 @@ func splitBlocked(of func(at int) Mem) (line, rest, fp GPVirtual) {
 	return line, rest, fp
 }
 
-// placesBlocked makes an address of a line number, and finds the counters.
-func placesBlocked(line GPVirtual, regionAt, runtimeAt Mem) (address, runtime GPVirtual, count Mem) {
+// places makes an address of a line number, and finds the counters.
+func places(line GPVirtual, regionAt, runtimeAt Mem) (address, runtime GPVirtual, count Mem) {
 	runtime = move(runtimeAt)
 	counter := GP64()
 	MOVBLZX(line.As8(), counter.As32())
@@ -226,7 +238,7 @@ func lookBlocked(t Register, regionAt, runtimeAt Mem, end ending) {
 	VPBROADCASTQ(pattern, pattern)
 
 	Comment("The loads, in the order of the argument: counters, words, counters.")
-	line, runtime, count := placesBlocked(line, regionAt, runtimeAt)
+	line, runtime, count := places(line, regionAt, runtimeAt)
 	epoch, before, words := move(Mem{Base: runtime}), move(count), XMM()
 	VMOVQ(Mem{Base: line, Index: b1, Scale: 8}, words)
 	VMOVHPS(Mem{Base: line, Index: b2, Scale: 8}, words, words)
@@ -282,7 +294,7 @@ func lookBlockedWide(t Register, regionAt, runtimeAt Mem, end ending) {
 	VPANDNQ_BCST(inMemory("three", 3), over, over)
 
 	Comment("The loads, in the order of the argument: counters, words, counters.")
-	line, runtime, count := placesBlocked(line, regionAt, runtimeAt)
+	line, runtime, count := places(line, regionAt, runtimeAt)
 	epoch, before := move(Mem{Base: runtime}), move(count)
 	VMOVDQU64(Mem{Base: line}, words)
 	jumpIfMoved(Mem{Base: runtime}, count, epoch, before, "wideOpen")
