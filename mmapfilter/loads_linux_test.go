@@ -30,7 +30,7 @@ func TestOrderOfLoads(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Munmap(data)
-	for _, s := range []shape{blocked12, compact22} {
+	for _, s := range []shape{blocked12, newShape(layout.Compact, 13, 54), compact22} {
 		t.Run(s.String(), func(t *testing.T) { orderOfLoads(t, s, data, page) })
 	}
 }
@@ -50,6 +50,8 @@ func orderOfLoads(t *testing.T, s shape, data []byte, page int) {
 		Region:  words[region : region+blockWords],
 		Stash:   make([]uint64, layout.StashWords),
 	}
+	hasher := layout.NewHasher(8)
+	direct := layout.NewDirect(table, &view, &hasher, func(h uint64) bool { return table.Contains(&view, h) })
 	tried := 0
 	for _, h := range hashes(8, 100) {
 		// Where its two buckets are in different pages, the first one comes first. In
@@ -70,8 +72,13 @@ func orderOfLoads(t *testing.T, s shape, data []byte, page int) {
 		tried++
 		for name, look := range map[string]func() bool{
 			"Contains": func() bool { return table.Contains(&view, h) },
+			"Direct":   func() bool { return direct.ContainsHash(h) },
 			"Lookup":   func() bool { return table.Lookup(view.At, h) },
 		} {
+			want := want
+			if name == "Direct" && s.kind == layout.Blocked && layout.Kernel() == "avx512" {
+				want = []int{0, 1, 2, 3} // it loads the line as a whole
+			}
 			if err := unix.Mprotect(data, unix.PROT_NONE); err != nil {
 				t.Fatal(err)
 			}
@@ -253,6 +260,62 @@ const muchCounted = 1<<63 - 2
 // shortKey gives one of the keys that a Direct hashes itself.
 func shortKey(i int) []byte { return fmt.Appendf(nil, "key %06d", i) }
 
+// TestDirectLooksAgain: what moves a counter, or the epoch, while a direct look waits for a line
+// leaves it open. (Where it loads the slots one by one, TestMoveBetweenSlots has a key that
+// is lost for it; where it loads a line as a whole, that takes a recovery which has stored one
+// of its words.)
+func TestDirectLooksAgain(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))) // as in TestMoveBetweenSlots
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	runtime.GC()
+	hasher, key := layout.NewHasher(8), shortKey(1)
+	tried := 0
+	for _, kernel := range layout.Kernels() {
+		for _, s := range []shape{blocked12, newShape(layout.Compact, 13, 54), compact22} {
+			g, err := layout.NewGeometry(s.kind, s.Params, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			table := layout.NewTable(g)
+			for name, changes := range map[string]uint64{"nothing": layout.RuntimeWords, "counter": layout.CounterOf(layout.WordRegion), "epoch": layout.RuntimeEpoch} {
+				for _, byKey := range []bool{false, true} {
+					t.Run(fmt.Sprintf("%s/%v/%s/%t", kernel, s, name, byKey), func(t *testing.T) {
+						withKernel(t, kernel)
+						runtime := make([]uint64, layout.RuntimeWords+1) // the last one is nothing
+						layout.Counters(func(word uint64) { runtime[word] = muchCounted })
+						look := func(region []uint64) (found, open bool) {
+							view := layout.View{Region: region, Runtime: runtime[:layout.RuntimeWords], Stash: make([]uint64, layout.StashWords)}
+							direct := layout.NewDirect(table, &view, &hasher, func(uint64) bool { open = true; return false })
+							if byKey {
+								return direct.Contains(key), open
+							}
+							return direct.ContainsHash(hasher.Hash(key)), open
+						}
+						if _, open := look(make([]uint64, blockWords)); open {
+							return // there is no such look
+						}
+						tried++
+						m, done := newLateMemory(t, 1), make(chan bool)
+						go func() {
+							if found, open := look(recovery.Words(m.data)[:blockWords]); found || open != (name != "nothing") {
+								t.Errorf("found: %t, open: %t", found, open)
+							}
+							close(done)
+						}()
+						page := m.touched(t)
+						atomic.AddUint64(&runtime[changes], 2)
+						m.supply(t, page)
+						<-done
+					})
+				}
+			}
+		}
+	}
+	if tried == 0 && len(layout.Kernels()) > 1 {
+		t.Error("there are no direct looks")
+	}
+}
+
 // lookKey is Filter.Contains of a file that nobody writes to.
 func lookKey(table layout.Table, v *layout.View, h *layout.Hasher, key []byte) bool {
 	return layout.NewDirect(table, v, h, func(h uint64) bool { return table.Contains(v, h) }).Contains(key)
@@ -303,7 +366,8 @@ func TestLookupsStayInTheRegion(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				table := layout.NewTable(g)
+				table, hasher := layout.NewTable(g), layout.NewHasher(8)
+				direct := layout.NewDirect(table, &view, &hasher, func(uint64) bool { return false })
 				for range 10 {
 					for i := range view.Region {
 						view.Region[i] = [...]uint64{0, ^uint64(0), rng.Uint64(), rng.Uint64() | rng.Uint64() | rng.Uint64(), rng.Uint64() & rng.Uint64()}[rng.IntN(5)]
@@ -315,6 +379,7 @@ func TestLookupsStayInTheRegion(t *testing.T) {
 						table.ContainsHashes(&view, asked, found)
 						for _, h := range asked[:200] {
 							table.Contains(&view, h)
+							direct.ContainsHash(h)
 							table.Lookup(view.At, h)
 						}
 					}); fault != nil {
@@ -332,7 +397,7 @@ func TestLookupsStayInTheRegion(t *testing.T) {
 // line, when the overflow bits have led the lookup on, and it has not read the counter
 // of that line yet, or the line.
 func TestLooksBetweenLoads(t *testing.T) {
-	for _, s := range []shape{compact22, blocked12} {
+	for _, s := range []shape{newShape(layout.Compact, 13, 54), compact22, blocked12} {
 		t.Run(s.String(), func(t *testing.T) { testLooksBetweenLoads(t, s) })
 	}
 }
