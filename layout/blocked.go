@@ -82,8 +82,8 @@ type blocked struct {
 	f, b  int
 }
 
-// blockedConstants are what blockedOne takes from a blocked, in the order that it
-// knows; for both words of a lookup what is of a word.
+// blockedConstants are what the kernels for one lookup take from a blocked, in the order that
+// they know; for both words of a lookup what is of a word.
 type blockedConstants struct {
 	lines         uint64
 	values        uint64 // 2^f - 1 fingerprints

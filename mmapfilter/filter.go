@@ -14,7 +14,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// A Filter is an open filter file. Any number of goroutines may use it.
+// A Filter is an open filter file. Any number of goroutines may use it. [Build], [Create],
+// [Open] and [OpenReadOnly] make one; its zero value is of no use.
 type Filter struct {
 	hash layout.Hasher // never changes
 

@@ -199,8 +199,8 @@ func TestMoveBetweenSlots(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	runtime.GC()
 	for _, kernel := range layout.Kernels() {
-		for _, lookup := range []string{"Contains", "LookKey", "ContainsHashes", "Lookup", "Lookup without counters"} {
-			if kernel == "avx512" && lookup == "LookKey" {
+		for _, lookup := range []string{"Contains", "Direct", "ContainsHashes", "Lookup", "Lookup without counters"} {
+			if kernel == "avx512" && lookup == "Direct" {
 				continue // it loads both slots at once
 			}
 			for name, changes := range map[string]uint64{"counter": layout.CounterOf(layout.WordRegion), "epoch": layout.RuntimeEpoch} {
@@ -219,7 +219,7 @@ func TestMoveBetweenSlots(t *testing.T) {
 						switch lookup {
 						case "Contains":
 							found <- table.Contains(&view, hash)
-						case "LookKey":
+						case "Direct":
 							found <- lookKey(table, &view, &hasher, key)
 						case "ContainsHashes":
 							found <- containsIn(8, table, &view, hash)
@@ -439,7 +439,7 @@ func testLooksBetweenLoads(t *testing.T, s shape) {
 	}
 	var ways []way
 	for _, kernel := range layout.Kernels() {
-		for _, lookup := range []string{"Contains", "LookKey", "ContainsHashes", "ContainsHashes of 300", "Lookup"} {
+		for _, lookup := range []string{"Contains", "Direct", "ContainsHashes", "ContainsHashes of 300", "Lookup"} {
 			ways = append(ways, way{kernel, lookup, false}, way{kernel, lookup, true})
 		}
 	}
@@ -501,7 +501,7 @@ func testLooksBetweenLoads(t *testing.T, s shape) {
 				switch way.lookup {
 				case "Contains":
 					found <- table.Contains(&view, hash)
-				case "LookKey":
+				case "Direct":
 					found <- lookKey(table, &view, &hasher, key)
 				case "ContainsHashes":
 					found <- containsIn(8, table, &view, hash)

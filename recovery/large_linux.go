@@ -3,7 +3,6 @@ package recovery
 import (
 	"os"
 
-	"github.com/edsrzf/mmap-go"
 	"golang.org/x/sys/unix"
 )
 
@@ -41,30 +40,25 @@ func isTmpfs(f *os.File) bool {
 }
 
 // mapFile maps a file on tmpfs to a multiple of largePage, without which large pages are
-// entered into the page table as small ones. Other file systems find such a place by themselves.
+// entered into the page table as small ones: into addresses that are reserved for that, if it
+// gets so many. Other file systems find such a place by themselves.
 func mapFile(f *os.File, size int64, writable bool) (*Mapping, error) {
 	if size < largePage || !isTmpfs(f) {
 		return mapAnywhere(f, size, writable)
 	}
-	around, err := mmap.MapRegion(nil, int(size)+largePage, mmap.RDONLY, mmap.ANON, 0)
+	around, err := unix.Mmap(-1, 0, int(size)+largePage, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
 	if err != nil {
-		return nil, err
+		return mapAnywhere(f, size, writable)
 	}
-	m := &Mapping{around: around}
-	if err = os.NewSyscallError("mprotect", unix.Mprotect(around, unix.PROT_NONE)); err == nil {
-		start := -address(around) & (largePage - 1)
-		m.Data = around[start:][:size:size]
-		prot := uintptr(unix.PROT_READ)
-		if writable {
-			prot |= unix.PROT_WRITE
-		}
-		if _, _, errno := unix.Syscall6(unix.SYS_MMAP, address(m.Data), uintptr(size), prot, unix.MAP_SHARED|unix.MAP_FIXED, f.Fd(), 0); errno != 0 {
-			err = os.NewSyscallError("mmap", errno)
-		}
+	start := -address(around) & (largePage - 1)
+	m := &Mapping{Data: around[start:][:size:size], around: around}
+	prot := uintptr(unix.PROT_READ)
+	if writable {
+		prot |= unix.PROT_WRITE
 	}
-	if err != nil {
+	if _, _, errno := unix.Syscall6(unix.SYS_MMAP, address(m.Data), uintptr(size), prot, unix.MAP_SHARED|unix.MAP_FIXED, f.Fd(), 0); errno != 0 {
 		m.Unmap()
-		return nil, err
+		return nil, os.NewSyscallError("mmap", errno)
 	}
 	return m, nil
 }
