@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"errors"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -31,7 +32,11 @@ func makeLargePages(f *os.File, size int64) {
 			return
 		}
 	}
-	m.advise(m.Data[:whole], unix.MADV_COLLAPSE) // since Linux 6.1
+	for range 3 { // pages may be in other hands for a moment
+		if err := m.advise(m.Data[:whole], unix.MADV_COLLAPSE); !errors.Is(err, unix.EAGAIN) { // since Linux 6.1
+			return
+		}
+	}
 }
 
 func isTmpfs(f *os.File) bool {
