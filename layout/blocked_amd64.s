@@ -697,8 +697,7 @@ TEXT ·compactLine(SB), NOSPLIT, $0-27
 	SHRXQ BX, DX, BX
 
 	// Where zero q of the counts is: in the first word that has so many.
-	MOVL    $0x00000001, SI
-	SHLXQ   BX, SI, SI
+	SHLXQ   BX, firstBit<>+0(SB), SI
 	MOVQ    (CX), DI
 	NOTQ    DI
 	PDEPQ   DI, SI, R8
@@ -778,6 +777,9 @@ long:
 	MOVB DI, long+26(FP)
 	RET
 
+DATA firstBit<>+0(SB)/8, $0x0000000000000001
+GLOBL firstBit<>(SB), RODATA|NOPTR, $8
+
 DATA sixtyFour<>+0(SB)/8, $0x0000000000000040
 GLOBL sixtyFour<>(SB), RODATA|NOPTR, $8
 
@@ -803,8 +805,7 @@ TEXT ·compactOne(SB), NOSPLIT, $0-26
 	MOVQ    2048(DI)(R8*8), R9
 
 	// Where zero q of the counts is: in the first word that has so many.
-	MOVL    $0x00000001, R10
-	SHLXQ   BX, R10, R10
+	SHLXQ   BX, firstBit<>+0(SB), R10
 	MOVQ    (DX), R11
 	NOTQ    R11
 	PDEPQ   R11, R10, R12
@@ -888,8 +889,91 @@ open:
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, BMI, BMI2, CMOV, POPCNT
 TEXT ·directHash(SB), NOSPLIT, $0-17
 	MOVQ d+0(FP), AX
+	CMPQ 144(AX), AX
+	JNE  wide
+	MOVQ hash+8(FP), DX
+
+	// Split the hash.
+	MULXQ (AX), DX, CX
+	PEXTQ 160(AX), DX, BX
+	SHRQ  $0x3a, DX
+
+	// The loads, in the order of the argument: counters, words, counters.
+	MOVQ    120(AX), SI
+	MOVBLZX CL, DI
+	SHLQ    $0x06, CX
+	ADDQ    112(AX), CX
+	MOVQ    (SI), R8
+	MOVQ    2048(SI)(DI*8), R9
+
+	// The slots that have the remainder.
+	VMOVDQU64      176(AX), Z16
+	VPERMB         (CX), Z16, Z16
+	VMOVDQU64      240(AX), Z17
+	VPMULTISHIFTQB Z16, Z17, Z16
+	VPBROADCASTB   BX, Z18
+	VPXORQ         Z18, Z16, Z16
+	VPTESTNMB      304(AX), Z16, K1
+	KMOVQ          K1, R10
+	PEXTQ          168(AX), R10, R10
+
+	// Where zero q of the counts is: in the first word that has so many.
+	SHLXQ   DX, firstBit<>+0(SB), R11
+	MOVQ    (CX), R12
+	NOTQ    R12
+	PDEPQ   R12, R11, R13
+	POPCNTQ R12, R12
+	MOVQ    8(CX), R14
+	NOTQ    R14
+	SHRXQ   R12, R11, R11
+	PDEPQ   R14, R11, R11
+	TZCNTQ  R11, R11
+	ADDQ    $0x40, R11
+	TZCNTQ  R13, R13
+	CMOVQCC R13, R11
+
+	// The run of bits 1 behind it.
+	LEAQ   1(R11), R12
+	SUBQ   DX, R11
+	MOVQ   R12, DX
+	SHRQ   $0x03, DX
+	ANDL   $0x07, R12
+	SHRXQ  R12, (CX)(DX*1), DX
+	NOTQ   DX
+	TZCNTQ DX, DX
+	SHRXQ  R11, R10, R10
+	MOVQ   56(CX), CX
+
+	// The counters again.
+	CMPQ  (SI), R8
+	JNE   slotsOpen
+	CMPQ  2048(SI)(DI*8), R9
+	JNE   slotsOpen
+	ORL   R9, R8
+	TESTB $0x01, R8
+	JNE   slotsOpen
+	CMPQ  DX, $0x39
+	JCC   slotsLong
+
+	// Both overflow bits.
+	ANDNQ 368(AX)(BX*8), CX, CX
+	JEQ   slotsOpen
+	BZHIQ DX, R10, R10
+	SETNE ret+16(FP)
+	RET
+
+slotsLong:
+	XORL R10, R10
+
+slotsOpen:
+	BZHIQ DX, R10, R10
+	JEQ   inGo
+	SETNE ret+16(FP)
+	RET
+
+wide:
 	CMPQ 136(AX), AX
-	JNE  slotted
+	JNE  narrow
 	MOVQ hash+8(FP), DX
 
 	// Split the hash.
@@ -954,92 +1038,6 @@ wideOpen:
 	KORTESTB        K4, K4
 	JEQ             inGo
 	SETNE           ret+16(FP)
-	RET
-
-slotted:
-	CMPQ 144(AX), AX
-	JNE  narrow
-	MOVQ hash+8(FP), DX
-
-	// Split the hash.
-	MULXQ (AX), DX, CX
-	MOVQ  160(AX), BX
-	SHRXQ BX, DX, BX
-	SHRQ  $0x3a, DX
-
-	// The loads, in the order of the argument: counters, words, counters.
-	MOVQ    120(AX), SI
-	MOVBLZX CL, DI
-	SHLQ    $0x06, CX
-	ADDQ    112(AX), CX
-	MOVQ    (SI), R8
-	MOVQ    2048(SI)(DI*8), R9
-
-	// The slots that have the remainder.
-	VMOVDQU64      176(AX), Z16
-	VPERMB         (CX), Z16, Z16
-	VMOVDQU64      240(AX), Z17
-	VPMULTISHIFTQB Z16, Z17, Z16
-	VPBROADCASTB   BX, Z18
-	VPXORQ         Z18, Z16, Z16
-	VPTESTNMB      304(AX), Z16, K1
-	KMOVQ          K1, R10
-	PEXTQ          168(AX), R10, R10
-
-	// Where zero q of the counts is: in the first word that has so many.
-	MOVL    $0x00000001, R11
-	SHLXQ   DX, R11, R11
-	MOVQ    (CX), R12
-	NOTQ    R12
-	PDEPQ   R12, R11, R13
-	POPCNTQ R12, R12
-	MOVQ    8(CX), R14
-	NOTQ    R14
-	SHRXQ   R12, R11, R11
-	PDEPQ   R14, R11, R11
-	TZCNTQ  R11, R11
-	ADDQ    $0x40, R11
-	TZCNTQ  R13, R13
-	CMOVQCC R13, R11
-
-	// The run of bits 1 behind it.
-	LEAQ   1(R11), R12
-	SUBQ   DX, R11
-	MOVQ   R12, DX
-	SHRQ   $0x03, DX
-	ANDL   $0x07, R12
-	SHRXQ  R12, (CX)(DX*1), DX
-	NOTQ   DX
-	TZCNTQ DX, DX
-	SHRXQ  R11, R10, R10
-	MOVQ   56(CX), CX
-
-	// The counters again.
-	CMPQ  (SI), R8
-	JNE   slotsOpen
-	CMPQ  2048(SI)(DI*8), R9
-	JNE   slotsOpen
-	ORL   R9, R8
-	TESTB $0x01, R8
-	JNE   slotsOpen
-	CMPQ  DX, $0x39
-	JCC   slotsLong
-
-	// Both overflow bits.
-	ANDL  $0x7f, BX
-	ANDNQ 368(AX)(BX*8), CX, CX
-	JEQ   slotsOpen
-	BZHIQ DX, R10, R10
-	SETNE ret+16(FP)
-	RET
-
-slotsLong:
-	XORL R10, R10
-
-slotsOpen:
-	BZHIQ DX, R10, R10
-	JEQ   inGo
-	SETNE ret+16(FP)
 	RET
 
 narrow:
@@ -1135,8 +1133,7 @@ compact:
 	MOVQ    2048(DI)(R8*8), R9
 
 	// Where zero q of the counts is: in the first word that has so many.
-	MOVL    $0x00000001, R10
-	SHLXQ   BX, R10, R10
+	SHLXQ   BX, firstBit<>+0(SB), R10
 	MOVQ    (DX), R11
 	NOTQ    R11
 	PDEPQ   R11, R10, R12
@@ -1264,8 +1261,114 @@ GLOBL three<>(SB), RODATA|NOPTR, $8
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, BMI, BMI2, CMOV, POPCNT
 TEXT ·directKey(SB), NOSPLIT, $0-33
 	MOVQ d+0(FP), AX
+	CMPQ 144(AX), AX
+	JNE  wide
+	MOVQ key_len+16(FP), CX
+	LEAQ -9(CX), DX
+	CMPQ DX, $0x07
+	JHI  inGo
+	MOVQ key_base+8(FP), BX
+
+	// XXH3 of the key.
+	MOVQ   (BX), DX
+	XORQ   96(AX), DX
+	MOVQ   -8(BX)(CX*1), BX
+	XORQ   104(AX), BX
+	MULXQ  BX, DI, SI
+	BSWAPQ DX
+	ADDQ   DX, CX
+	ADDQ   BX, CX
+	XORQ   DI, SI
+	ADDQ   SI, CX
+	MOVQ   CX, DX
+	SHRQ   $0x25, CX
+	XORQ   CX, DX
+	IMULQ  avalanche<>+0(SB), DX
+	MOVQ   DX, CX
+	SHRQ   $0x20, CX
+	XORQ   CX, DX
+
+	// Split the hash.
+	MULXQ (AX), DX, CX
+	PEXTQ 160(AX), DX, BX
+	SHRQ  $0x3a, DX
+
+	// The loads, in the order of the argument: counters, words, counters.
+	MOVQ    120(AX), SI
+	MOVBLZX CL, DI
+	SHLQ    $0x06, CX
+	ADDQ    112(AX), CX
+	MOVQ    (SI), R8
+	MOVQ    2048(SI)(DI*8), R9
+
+	// The slots that have the remainder.
+	VMOVDQU64      176(AX), Z16
+	VPERMB         (CX), Z16, Z16
+	VMOVDQU64      240(AX), Z17
+	VPMULTISHIFTQB Z16, Z17, Z16
+	VPBROADCASTB   BX, Z18
+	VPXORQ         Z18, Z16, Z16
+	VPTESTNMB      304(AX), Z16, K1
+	KMOVQ          K1, R10
+	PEXTQ          168(AX), R10, R10
+
+	// Where zero q of the counts is: in the first word that has so many.
+	SHLXQ   DX, firstBit<>+0(SB), R11
+	MOVQ    (CX), R12
+	NOTQ    R12
+	PDEPQ   R12, R11, R13
+	POPCNTQ R12, R12
+	MOVQ    8(CX), R14
+	NOTQ    R14
+	SHRXQ   R12, R11, R11
+	PDEPQ   R14, R11, R11
+	TZCNTQ  R11, R11
+	ADDQ    $0x40, R11
+	TZCNTQ  R13, R13
+	CMOVQCC R13, R11
+
+	// The run of bits 1 behind it.
+	LEAQ   1(R11), R12
+	SUBQ   DX, R11
+	MOVQ   R12, DX
+	SHRQ   $0x03, DX
+	ANDL   $0x07, R12
+	SHRXQ  R12, (CX)(DX*1), DX
+	NOTQ   DX
+	TZCNTQ DX, DX
+	SHRXQ  R11, R10, R10
+	MOVQ   56(CX), CX
+
+	// The counters again.
+	CMPQ  (SI), R8
+	JNE   slotsOpen
+	CMPQ  2048(SI)(DI*8), R9
+	JNE   slotsOpen
+	ORL   R9, R8
+	TESTB $0x01, R8
+	JNE   slotsOpen
+	CMPQ  DX, $0x39
+	JCC   slotsLong
+
+	// Both overflow bits.
+	ANDNQ 368(AX)(BX*8), CX, CX
+	JEQ   slotsOpen
+	BZHIQ DX, R10, R10
+	SETNE ret+32(FP)
+	RET
+
+slotsLong:
+	XORL R10, R10
+
+slotsOpen:
+	BZHIQ DX, R10, R10
+	JEQ   inGo
+	SETNE ret+32(FP)
+	RET
+
+wide:
 	CMPQ 136(AX), AX
-	JNE  slotted
+	JNE  narrow
 	MOVQ key_len+16(FP), CX
 	LEAQ -9(CX), DX
 	CMPQ DX, $0x07
@@ -1353,115 +1456,6 @@ wideOpen:
 	KORTESTB        K4, K4
 	JEQ             inGo
 	SETNE           ret+32(FP)
-	RET
-
-slotted:
-	CMPQ 144(AX), AX
-	JNE  narrow
-	MOVQ key_len+16(FP), CX
-	LEAQ -9(CX), DX
-	CMPQ DX, $0x07
-	JHI  inGo
-	MOVQ key_base+8(FP), BX
-
-	// XXH3 of the key.
-	MOVQ   (BX), DX
-	XORQ   96(AX), DX
-	MOVQ   -8(BX)(CX*1), BX
-	XORQ   104(AX), BX
-	MULXQ  BX, DI, SI
-	BSWAPQ DX
-	ADDQ   DX, CX
-	ADDQ   BX, CX
-	XORQ   DI, SI
-	ADDQ   SI, CX
-	MOVQ   CX, DX
-	SHRQ   $0x25, CX
-	XORQ   CX, DX
-	IMULQ  avalanche<>+0(SB), DX
-	MOVQ   DX, CX
-	SHRQ   $0x20, CX
-	XORQ   CX, DX
-
-	// Split the hash.
-	MULXQ (AX), DX, CX
-	MOVQ  160(AX), BX
-	SHRXQ BX, DX, BX
-	SHRQ  $0x3a, DX
-
-	// The loads, in the order of the argument: counters, words, counters.
-	MOVQ    120(AX), SI
-	MOVBLZX CL, DI
-	SHLQ    $0x06, CX
-	ADDQ    112(AX), CX
-	MOVQ    (SI), R8
-	MOVQ    2048(SI)(DI*8), R9
-
-	// The slots that have the remainder.
-	VMOVDQU64      176(AX), Z16
-	VPERMB         (CX), Z16, Z16
-	VMOVDQU64      240(AX), Z17
-	VPMULTISHIFTQB Z16, Z17, Z16
-	VPBROADCASTB   BX, Z18
-	VPXORQ         Z18, Z16, Z16
-	VPTESTNMB      304(AX), Z16, K1
-	KMOVQ          K1, R10
-	PEXTQ          168(AX), R10, R10
-
-	// Where zero q of the counts is: in the first word that has so many.
-	MOVL    $0x00000001, R11
-	SHLXQ   DX, R11, R11
-	MOVQ    (CX), R12
-	NOTQ    R12
-	PDEPQ   R12, R11, R13
-	POPCNTQ R12, R12
-	MOVQ    8(CX), R14
-	NOTQ    R14
-	SHRXQ   R12, R11, R11
-	PDEPQ   R14, R11, R11
-	TZCNTQ  R11, R11
-	ADDQ    $0x40, R11
-	TZCNTQ  R13, R13
-	CMOVQCC R13, R11
-
-	// The run of bits 1 behind it.
-	LEAQ   1(R11), R12
-	SUBQ   DX, R11
-	MOVQ   R12, DX
-	SHRQ   $0x03, DX
-	ANDL   $0x07, R12
-	SHRXQ  R12, (CX)(DX*1), DX
-	NOTQ   DX
-	TZCNTQ DX, DX
-	SHRXQ  R11, R10, R10
-	MOVQ   56(CX), CX
-
-	// The counters again.
-	CMPQ  (SI), R8
-	JNE   slotsOpen
-	CMPQ  2048(SI)(DI*8), R9
-	JNE   slotsOpen
-	ORL   R9, R8
-	TESTB $0x01, R8
-	JNE   slotsOpen
-	CMPQ  DX, $0x39
-	JCC   slotsLong
-
-	// Both overflow bits.
-	ANDL  $0x7f, BX
-	ANDNQ 368(AX)(BX*8), CX, CX
-	JEQ   slotsOpen
-	BZHIQ DX, R10, R10
-	SETNE ret+32(FP)
-	RET
-
-slotsLong:
-	XORL R10, R10
-
-slotsOpen:
-	BZHIQ DX, R10, R10
-	JEQ   inGo
-	SETNE ret+32(FP)
 	RET
 
 narrow:
@@ -1603,8 +1597,7 @@ compact:
 	MOVQ    2048(DI)(R8*8), R9
 
 	// Where zero q of the counts is: in the first word that has so many.
-	MOVL    $0x00000001, R10
-	SHLXQ   BX, R10, R10
+	SHLXQ   BX, firstBit<>+0(SB), R10
 	MOVQ    (DX), R11
 	NOTQ    R11
 	PDEPQ   R11, R10, R12

@@ -151,15 +151,18 @@ type compactBatch struct {
 // compactSlotted are what lookCompactWide takes from a compact of remainders of 6 to 8 bits,
 // in the order that it knows: how each slot gets into a byte of a register.
 type compactSlotted struct {
-	shift         uint64   // 64 - f
-	inUse         uint64   // which bytes have a slot
-	bytes, shifts [64]byte // of the line those that get into a word; the bits that get into a byte
-	values        [64]byte // the bits of a remainder
-	pairs         [overflowPairs]uint64
+	low           uint64      // which bits of a hash are the low eight of the fingerprint
+	inUse         uint64      // which bytes have a slot
+	bytes, shifts [64]byte    // of the line those that get into a word; the bits that get into a byte
+	values        [64]byte    // the bits of a remainder
+	pairs         [256]uint64 // the overflow bits of those
 }
 
 func (t *compact) bySlots() (c compactSlotted) {
-	c.shift, c.pairs = t.shift, t.masks
+	c.low = 0xFF << t.shift
+	for i := range c.pairs {
+		c.pairs[i] = t.overflowBits(uint64(i))
+	}
 	perWord := uint64(8)
 	if t.r == 8 {
 		perWord = 7 // 8 slots that do not begin with a byte are in more than a word

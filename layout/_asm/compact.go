@@ -42,7 +42,7 @@ func compactLine() {
 	XORL(found.As32(), found.As32())
 	BZHIQ(run, matches, matches)
 	SETNE(found.As8())
-	testOverflow(Mem{Base: t, Disp: compactMasks}, fp, move(Mem{Base: line, Disp: lastWord}))
+	testOverflow(t, fp, move(Mem{Base: line, Disp: lastWord}))
 	beyond := GP64()
 	SETEQ(beyond.As8())
 	ANDNL(beyond.As32(), found.As32(), beyond.As32())
@@ -89,7 +89,7 @@ func lookCompact(t Register, regionAt, runtimeAt Mem, end ending) {
 	Comment("The counters again.")
 	jumpIfMoved(Mem{Base: runtime}, count, epoch, before, "open")
 
-	testOverflow(Mem{Base: t, Disp: compactMasks}, fp, last)
+	testOverflow(t, fp, last)
 	JEQ(LabelRef("open"))
 	BZHIQ(run, matches, matches)
 	end(true)
@@ -114,8 +114,7 @@ func move(from Op) GPVirtual {
 func selectRun(line Register, q GPVirtual, words int) (first, run GPVirtual) {
 	Comment("Where zero q of the counts is: in the first word that has so many.")
 	bit, before := GP64(), GP64()
-	MOVL(U32(1), bit.As32())
-	SHLXQ(q, bit, bit)
+	SHLXQ(q, inMemory("firstBit", 1), bit)
 	var places []GPVirtual
 	for i := range words {
 		x, at := move(Mem{Base: line, Disp: 8 * i}), GP64()
@@ -199,12 +198,11 @@ func lookInLine(t, line, fp Register, q GPVirtual, words int) (matches, run GPVi
 
 // testOverflow sets the flag of zero where both overflow bits of a fingerprint are set in
 // the last word of a line.
-func testOverflow(masks Mem, fp Register, last GPVirtual) {
+func testOverflow(t, fp Register, last GPVirtual) {
 	Comment("Both overflow bits.")
 	i := move(fp)
 	ANDL(U8(overflowPairs-1), i.As32())
-	masks.Index, masks.Scale = i, 8
-	ANDNQ(masks, last, last)
+	ANDNQ(Mem{Base: t, Disp: compactMasks, Index: i, Scale: 8}, last, last)
 }
 
 // lookCompactWide is lookCompact for remainders of 6 to 8 bits, with a byte of a register for
@@ -216,9 +214,9 @@ func lookCompactWide(d Register, regionAt, runtimeAt Mem, end ending) {
 	slots, by, pattern := Z16, Z17, Z18
 
 	Comment("Split the hash.")
-	line, q, fp := GP64(), GP64(), GP64()
+	line, q, low := GP64(), GP64(), GP64()
 	MULXQ(of(blockedLines), q, line)
-	SHRXQ(move(of(directShift)), q, fp)
+	PEXTQ(of(directLow), q, low)
 	SHRQ(U8(64-quotientBits), q)
 
 	Comment("The loads, in the order of the argument: counters, words, counters.")
@@ -230,7 +228,7 @@ func lookCompactWide(d Register, regionAt, runtimeAt Mem, end ending) {
 	VPERMB(Mem{Base: line}, slots, slots)
 	VMOVDQU64(of(directShifts), by)
 	VPMULTISHIFTQB(slots, by, slots)
-	VPBROADCASTB(fp.As32(), pattern)
+	VPBROADCASTB(low.As32(), pattern)
 	VPXORQ(pattern, slots, slots)
 	VPTESTNMB(of(directValues), slots, K1)
 	matches := GP64()
@@ -245,7 +243,8 @@ func lookCompactWide(d Register, regionAt, runtimeAt Mem, end ending) {
 	jumpIfMoved(Mem{Base: runtime}, count, epoch, before, "slotsOpen")
 	CMPQ(run, U8(windowBits))
 	JCC(LabelRef("slotsLong"))
-	testOverflow(of(directMasks), fp, last)
+	Comment("Both overflow bits.")
+	ANDNQ(Mem{Base: d, Disp: directMasks, Index: low, Scale: 8}, last, last)
 	JEQ(LabelRef("slotsOpen"))
 	BZHIQ(run, matches, matches)
 	end(true)

@@ -29,7 +29,7 @@ const (
 	directWide    = 8 * 17
 	directSlotted = 8 * 18
 	directNarrow  = 8 * 19
-	directShift   = 8 * 20
+	directLow     = 8 * 20
 	directSlots   = 8 * 21
 	directBytes   = 8 * 22
 	directShifts  = 8 * 30
@@ -118,15 +118,15 @@ func lookDirect(d Register, prepare func(d Register)) {
 		SETNE(result(0))
 		RET()
 	}
-	CMPQ(Mem{Base: d, Disp: directWide}, d)
-	JNE(LabelRef("slotted"))
-	prepare(d)
-	lookBlockedWide(d, region, runtime, end)
-	Label("slotted")
-	CMPQ(Mem{Base: d, Disp: directSlotted}, d)
-	JNE(LabelRef("narrow"))
+	CMPQ(Mem{Base: d, Disp: directSlotted}, d) // first, since it can spare the least
+	JNE(LabelRef("wide"))
 	prepare(d)
 	lookCompactWide(d, region, runtime, end)
+	Label("wide")
+	CMPQ(Mem{Base: d, Disp: directWide}, d)
+	JNE(LabelRef("narrow"))
+	prepare(d)
+	lookBlockedWide(d, region, runtime, end)
 	Label("narrow")
 	CMPQ(Mem{Base: d, Disp: directNarrow}, d)
 	JNE(LabelRef("compact"))
