@@ -261,10 +261,14 @@
 // those of a filter that Build made; filled by inserts to the same load, there are up to
 // two thirds more.)
 //
-// Of 700 million keys, 1 GiB, one lookup takes 1.64, 1.35 and 1.44 times as long at the three
-// rates where the memory is quiet (48 to 58 ns for one of Blocked), and 0.9 to 1.1 times where
-// it is slow, so that one of Blocked takes 100 to 150 ns. Batches take 0.9 to 1.1 times as
-// long, Build 1.43, 0.79 and 0.88 times.
+// Of 700 million keys, 1 GiB, batches take 0.9 to 1.1 times as long, Build 1.43, 0.79 and 0.88
+// times.
+//
+// The lookups one by one are from before their kernels for AVX-512. With those, on an AMD EPYC
+// (Zen 5), one of a hash takes 1.10 to 1.14, 0.93 to 0.98 and 1.29 to 1.62 times as long at the three rates
+// (47 to 72 ns for one of Blocked); of 700 million keys, 1.10, 0.61 and 1.25 times, in one
+// run on a machine whose memory was twice as slow for one file as for another. One of a key
+// takes 1.3 times as long at 1 %: what a lookup costs goes in steps, see blockedOne.
 //
 // Packed and semi-sorted are the filters of the paper, to be compared with and for
 // tables whose space must be what it says. A lookup of an absent key reads two lines.
