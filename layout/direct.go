@@ -53,6 +53,8 @@ func (d *Direct) Contains(key []byte) bool { return directKey(d, key) }
 // ContainsHash is Contains for a hash.
 func (d *Direct) ContainsHash(h uint64) bool { return directHash(d, h) }
 
-// What directKey and directHash jump to in place of a return.
+// What directKey and directHash jump to in place of a return, from assembly.
+var _, _ = directKeyInGo, directHashInGo
+
 func directKeyInGo(d *Direct, key []byte) bool { return d.contains(d.hash.Hash(key)) }
 func directHashInGo(d *Direct, h uint64) bool  { return d.contains(h) }
