@@ -83,8 +83,9 @@
 // In the order of a life: buildFile (build.go) takes the steps of a build;
 // placer.insert (place.go) finds room for a key; writer.finish (writer.go) logs
 // and publishes an operation, and writer.syncLocked commits a batch of them;
-// OpenReadOnly (filter.go) maps the file; Filter.Contains (lookup.go) hashes and
-// asks the layout; blocked.Contains (package layout, blocked.go) is the lookup
+// OpenReadOnly (filter.go) maps the file; Filter.Contains (lookup.go) leaves it to a
+// Direct (package layout, direct.go), which hashes and looks in assembly, or to Go, where
+// openFile.contains asks the layout; blocked.Contains (package layout, blocked.go) is the lookup
 // itself, compact.Contains (compact_lookup.go) that of Compact, and pair.Contains
 // (pair.go) that of Packed and SemiSorted.
 package mmapfilter

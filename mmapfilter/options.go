@@ -207,7 +207,7 @@ type OpenOptions struct {
 	// someone cut short under the mapping, or a disk that failed. (What is left
 	// of a page that was cut in two reads as zeros, and nothing tells: keys whose
 	// line was there are answered "no".) It costs
-	// about 8 ns a lookup in the cache. Out of it, a lookup takes up to twice
+	// about 8 ns a lookup in the cache. Out of it, a lookup takes two to three times
 	// as long, since the processor does not begin the next one meanwhile. In
 	// a batch it costs next to nothing.
 	Checked bool

@@ -160,9 +160,8 @@ func selectRun(line Register, q GPVirtual, words int) (first, run GPVirtual) {
 }
 
 // lookInLine looks for a fingerprint, of quotient q, in a line whose counts are in some
-// words. There is no branch but the one to "long". What it
-// gives has a bit in its first run bits for each remainder of the run that is the one, and any
-// behind them.
+// words. There is no branch but the one to "long". What it gives has a bit in its first run bits
+// for each remainder of the run that is the one, and any behind them.
 func lookInLine(t, line, fp Register, q GPVirtual, words int) (matches, run GPVirtual) {
 	field := func(at int) Mem { return Mem{Base: t, Disp: at} }
 	first, run := selectRun(line, q, words)

@@ -41,8 +41,8 @@ const (
 // many lookups the processor has begun while it waits for the line of one, and so how
 // few instructions a lookup has: they all stay in its reorder buffer until the line is
 // there. With 448 places, as in Zen 5, there is room for the loads of four lookups of up to
-// 149 instructions or five of up to 112, what calls them included; so what an instruction
-// costs goes in steps. (30 more, of any kind, made 87 ns of 65.)
+// 149 places or five of up to 112, what calls them included, and some instructions take two; so
+// what an instruction costs goes in steps. (30 more, of any kind, made 87 ns of 65.)
 //
 // The two words are the lanes of a register; constants are operands in memory.
 // What a home line does not settle is jumped for: it is rare.
@@ -264,7 +264,7 @@ func lookBlocked(t Register, regionAt, runtimeAt Mem, end ending) {
 }
 
 // lookBlockedWide is lookBlocked with AVX-512: the line is one register, and what has to do
-// with a bucket is done for all eight, in half as many instructions as for two by themselves.
+// with a bucket is done for all eight, in fewer instructions than for two by themselves.
 // The registers are among the 16 that no instruction without AVX-512 has, so that
 // none has to wait for their upper halves.
 func lookBlockedWide(t Register, regionAt, runtimeAt Mem, end ending) {

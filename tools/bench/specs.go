@@ -32,9 +32,9 @@ func ourLayouts(f int) (all []spec) {
 	return all
 }
 
-// Lookups are in loops of their own, since out of the cache what is around one may cost as much
-// as a fifth of it: there are fewer of them under way then. A program calls them like that.
-
+// ourSpec is one of ours. Its lookups, and those of the others, are in loops of their own, since
+// out of the cache what is around one may cost as much as a fifth of it: there are fewer of them
+// under way then. A program calls them like that.
 func ourSpec(k layout.Kind, bits int) spec {
 	name := fmt.Sprintf("mmapfilter %v, f=%d, b=%d", k, bits, bucketSize(k, bits))
 	return spec{name, true, func(s *session, n uint64) (peer.Filter, error) {

@@ -8,8 +8,8 @@ import (
 // An Op does one thing with each of some keys, and counts of how many it was true.
 type Op func(keys []Key) int
 
-// Each makes an Op of what is done with one key. It calls that through a pointer, which for
-// the fastest ones is to be measured.
+// Each makes an Op of what is done with one key. It calls that through a pointer, which is
+// too slow for lookups, see the loops where filters are made.
 func Each(do func(key []byte) bool) Op {
 	return func(keys []Key) (n int) {
 		for i := range keys {
