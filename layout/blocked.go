@@ -498,7 +498,7 @@ func (t *blocked) lookIn(l *Line, it Item) (found, beyond bool) {
 // its reorder buffer goes: out of the cache the time of a lookup goes with its number of
 // instructions. The kernel has half as many as the code in Go, and takes 0.63 of the time.
 func (t *blocked) FirstLook(v *View, h uint64) (found, open bool) {
-	if kernel(inUse.Load()) != pureGo {
+	if kernel(inUse.Load()).single() {
 		return blockedOne(t, v, h)
 	}
 	return t.firstLook(v, h)

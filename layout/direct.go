@@ -23,7 +23,7 @@ type Direct struct {
 func NewDirect(t Table, v *View, h *Hasher, contains func(h uint64) bool) *Direct {
 	d := &Direct{mix: h.mix, hash: h, contains: contains}
 	k := kernel(inUse.Load())
-	if t == nil || k == pureGo {
+	if t == nil || !k.single() {
 		return d
 	}
 	d.region, d.runtime = &v.Region[0], &v.Runtime[0]

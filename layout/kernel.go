@@ -11,11 +11,15 @@ type kernel uint32
 
 const (
 	pureGo kernel = iota
+	neon
 	avx2
 	avx512
 )
 
-func (k kernel) String() string { return [...]string{"go", "avx2", "avx512"}[k] }
+func (k kernel) String() string { return [...]string{"go", "neon", "avx2", "avx512"}[k] }
+
+// single reports whether the kernel has code for one lookup as well.
+func (k kernel) single() bool { return k >= avx2 }
 
 // inUse is the fastest that this machine has, or the one that was asked for.
 var inUse atomic.Uint32
@@ -23,8 +27,8 @@ var inUse atomic.Uint32
 func init() { inUse.Store(uint32(kernels()[0])) }
 
 // Kernels lists the kernels that lookups can use on this machine, the
-// fastest first: "avx512" and "avx2" on amd64 where the processor has them, and
-// "go" everywhere.
+// fastest first: "avx512" and "avx2" on amd64 where the processor has them, "neon" on
+// arm64, and "go" everywhere.
 func Kernels() (names []string) {
 	for _, k := range kernels() {
 		names = append(names, k.String())

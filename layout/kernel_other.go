@@ -2,11 +2,8 @@
 
 package layout
 
-func kernels() []kernel { return []kernel{pureGo} }
-
-const hasVBMI, pdepIsSlow = false, false
-
-func (b *blockedBatch) run(kernel) {}
+// There are no such instructions.
+const hasVBMI, pdepIsSlow = false, true
 
 func blockedOne(*blocked, *View, uint64) (found, open bool) { panic("layout: no kernel") }
 

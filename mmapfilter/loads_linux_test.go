@@ -339,17 +339,19 @@ func containsIn(n int, table layout.Table, v *layout.View, hash uint64) bool {
 }
 
 // TestLookupsStayInTheRegion: whatever is in the lines, lookups read no byte before the
-// region or behind it.
+// region or behind it, nor behind the hashes that they are for.
 func TestLookupsStayInTheRegion(t *testing.T) {
 	const lines = 64
 	page := os.Getpagesize()
-	data, err := unix.Mmap(-1, 0, 3*page, unix.PROT_NONE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	data, err := unix.Mmap(-1, 0, 5*page, unix.PROT_NONE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer unix.Munmap(data)
-	if err := unix.Mprotect(data[page:2*page], unix.PROT_READ|unix.PROT_WRITE); err != nil {
-		t.Fatal(err)
+	for _, i := range []int{1, 3} {
+		if err := unix.Mprotect(data[i*page:(i+1)*page], unix.PROT_READ|unix.PROT_WRITE); err != nil {
+			t.Fatal(err)
+		}
 	}
 	view := layout.View{
 		Region:  recovery.Words(data)[2*page/8-lines*blockWords : 2*page/8],
@@ -357,7 +359,7 @@ func TestLookupsStayInTheRegion(t *testing.T) {
 		Stash:   make([]uint64, layout.StashWords),
 	}
 	rng := seeded(t, 3)
-	asked, found := make([]uint64, 1024), make([]bool, 1024)
+	asked, found := recovery.Words(data)[3*page/8:4*page/8], make([]bool, page/8)
 	for _, kernel := range layout.Kernels() {
 		withKernel(t, kernel)
 		for _, kind := range []layout.Kind{layout.Blocked, layout.Compact} {
@@ -376,7 +378,9 @@ func TestLookupsStayInTheRegion(t *testing.T) {
 						asked[i] = rng.Uint64()
 					}
 					if fault := recovery.Guard(data, func() {
-						table.ContainsHashes(&view, asked, found)
+						for _, n := range []int{8, 48, 72, 200} {
+							table.ContainsHashes(&view, asked[len(asked)-n:], found)
+						}
 						for _, h := range asked[:200] {
 							table.Contains(&view, h)
 							direct.ContainsHash(h)

@@ -42,7 +42,7 @@ type Stats struct {
 	UUID          string // 32 hex digits
 	Seed          uint64
 	Normalisation string // as in Options
-	Kernel        string // what answers batches of lookups: "avx512", "avx2" or "go"
+	Kernel        string // what answers batches of lookups: "avx512", "avx2", "neon" or "go"
 	Residency     string
 }
 
