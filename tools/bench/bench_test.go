@@ -234,9 +234,9 @@ func TestBuildRows(t *testing.T) {
 	for _, head := range []string{"20,000 keys", "30,000 keys"} {
 		want(t, rows, head)
 	}
-	names := []string{"to hash the keys, one processor", "to write the blocked file and sync it", "refuses"}
+	names := []string{"to hash the keys, one processor", "to write the blocked file and sync it", "refuses", "refuses, one processor"}
 	for _, spec := range goPeers() {
-		names = append(names, spec.name)
+		names = append(names, spec.name, spec.name+", one processor")
 	}
 	for _, k := range layout.Kinds() {
 		names = append(names, fmt.Sprintf("Build, %v, f=%d, b=%d", k, fingerprintBits, bucketSize(k, fingerprintBits)))

@@ -72,7 +72,7 @@ func (b *buildRun) run() error {
 	if err != nil {
 		return err
 	}
-	b.printf("\nOn %d processors. Keys of 8 bytes; others take keys of %d bytes, each processor in a filter of its own, without the time for making the keys.\n", runtime.GOMAXPROCS(0), peer.KeyBytes)
+	b.printf("\nOn %d processors. Keys of 8 bytes; others take keys of %d bytes, each processor in a filter of its own, or one in one, without the time for making the keys.\n", runtime.GOMAXPROCS(0), peer.KeyBytes)
 	for _, n := range counts {
 		if err := b.measure(n, peers); err != nil {
 			return err
@@ -97,7 +97,9 @@ func (b *buildRun) measure(n uint64, peers []spec) error {
 		step{"to write the blocked file and sync it", func() (time.Duration, string, error) { return b.write(n) }})
 	if n <= b.most {
 		for _, spec := range peers {
-			steps = append(steps, step{spec.name, func() (time.Duration, string, error) { return b.parallel(spec, n) }})
+			steps = append(steps,
+				step{spec.name, func() (time.Duration, string, error) { return b.parallel(spec, n, uint64(runtime.GOMAXPROCS(0))) }},
+				step{spec.name + ", one processor", func() (time.Duration, string, error) { return b.parallel(spec, n, 1) }})
 		}
 	}
 	notes := make([]string, len(steps))
@@ -225,10 +227,9 @@ func (b *buildRun) write(n uint64) (took time.Duration, note string, err error) 
 	return took, "", errors.Join(err, f.Close())
 }
 
-// parallel has every processor fill a filter with its share of the keys. The time is
+// parallel has some goroutines fill a filter each with its share of the keys. The time is
 // that of the last one.
-func (b *buildRun) parallel(spec spec, n uint64) (longest time.Duration, note string, err error) {
-	workers := uint64(runtime.GOMAXPROCS(0))
+func (b *buildRun) parallel(spec spec, n, workers uint64) (longest time.Duration, note string, err error) {
 	took, errs := make([]time.Duration, workers), make([]error, workers)
 	accepted := make([]uint64, workers)
 	var group sync.WaitGroup
