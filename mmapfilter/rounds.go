@@ -89,26 +89,33 @@ func (b *builder) takeIn(w *worker, hashes []uint64, round int) error {
 			first, _ := b.table.Words(next)
 			layout.Prefetch(&b.view.Region[first])
 		}
-		came := hashes[i:end]
-		for len(came) > 0 && b.table.Place(&w.line, b.table.Split(came[0]), nil) {
-			came = came[1:]
-		}
-		together := false
-		if b.chooser != nil && !b.goBack(round) && len(came) > 0 {
-			var err error
-			if together, err = b.takeTogether(w, came, round); err != nil {
-				return err
-			}
-		}
-		if !together {
-			for _, h := range came {
-				if err := b.takeItem(w, h, round); err != nil {
-					return err
-				}
-			}
+		if err := b.takeInLine(w, hashes[i:end], round); err != nil {
+			return err
 		}
 		b.storeLine(w, line)
 		i = end
+	}
+	return nil
+}
+
+// takeInLine puts the items of hashes, which have come to one line, in w, into it, or sends
+// as many to their other lines.
+func (b *builder) takeInLine(w *worker, came []uint64, round int) error {
+	choose := b.chooser != nil && !b.goBack(round)
+	for i, h := range came {
+		it := b.table.Split(h)
+		if b.table.Place(&w.line, it, nil) {
+			continue
+		}
+		if choose {
+			choose = false
+			if done, err := b.takeTogether(w, came[i:], round); done || err != nil {
+				return err
+			}
+		}
+		if err := b.send(w, it, h, round); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -169,12 +176,9 @@ func (b *builder) takeTogether(w *worker, came []uint64, round int) (done bool, 
 	return true, nil
 }
 
-// takeItem puts the item of a hash into its line, in w, or sends one to its other line.
-func (b *builder) takeItem(w *worker, h uint64, round int) error {
-	it := b.table.Split(h)
-	if b.table.Place(&w.line, it, nil) {
-		return nil
-	}
+// send sends an item to its other line, so that it, the item of a hash, which has found no
+// room in its line, in w, is in there; or that one itself.
+func (b *builder) send(w *worker, it layout.Item, h uint64, round int) error {
 	goes := it
 	if !b.goBack(round) {
 		if goes = b.victim(w, it, h, round); goes != it && !(b.table.Remove(&w.line, goes, nil) && b.table.Place(&w.line, it, nil)) {
