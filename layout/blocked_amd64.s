@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func blockedAVX512(b *blockedBatch)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, CMOV, MMX+
 TEXT ·blockedAVX512(SB), $1024-8
 	MOVQ         b+0(FP), AX
 	MOVQ         (AX), CX
@@ -35,61 +35,65 @@ TEXT ·blockedAVX512(SB), $1024-8
 	MOVQ         $0x00000000000000ff, AX
 	VPBROADCASTQ AX, Z10
 
-	// The lines of the first groups.
-	XORQ AX, AX
-	MOVQ R9, R11
+	// The lines of the first groups: of half of them, if they are few.
+	LEAQ    1(R9), AX
+	SHRQ    $0x01, AX
+	SHLQ    $0x06, AX
+	MOVQ    $0x0000000000000200, R11
+	CMPQ    AX, R11
+	CMOVQHI R11, AX
+	XORQ    R11, R11
+	MOVQ    R9, R12
 
 first:
 	// Split eight hashes, and ask for their lines.
-	MULXQ      (SI), R13, R12
-	MOVQ       R12, (SP)(AX*1)
-	MOVQ       R13, 512(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      8(SI), R13, R12
-	MOVQ       R12, 8(SP)(AX*1)
-	MOVQ       R13, 520(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      16(SI), R13, R12
-	MOVQ       R12, 16(SP)(AX*1)
-	MOVQ       R13, 528(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      24(SI), R13, R12
-	MOVQ       R12, 24(SP)(AX*1)
-	MOVQ       R13, 536(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      32(SI), R13, R12
-	MOVQ       R12, 32(SP)(AX*1)
-	MOVQ       R13, 544(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      40(SI), R13, R12
-	MOVQ       R12, 40(SP)(AX*1)
-	MOVQ       R13, 552(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      48(SI), R13, R12
-	MOVQ       R12, 48(SP)(AX*1)
-	MOVQ       R13, 560(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      56(SI), R13, R12
-	MOVQ       R12, 56(SP)(AX*1)
-	MOVQ       R13, 568(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
+	MULXQ      (SI), R14, R13
+	MOVQ       R13, (SP)(R11*1)
+	MOVQ       R14, 512(SP)(R11*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      8(SI), R14, R13
+	MOVQ       R13, 8(SP)(R11*1)
+	MOVQ       R14, 520(SP)(R11*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      16(SI), R14, R13
+	MOVQ       R13, 16(SP)(R11*1)
+	MOVQ       R14, 528(SP)(R11*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      24(SI), R14, R13
+	MOVQ       R13, 24(SP)(R11*1)
+	MOVQ       R14, 536(SP)(R11*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      32(SI), R14, R13
+	MOVQ       R13, 32(SP)(R11*1)
+	MOVQ       R14, 544(SP)(R11*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      40(SI), R14, R13
+	MOVQ       R13, 40(SP)(R11*1)
+	MOVQ       R14, 552(SP)(R11*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      48(SI), R14, R13
+	MOVQ       R13, 48(SP)(R11*1)
+	MOVQ       R14, 560(SP)(R11*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      56(SI), R14, R13
+	MOVQ       R13, 56(SP)(R11*1)
+	MOVQ       R14, 568(SP)(R11*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
 	ADDQ       $0x40, SI
-	ADDQ       $0x40, AX
-	DECQ       R11
-	JZ         asked
-	CMPQ       AX, $0x00000200
+	ADDQ       $0x40, R11
+	DECQ       R12
+	CMPQ       R11, AX
 	JNE        first
-
-asked:
-	XORQ AX, AX
+	ANDQ       $0x000001ff, R11
+	XORQ       AX, AX
 
 next:
 	VMOVDQU64 (SP)(AX*1), Z11
@@ -170,61 +174,63 @@ next:
 	VPTESTMQ   Z16, Z16, K5
 	VPTESTMQ   Z20, Z20, K6
 	KANDNB     K6, K5, K6
-	KMOVB      K5, R12
-	KMOVB      K6, R13
+	KMOVB      K5, R13
+	KMOVB      K6, R14
 
 	// One byte for each bit.
-	PDEPQ R10, R12, R12
-	MOVQ  R12, (DI)
-	MOVB  R13, (R8)
+	PDEPQ R10, R13, R13
+	MOVQ  R13, (DI)
+	MOVB  R14, (R8)
 	ADDQ  $0x08, DI
 	INCQ  R8
-	TESTQ R11, R11
+	TESTQ R12, R12
 	JZ    all
 
 	// Split eight hashes, and ask for their lines.
-	MULXQ      (SI), R13, R12
-	MOVQ       R12, (SP)(AX*1)
-	MOVQ       R13, 512(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      8(SI), R13, R12
-	MOVQ       R12, 8(SP)(AX*1)
-	MOVQ       R13, 520(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      16(SI), R13, R12
-	MOVQ       R12, 16(SP)(AX*1)
-	MOVQ       R13, 528(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      24(SI), R13, R12
-	MOVQ       R12, 24(SP)(AX*1)
-	MOVQ       R13, 536(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      32(SI), R13, R12
-	MOVQ       R12, 32(SP)(AX*1)
-	MOVQ       R13, 544(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      40(SI), R13, R12
-	MOVQ       R12, 40(SP)(AX*1)
-	MOVQ       R13, 552(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      48(SI), R13, R12
-	MOVQ       R12, 48(SP)(AX*1)
-	MOVQ       R13, 560(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      56(SI), R13, R12
-	MOVQ       R12, 56(SP)(AX*1)
-	MOVQ       R13, 568(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
+	MULXQ      (SI), R14, R13
+	MOVQ       R13, (SP)(R11*1)
+	MOVQ       R14, 512(SP)(R11*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      8(SI), R14, R13
+	MOVQ       R13, 8(SP)(R11*1)
+	MOVQ       R14, 520(SP)(R11*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      16(SI), R14, R13
+	MOVQ       R13, 16(SP)(R11*1)
+	MOVQ       R14, 528(SP)(R11*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      24(SI), R14, R13
+	MOVQ       R13, 24(SP)(R11*1)
+	MOVQ       R14, 536(SP)(R11*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      32(SI), R14, R13
+	MOVQ       R13, 32(SP)(R11*1)
+	MOVQ       R14, 544(SP)(R11*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      40(SI), R14, R13
+	MOVQ       R13, 40(SP)(R11*1)
+	MOVQ       R14, 552(SP)(R11*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      48(SI), R14, R13
+	MOVQ       R13, 48(SP)(R11*1)
+	MOVQ       R14, 560(SP)(R11*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      56(SI), R14, R13
+	MOVQ       R13, 56(SP)(R11*1)
+	MOVQ       R14, 568(SP)(R11*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
 	ADDQ       $0x40, SI
-	DECQ       R11
+	ADDQ       $0x40, R11
+	ANDQ       $0x000001ff, R11
+	DECQ       R12
 
 all:
 	ADDQ $0x40, AX
@@ -271,7 +277,7 @@ DATA sixty<>+24(SB)/8, $0x000000000000003c
 GLOBL sixty<>(SB), RODATA|NOPTR, $32
 
 // func blockedAVX2(b *blockedBatch)
-// Requires: AVX, AVX2, BMI, BMI2, MMX+
+// Requires: AVX, AVX2, BMI, BMI2, CMOV, MMX+
 TEXT ·blockedAVX2(SB), $1184-8
 	MOVQ         b+0(FP), AX
 	MOVQ         (AX), CX
@@ -294,61 +300,65 @@ TEXT ·blockedAVX2(SB), $1184-8
 	VPSRLQ       $0x20, Y0, Y0
 	VMOVDQU      Y0, 1152(SP)
 
-	// The lines of the first groups.
-	XORQ AX, AX
-	MOVQ R9, R11
+	// The lines of the first groups: of half of them, if they are few.
+	LEAQ    1(R9), AX
+	SHRQ    $0x01, AX
+	SHLQ    $0x06, AX
+	MOVQ    $0x0000000000000200, R11
+	CMPQ    AX, R11
+	CMOVQHI R11, AX
+	XORQ    R11, R11
+	MOVQ    R9, R12
 
 first:
 	// Split eight hashes, and ask for their lines.
-	MULXQ      (SI), R13, R12
-	MOVQ       R12, (SP)(AX*1)
-	MOVQ       R13, 512(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      8(SI), R13, R12
-	MOVQ       R12, 8(SP)(AX*1)
-	MOVQ       R13, 520(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      16(SI), R13, R12
-	MOVQ       R12, 16(SP)(AX*1)
-	MOVQ       R13, 528(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      24(SI), R13, R12
-	MOVQ       R12, 24(SP)(AX*1)
-	MOVQ       R13, 536(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      32(SI), R13, R12
-	MOVQ       R12, 32(SP)(AX*1)
-	MOVQ       R13, 544(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      40(SI), R13, R12
-	MOVQ       R12, 40(SP)(AX*1)
-	MOVQ       R13, 552(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      48(SI), R13, R12
-	MOVQ       R12, 48(SP)(AX*1)
-	MOVQ       R13, 560(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      56(SI), R13, R12
-	MOVQ       R12, 56(SP)(AX*1)
-	MOVQ       R13, 568(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
+	MULXQ      (SI), R14, R13
+	MOVQ       R13, (SP)(R11*1)
+	MOVQ       R14, 512(SP)(R11*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      8(SI), R14, R13
+	MOVQ       R13, 8(SP)(R11*1)
+	MOVQ       R14, 520(SP)(R11*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      16(SI), R14, R13
+	MOVQ       R13, 16(SP)(R11*1)
+	MOVQ       R14, 528(SP)(R11*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      24(SI), R14, R13
+	MOVQ       R13, 24(SP)(R11*1)
+	MOVQ       R14, 536(SP)(R11*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      32(SI), R14, R13
+	MOVQ       R13, 32(SP)(R11*1)
+	MOVQ       R14, 544(SP)(R11*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      40(SI), R14, R13
+	MOVQ       R13, 40(SP)(R11*1)
+	MOVQ       R14, 552(SP)(R11*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      48(SI), R14, R13
+	MOVQ       R13, 48(SP)(R11*1)
+	MOVQ       R14, 560(SP)(R11*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      56(SI), R14, R13
+	MOVQ       R13, 56(SP)(R11*1)
+	MOVQ       R14, 568(SP)(R11*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
 	ADDQ       $0x40, SI
-	ADDQ       $0x40, AX
-	DECQ       R11
-	JZ         asked
-	CMPQ       AX, $0x00000200
+	ADDQ       $0x40, R11
+	DECQ       R12
+	CMPQ       R11, AX
 	JNE        first
-
-asked:
-	XORQ AX, AX
+	ANDQ       $0x000001ff, R11
+	XORQ       AX, AX
 
 next:
 	VMOVDQU (SP)(AX*1), Y0
@@ -443,11 +453,11 @@ next:
 	VPXOR     Y0, Y0, Y0
 	VPCMPEQQ  Y0, Y9, Y9
 	VPCMPEQQ  Y0, Y10, Y10
-	VMOVMSKPD Y9, R12
-	VMOVMSKPD Y10, R13
-	ANDNL     R12, R13, R13
-	XORL      $0x0f, R12
-	MOVQ      R13, R13
+	VMOVMSKPD Y9, R13
+	VMOVMSKPD Y10, R14
+	ANDNL     R13, R14, R14
+	XORL      $0x0f, R13
+	MOVQ      R14, R14
 	VMOVDQU   32(SP)(AX*1), Y0
 	VMOVDQU   544(SP)(AX*1), Y1
 
@@ -540,67 +550,69 @@ next:
 	VPXOR     Y0, Y0, Y0
 	VPCMPEQQ  Y0, Y9, Y9
 	VPCMPEQQ  Y0, Y10, Y10
-	VMOVMSKPD Y9, R14
-	VMOVMSKPD Y10, R15
-	ANDNL     R14, R15, R15
-	XORL      $0x0f, R14
-	SHLL      $0x04, R14
+	VMOVMSKPD Y9, R15
+	VMOVMSKPD Y10, BP
+	ANDNL     R15, BP, BP
+	XORL      $0x0f, R15
 	SHLL      $0x04, R15
-	ORL       R14, R12
+	SHLL      $0x04, BP
 	ORL       R15, R13
+	ORL       BP, R14
 
 	// One byte for each bit.
-	PDEPQ R10, R12, R12
-	MOVQ  R12, (DI)
-	MOVB  R13, (R8)
+	PDEPQ R10, R13, R13
+	MOVQ  R13, (DI)
+	MOVB  R14, (R8)
 	ADDQ  $0x08, DI
 	INCQ  R8
-	TESTQ R11, R11
+	TESTQ R12, R12
 	JZ    all
 
 	// Split eight hashes, and ask for their lines.
-	MULXQ      (SI), R13, R12
-	MOVQ       R12, (SP)(AX*1)
-	MOVQ       R13, 512(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      8(SI), R13, R12
-	MOVQ       R12, 8(SP)(AX*1)
-	MOVQ       R13, 520(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      16(SI), R13, R12
-	MOVQ       R12, 16(SP)(AX*1)
-	MOVQ       R13, 528(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      24(SI), R13, R12
-	MOVQ       R12, 24(SP)(AX*1)
-	MOVQ       R13, 536(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      32(SI), R13, R12
-	MOVQ       R12, 32(SP)(AX*1)
-	MOVQ       R13, 544(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      40(SI), R13, R12
-	MOVQ       R12, 40(SP)(AX*1)
-	MOVQ       R13, 552(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      48(SI), R13, R12
-	MOVQ       R12, 48(SP)(AX*1)
-	MOVQ       R13, 560(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      56(SI), R13, R12
-	MOVQ       R12, 56(SP)(AX*1)
-	MOVQ       R13, 568(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
+	MULXQ      (SI), R14, R13
+	MOVQ       R13, (SP)(R11*1)
+	MOVQ       R14, 512(SP)(R11*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      8(SI), R14, R13
+	MOVQ       R13, 8(SP)(R11*1)
+	MOVQ       R14, 520(SP)(R11*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      16(SI), R14, R13
+	MOVQ       R13, 16(SP)(R11*1)
+	MOVQ       R14, 528(SP)(R11*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      24(SI), R14, R13
+	MOVQ       R13, 24(SP)(R11*1)
+	MOVQ       R14, 536(SP)(R11*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      32(SI), R14, R13
+	MOVQ       R13, 32(SP)(R11*1)
+	MOVQ       R14, 544(SP)(R11*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      40(SI), R14, R13
+	MOVQ       R13, 40(SP)(R11*1)
+	MOVQ       R14, 552(SP)(R11*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      48(SI), R14, R13
+	MOVQ       R13, 48(SP)(R11*1)
+	MOVQ       R14, 560(SP)(R11*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      56(SI), R14, R13
+	MOVQ       R13, 56(SP)(R11*1)
+	MOVQ       R14, 568(SP)(R11*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
 	ADDQ       $0x40, SI
-	DECQ       R11
+	ADDQ       $0x40, R11
+	ANDQ       $0x000001ff, R11
+	DECQ       R12
 
 all:
 	ADDQ $0x40, AX
@@ -1683,7 +1695,7 @@ DATA avalanche<>+0(SB)/8, $0x165667919e3779f9
 GLOBL avalanche<>(SB), RODATA|NOPTR, $8
 
 // func compactAVX512(b *compactBatch)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, CMOV, MMX+
 TEXT ·compactAVX512(SB), $1048-8
 	MOVQ         b+0(FP), AX
 	MOVQ         (AX), CX
@@ -1717,61 +1729,65 @@ TEXT ·compactAVX512(SB), $1048-8
 	MOVQ         $0x8080808080808080, AX
 	VPBROADCASTQ AX, Z8
 
-	// The lines of the first groups.
-	XORQ AX, AX
-	MOVQ R9, R12
+	// The lines of the first groups: of half of them, if they are few.
+	LEAQ    1(R9), AX
+	SHRQ    $0x01, AX
+	SHLQ    $0x06, AX
+	MOVQ    $0x0000000000000200, R12
+	CMPQ    AX, R12
+	CMOVQHI R12, AX
+	XORQ    R12, R12
+	MOVQ    R9, R13
 
 first:
 	// Split eight hashes, and ask for their lines.
-	MULXQ      (SI), R14, R13
-	MOVQ       R13, (SP)(AX*1)
-	MOVQ       R14, 512(SP)(AX*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      8(SI), R14, R13
-	MOVQ       R13, 8(SP)(AX*1)
-	MOVQ       R14, 520(SP)(AX*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      16(SI), R14, R13
-	MOVQ       R13, 16(SP)(AX*1)
-	MOVQ       R14, 528(SP)(AX*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      24(SI), R14, R13
-	MOVQ       R13, 24(SP)(AX*1)
-	MOVQ       R14, 536(SP)(AX*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      32(SI), R14, R13
-	MOVQ       R13, 32(SP)(AX*1)
-	MOVQ       R14, 544(SP)(AX*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      40(SI), R14, R13
-	MOVQ       R13, 40(SP)(AX*1)
-	MOVQ       R14, 552(SP)(AX*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      48(SI), R14, R13
-	MOVQ       R13, 48(SP)(AX*1)
-	MOVQ       R14, 560(SP)(AX*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      56(SI), R14, R13
-	MOVQ       R13, 56(SP)(AX*1)
-	MOVQ       R14, 568(SP)(AX*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
+	MULXQ      (SI), R15, R14
+	MOVQ       R14, (SP)(R12*1)
+	MOVQ       R15, 512(SP)(R12*1)
+	SHLQ       $0x06, R14
+	PREFETCHT0 (CX)(R14*1)
+	MULXQ      8(SI), R15, R14
+	MOVQ       R14, 8(SP)(R12*1)
+	MOVQ       R15, 520(SP)(R12*1)
+	SHLQ       $0x06, R14
+	PREFETCHT0 (CX)(R14*1)
+	MULXQ      16(SI), R15, R14
+	MOVQ       R14, 16(SP)(R12*1)
+	MOVQ       R15, 528(SP)(R12*1)
+	SHLQ       $0x06, R14
+	PREFETCHT0 (CX)(R14*1)
+	MULXQ      24(SI), R15, R14
+	MOVQ       R14, 24(SP)(R12*1)
+	MOVQ       R15, 536(SP)(R12*1)
+	SHLQ       $0x06, R14
+	PREFETCHT0 (CX)(R14*1)
+	MULXQ      32(SI), R15, R14
+	MOVQ       R14, 32(SP)(R12*1)
+	MOVQ       R15, 544(SP)(R12*1)
+	SHLQ       $0x06, R14
+	PREFETCHT0 (CX)(R14*1)
+	MULXQ      40(SI), R15, R14
+	MOVQ       R14, 40(SP)(R12*1)
+	MOVQ       R15, 552(SP)(R12*1)
+	SHLQ       $0x06, R14
+	PREFETCHT0 (CX)(R14*1)
+	MULXQ      48(SI), R15, R14
+	MOVQ       R14, 48(SP)(R12*1)
+	MOVQ       R15, 560(SP)(R12*1)
+	SHLQ       $0x06, R14
+	PREFETCHT0 (CX)(R14*1)
+	MULXQ      56(SI), R15, R14
+	MOVQ       R14, 56(SP)(R12*1)
+	MOVQ       R15, 568(SP)(R12*1)
+	SHLQ       $0x06, R14
+	PREFETCHT0 (CX)(R14*1)
 	ADDQ       $0x40, SI
-	ADDQ       $0x40, AX
-	DECQ       R12
-	JZ         asked
-	CMPQ       AX, $0x00000200
+	ADDQ       $0x40, R12
+	DECQ       R13
+	CMPQ       R12, AX
 	JNE        first
-
-asked:
-	XORQ AX, AX
+	ANDQ       $0x000001ff, R12
+	XORQ       AX, AX
 
 next:
 	VMOVDQU64 (SP)(AX*1), Z9
@@ -1926,61 +1942,63 @@ next:
 	KANDNB     K2, K3, K2
 	KANDNB     K4, K2, K4
 	KORB       K3, K4, K4
-	KMOVB      K2, R13
-	KMOVB      K4, R14
+	KMOVB      K2, R14
+	KMOVB      K4, R15
 
 	// One byte for each bit.
-	PDEPQ R10, R13, R13
-	MOVQ  R13, (DI)
-	MOVB  R14, (R8)
+	PDEPQ R10, R14, R14
+	MOVQ  R14, (DI)
+	MOVB  R15, (R8)
 	ADDQ  $0x08, DI
 	INCQ  R8
-	TESTQ R12, R12
+	TESTQ R13, R13
 	JZ    all
 
 	// Split eight hashes, and ask for their lines.
-	MULXQ      (SI), R14, R13
-	MOVQ       R13, (SP)(AX*1)
-	MOVQ       R14, 512(SP)(AX*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      8(SI), R14, R13
-	MOVQ       R13, 8(SP)(AX*1)
-	MOVQ       R14, 520(SP)(AX*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      16(SI), R14, R13
-	MOVQ       R13, 16(SP)(AX*1)
-	MOVQ       R14, 528(SP)(AX*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      24(SI), R14, R13
-	MOVQ       R13, 24(SP)(AX*1)
-	MOVQ       R14, 536(SP)(AX*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      32(SI), R14, R13
-	MOVQ       R13, 32(SP)(AX*1)
-	MOVQ       R14, 544(SP)(AX*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      40(SI), R14, R13
-	MOVQ       R13, 40(SP)(AX*1)
-	MOVQ       R14, 552(SP)(AX*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      48(SI), R14, R13
-	MOVQ       R13, 48(SP)(AX*1)
-	MOVQ       R14, 560(SP)(AX*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      56(SI), R14, R13
-	MOVQ       R13, 56(SP)(AX*1)
-	MOVQ       R14, 568(SP)(AX*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
+	MULXQ      (SI), R15, R14
+	MOVQ       R14, (SP)(R12*1)
+	MOVQ       R15, 512(SP)(R12*1)
+	SHLQ       $0x06, R14
+	PREFETCHT0 (CX)(R14*1)
+	MULXQ      8(SI), R15, R14
+	MOVQ       R14, 8(SP)(R12*1)
+	MOVQ       R15, 520(SP)(R12*1)
+	SHLQ       $0x06, R14
+	PREFETCHT0 (CX)(R14*1)
+	MULXQ      16(SI), R15, R14
+	MOVQ       R14, 16(SP)(R12*1)
+	MOVQ       R15, 528(SP)(R12*1)
+	SHLQ       $0x06, R14
+	PREFETCHT0 (CX)(R14*1)
+	MULXQ      24(SI), R15, R14
+	MOVQ       R14, 24(SP)(R12*1)
+	MOVQ       R15, 536(SP)(R12*1)
+	SHLQ       $0x06, R14
+	PREFETCHT0 (CX)(R14*1)
+	MULXQ      32(SI), R15, R14
+	MOVQ       R14, 32(SP)(R12*1)
+	MOVQ       R15, 544(SP)(R12*1)
+	SHLQ       $0x06, R14
+	PREFETCHT0 (CX)(R14*1)
+	MULXQ      40(SI), R15, R14
+	MOVQ       R14, 40(SP)(R12*1)
+	MOVQ       R15, 552(SP)(R12*1)
+	SHLQ       $0x06, R14
+	PREFETCHT0 (CX)(R14*1)
+	MULXQ      48(SI), R15, R14
+	MOVQ       R14, 48(SP)(R12*1)
+	MOVQ       R15, 560(SP)(R12*1)
+	SHLQ       $0x06, R14
+	PREFETCHT0 (CX)(R14*1)
+	MULXQ      56(SI), R15, R14
+	MOVQ       R14, 56(SP)(R12*1)
+	MOVQ       R15, 568(SP)(R12*1)
+	SHLQ       $0x06, R14
+	PREFETCHT0 (CX)(R14*1)
 	ADDQ       $0x40, SI
-	DECQ       R12
+	ADDQ       $0x40, R12
+	ANDQ       $0x000001ff, R12
+	DECQ       R13
 
 all:
 	ADDQ $0x40, AX

@@ -311,7 +311,7 @@ func TestDirectLooksAgain(t *testing.T) {
 			}
 		}
 	}
-	if tried == 0 && len(layout.Kernels()) > 1 {
+	if tried == 0 && slices.Contains(layout.Kernels(), "avx2") {
 		t.Error("there are no direct looks")
 	}
 }
