@@ -5,8 +5,8 @@
 #include "textflag.h"
 
 // func blockedAVX512(b *blockedBatch)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2, CMOV, MMX+
-TEXT ·blockedAVX512(SB), $1024-8
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
+TEXT ·blockedAVX512(SB), $512-8
 	MOVQ         b+0(FP), AX
 	MOVQ         (AX), CX
 	MOVQ         8(AX), BX
@@ -35,69 +35,65 @@ TEXT ·blockedAVX512(SB), $1024-8
 	MOVQ         $0x00000000000000ff, AX
 	VPBROADCASTQ AX, Z10
 
-	// The lines of the first groups: of half of them, if they are few.
-	LEAQ    1(R9), AX
-	SHRQ    $0x01, AX
-	SHLQ    $0x06, AX
-	MOVQ    $0x0000000000000200, R11
-	CMPQ    AX, R11
-	CMOVQHI R11, AX
-	XORQ    R11, R11
-	MOVQ    R9, R12
+	// The lines of the first groups.
+	XORQ AX, AX
+	MOVQ R9, R11
 
 first:
 	// Split eight hashes, and ask for their lines.
-	MULXQ      (SI), R14, R13
-	MOVQ       R13, (SP)(R11*1)
-	MOVQ       R14, 512(SP)(R11*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      8(SI), R14, R13
-	MOVQ       R13, 8(SP)(R11*1)
-	MOVQ       R14, 520(SP)(R11*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      16(SI), R14, R13
-	MOVQ       R13, 16(SP)(R11*1)
-	MOVQ       R14, 528(SP)(R11*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      24(SI), R14, R13
-	MOVQ       R13, 24(SP)(R11*1)
-	MOVQ       R14, 536(SP)(R11*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      32(SI), R14, R13
-	MOVQ       R13, 32(SP)(R11*1)
-	MOVQ       R14, 544(SP)(R11*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      40(SI), R14, R13
-	MOVQ       R13, 40(SP)(R11*1)
-	MOVQ       R14, 552(SP)(R11*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      48(SI), R14, R13
-	MOVQ       R13, 48(SP)(R11*1)
-	MOVQ       R14, 560(SP)(R11*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      56(SI), R14, R13
-	MOVQ       R13, 56(SP)(R11*1)
-	MOVQ       R14, 568(SP)(R11*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
+	MULXQ      (SI), R13, R12
+	MOVQ       R12, (SP)(AX*1)
+	MOVQ       R13, 256(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      8(SI), R13, R12
+	MOVQ       R12, 8(SP)(AX*1)
+	MOVQ       R13, 264(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      16(SI), R13, R12
+	MOVQ       R12, 16(SP)(AX*1)
+	MOVQ       R13, 272(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      24(SI), R13, R12
+	MOVQ       R12, 24(SP)(AX*1)
+	MOVQ       R13, 280(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      32(SI), R13, R12
+	MOVQ       R12, 32(SP)(AX*1)
+	MOVQ       R13, 288(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      40(SI), R13, R12
+	MOVQ       R12, 40(SP)(AX*1)
+	MOVQ       R13, 296(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      48(SI), R13, R12
+	MOVQ       R12, 48(SP)(AX*1)
+	MOVQ       R13, 304(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      56(SI), R13, R12
+	MOVQ       R12, 56(SP)(AX*1)
+	MOVQ       R13, 312(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
 	ADDQ       $0x40, SI
-	ADDQ       $0x40, R11
-	DECQ       R12
-	CMPQ       R11, AX
+	ADDQ       $0x40, AX
+	DECQ       R11
+	JZ         asked
+	CMPQ       AX, $0x00000100
 	JNE        first
-	ANDQ       $0x000001ff, R11
-	XORQ       AX, AX
+
+asked:
+	XORQ AX, AX
 
 next:
 	VMOVDQU64 (SP)(AX*1), Z11
-	VMOVDQU64 512(SP)(AX*1), Z12
+	VMOVDQU64 256(SP)(AX*1), Z12
 
 	// fp = 1 + (rest<<3 * values) >> 64, by halves.
 	VPSLLQ   $0x03, Z12, Z13
@@ -174,67 +170,65 @@ next:
 	VPTESTMQ   Z16, Z16, K5
 	VPTESTMQ   Z20, Z20, K6
 	KANDNB     K6, K5, K6
-	KMOVB      K5, R13
-	KMOVB      K6, R14
+	KMOVB      K5, R12
+	KMOVB      K6, R13
 
 	// One byte for each bit.
-	PDEPQ R10, R13, R13
-	MOVQ  R13, (DI)
-	MOVB  R14, (R8)
+	PDEPQ R10, R12, R12
+	MOVQ  R12, (DI)
+	MOVB  R13, (R8)
 	ADDQ  $0x08, DI
 	INCQ  R8
-	TESTQ R12, R12
+	TESTQ R11, R11
 	JZ    all
 
 	// Split eight hashes, and ask for their lines.
-	MULXQ      (SI), R14, R13
-	MOVQ       R13, (SP)(R11*1)
-	MOVQ       R14, 512(SP)(R11*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      8(SI), R14, R13
-	MOVQ       R13, 8(SP)(R11*1)
-	MOVQ       R14, 520(SP)(R11*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      16(SI), R14, R13
-	MOVQ       R13, 16(SP)(R11*1)
-	MOVQ       R14, 528(SP)(R11*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      24(SI), R14, R13
-	MOVQ       R13, 24(SP)(R11*1)
-	MOVQ       R14, 536(SP)(R11*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      32(SI), R14, R13
-	MOVQ       R13, 32(SP)(R11*1)
-	MOVQ       R14, 544(SP)(R11*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      40(SI), R14, R13
-	MOVQ       R13, 40(SP)(R11*1)
-	MOVQ       R14, 552(SP)(R11*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      48(SI), R14, R13
-	MOVQ       R13, 48(SP)(R11*1)
-	MOVQ       R14, 560(SP)(R11*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      56(SI), R14, R13
-	MOVQ       R13, 56(SP)(R11*1)
-	MOVQ       R14, 568(SP)(R11*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
+	MULXQ      (SI), R13, R12
+	MOVQ       R12, (SP)(AX*1)
+	MOVQ       R13, 256(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      8(SI), R13, R12
+	MOVQ       R12, 8(SP)(AX*1)
+	MOVQ       R13, 264(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      16(SI), R13, R12
+	MOVQ       R12, 16(SP)(AX*1)
+	MOVQ       R13, 272(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      24(SI), R13, R12
+	MOVQ       R12, 24(SP)(AX*1)
+	MOVQ       R13, 280(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      32(SI), R13, R12
+	MOVQ       R12, 32(SP)(AX*1)
+	MOVQ       R13, 288(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      40(SI), R13, R12
+	MOVQ       R12, 40(SP)(AX*1)
+	MOVQ       R13, 296(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      48(SI), R13, R12
+	MOVQ       R12, 48(SP)(AX*1)
+	MOVQ       R13, 304(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      56(SI), R13, R12
+	MOVQ       R12, 56(SP)(AX*1)
+	MOVQ       R13, 312(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
 	ADDQ       $0x40, SI
-	ADDQ       $0x40, R11
-	ANDQ       $0x000001ff, R11
-	DECQ       R12
+	DECQ       R11
 
 all:
 	ADDQ $0x40, AX
-	ANDQ $0x000001ff, AX
+	ANDQ $0x000000ff, AX
 	DECQ R9
 	JNZ  next
 	VZEROUPPER
@@ -277,8 +271,8 @@ DATA sixty<>+24(SB)/8, $0x000000000000003c
 GLOBL sixty<>(SB), RODATA|NOPTR, $32
 
 // func blockedAVX2(b *blockedBatch)
-// Requires: AVX, AVX2, BMI, BMI2, CMOV, MMX+
-TEXT ·blockedAVX2(SB), $1184-8
+// Requires: AVX, AVX2, BMI, BMI2, MMX+
+TEXT ·blockedAVX2(SB), $672-8
 	MOVQ         b+0(FP), AX
 	MOVQ         (AX), CX
 	MOVQ         8(AX), BX
@@ -289,87 +283,83 @@ TEXT ·blockedAVX2(SB), $1184-8
 	MOVQ         48(AX), DX
 	MOVQ         $0x0101010101010101, R10
 	VPBROADCASTQ 56(AX), Y0
-	VMOVDQU      Y0, 1024(SP)
+	VMOVDQU      Y0, 512(SP)
 	VPBROADCASTQ 72(AX), Y0
-	VMOVDQU      Y0, 1056(SP)
+	VMOVDQU      Y0, 544(SP)
 	VPBROADCASTQ 80(AX), Y0
-	VMOVDQU      Y0, 1088(SP)
+	VMOVDQU      Y0, 576(SP)
 	VPBROADCASTQ 64(AX), Y0
-	VMOVDQU      Y0, 1120(SP)
+	VMOVDQU      Y0, 608(SP)
 	VPBROADCASTQ 64(AX), Y0
 	VPSRLQ       $0x20, Y0, Y0
-	VMOVDQU      Y0, 1152(SP)
+	VMOVDQU      Y0, 640(SP)
 
-	// The lines of the first groups: of half of them, if they are few.
-	LEAQ    1(R9), AX
-	SHRQ    $0x01, AX
-	SHLQ    $0x06, AX
-	MOVQ    $0x0000000000000200, R11
-	CMPQ    AX, R11
-	CMOVQHI R11, AX
-	XORQ    R11, R11
-	MOVQ    R9, R12
+	// The lines of the first groups.
+	XORQ AX, AX
+	MOVQ R9, R11
 
 first:
 	// Split eight hashes, and ask for their lines.
-	MULXQ      (SI), R14, R13
-	MOVQ       R13, (SP)(R11*1)
-	MOVQ       R14, 512(SP)(R11*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      8(SI), R14, R13
-	MOVQ       R13, 8(SP)(R11*1)
-	MOVQ       R14, 520(SP)(R11*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      16(SI), R14, R13
-	MOVQ       R13, 16(SP)(R11*1)
-	MOVQ       R14, 528(SP)(R11*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      24(SI), R14, R13
-	MOVQ       R13, 24(SP)(R11*1)
-	MOVQ       R14, 536(SP)(R11*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      32(SI), R14, R13
-	MOVQ       R13, 32(SP)(R11*1)
-	MOVQ       R14, 544(SP)(R11*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      40(SI), R14, R13
-	MOVQ       R13, 40(SP)(R11*1)
-	MOVQ       R14, 552(SP)(R11*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      48(SI), R14, R13
-	MOVQ       R13, 48(SP)(R11*1)
-	MOVQ       R14, 560(SP)(R11*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      56(SI), R14, R13
-	MOVQ       R13, 56(SP)(R11*1)
-	MOVQ       R14, 568(SP)(R11*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
+	MULXQ      (SI), R13, R12
+	MOVQ       R12, (SP)(AX*1)
+	MOVQ       R13, 256(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      8(SI), R13, R12
+	MOVQ       R12, 8(SP)(AX*1)
+	MOVQ       R13, 264(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      16(SI), R13, R12
+	MOVQ       R12, 16(SP)(AX*1)
+	MOVQ       R13, 272(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      24(SI), R13, R12
+	MOVQ       R12, 24(SP)(AX*1)
+	MOVQ       R13, 280(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      32(SI), R13, R12
+	MOVQ       R12, 32(SP)(AX*1)
+	MOVQ       R13, 288(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      40(SI), R13, R12
+	MOVQ       R12, 40(SP)(AX*1)
+	MOVQ       R13, 296(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      48(SI), R13, R12
+	MOVQ       R12, 48(SP)(AX*1)
+	MOVQ       R13, 304(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      56(SI), R13, R12
+	MOVQ       R12, 56(SP)(AX*1)
+	MOVQ       R13, 312(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
 	ADDQ       $0x40, SI
-	ADDQ       $0x40, R11
-	DECQ       R12
-	CMPQ       R11, AX
+	ADDQ       $0x40, AX
+	DECQ       R11
+	JZ         asked
+	CMPQ       AX, $0x00000100
 	JNE        first
-	ANDQ       $0x000001ff, R11
-	XORQ       AX, AX
+
+asked:
+	XORQ AX, AX
 
 next:
 	VMOVDQU (SP)(AX*1), Y0
-	VMOVDQU 512(SP)(AX*1), Y1
+	VMOVDQU 256(SP)(AX*1), Y1
 
 	// fp = 1 + (rest<<3 * values) >> 64, by halves.
 	VPSLLQ   $0x03, Y1, Y2
 	VPSRLQ   $0x20, Y2, Y3
-	VPMULUDQ 1024(SP), Y2, Y2
+	VPMULUDQ 512(SP), Y2, Y2
 	VPSRLQ   $0x20, Y2, Y2
-	VPMULUDQ 1024(SP), Y3, Y3
+	VPMULUDQ 512(SP), Y3, Y3
 	VPADDQ   Y3, Y2, Y2
 	VPSRLQ   $0x20, Y2, Y2
 	VPADDQ   one<>+0(SB), Y2, Y2
@@ -436,37 +426,37 @@ next:
 	VPOR    Y4, Y10, Y10
 
 	// A lane of zero where a slot has the fingerprint.
-	VPMULUDQ  1152(SP), Y2, Y1
-	VPMULUDQ  1120(SP), Y2, Y2
+	VPMULUDQ  640(SP), Y2, Y1
+	VPMULUDQ  608(SP), Y2, Y2
 	VPSLLQ    $0x20, Y1, Y1
 	VPADDQ    Y1, Y2, Y2
 	VPXOR     Y2, Y9, Y9
-	VPAND     1088(SP), Y9, Y9
-	VPSUBQ    1120(SP), Y9, Y1
+	VPAND     576(SP), Y9, Y9
+	VPSUBQ    608(SP), Y9, Y1
 	VPANDN    Y1, Y9, Y9
 	VPXOR     Y2, Y0, Y0
-	VPAND     1088(SP), Y0, Y0
-	VPSUBQ    1120(SP), Y0, Y1
+	VPAND     576(SP), Y0, Y0
+	VPSUBQ    608(SP), Y0, Y1
 	VPANDN    Y1, Y0, Y0
 	VPOR      Y9, Y0, Y9
-	VPAND     1056(SP), Y9, Y9
+	VPAND     544(SP), Y9, Y9
 	VPXOR     Y0, Y0, Y0
 	VPCMPEQQ  Y0, Y9, Y9
 	VPCMPEQQ  Y0, Y10, Y10
-	VMOVMSKPD Y9, R13
-	VMOVMSKPD Y10, R14
-	ANDNL     R13, R14, R14
-	XORL      $0x0f, R13
-	MOVQ      R14, R14
+	VMOVMSKPD Y9, R12
+	VMOVMSKPD Y10, R13
+	ANDNL     R12, R13, R13
+	XORL      $0x0f, R12
+	MOVQ      R13, R13
 	VMOVDQU   32(SP)(AX*1), Y0
-	VMOVDQU   544(SP)(AX*1), Y1
+	VMOVDQU   288(SP)(AX*1), Y1
 
 	// fp = 1 + (rest<<3 * values) >> 64, by halves.
 	VPSLLQ   $0x03, Y1, Y2
 	VPSRLQ   $0x20, Y2, Y3
-	VPMULUDQ 1024(SP), Y2, Y2
+	VPMULUDQ 512(SP), Y2, Y2
 	VPSRLQ   $0x20, Y2, Y2
-	VPMULUDQ 1024(SP), Y3, Y3
+	VPMULUDQ 512(SP), Y3, Y3
 	VPADDQ   Y3, Y2, Y2
 	VPSRLQ   $0x20, Y2, Y2
 	VPADDQ   one<>+0(SB), Y2, Y2
@@ -533,90 +523,88 @@ next:
 	VPOR    Y4, Y10, Y10
 
 	// A lane of zero where a slot has the fingerprint.
-	VPMULUDQ  1152(SP), Y2, Y1
-	VPMULUDQ  1120(SP), Y2, Y2
+	VPMULUDQ  640(SP), Y2, Y1
+	VPMULUDQ  608(SP), Y2, Y2
 	VPSLLQ    $0x20, Y1, Y1
 	VPADDQ    Y1, Y2, Y2
 	VPXOR     Y2, Y9, Y9
-	VPAND     1088(SP), Y9, Y9
-	VPSUBQ    1120(SP), Y9, Y1
+	VPAND     576(SP), Y9, Y9
+	VPSUBQ    608(SP), Y9, Y1
 	VPANDN    Y1, Y9, Y9
 	VPXOR     Y2, Y0, Y0
-	VPAND     1088(SP), Y0, Y0
-	VPSUBQ    1120(SP), Y0, Y1
+	VPAND     576(SP), Y0, Y0
+	VPSUBQ    608(SP), Y0, Y1
 	VPANDN    Y1, Y0, Y0
 	VPOR      Y9, Y0, Y9
-	VPAND     1056(SP), Y9, Y9
+	VPAND     544(SP), Y9, Y9
 	VPXOR     Y0, Y0, Y0
 	VPCMPEQQ  Y0, Y9, Y9
 	VPCMPEQQ  Y0, Y10, Y10
-	VMOVMSKPD Y9, R15
-	VMOVMSKPD Y10, BP
-	ANDNL     R15, BP, BP
-	XORL      $0x0f, R15
+	VMOVMSKPD Y9, R14
+	VMOVMSKPD Y10, R15
+	ANDNL     R14, R15, R15
+	XORL      $0x0f, R14
+	SHLL      $0x04, R14
 	SHLL      $0x04, R15
-	SHLL      $0x04, BP
+	ORL       R14, R12
 	ORL       R15, R13
-	ORL       BP, R14
 
 	// One byte for each bit.
-	PDEPQ R10, R13, R13
-	MOVQ  R13, (DI)
-	MOVB  R14, (R8)
+	PDEPQ R10, R12, R12
+	MOVQ  R12, (DI)
+	MOVB  R13, (R8)
 	ADDQ  $0x08, DI
 	INCQ  R8
-	TESTQ R12, R12
+	TESTQ R11, R11
 	JZ    all
 
 	// Split eight hashes, and ask for their lines.
-	MULXQ      (SI), R14, R13
-	MOVQ       R13, (SP)(R11*1)
-	MOVQ       R14, 512(SP)(R11*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      8(SI), R14, R13
-	MOVQ       R13, 8(SP)(R11*1)
-	MOVQ       R14, 520(SP)(R11*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      16(SI), R14, R13
-	MOVQ       R13, 16(SP)(R11*1)
-	MOVQ       R14, 528(SP)(R11*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      24(SI), R14, R13
-	MOVQ       R13, 24(SP)(R11*1)
-	MOVQ       R14, 536(SP)(R11*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      32(SI), R14, R13
-	MOVQ       R13, 32(SP)(R11*1)
-	MOVQ       R14, 544(SP)(R11*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      40(SI), R14, R13
-	MOVQ       R13, 40(SP)(R11*1)
-	MOVQ       R14, 552(SP)(R11*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      48(SI), R14, R13
-	MOVQ       R13, 48(SP)(R11*1)
-	MOVQ       R14, 560(SP)(R11*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      56(SI), R14, R13
-	MOVQ       R13, 56(SP)(R11*1)
-	MOVQ       R14, 568(SP)(R11*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
+	MULXQ      (SI), R13, R12
+	MOVQ       R12, (SP)(AX*1)
+	MOVQ       R13, 256(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      8(SI), R13, R12
+	MOVQ       R12, 8(SP)(AX*1)
+	MOVQ       R13, 264(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      16(SI), R13, R12
+	MOVQ       R12, 16(SP)(AX*1)
+	MOVQ       R13, 272(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      24(SI), R13, R12
+	MOVQ       R12, 24(SP)(AX*1)
+	MOVQ       R13, 280(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      32(SI), R13, R12
+	MOVQ       R12, 32(SP)(AX*1)
+	MOVQ       R13, 288(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      40(SI), R13, R12
+	MOVQ       R12, 40(SP)(AX*1)
+	MOVQ       R13, 296(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      48(SI), R13, R12
+	MOVQ       R12, 48(SP)(AX*1)
+	MOVQ       R13, 304(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      56(SI), R13, R12
+	MOVQ       R12, 56(SP)(AX*1)
+	MOVQ       R13, 312(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
 	ADDQ       $0x40, SI
-	ADDQ       $0x40, R11
-	ANDQ       $0x000001ff, R11
-	DECQ       R12
+	DECQ       R11
 
 all:
 	ADDQ $0x40, AX
-	ANDQ $0x000001ff, AX
+	ANDQ $0x000000ff, AX
 	DECQ R9
 	JNZ  next
 	VZEROUPPER
@@ -1695,8 +1683,8 @@ DATA avalanche<>+0(SB)/8, $0x165667919e3779f9
 GLOBL avalanche<>(SB), RODATA|NOPTR, $8
 
 // func compactAVX512(b *compactBatch)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2, CMOV, MMX+
-TEXT ·compactAVX512(SB), $1048-8
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
+TEXT ·compactAVX512(SB), $536-8
 	MOVQ         b+0(FP), AX
 	MOVQ         (AX), CX
 	MOVQ         8(AX), BX
@@ -1707,11 +1695,11 @@ TEXT ·compactAVX512(SB), $1048-8
 	MOVQ         48(AX), DX
 	MOVQ         $0x0101010101010101, R10
 	MOVQ         56(AX), R11
-	MOVQ         R11, 1024(SP)
+	MOVQ         R11, 512(SP)
 	MOVQ         80(AX), R11
-	MOVQ         R11, 1032(SP)
+	MOVQ         R11, 520(SP)
 	MOVQ         96(AX), R11
-	MOVQ         R11, 1040(SP)
+	MOVQ         R11, 528(SP)
 	MOVQ         104(AX), R11
 	VPBROADCASTQ 64(AX), Z0
 	VPBROADCASTQ 72(AX), Z1
@@ -1729,76 +1717,72 @@ TEXT ·compactAVX512(SB), $1048-8
 	MOVQ         $0x8080808080808080, AX
 	VPBROADCASTQ AX, Z8
 
-	// The lines of the first groups: of half of them, if they are few.
-	LEAQ    1(R9), AX
-	SHRQ    $0x01, AX
-	SHLQ    $0x06, AX
-	MOVQ    $0x0000000000000200, R12
-	CMPQ    AX, R12
-	CMOVQHI R12, AX
-	XORQ    R12, R12
-	MOVQ    R9, R13
+	// The lines of the first groups.
+	XORQ AX, AX
+	MOVQ R9, R12
 
 first:
 	// Split eight hashes, and ask for their lines.
-	MULXQ      (SI), R15, R14
-	MOVQ       R14, (SP)(R12*1)
-	MOVQ       R15, 512(SP)(R12*1)
-	SHLQ       $0x06, R14
-	PREFETCHT0 (CX)(R14*1)
-	MULXQ      8(SI), R15, R14
-	MOVQ       R14, 8(SP)(R12*1)
-	MOVQ       R15, 520(SP)(R12*1)
-	SHLQ       $0x06, R14
-	PREFETCHT0 (CX)(R14*1)
-	MULXQ      16(SI), R15, R14
-	MOVQ       R14, 16(SP)(R12*1)
-	MOVQ       R15, 528(SP)(R12*1)
-	SHLQ       $0x06, R14
-	PREFETCHT0 (CX)(R14*1)
-	MULXQ      24(SI), R15, R14
-	MOVQ       R14, 24(SP)(R12*1)
-	MOVQ       R15, 536(SP)(R12*1)
-	SHLQ       $0x06, R14
-	PREFETCHT0 (CX)(R14*1)
-	MULXQ      32(SI), R15, R14
-	MOVQ       R14, 32(SP)(R12*1)
-	MOVQ       R15, 544(SP)(R12*1)
-	SHLQ       $0x06, R14
-	PREFETCHT0 (CX)(R14*1)
-	MULXQ      40(SI), R15, R14
-	MOVQ       R14, 40(SP)(R12*1)
-	MOVQ       R15, 552(SP)(R12*1)
-	SHLQ       $0x06, R14
-	PREFETCHT0 (CX)(R14*1)
-	MULXQ      48(SI), R15, R14
-	MOVQ       R14, 48(SP)(R12*1)
-	MOVQ       R15, 560(SP)(R12*1)
-	SHLQ       $0x06, R14
-	PREFETCHT0 (CX)(R14*1)
-	MULXQ      56(SI), R15, R14
-	MOVQ       R14, 56(SP)(R12*1)
-	MOVQ       R15, 568(SP)(R12*1)
-	SHLQ       $0x06, R14
-	PREFETCHT0 (CX)(R14*1)
+	MULXQ      (SI), R14, R13
+	MOVQ       R13, (SP)(AX*1)
+	MOVQ       R14, 256(SP)(AX*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      8(SI), R14, R13
+	MOVQ       R13, 8(SP)(AX*1)
+	MOVQ       R14, 264(SP)(AX*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      16(SI), R14, R13
+	MOVQ       R13, 16(SP)(AX*1)
+	MOVQ       R14, 272(SP)(AX*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      24(SI), R14, R13
+	MOVQ       R13, 24(SP)(AX*1)
+	MOVQ       R14, 280(SP)(AX*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      32(SI), R14, R13
+	MOVQ       R13, 32(SP)(AX*1)
+	MOVQ       R14, 288(SP)(AX*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      40(SI), R14, R13
+	MOVQ       R13, 40(SP)(AX*1)
+	MOVQ       R14, 296(SP)(AX*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      48(SI), R14, R13
+	MOVQ       R13, 48(SP)(AX*1)
+	MOVQ       R14, 304(SP)(AX*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      56(SI), R14, R13
+	MOVQ       R13, 56(SP)(AX*1)
+	MOVQ       R14, 312(SP)(AX*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
 	ADDQ       $0x40, SI
-	ADDQ       $0x40, R12
-	DECQ       R13
-	CMPQ       R12, AX
+	ADDQ       $0x40, AX
+	DECQ       R12
+	JZ         asked
+	CMPQ       AX, $0x00000100
 	JNE        first
-	ANDQ       $0x000001ff, R12
-	XORQ       AX, AX
+
+asked:
+	XORQ AX, AX
 
 next:
 	VMOVDQU64 (SP)(AX*1), Z9
-	VMOVDQU64 512(SP)(AX*1), Z10
+	VMOVDQU64 256(SP)(AX*1), Z10
 
 	// The fingerprint, its quotient, the pattern of its remainder.
 	VPBROADCASTQ sixtyFour<>+0(SB), Z11
-	VPSUBQ.BCST  1040(SP), Z11, Z11
+	VPSUBQ.BCST  528(SP), Z11, Z11
 	VPSRLVQ      Z11, Z10, Z10
 	VPSRLVQ      Z2, Z10, Z11
-	VPANDQ.BCST  1024(SP), Z10, Z20
+	VPANDQ.BCST  512(SP), Z10, Z20
 	VPMULLQ      Z0, Z20, Z20
 	VPANDQ.BCST  striped<>+0(SB), Z9, Z21
 	VPSLLQ       $0x06, Z9, Z9
@@ -1903,7 +1887,7 @@ next:
 
 	// The remainders of the run.
 	VPMULUDQ     Z2, Z11, Z11
-	VPADDQ.BCST  1032(SP), Z11, Z11
+	VPADDQ.BCST  520(SP), Z11, Z11
 	VPSRLQ       $0x03, Z11, Z27
 	VPMINUQ.BCST fiftySix<>+0(SB), Z27, Z27
 	VPSLLQ       $0x03, Z27, Z26
@@ -1942,67 +1926,65 @@ next:
 	KANDNB     K2, K3, K2
 	KANDNB     K4, K2, K4
 	KORB       K3, K4, K4
-	KMOVB      K2, R14
-	KMOVB      K4, R15
+	KMOVB      K2, R13
+	KMOVB      K4, R14
 
 	// One byte for each bit.
-	PDEPQ R10, R14, R14
-	MOVQ  R14, (DI)
-	MOVB  R15, (R8)
+	PDEPQ R10, R13, R13
+	MOVQ  R13, (DI)
+	MOVB  R14, (R8)
 	ADDQ  $0x08, DI
 	INCQ  R8
-	TESTQ R13, R13
+	TESTQ R12, R12
 	JZ    all
 
 	// Split eight hashes, and ask for their lines.
-	MULXQ      (SI), R15, R14
-	MOVQ       R14, (SP)(R12*1)
-	MOVQ       R15, 512(SP)(R12*1)
-	SHLQ       $0x06, R14
-	PREFETCHT0 (CX)(R14*1)
-	MULXQ      8(SI), R15, R14
-	MOVQ       R14, 8(SP)(R12*1)
-	MOVQ       R15, 520(SP)(R12*1)
-	SHLQ       $0x06, R14
-	PREFETCHT0 (CX)(R14*1)
-	MULXQ      16(SI), R15, R14
-	MOVQ       R14, 16(SP)(R12*1)
-	MOVQ       R15, 528(SP)(R12*1)
-	SHLQ       $0x06, R14
-	PREFETCHT0 (CX)(R14*1)
-	MULXQ      24(SI), R15, R14
-	MOVQ       R14, 24(SP)(R12*1)
-	MOVQ       R15, 536(SP)(R12*1)
-	SHLQ       $0x06, R14
-	PREFETCHT0 (CX)(R14*1)
-	MULXQ      32(SI), R15, R14
-	MOVQ       R14, 32(SP)(R12*1)
-	MOVQ       R15, 544(SP)(R12*1)
-	SHLQ       $0x06, R14
-	PREFETCHT0 (CX)(R14*1)
-	MULXQ      40(SI), R15, R14
-	MOVQ       R14, 40(SP)(R12*1)
-	MOVQ       R15, 552(SP)(R12*1)
-	SHLQ       $0x06, R14
-	PREFETCHT0 (CX)(R14*1)
-	MULXQ      48(SI), R15, R14
-	MOVQ       R14, 48(SP)(R12*1)
-	MOVQ       R15, 560(SP)(R12*1)
-	SHLQ       $0x06, R14
-	PREFETCHT0 (CX)(R14*1)
-	MULXQ      56(SI), R15, R14
-	MOVQ       R14, 56(SP)(R12*1)
-	MOVQ       R15, 568(SP)(R12*1)
-	SHLQ       $0x06, R14
-	PREFETCHT0 (CX)(R14*1)
+	MULXQ      (SI), R14, R13
+	MOVQ       R13, (SP)(AX*1)
+	MOVQ       R14, 256(SP)(AX*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      8(SI), R14, R13
+	MOVQ       R13, 8(SP)(AX*1)
+	MOVQ       R14, 264(SP)(AX*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      16(SI), R14, R13
+	MOVQ       R13, 16(SP)(AX*1)
+	MOVQ       R14, 272(SP)(AX*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      24(SI), R14, R13
+	MOVQ       R13, 24(SP)(AX*1)
+	MOVQ       R14, 280(SP)(AX*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      32(SI), R14, R13
+	MOVQ       R13, 32(SP)(AX*1)
+	MOVQ       R14, 288(SP)(AX*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      40(SI), R14, R13
+	MOVQ       R13, 40(SP)(AX*1)
+	MOVQ       R14, 296(SP)(AX*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      48(SI), R14, R13
+	MOVQ       R13, 48(SP)(AX*1)
+	MOVQ       R14, 304(SP)(AX*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
+	MULXQ      56(SI), R14, R13
+	MOVQ       R13, 56(SP)(AX*1)
+	MOVQ       R14, 312(SP)(AX*1)
+	SHLQ       $0x06, R13
+	PREFETCHT0 (CX)(R13*1)
 	ADDQ       $0x40, SI
-	ADDQ       $0x40, R12
-	ANDQ       $0x000001ff, R12
-	DECQ       R13
+	DECQ       R12
 
 all:
 	ADDQ $0x40, AX
-	ANDQ $0x000001ff, AX
+	ANDQ $0x000000ff, AX
 	DECQ R9
 	JNZ  next
 	VZEROUPPER

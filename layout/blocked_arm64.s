@@ -154,15 +154,12 @@ TEXT ·blockedNEON(SB), NOSPLIT, $200-8
 	MOVD $0x8040201008040201, R14
 	VDUP R14, EACH_BIT.D2
 
-	// The lines of 8 groups are on their way before the first is looked at, or of half of
-	// them, if they are few.
+	// The lines of 4 groups are on their way before the first is looked at.
 	MOVD HASHES, AHEAD
 	MOVD GROUPS, TO_ASK
-	ADD  $1, GROUPS, R16
-	LSR  $1, R16, R16
-	MOVD $8, R15
-	CMP  R15, R16
-	CSEL LO, R16, R15, R16
+	MOVD $4, R16
+	CMP  R16, TO_ASK
+	CSEL LO, TO_ASK, R16, R16
 	SUB  R16, TO_ASK, TO_ASK
 
 first:
