@@ -128,7 +128,7 @@
 // before what is loaded after it), as FirstLook does it with loads that are barriers each
 // (LDAR): two waits in place of 48. The two words of a lookup are the lanes of one register.
 //
-// By the listing these are 61 instructions a lookup, where the code in Go has about 170. What
+// By the listing these are 58 instructions a lookup, where the code in Go has about 170. What
 // that buys has not been measured: it was made and is tested under an emulator.
 TEXT ·blockedNEON(SB), NOSPLIT, $200-8
 	MOVD b+0(FP), R14

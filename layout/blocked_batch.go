@@ -5,8 +5,8 @@ import (
 )
 
 // A batch is looked up in blocks, each in three passes. The first asks for the home
-// lines, prefetchAhead hashes before it looks at them: so many cache misses are
-// under way at once. It answers what a home line settles, which is nearly all; for
+// lines, prefetchAhead hashes before it looks at them, or half as many in assembly: so many
+// cache misses are under way at once. It answers what a home line settles, which is nearly all; for
 // the rest, the open ones, the second pass asks for their second lines, and the
 // third looks them up.
 //

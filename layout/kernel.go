@@ -40,8 +40,8 @@ func Kernels() (names []string) {
 // own is looked up in pure Go all the same, see [Table].
 func Kernel() string { return kernel(inUse.Load()).String() }
 
-// UseKernel makes all lookups from now on use that kernel; but a [Direct] that there is
-// stays what it is. It is for tests and measurements.
+// UseKernel makes all lookups from now on use that kernel, as far as it has code for them; but
+// a [Direct] that there is stays what it is. It is for tests and measurements.
 func UseKernel(name string) error {
 	for _, k := range kernels() {
 		if k.String() == name {

@@ -204,7 +204,7 @@ type Table interface {
 	HomeBlocks(hashes, blocks []uint64)
 	// Contains is Lookup in a view.
 	Contains(v *View, h uint64) bool
-	// Kernel names what the lookups of this layout run on.
+	// Kernel names what batches of lookups of this layout run on.
 	Kernel() string
 	// ContainsHashes looks up hashes[i] into found[i]; found is not shorter.
 	ContainsHashes(v *View, hashes []uint64, found []bool)

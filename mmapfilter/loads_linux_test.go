@@ -378,7 +378,7 @@ func TestLookupsStayInTheRegion(t *testing.T) {
 						asked[i] = rng.Uint64()
 					}
 					if fault := recovery.Guard(data, func() {
-						for _, n := range []int{8, 48, 72, 200} {
+						for _, n := range []int{8, 24, 40, 72, len(asked)} {
 							table.ContainsHashes(&view, asked[len(asked)-n:], found)
 						}
 						for _, h := range asked[:200] {
