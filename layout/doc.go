@@ -264,11 +264,13 @@
 // Of 700 million keys, 1 GiB, batches take 0.9 to 1.1 times as long, Build 1.43, 0.79 and 0.88
 // times.
 //
-// The lookups one by one are from before their kernels for AVX-512. With those, on an AMD EPYC
-// (Zen 5), one of a hash takes 1.10 to 1.14, 0.93 to 0.98 and 1.29 to 1.62 times as long at the three rates
-// (47 to 72 ns for one of Blocked); of 700 million keys, 1.10, 0.61 and 1.25 times, in one
-// run on a machine whose memory was twice as slow for one file as for another. One of a key
-// takes 1.3 times as long at 1 %: what a lookup costs goes in steps, see blockedOne.
+// The lookups are from before their kernels for AVX-512 were what they are. With those, on an
+// AMD EPYC (Zen 5), one of a hash takes 1.10, 0.90 and 1.29 times as long at the three rates,
+// in a batch 1.50, 1.17 and 1.33 times, and Build 1.29, 0.73 and 0.94 times; of 700 million
+// keys one takes 1.06, 0.89 and 1.20 times (58, 66 and 79 ns for one of Blocked), in a batch
+// 1.35, 1.19 and 1.33, and Build at 1 %, in four runs, 1.3 to 1.7 times. One of a key takes 1.3
+// times as long at 1 %, and 1.1 times at 0.3 %: what a lookup costs goes in steps, see
+// blockedOne.
 //
 // Packed and semi-sorted are the filters of the paper, to be compared with and for
 // tables whose space must be what it says. A lookup of an absent key reads two lines.
