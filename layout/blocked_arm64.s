@@ -110,7 +110,8 @@
 	VAND  ONE.B16, both.B16, both.B16
 
 // OPENED adds to both whatever else leaves two lookups open, the epoch in V23 and their
-// counters, before and now; open is all bits where one is, and finds nothing.
+// counters, before and now. Then both is all bits where a lookup is open, and has found
+// nothing, and else 0.
 #define OPENED(i, none, both, before) \
 	COUNTER(i, V20, F20)             \
 	VEOR  before.B16, V20.B16, V20.B16 \
@@ -138,8 +139,8 @@ TEXT ·blockedNEON(SB), NOSPLIT, $200-8
 	LDP  48(R14), (LINES, VALUES)
 	LDP  64(R14), (ONES, R15)
 	MOVD 80(R14), R16
-	ADD  $2048, EPOCH, COUNTERS
-	MOVD $0x9E3779B97F4A7C15, MIX
+	ADD  $2048, EPOCH, COUNTERS // runtimeCounters words
+	MOVD $0x9E3779B97F4A7C15, MIX // mixFirst
 	VDUP R15, HIGHS.D2
 	BIC  R15, R16, R16
 	VDUP R16, LOWS.D2

@@ -154,7 +154,7 @@ func TestFirstLooksLoadCountersAgain(t *testing.T) {
 					}
 				}()
 				seen, found, open := false, make([]bool, len(hashes)), make([]uint8, len(hashes)/openBits)
-				for round := 0; round < 20_000_000 && !seen; round++ {
+				for round := 0; round < 3_000_000 && !seen; round++ {
 					clear(open)
 					tab.FirstLooks(v, hashes, found, open)
 					EachOpen(open, func(i int) {
