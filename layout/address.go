@@ -62,10 +62,8 @@ func lowestFraction(fp, values uint64) uint64 { return joinHash(fp-1, 0, values)
 func alternate(line, fp, n uint64) uint64 {
 	m := fp * mixFirst
 	h, _ := bits.Mul64((m^m>>32)*mixSecond, n)
-	if h >= line {
-		return h - line
-	}
-	return h + n - line
+	other, below := bits.Sub64(h, line, 0)
+	return other + n&-below
 }
 
 // loadWord reads a word that a writer of another process may be storing to: an

@@ -58,7 +58,8 @@ const (
 	lastWord     = wordsPerBlock - 1 // it has the overflow bits
 	maxSlots     = 96                // at least those of any line
 
-	overflowPairs = 128
+	overflowPairs   = 128
+	maxOverflowBits = 64 // at least those of any line
 )
 
 var compactSpec = spec{
@@ -106,7 +107,13 @@ type compact struct {
 	shift      uint64 // 64 - f
 
 	masks [overflowPairs]uint64 // the two overflow bits of fp mod 128, in the last word
+
+	pairs   [overflowPairs][2]uint8   // their numbers
+	sharing [maxOverflowBits][]shared // the pairs that a bit is in
 }
+
+// A shared bit is in a pair with another one.
+type shared struct{ pair, other uint8 }
 
 func newCompact(p Params, lines uint64) *compact {
 	t := &compact{lines: lines, f: uint64(p.FingerprintBits), b: uint64(p.BucketSize)}
@@ -128,6 +135,9 @@ func newCompact(p Params, lines uint64) *compact {
 	for i := range uint64(overflowPairs) {
 		o := i % t.v
 		p := (o + 1 + i/t.v) % t.v
+		t.pairs[i] = [2]uint8{uint8(o), uint8(p)}
+		t.sharing[o] = append(t.sharing[o], shared{uint8(i), uint8(p)})
+		t.sharing[p] = append(t.sharing[p], shared{uint8(i), uint8(o)})
 		t.masks[i] = (1<<o | 1<<p) << (64 - t.v)
 	}
 	return t
@@ -334,16 +344,19 @@ func (t *compact) slots(l *Line, fps *[maxSlots]uint32) (n int, err error) {
 	if n := t.items(l); n > t.b {
 		return 0, fmt.Errorf("%d items, in %d slots", n, t.b)
 	}
+	bit, last, r, values := t.counts, uint64(0), t.r, t.values
 	for i := range t.countWords {
 		for w := l[i] & t.inCounts[i%wordsPerBlock]; w != 0; w &= w - 1 {
-			zeros := 64*i + bits.TrailingZeros64(w) - n
-			if zeros < 1 || zeros > quotients {
-				return 0, fmt.Errorf("item %d has quotient %d", n, zeros-1)
+			zeros := uint64(64*i + bits.TrailingZeros64(w) - n)
+			if zeros-1 >= quotients {
+				return 0, fmt.Errorf("item %d has quotient %d", n, int(zeros-1))
 			}
-			fps[n] = uint32(uint64(zeros-1)<<t.r | t.remainder(l, uint64(n)))
-			if n > 0 && fps[n] < fps[n-1] {
-				return 0, fmt.Errorf("fingerprint %#x stands before %#x", fps[n-1], fps[n])
+			fp := (zeros-1)<<(r%64) | window(l, bit)&values
+			if fp < last {
+				return 0, fmt.Errorf("fingerprint %#x stands before %#x", last, fp)
 			}
+			fps[n] = uint32(fp)
+			bit, last = bit+r, fp
 			n++
 		}
 	}
@@ -413,14 +426,31 @@ func (t *compact) Copies(l *Line, it Item) (n int) {
 // Fill makes the image of a line of sorted hashes, which are in the order of their
 // fingerprints. Those that come first get the slots.
 func (t *compact) Fill(l *Line, hashes, beyond []uint64) []uint64 {
+	var fps [maxSlots]uint32
 	n := min(len(hashes), int(t.b))
-	at, word, used := t.counts/64, l[t.counts/64], t.counts%64
 	for i, h := range hashes[:n] {
 		_, rest := SplitHash(h, t.lines)
-		fp := rest >> t.shift
-		bit := countBit(uint64(i), fp>>t.r)
-		l[bit/64%wordsPerBlock] |= 1 << (bit % 64)
-		rem := fp & t.values
+		fps[i] = uint32(rest >> t.shift)
+	}
+	t.encode(l, fps[:n])
+	return append(beyond, hashes[n:]...)
+}
+
+// encode makes the image of a line that has these fingerprints, in their order; its overflow
+// bits stay as they are.
+func (t *compact) encode(l *Line, fps []uint32) {
+	below := 64 - t.v
+	*l = Line{lastWord: l[lastWord] >> below << below}
+	in, counts := uint64(0), uint64(0)                    // a word of the counts, and its bits
+	at, word, used := t.counts/64, uint64(0), t.counts%64 // one of the remainders
+	for i, fp := range fps {
+		bit := countBit(uint64(i), uint64(fp)>>t.r)
+		if bit/64 != in {
+			l[in%wordsPerBlock] |= counts
+			in, counts = bit/64, 0
+		}
+		counts |= 1 << (bit % 64)
+		rem := uint64(fp) & t.values
 		word |= rem << used
 		if used += t.r; used >= 64 {
 			l[at%wordsPerBlock] |= word
@@ -429,8 +459,8 @@ func (t *compact) Fill(l *Line, hashes, beyond []uint64) []uint64 {
 			word = rem >> (t.r - used)
 		}
 	}
+	l[in%wordsPerBlock] |= counts
 	l[at%wordsPerBlock] |= word
-	return append(beyond, hashes[n:]...)
 }
 
 // list lists the words of a line that differ from those before.
@@ -497,49 +527,6 @@ func (t *compact) SetOverflow(l *Line, it Item, stores *Stores) {
 
 func (t *compact) NewMarks(l *Line, it Item) int {
 	return bits.OnesCount64(t.overflowBits(uint64(it.Fp)) &^ l[lastWord])
-}
-
-// ChooseLeaving takes the pair of bits that most items have, and then each time the bit
-// with which most more items need no other. (Tried from every pair, of which the best is
-// taken, a seventh fewer lookups go on, for many times the work.)
-func (t *compact) ChooseLeaving(l *Line, items []Item, n int) {
-	for marks, leave := l[lastWord], 0; ; {
-		for i := leave; i < len(items); i++ {
-			if it := items[i]; t.overflowBits(uint64(it.Fp))&^marks == 0 {
-				copy(items[leave+1:i+1], items[leave:i])
-				items[leave] = it
-				leave++
-			}
-		}
-		if leave >= n {
-			return
-		}
-		marks |= t.mostWanted(items[leave:], marks)
-	}
-}
-
-// mostWanted gives the bit without which most items cannot leave; if none is all that an item
-// needs, the pair.
-func (t *compact) mostWanted(items []Item, marks uint64) (bit uint64) {
-	var need [32][32]uint8 // how many need these two bits, which are above bit 31, or this one
-	var pair uint64
-	mostBit, mostPair := uint8(0), uint8(0)
-	for _, it := range items {
-		needed := t.overflowBits(uint64(it.Fp)) &^ marks
-		low, high := bits.TrailingZeros64(needed), bits.Len64(needed)-1
-		n := &need[low%32][high%32]
-		*n++
-		switch {
-		case low == high && *n > mostBit:
-			bit, mostBit = needed, *n
-		case low != high && *n > mostPair:
-			pair, mostPair = needed, *n
-		}
-	}
-	if bit == 0 {
-		return pair
-	}
-	return bit
 }
 
 func (t *compact) Overflowed(l *Line, it Item) bool {

@@ -210,14 +210,6 @@ type Table interface {
 	ContainsHashes(v *View, hashes []uint64, found []bool)
 }
 
-// A Chooser is a Table in which any items of a full line may make room for any others.
-type Chooser interface {
-	// ChooseLeaving puts those n of some items first of which few overflow bits are left
-	// in l, with those that it has, when all of them go. Of items that leave the same bits,
-	// the first ones go.
-	ChooseLeaving(l *Line, items []Item, n int)
-}
-
 // fillByPlace is Fill by way of Place.
 func fillByPlace(t Table, l *Line, hashes, beyond []uint64) []uint64 {
 	for _, h := range hashes {

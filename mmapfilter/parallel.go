@@ -16,8 +16,7 @@ type worker struct {
 	line        layout.Line
 	beyond      []uint64 // of the hashes of a line, those that it has no room for
 	victims     []layout.Item
-	came        []layout.Item
-	byRoom      [maxRoom + 1][]layout.Item
+	crowd       layout.Crowd
 	overflow    *spoolWriter
 }
 

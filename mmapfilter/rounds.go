@@ -3,7 +3,6 @@ package mmapfilter
 import (
 	"context"
 	"math/bits"
-	"slices"
 	"sync/atomic"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -135,42 +134,23 @@ func (b *builder) takeTogether(w *worker, came []uint64, round int) (done bool, 
 	if len(came) > b.table.SlotsPerLine() {
 		return false, nil
 	}
-	w.came = w.came[:0]
-	for _, h := range came {
-		w.came = append(w.came, b.table.Split(h))
+	c, some := &w.crowd, 0
+	b.chooser.Gather(c, &w.line, came)
+	may := len(c.Others)
+	if round > 0 { // they come from their other lines
+		may -= len(came)
 	}
-	w.victims, _ = b.table.Victims(w.victims, &w.line, w.came[0], true)
-	if round == 0 {
-		w.victims = append(w.victims, w.came...)
+	for i, other := range c.Others[:may] {
+		room := b.room.of(other)
+		c.Rooms[i] = uint8(room)
+		some += min(room, 1)
 	}
-	for i := range w.byRoom {
-		w.byRoom[i] = w.byRoom[i][:0]
-	}
-	for _, v := range w.victims {
-		room := b.room.of(b.table.Alternate(v).Line)
-		w.byRoom[room] = append(w.byRoom[room], v)
-	}
-	w.victims = w.victims[:0]
-	for room := maxRoom; room > 0; room-- {
-		w.victims = append(w.victims, w.byRoom[room]...)
-	}
-	if len(w.victims) < len(came) {
+	if some < len(came) {
 		return false, nil
 	}
-	b.chooser.ChooseLeaving(&w.line, w.victims, len(came))
-	for _, goes := range w.victims[:len(came)] {
-		b.table.SetOverflow(&w.line, goes, nil)
-		if !b.table.Remove(&w.line, goes, nil) { // it is one of those that came
-			i := slices.Index(w.came, goes)
-			w.came = slices.Delete(w.came, i, i+1)
-		}
-		if err := w.overflow.add(b.table.Hash(b.table.Alternate(goes))); err != nil {
+	for _, h := range b.chooser.Part(c, &w.line) {
+		if err := w.overflow.add(h); err != nil {
 			return true, err
-		}
-	}
-	for _, it := range w.came {
-		if !b.table.Place(&w.line, it, nil) {
-			panic("mmapfilter: items that left made no room")
 		}
 	}
 	return true, nil
@@ -267,7 +247,7 @@ type lineRoom struct {
 }
 
 const (
-	maxRoom  = 1<<roomBits - 1
+	maxRoom  = layout.MostRoom // every one of the bits
 	roomBits = 2
 	perWord  = 64 / roomBits
 )
