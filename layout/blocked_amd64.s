@@ -895,7 +895,7 @@ TEXT ·directHash(SB), NOSPLIT, $0-17
 
 	// Split the hash.
 	MULXQ (AX), DX, CX
-	PEXTQ 160(AX), DX, BX
+	PEXTQ 168(AX), DX, BX
 	SHRQ  $0x3a, DX
 
 	// The loads, in the order of the argument: counters, words, counters.
@@ -907,15 +907,15 @@ TEXT ·directHash(SB), NOSPLIT, $0-17
 	MOVQ    2048(SI)(DI*8), R9
 
 	// The slots that have the remainder.
-	VMOVDQU64      176(AX), Z16
+	VMOVDQU64      192(AX), Z16
 	VPERMB         (CX), Z16, Z16
-	VMOVDQU64      240(AX), Z17
+	VMOVDQU64      320(AX), Z17
 	VPMULTISHIFTQB Z16, Z17, Z16
 	VPBROADCASTB   BX, Z18
 	VPXORQ         Z18, Z16, Z16
-	VPTESTNMB      304(AX), Z16, K1
+	VPTESTNMB      448(AX), Z16, K1
 	KMOVQ          K1, R10
-	PEXTQ          168(AX), R10, R10
+	PEXTQ          184(AX), R10, R10
 
 	// Where zero q of the counts is: in the first word that has so many.
 	SHLXQ   DX, firstBit<>+0(SB), R11
@@ -946,26 +946,26 @@ TEXT ·directHash(SB), NOSPLIT, $0-17
 
 	// The counters again.
 	CMPQ  (SI), R8
-	JNE   slotsOpen
+	JNE   slotsOpen1
 	CMPQ  2048(SI)(DI*8), R9
-	JNE   slotsOpen
+	JNE   slotsOpen1
 	ORL   R9, R8
 	TESTB $0x01, R8
-	JNE   slotsOpen
+	JNE   slotsOpen1
 	CMPQ  DX, $0x39
-	JCC   slotsLong
+	JCC   slotsLong1
 
 	// Both overflow bits.
-	ANDNQ 368(AX)(BX*8), CX, CX
-	JEQ   slotsOpen
+	ANDNQ 512(AX)(BX*8), CX, CX
+	JEQ   slotsOpen1
 	BZHIQ DX, R10, R10
 	SETNE ret+16(FP)
 	RET
 
-slotsLong:
+slotsLong1:
 	XORL R10, R10
 
-slotsOpen:
+slotsOpen1:
 	BZHIQ DX, R10, R10
 	JEQ   inGo
 	SETNE ret+16(FP)
@@ -973,7 +973,7 @@ slotsOpen:
 
 wide:
 	CMPQ 136(AX), AX
-	JNE  narrow
+	JNE  twice
 	MOVQ hash+8(FP), DX
 
 	// Split the hash.
@@ -1038,6 +1038,97 @@ wideOpen:
 	KORTESTB        K4, K4
 	JEQ             inGo
 	SETNE           ret+16(FP)
+	RET
+
+twice:
+	CMPQ 160(AX), AX
+	JNE  narrow
+	MOVQ hash+8(FP), DX
+
+	// Split the hash.
+	MULXQ (AX), DX, CX
+	PEXTQ 168(AX), DX, BX
+	PEXTQ 176(AX), DX, SI
+	SHRQ  $0x3a, DX
+
+	// The loads, in the order of the argument: counters, words, counters.
+	MOVQ    120(AX), DI
+	MOVBLZX CL, R8
+	SHLQ    $0x06, CX
+	ADDQ    112(AX), CX
+	MOVQ    (DI), R9
+	MOVQ    2048(DI)(R8*8), R10
+
+	// The slots that have the remainder.
+	VMOVDQU64      192(AX), Z16
+	VPERMB         (CX), Z16, Z16
+	VMOVDQU64      320(AX), Z17
+	VPMULTISHIFTQB Z16, Z17, Z16
+	VPBROADCASTB   BX, Z18
+	VPXORQ         Z18, Z16, Z16
+	VPTESTNMB      448(AX), Z16, K1
+	VMOVDQU64      256(AX), Z16
+	VPERMB         (CX), Z16, Z16
+	VMOVDQU64      384(AX), Z17
+	VPMULTISHIFTQB Z16, Z17, Z16
+	VPBROADCASTB   SI, Z18
+	VPXORQ         Z18, Z16, Z16
+	VPTESTNMB      448(AX), Z16, K1, K1
+	KMOVQ          K1, SI
+	PEXTQ          184(AX), SI, SI
+
+	// Where zero q of the counts is: in the first word that has so many.
+	SHLXQ   DX, firstBit<>+0(SB), R11
+	MOVQ    (CX), R12
+	NOTQ    R12
+	PDEPQ   R12, R11, R13
+	POPCNTQ R12, R12
+	MOVQ    8(CX), R14
+	NOTQ    R14
+	SHRXQ   R12, R11, R11
+	PDEPQ   R14, R11, R11
+	TZCNTQ  R11, R11
+	ADDQ    $0x40, R11
+	TZCNTQ  R13, R13
+	CMOVQCC R13, R11
+
+	// The run of bits 1 behind it.
+	LEAQ   1(R11), R12
+	SUBQ   DX, R11
+	MOVQ   R12, DX
+	SHRQ   $0x03, DX
+	ANDL   $0x07, R12
+	SHRXQ  R12, (CX)(DX*1), DX
+	NOTQ   DX
+	TZCNTQ DX, DX
+	SHRXQ  R11, SI, SI
+	MOVQ   56(CX), CX
+
+	// The counters again.
+	CMPQ  (DI), R9
+	JNE   slotsOpen2
+	CMPQ  2048(DI)(R8*8), R10
+	JNE   slotsOpen2
+	ORL   R10, R9
+	TESTB $0x01, R9
+	JNE   slotsOpen2
+	CMPQ  DX, $0x39
+	JCC   slotsLong2
+
+	// Both overflow bits.
+	ANDNQ 512(AX)(BX*8), CX, CX
+	JEQ   slotsOpen2
+	BZHIQ DX, SI, SI
+	SETNE ret+16(FP)
+	RET
+
+slotsLong2:
+	XORL SI, SI
+
+slotsOpen2:
+	BZHIQ DX, SI, SI
+	JEQ   inGo
+	SETNE ret+16(FP)
 	RET
 
 narrow:
@@ -1290,7 +1381,7 @@ TEXT ·directKey(SB), NOSPLIT, $0-33
 
 	// Split the hash.
 	MULXQ (AX), DX, CX
-	PEXTQ 160(AX), DX, BX
+	PEXTQ 168(AX), DX, BX
 	SHRQ  $0x3a, DX
 
 	// The loads, in the order of the argument: counters, words, counters.
@@ -1302,15 +1393,15 @@ TEXT ·directKey(SB), NOSPLIT, $0-33
 	MOVQ    2048(SI)(DI*8), R9
 
 	// The slots that have the remainder.
-	VMOVDQU64      176(AX), Z16
+	VMOVDQU64      192(AX), Z16
 	VPERMB         (CX), Z16, Z16
-	VMOVDQU64      240(AX), Z17
+	VMOVDQU64      320(AX), Z17
 	VPMULTISHIFTQB Z16, Z17, Z16
 	VPBROADCASTB   BX, Z18
 	VPXORQ         Z18, Z16, Z16
-	VPTESTNMB      304(AX), Z16, K1
+	VPTESTNMB      448(AX), Z16, K1
 	KMOVQ          K1, R10
-	PEXTQ          168(AX), R10, R10
+	PEXTQ          184(AX), R10, R10
 
 	// Where zero q of the counts is: in the first word that has so many.
 	SHLXQ   DX, firstBit<>+0(SB), R11
@@ -1341,26 +1432,26 @@ TEXT ·directKey(SB), NOSPLIT, $0-33
 
 	// The counters again.
 	CMPQ  (SI), R8
-	JNE   slotsOpen
+	JNE   slotsOpen1
 	CMPQ  2048(SI)(DI*8), R9
-	JNE   slotsOpen
+	JNE   slotsOpen1
 	ORL   R9, R8
 	TESTB $0x01, R8
-	JNE   slotsOpen
+	JNE   slotsOpen1
 	CMPQ  DX, $0x39
-	JCC   slotsLong
+	JCC   slotsLong1
 
 	// Both overflow bits.
-	ANDNQ 368(AX)(BX*8), CX, CX
-	JEQ   slotsOpen
+	ANDNQ 512(AX)(BX*8), CX, CX
+	JEQ   slotsOpen1
 	BZHIQ DX, R10, R10
 	SETNE ret+32(FP)
 	RET
 
-slotsLong:
+slotsLong1:
 	XORL R10, R10
 
-slotsOpen:
+slotsOpen1:
 	BZHIQ DX, R10, R10
 	JEQ   inGo
 	SETNE ret+32(FP)
@@ -1368,7 +1459,7 @@ slotsOpen:
 
 wide:
 	CMPQ 136(AX), AX
-	JNE  narrow
+	JNE  twice
 	MOVQ key_len+16(FP), CX
 	LEAQ -9(CX), DX
 	CMPQ DX, $0x07
@@ -1456,6 +1547,120 @@ wideOpen:
 	KORTESTB        K4, K4
 	JEQ             inGo
 	SETNE           ret+32(FP)
+	RET
+
+twice:
+	CMPQ 160(AX), AX
+	JNE  narrow
+	MOVQ key_len+16(FP), CX
+	LEAQ -9(CX), DX
+	CMPQ DX, $0x07
+	JHI  inGo
+	MOVQ key_base+8(FP), BX
+
+	// XXH3 of the key.
+	MOVQ   (BX), DX
+	XORQ   96(AX), DX
+	MOVQ   -8(BX)(CX*1), BX
+	XORQ   104(AX), BX
+	MULXQ  BX, DI, SI
+	BSWAPQ DX
+	ADDQ   DX, CX
+	ADDQ   BX, CX
+	XORQ   DI, SI
+	ADDQ   SI, CX
+	MOVQ   CX, DX
+	SHRQ   $0x25, CX
+	XORQ   CX, DX
+	IMULQ  avalanche<>+0(SB), DX
+	MOVQ   DX, CX
+	SHRQ   $0x20, CX
+	XORQ   CX, DX
+
+	// Split the hash.
+	MULXQ (AX), DX, CX
+	PEXTQ 168(AX), DX, BX
+	PEXTQ 176(AX), DX, SI
+	SHRQ  $0x3a, DX
+
+	// The loads, in the order of the argument: counters, words, counters.
+	MOVQ    120(AX), DI
+	MOVBLZX CL, R8
+	SHLQ    $0x06, CX
+	ADDQ    112(AX), CX
+	MOVQ    (DI), R9
+	MOVQ    2048(DI)(R8*8), R10
+
+	// The slots that have the remainder.
+	VMOVDQU64      192(AX), Z16
+	VPERMB         (CX), Z16, Z16
+	VMOVDQU64      320(AX), Z17
+	VPMULTISHIFTQB Z16, Z17, Z16
+	VPBROADCASTB   BX, Z18
+	VPXORQ         Z18, Z16, Z16
+	VPTESTNMB      448(AX), Z16, K1
+	VMOVDQU64      256(AX), Z16
+	VPERMB         (CX), Z16, Z16
+	VMOVDQU64      384(AX), Z17
+	VPMULTISHIFTQB Z16, Z17, Z16
+	VPBROADCASTB   SI, Z18
+	VPXORQ         Z18, Z16, Z16
+	VPTESTNMB      448(AX), Z16, K1, K1
+	KMOVQ          K1, SI
+	PEXTQ          184(AX), SI, SI
+
+	// Where zero q of the counts is: in the first word that has so many.
+	SHLXQ   DX, firstBit<>+0(SB), R11
+	MOVQ    (CX), R12
+	NOTQ    R12
+	PDEPQ   R12, R11, R13
+	POPCNTQ R12, R12
+	MOVQ    8(CX), R14
+	NOTQ    R14
+	SHRXQ   R12, R11, R11
+	PDEPQ   R14, R11, R11
+	TZCNTQ  R11, R11
+	ADDQ    $0x40, R11
+	TZCNTQ  R13, R13
+	CMOVQCC R13, R11
+
+	// The run of bits 1 behind it.
+	LEAQ   1(R11), R12
+	SUBQ   DX, R11
+	MOVQ   R12, DX
+	SHRQ   $0x03, DX
+	ANDL   $0x07, R12
+	SHRXQ  R12, (CX)(DX*1), DX
+	NOTQ   DX
+	TZCNTQ DX, DX
+	SHRXQ  R11, SI, SI
+	MOVQ   56(CX), CX
+
+	// The counters again.
+	CMPQ  (DI), R9
+	JNE   slotsOpen2
+	CMPQ  2048(DI)(R8*8), R10
+	JNE   slotsOpen2
+	ORL   R10, R9
+	TESTB $0x01, R9
+	JNE   slotsOpen2
+	CMPQ  DX, $0x39
+	JCC   slotsLong2
+
+	// Both overflow bits.
+	ANDNQ 512(AX)(BX*8), CX, CX
+	JEQ   slotsOpen2
+	BZHIQ DX, SI, SI
+	SETNE ret+32(FP)
+	RET
+
+slotsLong2:
+	XORL SI, SI
+
+slotsOpen2:
+	BZHIQ DX, SI, SI
+	JEQ   inGo
+	SETNE ret+32(FP)
 	RET
 
 narrow:

@@ -148,33 +148,39 @@ type compactBatch struct {
 	masks                                    *uint64
 }
 
-// compactSlotted are what lookCompactWide takes from a compact of remainders of 6 to 8 bits,
-// in the order that it knows: how each slot gets into a byte of a register.
+// compactSlotted are what lookCompactWide takes from a compact of remainders of 6 bits or more,
+// in the order that it knows: how each slot gets into a byte of a register. Of remainders
+// of more than 8 bits the low 8 get there, and in a second look the high 8.
 type compactSlotted struct {
-	low           uint64      // which bits of a hash are the low eight of the fingerprint
+	low, high     uint64      // which bits of a hash are the low 8 of the fingerprint; the others
 	inUse         uint64      // which bytes have a slot
-	bytes, shifts [64]byte    // of the line those that get into a word; the bits that get into a byte
+	bytes, shifts [2][64]byte // of the line those that get into a word; the bits that get into a byte
 	values        [64]byte    // the bits of a remainder
 	pairs         [256]uint64 // the overflow bits of those
 }
 
 func (t *compact) bySlots() (c compactSlotted) {
+	const lane = 8
+	skip := max(t.r, lane) - lane // to the high bits
 	c.low = 0xFF << t.shift
+	c.high = c.low << skip
 	for i := range c.pairs {
 		c.pairs[i] = t.overflowBits(uint64(i))
 	}
-	perWord := uint64(8)
-	if t.r == 8 {
-		perWord = 7 // 8 slots that do not begin with a byte are in more than a word
-	}
-	for i := range c.bytes {
-		word, place := uint64(i)/8, uint64(i)%8
-		from := (t.counts + word*perWord*t.r) / 8
-		c.bytes[i] = byte(min(from+place, LineBytes-1))
-		c.values[i] = byte(t.values)
+	// As many slots as are in a word that begins with a byte.
+	perWord := min((64-(lane-1)-lane)/t.r+1, 8)
+	for i := range uint64(64) {
+		word, place := i/8, i%8
+		c.values[i] = byte(min(t.values, 0xFF))
 		if place < perWord {
 			c.inUse |= 1 << i
-			c.shifts[i] = byte(t.counts + (word*perWord+place)*t.r - 8*from)
+		}
+		for look, skip := range []uint64{0, skip} {
+			bit := t.counts + word*perWord*t.r + skip
+			c.bytes[look][i] = byte(bit/8 + place) // the low six bits count
+			if place < perWord {
+				c.shifts[look][i] = byte(bit%8 + place*t.r)
+			}
 		}
 	}
 	return c

@@ -8,10 +8,11 @@ type Direct struct {
 	mix              [2]uint64
 	region, runtime  *uint64
 	compact          *compact
-	// One of them may be the Direct itself, which an instruction tells: a Blocked or a Compact
-	// that is looked up with AVX-512; a Blocked without.
-	wide, slotted, narrow *Direct
-	compactSlotted        // of slotted
+	// One of them may be the Direct itself, which an instruction tells: a Blocked, or a Compact of
+	// remainders of up to 8 bits, that is looked up with AVX-512; a Blocked without; a Compact of
+	// longer ones, with AVX-512.
+	wide, slotted, narrow, twice *Direct
+	compactSlotted               // of slotted and twice
 
 	hash     *Hasher
 	contains func(h uint64) bool
@@ -38,8 +39,13 @@ func NewDirect(t Table, v *View, h *Hasher, contains func(h uint64) bool) *Direc
 	case *compact:
 		switch {
 		case t.countWords > 2 || compactKernel() == pureGo:
-		case k == avx512 && hasVBMI && t.r <= 8:
-			d.lines, d.compactSlotted, d.slotted = t.lines, t.bySlots(), d
+		case k == avx512 && hasVBMI:
+			d.lines, d.compactSlotted = t.lines, t.bySlots()
+			if t.r <= 8 {
+				d.slotted = d
+			} else {
+				d.twice = d
+			}
 		default:
 			d.compact = t
 		}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
@@ -22,6 +24,7 @@ const (
 	// windowBits is how many bits of a line a load of eight bytes has from any bit on.
 	windowBits = 57
 
+	lineBytes     = 64
 	lastWord      = 8 * 7
 	quotientBits  = 6
 	overflowPairs = 128
@@ -204,18 +207,23 @@ func testOverflow(t, fp Register, last GPVirtual) {
 	ANDNQ(Mem{Base: t, Disp: compactMasks, Index: i, Scale: 8}, last, last)
 }
 
-// lookCompactWide is lookCompact for remainders of 6 to 8 bits, with a byte of a register for
+// lookCompactWide is lookCompact for remainders of at least 6 bits, with a byte of a register for
 // each: they are compared all at once, and those of the run are chosen afterwards. Where they
 // begin need not be computed, a run is never too long but for its count, and what depends
-// on the line is half as long a chain.
-func lookCompactWide(d Register, regionAt, runtimeAt Mem, end ending) {
+// on the line is half as long a chain. Of more than 8 bits, first the low 8 are compared, then
+// the high 8: two looks at bytes.
+func lookCompactWide(d Register, regionAt, runtimeAt Mem, looks int, end ending) {
 	of := func(at int) Mem { return Mem{Base: d, Disp: at} }
 	slots, by, pattern := Z16, Z17, Z18
+	open, long := fmt.Sprintf("slotsOpen%d", looks), fmt.Sprintf("slotsLong%d", looks)
 
 	Comment("Split the hash.")
-	line, q, low := GP64(), GP64(), GP64()
+	line, q, low, high := GP64(), GP64(), GP64(), GP64()
 	MULXQ(of(blockedLines), q, line)
 	PEXTQ(of(directLow), q, low)
+	if looks == 2 {
+		PEXTQ(of(directHigh), q, high)
+	}
 	SHRQ(U8(64-quotientBits), q)
 
 	Comment("The loads, in the order of the argument: counters, words, counters.")
@@ -223,13 +231,19 @@ func lookCompactWide(d Register, regionAt, runtimeAt Mem, end ending) {
 	epoch, before := move(Mem{Base: runtime}), move(count)
 
 	Comment("The slots that have the remainder.")
-	VMOVDQU64(of(directBytes), slots)
-	VPERMB(Mem{Base: line}, slots, slots)
-	VMOVDQU64(of(directShifts), by)
-	VPMULTISHIFTQB(slots, by, slots)
-	VPBROADCASTB(low.As32(), pattern)
-	VPXORQ(pattern, slots, slots)
-	VPTESTNMB(of(directValues), slots, K1)
+	compare := func(bits GPVirtual, skip int, into ...Op) {
+		VMOVDQU64(of(directBytes+skip), slots)
+		VPERMB(Mem{Base: line}, slots, slots)
+		VMOVDQU64(of(directShifts+skip), by)
+		VPMULTISHIFTQB(slots, by, slots)
+		VPBROADCASTB(bits.As32(), pattern)
+		VPXORQ(pattern, slots, slots)
+		VPTESTNMB(append([]Op{of(directValues), slots}, into...)...)
+	}
+	compare(low, 0, K1)
+	if looks == 2 {
+		compare(high, lineBytes, K1, K1)
+	}
 	matches := GP64()
 	KMOVQ(K1, matches)
 	PEXTQ(of(directSlots), matches, matches)
@@ -239,18 +253,18 @@ func lookCompactWide(d Register, regionAt, runtimeAt Mem, end ending) {
 	last := move(Mem{Base: line, Disp: lastWord})
 
 	Comment("The counters again.")
-	jumpIfMoved(Mem{Base: runtime}, count, epoch, before, "slotsOpen")
+	jumpIfMoved(Mem{Base: runtime}, count, epoch, before, open)
 	CMPQ(run, U8(windowBits))
-	JCC(LabelRef("slotsLong"))
+	JCC(LabelRef(long))
 	Comment("Both overflow bits.")
 	ANDNQ(Mem{Base: d, Disp: directMasks, Index: low, Scale: 8}, last, last)
-	JEQ(LabelRef("slotsOpen"))
+	JEQ(LabelRef(open))
 	BZHIQ(run, matches, matches)
 	end(true)
 
-	Label("slotsLong")
+	Label(long)
 	XORL(matches.As32(), matches.As32())
-	Label("slotsOpen")
+	Label(open)
 	BZHIQ(run, matches, matches)
 	end(false)
 }

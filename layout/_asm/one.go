@@ -29,12 +29,14 @@ const (
 	directWide    = 8 * 17
 	directSlotted = 8 * 18
 	directNarrow  = 8 * 19
-	directLow     = 8 * 20
-	directSlots   = 8 * 21
-	directBytes   = 8 * 22
-	directShifts  = 8 * 30
-	directValues  = 8 * 38
-	directMasks   = 8 * 46
+	directTwice   = 8 * 20
+	directLow     = 8 * 21
+	directHigh    = 8 * 22
+	directSlots   = 8 * 23
+	directBytes   = 8 * 24
+	directShifts  = 8 * 40
+	directValues  = 8 * 56
+	directMasks   = 8 * 64
 )
 
 // blockedOne is the first look of one lookup. Out of the cache, what counts is how
@@ -121,12 +123,17 @@ func lookDirect(d Register, prepare func(d Register)) {
 	CMPQ(Mem{Base: d, Disp: directSlotted}, d) // first, since it can spare the least
 	JNE(LabelRef("wide"))
 	prepare(d)
-	lookCompactWide(d, region, runtime, end)
+	lookCompactWide(d, region, runtime, 1, end)
 	Label("wide")
 	CMPQ(Mem{Base: d, Disp: directWide}, d)
-	JNE(LabelRef("narrow"))
+	JNE(LabelRef("twice"))
 	prepare(d)
 	lookBlockedWide(d, region, runtime, end)
+	Label("twice")
+	CMPQ(Mem{Base: d, Disp: directTwice}, d)
+	JNE(LabelRef("narrow"))
+	prepare(d)
+	lookCompactWide(d, region, runtime, 2, end)
 	Label("narrow")
 	CMPQ(Mem{Base: d, Disp: directNarrow}, d)
 	JNE(LabelRef("compact"))
