@@ -245,7 +245,7 @@
 //	an insert, µs              0.19, 0.28, 0.42, 0.67      0.46, 0.73, 1.05, 1.45
 //	its log, bytes             25, 32, 41, 47              53, 64, 77, 87
 //	a delete, µs; its log      0.21; 24                    0.49; 58
-//	lines of code              690; 565 that write asm     770; 410 that write asm
+//	lines of code              700; 565 that write asm     960; 470 that write asm
 //
 // Blocked is what [Auto] stands for, at every rate: its lookups are the fastest, most of
 // all where 1 % is enough, and most inserts store one word, so that their log record is
@@ -264,13 +264,14 @@
 // Of 700 million keys, 1 GiB, batches take 0.9 to 1.1 times as long, Build 1.43, 0.79 and 0.88
 // times.
 //
-// The lookups are from before their kernels for AVX-512 were what they are. With those, on an
-// AMD EPYC (Zen 5), one of a hash takes 1.10, 0.90 and 1.29 times as long at the three rates,
-// in a batch 1.50, 1.17 and 1.33 times, and Build 1.29, 0.73 and 0.94 times; of 700 million
-// keys one takes 1.06, 0.89 and 1.20 times (58, 66 and 79 ns for one of Blocked), in a batch
-// 1.35, 1.19 and 1.33, and Build at 1 %, in four runs, 1.3 to 1.7 times. One of a key takes 1.3
-// times as long at 1 %, and 1.1 times at 0.3 %: what a lookup costs goes in steps, see
-// blockedOne.
+// The lookups are from before their kernels for AVX-512 were what they are, and Build from
+// before the items that leave a full line of Compact were chosen as they are. Since then, on an
+// AMD EPYC (Zen 5), one of a hash takes 1.09, 0.90 and 1.08 times as long at the three rates,
+// in a batch 1.47, 1.18 and 1.33 times, and Build 1.25, 0.77 and 0.81 times; of 700 million
+// keys one takes 1.00, 0.89 and 1.02 times (81, 86 and 100 ns for one of Blocked), in a batch
+// 1.40, 1.24 and 1.08, and Build 1.44, 0.66 and 0.86 times. One of a key takes 1.3 times as long:
+// what a lookup costs goes in steps, see blockedOne. (With 12 instructions fewer, at 1 %, it takes
+// 57 ns in place of 70, of 200 million keys; with 10 fewer, 67.)
 //
 // Packed and semi-sorted are the filters of the paper, to be compared with and for
 // tables whose space must be what it says. A lookup of an absent key reads two lines.
