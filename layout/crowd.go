@@ -144,14 +144,14 @@ func (t *compact) marksFor(c *Crowd, some []uint8, last uint64, n int) uint64 {
 	for int(left) < n {
 		best := uint32(0) // a bit, below the room of those that leave with it
 		for o, items := range leaving[:t.v] {
-			clear := uint32(set>>o&1) - 1
-			best = max(best, items%one<<8&clear|uint32(o))
+			unset := uint32(set>>o&1) - 1
+			best = max(best, items%one<<8&unset|uint32(o))
 		}
 		if best>>8 == 0 { // all others need two
 			for i, items := range have {
 				o := uint32(t.pairs[i][0])
-				clear := uint32(set>>o&1) - 1
-				best = max(best, items%one<<8&clear|o)
+				unset := uint32(set>>o&1) - 1
+				best = max(best, items%one<<8&unset|o)
 			}
 		}
 		mark(best & 0xFF)
