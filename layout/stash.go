@@ -102,7 +102,7 @@ func StashAdd(stash []uint64, c Class, store StashStore) bool {
 					store(WordStash+g, stash[g]|groupMark, false)
 				}
 			}
-			store(WordStash+i, stash[i]|c.word0(), false)
+			store(WordStash+i, stash[i]&groupMark|c.word0(), false)
 			store(WordStash+i+1, uint64(c.Fp)<<32|1, false)
 			return true
 		}

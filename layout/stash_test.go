@@ -1,6 +1,7 @@
 package layout
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"math/rand/v2"
@@ -166,6 +167,7 @@ func FuzzCheckStash(f *testing.F) {
 	}
 	tab := NewTable(g)
 	f.Add([]byte{1, 0, 0, 0, 0, 0, 0, 2, 1, 0, 0, 0, 3, 0, 0, 0}, uint64(5))
+	f.Add(bytes.Repeat([]byte{7: 1, 15: 0}, StashEntries), uint64(2)) // free, but for word 0
 	f.Fuzz(func(t *testing.T, b []byte, h uint64) {
 		v := &View{Region: make([]uint64, 72), Stash: make([]uint64, StashWords), Runtime: make([]uint64, RuntimeWords)}
 		for i := range v.Region {
