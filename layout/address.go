@@ -62,7 +62,7 @@ func lowestFraction(fp, values uint64) uint64 { return joinHash(fp-1, 0, values)
 func alternate(line, fp, n uint64) uint64 {
 	m := fp * mixFirst
 	h, _ := bits.Mul64((m^m>>32)*mixSecond, n)
-	other, below := bits.Sub64(h, line, 0)
+	other, below := bits.Sub64(h, line, 0) // no branch: it would be foretold half of the time
 	return other + n&-below
 }
 

@@ -152,7 +152,7 @@ type compactBatch struct {
 // in the order that it knows: how each slot gets into a byte of a register. Of remainders
 // of more than 8 bits the low 8 get there, and in a second look the high 8.
 type compactSlotted struct {
-	low, high     uint64      // which bits of a hash are the low 8 of the fingerprint; the others
+	low, high     uint64      // which bits of a hash are the low 8 of the fingerprint; the high 8 of the remainder
 	inUse         uint64      // which bytes have a slot
 	bytes, shifts [2][64]byte // of the line those that get into a word; the bits that get into a byte
 	values        [64]byte    // the bits of a remainder

@@ -34,7 +34,7 @@ type Chooser interface {
 // Gather is of a Chooser.
 func (t *compact) Gather(c *Crowd, l *Line, came []uint64) {
 	if len(came) > int(t.b) {
-		panic("layout: a crowd of more than have been in a line")
+		panic("layout: more have come than a line holds")
 	}
 	var fps [maxSlots]uint32
 	n, _ := t.slots(l, &fps)
@@ -81,8 +81,8 @@ func (t *compact) Part(c *Crowd, l *Line) (left []uint64) {
 	return c.left
 }
 
-// mayLeave makes may the numbers of those that may leave, without a branch: nobody can
-// foretell who may.
+// mayLeave makes may the numbers of those that may leave, without a branch, since nobody can
+// foretell who may: less than nothing, but not nothing, has the high bit.
 func (c *Crowd) mayLeave() []uint8 {
 	may, n := slices.Grow(c.may[:0], len(c.Rooms))[:len(c.Rooms)], 0
 	for i, room := range c.Rooms {

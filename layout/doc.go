@@ -270,8 +270,7 @@
 // in a batch 1.47, 1.18 and 1.33 times, and Build 1.25, 0.77 and 0.81 times; of 700 million
 // keys one takes 1.00, 0.89 and 1.02 times (81, 86 and 100 ns for one of Blocked), in a batch
 // 1.40, 1.24 and 1.08, and Build 1.44, 0.66 and 0.86 times. One of a key takes 1.3 times as long:
-// what a lookup costs goes in steps, see blockedOne. (With 12 instructions fewer, at 1 %, it takes
-// 57 ns in place of 70, of 200 million keys; with 10 fewer, 67.)
+// what a lookup costs goes in steps, see blockedOne.
 //
 // Packed and semi-sorted are the filters of the paper, to be compared with and for
 // tables whose space must be what it says. A lookup of an absent key reads two lines.

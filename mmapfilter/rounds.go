@@ -136,7 +136,7 @@ func (b *builder) takeTogether(w *worker, came []uint64) (done bool, err error) 
 	}
 	c, some := &w.crowd, 0
 	b.chooser.Gather(c, &w.line, came)
-	for i, other := range c.Others { // that of one that was sent was full, and is
+	for i, other := range c.Others { // that of an item that was sent here was full, and still is
 		room := b.room.of(other)
 		c.Rooms[i] = uint8(room)
 		some += min(room, 1)
