@@ -61,7 +61,7 @@ func stashEntry(at func(word uint64) uint64, c Class) (word uint64, ok bool) {
 	for range stashGroups {
 		first := WordStash + group
 		for i := first; i < first+groupWords; i += 2 {
-			if w1 := at(i + 1); w1>>32 == uint64(c.Fp) && w1 != 0 && at(i)&^groupMark == key {
+			if w1 := at(i + 1); w1>>32 == uint64(c.Fp) && w1&maxStashCount != 0 && at(i)&^groupMark == key {
 				return i, true
 			}
 		}
@@ -83,6 +83,10 @@ type StashStore func(word, value uint64, guarded bool)
 // order in which no lookup misses an item. Words are those of the file. It
 // reports false, and stores nothing, when the class has no entry and all are in
 // use, or when the count of its entry is at its end.
+//
+// What it took is found afterwards whatever the stash has. The count is one
+// higher where CheckStash has nothing to say; a damaged stash may have an entry
+// of the class that no mark led to before, and then that one counts.
 func StashAdd(stash []uint64, c Class, store StashStore) bool {
 	at := func(word uint64) uint64 { return stash[word-WordStash] }
 	if i, ok := stashEntry(at, c); ok {

@@ -159,7 +159,8 @@ func TestCheckStash(t *testing.T) {
 	}
 }
 
-// FuzzCheckStash: no content of the stash makes reading it panic.
+// FuzzCheckStash: no content of the stash makes reading it panic, and what is
+// added is found; a sound one counts exactly.
 func FuzzCheckStash(f *testing.F) {
 	g, err := NewGeometry(Blocked, Params{12, 5}, 9)
 	if err != nil {
@@ -168,6 +169,10 @@ func FuzzCheckStash(f *testing.F) {
 	tab := NewTable(g)
 	f.Add([]byte{1, 0, 0, 0, 0, 0, 0, 2, 1, 0, 0, 0, 3, 0, 0, 0}, uint64(5))
 	f.Add(bytes.Repeat([]byte{7: 1, 15: 0}, StashEntries), uint64(2)) // free, but for word 0
+	f.Add([]byte{}, uint64(1))
+	for count := range uint64(2) {
+		f.Add(strayEntry(tab.Class(tab.Split(5)), count), uint64(5))
+	}
 	f.Fuzz(func(t *testing.T, b []byte, h uint64) {
 		v := &View{Region: make([]uint64, 72), Stash: make([]uint64, StashWords), Runtime: make([]uint64, RuntimeWords)}
 		for i := range v.Region {
@@ -182,8 +187,30 @@ func FuzzCheckStash(f *testing.F) {
 		}
 		c := tab.Class(tab.Split(h))
 		n := StashCount(v.Stash, c)
-		if StashAdd(v.Stash, c, into(v.Stash)) && StashCount(v.Stash, c) != n+1 {
-			t.Fatalf("count %d after adding to %d", StashCount(v.Stash, c), n)
+		if !StashAdd(v.Stash, c, into(v.Stash)) {
+			return
+		}
+		if got := StashCount(v.Stash, c); got <= n || err == nil && got != n+1 {
+			t.Fatalf("count %d after adding to %d", got, n)
+		}
+		if _, _, after := CheckStash(tab, v); err == nil && after != nil {
+			t.Fatalf("a sound stash, and %v after adding", after)
 		}
 	})
+}
+
+// strayEntry gives a stash with an entry of c, of that count, in the group after
+// the one it is looked for in, which is full and has no mark.
+func strayEntry(c Class, count uint64) []byte {
+	b := make([]byte, StashBytes)
+	put := func(word uint64, c Class, count uint64) {
+		binary.LittleEndian.PutUint64(b[8*word:], c.word0())
+		binary.LittleEndian.PutUint64(b[8*word+8:], uint64(c.Fp)<<32|count)
+	}
+	group := c.firstGroup()
+	for i := uint64(0); i < groupWords; i += 2 {
+		put(group+i, Class{Line: c.Line, Bucket: c.Bucket, Fp: c.Fp + 1 + uint32(i)}, 1)
+	}
+	put(nextGroup(group), c, count)
+	return b
 }
