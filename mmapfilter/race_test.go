@@ -334,7 +334,7 @@ func testConcurrent(t *testing.T, s shared) {
 	rng := seeded(t, 1)
 	operations := 30_000
 	if testing.Short() {
-		operations = 5000
+		operations = 2500
 	}
 	slots := int(s.table.Lines()) * s.table.SlotsPerLine()
 	m := newMultiset(s.table)
