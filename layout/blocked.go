@@ -84,12 +84,30 @@ type blocked struct {
 
 // blockedConstants are what the kernels for one lookup take from a blocked, in the order that
 // they know; for both words of a lookup what is of a word.
+// Each is in one cache line, whether the first one begins a line or is 8 bytes behind, as in a Direct.
 type blockedConstants struct {
-	lines         uint64
-	values        uint64 // 2^f - 1 fingerprints
-	ones2, lanes2 [2]uint64
-	highs2        [2]uint64
-	marks         [4]uint64 // the overflow bits
+	lines                 uint64
+	ones2, lanes2, highs2 [2]uint64
+	values                uint64    // 2^f - 1 fingerprints
+	marks                 [4]uint64 // the overflow bits
+}
+
+// bucketVectors are what lookBlockedWide has for each of the eight buckets, in the order that
+// it knows. They are by themselves for the reason that slotVectors are.
+type bucketVectors struct {
+	sevens  [buckets]uint64 // 7 at bit 13 of the highest 16 bits
+	numbers [buckets]uint64 // of the buckets, in the top bits
+	marks   [buckets]uint64 // where a fingerprint times mixFirst has the place of the overflow bit
+}
+
+func newBucketVectors() *bucketVectors {
+	v := new(bucketVectors)
+	for i := range uint64(buckets) {
+		v.sevens[i] = 7 << 13 << 48
+		v.numbers[i] = i << (64 - bucketBits)
+		v.marks[i] = 48 + 2*i
+	}
+	return v
 }
 
 func newBlocked(p Params, lines uint64) *blocked {

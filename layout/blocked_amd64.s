@@ -621,7 +621,7 @@ TEXT ·blockedOne(SB), NOSPLIT, $0-26
 	MULXQ (AX), SI, BX
 	MOVQ  SI, DX
 	SHLQ  $0x03, DX
-	MULXQ 8(AX), DI, DX
+	MULXQ 56(AX), DI, DX
 	INCQ  DX
 
 	// The two buckets.
@@ -642,7 +642,7 @@ TEXT ·blockedOne(SB), NOSPLIT, $0-26
 	LEAL         560(R8)(R8*1), R9
 	BEXTRQ       R9, DI, R9
 	VMOVHPS      64(AX)(R9*8), X0, X0
-	IMULQ        16(AX), DX
+	IMULQ        8(AX), DX
 	VMOVQ        DX, X1
 	VPBROADCASTQ X1, X1
 
@@ -667,20 +667,20 @@ TEXT ·blockedOne(SB), NOSPLIT, $0-26
 	VPTEST X0, X2
 	JCS    blockedOpen
 	VPXOR  X1, X2, X0
-	VPAND  32(AX), X0, X0
-	VPSUBQ 16(AX), X0, X1
+	VPAND  24(AX), X0, X0
+	VPSUBQ 8(AX), X0, X1
 	VPANDN X1, X0, X1
-	VPTEST 48(AX), X1
+	VPTEST 40(AX), X1
 	SETNE  found+24(FP)
 	MOVB   $0x00, open+25(FP)
 	RET
 
 blockedOpen:
 	VPXOR  X1, X2, X0
-	VPAND  32(AX), X0, X0
-	VPSUBQ 16(AX), X0, X1
+	VPAND  24(AX), X0, X0
+	VPSUBQ 8(AX), X0, X1
 	VPANDN X1, X0, X1
-	VPTEST 48(AX), X1
+	VPTEST 40(AX), X1
 	SETNE  found+24(FP)
 	SETEQ  open+25(FP)
 	RET
@@ -895,7 +895,7 @@ TEXT ·directHash(SB), NOSPLIT, $0-17
 
 	// Split the hash.
 	MULXQ (AX), DX, CX
-	PEXTQ 168(AX), DX, BX
+	PEXTQ 184(AX), DX, BX
 	SHRQ  $0x3a, DX
 
 	// The loads, in the order of the argument: counters, words, counters.
@@ -907,42 +907,42 @@ TEXT ·directHash(SB), NOSPLIT, $0-17
 	MOVQ    2048(SI)(DI*8), R9
 
 	// The slots that have the remainder.
-	VMOVDQU64      192(AX), Z16
+	MOVQ           176(AX), R10
+	VMOVDQU64      (R10), Z16
 	VPERMB         (CX), Z16, Z16
-	VMOVDQU64      320(AX), Z17
+	VMOVDQU64      128(R10), Z17
 	VPMULTISHIFTQB Z16, Z17, Z16
 	VPBROADCASTB   BX, Z18
 	VPXORQ         Z18, Z16, Z16
-	VPTESTNMB      448(AX), Z16, K1
+	VPTESTNMB      256(R10), Z16, K1
 	KMOVQ          K1, R10
-	PEXTQ          184(AX), R10, R10
+	PEXTQ          200(AX), R10, R10
 
-	// Where zero q of the counts is: in the first word that has so many.
-	SHLXQ   DX, firstBit<>+0(SB), R11
-	MOVQ    (CX), R12
-	NOTQ    R12
-	PDEPQ   R12, R11, R13
-	POPCNTQ R12, R12
+	// The zero of the quotient: that of the counts that bit number q goes to.
+	SHLXQ   DX, firstBit<>+0(SB), DX
+	MOVQ    (CX), R13
 	MOVQ    8(CX), R14
-	NOTQ    R14
-	SHRXQ   R12, R11, R11
-	PDEPQ   R14, R11, R11
-	TZCNTQ  R11, R11
-	ADDQ    $0x40, R11
-	TZCNTQ  R13, R13
-	CMOVQCC R13, R11
+	ANDNQ   allBits<>+0(SB), R13, R11
+	PDEPQ   R11, DX, R12
+	POPCNTQ R11, R11
+	SHRXQ   R11, DX, DX
+	ANDNQ   208(AX), R14, R15
+	PDEPQ   R15, DX, DX
 
-	// The run of bits 1 behind it.
-	LEAQ   1(R11), R12
-	SUBQ   DX, R11
-	MOVQ   R12, DX
-	SHRQ   $0x03, DX
-	ANDL   $0x07, R12
-	SHRXQ  R12, (CX)(DX*1), DX
-	NOTQ   DX
-	TZCNTQ DX, DX
-	SHRXQ  R11, R10, R10
-	MOVQ   56(CX), CX
+	// The matches at the ones of their items.
+	PDEPQ R13, R10, R15
+	NEGQ  R11
+	SHRXQ R11, R10, R10
+	PDEPQ R14, R10, R10
+
+	// Those of the run, which the carry clears.
+	ORQ   R12, R13
+	ORQ   DX, R14
+	ADDQ  R12, R13
+	ADCQ  DX, R14
+	ANDNQ R15, R13, R15
+	ANDNQ R10, R14, R10
+	MOVQ  56(CX), CX
 
 	// The counters again.
 	CMPQ  (SI), R8
@@ -952,21 +952,16 @@ TEXT ·directHash(SB), NOSPLIT, $0-17
 	ORL   R9, R8
 	TESTB $0x01, R8
 	JNE   slotsOpen1
-	CMPQ  DX, $0x39
-	JCC   slotsLong1
 
 	// Both overflow bits.
-	ANDNQ 512(AX)(BX*8), CX, CX
+	ANDNQ 216(AX)(BX*8), CX, CX
 	JEQ   slotsOpen1
-	BZHIQ DX, R10, R10
+	ORQ   R15, R10
 	SETNE ret+16(FP)
 	RET
 
-slotsLong1:
-	XORL R10, R10
-
 slotsOpen1:
-	BZHIQ DX, R10, R10
+	ORQ   R15, R10
 	JEQ   inGo
 	SETNE ret+16(FP)
 	RET
@@ -975,43 +970,44 @@ wide:
 	CMPQ 136(AX), AX
 	JNE  twice
 	MOVQ hash+8(FP), DX
+	MOVQ 168(AX), CX
 
 	// Split the hash.
-	MULXQ (AX), BX, CX
-	MOVQ  BX, DX
+	MULXQ (AX), SI, BX
+	MOVQ  SI, DX
 	SHLQ  $0x03, DX
-	MULXQ 8(AX), SI, DX
+	MULXQ 56(AX), DI, DX
 	INCQ  DX
 
 	// The two buckets: those whose number has no difference to the first, or d.
-	VPBROADCASTQ   BX, Z16
+	VPBROADCASTQ   SI, Z16
 	VPBROADCASTQ   DX, Z18
 	VPMULLQ.BCST   mixFirst<>+0(SB), Z18, Z17
-	VPMULLQ.BCST   16(AX), Z18, Z18
+	VPMULLQ.BCST   8(AX), Z18, Z18
 	VPSLLQ         $0x10, Z17, Z19
-	VPMULHUW       sevens<>+0(SB), Z19, Z19
+	VPMULHUW       (CX), Z19, Z19
 	VPADDQ.BCST    oneStep<>+0(SB), Z19, Z19
-	VPXORQ         numbers<>+0(SB), Z16, Z16
+	VPXORQ         64(CX), Z16, Z16
 	VPXORQ         Z16, Z19, Z19
 	VPTESTNMQ.BCST bucketBits<>+0(SB), Z16, K1
 	VPTESTNMQ.BCST bucketBits<>+0(SB), Z19, K2
 	KORB           K1, K2, K1
 
 	// How far their overflow bits are from the top.
-	VPSRLVQ      marks<>+0(SB), Z17, Z20
+	VPSRLVQ      128(CX), Z17, Z20
 	VPANDNQ.BCST three<>+0(SB), Z20, Z20
 
 	// The loads, in the order of the argument: counters, words, counters.
-	MOVQ      120(AX), DX
-	MOVBLZX   CL, BX
-	SHLQ      $0x06, CX
-	ADDQ      112(AX), CX
-	MOVQ      (DX), SI
-	MOVQ      2048(DX)(BX*8), DI
-	VMOVDQU64 (CX), Z21
-	CMPQ      (DX), SI
+	MOVQ      120(AX), CX
+	MOVBLZX   BL, DX
+	SHLQ      $0x06, BX
+	ADDQ      112(AX), BX
+	MOVQ      (CX), SI
+	MOVQ      2048(CX)(DX*8), DI
+	VMOVDQU64 (BX), Z21
+	CMPQ      (CX), SI
 	JNE       wideOpen
-	CMPQ      2048(DX)(BX*8), DI
+	CMPQ      2048(CX)(DX*8), DI
 	JNE       wideOpen
 	ORL       DI, SI
 	TESTB     $0x01, SI
@@ -1022,19 +1018,19 @@ wide:
 	VPMOVQ2M        Z20, K3
 	KTESTB          K1, K3
 	JCS             wideOpen
-	VPTERNLOGQ.BCST $0x28, 32(AX), Z18, Z21
-	VPSUBQ.BCST     16(AX), Z21, Z22
+	VPTERNLOGQ.BCST $0x28, 24(AX), Z18, Z21
+	VPSUBQ.BCST     8(AX), Z21, Z22
 	VPANDNQ         Z22, Z21, Z22
-	VPTESTMQ.BCST   48(AX), Z22, K1, K4
+	VPTESTMQ.BCST   40(AX), Z22, K1, K4
 	KORTESTB        K4, K4
 	SETNE           ret+16(FP)
 	RET
 
 wideOpen:
-	VPTERNLOGQ.BCST $0x28, 32(AX), Z18, Z21
-	VPSUBQ.BCST     16(AX), Z21, Z22
+	VPTERNLOGQ.BCST $0x28, 24(AX), Z18, Z21
+	VPSUBQ.BCST     8(AX), Z21, Z22
 	VPANDNQ         Z22, Z21, Z22
-	VPTESTMQ.BCST   48(AX), Z22, K1, K4
+	VPTESTMQ.BCST   40(AX), Z22, K1, K4
 	KORTESTB        K4, K4
 	JEQ             inGo
 	SETNE           ret+16(FP)
@@ -1047,8 +1043,8 @@ twice:
 
 	// Split the hash.
 	MULXQ (AX), DX, CX
-	PEXTQ 168(AX), DX, BX
-	PEXTQ 176(AX), DX, SI
+	PEXTQ 184(AX), DX, BX
+	PEXTQ 192(AX), DX, SI
 	SHRQ  $0x3a, DX
 
 	// The loads, in the order of the argument: counters, words, counters.
@@ -1060,49 +1056,49 @@ twice:
 	MOVQ    2048(DI)(R8*8), R10
 
 	// The slots that have the remainder.
-	VMOVDQU64      192(AX), Z16
+	MOVQ           176(AX), R11
+	VMOVDQU64      (R11), Z16
 	VPERMB         (CX), Z16, Z16
-	VMOVDQU64      320(AX), Z17
+	VMOVDQU64      128(R11), Z17
 	VPMULTISHIFTQB Z16, Z17, Z16
 	VPBROADCASTB   BX, Z18
 	VPXORQ         Z18, Z16, Z16
-	VPTESTNMB      448(AX), Z16, K1
-	VMOVDQU64      256(AX), Z16
+	VPTESTNMB      256(R11), Z16, K1
+	VMOVDQU64      64(R11), Z16
 	VPERMB         (CX), Z16, Z16
-	VMOVDQU64      384(AX), Z17
+	VMOVDQU64      192(R11), Z17
 	VPMULTISHIFTQB Z16, Z17, Z16
 	VPBROADCASTB   SI, Z18
 	VPXORQ         Z18, Z16, Z16
-	VPTESTNMB      448(AX), Z16, K1, K1
+	VPTESTNMB      256(R11), Z16, K1, K1
 	KMOVQ          K1, SI
-	PEXTQ          184(AX), SI, SI
+	PEXTQ          200(AX), SI, SI
 
-	// Where zero q of the counts is: in the first word that has so many.
-	SHLXQ   DX, firstBit<>+0(SB), R11
-	MOVQ    (CX), R12
-	NOTQ    R12
-	PDEPQ   R12, R11, R13
-	POPCNTQ R12, R12
+	// The zero of the quotient: that of the counts that bit number q goes to.
+	SHLXQ   DX, firstBit<>+0(SB), DX
+	MOVQ    (CX), R13
 	MOVQ    8(CX), R14
-	NOTQ    R14
-	SHRXQ   R12, R11, R11
-	PDEPQ   R14, R11, R11
-	TZCNTQ  R11, R11
-	ADDQ    $0x40, R11
-	TZCNTQ  R13, R13
-	CMOVQCC R13, R11
+	ANDNQ   allBits<>+0(SB), R13, R11
+	PDEPQ   R11, DX, R12
+	POPCNTQ R11, R11
+	SHRXQ   R11, DX, DX
+	ANDNQ   208(AX), R14, R15
+	PDEPQ   R15, DX, DX
 
-	// The run of bits 1 behind it.
-	LEAQ   1(R11), R12
-	SUBQ   DX, R11
-	MOVQ   R12, DX
-	SHRQ   $0x03, DX
-	ANDL   $0x07, R12
-	SHRXQ  R12, (CX)(DX*1), DX
-	NOTQ   DX
-	TZCNTQ DX, DX
-	SHRXQ  R11, SI, SI
-	MOVQ   56(CX), CX
+	// The matches at the ones of their items.
+	PDEPQ R13, SI, R15
+	NEGQ  R11
+	SHRXQ R11, SI, SI
+	PDEPQ R14, SI, SI
+
+	// Those of the run, which the carry clears.
+	ORQ   R12, R13
+	ORQ   DX, R14
+	ADDQ  R12, R13
+	ADCQ  DX, R14
+	ANDNQ R15, R13, R15
+	ANDNQ SI, R14, SI
+	MOVQ  56(CX), CX
 
 	// The counters again.
 	CMPQ  (DI), R9
@@ -1112,21 +1108,16 @@ twice:
 	ORL   R10, R9
 	TESTB $0x01, R9
 	JNE   slotsOpen2
-	CMPQ  DX, $0x39
-	JCC   slotsLong2
 
 	// Both overflow bits.
-	ANDNQ 512(AX)(BX*8), CX, CX
+	ANDNQ 216(AX)(BX*8), CX, CX
 	JEQ   slotsOpen2
-	BZHIQ DX, SI, SI
+	ORQ   R15, SI
 	SETNE ret+16(FP)
 	RET
 
-slotsLong2:
-	XORL SI, SI
-
 slotsOpen2:
-	BZHIQ DX, SI, SI
+	ORQ   R15, SI
 	JEQ   inGo
 	SETNE ret+16(FP)
 	RET
@@ -1140,7 +1131,7 @@ narrow:
 	MULXQ (AX), BX, CX
 	MOVQ  BX, DX
 	SHLQ  $0x03, DX
-	MULXQ 8(AX), SI, DX
+	MULXQ 56(AX), SI, DX
 	INCQ  DX
 
 	// The two buckets.
@@ -1161,7 +1152,7 @@ narrow:
 	LEAL         560(DI)(DI*1), R8
 	BEXTRQ       R8, SI, R8
 	VMOVHPS      64(AX)(R8*8), X0, X0
-	IMULQ        16(AX), DX
+	IMULQ        8(AX), DX
 	VMOVQ        DX, X1
 	VPBROADCASTQ X1, X1
 
@@ -1186,19 +1177,19 @@ narrow:
 	VPTEST X0, X2
 	JCS    blockedOpen
 	VPXOR  X1, X2, X0
-	VPAND  32(AX), X0, X0
-	VPSUBQ 16(AX), X0, X1
+	VPAND  24(AX), X0, X0
+	VPSUBQ 8(AX), X0, X1
 	VPANDN X1, X0, X1
-	VPTEST 48(AX), X1
+	VPTEST 40(AX), X1
 	SETNE  ret+16(FP)
 	RET
 
 blockedOpen:
 	VPXOR  X1, X2, X0
-	VPAND  32(AX), X0, X0
-	VPSUBQ 16(AX), X0, X1
+	VPAND  24(AX), X0, X0
+	VPSUBQ 8(AX), X0, X1
 	VPANDN X1, X0, X1
-	VPTEST 48(AX), X1
+	VPTEST 40(AX), X1
 	JEQ    inGo
 	SETNE  ret+16(FP)
 	RET
@@ -1306,44 +1297,17 @@ open:
 inGo:
 	JMP ·directHashInGo(SB)
 
+DATA allBits<>+0(SB)/8, $0xffffffffffffffff
+GLOBL allBits<>(SB), RODATA|NOPTR, $8
+
 DATA mixFirst<>+0(SB)/8, $0x9e3779b97f4a7c15
 GLOBL mixFirst<>(SB), RODATA|NOPTR, $8
-
-DATA sevens<>+0(SB)/8, $0xe000000000000000
-DATA sevens<>+8(SB)/8, $0xe000000000000000
-DATA sevens<>+16(SB)/8, $0xe000000000000000
-DATA sevens<>+24(SB)/8, $0xe000000000000000
-DATA sevens<>+32(SB)/8, $0xe000000000000000
-DATA sevens<>+40(SB)/8, $0xe000000000000000
-DATA sevens<>+48(SB)/8, $0xe000000000000000
-DATA sevens<>+56(SB)/8, $0xe000000000000000
-GLOBL sevens<>(SB), RODATA|NOPTR, $64
 
 DATA oneStep<>+0(SB)/8, $0x2000000000000000
 GLOBL oneStep<>(SB), RODATA|NOPTR, $8
 
-DATA numbers<>+0(SB)/8, $0x0000000000000000
-DATA numbers<>+8(SB)/8, $0x2000000000000000
-DATA numbers<>+16(SB)/8, $0x4000000000000000
-DATA numbers<>+24(SB)/8, $0x6000000000000000
-DATA numbers<>+32(SB)/8, $0x8000000000000000
-DATA numbers<>+40(SB)/8, $0xa000000000000000
-DATA numbers<>+48(SB)/8, $0xc000000000000000
-DATA numbers<>+56(SB)/8, $0xe000000000000000
-GLOBL numbers<>(SB), RODATA|NOPTR, $64
-
 DATA bucketBits<>+0(SB)/8, $0xe000000000000000
 GLOBL bucketBits<>(SB), RODATA|NOPTR, $8
-
-DATA marks<>+0(SB)/8, $0x0000000000000030
-DATA marks<>+8(SB)/8, $0x0000000000000032
-DATA marks<>+16(SB)/8, $0x0000000000000034
-DATA marks<>+24(SB)/8, $0x0000000000000036
-DATA marks<>+32(SB)/8, $0x0000000000000038
-DATA marks<>+40(SB)/8, $0x000000000000003a
-DATA marks<>+48(SB)/8, $0x000000000000003c
-DATA marks<>+56(SB)/8, $0x000000000000003e
-GLOBL marks<>(SB), RODATA|NOPTR, $64
 
 DATA three<>+0(SB)/8, $0x0000000000000003
 GLOBL three<>(SB), RODATA|NOPTR, $8
@@ -1381,7 +1345,7 @@ TEXT ·directKey(SB), NOSPLIT, $0-33
 
 	// Split the hash.
 	MULXQ (AX), DX, CX
-	PEXTQ 168(AX), DX, BX
+	PEXTQ 184(AX), DX, BX
 	SHRQ  $0x3a, DX
 
 	// The loads, in the order of the argument: counters, words, counters.
@@ -1393,42 +1357,42 @@ TEXT ·directKey(SB), NOSPLIT, $0-33
 	MOVQ    2048(SI)(DI*8), R9
 
 	// The slots that have the remainder.
-	VMOVDQU64      192(AX), Z16
+	MOVQ           176(AX), R10
+	VMOVDQU64      (R10), Z16
 	VPERMB         (CX), Z16, Z16
-	VMOVDQU64      320(AX), Z17
+	VMOVDQU64      128(R10), Z17
 	VPMULTISHIFTQB Z16, Z17, Z16
 	VPBROADCASTB   BX, Z18
 	VPXORQ         Z18, Z16, Z16
-	VPTESTNMB      448(AX), Z16, K1
+	VPTESTNMB      256(R10), Z16, K1
 	KMOVQ          K1, R10
-	PEXTQ          184(AX), R10, R10
+	PEXTQ          200(AX), R10, R10
 
-	// Where zero q of the counts is: in the first word that has so many.
-	SHLXQ   DX, firstBit<>+0(SB), R11
-	MOVQ    (CX), R12
-	NOTQ    R12
-	PDEPQ   R12, R11, R13
-	POPCNTQ R12, R12
+	// The zero of the quotient: that of the counts that bit number q goes to.
+	SHLXQ   DX, firstBit<>+0(SB), DX
+	MOVQ    (CX), R13
 	MOVQ    8(CX), R14
-	NOTQ    R14
-	SHRXQ   R12, R11, R11
-	PDEPQ   R14, R11, R11
-	TZCNTQ  R11, R11
-	ADDQ    $0x40, R11
-	TZCNTQ  R13, R13
-	CMOVQCC R13, R11
+	ANDNQ   allBits<>+0(SB), R13, R11
+	PDEPQ   R11, DX, R12
+	POPCNTQ R11, R11
+	SHRXQ   R11, DX, DX
+	ANDNQ   208(AX), R14, R15
+	PDEPQ   R15, DX, DX
 
-	// The run of bits 1 behind it.
-	LEAQ   1(R11), R12
-	SUBQ   DX, R11
-	MOVQ   R12, DX
-	SHRQ   $0x03, DX
-	ANDL   $0x07, R12
-	SHRXQ  R12, (CX)(DX*1), DX
-	NOTQ   DX
-	TZCNTQ DX, DX
-	SHRXQ  R11, R10, R10
-	MOVQ   56(CX), CX
+	// The matches at the ones of their items.
+	PDEPQ R13, R10, R15
+	NEGQ  R11
+	SHRXQ R11, R10, R10
+	PDEPQ R14, R10, R10
+
+	// Those of the run, which the carry clears.
+	ORQ   R12, R13
+	ORQ   DX, R14
+	ADDQ  R12, R13
+	ADCQ  DX, R14
+	ANDNQ R15, R13, R15
+	ANDNQ R10, R14, R10
+	MOVQ  56(CX), CX
 
 	// The counters again.
 	CMPQ  (SI), R8
@@ -1438,21 +1402,16 @@ TEXT ·directKey(SB), NOSPLIT, $0-33
 	ORL   R9, R8
 	TESTB $0x01, R8
 	JNE   slotsOpen1
-	CMPQ  DX, $0x39
-	JCC   slotsLong1
 
 	// Both overflow bits.
-	ANDNQ 512(AX)(BX*8), CX, CX
+	ANDNQ 216(AX)(BX*8), CX, CX
 	JEQ   slotsOpen1
-	BZHIQ DX, R10, R10
+	ORQ   R15, R10
 	SETNE ret+32(FP)
 	RET
 
-slotsLong1:
-	XORL R10, R10
-
 slotsOpen1:
-	BZHIQ DX, R10, R10
+	ORQ   R15, R10
 	JEQ   inGo
 	SETNE ret+32(FP)
 	RET
@@ -1484,43 +1443,44 @@ wide:
 	MOVQ   DX, CX
 	SHRQ   $0x20, CX
 	XORQ   CX, DX
+	MOVQ   168(AX), CX
 
 	// Split the hash.
-	MULXQ (AX), BX, CX
-	MOVQ  BX, DX
+	MULXQ (AX), SI, BX
+	MOVQ  SI, DX
 	SHLQ  $0x03, DX
-	MULXQ 8(AX), SI, DX
+	MULXQ 56(AX), DI, DX
 	INCQ  DX
 
 	// The two buckets: those whose number has no difference to the first, or d.
-	VPBROADCASTQ   BX, Z16
+	VPBROADCASTQ   SI, Z16
 	VPBROADCASTQ   DX, Z18
 	VPMULLQ.BCST   mixFirst<>+0(SB), Z18, Z17
-	VPMULLQ.BCST   16(AX), Z18, Z18
+	VPMULLQ.BCST   8(AX), Z18, Z18
 	VPSLLQ         $0x10, Z17, Z19
-	VPMULHUW       sevens<>+0(SB), Z19, Z19
+	VPMULHUW       (CX), Z19, Z19
 	VPADDQ.BCST    oneStep<>+0(SB), Z19, Z19
-	VPXORQ         numbers<>+0(SB), Z16, Z16
+	VPXORQ         64(CX), Z16, Z16
 	VPXORQ         Z16, Z19, Z19
 	VPTESTNMQ.BCST bucketBits<>+0(SB), Z16, K1
 	VPTESTNMQ.BCST bucketBits<>+0(SB), Z19, K2
 	KORB           K1, K2, K1
 
 	// How far their overflow bits are from the top.
-	VPSRLVQ      marks<>+0(SB), Z17, Z20
+	VPSRLVQ      128(CX), Z17, Z20
 	VPANDNQ.BCST three<>+0(SB), Z20, Z20
 
 	// The loads, in the order of the argument: counters, words, counters.
-	MOVQ      120(AX), DX
-	MOVBLZX   CL, BX
-	SHLQ      $0x06, CX
-	ADDQ      112(AX), CX
-	MOVQ      (DX), SI
-	MOVQ      2048(DX)(BX*8), DI
-	VMOVDQU64 (CX), Z21
-	CMPQ      (DX), SI
+	MOVQ      120(AX), CX
+	MOVBLZX   BL, DX
+	SHLQ      $0x06, BX
+	ADDQ      112(AX), BX
+	MOVQ      (CX), SI
+	MOVQ      2048(CX)(DX*8), DI
+	VMOVDQU64 (BX), Z21
+	CMPQ      (CX), SI
 	JNE       wideOpen
-	CMPQ      2048(DX)(BX*8), DI
+	CMPQ      2048(CX)(DX*8), DI
 	JNE       wideOpen
 	ORL       DI, SI
 	TESTB     $0x01, SI
@@ -1531,19 +1491,19 @@ wide:
 	VPMOVQ2M        Z20, K3
 	KTESTB          K1, K3
 	JCS             wideOpen
-	VPTERNLOGQ.BCST $0x28, 32(AX), Z18, Z21
-	VPSUBQ.BCST     16(AX), Z21, Z22
+	VPTERNLOGQ.BCST $0x28, 24(AX), Z18, Z21
+	VPSUBQ.BCST     8(AX), Z21, Z22
 	VPANDNQ         Z22, Z21, Z22
-	VPTESTMQ.BCST   48(AX), Z22, K1, K4
+	VPTESTMQ.BCST   40(AX), Z22, K1, K4
 	KORTESTB        K4, K4
 	SETNE           ret+32(FP)
 	RET
 
 wideOpen:
-	VPTERNLOGQ.BCST $0x28, 32(AX), Z18, Z21
-	VPSUBQ.BCST     16(AX), Z21, Z22
+	VPTERNLOGQ.BCST $0x28, 24(AX), Z18, Z21
+	VPSUBQ.BCST     8(AX), Z21, Z22
 	VPANDNQ         Z22, Z21, Z22
-	VPTESTMQ.BCST   48(AX), Z22, K1, K4
+	VPTESTMQ.BCST   40(AX), Z22, K1, K4
 	KORTESTB        K4, K4
 	JEQ             inGo
 	SETNE           ret+32(FP)
@@ -1579,8 +1539,8 @@ twice:
 
 	// Split the hash.
 	MULXQ (AX), DX, CX
-	PEXTQ 168(AX), DX, BX
-	PEXTQ 176(AX), DX, SI
+	PEXTQ 184(AX), DX, BX
+	PEXTQ 192(AX), DX, SI
 	SHRQ  $0x3a, DX
 
 	// The loads, in the order of the argument: counters, words, counters.
@@ -1592,49 +1552,49 @@ twice:
 	MOVQ    2048(DI)(R8*8), R10
 
 	// The slots that have the remainder.
-	VMOVDQU64      192(AX), Z16
+	MOVQ           176(AX), R11
+	VMOVDQU64      (R11), Z16
 	VPERMB         (CX), Z16, Z16
-	VMOVDQU64      320(AX), Z17
+	VMOVDQU64      128(R11), Z17
 	VPMULTISHIFTQB Z16, Z17, Z16
 	VPBROADCASTB   BX, Z18
 	VPXORQ         Z18, Z16, Z16
-	VPTESTNMB      448(AX), Z16, K1
-	VMOVDQU64      256(AX), Z16
+	VPTESTNMB      256(R11), Z16, K1
+	VMOVDQU64      64(R11), Z16
 	VPERMB         (CX), Z16, Z16
-	VMOVDQU64      384(AX), Z17
+	VMOVDQU64      192(R11), Z17
 	VPMULTISHIFTQB Z16, Z17, Z16
 	VPBROADCASTB   SI, Z18
 	VPXORQ         Z18, Z16, Z16
-	VPTESTNMB      448(AX), Z16, K1, K1
+	VPTESTNMB      256(R11), Z16, K1, K1
 	KMOVQ          K1, SI
-	PEXTQ          184(AX), SI, SI
+	PEXTQ          200(AX), SI, SI
 
-	// Where zero q of the counts is: in the first word that has so many.
-	SHLXQ   DX, firstBit<>+0(SB), R11
-	MOVQ    (CX), R12
-	NOTQ    R12
-	PDEPQ   R12, R11, R13
-	POPCNTQ R12, R12
+	// The zero of the quotient: that of the counts that bit number q goes to.
+	SHLXQ   DX, firstBit<>+0(SB), DX
+	MOVQ    (CX), R13
 	MOVQ    8(CX), R14
-	NOTQ    R14
-	SHRXQ   R12, R11, R11
-	PDEPQ   R14, R11, R11
-	TZCNTQ  R11, R11
-	ADDQ    $0x40, R11
-	TZCNTQ  R13, R13
-	CMOVQCC R13, R11
+	ANDNQ   allBits<>+0(SB), R13, R11
+	PDEPQ   R11, DX, R12
+	POPCNTQ R11, R11
+	SHRXQ   R11, DX, DX
+	ANDNQ   208(AX), R14, R15
+	PDEPQ   R15, DX, DX
 
-	// The run of bits 1 behind it.
-	LEAQ   1(R11), R12
-	SUBQ   DX, R11
-	MOVQ   R12, DX
-	SHRQ   $0x03, DX
-	ANDL   $0x07, R12
-	SHRXQ  R12, (CX)(DX*1), DX
-	NOTQ   DX
-	TZCNTQ DX, DX
-	SHRXQ  R11, SI, SI
-	MOVQ   56(CX), CX
+	// The matches at the ones of their items.
+	PDEPQ R13, SI, R15
+	NEGQ  R11
+	SHRXQ R11, SI, SI
+	PDEPQ R14, SI, SI
+
+	// Those of the run, which the carry clears.
+	ORQ   R12, R13
+	ORQ   DX, R14
+	ADDQ  R12, R13
+	ADCQ  DX, R14
+	ANDNQ R15, R13, R15
+	ANDNQ SI, R14, SI
+	MOVQ  56(CX), CX
 
 	// The counters again.
 	CMPQ  (DI), R9
@@ -1644,21 +1604,16 @@ twice:
 	ORL   R10, R9
 	TESTB $0x01, R9
 	JNE   slotsOpen2
-	CMPQ  DX, $0x39
-	JCC   slotsLong2
 
 	// Both overflow bits.
-	ANDNQ 512(AX)(BX*8), CX, CX
+	ANDNQ 216(AX)(BX*8), CX, CX
 	JEQ   slotsOpen2
-	BZHIQ DX, SI, SI
+	ORQ   R15, SI
 	SETNE ret+32(FP)
 	RET
 
-slotsLong2:
-	XORL SI, SI
-
 slotsOpen2:
-	BZHIQ DX, SI, SI
+	ORQ   R15, SI
 	JEQ   inGo
 	SETNE ret+32(FP)
 	RET
@@ -1695,7 +1650,7 @@ narrow:
 	MULXQ (AX), BX, CX
 	MOVQ  BX, DX
 	SHLQ  $0x03, DX
-	MULXQ 8(AX), SI, DX
+	MULXQ 56(AX), SI, DX
 	INCQ  DX
 
 	// The two buckets.
@@ -1716,7 +1671,7 @@ narrow:
 	LEAL         560(DI)(DI*1), R8
 	BEXTRQ       R8, SI, R8
 	VMOVHPS      64(AX)(R8*8), X0, X0
-	IMULQ        16(AX), DX
+	IMULQ        8(AX), DX
 	VMOVQ        DX, X1
 	VPBROADCASTQ X1, X1
 
@@ -1741,19 +1696,19 @@ narrow:
 	VPTEST X0, X2
 	JCS    blockedOpen
 	VPXOR  X1, X2, X0
-	VPAND  32(AX), X0, X0
-	VPSUBQ 16(AX), X0, X1
+	VPAND  24(AX), X0, X0
+	VPSUBQ 8(AX), X0, X1
 	VPANDN X1, X0, X1
-	VPTEST 48(AX), X1
+	VPTEST 40(AX), X1
 	SETNE  ret+32(FP)
 	RET
 
 blockedOpen:
 	VPXOR  X1, X2, X0
-	VPAND  32(AX), X0, X0
-	VPSUBQ 16(AX), X0, X1
+	VPAND  24(AX), X0, X0
+	VPSUBQ 8(AX), X0, X1
 	VPANDN X1, X0, X1
-	VPTEST 48(AX), X1
+	VPTEST 40(AX), X1
 	JEQ    inGo
 	SETNE  ret+32(FP)
 	RET

@@ -152,38 +152,47 @@ type compactBatch struct {
 // in the order that it knows: how each slot gets into a byte of a register. Of remainders
 // of more than 8 bits the low 8 get there, and in a second look the high 8.
 type compactSlotted struct {
-	low, high     uint64      // which bits of a hash are the low 8 of the fingerprint; the high 8 of the remainder
-	inUse         uint64      // which bytes have a slot
-	bytes, shifts [2][64]byte // of the line those that get into a word; the bits that get into a byte
-	values        [64]byte    // the bits of a remainder
-	pairs         [256]uint64 // the overflow bits of those
+	low, high uint64      // which bits of what is left of a hash are the low 8 of the fingerprint; the high 8 of the remainder
+	inUse     uint64      // which bytes have a slot
+	inCounts  uint64      // which bits of the second word are of the counts, but for the last one, which is 0
+	pairs     [256]uint64 // the overflow bits of the low 8 bits of a fingerprint
 }
 
-func (t *compact) bySlots() (c compactSlotted) {
+// slotVectors are those of lookCompactWide, too. Each is one load, in one cache line: without
+// pointers beside them, an allocation of some lines begins with one. (What the linker places
+// begins with half a line, by chance a whole one. A lookup by key of a Blocked took 56 ns or 49,
+// whichever it was.)
+type slotVectors struct {
+	bytes, shifts [2][LineBytes]byte // of the line those that get into a word; the bits that get into a byte
+	values        [LineBytes]byte    // the bits of a remainder
+}
+
+func (t *compact) bySlots() (c compactSlotted, v slotVectors) {
 	const lane = 8
 	skip := max(t.r, lane) - lane // to the high bits
 	c.low = 0xFF << t.shift
 	c.high = c.low << skip
+	c.inCounts = t.inCounts[1] >> 1
 	for i := range c.pairs {
 		c.pairs[i] = t.overflowBits(uint64(i))
 	}
 	// As many slots as are in a word that begins with a byte.
 	perWord := min((64-(lane-1)-lane)/t.r+1, 8)
-	for i := range uint64(64) {
+	for i := range uint64(LineBytes) {
 		word, place := i/8, i%8
-		c.values[i] = byte(min(t.values, 0xFF))
+		v.values[i] = byte(min(t.values, 0xFF))
 		if place < perWord {
 			c.inUse |= 1 << i
 		}
 		for look, skip := range []uint64{0, skip} {
 			bit := t.counts + word*perWord*t.r + skip
-			c.bytes[look][i] = byte(bit/8 + place) // the low six bits count
+			v.bytes[look][i] = byte(bit/8 + place) // the low six bits count
 			if place < perWord {
-				c.shifts[look][i] = byte(bit%8 + place*t.r)
+				v.shifts[look][i] = byte(bit%8 + place*t.r)
 			}
 		}
 	}
-	return c
+	return c, v
 }
 
 // FirstLooks: the kernel is for tables whose counts are in two words, which is all but

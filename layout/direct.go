@@ -12,7 +12,9 @@ type Direct struct {
 	// remainders of up to 8 bits, that is looked up with AVX-512; a Blocked without; a Compact of
 	// longer ones, with AVX-512.
 	wide, slotted, narrow, twice *Direct
-	compactSlotted               // of slotted and twice
+	buckets                      *bucketVectors // of wide
+	slots                        *slotVectors   // of slotted and twice
+	compactSlotted                              // of those, too
 
 	hash     *Hasher
 	contains func(h uint64) bool
@@ -32,7 +34,7 @@ func NewDirect(t Table, v *View, h *Hasher, contains func(h uint64) bool) *Direc
 	case *blocked:
 		d.blockedConstants = t.blockedConstants
 		if k == avx512 {
-			d.wide = d
+			d.wide, d.buckets = d, newBucketVectors()
 		} else {
 			d.narrow = d
 		}
@@ -40,7 +42,8 @@ func NewDirect(t Table, v *View, h *Hasher, contains func(h uint64) bool) *Direc
 		switch {
 		case t.countWords > 2 || compactKernel() == pureGo:
 		case k == avx512 && hasVBMI:
-			d.lines, d.compactSlotted = t.lines, t.bySlots()
+			d.lines, d.slots = t.lines, new(slotVectors)
+			d.compactSlotted, *d.slots = t.bySlots()
 			if t.r <= 8 {
 				d.slotted = d
 			} else {

@@ -3,6 +3,7 @@ package layout
 import (
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"runtime"
 	"slices"
 	"sync"
@@ -228,6 +229,20 @@ func TestDirectEqualsFirstLook(t *testing.T) {
 	})
 }
 
+// TestVectorsAreLines: what a kernel loads at once is one line of the cache.
+func TestVectorsAreLines(t *testing.T) {
+	var keep []any
+	for range 1000 {
+		for _, v := range []any{newBucketVectors(), new(slotVectors)} {
+			keep = append(keep, v)
+			if at := reflect.ValueOf(v).Pointer(); at%LineBytes != 0 {
+				t.Fatalf("%T at %#x", v, at)
+			}
+		}
+	}
+	runtime.KeepAlive(keep)
+}
+
 // TestLongestRun: lines where all items have one quotient, and the last one another remainder.
 func TestLongestRun(t *testing.T) {
 	eachKernel(t, func(t *testing.T) {
@@ -256,6 +271,41 @@ func TestLongestRun(t *testing.T) {
 						hash := tab.Hash(Item{Line: line, Fp: other})
 						if got := d.ContainsHash(hash); got != want || tab.Contains(v, hash) != want {
 							t.Fatalf("%#x %d times, and %#x; %#x: %t", fp-1, n, fp, other, got)
+						}
+					}
+				}
+			}
+		})
+	})
+}
+
+// TestOneQuotient: lines where all items have one quotient and the highest remainder. No other
+// quotient has that one, nor the lowest, which free slots seem to have.
+func TestOneQuotient(t *testing.T) {
+	eachKernel(t, func(t *testing.T) {
+		eachTable(t, 50, func(t *testing.T, tab Table) {
+			c, ok := tab.(*compact)
+			if !ok {
+				return
+			}
+			const line = 7
+			v, h := randomView(rand.New(rand.NewPCG(17, 18)), tab, nil), NewHasher(1)
+			d := NewDirect(tab, v, &h, func(h uint64) bool { return tab.Contains(v, h) })
+			step := uint32(1)
+			if testing.Short() {
+				step = 21
+			}
+			for quotient := uint32(0); quotient < quotients; quotient += step {
+				var l Line
+				for n := range tab.SlotsPerLine() {
+					tab.Place(&l, Item{Line: line, Fp: quotient<<c.r | uint32(c.values)}, nil)
+					tab.Store(v.Region, line, &l)
+					for other := uint32(0); other < quotients; other += step {
+						for _, fp := range []uint32{other << c.r, other<<c.r | uint32(c.values)} {
+							want := other == quotient && fp != other<<c.r
+							if got := d.ContainsHash(tab.Hash(Item{Line: line, Fp: fp})); got != want {
+								t.Fatalf("%d of quotient %d; %#x: %t", n+1, quotient, fp, got)
+							}
 						}
 					}
 				}

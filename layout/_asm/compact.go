@@ -110,6 +110,39 @@ func move(from Op) GPVirtual {
 	return r
 }
 
+// matchesOfRun gives, in two words, a bit for each match of the run of quotient q. matches has a
+// bit for each slot, in their order; the counts are in two words. Where the run is need not be
+// computed: a match goes to the bit of the counts that its item has, and what is added at the zero
+// of the quotient, twice, carries through the ones of its run and clears them.
+func matchesOfRun(line Register, q, matches GPVirtual, inCounts Mem) (low, high GPVirtual) {
+	Comment("The zero of the quotient: that of the counts that bit number q goes to.")
+	bit, zeros, at0, at1 := GP64(), GP64(), GP64(), GP64()
+	SHLXQ(q, inMemory("firstBit", 1), bit)
+	x0, x1, n0, n1 := move(Mem{Base: line}), move(Mem{Base: line, Disp: 8}), GP64(), GP64()
+	ANDNQ(inMemory("allBits", 1<<64-1), x0, n0)
+	PDEPQ(n0, bit, at0)
+	POPCNTQ(n0, zeros)
+	SHRXQ(zeros, bit, at1)
+	ANDNQ(inCounts, x1, n1)
+	PDEPQ(n1, at1, at1)
+
+	Comment("The matches at the ones of their items.")
+	low, high = GP64(), GP64()
+	PDEPQ(x0, matches, low)
+	NEGQ(zeros)
+	SHRXQ(zeros, matches, high)
+	PDEPQ(x1, high, high)
+
+	Comment("Those of the run, which the carry clears.")
+	ORQ(at0, x0)
+	ORQ(at1, x1)
+	ADDQ(at0, x0)
+	ADCQ(at1, x1)
+	ANDNQ(low, x0, low)
+	ANDNQ(high, x1, high)
+	return low, high
+}
+
 // selectRun gives how many items of a line have a lower quotient than q, and how many have that,
 // for up to windowBits of them, or more where they may be more. Its counts are in some words. There
 // is no branch, and PDEP selects: the zero of a quotient is the bit of the complement of the counts
@@ -209,13 +242,12 @@ func testOverflow(t, fp Register, last GPVirtual) {
 
 // lookCompactWide is lookCompact for remainders of at least 6 bits, with a byte of a register for
 // each: they are compared all at once, and those of the run are chosen afterwards. Where they
-// begin need not be computed, a run is never too long but for its count, and what depends
-// on the line is half as long a chain. Of more than 8 bits, first the low 8 are compared, then
-// the high 8: two looks at bytes.
+// begin need not be computed, no run is too long, and what depends on the line is half as long a
+// chain. Of more than 8 bits, first the low 8 are compared, then the high 8: two looks at bytes.
 func lookCompactWide(d Register, regionAt, runtimeAt Mem, looks int, end ending) {
 	of := func(at int) Mem { return Mem{Base: d, Disp: at} }
 	slots, by, pattern := Z16, Z17, Z18
-	open, long := fmt.Sprintf("slotsOpen%d", looks), fmt.Sprintf("slotsLong%d", looks)
+	open := fmt.Sprintf("slotsOpen%d", looks)
 
 	Comment("Split the hash.")
 	line, q, low, high := GP64(), GP64(), GP64(), GP64()
@@ -231,40 +263,37 @@ func lookCompactWide(d Register, regionAt, runtimeAt Mem, looks int, end ending)
 	epoch, before := move(Mem{Base: runtime}), move(count)
 
 	Comment("The slots that have the remainder.")
-	compare := func(bits GPVirtual, skip int, into ...Op) {
-		VMOVDQU64(of(directBytes+skip), slots)
+	vectors := move(of(directSlots))
+	vector := func(i int) Mem { return Mem{Base: vectors, Disp: lineBytes * i} }
+	compare := func(bits GPVirtual, look int, into ...Op) {
+		VMOVDQU64(vector(look), slots)
 		VPERMB(Mem{Base: line}, slots, slots)
-		VMOVDQU64(of(directShifts+skip), by)
+		VMOVDQU64(vector(2+look), by)
 		VPMULTISHIFTQB(slots, by, slots)
 		VPBROADCASTB(bits.As32(), pattern)
 		VPXORQ(pattern, slots, slots)
-		VPTESTNMB(append([]Op{of(directValues), slots}, into...)...)
+		VPTESTNMB(append([]Op{vector(4), slots}, into...)...)
 	}
 	compare(low, 0, K1)
 	if looks == 2 {
-		compare(high, lineBytes, K1, K1)
+		compare(high, 1, K1, K1)
 	}
 	matches := GP64()
 	KMOVQ(K1, matches)
-	PEXTQ(of(directSlots), matches, matches)
+	PEXTQ(of(directInUse), matches, matches)
 
-	first, run := selectRun(line, q, 2)
-	SHRXQ(first, matches, matches)
+	inFirst, inSecond := matchesOfRun(line, q, matches, of(directInCounts))
 	last := move(Mem{Base: line, Disp: lastWord})
 
 	Comment("The counters again.")
 	jumpIfMoved(Mem{Base: runtime}, count, epoch, before, open)
-	CMPQ(run, U8(windowBits))
-	JCC(LabelRef(long))
 	Comment("Both overflow bits.")
 	ANDNQ(Mem{Base: d, Disp: directMasks, Index: low, Scale: 8}, last, last)
 	JEQ(LabelRef(open))
-	BZHIQ(run, matches, matches)
+	ORQ(inFirst, inSecond)
 	end(true)
 
-	Label(long)
-	XORL(matches.As32(), matches.As32())
 	Label(open)
-	BZHIQ(run, matches, matches)
+	ORQ(inFirst, inSecond)
 	end(false)
 }

@@ -10,10 +10,10 @@ import (
 // The fields of a blocked, and of a View.
 const (
 	blockedLines  = 8 * 0
-	blockedValues = 8 * 1
-	blockedOnes   = 8 * 2 // twice, for two lanes; so are the next ones
-	blockedLanes  = 8 * 4
-	blockedHighs  = 8 * 6
+	blockedOnes   = 8 * 1 // twice, for two lanes; so are the next ones
+	blockedLanes  = 8 * 3
+	blockedHighs  = 8 * 5
+	blockedValues = 8 * 7
 	blockedMarks  = 8 * 8
 
 	viewRegion  = 8 * 0
@@ -22,21 +22,21 @@ const (
 
 // What a Direct has behind the fields of a blocked.
 const (
-	directMix     = 8 * 12 // what the two ends of a key are mixed with
-	directRegion  = 8 * 14
-	directRuntime = 8 * 15
-	directCompact = 8 * 16
-	directWide    = 8 * 17
-	directSlotted = 8 * 18
-	directNarrow  = 8 * 19
-	directTwice   = 8 * 20
-	directLow     = 8 * 21
-	directHigh    = 8 * 22
-	directSlots   = 8 * 23
-	directBytes   = 8 * 24
-	directShifts  = 8 * 40
-	directValues  = 8 * 56
-	directMasks   = 8 * 64
+	directMix      = 8 * 12 // what the two ends of a key are mixed with
+	directRegion   = 8 * 14
+	directRuntime  = 8 * 15
+	directCompact  = 8 * 16
+	directWide     = 8 * 17
+	directSlotted  = 8 * 18
+	directNarrow   = 8 * 19
+	directTwice    = 8 * 20
+	directBuckets  = 8 * 21 // a bucketVectors
+	directSlots    = 8 * 22 // a slotVectors
+	directLow      = 8 * 23
+	directHigh     = 8 * 24
+	directInUse    = 8 * 25
+	directInCounts = 8 * 26
+	directMasks    = 8 * 27
 )
 
 // blockedOne is the first look of one lookup. Out of the cache, what counts is how
@@ -278,6 +278,8 @@ func lookBlockedWide(t Register, regionAt, runtimeAt Mem, end ending) {
 	of := func(at int) Mem { return Mem{Base: t, Disp: at} }
 	bucket, mix, pattern, step, over, words, lower := Z16, Z17, Z18, Z19, Z20, Z21, Z22
 	buckets, second, marked, found := K1, K2, K3, K4
+	vectors := move(of(directBuckets))
+	vector := func(i int) Mem { return Mem{Base: vectors, Disp: lineBytes * i} }
 
 	Comment("Split the hash.")
 	line, rest, fp := splitBlocked(of)
@@ -288,16 +290,16 @@ func lookBlockedWide(t Register, regionAt, runtimeAt Mem, end ending) {
 	VPMULLQ_BCST(inMemory("mixFirst", mixFirst), pattern, mix)
 	VPMULLQ_BCST(of(blockedOnes), pattern, pattern)
 	VPSLLQ(U8(16), mix, step)
-	VPMULHUW(eight("sevens", func(int) uint64 { return 7 << 13 << 48 }), step, step)
+	VPMULHUW(vector(0), step, step)
 	VPADDQ_BCST(inMemory("oneStep", 1<<61), step, step)
-	VPXORQ(eight("numbers", func(i int) uint64 { return uint64(i) << 61 }), bucket, bucket)
+	VPXORQ(vector(1), bucket, bucket)
 	VPXORQ(bucket, step, step)
 	top := inMemory("bucketBits", 7<<61)
 	VPTESTNMQ_BCST(top, bucket, buckets)
 	VPTESTNMQ_BCST(top, step, second)
 	KORB(buckets, second, buckets)
 	Comment("How far their overflow bits are from the top.")
-	VPSRLVQ(eight("marks", func(i int) uint64 { return uint64(48 + 2*i) }), mix, over)
+	VPSRLVQ(vector(2), mix, over)
 	VPANDNQ_BCST(inMemory("three", 3), over, over)
 
 	Comment("The loads, in the order of the argument: counters, words, counters.")
@@ -324,17 +326,4 @@ func lookBlockedWide(t Register, regionAt, runtimeAt Mem, end ending) {
 	Label("wideOpen")
 	match()
 	end(false)
-}
-
-// eight is a constant of eight words that stays in memory.
-func eight(name string, word func(i int) uint64) Mem {
-	m, ok := constants[name]
-	if !ok {
-		m = GLOBL(name, RODATA|NOPTR)
-		for i := range 8 {
-			DATA(8*i, U64(word(i)))
-		}
-		constants[name] = m
-	}
-	return m
 }
