@@ -137,7 +137,17 @@ func StashRemove(stash []uint64, c Class, store StashStore) bool {
 	return true
 }
 
-// StashClasses lists the classes that have an entry in the stash.
+// Stashed reports whether an item of a class is in the stash: the table has such items, and
+// a lookup finds the entry. Damage may leave others, of which no line may be made.
+func Stashed(t Table, stash []uint64, c Class) bool { return c.isOf(t) && StashCount(stash, c) != 0 }
+
+// isOf reports whether a table has items of a class.
+func (c Class) isOf(t Table) bool {
+	it := Item(c)
+	return c.Line < t.Lines() && t.Legal(it) && t.Class(it) == c
+}
+
+// StashClasses lists the classes that have an entry in the stash, whatever it has.
 func StashClasses(stash []uint64, each func(c Class, items uint64)) {
 	for i := 0; i < len(stash); i += 2 {
 		if w0, w1 := stash[i]&^groupMark, stash[i+1]; w1 != 0 {
@@ -179,13 +189,13 @@ func CheckStash(t Table, v *View) (entries int, items uint64, err error) {
 		if w1&maxStashCount == 0 {
 			return entries, items, bad("count 0")
 		}
-		it := Item(c)
-		if c.Line >= t.Lines() || !t.Legal(it) || t.Class(it) != c {
+		if !c.isOf(t) {
 			return entries, items, bad("no item has this line, bucket and fingerprint")
 		}
 		if j, ok := stashEntry(v.At, c); !ok || j != WordStash+uint64(i) {
 			return entries, items, bad("not where a lookup finds it")
 		}
+		it := Item(c)
 		t.Load(v.Region, it.Line, &l)
 		marked := t.Overflowed(&l, it)
 		other := t.Alternate(it)

@@ -2,6 +2,7 @@ package mmapfilter
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -246,6 +247,7 @@ func TestTwins(t *testing.T) {
 // found, and a key that was refused is refused again; deleting a key makes room
 // for one.
 func TestFull(t *testing.T) {
+	t.Parallel() // one processor is all that it uses
 	forEachShape(t, func(t *testing.T, p shape) {
 		for _, lines := range []uint64{1, 3, 40} {
 			rng := seeded(t, lines)
@@ -299,6 +301,7 @@ func TestFull(t *testing.T) {
 // TestDeletesDrainTheStash: when a share of the keys of a full filter is deleted,
 // what is in the stash finds room in the lines; nothing is lost.
 func TestDeletesDrainTheStash(t *testing.T) {
+	t.Parallel() // one processor is all that it uses
 	forEachShape(t, func(t *testing.T, p shape) {
 		rng := seeded(t, 5)
 		f, path := newLines(t, p, p.lines(200), Options{})
@@ -329,6 +332,75 @@ func TestDeletesDrainTheStash(t *testing.T) {
 			t.Errorf("%+v, %v", r, err)
 		}
 	})
+}
+
+// TestDeletesBesideADamagedStash: what a damaged stash has is never moved into a line. Neither
+// it nor the deletes that make room lose anything else, and none panics.
+func TestDeletesBesideADamagedStash(t *testing.T) {
+	type words = [2]uint64
+	for name, damage := range map[string]func(place uint64, entry words) (uint64, words){
+		"no items":       func(place uint64, e words) (uint64, words) { return place, words{e[0], e[1] &^ (1<<32 - 1)} },
+		"another group":  func(place uint64, e words) (uint64, words) { return (place + 16) % layout.StashWords, e },
+		"no line":        func(place uint64, e words) (uint64, words) { return place, words{1 << 40, e[1]} },
+		"no bucket":      func(place uint64, e words) (uint64, words) { return place, words{e[0] | 127<<56, e[1]} },
+		"no fingerprint": func(place uint64, e words) (uint64, words) { return place, words{e[0], e[1] | 1<<63} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			forEachShape(t, func(t *testing.T, p shape) {
+				if p.FingerprintBits == 32 && name == "no fingerprint" {
+					return // every one is
+				}
+				rng := seeded(t, 1)
+				f, path := newLines(t, p, p.lines(20), Options{LogBytes: layout.MinLogBytes})
+				table := writerOf(f).table
+				hashes := make([]uint64, int(table.Lines())*table.SlotsPerLine()/2)
+				for i := range hashes {
+					hashes[i] = rng.Uint64()
+					if err := f.InsertHash(hashes[i]); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := f.Close(); err != nil {
+					t.Fatal(err)
+				}
+				stash := make([]uint64, layout.StashWords)
+				var entry words
+				var place uint64
+				layout.StashAdd(stash, table.Class(table.Split(rng.Uint64())), func(word, value uint64, _ bool) {
+					entry[word%2] = value
+					place = (word - layout.WordStash) &^ 1
+				})
+				place, entry = damage(place, entry)
+				image, err := os.ReadFile(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				binary.LittleEndian.PutUint64(image[layout.OffStash+8*place:], entry[0])
+				binary.LittleEndian.PutUint64(image[layout.OffStash+8*place+8:], entry[1])
+				if err := os.WriteFile(path, image, 0o644); err != nil {
+					t.Fatal(err)
+				}
+				if f, err = Open(path, &OpenOptions{CommitInterval: -1}); err != nil {
+					t.Fatal(err)
+				}
+				defer f.Close()
+				half := len(hashes) / 2
+				for i, h := range hashes[:half] {
+					if ok, err := f.DeleteHash(h); !ok || err != nil {
+						t.Fatalf("delete %d: %t, %v", i, ok, err)
+					}
+				}
+				for i, h := range hashes[half:] {
+					if !f.ContainsHash(h) {
+						t.Fatalf("item %d is lost", half+i)
+					}
+				}
+				if n := f.Stats().StashLen; n != 1 {
+					t.Errorf("%d entries", n)
+				}
+			})
+		})
+	}
 }
 
 // A client does the operations of a stream in their order, each SyncAt with its
@@ -429,6 +501,7 @@ func (c *client) held(table layout.Table) multiset {
 // crashes: it loses nothing and does nothing twice. Half of the crashes are
 // kills, half cut off a part of the log that was not synced.
 func TestClientResumes(t *testing.T) {
+	t.Parallel() // one processor is all that it uses
 	forEachShape(t, func(t *testing.T, p shape) {
 		seeds := uint64(4)
 		if testing.Short() {
