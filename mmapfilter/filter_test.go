@@ -276,6 +276,7 @@ func (c *hookContext) Err() error {
 
 // TestOpenOfAFileCutShort: whoever reads all of it at once finds out.
 func TestOpenOfAFileCutShort(t *testing.T) {
+	t.Parallel() // one processor is all that it uses
 	if testing.Short() {
 		t.Skip("it builds a file of 100 MB")
 	}
@@ -443,6 +444,7 @@ func TestBadFiles(t *testing.T) {
 // TestEveryBitOfTheHead flips each bit of the superblocks: the filter opens
 // from another copy, or not at all, and Verify finds the bit.
 func TestEveryBitOfTheHead(t *testing.T) {
+	t.Parallel() // one processor is all that it uses
 	_, path := mustBuild(t, nil, numbers(0, 500))
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -496,6 +498,7 @@ func flip(t *testing.T, f *os.File, off int64, mask byte) {
 // TestVerifyFindsEveryByte changes each byte of a small sealed file, and has
 // it found at its offset, in its region.
 func TestVerifyFindsEveryByte(t *testing.T) {
+	t.Parallel() // one processor is all that it uses
 	_, path := mustBuild(t, nil, numbers(0, 3000))
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {

@@ -521,6 +521,7 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 // TestModel does anything, in any order, to filters so small that full tables,
 // the stash and moves are usual, and holds them against a multiset.
 func TestModel(t *testing.T) {
+	t.Parallel() // one processor is all that it uses
 	for i, p := range shapes() {
 		if i%2 != 0 && !slices.Contains(oneEach(), p) {
 			continue // for the time; the other tests run over all of them

@@ -62,6 +62,7 @@ func rateCases() (cases []rateCase) {
 // asked for, plus three standard errors; and the prediction is not below what
 // is measured, plus as much.
 func TestRates(t *testing.T) {
+	t.Parallel() // one processor is all that it uses
 	for _, c := range rateCases() {
 		t.Run(c.name, func(t *testing.T) {
 			r := measureRate(t, c.opts, manyKeys())
@@ -195,6 +196,7 @@ func fillShapes() (all []shape) {
 // refused, as much as the paper says (section 5.1): 50, 84, 95 and 98 % for b of 1,
 // 2, 4 and 8.
 func TestFill(t *testing.T) {
+	t.Parallel() // one processor is all that it uses
 	for _, s := range fillShapes() {
 		if s.kind == layout.Packed || s.kind == layout.SemiSorted {
 			paper := map[int]float64{1: 0.50, 2: 0.84, 4: 0.95, 8: 0.98}[s.BucketSize]
