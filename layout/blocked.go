@@ -84,12 +84,14 @@ type blocked struct {
 
 // blockedConstants are what the kernels for one lookup take from a blocked, in the order that
 // they know; for both words of a lookup what is of a word.
-// Each is in one cache line, whether the first one begins a line or is 8 bytes behind, as in a Direct.
+// Each is in one cache line, in a Direct as well, whose first one is 8 bytes behind the beginning
+// of one.
 type blockedConstants struct {
-	lines                 uint64
-	ones2, lanes2, highs2 [2]uint64
-	values                uint64    // 2^f - 1 fingerprints
-	marks                 [4]uint64 // the overflow bits
+	lines         uint64
+	values        uint64 // 2^f - 1 fingerprints
+	ones2, lanes2 [2]uint64
+	marks         [4]uint64 // the overflow bits
+	highs2        [2]uint64
 }
 
 // bucketVectors are what lookBlockedWide has for each of the eight buckets, in the order that

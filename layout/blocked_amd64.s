@@ -621,7 +621,7 @@ TEXT ·blockedOne(SB), NOSPLIT, $0-26
 	MULXQ (AX), SI, BX
 	MOVQ  SI, DX
 	SHLQ  $0x03, DX
-	MULXQ 56(AX), DI, DX
+	MULXQ 8(AX), DI, DX
 	INCQ  DX
 
 	// The two buckets.
@@ -638,11 +638,11 @@ TEXT ·blockedOne(SB), NOSPLIT, $0-26
 	// The masks of their overflow bits, and the pattern of the fingerprint.
 	LEAL         560(SI)(SI*1), R9
 	BEXTRQ       R9, DI, R9
-	VMOVQ        64(AX)(R9*8), X0
+	VMOVQ        48(AX)(R9*8), X0
 	LEAL         560(R8)(R8*1), R9
 	BEXTRQ       R9, DI, R9
-	VMOVHPS      64(AX)(R9*8), X0, X0
-	IMULQ        8(AX), DX
+	VMOVHPS      48(AX)(R9*8), X0, X0
+	IMULQ        16(AX), DX
 	VMOVQ        DX, X1
 	VPBROADCASTQ X1, X1
 
@@ -667,20 +667,20 @@ TEXT ·blockedOne(SB), NOSPLIT, $0-26
 	VPTEST X0, X2
 	JCS    blockedOpen
 	VPXOR  X1, X2, X0
-	VPAND  24(AX), X0, X0
-	VPSUBQ 8(AX), X0, X1
+	VPAND  32(AX), X0, X0
+	VPSUBQ 16(AX), X0, X1
 	VPANDN X1, X0, X1
-	VPTEST 40(AX), X1
+	VPTEST 80(AX), X1
 	SETNE  found+24(FP)
 	MOVB   $0x00, open+25(FP)
 	RET
 
 blockedOpen:
 	VPXOR  X1, X2, X0
-	VPAND  24(AX), X0, X0
-	VPSUBQ 8(AX), X0, X1
+	VPAND  32(AX), X0, X0
+	VPSUBQ 16(AX), X0, X1
 	VPANDN X1, X0, X1
-	VPTEST 40(AX), X1
+	VPTEST 80(AX), X1
 	SETNE  found+24(FP)
 	SETEQ  open+25(FP)
 	RET
@@ -976,14 +976,14 @@ wide:
 	MULXQ (AX), SI, BX
 	MOVQ  SI, DX
 	SHLQ  $0x03, DX
-	MULXQ 56(AX), DI, DX
+	MULXQ 8(AX), DI, DX
 	INCQ  DX
 
 	// The two buckets: those whose number has no difference to the first, or d.
 	VPBROADCASTQ   SI, Z16
 	VPBROADCASTQ   DX, Z18
 	VPMULLQ.BCST   mixFirst<>+0(SB), Z18, Z17
-	VPMULLQ.BCST   8(AX), Z18, Z18
+	VPMULLQ.BCST   16(AX), Z18, Z18
 	VPSLLQ         $0x10, Z17, Z19
 	VPMULHUW       (CX), Z19, Z19
 	VPADDQ.BCST    oneStep<>+0(SB), Z19, Z19
@@ -1018,19 +1018,19 @@ wide:
 	VPMOVQ2M        Z20, K3
 	KTESTB          K1, K3
 	JCS             wideOpen
-	VPTERNLOGQ.BCST $0x28, 24(AX), Z18, Z21
-	VPSUBQ.BCST     8(AX), Z21, Z22
+	VPTERNLOGQ.BCST $0x28, 32(AX), Z18, Z21
+	VPSUBQ.BCST     16(AX), Z21, Z22
 	VPANDNQ         Z22, Z21, Z22
-	VPTESTMQ.BCST   40(AX), Z22, K1, K4
+	VPTESTMQ.BCST   80(AX), Z22, K1, K4
 	KORTESTB        K4, K4
 	SETNE           ret+16(FP)
 	RET
 
 wideOpen:
-	VPTERNLOGQ.BCST $0x28, 24(AX), Z18, Z21
-	VPSUBQ.BCST     8(AX), Z21, Z22
+	VPTERNLOGQ.BCST $0x28, 32(AX), Z18, Z21
+	VPSUBQ.BCST     16(AX), Z21, Z22
 	VPANDNQ         Z22, Z21, Z22
-	VPTESTMQ.BCST   40(AX), Z22, K1, K4
+	VPTESTMQ.BCST   80(AX), Z22, K1, K4
 	KORTESTB        K4, K4
 	JEQ             inGo
 	SETNE           ret+16(FP)
@@ -1131,7 +1131,7 @@ narrow:
 	MULXQ (AX), BX, CX
 	MOVQ  BX, DX
 	SHLQ  $0x03, DX
-	MULXQ 56(AX), SI, DX
+	MULXQ 8(AX), SI, DX
 	INCQ  DX
 
 	// The two buckets.
@@ -1148,11 +1148,11 @@ narrow:
 	// The masks of their overflow bits, and the pattern of the fingerprint.
 	LEAL         560(BX)(BX*1), R8
 	BEXTRQ       R8, SI, R8
-	VMOVQ        64(AX)(R8*8), X0
+	VMOVQ        48(AX)(R8*8), X0
 	LEAL         560(DI)(DI*1), R8
 	BEXTRQ       R8, SI, R8
-	VMOVHPS      64(AX)(R8*8), X0, X0
-	IMULQ        8(AX), DX
+	VMOVHPS      48(AX)(R8*8), X0, X0
+	IMULQ        16(AX), DX
 	VMOVQ        DX, X1
 	VPBROADCASTQ X1, X1
 
@@ -1177,19 +1177,19 @@ narrow:
 	VPTEST X0, X2
 	JCS    blockedOpen
 	VPXOR  X1, X2, X0
-	VPAND  24(AX), X0, X0
-	VPSUBQ 8(AX), X0, X1
+	VPAND  32(AX), X0, X0
+	VPSUBQ 16(AX), X0, X1
 	VPANDN X1, X0, X1
-	VPTEST 40(AX), X1
+	VPTEST 80(AX), X1
 	SETNE  ret+16(FP)
 	RET
 
 blockedOpen:
 	VPXOR  X1, X2, X0
-	VPAND  24(AX), X0, X0
-	VPSUBQ 8(AX), X0, X1
+	VPAND  32(AX), X0, X0
+	VPSUBQ 16(AX), X0, X1
 	VPANDN X1, X0, X1
-	VPTEST 40(AX), X1
+	VPTEST 80(AX), X1
 	JEQ    inGo
 	SETNE  ret+16(FP)
 	RET
@@ -1449,14 +1449,14 @@ wide:
 	MULXQ (AX), SI, BX
 	MOVQ  SI, DX
 	SHLQ  $0x03, DX
-	MULXQ 56(AX), DI, DX
+	MULXQ 8(AX), DI, DX
 	INCQ  DX
 
 	// The two buckets: those whose number has no difference to the first, or d.
 	VPBROADCASTQ   SI, Z16
 	VPBROADCASTQ   DX, Z18
 	VPMULLQ.BCST   mixFirst<>+0(SB), Z18, Z17
-	VPMULLQ.BCST   8(AX), Z18, Z18
+	VPMULLQ.BCST   16(AX), Z18, Z18
 	VPSLLQ         $0x10, Z17, Z19
 	VPMULHUW       (CX), Z19, Z19
 	VPADDQ.BCST    oneStep<>+0(SB), Z19, Z19
@@ -1491,19 +1491,19 @@ wide:
 	VPMOVQ2M        Z20, K3
 	KTESTB          K1, K3
 	JCS             wideOpen
-	VPTERNLOGQ.BCST $0x28, 24(AX), Z18, Z21
-	VPSUBQ.BCST     8(AX), Z21, Z22
+	VPTERNLOGQ.BCST $0x28, 32(AX), Z18, Z21
+	VPSUBQ.BCST     16(AX), Z21, Z22
 	VPANDNQ         Z22, Z21, Z22
-	VPTESTMQ.BCST   40(AX), Z22, K1, K4
+	VPTESTMQ.BCST   80(AX), Z22, K1, K4
 	KORTESTB        K4, K4
 	SETNE           ret+32(FP)
 	RET
 
 wideOpen:
-	VPTERNLOGQ.BCST $0x28, 24(AX), Z18, Z21
-	VPSUBQ.BCST     8(AX), Z21, Z22
+	VPTERNLOGQ.BCST $0x28, 32(AX), Z18, Z21
+	VPSUBQ.BCST     16(AX), Z21, Z22
 	VPANDNQ         Z22, Z21, Z22
-	VPTESTMQ.BCST   40(AX), Z22, K1, K4
+	VPTESTMQ.BCST   80(AX), Z22, K1, K4
 	KORTESTB        K4, K4
 	JEQ             inGo
 	SETNE           ret+32(FP)
@@ -1650,7 +1650,7 @@ narrow:
 	MULXQ (AX), BX, CX
 	MOVQ  BX, DX
 	SHLQ  $0x03, DX
-	MULXQ 56(AX), SI, DX
+	MULXQ 8(AX), SI, DX
 	INCQ  DX
 
 	// The two buckets.
@@ -1667,11 +1667,11 @@ narrow:
 	// The masks of their overflow bits, and the pattern of the fingerprint.
 	LEAL         560(BX)(BX*1), R8
 	BEXTRQ       R8, SI, R8
-	VMOVQ        64(AX)(R8*8), X0
+	VMOVQ        48(AX)(R8*8), X0
 	LEAL         560(DI)(DI*1), R8
 	BEXTRQ       R8, SI, R8
-	VMOVHPS      64(AX)(R8*8), X0, X0
-	IMULQ        8(AX), DX
+	VMOVHPS      48(AX)(R8*8), X0, X0
+	IMULQ        16(AX), DX
 	VMOVQ        DX, X1
 	VPBROADCASTQ X1, X1
 
@@ -1696,19 +1696,19 @@ narrow:
 	VPTEST X0, X2
 	JCS    blockedOpen
 	VPXOR  X1, X2, X0
-	VPAND  24(AX), X0, X0
-	VPSUBQ 8(AX), X0, X1
+	VPAND  32(AX), X0, X0
+	VPSUBQ 16(AX), X0, X1
 	VPANDN X1, X0, X1
-	VPTEST 40(AX), X1
+	VPTEST 80(AX), X1
 	SETNE  ret+32(FP)
 	RET
 
 blockedOpen:
 	VPXOR  X1, X2, X0
-	VPAND  24(AX), X0, X0
-	VPSUBQ 8(AX), X0, X1
+	VPAND  32(AX), X0, X0
+	VPSUBQ 16(AX), X0, X1
 	VPANDN X1, X0, X1
-	VPTEST 40(AX), X1
+	VPTEST 80(AX), X1
 	JEQ    inGo
 	SETNE  ret+32(FP)
 	RET

@@ -154,7 +154,7 @@ type compactBatch struct {
 type compactSlotted struct {
 	low, high uint64      // which bits of what is left of a hash are the low 8 of the fingerprint; the high 8 of the remainder
 	inUse     uint64      // which bytes have a slot
-	inCounts  uint64      // which bits of the second word are of the counts, but for the last one, which is 0
+	inCounts  uint64      // which bits of the second word are of the counts, but for the last, the 0 at their end
 	pairs     [256]uint64 // the overflow bits of the low 8 bits of a fingerprint
 }
 

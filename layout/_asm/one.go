@@ -10,11 +10,11 @@ import (
 // The fields of a blocked, and of a View.
 const (
 	blockedLines  = 8 * 0
-	blockedOnes   = 8 * 1 // twice, for two lanes; so are the next ones
-	blockedLanes  = 8 * 3
-	blockedHighs  = 8 * 5
-	blockedValues = 8 * 7
-	blockedMarks  = 8 * 8
+	blockedValues = 8 * 1
+	blockedOnes   = 8 * 2 // twice, for two lanes; so are the lanes and the highs
+	blockedLanes  = 8 * 4
+	blockedMarks  = 8 * 6
+	blockedHighs  = 8 * 10
 
 	viewRegion  = 8 * 0
 	viewRuntime = 8 * 6
