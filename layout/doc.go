@@ -269,8 +269,9 @@
 // AMD EPYC (Zen 5), one of a hash takes 1.09, 0.90 and 1.08 times as long at the three rates,
 // in a batch 1.47, 1.18 and 1.33 times, and Build 1.25, 0.77 and 0.81 times; of 700 million
 // keys one takes 1.00, 0.89 and 1.02 times (81, 86 and 100 ns for one of Blocked), in a batch
-// 1.40, 1.24 and 1.08, and Build 1.44, 0.66 and 0.86 times. One of a key takes 1.3 times as long:
-// what a lookup costs goes in steps, see blockedOne.
+// 1.40, 1.24 and 1.08, and Build 1.44, 0.66 and 0.86 times. Since the vectors of both have been in
+// one cache line each, of 200 million keys one of a hash takes 1.14, 0.94 and 1.06 times as long,
+// and one of a key 1.39, 1.16 and 1.25 times (51, 57 and 61 ns for one of Blocked).
 //
 // Packed and semi-sorted are the filters of the paper, to be compared with and for
 // tables whose space must be what it says. A lookup of an absent key reads two lines.
