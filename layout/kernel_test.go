@@ -263,6 +263,46 @@ func TestVectorsAreLines(t *testing.T) {
 
 // TestLongestRun: lines where all items have one quotient, and the last one another remainder.
 func TestLongestRun(t *testing.T) {
+	eachQuotient(t, func(t *testing.T, c *compact, quotient, _ uint32, contains func(l *Line, fp uint32) bool) {
+		fp := quotient<<c.r | 1
+		for n := range c.SlotsPerLine() {
+			var l Line
+			for range n {
+				c.Place(&l, Item{Fp: fp - 1}, nil)
+			}
+			c.Place(&l, Item{Fp: fp}, nil)
+			for other, want := range map[uint32]bool{fp: true, fp - 1: n > 0, fp + 1: false, fp ^ 1<<c.r: false} {
+				if got := contains(&l, other); got != want {
+					t.Fatalf("%#x %d times, and %#x; %#x: %t", fp-1, n, fp, other, got)
+				}
+			}
+		}
+	})
+}
+
+// TestOneQuotient: lines where all items have one quotient and the highest remainder. No other
+// quotient has that one, nor the lowest, which free slots seem to have.
+func TestOneQuotient(t *testing.T) {
+	eachQuotient(t, func(t *testing.T, c *compact, quotient, step uint32, contains func(l *Line, fp uint32) bool) {
+		var l Line
+		for n := range c.SlotsPerLine() {
+			c.Place(&l, Item{Fp: quotient<<c.r | uint32(c.values)}, nil)
+			for other := uint32(0); other < quotients; other += step {
+				for _, fp := range []uint32{other << c.r, other<<c.r | uint32(c.values)} {
+					want := other == quotient && fp != other<<c.r
+					if got := contains(&l, fp); got != want {
+						t.Fatalf("%d of quotient %d; %#x: %t", n+1, quotient, fp, got)
+					}
+				}
+			}
+		}
+	})
+}
+
+// eachQuotient runs a test for all kernels, tables of Compact and quotients; or for those a step
+// apart, where the time is short. contains looks a fingerprint up in a line, in both ways that a
+// single lookup may take.
+func eachQuotient(t *testing.T, test func(t *testing.T, c *compact, quotient, step uint32, contains func(l *Line, fp uint32) bool)) {
 	eachKernel(t, func(t *testing.T) {
 		eachTable(t, 50, func(t *testing.T, tab Table) {
 			c, ok := tab.(*compact)
@@ -272,61 +312,21 @@ func TestLongestRun(t *testing.T) {
 			const line = 7
 			v, h := randomView(rand.New(rand.NewPCG(15, 16)), tab, nil), NewHasher(1)
 			d := NewDirect(tab, v, &h, func(h uint64) bool { return tab.Contains(v, h) })
+			contains := func(l *Line, fp uint32) bool {
+				tab.Store(v.Region, line, l)
+				hash := tab.Hash(Item{Line: line, Fp: fp})
+				found := d.ContainsHash(hash)
+				if tab.Contains(v, hash) != found {
+					t.Fatalf("%#x: %t, and %t by the table", fp, found, !found)
+				}
+				return found
+			}
 			step := uint32(1)
 			if testing.Short() {
 				step = 21
 			}
 			for quotient := uint32(0); quotient < quotients; quotient += step {
-				fp := quotient<<c.r | 1
-				for n := range tab.SlotsPerLine() {
-					var l Line
-					for range n {
-						tab.Place(&l, Item{Line: line, Fp: fp - 1}, nil)
-					}
-					tab.Place(&l, Item{Line: line, Fp: fp}, nil)
-					tab.Store(v.Region, line, &l)
-					for other, want := range map[uint32]bool{fp: true, fp - 1: n > 0, fp + 1: false, fp ^ 1<<c.r: false} {
-						hash := tab.Hash(Item{Line: line, Fp: other})
-						if got := d.ContainsHash(hash); got != want || tab.Contains(v, hash) != want {
-							t.Fatalf("%#x %d times, and %#x; %#x: %t", fp-1, n, fp, other, got)
-						}
-					}
-				}
-			}
-		})
-	})
-}
-
-// TestOneQuotient: lines where all items have one quotient and the highest remainder. No other
-// quotient has that one, nor the lowest, which free slots seem to have.
-func TestOneQuotient(t *testing.T) {
-	eachKernel(t, func(t *testing.T) {
-		eachTable(t, 50, func(t *testing.T, tab Table) {
-			c, ok := tab.(*compact)
-			if !ok {
-				return
-			}
-			const line = 7
-			v, h := randomView(rand.New(rand.NewPCG(17, 18)), tab, nil), NewHasher(1)
-			d := NewDirect(tab, v, &h, func(h uint64) bool { return tab.Contains(v, h) })
-			step := uint32(1)
-			if testing.Short() {
-				step = 21
-			}
-			for quotient := uint32(0); quotient < quotients; quotient += step {
-				var l Line
-				for n := range tab.SlotsPerLine() {
-					tab.Place(&l, Item{Line: line, Fp: quotient<<c.r | uint32(c.values)}, nil)
-					tab.Store(v.Region, line, &l)
-					for other := uint32(0); other < quotients; other += step {
-						for _, fp := range []uint32{other << c.r, other<<c.r | uint32(c.values)} {
-							want := other == quotient && fp != other<<c.r
-							if got := d.ContainsHash(tab.Hash(Item{Line: line, Fp: fp})); got != want {
-								t.Fatalf("%d of quotient %d; %#x: %t", n+1, quotient, fp, got)
-							}
-						}
-					}
-				}
+				test(t, c, quotient, step, contains)
 			}
 		})
 	})
