@@ -160,8 +160,8 @@ type compactSlotted struct {
 
 // slotVectors are those of lookCompactWide, too. Each is one load, in one cache line: without
 // pointers beside them, an allocation of some lines begins with one. (What the linker places
-// begins with half a line, by chance a whole one. A lookup by key of a Blocked took 56 ns or 49,
-// whichever it was.)
+// may begin in the middle of one. A lookup by key of a Blocked took 56 ns there, or 49, by
+// chance.)
 type slotVectors struct {
 	bytes, shifts [2][LineBytes]byte // of the line those that get into a word; the bits that get into a byte
 	values        [LineBytes]byte    // the bits of a remainder

@@ -156,8 +156,12 @@ func (p *placer) settle(it layout.Item) bool {
 }
 
 // unstash moves an item of a class from the stash into a line. Its overflow bits
-// were set in its home line when it went to the stash, and stay.
+// were set in its home line when it went to the stash, and stay. What damage has left in
+// the stash stays there.
 func (p *placer) unstash(it layout.Item, search bool) bool {
+	if !layout.Stashed(p.table, p.space.stash(), layout.Class(it)) {
+		return false
+	}
 	ok := p.putInEither(it, search)
 	if ok && !layout.StashRemove(p.space.stash(), p.table.Class(it), p.space.storeStash) {
 		panic("mmapfilter: an item of the stash is not in the stash")

@@ -62,7 +62,7 @@ func rateCases() (cases []rateCase) {
 // asked for, plus three standard errors; and the prediction is not below what
 // is measured, plus as much.
 func TestRates(t *testing.T) {
-	t.Parallel() // one processor is all that it uses
+	t.Parallel() // one processor is all that its lookups use
 	for _, c := range rateCases() {
 		t.Run(c.name, func(t *testing.T) {
 			r := measureRate(t, c.opts, manyKeys())

@@ -446,9 +446,6 @@ func (w *writer) drain(freed uint64) {
 		if full && items > 1 {
 			return // with it, no entry would be free, and the next insert refused
 		}
-		if !layout.Stashed(w.table, w.stash, c) {
-			return // damage: it stays where it is
-		}
 		it := layout.Item(c)
 		if !done && (it.Line == freed || w.table.Alternate(it).Line == freed) {
 			done = w.mu.placer.unstash(it, false)
