@@ -49,8 +49,17 @@ func (op *operation) store(changed *layout.Stores) {
 func (w *writer) loadMapped(line uint64, l *layout.Line) (first, n uint64) {
 	at, words := w.table.Words(line)
 	first, n = layout.WordRegion+at, uint64(words)
-	for i, words := 0, w.words[first:first+n]; i < len(words) && i < len(l); i++ {
-		l[i] = atomic.LoadUint64(&words[i])
+	mapped := w.words[first : first+n]
+	if n == blockWords { // no loop
+		m := (*[blockWords]uint64)(mapped)
+		l[0], l[1] = atomic.LoadUint64(&m[0]), atomic.LoadUint64(&m[1])
+		l[2], l[3] = atomic.LoadUint64(&m[2]), atomic.LoadUint64(&m[3])
+		l[4], l[5] = atomic.LoadUint64(&m[4]), atomic.LoadUint64(&m[5])
+		l[6], l[7] = atomic.LoadUint64(&m[6]), atomic.LoadUint64(&m[7])
+		return first, n
+	}
+	for i := range mapped {
+		l[i] = atomic.LoadUint64(&mapped[i])
 	}
 	return first, n
 }

@@ -209,25 +209,25 @@ func bytesEqual(w, b uint64) uint64 {
 
 func (t *wordTable) entry(n uint32) *pendingWord { return &t.chunks[n/chunkWords][n%chunkWords] }
 
-// find gives the entry of a word, or nil.
-func (t *wordTable) find(word uint64) *pendingWord {
+// find gives the entry of a word; or nil, and the group that has a slot for it.
+func (t *wordTable) find(word uint64) (*pendingWord, *group) {
 	i, tag := t.start(word / blockWords)
 	for mask := uint64(len(t.groups) - 1); ; i = (i + 1) & mask {
 		g := &t.groups[i]
 		tags := atomic.LoadUint64(&g.tags)
 		for same := bytesEqual(tags, tag); same != 0; same &= same - 1 {
 			if e := t.entry(g.entry(bits.TrailingZeros64(same) / 8)); e.word == word {
-				return e
+				return e, g
 			}
 		}
 		if tags&highBits != highBits { // the group has a free slot
-			return nil
+			return nil, g
 		}
 	}
 }
 
 func (m *words) word(word uint64) (value uint64, ok bool) {
-	if e := m.table.Load().find(word); e != nil {
+	if e, _ := m.table.Load().find(word); e != nil {
 		return atomic.LoadUint64(&e.value), true
 	}
 	return 0, false
@@ -314,43 +314,41 @@ func (m *words) prefetchTags(block uint64) {
 // store gives a word a value.
 func (m *words) store(word, value uint64) {
 	t := m.table.Load()
-	if e := t.find(word); e != nil {
+	e, g := t.find(word)
+	if e != nil {
 		atomic.StoreUint64(&e.value, value)
 		return
 	}
 	if m.n == len(t.groups)*groupSlots/2 {
 		t = m.grow(t)
+		_, g = t.find(word)
 	}
 	n := uint32(m.n)
 	if t.chunks[n/chunkWords] == nil {
 		t.chunks[n/chunkWords] = make([]pendingWord, chunkWords)
 	}
 	*t.entry(n) = pendingWord{word, value}
-	t.enter(word, n)
+	t.enter(g, word/blockWords, n)
 	m.n++
 }
 
-// enter shows an entry to lookups: its tag comes last, after the bit of its block.
-func (t *wordTable) enter(word uint64, n uint32) {
-	block := word / blockWords
+// enter shows an entry to lookups, in a free slot of a group: its tag comes last, after
+// the bit of its block.
+func (t *wordTable) enter(g *group, block uint64, n uint32) {
 	t.blocks.set(block)
-	i, tag := t.start(block)
-	for mask := uint64(len(t.groups) - 1); ; i = (i + 1) & mask {
-		g := &t.groups[i]
-		if free := bytesEqual(g.tags, 0); free != 0 {
-			slot := bits.TrailingZeros64(free) / 8
-			g.setEntry(slot, n)
-			atomic.StoreUint64(&g.tags, g.tags|tag<<(8*slot))
-			return
-		}
-	}
+	_, tag := t.start(block)
+	slot := bits.TrailingZeros64(^g.tags&highBits) / 8
+	g.setEntry(slot, n)
+	atomic.StoreUint64(&g.tags, g.tags|tag<<(8*slot))
 }
 
 func (m *words) grow(t *wordTable) *wordTable {
 	larger := newWordTable(max(m.room, len(t.groups)*groupSlots))
 	copy(larger.chunks, t.chunks)
 	for n := range uint32(m.n) {
-		larger.enter(t.entry(n).word, n)
+		word := t.entry(n).word
+		_, g := larger.find(word)
+		larger.enter(g, word/blockWords, n)
 	}
 	m.table.Store(larger)
 	return larger

@@ -314,23 +314,29 @@ func (p *placer) moveAlong(last placing) (line uint64) {
 	return last.item.Line
 }
 
-// A lineSet is a set of lines: a hash table with open addressing, at most half in
-// use. Each entry has the round that it was added in above the number of its line,
-// so that the set is emptied by a new round: most searches add a few lines.
+// A lineSet is a set of lines. Most searches add a few, which are compared one by one.
+// Beyond them there is a hash table with open addressing, at most half in use. Each entry
+// has the round that it was added in above the number of its line, so that the table is
+// emptied by a new round.
 type lineSet struct {
+	few     []uint64
 	entries []uint64
 	shift   uint // 64 less the bits of a place
 	round   uint64
 }
 
-const lineNumberBits = 48 // layout.MaxRegionBytes has 2^46 lines of 4 bits
+const (
+	fewLines       = 16
+	lineNumberBits = 48 // layout.MaxRegionBytes has 2^46 lines of 4 bits
+)
 
 func newLineSet(most int) lineSet {
 	n := bits.Len(uint(2*most - 1))
-	return lineSet{entries: make([]uint64, 1<<n), shift: uint(64 - n)}
+	return lineSet{few: make([]uint64, 0, fewLines), entries: make([]uint64, 1<<n), shift: uint(64 - n)}
 }
 
 func (s *lineSet) clear() {
+	s.few = s.few[:0]
 	if s.round++; s.round == 1<<(64-lineNumberBits) {
 		clear(s.entries)
 		s.round = 1
@@ -339,6 +345,13 @@ func (s *lineSet) clear() {
 
 // add reports whether a line was not there.
 func (s *lineSet) add(line uint64) bool {
+	if slices.Contains(s.few, line) {
+		return false
+	}
+	if len(s.few) < fewLines {
+		s.few = append(s.few, line)
+		return true
+	}
 	entry := s.round<<lineNumberBits | line
 	for i := line * 0x9E3779B97F4A7C15 >> s.shift; ; i = (i + 1) & uint64(len(s.entries)-1) {
 		switch {
