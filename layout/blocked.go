@@ -94,24 +94,6 @@ type blockedConstants struct {
 	highs2        [2]uint64
 }
 
-// bucketVectors are what lookBlockedWide has for each of the eight buckets, in the order that
-// it knows. They are by themselves for the reason that slotVectors are.
-type bucketVectors struct {
-	sevens  [buckets]uint64 // 7 at bit 13 of the highest 16 bits
-	numbers [buckets]uint64 // of the buckets, in the top bits
-	marks   [buckets]uint64 // where a fingerprint times mixFirst has the place of the overflow bit
-}
-
-func newBucketVectors() *bucketVectors {
-	v := new(bucketVectors)
-	for i := range uint64(buckets) {
-		v.sevens[i] = 7 << 13 << 48
-		v.numbers[i] = i << (64 - bucketBits)
-		v.marks[i] = 48 + 2*i
-	}
-	return v
-}
-
 func newBlocked(p Params, lines uint64) *blocked {
 	t := &blocked{f: p.FingerprintBits, b: p.BucketSize}
 	t.lines = lines
@@ -514,9 +496,9 @@ func (t *blocked) lookIn(l *Line, it Item) (found, beyond bool) {
 // both. Nothing branches on what is found: half of the keys being there would be
 // what a processor cannot foretell.
 //
-// A processor begins the next lookups while it waits for the memory of one, as far as
-// its reorder buffer goes: out of the cache the time of a lookup goes with its number of
-// instructions. The kernel has half as many as the code in Go, and takes 0.63 of the time.
+// A processor begins the next lookups while it waits for the memory of one, as far as what they
+// hold meanwhile goes (package _asm, one.go): out of the cache the time of a lookup goes with its
+// number of instructions. The kernel has half as many as the code in Go, and takes 0.63 of the time.
 func (t *blocked) FirstLook(v *View, h uint64) (found, open bool) {
 	if kernel(inUse.Load()).single() {
 		return blockedOne(t, v, h)

@@ -659,8 +659,9 @@ TEXT ·blockedOne(SB), NOSPLIT, $0-26
 	JNE     blockedOpen
 	CMPQ    2048(DX)(DI*8), R9
 	JNE     blockedOpen
-	ORL     R9, CX
 	TESTB   $0x01, CL
+	JNE     blockedOpen
+	TESTB   $0x01, R9
 	JNE     blockedOpen
 
 	// Both overflow bits; a lane of zero where a slot has the fingerprint.
@@ -862,8 +863,9 @@ TEXT ·compactOne(SB), NOSPLIT, $0-26
 	JNE   open
 	CMPQ  2048(DI)(R8*8), R9
 	JNE   open
-	ORL   R9, CX
 	TESTB $0x01, CL
+	JNE   open
+	TESTB $0x01, R9
 	JNE   open
 
 	// Both overflow bits.
@@ -886,16 +888,17 @@ open:
 	RET
 
 // func directHash(d *Direct, hash uint64) bool
-// Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, BMI, BMI2, CMOV, POPCNT
+// Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, BMI, BMI2, CMOV, MMX+, POPCNT
 TEXT ·directHash(SB), NOSPLIT, $0-17
 	MOVQ d+0(FP), AX
-	CMPQ 144(AX), AX
-	JNE  wide
+	CMPQ 144(AX), $0x01
+	JHI  others
+	JEQ  wide
 	MOVQ hash+8(FP), DX
 
 	// Split the hash.
 	MULXQ (AX), DX, CX
-	PEXTQ 184(AX), DX, BX
+	PEXTQ 152(AX), DX, BX
 	SHRQ  $0x3a, DX
 
 	// The loads, in the order of the argument: counters, words, counters.
@@ -907,16 +910,15 @@ TEXT ·directHash(SB), NOSPLIT, $0-17
 	MOVQ    2048(SI)(DI*8), R9
 
 	// The slots that have the remainder.
-	MOVQ           176(AX), R10
-	VMOVDQU64      (R10), Z16
+	VMOVDQU64      248(AX), Z16
 	VPERMB         (CX), Z16, Z16
-	VMOVDQU64      128(R10), Z17
+	VMOVDQU64      376(AX), Z17
 	VPMULTISHIFTQB Z16, Z17, Z16
 	VPBROADCASTB   BX, Z18
 	VPXORQ         Z18, Z16, Z16
-	VPTESTNMB      256(R10), Z16, K1
+	VPTESTNMB      504(AX), Z16, K1
 	KMOVQ          K1, R10
-	PEXTQ          200(AX), R10, R10
+	PEXTQ          168(AX), R10, R10
 
 	// The zero of the quotient: that of the counts that bit number q goes to.
 	SHLXQ   DX, firstBit<>+0(SB), DX
@@ -926,7 +928,7 @@ TEXT ·directHash(SB), NOSPLIT, $0-17
 	PDEPQ   R11, DX, R12
 	POPCNTQ R11, R11
 	SHRXQ   R11, DX, DX
-	ANDNQ   208(AX), R14, R15
+	ANDNQ   176(AX), R14, R15
 	PDEPQ   R15, DX, DX
 
 	// The matches at the ones of their items.
@@ -942,109 +944,348 @@ TEXT ·directHash(SB), NOSPLIT, $0-17
 	ADCQ  DX, R14
 	ANDNQ R15, R13, R15
 	ANDNQ R10, R14, R10
-	MOVQ  56(CX), CX
+	VMOVQ 56(CX), X0
 
 	// The counters again.
 	CMPQ  (SI), R8
-	JNE   slotsOpen1
+	JNE   inGo
 	CMPQ  2048(SI)(DI*8), R9
-	JNE   slotsOpen1
-	ORL   R9, R8
+	JNE   inGo
 	TESTB $0x01, R8
-	JNE   slotsOpen1
+	JNE   inGo
+	TESTB $0x01, R9
+	JNE   inGo
 
 	// Both overflow bits.
-	ANDNQ 216(AX)(BX*8), CX, CX
-	JEQ   slotsOpen1
-	ORQ   R15, R10
-	SETNE ret+16(FP)
+	VMOVQ  568(AX)(BX*8), X1
+	VPTEST X1, X0
+	JCS    slots1Beyond
+	ORQ    R15, R10
+	SETNE  ret+16(FP)
 	RET
 
-slotsOpen1:
-	ORQ   R15, R10
-	JEQ   inGo
-	SETNE ret+16(FP)
+slots1Beyond:
+	MOVQ hash+8(FP), DX
+
+	// Split the hash.
+	MULXQ (AX), BX, DX
+	PEXTQ 152(AX), BX, SI
+	SHRQ  $0x3a, BX
+	MOVQ  184(AX), DX
+	SHLXQ DX, BX, DI
+	ORQ   SI, DI
+
+	// The alternate line.
+	MOVQ       DI, R8
+	IMULQ      mixFirst<>+0(SB), R8
+	MOVQ       R8, DX
+	SHRQ       $0x20, DX
+	XORQ       R8, DX
+	IMULQ      mixSecond<>+0(SB), DX
+	MULXQ      (AX), R8, R9
+	MOVQ       CX, R8
+	SUBQ       112(AX), R8
+	SHRQ       $0x06, R8
+	SUBQ       R8, R9
+	SBBQ       DX, DX
+	ANDQ       (AX), DX
+	ADDQ       DX, R9
+	CMPQ       R9, R8
+	CMOVQCS    R9, R8
+	SHLQ       $0x06, R9
+	ADDQ       112(AX), R9
+	PREFETCHT0 (R9)
+
+	// The class, of the lower line, and its group of the stash.
+	IMULQ mixSecond<>+0(SB), DI
+	XORQ  DI, R8
+	IMULQ mixFirst<>+0(SB), R8
+	MOVQ  $0x000000c0, DX
+	MULXQ R8, DI, DX
+	SHLQ  $0x06, DX
+	ADDQ  128(AX), DX
+
+	// The counters: they only ever go up, and stand still if their sum does.
+	XORL    DI, DI
+	XORL    R8, R8
+	MOVQ    120(AX), R10
+	MOVQ    (R10), R11
+	ADDQ    R11, DI
+	ORQ     R11, R8
+	MOVQ    64(R10), R11
+	ADDQ    R11, DI
+	ORQ     R11, R8
+	MOVQ    CX, R11
+	SUBQ    112(AX), R11
+	SHRQ    $0x06, R11
+	MOVBLZX R11, R11
+	MOVQ    2048(R10)(R11*8), R11
+	ADDQ    R11, DI
+	ORQ     R11, R8
+	MOVQ    R9, R11
+	SUBQ    112(AX), R11
+	SHRQ    $0x06, R11
+	MOVBLZX R11, R11
+	MOVQ    2048(R10)(R11*8), R10
+	ADDQ    R10, DI
+	ORQ     R10, R8
+	TESTB   $0x01, R8
+	JNE     inGo
+	VMOVQ   DI, X30
+	VMOVQ   DX, X31
+
+	// Both lines, one after the other.
+	MOVQ CX, DX
+
+slots1Look:
+	VMOVDQU64      248(AX), Z16
+	VPERMB         (DX), Z16, Z16
+	VMOVDQU64      376(AX), Z17
+	VPMULTISHIFTQB Z16, Z17, Z16
+	VPBROADCASTB   SI, Z18
+	VPXORQ         Z18, Z16, Z16
+	VPTESTNMB      504(AX), Z16, K1
+	KMOVQ          K1, DI
+	PEXTQ          168(AX), DI, DI
+
+	// The zero of the quotient: that of the counts that bit number q goes to.
+	SHLXQ   BX, firstBit<>+0(SB), R8
+	MOVQ    (DX), R12
+	MOVQ    8(DX), R13
+	ANDNQ   allBits<>+0(SB), R12, R10
+	PDEPQ   R10, R8, R11
+	POPCNTQ R10, R10
+	SHRXQ   R10, R8, R8
+	ANDNQ   176(AX), R13, R14
+	PDEPQ   R14, R8, R8
+
+	// The matches at the ones of their items.
+	PDEPQ R12, DI, R14
+	NEGQ  R10
+	SHRXQ R10, DI, DI
+	PDEPQ R13, DI, DI
+
+	// Those of the run, which the carry clears.
+	ORQ   R11, R12
+	ORQ   R8, R13
+	ADDQ  R11, R12
+	ADCQ  R8, R13
+	ANDNQ R14, R12, R14
+	ANDNQ DI, R13, DI
+	ORQ   R14, DI
+	JNE   slots1Found
+	CMPQ  DX, R9
+	MOVQ  R9, DX
+	JNE   slots1Look
+	VMOVQ X30, DX
+	VMOVQ X31, BX
+
+	// The group: its mark, and whether an entry is in use.
+	MOVQ    groupMark<>+0(SB), SI
+	ANDQ    (BX), SI
+	ORQ     8(BX), SI
+	ORQ     24(BX), SI
+	ORQ     40(BX), SI
+	ORQ     56(BX), SI
+	JNE     inGo
+	MOVQ    120(AX), BX
+	SUBQ    (BX), DX
+	SUBQ    64(BX), DX
+	SUBQ    112(AX), CX
+	SHRQ    $0x06, CX
+	MOVBLZX CL, CX
+	SUBQ    2048(BX)(CX*8), DX
+	MOVQ    R9, CX
+	SUBQ    112(AX), CX
+	SHRQ    $0x06, CX
+	MOVBLZX CL, CX
+	SUBQ    2048(BX)(CX*8), DX
+	JNE     inGo
+	MOVB    $0x00, ret+16(FP)
+	RET
+
+slots1Found:
+	MOVB $0x01, ret+16(FP)
 	RET
 
 wide:
-	CMPQ 136(AX), AX
-	JNE  twice
 	MOVQ hash+8(FP), DX
-	MOVQ 168(AX), CX
 
 	// Split the hash.
-	MULXQ (AX), SI, BX
-	MOVQ  SI, DX
+	MULXQ (AX), BX, CX
+	MOVQ  BX, DX
 	SHLQ  $0x03, DX
-	MULXQ 8(AX), DI, DX
-	INCQ  DX
+	MULXQ 8(AX), DX, SI
+	INCQ  SI
 
-	// The two buckets: those whose number has no difference to the first, or d.
-	VPBROADCASTQ   SI, Z16
-	VPBROADCASTQ   DX, Z18
-	VPMULLQ.BCST   mixFirst<>+0(SB), Z18, Z17
-	VPMULLQ.BCST   16(AX), Z18, Z18
-	VPSLLQ         $0x10, Z17, Z19
-	VPMULHUW       (CX), Z19, Z19
-	VPADDQ.BCST    oneStep<>+0(SB), Z19, Z19
-	VPXORQ         64(CX), Z16, Z16
-	VPXORQ         Z16, Z19, Z19
-	VPTESTNMQ.BCST bucketBits<>+0(SB), Z16, K1
-	VPTESTNMQ.BCST bucketBits<>+0(SB), Z19, K2
-	KORB           K1, K2, K1
+	// The two buckets, the second one with d.
+	VPBROADCASTQ BX, X16
+	VPBROADCASTQ SI, X18
+	VPMULLQ.BCST mixFirst<>+0(SB), X18, X17
+	VPMULLQ.BCST 16(AX), X18, X18
+	VPSLLQ       $0x10, X17, X19
+	VPMULHUW     steps<>+0(SB), X19, X19
+	VPSUBQ       steps<>+0(SB), X19, X19
+	VPXORQ       X19, X16, X16
+	VPSRLQ       $0x3d, X16, X16
 
-	// How far their overflow bits are from the top.
-	VPSRLVQ      128(CX), Z17, Z20
-	VPANDNQ.BCST three<>+0(SB), Z20, Z20
+	// The numbers of their overflow bits.
+	VPADDQ  X16, X16, X20
+	VPSRLVQ X20, X17, X20
+	VPSLLQ  $0x0e, X20, X20
+	VPSRLQ  $0x3e, X20, X20
 
 	// The loads, in the order of the argument: counters, words, counters.
-	MOVQ      120(AX), CX
-	MOVBLZX   BL, DX
-	SHLQ      $0x06, BX
-	ADDQ      112(AX), BX
-	MOVQ      (CX), SI
-	MOVQ      2048(CX)(DX*8), DI
-	VMOVDQU64 (BX), Z21
-	CMPQ      (CX), SI
-	JNE       wideOpen
-	CMPQ      2048(CX)(DX*8), DI
-	JNE       wideOpen
-	ORL       DI, SI
-	TESTB     $0x01, SI
-	JNE       wideOpen
+	MOVQ    120(AX), DX
+	MOVBLZX CL, BX
+	SHLQ    $0x06, CX
+	ADDQ    112(AX), CX
+	MOVQ    (DX), DI
+	MOVQ    2048(DX)(BX*8), R8
+	VPERMQ  (CX), Z16, Z21
+	CMPQ    (DX), DI
+	JNE     inGo
+	CMPQ    2048(DX)(BX*8), R8
+	JNE     inGo
+	TESTB   $0x01, DI
+	JNE     inGo
+	TESTB   $0x01, R8
+	JNE     inGo
 
 	// Both overflow bits; a lane of zero where a slot has the fingerprint.
-	VPSLLVQ         Z20, Z21, Z20
-	VPMOVQ2M        Z20, K3
-	KTESTB          K1, K3
-	JCS             wideOpen
-	VPTERNLOGQ.BCST $0x28, 32(AX), Z18, Z21
-	VPSUBQ.BCST     16(AX), Z21, Z22
-	VPANDNQ         Z22, Z21, Z22
-	VPTESTMQ.BCST   80(AX), Z22, K1, K4
-	KORTESTB        K4, K4
-	SETNE           ret+16(FP)
+	VPSRLVQ        X20, X21, X20
+	VPTESTNMQ.BCST 48(AX), X20, K1
+	KORTESTB       K1, K1
+	JEQ            wideBeyond
+	VPXORQ         X18, X21, X21
+	VPSUBQ.BCST    16(AX), X21, X22
+	VPANDNQ        X22, X21, X22
+	VPTESTMQ.BCST  80(AX), X22, K1
+	KORTESTB       K1, K1
+	SETNE          ret+16(FP)
 	RET
 
-wideOpen:
-	VPTERNLOGQ.BCST $0x28, 32(AX), Z18, Z21
-	VPSUBQ.BCST     16(AX), Z21, Z22
-	VPANDNQ         Z22, Z21, Z22
-	VPTESTMQ.BCST   80(AX), Z22, K1, K4
-	KORTESTB        K4, K4
-	JEQ             inGo
-	SETNE           ret+16(FP)
+wideBeyond:
+	// The alternate line.
+	MOVQ       SI, BX
+	IMULQ      mixFirst<>+0(SB), BX
+	MOVQ       BX, DX
+	SHRQ       $0x20, DX
+	XORQ       BX, DX
+	IMULQ      mixSecond<>+0(SB), DX
+	MULXQ      (AX), BX, DI
+	MOVQ       CX, BX
+	SUBQ       112(AX), BX
+	SHRQ       $0x06, BX
+	SUBQ       BX, DI
+	SBBQ       DX, DX
+	ANDQ       (AX), DX
+	ADDQ       DX, DI
+	CMPQ       DI, BX
+	CMOVQCS    DI, BX
+	SHLQ       $0x06, DI
+	ADDQ       112(AX), DI
+	PREFETCHT0 (DI)
+
+	// The class, of the lower line, and its group of the stash.
+	VMOVQ   X16, DX
+	VPEXTRQ $0x01, X16, R8
+	CMPQ    R8, DX
+	CMOVQCS R8, DX
+	SHLQ    $0x38, DX
+	ORQ     DX, BX
+	IMULQ   mixSecond<>+0(SB), SI
+	XORQ    SI, BX
+	IMULQ   mixFirst<>+0(SB), BX
+	MOVQ    $0x000000c0, DX
+	MULXQ   BX, BX, DX
+	SHLQ    $0x06, DX
+	ADDQ    128(AX), DX
+
+	// The counters: they only ever go up, and stand still if their sum does.
+	XORL    BX, BX
+	XORL    SI, SI
+	MOVQ    120(AX), R8
+	MOVQ    (R8), R9
+	ADDQ    R9, BX
+	ORQ     R9, SI
+	MOVQ    64(R8), R9
+	ADDQ    R9, BX
+	ORQ     R9, SI
+	MOVQ    CX, R9
+	SUBQ    112(AX), R9
+	SHRQ    $0x06, R9
+	MOVBLZX R9, R9
+	MOVQ    2048(R8)(R9*8), R9
+	ADDQ    R9, BX
+	ORQ     R9, SI
+	MOVQ    DI, R9
+	SUBQ    112(AX), R9
+	SHRQ    $0x06, R9
+	MOVBLZX R9, R9
+	MOVQ    2048(R8)(R9*8), R8
+	ADDQ    R8, BX
+	ORQ     R8, SI
+	TESTB   $0x01, SI
+	JNE     inGo
+	VMOVQ   BX, X30
+	VMOVQ   DX, X31
+
+	// Both lines, one after the other.
+	MOVQ CX, DX
+
+wideLook:
+	VPERMQ        (DX), Z16, Z21
+	VPXORQ        X18, X21, X21
+	VPSUBQ.BCST   16(AX), X21, X22
+	VPANDNQ       X22, X21, X22
+	VPTESTMQ.BCST 80(AX), X22, K1
+	KORTESTB      K1, K1
+	JNE           wideFound
+	CMPQ          DX, DI
+	MOVQ          DI, DX
+	JNE           wideLook
+	VMOVQ         X30, DX
+	VMOVQ         X31, BX
+
+	// The group: its mark, and whether an entry is in use.
+	MOVQ    groupMark<>+0(SB), SI
+	ANDQ    (BX), SI
+	ORQ     8(BX), SI
+	ORQ     24(BX), SI
+	ORQ     40(BX), SI
+	ORQ     56(BX), SI
+	JNE     inGo
+	MOVQ    120(AX), BX
+	SUBQ    (BX), DX
+	SUBQ    64(BX), DX
+	SUBQ    112(AX), CX
+	SHRQ    $0x06, CX
+	MOVBLZX CL, CX
+	SUBQ    2048(BX)(CX*8), DX
+	MOVQ    DI, CX
+	SUBQ    112(AX), CX
+	SHRQ    $0x06, CX
+	MOVBLZX CL, CX
+	SUBQ    2048(BX)(CX*8), DX
+	JNE     inGo
+	MOVB    $0x00, ret+16(FP)
 	RET
 
-twice:
-	CMPQ 160(AX), AX
-	JNE  narrow
+wideFound:
+	MOVB $0x01, ret+16(FP)
+	RET
+
+others:
+	CMPQ 144(AX), $0x03
+	JHI  compact
+	JEQ  narrow
 	MOVQ hash+8(FP), DX
 
 	// Split the hash.
 	MULXQ (AX), DX, CX
-	PEXTQ 184(AX), DX, BX
-	PEXTQ 192(AX), DX, SI
+	PEXTQ 152(AX), DX, BX
+	PEXTQ 160(AX), DX, SI
 	SHRQ  $0x3a, DX
 
 	// The loads, in the order of the argument: counters, words, counters.
@@ -1056,23 +1297,20 @@ twice:
 	MOVQ    2048(DI)(R8*8), R10
 
 	// The slots that have the remainder.
-	MOVQ           176(AX), R11
-	VMOVDQU64      (R11), Z16
+	VMOVDQU64      248(AX), Z16
 	VPERMB         (CX), Z16, Z16
-	VMOVDQU64      128(R11), Z17
+	VMOVDQU64      376(AX), Z17
 	VPMULTISHIFTQB Z16, Z17, Z16
 	VPBROADCASTB   BX, Z18
-	VPXORQ         Z18, Z16, Z16
-	VPTESTNMB      256(R11), Z16, K1
-	VMOVDQU64      64(R11), Z16
+	VPCMPEQB       Z18, Z16, K1
+	VMOVDQU64      312(AX), Z16
 	VPERMB         (CX), Z16, Z16
-	VMOVDQU64      192(R11), Z17
+	VMOVDQU64      440(AX), Z17
 	VPMULTISHIFTQB Z16, Z17, Z16
 	VPBROADCASTB   SI, Z18
-	VPXORQ         Z18, Z16, Z16
-	VPTESTNMB      256(R11), Z16, K1, K1
+	VPCMPEQB       Z18, Z16, K1, K1
 	KMOVQ          K1, SI
-	PEXTQ          200(AX), SI, SI
+	PEXTQ          168(AX), SI, SI
 
 	// The zero of the quotient: that of the counts that bit number q goes to.
 	SHLXQ   DX, firstBit<>+0(SB), DX
@@ -1082,7 +1320,7 @@ twice:
 	PDEPQ   R11, DX, R12
 	POPCNTQ R11, R11
 	SHRXQ   R11, DX, DX
-	ANDNQ   208(AX), R14, R15
+	ANDNQ   176(AX), R14, R15
 	PDEPQ   R15, DX, DX
 
 	// The matches at the ones of their items.
@@ -1098,33 +1336,180 @@ twice:
 	ADCQ  DX, R14
 	ANDNQ R15, R13, R15
 	ANDNQ SI, R14, SI
-	MOVQ  56(CX), CX
+	VMOVQ 56(CX), X0
 
 	// The counters again.
 	CMPQ  (DI), R9
-	JNE   slotsOpen2
+	JNE   inGo
 	CMPQ  2048(DI)(R8*8), R10
-	JNE   slotsOpen2
-	ORL   R10, R9
+	JNE   inGo
 	TESTB $0x01, R9
-	JNE   slotsOpen2
+	JNE   inGo
+	TESTB $0x01, R10
+	JNE   inGo
 
 	// Both overflow bits.
-	ANDNQ 216(AX)(BX*8), CX, CX
-	JEQ   slotsOpen2
-	ORQ   R15, SI
-	SETNE ret+16(FP)
+	VMOVQ  568(AX)(BX*8), X1
+	VPTEST X1, X0
+	JCS    slots2Beyond
+	ORQ    R15, SI
+	SETNE  ret+16(FP)
 	RET
 
-slotsOpen2:
-	ORQ   R15, SI
-	JEQ   inGo
-	SETNE ret+16(FP)
+slots2Beyond:
+	MOVQ hash+8(FP), DX
+
+	// Split the hash.
+	MULXQ (AX), BX, DX
+	PEXTQ 152(AX), BX, SI
+	PEXTQ 160(AX), BX, DI
+	SHRQ  $0x3a, BX
+	MOVQ  184(AX), DX
+	SHLXQ DX, BX, R8
+	ORQ   SI, R8
+	SUBQ  $0x08, DX
+	SHLXQ DX, DI, DX
+	ORQ   DX, R8
+
+	// The alternate line.
+	MOVQ       R8, R9
+	IMULQ      mixFirst<>+0(SB), R9
+	MOVQ       R9, DX
+	SHRQ       $0x20, DX
+	XORQ       R9, DX
+	IMULQ      mixSecond<>+0(SB), DX
+	MULXQ      (AX), R9, R10
+	MOVQ       CX, R9
+	SUBQ       112(AX), R9
+	SHRQ       $0x06, R9
+	SUBQ       R9, R10
+	SBBQ       DX, DX
+	ANDQ       (AX), DX
+	ADDQ       DX, R10
+	CMPQ       R10, R9
+	CMOVQCS    R10, R9
+	SHLQ       $0x06, R10
+	ADDQ       112(AX), R10
+	PREFETCHT0 (R10)
+
+	// The class, of the lower line, and its group of the stash.
+	IMULQ mixSecond<>+0(SB), R8
+	XORQ  R8, R9
+	IMULQ mixFirst<>+0(SB), R9
+	MOVQ  $0x000000c0, DX
+	MULXQ R9, R8, DX
+	SHLQ  $0x06, DX
+	ADDQ  128(AX), DX
+
+	// The counters: they only ever go up, and stand still if their sum does.
+	XORL    R8, R8
+	XORL    R9, R9
+	MOVQ    120(AX), R11
+	MOVQ    (R11), R12
+	ADDQ    R12, R8
+	ORQ     R12, R9
+	MOVQ    64(R11), R12
+	ADDQ    R12, R8
+	ORQ     R12, R9
+	MOVQ    CX, R12
+	SUBQ    112(AX), R12
+	SHRQ    $0x06, R12
+	MOVBLZX R12, R12
+	MOVQ    2048(R11)(R12*8), R12
+	ADDQ    R12, R8
+	ORQ     R12, R9
+	MOVQ    R10, R12
+	SUBQ    112(AX), R12
+	SHRQ    $0x06, R12
+	MOVBLZX R12, R12
+	MOVQ    2048(R11)(R12*8), R11
+	ADDQ    R11, R8
+	ORQ     R11, R9
+	TESTB   $0x01, R9
+	JNE     inGo
+	VMOVQ   R8, X30
+	VMOVQ   DX, X31
+
+	// Both lines, one after the other.
+	MOVQ CX, DX
+
+slots2Look:
+	VMOVDQU64      248(AX), Z16
+	VPERMB         (DX), Z16, Z16
+	VMOVDQU64      376(AX), Z17
+	VPMULTISHIFTQB Z16, Z17, Z16
+	VPBROADCASTB   SI, Z18
+	VPCMPEQB       Z18, Z16, K1
+	VMOVDQU64      312(AX), Z16
+	VPERMB         (DX), Z16, Z16
+	VMOVDQU64      440(AX), Z17
+	VPMULTISHIFTQB Z16, Z17, Z16
+	VPBROADCASTB   DI, Z18
+	VPCMPEQB       Z18, Z16, K1, K1
+	KMOVQ          K1, R8
+	PEXTQ          168(AX), R8, R8
+
+	// The zero of the quotient: that of the counts that bit number q goes to.
+	SHLXQ   BX, firstBit<>+0(SB), R9
+	MOVQ    (DX), R13
+	MOVQ    8(DX), R14
+	ANDNQ   allBits<>+0(SB), R13, R11
+	PDEPQ   R11, R9, R12
+	POPCNTQ R11, R11
+	SHRXQ   R11, R9, R9
+	ANDNQ   176(AX), R14, R15
+	PDEPQ   R15, R9, R9
+
+	// The matches at the ones of their items.
+	PDEPQ R13, R8, R15
+	NEGQ  R11
+	SHRXQ R11, R8, R8
+	PDEPQ R14, R8, R8
+
+	// Those of the run, which the carry clears.
+	ORQ   R12, R13
+	ORQ   R9, R14
+	ADDQ  R12, R13
+	ADCQ  R9, R14
+	ANDNQ R15, R13, R15
+	ANDNQ R8, R14, R8
+	ORQ   R15, R8
+	JNE   slots2Found
+	CMPQ  DX, R10
+	MOVQ  R10, DX
+	JNE   slots2Look
+	VMOVQ X30, DX
+	VMOVQ X31, BX
+
+	// The group: its mark, and whether an entry is in use.
+	MOVQ    groupMark<>+0(SB), SI
+	ANDQ    (BX), SI
+	ORQ     8(BX), SI
+	ORQ     24(BX), SI
+	ORQ     40(BX), SI
+	ORQ     56(BX), SI
+	JNE     inGo
+	MOVQ    120(AX), BX
+	SUBQ    (BX), DX
+	SUBQ    64(BX), DX
+	SUBQ    112(AX), CX
+	SHRQ    $0x06, CX
+	MOVBLZX CL, CX
+	SUBQ    2048(BX)(CX*8), DX
+	MOVQ    R10, CX
+	SUBQ    112(AX), CX
+	SHRQ    $0x06, CX
+	MOVBLZX CL, CX
+	SUBQ    2048(BX)(CX*8), DX
+	JNE     inGo
+	MOVB    $0x00, ret+16(FP)
+	RET
+
+slots2Found:
+	MOVB $0x01, ret+16(FP)
 	RET
 
 narrow:
-	CMPQ 152(AX), AX
-	JNE  compact
 	MOVQ hash+8(FP), DX
 
 	// Split the hash.
@@ -1169,8 +1554,9 @@ narrow:
 	JNE     blockedOpen
 	CMPQ    2048(DX)(SI*8), R9
 	JNE     blockedOpen
-	ORL     R9, R8
 	TESTB   $0x01, R8
+	JNE     blockedOpen
+	TESTB   $0x01, R9
 	JNE     blockedOpen
 
 	// Both overflow bits; a lane of zero where a slot has the fingerprint.
@@ -1195,10 +1581,10 @@ blockedOpen:
 	RET
 
 compact:
-	MOVQ  128(AX), CX
-	TESTQ CX, CX
-	JEQ   inGo
-	MOVQ  hash+8(FP), DX
+	CMPQ 144(AX), $0x04
+	JNE  inGo
+	MOVQ hash+8(FP), DX
+	MOVQ 136(AX), CX
 
 	// Split the hash.
 	MULXQ (CX), BX, DX
@@ -1272,8 +1658,9 @@ compact:
 	JNE   open
 	CMPQ  2048(DI)(R8*8), R9
 	JNE   open
-	ORL   R9, AX
 	TESTB $0x01, AL
+	JNE   open
+	TESTB $0x01, R9
 	JNE   open
 
 	// Both overflow bits.
@@ -1303,49 +1690,56 @@ GLOBL allBits<>(SB), RODATA|NOPTR, $8
 DATA mixFirst<>+0(SB)/8, $0x9e3779b97f4a7c15
 GLOBL mixFirst<>(SB), RODATA|NOPTR, $8
 
-DATA oneStep<>+0(SB)/8, $0x2000000000000000
-GLOBL oneStep<>(SB), RODATA|NOPTR, $8
+DATA mixSecond<>+0(SB)/8, $0xbb67ae8584caa73b
+GLOBL mixSecond<>(SB), RODATA|NOPTR, $8
 
-DATA bucketBits<>+0(SB)/8, $0xe000000000000000
-GLOBL bucketBits<>(SB), RODATA|NOPTR, $8
+DATA groupMark<>+0(SB)/8, $0x8000000000000000
+GLOBL groupMark<>(SB), RODATA|NOPTR, $8
 
-DATA three<>+0(SB)/8, $0x0000000000000003
-GLOBL three<>(SB), RODATA|NOPTR, $8
+DATA steps<>+0(SB)/8, $0x0000000000000000
+DATA steps<>+8(SB)/8, $0xe000000000000000
+GLOBL steps<>(SB), RODATA|NOPTR, $16
 
 // func directKey(d *Direct, key []byte) bool
-// Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, BMI, BMI2, CMOV, POPCNT
+// Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, BMI, BMI2, CMOV, MMX+, POPCNT
 TEXT ·directKey(SB), NOSPLIT, $0-33
 	MOVQ d+0(FP), AX
-	CMPQ 144(AX), AX
-	JNE  wide
+	CMPQ 144(AX), $0x01
+	JHI  others
+	JEQ  wide
 	MOVQ key_len+16(FP), CX
-	LEAQ -9(CX), DX
-	CMPQ DX, $0x07
+	CMPQ CX, $0x09
+	JCS  inGo
+	CMPQ CX, $0x10
 	JHI  inGo
-	MOVQ key_base+8(FP), BX
+	MOVQ key_base+8(FP), DX
 
 	// XXH3 of the key.
-	MOVQ   (BX), DX
-	XORQ   96(AX), DX
-	MOVQ   -8(BX)(CX*1), BX
-	XORQ   104(AX), BX
-	MULXQ  BX, DI, SI
-	BSWAPQ DX
-	ADDQ   DX, CX
-	ADDQ   BX, CX
-	XORQ   DI, SI
-	ADDQ   SI, CX
-	MOVQ   CX, DX
-	SHRQ   $0x25, CX
-	XORQ   CX, DX
-	IMULQ  avalanche<>+0(SB), DX
-	MOVQ   DX, CX
-	SHRQ   $0x20, CX
-	XORQ   CX, DX
+	VMOVQ        (DX), X0
+	VMOVHPS      -8(DX)(CX*1), X0, X0
+	VPXOR        96(AX), X0, X0
+	VMOVQ        X0, DX
+	VPUNPCKHQDQ  X0, X0, X1
+	VPSHUFB      swapped<>+0(SB), X0, X0
+	VMOVQ        X1, BX
+	MULXQ        BX, BX, DX
+	VMOVQ        BX, X2
+	VMOVQ        DX, X3
+	VPXOR        X3, X2, X2
+	VPADDQ       X1, X2, X2
+	VPADDQ       X0, X2, X2
+	VMOVQ        CX, X3
+	VPADDQ       X3, X2, X2
+	VPSRLQ       $0x25, X2, X3
+	VPXOR        X3, X2, X2
+	VPMULLQ.BCST avalanche<>+0(SB), X2, X2
+	VPSRLQ       $0x20, X2, X3
+	VPXOR        X3, X2, X2
+	VMOVQ        X2, DX
 
 	// Split the hash.
 	MULXQ (AX), DX, CX
-	PEXTQ 184(AX), DX, BX
+	PEXTQ 152(AX), DX, BX
 	SHRQ  $0x3a, DX
 
 	// The loads, in the order of the argument: counters, words, counters.
@@ -1357,16 +1751,15 @@ TEXT ·directKey(SB), NOSPLIT, $0-33
 	MOVQ    2048(SI)(DI*8), R9
 
 	// The slots that have the remainder.
-	MOVQ           176(AX), R10
-	VMOVDQU64      (R10), Z16
+	VMOVDQU64      248(AX), Z16
 	VPERMB         (CX), Z16, Z16
-	VMOVDQU64      128(R10), Z17
+	VMOVDQU64      376(AX), Z17
 	VPMULTISHIFTQB Z16, Z17, Z16
 	VPBROADCASTB   BX, Z18
 	VPXORQ         Z18, Z16, Z16
-	VPTESTNMB      256(R10), Z16, K1
+	VPTESTNMB      504(AX), Z16, K1
 	KMOVQ          K1, R10
-	PEXTQ          200(AX), R10, R10
+	PEXTQ          168(AX), R10, R10
 
 	// The zero of the quotient: that of the counts that bit number q goes to.
 	SHLXQ   DX, firstBit<>+0(SB), DX
@@ -1376,7 +1769,7 @@ TEXT ·directKey(SB), NOSPLIT, $0-33
 	PDEPQ   R11, DX, R12
 	POPCNTQ R11, R11
 	SHRXQ   R11, DX, DX
-	ANDNQ   208(AX), R14, R15
+	ANDNQ   176(AX), R14, R15
 	PDEPQ   R15, DX, DX
 
 	// The matches at the ones of their items.
@@ -1392,36 +1785,203 @@ TEXT ·directKey(SB), NOSPLIT, $0-33
 	ADCQ  DX, R14
 	ANDNQ R15, R13, R15
 	ANDNQ R10, R14, R10
-	MOVQ  56(CX), CX
+	VMOVQ 56(CX), X0
 
 	// The counters again.
 	CMPQ  (SI), R8
-	JNE   slotsOpen1
+	JNE   inGo
 	CMPQ  2048(SI)(DI*8), R9
-	JNE   slotsOpen1
-	ORL   R9, R8
+	JNE   inGo
 	TESTB $0x01, R8
-	JNE   slotsOpen1
+	JNE   inGo
+	TESTB $0x01, R9
+	JNE   inGo
 
 	// Both overflow bits.
-	ANDNQ 216(AX)(BX*8), CX, CX
-	JEQ   slotsOpen1
-	ORQ   R15, R10
-	SETNE ret+32(FP)
+	VMOVQ  568(AX)(BX*8), X1
+	VPTEST X1, X0
+	JCS    slots1Beyond
+	ORQ    R15, R10
+	SETNE  ret+32(FP)
 	RET
 
-slotsOpen1:
-	ORQ   R15, R10
-	JEQ   inGo
-	SETNE ret+32(FP)
+slots1Beyond:
+	MOVQ key_len+16(FP), BX
+	CMPQ BX, $0x09
+	JCS  inGo
+	CMPQ BX, $0x10
+	JHI  inGo
+	MOVQ key_base+8(FP), DX
+
+	// XXH3 of the key.
+	VMOVQ        (DX), X0
+	VMOVHPS      -8(DX)(BX*1), X0, X0
+	VPXOR        96(AX), X0, X0
+	VMOVQ        X0, DX
+	VPUNPCKHQDQ  X0, X0, X1
+	VPSHUFB      swapped<>+0(SB), X0, X0
+	VMOVQ        X1, SI
+	MULXQ        SI, SI, DX
+	VMOVQ        SI, X2
+	VMOVQ        DX, X3
+	VPXOR        X3, X2, X2
+	VPADDQ       X1, X2, X2
+	VPADDQ       X0, X2, X2
+	VMOVQ        BX, X3
+	VPADDQ       X3, X2, X2
+	VPSRLQ       $0x25, X2, X3
+	VPXOR        X3, X2, X2
+	VPMULLQ.BCST avalanche<>+0(SB), X2, X2
+	VPSRLQ       $0x20, X2, X3
+	VPXOR        X3, X2, X2
+	VMOVQ        X2, DX
+
+	// Split the hash.
+	MULXQ (AX), BX, DX
+	PEXTQ 152(AX), BX, SI
+	SHRQ  $0x3a, BX
+	MOVQ  184(AX), DX
+	SHLXQ DX, BX, DI
+	ORQ   SI, DI
+
+	// The alternate line.
+	MOVQ       DI, R8
+	IMULQ      mixFirst<>+0(SB), R8
+	MOVQ       R8, DX
+	SHRQ       $0x20, DX
+	XORQ       R8, DX
+	IMULQ      mixSecond<>+0(SB), DX
+	MULXQ      (AX), R8, R9
+	MOVQ       CX, R8
+	SUBQ       112(AX), R8
+	SHRQ       $0x06, R8
+	SUBQ       R8, R9
+	SBBQ       DX, DX
+	ANDQ       (AX), DX
+	ADDQ       DX, R9
+	CMPQ       R9, R8
+	CMOVQCS    R9, R8
+	SHLQ       $0x06, R9
+	ADDQ       112(AX), R9
+	PREFETCHT0 (R9)
+
+	// The class, of the lower line, and its group of the stash.
+	IMULQ mixSecond<>+0(SB), DI
+	XORQ  DI, R8
+	IMULQ mixFirst<>+0(SB), R8
+	MOVQ  $0x000000c0, DX
+	MULXQ R8, DI, DX
+	SHLQ  $0x06, DX
+	ADDQ  128(AX), DX
+
+	// The counters: they only ever go up, and stand still if their sum does.
+	XORL    DI, DI
+	XORL    R8, R8
+	MOVQ    120(AX), R10
+	MOVQ    (R10), R11
+	ADDQ    R11, DI
+	ORQ     R11, R8
+	MOVQ    64(R10), R11
+	ADDQ    R11, DI
+	ORQ     R11, R8
+	MOVQ    CX, R11
+	SUBQ    112(AX), R11
+	SHRQ    $0x06, R11
+	MOVBLZX R11, R11
+	MOVQ    2048(R10)(R11*8), R11
+	ADDQ    R11, DI
+	ORQ     R11, R8
+	MOVQ    R9, R11
+	SUBQ    112(AX), R11
+	SHRQ    $0x06, R11
+	MOVBLZX R11, R11
+	MOVQ    2048(R10)(R11*8), R10
+	ADDQ    R10, DI
+	ORQ     R10, R8
+	TESTB   $0x01, R8
+	JNE     inGo
+	VMOVQ   DI, X30
+	VMOVQ   DX, X31
+
+	// Both lines, one after the other.
+	MOVQ CX, DX
+
+slots1Look:
+	VMOVDQU64      248(AX), Z16
+	VPERMB         (DX), Z16, Z16
+	VMOVDQU64      376(AX), Z17
+	VPMULTISHIFTQB Z16, Z17, Z16
+	VPBROADCASTB   SI, Z18
+	VPXORQ         Z18, Z16, Z16
+	VPTESTNMB      504(AX), Z16, K1
+	KMOVQ          K1, DI
+	PEXTQ          168(AX), DI, DI
+
+	// The zero of the quotient: that of the counts that bit number q goes to.
+	SHLXQ   BX, firstBit<>+0(SB), R8
+	MOVQ    (DX), R12
+	MOVQ    8(DX), R13
+	ANDNQ   allBits<>+0(SB), R12, R10
+	PDEPQ   R10, R8, R11
+	POPCNTQ R10, R10
+	SHRXQ   R10, R8, R8
+	ANDNQ   176(AX), R13, R14
+	PDEPQ   R14, R8, R8
+
+	// The matches at the ones of their items.
+	PDEPQ R12, DI, R14
+	NEGQ  R10
+	SHRXQ R10, DI, DI
+	PDEPQ R13, DI, DI
+
+	// Those of the run, which the carry clears.
+	ORQ   R11, R12
+	ORQ   R8, R13
+	ADDQ  R11, R12
+	ADCQ  R8, R13
+	ANDNQ R14, R12, R14
+	ANDNQ DI, R13, DI
+	ORQ   R14, DI
+	JNE   slots1Found
+	CMPQ  DX, R9
+	MOVQ  R9, DX
+	JNE   slots1Look
+	VMOVQ X30, DX
+	VMOVQ X31, BX
+
+	// The group: its mark, and whether an entry is in use.
+	MOVQ    groupMark<>+0(SB), SI
+	ANDQ    (BX), SI
+	ORQ     8(BX), SI
+	ORQ     24(BX), SI
+	ORQ     40(BX), SI
+	ORQ     56(BX), SI
+	JNE     inGo
+	MOVQ    120(AX), BX
+	SUBQ    (BX), DX
+	SUBQ    64(BX), DX
+	SUBQ    112(AX), CX
+	SHRQ    $0x06, CX
+	MOVBLZX CL, CX
+	SUBQ    2048(BX)(CX*8), DX
+	MOVQ    R9, CX
+	SUBQ    112(AX), CX
+	SHRQ    $0x06, CX
+	MOVBLZX CL, CX
+	SUBQ    2048(BX)(CX*8), DX
+	JNE     inGo
+	MOVB    $0x00, ret+32(FP)
+	RET
+
+slots1Found:
+	MOVB $0x01, ret+32(FP)
 	RET
 
 wide:
-	CMPQ 136(AX), AX
-	JNE  twice
 	MOVQ key_len+16(FP), CX
-	LEAQ -9(CX), DX
-	CMPQ DX, $0x07
+	CMPQ CX, $0x09
+	JCS  inGo
+	CMPQ CX, $0x10
 	JHI  inGo
 	MOVQ key_base+8(FP), BX
 
@@ -1443,104 +2003,210 @@ wide:
 	MOVQ   DX, CX
 	SHRQ   $0x20, CX
 	XORQ   CX, DX
-	MOVQ   168(AX), CX
 
 	// Split the hash.
-	MULXQ (AX), SI, BX
-	MOVQ  SI, DX
+	MULXQ (AX), BX, CX
+	MOVQ  BX, DX
 	SHLQ  $0x03, DX
-	MULXQ 8(AX), DI, DX
-	INCQ  DX
+	MULXQ 8(AX), DX, SI
+	INCQ  SI
 
-	// The two buckets: those whose number has no difference to the first, or d.
-	VPBROADCASTQ   SI, Z16
-	VPBROADCASTQ   DX, Z18
-	VPMULLQ.BCST   mixFirst<>+0(SB), Z18, Z17
-	VPMULLQ.BCST   16(AX), Z18, Z18
-	VPSLLQ         $0x10, Z17, Z19
-	VPMULHUW       (CX), Z19, Z19
-	VPADDQ.BCST    oneStep<>+0(SB), Z19, Z19
-	VPXORQ         64(CX), Z16, Z16
-	VPXORQ         Z16, Z19, Z19
-	VPTESTNMQ.BCST bucketBits<>+0(SB), Z16, K1
-	VPTESTNMQ.BCST bucketBits<>+0(SB), Z19, K2
-	KORB           K1, K2, K1
+	// The two buckets, the second one with d.
+	VPBROADCASTQ BX, X16
+	VPBROADCASTQ SI, X18
+	VPMULLQ.BCST mixFirst<>+0(SB), X18, X17
+	VPMULLQ.BCST 16(AX), X18, X18
+	VPSLLQ       $0x10, X17, X19
+	VPMULHUW     steps<>+0(SB), X19, X19
+	VPSUBQ       steps<>+0(SB), X19, X19
+	VPXORQ       X19, X16, X16
+	VPSRLQ       $0x3d, X16, X16
 
-	// How far their overflow bits are from the top.
-	VPSRLVQ      128(CX), Z17, Z20
-	VPANDNQ.BCST three<>+0(SB), Z20, Z20
+	// The numbers of their overflow bits.
+	VPADDQ  X16, X16, X20
+	VPSRLVQ X20, X17, X20
+	VPSLLQ  $0x0e, X20, X20
+	VPSRLQ  $0x3e, X20, X20
 
 	// The loads, in the order of the argument: counters, words, counters.
-	MOVQ      120(AX), CX
-	MOVBLZX   BL, DX
-	SHLQ      $0x06, BX
-	ADDQ      112(AX), BX
-	MOVQ      (CX), SI
-	MOVQ      2048(CX)(DX*8), DI
-	VMOVDQU64 (BX), Z21
-	CMPQ      (CX), SI
-	JNE       wideOpen
-	CMPQ      2048(CX)(DX*8), DI
-	JNE       wideOpen
-	ORL       DI, SI
-	TESTB     $0x01, SI
-	JNE       wideOpen
+	MOVQ    120(AX), DX
+	MOVBLZX CL, BX
+	SHLQ    $0x06, CX
+	ADDQ    112(AX), CX
+	MOVQ    (DX), DI
+	MOVQ    2048(DX)(BX*8), R8
+	VPERMQ  (CX), Z16, Z21
+	CMPQ    (DX), DI
+	JNE     inGo
+	CMPQ    2048(DX)(BX*8), R8
+	JNE     inGo
+	TESTB   $0x01, DI
+	JNE     inGo
+	TESTB   $0x01, R8
+	JNE     inGo
 
 	// Both overflow bits; a lane of zero where a slot has the fingerprint.
-	VPSLLVQ         Z20, Z21, Z20
-	VPMOVQ2M        Z20, K3
-	KTESTB          K1, K3
-	JCS             wideOpen
-	VPTERNLOGQ.BCST $0x28, 32(AX), Z18, Z21
-	VPSUBQ.BCST     16(AX), Z21, Z22
-	VPANDNQ         Z22, Z21, Z22
-	VPTESTMQ.BCST   80(AX), Z22, K1, K4
-	KORTESTB        K4, K4
-	SETNE           ret+32(FP)
+	VPSRLVQ        X20, X21, X20
+	VPTESTNMQ.BCST 48(AX), X20, K1
+	KORTESTB       K1, K1
+	JEQ            wideBeyond
+	VPXORQ         X18, X21, X21
+	VPSUBQ.BCST    16(AX), X21, X22
+	VPANDNQ        X22, X21, X22
+	VPTESTMQ.BCST  80(AX), X22, K1
+	KORTESTB       K1, K1
+	SETNE          ret+32(FP)
 	RET
 
-wideOpen:
-	VPTERNLOGQ.BCST $0x28, 32(AX), Z18, Z21
-	VPSUBQ.BCST     16(AX), Z21, Z22
-	VPANDNQ         Z22, Z21, Z22
-	VPTESTMQ.BCST   80(AX), Z22, K1, K4
-	KORTESTB        K4, K4
-	JEQ             inGo
-	SETNE           ret+32(FP)
+wideBeyond:
+	// The alternate line.
+	MOVQ       SI, BX
+	IMULQ      mixFirst<>+0(SB), BX
+	MOVQ       BX, DX
+	SHRQ       $0x20, DX
+	XORQ       BX, DX
+	IMULQ      mixSecond<>+0(SB), DX
+	MULXQ      (AX), BX, DI
+	MOVQ       CX, BX
+	SUBQ       112(AX), BX
+	SHRQ       $0x06, BX
+	SUBQ       BX, DI
+	SBBQ       DX, DX
+	ANDQ       (AX), DX
+	ADDQ       DX, DI
+	CMPQ       DI, BX
+	CMOVQCS    DI, BX
+	SHLQ       $0x06, DI
+	ADDQ       112(AX), DI
+	PREFETCHT0 (DI)
+
+	// The class, of the lower line, and its group of the stash.
+	VMOVQ   X16, DX
+	VPEXTRQ $0x01, X16, R8
+	CMPQ    R8, DX
+	CMOVQCS R8, DX
+	SHLQ    $0x38, DX
+	ORQ     DX, BX
+	IMULQ   mixSecond<>+0(SB), SI
+	XORQ    SI, BX
+	IMULQ   mixFirst<>+0(SB), BX
+	MOVQ    $0x000000c0, DX
+	MULXQ   BX, BX, DX
+	SHLQ    $0x06, DX
+	ADDQ    128(AX), DX
+
+	// The counters: they only ever go up, and stand still if their sum does.
+	XORL    BX, BX
+	XORL    SI, SI
+	MOVQ    120(AX), R8
+	MOVQ    (R8), R9
+	ADDQ    R9, BX
+	ORQ     R9, SI
+	MOVQ    64(R8), R9
+	ADDQ    R9, BX
+	ORQ     R9, SI
+	MOVQ    CX, R9
+	SUBQ    112(AX), R9
+	SHRQ    $0x06, R9
+	MOVBLZX R9, R9
+	MOVQ    2048(R8)(R9*8), R9
+	ADDQ    R9, BX
+	ORQ     R9, SI
+	MOVQ    DI, R9
+	SUBQ    112(AX), R9
+	SHRQ    $0x06, R9
+	MOVBLZX R9, R9
+	MOVQ    2048(R8)(R9*8), R8
+	ADDQ    R8, BX
+	ORQ     R8, SI
+	TESTB   $0x01, SI
+	JNE     inGo
+	VMOVQ   BX, X30
+	VMOVQ   DX, X31
+
+	// Both lines, one after the other.
+	MOVQ CX, DX
+
+wideLook:
+	VPERMQ        (DX), Z16, Z21
+	VPXORQ        X18, X21, X21
+	VPSUBQ.BCST   16(AX), X21, X22
+	VPANDNQ       X22, X21, X22
+	VPTESTMQ.BCST 80(AX), X22, K1
+	KORTESTB      K1, K1
+	JNE           wideFound
+	CMPQ          DX, DI
+	MOVQ          DI, DX
+	JNE           wideLook
+	VMOVQ         X30, DX
+	VMOVQ         X31, BX
+
+	// The group: its mark, and whether an entry is in use.
+	MOVQ    groupMark<>+0(SB), SI
+	ANDQ    (BX), SI
+	ORQ     8(BX), SI
+	ORQ     24(BX), SI
+	ORQ     40(BX), SI
+	ORQ     56(BX), SI
+	JNE     inGo
+	MOVQ    120(AX), BX
+	SUBQ    (BX), DX
+	SUBQ    64(BX), DX
+	SUBQ    112(AX), CX
+	SHRQ    $0x06, CX
+	MOVBLZX CL, CX
+	SUBQ    2048(BX)(CX*8), DX
+	MOVQ    DI, CX
+	SUBQ    112(AX), CX
+	SHRQ    $0x06, CX
+	MOVBLZX CL, CX
+	SUBQ    2048(BX)(CX*8), DX
+	JNE     inGo
+	MOVB    $0x00, ret+32(FP)
 	RET
 
-twice:
-	CMPQ 160(AX), AX
-	JNE  narrow
+wideFound:
+	MOVB $0x01, ret+32(FP)
+	RET
+
+others:
+	CMPQ 144(AX), $0x03
+	JHI  compact
+	JEQ  narrow
 	MOVQ key_len+16(FP), CX
-	LEAQ -9(CX), DX
-	CMPQ DX, $0x07
+	CMPQ CX, $0x09
+	JCS  inGo
+	CMPQ CX, $0x10
 	JHI  inGo
-	MOVQ key_base+8(FP), BX
+	MOVQ key_base+8(FP), DX
 
 	// XXH3 of the key.
-	MOVQ   (BX), DX
-	XORQ   96(AX), DX
-	MOVQ   -8(BX)(CX*1), BX
-	XORQ   104(AX), BX
-	MULXQ  BX, DI, SI
-	BSWAPQ DX
-	ADDQ   DX, CX
-	ADDQ   BX, CX
-	XORQ   DI, SI
-	ADDQ   SI, CX
-	MOVQ   CX, DX
-	SHRQ   $0x25, CX
-	XORQ   CX, DX
-	IMULQ  avalanche<>+0(SB), DX
-	MOVQ   DX, CX
-	SHRQ   $0x20, CX
-	XORQ   CX, DX
+	VMOVQ        (DX), X0
+	VMOVHPS      -8(DX)(CX*1), X0, X0
+	VPXOR        96(AX), X0, X0
+	VMOVQ        X0, DX
+	VPUNPCKHQDQ  X0, X0, X1
+	VPSHUFB      swapped<>+0(SB), X0, X0
+	VMOVQ        X1, BX
+	MULXQ        BX, BX, DX
+	VMOVQ        BX, X2
+	VMOVQ        DX, X3
+	VPXOR        X3, X2, X2
+	VPADDQ       X1, X2, X2
+	VPADDQ       X0, X2, X2
+	VMOVQ        CX, X3
+	VPADDQ       X3, X2, X2
+	VPSRLQ       $0x25, X2, X3
+	VPXOR        X3, X2, X2
+	VPMULLQ.BCST avalanche<>+0(SB), X2, X2
+	VPSRLQ       $0x20, X2, X3
+	VPXOR        X3, X2, X2
+	VMOVQ        X2, DX
 
 	// Split the hash.
 	MULXQ (AX), DX, CX
-	PEXTQ 184(AX), DX, BX
-	PEXTQ 192(AX), DX, SI
+	PEXTQ 152(AX), DX, BX
+	PEXTQ 160(AX), DX, SI
 	SHRQ  $0x3a, DX
 
 	// The loads, in the order of the argument: counters, words, counters.
@@ -1552,23 +2218,20 @@ twice:
 	MOVQ    2048(DI)(R8*8), R10
 
 	// The slots that have the remainder.
-	MOVQ           176(AX), R11
-	VMOVDQU64      (R11), Z16
+	VMOVDQU64      248(AX), Z16
 	VPERMB         (CX), Z16, Z16
-	VMOVDQU64      128(R11), Z17
+	VMOVDQU64      376(AX), Z17
 	VPMULTISHIFTQB Z16, Z17, Z16
 	VPBROADCASTB   BX, Z18
-	VPXORQ         Z18, Z16, Z16
-	VPTESTNMB      256(R11), Z16, K1
-	VMOVDQU64      64(R11), Z16
+	VPCMPEQB       Z18, Z16, K1
+	VMOVDQU64      312(AX), Z16
 	VPERMB         (CX), Z16, Z16
-	VMOVDQU64      192(R11), Z17
+	VMOVDQU64      440(AX), Z17
 	VPMULTISHIFTQB Z16, Z17, Z16
 	VPBROADCASTB   SI, Z18
-	VPXORQ         Z18, Z16, Z16
-	VPTESTNMB      256(R11), Z16, K1, K1
+	VPCMPEQB       Z18, Z16, K1, K1
 	KMOVQ          K1, SI
-	PEXTQ          200(AX), SI, SI
+	PEXTQ          168(AX), SI, SI
 
 	// The zero of the quotient: that of the counts that bit number q goes to.
 	SHLXQ   DX, firstBit<>+0(SB), DX
@@ -1578,7 +2241,7 @@ twice:
 	PDEPQ   R11, DX, R12
 	POPCNTQ R11, R11
 	SHRXQ   R11, DX, DX
-	ANDNQ   208(AX), R14, R15
+	ANDNQ   176(AX), R14, R15
 	PDEPQ   R15, DX, DX
 
 	// The matches at the ones of their items.
@@ -1594,36 +2257,212 @@ twice:
 	ADCQ  DX, R14
 	ANDNQ R15, R13, R15
 	ANDNQ SI, R14, SI
-	MOVQ  56(CX), CX
+	VMOVQ 56(CX), X0
 
 	// The counters again.
 	CMPQ  (DI), R9
-	JNE   slotsOpen2
+	JNE   inGo
 	CMPQ  2048(DI)(R8*8), R10
-	JNE   slotsOpen2
-	ORL   R10, R9
+	JNE   inGo
 	TESTB $0x01, R9
-	JNE   slotsOpen2
+	JNE   inGo
+	TESTB $0x01, R10
+	JNE   inGo
 
 	// Both overflow bits.
-	ANDNQ 216(AX)(BX*8), CX, CX
-	JEQ   slotsOpen2
-	ORQ   R15, SI
-	SETNE ret+32(FP)
+	VMOVQ  568(AX)(BX*8), X1
+	VPTEST X1, X0
+	JCS    slots2Beyond
+	ORQ    R15, SI
+	SETNE  ret+32(FP)
 	RET
 
-slotsOpen2:
-	ORQ   R15, SI
-	JEQ   inGo
-	SETNE ret+32(FP)
+slots2Beyond:
+	MOVQ key_len+16(FP), BX
+	CMPQ BX, $0x09
+	JCS  inGo
+	CMPQ BX, $0x10
+	JHI  inGo
+	MOVQ key_base+8(FP), DX
+
+	// XXH3 of the key.
+	VMOVQ        (DX), X0
+	VMOVHPS      -8(DX)(BX*1), X0, X0
+	VPXOR        96(AX), X0, X0
+	VMOVQ        X0, DX
+	VPUNPCKHQDQ  X0, X0, X1
+	VPSHUFB      swapped<>+0(SB), X0, X0
+	VMOVQ        X1, SI
+	MULXQ        SI, SI, DX
+	VMOVQ        SI, X2
+	VMOVQ        DX, X3
+	VPXOR        X3, X2, X2
+	VPADDQ       X1, X2, X2
+	VPADDQ       X0, X2, X2
+	VMOVQ        BX, X3
+	VPADDQ       X3, X2, X2
+	VPSRLQ       $0x25, X2, X3
+	VPXOR        X3, X2, X2
+	VPMULLQ.BCST avalanche<>+0(SB), X2, X2
+	VPSRLQ       $0x20, X2, X3
+	VPXOR        X3, X2, X2
+	VMOVQ        X2, DX
+
+	// Split the hash.
+	MULXQ (AX), BX, DX
+	PEXTQ 152(AX), BX, SI
+	PEXTQ 160(AX), BX, DI
+	SHRQ  $0x3a, BX
+	MOVQ  184(AX), DX
+	SHLXQ DX, BX, R8
+	ORQ   SI, R8
+	SUBQ  $0x08, DX
+	SHLXQ DX, DI, DX
+	ORQ   DX, R8
+
+	// The alternate line.
+	MOVQ       R8, R9
+	IMULQ      mixFirst<>+0(SB), R9
+	MOVQ       R9, DX
+	SHRQ       $0x20, DX
+	XORQ       R9, DX
+	IMULQ      mixSecond<>+0(SB), DX
+	MULXQ      (AX), R9, R10
+	MOVQ       CX, R9
+	SUBQ       112(AX), R9
+	SHRQ       $0x06, R9
+	SUBQ       R9, R10
+	SBBQ       DX, DX
+	ANDQ       (AX), DX
+	ADDQ       DX, R10
+	CMPQ       R10, R9
+	CMOVQCS    R10, R9
+	SHLQ       $0x06, R10
+	ADDQ       112(AX), R10
+	PREFETCHT0 (R10)
+
+	// The class, of the lower line, and its group of the stash.
+	IMULQ mixSecond<>+0(SB), R8
+	XORQ  R8, R9
+	IMULQ mixFirst<>+0(SB), R9
+	MOVQ  $0x000000c0, DX
+	MULXQ R9, R8, DX
+	SHLQ  $0x06, DX
+	ADDQ  128(AX), DX
+
+	// The counters: they only ever go up, and stand still if their sum does.
+	XORL    R8, R8
+	XORL    R9, R9
+	MOVQ    120(AX), R11
+	MOVQ    (R11), R12
+	ADDQ    R12, R8
+	ORQ     R12, R9
+	MOVQ    64(R11), R12
+	ADDQ    R12, R8
+	ORQ     R12, R9
+	MOVQ    CX, R12
+	SUBQ    112(AX), R12
+	SHRQ    $0x06, R12
+	MOVBLZX R12, R12
+	MOVQ    2048(R11)(R12*8), R12
+	ADDQ    R12, R8
+	ORQ     R12, R9
+	MOVQ    R10, R12
+	SUBQ    112(AX), R12
+	SHRQ    $0x06, R12
+	MOVBLZX R12, R12
+	MOVQ    2048(R11)(R12*8), R11
+	ADDQ    R11, R8
+	ORQ     R11, R9
+	TESTB   $0x01, R9
+	JNE     inGo
+	VMOVQ   R8, X30
+	VMOVQ   DX, X31
+
+	// Both lines, one after the other.
+	MOVQ CX, DX
+
+slots2Look:
+	VMOVDQU64      248(AX), Z16
+	VPERMB         (DX), Z16, Z16
+	VMOVDQU64      376(AX), Z17
+	VPMULTISHIFTQB Z16, Z17, Z16
+	VPBROADCASTB   SI, Z18
+	VPCMPEQB       Z18, Z16, K1
+	VMOVDQU64      312(AX), Z16
+	VPERMB         (DX), Z16, Z16
+	VMOVDQU64      440(AX), Z17
+	VPMULTISHIFTQB Z16, Z17, Z16
+	VPBROADCASTB   DI, Z18
+	VPCMPEQB       Z18, Z16, K1, K1
+	KMOVQ          K1, R8
+	PEXTQ          168(AX), R8, R8
+
+	// The zero of the quotient: that of the counts that bit number q goes to.
+	SHLXQ   BX, firstBit<>+0(SB), R9
+	MOVQ    (DX), R13
+	MOVQ    8(DX), R14
+	ANDNQ   allBits<>+0(SB), R13, R11
+	PDEPQ   R11, R9, R12
+	POPCNTQ R11, R11
+	SHRXQ   R11, R9, R9
+	ANDNQ   176(AX), R14, R15
+	PDEPQ   R15, R9, R9
+
+	// The matches at the ones of their items.
+	PDEPQ R13, R8, R15
+	NEGQ  R11
+	SHRXQ R11, R8, R8
+	PDEPQ R14, R8, R8
+
+	// Those of the run, which the carry clears.
+	ORQ   R12, R13
+	ORQ   R9, R14
+	ADDQ  R12, R13
+	ADCQ  R9, R14
+	ANDNQ R15, R13, R15
+	ANDNQ R8, R14, R8
+	ORQ   R15, R8
+	JNE   slots2Found
+	CMPQ  DX, R10
+	MOVQ  R10, DX
+	JNE   slots2Look
+	VMOVQ X30, DX
+	VMOVQ X31, BX
+
+	// The group: its mark, and whether an entry is in use.
+	MOVQ    groupMark<>+0(SB), SI
+	ANDQ    (BX), SI
+	ORQ     8(BX), SI
+	ORQ     24(BX), SI
+	ORQ     40(BX), SI
+	ORQ     56(BX), SI
+	JNE     inGo
+	MOVQ    120(AX), BX
+	SUBQ    (BX), DX
+	SUBQ    64(BX), DX
+	SUBQ    112(AX), CX
+	SHRQ    $0x06, CX
+	MOVBLZX CL, CX
+	SUBQ    2048(BX)(CX*8), DX
+	MOVQ    R10, CX
+	SUBQ    112(AX), CX
+	SHRQ    $0x06, CX
+	MOVBLZX CL, CX
+	SUBQ    2048(BX)(CX*8), DX
+	JNE     inGo
+	MOVB    $0x00, ret+32(FP)
+	RET
+
+slots2Found:
+	MOVB $0x01, ret+32(FP)
 	RET
 
 narrow:
-	CMPQ 152(AX), AX
-	JNE  compact
 	MOVQ key_len+16(FP), CX
-	LEAQ -9(CX), DX
-	CMPQ DX, $0x07
+	CMPQ CX, $0x09
+	JCS  inGo
+	CMPQ CX, $0x10
 	JHI  inGo
 	MOVQ key_base+8(FP), BX
 
@@ -1688,8 +2527,9 @@ narrow:
 	JNE     blockedOpen
 	CMPQ    2048(DX)(SI*8), R9
 	JNE     blockedOpen
-	ORL     R9, R8
 	TESTB   $0x01, R8
+	JNE     blockedOpen
+	TESTB   $0x01, R9
 	JNE     blockedOpen
 
 	// Both overflow bits; a lane of zero where a slot has the fingerprint.
@@ -1714,33 +2554,34 @@ blockedOpen:
 	RET
 
 compact:
-	MOVQ  128(AX), CX
-	TESTQ CX, CX
-	JEQ   inGo
-	MOVQ  key_len+16(FP), BX
-	LEAQ  -9(BX), DX
-	CMPQ  DX, $0x07
-	JHI   inGo
-	MOVQ  key_base+8(FP), SI
+	CMPQ 144(AX), $0x04
+	JNE  inGo
+	MOVQ key_len+16(FP), CX
+	CMPQ CX, $0x09
+	JCS  inGo
+	CMPQ CX, $0x10
+	JHI  inGo
+	MOVQ key_base+8(FP), BX
 
 	// XXH3 of the key.
-	MOVQ   (SI), DX
+	MOVQ   (BX), DX
 	XORQ   96(AX), DX
-	MOVQ   -8(SI)(BX*1), SI
-	XORQ   104(AX), SI
-	MULXQ  SI, R8, DI
+	MOVQ   -8(BX)(CX*1), BX
+	XORQ   104(AX), BX
+	MULXQ  BX, DI, SI
 	BSWAPQ DX
-	ADDQ   DX, BX
-	ADDQ   SI, BX
-	XORQ   R8, DI
-	ADDQ   DI, BX
-	MOVQ   BX, DX
-	SHRQ   $0x25, BX
-	XORQ   BX, DX
+	ADDQ   DX, CX
+	ADDQ   BX, CX
+	XORQ   DI, SI
+	ADDQ   SI, CX
+	MOVQ   CX, DX
+	SHRQ   $0x25, CX
+	XORQ   CX, DX
 	IMULQ  avalanche<>+0(SB), DX
-	MOVQ   DX, BX
-	SHRQ   $0x20, BX
-	XORQ   BX, DX
+	MOVQ   DX, CX
+	SHRQ   $0x20, CX
+	XORQ   CX, DX
+	MOVQ   136(AX), CX
 
 	// Split the hash.
 	MULXQ (CX), BX, DX
@@ -1814,8 +2655,9 @@ compact:
 	JNE   open
 	CMPQ  2048(DI)(R8*8), R9
 	JNE   open
-	ORL   R9, AX
 	TESTB $0x01, AL
+	JNE   open
+	TESTB $0x01, R9
 	JNE   open
 
 	// Both overflow bits.
@@ -1838,6 +2680,10 @@ open:
 
 inGo:
 	JMP ·directKeyInGo(SB)
+
+DATA swapped<>+0(SB)/8, $0x0001020304050607
+DATA swapped<>+8(SB)/8, $0x0000000000000000
+GLOBL swapped<>(SB), RODATA|NOPTR, $16
 
 DATA avalanche<>+0(SB)/8, $0x165667919e3779f9
 GLOBL avalanche<>(SB), RODATA|NOPTR, $8
@@ -2161,6 +3007,9 @@ GLOBL fifteen<>(SB), RODATA|NOPTR, $8
 
 DATA seven<>+0(SB)/8, $0x0000000000000007
 GLOBL seven<>(SB), RODATA|NOPTR, $8
+
+DATA three<>+0(SB)/8, $0x0000000000000003
+GLOBL three<>(SB), RODATA|NOPTR, $8
 
 DATA four<>+0(SB)/8, $0x0000000000000004
 GLOBL four<>(SB), RODATA|NOPTR, $8

@@ -152,30 +152,26 @@ type compactBatch struct {
 // in the order that it knows: how each slot gets into a byte of a register. Of remainders
 // of more than 8 bits the low 8 get there, and in a second look the high 8.
 type compactSlotted struct {
-	low, high uint64      // which bits of what is left of a hash are the low 8 of the fingerprint; the high 8 of the remainder
-	inUse     uint64      // which bytes have a slot
-	inCounts  uint64      // which bits of the second word are of the counts, but for the last, the 0 at their end
-	pairs     [256]uint64 // the overflow bits of the low 8 bits of a fingerprint
+	low, high uint64 // which bits of what is left of a hash are the low 8 of the fingerprint; the high 8 of the remainder
+	inUse     uint64 // which bytes have a slot
+	inCounts  uint64 // which bits of the second word are of the counts, but for the last, the 0 at their end
+	r         uint64
 }
 
-// slotVectors are those of lookCompactWide, too. Each is one load, in one cache line: without
-// pointers beside them, an allocation of some lines begins with one. (What the linker places
-// may begin in the middle of one. A lookup by key of a Blocked took 56 ns there, or 49, by
-// chance.)
+// slotVectors are those of lookCompactWide, too. Each is one load, in one cache line of a Direct.
+// (A lookup by key of a Blocked took 56 ns, or 49, by where its vectors happened to be.)
 type slotVectors struct {
 	bytes, shifts [2][LineBytes]byte // of the line those that get into a word; the bits that get into a byte
-	values        [LineBytes]byte    // the bits of a remainder
+	values        [LineBytes]byte    // the bits of a short remainder
 }
 
 func (t *compact) bySlots() (c compactSlotted, v slotVectors) {
 	const lane = 8
 	skip := max(t.r, lane) - lane // to the high bits
+	c.r = t.r
 	c.low = 0xFF << t.shift
 	c.high = c.low << skip
 	c.inCounts = t.inCounts[1] >> 1
-	for i := range c.pairs {
-		c.pairs[i] = t.overflowBits(uint64(i))
-	}
 	// As many slots as are in a word that begins with a byte.
 	perWord := min((64-(lane-1)-lane)/t.r+1, 8)
 	for i := range uint64(LineBytes) {

@@ -3,54 +3,67 @@ package layout
 // A Direct is a table and what lookups read, for keys that are looked up one by one:
 // the kernel makes the hash of a key as well, and there is neither a call of an interface nor
 // a question which kernel is in use: what is around it costs a lookup as much as the look.
+// The kernel knows the places of the fields.
 type Direct struct {
 	blockedConstants // of a Blocked
 	mix              [2]uint64
 	region, runtime  *uint64
+	stash            *uint64
 	compact          *compact
-	// One of them may be the Direct itself, which an instruction tells: a Blocked, or a Compact of
-	// remainders of up to 8 bits, that is looked up with AVX-512; a Blocked without; a Compact of
-	// longer ones, with AVX-512.
-	wide, slotted, narrow, twice *Direct
-	buckets                      *bucketVectors // of wide
-	slots                        *slotVectors   // of slotted and twice
-	compactSlotted                              // of those, too
+	look             look
+	compactSlotted   // of a Compact with AVX-512, and so is what is behind contains
 
 	hash     *Hasher
 	contains func(h uint64) bool
+
+	_ [5]uint64 // to the beginning of a line of the cache
+	slotVectors
+	pairs [256]uint64 // the overflow bits of the low 8 bits of a fingerprint
 }
 
-// NewDirect gives that of a table. contains answers for the hashes that a first look leaves
+// A look is how a Direct looks a hash up. The numbers are in the kernel, too.
+type look uint64
+
+const (
+	lookSlotted   look = iota // a Compact of remainders of up to 8 bits, with AVX-512
+	lookWide                  // a Blocked, with AVX-512
+	lookTwice                 // a Compact of longer remainders, with AVX-512
+	lookNarrow                // a Blocked, without
+	lookAtCompact             // a Compact, without
+	lookInGo
+)
+
+// NewDirect gives that of a table. contains answers for the hashes that the looks leave
 // open, and for all where t is nil, or its layout has no such kernel, or this machine, or pure
 // Go is in use. As long as a lookup is under way, what contains refers to is in use.
 func NewDirect(t Table, v *View, h *Hasher, contains func(h uint64) bool) *Direct {
-	d := &Direct{mix: h.mix, hash: h, contains: contains}
+	d := &Direct{mix: h.mix, look: lookInGo, hash: h, contains: contains}
 	k := kernel(inUse.Load())
 	if t == nil || !k.single() {
 		return d
 	}
-	d.region, d.runtime = &v.Region[0], &v.Runtime[0]
+	d.region, d.runtime, d.stash = &v.Region[0], &v.Runtime[0], &v.Stash[0]
 	switch t := t.(type) {
 	case *blocked:
 		d.blockedConstants = t.blockedConstants
+		d.look = lookNarrow
 		if k == avx512 {
-			d.wide, d.buckets = d, newBucketVectors()
-		} else {
-			d.narrow = d
+			d.look = lookWide
 		}
 	case *compact:
-		switch {
-		case t.countWords > 2 || compactKernel() == pureGo:
-		case k == avx512 && hasVBMI:
-			d.lines, d.slots = t.lines, new(slotVectors)
-			d.compactSlotted, *d.slots = t.bySlots()
+		if t.countWords > 2 || compactKernel() == pureGo {
+			break
+		}
+		d.lines, d.compact, d.look = t.lines, t, lookAtCompact
+		if k == avx512 && hasVBMI {
+			d.look = lookTwice
 			if t.r <= 8 {
-				d.slotted = d
-			} else {
-				d.twice = d
+				d.look = lookSlotted
 			}
-		default:
-			d.compact = t
+			d.compactSlotted, d.slotVectors = t.bySlots()
+			for i := range d.pairs {
+				d.pairs[i] = t.overflowBits(uint64(i))
+			}
 		}
 	}
 	return d

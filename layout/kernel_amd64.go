@@ -6,7 +6,7 @@ import "golang.org/x/sys/cpu"
 
 func kernels() (list []kernel) {
 	x := &cpu.X86
-	if x.HasAVX512F && x.HasAVX512DQ && x.HasAVX512BW && x.HasAVX2 && x.HasBMI2 && x.HasBMI1 && x.HasPOPCNT {
+	if x.HasAVX512F && x.HasAVX512DQ && x.HasAVX512BW && x.HasAVX512VL && x.HasAVX2 && x.HasBMI2 && x.HasBMI1 && x.HasPOPCNT {
 		list = append(list, avx512)
 	}
 	if x.HasAVX2 && x.HasBMI1 && x.HasBMI2 && x.HasPOPCNT {

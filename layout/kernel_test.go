@@ -42,7 +42,7 @@ func TestUseKernel(t *testing.T) {
 // Compact, whose counts have to be some. There the lines are empty, full or between, with
 // the items of the hashes that are given and others, and with some overflow bits.
 func randomView(rng *rand.Rand, tab Table, hashes []uint64) *View {
-	v := &View{Region: make([]uint64, 400), Stash: make([]uint64, StashWords), Runtime: make([]uint64, RuntimeWords)}
+	v := &View{Region: make([]uint64, tab.Lines()*wordsPerBlock), Stash: make([]uint64, StashWords), Runtime: make([]uint64, RuntimeWords)}
 	if tab.Kind() != Compact {
 		for i := range v.Region {
 			v.Region[i] = rng.Uint64() & rng.Uint64()
@@ -174,24 +174,38 @@ func TestFirstLooksLoadCountersAgain(t *testing.T) {
 	})
 }
 
-// TestDirectEqualsFirstLook, for keys of 9 to 16 bytes, and is left alone with all others.
-func TestDirectEqualsFirstLook(t *testing.T) {
+// TestDirectEqualsLooks: a Direct answers what a look in Go settles, for keys of 9 to 16 bytes,
+// and leaves the others alone. Where it has a second look, and the first one leads on, it answers
+// what that one settles: by the lines, and a group of the stash without entries.
+func TestDirectEqualsLooks(t *testing.T) {
 	eachKernel(t, func(t *testing.T) {
-		eachTable(t, 50, func(t *testing.T, tab Table) {
+		eachTable(t, 300, func(t *testing.T, tab Table) {
 			rng := rand.New(rand.NewPCG(13, 14))
 			hashes := make([]uint64, 500)
 			for i := range hashes {
 				hashes[i] = rng.Uint64()
 			}
-			v, h := randomView(rng, tab, hashes), NewHasher(rng.Uint64())
-			var asked []uint64 // what is not answered by a first look
+			v, h := randomView(rng, tab, hashes), NewHasher(rng.Uint64()) // lines that share a counter, too
+			for range stashGroups / 3 {
+				StashAdd(v.Stash, tab.Class(tab.Split(rng.Uint64())), func(word, value uint64, _ bool) { v.Stash[word-WordStash] = value })
+			}
+			v.Stash[rng.Uint64N(stashGroups)*groupWords] |= groupMark
+			var there []Item
+			for line := range tab.Lines() {
+				var l Line
+				tab.Load(v.Region, line, &l)
+				items, _ := tab.Victims(nil, &l, Item{Line: line}, true)
+				there = append(there, items...)
+			}
+			var asked []uint64 // what is left to Go
 			d := NewDirect(tab, v, &h, func(h uint64) bool { asked = append(asked, h); return h%2 == 0 })
 			has := tab.Kind() == Blocked
 			if c, ok := tab.(*compact); ok {
 				has = c.countWords == 2 && !pdepIsSlow
 			}
 			has = has && kernel(inUse.Load()).single()
-			seen := map[[2]bool]int{}
+			type outcome struct{ beyond, found, open bool }
+			seen := map[outcome]int{}
 			tries := 60_000
 			if !has {
 				tries = 1000 // all are asked for in Go
@@ -199,60 +213,92 @@ func TestDirectEqualsFirstLook(t *testing.T) {
 			for i := range tries {
 				quiet := i < tries/2 // open is then what has overflowed
 				if i%1000 == 0 && !quiet {
-					v.Runtime[RuntimeEpoch] = uint64(rng.IntN(20) / 19)
-					Counters(func(word uint64) { v.Runtime[word] = 2*rng.Uint64N(5) + uint64(rng.IntN(50)/49) })
+					v.Runtime[RuntimeEpoch] = 2*rng.Uint64N(3) + uint64(rng.IntN(20)/19)
+					Counters(func(word uint64) { v.Runtime[word] = 2*rng.Uint64N(5) + uint64(rng.IntN(10)/9) })
 				}
 				key := make([]byte, rng.IntN(20))
 				for i := range key {
 					key[i] = byte(rng.Uint32())
 				}
-				hash := h.Hash(key)
-				check := func(name string, answers bool, contains func() bool) {
+				check := func(name string, answers bool, hash uint64, contains func() bool) {
+					found, open := tab.FirstLook(v, hash)
+					var beyond bool
+					if d.look <= lookTwice {
+						found, open = firstLookInGo(tab, v, hash) // no run is too long
+						found, open, beyond = looksOf(tab, v, hash, found, open)
+					}
+					if quiet {
+						seen[outcome{beyond, found && !open, open}]++
+					}
 					want, ask := hash%2 == 0, []uint64{hash}
-					if answers {
-						found, open := tab.FirstLook(v, hash)
-						if d.slotted == d || d.twice == d {
-							found, open = firstLookInGo(tab, v, hash) // no run is too long
-						}
-						if quiet {
-							seen[[2]bool{found, open}]++
-						}
-						if !open {
-							want, ask = found, nil
-						}
+					if answers && !open {
+						want, ask = found, nil
 					}
 					asked = nil
 					if got := contains(); got != want || !slices.Equal(asked, ask) {
 						t.Fatalf("%s %x: %t, asked for %x; want %t, %x", name, key, got, asked, want, ask)
 					}
 				}
-				check("Contains", has && 9 <= len(key) && len(key) <= 16, func() bool { return d.Contains(key) })
-				check("ContainsHash", has, func() bool { return d.ContainsHash(hash) })
+				hash := h.Hash(key)
+				check("Contains", has && 9 <= len(key) && len(key) <= 16, hash, func() bool { return d.Contains(key) })
+				if i%8 == 0 {
+					it := there[rng.IntN(len(there))]
+					if hash = tab.Hash(it); i%16 == 0 {
+						hash = tab.Hash(tab.Alternate(it)) // it is in the second line of this one
+					}
+				}
+				check("ContainsHash", has, hash, func() bool { return d.ContainsHash(hash) })
 			}
-			if has && (seen[[2]bool{false, false}] == 0 || seen[[2]bool{false, true}] == 0) {
-				t.Errorf("found and open: %v", seen)
+			want := []outcome{{false, false, false}}
+			if d.look <= lookTwice {
+				want = append(want, outcome{false, true, false}, outcome{true, true, false}, outcome{true, false, false}, outcome{true, false, true})
+			} else {
+				want = append(want, outcome{false, true, false}, outcome{false, false, true})
+			}
+			for _, o := range want {
+				if has && seen[o] == 0 {
+					t.Errorf("%+v is never seen: %v", o, seen)
+				}
 			}
 		})
 	})
 }
 
-// TestVectorsAreLines: what a kernel loads at once is one line of the cache.
+// looksOf is what a Direct with a second look settles of a hash, of which a first look says found
+// and open. Nothing moves meanwhile.
+func looksOf(tab Table, v *View, h uint64, found, open bool) (foundThen, openThen, beyond bool) {
+	odd := func(word uint64) bool { return v.Runtime[word]%2 != 0 }
+	it := tab.Split(h)
+	var l Line
+	tab.Load(v.Region, it.Line, &l)
+	other := tab.Alternate(it)
+	switch {
+	case odd(RuntimeEpoch) || odd(blockCounter(it.Line)):
+		return found, true, false
+	case !tab.Overflowed(&l, it):
+		return found, open, false
+	case odd(RuntimeStashCounter) || odd(blockCounter(other.Line)):
+		return found, true, true
+	case found:
+		return true, false, true
+	}
+	tab.Load(v.Region, other.Line, &l)
+	found = tab.Copies(&l, other) > 0
+	return found, !found && mayStash(v.Stash, tab.Class(it)), true
+}
+
+// TestVectorsAreLines: what a kernel loads at once is in one line of the cache.
 func TestVectorsAreLines(t *testing.T) {
 	var keep []any
 	for range 1000 {
-		for _, v := range []any{newBucketVectors(), new(slotVectors)} {
-			keep = append(keep, v)
-			if at := reflect.ValueOf(v).Pointer(); at%LineBytes != 0 {
-				t.Fatalf("%T at %#x", v, at)
-			}
-		}
 		d, b := new(Direct), new(blocked)
 		keep = append(keep, d, b)
-		for _, name := range []string{"ones2", "lanes2", "highs2"} {
-			for _, v := range []any{d, b} {
+		for v, names := range map[any][]string{d: {"ones2", "lanes2", "highs2", "mix", "slotVectors"}, b: {"ones2", "lanes2", "highs2"}} {
+			for _, name := range names {
 				of := reflect.ValueOf(v)
 				field, _ := of.Type().Elem().FieldByName(name)
-				if at := of.Pointer() + field.Offset; at/LineBytes != (at+field.Type.Size()-1)/LineBytes {
+				size := min(field.Type.Size(), LineBytes)
+				if at := of.Pointer() + field.Offset; at/LineBytes != (at+size-1)/LineBytes {
 					t.Fatalf("%s of %T at %#x", name, v, at)
 				}
 			}

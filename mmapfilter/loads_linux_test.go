@@ -261,59 +261,94 @@ const muchCounted = 1<<63 - 2
 func shortKey(i int) []byte { return fmt.Appendf(nil, "key %06d", i) }
 
 // TestDirectLooksAgain: what moves a counter, or the epoch, while a direct look waits for a line
-// leaves it open. (Where it loads the slots one by one, TestMoveBetweenSlots has a key that
-// is lost for it; where it loads a line as a whole, that takes a recovery which has stored one
-// of its words.)
+// leaves it open: of its home line or, in its second look, of any place. (Where it loads the slots
+// one by one, TestMoveBetweenSlots has a key that is lost for it; where it loads a line as a
+// whole, that takes a recovery which has stored one of its words.)
 func TestDirectLooksAgain(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))) // as in TestMoveBetweenSlots
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	runtime.GC()
-	hasher, key := layout.NewHasher(8), shortKey(1)
-	tried := 0
+	tried := map[bool]int{}
 	for _, kernel := range layout.Kernels() {
 		for _, s := range []shape{blocked12, newShape(layout.Compact, 13, 54), compact22} {
-			g, err := layout.NewGeometry(s.kind, s.Params, 1)
-			if err != nil {
-				t.Fatal(err)
-			}
-			table := layout.NewTable(g)
-			for name, changes := range map[string]uint64{"nothing": layout.RuntimeWords, "counter": layout.CounterOf(layout.WordRegion), "epoch": layout.RuntimeEpoch} {
-				for _, byKey := range []bool{false, true} {
-					t.Run(fmt.Sprintf("%s/%v/%s/%t", kernel, s, name, byKey), func(t *testing.T) {
-						withKernel(t, kernel)
-						runtime := make([]uint64, layout.RuntimeWords+1) // the last one is nothing
-						layout.Counters(func(word uint64) { runtime[word] = muchCounted })
-						look := func(region []uint64) (found, open bool) {
-							view := layout.View{Region: region, Runtime: runtime[:layout.RuntimeWords], Stash: make([]uint64, layout.StashWords)}
-							direct := layout.NewDirect(table, &view, &hasher, func(uint64) bool { open = true; return false })
-							if byKey {
-								return direct.Contains(key), open
-							}
-							return direct.ContainsHash(hasher.Hash(key)), open
-						}
-						if _, open := look(make([]uint64, blockWords)); open {
-							return // there is no such look
-						}
-						tried++
-						m, done := newLateMemory(t, 1), make(chan bool)
-						go func() {
-							if found, open := look(recovery.Words(m.data)[:blockWords]); found || open != (name != "nothing") {
-								t.Errorf("found: %t, open: %t", found, open)
-							}
-							close(done)
-						}()
-						page := m.touched(t)
-						atomic.AddUint64(&runtime[changes], 2)
-						m.supply(t, page)
-						<-done
-					})
-				}
+			for _, beyond := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s/%v/beyond=%t", kernel, s, beyond), func(t *testing.T) {
+					withKernel(t, kernel)
+					tried[beyond] += directLooksAgain(t, s, beyond)
+				})
 			}
 		}
 	}
-	if tried == 0 && slices.Contains(layout.Kernels(), "avx2") {
-		t.Error("there are no direct looks")
+	if slices.Contains(layout.Kernels(), "avx2") && tried[false] == 0 || slices.Contains(layout.Kernels(), "avx512") && tried[true] == 0 {
+		t.Errorf("direct looks, by whether they are second ones: %v", tried)
 	}
+}
+
+// directLooksAgain has a table of two pages. A key has its home line in page 0, which
+// leads on if beyond, and its second one in page 1.
+func directLooksAgain(t *testing.T, s shape, beyond bool) (tried int) {
+	perPage := os.Getpagesize() / 8
+	perPageLines := uint64(perPage) / blockWords
+	g, err := layout.NewGeometry(s.kind, s.Params, 2*perPageLines)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, hasher := layout.NewTable(g), layout.NewHasher(8)
+	var key []byte
+	var home, second layout.Item
+	for i := 0; i == 0 || home.Line >= perPageLines || second.Line < perPageLines; i++ {
+		key = shortKey(i)
+		home = table.Split(hasher.Hash(key))
+		second = table.Alternate(home)
+	}
+	empty := make([]uint64, 2*perPage)
+	late := 0 // the page that the look waits for
+	if beyond {
+		var l layout.Line
+		table.SetOverflow(&l, home, nil)
+		table.Store(empty, home.Line, &l)
+		late = 1
+	}
+	counterOf := func(line uint64) uint64 { return layout.CounterOf(layout.WordRegion + line*blockWords) }
+	changes := map[string]uint64{"nothing": layout.RuntimeWords, "counter": counterOf(home.Line), "epoch": layout.RuntimeEpoch}
+	if beyond {
+		changes["second counter"], changes["stash counter"] = counterOf(second.Line), layout.RuntimeStashCounter
+	}
+	for name, word := range changes {
+		for _, byKey := range []bool{false, true} {
+			runtime := make([]uint64, layout.RuntimeWords+1) // the last one is nothing
+			layout.Counters(func(word uint64) { runtime[word] = muchCounted })
+			look := func(region []uint64) (found, open bool) {
+				view := layout.View{Region: region, Runtime: runtime[:layout.RuntimeWords], Stash: make([]uint64, layout.StashWords)}
+				direct := layout.NewDirect(table, &view, &hasher, func(uint64) bool { open = true; return false })
+				if byKey {
+					return direct.Contains(key), open
+				}
+				return direct.ContainsHash(hasher.Hash(key)), open
+			}
+			if _, open := look(empty); open {
+				return tried // there is no such look
+			}
+			tried++
+			m, done := newLateMemory(t, 2), make(chan bool)
+			copy(recovery.Words(m.args)[perPage:], empty[(1-late)*perPage:])
+			m.supply(t, 1-late)
+			go func() {
+				if found, open := look(recovery.Words(m.data)); found || open != (name != "nothing") {
+					t.Errorf("%s, by key %t: found %t, open %t", name, byKey, found, open)
+				}
+				close(done)
+			}()
+			if page := m.touched(t); page != late {
+				t.Errorf("it waits for page %d", page)
+			}
+			atomic.AddUint64(&runtime[word], 2)
+			clear(recovery.Words(m.args)[perPage:])
+			m.supply(t, late)
+			<-done
+		}
+	}
+	return tried
 }
 
 // lookKey is Filter.Contains of a file that nobody writes to.

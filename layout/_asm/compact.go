@@ -248,56 +248,80 @@ func testOverflow(t, fp Register, last GPVirtual) {
 // each: they are compared all at once, and those of the run are chosen afterwards. Where they
 // begin need not be computed, no run is too long, and what depends on the line is half as long a
 // chain. Of more than 8 bits, first the low 8 are compared, then the high 8: two looks at bytes.
-func lookCompactWide(d Register, regionAt, runtimeAt Mem, looks int, end ending) {
+func lookCompactWide(d Register, looks int, hash func(d Register)) {
 	of := func(at int) Mem { return Mem{Base: d, Disp: at} }
 	slots, by, pattern := Z16, Z17, Z18
-	open := fmt.Sprintf("slotsOpen%d", looks)
+	name := fmt.Sprintf("slots%d", looks)
 
-	Comment("Split the hash.")
-	line, q, low, high := GP64(), GP64(), GP64(), GP64()
-	MULXQ(of(blockedLines), q, line)
-	PEXTQ(of(directLow), q, low)
-	if looks == 2 {
-		PEXTQ(of(directHigh), q, high)
+	split := func() (line, q, low, high GPVirtual) {
+		Comment("Split the hash.")
+		line, q, low, high = GP64(), GP64(), GP64(), GP64()
+		MULXQ(of(blockedLines), q, line)
+		PEXTQ(of(directLow), q, low)
+		if looks == 2 {
+			PEXTQ(of(directHigh), q, high)
+		}
+		SHRQ(U8(64-quotientBits), q)
+		return line, q, low, high
 	}
-	SHRQ(U8(64-quotientBits), q)
+	line, q, low, high := split()
 
 	Comment("The loads, in the order of the argument: counters, words, counters.")
-	line, runtime, count := places(line, regionAt, runtimeAt)
+	line, runtime, count := places(line, of(directRegion), of(directRuntime))
 	epoch, before := move(Mem{Base: runtime}), move(count)
 
 	Comment("The slots that have the remainder.")
-	vectors := move(of(directSlots))
-	vector := func(i int) Mem { return Mem{Base: vectors, Disp: lineBytes * i} }
-	compare := func(bits GPVirtual, look int, into ...Op) {
-		VMOVDQU64(vector(look), slots)
-		VPERMB(Mem{Base: line}, slots, slots)
-		VMOVDQU64(vector(2+look), by)
-		VPMULTISHIFTQB(slots, by, slots)
-		VPBROADCASTB(bits.As32(), pattern)
-		VPXORQ(pattern, slots, slots)
-		VPTESTNMB(append([]Op{vector(4), slots}, into...)...)
+	match := func(line, q, low, high GPVirtual) (inFirst, inSecond GPVirtual) {
+		vector := func(i int) Mem { return of(directSlots + lineBytes*i) }
+		compare := func(bits GPVirtual, look int, into ...Op) {
+			VMOVDQU64(vector(look), slots)
+			VPERMB(Mem{Base: line}, slots, slots)
+			VMOVDQU64(vector(2+look), by)
+			VPMULTISHIFTQB(slots, by, slots)
+			VPBROADCASTB(bits.As32(), pattern)
+			if looks == 2 { // all bits of the bytes are of remainders
+				VPCMPEQB(append([]Op{pattern, slots}, into...)...)
+				return
+			}
+			VPXORQ(pattern, slots, slots)
+			VPTESTNMB(append([]Op{vector(4), slots}, into...)...)
+		}
+		compare(low, 0, K1)
+		if looks == 2 {
+			compare(high, 1, K1, K1)
+		}
+		matches := GP64()
+		KMOVQ(K1, matches)
+		PEXTQ(of(directInUse), matches, matches)
+		return matchesOfRun(line, q, matches, of(directInCounts))
 	}
-	compare(low, 0, K1)
-	if looks == 2 {
-		compare(high, 1, K1, K1)
-	}
-	matches := GP64()
-	KMOVQ(K1, matches)
-	PEXTQ(of(directInUse), matches, matches)
-
-	inFirst, inSecond := matchesOfRun(line, q, matches, of(directInCounts))
-	last := move(Mem{Base: line, Disp: lastWord})
+	inFirst, inSecond := match(line, q, low, high)
+	last, mask := XMM(), XMM()
+	VMOVQ(Mem{Base: line, Disp: lastWord}, last)
 
 	Comment("The counters again.")
-	jumpIfMoved(Mem{Base: runtime}, count, epoch, before, open)
+	jumpIfMoved(Mem{Base: runtime}, count, epoch, before, "inGo")
 	Comment("Both overflow bits.")
-	ANDNQ(Mem{Base: d, Disp: directMasks, Index: low, Scale: 8}, last, last)
-	JEQ(LabelRef(open))
+	VMOVQ(Mem{Base: d, Disp: directMasks, Index: low, Scale: 8}, mask)
+	VPTEST(mask, last)
+	JCS(LabelRef(name + "Beyond"))
 	ORQ(inFirst, inSecond)
-	end(true)
+	SETNE(result(0))
+	RET()
 
-	Label(open)
-	ORQ(inFirst, inSecond)
-	end(false)
+	Label(name + "Beyond")
+	hash(d) // again: there is no register to keep it in
+	_, q, low, high = split()
+	fp, r := GP64(), move(of(directR))
+	SHLXQ(r, q, fp)
+	ORQ(low, fp)
+	if looks == 2 {
+		SUBQ(U8(8), r)
+		SHLXQ(r, high, r)
+		ORQ(r, fp)
+	}
+	beyond{name, line, fp, func(GPVirtual) {}, func(line GPVirtual) {
+		inFirst, inSecond := match(line, q, low, high)
+		ORQ(inFirst, inSecond)
+	}}.look(d)
 }

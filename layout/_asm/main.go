@@ -29,10 +29,14 @@ func main() {
 
 // What package layout calls by the same names.
 const (
-	mixFirst    = 0x9E3779B97F4A7C15
-	overflowLow = 60
-	stripes     = 256 // counterStripes
-	counters    = 256 // runtimeCounters
+	mixFirst      = 0x9E3779B97F4A7C15
+	mixSecond     = 0xBB67AE8584CAA73B
+	overflowLow   = 60
+	stripes       = 256 // counterStripes
+	counters      = 256 // runtimeCounters
+	stashCounter  = 8   // RuntimeStashCounter
+	stashGroups   = 192
+	stashLineBits = 56
 
 	group = 8 // hashes
 
@@ -145,12 +149,14 @@ func (k *kernel) groups(answer func(slot Register) (found, undecided GPVirtual))
 
 var constants = map[string]Mem{}
 
-// inMemory is a constant that stays in memory.
-func inMemory(name string, n uint64) Mem {
+// inMemory is a constant, of some words, that stays in memory.
+func inMemory(name string, words ...uint64) Mem {
 	m, ok := constants[name]
 	if !ok {
 		m = GLOBL(name, RODATA|NOPTR)
-		DATA(0, U64(n))
+		for i, w := range words {
+			DATA(8*i, U64(w))
+		}
 		constants[name] = m
 	}
 	return m

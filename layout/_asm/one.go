@@ -2,7 +2,6 @@ package main
 
 import (
 	. "github.com/mmcloughlin/avo/build"
-	"github.com/mmcloughlin/avo/ir"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
 )
@@ -20,31 +19,20 @@ const (
 	viewRuntime = 8 * 6
 )
 
-// What a Direct has behind the fields of a blocked.
-const (
-	directMix      = 8 * 12 // what the two ends of a key are mixed with
-	directRegion   = 8 * 14
-	directRuntime  = 8 * 15
-	directCompact  = 8 * 16
-	directWide     = 8 * 17
-	directSlotted  = 8 * 18
-	directNarrow   = 8 * 19
-	directTwice    = 8 * 20
-	directBuckets  = 8 * 21 // a bucketVectors
-	directSlots    = 8 * 22 // a slotVectors
-	directLow      = 8 * 23
-	directHigh     = 8 * 24
-	directInUse    = 8 * 25
-	directInCounts = 8 * 26
-	directMasks    = 8 * 27
-)
-
-// blockedOne is the first look of one lookup. Out of the cache, what counts is how
-// many lookups the processor has begun while it waits for the line of one, and so how
-// few instructions a lookup has: they all stay in its reorder buffer until the line is
-// there. With 448 places, as in Zen 5, there is room for the loads of four lookups of up to
-// 149 places or five of up to 112, what calls them included, and some instructions take two; so
-// what an instruction costs goes in steps. (30 more, of any kind, made 87 ns of 65.)
+// blockedOne is the first look of one lookup. Out of the cache, what counts is how many lookups
+// the processor has begun while it waits for the line of one. All that they hold they hold until the
+// line is there: places in the reorder buffer and in the load queue, and registers. So what a lookup
+// takes goes in steps, from four lookups at once to five and to six; and what it is short of differs.
+// In Zen 5, with 448 places and 240 general registers, instructions of one kind were added or left
+// out, wherever:
+//
+//   - A Blocked by hash was short of loads: 12 more took 64 ns in place of 50, and 9 fewer take 41.
+//     20 more instructions that load nothing were free. So lookBlockedWide shifts where it could
+//     load a mask.
+//   - A Compact by key was short of general registers: 10 fewer instructions that write one took
+//     54 ns in place of 66; 11 fewer of others were worth nothing.
+//   - A Blocked by key is short of instructions, what calls them included: it takes 51 ns with up to
+//     12 more, and would take 43 with 16 fewer.
 //
 // The two words are the lanes of a register; constants are operands in memory.
 // What a home line does not settle is jumped for: it is rare.
@@ -84,108 +72,15 @@ func result(i int) Mem {
 	return r.Addr
 }
 
-// directHash is blockedOne, in one of two ways, or compactOne: one function for all, since one
-// more call around it would be a tenth of what a lookup is. What they leave open, and all that
-// none of them is for, it leaves to a function in Go.
-func directHash() {
-	TEXT("directHash", NOSPLIT, "func(d *Direct, hash uint64) bool")
-	Doc("directHash is ContainsHash of a Direct.")
-	Pragma("noescape")
-	lookDirect(Load(Param("d"), GP64()), func(Register) { Load(Param("hash"), RDX) })
-	jumpTo("directHashInGo")
-}
-
-// directKey is directHash with the hash of a key of 9 to 16 bytes before it.
-func directKey() {
-	TEXT("directKey", NOSPLIT, "func(d *Direct, key []byte) bool")
-	Doc("directKey is Contains of a Direct.")
-	Pragma("noescape")
-	lookDirect(Load(Param("d"), GP64()), hashKey)
-	jumpTo("directKeyInGo")
-}
-
-// jumpTo ends a function with one in Go, of as many arguments and results.
-func jumpTo(name string) {
-	Instruction(&ir.Instruction{Opcode: "JMP", Operands: []Op{LabelRef("·" + name + "(SB)")}, IsTerminal: true})
-}
-
-// lookDirect returns what a first look says; what it leaves open gets to what follows.
-// prepare puts the hash into RDX.
-func lookDirect(d Register, prepare func(d Register)) {
-	region, runtime := Mem{Base: d, Disp: directRegion}, Mem{Base: d, Disp: directRuntime}
-	end := func(settled bool) {
-		if !settled {
-			JEQ(LabelRef("inGo"))
-		}
-		SETNE(result(0))
-		RET()
-	}
-	CMPQ(Mem{Base: d, Disp: directSlotted}, d) // first, since it can spare the least
-	JNE(LabelRef("wide"))
-	prepare(d)
-	lookCompactWide(d, region, runtime, 1, end)
-	Label("wide")
-	CMPQ(Mem{Base: d, Disp: directWide}, d)
-	JNE(LabelRef("twice"))
-	prepare(d)
-	lookBlockedWide(d, region, runtime, end)
-	Label("twice")
-	CMPQ(Mem{Base: d, Disp: directTwice}, d)
-	JNE(LabelRef("narrow"))
-	prepare(d)
-	lookCompactWide(d, region, runtime, 2, end)
-	Label("narrow")
-	CMPQ(Mem{Base: d, Disp: directNarrow}, d)
-	JNE(LabelRef("compact"))
-	prepare(d)
-	lookBlocked(d, region, runtime, end)
-	Label("compact")
-	t := move(Mem{Base: d, Disp: directCompact})
-	TESTQ(t, t)
-	JEQ(LabelRef("inGo"))
-	prepare(d)
-	lookCompact(t, region, runtime, end)
-	Label("inGo")
-}
-
-// hashKey makes the hash of a key of 9 to 16 bytes, in RDX.
-func hashKey(d Register) {
-	n, beyond9 := Load(Param("key").Len(), GP64()), GP64()
-	LEAQ(Mem{Base: n, Disp: -9}, beyond9)
-	CMPQ(beyond9, U8(16-9))
-	JHI(LabelRef("inGo"))
-	key := Load(Param("key").Base(), GP64())
-	of := func(at int) Mem { return Mem{Base: d, Disp: at} }
-
-	Comment("XXH3 of the key.")
-	high, fold, product := GP64(), GP64(), GP64()
-	MOVQ(Mem{Base: key}, RDX)
-	XORQ(of(directMix), RDX)
-	MOVQ(Mem{Base: key, Index: n, Scale: 1, Disp: -8}, high)
-	XORQ(of(directMix+8), high)
-	MULXQ(high, product, fold)
-	BSWAPQ(RDX)
-	ADDQ(RDX, n)
-	ADDQ(high, n)
-	XORQ(product, fold)
-	ADDQ(fold, n)
-	MOVQ(n, RDX)
-	SHRQ(U8(37), n)
-	XORQ(n, RDX)
-	IMULQ(inMemory("avalanche", 0x165667919E3779F9), RDX)
-	last := move(RDX)
-	SHRQ(U8(32), last)
-	XORQ(last, RDX)
-}
-
 // jumpIfMoved jumps where a counter, or the epoch, is not what it was, or is odd.
 func jumpIfMoved(epochAt, countAt Mem, epoch, before GPVirtual, label string) {
 	CMPQ(epochAt, epoch)
 	JNE(LabelRef(label))
 	CMPQ(countAt, before)
 	JNE(LabelRef(label))
-	ORL(before.As32(), epoch.As32())
 	TESTB(U8(1), epoch.As8())
+	JNE(LabelRef(label))
+	TESTB(U8(1), before.As8())
 	JNE(LabelRef(label))
 }
 
@@ -270,60 +165,69 @@ func lookBlocked(t Register, regionAt, runtimeAt Mem, end ending) {
 	end(false)
 }
 
-// lookBlockedWide is lookBlocked with AVX-512: the line is one register, and what has to do
-// with a bucket is done for all eight, in fewer instructions than for two by themselves.
+// lookBlockedWide is lookBlocked with AVX-512, which permutes the words of a line so that the two
+// are the first ones: what comes before is done for both at once, and is a third less.
 // The registers are among the 16 that no instruction without AVX-512 has, so that
 // none has to wait for their upper halves.
-func lookBlockedWide(t Register, regionAt, runtimeAt Mem, end ending) {
-	of := func(at int) Mem { return Mem{Base: t, Disp: at} }
-	bucket, mix, pattern, step, over, words, lower := Z16, Z17, Z18, Z19, Z20, Z21, Z22
-	buckets, second, marked, found := K1, K2, K3, K4
-	vectors := move(of(directBuckets))
-	vector := func(i int) Mem { return Mem{Base: vectors, Disp: lineBytes * i} }
+// What is above the lanes of a word stays in it: it borrows from none of them.
+func lookBlockedWide(d Register) {
+	of := func(at int) Mem { return Mem{Base: d, Disp: at} }
+	bucket, mix, pattern, step, over, words, lower := X16, X17, X18, X19, X20, X21, X22
+	found := K1
 
 	Comment("Split the hash.")
 	line, rest, fp := splitBlocked(of)
 
-	Comment("The two buckets: those whose number has no difference to the first, or d.")
+	Comment("The two buckets, the second one with d.")
+	steps := inMemory("steps", 0, 7<<61)
 	VPBROADCASTQ(rest, bucket)
 	VPBROADCASTQ(fp, pattern)
 	VPMULLQ_BCST(inMemory("mixFirst", mixFirst), pattern, mix)
 	VPMULLQ_BCST(of(blockedOnes), pattern, pattern)
 	VPSLLQ(U8(16), mix, step)
-	VPMULHUW(vector(0), step, step)
-	VPADDQ_BCST(inMemory("oneStep", 1<<61), step, step)
-	VPXORQ(vector(1), bucket, bucket)
-	VPXORQ(bucket, step, step)
-	top := inMemory("bucketBits", 7<<61)
-	VPTESTNMQ_BCST(top, bucket, buckets)
-	VPTESTNMQ_BCST(top, step, second)
-	KORB(buckets, second, buckets)
-	Comment("How far their overflow bits are from the top.")
-	VPSRLVQ(vector(2), mix, over)
-	VPANDNQ_BCST(inMemory("three", 3), over, over)
+	VPMULHUW(steps, step, step) // by 7
+	VPSUBQ(steps, step, step)   // and 1 more
+	VPXORQ(step, bucket, bucket)
+	VPSRLQ(U8(61), bucket, bucket)
+	Comment("The numbers of their overflow bits.")
+	VPADDQ(bucket, bucket, over)
+	VPSRLVQ(over, mix, over)
+	VPSLLQ(U8(14), over, over)
+	VPSRLQ(U8(62), over, over)
 
 	Comment("The loads, in the order of the argument: counters, words, counters.")
-	line, runtime, count := places(line, regionAt, runtimeAt)
+	line, runtime, count := places(line, of(directRegion), of(directRuntime))
 	epoch, before := move(Mem{Base: runtime}), move(count)
-	VMOVDQU64(Mem{Base: line}, words)
-	jumpIfMoved(Mem{Base: runtime}, count, epoch, before, "wideOpen")
+	VPERMQ(Mem{Base: line}, Z16, Z21)
+	jumpIfMoved(Mem{Base: runtime}, count, epoch, before, "inGo")
 
 	Comment("Both overflow bits; a lane of zero where a slot has the fingerprint.")
-	VPSLLVQ(over, words, over)
-	VPMOVQ2M(over, marked)
-	KTESTB(buckets, marked)
-	JCS(LabelRef("wideOpen"))
+	VPSRLVQ(over, words, over)
+	VPTESTNMQ_BCST(of(blockedMarks), over, found)
+	KORTESTB(found, found)
+	JEQ(LabelRef("wideBeyond"))
 	match := func() {
-		VPTERNLOGQ_BCST(U8(xorAnd), of(blockedLanes), pattern, words)
+		VPXORQ(pattern, words, words)
 		VPSUBQ_BCST(of(blockedOnes), words, lower)
 		VPANDNQ(lower, words, lower)
-		VPTESTMQ_BCST(of(blockedHighs), lower, buckets, found)
+		VPTESTMQ_BCST(of(blockedHighs), lower, found)
 		KORTESTB(found, found)
 	}
 	match()
-	end(true)
+	SETNE(result(0))
+	RET()
 
-	Label("wideOpen")
-	match()
-	end(false)
+	Label("wideBeyond")
+	beyond{"wide", line, fp, func(class GPVirtual) {
+		b1, b2 := GP64(), GP64()
+		VMOVQ(bucket, b1)
+		VPEXTRQ(U8(1), bucket, b2)
+		CMPQ(b2, b1)
+		CMOVQCS(b2, b1)
+		SHLQ(U8(stashLineBits), b1)
+		ORQ(b1, class)
+	}, func(line GPVirtual) {
+		VPERMQ(Mem{Base: line}, Z16, Z21)
+		match()
+	}}.look(d)
 }
