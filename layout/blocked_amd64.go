@@ -29,12 +29,12 @@ func compactLine(t *compact, l *Line, fp uint64) (found bool, beyond bool, long 
 //go:noescape
 func compactOne(t *compact, v *View, hash uint64) (found bool, open bool)
 
-// directHash is ContainsHash of a Direct.
+// directHash is ContainsHash of a Direct. It needs what the look that the Direct says does.
 //
 //go:noescape
 func directHash(d *Direct, hash uint64) bool
 
-// directKey is Contains of a Direct.
+// directKey is Contains of a Direct. It needs what the look that the Direct says does.
 //
 //go:noescape
 func directKey(d *Direct, key []byte) bool

@@ -16,7 +16,7 @@ type Direct struct {
 	hash     *Hasher
 	contains func(h uint64) bool
 
-	_ [5]uint64 // to the beginning of a line of the cache
+	_ [5]uint64 // to 8 bytes before a line of the cache: an allocation of this size begins that far behind one
 	slotVectors
 	pairs [256]uint64 // the overflow bits of the low 8 bits of a fingerprint
 }

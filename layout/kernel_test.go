@@ -186,7 +186,7 @@ func TestDirectEqualsLooks(t *testing.T) {
 				hashes[i] = rng.Uint64()
 			}
 			v, h := randomView(rng, tab, hashes), NewHasher(rng.Uint64()) // lines that share a counter, too
-			for range stashGroups / 3 { // any entry of a group
+			for range stashGroups / 3 {                                   // any entry of a group
 				v.Stash[rng.Uint64N(stashGroups)*groupWords+2*rng.Uint64N(groupWords/2)+1] = 1
 			}
 			v.Stash[rng.Uint64N(stashGroups)*groupWords] |= groupMark

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"regexp"
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -350,6 +352,83 @@ func directLooksAgain(t *testing.T, s shape, beyond bool) (tried int) {
 	}
 	return tried
 }
+
+// TestOrderOfSecondLook bears R2 for what goes on to a second look: all counters are loaded before
+// the home line, and again after the stash. Only one page is there at a time, so each step from
+// one to another is seen.
+func TestOrderOfSecondLook(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))) // as in TestMoveBetweenSlots
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	runtime.GC()
+	for _, kernel := range layout.Kernels() {
+		for _, s := range []shape{blocked12, newShape(layout.Compact, 13, 54), compact22} {
+			t.Run(fmt.Sprintf("%s/%v", kernel, s), func(t *testing.T) {
+				withKernel(t, kernel)
+				orderOfSecondLook(t, s)
+			})
+		}
+	}
+}
+
+func orderOfSecondLook(t *testing.T, s shape) {
+	perPage := uint64(os.Getpagesize() / 8)
+	lines := perPage / blockWords // of a page
+	g, err := layout.NewGeometry(s.kind, s.Params, 2*lines)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, hasher := layout.NewTable(g), layout.NewHasher(8)
+	var key []byte
+	var hash uint64
+	var home layout.Item // in the first page of the region; the second line is in the other one
+	for i := 0; i == 0 || home.Line >= lines || table.Alternate(home).Line < lines; i++ {
+		key = shortKey(i)
+		hash = hasher.Hash(key)
+		home = table.Split(hash)
+	}
+	// The epoch and the counter of the stash are in page e and the counters of lines in c; the stash
+	// is s, and the lines are in h and n. Who is done touches the last page.
+	const pages, stashFrom, regionFrom = "ecssshn.", 2, 5
+	runtimeFrom := perPage - layout.CounterOf(layout.WordRegion)
+	content := make([]uint64, len(pages)*int(perPage))
+	var l layout.Line
+	table.SetOverflow(&l, home, nil)
+	table.Store(content[regionFrom*perPage:], home.Line, &l)
+	for name, look := range map[string]func(v *layout.View) bool{
+		"Contains":       func(v *layout.View) bool { return table.Contains(v, hash) },
+		"Direct":         func(v *layout.View) bool { return lookKey(table, v, &hasher, key) },
+		"ContainsHashes": func(v *layout.View) bool { return containsIn(8, table, v, hash) },
+		"Lookup":         func(v *layout.View) bool { return table.Lookup(v.At, hash) },
+	} {
+		m := newLateMemory(t, len(pages))
+		words := recovery.Words(m.data)
+		found := make(chan bool)
+		go func() {
+			answer := look(&layout.View{
+				Runtime: words[runtimeFrom:][:layout.RuntimeWords],
+				Stash:   words[stashFrom*perPage:][:layout.StashWords],
+				Region:  words[regionFrom*perPage:][:g.Lines*blockWords],
+			})
+			words[len(words)-1] = 1
+			found <- answer
+		}()
+		steps := ""
+		for !strings.HasSuffix(steps, ".") {
+			page := m.touched(t)
+			steps += pages[page : page+1]
+			if err := unix.Madvise(m.data, unix.MADV_DONTNEED); err != nil {
+				t.Fatal(err)
+			}
+			copy(recovery.Words(m.args)[perPage:], content[uint64(page)*perPage:][:perPage])
+			m.supply(t, page)
+		}
+		if <-found || !secondLook.MatchString(steps) {
+			t.Errorf("%s goes through %s", name, steps)
+		}
+	}
+}
+
+var secondLook = regexp.MustCompile(`(ec|ce)[ec]*hns(ec|ce)[ec]*\.$`)
 
 // lookKey is Filter.Contains of a file that nobody writes to.
 func lookKey(table layout.Table, v *layout.View, h *layout.Hasher, key []byte) bool {
