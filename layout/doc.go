@@ -228,18 +228,18 @@
 //
 // # Which layout
 //
-// Measured in one run, 30 million keys in memory, absent ones asked for, on a machine
-// with 2 cores and AVX-512 (go test ./mmapfilter -run '^$' -bench 'Layouts$'); inserts and
-// their log at 80, 90, 95 and 98 % load:
+// Measured in one run, 30 million keys in memory, absent ones asked for by their hashes, on 2
+// cores of an AMD EPYC (Zen 5; go test ./mmapfilter -run '^$' -bench 'Layouts$'); inserts and
+// deletes in another one, at 80, 90, 95 and 98 % load, on an Intel Xeon:
 //
 //	rate asked                    1 %               0.3 %              0.05 %
 //	                        blocked  compact   blocked  compact   blocked  compact
 //	bits a key                13.02     9.69     13.07    11.36     16.34    14.52
 //	rate                     0.96 %   0.71 %    0.27 %   0.29 %   0.027 %  0.030 %
-//	second lines              0.2 %    4.2 %     3.6 %    1.8 %     3.6 %    5.5 %
-//	one lookup, ns               32       42        36       40        39       55
-//	in a batch, ns              9.3     11.1      11.7     10.0      12.6     14.6
-//	Build, ns a key              27       38        41       34        46       41
+//	second lines              0.2 %    4.3 %     3.6 %    1.8 %     3.6 %    5.4 %
+//	one lookup, ns               37       47        41       44        42       52
+//	in a batch, ns             11.7     17.6      13.5     16.0      14.1     18.6
+//	Build, ns a key              27       32        39       29        43       36
 //
 //	                                 blocked                     compact
 //	an insert, µs              0.19, 0.28, 0.42, 0.67      0.46, 0.73, 1.05, 1.45
@@ -253,28 +253,19 @@
 //
 // Compact is for whoever wants the least space: 11 to 26 % less at the same rate, and a
 // cache line a lookup all the same. It is asked for, by Options.Layout. Its inserts take 2.2
-// to 2.6 times as long, with twice as much log. Its lookups take 1.1 to 1.4 times as long one
-// by one, for the instructions and the second lines, and 0.9 to 1.2 times in batches; where
-// others keep the memory busy (62 ns for a lookup of Blocked in another run of the same),
-// 1.0 to 1.3 and 1.0 to 1.4 times. At 0.3 % and less, and where the file is built and then
+// to 2.6 times as long, with twice as much log. Of its lookups, one of a hash takes 1.1 to 1.3
+// times as long, and of 200 million keys one of a key 1.16, 1.01 and 1.31 times at the three
+// rates (48, 52 and 51 ns for one of Blocked). What is asked for as 1 % has a rate of 0.71 % in
+// Compact: beside the Blocked that serves that, with f=12 at 98 % load, one of a key takes 1.07
+// times as long, and one of a hash 1.17. At 0.3 % and less, and where the file is built and then
 // read, it costs little: Build is faster, since there is less to write. (Second lines are
 // those of a filter that Build made; filled by inserts to the same load, there are up to
 // two thirds more.)
 //
-// Of 700 million keys, 1 GiB, batches take 0.9 to 1.1 times as long, Build 1.43, 0.79 and 0.88
-// times.
-//
-// The lookups are from before their kernels for AVX-512 were what they are, and Build from
-// before the items that leave a full line of Compact were chosen as they are. Since then, on an
-// AMD EPYC (Zen 5), one of a hash takes 1.09, 0.90 and 1.08 times as long at the three rates,
-// in a batch 1.47, 1.18 and 1.33 times, and Build 1.25, 0.77 and 0.81 times; of 700 million
-// keys one takes 1.00, 0.89 and 1.02 times (81, 86 and 100 ns for one of Blocked), in a batch
-// 1.40, 1.24 and 1.08, and Build 1.44, 0.66 and 0.86 times. Since the vectors of both have been in
-// one cache line each, of 200 million keys one of a hash takes 1.14, 0.94 and 1.06 times as long,
-// and one of a key 1.39, 1.16 and 1.25 times (51, 57 and 61 ns for one of Blocked). What is asked
-// for as 1 % has a rate of 0.71 % in Compact, and 0.97 % in Blocked; beside the Blocked that
-// serves 0.71 %, with f=12 at 98 % load, one of a key takes 1.24 times as long (68 ns), and one of
-// a hash 1.03. The 4.1 % that go on to a second line are 7 of the 68 ns.
+// Of 700 million keys, 1 GiB, one of a hash takes 1.07, 0.81 and 1.22 times as long (53, 80 and
+// 65 ns for one of Blocked: how large the pages are that an allocation gets differs), in a batch
+// 1.29, 0.73 and 1.34 times, Build 1.00, 0.94 and 0.87 times; and of files on tmpfs one of a key
+// 1.05 to 1.08 times at 1 %, and 1.24 to 1.28 times at 0.05 %.
 //
 // Packed and semi-sorted are the filters of the paper, to be compared with and for
 // tables whose space must be what it says. A lookup of an absent key reads two lines.
