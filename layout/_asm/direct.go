@@ -60,7 +60,8 @@ func jumpTo(name string) {
 }
 
 // lookDirect returns what the looks say; what they leave open gets to what follows. So does, with
-// AVX-512, all that a counter has moved for, even what has been found. hash puts the hash into RDX, and so does hashSlotted, with fewer general registers.
+// AVX-512, all that a counter has moved for, even what has been found. hash puts the hash into RDX,
+// and so does hashSlotted, with fewer general registers.
 func lookDirect(d Register, hash, hashSlotted func(d Register)) {
 	region, runtime := Mem{Base: d, Disp: directRegion}, Mem{Base: d, Disp: directRuntime}
 	end := func(settled bool) {
