@@ -10,7 +10,6 @@ import (
 // VPCMPUQ.
 const (
 	not    = 0x0F // ^A
-	notXor = 0xC3 // ^(A ^ B)
 	atMost = 5    // the second operand is at most the third
 	above  = 6    // the third operand is above the second
 )
