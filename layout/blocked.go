@@ -496,9 +496,10 @@ func (t *blocked) lookIn(l *Line, it Item) (found, beyond bool) {
 // both. Nothing branches on what is found: half of the keys being there would be
 // what a processor cannot foretell.
 //
-// A processor begins the next lookups while it waits for the memory of one, as far as what they
-// hold meanwhile goes (package _asm, one.go): out of the cache the time of a lookup goes with its
-// number of instructions. The kernel has half as many as the code in Go, and takes 0.63 of the time.
+// A processor begins the next lookups while it waits for the memory of one, as many as it has room
+// for (_asm/one.go says what runs out): out of the cache a lookup takes as long as what it holds
+// meanwhile is much. The kernel has half as many instructions as the code in Go, and takes 0.63 of
+// the time.
 func (t *blocked) FirstLook(v *View, h uint64) (found, open bool) {
 	if kernel(inUse.Load()).single() {
 		return blockedOne(t, v, h)

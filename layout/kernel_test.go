@@ -179,14 +179,15 @@ func TestFirstLooksLoadCountersAgain(t *testing.T) {
 // what that one settles: by the lines, and a group of the stash without entries.
 func TestDirectEqualsLooks(t *testing.T) {
 	eachKernel(t, func(t *testing.T) {
+		// So many lines that some share a counter.
 		eachTable(t, 300, func(t *testing.T, tab Table) {
 			rng := rand.New(rand.NewPCG(13, 14))
 			hashes := make([]uint64, 500)
 			for i := range hashes {
 				hashes[i] = rng.Uint64()
 			}
-			v, h := randomView(rng, tab, hashes), NewHasher(rng.Uint64()) // lines that share a counter, too
-			for range stashGroups / 3 {                                   // any entry of a group
+			v, h := randomView(rng, tab, hashes), NewHasher(rng.Uint64())
+			for range stashGroups / 3 { // in use is any entry of a group
 				v.Stash[rng.Uint64N(stashGroups)*groupWords+2*rng.Uint64N(groupWords/2)+1] = 1
 			}
 			v.Stash[rng.Uint64N(stashGroups)*groupWords] |= groupMark
