@@ -29,15 +29,70 @@ func compactLine(t *compact, l *Line, fp uint64) (found bool, beyond bool, long 
 //go:noescape
 func compactOne(t *compact, v *View, hash uint64) (found bool, open bool)
 
-// directHash is ContainsHash of a Direct. It needs what the look that the Direct says does.
+// directHash is ContainsHash of a Direct. It needs what its look does.
 //
 //go:noescape
 func directHash(d *Direct, hash uint64) bool
 
-// directKey is Contains of a Direct. It needs what the look that the Direct says does.
+// directKey is Contains of a Direct. It needs what its look does.
 //
 //go:noescape
 func directKey(d *Direct, key []byte) bool
+
+// hashSlotted needs AVX-512 F, BW, DQ, VL and VBMI, BMI1, BMI2 and POPCNT, and is only jumped to.
+//
+//go:noescape
+func hashSlotted(d *Direct, hash uint64) bool
+
+// keySlotted needs what hashSlotted does, and is only jumped to.
+//
+//go:noescape
+func keySlotted(d *Direct, key []byte) bool
+
+// hashWide needs AVX-512 F, BW, DQ and VL, BMI1, BMI2 and POPCNT, and is only jumped to.
+//
+//go:noescape
+func hashWide(d *Direct, hash uint64) bool
+
+// keyWide needs what hashWide does, and is only jumped to.
+//
+//go:noescape
+func keyWide(d *Direct, key []byte) bool
+
+// hashTwice needs AVX-512 F, BW, DQ, VL and VBMI, BMI1, BMI2 and POPCNT, and is only jumped to.
+//
+//go:noescape
+func hashTwice(d *Direct, hash uint64) bool
+
+// keyTwice needs what hashTwice does, and is only jumped to.
+//
+//go:noescape
+func keyTwice(d *Direct, key []byte) bool
+
+// hashNarrow needs AVX2, BMI1 and BMI2, and is only jumped to.
+//
+//go:noescape
+func hashNarrow(d *Direct, hash uint64) bool
+
+// keyNarrow needs what hashNarrow does, and is only jumped to.
+//
+//go:noescape
+func keyNarrow(d *Direct, key []byte) bool
+
+// hashAtCompact needs BMI1, BMI2 and POPCNT, and is only jumped to.
+//
+//go:noescape
+func hashAtCompact(d *Direct, hash uint64) bool
+
+// keyAtCompact needs what hashAtCompact does, and is only jumped to.
+//
+//go:noescape
+func keyAtCompact(d *Direct, key []byte) bool
+
+// lookAddresses gives where the looks are, in their order, those in Go last.
+//
+//go:noescape
+func lookAddresses(hash *[6]uintptr, key *[6]uintptr)
 
 // compactAVX512 needs AVX-512 F and DQ, and BMI2.
 //

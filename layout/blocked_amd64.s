@@ -649,7 +649,7 @@ TEXT ·blockedOne(SB), NOSPLIT, $0-26
 	// The loads, in the order of the argument: counters, words, counters.
 	MOVQ    48(CX), DX
 	MOVBLZX BL, DI
-	SHLQ    $0x06, BX
+	RORXQ   $0x3a, BX, BX
 	ADDQ    (CX), BX
 	MOVQ    (DX), CX
 	MOVQ    2048(DX)(DI*8), R9
@@ -800,7 +800,7 @@ TEXT ·compactOne(SB), NOSPLIT, $0-26
 	// The loads, in the order of the argument: counters, words, counters.
 	MOVQ    48(CX), DI
 	MOVBLZX DL, R8
-	SHLQ    $0x06, DX
+	RORXQ   $0x3a, DX, DX
 	ADDQ    (CX), DX
 	MOVQ    (DI), CX
 	MOVQ    2048(DI)(R8*8), R9
@@ -888,23 +888,30 @@ open:
 	RET
 
 // func directHash(d *Direct, hash uint64) bool
-// Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, BMI, BMI2, CMOV, MMX+, POPCNT
 TEXT ·directHash(SB), NOSPLIT, $0-17
 	MOVQ d+0(FP), AX
-	CMPQ 144(AX), $0x01
-	JHI  others
-	JEQ  wide
+	JMP  144(AX)
+
+// func directKey(d *Direct, key []byte) bool
+TEXT ·directKey(SB), NOSPLIT, $0-33
+	MOVQ d+0(FP), AX
+	JMP  152(AX)
+
+// func hashSlotted(d *Direct, hash uint64) bool
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, BMI, BMI2, CMOV, MMX+, POPCNT
+TEXT ·hashSlotted(SB), NOSPLIT, $0-17
 	MOVQ hash+8(FP), DX
 
 	// Split the hash.
-	MULXQ (AX), DX, CX
-	PEXTQ 152(AX), DX, BX
-	SHRQ  $0x3a, DX
+	MULXQ (AX), BX, CX
+	PEXTQ 160(AX), BX, DX
+	RORXQ $0x3a, BX, BX
 
 	// The loads, in the order of the argument: counters, words, counters.
+	SHLXQ   BX, firstBit<>+0(SB), BX
 	MOVQ    120(AX), SI
 	MOVBLZX CL, DI
-	SHLQ    $0x06, CX
+	RORXQ   $0x3a, CX, CX
 	ADDQ    112(AX), CX
 	MOVQ    (SI), R8
 	MOVQ    2048(SI)(DI*8), R9
@@ -912,24 +919,23 @@ TEXT ·directHash(SB), NOSPLIT, $0-17
 	// The slots that have the remainder.
 	VMOVDQU64      248(AX), Z16
 	VPERMB         (CX), Z16, Z16
-	VMOVDQU64      376(AX), Z17
-	VPMULTISHIFTQB Z16, Z17, Z16
-	VPBROADCASTB   BX, Z18
-	VPXORQ         Z18, Z16, Z16
-	VPTESTNMB      504(AX), Z16, K1
+	VMOVDQU64      312(AX), Z17
+	VPMULTISHIFTQB Z16, Z17, Z17
+	VPBROADCASTB   DX, Z18
+	VPXORQ         Z18, Z17, Z16
+	VPTESTNMB      440(AX), Z16, K1
 	KMOVQ          K1, R10
 	PEXTQ          168(AX), R10, R10
 
 	// The zero of the quotient: that of the counts that bit number q goes to.
-	SHLXQ   DX, firstBit<>+0(SB), DX
 	MOVQ    (CX), R13
 	MOVQ    8(CX), R14
 	ANDNQ   allBits<>+0(SB), R13, R11
-	PDEPQ   R11, DX, R12
+	PDEPQ   R11, BX, R12
 	POPCNTQ R11, R11
-	SHRXQ   R11, DX, DX
+	SHRXQ   R11, BX, BX
 	ANDNQ   176(AX), R14, R15
-	PDEPQ   R15, DX, DX
+	PDEPQ   R15, BX, BX
 
 	// The matches at the ones of their items.
 	PDEPQ R13, R10, R15
@@ -939,12 +945,12 @@ TEXT ·directHash(SB), NOSPLIT, $0-17
 
 	// Those of the run, which the carry clears.
 	ORQ   R12, R13
-	ORQ   DX, R14
+	ORQ   BX, R14
 	ADDQ  R12, R13
-	ADCQ  DX, R14
+	ADCQ  BX, R14
 	ANDNQ R15, R13, R15
 	ANDNQ R10, R14, R10
-	VMOVQ 56(CX), X0
+	MOVQ  56(CX), BX
 
 	// The counters again.
 	CMPQ  (SI), R8
@@ -957,23 +963,24 @@ TEXT ·directHash(SB), NOSPLIT, $0-17
 	JNE   inGo
 
 	// Both overflow bits.
-	VMOVQ  568(AX)(BX*8), X1
-	VPTEST X1, X0
-	JCS    slots1Beyond
-	ORQ    R15, R10
-	SETNE  ret+16(FP)
+	ANDNQ 504(AX)(DX*8), BX, BX
+	JEQ   slots1Beyond
+	ORQ   R15, R10
+	SETNE ret+16(FP)
 	RET
 
 slots1Beyond:
 	MOVQ hash+8(FP), DX
 
 	// Split the hash.
-	MULXQ (AX), BX, DX
-	PEXTQ 152(AX), BX, SI
-	SHRQ  $0x3a, BX
-	MOVQ  184(AX), DX
-	SHLXQ DX, BX, DI
-	ORQ   SI, DI
+	MULXQ (AX), DX, BX
+	PEXTQ 160(AX), DX, BX
+	RORXQ $0x3a, DX, DX
+	SHLXQ DX, firstBit<>+0(SB), SI
+	MOVQ  184(AX), DI
+	ANDL  $0x3f, DX
+	SHLXQ DI, DX, DI
+	ORQ   BX, DI
 
 	// The alternate line.
 	MOVQ       DI, R8
@@ -1040,36 +1047,35 @@ slots1Beyond:
 slots1Look:
 	VMOVDQU64      248(AX), Z16
 	VPERMB         (DX), Z16, Z16
-	VMOVDQU64      376(AX), Z17
-	VPMULTISHIFTQB Z16, Z17, Z16
-	VPBROADCASTB   SI, Z18
-	VPXORQ         Z18, Z16, Z16
-	VPTESTNMB      504(AX), Z16, K1
+	VMOVDQU64      312(AX), Z17
+	VPMULTISHIFTQB Z16, Z17, Z17
+	VPBROADCASTB   BX, Z18
+	VPXORQ         Z18, Z17, Z16
+	VPTESTNMB      440(AX), Z16, K1
 	KMOVQ          K1, DI
 	PEXTQ          168(AX), DI, DI
 
 	// The zero of the quotient: that of the counts that bit number q goes to.
-	SHLXQ   BX, firstBit<>+0(SB), R8
 	MOVQ    (DX), R12
 	MOVQ    8(DX), R13
-	ANDNQ   allBits<>+0(SB), R12, R10
-	PDEPQ   R10, R8, R11
-	POPCNTQ R10, R10
-	SHRXQ   R10, R8, R8
+	ANDNQ   allBits<>+0(SB), R12, R8
+	PDEPQ   R8, SI, R10
+	POPCNTQ R8, R8
+	SHRXQ   R8, SI, R11
 	ANDNQ   176(AX), R13, R14
-	PDEPQ   R14, R8, R8
+	PDEPQ   R14, R11, R11
 
 	// The matches at the ones of their items.
 	PDEPQ R12, DI, R14
-	NEGQ  R10
-	SHRXQ R10, DI, DI
+	NEGQ  R8
+	SHRXQ R8, DI, DI
 	PDEPQ R13, DI, DI
 
 	// Those of the run, which the carry clears.
-	ORQ   R11, R12
-	ORQ   R8, R13
-	ADDQ  R11, R12
-	ADCQ  R8, R13
+	ORQ   R10, R12
+	ORQ   R11, R13
+	ADDQ  R10, R12
+	ADCQ  R11, R13
 	ANDNQ R14, R12, R14
 	ANDNQ DI, R13, DI
 	ORQ   R14, DI
@@ -1108,7 +1114,303 @@ slots1Found:
 	MOVB $0x01, ret+16(FP)
 	RET
 
-wide:
+inGo:
+	JMP ·directHashInGo+0(SB)
+
+DATA allBits<>+0(SB)/8, $0xffffffffffffffff
+GLOBL allBits<>(SB), RODATA|NOPTR, $8
+
+DATA mixFirst<>+0(SB)/8, $0x9e3779b97f4a7c15
+GLOBL mixFirst<>(SB), RODATA|NOPTR, $8
+
+DATA mixSecond<>+0(SB)/8, $0xbb67ae8584caa73b
+GLOBL mixSecond<>(SB), RODATA|NOPTR, $8
+
+DATA groupMark<>+0(SB)/8, $0x8000000000000000
+GLOBL groupMark<>(SB), RODATA|NOPTR, $8
+
+// func keySlotted(d *Direct, key []byte) bool
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, BMI, BMI2, CMOV, MMX+, POPCNT
+TEXT ·keySlotted(SB), NOSPLIT, $0-33
+	MOVQ key_len+16(FP), CX
+	CMPQ CX, $0x09
+	JCS  inGo
+	CMPQ CX, $0x10
+	JHI  inGo
+	MOVQ key_base+8(FP), DX
+
+	// XXH3 of the key.
+	VMOVQ        (DX), X0
+	VMOVHPS      -8(DX)(CX*1), X0, X0
+	VPXOR        96(AX), X0, X0
+	VMOVQ        X0, DX
+	VPUNPCKHQDQ  X0, X0, X1
+	VPSHUFB      swapped<>+0(SB), X0, X0
+	VMOVQ        X1, CX
+	MULXQ        CX, CX, DX
+	XORQ         CX, DX
+	VMOVQ        DX, X2
+	VPADDQ       X1, X2, X2
+	VPADDQ       X0, X2, X2
+	VPADDQ.BCST  key_len+16(FP), X2, X2
+	VPSRLQ       $0x25, X2, X0
+	VPXOR        X0, X2, X2
+	VPMULLQ.BCST avalanche<>+0(SB), X2, X2
+	VPSRLQ       $0x20, X2, X0
+	VPXOR        X0, X2, X2
+	VMOVQ        X2, DX
+
+	// Split the hash.
+	MULXQ (AX), BX, CX
+	PEXTQ 160(AX), BX, DX
+	RORXQ $0x3a, BX, BX
+
+	// The loads, in the order of the argument: counters, words, counters.
+	SHLXQ   BX, firstBit<>+0(SB), BX
+	MOVQ    120(AX), SI
+	MOVBLZX CL, DI
+	RORXQ   $0x3a, CX, CX
+	ADDQ    112(AX), CX
+	MOVQ    (SI), R8
+	MOVQ    2048(SI)(DI*8), R9
+
+	// The slots that have the remainder.
+	VMOVDQU64      248(AX), Z16
+	VPERMB         (CX), Z16, Z16
+	VMOVDQU64      312(AX), Z17
+	VPMULTISHIFTQB Z16, Z17, Z17
+	VPBROADCASTB   DX, Z18
+	VPXORQ         Z18, Z17, Z16
+	VPTESTNMB      440(AX), Z16, K1
+	KMOVQ          K1, R10
+	PEXTQ          168(AX), R10, R10
+
+	// The zero of the quotient: that of the counts that bit number q goes to.
+	MOVQ    (CX), R13
+	MOVQ    8(CX), R14
+	ANDNQ   allBits<>+0(SB), R13, R11
+	PDEPQ   R11, BX, R12
+	POPCNTQ R11, R11
+	SHRXQ   R11, BX, BX
+	ANDNQ   176(AX), R14, R15
+	PDEPQ   R15, BX, BX
+
+	// The matches at the ones of their items.
+	PDEPQ R13, R10, R15
+	NEGQ  R11
+	SHRXQ R11, R10, R10
+	PDEPQ R14, R10, R10
+
+	// Those of the run, which the carry clears.
+	ORQ   R12, R13
+	ORQ   BX, R14
+	ADDQ  R12, R13
+	ADCQ  BX, R14
+	ANDNQ R15, R13, R15
+	ANDNQ R10, R14, R10
+	MOVQ  56(CX), BX
+
+	// The counters again.
+	CMPQ  (SI), R8
+	JNE   inGo
+	CMPQ  2048(SI)(DI*8), R9
+	JNE   inGo
+	TESTB $0x01, R8
+	JNE   inGo
+	TESTB $0x01, R9
+	JNE   inGo
+
+	// Both overflow bits.
+	ANDNQ 504(AX)(DX*8), BX, BX
+	JEQ   slots1Beyond
+	ORQ   R15, R10
+	SETNE ret+32(FP)
+	RET
+
+slots1Beyond:
+	MOVQ key_len+16(FP), DX
+	CMPQ DX, $0x09
+	JCS  inGo
+	CMPQ DX, $0x10
+	JHI  inGo
+	MOVQ key_base+8(FP), BX
+
+	// XXH3 of the key.
+	VMOVQ        (BX), X0
+	VMOVHPS      -8(BX)(DX*1), X0, X0
+	VPXOR        96(AX), X0, X0
+	VMOVQ        X0, DX
+	VPUNPCKHQDQ  X0, X0, X1
+	VPSHUFB      swapped<>+0(SB), X0, X0
+	VMOVQ        X1, BX
+	MULXQ        BX, BX, DX
+	XORQ         BX, DX
+	VMOVQ        DX, X2
+	VPADDQ       X1, X2, X2
+	VPADDQ       X0, X2, X2
+	VPADDQ.BCST  key_len+16(FP), X2, X2
+	VPSRLQ       $0x25, X2, X0
+	VPXOR        X0, X2, X2
+	VPMULLQ.BCST avalanche<>+0(SB), X2, X2
+	VPSRLQ       $0x20, X2, X0
+	VPXOR        X0, X2, X2
+	VMOVQ        X2, DX
+
+	// Split the hash.
+	MULXQ (AX), DX, BX
+	PEXTQ 160(AX), DX, BX
+	RORXQ $0x3a, DX, DX
+	SHLXQ DX, firstBit<>+0(SB), SI
+	MOVQ  184(AX), DI
+	ANDL  $0x3f, DX
+	SHLXQ DI, DX, DI
+	ORQ   BX, DI
+
+	// The alternate line.
+	MOVQ       DI, R8
+	IMULQ      mixFirst<>+0(SB), R8
+	MOVQ       R8, DX
+	SHRQ       $0x20, DX
+	XORQ       R8, DX
+	IMULQ      mixSecond<>+0(SB), DX
+	MULXQ      (AX), R8, R9
+	MOVQ       CX, R8
+	SUBQ       112(AX), R8
+	SHRQ       $0x06, R8
+	SUBQ       R8, R9
+	SBBQ       DX, DX
+	ANDQ       (AX), DX
+	ADDQ       DX, R9
+	CMPQ       R9, R8
+	CMOVQCS    R9, R8
+	SHLQ       $0x06, R9
+	ADDQ       112(AX), R9
+	PREFETCHT0 (R9)
+
+	// The class, of the lower line, and its group of the stash.
+	IMULQ mixSecond<>+0(SB), DI
+	XORQ  DI, R8
+	IMULQ mixFirst<>+0(SB), R8
+	MOVQ  $0x000000c0, DX
+	MULXQ R8, DI, DX
+	SHLQ  $0x06, DX
+	ADDQ  128(AX), DX
+
+	// The counters: they only ever go up, and stand still if their sum does.
+	XORL    DI, DI
+	XORL    R8, R8
+	MOVQ    120(AX), R10
+	MOVQ    (R10), R11
+	ADDQ    R11, DI
+	ORQ     R11, R8
+	MOVQ    64(R10), R11
+	ADDQ    R11, DI
+	ORQ     R11, R8
+	MOVQ    CX, R11
+	SUBQ    112(AX), R11
+	SHRQ    $0x06, R11
+	MOVBLZX R11, R11
+	MOVQ    2048(R10)(R11*8), R11
+	ADDQ    R11, DI
+	ORQ     R11, R8
+	MOVQ    R9, R11
+	SUBQ    112(AX), R11
+	SHRQ    $0x06, R11
+	MOVBLZX R11, R11
+	MOVQ    2048(R10)(R11*8), R10
+	ADDQ    R10, DI
+	ORQ     R10, R8
+	TESTB   $0x01, R8
+	JNE     inGo
+	VMOVQ   DI, X30
+	VMOVQ   DX, X31
+
+	// Both lines, one after the other.
+	MOVQ CX, DX
+
+slots1Look:
+	VMOVDQU64      248(AX), Z16
+	VPERMB         (DX), Z16, Z16
+	VMOVDQU64      312(AX), Z17
+	VPMULTISHIFTQB Z16, Z17, Z17
+	VPBROADCASTB   BX, Z18
+	VPXORQ         Z18, Z17, Z16
+	VPTESTNMB      440(AX), Z16, K1
+	KMOVQ          K1, DI
+	PEXTQ          168(AX), DI, DI
+
+	// The zero of the quotient: that of the counts that bit number q goes to.
+	MOVQ    (DX), R12
+	MOVQ    8(DX), R13
+	ANDNQ   allBits<>+0(SB), R12, R8
+	PDEPQ   R8, SI, R10
+	POPCNTQ R8, R8
+	SHRXQ   R8, SI, R11
+	ANDNQ   176(AX), R13, R14
+	PDEPQ   R14, R11, R11
+
+	// The matches at the ones of their items.
+	PDEPQ R12, DI, R14
+	NEGQ  R8
+	SHRXQ R8, DI, DI
+	PDEPQ R13, DI, DI
+
+	// Those of the run, which the carry clears.
+	ORQ   R10, R12
+	ORQ   R11, R13
+	ADDQ  R10, R12
+	ADCQ  R11, R13
+	ANDNQ R14, R12, R14
+	ANDNQ DI, R13, DI
+	ORQ   R14, DI
+	JNE   slots1Found
+	CMPQ  DX, R9
+	MOVQ  R9, DX
+	JNE   slots1Look
+	VMOVQ X30, DX
+	VMOVQ X31, BX
+
+	// The group: its mark, and whether an entry is in use.
+	MOVQ    groupMark<>+0(SB), SI
+	ANDQ    (BX), SI
+	ORQ     8(BX), SI
+	ORQ     24(BX), SI
+	ORQ     40(BX), SI
+	ORQ     56(BX), SI
+	JNE     inGo
+	MOVQ    120(AX), BX
+	SUBQ    (BX), DX
+	SUBQ    64(BX), DX
+	SUBQ    112(AX), CX
+	SHRQ    $0x06, CX
+	MOVBLZX CL, CX
+	SUBQ    2048(BX)(CX*8), DX
+	MOVQ    R9, CX
+	SUBQ    112(AX), CX
+	SHRQ    $0x06, CX
+	MOVBLZX CL, CX
+	SUBQ    2048(BX)(CX*8), DX
+	JNE     inGo
+	MOVB    $0x00, ret+32(FP)
+	RET
+
+slots1Found:
+	MOVB $0x01, ret+32(FP)
+	RET
+
+inGo:
+	JMP ·directKeyInGo+0(SB)
+
+DATA swapped<>+0(SB)/8, $0x0001020304050607
+DATA swapped<>+8(SB)/8, $0x0000000000000000
+GLOBL swapped<>(SB), RODATA|NOPTR, $16
+
+DATA avalanche<>+0(SB)/8, $0x165667919e3779f9
+GLOBL avalanche<>(SB), RODATA|NOPTR, $8
+
+// func hashWide(d *Direct, hash uint64) bool
+// Requires: AVX, AVX2, AVX512DQ, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·hashWide(SB), NOSPLIT, $0-17
 	MOVQ hash+8(FP), DX
 
 	// Split the hash.
@@ -1138,7 +1440,7 @@ wide:
 	// The loads, in the order of the argument: counters, words, counters.
 	MOVQ    120(AX), DX
 	MOVBLZX CL, BX
-	SHLQ    $0x06, CX
+	RORXQ   $0x3a, CX, CX
 	ADDQ    112(AX), CX
 	MOVQ    (DX), DI
 	MOVQ    2048(DX)(BX*8), R8
@@ -1276,708 +1578,16 @@ wideFound:
 	MOVB $0x01, ret+16(FP)
 	RET
 
-others:
-	CMPQ 144(AX), $0x03
-	JHI  compact
-	JEQ  narrow
-	MOVQ hash+8(FP), DX
-
-	// Split the hash.
-	MULXQ (AX), DX, CX
-	PEXTQ 152(AX), DX, BX
-	PEXTQ 160(AX), DX, SI
-	SHRQ  $0x3a, DX
-
-	// The loads, in the order of the argument: counters, words, counters.
-	MOVQ    120(AX), DI
-	MOVBLZX CL, R8
-	SHLQ    $0x06, CX
-	ADDQ    112(AX), CX
-	MOVQ    (DI), R9
-	MOVQ    2048(DI)(R8*8), R10
-
-	// The slots that have the remainder.
-	VMOVDQU64      248(AX), Z16
-	VPERMB         (CX), Z16, Z16
-	VMOVDQU64      376(AX), Z17
-	VPMULTISHIFTQB Z16, Z17, Z16
-	VPBROADCASTB   BX, Z18
-	VPCMPEQB       Z18, Z16, K1
-	VMOVDQU64      312(AX), Z16
-	VPERMB         (CX), Z16, Z16
-	VMOVDQU64      440(AX), Z17
-	VPMULTISHIFTQB Z16, Z17, Z16
-	VPBROADCASTB   SI, Z18
-	VPCMPEQB       Z18, Z16, K1, K1
-	KMOVQ          K1, SI
-	PEXTQ          168(AX), SI, SI
-
-	// The zero of the quotient: that of the counts that bit number q goes to.
-	SHLXQ   DX, firstBit<>+0(SB), DX
-	MOVQ    (CX), R13
-	MOVQ    8(CX), R14
-	ANDNQ   allBits<>+0(SB), R13, R11
-	PDEPQ   R11, DX, R12
-	POPCNTQ R11, R11
-	SHRXQ   R11, DX, DX
-	ANDNQ   176(AX), R14, R15
-	PDEPQ   R15, DX, DX
-
-	// The matches at the ones of their items.
-	PDEPQ R13, SI, R15
-	NEGQ  R11
-	SHRXQ R11, SI, SI
-	PDEPQ R14, SI, SI
-
-	// Those of the run, which the carry clears.
-	ORQ   R12, R13
-	ORQ   DX, R14
-	ADDQ  R12, R13
-	ADCQ  DX, R14
-	ANDNQ R15, R13, R15
-	ANDNQ SI, R14, SI
-	VMOVQ 56(CX), X0
-
-	// The counters again.
-	CMPQ  (DI), R9
-	JNE   inGo
-	CMPQ  2048(DI)(R8*8), R10
-	JNE   inGo
-	TESTB $0x01, R9
-	JNE   inGo
-	TESTB $0x01, R10
-	JNE   inGo
-
-	// Both overflow bits.
-	VMOVQ  568(AX)(BX*8), X1
-	VPTEST X1, X0
-	JCS    slots2Beyond
-	ORQ    R15, SI
-	SETNE  ret+16(FP)
-	RET
-
-slots2Beyond:
-	MOVQ hash+8(FP), DX
-
-	// Split the hash.
-	MULXQ (AX), BX, DX
-	PEXTQ 152(AX), BX, SI
-	PEXTQ 160(AX), BX, DI
-	SHRQ  $0x3a, BX
-	MOVQ  184(AX), DX
-	SHLXQ DX, BX, R8
-	ORQ   SI, R8
-	SUBQ  $0x08, DX
-	SHLXQ DX, DI, DX
-	ORQ   DX, R8
-
-	// The alternate line.
-	MOVQ       R8, R9
-	IMULQ      mixFirst<>+0(SB), R9
-	MOVQ       R9, DX
-	SHRQ       $0x20, DX
-	XORQ       R9, DX
-	IMULQ      mixSecond<>+0(SB), DX
-	MULXQ      (AX), R9, R10
-	MOVQ       CX, R9
-	SUBQ       112(AX), R9
-	SHRQ       $0x06, R9
-	SUBQ       R9, R10
-	SBBQ       DX, DX
-	ANDQ       (AX), DX
-	ADDQ       DX, R10
-	CMPQ       R10, R9
-	CMOVQCS    R10, R9
-	SHLQ       $0x06, R10
-	ADDQ       112(AX), R10
-	PREFETCHT0 (R10)
-
-	// The class, of the lower line, and its group of the stash.
-	IMULQ mixSecond<>+0(SB), R8
-	XORQ  R8, R9
-	IMULQ mixFirst<>+0(SB), R9
-	MOVQ  $0x000000c0, DX
-	MULXQ R9, R8, DX
-	SHLQ  $0x06, DX
-	ADDQ  128(AX), DX
-
-	// The counters: they only ever go up, and stand still if their sum does.
-	XORL    R8, R8
-	XORL    R9, R9
-	MOVQ    120(AX), R11
-	MOVQ    (R11), R12
-	ADDQ    R12, R8
-	ORQ     R12, R9
-	MOVQ    64(R11), R12
-	ADDQ    R12, R8
-	ORQ     R12, R9
-	MOVQ    CX, R12
-	SUBQ    112(AX), R12
-	SHRQ    $0x06, R12
-	MOVBLZX R12, R12
-	MOVQ    2048(R11)(R12*8), R12
-	ADDQ    R12, R8
-	ORQ     R12, R9
-	MOVQ    R10, R12
-	SUBQ    112(AX), R12
-	SHRQ    $0x06, R12
-	MOVBLZX R12, R12
-	MOVQ    2048(R11)(R12*8), R11
-	ADDQ    R11, R8
-	ORQ     R11, R9
-	TESTB   $0x01, R9
-	JNE     inGo
-	VMOVQ   R8, X30
-	VMOVQ   DX, X31
-
-	// Both lines, one after the other.
-	MOVQ CX, DX
-
-slots2Look:
-	VMOVDQU64      248(AX), Z16
-	VPERMB         (DX), Z16, Z16
-	VMOVDQU64      376(AX), Z17
-	VPMULTISHIFTQB Z16, Z17, Z16
-	VPBROADCASTB   SI, Z18
-	VPCMPEQB       Z18, Z16, K1
-	VMOVDQU64      312(AX), Z16
-	VPERMB         (DX), Z16, Z16
-	VMOVDQU64      440(AX), Z17
-	VPMULTISHIFTQB Z16, Z17, Z16
-	VPBROADCASTB   DI, Z18
-	VPCMPEQB       Z18, Z16, K1, K1
-	KMOVQ          K1, R8
-	PEXTQ          168(AX), R8, R8
-
-	// The zero of the quotient: that of the counts that bit number q goes to.
-	SHLXQ   BX, firstBit<>+0(SB), R9
-	MOVQ    (DX), R13
-	MOVQ    8(DX), R14
-	ANDNQ   allBits<>+0(SB), R13, R11
-	PDEPQ   R11, R9, R12
-	POPCNTQ R11, R11
-	SHRXQ   R11, R9, R9
-	ANDNQ   176(AX), R14, R15
-	PDEPQ   R15, R9, R9
-
-	// The matches at the ones of their items.
-	PDEPQ R13, R8, R15
-	NEGQ  R11
-	SHRXQ R11, R8, R8
-	PDEPQ R14, R8, R8
-
-	// Those of the run, which the carry clears.
-	ORQ   R12, R13
-	ORQ   R9, R14
-	ADDQ  R12, R13
-	ADCQ  R9, R14
-	ANDNQ R15, R13, R15
-	ANDNQ R8, R14, R8
-	ORQ   R15, R8
-	JNE   slots2Found
-	CMPQ  DX, R10
-	MOVQ  R10, DX
-	JNE   slots2Look
-	VMOVQ X30, DX
-	VMOVQ X31, BX
-
-	// The group: its mark, and whether an entry is in use.
-	MOVQ    groupMark<>+0(SB), SI
-	ANDQ    (BX), SI
-	ORQ     8(BX), SI
-	ORQ     24(BX), SI
-	ORQ     40(BX), SI
-	ORQ     56(BX), SI
-	JNE     inGo
-	MOVQ    120(AX), BX
-	SUBQ    (BX), DX
-	SUBQ    64(BX), DX
-	SUBQ    112(AX), CX
-	SHRQ    $0x06, CX
-	MOVBLZX CL, CX
-	SUBQ    2048(BX)(CX*8), DX
-	MOVQ    R10, CX
-	SUBQ    112(AX), CX
-	SHRQ    $0x06, CX
-	MOVBLZX CL, CX
-	SUBQ    2048(BX)(CX*8), DX
-	JNE     inGo
-	MOVB    $0x00, ret+16(FP)
-	RET
-
-slots2Found:
-	MOVB $0x01, ret+16(FP)
-	RET
-
-narrow:
-	MOVQ hash+8(FP), DX
-
-	// Split the hash.
-	MULXQ (AX), BX, CX
-	MOVQ  BX, DX
-	SHLQ  $0x03, DX
-	MULXQ 8(AX), SI, DX
-	INCQ  DX
-
-	// The two buckets.
-	MOVQ    $0x9e3779b97f4a7c15, SI
-	IMULQ   DX, SI
-	SHRQ    $0x3d, BX
-	RORXQ   $0x20, SI, DI
-	MOVWLZX DI, DI
-	IMUL3L  $0x07, DI, DI
-	SHRL    $0x10, DI
-	INCL    DI
-	XORL    BX, DI
-
-	// The masks of their overflow bits, and the pattern of the fingerprint.
-	LEAL         560(BX)(BX*1), R8
-	BEXTRQ       R8, SI, R8
-	VMOVQ        48(AX)(R8*8), X0
-	LEAL         560(DI)(DI*1), R8
-	BEXTRQ       R8, SI, R8
-	VMOVHPS      48(AX)(R8*8), X0, X0
-	IMULQ        16(AX), DX
-	VMOVQ        DX, X1
-	VPBROADCASTQ X1, X1
-
-	// The loads, in the order of the argument: counters, words, counters.
-	MOVQ    120(AX), DX
-	MOVBLZX CL, SI
-	SHLQ    $0x06, CX
-	ADDQ    112(AX), CX
-	MOVQ    (DX), R8
-	MOVQ    2048(DX)(SI*8), R9
-	VMOVQ   (CX)(BX*8), X2
-	VMOVHPS (CX)(DI*8), X2, X2
-	CMPQ    (DX), R8
-	JNE     blockedOpen
-	CMPQ    2048(DX)(SI*8), R9
-	JNE     blockedOpen
-	TESTB   $0x01, R8
-	JNE     blockedOpen
-	TESTB   $0x01, R9
-	JNE     blockedOpen
-
-	// Both overflow bits; a lane of zero where a slot has the fingerprint.
-	VPTEST X0, X2
-	JCS    blockedOpen
-	VPXOR  X1, X2, X0
-	VPAND  32(AX), X0, X0
-	VPSUBQ 16(AX), X0, X1
-	VPANDN X1, X0, X1
-	VPTEST 80(AX), X1
-	SETNE  ret+16(FP)
-	RET
-
-blockedOpen:
-	VPXOR  X1, X2, X0
-	VPAND  32(AX), X0, X0
-	VPSUBQ 16(AX), X0, X1
-	VPANDN X1, X0, X1
-	VPTEST 80(AX), X1
-	JEQ    inGo
-	SETNE  ret+16(FP)
-	RET
-
-compact:
-	CMPQ 144(AX), $0x04
-	JNE  inGo
-	MOVQ hash+8(FP), DX
-	MOVQ 136(AX), CX
-
-	// Split the hash.
-	MULXQ (CX), BX, DX
-	MOVQ  152(CX), SI
-	SHRXQ SI, BX, SI
-	SHRQ  $0x3a, BX
-
-	// The loads, in the order of the argument: counters, words, counters.
-	MOVQ    120(AX), DI
-	MOVBLZX DL, R8
-	SHLQ    $0x06, DX
-	ADDQ    112(AX), DX
-	MOVQ    (DI), AX
-	MOVQ    2048(DI)(R8*8), R9
-
-	// Where zero q of the counts is: in the first word that has so many.
-	SHLXQ   BX, firstBit<>+0(SB), R10
-	MOVQ    (DX), R11
-	NOTQ    R11
-	PDEPQ   R11, R10, R12
-	POPCNTQ R11, R11
-	MOVQ    8(DX), R13
-	NOTQ    R13
-	SHRXQ   R11, R10, R10
-	PDEPQ   R13, R10, R10
-	TZCNTQ  R10, R10
-	ADDQ    $0x40, R10
-	TZCNTQ  R12, R12
-	CMOVQCC R12, R10
-
-	// The run of bits 1 behind it.
-	LEAQ   1(R10), R11
-	SUBQ   BX, R10
-	MOVQ   R11, BX
-	SHRQ   $0x03, BX
-	ANDL   $0x07, R11
-	SHRXQ  R11, (DX)(BX*1), BX
-	NOTQ   BX
-	TZCNTQ BX, BX
-
-	// Their remainders are in the eight bytes that end with that of the last bit.
-	IMULQ 16(CX), BX
-	IMULQ 16(CX), R10
-	ADDQ  40(CX), R10
-	LEAQ  7(R10)(BX*1), R11
-	MOVQ  R11, R12
-	SHRQ  $0x03, R12
-	ANDL  $-8, R11
-	SUBQ  R11, R10
-
-	// A line that is being changed may say that they are anywhere.
-	CMPQ    R12, $0x40
-	CMOVQHI sixtyFour<>+0(SB), R12
-	SHRXQ   R10, -8(DX)(R12*1), R10
-
-	// A lane of zero where one of the run is the remainder.
-	MOVQ  SI, R11
-	ANDQ  120(CX), R11
-	IMULQ 136(CX), R11
-	XORQ  R11, R10
-	MOVQ  R10, R11
-	SUBQ  136(CX), R11
-	ANDNQ R11, R10, R10
-	ANDQ  144(CX), R10
-	CMPQ  BX, $0x39
-	JHI   long
-	MOVQ  56(DX), DX
-
-	// The counters again.
-	CMPQ  (DI), AX
-	JNE   open
-	CMPQ  2048(DI)(R8*8), R9
-	JNE   open
-	TESTB $0x01, AL
-	JNE   open
-	TESTB $0x01, R9
-	JNE   open
-
-	// Both overflow bits.
-	MOVQ  SI, AX
-	ANDL  $0x7f, AX
-	ANDNQ 160(CX)(AX*8), DX, DX
-	JEQ   open
-	BZHIQ BX, R10, R10
-	SETNE ret+16(FP)
-	RET
-
-long:
-	XORL R10, R10
-
-open:
-	BZHIQ BX, R10, R10
-	JEQ   inGo
-	SETNE ret+16(FP)
-	RET
-
 inGo:
-	JMP ·directHashInGo(SB)
-
-DATA allBits<>+0(SB)/8, $0xffffffffffffffff
-GLOBL allBits<>(SB), RODATA|NOPTR, $8
-
-DATA mixFirst<>+0(SB)/8, $0x9e3779b97f4a7c15
-GLOBL mixFirst<>(SB), RODATA|NOPTR, $8
-
-DATA mixSecond<>+0(SB)/8, $0xbb67ae8584caa73b
-GLOBL mixSecond<>(SB), RODATA|NOPTR, $8
-
-DATA groupMark<>+0(SB)/8, $0x8000000000000000
-GLOBL groupMark<>(SB), RODATA|NOPTR, $8
+	JMP ·directHashInGo+0(SB)
 
 DATA steps<>+0(SB)/8, $0x0000000000000000
 DATA steps<>+8(SB)/8, $0xe000000000000000
 GLOBL steps<>(SB), RODATA|NOPTR, $16
 
-// func directKey(d *Direct, key []byte) bool
-// Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, BMI, BMI2, CMOV, MMX+, POPCNT
-TEXT ·directKey(SB), NOSPLIT, $0-33
-	MOVQ d+0(FP), AX
-	CMPQ 144(AX), $0x01
-	JHI  others
-	JEQ  wide
-	MOVQ key_len+16(FP), CX
-	CMPQ CX, $0x09
-	JCS  inGo
-	CMPQ CX, $0x10
-	JHI  inGo
-	MOVQ key_base+8(FP), DX
-
-	// XXH3 of the key.
-	VMOVQ        (DX), X0
-	VMOVHPS      -8(DX)(CX*1), X0, X0
-	VPXOR        96(AX), X0, X0
-	VMOVQ        X0, DX
-	VPUNPCKHQDQ  X0, X0, X1
-	VPSHUFB      swapped<>+0(SB), X0, X0
-	VMOVQ        X1, BX
-	MULXQ        BX, BX, DX
-	VMOVQ        BX, X2
-	VMOVQ        DX, X3
-	VPXOR        X3, X2, X2
-	VPADDQ       X1, X2, X2
-	VPADDQ       X0, X2, X2
-	VMOVQ        CX, X3
-	VPADDQ       X3, X2, X2
-	VPSRLQ       $0x25, X2, X3
-	VPXOR        X3, X2, X2
-	VPMULLQ.BCST avalanche<>+0(SB), X2, X2
-	VPSRLQ       $0x20, X2, X3
-	VPXOR        X3, X2, X2
-	VMOVQ        X2, DX
-
-	// Split the hash.
-	MULXQ (AX), DX, CX
-	PEXTQ 152(AX), DX, BX
-	SHRQ  $0x3a, DX
-
-	// The loads, in the order of the argument: counters, words, counters.
-	MOVQ    120(AX), SI
-	MOVBLZX CL, DI
-	SHLQ    $0x06, CX
-	ADDQ    112(AX), CX
-	MOVQ    (SI), R8
-	MOVQ    2048(SI)(DI*8), R9
-
-	// The slots that have the remainder.
-	VMOVDQU64      248(AX), Z16
-	VPERMB         (CX), Z16, Z16
-	VMOVDQU64      376(AX), Z17
-	VPMULTISHIFTQB Z16, Z17, Z16
-	VPBROADCASTB   BX, Z18
-	VPXORQ         Z18, Z16, Z16
-	VPTESTNMB      504(AX), Z16, K1
-	KMOVQ          K1, R10
-	PEXTQ          168(AX), R10, R10
-
-	// The zero of the quotient: that of the counts that bit number q goes to.
-	SHLXQ   DX, firstBit<>+0(SB), DX
-	MOVQ    (CX), R13
-	MOVQ    8(CX), R14
-	ANDNQ   allBits<>+0(SB), R13, R11
-	PDEPQ   R11, DX, R12
-	POPCNTQ R11, R11
-	SHRXQ   R11, DX, DX
-	ANDNQ   176(AX), R14, R15
-	PDEPQ   R15, DX, DX
-
-	// The matches at the ones of their items.
-	PDEPQ R13, R10, R15
-	NEGQ  R11
-	SHRXQ R11, R10, R10
-	PDEPQ R14, R10, R10
-
-	// Those of the run, which the carry clears.
-	ORQ   R12, R13
-	ORQ   DX, R14
-	ADDQ  R12, R13
-	ADCQ  DX, R14
-	ANDNQ R15, R13, R15
-	ANDNQ R10, R14, R10
-	VMOVQ 56(CX), X0
-
-	// The counters again.
-	CMPQ  (SI), R8
-	JNE   inGo
-	CMPQ  2048(SI)(DI*8), R9
-	JNE   inGo
-	TESTB $0x01, R8
-	JNE   inGo
-	TESTB $0x01, R9
-	JNE   inGo
-
-	// Both overflow bits.
-	VMOVQ  568(AX)(BX*8), X1
-	VPTEST X1, X0
-	JCS    slots1Beyond
-	ORQ    R15, R10
-	SETNE  ret+32(FP)
-	RET
-
-slots1Beyond:
-	MOVQ key_len+16(FP), BX
-	CMPQ BX, $0x09
-	JCS  inGo
-	CMPQ BX, $0x10
-	JHI  inGo
-	MOVQ key_base+8(FP), DX
-
-	// XXH3 of the key.
-	VMOVQ        (DX), X0
-	VMOVHPS      -8(DX)(BX*1), X0, X0
-	VPXOR        96(AX), X0, X0
-	VMOVQ        X0, DX
-	VPUNPCKHQDQ  X0, X0, X1
-	VPSHUFB      swapped<>+0(SB), X0, X0
-	VMOVQ        X1, SI
-	MULXQ        SI, SI, DX
-	VMOVQ        SI, X2
-	VMOVQ        DX, X3
-	VPXOR        X3, X2, X2
-	VPADDQ       X1, X2, X2
-	VPADDQ       X0, X2, X2
-	VMOVQ        BX, X3
-	VPADDQ       X3, X2, X2
-	VPSRLQ       $0x25, X2, X3
-	VPXOR        X3, X2, X2
-	VPMULLQ.BCST avalanche<>+0(SB), X2, X2
-	VPSRLQ       $0x20, X2, X3
-	VPXOR        X3, X2, X2
-	VMOVQ        X2, DX
-
-	// Split the hash.
-	MULXQ (AX), BX, DX
-	PEXTQ 152(AX), BX, SI
-	SHRQ  $0x3a, BX
-	MOVQ  184(AX), DX
-	SHLXQ DX, BX, DI
-	ORQ   SI, DI
-
-	// The alternate line.
-	MOVQ       DI, R8
-	IMULQ      mixFirst<>+0(SB), R8
-	MOVQ       R8, DX
-	SHRQ       $0x20, DX
-	XORQ       R8, DX
-	IMULQ      mixSecond<>+0(SB), DX
-	MULXQ      (AX), R8, R9
-	MOVQ       CX, R8
-	SUBQ       112(AX), R8
-	SHRQ       $0x06, R8
-	SUBQ       R8, R9
-	SBBQ       DX, DX
-	ANDQ       (AX), DX
-	ADDQ       DX, R9
-	CMPQ       R9, R8
-	CMOVQCS    R9, R8
-	SHLQ       $0x06, R9
-	ADDQ       112(AX), R9
-	PREFETCHT0 (R9)
-
-	// The class, of the lower line, and its group of the stash.
-	IMULQ mixSecond<>+0(SB), DI
-	XORQ  DI, R8
-	IMULQ mixFirst<>+0(SB), R8
-	MOVQ  $0x000000c0, DX
-	MULXQ R8, DI, DX
-	SHLQ  $0x06, DX
-	ADDQ  128(AX), DX
-
-	// The counters: they only ever go up, and stand still if their sum does.
-	XORL    DI, DI
-	XORL    R8, R8
-	MOVQ    120(AX), R10
-	MOVQ    (R10), R11
-	ADDQ    R11, DI
-	ORQ     R11, R8
-	MOVQ    64(R10), R11
-	ADDQ    R11, DI
-	ORQ     R11, R8
-	MOVQ    CX, R11
-	SUBQ    112(AX), R11
-	SHRQ    $0x06, R11
-	MOVBLZX R11, R11
-	MOVQ    2048(R10)(R11*8), R11
-	ADDQ    R11, DI
-	ORQ     R11, R8
-	MOVQ    R9, R11
-	SUBQ    112(AX), R11
-	SHRQ    $0x06, R11
-	MOVBLZX R11, R11
-	MOVQ    2048(R10)(R11*8), R10
-	ADDQ    R10, DI
-	ORQ     R10, R8
-	TESTB   $0x01, R8
-	JNE     inGo
-	VMOVQ   DI, X30
-	VMOVQ   DX, X31
-
-	// Both lines, one after the other.
-	MOVQ CX, DX
-
-slots1Look:
-	VMOVDQU64      248(AX), Z16
-	VPERMB         (DX), Z16, Z16
-	VMOVDQU64      376(AX), Z17
-	VPMULTISHIFTQB Z16, Z17, Z16
-	VPBROADCASTB   SI, Z18
-	VPXORQ         Z18, Z16, Z16
-	VPTESTNMB      504(AX), Z16, K1
-	KMOVQ          K1, DI
-	PEXTQ          168(AX), DI, DI
-
-	// The zero of the quotient: that of the counts that bit number q goes to.
-	SHLXQ   BX, firstBit<>+0(SB), R8
-	MOVQ    (DX), R12
-	MOVQ    8(DX), R13
-	ANDNQ   allBits<>+0(SB), R12, R10
-	PDEPQ   R10, R8, R11
-	POPCNTQ R10, R10
-	SHRXQ   R10, R8, R8
-	ANDNQ   176(AX), R13, R14
-	PDEPQ   R14, R8, R8
-
-	// The matches at the ones of their items.
-	PDEPQ R12, DI, R14
-	NEGQ  R10
-	SHRXQ R10, DI, DI
-	PDEPQ R13, DI, DI
-
-	// Those of the run, which the carry clears.
-	ORQ   R11, R12
-	ORQ   R8, R13
-	ADDQ  R11, R12
-	ADCQ  R8, R13
-	ANDNQ R14, R12, R14
-	ANDNQ DI, R13, DI
-	ORQ   R14, DI
-	JNE   slots1Found
-	CMPQ  DX, R9
-	MOVQ  R9, DX
-	JNE   slots1Look
-	VMOVQ X30, DX
-	VMOVQ X31, BX
-
-	// The group: its mark, and whether an entry is in use.
-	MOVQ    groupMark<>+0(SB), SI
-	ANDQ    (BX), SI
-	ORQ     8(BX), SI
-	ORQ     24(BX), SI
-	ORQ     40(BX), SI
-	ORQ     56(BX), SI
-	JNE     inGo
-	MOVQ    120(AX), BX
-	SUBQ    (BX), DX
-	SUBQ    64(BX), DX
-	SUBQ    112(AX), CX
-	SHRQ    $0x06, CX
-	MOVBLZX CL, CX
-	SUBQ    2048(BX)(CX*8), DX
-	MOVQ    R9, CX
-	SUBQ    112(AX), CX
-	SHRQ    $0x06, CX
-	MOVBLZX CL, CX
-	SUBQ    2048(BX)(CX*8), DX
-	JNE     inGo
-	MOVB    $0x00, ret+32(FP)
-	RET
-
-slots1Found:
-	MOVB $0x01, ret+32(FP)
-	RET
-
-wide:
+// func keyWide(d *Direct, key []byte) bool
+// Requires: AVX, AVX2, AVX512DQ, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·keyWide(SB), NOSPLIT, $0-33
 	MOVQ key_len+16(FP), CX
 	CMPQ CX, $0x09
 	JCS  inGo
@@ -2031,7 +1641,7 @@ wide:
 	// The loads, in the order of the argument: counters, words, counters.
 	MOVQ    120(AX), DX
 	MOVBLZX CL, BX
-	SHLQ    $0x06, CX
+	RORXQ   $0x3a, CX, CX
 	ADDQ    112(AX), CX
 	MOVQ    (DX), DI
 	MOVQ    2048(DX)(BX*8), R8
@@ -2169,95 +1779,66 @@ wideFound:
 	MOVB $0x01, ret+32(FP)
 	RET
 
-others:
-	CMPQ 144(AX), $0x03
-	JHI  compact
-	JEQ  narrow
-	MOVQ key_len+16(FP), CX
-	CMPQ CX, $0x09
-	JCS  inGo
-	CMPQ CX, $0x10
-	JHI  inGo
-	MOVQ key_base+8(FP), DX
+inGo:
+	JMP ·directKeyInGo+0(SB)
 
-	// XXH3 of the key.
-	VMOVQ        (DX), X0
-	VMOVHPS      -8(DX)(CX*1), X0, X0
-	VPXOR        96(AX), X0, X0
-	VMOVQ        X0, DX
-	VPUNPCKHQDQ  X0, X0, X1
-	VPSHUFB      swapped<>+0(SB), X0, X0
-	VMOVQ        X1, BX
-	MULXQ        BX, BX, DX
-	VMOVQ        BX, X2
-	VMOVQ        DX, X3
-	VPXOR        X3, X2, X2
-	VPADDQ       X1, X2, X2
-	VPADDQ       X0, X2, X2
-	VMOVQ        CX, X3
-	VPADDQ       X3, X2, X2
-	VPSRLQ       $0x25, X2, X3
-	VPXOR        X3, X2, X2
-	VPMULLQ.BCST avalanche<>+0(SB), X2, X2
-	VPSRLQ       $0x20, X2, X3
-	VPXOR        X3, X2, X2
-	VMOVQ        X2, DX
+// func hashTwice(d *Direct, hash uint64) bool
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, BMI, BMI2, CMOV, MMX+, POPCNT
+TEXT ·hashTwice(SB), NOSPLIT, $0-17
+	MOVQ hash+8(FP), DX
 
 	// Split the hash.
-	MULXQ (AX), DX, CX
-	PEXTQ 152(AX), DX, BX
-	PEXTQ 160(AX), DX, SI
-	SHRQ  $0x3a, DX
+	MULXQ 192(AX), BX, CX
+	PEXTQ 160(AX), BX, DX
+	RORXQ $0x38, BX, BX
 
 	// The loads, in the order of the argument: counters, words, counters.
-	MOVQ    120(AX), DI
-	MOVBLZX CL, R8
-	SHLQ    $0x06, CX
-	ADDQ    112(AX), CX
-	MOVQ    (DI), R9
-	MOVQ    2048(DI)(R8*8), R10
+	SHLXQ CX, firstBit<>+0(SB), SI
+	MOVQ  120(AX), DI
+	PEXTQ counterBits<>+0(SB), CX, R8
+	ANDQ  $-64, CX
+	ADDQ  112(AX), CX
+	MOVQ  (DI), R9
+	MOVQ  2048(DI)(R8*8), R10
 
 	// The slots that have the remainder.
 	VMOVDQU64      248(AX), Z16
 	VPERMB         (CX), Z16, Z16
+	VMOVDQU64      312(AX), Z17
+	VPMULTISHIFTQB Z16, Z17, Z17
+	VPBROADCASTB   DX, Z18
+	VPCMPEQB       Z18, Z17, K1
 	VMOVDQU64      376(AX), Z17
-	VPMULTISHIFTQB Z16, Z17, Z16
+	VPMULTISHIFTQB Z16, Z17, Z17
 	VPBROADCASTB   BX, Z18
-	VPCMPEQB       Z18, Z16, K1
-	VMOVDQU64      312(AX), Z16
-	VPERMB         (CX), Z16, Z16
-	VMOVDQU64      440(AX), Z17
-	VPMULTISHIFTQB Z16, Z17, Z16
-	VPBROADCASTB   SI, Z18
-	VPCMPEQB       Z18, Z16, K1, K1
-	KMOVQ          K1, SI
-	PEXTQ          168(AX), SI, SI
+	VPCMPEQB       Z18, Z17, K1, K1
+	KMOVQ          K1, BX
+	PEXTQ          168(AX), BX, BX
 
 	// The zero of the quotient: that of the counts that bit number q goes to.
-	SHLXQ   DX, firstBit<>+0(SB), DX
 	MOVQ    (CX), R13
 	MOVQ    8(CX), R14
 	ANDNQ   allBits<>+0(SB), R13, R11
-	PDEPQ   R11, DX, R12
+	PDEPQ   R11, SI, R12
 	POPCNTQ R11, R11
-	SHRXQ   R11, DX, DX
+	SHRXQ   R11, SI, SI
 	ANDNQ   176(AX), R14, R15
-	PDEPQ   R15, DX, DX
+	PDEPQ   R15, SI, SI
 
 	// The matches at the ones of their items.
-	PDEPQ R13, SI, R15
+	PDEPQ R13, BX, R15
 	NEGQ  R11
-	SHRXQ R11, SI, SI
-	PDEPQ R14, SI, SI
+	SHRXQ R11, BX, BX
+	PDEPQ R14, BX, BX
 
 	// Those of the run, which the carry clears.
 	ORQ   R12, R13
-	ORQ   DX, R14
+	ORQ   SI, R14
 	ADDQ  R12, R13
-	ADCQ  DX, R14
+	ADCQ  SI, R14
 	ANDNQ R15, R13, R15
-	ANDNQ SI, R14, SI
-	VMOVQ 56(CX), X0
+	ANDNQ BX, R14, BX
+	MOVQ  56(CX), SI
 
 	// The counters again.
 	CMPQ  (DI), R9
@@ -2270,55 +1851,28 @@ others:
 	JNE   inGo
 
 	// Both overflow bits.
-	VMOVQ  568(AX)(BX*8), X1
-	VPTEST X1, X0
-	JCS    slots2Beyond
-	ORQ    R15, SI
-	SETNE  ret+32(FP)
+	ANDNQ 504(AX)(DX*8), SI, SI
+	JEQ   slots2Beyond
+	ORQ   R15, BX
+	SETNE ret+16(FP)
 	RET
 
 slots2Beyond:
-	MOVQ key_len+16(FP), BX
-	CMPQ BX, $0x09
-	JCS  inGo
-	CMPQ BX, $0x10
-	JHI  inGo
-	MOVQ key_base+8(FP), DX
-
-	// XXH3 of the key.
-	VMOVQ        (DX), X0
-	VMOVHPS      -8(DX)(BX*1), X0, X0
-	VPXOR        96(AX), X0, X0
-	VMOVQ        X0, DX
-	VPUNPCKHQDQ  X0, X0, X1
-	VPSHUFB      swapped<>+0(SB), X0, X0
-	VMOVQ        X1, SI
-	MULXQ        SI, SI, DX
-	VMOVQ        SI, X2
-	VMOVQ        DX, X3
-	VPXOR        X3, X2, X2
-	VPADDQ       X1, X2, X2
-	VPADDQ       X0, X2, X2
-	VMOVQ        BX, X3
-	VPADDQ       X3, X2, X2
-	VPSRLQ       $0x25, X2, X3
-	VPXOR        X3, X2, X2
-	VPMULLQ.BCST avalanche<>+0(SB), X2, X2
-	VPSRLQ       $0x20, X2, X3
-	VPXOR        X3, X2, X2
-	VMOVQ        X2, DX
+	MOVQ hash+8(FP), DX
 
 	// Split the hash.
-	MULXQ (AX), BX, DX
-	PEXTQ 152(AX), BX, SI
-	PEXTQ 160(AX), BX, DI
-	SHRQ  $0x3a, BX
-	MOVQ  184(AX), DX
-	SHLXQ DX, BX, R8
-	ORQ   SI, R8
-	SUBQ  $0x08, DX
-	SHLXQ DX, DI, DX
-	ORQ   DX, R8
+	MULXQ   192(AX), SI, R8
+	PEXTQ   160(AX), SI, BX
+	RORXQ   $0x38, SI, SI
+	SHLXQ   R8, firstBit<>+0(SB), DI
+	MOVQ    184(AX), DX
+	ANDL    $0x3f, R8
+	SHLXQ   DX, R8, R8
+	ORQ     BX, R8
+	SUBQ    $0x08, DX
+	MOVBLZX SI, SI
+	SHLXQ   DX, SI, DX
+	ORQ     DX, R8
 
 	// The alternate line.
 	MOVQ       R8, R9
@@ -2385,41 +1939,323 @@ slots2Beyond:
 slots2Look:
 	VMOVDQU64      248(AX), Z16
 	VPERMB         (DX), Z16, Z16
+	VMOVDQU64      312(AX), Z17
+	VPMULTISHIFTQB Z16, Z17, Z17
+	VPBROADCASTB   BX, Z18
+	VPCMPEQB       Z18, Z17, K1
 	VMOVDQU64      376(AX), Z17
-	VPMULTISHIFTQB Z16, Z17, Z16
+	VPMULTISHIFTQB Z16, Z17, Z17
 	VPBROADCASTB   SI, Z18
-	VPCMPEQB       Z18, Z16, K1
-	VMOVDQU64      312(AX), Z16
-	VPERMB         (DX), Z16, Z16
-	VMOVDQU64      440(AX), Z17
-	VPMULTISHIFTQB Z16, Z17, Z16
-	VPBROADCASTB   DI, Z18
-	VPCMPEQB       Z18, Z16, K1, K1
+	VPCMPEQB       Z18, Z17, K1, K1
 	KMOVQ          K1, R8
 	PEXTQ          168(AX), R8, R8
 
 	// The zero of the quotient: that of the counts that bit number q goes to.
-	SHLXQ   BX, firstBit<>+0(SB), R9
 	MOVQ    (DX), R13
 	MOVQ    8(DX), R14
-	ANDNQ   allBits<>+0(SB), R13, R11
-	PDEPQ   R11, R9, R12
-	POPCNTQ R11, R11
-	SHRXQ   R11, R9, R9
+	ANDNQ   allBits<>+0(SB), R13, R9
+	PDEPQ   R9, DI, R11
+	POPCNTQ R9, R9
+	SHRXQ   R9, DI, R12
 	ANDNQ   176(AX), R14, R15
-	PDEPQ   R15, R9, R9
+	PDEPQ   R15, R12, R12
 
 	// The matches at the ones of their items.
 	PDEPQ R13, R8, R15
-	NEGQ  R11
-	SHRXQ R11, R8, R8
+	NEGQ  R9
+	SHRXQ R9, R8, R8
 	PDEPQ R14, R8, R8
 
 	// Those of the run, which the carry clears.
+	ORQ   R11, R13
+	ORQ   R12, R14
+	ADDQ  R11, R13
+	ADCQ  R12, R14
+	ANDNQ R15, R13, R15
+	ANDNQ R8, R14, R8
+	ORQ   R15, R8
+	JNE   slots2Found
+	CMPQ  DX, R10
+	MOVQ  R10, DX
+	JNE   slots2Look
+	VMOVQ X30, DX
+	VMOVQ X31, BX
+
+	// The group: its mark, and whether an entry is in use.
+	MOVQ    groupMark<>+0(SB), SI
+	ANDQ    (BX), SI
+	ORQ     8(BX), SI
+	ORQ     24(BX), SI
+	ORQ     40(BX), SI
+	ORQ     56(BX), SI
+	JNE     inGo
+	MOVQ    120(AX), BX
+	SUBQ    (BX), DX
+	SUBQ    64(BX), DX
+	SUBQ    112(AX), CX
+	SHRQ    $0x06, CX
+	MOVBLZX CL, CX
+	SUBQ    2048(BX)(CX*8), DX
+	MOVQ    R10, CX
+	SUBQ    112(AX), CX
+	SHRQ    $0x06, CX
+	MOVBLZX CL, CX
+	SUBQ    2048(BX)(CX*8), DX
+	JNE     inGo
+	MOVB    $0x00, ret+16(FP)
+	RET
+
+slots2Found:
+	MOVB $0x01, ret+16(FP)
+	RET
+
+inGo:
+	JMP ·directHashInGo+0(SB)
+
+DATA counterBits<>+0(SB)/8, $0x0000000000003fc0
+GLOBL counterBits<>(SB), RODATA|NOPTR, $8
+
+// func keyTwice(d *Direct, key []byte) bool
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, BMI, BMI2, CMOV, MMX+, POPCNT
+TEXT ·keyTwice(SB), NOSPLIT, $0-33
+	MOVQ key_len+16(FP), CX
+	CMPQ CX, $0x09
+	JCS  inGo
+	CMPQ CX, $0x10
+	JHI  inGo
+	MOVQ key_base+8(FP), DX
+
+	// XXH3 of the key.
+	VMOVQ        (DX), X0
+	VMOVHPS      -8(DX)(CX*1), X0, X0
+	VPXOR        96(AX), X0, X0
+	VMOVQ        X0, DX
+	VPUNPCKHQDQ  X0, X0, X1
+	VPSHUFB      swapped<>+0(SB), X0, X0
+	VMOVQ        X1, CX
+	MULXQ        CX, CX, DX
+	XORQ         CX, DX
+	VMOVQ        DX, X2
+	VPADDQ       X1, X2, X2
+	VPADDQ       X0, X2, X2
+	VPADDQ.BCST  key_len+16(FP), X2, X2
+	VPSRLQ       $0x25, X2, X0
+	VPXOR        X0, X2, X2
+	VPMULLQ.BCST avalanche<>+0(SB), X2, X2
+	VPSRLQ       $0x20, X2, X0
+	VPXOR        X0, X2, X2
+	VMOVQ        X2, DX
+
+	// Split the hash.
+	MULXQ 192(AX), BX, CX
+	PEXTQ 160(AX), BX, DX
+	RORXQ $0x38, BX, BX
+
+	// The loads, in the order of the argument: counters, words, counters.
+	SHLXQ CX, firstBit<>+0(SB), SI
+	MOVQ  120(AX), DI
+	PEXTQ counterBits<>+0(SB), CX, R8
+	ANDQ  $-64, CX
+	ADDQ  112(AX), CX
+	MOVQ  (DI), R9
+	MOVQ  2048(DI)(R8*8), R10
+
+	// The slots that have the remainder.
+	VMOVDQU64      248(AX), Z16
+	VPERMB         (CX), Z16, Z16
+	VMOVDQU64      312(AX), Z17
+	VPMULTISHIFTQB Z16, Z17, Z17
+	VPBROADCASTB   DX, Z18
+	VPCMPEQB       Z18, Z17, K1
+	VMOVDQU64      376(AX), Z17
+	VPMULTISHIFTQB Z16, Z17, Z17
+	VPBROADCASTB   BX, Z18
+	VPCMPEQB       Z18, Z17, K1, K1
+	KMOVQ          K1, BX
+	PEXTQ          168(AX), BX, BX
+
+	// The zero of the quotient: that of the counts that bit number q goes to.
+	MOVQ    (CX), R13
+	MOVQ    8(CX), R14
+	ANDNQ   allBits<>+0(SB), R13, R11
+	PDEPQ   R11, SI, R12
+	POPCNTQ R11, R11
+	SHRXQ   R11, SI, SI
+	ANDNQ   176(AX), R14, R15
+	PDEPQ   R15, SI, SI
+
+	// The matches at the ones of their items.
+	PDEPQ R13, BX, R15
+	NEGQ  R11
+	SHRXQ R11, BX, BX
+	PDEPQ R14, BX, BX
+
+	// Those of the run, which the carry clears.
 	ORQ   R12, R13
-	ORQ   R9, R14
+	ORQ   SI, R14
 	ADDQ  R12, R13
-	ADCQ  R9, R14
+	ADCQ  SI, R14
+	ANDNQ R15, R13, R15
+	ANDNQ BX, R14, BX
+	MOVQ  56(CX), SI
+
+	// The counters again.
+	CMPQ  (DI), R9
+	JNE   inGo
+	CMPQ  2048(DI)(R8*8), R10
+	JNE   inGo
+	TESTB $0x01, R9
+	JNE   inGo
+	TESTB $0x01, R10
+	JNE   inGo
+
+	// Both overflow bits.
+	ANDNQ 504(AX)(DX*8), SI, SI
+	JEQ   slots2Beyond
+	ORQ   R15, BX
+	SETNE ret+32(FP)
+	RET
+
+slots2Beyond:
+	MOVQ key_len+16(FP), DX
+	CMPQ DX, $0x09
+	JCS  inGo
+	CMPQ DX, $0x10
+	JHI  inGo
+	MOVQ key_base+8(FP), BX
+
+	// XXH3 of the key.
+	VMOVQ        (BX), X0
+	VMOVHPS      -8(BX)(DX*1), X0, X0
+	VPXOR        96(AX), X0, X0
+	VMOVQ        X0, DX
+	VPUNPCKHQDQ  X0, X0, X1
+	VPSHUFB      swapped<>+0(SB), X0, X0
+	VMOVQ        X1, BX
+	MULXQ        BX, BX, DX
+	XORQ         BX, DX
+	VMOVQ        DX, X2
+	VPADDQ       X1, X2, X2
+	VPADDQ       X0, X2, X2
+	VPADDQ.BCST  key_len+16(FP), X2, X2
+	VPSRLQ       $0x25, X2, X0
+	VPXOR        X0, X2, X2
+	VPMULLQ.BCST avalanche<>+0(SB), X2, X2
+	VPSRLQ       $0x20, X2, X0
+	VPXOR        X0, X2, X2
+	VMOVQ        X2, DX
+
+	// Split the hash.
+	MULXQ   192(AX), SI, R8
+	PEXTQ   160(AX), SI, BX
+	RORXQ   $0x38, SI, SI
+	SHLXQ   R8, firstBit<>+0(SB), DI
+	MOVQ    184(AX), DX
+	ANDL    $0x3f, R8
+	SHLXQ   DX, R8, R8
+	ORQ     BX, R8
+	SUBQ    $0x08, DX
+	MOVBLZX SI, SI
+	SHLXQ   DX, SI, DX
+	ORQ     DX, R8
+
+	// The alternate line.
+	MOVQ       R8, R9
+	IMULQ      mixFirst<>+0(SB), R9
+	MOVQ       R9, DX
+	SHRQ       $0x20, DX
+	XORQ       R9, DX
+	IMULQ      mixSecond<>+0(SB), DX
+	MULXQ      (AX), R9, R10
+	MOVQ       CX, R9
+	SUBQ       112(AX), R9
+	SHRQ       $0x06, R9
+	SUBQ       R9, R10
+	SBBQ       DX, DX
+	ANDQ       (AX), DX
+	ADDQ       DX, R10
+	CMPQ       R10, R9
+	CMOVQCS    R10, R9
+	SHLQ       $0x06, R10
+	ADDQ       112(AX), R10
+	PREFETCHT0 (R10)
+
+	// The class, of the lower line, and its group of the stash.
+	IMULQ mixSecond<>+0(SB), R8
+	XORQ  R8, R9
+	IMULQ mixFirst<>+0(SB), R9
+	MOVQ  $0x000000c0, DX
+	MULXQ R9, R8, DX
+	SHLQ  $0x06, DX
+	ADDQ  128(AX), DX
+
+	// The counters: they only ever go up, and stand still if their sum does.
+	XORL    R8, R8
+	XORL    R9, R9
+	MOVQ    120(AX), R11
+	MOVQ    (R11), R12
+	ADDQ    R12, R8
+	ORQ     R12, R9
+	MOVQ    64(R11), R12
+	ADDQ    R12, R8
+	ORQ     R12, R9
+	MOVQ    CX, R12
+	SUBQ    112(AX), R12
+	SHRQ    $0x06, R12
+	MOVBLZX R12, R12
+	MOVQ    2048(R11)(R12*8), R12
+	ADDQ    R12, R8
+	ORQ     R12, R9
+	MOVQ    R10, R12
+	SUBQ    112(AX), R12
+	SHRQ    $0x06, R12
+	MOVBLZX R12, R12
+	MOVQ    2048(R11)(R12*8), R11
+	ADDQ    R11, R8
+	ORQ     R11, R9
+	TESTB   $0x01, R9
+	JNE     inGo
+	VMOVQ   R8, X30
+	VMOVQ   DX, X31
+
+	// Both lines, one after the other.
+	MOVQ CX, DX
+
+slots2Look:
+	VMOVDQU64      248(AX), Z16
+	VPERMB         (DX), Z16, Z16
+	VMOVDQU64      312(AX), Z17
+	VPMULTISHIFTQB Z16, Z17, Z17
+	VPBROADCASTB   BX, Z18
+	VPCMPEQB       Z18, Z17, K1
+	VMOVDQU64      376(AX), Z17
+	VPMULTISHIFTQB Z16, Z17, Z17
+	VPBROADCASTB   SI, Z18
+	VPCMPEQB       Z18, Z17, K1, K1
+	KMOVQ          K1, R8
+	PEXTQ          168(AX), R8, R8
+
+	// The zero of the quotient: that of the counts that bit number q goes to.
+	MOVQ    (DX), R13
+	MOVQ    8(DX), R14
+	ANDNQ   allBits<>+0(SB), R13, R9
+	PDEPQ   R9, DI, R11
+	POPCNTQ R9, R9
+	SHRXQ   R9, DI, R12
+	ANDNQ   176(AX), R14, R15
+	PDEPQ   R15, R12, R12
+
+	// The matches at the ones of their items.
+	PDEPQ R13, R8, R15
+	NEGQ  R9
+	SHRXQ R9, R8, R8
+	PDEPQ R14, R8, R8
+
+	// Those of the run, which the carry clears.
+	ORQ   R11, R13
+	ORQ   R12, R14
+	ADDQ  R11, R13
+	ADCQ  R12, R14
 	ANDNQ R15, R13, R15
 	ANDNQ R8, R14, R8
 	ORQ   R15, R8
@@ -2458,7 +2294,88 @@ slots2Found:
 	MOVB $0x01, ret+32(FP)
 	RET
 
-narrow:
+inGo:
+	JMP ·directKeyInGo+0(SB)
+
+// func hashNarrow(d *Direct, hash uint64) bool
+// Requires: AVX, AVX2, BMI, BMI2
+TEXT ·hashNarrow(SB), NOSPLIT, $0-17
+	MOVQ hash+8(FP), DX
+
+	// Split the hash.
+	MULXQ (AX), BX, CX
+	MOVQ  BX, DX
+	SHLQ  $0x03, DX
+	MULXQ 8(AX), SI, DX
+	INCQ  DX
+
+	// The two buckets.
+	MOVQ    $0x9e3779b97f4a7c15, SI
+	IMULQ   DX, SI
+	SHRQ    $0x3d, BX
+	RORXQ   $0x20, SI, DI
+	MOVWLZX DI, DI
+	IMUL3L  $0x07, DI, DI
+	SHRL    $0x10, DI
+	INCL    DI
+	XORL    BX, DI
+
+	// The masks of their overflow bits, and the pattern of the fingerprint.
+	LEAL         560(BX)(BX*1), R8
+	BEXTRQ       R8, SI, R8
+	VMOVQ        48(AX)(R8*8), X0
+	LEAL         560(DI)(DI*1), R8
+	BEXTRQ       R8, SI, R8
+	VMOVHPS      48(AX)(R8*8), X0, X0
+	IMULQ        16(AX), DX
+	VMOVQ        DX, X1
+	VPBROADCASTQ X1, X1
+
+	// The loads, in the order of the argument: counters, words, counters.
+	MOVQ    120(AX), DX
+	MOVBLZX CL, SI
+	RORXQ   $0x3a, CX, CX
+	ADDQ    112(AX), CX
+	MOVQ    (DX), R8
+	MOVQ    2048(DX)(SI*8), R9
+	VMOVQ   (CX)(BX*8), X2
+	VMOVHPS (CX)(DI*8), X2, X2
+	CMPQ    (DX), R8
+	JNE     blockedOpen
+	CMPQ    2048(DX)(SI*8), R9
+	JNE     blockedOpen
+	TESTB   $0x01, R8
+	JNE     blockedOpen
+	TESTB   $0x01, R9
+	JNE     blockedOpen
+
+	// Both overflow bits; a lane of zero where a slot has the fingerprint.
+	VPTEST X0, X2
+	JCS    blockedOpen
+	VPXOR  X1, X2, X0
+	VPAND  32(AX), X0, X0
+	VPSUBQ 16(AX), X0, X1
+	VPANDN X1, X0, X1
+	VPTEST 80(AX), X1
+	SETNE  ret+16(FP)
+	RET
+
+blockedOpen:
+	VPXOR  X1, X2, X0
+	VPAND  32(AX), X0, X0
+	VPSUBQ 16(AX), X0, X1
+	VPANDN X1, X0, X1
+	VPTEST 80(AX), X1
+	JEQ    inGo
+	SETNE  ret+16(FP)
+	RET
+
+inGo:
+	JMP ·directHashInGo+0(SB)
+
+// func keyNarrow(d *Direct, key []byte) bool
+// Requires: AVX, AVX2, BMI, BMI2
+TEXT ·keyNarrow(SB), NOSPLIT, $0-33
 	MOVQ key_len+16(FP), CX
 	CMPQ CX, $0x09
 	JCS  inGo
@@ -2517,7 +2434,7 @@ narrow:
 	// The loads, in the order of the argument: counters, words, counters.
 	MOVQ    120(AX), DX
 	MOVBLZX CL, SI
-	SHLQ    $0x06, CX
+	RORXQ   $0x3a, CX, CX
 	ADDQ    112(AX), CX
 	MOVQ    (DX), R8
 	MOVQ    2048(DX)(SI*8), R9
@@ -2553,9 +2470,116 @@ blockedOpen:
 	SETNE  ret+32(FP)
 	RET
 
-compact:
-	CMPQ 144(AX), $0x04
-	JNE  inGo
+inGo:
+	JMP ·directKeyInGo+0(SB)
+
+// func hashAtCompact(d *Direct, hash uint64) bool
+// Requires: BMI, BMI2, CMOV, POPCNT
+TEXT ·hashAtCompact(SB), NOSPLIT, $0-17
+	MOVQ hash+8(FP), DX
+	MOVQ 136(AX), CX
+
+	// Split the hash.
+	MULXQ (CX), BX, DX
+	MOVQ  152(CX), SI
+	SHRXQ SI, BX, SI
+	SHRQ  $0x3a, BX
+
+	// The loads, in the order of the argument: counters, words, counters.
+	MOVQ    120(AX), DI
+	MOVBLZX DL, R8
+	RORXQ   $0x3a, DX, DX
+	ADDQ    112(AX), DX
+	MOVQ    (DI), AX
+	MOVQ    2048(DI)(R8*8), R9
+
+	// Where zero q of the counts is: in the first word that has so many.
+	SHLXQ   BX, firstBit<>+0(SB), R10
+	MOVQ    (DX), R11
+	NOTQ    R11
+	PDEPQ   R11, R10, R12
+	POPCNTQ R11, R11
+	MOVQ    8(DX), R13
+	NOTQ    R13
+	SHRXQ   R11, R10, R10
+	PDEPQ   R13, R10, R10
+	TZCNTQ  R10, R10
+	ADDQ    $0x40, R10
+	TZCNTQ  R12, R12
+	CMOVQCC R12, R10
+
+	// The run of bits 1 behind it.
+	LEAQ   1(R10), R11
+	SUBQ   BX, R10
+	MOVQ   R11, BX
+	SHRQ   $0x03, BX
+	ANDL   $0x07, R11
+	SHRXQ  R11, (DX)(BX*1), BX
+	NOTQ   BX
+	TZCNTQ BX, BX
+
+	// Their remainders are in the eight bytes that end with that of the last bit.
+	IMULQ 16(CX), BX
+	IMULQ 16(CX), R10
+	ADDQ  40(CX), R10
+	LEAQ  7(R10)(BX*1), R11
+	MOVQ  R11, R12
+	SHRQ  $0x03, R12
+	ANDL  $-8, R11
+	SUBQ  R11, R10
+
+	// A line that is being changed may say that they are anywhere.
+	CMPQ    R12, $0x40
+	CMOVQHI sixtyFour<>+0(SB), R12
+	SHRXQ   R10, -8(DX)(R12*1), R10
+
+	// A lane of zero where one of the run is the remainder.
+	MOVQ  SI, R11
+	ANDQ  120(CX), R11
+	IMULQ 136(CX), R11
+	XORQ  R11, R10
+	MOVQ  R10, R11
+	SUBQ  136(CX), R11
+	ANDNQ R11, R10, R10
+	ANDQ  144(CX), R10
+	CMPQ  BX, $0x39
+	JHI   long
+	MOVQ  56(DX), DX
+
+	// The counters again.
+	CMPQ  (DI), AX
+	JNE   open
+	CMPQ  2048(DI)(R8*8), R9
+	JNE   open
+	TESTB $0x01, AL
+	JNE   open
+	TESTB $0x01, R9
+	JNE   open
+
+	// Both overflow bits.
+	MOVQ  SI, AX
+	ANDL  $0x7f, AX
+	ANDNQ 160(CX)(AX*8), DX, DX
+	JEQ   open
+	BZHIQ BX, R10, R10
+	SETNE ret+16(FP)
+	RET
+
+long:
+	XORL R10, R10
+
+open:
+	BZHIQ BX, R10, R10
+	JEQ   inGo
+	SETNE ret+16(FP)
+	RET
+
+inGo:
+	JMP ·directHashInGo+0(SB)
+
+// func keyAtCompact(d *Direct, key []byte) bool
+// Requires: BMI, BMI2, CMOV, POPCNT
+TEXT ·keyAtCompact(SB), NOSPLIT, $0-33
 	MOVQ key_len+16(FP), CX
 	CMPQ CX, $0x09
 	JCS  inGo
@@ -2592,7 +2616,7 @@ compact:
 	// The loads, in the order of the argument: counters, words, counters.
 	MOVQ    120(AX), DI
 	MOVBLZX DL, R8
-	SHLQ    $0x06, DX
+	RORXQ   $0x3a, DX, DX
 	ADDQ    112(AX), DX
 	MOVQ    (DI), AX
 	MOVQ    2048(DI)(R8*8), R9
@@ -2679,14 +2703,37 @@ open:
 	RET
 
 inGo:
-	JMP ·directKeyInGo(SB)
+	JMP ·directKeyInGo+0(SB)
 
-DATA swapped<>+0(SB)/8, $0x0001020304050607
-DATA swapped<>+8(SB)/8, $0x0000000000000000
-GLOBL swapped<>(SB), RODATA|NOPTR, $16
-
-DATA avalanche<>+0(SB)/8, $0x165667919e3779f9
-GLOBL avalanche<>(SB), RODATA|NOPTR, $8
+// func lookAddresses(hash *[6]uintptr, key *[6]uintptr)
+TEXT ·lookAddresses(SB), NOSPLIT, $0-16
+	MOVQ hash+0(FP), AX
+	MOVQ key+8(FP), CX
+	LEAQ ·hashSlotted+0(SB), DX
+	MOVQ DX, (AX)
+	LEAQ ·keySlotted+0(SB), DX
+	MOVQ DX, (CX)
+	LEAQ ·hashWide+0(SB), DX
+	MOVQ DX, 8(AX)
+	LEAQ ·keyWide+0(SB), DX
+	MOVQ DX, 8(CX)
+	LEAQ ·hashTwice+0(SB), DX
+	MOVQ DX, 16(AX)
+	LEAQ ·keyTwice+0(SB), DX
+	MOVQ DX, 16(CX)
+	LEAQ ·hashNarrow+0(SB), DX
+	MOVQ DX, 24(AX)
+	LEAQ ·keyNarrow+0(SB), DX
+	MOVQ DX, 24(CX)
+	LEAQ ·hashAtCompact+0(SB), DX
+	MOVQ DX, 32(AX)
+	LEAQ ·keyAtCompact+0(SB), DX
+	MOVQ DX, 32(CX)
+	LEAQ ·directHashInGo+0(SB), DX
+	MOVQ DX, 40(AX)
+	LEAQ ·directKeyInGo+0(SB), AX
+	MOVQ AX, 40(CX)
+	RET
 
 // func compactAVX512(b *compactBatch)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+

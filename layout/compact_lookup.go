@@ -152,43 +152,49 @@ type compactBatch struct {
 // in the order that it knows: how each slot gets into a byte of a register. Of remainders
 // of more than 8 bits the low 8 get there, and in a second look the high 8.
 type compactSlotted struct {
-	low, high uint64 // which bits of what is left of a hash are the low 8 of the fingerprint; the high 8 of the remainder
-	inUse     uint64 // which bytes have a slot
-	inCounts  uint64 // which bits of the second word are of the counts, but for the last, the 0 at their end
-	r         uint64
+	low      uint64 // which bits of what is left of a hash are the low 8 of the fingerprint
+	inUse    uint64 // which bytes have a slot
+	inCounts uint64 // which bits of the second word are of the counts, but for the last, the 0 at their end
+	r        uint64
+	lines64  uint64
 }
 
 // slotVectors are those of lookCompactWide, too. Each is one load, in one cache line of a Direct.
 // (A lookup by key of a Blocked took 56 ns, or 49, by where its vectors happened to be.)
 type slotVectors struct {
-	bytes, shifts [2][LineBytes]byte // of the line those that get into a word; the bits that get into a byte
-	values        [LineBytes]byte    // the bits of a short remainder
+	bytes       [LineBytes]byte // of the line those that get into a word
+	shifts      [LineBytes]byte // the bits of a word that get into a byte
+	highsShifts [LineBytes]byte // those for the high 8 bits of a remainder
+	values      [LineBytes]byte // the bits of a short remainder
 }
 
-func (t *compact) bySlots() (c compactSlotted, v slotVectors) {
-	const lane = 8
-	skip := max(t.r, lane) - lane // to the high bits
+// bySlots puts into each word the bytes of as many slots as are in 8 of them, whole. It says no where
+// the words do not have all: with r=16, for one slot.
+func (t *compact) bySlots() (c compactSlotted, v slotVectors, ok bool) {
 	c.r = t.r
+	c.lines64 = t.lines * LineBytes
 	c.low = 0xFF << t.shift
-	c.high = c.low << skip
+	if t.r > 8 {
+		c.low <<= quotientBits
+	}
 	c.inCounts = t.inCounts[1] >> 1
-	// As many slots as are in a word that begins with a byte.
-	perWord := min((64-(lane-1)-lane)/t.r+1, 8)
-	for i := range uint64(LineBytes) {
-		word, place := i/8, i%8
-		v.values[i] = byte(min(t.values, 0xFF))
-		if place < perWord {
-			c.inUse |= 1 << i
-		}
-		for look, skip := range []uint64{0, skip} {
-			bit := t.counts + word*perWord*t.r + skip
-			v.bytes[look][i] = byte(bit/8 + place) // the low six bits count
-			if place < perWord {
-				v.shifts[look][i] = byte(bit%8 + place*t.r)
+	slot := uint64(0)
+	for word := range uint64(LineBytes / 8) {
+		begin := t.counts + slot*t.r // its first bit in the line
+		for place := range uint64(8) {
+			i := 8*word + place
+			v.bytes[i] = byte(begin/8 + place) // the low six bits count
+			v.values[i] = byte(min(t.values, 0xFF))
+			bit := begin%8 + place*t.r
+			if slot < t.b && bit+t.r <= 64 {
+				slot++
+				c.inUse |= 1 << i
+				v.shifts[i] = byte(bit)
+				v.highsShifts[i] = byte(bit + max(t.r, 8) - 8)
 			}
 		}
 	}
-	return c, v
+	return c, v, slot == t.b
 }
 
 // FirstLooks: the kernel is for tables whose counts are in two words, which is all but

@@ -10,18 +10,20 @@ type Direct struct {
 	region, runtime  *uint64
 	stash            *uint64
 	compact          *compact
-	look             look
+	lookHash         uintptr // where in the program directHash goes, and directKey
+	lookKey          uintptr
 	compactSlotted   // of a Compact with AVX-512, and so is what is behind contains
 
+	look     look
 	hash     *Hasher
 	contains func(h uint64) bool
 
-	_ [5]uint64 // to 8 bytes before a line of the cache: an allocation of this size begins that far behind one
+	_ [3]uint64 // to 8 bytes before a line of the cache: an allocation of this size begins that far behind one
 	slotVectors
 	pairs [256]uint64 // the overflow bits of the low 8 bits of a fingerprint
 }
 
-// A look is how a Direct looks a hash up. The numbers are in the kernel, too.
+// A look is how a Direct looks a hash up.
 type look uint64
 
 const (
@@ -38,10 +40,14 @@ const (
 // Go is in use. As long as a lookup is under way, what contains refers to is in use.
 func NewDirect(t Table, v *View, h *Hasher, contains func(h uint64) bool) *Direct {
 	d := &Direct{mix: h.mix, look: lookInGo, hash: h, contains: contains}
-	k := kernel(inUse.Load())
-	if t == nil || !k.single() {
-		return d
+	if k := kernel(inUse.Load()); t != nil && k.single() {
+		d.choose(t, v, k)
 	}
+	d.lookHash, d.lookKey = d.look.addresses()
+	return d
+}
+
+func (d *Direct) choose(t Table, v *View, k kernel) {
 	d.region, d.runtime, d.stash = &v.Region[0], &v.Runtime[0], &v.Stash[0]
 	switch t := t.(type) {
 	case *blocked:
@@ -55,18 +61,19 @@ func NewDirect(t Table, v *View, h *Hasher, contains func(h uint64) bool) *Direc
 			break
 		}
 		d.lines, d.compact, d.look = t.lines, t, lookAtCompact
-		if k == avx512 && hasVBMI {
-			d.look = lookTwice
-			if t.r <= 8 {
-				d.look = lookSlotted
-			}
-			d.compactSlotted, d.slotVectors = t.bySlots()
-			for i := range d.pairs {
-				d.pairs[i] = t.overflowBits(uint64(i))
-			}
+		slotted, vectors, ok := t.bySlots()
+		if k != avx512 || !hasVBMI || !ok {
+			break
+		}
+		d.look = lookTwice
+		if t.r <= 8 {
+			d.look = lookSlotted
+		}
+		d.compactSlotted, d.slotVectors = slotted, vectors
+		for i := range d.pairs {
+			d.pairs[i] = t.overflowBits(uint64(i))
 		}
 	}
-	return d
 }
 
 // Contains reports whether a key may be in the table.

@@ -229,7 +229,7 @@
 // # Which layout
 //
 // Measured in one run, 30 million keys in memory, absent ones asked for by their hashes, on 2
-// cores of an AMD EPYC (Zen 5; go test ./mmapfilter -run '^$' -bench 'Layouts$'); inserts and
+// cores of an AMD EPYC (Zen 4; go test ./mmapfilter -run '^$' -bench 'Layouts$'); inserts and
 // deletes in another one, at 80, 90, 95 and 98 % load, on an Intel Xeon:
 //
 //	rate asked                    1 %               0.3 %              0.05 %

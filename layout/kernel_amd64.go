@@ -35,6 +35,13 @@ func hasSlowPDEP(vendor, signature uint32) bool {
 	return (vendor == amd || vendor == hygon) && family < zen3
 }
 
+// addresses gives the functions of assembly that look a hash, and a key, up in this way.
+func (l look) addresses() (hash, key uintptr) {
+	var hashes, keys [lookInGo + 1]uintptr
+	lookAddresses(&hashes, &keys)
+	return hashes[l], keys[l]
+}
+
 // run does the groups of a batch. A call through a function value would move the
 // batch, and what it points to, to the heap.
 func (b *blockedBatch) run(k kernel) {

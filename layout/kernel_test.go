@@ -2,6 +2,7 @@ package layout
 
 import (
 	"fmt"
+	"math/bits"
 	"math/rand/v2"
 	"reflect"
 	"runtime"
@@ -306,6 +307,21 @@ func TestVectorsAreLines(t *testing.T) {
 		}
 	}
 	runtime.KeepAlive(keep)
+}
+
+// TestBySlots: the slots of all lines get into bytes of a register, but for one of r=16.
+func TestBySlots(t *testing.T) {
+	for _, p := range LegalParams(Compact) {
+		g, err := NewGeometry(Compact, p, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := NewTable(g).(*compact)
+		slotted, _, ok := c.bySlots()
+		if want := uint64(bits.OnesCount64(slotted.inUse)) == c.b; ok != want || c.countWords == 2 && ok != (c.r != 16) {
+			t.Errorf("r=%d: %t, with %d of %d slots", c.r, ok, bits.OnesCount64(slotted.inUse), c.b)
+		}
+	}
 }
 
 // TestLongestRun: lines where all items have one quotient, and the last one another remainder.

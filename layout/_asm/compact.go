@@ -83,7 +83,7 @@ func lookCompact(t Register, regionAt, runtimeAt Mem, end ending) {
 	SHRQ(U8(64-quotientBits), q)
 
 	Comment("The loads, in the order of the argument: counters, words, counters.")
-	line, runtime, count := places(line, regionAt, runtimeAt)
+	line, runtime, count := places(line, regionAt, runtimeAt, false)
 	epoch, before := move(Mem{Base: runtime}), move(count)
 
 	matches, run := lookInLine(t, line, fp, q, 2)
@@ -110,25 +110,24 @@ func move(from Op) GPVirtual {
 	return r
 }
 
-// matchesOfRun gives, in two words, a bit for each match of the run of quotient q. matches has a
-// bit for each slot, in their order; the counts are in two words. Where the run is need not be
+// matchesOfRun gives, in two words, a bit for each match of the run of quotient q, of which bit is
+// 1<<q. matches has a bit for each slot, in their order; the counts are in two words. Where the run is need not be
 // computed: a match goes to the bit of the counts that its item has, and what is added at the zero
 // of the quotient, twice, carries through the ones of its run and clears them, up to the 0 that
 // ends it. (Behind the counts, matches of free slots are at ones of remainders, which no carry
 // reaches.) inCounts is the bits of the second word among which that zero is: where the first word
 // is all zeros, the shift by their number is none, and gives a zero of the second word that is not
 // the one; there is no run behind it.
-func matchesOfRun(line Register, q, matches GPVirtual, inCounts Mem) (low, high GPVirtual) {
+func matchesOfRun(line Register, bit, matches GPVirtual, inCounts Mem) (low, high GPVirtual) {
 	Comment("The zero of the quotient: that of the counts that bit number q goes to.")
-	bit, zeros, at0, at1 := GP64(), GP64(), GP64(), GP64()
-	SHLXQ(q, inMemory("firstBit", 1), bit)
+	zeros, at0, at1, inSecond := GP64(), GP64(), GP64(), GP64()
 	x0, x1, n0, n1 := move(Mem{Base: line}), move(Mem{Base: line, Disp: 8}), GP64(), GP64()
 	ANDNQ(inMemory("allBits", 1<<64-1), x0, n0)
 	PDEPQ(n0, bit, at0)
 	POPCNTQ(n0, zeros)
-	SHRXQ(zeros, bit, at1)
+	SHRXQ(zeros, bit, inSecond)
 	ANDNQ(inCounts, x1, n1)
-	PDEPQ(n1, at1, at1)
+	PDEPQ(n1, inSecond, at1)
 
 	Comment("The matches at the ones of their items.")
 	low, high = GP64(), GP64()
@@ -255,36 +254,42 @@ func lookCompactWide(d Register, looks int, hash func(d Register)) {
 
 	split := func() (line, q, low, high GPVirtual) {
 		Comment("Split the hash.")
-		line, q, low, high = GP64(), GP64(), GP64(), GP64()
-		MULXQ(of(blockedLines), q, line)
-		PEXTQ(of(directLow), q, low)
-		if looks == 2 {
-			PEXTQ(of(directHigh), q, high)
+		line, low = GP64(), GP64()
+		rest := GP64()
+		if looks == 1 {
+			MULXQ(of(blockedLines), rest, line)
+			PEXTQ(of(directLow), rest, low)
+			RORXQ(U8(64-quotientBits), rest, rest)
+			return line, rest, low, low
 		}
-		SHRQ(U8(64-quotientBits), q)
-		return line, q, low, high
+		MULXQ(of(directLines64), rest, line)
+		PEXTQ(of(directLow), rest, low)
+		RORXQ(U8(64-8), rest, rest)
+		return line, line, low, rest
 	}
 	line, q, low, high := split()
 
 	Comment("The loads, in the order of the argument: counters, words, counters.")
-	line, runtime, count := places(line, of(directRegion), of(directRuntime))
+	bit := GP64()
+	SHLXQ(q, inMemory("firstBit", 1), bit)
+	line, runtime, count := places(line, of(directRegion), of(directRuntime), looks == 2)
 	epoch, before := move(Mem{Base: runtime}), move(count)
 
 	Comment("The slots that have the remainder.")
-	match := func(line, q, low, high GPVirtual) (inFirst, inSecond GPVirtual) {
+	match := func(line, bit, low, high GPVirtual) (inFirst, inSecond GPVirtual) {
 		vector := func(i int) Mem { return of(directSlots + lineBytes*i) }
+		VMOVDQU64(vector(0), slots)
+		VPERMB(Mem{Base: line}, slots, slots)
 		compare := func(bits GPVirtual, look int, into ...Op) {
-			VMOVDQU64(vector(look), slots)
-			VPERMB(Mem{Base: line}, slots, slots)
-			VMOVDQU64(vector(2+look), by)
-			VPMULTISHIFTQB(slots, by, slots)
+			VMOVDQU64(vector(1+look), by)
+			VPMULTISHIFTQB(slots, by, by)
 			VPBROADCASTB(bits.As32(), pattern)
 			if looks == 2 { // all bits of the bytes are of remainders
-				VPCMPEQB(append([]Op{pattern, slots}, into...)...)
+				VPCMPEQB(append([]Op{pattern, by}, into...)...)
 				return
 			}
-			VPXORQ(pattern, slots, slots)
-			VPTESTNMB(append([]Op{vector(4), slots}, into...)...)
+			VPXORQ(pattern, by, slots)
+			VPTESTNMB(append([]Op{vector(3), slots}, into...)...)
 		}
 		compare(low, 0, K1)
 		if looks == 2 {
@@ -293,18 +298,16 @@ func lookCompactWide(d Register, looks int, hash func(d Register)) {
 		matches := GP64()
 		KMOVQ(K1, matches)
 		PEXTQ(of(directInUse), matches, matches)
-		return matchesOfRun(line, q, matches, of(directInCounts))
+		return matchesOfRun(line, bit, matches, of(directInCounts))
 	}
-	inFirst, inSecond := match(line, q, low, high)
-	last, mask := XMM(), XMM()
-	VMOVQ(Mem{Base: line, Disp: lastWord}, last)
+	inFirst, inSecond := match(line, bit, low, high)
+	last := move(Mem{Base: line, Disp: lastWord})
 
 	Comment("The counters again.")
 	jumpIfMoved(Mem{Base: runtime}, count, epoch, before, "inGo")
 	Comment("Both overflow bits.")
-	VMOVQ(Mem{Base: d, Disp: directMasks, Index: low, Scale: 8}, mask)
-	VPTEST(mask, last)
-	JCS(LabelRef(name + "Beyond"))
+	ANDNQ(Mem{Base: d, Disp: directMasks, Index: low, Scale: 8}, last, last)
+	JEQ(LabelRef(name + "Beyond"))
 	ORQ(inFirst, inSecond)
 	SETNE(result(0))
 	RET()
@@ -312,16 +315,20 @@ func lookCompactWide(d Register, looks int, hash func(d Register)) {
 	Label(name + "Beyond")
 	hash(d) // again: there is no register to keep it in
 	_, q, low, high = split()
+	bit = GP64()
+	SHLXQ(q, inMemory("firstBit", 1), bit)
 	fp, r := GP64(), move(of(directR))
+	ANDL(U8(1<<quotientBits-1), q.As32())
 	SHLXQ(r, q, fp)
 	ORQ(low, fp)
 	if looks == 2 {
 		SUBQ(U8(8), r)
+		MOVBLZX(high.As8(), high.As32())
 		SHLXQ(r, high, r)
 		ORQ(r, fp)
 	}
 	beyond{name, line, fp, func(GPVirtual) {}, func(line GPVirtual) {
-		inFirst, inSecond := match(line, q, low, high)
+		inFirst, inSecond := match(line, bit, low, high)
 		ORQ(inFirst, inSecond)
 	}}.look(d)
 }

@@ -14,56 +14,30 @@ const (
 	directRuntime  = 8 * 15
 	directStash    = 8 * 16
 	directCompact  = 8 * 17
-	directLook     = 8 * 18
-	directLow      = 8 * 19 // a compactSlotted
-	directHigh     = 8 * 20
+	directLookHash = 8 * 18
+	directLookKey  = 8 * 19
+	directLow      = 8 * 20 // a compactSlotted
 	directInUse    = 8 * 21
 	directInCounts = 8 * 22
 	directR        = 8 * 23
+	directLines64  = 8 * 24
 	directSlots    = 8 * 31 // a slotVectors
-	directMasks    = 8 * (31 + 5*8)
+	directMasks    = 8 * (31 + 4*8)
 )
 
-// Which look directLook says, in the order in which those that can spare the least come first.
-const (
-	lookSlotted = iota
-	lookWide
-	lookTwice
-	lookNarrow
-	lookAtCompact
-)
-
-// directHash has a look for each layout and processor: one function for all, since one
-// more call around it would be a tenth of what a lookup is. What they leave open, and all that
-// none of them is for, it leaves to a function in Go.
-func directHash() {
-	TEXT("directHash", NOSPLIT, "func(d *Direct, hash uint64) bool")
-	Doc("directHash is ContainsHash of a Direct. It needs what the look that the Direct says does.")
-	Pragma("noescape")
-	load := func(Register) { Load(Param("hash"), RDX) }
-	lookDirect(Load(Param("d"), GP64()), load, load)
-	jumpTo("directHashInGo")
+// A directLook is one of the looks that a Direct may have. hash puts the hash into RDX before it, and
+// what the look leaves open gets to the label "inGo". So does, with AVX-512, all that a counter has
+// moved for, even what has been found. d is the Direct.
+type directLook struct {
+	name  string
+	needs string
+	look  func(d Register, hash func(d Register))
+	key   func(d Register) // makes the hash of a key
 }
 
-// directKey is directHash with the hash of a key of 9 to 16 bytes before it.
-func directKey() {
-	TEXT("directKey", NOSPLIT, "func(d *Direct, key []byte) bool")
-	Doc("directKey is Contains of a Direct. It needs what the look that the Direct says does.")
-	Pragma("noescape")
-	lookDirect(Load(Param("d"), GP64()), hashKey, hashKeyWide)
-	jumpTo("directKeyInGo")
-}
-
-// jumpTo ends a function with one in Go, of as many arguments and results.
-func jumpTo(name string) {
-	Instruction(&ir.Instruction{Opcode: "JMP", Operands: []Op{LabelRef("·" + name + "(SB)")}, IsTerminal: true})
-}
-
-// lookDirect returns what the looks say; what they leave open gets to what follows. So does, with
-// AVX-512, all that a counter has moved for, even what has been found. hash puts the hash into RDX,
-// and so does hashSlotted, with fewer general registers.
-func lookDirect(d Register, hash, hashSlotted func(d Register)) {
-	region, runtime := Mem{Base: d, Disp: directRegion}, Mem{Base: d, Disp: directRuntime}
+func directLooks() []directLook {
+	region := func(d Register) Mem { return Mem{Base: d, Disp: directRegion} }
+	runtime := func(d Register) Mem { return Mem{Base: d, Disp: directRuntime} }
 	end := func(settled bool) {
 		if !settled {
 			JEQ(LabelRef("inGo"))
@@ -71,43 +45,89 @@ func lookDirect(d Register, hash, hashSlotted func(d Register)) {
 		SETNE(result(0))
 		RET()
 	}
-	look := Mem{Base: d, Disp: directLook}
-	CMPQ(look, U8(lookWide))
-	JHI(LabelRef("others"))
-	JEQ(LabelRef("wide"))
-	hashSlotted(d)
-	lookCompactWide(d, 1, hashSlotted)
-	Label("wide")
-	hash(d)
-	lookBlockedWide(d)
-	Label("others")
-	CMPQ(look, U8(lookNarrow))
-	JHI(LabelRef("compact"))
-	JEQ(LabelRef("narrow"))
-	hashSlotted(d)
-	lookCompactWide(d, 2, hashSlotted)
-	Label("narrow")
-	hash(d)
-	lookBlocked(d, region, runtime, end)
-	Label("compact")
-	CMPQ(look, U8(lookAtCompact))
-	JNE(LabelRef("inGo"))
-	hash(d)
-	lookCompact(move(Mem{Base: d, Disp: directCompact}), region, runtime, end)
-	Label("inGo")
+	const wide, vbmi, narrow, compact = "AVX-512 F, BW, DQ and VL, BMI1, BMI2 and POPCNT",
+		"AVX-512 F, BW, DQ, VL and VBMI, BMI1, BMI2 and POPCNT", "AVX2, BMI1 and BMI2", "BMI1, BMI2 and POPCNT"
+	return []directLook{
+		{"Slotted", vbmi, func(d Register, hash func(d Register)) { hash(d); lookCompactWide(d, 1, hash) }, hashKeyWide},
+		{"Wide", wide, func(d Register, hash func(d Register)) { hash(d); lookBlockedWide(d) }, hashKey},
+		{"Twice", vbmi, func(d Register, hash func(d Register)) { hash(d); lookCompactWide(d, 2, hash) }, hashKeyWide},
+		{"Narrow", narrow, func(d Register, hash func(d Register)) {
+			hash(d)
+			lookBlocked(d, region(d), runtime(d), end)
+		}, hashKey},
+		{"AtCompact", compact, func(d Register, hash func(d Register)) {
+			hash(d)
+			lookCompact(move(Mem{Base: d, Disp: directCompact}), region(d), runtime(d), end)
+		}, hashKey},
+	}
+}
+
+// direct makes directHash and directKey, which jump to the look of a Direct, and the looks: a
+// lookup out of the cache is as long as its instructions are many, and with one more call around it,
+// or with questions which look it is, has six more. What they leave open they leave to a function
+// in Go, of the same arguments and result.
+func direct() {
+	const hash, key = "func(d *Direct, hash uint64) bool", "func(d *Direct, key []byte) bool"
+	// The Direct is in RAX for all that is jumped to.
+	begin := func(name, signature, doc string) {
+		TEXT(name, NOSPLIT, signature)
+		Doc(doc)
+		Pragma("noescape")
+	}
+	begin("directHash", hash, "directHash is ContainsHash of a Direct. It needs what its look does.")
+	Load(Param("d"), RAX)
+	jump(Mem{Base: RAX, Disp: directLookHash})
+	begin("directKey", key, "directKey is Contains of a Direct. It needs what its look does.")
+	Load(Param("d"), RAX)
+	jump(Mem{Base: RAX, Disp: directLookKey})
+
+	for _, l := range directLooks() {
+		begin("hash"+l.name, hash, "hash"+l.name+" needs "+l.needs+", and is only jumped to.")
+		l.look(RAX, func(Register) { Load(Param("hash"), RDX) })
+		Label("inGo")
+		jump(inText("directHashInGo"))
+		begin("key"+l.name, key, "key"+l.name+" needs what hash"+l.name+" does, and is only jumped to.")
+		l.look(RAX, l.key)
+		Label("inGo")
+		jump(inText("directKeyInGo"))
+	}
+
+	TEXT("lookAddresses", NOSPLIT, "func(hash, key *[6]uintptr)")
+	Doc("lookAddresses gives where the looks are, in their order, those in Go last.")
+	Pragma("noescape")
+	hashes, keys := Load(Param("hash"), GP64()), Load(Param("key"), GP64())
+	store := func(name string, at Mem) {
+		address := GP64()
+		LEAQ(inText(name), address)
+		MOVQ(address, at)
+	}
+	looks := directLooks()
+	for i, l := range looks {
+		store("hash"+l.name, Mem{Base: hashes, Disp: 8 * i})
+		store("key"+l.name, Mem{Base: keys, Disp: 8 * i})
+	}
+	store("directHashInGo", Mem{Base: hashes, Disp: 8 * len(looks)})
+	store("directKeyInGo", Mem{Base: keys, Disp: 8 * len(looks)})
+	RET()
+}
+
+// inText is a function of the package.
+func inText(name string) Mem { return Mem{Symbol: Symbol{Name: "·" + name}, Base: StaticBase} }
+
+// jump ends a function with one of as many arguments and results.
+func jump(to Mem) {
+	Instruction(&ir.Instruction{Opcode: "JMP", Operands: []Op{to}, IsTerminal: true})
 }
 
 // hashKey makes the hash of a key of 9 to 16 bytes, in RDX.
 func hashKey(d Register) {
 	key, n := shortKey()
-	of := func(at int) Mem { return Mem{Base: d, Disp: at} }
-
 	Comment("XXH3 of the key.")
 	high, fold, product := GP64(), GP64(), GP64()
 	MOVQ(Mem{Base: key}, RDX)
-	XORQ(of(directMix), RDX)
+	XORQ(Mem{Base: d, Disp: directMix}, RDX)
 	MOVQ(Mem{Base: key, Index: n, Scale: 1, Disp: -8}, high)
-	XORQ(of(directMix+8), high)
+	XORQ(Mem{Base: d, Disp: directMix + 8}, high)
 	MULXQ(high, product, fold)
 	BSWAPQ(RDX)
 	ADDQ(RDX, n)
@@ -117,7 +137,7 @@ func hashKey(d Register) {
 	MOVQ(n, RDX)
 	SHRQ(U8(37), n)
 	XORQ(n, RDX)
-	IMULQ(inMemory("avalanche", 0x165667919E3779F9), RDX)
+	IMULQ(avalanche(), RDX)
 	last := move(RDX)
 	SHRQ(U8(32), last)
 	XORQ(last, RDX)
@@ -133,9 +153,8 @@ func shortKey() (key, n Register) {
 	return Load(Param("key").Base(), GP64()), n
 }
 
-// hashKeyWide is hashKey in vector registers, as far as it can be: it writes 7 general registers in
-// place of 20, with 4 instructions more. In Compact, which is short of such registers, a lookup out
-// of the cache takes 55 ns with it and 66 without; in Blocked, which is not, 53 and 51.5.
+// hashKeyWide is hashKey with vector registers for most of it: it writes 6 general registers in place of
+// 16, with 2 instructions more. With hashKey, a Compact would take 66 ns in place of 55.
 func hashKeyWide(d Register) {
 	key, n := shortKey()
 	Comment("XXH3 of the key.")
@@ -149,20 +168,20 @@ func hashKeyWide(d Register) {
 	VPSHUFB(inMemory("swapped", 0x0001020304050607, 0), ends, ends)
 	VMOVQ(high, product)
 	MULXQ(product, product, fold)
-	VMOVQ(product, sum)
-	VMOVQ(fold, x)
-	VPXOR(x, sum, sum)
+	XORQ(product, fold)
+	VMOVQ(fold, sum)
 	VPADDQ(high, sum, sum)
 	VPADDQ(ends, sum, sum)
-	VMOVQ(n, x)
-	VPADDQ(x, sum, sum)
+	VPADDQ_BCST(addressOf(Param("key").Len()), sum, sum)
 	VPSRLQ(U8(37), sum, x)
 	VPXOR(x, sum, sum)
-	VPMULLQ_BCST(inMemory("avalanche", 0x165667919E3779F9), sum, sum)
+	VPMULLQ_BCST(avalanche(), sum, sum)
 	VPSRLQ(U8(32), sum, x)
 	VPXOR(x, sum, sum)
 	VMOVQ(sum, RDX)
 }
+
+func avalanche() Mem { return inMemory("avalanche", 0x165667919E3779F9) }
 
 // A beyond is what a second look takes from the first one: the address of the home line and the
 // fingerprint. inClass adds the lower bucket to the first word of a class; match compares a line,

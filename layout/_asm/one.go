@@ -2,6 +2,7 @@ package main
 
 import (
 	. "github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/gotypes"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
 )
@@ -20,19 +21,22 @@ const (
 )
 
 // blockedOne is the first look of one lookup. Out of the cache, what counts is how many lookups
-// the processor has begun while it waits for the line of one. All that they hold they hold until the
-// line is there: places in the reorder buffer and in the load queue, and registers. So what a lookup
-// takes goes in steps, from four lookups at once to five and to six; and what it is short of differs.
-// In Zen 5, with 448 places and 240 general registers, instructions of one kind were added or left
-// out, wherever:
+// the processor has begun while it waits for the line of one. All that they hold they hold until that
+// line is there, and what n lookups hold has to fit for n more to be under way. So a lookup takes
+// 1/(n+1) of the time that a line takes, and goes in steps. On Zen 4, of 200 million keys: 69 ns, 52,
+// 41, for n of 2, 3, 4. Found by adding and leaving out instructions of one kind, until the step
+// came, what calls the lookups counted: n of them may have
 //
-//   - A Blocked by hash was short of loads: 12 more took 64 ns in place of 50, and 9 fewer take 41.
-//     20 more instructions that load nothing were free. So lookBlockedWide shifts where it could
-//     load a mask.
-//   - A Compact by key was short of general registers: 10 fewer instructions that write one took
-//     54 ns in place of 66; 11 fewer of others were worth nothing.
-//   - A Blocked by key is short of instructions, what calls them included: it takes 51 ns with up to
-//     12 more, and would take 43 with 16 fewer.
+//   - 320 instructions, as the reorder buffer has places. A compare and its branch are one,
+//     MULX is two.
+//   - About 180 writes of general registers, of which there are 224.
+//   - About 112 loads; more if they do nothing else.
+//   - 24 PDEP or PEXT that wait for a line.
+//
+// What is short differs, and one kind is traded for another. A Blocked by hash is at n=4 with 65
+// instructions and 27 loads: lookBlockedWide shifts where it could load a mask. By key it is at n=3
+// with 87, and 7 too many for more. A Compact is at n=3 with up to 98 and 54 writes, by key:
+// hashKeyWide writes vector registers where it can, but not where that takes more instructions.
 //
 // The two words are the lanes of a register; constants are operands in memory.
 // What a home line does not settle is jumped for: it is rare.
@@ -64,8 +68,11 @@ func both(settled bool) {
 }
 
 // result is where a result of the function is.
-func result(i int) Mem {
-	r, err := ReturnIndex(i).Resolve()
+func result(i int) Mem { return addressOf(ReturnIndex(i)) }
+
+// addressOf is where an argument or a result of the function is.
+func addressOf(c gotypes.Component) Mem {
+	r, err := c.Resolve()
 	if err != nil {
 		panic(err)
 	}
@@ -96,12 +103,18 @@ func splitBlocked(of func(at int) Mem) (line, rest, fp GPVirtual) {
 	return line, rest, fp
 }
 
-// places makes an address of a line number, and finds the counters.
-func places(line GPVirtual, regionAt, runtimeAt Mem) (address, runtime GPVirtual, count Mem) {
+// places makes an address of a line number, and finds the counters. The number may be that of 64 times
+// the line, with anything in its low six bits.
+func places(line GPVirtual, regionAt, runtimeAt Mem, times64 bool) (address, runtime GPVirtual, count Mem) {
 	runtime = move(runtimeAt)
 	counter := GP64()
-	MOVBLZX(line.As8(), counter.As32())
-	SHLQ(U8(6), line)
+	if times64 {
+		PEXTQ(inMemory("counterBits", (stripes-1)*lineBytes), line, counter)
+		ANDQ(I8(-lineBytes), line)
+	} else {
+		MOVBLZX(line.As8(), counter.As32())
+		RORXQ(U8(64-6), line, line) // a shift, which would set flags
+	}
 	ADDQ(regionAt, line)
 	return line, runtime, Mem{Base: runtime, Disp: counters * 8, Index: counter, Scale: 8}
 }
@@ -140,7 +153,7 @@ func lookBlocked(t Register, regionAt, runtimeAt Mem, end ending) {
 	VPBROADCASTQ(pattern, pattern)
 
 	Comment("The loads, in the order of the argument: counters, words, counters.")
-	line, runtime, count := places(line, regionAt, runtimeAt)
+	line, runtime, count := places(line, regionAt, runtimeAt, false)
 	epoch, before, words := move(Mem{Base: runtime}), move(count), XMM()
 	VMOVQ(Mem{Base: line, Index: b1, Scale: 8}, words)
 	VMOVHPS(Mem{Base: line, Index: b2, Scale: 8}, words, words)
@@ -196,7 +209,7 @@ func lookBlockedWide(d Register) {
 	VPSRLQ(U8(62), over, over)
 
 	Comment("The loads, in the order of the argument: counters, words, counters.")
-	line, runtime, count := places(line, of(directRegion), of(directRuntime))
+	line, runtime, count := places(line, of(directRegion), of(directRuntime), false)
 	epoch, before := move(Mem{Base: runtime}), move(count)
 	VPERMQ(Mem{Base: line}, Z16, Z21)
 	jumpIfMoved(Mem{Base: runtime}, count, epoch, before, "inGo")

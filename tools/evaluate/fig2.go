@@ -22,7 +22,7 @@ import (
 // (m=2^25). 95 % of that of the longest fingerprint is reached, of the f tried, in
 // m=2^15 by f=5 for b=2 and by f=4 for b=4, in m=2^20 by f=6 for b=2 and by f=4 for b=4,
 // in m=2^25 by f=8 for b=2 and by f=8 for b=4. Measured on 2026-11-21 on an AMD EPYC
-// (Zen 5), 2 cores at 2.6 GHz, Linux 6.18, Go 1.26.8, beside other work.
+// (Zen 4), 2 cores at 2.6 GHz, Linux 6.18, Go 1.26.8, beside other work.
 const fig2Title = "Figure 2: load factor and fingerprint length"
 
 // loadPolls is how often in a filling it is asked whether something is in the stash,

@@ -17,7 +17,7 @@ import (
 // Ours, with --scale paper: Near a rate of 0.2 %: b=2 takes 11.94 bits at 0.344 %, b=4
 // 12.66 bits at 0.195 %, b=8 12.28 bits at 0.379 %, semi-sorted 11.61 bits at 0.195 %;
 // (log2(1/e)+3)/0.95 gives 12.64 for b=4, and (log2(1/e)+2)/0.95 11.58 for semi-sorted.
-// Measured on 2026-11-21 on an AMD EPYC (Zen 5), 2 cores at 2.6 GHz, Linux 6.18, Go
+// Measured on 2026-11-21 on an AMD EPYC (Zen 4), 2 cores at 2.6 GHz, Linux 6.18, Go
 // 1.26.8, beside other work.
 const fig3Title = "Figure 3: space per item and false-positive rate, b = 2, 4, 8"
 

@@ -19,7 +19,7 @@ import (
 // Ours, with --scale paper: Near a rate of 0.2 %, above log2(1/e): CF 3.66 bits, ss-CF
 // 2.51, Bloom 3.70, Blocked 4.82. CF takes less than the Bloom formula for rates below
 // about 0.19 % (of those measured), ss-CF below about 1.5 %. Measured on 2026-11-21 on
-// an AMD EPYC (Zen 5), 2 cores at 2.6 GHz, Linux 6.18, Go 1.26.8, beside other work.
+// an AMD EPYC (Zen 4), 2 cores at 2.6 GHz, Linux 6.18, Go 1.26.8, beside other work.
 const fig4Title = "Figure 4: space per item and false-positive rate, by structure"
 
 func fig4(c *config) (*report.Figure, error) {

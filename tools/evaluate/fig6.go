@@ -14,7 +14,7 @@ import (
 // Ours, with --scale paper: Of absent keys, million lookups a second at 5 and 100 %: CF
 // 3.8 and 1.9, ss-CF 3.0 and 0.9, Blocked (ours) 8.8 and 2.7, BF 4.4 and 1.7, blk-BF
 // 21.1 and 10.2, CBF 20.6 and 4.5, QF 17.5 and 1.0, dl-CBF 2.0 and 1.0. Measured on
-// 2026-11-21 on an AMD EPYC (Zen 5), 2 cores at 2.6 GHz, Linux 6.18, Go 1.26.8, beside
+// 2026-11-21 on an AMD EPYC (Zen 4), 2 cores at 2.6 GHz, Linux 6.18, Go 1.26.8, beside
 // other work.
 const fig6Title = "Figure 6: lookups and occupancy"
 

@@ -14,7 +14,7 @@ import (
 // Ours, with --scale paper: Million inserts a second at 5 and 100 %: CF 1.6 and 0.4,
 // ss-CF 1.3 and 0.3, Blocked (ours) 2.1 and 0.8, BF 1.8 and 1.6, blk-BF 9.4 and 5.4, CBF
 // 5.1 and 3.5, QF 14.0 and 0.8, dl-CBF 0.8 and 0.9. Measured on 2026-11-21 on an AMD
-// EPYC (Zen 5), 2 cores at 2.6 GHz, Linux 6.18, Go 1.26.8, beside other work.
+// EPYC (Zen 4), 2 cores at 2.6 GHz, Linux 6.18, Go 1.26.8, beside other work.
 const fig7Title = "Figure 7: inserts and occupancy"
 
 func fig7(c *config) (*report.Figure, error) {

@@ -16,7 +16,7 @@ import (
 // The paper: one thread of a Xeon E5620 at 2.4 GHz, curves without numbers.
 // Ours, with --scale paper: Million deletes a second from 100 % and from 5 %: CF 1.3 and
 // 0.6, ss-CF 1.2 and 0.5, Blocked (ours) 1.9 and 0.8, CBF 3.4 and 1.6, QF 0.8 and 3.2,
-// dl-CBF 3.4 and 1.1. Measured on 2026-11-21 on an AMD EPYC (Zen 5), 2 cores at 2.6 GHz,
+// dl-CBF 3.4 and 1.1. Measured on 2026-11-21 on an AMD EPYC (Zen 4), 2 cores at 2.6 GHz,
 // Linux 6.18, Go 1.26.8, beside other work.
 const fig8Title = "Figure 8: deletes and occupancy"
 

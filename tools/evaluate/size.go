@@ -25,7 +25,7 @@ import (
 // CF 7.1 and 1.4, CF, batches 8.3 and 1.8, ss-CF 5.2 and 0.9, ss-CF, batches 5.4 and
 // 2.4, BF 6.2 and 1.4, blk-BF 17.0 and 5.1. Cache lines of such a lookup: Blocked (ours)
 // 1.02, CF 2.12, ss-CF 2.12, BF 1.99, blk-BF 1.00. Measured on 2026-11-21 on an AMD EPYC
-// (Zen 5), 2 cores at 2.6 GHz, Linux 6.18, Go 1.26.8, beside other work.
+// (Zen 4), 2 cores at 2.6 GHz, Linux 6.18, Go 1.26.8, beside other work.
 const sizeTitle = "Our own figure: lookups and the size of the filter"
 
 // Tables that are too large to be filled in a run: as large a part of the slots of

@@ -23,7 +23,7 @@ import (
 // Ours, with --scale paper: CF holds 127.78 million items in 12.61 bits each at 0.185 %,
 // ss-CF 128.04 million in 12.58 bits at 0.093 %; a Bloom filter at 0.194 % takes 13.00
 // bits. Wanted were a load of 95 %, at most 12.65 bits, at most 0.20 and 0.10 %, and no
-// lost key: reached. Measured on 2026-11-21 on an AMD EPYC (Zen 5), 2 cores at 2.6 GHz,
+// lost key: reached. Measured on 2026-11-21 on an AMD EPYC (Zen 4), 2 cores at 2.6 GHz,
 // Linux 6.18, Go 1.26.8, beside other work.
 const table3Title = "Table 3: space efficiency and construction speed"
 
