@@ -148,7 +148,7 @@ type compactBatch struct {
 	masks                                    *uint64
 }
 
-// compactSlotted are what lookCompactWide takes from a compact of remainders of 6 bits or more,
+// compactSlotted are what lookCompactWide takes from a compact of remainders of 6 to 15 bits,
 // in the order that it knows: how each slot gets into a byte of a register. Of remainders
 // of more than 8 bits the low 8 get there, and in a second look the high 8.
 type compactSlotted struct {
@@ -169,7 +169,7 @@ type slotVectors struct {
 }
 
 // bySlots puts into each word the bytes of as many slots as are in 8 of them, whole. It says no where
-// the words do not have all: with r=16, for one slot.
+// the words do not have all. Of those whose counts are in two words, that is r=16, for one slot.
 func (t *compact) bySlots() (c compactSlotted, v slotVectors, ok bool) {
 	c.r = t.r
 	c.lines64 = t.lines * LineBytes

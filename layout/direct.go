@@ -23,15 +23,15 @@ type Direct struct {
 	pairs [256]uint64 // the overflow bits of the low 8 bits of a fingerprint
 }
 
-// A look is how a Direct looks a hash up.
+// A look is how a Direct looks a hash up. The order is that of directLooks in _asm/direct.go.
 type look uint64
 
 const (
-	lookSlotted   look = iota // a Compact of remainders of up to 8 bits, with AVX-512
+	lookSlotted   look = iota // a Compact of remainders of 6 to 8 bits, with AVX-512 VBMI
 	lookWide                  // a Blocked, with AVX-512
-	lookTwice                 // a Compact of longer remainders, with AVX-512
+	lookTwice                 // a Compact of remainders of 9 to 15 bits, with AVX-512 VBMI
 	lookNarrow                // a Blocked, without
-	lookAtCompact             // a Compact, without
+	lookAtCompact             // any other Compact whose counts are in two words
 	lookInGo
 )
 
@@ -61,8 +61,11 @@ func (d *Direct) choose(t Table, v *View, k kernel) {
 			break
 		}
 		d.lines, d.compact, d.look = t.lines, t, lookAtCompact
+		if k != avx512 || !hasVBMI {
+			break
+		}
 		slotted, vectors, ok := t.bySlots()
-		if k != avx512 || !hasVBMI || !ok {
+		if !ok {
 			break
 		}
 		d.look = lookTwice

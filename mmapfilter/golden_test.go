@@ -45,7 +45,7 @@ func goldenImages() []goldenImage {
 	}
 	overfull(layout.Params{FingerprintBits: 12, BucketSize: 5}, "blocked-generations", mixGenerations)
 	overfull(layout.Params{FingerprintBits: 12, BucketSize: 5}, "blocked-clean", makeClean)
-	for _, s := range []shape{newShape(layout.Packed, 12, 4), newShape(layout.Packed, 31, 2), newShape(layout.SemiSorted, 13, 4), newShape(layout.SemiSorted, 32, 4), newShape(layout.Compact, 13, 54), compact22} {
+	for _, s := range []shape{newShape(layout.Packed, 12, 4), newShape(layout.Packed, 31, 2), newShape(layout.SemiSorted, 13, 4), newShape(layout.SemiSorted, 32, 4), compact13, compact22} {
 		images = append(images, goldenImage{
 			name: fmt.Sprintf("%s-f%d", s.kind, s.FingerprintBits),
 			opts: Options{Layout: s.kind, FingerprintBits: s.FingerprintBits, BucketSize: s.BucketSize, Capacity: 440, Normalisation: "golden"},
@@ -185,7 +185,7 @@ func TestBuildIsWhatItWas(t *testing.T) {
 			add(g.name, g.opts, sliceSeq(g.allKeys()))
 		}
 	}
-	for _, s := range []shape{newShape(layout.Blocked, 12, 5), newShape(layout.Blocked, 30, 2), newShape(layout.Compact, 13, 54), newShape(layout.Packed, 12, 4), newShape(layout.SemiSorted, 13, 4)} {
+	for _, s := range []shape{newShape(layout.Blocked, 12, 5), newShape(layout.Blocked, 30, 2), compact13, newShape(layout.Packed, 12, 4), newShape(layout.SemiSorted, 13, 4)} {
 		add(s.String()+",large", Options{Layout: s.kind, FingerprintBits: s.FingerprintBits, BucketSize: s.BucketSize}, numbers(0, 200_000))
 	}
 	golden(t, "../testdata/builds.txt", []byte(sums.String()))

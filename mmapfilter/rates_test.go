@@ -173,7 +173,7 @@ func refusedAt(tb testing.TB, s shape, lines uint64) float64 {
 
 // compactShapes are those of Compact that are measured.
 func compactShapes() []shape {
-	return []shape{newShape(layout.Compact, 10, 86), newShape(layout.Compact, 13, 54), newShape(layout.Compact, 14, 48), newShape(layout.Compact, 16, 39), compact22}
+	return []shape{newShape(layout.Compact, 10, 86), compact13, newShape(layout.Compact, 14, 48), compact16, compact22}
 }
 
 // fillShapes are those whose loads are published.

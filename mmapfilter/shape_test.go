@@ -29,7 +29,13 @@ func newShape(k layout.Kind, f, b int) shape {
 var (
 	blocked12 = newShape(layout.Blocked, 12, 5)
 	blocked30 = newShape(layout.Blocked, 30, 2)
+	compact13 = newShape(layout.Compact, 13, 54)
+	compact16 = newShape(layout.Compact, 16, 39)
 	compact22 = newShape(layout.Compact, 22, 25)
+
+	// lookShapes are those whose single lookups differ: of Compact those of remainders of a byte at
+	// most, of more, and of slots that do not all get into the words of a register.
+	lookShapes = []shape{blocked12, compact13, compact16, compact22}
 )
 
 // shapes lists every f and b of Blocked; and of the layouts that have many, each b
@@ -46,12 +52,12 @@ func shapes() (all []shape) {
 		newShape(layout.Packed, 4, 4), newShape(layout.Packed, 32, 1), newShape(layout.Packed, 17, 2),
 		newShape(layout.Packed, 12, 4), newShape(layout.Packed, 7, 8), newShape(layout.Packed, 32, 8),
 		newShape(layout.SemiSorted, 5, 4), newShape(layout.SemiSorted, 13, 4), newShape(layout.SemiSorted, 25, 4), newShape(layout.SemiSorted, 32, 4),
-		newShape(layout.Compact, 10, 86), newShape(layout.Compact, 13, 54), compact22)
+		newShape(layout.Compact, 10, 86), compact13, compact16, compact22)
 }
 
 // oneEach is a shape of each layout.
 func oneEach() []shape {
-	return []shape{blocked12, newShape(layout.Packed, 12, 4), newShape(layout.SemiSorted, 25, 4), compact22}
+	return []shape{blocked12, newShape(layout.Packed, 12, 4), newShape(layout.SemiSorted, 25, 4), compact16}
 }
 
 // lines gives as many lines as have about the slots of so many lines of 64 bytes.

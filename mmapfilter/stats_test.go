@@ -55,7 +55,7 @@ func TestVar(t *testing.T) {
 // then tell of too few. The estimate has all of them, but for half a percent, and not
 // many more.
 func TestEstimatedRateOfBuilt(t *testing.T) {
-	for _, s := range []shape{blocked12, newShape(layout.Compact, 13, 54)} {
+	for _, s := range []shape{blocked12, compact13} {
 		const n = 300_000
 		f, _ := mustBuild(t, &Options{Layout: s.kind, FingerprintBits: s.FingerprintBits, Capacity: n}, numbers(0, n))
 		var hashes []uint64

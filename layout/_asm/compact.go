@@ -111,10 +111,10 @@ func move(from Op) GPVirtual {
 }
 
 // matchesOfRun gives, in two words, a bit for each match of the run of quotient q, of which bit is
-// 1<<q. matches has a bit for each slot, in their order; the counts are in two words. Where the run is need not be
-// computed: a match goes to the bit of the counts that its item has, and what is added at the zero
-// of the quotient, twice, carries through the ones of its run and clears them, up to the 0 that
-// ends it. (Behind the counts, matches of free slots are at ones of remainders, which no carry
+// 1<<q. matches has a bit for each slot, in their order; the counts are in two words. Where the run
+// is need not be computed: a match goes to the bit of the counts that its item has, and what is
+// added at the zero of the quotient, twice, carries through the ones of its run and clears them, up
+// to the 0 that ends it. (Behind the counts, matches of free slots are at ones of remainders, which no carry
 // reaches.) inCounts is the bits of the second word among which that zero is: where the first word
 // is all zeros, the shift by their number is none, and gives a zero of the second word that is not
 // the one; there is no run behind it.
@@ -243,10 +243,13 @@ func testOverflow(t, fp Register, last GPVirtual) {
 	ANDNQ(Mem{Base: t, Disp: compactMasks, Index: i, Scale: 8}, last, last)
 }
 
-// lookCompactWide is lookCompact for remainders of at least 6 bits, with a byte of a register for
+// lookCompactWide is lookCompact for remainders of 6 to 15 bits, with a byte of a register for
 // each: they are compared all at once, and those of the run are chosen afterwards. Where they
 // begin need not be computed, no run is too long, and what depends on the line is half as long a
 // chain. Of more than 8 bits, first the low 8 are compared, then the high 8: two looks at bytes.
+// Then the hash is multiplied by 64 times the lines, so that the high word has 64 times the line and
+// the quotient, which need not be shifted out. (With r=6 the low 7 bits of a fingerprint have one of
+// the quotient, which would be gone.)
 func lookCompactWide(d Register, looks int, hash func(d Register)) {
 	of := func(at int) Mem { return Mem{Base: d, Disp: at} }
 	slots, by, pattern := Z16, Z17, Z18

@@ -25,9 +25,9 @@ const (
 	directMasks    = 8 * (31 + 4*8)
 )
 
-// A directLook is one of the looks that a Direct may have. hash puts the hash into RDX before it, and
-// what the look leaves open gets to the label "inGo". So does, with AVX-512, all that a counter has
-// moved for, even what has been found. d is the Direct.
+// A directLook is one of the looks that a Direct may have. What it leaves open gets to the label
+// "inGo". So does, with AVX-512, all that a counter has moved for, even what has been found. d is the
+// Direct, and hash puts the hash into RDX.
 type directLook struct {
 	name  string
 	needs string
@@ -35,6 +35,7 @@ type directLook struct {
 	key   func(d Register) // makes the hash of a key
 }
 
+// directLooks are in the order of the numbers that package layout has for them.
 func directLooks() []directLook {
 	region := func(d Register) Mem { return Mem{Base: d, Disp: directRegion} }
 	runtime := func(d Register) Mem { return Mem{Base: d, Disp: directRuntime} }
