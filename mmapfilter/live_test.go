@@ -115,13 +115,20 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// TestCommitInterval: without a Sync, an operation becomes durable all the same.
+// TestCommitInterval: without a Sync, operations become durable all the same.
 func TestCommitInterval(t *testing.T) {
 	f, _ := mustCreate(t, &Options{Capacity: 1000, CommitInterval: time.Millisecond})
+	until := func(operations uint64) {
+		for f.DurableOps() != operations {
+			time.Sleep(time.Millisecond)
+		}
+	}
 	if err := f.InsertHash(1 << 60); err != nil {
 		t.Fatal(err)
 	}
-	for f.DurableOps() != 1 {
-		time.Sleep(time.Millisecond)
+	until(1)
+	if _, err := f.InsertBatch([][]byte{{1}, {2}, {3}}); err != nil {
+		t.Fatal(err)
 	}
+	until(4)
 }

@@ -97,7 +97,6 @@ func (w *writer) prefetchHome(hash uint64) { w.prefetch(w.table.Split(hash).Line
 // the lines that the first moves out of the home line lead to. What the mapping has
 // is good enough to guess by. REQUIRES: w.mu.
 func (w *writer) prefetchInserts(hashes []uint64) {
-	const moves = 4 // a line has room with a probability of 0.4 at 95 % load
 	for _, h := range hashes {
 		w.prefetchHome(h)
 	}
@@ -123,7 +122,7 @@ func (w *writer) prefetchInserts(hashes []uint64) {
 		}
 		w.loadMapped(home.Line, &line)
 		p.listVictims(&line, home, true, false)
-		for _, victim := range p.victims[:min(moves, len(p.victims))] {
+		for _, victim := range p.victims[:min(searchAhead, len(p.victims))] {
 			w.prefetch(w.table.Alternate(victim).Line)
 		}
 	}

@@ -76,6 +76,7 @@ type placer struct {
 	queue   []placing     // the search for a path
 	visited lineSet
 	victims []layout.Item
+	asked   bool             // the lines that the first victims of an insert lead to are on their way
 	byMarks [3][]layout.Item // for listVictims: a move sets up to two bits
 }
 
@@ -212,8 +213,8 @@ func (p *placer) markOverflow(it layout.Item) {
 	p.store()
 }
 
-// searchAhead is how many lines of a search are on their way while one is looked at:
-// of two or three, one has room.
+// searchAhead is how many lines of a search are on their way while one is looked at: at
+// 95 % load a line has room with a probability of 0.4.
 const searchAhead = 4
 
 // putByMoves looks, breadth first from both lines of an item, for a line with
@@ -273,8 +274,10 @@ func (p *placer) listVictims(l *layout.Line, it layout.Item, first, all bool) (m
 // moveVictim looks for a victim of a step of the search that its other line takes; the
 // others become steps.
 func (p *placer) moveVictim(from, moves int) (last placing, ok bool) {
-	for _, victim := range p.victims[:min(len(p.victims), searchAhead)] {
-		p.prefetchOther(victim)
+	if from > 0 || !p.asked {
+		for _, victim := range p.victims[:min(len(p.victims), searchAhead)] {
+			p.prefetchOther(victim)
+		}
 	}
 	home := p.queue[0].item
 	for i, victim := range p.victims {

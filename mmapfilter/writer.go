@@ -266,7 +266,7 @@ func (w *writer) ready() error {
 			}
 		}
 		room := w.log.Room(w.most)
-		if room && !w.batchIsFull() {
+		if room && !w.batchIsFull(1) {
 			return nil
 		}
 		if err := w.makeRoom(room); err != nil {
@@ -290,9 +290,10 @@ func (w *writer) makeRoom(inLog bool) error {
 	return w.checkpointFor(w.most)
 }
 
-func (w *writer) batchIsFull() bool {
+// batchIsFull reports whether so many operations may be too many for the batch.
+func (w *writer) batchIsFull(n int) bool {
 	p := w.overlay.Load()
-	return p != nil && p.active.n >= maxPendingWords-w.most
+	return p != nil && p.active.n >= maxPendingWords-n*w.most
 }
 
 func (w *writer) firstLog() int64 {
@@ -305,6 +306,12 @@ func (w *writer) firstLog() int64 {
 // finish appends the operation that the placer has planned to the log, and then
 // publishes it to the lookups of this process. REQUIRES: w.mu.
 func (w *writer) finish(grow int) {
+	w.append(grow)
+	w.tell(1)
+}
+
+// append is finish without telling.
+func (w *writer) append(grow int) {
 	op := &w.mu.op
 	if w.overlay.Load() == nil {
 		w.overlay.Store(&pending{active: w.mu.spare})
@@ -312,14 +319,18 @@ func (w *writer) finish(grow int) {
 	w.log.Append(op.stores, grow)
 	w.publish(op)
 	op.reset()
-	w.length.Store(w.log.Length())
 	w.mu.pending++
+}
+
+// tell says that the last n operations were appended. REQUIRES: w.mu.
+func (w *writer) tell(n int) {
+	w.length.Store(w.log.Length())
 	if w.behind != nil {
 		size, used := w.log.LogBytes()
 		switch quarter := size / 4; {
 		case used > size-quarter:
 			w.behind(int(quarter / layout.RecordBytes))
-		case w.mu.pending == 1:
+		case w.mu.pending <= n:
 			w.behind(0)
 		}
 	}
@@ -366,31 +377,56 @@ func (w *writer) insertLocked(hash uint64) error {
 	if err := w.ready(); err != nil {
 		return err
 	}
-	if !w.mu.placer.insert(w.table.Split(hash)) {
-		w.mu.op.reset()
-		w.log.Skip()
+	if !w.plan(hash) {
 		return ErrFull
 	}
 	w.finish(1)
 	return nil
 }
 
+// plan has the placer plan an insert. It reports false where there is no room.
+func (w *writer) plan(hash uint64) bool {
+	if !w.mu.placer.insert(w.table.Split(hash)) {
+		w.mu.op.reset()
+		w.log.Skip()
+		return false
+	}
+	return true
+}
+
 // insertBlock is how many inserts of a batch are under way at once.
 const insertBlock = 64
 
 // insertAll inserts up to insertBlock items, up to the first that gives an
-// error.
+// error. It makes room for all of them at once, if there may be as much, and tells of
+// them together.
 func (w *writer) insertAll(hashes []uint64) (n int, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.prefetchInserts(hashes)
-	for n < len(hashes) {
-		if err := w.insertLocked(hashes[n]); err != nil {
-			return n, err
+	w.mu.placer.asked = true
+	defer func() { w.mu.placer.asked = false }()
+	room := 0 // for so many of them
+	for ; n < len(hashes); n++ {
+		if n == room {
+			if err = w.ready(); err != nil {
+				break
+			}
+			room++
+			if left := len(hashes) - n; w.log.Room(left*w.most) && !w.batchIsFull(left) {
+				room = len(hashes)
+			}
 		}
-		n++
+		if !w.plan(hashes[n]) {
+			err = ErrFull
+			break
+		}
+		w.append(1)
 	}
-	return n, nil
+	if n > 0 {
+		w.tell(n)
+	}
+	return n, err
 }
 
 // insertUnique puts an item in unless a lookup says maybe, in one step.
