@@ -245,7 +245,7 @@
 //	an insert, µs              0.19, 0.28, 0.42, 0.67      0.46, 0.73, 1.05, 1.45
 //	its log, bytes             25, 32, 41, 47              53, 64, 77, 87
 //	a delete, µs; its log      0.21; 24                    0.49; 58
-//	lines (wc -l)              730; 610 that write asm     840; 530 that write asm, 450 for both
+//	lines (wc -l)              740; 620 that write asm     850; 540 that write asm, 470 for both
 //
 // Blocked is what [Auto] stands for, at every rate: its lookups are the fastest, most of
 // all where 1 % is enough, and most inserts store one word, so that their log record is
@@ -254,18 +254,18 @@
 // Compact is for whoever wants the least space: 11 to 26 % less at the same rate, and a
 // cache line a lookup all the same. It is asked for, by Options.Layout. Its inserts take 2.2
 // to 2.6 times as long, with twice as much log. Of its lookups, one of a hash takes 1.1 to 1.3
-// times as long, and of 200 million keys one of a key 1.16, 1.01 and 1.31 times at the three
-// rates (48, 52 and 51 ns for one of Blocked). What is asked for as 1 % has a rate of 0.71 % in
-// Compact: beside the Blocked that serves that, with f=12 at 98 % load, one of a key takes 1.07
-// times as long, and one of a hash 1.17. At 0.3 % and less, and where the file is built and then
+// times as long, and of 200 million keys one of a key 1.15, 1.02 and 1.11 times at the three
+// rates (48, 50 and 51 ns for one of Blocked). What is asked for as 1 % has a rate of 0.71 % in
+// Compact: beside the Blocked that serves that, with f=12 at 98 % load, one of a key takes 1.08
+// times as long, and one of a hash 1.20. At 0.3 % and less, and where the file is built and then
 // read, it costs little: Build is faster, since there is less to write. (Second lines are
 // those of a filter that Build made; filled by inserts to the same load, there are up to
 // two thirds more.)
 //
-// Of 700 million keys, 1 GiB, one of a hash takes 1.07, 0.81 and 1.22 times as long (53, 80 and
-// 65 ns for one of Blocked: how large the pages are that an allocation gets differs), in a batch
-// 1.29, 0.73 and 1.34 times, Build 1.00, 0.94 and 0.87 times; and of files on tmpfs one of a key
-// 1.05 to 1.08 times at 1 %, and 1.24 to 1.28 times at 0.05 %.
+// Of 700 million keys, 1 GiB, files on tmpfs, one of a key takes 1.00 to 1.03, 0.99 to 1.00 and
+// 1.07 times as long at the three rates, one of a hash 1.11, 1.06 and 1.15 times. (In one run of
+// the command above, where how large the pages are that an allocation gets differs, 1.17, 0.39 and
+// 1.17 times for a hash, in a batch 1.42, 0.29 and 1.29 times, Build 1.22, 0.63 and 0.85 times.)
 //
 // Packed and semi-sorted are the filters of the paper, to be compared with and for
 // tables whose space must be what it says. A lookup of an absent key reads two lines.
