@@ -199,6 +199,14 @@ func (t *blocked) Free(l *Line, _ uint64) (n uint64) {
 	return n
 }
 
+func (t *blocked) Full(region []uint64, line uint64) bool {
+	l, all := lineAt(region, line), t.highs
+	for i := range uint64(buckets) {
+		all &= t.occupied(loadOf(l, i))
+	}
+	return all == t.highs
+}
+
 // room has a bit for each bucket with a free slot.
 func (t *blocked) room(l *Line) (set uint8) {
 	for i, w := range l {

@@ -101,6 +101,38 @@ func TestNewMarks(t *testing.T) {
 	})
 }
 
+// TestFull: a line is full from the item on that takes its last slot, and not when one has left.
+func TestFull(t *testing.T) {
+	eachTable(t, 3, func(t *testing.T, tab Table) {
+		rng := rand.New(rand.NewPCG(19, 20))
+		g, err := NewGeometry(tab.Kind(), tab.Params(), 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		region := make([]uint64, g.RegionBytes/8)
+		var l Line
+		for line := range tab.Lines() {
+			for full := false; !full; {
+				full = tab.Full(region, line)
+				if tab.Load(region, line, &l); full != (tab.Free(&l, line) == 0) {
+					t.Fatalf("line %d with %d free slots is full: %t", line, tab.Free(&l, line), full)
+				}
+				it := tab.Split(rng.Uint64())
+				if it.Line = line; full {
+					items, _ := tab.Victims(nil, &l, it, true)
+					tab.Remove(&l, items[0], nil)
+					if tab.Store(region, line, &l); tab.Full(region, line) {
+						t.Fatalf("line %d is full when an item has left", line)
+					}
+					continue
+				}
+				tab.Place(&l, it, nil)
+				tab.Store(region, line, &l)
+			}
+		}
+	})
+}
+
 // TestSelfAlternate finds items with one home in tables of one, two and three
 // lines, and looks them up in their line and in the stash.
 func TestSelfAlternate(t *testing.T) {

@@ -338,6 +338,14 @@ func (t *compact) items(l *Line) (n uint64) {
 
 func (t *compact) Free(l *Line, _ uint64) uint64 { return t.b - min(t.items(l), t.b) }
 
+func (t *compact) Full(region []uint64, line uint64) bool {
+	l, n := lineAt(region, line), 0
+	for i := range uint64(t.countWords) {
+		n += bits.OnesCount64(loadOf(l, i) & t.inCounts[i%wordsPerBlock])
+	}
+	return uint64(n) >= t.b
+}
+
 // slots gives the fingerprints of a line in their order, and says why they, or its
 // counts, cannot be: then there are none.
 func (t *compact) slots(l *Line, fps *[maxSlots]uint32) (n int, err error) {

@@ -227,6 +227,15 @@ func (t *pair) Free(l *Line, line uint64) (n uint64) {
 	return n
 }
 
+func (t *pair) Full(region []uint64, line uint64) bool {
+	var l Line
+	first, _, n := t.place(line)
+	for i := range n {
+		l[i] = atomic.LoadUint64(&region[first+uint64(i)])
+	}
+	return t.Free(&l, line) == 0
+}
+
 func (t *pair) Place(l *Line, it Item, stores *Stores) bool {
 	return t.swap(l, it.Line, 0, it.Fp, stores)
 }

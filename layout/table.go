@@ -166,6 +166,9 @@ type Table interface {
 	Fill(l *Line, hashes, beyond []uint64) []uint64
 	// Free counts the free slots of a line with the image l.
 	Free(l *Line, line uint64) uint64
+	// Full reports whether no slot of a line of the region is free. Someone may be storing
+	// to it meanwhile.
+	Full(region []uint64, line uint64) bool
 	// Remove takes one copy of the item out of l.
 	Remove(l *Line, it Item, s *Stores) bool
 	// Copies counts the slots of l that hold the item.

@@ -37,6 +37,15 @@ func (op *operation) load(line uint64) *layout.Line {
 
 func (op *operation) prefetch(line uint64) { op.w.prefetch(line) }
 
+// full asks the mapping alone, which is right where nothing is pending of the line.
+func (op *operation) full(line uint64) bool {
+	if op.begun() || !op.w.fullMapped(line) {
+		return false
+	}
+	p := op.w.overlay.Load()
+	return p == nil || !op.w.isPending(p, line)
+}
+
 func (op *operation) store(changed *layout.Stores) {
 	for i := range changed.Len() {
 		word, guarded := changed.At(i)
@@ -62,6 +71,10 @@ func (w *writer) loadMapped(line uint64, l *layout.Line) (first, n uint64) {
 		l[i] = atomic.LoadUint64(&mapped[i])
 	}
 	return first, n
+}
+
+func (w *writer) fullMapped(line uint64) bool {
+	return w.table.Full(w.words[layout.WordRegion:], line)
 }
 
 // loadLine gives the newest image of a line, and the words of the file that it is
@@ -106,7 +119,7 @@ func (w *writer) prefetchInserts(hashes []uint64) {
 	beyond := full[:0]
 	for _, h := range hashes {
 		home := w.table.Split(h)
-		if w.loadMapped(home.Line, &line); w.table.Free(&line, home.Line) == 0 {
+		if w.fullMapped(home.Line) {
 			if !p.bounds.ChooseFirst {
 				w.prefetch(w.table.Alternate(home).Line)
 			}
@@ -115,8 +128,7 @@ func (w *writer) prefetchInserts(hashes []uint64) {
 	}
 	for _, home := range beyond {
 		if !p.bounds.ChooseFirst {
-			other := w.table.Alternate(home).Line
-			if w.loadMapped(other, &line); w.table.Free(&line, other) > 0 {
+			if !w.fullMapped(w.table.Alternate(home).Line) {
 				continue
 			}
 		}

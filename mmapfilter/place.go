@@ -25,6 +25,9 @@ type space interface {
 	load(line uint64) *layout.Line
 	// prefetch asks for what load reads of a line.
 	prefetch(line uint64)
+	// full reports that a line has no free slot, in less time than load takes. False says
+	// nothing.
+	full(line uint64) bool
 	// store keeps what has been done to the image that was loaded last. s lists
 	// the words that changed, in the order in which they may be stored.
 	store(s *layout.Stores)
@@ -56,6 +59,8 @@ func (d *direct) prefetch(line uint64) {
 	layout.Prefetch(&d.view.Region[first])
 	layout.Prefetch(&d.view.Region[first+uint64(n)-1])
 }
+
+func (d *direct) full(line uint64) bool { return d.table.Full(d.view.Region, line) }
 
 func (d *direct) store(*layout.Stores) { d.table.Store(d.view.Region, d.line, &d.image) }
 
@@ -104,7 +109,7 @@ func (p *placer) insert(home layout.Item) bool {
 // insertBeyond is insert for an item whose home line has no room.
 func (p *placer) insertBeyond(home layout.Item) bool {
 	other := p.table.Alternate(home)
-	if !p.bounds.ChooseFirst && other.Line != home.Line && p.putInLine(other) {
+	if !p.bounds.ChooseFirst && other.Line != home.Line && p.putIfNotFull(other) {
 		p.markOverflow(home)
 		return true
 	}
@@ -195,6 +200,11 @@ func (p *placer) putInLine(it layout.Item) bool {
 	}
 	p.store()
 	return true
+}
+
+// putIfNotFull is putInLine for a line that is full more often than not.
+func (p *placer) putIfNotFull(it layout.Item) bool {
+	return !p.space.full(it.Line) && p.putInLine(it)
 }
 
 func (p *placer) takeFromLine(it layout.Item) bool {
@@ -292,7 +302,7 @@ func (p *placer) moveVictim(from, moves int) (last placing, ok bool) {
 		if from == 0 && victim == home { // it goes itself
 			next.from = -1
 		}
-		if p.putInLine(to) {
+		if p.putIfNotFull(to) {
 			return next, true
 		}
 		p.queue = append(p.queue, next)
