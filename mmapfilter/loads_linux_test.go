@@ -114,9 +114,10 @@ func orderOfLoads(t *testing.T, s shape, data []byte, page int) {
 // A lateMemory is memory whose pages come when they are asked for: who touches one
 // that is not there waits for it (userfaultfd).
 type lateMemory struct {
-	data []byte
-	uffd int
-	args []byte // of a call, outside the heap
+	data  []byte
+	there map[int]bool // the pages
+	uffd  int
+	args  []byte // of a call, outside the heap
 }
 
 func newLateMemory(t *testing.T, pages int) *lateMemory {
@@ -125,14 +126,18 @@ func newLateMemory(t *testing.T, pages int) *lateMemory {
 	if errno != 0 {
 		t.Skipf("NOT TESTED: the system has no userfaultfd for this process: %v", errno)
 	}
-	m := &lateMemory{uffd: int(uffd)}
+	m := &lateMemory{uffd: int(uffd), there: map[int]bool{}}
 	t.Cleanup(func() { unix.Close(m.uffd) })
 	for part, pages := range map[*[]byte]int{&m.data: pages, &m.args: 2} {
 		var err error
 		if *part, err = unix.Mmap(-1, 0, pages*os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { unix.Munmap(*part) })
+		t.Cleanup(func() {
+			if !t.Failed() { // or somebody may still be looking
+				unix.Munmap(*part)
+			}
+		})
 	}
 	const version, missing = 0xAA, 1
 	m.call(t, 0xC018AA3F, version, 0, 0)                                    // UFFDIO_API
@@ -152,14 +157,24 @@ func (m *lateMemory) call(t *testing.T, request uintptr, args ...uint64) {
 	}
 }
 
-// touched waits until a page is touched that is not there, and gives its number.
+// touched waits until a page is touched that is not there, and gives its number. Who gets a
+// signal while he waits for a page touches it again, and that may still be said when it is there.
 func (m *lateMemory) touched(t *testing.T) (page int) {
 	t.Helper()
-	var message [32]byte
-	if n, err := unix.Read(m.uffd, message[:]); n != len(message) || err != nil {
-		t.Fatalf("%d bytes, %v", n, err)
+	for {
+		var message [32]byte
+		n, err := unix.Read(m.uffd, message[:])
+		if err == unix.EINTR {
+			continue
+		}
+		if n != len(message) || err != nil {
+			t.Fatalf("%d bytes, %v", n, err)
+		}
+		page = int(binary.NativeEndian.Uint64(message[16:])-address(m.data)) / os.Getpagesize()
+		if !m.there[page] {
+			return page
+		}
 	}
-	return int(binary.NativeEndian.Uint64(message[16:])-address(m.data)) / os.Getpagesize()
 }
 
 // supply lets a page come, of zero bytes.
@@ -167,6 +182,16 @@ func (m *lateMemory) supply(t *testing.T, page int) {
 	t.Helper()
 	size := uint64(os.Getpagesize())
 	m.call(t, 0xC028AA03, address(m.data)+uint64(page)*size, address(m.args)+size, size, 0, 0) // UFFDIO_COPY
+	m.there[page] = true
+}
+
+// takeAway takes all pages away again.
+func (m *lateMemory) takeAway(t *testing.T) {
+	t.Helper()
+	if err := unix.Madvise(m.data, unix.MADV_DONTNEED); err != nil {
+		t.Fatal(err)
+	}
+	clear(m.there)
 }
 
 // TestMoveBetweenSlots bears R2: between the loads of the two slot words of a
@@ -418,9 +443,7 @@ func orderOfSecondLook(t *testing.T, s shape) {
 		for !strings.HasSuffix(steps, ".") {
 			page := m.touched(t)
 			steps += pages[page : page+1]
-			if err := unix.Madvise(m.data, unix.MADV_DONTNEED); err != nil {
-				t.Fatal(err)
-			}
+			m.takeAway(t)
 			copy(recovery.Words(m.args)[perPage:], content[uint64(page)*perPage:][:perPage])
 			m.supply(t, page)
 		}
