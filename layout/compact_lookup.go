@@ -152,11 +152,11 @@ type compactBatch struct {
 // in the order that it knows: how each slot gets into a byte of a register. Of remainders
 // of more than 8 bits the low 8 get there, and in a second look the high 8.
 type compactSlotted struct {
-	low      uint64 // which bits of what is left of a hash are the low 8 of the fingerprint
+	low      uint64 // which bits of the low word of the product with the hash are the low 8 of the fingerprint
 	inUse    uint64 // which bytes have a slot
 	inCounts uint64 // which bits of the second word are of the counts, but for the last, the 0 at their end
 	r        uint64
-	lines64  uint64
+	lines64  uint64 // 64 times the lines: with r above 8, what the hash is multiplied by
 }
 
 // slotVectors are those of lookCompactWide, too. Each is one load, in one cache line of a Direct.
