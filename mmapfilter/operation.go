@@ -104,42 +104,6 @@ func (w *writer) prefetch(line uint64) {
 // would only begin behind it.
 func (w *writer) prefetchHome(hash uint64) { w.prefetch(w.table.Split(hash).Line) }
 
-// prefetchInserts asks for the lines that inserts will look at, so that their
-// cache misses overlap: the home lines first; then the alternate lines of those
-// whose home is full; and where that is full as well, or the table chooses who goes,
-// the lines that the first moves out of the home line lead to. What the mapping has
-// is good enough to guess by. REQUIRES: w.mu.
-func (w *writer) prefetchInserts(hashes []uint64) {
-	for _, h := range hashes {
-		w.prefetchHome(h)
-	}
-	p := w.mu.placer
-	var line layout.Line
-	var full [insertBlock]layout.Item
-	beyond := full[:0]
-	for _, h := range hashes {
-		home := w.table.Split(h)
-		if w.fullMapped(home.Line) {
-			if !p.bounds.ChooseFirst {
-				w.prefetch(w.table.Alternate(home).Line)
-			}
-			beyond = append(beyond, home)
-		}
-	}
-	for _, home := range beyond {
-		if !p.bounds.ChooseFirst {
-			if !w.fullMapped(w.table.Alternate(home).Line) {
-				continue
-			}
-		}
-		w.loadMapped(home.Line, &line)
-		p.listVictims(&line, home, true, false)
-		for _, victim := range p.victims[:min(searchAhead, len(p.victims))] {
-			w.prefetch(w.table.Alternate(victim).Line)
-		}
-	}
-}
-
 // append adds a store; two to one word that follow each other are one.
 func (op *operation) append(s layout.Store) {
 	if n := len(op.stores); n > 0 && op.stores[n-1].Word == s.Word {

@@ -394,41 +394,6 @@ func (w *writer) plan(hash uint64) bool {
 	return true
 }
 
-// insertBlock is how many inserts of a batch are under way at once.
-const insertBlock = 64
-
-// insertAll inserts up to insertBlock items, up to the first that gives an
-// error. It makes room for all of them at once, if there may be as much, and tells of
-// them together.
-func (w *writer) insertAll(hashes []uint64) (n int, err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.prefetchInserts(hashes)
-	w.mu.placer.asked = true
-	defer func() { w.mu.placer.asked = false }()
-	room := 0 // for so many of them
-	for ; n < len(hashes); n++ {
-		if n == room {
-			if err = w.ready(); err != nil {
-				break
-			}
-			room++
-			if left := len(hashes) - n; w.log.Room(left*w.most) && !w.batchIsFull(left) {
-				room = len(hashes)
-			}
-		}
-		if !w.plan(hashes[n]) {
-			err = ErrFull
-			break
-		}
-		w.append(1)
-	}
-	if n > 0 {
-		w.tell(n)
-	}
-	return n, err
-}
-
 // insertUnique puts an item in unless a lookup says maybe, in one step.
 func (w *writer) insertUnique(hash uint64) (added bool, err error) {
 	w.mu.Lock()

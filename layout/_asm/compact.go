@@ -114,10 +114,10 @@ func move(from Op) GPVirtual {
 // 1<<q. matches has a bit for each slot, in their order; the counts are in two words. Where the run
 // is need not be computed: a match goes to the bit of the counts that its item has, and what is
 // added at the zero of the quotient, twice, carries through the ones of its run and clears them, up
-// to the 0 that ends it. (Behind the counts, matches of free slots are at ones of remainders, which no carry
-// reaches.) inCounts is the bits of the second word among which that zero is: where the first word
-// is all zeros, the shift by their number is none, and gives a zero of the second word that is not
-// the one; there is no run behind it.
+// to the 0 that ends it. (Behind the counts, matches of free slots are at ones of remainders, which
+// no carry reaches.) inCounts is the bits of the second word among which that zero is: where the
+// first word is all zeros, the shift by their number is none, and gives a zero of the second word
+// that is not the one; there is no run behind it.
 func matchesOfRun(line Register, bit, matches GPVirtual, inCounts Mem) (low, high GPVirtual) {
 	Comment("The zero of the quotient: that of the counts that bit number q goes to.")
 	zeros, at0, at1, inSecond := GP64(), GP64(), GP64(), GP64()

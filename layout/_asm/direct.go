@@ -63,10 +63,10 @@ func directLooks() []directLook {
 	}
 }
 
-// direct makes directHash and directKey, which jump to the look of a Direct, and the looks: a
-// lookup out of the cache is as long as its instructions are many, and with one more call around it,
-// or with questions which look it is, has six more. What they leave open they leave to a function
-// in Go, of the same arguments and result.
+// direct makes directHash and directKey, which jump to the look of a Direct, and the looks: with one
+// more call around it, or with questions which look it is, a lookup has six instructions more, and
+// blockedOne says what those cost. What they leave open they leave to a function in Go, of the same
+// arguments and result.
 func direct() {
 	const hash, key = "func(d *Direct, hash uint64) bool", "func(d *Direct, key []byte) bool"
 	// The Direct is in RAX for all that is jumped to.
