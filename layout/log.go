@@ -100,7 +100,8 @@ const (
 // words of a block share; else the stores only add. (Of a new entry of the stash the
 // first word is to be there before the second: so it is.)
 func (r *Record) Gather(stores []Store) (rest []Store) {
-	*r = Record{Block: stores[0].Word / wordsPerBlock}
+	*r = Record{}
+	r.Block = stores[0].Word / wordsPerBlock
 	for i, s := range stores {
 		if s.Word/wordsPerBlock != r.Block {
 			return stores[i:]
@@ -210,17 +211,18 @@ func (c *checker) record(salt, lsn uint64, prev uint32, words []uint64, operatio
 	if mistake.Made(mistake.UnchainedLog) {
 		salt, lsn, prev = 0, 0, 0
 	}
-	b := c[:24+8*len(words)]
-	binary.LittleEndian.PutUint64(b[0:], salt)
-	binary.LittleEndian.PutUint64(b[8:], lsn)
-	binary.LittleEndian.PutUint64(b[16:], words[0])
-	binary.LittleEndian.PutUint64(b[24:], words[1])
-	binary.LittleEndian.PutUint32(b[32:], prev)
-	binary.LittleEndian.PutUint32(b[36:], operation)
-	for i, w := range words[2:] {
-		binary.LittleEndian.PutUint64(b[40+8*i:], w)
+	binary.LittleEndian.PutUint64(c[0:], salt)
+	binary.LittleEndian.PutUint64(c[8:], lsn)
+	binary.LittleEndian.PutUint64(c[16:], words[0])
+	binary.LittleEndian.PutUint64(c[24:], words[1])
+	binary.LittleEndian.PutUint32(c[32:], prev)
+	binary.LittleEndian.PutUint32(c[36:], operation)
+	n := 40
+	for _, w := range words[2:] {
+		binary.LittleEndian.PutUint64(c[n:], w)
+		n += 8
 	}
-	return crc32.Checksum(b, castagnoli)
+	return crc32.Checksum(c[:n], castagnoli)
 }
 
 // words is the CRC32C of words as they are in a file.
@@ -323,7 +325,7 @@ const commitWords = 10
 // several goroutines at once.
 type LogWriter struct {
 	log        []uint64
-	store      func(i, v uint64) // into log
+	store      func(word uint64, values []uint64) // into log, in their order
 	generation uint64
 	salt       uint64
 
@@ -333,11 +335,16 @@ type LogWriter struct {
 	records uint64 // in it
 	end     uint64 // word after them
 	checker checker
+	words   [maxPieceWords]uint64 // that are stored together
 }
+
+// maxPieceWords is the words of the longest piece of a log: a commit record, or a record of a
+// whole block.
+const maxPieceWords = max(commitWords, wordsPerBlock+2)
 
 // NewLogWriter begins a generation, after the record of some LSN, at the start
 // of a log. The log is changed through store.
-func NewLogWriter(log []uint64, store func(i, v uint64), generation, salt, lsn uint64) *LogWriter {
+func NewLogWriter(log []uint64, store func(word uint64, values []uint64), generation, salt, lsn uint64) *LogWriter {
 	return &LogWriter{log: log, store: store, generation: generation, salt: salt, lsn: lsn, batch: LogStart, end: LogStart + batchHeadWords}
 }
 
@@ -368,18 +375,15 @@ func (w *LogWriter) Append(r *Record) {
 	if w.records == 0 {
 		w.begin()
 	}
-	var words [wordsPerBlock + 1]uint64
-	n := r.encode(&words)
+	n := r.encode((*[wordsPerBlock + 1]uint64)(w.words[:]))
 	w.lsn++
-	w.check = w.checker.record(w.salt, w.lsn, w.check, words[:n], r.Operation)
+	w.check = w.checker.record(w.salt, w.lsn, w.check, w.words[:n], r.Operation)
 	if next := w.end + logAhead; next < uint64(len(w.log)) {
 		Prefetch(&w.log[next])
 	}
-	for i, v := range words[:n] {
-		w.store(w.end+uint64(i), v)
-	}
 	// The check comes last: a record that is cut off has none.
-	w.store(w.end+uint64(n), uint64(w.check)|uint64(r.Operation)<<32)
+	w.words[n] = uint64(w.check) | uint64(r.Operation)<<32
+	w.store(w.end, w.words[:n+1])
 	w.end += uint64(n) + 1
 	w.records++
 }
@@ -390,11 +394,9 @@ func (w *LogWriter) Append(r *Record) {
 //	word 0 magic "MMFBEGIN"   1 generation   2 salt   3 LSN of the first record
 //	     4 bits 0-31 the check that the first record is chained to, 32-63 CRC32C of words 0 to 3 and of bits 0-31
 func (w *LogWriter) begin() {
-	words := [5]uint64{beginMagic, w.generation, w.salt, w.lsn + 1, uint64(w.check)}
-	words[4] |= uint64(w.checker.words(words[:]...)) << 32
-	for i, v := range words {
-		w.store(w.batch+uint64(i), v)
-	}
+	words := append(w.words[:0], beginMagic, w.generation, w.salt, w.lsn+1, uint64(w.check))
+	words[4] |= uint64(w.checker.words(words...)) << 32
+	w.store(w.batch, words)
 }
 
 // Commit ends the open batch, which may be empty; the next record begins
@@ -406,12 +408,10 @@ func (w *LogWriter) Commit(c Commit) Commit {
 	w.lsn++
 	c.LSN, c.Records = w.lsn, w.records
 	crc := w.checker.words(w.log[w.Start():w.end]...)
-	words := [commitWords]uint64{commitMagic, w.generation, w.salt, c.LSN, c.Records, c.UserSeq, c.Operation, c.Length, c.Durable, uint64(crc)}
-	check := w.checker.words(words[:]...)
+	words := append(w.words[:0], commitMagic, w.generation, w.salt, c.LSN, c.Records, c.UserSeq, c.Operation, c.Length, c.Durable, uint64(crc))
+	check := w.checker.words(words...)
 	words[9] |= uint64(check) << 32
-	for i, v := range words {
-		w.store(w.batch+commitAt+uint64(i), v)
-	}
+	w.store(w.batch+commitAt, words)
 	w.check = check
 	w.batch = nextBatch(w.end)
 	w.end, w.records = w.Start(), 0

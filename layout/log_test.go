@@ -66,8 +66,17 @@ func newTestLog(words []uint64, sb *Superblock) *testLog {
 		l.stored = append(l.stored, i)
 	}
 	PutLogHeader(store, LogHeader{UUID: sb.UUID(), Generation: sb.Generation(), Salt: sb.LogSalt(), Bytes: int64(len(words)) * 8})
-	l.w = NewLogWriter(words, store, sb.Generation(), sb.LogSalt(), sb.CheckpointLSN())
+	l.w = NewLogWriter(words, each(store), sb.Generation(), sb.LogSalt(), sb.CheckpointLSN())
 	return l
+}
+
+// each stores values one by one.
+func each(store func(i, v uint64)) func(word uint64, values []uint64) {
+	return func(word uint64, values []uint64) {
+		for i, v := range values {
+			store(word+uint64(i), v)
+		}
+	}
 }
 
 // do appends an operation of n records that adds grow items.
@@ -637,7 +646,7 @@ func TestLogHeader(t *testing.T) {
 // each other, so that what else is in them gets past the checks. A batch has as
 // many records as its commit record says, some hundreds at most.
 func forge(log []uint64, sb *Superblock) {
-	w := NewLogWriter(log, func(i, v uint64) { log[i] = v }, sb.Generation(), sb.LogSalt(), sb.CheckpointLSN())
+	w := NewLogWriter(log, func(word uint64, values []uint64) { copy(log[word:], values) }, sb.Generation(), sb.LogSalt(), sb.CheckpointLSN())
 	for w.batch+batchHeadWords <= uint64(len(log)) {
 		head := log[w.batch+commitAt:]
 		c := Commit{Records: head[4], UserSeq: head[5], Operation: head[6], Length: head[7], Durable: head[8]}

@@ -200,6 +200,10 @@ func (f timedFile) Sync() error {
 	return err
 }
 
+func (f timedFile) StoreRun(at uint64, values []uint64) {
+	f.File.(recovery.RunStorer).StoreRun(at, values)
+}
+
 func (v *timedVolume) CreateLog(bytes int64) (recovery.File, error) {
 	log, err := v.Files.CreateLog(bytes)
 	return timedFile{log, v}, err
@@ -240,11 +244,9 @@ func openTimed(b *testing.B, path string, logBytes int64) (*Filter, *timedVolume
 	return f, v
 }
 
-const (
-	// A round is shorter than what a scheduler gives a process at a time, so
-	// that in most rounds nobody else has had the processor.
-	roundInserts = 1024
-)
+// A round is shorter than what a scheduler gives a process at a time, so
+// that in most rounds nobody else has had the processor.
+const roundInserts = 1024
 
 // What -short makes small: that a benchmark still runs is seen there, and no figure.
 var (
@@ -261,8 +263,6 @@ func small[T any](usual, short T) T {
 }
 
 func shrink() { commitEvery, manyLines = small(commitEvery, 1024), small(manyLines, 1<<14) }
-
-var f12 = blocked12
 
 // BenchmarkInsertLogged inserts into a filter of 128 MiB, f=12, with a Sync every
 // 65,536, and beside it into a table in the heap by the same placer, without log,
@@ -282,7 +282,7 @@ var f12 = blocked12
 func BenchmarkInsertLogged(b *testing.B) {
 	shrink()
 	dirs := directories(b)
-	t := newLoadedTable(b, f12, manyLines)
+	t := newLoadedTable(b, blocked12, manyLines)
 	slots := float64(manyLines) * float64(t.table.SlotsPerLine())
 	for _, kind := range []string{"tmpfs", "disk"} {
 		if dirs[kind] == "" {
@@ -290,7 +290,7 @@ func BenchmarkInsertLogged(b *testing.B) {
 		}
 		t := t
 		if kind == "disk" {
-			t = newLoadedTable(b, f12, manyLines)
+			t = newLoadedTable(b, blocked12, manyLines)
 		}
 		for _, percent := range small([]float64{50, 80, 90, 95, 98}, []float64{80}) {
 			t.load(b, (percent-1)/100)
@@ -298,7 +298,7 @@ func BenchmarkInsertLogged(b *testing.B) {
 			once(b, fmt.Sprintf("on=%s/load=%v", kind, percent), func(b *testing.B) {
 				f, v := openTimed(b, path, 64<<20)
 				defer f.Close()
-				same := newLoadedTable(b, f12, manyLines)
+				same := newLoadedTable(b, blocked12, manyLines)
 				copy(same.view.Region, t.view.Region)
 				// The tables in the heap would keep the collector from
 				// running: pending words would get fresh memory, with
@@ -372,7 +372,7 @@ func BenchmarkInsertBatch(b *testing.B) {
 	if dir == "" {
 		b.Skip("NOT MEASURED: no file system in memory")
 	}
-	t := newLoadedTable(b, f12, manyLines)
+	t := newLoadedTable(b, blocked12, manyLines)
 	for _, percent := range []float64{40, 80, 95} {
 		t.load(b, (percent-1)/100)
 		once(b, fmt.Sprintf("load=%v", percent), func(b *testing.B) {
@@ -429,7 +429,7 @@ type commitCost struct {
 // that nothing but the log is written.
 func measureCommits(tb testing.TB, dir string, n, commits int) (c commitCost) {
 	path := filepath.Join(dir, fmt.Sprintf("filter.%d.%d", n, commits))
-	createLines(tb, path, f12, 100<<10, Options{}).Close()
+	createLines(tb, path, blocked12, 100<<10, Options{}).Close()
 	files, err := recovery.OpenFiles(path)
 	if err != nil {
 		tb.Fatal(err)
@@ -535,7 +535,7 @@ func BenchmarkCheckpoint(b *testing.B) {
 		b.Skip("NOT MEASURED: no disk")
 	}
 	lines := small(uint64(16<<20), 1<<14)
-	t := newLoadedTable(b, f12, lines)
+	t := newLoadedTable(b, blocked12, lines)
 	path := t.file(b, dir)
 	t.memoryPlacer = nil // the memory
 	for _, n := range small([]int{100_000, 1_000_000}, []int{1000}) {
@@ -618,7 +618,7 @@ func BenchmarkCheckpoint(b *testing.B) {
 func BenchmarkRecovery(b *testing.B) {
 	shrink()
 	dirs := directories(b)
-	t := newLoadedTable(b, f12, manyLines)
+	t := newLoadedTable(b, blocked12, manyLines)
 	t.load(b, 0.5)
 	for _, kind := range []string{"tmpfs", "disk"} {
 		for _, size := range small([]int64{1, 16, 64}, []int64{1}) {
@@ -676,7 +676,7 @@ func BenchmarkOpenLive(b *testing.B) {
 	var paths []string
 	for _, size := range sizes {
 		path := filepath.Join(dir, fmt.Sprint(size))
-		createLines(b, path, f12, size/layout.LineBytes, Options{}).Close()
+		createLines(b, path, blocked12, size/layout.LineBytes, Options{}).Close()
 		paths = append(paths, path)
 	}
 	took := make([]series, len(sizes))

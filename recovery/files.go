@@ -59,6 +59,13 @@ type logFile struct{ *mappedFile }
 
 func (f logFile) Store(word, value uint64) { f.stored[word] = value }
 
+func (f logFile) StoreRun(word uint64, values []uint64) {
+	to := f.stored[word:][:len(values)]
+	for i, v := range values {
+		to[i] = v
+	}
+}
+
 // syncFilter writes what the mapping holds, and then what the file holds, so
 // that no system is asked to do both with one call.
 func syncFilter(m *Mapping, f *os.File) error {

@@ -19,6 +19,24 @@ type File interface {
 	Close() error
 }
 
+// A RunStorer is a File that stores to words that follow one another with one call.
+type RunStorer interface {
+	// StoreRun is Store of values to the words from one on, in their order.
+	StoreRun(word uint64, values []uint64)
+}
+
+// storeRun gives the StoreRun of a file, or one made of Store.
+func storeRun(f File) func(word uint64, values []uint64) {
+	if f, ok := f.(RunStorer); ok {
+		return f.StoreRun
+	}
+	return func(word uint64, values []uint64) {
+		for i, v := range values {
+			f.Store(word+uint64(i), v)
+		}
+	}
+}
+
 // A LogName is one of the two names a log may have.
 type LogName int
 

@@ -218,7 +218,7 @@ func (w *Writer) switchLog(next *layout.Superblock, logBytes int64) error {
 			return w.Fail(fmt.Errorf("name the log: %w", err))
 		}
 	}
-	w.lw = layout.NewLogWriter(w.log.Words(), w.log.Store, next.Generation(), next.LogSalt(), next.CheckpointLSN())
+	w.lw = layout.NewLogWriter(w.log.Words(), storeRun(w.log), next.Generation(), next.LogSalt(), next.CheckpointLSN())
 	w.durable.lsn.Store(w.lw.LSN())
 	return nil
 }

@@ -20,7 +20,7 @@ func TestDumpOfADamagedCount(t *testing.T) {
 		log := make([]uint64, 64*layout.LogPageWords)
 		store := func(i, v uint64) { log[i] = v }
 		layout.PutLogHeader(store, layout.LogHeader{UUID: sb.UUID(), Generation: 2, Salt: 77, Bytes: int64(len(log)) * 8})
-		w := layout.NewLogWriter(log, store, 2, 77, 0)
+		w := layout.NewLogWriter(log, func(word uint64, values []uint64) { copy(log[word:], values) }, 2, 77, 0)
 		operations := uint64(0)
 		for past := w.End(); operations < 60 || past < 20 || past > 60; past = w.End() % layout.LogPageWords { // a little into a page
 			operations++
