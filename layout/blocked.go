@@ -181,9 +181,12 @@ func (t *blocked) Store(region []uint64, line uint64, l *Line) { *lineAt(region,
 
 // occupied has the high bit of every lane of w that is not zero.
 func (t *blocked) occupied(w uint64) uint64 {
-	low := t.lanes &^ t.highs
-	return ((w&low + low) | w) & t.highs
+	return inUseOf(w, t.lanes&^t.highs) & t.highs
 }
+
+// inUseOf has the high bit of every lane of w that is not zero, and other bits; low has all
+// the other bits of the lanes.
+func inUseOf(w, low uint64) uint64 { return (w&low + low) | w }
 
 // matches has the high bit of the lowest lane of w that holds fp, and is zero
 // where none does. (Higher bits of it may be wrong: the subtraction borrows.)
@@ -200,11 +203,10 @@ func (t *blocked) Free(l *Line, _ uint64) (n uint64) {
 }
 
 func (t *blocked) Full(region []uint64, line uint64) bool {
-	l, all := lineAt(region, line), t.highs
-	for i := range uint64(buckets) {
-		all &= t.occupied(loadOf(l, i))
-	}
-	return all == t.highs
+	l, low := lineAt(region, line), t.lanes&^t.highs
+	all := inUseOf(loadOf(l, 0), low) & inUseOf(loadOf(l, 1), low) & inUseOf(loadOf(l, 2), low) & inUseOf(loadOf(l, 3), low) &
+		inUseOf(loadOf(l, 4), low) & inUseOf(loadOf(l, 5), low) & inUseOf(loadOf(l, 6), low) & inUseOf(loadOf(l, 7), low)
+	return all&t.highs == t.highs
 }
 
 // room has a bit for each bucket with a free slot.
@@ -314,14 +316,15 @@ func (t *blocked) search(l *Line, b1, b2 uint64) (s lineSearch) {
 	if room == 0 {
 		return s
 	}
+	values, f := t.values, t.f&63
 	queue := [buckets]uint64{b1, b2}
 	reached := uint8(1<<b1 | 1<<b2)
 	s.from[b1], s.from[b2] = -1, -1
 	for head, tail := 0, 2; head < tail; head++ {
-		from := queue[head]
-		for w, i := l[from], 0; i < t.b; w, i = w>>t.f, i+1 {
-			fp := w & t.values
-			to := from ^ bucketStep(fp*mixFirst)
+		from := queue[head] % buckets
+		for w := l[from] & t.lanes; w != 0; w >>= f {
+			fp := w & values
+			to := (from ^ bucketStep(fp*mixFirst)) % buckets
 			if reached>>to&1 != 0 {
 				continue
 			}
@@ -349,27 +352,34 @@ func (t *blocked) Victims(dst []Item, l *Line, it Item, all bool) (victims []Ite
 	}
 	for _, set := range [2]uint8{own, others} {
 		for ; set != 0; set &= set - 1 {
-			bucket := bits.TrailingZeros8(set)
-			for w, i := l[bucket], 0; i < t.b; w, i = w>>t.f, i+1 {
-				if fp := w & t.values; fp != 0 {
-					dst = append(dst, Item{Line: it.Line, Bucket: uint32(bucket), Fp: uint32(fp)})
-				}
-			}
+			dst = t.itemsOf(dst, l, it.Line, uint32(bits.TrailingZeros8(set)))
 		}
 	}
 	return dst, !all
 }
 
+// itemsOf appends the items of a bucket of a line with the image l.
+func (t *blocked) itemsOf(dst []Item, l *Line, line uint64, bucket uint32) []Item {
+	values, f := t.values, t.f&63 // & 63 says that a shift needs no check
+	for w := l[bucket%buckets] & t.lanes; w != 0; w >>= f {
+		if fp := w & values; fp != 0 {
+			dst = append(dst, Item{line, bucket, uint32(fp)})
+		}
+	}
+	return dst
+}
+
 // reach gives the buckets that moves inside the line can reach from some, where it has
 // room in none of them.
 func (t *blocked) reach(l *Line, some uint8) (reached uint8) {
+	values, f := t.values, t.f&63
 	reached = some
 	for todo := some; todo != 0 && reached != 1<<buckets-1; {
-		from := uint64(bits.TrailingZeros8(todo))
+		from := uint64(bits.TrailingZeros8(todo)) % buckets
 		next := uint8(0)
-		for w, i := l[from], 0; i < t.b; w, i = w>>t.f, i+1 {
-			fp := w & t.values
-			next |= 1 << (from ^ bucketStep(fp*mixFirst))
+		for w := l[from] & t.lanes; w != 0; w >>= f {
+			fp := w & values
+			next |= 1 << ((from ^ bucketStep(fp*mixFirst)) % buckets)
 		}
 		next &^= reached
 		reached |= next
