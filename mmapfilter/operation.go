@@ -37,16 +37,10 @@ func (op *operation) load(line uint64) *layout.Line {
 
 func (op *operation) prefetch(line uint64) { op.w.prefetch(line) }
 
-// full asks the mapping alone, which is right where nothing is pending of the line.
-func (op *operation) full(line uint64) bool {
-	if op.begun() || !op.w.fullMapped(line) {
-		return false
-	}
-	p := op.w.overlay.Load()
-	return p == nil || !op.w.isPending(p, line)
-}
+func (op *operation) full(line uint64) bool { return !op.begun() && op.w.full(line) }
 
 func (op *operation) store(changed *layout.Stores) {
+	op.w.prefetchTags(op.line)
 	for i := range changed.Len() {
 		word, guarded := changed.At(i)
 		op.append(layout.Store{Word: op.first + uint64(word), Value: op.image[word], Guarded: guarded})
@@ -73,6 +67,16 @@ func (w *writer) loadMapped(line uint64, l *layout.Line) (first, n uint64) {
 	return first, n
 }
 
+// full reports that a line has no free slot. It asks the mapping alone, which is right where
+// nothing is pending of the line; false says nothing. REQUIRES: w.mu.
+func (w *writer) full(line uint64) bool {
+	if !w.fullMapped(line) {
+		return false
+	}
+	p := w.overlay.Load()
+	return p == nil || !w.isPending(p, line)
+}
+
 func (w *writer) fullMapped(line uint64) bool {
 	return w.table.Full(w.words[layout.WordRegion:], line)
 }
@@ -90,19 +94,30 @@ func (w *writer) loadLine(line uint64, l *layout.Line) (first, n uint64) {
 // prefetch asks for what loadLine reads of a line.
 func (w *writer) prefetch(line uint64) {
 	at, n := w.table.Words(line)
-	p := w.overlay.Load()
 	for block := at / blockWords; block <= (at+uint64(n)-1)/blockWords; block++ {
 		layout.Prefetch(&w.words[layout.WordRegion+block*blockWords])
-		if p != nil {
-			p.prefetch(block)
-		}
 	}
 }
 
 // prefetchHome asks for the home line of a hash. An operation begins with it, before
 // it takes the lock: no load goes past the locked instruction, and so the cache miss
 // would only begin behind it.
-func (w *writer) prefetchHome(hash uint64) { w.prefetch(w.table.Split(hash).Line) }
+func (w *writer) prefetchHome(hash uint64) { w.prefetchHomeLine(w.table.Split(hash).Line) }
+
+// prefetchHomeLine asks for what an operation reads of a home line, and for what it is stored
+// to: most operations store to it.
+func (w *writer) prefetchHomeLine(line uint64) {
+	w.prefetch(line)
+	w.prefetchTags(line)
+}
+
+// prefetchTags asks for what the words of a line are stored to.
+func (w *writer) prefetchTags(line uint64) {
+	if p := w.overlay.Load(); p != nil {
+		first, _ := w.table.Words(line)
+		p.active.prefetchTags(first / blockWords)
+	}
+}
 
 // append adds a store; two to one word that follow each other are one.
 func (op *operation) append(s layout.Store) {

@@ -291,9 +291,6 @@ func (p *placer) moveVictim(from, moves int) (last placing, ok bool) {
 	}
 	home := p.queue[0].item
 	for i, victim := range p.victims {
-		if i+searchAhead < len(p.victims) {
-			p.prefetchOther(p.victims[i+searchAhead])
-		}
 		to := p.table.Alternate(victim)
 		if !p.visited.add(to.Line) {
 			continue
@@ -306,6 +303,9 @@ func (p *placer) moveVictim(from, moves int) (last placing, ok bool) {
 			return next, true
 		}
 		p.queue = append(p.queue, next)
+		if i+searchAhead < len(p.victims) {
+			p.prefetchOther(p.victims[i+searchAhead])
+		}
 	}
 	return last, false
 }

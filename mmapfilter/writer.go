@@ -377,21 +377,22 @@ func (w *writer) insertLocked(hash uint64) error {
 	if err := w.ready(); err != nil {
 		return err
 	}
-	if !w.plan(hash) {
+	if !w.plan(w.table.Split(hash), false) {
 		return ErrFull
 	}
 	w.finish(1)
 	return nil
 }
 
-// plan has the placer plan an insert. It reports false where there is no room.
-func (w *writer) plan(hash uint64) bool {
-	if !w.mu.placer.insert(w.table.Split(hash)) {
-		w.mu.op.reset()
-		w.log.Skip()
-		return false
+// plan has the placer plan an insert; full says that the home line is known to be full. It
+// reports false where there is no room.
+func (w *writer) plan(home layout.Item, full bool) bool {
+	if !full && w.mu.placer.insert(home) || full && w.mu.placer.insertBeyond(home) {
+		return true
 	}
-	return true
+	w.mu.op.reset()
+	w.log.Skip()
+	return false
 }
 
 // insertUnique puts an item in unless a lookup says maybe, in one step.
