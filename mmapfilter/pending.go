@@ -126,7 +126,7 @@ const (
 	minWords   = chunkWords
 	bitsAWord  = 8 // of blocks, for each word that there is room for
 	// maxPendingWords bounds a batch: past it, it is committed. With its table
-	// it is 3.5 MiB.
+	// it is 3.1 MiB.
 	maxPendingWords = 1 << 17
 )
 

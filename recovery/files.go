@@ -59,10 +59,12 @@ type logFile struct{ *mappedFile }
 
 func (f logFile) Store(word, value uint64) { f.stored[word] = value }
 
+// StoreRun is no copy, which has no order: the check of a record is its last word, and where
+// the process dies before it, there is no record.
 func (f logFile) StoreRun(word uint64, values []uint64) {
-	to := f.stored[word:][:len(values)]
-	for i, v := range values {
-		to[i] = v
+	for _, v := range values {
+		f.stored[word] = v
+		word++
 	}
 }
 
