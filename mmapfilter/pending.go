@@ -90,8 +90,8 @@ type words struct {
 // Most blocks have nothing pending, and whoever asks is told so by blocks, where at most one
 // bit in 8 is set. It has an eighth of the size of the groups, and stays in the cache of a core,
 // so that nobody asks for it ahead. (Lookups in batches beside a writer that asked the tags of
-// every block took 37 ns a key; with the bits they take half of that. With 32 for a
-// word they take as long as with 8, and inserts longer.)
+// every block took 37 ns a key; with the bits they take half of that, no less
+// with 32 for a word than with 8.)
 //
 // Entries are written one after the other, in chunks, so that they stay where they
 // are when the table grows: it is replaced by a larger one with the same entries.
