@@ -209,6 +209,13 @@ func (t *blocked) Full(region []uint64, line uint64) bool {
 	return all&t.highs == t.highs
 }
 
+func (t *blocked) FullLines(region, lines []uint64) uint64 {
+	if kernel(inUse.Load()) != avx512 || len(lines) == 0 {
+		return fullLines(t, region, lines)
+	}
+	return blockedFullAVX512(&region[0], &lines[0], len(lines), t.lanes&^t.highs, t.highs)
+}
+
 // room has a bit for each bucket with a free slot.
 func (t *blocked) room(l *Line) (set uint8) {
 	for i, w := range l {

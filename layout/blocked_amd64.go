@@ -109,5 +109,10 @@ func testBitsAVX512(bits *uint64, mask uint64, positions *uint64, groups int, se
 //go:noescape
 func splitLinesAVX512(hashes *uint64, n uint64, lines *uint64, groups int)
 
+// blockedFullAVX512 needs AVX-512 F and DQ. n is 1 to 64.
+//
+//go:noescape
+func blockedFullAVX512(region *uint64, lines *uint64, n int, low uint64, highs uint64) uint64
+
 // cpuid is the instruction, for subleaf 0.
 func cpuid(leaf uint32) (eax uint32, ebx uint32)

@@ -3145,6 +3145,53 @@ next:
 	VZEROUPPER
 	RET
 
+// func blockedFullAVX512(region *uint64, lines *uint64, n int, low uint64, highs uint64) uint64
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
+TEXT ·blockedFullAVX512(SB), NOSPLIT, $0-48
+	MOVQ         region+0(FP), AX
+	MOVQ         lines+8(FP), CX
+	MOVQ         n+16(FP), DX
+	MOVQ         low+24(FP), BX
+	VPBROADCASTQ BX, Z0
+	MOVQ         highs+32(FP), BX
+	VPBROADCASTQ BX, Z1
+	XORQ         BX, BX
+
+ask:
+	MOVQ       (CX)(BX*8), SI
+	SHLQ       $0x06, SI
+	PREFETCHT0 (AX)(SI*1)
+	INCQ       BX
+	CMPQ       BX, DX
+	JNE        ask
+	XORQ       BX, BX
+	XORQ       DI, DI
+
+next:
+	MOVQ      (CX)(BX*8), SI
+	SHLQ      $0x06, SI
+	VMOVDQU64 (AX)(SI*1), Z2
+	VPANDQ    Z0, Z2, Z3
+	VPADDQ    Z0, Z3, Z3
+
+	// The high bit of a slot in use is in one of the two; of those that are in neither:
+	VPTERNLOGQ $0x02, Z1, Z2, Z3
+	VPTESTMQ   Z3, Z3, K1
+	KMOVB      K1, SI
+
+	// 1 is carried where there are none.
+	CMPL  SI, $0x01
+	RCRQ  $0x01, DI
+	INCQ  BX
+	CMPQ  BX, DX
+	JNE   next
+	MOVQ  $0x0000000000000040, AX
+	SUBQ  DX, AX
+	SHRXQ AX, DI, DI
+	MOVQ  DI, ret+40(FP)
+	VZEROUPPER
+	RET
+
 // func cpuid(leaf uint32) (eax uint32, ebx uint32)
 // Requires: CPUID
 TEXT ·cpuid(SB), NOSPLIT, $0-16

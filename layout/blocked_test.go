@@ -133,6 +133,51 @@ func TestFull(t *testing.T) {
 	})
 }
 
+// TestFullLines compares with Full, for any number of lines in any order.
+func TestFullLines(t *testing.T) {
+	eachKernel(t, func(t *testing.T) {
+		eachTable(t, 50, func(t *testing.T, tab Table) {
+			rng := rand.New(rand.NewPCG(21, 22))
+			g, err := NewGeometry(tab.Kind(), tab.Params(), 50)
+			if err != nil {
+				t.Fatal(err)
+			}
+			region := make([]uint64, g.RegionBytes/8)
+			var l Line
+			for line := range tab.Lines() { // nearly all slots, or all, and overflow bits of any kind
+				tab.Load(region, line, &l)
+				for tries := range 4000 {
+					it := tab.Split(rng.Uint64())
+					if it.Line = line; tries%40 == 0 && !tab.Both() {
+						tab.SetOverflow(&l, it, nil)
+					}
+					if tab.Free(&l, line) > line%3 {
+						tab.Place(&l, it, nil)
+					}
+				}
+				tab.Store(region, line, &l)
+			}
+			kinds := uint64(0)
+			for n := range 65 {
+				lines := make([]uint64, n)
+				want := uint64(0)
+				for i := range lines {
+					if lines[i] = rng.Uint64N(50); tab.Full(region, lines[i]) {
+						want |= 1 << i
+					}
+				}
+				if got := tab.FullLines(region, lines); got != want {
+					t.Fatalf("lines %d: %b are full, want %b", lines, got, want)
+				}
+				kinds |= want
+			}
+			if kinds == 0 {
+				t.Error("no line is full")
+			}
+		})
+	})
+}
+
 // TestSelfAlternate finds items with one home in tables of one, two and three
 // lines, and looks them up in their line and in the stash.
 func TestSelfAlternate(t *testing.T) {

@@ -346,6 +346,8 @@ func (t *compact) Full(region []uint64, line uint64) bool {
 	return uint64(n) >= t.b
 }
 
+func (t *compact) FullLines(region, lines []uint64) uint64 { return fullLines(t, region, lines) }
+
 // slots gives the fingerprints of a line in their order, and says why they, or its
 // counts, cannot be: then there are none.
 func (t *compact) slots(l *Line, fps *[maxSlots]uint32) (n int, err error) {

@@ -23,6 +23,10 @@ func testBitsAVX512(bits *uint64, mask uint64, positions *uint64, groups int, se
 	panic("layout: no kernel")
 }
 
+func blockedFullAVX512(region, lines *uint64, n int, low, highs uint64) uint64 {
+	panic("layout: no kernel")
+}
+
 func splitLinesAVX512(hashes *uint64, n uint64, lines *uint64, groups int) {
 	panic("layout: no kernel")
 }

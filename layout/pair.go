@@ -236,6 +236,8 @@ func (t *pair) Full(region []uint64, line uint64) bool {
 	return t.Free(&l, line) == 0
 }
 
+func (t *pair) FullLines(region, lines []uint64) uint64 { return fullLines(t, region, lines) }
+
 func (t *pair) Place(l *Line, it Item, stores *Stores) bool {
 	return t.swap(l, it.Line, 0, it.Fp, stores)
 }

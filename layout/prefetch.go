@@ -7,3 +7,13 @@ package layout
 //
 //go:noescape
 func Prefetch(p *uint64)
+
+//go:noescape
+func prefetchBlocks(region, blocks *uint64, n int)
+
+// PrefetchBlocks asks for blocks of 64 bytes of a region, by their numbers, in one burst.
+func PrefetchBlocks(region, blocks []uint64) {
+	if len(blocks) > 0 {
+		prefetchBlocks(&region[0], &blocks[0], len(blocks))
+	}
+}

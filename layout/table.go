@@ -169,6 +169,8 @@ type Table interface {
 	// Full reports whether no slot of a line of the region is free. Someone may be storing
 	// to it meanwhile.
 	Full(region []uint64, line uint64) bool
+	// FullLines is Full for up to 64 lines, whose cache misses overlap: bit i is for lines[i].
+	FullLines(region, lines []uint64) (full uint64)
 	// Remove takes one copy of the item out of l.
 	Remove(l *Line, it Item, s *Stores) bool
 	// Copies counts the slots of l that hold the item.
@@ -221,6 +223,21 @@ func fillByPlace(t Table, l *Line, hashes, beyond []uint64) []uint64 {
 		}
 	}
 	return beyond
+}
+
+// fullLines is FullLines by way of Full.
+func fullLines(t Table, region, lines []uint64) (full uint64) {
+	for _, line := range lines {
+		first, n := t.Words(line)
+		Prefetch(&region[first])
+		Prefetch(&region[first+uint64(n)-1])
+	}
+	for i, line := range lines {
+		if t.Full(region, line) {
+			full |= 1 << i
+		}
+	}
+	return full
 }
 
 // Bounds are those of the work on one item.

@@ -12,6 +12,7 @@ const (
 	notAnd = 0x08 // ^A & B & C
 	orXor  = 0xF6 // A | (B ^ C)
 	andAnd = 0x80 // A & B & C
+	norAnd = 0x02 // ^A & ^B & C
 )
 
 // constant is one of a batch, in each lane.
@@ -206,6 +207,56 @@ func splitLinesAVX512() {
 	ADDQ(U8(8*group), lines)
 	DECQ(left)
 	JNZ(LabelRef("next"))
+	VZEROUPPER()
+	RET()
+}
+
+// blockedFullAVX512 asks for all lines in one burst, and then looks at them in their order.
+func blockedFullAVX512() {
+	TEXT("blockedFullAVX512", NOSPLIT, "func(region *uint64, lines *uint64, n int, low uint64, highs uint64) uint64")
+	Doc("blockedFullAVX512 needs AVX-512 F and DQ. n is 1 to 64.")
+	Pragma("noescape")
+	region, lines, n := Load(Param("region"), GP64()), Load(Param("lines"), GP64()), Load(Param("n"), GP64())
+	low, highs := ZMM(), ZMM()
+	VPBROADCASTQ(Load(Param("low"), GP64()), low)
+	VPBROADCASTQ(Load(Param("highs"), GP64()), highs)
+
+	i, line := GP64(), GP64()
+	XORQ(i, i)
+	Label("ask")
+	MOVQ(Mem{Base: lines, Index: i, Scale: 8}, line)
+	SHLQ(U8(6), line)
+	PREFETCHT0(Mem{Base: region, Index: line, Scale: 1})
+	INCQ(i)
+	CMPQ(i, n)
+	JNE(LabelRef("ask"))
+
+	full := GP64()
+	XORQ(i, i)
+	XORQ(full, full)
+	Label("next")
+	MOVQ(Mem{Base: lines, Index: i, Scale: 8}, line)
+	SHLQ(U8(6), line)
+	words, used, free := ZMM(), ZMM(), K()
+	VMOVDQU64(Mem{Base: region, Index: line, Scale: 1}, words)
+	VPANDQ(low, words, used)
+	VPADDQ(low, used, used)
+	Comment("The high bit of a slot in use is in one of the two; of those that are in neither:")
+	VPTERNLOGQ(U8(norAnd), highs, words, used)
+	VPTESTMQ(used, used, free)
+	some := GP32()
+	KMOVB(free, some)
+	Comment("1 is carried where there are none.")
+	CMPL(some, U8(1))
+	RCRQ(U8(1), full)
+	INCQ(i)
+	CMPQ(i, n)
+	JNE(LabelRef("next"))
+	shift := GP64()
+	MOVQ(U64(64), shift)
+	SUBQ(n, shift)
+	SHRXQ(shift, full, full)
+	Store(full, ReturnIndex(0))
 	VZEROUPPER()
 	RET()
 }

@@ -22,6 +22,7 @@ func main() {
 	compactAVX512()
 	testBitsAVX512()
 	splitLinesAVX512()
+	blockedFullAVX512()
 	cpuid()
 	Generate()
 }
