@@ -1,23 +1,42 @@
 package mmapfilter
 
 import (
+	"encoding/binary"
 	"math/bits"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// insertBlock is how many inserts of a batch are under way at once.
+// insertBlock is how many inserts of a batch are under way at once: the bits of a word.
 const insertBlock = 64
 
-// insertAll inserts up to insertBlock items, up to the first that gives an
-// error. It makes room for all of them at once, if there may be as much, and tells of
-// them together.
-func (w *writer) insertAll(hashes []uint64) (n int, err error) {
+// An outlook is what has been found out ahead of an insert. A line that is full stays so as long
+// as only inserts follow. One that is not may be full by the time of the insert: then that costs
+// time, and no more.
+type outlook struct {
+	made        bool                 // false of unknown alone
+	home, other bool                 // these lines are full
+	asked       bool                 // the lines below are on their way
+	lines       [outlookLines]uint64 // that the first moves out of the home line lead to
+	full        int                  // so many of them are full
+	open        bool                 // and the next is not
+}
+
+// outlookLines is enough for the items of two buckets, the first that may go.
+const outlookLines = 16
+
+// unknown is the outlook of an insert by itself.
+var unknown outlook
+
+// insertAll inserts up to insertBlock items, up to the first that gives an error. It makes
+// room for all of them at once, if there may be as much, and tells of them together. The home
+// lines of those that will come next are on their way meanwhile.
+func (w *writer) insertAll(hashes, next []uint64) (n int, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.mu.placer.asked = true
+	p := w.mu.placer
 	defer func() { // after a fault, too
-		if w.mu.placer.asked = false; n > 0 {
+		if p.outlook = &unknown; n > 0 {
 			w.tell(n)
 		}
 	}()
@@ -25,10 +44,10 @@ func (w *writer) insertAll(hashes []uint64) (n int, err error) {
 	items := block[:len(hashes)]
 	for i, h := range hashes {
 		items[i] = w.table.Split(h)
-		w.prefetchHomeLine(items[i].Line)
 	}
-	full := uint64(0) // bit i: the home line of items[i]
-	room := 0         // for so many of them
+	room := 0   // for so many of them
+	waits := -1 // what w.mu.waits was when their outlooks were made
+	ahead := &w.mu.ahead
 	for ; n < len(items); n++ {
 		if n == room {
 			if err = w.ready(); err != nil {
@@ -38,11 +57,14 @@ func (w *writer) insertAll(hashes []uint64) (n int, err error) {
 			if left := len(items) - n; w.log.Room(left*w.most) && !w.batchIsFull(left) {
 				room = len(items)
 			}
-			if full = 0; n == 0 { // later there may have been deletes since it was asked
-				full = w.lookAhead(items)
+			if waits != w.mu.waits { // there may have been deletes since
+				waits = w.mu.waits
+				w.lookAhead(items[n:], ahead[n:])
+				w.prefetchHomes(next)
 			}
 		}
-		if !w.plan(items[n], full>>n&1 != 0) {
+		p.outlook = &ahead[n]
+		if !w.plan(items[n]) {
 			err = ErrFull
 			break
 		}
@@ -51,31 +73,148 @@ func (w *writer) insertAll(hashes []uint64) (n int, err error) {
 	return n, err
 }
 
-// lookAhead asks for the lines that inserts look at beyond the home lines, so that their
-// cache misses overlap: the alternate lines of those whose home is full; and where that is
-// full as well, or the table chooses who goes, the lines that the first moves out of
-// the home line lead to. It gives the set of the items whose home line is full, which
-// it is as long as only inserts follow. REQUIRES: w.mu.
-func (w *writer) lookAhead(items []layout.Item) (full uint64) {
+// prefetchHomes asks for the home lines of up to insertBlock hashes. A prefetch is held up until
+// its address is translated, which may take as long as a cache miss; those of a burst are held
+// up together. (With other work between them each took 50 ns in a virtual machine.)
+func (w *writer) prefetchHomes(hashes []uint64) {
+	var blocks [insertBlock]uint64
+	w.table.HomeBlocks(hashes, blocks[:])
+	layout.PrefetchBlocks(w.view.Region, blocks[:len(hashes)])
+}
+
+// lookAhead makes the outlooks of up to insertBlock inserts, a step for all of them at a time, so
+// that their cache misses overlap and most lines are looked at by the kernel: the home lines; the
+// alternate lines of those whose home is full; and where that is full as well, the line that
+// the first move out of the home line leads to, then that of the second for those that have
+// not found one with room, and so on. Where the table chooses who goes, the lines of the first moves are asked
+// for, and no more. REQUIRES: w.mu.
+func (w *writer) lookAhead(items []layout.Item, ahead []outlook) {
 	p := w.mu.placer
-	for i, home := range items {
-		if w.full(home.Line) {
-			if full |= 1 << i; !p.bounds.ChooseFirst {
-				p.prefetchOther(home)
-			}
+	var which [insertBlock]uint8 // of the items is being worked on
+	var lines [insertBlock]uint64
+	for i, it := range items {
+		lines[i] = it.Line
+		w.prefetchTags(it.Line)
+		o := &ahead[i]
+		o.made, o.home, o.other, o.asked, o.full, o.open = true, false, false, false, 0, false
+	}
+	n := 0
+	eachBit(w.fullLines(lines[:len(items)]), func(i int) {
+		ahead[i].home = true
+		which[n], lines[n] = uint8(i), w.table.Alternate(items[i]).Line
+		n++
+	})
+	full := uint64(1)<<n - 1
+	if !p.bounds.ChooseFirst {
+		full = w.fullLines(lines[:n])
+		w.prefetchOpen(lines[:n], full)
+	}
+	n = 0
+	most := 0 // moves of one of them
+	eachBit(full, func(j int) {
+		i := which[j]
+		o := &ahead[i]
+		o.other, o.asked = !p.bounds.ChooseFirst, true
+		most = max(most, w.listMoves(items[i], o))
+		which[n] = i
+		n++
+	})
+	if p.bounds.ChooseFirst {
+		return
+	}
+	for move := 0; move < most && n >= fewestAhead; move++ {
+		for j, i := range which[:n] {
+			lines[j] = ahead[i].lines[move]
+		}
+		full := w.fullLines(lines[:n])
+		w.prefetchOpen(lines[:n], full)
+		for j, i := range which[:n] {
+			ahead[i].open = full>>j&1 == 0
+		}
+		n = 0
+		eachBit(full, func(j int) {
+			ahead[which[j]].full++
+			which[n] = which[j]
+			n++
+		})
+	}
+}
+
+// fewestAhead is how many lines are worth waiting for together.
+const fewestAhead = 4
+
+// listMoves makes o.lines those that the first moves out of a full home line lead to, and gives
+// their number. It goes by the mapping: where something is pending of the line they may be
+// others, and then say nothing.
+func (w *writer) listMoves(home layout.Item, o *outlook) (n int) {
+	p := w.mu.placer
+	var line layout.Line
+	w.loadMapped(home.Line, &line)
+	p.listVictims(&line, home, true, false)
+	n = min(len(p.victims), outlookLines)
+	for i, victim := range p.victims[:n] {
+		o.lines[i] = w.table.Alternate(victim).Line
+	}
+	clear(o.lines[n:])
+	if p.bounds.ChooseFirst {
+		for _, to := range o.lines[:min(n, searchAhead)] {
+			w.prefetch(to)
 		}
 	}
-	var line layout.Line
-	for left := full; left != 0; left &= left - 1 {
-		home := items[bits.TrailingZeros64(left)]
-		if !p.bounds.ChooseFirst && !w.fullMapped(w.table.Alternate(home).Line) {
-			continue
-		}
-		w.loadMapped(home.Line, &line)
-		p.listVictims(&line, home, true, false)
-		for _, victim := range p.victims[:min(searchAhead, len(p.victims))] {
-			p.prefetchOther(victim)
-		}
+	return n
+}
+
+// prefetchOpen asks for what those of the lines are stored to that are not full.
+func (w *writer) prefetchOpen(lines []uint64, full uint64) {
+	eachBit(^full&(1<<len(lines)-1), func(i int) { w.prefetchTags(lines[i]) })
+}
+
+// fullLines gives the set of those of up to 64 lines that have no free slot. REQUIRES: w.mu.
+func (w *writer) fullLines(lines []uint64) (full uint64) {
+	full = w.table.FullLines(w.view.Region, lines)
+	if p := w.overlay.Load(); p != nil {
+		var l layout.Line
+		eachBit(w.pendingLines(p, lines), func(i int) {
+			full &^= 1 << i
+			if w.loadLine(lines[i], &l); w.table.Free(&l, lines[i]) == 0 {
+				full |= 1 << i
+			}
+		})
 	}
 	return full
+}
+
+// pendingLines gives the set of those of up to 64 lines of which isPending reports true, and of a few
+// others. It asks for their words.
+func (w *writer) pendingLines(p *pending, lines []uint64) (set uint64) {
+	var first, last [insertBlock]uint64 // blocks
+	var may [insertBlock / 8]uint8
+	across := false // lie some in two blocks
+	for i, line := range lines {
+		word, n := w.table.Words(line)
+		first[i], last[i] = word/blockWords, (word+uint64(n)-1)/blockWords
+		across = across || first[i] != last[i]
+	}
+	p.mayHave(first[:len(lines)], may[:])
+	if across {
+		p.mayHave(last[:len(lines)], may[:])
+	}
+	set = binary.LittleEndian.Uint64(may[:])
+	eachBit(set, func(i int) {
+		p.prefetchTags(first[i])
+		p.prefetchTags(last[i])
+	})
+	eachBit(set, func(i int) {
+		if one, other := p.seemsToHave(first[i]), p.seemsToHave(last[i]); !one && !other {
+			set &^= 1 << i
+		}
+	})
+	return set
+}
+
+// eachBit calls do for each bit that is set, from the lowest on.
+func eachBit(set uint64, do func(i int)) {
+	for ; set != 0; set &= set - 1 {
+		do(bits.TrailingZeros64(set))
+	}
 }

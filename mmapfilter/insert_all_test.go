@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
 // TestInsertBatchPlacesAsInsert: what a batch looks at ahead changes nothing but the time it
@@ -29,13 +30,19 @@ func TestInsertBatchPlacesAsInsert(t *testing.T) {
 				for i := range batch {
 					batch[i] = rng.Uint64()
 				}
-				n, err := writerOf(many).insertAll(batch) // InsertBatch would hash with another seed
+				n, err := writerOf(many).insertAll(batch, batch[len(batch)/2:]) // InsertBatch would hash with another seed
 				full = err != nil
 				if full && !errors.Is(err, ErrFull) || !full && n != len(batch) {
 					t.Fatalf("%d of %d inserted, %v", n, len(batch), err)
 				}
 				for _, h := range batch[:n] {
 					if err := one.InsertHash(h); err != nil {
+						t.Fatal(err)
+					}
+				}
+				alone := rng.Uint64()
+				for _, f := range writers { // an outlook is of no other insert
+					if err := f.InsertHash(alone); err != nil && !errors.Is(err, ErrFull) {
 						t.Fatal(err)
 					}
 				}
@@ -49,6 +56,151 @@ func TestInsertBatchPlacesAsInsert(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestOutlook compares what is found out ahead with the newest state of the lines, of which some
+// is durable, some pending, and some is deletes. It is known of nearly all.
+func TestOutlook(t *testing.T) {
+	for _, s := range shapes() {
+		t.Run(s.String(), func(t *testing.T) {
+			f := createLines(t, filepath.Join(t.TempDir(), "f"), s, s.lines(400), Options{CommitInterval: -1})
+			defer f.Close()
+			w, rng := writerOf(f), rand.New(rand.NewPCG(11, 12))
+			var there []uint64
+			for slots := int(s.lines(400)) * int(s.slots()); len(there) < slots*97/100; {
+				h := rng.Uint64()
+				if err := f.InsertHash(h); err != nil {
+					break
+				}
+				if there = append(there, h); len(there) == slots*90/100 {
+					if err := f.Sync(); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			for _, h := range there[:len(there)/500] {
+				if _, err := f.DeleteHash(h); err != nil {
+					t.Fatal(err)
+				}
+			}
+			full := func(line uint64) bool {
+				var l layout.Line
+				w.loadLine(line, &l)
+				return w.table.Free(&l, line) == 0
+			}
+			choose := w.table.Bounds().ChooseFirst
+			both, open, beyond := 0, 0, 0
+			for range 50 {
+				items := make([]layout.Item, insertBlock)
+				for i := range items {
+					items[i] = w.table.Split(rng.Uint64())
+				}
+				var ahead [insertBlock]outlook
+				ahead[0] = outlook{home: true, other: true, full: 9, open: true} // of the block before
+				w.lookAhead(items, ahead[:])
+				for i, it := range items {
+					o, other := &ahead[i], w.table.Alternate(it).Line
+					if !o.made || o.home != full(it.Line) || !choose && o.other != (o.home && full(other)) {
+						t.Fatalf("%+v: home full %t, other %t", *o, full(it.Line), full(other))
+					}
+					for _, line := range o.lines[:o.full] {
+						if !full(line) {
+							t.Fatalf("%+v: line %d is not full", *o, line)
+						}
+					}
+					if o.open && full(o.lines[o.full]) {
+						t.Fatalf("%+v: line %d is full", *o, o.lines[o.full])
+					}
+					if o.other {
+						both++
+						beyond += o.full
+					}
+					if o.open {
+						open++
+					}
+				}
+			}
+			if !choose && (both == 0 || beyond == 0) || s.kind == layout.Blocked && open < both/2 {
+				t.Errorf("both lines of %d are full, and the line of a move is known of %d; %d are full before", both, open, beyond)
+			}
+		})
+	}
+}
+
+// A waitingVolume calls wait whenever a log is made durable.
+type waitingVolume struct {
+	recovery.Volume
+	wait func()
+}
+
+type waitingLog struct {
+	recovery.File
+	volume *waitingVolume
+}
+
+func (f waitingLog) Sync() error {
+	f.volume.wait()
+	return f.File.Sync()
+}
+
+func (v *waitingVolume) CreateLog(bytes int64) (recovery.File, error) {
+	log, err := v.Volume.CreateLog(bytes)
+	return waitingLog{log, v}, err
+}
+
+// TestInsertBatchAmongDeletes: where a batch waits for a commit, the lock is free, and there may
+// be deletes. The lines that were full before are not passed over then: every word is that of
+// inserts one by one.
+func TestInsertBatchAmongDeletes(t *testing.T) {
+	const lines = 20_000
+	inserts := lines * int(blocked12.slots()) * 97 / 100
+	var words [2][]uint64
+	var waits [2]int
+	for i := range words {
+		v := &waitingVolume{newMemoryVolume(t, blocked12, lines), func() {}}
+		w := mustWriter(t, v, 256<<20)
+		rng := rand.New(rand.NewPCG(13, 14))
+		hashes := make([]uint64, inserts)
+		for i := range hashes {
+			hashes[i] = rng.Uint64()
+		}
+		deleted := 0
+		v.wait = func() {
+			if w.mu.waits == waits[i] || len(hashes[deleted:]) < 3000 {
+				return // a commit of another kind
+			}
+			waits[i] = w.mu.waits
+			for _, h := range hashes[deleted : deleted+3000] {
+				if ok, err := w.delete(h); !ok || err != nil {
+					t.Fatal(ok, err)
+				}
+			}
+			deleted += 3000
+		}
+		for left := hashes; len(left) > 0; {
+			block := left[:min(insertBlock, len(left))]
+			if left = left[len(block):]; i == 0 {
+				for _, h := range block {
+					if err := w.insert(h); err != nil {
+						t.Fatal(err)
+					}
+				}
+				continue
+			}
+			if n, err := w.insertAll(block, left[:min(insertBlock, len(left))]); err != nil {
+				t.Fatal(n, err)
+			}
+		}
+		for j := range w.words[layout.WordStash:] {
+			words[i] = append(words[i], w.at(layout.WordStash+uint64(j)))
+		}
+	}
+	if waits[0] < 3 || waits[0] != waits[1] {
+		t.Errorf("%d waits one by one and %d in batches: not what this is about", waits[0], waits[1])
+	}
+	if !slices.Equal(words[0], words[1]) {
+		t.Error("a batch that waits leaves other words than its inserts one by one")
 	}
 }
 

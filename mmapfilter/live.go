@@ -334,15 +334,14 @@ func (f *Filter) InsertBatch(keys [][]byte) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	var hashes [insertBlock]uint64
+	var hashes, following [insertBlock]uint64
+	next := f.hashKeys(keys, &following)
 	for n < len(keys) {
-		block := keys[n:min(n+insertBlock, len(keys))]
-		for i, key := range block {
-			hashes[i] = f.hash.Hash(key)
-		}
+		block := hashes[:copy(hashes[:], next)]
+		next = f.hashKeys(keys[n+len(block):], &following)
 		inserted := 0
 		err := o.live.guard(func() (err error) {
-			inserted, err = o.live.writer.insertAll(hashes[:len(block)])
+			inserted, err = o.live.writer.insertAll(block, next)
 			return err
 		})
 		n += inserted
@@ -351,6 +350,15 @@ func (f *Filter) InsertBatch(keys [][]byte) (n int, err error) {
 		}
 	}
 	return n, nil
+}
+
+// hashKeys hashes the first insertBlock keys, or all if there are fewer.
+func (f *Filter) hashKeys(keys [][]byte, to *[insertBlock]uint64) (hashes []uint64) {
+	keys = keys[:min(insertBlock, len(keys))]
+	for i, key := range keys {
+		to[i] = f.hash.Hash(key)
+	}
+	return to[:len(keys)]
 }
 
 // InsertUnique puts a key in unless a lookup says that it may be there already;

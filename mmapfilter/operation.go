@@ -40,7 +40,9 @@ func (op *operation) prefetch(line uint64) { op.w.prefetch(line) }
 func (op *operation) full(line uint64) bool { return !op.begun() && op.w.full(line) }
 
 func (op *operation) store(changed *layout.Stores) {
-	op.w.prefetchTags(op.line)
+	if !op.w.mu.placer.outlook.made {
+		op.w.prefetchTags(op.line)
+	}
 	for i := range changed.Len() {
 		word, guarded := changed.At(i)
 		op.append(layout.Store{Word: op.first + uint64(word), Value: op.image[word], Guarded: guarded})

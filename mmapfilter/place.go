@@ -81,7 +81,7 @@ type placer struct {
 	queue   []placing     // the search for a path
 	visited lineSet
 	victims []layout.Item
-	asked   bool             // the lines that the first victims of an insert lead to are on their way
+	outlook *outlook         // of the insert under way
 	byMarks [3][]layout.Item // for listVictims: a move sets up to two bits
 }
 
@@ -95,7 +95,7 @@ type placing struct {
 
 func newPlacer(t layout.Table, s space) *placer {
 	b := t.Bounds()
-	return &placer{table: t, bounds: b, space: s, visited: newLineSet(2 + b.SearchLines*t.SlotsPerLine())}
+	return &placer{table: t, bounds: b, space: s, outlook: &unknown, visited: newLineSet(2 + b.SearchLines*t.SlotsPerLine())}
 }
 
 // insert finds room for an item given from its home line, in this order: the
@@ -103,13 +103,13 @@ func newPlacer(t layout.Table, s space) *placer {
 // between lines; the stash. It reports false when there is none. Where the table
 // chooses who goes, the alternate line is one of many where a path may lead.
 func (p *placer) insert(home layout.Item) bool {
-	return p.putInLine(home) || p.insertBeyond(home)
-}
-
-// insertBeyond is insert for an item whose home line has no room.
-func (p *placer) insertBeyond(home layout.Item) bool {
+	o := p.outlook
+	if !o.home && p.putInLine(home) {
+		return true
+	}
 	other := p.table.Alternate(home)
-	if !p.bounds.ChooseFirst && other.Line != home.Line && p.putIfNotFull(other) {
+	takes := !p.bounds.ChooseFirst && other.Line != home.Line && !o.other
+	if takes && (o.home || !p.space.full(other.Line)) && p.putInLine(other) { // o.home: then o knows of the other line
 		p.markOverflow(home)
 		return true
 	}
@@ -202,11 +202,6 @@ func (p *placer) putInLine(it layout.Item) bool {
 	return true
 }
 
-// putIfNotFull is putInLine for a line that is full more often than not.
-func (p *placer) putIfNotFull(it layout.Item) bool {
-	return !p.space.full(it.Line) && p.putInLine(it)
-}
-
 func (p *placer) takeFromLine(it layout.Item) bool {
 	if !p.table.Remove(p.space.load(it.Line), it, &p.stores) {
 		return false
@@ -237,8 +232,16 @@ const searchAhead = 4
 // overflow bits are tried first. (At 98 % load 5.7 % of the lookups of absent keys go on then, in
 // Compact with f=14, and 13.5 % where the item itself goes.)
 func (p *placer) putByMoves(home, other layout.Item) (line uint64, ok bool) {
-	p.visited.clear()
+	if !p.bounds.ChooseFirst && p.moveOne(home, other) {
+		return home.Line, true
+	}
+	return p.search(home, other)
+}
+
+// search is putByMoves, for a path of any length.
+func (p *placer) search(home, other layout.Item) (line uint64, ok bool) {
 	p.queue = append(p.queue[:0], placing{item: home, from: -1})
+	p.visited.clear()
 	p.visited.add(home.Line)
 	if !p.bounds.ChooseFirst && other.Line != home.Line {
 		p.queue = append(p.queue, placing{item: other, from: -1})
@@ -257,6 +260,42 @@ func (p *placer) putByMoves(home, other layout.Item) (line uint64, ok bool) {
 		}
 	}
 	return 0, false
+}
+
+// moveOne puts an item into its home line by one move, of one of the first victims there. Most
+// searches end with that, and need no queue. It does what search does, or nothing.
+func (p *placer) moveOne(home, other layout.Item) bool {
+	o := p.outlook
+	p.listVictims(p.space.load(home.Line), home, true, false)
+	if !o.asked {
+		p.prefetchVictims()
+	}
+	for i, victim := range p.victims {
+		to := p.table.Alternate(victim)
+		if to.Line == other.Line || i < o.full && o.lines[i] == to.Line {
+			continue
+		}
+		if !(o.open && i == o.full) && p.space.full(to.Line) {
+			if i+searchAhead < len(p.victims) {
+				p.prefetchOther(p.victims[i+searchAhead])
+			}
+			continue
+		}
+		if p.putInLine(to) {
+			p.queue = append(p.queue[:0], placing{item: home, from: -1})
+			p.moveAlong(placing{item: to})
+			return true
+		}
+		return false // search tries a line once
+	}
+	return false
+}
+
+// prefetchVictims asks for the lines that the first victims may go to.
+func (p *placer) prefetchVictims() {
+	for _, victim := range p.victims[:min(len(p.victims), searchAhead)] {
+		p.prefetchOther(victim)
+	}
 }
 
 // listVictims makes victims those of a line that could make room for an item. Where the
@@ -284,10 +323,8 @@ func (p *placer) listVictims(l *layout.Line, it layout.Item, first, all bool) (m
 // moveVictim looks for a victim of a step of the search that its other line takes; the
 // others become steps.
 func (p *placer) moveVictim(from, moves int) (last placing, ok bool) {
-	if from > 0 || !p.asked {
-		for _, victim := range p.victims[:min(len(p.victims), searchAhead)] {
-			p.prefetchOther(victim)
-		}
+	if from > 0 || p.bounds.ChooseFirst && !p.outlook.asked {
+		p.prefetchVictims()
 	}
 	home := p.queue[0].item
 	for i, victim := range p.victims {
@@ -299,7 +336,7 @@ func (p *placer) moveVictim(from, moves int) (last placing, ok bool) {
 		if from == 0 && victim == home { // it goes itself
 			next.from = -1
 		}
-		if p.putIfNotFull(to) {
+		if !p.space.full(to.Line) && p.putInLine(to) {
 			return next, true
 		}
 		p.queue = append(p.queue, next)

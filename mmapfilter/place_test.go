@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -44,6 +45,48 @@ func TestInsertLosesNothing(t *testing.T) {
 					t.Errorf("%d items in lines, %d in the stash, of %d: %v", inLines, inStash, len(hashes), err)
 				}
 				checkAway(t, p, hashes)
+			})
+		}
+	}
+}
+
+// TestMoveOne: where one move makes room, it is the one that the search would have found.
+func TestMoveOne(t *testing.T) {
+	for _, s := range shapes() {
+		if testPlacer(t, s.kind, s.Params, 1).bounds.ChooseFirst {
+			continue
+		}
+		for _, lines := range []uint64{1, 2, 3, 7, 50} {
+			t.Run(fmt.Sprintf("%s/lines=%d", s, lines), func(t *testing.T) {
+				moves := 0
+				for round := range uint64(40) {
+					p, q := testPlacer(t, s.kind, s.Params, lines), testPlacer(t, s.kind, s.Params, lines)
+					rng := rand.New(rand.NewPCG(lines, round))
+					for {
+						home := p.table.Split(rng.Uint64())
+						other := p.table.Alternate(home)
+						copy(q.view.Region, p.view.Region)
+						if p.putInLine(home) || other.Line != home.Line && p.putInLine(other) {
+							continue
+						}
+						if !p.moveOne(home, other) {
+							if !slices.Equal(p.view.Region, q.view.Region) {
+								t.Fatal("a move that was not found has changed something")
+							}
+							if _, ok := p.search(home, other); !ok {
+								break
+							}
+							continue
+						}
+						moves++
+						if line, ok := q.search(home, other); !ok || line != home.Line || !slices.Equal(p.view.Region, q.view.Region) {
+							t.Fatalf("with room in line %d, %t, the search ends with other lines", line, ok)
+						}
+					}
+				}
+				if lines > 2 && moves == 0 {
+					t.Error("there was nothing to compare")
+				}
 			})
 		}
 	}

@@ -64,8 +64,10 @@ type writer struct {
 		op       operation
 		odd      []uint64 // removal counters, see publish
 		placer   *placer
-		stashLen int // stash entries in use
-		drains   int // tries to empty the stash
+		ahead    [insertBlock]outlook // of the inserts of a batch
+		stashLen int                  // stash entries in use
+		drains   int                  // tries to empty the stash
+		waits    int                  // times that mu was released to make room
 	}
 }
 
@@ -281,6 +283,7 @@ var errCutOff = errors.New("an operation was cut off by a panic")
 // makeRoom makes room in a batch that is full, or in the log. REQUIRES: w.mu,
 // which it releases meanwhile.
 func (w *writer) makeRoom(inLog bool) error {
+	w.mu.waits++
 	w.mu.Unlock()
 	defer w.mu.Lock()
 	if inLog {
@@ -377,17 +380,16 @@ func (w *writer) insertLocked(hash uint64) error {
 	if err := w.ready(); err != nil {
 		return err
 	}
-	if !w.plan(w.table.Split(hash), false) {
+	if !w.plan(w.table.Split(hash)) {
 		return ErrFull
 	}
 	w.finish(1)
 	return nil
 }
 
-// plan has the placer plan an insert; full says that the home line is known to be full. It
-// reports false where there is no room.
-func (w *writer) plan(home layout.Item, full bool) bool {
-	if !full && w.mu.placer.insert(home) || full && w.mu.placer.insertBeyond(home) {
+// plan has the placer plan an insert. It reports false where there is no room.
+func (w *writer) plan(home layout.Item) bool {
+	if w.mu.placer.insert(home) {
 		return true
 	}
 	w.mu.op.reset()
