@@ -86,8 +86,8 @@ func (w *writer) prefetchHomes(hashes []uint64) {
 // that their cache misses overlap and most lines are looked at by the kernel: the home lines; the
 // alternate lines of those whose home is full; and where that is full as well, the line that
 // the first move out of the home line leads to, then that of the second for those that have
-// not found one with room, and so on. Where the table chooses who goes, the lines of the first moves are asked
-// for, and no more. REQUIRES: w.mu.
+// not found one with room, and so on; of the last few the next lines are asked for, and no more.
+// So are the lines of the first moves where the table chooses who goes. REQUIRES: w.mu.
 func (w *writer) lookAhead(items []layout.Item, ahead []outlook) {
 	p := w.mu.placer
 	var which [insertBlock]uint8 // of the items is being worked on
@@ -122,7 +122,8 @@ func (w *writer) lookAhead(items []layout.Item, ahead []outlook) {
 	if p.bounds.ChooseFirst {
 		return
 	}
-	for move := 0; move < most && n >= fewestAhead; move++ {
+	move := 0
+	for ; move < most && n >= fewestAhead; move++ {
 		for j, i := range which[:n] {
 			lines[j] = ahead[i].lines[move]
 		}
@@ -137,6 +138,11 @@ func (w *writer) lookAhead(items []layout.Item, ahead []outlook) {
 			which[n] = which[j]
 			n++
 		})
+	}
+	for _, i := range which[:n] {
+		for _, line := range ahead[i].lines[move:min(move+searchAhead, most)] {
+			w.prefetch(line)
+		}
 	}
 }
 
