@@ -97,7 +97,7 @@ type words struct {
 // are when the table grows: it is replaced by a larger one with the same entries.
 type wordTable struct {
 	groups []group
-	chunks [][]pendingWord
+	chunks []*[chunkWords]pendingWord
 	shift  uint // 64 less the bits of the number of a group
 	blocks blockMarks
 }
@@ -151,7 +151,7 @@ func newWordTable(room int) *wordTable {
 	groups := 2 * room / groupSlots
 	t := &wordTable{
 		groups: make([]group, groups),
-		chunks: make([][]pendingWord, room/chunkWords),
+		chunks: make([]*[chunkWords]pendingWord, room/chunkWords),
 		shift:  uint(64 - bits.TrailingZeros(uint(groups))),
 		blocks: make(blockMarks, bitsAWord*room/64),
 	}
@@ -315,7 +315,7 @@ func (m *words) store(word, value uint64) {
 	}
 	n := uint32(m.n)
 	if t.chunks[n/chunkWords] == nil {
-		t.chunks[n/chunkWords] = make([]pendingWord, chunkWords)
+		t.chunks[n/chunkWords] = new([chunkWords]pendingWord)
 	}
 	*t.entry(n) = pendingWord{word, value}
 	t.enter(g, word/blockWords, n)

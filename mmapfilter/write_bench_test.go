@@ -189,6 +189,7 @@ type timedVolume struct {
 
 type timedFile struct {
 	recovery.File
+	recovery.RunStorer
 	volume *timedVolume
 }
 
@@ -200,13 +201,12 @@ func (f timedFile) Sync() error {
 	return err
 }
 
-func (f timedFile) StoreRun(at uint64, values []uint64) {
-	f.File.(recovery.RunStorer).StoreRun(at, values)
-}
-
 func (v *timedVolume) CreateLog(bytes int64) (recovery.File, error) {
 	log, err := v.Files.CreateLog(bytes)
-	return timedFile{log, v}, err
+	if err != nil {
+		return nil, err
+	}
+	return timedFile{log, log.(recovery.RunStorer), v}, nil
 }
 
 func (v *timedVolume) Filter() recovery.File {
