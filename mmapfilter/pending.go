@@ -184,7 +184,7 @@ func (m blockMarks) of(block uint64) uint64 {
 func (m blockMarks) set(block uint64) {
 	if m.of(block) == 0 {
 		word := m.word(block)
-		layout.StoreRelease(word, *word|1<<(block%64))
+		atomic.StoreUint64(word, *word|1<<(block%64))
 	}
 }
 
@@ -306,7 +306,7 @@ func (m *words) store(word, value uint64) {
 	t := m.table.Load()
 	e, g := t.find(word)
 	if e != nil {
-		layout.StoreRelease(&e.value, value)
+		atomic.StoreUint64(&e.value, value)
 		return
 	}
 	if m.n == len(t.groups)*groupSlots/2 {
@@ -329,7 +329,7 @@ func (t *wordTable) enter(g *group, block uint64, n uint32) {
 	_, tag := t.start(block)
 	slot := bits.TrailingZeros64(^g.tags&highBits) / 8
 	g.setEntry(slot, n)
-	layout.StoreRelease(&g.tags, g.tags|tag<<(8*slot))
+	atomic.StoreUint64(&g.tags, g.tags|tag<<(8*slot))
 }
 
 func (m *words) grow(t *wordTable) *wordTable {

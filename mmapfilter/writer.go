@@ -348,28 +348,23 @@ func (w *writer) publish(op *operation) {
 	odd := w.mu.odd[:0]
 	for _, s := range op.stores {
 		if counter := layout.CounterOf(s.Word); s.Guarded && !slices.Contains(odd, counter) {
-			w.step(counter)
+			atomic.AddUint64(&w.runtime[counter], 1)
 			odd = append(odd, counter)
 		}
 		if s.Word < layout.WordRegion {
-			layout.StoreRelease(&w.stash[s.Word-layout.WordStash], s.Value)
+			atomic.StoreUint64(&w.stash[s.Word-layout.WordStash], s.Value)
 			stash = true
 		} else {
 			p.active.store(s.Word-layout.WordRegion, s.Value)
 		}
 	}
 	for _, counter := range odd {
-		w.step(counter)
+		atomic.AddUint64(&w.runtime[counter], 1)
 	}
 	w.mu.odd = odd
 	if stash {
 		w.mu.stashLen = layout.StashLen(w.stash)
 	}
-}
-
-// step counts a removal counter of what is pending up. REQUIRES: w.mu.
-func (w *writer) step(counter uint64) {
-	layout.StoreRelease(&w.runtime[counter], w.runtime[counter]+1)
 }
 
 // insert puts an item in. An ErrFull changes nothing, but counts as an

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"sync/atomic"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/recovery/fault"
@@ -35,7 +36,7 @@ type mappedFile struct {
 }
 
 func (f *mappedFile) Words() []uint64          { return f.words }
-func (f *mappedFile) Store(word, value uint64) { layout.StoreRelease(&f.stored[word], value) }
+func (f *mappedFile) Store(word, value uint64) { atomic.StoreUint64(&f.stored[word], value) }
 func (f *mappedFile) Prefetch(word uint64)     { layout.Prefetch(&f.stored[word]) }
 func (f *mappedFile) Sync() error              { return f.sync(f.stores, f.file) }
 

@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/recovery"
@@ -24,7 +25,7 @@ type Heap struct {
 type heapFile []uint64
 
 func (f heapFile) Words() []uint64          { return f }
-func (f heapFile) Store(word, value uint64) { layout.StoreRelease(&f[word], value) }
+func (f heapFile) Store(word, value uint64) { atomic.StoreUint64(&f[word], value) }
 func (f heapFile) Prefetch(uint64)          {}
 func (f heapFile) Sync() error              { return nil }
 func (f heapFile) Close() error             { return nil }
