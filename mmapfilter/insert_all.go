@@ -50,6 +50,7 @@ func (w *writer) insertAll(hashes, next []uint64) (n int, err error) {
 	ahead := &w.mu.ahead
 	for ; n < len(items); n++ {
 		if n == room {
+			p.outlook = &unknown // of whoever comes first, where this waits
 			if err = w.ready(); err != nil {
 				break
 			}

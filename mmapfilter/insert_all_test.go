@@ -149,10 +149,11 @@ func (v *waitingVolume) CreateLog(bytes int64) (recovery.File, error) {
 	return waitingLog{log, v}, err
 }
 
-// TestInsertBatchAmongDeletes: where a batch waits for a commit, the lock is free, and there may
-// be deletes. The lines that were full before are not passed over then: every word is that of
-// inserts one by one.
-func TestInsertBatchAmongDeletes(t *testing.T) {
+// TestInsertBatchAmongOthers: where a batch waits for a commit, the lock is free, and there may
+// be other inserts, and deletes. The inserts know nothing of what the batch has found out, and
+// the lines that were full before the deletes are not passed over: every word is that of inserts
+// one by one.
+func TestInsertBatchAmongOthers(t *testing.T) {
 	const lines = 20_000
 	inserts := lines * int(blocked12.slots()) * 97 / 100
 	var words [2][]uint64
@@ -171,6 +172,14 @@ func TestInsertBatchAmongDeletes(t *testing.T) {
 				return // a commit of another kind
 			}
 			waits[i] = w.mu.waits
+			if w.mu.placer.outlook != &unknown {
+				t.Error("others insert with the outlook of the batch")
+			}
+			for range 2000 {
+				if err := w.insert(rng.Uint64()); err != nil {
+					t.Fatal(err)
+				}
+			}
 			for _, h := range hashes[deleted : deleted+3000] {
 				if ok, err := w.delete(h); !ok || err != nil {
 					t.Fatal(ok, err)

@@ -275,7 +275,7 @@ func (p *placer) moveOne(home, other layout.Item) bool {
 		if to.Line == other.Line || i < o.full && o.lines[i] == to.Line {
 			continue
 		}
-		if !(o.open && i == o.full) && p.space.full(to.Line) {
+		if !(o.open && i == o.full && o.lines[i] == to.Line) && p.space.full(to.Line) {
 			if i+searchAhead < len(p.victims) {
 				p.prefetchOther(p.victims[i+searchAhead])
 			}
