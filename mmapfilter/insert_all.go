@@ -74,7 +74,7 @@ func (w *writer) insertAll(hashes, next []uint64) (n int, err error) {
 	return n, err
 }
 
-// prefetchHomes asks for the home lines of up to insertBlock hashes. A prefetch is held up until
+// prefetchHomes asks for the blocks that the home lines of up to insertBlock hashes begin in. A prefetch is held up until
 // its address is translated, which may take as long as a cache miss; those of a burst are held
 // up together. (With other work between them each took 50 ns in a virtual machine.)
 func (w *writer) prefetchHomes(hashes []uint64) {

@@ -60,7 +60,7 @@ func TestInsertBatchPlacesAsInsert(t *testing.T) {
 }
 
 // TestOutlook compares what is found out ahead with the newest state of the lines, of which some
-// is durable, some pending, and some is deletes. It is known of nearly all.
+// is durable, some pending, and some is deletes. It is known of most.
 func TestOutlook(t *testing.T) {
 	for _, s := range shapes() {
 		t.Run(s.String(), func(t *testing.T) {
