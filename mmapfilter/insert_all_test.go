@@ -46,7 +46,7 @@ func TestInsertBatchPlacesAsInsert(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				if a, b := newestWords(one), newestWords(many); !slices.Equal(a, b) {
+				if a, b := newestWords(writerOf(one)), newestWords(writerOf(many)); !slices.Equal(a, b) {
 					t.Fatalf("round %d, %d items: a batch leaves other words than its inserts one by one", round, one.Len())
 				}
 				if round%3 == 0 {
@@ -201,9 +201,7 @@ func TestInsertBatchAmongOthers(t *testing.T) {
 				t.Fatal(n, err)
 			}
 		}
-		for j := range w.words[layout.WordStash:] {
-			words[i] = append(words[i], w.at(layout.WordStash+uint64(j)))
-		}
+		words[i] = newestWords(w)
 	}
 	if waits[0] < 3 || waits[0] != waits[1] {
 		t.Errorf("%d waits one by one and %d in batches: not what this is about", waits[0], waits[1])
@@ -214,8 +212,7 @@ func TestInsertBatchAmongOthers(t *testing.T) {
 }
 
 // newestWords are those of the stash and the region, with all that is pending.
-func newestWords(f *Filter) (words []uint64) {
-	w := writerOf(f)
+func newestWords(w *writer) (words []uint64) {
 	for i := range w.words[layout.WordStash:] {
 		words = append(words, w.at(layout.WordStash+uint64(i)))
 	}
