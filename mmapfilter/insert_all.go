@@ -14,16 +14,17 @@ const insertBlock = 64
 // as only inserts follow. One that is not may be full by the time of the insert: then that costs
 // time, and no more.
 type outlook struct {
-	made        bool                 // false of unknown alone
-	home, other bool                 // these lines are full
-	asked       bool                 // the lines below are on their way
-	lines       [outlookLines]uint64 // that the first moves out of the home line lead to
-	full        int                  // so many of them are full
-	open        bool                 // and the next is not
-}
+	made        bool // false of unknown alone
+	home, other bool // these lines are full
+	asked       bool // the lines that the first moves lead to are on their way
 
-// outlookLines is enough for the items of two buckets, the first that may go.
-const outlookLines = 16
+	// What a full home line is, where the alternate line is full as well, and the first of it
+	// that may go. They stand for nothing once that line is another.
+	line    layout.Line
+	victims []layout.Item
+	full    int  // the lines that so many of them would go to are full
+	open    bool // and that of the next is not
+}
 
 // unknown is the outlook of an insert by itself.
 var unknown outlook
@@ -112,22 +113,19 @@ func (w *writer) lookAhead(items []layout.Item, ahead []outlook) {
 		w.prefetchOpen(lines[:n], full)
 	}
 	n = 0
-	most := 0 // moves of one of them
 	eachBit(full, func(j int) {
 		i := which[j]
-		o := &ahead[i]
-		o.other, o.asked = !p.bounds.ChooseFirst, true
-		most = max(most, w.listMoves(items[i], o))
+		w.listFirst(items[i], &ahead[i])
 		which[n] = i
 		n++
 	})
 	if p.bounds.ChooseFirst {
 		return
 	}
-	move := 0
-	for ; move < most && n >= fewestAhead; move++ {
+	for n >= fewestAhead {
 		for j, i := range which[:n] {
-			lines[j] = ahead[i].lines[move]
+			o := &ahead[i]
+			lines[j] = w.table.Alternate(o.victims[o.full]).Line
 		}
 		full := w.fullLines(lines[:n])
 		w.prefetchOpen(lines[:n], full)
@@ -136,40 +134,35 @@ func (w *writer) lookAhead(items []layout.Item, ahead []outlook) {
 		}
 		n = 0
 		eachBit(full, func(j int) {
-			ahead[which[j]].full++
-			which[n] = which[j]
-			n++
+			o := &ahead[which[j]]
+			if o.full++; o.full < len(o.victims) {
+				which[n] = which[j]
+				n++
+			}
 		})
 	}
 	for _, i := range which[:n] {
-		for _, line := range ahead[i].lines[move:min(move+searchAhead, most)] {
-			w.prefetch(line)
-		}
+		o := &ahead[i]
+		p.prefetchOthers(o.victims[o.full:])
 	}
 }
 
 // fewestAhead is how many lines are worth waiting for together.
 const fewestAhead = 4
 
-// listMoves makes o.lines those that the first moves out of a full home line lead to, and gives
-// their number. It goes by the mapping: where something is pending of the line they may be
-// others, and then say nothing.
-func (w *writer) listMoves(home layout.Item, o *outlook) (n int) {
+// listFirst lists the first that may go of a full home line. Where the table chooses who goes, it
+// asks for the lines that they would go to, and no more.
+func (w *writer) listFirst(home layout.Item, o *outlook) {
 	p := w.mu.placer
-	var line layout.Line
-	w.loadMapped(home.Line, &line)
-	p.listVictims(&line, home, true, false)
-	n = min(len(p.victims), outlookLines)
-	for i, victim := range p.victims[:n] {
-		o.lines[i] = w.table.Alternate(victim).Line
-	}
-	clear(o.lines[n:])
+	o.asked = true
+	w.loadLine(home.Line, &o.line)
+	p.listVictims(&o.line, home, true, false)
 	if p.bounds.ChooseFirst {
-		for _, to := range o.lines[:min(n, searchAhead)] {
-			w.prefetch(to)
-		}
+		p.prefetchOthers(p.victims)
+		return
 	}
-	return n
+	o.other = true
+	o.victims = append(o.victims[:0], p.victims...)
 }
 
 // prefetchOpen asks for what those of the lines are stored to that are not full.

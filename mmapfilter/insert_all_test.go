@@ -89,7 +89,7 @@ func TestOutlook(t *testing.T) {
 				w.loadLine(line, &l)
 				return w.table.Free(&l, line) == 0
 			}
-			choose := w.table.Bounds().ChooseFirst
+			p, choose := w.mu.placer, w.table.Bounds().ChooseFirst
 			both, open, beyond := 0, 0, 0
 			for range 50 {
 				items := make([]layout.Item, insertBlock)
@@ -104,17 +104,23 @@ func TestOutlook(t *testing.T) {
 					if !o.made || o.home != full(it.Line) || !choose && o.other != (o.home && full(other)) {
 						t.Fatalf("%+v: home full %t, other %t", *o, full(it.Line), full(other))
 					}
-					for _, line := range o.lines[:o.full] {
-						if !full(line) {
-							t.Fatalf("%+v: line %d is not full", *o, line)
+					if !o.other {
+						continue
+					}
+					both++
+					beyond += o.full
+					all, _ := p.firstVictims(it)
+					p.outlook = o
+					left, known := p.firstVictims(it)
+					p.outlook = &unknown
+					w.mu.op.reset()
+					if known != o.open || !slices.Equal(left, all[o.full:]) {
+						t.Fatalf("%+v: of %v, %v are left, and that the first has room is known %t", *o, all, left, known)
+					}
+					for n, victim := range all[:min(o.full+1, len(all))] {
+						if to := w.table.Alternate(victim).Line; n < o.full && !full(to) || n == o.full && known && full(to) {
+							t.Fatalf("%+v: line %d, of victim %d, has room %t", *o, to, n, !full(to))
 						}
-					}
-					if o.open && full(o.lines[o.full]) {
-						t.Fatalf("%+v: line %d is full", *o, o.lines[o.full])
-					}
-					if o.other {
-						both++
-						beyond += o.full
 					}
 					if o.open {
 						open++

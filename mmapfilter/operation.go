@@ -49,8 +49,8 @@ func (op *operation) store(changed *layout.Stores) {
 	}
 }
 
-// loadMapped gives the image of a line that the mapping has, and the words of the
-// file that it is of.
+// loadMapped gives the image of a line that the mapping has, with zeros behind it, and the words
+// of the file that it is of.
 func (w *writer) loadMapped(line uint64, l *layout.Line) (first, n uint64) {
 	at, words := w.table.Words(line)
 	first, n = layout.WordRegion+at, uint64(words)
@@ -66,6 +66,7 @@ func (w *writer) loadMapped(line uint64, l *layout.Line) (first, n uint64) {
 	for i := range mapped {
 		l[i] = atomic.LoadUint64(&mapped[i])
 	}
+	clear(l[n:])
 	return first, n
 }
 

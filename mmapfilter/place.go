@@ -126,8 +126,6 @@ func (p *placer) insert(home layout.Item) bool {
 	return true
 }
 
-func (p *placer) prefetchOther(it layout.Item) { p.space.prefetch(p.table.Alternate(it).Line) }
-
 // remove takes an item out, given from its home line: from there, else from the
 // stash, else from its second line. It gives the line in which there is room
 // now, if any.
@@ -265,19 +263,15 @@ func (p *placer) search(home, other layout.Item) (line uint64, ok bool) {
 // moveOne puts an item into its home line by one move, of one of the first victims there. Most
 // searches end with that, and need no queue. It does what search does, or nothing.
 func (p *placer) moveOne(home, other layout.Item) bool {
-	o := p.outlook
-	p.listVictims(p.space.load(home.Line), home, true, false)
-	if !o.asked {
-		p.prefetchVictims()
-	}
-	for i, victim := range p.victims {
+	victims, open := p.firstVictims(home)
+	for i, victim := range victims {
 		to := p.table.Alternate(victim)
-		if to.Line == other.Line || i < o.full && o.lines[i] == to.Line {
+		if to.Line == other.Line {
 			continue
 		}
-		if !(o.open && i == o.full && o.lines[i] == to.Line) && p.space.full(to.Line) {
-			if i+searchAhead < len(p.victims) {
-				p.prefetchOther(p.victims[i+searchAhead])
+		if !(open && i == 0) && p.space.full(to.Line) {
+			if i+searchAhead < len(victims) {
+				p.prefetchOther(victims[i+searchAhead])
 			}
 			continue
 		}
@@ -291,9 +285,26 @@ func (p *placer) moveOne(home, other layout.Item) bool {
 	return false
 }
 
-// prefetchVictims asks for the lines that the first victims may go to.
-func (p *placer) prefetchVictims() {
-	for _, victim := range p.victims[:min(len(p.victims), searchAhead)] {
+// firstVictims gives the first of a home line that may go, from the first on that may go to a
+// line that is not full, by the outlook; and whether that line was open.
+func (p *placer) firstVictims(home layout.Item) (victims []layout.Item, open bool) {
+	o := p.outlook
+	line := p.space.load(home.Line)
+	if o.other && *line == o.line {
+		return o.victims[o.full:], o.open
+	}
+	p.listVictims(line, home, true, false)
+	if !o.asked {
+		p.prefetchOthers(p.victims)
+	}
+	return p.victims, false
+}
+
+func (p *placer) prefetchOther(it layout.Item) { p.space.prefetch(p.table.Alternate(it).Line) }
+
+// prefetchOthers asks for the lines that the first victims may go to.
+func (p *placer) prefetchOthers(victims []layout.Item) {
+	for _, victim := range victims[:min(len(victims), searchAhead)] {
 		p.prefetchOther(victim)
 	}
 }
@@ -324,7 +335,7 @@ func (p *placer) listVictims(l *layout.Line, it layout.Item, first, all bool) (m
 // others become steps.
 func (p *placer) moveVictim(from, moves int) (last placing, ok bool) {
 	if from > 0 || p.bounds.ChooseFirst && !p.outlook.asked {
-		p.prefetchVictims()
+		p.prefetchOthers(p.victims)
 	}
 	home := p.queue[0].item
 	for i, victim := range p.victims {
