@@ -137,6 +137,9 @@ func StashRemove(stash []uint64, c Class, store StashStore) bool {
 	return true
 }
 
+// StashMark is what stays of word 0 of an entry that becomes free.
+func StashMark(word0 uint64) uint64 { return word0 & groupMark }
+
 // Stashed reports whether an item of a class is in the stash: the table has such items, and
 // a lookup finds the entry. Damage may leave others, of which no line may be made.
 func Stashed(t Table, stash []uint64, c Class) bool { return c.isOf(t) && StashCount(stash, c) != 0 }

@@ -79,7 +79,9 @@
 //	    removes the log.
 //	    (Writer.Begin, Writer.Clean)
 //	W8  Any error of a call that writes ends the writer: from then on everything is
-//	    ErrFailed, and the next open recovers. Nothing is tried again. (Writer.Fail)
+//	    ErrFailed, and the next open recovers. Nothing is tried again. There is one
+//	    exception: where there is no room for a larger log, nothing rests on it yet. It
+//	    is removed, and the log keeps its size. (Writer.Fail, Writer.switchLog)
 //	W9  One function stores to the stash and the lines (Writer.put), and one file of
 //	    the module uses package unsafe (words.go). Lookups and planning load from a
 //	    second mapping of the file, through which nothing can be stored. A commit, or
@@ -132,10 +134,12 @@
 //	… in a clean close                           everything that was committed
 //	… in Seal                                    everything; a clean or live file, or the
 //	                                             sealed one
-//	a sync fails, or the disk is full            ErrFailed; after opening it again, everything
-//	                                             up to the last sync that returned no error
+//	a sync fails, or the first log finds no      ErrFailed; after opening it again, everything
+//	room on a full disk                          up to the last sync that returned no error
+//	a larger log finds no room on a full disk    nothing happens: the log keeps its size
 //	the log is damaged, missing, or of another   ErrCorrupt, with the rule (L1 to L5); the file
-//	file or another time                         is left as it is
+//	file or another time                         is left as it is, until DiscardLog is asked to
+//	                                             do without the log
 //	damage past what was durable                 a torn tail, as after a power loss
 //	a superblock of a file at rest is damaged    nothing is lost: there are three more
 //	the superblock of a live file is damaged     ErrCorrupt (L2), once an operation has been
@@ -158,7 +162,9 @@
 //	   that comes to stand there later is locked before 5. (Windows replaces no
 //	   file that is open: there the lock ends just before 5)
 //	2. a temporary file in the same directory, all its blocks allocated: a
-//	   full disk is an error here, and not a fault in the middle of a store
+//	   full disk is an error here, and not a fault in the middle of a store. It is
+//	   locked as long as its process lives; one that is not is removed. It gets the
+//	   owner, group and permissions of the old file, as far as that is allowed
 //	3. its content, through a shared mapping
 //	4. msync, then fsync: content and size are durable
 //	5. rename over NAME: atomic, for readers and for a crash
@@ -166,7 +172,8 @@
 //
 //	what happened                              what stands under NAME afterwards
 //	an error or a cancelled context, 1 to 5    what stood there before; the temporary file is gone
-//	kill -9 or power loss before 5             what stood there before; a file NAME.tmp-* may be left
+//	kill -9 or power loss before 5             what stood there before; a file NAME.tmp-* may be
+//	                                           left, which the next draft removes
 //	kill -9 after 5                            the new file, whole
 //	power loss between 5 and 6                 the old file or the new one, either whole
 //	power loss after 6                         the new file, whole

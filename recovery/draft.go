@@ -1,14 +1,13 @@
 package recovery
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
+	"syscall"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 )
@@ -19,14 +18,18 @@ type Draft struct {
 
 	path string
 	dir  *os.File // the directory of path
-	file *os.File
+	file *os.File // locked from the start, see createBeside
 	old  *os.File // what stands under path, locked, or nil
+	lost string   // see Lost
 }
 
 // NewDraft makes an empty file that will stand under path. It takes the writer
 // lock of a file that stands there now, and fails with [ErrLocked] where
-// another process holds it. The new file has the permission bits of the old
-// one. A symbolic link is followed: what it leads to is replaced.
+// another process holds it. The new file has the owner, the group and the permission
+// bits of the old one, as far as this process may give them, see Lost. A symbolic link
+// is followed, also to where nothing stands: what it leads to is replaced.
+//
+// It removes temporary files for the same path that a process left when it died.
 func NewDraft(path string) (*Draft, error) {
 	return newDraft(path, (*Draft).lockOld)
 }
@@ -34,31 +37,33 @@ func NewDraft(path string) (*Draft, error) {
 // NewDraftOf is NewDraft for a path under which nothing stands; where something
 // does, it fails with fs.ErrExist. It ends with PublishNew.
 func NewDraftOf(path string) (*Draft, error) {
-	if _, err := os.Lstat(path); err == nil {
+	if _, err := os.Stat(path); err == nil {
 		return nil, &fs.PathError{Op: "create", Path: path, Err: fs.ErrExist}
 	}
-	return newDraft(path, func(*Draft) (fs.FileMode, error) { return 0o666, nil })
+	return newDraft(path, func(*Draft) error { return nil })
 }
 
-func newDraft(path string, lockOld func(*Draft) (fs.FileMode, error)) (*Draft, error) {
-	target, err := realPath(path)
-	if err != nil { // nothing stands there
-		if target, err = filepath.Abs(path); err != nil {
-			return nil, err
-		}
+func newDraft(path string, lockOld func(*Draft) error) (*Draft, error) {
+	target, err := newPath(path)
+	if err != nil {
+		return nil, err
 	}
 	d := &Draft{path: target}
-	mode, err := lockOld(d)
-	if err != nil {
+	if err := lockOld(d); err != nil {
 		return nil, err
 	}
 	// The directory is opened now, since after the rename it is too late to
 	// find out that it cannot be.
 	if d.dir, err = openDir(filepath.Dir(d.path)); err == nil {
+		removeStale(d.path)
+		mode := fs.FileMode(0o666)
+		if d.old != nil {
+			mode = 0o600 // nobody reads it who may not read the old one
+		}
 		d.file, err = createBeside(d.path, mode)
 	}
 	if err == nil && d.old != nil {
-		err = d.file.Chmod(mode) // at creation the umask was taken off
+		err = d.keepAccess()
 	}
 	if err != nil {
 		return nil, errors.Join(err, d.Discard())
@@ -66,28 +71,38 @@ func newDraft(path string, lockOld func(*Draft) (fs.FileMode, error)) (*Draft, e
 	return d, nil
 }
 
+// keepAccess gives the draft the owner, group and permissions of the old file.
+func (d *Draft) keepAccess() error {
+	info, err := d.old.Stat()
+	if err != nil {
+		return err
+	}
+	d.lost, err = keepAccess(d.file, info)
+	return err
+}
+
+// Lost says what of the owner and the group of the old file the new one does not have,
+// since this process may not give it; "" where that is nothing.
+func (d *Draft) Lost() string { return d.lost }
+
 // lockOld locks the regular file that stands under the path of the draft, if
-// there is one, and gives the permissions for the new file. If a writer of it
-// died, it is recovered first: its readers need it until it is replaced.
-func (d *Draft) lockOld() (fs.FileMode, error) {
+// there is one. If a writer of it died, it is recovered first: its readers need it
+// until it is replaced.
+func (d *Draft) lockOld() error {
 	recoverOld(d.path)
 	for {
 		if _, err := os.Stat(d.path); errors.Is(err, fs.ErrNotExist) {
-			return 0o666, nil
+			return nil
 		}
 		old, err := openLocked(d.path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // removed meanwhile
 		}
 		if err != nil {
-			return 0, fmt.Errorf("replace %s: %w", d.path, err)
-		}
-		info, err := old.Stat()
-		if err != nil {
-			return 0, errors.Join(err, old.Close())
+			return fmt.Errorf("replace %s: %w", d.path, err)
 		}
 		d.old = old
-		return info.Mode().Perm(), nil
+		return nil
 	}
 }
 
@@ -108,14 +123,6 @@ func recoverOld(path string) {
 	}
 	defer files.Close()
 	files.Guard(func() { NewWriter(files) }, func(error) {})
-}
-
-// createBeside makes a new file in the directory of path.
-func createBeside(path string, mode fs.FileMode) (*os.File, error) {
-	var nonce [8]byte
-	rand.Read(nonce[:])
-	name := path + ".tmp-" + hex.EncodeToString(nonce[:])
-	return os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
 }
 
 // Allocate gives the file its size, all of it zero bytes with a block on the
@@ -158,7 +165,8 @@ func (d *Draft) publish(lockLate func() error, rename func(from, to string) erro
 	// The logs of a file that was replaced belong to nobody. One that stays is
 	// seen to be foreign.
 	for _, name := range []LogName{NextLog, CurrentLog} {
-		if e := remove(d.path + name.String()); e != nil && !errors.Is(e, fs.ErrNotExist) {
+		e := remove(d.path + name.String())
+		if e != nil && !errors.Is(e, fs.ErrNotExist) && !errors.Is(e, syscall.ENAMETOOLONG) { // no log has such a name
 			err = errors.Join(err, e)
 		}
 	}
@@ -179,15 +187,15 @@ func (d *Draft) prepare() error {
 	if runtime.GOOS == "windows" { // which renames no open file
 		return d.file.Close()
 	}
-	// Nobody writes to the new file before the logs of the old one are gone.
-	return lock(d.file)
+	// The file stays locked: nobody writes to it before the logs of the old one are gone.
+	return nil
 }
 
 // lockLate locks a file that has come to stand under the path since the draft was
 // begun: it may have a writer.
 func (d *Draft) lockLate() error {
 	if d.old == nil {
-		if _, err := d.lockOld(); err != nil {
+		if err := d.lockOld(); err != nil {
 			return err
 		}
 	}

@@ -126,6 +126,30 @@ func realPath(path string) (string, error) {
 	return filepath.Abs(path)
 }
 
+// newPath is realPath for a file that may not exist. A symbolic link whose target does
+// not exist is followed to where it would be.
+func newPath(path string) (string, error) {
+	for range maxLinks {
+		real, err := realPath(path)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return real, err
+		}
+		target, err := os.Readlink(path)
+		if err != nil { // no link: the file itself is missing
+			dir, err := realPath(filepath.Dir(path))
+			return filepath.Join(dir, filepath.Base(path)), err
+		}
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(filepath.Dir(path), target)
+		}
+		path = target
+	}
+	return "", &fs.PathError{Op: "open", Path: path, Err: errors.New("too many symbolic links")}
+}
+
+// maxLinks is how many links to a missing file are followed: as many as Linux follows.
+const maxLinks = 40
+
 func mapFiles(path string, f *os.File) (*Files, error) {
 	head, err := readHead(f)
 	if err != nil {
@@ -285,10 +309,11 @@ func (v *Files) CreateLog(bytes int64) (File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, info.Mode().Perm())
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", ErrNoRoom, err)
 	}
+	keepAccess(f, info) // who may recover the filter needs its log
 	log, err := v.fillLog(f, bytes)
 	if err != nil {
 		return nil, errors.Join(err, f.Close(), os.Remove(path))
@@ -298,10 +323,10 @@ func (v *Files) CreateLog(bytes int64) (File, error) {
 
 func (v *Files) fillLog(f *os.File, bytes int64) (File, error) {
 	if err := allocate(f, bytes); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w of %d bytes: %w", ErrNoRoom, bytes, err)
 	}
 	if err := writeZeros(f, bytes, layout.LogPageBytes); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w of %d bytes: %w", ErrNoRoom, bytes, err)
 	}
 	if err := syncFile(f); err != nil {
 		return nil, err

@@ -1,9 +1,10 @@
 package recovery
 
 import (
-	"bytes"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 )
 
@@ -16,10 +17,16 @@ func LockHolder(path string) (pid int) {
 	if err != nil {
 		return 0
 	}
+	return lockHolder(file, "WRITE")
+}
+
+// lockHolder is LockHolder for a lock of the kind READ or WRITE.
+func lockHolder(file fs.FileInfo, kind string) (pid int) {
+	lock := regexp.MustCompile(`OFDLCK +ADVISORY +` + kind)
 	infos, _ := filepath.Glob("/proc/[0-9]*/fdinfo/[0-9]*")
 	for _, info := range infos {
 		text, err := os.ReadFile(info)
-		if err != nil || !bytes.Contains(text, []byte("OFDLCK")) {
+		if err != nil || !lock.Match(text) {
 			continue
 		}
 		fds, fd := filepath.Split(info)

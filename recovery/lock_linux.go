@@ -25,11 +25,32 @@ func lock(f *os.File) error {
 func serve(f *os.File) error { return lockPart(f, lockServe) }
 
 func lockPart(f *os.File, part int64) error {
-	err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK, Start: part, Len: 1})
-	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
-		return ErrLocked
+	want := unix.Flock_t{Type: unix.F_WRLCK, Start: part, Len: 1}
+	for {
+		set := want
+		err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &set)
+		if !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EACCES) {
+			return os.NewSyscallError("fcntl", err)
+		}
+		// The kernel gives a read lock to anyone who may read the file.
+		found := want
+		if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &found); err != nil {
+			return os.NewSyscallError("fcntl", err)
+		}
+		switch {
+		case found.Type == unix.F_UNLCK:
+			continue // it has just gone
+		case found.Type == unix.F_WRLCK:
+			return ErrLocked
+		case found.Pid > 0:
+			return &ReadLockError{int(found.Pid)}
+		}
+		info, err := f.Stat()
+		if err != nil {
+			return err
+		}
+		return &ReadLockError{lockHolder(info, "READ")}
 	}
-	return os.NewSyscallError("fcntl", err)
 }
 
 // unlock gives the lock up. A mapping keeps the open file description, and with

@@ -14,6 +14,7 @@ import (
 // A Recovery says what opening a file for writing found, and did.
 type Recovery struct {
 	Recovered bool // a writer had died; the rest but the sequence is about what it left
+	Discarded bool // its log was given up, see DiscardLog
 
 	// A client that repeats its operations from the last user sequence on,
 	// without the first Operations of them, loses none and does none twice.
@@ -161,11 +162,7 @@ func (w *Writer) recover(r *Recovery) error {
 		return err
 	}
 	w.replay(scan)
-	layout.Counters(func(word uint64) {
-		if c := atomic.LoadUint64(&runtime[word]); c&1 != 0 {
-			w.storeRuntime(word, c+1)
-		}
-	})
+	w.evenCounters(runtime)
 	w.storeRuntime(layout.RuntimeEpoch, epoch+1)
 
 	w.length, w.userSeq, w.operation = scan.Length, scan.UserSeq, scan.Operation
@@ -182,6 +179,15 @@ func (w *Writer) recover(r *Recovery) error {
 		LSN: scan.LSN, Records: scan.Records, LogBytes: int64(scan.End) * 8, Torn: scan.Torn, Length: scan.Length,
 	}
 	return nil
+}
+
+// evenCounters moves the removal counters up that an operation has left odd.
+func (w *Writer) evenCounters(runtime []uint64) {
+	layout.Counters(func(word uint64) {
+		if c := atomic.LoadUint64(&runtime[word]); c&1 != 0 {
+			w.storeRuntime(word, c+1)
+		}
+	})
 }
 
 // scanLog reads the log to its end, and holds every record against the geometry

@@ -204,7 +204,7 @@ func TestLockIsOnTheFileOfThatName(t *testing.T) {
 		}
 	}
 	d := &Draft{path: path}
-	if _, err := d.lockOld(); err != nil {
+	if err := d.lockOld(); err != nil {
 		t.Fatal(err)
 	}
 	defer d.release()

@@ -59,7 +59,8 @@ type Volume interface {
 	// fs.ErrNotExist.
 	OpenLog(LogName) (File, error)
 	// CreateLog makes a log of zero bytes under the name NextLog, in place of
-	// one that may stand there. Bytes and name are durable.
+	// one that may stand there. Bytes and name are durable. After an error that is
+	// ErrNoRoom there is none, and nothing else has changed.
 	CreateLog(bytes int64) (File, error)
 	// KeepLog renames NextLog to CurrentLog, durably.
 	KeepLog() error

@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -37,9 +38,10 @@ type Writer struct {
 		lsn                atomic.Uint64
 		userSeq, operation atomic.Uint64
 	}
-	turn   int      // of the promise
-	odd    []uint64 // for apply
-	failed atomic.Pointer[error]
+	turn    int      // of the promise
+	odd     []uint64 // for apply
+	failed  atomic.Pointer[error]
+	cramped error // why the log could not be given another size; nil once it was
 
 	syncing sync.Mutex // the filter file
 
@@ -137,6 +139,10 @@ func (w *Writer) LogBytes() (size, used int64) {
 	return int64(len(w.log.Words())) * 8, int64(w.lw.End()) * 8
 }
 
+// Cramped says why the log has kept its size when a checkpoint was to change it; nil
+// where none was, or a later one did.
+func (w *Writer) Cramped() error { return w.cramped }
+
 // Begin makes the file ready for the first operation (W7): a log of some size,
 // durable, and then a durable superblock that says live.
 func (w *Writer) Begin(logBytes int64) error {
@@ -183,11 +189,15 @@ func (w *Writer) switchLog(next *layout.Superblock, logBytes int64) error {
 	}
 	log, created := w.log, false
 	if size, _ := w.LogBytes(); size != logBytes {
-		var err error
-		if log, err = w.vol.CreateLog(logBytes); err != nil {
+		larger, err := w.vol.CreateLog(logBytes)
+		switch {
+		case err == nil:
+			log, created, w.cramped = larger, true, nil
+		case log != nil && errors.Is(err, ErrNoRoom):
+			logBytes, w.cramped = size, err // nothing has changed, and the log that there is will do
+		default:
 			return w.Fail(fmt.Errorf("create the log: %w", err))
 		}
-		created = true
 	}
 	next.SetLogBytes(logBytes)
 	layout.PutLogHeader(log.Store, layout.LogHeader{
@@ -209,17 +219,17 @@ func (w *Writer) switchLog(next *layout.Superblock, logBytes int64) error {
 		}
 		return err
 	}
+	if created && w.log != nil {
+		w.log.Close()
+	}
+	w.log = log
+	w.lw = layout.NewLogWriter(log.Words(), storeRun(log), next.Generation(), next.LogSalt(), next.CheckpointLSN())
+	w.durable.lsn.Store(w.lw.LSN())
 	if created {
-		if w.log != nil {
-			w.log.Close()
-		}
-		w.log = log
 		if err := w.vol.KeepLog(); err != nil {
 			return w.Fail(fmt.Errorf("name the log: %w", err))
 		}
 	}
-	w.lw = layout.NewLogWriter(w.log.Words(), storeRun(w.log), next.Generation(), next.LogSalt(), next.CheckpointLSN())
-	w.durable.lsn.Store(w.lw.LSN())
 	return nil
 }
 

@@ -1,0 +1,150 @@
+package recovery
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// asUser runs f in a thread that has the effective user and group, and no other group.
+func asUser(t *testing.T, uid, gid int, f func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // and never unlock: the thread ends with the goroutine
+		for _, call := range [][4]uintptr{
+			{unix.SYS_SETGROUPS, 0, 0, 0},
+			{unix.SYS_SETRESGID, ^uintptr(0), uintptr(gid), ^uintptr(0)},
+			{unix.SYS_SETRESUID, ^uintptr(0), uintptr(uid), ^uintptr(0)},
+		} {
+			if _, _, errno := unix.RawSyscall(call[0], call[1], call[2], call[3]); errno != 0 {
+				t.Error(errno)
+				return
+			}
+		}
+		f()
+	}()
+	<-done
+}
+
+// TestDraftKeepsOwnerAndGroup: the new file has the owner, group and permissions of the
+// one that it replaces where the process may give them, and says what it has not where it
+// may not.
+func TestDraftKeepsOwnerAndGroup(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("NOT TESTED: owners of files: it takes root to change one")
+	}
+	dir := t.TempDir()
+	for d := dir; d != "/" && d != "/tmp"; d = filepath.Dir(d) {
+		if err := os.Chmod(d, 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := filepath.Join(dir, "a")
+	old := func(uid, gid int, mode os.FileMode) {
+		t.Helper()
+		os.Remove(path)
+		if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Chown(path, uid, gid), os.Chmod(path, mode)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	replace := func() (lost string) {
+		d, err := NewDraft(path)
+		if err != nil {
+			t.Error(err)
+			return ""
+		}
+		if err := d.Allocate(100); err != nil {
+			t.Error(err)
+		}
+		lost = d.Lost()
+		if err := d.Publish(); err != nil {
+			t.Error(err)
+		}
+		return lost
+	}
+	check := func(uid, gid uint32, mode os.FileMode) {
+		t.Helper()
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if st := info.Sys().(*syscall.Stat_t); st.Uid != uid || st.Gid != gid || info.Mode().Perm() != mode || info.Size() != 100 {
+			t.Errorf("owner %d, group %d, mode %o, %d bytes; want %d, %d, %o", st.Uid, st.Gid, info.Mode().Perm(), info.Size(), uid, gid, mode)
+		}
+	}
+	old(1234, 2345, 0o640)
+	if lost := replace(); lost != "" {
+		t.Errorf("root says %q", lost)
+	}
+	check(1234, 2345, 0o640)
+
+	old(1234, 2345, 0o666)
+	asUser(t, 1234, 2345, func() {
+		if lost := replace(); lost != "" {
+			t.Errorf("the owner says %q", lost)
+		}
+	})
+	check(1234, 2345, 0o666)
+
+	old(1234, 2345, 0o666)
+	asUser(t, 4321, 2345, func() {
+		if lost := replace(); !strings.Contains(lost, "has owner 4321; that of the old one, 1234,") || strings.Contains(lost, "group") {
+			t.Errorf("a member of the group says %q", lost)
+		}
+	})
+	check(4321, 2345, 0o666)
+
+	old(1234, 2345, 0o666)
+	asUser(t, 4321, 5432, func() {
+		if lost := replace(); !strings.Contains(lost, "has owner 4321; that of the old one, 1234,") || !strings.Contains(lost, "has group 5432; that of the old one, 2345,") {
+			t.Errorf("a stranger says %q", lost)
+		}
+	})
+	check(4321, 5432, 0o666)
+}
+
+// TestReadLockIsNamed: a process that may read a file can keep writers out with a read
+// lock. They are told what it is; readers are served meanwhile.
+func TestReadLockIsNamed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a")
+	if err := os.WriteFile(path, make([]byte, 100), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []int{unix.F_OFD_SETLK, unix.F_SETLK} {
+		bystander, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.FcntlFlock(bystander.Fd(), command, &unix.Flock_t{Type: unix.F_RDLCK}); err != nil {
+			t.Fatal(err)
+		}
+		_, err = openLocked(path)
+		read := new(ReadLockError)
+		if !errors.Is(err, ErrLocked) || !errors.As(err, &read) || read.PID != os.Getpid() {
+			t.Errorf("beside a read lock: %v", err)
+		}
+		if locked, err := Locked(bystander); locked || err != nil {
+			t.Errorf("it counts as a writer: %t, %v", locked, err)
+		}
+		bystander.Close()
+	}
+	f, err := openLocked(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := openLocked(path); !errors.Is(err, ErrLocked) || errors.As(err, new(*ReadLockError)) {
+		t.Errorf("beside a writer: %v", err)
+	}
+	if pid := LockHolder(path); pid != os.Getpid() {
+		t.Errorf("process %d has the lock, it says", pid)
+	}
+}

@@ -1,0 +1,13 @@
+//go:build !unix
+
+package recovery
+
+import (
+	"io/fs"
+	"os"
+)
+
+// keepAccess gives f the permission bits of another file.
+func keepAccess(f *os.File, as fs.FileInfo) (lost string, err error) {
+	return "", f.Chmod(as.Mode().Perm())
+}

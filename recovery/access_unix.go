@@ -1,0 +1,34 @@
+//go:build unix
+
+package recovery
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// keepAccess gives f the permission bits of another file, and its owner and group as far
+// as this process may: whoever is not root may give no file away, but may give one a
+// group that he belongs to. lost says what f does not get.
+func keepAccess(f *os.File, as fs.FileInfo) (lost string, err error) {
+	info, err := f.Stat()
+	if err != nil {
+		return "", err
+	}
+	is, ok := info.Sys().(*syscall.Stat_t)
+	want, ok2 := as.Sys().(*syscall.Stat_t)
+	if ok && ok2 && (is.Uid != want.Uid || is.Gid != want.Gid) && f.Chown(int(want.Uid), int(want.Gid)) != nil {
+		if is.Gid != want.Gid && f.Chown(-1, int(want.Gid)) != nil {
+			lost = fmt.Sprintf("the new file has group %d; that of the old one, %d, may not be given to it", is.Gid, want.Gid)
+		}
+		if is.Uid != want.Uid {
+			if lost != "" {
+				lost += "\n"
+			}
+			lost += fmt.Sprintf("the new file has owner %d; that of the old one, %d, may not be given to it", is.Uid, want.Uid)
+		}
+	}
+	return lost, f.Chmod(as.Mode().Perm()) // after chown, and without the umask
+}

@@ -1,0 +1,76 @@
+package recovery
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+)
+
+// DiscardLog makes a file whose writer died usable without its log, where that is lost,
+// damaged, or another file's. Where the log is good, it recovers the file as [NewWriter]
+// does, and discards nothing.
+//
+// What the file holds becomes what the filter holds, and that is a guess. Of the
+// operations since the last checkpoint, those that were not committed are missing; and
+// if the power went, any of them may be missing or half done. So a key that was synced
+// may be answered "certainly not". Length is counted, and the user sequence is that of
+// the checkpoint. Stash entries that no lookup would find are removed. A file with a line
+// that the format does not allow is [layout.ErrCorrupt], and left as it is.
+func DiscardLog(vol Volume) (*Recovery, error) {
+	w := &Writer{vol: vol, filter: vol.Filter()}
+	r, damage := w.open()
+	if !errors.Is(damage, layout.ErrCorrupt) {
+		return r, damage
+	}
+	if w.geometry.Lines == 0 { // it is the superblocks that are damaged
+		return nil, damage
+	}
+	table, view := layout.NewTable(w.geometry), layout.NewView(w.Words()[layout.WordRuntime:], w.geometry)
+	inLines, line, err := table.CheckLines(view.Region, 0, w.geometry.Lines)
+	if err != nil {
+		return nil, &layout.CorruptError{Region: layout.RegionBuckets, Offset: w.geometry.LineOffset(line), Rule: fmt.Sprintf("F10: line %d: %v", line, err)}
+	}
+	if err := w.settle(); err != nil {
+		return nil, err
+	}
+	inStash, err := w.repairStash(table, &view)
+	if err != nil {
+		return nil, err
+	}
+	w.evenCounters(view.Runtime)
+	if epoch := view.Runtime[layout.RuntimeEpoch]; epoch&1 != 0 {
+		w.storeRuntime(layout.RuntimeEpoch, epoch+1)
+	}
+	w.length, w.userSeq, w.operation = inLines+inStash, w.sb.UserSeq(), w.sb.Operation()
+	if err := w.SyncRegion(); err != nil {
+		return nil, err
+	}
+	next := w.next(layout.Clean)
+	// A log that turns up again is that of another file.
+	next.SetUUID(layout.NextUUID(w.sb.UUID(), w.vol.Random()))
+	found := Recovery{
+		Recovered: true, Discarded: true, UserSeq: w.userSeq, Operations: w.operation,
+		Generation: w.sb.Generation(), LSN: w.sb.CheckpointLSN(), Length: w.length,
+	}
+	if err := w.rest(&next); err != nil {
+		return nil, err
+	}
+	return &found, nil
+}
+
+// repairStash removes the entries that break a rule of the stash, and counts the items
+// of the others. Removing one may bring another to light, which it was in the way of.
+func (w *Writer) repairStash(t layout.Table, v *layout.View) (items uint64, err error) {
+	for range layout.StashEntries + 1 {
+		_, items, err = layout.CheckStash(t, v)
+		bad := new(layout.CorruptError)
+		if !errors.As(err, &bad) {
+			return items, err
+		}
+		word := uint64(bad.Offset) / 8
+		w.put(word+1, 0)
+		w.put(word, layout.StashMark(w.Words()[word]))
+	}
+	return 0, err
+}

@@ -1,0 +1,78 @@
+package recovery
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// A temporary file of path has the name of path, or its beginning where that is long, and
+//
+//	.tmp-0123456789abcdef
+//
+// with 16 random digits. The process that made it has its writer lock as long as it
+// lives, so that others can tell it from one that a dead process left.
+const (
+	temporaryMark   = ".tmp-"
+	temporaryDigits = 16
+	temporaryBase   = 200 // bytes of the name of path: names have at most 255
+)
+
+// temporaryPrefix is what the names of all temporary files of path begin with.
+func temporaryPrefix(path string) string {
+	dir, base := filepath.Split(path)
+	if len(base) > temporaryBase {
+		base = strings.ToValidUTF8(base[:temporaryBase], "")
+	}
+	return filepath.Join(dir, base) + temporaryMark
+}
+
+// createBeside makes a temporary file of path, and takes its writer lock.
+func createBeside(path string, mode fs.FileMode) (*os.File, error) {
+	for {
+		var nonce [temporaryDigits / 2]byte
+		rand.Read(nonce[:])
+		name := temporaryPrefix(path) + hex.EncodeToString(nonce[:])
+		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
+		if err != nil {
+			return nil, err
+		}
+		afterCreate(name)
+		err = lock(f)
+		if err == nil && sameFile(f, name) {
+			return f, nil
+		}
+		f.Close()
+		// removeStale of another process came before the lock: the file is gone, or about to be.
+		if err != nil && !errors.Is(err, ErrLocked) {
+			return nil, errors.Join(err, os.Remove(name))
+		}
+	}
+}
+
+// afterCreate is where a test has another process remove the file.
+var afterCreate = func(name string) {}
+
+// removeStale removes the temporary files of path whose process died. What cannot be
+// removed stays: it is in nobody's way.
+func removeStale(path string) {
+	prefix := temporaryPrefix(path)
+	entries, _ := os.ReadDir(filepath.Dir(path))
+	for _, e := range entries {
+		name := filepath.Join(filepath.Dir(path), e.Name())
+		digits, ok := strings.CutPrefix(name, prefix)
+		if !ok || len(digits) != temporaryDigits || strings.Trim(digits, "0123456789abcdef") != "" || !e.Type().IsRegular() {
+			continue
+		}
+		if f, err := os.OpenFile(name, os.O_RDWR, 0); err == nil {
+			if lock(f) == nil && sameFile(f, name) {
+				os.Remove(name)
+			}
+			f.Close()
+		}
+	}
+}

@@ -1,0 +1,211 @@
+package recovery
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestStaleTemporaryFiles: a draft removes the temporary files that dead processes left
+// for the same path, and no file that is anything else.
+func TestStaleTemporaryFiles(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a")
+	const digits = "0123456789abcdef"
+	stays := []string{
+		"a.tmp-", "a.tmp-" + digits[1:], "a.tmp-" + digits + "0", "a.tmp-" + strings.ToUpper(digits), "ab.tmp-" + digits, "a.tmp", "b.tmp-" + digits,
+	}
+	for _, name := range append([]string{"a.tmp-" + digits, "a.tmp-ffffffffffffffff"}, stays...) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("left"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "a.tmp-aaaaaaaaaaaaaaaa"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	stays = append(stays, "a.tmp-aaaaaaaaaaaaaaaa")
+
+	// Two that live: a draft that is being filled, and its scratch file where that has a name.
+	live, err := NewDraft(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scratch, err := live.Scratch()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stays = append(stays, filepath.Base(live.file.Name()))
+	check := func(stays []string) {
+		t.Helper()
+		list := strings.Split(names(t, dir), " ")
+		want := make(map[string]bool)
+		for _, name := range stays {
+			want[name] = true
+		}
+		for _, name := range list {
+			if !want[name] {
+				t.Errorf("%s is still there", name)
+			}
+			delete(want, name)
+		}
+		for name := range want {
+			t.Errorf("%s is gone", name)
+		}
+	}
+	check(stays)
+	other, err := NewDraftOf(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(append(stays, filepath.Base(other.file.Name())))
+	if err := errors.Join(other.Discard(), scratch.Close()); err != nil {
+		t.Error(err)
+	}
+	check(stays)
+	if err := live.Allocate(100); err != nil {
+		t.Fatal(err)
+	}
+	other, err = NewDraft(path) // the lock goes on when the file is mapped
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(append(stays, filepath.Base(other.file.Name())))
+	if err := errors.Join(live.Publish(), other.Discard()); err != nil {
+		t.Error(err)
+	}
+	check(append(stays[:len(stays)-1:len(stays)-1], "a"))
+}
+
+// TestTemporaryFileIsTakenAway: between the creation of a temporary file and its lock,
+// it looks like that of a dead process. Where another process removes it then, the
+// draft makes another.
+func TestTemporaryFileIsTakenAway(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a")
+	defer func(old func(string)) { afterCreate = old }(afterCreate)
+	var made []string
+	var locked []*os.File
+	afterCreate = func(name string) {
+		switch made = append(made, name); len(made) {
+		case 1:
+			removeStale(path)
+		case 2: // the other process is about to
+			f, err := os.OpenFile(name, os.O_RDWR, 0)
+			if err == nil {
+				err = lock(f)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			locked = append(locked, f)
+		}
+	}
+	d, err := NewDraft(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(made) != 3 || d.file.Name() != made[2] || !sameFile(d.file, made[2]) {
+		t.Errorf("made %v, and has %s", made, d.file.Name())
+	}
+	if _, err := os.Stat(made[0]); !errors.Is(err, fs.ErrNotExist) {
+		t.Error("the first is still there")
+	}
+	for _, f := range locked {
+		f.Close()
+	}
+	if err := d.Discard(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLongNames: a name of as many bytes as a file system takes is no hindrance to a draft.
+func TestLongNames(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{strings.Repeat("n", 255), strings.Repeat("ü", 127), "x" + strings.Repeat("ü", 127)} {
+		d, err := NewDraft(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Allocate(100); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Publish(); err != nil {
+			t.Fatal(err)
+		}
+		if list := names(t, dir); list != name {
+			t.Errorf("there are %s", list)
+		}
+		os.Remove(filepath.Join(dir, name))
+	}
+}
+
+// TestDraftFollowsLinks: a symbolic link stays one, and what it leads to is made or
+// replaced, by whichever way, wherever the process is, and also where nothing stands.
+func TestDraftFollowsLinks(t *testing.T) {
+	for _, exists := range []bool{false, true} {
+		for name, draft := range map[string]func(string) (*Draft, error){"NewDraft": NewDraft, "NewDraftOf": NewDraftOf} {
+			dir := t.TempDir()
+			if err := os.MkdirAll(filepath.Join(dir, "deep", "er"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			target := filepath.Join(dir, "deep", "target")
+			links := map[string]string{
+				"one":                             "two",
+				"two":                             filepath.Join(dir, "folder", "three"),
+				"folder":                          "deep",
+				filepath.Join("deep", "three"):    filepath.Join("er", "four"),
+				filepath.Join("deep/er", "four"):  filepath.Join("..", "target"),
+				filepath.Join("deep", "loop"):     filepath.Join("er", "loop"),
+				filepath.Join("deep/er", "loop"):  filepath.Join("..", "loop"),
+				filepath.Join("deep", "nowhere"):  filepath.Join("missing", "f"),
+				filepath.Join("deep", "ordinary"): filepath.Join("er", "ordinary"),
+			}
+			for link, to := range links {
+				if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
+					t.Skip(err)
+				}
+			}
+			if exists {
+				if err := os.WriteFile(target, []byte("old"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			d, err := draft(filepath.Join(dir, "one"))
+			if exists && name == "NewDraftOf" {
+				if !errors.Is(err, fs.ErrExist) {
+					t.Errorf("where a file stands: %v", err)
+				}
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := d.Allocate(100); err != nil {
+				t.Fatal(err)
+			}
+			publish := d.Publish
+			if name == "NewDraftOf" {
+				publish = d.PublishNew
+			}
+			if err := publish(); err != nil {
+				t.Fatal(err)
+			}
+			if info, err := os.Lstat(target); err != nil || !info.Mode().IsRegular() || info.Size() != 100 {
+				t.Errorf("%s: %v, %v", name, info, err)
+			}
+			for link, to := range links {
+				if now, err := os.Readlink(filepath.Join(dir, link)); now != to || err != nil {
+					t.Errorf("%s: %s leads to %s, %v", name, link, now, err)
+				}
+			}
+			if _, err := draft(filepath.Join(dir, "deep", "loop")); err == nil || errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("a loop: %v", err)
+			}
+			if _, err := draft(filepath.Join(dir, "deep", "nowhere")); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("in no folder: %v", err)
+			}
+		}
+	}
+}
