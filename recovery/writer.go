@@ -366,17 +366,17 @@ func (w *Writer) BatchBytes() int64 {
 // they add to the number of items, -1 to 1. Nothing but the log is stored to
 // (W1); the operation survives the death of the process now (C2).
 func (w *Writer) Append(stores []layout.Store, grow int) {
-	w.operation++
-	w.length += uint64(int64(grow))
 	if mistake.Possible && w.early(stores, grow) {
-		return
+		stores = nil
 	}
 	for len(stores) > 0 {
 		if stores = w.record.Gather(stores); len(stores) == 0 {
-			w.record.Last, w.record.Grow, w.record.Operation = true, grow, uint32(w.operation)
+			w.record.Last, w.record.Grow, w.record.Operation = true, grow, uint32(w.operation+1)
 		}
 		w.lw.Append(&w.record)
 	}
+	w.operation++ // not before: a fault in the log is no operation
+	w.length += uint64(int64(grow))
 }
 
 // early makes the mistakes of storing before the log is durable.
