@@ -16,7 +16,9 @@ import (
 // Build makes a sealed filter of the keys of a sequence, under path, and opens
 // it as [OpenReadOnly] does. It ranges over the sequence once and does not keep
 // the keys, so each may be overwritten when the next one is asked for. A file
-// that stands under path is replaced when the new one is complete and durable.
+// that stands under path is replaced when the new one is complete and durable. The new
+// one gets its owner, group and permissions; where this process may not give them,
+// [Stats.Warning] of the filter says so.
 //
 // The file depends on the options and on the keys, not on their order and not
 // on the number of workers.
@@ -47,13 +49,16 @@ func Build(ctx context.Context, path string, opts *Options, keys iter.Seq2[[]byt
 	if err := opts.Validate(); err != nil {
 		return nil, about("build", path, err)
 	}
-	if err := buildFile(ctx, path, opts.withDefaults(), keys); err != nil {
+	lost, err := buildFile(ctx, path, opts.withDefaults(), keys)
+	if err != nil {
 		return nil, about("build", path, err)
 	}
 	f, err := OpenReadOnly(path, nil)
 	if err != nil {
 		return nil, fmt.Errorf("the new filter is complete: %w", err)
 	}
+	o := f.open.Load()
+	o.warning = joinWarnings(o.warning, lost)
 	return f, nil
 }
 
@@ -70,10 +75,12 @@ func Build(ctx context.Context, path string, opts *Options, keys iter.Seq2[[]byt
 //
 // Sorting the hashes of a partition puts them in the order of their lines, and
 // makes the order in which they came, and so the workers, immaterial.
-func buildFile(ctx context.Context, path string, o Options, keys iter.Seq2[[]byte, error]) (err error) {
+//
+// lost is what the new file could not keep of the old one's owner and group.
+func buildFile(ctx context.Context, path string, o Options, keys iter.Seq2[[]byte, error]) (lost string, err error) {
 	draft, err := recovery.NewDraft(path)
 	if err != nil {
-		return err
+		return "", err
 	}
 	b := &builder{options: o, draft: draft}
 	published := false
@@ -85,28 +92,28 @@ func buildFile(ctx context.Context, path string, o Options, keys iter.Seq2[[]byt
 		}
 	}()
 	if err := context.Cause(ctx); err != nil {
-		return err
+		return "", err
 	}
 	if o.Capacity > 0 { // a disk too small is found before the keys are read
 		if err := b.allocate(o.Capacity); err != nil {
-			return err
+			return "", err
 		}
 	}
 	b.homes = newSpool(draft, o.Workers, o.MemoryBudget, spoolParts(o.Capacity))
 	if err := b.spool(ctx, keys); err != nil {
-		return err
+		return "", err
 	}
 	if err := b.store(ctx); err != nil {
-		return err
+		return "", err
 	}
 	if err := b.guard(b.putSuperblocks); err != nil {
-		return err
+		return "", err
 	}
 	if err := context.Cause(ctx); err != nil {
-		return err
+		return "", err
 	}
 	published = true // or discarded, by Publish
-	return draft.Publish()
+	return draft.Lost(), draft.Publish()
 }
 
 // store takes the steps from what is spooled to lines and checksums.

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/mmapfilter/mmapfilter/layout"
 )
 
 // TestCloseOfAWriter closes a filter while goroutines insert, delete, look up,
@@ -89,9 +91,7 @@ func TestCloseOfAWriter(t *testing.T) {
 		}
 		group.Wait()
 		runtime.GC()
-		if f.ContainsHash(kept[0][0]) {
-			t.Error("found something after Close")
-		}
+		mustSayMaybe(t, f)
 		if _, err := os.Stat(path + ".stash"); err == nil {
 			t.Error("Close left a log")
 		}
@@ -190,4 +190,75 @@ func TestDroppedWriterLetsGo(t *testing.T) {
 		t.Fatal("after 1,000 collections: ", err)
 	}
 	f.Close()
+}
+
+// TestBatchCountsUpToAFault: where a fault ends a batch, InsertBatch gives the number of
+// keys that it inserted before, in the block of the fault too.
+func TestBatchCountsUpToAFault(t *testing.T) {
+	f, path := mustCreate(t, &Options{Capacity: 200_000, LogBytes: 256 << 10})
+	const page = layout.LogPageBytes
+	used := func() int64 {
+		_, used := f.open.Load().live.writer.log.LogBytes()
+		return used
+	}
+	i := 0
+	for ; used()%page < page-600 || used()%page > page-300; i++ { // until a block of 64 goes past a page
+		if err := f.InsertHash(spread(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Truncate(path+".stash", (used()/page+1)*page); err != nil {
+		t.Skipf("this system keeps a mapped file from being cut short: %v", err)
+	}
+	var keys [][]byte
+	for j := range 3 * insertBlock {
+		keys = append(keys, []byte{byte(j), 'k'})
+	}
+	before := f.Len()
+	n, err := f.InsertBatch(keys)
+	if !errors.Is(err, ErrFailed) || n == 0 || n >= insertBlock || uint64(n) != f.Len()-before {
+		t.Errorf("%d inserted, it says, and %v; %d were", n, err, f.Len()-before)
+	}
+	for _, key := range keys[:n] {
+		if !f.Contains(key) {
+			t.Fatal("a key that counts as inserted is not there")
+		}
+	}
+}
+
+// TestSyncAtUnseals: whatever the first call that stores to a sealed file, what rule R4
+// asks for comes before it.
+func TestSyncAtUnseals(t *testing.T) {
+	for name, first := range map[string]func(f *Filter) error{
+		"SyncAt": func(f *Filter) error { return f.SyncAt(1) },
+		"Insert": func(f *Filter) error { return f.InsertHash(1) },
+		"InsertBatch": func(f *Filter) error {
+			_, err := f.InsertBatch([][]byte{{1}})
+			return err
+		},
+	} {
+		_, path := mustBuild(t, nil, numbers(0, 1000))
+		f, err := Open(path, &OpenOptions{CommitInterval: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := f.open.Load().live.writer
+		var states []layout.State
+		unsealing := w.unsealing
+		w.unsealing = func() {
+			states = append(states, w.log.Superblock().State())
+			unsealing()
+		}
+		for range 2 {
+			if err := first(f); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(states) != 1 || states[0] != layout.Sealed {
+			t.Errorf("%s: unsealed in the states %v", name, states)
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	}
 }

@@ -15,10 +15,12 @@
 //
 // # The contract
 //
-//	C1  A key that is in the filter is never answered "certainly not", until it is
-//	    deleted or the filter is closed: not while others are moved, not when the
-//	    filter is full. If a Sync returned nil after its Insert, that holds after
-//	    a crash at any instant too, and in every process that asks after the Sync.
+//	C1  A key that is in the filter is never answered "certainly not" until it is
+//	    deleted: not while others are moved, not when the filter is full. If a Sync
+//	    returned nil after its Insert, that holds after a crash at any instant too,
+//	    and in every process that asks after the Sync. A filter that has nothing to
+//	    ask says "maybe": one that is closed, that waits for its file, or whose file
+//	    is being recovered or served unrecovered.
 //	C2  A key whose Insert returned nil survives the death of the process (kill -9),
 //	    Sync or not.
 //	C3  An insert that finds no place is ErrFull, nothing else is lost for it, and
@@ -68,15 +70,24 @@
 //	    counters of all places that were read stood still meanwhile; otherwise the
 //	    lookup begins again, a few times, and then says "maybe": it waits for nobody.
 //	R3  A sealed or clean file is served, and so is one that a writer has open. One
-//	    whose writer died is recovered first if the process may write to it, and
-//	    ErrNeedsRecovery otherwise. While someone recovers it, "certainly not"
-//	    becomes "maybe" for those who have it open.
+//	    whose writer died is recovered first if the process may write to it and
+//	    OpenOptions.NoRecover does not forbid it, and ErrNeedsRecovery otherwise;
+//	    OpenOptions.ServeUnrecovered turns that into "maybe" for every key. While
+//	    someone recovers a file, "certainly not" becomes "maybe" for those who have
+//	    it open. Of readers, a Follower tells when the writer of its file has died.
 //	R4  A file that is not sealed is mapped for random access by everyone: what reads
 //	    ahead fills the page cache with large pages, and each that is stored to is
 //	    written back whole. One that was sealed is taken out of the page cache, and
 //	    comes back in small pages, before the first store. (On tmpfs, which writes
 //	    nothing back, every new file is in large ones.)
 //	R5  Where the bytes of the file are is the caller's choice: Residency.
+//
+// # Which calls write
+//
+// Create, Build, Open, Recover, DiscardLog and the methods of a Filter that Open or
+// Create gave write to the file and to its log, NAME.stash. OpenReadOnly and Follow
+// write in one case: to recover a file whose writer died, unless NoRecover is set.
+// Verify, and every method of a Filter opened for reading or of a Follower, write nothing.
 //
 // # Reading the source
 //

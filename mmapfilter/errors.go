@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/recovery"
@@ -42,14 +43,22 @@ type CorruptError = layout.CorruptError
 // A VersionError says what in a file this version does not know.
 type VersionError = layout.VersionError
 
-// A LockedError says which process is writing to the file.
+// A LockedError says which process keeps others from writing to the file.
 type LockedError struct {
 	PID int // 0 where the system does not say, or not to this user
+	// ReadLock: the process is no writer. It may read the file, and holds a read lock
+	// on it, which no filter program takes.
+	ReadLock bool
 }
 
 func (e *LockedError) Error() string {
-	if e.PID == 0 {
+	switch {
+	case e.ReadLock:
+		return (&recovery.ReadLockError{PID: e.PID}).Error()
+	case e.PID == 0:
 		return ErrLocked.Error()
+	case e.PID == os.Getpid():
+		return "filter file is already open for writing in this process"
 	}
 	return fmt.Sprintf("%v, process %d", ErrLocked, e.PID)
 }
@@ -73,7 +82,13 @@ func optionError(field, format string, args ...any) error {
 // by whom it is locked.
 func about(op, path string, err error) error {
 	if errors.Is(err, ErrLocked) {
-		err = &LockedError{recovery.LockHolder(path)}
+		held := &LockedError{}
+		if read := new(recovery.ReadLockError); errors.As(err, &read) {
+			held.PID, held.ReadLock = read.PID, true
+		} else {
+			held.PID = recovery.LockHolder(path)
+		}
+		err = held
 	}
 	if e := new(fs.PathError); errors.As(err, &e) && e.Path == path {
 		return err

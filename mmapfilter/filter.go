@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"sync/atomic"
@@ -25,11 +26,17 @@ type Filter struct {
 	// open is nil once the filter is closed. A lookup loads one of them once and works
 	// on what it got; Close never takes memory away from such a lookup.
 	open atomic.Pointer[openFile]
+
+	// Len and Cap once open is nil. Close stores them.
+	lastLen, lastCap atomic.Uint64
+
+	waiting bool // never had a file: the filter of a Follower that waits for one
 }
 
 // An openFile is what a filter needs of its file to answer. Nothing in it
 // changes, apart from fault, and from what the writer changes.
 type openFile struct {
+	path       string // absolute: the working directory may change
 	table      layout.Table
 	view       layout.View
 	checked    bool
@@ -39,23 +46,27 @@ type openFile struct {
 	info       fs.FileInfo        // likewise; nil where the filter was opened for writing
 	geometry   layout.Geometry
 	fileBytes  int64
-	live       *live // nil where the filter was opened for reading
+	live       *live  // nil where the filter was opened for reading
+	warning    string // see Stats.Warning
+
+	// unrecovered: its writer died, nobody has recovered it, and it is served all the
+	// same, see OpenOptions.ServeUnrecovered. Every answer is "maybe".
+	unrecovered bool
 
 	fault    atomic.Pointer[CorruptError] // the first that a checked lookup met
 	released atomic.Bool
 }
 
-// OpenReadOnly opens a filter that it will never write to; the right to read
-// the file is enough. Of the file it reads the superblocks, 16 KiB, and checks
-// them; the rest is read by lookups, a page at a time, and checked by [Verify].
-// Another process may write to the file meanwhile: lookups see what it has
-// committed (rule R1).
+// OpenReadOnly opens a filter for lookups; the right to read the file is enough. It
+// reads the superblocks, 16 KiB, and checks them. Lookups read the rest, a page at a
+// time, and [Verify] checks it. Another process may write to the file meanwhile:
+// lookups see what it has committed (rule R1).
 //
-// Where a writer died, the file is recovered first, if this process may write to
-// it (rule R3).
+// OpenReadOnly writes in one case. Where a writer died, it recovers the file first, if
+// this process may write to it (rule R3). With [OpenOptions.NoRecover] it never writes.
 //
 // The errors are [ErrCorrupt], [ErrVersion], [ErrNeedsRecovery] where a writer
-// died and this process may not write to the file, [ErrBusy] where the file
+// died and the file cannot be recovered or is not to be, [ErrBusy] where the file
 // changed while it was copied into the heap, an [*OptionError], and those of the
 // file system (fs.ErrNotExist, fs.ErrPermission and so on), among them one for a
 // path that is no regular file.
@@ -66,19 +77,22 @@ func OpenReadOnly(path string, opts *OpenOptions) (*Filter, error) {
 	opts = opts.withDefaults()
 	o, err := openReadOnly(path, opts)
 	for tries := 0; errors.Is(err, ErrNeedsRecovery) && tries < openTries; tries++ {
-		_, failed := recoverFile(path)
-		if errors.Is(failed, ErrLocked) { // someone else does it, or writes by now
+		failed := makeServable(path, opts)
+		if errors.Is(failed, ErrLocked) { // another process recovers it, or writes by now
 			time.Sleep(time.Millisecond << tries)
 			failed = nil
 		}
-		// Once more even where nothing could be done: between the look at the
-		// superblock and that at the lock, a writer may have closed the file.
+		// Try again even after a failure: a writer may have closed the file between the
+		// look at the superblock and the look at the lock.
 		if o, err = openReadOnly(path, opts); failed != nil {
-			if err != nil {
+			if err != nil && failed != ErrNeedsRecovery {
 				err = errors.Join(err, failed)
 			}
 			break
 		}
+	}
+	if errors.Is(err, ErrNeedsRecovery) && opts.ServeUnrecovered {
+		o, err = openUnrecovered(path, opts)
 	}
 	if err != nil {
 		return nil, about("open", path, err)
@@ -86,17 +100,63 @@ func OpenReadOnly(path string, opts *OpenOptions) (*Filter, error) {
 	return newFilter(o), nil
 }
 
+// makeServable recovers the file under path, or with NoRecover finds out whether
+// another process is about to. The error is ErrLocked where one has the file.
+func makeServable(path string, opts *OpenOptions) error {
+	if !opts.NoRecover {
+		_, err := recoverFile(path, replayLog)
+		return err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if locked, err := recovery.Locked(f); err != nil || !locked {
+		return errors.Join(ErrNeedsRecovery, err)
+	}
+	return ErrLocked
+}
+
+// openUnrecovered opens a file whose writer died, as it is. What it holds may lack
+// operations that are in the log, and after a power loss any of its words may be an old
+// one; so no lookup reads it.
+func openUnrecovered(path string, opts *OpenOptions) (*openFile, error) {
+	f, head, err := recovery.OpenFile(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if head.Superblock.State() != layout.Live { // recovered or closed meanwhile
+		return openHead(f, head, opts)
+	}
+	o := newOpenFile(path, head, opts)
+	o.unrecovered = true
+	m, err := recovery.Map(f, layout.OffRegion+head.Geometry.RegionBytes, false)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.adopt(m, new(OpenOptions)); err != nil {
+		return nil, errors.Join(err, m.Unmap())
+	}
+	return o, nil
+}
+
 // openTries bounds how often a file is opened again because its writer seemed to
 // have died. Someone may be recovering it; the waits double, from a millisecond
 // to a second in all.
 const openTries = 10
 
-// nothing answers for a filter that is closed.
-var nothing = layout.NewDirect(nil, nil, new(layout.Hasher), func(uint64) bool { return false })
+// maybe answers for a filter that has no file to ask (C1).
+var maybe = layout.NewDirect(nil, nil, new(layout.Hasher), func(uint64) bool { return true })
 
 func newFilter(o *openFile) *Filter {
 	filter := &Filter{hash: layout.NewHasher(o.superblock.Seed())}
 	filter.open.Store(o)
+	if o.unrecovered {
+		filter.direct.Store(maybe)
+		return filter
+	}
 	table := o.table
 	if o.live != nil || o.checked {
 		table = nil
@@ -123,7 +183,7 @@ func openHead(f *os.File, head *recovery.Head, opts *OpenOptions) (*openFile, er
 			return nil, ErrBusy // R5: a copy would be of several instants
 		}
 	}
-	o := newOpenFile(head, opts)
+	o := newOpenFile(f.Name(), head, opts)
 	if opts.Residency == ResidencyHeap {
 		words, err := recovery.ReadWords(f, head, opts.Progress)
 		if err != nil {
@@ -142,8 +202,12 @@ func openHead(f *os.File, head *recovery.Head, opts *OpenOptions) (*openFile, er
 	return o, nil
 }
 
-func newOpenFile(head *recovery.Head, opts *OpenOptions) *openFile {
+func newOpenFile(path string, head *recovery.Head, opts *OpenOptions) *openFile {
+	if absolute, err := filepath.Abs(path); err == nil {
+		path = absolute
+	}
 	return &openFile{
+		path:       path,
 		table:      layout.NewTable(head.Geometry),
 		checked:    opts.Checked,
 		residency:  opts.Residency,
@@ -206,8 +270,8 @@ func (o *openFile) makeResident(m *recovery.Mapping, opts *OpenOptions, sealed b
 	return nil
 }
 
-// Close ends the use of the filter. Lookups that are under way finish, batches
-// as a whole; later ones answer false. The memory is given back at once, its
+// Close ends the use of the filter. Lookups that are under way finish, batches as a
+// whole; later ones answer true, which is "maybe" (C1). The memory is given back at once, its
 // addresses, and with them the hold on the file, at a garbage collection after
 // the last lookup. Closing a second time does nothing.
 //
@@ -215,7 +279,11 @@ func (o *openFile) makeResident(m *recovery.Mapping, opts *OpenOptions, sealed b
 // complete, without a log. The error is that of the last commit, or that of
 // [Filter.Err].
 func (f *Filter) Close() error {
-	f.direct.Store(nothing)
+	f.direct.Store(maybe)
+	if o := f.open.Load(); o != nil { // before Len needs them
+		f.lastLen.Store(o.len())
+		f.lastCap.Store(o.superblock.Capacity())
+	}
 	o := f.open.Swap(nil)
 	if o == nil {
 		return nil
@@ -224,6 +292,7 @@ func (f *Filter) Close() error {
 	if o.live != nil {
 		err = o.live.close()
 	}
+	f.lastLen.Store(o.len()) // operations may have been under way
 	o.release()
 	if err == nil {
 		err = o.err()
@@ -243,7 +312,8 @@ func (o *openFile) release() {
 
 // Err gives the error that has ended writing to the filter, as [ErrFailed], or
 // the first fault that a lookup of one opened with [OpenOptions.Checked] met, as
-// a [*CorruptError], or nil. After Close it is [ErrClosed].
+// a [*CorruptError], or [ErrNeedsRecovery] where it is served unrecovered, see
+// [OpenOptions.ServeUnrecovered], or nil. After Close it is [ErrClosed].
 func (f *Filter) Err() error {
 	o := f.open.Load()
 	if o == nil {
@@ -261,18 +331,24 @@ func (o *openFile) err() error {
 	if e := o.fault.Load(); e != nil {
 		return e
 	}
+	if o.unrecovered {
+		return about("open", o.path, ErrNeedsRecovery)
+	}
 	return nil
 }
 
-// Len gives the number of keys in the filter, equal ones counted each; 0 after
-// Close. Of a file that another process writes to, it is the number at the last
-// checkpoint.
+// Len gives the number of keys in the filter, equal ones counted each. Of a file that
+// another process writes to, it is the number at the last checkpoint. After Close it is
+// what it was when the filter was closed.
 func (f *Filter) Len() uint64 {
-	o := f.open.Load()
-	switch {
-	case o == nil:
-		return 0
-	case o.live != nil:
+	if o := f.open.Load(); o != nil {
+		return o.len()
+	}
+	return f.lastLen.Load()
+}
+
+func (o *openFile) len() uint64 {
+	if o.live != nil {
 		return o.live.writer.length.Load()
 	}
 	return o.newest().Length()
@@ -289,15 +365,16 @@ func (o *openFile) newest() *layout.Superblock {
 			}
 		})
 	}
+	runtime.KeepAlive(o) // until then it is mapped
 	return newest
 }
 
-// Cap gives the number of keys the filter was sized for; 0 after Close.
+// Cap gives the number of keys the filter was sized for, also after Close.
 func (f *Filter) Cap() uint64 {
 	if o := f.open.Load(); o != nil {
 		return o.superblock.Capacity()
 	}
-	return 0
+	return f.lastCap.Load()
 }
 
 // Normalisation gives the note on how the keys were made that is kept in the

@@ -130,13 +130,9 @@ func TestClose(t *testing.T) {
 			}
 		}
 		runtime.GC() // unmaps what no lookup uses
-		found := []bool{true, true}
-		f.ContainsHashes([]uint64{1, 2}, found)
-		if count, _ := countFound(f, numbers(0, 1000)); count != 0 || found[0] || found[1] {
-			t.Error("found something after Close")
-		}
-		if f.Len() != 0 || f.Cap() != 0 || f.Stats() != (Stats{}) || !errors.Is(f.Err(), ErrClosed) {
-			t.Errorf("after Close: %+v, %v", f.Stats(), f.Err())
+		mustSayMaybe(t, f)
+		if want := (Stats{Len: 1000, Cap: 1000, State: "closed"}); f.Len() != 1000 || f.Cap() != 1000 || f.Stats() != want || !errors.Is(f.Err(), ErrClosed) {
+			t.Errorf("after Close: %d of %d, %+v, %v", f.Len(), f.Cap(), f.Stats(), f.Err())
 		}
 		close(stop)
 		group.Wait()

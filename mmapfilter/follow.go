@@ -2,8 +2,10 @@ package mmapfilter
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -24,10 +26,10 @@ type Follower struct {
 	opts OpenOptions
 
 	// filter is the newest one. A lookup loads it once. It is not closed when
-	// another one takes its place, since lookups that are under way would answer
-	// false; when the last of them has let go of it, its mapping goes. It is
-	// closedFilter once the follower is closed.
+	// another one takes its place, since lookups that are under way would only answer
+	// "maybe"; when the last of them has let go of it, its mapping goes.
 	filter atomic.Pointer[Filter]
+	closed atomic.Bool
 
 	swaps   atomic.Uint64
 	refused atomic.Pointer[error] // why the last look has changed nothing; nil where it was right so
@@ -40,12 +42,12 @@ type Follower struct {
 	stop, ended chan struct{} // of the goroutine that looks
 }
 
-// closedFilter stands for the filter of a follower that is closed.
-var closedFilter = func() *Filter {
-	f := new(Filter)
-	f.direct.Store(nothing)
+// waitingFilter stands for the filter of a follower that has no file yet.
+func waitingFilter() *Filter {
+	f := &Filter{waiting: true}
+	f.direct.Store(maybe)
 	return f
-}()
+}
 
 // Follow opens a filter for reading as [OpenReadOnly] does, and goes on with
 // whatever complete file is under the path later: one that [Build] has put there,
@@ -63,7 +65,9 @@ var closedFilter = func() *Filter {
 // old one goes on answering, and every look tries again. A writer that changes the
 // file in place is seen as by any other reader, save with ResidencyHeap: then the
 // file is copied again when the writer has closed it, and Err is [ErrBusy] until
-// then.
+// then. Where that writer dies, what it had committed goes on answering, and Err is
+// [ErrNeedsRecovery] until someone recovers the file. Opening a file recovers it as in
+// OpenReadOnly, unless OpenOptions.NoRecover is set; looking at one that is open does not.
 //
 // Files have to be replaced, by renaming. (Windows lets no file be replaced that is
 // mapped: there, follow with ResidencyHeap.) Where one is written over that is
@@ -83,11 +87,16 @@ func follow(path string, opts *OpenOptions, after func(time.Duration) <-chan tim
 	if err != nil {
 		return nil, about("open", path, err)
 	}
+	f := &Follower{path: absolute, opts: *opts.withDefaults(), stop: make(chan struct{}), ended: make(chan struct{})}
 	filter, err := OpenReadOnly(path, opts)
+	if f.opts.WaitForFile && errors.Is(err, fs.ErrNotExist) {
+		refused := err
+		f.refused.Store(&refused)
+		filter, err = waitingFilter(), nil
+	}
 	if err != nil {
 		return nil, err
 	}
-	f := &Follower{path: absolute, opts: *opts.withDefaults(), stop: make(chan struct{}), ended: make(chan struct{})}
 	f.filter.Store(filter)
 	interval := f.opts.FollowInterval
 	if interval == 0 {
@@ -133,7 +142,7 @@ func (f *Follower) Refresh() (swapped bool, err error) {
 	defer f.looking.Unlock()
 	old := f.filter.Load()
 	o := old.open.Load()
-	if o == nil {
+	if f.closed.Load() || o == nil && !old.waiting {
 		return false, ErrClosed
 	}
 	next, err := f.look(o)
@@ -144,24 +153,36 @@ func (f *Follower) Refresh() (swapped bool, err error) {
 	}
 	f.looking.damaged = false
 	if next != nil {
-		if !f.filter.CompareAndSwap(old, next) { // closed meanwhile
+		f.filter.Store(next)
+		if f.closed.Load() { // meanwhile, and Close may have closed the old one
 			return false, errors.Join(ErrClosed, next.Close())
 		}
-		o.release()
+		if o != nil {
+			o.release()
+		}
 		f.swaps.Add(1)
 	}
 	f.refused.Store(nil)
 	return next != nil, nil
 }
 
-// look opens what is under the path, unless that is what o is of.
+// look opens what is under the path, unless that is what o is of; o is nil while the
+// follower waits for a file. It is an error if the writer of the file has died.
 func (f *Follower) look(o *openFile) (*Filter, error) {
+	if o == nil {
+		return OpenReadOnly(f.path, &f.opts)
+	}
 	replaced, err := f.replaced(o)
 	if err != nil {
 		return nil, about("open", f.path, err)
 	}
 	if !replaced {
-		return nil, nil
+		if _, died := o.writer(); died {
+			return nil, about("open", f.path, ErrNeedsRecovery)
+		}
+		if !o.unrecovered {
+			return nil, nil
+		}
 	}
 	return OpenReadOnly(f.path, &f.opts)
 }
@@ -204,6 +225,7 @@ func (o *openFile) overwritten(size int64) (other bool, err error) {
 			other = geometry != o.geometry || sb.Seed() != o.superblock.Seed()
 		}
 	})
+	runtime.KeepAlive(o) // until then it is mapped
 	switch {
 	case fault != nil:
 		return false, corruption(o.geometry, fault)
@@ -237,16 +259,31 @@ func (f *Follower) Normalisation() string { return f.filter.Load().Normalisation
 // Stats is [Filter.Stats] of the newest file.
 func (f *Follower) Stats() Stats { return f.filter.Load().Stats() }
 
+// Var gives the [Var] of the newest file.
+func (f *Follower) Var() Var { return Var{f.Stats} }
+
+// Filter gives the filter of the newest file, for several questions that are to be
+// about one file: how its keys are made, and whether it has some. It goes on answering
+// when another file takes its place, and belongs to the follower: do not close it.
+func (f *Follower) Filter() *Filter { return f.filter.Load() }
+
 // Swaps gives how many times another file has been taken over.
 func (f *Follower) Swaps() uint64 { return f.swaps.Load() }
 
 // Err gives the first fault that a lookup in the file that answers met, see
 // [Filter.Err]; where there was none, why the last look has refused the file
-// under the path; or nil. So it is nil again when a file has been taken over, or
-// the one that answers is back. After Close it is [ErrClosed].
+// under the path, or [ErrNeedsRecovery] if it found that the writer of the file has
+// died; or nil. So it is nil again when a file has been taken over, or
+// the one that answers is back. While the follower waits for a file, see
+// [OpenOptions.WaitForFile], it is why there is none. After Close it is [ErrClosed].
 func (f *Follower) Err() error {
-	if err := f.filter.Load().Err(); err != nil {
-		return err
+	if f.closed.Load() {
+		return ErrClosed
+	}
+	if filter := f.filter.Load(); !filter.waiting {
+		if err := filter.Err(); err != nil {
+			return err
+		}
 	}
 	if refused := f.refused.Load(); refused != nil {
 		return *refused
@@ -255,15 +292,14 @@ func (f *Follower) Err() error {
 }
 
 // Close ends the use of the follower as [Filter.Close] does: lookups that are
-// under way finish, later ones answer false. It waits for the goroutine that
+// under way finish, later ones answer true, which is "maybe". It waits for the goroutine that
 // looks, also where that is opening a file. Closing a second time does nothing.
 // The error is a fault that lookups have met, see [OpenOptions.Checked].
 func (f *Follower) Close() error {
-	filter := f.filter.Swap(closedFilter)
-	if filter == closedFilter {
+	if f.closed.Swap(true) {
 		return nil
 	}
-	err := filter.Close()
+	err := f.filter.Load().Close()
 	close(f.stop)
 	<-f.ended
 	return err

@@ -29,14 +29,17 @@ type outlook struct {
 // unknown is the outlook of an insert by itself.
 var unknown outlook
 
-// insertAll inserts up to insertBlock items, up to the first that gives an error. It makes
+// insertAll inserts up to insertBlock items, up to the first that gives an error, and adds
+// to done how many it inserted, also where a fault ends it. It makes
 // room for all of them at once, if there may be as much, and tells of them together. The home
 // lines of those that will come next are on their way meanwhile.
-func (w *writer) insertAll(hashes, next []uint64) (n int, err error) {
+func (w *writer) insertAll(hashes, next []uint64, done *int) (err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p := w.mu.placer
+	n := 0
 	defer func() { // after a fault, too
+		*done += n
 		if p.outlook = &unknown; n > 0 {
 			w.tell(n)
 		}
@@ -72,7 +75,7 @@ func (w *writer) insertAll(hashes, next []uint64) (n int, err error) {
 		}
 		w.append(1)
 	}
-	return n, err
+	return err
 }
 
 // prefetchHomes asks for the blocks that the home lines of up to insertBlock hashes begin in. A

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"sync"
@@ -131,8 +132,9 @@ func openLive(path string, opts *OpenOptions) (o *openFile, err error) {
 		return nil, err
 	}
 	sb := *w.log.Superblock()
-	o = newOpenFile(&recovery.Head{Superblock: &sb, Geometry: w.log.Geometry(), Size: w.log.Geometry().SealedBytes}, opts)
-	o.live = &live{file: o, writer: w, found: *found, files: files, warning: recovery.Warning(files.File())}
+	o = newOpenFile(files.File().Name(), &recovery.Head{Superblock: &sb, Geometry: w.log.Geometry(), Size: w.log.Geometry().SealedBytes}, opts)
+	o.warning = recovery.Warning(files.File())
+	o.live = &live{file: o, writer: w, found: *found, files: files}
 	o.live.interval = opts.CommitInterval
 	if o.live.interval == 0 {
 		o.live.interval = DefaultCommitInterval
@@ -150,19 +152,41 @@ func openLive(path string, opts *OpenOptions) (o *openFile, err error) {
 // replays its log and leaves a clean file. What it found is in the Recovery. The
 // errors are those of Open; a file that is damaged is left as it is.
 func Recover(path string) (Recovery, error) {
-	found, err := recoverFile(path)
+	return recoverWith(path, replayLog)
+}
+
+// DiscardLog is [Recover] where the log is lost, damaged, or another file's: it leaves a
+// clean file of what the filter file has by itself. Where the log is good, it is
+// Recover, and discards nothing.
+//
+// What is lost cannot be known, so use it only where the keys cannot be had again: keys
+// that were inserted since the last checkpoint may be answered "certainly not",
+// synced or not, and keys that were deleted since "maybe"; [Filter.DurableSeq] is that
+// of the last checkpoint. The error is [ErrCorrupt] where the file itself is damaged so
+// that it cannot be used; it is left as it is then.
+func DiscardLog(path string) (Recovery, error) {
+	return recoverWith(path, recovery.DiscardLog)
+}
+
+func recoverWith(path string, recover func(recovery.Volume) (*Recovery, error)) (Recovery, error) {
+	found, err := recoverFile(path, recover)
 	if err != nil {
 		return Recovery{}, about("recover", path, err)
 	}
 	return *found, nil
 }
 
-func recoverFile(path string) (found *Recovery, err error) {
+func replayLog(vol recovery.Volume) (*Recovery, error) {
+	_, found, err := recovery.NewWriter(vol)
+	return found, err
+}
+
+func recoverFile(path string, recover func(recovery.Volume) (*Recovery, error)) (found *Recovery, err error) {
 	files, err := recovery.OpenFiles(path)
 	if err != nil {
 		return nil, err
 	}
-	fault := files.Guard(func() { _, found, err = recovery.NewWriter(files) }, func(error) {})
+	fault := files.Guard(func() { found, err = recover(files) }, func(error) {})
 	if fault != nil {
 		err = fault
 	}
@@ -175,7 +199,6 @@ type live struct {
 	writer   *writer
 	found    Recovery
 	files    *recovery.Files // for guard
-	warning  string
 	interval time.Duration
 
 	background struct {
@@ -279,13 +302,16 @@ func (l *live) stats(s *Stats) {
 	w := l.writer
 	w.mu.Lock()
 	s.LogBytes, _ = w.log.LogBytes()
+	if cause := w.log.Cramped(); cause != nil {
+		s.Warning = joinWarnings(s.Warning, fmt.Sprintf("the log keeps its size: %v", cause))
+	}
 	s.StashLen, s.Pending = w.mu.stashLen, w.mu.pending
 	w.mu.Unlock()
 	s.Len = w.length.Load()
 	s.DurableSeq, _, _ = w.log.Durable()
 	s.Commits, s.Checkpoints = w.log.Counts()
 	s.LongestStall = time.Duration(w.longestStall.Load())
-	s.Warning = l.warning
+	s.WriterAlive = w.log.Err() == nil
 }
 
 // write gives what a mutation works on.
@@ -339,12 +365,7 @@ func (f *Filter) InsertBatch(keys [][]byte) (n int, err error) {
 	for n < len(keys) {
 		block := hashes[:copy(hashes[:], next)]
 		next = f.hashKeys(keys[n+len(block):], &following)
-		inserted := 0
-		err := o.live.guard(func() (err error) {
-			inserted, err = o.live.writer.insertAll(block, next)
-			return err
-		})
-		n += inserted
+		err := o.live.guard(func() error { return o.live.writer.insertAll(block, next, &n) })
 		if err != nil {
 			return n, err
 		}
@@ -485,26 +506,30 @@ func (f *Filter) Checkpoint(ctx context.Context) error {
 // Count gives the number of items of the class of a key: those that have the
 // same lines, the same buckets and the same fingerprint. It is at least the
 // number of times that the key is in the filter, and more only where another
-// key has the same fingerprint there (C7). In a process beside a writer it may
-// be of no single instant, where the writer moves these items all the time. It
-// is 0 after Close.
-func (f *Filter) Count(key []byte) (n uint64) {
+// key has the same fingerprint there (C7). Where it cannot tell, it is
+// math.MaxUint64, the bound that always holds: after Close, after a fault, and where
+// the writer, in another process, moves these items all the time.
+func (f *Filter) Count(key []byte) uint64 {
 	o := f.open.Load()
-	if o == nil {
-		return 0
+	if o == nil || o.unrecovered {
+		return unknownCount
 	}
 	hash := f.hash.Hash(key)
+	n := uint64(unknownCount)
 	if o.live != nil {
 		o.live.guard(func() error { n = o.live.writer.count(hash); return nil })
-		return n
+	} else {
+		o.guard(func() { n = o.count(hash) })
 	}
-	o.guard(func() { n = o.count(hash) })
+	runtime.KeepAlive(o)
 	return n
 }
 
+const unknownCount = math.MaxUint64
+
 // count looks again while a writer takes something away from where it looks, as a
 // lookup does (R2).
-func (o *openFile) count(hash uint64) (n uint64) {
+func (o *openFile) count(hash uint64) uint64 {
 	it := o.table.Split(hash)
 	counters := []uint64{layout.WordRuntime + layout.RuntimeEpoch, layout.WordRuntime + layout.RuntimeStashCounter}
 	for _, line := range []uint64{it.Line, o.table.Alternate(it).Line} {
@@ -522,12 +547,12 @@ func (o *openFile) count(hash uint64) (n uint64) {
 	}
 	for range countTries {
 		before, odd := sum()
-		n = countItems(o.table, o.loadLine, o.view.At, it)
+		n := countItems(o.table, o.loadLine, o.view.At, it)
 		if after, _ := sum(); after == before && odd == 0 {
-			break
+			return n
 		}
 	}
-	return n
+	return unknownCount
 }
 
 // countTries is as many as a lookup has.

@@ -14,7 +14,7 @@ func (f *Filter) Hash(key []byte) uint64 { return f.hash.Hash(key) }
 
 // Contains reports whether the key may be in the filter. False is certain;
 // true is wrong for a share of the absent keys, see [Stats.EstimatedRate].
-// After [Filter.Close] it is false. It allocates nothing, takes no lock and
+// Where the filter cannot know, it is true: after [Filter.Close] (C1). It allocates nothing, takes no lock and
 // reads one cache line of the file for most keys, in the layout Blocked (rule R1).
 func (f *Filter) Contains(key []byte) bool { return f.direct.Load().Contains(key) }
 
@@ -97,8 +97,8 @@ var lookupScratches = sync.Pool{New: func() any { return new(lookupScratch) }}
 func (f *Filter) ContainsBatch(keys [][]byte, found []bool) {
 	found = found[:len(keys)]
 	o := f.open.Load() // once: Close does not divide a batch
-	if o == nil {
-		clear(found)
+	if o == nil || o.unrecovered {
+		sayMaybe(found)
 		return
 	}
 	if !o.checked {
@@ -115,8 +115,8 @@ func (f *Filter) ContainsBatch(keys [][]byte, found []bool) {
 func (f *Filter) ContainsHashes(hashes []uint64, found []bool) {
 	found = found[:len(hashes)]
 	o := f.open.Load()
-	if o == nil {
-		clear(found)
+	if o == nil || o.unrecovered {
+		sayMaybe(found)
 		return
 	}
 	if !o.checked {
@@ -127,6 +127,13 @@ func (f *Filter) ContainsHashes(hashes []uint64, found []bool) {
 		}
 	}
 	runtime.KeepAlive(o)
+}
+
+// sayMaybe answers a batch where nothing is known (C1).
+func sayMaybe(found []bool) {
+	for i := range found {
+		found[i] = true
+	}
 }
 
 // guard runs a lookup, keeps the error of a fault in it, and reports whether

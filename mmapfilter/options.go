@@ -221,6 +221,17 @@ type OpenOptions struct {
 	// filter, but at least to 16 MiB and at most to 512 MiB. A checkpoint, which writes most of the filter,
 	// is due when it is full.
 	LogBytes int64
+	// NoRecover makes [OpenReadOnly] and [Follow] write nothing, in any case: a file
+	// whose writer died is [ErrNeedsRecovery] then.
+	NoRecover bool
+	// ServeUnrecovered makes them serve such a file all the same, where it cannot be
+	// recovered or is not to be. What it lacks is not known, so every answer is "maybe",
+	// Count is its bound, and Err is ErrNeedsRecovery. A [Follower] goes on with the
+	// file when someone has recovered it; a Filter has to be opened again.
+	ServeUnrecovered bool
+	// WaitForFile makes [Follow] wait for a file that is not there. Until one is,
+	// every answer is "maybe", and [Follower.Err] is fs.ErrNotExist.
+	WaitForFile bool
 	// FollowInterval is how often [Follow] looks for another file under the
 	// path; 0 means 100 ms. Below 0 only [Follower.Refresh] looks.
 	FollowInterval time.Duration

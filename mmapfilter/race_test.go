@@ -308,7 +308,7 @@ func testConcurrentBoth(t *testing.T, p shape) {
 		defer reader.Close()
 		testConcurrent(t, shared{
 			table:  w.table,
-			insert: f.InsertHash, insertAll: func(hashes []uint64) (int, error) { return w.insertAll(hashes, nil) }, delete: f.DeleteHash,
+			insert: f.InsertHash, insertAll: func(hashes []uint64) (int, error) { return insertBlockOf(w, hashes, nil) }, delete: f.DeleteHash,
 			contains: f.ContainsHash, containsAll: f.ContainsHashes, count: w.count,
 			foreign: reader.ContainsHash,
 			sync:    f.Sync, checkpoint: func() error { return f.Checkpoint(context.Background()) },
@@ -320,7 +320,7 @@ func testConcurrentBoth(t *testing.T, p shape) {
 		view := viewOf(w)
 		testConcurrent(t, shared{
 			table:  w.table,
-			insert: w.insert, insertAll: func(hashes []uint64) (int, error) { return w.insertAll(hashes, nil) }, delete: w.delete,
+			insert: w.insert, insertAll: func(hashes []uint64) (int, error) { return insertBlockOf(w, hashes, nil) }, delete: w.delete,
 			contains: w.contains, containsAll: w.containsAll,
 			count:   w.count,
 			foreign: func(h uint64) bool { return w.table.Contains(view, h) },

@@ -3,6 +3,7 @@ package mmapfilter
 import (
 	"encoding/hex"
 	"encoding/json"
+	"os"
 	"runtime"
 	"time"
 
@@ -10,40 +11,44 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// Stats describe an open filter. After [Filter.Close] all fields are zero.
+// Stats describe a filter. Of one that is closed they have Len, Cap and the State "closed",
+// and nothing else. As JSON, they leave out the seed, which may be a secret: see
+// [Options.Seed].
 type Stats struct {
-	Len, Cap        uint64 // keys in it, keys it was sized for
-	Layout          Layout
-	FingerprintBits int     // f
-	BucketSize      int     // b
-	Lines           uint64  // of 64 bytes in Blocked and Compact; buckets in Packed and SemiSorted
-	Slots           uint64  // places for keys
-	Load            float64 // Len over Slots
-	DesignLoad      float64 // Cap over Slots, as planned
-	TargetRate      float64 // the false-positive rate that was asked for
-	BitsPerKey      float64 // of the whole file, for the keys in it
-	EstimatedRate   float64 // the false-positive rate now, from a sample of lines
-	SecondProbeRate float64 // share of absent keys whose lookup reads a second line, from the same sample
-	StashLen        int     // stash entries in use, of 768
-	FileBytes       int64
-	ResidentBytes   int64 // of the mapped file in the page cache, or of the heap; -1 where the system does not say
-	Generation      uint64
-	State           string // "clean", "live" or "sealed"
+	Len             uint64  `json:"keys"`     // in it, equal ones counted each; see Filter.Len
+	Cap             uint64  `json:"capacity"` // keys it was sized for
+	Layout          Layout  `json:"layout"`
+	FingerprintBits int     `json:"fingerprint_bits"`  // f
+	BucketSize      int     `json:"bucket_size"`       // b
+	Lines           uint64  `json:"lines"`             // of 64 bytes in Blocked and Compact; buckets in Packed and SemiSorted
+	Slots           uint64  `json:"slots"`             // places for keys
+	Load            float64 `json:"load"`              // Len over Slots
+	DesignLoad      float64 `json:"design_load"`       // Cap over Slots, as planned
+	TargetRate      float64 `json:"target_rate"`       // the false-positive rate that was asked for
+	BitsPerKey      float64 `json:"bits_per_key"`      // of the whole file, for the keys in it
+	EstimatedRate   float64 `json:"estimated_rate"`    // the false-positive rate now, from a sample of lines
+	SecondProbeRate float64 `json:"second_probe_rate"` // share of absent keys whose lookup reads a second line, from the same sample
+	StashLen        int     `json:"stash_len"`         // stash entries in use, of 768
+	FileBytes       int64   `json:"file_bytes"`
+	ResidentBytes   int64   `json:"resident_bytes"` // of the mapped file in the page cache, or of the heap; -1 where the system does not say
+	Generation      uint64  `json:"generation"`
+	State           string  `json:"state"`             // "clean", "live" or "sealed"; "closed"; "waiting", see OpenOptions.WaitForFile
+	WriterAlive     bool    `json:"writer_alive"`      // a process has the file open for writing, this one or another
+	Warning         string  `json:"warning,omitempty"` // what the file system cannot promise, or what could not be done as usual; lines
 
 	// Of a filter that is open for writing.
-	Pending      int           // operations that are not durable
-	LogBytes     int64         // of the log, NAME.stash; 0 where there is none
-	DurableSeq   uint64        // see Filter.DurableSeq; kept in the file
-	Commits      uint64        // since it was opened
-	Checkpoints  uint64        // likewise
-	LongestStall time.Duration // for which a checkpoint has kept operations waiting
-	Warning      string        // what the file system cannot promise, if known
+	Pending      int           `json:"pending"`       // operations that are not durable
+	LogBytes     int64         `json:"log_bytes"`     // of the log, NAME.stash; 0 where there is none
+	DurableSeq   uint64        `json:"user_seq"`      // see Filter.DurableSeq; kept in the file
+	Commits      uint64        `json:"commits"`       // since it was opened
+	Checkpoints  uint64        `json:"checkpoints"`   // likewise
+	LongestStall time.Duration `json:"longest_stall"` // for which a checkpoint has kept operations waiting, in nanoseconds
 
-	UUID          string // 32 hex digits
-	Seed          uint64
-	Normalisation string // as in Options
-	Kernel        string // what answers batches of lookups: "avx512", "avx2", "neon" or "go"
-	Residency     string
+	UUID          string `json:"uuid"` // 32 hex digits
+	Seed          uint64 `json:"-"`
+	Normalisation string `json:"normalisation"` // as in Options
+	Kernel        string `json:"kernel"`        // what answers batches of lookups: "avx512", "avx2", "neon" or "go"
+	Residency     string `json:"residency"`
 }
 
 // sampledLines is how many lines Stats looks at: the share of second probes
@@ -56,8 +61,11 @@ const sampledLines = 1024
 // page of the file.
 func (f *Filter) Stats() Stats {
 	o := f.open.Load()
-	if o == nil {
-		return Stats{}
+	switch {
+	case f.waiting:
+		return Stats{State: "waiting"}
+	case o == nil:
+		return Stats{Len: f.Len(), Cap: f.Cap(), State: "closed"}
 	}
 	defer runtime.KeepAlive(o)
 	sb := o.newest()
@@ -83,10 +91,13 @@ func (f *Filter) Stats() Stats {
 		Kernel:          o.table.Kernel(),
 		Residency:       o.residency.String(),
 		ResidentBytes:   -1,
+		Warning:         o.warning,
 	}
 	s.DurableSeq = sb.UserSeq()
 	if o.live != nil {
 		o.live.stats(&s)
+	} else {
+		s.WriterAlive, _ = o.writer()
 	}
 	s.Load = float64(s.Len) / float64(s.Slots)
 	if s.Len > 0 {
@@ -135,20 +146,47 @@ func (o *openFile) sampleRates(load float64) (rate, second float64) {
 //
 //	expvar.Publish("seen", f.Var())
 //
-// The seed of the hash is left out: it may be a secret, see [Options.Seed]. (This
-// package does not import expvar, which would bring net/http along.)
+// (This package does not import expvar, which would bring net/http along.)
 type Var struct{ stats func() Stats }
 
 // Var gives the Var of a filter.
 func (f *Filter) Var() Var { return Var{f.Stats} }
 
 func (v Var) String() string {
-	text, err := json.Marshal(struct {
-		Stats
-		Seed any `json:",omitempty"` // in place of that of Stats
-	}{Stats: v.stats()})
+	text, err := json.Marshal(v.stats())
 	if err != nil { // a number that JSON does not have; Stats gives none
 		return "null"
 	}
 	return string(text)
+}
+
+// joinWarnings puts two warnings together, either of which may be none.
+func joinWarnings(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + "\n" + b
+}
+
+// writer finds out whether a process has the file open for writing, and whether one
+// that had it died. Neither is known of a file that is not under its path any more.
+func (o *openFile) writer() (alive, died bool) {
+	info, err := os.Stat(o.path)
+	if err != nil || o.info == nil || !os.SameFile(o.info, info) {
+		return false, false
+	}
+	f, err := os.Open(o.path)
+	if err != nil {
+		return false, false
+	}
+	defer f.Close()
+	before := o.newest()
+	alive, err = recovery.Locked(f)
+	if err != nil || alive || before.State() != layout.Live {
+		return alive, false
+	}
+	// A writer that closed the file in between has stored a superblock that is not live
+	// before it let go of the lock; one that opened it has stored another one too, or is
+	// about to recover the file.
+	return false, *o.newest() == *before
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"expvar"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -21,7 +23,7 @@ func TestVar(t *testing.T) {
 		}
 		return s
 	}
-	if s := read(); s.Len != 0 || s.Cap != 1000 || s.State != "clean" || s.BitsPerKey != 0 || s.Layout != Blocked || s.Seed != 0 || f.Stats().Seed == 0 {
+	if s := read(); s.Len != 0 || s.Cap != 1000 || s.State != "clean" || s.BitsPerKey != 0 || s.Layout != Blocked {
 		t.Errorf("of an empty filter: %+v", s)
 	}
 	for i := range uint64(700) {
@@ -46,8 +48,41 @@ func TestVar(t *testing.T) {
 		t.Errorf("after a checkpoint: %+v", s)
 	}
 	f.Close()
-	if s := read(); s != (Stats{}) {
+	if s, want := read(), (Stats{Len: 700, Cap: 1000, State: "closed"}); s != want {
 		t.Errorf("after Close: %+v", s)
+	}
+}
+
+// TestTheSeedIsInNoJSON: neither the stats of a filter and of a follower, as they are
+// or published, nor any other name shows the seed, in decimal or in hex.
+func TestTheSeedIsInNoJSON(t *testing.T) {
+	const seed = 0xfeedfacecafebeef
+	f, path := mustBuild(t, &Options{Seed: seed}, numbers(0, 100))
+	follower, err := Follow(path, &OpenOptions{FollowInterval: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer follower.Close()
+	if f.Stats().Seed != seed {
+		t.Error("Stats has another seed")
+	}
+	texts := map[string]string{"Filter.Var": f.Var().String(), "Follower.Var": follower.Var().String()}
+	for name, s := range map[string]Stats{"Filter.Stats": f.Stats(), "Follower.Stats": follower.Stats()} {
+		text, err := json.Marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[name] = string(text)
+	}
+	for name, text := range texts {
+		if !strings.Contains(text, `"keys":100,`) {
+			t.Errorf("%s: %s", name, text)
+		}
+		for _, form := range []string{fmt.Sprint(uint64(seed)), fmt.Sprintf("%x", uint64(seed)), "eed\":"} {
+			if strings.Contains(strings.ToLower(text), form) {
+				t.Errorf("%s shows the seed: %s", name, text)
+			}
+		}
 	}
 }
 

@@ -228,7 +228,7 @@ func openTimed(b *testing.B, path string, logBytes int64) (*Filter, *timedVolume
 	w := mustWriter(b, v, logBytes)
 	sb := *w.log.Superblock()
 	opts := new(OpenOptions)
-	o := newOpenFile(&recovery.Head{Superblock: &sb, Geometry: w.log.Geometry(), Size: w.log.Geometry().SealedBytes}, opts)
+	o := newOpenFile("", &recovery.Head{Superblock: &sb, Geometry: w.log.Geometry(), Size: w.log.Geometry().SealedBytes}, opts)
 	o.live = &live{file: o, writer: w, files: files, interval: -1}
 	if err := o.adopt(files.Mapping(), opts); err != nil {
 		b.Fatal(err)

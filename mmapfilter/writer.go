@@ -259,13 +259,8 @@ func (w *writer) ready() error {
 		if w.mu.op.begun() {
 			return w.log.Fail(errCutOff)
 		}
-		if !w.log.Live() {
-			if w.log.Superblock().State() == layout.Sealed && w.unsealing != nil {
-				w.unsealing()
-			}
-			if err := w.log.Begin(w.firstLog()); err != nil {
-				return err
-			}
+		if err := w.begin(); err != nil {
+			return err
 		}
 		room := w.log.Room(w.most)
 		if room && !w.batchIsFull(1) {
@@ -275,6 +270,17 @@ func (w *writer) ready() error {
 			return err
 		}
 	}
+}
+
+// begin makes the file ready for the first store, unless it is. REQUIRES: w.mu.
+func (w *writer) begin() error {
+	if w.log.Live() {
+		return nil
+	}
+	if w.log.Superblock().State() == layout.Sealed && w.unsealing != nil {
+		w.unsealing() // R4
+	}
+	return w.log.Begin(w.firstLog())
 }
 
 // errCutOff says that an operation was not ended, nor undone.
@@ -521,10 +527,8 @@ func (w *writer) endBatch(setSeq bool, seq uint64) (b batch, ok bool, err error)
 	if !setSeq && w.log.BatchBytes() == 0 {
 		return b, false, nil
 	}
-	if !w.log.Live() {
-		if err := w.log.Begin(w.firstLog()); err != nil {
-			return b, false, err
-		}
+	if err := w.begin(); err != nil {
+		return b, false, err
 	}
 	if w.log.BatchBytes() == 0 && !w.log.Room(1) {
 		if err := w.log.Checkpoint(w.nextLog(true)); err != nil {

@@ -137,6 +137,9 @@ func newPath(path string) (string, error) {
 		target, err := os.Readlink(path)
 		if err != nil { // no link: the file itself is missing
 			dir, err := realPath(filepath.Dir(path))
+			if errors.Is(err, fs.ErrNotExist) {
+				return filepath.Abs(path) // for openDir to say what is missing
+			}
 			return filepath.Join(dir, filepath.Base(path)), err
 		}
 		if !filepath.IsAbs(target) {

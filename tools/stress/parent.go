@@ -408,17 +408,16 @@ func (p *parent) replace(n int) error {
 		time.Sleep(time.Duration(p.rng.Int64N(int64(40 * time.Millisecond))))
 		c.kill()
 	}
-	if p.wait(c) {
+	killed := p.wait(c)
+	if killed {
 		p.count(countKillsBuild, 1)
 	}
 	left, err := filepath.Glob(p.path + ".tmp-*")
 	if err != nil {
 		return err
 	}
-	for _, name := range left {
-		if err := os.Remove(name); err != nil {
-			return err
-		}
+	if !killed && left != nil {
+		p.violation("a build that was not killed left %v", left)
 	}
 	now, err := os.Stat(p.path)
 	if err != nil {

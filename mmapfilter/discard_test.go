@@ -1,0 +1,183 @@
+package mmapfilter
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+)
+
+// TestDiscardLog: a file that a process left when it was killed, without its log, or
+// with one that is damaged or another file's, is made usable by DiscardLog and nothing
+// else. It has what was committed; Verify finds nothing; and it is written to again.
+func TestDiscardLog(t *testing.T) {
+	stranger := deadWriter(t, 10, 5)
+	for name, spoil := range map[string]func(log string) error{
+		"missing":   os.Remove,
+		"cut short": func(log string) error { return os.Truncate(log, layout.LogPageBytes) },
+		"foreign":   func(log string) error { return copyOver(log, stranger+".stash") },
+		"damaged":   func(log string) error { return flipByte(log, layout.LogStart*8+3) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := deadWriter(t, 500, 300)
+			if err := spoil(path + ".stash"); err != nil {
+				t.Fatal(err)
+			}
+			before := contents(t, filepath.Dir(path))
+			if _, err := Recover(path); !errors.Is(err, ErrCorrupt) {
+				t.Fatalf("Recover: %v", err)
+			}
+			if !maps.Equal(contents(t, filepath.Dir(path)), before) {
+				t.Fatal("Recover has changed something")
+			}
+			found, err := DiscardLog(path)
+			if err != nil || !found.Recovered || !found.Discarded || found.Length != 300 {
+				t.Fatalf("%+v, %v", found, err)
+			}
+			if _, err := os.Stat(path + ".stash"); err == nil && name != "foreign" {
+				t.Error("the log is still there")
+			}
+			r, err := Verify(context.Background(), path)
+			if err != nil || r.Items != 300 {
+				t.Errorf("%+v, %v", r, err)
+			}
+			f, err := Open(path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range 300 {
+				if !f.ContainsHash(spread(i)) {
+					t.Fatal("a key that was committed is lost")
+				}
+			}
+			if err := f.InsertHash(spread(300)); err != nil {
+				t.Error(err)
+			}
+			if err := f.Close(); err != nil {
+				t.Error(err)
+			}
+			if found, err := DiscardLog(path); err != nil || found.Recovered || found.Length != 301 {
+				t.Errorf("of a clean file: %+v, %v", found, err)
+			}
+		})
+	}
+}
+
+// TestDiscardNoGoodLog: DiscardLog replays a log that is good, and leaves a file alone
+// whose writer lives.
+func TestDiscardNoGoodLog(t *testing.T) {
+	path := deadWriter(t, 500, 300)
+	found, err := DiscardLog(path)
+	if err != nil || !found.Recovered || found.Discarded || found.Length != 500 {
+		t.Errorf("%+v, %v", found, err)
+	}
+	f, err := Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for i := range 500 {
+		if !f.ContainsHash(spread(i)) {
+			t.Fatal("an acknowledged key is lost")
+		}
+	}
+	if _, err := DiscardLog(path); !errors.Is(err, ErrLocked) {
+		t.Errorf("beside a writer: %v", err)
+	}
+}
+
+// TestDiscardAfterAPowerLoss: what a power loss leaves of an operation, without the log
+// that would complete it. An entry of the stash that no lookup finds is removed; a
+// removal counter is even again; a line that cannot be one is an error that leaves the
+// file as it is.
+func TestDiscardAfterAPowerLoss(t *testing.T) {
+	edit := func(path string, words map[int64]uint64) {
+		t.Helper()
+		f, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		for at, value := range words {
+			var b [8]byte
+			for i := range b {
+				b[i] = byte(value >> (8 * i))
+			}
+			if _, err := f.WriteAt(b[:], at); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	path := deadWriter(t, 500, 300)
+	if err := os.Remove(path + ".stash"); err != nil {
+		t.Fatal(err)
+	}
+	counter := int64(0)
+	layout.Counters(func(word uint64) { counter = layout.OffRuntime + int64(word)*8 })
+	edit(path, map[int64]uint64{
+		counter: 1,
+		layout.OffRuntime + layout.RuntimeEpoch*8:  1,
+		layout.OffStash + 16*7:                     3, // half an entry: its count is not stored yet
+		layout.OffStash + 16*9 + 8:                 1<<32 | 1,
+		layout.OffStash + 16*layout.StashEntries/2: 1 << 40,
+	})
+	reader, err := OpenReadOnly(path, &OpenOptions{ServeUnrecovered: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	if found, err := DiscardLog(path); err != nil || found.Length != 300 {
+		t.Fatalf("%+v, %v", found, err)
+	}
+	if r, err := Verify(context.Background(), path); err != nil || r.Items != 300 || r.StashLen != 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	f, err := OpenReadOnly(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	absent := 0
+	for i := 1000; i < 2000; i++ {
+		if !f.ContainsHash(spread(i)) {
+			absent++
+		}
+	}
+	if absent < 950 {
+		t.Errorf("of 1,000 absent keys %d are said to be", absent)
+	}
+
+	path = deadWriterOf(t, &Options{Capacity: 10_000, FingerprintBits: 8}, 500, 300)
+	if err := os.Remove(path + ".stash"); err != nil {
+		t.Fatal(err)
+	}
+	edit(path, map[int64]uint64{layout.OffRegion: 1 << 59}) // a bit that no bucket of 7 slots uses
+	before := contents(t, filepath.Dir(path))
+	if _, err := DiscardLog(path); !errors.Is(err, ErrCorrupt) {
+		t.Error(err)
+	}
+	if !maps.Equal(contents(t, filepath.Dir(path)), before) {
+		t.Error("it has changed something")
+	}
+}
+
+func copyOver(to, from string) error {
+	data, err := os.ReadFile(from)
+	if err == nil {
+		err = os.WriteFile(to, data, 0o600)
+	}
+	return err
+}
+
+func flipByte(path string, at int64) error {
+	data, err := os.ReadFile(path)
+	if err == nil {
+		data[at] ^= 1
+		err = os.WriteFile(path, data, 0o600)
+	}
+	return err
+}

@@ -1,0 +1,449 @@
+package mmapfilter
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// An asker is a Filter or a Follower.
+type asker interface {
+	Contains(key []byte) bool
+	ContainsString(key string) bool
+	ContainsBatch(keys [][]byte, found []bool)
+}
+
+// mustSayMaybe checks that every answer is "maybe": also to keys that are certainly in
+// no filter of the tests.
+func mustSayMaybe(t *testing.T, f asker) {
+	t.Helper()
+	keys := [][]byte{nil, []byte("absent"), []byte("a longer key that is absent as well, of more than 64 bytes, so that it is hashed in Go")}
+	found := make([]bool, 1000)
+	f.ContainsBatch(make([][]byte, 1000), found)
+	for _, key := range keys {
+		if !f.Contains(key) || !f.ContainsString(string(key)) {
+			t.Fatalf("certainly not, it says of %q", key)
+		}
+	}
+	for i := range found {
+		if !found[i] {
+			t.Fatalf("certainly not, it says of key %d of a batch", i)
+		}
+	}
+	filter, ok := f.(*Filter)
+	if !ok {
+		return
+	}
+	clear(found)
+	filter.ContainsHashes(make([]uint64, 1000), found)
+	for i := range found {
+		if !found[i] || !filter.ContainsHash(uint64(i)) {
+			t.Fatalf("certainly not, it says of hash %d", i)
+		}
+	}
+	if n := filter.Count(keys[1]); n != math.MaxUint64 {
+		t.Fatalf("at most %d, it says of %q", n, keys[1])
+	}
+}
+
+// TestNoWrongNoInAClose (C1): a service asks for keys that are in the filter while it
+// closes it. Whatever the kind of filter, none of the answers is "certainly not".
+func TestNoWrongNoInAClose(t *testing.T) {
+	const n = 1000
+	path := filepath.Join(t.TempDir(), "f")
+	build := func() {
+		f, err := Build(context.Background(), path, nil, numbers(0, n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+	}
+	build()
+	var keys [][]byte
+	for key := range numbers(0, n) {
+		keys = append(keys, append([]byte(nil), key...))
+	}
+	kinds := map[string]func() (interface {
+		asker
+		Close() error
+	}, error){
+		"mapped": func() (interface {
+			asker
+			Close() error
+		}, error) {
+			return OpenReadOnly(path, nil)
+		},
+		"checked": func() (interface {
+			asker
+			Close() error
+		}, error) {
+			return OpenReadOnly(path, &OpenOptions{Checked: true})
+		},
+		"heap": func() (interface {
+			asker
+			Close() error
+		}, error) {
+			return OpenReadOnly(path, &OpenOptions{Residency: ResidencyHeap})
+		},
+		"followed": func() (interface {
+			asker
+			Close() error
+		}, error) {
+			return Follow(path, &OpenOptions{FollowInterval: -1})
+		},
+		"writer": func() (interface {
+			asker
+			Close() error
+		}, error) {
+			return Open(path, nil)
+		},
+	}
+	for name, open := range kinds {
+		t.Run(name, func(t *testing.T) {
+			for range 20 {
+				f, err := open()
+				if err != nil {
+					t.Fatal(err)
+				}
+				var wrong atomic.Int64
+				var group sync.WaitGroup
+				var begun [4]atomic.Bool
+				stop := make(chan struct{})
+				for worker := range begun {
+					group.Add(1)
+					go func() {
+						defer group.Done()
+						found := make([]bool, len(keys))
+						for {
+							for _, key := range keys {
+								if !f.Contains(key) {
+									wrong.Add(1)
+								}
+							}
+							f.ContainsBatch(keys, found)
+							for _, ok := range found {
+								if !ok {
+									wrong.Add(1)
+								}
+							}
+							begun[worker].Store(true)
+							select {
+							case <-stop:
+								return
+							default:
+							}
+						}
+					}()
+				}
+				eventually(t, "all ask", func() bool {
+					return begun[0].Load() && begun[1].Load() && begun[2].Load() && begun[3].Load()
+				})
+				if err := f.Close(); err != nil {
+					t.Fatal(err)
+				}
+				for worker := range begun {
+					begun[worker].Store(false)
+				}
+				eventually(t, "all ask again", func() bool {
+					return begun[0].Load() && begun[1].Load() && begun[2].Load() && begun[3].Load()
+				})
+				close(stop)
+				group.Wait()
+				if n := wrong.Load(); n > 0 {
+					t.Fatalf("%d times certainly not, of keys that are in it", n)
+				}
+			}
+		})
+	}
+}
+
+// deadWriter leaves a file with n keys, and its log, as a killed writer does; synced
+// says how many of the keys were committed before.
+func deadWriter(t *testing.T, n, synced int) (path string) {
+	t.Helper()
+	return deadWriterOf(t, &Options{Capacity: 10_000}, n, synced)
+}
+
+func deadWriterOf(t *testing.T, opts *Options, n, synced int) (path string) {
+	t.Helper()
+	f, alive := mustCreate(t, opts)
+	for i := range n {
+		if i == synced {
+			if err := f.Sync(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := f.InsertHash(spread(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path = filepath.Join(t.TempDir(), "dead")
+	for _, suffix := range []string{"", ".stash"} {
+		copyFile(t, path+suffix, alive+suffix)
+	}
+	return path
+}
+
+// spread makes a number as well mixed as a hash.
+func spread(i int) uint64 { return uint64(i+1) * 0x9E3779B97F4A7C15 }
+
+// contents reads every file of a directory, and the times at which they changed.
+func contents(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := make(map[string]string)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		data, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, err := e.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[e.Name()] = info.ModTime().String() + string(data)
+	}
+	return files
+}
+
+// TestNoRecover: with NoRecover, opening, asking and closing a file whose writer died
+// changes nothing on the disk. It is ErrNeedsRecovery, or with ServeUnrecovered every
+// answer is "maybe"; without either, it is recovered.
+func TestNoRecover(t *testing.T) {
+	path := deadWriter(t, 500, 300)
+	before := contents(t, filepath.Dir(path))
+	unchanged := func() {
+		t.Helper()
+		after := contents(t, filepath.Dir(path))
+		if len(after) != len(before) {
+			t.Fatalf("%d files, there were %d", len(after), len(before))
+		}
+		for name, was := range before {
+			if after[name] != was {
+				t.Fatalf("%s was written to", name)
+			}
+		}
+	}
+	if f, err := OpenReadOnly(path, &OpenOptions{NoRecover: true}); !errors.Is(err, ErrNeedsRecovery) {
+		t.Fatalf("%v, %v", f, err)
+	}
+	if f, err := Follow(path, &OpenOptions{NoRecover: true}); !errors.Is(err, ErrNeedsRecovery) {
+		t.Fatalf("%v, %v", f, err)
+	}
+	unchanged()
+	for _, residency := range []Residency{ResidencyDefault, ResidencyHeap} {
+		f, err := OpenReadOnly(path, &OpenOptions{NoRecover: true, ServeUnrecovered: true, Residency: residency})
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustSayMaybe(t, f)
+		if s := f.Stats(); s.WriterAlive || s.State != "live" || s.Cap != 10_000 || !errors.Is(f.Err(), ErrNeedsRecovery) {
+			t.Errorf("%+v, %v", s, f.Err())
+		}
+		if err := f.Close(); !errors.Is(err, ErrNeedsRecovery) {
+			t.Error(err)
+		}
+		unchanged()
+	}
+
+	follower, err := Follow(path, &OpenOptions{NoRecover: true, ServeUnrecovered: true, FollowInterval: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer follower.Close()
+	mustSayMaybe(t, follower)
+	if swapped, err := follower.Refresh(); swapped || !errors.Is(err, ErrNeedsRecovery) {
+		t.Errorf("%t, %v", swapped, err)
+	}
+	unchanged()
+
+	// A file that can be recovered is, with ServeUnrecovered alone.
+	f, err := OpenReadOnly(path, &OpenOptions{ServeUnrecovered: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if f.Len() != 500 || f.ContainsString("absent") || f.Err() != nil {
+		t.Errorf("%d keys, %v", f.Len(), f.Err())
+	}
+	for i := range 500 {
+		if !f.ContainsHash(spread(i)) {
+			t.Fatal("an acknowledged key is lost")
+		}
+	}
+	// The follower goes on with it.
+	if swapped, err := follower.Refresh(); !swapped || err != nil || follower.Len() != 500 || follower.ContainsString("absent") || follower.Err() != nil {
+		t.Errorf("%t, %v, %d keys, %v", swapped, err, follower.Len(), follower.Err())
+	}
+}
+
+// TestServeWithoutALog: a file whose log is lost cannot be recovered, and is served all
+// the same where that is asked for.
+func TestServeWithoutALog(t *testing.T) {
+	path := deadWriter(t, 500, 300)
+	if err := os.Remove(path + ".stash"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenReadOnly(path, nil); !errors.Is(err, ErrNeedsRecovery) || !errors.Is(err, ErrCorrupt) {
+		t.Fatal(err)
+	}
+	f, err := OpenReadOnly(path, &OpenOptions{ServeUnrecovered: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	mustSayMaybe(t, f)
+}
+
+// TestWriterDied: a reader and a follower of a file tell whether a process writes to it,
+// and the follower says when that has died. What was committed goes on answering.
+func TestWriterDied(t *testing.T) {
+	w, path := mustCreate(t, &Options{Capacity: 10_000, CommitInterval: -1})
+	if err := w.InsertHash(spread(0)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	f, err := OpenReadOnly(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	follower, err := Follow(path, &OpenOptions{FollowInterval: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer follower.Close()
+	check := func(alive bool, want error) {
+		t.Helper()
+		swapped, err := follower.Refresh()
+		if swapped || !errors.Is(err, want) || !errors.Is(follower.Err(), want) || follower.Stats().WriterAlive != alive || f.Stats().WriterAlive != alive {
+			t.Errorf("swapped: %t, %v, %v, writer alive: %t and %t", swapped, err, follower.Err(), follower.Stats().WriterAlive, f.Stats().WriterAlive)
+		}
+		if !f.ContainsHash(spread(0)) || !follower.Filter().ContainsHash(spread(0)) {
+			t.Error("a key is lost")
+		}
+	}
+	if !w.Stats().WriterAlive {
+		t.Error("it says that it is dead itself")
+	}
+	check(true, nil)
+	// As the kernel does for a process that dies: the lock goes, nothing is written.
+	if err := w.open.Load().live.writer.log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	check(false, ErrNeedsRecovery)
+	if _, err := Recover(path); err != nil {
+		t.Fatal(err)
+	}
+	check(false, nil)
+	w, err = Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(true, nil)
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	check(false, nil)
+}
+
+// TestWaitForFile: a follower that waits says "maybe" of everything until there is a
+// file, and why there is none; then it goes on with that.
+func TestWaitForFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "link")
+	if err := os.Symlink(filepath.Join("there", "f"), path); err != nil { // leads to a folder that is not there either
+		t.Skip(err)
+	}
+	if _, err := Follow(path, nil); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	f, err := Follow(path, &OpenOptions{WaitForFile: true, FollowInterval: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	mustSayMaybe(t, f)
+	mustSayMaybe(t, f.Filter())
+	if s := f.Stats(); s != (Stats{State: "waiting"}) || f.Len() != 0 || f.Swaps() != 0 || !errors.Is(f.Err(), fs.ErrNotExist) {
+		t.Errorf("%+v, %d keys, %v", s, f.Len(), f.Err())
+	}
+	if swapped, err := f.Refresh(); swapped || !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%t, %v", swapped, err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "there"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte("no filter"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it says what is wrong with the file", func() bool { return errors.Is(f.Err(), ErrCorrupt) })
+	mustSayMaybe(t, f)
+	built, err := Build(context.Background(), path, nil, numbers(0, 1000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	built.Close()
+	eventually(t, "it has the file", func() bool { return f.Err() == nil && f.Len() == 1000 })
+	if f.ContainsString("absent") || f.Swaps() != 1 {
+		t.Errorf("maybe, it still says, after %d swaps", f.Swaps())
+	}
+	mustServe(t, f, numbers(0, 1000))
+}
+
+// TestWaitIsClosed: a follower that is closed before there is a file.
+func TestWaitIsClosed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	f, err := Follow(path, &OpenOptions{WaitForFile: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+	mustSayMaybe(t, f)
+	if swapped, err := f.Refresh(); swapped || !errors.Is(err, ErrClosed) || !errors.Is(f.Err(), ErrClosed) {
+		t.Errorf("%t, %v, %v", swapped, err, f.Err())
+	}
+}
+
+// eventually waits until a condition holds. (The test ends when its time is up.)
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for i := 0; !holds(); i++ {
+		if i == 100_000 {
+			t.Fatalf("still not: %s", what)
+		}
+		time.Sleep(100 * time.Microsecond)
+	}
+}
+
+func copyFile(t *testing.T, to, from string) {
+	t.Helper()
+	in, err := os.Open(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	out, err := os.Create(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = io.Copy(out, in)
+	if err = errors.Join(err, out.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
