@@ -28,6 +28,7 @@ type Stats struct {
 	Power    uint64 // after a power loss; the others are after a kill
 	Trashed  uint64 // with a trashed sector
 	Failures uint64 // syncs that failed
+	Refused  uint64 // logs for which there was no room
 	Lookups  uint64 // of readers that ran beside a writer or a recovery
 	Images   uint64 // different contents of files that recoveries found
 	Skipped  uint64 // crashes that lead to an image that has been recovered, TestExploreAll
@@ -41,13 +42,14 @@ func (s *Stats) add(o Stats) {
 	s.Power += o.Power
 	s.Trashed += o.Trashed
 	s.Failures += o.Failures
+	s.Refused += o.Refused
 	s.Lookups += o.Lookups
 	s.Skipped += o.Skipped
 }
 
 func (s Stats) String() string {
-	text := fmt.Sprintf("%d traces, %d crash states (%d after a power loss, %d of a crash inside recovery, %d with a trashed sector), %d distinct images, %d failed syncs, %d lookups beside a writer, %.1f s, %.0f states/s",
-		s.Traces, s.States, s.Power, s.Nested, s.Trashed, s.Images, s.Failures, s.Lookups, s.Elapsed.Seconds(), float64(s.States)/s.Elapsed.Seconds())
+	text := fmt.Sprintf("%d traces, %d crash states (%d after a power loss, %d of a crash inside recovery, %d with a trashed sector), %d distinct images, %d failed syncs, %d logs without room, %d lookups beside a writer, %.1f s, %.0f states/s",
+		s.Traces, s.States, s.Power, s.Nested, s.Trashed, s.Images, s.Failures, s.Refused, s.Lookups, s.Elapsed.Seconds(), float64(s.States)/s.Elapsed.Seconds())
 	if s.Skipped > 0 {
 		text += fmt.Sprintf(", %d states like one before", s.Skipped)
 	}
@@ -85,6 +87,7 @@ func (x *worker) get() *Volume {
 
 func (x *worker) put(v *Volume) {
 	x.stats.Failures += uint64(v.Failed)
+	x.stats.Refused += uint64(v.Refused)
 	x.pool[v.shift] = append(x.pool[v.shift], v)
 }
 
@@ -181,6 +184,7 @@ func (x *worker) explore(t *Trace) (violation *Violation) {
 	v := x.get()
 	v.copyFrom(t.Universe.bases[t.sector])
 	v.reseed(mix(t.Seed))
+	v.NoRoom = t.noRoom
 	p := t.Universe.start
 	x.long(v, State{points: []Point{p}, floor: p.LSN, must: p.Counts}, len(t.Ops), 0, forksOfTrace)
 	x.put(v)

@@ -47,6 +47,7 @@ type Trace struct {
 	trash    bool // sectors may be trashed
 	readers  bool // oracles O4 and O5 are on
 	beside   bool // inserts and deletes go on while a sync waits for the disk
+	noRoom   bool // for a larger log
 }
 
 func (t *Trace) String() string {
@@ -61,6 +62,9 @@ func (t *Trace) String() string {
 	if t.beside {
 		b.WriteString(", operations beside syncs")
 	}
+	if t.noRoom {
+		b.WriteString(", no room for a larger log")
+	}
 	fmt.Fprintf(&b, "\n%s", t.Universe)
 	for i, op := range t.Ops {
 		fmt.Fprintf(&b, " %d:%s", i, op)
@@ -74,6 +78,7 @@ func randomTrace(all []*Universe, seed uint64) *Trace {
 	u := all[rng.IntN(len(all))]
 	t := &Trace{Seed: seed, Universe: u, sector: rng.IntN(4), trash: rng.IntN(2) == 0, readers: rng.IntN(3) != 0}
 	t.beside = rng.IntN(2) == 0
+	t.noRoom = mix(seed)%4 == 0
 	n := 4 + rng.IntN(28)
 	if rng.IntN(2) == 0 {
 		t.failOdds = []int{12, 4}[rng.IntN(2)]

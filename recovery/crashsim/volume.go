@@ -38,6 +38,10 @@ type Volume struct {
 	FailOdds int
 	// Failed counts the syncs that have failed.
 	Failed int
+	// NoRoom refuses every log that would take the place of another: it would be larger.
+	NoRoom bool
+	// Refused counts the logs that were.
+	Refused int
 
 	source rand.PCG // of what is random in the device
 	rng    *rand.Rand
@@ -259,6 +263,10 @@ func (v *Volume) OpenLog(name recovery.LogName) (recovery.File, error) {
 
 func (v *Volume) CreateLog(bytes int64) (recovery.File, error) {
 	v.rename(recovery.NextLog, noLog)
+	if v.NoRoom && v.dir.names[recovery.CurrentLog] != noLog {
+		v.Refused++
+		return nil, recovery.ErrNoRoom
+	}
 	i := v.freeLog()
 	l := v.logs[i]
 	l.init(int(bytes/8), v.shift)
@@ -357,6 +365,7 @@ func (v *Volume) copyFrom(o *Volume) {
 
 func (v *Volume) copyRest(o *Volume) {
 	v.shift, v.FailOdds, v.Failed, v.patched = o.shift, o.FailOdds, 0, 0
+	v.NoRoom, v.Refused = o.NoRoom, 0
 	v.events, v.next, v.left = 0, 0, [eventKinds]int{}
 	v.hook, v.during, v.watch, v.keep, v.kinds = nil, nil, nil, false, v.kinds[:0]
 	if v.rng == nil {
