@@ -19,8 +19,8 @@
 //	    deleted: not while others are moved, not when the filter is full. If a Sync
 //	    returned nil after its Insert, that holds after a crash at any instant too,
 //	    and in every process that asks after the Sync. A filter that has nothing to
-//	    ask says "maybe": one that is closed, that waits for its file, or whose file
-//	    is being recovered or served unrecovered.
+//	    ask says "maybe": one that is closed, whose writes have failed, that waits for
+//	    its file, or whose file is being recovered or served unrecovered.
 //	C2  A key whose Insert returned nil survives the death of the process (kill -9),
 //	    Sync or not.
 //	C3  An insert that finds no place is ErrFull, nothing else is lost for it, and

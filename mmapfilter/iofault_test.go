@@ -346,6 +346,7 @@ func (r *ioRun) checkFailed() {
 			break
 		}
 	}
+	mustSayMaybe(r.t, r.f)
 	closed := make(chan error)
 	go func() { closed <- r.f.Close() }()
 	select {

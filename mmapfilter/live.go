@@ -511,7 +511,7 @@ func (f *Filter) Checkpoint(ctx context.Context) error {
 // the writer, in another process, moves these items all the time.
 func (f *Filter) Count(key []byte) uint64 {
 	o := f.open.Load()
-	if o == nil || o.unrecovered {
+	if o == nil || o.unknown() {
 		return unknownCount
 	}
 	hash := f.hash.Hash(key)

@@ -44,7 +44,7 @@ func (o *openFile) contains(hash uint64) bool {
 // operations pending.
 func (o *openFile) lookUp(hash uint64) bool {
 	if o.live != nil {
-		return o.live.writer.contains(hash)
+		return o.live.writer.contains(hash) || o.live.writer.log.Failed()
 	}
 	return o.table.Contains(&o.view, hash)
 }
@@ -97,7 +97,7 @@ var lookupScratches = sync.Pool{New: func() any { return new(lookupScratch) }}
 func (f *Filter) ContainsBatch(keys [][]byte, found []bool) {
 	found = found[:len(keys)]
 	o := f.open.Load() // once: Close does not divide a batch
-	if o == nil || o.unrecovered {
+	if o == nil || o.unknown() {
 		sayMaybe(found)
 		return
 	}
@@ -115,7 +115,7 @@ func (f *Filter) ContainsBatch(keys [][]byte, found []bool) {
 func (f *Filter) ContainsHashes(hashes []uint64, found []bool) {
 	found = found[:len(hashes)]
 	o := f.open.Load()
-	if o == nil || o.unrecovered {
+	if o == nil || o.unknown() {
 		sayMaybe(found)
 		return
 	}
@@ -127,6 +127,13 @@ func (f *Filter) ContainsHashes(hashes []uint64, found []bool) {
 		}
 	}
 	runtime.KeepAlive(o)
+}
+
+// unknown reports whether no answer of the file is to be believed (C1): nobody has
+// recovered it, or a write has failed, and what is in memory may not be what is found
+// when it is opened again.
+func (o *openFile) unknown() bool {
+	return o.unrecovered || o.live != nil && o.live.writer.log.Failed()
 }
 
 // sayMaybe answers a batch where nothing is known (C1).

@@ -96,6 +96,9 @@ func (w *Writer) Err() error {
 	return nil
 }
 
+// Failed reports whether Err is an error.
+func (w *Writer) Failed() bool { return w.failed.Load() != nil }
+
 // Fail poisons the writer (W8): what the cache holds after an error is not what
 // the disk holds, and no retry can tell. It gives ErrFailed with the error, or
 // with the first one.
