@@ -1,37 +1,219 @@
-package mmapfilter
+package mmapfilter_test
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
+	"expvar"
 	"fmt"
+	"iter"
+	"log"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
-func ExampleBuild() {
-	dir, _ := os.MkdirTemp("", "example")
-	defer os.RemoveAll(dir)
-	path := filepath.Join(dir, "fruit.mmf")
+// inTemp runs an example in a directory of its own.
+func inTemp(example func() error) {
+	dir, err := os.MkdirTemp("", "example")
+	if err == nil {
+		defer os.RemoveAll(dir)
+		var before string
+		if before, err = os.Getwd(); err == nil {
+			defer os.Chdir(before)
+			err = os.Chdir(dir)
+		}
+	}
+	if err == nil {
+		err = example()
+	}
+	if err != nil {
+		fmt.Println(err)
+	}
+}
 
-	keys := func(yield func([]byte, error) bool) {
-		for _, key := range []string{"apple", "banana", "cherry"} {
-			if !yield([]byte(key), nil) {
+func Example() {
+	inTemp(seen)
+	// Output:
+	// true
+	// false
+}
+
+// seen is the program of README.
+func seen() error {
+	f, err := mmapfilter.Create("seen.mmf", &mmapfilter.Options{Capacity: 10_000_000, FalsePositiveRate: 0.001})
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := f.InsertString("apple"); err != nil { // survives kill -9 once it returns nil
+		return err
+	}
+	if err := f.Sync(); err != nil { // and a power loss once this does
+		return err
+	}
+	fmt.Println(f.ContainsString("apple"))  // maybe
+	fmt.Println(f.ContainsString("potato")) // certainly not
+	_, err = f.DeleteString("apple")
+	return err
+}
+
+// A consumer of a stream puts what it has seen into a filter. SyncAt notes the position
+// in the stream with each commit. After a crash the consumer goes on where the durable
+// operations end: none is lost, and none is done twice.
+func ExampleFilter_SyncAt() {
+	inTemp(func() error {
+		stream := []string{"+apple", "+banana", "-apple", "+cherry", "+damson", "-banana"}
+		consume := func(upTo int) error {
+			f, err := mmapfilter.Open("stream.mmf", nil) // recovers the filter after a crash
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			position := int(f.DurableSeq() + f.DurableOps())
+			fmt.Println("goes on at", position)
+			for ; position < upTo; position++ {
+				change, key := stream[position][0], stream[position][1:]
+				if change == '+' {
+					err = f.InsertString(key)
+				} else {
+					_, err = f.DeleteString(key)
+				}
+				if err != nil {
+					return err
+				}
+				if position%2 == 1 {
+					if err := f.SyncAt(uint64(position + 1)); err != nil {
+						return err
+					}
+				}
+			}
+			fmt.Println(f.Len(), "keys")
+			return nil
+		}
+		f, err := mmapfilter.Create("stream.mmf", &mmapfilter.Options{Capacity: 1000})
+		if err != nil {
+			return err
+		}
+		if err := f.Close(); err != nil {
+			return err
+		}
+		if err := consume(3); err != nil {
+			return err
+		}
+		return consume(len(stream))
+	})
+	// Output:
+	// goes on at 0
+	// 1 keys
+	// goes on at 3
+	// 2 keys
+}
+
+// InsertUnique is a lookup and an insert in one step: of all workers that are given a
+// URL, one crawls it.
+func ExampleFilter_InsertUnique() {
+	inTemp(func() error {
+		f, err := mmapfilter.Create("crawled.mmf", &mmapfilter.Options{Capacity: 1_000_000, FalsePositiveRate: 1e-6})
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		for _, url := range []string{"/a", "/b", "/a"} {
+			added, err := f.InsertUnique([]byte(url))
+			if err != nil {
+				return err
+			}
+			if added {
+				fmt.Println("crawl", url)
+			}
+		}
+		return nil
+	})
+	// Output:
+	// crawl /a
+	// crawl /b
+}
+
+// linesOf gives the lines of a file as keys.
+func linesOf(path string) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		file, err := os.Open(path)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		defer file.Close()
+		lines := bufio.NewScanner(file)
+		for lines.Scan() {
+			if !yield(lines.Bytes(), nil) { // Build does not keep the key
 				return
 			}
 		}
+		if err := lines.Err(); err != nil {
+			yield(nil, err)
+		}
 	}
-	f, err := Build(context.Background(), path, &Options{FalsePositiveRate: 0.001}, keys)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer f.Close()
-	fmt.Println(f.Len(), f.ContainsString("banana"), f.ContainsString("potato"))
+}
+
+func ExampleBuild() {
+	inTemp(func() error {
+		if err := os.WriteFile("fruit.txt", []byte("apple\nbanana\ncherry\n"), 0o666); err != nil {
+			return err
+		}
+		f, err := mmapfilter.Build(context.Background(), "fruit.mmf", nil, linesOf("fruit.txt"))
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		fmt.Println(f.Len(), f.ContainsString("banana"), f.ContainsString("potato"))
+		return nil
+	})
 	// Output: 3 true false
 }
 
+// A cursor is like those of bbolt, Pebble and database/sql: it is moved until it has no
+// more, and then asked for its error.
+type cursor struct {
+	rows [][2]string
+	at   int
+}
+
+func (c *cursor) Next() bool  { c.at++; return c.at <= len(c.rows) }
+func (c *cursor) Key() []byte { return []byte(c.rows[c.at-1][0]) }
+func (c *cursor) Err() error  { return nil }
+
+// Build takes keys from a cursor of a database, which may be far more than memory holds.
+func ExampleBuild_cursor() {
+	inTemp(func() error {
+		rows := &cursor{rows: [][2]string{{"alice", "1"}, {"bob", "2"}}}
+		keys := func(yield func([]byte, error) bool) {
+			for rows.Next() {
+				if !yield(rows.Key(), nil) {
+					return
+				}
+			}
+			if err := rows.Err(); err != nil {
+				yield(nil, err) // ends the build, and leaves what was there before
+			}
+		}
+		f, err := mmapfilter.Build(context.Background(), "users.mmf", &mmapfilter.Options{FalsePositiveRate: 0.001}, keys)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		fmt.Println(f.ContainsString("alice"), f.ContainsString("carol"))
+		return nil
+	})
+	// Output: true false
+}
+
 func ExampleOpenReadOnly() {
-	f, err := OpenReadOnly("../testdata/blocked-f12.mmf", &OpenOptions{Residency: ResidencyPopulate})
+	f, err := mmapfilter.OpenReadOnly("../testdata/blocked-f12.mmf", &mmapfilter.OpenOptions{Residency: mmapfilter.ResidencyPopulate})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -44,52 +226,88 @@ func ExampleOpenReadOnly() {
 	// Output: [true true false]
 }
 
+// A server follows a filter that another program builds anew now and then: requests are
+// answered from the newest complete file, and a monitor reads its state.
 func ExampleFollow() {
-	dir, _ := os.MkdirTemp("", "example")
-	defer os.RemoveAll(dir)
-	path := filepath.Join(dir, "fruit.mmf")
-	publish := func(fruit ...string) {
-		f, err := Build(context.Background(), path, nil, func(yield func([]byte, error) bool) {
-			for _, key := range fruit {
-				if !yield([]byte(key), nil) {
-					return
-				}
-			}
-		})
+	inTemp(func() error {
+		blocked, err := mmapfilter.Follow("blocked.mmf", &mmapfilter.OpenOptions{WaitForFile: true})
 		if err != nil {
-			fmt.Println(err)
-			return
+			return err
 		}
-		f.Close()
-	}
-	publish("apple")
-	f, err := Follow(path, nil) // looks at the path ten times a second
+		defer blocked.Close()
+		if expvar.Get("blocked") == nil {
+			expvar.Publish("blocked", blocked.Var())
+		}
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if blocked.ContainsString(r.FormValue("user")) {
+				http.Error(w, "ask the database", http.StatusConflict) // maybe
+				return
+			}
+			fmt.Fprint(w, "welcome") // certainly not
+		}))
+		defer server.Close()
+		ask := func(user string) {
+			response, err := http.Get(server.URL + "?user=" + user)
+			if err != nil {
+				log.Print(err)
+				return
+			}
+			response.Body.Close()
+			fmt.Println(user, response.StatusCode)
+		}
+
+		ask("alice") // there is no file yet: everything is "maybe"
+		if err := os.WriteFile("blocked.txt", []byte("mallory\n"), 0o666); err != nil {
+			return err
+		}
+		built, err := mmapfilter.Build(context.Background(), "blocked.mmf", nil, linesOf("blocked.txt"))
+		if err != nil {
+			return err
+		}
+		built.Close()
+		if _, err := blocked.Refresh(); err != nil { // or wait for a tenth of a second
+			return err
+		}
+		ask("alice")
+		ask("mallory")
+		return nil
+	})
+	// Output:
+	// alice 409
+	// alice 200
+	// mallory 409
+}
+
+func ExampleVerify() {
+	const path = "../testdata/blocked-f12.mmf"
+	report, err := mmapfilter.Verify(context.Background(), path)
+	fmt.Println(report.Items, report.Sealed, err)
+
+	data, err := os.ReadFile(path)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	defer f.Close()
-	fmt.Println(f.ContainsString("apple"), f.ContainsString("banana"))
-	publish("apple", "banana")
-	_, err = f.Refresh() // or now
-	fmt.Println(f.ContainsString("apple"), f.ContainsString("banana"), err)
-	// Output:
-	// true false
-	// true true <nil>
-}
-
-func ExampleVerify() {
-	report, err := Verify(context.Background(), "../testdata/blocked-f12.mmf")
-	fmt.Println(report.Items, report.Sealed, err)
-	_, err = Verify(context.Background(), "filter_test.go")
-	fmt.Println(errors.Is(err, ErrCorrupt))
+	data = bytes.Clone(data)
+	data[33_000] ^= 1 // a bad disk
+	copied := filepath.Join(os.TempDir(), "example-verify.mmf")
+	defer os.Remove(copied)
+	if err := os.WriteFile(copied, data, 0o666); err != nil {
+		fmt.Println(err)
+		return
+	}
+	_, err = mmapfilter.Verify(context.Background(), copied)
+	var damage *mmapfilter.CorruptError
+	if errors.As(err, &damage) {
+		fmt.Println(damage.Region)
+	}
 	// Output:
 	// 524 true <nil>
-	// true
+	// region
 }
 
 func ExampleOptions_Plan() {
-	plan, err := (&Options{Capacity: 1_000_000_000, FalsePositiveRate: 0.001}).Plan()
+	plan, err := (&mmapfilter.Options{Capacity: 1_000_000_000, FalsePositiveRate: 0.001}).Plan()
 	if err != nil {
 		fmt.Println(err)
 		return
