@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/recovery/fault"
 )
 
 // A Draft is a filter file that has no name yet: see the package essay.
@@ -257,6 +258,14 @@ func (d *Draft) Scratch() (*Scratch, error) {
 	}
 	os.Remove(f.Name()) // fails on Windows while the file is open
 	return &Scratch{f}, nil
+}
+
+// WriteAt is that of the file.
+func (s *Scratch) WriteAt(data []byte, off int64) (int, error) {
+	if err := fault.At("write"); err != nil {
+		return 0, err
+	}
+	return s.File.WriteAt(data, off)
 }
 
 // Close ends the file.
