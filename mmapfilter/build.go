@@ -148,7 +148,8 @@ type builder struct {
 	homes     *spool // the hash of every key
 	overflows *spool // hashes of items on the way to the line of the hash
 	room      lineRoom
-	items     uint64 // keys in the filter
+	came      uint64 // keys that the sequence gave, counted before anything is done with them
+	items     uint64 // of them, those that go into the filter: all, or with Distinct one of each
 
 	progress struct {
 		sync.Mutex
@@ -224,20 +225,29 @@ func (b *builder) fill(ctx context.Context) error {
 	b.overflows = newSpool(b.draft, b.options.Workers, b.options.MemoryBudget/4, tasks)
 	b.room = newLineRoom(b.plan.Lines)
 	perTask := b.homes.parts() / tasks
-	var items atomic.Uint64
+	var read, distinct atomic.Uint64
 	err := b.parallel(ctx, b.overflows, tasks, func(w *worker, i int) error {
 		hashes, err := w.load(b.homes, i*perTask, (i+1)*perTask, true, b.options.Distinct)
 		if err != nil {
 			return err
 		}
-		items.Add(uint64(len(hashes)))
+		read.Add(uint64(w.read))
+		distinct.Add(uint64(len(hashes)))
 		err = b.fillLines(w, hashes)
 		b.report("fill", 1, uint64(tasks))
 		return err
 	})
-	b.items = items.Load()
 	b.homes.close() // its space on the disk is free again
-	return err
+	if err != nil {
+		return err
+	}
+	if read.Load() != b.came {
+		return fmt.Errorf("%d keys came, and %d of their hashes were kept", b.came, read.Load())
+	}
+	if b.items = b.came; b.options.Distinct {
+		b.items = distinct.Load()
+	}
+	return nil
 }
 
 // fillLines fills the home lines of sorted hashes; no other task has items in

@@ -90,8 +90,9 @@ type ioStep struct {
 	do   func(r *ioRun) error
 }
 
-// builtKeys is how many keys Build puts into the file.
-const builtKeys = 500
+// builtKeys is how many keys Build puts into the file: with spilling, so many that some of
+// their hashes go to a temporary file.
+const builtKeys = 45_000
 
 var ioSteps = []ioStep{
 	{"Create", func(r *ioRun) (err error) {
@@ -166,7 +167,7 @@ var ioSteps = []ioStep{
 	{"Seal", func(r *ioRun) error { return r.f.Seal(context.Background()) }},
 	{"Close", func(r *ioRun) error { return r.f.Close() }},
 	{"Build", func(r *ioRun) error {
-		f, err := Build(context.Background(), r.path, &Options{Workers: 1}, numbers(0, builtKeys))
+		f, err := Build(context.Background(), r.path, spilling(), numbers(0, builtKeys))
 		if err != nil {
 			return err
 		}

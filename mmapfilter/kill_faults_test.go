@@ -58,7 +58,7 @@ var killPhases = map[string]killPhase{
 		return k.operate(20, seal, seal, (*Filter).Close)
 	}},
 	"build": {do: func(k *killTest) error {
-		f, err := Build(context.Background(), k.path, nil, numbers(0, builtKeys))
+		f, err := Build(context.Background(), k.path, spilling(), numbers(0, builtKeys))
 		if err != nil {
 			return err
 		}

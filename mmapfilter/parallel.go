@@ -13,6 +13,7 @@ import (
 // A worker is what one goroutine of a build keeps from task to task.
 type worker struct {
 	hashes, tmp []uint64
+	read        int // hashes that the last load read, equal ones counted each
 	line        layout.Line
 	beyond      []uint64 // of the hashes of a line, those that it has no room for
 	victims     []layout.Item
@@ -33,8 +34,9 @@ func (w *worker) load(s *spool, from, to int, drop, distinct bool) ([]uint64, er
 	if distinct {
 		n = min(n, limit)
 	}
-	w.hashes = slices.Grow(w.hashes[:0], n)
+	w.hashes, w.read = slices.Grow(w.hashes[:0], n), 0
 	err := s.each(from, to, drop, func(chunk []uint64) {
+		w.read += len(chunk)
 		w.hashes = append(w.hashes, chunk...)
 		if distinct && len(w.hashes) > limit {
 			slices.Sort(w.hashes)

@@ -30,6 +30,7 @@ func buildHashes(t *testing.T, o Options, hashes []uint64) (b *builder, stored [
 		}
 	}
 	b.homes = newSpool(draft, b.options.Workers, b.options.MemoryBudget, spoolParts(o.Capacity))
+	b.came = uint64(len(hashes))
 	w := b.homes.writer()
 	for _, h := range hashes {
 		if err := w.add(h); err != nil {

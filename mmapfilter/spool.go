@@ -2,6 +2,8 @@ package mmapfilter
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"sync"
@@ -44,6 +46,35 @@ type spoolSpan struct {
 	file *recovery.Scratch
 	off  int64
 	n    int
+	sum  uint64 // of the hashes
+}
+
+// errSpool says that a file of a spool does not hold what was written to it.
+var errSpool = errors.New("a temporary file beside the filter is not as it was written")
+
+// read reads the chunk back. A system may fail to write a page after the call that wrote
+// to it has returned, and then forget the page: what is read is a hole, or what the disk
+// had there before. The file keeps that error for its next sync.
+func (span *spoolSpan) read(chunk []uint64) error {
+	_, err := span.file.ReadAt(recovery.Bytes(chunk), span.off)
+	if err != nil && err != io.EOF {
+		return err
+	}
+	if err == nil && sumOf(chunk) == span.sum {
+		return nil
+	}
+	if err := span.file.Sync(); err != nil {
+		return fmt.Errorf("%w: %w", errSpool, err)
+	}
+	return errSpool
+}
+
+// sumOf adds hashes up.
+func sumOf(hashes []uint64) (sum uint64) {
+	for _, h := range hashes {
+		sum += h
+	}
+	return sum
 }
 
 const (
@@ -214,7 +245,7 @@ func (w *spoolWriter) put(p uint64) error {
 	w.block = append(w.block, chunk...)
 	part.mu.Lock()
 	defer part.mu.Unlock()
-	part.spans = append(part.spans, spoolSpan{w.file, off, len(chunk)})
+	part.spans = append(part.spans, spoolSpan{w.file, off, len(chunk), sumOf(chunk)})
 	part.n += len(chunk)
 	w.open[p] = chunk[:0]
 	return nil
@@ -280,10 +311,7 @@ func (s *spool) each(from, to int, drop bool, f func(chunk []uint64)) error {
 				buffer = make([]uint64, s.chunkLen)
 			}
 			chunk := buffer[:span.n]
-			if _, err := span.file.ReadAt(recovery.Bytes(chunk), span.off); err != nil {
-				if err == io.EOF {
-					err = io.ErrUnexpectedEOF
-				}
+			if err := span.read(chunk); err != nil {
 				return err
 			}
 			f(chunk)
@@ -337,12 +365,18 @@ func (b *builder) spool(ctx context.Context, keys iter.Seq2[[]byte, error]) erro
 		return b.sendBatches(keys, full, empty, &stop)
 	}()
 	for _, err := range errs {
-		if err != nil {
+		if err != nil && err != errStopped {
 			return err
 		}
 	}
-	return context.Cause(ctx)
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	return errs[workers]
 }
+
+// errStopped says that not all keys were asked for. Why is in another error.
+var errStopped = errors.New("not all keys were read")
 
 // sendBatches ranges over the sequence.
 func (b *builder) sendBatches(keys iter.Seq2[[]byte, error], full chan<- *keyBatch, empty <-chan *keyBatch, stop *atomic.Bool) error {
@@ -352,8 +386,9 @@ func (b *builder) sendBatches(keys iter.Seq2[[]byte, error], full chan<- *keyBat
 			return err
 		}
 		if stop.Load() {
-			return nil
+			return errStopped
 		}
+		b.came++
 		if len(key) <= maxShort {
 			batch.hashes = append(batch.hashes, hash.Hash(key))
 		} else {

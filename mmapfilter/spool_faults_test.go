@@ -1,0 +1,129 @@
+//go:build faults
+
+package mmapfilter
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/recovery/fault"
+)
+
+// A spoolRun is a Build of which a write to a temporary file may fail.
+type spoolRun struct {
+	opts Options
+	keys uint64
+}
+
+// run has the n-th write fail; none if n is 0. It gives the stage of each write there was,
+// and the error of Build.
+func (r spoolRun) run(t *testing.T, path string, n int) (stages []string, err error) {
+	var mu sync.Mutex
+	stage := ""
+	o := r.opts.withDefaults()
+	o.Workers = max(r.opts.Workers, 1)
+	o.MemoryBudget = int64(o.Workers) << 16 // less than Build takes, so that few keys fill it
+	o.Progress = func(name string, _, _ uint64) {
+		mu.Lock()
+		defer mu.Unlock()
+		stage = name
+	}
+	fault.Hook = func(call string) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if call != "write" {
+			return nil
+		}
+		if stages = append(stages, stage); len(stages) == n {
+			return syscall.ENOSPC
+		}
+		return nil
+	}
+	defer func() { fault.Hook = nil }()
+	_, err = buildFile(context.Background(), path, o, numbers(0, r.keys))
+	return stages, err
+}
+
+// check has the n-th write fail, and reports whether there were so many. If not, it looks at
+// the filter instead.
+func (r spoolRun) check(t *testing.T, path string, n int) bool {
+	t.Helper()
+	stages, err := r.run(t, path, n)
+	if len(stages) < n {
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := OpenReadOnly(path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if found, _ := countFound(f, numbers(0, r.keys)); uint64(found) != r.keys || f.Len() != r.keys {
+			t.Errorf("%d of %d keys are found, Len %d", found, r.keys, f.Len())
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		return false
+	}
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("%d keys, %d workers, write %d, in %q, fails: %v", r.keys, r.opts.Workers, n, stages[n-1], err)
+	}
+	if list, _ := filepath.Glob(path + "*"); len(list) != 0 {
+		t.Fatalf("%d keys, write %d fails: left %v", r.keys, n, list)
+	}
+	return true
+}
+
+// TestFailEverySpoolWrite makes writes to the temporary files of Build fail, one at a time,
+// the last one of each flush too: the error of Build is that of the write, and nothing is
+// left.
+//
+//	go test -tags faults ./mmapfilter -run FailEverySpoolWrite -v
+func TestFailEverySpoolWrite(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	t.Run("every size", func(t *testing.T) {
+		// From no write at all to blocks that a flush fills, with anything left over.
+		var writes []int
+		for keys := uint64(2000); keys < 6000; keys += 83 {
+			for _, opts := range []Options{{}, {Capacity: keys}, {Distinct: true}, {Workers: 2}} {
+				r, n := spoolRun{opts, keys}, 1
+				for r.check(t, path, n) {
+					n++
+				}
+				writes = append(writes, n-1)
+			}
+		}
+		if slices.Min(writes) != 0 || slices.Max(writes) < 4 {
+			t.Errorf("writes: %v", writes)
+		}
+	})
+	for _, s := range append(oneEach(), blocked30, compact22) {
+		t.Run(s.String(), func(t *testing.T) {
+			r := spoolRun{Options{Layout: s.kind, FingerprintBits: s.FingerprintBits, BucketSize: s.BucketSize}, 60_000}
+			stages, err := r.run(t, path, 0)
+			if err := errors.Join(err, os.Remove(path)); err != nil {
+				t.Fatal(err)
+			}
+			tried := map[string]int{}
+			for i, stage := range stages {
+				if tried[stage]++; i%8 != 0 && stage == "hash" && slices.Contains(stages[i+1:], "hash") {
+					continue // one in 8, and the last one
+				}
+				if !r.check(t, path, i+1) {
+					t.Errorf("no write %d", i+1)
+				}
+			}
+			t.Logf("writes: %v", tried)
+			if tried["hash"] == 0 || tried["fill"] == 0 {
+				t.Errorf("writes: %v", tried)
+			}
+		})
+	}
+}
