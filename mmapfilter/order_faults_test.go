@@ -1,0 +1,61 @@
+//go:build faults && linux
+
+package mmapfilter
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/recovery/fault"
+)
+
+// TestOrderOfCalls: what Build, Create and a first Insert end with. The functions that make
+// the calls have tests of their own in package recovery; this one is about who calls them.
+//
+//	go test -tags faults ./mmapfilter -run TestOrderOfCalls -v
+func TestOrderOfCalls(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	publish := []string{"msync", "fsync", "rename", "remove", "remove", "syncdir"}
+	build := func() (*Filter, error) {
+		return Build(context.Background(), path, nil, numbers(0, 1000))
+	}
+	opened := func() (*Filter, error) { return Open(path, &OpenOptions{CommitInterval: -1}) }
+	for _, c := range []struct {
+		name string
+		do   func() (*Filter, error)
+		last []string
+	}{
+		{"Build", build, publish},
+		{"Build in place of a file", build, publish},
+		{"the first Insert", func() (*Filter, error) {
+			f, err := opened()
+			if err == nil {
+				err = f.InsertHash(1)
+			}
+			return f, err
+		}, []string{"fsync", "rename", "syncdir"}}, // that of the superblock, and the name of the log
+		{"Create", func() (*Filter, error) {
+			path = filepath.Join(t.TempDir(), "created")
+			return Create(path, &Options{Capacity: 1000, CommitInterval: -1})
+		}, publish},
+	} {
+		var calls []string
+		fault.Hook = func(call string) error {
+			calls = append(calls, call)
+			return nil
+		}
+		f, err := c.do()
+		fault.Hook = nil
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(calls) - len(c.last); n < 0 || !slices.Equal(calls[n:], c.last) {
+			t.Errorf("%s ends with %q, not with %q", c.name, calls[max(len(calls)-10, 0):], c.last)
+		}
+	}
+}

@@ -1,0 +1,201 @@
+//go:build faults && linux
+
+package recovery
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/recovery/fault"
+)
+
+// recordCalls lists the calls of the system that f makes, writes that follow one another as
+// one.
+func recordCalls(t *testing.T, f func() error) []string {
+	t.Helper()
+	var calls []string
+	fault.Hook = func(call string) error {
+		calls = append(calls, call)
+		return nil
+	}
+	defer func() { fault.Hook = nil }()
+	if err := f(); err != nil {
+		t.Fatal(err)
+	}
+	return slices.CompactFunc(calls, func(a, b string) bool { return a == "write" && b == "write" })
+}
+
+func mustCall(t *testing.T, what string, got []string, want ...string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s:\n%q, not\n%q", what, got, want)
+	}
+}
+
+// newGoldenFiles opens a copy of a golden image for writing.
+func newGoldenFiles(t *testing.T) *Files {
+	t.Helper()
+	f, _ := openGolden(t)
+	v, err := OpenFiles(f.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { v.Close() })
+	return v
+}
+
+// TestOrderOfPublish: a new file is durable, size and content, before it has its name, and
+// its name is durable before Publish returns. Nobody can tell from what stands on the disk
+// of a machine that loses no power.
+//
+//	go test -tags faults ./recovery -run Order -v
+func TestOrderOfPublish(t *testing.T) {
+	for name, c := range map[string]struct {
+		draft   func(path string) (*Draft, error)
+		publish func(*Draft) error
+		old     bool
+	}{
+		"a new file":             {NewDraft, (*Draft).Publish, false},
+		"in place of an old one": {NewDraft, (*Draft).Publish, true},
+		"one that must be new":   {NewDraftOf, (*Draft).PublishNew, false},
+	} {
+		path := filepath.Join(t.TempDir(), "a")
+		if c.old {
+			if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d, err := c.draft(path)
+		if err == nil {
+			err = d.Allocate(5000)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.Data[4999] = 1
+		calls := recordCalls(t, func() error { return c.publish(d) })
+		mustCall(t, name, calls,
+			"msync", "fsync", // content and size
+			"rename",
+			"remove", "remove", // the logs of the file that was replaced
+			"syncdir", // the name, and that the logs are gone
+		)
+	}
+}
+
+// TestOrderOfFiles: what [Volume] says is durable when its functions return is, on the
+// volume of the operating system. The explorer has another one.
+func TestOrderOfFiles(t *testing.T) {
+	v := newGoldenFiles(t)
+	var log File
+	calls := recordCalls(t, func() (err error) {
+		log, err = v.CreateLog(layout.MinLogBytes)
+		return err
+	})
+	mustCall(t, "CreateLog", calls, "fallocate", "write", "fsync", "syncdir")
+	mustCall(t, "sync of a log", recordCalls(t, log.Sync), "fdatasync")
+	mustCall(t, "KeepLog", recordCalls(t, v.KeepLog), "rename", "syncdir")
+	mustCall(t, "RemoveLogs", recordCalls(t, v.RemoveLogs), "remove", "remove", "syncdir")
+	mustCall(t, "sync of the filter", recordCalls(t, v.Filter().Sync), "msync", "fsync")
+	if err := log.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestOrderOfBegin: before the first operation there is a log that is durable, with its
+// name, and a superblock that leads to it; the log has its last name, durably, before an
+// operation is logged. A writer that closes leaves a superblock, in one slot first, before
+// the log goes.
+func TestOrderOfBegin(t *testing.T) {
+	v := newGoldenFiles(t)
+	w, _, err := NewWriter(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	filter := []string{"msync", "fsync"}
+	log := []string{"fdatasync"}
+	create := []string{"fallocate", "write", "fsync", "syncdir"}
+	keep := []string{"rename", "syncdir"}
+	remove := []string{"remove", "remove", "syncdir"}
+
+	calls := recordCalls(t, func() error { return w.Begin(layout.MinLogBytes) })
+	mustCall(t, "Begin", calls, slices.Concat(
+		filter, // the superblock that was found
+		create,
+		log,    // its header
+		filter, // a slot without the checksum of what was in it
+		filter, // the superblock that says live, in this slot
+		keep)...)
+	calls = recordCalls(t, func() error { return w.Checkpoint(layout.MinLogBytes) })
+	mustCall(t, "Checkpoint", calls, slices.Concat(
+		filter, // the region
+		log,
+		filter, // the superblock, in a slot that this writer knows
+	)...)
+	calls = recordCalls(t, func() error { return w.Checkpoint(2 * layout.MinLogBytes) })
+	mustCall(t, "Checkpoint with a larger log", calls, slices.Concat(filter, create, log, filter, filter, keep)...)
+	mustCall(t, "Clean", recordCalls(t, w.Clean), slices.Concat(
+		filter, // the region
+		filter, // a slot without its checksum
+		filter, // the superblock that says clean, in this slot
+		filter, // and in all others
+		remove)...)
+	if err := w.Begin(layout.MinLogBytes); err != nil {
+		t.Fatal(err)
+	}
+	seal := func() error {
+		return w.Seal(func(*layout.Superblock, func(word, value uint64)) error { return nil })
+	}
+	mustCall(t, "Seal", recordCalls(t, seal), slices.Concat(filter, filter, filter, remove)...)
+}
+
+// TestPublisherHasTheLock: a new file is locked from before it has its name until the logs
+// of the one it replaces are gone. A writer that opened it in between would make a log under
+// the name that is about to be removed.
+func TestPublisherHasTheLock(t *testing.T) {
+	f, _ := openGolden(t)
+	image, err := os.ReadFile(f.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := NewDraft(f.Name())
+	if err == nil {
+		err = d.Allocate(int64(len(image)))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	copy(d.Data, image)
+	seen := map[string]int{}
+	fault.Hook = func(call string) error {
+		if call != "remove" && call != "syncdir" {
+			return nil
+		}
+		seen[call]++
+		hook := fault.Hook
+		fault.Hook = nil
+		defer func() { fault.Hook = hook }()
+		v, err := OpenFiles(d.path)
+		if err == nil {
+			v.Close()
+		}
+		if !errors.Is(err, ErrLocked) {
+			t.Errorf("at %s, a writer opens the new file: %v", call, err)
+		}
+		return nil
+	}
+	err = d.Publish()
+	fault.Hook = nil
+	if err != nil || seen["remove"] != 2 || seen["syncdir"] != 1 {
+		t.Errorf("%v, after %v", err, seen)
+	}
+	v, err := OpenFiles(d.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.Close()
+}
