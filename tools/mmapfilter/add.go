@@ -6,21 +6,21 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const addHelp = `Usage: mmapfilter add FILE [KEYS...]
+const addHelp = `Usage: mmapfilter add FILTER [FILE...]
 
-Put keys into the filter FILE; equal ones count each. When add ends, also by an
+Put keys into the filter; equal ones count each. When add ends, also by an
 error or ^C, what it has added is durable; if it is killed, --resume goes on.
 
       --unique         leave out keys that may be in the filter already
       --sync-every N   have keys durable on the disk after every N (65536)
       --log-bytes S    size of the log: a larger one is faster (it grows up to a
                        sixteenth of the filter)
-      --resume         go on where a run with the same KEYS has ended early, if
-                       nothing else has changed FILE; no key is added twice
+      --resume         go on where a run with the same FILEs has ended early, if
+                       nothing else has changed it; no key is added twice
   -v, --verbose        say how many keys were added
 
 ` + keysHelp + `
-      --plain              forget what the filter records of this
+      --plain           forget what the filter records of this
 
 Keys are read as the filter records it; see check --help.
 

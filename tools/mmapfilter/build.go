@@ -10,25 +10,26 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const buildHelp = `Usage: mmapfilter build -o FILE [KEYS...]
+const buildHelp = `Usage: mmapfilter build -o FILTER [FILE...]
 
-Make a filter from keys. FILE, if there is one, is replaced when the new one is
-whole. How keys were read is recorded in it, for check to do the same.
+Make a filter from the keys in files. A FILTER that is there is replaced when
+the new one is whole. How keys were read is recorded in it, for check to do the
+same.
 
-  -o, --output FILE   the filter
-  -n, --capacity N    size for N keys: 10M, 2.5B, 1e9 (as many as there are)
-  -p, --rate P        share of absent keys that may be answered "maybe" (0.01)
+  -o, --output FILTER   the file to make
+  -n, --capacity N      size for N keys: 10M, 2.5B, 1e9 (as many as there are)
+  -p, --rate P          share of absent keys that may be answered "maybe" (0.01)
   -f, --fingerprint-bits N, -b, --bucket-size N, --layout L  by hand, without -p
-      --seed N        hash seed, a secret where strangers choose keys (0: fixed)
-      --memory SIZE   for hashes, such as 8GiB; more go to a file (256MiB)
-      --workers N     how many processors to use (all)
-      --multiset      count every copy of a key, not one
-  -q, --quiet         print no summary and show no progress
+      --seed N          hash seed, a secret where strangers choose keys (fixed)
+      --memory SIZE     for hashes, such as 8GiB; more go to a file (256MiB)
+      --workers N       how many processors to use (all)
+      --multiset        count every copy of a key, not one
+  -q, --quiet           print no summary and show no progress
 
-` + keysHelp + `
+` + sharedKeysHelp + `
 A byte order mark is part of the first key, except in CSV.
 
-Example: mmapfilter build -p 0.001 --hex --delim : --field 1 -o sha1.mmf sha1.gz`
+Example: mmapfilter build -p 0.001 --hex -d : --field 1 -o sha1.mmf sha1.gz`
 
 // A buildCommand is the flags of build.
 type buildCommand struct {
@@ -45,6 +46,7 @@ func newBuildCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVarP(&b.output, "output", "o", "", "the filter")
 	addPlanFlags(flags, &b.opts)
+	addSharedF(flags, &b.opts)
 	addSeedFlag(flags, &b.opts)
 	flags.Func("memory", "bytes for hashes", func(text string) (err error) {
 		// The zero of the options means the default.
@@ -63,6 +65,9 @@ func newBuildCommand() *cobra.Command {
 func (b *buildCommand) run(cmd *cobra.Command, names []string) error {
 	if b.output == "" {
 		return errors.New("build needs -o FILE")
+	}
+	if err := resolveF(cmd.Flags()); err != nil {
+		return err
 	}
 	if err := checkPlanFlags(cmd.Flags()); err != nil {
 		return err

@@ -9,25 +9,25 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const checkHelp = `Usage: mmapfilter check FILE [KEYS...]
+const checkHelp = `Usage: mmapfilter check FILTER [FILE...]
 
-Print the keys that may be in the filter FILE: all that are, and a few that are
-not. Exit status: 0 if some are printed, 1 if none, 2 after an error.
+Print the keys that may be in the filter: all that are, and a few that are not.
+Exit status: 0 if some are printed, 1 if none, 2 after an error.
 
-  -v, --invert-match   select the keys that are certainly not in the filter
-  -c, --count          print only how many keys are selected
-  -q, --quiet          print nothing and stop at the first key selected
-  -n, --number         print the number of the record before a key (CSV: line)
-      --json           print objects like {"line":1,"key":"k","present":true}
-      --residency R    default, random, willneed, populate, lock or heap
-      --checked        report a fault in the file, instead of dying of it
-      --follow         ask the new file when FILE is replaced meanwhile
+  -v, --invert-match    select the keys that are certainly not in the filter
+  -c, --count           print only how many keys are selected
+  -q, --quiet           print nothing and stop at the first key selected
+  -n, --number          print the number of the record before a key (CSV: line)
+      --json            print objects like {"line":1,"key":"k","present":true}
+      --residency R     default, random, willneed, populate, lock or heap
+      --checked         report a fault in the file, instead of dying of it
+      --follow          ask the new file when FILTER is replaced meanwhile
 
 ` + keysHelp + `
-      --plain              forget what the filter records of this
+      --plain           forget what the filter records of this
 
 Keys are read as build recorded it (see info). --hex and --trim-cr are switched
-singly; any other of these flags replaces -0, --delim, --field, --csv, --column.`
+singly; any other flag for keys replaces -0, --delim, --field, --csv, --column.`
 
 // A checkCommand is the flags of check.
 type checkCommand struct {

@@ -7,12 +7,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const checkpointHelp = `Usage: mmapfilter checkpoint [--seal] FILE
+const checkpointHelp = `Usage: mmapfilter checkpoint [--seal] FILTER
 
-Make one file of the filter FILE and its log, to be copied. Where a writer has
+Make one file of the filter and its log, to be copied. Where a writer has
 died, recover the filter first.
 
-      --seal   compute checksums of all of FILE as well, for verify to find any
+      --seal   compute checksums of all of it as well, for verify to find any
                change of a byte; the next change of the filter drops them
 
 Exit status: 0, or 2 after an error, such as a writer that lives.`

@@ -9,20 +9,19 @@ import (
 	"github.com/spf13/pflag"
 )
 
-const createHelp = `Usage: mmapfilter create -n N [-p P] FILE
+const createHelp = `Usage: mmapfilter create -n N [-p P] FILTER
 
-Make an empty filter FILE, for add and uniq to put keys in. How keys are to be
-read is recorded in it. FILE must not exist.
+Make an empty filter, for add and uniq to put keys in. FILTER must not exist.
 
-  -n, --capacity N    size for N keys: 10M, 2.5B, 1e9; it takes few more
-  -p, --rate P        share of absent keys that may be answered "maybe" (0.01)
-  -f, --fingerprint-bits N, -b, --bucket-size N, --layout NAME
-                  set these by hand (-f: without -p)
-      --seed N        hash seed, a secret where strangers choose keys (random)
+  -n, --capacity N      size for N keys: 10M, 2.5B, 1e9; it takes few more
+  -p, --rate P          share of absent keys that may be answered "maybe" (0.01)
+  -f, --fingerprint-bits N, -b, --bucket-size N, --layout L  by hand, without -p
+      --seed N          hash seed, a secret where strangers choose keys (random)
 
-` + keysHelp + `
+` + createKeysHelp + `
+FILTER records it.
 
-Example: mmapfilter create -n 10M --hex --delim : --field 1 sums.mmf`
+Example: mmapfilter create -n 10M --hex -d : --field 1 sums.mmf`
 
 // A createCommand is the flags of create.
 type createCommand struct {
@@ -35,12 +34,16 @@ func newCreateCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "create", Long: createHelp, Args: needFile, RunE: c.run}
 	flags := cmd.Flags()
 	addPlanFlags(flags, &c.opts)
+	addSharedF(flags, &c.opts)
 	addSeedFlag(flags, &c.opts)
 	c.format = addFormatFlags(flags)
 	return cmd
 }
 
 func (c *createCommand) run(cmd *cobra.Command, args []string) error {
+	if err := resolveF(cmd.Flags()); err != nil {
+		return err
+	}
 	if err := checkPlanFlags(cmd.Flags()); err != nil {
 		return err
 	}

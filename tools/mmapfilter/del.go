@@ -6,20 +6,20 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const delHelp = `Usage: mmapfilter del FILE [KEYS...]
+const delHelp = `Usage: mmapfilter del FILTER [FILE...]
 
-Take keys out of the filter FILE, each as many times as it is given. Deleting a
+Take keys out of the filter, each as many times as it is given. Deleting a
 key that was never added, where the filter says "maybe" of it, may take away
 another key, which is then answered "certainly absent" (rule C6).
 
       --sync-every N   have deletes durable on the disk after every N (65536)
       --log-bytes S    size of the log, see add
-      --resume         go on where a run with the same KEYS has ended early, if
-                       nothing else has changed FILE; none is deleted twice
+      --resume         go on where a run with the same FILEs has ended early, if
+                       nothing else has changed it; none is deleted twice
   -v, --verbose        say how many keys were deleted
 
 ` + keysHelp + `
-      --plain              forget what the filter records of this
+      --plain           forget what the filter records of this
 
 Keys are read as the filter records it; see check --help.
 

@@ -16,9 +16,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const dumpHelp = `Usage: mmapfilter dump FILE
+const dumpHelp = `Usage: mmapfilter dump FILTER
 
-Print the parts of the filter FILE as they are, for who looks for a mistake in
+Print the parts of the filter as they are, for who looks for a mistake in
 it or in this program: the superblocks, the runtime page, the stash, and where
 the log ends and why. Nothing is locked, recovered or changed, and the file may
 be damaged. While a writer is at work, the parts may be of different instants.
@@ -28,7 +28,7 @@ be damaged. While a writer is at work, the parts may be of different instants.
 
 "go doc github.com/mmapfilter/mmapfilter/layout" explains the fields.
 
-Exit status: 0 whatever is in FILE, 2 if it cannot be read.`
+Exit status: 0 whatever is in it, 2 if it cannot be read.`
 
 func newDumpCommand() *cobra.Command {
 	d := new(dump)

@@ -54,12 +54,23 @@ func (f format) validate() error {
 	return nil
 }
 
-const keysHelp = `Keys are the lines of KEYS, or of standard input; .gz and .zst are unpacked.
-  -0, --null               keys end in a zero byte, not a newline
-      --delim S --field N  field N of those between S (\t: tab), as with cut(1)
-      --csv --column C     column C of CSV: a name; a number takes headers too
-      --hex                keys are hex digits and stand for the bytes
-      --trim-cr            drop a carriage return at the end of a key`
+// The help of the flags of addFormatFlags. In the commands where -f is another
+// flag as well, see addSharedF, it differs; and create reads no keys.
+const (
+	keysHelp       = sourcesHelp + recordHelp + fieldHelp + recordEndHelp
+	sharedKeysHelp = sourcesHelp + recordHelp + sharedFieldHelp + recordEndHelp
+	createKeysHelp = "How add, check and others are to read keys:\n" + recordHelp + sharedFieldHelp + recordEndHelp
+
+	sourcesHelp = "Keys are the lines of each FILE or of standard input; .gz, .zst are unpacked.\n"
+	recordHelp  = `  -0, --null            keys end in a zero byte, not a newline
+  -d, --delim S         fields are separated by S (\t: tab), as with cut(1)
+`
+	fieldHelp       = "  -f, --field N         the key is field N of these\n"
+	sharedFieldHelp = "      --field N         the key is field N of these; so is -f N, if -d is given\n"
+	recordEndHelp   = `      --csv --column C  the key is column C of CSV: a name, or a number
+      --hex             keys are hex digits and stand for the bytes
+      --trim-cr         drop a carriage return at the end of a key`
+)
 
 // formatFlags are the flags for the format of keys.
 type formatFlags struct {
@@ -68,11 +79,16 @@ type formatFlags struct {
 	delim, column string
 }
 
+// addFormatFlags adds the flags that say how keys are made from files.
 func addFormatFlags(flags *pflag.FlagSet) *formatFlags {
 	f := &formatFlags{flags: flags}
 	flags.BoolVarP(&f.given.null, "null", "0", false, "keys end in a zero byte")
-	flags.StringVar(&f.delim, "delim", "", "what separates fields")
-	flags.IntVar(&f.given.field, "field", 0, "number of the field, from 1")
+	flags.StringVarP(&f.delim, "delim", "d", "", "what separates fields")
+	shorthand := "f"
+	if flags.ShorthandLookup(shorthand) != nil {
+		shorthand = ""
+	}
+	flags.IntVarP(&f.given.field, "field", shorthand, 0, "number of the field, from 1")
 	flags.BoolVar(&f.given.csv, "csv", false, "the input is CSV")
 	flags.StringVar(&f.column, "column", "", "number or name of the column")
 	flags.BoolVar(&f.given.hex, "hex", false, "keys are hex digits")

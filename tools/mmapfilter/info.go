@@ -8,9 +8,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const infoHelp = `Usage: mmapfilter info [--json] FILE
+const infoHelp = `Usage: mmapfilter info [--json] FILTER
 
-Describe the filter FILE. The rates are estimates from a sample of its lines.
+Describe the filter. The rates are estimates from a sample of its lines.
 
       --json   print a JSON object
 

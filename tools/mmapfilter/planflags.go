@@ -11,7 +11,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// addPlanFlags adds the flags that say what size and kind of filter to make.
+// addPlanFlags adds the flags that say what size and kind of filter to make,
+// apart from the one for the bits of a fingerprint.
 func addPlanFlags(flags *pflag.FlagSet, opts *mmapfilter.Options) {
 	flags.FuncP("capacity", "n", "number of keys", func(text string) (err error) {
 		opts.Capacity, err = parseCount(text)
@@ -26,14 +27,41 @@ func addPlanFlags(flags *pflag.FlagSet, opts *mmapfilter.Options) {
 		opts.Layout = kind
 		return nil
 	})
-	flags.IntVarP(&opts.FingerprintBits, "fingerprint-bits", "f", 0, "bits a fingerprint")
 	flags.IntVarP(&opts.BucketSize, "bucket-size", "b", 0, "slots a bucket")
+}
+
+// addSharedF adds --fingerprint-bits, and -f for two things: the number of a
+// field, as in cut(1), where -d is given and --field is not, and the bits of a
+// fingerprint otherwise. Nothing tells which before all flags have been read;
+// resolveF does then.
+func addSharedF(flags *pflag.FlagSet, opts *mmapfilter.Options) {
+	flags.IntVar(&opts.FingerprintBits, "fingerprint-bits", 0, "bits a fingerprint")
+	flags.IntP(sharedF, "f", 0, "bits a fingerprint, or number of the field")
+	flags.MarkHidden(sharedF)
+}
+
+// sharedF is the name of the flag of which -f is short. Nobody types it.
+const sharedF = "f"
+
+// resolveF sets the flag that -f stands for, if it is there.
+func resolveF(flags *pflag.FlagSet) error {
+	if !flags.Changed(sharedF) {
+		return nil
+	}
+	name := "fingerprint-bits"
+	if flags.Changed("delim") && !flags.Changed("field") {
+		name = "field"
+	}
+	if flags.Changed(name) {
+		return fmt.Errorf("-f and --%s are given, and both mean the same", name)
+	}
+	return flags.Set(name, flags.Lookup(sharedF).Value.String())
 }
 
 // checkPlanFlags reports flags of addPlanFlags that contradict each other.
 func checkPlanFlags(flags *pflag.FlagSet) error {
 	if flags.Changed("rate") && flags.Changed("fingerprint-bits") {
-		return errors.New("-p and -f cannot stand together: f gives the rate")
+		return errors.New("-p and --fingerprint-bits cannot stand together: the bits give the rate")
 	}
 	return nil
 }
@@ -76,7 +104,7 @@ var optionFlags = map[string]string{
 	"Capacity":          "-n",
 	"FalsePositiveRate": "-p",
 	"Layout":            "--layout",
-	"FingerprintBits":   "-f",
+	"FingerprintBits":   "--fingerprint-bits",
 	"BucketSize":        "-b",
 	"MemoryBudget":      "--memory",
 	"Workers":           "--workers",

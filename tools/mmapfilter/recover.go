@@ -9,11 +9,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const recoverHelp = `Usage: mmapfilter recover [--json] FILE
+const recoverHelp = `Usage: mmapfilter recover [--json] FILTER
 
-Recover the filter FILE if the process that was writing to it has died: put the
-whole operations in its log, FILE.stash, into it and remove the log. Most other
-commands do the same where they may write to FILE; this says what was found.
+Recover the filter if the process that was writing to it has died: put the whole
+operations of its log, FILTER.stash, into it, and remove the log. Most other
+commands do the same where they may write to it; this says what was found.
 
       --json   print a JSON object
 

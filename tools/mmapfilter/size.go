@@ -35,6 +35,7 @@ func newSizeCommand() *cobra.Command {
 		return nil
 	}
 	addPlanFlags(cmd.Flags(), &opts)
+	cmd.Flags().IntVarP(&opts.FingerprintBits, "fingerprint-bits", "f", 0, "bits a fingerprint")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := checkPlanFlags(cmd.Flags()); err != nil {

@@ -14,21 +14,21 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const uniqHelp = `Usage: mmapfilter uniq [KEYS...]
+const uniqHelp = `Usage: mmapfilter uniq [FILE...]
 
 Pass lines on to standard output that come for the first time, at once and in
 order. A line never passes twice. One that is new is dropped with a probability
 of at most P, as long as at most N different ones have passed.
 
-  -n, --capacity N    size for N different lines; it takes few more (10M)
-  -p, --rate P        see above (1e-6)
+  -n, --capacity N      size for N different lines; it takes few more (10M)
+  -p, --rate P          see above (1e-6)
   -f, --fingerprint-bits N, -b, --bucket-size N, --layout L  by hand, without -p
-      --filter FILE   remember lines for later runs in FILE, made if missing. A
-                      run that is killed may remember some it did not print
-  -v, --verbose       say how many lines passed
+      --filter FILTER   remember lines for later runs in it; made if missing.
+                        A run that is killed may remember some it did not print
+  -v, --verbose         say how many lines passed
 
-` + keysHelp + `
-      --plain              forget what FILE records of this
+` + sharedKeysHelp + `
+      --plain           forget what FILTER records of this
 
 What passes is the whole record, whatever part of it the key is.
 
@@ -54,6 +54,7 @@ func newUniqCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "uniq", Long: uniqHelp, Args: cobra.ArbitraryArgs, RunE: u.run}
 	flags := cmd.Flags()
 	addPlanFlags(flags, &u.opts)
+	addSharedF(flags, &u.opts)
 	flags.StringVar(&u.filter, "filter", "", "file to remember lines in")
 	flags.BoolVar(&u.plain, "plain", false, "forget what is recorded")
 	flags.BoolVarP(&u.verbose, "verbose", "v", false, "print how many lines passed")
@@ -62,6 +63,9 @@ func newUniqCommand() *cobra.Command {
 }
 
 func (u *uniqCommand) run(cmd *cobra.Command, names []string) (err error) {
+	if err := resolveF(cmd.Flags()); err != nil {
+		return err
+	}
 	if err := checkPlanFlags(cmd.Flags()); err != nil {
 		return err
 	}

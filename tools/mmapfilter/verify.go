@@ -9,9 +9,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const verifyHelp = `Usage: mmapfilter verify [--json] FILE
+const verifyHelp = `Usage: mmapfilter verify [--json] FILTER
 
-Read all of the filter FILE and hold it against the rules of the format. Each
+Read all of the filter and hold it against the rules of the format. Each
 damage is printed with the part of the file, the offset in bytes and the rule.
 
       --json   print a JSON object
