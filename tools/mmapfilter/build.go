@@ -26,7 +26,7 @@ same.
       --multiset        count every copy of a key, not one
   -q, --quiet           print no summary and show no progress
 
-` + sharedKeysHelp + `
+` + buildKeysHelp + `
 A byte order mark is part of the first key, except in CSV.
 
 Example: mmapfilter build -p 0.001 --hex -d : --field 1 -o sha1.mmf sha1.gz`
@@ -80,7 +80,7 @@ func (b *buildCommand) run(cmd *cobra.Command, names []string) error {
 	if err := in.format.checkNote(); err != nil {
 		return err
 	}
-	if in.sources, err = findSources(names, cmd.InOrStdin()); err != nil {
+	if in.sources, err = b.format.sources(names, cmd.InOrStdin()); err != nil {
 		return err
 	}
 	if err := in.sources.err(); err != nil {

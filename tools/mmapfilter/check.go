@@ -62,7 +62,7 @@ func (c *checkCommand) run(cmd *cobra.Command, args []string) error {
 		return errors.New("--json and -c cannot stand together")
 	}
 	path, names := args[0], args[1:]
-	sources, err := findSources(names, cmd.InOrStdin())
+	sources, err := c.format.sources(names, cmd.InOrStdin())
 	if err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ func newCreateCommand() *cobra.Command {
 	addPlanFlags(flags, &c.opts)
 	addSharedF(flags, &c.opts)
 	addSeedFlag(flags, &c.opts)
-	c.format = addFormatFlags(flags)
+	c.format = addFileFormatFlags(flags)
 	return cmd
 }
 

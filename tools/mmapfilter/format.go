@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"io"
 	"strconv"
 	"strings"
 
@@ -54,14 +55,17 @@ func (f format) validate() error {
 	return nil
 }
 
-// The help of the flags of addFormatFlags. In the commands where -f is another
-// flag as well, see addSharedF, it differs; and create reads no keys.
+// The help of the flags for keys. In the commands where -f is another flag as
+// well, see addSharedF, it differs; create reads no keys, and uniq none but
+// those of files.
 const (
-	keysHelp       = sourcesHelp + recordHelp + fieldHelp + recordEndHelp
-	sharedKeysHelp = sourcesHelp + recordHelp + sharedFieldHelp + recordEndHelp
+	keysHelp       = sourcesHelp + keyHelp + recordHelp + fieldHelp + recordEndHelp
+	buildKeysHelp  = sourcesHelp + keyHelp + recordHelp + sharedFieldHelp + recordEndHelp
+	uniqKeysHelp   = sourcesHelp + recordHelp + sharedFieldHelp + recordEndHelp
 	createKeysHelp = "How add, check and others are to read keys:\n" + recordHelp + sharedFieldHelp + recordEndHelp
 
 	sourcesHelp = "Keys are the lines of each FILE or of standard input; .gz, .zst are unpacked.\n"
+	keyHelp     = "  -e, --key KEY         take KEY itself, and no standard input; repeatable\n"
 	recordHelp  = `  -0, --null            keys end in a zero byte, not a newline
   -d, --delim S         fields are separated by S (\t: tab), as with cut(1)
 `
@@ -72,15 +76,25 @@ const (
       --trim-cr         drop a carriage return at the end of a key`
 )
 
-// formatFlags are the flags for the format of keys.
+// formatFlags are the flags for keys and their format.
 type formatFlags struct {
 	flags         *pflag.FlagSet
 	given         format
 	delim, column string
+	keys          []string // of the command line
 }
 
-// addFormatFlags adds the flags that say how keys are made from files.
+// addFormatFlags adds the flags of a command that reads keys, of files and of
+// its command line.
 func addFormatFlags(flags *pflag.FlagSet) *formatFlags {
+	f := addFileFormatFlags(flags)
+	// No slice: a comma is a part of a key.
+	flags.StringArrayVarP(&f.keys, "key", "e", nil, "a key")
+	return f
+}
+
+// addFileFormatFlags adds those that say how keys are made from files.
+func addFileFormatFlags(flags *pflag.FlagSet) *formatFlags {
 	f := &formatFlags{flags: flags}
 	flags.BoolVarP(&f.given.null, "null", "0", false, "keys end in a zero byte")
 	flags.StringVarP(&f.delim, "delim", "d", "", "what separates fields")
@@ -94,6 +108,12 @@ func addFormatFlags(flags *pflag.FlagSet) *formatFlags {
 	flags.BoolVar(&f.given.hex, "hex", false, "keys are hex digits")
 	flags.BoolVar(&f.given.trimCR, "trim-cr", false, "drop a carriage return at the end of a key")
 	return f
+}
+
+// sources are the keys of -e, and the files called names. Where there are
+// neither, keys come from standard input.
+func (f *formatFlags) sources(names []string, stdin io.Reader) (*sources, error) {
+	return findSources(f.keys, names, stdin)
 }
 
 // format is what the flags ask for, on top of what a filter has recorded: a

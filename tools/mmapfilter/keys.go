@@ -26,7 +26,7 @@ type input struct {
 	file   string
 	header []byte // the record at the head of the file that names columns, if the format has one
 	number int    // of the record in the file, from 1; in CSV of the line
-	record []byte // the record as it stands in the file, without the byte that ends it
+	record []byte // the record as it stands in the file, without the byte that ends it; a key of the command line
 	text   []byte // the key as it stands in the file
 
 	decoded []byte
@@ -56,6 +56,9 @@ func (in *input) read(ctx context.Context, src source, yield func([]byte, error)
 		}
 	}
 	in.file = src.name
+	if src.keys != nil {
+		return in.given(src.keys, yield)
+	}
 	file, err := in.sources.open(ctx, src)
 	if err != nil {
 		return false, err
@@ -87,6 +90,22 @@ func (in *input) read(ctx context.Context, src source, yield func([]byte, error)
 		return true, nil
 	}
 	return false, in.wrap(err)
+}
+
+// given gives keys of the command line. They are no records of which a part
+// would have to be cut out.
+func (in *input) given(keys []string, yield func([]byte, error) bool) (more bool, err error) {
+	for i, text := range keys {
+		in.number, in.record = i+1, []byte(text)
+		key, err := in.decode(in.record)
+		if err != nil {
+			return false, fmt.Errorf("-e: %w", err)
+		}
+		if !yield(key, nil) {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 func (in *input) wrap(err error) error { return fmt.Errorf("%s: %w", in.file, err) }
@@ -131,14 +150,19 @@ func (a *announced) Read(p []byte) (int, error) {
 
 // key makes the key from a record.
 func (in *input) key(record []byte) ([]byte, error) {
-	in.text = record
 	if in.format.delim != "" {
 		field, err := cutField(record, in.format.delim, in.format.field)
 		if err != nil {
 			return nil, &misfit{err, false}
 		}
-		in.text = field
+		record = field
 	}
+	return in.decode(record)
+}
+
+// decode makes the key from its text.
+func (in *input) decode(text []byte) ([]byte, error) {
+	in.text = text
 	if in.format.trimCR {
 		in.text = bytes.TrimSuffix(in.text, []byte{'\r'})
 	}

@@ -81,7 +81,7 @@ func (neverReader) Read([]byte) (int, error) { return 0, nil }
 
 // readAll gives the keys of data as a file of that format has them.
 func readAll(t testing.TB, data []byte, f format) (keys [][]byte, err error) {
-	sources, err := findSources(nil, bytes.NewReader(data))
+	sources, err := findSources(nil, nil, bytes.NewReader(data))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func readAll(t testing.TB, data []byte, f format) (keys [][]byte, err error) {
 // readRecords gives the records of data, as far as they have keys that can be
 // read.
 func readRecords(t testing.TB, data []byte, f format) (records [][]byte) {
-	sources, err := findSources(nil, bytes.NewReader(data))
+	sources, err := findSources(nil, nil, bytes.NewReader(data))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,7 +272,7 @@ func TestSourceBytes(t *testing.T) {
 		}
 		names = append(names, name)
 	}
-	sources, err := findSources(names, nil)
+	sources, err := findSources(nil, names, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -78,7 +78,7 @@ func newMutation(cmd *cobra.Command, flags *mutationFlags, args []string) (*muta
 		return nil, fmt.Errorf("%s needs a filter file", cmd.Name())
 	}
 	m := &mutation{mutationFlags: flags, path: args[0]}
-	sources, err := findSources(args[1:], cmd.InOrStdin())
+	sources, err := flags.format.sources(args[1:], cmd.InOrStdin())
 	if err != nil {
 		return nil, err
 	}

@@ -17,22 +17,29 @@ type sources struct {
 	read  atomic.Int64 // of those, as they are in the files
 }
 
-// A source is a file, or standard input.
+// A source is a file, standard input, or the command line.
 type source struct {
 	name    string
 	stdin   io.Reader // nil for a file
+	keys    []string  // of the command line; nil for a file
 	regular bool      // reading from it does not wait for someone to write
 	info    fs.FileInfo
 	err     error // it cannot be read
 }
 
-// findSources looks at the files. One that cannot be read is a source with an
-// error, for the caller to decide when it counts.
-func findSources(names []string, stdin io.Reader) (*sources, error) {
-	if len(names) == 0 {
+// commandLine is what the source of the keys of -e is called.
+const commandLine = "command line"
+
+// findSources looks at the files, which come after the keys of the command line.
+// One that cannot be read is a source with an error, for the caller to decide
+// when it counts.
+func findSources(keys, names []string, stdin io.Reader) (*sources, error) {
+	s := new(sources)
+	if len(keys) > 0 {
+		s.list = append(s.list, source{name: commandLine, keys: keys})
+	} else if len(names) == 0 {
 		names = []string{"-"}
 	}
-	s := new(sources)
 	known, seen := true, false
 	for _, name := range names {
 		src := source{name: name}

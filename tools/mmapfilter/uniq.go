@@ -27,7 +27,7 @@ of at most P, as long as at most N different ones have passed.
                         A run that is killed may remember some it did not print
   -v, --verbose         say how many lines passed
 
-` + sharedKeysHelp + `
+` + uniqKeysHelp + `
       --plain           forget what FILTER records of this
 
 What passes is the whole record, whatever part of it the key is.
@@ -58,7 +58,7 @@ func newUniqCommand() *cobra.Command {
 	flags.StringVar(&u.filter, "filter", "", "file to remember lines in")
 	flags.BoolVar(&u.plain, "plain", false, "forget what is recorded")
 	flags.BoolVarP(&u.verbose, "verbose", "v", false, "print how many lines passed")
-	u.format = addFormatFlags(flags)
+	u.format = addFileFormatFlags(flags)
 	return cmd
 }
 
@@ -76,7 +76,7 @@ func (u *uniqCommand) run(cmd *cobra.Command, names []string) (err error) {
 		u.opts.FalsePositiveRate = uniqRate
 	}
 	p := &passage{in: &input{whole: true}, stderr: cmd.ErrOrStderr(), out: bufio.NewWriterSize(cmd.OutOrStdout(), bufferBytes)}
-	if p.in.sources, err = findSources(names, cmd.InOrStdin()); err != nil {
+	if p.in.sources, err = u.format.sources(names, cmd.InOrStdin()); err != nil {
 		return err
 	}
 	if err := p.in.sources.err(); err != nil {
