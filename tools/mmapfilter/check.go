@@ -27,7 +27,8 @@ Exit status: 0 if some are printed, 1 if none, 2 after an error.
       --plain           forget what the filter records of this
 
 Keys are read as build recorded it (see info). --hex and --trim-cr are switched
-singly; any other flag for keys replaces -0, --delim, --field, --csv, --column.`
+singly; any other of these flags replaces all of them that are recorded. Keys of
+a --record-size are printed without anything between them.`
 
 // A checkCommand is the flags of check.
 type checkCommand struct {
@@ -78,6 +79,9 @@ func (c *checkCommand) run(cmd *cobra.Command, args []string) error {
 	}
 	if in.format, err = c.format.format(recorded); err != nil {
 		return err
+	}
+	if c.number && !c.json && !c.count && !c.quiet && in.format.recordSize != 0 {
+		return errors.New("-n and --record-size cannot stand together: nothing ends a record; --json has the numbers")
 	}
 	s := newSelection(c, filter, in, cmd.OutOrStdout())
 	s.bar = c.progress(sources, cmd.OutOrStdout(), cmd.ErrOrStderr())

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"strconv"
 	"strings"
@@ -19,12 +20,13 @@ type format struct {
 
 // An extraction says which parts of a file are keys.
 type extraction struct {
-	null   bool   // records end in a zero byte, not in a newline
-	delim  string // what separates fields; empty: a key is a whole record
-	field  int    // which field is the key, from 1
-	csv    bool   // records are CSV
-	column int    // which column is the key, from 1; 0: the one called name
-	name   string // the key column as the first record of a file calls it
+	null       bool   // records end in a zero byte, not in a newline
+	recordSize int    // bytes a record, if nothing ends it; 0: something does
+	delim      string // what separates fields; empty: a key is a whole record
+	field      int    // which field is the key, from 1
+	csv        bool   // records are CSV
+	column     int    // which column is the key, from 1; 0: the one called name
+	name       string // the key column as the first record of a file calls it
 }
 
 // validate reports what cannot stand together, in terms of the flags.
@@ -35,6 +37,10 @@ func (f format) validate() error {
 	}
 	named := f.column != 0 || f.name != ""
 	switch {
+	case f.recordSize != 0 && (f.null || f.csv || named || f.delim != "" || f.field != 0):
+		return errors.New("--record-size stands alone: without -0, --delim, --field, --csv and --column")
+	case f.recordSize < 0 || f.recordSize > maxRecordSize:
+		return fmt.Errorf("--record-size is between 1 and %d bytes", maxRecordSize)
 	case f.csv && f.null:
 		return errors.New("--csv and -0 cannot stand together")
 	case f.csv && (f.delim != "" || f.field != 0):
@@ -55,6 +61,10 @@ func (f format) validate() error {
 	return nil
 }
 
+// maxRecordSize bounds the size of a record of which the format says how large it
+// is. All of it is in memory.
+const maxRecordSize = 1 << 20
+
 // The help of the flags for keys. In the commands where -f is another flag as
 // well, see addSharedF, it differs; create reads no keys, and uniq none but
 // those of files.
@@ -72,6 +82,7 @@ const (
 	fieldHelp       = "  -f, --field N         the key is field N of these\n"
 	sharedFieldHelp = "      --field N         the key is field N of these; so is -f N, if -d is given\n"
 	recordEndHelp   = `      --csv --column C  the key is column C of CSV: a name, or a number
+      --record-size N   records are N bytes each, and nothing between them
       --hex             keys are hex digits and stand for the bytes
       --trim-cr         drop a carriage return at the end of a key`
 )
@@ -105,6 +116,7 @@ func addFileFormatFlags(flags *pflag.FlagSet) *formatFlags {
 	flags.IntVarP(&f.given.field, "field", shorthand, 0, "number of the field, from 1")
 	flags.BoolVar(&f.given.csv, "csv", false, "the input is CSV")
 	flags.StringVar(&f.column, "column", "", "number or name of the column")
+	flags.IntVar(&f.given.recordSize, "record-size", 0, "bytes a record")
 	flags.BoolVar(&f.given.hex, "hex", false, "keys are hex digits")
 	flags.BoolVar(&f.given.trimCR, "trim-cr", false, "drop a carriage return at the end of a key")
 	return f
@@ -133,13 +145,16 @@ func (f *formatFlags) format(recorded format) (format, error) {
 	if f.flags.Changed("field") && f.given.field < 1 {
 		return format{}, errors.New("--field is counted from 1")
 	}
+	if f.flags.Changed("record-size") && f.given.recordSize < 1 {
+		return format{}, fmt.Errorf("--record-size is between 1 and %d bytes", maxRecordSize)
+	}
 	if f.flags.Changed("column") {
 		if err := f.setColumn(); err != nil {
 			return format{}, err
 		}
 	}
 	result := recorded
-	for _, name := range []string{"null", "delim", "field", "csv", "column"} {
+	for _, name := range []string{"null", "record-size", "delim", "field", "csv", "column"} {
 		if f.flags.Changed(name) {
 			result.extraction = f.given.extraction
 		}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"strings"
 )
 
 // An input makes keys from sources. The fields from file on describe the key
@@ -64,7 +65,7 @@ func (in *input) read(ctx context.Context, src source, yield func([]byte, error)
 		return false, err
 	}
 	defer file.Close()
-	unpacked, err := decompress(file)
+	unpacked, err := in.unpack(file)
 	if err != nil {
 		return false, in.wrap(err)
 	}
@@ -92,12 +93,24 @@ func (in *input) read(ctx context.Context, src source, yield func([]byte, error)
 	return false, in.wrap(err)
 }
 
+// unpack unpacks a file that is packed. One whose records have a size may begin
+// with any bytes, so there the name says whether it is packed.
+func (in *input) unpack(file io.ReadCloser) (io.ReadCloser, error) {
+	if in.format.recordSize != 0 && !strings.HasSuffix(in.file, ".gz") && !strings.HasSuffix(in.file, ".zst") {
+		return file, nil
+	}
+	return decompress(file)
+}
+
 // given gives keys of the command line. They are no records of which a part
 // would have to be cut out.
 func (in *input) given(keys []string, yield func([]byte, error) bool) (more bool, err error) {
 	for i, text := range keys {
 		in.number, in.record = i+1, []byte(text)
 		key, err := in.decode(in.record)
+		if n := in.format.recordSize; err == nil && n != 0 && len(text) != n && !in.format.hex {
+			err = fmt.Errorf("key %.40q has %s, and records have %d; --hex takes hex digits", text, formatNumber(len(text), "byte", "bytes"), n)
+		}
 		if err != nil {
 			return false, fmt.Errorf("-e: %w", err)
 		}
@@ -106,6 +119,19 @@ func (in *input) given(keys []string, yield func([]byte, error) bool) (more bool
 		}
 	}
 	return true, nil
+}
+
+// end is what ends a record, or a key where one is printed. Nothing does where
+// records have a size, so that they can be read back; but one of the command line
+// that is given in hex digits is none of those.
+func (in *input) end() string {
+	switch {
+	case in.format.null:
+		return "\x00"
+	case in.format.recordSize != 0 && !(in.format.hex && in.file == commandLine):
+		return ""
+	}
+	return "\n"
 }
 
 func (in *input) wrap(err error) error { return fmt.Errorf("%s: %w", in.file, err) }
@@ -129,6 +155,8 @@ func (in *input) records(r io.Reader) (records, error) {
 			in.header = c.header
 		}
 		return c, err
+	case in.format.recordSize != 0:
+		return newFixed(r, in.format.recordSize), nil
 	case in.format.null:
 		return newSplitter(r, 0, bufferBytes), nil
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/csv"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -62,6 +63,33 @@ func TestSplitter(t *testing.T) {
 	}
 }
 
+// Records of a size, however the input comes in pieces.
+func TestFixed(t *testing.T) {
+	for _, size := range []int{1, 3, 16, bufferBytes + 1} {
+		for _, n := range []int{0, 1, 3} {
+			data := bytes.Repeat([]byte("\x1f\x8b\n\x00\r"), n*size)[:n*size]
+			for _, wrap := range []func(io.Reader) io.Reader{
+				func(r io.Reader) io.Reader { return r },
+				iotest.OneByteReader, iotest.HalfReader, iotest.DataErrReader,
+			} {
+				got, err := collect(newFixed(wrap(bytes.NewReader(data)), size))
+				if err != io.EOF || len(got) != n || !bytes.Equal(bytes.Join(got, nil), data) {
+					t.Errorf("%d records of %d bytes: got %d, %v", n, size, len(got), err)
+				}
+				got, err = collect(newFixed(wrap(bytes.NewReader(append(data, 'x'))), size))
+				short := size > 1 && strings.Contains(err.Error(), fmt.Sprintf("record %d, the last one, has 1 byte of", n+1))
+				if !short && (size > 1 || err != io.EOF) || !bytes.HasPrefix(bytes.Join(got, nil), data) {
+					t.Errorf("%d records of %d bytes and a byte: got %d, %v", n, size, len(got), err)
+				}
+			}
+		}
+	}
+	broken := errors.New("broken")
+	if got, err := collect(newFixed(io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(broken)), 2)); err != broken || len(got) != 1 {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
 // A record that an error cuts short is not given.
 func TestSplitterError(t *testing.T) {
 	broken := errors.New("broken")
@@ -112,8 +140,9 @@ func readRecords(t testing.TB, data []byte, f format) (records [][]byte) {
 	return records
 }
 
-// FuzzKeys reads any data in any format. Lines, and what ends in zero bytes,
-// must be what bytes.Split makes of it; of the rest it must not panic. A record
+// FuzzKeys reads any data in any format. Lines, what ends in zero bytes, and
+// records of a size must be what a split of the data makes; of the rest it must
+// not panic. A record
 // alone has the key that it has in its file.
 func FuzzKeys(f *testing.F) {
 	f.Add([]byte("a\nb\n\nc"), "", uint16(4))
@@ -122,6 +151,7 @@ func FuzzKeys(f *testing.F) {
 	f.Add([]byte("\ufeffa,b\n1,\"2\n3\"\n"), `csv column="b"`, uint16(0))
 	f.Add([]byte("\x1f\x8b\x08\x00"), "csv column=2", uint16(0))
 	f.Add([]byte("\x28\xb5\x2f\xfd\x00"), "", uint16(0))
+	f.Add([]byte("\x1f\x8b\n\x00a"), "record-size=2", uint16(0))
 	f.Fuzz(func(t *testing.T, data []byte, note string, bufferSize uint16) {
 		separator := byte('\n')
 		format, err := parseNote(note)
@@ -144,6 +174,13 @@ func FuzzKeys(f *testing.F) {
 		}
 		if !packed && (note == "" || note == "null") && (err != nil || !equalRecords(keys, want)) {
 			t.Fatalf("keys: %q, %v, want %q", keys, err, want)
+		}
+		if n := format.recordSize; n != 0 && !format.hex && !format.trimCR {
+			want := slices.Collect(slices.Chunk(data, n))
+			whole := len(data) / n
+			if (err != nil) != (len(data)%n != 0) || !equalRecords(keys, want[:whole]) {
+				t.Fatalf("keys: %q, %v, want %q", keys, err, want)
+			}
 		}
 		records := readRecords(t, data, format)
 		if len(records) != len(keys) {

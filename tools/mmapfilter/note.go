@@ -24,6 +24,7 @@ func (f format) note() string {
 	add(f.hex, "hex")
 	add(f.trimCR, "trim-cr")
 	add(f.null, "null")
+	add(f.recordSize != 0, "record-size="+strconv.Itoa(f.recordSize))
 	add(f.delim != "", "delim="+strconv.Quote(f.delim))
 	add(f.field != 0, "field="+strconv.Itoa(f.field))
 	add(f.csv, "csv")
@@ -56,6 +57,8 @@ func parseNote(text string) (format, error) {
 			f.trimCR = true
 		case "null":
 			f.null = true
+		case "record-size":
+			f.recordSize, _ = strconv.Atoi(value)
 		case "delim":
 			f.delim, _ = strconv.Unquote(value)
 		case "field":

@@ -81,6 +81,36 @@ func (s *splitter) fill() {
 	s.err = io.ErrNoProgress
 }
 
+// Fixed records have one size, and nothing between them.
+type fixed struct {
+	r      *bufio.Reader
+	size   int
+	record []byte
+	number int
+}
+
+func newFixed(r io.Reader, size int) *fixed {
+	return &fixed{r: bufio.NewReaderSize(r, max(size, bufferBytes)), size: size}
+}
+
+func (f *fixed) next() ([]byte, int, error) {
+	f.r.Discard(len(f.record)) // that was valid until now
+	var err error
+	f.record, err = f.r.Peek(f.size)
+	if err == nil || len(f.record) > 0 {
+		f.number++
+	}
+	if err == io.EOF && len(f.record) > 0 {
+		err = &misfit{fmt.Errorf("record %d, the last one, has %s of %d", f.number, formatNumber(len(f.record), "byte", "bytes"), f.size), false}
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	return f.record, f.number, nil
+}
+
+func (f *fixed) whole() []byte { return f.record }
+
 // maxCSVRecord bounds the bytes of a record of CSV. A quote that is not closed
 // makes the rest of a file one record, which may be more than there is memory.
 const maxCSVRecord = 64 << 20

@@ -178,16 +178,13 @@ func (s *selection) print(text []byte, number int) {
 		s.out.WriteByte(':')
 	}
 	s.out.Write(text)
-	if s.in.format.null {
-		s.out.WriteByte(0)
-	} else {
-		s.out.WriteByte('\n')
-	}
+	s.out.WriteString(s.in.end())
 }
 
 // printJSON writes a key as an object. A string of JSON is Unicode, so a key
 // that is not has the replacement character for what is not, and all its bytes
-// in hex beside it. With more than one file the object names the file.
+// in hex beside it; so has every key of a file that is no text. With more than
+// one file the object names the file.
 func (s *selection) printJSON(text []byte, number int) {
 	object := struct {
 		File    string `json:"file,omitempty"`
@@ -199,7 +196,7 @@ func (s *selection) printJSON(text []byte, number int) {
 	if len(s.in.sources.list) > 1 {
 		object.File = s.in.file
 	}
-	if !utf8.Valid(text) {
+	if !utf8.Valid(text) || s.in.format.recordSize != 0 && !s.in.format.hex {
 		object.Hex = hex.EncodeToString(text)
 	}
 	s.objects.Encode(object)

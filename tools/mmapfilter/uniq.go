@@ -227,11 +227,7 @@ func (p *passage) pass() {
 // print keeps its error for flush.
 func (p *passage) print(record []byte) {
 	p.out.Write(record)
-	if p.in.format.null {
-		p.out.WriteByte(0)
-	} else {
-		p.out.WriteByte('\n')
-	}
+	p.out.WriteString(p.in.end())
 }
 
 func (p *passage) flush() {
