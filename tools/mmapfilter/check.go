@@ -17,7 +17,9 @@ Exit status: 0 if some are printed, 1 if none, 2 after an error.
   -v, --invert-match    select the keys that are certainly not in the filter
   -c, --count           print only how many keys are selected
   -q, --quiet           print nothing and stop at the first key selected
-  -n, --number          print the number of the record before a key (CSV: line)
+  -n, --line-number     print the number of the record first, in CSV the line's
+                        (a capacity is -n in build, create, size and uniq)
+      --record          print whole records, not just the keys in them
       --json            print objects like {"line":1,"key":"k","present":true}
       --residency R     default, random, willneed, populate, lock or heap
       --checked         report a fault in the file, instead of dying of it
@@ -32,7 +34,7 @@ a --record-size are printed without anything between them.`
 
 // A checkCommand is the flags of check.
 type checkCommand struct {
-	invert, count, quiet, number, json, follow bool
+	invert, count, quiet, number, record, json, follow bool
 
 	open   mmapfilter.OpenOptions
 	format *formatFlags
@@ -46,7 +48,10 @@ func newCheckCommand() *cobra.Command {
 	flags.BoolVarP(&c.invert, "invert-match", "v", false, "select absent keys")
 	flags.BoolVarP(&c.count, "count", "c", false, "print a count")
 	flags.BoolVarP(&c.quiet, "quiet", "q", false, "print nothing")
-	flags.BoolVarP(&c.number, "number", "n", false, "print record numbers")
+	flags.BoolVarP(&c.number, "line-number", "n", false, "print record numbers")
+	flags.BoolVar(&c.number, "number", false, "as --line-number, its name in old scripts")
+	flags.MarkHidden("number")
+	flags.BoolVar(&c.record, "record", false, "print whole records")
 	flags.BoolVar(&c.json, "json", false, "print JSON")
 	flags.BoolVar(&c.plain, "plain", false, "forget what is recorded")
 	flags.BoolVar(&c.follow, "follow", false, "follow the file")
@@ -72,7 +77,7 @@ func (c *checkCommand) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	defer filter.Close()
-	in := &input{sources: sources}
+	in := &input{sources: sources, whole: c.record}
 	recorded, err := recordedFormat(path, filter, c.plain)
 	if err != nil {
 		return err

@@ -26,6 +26,7 @@ type selection struct {
 	bar      *progress
 	report   func(error) // says that a source could not be read, or not all of it
 	reported bool
+	headed   bool // what comes before the first record has been printed
 	selected uint64
 	err      error // the first one of asking or printing
 
@@ -65,7 +66,7 @@ func (s *selection) run(ctx context.Context) error {
 		case err != nil:
 			s.sourceFailed(err)
 		default:
-			s.block.add(key, s.in.text, s.in.number)
+			s.take(key)
 			if s.block.full() {
 				s.ask()
 			}
@@ -91,6 +92,15 @@ func (s *selection) run(ctx context.Context) error {
 		return errNo
 	}
 	return nil
+}
+
+// take takes a key into the block.
+func (s *selection) take(key []byte) {
+	if s.in.whole {
+		s.block.addWhole(key, s.in.text, s.in.record, s.in.number)
+	} else {
+		s.block.add(key, s.in.text, s.in.number)
+	}
 }
 
 // sourceFailed reports an error after the answers for the keys before it.
@@ -137,7 +147,7 @@ func (s *selection) ask() {
 			break
 		}
 		if !s.count {
-			s.print(s.block.text(i), at.number)
+			s.print(i, at.number)
 		}
 	}
 	s.block.clear()
@@ -162,12 +172,18 @@ func (s *selection) flush() {
 	s.fail(s.out.Flush())
 }
 
-// print writes one key. Errors are kept by the buffered writer until flush.
-// With more than one file the name of the file comes first, as with grep(1).
-func (s *selection) print(text []byte, number int) {
+// print writes key i of the block, or its record. Errors are kept by the buffered
+// writer until flush. With more than one file the name of the file comes first,
+// as with grep(1).
+func (s *selection) print(i, number int) {
 	if s.json {
-		s.printJSON(text, number)
+		s.printJSON(i, number)
 		return
+	}
+	text := s.block.text(i)
+	if s.record {
+		s.head()
+		text = s.block.record(i)
 	}
 	if s.number {
 		if len(s.in.sources.list) > 1 {
@@ -181,23 +197,49 @@ func (s *selection) print(text []byte, number int) {
 	s.out.WriteString(s.in.end())
 }
 
-// printJSON writes a key as an object. A string of JSON is Unicode, so a key
-// that is not has the replacement character for what is not, and all its bytes
-// in hex beside it; so has every key of a file that is no text. With more than
-// one file the object names the file.
-func (s *selection) printJSON(text []byte, number int) {
-	object := struct {
-		File    string `json:"file,omitempty"`
-		Line    int    `json:"line"`
-		Key     string `json:"key"`
-		Hex     string `json:"hex,omitempty"`
-		Present bool   `json:"present"`
-	}{Line: number, Key: string(text), Present: !s.invert}
+// head writes the names of the columns, for records of CSV to be read again. With
+// numbers before them they are not.
+func (s *selection) head() {
+	if s.in.header != nil && !s.headed && !s.number {
+		s.headed = true
+		s.out.Write(s.in.header)
+		s.out.WriteString(s.in.end())
+	}
+}
+
+// An answerJSON is the object that check --json prints for a key. A string of
+// JSON is Unicode, so a key or record that is not has the replacement character
+// for what is not, and all its bytes in hex beside it; so has every key of a file
+// that is no text.
+type answerJSON struct {
+	File      string  `json:"file,omitempty"` // where there is more than one
+	Line      int     `json:"line"`
+	Key       string  `json:"key"`
+	Hex       string  `json:"hex,omitempty"`
+	Record    *string `json:"record,omitempty"` // with --record
+	RecordHex string  `json:"record_hex,omitempty"`
+	Present   bool    `json:"present"`
+}
+
+func (s *selection) printJSON(i, number int) {
+	text := s.block.text(i)
+	binary := s.in.format.recordSize != 0 && !s.in.format.hex
+	object := answerJSON{Line: number, Key: string(text), Hex: hexIf(binary, text), Present: !s.invert}
 	if len(s.in.sources.list) > 1 {
 		object.File = s.in.file
 	}
-	if !utf8.Valid(text) || s.in.format.recordSize != 0 && !s.in.format.hex {
-		object.Hex = hex.EncodeToString(text)
+	if s.record {
+		record := s.block.record(i)
+		text := string(record)
+		object.Record, object.RecordHex = &text, hexIf(binary, record)
 	}
 	s.objects.Encode(object)
+}
+
+// hexIf gives text in hex if it is binary, or no Unicode.
+func hexIf(binary bool, text []byte) string {
+	if binary || !utf8.Valid(text) {
+		return hex.EncodeToString(text)
+	}
+	return ""
 }
