@@ -51,7 +51,7 @@ func newBuildCommand() *cobra.Command {
 	flags.Func("memory", "bytes for hashes", func(text string) (err error) {
 		// The zero of the options means the default.
 		if b.opts.MemoryBudget, err = parseSize(text); err == nil && b.opts.MemoryBudget == 0 {
-			err = errors.New("not more than 0")
+			err = demand("must be at least 1MiB")
 		}
 		return err
 	})

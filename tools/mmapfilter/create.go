@@ -74,7 +74,7 @@ func createFilter(path string, opts *mmapfilter.Options, f format) (*mmapfilter.
 func addSeedFlag(flags *pflag.FlagSet, opts *mmapfilter.Options) {
 	flags.Func("seed", "seed of the hash", func(text string) (err error) {
 		if opts.Seed, err = strconv.ParseUint(text, 0, 64); err != nil {
-			return errors.New("not a number of 64 bits, such as 12345 or 0xfeed")
+			return demand("takes a number of 64 bits, such as 12345 or 0xfeed")
 		}
 		return nil
 	})

@@ -56,7 +56,7 @@ func parseRange(text string) (from, to uint64, err error) {
 		to, err = strconv.ParseUint(last, 10, 63)
 	}
 	if err != nil || from > to {
-		return 0, 0, errors.New("not numbers such as 0-7")
+		return 0, 0, demand("takes numbers of lines, such as 7 or 0-7")
 	}
 	return from, to, nil
 }

@@ -122,7 +122,7 @@ func newRootCommand() *cobra.Command {
 		SilenceUsage:  true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return unknownCommand(args[0])
+				return unknownCommand(cmd, args[0])
 			}
 			return cmd.Help()
 		},
@@ -133,6 +133,7 @@ func newRootCommand() *cobra.Command {
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
 		fmt.Fprintln(cmd.OutOrStdout(), cmd.Long)
 	})
+	root.SetFlagErrorFunc(flagMistake)
 	root.SetHelpCommand(newHelpCommand())
 	root.AddCommand(
 		newAddCommand(),
@@ -152,10 +153,6 @@ func newRootCommand() *cobra.Command {
 	return root
 }
 
-func unknownCommand(name string) error {
-	return fmt.Errorf("there is no command %q; see mmapfilter --help", name)
-}
-
 // newHelpCommand replaces the help command of cobra, which takes a name that is
 // no command for none.
 func newHelpCommand() *cobra.Command {
@@ -163,7 +160,7 @@ func newHelpCommand() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		target, rest, err := cmd.Root().Find(args)
 		if err != nil || len(rest) > 0 {
-			return unknownCommand(strings.Join(args, " "))
+			return unknownCommand(cmd.Root(), strings.Join(args, " "))
 		}
 		return target.Help()
 	}

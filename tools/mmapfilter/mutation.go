@@ -29,7 +29,7 @@ func (m *mutationFlags) addTo(flags *pflag.FlagSet) {
 	m.syncEvery = defaultSyncEvery
 	flags.Func("sync-every", "records from one sync to the next", func(text string) (err error) {
 		if m.syncEvery, err = parseCount(text); err == nil && m.syncEvery == 0 {
-			err = errors.New("not more than 0")
+			err = errAtLeastOne
 		}
 		return err
 	})

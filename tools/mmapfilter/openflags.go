@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"strings"
 
@@ -20,7 +19,7 @@ func addOpenFlags(flags *pflag.FlagSet, opts *mmapfilter.OpenOptions) {
 			}
 			names = append(names, r.String())
 		}
-		return fmt.Errorf("there are %s", strings.Join(names, ", "))
+		return demand("must be one of " + strings.Join(names, ", "))
 	})
 	flags.BoolVar(&opts.Checked, "checked", false, "survive a fault in the file")
 }

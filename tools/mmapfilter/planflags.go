@@ -22,7 +22,7 @@ func addPlanFlags(flags *pflag.FlagSet, opts *mmapfilter.Options) {
 	flags.Func("layout", "name of a layout", func(text string) error {
 		kind, ok := layout.ParseKind(text)
 		if !ok {
-			return fmt.Errorf("there are %s", layoutNames())
+			return demand("must be one of " + layoutNames())
 		}
 		opts.Layout = kind
 		return nil
@@ -71,11 +71,8 @@ func checkPlanFlags(flags *pflag.FlagSet) error {
 func addRateFlag(flags *pflag.FlagSet, opts *mmapfilter.Options) {
 	flags.FuncP("rate", "p", "false-positive rate", func(text string) error {
 		rate, err := strconv.ParseFloat(text, 64)
-		if err != nil {
-			return errors.New("not a number")
-		}
-		if !(rate > 0 && rate < 1) {
-			return errors.New("not between 0 and 1")
+		if err != nil || !(rate > 0 && rate < 1) {
+			return demand("must be a number between 0 and 1, such as 0.001")
 		}
 		opts.FalsePositiveRate = rate
 		return nil

@@ -35,7 +35,7 @@ func newRecoverCommand() *cobra.Command {
 	misused := func(cmd *cobra.Command, err error) error {
 		return &statusError{err, recoverMisusage}
 	}
-	cmd.SetFlagErrorFunc(misused)
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misused(cmd, flagMistake(cmd, err)) })
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if err := needFile(cmd, args); err != nil {
 			return misused(cmd, err)

@@ -70,7 +70,7 @@ func (u *uniqCommand) run(cmd *cobra.Command, names []string) (err error) {
 		return err
 	}
 	if u.opts.Capacity == 0 {
-		return errors.New("-n is not more than 0")
+		return fmt.Errorf("--capacity %w", errAtLeastOne)
 	}
 	if u.opts.FalsePositiveRate == 0 && u.opts.FingerprintBits == 0 {
 		u.opts.FalsePositiveRate = uniqRate

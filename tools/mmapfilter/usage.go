@@ -1,0 +1,93 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// unknownCommand is the error for a name that no command has.
+func unknownCommand(root *cobra.Command, name string) error {
+	return fmt.Errorf("there is no command %q; %s", name, suggest(root, name, "", "mmapfilter --help lists them"))
+}
+
+// suggest asks whether one of the commands of parent is meant, if some have a name
+// that is like this one; otherwise it gives the hint. Each gets the prefix.
+func suggest(parent *cobra.Command, name, prefix, hint string) string {
+	parent.SuggestionsMinimumDistance = 2
+	names := parent.SuggestionsFor(name)
+	if name == "" || len(names) == 0 {
+		return hint
+	}
+	return "did you mean " + prefix + strings.Join(names, " or "+prefix) + "?"
+}
+
+// flagMistake words an error about flags as the other errors are.
+func flagMistake(cmd *cobra.Command, err error) error {
+	var (
+		unknown *pflag.NotExistError
+		missing *pflag.ValueRequiredError
+		invalid *pflag.InvalidValueError
+	)
+	switch {
+	case errors.As(err, &unknown):
+		has, hint := cmd.Name()+" has no", "see "+cmd.CommandPath()+" --help"
+		if !cmd.HasParent() {
+			has = "there is no flag"
+		}
+		if unknown.GetSpecifiedShortnames() != "" {
+			return fmt.Errorf("%s -%s; %s", has, unknown.GetSpecifiedName(), hint)
+		}
+		name := unknown.GetSpecifiedName()
+		return fmt.Errorf("%s --%s; %s", has, name, suggest(flagNames(cmd.Flags()), name, "--", hint))
+	case errors.As(err, &missing):
+		return fmt.Errorf("%s needs a value", flagName(missing.GetFlag()))
+	case errors.As(err, &invalid):
+		return invalidValue(invalid)
+	}
+	return err
+}
+
+// flagNames are commands with the names of the flags, for suggest.
+func flagNames(flags *pflag.FlagSet) *cobra.Command {
+	names := new(cobra.Command)
+	flags.VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
+		}
+	})
+	return names
+}
+
+func flagName(f *pflag.Flag) string {
+	if f.Name == sharedF {
+		return "-" + f.Shorthand
+	}
+	return "--" + f.Name
+}
+
+// A demand is an error of the value of a flag that reads on after its name: must
+// be at least 1.
+type demand string
+
+func (d demand) Error() string { return string(d) }
+
+// errAtLeastOne is the error for a count that must not be 0.
+const errAtLeastOne = demand("must be at least 1")
+
+func invalidValue(e *pflag.InvalidValueError) error {
+	name := flagName(e.GetFlag())
+	var d demand
+	switch kind := e.GetFlag().Value.Type(); {
+	case errors.As(e, &d):
+		return fmt.Errorf("%s %w", name, d)
+	case kind == "int":
+		return fmt.Errorf("%s takes one number, not %q", name, e.GetValue())
+	case kind == "bool":
+		return fmt.Errorf("%s takes no value, or true or false, not %q", name, e.GetValue())
+	}
+	return fmt.Errorf("%s %q: %w", name, e.GetValue(), e.Unwrap())
+}
