@@ -102,7 +102,7 @@ func (b *buildCommand) run(cmd *cobra.Command, names []string) error {
 	filter, err := mmapfilter.Build(cmd.Context(), b.output, &b.opts, keys.all)
 	bar.close()
 	if err != nil {
-		return flagError(b.advise(err))
+		return b.explainFull(err, keys.n)
 	}
 	defer filter.Close()
 	if n, capacity := filter.Len(), filter.Cap(); n > capacity {
@@ -115,11 +115,15 @@ func (b *buildCommand) run(cmd *cobra.Command, names []string) error {
 	return b.summarise(cmd.OutOrStdout(), filter, keys.n)
 }
 
-// advise adds to an error what to do about it, where a flag would help.
-func (b *buildCommand) advise(err error) error {
-	// A filter that is as large as its keys need is full for copies alone.
-	if errors.Is(err, mmapfilter.ErrFull) && b.multiset && b.opts.Capacity == 0 {
-		return fmt.Errorf("%w; without --multiset, equal keys count once", err)
+// explainFull says of a filter that is full which flag made it so.
+func (b *buildCommand) explainFull(err error, keys uint64) error {
+	switch {
+	case !errors.Is(err, mmapfilter.ErrFull):
+		return err
+	case b.opts.Capacity != 0:
+		return fmt.Errorf("%s do not fit -n %s; leave -n out to size for the input", formatNumber(keys, "key", "keys"), formatCount(b.opts.Capacity))
+	case b.multiset: // one that is as large as its keys need is full for copies alone
+		return fmt.Errorf("%s do not fit, being too many copies of some; leave --multiset out to count equal keys once", formatNumber(keys, "key", "keys"))
 	}
 	return err
 }

@@ -93,7 +93,7 @@ func (c *checkCommand) run(cmd *cobra.Command, args []string) error {
 	defer s.bar.close()
 	s.report = func(err error) {
 		s.bar.hide()
-		fmt.Fprintf(cmd.ErrOrStderr(), "mmapfilter: %v\n", explainMisfit(err, in.format, recorded, path))
+		fmt.Fprintln(cmd.ErrOrStderr(), "mmapfilter:", explain(cmd, explainMisfit(err, in.format, recorded, path)))
 	}
 	return s.run(cmd.Context())
 }
@@ -143,7 +143,9 @@ func explainMisfit(err error, used, recorded format, path string) error {
 		return err
 	}
 	if m.hex && recorded.hex || !m.hex && used.extraction == recorded.extraction {
-		return fmt.Errorf("%w (as recorded in %s; --plain takes lines)", err, path)
+		file := &fileError{path, err}
+		errors.As(err, &file)
+		return &fileError{file.path, fmt.Errorf("%w (as recorded in %s; --plain takes lines)", file.error, path)}
 	}
 	return err
 }

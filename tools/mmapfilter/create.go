@@ -68,7 +68,7 @@ func createFilter(path string, opts *mmapfilter.Options, f format) (*mmapfilter.
 	}
 	opts.Normalisation = f.note()
 	filter, err := mmapfilter.Create(path, opts)
-	return filter, flagError(err)
+	return filter, err
 }
 
 func addSeedFlag(flags *pflag.FlagSet, opts *mmapfilter.Options) {

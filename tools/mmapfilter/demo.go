@@ -78,7 +78,7 @@ func (d *demoCommand) run(cmd *cobra.Command, args []string) error {
 	bar.close() // it would take time that is measured
 	m := measured{keys: len(tree.keys)}
 	if m.build, err = d.build(ctx, path, tree.keys); err != nil {
-		return flagError(err)
+		return err
 	}
 	filter, err := m.ask(path, tree.keys, absent)
 	if err != nil {

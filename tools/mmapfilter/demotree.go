@@ -35,7 +35,7 @@ func readTree(ctx context.Context, dir string, progress func(files int)) (*tree,
 	// Some systems have a link in place of the tree, which a walk does not follow.
 	root, err := filepath.EvalSymlinks(dir)
 	if err != nil {
-		return nil, err
+		return nil, &fileError{dir, err}
 	}
 	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err == nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"strconv"
 	"strings"
 
@@ -124,8 +125,19 @@ func addFileFormatFlags(flags *pflag.FlagSet) *formatFlags {
 
 // sources are the keys of -e, and the files called names. Where there are
 // neither, keys come from standard input.
+//
+// Who gives keys as arguments learns where they go.
 func (f *formatFlags) sources(names []string, stdin io.Reader) (*sources, error) {
-	return findSources(f.keys, names, stdin)
+	s, err := findSources(f.keys, names, stdin)
+	if err != nil || f.flags.Lookup("key") == nil {
+		return s, err
+	}
+	for i := range s.list {
+		if src := &s.list[i]; errors.Is(src.err, fs.ErrNotExist) {
+			src.err = &fileError{src.name, errors.New("no such file (arguments are files of keys; use -e or standard input for keys)")}
+		}
+	}
+	return s, nil
 }
 
 // format is what the flags ask for, on top of what a filter has recorded: a

@@ -112,7 +112,7 @@ func (in *input) given(keys []string, yield func([]byte, error) bool) (more bool
 			err = fmt.Errorf("key %.40q has %s, and records have %d; --hex takes hex digits", text, formatNumber(len(text), "byte", "bytes"), n)
 		}
 		if err != nil {
-			return false, fmt.Errorf("-e: %w", err)
+			return false, &fileError{"-e", err}
 		}
 		if !yield(key, nil) {
 			return false, nil
@@ -134,7 +134,7 @@ func (in *input) end() string {
 	return "\n"
 }
 
-func (in *input) wrap(err error) error { return fmt.Errorf("%s: %w", in.file, err) }
+func (in *input) wrap(err error) error { return &fileError{in.file, err} }
 
 // A misfit is an error of an input that is not in the format.
 type misfit struct {

@@ -15,7 +15,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/spf13/cobra"
 )
 
@@ -58,7 +57,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	status := exitError
 	if own := new(statusError); errors.As(err, &own) {
 		if err, status = own.error, own.status; err == nil {
@@ -76,17 +75,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		fmt.Fprintln(stderr, "mmapfilter: interrupted")
 	case errors.Is(err, errReported):
 	default:
-		fmt.Fprintf(stderr, "mmapfilter: %v\n", advise(err))
+		fmt.Fprintln(stderr, "mmapfilter:", explain(cmd, err))
 	}
 	return status
-}
-
-// advise adds to an error the command that helps.
-func advise(err error) error {
-	if errors.Is(err, mmapfilter.ErrNeedsRecovery) && !errors.Is(err, mmapfilter.ErrCorrupt) {
-		return fmt.Errorf("%w; see mmapfilter recover --help", err)
-	}
-	return err
 }
 
 const rootHelp = `Usage: mmapfilter COMMAND

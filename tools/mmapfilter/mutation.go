@@ -92,7 +92,7 @@ func newMutation(cmd *cobra.Command, flags *mutationFlags, args []string) (*muta
 		m.bar = newProgress(cmd.ErrOrStderr())
 	}
 	if m.filter, err = mmapfilter.Open(m.path, &m.open); err != nil {
-		return nil, flagError(err)
+		return nil, err
 	}
 	if err := m.setFormat(); err != nil {
 		return nil, errors.Join(err, m.filter.Close())

@@ -107,14 +107,3 @@ var optionFlags = map[string]string{
 	"Workers":           "--workers",
 	"LogBytes":          "--log-bytes",
 }
-
-// flagError puts an error about an option in terms of its flag.
-func flagError(err error) error {
-	var option *mmapfilter.OptionError
-	if errors.As(err, &option) {
-		if flag := optionFlags[option.Field]; flag != "" {
-			return fmt.Errorf("%s: %s", flag, option.Reason)
-		}
-	}
-	return err
-}

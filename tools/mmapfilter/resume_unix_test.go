@@ -190,14 +190,14 @@ func TestRecoverDeadWriter(t *testing.T) {
 		{"check f.mmf", exitYes, "c\n"},
 		{"info f.mmf", exitYes, "state           live, generation 2\n"},
 		{"dump --log f.mmf", exitYes, "committed with LSN 4, 3 records, sequence 3 and 0 operations"},
-		{"verify f.mmf", exitError, "is being written to"},
-		{"check --residency heap f.mmf", exitError, "is being written to"},
-		{"add f.mmf", exitError, "locked by a writer"},
-		{"del f.mmf", exitError, "locked by a writer"},
-		{"uniq --filter f.mmf", exitError, "locked by a writer"},
-		{"checkpoint f.mmf", exitError, "locked by a writer"},
-		{"build -o f.mmf", exitError, "locked by a writer"},
-		{"recover f.mmf", recoverFailed, "locked by a writer"},
+		{"verify f.mmf", exitError, "a writer is changing it"},
+		{"check --residency heap f.mmf", exitError, "a writer is changing it"},
+		{"add f.mmf", exitError, " is writing to it"},
+		{"del f.mmf", exitError, " is writing to it"},
+		{"uniq --filter f.mmf", exitError, " is writing to it"},
+		{"checkpoint f.mmf", exitError, " is writing to it"},
+		{"build -o f.mmf", exitError, " is writing to it"},
+		{"recover f.mmf", recoverFailed, " is writing to it"},
 	} {
 		exit, stdout, stderr := runHere(strings.NewReader("c\nx\n"), strings.Fields(c.args)...)
 		if exit != c.exit || !strings.Contains(stdout+stderr, c.output) {

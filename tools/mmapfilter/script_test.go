@@ -215,6 +215,17 @@ func command(args []string, input string) (out string, err error) {
 		return "", errors.Join(err, os.WriteFile(args[1], []byte(out), 0o666))
 	case "dead": // from to: makes what a writer leaves that dies after it has added the lines of the input to from
 		return "", leaveDead(args[0], args[1], input)
+	case "held": // filter command: runs it while the filter is open for writing
+		filter, err := mmapfilter.Open(args[0], nil)
+		if err != nil {
+			return "", err
+		}
+		out, err := command(args[1:], input)
+		return out, errors.Join(err, filter.Close())
+	case "mkdir":
+		return "", os.Mkdir(args[0], 0o777)
+	case "rm":
+		return "", os.Remove(args[0])
 	case "ls":
 		entries, err := os.ReadDir(".")
 		for _, e := range entries {

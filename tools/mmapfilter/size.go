@@ -46,7 +46,7 @@ func newSizeCommand() *cobra.Command {
 		}
 		plan, err := opts.Plan()
 		if err != nil {
-			return flagError(err)
+			return err
 		}
 		if asJSON {
 			return printJSON(cmd.OutOrStdout(), newPlanJSON(&opts, plan))

@@ -55,6 +55,9 @@ func findSources(keys, names []string, stdin io.Reader) (*sources, error) {
 		} else {
 			src.info, src.err = os.Stat(name)
 		}
+		if src.err != nil {
+			src.err = &fileError{src.name, src.err}
+		}
 		if src.err == nil && src.info != nil {
 			if src.info.IsDir() {
 				src.err = fmt.Errorf("%s is a directory", src.name)
@@ -111,7 +114,7 @@ func (s *sources) open(ctx context.Context, src source) (io.ReadCloser, error) {
 	}
 	f, err := os.Open(src.name)
 	if err != nil {
-		return nil, err
+		return nil, &fileError{src.name, err}
 	}
 	return s.count(f), nil
 }

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/spf13/cobra"
+)
+
+// A fileError is an error about a file, which its text begins with.
+type fileError struct {
+	path string
+	error
+}
+
+func (e *fileError) Error() string { return e.path + ": " + reason(e.error) }
+func (e *fileError) Unwrap() error { return e.error }
+
+// reason is what is wrong with a file, without its name and without the call that
+// failed.
+func reason(err error) string {
+	for _, known := range []struct {
+		err  error
+		text string
+	}{
+		{fs.ErrNotExist, "no such file"},
+		{fs.ErrExist, "there is a file already; remove it, or name another"},
+		{fs.ErrPermission, "permission denied"},
+		{syscall.ENOSPC, "disk full"},
+	} {
+		if errors.Is(err, known.err) {
+			return known.text
+		}
+	}
+	if e := new(fs.PathError); errors.As(err, &e) {
+		return reason(e.Err)
+	}
+	return err.Error()
+}
+
+// explain says in one line what an error that ends a command is about: which file,
+// what is wrong with it, and what helps. The errors of the library are for callers
+// who have the file in their hands; this puts all of them into the words of the
+// command, so that no command does it on its own.
+func explain(cmd *cobra.Command, err error) string {
+	return strings.ReplaceAll(explainError(cmd, subject(cmd), err), "\n", "; ")
+}
+
+// subject is the filter that a command is about, as it was named.
+func subject(cmd *cobra.Command) string {
+	for _, name := range []string{"output", "filter", "keep"} {
+		if f := cmd.Flags().Lookup(name); f != nil {
+			return f.Value.String()
+		}
+	}
+	return cmd.Flags().Arg(0)
+}
+
+func explainError(cmd *cobra.Command, path string, err error) string {
+	var (
+		file    *fileError
+		locked  *mmapfilter.LockedError
+		damage  *mmapfilter.CorruptError
+		version *mmapfilter.VersionError
+		inPath  *fs.PathError
+		option  *mmapfilter.OptionError
+	)
+	switch {
+	case errors.As(err, &file):
+		return file.Error()
+	case errors.As(err, &option):
+		return explainOption(option)
+	case path == "" || strings.Contains(err.Error(), "is complete"):
+		// There is no filter, or a new one that somebody has to know of.
+		return err.Error()
+	case errors.As(err, &locked):
+		return explainLocked(path, locked)
+	case errors.As(err, &damage):
+		return explainDamage(path, damage)
+	case errors.As(err, &version):
+		return fmt.Sprintf("%s: %v; it takes a newer mmapfilter", path, version)
+	case errors.Is(err, mmapfilter.ErrNeedsRecovery):
+		return explainDead(cmd, path, err)
+	case errors.Is(err, mmapfilter.ErrBusy):
+		return path + ": a writer is changing it; try again when that has ended"
+	case errors.Is(err, mmapfilter.ErrFailed) && errors.Is(err, syscall.ENOSPC):
+		return explainDiskFull(cmd, path, err)
+	case errors.As(err, &inPath):
+		return explainPath(path, inPath)
+	}
+	text := err.Error()
+	for _, op := range []string{"open", "close", "build", "create", "verify", "recover"} {
+		if rest, ok := strings.CutPrefix(text, op+" "+path+": "); ok {
+			return path + ": " + rest
+		}
+	}
+	return text
+}
+
+// explainOption puts an error about an option in terms of its flag.
+func explainOption(e *mmapfilter.OptionError) string {
+	if flag := optionFlags[e.Field]; flag != "" {
+		return flag + ": " + e.Reason
+	}
+	return e.Error()
+}
+
+func explainLocked(path string, e *mmapfilter.LockedError) string {
+	switch e.PID {
+	case 0:
+		return path + ": another process is writing to it; try again when that has ended"
+	case os.Getpid():
+		return path + " is already open for writing in this process"
+	}
+	return fmt.Sprintf("%s: process %d is writing to it; try again when that has ended", path, e.PID)
+}
+
+// explainDead is about a filter whose writer died. What helps depends on whether
+// the one who asks may write to it.
+func explainDead(cmd *cobra.Command, path string, err error) string {
+	if f, openErr := os.OpenFile(path, os.O_RDWR, 0); openErr == nil {
+		f.Close()
+	} else {
+		err = errors.Join(err, openErr)
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Sprintf("%s: its writer died, and you may not write to it; someone who may must run: mmapfilter recover %s", path, path)
+	}
+	text := fmt.Sprintf("%s: its writer died; run: mmapfilter recover %s", path, path)
+	if cmd.Flags().Lookup("recover") != nil {
+		text += ", or give --recover"
+	}
+	return text
+}
+
+// explainDamage is about a file that breaks a rule of the format. What is no
+// filter breaks the first, and what a log lacks the rules of logs.
+func explainDamage(path string, e *mmapfilter.CorruptError) string {
+	rule, what, _ := strings.Cut(e.Rule, ": ")
+	// The library has no name of the file as it was typed.
+	what = strings.ReplaceAll(strings.TrimPrefix(what, "the file was not closed, and "), "NAME", path)
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		if real, err = filepath.Abs(real); err == nil {
+			what = strings.ReplaceAll(what, real, path)
+		}
+	}
+	discard := "restore it, or: mmapfilter recover --discard-log " + path
+	switch {
+	case rule == "F1" && e.Offset == 0:
+		return path + ": not a mmapfilter file"
+	case rule == "L1" && strings.HasSuffix(what, "is missing"):
+		return fmt.Sprintf("%s: %s.stash is missing; %s", path, path, discard)
+	case rule == "L1" || rule == "L2":
+		return fmt.Sprintf("%s: %s; %s", path, what, discard)
+	case e.Region == layout.RegionLog:
+		return fmt.Sprintf("%s: %s.stash is damaged at offset %d (%s); %s", path, path, e.Offset, what, discard)
+	}
+	return fmt.Sprintf("%s: damaged %s at offset %d (%s: %s); restore or build it again", path, e.Region, e.Offset, rule, what)
+}
+
+// explainDiskFull is about a writer that ended because there was no space.
+func explainDiskFull(cmd *cobra.Command, path string, err error) string {
+	text := "disk full while writing to " + path
+	if strings.Contains(err.Error(), "create the log") {
+		text = fmt.Sprintf("disk full while growing %s.stash", path)
+	}
+	text += "; what was durable is kept"
+	if cmd.Flags().Lookup("resume") != nil {
+		text += ", and --resume goes on"
+	}
+	return text
+}
+
+// explainPath is about an error of the file system. Its file may be the filter, or
+// one beside it.
+func explainPath(path string, e *fs.PathError) string {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return path + " is a directory"
+	}
+	dir := filepath.Dir(path)
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) && errors.Is(e, fs.ErrNotExist) {
+		return fmt.Sprintf("%s: there is no directory %s", path, dir)
+	}
+	name := path
+	if base := filepath.Base(path); strings.HasPrefix(filepath.Base(e.Path), base+".stash") {
+		name += strings.TrimPrefix(filepath.Base(e.Path), base)
+	}
+	return name + ": " + reason(e)
+}
