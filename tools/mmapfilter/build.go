@@ -20,8 +20,7 @@ same.
   -n, --capacity N      size for N keys: 10M, 2.5B, 1e9 (as many as there are)
   -p, --rate P          share of absent keys that may be answered "maybe" (0.01)
   -f, --fingerprint-bits N, -b, --bucket-size N, --layout L  by hand, without -p
-      --seed N          hash seed, a secret where strangers choose keys (fixed)
-      --memory SIZE     for hashes, such as 8GiB; more go to a file (256MiB)
+` + buildSeedHelp + `      --memory SIZE     for hashes, such as 8GiB; more go to a file (256MiB)
       --workers N       how many processors to use (all)
       --multiset        count every copy of a key, not one
   -q, --quiet           print no summary and show no progress
@@ -35,6 +34,7 @@ Example: mmapfilter build -p 0.001 --hex -d : --field 1 -o sha1.mmf sha1.gz`
 type buildCommand struct {
 	output   string
 	opts     mmapfilter.Options
+	seed     *seedFlags
 	format   *formatFlags
 	multiset bool
 	quiet    bool
@@ -47,7 +47,7 @@ func newBuildCommand() *cobra.Command {
 	flags.StringVarP(&b.output, "output", "o", "", "the filter")
 	addPlanFlags(flags, &b.opts)
 	addSharedF(flags, &b.opts)
-	addSeedFlag(flags, &b.opts)
+	b.seed = addSeedFlags(flags)
 	flags.Func("memory", "bytes for hashes", func(text string) (err error) {
 		// The zero of the options means the default.
 		if b.opts.MemoryBudget, err = parseSize(text); err == nil && b.opts.MemoryBudget == 0 {
@@ -74,6 +74,9 @@ func (b *buildCommand) run(cmd *cobra.Command, names []string) error {
 	}
 	var in input
 	var err error
+	if b.opts.Seed, _, err = b.seed.seed(); err != nil {
+		return err
+	}
 	if in.format, err = b.format.format(format{}); err != nil {
 		return err
 	}

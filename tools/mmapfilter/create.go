@@ -2,11 +2,9 @@ package main
 
 import (
 	"errors"
-	"strconv"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 const createHelp = `Usage: mmapfilter create -n N [-p P] FILTER
@@ -16,8 +14,7 @@ Make an empty filter, for add and uniq to put keys in. FILTER must not exist.
   -n, --capacity N      size for N keys: 10M, 2.5B, 1e9; it takes few more
   -p, --rate P          share of absent keys that may be answered "maybe" (0.01)
   -f, --fingerprint-bits N, -b, --bucket-size N, --layout L  by hand, without -p
-      --seed N          hash seed, a secret where strangers choose keys (random)
-
+` + createSeedHelp + `
 ` + createKeysHelp + `
 FILTER records it.
 
@@ -26,6 +23,7 @@ Example: mmapfilter create -n 10M --hex -d : --field 1 sums.mmf`
 // A createCommand is the flags of create.
 type createCommand struct {
 	opts   mmapfilter.Options
+	seed   *seedFlags
 	format *formatFlags
 }
 
@@ -35,7 +33,7 @@ func newCreateCommand() *cobra.Command {
 	flags := cmd.Flags()
 	addPlanFlags(flags, &c.opts)
 	addSharedF(flags, &c.opts)
-	addSeedFlag(flags, &c.opts)
+	c.seed = addSeedFlags(flags)
 	c.format = addFileFormatFlags(flags)
 	return cmd
 }
@@ -49,6 +47,10 @@ func (c *createCommand) run(cmd *cobra.Command, args []string) error {
 	}
 	if c.opts.Capacity == 0 {
 		return errors.New("create needs -n, the number of keys to size the filter for")
+	}
+	var err error
+	if c.opts.Seed, _, err = c.seed.seed(); err != nil {
+		return err
 	}
 	format, err := c.format.format(format{})
 	if err != nil {
@@ -69,13 +71,4 @@ func createFilter(path string, opts *mmapfilter.Options, f format) (*mmapfilter.
 	opts.Normalisation = f.note()
 	filter, err := mmapfilter.Create(path, opts)
 	return filter, err
-}
-
-func addSeedFlag(flags *pflag.FlagSet, opts *mmapfilter.Options) {
-	flags.Func("seed", "seed of the hash", func(text string) (err error) {
-		if opts.Seed, err = strconv.ParseUint(text, 0, 64); err != nil {
-			return demand("takes a number of 64 bits, such as 12345 or 0xfeed")
-		}
-		return nil
-	})
 }

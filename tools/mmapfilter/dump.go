@@ -25,6 +25,7 @@ be damaged. While a writer is at work, the parts may be of different instants.
 
       --log            print every batch and record of the log
       --lines FROM-TO  print those lines of the region, a bucket a row, in hex
+      --show-seed      print the seed of the hash, which may be a secret
 
 "go doc github.com/mmapfilter/mmapfilter/layout" explains the fields.
 
@@ -34,6 +35,7 @@ func newDumpCommand() *cobra.Command {
 	d := new(dump)
 	cmd := &cobra.Command{Use: "dump", Long: dumpHelp, Args: needFile}
 	cmd.Flags().BoolVar(&d.records, "log", false, "print every record")
+	cmd.Flags().BoolVar(&d.showSeed, "show-seed", false, "print the seed")
 	cmd.Flags().Func("lines", "lines to print", func(text string) (err error) {
 		d.from, d.to, err = parseRange(text)
 		d.lines = true
@@ -64,6 +66,7 @@ func parseRange(text string) (from, to uint64, err error) {
 // A dump prints the parts of a filter file. It trusts none of them.
 type dump struct {
 	records  bool // print those of the log
+	showSeed bool
 	lines    bool
 	from, to uint64 // lines to print
 
@@ -206,7 +209,11 @@ func (d *dump) superblock(i int, sb *layout.Superblock) {
 	d.printf("  version %d, generation %d, %s, uuid %s", sb.Version(), sb.Generation(), sb.State(), hex.EncodeToString(uuid[:]))
 	d.printf("  flags: compat %#x, read-only-compat %#x, incompat %#x", sb.Compat(), sb.ReadOnlyCompat(), sb.Incompat())
 	d.printf("  layout %s, f=%d b=%d, %d lines, capacity %d, rate %v, design load %v", sb.Kind(), p.FingerprintBits, p.BucketSize, sb.Lines(), sb.Capacity(), sb.TargetRate(), sb.DesignLoad())
-	d.printf("  hash %d, seed %s, read as %q", sb.HashID(), formatSeed(sb.Seed()), sb.Normalisation())
+	seed := ""
+	if d.showSeed {
+		seed = ", seed " + formatSeed(sb.Seed())
+	}
+	d.printf("  hash %d%s, read as %q", sb.HashID(), seed, sb.Normalisation())
 	d.printf("  length %d, sequence %d and %d operations", sb.Length(), sb.UserSeq(), sb.Operation())
 	d.printf("  log of %d bytes, salt %#x, checkpoint LSN %d", sb.LogBytes(), sb.LogSalt(), sb.CheckpointLSN())
 }

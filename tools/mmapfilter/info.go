@@ -12,14 +12,16 @@ const infoHelp = `Usage: mmapfilter info [--json] FILTER
 
 Describe the filter. The rates are estimates from a sample of its lines.
 
-      --json   print a JSON object
+      --json        print a JSON object
+      --show-seed   show the seed of the hash, which may be a secret
 
 Example: mmapfilter info sha1.mmf`
 
 func newInfoCommand() *cobra.Command {
-	var asJSON bool
+	var asJSON, showSeed bool
 	cmd := &cobra.Command{Use: "info", Long: infoHelp, Args: needFile}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&showSeed, "show-seed", false, "show the seed")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		filter, err := mmapfilter.OpenReadOnly(args[0], nil)
 		if err != nil {
@@ -27,14 +29,14 @@ func newInfoCommand() *cobra.Command {
 		}
 		defer filter.Close()
 		if asJSON {
-			return printJSON(cmd.OutOrStdout(), newStatsJSON(filter))
+			return printJSON(cmd.OutOrStdout(), newStatsJSON(filter, showSeed))
 		}
-		return printStats(cmd.OutOrStdout(), filter)
+		return printStats(cmd.OutOrStdout(), filter, showSeed)
 	}
 	return cmd
 }
 
-func printStats(w io.Writer, filter *mmapfilter.Filter) error {
+func printStats(w io.Writer, filter *mmapfilter.Filter, showSeed bool) error {
 	s := filter.Stats()
 	t := newTable(w)
 	checkpointed := ""
@@ -62,7 +64,9 @@ func printStats(w io.Writer, filter *mmapfilter.Filter) error {
 	if seq, operations := filter.DurableSeq(), filter.DurableOps(); seq|operations != 0 {
 		t.row("sequence", "%s", formatSequence(seq, operations))
 	}
-	t.row("seed", "%s", formatSeed(s.Seed))
+	if showSeed {
+		t.row("seed", "%s", formatSeed(s.Seed))
+	}
 	t.row("uuid", "%s", s.UUID)
 	t.row("kernel", "%s", s.Kernel)
 	return t.flush()
@@ -102,12 +106,12 @@ type statsJSON struct {
 	LogBytes        int64   `json:"log_bytes,omitempty"`
 	UserSeq         uint64  `json:"user_seq,omitempty"`
 	Operations      uint64  `json:"operations,omitempty"`
-	Seed            string  `json:"seed"` // in hex: not every reader of JSON has 64 bits
+	Seed            string  `json:"seed,omitempty"` // in hex: not every reader of JSON has 64 bits
 	UUID            string  `json:"uuid"`
 	Kernel          string  `json:"kernel"`
 }
 
-func newStatsJSON(filter *mmapfilter.Filter) statsJSON {
+func newStatsJSON(filter *mmapfilter.Filter, showSeed bool) statsJSON {
 	s := filter.Stats()
 	j := statsJSON{
 		Keys:            s.Len,
@@ -131,9 +135,11 @@ func newStatsJSON(filter *mmapfilter.Filter) statsJSON {
 		LogBytes:        s.LogBytes,
 		UserSeq:         filter.DurableSeq(),
 		Operations:      filter.DurableOps(),
-		Seed:            formatSeed(s.Seed),
 		UUID:            s.UUID,
 		Kernel:          s.Kernel,
+	}
+	if showSeed {
+		j.Seed = formatSeed(s.Seed)
 	}
 	if s.ResidentBytes >= 0 {
 		j.ResidentBytes = &s.ResidentBytes

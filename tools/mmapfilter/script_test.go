@@ -222,6 +222,13 @@ func command(args []string, input string) (out string, err error) {
 		}
 		out, err := command(args[1:], input)
 		return out, errors.Join(err, filter.Close())
+	case "env": // NAME=VALUE command: runs it with a variable in the environment
+		name, value, _ := strings.Cut(args[0], "=")
+		if err := os.Setenv(name, value); err != nil {
+			return "", err
+		}
+		defer os.Unsetenv(name)
+		return command(args[1:], input)
 	case "mkdir":
 		return "", os.Mkdir(args[0], 0o777)
 	case "rm":

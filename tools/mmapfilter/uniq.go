@@ -23,8 +23,9 @@ of at most P, as long as at most N different ones have passed.
   -n, --capacity N      size for N different lines; it takes few more (10M)
   -p, --rate P          see above (1e-6)
   -f, --fingerprint-bits N, -b, --bucket-size N, --layout L  by hand, without -p
-      --filter FILTER   remember lines for later runs in it; made if missing.
-                        A run that is killed may remember some it did not print
+` + createSeedHelp + `      --filter FILTER   remember lines for later runs in it;
+                        made if missing. A run that is killed
+                        may remember lines it did not print
   -v, --verbose         say how many lines passed
 
 ` + uniqKeysHelp + `
@@ -43,9 +44,11 @@ const (
 // A uniqCommand is the flags of uniq.
 type uniqCommand struct {
 	opts    mmapfilter.Options
+	seed    *seedFlags
 	filter  string
 	format  *formatFlags
 	plain   bool
+	seeded  bool // a seed is asked for
 	verbose bool
 }
 
@@ -55,6 +58,7 @@ func newUniqCommand() *cobra.Command {
 	flags := cmd.Flags()
 	addPlanFlags(flags, &u.opts)
 	addSharedF(flags, &u.opts)
+	u.seed = addSeedFlags(flags)
 	flags.StringVar(&u.filter, "filter", "", "file to remember lines in")
 	flags.BoolVar(&u.plain, "plain", false, "forget what is recorded")
 	flags.BoolVarP(&u.verbose, "verbose", "v", false, "print how many lines passed")
@@ -67,6 +71,9 @@ func (u *uniqCommand) run(cmd *cobra.Command, names []string) (err error) {
 		return err
 	}
 	if err := checkPlanFlags(cmd.Flags()); err != nil {
+		return err
+	}
+	if u.opts.Seed, u.seeded, err = u.seed.seed(); err != nil {
 		return err
 	}
 	if u.opts.Capacity == 0 {

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// seedVariable is the environment variable that has the seed of the hash, where
+// neither a flag nor a file does.
+const seedVariable = "MMAPFILTER_SEED"
+
+// seedFlags are the ways to give the seed of the hash. It is a secret, and other
+// users of the machine can read a command line.
+type seedFlags struct {
+	flags *pflag.FlagSet
+	given uint64
+	file  string
+}
+
+// The help of these flags, for a command whose default seed is fixed, and for one
+// whose default is random.
+const (
+	buildSeedHelp  = seedHelp + "(0: fixed)\n"
+	createSeedHelp = seedHelp + "(random)\n"
+
+	seedHelp = `      --seed N, --seed-file FILE  hash seed, a secret where strangers choose
+                        keys; or the variable MMAPFILTER_SEED `
+)
+
+func addSeedFlags(flags *pflag.FlagSet) *seedFlags {
+	s := &seedFlags{flags: flags}
+	flags.Func("seed", "seed of the hash", func(text string) (err error) {
+		s.given, err = parseSeed(text)
+		return err
+	})
+	flags.StringVar(&s.file, "seed-file", "", "file with the seed of the hash")
+	return s
+}
+
+const errSeed = demand("takes a number of 64 bits, such as 12345 or 0xfeed")
+
+// parseSeed reads a number in decimal or, after 0x, in hex. One with a leading
+// zero would be octal to some.
+func parseSeed(text string) (uint64, error) {
+	seed, err := strconv.ParseUint(text, 0, 64)
+	if hex := strings.HasPrefix(strings.ToLower(text), "0x"); err != nil || text[0] == '0' && text != "0" && !hex {
+		return 0, errSeed
+	}
+	return seed, nil
+}
+
+// seed gives the seed that was asked for, if one was. No error shows it.
+func (s *seedFlags) seed() (seed uint64, asked bool, err error) {
+	var sources []string
+	for _, name := range []string{"seed", "seed-file"} {
+		if s.flags.Changed(name) {
+			sources = append(sources, "--"+name)
+		}
+	}
+	inVariable := os.Getenv(seedVariable)
+	if inVariable != "" {
+		sources = append(sources, seedVariable)
+	}
+	switch {
+	case len(sources) == 0:
+		return 0, false, nil
+	case len(sources) > 1:
+		return 0, false, fmt.Errorf("the seed is given more than once, by %s", strings.Join(sources, " and "))
+	case sources[0] == "--seed":
+		return s.given, true, nil
+	case sources[0] == "--seed-file":
+		seed, err = readSeed(s.file)
+	default:
+		if seed, err = parseSeed(inVariable); err != nil {
+			err = fmt.Errorf("%s %w", seedVariable, err)
+		}
+	}
+	return seed, true, err
+}
+
+// readSeed reads a file that has one number, and white space around it.
+func readSeed(path string) (uint64, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, &fileError{path, err}
+	}
+	defer f.Close()
+	const limit = 4096 // a file that is something else may be large
+	text, err := io.ReadAll(io.LimitReader(f, limit))
+	if err != nil {
+		return 0, &fileError{path, err}
+	}
+	seed, err := parseSeed(strings.TrimSpace(string(text)))
+	if err != nil || len(text) == limit {
+		return 0, &fileError{path, errors.New("not a file with one number of 64 bits, such as 12345 or 0xfeed")}
+	}
+	return seed, nil
+}
