@@ -10,8 +10,10 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 const uniqHelp = `Usage: mmapfilter uniq [FILE...]
@@ -23,9 +25,9 @@ of at most P, as long as at most N different ones have passed.
   -n, --capacity N      size for N different lines; it takes few more (10M)
   -p, --rate P          see above (1e-6)
   -f, --fingerprint-bits N, -b, --bucket-size N, --layout L  by hand, without -p
-` + createSeedHelp + `      --filter FILTER   remember lines for later runs in it;
-                        made if missing. A run that is killed
-                        may remember lines it did not print
+` + createSeedHelp + `      --filter FILTER   remember lines for later runs in it; made if missing,
+                        and one that is there keeps its options. A run that is
+                        killed may remember lines it did not print
   -v, --verbose         say how many lines passed
 
 ` + uniqKeysHelp + `
@@ -43,6 +45,7 @@ const (
 
 // A uniqCommand is the flags of uniq.
 type uniqCommand struct {
+	flags   *pflag.FlagSet
 	opts    mmapfilter.Options
 	seed    *seedFlags
 	filter  string
@@ -56,6 +59,7 @@ func newUniqCommand() *cobra.Command {
 	u := &uniqCommand{opts: mmapfilter.Options{Capacity: uniqCapacity}}
 	cmd := &cobra.Command{Use: "uniq", Long: uniqHelp, Args: cobra.ArbitraryArgs, RunE: u.run}
 	flags := cmd.Flags()
+	u.flags = flags
 	addPlanFlags(flags, &u.opts)
 	addSharedF(flags, &u.opts)
 	u.seed = addSeedFlags(flags)
@@ -137,6 +141,9 @@ func (u *uniqCommand) open(p *passage) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := u.contradicted(p.filter); err != nil {
+		return errors.Join(err, p.filter.Close())
+	}
 	if p.recorded, err = recordedFormat(p.path, p.filter, u.plain); err == nil {
 		p.in.format, err = u.format.format(p.recorded)
 	}
@@ -144,6 +151,30 @@ func (u *uniqCommand) open(p *passage) (err error) {
 		err = errors.Join(err, p.filter.Close())
 	}
 	return err
+}
+
+// contradicted reports an option that asks for another filter than the one there
+// is.
+func (u *uniqCommand) contradicted(filter *mmapfilter.Filter) error {
+	s, want := filter.Stats(), u.opts
+	for _, c := range []struct {
+		flag       string
+		has, asked any
+	}{
+		{"capacity", formatCount(s.Cap), formatCount(want.Capacity)},
+		{"rate", s.TargetRate, want.FalsePositiveRate},
+		{"fingerprint-bits", s.FingerprintBits, want.FingerprintBits},
+		{"bucket-size", s.BucketSize, want.BucketSize},
+		{"layout", s.Layout, want.Layout},
+	} {
+		if u.flags.Changed(c.flag) && c.has != c.asked && c.asked != layout.Auto {
+			return &fileError{u.filter, fmt.Errorf("was made with --%s %v, and %v is asked for; leave that out, or name another file", c.flag, c.has, c.asked)}
+		}
+	}
+	if u.seeded && s.Seed != want.Seed {
+		return &fileError{u.filter, errors.New("was made with another seed than the one asked for; leave that out, or name another file")}
+	}
+	return nil
 }
 
 // A passage is a run of uniq: it passes on what its filter has not seen.
