@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 	"strings"
 	"syscall"
 
@@ -98,8 +99,11 @@ It is mapped into memory, so opening one takes no time however large it is.
   checkpoint  make one file of a filter and its log
   dump        print the parts of a filter file for who looks for a mistake
   demo        build a filter from the Go source tree and measure it
+  man         print the manual, or write its pages to a directory
+  completion  print a script for bash, zsh, fish or powershell to complete words
 
-"mmapfilter COMMAND --help" describes a command.
+"mmapfilter COMMAND --help" describes a command; --version says which program
+this is. Completion in bash: source <(mmapfilter completion bash)
 
 Exit status: 0 yes, 1 no (check: no key selected, del: a key was not there,
 verify: damaged), 2 error.`
@@ -107,7 +111,9 @@ verify: damaged), 2 error.`
 func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "mmapfilter",
+		Short:         "filter files that say certainly absent or maybe present",
 		Long:          rootHelp,
+		Version:       version(debug.ReadBuildInfo()),
 		Args:          cobra.ArbitraryArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -118,7 +124,7 @@ func newRootCommand() *cobra.Command {
 			return cmd.Help()
 		},
 	}
-	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetVersionTemplate("mmapfilter {{.Version}}\n")
 	// Help is written by hand: the flags of build and check would not fit a
 	// page one a line. A test holds the text against the flags.
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
@@ -136,12 +142,24 @@ func newRootCommand() *cobra.Command {
 		newDemoCommand(),
 		newDumpCommand(),
 		newInfoCommand(),
+		newManCommand(),
 		newRecoverCommand(),
 		newSizeCommand(),
 		newUniqCommand(),
 		newVerifyCommand(),
 	)
+	for _, cmd := range root.Commands() {
+		cmd.Short = summary(cmd.Name())
+		addCompletion(cmd)
+	}
 	return root
+}
+
+// summary is what rootHelp says of a command.
+func summary(name string) string {
+	_, rest, _ := strings.Cut(rootHelp, "\n  "+name+" ")
+	line, _, _ := strings.Cut(rest, "\n")
+	return strings.TrimSpace(line)
 }
 
 // newHelpCommand replaces the help command of cobra, which takes a name that is

@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
@@ -11,17 +12,22 @@ import (
 // addOpenFlags adds the flags that say how to open a filter.
 func addOpenFlags(flags *pflag.FlagSet, opts *mmapfilter.OpenOptions) {
 	flags.Func("residency", "where the filter is to be", func(text string) error {
-		var names []string
-		for r := mmapfilter.ResidencyDefault; (&mmapfilter.OpenOptions{Residency: r}).Validate() == nil; r++ {
-			if r.String() == text {
-				opts.Residency = r
-				return nil
-			}
-			names = append(names, r.String())
+		r := slices.Index(residencies(), text)
+		if r < 0 {
+			return demand("must be one of " + strings.Join(residencies(), ", "))
 		}
-		return demand("must be one of " + strings.Join(names, ", "))
+		opts.Residency = mmapfilter.Residency(r)
+		return nil
 	})
 	flags.BoolVar(&opts.Checked, "checked", false, "survive a fault in the file")
+}
+
+// residencies are the names of the residencies, in their order.
+func residencies() (names []string) {
+	for r := mmapfilter.ResidencyDefault; (&mmapfilter.OpenOptions{Residency: r}).Validate() == nil; r++ {
+		names = append(names, r.String())
+	}
+	return names
 }
 
 // openFilter opens a filter and shows how far it is where that takes long.

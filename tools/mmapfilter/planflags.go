@@ -88,12 +88,14 @@ func lineSize(kind mmapfilter.Layout, f, b int) string {
 	return fmt.Sprintf("%d bits", bits)
 }
 
-func layoutNames() string {
+func layoutNames() string { return strings.Join(layoutWords(), ", ") }
+
+func layoutWords() []string {
 	names := []string{layout.Auto.String()}
 	for _, kind := range layout.Kinds() {
 		names = append(names, kind.String())
 	}
-	return strings.Join(names, ", ")
+	return names
 }
 
 // optionFlags maps fields of the library's options to the flags that set them.

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+)
+
+// Completion of arguments and of the values of flags, for the scripts that the
+// command completion prints. Where nothing is said here it is names of files.
+
+// completeFrom completes one of some words.
+func completeFrom(words ...string) cobra.CompletionFunc {
+	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return words, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completeDirs completes the name of a directory.
+func completeDirs(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return nil, cobra.ShellCompDirectiveFilterDirs
+}
+
+// noFiles are flags whose values are no files, nor words that are known.
+var noFiles = []string{
+	"bucket-size", "capacity", "column", "delim", "field", "fingerprint-bits", "key", "lines", "log-bytes", "memory",
+	"rate", "record-size", "seed", "sync-every", "workers",
+}
+
+// addCompletion says how the flags of a command are completed.
+func addCompletion(cmd *cobra.Command) {
+	values := map[string]cobra.CompletionFunc{
+		"layout":    completeFrom(layoutWords()...),
+		"residency": completeFrom(residencies()...),
+		"dir":       completeDirs,
+	}
+	for _, name := range noFiles {
+		values[name] = cobra.NoFileCompletions
+	}
+	for name, f := range values {
+		if cmd.Flags().Lookup(name) != nil {
+			cmd.RegisterFlagCompletionFunc(name, f)
+		}
+	}
+}
