@@ -2,7 +2,7 @@
 //
 // The exit status is 0 for yes, 1 for no (check selected no key, del met one
 // that is not in the filter, verify found damage), and 2 where there is no
-// answer because of an error. That of recover is as with fsck(8). Where nobody
+// answer because of an error. That of recover is its own. Where nobody
 // reads the output any more it is 141, as of a program that SIGPIPE ends.
 package main
 
@@ -41,8 +41,7 @@ var errNo = errors.New("no")
 // errReported ends a command that went on after errors it has reported.
 var errReported = errors.New("there were errors")
 
-// A statusError is an error, or none where it holds nil, that ends a command
-// with an exit status of its own.
+// A statusError is an error that ends a command with an exit status of its own.
 type statusError struct {
 	error
 	status int
@@ -61,9 +60,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	cmd, err := root.ExecuteContextC(ctx)
 	status := exitError
 	if own := new(statusError); errors.As(err, &own) {
-		if err, status = own.error, own.status; err == nil {
-			return status
-		}
+		err, status = own.error, own.status
 	}
 	switch {
 	case err == nil:

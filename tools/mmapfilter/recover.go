@@ -17,13 +17,13 @@ commands do the same where they may write to it; this says what was found.
 
       --json   print a JSON object
 
-Exit status, as of fsck(8): 0 if there was nothing to do, 1 if the filter was
-recovered, 4 if it is damaged and was left as it is, 8 after another error, such
-as a writer that lives, 16 for a command line that cannot be.`
+Exit status: 0 if the filter can be used, recovered or not; 4 if it is damaged
+and was left as it is; 8 after another error, such as a writer that lives; 16
+for a command line that cannot be.`
 
-// The exit status of recover.
+// The exit status of recover, as of fsck(8), apart from what that has for a file
+// system that was mended: a filter that can be used is no failure.
 const (
-	recoverDid      = 1
 	recoverDamaged  = 4
 	recoverFailed   = 8
 	recoverMisusage = 16
@@ -57,9 +57,6 @@ func newRecoverCommand() *cobra.Command {
 		}
 		if err := print(cmd.OutOrStdout(), args[0], found); err != nil {
 			return &statusError{err, recoverFailed}
-		}
-		if found.Recovered {
-			return &statusError{nil, recoverDid}
 		}
 		return nil
 	}

@@ -212,7 +212,7 @@ func TestRecoverDeadWriter(t *testing.T) {
 	cmd.Process.Kill()
 	cmd.Wait()
 	exit, stdout, stderr := runHere(nil, "recover", "f.mmf")
-	if exit != recoverDid || !strings.Contains(stdout, "whose writer had died in generation 2\n") || !strings.Contains(stdout, "keys       5\nsequence   3, and 2 operations after it\n") {
+	if exit != exitYes || !strings.Contains(stdout, "whose writer had died in generation 2\n") || !strings.Contains(stdout, "keys       5\nsequence   3, and 2 operations after it\n") {
 		t.Errorf("exit %d, %s%s", exit, stdout, stderr)
 	}
 	if exit, stdout, stderr = runHere(nil, "recover", "f.mmf"); exit != exitYes {
