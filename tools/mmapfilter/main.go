@@ -1,9 +1,3 @@
-// Command mmapfilter builds, changes, asks and inspects filter files.
-//
-// The exit status is 0 for yes, 1 for no (check selected no key, del met one
-// that is not in the filter, verify found damage), and 2 where there is no
-// answer because of an error. That of recover is its own. Where nobody
-// reads the output any more it is 141, as of a program that SIGPIPE ends.
 package main
 
 import (

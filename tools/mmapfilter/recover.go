@@ -86,17 +86,20 @@ func formatSequence(seq, operations uint64) string {
 	return fmt.Sprintf("%s, and %s after it", formatCount(seq), formatNumber(operations, "operation", "operations"))
 }
 
+// A recoveryJSON is the object that recover --json prints.
+type recoveryJSON struct {
+	Filter       string `json:"filter"`
+	Recovered    bool   `json:"recovered"`
+	Generation   uint64 `json:"generation"`
+	LogBytesRead int64  `json:"log_bytes_read"`
+	Records      uint64 `json:"records"`
+	LSN          uint64 `json:"lsn"`
+	Torn         bool   `json:"torn"`
+	Keys         uint64 `json:"keys"`
+	UserSeq      uint64 `json:"user_seq"`
+	Operations   uint64 `json:"operations"`
+}
+
 func printRecoveryJSON(w io.Writer, path string, r mmapfilter.Recovery) error {
-	return printJSON(w, struct {
-		File       string `json:"file"`
-		Recovered  bool   `json:"recovered"`
-		Generation uint64 `json:"generation"`
-		LogBytes   int64  `json:"log_bytes"`
-		Records    uint64 `json:"records"`
-		LSN        uint64 `json:"lsn"`
-		Torn       bool   `json:"torn"`
-		Keys       uint64 `json:"keys"`
-		UserSeq    uint64 `json:"user_seq"`
-		Operations uint64 `json:"operations"`
-	}{path, r.Recovered, r.Generation, r.LogBytes, r.Records, r.LSN, r.Torn, r.Length, r.UserSeq, r.Operations})
+	return printJSON(w, recoveryJSON{path, r.Recovered, r.Generation, r.LogBytes, r.Records, r.LSN, r.Torn, r.Length, r.UserSeq, r.Operations})
 }

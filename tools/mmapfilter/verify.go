@@ -75,6 +75,18 @@ func printReport(w io.Writer, path string, r mmapfilter.Report) error {
 	return t.flush()
 }
 
+// A reportJSON is the object that verify --json prints.
+type reportJSON struct {
+	Filter    string       `json:"filter"`
+	Whole     bool         `json:"whole"`
+	FileBytes int64        `json:"file_bytes"`
+	Sealed    bool         `json:"sealed"`
+	Chunks    int64        `json:"chunks"`
+	Keys      *uint64      `json:"keys"`      // null where damage makes the count worth nothing
+	StashLen  *int         `json:"stash_len"` // likewise
+	Damage    []damageJSON `json:"damage"`
+}
+
 type damageJSON struct {
 	Region string `json:"region"`
 	Offset int64  `json:"offset"`
@@ -82,18 +94,12 @@ type damageJSON struct {
 }
 
 func printReportJSON(w io.Writer, path string, r mmapfilter.Report) error {
-	damage := []damageJSON{}
+	object := reportJSON{Filter: path, Whole: len(r.Damage) == 0, FileBytes: r.FileBytes, Sealed: r.Sealed, Chunks: r.Chunks, Damage: []damageJSON{}}
 	for _, d := range r.Damage {
-		damage = append(damage, damageJSON{d.Region, d.Offset, d.Rule})
+		object.Damage = append(object.Damage, damageJSON{d.Region, d.Offset, d.Rule})
 	}
-	return printJSON(w, struct {
-		File      string       `json:"file"`
-		Whole     bool         `json:"whole"`
-		FileBytes int64        `json:"file_bytes"`
-		Sealed    bool         `json:"sealed"`
-		Chunks    int64        `json:"chunks"`
-		Items     uint64       `json:"items"`
-		StashLen  int          `json:"stash_len"`
-		Damage    []damageJSON `json:"damage"`
-	}{path, len(r.Damage) == 0, r.FileBytes, r.Sealed, r.Chunks, r.Items, r.StashLen, damage})
+	if object.Whole {
+		object.Keys, object.StashLen = &r.Items, &r.StashLen
+	}
+	return printJSON(w, object)
 }

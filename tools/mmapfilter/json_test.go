@@ -1,0 +1,65 @@
+package main
+
+import (
+	"maps"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// What the objects of --json have is in the table of doc.go, in its order, with
+// the commands that print it; and nothing else is.
+func TestJSONTable(t *testing.T) {
+	commands := make(map[string][]string) // of a name
+	for command, object := range map[string]any{
+		"check": answerJSON{}, "info": statsJSON{}, "recover": recoveryJSON{}, "size": planJSON{}, "verify": reportJSON{},
+	} {
+		for _, name := range jsonNames(t, reflect.TypeOf(object)) {
+			commands[name] = append(commands[name], command)
+		}
+	}
+	var want []string
+	for _, name := range slices.Sorted(maps.Keys(commands)) {
+		slices.Sort(commands[name])
+		want = append(want, name+": "+strings.Join(commands[name], " "))
+	}
+	doc, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, row := range regexp.MustCompile(`(?m)^//\t(\S+) +(\S+(?: \S+)*)  +\S.*$`).FindAllStringSubmatch(string(doc), -1) {
+		got = append(got, row[1]+": "+row[2])
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the table has\n%s\nand the objects\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// jsonNames gives the names in the objects of a type, and in those within them.
+func jsonNames(t *testing.T, object reflect.Type) (names []string) {
+	snake := regexp.MustCompile(`^[a-z]+(_[a-z]+)*$`)
+	for i := range object.NumField() {
+		field := object.Field(i)
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		switch inner := field.Type; {
+		case name == "-":
+			continue
+		case field.Anonymous && name == "":
+			names = append(names, jsonNames(t, inner)...)
+			continue
+		case inner.Kind() == reflect.Slice && inner.Elem().Kind() == reflect.Struct:
+			names = append(names, jsonNames(t, inner.Elem())...)
+		}
+		if !snake.MatchString(name) {
+			t.Errorf("%s.%s is called %q", object, field.Name, name)
+		}
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
