@@ -20,6 +20,7 @@
 //	chunks              verify               checksums that the file was held against
 //	damage              verify               what is damaged, an object each
 //	design_load         info size            capacity over slots
+//	discarded           recover              the log was given up, by --discard-log
 //	estimated_rate      info                 false-positive rate now, from a sample of lines
 //	file                check                file of keys, if there are several
 //	file_bytes          info size verify     size of the filter

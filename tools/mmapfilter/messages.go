@@ -9,8 +9,8 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/recovery"
 	"github.com/spf13/cobra"
 )
 
@@ -113,13 +113,17 @@ func explainOption(e *mmapfilter.OptionError) string {
 }
 
 func explainLocked(path string, e *mmapfilter.LockedError) string {
-	switch e.PID {
-	case 0:
-		return path + ": another process is writing to it; try again when that has ended"
-	case os.Getpid():
+	by := "another process"
+	if e.PID != 0 {
+		by = fmt.Sprintf("process %d", e.PID)
+	}
+	switch {
+	case e.ReadLock:
+		return fmt.Sprintf("%s: %s holds a read lock on it, which keeps writers out; try again when that has ended", path, by)
+	case e.PID == os.Getpid():
 		return path + " is already open for writing in this process"
 	}
-	return fmt.Sprintf("%s: process %d is writing to it; try again when that has ended", path, e.PID)
+	return fmt.Sprintf("%s: %s is writing to it; try again when that has ended", path, by)
 }
 
 // explainDead is about a filter whose writer died. What helps depends on whether
@@ -144,31 +148,38 @@ func explainDead(cmd *cobra.Command, path string, err error) string {
 // filter breaks the first, and what a log lacks the rules of logs.
 func explainDamage(path string, e *mmapfilter.CorruptError) string {
 	rule, what, _ := strings.Cut(e.Rule, ": ")
-	// The library has no name of the file as it was typed.
+	switch {
+	case rule == "F1" && e.Offset == 0:
+		return path + ": not a mmapfilter file"
+	case strings.HasPrefix(rule, "L"):
+		return fmt.Sprintf("%s: %s; restore it, or: mmapfilter recover --discard-log %s", path, whatOfLog(path, e), path)
+	}
+	return fmt.Sprintf("%s: damaged %s at offset %d (%s: %s); restore or build it again", path, e.Region, e.Offset, rule, what)
+}
+
+// whatOfLog says what is wrong with the log of a filter.
+func whatOfLog(path string, e *mmapfilter.CorruptError) string {
+	rule, what, _ := strings.Cut(e.Rule, ": ")
+	// The library does not know what the file was called.
 	what = strings.ReplaceAll(strings.TrimPrefix(what, "the file was not closed, and "), "NAME", path)
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		if real, err = filepath.Abs(real); err == nil {
 			what = strings.ReplaceAll(what, real, path)
 		}
 	}
-	discard := "restore it, or: mmapfilter recover --discard-log " + path
 	switch {
-	case rule == "F1" && e.Offset == 0:
-		return path + ": not a mmapfilter file"
-	case rule == "L1" && strings.HasSuffix(what, "is missing"):
-		return fmt.Sprintf("%s: %s.stash is missing; %s", path, path, discard)
+	case strings.HasSuffix(what, "is missing"):
+		return path + ".stash is missing"
 	case rule == "L1" || rule == "L2":
-		return fmt.Sprintf("%s: %s; %s", path, what, discard)
-	case e.Region == layout.RegionLog:
-		return fmt.Sprintf("%s: %s.stash is damaged at offset %d (%s); %s", path, path, e.Offset, what, discard)
+		return what
 	}
-	return fmt.Sprintf("%s: damaged %s at offset %d (%s: %s); restore or build it again", path, e.Region, e.Offset, rule, what)
+	return fmt.Sprintf("%s.stash is damaged at offset %d (%s)", path, e.Offset, what)
 }
 
 // explainDiskFull is about a writer that ended because there was no space.
 func explainDiskFull(cmd *cobra.Command, path string, err error) string {
 	text := "disk full while writing to " + path
-	if strings.Contains(err.Error(), "create the log") {
+	if errors.Is(err, recovery.ErrNoRoom) {
 		text = fmt.Sprintf("disk full while growing %s.stash", path)
 	}
 	text += "; what was durable is kept"

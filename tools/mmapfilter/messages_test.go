@@ -12,6 +12,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
 // What a script cannot bring about: other processes, other users, full disks.
@@ -25,8 +26,8 @@ func TestExplain(t *testing.T) {
 		t.Fatal(err)
 	}
 	denied := &fs.PathError{Op: "open", Path: absolute, Err: syscall.EACCES}
-	noSpace := func(doing string) error {
-		return fmt.Errorf("%w: %w", mmapfilter.ErrFailed, fmt.Errorf("%s: %w", doing, os.NewSyscallError("fallocate", syscall.ENOSPC)))
+	noSpace := func(doing error) error {
+		return fmt.Errorf("%w: %w", mmapfilter.ErrFailed, fmt.Errorf("%w: %w", doing, os.NewSyscallError("fallocate", syscall.ENOSPC)))
 	}
 	about := func(op string, err error) error { return fmt.Errorf("%s f.mmf: %w", op, err) }
 	for _, c := range []struct {
@@ -37,6 +38,7 @@ func TestExplain(t *testing.T) {
 		{"add", about("open", &mmapfilter.LockedError{PID: 1}), "f.mmf: process 1 is writing to it; try again when that has ended"},
 		{"build", about("build", &mmapfilter.LockedError{}), "f.mmf: another process is writing to it; try again when that has ended"},
 		{"add", about("open", &mmapfilter.LockedError{PID: os.Getpid()}), "f.mmf is already open for writing in this process"},
+		{"add", about("open", &mmapfilter.LockedError{PID: 1, ReadLock: true}), "f.mmf: process 1 holds a read lock on it, which keeps writers out; try again when that has ended"},
 		{"check", about("open", errors.Join(mmapfilter.ErrNeedsRecovery, denied)), "f.mmf: its writer died, and you may not write to it; someone who may must run: mmapfilter recover f.mmf"},
 		{"check", about("open", errors.Join(mmapfilter.ErrNeedsRecovery, &layout.CorruptError{Region: layout.RegionLog, Offset: 8192, Rule: "L4: the commit says 3 items, its records make 2"})),
 			"f.mmf: f.mmf.stash is damaged at offset 8192 (the commit says 3 items, its records make 2); restore it, or: mmapfilter recover --discard-log f.mmf"},
@@ -44,8 +46,8 @@ func TestExplain(t *testing.T) {
 			"f.mmf: the newest superblock is of generation 3, and f.mmf.stash has records of a later one; restore it, or: mmapfilter recover --discard-log f.mmf"},
 		{"check", about("open", mmapfilter.ErrBusy), "f.mmf: a writer is changing it; try again when that has ended"},
 		{"check", about("open", &mmapfilter.VersionError{Version: 9}), "f.mmf: filter file has format version 9, this program reads version 1; it takes a newer mmapfilter"},
-		{"add", noSpace("create the log"), "disk full while growing f.mmf.stash; what was durable is kept, and --resume goes on"},
-		{"uniq", noSpace("sync the filter"), "disk full while writing to f.mmf; what was durable is kept"},
+		{"add", noSpace(recovery.ErrNoRoom), "disk full while growing f.mmf.stash; what was durable is kept, and --resume goes on"},
+		{"uniq", noSpace(errors.New("sync the filter")), "disk full while writing to f.mmf; what was durable is kept"},
 		{"add", &fs.PathError{Op: "open", Path: absolute + ".stash", Err: syscall.EACCES}, "f.mmf.stash: permission denied"},
 		{"build", about("build", &fs.PathError{Op: "open", Path: absolute + ".tmp-00ff", Err: syscall.EACCES}), "f.mmf: permission denied"},
 		{"build", about("build", fmt.Errorf("allocate 9 bytes for %s: %w", absolute, &fs.PathError{Op: "write", Path: absolute + ".tmp-00ff", Err: syscall.ENOSPC})), "f.mmf: disk full"},

@@ -34,8 +34,9 @@ func newProgress(w io.Writer) *progress {
 	return &progress{terminal: w, start: time.Now()}
 }
 
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+// isTerminal reports whether a reader or writer is a terminal.
+func isTerminal(rw any) bool {
+	f, ok := rw.(*os.File)
 	return ok && cwriter.IsTerminal(int(f.Fd()))
 }
 

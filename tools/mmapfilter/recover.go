@@ -1,21 +1,29 @@
 package main
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/spf13/cobra"
 )
 
-const recoverHelp = `Usage: mmapfilter recover [--json] FILTER
+const recoverHelp = `Usage: mmapfilter recover [--json] [--discard-log [-y]] FILTER
 
 Recover the filter if the process that was writing to it has died: put the whole
-operations of its log, FILTER.stash, into it, and remove the log. Most other
-commands do the same where they may write to it; this says what was found.
+operations of its log, FILTER.stash, into it, and remove the log. add, del, uniq
+and others that write do the same; this says what was found.
 
-      --json   print a JSON object
+      --json          print a JSON object
+      --discard-log   do without a log that is lost, damaged or another file's.
+                      What was done since the last checkpoint may be lost with
+                      it: keys that were added then, though synced, may be
+                      answered "certainly not". To build the filter again is
+                      better. On a terminal this asks; elsewhere it takes -y
+  -y, --yes           agree to that
 
 Exit status: 0 if the filter can be used, recovered or not; 4 if it is damaged
 and was left as it is; 8 after another error, such as a writer that lives; 16
@@ -29,50 +37,89 @@ const (
 	recoverMisusage = 16
 )
 
+// A recoverCommand is the flags of recover.
+type recoverCommand struct {
+	json, discard, yes bool
+}
+
 func newRecoverCommand() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{Use: "recover", Long: recoverHelp}
-	misused := func(cmd *cobra.Command, err error) error {
-		return &statusError{err, recoverMisusage}
-	}
-	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misused(cmd, flagMistake(cmd, err)) })
+	r := new(recoverCommand)
+	cmd := &cobra.Command{Use: "recover", Long: recoverHelp, RunE: r.run}
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return &statusError{flagMistake(cmd, err), recoverMisusage}
+	})
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if err := needFile(cmd, args); err != nil {
-			return misused(cmd, err)
+		err := needFile(cmd, args)
+		if err == nil && r.yes && !r.discard {
+			err = errors.New("--yes is for --discard-log")
+		}
+		if err != nil {
+			return &statusError{err, recoverMisusage}
 		}
 		return nil
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		found, err := mmapfilter.Recover(args[0])
-		switch {
-		case errors.Is(err, mmapfilter.ErrCorrupt):
-			return &statusError{err, recoverDamaged}
-		case err != nil:
-			return &statusError{err, recoverFailed}
-		}
-		print := printRecovery
-		if asJSON {
-			print = printRecoveryJSON
-		}
-		if err := print(cmd.OutOrStdout(), args[0], found); err != nil {
-			return &statusError{err, recoverFailed}
-		}
-		return nil
-	}
+	cmd.Flags().BoolVar(&r.json, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&r.discard, "discard-log", false, "do without the log")
+	cmd.Flags().BoolVarP(&r.yes, "yes", "y", false, "do not ask")
 	return cmd
+}
+
+func (r *recoverCommand) run(cmd *cobra.Command, args []string) error {
+	path := args[0]
+	if r.discard && !r.yes && !isTerminal(cmd.InOrStdin()) {
+		return &statusError{&fileError{path, fmt.Errorf("--discard-log %s; there is no terminal to ask on, so agree with --yes", cost)}, recoverMisusage}
+	}
+	found, err := mmapfilter.Recover(path)
+	if damage := new(mmapfilter.CorruptError); r.discard && errors.As(err, &damage) && strings.HasPrefix(damage.Rule, "L") {
+		if !r.yes && !r.agreed(cmd, path, damage) {
+			return &statusError{&fileError{path, errors.New("left as it is")}, recoverDamaged}
+		}
+		found, err = mmapfilter.DiscardLog(path)
+	}
+	switch {
+	case errors.Is(err, mmapfilter.ErrCorrupt):
+		return &statusError{err, recoverDamaged}
+	case err != nil:
+		return &statusError{err, recoverFailed}
+	}
+	print := printRecovery
+	if r.json {
+		print = printRecoveryJSON
+	}
+	if err := print(cmd.OutOrStdout(), path, found); err != nil {
+		return &statusError{err, recoverFailed}
+	}
+	return nil
+}
+
+// cost is what discarding a log costs.
+const cost = `may lose what was done since the last checkpoint: keys that were added, though synced, are answered "certainly not"`
+
+// agreed asks whether a log is to be discarded.
+func (r *recoverCommand) agreed(cmd *cobra.Command, path string, damage *mmapfilter.CorruptError) bool {
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\nTo go on without it %s.\nDiscard it? [y/N] ", path, whatOfLog(path, damage), cost)
+	answer, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return true
+	}
+	return false
 }
 
 func printRecovery(w io.Writer, path string, r mmapfilter.Recovery) error {
 	t := newTable(w)
-	if r.Recovered {
+	switch {
+	case r.Discarded:
+		t.row("recovered", "%s, without its log; its writer had died in generation %d", path, r.Generation)
+		t.row("lost", "what was done since the last checkpoint, as far as it is not in %s", path)
+	case r.Recovered:
 		t.row("recovered", "%s, whose writer had died in generation %d", path, r.Generation)
 		torn := ""
 		if r.Torn {
 			torn = "; an operation that was cut off was dropped"
 		}
 		t.row("log", "%s read, %s replayed, up to LSN %d%s", roundSize(r.LogBytes), formatNumber(r.Records, "record", "records"), r.LSN, torn)
-	} else {
+	default:
 		t.row("nothing to do", "%s was closed in order, in generation %d", path, r.Generation)
 	}
 	t.row("keys", "%s", formatCount(r.Length))
@@ -95,11 +142,12 @@ type recoveryJSON struct {
 	Records      uint64 `json:"records"`
 	LSN          uint64 `json:"lsn"`
 	Torn         bool   `json:"torn"`
+	Discarded    bool   `json:"discarded"`
 	Keys         uint64 `json:"keys"`
 	UserSeq      uint64 `json:"user_seq"`
 	Operations   uint64 `json:"operations"`
 }
 
 func printRecoveryJSON(w io.Writer, path string, r mmapfilter.Recovery) error {
-	return printJSON(w, recoveryJSON{path, r.Recovered, r.Generation, r.LogBytes, r.Records, r.LSN, r.Torn, r.Length, r.UserSeq, r.Operations})
+	return printJSON(w, recoveryJSON{path, r.Recovered, r.Generation, r.LogBytes, r.Records, r.LSN, r.Torn, r.Discarded, r.Length, r.UserSeq, r.Operations})
 }

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// openTerminal gives both ends of a terminal: what is typed on one is read from
+// the other.
+func openTerminal(t *testing.T) (typed, terminal *os.File) {
+	t.Helper()
+	typed, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skip("NOT TESTED: questions on a terminal: ", err)
+	}
+	t.Cleanup(func() { typed.Close() })
+	n, err := unix.IoctlGetInt(int(typed.Fd()), unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(typed.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	if err == nil {
+		terminal, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	}
+	if err != nil {
+		t.Skip("NOT TESTED: questions on a terminal: ", err)
+	}
+	t.Cleanup(func() { terminal.Close() })
+	return typed, terminal
+}
+
+// On a terminal, recover says what discarding the log of a dead writer costs, and
+// does it only where the answer is yes. It does not ask where there is nothing to
+// discard.
+func TestDiscardLogAsks(t *testing.T) {
+	t.Chdir(t.TempDir())
+	const question = "d.mmf: d.mmf.stash is missing\nTo go on without it may lose what was done since the last checkpoint: " +
+		"keys that were added, though synced, are answered \"certainly not\".\nDiscard it? [y/N] "
+	if exit, _, stderr := runHere(nil, "create", "-n", "1k", "f.mmf"); exit != 0 {
+		t.Fatal(stderr)
+	}
+	for _, c := range []struct {
+		answer string
+		exit   int
+	}{
+		{"\n", recoverDamaged}, {"n\n", recoverDamaged}, {"yo\n", recoverDamaged}, {"\x04", recoverDamaged},
+		{"y\n", exitYes}, {" YES \n", exitYes},
+	} {
+		if err := leaveDead("f.mmf", "d.mmf", "a\n"); err != nil {
+			t.Fatal(err)
+		}
+		os.Remove("d.mmf.stash")
+		before, _ := os.ReadFile("d.mmf")
+		typed, terminal := openTerminal(t)
+		typed.WriteString(c.answer)
+		var stdout, stderr bytes.Buffer
+		exit := run(context.Background(), []string{"recover", "--discard-log", "d.mmf"}, terminal, &stdout, &stderr)
+		after, _ := os.ReadFile("d.mmf")
+		asked, said := strings.CutPrefix(stderr.String(), question)
+		if exit != c.exit || !said || (exit != 0) != bytes.Equal(before, after) || (exit != 0) != (asked == "mmapfilter: d.mmf: left as it is\n") {
+			t.Errorf("%q: exit %d, %s%s", c.answer, exit, &stdout, &stderr)
+		}
+	}
+	_, terminal := openTerminal(t)
+	var stderr bytes.Buffer
+	if exit := run(context.Background(), []string{"recover", "--discard-log", "f.mmf"}, terminal, &bytes.Buffer{}, &stderr); exit != 0 || stderr.Len() > 0 {
+		t.Errorf("exit %d, %s", exit, &stderr)
+	}
+}
