@@ -17,7 +17,9 @@
 //	build_disk_bytes    size                 of the disk that a build takes beside the file, at most
 //	build_memory_bytes  size                 of memory that a build takes
 //	capacity            info size            keys that the filter is sized for
+//	checkpoints         info                 checkpoints since the filter was opened
 //	chunks              verify               checksums that the file was held against
+//	commits             info                 commits since the filter was opened
 //	damage              verify               what is damaged, an object each
 //	design_load         info size            capacity over slots
 //	discarded           recover              the log was given up, by --discard-log
@@ -38,11 +40,13 @@
 //	load                info                 keys over slots
 //	log_bytes           info                 size of the log
 //	log_bytes_read      recover              bytes of the log that were read
+//	longest_stall       info                 nanoseconds for which a checkpoint has kept operations waiting
 //	lsn                 recover              number of the last record of the log that counts
 //	memory_bytes        size                 of memory that hold all of the filter
 //	normalisation       info                 how keys are read
 //	offset              verify               of a damage, in bytes
 //	operations          info recover         operations that are durable, since user_seq
+//	pending             info                 operations that are not durable
 //	predicted_rate      size                 false-positive rate at capacity
 //	present             check                false: certainly not in the filter; true: maybe
 //	record              check                the record of the key, with --record
@@ -50,6 +54,7 @@
 //	records             recover              records of the log that were put into the filter
 //	recovered           recover              a writer had died
 //	region              verify               part of the file that is damaged
+//	residency           info                 where the filter is to be
 //	resident_bytes      info                 of the filter that are in memory; null if that is not known
 //	rule                verify               rule of the format that is broken, and how
 //	sealed              verify               all bytes are under checksums
@@ -62,5 +67,7 @@
 //	torn                recover              the log ended in the middle of an operation
 //	user_seq            info recover         number that the writer has given last, see Filter.SyncAt
 //	uuid                info                 of the filter
+//	warning             info                 what the file system cannot promise, or what could not be done as usual
 //	whole               verify               there is no damage
+//	writer_alive        info                 a process has the filter open for writing
 package main

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/spf13/cobra"
@@ -10,30 +11,39 @@ import (
 
 const infoHelp = `Usage: mmapfilter info [--json] FILTER
 
-Describe the filter. The rates are estimates from a sample of its lines.
+Describe the filter. The rates are estimates from a sample of its lines. Nothing
+is written, so a filter whose writer died is an error without --recover.
 
       --json        print a JSON object
       --show-seed   show the seed of the hash, which may be a secret
+      --recover     recover the filter first, if its writer died
 
 Example: mmapfilter info sha1.mmf`
 
+// An infoCommand is the flags of info.
+type infoCommand struct {
+	json, showSeed, recover bool
+}
+
 func newInfoCommand() *cobra.Command {
-	var asJSON, showSeed bool
-	cmd := &cobra.Command{Use: "info", Long: infoHelp, Args: needFile}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	cmd.Flags().BoolVar(&showSeed, "show-seed", false, "show the seed")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		filter, err := mmapfilter.OpenReadOnly(args[0], nil)
-		if err != nil {
-			return err
-		}
-		defer filter.Close()
-		if asJSON {
-			return printJSON(cmd.OutOrStdout(), newStatsJSON(filter, showSeed))
-		}
-		return printStats(cmd.OutOrStdout(), filter, showSeed)
-	}
+	c := new(infoCommand)
+	cmd := &cobra.Command{Use: "info", Long: infoHelp, Args: needFile, RunE: c.run}
+	cmd.Flags().BoolVar(&c.json, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&c.showSeed, "show-seed", false, "show the seed")
+	addRecoverFlag(cmd.Flags(), &c.recover)
 	return cmd
+}
+
+func (c *infoCommand) run(cmd *cobra.Command, args []string) error {
+	filter, err := mmapfilter.OpenReadOnly(args[0], &mmapfilter.OpenOptions{NoRecover: !c.recover})
+	if err != nil {
+		return err
+	}
+	defer filter.Close()
+	if c.json {
+		return printJSON(cmd.OutOrStdout(), newStatsJSON(filter, c.showSeed))
+	}
+	return printStats(cmd.OutOrStdout(), filter, c.showSeed)
 }
 
 func printStats(w io.Writer, filter *mmapfilter.Filter, showSeed bool) error {
@@ -43,7 +53,11 @@ func printStats(w io.Writer, filter *mmapfilter.Filter, showSeed bool) error {
 	if s.State == "live" {
 		checkpointed = ", at the last checkpoint"
 	}
-	t.row("keys", "%s of %s%s", formatCount(s.Len), formatCount(s.Cap), checkpointed)
+	full := ""
+	if s.Cap > 0 {
+		full = fmt.Sprintf(" (%.1f %%)", 100*float64(s.Len)/float64(s.Cap))
+	}
+	t.row("keys", "%s of %s%s%s", formatCount(s.Len), formatCount(s.Cap), full, checkpointed)
 	t.row("read as", "%s", describeNote(s.Normalisation))
 	t.row("file", "%s", formatSize(s.FileBytes))
 	if s.ResidentBytes >= 0 {
@@ -57,7 +71,7 @@ func printStats(w io.Writer, filter *mmapfilter.Filter, showSeed bool) error {
 	t.row("lines", "%s of %s, %s slots", formatCount(s.Lines), lineSize(s.Layout, s.FingerprintBits, s.BucketSize), formatCount(s.Slots))
 	t.row("load", "%.4f, planned %.4f", s.Load, s.DesignLoad)
 	t.row("stash", "%s", formatNumber(s.StashLen, "entry", "entries"))
-	t.row("state", "%s, generation %d", s.State, s.Generation)
+	t.row("state", "%s", describeState(s))
 	if s.LogBytes != 0 {
 		t.row("log", "%s", formatSize(s.LogBytes))
 	}
@@ -66,6 +80,9 @@ func printStats(w io.Writer, filter *mmapfilter.Filter, showSeed bool) error {
 	}
 	if showSeed {
 		t.row("seed", "%s", formatSeed(s.Seed))
+	}
+	for line := range strings.Lines(s.Warning) {
+		t.row("warning", "%s", strings.TrimSpace(line))
 	}
 	t.row("uuid", "%s", s.UUID)
 	t.row("kernel", "%s", s.Kernel)
@@ -80,69 +97,36 @@ func describeNote(note string) string {
 	return note
 }
 
+// describeState says whether a process has the file open for writing, where one
+// may.
+func describeState(s mmapfilter.Stats) string {
+	writer := ""
+	switch {
+	case s.WriterAlive:
+		writer = ", its writer is running"
+	case s.State == "live":
+		writer = ", its writer died"
+	}
+	return fmt.Sprintf("%s%s, generation %d", s.State, writer, s.Generation)
+}
+
 func formatSeed(seed uint64) string { return fmt.Sprintf("0x%016x", seed) }
 
 // A statsJSON is the object that info --json prints.
 type statsJSON struct {
-	Keys            uint64  `json:"keys"`
-	Capacity        uint64  `json:"capacity"`
-	Normalisation   string  `json:"normalisation"`
-	FileBytes       int64   `json:"file_bytes"`
-	ResidentBytes   *int64  `json:"resident_bytes"` // null where the system does not say
-	BitsPerKey      float64 `json:"bits_per_key"`
-	TargetRate      float64 `json:"target_rate"`
-	EstimatedRate   float64 `json:"estimated_rate"`
-	SecondProbeRate float64 `json:"second_probe_rate"`
-	Layout          string  `json:"layout"`
-	FingerprintBits int     `json:"fingerprint_bits"`
-	BucketSize      int     `json:"bucket_size"`
-	Lines           uint64  `json:"lines"`
-	Slots           uint64  `json:"slots"`
-	Load            float64 `json:"load"`
-	DesignLoad      float64 `json:"design_load"`
-	StashLen        int     `json:"stash_len"`
-	State           string  `json:"state"`
-	Generation      uint64  `json:"generation"`
-	LogBytes        int64   `json:"log_bytes,omitempty"`
-	UserSeq         uint64  `json:"user_seq,omitempty"`
-	Operations      uint64  `json:"operations,omitempty"`
-	Seed            string  `json:"seed,omitempty"` // in hex: not every reader of JSON has 64 bits
-	UUID            string  `json:"uuid"`
-	Kernel          string  `json:"kernel"`
+	mmapfilter.Stats
+	ResidentBytes *int64 `json:"resident_bytes"` // null where the system does not say
+	Operations    uint64 `json:"operations"`
+	Seed          string `json:"seed,omitempty"` // in hex: not every reader of JSON has 64 bits
 }
 
 func newStatsJSON(filter *mmapfilter.Filter, showSeed bool) statsJSON {
-	s := filter.Stats()
-	j := statsJSON{
-		Keys:            s.Len,
-		Capacity:        s.Cap,
-		Normalisation:   s.Normalisation,
-		FileBytes:       s.FileBytes,
-		BitsPerKey:      s.BitsPerKey,
-		TargetRate:      s.TargetRate,
-		EstimatedRate:   s.EstimatedRate,
-		SecondProbeRate: s.SecondProbeRate,
-		Layout:          s.Layout.String(),
-		FingerprintBits: s.FingerprintBits,
-		BucketSize:      s.BucketSize,
-		Lines:           s.Lines,
-		Slots:           s.Slots,
-		Load:            s.Load,
-		DesignLoad:      s.DesignLoad,
-		StashLen:        s.StashLen,
-		State:           s.State,
-		Generation:      s.Generation,
-		LogBytes:        s.LogBytes,
-		UserSeq:         filter.DurableSeq(),
-		Operations:      filter.DurableOps(),
-		UUID:            s.UUID,
-		Kernel:          s.Kernel,
-	}
+	j := statsJSON{Stats: filter.Stats(), Operations: filter.DurableOps()}
 	if showSeed {
-		j.Seed = formatSeed(s.Seed)
+		j.Seed = formatSeed(j.Stats.Seed)
 	}
-	if s.ResidentBytes >= 0 {
-		j.ResidentBytes = &s.ResidentBytes
+	if j.Stats.ResidentBytes >= 0 {
+		j.ResidentBytes = &j.Stats.ResidentBytes
 	}
 	return j
 }

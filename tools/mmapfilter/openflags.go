@@ -30,6 +30,11 @@ func residencies() (names []string) {
 	return names
 }
 
+// addRecoverFlag adds the flag that lets a command write which otherwise reads.
+func addRecoverFlag(flags *pflag.FlagSet, recover *bool) {
+	flags.BoolVar(recover, "recover", false, "recover a filter whose writer died")
+}
+
 // openFilter opens a filter and shows how far it is where that takes long.
 func openFilter(path string, opts *mmapfilter.OpenOptions, stderr io.Writer) (*mmapfilter.Filter, error) {
 	bar := newProgress(stderr)

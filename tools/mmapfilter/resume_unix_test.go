@@ -188,7 +188,7 @@ func TestRecoverDeadWriter(t *testing.T) {
 		output string // a part of it
 	}{
 		{"check f.mmf", exitYes, "c\n"},
-		{"info f.mmf", exitYes, "state           live, generation 2\n"},
+		{"info f.mmf", exitYes, "state           live, its writer is running, generation 2\n"},
 		{"dump --log f.mmf", exitYes, "committed with LSN 4, 3 records, sequence 3 and 0 operations"},
 		{"verify f.mmf", exitError, "a writer is changing it"},
 		{"check --residency heap f.mmf", exitError, "a writer is changing it"},

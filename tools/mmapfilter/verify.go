@@ -13,22 +13,33 @@ const verifyHelp = `Usage: mmapfilter verify [--json] FILTER
 
 Read all of the filter and hold it against the rules of the format. Each
 damage is printed with the part of the file, the offset in bytes and the rule.
+Nothing is written, so a filter whose writer died is an error without --recover.
 
-      --json   print a JSON object
+      --json      print a JSON object
+      --recover   recover the filter first, if its writer died
 
 Exit status: 0 if the file is whole, 1 if it is damaged, 2 if it could not be
 checked.`
 
 func newVerifyCommand() *cobra.Command {
-	var asJSON bool
+	var asJSON, recover bool
 	cmd := &cobra.Command{Use: "verify", Long: verifyHelp, Args: needFile}
+	addRecoverFlag(cmd.Flags(), &recover)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		bar := newProgress(cmd.ErrOrStderr())
 		defer bar.close()
-		report, err := mmapfilter.VerifyProgress(cmd.Context(), args[0], func(done, total int64) {
-			bar.show("verifying", done, total, nil)
-		})
+		verify := func() (mmapfilter.Report, error) {
+			return mmapfilter.VerifyProgress(cmd.Context(), args[0], func(done, total int64) {
+				bar.show("verifying", done, total, nil)
+			})
+		}
+		report, err := verify()
+		if recover && errors.Is(err, mmapfilter.ErrNeedsRecovery) {
+			if _, err = mmapfilter.Recover(args[0]); err == nil {
+				report, err = verify()
+			}
+		}
 		bar.close()
 		var damage *mmapfilter.CorruptError
 		if err != nil && !errors.As(err, &damage) {
