@@ -9,9 +9,9 @@ type block struct {
 	list  [][]byte
 }
 
-// A span says where a key, the text that it comes from, and the record of that
-// are in the arena.
-type span struct{ key, keyEnd, text, textEnd, record, recordEnd, number int }
+// A span says where a key is in the arena, the text that it comes from, of which a
+// carriage return may have been dropped, and the record of that.
+type span struct{ key, keyEnd, text, textEnd, rawEnd, record, recordEnd, number int }
 
 // A block is full with this many keys, or bytes in its arena.
 const (
@@ -20,18 +20,20 @@ const (
 )
 
 // add takes in a key, the text that it comes from, and the number of its record.
-func (b *block) add(key, text []byte, number int) { b.addWhole(key, text, text, number) }
+func (b *block) add(key, text []byte, number int) { b.addWhole(key, text, text, text, number) }
 
-// addWhole takes in the record as well.
-func (b *block) addWhole(key, text, record []byte, number int) {
+// addWhole takes in more: raw is the text as it stands in the file, in which text
+// is the beginning, and record is all of the record.
+func (b *block) addWhole(key, text, raw, record []byte, number int) {
 	at := span{number: number}
-	at.key, at.keyEnd = b.put(key)
-	at.text, at.textEnd = at.key, at.keyEnd
+	at.text, at.rawEnd = b.put(raw)
+	at.textEnd = at.text + len(text)
+	at.key, at.keyEnd = at.text, at.textEnd
 	if !sameBytes(key, text) {
-		at.text, at.textEnd = b.put(text)
+		at.key, at.keyEnd = b.put(key)
 	}
-	at.record, at.recordEnd = at.text, at.textEnd
-	if !sameBytes(text, record) {
+	at.record, at.recordEnd = at.text, at.rawEnd
+	if !sameBytes(raw, record) {
 		at.record, at.recordEnd = b.put(record)
 	}
 	b.spans = append(b.spans, at)
@@ -68,6 +70,16 @@ func (b *block) keys() [][]byte {
 
 // text gives the text that key i comes from.
 func (b *block) text(i int) []byte { return b.arena[b.spans[i].text:b.spans[i].textEnd] }
+
+// raw gives the text as it stands in the file.
+func (b *block) raw(i int) []byte { return b.arena[b.spans[i].text:b.spans[i].rawEnd] }
+
+// setKey replaces key i, and says how much of the raw text it comes from.
+func (b *block) setKey(i int, key []byte, textLen int) {
+	at := &b.spans[i]
+	at.textEnd = at.text + textLen
+	at.key, at.keyEnd = b.put(key)
+}
 
 // record gives the record that key i comes from.
 func (b *block) record(i int) []byte { return b.arena[b.spans[i].record:b.spans[i].recordEnd] }

@@ -24,6 +24,11 @@ Exit status: 0 if some are printed, 1 if none, 2 after an error.
       --residency R     default, random, willneed, populate, lock or heap
       --checked         report a fault in the file, instead of dying of it
       --follow          ask the new file when FILTER is replaced meanwhile
+      --wait-for-file   follow a FILTER that is not there yet; every key may be
+                        in it until it is
+      --recover         recover the filter first, if its writer died; otherwise
+                        that is an error, since check writes nothing
+      --unrecovered     ask such a filter as it is: every key may be in it
 
 ` + keysHelp + `
       --plain           forget what the filter records of this
@@ -34,11 +39,11 @@ a --record-size are printed without anything between them.`
 
 // A checkCommand is the flags of check.
 type checkCommand struct {
-	invert, count, quiet, number, record, json, follow bool
+	invert, count, quiet, number, record, json, follow, recover bool
 
-	open   mmapfilter.OpenOptions
-	format *formatFlags
-	plain  bool
+	opening mmapfilter.OpenOptions
+	format  *formatFlags
+	plain   bool
 }
 
 func newCheckCommand() *cobra.Command {
@@ -55,7 +60,10 @@ func newCheckCommand() *cobra.Command {
 	flags.BoolVar(&c.json, "json", false, "print JSON")
 	flags.BoolVar(&c.plain, "plain", false, "forget what is recorded")
 	flags.BoolVar(&c.follow, "follow", false, "follow the file")
-	addOpenFlags(flags, &c.open)
+	flags.BoolVar(&c.opening.WaitForFile, "wait-for-file", false, "follow a file that is not there")
+	flags.BoolVar(&c.opening.ServeUnrecovered, "unrecovered", false, "ask a filter whose writer died")
+	addRecoverFlag(flags, &c.recover)
+	addOpenFlags(flags, &c.opening)
 	c.format = addFormatFlags(flags)
 	return cmd
 }
@@ -67,55 +75,35 @@ func (c *checkCommand) run(cmd *cobra.Command, args []string) error {
 	if c.json && c.count {
 		return errors.New("--json and -c cannot stand together")
 	}
+	if c.opening.WaitForFile && !c.follow {
+		return errors.New("--wait-for-file needs --follow")
+	}
+	c.opening.NoRecover = !c.recover
 	path, names := args[0], args[1:]
 	sources, err := c.format.sources(names, cmd.InOrStdin())
 	if err != nil {
 		return err
 	}
-	filter, err := c.openAsked(path, cmd.ErrOrStderr())
-	if err != nil {
+	s := &selection{checkCommand: c, path: path, in: &input{sources: sources, whole: c.record}}
+	if err := s.open(cmd.ErrOrStderr()); err != nil {
 		return err
 	}
-	defer filter.Close()
-	in := &input{sources: sources, whole: c.record}
-	recorded, err := recordedFormat(path, filter, c.plain)
-	if err != nil {
-		return err
-	}
-	if in.format, err = c.format.format(recorded); err != nil {
-		return err
-	}
-	if c.number && !c.json && !c.count && !c.quiet && in.format.recordSize != 0 {
+	defer s.close()
+	if c.number && !c.json && !c.count && !c.quiet && s.in.format.recordSize != 0 {
 		return errors.New("-n and --record-size cannot stand together: nothing ends a record; --json has the numbers")
 	}
-	s := newSelection(c, filter, in, cmd.OutOrStdout())
 	s.bar = c.progress(sources, cmd.OutOrStdout(), cmd.ErrOrStderr())
 	defer s.bar.close()
-	s.report = func(err error) {
+	s.say = func(text string) {
 		s.bar.hide()
-		fmt.Fprintln(cmd.ErrOrStderr(), "mmapfilter:", explain(cmd, explainMisfit(err, in.format, recorded, path)))
+		fmt.Fprintln(cmd.ErrOrStderr(), "mmapfilter:", text)
 	}
-	return s.run(cmd.Context())
-}
-
-// asked is what check asks: a filter, or with --follow a follower.
-type asked interface {
-	ContainsBatch(keys [][]byte, found []bool)
-	Normalisation() string
-	Err() error
-	Close() error
-}
-
-func (c *checkCommand) openAsked(path string, stderr io.Writer) (asked, error) {
-	if !c.follow {
-		return openFilter(path, &c.open, stderr)
-	}
-	c.open.FollowInterval = -1 // selection.ask looks
-	return mmapfilter.Follow(path, &c.open)
+	s.report = func(err error) { s.say(explain(cmd, explainMisfit(err, s.in.format, s.recorded, path))) }
+	return s.run(cmd.Context(), cmd.OutOrStdout())
 }
 
 // recordedFormat is the format that a filter records; with --plain, none.
-func recordedFormat(path string, filter asked, plain bool) (format, error) {
+func recordedFormat(path string, filter *mmapfilter.Filter, plain bool) (format, error) {
 	if plain {
 		return format{}, nil
 	}

@@ -8,6 +8,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
 // A check that follows its file asks for each key in the one that is there by
@@ -66,4 +68,178 @@ func TestCheckFollows(t *testing.T) {
 	if e := <-exit; e != exitError || strings.Count(stderr.String(), "\n") != 1 || !strings.Contains(stderr.String(), "f.mmf: no such file") {
 		t.Errorf("exit %d, %s", e, &stderr)
 	}
+}
+
+// A following is a check that follows f.mmf, with its keys typed.
+type following struct {
+	t      *testing.T
+	typed  *io.PipeWriter
+	lines  *bufio.Reader
+	stderr bytes.Buffer
+	exit   chan int
+}
+
+func followHere(t *testing.T, args ...string) *following {
+	stdin, typed := io.Pipe()
+	printed, stdout := io.Pipe()
+	f := &following{t: t, typed: typed, lines: bufio.NewReader(printed), exit: make(chan int, 1)}
+	go func() {
+		status := run(context.Background(), append([]string{"check", "--follow"}, args...), stdin, stdout, &f.stderr)
+		stdout.Close()
+		stdin.Close()
+		f.exit <- status
+	}()
+	return f
+}
+
+// ask types keys, of which the last is printed, and gives what is printed.
+func (f *following) ask(keys, want string) {
+	f.t.Helper()
+	io.WriteString(f.typed, keys)
+	for line := range strings.Lines(want) {
+		if got, err := f.lines.ReadString('\n'); got != line {
+			f.t.Fatalf("got %q, %v, want %q of %q", got, err, line, want)
+		}
+	}
+}
+
+// end types the last keys, and checks what is printed, the exit status, and what is on
+// standard error.
+func (f *following) end(keys, want string, exit int, stderr string) {
+	f.t.Helper()
+	io.WriteString(f.typed, keys)
+	f.typed.Close()
+	rest, _ := io.ReadAll(f.lines)
+	if e := <-f.exit; string(rest) != want || e != exit || f.stderr.String() != stderr {
+		f.t.Errorf("%q, exit %d, %q, want %q, %d, %q", rest, e, &f.stderr, want, exit, stderr)
+	}
+}
+
+// buildHere makes f.mmf of keys.
+func buildHere(t *testing.T, keys string, args ...string) {
+	t.Helper()
+	args = append([]string{"build", "-q", "--fingerprint-bits", "30", "-o", "f.mmf"}, args...)
+	if exit, _, stderr := runHere(strings.NewReader(keys), args...); exit != 0 {
+		t.Fatal(stderr)
+	}
+}
+
+// A rebuild may record that another thing is done to keys. Keys that were read before
+// it is seen are made once more; so are the ones with records, and those of the command
+// line.
+func TestFollowRemakesKeys(t *testing.T) {
+	t.Chdir(t.TempDir())
+	buildHere(t, "aa\nff\n")
+	f := followHere(t, "f.mmf")
+	f.ask("AA\nff\naa\n", "ff\naa\n")
+	buildHere(t, "aa\nff\n", "--hex")
+	f.ask("AA\nbb\nff\n", "AA\nff\n")
+	f.ask("aa\n", "aa\n") // made so at once
+	buildHere(t, "pear\r\n", "--trim-cr")
+	f.ask("ff\naa\npear\r\npear\n", "pear\npear\n")
+	buildHere(t, "pear\r\n")
+	f.ask("pear\npear\r\n", "pear\r\n")
+	buildHere(t, "aa\n", "--hex")
+	f.end("aa\nxyz\nAA\n", "aa\n", exitError, "mmapfilter: standard input: record 15: key \"xyz\" is not hex (as recorded in f.mmf; --plain takes lines)\n")
+
+	buildHere(t, "bb\n")
+	f = followHere(t, "-v", "f.mmf")
+	f.ask("bb\naa\n", "aa\n")
+	buildHere(t, "aa\n", "--hex")
+	f.end("bb\nxyz\nAA\n", "bb\n", exitError, "mmapfilter: standard input: record 4: key \"xyz\" is not hex (as recorded in f.mmf; --plain takes lines)\n")
+
+	buildHere(t, "aa:1\n", "-d", ":", "-f", "1")
+	f = followHere(t, "--record", "-n", "f.mmf")
+	f.ask("AA:1\naa:2\n", "2:aa:2\n")
+	buildHere(t, "aa:1\n", "-d", ":", "-f", "1", "--hex")
+	f.end("AA:3\nbb:4\naa:5\n", "3:AA:3\n5:aa:5\n", exitYes, "")
+
+	// What the command line asks for goes before what is recorded, in every file.
+	buildHere(t, "aa\n")
+	f = followHere(t, "--hex=false", "f.mmf")
+	f.ask("AA\naa\n", "aa\n")
+	buildHere(t, "aa\n", "--hex")
+	f.end("aa\n", "", exitYes, "")
+}
+
+// A rebuild that records that another part of a file is a key ends a check: what has
+// been read was cut up as the old file says.
+func TestFollowEndsWithTheExtraction(t *testing.T) {
+	t.Chdir(t.TempDir())
+	const line, field = "one key a line", `delim=":" field=1`
+	message := func(read, have string) string {
+		return "mmapfilter: f.mmf: the new file records that keys are read as: " + read + "; they have been read as: " + have + "; run check again\n"
+	}
+	buildHere(t, "aa\n")
+	f := followHere(t, "f.mmf")
+	f.ask("bb\naa\n", "aa\n")
+	buildHere(t, "aa\n", "-d", ":", "-f", "1")
+	f.end("aa:1\naa\n", "", exitError, message(field, line))
+
+	f = followHere(t, "f.mmf")
+	f.ask("bb:1\naa:1\n", "aa\n")
+	buildHere(t, "aa\n")
+	f.end("aa:1\naa\n", "", exitError, message(line, field))
+
+	// One that is asked for on the command line is the same in both files.
+	f = followHere(t, "-d", ":", "-f", "1", "f.mmf")
+	f.ask("bb:1\naa:1\n", "aa\n")
+	buildHere(t, "aa\n", "-d", ",", "--field", "2", "--hex")
+	f.end("bb:1\nAA:1\n", "AA\n", exitYes, "")
+
+	// With --plain nothing changes, whatever is recorded.
+	buildHere(t, "aa\n")
+	f = followHere(t, "--plain", "f.mmf")
+	f.ask("aa\n", "aa\n")
+	buildHere(t, "aa\n", "-d", ":", "-f", "1", "--hex")
+	f.ask("aa\n\xaa\n", "\xaa\n")
+	f.end("aa:1\n", "", exitYes, "")
+
+	// A note of another program is an error in mid-stream too.
+	buildHere(t, "aa\n")
+	f = followHere(t, "f.mmf")
+	f.ask("aa\n", "aa\n")
+	opts := mmapfilter.Options{Normalisation: "lower case"}
+	filter, err := mmapfilter.Build(context.Background(), "f.mmf", &opts, func(yield func([]byte, error) bool) { yield([]byte("aa"), nil) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	filter.Close()
+	f.end("aa\n", "", exitError, "mmapfilter: f.mmf: \"lower case\" is not a way to read keys that this program knows; with --plain, keys are read as the other flags say\n")
+}
+
+// Until there is a file, every key may be in it.
+func TestFollowWaitsForFile(t *testing.T) {
+	t.Chdir(t.TempDir())
+	const none = "mmapfilter: f.mmf: no such file yet: every key may be in it\n"
+	f := followHere(t, "--wait-for-file", "f.mmf")
+	f.ask("aa\nbb\n", "aa\nbb\n")
+	f.ask("bb\n", "bb\n")
+	buildHere(t, "aa\n", "--hex")
+	f.ask("bb\nAA\n", "AA\n")
+	f.end("bb\n", "", exitYes, none)
+
+	os.Remove("f.mmf")
+	f = followHere(t, "--wait-for-file", "-v", "f.mmf")
+	f.end("aa\n", "", exitNo, none)
+}
+
+// A writer that dies is told of, and what it had committed goes on answering; with
+// --unrecovered a filter is asked whose writer is dead from the start.
+func TestFollowUnrecovered(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if exit, _, stderr := runHere(nil, "create", "-n", "1k", "-f", "30", "e.mmf"); exit != 0 {
+		t.Fatal(stderr)
+	}
+	if err := leaveDead("e.mmf", "f.mmf", "aa\n"); err != nil {
+		t.Fatal(err)
+	}
+	f := followHere(t, "--unrecovered", "f.mmf")
+	f.ask("aa\nbb\n", "aa\nbb\n")
+	f.ask("bb\n", "bb\n")
+	if exit, _, stderr := runHere(nil, "recover", "f.mmf"); exit != 0 {
+		t.Fatal(stderr)
+	}
+	f.ask("bb\naa\n", "aa\n")
+	f.end("bb\n", "", exitYes, "mmapfilter: f.mmf: its writer died, and nobody has recovered it: every key may be in it\n")
 }

@@ -21,6 +21,9 @@ type input struct {
 	// fields below still describe the last key of the one before. Its error
 	// ends the input.
 	beforeRead func() error
+	// misfits, if not nil, is called where a record has no key in the format. It
+	// reports whether the format is another by now, which is tried then.
+	misfits func() bool
 	// whole asks for header and record below.
 	whole bool
 
@@ -28,7 +31,8 @@ type input struct {
 	header []byte // the record at the head of the file that names columns, if the format has one
 	number int    // of the record in the file, from 1; in CSV of the line
 	record []byte // the record as it stands in the file, without the byte that ends it; a key of the command line
-	text   []byte // the key as it stands in the file
+	raw    []byte // the key as it stands in the file
+	text   []byte // raw, without the carriage return that may be dropped
 
 	decoded []byte
 }
@@ -79,7 +83,11 @@ func (in *input) read(ctx context.Context, src source, yield func([]byte, error)
 		if in.whole {
 			in.record = records.whole()
 		}
-		if key, err = in.key(part); err != nil {
+		key, err = in.key(part)
+		if err != nil && in.misfits != nil && in.misfits() {
+			key, err = in.key(part)
+		}
+		if err != nil {
 			err = fmt.Errorf("record %d: %w", in.number, err)
 			break
 		}
@@ -190,7 +198,7 @@ func (in *input) key(record []byte) ([]byte, error) {
 
 // decode makes the key from its text.
 func (in *input) decode(text []byte) ([]byte, error) {
-	in.text = text
+	in.raw, in.text = text, text
 	if in.format.trimCR {
 		in.text = bytes.TrimSuffix(in.text, []byte{'\r'})
 	}

@@ -127,12 +127,15 @@ func explainLocked(path string, e *mmapfilter.LockedError) string {
 }
 
 // explainDead is about a filter whose writer died. What helps depends on whether
-// the one who asks may write to it.
+// there is its log, and on whether the one who asks may write to it.
 func explainDead(cmd *cobra.Command, path string, err error) string {
 	if f, openErr := os.OpenFile(path, os.O_RDWR, 0); openErr == nil {
 		f.Close()
 	} else {
 		err = errors.Join(err, openErr)
+	}
+	if missing(path) {
+		return explainDamage(path, &mmapfilter.CorruptError{Rule: "L1: its log is missing"})
 	}
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Sprintf("%s: its writer died, and you may not write to it; someone who may must run: mmapfilter recover %s", path, path)
@@ -142,6 +145,20 @@ func explainDead(cmd *cobra.Command, path string, err error) string {
 		text += ", or give --recover"
 	}
 	return text
+}
+
+// missing reports whether a filter has no log beside it.
+func missing(path string) bool {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return false
+	}
+	for _, name := range []recovery.LogName{recovery.CurrentLog, recovery.NextLog} {
+		if _, err := os.Lstat(real + name.String()); !errors.Is(err, fs.ErrNotExist) {
+			return false
+		}
+	}
+	return true
 }
 
 // explainDamage is about a file that breaks a rule of the format. What is no

@@ -18,8 +18,10 @@ import (
 // What a script cannot bring about: other processes, other users, full disks.
 func TestExplain(t *testing.T) {
 	t.Chdir(t.TempDir())
-	if err := os.WriteFile("f.mmf", nil, 0o666); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"f.mmf", "f.mmf.stash"} {
+		if err := os.WriteFile(name, nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
 	}
 	absolute, err := filepath.Abs("f.mmf")
 	if err != nil {

@@ -5,26 +5,24 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
 	"unicode/utf8"
-
-	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
 // A selection is a run of check: it asks a filter for keys, many at a time,
 // and prints those that are selected in the order of the input.
 type selection struct {
 	*checkCommand
-	filter   asked
-	refused  error // why a new file was not taken over, with --follow
+	path     string
+	target   // what is asked
 	in       *input
 	out      *bufio.Writer
 	objects  *json.Encoder // on out
 	bar      *progress
-	report   func(error) // says that a source could not be read, or not all of it
+	say      func(string) // on standard error
+	report   func(error)  // says that a source could not be read, or not all of it
 	reported bool
 	headed   bool // what comes before the first record has been printed
 	selected uint64
@@ -34,21 +32,12 @@ type selection struct {
 	found []bool
 }
 
-func newSelection(c *checkCommand, filter asked, in *input, out io.Writer) *selection {
-	s := &selection{
-		checkCommand: c,
-		filter:       filter,
-		in:           in,
-		out:          bufio.NewWriterSize(out, bufferBytes),
-		found:        make([]bool, blockKeys),
-	}
-	s.objects = newJSONEncoder(s.out)
-	return s
-}
-
 // run goes through the whole input. As with grep(1), an error of a source is
 // reported and does not keep it from the sources after that one.
-func (s *selection) run(ctx context.Context) error {
+func (s *selection) run(ctx context.Context, out io.Writer) error {
+	s.out = bufio.NewWriterSize(out, bufferBytes)
+	s.objects = newJSONEncoder(s.out)
+	s.found = make([]bool, blockKeys)
 	s.in.beforeRead = func() error {
 		s.ask()
 		s.flush()
@@ -96,11 +85,11 @@ func (s *selection) run(ctx context.Context) error {
 
 // take takes a key into the block.
 func (s *selection) take(key []byte) {
+	record := s.in.raw
 	if s.in.whole {
-		s.block.addWhole(key, s.in.text, s.in.record, s.in.number)
-	} else {
-		s.block.add(key, s.in.text, s.in.number)
+		record = s.in.record
 	}
+	s.block.addWhole(key, s.in.text, s.in.raw, record, s.in.number)
 }
 
 // sourceFailed reports an error after the answers for the keys before it.
@@ -123,18 +112,17 @@ func (s *selection) fail(err error) {
 // done reports whether no key changes the outcome any more.
 func (s *selection) done() bool { return s.quiet && s.selected > 0 }
 
-// ask looks up the block, prints what is selected of it and starts another.
+// ask looks up the block, prints what is selected of it and starts another. All
+// of the block is asked of one file.
 func (s *selection) ask() {
-	if s.err != nil || s.done() {
+	if s.err != nil || s.done() || len(s.block.spans) == 0 {
 		return
 	}
+	filter, cut := s.newest()
 	keys := s.block.keys()
 	found := s.found[:len(keys)]
-	if len(keys) > 0 {
-		s.look()
-	}
-	s.filter.ContainsBatch(keys, found)
-	if err := s.filter.Err(); !errors.Is(err, s.refused) {
+	filter.ContainsBatch(keys, found)
+	if err := s.fault(filter); err != nil {
 		s.fail(err)
 		return
 	}
@@ -151,21 +139,7 @@ func (s *selection) ask() {
 		}
 	}
 	s.block.clear()
-}
-
-// look has a follower look at its path. The same error is reported once.
-func (s *selection) look() {
-	follower, ok := s.filter.(*mmapfilter.Follower)
-	if !ok {
-		return
-	}
-	_, err := follower.Refresh()
-	if err != nil && (s.refused == nil || err.Error() != s.refused.Error()) {
-		s.flush()
-		s.report(err)
-		s.reported = true
-	}
-	s.refused = err
+	s.fail(cut)
 }
 
 func (s *selection) flush() {
