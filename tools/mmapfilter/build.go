@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"strings"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/spf13/cobra"
@@ -108,6 +109,9 @@ func (b *buildCommand) run(cmd *cobra.Command, names []string) error {
 		return b.explainFull(err, keys.n)
 	}
 	defer filter.Close()
+	for line := range strings.Lines(filter.Stats().Warning) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "mmapfilter: %s: %s\n", b.output, strings.TrimSpace(line))
+	}
 	if n, capacity := filter.Len(), filter.Cap(); n > capacity {
 		fmt.Fprintf(cmd.ErrOrStderr(), "mmapfilter: %s holds %s, more than the %s it was sized for: its rate may be above the one asked for\n",
 			b.output, formatNumber(n, "key", "keys"), formatCount(capacity))

@@ -36,7 +36,9 @@ func newVerifyCommand() *cobra.Command {
 		}
 		report, err := verify()
 		if recover && errors.Is(err, mmapfilter.ErrNeedsRecovery) {
-			if _, err = mmapfilter.Recover(args[0]); err == nil {
+			if _, failed := mmapfilter.Recover(args[0]); failed != nil {
+				err = errors.Join(err, failed)
+			} else {
 				report, err = verify()
 			}
 		}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// What another user is told who may not do all that the owner of a file may.
+func TestAsAnotherUser(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("NOT TESTED: messages to other users: it takes root to be one")
+	}
+	dir := t.TempDir()
+	t.Chdir(dir)
+	for d := dir; d != "/" && d != os.TempDir(); d = filepath.Dir(d) {
+		if err := os.Chmod(d, 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The one that go test has built is in a directory of its owner.
+	executable, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.ReadFile(executable)
+	if err == nil {
+		err = os.WriteFile("program", program, 0o777)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	as := func(uid uint32, stdin string, args ...string) (exit int, output string) {
+		t.Helper()
+		cmd := exec.Command("./program", args...)
+		cmd.Env = append(os.Environ(), asProgram+"=1")
+		cmd.Stdin = strings.NewReader(stdin)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+		out, err := cmd.CombinedOutput()
+		if cmd.ProcessState == nil {
+			t.Fatal(err)
+		}
+		return cmd.ProcessState.ExitCode(), string(out)
+	}
+	if exit, _, stderr := runHere(nil, "create", "-n", "1k", "-f", "20", "f.mmf"); exit != 0 {
+		t.Fatal(stderr)
+	}
+	if err := leaveDead("f.mmf", "d.mmf", "a\n"); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"d.mmf", "d.mmf.stash", "f.mmf"} {
+		if err := os.Chmod(name, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, args := range []string{"info d.mmf", "check d.mmf", "check --recover d.mmf", "verify d.mmf", "verify --recover d.mmf"} {
+		const want = "mmapfilter: d.mmf: its writer died, and you may not write to it; someone who may must run: mmapfilter recover d.mmf\n"
+		if exit, output := as(4321, "a\n", strings.Fields(args)...); exit != exitError || output != want {
+			t.Errorf("%s: exit %d, %s", args, exit, output)
+		}
+	}
+	if exit, output := as(4321, "a\n", "add", "f.mmf"); exit != exitError || output != "mmapfilter: f.mmf: permission denied\n" {
+		t.Errorf("exit %d, %s", exit, output)
+	}
+	if exit, output := as(4321, "a\n", "recover", "d.mmf"); exit != recoverFailed || output != "mmapfilter: d.mmf: permission denied\n" {
+		t.Errorf("exit %d, %s", exit, output)
+	}
+	if err := os.Chmod("f.mmf", 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if exit, output := as(4321, "a\n", "info", "f.mmf"); exit != exitError || output != "mmapfilter: f.mmf: permission denied\n" {
+		t.Errorf("exit %d, %s", exit, output)
+	}
+	if exit, output := as(4321, "", "check", "f.mmf", "f.mmf"); exit != exitError || output != "mmapfilter: f.mmf: permission denied\n" {
+		t.Errorf("exit %d, %s", exit, output)
+	}
+
+	// A new file has another owner than the old one, since nobody may give files away.
+	if err := os.Chmod("f.mmf", 0o666); err != nil {
+		t.Fatal(err)
+	}
+	const owner = "mmapfilter: f.mmf: the new file has owner 4321; that of the old one, 0, may not be given to it\n"
+	if exit, output := as(4321, "a\n", "build", "-q", "-o", "f.mmf"); exit != exitYes || !strings.Contains(output, owner) || strings.Count(output, "\n") != strings.Count(output, "mmapfilter: f.mmf: ") {
+		t.Errorf("exit %d, %s", exit, output)
+	}
+}
