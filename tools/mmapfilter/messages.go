@@ -176,14 +176,8 @@ func explainDamage(path string, e *mmapfilter.CorruptError) string {
 
 // whatOfLog says what is wrong with the log of a filter.
 func whatOfLog(path string, e *mmapfilter.CorruptError) string {
-	rule, what, _ := strings.Cut(e.Rule, ": ")
-	// The library does not know what the file was called.
-	what = strings.ReplaceAll(strings.TrimPrefix(what, "the file was not closed, and "), "NAME", path)
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		if real, err = filepath.Abs(real); err == nil {
-			what = strings.ReplaceAll(what, real, path)
-		}
-	}
+	rule, what, _ := strings.Cut(ruleOf(path, e), ": ")
+	what = strings.TrimPrefix(what, "the file was not closed, and ")
 	switch {
 	case strings.HasSuffix(what, "is missing"):
 		return path + ".stash is missing"
@@ -191,6 +185,18 @@ func whatOfLog(path string, e *mmapfilter.CorruptError) string {
 		return what
 	}
 	return fmt.Sprintf("%s.stash is damaged at offset %d (%s)", path, e.Offset, what)
+}
+
+// ruleOf gives the rule that is broken, with the file as it was named, which the
+// library does not know.
+func ruleOf(path string, e *mmapfilter.CorruptError) string {
+	text := strings.ReplaceAll(e.Rule, "NAME", path)
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		if real, err = filepath.Abs(real); err == nil {
+			text = strings.ReplaceAll(text, real, path)
+		}
+	}
+	return text
 }
 
 // explainDiskFull is about a writer that ended because there was no space.

@@ -93,7 +93,7 @@ func (u *uniqCommand) run(cmd *cobra.Command, names []string) (err error) {
 	if err := p.in.sources.err(); err != nil {
 		return err
 	}
-	if u.filter == "" {
+	if p.temporary = u.filter == ""; p.temporary {
 		temp, tempErr := os.MkdirTemp("", "mmapfilter-uniq-")
 		if tempErr != nil {
 			return tempErr
@@ -179,14 +179,15 @@ func (u *uniqCommand) contradicted(filter *mmapfilter.Filter) error {
 
 // A passage is a run of uniq: it passes on what its filter has not seen.
 type passage struct {
-	path     string
-	filter   *mmapfilter.Filter
-	recorded format // how the filter says that keys are read
-	in       *input
-	out      *bufio.Writer
-	stderr   io.Writer
-	block    block
-	bar      *progress
+	path      string
+	temporary bool // the filter is for this run alone
+	filter    *mmapfilter.Filter
+	recorded  format // how the filter says that keys are read
+	in        *input
+	out       *bufio.Writer
+	stderr    io.Writer
+	block     block
+	bar       *progress
 
 	headed, warned bool
 	read, passed   uint64
@@ -245,7 +246,7 @@ func (p *passage) pass() {
 	for i, key := range p.block.keys() {
 		isNew, err := p.filter.InsertUnique(key)
 		if err != nil {
-			p.fail(fmt.Errorf("%s: record %d: %w", p.in.file, p.block.spans[i].number, explainFull(err, p.filter, p.path)))
+			p.fail(p.explain(err, p.block.spans[i].number))
 			return
 		}
 		p.read++
@@ -260,6 +261,20 @@ func (p *passage) pass() {
 		p.bar.hide()
 		fmt.Fprintf(p.stderr, "mmapfilter: more than %s lines: one that is new may be dropped more often than the rate says\n", formatCount(n))
 	}
+}
+
+// explain says which record an error is about, and where the filter is full, what
+// would not be.
+func (p *passage) explain(err error, number int) error {
+	record := fmt.Sprintf("record %d of %s", number, p.in.file)
+	switch {
+	case !errors.Is(err, mmapfilter.ErrFull):
+		return fmt.Errorf("%s: %w", record, err)
+	case p.temporary:
+		return fmt.Errorf("%s does not fit: there were %s, and -n is %s; give a larger one",
+			record, formatNumber(p.filter.Len(), "different line", "different lines"), formatCount(p.filter.Cap()))
+	}
+	return fmt.Errorf("%s is full: it holds %s and was made for %s; %s does not fit", p.path, formatNumber(p.filter.Len(), "key", "keys"), formatCount(p.filter.Cap()), record)
 }
 
 // print keeps its error for flush.

@@ -37,10 +37,9 @@ func newVerifyCommand() *cobra.Command {
 		report, err := verify()
 		if recover && errors.Is(err, mmapfilter.ErrNeedsRecovery) {
 			if _, failed := mmapfilter.Recover(args[0]); failed != nil {
-				err = errors.Join(err, failed)
-			} else {
-				report, err = verify()
+				return errors.Join(err, failed) // damage to a log is none of the filter
 			}
+			report, err = verify()
 		}
 		bar.close()
 		var damage *mmapfilter.CorruptError
@@ -69,7 +68,7 @@ func newVerifyCommand() *cobra.Command {
 // other counts of a damaged file mean nothing.
 func printReport(w io.Writer, path string, r mmapfilter.Report) error {
 	for _, d := range r.Damage {
-		if _, err := fmt.Fprintf(w, "%s: damaged %s, offset %d: %s\n", path, d.Region, d.Offset, d.Rule); err != nil {
+		if _, err := fmt.Fprintf(w, "%s: damaged %s, offset %d: %s\n", path, d.Region, d.Offset, ruleOf(path, d)); err != nil {
 			return err
 		}
 	}
@@ -109,7 +108,7 @@ type damageJSON struct {
 func printReportJSON(w io.Writer, path string, r mmapfilter.Report) error {
 	object := reportJSON{Filter: path, Whole: len(r.Damage) == 0, FileBytes: r.FileBytes, Sealed: r.Sealed, Chunks: r.Chunks, Damage: []damageJSON{}}
 	for _, d := range r.Damage {
-		object.Damage = append(object.Damage, damageJSON{d.Region, d.Offset, d.Rule})
+		object.Damage = append(object.Damage, damageJSON{d.Region, d.Offset, ruleOf(path, d)})
 	}
 	if object.Whole {
 		object.Keys, object.StashLen = &r.Items, &r.StashLen
