@@ -76,7 +76,8 @@ func printStats(w io.Writer, filter *mmapfilter.Filter, showSeed bool) error {
 		t.row("log", "%s", formatSize(s.LogBytes))
 	}
 	if seq, operations := filter.DurableSeq(), filter.DurableOps(); seq|operations != 0 {
-		t.row("sequence", "%s", formatSequence(seq, operations))
+		name, text := describeSequence(seq, operations)
+		t.row(name, "%s", text)
 	}
 	if showSeed {
 		t.row("seed", "%s", formatSeed(s.Seed))

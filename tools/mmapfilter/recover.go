@@ -123,7 +123,8 @@ func printRecovery(w io.Writer, path string, r mmapfilter.Recovery) error {
 		t.row("nothing to do", "%s was closed in order, in generation %d", path, r.Generation)
 	}
 	t.row("keys", "%s", formatCount(r.Length))
-	t.row("sequence", "%s", formatSequence(r.UserSeq, r.Operations))
+	name, text := describeSequence(r.UserSeq, r.Operations)
+	t.row(name, "%s", text)
 	return t.flush()
 }
 

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/zeebo/xxh3"
+)
+
+// A marker says how far a run of add or del has come in its input. It is the user
+// sequence that these commands give to a filter; every record of the input is one
+// operation. So the records that were dealt with are those that the marker counts,
+// and as many more as there were operations since.
+//
+//	bits 63-56  tag: 0xb0, plus twice the kind of the run, plus 1 if it has ended
+//	     55-48  ended: check of the first record; else: keys in the filter, modulo 256
+//	     47-36  check of all records that are counted
+//	     35-0   how many there are
+//
+// A marker of no records is that of a run that has begun; its checks are 0. The
+// checks are bits of a recordCheck: the low ones for the first record, the high
+// ones for all. When an add of "pear", "apple", "" and "plum" has ended, its marker is
+//
+//	0xb1_0d_e89_000000004
+//
+// The number of keys tells an add that found the filter full, which is an operation
+// too, from one that succeeded. It also shows deletes of others since.
+type marker struct {
+	kind    runKind
+	ended   bool
+	first   uint8 // of an ended run
+	length  uint8 // of one that has not ended
+	all     uint16
+	records uint64
+}
+
+// A runKind says what a run does with keys.
+type runKind uint8
+
+const (
+	addRun runKind = iota
+	addUniqueRun
+	delRun
+	runKinds
+)
+
+func (k runKind) String() string { return [...]string{"add", "add --unique", "del"}[k] }
+
+// adds reports whether a record that was dealt with is in the filter.
+func (k runKind) adds() bool { return k != delRun }
+
+// command and verb are for messages.
+func (k runKind) command() string {
+	if k.adds() {
+		return "add"
+	}
+	return "del"
+}
+
+func (k runKind) verb() string {
+	if k.adds() {
+		return "add"
+	}
+	return "delete"
+}
+
+const (
+	markerTag     = 0xb0
+	markerEnded   = 1
+	markerTagAt   = 56
+	markerExtraAt = 48 // of first, or length
+	markerAllAt   = 36
+	markerAllBits = markerExtraAt - markerAllAt
+	maxRecords    = 1<<markerAllAt - 1
+)
+
+// encode gives the user sequence. The number of records is at most maxRecords.
+func (m marker) encode() uint64 {
+	tag, extra := markerTag+2*uint64(m.kind), m.length
+	if m.ended {
+		tag, extra = tag+markerEnded, m.first
+	}
+	return tag<<markerTagAt | uint64(extra)<<markerExtraAt | uint64(m.all)<<markerAllAt | m.records
+}
+
+// decodeMarker reports false for a sequence that is no marker.
+func decodeMarker(seq uint64) (m marker, ok bool) {
+	tag := seq >> markerTagAt
+	if tag < markerTag || tag >= markerTag+2*uint64(runKinds) {
+		return marker{}, false
+	}
+	m = marker{
+		kind:    runKind((tag - markerTag) / 2),
+		ended:   tag&markerEnded != 0,
+		all:     uint16(seq >> markerAllAt & (1<<markerAllBits - 1)),
+		records: seq & maxRecords,
+	}
+	extra := uint8(seq >> markerExtraAt)
+	if m.ended {
+		m.first = extra
+	} else {
+		m.length = extra
+	}
+	if m.records == 0 && (m.first != 0 || m.all != 0) {
+		return marker{}, false
+	}
+	return m, true
+}
+
+// A recordCheck tells the records of an input from others: it is their number, and
+// a hash that each of them has gone into, in their order.
+type recordCheck struct {
+	records uint64
+	first   uint64 // hash of the first record
+	all     uint64
+}
+
+// add takes in the key of the next record.
+func (c *recordCheck) add(key []byte) {
+	c.all = xxh3.HashSeed(key, c.all)
+	if c.records == 0 {
+		c.first = c.all
+	}
+	c.records++
+}
+
+// marker gives the marker of a run that has dealt with these records, in a filter
+// that holds so many keys.
+func (c *recordCheck) marker(kind runKind, ended bool, length uint64) marker {
+	m := marker{kind: kind, ended: ended, all: uint16(c.all >> (64 - markerAllBits)), records: c.records}
+	if ended {
+		m.first = uint8(c.first)
+	} else {
+		m.length = uint8(length)
+	}
+	return m
+}
+
+// describeSequence says how far a filter has come, as a row of a table: the input
+// of add or del, or the sequence of another program.
+func describeSequence(seq, operations uint64) (name, text string) {
+	m, ok := decodeMarker(seq)
+	if !ok {
+		return "sequence", formatSequence(seq, operations)
+	}
+	text = fmt.Sprintf("%v, %s", m.kind, formatNumber(m.records, "record", "records"))
+	switch {
+	case m.ended && operations == 0:
+		text += ", ended"
+	case m.ended:
+		text += fmt.Sprintf(", ended, and %s after it", formatNumber(operations, "operation", "operations"))
+	case operations == 0:
+		text += ", not ended"
+	default:
+		text += fmt.Sprintf(" and %s after it, not ended", formatCount(operations))
+	}
+	return "input", text
+}
