@@ -3,27 +3,28 @@ package main
 import (
 	"fmt"
 
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/spf13/cobra"
 )
 
 const addHelp = `Usage: mmapfilter add FILTER [FILE...]
 
-Put keys into the filter; equal ones count each. When add ends, also by an
-error or ^C, what it has added is durable; if it is killed, --resume goes on.
+Put keys into FILTER; equal ones count each. When add ends, also by an error or
+^C, what it has added is durable; if it is killed, --resume goes on.
 
       --unique         leave out keys that may be in the filter already
       --sync-every N   have keys durable on the disk after every N (65536)
-      --log-bytes S    size of the log: a larger one is faster (it grows up to a
-                       sixteenth of the filter)
-      --resume         go on where a run with the same FILEs has ended early, if
-                       nothing else has changed it; no key is added twice
-  -v, --verbose        say how many keys were added
+      --log-bytes S    size of the log; a larger one is faster
+      --resume         go over the keys of the last add, which must all be in
+                       FILTER, and add those after them. It begins at the first
+                       where that ended well and began with another key; it is
+                       an error where something else has changed FILTER
+  -v, --verbose        say how many keys were added, and may have been there
 
 ` + keysHelp + `
       --plain           forget what the filter records of this
 
 Keys are read as the filter records it; see check --help.
-
 Exit status: 0, or 2 after an error. All keys before it are in the filter.`
 
 // An addCommand is the flags of add.
@@ -41,32 +42,107 @@ func newAddCommand() *cobra.Command {
 }
 
 func (a *addCommand) run(cmd *cobra.Command, args []string) error {
-	m, err := newMutation(cmd, &a.mutationFlags, args)
+	run, err := a.newAddition(cmd, args)
 	if err != nil {
 		return err
 	}
-	m.doing = "adding"
-	m.apply = m.filter.InsertBatch
-	var left uint64
+	err = run.run(cmd.Context())
+	run.report(run.summary())
+	return err
+}
+
+// An addition is a run of add.
+type addition struct {
+	*mutation
+	unique bool
+	left   uint64   // out, with --unique
+	was    presence // of keys that are added without, if that is asked for
+}
+
+func (a *addCommand) newAddition(cmd *cobra.Command, args []string) (*addition, error) {
+	kind := addRun
 	if a.unique {
-		m.apply = func(keys [][]byte) (int, error) {
-			for i, key := range keys {
-				added, err := m.filter.InsertUnique(key)
-				if err != nil {
-					return i, err
-				}
-				if !added {
-					left++
-				}
-			}
-			return len(keys), nil
+		kind = addUniqueRun
+	}
+	m, err := newMutation(cmd, &a.mutationFlags, kind, args)
+	if err != nil {
+		return nil, err
+	}
+	run := &addition{mutation: m, unique: a.unique, was: presence{filter: m.filter}}
+	switch {
+	case a.unique:
+		m.apply = run.addUnique
+	case a.verbose:
+		m.apply = run.addAndCount
+	default:
+		m.apply = m.filter.InsertBatch
+	}
+	return run, nil
+}
+
+func (a *addition) addUnique(keys [][]byte) (int, error) {
+	for i, key := range keys {
+		added, err := a.filter.InsertUnique(key)
+		if err != nil {
+			return i, err
+		}
+		if !added {
+			a.left++
 		}
 	}
-	err = m.run(cmd.Context())
-	what := formatNumber(m.done-m.skip-left, "key", "keys") + " added"
-	if a.unique {
-		what += fmt.Sprintf(", %s left out", formatCount(left))
+	return len(keys), nil
+}
+
+// addAndCount takes a quarter longer than InsertBatch.
+func (a *addition) addAndCount(keys [][]byte) (int, error) {
+	a.was.ask(keys)
+	n, err := a.filter.InsertBatch(keys)
+	a.was.count(n)
+	return n, err
+}
+
+func (a *addition) summary() string {
+	what := formatNumber(a.done-a.left, "key", "keys") + " added"
+	switch {
+	case a.unique:
+		what += fmt.Sprintf(", %s left out", formatCount(a.left))
+	case a.was.total > 0:
+		what += fmt.Sprintf(", %s of them may have been there", formatCount(a.was.total))
 	}
-	m.report(cmd.ErrOrStderr(), what)
-	return err
+	return what
+}
+
+// A presence counts keys that may have been in a filter before they were added to it.
+type presence struct {
+	filter *mmapfilter.Filter
+	total  uint64
+	hashes []uint64 // of the keys of a batch
+	found  []bool
+	before map[uint64]struct{} // hashes of those keys of it that were added
+}
+
+// ask asks for a batch of keys before they are added.
+func (p *presence) ask(keys [][]byte) {
+	p.hashes = p.hashes[:0]
+	for _, key := range keys {
+		p.hashes = append(p.hashes, p.filter.Hash(key))
+	}
+	if len(p.found) < len(keys) {
+		p.found = make([]bool, max(len(keys), blockKeys))
+	}
+	p.filter.ContainsHashes(p.hashes, p.found)
+}
+
+// count counts those of the first n keys that were found, or are equal to one before.
+func (p *presence) count(n int) {
+	if p.before == nil {
+		p.before = make(map[uint64]struct{}, blockKeys)
+	}
+	clear(p.before)
+	for i, hash := range p.hashes[:n] {
+		added := len(p.before)
+		if p.before[hash] = struct{}{}; p.found[i] || len(p.before) == added {
+			p.total++
+		}
+	}
 }

@@ -8,21 +8,21 @@ import (
 
 const delHelp = `Usage: mmapfilter del FILTER [FILE...]
 
-Take keys out of the filter, each as many times as it is given. Deleting a
-key that was never added, where the filter says "maybe" of it, may take away
-another key, which is then answered "certainly absent" (rule C6).
+Take keys out of FILTER, each as many times as it is given. Deleting a key that
+was never added, where the filter says "maybe" of it, may take away another key,
+which is then answered "certainly absent" (rule C6).
 
       --sync-every N   have deletes durable on the disk after every N (65536)
       --log-bytes S    size of the log, see add
-      --resume         go on where a run with the same FILEs has ended early, if
-                       nothing else has changed it; none is deleted twice
+      --resume         as of add, for the keys of the last del. Those after the
+                       last sync are not compared: it does not notice if they
+                       are others, or if another program deleted some of them
   -v, --verbose        say how many keys were deleted
 
 ` + keysHelp + `
       --plain           forget what the filter records of this
 
 Keys are read as the filter records it; see check --help.
-
 Exit status: 0 if all were deleted, 1 if some were certainly not in the filter,
 2 after an error.`
 
@@ -35,32 +35,51 @@ func newDelCommand() *cobra.Command {
 }
 
 func runDel(cmd *cobra.Command, flags *mutationFlags, args []string) error {
-	m, err := newMutation(cmd, flags, args)
+	run, err := newDeletion(cmd, flags, args)
 	if err != nil {
 		return err
 	}
-	m.doing = "deleting"
-	var absent uint64
-	m.apply = func(keys [][]byte) (int, error) {
-		for i, key := range keys {
-			deleted, err := m.filter.Delete(key)
-			if err != nil {
-				return i, err
-			}
-			if !deleted {
-				absent++
-			}
-		}
-		return len(keys), nil
-	}
-	err = m.run(cmd.Context())
-	what := formatNumber(m.done-m.skip-absent, "key", "keys") + " deleted"
-	if absent > 0 {
-		what += fmt.Sprintf(", %s certainly not there", formatCount(absent))
-	}
-	m.report(cmd.ErrOrStderr(), what)
-	if err == nil && absent > 0 {
+	err = run.run(cmd.Context())
+	run.report(run.summary())
+	if err == nil && run.absent > 0 {
 		return errNo
 	}
 	return err
+}
+
+// A deletion is a run of del.
+type deletion struct {
+	*mutation
+	absent uint64 // keys that were certainly not there
+}
+
+func newDeletion(cmd *cobra.Command, flags *mutationFlags, args []string) (*deletion, error) {
+	m, err := newMutation(cmd, flags, delRun, args)
+	if err != nil {
+		return nil, err
+	}
+	run := &deletion{mutation: m}
+	m.apply = run.delete
+	return run, nil
+}
+
+func (d *deletion) delete(keys [][]byte) (int, error) {
+	for i, key := range keys {
+		deleted, err := d.filter.Delete(key)
+		if err != nil {
+			return i, err
+		}
+		if !deleted {
+			d.absent++
+		}
+	}
+	return len(keys), nil
+}
+
+func (d *deletion) summary() string {
+	what := formatNumber(d.done-d.absent, "key", "keys") + " deleted"
+	if d.absent > 0 {
+		what += fmt.Sprintf(", %s certainly not there", formatCount(d.absent))
+	}
+	return what
 }

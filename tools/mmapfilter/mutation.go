@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"syscall"
+	"time"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/spf13/cobra"
@@ -44,40 +47,45 @@ func (m *mutationFlags) addTo(flags *pflag.FlagSet) {
 }
 
 // A mutation is a run of add or del: it goes through its input once, in order,
-// and keeps in the filter how far it has come.
-//
-// The user sequence of the filter is a number of records of the input, and every
-// key is one operation; so sequence and operations together are the number of
-// records that were dealt with, whatever happened since.
+// and keeps in the filter how far it has come, as a marker. Before its first
+// operation the filter has a marker of this run; after its last, one that says
+// that it has ended.
 type mutation struct {
 	*mutationFlags
+	kind   runKind
 	path   string
 	filter *mmapfilter.Filter
+	stderr io.Writer
 	in     *input
 	block  block
 	bar    *progress
-	doing  string // for the bar
+	start  time.Time
 	// apply does it to keys, in their order, and gives the number of those that
 	// were dealt with before the error. The key that is refused is not.
 	apply func(keys [][]byte) (n int, err error)
+	// syncAt is Filter.SyncAt.
+	syncAt func(seq uint64) error
 
 	recorded format // how the filter says that keys are read
 
-	skip   uint64 // records that an earlier run has dealt with
-	read   uint64 // records read, those to be skipped among them
-	done   uint64 // records dealt with, in this run and before
-	synced uint64 // of them, those that the filter has been told of
-	behind bool   // there were operations since then
-	err    error
-	lost   bool // what was done may not be durable
+	resumption             // what an earlier run has dealt with
+	passed     recordCheck // records dealt with, in this run and before
+	done       uint64      // of them, those of this run
+	synced     uint64      // how many had passed at the last marker
+	marked     bool        // the filter has a marker of this run
+	changed    bool        // there were operations since the last marker
+	warned     bool        // that the filter is past its capacity
+	err        error
+	lost       bool // what was done may not be durable
 }
 
-// newMutation opens a filter for writing. The caller has to call run.
-func newMutation(cmd *cobra.Command, flags *mutationFlags, args []string) (*mutation, error) {
+// newMutation opens a filter for writing. The caller has to set apply, and call
+// run.
+func newMutation(cmd *cobra.Command, flags *mutationFlags, kind runKind, args []string) (*mutation, error) {
 	if len(args) == 0 {
 		return nil, fmt.Errorf("%s needs a filter file", cmd.Name())
 	}
-	m := &mutation{mutationFlags: flags, path: args[0]}
+	m := &mutation{mutationFlags: flags, kind: kind, path: args[0], stderr: cmd.ErrOrStderr(), start: time.Now()}
 	sources, err := flags.format.sources(args[1:], cmd.InOrStdin())
 	if err != nil {
 		return nil, err
@@ -88,16 +96,28 @@ func newMutation(cmd *cobra.Command, flags *mutationFlags, args []string) (*muta
 	m.in = &input{sources: sources}
 	m.block.limit = int(min(m.syncEvery, blockKeys))
 	m.bar = new(progress)
-	if sources.bytes > 0 {
-		m.bar = newProgress(cmd.ErrOrStderr())
+	if !typed(sources) {
+		m.bar = newProgress(m.stderr)
 	}
 	if m.filter, err = mmapfilter.Open(m.path, &m.open); err != nil {
 		return nil, err
 	}
+	m.syncAt = m.filter.SyncAt
 	if err := m.setFormat(); err != nil {
 		return nil, errors.Join(err, m.filter.Close())
 	}
 	return m, nil
+}
+
+// typed reports whether a source may be a terminal, where a bar would be in the way
+// of what is typed.
+func typed(s *sources) bool {
+	for _, src := range s.list {
+		if src.info != nil && src.info.Mode()&fs.ModeCharDevice != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // setFormat sets how keys are read: as recorded in the filter, or as the flags
@@ -118,64 +138,78 @@ func (m *mutation) run(ctx context.Context) error {
 		m.records(ctx)
 	}
 	m.bar.close()
-	// A key that was refused was an operation too, and is to come first when
-	// the run is resumed: the records are what counts.
-	if m.behind && !m.lost {
-		m.sync(m.done)
+	switch {
+	case m.err == nil:
+		m.end()
+	case m.changed && !m.lost:
+		// A key that was refused was an operation too, and is to come first
+		// when the run is resumed: the records are what counts.
+		m.mark(false)
 	}
 	if err := m.filter.Close(); err != nil {
 		m.lost = true
-		m.fail(fmt.Errorf("close %s: %w", m.path, err))
+		m.fail(m.explain(err))
 	}
 	return m.err
 }
 
-// sync makes durable what was done, and how far that is.
-func (m *mutation) sync(done uint64) {
-	if err := m.filter.SyncAt(done); err != nil {
-		m.lost = true
-		m.fail(err)
-	}
-	m.synced, m.behind = done, false
-}
-
-// begin finds out, for a run that is resumed, how far the one before came. Any
-// other one counts from 0.
+// begin finds out, for a run that is resumed, what the one before has left. Any
+// other one begins at once, so that what was left is not taken for its own; in a
+// filter that nothing has been done to, with its first record.
 func (m *mutation) begin() {
-	before := m.filter.DurableSeq() + m.filter.DurableOps()
+	seq, operations := m.filter.DurableSeq(), m.filter.DurableOps()
 	switch {
 	case m.resume:
-		m.skip, m.done, m.synced = before, before, before
-	case before != 0:
-		m.sync(0)
+		var err error
+		if m.resumption, err = m.resumed(seq, operations); err != nil {
+			m.fail(err)
+		}
+	case seq|operations != 0:
+		m.mark(false)
 	}
+}
+
+// end says that the run has ended well. One that had no records leaves a filter
+// alone that nothing has been done to.
+func (m *mutation) end() {
+	if m.passed.records > 0 || m.filter.DurableSeq()|m.filter.DurableOps() != 0 {
+		m.mark(true)
+	}
+}
+
+// mark makes durable what was done, with the marker of how far that is.
+func (m *mutation) mark(ended bool) {
+	seq := m.passed.marker(m.kind, ended, m.filter.Len()).encode()
+	if m.changed || m.filter.DurableSeq() != seq || m.filter.DurableOps() != 0 {
+		if err := m.syncAt(seq); err != nil {
+			m.lost = true
+			m.fail(m.explain(err))
+			return
+		}
+	}
+	m.synced, m.marked, m.changed = m.passed.records, true, false
 }
 
 // records goes through the records of the input.
 func (m *mutation) records(ctx context.Context) {
 	m.in.beforeRead = func() error {
 		m.work()
-		m.bar.show(m.doing, m.in.sources.read.Load(), m.in.sources.bytes, nil)
+		m.show()
 		if m.err != nil {
 			return io.EOF
 		}
 		return nil
 	}
 	for key, err := range m.in.keys(ctx) {
-		switch {
-		case ctx.Err() != nil:
+		if ctx.Err() != nil {
 			err = ctx.Err()
-		case err == nil && m.read < m.skip:
-			m.read++
-			continue
-		case err == nil:
-			m.read++
+		}
+		if err == nil {
 			m.block.add(key, key, m.in.number)
 			if m.block.full() {
 				m.work()
 			}
-		}
-		if err != nil {
+		} else {
 			m.work()
 			m.fail(explainMisfit(err, m.in.format, m.recorded, m.path))
 		}
@@ -184,34 +218,137 @@ func (m *mutation) records(ctx context.Context) {
 		}
 	}
 	m.work()
-	if m.err == nil && m.read < m.skip {
-		m.fail(fmt.Errorf("--resume: %s says that %s were dealt with, and there are %s: not the input of the run before",
-			m.path, formatNumber(m.skip, "record", "records"), formatCount(m.read)))
+	if m.err == nil {
+		m.fail(m.tooShort())
 	}
 }
 
-// work deals with the block.
+// work deals with the block: it goes over the records that an earlier run has dealt
+// with, and does what is to be done to the others.
 func (m *mutation) work() {
 	if m.err != nil || len(m.block.spans) == 0 {
 		return
 	}
-	m.behind = true
-	n, err := m.apply(m.block.keys())
-	m.done += uint64(n)
+	keys := m.block.keys()
+	n, err := m.goOver(keys)
+	if err == nil && n < len(keys) {
+		var done int
+		done, err = m.do(keys[n:])
+		n += done
+	}
 	if err != nil {
-		m.fail(fmt.Errorf("%s: record %d: %w", m.in.file, m.block.spans[n].number, explainFull(err, m.filter, m.path)))
+		m.fail(m.explainAt(err, m.block.spans[n].number))
 		return
 	}
 	m.block.clear()
-	if m.done-m.synced >= m.syncEvery {
-		m.sync(m.done)
+	if m.passed.records-m.synced >= m.syncEvery && m.changed {
+		m.mark(false)
 	}
+	m.warn()
+}
+
+// do does to keys what this run does, and gives the number of those that were dealt
+// with before the error.
+func (m *mutation) do(keys [][]byte) (n int, err error) {
+	if !m.marked {
+		if m.mark(false); m.err != nil {
+			return 0, m.err
+		}
+	}
+	room := min(uint64(len(keys)), maxRecords-m.passed.records)
+	m.changed = true
+	n, err = m.apply(keys[:room])
+	for _, key := range keys[:n] {
+		m.passed.add(key)
+	}
+	m.done += uint64(n)
+	if err == nil && n < len(keys) {
+		err = fmt.Errorf("a run takes %s records; give the others to the next", formatCount(uint64(maxRecords)))
+	}
+	return n, err
 }
 
 func (m *mutation) fail(err error) {
 	if m.err == nil {
 		m.err = err
 	}
+}
+
+// show shows how far the run is: of files, how much of them has been read; of a
+// pipe, how many records.
+func (m *mutation) show() {
+	stage := "deleting"
+	switch {
+	case m.passed.records < m.skip:
+		stage = "comparing"
+	case m.kind.adds():
+		stage = "adding"
+	}
+	if total := m.in.sources.bytes; total > 0 {
+		m.bar.show(stage, m.in.sources.read.Load(), total, nil)
+		return
+	}
+	m.bar.show(stage, int64(m.passed.records), 0, func(n int64) string { return formatSpeed(n, time.Since(m.start)) })
+}
+
+// formatSpeed writes how many records took so long, and how many that is a second.
+func formatSpeed(n int64, took time.Duration) string {
+	speed := float64(n) / max(took, time.Millisecond).Seconds()
+	return fmt.Sprintf("%s, %s a second", formatNumber(n, "record", "records"), formatCount(int64(speed)))
+}
+
+// warn says once that the filter holds more keys than it was sized for. The rate is
+// estimated from the file, which has what is durable.
+func (m *mutation) warn() {
+	length, capacity := m.filter.Len(), m.filter.Cap()
+	if m.warned || m.err != nil || !m.kind.adds() || length <= capacity {
+		return
+	}
+	m.warned = true
+	if err := m.filter.Sync(); err != nil {
+		m.lost = true
+		m.fail(m.explain(err))
+		return
+	}
+	s := m.filter.Stats()
+	m.bar.hide()
+	fmt.Fprintf(m.stderr, "mmapfilter: %s: past its capacity: it holds %s and was sized for %s; its rate is about %s by now, %s was asked for, and it grows with each key\n",
+		m.path, formatNumber(length, "key", "keys"), formatCount(capacity), formatRate(s.EstimatedRate), formatRate(s.TargetRate))
+}
+
+// explain says of which filter the error is that a write met; where the disk is full,
+// also what of the input is durable.
+func (m *mutation) explain(err error) error {
+	if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
+		return fmt.Errorf("%s: %w", m.path, err)
+	}
+	durable := m.skip
+	if last, ok := decodeMarker(m.filter.DurableSeq()); m.marked && ok {
+		durable = last.records + m.filter.DurableOps()
+	}
+	kept := formatCount(durable) + " keys are durable; --resume goes on"
+	switch durable {
+	case 0:
+		kept = "nothing has been done"
+	case 1:
+		kept = "1 key is durable; --resume goes on"
+	}
+	return fmt.Errorf("%s: disk full while writing %s.stash; %s", m.path, m.path, kept)
+}
+
+// explainAt says at which record of the input there was an error of the filter, or
+// of that record.
+func (m *mutation) explainAt(err error, number int) error {
+	switch {
+	case m.err != nil: // of a marker; it says all
+		return m.err
+	case errors.Is(err, mmapfilter.ErrFull):
+		return fmt.Errorf("%s: %w: it holds %s and was sized for %s; record %d of %s does not fit; build a larger one from all keys",
+			m.path, err, formatNumber(m.filter.Len(), "key", "keys"), formatCount(m.filter.Cap()), number, m.in.file)
+	case errors.Is(err, mmapfilter.ErrFailed):
+		return m.explain(err)
+	}
+	return fmt.Errorf("%s: record %d: %w", m.in.file, number, err)
 }
 
 // explainFull adds to the error of a filter that is full how full it is.
@@ -224,11 +361,15 @@ func explainFull(err error, filter *mmapfilter.Filter, path string) error {
 
 // report says on standard error what became of the keys: where it was asked for,
 // and after an error, if they are kept.
-func (m *mutation) report(w io.Writer, what string) {
-	if m.err != nil && !m.lost && m.done > m.skip {
-		what += ", and that is durable; --resume goes on after them"
-	} else if m.err != nil || !m.verbose {
+func (m *mutation) report(what string) {
+	switch {
+	case m.err == nil && m.verbose:
+	case m.err == nil || m.lost || m.done == 0:
 		return
+	case errors.Is(m.err, mmapfilter.ErrFull):
+		what += ", and that is durable"
+	default:
+		what += ", and that is durable; --resume goes on after them"
 	}
-	fmt.Fprintf(w, "mmapfilter: %s: %s\n", m.path, what)
+	fmt.Fprintf(m.stderr, "mmapfilter: %s: %s\n", m.path, what)
 }

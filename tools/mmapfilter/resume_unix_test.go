@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,15 +18,6 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
-
-// createHere makes an empty filter f.mmf in the working directory, whose
-// fingerprints are so long that keys are told apart.
-func createHere(t *testing.T, capacity string) {
-	t.Helper()
-	if exit, _, stderr := runHere(nil, "create", "-n", capacity, "-f", "30", "--seed", "1", "f.mmf"); exit != 0 {
-		t.Fatal(stderr)
-	}
-}
 
 // holds checks that f.mmf holds so many copies of each key, and nothing else.
 func holds(t *testing.T, keys []string, copies int) {
@@ -116,6 +108,152 @@ func TestKilledAndResumed(t *testing.T) {
 	t.Log(kills, "kills")
 }
 
+// Runs are killed at random instants, and what they leave is resumed with other inputs,
+// after other changes, and at last with the same input, from a file or from a pipe, which
+// grows all the time. Nothing but that is ever added.
+func TestKilledAndResumedOtherwise(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	n := 100_000
+	if testing.Short() {
+		n = 20_000
+	}
+	createHere(t, "500k")
+	keys := numberedKeys(t, n, "keys")
+	all := keys
+	if exit, _, stderr := runHere(strings.NewReader(""), "add", "f.mmf"); exit != 0 {
+		t.Fatal(stderr)
+	}
+	kills, between, wait := 0, 0, 60*time.Millisecond
+	for ended := false; !ended || kills < 4; {
+		piped := rand.N(2) == 0
+		args := []string{"add", "--resume", "--sync-every", "1000", "f.mmf", "keys"}
+		if piped {
+			args[len(args)-1] = "-"
+		}
+		if rand.N(2) == 0 { // more while it runs
+			more := len(all)
+			for i := range 1000 {
+				all = append(all, fmt.Sprintf("key %d", more+i))
+			}
+		}
+		input := lines(all)
+		if err := os.WriteFile("keys", []byte(input), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		cmd, stdin, stderr := startProgram(t, dir, args...)
+		go func() {
+			if piped {
+				io.WriteString(stdin, input) // until the process is killed
+			}
+			stdin.Close()
+		}()
+		timer := time.AfterFunc(10*time.Millisecond+rand.N(wait), func() { cmd.Process.Kill() })
+		err := cmd.Wait()
+		timer.Stop()
+		if ended = err == nil; !ended {
+			if !endedBy(cmd, syscall.SIGKILL) {
+				t.Fatalf("%v: %v, %s", args, err, stderr)
+			}
+			kills++
+			wait += wait / 5
+		}
+		if between += resumeCopies(t, all); t.Failed() {
+			return
+		}
+	}
+	holds(t, all, 1)
+	t.Log(kills, "kills,", between, "with something in between")
+}
+
+// resumeCopies resumes copies of f.mmf, as a run has left it, with what is not its
+// input, or after something else has changed it: that is an error, and adds nothing. The
+// keys are the input; it gives the number of copies that were resumed.
+func resumeCopies(t *testing.T, keys []string) (copies int) {
+	t.Helper()
+	files := make(map[string][]byte)
+	for _, suffix := range []string{"", ".stash", ".stash.new"} {
+		if data, err := os.ReadFile("f.mmf" + suffix); err == nil {
+			files[suffix] = data
+		}
+	}
+	if err := os.Mkdir("copy", 0o777); err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll("copy")
+	restore := func() {
+		os.Remove("copy/f.mmf.stash")
+		os.Remove("copy/f.mmf.stash.new")
+		for suffix, data := range files {
+			if err := os.WriteFile("copy/f.mmf"+suffix, data, 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	open := func() *mmapfilter.Filter {
+		filter, err := mmapfilter.Open("copy/f.mmf", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return filter
+	}
+	// dealt gives how many keys are there, in their order.
+	dealt := func() int {
+		filter := open()
+		defer filter.Close()
+		n := 0
+		for n < len(keys) && filter.ContainsString(keys[n]) {
+			n++
+		}
+		return n
+	}
+	restore()
+	n := dealt()
+	if n == 0 {
+		return 0
+	}
+	i := rand.N(n)
+	other := slices.Clone(keys)
+	other[i] = "other"
+	for _, c := range []struct {
+		name   string
+		input  []string
+		change func(*mmapfilter.Filter) error
+	}{
+		{"other record", other, nil},
+		{"short", keys[:i], nil},
+		{"delete", keys, func(f *mmapfilter.Filter) error { _, err := f.DeleteString(keys[n-1]); return err }},
+		{"insert", keys, func(f *mmapfilter.Filter) error { return f.InsertString("other") }},
+		{"sequence", keys, func(f *mmapfilter.Filter) error { return f.SyncAt(uint64(n)) }},
+	} {
+		restore()
+		filter := open()
+		last, _ := decodeMarker(filter.DurableSeq())
+		if c.change != nil {
+			if err := c.change(filter); err != nil {
+				t.Fatal(err)
+			}
+		}
+		length := filter.Len()
+		if err := filter.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if last.ended && c.name == "other record" && i == 0 {
+			continue // of a run that has ended it is another input
+		}
+		exit, _, stderr := runHere(strings.NewReader(lines(c.input)), "add", "--resume", "copy/f.mmf")
+		filter = open()
+		if exit != exitError || !strings.Contains(stderr, "leave --resume out") || filter.Len() != length {
+			t.Errorf("%s, %d of %d keys there, the marker is %+v: exit %d, %d keys, want %d, %s", c.name, n, len(keys), last, exit, filter.Len(), length, stderr)
+		}
+		if err := filter.Close(); err != nil {
+			t.Fatal(err)
+		}
+		copies++
+	}
+	return copies
+}
+
 // visible reports whether other processes see a key in f.mmf.
 func visible(t *testing.T, key string) bool {
 	filter, err := mmapfilter.OpenReadOnly("f.mmf", nil)
@@ -182,6 +320,11 @@ func TestRecoverDeadWriter(t *testing.T) {
 	cmd, stdin, _ := startProgram(t, dir, "add", "--sync-every", "3", "f.mmf")
 	io.WriteString(stdin, "a\nb\nc\n")
 	eventually(t, "the keys are seen", func() bool { return visible(t, "c") })
+	var check recordCheck
+	for _, key := range []string{"a", "b", "c"} {
+		check.add([]byte(key))
+	}
+	marked := check.marker(addRun, false, 3)
 	for _, c := range []struct {
 		args   string
 		exit   int
@@ -189,7 +332,7 @@ func TestRecoverDeadWriter(t *testing.T) {
 	}{
 		{"check f.mmf", exitYes, "c\n"},
 		{"info f.mmf", exitYes, "state           live, its writer is running, generation 2\n"},
-		{"dump --log f.mmf", exitYes, "committed with LSN 4, 3 records, sequence 3 and 0 operations"},
+		{"dump --log f.mmf", exitYes, fmt.Sprintf("3 records, sequence %d and 0 operations", marked.encode())},
 		{"verify f.mmf", exitError, "a writer is changing it"},
 		{"check --residency heap f.mmf", exitError, "a writer is changing it"},
 		{"add f.mmf", exitError, " is writing to it"},
@@ -212,7 +355,7 @@ func TestRecoverDeadWriter(t *testing.T) {
 	cmd.Process.Kill()
 	cmd.Wait()
 	exit, stdout, stderr := runHere(nil, "recover", "f.mmf")
-	if exit != exitYes || !strings.Contains(stdout, "whose writer had died in generation 2\n") || !strings.Contains(stdout, "keys       5\nsequence   3, and 2 operations after it\n") {
+	if exit != exitYes || !strings.Contains(stdout, "whose writer had died in generation 2\n") || !strings.Contains(stdout, "keys       5\ninput      add, 3 records and 2 after it, not ended\n") {
 		t.Errorf("exit %d, %s%s", exit, stdout, stderr)
 	}
 	if exit, stdout, stderr = runHere(nil, "recover", "f.mmf"); exit != exitYes {

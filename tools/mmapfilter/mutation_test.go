@@ -1,0 +1,234 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/spf13/cobra"
+)
+
+// A run takes as many records as a marker counts.
+func TestTooManyRecords(t *testing.T) {
+	t.Chdir(t.TempDir())
+	createHere(t, "1k")
+	input := []string{"a", "b", "c", "d", "e"}
+	m := prepare(t, "add", input)
+	m.passed.records = maxRecords - 3
+	err := m.run(context.Background())
+	if want := "standard input: record 4: a run takes 68,719,476,735 records; give the others to the next"; err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+	if got, want := contentsHere(t, input), (contents{}).with("add", false, input[:3]); !maps.Equal(got, want) {
+		t.Errorf("holds %v, want %v", got, want)
+	}
+	if exit, stdout, stderr := runHere(nil, "info", "f.mmf"); !strings.Contains(stdout, "\ninput           add, 68,719,476,735 records, not ended\n") {
+		t.Errorf("exit %d, %s%s", exit, stdout, stderr)
+	}
+}
+
+// A disk that is full is said to be, with how much of the input is durable; the run is
+// resumed when there is room.
+func TestDiskFull(t *testing.T) {
+	input := []string{"a", "b", "c", "d", "e"}
+	for _, full := range []error{syscall.ENOSPC, syscall.EDQUOT} {
+		for syncs, want := range []string{"nothing has been done", "nothing has been done", "2 keys are durable; --resume goes on", "4 keys are durable; --resume goes on"} {
+			t.Chdir(t.TempDir())
+			createHere(t, "1k")
+			m := prepare(t, "add", input, "--sync-every", "2")
+			syncAt := m.syncAt
+			m.syncAt = func(seq uint64) error {
+				if syncs--; syncs < 0 {
+					return fmt.Errorf("%w: grow the log: %w", mmapfilter.ErrFailed, full)
+				}
+				return syncAt(seq)
+			}
+			err := m.run(context.Background())
+			if want := "f.mmf: disk full while writing f.mmf.stash; " + want; err == nil || err.Error() != want {
+				t.Errorf("%v, want %s", err, want)
+			}
+			if !m.lost {
+				t.Error("it says that all is kept")
+			}
+			if exit, _, stderr := runHere(strings.NewReader(lines(input)), "add", "--resume", "f.mmf"); exit != 0 {
+				t.Error(stderr)
+			}
+			if got, want := contentsHere(t, input), (contents{}).with("add", false, input); !maps.Equal(got, want) {
+				t.Errorf("holds %v, want %v", got, want)
+			}
+		}
+	}
+}
+
+// That a filter is past its capacity is said once, with the rate that it has then.
+func TestPastCapacity(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if exit, _, stderr := runHere(nil, "create", "-n", "20k", "--seed", "1", "f.mmf"); exit != 0 {
+		t.Fatal(stderr)
+	}
+	add := func(from, to int) string {
+		var keys []string
+		for i := range to - from {
+			keys = append(keys, fmt.Sprint("key ", from+i))
+		}
+		exit, _, stderr := runHere(strings.NewReader(lines(keys)), "add", "f.mmf")
+		if exit != 0 {
+			t.Fatal(stderr)
+		}
+		return stderr
+	}
+	if stderr := add(0, 20_000); stderr != "" {
+		t.Fatal(stderr)
+	}
+	for _, to := range []int{20_001, 22_000} {
+		stderr := add(to-1, to)
+		said := regexp.MustCompile(`^mmapfilter: f\.mmf: past its capacity: it holds 2\d,\d{3} keys and was sized for 20,000; its rate is about (0\.\d+) by now, 0\.01 was asked for, and it grows with each key\n$`).FindStringSubmatch(stderr)
+		if said == nil {
+			t.Fatal(stderr)
+		}
+		filter, err := mmapfilter.OpenReadOnly("f.mmf", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rate, target := filter.Stats().EstimatedRate, filter.Stats().TargetRate
+		filter.Close()
+		if r, err := strconv.ParseFloat(said[1], 64); err != nil || r < rate*0.9 || r > rate*1.1 || target != 0.01 {
+			t.Errorf("said %s, is %g", said[1], rate)
+		}
+		if to == 20_001 {
+			if stderr := add(30_000, 31_999); strings.Count(stderr, "capacity") != 1 {
+				t.Error(stderr)
+			}
+		}
+	}
+	// What is not durable yet counts.
+	if exit, _, stderr := runHere(nil, "create", "-n", "20k", "--seed", "1", "g.mmf"); exit != 0 {
+		t.Fatal(stderr)
+	}
+	_, _, stderr := runHere(strings.NewReader(lines(numbered(22_000))), "add", "--log-bytes", "16MiB", "g.mmf")
+	said := regexp.MustCompile(` is about (0\.\d+) by now`).FindStringSubmatch(stderr)
+	if said == nil {
+		t.Fatal(stderr)
+	}
+	if r, err := strconv.ParseFloat(said[1], 64); err != nil || r < 0.005 || r > 0.02 {
+		t.Errorf("said %s", said[1])
+	}
+	if exit, _, stderr := runHere(strings.NewReader("key 1\n"), "del", "f.mmf"); exit != 0 || stderr != "" {
+		t.Error(exit, stderr)
+	}
+}
+
+// Of keys that are added, those are counted that the filter says "maybe" of before, be
+// they in it or in the same batch.
+func TestMayHaveBeenThere(t *testing.T) {
+	t.Chdir(t.TempDir())
+	createHere(t, "10k")
+	var keys []string
+	for i := range 3000 {
+		keys = append(keys, fmt.Sprint(i%1500))
+	}
+	for _, c := range []struct {
+		keys []string
+		want string
+	}{
+		{keys[:1], "1 key added"},
+		{keys[:3], "3 keys added, 1 of them may have been there"},
+		{keys, "3,000 keys added, 1,503 of them may have been there"}, // three, and the second half
+		{[]string{"a", "b", "a", "a"}, "4 keys added, 2 of them may have been there"},
+	} {
+		if exit, _, stderr := runHere(strings.NewReader(lines(c.keys)), "add", "-v", "f.mmf"); exit != 0 || stderr != "mmapfilter: f.mmf: "+c.want+"\n" {
+			t.Errorf("exit %d, %swant %s", exit, stderr, c.want)
+		}
+	}
+}
+
+// A run that reads a pipe shows how many records there were; where keys may be typed a
+// bar would be in the way.
+func TestProgressOfPipe(t *testing.T) {
+	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skip("NOT TESTED: progress on a terminal: ", err)
+	}
+	defer terminal.Close()
+	t.Setenv("TERM", "xterm")
+	t.Chdir(t.TempDir())
+	createHere(t, "1k")
+	for _, c := range []struct {
+		stdin io.Reader
+		want  bool
+	}{{strings.NewReader("a\n"), true}, {terminal, false}} {
+		cmd := &cobra.Command{Use: "add"}
+		cmd.SetIn(c.stdin)
+		cmd.SetErr(terminal)
+		a := new(addCommand)
+		a.addTo(cmd.Flags())
+		run, err := a.newAddition(cmd, []string{"f.mmf"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (run.bar.terminal != nil) != c.want {
+			t.Errorf("want a bar: %v", c.want)
+		}
+		if c.want {
+			run.bar.start = run.bar.start.Add(-progressDelay)
+			if err := run.run(context.Background()); err != nil || run.bar.stage != "adding" || run.bar.total != 0 {
+				t.Errorf("%v, stage %q of %d", err, run.bar.stage, run.bar.total)
+			}
+		} else if err := run.filter.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, c := range []struct {
+		n    int64
+		took time.Duration
+		want string
+	}{{0, 0, "0 records, 0 a second"}, {1, time.Second, "1 record, 1 a second"}, {12_345, 10 * time.Second, "12,345 records, 1,234 a second"}} {
+		if got := formatSpeed(c.n, c.took); got != c.want {
+			t.Errorf("%s, want %s", got, c.want)
+		}
+	}
+}
+
+// An error of the input while records are gone over leaves the filter as it is.
+func TestErrorWhileResuming(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if exit, _, stderr := runHere(nil, "create", "-n", "1k", "--hex", "f.mmf"); exit != 0 {
+		t.Fatal(stderr)
+	}
+	runHere(strings.NewReader("00\n01\n02\nxx\n"), "add", "f.mmf")
+	before, err := os.ReadFile("f.mmf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(errors.New("enough"))
+	if exit := run(ctx, []string{"add", "--resume", "f.mmf"}, strings.NewReader("00\n01\n02\n03\n"), io.Discard, io.Discard); exit != exitError {
+		t.Error(exit)
+	}
+	exit, _, stderr := runHere(strings.NewReader("00\nxx\n"), "add", "--resume", "f.mmf")
+	after, err := os.ReadFile("f.mmf")
+	if exit != exitError || !strings.Contains(stderr, "record 2") || strings.Contains(stderr, "added") || err != nil || string(after) != string(before) {
+		t.Errorf("exit %d, %s, changed %v", exit, stderr, string(after) != string(before))
+	}
+	if exit, _, stderr := runHere(strings.NewReader("00\n01\n02\n03\n"), "add", "-v", "--resume", "f.mmf"); exit != 0 || stderr != "mmapfilter: f.mmf: 1 key added\n" {
+		t.Error(exit, stderr)
+	}
+}
+
+// numbered gives n keys.
+func numbered(n int) (keys []string) {
+	for i := range n {
+		keys = append(keys, fmt.Sprintf("key %d", i))
+	}
+	return keys
+}

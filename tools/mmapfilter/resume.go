@@ -1,0 +1,115 @@
+package main
+
+import "fmt"
+
+// A resumption is what a run has of the one before that it goes on with. It goes
+// over the records that were dealt with, and holds them against the marker and,
+// if they are to be in the filter, against that. It does nothing before it has gone
+// over all of them: an input cannot be read twice.
+type resumption struct {
+	last marker
+	skip uint64 // records to go over
+
+	// The last run has ended: whether this input is that of the last run, or
+	// another one, shows with its first record.
+	undecided bool
+}
+
+// resumed finds out from the marker and the operations since what the last run has
+// left.
+func (m *mutation) resumed(seq, operations uint64) (r resumption, err error) {
+	if seq|operations == 0 { // nothing has been done to the filter
+		return r, nil
+	}
+	last, ok := decodeMarker(seq)
+	switch {
+	case !ok || last.ended && operations > 0:
+		return r, m.changedByOthers()
+	case last.kind.adds() != m.kind.adds():
+		return r, fmt.Errorf("%s: the last change is by %v, there is no %s to go on with; leave --resume out to %s all keys",
+			m.path, last.kind, m.kind.command(), m.kind.verb())
+	case last.ended:
+		return resumption{last: last, skip: last.records, undecided: last.records > 0}, nil
+	}
+	r = resumption{last: last, skip: last.records + operations}
+	// An add has made the filter grow with every operation, but with one that it ended
+	// with as the filter was full.
+	if last.kind == addRun {
+		grown := uint8(m.filter.Len()) - last.length // modulo 256
+		switch missing := uint8(operations) - grown; {
+		case missing == 1 && operations > 0:
+			r.skip--
+		case missing != 0:
+			return r, m.changedByOthers()
+		}
+	}
+	return r, nil
+}
+
+// goOver holds keys against what the last run has dealt with, as far as that goes,
+// and gives their number. An error is about the key of that number.
+func (m *mutation) goOver(keys [][]byte) (n int, err error) {
+	if m.passed.records >= m.skip {
+		return 0, nil
+	}
+	keys = keys[:min(uint64(len(keys)), m.skip-m.passed.records)]
+	found := m.found(keys)
+	if m.undecided {
+		m.undecided = false
+		var check recordCheck
+		check.add(keys[0])
+		if first := check.marker(m.kind, true, 0).first; first != m.last.first || !found[0] {
+			m.resumption = resumption{} // another input
+			return 0, nil
+		}
+	}
+	for i, key := range keys {
+		if !found[i] {
+			return i, m.notTheInput("certainly not in " + m.path)
+		}
+		m.passed.add(key)
+		if m.passed.records == m.last.records && m.passed.marker(m.kind, false, 0).all != m.last.all {
+			return i, m.notTheInput("the records up to here differ")
+		}
+	}
+	return len(keys), nil
+}
+
+// found asks the filter for keys that are to be in it. Those that were deleted may be
+// in it or not.
+func (m *mutation) found(keys [][]byte) []bool {
+	found := make([]bool, len(keys))
+	if m.kind.adds() {
+		m.filter.ContainsBatch(keys, found)
+		return found
+	}
+	for i := range found {
+		found[i] = true
+	}
+	return found
+}
+
+// tooShort is the error of an input that ends before what the last run has dealt
+// with.
+func (m *mutation) tooShort() error {
+	if m.passed.records >= m.skip {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", m.path, m.notTheInput(fmt.Sprintf("the input has %s of %s", formatCount(m.passed.records), formatNumber(m.skip, "record", "records"))))
+}
+
+// notTheInput is the error of an input that shows not to be that of the last run.
+func (m *mutation) notTheInput(why string) error {
+	which := "ended well, with another input"
+	if !m.last.ended {
+		which = "was cut short and had another input, or something else has changed " + m.path
+	}
+	return fmt.Errorf("%s: the last %s %s; leave --resume out to %s all of this one", why, m.kind.command(), which, m.kind.verb())
+}
+
+// changedByOthers is the error of a filter of which it is not known what has become
+// of the last run.
+func (m *mutation) changedByOthers() error {
+	return fmt.Errorf("%s: something else has changed it since the last %s; leave --resume out to %s all keys",
+		m.path, m.kind.command(), m.kind.verb())
+}
