@@ -59,3 +59,27 @@ func TestOrderOfCalls(t *testing.T) {
 		}
 	}
 }
+
+// TestServedAfterRecovery bears R3: while a file is being recovered, at every call that
+// writes, its readers are not told that it is what they need.
+func TestServedAfterRecovery(t *testing.T) {
+	f, path := mustCreate(t, &Options{Capacity: 1000})
+	insertAll(t, f, hashes(8, 100))
+	dead := abandon(t, path)
+	calls := 0
+	fault.Hook = func(call string) error {
+		if calls++; served(t, dead) {
+			t.Errorf("served at %s, call %d of a recovery", call, calls)
+		}
+		return nil
+	}
+	g, err := Open(dead, &OpenOptions{CommitInterval: -1})
+	fault.Hook = nil
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	if calls == 0 || !g.Recovery().Recovered || !served(t, dead) {
+		t.Errorf("%d calls, %+v, served: %t", calls, g.Recovery(), served(t, dead))
+	}
+}

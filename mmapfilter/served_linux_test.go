@@ -1,0 +1,60 @@
+package mmapfilter
+
+import (
+	"errors"
+	"os"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// served reports whether readers of a file are told that its writer has recovered it.
+func served(t *testing.T, path string) bool {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	is, err := recovery.Served(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return is
+}
+
+// TestLockedIsNotServed bears R3: a process that has the lock of a dead writer's file, and has
+// not begun to recover it, makes the file no fit one to read. After a power loss the mapping
+// may lack keys that only the log has, and the epoch is still even.
+func TestLockedIsNotServed(t *testing.T) {
+	f, path := mustCreate(t, &Options{Capacity: 1000})
+	keys := hashes(8, 100)
+	insertAll(t, f, keys)
+	dead := abandon(t, path)
+	files, err := recovery.OpenFiles(dead) // takes the lock, and no more
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer files.Close()
+	r, err := OpenReadOnly(dead, nil)
+	if err == nil {
+		r.Close()
+	}
+	if !errors.Is(err, ErrNeedsRecovery) || served(t, dead) {
+		t.Errorf("with the lock alone: %v, served: %t", err, served(t, dead))
+	}
+	if _, _, err := recovery.NewWriter(files); err != nil {
+		t.Fatal(err)
+	}
+	if served(t, dead) {
+		t.Error("served before Serve")
+	}
+	if err := files.Serve(); err != nil {
+		t.Fatal(err)
+	}
+	if r, err = OpenReadOnly(dead, nil); err != nil || !served(t, dead) {
+		t.Fatalf("recovered: %v, served: %t", err, served(t, dead))
+	}
+	defer r.Close()
+	mustContain(t, r, keys)
+}
