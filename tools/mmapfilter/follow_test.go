@@ -224,8 +224,8 @@ func TestFollowWaitsForFile(t *testing.T) {
 	f.end("aa\n", "", exitNo, none)
 }
 
-// A writer that dies is told of, and what it had committed goes on answering; with
-// --unrecovered a filter is asked whose writer is dead from the start.
+// With --unrecovered a filter is asked whose writer is dead, until someone has
+// recovered it.
 func TestFollowUnrecovered(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if exit, _, stderr := runHere(nil, "create", "-n", "1k", "-f", "30", "e.mmf"); exit != 0 {

@@ -66,9 +66,15 @@ func TestDiscardLogAsks(t *testing.T) {
 			t.Errorf("%q: exit %d, %s%s", c.answer, exit, &stdout, &stderr)
 		}
 	}
-	_, terminal := openTerminal(t)
-	var stderr bytes.Buffer
-	if exit := run(context.Background(), []string{"recover", "--discard-log", "f.mmf"}, terminal, &bytes.Buffer{}, &stderr); exit != 0 || stderr.Len() > 0 {
-		t.Errorf("exit %d, %s", exit, &stderr)
+	if err := os.WriteFile("text", []byte("a\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"f.mmf": "", "text": "mmapfilter: text: not a mmapfilter file\n"} {
+		_, terminal := openTerminal(t)
+		var stderr bytes.Buffer
+		run(context.Background(), []string{"recover", "--discard-log", name}, terminal, &bytes.Buffer{}, &stderr)
+		if stderr.String() != want {
+			t.Errorf("%s: %s, want %s", name, &stderr, want)
+		}
 	}
 }
