@@ -180,20 +180,32 @@ func whatOfLog(path string, e *mmapfilter.CorruptError) string {
 	what = strings.TrimPrefix(what, "the file was not closed, and ")
 	switch {
 	case strings.HasSuffix(what, "is missing"):
-		return path + ".stash is missing"
+		return logOf(path) + " is missing"
 	case rule == "L1" || rule == "L2":
 		return what
 	}
-	return fmt.Sprintf("%s.stash is damaged at offset %d (%s)", path, e.Offset, what)
+	return fmt.Sprintf("%s is damaged at offset %d (%s)", logOf(path), e.Offset, what)
+}
+
+// logOf is the name of the log of a filter. It is beside the file itself, wherever
+// a symbolic link to that is.
+func logOf(path string) string {
+	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		if real, err := filepath.EvalSymlinks(path); err == nil {
+			path = real
+		}
+	}
+	return path + ".stash"
 }
 
 // ruleOf gives the rule that is broken, with the file as it was named, which the
 // library does not know.
 func ruleOf(path string, e *mmapfilter.CorruptError) string {
-	text := strings.ReplaceAll(e.Rule, "NAME", path)
+	named := strings.TrimSuffix(logOf(path), ".stash")
+	text := strings.ReplaceAll(e.Rule, "NAME", named)
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		if real, err = filepath.Abs(real); err == nil {
-			text = strings.ReplaceAll(text, real, path)
+			text = strings.ReplaceAll(text, real, named)
 		}
 	}
 	return text
@@ -203,7 +215,7 @@ func ruleOf(path string, e *mmapfilter.CorruptError) string {
 func explainDiskFull(cmd *cobra.Command, path string, err error) string {
 	text := "disk full while writing to " + path
 	if errors.Is(err, recovery.ErrNoRoom) {
-		text = fmt.Sprintf("disk full while growing %s.stash", path)
+		text = "disk full while growing " + logOf(path)
 	}
 	text += "; what was durable is kept"
 	if cmd.Flags().Lookup("resume") != nil {

@@ -229,6 +229,8 @@ func command(args []string, input string) (out string, err error) {
 		}
 		defer os.Unsetenv(name)
 		return command(args[1:], input)
+	case "link": // from to: makes to a symbolic link
+		return "", os.Symlink(args[0], args[1])
 	case "mkdir":
 		return "", os.Mkdir(args[0], 0o777)
 	case "rm":
