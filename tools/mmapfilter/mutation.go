@@ -351,14 +351,6 @@ func (m *mutation) explainAt(err error, number int) error {
 	return fmt.Errorf("%s: record %d: %w", m.in.file, number, err)
 }
 
-// explainFull adds to the error of a filter that is full how full it is.
-func explainFull(err error, filter *mmapfilter.Filter, path string) error {
-	if errors.Is(err, mmapfilter.ErrFull) {
-		return fmt.Errorf("%w: %s holds %s and was sized for %s", err, path, formatNumber(filter.Len(), "key", "keys"), formatCount(filter.Cap()))
-	}
-	return err
-}
-
 // report says on standard error what became of the keys: where it was asked for,
 // and after an error, if they are kept.
 func (m *mutation) report(what string) {
