@@ -527,27 +527,39 @@ func (f *Filter) Count(key []byte) uint64 {
 
 const unknownCount = math.MaxUint64
 
-// count looks again while a writer takes something away from where it looks, as a
-// lookup does (R2).
-func (o *openFile) count(hash uint64) uint64 {
-	it := o.table.Split(hash)
+// count is countBeside for the words of the mapping.
+func (o *openFile) count(hash uint64) uint64 { return countBeside(o.table, o.view.At, hash) }
+
+// countBeside counts the items of the class of a hash in words that come from anywhere: at
+// gives the word of a file with that number, as for Table.Lookup. It counts again while a
+// writer takes something away from where it looks, as a lookup looks again (R2).
+func countBeside(t layout.Table, at func(word uint64) uint64, hash uint64) uint64 {
+	it := t.Split(hash)
 	counters := []uint64{layout.WordRuntime + layout.RuntimeEpoch, layout.WordRuntime + layout.RuntimeStashCounter}
-	for _, line := range []uint64{it.Line, o.table.Alternate(it).Line} {
-		first, n := o.table.Words(line)
+	for _, line := range []uint64{it.Line, t.Alternate(it).Line} {
+		first, n := t.Words(line)
 		for _, word := range []uint64{first, first + uint64(n) - 1} {
 			counters = append(counters, layout.WordRuntime+layout.CounterOf(layout.WordRegion+word))
 		}
 	}
 	sum := func() (sum, odd uint64) { // counters only go up
 		for _, c := range counters {
-			v := o.view.At(c)
+			v := at(c)
 			sum, odd = sum+v, odd|v&1
 		}
 		return sum, odd
 	}
+	load := func(line uint64, l *layout.Line) (first, n uint64) {
+		word, words := t.Words(line)
+		first = layout.WordRegion + word
+		for i := range l[:words] {
+			l[i] = at(first + uint64(i))
+		}
+		return first, uint64(words)
+	}
 	for range countTries {
 		before, odd := sum()
-		n := countItems(o.table, o.loadLine, o.view.At, it)
+		n := countItems(t, load, at, it)
 		if after, _ := sum(); after == before && odd == 0 {
 			return n
 		}
@@ -557,12 +569,3 @@ func (o *openFile) count(hash uint64) uint64 {
 
 // countTries is as many as a lookup has.
 const countTries = 8
-
-func (o *openFile) loadLine(line uint64, l *layout.Line) (first, n uint64) {
-	at, words := o.table.Words(line)
-	first = layout.WordRegion + at
-	for i := range l[:words] {
-		l[i] = o.view.At(first + uint64(i))
-	}
-	return first, uint64(words)
-}

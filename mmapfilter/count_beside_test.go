@@ -1,0 +1,189 @@
+package mmapfilter
+
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// A countScene is an operation, store by store, and how many items the class of each key has
+// before it and after it, the lower of the two.
+type countScene struct {
+	*timeline
+	table layout.Table
+	least map[uint64]uint64
+}
+
+// places gives how many items of the class of a hash are in its home line, its other line and
+// the stash, at a time.
+func (s *countScene) places(hash uint64, time int) (n [3]int) {
+	at := func(word uint64) uint64 { return s.value(word, time) }
+	it := s.table.Split(hash)
+	other := s.table.Alternate(it)
+	var l layout.Line
+	for i, it := range []layout.Item{it, other} {
+		if i == 1 && other.Line == s.table.Split(hash).Line {
+			break
+		}
+		first, words := s.table.Words(it.Line)
+		for i := range l[:words] {
+			l[i] = at(layout.WordRegion + first + uint64(i))
+		}
+		n[i] = s.table.Copies(&l, it)
+	}
+	n[2] = int(layout.StashCountAt(at, s.table.Class(it)))
+	return n
+}
+
+// check counts the items of the keys that the operation moves, up to most keys, in every
+// schedule of one kind: the first load is at some time, and before one of the loads of the
+// first try, or after all of them, the writer does the rest. It gives the number of
+// times at which a key has fewer items than least.
+func (s *countScene) check(t *testing.T, what string, most int) (fewer int) {
+	t.Helper()
+	end := len(s.stores)
+	for _, hash := range slices.Sorted(maps.Keys(s.least)) {
+		least, moves := s.least[hash], false
+		before := s.places(hash, 0)
+		for time := range end + 1 {
+			n := s.places(hash, time)
+			moves = moves || n != before
+			if uint64(n[0]+n[1]+n[2]) < least {
+				fewer++
+			}
+		}
+		if !moves || most == 0 {
+			continue
+		}
+		most--
+		perTry := 0
+		countBeside(s.table, func(word uint64) uint64 { perTry++; return s.value(word, end) }, hash)
+		for start := range end {
+			for jump := range perTry + 1 {
+				loads := 0
+				n := countBeside(s.table, func(word uint64) uint64 {
+					if loads++; loads > jump {
+						return s.value(word, end)
+					}
+					return s.value(word, start)
+				}, hash)
+				if n < least {
+					t.Fatalf("%s: %+v: %d items, not %d, where %d loads come after %d stores, and the others after all %d",
+						what, s.table.Split(hash), n, least, jump, start, end)
+				}
+			}
+		}
+	}
+	return fewer
+}
+
+// TestCountBesideAWriter bears C7 for a process beside a writer, or beside a recovery: it
+// never counts fewer items of a class than there are all the time. With a counter odd, a
+// bucket may be half stored, and hold fewer than before and after.
+func TestCountBesideAWriter(t *testing.T) {
+	for _, s := range append(oneEach(), blocked30, newShape(layout.Packed, 31, 4), compact22) {
+		t.Run(s.String(), func(t *testing.T) { countBesideAWriter(t, s) })
+	}
+}
+
+// TestCountBesideTheStash: an item that is inserted once more, into its second line, and then
+// deleted from the stash until none is there, has left the stash while no counter but that
+// of the stash has moved.
+func TestCountBesideTheStash(t *testing.T) {
+	s := newStage(t, 3, 1)
+	operations := s.fillStash()
+	sc := &countScene{table: s.w.table, least: map[uint64]uint64{}}
+	hash := operations[0].hash
+	// The second line is looked at after the stash; by a key of the class whose home it is,
+	// before.
+	twin := hashOf(t, sc.table, sc.table.Alternate(sc.table.Split(hash)))
+	least, first := s.w.count(hash), s.mapped()
+	var stores []wordStore
+	for _, c := range operations {
+		stores = append(stores, s.step(c).mapped...)
+		least = min(least, s.w.count(hash))
+	}
+	sc.timeline = newTimeline(first, stores)
+	sc.least[hash], sc.least[twin] = least, least
+	if sc.check(t, "three operations", 2); least == 0 {
+		t.Error("it has left the filter")
+	}
+}
+
+func countBesideAWriter(t *testing.T, s shape) {
+	steps, most := 100, 30
+	if testing.Short() {
+		steps, most = 40, 10
+	}
+	if s.kind == layout.Packed {
+		steps *= 15 // few lines are in two blocks of 64 bytes
+	}
+	rng := rand.New(rand.NewPCG(uint64(s.FingerprintBits), uint64(s.BucketSize)))
+	v := &recordedVolume{memoryVolume: newMemoryVolume(t, s, s.lines(4))}
+	v.file.memoryFile = v.filter
+	w := mustWriter(t, v, layout.MinLogBytes)
+	slots := int(w.table.Lines()) * w.table.SlotsPerLine()
+	var keys []uint64 // each as often as it is in
+	operate := func() {
+		c, some := change{rng.Uint64(), 1}, rng.IntN(max(len(keys), 1))
+		switch {
+		case len(keys) > slots+4 || len(keys) > slots*19/20 && rng.IntN(2) == 0:
+			c = change{keys[some], -1}
+			keys = slices.Delete(keys, some, some+1)
+		case len(keys) > 0 && rng.IntN(4) == 0: // one more of a key
+			c.hash = keys[some]
+		}
+		if c.grow > 0 {
+			keys = append(keys, c.hash)
+		}
+		ok, err := true, error(nil)
+		if c.grow > 0 {
+			err = w.insert(c.hash)
+		} else {
+			ok, err = w.delete(c.hash)
+		}
+		if !ok || err != nil {
+			t.Fatalf("%+v, with %d keys for %d slots: %t, %v", c, len(keys), slots, ok, err)
+		}
+	}
+	for len(keys) < slots*19/20 {
+		operate()
+	}
+	if err := w.checkpoint(); err != nil {
+		t.Fatal(err)
+	}
+	fewer, recovered := 0, 0
+	for range steps {
+		sc := &countScene{table: w.table, least: map[uint64]uint64{}}
+		for _, h := range keys {
+			sc.least[h] = w.count(h)
+		}
+		operate()
+		for h, n := range sc.least {
+			sc.least[h] = min(n, w.count(h))
+		}
+		first := slices.Clone(w.words[layout.WordRuntime : layout.WordRegion+uint64(len(w.view.Region))])
+
+		dead := v.crashed(w.words, nil)
+		if _, r, err := recovery.NewWriter(dead); err != nil || !r.Recovered {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		sc.timeline = newTimeline(first, forLookups(dead.file.stores))
+		recovered += sc.check(t, "a recovery", most/4)
+
+		v.file.stores = nil
+		if err := w.sync(false, 0); err != nil {
+			t.Fatal(err)
+		}
+		sc.timeline = newTimeline(first, forLookups(v.file.stores))
+		fewer += sc.check(t, "an operation", most)
+	}
+	t.Logf("a key has fewer items %d times between two stores of a writer, %d of a recovery", fewer, recovered)
+	if fewer+recovered == 0 {
+		t.Error("no key ever has fewer items between two stores")
+	}
+}
