@@ -12,7 +12,7 @@ import (
 
 const sizeHelp = `Usage: mmapfilter size -n N [-p P]
 
-Say how large a filter for N keys is, and what it is made of. Nothing is built.
+Say how large a filter for N keys is, and what it is made of.
 
   -n, --capacity N          number of keys, such as 10M, 2.5B, 1e9, 1_000_000
   -p, --rate P              share of absent keys that may be answered "maybe"
@@ -20,13 +20,15 @@ Say how large a filter for N keys is, and what it is made of. Nothing is built.
       --layout NAME         one of %s
   -f, --fingerprint-bits N  bits a fingerprint, instead of -p
   -b, --bucket-size N       slots a bucket
+      --table               print the sizes for 1 million to 10 billion keys at
+                            several rates, and what it takes to build them here
       --json                print a JSON object
 
 Example: mmapfilter size -n 1e9 -p 0.001`
 
 func newSizeCommand() *cobra.Command {
 	var opts mmapfilter.Options
-	var asJSON bool
+	var asJSON, asTable bool
 	cmd := &cobra.Command{Use: "size", Long: fmt.Sprintf(sizeHelp, layoutNames())}
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
@@ -37,9 +39,22 @@ func newSizeCommand() *cobra.Command {
 	addPlanFlags(cmd.Flags(), &opts)
 	cmd.Flags().IntVarP(&opts.FingerprintBits, "fingerprint-bits", "f", 0, "bits a fingerprint")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&asTable, "table", false, "print many sizes")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := checkPlanFlags(cmd.Flags()); err != nil {
 			return err
+		}
+		if asTable {
+			for _, name := range []string{"capacity", "rate", "fingerprint-bits", "bucket-size", "json"} {
+				if cmd.Flags().Changed(name) {
+					return fmt.Errorf("--table takes no --%s", name)
+				}
+			}
+			each, err := trialBuild(cmd.Context())
+			if err != nil {
+				return fmt.Errorf("the build whose time is taken: %w", err)
+			}
+			return printSizes(cmd.OutOrStdout(), opts, each)
 		}
 		if opts.Capacity == 0 {
 			return errors.New("size needs -n, the number of keys")

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"text/tabwriter"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+)
+
+// What size --table goes through.
+var (
+	tableKeys  = []string{"1M", "10M", "100M", "1B", "10B"}
+	tableRates = []float64{0.05, 0.01, 0.001, 0.0001}
+)
+
+// trialKeys is how many keys the trial build has. A build takes about the same time for
+// each key, be they few or many; fewer would measure how long its syncs take.
+const trialKeys = 4_000_000
+
+// printSizes prints the sizes of filters for many numbers of keys and rates, and what a
+// build takes, with so many seconds for each key.
+func printSizes(w io.Writer, opts mmapfilter.Options, each float64) (err error) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprint(t, "keys\t")
+	for _, rate := range tableRates {
+		fmt.Fprintf(t, "%g %%\t", 100*rate)
+	}
+	fmt.Fprint(t, "build: memory\tdisk\ttime\t\n")
+	for _, keys := range tableKeys {
+		if opts.Capacity, err = parseCount(keys); err != nil {
+			return err
+		}
+		fmt.Fprintf(t, "%s\t", keys)
+		var plan mmapfilter.Plan
+		for _, rate := range tableRates {
+			opts.FalsePositiveRate = rate
+			if plan, err = opts.Plan(); err != nil {
+				return err
+			}
+			fmt.Fprintf(t, "%s\t", roundSize(plan.FileBytes))
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t\n", roundSize(min(mmapfilter.DefaultMemoryBudget, spoolBytes(plan))), roundSize(spoolBytes(plan)), roundSeconds(each*float64(plan.Capacity)))
+	}
+	return t.Flush()
+}
+
+// trialBuild builds a filter in the directory for temporary files, and gives the seconds
+// that a key took.
+func trialBuild(ctx context.Context) (each float64, err error) {
+	dir, err := os.MkdirTemp("", "mmapfilter-size-")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(dir)
+	keys := func(yield func([]byte, error) bool) {
+		var key [8]byte
+		for i := range uint64(trialKeys) {
+			binary.LittleEndian.PutUint64(key[:], i)
+			if !yield(key[:], nil) {
+				return
+			}
+		}
+	}
+	begun := time.Now()
+	f, err := mmapfilter.Build(ctx, filepath.Join(dir, "trial.mmf"), nil, keys)
+	if err != nil {
+		return 0, err
+	}
+	return time.Since(begun).Seconds() / trialKeys, f.Close()
+}
+
+// roundSeconds writes a time in seconds, so that those of a column compare.
+func roundSeconds(seconds float64) string {
+	if seconds < 10 {
+		return fmt.Sprintf("%.1f s", seconds)
+	}
+	return fmt.Sprintf("%.0f s", seconds)
+}
