@@ -137,8 +137,14 @@ func StashRemove(stash []uint64, c Class, store StashStore) bool {
 	return true
 }
 
-// StashMark is what stays of word 0 of an entry that becomes free.
-func StashMark(word0 uint64) uint64 { return word0 & groupMark }
+// StashFree gives what word 0 of an entry becomes when the entry is made free, whatever it
+// has. word is its number in the file.
+func StashFree(word, value uint64) uint64 {
+	if (word-WordStash)%groupWords != 0 {
+		return 0 // only the first entry of a group has a mark
+	}
+	return value & groupMark
+}
 
 // Stashed reports whether an item of a class is in the stash: the table has such items, and
 // a lookup finds the entry. Damage may leave others, of which no line may be made.

@@ -38,7 +38,7 @@ func TestDiscardLog(t *testing.T) {
 			if err != nil || !found.Recovered || !found.Discarded || found.Length != 300 {
 				t.Fatalf("%+v, %v", found, err)
 			}
-			if _, err := os.Stat(path + ".stash"); err == nil && name != "foreign" {
+			if _, err := os.Stat(path + ".stash"); err == nil {
 				t.Error("the log is still there")
 			}
 			r, err := Verify(context.Background(), path)
@@ -64,6 +64,77 @@ func TestDiscardLog(t *testing.T) {
 				t.Errorf("of a clean file: %+v, %v", found, err)
 			}
 		})
+	}
+}
+
+// TestDiscardBesideALaterLog: an old copy of a file lies beside a log of a later time
+// (L2). DiscardLog makes it usable, and the log does not count when it comes back.
+func TestDiscardBesideALaterLog(t *testing.T) {
+	for _, state := range []string{"clean", "live", "sealed"} {
+		f, path := mustCreate(t, &Options{Capacity: 10_000})
+		old := filepath.Join(t.TempDir(), "old")
+		insert := func(from, to int) {
+			t.Helper()
+			for i := from; i < to; i++ {
+				if err := f.InsertHash(spread(i)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := f.Sync(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		insert(0, 100)
+		switch state {
+		case "clean":
+			f.Close()
+		case "sealed":
+			if err := f.Seal(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			f.Close()
+		}
+		if err := copyOver(old, path); err != nil {
+			t.Fatal(err)
+		}
+		if state != "live" {
+			var err error
+			if f, err = Open(path, &OpenOptions{CommitInterval: -1}); err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+		} else if err := f.Checkpoint(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		insert(100, 200)
+		putLog := func() {
+			t.Helper()
+			if err := copyOver(old+".stash", path+".stash"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		putLog()
+		if _, err := Recover(old); !errors.Is(err, ErrCorrupt) {
+			t.Fatalf("%s: Recover: %v", state, err)
+		}
+		found, err := DiscardLog(old)
+		if err != nil || !found.Discarded || found.Length != 100 {
+			t.Fatalf("%s: %+v, %v", state, found, err)
+		}
+		putLog()
+		g, err := OpenReadOnly(old, &OpenOptions{NoRecover: true})
+		if err != nil {
+			t.Fatalf("%s: %v", state, err)
+		}
+		for i := range 100 {
+			if !g.ContainsHash(spread(i)) {
+				t.Fatalf("%s: a key of the copy is lost", state)
+			}
+		}
+		g.Close()
+		if _, err := Verify(context.Background(), old); err != nil {
+			t.Errorf("%s: %v", state, err)
+		}
 	}
 }
 
@@ -124,12 +195,8 @@ func TestDiscardAfterAPowerLoss(t *testing.T) {
 		layout.OffStash + 16*7:                     3, // half an entry: its count is not stored yet
 		layout.OffStash + 16*9 + 8:                 1<<32 | 1,
 		layout.OffStash + 16*layout.StashEntries/2: 1 << 40,
+		layout.OffStash + 16*11:                    1 << 63, // the mark of a group, where there is none
 	})
-	reader, err := OpenReadOnly(path, &OpenOptions{ServeUnrecovered: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer reader.Close()
 	if found, err := DiscardLog(path); err != nil || found.Length != 300 {
 		t.Fatalf("%+v, %v", found, err)
 	}

@@ -85,6 +85,9 @@ func about(op, path string, err error) error {
 		held := &LockedError{}
 		if read := new(recovery.ReadLockError); errors.As(err, &read) {
 			held.PID, held.ReadLock = read.PID, true
+			if held.PID == 0 {
+				held.PID = recovery.ReadLockHolder(path)
+			}
 		} else {
 			held.PID = recovery.LockHolder(path)
 		}

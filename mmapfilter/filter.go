@@ -30,7 +30,8 @@ type Filter struct {
 	// Len and Cap once open is nil. Close stores them.
 	lastLen, lastCap atomic.Uint64
 
-	waiting bool // never had a file: the filter of a Follower that waits for one
+	closed  atomic.Bool
+	waiting bool // has had no file: the filter of a Follower that waits for one
 }
 
 // An openFile is what a filter needs of its file to answer. Nothing in it
@@ -78,14 +79,14 @@ func OpenReadOnly(path string, opts *OpenOptions) (*Filter, error) {
 	o, err := openReadOnly(path, opts)
 	for tries := 0; errors.Is(err, ErrNeedsRecovery) && tries < openTries; tries++ {
 		failed := makeServable(path, opts)
-		if errors.Is(failed, ErrLocked) { // another process recovers it, or writes by now
+		if errors.Is(failed, ErrLocked) && !errors.As(failed, new(*recovery.ReadLockError)) { // another process recovers it, or writes by now
 			time.Sleep(time.Millisecond << tries)
 			failed = nil
 		}
 		// Try again even after a failure: a writer may have closed the file between the
 		// look at the superblock and the look at the lock.
 		if o, err = openReadOnly(path, opts); failed != nil {
-			if err != nil && failed != ErrNeedsRecovery {
+			if err != nil && !errors.Is(failed, ErrNeedsRecovery) {
 				err = errors.Join(err, failed)
 			}
 			break
@@ -112,10 +113,13 @@ func makeServable(path string, opts *OpenOptions) error {
 		return err
 	}
 	defer f.Close()
-	if locked, err := recovery.Locked(f); err != nil || !locked {
-		return errors.Join(ErrNeedsRecovery, err)
+	switch locked, err := recovery.Locked(f); {
+	case err != nil:
+		return err
+	case locked:
+		return ErrLocked
 	}
-	return ErrLocked
+	return ErrNeedsRecovery
 }
 
 // openUnrecovered opens a file whose writer died, as it is. What it holds may lack
@@ -130,7 +134,7 @@ func openUnrecovered(path string, opts *OpenOptions) (*openFile, error) {
 	if head.Superblock.State() != layout.Live { // recovered or closed meanwhile
 		return openHead(f, head, opts)
 	}
-	o := newOpenFile(path, head, opts)
+	o := newOpenFile(path, head, new(OpenOptions))
 	o.unrecovered = true
 	m, err := recovery.Map(f, layout.OffRegion+head.Geometry.RegionBytes, false)
 	if err != nil {
@@ -279,15 +283,14 @@ func (o *openFile) makeResident(m *recovery.Mapping, opts *OpenOptions, sealed b
 // complete, without a log. The error is that of the last commit, or that of
 // [Filter.Err].
 func (f *Filter) Close() error {
-	f.direct.Store(maybe)
-	if o := f.open.Load(); o != nil { // before Len needs them
-		f.lastLen.Store(o.len())
-		f.lastCap.Store(o.superblock.Capacity())
-	}
-	o := f.open.Swap(nil)
-	if o == nil {
+	o := f.open.Load()
+	if f.closed.Swap(true) || o == nil {
 		return nil
 	}
+	f.direct.Store(maybe)
+	f.lastLen.Store(o.len()) // before Len needs them
+	f.lastCap.Store(o.superblock.Capacity())
+	f.open.Store(nil)
 	var err error
 	if o.live != nil {
 		err = o.live.close()
@@ -315,11 +318,13 @@ func (o *openFile) release() {
 // a [*CorruptError], or [ErrNeedsRecovery] where it is served unrecovered, see
 // [OpenOptions.ServeUnrecovered], or nil. After Close it is [ErrClosed].
 func (f *Filter) Err() error {
-	o := f.open.Load()
-	if o == nil {
-		return ErrClosed
+	switch o := f.open.Load(); {
+	case o != nil:
+		return o.err()
+	case f.waiting && !f.closed.Load():
+		return fs.ErrNotExist
 	}
-	return o.err()
+	return ErrClosed
 }
 
 func (o *openFile) err() error {

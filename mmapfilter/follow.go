@@ -135,7 +135,8 @@ const failedShare = 4
 
 // Refresh looks at the path now. It reports whether another file has been taken
 // over; when it returns, lookups that begin are answered by it. The error says why
-// the file under the path was refused; it is that of [Follower.Err] too, until a
+// the file under the path was refused, or is [ErrNeedsRecovery] where the writer of the
+// file that answers has died; it is that of [Follower.Err] too, until a
 // later look. After Close it is [ErrClosed].
 func (f *Follower) Refresh() (swapped bool, err error) {
 	f.looking.Lock()
@@ -154,11 +155,11 @@ func (f *Follower) Refresh() (swapped bool, err error) {
 	f.looking.damaged = false
 	if next != nil {
 		f.filter.Store(next)
-		if f.closed.Load() { // meanwhile, and Close may have closed the old one
-			return false, errors.Join(ErrClosed, next.Close())
-		}
 		if o != nil {
 			o.release()
+		}
+		if f.closed.Load() { // meanwhile, and Close may have closed the old one
+			return false, errors.Join(ErrClosed, next.Close())
 		}
 		f.swaps.Add(1)
 	}
@@ -184,7 +185,12 @@ func (f *Follower) look(o *openFile) (*Filter, error) {
 			return nil, nil
 		}
 	}
-	return OpenReadOnly(f.path, &f.opts)
+	next, err := OpenReadOnly(f.path, &f.opts)
+	if err == nil && !replaced && next.open.Load().unrecovered { // another process is about to recover it
+		next.Close()
+		return nil, about("open", f.path, ErrNeedsRecovery)
+	}
+	return next, err
 }
 
 // replaced reports whether what is under the path has to be opened, not being

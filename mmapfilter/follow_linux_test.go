@@ -1,12 +1,14 @@
 package mmapfilter
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -120,5 +122,39 @@ func TestFollowKeepsInode(t *testing.T) {
 			t.Errorf("%d of 20 times another file had the inode number of one that is mapped", taken)
 		}
 		t.Logf("%s: an inode number was taken by another file %d of 20 times", residency, taken)
+	}
+}
+
+// TestReadLockOfABystander: a process that may read a file whose writer died keeps it from
+// being recovered with a read lock. The error says so at once, and which process it is.
+func TestReadLockOfABystander(t *testing.T) {
+	path := deadWriter(t, 500, 300)
+	bystander, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.FcntlFlock(bystander.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_RDLCK}); err != nil {
+		t.Fatal(err)
+	}
+	for name, open := range map[string]func() error{
+		"Open":         func() error { _, err := Open(path, nil); return err },
+		"OpenReadOnly": func() error { _, err := OpenReadOnly(path, nil); return err },
+		"Recover":      func() error { _, err := Recover(path); return err },
+		"Build":        func() error { _, err := Build(context.Background(), path, nil, numbers(0, 10)); return err },
+	} {
+		err := open()
+		held := new(LockedError)
+		if !errors.As(err, &held) || !held.ReadLock || held.PID != os.Getpid() || !strings.Contains(err.Error(), "holds a read lock") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	bystander.Close()
+	f, err := OpenReadOnly(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if f.Len() != 500 {
+		t.Errorf("%d keys", f.Len())
 	}
 }

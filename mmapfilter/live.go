@@ -159,11 +159,15 @@ func Recover(path string) (Recovery, error) {
 // clean file of what the filter file has by itself. Where the log is good, it is
 // Recover, and discards nothing.
 //
-// What is lost cannot be known, so use it only where the keys cannot be had again: keys
-// that were inserted since the last checkpoint may be answered "certainly not",
-// synced or not, and keys that were deleted since "maybe"; [Filter.DurableSeq] is that
-// of the last checkpoint. The error is [ErrCorrupt] where the file itself is damaged so
-// that it cannot be used; it is left as it is then.
+// What is lost cannot be known, so use it only where the keys cannot be had again. Any
+// key may be answered "certainly not" from then on, synced or not: most likely those that
+// were inserted since the last checkpoint, and after a power loss those that were moved
+// since. Keys that were deleted may be "maybe". [Filter.DurableSeq] is that of the last
+// checkpoint, and DurableOps may count operations that are lost. The log, if there is
+// one under its name, is removed, also one of another file.
+//
+// The error is [ErrCorrupt] where a line is not one, which a power loss can leave too; the
+// file is left as it is then, and has to be built from its keys.
 func DiscardLog(path string) (Recovery, error) {
 	return recoverWith(path, recovery.DiscardLog)
 }
@@ -284,6 +288,7 @@ func (l *live) close() error {
 	b.Unlock()
 	b.Wait()
 	err := l.guard(l.writer.clean)
+	l.writer.released.Store(true)
 	l.writer.mu.Lock() // Stats may be under way
 	defer l.writer.mu.Unlock()
 	return errors.Join(err, l.writer.log.Close())
@@ -318,9 +323,9 @@ func (l *live) stats(s *Stats) {
 func (f *Filter) write() (*openFile, error) {
 	o := f.open.Load()
 	switch {
-	case o == nil:
+	case o == nil && !(f.waiting && !f.closed.Load()):
 		return nil, ErrClosed
-	case o.live == nil:
+	case o == nil || o.live == nil:
 		return nil, ErrReadOnly
 	}
 	return o, nil

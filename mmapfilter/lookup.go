@@ -14,8 +14,9 @@ func (f *Filter) Hash(key []byte) uint64 { return f.hash.Hash(key) }
 
 // Contains reports whether the key may be in the filter. False is certain;
 // true is wrong for a share of the absent keys, see [Stats.EstimatedRate].
-// Where the filter cannot know, it is true: after [Filter.Close] (C1). It allocates nothing, takes no lock and
-// reads one cache line of the file for most keys, in the layout Blocked (rule R1).
+// Where the filter cannot know, as after [Filter.Close], it is true (C1). Contains
+// allocates nothing, takes no lock and reads one cache line of the file for most
+// keys, in the layout Blocked (rule R1).
 func (f *Filter) Contains(key []byte) bool { return f.direct.Load().Contains(key) }
 
 // ContainsString is Contains for a key in a string.
@@ -44,7 +45,7 @@ func (o *openFile) contains(hash uint64) bool {
 // operations pending.
 func (o *openFile) lookUp(hash uint64) bool {
 	if o.live != nil {
-		return o.live.writer.contains(hash) || o.live.writer.log.Failed()
+		return o.live.writer.contains(hash) || o.live.writer.unsure()
 	}
 	return o.table.Contains(&o.view, hash)
 }
@@ -129,11 +130,9 @@ func (f *Filter) ContainsHashes(hashes []uint64, found []bool) {
 	runtime.KeepAlive(o)
 }
 
-// unknown reports whether no answer of the file is to be believed (C1): nobody has
-// recovered it, or a write has failed, and what is in memory may not be what is found
-// when it is opened again.
+// unknown reports whether nothing is known of what the file holds (C1).
 func (o *openFile) unknown() bool {
-	return o.unrecovered || o.live != nil && o.live.writer.log.Failed()
+	return o.unrecovered || o.live != nil && o.live.writer.unsure()
 }
 
 // sayMaybe answers a batch where nothing is known (C1).

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -241,6 +242,9 @@ func TestNoRecover(t *testing.T) {
 	if f, err := Follow(path, &OpenOptions{NoRecover: true}); !errors.Is(err, ErrNeedsRecovery) {
 		t.Fatalf("%v, %v", f, err)
 	}
+	if _, err := OpenReadOnly(path, &OpenOptions{NoRecover: true}); strings.Contains(err.Error(), "\n") {
+		t.Errorf("it says twice: %v", err)
+	}
 	unchanged()
 	for _, residency := range []Residency{ResidencyDefault, ResidencyHeap} {
 		f, err := OpenReadOnly(path, &OpenOptions{NoRecover: true, ServeUnrecovered: true, Residency: residency})
@@ -360,6 +364,56 @@ func TestWriterDied(t *testing.T) {
 	check(false, nil)
 }
 
+// TestNoWrongNoAfterAWriter (C1): a batch of lookups, or a count, that is held up while its
+// filter fails or not, is closed, and is opened again by a writer that moves the keys, is
+// answered from memory that knows nothing of that. None of it is "certainly not".
+func TestNoWrongNoAfterAWriter(t *testing.T) {
+	for _, fail := range []bool{false, true} {
+		const n = 20_000
+		f, path := mustCreate(t, &Options{Capacity: n})
+		hashes := make([]uint64, n)
+		for i := range hashes {
+			hashes[i] = spread(i)
+			if err := f.InsertHash(hashes[i]); err != nil {
+				t.Fatal(err)
+			}
+			if i == n-1000 {
+				if err := f.Sync(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		o := f.open.Load() // as a lookup does that is held up from here on
+		if o.live.writer.overlay.Load() == nil {
+			t.Fatal("nothing is pending: not what this is about")
+		}
+		if fail {
+			o.live.writer.log.Fail(errors.New("a sync failed"))
+		}
+		f.Close()
+		other, err := Open(path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := n; err == nil; i++ {
+			err = other.InsertHash(spread(i))
+		}
+		other.Close()
+		found := make([]bool, n)
+		o.containsHashes(hashes, found)
+		for i := range 1000 { // it cannot know what that writer has done
+			if hash := spread(1<<30 + i); !o.contains(hash) || o.live.writer.count(hash) != unknownCount {
+				t.Fatalf("failed: %t: a key is certainly not there, it says", fail)
+			}
+		}
+		for i, hash := range hashes {
+			if !found[i] || !o.contains(hash) || o.live.writer.count(hash) == 0 {
+				t.Fatalf("failed: %t: key %d of %d is certainly not there, it says", fail, i, n)
+			}
+		}
+	}
+}
+
 // TestWaitForFile: a follower that waits says "maybe" of everything until there is a
 // file, and why there is none; then it goes on with that.
 func TestWaitForFile(t *testing.T) {
@@ -378,6 +432,12 @@ func TestWaitForFile(t *testing.T) {
 	defer f.Close()
 	mustSayMaybe(t, f)
 	mustSayMaybe(t, f.Filter())
+	if err := f.Filter().Err(); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	if err := f.Filter().InsertString("a"); !errors.Is(err, ErrReadOnly) {
+		t.Error(err)
+	}
 	if s := f.Stats(); s != (Stats{State: "waiting"}) || f.Len() != 0 || f.Swaps() != 0 || !errors.Is(f.Err(), fs.ErrNotExist) {
 		t.Errorf("%+v, %d keys, %v", s, f.Len(), f.Err())
 	}
@@ -415,8 +475,8 @@ func TestWaitIsClosed(t *testing.T) {
 		t.Error(err)
 	}
 	mustSayMaybe(t, f)
-	if swapped, err := f.Refresh(); swapped || !errors.Is(err, ErrClosed) || !errors.Is(f.Err(), ErrClosed) {
-		t.Errorf("%t, %v, %v", swapped, err, f.Err())
+	if swapped, err := f.Refresh(); swapped || !errors.Is(err, ErrClosed) || !errors.Is(f.Err(), ErrClosed) || f.Stats() != (Stats{State: "closed"}) {
+		t.Errorf("%t, %v, %v, %+v", swapped, err, f.Err(), f.Stats())
 	}
 }
 

@@ -62,7 +62,7 @@ const sampledLines = 1024
 func (f *Filter) Stats() Stats {
 	o := f.open.Load()
 	switch {
-	case f.waiting:
+	case f.waiting && !f.closed.Load():
 		return Stats{State: "waiting"}
 	case o == nil:
 		return Stats{Len: f.Len(), Cap: f.Cap(), State: "closed"}
@@ -171,16 +171,21 @@ func joinWarnings(a, b string) string {
 // writer finds out whether a process has the file open for writing, and whether one
 // that had it died. Neither is known of a file that is not under its path any more.
 func (o *openFile) writer() (alive, died bool) {
-	info, err := os.Stat(o.path)
-	if err != nil || o.info == nil || !os.SameFile(o.info, info) {
-		return false, false
+	if info, err := os.Stat(o.path); err != nil || o.info == nil || !os.SameFile(o.info, info) {
+		return false, false // and may be a pipe, which opening would wait for
 	}
 	f, err := os.Open(o.path)
 	if err != nil {
 		return false, false
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err != nil || !os.SameFile(o.info, info) {
+		return false, false // replaced in between
+	}
 	before := o.newest()
+	if runtime.GOOS != "linux" && before.State() != layout.Live {
+		return false, false // asking takes the lock for a moment there
+	}
 	alive, err = recovery.Locked(f)
 	if err != nil || alive || before.State() != layout.Live {
 		return alive, false

@@ -50,6 +50,9 @@ type writer struct {
 	// unsealing, if not nil, is told that a sealed file is about to be written to.
 	unsealing func()
 
+	// released is set before the file is another writer's to change.
+	released atomic.Bool
+
 	// longestStall is how long a checkpoint kept operations waiting, in
 	// nanoseconds.
 	longestStall atomic.Int64
@@ -207,13 +210,21 @@ func (w *writer) containsAll(hashes []uint64, found []bool) {
 
 // containsBlock is contains for a block of hashes.
 func (w *writer) containsBlock(scratch *lookupScratch, hashes []uint64, found []bool) {
-	p := w.overlay.Load()
-	if p == nil {
+	if p := w.overlay.Load(); p == nil {
 		w.table.ContainsHashes(&w.view, hashes, found)
-		return
+	} else {
+		w.containsBlockUnder(p, scratch, hashes, found)
 	}
-	w.containsBlockUnder(p, scratch, hashes, found)
+	if w.unsure() {
+		sayMaybe(found[:len(hashes)])
+	}
 }
+
+// unsure reports whether what a lookup has just found missing may be there (C1). Once a
+// write has failed, what is in memory may not be what is found when the file is opened
+// again. Once the file is released, another writer may move items that this one's
+// counters say nothing of; so it is asked after a lookup.
+func (w *writer) unsure() bool { return w.released.Load() || w.log.Failed() }
 
 // containsBlockUnder is containsUnder for a block of hashes. What it needs of the memory
 // it asks for a step ahead, and of p before it reads the mapping: the few lookups that
@@ -470,7 +481,11 @@ func (w *writer) drain(freed uint64) {
 func (w *writer) count(hash uint64) uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return countItems(w.table, w.loadLine, w.newest, w.table.Split(hash))
+	n := countItems(w.table, w.loadLine, w.newest, w.table.Split(hash))
+	if w.unsure() {
+		return unknownCount
+	}
+	return n
 }
 
 // countItems counts the items of a class in its lines and in the stash.

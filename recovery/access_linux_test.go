@@ -109,6 +109,17 @@ func TestDraftKeepsOwnerAndGroup(t *testing.T) {
 		}
 	})
 	check(4321, 5432, 0o666)
+
+	// The group of the new file is another: it may do what anyone may, and no more.
+	for mode, want := range map[os.FileMode]os.FileMode{0o660: 0o600, 0o664: 0o644, 0o646: 0o646, 0o677: 0o677, 0o651: 0o611} {
+		old(4321, 2345, mode)
+		asUser(t, 4321, 5432, func() {
+			if lost := replace(); !strings.Contains(lost, "group 5432") || strings.Contains(lost, "owner") {
+				t.Errorf("the owner, who is not of the group, says %q", lost)
+			}
+		})
+		check(4321, 5432, want)
+	}
 }
 
 // TestReadLockIsNamed: a process that may read a file can keep writers out with a read
@@ -128,8 +139,12 @@ func TestReadLockIsNamed(t *testing.T) {
 		}
 		_, err = openLocked(path)
 		read := new(ReadLockError)
-		if !errors.Is(err, ErrLocked) || !errors.As(err, &read) || read.PID != os.Getpid() {
+		if !errors.Is(err, ErrLocked) || !errors.As(err, &read) {
 			t.Errorf("beside a read lock: %v", err)
+		}
+		// The kernel names a process with one kind of lock, and /proc with the other.
+		if pid := max(read.PID, ReadLockHolder(path)); pid != os.Getpid() {
+			t.Errorf("process %d holds it, it says", pid)
 		}
 		if locked, err := Locked(bystander); locked || err != nil {
 			t.Errorf("it counts as a writer: %t, %v", locked, err)

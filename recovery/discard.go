@@ -13,10 +13,13 @@ import (
 //
 // What the file holds becomes what the filter holds, and that is a guess. Of the
 // operations since the last checkpoint, those that were not committed are missing; and
-// if the power went, any of them may be missing or half done. So a key that was synced
-// may be answered "certainly not". Length is counted, and the user sequence is that of
-// the checkpoint. Stash entries that no lookup would find are removed. A file with a line
-// that the format does not allow is [layout.ErrCorrupt], and left as it is.
+// if the power went, any of them may be missing or half done, moves of older items among
+// them. So any key may be answered "certainly not". Length is counted, and the user
+// sequence is that of the checkpoint. Stash entries that no lookup would find are removed,
+// and so are the logs, whatever they are. A file with a line that the format does not
+// allow is [layout.ErrCorrupt], and left as it is.
+//
+// After a crash in the middle it can begin again.
 func DiscardLog(vol Volume) (*Recovery, error) {
 	w := &Writer{vol: vol, filter: vol.Filter()}
 	r, damage := w.open()
@@ -31,9 +34,6 @@ func DiscardLog(vol Volume) (*Recovery, error) {
 	if err != nil {
 		return nil, &layout.CorruptError{Region: layout.RegionBuckets, Offset: w.geometry.LineOffset(line), Rule: fmt.Sprintf("F10: line %d: %v", line, err)}
 	}
-	if err := w.settle(); err != nil {
-		return nil, err
-	}
 	inStash, err := w.repairStash(table, &view)
 	if err != nil {
 		return nil, err
@@ -41,6 +41,10 @@ func DiscardLog(vol Volume) (*Recovery, error) {
 	w.evenCounters(view.Runtime)
 	if epoch := view.Runtime[layout.RuntimeEpoch]; epoch&1 != 0 {
 		w.storeRuntime(layout.RuntimeEpoch, epoch+1)
+	}
+	// What the cache shows may be there alone, after a sync that failed: see Seal.
+	for word := uint64(layout.WordRuntime); word < uint64(len(w.Words())); word++ {
+		w.put(word, w.Words()[word])
 	}
 	w.length, w.userSeq, w.operation = inLines+inStash, w.sb.UserSeq(), w.sb.Operation()
 	if err := w.SyncRegion(); err != nil {
@@ -70,7 +74,7 @@ func (w *Writer) repairStash(t layout.Table, v *layout.View) (items uint64, err 
 		}
 		word := uint64(bad.Offset) / 8
 		w.put(word+1, 0)
-		w.put(word, layout.StashMark(w.Words()[word]))
+		w.put(word, layout.StashFree(word, w.Words()[word]))
 	}
 	return 0, err
 }

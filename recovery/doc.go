@@ -81,7 +81,8 @@
 //	W8  Any error of a call that writes ends the writer: from then on everything is
 //	    ErrFailed, and the next open recovers. Nothing is tried again. There is one
 //	    exception: where there is no room for a larger log, nothing rests on it yet. It
-//	    is removed, and the log keeps its size. (Writer.Fail, Writer.switchLog)
+//	    is removed, and the log keeps its size until a later checkpoint finds room for a
+//	    larger one. (Writer.Fail, Writer.switchLog)
 //	W9  One function stores to the stash and the lines (Writer.put), and one file of
 //	    the module uses package unsafe (words.go). Lookups and planning load from a
 //	    second mapping of the file, through which nothing can be stored. A commit, or

@@ -188,8 +188,8 @@ func (d *Draft) prepare() error {
 	if runtime.GOOS == "windows" { // which renames no open file
 		return d.file.Close()
 	}
-	// The file stays locked: nobody writes to it before the logs of the old one are gone.
-	return nil
+	// Nobody writes to the new file before the logs of the old one are gone.
+	return lock(d.file)
 }
 
 // lockLate locks a file that has come to stand under the path since the draft was

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/recovery/fault"
@@ -130,22 +131,28 @@ func realPath(path string) (string, error) {
 // not exist is followed to where it would be.
 func newPath(path string) (string, error) {
 	for range maxLinks {
-		real, err := realPath(path)
-		if !errors.Is(err, fs.ErrNotExist) {
+		if real, err := realPath(path); !errors.Is(err, fs.ErrNotExist) {
 			return real, err
 		}
-		target, err := os.Readlink(path)
+		// What ".." leads to depends on links before it, so no path is cleaned here.
+		dir, base := filepath.Split(path)
+		if dir == "" {
+			dir = "."
+		}
+		real, err := realPath(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			return filepath.Abs(path) // for openDir to say what is missing
+		}
+		if err != nil {
+			return "", err
+		}
+		target, err := os.Readlink(filepath.Join(real, base))
 		if err != nil { // no link: the file itself is missing
-			dir, err := realPath(filepath.Dir(path))
-			if errors.Is(err, fs.ErrNotExist) {
-				return filepath.Abs(path) // for openDir to say what is missing
-			}
-			return filepath.Join(dir, filepath.Base(path)), err
+			return filepath.Join(real, base), nil
 		}
-		if !filepath.IsAbs(target) {
-			target = filepath.Join(filepath.Dir(path), target)
+		if path = target; !filepath.IsAbs(target) {
+			path = real + string(filepath.Separator) + target
 		}
-		path = target
 	}
 	return "", &fs.PathError{Op: "open", Path: path, Err: errors.New("too many symbolic links")}
 }
@@ -314,22 +321,37 @@ func (v *Files) CreateLog(bytes int64) (File, error) {
 	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNoRoom, err)
+		return nil, ofRoom(err)
 	}
 	keepAccess(f, info) // who may recover the filter needs its log
 	log, err := v.fillLog(f, bytes)
 	if err != nil {
-		return nil, errors.Join(err, f.Close(), os.Remove(path))
+		f.Close()
+		if e := os.Remove(path); e != nil {
+			return nil, fmt.Errorf("%v; and it stays: %w", err, e) // not ErrNoRoom
+		}
+		return nil, err
 	}
 	return log, nil
 }
 
+// ofRoom makes the error of a log that could not get its blocks ErrNoRoom if that is for
+// want of room. (Of a sync it never is.)
+func ofRoom(err error) error {
+	for _, room := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG} {
+		if errors.Is(err, room) {
+			return fmt.Errorf("%w: %w", ErrNoRoom, err)
+		}
+	}
+	return err
+}
+
 func (v *Files) fillLog(f *os.File, bytes int64) (File, error) {
 	if err := allocate(f, bytes); err != nil {
-		return nil, fmt.Errorf("%w of %d bytes: %w", ErrNoRoom, bytes, err)
+		return nil, ofRoom(err)
 	}
 	if err := writeZeros(f, bytes, layout.LogPageBytes); err != nil {
-		return nil, fmt.Errorf("%w of %d bytes: %w", ErrNoRoom, bytes, err)
+		return nil, ofRoom(err)
 	}
 	if err := syncFile(f); err != nil {
 		return nil, err

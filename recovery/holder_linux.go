@@ -1,27 +1,26 @@
 package recovery
 
 import (
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
 )
 
-// LockHolder finds the process that has the writer lock of a file; 0 where none
-// that this one may look into has it. The lock belongs to an open file description
+// LockHolder finds the process that has the writer lock of a file, and ReadLockHolder one
+// that keeps writers out with a read lock; 0 where none that this one may look into has it. The lock belongs to an open file description
 // and not to a process, so the kernel names no process with it: what tells is the
 // list of locks of each open descriptor of each process.
-func LockHolder(path string) (pid int) {
+func LockHolder(path string) (pid int) { return lockHolder(path, "WRITE") }
+
+// ReadLockHolder finds the process that keeps writers of a file out with a read lock.
+func ReadLockHolder(path string) (pid int) { return lockHolder(path, "READ") }
+
+func lockHolder(path, kind string) (pid int) {
 	file, err := os.Stat(path)
 	if err != nil {
 		return 0
 	}
-	return lockHolder(file, "WRITE")
-}
-
-// lockHolder is LockHolder for a lock of the kind READ or WRITE.
-func lockHolder(file fs.FileInfo, kind string) (pid int) {
 	lock := regexp.MustCompile(`OFDLCK +ADVISORY +` + kind)
 	infos, _ := filepath.Glob("/proc/[0-9]*/fdinfo/[0-9]*")
 	for _, info := range infos {

@@ -39,3 +39,6 @@ func Locked(f *os.File) (bool, error) {
 	}
 	return false, unix.Flock(int(f.Fd()), unix.LOCK_UN)
 }
+
+// lockDraft says that a temporary file is being made: with the writer lock.
+func lockDraft(f *os.File) error { return lock(f) }

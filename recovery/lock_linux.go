@@ -7,12 +7,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The lock has two parts, the first bytes of the file. Who has the first one is
+// The lock has three parts, the first bytes of the file. Who has the first one is
 // the only one to write to the file. Who has the second as well has recovered it,
-// and keeps it as readers need it.
+// and keeps it as readers need it. Who has the third is making the file.
 const (
 	lockWrite = iota
 	lockServe
+	lockTemporary
 )
 
 // lock takes the writer lock: an open-file-description lock, which ends with f and its mappings and not, as a POSIX lock does, when the process
@@ -23,6 +24,10 @@ func lock(f *os.File) error {
 
 // serve says to readers that the file is what they need.
 func serve(f *os.File) error { return lockPart(f, lockServe) }
+
+// lockDraft says that a temporary file is being made. It is no writer lock: whoever asks
+// for it while the file gets its name is in nobody's way.
+func lockDraft(f *os.File) error { return lockPart(f, lockTemporary) }
 
 func lockPart(f *os.File, part int64) error {
 	want := unix.Flock_t{Type: unix.F_WRLCK, Start: part, Len: 1}
@@ -42,14 +47,8 @@ func lockPart(f *os.File, part int64) error {
 			continue // it has just gone
 		case found.Type == unix.F_WRLCK:
 			return ErrLocked
-		case found.Pid > 0:
-			return &ReadLockError{int(found.Pid)}
 		}
-		info, err := f.Stat()
-		if err != nil {
-			return err
-		}
-		return &ReadLockError{lockHolder(info, "READ")}
+		return &ReadLockError{max(int(found.Pid), 0)} // it is -1 of a lock that no process has by itself
 	}
 }
 

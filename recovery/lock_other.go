@@ -18,3 +18,6 @@ func serve(*os.File) error { return nil }
 
 // Served cannot tell.
 func Served(*os.File) (bool, error) { return false, errors.ErrUnsupported }
+
+// lockDraft says that a temporary file is being made: with the writer lock.
+func lockDraft(f *os.File) error { return lock(f) }

@@ -42,3 +42,6 @@ func Locked(f *os.File) (bool, error) {
 	}
 	return false, windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, at)
 }
+
+// lockDraft says that a temporary file is being made: with the writer lock.
+func lockDraft(f *os.File) error { return lock(f) }

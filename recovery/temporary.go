@@ -3,7 +3,6 @@ package recovery
 import (
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,8 +13,8 @@ import (
 //
 //	.tmp-0123456789abcdef
 //
-// with 16 random digits. The process that made it has its writer lock as long as it
-// lives, so that others can tell it from one that a dead process left.
+// with 16 random digits. The process that made it has a lock of it as long as it
+// lives, see lockDraft, so that others can tell it from one that a dead process left.
 const (
 	temporaryMark   = ".tmp-"
 	temporaryDigits = 16
@@ -31,7 +30,8 @@ func temporaryPrefix(path string) string {
 	return filepath.Join(dir, base) + temporaryMark
 }
 
-// createBeside makes a temporary file of path, and takes its writer lock.
+// createBeside makes a temporary file of path, and locks it. Where that cannot be done,
+// as on a file system without locks, nobody can remove it either.
 func createBeside(path string, mode fs.FileMode) (*os.File, error) {
 	for {
 		var nonce [temporaryDigits / 2]byte
@@ -42,15 +42,11 @@ func createBeside(path string, mode fs.FileMode) (*os.File, error) {
 			return nil, err
 		}
 		afterCreate(name)
-		err = lock(f)
-		if err == nil && sameFile(f, name) {
+		err = lockDraft(f)
+		if removed := err == nil && !sameFile(f, name); err != ErrLocked && !removed {
 			return f, nil
 		}
-		f.Close()
-		// removeStale of another process came before the lock: the file is gone, or about to be.
-		if err != nil && !errors.Is(err, ErrLocked) {
-			return nil, errors.Join(err, os.Remove(name))
-		}
+		f.Close() // removeStale of another process came before the lock: the file is gone, or about to be
 	}
 }
 
@@ -69,7 +65,7 @@ func removeStale(path string) {
 			continue
 		}
 		if f, err := os.OpenFile(name, os.O_RDWR, 0); err == nil {
-			if lock(f) == nil && sameFile(f, name) {
+			if lockDraft(f) == nil && sameFile(f, name) {
 				os.Remove(name)
 			}
 			f.Close()

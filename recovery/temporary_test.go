@@ -7,7 +7,80 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
 )
+
+// TestPublishedFileIsNobodysTemporaryFile: a process that looks for stale files, and has
+// opened one before it got its name, keeps no writer out of the new file.
+func TestPublishedFileIsNobodysTemporaryFile(t *testing.T) {
+	f, _ := openGolden(t)
+	path := f.Name() + "-new"
+	d, err := NewDraft(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden, err := os.ReadFile(f.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Allocate(int64(len(golden))); err != nil {
+		t.Fatal(err)
+	}
+	copy(d.Data, golden)
+	late, err := os.OpenFile(d.file.Name(), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer late.Close()
+	if err := d.Publish(); err != nil {
+		t.Fatal(err)
+	}
+	if err := lockDraft(late); err != nil {
+		t.Fatal(err)
+	}
+	v, err := OpenFiles(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.Close()
+}
+
+// TestDraftIsClosedToOthers: before the new file has the permissions of the old one, nobody
+// else may open it; and the log of a filter may be opened by whoever may open the filter.
+func TestDraftIsClosedToOthers(t *testing.T) {
+	f, _ := openGolden(t)
+	path := f.Name()
+	if err := os.Chmod(path, 0o642); err != nil {
+		t.Fatal(err)
+	}
+	defer func(old func(string)) { afterCreate = old }(afterCreate)
+	afterCreate = func(name string) {
+		if info, err := os.Stat(name); err != nil || info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%v, %v", info.Mode(), err)
+		}
+	}
+	d, err := NewDraft(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Discard(); err != nil {
+		t.Error(err)
+	}
+	v, err := OpenFiles(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	log, err := v.CreateLog(layout.MinLogBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log.Close()
+	if info, err := os.Stat(path + NextLog.String()); err != nil || info.Mode().Perm() != 0o642 {
+		t.Errorf("the log: %v, %v", info, err)
+	}
+}
 
 // TestStaleTemporaryFiles: a draft removes the temporary files that dead processes left
 // for the same path, and no file that is anything else.
@@ -94,7 +167,7 @@ func TestTemporaryFileIsTakenAway(t *testing.T) {
 		case 2: // the other process is about to
 			f, err := os.OpenFile(name, os.O_RDWR, 0)
 			if err == nil {
-				err = lock(f)
+				err = lockDraft(f)
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -152,15 +225,31 @@ func TestDraftFollowsLinks(t *testing.T) {
 			}
 			target := filepath.Join(dir, "deep", "target")
 			links := map[string]string{
-				"one":                             "two",
-				"two":                             filepath.Join(dir, "folder", "three"),
-				"folder":                          "deep",
-				filepath.Join("deep", "three"):    filepath.Join("er", "four"),
-				filepath.Join("deep/er", "four"):  filepath.Join("..", "target"),
-				filepath.Join("deep", "loop"):     filepath.Join("er", "loop"),
-				filepath.Join("deep/er", "loop"):  filepath.Join("..", "loop"),
-				filepath.Join("deep", "nowhere"):  filepath.Join("missing", "f"),
-				filepath.Join("deep", "ordinary"): filepath.Join("er", "ordinary"),
+				"one":                            "two",
+				"two":                            filepath.Join(dir, "folder", "three"),
+				"folder":                         "deep",
+				filepath.Join("deep", "three"):   filepath.Join("er", "four"),
+				filepath.Join("deep/er", "four"): filepath.Join("..", "target"),
+				filepath.Join("deep", "loop"):    filepath.Join("er", "loop"),
+				filepath.Join("deep/er", "loop"): filepath.Join("..", "loop"),
+				filepath.Join("deep", "nowhere"): filepath.Join("missing", "f"),
+			}
+			// A link in a folder that is reached by a link: what ".." leads to is beside the
+			// folder, not beside the link to it.
+			other := t.TempDir()
+			if err := errors.Join(os.MkdirAll(filepath.Join(other, "b", "c"), 0o700), os.Symlink(filepath.Join(other, "b", "c"), filepath.Join(dir, "aside")),
+				os.Symlink(filepath.Join("..", "target"), filepath.Join(other, "b", "c", "link"))); err != nil {
+				t.Skip(err)
+			}
+			for _, path := range []string{filepath.Join(dir, "aside", "link"), filepath.Join(dir, "aside") + "/../target"} {
+				d, err := NewDraft(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if want, _ := filepath.EvalSymlinks(filepath.Join(other, "b")); filepath.Dir(d.path) != want || filepath.Base(d.path) != "target" {
+					t.Errorf("%s leads to %s", path, d.path)
+				}
+				d.Discard()
 			}
 			for link, to := range links {
 				if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {

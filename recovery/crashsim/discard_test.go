@@ -1,0 +1,92 @@
+package crashsim
+
+import (
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// discarded makes a volume whose writer died after a sync of the region failed, and
+// whose log is lost.
+func discarded(t *testing.T, seed uint64) *Volume {
+	t.Helper()
+	v := testVolume(t, 512)
+	v.reseed(seed)
+	w, _, err := recovery.NewWriter(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Begin(layout.MinLogBytes); err != nil {
+		t.Fatal(err)
+	}
+	w.Append([]layout.Store{{Word: layout.WordRegion, Value: 5}}, 1)
+	if err := w.Harden(w.EndBatch(false, 0)); err != nil {
+		t.Fatal(err)
+	}
+	v.FailOdds = 1
+	if err := w.Checkpoint(layout.MinLogBytes); err == nil {
+		t.Fatal("no error")
+	}
+	v.FailOdds = 0
+	if err := v.RemoveLogs(); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// TestDiscardStoresAgain: after a sync that failed, what the cache shows is not what the disk
+// has, and another sync does not help. DiscardLog makes durable what it has counted.
+func TestDiscardStoresAgain(t *testing.T) {
+	for seed := uint64(1); seed < 40; seed++ {
+		v := discarded(t, seed)
+		found, err := recovery.DiscardLog(v)
+		if err != nil || !found.Discarded || found.Length != 1 {
+			t.Fatal(found, err)
+		}
+		for word := range v.filter.cache.words {
+			if c, d := v.filter.cache.words[word], v.filter.durable.words[word]; c != d {
+				t.Fatalf("seed %d: word %d is %d in the cache, and %d on the disk", seed, word, c, d)
+			}
+		}
+	}
+}
+
+// TestDiscardBeginsAgain: a crash after any store or sync of DiscardLog, with the power or
+// without, leaves a file that can be opened, or of which it can discard the log again.
+func TestDiscardBeginsAgain(t *testing.T) {
+	total := 0
+	for crash := 1; ; crash++ {
+		v := discarded(t, 7)
+		v.events, v.next = 0, crash
+		type cut struct{}
+		v.hook = func(Event) { panic(cut{}) }
+		done := func() (done bool) {
+			defer func() {
+				if r := recover(); r != nil {
+					if _, ok := r.(cut); !ok {
+						panic(r)
+					}
+				}
+			}()
+			if _, err := recovery.DiscardLog(v); err != nil {
+				t.Fatal(err)
+			}
+			return true
+		}()
+		if done {
+			break
+		}
+		v.hook, v.next = nil, 0
+		total++
+		if found, err := recovery.DiscardLog(v); err != nil || found.Length != 1 {
+			t.Fatalf("crash after event %d: %+v, %v", crash, found, err)
+		}
+		if _, found, err := recovery.NewWriter(v); err != nil || found.Length != 1 || found.Recovered {
+			t.Fatalf("crash after event %d: opened: %+v, %v", crash, found, err)
+		}
+	}
+	if total < 1000 {
+		t.Errorf("only %d crashes", total)
+	}
+}
