@@ -51,6 +51,9 @@ var blockedSpec = spec{
 			Away:   atLoad(blockedAway[p.BucketSize], load),
 		}
 	},
+	marks: func(p Params) marks {
+		return marks{blockedSecond[p.BucketSize], blockedAway[p.BucketSize], buckets * (64 - overflowLow)}
+	},
 	crowded: func(Params, float64, float64) float64 { return 0 },
 	bind:    func(p Params, lines uint64) Table { return newBlocked(p, lines) },
 }
@@ -65,12 +68,18 @@ func blockedMatch(p Params, n float64) float64 {
 // atLoad interpolates in a table of figures measured at the loads of 70, 71, …
 // %. Below them it is that of the first, above them that of the last.
 func atLoad(table []uint16, load float64) float64 {
-	const first, step, scale = 0.70, 0.01, 1e-4
-	at := min(max((load-first)/step, 0), float64(len(table)-1))
+	at := min(max((load-tableFirst)/tableStep, 0), float64(len(table)-1))
 	i := int(at)
 	low, high := float64(table[i]), float64(table[min(i+1, len(table)-1)])
-	return scale * (low + (at-float64(i))*(high-low))
+	return tableScale * (low + (at-float64(i))*(high-low))
 }
+
+// The loads of those tables, and what their figures are multiples of.
+const (
+	tableFirst = 0.70
+	tableStep  = 0.01
+	tableScale = 1e-4
+)
 
 // blocked is a Table. Its masks are for the lanes of a word: lane i is bits
 // i·f to i·f+f-1, the place of slot i.

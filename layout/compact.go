@@ -75,6 +75,9 @@ var compactSpec = spec{
 			Away:   atLoad(compactAway[p.BucketSize], load),
 		}
 	},
+	marks: func(p Params) marks {
+		return marks{compactSecond[p.BucketSize], compactAway[p.BucketSize], float64(compactMarks(p))}
+	},
 	crowded: func(Params, float64, float64) float64 { return 0 },
 	bind:    func(p Params, lines uint64) Table { return newCompact(p, lines) },
 }
@@ -84,6 +87,12 @@ func compactParams() (all []Params) {
 		all = append(all, Params{quotientBits + r, compactSlots[r]})
 	}
 	return all
+}
+
+// compactMarks is v, the overflow bits of a line: those that counts and remainders leave.
+func compactMarks(p Params) int {
+	counts, remainder := p.BucketSize+quotients+1, p.FingerprintBits-quotientBits
+	return lineBits - counts - p.BucketSize*remainder
 }
 
 // compactMatch is the probability that one of n stored fingerprints is that of an
@@ -120,7 +129,7 @@ func newCompact(p Params, lines uint64) *compact {
 	t.r = t.f - quotientBits
 	t.shift = 64 - t.f
 	t.counts = t.b + quotients + 1
-	t.v = lineBits - t.counts - t.b*t.r
+	t.v = uint64(compactMarks(p))
 	t.countWords = int(t.counts+63) / 64
 	for i := range t.countWords {
 		t.inCounts[i] = ^uint64(0)

@@ -218,6 +218,17 @@ func CheckStash(t Table, v *View) (entries int, items uint64, err error) {
 	return entries, items, nil
 }
 
+// StashUse counts the entries in use and their items.
+func StashUse(stash []uint64) (entries int, items uint64) {
+	for i := 1; i < len(stash); i += 2 {
+		if stash[i] != 0 {
+			entries++
+			items += stash[i] & maxStashCount
+		}
+	}
+	return entries, items
+}
+
 // StashLen counts the entries in use.
 func StashLen(stash []uint64) (n int) {
 	for i := 1; i < len(stash); i += 2 {

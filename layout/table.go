@@ -273,6 +273,8 @@ type spec struct {
 	// predict tells what a lookup of an absent key meets on average in a table
 	// with that load.
 	predict func(p Params, load float64) Overflow
+	// marks gives figures of overflow; nil where there are no overflow bits.
+	marks func(p Params) marks
 	// crowded is how many entries of the stash are in use, about, in a table of so
 	// many lines with that load: for classes that have more items than places.
 	crowded func(p Params, lines, load float64) float64

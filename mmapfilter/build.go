@@ -127,7 +127,7 @@ func (b *builder) store(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, step := range []func(context.Context) error{b.fill, b.place, b.check} {
+	for _, step := range []func(context.Context) error{b.fill, b.place, b.checkLimit, b.check} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -285,6 +285,21 @@ func (b *builder) storeLine(w *worker, line uint64) {
 	b.room.set(line, b.table.Free(&w.line, line))
 }
 
+// checkLimit holds the keys against keyLimit, when all have a place.
+func (b *builder) checkLimit(context.Context) error {
+	var entries int
+	var inStash uint64
+	if err := b.guard(func() { entries, inStash = layout.StashUse(b.view.Stash) }); err != nil {
+		return err
+	}
+	sb := newSuperblock(b.plan, b.options)
+	if limit := keyLimit(&sb, b.plan.geometry); keysOf(b.items, inStash, entries) > limit {
+		return fmt.Errorf("%w: %d keys for a capacity of %d; with more than %d, the false-positive rate would be more than %g times %g",
+			ErrFull, b.items, b.plan.Capacity, limit, overRate, sb.TargetRate())
+	}
+	return nil
+}
+
 func (b *builder) errFull() error {
 	entries := 0
 	if err := b.guard(func() { entries = layout.StashLen(b.view.Stash) }); err != nil {
@@ -345,7 +360,7 @@ func newSuperblock(p Plan, o Options) (sb layout.Superblock) {
 	sb.SetCapacity(p.Capacity)
 	sb.SetTargetRate(o.FalsePositiveRate)
 	if o.FingerprintBits != 0 {
-		sb.SetTargetRate(significant(p.PredictedRate * rateMargin))
+		sb.SetTargetRate(impliedRate(p.geometry, p.DesignLoad))
 	}
 	sb.SetDesignLoad(p.DesignLoad)
 	sb.SetNormalisation(o.Normalisation)

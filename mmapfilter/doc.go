@@ -23,11 +23,14 @@
 //	    its file, or whose file is being recovered or served unrecovered.
 //	C2  A key whose Insert returned nil survives the death of the process (kill -9),
 //	    Sync or not.
-//	C3  An insert that finds no place is ErrFull, nothing else is lost for it, and
+//	C3  An insert that is refused is ErrFull, nothing else is lost for it, and
 //	    Len is right, also after a crash. (The usual cuckoo filter drops a stored
 //	    key instead.)
 //	C4  The false-positive rate of a filter with as many keys as its capacity
-//	    is at most the one that was asked for; Stats estimates the rate now.
+//	    is at most the one that was asked for. Past that it takes keys until the
+//	    rate is 1.5 times the one asked for, from a capacity of 100 keys on, or until
+//	    it has no room (see keyLimit). Stats estimates the rate now. (Deletes leave
+//	    overflow bits behind: much churn raises the rate by a little.)
 //	C5  A file that is cut short, foreign, from a newer version, or whose
 //	    superblocks are damaged is a typed error when it is opened; a log that is
 //	    damaged, missing or foreign is one when it is recovered; any other damage

@@ -13,8 +13,8 @@ import (
 // Errors a caller can act on, all matched with errors.Is. An error that wraps
 // one of them says which file it is about and what was found.
 var (
-	// ErrFull: the key found no slot and no stash entry, and nothing has
-	// changed. Build a larger filter.
+	// ErrFull: the key found no slot and no stash entry, or the rate is 1.5 times
+	// the one asked for, and nothing has changed. Build a larger filter.
 	ErrFull = errors.New("filter is full")
 	// ErrLocked: another process is writing to the file. It is matched by
 	// [LockedError], which says which.

@@ -336,7 +336,7 @@ func (f *Filter) write() (*openFile, error) {
 // death of the process (C2), and after the next [Filter.Sync] or commit the loss
 // of power (C1). Equal keys count (C7).
 //
-// The errors are [ErrFull], where the key found no place and nothing has
+// The errors are [ErrFull], where there is no room for the key and nothing has
 // changed, [ErrReadOnly], [ErrClosed] and [ErrFailed].
 func (f *Filter) Insert(key []byte) error { return f.InsertHash(f.hash.Hash(key)) }
 

@@ -46,7 +46,8 @@ const (
 // What changes the bytes of the file is stored in it.
 type Options struct {
 	// Capacity is how many keys the filter is sized for, at the false-positive
-	// rate asked for. It usually takes a few more before [ErrFull]. For Build,
+	// rate asked for. It takes more before [ErrFull], but none with which the
+	// rate would be more than 1.5 times the one asked for, if one was. For Build,
 	// 0 means: as many as the sequence has.
 	Capacity uint64
 	// FalsePositiveRate is the share of absent keys that may be answered

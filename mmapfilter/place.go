@@ -126,6 +126,16 @@ func (p *placer) insert(home layout.Item) bool {
 	return true
 }
 
+// countUp puts an item into the stash if its class has an entry there.
+func (p *placer) countUp(home layout.Item) bool {
+	c := p.table.Class(home)
+	if layout.StashCount(p.space.stash(), c) == 0 || !layout.StashAdd(p.space.stash(), c, p.space.storeStash) {
+		return false
+	}
+	p.markOverflow(home)
+	return true
+}
+
 // remove takes an item out, given from its home line: from there, else from the
 // stash, else from its second line. It gives the line in which there is room
 // now, if any.

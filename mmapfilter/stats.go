@@ -22,6 +22,7 @@ type Stats struct {
 	BucketSize      int     `json:"bucket_size"`       // b
 	Lines           uint64  `json:"lines"`             // of 64 bytes in Blocked and Compact; buckets in Packed and SemiSorted
 	Slots           uint64  `json:"slots"`             // places for keys
+	Fill            float64 `json:"fill"`              // Len over Cap; 0 where Cap is 0
 	Load            float64 `json:"load"`              // Len over Slots
 	DesignLoad      float64 `json:"design_load"`       // Cap over Slots, as planned
 	TargetRate      float64 `json:"target_rate"`       // the false-positive rate that was asked for
@@ -100,6 +101,9 @@ func (f *Filter) Stats() Stats {
 		s.WriterAlive, _ = o.writer()
 	}
 	s.Load = float64(s.Len) / float64(s.Slots)
+	if s.Cap > 0 {
+		s.Fill = float64(s.Len) / float64(s.Cap)
+	}
 	if s.Len > 0 {
 		s.BitsPerKey = float64(s.FileBytes) * 8 / float64(s.Len)
 	}

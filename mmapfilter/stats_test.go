@@ -40,6 +40,9 @@ func TestVar(t *testing.T) {
 	if s := read(); s.Pending != 0 || s.DurableSeq != 17 || s.Commits != 1 || s.EstimatedRate == 0 {
 		t.Errorf("of operations that are durable: %+v", s)
 	}
+	if s := read(); s.Fill != 0.7 {
+		t.Errorf("700 of 1,000 keys: %g", s.Fill)
+	}
 	generation := read().Generation
 	if err := f.Checkpoint(context.Background()); err != nil {
 		t.Fatal(err)
@@ -83,6 +86,25 @@ func TestTheSeedIsInNoJSON(t *testing.T) {
 				t.Errorf("%s shows the seed: %s", name, text)
 			}
 		}
+	}
+}
+
+// TestFillOfNothing: a filter that was built of no keys was sized for none.
+func TestFillOfNothing(t *testing.T) {
+	f, path := mustBuild(t, nil, numbers(0, 0))
+	if s := f.Stats(); s.Cap != 0 || s.Fill != 0 {
+		t.Errorf("no keys: %+v", s)
+	}
+	g, err := Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	if err := g.InsertString("a"); err != nil {
+		t.Fatal(err)
+	}
+	if s := g.Stats(); s.Len != 1 || s.Fill != 0 {
+		t.Errorf("a key: %+v", s)
 	}
 }
 

@@ -29,6 +29,7 @@ type writer struct {
 	maxLog int64       // bytes the log may grow to
 	fixed  bool        // the log has them from the start
 	most   int         // stores of one operation, see maxOperationStores
+	limit  uint64      // keys, see keyLimit
 
 	// What lookups of this process read, see at. overlay is nil when the
 	// mapping has everything.
@@ -69,6 +70,7 @@ type writer struct {
 		placer   *placer
 		ahead    [insertBlock]outlook // of the inserts of a batch
 		stashLen int                  // stash entries in use
+		inStash  uint64               // items that they count
 		drains   int                  // tries to empty the stash
 		waits    int                  // times that mu was released to make room
 	}
@@ -101,7 +103,8 @@ func newWriter(vol recovery.Volume, maxLog int64) (*writer, *recovery.Recovery, 
 	w.mu.op = operation{w: w}
 	w.mu.spare = newWords(0)
 	w.mu.placer = newPlacer(w.table, &w.mu.op)
-	w.mu.stashLen = layout.StashLen(w.stash)
+	w.mu.stashLen, w.mu.inStash = layout.StashUse(w.stash)
+	w.limit = keyLimit(log.Superblock(), log.Geometry())
 	return w, found, nil
 }
 
@@ -380,7 +383,7 @@ func (w *writer) publish(op *operation) {
 	}
 	w.mu.odd = odd
 	if stash {
-		w.mu.stashLen = layout.StashLen(w.stash)
+		w.mu.stashLen, w.mu.inStash = layout.StashUse(w.stash)
 	}
 }
 
@@ -404,14 +407,25 @@ func (w *writer) insertLocked(hash uint64) error {
 	return nil
 }
 
-// plan has the placer plan an insert. It reports false where there is no room.
+// plan has the placer plan an insert. It reports false where there is no room. At the limit
+// of keys there is room only for one of a class that has an entry in the stash.
 func (w *writer) plan(home layout.Item) bool {
-	if w.mu.placer.insert(home) {
+	place := w.mu.placer.insert
+	if w.atLimit() {
+		place = w.mu.placer.countUp
+	}
+	if place(home) {
 		return true
 	}
 	w.mu.op.reset()
 	w.log.Skip()
 	return false
+}
+
+// atLimit reports whether the filter has all keys that it may have at its rate. One that
+// an earlier version filled may have more.
+func (w *writer) atLimit() bool {
+	return keysOf(w.log.Length(), w.mu.inStash, w.mu.stashLen) >= w.limit
 }
 
 // insertUnique puts an item in unless a lookup says maybe, in one step.
@@ -459,13 +473,13 @@ const searchEvery = 8
 // may live there; else, now and then, into any line that moves can make room in.
 func (w *writer) drain(freed uint64) {
 	w.mu.drains++
-	full := w.mu.stashLen == layout.StashEntries
+	full := w.mu.stashLen == layout.StashEntries || w.atLimit()
 	search := w.mu.drains%searchEvery == 0
 	chosen := w.mu.drains / searchEvery % w.mu.stashLen // of the entries, for a search
 	n, done := 0, false
 	layout.StashClasses(w.stash, func(c layout.Class, items uint64) {
 		if full && items > 1 {
-			return // with it, no entry would be free, and the next insert refused
+			return // its entry would stay, and there would be no room for the next key
 		}
 		it := layout.Item(c)
 		if !done && (it.Line == freed || w.table.Alternate(it).Line == freed) {

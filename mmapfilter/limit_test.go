@@ -1,0 +1,493 @@
+package mmapfilter
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+)
+
+// limitCases are filters of which a rate was asked for.
+func limitCases() (all []*Options) {
+	for _, kind := range layout.Kinds() {
+		// The last one is had with three of ten slots free.
+		for _, rate := range []float64{0.05, 0.01, 0.001, map[Layout]float64{Blocked: 4.2e-6, Compact: 4.5e-6, Packed: 0.091, SemiSorted: 1.3e-9}[kind]} {
+			for _, capacity := range []uint64{100, 200, 500, 1000, 3000, 10_000} {
+				if testing.Short() && capacity != 100 && capacity != 1000 {
+					continue
+				}
+				all = append(all, &Options{Layout: kind, FalsePositiveRate: rate, Capacity: capacity})
+			}
+		}
+	}
+	return all
+}
+
+func (o *Options) limitName() string {
+	return fmt.Sprintf("%s,%g,%d", o.Layout, o.FalsePositiveRate, o.Capacity)
+}
+
+// expectedRate is the false-positive rate of a table for random absent keys. A key is
+// answered maybe as its home, its buckets and its fingerprint are, and one can be only
+// where an item has the same buckets and the same fingerprint, and one of its lines as
+// home: these are all asked for.
+func expectedRate(t layout.Table, v *layout.View, hashes []uint64) float64 {
+	asked := map[layout.Item]bool{}
+	maybe := 0
+	ask := func(it layout.Item) {
+		if !asked[it] {
+			asked[it] = true
+			if t.Lookup(v.At, t.Hash(it)) {
+				maybe++
+			}
+		}
+	}
+	buckets := 1
+	if t.Kind() == Blocked {
+		buckets = 8
+	}
+	for _, h := range hashes {
+		it := t.Split(h)
+		class := t.Class(it)
+		for b := range uint32(buckets) {
+			if it.Bucket = b; t.Class(it) == class {
+				ask(it)
+				ask(t.Alternate(it))
+			}
+		}
+	}
+	fingerprints := math.Exp2(float64(t.Params().FingerprintBits))
+	if t.Kind() != Compact {
+		fingerprints-- // 0 is none
+	}
+	return float64(maybe) / (float64(t.Lines()) * float64(buckets) * fingerprints)
+}
+
+// fillTo creates a filter, and inserts random hashes until one is refused.
+func fillTo(t *testing.T, o *Options, seed uint64) (f *Filter, path string, m multiset) {
+	t.Helper()
+	made := *o
+	made.Seed, made.CommitInterval = seed+1, -1
+	path = filepath.Join(memoryDir(t), "filter.mmf")
+	f, err := Create(path, &made)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	writerOf(f).behind = nil
+	m = newMultiset(writerOf(f).table)
+	fill(t, f, rand.New(rand.NewPCG(seed, o.Capacity)), &m)
+	return f, path, m
+}
+
+// limitOf is the limit of a filter, and how many keys it has in the sense of that.
+func limitOf(f *Filter) (limit, keys uint64) {
+	w := writerOf(f)
+	entries, inStash := layout.StashUse(w.stash)
+	return w.limit, keysOf(f.Len(), inStash, entries)
+}
+
+// TestRateWhenFull bears C4: the rate of a filter that has refused a key is at most 1.5
+// times the one asked for, and it has as many keys as its capacity; whether it was filled
+// by inserts or is the largest that Build makes. Both take as many keys.
+func TestRateWhenFull(t *testing.T) {
+	t.Parallel() // one processor is all that it uses
+	const seeds = 2
+	for _, o := range limitCases() {
+		t.Run(o.limitName(), func(t *testing.T) {
+			worst := 0.0
+			hold := func(seed uint64, by string, table layout.Table, v *layout.View, hashes []uint64) {
+				if uint64(len(hashes)) < o.Capacity {
+					t.Errorf("seed %d: full by %s with %d keys", seed, by, len(hashes))
+				}
+				rate := expectedRate(table, v, hashes) / o.FalsePositiveRate
+				worst = max(worst, rate)
+				if rate > overRate {
+					t.Errorf("seed %d: full by %s with %d keys, the rate is %.3f times the one asked for", seed, by, len(hashes), rate)
+				}
+			}
+			for seed := range uint64(seeds) {
+				f, _, m := fillTo(t, o, seed)
+				w := writerOf(f)
+				view := newestState(w)
+				hold(seed, "inserts", w.table, &view, m.hashes)
+
+				limit, keys := limitOf(f)
+				if limit != noLimit && keys > limit || keys < limit && w.mu.stashLen < layout.StashEntries {
+					t.Errorf("seed %d: refused with %d keys and %d entries of the stash, the limit is %d", seed, keys, w.mu.stashLen, limit)
+				}
+				b, built := largestBuild(t, o, rand.New(rand.NewPCG(seed, 77)), m.hashes, limit)
+				hold(seed, "Build", b.table, &b.view, built)
+				entries, inStash := layout.StashUse(b.view.Stash)
+				if keys := keysOf(b.items, inStash, entries); limit != noLimit && entries < layout.StashEntries && (keys > limit || keys+3 < limit) {
+					t.Errorf("seed %d: Build takes %d keys, the limit is %d", seed, keys, limit)
+				}
+				// The stash counts other keys together; where fingerprints are short, one in a hundred.
+				if w.mu.stashLen < layout.StashEntries && entries < layout.StashEntries && math.Abs(float64(len(built)-len(m.hashes))) > 3+float64(len(built))/100 {
+					t.Errorf("seed %d: Build takes %d keys, and inserts %d", seed, len(built), len(m.hashes))
+				}
+				f.Close()
+			}
+			t.Logf("the worst rate is %.3f times the one asked for", worst)
+		})
+	}
+}
+
+// largestBuild gives a Build of some hashes, and perhaps of random ones after them, such that
+// it refuses one more; where no limit of keys is near, such that it refuses a percent more.
+func largestBuild(t *testing.T, o *Options, rng *rand.Rand, hashes []uint64, limit uint64) (b *builder, built []uint64) {
+	t.Helper()
+	opts := *o
+	opts.Workers = 1
+	builds := 0
+	build := func(n int) (*builder, bool) {
+		if builds++; builds > 100 {
+			t.Fatalf("Build takes %d keys, or not; inserts took %d, the limit is %d", n, len(hashes), limit)
+		}
+		for n > len(hashes) {
+			hashes = append(hashes, rng.Uint64())
+		}
+		b, _, err := buildHashes(t, opts, hashes[:n])
+		if err != nil && !errors.Is(err, ErrFull) {
+			t.Fatal(err)
+		}
+		return b, err == nil
+	}
+	n, step := len(hashes), 1
+	if limit == noLimit {
+		step = n/100 + 1
+	}
+	b, ok := build(n)
+	for ; !ok; b, ok = build(n) {
+		if n -= step; n < int(o.Capacity) {
+			t.Fatalf("Build refuses %d keys", n+step)
+		}
+	}
+	for {
+		more, ok := build(n + step)
+		if !ok {
+			return b, hashes[:n]
+		}
+		b, n = more, n+step
+	}
+}
+
+// TestExpectedRate: what expectedRate says is what absent keys meet, in a filter whose
+// stash is in use.
+func TestExpectedRate(t *testing.T) {
+	for _, kind := range layout.Kinds() {
+		f, _, m := fillTo(t, &Options{Layout: kind, Capacity: 300}, 5)
+		view := newestState(writerOf(f))
+		expected := expectedRate(m.table, &view, m.hashes)
+		const absent = 2_000_000
+		maybe := 0
+		rng := seeded(t, 6)
+		for range absent {
+			if f.ContainsHash(rng.Uint64()) {
+				maybe++
+			}
+		}
+		if measured := float64(maybe) / absent; math.Abs(measured-expected) > 4*standardError(expected, absent) {
+			t.Errorf("%s: the rate is %.5f, %.5f is expected", kind, measured, expected)
+		}
+	}
+}
+
+// TestPredictKeys holds the rate that is predicted for more keys than there are slots
+// against that of tables that inserts fill: it is not below it by more than what
+// rateMargin is for, and not so far above it that filters would be refused many keys.
+func TestPredictKeys(t *testing.T) {
+	for _, s := range []shape{newShape(Blocked, 8, 7), blocked12, newShape(Blocked, 20, 3), newShape(Compact, 10, 86), compact13, compact22, newShape(Packed, 8, 4), newShape(Packed, 13, 1), newShape(SemiSorted, 9, 4)} {
+		for slots, tables := range map[uint64]uint64{200: small(uint64(40), 10), 800: small(uint64(40), 10), 20_000: 3} {
+			lines := slots / s.slots()
+			for _, percent := range []uint64{90, 100, 105, 120, 150} {
+				g, err := layout.NewGeometry(s.kind, s.Params, lines)
+				if err != nil {
+					t.Fatal(err)
+				}
+				keys := g.Slots() * percent / 100
+				if keys > g.Slots()+layout.StashEntries*9/10 || slots == 20_000 && s.BucketSize == 1 {
+					continue // it is full before
+				}
+				predicted := layout.PredictKeys(g, keys).Rate()
+				mean, squares := 0.0, 0.0
+				for seed := range tables {
+					p := testPlacer(t, s.kind, s.Params, lines)
+					rng := rand.New(rand.NewPCG(seed, keys))
+					var hashes []uint64
+					for uint64(len(hashes)) < keys {
+						h := rng.Uint64()
+						if !p.insert(p.table.Split(h)) {
+							t.Fatalf("%s: full with %d keys", s, len(hashes))
+						}
+						hashes = append(hashes, h)
+					}
+					rate := expectedRate(p.table, &p.view, hashes) / predicted
+					mean += rate / float64(tables)
+					squares += rate * rate / float64(tables)
+				}
+				deviation := math.Sqrt(max(squares-mean*mean, 0))
+				noise := 4 * deviation / math.Sqrt(float64(tables))
+				if mean > rateMargin+noise || mean < 0.8-noise {
+					t.Errorf("%s, %d lines, %d %%: the rate is %.3f of the one predicted", s, lines, percent, mean)
+				}
+				if mean+3*deviation-noise > 1+scatter(keys) {
+					t.Errorf("%s, %d lines, %d %%: the rate is %.3f ± %.3f of the one predicted, and %.3f is allowed for", s, lines, percent, mean, deviation, 1+scatter(keys))
+				}
+			}
+		}
+	}
+}
+
+// TestLimitAboveCapacity: no filter is refused a key for its rate before it holds its
+// capacity, and from 100 keys on it takes a few more.
+func TestLimitAboveCapacity(t *testing.T) {
+	least := math.Inf(1)
+	for _, kind := range layout.Kinds() {
+		for exponent := -0.3; exponent > -9; exponent -= small(0.01, 0.05) {
+			for _, capacity := range []uint64{1, 10, 100, 237, 1000, 12_345, 1_000_000} {
+				o := &Options{Layout: kind, FalsePositiveRate: math.Pow(10, exponent), Capacity: capacity}
+				p, err := o.Plan()
+				if err != nil {
+					break // no layout has that rate
+				}
+				sb := newSuperblock(p, o.withDefaults())
+				limit := keyLimit(&sb, p.geometry)
+				if limit < capacity || capacity >= 100 && float64(limit) < 1.05*float64(capacity) {
+					t.Errorf("%s, rate %g: %d keys at most, the capacity is %d", kind, o.FalsePositiveRate, limit, capacity)
+				}
+				least = min(least, float64(limit)/float64(capacity))
+			}
+		}
+	}
+	t.Logf("at least %.3f times the capacity", least)
+}
+
+// TestNoLimit: where f is given no rate is asked for, and in a large filter the slots and
+// the stash are the limit at the usual rates.
+func TestNoLimit(t *testing.T) {
+	check := func(o *Options) {
+		p, err := o.Plan()
+		if err != nil {
+			t.Fatal(err)
+		}
+		sb := newSuperblock(p, o.withDefaults())
+		if limit := keyLimit(&sb, p.geometry); limit != noLimit {
+			t.Errorf("%+v: %d keys at most", o, limit)
+		}
+	}
+	for _, kind := range layout.Kinds() {
+		for _, p := range layout.LegalParams(kind) {
+			check(&Options{Layout: kind, FingerprintBits: p.FingerprintBits, BucketSize: p.BucketSize, Capacity: 100})
+		}
+		for _, rate := range []float64{0.05, 0.01, 0.001, 0.0001} {
+			check(&Options{Layout: kind, FalsePositiveRate: rate, Capacity: 100_000})
+		}
+	}
+}
+
+// TestAtTheLimit bears C3 and C7 at the limit of keys: a delete makes room for one; keys
+// that the stash counts are taken; and nothing is lost in any of it, nor when the file is
+// opened again.
+func TestAtTheLimit(t *testing.T) {
+	for _, kind := range layout.Kinds() {
+		t.Run(kind.String(), func(t *testing.T) {
+			f, path, m := fillTo(t, &Options{Layout: kind, Capacity: 200, FalsePositiveRate: 0.001}, 3)
+			rng := seeded(t, 4)
+			limit, keys := limitOf(f)
+			if keys != limit || writerOf(f).mu.stashLen == layout.StashEntries {
+				t.Fatalf("%d keys, the limit is %d", keys, limit)
+			}
+			inStash := func(h uint64) bool { return layout.StashCount(writerOf(f).stash, m.table.Class(m.table.Split(h))) > 0 }
+			stashed := slices.DeleteFunc(slices.Clone(m.hashes), func(h uint64) bool { return !inStash(h) })
+			if len(stashed) < 10 {
+				t.Fatalf("%d keys are in the stash", len(stashed))
+			}
+			insert := func(h uint64) {
+				t.Helper()
+				if err := f.InsertHash(h); err != nil {
+					t.Fatalf("with %d keys: %v", f.Len(), err)
+				}
+				m.apply(change{h, 1})
+			}
+			for range 3 { // they have counts to the end
+				for _, h := range stashed {
+					insert(h)
+				}
+			}
+			counted := 0
+			for range small(3000, 500) {
+				h := m.hashes[rng.IntN(len(m.hashes))]
+				before := newestState(writerOf(f))
+				if ok, err := f.DeleteHash(h); !ok || err != nil {
+					t.Fatalf("delete: %t, %v", ok, err)
+				}
+				m.apply(change{h, -1})
+				if inStash(h) && rng.IntN(2) == 0 { // the key itself
+					counted++
+					insert(h)
+				} else if _, keys := limitOf(f); keys < limit { // any other
+					for h = rng.Uint64(); inStash(h); h = rng.Uint64() {
+					}
+					insert(h)
+				} else if layout.StashCount(before.Stash, m.table.Class(m.table.Split(h))) < 2 {
+					t.Fatal("a delete of a key that the stash does not count has left no room")
+				} else {
+					insert(h)
+				}
+				if _, keys := limitOf(f); keys > limit {
+					t.Fatalf("%d keys, the limit is %d", keys, limit)
+				}
+				if err := f.InsertHash(absentFromStash(rng, inStash)); !errors.Is(err, ErrFull) {
+					t.Fatalf("one key too many: %v", err)
+				}
+			}
+			if counted == 0 {
+				t.Error("no key was inserted that the stash counts")
+			}
+			mustHold(t, f, &m)
+			crashCopy(t, f, path, path+".killed", nil, nil)
+			g := openQuiet(t, path+".killed", nil)
+			defer g.Close()
+			mustHold(t, g, &m)
+			if err := g.InsertHash(absentFromStash(rng, inStash)); !errors.Is(err, ErrFull) {
+				t.Errorf("one key too many, after a crash: %v", err)
+			}
+		})
+	}
+}
+
+// TestCopiesAreOneKey bears C7: copies that the stash counts do not bring the limit nearer,
+// also when the file is opened again.
+func TestCopiesAreOneKey(t *testing.T) {
+	for _, kind := range layout.Kinds() {
+		path := filepath.Join(memoryDir(t), "filter.mmf")
+		f, err := Create(path, &Options{Layout: kind, Capacity: 300, CommitInterval: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		const copies = 300
+		for i := range 3 * copies {
+			if err := f.InsertString("012"[i%3 : i%3+1]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2 {
+			if err := f.InsertHash(rand.Uint64()); err != nil {
+				t.Errorf("%s: with %d keys, %d copies of 3 of them: %v", kind, f.Len(), copies, err)
+			}
+			if err := f.Close(); err != nil {
+				t.Fatal(err)
+			}
+			f = openQuiet(t, path, nil)
+		}
+		f.Close()
+	}
+}
+
+// TestTwinsAtTheLimit: at the limit a key is counted by the stash entry of another one, whose
+// home is the alternate line of its own. A lookup must be led from there to the stash.
+func TestTwinsAtTheLimit(t *testing.T) {
+	for _, o := range []*Options{{Layout: Blocked, FalsePositiveRate: 0.01, Capacity: 1000}, {Layout: Compact, FalsePositiveRate: 5.2e-6, Capacity: 3000}} {
+		f, _, m := fillTo(t, o, 1)
+		w := writerOf(f)
+		led := 0
+		for _, h := range slices.Clone(m.hashes) {
+			twin := m.table.Alternate(m.table.Split(h))
+			if layout.StashCount(w.stash, m.table.Class(twin)) == 0 || twin.Line == m.table.Split(h).Line {
+				continue
+			}
+			var l layout.Line
+			if w.loadLine(twin.Line, &l); !m.table.Overflowed(&l, twin) {
+				led++
+			}
+			hash := m.table.Hash(twin)
+			if err := f.InsertHash(hash); err != nil {
+				t.Fatal(err)
+			}
+			m.apply(change{hash, 1})
+		}
+		mustHold(t, f, &m)
+		if led == 0 {
+			t.Errorf("%s: lookups of all twins were led to the stash before", o.Layout)
+		}
+	}
+}
+
+func absentFromStash(rng *rand.Rand, inStash func(uint64) bool) uint64 {
+	for {
+		if h := rng.Uint64(); !inStash(h) {
+			return h
+		}
+	}
+}
+
+// TestMoreThanTheLimit: a file that an earlier version filled to the end of its stash
+// keeps all it has. It takes no other key until enough are deleted, and what the stash
+// has moves into the lines meanwhile.
+func TestMoreThanTheLimit(t *testing.T) {
+	for _, kind := range layout.Kinds() {
+		t.Run(kind.String(), func(t *testing.T) {
+			o := &Options{Layout: kind, Capacity: 200, Seed: 9, CommitInterval: -1}
+			path := filepath.Join(memoryDir(t), "filter.mmf")
+			f, err := Create(path, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			writerOf(f).limit = noLimit // as it was
+			m := newMultiset(writerOf(f).table)
+			rng := seeded(t, 8)
+			fill(t, f, rng, &m)
+			if err := f.Close(); err != nil {
+				t.Fatal(err)
+			}
+			f = openQuiet(t, path, nil)
+			defer f.Close()
+			mustHold(t, f, &m)
+			limit, keys := limitOf(f)
+			if limit == noLimit || keys < 2*limit {
+				t.Fatalf("%d keys, the limit is %d", keys, limit)
+			}
+			inStash := func(h uint64) bool { return layout.StashCount(writerOf(f).stash, m.table.Class(m.table.Split(h))) > 0 }
+			for keys > limit {
+				if err := f.InsertHash(absentFromStash(rng, inStash)); !errors.Is(err, ErrFull) {
+					t.Fatalf("with %d keys, of %d: %v", keys, limit, err)
+				}
+				if h := m.hashes[rng.IntN(len(m.hashes))]; inStash(h) {
+					if err := f.InsertHash(h); err != nil {
+						t.Fatalf("a key that the stash counts: %v", err)
+					}
+					m.apply(change{h, 1})
+				}
+				for range 2 {
+					h := m.hashes[rng.IntN(len(m.hashes))]
+					if ok, err := f.DeleteHash(h); !ok || err != nil {
+						t.Fatalf("delete: %t, %v", ok, err)
+					}
+					m.apply(change{h, -1})
+				}
+				_, keys = limitOf(f)
+			}
+			mustHold(t, f, &m)
+			for keys >= limit {
+				h := m.hashes[rng.IntN(len(m.hashes))]
+				if ok, err := f.DeleteHash(h); !ok || err != nil {
+					t.Fatalf("delete: %t, %v", ok, err)
+				}
+				m.apply(change{h, -1})
+				_, keys = limitOf(f)
+			}
+			h := absentFromStash(rng, inStash)
+			if err := f.InsertHash(h); err != nil {
+				t.Errorf("with %d keys, of %d: %v", keys, limit, err)
+			}
+			m.apply(change{h, 1})
+			mustHold(t, f, &m)
+		})
+	}
+}
