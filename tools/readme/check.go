@@ -1,0 +1,156 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A checker holds blocks against a directory.
+type checker struct {
+	dir      string
+	limit    time.Duration // of a command
+	steps    []string      // of the gate
+	log      io.Writer     // what is done
+	problems []problem
+}
+
+func (c *checker) report(line int, format string, args ...any) {
+	c.problems = append(c.problems, problem{line, fmt.Sprintf(format, args...)})
+}
+
+// check does what the blocks say, one after the other.
+func (c *checker) check(blocks []block) {
+	var printed string // by the last command
+	ran := false
+	for _, b := range blocks {
+		switch {
+		case b.marked("text"):
+		case b.marked("output"):
+			if !ran {
+				c.report(b.line, "no command was run before, of which this could be the output")
+				break
+			}
+			c.compare(command{line: b.line, shown: b.lines, whole: true}, printed)
+		case b.lang == "go":
+			c.compile(b)
+		default:
+			for _, cmd := range b.commands() {
+				if !c.elsewhere(&b, cmd) {
+					printed, ran = c.run(cmd), true
+				}
+			}
+			c.checkMarks(&b)
+		}
+	}
+}
+
+// elsewhere reports whether a mark says that a step does the command.
+func (c *checker) elsewhere(b *block, cmd command) bool {
+	for _, m := range b.marks {
+		if m.kind == "step" && strings.HasPrefix(cmd.text, m.prefix) {
+			fmt.Fprintf(c.log, "- %s (step %s)\n", cmd.text, m.step)
+			return true
+		}
+	}
+	return false
+}
+
+// checkMarks reports the marks of steps that do not exist, or that do nothing.
+func (c *checker) checkMarks(b *block) {
+	for _, m := range b.marks {
+		if !slices.Contains(c.steps, m.step) {
+			c.report(m.line, ".ci/run has no step %q among those that it runs", m.step)
+		}
+		if !slices.ContainsFunc(b.commands(), func(cmd command) bool { return strings.HasPrefix(cmd.text, m.prefix) }) {
+			c.report(m.line, "no command of the block begins with %q", m.prefix)
+		}
+	}
+}
+
+var (
+	stepFunction = regexp.MustCompile(`(?m)^step_(\w+)\(\)`)
+	stepList     = regexp.MustCompile(`(?m)^for step in \$\{\*:-([^}]*)\}`)
+)
+
+// steps lists those that the gate runs when it is not told which, and that it has.
+func steps(gate string) (names []string) {
+	list := stepList.FindStringSubmatch(gate)
+	if list == nil {
+		return nil
+	}
+	for _, found := range stepFunction.FindAllStringSubmatch(gate, -1) {
+		if slices.Contains(strings.Fields(list[1]), found[1]) {
+			names = append(names, found[1])
+		}
+	}
+	return names
+}
+
+// run has bash run a command, and gives what it prints, errors among it.
+func (c *checker) run(cmd command) (printed string) {
+	fmt.Fprintf(c.log, "+ %s\n", cmd.text)
+	ctx, cancel := context.WithTimeout(context.Background(), c.limit)
+	defer cancel()
+	bash := exec.CommandContext(ctx, "bash", "-o", "pipefail", "-c", cmd.text)
+	bash.Dir = c.dir
+	var out bytes.Buffer
+	bash.Stdout, bash.Stderr = &out, &out
+	killTogether(bash)
+	bash.WaitDelay = time.Second // for processes that keep its output open
+	err := bash.Run()
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		c.report(cmd.line, "%s: not done after %v; if a step of .ci/run does it, say so in a comment:\n\t%s COMMAND: step NAME, WHY %s", cmd.text, c.limit, markOpen, markClose)
+	case err != nil:
+		c.report(cmd.line, "%s: %v\n%s", cmd.text, err, indented(out.String()))
+	default:
+		c.compare(cmd, out.String())
+	}
+	return out.String()
+}
+
+func indented(text string) string {
+	return "\t" + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n\t")
+}
+
+// compare holds what README shows of a command against what it prints.
+func (c *checker) compare(cmd command, printed string) {
+	if cmd.shown == nil || matches(masked(cmd.shown), masked(strings.Split(strings.TrimRight(printed, "\n"), "\n")), cmd.whole) {
+		return
+	}
+	c.report(cmd.line, "README shows\n%s\nand this is printed\n%s", indented(strings.Join(cmd.shown, "\n")), indented(printed))
+}
+
+// matches reports whether lines are what is shown.
+func matches(shown, lines []string, whole bool) bool {
+	if len(shown) == 0 {
+		return len(lines) == 0
+	}
+	if shown[0] == anyLines {
+		for i := range len(lines) + 1 {
+			if matches(shown[1:], lines[i:], whole) {
+				return true
+			}
+		}
+		return false
+	}
+	return len(lines) > 0 && (lines[0] == shown[0] || !whole && strings.Contains(lines[0], shown[0])) && matches(shown[1:], lines[1:], whole)
+}
+
+var figure = regexp.MustCompile(`[0-9]+([.,:][0-9]+)*`)
+
+// masked gives lines with all figures alike, and one space for many.
+func masked(lines []string) (out []string) {
+	for _, line := range lines {
+		out = append(out, strings.Join(strings.Fields(figure.ReplaceAllString(line, "0")), " "))
+	}
+	return out
+}
