@@ -1,0 +1,90 @@
+package recovery
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"golang.org/x/sys/unix"
+)
+
+// dirty gives how many pages of a file are in the cache and not on the disk.
+func dirty(t *testing.T, f *os.File) uint64 {
+	t.Helper()
+	var st unix.Cachestat_t
+	err := unix.Cachestat(uint(f.Fd()), &unix.CachestatRange{}, &st, 0)
+	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EPERM) {
+		t.Skip("NOT TESTED: this kernel does not tell which pages are dirty: ", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st.Dirty + st.Writeback
+}
+
+// TestSyncsLeaveNothingDirty: what says that it has made a file durable has: the kernel has no
+// page of it left to write. The system may write a page earlier, so of a few stores one
+// must be seen to leave something dirty.
+func TestSyncsLeaveNothingDirty(t *testing.T) {
+	f, _ := openGolden(t)
+	v, err := OpenFiles(f.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	created, err := v.CreateLog(layout.MinLogBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer created.Close()
+	log, filter := created.(logFile), v.filter
+	if n := dirty(t, log.file); n != 0 {
+		t.Errorf("%d pages of a new log are not on the disk", n)
+	}
+	for name, file := range map[string]struct {
+		File
+		os *os.File
+	}{"the log": {log, log.file}, "the filter": {filter, filter.file}} {
+		seen := uint64(0)
+		for round := range uint64(10) {
+			for word := uint64(0); word < uint64(len(file.Words())); word += layout.LogPageWords {
+				file.Store(word, file.Words()[word]+round)
+			}
+			seen += dirty(t, file.os)
+			if err := file.Sync(); err != nil {
+				t.Fatal(err)
+			}
+			if n := dirty(t, file.os); n != 0 {
+				t.Fatalf("%d pages of %s are not on the disk after a sync", n, name)
+			}
+		}
+		if seen == 0 {
+			t.Skipf("NOT TESTED: no page of %s is dirty after a store, on this file system", name)
+		}
+	}
+
+	path := filepath.Join(t.TempDir(), "a")
+	d, err := NewDraft(path)
+	if err == nil {
+		err = d.Allocate(1 << 20)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range d.Data {
+		d.Data[i] = byte(i)
+	}
+	if err := d.Publish(); err != nil {
+		t.Fatal(err)
+	}
+	published, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer published.Close()
+	if n := dirty(t, published); n != 0 {
+		t.Errorf("%d pages of a file that was published are not on the disk", n)
+	}
+}
