@@ -70,7 +70,8 @@ func Build(ctx context.Context, path string, opts *Options, keys iter.Seq2[[]byt
 //	fill    each range of lines, from its partition, sorted          all workers
 //	place   what its home line had no room for, in rounds            all workers;
 //	        the last few                                             one worker
-//	check   count the items again, make the chunk checksums          all workers
+//	check   hold the items in the lines against the keys that came,
+//	        make the chunk checksums                                 all workers
 //	publish superblocks, fsync, rename
 //
 // Sorting the hashes of a partition puts them in the order of their lines, and
