@@ -26,6 +26,7 @@
 //	estimated_rate      info                 false-positive rate now, from a sample of lines
 //	file                check                file of keys, if there are several
 //	file_bytes          info size verify     size of the filter
+//	fill                info                 keys over capacity
 //	filter              recover verify       the filter, as it was named
 //	fingerprint_bits    info size            bits a fingerprint
 //	generation          info recover         of the superblock

@@ -55,7 +55,7 @@ func printStats(w io.Writer, filter *mmapfilter.Filter, showSeed bool) error {
 	}
 	full := ""
 	if s.Cap > 0 {
-		full = fmt.Sprintf(" (%.1f %%)", 100*float64(s.Len)/float64(s.Cap))
+		full = fmt.Sprintf(" (%.1f %%)", 100*s.Fill)
 	}
 	t.row("keys", "%s of %s%s%s", formatCount(s.Len), formatCount(s.Cap), full, checkpointed)
 	t.row("read as", "%s", describeNote(s.Normalisation))

@@ -118,7 +118,7 @@ func (s *selection) remake(filter *mmapfilter.Filter) error {
 
 // waits reports whether a follower has had no file yet.
 func (s *selection) waits(filter *mmapfilter.Filter) bool {
-	return s.opening.WaitForFile && errors.Is(filter.Err(), mmapfilter.ErrClosed)
+	return s.opening.WaitForFile && errors.Is(filter.Err(), fs.ErrNotExist)
 }
 
 // refuse reports why a follower did not take the file under its path over, once,
