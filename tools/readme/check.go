@@ -16,9 +16,9 @@ import (
 // A checker holds blocks against a directory.
 type checker struct {
 	dir      string
-	limit    time.Duration // of a command
-	steps    []string      // of the gate
-	log      io.Writer     // what is done
+	limit    time.Duration     // of a command
+	steps    map[string]string // of the gate, with their text
+	log      io.Writer         // what is done
 	problems []problem
 }
 
@@ -66,8 +66,11 @@ func (c *checker) elsewhere(b *block, cmd command) bool {
 // checkMarks reports the marks of steps that do not exist, or that do nothing.
 func (c *checker) checkMarks(b *block) {
 	for _, m := range b.marks {
-		if !slices.Contains(c.steps, m.step) {
+		words := strings.Fields(m.prefix)
+		if text, ok := c.steps[m.step]; !ok {
 			c.report(m.line, ".ci/run has no step %q among those that it runs", m.step)
+		} else if about := words[len(words)-1]; !strings.Contains(text, about) {
+			c.report(m.line, "step %s of .ci/run has nothing about %s", m.step, about)
 		}
 		if !slices.ContainsFunc(b.commands(), func(cmd command) bool { return strings.HasPrefix(cmd.text, m.prefix) }) {
 			c.report(m.line, "no command of the block begins with %q", m.prefix)
@@ -80,18 +83,25 @@ var (
 	stepList     = regexp.MustCompile(`(?m)^for step in \$\{\*:-([^}]*)\}`)
 )
 
-// steps lists those that the gate runs when it is not told which, and that it has.
-func steps(gate string) (names []string) {
-	list := stepList.FindStringSubmatch(gate)
+// steps gives the text of those that the gate runs when it is not told which.
+func steps(gate string) map[string]string {
+	all := map[string]string{}
+	list := stepList.FindStringSubmatchIndex(gate)
 	if list == nil {
-		return nil
+		return all
 	}
-	for _, found := range stepFunction.FindAllStringSubmatch(gate, -1) {
-		if slices.Contains(strings.Fields(list[1]), found[1]) {
-			names = append(names, found[1])
+	run := strings.Fields(gate[list[2]:list[3]])
+	found := stepFunction.FindAllStringSubmatchIndex(gate, -1)
+	for i, at := range found {
+		end := list[0]
+		if i+1 < len(found) {
+			end = found[i+1][0]
+		}
+		if name := gate[at[2]:at[3]]; slices.Contains(run, name) {
+			all[name] = gate[at[0]:max(end, at[0])]
 		}
 	}
-	return names
+	return all
 }
 
 // run has bash run a command, and gives what it prints, errors among it.

@@ -18,8 +18,8 @@
 //	<!-- readme: text -->                          it is no commands
 //	<!-- readme: output -->                        it is what the command before it prints
 //	<!-- readme: go test: step test, ten minutes -->   commands that begin with "go test"
-//	                                               are not run here: step test of .ci/run
-//	                                               does it
+//	                                               are not run here but in step test of
+//	                                               .ci/run, which has "test" somewhere
 //
 // A line of what is printed may be "…" alone: any lines.
 package main
