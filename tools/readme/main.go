@@ -3,8 +3,8 @@
 //
 //	go run ./tools/readme
 //
-// A block of README is fenced, or indented by four spaces. One of go is compiled. Every
-// other one is commands: each line is run by bash, in the root of the clone, in the order
+// A block of README is fenced, or indented by four spaces. One of go is compiled, but for
+// a function: that stands in an example_test.go, letter by letter. Every other one is commands: each line is run by bash, in the root of the clone, in the order
 // of README, and must exit with 0. A line that ends with \ goes on in the next one. Files
 // that the commands leave must be ones that .gitignore names. What a command prints is
 // compared, figures aside, where README shows it:

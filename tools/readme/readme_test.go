@@ -206,3 +206,29 @@ func TestClone(t *testing.T) {
 		}
 	}
 }
+
+// TestExampleOfREADME: a function in README stands in the examples, letter by letter.
+func TestExampleOfREADME(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "pkg"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	const example = "package pkg_test\n\nfunc one() {\n\tprintln(1)\n}\n\nfunc Example() { one() }\n"
+	if err := os.WriteFile(filepath.Join(dir, "pkg", "example_test.go"), []byte(example), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for sample, found := range map[string]bool{
+		"func one() {\n\tprintln(1)\n}":        true,
+		"func one() {\n\tprintln(2)\n}":        false,
+		"func one() {\n\tprintln(1) // 1\n}":   false,
+		"func two() {\n}":                      false,
+		"func Example() { one() }\nfunc x(){}": false,
+	} {
+		blocks, problems := parse("Text:\n\n```go\n" + sample + "\n```\n")
+		c := checker{dir: dir, limit: time.Minute, log: io.Discard, problems: problems}
+		c.check(blocks)
+		if found != (len(c.problems) == 0) {
+			t.Errorf("%q: %v", sample, c.problems)
+		}
+	}
+}

@@ -20,9 +20,13 @@ import (
 // statements of a function that returns an error. Variables that they declare need not be
 // used: a sample is not the whole.
 func (c *checker) compile(b block) {
+	text := strings.Join(b.lines, "\n") + "\n"
+	if strings.HasPrefix(text, "func ") {
+		c.findExample(b, text)
+		return
+	}
 	fmt.Fprintf(c.log, "+ compile lines %d to %d\n", b.line, b.line+len(b.lines)-1)
 	fset := token.NewFileSet()
-	text := strings.Join(b.lines, "\n") + "\n"
 	name := filepath.Join(c.dir, "README.md") // in whose directory what it imports is looked for
 	place := fmt.Sprintf("//line %s:%d\n", name, b.line)
 	if !strings.HasPrefix(strings.TrimSpace(text), "package ") {
@@ -51,6 +55,18 @@ func (c *checker) compile(b block) {
 		},
 	}
 	config.Check("sample", fset, []*ast.File{file}, nil)
+}
+
+// findExample looks for a function in the examples, which the tests compile and run.
+func (c *checker) findExample(b block, text string) {
+	fmt.Fprintf(c.log, "+ find the example of lines %d to %d\n", b.line, b.line+len(b.lines)-1)
+	files, _ := filepath.Glob(filepath.Join(c.dir, "*", "example_test.go"))
+	for _, name := range files {
+		if example, err := os.ReadFile(name); err == nil && strings.Contains("\n"+string(example), "\n"+text) {
+			return
+		}
+	}
+	c.report(b.line, "no example_test.go has this function, as it stands here")
 }
 
 // reportGo reports an error of the parser or of the type checker.
