@@ -48,7 +48,8 @@ func TestStash(t *testing.T) {
 			}
 		}
 		entries, counted, err := CheckStash(tab, v)
-		if err != nil || entries != len(classes) || counted != items || StashLen(v.Stash) != entries {
+		used, inUse := StashUse(v.Stash)
+		if err != nil || entries != len(classes) || counted != items || StashLen(v.Stash) != entries || used != entries || inUse != items {
 			t.Errorf("%d entries, %d items, not %d, %d: %v", entries, counted, len(classes), items, err)
 		}
 		if len(classes) != StashEntries { // C7: as long as an entry is left

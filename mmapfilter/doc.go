@@ -27,10 +27,10 @@
 //	    Len is right, also after a crash. (The usual cuckoo filter drops a stored
 //	    key instead.)
 //	C4  The false-positive rate of a filter with as many keys as its capacity
-//	    is at most the one that was asked for. Past that it takes keys until the
-//	    rate is 1.5 times the one asked for, from a capacity of 100 keys on, or until
-//	    it has no room (see keyLimit). Stats estimates the rate now. (Deletes leave
-//	    overflow bits behind: much churn raises the rate by a little.)
+//	    is at most the one that was asked for, and that of a full one at most 1.5
+//	    times as high, from a capacity of 100 keys on (see keyLimit). Stats estimates
+//	    the rate now. (FingerprintBits asks for no rate. Deletes leave overflow bits
+//	    behind: under much churn the rate rises.)
 //	C5  A file that is cut short, foreign, from a newer version, or whose
 //	    superblocks are damaged is a typed error when it is opened; a log that is
 //	    damaged, missing or foreign is one when it is recovered; any other damage

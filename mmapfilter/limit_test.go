@@ -1,12 +1,14 @@
 package mmapfilter
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -174,6 +176,22 @@ func largestBuild(t *testing.T, o *Options, rng *rand.Rand, hashes []uint64, lim
 			return b, hashes[:n]
 		}
 		b, n = more, n+step
+	}
+}
+
+// TestBuildOverTheLimit: the error says how many keys there may be.
+func TestBuildOverTheLimit(t *testing.T) {
+	o := &Options{Capacity: 100}
+	p, err := o.Plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sb := newSuperblock(p, o.withDefaults())
+	limit := keyLimit(&sb, p.geometry)
+	mustBuild(t, o, numbers(0, limit))
+	want := fmt.Sprintf("filter is full: %d keys for a capacity of 100; with more than %d, the false-positive rate would be more than 1.5 times 0.01", limit+9, limit)
+	if _, err := Build(context.Background(), filepath.Join(t.TempDir(), "f"), o, numbers(0, limit+9)); !errors.Is(err, ErrFull) || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("%v; it should end with %q", err, want)
 	}
 }
 
