@@ -54,3 +54,9 @@ func impliedRate(g layout.Geometry, designLoad float64) float64 {
 func keysOf(items, inStash uint64, entries int) uint64 {
 	return max(items+uint64(entries), inStash) - inStash
 }
+
+// atLimit reports whether the filter has all keys that it may have. One that an earlier
+// version filled may have more. REQUIRES: w.mu.
+func (w *writer) atLimit() bool {
+	return keysOf(w.log.Length(), w.mu.inStash, w.mu.stashLen) >= w.limit
+}

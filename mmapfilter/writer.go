@@ -422,12 +422,6 @@ func (w *writer) plan(home layout.Item) bool {
 	return false
 }
 
-// atLimit reports whether the filter has all keys that it may have at its rate. One that
-// an earlier version filled may have more.
-func (w *writer) atLimit() bool {
-	return keysOf(w.log.Length(), w.mu.inStash, w.mu.stashLen) >= w.limit
-}
-
 // insertUnique puts an item in unless a lookup says maybe, in one step.
 func (w *writer) insertUnique(hash uint64) (added bool, err error) {
 	w.mu.Lock()
