@@ -65,11 +65,15 @@ func openFile(path string) (*os.File, *Head, error) {
 		f.Close()
 		return nil, nil, err
 	}
+	afterHead()
 	if h.Superblock.State() != layout.Live {
 		err = checkLeftLog(path, h.Superblock)
 	}
 	return f, h, err
 }
+
+// afterHead is where a test has a writer begin.
+var afterHead = func() {}
 
 // checkLeftLog holds a superblock that says clean or sealed against a log that
 // may be beside it (L2). Every generation begins at the same place, so one page of

@@ -1,0 +1,40 @@
+package recovery
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+)
+
+// TestGrownLogIsLetGo: a log that a larger one has replaced leaves no descriptor and no
+// mapping, and so no blocks of the disk, behind.
+func TestGrownLogIsLetGo(t *testing.T) {
+	f, _ := openGolden(t)
+	w := mustWriter(t, f.Name())
+	held := func() (descriptors, mappings int) {
+		t.Helper()
+		entries, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		maps, err := os.ReadFile("/proc/self/maps")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(entries), strings.Count(string(maps), f.Name())
+	}
+	descriptors, mappings := held()
+	for i := range int64(3) {
+		if err := w.Checkpoint((i + 2) * layout.MinLogBytes); err != nil {
+			t.Fatal(err)
+		}
+		if d, m := held(); d != descriptors || m != mappings {
+			t.Errorf("after log %d: %d descriptors and %d mappings, not %d and %d", i+2, d, m, descriptors, mappings)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Error(err)
+	}
+}
