@@ -12,15 +12,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// asUser runs f in a thread that has the effective user and group, and no other group.
-func asUser(t *testing.T, uid, gid int, f func()) {
+// asUser runs f in a thread that has the effective user and group, and no other group but
+// those of groups.
+func asUser(t *testing.T, uid, gid int, f func(), groups ...int) {
 	t.Helper()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		runtime.LockOSThread() // and never unlock: the thread ends with the goroutine
+		if err := unix.Setgroups(groups); err != nil { // of this thread alone, as the calls below
+			t.Error(err)
+			return
+		}
 		for _, call := range [][4]uintptr{
-			{unix.SYS_SETGROUPS, 0, 0, 0},
 			{unix.SYS_SETRESGID, ^uintptr(0), uintptr(gid), ^uintptr(0)},
 			{unix.SYS_SETRESUID, ^uintptr(0), uintptr(uid), ^uintptr(0)},
 		} {
@@ -104,6 +108,14 @@ func TestDraftKeepsOwnerAndGroup(t *testing.T) {
 
 	old(1234, 2345, 0o666)
 	asUser(t, 4321, 5432, func() {
+		if lost := replace(); !strings.Contains(lost, "has owner 4321; that of the old one, 1234,") || strings.Contains(lost, "group") {
+			t.Errorf("one of whose groups it is says %q", lost)
+		}
+	}, 9999, 2345)
+	check(4321, 2345, 0o666)
+
+	old(1234, 2345, 0o666)
+	asUser(t, 4321, 5432, func() {
 		if lost := replace(); !strings.Contains(lost, "has owner 4321; that of the old one, 1234,") || !strings.Contains(lost, "has group 5432; that of the old one, 2345,") {
 			t.Errorf("a stranger says %q", lost)
 		}
@@ -146,8 +158,15 @@ func TestReadLockIsNamed(t *testing.T) {
 		if pid := max(read.PID, ReadLockHolder(path)); pid != os.Getpid() {
 			t.Errorf("process %d holds it, it says", pid)
 		}
-		if locked, err := Locked(bystander); locked || err != nil {
-			t.Errorf("it counts as a writer: %t, %v", locked, err)
+		for name, ask := range map[string]func(*os.File) (bool, error){"Locked": Locked, "Served": Served} {
+			f, err := os.Open(path) // the lock of bystander itself is in nobody's way who asks by it
+			if err != nil {
+				t.Fatal(err)
+			}
+			if yes, err := ask(f); yes || err != nil {
+				t.Errorf("%s: it counts as a writer: %t, %v", name, yes, err)
+			}
+			f.Close()
 		}
 		bystander.Close()
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -151,6 +152,37 @@ func TestOrderOfBegin(t *testing.T) {
 		return w.Seal(func(*layout.Superblock, func(word, value uint64)) error { return nil })
 	}
 	mustCall(t, "Seal", recordCalls(t, seal), slices.Concat(filter, filter, filter, remove)...)
+}
+
+// TestPublishTellsOfALogThatStays: where the log of the file that was replaced cannot be
+// removed, the new file is in its place, and the error says why.
+func TestPublishTellsOfALogThatStays(t *testing.T) {
+	for n := 1; n <= 2; n++ { // which of the two names it has
+		f, _ := openGolden(t)
+		d, err := NewDraft(f.Name())
+		if err == nil {
+			err = d.Allocate(5000)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		removes := 0
+		fault.Hook = func(call string) error {
+			if call != "remove" {
+				return nil
+			}
+			if removes++; removes == n {
+				return syscall.EIO
+			}
+			return nil
+		}
+		err = d.Publish()
+		fault.Hook = nil
+		info, statErr := os.Stat(f.Name())
+		if !errors.Is(err, syscall.EIO) || removes != 2 || statErr != nil || info.Size() != 5000 {
+			t.Errorf("remove %d of %d fails: %v; %v, %v", n, removes, err, info, statErr)
+		}
+	}
 }
 
 // TestPublisherHasTheLock: a new file is locked from before it has its name until the logs
