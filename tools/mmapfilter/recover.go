@@ -18,11 +18,11 @@ operations of its log, FILTER.stash, into it, and remove the log. add, del, uniq
 and others that write do the same; this says what was found.
 
       --json          print a JSON object
-      --discard-log   do without a log that is lost, damaged or another file's.
-                      What was done since the last checkpoint may be lost with
-                      it: keys that were added then, though synced, may be
-                      answered "certainly not". To build the filter again is
-                      better. On a terminal this asks; elsewhere it takes -y
+      --discard-log   do without a log that is lost, damaged or another file's,
+                      and remove it. Keys may be lost with it: any that were
+                      added or moved since the last checkpoint, though synced,
+                      may be answered "certainly not". To build the filter again
+                      is better. On a terminal this asks; elsewhere it takes -y
   -y, --yes           agree to that
 
 Exit status: 0 if the filter can be used, recovered or not; 4 if it is damaged
@@ -93,7 +93,7 @@ func (r *recoverCommand) run(cmd *cobra.Command, args []string) error {
 }
 
 // cost is what discarding a log costs.
-const cost = `may lose what was done since the last checkpoint: keys that were added, though synced, are answered "certainly not"`
+const cost = `may lose keys: any that were added or moved since the last checkpoint, though synced, may be answered "certainly not" from then on`
 
 // agreed asks whether a log is to be discarded.
 func (r *recoverCommand) agreed(cmd *cobra.Command, path string, damage *mmapfilter.CorruptError) bool {

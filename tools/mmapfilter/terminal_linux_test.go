@@ -39,8 +39,8 @@ func openTerminal(t *testing.T) (typed, terminal *os.File) {
 // discard.
 func TestDiscardLogAsks(t *testing.T) {
 	t.Chdir(t.TempDir())
-	const question = "d.mmf: d.mmf.stash is missing\nTo go on without it may lose what was done since the last checkpoint: " +
-		"keys that were added, though synced, are answered \"certainly not\".\nDiscard it? [y/N] "
+	const question = "d.mmf: d.mmf.stash is missing\nTo go on without it may lose keys: " +
+		"any that were added or moved since the last checkpoint, though synced, may be answered \"certainly not\" from then on.\nDiscard it? [y/N] "
 	if exit, _, stderr := runHere(nil, "create", "-n", "1k", "f.mmf"); exit != 0 {
 		t.Fatal(stderr)
 	}
