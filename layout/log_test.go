@@ -583,6 +583,60 @@ func TestCommitMismatch(t *testing.T) {
 	}
 }
 
+// TestBeginMismatch: a begin record whose checksum is right, and which is not that of the next
+// batch of this generation, ends the log, as if nothing were there: it alone says what the
+// batch of a commit without records follows.
+func TestBeginMismatch(t *testing.T) {
+	for name, change := range map[string]func(w []uint64){
+		"generation": func(w []uint64) { w[1]++ },
+		"salt":       func(w []uint64) { w[2]++ },
+		"LSN":        func(w []uint64) { w[3]++ },
+		"older LSN":  func(w []uint64) { w[3]-- },
+		"check":      func(w []uint64) { w[4] ^= 1 },
+	} {
+		for _, records := range []int{0, 2} {
+			l := newTestLog(make([]uint64, testLogWords), testLive(nil))
+			l.do(2, 1)
+			first := l.commit()
+			at := l.w.Start() - batchHeadWords
+			if records > 0 {
+				l.do(records, 1)
+			}
+			last := l.commitAt(77)
+			if s, err := l.scan(t, last.LSN); err != nil || s.UserSeq != 77 {
+				t.Fatalf("%+v, %v", s, err)
+			}
+			w := l.words[at : at+5]
+			change(w)
+			w[4] &= 1<<32 - 1
+			w[4] |= uint64(new(checker).words(w...)) << 32
+			if s, err := l.scan(t, 0); err != nil || s.LSN != first.LSN || s.UserSeq != 40 {
+				t.Errorf("another %s, %d records: %+v, %v", name, records, s, err)
+			}
+			if _, err := l.scan(t, last.LSN); rule(err) != "L5" {
+				t.Errorf("another %s, %d records, promised: %v", name, records, err)
+			}
+		}
+	}
+}
+
+// TestCommitInsideAnOperation: no writer commits one that is not complete. What is before it
+// counts, and it does not.
+func TestCommitInsideAnOperation(t *testing.T) {
+	l := newTestLog(make([]uint64, testLogWords), testLive(nil))
+	l.do(2, 1)
+	whole := l.w.LSN()
+	l.w.Append(&Record{Block: WordStash / 8, Words: 1})
+	c := l.w.Commit(Commit{UserSeq: 41, Operation: l.operation, Length: l.length, Durable: 1000})
+	s, err := l.scan(t, 0)
+	if err != nil || s.LSN != whole || s.Records != 2 || s.UserSeq != 40 || !s.Torn {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if _, err := l.scan(t, c.LSN); rule(err) != "L5" {
+		t.Errorf("promised: %v", err)
+	}
+}
+
 // TestUnknownBitsOfARecord bears L3, as far as this package checks it.
 func TestUnknownBitsOfARecord(t *testing.T) {
 	const at = LogStart + batchHeadWords
