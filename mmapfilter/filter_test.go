@@ -3,6 +3,7 @@ package mmapfilter
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"math"
 	"os"
@@ -211,14 +212,31 @@ func testChecked(t *testing.T, kind layout.Kind) {
 	if err := f.Err(); !errors.As(err, &e) || e.Region != layout.RegionBuckets || e.Offset < info.Size()/2/layout.PageBytes*layout.PageBytes || e.Offset >= info.Size() {
 		t.Errorf("Err is %v", err)
 	}
-	single := 0
-	for key := range numbers(1_000_000, 1_001_000) {
-		if f.Contains(key) {
-			single++
+	for name, lookUp := range map[string]func(i int) bool{
+		"Contains":     func(i int) bool { return f.Contains(fmt.Appendf(nil, "key %06d", i)) }, // of a length that a direct look hashes
+		"ContainsHash": func(i int) bool { return f.ContainsHash(spread(i)) },
+	} {
+		maybe := 0
+		for i := range 1000 {
+			if lookUp(i) {
+				maybe++
+			}
+		}
+		if maybe < 400 || maybe > 600 {
+			t.Errorf("%s: %d of 1,000 single lookups say maybe", name, maybe)
 		}
 	}
-	if single < 400 || single > 600 {
-		t.Errorf("%d of 1,000 single lookups say maybe", single)
+	unknown := 0
+	for key := range numbers(0, 1000) {
+		switch n := f.Count(key); n {
+		case 0:
+			t.Fatal("a key that is there counts as none")
+		case unknownCount:
+			unknown++
+		}
+	}
+	if unknown < 400 {
+		t.Errorf("of 1,000 keys %d cannot be counted", unknown)
 	}
 	f.Stats()
 	if err := f.Close(); !errors.As(err, &e) {
@@ -409,12 +427,14 @@ func TestBadFiles(t *testing.T) {
 		}
 	})
 	t.Run("wrong length", func(t *testing.T) {
-		open, verify := both(t, resign(func(sb *layout.Superblock) {
-			sb.SetState(layout.Clean)
-			sb.SetLength(501)
-		}))
-		if open != nil || !errors.Is(verify, ErrCorrupt) || !strings.Contains(verify.Error(), "F13") {
-			t.Errorf("%v, %v", open, verify)
+		for _, length := range []uint64{499, 501} { // a key too many, or one that is lost
+			open, verify := both(t, resign(func(sb *layout.Superblock) {
+				sb.SetState(layout.Clean)
+				sb.SetLength(length)
+			}))
+			if open != nil || !errors.Is(verify, ErrCorrupt) || !strings.Contains(verify.Error(), "F13") {
+				t.Errorf("length %d: %v, %v", length, open, verify)
+			}
 		}
 	})
 	t.Run("incompat flag", func(t *testing.T) {
