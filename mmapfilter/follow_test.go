@@ -587,7 +587,8 @@ func TestFollowFailedLook(t *testing.T) {
 	_, path := mustBuild(t, nil, numbers(0, 1000))
 	var took time.Duration
 	slow := false
-	f, clock := followByClock(t, path, &OpenOptions{Residency: ResidencyHeap, FollowInterval: 1, Progress: func(done, total int64) {
+	const interval = time.Nanosecond
+	f, clock := followByClock(t, path, &OpenOptions{Residency: ResidencyHeap, FollowInterval: interval, Progress: func(done, total int64) {
 		if !slow {
 			return
 		}
@@ -603,6 +604,29 @@ func TestFollowFailedLook(t *testing.T) {
 	publish(t, path, image(t, nil, numbers(0, 2000)))
 	if wait := clock.look(); wait < (failedShare-1)*took || took == 0 || !errors.Is(f.Err(), ErrCorrupt) {
 		t.Errorf("after %v it waits for %v, %v", took, wait, f.Err())
+	}
+	slow = false
+	publish(t, path, image(t, nil, numbers(0, 2000)))
+	if wait := clock.look(); wait != interval || f.Err() != nil || f.Len() != 2000 {
+		t.Errorf("after a look that did not fail it waits for %v; %d keys, %v", wait, f.Len(), f.Err())
+	}
+}
+
+// TestFollowLetsGo: when a file has been taken over, the memory of the one before is given
+// back at once, though someone still has its filter.
+func TestFollowLetsGo(t *testing.T) {
+	_, path := mustBuild(t, nil, numbers(0, 1000))
+	f := mustFollow(t, path, byHand)
+	for n := uint64(2000); n < 2003; n++ {
+		old := f.Filter()
+		publish(t, path, image(t, nil, numbers(0, n)))
+		mustSwap(t, f, true)
+		if !old.open.Load().released.Load() || f.Filter().open.Load().released.Load() {
+			t.Error("the memory of the old file is kept, or that of the new one is not")
+		}
+		if found, _ := countFound(old, numbers(0, 1000)); found != 1000 {
+			t.Errorf("the old filter has %d of 1,000 keys", found)
+		}
 	}
 }
 

@@ -172,6 +172,9 @@ func joinWarnings(a, b string) string {
 	return a + "\n" + b
 }
 
+// beforeAsking is where a test has a writer close the file.
+var beforeAsking = func() {}
+
 // writer finds out whether a process has the file open for writing, and whether one
 // that had it died. Neither is known of a file that is not under its path any more.
 func (o *openFile) writer() (alive, died bool) {
@@ -187,6 +190,7 @@ func (o *openFile) writer() (alive, died bool) {
 		return false, false // replaced in between
 	}
 	before := o.newest()
+	beforeAsking()
 	if runtime.GOOS != "linux" && before.State() != layout.Live {
 		return false, false // asking takes the lock for a moment there
 	}

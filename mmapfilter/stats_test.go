@@ -3,6 +3,7 @@ package mmapfilter
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"expvar"
 	"fmt"
 	"strings"
@@ -130,5 +131,53 @@ func TestEstimatedRateOfBuilt(t *testing.T) {
 		if got := f.Stats().EstimatedRate; got < 0.995*want || got > 1.03*want {
 			t.Errorf("%s: %g is estimated, it is %g", s, got, want)
 		}
+	}
+}
+
+// TestEstimatedRateOfHalf: the sample is of lines all over the file: where every key is in the
+// upper half of the lines, the estimate is of both halves.
+func TestEstimatedRateOfHalf(t *testing.T) {
+	const n = 200_000
+	f, _ := mustCreate(t, &Options{Capacity: n, FalsePositiveRate: 0.02})
+	for _, h := range hashes(12, n*45/100) {
+		if err := f.InsertHash(h | 1<<63); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	s, found := f.Stats(), 0
+	absent := hashes(13, 400_000)
+	for _, h := range absent {
+		if f.ContainsHash(h) {
+			found++
+		}
+	}
+	measured := float64(found) / float64(len(absent))
+	if s.Lines < 4*sampledLines || s.EstimatedRate < 0.9*measured || s.EstimatedRate > 1.1*measured {
+		t.Errorf("the rate is estimated %v and measured %v; %d lines", s.EstimatedRate, measured, s.Lines)
+	}
+}
+
+// TestWriterClosesMeanwhile: a writer that closes its file between a look at the superblock and
+// a look at the lock has not died.
+func TestWriterClosesMeanwhile(t *testing.T) {
+	w, path := mustCreate(t, &Options{Capacity: 1000})
+	if err := errors.Join(w.InsertHash(spread(0)), w.Sync()); err != nil {
+		t.Fatal(err)
+	}
+	f := mustFollow(t, path, byHand)
+	defer func(old func()) { beforeAsking = old }(beforeAsking)
+	asked := 0
+	beforeAsking = func() {
+		if asked++; asked == 1 {
+			if err := w.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if swapped, err := f.Refresh(); swapped || err != nil || f.Err() != nil || asked != 1 {
+		t.Errorf("swapped: %t, %v, %v, asked %d times", swapped, err, f.Err(), asked)
 	}
 }
