@@ -127,3 +127,30 @@ func TestFailEverySpoolWrite(t *testing.T) {
 		})
 	}
 }
+
+// TestBuildStopsReading: when a write has failed, no more keys are asked for than are on their
+// way: a stream of hours is not read to its end for nothing.
+func TestBuildStopsReading(t *testing.T) {
+	const most = 10_000_000
+	for _, workers := range []int{1, 3} {
+		fault.Hook = func(call string) error {
+			if call == "write" {
+				return syscall.ENOSPC
+			}
+			return nil
+		}
+		o := (&Options{Workers: workers, MemoryBudget: int64(workers) << 16}).withDefaults()
+		read := 0
+		_, err := buildFile(context.Background(), filepath.Join(t.TempDir(), "f"), o, func(yield func([]byte, error) bool) {
+			for key, err := range numbers(0, most) {
+				if read++; !yield(key, err) {
+					return
+				}
+			}
+		})
+		fault.Hook = nil
+		if !errors.Is(err, syscall.ENOSPC) || read == most {
+			t.Errorf("%d workers: %d keys were read, %v", workers, read, err)
+		}
+	}
+}

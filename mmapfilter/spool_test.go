@@ -185,3 +185,29 @@ func TestSpoolWithoutAFile(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestSpoolUsesWhatRoomThereIs: a chunk that there is no room for takes none, so that smaller
+// ones still go to memory.
+func TestSpoolUsesWhatRoomThereIs(t *testing.T) {
+	draft, err := newTestDraft(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSpool(draft, 1, minMemoryBudget, 4)
+	defer s.close()
+	s.room.Store(8 * 100)
+	w := s.writer()
+	for p, n := range []int{101, 60, 41, 40} {
+		w.open[p] = make([]uint64, n)
+		if err := w.put(uint64(p)); err != nil {
+			t.Fatal(err)
+		}
+		part := &s.partition[p]
+		if inMemory := p == 1 || p == 3; part.n != n || len(part.chunks) != map[bool]int{true: 1}[inMemory] || len(part.spans) != 1-len(part.chunks) {
+			t.Errorf("%d hashes: %d in %d chunks and %d spans", n, part.n, len(part.chunks), len(part.spans))
+		}
+	}
+	if room := s.room.Load(); room != 0 {
+		t.Errorf("there is room for %d bytes", room)
+	}
+}
