@@ -2,6 +2,7 @@ package mmapfilter
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"maps"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
 // TestDiscardLog: a file that a process left when it was killed, without its log, or
@@ -24,7 +26,9 @@ func TestDiscardLog(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := deadWriter(t, 500, 300)
-			if err := spoil(path + ".stash"); err != nil {
+			log := path + ".stash"
+			lost, uuid := readFile(t, log), uuidOf(t, path)
+			if err := spoil(log); err != nil {
 				t.Fatal(err)
 			}
 			before := contents(t, filepath.Dir(path))
@@ -44,6 +48,13 @@ func TestDiscardLog(t *testing.T) {
 			r, err := Verify(context.Background(), path)
 			if err != nil || r.Items != 300 {
 				t.Errorf("%+v, %v", r, err)
+			}
+			// The log turns up again: it is another file's by now.
+			if uuidOf(t, path) == uuid {
+				t.Error("it still is the file of the log that was given up")
+			}
+			if err := os.WriteFile(log, lost, 0o600); err != nil {
+				t.Fatal(err)
 			}
 			f, err := Open(path, nil)
 			if err != nil {
@@ -200,6 +211,7 @@ func TestDiscardAfterAPowerLoss(t *testing.T) {
 	if found, err := DiscardLog(path); err != nil || found.Length != 300 {
 		t.Fatalf("%+v, %v", found, err)
 	}
+	mustBeEven(t, path)
 	if r, err := Verify(context.Background(), path); err != nil || r.Items != 300 || r.StashLen != 0 {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -247,4 +259,58 @@ func flipByte(path string, at int64) error {
 		err = os.WriteFile(path, data, 0o600)
 	}
 	return err
+}
+
+func readFile(t *testing.T, path string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func uuidOf(t *testing.T, path string) [16]byte {
+	t.Helper()
+	f, head, err := recovery.OpenFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	return head.Superblock.UUID()
+}
+
+// mustBeEven holds every removal counter of a file, and its epoch, to be even: an odd one
+// makes "maybe" of every "no" of its lines, for ever.
+func mustBeEven(t *testing.T, path string) {
+	t.Helper()
+	data := readFile(t, path)
+	word := func(word uint64) uint64 {
+		return binary.LittleEndian.Uint64(data[layout.OffRuntime+8*word:])
+	}
+	odd, all := 0, 0
+	layout.Counters(func(w uint64) { all++; odd += int(word(w) & 1) })
+	if odd != 0 || all == 0 || word(layout.RuntimeEpoch)&1 != 0 {
+		t.Errorf("%d of %d removal counters are odd; the epoch is %d", odd, all, word(layout.RuntimeEpoch))
+	}
+}
+
+// TestRecoveryEvensCounters: a writer that dies between the first and the last store of a move
+// leaves a removal counter odd. The recovery makes it even, as DiscardLog does.
+func TestRecoveryEvensCounters(t *testing.T) {
+	path := deadWriter(t, 500, 300)
+	data := readFile(t, path)
+	n := uint64(0)
+	layout.Counters(func(word uint64) {
+		if n++; n%3 == 0 {
+			data[layout.OffRuntime+8*word] |= 1
+		}
+	})
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := Recover(path); err != nil || !r.Recovered || r.Length != 500 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	mustBeEven(t, path)
 }

@@ -10,6 +10,8 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"github.com/mmapfilter/mmapfilter/layout"
 )
 
 // mustCreate makes an empty filter that only commits when it is told to.
@@ -131,4 +133,42 @@ func TestCommitInterval(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(4)
+}
+
+// TestCheckpointsInTheBackground: each time that the log is about to be full, and not the
+// first time alone, there is a checkpoint that operations need not wait for.
+func TestCheckpointsInTheBackground(t *testing.T) {
+	f, _ := mustCreate(t, &Options{Capacity: 1000, LogBytes: layout.MinLogBytes})
+	l := f.open.Load().live
+	for i := range uint64(3) {
+		if err := f.InsertHash(spread(int(i))); err != nil {
+			t.Fatal(err)
+		}
+		l.behind(layout.MinLogBytes) // more than there is room for
+		l.background.Wait()
+		if s := f.Stats(); s.Checkpoints != i+1 || s.Pending != 0 {
+			t.Fatalf("after time %d: %d checkpoints, %d pending", i+1, s.Checkpoints, s.Pending)
+		}
+	}
+}
+
+// TestOpenThatFailsLetsGo: a file that cannot be opened for writing is not locked by having
+// tried, and nothing is left open.
+func TestOpenThatFailsLetsGo(t *testing.T) {
+	path := deadWriter(t, 500, 300)
+	if err := flipByte(path+".stash", layout.LogStart*8+3); err != nil {
+		t.Fatal(err)
+	}
+	before := leaks(t)
+	for range 2 {
+		if _, err := Open(path, nil); !errors.Is(err, ErrCorrupt) {
+			t.Fatal(err)
+		}
+		if _, err := Recover(path); !errors.Is(err, ErrCorrupt) {
+			t.Fatal(err)
+		}
+	}
+	if after := leaks(t); after != before {
+		t.Errorf("before: %s; after: %s", before, after)
+	}
 }

@@ -100,6 +100,54 @@ func TestMovedFileKeepsOthersLog(t *testing.T) {
 	mustContain(t, r, hashes(10, 100))
 }
 
+// TestMovedFileBeginsNoLog bears W9 where a writer whose file was moved begins a log: it would
+// remove, and then replace, the log of the file that has the name now.
+func TestMovedFileBeginsNoLog(t *testing.T) {
+	for name, c := range map[string]struct {
+		live bool
+		do   func(*Filter) error
+	}{
+		"the first operation": {false, func(f *Filter) error { return f.InsertHash(1) }},
+		"a checkpoint":        {true, func(f *Filter) error { return f.Checkpoint(context.Background()) }},
+		"a larger log": {true, func(f *Filter) error {
+			w := f.open.Load().live.writer
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return w.log.Checkpoint(1 << 24)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, path := mustCreate(t, &Options{Capacity: 1000})
+			if c.live {
+				insertAll(t, a, hashes(9, 100))
+				if err := a.Sync(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := os.Rename(path, path+".moved"); err != nil {
+				t.Fatal(err)
+			}
+			b, err := Create(path, &Options{Capacity: 1000})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer b.Close()
+			insertAll(t, b, hashes(10, 100))
+			if err := c.do(a); !errors.Is(err, recovery.ErrReplaced) || !errors.Is(err, ErrFailed) {
+				t.Errorf("the one that was moved: %v", err)
+			}
+			insertAll(t, b, hashes(11, 100))
+			r, err := Open(abandon(t, path), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			mustContain(t, r, hashes(10, 100))
+			mustContain(t, r, hashes(11, 100))
+		})
+	}
+}
+
 // TestOpenBesideBeginningWriter: a reader that looks at the superblock before a
 // writer begins, and at its log afterwards, opens the file.
 func TestOpenBesideBeginningWriter(t *testing.T) {
