@@ -19,7 +19,7 @@ func asUser(t *testing.T, uid, gid int, f func(), groups ...int) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // and never unlock: the thread ends with the goroutine
+		runtime.LockOSThread()                         // and never unlock: the thread ends with the goroutine
 		if err := unix.Setgroups(groups); err != nil { // of this thread alone, as the calls below
 			t.Error(err)
 			return
