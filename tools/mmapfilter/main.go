@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -122,6 +123,12 @@ func newRootCommand() *cobra.Command {
 		fmt.Fprintln(cmd.OutOrStdout(), cmd.Long)
 	})
 	root.SetFlagErrorFunc(flagMistake)
+	root.PersistentPreRunE = func(cmd *cobra.Command, args []string) error {
+		if cmd.HasParent() && !strings.HasPrefix(cmd.Name(), cobra.ShellCompRequestCmd) && slices.Contains(args, "") {
+			return errors.New("the name of a file is empty")
+		}
+		return nil
+	}
 	root.SetHelpCommand(newHelpCommand())
 	root.AddCommand(
 		newAddCommand(),

@@ -12,7 +12,8 @@ import (
 // and as many more as there were operations since.
 //
 //	bits 63-56  tag: 0xb0, plus twice the kind of the run, plus 1 if it has ended
-//	     55-48  ended: check of the first record; else: keys in the filter, modulo 256
+//	     55-48  of an add that has not ended: keys in the filter, modulo 256;
+//	            else: check of the first record, also of one that is about to be deleted
 //	     47-36  check of all records that are counted
 //	     35-0   how many there are
 //
@@ -27,8 +28,8 @@ import (
 type marker struct {
 	kind    runKind
 	ended   bool
-	first   uint8 // of an ended run
-	length  uint8 // of one that has not ended
+	first   uint8 // of an ended run, and of a del
+	length  uint8 // of an add that has not ended
 	all     uint16
 	records uint64
 }
@@ -75,9 +76,11 @@ const (
 
 // encode gives the user sequence. The number of records is at most maxRecords.
 func (m marker) encode() uint64 {
-	tag, extra := markerTag+2*uint64(m.kind), m.length
+	tag, extra := markerTag+2*uint64(m.kind), m.first
 	if m.ended {
-		tag, extra = tag+markerEnded, m.first
+		tag += markerEnded
+	} else if m.kind.adds() {
+		extra = m.length
 	}
 	return tag<<markerTagAt | uint64(extra)<<markerExtraAt | uint64(m.all)<<markerAllAt | m.records
 }
@@ -95,12 +98,12 @@ func decodeMarker(seq uint64) (m marker, ok bool) {
 		records: seq & maxRecords,
 	}
 	extra := uint8(seq >> markerExtraAt)
-	if m.ended {
+	if m.ended || !m.kind.adds() {
 		m.first = extra
 	} else {
 		m.length = extra
 	}
-	if m.records == 0 && (m.first != 0 || m.all != 0) {
+	if m.records == 0 && (m.ended && m.first != 0 || m.all != 0) {
 		return marker{}, false
 	}
 	return m, true
@@ -127,7 +130,7 @@ func (c *recordCheck) add(key []byte) {
 // that holds so many keys.
 func (c *recordCheck) marker(kind runKind, ended bool, length uint64) marker {
 	m := marker{kind: kind, ended: ended, all: uint16(c.all >> (64 - markerAllBits)), records: c.records}
-	if ended {
+	if ended || !kind.adds() {
 		m.first = uint8(c.first)
 	} else {
 		m.length = uint8(length)

@@ -19,9 +19,10 @@ func TestMarkerRoundTrip(t *testing.T) {
 		if m.records > 0 {
 			m.all = rapid.Uint16Range(0, 1<<markerAllBits-1).Draw(t, "all")
 		}
-		if !m.ended {
+		switch {
+		case !m.ended && m.kind.adds():
 			m.length = extra
-		} else if m.records > 0 {
+		case !m.ended || m.records > 0:
 			m.first = extra
 		}
 		if got, ok := decodeMarker(m.encode()); !ok || got != m {
@@ -75,7 +76,7 @@ func TestMarkersStay(t *testing.T) {
 		{c.marker(addRun, false, 0x104), 0xb004_e890_0000_0004, "add, 4 records"},
 		{c.marker(addRun, true, 0x104), 0xb10d_e890_0000_0004, "add, 4 records"},
 		{c.marker(addUniqueRun, true, 0x104), 0xb30d_e890_0000_0004, "add --unique, 4 records"},
-		{c.marker(delRun, false, 0x100), 0xb400_e890_0000_0004, "del, 4 records"},
+		{c.marker(delRun, false, 0x100), 0xb40d_e890_0000_0004, "del, 4 records"},
 	} {
 		if seq := x.m.encode(); seq != x.seq {
 			t.Errorf("%+v is %#x, want %#x", x.m, seq, x.seq)

@@ -70,6 +70,7 @@ type mutation struct {
 
 	resumption             // what an earlier run has dealt with
 	passed     recordCheck // records dealt with, in this run and before
+	first      uint8       // check of the first record of a del, before that is dealt with
 	done       uint64      // of them, those of this run
 	synced     uint64      // how many had passed at the last marker
 	marked     bool        // the filter has a marker of this run
@@ -179,7 +180,11 @@ func (m *mutation) end() {
 
 // mark makes durable what was done, with the marker of how far that is.
 func (m *mutation) mark(ended bool) {
-	seq := m.passed.marker(m.kind, ended, m.filter.Len()).encode()
+	next := m.passed.marker(m.kind, ended, m.filter.Len())
+	if !ended && m.passed.records == 0 {
+		next.first = m.first
+	}
+	seq := next.encode()
 	if m.changed || m.filter.DurableSeq() != seq || m.filter.DurableOps() != 0 {
 		if err := m.syncAt(seq); err != nil {
 			m.lost = true
@@ -250,6 +255,11 @@ func (m *mutation) work() {
 // do does to keys what this run does, and gives the number of those that were dealt
 // with before the error.
 func (m *mutation) do(keys [][]byte) (n int, err error) {
+	if m.kind == delRun && m.passed.records == 0 { // its deletes cannot be told from those of another input later
+		var check recordCheck
+		check.add(keys[0])
+		m.first, m.marked = uint8(check.first), false
+	}
 	if !m.marked {
 		if m.mark(false); m.err != nil {
 			return 0, m.err

@@ -66,11 +66,11 @@ func newRecoverCommand() *cobra.Command {
 
 func (r *recoverCommand) run(cmd *cobra.Command, args []string) error {
 	path := args[0]
-	if r.discard && !r.yes && !isTerminal(cmd.InOrStdin()) {
-		return &statusError{&fileError{path, fmt.Errorf("--discard-log %s; there is no terminal to ask on, so agree with --yes", cost)}, recoverMisusage}
-	}
 	found, err := mmapfilter.Recover(path)
 	if damage := new(mmapfilter.CorruptError); r.discard && errors.As(err, &damage) && strings.HasPrefix(damage.Rule, "L") {
+		if !r.yes && !isTerminal(cmd.InOrStdin()) {
+			return &statusError{&fileError{path, fmt.Errorf("--discard-log %s; there is no terminal to ask on, so agree with --yes", cost)}, recoverMisusage}
+		}
 		if !r.yes && !r.agreed(cmd, path, damage) {
 			return &statusError{&fileError{path, errors.New("left as it is")}, recoverDamaged}
 		}

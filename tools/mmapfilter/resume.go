@@ -25,6 +25,8 @@ func (m *mutation) resumed(seq, operations uint64) (r resumption, err error) {
 	switch {
 	case !ok || last.ended && operations > 0:
 		return r, m.changedByOthers()
+	case last.kind.adds() && last.ended && m.kind == delRun: // nothing has been deleted yet
+		return r, nil
 	case last.kind.adds() != m.kind.adds():
 		return r, fmt.Errorf("%s: the last change is by %v, there is no %s to go on with; leave --resume out to %s all keys",
 			m.path, last.kind, m.kind.command(), m.kind.verb())
@@ -68,6 +70,9 @@ func (m *mutation) goOver(keys [][]byte) (n int, err error) {
 			return i, m.notTheInput("certainly not in " + m.path)
 		}
 		m.passed.add(key)
+		if m.kind == delRun && m.passed.records == 1 && uint8(m.passed.first) != m.last.first {
+			return i, m.notTheInput("not the first record of the last del")
+		}
 		if m.passed.records == m.last.records && m.passed.marker(m.kind, false, 0).all != m.last.all {
 			return i, m.notTheInput("the records up to here differ")
 		}

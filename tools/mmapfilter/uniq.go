@@ -147,6 +147,10 @@ func (u *uniqCommand) open(p *passage) (err error) {
 	if p.recorded, err = recordedFormat(p.path, p.filter, u.plain); err == nil {
 		p.in.format, err = u.format.format(p.recorded)
 	}
+	if is, was := p.in.format, p.recorded; err == nil && !u.plain && (is.hex != was.hex || is.trimCR != was.trimCR) {
+		// Other bytes would stand for the same line, which would pass once more.
+		err = &fileError{u.filter, fmt.Errorf("its keys are read as: %s; --hex or --trim-cr asks for another way; leave that out, or name another file", describeNote(p.recorded.note()))}
+	}
 	if err != nil {
 		err = errors.Join(err, p.filter.Close())
 	}
