@@ -91,7 +91,11 @@ func about(op, path string, err error) error {
 		} else {
 			held.PID = recovery.LockHolder(path)
 		}
-		err = held
+		if errors.Is(err, ErrNeedsRecovery) {
+			err = fmt.Errorf("%w, and cannot be recovered: %w", ErrNeedsRecovery, held)
+		} else {
+			err = held
+		}
 	}
 	if e := new(fs.PathError); errors.As(err, &e) && e.Path == path {
 		return err

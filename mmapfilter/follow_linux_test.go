@@ -147,6 +147,9 @@ func TestReadLockOfABystander(t *testing.T) {
 		if !errors.As(err, &held) || !held.ReadLock || held.PID != os.Getpid() || !strings.Contains(err.Error(), "holds a read lock") {
 			t.Errorf("%s: %v", name, err)
 		}
+		if errors.Is(err, ErrNeedsRecovery) != (name == "OpenReadOnly") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 	bystander.Close()
 	f, err := OpenReadOnly(path, nil)

@@ -7,10 +7,10 @@ import (
 	"strconv"
 )
 
-// LockHolder finds the process that has the writer lock of a file, and ReadLockHolder one
-// that keeps writers out with a read lock; 0 where none that this one may look into has it. The lock belongs to an open file description
-// and not to a process, so the kernel names no process with it: what tells is the
-// list of locks of each open descriptor of each process.
+// LockHolder finds the process that has the writer lock of a file; 0 where none that
+// this one may look into has it. The lock belongs to an open file description and not to
+// a process, so the kernel names no process with it: what tells is the list of locks of
+// each open descriptor of each process.
 func LockHolder(path string) (pid int) { return lockHolder(path, "WRITE") }
 
 // ReadLockHolder finds the process that keeps writers of a file out with a read lock.
