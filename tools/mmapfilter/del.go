@@ -14,9 +14,10 @@ which is then answered "certainly absent" (rule C6).
 
       --sync-every N   have deletes durable on the disk after every N (65536)
       --log-bytes S    size of the log, see add
-      --resume         as of add, for the keys of the last del. Those after the
-                       last sync are not compared: it does not notice if they
-                       are others, or if another program deleted some of them
+      --resume         as of add, for the keys of the last del; after an add it
+                       begins at the first. Keys since the last sync are not
+                       compared, but for the first of all: it does not notice if
+                       they differ, or if another program deleted some of them
   -v, --verbose        say how many keys were deleted
 
 ` + keysHelp + `
