@@ -55,8 +55,8 @@ const (
 	quotientBits = 6
 	quotients    = 1 << quotientBits
 	lineBits     = 8 * LineBytes
-	lastWord     = wordsPerBlock - 1 // it has the overflow bits
-	maxSlots     = 96                // at least those of any line
+	lastWord     = BlockWords - 1 // it has the overflow bits
+	maxSlots     = 96             // at least those of any line
 
 	overflowPairs   = 128
 	maxOverflowBits = 64 // at least those of any line
@@ -163,7 +163,7 @@ func (t *compact) Both() bool        { return false }
 // moves all that is behind it. To choose who goes makes an insert at 95 % load a quarter slower,
 // and a third as many lookups go on. (In Blocked two thirds of them would.)
 func (t *compact) Bounds() Bounds {
-	return Bounds{SearchLines: 64, PathMoves: 8, ChooseFirst: true, PlaceStores: wordsPerBlock, RemoveStores: wordsPerBlock, OverflowStores: 1}
+	return Bounds{SearchLines: 64, PathMoves: 8, ChooseFirst: true, PlaceStores: BlockWords, RemoveStores: BlockWords, OverflowStores: 1}
 }
 
 func (t *compact) Split(h uint64) Item {
@@ -187,7 +187,7 @@ func (t *compact) Class(it Item) Class {
 }
 
 func (t *compact) Words(line uint64) (first uint64, n int) {
-	return line * wordsPerBlock, wordsPerBlock
+	return line * BlockWords, BlockWords
 }
 
 func (t *compact) Load(region []uint64, line uint64, l *Line)  { *l = *lineAt(region, line) }
@@ -225,7 +225,7 @@ func selectBit(x, k uint64) uint64 {
 	return low + uint64(selectInByte[((k-sums<<8>>low)<<8|x>>low&0xFF)%uint64(len(selectInByte))])
 }
 
-func loadOf(l *Line, i uint64) uint64 { return atomic.LoadUint64(&l[i%wordsPerBlock]) }
+func loadOf(l *Line, i uint64) uint64 { return atomic.LoadUint64(&l[i%BlockWords]) }
 
 // window gives 64 bits of a line from a bit on. After the last bit comes anything.
 func window(l *Line, bit uint64) uint64 {
@@ -340,7 +340,7 @@ func (t *compact) remainder(l *Line, slot uint64) uint64 {
 // items counts the items of a line.
 func (t *compact) items(l *Line) (n uint64) {
 	for i := range t.countWords {
-		n += uint64(bits.OnesCount64(l[i] & t.inCounts[i%wordsPerBlock]))
+		n += uint64(bits.OnesCount64(l[i] & t.inCounts[i%BlockWords]))
 	}
 	return n
 }
@@ -350,7 +350,7 @@ func (t *compact) Free(l *Line, _ uint64) uint64 { return t.b - min(t.items(l), 
 func (t *compact) Full(region []uint64, line uint64) bool {
 	l, n := lineAt(region, line), 0
 	for i := range uint64(t.countWords) {
-		n += bits.OnesCount64(loadOf(l, i) & t.inCounts[i%wordsPerBlock])
+		n += bits.OnesCount64(loadOf(l, i) & t.inCounts[i%BlockWords])
 	}
 	return uint64(n) >= t.b
 }
@@ -365,7 +365,7 @@ func (t *compact) slots(l *Line, fps *[maxSlots]uint32) (n int, err error) {
 	}
 	bit, last, r, values := t.counts, uint64(0), t.r, t.values
 	for i := range t.countWords {
-		for w := l[i] & t.inCounts[i%wordsPerBlock]; w != 0; w &= w - 1 {
+		for w := l[i] & t.inCounts[i%BlockWords]; w != 0; w &= w - 1 {
 			zeros := uint64(64*i + bits.TrailingZeros64(w) - n)
 			if zeros-1 >= quotients {
 				return 0, fmt.Errorf("item %d has quotient %d", n, int(zeros-1))
@@ -465,21 +465,21 @@ func (t *compact) encode(l *Line, fps []uint32) {
 	for i, fp := range fps {
 		bit := countBit(uint64(i), uint64(fp)>>t.r)
 		if bit/64 != in {
-			l[in%wordsPerBlock] |= counts
+			l[in%BlockWords] |= counts
 			in, counts = bit/64, 0
 		}
 		counts |= 1 << (bit % 64)
 		rem := uint64(fp) & t.values
 		word |= rem << used
 		if used += t.r; used >= 64 {
-			l[at%wordsPerBlock] |= word
+			l[at%BlockWords] |= word
 			at++
 			used -= 64
 			word = rem >> (t.r - used)
 		}
 	}
-	l[in%wordsPerBlock] |= counts
-	l[at%wordsPerBlock] |= word
+	l[in%BlockWords] |= counts
+	l[at%BlockWords] |= word
 }
 
 // list lists the words of a line that differ from those before.

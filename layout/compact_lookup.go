@@ -66,7 +66,7 @@ func (t *compact) containsBeyond(v *View, h uint64) bool {
 // the counts say.
 func (t *compact) lookAt(at func(word uint64) uint64, line, fp uint64) (found, beyond bool) {
 	var l Line
-	load := func(i uint64) { l[i] = at(WordRegion + line*wordsPerBlock + i) }
+	load := func(i uint64) { l[i] = at(WordRegion + line*BlockWords + i) }
 	for i := range t.countWords {
 		load(uint64(i))
 	}

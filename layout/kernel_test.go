@@ -43,7 +43,7 @@ func TestUseKernel(t *testing.T) {
 // Compact, whose counts have to be some. There the lines are empty, full or between, with
 // the items of the hashes that are given and others, and with some overflow bits.
 func randomView(rng *rand.Rand, tab Table, hashes []uint64) *View {
-	v := &View{Region: make([]uint64, tab.Lines()*wordsPerBlock), Stash: make([]uint64, StashWords), Runtime: make([]uint64, RuntimeWords)}
+	v := &View{Region: make([]uint64, tab.Lines()*BlockWords), Stash: make([]uint64, StashWords), Runtime: make([]uint64, RuntimeWords)}
 	if tab.Kind() != Compact {
 		for i := range v.Region {
 			v.Region[i] = rng.Uint64() & rng.Uint64()

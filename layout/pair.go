@@ -393,7 +393,7 @@ func (t *pair) HomeBlocks(hashes, blocks []uint64) {
 
 // blocks gives the blocks of the region that a bucket begins and ends in.
 func (t *pair) blocks(line uint64) (first, last uint64) {
-	return line * t.size / (64 * wordsPerBlock), ((line+1)*t.size - 1) / (64 * wordsPerBlock)
+	return line * t.size / (64 * BlockWords), ((line+1)*t.size - 1) / (64 * BlockWords)
 }
 
 // pairCounters is how many counters a lookup rests on: the epoch, that of the

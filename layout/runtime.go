@@ -29,12 +29,12 @@ const (
 
 // Words of a file are numbered from its first byte.
 const (
-	WordRuntime   = OffRuntime / 8
-	WordStash     = OffStash / 8
-	WordRegion    = OffRegion / 8
-	StashWords    = StashBytes / 8
-	RuntimeWords  = RuntimeBytes / 8
-	wordsPerBlock = 8
+	WordRuntime  = OffRuntime / 8
+	WordStash    = OffStash / 8
+	WordRegion   = OffRegion / 8
+	StashWords   = StashBytes / 8
+	RuntimeWords = RuntimeBytes / 8
+	BlockWords   = 8
 )
 
 // CounterOf gives the word of the runtime page, counted from its start, that is
@@ -43,7 +43,7 @@ func CounterOf(word uint64) uint64 {
 	if word < WordRegion {
 		return RuntimeStashCounter
 	}
-	return blockCounter((word - WordRegion) / wordsPerBlock)
+	return blockCounter((word - WordRegion) / BlockWords)
 }
 
 // blockCounter gives the counter of a block of the region.

@@ -49,10 +49,10 @@ func TestCountersOfWords(t *testing.T) {
 		listed[word] = true
 	})
 	used := make(map[uint64]bool)
-	for word := uint64(WordStash); word < WordRegion+1000*wordsPerBlock; word++ {
+	for word := uint64(WordStash); word < WordRegion+1000*BlockWords; word++ {
 		c := CounterOf(word)
 		used[c] = true
-		if (word < WordRegion) != (c == RuntimeStashCounter) || word%wordsPerBlock != 0 && c != CounterOf(word-1) {
+		if (word < WordRegion) != (c == RuntimeStashCounter) || word%BlockWords != 0 && c != CounterOf(word-1) {
 			t.Fatalf("word %d has counter %d", word, c)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
 )
 
 // TestCloseOfAWriter closes a filter while goroutines insert, delete, look up,
@@ -197,7 +198,7 @@ func TestDroppedWriterLetsGo(t *testing.T) {
 // keys that it inserted before, in the block of the fault too.
 func TestBatchCountsUpToAFault(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 200_000, LogBytes: 256 << 10})
-	const page = layout.LogPageBytes
+	const page = wal.PageBytes
 	used := func() int64 {
 		_, used := f.open.Load().live.writer.log.LogBytes()
 		return used

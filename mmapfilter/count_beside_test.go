@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -125,7 +126,7 @@ func countBesideAWriter(t *testing.T, s shape) {
 	rng := rand.New(rand.NewPCG(uint64(s.FingerprintBits), uint64(s.BucketSize)))
 	v := &recordedVolume{memoryVolume: newMemoryVolume(t, s, s.lines(4))}
 	v.file.memoryFile = v.filter
-	w := mustWriter(t, v, layout.MinLogBytes)
+	w := mustWriter(t, v, wal.MinBytes)
 	slots := int(w.table.Lines()) * w.table.SlotsPerLine()
 	var keys []uint64 // each as often as it is in
 	operate := func() {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
 	"github.com/mmapfilter/mmapfilter/recovery"
 	"github.com/mmapfilter/mmapfilter/recovery/crashsim"
 )
@@ -34,7 +35,7 @@ func (w crashWriter) Durable() (userSeq, operations, lsn uint64) {
 
 // mayGrow lets the log be twice as long as the first one.
 func (w crashWriter) mayGrow() {
-	w.maxLog = layout.MinLogBytes
+	w.maxLog = wal.MinBytes
 	if w.log.Live() {
 		w.maxLog *= 2
 	}
@@ -73,7 +74,7 @@ func crashVerify(words []uint64) error {
 func crashSystem() crashsim.System {
 	return crashsim.System{
 		Open: func(vol recovery.Volume) (crashsim.Writer, *recovery.Recovery, error) {
-			w, r, err := newWriter(vol, layout.MinLogBytes)
+			w, r, err := newWriter(vol, wal.MinBytes)
 			if err != nil {
 				return nil, nil, err
 			}

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -72,7 +73,7 @@ func newHistory(t *testing.T, seed uint64) (h *history, full, few, empty int) {
 		t.Fatal(err)
 	}
 	v := newDamagedVolume(fileImage{filter: slices.Clone(recovery.Words(data))})
-	w, _, err := newWriter(v, layout.MinLogBytes)
+	w, _, err := newWriter(v, wal.MinBytes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,8 +104,8 @@ func newHistory(t *testing.T, seed uint64) (h *history, full, few, empty int) {
 	full, few, empty = -1, -1, -1
 	for _, checkpoints := w.log.Counts(); checkpoints < 5 || full < 0 || few < 0 || empty < 0; _, checkpoints = w.log.Counts() {
 		// A batch that nearly fills its pages leaves little that means nothing.
-		const words = layout.LogPageWords
-		for room := int64(rng.IntN(3)+1)*words*8 - 20*layout.RecordBytes; w.log.BatchBytes() < room && w.log.Room(w.most); {
+		const words = wal.PageWords
+		for room := int64(rng.IntN(3)+1)*words*8 - 20*wal.RecordBytes; w.log.SegmentBytes() < room && w.log.Room(w.most); {
 			if len(list) > 0 && rng.IntN(100) < 10 || len(list) > slots+100 {
 				i := rng.IntN(len(list))
 				if ok, err := w.delete(list[i]); !ok || err != nil {
@@ -135,9 +136,9 @@ func newHistory(t *testing.T, seed uint64) (h *history, full, few, empty int) {
 		}
 		take(true)
 		switch _, used := w.log.LogBytes(); {
-		case used > layout.MinLogBytes-layout.LogPageBytes:
+		case used > wal.MinBytes-wal.PageBytes:
 			full = len(h.snapshots) - 1
-		case used > (layout.LogHeaderSlots+2)*layout.LogPageBytes && used < (layout.LogHeaderSlots+5)*layout.LogPageBytes:
+		case used > (wal.HeaderSlots+2)*wal.PageBytes && used < (wal.HeaderSlots+5)*wal.PageBytes:
 			few = len(h.snapshots) - 1
 		}
 		if rng.IntN(12) == 0 {
@@ -273,12 +274,12 @@ func stride(n int) int {
 // superblocks beside it, one at a time (C5).
 func TestEveryBitOfTheLog(t *testing.T) {
 	h, full, few, empty := newHistory(t, 1)
-	const logBits = layout.MinLogBytes * 8
+	const logBits = wal.MinBytes * 8
 	const headBits = layout.OffRuntime * 8
 	flipLog := func(v *damagedVolume, bit int) { v.logs[0].words[bit/64] ^= 1 << (bit % 64) }
 	// The bits of the headers, most of which mean nothing, with few batches: a
 	// recovery is quicker then.
-	const headerBits = layout.LogStart * 64
+	const headerBits = wal.FirstWord * 64
 	by := stride(headerBits)
 	h.eachDamage(t, "a bit of the headers of a log", few, headerBits/by, func(i int, v *damagedVolume, _ *rand.Rand) {
 		flipLog(v, i*by)
@@ -317,7 +318,7 @@ func TestSeveralBits(t *testing.T) {
 	if testing.Short() {
 		n = 500
 	}
-	head, log := layout.OffRuntime/8, layout.MinLogBytes/8
+	head, log := layout.OffRuntime/8, wal.MinBytes/8
 	for name, k := range map[string]int{"full log": full, "few batches": few, "empty log": empty} {
 		flip := func(v *damagedVolume, word int, bit int) {
 			if word < head {
@@ -358,15 +359,15 @@ func TestSeveralBits(t *testing.T) {
 				panic(err)
 			}
 			v.filter.words[slot*layout.SuperblockBytes/8+rng.IntN(layout.SuperblockBytes/8)] ^= 1 << rng.IntN(64)
-			at := int(sb.Generation()%layout.LogHeaderSlots) * layout.LogPageWords
+			at := int(sb.Generation()%wal.HeaderSlots) * wal.PageWords
 			v.logs[0].words[at+rng.IntN(7)] ^= 1 << rng.IntN(64)
 			if i%2 == 0 {
-				v.logs[0].words[layout.LogStart+rng.IntN(5)] ^= 1 << rng.IntN(64)
+				v.logs[0].words[wal.FirstWord+rng.IntN(5)] ^= 1 << rng.IntN(64)
 			}
 		})
 	}
 	h.eachDamage(t, "pages in the place of others", full, n/4, func(_ int, v *damagedVolume, rng *rand.Rand) {
-		const page = layout.LogPageWords
+		const page = wal.PageWords
 		words := v.logs[0].words
 		from, to := rng.IntN(len(words)/page)*page, rng.IntN(len(words)/page)*page
 		copy(words[to:to+page], slices.Clone(words[from:from+page]))
@@ -421,18 +422,18 @@ func TestOtherLogs(t *testing.T) {
 		}
 		return words
 	}
-	rehead := func(change func(*layout.LogHeader)) []uint64 {
+	rehead := func(change func(*wal.Header)) []uint64 {
 		words := slices.Clone(log)
 		_, sb, _, err := layout.Newest(recovery.Bytes(s.filter[:layout.OffRuntime/8]))
 		if err != nil {
 			t.Fatal(err)
 		}
-		header, ok := layout.FindLogHeader(words, sb.UUID(), sb.LogSalt())
+		header, ok := wal.FindHeader(words, sb.UUID(), sb.LogSalt())
 		if !ok {
 			t.Fatal("no header")
 		}
 		change(&header)
-		layout.PutLogHeader(func(i, v uint64) { words[i] = v }, header)
+		wal.PutHeader(func(i, v uint64) { words[i] = v }, header)
 		return words
 	}
 	foreign := other.snapshots[otherFull].logs[recovery.CurrentLog]
@@ -451,11 +452,11 @@ func TestOtherLogs(t *testing.T) {
 		{"a newer log as the next one", fileImage{h.snapshots[older].filter, [2][]uint64{h.snapshots[older].logs[0], log}}, refused},
 		{"an empty log", fileImage{s.filter, [2][]uint64{make([]uint64, len(log))}}, refused},
 		{"another UUID in the filter", fileImage{resigned(func(sb *layout.Superblock) { sb.SetUUID(swap(sb.UUID())) }), [2][]uint64{log}}, refused},
-		{"another UUID in the log", fileImage{s.filter, [2][]uint64{rehead(func(h *layout.LogHeader) { h.UUID = swap(h.UUID) })}}, refused},
-		{"another salt in the log", fileImage{s.filter, [2][]uint64{rehead(func(h *layout.LogHeader) { h.Salt++ })}}, refused},
-		{"another size in the log", fileImage{s.filter, [2][]uint64{rehead(func(h *layout.LogHeader) { h.Bytes *= 2 })}}, refused},
-		{"a smaller log", fileImage{s.filter, [2][]uint64{log[:len(log)-layout.LogPageWords]}}, refused},
-		{"a larger log", fileImage{s.filter, [2][]uint64{append(slices.Clone(log), make([]uint64, layout.LogPageWords)...)}}, refused},
+		{"another UUID in the log", fileImage{s.filter, [2][]uint64{rehead(func(h *wal.Header) { h.UUID = swap(h.UUID) })}}, refused},
+		{"another salt in the log", fileImage{s.filter, [2][]uint64{rehead(func(h *wal.Header) { h.Salt++ })}}, refused},
+		{"another size in the log", fileImage{s.filter, [2][]uint64{rehead(func(h *wal.Header) { h.Bytes *= 2 })}}, refused},
+		{"a smaller log", fileImage{s.filter, [2][]uint64{log[:len(log)-wal.PageWords]}}, refused},
+		{"a larger log", fileImage{s.filter, [2][]uint64{append(slices.Clone(log), make([]uint64, wal.PageWords)...)}}, refused},
 		{"another salt in the filter", fileImage{resigned(func(sb *layout.Superblock) { sb.SetLogSalt(sb.LogSalt() + 1) }), [2][]uint64{log}}, refused},
 		{"an unknown feature", fileImage{resigned(func(sb *layout.Superblock) { sb[40] = 1 }), [2][]uint64{log}}, refused},
 	} {
@@ -472,7 +473,7 @@ func fillLog(w *writer) {
 	}
 	for n := uint64(0); w.log.Room(1); n++ {
 		word := layout.WordRegion + n%blockWords
-		w.log.Append([]layout.Store{{Word: word, Value: w.words[word]}}, 0)
+		w.log.Append([]wal.Store{{Word: word, Value: w.words[word]}}, 0)
 	}
 }
 
@@ -516,8 +517,8 @@ func TestEveryLength(t *testing.T) {
 			t.Errorf("%s of %d bytes: %v", filepath.Ext(name), length, err)
 		}
 	}
-	by := int64(stride(layout.MinLogBytes))
-	for n := int64(layout.MinLogBytes) - 1; n >= 0; n -= by {
+	by := int64(stride(wal.MinBytes))
+	for n := int64(wal.MinBytes) - 1; n >= 0; n -= by {
 		cut(path+".stash", n, false)
 	}
 	if filter, err := os.ReadFile(path); err != nil || !bytes.Equal(filter, recovery.Bytes(s.filter)) {
@@ -556,7 +557,7 @@ func TestDamagedFiles(t *testing.T) {
 		writeImage(t, path, s.fileImage)
 		name, bytes := path, layout.OffRuntime
 		if i%2 == 0 {
-			name, bytes = path+".stash", layout.MinLogBytes
+			name, bytes = path+".stash", wal.MinBytes
 		}
 		data, err := os.ReadFile(name)
 		if err != nil {

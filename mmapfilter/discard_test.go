@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -20,9 +21,9 @@ func TestDiscardLog(t *testing.T) {
 	stranger := deadWriter(t, 10, 5)
 	for name, spoil := range map[string]func(log string) error{
 		"missing":   os.Remove,
-		"cut short": func(log string) error { return os.Truncate(log, layout.LogPageBytes) },
+		"cut short": func(log string) error { return os.Truncate(log, wal.PageBytes) },
 		"foreign":   func(log string) error { return copyOver(log, stranger+".stash") },
-		"damaged":   func(log string) error { return flipByte(log, layout.LogStart*8+3) },
+		"damaged":   func(log string) error { return flipByte(log, wal.FirstWord*8+3) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := deadWriter(t, 500, 300)

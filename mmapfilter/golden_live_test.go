@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
 	"github.com/mmapfilter/mmapfilter/recovery"
 	"github.com/mmapfilter/mmapfilter/recovery/crashsim"
 	"github.com/zeebo/xxh3"
@@ -97,7 +98,7 @@ func makeGoldenLive(t *testing.T) (filter, log []byte) {
 		t.Fatal(err)
 	}
 	vol := crashsim.NewHeap(g, 1)
-	w, _, err := newWriter(vol, layout.MinLogBytes)
+	w, _, err := newWriter(vol, wal.MinBytes)
 	if err != nil {
 		t.Fatal(err)
 	}

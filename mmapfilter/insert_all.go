@@ -59,7 +59,7 @@ func (w *writer) insertAll(hashes, next []uint64, done *int) (err error) {
 				break
 			}
 			room++
-			if left := len(items) - n; w.log.Room(left*w.most) && !w.batchIsFull(left) {
+			if left := len(items) - n; w.log.Room(left*w.most) && !w.segmentIsFull(left) {
 				room = len(items)
 			}
 			if waits != w.mu.waits { // there may have been deletes since

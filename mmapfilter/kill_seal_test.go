@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -38,7 +39,7 @@ func TestKilledWhilePuttingToRest(t *testing.T) {
 				t.Fatal(err)
 			}
 			v := newDamagedVolume(fileImage{filter: recovery.Words(data)})
-			w, _, err := newWriter(v, layout.MinLogBytes)
+			w, _, err := newWriter(v, wal.MinBytes)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
 )
 
 // killRoles are what a child process of a kill test may be told to do.
@@ -152,7 +153,7 @@ func (k *killTest) open() (f *Filter, n int, err error) {
 	if k.cycle%2 == 1 {
 		interval = time.Millisecond
 	}
-	f, err = Open(k.path, &OpenOptions{CommitInterval: interval, LogBytes: layout.MinLogBytes})
+	f, err = Open(k.path, &OpenOptions{CommitInterval: interval, LogBytes: wal.MinBytes})
 	if err != nil {
 		return nil, 0, err
 	}

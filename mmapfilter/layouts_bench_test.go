@@ -136,7 +136,7 @@ func BenchmarkLayoutsLive(b *testing.B) {
 						}
 						return nil
 					})
-					bytes += w.log.BatchBytes()
+					bytes += w.log.SegmentBytes()
 					if err := f.Sync(); err != nil {
 						b.Fatal(err)
 					}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
 )
 
 // A call is one of a client of a filter.
@@ -397,7 +398,7 @@ func TestLinearizableRefuses(t *testing.T) {
 	}
 	for name, spoil := range wrong {
 		t.Run(name, func(t *testing.T) {
-			f := heapTarget(t, 8, layout.MinLogBytes)
+			f := heapTarget(t, 8, wal.MinBytes)
 			spoil(&f)
 			r := &recording{target: &f}
 			rng := seeded(t, 1)

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
 )
 
 // mustCreate makes an empty filter that only commits when it is told to.
@@ -138,13 +138,13 @@ func TestCommitInterval(t *testing.T) {
 // TestCheckpointsInTheBackground: each time that the log is about to be full, and not the
 // first time alone, there is a checkpoint that operations need not wait for.
 func TestCheckpointsInTheBackground(t *testing.T) {
-	f, _ := mustCreate(t, &Options{Capacity: 1000, LogBytes: layout.MinLogBytes})
+	f, _ := mustCreate(t, &Options{Capacity: 1000, LogBytes: wal.MinBytes})
 	l := f.open.Load().live
 	for i := range uint64(3) {
 		if err := f.InsertHash(spread(int(i))); err != nil {
 			t.Fatal(err)
 		}
-		l.behind(layout.MinLogBytes) // more than there is room for
+		l.behind(wal.MinBytes) // more than there is room for
 		l.background.Wait()
 		if s := f.Stats(); s.Checkpoints != i+1 || s.Pending != 0 {
 			t.Fatalf("after time %d: %d checkpoints, %d pending", i+1, s.Checkpoints, s.Pending)
@@ -156,7 +156,7 @@ func TestCheckpointsInTheBackground(t *testing.T) {
 // tried.
 func TestOpenThatFailsLetsGo(t *testing.T) {
 	path := deadWriter(t, 500, 300)
-	if err := flipByte(path+".stash", layout.LogStart*8+3); err != nil {
+	if err := flipByte(path+".stash", wal.FirstWord*8+3); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {

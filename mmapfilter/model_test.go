@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
 	"github.com/mmapfilter/mmapfilter/recovery"
 	"pgregory.net/rapid"
 )
@@ -199,7 +200,7 @@ func crashCopy(tb rapid.TB, f *Filter, path, to string, before []uint64, cut fun
 		if err != nil {
 			tb.Fatal(err)
 		}
-		if records := uint64(w.log.BatchBytes()) / 8; name != "" && cut != nil && records > 0 {
+		if records := uint64(w.log.SegmentBytes()) / 8; name != "" && cut != nil && records > 0 {
 			const batchHead = 16 // words
 			_, used := w.log.LogBytes()
 			end := uint64(used) / 8
@@ -255,7 +256,7 @@ func newMachine(t *rapid.T, path string, p shape) *machine {
 	}
 	lines := rapid.Uint64Range(1, most).Draw(t, "lines")
 	m := &machine{path: path}
-	m.opts.LogBytes = rapid.SampledFrom([]int64{0, layout.MinLogBytes}).Draw(t, "log")
+	m.opts.LogBytes = rapid.SampledFrom([]int64{0, wal.MinBytes}).Draw(t, "log")
 	m.f = createLines(t, path, p, lines, Options{Seed: 7, LogBytes: m.opts.LogBytes})
 	m.table = writerOf(m.f).table
 	m.base, m.now, m.owed = newMultiset(m.table), newMultiset(m.table), map[identity]int{}

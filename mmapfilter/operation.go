@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
 )
 
 // An operation is one change of the filter under way: the space its placer works
@@ -12,7 +13,7 @@ import (
 // lines may share words.
 type operation struct {
 	w      *writer
-	stores []layout.Store
+	stores []wal.Store
 
 	// The line that was loaded last, with all that was done to it.
 	loaded bool
@@ -45,7 +46,7 @@ func (op *operation) store(changed *layout.Stores) {
 	}
 	for i := range changed.Len() {
 		word, guarded := changed.At(i)
-		op.append(layout.Store{Word: op.first + uint64(word), Value: op.image[word], Guarded: guarded})
+		op.append(wal.Store{Word: op.first + uint64(word), Value: op.image[word], Guarded: guarded})
 	}
 }
 
@@ -123,7 +124,7 @@ func (w *writer) prefetchTags(line uint64) {
 }
 
 // append adds a store; two to one word that follow each other are one.
-func (op *operation) append(s layout.Store) {
+func (op *operation) append(s wal.Store) {
 	if n := len(op.stores); n > 0 && op.stores[n-1].Word == s.Word {
 		op.stores[n-1].Value = s.Value
 		op.stores[n-1].Guarded = op.stores[n-1].Guarded || s.Guarded
@@ -135,7 +136,7 @@ func (op *operation) append(s layout.Store) {
 func (op *operation) stash() []uint64 { return op.w.stash }
 
 func (op *operation) storeStash(word, value uint64, guarded bool) {
-	op.append(layout.Store{Word: word, Value: value, Guarded: guarded})
+	op.append(wal.Store{Word: word, Value: value, Guarded: guarded})
 }
 
 // begun reports whether something is staged.

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
 )
 
 // A Layout says how slots are stored and where a key may live.
@@ -129,8 +130,8 @@ func (o *Options) Validate() error {
 }
 
 func validateLog(bytes int64) error {
-	if bytes != 0 && (bytes < layout.MinLogBytes || bytes > layout.MaxLogBytes || bytes%layout.LogPageBytes != 0) {
-		return optionError("LogBytes", "%d is not a multiple of %d between %d and %d", bytes, layout.LogPageBytes, layout.MinLogBytes, int64(layout.MaxLogBytes))
+	if bytes != 0 && (bytes < wal.MinBytes || bytes > wal.MaxBytes || bytes%wal.PageBytes != 0) {
+		return optionError("LogBytes", "%d is not a multiple of %d between %d and %d", bytes, wal.PageBytes, wal.MinBytes, int64(wal.MaxBytes))
 	}
 	return nil
 }

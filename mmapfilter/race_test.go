@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -486,7 +487,7 @@ func testConcurrent(t *testing.T, s shared) {
 // TestUniqueOnce: of several goroutines that insert the same keys, each key is
 // added by one.
 func TestUniqueOnce(t *testing.T) {
-	f, _ := newLines(t, blocked30, 500, Options{LogBytes: layout.MinLogBytes})
+	f, _ := newLines(t, blocked30, 500, Options{LogBytes: wal.MinBytes})
 	const keys = 5000
 	var added atomic.Uint64
 	var all sync.WaitGroup

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
 )
 
 // forEachShape runs a test for every layout, with some f and b.
@@ -351,7 +352,7 @@ func TestDeletesBesideADamagedStash(t *testing.T) {
 					return // every one is
 				}
 				rng := seeded(t, 1)
-				f, path := newLines(t, p, p.lines(20), Options{LogBytes: layout.MinLogBytes})
+				f, path := newLines(t, p, p.lines(20), Options{LogBytes: wal.MinBytes})
 				table := writerOf(f).table
 				hashes := make([]uint64, int(table.Lines())*table.SlotsPerLine()/2)
 				for i := range hashes {
@@ -509,7 +510,7 @@ func TestClientResumes(t *testing.T) {
 		}
 		for seed := range seeds {
 			rng := seeded(t, seed)
-			f, path := newLines(t, p, p.lines(1+seed), Options{LogBytes: layout.MinLogBytes})
+			f, path := newLines(t, p, p.lines(1+seed), Options{LogBytes: wal.MinBytes})
 			table := writerOf(f).table
 			const steps = 5000
 			c := &client{stream: newStream(t, rng, table, steps), refused: make([]bool, steps)}
@@ -542,7 +543,7 @@ func TestClientResumes(t *testing.T) {
 					}
 					os.Remove(path)
 					path = to
-					f = openQuiet(t, path, &OpenOptions{LogBytes: layout.MinLogBytes})
+					f = openQuiet(t, path, &OpenOptions{LogBytes: wal.MinBytes})
 					if f.DurableOps() < durable {
 						t.Fatalf("%d operations are durable, and were %d", f.DurableOps(), durable)
 					}

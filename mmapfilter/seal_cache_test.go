@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -131,7 +132,7 @@ func sealAfterFailure(t *testing.T, v *cachedVolume) bool {
 		return err
 	}
 	open := func() (*writer, error) {
-		w, _, err := newWriter(v, layout.MinLogBytes)
+		w, _, err := newWriter(v, wal.MinBytes)
 		return w, err
 	}
 	if err := live(open()); err != nil && !errors.Is(err, errCached) {

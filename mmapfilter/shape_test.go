@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
 	"pgregory.net/rapid"
 )
 
@@ -134,7 +135,7 @@ func TestOperationFitsTheLog(t *testing.T) {
 				t.Fatal(err)
 			}
 			table := layout.NewTable(g)
-			const room = (layout.MinLogBytes/layout.LogPageBytes - 2) * (layout.LogPageBytes / layout.RecordBytes)
+			const room = (wal.MinBytes/wal.PageBytes - 2) * (wal.PageBytes / wal.RecordBytes)
 			if n := maxOperationStores(table); n > room*6/10 {
 				t.Errorf("%s %+v: %d stores in one operation, and room for %d", kind, p, n, room)
 			}

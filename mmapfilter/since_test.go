@@ -124,14 +124,14 @@ func TestLookupsDuringACommit(t *testing.T) {
 				}
 			}
 			insert()
-			b, ok, err := w.endBatchNow(false, 0)
+			b, ok, err := w.endSegmentNow(false, 0)
 			if !ok || err != nil {
 				t.Fatal(ok, err)
 			}
 			check("the batch has ended")
 			insert()
 			check("another one has begun")
-			if err := w.log.Harden(b.Batch); err != nil {
+			if err := w.log.Harden(b.Segment); err != nil {
 				t.Fatal(err)
 			}
 			check("it is in the mapping")

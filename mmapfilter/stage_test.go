@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -82,7 +83,7 @@ func newStageOf(tb testing.TB, p shape, lines, seed uint64) *stage {
 	v := &recordedVolume{memoryVolume: newMemoryVolume(tb, p, lines)}
 	v.file.memoryFile = v.filter
 	s := &stage{TB: tb, volume: v, rng: rand.New(rand.NewPCG(seed, lines)), counts: map[uint64]int{}}
-	s.w = mustWriter(tb, v, layout.MinLogBytes)
+	s.w = mustWriter(tb, v, wal.MinBytes)
 	return s
 }
 

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -236,7 +237,7 @@ func openTimed(b *testing.B, path string, logBytes int64) (*Filter, *timedVolume
 	files.KeepMapping()
 	w.behind = o.live.behind
 	filter := files.Filter()
-	for i := uint64(layout.WordRegion); i < uint64(len(filter.Words())); i += layout.LogPageWords {
+	for i := uint64(layout.WordRegion); i < uint64(len(filter.Words())); i += wal.PageWords {
 		filter.Store(i, filter.Words()[i])
 	}
 	f := newFilter(o)
@@ -454,9 +455,9 @@ func measureCommits(tb testing.TB, dir string, n, commits int) (c commitCost) {
 			insert()
 		}
 		const batchHead = 128
-		bytes := batchHead + w.log.BatchBytes()
+		bytes := batchHead + w.log.SegmentBytes()
 		c.appended += bytes
-		c.rounded += (bytes + layout.LogPageBytes - 1) / layout.LogPageBytes * layout.LogPageBytes
+		c.rounded += (bytes + wal.PageBytes - 1) / wal.PageBytes * wal.PageBytes
 		if err := w.sync(false, 0); err != nil {
 			tb.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/cpu"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -18,8 +19,8 @@ import (
 // writing call; package recovery does what touches the file.
 //
 // Locks are taken in the order checkpoints, commit, mu. A commit holds the last two
-// to end the batch, and then commit alone, while it waits for the disk: operations
-// go on meanwhile, in the next batch. A checkpoint holds only its own while it
+// to end the segment, and then commit alone, while it waits for the disk: operations
+// go on meanwhile, in the next segment. A checkpoint holds only its own while it
 // writes most of the region, and all for the rest.
 type writer struct {
 	log    *recovery.Writer
@@ -64,7 +65,7 @@ type writer struct {
 		sync.Mutex
 		closed   bool
 		pending  int    // operations that are not durable
-		spare    *words // for the next batch, where the overlay is nil
+		spare    *words // for the next segment, where the overlay is nil
 		op       operation
 		odd      []uint64 // removal counters, see publish
 		placer   *placer
@@ -124,7 +125,7 @@ const (
 
 func defaultLogBytes(regionBytes int64) int64 {
 	bytes := min(max(regionBytes/logShare, usualLog), largestLog)
-	return bytes / layout.LogPageBytes * layout.LogPageBytes
+	return bytes / wal.PageBytes * wal.PageBytes
 }
 
 // at gives the newest value of a word of the file, for the lookups of this
@@ -160,8 +161,8 @@ func (w *writer) contains(hash uint64) bool {
 // containsUnder is contains with an overlay that was loaded before.
 //
 // Most home lines have nothing pending: what the mapping says of them then settles
-// most lookups. As long as p is the overlay, only words of the batch in it that is
-// being made durable are stored to the mapping, and that batch gets no more words. So a
+// most lookups. As long as p is the overlay, only words of the segment in it that is
+// being made durable are stored to the mapping, and that segment gets no more words. So a
 // block that p has no word of, be it asked before the block is read or after, does not
 // change meanwhile, and it is what it was at the instant when p was asked.
 func (w *writer) containsUnder(p *pending, hash uint64) bool {
@@ -277,7 +278,7 @@ func (w *writer) ready() error {
 			return err
 		}
 		room := w.log.Room(w.most)
-		if room && !w.batchIsFull(1) {
+		if room && !w.segmentIsFull(1) {
 			return nil
 		}
 		if err := w.makeRoom(room); err != nil {
@@ -300,7 +301,7 @@ func (w *writer) begin() error {
 // errCutOff says that an operation was not ended, nor undone.
 var errCutOff = errors.New("an operation was cut off by a panic")
 
-// makeRoom makes room in a batch that is full, or in the log. REQUIRES: w.mu,
+// makeRoom makes room in a segment that is full, or in the log. REQUIRES: w.mu,
 // which it releases meanwhile.
 func (w *writer) makeRoom(inLog bool) error {
 	w.mu.waits++
@@ -313,8 +314,8 @@ func (w *writer) makeRoom(inLog bool) error {
 	return w.checkpointFor(w.most)
 }
 
-// batchIsFull reports whether so many operations may be too many for the batch.
-func (w *writer) batchIsFull(n int) bool {
+// segmentIsFull reports whether so many operations may be too many for the segment.
+func (w *writer) segmentIsFull(n int) bool {
 	p := w.overlay.Load()
 	return p != nil && p.active.n >= maxPendingWords-n*w.most
 }
@@ -352,7 +353,7 @@ func (w *writer) tell(n int) {
 		size, used := w.log.LogBytes()
 		switch quarter := size / 4; {
 		case used > size-quarter:
-			w.behind(int(quarter / layout.RecordBytes))
+			w.behind(int(quarter / wal.RecordBytes))
 		case w.mu.pending <= n:
 			w.behind(0)
 		}
@@ -518,11 +519,11 @@ func (w *writer) sync(setSeq bool, seq uint64) error {
 
 // syncLocked is sync. REQUIRES: w.commit.
 func (w *writer) syncLocked(setSeq bool, seq uint64) error {
-	b, ok, err := w.endBatchNow(setSeq, seq)
+	b, ok, err := w.endSegmentNow(setSeq, seq)
 	if err != nil || !ok {
 		return err
 	}
-	if err := w.log.Harden(b.Batch); err != nil {
+	if err := w.log.Harden(b.Segment); err != nil {
 		return err
 	}
 	w.mu.Lock()
@@ -531,53 +532,53 @@ func (w *writer) syncLocked(setSeq bool, seq uint64) error {
 	return nil
 }
 
-// endBatchNow is endBatch. REQUIRES: w.commit.
-func (w *writer) endBatchNow(setSeq bool, seq uint64) (batch, bool, error) {
+// endSegmentNow is endSegment. REQUIRES: w.commit.
+func (w *writer) endSegmentNow(setSeq bool, seq uint64) (segment, bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.endBatch(setSeq, seq)
+	return w.endSegment(setSeq, seq)
 }
 
-// endBatch ends the open batch, and begins another. It reports false where there
+// endSegment ends the open segment, and begins another. It reports false where there
 // is nothing to make durable. REQUIRES: w.commit, w.mu.
-func (w *writer) endBatch(setSeq bool, seq uint64) (b batch, ok bool, err error) {
+func (w *writer) endSegment(setSeq bool, seq uint64) (b segment, ok bool, err error) {
 	if err := w.log.Err(); err != nil {
 		return b, false, err
 	}
 	if w.mu.closed {
 		return b, false, ErrClosed
 	}
-	if !setSeq && w.log.BatchBytes() == 0 {
+	if !setSeq && w.log.SegmentBytes() == 0 {
 		return b, false, nil
 	}
 	if err := w.begin(); err != nil {
 		return b, false, err
 	}
-	if w.log.BatchBytes() == 0 && !w.log.Room(1) {
+	if w.log.SegmentBytes() == 0 && !w.log.Room(1) {
 		if err := w.log.Checkpoint(w.nextLog(true)); err != nil {
 			return b, false, err
 		}
 	}
-	b = batch{Batch: w.log.EndBatch(setSeq, seq), operations: w.mu.pending}
+	b = segment{Segment: w.log.EndSegment(setSeq, seq), operations: w.mu.pending}
 	if p := w.overlay.Load(); p != nil {
 		w.overlay.Store(&pending{active: newWords(p.active.n), committing: p.active})
 	}
 	return b, true, nil
 }
 
-// A batch is one that is being made durable.
-type batch struct {
-	recovery.Batch
+// A segment is one that is being made durable.
+type segment struct {
+	recovery.Segment
 	operations int
 }
 
-// dropPending forgets the words of a batch that has been stored to the mapping.
+// dropPending forgets the words of a segment that has been stored to the mapping.
 // REQUIRES: w.commit, w.mu.
-func (w *writer) dropPending(b batch) {
+func (w *writer) dropPending(b segment) {
 	p := w.overlay.Load()
 	if w.mu.pending -= b.operations; w.mu.pending == 0 {
 		if p != nil {
-			w.mu.spare = p.active // empty, and will have the size of the batch
+			w.mu.spare = p.active // empty, and will have the size of the segment
 			w.overlay.Store(nil)
 		}
 		return
@@ -647,11 +648,11 @@ func (w *writer) stalled(since time.Time) {
 
 // hardenAll commits while no operation can go on. REQUIRES: w.commit, w.mu.
 func (w *writer) hardenAll() error {
-	b, ok, err := w.endBatch(false, 0)
+	b, ok, err := w.endSegment(false, 0)
 	if err != nil || !ok {
 		return err
 	}
-	if err := w.log.Harden(b.Batch); err != nil {
+	if err := w.log.Harden(b.Segment); err != nil {
 		return err
 	}
 	w.dropPending(b)

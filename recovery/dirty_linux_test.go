@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
 	"golang.org/x/sys/unix"
 )
 
@@ -34,7 +34,7 @@ func TestSyncsLeaveNothingDirty(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer v.Close()
-	created, err := v.CreateLog(layout.MinLogBytes)
+	created, err := v.CreateLog(wal.MinBytes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func TestSyncsLeaveNothingDirty(t *testing.T) {
 	}{"the log": {log, log.file}, "the filter": {filter, filter.file}} {
 		seen := uint64(0)
 		for round := range uint64(10) {
-			for word := uint64(0); word < uint64(len(file.Words())); word += layout.LogPageWords {
+			for word := uint64(0); word < uint64(len(file.Words())); word += wal.PageWords {
 				file.Store(word, file.Words()[word]+round)
 			}
 			seen += dirty(t, file.os)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
 )
 
 // DiscardLog makes a file whose writer died usable without its log, where that is lost,
@@ -52,7 +53,7 @@ func DiscardLog(vol Volume) (*Recovery, error) {
 	}
 	next := w.next(layout.Clean)
 	// A log that turns up again is that of another file.
-	next.SetUUID(layout.NextUUID(w.sb.UUID(), w.vol.Random()))
+	next.SetUUID(wal.NextUUID(w.sb.UUID(), w.vol.Random()))
 	found := Recovery{
 		Recovered: true, Discarded: true, UserSeq: w.userSeq, Operations: w.operation,
 		Generation: w.sb.Generation(), LSN: w.sb.CheckpointLSN(), Length: w.length,

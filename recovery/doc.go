@@ -52,7 +52,7 @@
 //	    that it is, and only then stores the records to the mapping, in their order.
 //	    Only after that is the caller told. The next record goes to a fresh page: a
 //	    sector with durable records is not stored to again in its generation.
-//	    (Writer.EndBatch, Writer.Harden)
+//	    (Writer.EndSegment, Writer.Harden)
 //	W4  A store that takes away what a lookup may be looking for, or that changes a
 //	    bucket whose slots cannot be read apart and are in more than one word, happens
 //	    between two steps of its removal counter; every other only adds. A counter
@@ -99,7 +99,7 @@
 //
 // # States
 //
-//	            Begin                         EndBatch, Harden
+//	            Begin                         EndSegment, Harden
 //	┌───────┐  ───────▶  ┌──────────────────┐ ──────┐
 //	│ clean │            │       live       │       │
 //	│  or   │  ◀───────  │ log since the    │ ◀─────┘

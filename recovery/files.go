@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
 	"github.com/mmapfilter/mmapfilter/recovery/fault"
 )
 
@@ -284,7 +285,7 @@ func (v *Files) OpenLog(name LogName) (File, error) {
 		return nil, err
 	}
 	info, err := f.Stat()
-	if err == nil && (!info.Mode().IsRegular() || info.Size() < layout.MinLogBytes || info.Size() > layout.MaxLogBytes || info.Size()%layout.LogPageBytes != 0) {
+	if err == nil && (!info.Mode().IsRegular() || info.Size() < wal.MinBytes || info.Size() > wal.MaxBytes || info.Size()%wal.PageBytes != 0) {
 		err = &layout.CorruptError{Region: layout.RegionLog, Offset: info.Size(), Rule: fmt.Sprintf("L1: %s has %d bytes: it was cut short, or is no log", v.logPath(name), info.Size())}
 	}
 	var log File
@@ -350,7 +351,7 @@ func (v *Files) fillLog(f *os.File, bytes int64) (File, error) {
 	if err := allocate(f, bytes); err != nil {
 		return nil, ofRoom(err)
 	}
-	if err := writeZeros(f, bytes, layout.LogPageBytes); err != nil {
+	if err := writeZeros(f, bytes, wal.PageBytes); err != nil {
 		return nil, ofRoom(err)
 	}
 	if err := syncFile(f); err != nil {

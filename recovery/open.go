@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
 )
 
 // A Head is what opening a filter file finds out before any lookup. It is of
@@ -90,10 +91,10 @@ func checkLeftLog(path string, sb *layout.Superblock) error {
 		if err != nil {
 			continue // one that this process may not read
 		}
-		words := make([]uint64, layout.LogStart+layout.LogPageWords)
+		words := make([]uint64, wal.FirstWord+wal.PageWords)
 		_, err = log.ReadAt(Bytes(words), 0)
 		log.Close()
-		if err == nil && layout.LaterGeneration(words, sb) {
+		if err == nil && wal.LaterGeneration(words, sb) {
 			return outdated(sb, name)
 		}
 	}

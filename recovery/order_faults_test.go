@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
 	"github.com/mmapfilter/mmapfilter/recovery/fault"
 )
 
@@ -94,7 +95,7 @@ func TestOrderOfFiles(t *testing.T) {
 	v := newGoldenFiles(t)
 	var log File
 	calls := recordCalls(t, func() (err error) {
-		log, err = v.CreateLog(layout.MinLogBytes)
+		log, err = v.CreateLog(wal.MinBytes)
 		return err
 	})
 	mustCall(t, "CreateLog", calls, "fallocate", "write", "fsync", "syncdir")
@@ -123,7 +124,7 @@ func TestOrderOfBegin(t *testing.T) {
 	keep := []string{"rename", "syncdir"}
 	remove := []string{"remove", "remove", "syncdir"}
 
-	calls := recordCalls(t, func() error { return w.Begin(layout.MinLogBytes) })
+	calls := recordCalls(t, func() error { return w.Begin(wal.MinBytes) })
 	mustCall(t, "Begin", calls, slices.Concat(
 		filter, // the superblock that was found
 		create,
@@ -131,13 +132,13 @@ func TestOrderOfBegin(t *testing.T) {
 		filter, // a slot without the checksum of what was in it
 		filter, // the superblock that says live, in this slot
 		keep)...)
-	calls = recordCalls(t, func() error { return w.Checkpoint(layout.MinLogBytes) })
+	calls = recordCalls(t, func() error { return w.Checkpoint(wal.MinBytes) })
 	mustCall(t, "Checkpoint", calls, slices.Concat(
 		filter, // the region
 		log,
 		filter, // the superblock, in a slot that this writer knows
 	)...)
-	calls = recordCalls(t, func() error { return w.Checkpoint(2 * layout.MinLogBytes) })
+	calls = recordCalls(t, func() error { return w.Checkpoint(2 * wal.MinBytes) })
 	mustCall(t, "Checkpoint with a larger log", calls, slices.Concat(filter, create, log, filter, filter, keep)...)
 	mustCall(t, "Clean", recordCalls(t, w.Clean), slices.Concat(
 		filter, // the region
@@ -145,7 +146,7 @@ func TestOrderOfBegin(t *testing.T) {
 		filter, // the superblock that says clean, in this slot
 		filter, // and in all others
 		remove)...)
-	if err := w.Begin(layout.MinLogBytes); err != nil {
+	if err := w.Begin(wal.MinBytes); err != nil {
 		t.Fatal(err)
 	}
 	seal := func() error {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/mistake"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
 )
 
 // A Recovery says what opening a file for writing found, and did.
@@ -102,15 +103,15 @@ func (w *Writer) findLog() (found File, left bool, err error) {
 		if err != nil {
 			return nil, false, errors.Join(fmt.Errorf("open the log: %w", err), closeLog(found))
 		}
-		if layout.LaterGeneration(log.Words(), &w.sb) {
+		if wal.LaterGeneration(log.Words(), &w.sb) {
 			return nil, false, errors.Join(outdated(&w.sb, name), log.Close(), closeLog(found))
 		}
-		h, ok := layout.FindLogHeader(log.Words(), w.sb.UUID(), w.sb.LogSalt())
+		h, ok := wal.FindHeader(log.Words(), w.sb.UUID(), w.sb.LogSalt())
 		if ok = ok && h.Bytes == int64(len(log.Words()))*8; ok && found == nil && w.sb.State() == layout.Live {
 			found = log
 			continue
 		}
-		left = left || layout.OwnLog(log.Words(), w.sb.UUID())
+		left = left || wal.Owns(log.Words(), w.sb.UUID())
 		log.Close()
 		wrong = append(wrong, &layout.CorruptError{Region: layout.RegionLog, Rule: fmt.Sprintf(
 			"L1: the file was not closed, and NAME%s is the log of another file or of another time", name)})
@@ -192,10 +193,10 @@ func (w *Writer) evenCounters(runtime []uint64) {
 
 // scanLog reads the log to its end, and holds every record against the geometry
 // (L3), before any of them is stored.
-func (w *Writer) scanLog(promised uint64) (layout.LogScan, error) {
+func (w *Writer) scanLog(promised uint64) (wal.Contents, error) {
 	end := uint64(layout.OffRegion+w.geometry.RegionBytes) / 8
 	var bad error
-	scan, err := layout.ScanLog(w.log.Words(), &w.sb, promised, func(r layout.Record) {
+	scan, err := wal.Scan(w.log.Words(), &w.sb, promised, func(r wal.Record) {
 		r.Each(func(word, _ uint64) {
 			if word < layout.WordStash || word >= end {
 				bad = &layout.CorruptError{Region: layout.RegionLog, Rule: fmt.Sprintf("L3: a record stores to word %d of the file", word)}
@@ -214,7 +215,7 @@ func (w *Writer) hardenLog(end uint64) error {
 	}
 	if !mistake.Made(mistake.SyncWithoutStore) {
 		words := w.log.Words()
-		for i := range min((end/layout.LogPageWords+1)*layout.LogPageWords, uint64(len(words))) {
+		for i := range min((end/wal.PageWords+1)*wal.PageWords, uint64(len(words))) {
 			w.log.Store(i, words[i])
 		}
 	}
@@ -225,27 +226,27 @@ func (w *Writer) hardenLog(end uint64) error {
 // the mapping shows or not, since that may be in the cache only. It does not
 // store the values in between, which would take a filter back in time under its
 // readers; so it goes through the log from its end.
-func (w *Writer) replay(scan layout.LogScan) {
+func (w *Writer) replay(scan wal.Contents) {
 	log, words := w.log.Words(), w.filter.Words()
 	if mistake.Made(mistake.LiveReplay) {
-		for _, b := range scan.Batches {
+		for _, b := range scan.Segments {
 			for at, i := b.Start, uint64(0); i < b.Records; i++ {
-				var r layout.Record
-				r, at = layout.LogRecord(log, at)
+				var r wal.Record
+				r, at = wal.ReadRecord(log, at)
 				r.Each(w.put)
 			}
 		}
 		return
 	}
 	stored := make(wordSet)
-	var starts []uint64 // of the records of a batch
-	for _, b := range slices.Backward(scan.Batches) {
+	var starts []uint64 // of the records of a segment
+	for _, b := range slices.Backward(scan.Segments) {
 		starts = starts[:0]
-		for at := b.Start; uint64(len(starts)) < b.Records; at = layout.NextLogRecord(log, at) {
+		for at := b.Start; uint64(len(starts)) < b.Records; at = wal.NextRecord(log, at) {
 			starts = append(starts, at)
 		}
 		for _, at := range slices.Backward(starts) {
-			r, _ := layout.LogRecord(log, at)
+			r, _ := wal.ReadRecord(log, at)
 			r.Each(func(word, value uint64) {
 				if stored.add(word) && !(mistake.Made(mistake.SkipEqual) && words[word] == value) {
 					w.put(word, value)

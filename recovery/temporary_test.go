@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
 )
 
 // TestPublishedFileIsNobodysTemporaryFile: a process that looks for stale files, and has
@@ -72,7 +72,7 @@ func TestDraftIsClosedToOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer v.Close()
-	log, err := v.CreateLog(layout.MinLogBytes)
+	log, err := v.CreateLog(wal.MinBytes)
 	if err != nil {
 		t.Fatal(err)
 	}

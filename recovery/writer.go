@@ -9,6 +9,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/mistake"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
 )
 
 // A Writer owns the order of the writes to one filter. The package essay has the
@@ -25,9 +26,9 @@ type Writer struct {
 	sb    layout.Superblock // and what is in it
 	known slotSet           // the slots that are on the disk as in the cache
 
-	log    File              // nil while the state is not live
-	lw     *layout.LogWriter // lays out the open batch
-	record layout.Record     // that is appended
+	log    File        // nil while the state is not live
+	lw     *wal.Writer // lays out the open segment
+	record wal.Record  // that is appended
 
 	// What the operations appended so far make of the filter.
 	length, userSeq, operation uint64
@@ -160,7 +161,7 @@ func (w *Writer) Begin(logBytes int64) error {
 	next := w.next(layout.Live)
 	if w.sb.State() == layout.Sealed {
 		// The trailer and every copy of the file speak of the old content.
-		next.SetUUID(layout.NextUUID(w.sb.UUID(), next.LogSalt()))
+		next.SetUUID(wal.NextUUID(w.sb.UUID(), next.LogSalt()))
 	}
 	return w.switchLog(&next, logBytes)
 }
@@ -203,13 +204,13 @@ func (w *Writer) switchLog(next *layout.Superblock, logBytes int64) error {
 		}
 	}
 	next.SetLogBytes(logBytes)
-	layout.PutLogHeader(log.Store, layout.LogHeader{
+	wal.PutHeader(log.Store, wal.Header{
 		UUID: next.UUID(), Generation: next.Generation(), Salt: next.LogSalt(), Bytes: logBytes,
 	})
 	err := w.sync("the log", log)
 	if err == nil && mistake.Made(mistake.ResetBeforeSuperblock) {
-		for i := range layout.LogPageWords {
-			log.Store(uint64(layout.LogStart+i), 0)
+		for i := range wal.PageWords {
+			log.Store(uint64(wal.FirstWord+i), 0)
 		}
 		err = w.sync("the log", log)
 	}
@@ -226,7 +227,7 @@ func (w *Writer) switchLog(next *layout.Superblock, logBytes int64) error {
 		w.log.Close()
 	}
 	w.log = log
-	w.lw = layout.NewLogWriter(log.Words(), storeRun(log), next.Generation(), next.LogSalt(), next.CheckpointLSN())
+	w.lw = wal.NewWriter(log.Words(), storeRun(log), next.Generation(), next.LogSalt(), next.CheckpointLSN())
 	w.durable.lsn.Store(w.lw.LSN())
 	if created {
 		if err := w.vol.KeepLog(); err != nil {
@@ -356,8 +357,8 @@ func (w *Writer) head() []byte { return Bytes(w.filter.Words()[:layout.OffRuntim
 // Room reports whether the log has room for an operation of up to n stores.
 func (w *Writer) Room(n int) bool { return w.log != nil && w.lw.Room() >= uint64(n) }
 
-// BatchBytes is how many bytes the records of the open batch have.
-func (w *Writer) BatchBytes() int64 {
+// SegmentBytes is how many bytes the records of the open segment have.
+func (w *Writer) SegmentBytes() int64 {
 	if w.lw == nil {
 		return 0
 	}
@@ -368,7 +369,7 @@ func (w *Writer) BatchBytes() int64 {
 // one store, in an order in which no item is missing after any of them, and what
 // they add to the number of items, -1 to 1. Nothing but the log is stored to
 // (W1); the operation survives the death of the process now (C2).
-func (w *Writer) Append(stores []layout.Store, grow int) {
+func (w *Writer) Append(stores []wal.Store, grow int) {
 	if mistake.Possible && w.early(stores, grow) {
 		stores = nil
 	}
@@ -383,7 +384,7 @@ func (w *Writer) Append(stores []layout.Store, grow int) {
 }
 
 // early makes the mistakes of storing before the log is durable.
-func (w *Writer) early(stores []layout.Store, grow int) (unlogged bool) {
+func (w *Writer) early(stores []wal.Store, grow int) (unlogged bool) {
 	moves := grow == 1 && len(stores) > 1 && stores[len(stores)-1].Guarded
 	if mistake.Made(mistake.RemoveBeforeCopy) && moves {
 		for i, j := 0, len(stores)-1; i < j; i, j = i+1, j-1 {
@@ -403,30 +404,30 @@ func (w *Writer) early(stores []layout.Store, grow int) (unlogged bool) {
 // a delete of a key that is not there.
 func (w *Writer) Skip() { w.operation++ }
 
-// A Batch is operations that are committed together.
-type Batch struct {
+// A Segment is operations that are committed together.
+type Segment struct {
 	log    []uint64
 	start  uint64 // word of the first record
-	commit layout.Commit
+	commit wal.Commit
 }
 
-// EndBatch ends the open batch with its commit record. Operations appended from
-// now on belong to the next batch. If setSeq, the user sequence becomes seq, and
+// EndSegment ends the open segment with its commit record. Operations appended from
+// now on belong to the next segment. If setSeq, the user sequence becomes seq, and
 // operations are counted from it.
-func (w *Writer) EndBatch(setSeq bool, seq uint64) Batch {
+func (w *Writer) EndSegment(setSeq bool, seq uint64) Segment {
 	if setSeq {
 		w.userSeq, w.operation = seq, 0
 	}
-	b := Batch{log: w.log.Words(), start: w.lw.Start()}
-	b.commit = w.lw.Commit(layout.Commit{
+	b := Segment{log: w.log.Words(), start: w.lw.Start()}
+	b.commit = w.lw.Commit(wal.Commit{
 		UserSeq: w.userSeq, Operation: w.operation, Length: w.length, Durable: w.durable.lsn.Load(),
 	})
 	return b
 }
 
-// Harden makes a batch durable, and then stores it to the mapping (W3). Batches
+// Harden makes a segment durable, and then stores it to the mapping (W3). Segments
 // are hardened one at a time, in their order.
-func (w *Writer) Harden(b Batch) error {
+func (w *Writer) Harden(b Segment) error {
 	if err := w.Err(); err != nil {
 		return err
 	}
@@ -455,23 +456,23 @@ func (w *Writer) promise(lsn uint64) {
 
 func (w *Writer) storeRuntime(word, value uint64) { w.filter.Store(layout.WordRuntime+word, value) }
 
-// apply stores the records of a durable batch to the mapping, in their order. The
+// apply stores the records of a durable segment to the mapping, in their order. The
 // removal counter of a guarded word is odd from before it is stored until the last
 // store of its operation (W4), and no longer. A counter for each word alone would
 // not do: of a bucket in two words, the one that is new and the one that is old
 // may together hold less than either bucket, and a lookup that comes between the
 // two must find an odd counter.
-func (w *Writer) apply(b Batch) {
+func (w *Writer) apply(b Segment) {
 	const ahead = 32 // records whose words are asked for before they are stored to
 	odd := w.odd[:0] // the counters that are odd, as words of the file
 	at, asked, next := b.start, uint64(0), b.start
 	for i := range b.commit.Records {
 		for ; asked < min(i+ahead, b.commit.Records); asked++ {
-			w.filter.Prefetch(layout.LogRecordWord(b.log, next))
-			next = layout.NextLogRecord(b.log, next)
+			w.filter.Prefetch(wal.RecordWord(b.log, next))
+			next = wal.NextRecord(b.log, next)
 		}
-		var r layout.Record
-		r, at = layout.LogRecord(b.log, at)
+		var r wal.Record
+		r, at = wal.ReadRecord(b.log, at)
 		if r.Guarded {
 			if counter := layout.WordRuntime + r.Counter(); !slices.Contains(odd, counter) {
 				w.step(counter)
@@ -498,7 +499,7 @@ func (w *Writer) step(counter uint64) {
 func (w *Writer) put(word, value uint64) { w.filter.Store(word, value) }
 
 // Checkpoint makes the mapping durable and begins the log again, with a size
-// (W5). Every batch must have been hardened, and none be open.
+// (W5). Every segment must have been hardened, and none be open.
 func (w *Writer) Checkpoint(logBytes int64) error {
 	if err := w.Err(); err != nil {
 		return err
@@ -523,7 +524,7 @@ func (w *Writer) SyncRegion() error {
 	return w.syncFilter("the region")
 }
 
-// Clean leaves a file that is complete without its log (W7). Every batch must
+// Clean leaves a file that is complete without its log (W7). Every segment must
 // have been hardened, and none be open.
 func (w *Writer) Clean() error {
 	if err := w.Err(); err != nil {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
 )
 
 // TestGrownLogIsLetGo: a log that a larger one has replaced leaves no descriptor and no
@@ -33,7 +33,7 @@ func TestGrownLogIsLetGo(t *testing.T) {
 	}
 	descriptors, mappings := held()
 	for i := range int64(3) {
-		if err := w.Checkpoint((i + 2) * layout.MinLogBytes); err != nil {
+		if err := w.Checkpoint((i + 2) * wal.MinBytes); err != nil {
 			t.Fatal(err)
 		}
 		if d, m := held(); d != descriptors || m != mappings {

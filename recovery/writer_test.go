@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
 )
 
 // mustWriter opens a file for writing, with a log.
@@ -18,7 +19,7 @@ func mustWriter(t *testing.T, path string) *Writer {
 	}
 	w, _, err := NewWriter(v)
 	if err == nil {
-		err = w.Begin(layout.MinLogBytes)
+		err = w.Begin(wal.MinBytes)
 	}
 	if err != nil {
 		v.Close()
@@ -29,7 +30,7 @@ func mustWriter(t *testing.T, path string) *Writer {
 
 // store appends an operation that stores to one word what it has.
 func (w *Writer) store(word uint64) {
-	w.Append([]layout.Store{{Word: word, Value: w.Words()[word]}}, 0)
+	w.Append([]wal.Store{{Word: word, Value: w.Words()[word]}}, 0)
 }
 
 // TestRecordOfAWordThatIsNone bears L3: a record whose checksum is right stores to a word of

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -17,15 +18,15 @@ func discarded(t *testing.T, seed uint64) *Volume {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Begin(layout.MinLogBytes); err != nil {
+	if err := w.Begin(wal.MinBytes); err != nil {
 		t.Fatal(err)
 	}
-	w.Append([]layout.Store{{Word: layout.WordRegion, Value: 5}}, 1)
-	if err := w.Harden(w.EndBatch(false, 0)); err != nil {
+	w.Append([]wal.Store{{Word: layout.WordRegion, Value: 5}}, 1)
+	if err := w.Harden(w.EndSegment(false, 0)); err != nil {
 		t.Fatal(err)
 	}
 	v.FailOdds = 1
-	if err := w.Checkpoint(layout.MinLogBytes); err == nil {
+	if err := w.Checkpoint(wal.MinBytes); err == nil {
 		t.Fatal("no error")
 	}
 	v.FailOdds = 0

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -218,7 +219,7 @@ func TestTrash(t *testing.T) {
 // Changes to the directory reach the disk in their order, and durably with a sync.
 func TestNames(t *testing.T) {
 	v := testVolume(t, 512)
-	l, err := v.CreateLog(layout.MinLogBytes)
+	l, err := v.CreateLog(wal.MinBytes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -278,7 +279,7 @@ func TestHalfMadeLog(t *testing.T) {
 		v.next = v.events + 1
 	}
 	v.next = 1
-	if _, err := v.CreateLog(layout.MinLogBytes); err != nil {
+	if _, err := v.CreateLog(wal.MinBytes); err != nil {
 		t.Fatal(err)
 	}
 	if seen != [3]bool{true, true, true} {
@@ -338,11 +339,11 @@ func TestHeap(t *testing.T) {
 	if err != nil || r.Recovered {
 		t.Fatal(err)
 	}
-	if err := w.Begin(layout.MinLogBytes); err != nil {
+	if err := w.Begin(wal.MinBytes); err != nil {
 		t.Fatal(err)
 	}
-	w.Append([]layout.Store{{Word: layout.WordRegion, Value: 1}}, 1)
-	if err := w.Harden(w.EndBatch(true, 7)); err != nil {
+	w.Append([]wal.Store{{Word: layout.WordRegion, Value: 1}}, 1)
+	if err := w.Harden(w.EndSegment(true, 7)); err != nil {
 		t.Fatal(err)
 	}
 	if _, r, err = recovery.NewWriter(h); err != nil || !r.Recovered || r.UserSeq != 7 || r.Length != 1 {

@@ -332,7 +332,7 @@ func (l *life) mutate(op Op) {
 func (l *life) commit(op Op) {
 	failed, first := l.v.Failed, l.op
 	seq := uint64(l.op + 1)
-	ended := func() { // the batch
+	ended := func() { // the segment
 		l.point(func(p *Point) {
 			p.OpMin = p.OpMax
 			if op.Kind == SyncSeq {

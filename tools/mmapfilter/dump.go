@@ -23,7 +23,7 @@ it or in this program: the superblocks, the runtime page, the stash, and where
 the log ends and why. Nothing is locked, recovered or changed, and the file may
 be damaged. While a writer is at work, the parts may be of different instants.
 
-      --log            print every batch and record of the log
+      --log            print every segment and record of the log
       --lines FROM-TO  print those lines of the region, a bucket a row, in hex
       --show-seed      print the seed of the hash, which may be a secret
 

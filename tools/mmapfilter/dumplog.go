@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -31,11 +32,11 @@ func (d *dump) logFile(path string) error {
 	return nil
 }
 
-// Where in a batch its parts are, in words, and where the fields of the commit
+// Where in a segment its parts are, in words, and where the fields of the commit
 // record are in it; package layout has the table.
 const (
-	batchBeginLSN    = 3
-	batchCommit      = 5
+	segmentBeginLSN  = 3
+	segmentCommit    = 5
 	commitGeneration = 1
 	commitSalt       = 2
 	commitLSN        = 3
@@ -44,7 +45,7 @@ const (
 	commitOperation  = 6
 	commitLength     = 7
 	commitDurable    = 8
-	batchRecords     = 16
+	segmentRecords   = 16
 )
 
 var (
@@ -54,8 +55,8 @@ var (
 
 // log prints the words of a log.
 func (d *dump) log(log []uint64) {
-	for slot := range layout.LogHeaderSlots {
-		if at := slot * layout.LogPageWords; at+layout.LogPageWords <= len(log) {
+	for slot := range wal.HeaderSlots {
+		if at := slot * wal.PageWords; at+wal.PageWords <= len(log) {
 			d.logHeader(slot, log, log[at:])
 		}
 	}
@@ -63,7 +64,7 @@ func (d *dump) log(log []uint64) {
 		d.printf("  no superblock says what counts of it")
 		return
 	}
-	if layout.LaterGeneration(log, d.newest) {
+	if wal.LaterGeneration(log, d.newest) {
 		d.printf("  it has records of a later generation: the newest superblock is lost")
 		return
 	}
@@ -71,17 +72,17 @@ func (d *dump) log(log []uint64) {
 		d.printf("  nothing of it counts: the newest superblock is %s", d.newest.State())
 		return
 	}
-	if _, ok := layout.FindLogHeader(log, d.newest.UUID(), d.newest.LogSalt()); !ok {
+	if _, ok := wal.FindHeader(log, d.newest.UUID(), d.newest.LogSalt()); !ok {
 		d.printf("  nothing of it counts: no header has the salt of the newest superblock")
 		return
 	}
-	scan, err := layout.ScanLog(log, d.newest, d.promised, nil)
+	scan, err := wal.Scan(log, d.newest, d.promised, nil)
 	if d.records {
-		d.batches(log, scan.End)
+		d.segments(log, scan.End)
 	}
 	why := "nothing of this generation follows"
 	if scan.Torn {
-		why = "an operation or a batch is cut off there"
+		why = "an operation or a segment is cut off there"
 	}
 	if err != nil {
 		why = err.Error()
@@ -99,38 +100,38 @@ func (d *dump) logHeader(slot int, log, w []uint64) {
 	binary.LittleEndian.PutUint64(uuid[:8], w[2])
 	binary.LittleEndian.PutUint64(uuid[8:], w[3])
 	verdict := "intact"
-	if _, ok := layout.FindLogHeader(log, uuid, w[5]); !ok {
+	if _, ok := wal.FindHeader(log, uuid, w[5]); !ok {
 		verdict = "damaged, or of a log of another size"
 	}
 	d.printf("  header %d: %s, uuid %s, generation %d, salt %#x, %d bytes", slot, verdict, hex.EncodeToString(uuid[:]), w[4], w[5], w[6])
 }
 
-// batches prints the batches of a log that begin before end. The LSN of a record
-// follows from that of its batch.
-func (d *dump) batches(log []uint64, end uint64) {
-	for at := uint64(layout.LogStart); at < end && at+batchRecords <= uint64(len(log)) && d.err == nil; {
-		first := log[at+batchBeginLSN]
-		c := log[at+batchCommit:]
+// segments prints the segments of a log that begin before end. The LSN of a record
+// follows from that of its segment.
+func (d *dump) segments(log []uint64, end uint64) {
+	for at := uint64(wal.FirstWord); at < end && at+segmentRecords <= uint64(len(log)) && d.err == nil; {
+		first := log[at+segmentBeginLSN]
+		c := log[at+segmentCommit:]
 		records := ^uint64(0)
 		if c[0] == commitMagic && c[commitGeneration] == d.newest.Generation() && c[commitSalt] == d.newest.LogSalt() {
 			records = c[commitRecords]
-			d.printf("  batch at offset %d: committed with LSN %d, %d records, sequence %d and %d operations, length %d, durable up to %d when it was",
+			d.printf("  segment at offset %d: committed with LSN %d, %d records, sequence %d and %d operations, length %d, durable up to %d when it was",
 				at*8, c[commitLSN], c[commitRecords], c[commitUserSeq], c[commitOperation], c[commitLength], c[commitDurable])
 		} else {
-			d.printf("  batch at offset %d: not committed", at*8)
+			d.printf("  segment at offset %d: not committed", at*8)
 		}
-		at += batchRecords
+		at += segmentRecords
 		// Nobody has checked that commit record: it may lead into the middle of one.
-		for i := uint64(0); i < records && at < end && layout.NextLogRecord(log, at) <= end; i++ {
-			var r layout.Record
-			r, at = layout.LogRecord(log, at)
+		for i := uint64(0); i < records && at < end && wal.NextRecord(log, at) <= end; i++ {
+			var r wal.Record
+			r, at = wal.ReadRecord(log, at)
 			d.record(first+i, &r)
 		}
-		at = (at + layout.LogPageWords - 1) / layout.LogPageWords * layout.LogPageWords
+		at = (at + wal.PageWords - 1) / wal.PageWords * wal.PageWords
 	}
 }
 
-func (d *dump) record(lsn uint64, r *layout.Record) {
+func (d *dump) record(lsn uint64, r *wal.Record) {
 	stores, flags := "", ""
 	r.Each(func(word, value uint64) { stores += fmt.Sprintf(", word %d = %016x", word, value) })
 	if r.Guarded {

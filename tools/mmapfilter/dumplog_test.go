@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
 )
 
 // TestDumpOfADamagedCount: a commit record that says too few records leads the dump into
@@ -17,14 +18,14 @@ func TestDumpOfADamagedCount(t *testing.T) {
 		sb.SetGeneration(2)
 		sb.SetState(layout.Live)
 		sb.SetLogSalt(77)
-		log := make([]uint64, 64*layout.LogPageWords)
+		log := make([]uint64, 64*wal.PageWords)
 		store := func(i, v uint64) { log[i] = v }
-		layout.PutLogHeader(store, layout.LogHeader{UUID: sb.UUID(), Generation: 2, Salt: 77, Bytes: int64(len(log)) * 8})
-		w := layout.NewLogWriter(log, func(word uint64, values []uint64) { copy(log[word:], values) }, 2, 77, 0)
+		wal.PutHeader(store, wal.Header{UUID: sb.UUID(), Generation: 2, Salt: 77, Bytes: int64(len(log)) * 8})
+		w := wal.NewWriter(log, func(word uint64, values []uint64) { copy(log[word:], values) }, 2, 77, 0)
 		operations := uint64(0)
-		for past := w.End(); operations < 60 || past < 20 || past > 60; past = w.End() % layout.LogPageWords { // a little into a page
+		for past := w.End(); operations < 60 || past < 20 || past > 60; past = w.End() % wal.PageWords { // a little into a page
 			operations++
-			r := layout.Record{Block: layout.WordStash/8 + rng.Uint64N(500), Words: uint8(1 + rng.IntN(255)), Last: true, Operation: uint32(operations)}
+			r := wal.Record{Block: layout.WordStash/8 + rng.Uint64N(500), Words: uint8(1 + rng.IntN(255)), Last: true, Operation: uint32(operations)}
 			for i := range r.Values {
 				if r.Words>>i&1 != 0 {
 					r.Values[i] = rng.Uint64()
@@ -33,8 +34,8 @@ func TestDumpOfADamagedCount(t *testing.T) {
 			w.Append(&r)
 		}
 		end := w.End()
-		w.Commit(layout.Commit{Operation: operations})
-		log[layout.LogStart+batchCommit+commitRecords] = 1
+		w.Commit(wal.Commit{Operation: operations})
+		log[wal.FirstWord+segmentCommit+commitRecords] = 1
 		d := &dump{records: true, w: io.Discard, newest: &sb}
 		d.log(log[:end:end])
 		if d.err != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
@@ -119,7 +120,7 @@ func (p *parent) life(n int) error {
 		target = capacity / 2 // the next file can be smaller
 	}
 	p.set(wordTarget, target)
-	p.set(wordLogBytes, uint64(layout.MinLogBytes+p.rng.IntN(3)*p.rng.IntN(32)*layout.LogPageBytes))
+	p.set(wordLogBytes, uint64(wal.MinBytes+p.rng.IntN(3)*p.rng.IntN(32)*wal.PageBytes))
 	p.set(wordInterval, uint64(p.rng.IntN(2)*p.rng.IntN(20_000_000)))
 	p.set(wordStop, stopNo)
 	w, err := p.start("writer", n)

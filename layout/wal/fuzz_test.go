@@ -1,4 +1,4 @@
-package layout
+package wal
 
 import (
 	"encoding/binary"
@@ -8,12 +8,14 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
 )
 
 // FuzzScanLog scans any words as a log, with any superblock: it ends, and what
 // it says agrees with what it gives.
 func FuzzScanLog(f *testing.F) {
-	l := newTestLog(make([]uint64, LogStart+4*LogPageWords), testLive(nil))
+	l := newTestLog(make([]uint64, FirstWord+4*PageWords), testLive(nil))
 	l.do(2, 1)
 	l.commit()
 	l.further = 5
@@ -21,55 +23,55 @@ func FuzzScanLog(f *testing.F) {
 	l.further = 0
 	l.commitAt(9)
 	l.do(1, 1)
-	pages := make([]byte, 0, 4*LogPageBytes)
-	for _, w := range l.words[LogStart:] {
+	pages := make([]byte, 0, 4*PageBytes)
+	for _, w := range l.words[FirstWord:] {
 		pages = binary.LittleEndian.AppendUint64(pages, w)
 	}
 	for _, forged := range []bool{false, true} {
 		f.Add(pages, uint64(7), uint64(0x5A17), uint64(1000), uint64(0), uint64(100), forged)
-		f.Add(pages[:3*LogPageBytes/2], uint64(7), uint64(0x5A17), uint64(1000), uint64(1003), uint64(100), forged)
-		f.Add(pages[LogPageBytes:], uint64(7), uint64(0x5A17), uint64(1003), uint64(0), uint64(101), forged)
+		f.Add(pages[:3*PageBytes/2], uint64(7), uint64(0x5A17), uint64(1000), uint64(1003), uint64(100), forged)
+		f.Add(pages[PageBytes:], uint64(7), uint64(0x5A17), uint64(1003), uint64(0), uint64(101), forged)
 		f.Add(pages[:200], uint64(6), uint64(0x5A17), uint64(1000), uint64(0), uint64(100), forged)
 		f.Add([]byte{}, uint64(1), uint64(0), ^uint64(0), ^uint64(0), uint64(0), forged)
 	}
 	f.Fuzz(func(t *testing.T, data []byte, generation, salt, lsn, promised, length uint64, forged bool) {
-		log := make([]uint64, LogStart+len(data)/8)
-		for i := range log[LogStart:] {
-			log[LogStart+i] = binary.LittleEndian.Uint64(data[8*i:])
+		log := make([]uint64, FirstWord+len(data)/8)
+		for i := range log[FirstWord:] {
+			log[FirstWord+i] = binary.LittleEndian.Uint64(data[8*i:])
 		}
-		sb := testLive(func(sb *Superblock) {
+		sb := testLive(func(sb *layout.Superblock) {
 			sb.SetGeneration(generation)
 			sb.SetLogSalt(salt)
 			sb.SetCheckpointLSN(lsn)
 			sb.SetLength(length)
 		})
-		PutLogHeader(func(i, v uint64) { log[i] = v }, LogHeader{UUID: sb.UUID(), Generation: generation, Salt: salt, Bytes: int64(len(log)) * 8})
+		PutHeader(func(i, v uint64) { log[i] = v }, Header{UUID: sb.UUID(), Generation: generation, Salt: salt, Bytes: int64(len(log)) * 8})
 		if forged {
 			forge(log, sb)
 		}
 		before := slices.Clone(log)
 		n, grown, open := uint64(0), length, false
-		s, err := ScanLog(log, sb, promised, func(r Record) {
+		s, err := Scan(log, sb, promised, func(r Record) {
 			n++
 			open = !r.Last
 			grown += uint64(int64(r.Grow))
-			if r.Words == 0 || r.Block >= 1<<recordWordBits/wordsPerBlock || r.Grow < -1 || r.Grow > 1 {
+			if r.Words == 0 || r.Block >= 1<<recordWordBits/layout.BlockWords || r.Grow < -1 || r.Grow > 1 {
 				t.Fatalf("%+v", r)
 			}
 		})
 		if open || n != s.Records || n > uint64(len(log))/recordWords || grown != s.Length && err == nil {
 			t.Fatalf("%d records, %d items: %+v, %v", n, grown, s, err)
 		}
-		if s.LSN-lsn < n || s.LSN-lsn > n+uint64(len(log))/LogPageWords || s.End < LogStart || s.End > uint64(len(log)) {
+		if s.LSN-lsn < n || s.LSN-lsn > n+uint64(len(log))/PageWords || s.End < FirstWord || s.End > uint64(len(log)) {
 			t.Fatalf("%d records: %+v", n, s)
 		}
 		if err == nil && promised > s.LSN {
 			t.Fatalf("%d is promised: %+v", promised, s)
 		}
-		if err != nil && !errors.Is(err, ErrCorrupt) {
+		if err != nil && !errors.Is(err, layout.ErrCorrupt) {
 			t.Fatal(err)
 		}
-		if again, err2 := ScanLog(log, sb, promised, nil); !reflect.DeepEqual(again, s) || fmt.Sprint(err2) != fmt.Sprint(err) {
+		if again, err2 := Scan(log, sb, promised, nil); !reflect.DeepEqual(again, s) || fmt.Sprint(err2) != fmt.Sprint(err) {
 			t.Fatalf("%+v, %v; again %+v, %v", s, err, again, err2)
 		}
 		LaterGeneration(log, sb)
@@ -83,7 +85,7 @@ func FuzzScanLog(f *testing.F) {
 // first operations or an error, and never others.
 func TestScanOfAnyDamage(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
-	l := newTestLog(make([]uint64, testLogWords), testLive(nil))
+	l := newTestLog(make([]uint64, testWords), testLive(nil))
 	for i := range 60 {
 		l.further = uint64(i % 8)
 		l.do(1+i%9, i%3-1)
@@ -95,18 +97,18 @@ func TestScanOfAnyDamage(t *testing.T) {
 	for range 20_000 {
 		copy(l.words, good)
 		for range 1 + rng.IntN(4) {
-			i := LogStart + rng.Uint64N(l.w.End()-LogStart)
+			i := FirstWord + rng.Uint64N(l.w.End()-FirstWord)
 			switch rng.IntN(3) {
 			case 0:
 				l.words[i] ^= 1 << rng.IntN(64)
 			case 1:
-				l.words[i] = good[LogStart+rng.Uint64N(l.w.End()-LogStart)]
+				l.words[i] = good[FirstWord+rng.Uint64N(l.w.End()-FirstWord)]
 			case 2:
-				from, to := i/LogPageWords*LogPageWords, LogStart+rng.Uint64N(12)*LogPageWords
-				copy(l.words[to:to+LogPageWords], good[from:from+LogPageWords])
+				from, to := i/PageWords*PageWords, FirstWord+rng.Uint64N(12)*PageWords
+				copy(l.words[to:to+PageWords], good[from:from+PageWords])
 			}
 		}
-		if _, err := l.scan(t, 0); err != nil && !errors.Is(err, ErrCorrupt) {
+		if _, err := l.scan(t, 0); err != nil && !errors.Is(err, layout.ErrCorrupt) {
 			t.Fatal(err)
 		}
 	}

@@ -1,4 +1,4 @@
-package layout
+package wal
 
 import (
 	"errors"
@@ -7,20 +7,22 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-const testLogWords = MinLogBytes / 8
+const testWords = MinBytes / 8
 
 // testLive gives the superblock of a live file, of generation 7, with 100 items
 // and 5 operations after user sequence 40, whose log goes on after LSN 1000.
-func testLive(change func(*Superblock)) *Superblock {
-	g, err := NewGeometry(Blocked, Params{12, 5}, 100)
+func testLive(change func(*layout.Superblock)) *layout.Superblock {
+	g, err := layout.NewGeometry(layout.Blocked, layout.Params{FingerprintBits: 12, BucketSize: 5}, 100)
 	if err != nil {
 		panic(err)
 	}
-	sb := new(Superblock)
+	sb := new(layout.Superblock)
 	sb.SetGeneration(7)
-	sb.SetState(Live)
+	sb.SetState(layout.Live)
 	sb.SetGeometry(g)
 	sb.SetSeed(42)
 	sb.SetUUID([16]byte{1, 2, 3})
@@ -32,7 +34,7 @@ func testLive(change func(*Superblock)) *Superblock {
 	sb.SetCheckpointLSN(1000)
 	sb.SetUserSeq(40)
 	sb.SetOperation(5)
-	sb.SetLogBytes(MinLogBytes)
+	sb.SetLogBytes(MinBytes)
 	if change != nil {
 		change(sb)
 	}
@@ -43,8 +45,8 @@ func testLive(change func(*Superblock)) *Superblock {
 // A testLog is a log with what was put into it.
 type testLog struct {
 	words   []uint64
-	sb      *Superblock
-	w       *LogWriter
+	sb      *layout.Superblock
+	w       *Writer
 	stored  []uint64 // the words in the order in which they were stored to
 	ops     []testOp
 	further uint64 // words of a record, up to 7
@@ -56,17 +58,17 @@ type testLog struct {
 // A testOp is an operation in a log.
 type testOp struct {
 	records []Record
-	end     LogScan // what the log holds with it as the last one
+	end     Contents // what the log holds with it as the last one
 }
 
-func newTestLog(words []uint64, sb *Superblock) *testLog {
+func newTestLog(words []uint64, sb *layout.Superblock) *testLog {
 	l := &testLog{words: words, sb: sb, length: sb.Length(), userSeq: sb.UserSeq(), operation: sb.Operation(), durable: sb.CheckpointLSN()}
 	store := func(i, v uint64) {
 		l.words[i] = v
 		l.stored = append(l.stored, i)
 	}
-	PutLogHeader(store, LogHeader{UUID: sb.UUID(), Generation: sb.Generation(), Salt: sb.LogSalt(), Bytes: int64(len(words)) * 8})
-	l.w = NewLogWriter(words, each(store), sb.Generation(), sb.LogSalt(), sb.CheckpointLSN())
+	PutHeader(store, Header{UUID: sb.UUID(), Generation: sb.Generation(), Salt: sb.LogSalt(), Bytes: int64(len(words)) * 8})
+	l.w = NewWriter(words, each(store), sb.Generation(), sb.LogSalt(), sb.CheckpointLSN())
 	return l
 }
 
@@ -85,8 +87,8 @@ func (l *testLog) do(n, grow int) {
 	l.length += uint64(int64(grow))
 	var records []Record
 	for i := range n {
-		word := WordStash + l.w.LSN()*37%4000
-		stores := []Store{{Word: word, Value: mixFirst * l.w.LSN(), Guarded: i%3 == 1}}
+		word := layout.WordStash + l.w.LSN()*37%4000
+		stores := []Store{{Word: word, Value: 0x9E3779B97F4A7C15 * l.w.LSN(), Guarded: i%3 == 1}}
 		for further := range l.further {
 			stores = append(stores, Store{Word: word ^ (further + 1), Value: word * further})
 		}
@@ -100,7 +102,7 @@ func (l *testLog) do(n, grow int) {
 		l.w.Append(&r)
 		records = append(records, r)
 	}
-	l.ops = append(l.ops, testOp{records, LogScan{LSN: l.w.LSN(), UserSeq: l.userSeq, Operation: l.operation, Length: l.length, End: l.w.End()}})
+	l.ops = append(l.ops, testOp{records, Contents{LSN: l.w.LSN(), UserSeq: l.userSeq, Operation: l.operation, Length: l.length, End: l.w.End()}})
 }
 
 func (l *testLog) commit() Commit {
@@ -118,15 +120,15 @@ func (l *testLog) commitAt(seq uint64) Commit {
 
 // scan scans the log, and holds the records that it calls each with against
 // those that were put in.
-func (l *testLog) scan(t testing.TB, promised uint64) (LogScan, error) {
+func (l *testLog) scan(t testing.TB, promised uint64) (Contents, error) {
 	t.Helper()
 	return l.scanWords(t, l.words, promised)
 }
 
-func (l *testLog) scanWords(t testing.TB, words []uint64, promised uint64) (LogScan, error) {
+func (l *testLog) scanWords(t testing.TB, words []uint64, promised uint64) (Contents, error) {
 	t.Helper()
 	var got, want []Record
-	s, err := ScanLog(words, l.sb, promised, func(r Record) { got = append(got, r) })
+	s, err := Scan(words, l.sb, promised, func(r Record) { got = append(got, r) })
 	if uint64(len(got)) != s.Records {
 		t.Fatalf("the scan counts %d records and gave %d", s.Records, len(got))
 	}
@@ -139,23 +141,23 @@ func (l *testLog) scanWords(t testing.TB, words []uint64, promised uint64) (LogS
 		t.Fatalf("%d records are not the first %d that were put in", len(got), len(want))
 	}
 	var again []Record
-	for _, b := range s.Batches {
+	for _, b := range s.Segments {
 		for at, n := b.Start, uint64(0); n < b.Records; n++ {
 			var r Record
-			r, at = LogRecord(words, at)
+			r, at = ReadRecord(words, at)
 			again = append(again, r)
 		}
 	}
 	if !slices.Equal(got, again) {
-		t.Fatal("the batches of the scan are not its records")
+		t.Fatal("the segments of the scan are not its records")
 	}
-	s.Batches = nil
+	s.Segments = nil
 	return s, err
 }
 
 // rule gives the number of the rule that an error names.
 func rule(err error) string {
-	e := new(CorruptError)
+	e := new(layout.CorruptError)
 	if !errors.As(err, &e) {
 		return fmt.Sprint(err)
 	}
@@ -164,8 +166,8 @@ func rule(err error) string {
 }
 
 func TestRecordKeepsItsFields(t *testing.T) {
-	for _, block := range []uint64{0, 1, WordRegion, 1<<recordWordBits/wordsPerBlock - 1} {
-		for words := 1; words < 1<<wordsPerBlock; words++ {
+	for _, block := range []uint64{0, 1, layout.WordRegion, 1<<recordWordBits/layout.BlockWords - 1} {
+		for words := 1; words < 1<<layout.BlockWords; words++ {
 			for flags := range 4 {
 				for grow := -1; grow <= 1; grow++ {
 					r := Record{Block: block, Words: uint8(words), Guarded: flags&1 != 0, Last: flags&2 != 0}
@@ -177,8 +179,8 @@ func TestRecordKeepsItsFields(t *testing.T) {
 					if r.Last {
 						r.Grow, r.Operation = grow, 0xFFFFFFF0+uint32(block)
 					}
-					var w [wordsPerBlock + 2]uint64
-					n := r.encode((*[wordsPerBlock + 1]uint64)(w[:]))
+					var w [layout.BlockWords + 2]uint64
+					n := r.encode((*[layout.BlockWords + 1]uint64)(w[:]))
 					w[n] = uint64(r.Operation)<<32 | 0x1234
 					if got := decodeRecord(w[:n+1]); got != r || w[0]&recordUnused != 0 || !oneBlock(w[0]) || recordLength(w[0]) != uint64(n)+1 {
 						t.Fatalf("%+v became %+v", r, got)
@@ -192,7 +194,7 @@ func TestRecordKeepsItsFields(t *testing.T) {
 // TestGather: stores to one block that follow one another are one record, with the
 // last value of each word, guarded if one of them is.
 func TestGather(t *testing.T) {
-	const at = WordRegion + 16
+	const at = layout.WordRegion + 16
 	stores := []Store{{at + 5, 1, false}, {at + 2, 2, true}, {at + 5, 3, false}, {at + 8, 4, false}, {at, 5, false}, {at + 7, 6, false}}
 	want := []Record{
 		{Block: at / 8, Words: 1<<2 | 1<<5, Values: [8]uint64{2: 2, 5: 3}, Guarded: true},
@@ -210,14 +212,14 @@ func TestGather(t *testing.T) {
 	}
 	var seen []uint64
 	got[0].Each(func(word, value uint64) { seen = append(seen, word, value) })
-	if !slices.Equal(seen, []uint64{at + 2, 2, at + 5, 3}) || got[1].Counter() != CounterOf(at+8) {
+	if !slices.Equal(seen, []uint64{at + 2, 2, at + 5, 3}) || got[1].Counter() != layout.CounterOf(at+8) {
 		t.Errorf("%v, counter %d", seen, got[1].Counter())
 	}
 }
 
 func TestLogKeepsWhatIsPutIn(t *testing.T) {
-	l := newTestLog(make([]uint64, testLogWords), testLive(nil))
-	if s, err := l.scan(t, 0); err != nil || !reflect.DeepEqual(s, LogScan{LSN: 1000, UserSeq: 40, Operation: 5, Length: 100, End: LogStart}) {
+	l := newTestLog(make([]uint64, testWords), testLive(nil))
+	if s, err := l.scan(t, 0); err != nil || !reflect.DeepEqual(s, Contents{LSN: 1000, UserSeq: 40, Operation: 5, Length: 100, End: FirstWord}) {
 		t.Fatalf("an empty log: %+v, %v", s, err)
 	}
 	l.do(1, 1)
@@ -230,31 +232,31 @@ func TestLogKeepsWhatIsPutIn(t *testing.T) {
 	want := l.ops[3].end
 	want.Records = 13
 	if s, err := l.scan(t, 1009); err != nil || !reflect.DeepEqual(s, want) {
-		t.Errorf("an open batch: %+v, %v; want %+v", s, err, want)
+		t.Errorf("an open segment: %+v, %v; want %+v", s, err, want)
 	}
 	l.commitAt(50)
 	l.do(1, 1)
-	if s, err := l.scan(t, 1015); err != nil || !reflect.DeepEqual(s, LogScan{LSN: 1016, Records: 14, UserSeq: 50, Operation: 1, Length: 102, End: l.w.End()}) {
+	if s, err := l.scan(t, 1015); err != nil || !reflect.DeepEqual(s, Contents{LSN: 1016, Records: 14, UserSeq: 50, Operation: 1, Length: 102, End: l.w.End()}) {
 		t.Errorf("after a new user sequence: %+v, %v", s, err)
 	}
-	if l.w.End()/LogPageWords != LogStart/LogPageWords+2 {
-		t.Errorf("the third batch is at word %d", l.w.End())
+	if l.w.End()/PageWords != FirstWord/PageWords+2 {
+		t.Errorf("the third segment is at word %d", l.w.End())
 	}
-	if r, next := LogRecord(l.words, l.w.Start()); l.w.records != 1 || r != l.ops[4].records[0] || next != l.w.End() {
-		t.Errorf("the last batch begins with %+v", r)
+	if r, next := ReadRecord(l.words, l.w.Start()); l.w.records != 1 || r != l.ops[4].records[0] || next != l.w.End() {
+		t.Errorf("the last segment begins with %+v", r)
 	}
 }
 
 // TestEmptyCommits: a commit without records takes a page, and keeps its user
 // sequence.
 func TestEmptyCommits(t *testing.T) {
-	l := newTestLog(make([]uint64, testLogWords), testLive(nil))
+	l := newTestLog(make([]uint64, testWords), testLive(nil))
 	n := uint64(0)
 	for l.w.Room() > 0 {
 		n++
 		l.commitAt(100 + n)
 	}
-	if n != testLogWords/LogPageWords-LogHeaderSlots || l.w.Room() != 0 {
+	if n != testWords/PageWords-HeaderSlots || l.w.Room() != 0 {
 		t.Errorf("%d commits fit", n)
 	}
 	if s, err := l.scan(t, 1000+n); err != nil || s.LSN != 1000+n || s.UserSeq != 100+n || s.Operation != 0 || s.Length != 100 || s.Records != 0 {
@@ -267,14 +269,14 @@ func TestEmptyCommits(t *testing.T) {
 func TestRoom(t *testing.T) {
 	for pages := uint64(3); pages <= 6; pages++ {
 		for committed := range pages {
-			l := newTestLog(make([]uint64, pages*LogPageWords), testLive(func(sb *Superblock) { sb.SetLogBytes(int64(pages) * LogPageBytes) }))
-			for range min(committed, pages-LogHeaderSlots) {
+			l := newTestLog(make([]uint64, pages*PageWords), testLive(func(sb *layout.Superblock) { sb.SetLogBytes(int64(pages) * PageBytes) }))
+			for range min(committed, pages-HeaderSlots) {
 				l.do(1, 0)
 				l.commit()
 			}
 			done := len(l.stored)
 			first, room := l.w.End(), l.w.Room()
-			if left := pages*LogPageWords - min(first, pages*LogPageWords); room != left/recordWords {
+			if left := pages*PageWords - min(first, pages*PageWords); room != left/recordWords {
 				t.Errorf("%d pages, %d commits: room for %d records in %d words", pages, committed, room, left)
 			}
 			for i := range room {
@@ -283,14 +285,14 @@ func TestRoom(t *testing.T) {
 				}
 				l.do(1, 0)
 			}
-			if l.w.End() > pages*LogPageWords && room > 0 || l.w.Room() != 0 {
+			if l.w.End() > pages*PageWords && room > 0 || l.w.Room() != 0 {
 				t.Errorf("%d pages: the last record ends at word %d; room for %d", pages, l.w.End(), l.w.Room())
 			}
 			if room > 0 {
 				l.commit()
 			}
 			for _, word := range l.stored[done:] {
-				if word < first-batchHeadWords || word >= pages*LogPageWords {
+				if word < first-segmentHeadWords || word >= pages*PageWords {
 					t.Fatalf("%d pages, records from word %d on: a store to word %d", pages, first, word)
 				}
 			}
@@ -302,14 +304,14 @@ func TestRoom(t *testing.T) {
 			}
 		}
 	}
-	if w := NewLogWriter(make([]uint64, LogStart+3), nil, 1, 1, 0); w.Room() != 0 {
-		t.Errorf("a log without a batch has room for %d", w.Room())
+	if w := NewWriter(make([]uint64, FirstWord+3), nil, 1, 1, 0); w.Room() != 0 {
+		t.Errorf("a log without a segment has room for %d", w.Room())
 	}
 }
 
 // TestOperationNumberWraps: records keep the low half of it.
 func TestOperationNumberWraps(t *testing.T) {
-	l := newTestLog(make([]uint64, testLogWords), testLive(func(sb *Superblock) { sb.SetOperation(5<<32 - 3) }))
+	l := newTestLog(make([]uint64, testWords), testLive(func(sb *layout.Superblock) { sb.SetOperation(5<<32 - 3) }))
 	for i := range uint64(6) {
 		l.do(2, 0)
 		if i == 1 {
@@ -328,7 +330,7 @@ func TestOperationNumberWraps(t *testing.T) {
 // of its process does: what the log then holds is the operations that were
 // complete.
 func TestLogIsCutAnywhere(t *testing.T) {
-	l := newTestLog(make([]uint64, testLogWords), testLive(nil))
+	l := newTestLog(make([]uint64, testWords), testLive(nil))
 	l.do(1, 1)
 	l.further = 3
 	l.do(5, 1)
@@ -365,7 +367,7 @@ func TestLogIsCutAnywhere(t *testing.T) {
 // the change counts, and what comes after does not, even where it is whole; it is
 // an error where anyone vouches for it (L5).
 func TestTornRecord(t *testing.T) {
-	l := newTestLog(make([]uint64, testLogWords), testLive(nil))
+	l := newTestLog(make([]uint64, testWords), testLive(nil))
 	for range 3 {
 		l.do(4, 1)
 		l.do(2, 1)
@@ -373,34 +375,34 @@ func TestTornRecord(t *testing.T) {
 	}
 	last := l.commits[2]
 	for _, word := range slices.Compact(slices.Sorted(slices.Values(l.stored))) {
-		if word < LogStart {
+		if word < FirstWord {
 			continue
 		}
-		batch := word / LogPageWords * LogPageWords
-		before := 1000 + (word-LogStart)/LogPageWords*7
+		segment := word / PageWords * PageWords
+		before := 1000 + (word-FirstWord)/PageWords*7
 		l.words[word] ^= 1 << (word % 64)
-		s, err := ScanLog(l.words, l.sb, 0, nil)
-		_, promisedErr := ScanLog(l.words, l.sb, last.LSN, nil)
-		inLast := batch == LogStart+2*LogPageWords
+		s, err := Scan(l.words, l.sb, 0, nil)
+		_, promisedErr := Scan(l.words, l.sb, last.LSN, nil)
+		inLast := segment == FirstWord+2*PageWords
 		if s.LSN < before || s.LSN >= last.LSN || rule(promisedErr) != "L5" {
 			t.Errorf("word %d: %+v, %v; promised: %v", word, s, err, promisedErr)
 		}
-		// The commit record of the last batch vouches for the one before.
+		// The commit record of the last segment vouches for the one before.
 		if inLast != (err == nil) || err != nil && rule(err) != "L5" {
 			t.Errorf("word %d: %+v, %v", word, s, err)
 		}
-		if at := word % LogPageWords; at >= batchHeadWords && s.LSN > before+(at-batchHeadWords)/recordWords {
+		if at := word % PageWords; at >= segmentHeadWords && s.LSN > before+(at-segmentHeadWords)/recordWords {
 			t.Errorf("word %d: a changed record counts: %+v", word, s)
 		}
 		l.words[word] ^= 1 << (word % 64)
 	}
 }
 
-// TestChain: batches that are whole by themselves count only where they follow
+// TestChain: segments that are whole by themselves count only where they follow
 // each other.
 func TestChain(t *testing.T) {
 	make3 := func() *testLog {
-		l := newTestLog(make([]uint64, testLogWords), testLive(nil))
+		l := newTestLog(make([]uint64, testWords), testLive(nil))
 		l.do(2, 1)
 		l.commit()
 		l.do(2, 1)
@@ -411,31 +413,31 @@ func TestChain(t *testing.T) {
 	}
 	l := make3()
 	page := func(words []uint64, i int) []uint64 {
-		return words[LogStart+i*LogPageWords : LogStart+(i+1)*LogPageWords]
+		return words[FirstWord+i*PageWords : FirstWord+(i+1)*PageWords]
 	}
-	// The same number of records in the first batch, but other ones.
-	other := newTestLog(make([]uint64, testLogWords), testLive(nil))
+	// The same number of records in the first segment, but other ones.
+	other := newTestLog(make([]uint64, testWords), testLive(nil))
 	other.do(1, 0)
 	other.do(1, 1)
 	other.commit()
 	other.do(2, 1)
 	other.commit()
 	for name, change := range map[string]func(){
-		"an old second batch":     func() { copy(page(l.words, 1), page(other.words, 1)) },
-		"the second batch twice":  func() { copy(page(l.words, 2), page(l.words, 1)) },
-		"batches in wrong order":  func() { copy(page(l.words, 1), page(l.words, 2)) },
-		"the first batch again":   func() { copy(page(l.words, 1), page(l.words, 0)) },
-		"no second batch":         func() { clear(page(l.words, 1)) },
-		"no first batch":          func() { clear(page(l.words, 0)) },
-		"an empty page, and more": func() { copy(page(l.words, 3), page(l.words, 2)); clear(page(l.words, 2)) },
+		"an old second segment":    func() { copy(page(l.words, 1), page(other.words, 1)) },
+		"the second segment twice": func() { copy(page(l.words, 2), page(l.words, 1)) },
+		"segments in wrong order":  func() { copy(page(l.words, 1), page(l.words, 2)) },
+		"the first segment again":  func() { copy(page(l.words, 1), page(l.words, 0)) },
+		"no second segment":        func() { clear(page(l.words, 1)) },
+		"no first segment":         func() { clear(page(l.words, 0)) },
+		"an empty page, and more":  func() { copy(page(l.words, 3), page(l.words, 2)); clear(page(l.words, 2)) },
 	} {
 		l = make3()
 		change()
-		s, err := ScanLog(l.words, l.sb, 0, nil)
+		s, err := Scan(l.words, l.sb, 0, nil)
 		if s.LSN >= l.commits[2].LSN {
 			t.Errorf("%s: %+v, %v", name, s, err)
 		}
-		if _, err := ScanLog(l.words, l.sb, l.commits[2].LSN, nil); rule(err) != "L5" {
+		if _, err := Scan(l.words, l.sb, l.commits[2].LSN, nil); rule(err) != "L5" {
 			t.Errorf("%s, promised: %v", name, err)
 		}
 	}
@@ -444,19 +446,19 @@ func TestChain(t *testing.T) {
 // TestOlderGeneration: a log that begins again does not count what is left of
 // the generation before, even where LSNs and checks fit.
 func TestOlderGeneration(t *testing.T) {
-	l := newTestLog(make([]uint64, testLogWords), testLive(nil))
+	l := newTestLog(make([]uint64, testWords), testLive(nil))
 	for range 4 {
 		l.do(2, 1)
 		l.commit()
 	}
-	for name, change := range map[string]func(*Superblock){
-		"salt and generation": func(sb *Superblock) { sb.SetGeneration(8); sb.SetLogSalt(0x5A18) },
-		"generation":          func(sb *Superblock) { sb.SetGeneration(8) },
-		"salt":                func(sb *Superblock) { sb.SetLogSalt(0x5A18) },
-		"LSN":                 func(sb *Superblock) { sb.SetCheckpointLSN(999) },
+	for name, change := range map[string]func(*layout.Superblock){
+		"salt and generation": func(sb *layout.Superblock) { sb.SetGeneration(8); sb.SetLogSalt(0x5A18) },
+		"generation":          func(sb *layout.Superblock) { sb.SetGeneration(8) },
+		"salt":                func(sb *layout.Superblock) { sb.SetLogSalt(0x5A18) },
+		"LSN":                 func(sb *layout.Superblock) { sb.SetCheckpointLSN(999) },
 	} {
 		sb := testLive(change)
-		if s, err := ScanLog(l.words, sb, 0, nil); s.Records != 0 || s.LSN != sb.CheckpointLSN() || err != nil && name != "LSN" {
+		if s, err := Scan(l.words, sb, 0, nil); s.Records != 0 || s.LSN != sb.CheckpointLSN() || err != nil && name != "LSN" {
 			t.Errorf("another %s: %+v, %v", name, s, err)
 		}
 		next := newTestLog(slices.Clone(l.words), sb)
@@ -471,7 +473,7 @@ func TestOlderGeneration(t *testing.T) {
 // TestLookahead bears L5: a commit record past a bad one vouches for what was
 // durable when it was stored, even where nothing leads to it.
 func TestLookahead(t *testing.T) {
-	l := newTestLog(make([]uint64, testLogWords), testLive(nil))
+	l := newTestLog(make([]uint64, testWords), testLive(nil))
 	for range 5 {
 		l.do(2, 1)
 		l.commit()
@@ -482,29 +484,29 @@ func TestLookahead(t *testing.T) {
 	if _, err := l.scan(t, l.w.LSN()+1); rule(err) != "L5" {
 		t.Errorf("a promise of more than there is: %v", err)
 	}
-	// The batches from 2 on are gone but for one, which vouches for those
+	// The segments from 2 on are gone but for one, which vouches for those
 	// before it.
 	for survivor := 2; survivor < 5; survivor++ {
 		words := slices.Clone(l.words)
 		for i := 2; i < 5; i++ {
 			if i != survivor {
-				clear(words[LogStart+i*LogPageWords : LogStart+(i+1)*LogPageWords])
+				clear(words[FirstWord+i*PageWords : FirstWord+(i+1)*PageWords])
 			}
 		}
 		_, err := l.scanWords(t, words, 0)
 		if survivor == 2 && err != nil || survivor > 2 && rule(err) != "L5" {
-			t.Errorf("with batch %d: %v", survivor, err)
+			t.Errorf("with segment %d: %v", survivor, err)
 		}
 	}
 	for i := range 4 {
-		clear(l.words[LogStart+i*LogPageWords : LogStart+(i+1)*LogPageWords])
+		clear(l.words[FirstWord+i*PageWords : FirstWord+(i+1)*PageWords])
 	}
 	s, err := l.scan(t, 0)
 	if rule(err) != "L5" || s.Records != 0 {
-		t.Errorf("with the last batch alone: %+v, %v", s, err)
+		t.Errorf("with the last segment alone: %+v, %v", s, err)
 	}
 	// A checkpoint vouches for itself alone.
-	if s, err := ScanLog(make([]uint64, testLogWords), l.sb, 0, nil); err != nil || s.LSN != 1000 {
+	if s, err := Scan(make([]uint64, testWords), l.sb, 0, nil); err != nil || s.LSN != 1000 {
 		t.Errorf("%+v, %v", s, err)
 	}
 }
@@ -512,8 +514,8 @@ func TestLookahead(t *testing.T) {
 // TestLaterGeneration bears L2.
 func TestLaterGeneration(t *testing.T) {
 	older := testLive(nil)
-	newer := testLive(func(sb *Superblock) { sb.SetGeneration(8); sb.SetLogSalt(0x5A18) })
-	words := newTestLog(make([]uint64, testLogWords), older).words
+	newer := testLive(func(sb *layout.Superblock) { sb.SetGeneration(8); sb.SetLogSalt(0x5A18) })
+	words := newTestLog(make([]uint64, testWords), older).words
 	l := newTestLog(words, newer)
 	if LaterGeneration(l.words, older) {
 		t.Error("a header is a record")
@@ -523,11 +525,11 @@ func TestLaterGeneration(t *testing.T) {
 		t.Error("a begin record does not show its generation")
 	}
 	l.commit()
-	l.words[LogStart] ^= 1
+	l.words[FirstWord] ^= 1
 	if !LaterGeneration(l.words, older) || LaterGeneration(l.words, newer) {
 		t.Error("a commit record does not show its generation")
 	}
-	l.words[LogStart+commitAt] ^= 1
+	l.words[FirstWord+commitAt] ^= 1
 	if LaterGeneration(l.words, older) {
 		t.Error("a page with neither record shows a generation")
 	}
@@ -535,7 +537,7 @@ func TestLaterGeneration(t *testing.T) {
 	if !LaterGeneration(l.words, older) {
 		t.Error("the second page does not show its generation")
 	}
-	if LaterGeneration(l.words, testLive(func(sb *Superblock) { sb.SetUUID([16]byte{9}) })) {
+	if LaterGeneration(l.words, testLive(func(sb *layout.Superblock) { sb.SetUUID([16]byte{9}) })) {
 		t.Error("the log of another file shows a generation of this one")
 	}
 }
@@ -544,23 +546,23 @@ func TestLaterGeneration(t *testing.T) {
 // records ends the log.
 func TestCommitMismatch(t *testing.T) {
 	build := func(change func(c *Commit)) (*testLog, Commit) {
-		l := newTestLog(make([]uint64, testLogWords), testLive(nil))
+		l := newTestLog(make([]uint64, testWords), testLive(nil))
 		l.do(3, 1)
 		c := Commit{UserSeq: 41, Operation: 6, Length: 101, Durable: 1000}
 		change(&c)
 		return l, l.w.Commit(c)
 	}
 	l, c := build(func(*Commit) {})
-	if s, err := ScanLog(l.words, l.sb, c.LSN, nil); err != nil || s.UserSeq != 41 || s.Operation != 6 || s.Torn {
+	if s, err := Scan(l.words, l.sb, c.LSN, nil); err != nil || s.UserSeq != 41 || s.Operation != 6 || s.Torn {
 		t.Fatalf("%+v, %v", s, err)
 	}
 	l, _ = build(func(c *Commit) { c.Length = 102 })
-	if _, err := ScanLog(l.words, l.sb, 0, nil); rule(err) != "L4" {
+	if _, err := Scan(l.words, l.sb, 0, nil); rule(err) != "L4" {
 		t.Errorf("a wrong length: %v", err)
 	}
 	// A commit record with a right CRC of its own, but not that of the records.
 	resign := func(l *testLog, word int, v uint64) {
-		w := l.words[LogStart+commitAt : LogStart+commitAt+commitWords]
+		w := l.words[FirstWord+commitAt : FirstWord+commitAt+commitWords]
 		w[word] = v
 		w[9] &= 1<<32 - 1
 		w[9] |= uint64(new(checker).words(w...)) << 32
@@ -570,22 +572,22 @@ func TestCommitMismatch(t *testing.T) {
 		"number of records": func(l *testLog) { resign(l, 4, 2) },
 		"more records":      func(l *testLog) { resign(l, 4, 4) },
 		"all records":       func(l *testLog) { resign(l, 4, ^uint64(0)) },
-		"CRC":               func(l *testLog) { resign(l, 9, l.words[LogStart+commitAt+9]^1) },
+		"CRC":               func(l *testLog) { resign(l, 9, l.words[FirstWord+commitAt+9]^1) },
 	} {
 		l, _ := build(func(*Commit) {})
 		change(l)
-		if s, err := ScanLog(l.words, l.sb, 0, nil); err != nil || s.LSN >= 1004 || !s.Torn || s.UserSeq != 40 {
+		if s, err := Scan(l.words, l.sb, 0, nil); err != nil || s.LSN >= 1004 || !s.Torn || s.UserSeq != 40 {
 			t.Errorf("a wrong %s: %+v, %v", name, s, err)
 		}
-		if _, err := ScanLog(l.words, l.sb, 1004, nil); rule(err) != "L5" {
+		if _, err := Scan(l.words, l.sb, 1004, nil); rule(err) != "L5" {
 			t.Errorf("a wrong %s, promised: %v", name, err)
 		}
 	}
 }
 
 // TestBeginMismatch: a begin record whose checksum is right, and which is not that of the next
-// batch of this generation, ends the log, as if nothing were there: it alone says what the
-// batch of a commit without records follows.
+// segment of this generation, ends the log, as if nothing were there: it alone says what the
+// segment of a commit without records follows.
 func TestBeginMismatch(t *testing.T) {
 	for name, change := range map[string]func(w []uint64){
 		"generation": func(w []uint64) { w[1]++ },
@@ -595,10 +597,10 @@ func TestBeginMismatch(t *testing.T) {
 		"check":      func(w []uint64) { w[4] ^= 1 },
 	} {
 		for _, records := range []int{0, 2} {
-			l := newTestLog(make([]uint64, testLogWords), testLive(nil))
+			l := newTestLog(make([]uint64, testWords), testLive(nil))
 			l.do(2, 1)
 			first := l.commit()
-			at := l.w.Start() - batchHeadWords
+			at := l.w.Start() - segmentHeadWords
 			if records > 0 {
 				l.do(records, 1)
 			}
@@ -623,10 +625,10 @@ func TestBeginMismatch(t *testing.T) {
 // TestCommitInsideAnOperation: no writer commits one that is not complete. What is before it
 // counts, and it does not.
 func TestCommitInsideAnOperation(t *testing.T) {
-	l := newTestLog(make([]uint64, testLogWords), testLive(nil))
+	l := newTestLog(make([]uint64, testWords), testLive(nil))
 	l.do(2, 1)
 	whole := l.w.LSN()
-	l.w.Append(&Record{Block: WordStash / 8, Words: 1})
+	l.w.Append(&Record{Block: layout.WordStash / 8, Words: 1})
 	c := l.w.Commit(Commit{UserSeq: 41, Operation: l.operation, Length: l.length, Durable: 1000})
 	s, err := l.scan(t, 0)
 	if err != nil || s.LSN != whole || s.Records != 2 || s.UserSeq != 40 || !s.Torn {
@@ -639,15 +641,15 @@ func TestCommitInsideAnOperation(t *testing.T) {
 
 // TestUnknownBitsOfARecord bears L3, as far as this package checks it.
 func TestUnknownBitsOfARecord(t *testing.T) {
-	const at = LogStart + batchHeadWords
+	const at = FirstWord + segmentHeadWords
 	for bit := recordOthers; bit < 64; bit++ {
-		l := newTestLog(make([]uint64, testLogWords), testLive(nil))
-		l.w.Append(&Record{Block: WordStash / 8, Words: 1 << 4, Last: true, Operation: 6})
+		l := newTestLog(make([]uint64, testWords), testLive(nil))
+		l.w.Append(&Record{Block: layout.WordStash / 8, Words: 1 << 4, Last: true, Operation: 6})
 		l.words[at] |= 1 << bit
-		end := NextLogRecord(l.words, at) - 1
+		end := NextRecord(l.words, at) - 1
 		l.words[at+2] = 0 // a value now
 		l.words[end] = 6<<32 | uint64(new(checker).record(l.sb.LogSalt(), 1001, 0, l.words[at:end], 6))
-		s, err := ScanLog(l.words, l.sb, 0, nil)
+		s, err := Scan(l.words, l.sb, 0, nil)
 		if known := bit < recordOthers+3; known != (err == nil && s.Records == 1) || !known && rule(err) != "L3" {
 			t.Errorf("bit %d: %+v, %v", bit, s, err)
 		}
@@ -657,56 +659,56 @@ func TestUnknownBitsOfARecord(t *testing.T) {
 // TestLogHeader bears L1, as far as this package checks it.
 func TestLogHeader(t *testing.T) {
 	sb := testLive(nil)
-	l := newTestLog(make([]uint64, testLogWords), sb)
-	h, ok := FindLogHeader(l.words, sb.UUID(), sb.LogSalt())
-	if !ok || h != (LogHeader{UUID: sb.UUID(), Generation: 7, Salt: 0x5A17, Bytes: MinLogBytes}) {
+	l := newTestLog(make([]uint64, testWords), sb)
+	h, ok := FindHeader(l.words, sb.UUID(), sb.LogSalt())
+	if !ok || h != (Header{UUID: sb.UUID(), Generation: 7, Salt: 0x5A17, Bytes: MinBytes}) {
 		t.Fatalf("%+v, %t", h, ok)
 	}
 	// The next generation leaves it alone.
-	newTestLog(l.words, testLive(func(sb *Superblock) { sb.SetGeneration(8); sb.SetLogSalt(1) }))
-	if _, ok := FindLogHeader(l.words, sb.UUID(), sb.LogSalt()); !ok {
+	newTestLog(l.words, testLive(func(sb *layout.Superblock) { sb.SetGeneration(8); sb.SetLogSalt(1) }))
+	if _, ok := FindHeader(l.words, sb.UUID(), sb.LogSalt()); !ok {
 		t.Error("the header is gone with the next generation")
 	}
-	if h, ok := FindLogHeader(l.words, sb.UUID(), 1); !ok || h.Generation != 8 {
+	if h, ok := FindHeader(l.words, sb.UUID(), 1); !ok || h.Generation != 8 {
 		t.Errorf("%+v, %t", h, ok)
 	}
 	for _, other := range []uint64{0, 2} {
-		if _, ok := FindLogHeader(l.words, sb.UUID(), other); ok {
+		if _, ok := FindHeader(l.words, sb.UUID(), other); ok {
 			t.Errorf("salt %d leads to a header", other)
 		}
 	}
-	if _, ok := FindLogHeader(l.words, [16]byte{1, 2, 4}, sb.LogSalt()); ok {
+	if _, ok := FindHeader(l.words, [16]byte{1, 2, 4}, sb.LogSalt()); ok {
 		t.Error("the UUID of another file leads to a header")
 	}
 	// Generation 7 has the second slot. Whether the log has the size that its
 	// header says is for the caller to see.
-	for _, n := range []int{0, 7, 8, LogPageWords, LogPageWords + logHeaderWords - 1} {
-		if _, ok := FindLogHeader(l.words[:n], sb.UUID(), sb.LogSalt()); ok {
+	for _, n := range []int{0, 7, 8, PageWords, PageWords + headerWords - 1} {
+		if _, ok := FindHeader(l.words[:n], sb.UUID(), sb.LogSalt()); ok {
 			t.Errorf("a log of %d words has a header", n)
 		}
 	}
-	for i := range logHeaderWords {
+	for i := range headerWords {
 		for bit := range 64 {
-			l.words[LogPageWords+i] ^= 1 << bit
-			if _, ok := FindLogHeader(l.words, sb.UUID(), sb.LogSalt()); ok && (i != 7 || bit < 32) {
+			l.words[PageWords+i] ^= 1 << bit
+			if _, ok := FindHeader(l.words, sb.UUID(), sb.LogSalt()); ok && (i != 7 || bit < 32) {
 				t.Errorf("bit %d of word %d of the header does not count", bit, i)
 			}
-			l.words[LogPageWords+i] ^= 1 << bit
+			l.words[PageWords+i] ^= 1 << bit
 		}
 	}
 }
 
-// forge gives the batches of a log right checks, and what they need to follow
-// each other, so that what else is in them gets past the checks. A batch has as
+// forge gives the segments of a log right checks, and what they need to follow
+// each other, so that what else is in them gets past the checks. A segment has as
 // many records as its commit record says, some hundreds at most.
-func forge(log []uint64, sb *Superblock) {
-	w := NewLogWriter(log, func(word uint64, values []uint64) { copy(log[word:], values) }, sb.Generation(), sb.LogSalt(), sb.CheckpointLSN())
-	for w.batch+batchHeadWords <= uint64(len(log)) {
-		head := log[w.batch+commitAt:]
+func forge(log []uint64, sb *layout.Superblock) {
+	w := NewWriter(log, func(word uint64, values []uint64) { copy(log[word:], values) }, sb.Generation(), sb.LogSalt(), sb.CheckpointLSN())
+	for w.segment+segmentHeadWords <= uint64(len(log)) {
+		head := log[w.segment+commitAt:]
 		c := Commit{Records: head[4], UserSeq: head[5], Operation: head[6], Length: head[7], Durable: head[8]}
 		w.begin()
-		for n := c.Records % 300; n > 0 && w.Room() > 0 && NextLogRecord(log, w.end) <= uint64(len(log)); n-- {
-			last := NextLogRecord(log, w.end) - 1
+		for n := c.Records % 300; n > 0 && w.Room() > 0 && NextRecord(log, w.end) <= uint64(len(log)); n-- {
+			last := NextRecord(log, w.end) - 1
 			w.lsn++
 			w.check = w.checker.record(w.salt, w.lsn, w.check, log[w.end:last], uint32(log[last]>>32))
 			log[last] = log[last]>>32<<32 | uint64(w.check)

@@ -1,0 +1,109 @@
+// Package wal is the format of the write-ahead log of a filter file: how
+// operations become records, how records become a log, and how a log is read after
+// a crash. Like package layout it works on words and opens no file. When each part
+// is written, and what must be durable before it, is the subject of package
+// recovery.
+//
+// # Purpose
+//
+// A file that has a writer is in state live, and has a log beside it: NAME.stash. The
+// log holds the operations since the last checkpoint, in their order, as words
+// of the filter file and their new values. A program that opens a live file whose
+// writer died stores these values before it reads the file. A program that only
+// reads files at rest never needs the log.
+//
+// The terms, the numbering of words and the CRC are those of package layout. An LSN
+// (log sequence number) numbers the records and commit records of a file; it goes on
+// from generation to generation. A segment is the part of the log that one commit
+// makes durable.
+//
+// # The file
+//
+// The size of a log is fixed, a multiple of 4,096. The log consists of words; offsets are in
+// bytes.
+//
+//	0          header of an even generation
+//	4096       header of an odd generation
+//	8192       segments, one after the other, each from a multiple of 4,096 on
+//
+// A header names the generation of a superblock in state live. Its salt leads from
+// that superblock to this log:
+//
+//	word 0 magic "MMAPFLOG"   1 format version 1   2, 3 UUID of the file
+//	     4 generation         5 salt               6 size of the log
+//	     7 CRC32C of words 0 to 6
+//
+// A generation ends with a checkpoint. The next one has a new salt, and begins
+// again at 8192, over the segments of the last one: what a page of the log holds
+// proves nothing by itself. That is why every record carries a check that covers the
+// salt, its LSN and the check of the record before it.
+//
+// # Segments
+//
+// A segment begins with two records about the segment itself:
+//
+//	0          begin record, 40: stored before the first operation
+//	40         commit record, 80: stored after the last operation; zero until then
+//	120        zero, 8
+//	128        records of 24 to 80
+//
+//	begin      word 0 magic "MMFBEGIN"   1 generation   2 salt
+//	                3 LSN of the first record
+//	                4 bits 0-31: check that the first record is chained to;
+//	                  bits 32-63: CRC32C of words 0 to 3 and of bits 0-31 (as a word)
+//	commit     word 0 magic "MMFCOMMT"   1 generation   2 salt   3 its LSN
+//	                4 number of records  5 user sequence
+//	                6 operation number   7 length
+//	                8 an LSN up to which the log was durable when this was stored
+//	                9 bits 0-31: CRC32C of the records;
+//	                  bits 32-63: CRC32C of words 0 to 8 and of bits 0-31 (as a word)
+//
+// The commit record stands at the head of its segment, not at the end, so that a small
+// commit writes one page and not two. It is stored last, and its LSN follows that of
+// the last record.
+//
+// # Records
+//
+// A record is what one operation stores to one block of 64 bytes:
+//
+//	word 0 bits 0-47: number of the first word, in the file
+//	       48: guarded, the operation takes a fingerprint away here
+//	       49: last record of its operation; with it,
+//	       50: the length grows by 1; 51: it shrinks by 1
+//	       52-58: which of the seven words after the first have values too,
+//	       all of them in the same block
+//	word 1 and on: the values, in the order of the words
+//	last word bits 0-31: check; bits 32-63, if bit 49 is set: the operation
+//	       number modulo 2^32
+//
+// The check of a record is the CRC32C of the salt, the LSN, word 0 and word 1; then of
+// 32 bits of the check before it and of bits 32-63 of the last word; then of the
+// words from word 2 up to the last. The check before the first record of a generation
+// is 0. The check before the first record of a later segment is the CRC in bits 32-63 of
+// word 9 of the commit record before it. LSNs begin at the checkpoint LSN + 1.
+//
+// # Where a log ends
+//
+// The log ends before the first record whose check is wrong. Of the records before that
+// point, those of whole operations count. A commit record that does not match all
+// the records before it does not count, and neither does anything after it.
+//
+// # Rules
+//
+//	L1   Beside a live file there is a log with a header that has the UUID and the
+//	     salt of the superblock, and the right size. It is called NAME.stash, or
+//	     NAME.stash.new if its writer died while it put a larger log into use.
+//	L2   No log of the file has a begin or commit record of a later generation than
+//	     the newest superblock. A log belongs to the file if a header has its UUID,
+//	     or the UUID that a sealed file gets with its first operation: the 128 bits
+//	     of XXH3 of the old UUID, with the salt of the header as the seed, big-endian
+//	     as XXH3 writes them.
+//	L3   A record with the right check has no unknown bits; it stores to words of the stash
+//	     or of the region, all in one block.
+//	L4   The length in a commit record is the one that its records lead to.
+//	L5   The log does not end before an LSN up to which it was durable: that of the
+//	     checkpoint, of any commit record of the generation with a right CRC, whether
+//	     the log leads to it or not, or of a promise in the runtime page. A promise
+//	     counts if its second word is ((salt xor (LSN · 0x9E3779B97F4A7C15)) ·
+//	     0xBB67AE8584CAA73B) xor LSN, modulo 2^64.
+package wal

@@ -1,0 +1,120 @@
+package wal
+
+import (
+	"encoding/binary"
+
+	"github.com/klauspost/crc32"
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/zeebo/xxh3"
+)
+
+// Sizes of a log and of its parts.
+const (
+	PageBytes   = 4096
+	PageWords   = PageBytes / 8
+	HeaderSlots = 2                       // pages with a header, one for even and one for odd generations
+	FirstWord   = HeaderSlots * PageWords // of the first segment
+
+	// Bounds of the size of a log. Sixteen pages hold the headers and the longest
+	// operation several times over; the upper bound only refuses nonsense.
+	MinBytes = 16 * PageBytes
+	MaxBytes = 1 << 40
+
+	RecordBytes = 24 // of a record of one word; each further word takes 8 more
+
+	segmentHeadWords = 16 // before the first record
+	commitAt         = 5  // word of the commit record in its segment
+	recordWords      = RecordBytes / 8
+)
+
+var (
+	castagnoli  = crc32.MakeTable(crc32.Castagnoli)
+	logMagic    = binary.LittleEndian.Uint64([]byte("MMAPFLOG"))
+	beginMagic  = binary.LittleEndian.Uint64([]byte("MMFBEGIN"))
+	commitMagic = binary.LittleEndian.Uint64([]byte("MMFCOMMT"))
+)
+
+// A Header names the file, and the generation of it, that a log belongs to.
+//
+//	word 0 magic "MMAPFLOG"   1 format version   2, 3 UUID of the file
+//	     4 generation         5 salt             6 bytes of the log
+//	     7 CRC32C of words 0 to 6
+type Header struct {
+	UUID       [16]byte
+	Generation uint64 // of the superblock that names the salt
+	Salt       uint64
+	Bytes      int64
+}
+
+const headerWords = 8
+
+// PutHeader stores a header in the slot of its generation. The header of the generation
+// before it stays intact.
+func PutHeader(store func(i, v uint64), h Header) {
+	at := h.Generation % HeaderSlots * PageWords
+	w := [headerWords]uint64{
+		logMagic, layout.FormatVersion,
+		binary.LittleEndian.Uint64(h.UUID[:8]), binary.LittleEndian.Uint64(h.UUID[8:]),
+		h.Generation, h.Salt, uint64(h.Bytes),
+	}
+	w[7] = uint64(new(checker).words(w[:7]...))
+	for i, v := range w {
+		store(at+uint64(i), v)
+	}
+}
+
+// FindHeader returns the header with the given UUID and salt. It reports false if the log
+// belongs to another file or generation.
+func FindHeader(log []uint64, uuid [16]byte, salt uint64) (h Header, ok bool) {
+	for slot := range uint64(HeaderSlots) {
+		if h, ok := readHeader(log, slot); ok && h.UUID == uuid && h.Salt == salt {
+			return h, true
+		}
+	}
+	return Header{}, false
+}
+
+// Owns reports whether the log has a header with the given UUID, of any generation.
+func Owns(log []uint64, uuid [16]byte) bool {
+	for slot := range uint64(HeaderSlots) {
+		if h, ok := readHeader(log, slot); ok && h.UUID == uuid {
+			return true
+		}
+	}
+	return false
+}
+
+func readHeader(log []uint64, slot uint64) (h Header, ok bool) {
+	at := slot * PageWords
+	if at+headerWords > uint64(len(log)) {
+		return h, false
+	}
+	w := log[at : at+headerWords]
+	if w[0] != logMagic || w[1] != layout.FormatVersion || w[7] != uint64(new(checker).words(w[:7]...)) {
+		return h, false
+	}
+	h = Header{Generation: w[4], Salt: w[5], Bytes: int64(w[6])}
+	binary.LittleEndian.PutUint64(h.UUID[:8], w[2])
+	binary.LittleEndian.PutUint64(h.UUID[8:], w[3])
+	return h, true
+}
+
+// words returns the CRC32C of words, little-endian.
+func (c *checker) words(words ...uint64) (crc uint32) {
+	for len(words) > 0 {
+		n := min(len(words), PageWords)
+		for i, w := range words[:n] {
+			binary.LittleEndian.PutUint64(c[8*i:], w)
+		}
+		crc = crc32.Update(crc, castagnoli, c[:8*n])
+		words = words[n:]
+	}
+	return crc
+}
+
+// NextUUID returns the UUID that a sealed file gets with its first operation: a new one,
+// since the content changes, but one that can be derived from the old UUID and the salt of
+// the new log. So a log can be recognised as that of the sealed file (L2).
+func NextUUID(uuid [16]byte, salt uint64) (next [16]byte) {
+	return xxh3.Hash128Seed(uuid[:], salt).Bytes()
+}

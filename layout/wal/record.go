@@ -1,0 +1,175 @@
+package wal
+
+import (
+	"encoding/binary"
+	"math/bits"
+
+	"github.com/klauspost/crc32"
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/mistake"
+)
+
+// A Store sets one word of a filter file.
+type Store struct {
+	Word    uint64 // number of the word in the file
+	Value   uint64
+	Guarded bool // it takes away a fingerprint that a lookup may be reading
+}
+
+// A Record is what one operation stores to one block of 64 bytes. Shifting a line of
+// layout compact by a slot is one record; so is moving an item between two buckets of a
+// line. The package essay has its encoding.
+type Record struct {
+	Block     uint64                    // words 8·Block to 8·Block+7 of the file
+	Words     uint8                     // bit i: it stores to word i of the block
+	Values    [layout.BlockWords]uint64 // of these words; 0 for the others
+	Guarded   bool                      // one of the stores is
+	Last      bool
+	Grow      int    // change of the length, -1 to 1; if Last
+	Operation uint32 // number of the operation modulo 2^32; if Last
+}
+
+const (
+	recordWordBits = 48
+	recordGuarded  = 1 << 48
+	recordLast     = 1 << 49
+	recordGrow     = 1 << 50
+	recordShrink   = 1 << 51
+	recordOthers   = 52 // the first bit of these
+	recordOtherSet = 1<<(layout.BlockWords-1) - 1
+	recordUnused   = 0x1F << 59
+)
+
+// Gather sets r to the record of the leading stores that share a block, and returns the
+// remaining stores.
+//
+// The stores of a record happen in the order of their words, which need not be their order
+// in the operation. This is safe: if one of them takes a fingerprint away, the record is
+// guarded, and all of it is stored between two steps of the removal counter of the
+// block; otherwise the stores only add. (A new entry of the stash needs its first word
+// stored before its second, and that is the order of the words.)
+func (r *Record) Gather(stores []Store) (rest []Store) {
+	*r = Record{}
+	r.Block = stores[0].Word / layout.BlockWords
+	for i, s := range stores {
+		if s.Word/layout.BlockWords != r.Block {
+			return stores[i:]
+		}
+		r.Words |= 1 << (s.Word % layout.BlockWords)
+		r.Values[s.Word%layout.BlockWords] = s.Value
+		r.Guarded = r.Guarded || s.Guarded
+	}
+	return nil
+}
+
+// Counter returns the removal counter of the block: see [layout.CounterOf].
+func (r *Record) Counter() uint64 { return layout.CounterOf(r.Block * layout.BlockWords) }
+
+// Each calls do for each word that the record stores to, in order.
+func (r *Record) Each(do func(word, value uint64)) {
+	for left := r.Words; left != 0; left &= left - 1 {
+		i := bits.TrailingZeros8(left)
+		do(r.Block*layout.BlockWords+uint64(i), r.Values[i])
+	}
+}
+
+// head returns word 0 of the record without its flags.
+func (r *Record) head() uint64 {
+	first := bits.TrailingZeros8(r.Words)
+	return r.Block*layout.BlockWords + uint64(first) | uint64(r.Words>>first>>1)<<recordOthers
+}
+
+// encode writes all but the last word of the record to w and returns their number.
+func (r *Record) encode(w *[layout.BlockWords + 1]uint64) (n int) {
+	w[0] = r.head()
+	if r.Guarded {
+		w[0] |= recordGuarded
+	}
+	if r.Last {
+		w[0] |= recordLast
+	}
+	switch r.Grow {
+	case 1:
+		w[0] |= recordGrow
+	case -1:
+		w[0] |= recordShrink
+	}
+	n = 1
+	for left := r.Words; left != 0; left &= left - 1 {
+		w[n] = r.Values[bits.TrailingZeros8(left)]
+		n++
+	}
+	return n
+}
+
+// recordLength returns the number of words of the record with word 0 w0.
+func recordLength(w0 uint64) uint64 {
+	return recordWords + uint64(bits.OnesCount64(w0>>recordOthers&recordOtherSet))
+}
+
+// oneBlock reports whether all words of the record with word 0 w0 are in one block.
+func oneBlock(w0 uint64) bool {
+	return w0%layout.BlockWords+uint64(bits.Len64(w0>>recordOthers&recordOtherSet)) < layout.BlockWords
+}
+
+// decodeRecord decodes the words of a record of one block.
+func decodeRecord(w []uint64) (r Record) {
+	w0, w2 := w[0], w[len(w)-1]
+	first := w0 % layout.BlockWords
+	r = Record{
+		Block:     w0 & (1<<recordWordBits - 1) / layout.BlockWords,
+		Words:     uint8((w0>>recordOthers&recordOtherSet<<1 | 1) << first),
+		Guarded:   w0&recordGuarded != 0,
+		Last:      w0&recordLast != 0,
+		Operation: uint32(w2 >> 32),
+	}
+	for i, left := 1, r.Words; left != 0; i, left = i+1, left&(left-1) {
+		r.Values[bits.TrailingZeros8(left)] = w[i]
+	}
+	if w0&recordGrow != 0 {
+		r.Grow = 1
+	}
+	if w0&recordShrink != 0 {
+		r.Grow--
+	}
+	return r
+}
+
+// ReadRecord gives the record at a word of a log that is known to be whole there, and
+// the word after it.
+func ReadRecord(log []uint64, at uint64) (r Record, next uint64) {
+	next = NextRecord(log, at)
+	return decodeRecord(log[at:next]), next
+}
+
+// NextRecord gives the word after the record at a word of a log.
+func NextRecord(log []uint64, at uint64) uint64 { return at + recordLength(log[at]) }
+
+// RecordWord gives the first word of the file that the record at a word of a log
+// stores to.
+func RecordWord(log []uint64, at uint64) uint64 { return log[at] & (1<<recordWordBits - 1) }
+
+// A checker makes checksums of words. It is a buffer for their bytes, which would
+// be one more allocation for every record if it were on the stack: what is handed
+// to package crc32 escapes.
+type checker [PageBytes]byte
+
+// record is the check of a record: the CRC32C of all it vouches for. words is all but
+// its last word.
+func (c *checker) record(salt, lsn uint64, prev uint32, words []uint64, operation uint32) uint32 {
+	if mistake.Made(mistake.UnchainedLog) {
+		salt, lsn, prev = 0, 0, 0
+	}
+	binary.LittleEndian.PutUint64(c[0:], salt)
+	binary.LittleEndian.PutUint64(c[8:], lsn)
+	binary.LittleEndian.PutUint64(c[16:], words[0])
+	binary.LittleEndian.PutUint64(c[24:], words[1])
+	binary.LittleEndian.PutUint32(c[32:], prev)
+	binary.LittleEndian.PutUint32(c[36:], operation)
+	n := 40
+	for _, w := range words[2:] {
+		binary.LittleEndian.PutUint64(c[n:], w)
+		n += 8
+	}
+	return crc32.Checksum(c[:n], castagnoli)
+}

@@ -1,0 +1,113 @@
+package wal
+
+import (
+	"github.com/mmapfilter/mmapfilter/layout"
+)
+
+// A Commit is the content of a commit record.
+type Commit struct {
+	LSN       uint64
+	Records   uint64
+	UserSeq   uint64
+	Operation uint64 // operations since the user sequence was set
+	Length    uint64 // items
+	Durable   uint64
+}
+
+const commitWords = 10
+
+// A Writer lays out records in a log. It stores to the words of the log and to nothing else;
+// when they become durable is up to its user. It is not safe for concurrent use.
+type Writer struct {
+	log        []uint64
+	store      func(word uint64, values []uint64) // into log, in their order
+	generation uint64
+	salt       uint64
+
+	lsn     uint64 // of the last record
+	check   uint32 // of the last record
+	segment uint64 // word at which the open segment starts
+	records uint64 // in it
+	end     uint64 // word after them
+	checker checker
+	words   [maxPieceWords]uint64 // that are stored together
+}
+
+// maxPieceWords is the length of the longest piece of a log: a commit record, or a record of
+// a whole block.
+const maxPieceWords = max(commitWords, layout.BlockWords+2)
+
+// NewWriter returns a writer that begins a generation at the start of log, with LSN lsn+1. It
+// changes the log through store alone.
+func NewWriter(log []uint64, store func(word uint64, values []uint64), generation, salt, lsn uint64) *Writer {
+	return &Writer{log: log, store: store, generation: generation, salt: salt, lsn: lsn, segment: FirstWord, end: FirstWord + segmentHeadWords}
+}
+
+// LSN returns the LSN of the last record.
+func (w *Writer) LSN() uint64 { return w.lsn }
+
+// Start returns the word at which the first record of the open segment is, or will be.
+func (w *Writer) Start() uint64 { return w.segment + segmentHeadWords }
+
+// End returns the word after the last record of the open segment.
+func (w *Writer) End() uint64 { return w.end }
+
+// Room returns how many more words of the file the log has room for, even if each of them
+// takes a record of its own.
+func (w *Writer) Room() uint64 {
+	if uint64(len(w.log)) < w.end {
+		return 0
+	}
+	return (uint64(len(w.log)) - w.end) / recordWords
+}
+
+// logAhead is how many words before the end the log is prefetched for writing: a log of
+// megabytes is in no cache.
+const logAhead = 64
+
+// Append appends a record. There must be room for it.
+func (w *Writer) Append(r *Record) {
+	if w.records == 0 {
+		w.begin()
+	}
+	n := r.encode((*[layout.BlockWords + 1]uint64)(w.words[:]))
+	w.lsn++
+	w.check = w.checker.record(w.salt, w.lsn, w.check, w.words[:n], r.Operation)
+	if next := w.end + logAhead; next < uint64(len(w.log)) {
+		layout.Prefetch(&w.log[next])
+	}
+	// The check is stored last: a record that was cut off has none.
+	w.words[n] = uint64(w.check) | uint64(r.Operation)<<32
+	w.store(w.end, w.words[:n+1])
+	w.end += uint64(n) + 1
+	w.records++
+}
+
+// begin stores the begin record, which shows the generation of the segment before it
+// has a commit record.
+func (w *Writer) begin() {
+	words := append(w.words[:0], beginMagic, w.generation, w.salt, w.lsn+1, uint64(w.check))
+	words[4] |= uint64(w.checker.words(words...)) << 32
+	w.store(w.segment, words)
+}
+
+// Commit ends the open segment, which may be empty, with a commit record. The next record
+// begins a segment on a fresh page. Commit returns c with its LSN and number of records.
+func (w *Writer) Commit(c Commit) Commit {
+	if w.records == 0 {
+		w.begin()
+	}
+	w.lsn++
+	c.LSN, c.Records = w.lsn, w.records
+	crc := w.checker.words(w.log[w.Start():w.end]...)
+	words := append(w.words[:0], commitMagic, w.generation, w.salt, c.LSN, c.Records, c.UserSeq, c.Operation, c.Length, c.Durable, uint64(crc))
+	check := w.checker.words(words...)
+	words[9] |= uint64(check) << 32
+	w.store(w.segment+commitAt, words)
+	w.check = check
+	w.segment = nextSegment(w.end)
+	w.end, w.records = w.Start(), 0
+	return c
+}
+
+func nextSegment(end uint64) uint64 { return (end + PageWords - 1) / PageWords * PageWords }
