@@ -1,0 +1,349 @@
+package picture
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"image/color"
+	"io"
+	"math"
+	"math/rand/v2"
+	"regexp"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/vg"
+)
+
+// crowd is a picture with the names of ten lines at one place, and one elsewhere.
+func crowd() *Lines {
+	p := &Lines{Title: "A crowd", X: Axis{Label: "size, MiB", Log: true}, Y: Axis{Label: "million lookups a second", Log: true}}
+	for i := range 10 {
+		p.Series = append(p.Series, Line{Name: fmt.Sprintf("line number %d, whose name is longer than a line", i), Points: []Point{{1, float64(i + 1)}, {1024, 2}}})
+	}
+	p.Series[0].Tone, p.Series[0].Kind = Blue, Emphasis
+	p.Series[1].Tone = Orange
+	p.Series = append(p.Series, Line{Name: "paper", Kind: Dashed, Points: []Point{{1, 9}, {900, 9}}}, Line{Kind: Dashed, Points: []Point{{1, 5}, {900, 5}}})
+	return p
+}
+
+func bars() *Bars {
+	return &Bars{Title: "Bars & more", Unit: "bits per key", Format: "%.2f", Paper: "%.1f", Rows: []Row{
+		{Name: "blocked", Value: 13.5, Tone: Blue},
+		{Name: "packed", Value: 2, Paper: 12, Tone: Orange},
+		{Name: "a filter whose name is longer than one line", Value: 12.5, Paper: 12.6},
+		{Name: "nothing", Value: 0, Paper: 0.1},
+		{Name: "more than the paper", Value: 14, Paper: 3},
+	}}
+}
+
+// svgOf draws a picture.
+func svgOf(t *testing.T, p Picture) string {
+	t.Helper()
+	svg, err := p.SVG()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(svg)
+}
+
+// texts are the texts of an SVG, which has to be well-formed.
+func texts(t *testing.T, svg string) (all []string) {
+	t.Helper()
+	d := xml.NewDecoder(strings.NewReader(svg))
+	in := ""
+	for {
+		token, err := d.Token()
+		if err == io.EOF {
+			return all
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch token := token.(type) {
+		case xml.StartElement:
+			in = token.Name.Local
+		case xml.CharData:
+			if in == "text" {
+				all = append(all, string(token))
+			}
+		case xml.EndElement:
+			in = ""
+		}
+	}
+}
+
+// A picture says what its axes and lines are; the same picture is the same bytes.
+func TestTexts(t *testing.T) {
+	p := crowd()
+	svg := svgOf(t, p)
+	all := strings.Join(texts(t, svg), " ")
+	for _, want := range []string{p.X.Label, p.Y.Label, "paper", p.Series[0].Name, p.Series[9].Name, "1000"} {
+		if !strings.Contains(all, want) {
+			t.Errorf("no %q in %q", want, all)
+		}
+	}
+	if again := svgOf(t, crowd()); again != svg {
+		t.Error("the same picture is other bytes")
+	}
+	b := bars()
+	svg = svgOf(t, b)
+	all = strings.Join(texts(t, svg), " ")
+	for _, want := range []string{b.Unit, "blocked", "13.50", "packed", "2.00", "paper 12.0", "12.50"} {
+		if !strings.Contains(all, want) {
+			t.Errorf("no %q in %q", want, all)
+		}
+	}
+	if !strings.Contains(svg, "<title id=\"title\">Bars &amp; more</title>") || !strings.Contains(svg, "packed 2.00, in the paper 12.0") {
+		t.Error("no title, or no description")
+	}
+	if strings.Contains(all, "paper 0.0 ") {
+		t.Error("a row without a value of the paper has one")
+	}
+}
+
+var (
+	classUsed     = regexp.MustCompile(`class="([a-z]+)`)
+	classDeclared = regexp.MustCompile(`(?m)^\.([a-z]+)\{`)
+	inline        = regexp.MustCompile(`(style|fill|stroke)="`)
+)
+
+// Every colour is a class that the style sheet has for a light ground and for a dark one.
+func TestTwoGrounds(t *testing.T) {
+	for _, p := range []Picture{crowd(), bars()} {
+		svg := svgOf(t, p)
+		light, dark, _ := strings.Cut(svg, "prefers-color-scheme:dark")
+		dark, _, _ = strings.Cut(dark, "</style>")
+		for _, sheet := range []string{light, dark} {
+			declared := map[string]bool{}
+			for _, m := range classDeclared.FindAllStringSubmatch(sheet, -1) {
+				declared[m[1]] = true
+			}
+			for _, m := range classUsed.FindAllStringSubmatch(svg, -1) {
+				if !declared[m[1]] {
+					t.Errorf("class %s is not declared in %q", m[1], sheet)
+				}
+			}
+		}
+		if m := inline.FindString(svg); m != "" {
+			t.Errorf("it has %s", m)
+		}
+	}
+}
+
+// A text that another one covers, or an edge cuts, is an error.
+func TestPlaces(t *testing.T) {
+	for want, texts := range map[string][]vg.Point{
+		"the edge cuts":    {{X: 85, Y: 50}},
+		"the edge cuts \"": {{X: 10, Y: 95}},
+		"is over":          {{X: 10, Y: 50}, {X: 30, Y: 60}},
+		"":                 {{X: 10, Y: 50}, {X: 10, Y: 30}},
+	} {
+		c := newCanvas(100, 100)
+		s := style(ink, false)
+		for _, at := range texts {
+			c.FillString(s.Handler.Cache().Lookup(s.Font, textSize), at, "text")
+		}
+		_, err := c.svg("t", "d")
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", want, err)
+		}
+	}
+}
+
+// What the canvas cannot draw is an error, not a wrong picture.
+func TestCanvasErrors(t *testing.T) {
+	for name, do := range map[string]func(c *canvas){
+		"turn":    func(c *canvas) { c.Rotate(1) },
+		"stretch": func(c *canvas) { c.Scale(2, 2) },
+		"images":  func(c *canvas) { c.DrawImage(vg.Rectangle{}, nil) },
+		"no tone": func(c *canvas) { c.SetColor(color.Black) },
+		"arcs":    func(c *canvas) { var p vg.Path; p.Arc(vg.Point{}, 1, 0, 1); c.Fill(p) },
+		"curves":  func(c *canvas) { var p vg.Path; p.QuadTo(vg.Point{}, vg.Point{}); c.Fill(p) },
+	} {
+		c := newCanvas(10, 10)
+		do(c)
+		if _, err := c.svg("t", "d"); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Moved coordinates are moved, and a state that is left is the one before.
+func TestCanvasMoves(t *testing.T) {
+	c := newCanvas(10, 10)
+	c.Push()
+	c.SetColor(Blue)
+	c.Translate(vg.Point{X: 1, Y: 2})
+	var p vg.Path
+	p.Move(vg.Point{X: 1, Y: 1})
+	p.Line(vg.Point{X: 2.04, Y: 1})
+	c.Stroke(p)
+	c.Pop()
+	c.Stroke(p)
+	svg, err := c.svg("t", "d")
+	if err != nil || !bytes.Contains(svg, []byte("<path class=\"sb\" stroke-width=\"1\" d=\"M2 7L3 7\"/>\n<path class=\"si\" stroke-width=\"1\" d=\"M1 9L2 9\"/>\n")) {
+		t.Errorf("%v: %s", err, svg)
+	}
+}
+
+func TestErrors(t *testing.T) {
+	for want, spoil := range map[string]func(p *Lines, b *Bars){
+		"goes from 2 to 1":   func(p *Lines, _ *Bars) { p.X.Min, p.X.Max = 2, 1 },
+		"goes from 1 to NaN": func(p *Lines, _ *Bars) { p.X.Min, p.X.Max = 1, math.NaN() },
+		"goes from 0 to 1":   func(p *Lines, _ *Bars) { p.Y.Max = 1 },
+		"no label":           func(p *Lines, _ *Bars) { p.Y.Label = "" },
+		"no lines":           func(p *Lines, _ *Bars) { p.Series = nil },
+		"no tone of a line":  func(p *Lines, _ *Bars) { p.Series[2].Tone = ink },
+		"no kind":            func(p *Lines, _ *Bars) { p.Series[2].Kind = Dashed + 1 },
+		"has no name":        func(p *Lines, _ *Bars) { p.Series[2].Name = "" },
+		"no points":          func(p *Lines, _ *Bars) { p.Series[2].Points = nil },
+		"colour of another":  func(p *Lines, _ *Bars) { p.Series[2].Tone = Blue },
+		"(1, NaN)":           func(p *Lines, _ *Bars) { p.Series[2].Points[0].Y = math.NaN() },
+		"(0, 3)":             func(p *Lines, _ *Bars) { p.Series[2].Points[0].X = 0 },
+		"(1, -3)":            func(p *Lines, _ *Bars) { p.Series[2].Points[0].Y = -3 },
+		"no rows":            func(_ *Lines, b *Bars) { b.Rows = nil },
+		"no unit":            func(_ *Lines, b *Bars) { b.Unit = "" },
+		"row has no name":    func(_ *Lines, b *Bars) { b.Rows[1].Name = "" },
+		"-1, 12":             func(_ *Lines, b *Bars) { b.Rows[1].Value = -1 },
+		"+Inf in the":        func(_ *Lines, b *Bars) { b.Rows[1].Paper = math.Inf(1) },
+		"no tone of a bar":   func(_ *Lines, b *Bars) { b.Rows[1].Tone = muted },
+	} {
+		p, b := crowd(), bars()
+		spoil(p, b)
+		_, err := p.SVG()
+		if err == nil {
+			_, err = b.SVG()
+		}
+		if as := new(Error); !errors.As(err, &as) || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q, not: %v", want, err)
+		}
+	}
+}
+
+// One point, or one row, is enough for a picture.
+func TestSmallPictures(t *testing.T) {
+	x, y := Axis{Label: "x"}, Axis{Label: "y"}
+	logX, logY := Axis{Label: "x", Log: true}, Axis{Label: "y", Log: true}
+	for _, p := range []Picture{
+		&Lines{X: x, Y: y, Series: []Line{{Name: "a", Points: []Point{{0, 0}}}}},
+		&Lines{X: logX, Y: logY, Series: []Line{{Name: "a", Points: []Point{{3, 3}}, Kind: Dashed}}},
+		&Lines{X: x, Y: y, Series: []Line{{Name: "a", Points: []Point{{1, -5}, {2, 5}}}}},
+		&Bars{Unit: "u", Format: "%.1f", Paper: "%.1f", Rows: []Row{{Name: "a"}}},
+	} {
+		svgOf(t, p)
+	}
+}
+
+// Labels do not overlap, stay within their bounds and in their order; and are where
+// they want to be, where nothing is in the way.
+func TestSpread(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		spans := make([]*span, 1+rng.IntN(8))
+		for i := range spans {
+			spans[i] = &span{want: vg.Length(rng.Float64() * 200), height: vg.Length(10 + rng.IntN(3)*10)}
+		}
+		spread(spans, -20, 240)
+		free := true
+		for i, a := range spans {
+			if a.at-a.height/2 < -20.001 || a.at+a.height/2 > 240.001 {
+				t.Fatalf("%+v is outside", a)
+			}
+			for _, b := range spans[:i] {
+				if d := (a.at - b.at).Points(); math.Abs(d) < ((a.height+b.height)/2).Points()-1e-6 {
+					t.Fatalf("%+v and %+v overlap", a, b)
+				} else if a.want != b.want && (d > 0) != (a.want > b.want) {
+					t.Fatalf("%+v and %+v have changed places", a, b)
+				}
+				free = free && math.Abs((a.want-b.want).Points()) >= ((a.height+b.height)/2).Points()
+			}
+			free = free && a.want-a.height/2 >= -20 && a.want+a.height/2 <= 240
+		}
+		for _, s := range spans {
+			if free && math.Abs((s.at-s.want).Points()) > 1e-6 {
+				t.Fatalf("%+v is moved for nothing", s)
+			}
+		}
+	}
+}
+
+func TestWrap(t *testing.T) {
+	const words = "the quick fox and a-word-that-is-longer-than-a-line-because-it-is-a-path-without-a-space jump"
+	s := style(ink, true)
+	for width := s.Width("m"); width < 2*s.Width(words); width *= 1.3 {
+		lines := wrap(words, s, width)
+		for _, l := range lines {
+			if s.Width(l) > width {
+				t.Errorf("%q is wider than %v", l, width)
+			}
+		}
+		if got := strings.Join(lines, ""); strings.ReplaceAll(got, " ", "") != strings.ReplaceAll(words, " ", "") {
+			t.Errorf("%v: %q", width, got)
+		}
+	}
+}
+
+func TestTicks(t *testing.T) {
+	for _, c := range []struct {
+		axis      Axis
+		low, high float64
+		want      string
+	}{
+		{Axis{}, 0, 1, "0 0.2 0.4 0.6 0.8 1"},
+		{Axis{}, 2, 20, "5 10 15 20"},
+		{Axis{}, -1, 1, "-1 -0.5 0 0.5 1"},
+		{Axis{}, 0, 0.3, "0 0.05 0.1 0.15 0.2 0.25 0.3"},
+		{Axis{}, 0, 5e6, "0 1e6 2e6 3e6 4e6 5e6"},
+		{Axis{}, 0, 7, "0 2 4 6"},
+		{Axis{Log: true}, 1, 1000, "1 10 100 1000"},
+		{Axis{Log: true}, 9, 70, "10 20 50"},
+		{Axis{Log: true}, 2.1, 2.5, "2.1 2.2 2.3 2.4 2.5"},
+		{Axis{Log: true}, 1e-9, 1, "1e-8 1e-6 0.0001 0.01 1"},
+		{Axis{Ticks: []Tick{{2, "two"}, {3, ""}}}, 1, 4, "two"},
+	} {
+		var labels []string
+		for _, tick := range c.axis.ticker().Ticks(c.low, c.high) {
+			if tick.Label != "" {
+				labels = append(labels, tick.Label)
+			}
+			if tick.Value < c.low-1e-9 || tick.Value > c.high+1e-9 {
+				t.Errorf("%v to %v: a tick at %v", c.low, c.high, tick.Value)
+			}
+		}
+		if got := strings.Join(labels, " "); got != c.want {
+			t.Errorf("%v to %v: %q, not %q", c.low, c.high, got, c.want)
+		}
+	}
+	if _, ok := (Axis{Log: true}).scale().(plot.LogScale); !ok {
+		t.Error("a logarithmic axis has no logarithmic scale")
+	}
+}
+
+func TestRange(t *testing.T) {
+	for _, c := range []struct {
+		axis      Axis
+		points    []float64
+		low, high float64
+	}{
+		{Axis{}, []float64{3, 1, 2}, 1, 3},
+		{Axis{Max: 9}, []float64{3, 1, 2}, 0, 9},
+		{Axis{}, []float64{5}, 4, 6},
+		{Axis{Log: true}, []float64{4, 4}, 2, 8},
+	} {
+		if low, high := c.axis.between(c.points); low != c.low || high != c.high {
+			t.Errorf("%+v of %v: %v to %v", c.axis, c.points, low, high)
+		}
+	}
+	// A vertical axis begins at 0, or, logarithmic, a little below the points.
+	p := crowd()
+	p.Y.Log = false
+	if pl, err := p.plot(); err != nil || pl.Y.Min != 0 || pl.Y.Max != 10 {
+		t.Errorf("%v, %v", pl.Y, err)
+	}
+	if pl, err := crowd().plot(); err != nil || pl.Y.Min >= 1 || pl.Y.Min < 0.9 {
+		t.Errorf("%v, %v", pl.Y, err)
+	}
+}
