@@ -79,11 +79,14 @@ func checkSeries(t *testing.T, p report.Plot, points int, names ...string) {
 	}
 }
 
-// writes makes sure that a figure can be written as it is.
+// writes makes sure that a figure can be written as it is, and drawn.
 func writes(t *testing.T, c *config, name string, f *report.Figure) {
 	t.Helper()
 	f.Name, f.Title, f.Command = name, name, c.command(name)
 	if err := report.Write(c.out, f, report.ThisMachine()); err != nil {
+		t.Error(err)
+	}
+	if err := report.Draw(c.out, viewers(experiments)); err != nil {
 		t.Error(err)
 	}
 }

@@ -18,6 +18,16 @@ type experiment struct {
 	name  string
 	title string // of the figure: "Figure 5: lookups by how many keys are there"
 	run   func(c *config) (*report.Figure, error)
+	views report.Viewer // what is drawn of it
+}
+
+// viewers are those of experiments.
+func viewers(list []experiment) map[string]report.Viewer {
+	all := map[string]report.Viewer{}
+	for _, e := range list {
+		all[e.name] = e.views
+	}
+	return all
 }
 
 // A scale says how large tables are.
@@ -37,6 +47,8 @@ type config struct {
 	seed     uint64
 	dir      string    // for filter files; removed with them at the end
 	progress io.Writer // of lines that say what is going on
+
+	viewers map[string]report.Viewer // of all experiments
 
 	filling *filling // every structure, full; nil before the first experiment that needs it
 }
@@ -88,10 +100,11 @@ func (c *config) figure(e experiment) error {
 	if f.Title == "" {
 		f.Title = e.title
 	}
+	f.Seconds = time.Since(start).Seconds()
 	if err := report.Write(c.out, f, report.ThisMachine()); err != nil {
 		return err
 	}
 	c.note("%s: %s", e.name, f.Ours)
 	c.note("%s: written to %s, after %v", e.name, c.out, time.Since(start).Round(time.Second))
-	return report.Page(c.out)
+	return report.Draw(c.out, c.viewers)
 }

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/tools/evaluate/picture"
 	"github.com/mmapfilter/mmapfilter/tools/evaluate/report"
 )
 
@@ -17,12 +19,6 @@ import (
 // The paper: with fingerprints long enough for m, 84 % for b=2, 95 % for b=4, 98 %
 // for b=8; for b=4, f of 6 bits is about enough. The f that is needed grows with
 // log(m)/b (section 4.2).
-// Ours, with --scale paper: With fingerprints that are long enough, the load at the
-// first key without a slot is 87.01 % for b=2, 96.97 % for b=4 and 99.51 % for b=8
-// (m=2^25). 95 % of that of the longest fingerprint is reached, of the f tried, in
-// m=2^15 by f=5 for b=2 and by f=4 for b=4, in m=2^20 by f=6 for b=2 and by f=4 for b=4,
-// in m=2^25 by f=8 for b=2 and by f=8 for b=4. Measured on 2026-11-21 on an AMD EPYC
-// (Zen 4), 2 cores at 2.6 GHz, Linux 6.18, Go 1.26.8, beside other work.
 const fig2Title = "Figure 2: load factor and fingerprint length"
 
 // loadPolls is how often in a filling it is asked whether something is in the stash,
@@ -227,3 +223,62 @@ func enough(all []reached, b int, lines uint64) (f int) {
 }
 
 func log2(n uint64) int { return int(math.Round(math.Log2(float64(n)))) }
+
+// paperLoad is what the paper says that b slots a bucket reach.
+var paperLoad = map[int]float64{2: 84, 4: 95, 8: 98}
+
+func fig2Views(f *report.Figure) ([]report.View, error) {
+	if err := panels(f, 3, 0); err != nil {
+		return nil, err
+	}
+	const full, short = "How full does a table get?", "How short may a fingerprint be?"
+	plots := map[int]report.Plot{2: f.Plots[0], 4: f.Plots[1], 8: f.Plots[2]}
+	tones := map[int]picture.Tone{2: picture.Orange, 4: picture.Blue, 8: picture.Green}
+	bars := &picture.Bars{Title: full, Unit: "load, % of slots, at the first key that finds no slot", Format: "%.1f", Paper: "%.0f"}
+	measured := func(p report.Plot) (lines []report.Series) { // one for each size of table, the largest last
+		for _, s := range p.Series {
+			if s.Style == report.Measured {
+				lines = append(lines, s)
+			}
+		}
+		return lines
+	}
+	for _, b := range []int{2, 4, 8} {
+		lines := measured(plots[b])
+		if len(lines) < 2 {
+			return nil, fmt.Errorf("b=%d: %d sizes of tables", b, len(lines))
+		}
+		at := lines[len(lines)-1].Points
+		bars.Rows = append(bars.Rows, picture.Row{Name: fmt.Sprintf("b=%d slots", b), Value: at[len(at)-1].Y, Paper: paperLoad[b], Tone: tones[b]})
+	}
+	size := func(s report.Series) string { return strings.TrimSuffix(s.Name, ", first key without a slot") }
+	two, four := measured(plots[2]), measured(plots[4])
+	lines := &picture.Lines{Title: short, X: picture.Axis{Label: "bits of a fingerprint"}, Y: picture.Axis{Label: bars.Unit, Min: 30, Max: 100}}
+	middle := four[len(four)-2]
+	lines.Series = append(lines.Series, picture.Line{Name: "b=4, " + size(middle), Points: middle.Points, Tone: picture.Blue, Kind: picture.Emphasis})
+	for i, s := range two {
+		lines.Series = append(lines.Series, picture.Line{Name: "b=2, " + size(s), Points: s.Points, Tone: []picture.Tone{picture.Orange, picture.Green, picture.Purple}[i%3]})
+	}
+	first, last := middle.Points[0].X, middle.Points[len(middle.Points)-1].X
+	lines.Series = append(lines.Series, paperLine("paper, b=4", paperLoad[4], first, last), paperLine("paper, b=2", paperLoad[2], first, last))
+	largest := four[len(four)-1]
+	return []report.View{
+		view(full, fmt.Sprintf("A table with four slots in a bucket is %.1f %% full when the first key finds no slot, where the paper has %.0f %%.", bars.Rows[1].Value, bars.Rows[1].Paper),
+			fmt.Sprintf("The paper's Figure 2; a mark across a row is its value. Layout packed, %s buckets, fingerprints of %.0f bits.", size(largest), largest.Points[len(largest.Points)-1].X),
+			bars),
+		view(short, fmt.Sprintf("With four slots, %.0f bits reach within 5 %% of the load of the longest fingerprint (%s); with two slots it takes %.0f.",
+			shortest(middle), size(middle), shortest(two[len(two)-2])),
+			"The paper's Figure 2, layout packed. Its curves have no numbers; dashed is the load that it gives for fingerprints that are long enough. It needs 6 bits for four slots: where fingerprints are few, its way to the alternate bucket reaches fewer buckets than ours.",
+			lines),
+	}, nil
+}
+
+// shortest is the first x of a line at which it is at 95 % of its last height.
+func shortest(s report.Series) float64 {
+	for _, at := range s.Points {
+		if at.Y >= 0.95*s.Points[len(s.Points)-1].Y {
+			return at.X
+		}
+	}
+	return math.NaN()
+}

@@ -2,8 +2,10 @@ package main
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/tools/evaluate/picture"
 	"github.com/mmapfilter/mmapfilter/tools/evaluate/report"
 )
 
@@ -14,11 +16,6 @@ import (
 //
 // The paper: b=2 takes the least space for rates above 0.2 %, b=4 for those from
 // there down to 0.001 % (section 5.1).
-// Ours, with --scale paper: Near a rate of 0.2 %: b=2 takes 11.94 bits at 0.344 %, b=4
-// 12.66 bits at 0.195 %, b=8 12.28 bits at 0.379 %, semi-sorted 11.61 bits at 0.195 %;
-// (log2(1/e)+3)/0.95 gives 12.64 for b=4, and (log2(1/e)+2)/0.95 11.58 for semi-sorted.
-// Measured on 2026-11-21 on an AMD EPYC (Zen 4), 2 cores at 2.6 GHz, Linux 6.18, Go
-// 1.26.8, beside other work.
 const fig3Title = "Figure 3: space per item and false-positive rate, b = 2, 4, 8"
 
 func fig3(c *config) (*report.Figure, error) {
@@ -69,3 +66,41 @@ func nearest(all []space, rate float64) (best space) {
 }
 
 func (r space) brief() string { return fmt.Sprintf("%.2f bits at %.3f %%", r.bits, 100*r.rate) }
+
+// slotsFormula gives the bits an item in buckets of b slots, at the load that the paper
+// gives them: a fingerprint of log2(1/e) + log2(2b) bits (paper, section 5.1).
+func slotsFormula(b int) formula {
+	return formula{fmt.Sprintf("b=%d: (log2(1/e)+log2(2b))/load", b), func(e float64) float64 {
+		return (math.Log2(1/e) + math.Log2(2*float64(b))) / (paperLoad[b] / 100)
+	}}
+}
+
+func fig3Views(f *report.Figure) ([]report.View, error) {
+	if err := panels(f, 1, 0); err != nil {
+		return nil, err
+	}
+	const question = "Which bucket size takes the least space?"
+	p := &picture.Lines{Title: question, X: rateAxis, Y: picture.Axis{Label: overheadAxis.Label, Min: 2, Max: 6}}
+	least := map[float64]string{1: "no size", 0.01: "no size"} // by rates in %
+	fewest := map[float64]float64{1: math.Inf(1), 0.01: math.Inf(1)}
+	var formulas []picture.Line
+	for i, b := range []int{4, 2, 8} {
+		s := f.Plots[0].SeriesOf(fmt.Sprintf("b=%d", b))
+		for rate := range least {
+			if bits := at(s, rate); bits < fewest[rate] {
+				least[rate], fewest[rate] = fmt.Sprintf("b=%d", b), bits
+			}
+		}
+		line := picture.Line{Name: s.Name + " slots", Points: overhead(s), Tone: []picture.Tone{picture.Blue, picture.Orange, picture.Green}[i]}
+		paper := picture.Line{Points: overhead(slotsFormula(b).series()), Kind: picture.Dashed}
+		if b == 4 {
+			line.Kind, paper.Name = picture.Emphasis, "paper's formulas"
+		}
+		p.Series, formulas = append(p.Series, line), append(formulas, paper)
+	}
+	p.Series = append(p.Series, formulas...)
+	return []report.View{view(question,
+		fmt.Sprintf("At a rate of 1 %% buckets with %s slots take the least space, at 0.01 %% those with %s; the paper has b=2 above 0.2 %% and b=4 below.", least[1], least[0.01]),
+		"The paper's Figure 3, layout packed. What is drawn is the space beyond log2(1/rate) bits, which no filter of any kind can save; dashed is the paper's formula for each b.",
+		p)}, nil
+}

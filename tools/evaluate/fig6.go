@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 
+	"github.com/mmapfilter/mmapfilter/tools/evaluate/picture"
 	"github.com/mmapfilter/mmapfilter/tools/evaluate/report"
 )
 
@@ -11,11 +12,6 @@ import (
 //	go -C tools/evaluate run . fig6 --scale paper --dir /dev/shm
 //
 // The paper: one thread of a Xeon E5620 at 2.4 GHz, curves without numbers.
-// Ours, with --scale paper: Of absent keys, million lookups a second at 5 and 100 %: CF
-// 3.8 and 1.9, ss-CF 3.0 and 0.9, Blocked (ours) 8.8 and 2.7, BF 4.4 and 1.7, blk-BF
-// 21.1 and 10.2, CBF 20.6 and 4.5, QF 17.5 and 1.0, dl-CBF 2.0 and 1.0. Measured on
-// 2026-11-21 on an AMD EPYC (Zen 4), 2 cores at 2.6 GHz, Linux 6.18, Go 1.26.8, beside
-// other work.
 const fig6Title = "Figure 6: lookups and occupancy"
 
 func fig6(c *config) (*report.Figure, error) {
@@ -51,3 +47,23 @@ var occupancyAxis = report.Axis{Label: "occupancy (% of the keys of a full one)"
 func (f *filling) ran(c *config, what string) string {
 	return fmt.Sprintf("tables of %s, %s in %d steps of occupancy, one thread, medians of %d rounds", mebibytes(c.extent.bytes), what, c.extent.steps, c.extent.rounds)
 }
+
+func fig6Views(f *report.Figure) ([]report.View, error) {
+	if err := panels(f, 2, 0); err != nil {
+		return nil, err
+	}
+	answer := func(p report.Plot, what string) string {
+		low, high := halves(p, "CF")
+		qfLow, qfHigh := halves(p, "QF")
+		return fmt.Sprintf("From the emptier half to the fuller half packed goes from %s to %s million lookups of %s keys a second, a quotient filter from %s to %s.",
+			oneDigit(low), oneDigit(high), what, oneDigit(qfLow), oneDigit(qfHigh))
+	}
+	x := picture.Axis{Label: occupancyLabel, Max: 100}
+	const caption = "The paper's Figure 6, one key at a time." + curves
+	return []report.View{
+		lookupsView("Do lookups of absent keys slow down as a filter fills?", answer(f.Plots[0], "absent"), caption, x, f.Plots[0], ""),
+		lookupsView("And lookups of present keys?", answer(f.Plots[1], "present"), caption, x, f.Plots[1], ""),
+	}, nil
+}
+
+const occupancyLabel = "keys, % of those of a full filter"

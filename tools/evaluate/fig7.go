@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 
+	"github.com/mmapfilter/mmapfilter/tools/evaluate/picture"
 	"github.com/mmapfilter/mmapfilter/tools/evaluate/report"
 )
 
@@ -11,10 +12,6 @@ import (
 //	go -C tools/evaluate run . fig7 --scale paper --dir /dev/shm
 //
 // The paper: one thread of a Xeon E5620 at 2.4 GHz, curves without numbers.
-// Ours, with --scale paper: Million inserts a second at 5 and 100 %: CF 1.6 and 0.4,
-// ss-CF 1.3 and 0.3, Blocked (ours) 2.1 and 0.8, BF 1.8 and 1.6, blk-BF 9.4 and 5.4, CBF
-// 5.1 and 3.5, QF 14.0 and 0.8, dl-CBF 0.8 and 0.9. Measured on 2026-11-21 on an AMD
-// EPYC (Zen 4), 2 cores at 2.6 GHz, Linux 6.18, Go 1.26.8, beside other work.
 const fig7Title = "Figure 7: inserts and occupancy"
 
 func fig7(c *config) (*report.Figure, error) {
@@ -37,4 +34,17 @@ var insertNotes = []string{
 	"Ours are durable, the peers are not: every operation goes through the log of the file and survives the end of the process; a Sync after 65,536 and a Checkpoint at the end of each round are within the time.",
 	"Where the files are in memory, no disk is in the figures of ours, but all calls of the system are.",
 	"All structures are changed in turn, round after round, in one run; keys are drawn before the clock runs; medians. Hashing is in all times.",
+}
+
+func fig7Views(f *report.Figure) ([]report.View, error) {
+	if err := panels(f, 1, 0); err != nil {
+		return nil, err
+	}
+	p := f.Plots[0]
+	low, high := halves(p, "CF")
+	_, full := endsOf(p, "CF")
+	return []report.View{lookupsView("Do inserts slow down as a filter fills?",
+		fmt.Sprintf("From the emptier half to the fuller half packed goes from %s to %s million inserts a second, and at the end to %s: items have to move.", oneDigit(low), oneDigit(high), oneDigit(full)),
+		"The paper's Figure 7."+curves+" Inserts into ours go through the log and survive a crash of the process; those of the others survive nothing.",
+		picture.Axis{Label: occupancyLabel, Max: 100}, p, "")}, nil
 }

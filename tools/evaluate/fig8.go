@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/tools/evaluate/peers"
+	"github.com/mmapfilter/mmapfilter/tools/evaluate/picture"
 	"github.com/mmapfilter/mmapfilter/tools/evaluate/report"
 )
 
@@ -14,10 +15,6 @@ import (
 //	go -C tools/evaluate run . fig8 --scale paper --dir /dev/shm
 //
 // The paper: one thread of a Xeon E5620 at 2.4 GHz, curves without numbers.
-// Ours, with --scale paper: Million deletes a second from 100 % and from 5 %: CF 1.3 and
-// 0.6, ss-CF 1.2 and 0.5, Blocked (ours) 1.9 and 0.8, CBF 3.4 and 1.6, QF 0.8 and 3.2,
-// dl-CBF 3.4 and 1.1. Measured on 2026-11-21 on an AMD EPYC (Zen 4), 2 cores at 2.6 GHz,
-// Linux 6.18, Go 1.26.8, beside other work.
 const fig8Title = "Figure 8: deletes and occupancy"
 
 func fig8(c *config) (*report.Figure, error) {
@@ -99,4 +96,17 @@ func (c *config) deleteStep(filled *filling, members []*member, i int) ([]float6
 		medians[j] = median(r)
 	}
 	return medians, nil
+}
+
+func fig8Views(f *report.Figure) ([]report.View, error) {
+	if err := panels(f, 1, 0); err != nil {
+		return nil, err
+	}
+	p := f.Plots[0]
+	low, high := halves(p, "CF")
+	qfLow, qfHigh := halves(p, "QF")
+	return []report.View{lookupsView("Are deletes slower from a full filter?",
+		fmt.Sprintf("From the fuller half packed deletes %s million keys a second and from the emptier half %s; a quotient filter %s and %s.", oneDigit(high), oneDigit(low), oneDigit(qfHigh), oneDigit(qfLow)),
+		"The paper's Figure 8."+curves+" Deletes from ours go through the log and survive a crash of the process; those of the others survive nothing.",
+		picture.Axis{Label: occupancyLabel, Max: 100}, p, "")}, nil
 }

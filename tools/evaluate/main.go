@@ -6,8 +6,13 @@
 //	go -C tools/evaluate run . all                 # every figure, small: to results/index.html
 //	go -C tools/evaluate run . fig5 --scale paper  # one, at the size of the paper
 //
-// Each figure is a CSV file, an SVG and a PNG of each of its plots, and a place on
-// the page. The exit status is 0, or 2 after an error.
+// Each figure is a JSON file and a CSV file of what was measured; the pictures and the
+// page are drawn of the JSON files alone, and drawn again, without measuring, by
+//
+//	go -C tools/evaluate run . draw
+//	go -C tools/evaluate run . readme    # the table of README.md likewise
+//
+// The exit status is 0, or 2 after an error.
 package main
 
 import (
@@ -51,11 +56,12 @@ func run(ctx context.Context, args []string, list []experiment, stdout, stderr i
 const rootHelp = `Usage: evaluate COMMAND... [--scale small|paper] [--out DIR] [--seed N] [...]
 
 Run the evaluation of the cuckoo filter paper again. A command runs one
-experiment, writes its figure as CSV, SVG and PNG, and makes the page of all.
-Several run one after the other; table3 and fig5 to fig8 then fill tables once.
+experiment, writes its data as JSON and CSV, and draws the page of all. Several
+run one after the other; table3 and fig5 to fig8 then fill tables once.
 
 %s  all     run all of them; one that fails does not keep the others from running
-  page    make the page again, from the figures that are there
+  draw    draw pictures and page again, of the data that are there
+  readme  write the table of README.md again, of the data that are there
 
       --scale small|paper   how large (small: minutes; paper: its sizes)
       --out DIR             directory of the figures (results)
@@ -66,7 +72,7 @@ Several run one after the other; table3 and fig5 to fig8 then fill tables once.
 Exit status: 0, or 2 after an error.`
 
 func newRootCommand(list []experiment) *cobra.Command {
-	c := &config{}
+	c := &config{viewers: viewers(list)}
 	var lines strings.Builder
 	for _, e := range list {
 		fmt.Fprintf(&lines, "  %-7s %s\n", e.name, e.title)
@@ -112,8 +118,11 @@ func newRootCommand(list []experiment) *cobra.Command {
 		command(e.name, experimentsOf(list), []experiment{e})
 	}
 	command("all", noArguments, list)
-	root.AddCommand(&cobra.Command{Use: "page", Args: noArguments, RunE: func(*cobra.Command, []string) error {
-		return report.Page(c.out)
+	root.AddCommand(&cobra.Command{Use: "draw", Args: noArguments, RunE: func(*cobra.Command, []string) error {
+		return report.Draw(c.out, c.viewers)
+	}})
+	root.AddCommand(&cobra.Command{Use: "readme", Args: noArguments, RunE: func(*cobra.Command, []string) error {
+		return writeReadme("README.md", c.out)
 	}})
 	return root
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mmapfilter/mmapfilter/tools/evaluate/picture"
 	"github.com/mmapfilter/mmapfilter/tools/evaluate/report"
 	"github.com/spf13/pflag"
 )
@@ -22,7 +23,15 @@ func found() *report.Figure {
 }
 
 func finds(name string) experiment {
-	return experiment{name, "Title of " + name, func(*config) (*report.Figure, error) { return found(), nil }}
+	return experiment{name, "Title of " + name, func(*config) (*report.Figure, error) { return found(), nil }, shows}
+}
+
+// shows is the view of what is found.
+func shows(f *report.Figure) ([]report.View, error) {
+	return []report.View{{
+		Question: "What is there?", Answer: "Nothing.", Caption: "None.",
+		Picture: &picture.Bars{Unit: "nothing", Format: "%.0f", Paper: "%.0f", Rows: []picture.Row{{Name: f.Plots[0].Series[0].Name}}},
+	}}, nil
 }
 
 func runHere(list []experiment, args ...string) (exit int, stdout, stderr string) {
@@ -76,7 +85,7 @@ func TestOneExperiment(t *testing.T) {
 	list := []experiment{finds("fig2"), {"fig5", "Figure 5", func(c *config) (*report.Figure, error) {
 		got = *c
 		return found(), os.WriteFile(filepath.Join(c.dir, "f.mmf"), nil, 0o666)
-	}}}
+	}, shows}}
 	exit, stdout, stderr := runHere(list, "fig5", "--scale", "paper", "--seed", "18446744073709551615", "--out", out, "--dir", parent)
 	if exit != 0 || stdout != "" {
 		t.Fatalf("exit %d, %q, %q", exit, stdout, stderr)
@@ -98,7 +107,7 @@ func TestOneExperiment(t *testing.T) {
 	for _, f := range files {
 		names = append(names, f.Name())
 	}
-	if got := strings.Join(names, " "); got != "fig5.csv fig5.json fig5.png fig5.svg index.html" {
+	if got := strings.Join(names, " "); got != "fig5.csv fig5.json fig5.svg index.html" {
 		t.Error(got)
 	}
 	if text := read(t, filepath.Join(out, "fig5.csv")); !strings.Contains(text, "# command: go -C tools/evaluate run . fig5 --scale paper --seed 18446744073709551615\n") || !strings.Contains(text, "# figure: Figure 5\n") {
@@ -112,8 +121,8 @@ func TestAll(t *testing.T) {
 	out := t.TempDir()
 	list := []experiment{
 		finds("fig2"),
-		{"fig3", "Figure 3", func(*config) (*report.Figure, error) { return nil, errors.New("no memory") }},
-		{"fig4", "Figure 4", func(*config) (*report.Figure, error) { return &report.Figure{}, nil }},
+		{"fig3", "Figure 3", func(*config) (*report.Figure, error) { return nil, errors.New("no memory") }, shows},
+		{"fig4", "Figure 4", func(*config) (*report.Figure, error) { return &report.Figure{}, nil }, shows},
 		finds("fig5"),
 	}
 	exit, _, stderr := runHere(list, "all", "--out", out)
@@ -122,16 +131,19 @@ func TestAll(t *testing.T) {
 	}
 	page := read(t, filepath.Join(out, "index.html"))
 	for name, want := range map[string]bool{"fig2": true, "fig3": false, "fig4": false, "fig5": true} {
-		if strings.Contains(page, `id="`+name+`"`) != want {
+		if strings.Contains(page, `<article id="`+name+`"`) != want {
 			t.Errorf("%s is on the page: %v", name, !want)
 		}
 	}
-	before := page
-	if err := os.Remove(filepath.Join(out, "index.html")); err != nil {
+	picture := read(t, filepath.Join(out, "fig5.svg"))
+	if err := errors.Join(os.Remove(filepath.Join(out, "index.html")), os.Remove(filepath.Join(out, "fig5.svg"))); err != nil {
 		t.Fatal(err)
 	}
-	if exit, _, stderr := runHere(nil, "page", "--out", out); exit != 0 || read(t, filepath.Join(out, "index.html")) != before {
-		t.Errorf("exit %d, %q: the page is another one", exit, stderr)
+	for i := range list {
+		list[i].run = func(*config) (*report.Figure, error) { panic("draw measures") }
+	}
+	if exit, _, stderr := runHere(list, "draw", "--out", out); exit != 0 || read(t, filepath.Join(out, "index.html")) != page || read(t, filepath.Join(out, "fig5.svg")) != picture {
+		t.Errorf("exit %d, %q: the page or the picture is another one", exit, stderr)
 	}
 }
 
@@ -145,7 +157,7 @@ func TestSeveral(t *testing.T) {
 	}
 	page := read(t, filepath.Join(out, "index.html"))
 	for name, want := range map[string]bool{"fig2": true, "fig3": false, "fig4": true} {
-		if strings.Contains(page, `id="`+name+`"`) != want {
+		if strings.Contains(page, `<article id="`+name+`"`) != want {
 			t.Errorf("%s is on the page: %v", name, !want)
 		}
 	}
@@ -161,7 +173,7 @@ func TestBadInput(t *testing.T) {
 	list := []experiment{{"fig2", "Figure 2", func(*config) (*report.Figure, error) {
 		t.Error("it is run")
 		return found(), nil
-	}}}
+	}, shows}}
 	for _, c := range []struct {
 		args []string
 		want string
@@ -169,14 +181,15 @@ func TestBadInput(t *testing.T) {
 		{[]string{"fig9"}, `there is no command "fig9"`},
 		{[]string{"fig2", "fig9"}, `there is no experiment "fig9"`},
 		{[]string{"all", "fig2"}, `no arguments, such as "fig2"`},
-		{[]string{"page", "fig3"}, `no arguments, such as "fig3"`},
+		{[]string{"draw", "fig3"}, `no arguments, such as "fig3"`},
 		{[]string{"fig2", "--scale", "large"}, `--scale is small or paper, not "large"`},
-		{[]string{"page", "--scale", ""}, `--scale is small or paper, not ""`},
+		{[]string{"draw", "--scale", ""}, `--scale is small or paper, not ""`},
 		{[]string{"fig2", "--seed", "-1"}, `"-1" for "--seed"`},
 		{[]string{"fig2", "--size", "3"}, "unknown flag: --size"},
 		{[]string{"fig2", "--out", file}, "--out: "},
 		{[]string{"fig2", "--out", dir, "--dir", file}, "--dir: "},
-		{[]string{"page", "--out", dir}, "no figure has been written"},
+		{[]string{"readme", "--out", dir}, "table3.json"},
+		{[]string{"draw", "--out", dir}, "no figure has been written"},
 	} {
 		exit, stdout, stderr := runHere(list, c.args...)
 		if exit != exitError || stdout != "" || !strings.HasPrefix(stderr, "evaluate: ") || !strings.Contains(stderr, c.want) {
@@ -200,11 +213,11 @@ func TestInterrupted(t *testing.T) {
 			cancel()
 			<-never
 			return nil, errors.New("interrupted")
-		}},
+		}, shows},
 		{"fig3", "Figure 3", func(*config) (*report.Figure, error) {
 			t.Error("the next one is run")
 			return found(), nil
-		}},
+		}, shows},
 	}
 	var stdout, stderr bytes.Buffer
 	if exit := run(ctx, []string{"all", "--out", t.TempDir(), "--dir", parent}, list, &stdout, &stderr); exit != exitError || !strings.HasSuffix(stderr.String(), "evaluate: interrupted\n") {

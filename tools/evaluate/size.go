@@ -10,6 +10,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/tools/evaluate/peers"
+	"github.com/mmapfilter/mmapfilter/tools/evaluate/picture"
 	"github.com/mmapfilter/mmapfilter/tools/evaluate/report"
 )
 
@@ -20,12 +21,6 @@ import (
 //
 // The paper has no such figure; it says that a cuckoo lookup is two cache misses
 // (Table 2).
-// Ours, with --scale paper: Million lookups of absent keys a second in the smallest and
-// the largest table: Blocked (ours) 12.1 and 2.7, Blocked (ours), batches 78.3 and 22.0,
-// CF 7.1 and 1.4, CF, batches 8.3 and 1.8, ss-CF 5.2 and 0.9, ss-CF, batches 5.4 and
-// 2.4, BF 6.2 and 1.4, blk-BF 17.0 and 5.1. Cache lines of such a lookup: Blocked (ours)
-// 1.02, CF 2.12, ss-CF 2.12, BF 1.99, blk-BF 1.00. Measured on 2026-11-21 on an AMD EPYC
-// (Zen 4), 2 cores at 2.6 GHz, Linux 6.18, Go 1.26.8, beside other work.
 const sizeTitle = "Our own figure: lookups and the size of the filter"
 
 // Tables that are too large to be filled in a run: as large a part of the slots of
@@ -232,4 +227,51 @@ func bloomProbes() (n float64) {
 		n += math.Pow(set, float64(i))
 	}
 	return n
+}
+
+// paperLines is Table 2 of the paper: memory references of a lookup of an absent key.
+var paperLines = map[string]float64{"CF": 2, "ss-CF": 2, "BF": 2}
+
+func sizeViews(f *report.Figure) ([]report.View, error) {
+	if err := panels(f, 1, 3); err != nil {
+		return nil, err
+	}
+	p := f.Plots[0]
+	const lines = "How many cache lines does a lookup read?"
+	bars := &picture.Bars{Title: lines, Unit: "cache lines of the table, a lookup of an absent key", Format: "%.2f", Paper: "%.0f"}
+	reads := f.Tables[2].Rows
+	bars.Rows = rowsOf(reads, func(r []string) float64 { return cell(r[1]) }, func(r []string) float64 { return paperLines[r[0]] })
+	ours := 0.0
+	for _, r := range bars.Rows {
+		if r.Name == lookOf("Blocked (ours)").name {
+			ours = r.Value
+		}
+	}
+	x := picture.Axis{Label: "size of the table", Log: true}
+	sizes := p.SeriesOf("Blocked (ours)").Points
+	for _, at := range sizes {
+		label := fmt.Sprintf("%.3g MiB", at.X)
+		if at.X >= 1024 {
+			label = fmt.Sprintf("%.3g GiB", at.X/1024)
+		}
+		if len(x.Ticks) > 0 && len(x.Ticks)%2 == 1 {
+			label = "" // half of them have room
+		}
+		x.Ticks = append(x.Ticks, picture.Tick{At: at.X, Label: label})
+	}
+	small, large := endsOf(p, "Blocked (ours)")
+	smallBatch, largeBatch := endsOf(p, "Blocked (ours)"+batches)
+	return []report.View{
+		lookupsView("How much slower is a lookup in a large filter?",
+			fmt.Sprintf("One key at a time, blocked answers %s million lookups of absent keys a second in the smallest table and %s in the largest.", oneDigit(small), oneDigit(large)),
+			"Our own figure; the paper has none like it. Absent keys, one key at a time.",
+			x, p, ""),
+		lookupsView("And in batches?",
+			fmt.Sprintf("In batches of 1,024 keys it is %s million in the smallest table and %s in the largest.", oneDigit(smallBatch), oneDigit(largeBatch)),
+			"Our own figure. Absent keys, 1,024 at a time; grey is blocked one key at a time.",
+			x, p, batches, picture.Line{Name: "blocked, one key", Points: sizes}),
+		view(lines, fmt.Sprintf("A lookup of an absent key in blocked reads %.2f cache lines, where the paper's cuckoo filter reads 2 buckets.", ours),
+			"A mark across a row is the paper's Table 2, which counts buckets; a bucket of packed or semisorted may lie in two cache lines.",
+			bars),
+	}, nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/tools/evaluate/peers"
+	"github.com/mmapfilter/mmapfilter/tools/evaluate/picture"
 	"github.com/mmapfilter/mmapfilter/tools/evaluate/report"
 )
 
@@ -131,6 +132,29 @@ func ratePlot() report.Plot {
 		X: report.Axis{Label: "false-positive rate (%)", Log: true},
 		Y: report.Axis{Label: "bits per item"},
 	}
+}
+
+var (
+	rateAxis     = picture.Axis{Label: "false-positive rate (%)", Log: true}
+	overheadAxis = picture.Axis{Label: "bits per key beyond log2(1/rate), the least possible"}
+)
+
+// Rates that are drawn, in %: few fingerprints beyond the first have errors that are
+// of their own kind, and beyond the second few false positives were found.
+const (
+	highestRate = 6.5
+	lowestRate  = 0.001
+)
+
+// overhead gives the bits of a series, over rates in %, above the least possible. What
+// is drawn with more bits than that differs by so much that one sees it.
+func overhead(s report.Series) (points []report.Point) {
+	for _, at := range s.Points {
+		if at.X >= lowestRate && at.X <= highestRate {
+			points = append(points, report.Point{X: at.X, Y: at.Y - boundFormula.bits(at.X/100)})
+		}
+	}
+	return points
 }
 
 func spaceTable(all []space) report.Table {

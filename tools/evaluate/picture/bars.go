@@ -6,9 +6,9 @@ import (
 )
 
 const (
-	rowHeight  = vg.Length(40)
+	rowHeight  = vg.Length(44)
 	barHeight  = vg.Length(20)
-	maxRowName = vg.Length(150)
+	maxRowName = vg.Length(165)
 )
 
 // SVG draws a row for each bar: its name, the bar, its value, and what the paper says.

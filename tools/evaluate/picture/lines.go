@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	plotHeight = vg.Length(300) // with the horizontal axis; more, where labels need it
+	plotHeight = vg.Length(320) // with the horizontal axis; more, where labels need it
 	axisHeight = vg.Length(60)  // at least, of that axis and its label
-	maxLabel   = vg.Length(150) // width of a label
+	maxLabel   = vg.Length(165) // width of a label
 	leaderGap  = vg.Length(26)  // between the end of the axis and the labels
 	maxMarks   = 8              // of a line
 )

@@ -12,10 +12,11 @@ import (
 )
 
 // Width and TextSize are those of a picture, in its own units. It is as wide as a column
-// of a page: on a telephone, 336 pixels of it, a text has 9.6 pixels; on a desktop as many as the text beside it.
+// of a page: on a telephone, 336 pixels of it, a text has 10.8 pixels; on a desktop it is
+// a little larger than the text beside it.
 const (
 	Width    = 560.0
-	TextSize = 16.0
+	TextSize = 18.0
 
 	pictureWidth = vg.Length(Width)
 	margin       = vg.Length(4)

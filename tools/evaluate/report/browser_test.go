@@ -22,7 +22,7 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
-	"gonum.org/v1/plot/vg"
+	"github.com/mmapfilter/mmapfilter/tools/evaluate/picture"
 )
 
 // screenshots are kept for who wants to see them:
@@ -87,8 +87,9 @@ type screen struct {
 
 var screens = []screen{
 	{name: "phone", width: 360, height: 740, scale: 2, phone: true, media: "screen", scheme: "light"},
-	{name: "desktop", width: 1280, height: 900, scale: 1, media: "screen", scheme: "light"},
-	{name: "dark", width: 1280, height: 900, scale: 1, media: "screen", scheme: "dark"},
+	{name: "phone-dark", width: 360, height: 740, scale: 2, phone: true, media: "screen", scheme: "dark"},
+	{name: "desktop", width: 880, height: 900, scale: 1, media: "screen", scheme: "light"},
+	{name: "desktop-dark", width: 880, height: 900, scale: 1, media: "screen", scheme: "dark"},
 	{name: "print", width: 673, height: 1000, scale: 1, media: "print", scheme: "light"}, // A4 without its margins
 }
 
@@ -114,7 +115,8 @@ type layout struct {
 	Faint              []string // texts with less contrast than 4.5
 	CutOff             []string // blocks that are narrower than what they hold
 	Overlapping        []string
-	Hidden             []string // figures whose command cannot be seen
+	Hidden             []string // figures whose command cannot be seen, unfolded
+	Unfolded           []string // tables and commands that show before they are unfolded
 	Breaks             []string // pictures that may go from one sheet of paper to the next
 	Pictures           []box
 }
@@ -122,8 +124,9 @@ type layout struct {
 //go:embed testdata/look.js
 var look string
 
-// problems holds a page against what it must be on every screen.
-func problems(ctx context.Context, dir string, s screen) (found []string, shot []byte, err error) {
+// problems holds a page against what it must be on every screen. Its pictures show the
+// tones; where these are nil, that is not looked at.
+func problems(ctx context.Context, dir string, s screen, tones map[string][]picture.Tone) (found []string, shot []byte, err error) {
 	var answer string
 	err = chromedp.Run(ctx, s.show(filepath.Join(dir, "index.html")),
 		chromedp.Evaluate(look, &answer, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }),
@@ -143,56 +146,83 @@ func problems(ctx context.Context, dir string, s screen) (found []string, shot [
 	}
 	for what, list := range map[string][]string{
 		"did not load": l.Broken, "too small": l.Small, "cut off": l.CutOff, "overlap": l.Overlapping,
-		"no visible command": l.Hidden, "breaks between pages": l.Breaks, "too faint": l.Faint,
+		"no visible command": l.Hidden, "not folded away": l.Unfolded, "breaks between pages": l.Breaks, "too faint": l.Faint,
 	} {
 		for _, which := range list {
 			found = append(found, what+": "+which)
 		}
 	}
-	picture, err := png.Decode(bytes.NewReader(shot))
+	shown, err := png.Decode(bytes.NewReader(shot))
 	if err != nil {
 		return nil, nil, err
 	}
-	return append(found, pictureProblems(picture, l.Pictures, s.scale)...), shot, nil
+	return append(found, pictureProblems(shown, l.Pictures, s, tones)...), shot, nil
 }
 
 // pictureProblems looks in the place of each picture for the colours of its series.
-func pictureProblems(screenshot image.Image, places []box, scale float64) (found []string) {
-	series := map[string]int{}
-	for _, f := range fixtures() {
-		for i, p := range f.Plots {
-			series[f.picture(i)+".svg"] = len(p.Series)
-		}
-	}
-	if len(places) != len(series) {
-		found = append(found, fmt.Sprintf("%d pictures, not %d", len(places), len(series)))
+func pictureProblems(screenshot image.Image, places []box, s screen, tones map[string][]picture.Tone) (found []string) {
+	if tones != nil && len(places) != len(tones) {
+		found = append(found, fmt.Sprintf("%d pictures, not %d", len(places), len(tones)))
 	}
 	for _, b := range places {
-		if size := plainStyle.Font.Size / pictureWidth * vg.Length(b.Width); size < 11 {
+		if size := picture.TextSize / picture.Width * b.Width; size < 9 {
 			found = append(found, fmt.Sprintf("too small: %s has texts of %.1f pixels", b.Name, size))
 		}
-		place := image.Rect(int(b.X*scale), int(b.Y*scale), int((b.X+b.Width)*scale), int((b.Y+b.Height)*scale)).Intersect(screenshot.Bounds())
+		place := image.Rect(int(b.X*s.scale), int(b.Y*s.scale), int((b.X+b.Width)*s.scale), int((b.Y+b.Height)*s.scale)).Intersect(screenshot.Bounds())
 		pixels := pixelsOf(screenshot, place)
-		for i := range series[b.Name] {
-			if n := pixels[palette[i]]; n < 20 {
-				found = append(found, fmt.Sprintf("%s: %d pixels in the colour of series %d", b.Name, n, i))
+		for _, tone := range tones[b.Name] {
+			colour := tone.Light()
+			if s.scheme == "dark" {
+				colour = tone.Dark()
+			}
+			if n := pixels[colour]; n < 20 {
+				found = append(found, fmt.Sprintf("%s: %d pixels in the colour of tone %d", b.Name, n, tone))
 			}
 		}
 	}
 	return found
 }
 
+// fixtureTones are those of the pictures of the fixtures.
+func fixtureTones(t *testing.T) map[string][]picture.Tone {
+	t.Helper()
+	tones := map[string][]picture.Tone{}
+	for _, f := range fixtures() {
+		views, err := fixtureViewers()[f.Name](f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, v := range views {
+			name := f.Name
+			if len(views) > 1 {
+				name += fmt.Sprintf("-%d", i+1)
+			}
+			tones[name+".svg"] = tonesOf(v.Picture)
+		}
+	}
+	return tones
+}
+
+// The page of the fixtures, and that of the results under version control.
 func TestPageInBrowser(t *testing.T) {
 	ctx := startBrowser(t)
-	dir := writeFixtures(t)
-	for _, s := range screens {
-		found, shot, err := problems(ctx, dir, s)
-		if err != nil {
-			t.Fatalf("%s: %v", s.name, err)
-		}
-		keep(t, s.name+".png", shot)
-		for _, problem := range found {
-			t.Errorf("%s: %s", s.name, problem)
+	results, err := filepath.Abs("../results")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range []struct {
+		name, dir string
+		tones     map[string][]picture.Tone
+	}{{"fixtures", writeFixtures(t), fixtureTones(t)}, {"results", results, nil}} {
+		for _, s := range screens {
+			found, shot, err := problems(ctx, page.dir, s, page.tones)
+			if err != nil {
+				t.Fatalf("%s, %s: %v", page.name, s.name, err)
+			}
+			keep(t, page.name+"-"+s.name+".png", shot)
+			for _, problem := range found {
+				t.Errorf("%s, %s: %s", page.name, s.name, problem)
+			}
 		}
 	}
 }
@@ -200,7 +230,7 @@ func TestPageInBrowser(t *testing.T) {
 // Each of these spoils the page in its own way, and is found.
 func TestBrowserFinds(t *testing.T) {
 	ctx := startBrowser(t)
-	phone, desktop, dark, paper := screens[0], screens[1], screens[2], screens[3]
+	phone, desktop, dark, paper := screens[0], screens[2], screens[3], screens[4]
 	phone.scale = 1 // enough for this, and a quarter of the pixels
 	change := func(old, new string) func(dir string) error {
 		return func(dir string) error {
@@ -215,6 +245,15 @@ func TestBrowserFinds(t *testing.T) {
 			return os.WriteFile(path, []byte(strings.ReplaceAll(string(text), old, new)), 0o666)
 		}
 	}
+	spoilSVG := func(name, old, new string) func(dir string) error {
+		return func(dir string) error {
+			text, err := os.ReadFile(filepath.Join(dir, name))
+			if err != nil || !strings.Contains(string(text), old) {
+				return fmt.Errorf("%s has no %q: %v", name, old, err)
+			}
+			return os.WriteFile(filepath.Join(dir, name), []byte(strings.ReplaceAll(string(text), old, new)), 0o666)
+		}
+	}
 	written := writeFixtures(t)
 	const blank = `<svg xmlns="http://www.w3.org/2000/svg" width="300pt" height="200pt"></svg>`
 	for _, c := range []struct {
@@ -225,25 +264,27 @@ func TestBrowserFinds(t *testing.T) {
 		{phone, "scrolls sideways", change(".scroll { overflow-x: auto;", ".scroll {")},
 		{phone, "cut off", change(".scroll { overflow-x: auto;", ".scroll { overflow-x: hidden;")},
 		{phone, "laid out for", change(`<meta name="viewport" content="width=device-width, initial-scale=1">`, "")},
-		{phone, "scrolls sideways", change("max-width: 32rem", "width: 32rem")},
+		{phone, "scrolls sideways", change("max-width: 36rem", "width: 36rem")},
 		{phone, "no visible command", change("white-space: pre-wrap", "white-space: pre")},
-		{phone, "too small: fig4.svg", change("padding: 0 12px 3rem", "padding: 0 32px 3rem")},
+		{phone, "too small: fig4.svg", change("padding: 0 12px 3rem", "padding: 0 48px 3rem")},
 		{desktop, "no visible command", change("code { display: block;", "code { display: none;")},
 		{desktop, "did not load: fig2-2.svg", func(dir string) error { return os.Remove(filepath.Join(dir, "fig2-2.svg")) }},
 		{desktop, "did not load", change(" alt=", " title=")},
 		{desktop, "size.svg: 0 pixels", func(dir string) error { return os.WriteFile(filepath.Join(dir, "size.svg"), []byte(blank), 0o666) }},
+		{desktop, "not folded away", change("<details>", "<details open>")},
 		{desktop, "7 pictures", change("</main>", `<img src="size.svg" alt="again"></main>`)},
-		{desktop, "too small: p ", change(".from { font-size: 14px; }", ".from { font-size: 13px; }")},
-		{desktop, "overlap", change("dl, ul {", "dl { margin-top: -40px } dl, ul {")},
+		{desktop, "too small: figcaption ", change("font-size: 14px; margin-top", "font-size: 13px; margin-top")},
+		{desktop, "overlap", change(".answer { margin: 0 0 .75rem", ".answer { margin: 0 0 -3rem")},
 		{dark, "too faint", change("</style>", "dd { color: #444 }</style>")},
-		{paper, "breaks between", change("break-inside: avoid; }\nfigure img", "}\nfigure img")},
-		{paper, "scrolls sideways", change("td { white-space: normal; }", "td { min-width: 8rem; }")},
+		{dark, "fig4.svg: 0 pixels", spoilSVG("fig4.svg", "prefers-color-scheme:dark", "prefers-color-scheme:none")},
+		{paper, "breaks between", change("max-width: 36rem; break-inside: avoid; }", "max-width: 36rem; }")},
+		{paper, "scrolls sideways", change("figure { max-width: 30rem; }", "figure { width: 60rem; max-width: none }")},
 	} {
 		dir := t.TempDir()
 		if err := errors.Join(os.CopyFS(dir, os.DirFS(written)), c.spoil(dir)); err != nil {
 			t.Fatal(err)
 		}
-		found, _, err := problems(ctx, dir, c.screen)
+		found, _, err := problems(ctx, dir, c.screen, fixtureTones(t))
 		if err != nil {
 			t.Fatalf("%s, %q: %v", c.screen.name, c.want, err)
 		}
@@ -255,7 +296,7 @@ func TestBrowserFinds(t *testing.T) {
 
 var sheet = regexp.MustCompile(`/Type\s*/Page\b`)
 
-// On paper each figure begins a sheet, the first one below the introduction.
+// On paper the pictures come one after the other, some on each sheet.
 func TestPrint(t *testing.T) {
 	ctx := startBrowser(t)
 	dir := writeFixtures(t)
@@ -269,7 +310,8 @@ func TestPrint(t *testing.T) {
 		t.Fatal(err)
 	}
 	keep(t, "print.pdf", pdf)
-	if n, want := len(sheet.FindAll(pdf, -1)), len(fixtures()); n < want || n > 2*want {
-		t.Errorf("%d sheets of paper for %d figures", n, len(fixtures()))
+	const pictures = 6
+	if n := len(sheet.FindAll(pdf, -1)); n < pictures/3 || n > pictures+1 {
+		t.Errorf("%d sheets of paper for %d pictures", n, pictures)
 	}
 }

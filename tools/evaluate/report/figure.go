@@ -1,11 +1,14 @@
-// Package report writes what an experiment found: a table of comma-separated
-// values, a picture, and a page that shows them all.
+// Package report writes what an experiment found: its data as JSON and as
+// comma-separated values; and draws, of the data alone, pictures and a page that
+// shows them all.
 package report
 
 import (
 	"fmt"
 	"math"
 	"regexp"
+
+	"github.com/mmapfilter/mmapfilter/tools/evaluate/picture"
 )
 
 // A Figure is the outcome of one experiment.
@@ -18,10 +21,12 @@ type Figure struct {
 	Ours    string // what was measured, said the same way
 	Notes   []string
 	Tables  []Table
-	Plots   []Plot // one for each panel of the figure: a picture each
+	Plots   []Plot  // what was measured: one for each panel of the figure
+	Seconds float64 `json:",omitempty"` // that it took; of figures that share tables, the first has the time of these
 }
 
-// A Plot is a picture of lines over two axes, or of bars.
+// A Plot is what was measured over one axis, or of rows with names. Pictures are
+// made of it; they may show a part.
 type Plot struct {
 	Title  string
 	X, Y   Axis
@@ -29,32 +34,29 @@ type Plot struct {
 	Series []Series
 }
 
-// An Axis of a plot. Where Min and Max are both 0, the points decide.
-type Axis struct {
-	Label    string // with the unit
-	Log      bool
-	Min, Max float64
-}
+// An Axis of a plot, and a Point of a series, are those of a picture. In a plot of bars
+// X is the index of a row in Names, Y the length of the bar. A row without a point has
+// no bar.
+type (
+	Axis  = picture.Axis
+	Point = picture.Point
+)
 
-// A Series is a line of a plot, or, where it has no line, its marks.
+// A Series is what was measured of one thing.
 type Series struct {
 	Name   string
 	Points []Point
 	Style  Style
 }
 
-// A Point of a series. In a plot of bars X is the index of its row in Names, Y
-// the length of the bar. A row without a point has no bar.
-type Point struct{ X, Y float64 }
-
 // A Style says what a series shows.
 type Style int
 
 const (
-	Measured Style = iota // a line with a mark at each point
-	Formula               // a dashed line
-	Marks                 // points that nothing connects
-	Bars                  // bars that lie, in rows with names: all series of the plot, or none
+	Measured Style = iota
+	Formula        // not measured, but computed
+	Marks          // measured, of few or single points
+	Bars           // of rows with names: all series of the plot, or none
 )
 
 func (s Style) String() string { return [...]string{"measured", "formula", "marks", "bars"}[s] }
@@ -76,7 +78,17 @@ func (e *FigureError) Error() string { return fmt.Sprintf("figure %q: %s", e.Fig
 
 var validName = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 
-// check finds what cannot be written, drawn or told.
+// SeriesOf gives a series of a plot, by its name, or an empty one.
+func (p *Plot) SeriesOf(name string) Series {
+	for _, s := range p.Series {
+		if s.Name == name {
+			return s
+		}
+	}
+	return Series{Name: name}
+}
+
+// check finds what cannot be written or told.
 func (f *Figure) check() error {
 	problem := ""
 	switch {

@@ -6,6 +6,8 @@ import (
 	"image/color"
 	"math"
 	"time"
+
+	"github.com/mmapfilter/mmapfilter/tools/evaluate/picture"
 )
 
 var fixtureMachine = Machine{
@@ -15,6 +17,7 @@ var fixtureMachine = Machine{
 	System:      "Linux 6.1.0-amd64",
 	Go:          "go1.24.0",
 	Date:        time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC),
+	Commit:      "0123456789ab",
 }
 
 // fixtures are figures of each kind: several panels, logarithmic axes, formulas,
@@ -38,7 +41,7 @@ func fixtures() []*Figure {
 		for i, m := range []int{15, 20, 25} {
 			s := Series{Name: fmt.Sprintf("m = 2^%d", m)}
 			for f := 2.0; f <= 20; f += 2 {
-				s.Points = append(s.Points, Point{f, 0.98 - math.Exp(-f/(2+float64(i)))})
+				s.Points = append(s.Points, Point{X: f, Y: 0.98 - math.Exp(-f/(2+float64(i)))})
 			}
 			p.Series = append(p.Series, s)
 		}
@@ -61,15 +64,15 @@ func fixtures() []*Figure {
 	for i, name := range []string{"lower bound: log2(1/ε)", "Bloom filter: 1.44 log2(1/ε)", "cuckoo filter: (log2(1/ε) + 3) / α", "semi-sorted cuckoo filter: (log2(1/ε) + 2) / α"} {
 		s := Series{Name: name, Style: Formula}
 		for bits := 5.0; bits <= 25; bits += 5 {
-			s.Points = append(s.Points, Point{bits, math.Exp2(-bits * (1 - 0.1*float64(i)))})
+			s.Points = append(s.Points, Point{X: bits, Y: math.Exp2(-bits * (1 - 0.1*float64(i)))})
 		}
 		rates.Plots[0].Series = append(rates.Plots[0].Series, s)
 	}
 	measured := Series{Name: "packed, b=4, measured", Style: Measured}
 	alone := Series{Name: "blocked, b=8, f=7 to 15, the layout that is chosen unless another one is asked for", Style: Marks}
 	for bits := 6.0; bits <= 24; bits += 3 {
-		measured.Points = append(measured.Points, Point{bits, math.Exp2(-bits * 0.75)})
-		alone.Points = append(alone.Points, Point{bits, math.Exp2(-bits * 0.65)})
+		measured.Points = append(measured.Points, Point{X: bits, Y: math.Exp2(-bits * 0.75)})
+		alone.Points = append(alone.Points, Point{X: bits, Y: math.Exp2(-bits * 0.65)})
 	}
 	rates.Plots[0].Series = append(rates.Plots[0].Series, measured, alone)
 
@@ -95,8 +98,8 @@ func fixtures() []*Figure {
 			Y:     Axis{Label: "million keys per second"},
 			Names: []string{"cuckoo, packed", "cuckoo, semi-sorted", "standard Bloom", "d-left counting Bloom"},
 			Series: []Series{
-				{Name: "here", Style: Bars, Points: []Point{{0, 5.1}, {1, 3.2}, {2, 4}}},
-				{Name: "the paper", Style: Bars, Points: []Point{{0, 5}, {1, 3.13}, {2, 3.91}, {3, 4.78}}},
+				{Name: "here", Style: Bars, Points: []Point{{X: 0, Y: 5.1}, {X: 1, Y: 3.2}, {X: 2, Y: 4}}},
+				{Name: "the paper", Style: Bars, Points: []Point{{X: 0, Y: 5}, {X: 1, Y: 3.13}, {X: 2, Y: 3.91}, {X: 3, Y: 4.78}}},
 			},
 		}},
 	}
@@ -108,14 +111,74 @@ func fixtures() []*Figure {
 		Command: "go -C tools/evaluate run . size --scale small --seed 1",
 		Paper:   "There is no such figure in the paper.",
 		Ours:    "A lookup takes ten times as long.",
+		Seconds: 61.2,
 		Plots: []Plot{{
 			Title:  "Our own: what the size of a filter does to it",
 			X:      Axis{Label: "size, MiB", Log: true},
 			Y:      Axis{Label: "nanoseconds a lookup", Log: true},
-			Series: []Series{{Name: "lookups", Points: []Point{{1, 9}, {4, 10}, {16, 14}, {64, 33}, {256, 50}, {1024, 70}}}},
+			Series: []Series{{Name: "lookups", Points: []Point{{X: 1, Y: 9}, {X: 4, Y: 10}, {X: 16, Y: 14}, {X: 64, Y: 33}, {X: 256, Y: 50}, {X: 1024, Y: 70}}}},
 		}},
 	}
 	return []*Figure{size, lines, table, rates}
+}
+
+// fixtureViewers show all series of a plot of lines, the first four in colours; of
+// each row of bars the first series, and the second as that of the paper.
+func fixtureViewers() map[string]Viewer {
+	view := func(f *Figure) (views []View, err error) {
+		for _, p := range f.Plots {
+			v := View{Question: f.Title + ", " + p.Title + "?", Answer: f.Ours, Caption: "Lines <all> of them."}
+			if p.Names != nil {
+				bars := &picture.Bars{Title: v.Question, Unit: p.Y.Label, Format: "%.1f", Paper: "%.1f"}
+				for i, name := range p.Names {
+					bars.Rows = append(bars.Rows, picture.Row{Name: name, Tone: picture.Tone(i % 5)})
+				}
+				for _, at := range p.Series[0].Points {
+					bars.Rows[int(at.X)].Value = at.Y
+				}
+				for _, at := range p.Series[1].Points {
+					bars.Rows[int(at.X)].Paper = at.Y
+				}
+				v.Picture = bars
+			} else {
+				lines := &picture.Lines{Title: v.Question, X: p.X, Y: p.Y}
+				for i, s := range p.Series {
+					l := picture.Line{Name: s.Name, Points: s.Points}
+					if s.Style == Formula {
+						l.Kind = picture.Dashed
+					} else {
+						l.Tone = picture.Tone(i%4 + 1)
+					}
+					lines.Series = append(lines.Series, l)
+				}
+				v.Picture = lines
+			}
+			views = append(views, v)
+		}
+		return views, nil
+	}
+	viewers := map[string]Viewer{}
+	for _, f := range fixtures() {
+		viewers[f.Name] = view
+	}
+	return viewers
+}
+
+// tonesOf are the tones of the lines and bars of a picture.
+func tonesOf(p picture.Picture) (tones []picture.Tone) {
+	switch p := p.(type) {
+	case *picture.Lines:
+		for _, s := range p.Series {
+			tones = append(tones, s.Tone)
+		}
+	case *picture.Bars:
+		for _, r := range p.Rows {
+			if r.Value > 0 {
+				tones = append(tones, r.Tone)
+			}
+		}
+	}
+	return tones
 }
 
 // pixelsOf counts the pixels of each colour in a part of an image.

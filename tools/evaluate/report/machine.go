@@ -3,13 +3,14 @@ package report
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"runtime"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// A Machine is where and when something was measured.
+// A Machine is where and when something was measured, and with which version.
 type Machine struct {
 	Processor   string
 	Cores       int
@@ -17,6 +18,7 @@ type Machine struct {
 	System      string // and its version
 	Go          string
 	Date        time.Time
+	Commit      string `json:",omitempty"` // " + changes" after one that files differ from; "": unknown
 }
 
 // ThisMachine is the one that runs this. What its system does not tell in
@@ -28,6 +30,7 @@ func ThisMachine() Machine {
 		System:    runtime.GOOS,
 		Go:        runtime.Version(),
 		Date:      time.Now().Truncate(time.Second),
+		Commit:    commitOf("."),
 	}
 	if model := procField("/proc/cpuinfo", "model name"); model != "" {
 		m.Processor = model
@@ -39,6 +42,24 @@ func ThisMachine() Machine {
 		m.System = "Linux " + strings.TrimSpace(string(release))
 	}
 	return m
+}
+
+// commitOf names the commit of a work tree, and says whether its files differ from it.
+// Results, which a run writes, make no difference; nor do files that Git ignores.
+func commitOf(dir string) string {
+	git := func(args ...string) (string, error) {
+		out, err := exec.Command("git", append([]string{"-C", dir}, args...)...).Output()
+		return strings.TrimSpace(string(out)), err
+	}
+	commit, err := git("rev-parse", "--short=12", "HEAD")
+	if err != nil {
+		return ""
+	}
+	changes, err := git("status", "--porcelain", "--", ":/", ":(exclude,top,glob)**/results/**")
+	if err != nil || changes != "" {
+		commit += " + changes"
+	}
+	return commit
 }
 
 // procField is the value of the first line "name: value"; "" where there is none.
@@ -67,6 +88,17 @@ func (m Machine) String() string {
 	}
 	return fmt.Sprintf("%s, %s; %s; %s; %s", m.Processor, cores, memory, m.System, m.Go)
 }
+
+// commit is the commit, or that it is not known.
+func (m Machine) commit() string {
+	if m.Commit == "" {
+		return "not recorded"
+	}
+	return m.Commit
+}
+
+// Source says when something was measured, where, and with which version.
+func (m Machine) Source() string { return fmt.Sprintf("%s, %s; commit %s", m.Day(), m, m.commit()) }
 
 // Day is the date, as 2026-01-31.
 func (m Machine) Day() string { return m.Date.Format(time.DateOnly) }

@@ -10,7 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
+
+	"github.com/mmapfilter/mmapfilter/tools/evaluate/picture"
 )
 
 //go:embed page.html
@@ -18,8 +19,20 @@ var pageText string
 
 var pageTemplate = template.Must(template.New("page").Parse(pageText))
 
-// order is that of the paper, and our own last. Others come after, by name.
-var order = []string{"fig2", "fig3", "fig4", "table3", "fig5", "fig6", "fig7", "fig8", "size"}
+// order is the table first, then that of the paper, and our own last. Others come
+// after, by name.
+var order = []string{"table3", "fig2", "fig3", "fig4", "fig5", "fig6", "fig7", "fig8", "size"}
+
+// A View is a question that a figure answers, and the picture of the answer.
+type View struct {
+	Question string
+	Answer   string // a sentence
+	Caption  string // what has to be known to read the picture; where the paper is in it
+	Picture  picture.Picture
+}
+
+// A Viewer makes the views of a figure, of its data alone.
+type Viewer func(f *Figure) ([]View, error)
 
 // ErrNoFigure says that there is nothing to make a page of.
 var ErrNoFigure = errors.New("no figure has been written there")
@@ -33,10 +46,24 @@ type RecordError struct {
 func (e *RecordError) Error() string { return fmt.Sprintf("figure in %s: %v", e.Path, e.Err) }
 func (e *RecordError) Unwrap() error { return e.Err }
 
-// Page makes dir/index.html of all figures that Write has written to dir. It needs
-// their pictures beside it, and nothing else. It fails with ErrNoFigure or a
-// *RecordError, and leaves the page that was there.
-func Page(dir string) error {
+// A section of the page is a figure and its views.
+type section struct {
+	record
+	Views []shownView
+}
+
+// A shownView is what the page has of a view.
+type shownView struct {
+	View
+	ID  string // of its place on the page, and the stem of its picture
+	SVG []byte
+}
+
+// Draw draws all figures that Write has written to dir: of each view an SVG, NAME.svg
+// or of several NAME-1.svg, NAME-2.svg and so on; and index.html, which shows them. It
+// writes NAME.csv again, too. It needs the data, NAME.json, and viewers by the names of their figures, and nothing else. It fails
+// with ErrNoFigure or a *RecordError, and leaves all files that were there.
+func Draw(dir string, viewers map[string]Viewer) error {
 	paths, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil {
 		return err
@@ -44,18 +71,28 @@ func Page(dir string) error {
 	if len(paths) == 0 {
 		return fmt.Errorf("%s: %w", dir, ErrNoFigure)
 	}
-	var records []record
+	var sections []section
 	for _, path := range paths {
-		r, err := readRecord(path)
+		s, err := readSection(path, viewers)
 		if err != nil {
 			return &RecordError{path, err}
 		}
-		records = append(records, r)
+		sections = append(sections, s)
 	}
-	slices.SortStableFunc(records, func(a, b record) int { return rank(a.Figure.Name) - rank(b.Figure.Name) })
+	slices.SortStableFunc(sections, func(a, b section) int { return rank(a.Figure.Name) - rank(b.Figure.Name) })
 	var page bytes.Buffer
-	if err := pageTemplate.Execute(&page, records); err != nil {
+	if err := pageTemplate.Execute(&page, sections); err != nil {
 		return err
+	}
+	for _, s := range sections {
+		if err := writeFile(filepath.Join(dir, s.Figure.Name+".csv"), s.Figure.csv(s.Machine)); err != nil {
+			return err
+		}
+		for _, v := range s.Views {
+			if err := writeFile(filepath.Join(dir, v.ID+".svg"), v.SVG); err != nil {
+				return err
+			}
+		}
 	}
 	return writeFile(filepath.Join(dir, "index.html"), page.Bytes())
 }
@@ -67,7 +104,36 @@ func rank(name string) int {
 	return len(order)
 }
 
-// readRecord reads a figure whose pictures are there.
+// readSection reads a figure and draws its views.
+func readSection(path string, viewers map[string]Viewer) (s section, err error) {
+	if s.record, err = readRecord(path); err != nil {
+		return s, err
+	}
+	viewer := viewers[s.Figure.Name]
+	if viewer == nil {
+		return s, fmt.Errorf("there is no experiment %s", s.Figure.Name)
+	}
+	views, err := viewer(&s.Figure)
+	if err != nil {
+		return s, err
+	}
+	for i, v := range views {
+		if v.Question == "" || v.Answer == "" || v.Caption == "" || v.Picture == nil {
+			return s, fmt.Errorf("view %d lacks its question, answer, caption or picture", i+1)
+		}
+		shown := shownView{View: v, ID: s.Figure.Name}
+		if len(views) > 1 {
+			shown.ID += fmt.Sprintf("-%d", i+1)
+		}
+		if shown.SVG, err = v.Picture.SVG(); err != nil {
+			return s, err
+		}
+		s.Views = append(s.Views, shown)
+	}
+	return s, nil
+}
+
+// readRecord reads a figure.
 func readRecord(path string) (r record, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -82,39 +148,5 @@ func readRecord(path string) (r record, err error) {
 	if r.Figure.Name+".json" != filepath.Base(path) {
 		return r, fmt.Errorf("it is that of %s", r.Figure.Name)
 	}
-	for i := range r.Figure.Plots {
-		for _, kind := range []string{".svg", ".png"} {
-			if _, err := os.Stat(filepath.Join(filepath.Dir(path), r.Figure.picture(i)+kind)); err != nil {
-				return r, err
-			}
-		}
-	}
 	return r, nil
-}
-
-// A shownPicture is what the page says of one.
-type shownPicture struct {
-	Stem string
-	Alt  string
-}
-
-// Pictures are those of the figure.
-func (r record) Pictures() (shown []shownPicture) {
-	for i, p := range r.Figure.Plots {
-		shown = append(shown, shownPicture{r.Figure.picture(i), p.describe()})
-	}
-	return shown
-}
-
-// describe says what is drawn to who does not see it.
-func (p *Plot) describe() string {
-	var names []string
-	for _, s := range p.Series {
-		names = append(names, s.Name)
-	}
-	kind, over := "Lines", p.X.Label
-	if p.Names != nil {
-		kind, over = "Bars", strings.Join(p.Names, ", ")
-	}
-	return fmt.Sprintf("%s: %s of %s, over %s. Series: %s. The numbers are in the CSV file.", p.Title, kind, p.Y.Label, over, strings.Join(names, "; "))
 }

@@ -4,21 +4,18 @@ import (
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
-	"encoding/xml"
 	"errors"
 	"fmt"
-	"image/png"
-	"io"
 	"io/fs"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
+	"github.com/mmapfilter/mmapfilter/tools/evaluate/picture"
 )
 
 // writeFixtures writes all fixtures and their page.
@@ -30,7 +27,7 @@ func writeFixtures(t *testing.T) (dir string) {
 			t.Fatal(err)
 		}
 	}
-	if err := Page(dir); err != nil {
+	if err := Draw(dir, fixtureViewers()); err != nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -71,9 +68,9 @@ func TestFigureError(t *testing.T) {
 		"bars has names":       func(f *Figure) { f.Plots[0].Series[0].Style = Bars },
 		"has no points":        func(f *Figure) { f.Plots[0].Series[0].Points = nil },
 		"not a number":         func(f *Figure) { f.Plots[0].Series[0].Points[3].Y = math.NaN() },
-		"Inf, 1): not a":       func(f *Figure) { f.Plots[0].Series[0].Points[3] = Point{math.Inf(1), 1} },
-		"(0, 1): not above 0":  func(f *Figure) { f.Plots[0].X.Log = true; f.Plots[0].Series[0].Points[3] = Point{0, 1} },
-		"(1, -1): not above 0": func(f *Figure) { f.Plots[0].Y = Axis{Log: true}; f.Plots[0].Series[0].Points[3] = Point{1, -1} },
+		"Inf, 1): not a":       func(f *Figure) { f.Plots[0].Series[0].Points[3] = Point{X: math.Inf(1), Y: 1} },
+		"(0, 1): not above 0":  func(f *Figure) { f.Plots[0].X.Log = true; f.Plots[0].Series[0].Points[3] = Point{X: 0, Y: 1} },
+		"(1, -1): not above 0": func(f *Figure) { f.Plots[0].Y = Axis{Log: true}; f.Plots[0].Series[0].Points[3] = Point{X: 1, Y: -1} },
 		"no name has":          func(f *Figure) { f.Plots = fixtures()[2].Plots; f.Plots[0].Series[0].Points[0].X = 4 },
 		"(-1, 5.1): no name":   func(f *Figure) { f.Plots = fixtures()[2].Plots; f.Plots[0].Series[0].Points[0].X = -1 },
 		"from NaN to 1":        func(f *Figure) { f.Plots[0].X = Axis{Min: math.NaN(), Max: 1} },
@@ -118,7 +115,7 @@ func TestCSV(t *testing.T) {
 	text := string(f.csv(fixtureMachine))
 	for _, line := range []string{
 		"# figure: " + f.Title, "# command: " + f.Command, "# run: " + f.Run, "# the paper: " + f.Paper, "# ours: " + f.Ours,
-		"# note: a note of two lines", "# machine: " + fixtureMachine.String(), "# date: 2026-01-31", "# table: Filters of 192 MiB",
+		"# note: a note of two lines", "# machine: " + fixtureMachine.String(), "# commit: 0123456789ab", "# date: 2026-01-31", "# table: Filters of 192 MiB",
 	} {
 		if !strings.Contains(text, line+"\n") {
 			t.Errorf("no line %q", line)
@@ -143,64 +140,25 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// svgTexts are the texts of a picture; each must have its width.
-func svgTexts(t *testing.T, picture string) (texts []string) {
-	t.Helper()
-	d := xml.NewDecoder(strings.NewReader(picture))
-	in, width := false, false
-	for {
-		token, err := d.Token()
-		if err == io.EOF {
-			return texts
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		switch token := token.(type) {
-		case xml.StartElement:
-			in, width = token.Name.Local == "text", false
-			for _, a := range token.Attr {
-				width = width || a.Name.Local == "textLength"
-			}
-		case xml.CharData:
-			if in {
-				texts = append(texts, string(token))
-				if !width {
-					t.Errorf("%q has no width", token)
-				}
-			}
-		case xml.EndElement:
-			in = false
-		}
-	}
-}
-
-// A picture says what was run, names its axes and series, and shows each series in
-// its colour.
+// A picture says what its view is about and names its lines.
 func TestPictures(t *testing.T) {
 	dir := writeFixtures(t)
 	for _, f := range fixtures() {
-		for i, p := range f.Plots {
-			stem := f.picture(i)
-			all := strings.Join(svgTexts(t, read(t, dir, stem+".svg")), " ")
-			want := []string{f.Title, f.Run, p.Title, p.X.Label, p.Y.Label}
-			for _, s := range p.Series {
-				want = append(want, s.Name)
+		views, err := fixtureViewers()[f.Name](f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, v := range views {
+			name := f.Name
+			if len(views) > 1 {
+				name += fmt.Sprintf("-%d", i+1)
 			}
-			for _, text := range append(want, p.Names...) {
-				if !strings.Contains(all, text) {
-					t.Errorf("%s.svg does not say %q", stem, text)
-				}
+			svg, err := v.Picture.SVG()
+			if got := read(t, dir, name+".svg"); err != nil || got != string(svg) {
+				t.Errorf("%s.svg is another picture: %v", name, err)
 			}
-			image, err := png.Decode(strings.NewReader(read(t, dir, stem+".png")))
-			if err != nil {
-				t.Fatal(err)
-			}
-			pixels := pixelsOf(image, image.Bounds())
-			for j := range p.Series {
-				if n := pixels[palette[j]]; n < 100 {
-					t.Errorf("%s.png: %d pixels of series %d", stem, n, j)
-				}
+			if !strings.Contains(string(svg), "<title id=\"title\">"+v.Question) {
+				t.Errorf("%s.svg has not its question", name)
 			}
 		}
 	}
@@ -213,7 +171,7 @@ func TestPictures(t *testing.T) {
 func TestWriteFails(t *testing.T) {
 	dir := writeFixtures(t)
 	before := read(t, dir, "size.json")
-	if err := errors.Join(os.Remove(filepath.Join(dir, "size.svg")), os.Mkdir(filepath.Join(dir, "size.svg"), 0o777)); err != nil {
+	if err := errors.Join(os.Remove(filepath.Join(dir, "size.csv")), os.Mkdir(filepath.Join(dir, "size.csv"), 0o777)); err != nil {
 		t.Fatal(err)
 	}
 	f := fixtures()[0]
@@ -229,98 +187,14 @@ func TestWriteFails(t *testing.T) {
 	}
 }
 
-// One point, one value and one name are enough for a picture.
-func TestSmallPlots(t *testing.T) {
-	f := fixtures()[0]
-	for _, p := range []Plot{
-		{Series: []Series{{Points: []Point{{0, 0}}}}},
-		{X: Axis{Log: true}, Y: Axis{Log: true}, Series: []Series{{Points: []Point{{3, 3}}, Style: Formula}}},
-		{X: Axis{Log: true}, Series: []Series{{Points: []Point{{1e-300, 5}, {1e300, 5}}, Style: Marks}}},
-		{Names: []string{"a"}, Series: []Series{{Points: []Point{{0, 0}}, Style: Bars}}},
-		{Names: []string{"a", "b"}, Y: Axis{Max: 9}, Series: []Series{{Points: []Point{{1, 5}}, Style: Bars}}},
-	} {
-		f.Plots = []Plot{p}
-		if err := Write(t.TempDir(), f, fixtureMachine); err != nil {
-			t.Errorf("%+v: %v", p, err)
-		}
-	}
-}
-
-func TestWrap(t *testing.T) {
-	const words = "the quick fox and a-word-that-is-longer-than-a-line-because-it-is-a-path-without-a-space jump"
-	for width := titleStyle.Width("m"); width < 2*titleStyle.Width(words); width *= 1.3 {
-		lines := wrap(words, titleStyle, width)
-		for _, l := range lines {
-			if titleStyle.Width(l) > width {
-				t.Errorf("%q is wider than %v", l, width)
-			}
-		}
-		if got := strings.Join(lines, ""); strings.ReplaceAll(got, " ", "") != strings.ReplaceAll(words, " ", "") {
-			t.Errorf("%v: %q", width, got)
-		}
-	}
-}
-
-func TestTicks(t *testing.T) {
-	for _, c := range []struct {
-		axis      Axis
-		low, high float64
-		want      string
-	}{
-		{Axis{}, 0, 1, "0 0.2 0.4 0.6 0.8 1"},
-		{Axis{}, 2, 20, "5 10 15 20"},
-		{Axis{}, -1, 1, "-1 -0.5 0 0.5 1"},
-		{Axis{}, 0, 0.3, "0 0.05 0.1 0.15 0.2 0.25 0.3"},
-		{Axis{}, 0, 5e6, "0 1e6 2e6 3e6 4e6 5e6"},
-		{Axis{}, 0, 7, "0 2 4 6"},
-		{Axis{Log: true}, 1, 1000, "1 10 100 1000"},
-		{Axis{Log: true}, 9, 70, "10 20 50"},
-		{Axis{Log: true}, 2.1, 2.5, "2.1 2.2 2.3 2.4 2.5"},
-		{Axis{Log: true}, 1e-9, 1, "1e-8 1e-6 0.0001 0.01 1"},
-	} {
-		var labels []string
-		for _, tick := range c.axis.ticker().Ticks(c.low, c.high) {
-			if tick.Label != "" {
-				labels = append(labels, tick.Label)
-			}
-			if tick.Value < c.low-1e-9 || tick.Value > c.high+1e-9 {
-				t.Errorf("%v to %v: a tick at %v", c.low, c.high, tick.Value)
-			}
-		}
-		if got := strings.Join(labels, " "); got != c.want {
-			t.Errorf("%v to %v: %q, not %q", c.low, c.high, got, c.want)
-		}
-	}
-	if _, ok := (Axis{Log: true}).scale().(plot.LogScale); !ok {
-		t.Error("a logarithmic axis has no logarithmic scale")
-	}
-}
-
-func TestRange(t *testing.T) {
-	for _, c := range []struct {
-		axis      Axis
-		points    []float64
-		low, high float64
-	}{
-		{Axis{}, []float64{3, 1, 2}, 1, 3},
-		{Axis{Max: 9}, []float64{3, 1, 2}, 0, 9},
-		{Axis{}, []float64{5}, 4, 6},
-		{Axis{Log: true}, []float64{4, 4}, 2, 8},
-	} {
-		if low, high := c.axis.between(c.points); low != c.low || high != c.high {
-			t.Errorf("%+v of %v: %v to %v", c.axis, c.points, low, high)
-		}
-	}
-}
-
-// All figures stand on the page in the order of the paper, and it needs nothing
-// from elsewhere.
+// All views stand on the page, the table first and then in the order of the paper, each
+// under its question, tables folded away; and the page needs nothing from elsewhere.
 func TestPage(t *testing.T) {
 	dir := writeFixtures(t)
 	page := read(t, dir, "index.html")
 	at := 0
-	for _, name := range []string{"fig2", "fig4", "table3", "size"} {
-		i := strings.Index(page, `<section id="`+name+`"`)
+	for _, name := range []string{"table3", "fig2-1", "fig2-2", "fig2-3", "fig4", "size"} {
+		i := strings.Index(page, `<article id="`+name+`"`)
 		if i < at {
 			t.Errorf("%s is at %d, what comes before it at %d", name, i, at)
 		}
@@ -331,21 +205,50 @@ func TestPage(t *testing.T) {
 			t.Errorf("it has %q", text)
 		}
 	}
-	for _, text := range []string{"&lt;7&gt; in all.", "log m &amp; shrinks", `scope="col"`, `scope="row"`, `lang="en"`, "Run on 2026-01-31: " + "A Processor"} {
+	for _, text := range []string{"&lt;7&gt; in all.", "log m &amp; shrinks", "Lines &lt;all&gt;", `scope="col"`, `scope="row"`, `lang="en"`, "2026-01-31, A Processor", "commit 0123456789ab", "; 61 s.",
+		"<h2>Table 3: space and speed of construction, Construction?</h2>\n<p class=\"answer\">The same.</p>", `<a href="#fig2-3">`} {
 		if !strings.Contains(page, text) {
 			t.Errorf("it does not have %q", text)
 		}
 	}
+	for rest := page; ; {
+		before, after, found := strings.Cut(rest, "<table")
+		if !found {
+			break
+		}
+		if strings.LastIndex(before, "<details>") <= strings.LastIndex(before, "</details>") {
+			t.Error("a table is not folded away")
+		}
+		rest = after
+	}
 }
 
 func TestPageErrors(t *testing.T) {
-	if err := Page(t.TempDir()); !errors.Is(err, ErrNoFigure) {
+	if err := Draw(t.TempDir(), fixtureViewers()); !errors.Is(err, ErrNoFigure) {
 		t.Error(err)
 	}
 	for want, spoil := range map[string]func(dir string) error{
 		"unexpected end": func(dir string) error { return os.Truncate(filepath.Join(dir, "size.json"), 100) },
-		"fig4.svg":       func(dir string) error { return os.Remove(filepath.Join(dir, "fig4.svg")) },
-		"fig2-3.png":     func(dir string) error { return os.Remove(filepath.Join(dir, "fig2-3.png")) },
+		"no experiment fig7": func(dir string) error {
+			f := fixtures()[0]
+			f.Name = "fig7"
+			return Write(dir, f, fixtureMachine)
+		},
+		"no lines": func(dir string) error {
+			f := fixtures()[0]
+			f.Ours = "no lines"
+			return Write(dir, f, fixtureMachine)
+		},
+		"view 1 lacks": func(dir string) error {
+			f := fixtures()[0]
+			f.Ours = "no caption"
+			return Write(dir, f, fixtureMachine)
+		},
+		"viewer failed": func(dir string) error {
+			f := fixtures()[0]
+			f.Ours = "fail"
+			return Write(dir, f, fixtureMachine)
+		},
 		"that of size": func(dir string) error {
 			return os.Rename(filepath.Join(dir, "size.json"), filepath.Join(dir, "s.json"))
 		},
@@ -354,17 +257,76 @@ func TestPageErrors(t *testing.T) {
 		},
 	} {
 		dir := writeFixtures(t)
-		before := read(t, dir, "index.html")
-		if err := spoil(dir); err != nil {
+		if err := errors.Join(os.WriteFile(filepath.Join(dir, "fig2-1.svg"), nil, 0o666), spoil(dir)); err != nil {
 			t.Fatal(err)
 		}
-		err := Page(dir)
+		before := read(t, dir, "index.html")
+		viewers := fixtureViewers()
+		all := viewers["size"]
+		viewers["size"] = func(f *Figure) ([]View, error) {
+			views, err := all(f)
+			switch f.Ours {
+			case "fail":
+				err = errors.New("the viewer failed")
+			case "no caption":
+				views[0].Caption = ""
+			case "no lines":
+				views[0].Picture = &picture.Lines{X: Axis{Label: "x"}, Y: Axis{Label: "y"}}
+			}
+			return views, err
+		}
+		err := Draw(dir, viewers)
 		if as := new(RecordError); !errors.As(err, &as) || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, not %v", want, err)
 		}
-		if read(t, dir, "index.html") != before {
-			t.Errorf("%q: the page is another one", want)
+		if read(t, dir, "index.html") != before || read(t, dir, "fig2-1.svg") != "" {
+			t.Errorf("%q: the page or a picture is another one", want)
 		}
+	}
+}
+
+func TestCommit(t *testing.T) {
+	dir := t.TempDir()
+	git := func(args ...string) {
+		t.Helper()
+		cmd := exec.Command("git", append([]string{"-C", dir, "-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"}, args...)...)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%q: %v: %s", args, err, out)
+		}
+	}
+	write := func(name string) {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), os.WriteFile(path, []byte(name), 0o666)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("NOT TESTED: the commit of a run, for there is no git here")
+	}
+	if got := commitOf(dir); got != "" {
+		t.Errorf("%q, where nothing is under version control", got)
+	}
+	git("init", "-q")
+	write("file")
+	git("add", "file")
+	git("commit", "-q", "-m", "first")
+	clean := commitOf(dir)
+	if len(clean) != 12 {
+		t.Errorf("%q", clean)
+	}
+	write("tools/results/fig2.json")
+	if got := commitOf(dir); got != clean {
+		t.Errorf("%q, with results that a run has written", got)
+	}
+	write("tools/other")
+	for _, at := range []string{dir, filepath.Join(dir, "tools")} {
+		if got := commitOf(at); got != clean+" + changes" {
+			t.Errorf("%q in %s, with a file that is in no commit", got, at)
+		}
+	}
+	if got := (Machine{}).Source(); !strings.HasSuffix(got, "; commit not recorded") {
+		t.Errorf("%q", got)
 	}
 }
 
@@ -381,45 +343,5 @@ func TestMachine(t *testing.T) {
 	}
 	if _, err := os.Stat("/proc/meminfo"); err == nil && (m.MemoryBytes < 64<<20 || !strings.HasPrefix(m.System, "Linux ")) {
 		t.Errorf("%+v", m)
-	}
-}
-
-// Axes go where they are told, formulas have dashes and other series marks that
-// differ, and bars lie in their rows.
-func TestDrawing(t *testing.T) {
-	lines := &picture{plot: newPlot()}
-	p := fixtures()[3].Plots[0]
-	p.X.Max = 30
-	p.Series[5].Style = Measured
-	if err := lines.addLines(p); err != nil {
-		t.Fatal(err)
-	}
-	if _, ok := lines.plot.Y.Scale.(plot.LogScale); !ok || lines.plot.X.Min != 0 || lines.plot.X.Max != 30 {
-		t.Errorf("%T, %v to %v", lines.plot.Y.Scale, lines.plot.X.Min, lines.plot.X.Max)
-	}
-	seen := map[string]bool{}
-	for _, e := range lines.legend {
-		l := e.thumbnails[0].(*plotter.Line)
-		look := fmt.Sprint(l.Dashes)
-		if len(e.thumbnails) > 1 {
-			look = fmt.Sprintf("%T", e.thumbnails[1].(*plotter.Scatter).Shape)
-		}
-		if seen[look] || look == "[]" {
-			t.Errorf("%s: %s", e.name, look)
-		}
-		seen[look] = true
-	}
-
-	bars := &picture{plot: newPlot()}
-	if err := bars.addBars(fixtures()[2].Plots[0]); err != nil {
-		t.Fatal(err)
-	}
-	for i, row := range []float64{1, 0} { // of the last bar of each series, counted from below
-		if got := bars.legend[i].thumbnails[0].(*plotter.BarChart).XMin; got != row {
-			t.Errorf("series %d: a bar in row %v, not %v", i, got, row)
-		}
-	}
-	if got := bars.plot.X.Max; got <= 5.1 {
-		t.Errorf("the longest bar of 5.1 has room up to %v", got)
 	}
 }

@@ -12,55 +12,40 @@ import (
 	"strings"
 )
 
-// A record is what NAME.json holds, and all that the page is made from.
+// A record is what NAME.json holds, and all that pictures and page are made from.
 type record struct {
 	Figure  Figure
 	Machine Machine
 }
 
-// Write writes the files of a figure to dir, which it makes: NAME.csv with all
-// data; NAME.svg and NAME.png for its plot, or NAME-1.svg, NAME-2.svg and so on
-// for several; and NAME.json, from which Page goes on. Files that were there are
-// replaced, each whole or not at all, and only when everything could be drawn. A
-// figure that makes no sense is a *FigureError.
+// Write writes the data of a figure to dir, which it makes: NAME.csv with all of it,
+// and NAME.json, which Draw reads. Files that were there are replaced, each whole or
+// not at all. A figure that makes no sense is a *FigureError.
 func Write(dir string, f *Figure, m Machine) error {
 	if err := f.check(); err != nil {
 		return err
-	}
-	type file struct {
-		name    string
-		content []byte
-	}
-	files := []file{{f.Name + ".csv", f.csv(m)}}
-	for i := range f.Plots {
-		svg, png, err := f.draw(i)
-		if err != nil {
-			return fmt.Errorf("draw %s: %w", f.picture(i), err)
-		}
-		files = append(files, file{f.picture(i) + ".svg", svg}, file{f.picture(i) + ".png", png})
 	}
 	text, err := json.MarshalIndent(record{*f, m}, "", "\t")
 	if err != nil {
 		return err
 	}
-	files = append(files, file{f.Name + ".json", append(text, '\n')})
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}
-	for _, file := range files {
-		if err := writeFile(filepath.Join(dir, file.name), file.content); err != nil {
-			return err
-		}
+	if err := writeFile(filepath.Join(dir, f.Name+".csv"), f.csv(m)); err != nil {
+		return err
 	}
-	return nil
+	return writeFile(filepath.Join(dir, f.Name+".json"), append(text, '\n'))
 }
 
-// picture is the stem of the files of a plot.
-func (f *Figure) picture(plot int) string {
-	if len(f.Plots) == 1 {
-		return f.Name
+// Read reads the data of a figure. It fails with a *RecordError.
+func Read(dir, name string) (*Figure, Machine, error) {
+	path := filepath.Join(dir, name+".json")
+	r, err := readRecord(path)
+	if err != nil {
+		return nil, Machine{}, &RecordError{path, err}
 	}
-	return fmt.Sprintf("%s-%d", f.Name, plot+1)
+	return &r.Figure, r.Machine, nil
 }
 
 // writeFile replaces a file, or leaves what was there.
@@ -90,6 +75,7 @@ func (f *Figure) csv(m Machine) []byte {
 		comment("note", note)
 	}
 	comment("machine", m.String())
+	comment("commit", m.commit())
 	comment("date", m.Day())
 	w := csv.NewWriter(&out) // its errors are those of the buffer, which has none
 	if len(f.Plots) > 0 {

@@ -7,6 +7,13 @@
 	const images = all('img');
 	await Promise.all(images.map((i) => i.decode().catch(() => {})));
 
+	const folded = all('.scroll, code').filter(shown).map(name);
+	const pictures = images.map((i) => {
+		const r = i.getBoundingClientRect();
+		return { Name: i.getAttribute('src'), X: r.x + scrollX, Y: r.y + scrollY, Width: r.width, Height: r.height };
+	});
+	all('details').forEach((d) => { d.dataset.was = d.open; d.open = true; });
+
 	const texts = all('body *').filter((e) => shown(e) && [...e.childNodes].some((n) => n.nodeType === Node.TEXT_NODE && n.data.trim()));
 	const luminance = (colour) => { // as WCAG 2 defines it
 		const context = new OffscreenCanvas(1, 1).getContext('2d');
@@ -22,7 +29,7 @@
 	};
 
 	// None of these is inside another one.
-	const blocks = all('h1, h2, header p, nav li, section > p, dt, dd, section > ul > li, img, .scroll').filter(shown);
+	const blocks = all('h1, h2, header p, nav li, .answer, img, figcaption, summary, details > p, dt, dd, details li, .scroll').filter(shown);
 	const overlapping = [];
 	blocks.forEach((a, i) => blocks.slice(i + 1).forEach((b) => {
 		const p = a.getBoundingClientRect(), q = b.getBoundingClientRect();
@@ -33,7 +40,7 @@
 	const cutOff = (e) => e.scrollWidth > e.clientWidth + 1 && style(e).overflowX !== 'auto';
 	const command = (section) => section.querySelector('code');
 
-	return JSON.stringify({
+	const found = {
 		Width: document.documentElement.clientWidth,
 		ScrollWidth: document.documentElement.scrollWidth,
 		Broken: images.filter((i) => !(i.naturalWidth > 0 && i.alt)).map(name),
@@ -41,11 +48,11 @@
 		Faint: texts.filter((e) => contrast(e) < 4.5).map(name),
 		CutOff: blocks.filter(cutOff).map(name),
 		Overlapping: overlapping,
-		Hidden: all('section').filter((s) => !command(s) || !shown(command(s)) || cutOff(command(s))).map((s) => s.id),
+		Hidden: matchMedia('print').matches ? [] : all('section').filter((s) => !command(s) || !shown(command(s)) || cutOff(command(s))).map((s) => s.id),
+		Unfolded: folded,
 		Breaks: all('figure').filter((f) => style(f).breakInside !== 'avoid').map((f) => name(f.querySelector('img'))),
-		Pictures: images.map((i) => {
-			const r = i.getBoundingClientRect();
-			return { Name: i.getAttribute('src'), X: r.x + scrollX, Y: r.y + scrollY, Width: r.width, Height: r.height };
-		}),
-	});
+		Pictures: pictures,
+	};
+	all('details').forEach((d) => { d.open = d.dataset.was === 'true'; });
+	return JSON.stringify(found);
 })()
