@@ -288,9 +288,57 @@ func TestGrowthFiles(t *testing.T) {
 		t.Errorf("%d lines of CSV, not %d: %v", len(lines), got, err)
 	}
 	for _, k := range layout.Kinds() {
-		picture, err := os.ReadFile(fmt.Sprintf("%s-%v.svg", out, k))
-		if err != nil || !bytes.Contains(picture, []byte("128KiB")) || !bytes.Contains(picture, []byte("ContainsHashes")) {
-			t.Errorf("%v: no picture with its sizes and names: %v", k, err)
+		for part, name := range map[string]string{"lookups": "ContainsHashes", "writes": "Insert and Delete"} {
+			picture, err := os.ReadFile(fmt.Sprintf("%s-%v-%s.svg", out, k, part))
+			if err != nil || !bytes.Contains(picture, []byte(">128KiB<")) || !bytes.Contains(picture, []byte(">"+name+"<")) {
+				t.Errorf("%v: no picture of %s with its sizes and names: %v", k, part, err)
+			}
+		}
+	}
+}
+
+// The pictures under version control are what -draw draws of the CSV file under version
+// control, without measuring.
+func TestGrowthPictures(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "growth")
+	text, err := os.ReadFile("growth.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(out+".csv", text, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	short(t, "growth", "-draw", "-out", out)
+	if after, err := os.ReadFile(out + ".csv"); err != nil || !bytes.Equal(after, text) {
+		t.Errorf("it has measured: %v", err)
+	}
+	kept, err := filepath.Glob("growth-*.svg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	drawn, err := filepath.Glob(out + "-*.svg")
+	if err != nil || len(drawn) != len(kept) || len(kept) == 0 {
+		t.Errorf("drawn are %q, kept %q, %v", drawn, kept, err)
+	}
+	for _, name := range kept {
+		want, err := os.ReadFile(name)
+		got, also := os.ReadFile(filepath.Join(filepath.Dir(out), name))
+		if err := errors.Join(err, also); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s is not what \"growth -draw\" draws of growth.csv: %v", name, err)
+		}
+	}
+	for want, text := range map[string]string{
+		"has no rows":  "layout,bytes,keys,measured,ns,over the limit\n",
+		"wrong number": "layout,bytes\nblocked\n",
+		"of 2 cells":   "layout,bytes\nblocked,1\n",
+		"invalid":      "a,b,c,d,e,f\nblocked,1,1,Contains,many,1\n",
+		"no points":    "a,b,c,d,e,f\nblocked,1,1,Contains,1,1\n",
+	} {
+		if err := os.WriteFile(out+".csv", []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := drawGrowth(out); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q, not: %v", want, err)
 		}
 	}
 }

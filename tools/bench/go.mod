@@ -8,10 +8,10 @@ require (
 	github.com/cockroachdb/pebble v1.1.5
 	github.com/holiman/bloomfilter/v2 v2.0.3
 	github.com/mmapfilter/mmapfilter v0.0.0
+	github.com/mmapfilter/mmapfilter/tools/evaluate v0.0.0
 	github.com/seiflotfy/cuckoofilter v0.0.0-20240715131351-a2f2c23f1771
 	github.com/zeebo/xxh3 v1.1.0
 	golang.org/x/sys v0.34.0
-	gonum.org/v1/plot v0.17.0
 )
 
 require (
@@ -37,6 +37,9 @@ require (
 	github.com/rogpeppe/go-internal v1.9.0 // indirect
 	golang.org/x/image v0.30.0 // indirect
 	golang.org/x/text v0.28.0 // indirect
+	gonum.org/v1/plot v0.17.0 // indirect
 )
 
 replace github.com/mmapfilter/mmapfilter => ../..
+
+replace github.com/mmapfilter/mmapfilter/tools/evaluate => ../evaluate

@@ -24,7 +24,8 @@ func newGrowth() command {
 			s.flags.Var(&g.sizes, "sizes", "sizes of the lines of the filters, comma-separated; -size does not count")
 			s.flags.Var(&g.layouts, "layouts", "layouts, comma-separated")
 			s.flags.IntVar(&g.blocks, "blocks", 4, "how many times 16,384 keys a turn has")
-			s.flags.StringVar(&g.out, "out", "growth", "begins the names of the files it writes: .csv, and -LAYOUT.svg")
+			s.flags.StringVar(&g.out, "out", "growth", "begins the names of the files it writes: .csv, and two pictures of each layout")
+			s.flags.BoolVar(&g.draw, "draw", false, "draw the pictures of the .csv file that is there, and measure nothing")
 		},
 		short: map[string]string{"sizes": "64KiB,256KiB", "rounds": "2", "blocks": "1"},
 		run:   func(*session) error { return g.run() },
@@ -60,7 +61,10 @@ type growthRun struct {
 	sizes   sizeList
 	blocks  int
 	out     string
+	draw    bool
 }
+
+var growthHeader = []string{"layout", "bytes", "keys", "measured", "ns", "over the limit"}
 
 // growthQuestions are the lookups that are measured.
 var growthQuestions = []question{
@@ -106,6 +110,9 @@ func (g *growthRun) lookups() (all []turnKind) {
 }
 
 func (g *growthRun) run() error {
+	if g.draw {
+		return g.drawn()
+	}
 	if g.blocks < 1 {
 		return errors.New("no blocks, no figures")
 	}
@@ -115,14 +122,26 @@ func (g *growthRun) run() error {
 	}
 	defer file.Close()
 	w := csv.NewWriter(file)
-	w.Write([]string{"layout", "bytes", "keys", "measured", "ns", "over the limit"})
+	w.Write(growthHeader)
 	for _, k := range g.layouts {
 		if err := g.layout(k, w); err != nil {
 			return err
 		}
 	}
 	w.Flush()
-	return errors.Join(w.Error(), file.Close())
+	if err := errors.Join(w.Error(), file.Close()); err != nil {
+		return err
+	}
+	return g.drawn()
+}
+
+// drawn draws the pictures, and says where.
+func (g *growthRun) drawn() error {
+	files, err := drawGrowth(g.out)
+	if err == nil {
+		g.printf("Drawn in %s, from %s.csv.\n", strings.Join(files, ", "), g.out)
+	}
+	return err
 }
 
 // layout measures one layout at all sizes, which take turns too.
@@ -142,7 +161,7 @@ func (g *growthRun) layout(k layout.Kind, w *csv.Writer) (err error) {
 			return err
 		}
 	}
-	r := &growthReport{growthRun: g, layout: k, filters: all, csv: w, lines: map[string][]float64{}}
+	r := &growthReport{growthRun: g, layout: k, filters: all, csv: w}
 	kinds := g.lookups()
 	times, err := g.measure(all, kinds)
 	if err != nil {
@@ -165,7 +184,7 @@ func (g *growthRun) layout(k layout.Kind, w *csv.Writer) (err error) {
 	}
 	r.line("Build, by the clock, once", built, nil)
 	r.print()
-	return g.plot(k, r.names, r.lines)
+	return nil
 }
 
 // measure gives the times of each kind for each filter; kinds[0] are reads.
@@ -189,8 +208,6 @@ type growthReport struct {
 	filters []*grown
 	csv     *csv.Writer
 	rows    [][]string
-	names   []string
-	lines   map[string][]float64
 }
 
 // add takes medians, and those of the ratios to reads in the same rounds.
@@ -217,8 +234,7 @@ func (r *growthReport) line(name string, values, ratios []float64) {
 		f := r.filters[i]
 		r.csv.Write([]string{r.layout.String(), fmt.Sprint(int64(f.size)), fmt.Sprint(f.n), name, strconv.FormatFloat(v, 'g', 4, 64), ratio})
 	}
-	r.rows, r.names = append(r.rows, cells), append(r.names, name)
-	r.lines[name] = values
+	r.rows = append(r.rows, cells)
 }
 
 func (r *growthReport) print() {

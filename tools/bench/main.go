@@ -9,7 +9,7 @@
 //	go -C tools/bench run . insert    inserts and deletes by load, beside other filters
 //	go -C tools/bench run . build     files from keys, beside other filters on all processors
 //	go -C tools/bench run . billions  a filter of two billion keys: built, verified, opened, asked
-//	go -C tools/bench run . growth    lookups, inserts and builds from 64 KiB up: CSV and a plot
+//	go -C tools/bench run . growth    lookups, inserts and builds from 64 KiB up: CSV and pictures
 //	go -C tools/bench run . space     bits a key at the rate that is measured, beside other filters
 //
 // "go -C tools/bench run . COMMAND -help" lists the flags. "peers", "insert" and "space" take, with

@@ -1,48 +1,105 @@
 package main
 
 import (
+	"encoding/csv"
+	"errors"
 	"fmt"
+	"os"
+	"slices"
+	"strconv"
 
-	"github.com/mmapfilter/mmapfilter/layout"
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/plotutil"
-	"gonum.org/v1/plot/vg"
+	"github.com/mmapfilter/mmapfilter/tools/evaluate/picture"
+	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
-// plot draws times over sizes, both on logarithmic axes.
-func (g *growthRun) plot(k layout.Kind, names []string, lines map[string][]float64) error {
-	p := plot.New()
-	p.Title.Text = fmt.Sprintf("%v, f=%d, 95 %% load", k, fingerprintBits)
-	p.X.Label.Text, p.Y.Label.Text = "bytes of lines", "ns"
-	p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
-	p.Y.Tick.Marker = plot.LogTicks{Prec: -1}
-	var ticks []plot.Tick
-	for _, size := range g.sizes {
-		ticks = append(ticks, plot.Tick{Value: float64(size), Label: size.String()})
+// A growthPicture is a part of what "growth" measures, and how it is drawn.
+type growthPicture struct {
+	name, title string
+	lines       []picture.Line // without points; named as what is drawn
+	of          []string       // what is measured, a line each
+}
+
+var growthPictures = []growthPicture{
+	{"lookups", "How does a lookup go with the size of the filter?",
+		[]picture.Line{
+			{Name: "dependent reads"},
+			{Name: "Contains, present", Tone: picture.Green},
+			{Name: "Contains, absent", Tone: picture.Orange},
+			{Name: "ContainsBatch", Tone: picture.Purple},
+			{Name: "ContainsHashes", Tone: picture.Blue, Kind: picture.Emphasis},
+			{Name: "limit: random reads", Kind: picture.Dashed},
+		},
+		[]string{"dependent chain of reads", "Contains, present", "Contains, absent", "ContainsBatch, absent", "ContainsHashes, absent", "random reads: the limit"}},
+	{"writes", "How do inserts and builds go with the size of the filter?",
+		[]picture.Line{
+			{Name: "Insert and Delete", Tone: picture.Orange},
+			{Name: "Build", Tone: picture.Blue, Kind: picture.Emphasis},
+			{Name: "dependent reads"},
+		},
+		[]string{"Insert and Delete at 95 %", "Build, by the clock, once", "dependent chain of reads"}},
+}
+
+// drawGrowth draws what "growth" has written to a CSV file: of each layout a picture of
+// lookups and one of writes. It measures nothing.
+func drawGrowth(out string) (files []string, err error) {
+	text, err := os.Open(out + ".csv")
+	if err != nil {
+		return nil, err
 	}
-	p.X.Tick.Marker = plot.ConstantTicks(ticks)
-	p.Legend.Top, p.Legend.Left = true, true
-	for i, name := range names {
-		points := make(plotter.XYs, len(g.sizes))
-		for j, size := range g.sizes {
-			points[j] = plotter.XY{X: float64(size), Y: lines[name][j]}
+	defer text.Close()
+	rows, err := csv.NewReader(text).ReadAll()
+	if err != nil {
+		return nil, err
+	}
+	points := map[string]map[string][]picture.Point{} // of a layout, of what is measured
+	var layouts []string
+	var sizes []float64
+	for _, r := range rows[min(1, len(rows)):] {
+		if len(r) != len(growthHeader) {
+			return nil, fmt.Errorf("%s.csv: a row of %d cells", out, len(r))
 		}
-		line, marks, err := plotter.NewLinePoints(points)
-		if err != nil {
-			return err
+		size, err := strconv.ParseFloat(r[1], 64)
+		ns, also := strconv.ParseFloat(r[4], 64)
+		if err := errors.Join(err, also); err != nil {
+			return nil, fmt.Errorf("%s.csv: %w", out, err)
 		}
-		line.Color, line.Dashes = plotutil.Color(i), plotutil.Dashes(i)
-		marks.Color, marks.Shape = plotutil.Color(i), plotutil.Shape(i)
-		p.Add(line, marks)
-		p.Legend.Add(name, line, marks)
+		if points[r[0]] == nil {
+			points[r[0]] = map[string][]picture.Point{}
+			layouts = append(layouts, r[0])
+		}
+		points[r[0]][r[3]] = append(points[r[0]][r[3]], picture.Point{X: size, Y: ns})
+		if !slices.Contains(sizes, size) {
+			sizes = append(sizes, size)
+		}
 	}
-	p.Add(plotter.NewGrid())
-	p.Y.Max *= 30 // room for the legend above the lines
-	file := fmt.Sprintf("%s-%v.svg", g.out, k)
-	if err := p.Save(22*vg.Centimeter, 14*vg.Centimeter, file); err != nil {
-		return fmt.Errorf("draw %s: %w", file, err)
+	if len(layouts) == 0 {
+		return nil, fmt.Errorf("%s.csv has no rows", out)
 	}
-	g.printf("Drawn in %s, from %s.csv.\n", file, g.out)
-	return nil
+	for _, layout := range layouts {
+		for _, g := range growthPictures {
+			p := &picture.Lines{
+				Title: g.title + " Layout " + layout,
+				X:     picture.Axis{Label: "size of the lines of the filter", Log: true},
+				Y:     picture.Axis{Label: "ns a key", Log: true},
+			}
+			for _, size := range sizes {
+				s := figures.Size(size)
+				p.X.Ticks = append(p.X.Ticks, picture.Tick{At: size, Label: s.String()})
+			}
+			for i, l := range g.lines {
+				l.Points = points[layout][g.of[i]]
+				p.Series = append(p.Series, l)
+			}
+			svg, err := p.SVG()
+			if err != nil {
+				return nil, err
+			}
+			file := fmt.Sprintf("%s-%s-%s.svg", out, layout, g.name)
+			if err := os.WriteFile(file, svg, 0o666); err != nil {
+				return nil, err
+			}
+			files = append(files, file)
+		}
+	}
+	return files, nil
 }
