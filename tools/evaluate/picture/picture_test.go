@@ -135,12 +135,18 @@ func TestTwoGrounds(t *testing.T) {
 
 // A text that another one covers, or an edge cuts, is an error.
 func TestPlaces(t *testing.T) {
-	for want, texts := range map[string][]vg.Point{
-		"the edge cuts":    {{X: 85, Y: 50}},
-		"the edge cuts \"": {{X: 10, Y: 95}},
-		"is over":          {{X: 10, Y: 50}, {X: 30, Y: 60}},
-		"":                 {{X: 10, Y: 50}, {X: 10, Y: 30}},
+	for _, c := range []struct {
+		want  string
+		texts []vg.Point
+	}{
+		{"the edge cuts", []vg.Point{{X: 85, Y: 50}}},
+		{"the edge cuts", []vg.Point{{X: -1, Y: 50}}},
+		{"the edge cuts", []vg.Point{{X: 10, Y: 95}}},
+		{"the edge cuts", []vg.Point{{X: 10, Y: 1}}},
+		{"is over", []vg.Point{{X: 10, Y: 50}, {X: 30, Y: 60}}},
+		{"", []vg.Point{{X: 10, Y: 50}, {X: 10, Y: 30}}},
 	} {
+		want, texts := c.want, c.texts
 		c := newCanvas(100, 100)
 		s := style(ink, false)
 		for _, at := range texts {
@@ -149,6 +155,38 @@ func TestPlaces(t *testing.T) {
 		_, err := c.svg("t", "d")
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", want, err)
+		}
+	}
+}
+
+var (
+	barMark = regexp.MustCompile(`<path class="si" stroke-width="3" d="M([0-9.]+) ([0-9.]+)L[0-9.]+ ([0-9.]+)"`)
+	barText = regexp.MustCompile(`<text class="[^"]*" x="([0-9.]+)" y="([0-9.]+)" textLength="([0-9.]+)"`)
+)
+
+// The mark of what the paper says goes through no text.
+func TestMarksOfBars(t *testing.T) {
+	numbers := func(words []string) (x [3]float64) {
+		for i, w := range words[1:] {
+			if _, err := fmt.Sscan(w, &x[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return x
+	}
+	for value := 0.0; value < 20; value += 0.25 { // to both sides of the mark, near and far
+		p := &Bars{Unit: "u", Format: "%.2f", Paper: "%.2f", Rows: []Row{{Name: "a", Value: value, Paper: 10}, {Name: "b", Value: 20}}}
+		svg := svgOf(t, p)
+		marks, texts := barMark.FindAllStringSubmatch(svg, -1), barText.FindAllStringSubmatch(svg, -1)
+		if len(marks) != 1 || len(texts) != 6 {
+			t.Fatalf("%d marks, %d texts", len(marks), len(texts))
+		}
+		mark := numbers(marks[0])
+		for _, words := range texts {
+			text := numbers(words)
+			if above, below := min(mark[1], mark[2]), max(mark[1], mark[2]); text[1] > above && text[1] < below && text[0] < mark[0]+2 && text[0]+text[2] > mark[0]-2 {
+				t.Errorf("a bar of %v: the mark at %v goes through the text from %v to %v", value, mark[0], text[0], text[0]+text[2])
+			}
 		}
 	}
 }
