@@ -12,13 +12,13 @@ const (
 	mixSecond = 0xBB67AE8584CAA73B
 )
 
-// SplitHash takes a line out of a hash with one multiplication: h·n = line·2^64
-// + rest. The line is uniform in [0, n) for any n, and grows with h, so sorted
-// hashes are in the order of their lines. The top bits of rest are those of
-// the hash that line did not use.
+// SplitHash takes a line out of a hash with one multiplication: h·n = line·2^64 + rest.
+// The line is uniform in [0, n) for any n and rises with h, so sorted hashes are in the
+// order of their lines. The top bits of rest are the bits of the hash that line did not
+// use.
 func SplitHash(h, n uint64) (line, rest uint64) { return bits.Mul64(h, n) }
 
-// splitLines gives the lines that SplitHash takes out of hashes, without the rests.
+// splitLines sets lines to the lines that SplitHash takes out of hashes.
 func splitLines(hashes, lines []uint64, n uint64) {
 	lines = lines[:len(hashes)]
 	if groups := len(hashes) / openBits; kernel(inUse.Load()) == avx512 && groups > 0 {
@@ -30,16 +30,16 @@ func splitLines(hashes, lines []uint64, n uint64) {
 	}
 }
 
-// fingerprint makes a value of 1 to values, uniform, of the fraction x/2^64. 0
-// is left out because it means an empty slot.
+// fingerprint makes a uniform value from 1 to values out of the fraction x/2^64. 0 is
+// left out because it means an empty slot.
 func fingerprint(x, values uint64) uint64 {
 	hi, _ := bits.Mul64(x, values)
 	return hi + 1
 }
 
-// joinHash gives the lowest hash of which SplitHash makes a line and a rest that is not
-// lower than the one given. An item is a range of rests; SplitHash meets each n-th of
-// them, and so every item, since NewGeometry leaves bits of a hash to spare.
+// joinHash returns the lowest hash that SplitHash splits into that line and a rest that
+// is not lower than the one given. An item is a range of rests. SplitHash meets every
+// n-th rest, and so every item, since NewGeometry leaves bits of a hash to spare.
 func joinHash(line, rest, n uint64) uint64 {
 	h, left := bits.Div64(line, rest, n)
 	if left > 0 {
@@ -48,21 +48,21 @@ func joinHash(line, rest, n uint64) uint64 {
 	return h
 }
 
-// lowestFraction gives the lowest x of which fingerprint makes fp.
+// lowestFraction returns the lowest x that fingerprint turns into fp.
 func lowestFraction(fp, values uint64) uint64 { return joinHash(fp-1, 0, values) }
 
-// alternate gives the other line of an item: the involution (H(fp) - line) mod
-// n, with H uniform in [0, n). It is partial-key cuckoo hashing (paper,
-// section 3.1) with a subtraction in place of the XOR, so that n need not be a
-// power of two. A line with 2·line = H(fp) mod n is its own alternate.
+// alternate returns the other line of an item: the involution (H(fp) - line) mod n,
+// with H uniform in [0, n). It is partial-key cuckoo hashing (paper, section 3.1) with
+// a subtraction in place of the XOR, so that n need not be a power of two. A line with
+// 2·line = H(fp) mod n is its own alternate.
 //
-// H takes a second multiplication so that the difference between the
-// alternates of two fingerprints depends on both, not on their difference: a
-// path of several moves then reaches new lines at every step.
+// H takes a second multiplication so that the difference between the alternates of two
+// fingerprints depends on both, not on their difference: a path of several moves then
+// reaches new lines at every step.
 func alternate(line, fp, n uint64) uint64 {
 	m := fp * mixFirst
 	h, _ := bits.Mul64((m^m>>32)*mixSecond, n)
-	other, below := bits.Sub64(h, line, 0) // no branch: it would be foretold half of the time
+	other, below := bits.Sub64(h, line, 0) // branch-free: a branch would mispredict half the time
 	return other + n&-below
 }
 
@@ -70,8 +70,8 @@ func alternate(line, fp, n uint64) uint64 {
 // aligned 64-bit load that the compiler neither splits, repeats nor moves.
 func loadWord(words []uint64, i uint64) uint64 { return atomic.LoadUint64(&words[i]) }
 
-// At gives a word of a file by its number in the file. It is the source of words
-// of [Table.Lookup] where the file is in memory.
+// At returns a word of a file by its number. It is the source of words for
+// [Table.Lookup] if the file is in memory.
 func (v *View) At(word uint64) uint64 {
 	switch {
 	case word >= WordRegion:
@@ -82,8 +82,7 @@ func (v *View) At(word uint64) uint64 {
 	return loadWord(v.Runtime, word-WordRuntime)
 }
 
-// lookupTries is how often a lookup begins again because a writer took something
-// away meanwhile, before it answers "maybe". A removal takes some nanoseconds
-// and a lookup some tens, so a second try is rare and a third very rare; a
-// counter that a dead writer left odd costs that many tries.
+// lookupTries is how often a lookup starts again because a writer has removed something
+// meanwhile, before it answers "maybe". Retries are rare, since a removal takes less
+// time than a lookup. A counter that a dead writer left odd costs that many tries.
 const lookupTries = 8

@@ -2,14 +2,13 @@ package layout
 
 import "sync/atomic"
 
-// TestBits sets a bit of set for each of the positions whose bit of words is set, the
-// lowest of set[0] for the first; other bits stay. set has a byte for eight positions, or
-// fewer at its end. Positions count modulo the number of bits; len(words) is a power of
-// two. Another goroutine may store to the words meanwhile.
+// TestBits sets a bit of set for each position whose bit of words is set; the lowest
+// bit of set[0] is for the first position. Other bits stay. set has a byte for every
+// eight positions, or part of eight. Positions are taken modulo the number of bits, and
+// len(words) is a power of two. Another goroutine may store to the words meanwhile.
 //
-// It is for lookups that ask a small table whether a large one needs to be asked: the
-// kernel waits for eight words at once, and took half of the time of the code in Go
-// beside a goroutine that set a million bits a second.
+// It is for lookups that ask a small table whether they need to ask a large one: the
+// kernel waits for eight words at once.
 func TestBits(words, positions []uint64, set []uint8) {
 	if groups := len(positions) / openBits; kernel(inUse.Load()) == avx512 && groups > 0 {
 		_ = set[groups-1]

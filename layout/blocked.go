@@ -256,7 +256,7 @@ func (t *blocked) take(w *uint64, fp uint64) bool {
 func (t *blocked) Place(l *Line, it Item, stores *Stores) bool {
 	_, b1, b2 := t.pair(it)
 	emptier, free1, free2 := b1, t.free(l[b1]), t.free(l[b2])
-	if free2 > free1 { // a conditional move: no branch could be foretold here
+	if free2 > free1 { // a conditional move: a branch would mispredict
 		emptier = b2
 	}
 	if max(free1, free2) > 0 {
@@ -457,7 +457,7 @@ func (t *blocked) CheckLines(region []uint64, from, to uint64) (items, line uint
 		}
 		items += uint64(bits.OnesCount64(occupied))
 		if used&unused != 0 {
-			return items, line, fmt.Errorf("bits %#x, between the slots and the overflow bits, are in use", used&unused)
+			return items, line, fmt.Errorf("unused bits %#x between the slots and the overflow bits are set", used&unused)
 		}
 	}
 	return items, line, nil
@@ -570,8 +570,7 @@ func (t *blocked) look(at func(word uint64) uint64, line uint64, it Item) (found
 // Lookup. An item that a writer moves is at its destination before it leaves
 // its source, so at any instant it is in one of its places; or it moves inside a
 // block, whose counter is odd meanwhile. But a lookup reads its places one after the
-// other. Whoever finds nothing in all of them has missed the
-// item only if it moved meanwhile, from a place not read yet to one already
+// other. If it finds nothing in any of them, it has missed the item only if it moved meanwhile, from a place not read yet to one already
 // read; and the place that it left has a counter that went up after the item had
 // reached the other. So the counter of every place is read before the first
 // slot of any place, and once more at the end.

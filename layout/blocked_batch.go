@@ -62,7 +62,7 @@ func bit(set bool) uint8 {
 	return 0
 }
 
-// EachOpen calls do for each bit that is set, from the lowest of open[0] on.
+// EachOpen calls do for each bit that is set, starting with the lowest of open[0].
 func EachOpen(open []uint8, do func(i int)) {
 	for i, set := range open {
 		for ; set != 0; set &= set - 1 {

@@ -239,7 +239,7 @@ func window(l *Line, bit uint64) uint64 {
 func (t *compact) run(l *Line, quotient uint64) (first, n uint64) {
 	// The zeros of the counts are bits of x, as are those of what is after the counts,
 	// where neither the quotient nor the end of its items is.
-	// In which word that of the quotient is cannot be foretold: there is no branch.
+	// Branch-free: a branch on the word that holds the quotient would mispredict.
 	x, next := ^loadOf(l, 0), ^loadOf(l, 1)
 	zeros := uint64(bits.OnesCount64(x))
 	later := uint64(int64(zeros-1-quotient) >> 63) // every bit, where quotient ≥ zeros
@@ -361,18 +361,18 @@ func (t *compact) FullLines(region, lines []uint64) uint64 { return fullLines(t,
 // counts, cannot be: then there are none.
 func (t *compact) slots(l *Line, fps *[maxSlots]uint32) (n int, err error) {
 	if n := t.items(l); n > t.b {
-		return 0, fmt.Errorf("%d items, in %d slots", n, t.b)
+		return 0, fmt.Errorf("%d items in %d slots", n, t.b)
 	}
 	bit, last, r, values := t.counts, uint64(0), t.r, t.values
 	for i := range t.countWords {
 		for w := l[i] & t.inCounts[i%BlockWords]; w != 0; w &= w - 1 {
 			zeros := uint64(64*i + bits.TrailingZeros64(w) - n)
 			if zeros-1 >= quotients {
-				return 0, fmt.Errorf("item %d has quotient %d", n, int(zeros-1))
+				return 0, fmt.Errorf("item %d has an impossible quotient, %d", n, int(zeros-1))
 			}
 			fp := (zeros-1)<<(r%64) | window(l, bit)&values
 			if fp < last {
-				return 0, fmt.Errorf("fingerprint %#x stands before %#x", last, fp)
+				return 0, fmt.Errorf("fingerprints are not sorted: %#x comes before %#x", last, fp)
 			}
 			fps[n] = uint32(fp)
 			bit, last = bit+r, fp
@@ -564,7 +564,7 @@ func (t *compact) CheckLines(region []uint64, from, to uint64) (items, line uint
 		}
 		for slot := uint64(n); slot < t.b; slot++ {
 			if r := t.remainder(l, slot); r != 0 {
-				return items, line, fmt.Errorf("there is a remainder %#x in slot %d, and there are %d items", r, slot, n)
+				return items, line, fmt.Errorf("slot %d holds the remainder %#x, but the line has %d items", slot, r, n)
 			}
 		}
 	}

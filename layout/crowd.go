@@ -5,36 +5,39 @@ import (
 	"slices"
 )
 
-// A Crowd is what a full line holds and what has come there: more items than it has slots.
+// A Crowd holds the items of a full line and items that have come to it: more than the
+// line has slots.
 type Crowd struct {
 	Others []uint64 // the other line of each item
-	Rooms  []uint8  // how much room it has there, up to MostRoom; with 0 it stays
+	Rooms  []uint8  // the room in that line, up to MostRoom; an item with 0 stays
 
 	line uint64
-	fps  []uint32 // of the items of the line, in their order, and of those that have come
-	may  []uint8  // the numbers of those that may leave
+	fps  []uint32 // of the items of the line, in order, then of those that have come
+	may  []uint8  // indices of movable items
 	left []uint64
 }
 
-// MostRoom is the most that there may be in Rooms.
+// MostRoom is the largest value in Crowd.Rooms.
 const MostRoom = 3
 
-// A Chooser is a Table in which any items of a full line may make room for any others.
+// A Chooser is a Table in which any items of a full line can make room for any others.
 type Chooser interface {
-	// Gather makes c of a full line, and of the items of sorted hashes that have come to it, in
-	// this order: at most as many as it has slots. All are to stay.
+	// Gather fills c with the items of a full line and those of the sorted hashes that
+	// have come to it, in this order. There may be at most as many hashes as the line
+	// has slots. Every item is marked as one that stays.
 	Gather(c *Crowd, l *Line, came []uint64)
-	// Part puts as many items of c into l as it has slots. The others leave, those with few
-	// overflow bits left in l, together with those that it has; of items that leave no other bits,
-	// those with most room. It gives the hashes that they have in their other lines.
-	// At least so many have to have room.
+	// Part puts as many items of c into l as it has slots and returns the hashes that
+	// the others have in their other lines. It chooses items that together leave few
+	// overflow bits in l, beside those that are set already; among items that leave no
+	// further bits, those with the most room. Rooms must mark at least as many items as
+	// have to leave.
 	Part(c *Crowd, l *Line) (left []uint64)
 }
 
-// Gather is of a Chooser.
+// Gather implements Chooser.
 func (t *compact) Gather(c *Crowd, l *Line, came []uint64) {
 	if len(came) > int(t.b) {
-		panic("layout: more have come than a line holds")
+		panic("layout: more items have come than a line holds")
 	}
 	var fps [maxSlots]uint32
 	n, _ := t.slots(l, &fps)
@@ -53,11 +56,11 @@ func (t *compact) Gather(c *Crowd, l *Line, came []uint64) {
 	c.Others = others
 }
 
-// Part is of a Chooser.
+// Part implements Chooser.
 func (t *compact) Part(c *Crowd, l *Line) (left []uint64) {
 	may, n := c.mayLeave(), len(c.fps)-int(t.b)
 	if n < 1 || n > len(may) {
-		panic("layout: a crowd that fits, or of which too few may leave")
+		panic("layout: a crowd fits, or too few of its items may leave")
 	}
 	marks := t.marksFor(c, may, l[lastWord], n)
 	free := may[:0]
@@ -81,8 +84,8 @@ func (t *compact) Part(c *Crowd, l *Line) (left []uint64) {
 	return c.left
 }
 
-// mayLeave makes may the numbers of those that may leave, without a branch, since nobody can
-// foretell who may: less than nothing, but not nothing, has the high bit.
+// mayLeave sets c.may to the indices of movable items. It is branch-free, since a
+// branch would mispredict: -room has its high bit set unless room is 0.
 func (c *Crowd) mayLeave() []uint8 {
 	may, n := slices.Grow(c.may[:0], len(c.Rooms))[:len(c.Rooms)], 0
 	for i, room := range c.Rooms {
@@ -93,7 +96,8 @@ func (c *Crowd) mayLeave() []uint8 {
 	return c.may
 }
 
-// staying gives the fingerprints that are not gone, in their order: most of them are in it.
+// staying returns the fingerprints of the items that are not gone, sorted. Most of them
+// are in order.
 func (c *Crowd) staying(gone uint32) []uint32 {
 	n := 0
 	for _, fp := range c.fps {
@@ -110,11 +114,12 @@ func (c *Crowd) staying(gone uint32) []uint32 {
 	return c.fps[:n]
 }
 
-// marksFor sets overflow bits in a last word until n of some items of a crowd need no other:
-// one of the pair whose items have most room elsewhere, all together, and then each time the bit
-// with which the items that can leave have most. (For how many they are in place of their room,
-// 5 to 13 % more lookups go on: more of them come back. Tried from every pair, of which the
-// best is taken, a seventh fewer do, for many times the work.)
+// marksFor sets overflow bits in a last word until n of some items of a crowd need no
+// other. It sets the pair of bits whose items have the most room elsewhere, all
+// together, and then repeatedly the bit with which the items that can leave have the
+// most. (Counting the items instead of their room makes more lookups go on, since more
+// items come back. Trying every pair and taking the best helps, but takes many times
+// the work.)
 func (t *compact) marksFor(c *Crowd, some []uint8, last uint64, n int) uint64 {
 	const one = 1 << 16 // item, above the room of all: at most that of a crowd
 	const _ = uint(one - 1 - 2*maxSlots*MostRoom)

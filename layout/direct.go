@@ -1,9 +1,8 @@
 package layout
 
-// A Direct is a table and what lookups read, for keys that are looked up one by one:
-// the kernel makes the hash of a key as well, and there is neither a call of an interface nor
-// a question which kernel is in use: what is around it costs a lookup as much as the look.
-// The kernel knows the places of the fields.
+// A Direct looks up single keys in a view of a table. Its kernel also hashes the key,
+// and there is neither an interface call nor a check which kernel is in use: these
+// would take as long as the lookup itself. The kernel knows the offsets of the fields.
 type Direct struct {
 	blockedConstants // of a Blocked
 	mix              [2]uint64
@@ -23,7 +22,8 @@ type Direct struct {
 	pairs [256]uint64 // the overflow bits of the low 8 bits of a fingerprint
 }
 
-// A look is how a Direct looks a hash up. The order is that of directLooks in _asm/direct.go.
+// A look is how a Direct looks up a hash. The order is that of directLooks in
+// _asm/direct.go.
 type look uint64
 
 const (
@@ -35,9 +35,10 @@ const (
 	lookInGo
 )
 
-// NewDirect gives that of a table. contains answers for the hashes that the looks leave
-// open, and for all where t is nil, or its layout has no such kernel, or this machine, or pure
-// Go is in use. As long as a lookup is under way, what contains refers to is in use.
+// NewDirect returns the Direct for a table. contains answers for hashes that the kernel
+// does not settle. It answers for all if t is nil, or if the kernel in use, on this
+// machine and for this layout, has no code for single lookups. While a lookup is in
+// progress, contains and what it refers to stay reachable.
 func NewDirect(t Table, v *View, h *Hasher, contains func(h uint64) bool) *Direct {
 	d := &Direct{mix: h.mix, look: lookInGo, hash: h, contains: contains}
 	if k := kernel(inUse.Load()); t != nil && k.single() {
@@ -79,7 +80,7 @@ func (d *Direct) choose(t Table, v *View, k kernel) {
 	}
 }
 
-// Contains reports whether a key may be in the table.
+// Contains reports whether key may be in the table.
 func (d *Direct) Contains(key []byte) bool { return directKey(d, key) }
 
 // ContainsHash is Contains for a hash.

@@ -21,43 +21,43 @@ const (
 	TrailerBytes    = 64
 )
 
-// MaxRegionBytes is the largest region: 32 TiB. With it a file is less than
-// what a process can map with addresses of 47 bits, and so far from 2^63 that
-// no sum of two offsets of a file overflows.
+// MaxRegionBytes is the largest size of a region, 32 TiB. A file is then smaller than
+// what a process can map with 47-bit addresses, and so small that no sum of two of its
+// offsets overflows.
 const MaxRegionBytes = 1 << 45
 
-// spareHashBits is how many bits of a 64-bit hash must be left over when its
-// line, bucket and fingerprint have been taken from it. The fraction that a
-// fingerprint is made of is then known at least 4 times finer than one
-// fingerprint is wide, so no fingerprint is more than 1.25 times as likely as
-// another.
+// spareHashBits is how many bits of a 64-bit hash must be left over once its line,
+// bucket and fingerprint have been taken from it. The fraction that makes a fingerprint
+// then has at least 4 times as many values as there are fingerprints, so no fingerprint
+// is more than 1.25 times as likely as another.
 const spareHashBits = 2
 
-// A Geometry is the size of every part of a file. It is made by [NewGeometry]
-// alone, so every one that exists is within bounds.
+// A Geometry is the size of every part of a file. Only [NewGeometry] makes one, so
+// every Geometry is within bounds.
 type Geometry struct {
 	Kind        Kind
 	Params      Params
 	Lines       uint64 // n
 	RegionBytes int64
-	OffTable    int64 // end of the region, rounded up to a page: where the chunk checksums start
-	Chunks      int64 // checksums in the table
+	OffTable    int64 // offset of the chunk checksums: end of the region, rounded up to a page
+	Chunks      int64 // number of chunks, and of checksums
 	OffTrailer  int64
-	SealedBytes int64 // size of a file with its trailer
+	SealedBytes int64 // size of the file with its trailer
 }
 
-// NewGeometry computes the geometry of a file of n lines, or says why there is
-// none. Every check against overflow of sizes and of hash bits is made here.
+// NewGeometry returns the geometry of a file with that many lines, or an error that
+// says why there is none. It makes every check against overflow of sizes and of hash
+// bits.
 func NewGeometry(k Kind, p Params, lines uint64) (Geometry, error) {
 	s := specs[k]
 	if s == nil {
-		return Geometry{}, fmt.Errorf("layout %s is not known", k)
+		return Geometry{}, fmt.Errorf("unknown layout %s", k)
 	}
 	if !legal(s, p) {
 		return Geometry{}, fmt.Errorf("layout %s has no f=%d b=%d", k, p.FingerprintBits, p.BucketSize)
 	}
 	if lines == 0 {
-		return Geometry{}, fmt.Errorf("no lines")
+		return Geometry{}, fmt.Errorf("a file needs at least one line")
 	}
 	// bits.Len64(n-1) bits tell n lines apart.
 	if need := bits.Len64(lines-1) + s.itemBits(p) + spareHashBits; need > 64 {
@@ -65,7 +65,7 @@ func NewGeometry(k Kind, p Params, lines uint64) (Geometry, error) {
 	}
 	high, region := bits.Mul64(lines, uint64(s.lineBits(p)))
 	if high != 0 || region > 8*MaxRegionBytes {
-		return Geometry{}, fmt.Errorf("%d lines are more than a file holds (%d bytes)", lines, int64(MaxRegionBytes))
+		return Geometry{}, fmt.Errorf("%d lines are more than a file can hold (%d bytes)", lines, int64(MaxRegionBytes))
 	}
 	g := Geometry{Kind: k, Params: p, Lines: lines, RegionBytes: roundUp(int64(region+7)/8, LineBytes)}
 	g.OffTable = roundUp(OffRegion+g.RegionBytes, PageBytes)
@@ -86,35 +86,35 @@ func legal(s *spec, p Params) bool {
 
 func roundUp(n, unit int64) int64 { return (n + unit - 1) / unit * unit }
 
-// Slots is the number of slots in the region.
+// Slots returns the number of slots in the region.
 func (g Geometry) Slots() uint64 { return g.Lines * uint64(SlotsPerLine(g.Kind, g.Params)) }
 
-// LineOffset gives the offset in the file of the byte that a line starts in.
+// LineOffset returns the offset in the file of the byte in which a line starts.
 func (g Geometry) LineOffset(line uint64) int64 {
 	return OffRegion + int64(line*uint64(LineBits(g.Kind, g.Params))/8)
 }
 
-// LineFrom gives the first line that starts at or after an offset in the file;
-// n where there is none.
+// LineFrom returns the first line that starts at or after an offset in the file, or n
+// if there is none.
 func (g Geometry) LineFrom(offset int64) uint64 {
 	bits := uint64(LineBits(g.Kind, g.Params))
 	line := (uint64(max(offset-OffRegion, 0))*8 + bits - 1) / bits
 	return min(line, g.Lines)
 }
 
-// Chunk gives the bounds of chunk i: file offsets [off, end).
+// Chunk returns the file offsets [off, end) of chunk i.
 func (g Geometry) Chunk(i int64) (off, end int64) {
 	off = OffRuntime + i*ChunkBytes
 	return off, min(off+ChunkBytes, g.OffTable)
 }
 
-// ChunkOf gives the bytes of chunk i of a file.
+// ChunkOf returns the bytes of chunk i of a file.
 func (g Geometry) ChunkOf(file []byte, i int64) []byte {
 	off, end := g.Chunk(i)
 	return file[off:end]
 }
 
-// RegionAt names the part of a sealed file that holds the byte at offset.
+// RegionAt returns the name of the part of a sealed file that holds the byte at offset.
 func (g Geometry) RegionAt(offset int64) string {
 	switch {
 	case offset < OffRuntime:

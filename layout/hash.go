@@ -7,22 +7,22 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// A Hasher is 64-bit XXH3 under a seed, the hash of keys. Short ones it does itself, as
-// the kernel of a [Direct] does, which has its constants from here: 2.3 ns a key where
-// the general function takes 2.9. What is done with them is in the specification of
-// xxHash, "XXH3 Algorithm Overview", small inputs.
+// A Hasher hashes keys: 64-bit XXH3 with a seed. It hashes short keys itself, faster
+// than the general function; the kernel of a [Direct] does the same with the constants
+// kept here. The specification of xxHash, "XXH3 Algorithm Overview", small inputs,
+// defines the steps.
 type Hasher struct {
 	seed uint64
 	mix  [2]uint64 // what the two ends of a short key are mixed with
 }
 
-// NewHasher gives that of a seed.
+// NewHasher returns the Hasher for a seed.
 func NewHasher(seed uint64) Hasher {
 	const secret24, secret32, secret40, secret48 = 0x1F67B3B7A4A44072, 0x78E5C0CC4EE679CB, 0x2172FFCC7DD05A82, 0x8E2443F7744608B8
 	return Hasher{seed, [2]uint64{(secret24 ^ secret32) + seed, (secret40 ^ secret48) - seed}}
 }
 
-// Hash gives that of a key.
+// Hash returns the hash of key.
 func (h *Hasher) Hash(key []byte) uint64 {
 	if IsShort(key) {
 		return h.short(key)

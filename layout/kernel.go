@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// A kernel looks the hashes of a batch up. The pure-Go one is always there, and
-// is what the others are tested against: they give the same answers, faster.
+// A kernel looks up the hashes of a batch. The one in pure Go always exists. The others
+// are tested against it: they give the same answers, faster.
 type kernel uint32
 
 const (
@@ -18,17 +18,17 @@ const (
 
 func (k kernel) String() string { return [...]string{"go", "neon", "avx2", "avx512"}[k] }
 
-// single reports whether the kernel has code for one lookup as well.
+// single reports whether the kernel also has code for single lookups.
 func (k kernel) single() bool { return k >= avx2 }
 
-// inUse is the fastest that this machine has, or the one that was asked for.
+// inUse is the fastest kernel of this machine, or the one that UseKernel chose.
 var inUse atomic.Uint32
 
 func init() { inUse.Store(uint32(kernels()[0])) }
 
-// Kernels lists the kernels that lookups can use on this machine, the
-// fastest first: "avx512" and "avx2" on amd64 where the processor has them, "neon" on
-// arm64, and "go" everywhere.
+// Kernels returns the kernels that lookups can use on this machine, the fastest first:
+// "avx512" and "avx2" on amd64 if the processor has them, "neon" on arm64, and "go"
+// everywhere.
 func Kernels() (names []string) {
 	for _, k := range kernels() {
 		names = append(names, k.String())
@@ -36,12 +36,12 @@ func Kernels() (names []string) {
 	return names
 }
 
-// Kernel names the one of them that is in use. A layout that has no such code of its
-// own is looked up in pure Go all the same, see [Table].
+// Kernel returns the name of the kernel in use. A layout that has no code for it is
+// looked up in pure Go: see [Table].
 func Kernel() string { return kernel(inUse.Load()).String() }
 
-// UseKernel makes all lookups from now on use that kernel, as far as it has code for them; but
-// a [Direct] that there is stays what it is. It is for tests and measurements.
+// UseKernel makes later lookups use the kernel of that name where it has code for them.
+// An existing [Direct] keeps its kernel. It is for tests and measurements.
 func UseKernel(name string) error {
 	for _, k := range kernels() {
 		if k.String() == name {
@@ -49,5 +49,5 @@ func UseKernel(name string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("layout: this machine has no kernel %q", name)
+	return fmt.Errorf("layout: no kernel %q on this machine", name)
 }

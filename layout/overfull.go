@@ -2,26 +2,26 @@ package layout
 
 import "math"
 
-// marks is what Blocked and Compact have of overflow, which tells lookups apart that go
-// on to a second line: figures of a table at loads up to that of the last of them, and
-// the overflow bits of a line. Each item that is away from home has set two of them.
+// marks are the overflow figures of a layout with overflow bits: tables for the loads
+// up to that of the last figure, and the number of overflow bits in a line. Each item
+// away from home has set two of them.
 type marks struct {
 	second, away []uint16
 	bits         float64
 }
 
-// PredictKeys is [Predict] for so many keys, no two of the same class, in a table that may
-// be full: what has no slot is in the stash.
+// PredictKeys is Predict for a number of keys, no two of the same class, in a table
+// that may be full: the keys that find no slot are in the stash.
 //
-// Only the layouts with overflow bits need more than Predict. In the others every lookup
-// goes on to the stash, and an item gives a match wherever it is.
+// Only the layouts with overflow bits need more than Predict. In the others every
+// lookup goes on to the stash, and an item matches the same keys wherever it is.
 //
-// Otherwise, a stash entry gives a match to the absent keys of its class with its home,
-// and to those with its other line as home if they go on. It also sets two overflow bits
-// of its home: if a share x of all bits is set before, and each line then gets k items
-// more that are away, 1 - (1-x)·(1-2/bits)^k are set after that, and a lookup goes on
-// where both of its bits are set. An item that is in its alternate line gives a match to
-// the keys of both homes, where one at home gives those of the other home one only if
+// In a layout with overflow bits, a stash entry matches the absent keys of its class
+// with the same home, and those whose home is its other line if they go on. It also
+// sets two overflow bits in its home: if a share x of all bits is set before, and each
+// line then gets k more items that are away, 1 - (1-x)·(1-2/bits)^k are set after that;
+// a lookup goes on if both of its bits are set. An item in its alternate line matches
+// the keys of both homes, while an item at home matches those of the other home only if
 // they go on. In a table of n lines, one item in n has no other line.
 func PredictKeys(g Geometry, keys uint64) Overflow {
 	s := specs[g.Kind]
@@ -43,7 +43,7 @@ func PredictKeys(g Geometry, keys uint64) Overflow {
 	}
 }
 
-// pastTable is atLoad, but goes on after the last figure as the last two differ.
+// pastTable is atLoad, but extrapolates past the last figure from the last two.
 func pastTable(table []uint16, load float64) float64 {
 	last := len(table) - 1
 	past := max(load-(tableFirst+float64(last)*tableStep), 0) / tableStep

@@ -321,7 +321,7 @@ func (t *pair) CheckLines(region []uint64, from, to uint64) (items, line uint64,
 				w &^= 1<<(end%64) - 1
 			}
 			if w != 0 {
-				return items, to - 1, fmt.Errorf("bits %#x, after the last line, are in use", w)
+				return items, to - 1, fmt.Errorf("unused bits %#x after the last line are set", w)
 			}
 		}
 	}
@@ -342,9 +342,9 @@ func (t *pair) has(words []uint64, bit, fp uint64) bool {
 	return found != 0
 }
 
-// look reports whether a bucket of the region has a fingerprint. A bucket of at most
-// 64 bits is looked at as one number, without a branch on whether it is in one word or
-// in two: that cannot be foretold, and took half of the time.
+// look reports whether a bucket of the region has a fingerprint. A bucket of at most 64
+// bits is read as one number, without a branch on whether it lies in one word or two:
+// that would mispredict and take half of the time.
 func (t *pair) look(region []uint64, line, fp uint64) bool {
 	if t.size <= 64 {
 		x := regionBits(region, line*t.size)

@@ -2,8 +2,7 @@
 
 package layout
 
-// Prefetch asks for the cache line of a word, and does not wait for it. It never
-// faults.
+// Prefetch asks for the cache line of a word without waiting for it. It never faults.
 //
 //go:noescape
 func Prefetch(p *uint64)
@@ -11,7 +10,7 @@ func Prefetch(p *uint64)
 //go:noescape
 func prefetchBlocks(region, blocks *uint64, n int)
 
-// PrefetchBlocks asks for blocks of 64 bytes of a region, by their numbers, in one burst.
+// PrefetchBlocks asks for blocks of 64 bytes of a region, given by number, in one burst.
 func PrefetchBlocks(region, blocks []uint64) {
 	if len(blocks) > 0 {
 		prefetchBlocks(&region[0], &blocks[0], len(blocks))

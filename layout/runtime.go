@@ -2,9 +2,9 @@ package layout
 
 import "sync/atomic"
 
-// The runtime page is what a writer tells readers of other processes while both
-// run. It has no checksum, is never set back, and means nothing for what is in
-// the filter: its loss costs nothing but a few answers of "maybe".
+// The runtime page is how a writer informs readers in other processes while both run. It
+// has no checksum, is never reset, and does not affect what the filter holds: its loss
+// costs no more than a few answers of "maybe".
 //
 //	word   offset  what
 //	   0    16384  recovery epoch: odd while someone recovers the file
@@ -12,10 +12,10 @@ import "sync/atomic"
 //	  16    16512  promise, in two places of two words that take turns
 //	 256    18432  removal counters of the lines, 256 of them
 //
-// A removal counter is odd while a word that it stands for loses something that
-// a lookup may be looking for, and higher afterwards. All words of a file from
-// the stash on are cut into blocks of 64 bytes; the blocks of the region take
-// turns with the 256 counters, and those of the stash share one.
+// A removal counter is odd while one of its words loses something that a lookup may be
+// looking for, and higher afterwards. The words of a file from the stash on form blocks
+// of 64 bytes. The blocks of the region share the 256 counters in turn; those of the
+// stash share one.
 //
 // A promise is the LSN up to which the log is durable, and a check.
 const (
@@ -37,8 +37,8 @@ const (
 	BlockWords   = 8
 )
 
-// CounterOf gives the word of the runtime page, counted from its start, that is
-// the removal counter of a word of the stash or of the region.
+// CounterOf returns the removal counter of a word of the stash or of the region, as a
+// word of the runtime page counted from its start.
 func CounterOf(word uint64) uint64 {
 	if word < WordRegion {
 		return RuntimeStashCounter
@@ -46,10 +46,10 @@ func CounterOf(word uint64) uint64 {
 	return blockCounter((word - WordRegion) / BlockWords)
 }
 
-// blockCounter gives the counter of a block of the region.
+// blockCounter returns the counter of a block of the region.
 func blockCounter(block uint64) uint64 { return runtimeCounters + block%counterStripes }
 
-// Counters lists the removal counters of the runtime page.
+// Counters calls each for every removal counter of the runtime page.
 func Counters(each func(word uint64)) {
 	each(RuntimeStashCounter)
 	for i := range uint64(counterStripes) {
@@ -57,16 +57,17 @@ func Counters(each func(word uint64)) {
 	}
 }
 
-// PutPromise stores the promise that the log with that salt is durable up to
-// lsn. Turn alternates, so that a store cut in two leaves the promise before.
+// PutPromise stores the promise that the log with that salt is durable up to lsn.
+// Increment turn from call to call: promises alternate between two places, so that a
+// store that is cut short leaves the one before.
 func PutPromise(store func(word, value uint64), turn int, salt, lsn uint64) {
 	at := runtimePromises + 2*uint64(turn%promisePlaces)
 	store(at, lsn)
 	store(at+1, promiseCheck(salt, lsn))
 }
 
-// Promise gives the highest LSN that a promise for that salt vouches for; 0
-// where there is none.
+// Promise returns the highest LSN that a promise for that salt vouches for, or 0 if
+// there is none.
 func Promise(runtime []uint64, salt uint64) (lsn uint64) {
 	for place := range uint64(promisePlaces) {
 		at := runtimePromises + 2*place
@@ -79,8 +80,8 @@ func Promise(runtime []uint64, salt uint64) (lsn uint64) {
 
 func promiseCheck(salt, lsn uint64) uint64 { return (salt^lsn*mixFirst)*mixSecond ^ lsn }
 
-// A watch is the counters that tell whether an item moved while its places were read:
-// those of its two lines and of the stash, and the epoch. It begins before the first
+// A watch detects whether an item moved while its places were read. It has the counters
+// of its two lines and of the stash, and the recovery epoch. It starts before the first
 // place is read.
 type watch struct {
 	counters [4]*uint64
@@ -97,8 +98,8 @@ func watchPlaces(v *View, home, second uint64) (w watch) {
 	return w
 }
 
-// moved reports whether one of them moved, or was odd. They only ever go up: if their
-// sum stood still, they all did.
+// moved reports whether a counter has changed, or was odd. Counters only ever rise: if
+// their sum is the same, so are they.
 func (w *watch) moved() bool {
 	sum := w.sum
 	for _, c := range w.counters {

@@ -144,11 +144,11 @@ func (t *pair) isSorted(x, fp uint64) bool {
 // checkOrder holds a bucket with the slots s against F10.
 func (t *pair) checkOrder(words []uint64, bit uint64, s *bucket) error {
 	if n := bitsAt(words, bit, numberBits); n >= sequences {
-		return fmt.Errorf("there are %d sequences of nibbles, and no number %d", sequences, n)
+		return fmt.Errorf("number %d of a sequence of nibbles is not below %d", n, sequences)
 	}
 	for i := 1; i < sortedBucket; i++ {
 		if s[i] < s[i-1] {
-			return fmt.Errorf("fingerprint %#x stands before %#x", s[i-1], s[i])
+			return fmt.Errorf("fingerprints are not sorted: %#x comes before %#x", s[i-1], s[i])
 		}
 	}
 	return nil

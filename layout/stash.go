@@ -2,12 +2,12 @@ package layout
 
 import "math/bits"
 
-// The stash holds what found no slot in its lines: 768 entries of 16 bytes, in
-// 192 groups of one cache line. The class of an item gives the group where its
-// entry is looked for first. A group that was full when an entry came is
-// marked, and the search goes on in the next group as long as there is a mark;
-// so every entry can be used, and a lookup reads one line unless the stash is
-// nearly full. Marks are never cleared.
+// The stash holds items that found no slot in their lines: 768 entries of 16 bytes, in
+// 192 groups of one cache line. The class of an item determines the group in which the
+// search for its entry starts. A group that was full when an entry came is marked, and
+// the search goes on to the next group while there is a mark. So every entry can be
+// used, and a lookup reads one cache line unless the stash is nearly full. Marks are
+// never cleared.
 const (
 	StashEntries    = StashBytes / stashEntryBytes // 768
 	stashEntryBytes = 16
@@ -18,14 +18,13 @@ const (
 	groupMark       = 1 << 63 // in word 0 of the first entry of a group
 )
 
-// A Class names all items that have the same lines, the same buckets and the
-// same fingerprint: a table cannot tell them apart. It is the key of a stash
-// entry, whose two words are
+// A Class is all items with the same lines, the same buckets and the same fingerprint: a
+// table cannot tell them apart. It is the key of a stash entry, whose two words are
 //
 //	word 0   bits 0-55 the lower of the two lines, 56-62 the lower of the two buckets
 //	word 1   bits 0-31 the number of items, 32-63 the fingerprint
 //
-// and zero both where the entry is free, but for the mark of its group.
+// Both are zero if the entry is free, except for the mark of its group.
 type Class struct {
 	Line   uint64 // the lower of the two lines
 	Bucket uint32 // the lower of the two buckets
@@ -34,19 +33,19 @@ type Class struct {
 
 func (c Class) word0() uint64 { return c.Line | uint64(c.Bucket)<<stashLineBits }
 
-// firstGroup gives the first word of the group that a class is looked for in.
+// firstGroup returns the first word of the group in which the search for a class
+// starts.
 func (c Class) firstGroup() uint64 {
 	g, _ := bits.Mul64((c.word0()^uint64(c.Fp)*mixSecond)*mixFirst, stashGroups)
 	return g * groupWords
 }
 
-// StashCount gives the number of items of a class in the stash.
+// StashCount returns the number of items of a class in the stash.
 func StashCount(stash []uint64, c Class) uint64 {
 	return StashCountAt(func(word uint64) uint64 { return loadWord(stash, word-WordStash) }, c)
 }
 
-// StashCountAt is StashCount for a stash whose words, numbered as in a file, come
-// from anywhere.
+// StashCountAt is StashCount for words, numbered as in a file, that come from anywhere.
 func StashCountAt(at func(word uint64) uint64, c Class) uint64 {
 	if i, ok := stashEntry(at, c); ok {
 		return at(i+1) & maxStashCount
@@ -54,7 +53,7 @@ func StashCountAt(at func(word uint64) uint64, c Class) uint64 {
 	return 0
 }
 
-// stashEntry finds the first word of the entry of a class, as a word of the file.
+// stashEntry returns the first word of the entry of a class, as a word of the file.
 func stashEntry(at func(word uint64) uint64, c Class) (word uint64, ok bool) {
 	key := c.word0()
 	group := c.firstGroup()
@@ -75,18 +74,18 @@ func stashEntry(at func(word uint64) uint64, c Class) (word uint64, ok bool) {
 
 func nextGroup(group uint64) uint64 { return (group + groupWords) % StashWords }
 
-// A StashStore stores one word of the stash; guarded says that it takes
-// something away that a lookup may be looking for.
+// A StashStore stores one word of the stash. guarded says that the store removes
+// something that a lookup may be looking for.
 type StashStore func(word, value uint64, guarded bool)
 
-// StashAdd counts one more item of a class, through store, word by word in an
-// order in which no lookup misses an item. Words are those of the file. It
-// reports false, and stores nothing, when the class has no entry and all are in
-// use, or when the count of its entry is at its end.
+// StashAdd adds an item of a class to the stash through store, word by word, in an
+// order in which no lookup misses an item. Words are numbered as in the file. It
+// reports false and stores nothing if the class has no entry and none is free, or if
+// the count of its entry is at its maximum.
 //
-// What it took is found afterwards whatever the stash has. The count is one
-// higher where CheckStash has nothing to say; a damaged stash may have an entry
-// of the class that no mark led to before, and then that one counts.
+// A lookup finds the item afterwards, whatever the stash holds. In a stash that
+// CheckStash accepts, the count rises by one; in a damaged one, a new mark may reveal
+// another entry of the class, whose count then applies.
 func StashAdd(stash []uint64, c Class, store StashStore) bool {
 	at := func(word uint64) uint64 { return stash[word-WordStash] }
 	if i, ok := stashEntry(at, c); ok {
@@ -115,12 +114,12 @@ func StashAdd(stash []uint64, c Class, store StashStore) bool {
 	return false
 }
 
-// MaxStashStores bounds the stores of one StashAdd or StashRemove: the mark of
-// every group and the two words of an entry.
+// MaxStashStores bounds the stores of one StashAdd or StashRemove: the mark of every
+// group and the two words of an entry.
 const MaxStashStores = stashGroups + 2
 
-// StashRemove counts one item of a class less; the entry of the last one is
-// free afterwards. It reports false, and stores nothing, when there is none.
+// StashRemove removes an item of a class from the stash. Removing the last one frees
+// the entry. It reports false and stores nothing if there is none.
 func StashRemove(stash []uint64, c Class, store StashStore) bool {
 	at := func(word uint64) uint64 { return stash[word-WordStash] }
 	i, ok := stashEntry(at, c)
@@ -137,8 +136,8 @@ func StashRemove(stash []uint64, c Class, store StashStore) bool {
 	return true
 }
 
-// StashFree gives what word 0 of an entry becomes when the entry is made free, whatever it
-// has. word is its number in the file.
+// StashFree returns what word 0 of an entry becomes when the entry is freed, whatever
+// it holds. word is its number in the file.
 func StashFree(word, value uint64) uint64 {
 	if (word-WordStash)%groupWords != 0 {
 		return 0 // only the first entry of a group has a mark
@@ -146,17 +145,18 @@ func StashFree(word, value uint64) uint64 {
 	return value & groupMark
 }
 
-// Stashed reports whether an item of a class is in the stash: the table has such items, and
-// a lookup finds the entry. Damage may leave others, of which no line may be made.
+// Stashed reports whether the stash holds an item of a class: the table can have such
+// items, and a lookup finds the entry. Damage may leave other entries, whose lines may
+// not exist.
 func Stashed(t Table, stash []uint64, c Class) bool { return c.isOf(t) && StashCount(stash, c) != 0 }
 
-// isOf reports whether a table has items of a class.
+// isOf reports whether a table can have items of a class.
 func (c Class) isOf(t Table) bool {
 	it := Item(c)
 	return c.Line < t.Lines() && t.Legal(it) && t.Class(it) == c
 }
 
-// StashClasses lists the classes that have an entry in the stash, whatever it has.
+// StashClasses calls each for every class that has an entry, even in a damaged stash.
 func StashClasses(stash []uint64, each func(c Class, items uint64)) {
 	for i := 0; i < len(stash); i += 2 {
 		if w0, w1 := stash[i]&^groupMark, stash[i+1]; w1 != 0 {
@@ -179,8 +179,8 @@ func freeEntry(stash []uint64, group uint64) (word uint64, ok bool) {
 	return 0, false
 }
 
-// CheckStash holds every entry against F12 and counts the entries in use and
-// their items. region gives the lines the entries belong to.
+// CheckStash checks every entry against F12 and returns the number of entries in use
+// and of their items.
 func CheckStash(t Table, v *View) (entries int, items uint64, err error) {
 	var l Line
 	for i := 0; i < len(v.Stash); i += 2 {
@@ -196,13 +196,13 @@ func CheckStash(t Table, v *View) (entries int, items uint64, err error) {
 		}
 		c := entryClass(w0, w1)
 		if w1&maxStashCount == 0 {
-			return entries, items, bad("count 0")
+			return entries, items, bad("its count is 0")
 		}
 		if !c.isOf(t) {
 			return entries, items, bad("no item has this line, bucket and fingerprint")
 		}
 		if j, ok := stashEntry(v.At, c); !ok || j != WordStash+uint64(i) {
-			return entries, items, bad("not where a lookup finds it")
+			return entries, items, bad("a lookup does not find it")
 		}
 		it := Item(c)
 		t.Load(v.Region, it.Line, &l)
@@ -218,7 +218,7 @@ func CheckStash(t Table, v *View) (entries int, items uint64, err error) {
 	return entries, items, nil
 }
 
-// StashUse counts the entries in use and their items.
+// StashUse returns the number of entries in use and of their items.
 func StashUse(stash []uint64) (entries int, items uint64) {
 	for i := 1; i < len(stash); i += 2 {
 		if stash[i] != 0 {
@@ -229,7 +229,7 @@ func StashUse(stash []uint64) (entries int, items uint64) {
 	return entries, items
 }
 
-// StashLen counts the entries in use.
+// StashLen returns the number of entries in use.
 func StashLen(stash []uint64) (n int) {
 	for i := 1; i < len(stash); i += 2 {
 		if stash[i] != 0 {

@@ -8,24 +8,26 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// FormatVersion is the version this program writes, and the newest it reads.
+// FormatVersion is the format version that this program writes, and the newest that it
+// reads.
 const FormatVersion = 1
 
 // HashXXH3 is the only hash id: 64-bit XXH3 with a seed.
 const HashXXH3 = 1
 
-// NormalisationBytes is the room a superblock has for the key normalisation.
+// NormalisationBytes is the longest note that a superblock has room for.
 const NormalisationBytes = 256
 
-// A State says what the file may be relied on for.
+// A State says what can be relied on in a file.
 type State uint8
 
 const (
-	Clean  State = 1 // closed in order; no log beside it; no chunk checksums
-	Live   State = 2 // a writer has it open, or died
-	Sealed State = 3 // not written to since its chunk checksums were made
+	Clean  State = 1 // closed, complete without a log; no chunk checksums
+	Live   State = 2 // a writer has it open or has died; complete with its log only
+	Sealed State = 3 // as Clean, with chunk checksums
 )
 
+// String returns "clean", "live", "sealed" or "unknown".
 func (s State) String() string {
 	switch s {
 	case Clean:
@@ -51,8 +53,8 @@ var (
 	castagnoli = crc32.MakeTable(crc32.Castagnoli)
 )
 
-// canaryKey is hashed with the seed of the file into its canary, so that a
-// reader proves that it hashes as the writer did before its first answer.
+// canaryKey is hashed with the seed of the file to make its canary, which shows that a
+// reader hashes as the writer did.
 const canaryKey = "mmapfilter canary"
 
 // Offsets of the fields of a superblock; the package essay has them in a table.
@@ -95,8 +97,9 @@ var reservedSpans = [][2]int{
 	{offReserved, offCRC},
 }
 
-// A Superblock is one 4 KiB slot of the head of a file. The getters trust it;
-// a superblock from a disk comes through [Newest], which checks it.
+// A Superblock is one 4 KiB slot of the head of a file. The getters do not check it;
+// superblocks read from a file come from [Newest], which does. The package essay
+// describes the fields.
 type Superblock [SuperblockBytes]byte
 
 func (s *Superblock) u64(off int) uint64        { return binary.LittleEndian.Uint64(s[off:]) }
@@ -126,8 +129,8 @@ func (s *Superblock) UserSeq() uint64        { return s.u64(offUserSeq) }
 func (s *Superblock) Operation() uint64      { return s.u64(offOperation) }
 func (s *Superblock) LogBytes() int64        { return int64(s.u64(offLogBytes)) }
 
-// Normalisation is how the keys were made from the input, in words of the
-// program that made them; this package does not look into it.
+// Normalisation returns the note on how the keys were made, which this package does not
+// interpret.
 func (s *Superblock) Normalisation() string {
 	text := s[offNormalisation:offReserved]
 	end := 0
@@ -155,13 +158,13 @@ func (s *Superblock) SetNormalisation(v string) {
 	copy(text, v)
 }
 
-// SetSeed stores the seed and the canary that goes with it.
+// SetSeed sets the seed and its canary.
 func (s *Superblock) SetSeed(seed uint64) {
 	s.put64(offSeed, seed)
 	s.put64(offCanary, Canary(seed))
 }
 
-// SetGeometry stores the layout and its sizes.
+// SetGeometry sets the layout and its sizes.
 func (s *Superblock) SetGeometry(g Geometry) {
 	s[offKind] = byte(g.Kind)
 	s[offF], s[offB] = byte(g.Params.FingerprintBits), byte(g.Params.BucketSize)
@@ -169,8 +172,8 @@ func (s *Superblock) SetGeometry(g Geometry) {
 	s.put64(offRegionBytes, uint64(g.RegionBytes))
 }
 
-// Sign fills in what every superblock has in common, and its checksum. It
-// comes last: any later change makes the superblock invalid.
+// Sign sets the fields that are equal in every superblock, and the checksum. Call it
+// last: any later change makes the superblock invalid.
 func (s *Superblock) Sign() {
 	copy(s[offMagic:], magic[:])
 	binary.LittleEndian.PutUint32(s[offVersion:], FormatVersion)
@@ -180,18 +183,18 @@ func (s *Superblock) Sign() {
 
 func (s *Superblock) checksum() uint32 { return crc32.Checksum(s[:offCRC], castagnoli) }
 
-// Canary is the hash of a fixed key under a seed.
+// Canary returns the hash of a fixed key with a seed.
 func Canary(seed uint64) uint64 { return xxh3.HashStringSeed(canaryKey, seed) }
 
-// intact reports whether s has the magic and a right checksum (F1), whatever
-// its version.
+// intact reports whether s has the magic and a valid checksum (F1), whatever its
+// version.
 func (s *Superblock) intact() bool {
 	return [8]byte(s[offMagic:offMagic+8]) == magic &&
 		binary.LittleEndian.Uint32(s[offCRC:]) == s.checksum()
 }
 
-// unfinished reports whether s has no checksum: a writer takes it out before it
-// stores another superblock over one, and puts it in as the last word.
+// unfinished reports whether s has no checksum: a writer removes it before it stores
+// another superblock over s, and stores it as the last word.
 func (s *Superblock) unfinished() bool {
 	return [8]byte(s[offMagic:offMagic+8]) == magic && binary.LittleEndian.Uint32(s[offCRC:]) == 0
 }
@@ -199,13 +202,13 @@ func (s *Superblock) unfinished() bool {
 // blank reports whether the slot was never written.
 func (s *Superblock) blank() bool { return *s == Superblock{} }
 
-// Newest picks, of the slots at the head of a file, the intact one of the
-// highest generation (F2), checks it, and gives its slot and its geometry.
-// head is the first OffRuntime bytes of the file, or all of a shorter one.
+// Newest returns the newest superblock at the head of a file, the intact one with the
+// highest generation (F2), with its slot and its geometry, after checking it. head is
+// the first OffRuntime bytes of the file, or all of a shorter file.
 //
-// Only a slot that is not intact is passed over. An intact one that breaks
-// another rule, or that this program is too old for, is an error: an older
-// slot beside it describes a file that is no more.
+// Only slots that are not intact are skipped. If the newest intact superblock breaks
+// another rule or needs a newer program, that is an error: an older one beside it
+// describes a file that no longer exists.
 func Newest(head []byte) (slot int, sb *Superblock, g Geometry, err error) {
 	if n := min(len(head), len(magic)); n > 0 && len(head) < OffRuntime && string(head[:n]) != string(magic[:n]) {
 		return 0, nil, g, corrupt(RegionFile, 0, "F1: no magic: not a filter file")
@@ -228,7 +231,7 @@ func Newest(head []byte) (slot int, sb *Superblock, g Geometry, err error) {
 		return 0, nil, g, corrupt(RegionSuperblock, 0, "F1: no magic: not a filter file")
 	}
 	if slot < 0 {
-		return 0, nil, g, corrupt(RegionSuperblock, int64(marked*SuperblockBytes), "F1: no copy has a right checksum")
+		return 0, nil, g, corrupt(RegionSuperblock, int64(marked*SuperblockBytes), "F1: no copy has a valid checksum")
 	}
 	g, err = sb.check(int64(slot * SuperblockBytes))
 	return slot, sb, g, err
@@ -238,9 +241,9 @@ func slotAt(head []byte, i int) *Superblock {
 	return (*Superblock)(head[i*SuperblockBytes : (i+1)*SuperblockBytes])
 }
 
-// check holds an intact superblock that stands at offset off against the
-// rules F3 to F7, in an order such that what a later version may change is
-// looked at only once the version is known.
+// check checks an intact superblock at offset off against the rules F3 to F7. The order
+// is such that fields that a later version may change are read only once the version is
+// known.
 func (s *Superblock) check(off int64) (g Geometry, err error) {
 	bad := func(field int, format string, args ...any) (Geometry, error) {
 		return Geometry{}, corrupt(RegionSuperblock, off+int64(field), format, args...)
@@ -252,63 +255,62 @@ func (s *Superblock) check(off int64) (g Geometry, err error) {
 		return g, &VersionError{Version: s.Version(), Features: unknown}
 	}
 	if s.Version() == 0 {
-		return bad(offVersion, "F3: format version 0")
+		return bad(offVersion, "F3: the format version is 0")
 	}
 	if s.Generation() == 0 {
-		return bad(offGeneration, "F2: generation 0")
+		return bad(offGeneration, "F2: the generation is 0")
 	}
 	if s.Compat()&^knownCompat == 0 {
 		for _, span := range reservedSpans {
 			for i := span[0]; i < span[1]; i++ {
 				if s[i] != 0 {
-					return bad(i, "F4: reserved byte is %#02x", s[i])
+					return bad(i, "F4: a reserved byte is %#02x, not 0", s[i])
 				}
 			}
 		}
 	}
 	if s.HashID() != HashXXH3 {
-		return bad(offHashID, "F5: hash id %d", s.HashID())
+		return bad(offHashID, "F5: unknown hash id %d", s.HashID())
 	}
 	if got, want := s.u64(offCanary), Canary(s.Seed()); got != want {
-		return bad(offCanary, "F5: the canary is %016x, this program hashes it to %016x", got, want)
+		return bad(offCanary, "F5: the canary is %016x, but this program computes %016x", got, want)
 	}
 	if s.State() < Clean || s.State() > Sealed {
-		return bad(offState, "F7: state %d", s.State())
+		return bad(offState, "F7: unknown state %d", s.State())
 	}
 	g, err = NewGeometry(s.Kind(), s.Params(), s.Lines())
 	if err != nil {
 		return bad(offKind, "F6: %v", err)
 	}
 	if s.u64(offRegionBytes) != uint64(g.RegionBytes) {
-		return bad(offRegionBytes, "F6: %d region bytes, %d lines have %d", s.u64(offRegionBytes), g.Lines, g.RegionBytes)
+		return bad(offRegionBytes, "F6: the region has %d bytes, but %d lines take %d", s.u64(offRegionBytes), g.Lines, g.RegionBytes)
 	}
 	if r := s.TargetRate(); !(r > 0 && r < 1) {
-		return bad(offTargetRate, "F6: target rate %v", r)
+		return bad(offTargetRate, "F6: the target rate %v is not between 0 and 1", r)
 	}
 	if d := s.DesignLoad(); !(d > 0 && d <= 1) {
-		return bad(offDesignLoad, "F6: design load %v", d)
+		return bad(offDesignLoad, "F6: the design load %v is not in (0, 1]", d)
 	}
 	if s.State() == Sealed && s.Length() > g.Slots()+StashEntries*maxStashCount {
-		return bad(offLength, "F13: %d items in %d slots", s.Length(), g.Slots())
+		return bad(offLength, "F13: %d items are more than %d slots and the stash hold", s.Length(), g.Slots())
 	}
 	return g, nil
 }
 
-// CheckFileSize holds the size of a file against F6: a sealed file has exactly
-// the bytes its geometry says; another may or may not have the room of a
-// trailer that is dead.
+// CheckFileSize checks the size of a file against F6: a sealed file has exactly the
+// bytes that its geometry says; any other file may have the room for a trailer or not.
 func (s *Superblock) CheckFileSize(g Geometry, size int64) error {
 	if size == g.SealedBytes || size == g.OffTable && s.State() != Sealed {
 		return nil
 	}
-	return corrupt(RegionFile, min(size, g.SealedBytes), "F6: the file has %d bytes, its superblock says %d", size, g.SealedBytes)
+	return corrupt(RegionFile, min(size, g.SealedBytes), "F6: the file has %d bytes, but its superblock says %d", size, g.SealedBytes)
 }
 
-// CheckSlots holds every slot of a file that nobody writes to against F1: a
-// slot is blank, or intact and older than the newest, or a copy of it; or it has no
-// checksum, and a writer died before it was a copy. The offset of an error is that of
-// the first byte at which a damaged slot differs from what it was most likely meant to
-// be: blank, or a copy.
+// CheckSlots checks every slot of a file that nobody writes to against F1. A slot must
+// be blank, or a copy of the newest superblock, or intact and older, or have no
+// checksum because a writer died while it stored the copy. The offset of an error is
+// that of the first byte at which the slot differs from what it most likely was: blank
+// or a copy.
 func CheckSlots(head []byte, newest *Superblock) (damage []*CorruptError) {
 	for i := range SuperblockSlots {
 		s := slotAt(head, i)
@@ -325,14 +327,16 @@ func CheckSlots(head []byte, newest *Superblock) (damage []*CorruptError) {
 	return damage
 }
 
-// SlotIsCut reports whether slot i of a file that nobody writes to is none of the three of
-// F1: a store to it was cut short, or it is damaged.
+// SlotIsCut reports whether slot i of a file that nobody writes to is neither blank,
+// nor a copy of the newest superblock, nor intact and older: a store to it was cut
+// short, or it is damaged.
 func SlotIsCut(head []byte, i int, newest *Superblock) bool {
 	s := slotAt(head, i)
 	return *s != *newest && !s.blank() && !(s.intact() && s.Generation() < newest.Generation())
 }
 
-// differences counts the bytes in which two superblocks differ.
+// differences returns the first byte in which two superblocks differ, and in how many
+// they do.
 func differences(a, b *Superblock) (first, n int) {
 	for i := range a {
 		if a[i] != b[i] {
@@ -345,11 +349,11 @@ func differences(a, b *Superblock) (first, n int) {
 	return first, n
 }
 
-// Word gives word i of the superblock.
+// Word returns word i of the superblock.
 func (s *Superblock) Word(i int) uint64 { return s.u64(8 * i) }
 
-// SlotGeneration gives the generation of slot i of the head of a file; 0 where
-// the slot is not intact.
+// SlotGeneration returns the generation of slot i at the head of a file, or 0 if the
+// slot is not intact.
 func SlotGeneration(head []byte, i int) uint64 {
 	if s := slotAt(head, i); s.intact() {
 		return s.Generation()

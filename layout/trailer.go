@@ -23,19 +23,19 @@ const (
 	offTrailerCRC        = TrailerBytes - 4
 )
 
-// ChunkChecksum is the CRC32C of the bytes of a chunk.
+// ChunkChecksum returns the CRC32C of the bytes of a chunk.
 func ChunkChecksum(chunk []byte) uint32 { return crc32.Checksum(chunk, castagnoli) }
 
-// PutChecksum stores the checksum of chunk i in the table.
+// PutChecksum stores the checksum of chunk i in the table of checksums.
 func PutChecksum(table []byte, i int64, sum uint32) {
 	binary.LittleEndian.PutUint32(table[4*i:], sum)
 }
 
-// Checksum loads the checksum of chunk i from the table.
+// Checksum returns the checksum of chunk i from the table of checksums.
 func Checksum(table []byte, i int64) uint32 { return binary.LittleEndian.Uint32(table[4*i:]) }
 
-// Trailer makes the trailer of a sealed file from its table of checksums and
-// its superblock.
+// Trailer returns the trailer of a sealed file for its superblock and its table of
+// checksums.
 func Trailer(sb *Superblock, g Geometry, table []byte) (t [TrailerBytes]byte) {
 	uuid := sb.UUID()
 	copy(t[offTrailerMagic:], trailerMagic[:])
@@ -49,10 +49,10 @@ func Trailer(sb *Superblock, g Geometry, table []byte) (t [TrailerBytes]byte) {
 	return t
 }
 
-// CheckTail holds the end of a sealed file, from OffTable on, against F9: it
-// has the one trailer that its superblock and its table allow, and zero bytes
-// around it. The offset of the error is that of the first wrong byte; of a
-// table that is damaged in more than one byte, its start.
+// CheckTail checks the end of a sealed file, from OffTable on, against F9: it has the
+// trailer that follows from its superblock and its table, with zero bytes around it.
+// The offset of the error is that of the first wrong byte or, if several bytes of the
+// table are damaged, the start of the table.
 func CheckTail(sb *Superblock, g Geometry, tail []byte) *CorruptError {
 	table := tail[:4*g.Chunks]
 	at := g.OffTrailer - g.OffTable
@@ -61,26 +61,26 @@ func CheckTail(sb *Superblock, g Geometry, tail []byte) *CorruptError {
 	whole := binary.LittleEndian.Uint32(trailer[offTrailerCRC:]) == ChunkChecksum(trailer[:offTrailerCRC])
 	if sum := ChunkChecksum(table); whole && sum != stored {
 		off, _ := locateByte(sum^stored, len(table))
-		return corrupt(RegionChecksums, g.OffTable+int64(off), "F9: the table has CRC %08x, the trailer says %08x", sum, stored)
+		return corrupt(RegionChecksums, g.OffTable+int64(off), "F9: the table has CRC %08x, but the trailer says %08x", sum, stored)
 	}
 	want := Trailer(sb, g, table)
 	for i, b := range trailer {
 		if b != want[i] {
-			return corrupt(RegionTrailer, g.OffTrailer+int64(i), "F9: byte %d of the trailer is %#02x and should be %#02x", i, b, want[i])
+			return corrupt(RegionTrailer, g.OffTrailer+int64(i), "F9: byte %d of the trailer is %#02x, not %#02x", i, b, want[i])
 		}
 	}
 	for i, b := range tail {
 		off := int64(i)
 		if b != 0 && (off >= int64(len(table)) && off < at || off >= at+TrailerBytes) {
-			return corrupt(RegionTrailer, g.OffTable+off, "F9: padding is %#02x", b)
+			return corrupt(RegionTrailer, g.OffTable+off, "F9: a padding byte is %#02x, not 0", b)
 		}
 	}
 	return nil
 }
 
-// CheckChunk holds chunk i against its stored checksum (F8). The offset of the
-// error is that of the damaged byte if one byte explains the difference, else
-// that of the chunk.
+// CheckChunk checks chunk i against its stored checksum (F8). The offset of the error
+// is that of the damaged byte if one byte explains the difference, otherwise that of
+// the chunk.
 func CheckChunk(g Geometry, i int64, chunk []byte, stored uint32) *CorruptError {
 	sum := ChunkChecksum(chunk)
 	if sum == stored {
@@ -90,16 +90,16 @@ func CheckChunk(g Geometry, i int64, chunk []byte, stored uint32) *CorruptError 
 	off, one := locateByte(sum^stored, len(chunk))
 	where := start + int64(off)
 	if !one {
-		return corrupt(g.RegionAt(where), where, "F8: the bytes to %d have CRC %08x, the table says %08x", end, sum, stored)
+		return corrupt(g.RegionAt(where), where, "F8: the bytes up to %d have CRC %08x, but the table says %08x", end, sum, stored)
 	}
-	return corrupt(g.RegionAt(where), where, "F8: the bytes %d to %d have CRC %08x, the table says %08x", start, end, sum, stored)
+	return corrupt(g.RegionAt(where), where, "F8: the bytes %d to %d have CRC %08x, but the table says %08x", start, end, sum, stored)
 }
 
-// locateByte finds the byte whose damage alone turns one CRC32C of n bytes into
-// another that differs by diff. CRC is linear: the difference is that of the
-// damage e followed by n-1-i zero bytes, whatever else the bytes are. So the
-// register is taken back a zero byte at a time, until it is one that a single
-// byte leaves. It gives 0 and false where no byte does, or several.
+// locateByte finds the byte whose damage alone turns one CRC32C of n bytes into another
+// that differs by diff. CRC is linear: the difference is that of the damage e followed
+// by n-1-i zero bytes, whatever the other bytes are. So the register is taken back one
+// zero byte at a time until it is one that a single byte leaves. It returns 0 and false
+// if no byte does, or several do.
 func locateByte(diff uint32, n int) (i int, ok bool) {
 	var byTop [256]byte // the top bytes of the table's entries are all different
 	for e, r := range castagnoli {

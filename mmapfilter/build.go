@@ -13,38 +13,42 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// Build makes a sealed filter of the keys of a sequence, under path, and opens
-// it as [OpenReadOnly] does. It ranges over the sequence once and does not keep
-// the keys, so each may be overwritten when the next one is asked for. A file
-// that stands under path is replaced when the new one is complete and durable. The new
-// one gets its owner, group and permissions; where this process may not give them,
-// [Stats.Warning] of the filter says so.
+// Build makes a sealed filter from a sequence of keys and opens it as [OpenReadOnly]
+// does. It ranges over keys once and keeps no key, so the sequence may reuse the memory
+// of a key once the next one is asked for. A file at path is replaced when the new one
+// is complete and durable. The new file gets the owner, group and permissions of the
+// old one; [Stats.Warning] names those that this process may not set.
 //
-// The file depends on the options and on the keys, not on their order and not
-// on the number of workers.
+// The file depends on the options and the keys alone, not on the order of the keys or
+// the number of workers.
 //
-// Where Build returns an error, it has left nothing behind, and an older file
-// under path is as it was; unless the error says that the new filter is
-// complete, but could not be opened, or may not survive a power loss. The errors
-// are one that the sequence gave, the cause of a context that was cancelled, an
-// [*OptionError], [ErrFull] where more keys came than the capacity that was
-// given has room for, or too many keys too often for the stash to count them
-// (see [Options.Distinct]), [ErrLocked] where a writer has the older file open,
-// and those of the file system: a full disk, for one.
+// If Build fails, it leaves nothing behind, and a file at path is as it was. The
+// exception is an error that says that the new filter is complete: it is at path, but
+// could not be opened or may not survive a power loss.
 //
-// Build holds about MemoryBudget bytes of hashes in memory, half of them in buffers,
-// and up to a quarter more of those whose home line is full; the rest is on the disk
-// beside the file, 8 bytes for each key and, for a while, for each of those: 4 % of the
-// keys in Blocked and Compact, 20 % in Packed and SemiSorted. Besides, each worker sorts
-// the hashes of one partition at a time, in 16 bytes each: 1 in 1,024 of the keys, or 1
-// in 4,096 if Capacity is above 100 million; it has up to 2 MiB of keys on their
-// way; and there are 4 bits for each line of the file, which in Packed and SemiSorted is
-// each bucket. The copies of one key are in one partition; with Distinct they are
-// dropped on the way, in 64 MiB, without it they take about 40 bytes each. Where many times
-// more keys come than Capacity says, those for each 64 KiB of lines are sorted at once.
+// The errors are the one that the sequence yielded; the cause of a cancelled context;
+// an [*OptionError]; [ErrLocked] if a writer has the file at path open; [ErrFull] if
+// there are more keys than the given Capacity has room for, or too many keys with more
+// copies than their buckets hold (see [Options.Distinct]); and those of the file
+// system, such as a full disk.
 //
-// All stages go through the file from its begin to its end, but for the last few keys:
-// it may be larger than the memory.
+// Build holds about [Options.MemoryBudget] bytes of hashes in memory, half of them in
+// buffers, and up to a quarter more for items whose home line is full. The rest goes to
+// temporary files beside path: 8 bytes a key and, for a while, 8 bytes for each item
+// whose home line is full, which is 4 % of the keys in Blocked and Compact and 20 % in
+// Packed and SemiSorted.
+//
+// In addition, each worker holds up to 2 MiB of keys yet to be hashed and sorts one
+// partition of the hashes at a time, in 16 bytes a key. A partition has 1 in 1,024 of
+// the keys, or 1 in 4,096 if Capacity is above 100 million and MemoryBudget has 4 MiB
+// for each worker. The workers share 4 bits for each line of the file, which in Packed
+// and SemiSorted is each bucket. All copies of a key are in one partition: Distinct
+// drops them while the partition is read, in 64 MiB; without Distinct, each takes about
+// 40 bytes. If there are many times more keys than Capacity, the hashes for each 64 KiB
+// of lines are sorted at once.
+//
+// All stages but the placement of the last few items go through the file from start to
+// end, so it may be larger than memory.
 func Build(ctx context.Context, path string, opts *Options, keys iter.Seq2[[]byte, error]) (*Filter, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, about("build", path, err)
@@ -55,29 +59,28 @@ func Build(ctx context.Context, path string, opts *Options, keys iter.Seq2[[]byt
 	}
 	f, err := OpenReadOnly(path, nil)
 	if err != nil {
-		return nil, fmt.Errorf("the new filter is complete: %w", err)
+		return nil, fmt.Errorf("the new filter is complete but cannot be opened: %w", err)
 	}
 	o := f.open.Load()
 	o.warning = joinWarnings(o.warning, lost)
 	return f, nil
 }
 
-// buildFile takes the steps of Build one after the other:
+// buildFile takes the steps of Build:
 //
-//	spool   hash the keys, short ones where they come from;
+//	spool   hash the keys, short ones in the goroutine that reads them;
 //	        partition the hashes by their top bits                   all workers
-//	count   if no capacity was given and equal keys count once       all workers
+//	count   the distinct keys, if Distinct is set without Capacity   all workers
 //	fill    each range of lines, from its partition, sorted          all workers
-//	place   what its home line had no room for, in rounds            all workers;
+//	place   items whose home line is full, in rounds                 all workers;
 //	        the last few                                             one worker
-//	check   hold the items in the lines against the keys that came,
-//	        make the chunk checksums                                 all workers
+//	check   count the items in the lines, make the chunk checksums   all workers
 //	publish superblocks, fsync, rename
 //
-// Sorting the hashes of a partition puts them in the order of their lines, and
-// makes the order in which they came, and so the workers, immaterial.
+// Sorting the hashes of a partition puts them in the order of their lines and makes the
+// order in which they were read, and so the number of workers, irrelevant.
 //
-// lost is what the new file could not keep of the old one's owner and group.
+// lost says what the new file could not keep of the owner and group of the old one.
 func buildFile(ctx context.Context, path string, o Options, keys iter.Seq2[[]byte, error]) (lost string, err error) {
 	draft, err := recovery.NewDraft(path)
 	if err != nil {
@@ -117,7 +120,7 @@ func buildFile(ctx context.Context, path string, o Options, keys iter.Seq2[[]byt
 	return draft.Lost(), draft.Publish()
 }
 
-// store takes the steps from what is spooled to lines and checksums.
+// store takes the steps from the spooled hashes to lines and checksums.
 func (b *builder) store(ctx context.Context) error {
 	if b.plan.Lines == 0 {
 		n, err := b.count(ctx)
@@ -136,7 +139,7 @@ func (b *builder) store(ctx context.Context) error {
 	return nil
 }
 
-// A builder is one Build under way.
+// A builder is one Build in progress.
 type builder struct {
 	options Options
 	draft   *recovery.Draft
@@ -159,7 +162,8 @@ type builder struct {
 	}
 }
 
-// guard runs f on the draft; a fault in it, from a disk that failed, is an error.
+// guard runs f, which uses the draft. A fault, from a disk that failed, becomes an
+// error.
 func (b *builder) guard(f func()) error {
 	if fault := recovery.Guard(b.draft.Data, f); fault != nil {
 		return fault
@@ -181,7 +185,7 @@ func (b *builder) allocate(capacity uint64) (err error) {
 	return nil
 }
 
-// report passes on how far a stage is.
+// report passes progress of a stage on to the caller.
 func (b *builder) report(stage string, add, total uint64) {
 	b.progress.Lock()
 	defer b.progress.Unlock()
@@ -192,9 +196,9 @@ func (b *builder) report(stage string, add, total uint64) {
 	b.options.Progress(stage, b.progress.done, total)
 }
 
-// tasks is into how many ranges of lines, each the lines of whole partitions of
-// the spool, the region is cut to be filled in parallel. No two ranges have lines
-// in one word: see linesFor.
+// tasks returns the number of ranges of lines that are filled in parallel. Each range
+// has the lines of whole partitions of the spool, and no two ranges share a word: see
+// linesFor.
 func (b *builder) tasks() int {
 	lines, lineBits := b.plan.Lines, uint64(layout.LineBits(b.plan.Layout, b.table.Params()))
 	tasks := min(taskCount(lines, lineBits), uint64(b.homes.parts()))
@@ -204,7 +208,7 @@ func (b *builder) tasks() int {
 	return int(tasks)
 }
 
-// count gives the number of keys that the filter will hold.
+// count returns the number of keys that the filter will hold.
 func (b *builder) count(ctx context.Context) (uint64, error) {
 	if !b.options.Distinct {
 		return b.homes.count(), nil
@@ -220,7 +224,7 @@ func (b *builder) count(ctx context.Context) (uint64, error) {
 	return total.Load(), err
 }
 
-// fill puts every key that finds room in its home line there.
+// fill stores every key that finds room in its home line.
 func (b *builder) fill(ctx context.Context) error {
 	tasks := b.tasks()
 	b.overflows = newSpool(b.draft, b.options.Workers, b.options.MemoryBudget/4, tasks)
@@ -243,7 +247,7 @@ func (b *builder) fill(ctx context.Context) error {
 		return err
 	}
 	if read.Load() != b.came {
-		return fmt.Errorf("%d keys came, and %d of their hashes were kept", b.came, read.Load())
+		return fmt.Errorf("read %d keys but kept %d hashes", b.came, read.Load())
 	}
 	if b.items = b.came; b.options.Distinct {
 		b.items = distinct.Load()
@@ -251,8 +255,8 @@ func (b *builder) fill(ctx context.Context) error {
 	return nil
 }
 
-// fillLines fills the home lines of sorted hashes; no other task has items in
-// these lines.
+// fillLines fills the home lines of sorted hashes. No other task has items in these
+// lines.
 func (b *builder) fillLines(w *worker, hashes []uint64) error {
 	l := &w.line
 	for i := 0; i < len(hashes); {
@@ -270,7 +274,8 @@ func (b *builder) fillLines(w *worker, hashes []uint64) error {
 	return nil
 }
 
-// sameLine gives the line of hash i of sorted ones, and where those of the next one begin.
+// sameLine returns the line of hashes[i], which are sorted, and the index of the first
+// hash of the next line.
 func (b *builder) sameLine(hashes []uint64, i int) (line uint64, end int) {
 	line, _ = layout.SplitHash(hashes[i], b.plan.Lines)
 	for end = i + 1; end < len(hashes); end++ {
@@ -286,7 +291,7 @@ func (b *builder) storeLine(w *worker, line uint64) {
 	b.room.set(line, b.table.Free(&w.line, line))
 }
 
-// checkLimit holds the keys against keyLimit, when all have a place.
+// checkLimit checks the number of keys against keyLimit once all are placed.
 func (b *builder) checkLimit(context.Context) error {
 	var entries int
 	var inStash uint64
@@ -295,7 +300,7 @@ func (b *builder) checkLimit(context.Context) error {
 	}
 	sb := newSuperblock(b.plan, b.options)
 	if limit := keyLimit(&sb, b.plan.geometry); keysOf(b.items, inStash, entries) > limit {
-		return fmt.Errorf("%w: %d keys for a capacity of %d; with more than %d, the false-positive rate would be more than %g times %g",
+		return fmt.Errorf("%w: %d keys for a capacity of %d; more than %d would raise the false-positive rate above %g times %g",
 			ErrFull, b.items, b.plan.Capacity, limit, overRate, sb.TargetRate())
 	}
 	return nil
@@ -306,12 +311,12 @@ func (b *builder) errFull() error {
 	if err := b.guard(func() { entries = layout.StashLen(b.view.Stash) }); err != nil {
 		return err
 	}
-	return fmt.Errorf("%w: %d keys, equal ones counted each unless Distinct is set, for a capacity of %d; it has %d slots, and %d of %d stash entries are in use",
+	return fmt.Errorf("%w: %d keys (equal ones count each unless Distinct is set) for a capacity of %d, with %d slots and %d of %d stash entries in use",
 		ErrFull, b.items, b.plan.Capacity, b.plan.geometry.Slots(), entries, layout.StashEntries)
 }
 
-// check counts what is in the lines, which makes sure that no key was lost on
-// the way, and makes the checksum of every chunk and that of the table.
+// check counts the items in the lines, which shows that no key was lost, and makes the
+// chunk checksums.
 func (b *builder) check(ctx context.Context) error {
 	g := b.plan.geometry
 	table := b.draft.Data[g.OffTable : g.OffTable+4*g.Chunks]
@@ -332,13 +337,13 @@ func (b *builder) check(ctx context.Context) error {
 		return errors.Join(err, broken)
 	}
 	if inLines.Load()+inStash != b.items {
-		return fmt.Errorf("%d keys went in, %d are in the lines and %d in the stash", b.items, inLines.Load(), inStash)
+		return fmt.Errorf("placed %d items, but the lines hold %d and the stash %d", b.items, inLines.Load(), inStash)
 	}
 	return nil
 }
 
-// putSuperblocks stores the trailer and the superblock, in all four slots: the
-// file stays readable when any three of them are damaged.
+// putSuperblocks stores the trailer, and the superblock in all four slots: the file can
+// be read as long as one of them is intact.
 func (b *builder) putSuperblocks() {
 	g := b.plan.geometry
 	table := b.draft.Data[g.OffTable : g.OffTable+4*g.Chunks]
@@ -352,7 +357,7 @@ func (b *builder) putSuperblocks() {
 	putCopies(b.draft.Data, &sb)
 }
 
-// newSuperblock is the first superblock of a file, without state, UUID and
+// newSuperblock returns the first superblock of a file, without state, UUID and
 // signature.
 func newSuperblock(p Plan, o Options) (sb layout.Superblock) {
 	sb.SetGeneration(1)
@@ -375,8 +380,8 @@ func putCopies(file []byte, sb *layout.Superblock) {
 	}
 }
 
-// buildUUID is made of the superblock, which holds seed and geometry, and the
-// checksums: equal content has equal identity, on every machine.
+// buildUUID derives the UUID from the superblock, which holds seed and geometry, and
+// the checksums: equal content has an equal UUID on every machine.
 func buildUUID(sb *layout.Superblock, table []byte) (uuid [16]byte) {
 	h := xxh3.New()
 	h.Write(sb[:])

@@ -10,44 +10,55 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// Errors a caller can act on, all matched with errors.Is. An error that wraps
-// one of them says which file it is about and what was found.
+// Errors that a caller can act on; test for them with errors.Is. An error that wraps one
+// of them says which file it is about and what was found.
 var (
-	// ErrFull: the key found no slot and no stash entry, or the rate is 1.5 times
-	// the one asked for, and nothing has changed. Build a larger filter.
+	// ErrFull is returned when an insert finds neither a slot nor a stash entry, or
+	// when one more key would raise the false-positive rate above 1.5 times the one
+	// asked for. The filter has not changed. Build a larger one.
 	ErrFull = errors.New("filter is full")
-	// ErrLocked: another process is writing to the file. It is matched by
-	// [LockedError], which says which.
+	// ErrLocked is returned when the file is locked: a writer has it open, it is being
+	// recovered, Build is about to replace it, or a process keeps writers out with a
+	// read lock. [LockedError] matches it and names the process.
 	ErrLocked = recovery.ErrLocked
-	// ErrReadOnly: the filter was opened for reading.
+	// ErrReadOnly is returned by a method that writes if the filter was opened for
+	// reading.
 	ErrReadOnly = errors.New("filter is read-only")
-	// ErrClosed: the filter has been closed.
+	// ErrClosed is returned after Close.
 	ErrClosed = errors.New("filter is closed")
-	// ErrFailed: an earlier write failed; open the file again to recover.
+	// ErrFailed is returned after a write to the file or its log has failed. Close the
+	// filter and open it again, which recovers it.
 	ErrFailed = recovery.ErrFailed
-	// ErrNeedsRecovery: a writer died; the file has to be recovered before it
-	// can be asked.
+	// ErrNeedsRecovery is returned when the writer of a file has died and the file has
+	// not been recovered. [Open] and [Recover] recover it.
 	ErrNeedsRecovery = errors.New("filter needs recovery")
-	// ErrBusy: the file was changed while it was being verified.
+	// ErrBusy is returned when a writer has the file open, or changed it meanwhile, and
+	// the call needs a file that does not change: [Verify], and opening with
+	// [ResidencyHeap].
 	ErrBusy = recovery.ErrChanging
-	// ErrCorrupt: the file is damaged, cut short, or no filter file. It is
-	// matched by [CorruptError], which says where.
+	// ErrCorrupt is returned when the file or its log is damaged, cut short, or not a
+	// filter file. [CorruptError] matches it and says where.
 	ErrCorrupt = layout.ErrCorrupt
-	// ErrVersion: the file was written by a newer version of this package.
+	// ErrVersion is returned when the file was written by a newer version of this
+	// package. [VersionError] matches it and says what is unknown.
 	ErrVersion = layout.ErrVersion
 )
 
-// A CorruptError says which bytes of a file break which rule of the format.
+// A CorruptError says where a file breaks which rule of the format. It matches
+// [ErrCorrupt].
 type CorruptError = layout.CorruptError
 
-// A VersionError says what in a file this version does not know.
+// A VersionError says what in a file is unknown to this version of the package. It
+// matches [ErrVersion].
 type VersionError = layout.VersionError
 
-// A LockedError says which process keeps others from writing to the file.
+// A LockedError says which process keeps others from writing to a file. It matches
+// [ErrLocked].
 type LockedError struct {
-	PID int // 0 where the system does not say, or not to this user
-	// ReadLock: the process is no writer. It may read the file, and holds a read lock
-	// on it, which no filter program takes.
+	// PID is the process that holds the lock, or 0 if that cannot be found out.
+	PID int
+	// ReadLock means that the process is not a writer: it holds a read lock on the
+	// file, which keeps writers out. No program takes one through this package.
 	ReadLock bool
 }
 
@@ -60,13 +71,13 @@ func (e *LockedError) Error() string {
 	case e.PID == os.Getpid():
 		return "filter file is already open for writing in this process"
 	}
-	return fmt.Sprintf("%v, process %d", ErrLocked, e.PID)
+	return fmt.Sprintf("%v (process %d)", ErrLocked, e.PID)
 }
 
 func (e *LockedError) Unwrap() error { return ErrLocked }
 
-// An OptionError says which field of [Options] or [OpenOptions] cannot be
-// used, and why.
+// An OptionError says which field of [Options] or [OpenOptions] cannot be used, and
+// why.
 type OptionError struct {
 	Field  string
 	Reason string
@@ -78,8 +89,8 @@ func optionError(field, format string, args ...any) error {
 	return &OptionError{field, fmt.Sprintf(format, args...)}
 }
 
-// about says what was being done with a file, unless the error already does, and
-// by whom it is locked.
+// about adds the operation and the file to an error, unless it names them already, and
+// to an ErrLocked the process that holds the lock.
 func about(op, path string, err error) error {
 	if errors.Is(err, ErrLocked) {
 		held := &LockedError{}
@@ -92,7 +103,7 @@ func about(op, path string, err error) error {
 			held.PID = recovery.LockHolder(path)
 		}
 		if errors.Is(err, ErrNeedsRecovery) {
-			err = fmt.Errorf("%w, and cannot be recovered: %w", ErrNeedsRecovery, held)
+			err = fmt.Errorf("%w but cannot be recovered: %w", ErrNeedsRecovery, held)
 		} else {
 			err = held
 		}

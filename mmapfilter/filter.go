@@ -15,8 +15,9 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// A Filter is an open filter file. Any number of goroutines may use it. [Build], [Create],
-// [Open] and [OpenReadOnly] make one; its zero value is of no use.
+// A Filter is an open filter file. It is safe for concurrent use by multiple
+// goroutines. [Build], [Create], [Open] and [OpenReadOnly] return one; the zero value
+// is not usable.
 type Filter struct {
 	hash layout.Hasher // never changes
 
@@ -34,8 +35,8 @@ type Filter struct {
 	waiting bool // has had no file: the filter of a Follower that waits for one
 }
 
-// An openFile is what a filter needs of its file to answer. Nothing in it
-// changes, apart from fault, and from what the writer changes.
+// An openFile is what a filter needs of its file to answer. Its fields do not change,
+// apart from fault and released, and the writer's state.
 type openFile struct {
 	path       string // absolute: the working directory may change
 	table      layout.Table
@@ -58,19 +59,20 @@ type openFile struct {
 	released atomic.Bool
 }
 
-// OpenReadOnly opens a filter for lookups; the right to read the file is enough. It
-// reads the superblocks, 16 KiB, and checks them. Lookups read the rest, a page at a
-// time, and [Verify] checks it. Another process may write to the file meanwhile:
-// lookups see what it has committed (rule R1).
+// OpenReadOnly opens a filter for lookups. It needs no more than the right to read the
+// file. It reads and checks the superblocks, 16 KiB; the rest is read page by page as
+// lookups need it, and is checked by [Verify] alone. Another process may write to the
+// file meanwhile: lookups see what it has committed (rule R1).
 //
-// OpenReadOnly writes in one case. Where a writer died, it recovers the file first, if
-// this process may write to it (rule R3). With [OpenOptions.NoRecover] it never writes.
+// OpenReadOnly writes in one case: if the writer of the file has died and this process
+// may write to it, it recovers the file first (rule R3). With [OpenOptions.NoRecover]
+// it never writes.
 //
-// The errors are [ErrCorrupt], [ErrVersion], [ErrNeedsRecovery] where a writer
-// died and the file cannot be recovered or is not to be, [ErrBusy] where the file
-// changed while it was copied into the heap, an [*OptionError], and those of the
-// file system (fs.ErrNotExist, fs.ErrPermission and so on), among them one for a
-// path that is no regular file.
+// The errors are [ErrCorrupt]; [ErrVersion]; [ErrNeedsRecovery] if the writer has died
+// and the file is not recovered; [ErrBusy] if ResidencyHeap is asked for and the file
+// has a writer or changed while it was copied; an [*OptionError]; and those of the file
+// system, such as fs.ErrNotExist and fs.ErrPermission, or an error that says that path
+// is not a regular file.
 func OpenReadOnly(path string, opts *OpenOptions) (*Filter, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
@@ -101,8 +103,9 @@ func OpenReadOnly(path string, opts *OpenOptions) (*Filter, error) {
 	return newFilter(o), nil
 }
 
-// makeServable recovers the file under path, or with NoRecover finds out whether
-// another process is about to. The error is ErrLocked where one has the file.
+// makeServable recovers the file under path; with NoRecover it only finds out whether
+// another process has the file locked and may be about to recover it. In that case the
+// error is ErrLocked.
 func makeServable(path string, opts *OpenOptions) error {
 	if !opts.NoRecover {
 		_, err := recoverFile(path, replayLog)
@@ -122,9 +125,9 @@ func makeServable(path string, opts *OpenOptions) error {
 	return ErrNeedsRecovery
 }
 
-// openUnrecovered opens a file whose writer died, as it is. What it holds may lack
-// operations that are in the log, and after a power loss any of its words may be an old
-// one; so no lookup reads it.
+// openUnrecovered opens a file whose writer has died, as it is. It may lack operations
+// that are in the log and, after a power loss, any of its words may be old; so no
+// lookup reads it.
 func openUnrecovered(path string, opts *OpenOptions) (*openFile, error) {
 	f, head, err := recovery.OpenFile(path)
 	if err != nil {
@@ -146,12 +149,12 @@ func openUnrecovered(path string, opts *OpenOptions) (*openFile, error) {
 	return o, nil
 }
 
-// openTries bounds how often a file is opened again because its writer seemed to
-// have died. Someone may be recovering it; the waits double, from a millisecond
-// to a second in all.
+// openTries bounds how often a file is opened again because its writer seemed to have
+// died: another process may be recovering it. The waits double, from a millisecond to a
+// second in all.
 const openTries = 10
 
-// maybe answers for a filter that has no file to ask (C1).
+// maybe answers for a filter that has no file to look in (C1).
 var maybe = layout.NewDirect(nil, nil, new(layout.Hasher), func(uint64) bool { return true })
 
 func newFilter(o *openFile) *Filter {
@@ -222,7 +225,7 @@ func newOpenFile(path string, head *recovery.Head, opts *OpenOptions) *openFile 
 	}
 }
 
-// adopt makes lookups read a mapping, which is unmapped when o is garbage.
+// adopt makes lookups read a mapping, and has it unmapped when o is garbage.
 func (o *openFile) adopt(m *recovery.Mapping, opts *OpenOptions) error {
 	sealed := o.live == nil && o.superblock.State() == layout.Sealed
 	if err := o.makeResident(m, opts, sealed); err != nil {
@@ -238,9 +241,9 @@ func (o *openFile) adopt(m *recovery.Mapping, opts *OpenOptions) error {
 	return nil
 }
 
-// makeResident does what the options ask for. A file that a writer may open is
-// always mapped for random access: reading ahead fills the page cache with
-// large pages, and every store of the writer would write back one of those.
+// makeResident applies the Residency. A file that a writer may open is always mapped
+// for random access: read-ahead fills the page cache with large pages, and each store
+// would write a whole one back.
 func (o *openFile) makeResident(m *recovery.Mapping, opts *OpenOptions, sealed bool) error {
 	if opts.Residency == ResidencyRandom || !sealed {
 		if err := m.AdviseRandom(); err != nil {
@@ -268,20 +271,20 @@ func (o *openFile) makeResident(m *recovery.Mapping, opts *OpenOptions, sealed b
 			return err
 		}
 		if err := m.Data.Lock(); err != nil {
-			return fmt.Errorf("lock %d bytes in memory (does the limit of locked memory allow it?): %w", len(m.Data), err)
+			return fmt.Errorf("lock %d bytes in memory (see ulimit -l for the limit): %w", len(m.Data), err)
 		}
 	}
 	return nil
 }
 
-// Close ends the use of the filter. Lookups that are under way finish, batches as a
-// whole; later ones answer true, which is "maybe" (C1). The memory is given back at once, its
-// addresses, and with them the hold on the file, at a garbage collection after
-// the last lookup. Closing a second time does nothing.
+// Close closes the filter. Lookups and batches in progress finish; later ones report
+// true, which means "maybe" (C1). The memory is released at once; the address space,
+// and with it the hold on the file, is released by the garbage collector after the last
+// lookup. Closing a filter again does nothing and returns nil.
 //
-// A filter that is open for writing commits first, and leaves one file that is
-// complete, without a log. The error is that of the last commit, or that of
-// [Filter.Err].
+// If the filter is open for writing, Close commits and checkpoints, which leaves one
+// file that is complete, and removes the log. The error is that of these steps, or else
+// the one that [Filter.Err] returned before.
 func (f *Filter) Close() error {
 	o := f.open.Load()
 	if f.closed.Swap(true) || o == nil {
@@ -303,8 +306,8 @@ func (f *Filter) Close() error {
 	return err
 }
 
-// release gives the memory of the file back. Unmapping waits for the lookups
-// under way; the memory need not.
+// release gives the memory of the file back at once. The mapping stays until the
+// lookups in progress are done.
 func (o *openFile) release() {
 	o.released.Store(true)
 	if o.mapping != nil {
@@ -313,10 +316,10 @@ func (o *openFile) release() {
 	runtime.KeepAlive(o)
 }
 
-// Err gives the error that has ended writing to the filter, as [ErrFailed], or
-// the first fault that a lookup of one opened with [OpenOptions.Checked] met, as
-// a [*CorruptError], or [ErrNeedsRecovery] where it is served unrecovered, see
-// [OpenOptions.ServeUnrecovered], or nil. After Close it is [ErrClosed].
+// Err returns the error that limits the filter, or nil: [ErrFailed], with its cause,
+// once a write has failed; the first fault met by a lookup with [OpenOptions.Checked],
+// as a [*CorruptError]; or [ErrNeedsRecovery] if the file is served unrecovered (see
+// [OpenOptions.ServeUnrecovered]). After Close it is [ErrClosed].
 func (f *Filter) Err() error {
 	switch o := f.open.Load(); {
 	case o != nil:
@@ -342,9 +345,9 @@ func (o *openFile) err() error {
 	return nil
 }
 
-// Len gives the number of keys in the filter, equal ones counted each. Of a file that
-// another process writes to, it is the number at the last checkpoint. After Close it is
-// what it was when the filter was closed.
+// Len returns the number of items: the keys in the filter, with equal keys counted
+// each. For a file that another process writes to, it is the number at the last
+// checkpoint. After Close it is the number at Close.
 func (f *Filter) Len() uint64 {
 	if o := f.open.Load(); o != nil {
 		return o.len()
@@ -359,8 +362,8 @@ func (o *openFile) len() uint64 {
 	return o.newest().Length()
 }
 
-// newest is the newest superblock of the file, or the one it was opened with
-// where that cannot be read.
+// newest returns the newest superblock of the file, or the one at opening if the file
+// cannot be read.
 func (o *openFile) newest() *layout.Superblock {
 	newest := o.superblock
 	if o.mapping != nil {
@@ -374,7 +377,7 @@ func (o *openFile) newest() *layout.Superblock {
 	return newest
 }
 
-// Cap gives the number of keys the filter was sized for, also after Close.
+// Cap returns the number of keys that the filter was sized for, also after Close.
 func (f *Filter) Cap() uint64 {
 	if o := f.open.Load(); o != nil {
 		return o.superblock.Capacity()
@@ -382,8 +385,8 @@ func (f *Filter) Cap() uint64 {
 	return f.lastCap.Load()
 }
 
-// Normalisation gives the note on how the keys were made that is kept in the
-// file, see [Options.Normalisation]; none after Close.
+// Normalisation returns the note on how the keys were made (see
+// [Options.Normalisation]), or "" after Close.
 func (f *Filter) Normalisation() string {
 	if o := f.open.Load(); o != nil {
 		return o.superblock.Normalisation()

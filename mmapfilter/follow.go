@@ -15,12 +15,12 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// A Follower answers from the newest complete file under a path. Any number of
-// goroutines may use it.
+// A Follower looks keys up in the newest complete file at a path. It is safe for
+// concurrent use by multiple goroutines.
 //
-// It has no lookups by hash: a hash is one under the seed of a file, and between
-// making it and looking it up the file may have become one of another seed. The
-// answer would be a wrong "certainly not".
+// It has no lookups by hash. A hash depends on the seed of a file, and the follower
+// might switch to a file with another seed after the hash was made: the answer could be
+// a wrong "certainly not". Use [Follower.Filter].
 type Follower struct {
 	path string // absolute: the working directory may change
 	opts OpenOptions
@@ -42,41 +42,40 @@ type Follower struct {
 	stop, ended chan struct{} // of the goroutine that looks
 }
 
-// waitingFilter stands for the filter of a follower that has no file yet.
+// waitingFilter returns the filter of a follower that has no file yet.
 func waitingFilter() *Filter {
 	f := &Filter{waiting: true}
 	f.direct.Store(maybe)
 	return f
 }
 
-// Follow opens a filter for reading as [OpenReadOnly] does, and goes on with
-// whatever complete file is under the path later: one that [Build] has put there,
-// one that was renamed, or what a symbolic link leads to by now. Newest is what has
-// the name; neither its generation nor its time counts.
+// Follow opens a filter for reading as [OpenReadOnly] does. Whenever another complete
+// file appears at path, the follower switches to it: a file that [Build] made, one that
+// was renamed to path, or the new target of a symbolic link. The file at path counts as
+// the newest, whatever its generation or time.
 //
-// The path is looked at every OpenOptions.FollowInterval, and by
-// [Follower.Refresh]. A new file is opened, checked as OpenReadOnly checks it, and
-// made resident as the options say, before it is asked; until then the old one
-// answers, so both take memory for a while. Then the memory of the old one is
-// given back, and, at a garbage collection after its last lookup, its place on
-// the disk.
+// The follower looks at path every [OpenOptions.FollowInterval], less often after a
+// failure, and in [Follower.Refresh]. It opens a new file, checks it as OpenReadOnly
+// does and loads it as [OpenOptions.Residency] asks; only then does it switch, so for a
+// while both files take memory. The memory of the old file is then released, and its
+// space on the disk is freed by the garbage collector after the last lookup.
 //
-// A file that is refused, for whatever reason, is what [Follower.Err] tells of; the
-// old one goes on answering, and every look tries again. A writer that changes the
-// file in place is seen as by any other reader, save with ResidencyHeap: then the
-// file is copied again when the writer has closed it, and Err is [ErrBusy] until
-// then. Where that writer dies, what it had committed goes on answering, and Err is
-// [ErrNeedsRecovery] until someone recovers the file. Opening a file recovers it as in
-// OpenReadOnly, unless OpenOptions.NoRecover is set; looking at one that is open does not.
+// If a new file is refused, the old one goes on answering, [Follower.Err] says why, and
+// every look tries again. Changes that a writer makes to the file in use are seen as by
+// any reader. With [ResidencyHeap] they are not: the file is copied again once its
+// writer has closed it, and until then Err is [ErrBusy]. If that writer dies, lookups
+// still see what it had committed, and Err is [ErrNeedsRecovery] until the file has
+// been recovered. The follower recovers a file when it opens it, as OpenReadOnly does,
+// unless [OpenOptions.NoRecover] is set; it does not recover the file in use.
 //
-// Files have to be replaced, by renaming. (Windows lets no file be replaced that is
-// mapped: there, follow with ResidencyHeap.) Where one is written over that is
-// mapped, answers are wrong meanwhile, and a lookup may fault, see
-// [OpenOptions.Checked]; a look finds out and opens it again when it is complete.
+// Replace a file by renaming another one to its name. Windows lets no mapped file be
+// replaced: follow with ResidencyHeap there. While a mapped file is overwritten in
+// place, answers are wrong and lookups may fault (see [OpenOptions.Checked]); the next
+// look that finds it complete opens it again.
 //
-// The errors are those of OpenReadOnly. [Follower.Close] ends the goroutine that
-// looks. OpenOptions.Progress, which that goroutine calls, must call neither
-// Close nor Refresh.
+// The errors are those of OpenReadOnly. Close the follower to stop its goroutine.
+// OpenOptions.Progress is called from that goroutine and must call neither Close nor
+// Refresh.
 func Follow(path string, opts *OpenOptions) (*Follower, error) {
 	return follow(path, opts, time.After)
 }
@@ -110,9 +109,9 @@ func follow(path string, opts *OpenOptions, after func(time.Duration) <-chan tim
 	return f, nil
 }
 
-// lookEvery looks until the follower is closed. A look that fails is followed by
-// a longer wait, so that a large file that is copied or locked in vain again and
-// again takes a share of the time, 1 in failedShare, and not all of it.
+// lookEvery looks until the follower is closed. It waits longer after a look that
+// failed, so that copying or locking a large file in vain takes 1 in failedShare of the
+// time at most.
 func (f *Follower) lookEvery(interval time.Duration, after func(time.Duration) <-chan time.Time) {
 	defer close(f.ended)
 	wait := interval
@@ -133,11 +132,11 @@ func (f *Follower) lookEvery(interval time.Duration, after func(time.Duration) <
 
 const failedShare = 4
 
-// Refresh looks at the path now. It reports whether another file has been taken
-// over; when it returns, lookups that begin are answered by it. The error says why
-// the file under the path was refused, or is [ErrNeedsRecovery] where the writer of the
-// file that answers has died; it is that of [Follower.Err] too, until a
-// later look. After Close it is [ErrClosed].
+// Refresh looks at the path now. It reports whether the follower has switched to
+// another file; if so, every lookup that begins after Refresh returns uses it. The
+// error says why the file at the path was refused, or is [ErrNeedsRecovery] if the
+// writer of the file in use has died; [Follower.Err] returns it too until the next
+// look. After Close it is [ErrClosed].
 func (f *Follower) Refresh() (swapped bool, err error) {
 	f.looking.Lock()
 	defer f.looking.Unlock()
@@ -167,8 +166,9 @@ func (f *Follower) Refresh() (swapped bool, err error) {
 	return next != nil, nil
 }
 
-// look opens what is under the path, unless that is what o is of; o is nil while the
-// follower waits for a file. It is an error if the writer of the file has died.
+// look opens the file at the path unless it is the file of o, which is nil while the
+// follower waits for a file. It returns ErrNeedsRecovery if the writer of the file has
+// died.
 func (f *Follower) look(o *openFile) (*Filter, error) {
 	if o == nil {
 		return OpenReadOnly(f.path, &f.opts)
@@ -193,12 +193,12 @@ func (f *Follower) look(o *openFile) (*Filter, error) {
 	return next, err
 }
 
-// replaced reports whether what is under the path has to be opened, not being
-// what o is of.
+// replaced reports whether the file at the path must be opened since it is not the file
+// of o.
 //
-// An inode number is taken again when its file is gone. A mapping keeps its file,
-// and so the number, though the descriptor is closed; a copy in the heap keeps
-// nothing, and is held against the superblocks and the time of the file as well.
+// An inode number is reused once its file is gone. A mapping keeps its file, and so the
+// number, even when the descriptor is closed. A copy in the heap keeps nothing, so its
+// superblock and the modification time of the file are compared as well.
 func (f *Follower) replaced(o *openFile) (bool, error) {
 	info, err := os.Stat(f.path)
 	switch {
@@ -221,9 +221,9 @@ func (f *Follower) replaced(o *openFile) (bool, error) {
 	return err == nil && (other || f.looking.damaged), err
 }
 
-// overwritten reports whether the mapped file, which has size bytes by now, has
-// become one that o would read the wrong way. A writer changes neither the
-// geometry nor the seed.
+// overwritten reports whether the mapped file, now of the given size, has been
+// overwritten with one that o would misread. A writer changes neither the geometry nor
+// the seed.
 func (o *openFile) overwritten(size int64) (other bool, err error) {
 	fault := recovery.Guard(o.mapping.Data, func() {
 		_, sb, geometry, newestErr := layout.Newest(slices.Clone(o.mapping.Data[:layout.OffRuntime]))
@@ -241,47 +241,47 @@ func (o *openFile) overwritten(size int64) (other bool, err error) {
 	return other, err
 }
 
-// Contains is [Filter.Contains] of the newest file.
+// Contains is [Filter.Contains] for the newest file.
 func (f *Follower) Contains(key []byte) bool { return f.filter.Load().Contains(key) }
 
 // ContainsString is Contains for a key in a string.
 func (f *Follower) ContainsString(key string) bool { return f.filter.Load().ContainsString(key) }
 
-// ContainsBatch is [Filter.ContainsBatch] of the newest file: one file answers
-// the whole batch.
+// ContainsBatch is [Filter.ContainsBatch] for the newest file. One file answers the
+// whole batch.
 func (f *Follower) ContainsBatch(keys [][]byte, found []bool) {
 	f.filter.Load().ContainsBatch(keys, found)
 }
 
-// Len is [Filter.Len] of the newest file.
+// Len is [Filter.Len] for the newest file.
 func (f *Follower) Len() uint64 { return f.filter.Load().Len() }
 
-// Cap is [Filter.Cap] of the newest file.
+// Cap is [Filter.Cap] for the newest file.
 func (f *Follower) Cap() uint64 { return f.filter.Load().Cap() }
 
-// Normalisation is [Filter.Normalisation] of the newest file.
+// Normalisation is [Filter.Normalisation] for the newest file.
 func (f *Follower) Normalisation() string { return f.filter.Load().Normalisation() }
 
-// Stats is [Filter.Stats] of the newest file.
+// Stats is [Filter.Stats] for the newest file.
 func (f *Follower) Stats() Stats { return f.filter.Load().Stats() }
 
-// Var gives the [Var] of the newest file.
+// Var returns a [Var] that shows the Stats of the newest file.
 func (f *Follower) Var() Var { return Var{f.Stats} }
 
-// Filter gives the filter of the newest file, for several questions that are to be
-// about one file: how its keys are made, and whether it has some. It goes on answering
-// when another file takes its place, and belongs to the follower: do not close it.
+// Filter returns the filter of the newest file, for several questions that must be
+// about one file, such as how its keys were made and whether it has one. It keeps
+// answering after the follower has switched to another file. It belongs to the
+// follower: do not close it.
 func (f *Follower) Filter() *Filter { return f.filter.Load() }
 
-// Swaps gives how many times another file has been taken over.
+// Swaps returns how often the follower has switched to another file.
 func (f *Follower) Swaps() uint64 { return f.swaps.Load() }
 
-// Err gives the first fault that a lookup in the file that answers met, see
-// [Filter.Err]; where there was none, why the last look has refused the file
-// under the path, or [ErrNeedsRecovery] if it found that the writer of the file has
-// died; or nil. So it is nil again when a file has been taken over, or
-// the one that answers is back. While the follower waits for a file, see
-// [OpenOptions.WaitForFile], it is why there is none. After Close it is [ErrClosed].
+// Err returns the error that limits the follower, or nil: what [Filter.Err] returns for
+// the file in use; or else why the last look refused the file at the path, or
+// [ErrNeedsRecovery] if that look found that the writer of the file in use has died. A
+// look that succeeds clears the latter two. While the follower waits for a file (see
+// [OpenOptions.WaitForFile]), it is why there is none. After Close it is [ErrClosed].
 func (f *Follower) Err() error {
 	if f.closed.Load() {
 		return ErrClosed
@@ -297,10 +297,10 @@ func (f *Follower) Err() error {
 	return nil
 }
 
-// Close ends the use of the follower as [Filter.Close] does: lookups that are
-// under way finish, later ones answer true, which is "maybe". It waits for the goroutine that
-// looks, also where that is opening a file. Closing a second time does nothing.
-// The error is a fault that lookups have met, see [OpenOptions.Checked].
+// Close closes the follower. Lookups in progress finish; later ones report true, which
+// means "maybe". Close waits for the goroutine that looks at the path, even if that is
+// opening a file. Closing a follower again does nothing and returns nil. The error is
+// what [Filter.Err] returned for the file in use.
 func (f *Follower) Close() error {
 	if f.closed.Swap(true) {
 		return nil

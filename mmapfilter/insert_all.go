@@ -7,32 +7,32 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// insertBlock is how many inserts of a batch are under way at once: the bits of a word.
+// insertBlock is how many inserts of a batch are planned together: the bits of a word.
 const insertBlock = 64
 
-// An outlook is what has been found out ahead of an insert. A line that is full stays so as long
-// as only inserts follow. One that is not may be full by the time of the insert: then that costs
-// time, and no more.
+// An outlook is what is known of the lines of an item before its insert. A full line
+// stays full as long as only inserts follow. A line that is not may be full by the time
+// of the insert: that costs time, but no more.
 type outlook struct {
 	made        bool // false of unknown alone
 	home, other bool // these lines are full
-	asked       bool // the lines that the first moves lead to are on their way
+	asked       bool // the lines that the first moves lead to are prefetched
 
-	// What a full home line is, where the alternate line is full as well, and the first of it
-	// that may go. They stand for nothing once that line is another.
+	// If both lines are full: the image of the home line and its first movable items.
+	// Valid only while the line is unchanged.
 	line    layout.Line
 	victims []layout.Item
-	full    int  // the lines that so many of them would go to are full
-	open    bool // and that of the next is not
+	full    int  // the other lines of that many of the victims are full
+	open    bool // the other line of the next victim is not
 }
 
-// unknown is the outlook of an insert by itself.
+// unknown is the outlook of an insert that is not part of a batch.
 var unknown outlook
 
-// insertAll inserts up to insertBlock items, up to the first that gives an error, and adds
-// to done how many it inserted, also where a fault ends it. It makes
-// room for all of them at once, if there may be as much, and tells of them together. The home
-// lines of those that will come next are on their way meanwhile.
+// insertAll inserts up to insertBlock items, in order, and stops at the first error. It
+// adds the number of items inserted to done, even if a fault ends it. It makes room for
+// all of them at once if it can, and reports them together. Meanwhile it prefetches the
+// home lines of the next hashes.
 func (w *writer) insertAll(hashes, next []uint64, done *int) (err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -49,12 +49,12 @@ func (w *writer) insertAll(hashes, next []uint64, done *int) (err error) {
 	for i, h := range hashes {
 		items[i] = w.table.Split(h)
 	}
-	room := 0   // for so many of them
+	room := 0   // items that there is room for
 	waits := -1 // what w.mu.waits was when their outlooks were made
 	ahead := &w.mu.ahead
 	for ; n < len(items); n++ {
 		if n == room {
-			p.outlook = &unknown // of whoever comes first, where this waits
+			p.outlook = &unknown // others may insert first while we wait
 			if err = w.ready(); err != nil {
 				break
 			}
@@ -88,15 +88,16 @@ func (w *writer) prefetchHomes(hashes []uint64) {
 	layout.PrefetchBlocks(w.view.Region, blocks[:len(hashes)])
 }
 
-// lookAhead makes the outlooks of up to insertBlock inserts, a step for all of them at a time, so
-// that their cache misses overlap and most lines are looked at by the kernel: the home lines; the
-// alternate lines of those whose home is full; and where that is full as well, the line that
-// the first move out of the home line leads to, then that of the second for those that have
-// not found one with room, and so on; of the last few the next lines are asked for, and no more.
-// So are the lines of the first moves where the table chooses who goes. REQUIRES: w.mu.
+// lookAhead makes the outlooks of up to insertBlock inserts, one step for all of them
+// at a time, so that their cache misses overlap and the kernel checks most lines. The
+// steps are: the home lines; the alternate lines of items whose home line is full; if
+// those are full too, the line that the first move out of the home line leads to, then
+// the second, and so on, for the items that have found no room yet. When few items are
+// left it prefetches their next lines and stops. If the table chooses which item moves,
+// it prefetches the lines of the first moves instead. REQUIRES: w.mu.
 func (w *writer) lookAhead(items []layout.Item, ahead []outlook) {
 	p := w.mu.placer
-	var which [insertBlock]uint8 // of the items is being worked on
+	var which [insertBlock]uint8 // indices of the items still in progress
 	var lines [insertBlock]uint64
 	for i, it := range items {
 		lines[i] = it.Line
@@ -150,11 +151,11 @@ func (w *writer) lookAhead(items []layout.Item, ahead []outlook) {
 	}
 }
 
-// fewestAhead is how many lines are worth waiting for together.
+// fewestAhead is the fewest lines that are worth waiting for together.
 const fewestAhead = 4
 
-// listFirst lists the first that may go of a full home line. Where the table chooses who goes, it
-// asks for the lines that they would go to, and no more.
+// listFirst lists the first movable items of a full home line. If the table chooses
+// which item moves, it only prefetches the lines that they would move to.
 func (w *writer) listFirst(home layout.Item, o *outlook) {
 	p := w.mu.placer
 	o.asked = true
@@ -168,12 +169,14 @@ func (w *writer) listFirst(home layout.Item, o *outlook) {
 	o.victims = append(o.victims[:0], p.victims...)
 }
 
-// prefetchOpen asks for what those of the lines are stored to that are not full.
+// prefetchOpen prefetches what a store to one of the lines needs, for the lines that
+// are not full.
 func (w *writer) prefetchOpen(lines []uint64, full uint64) {
 	eachBit(^full&(1<<len(lines)-1), func(i int) { w.prefetchTags(lines[i]) })
 }
 
-// fullLines gives the set of those of up to 64 lines that have no free slot. REQUIRES: w.mu.
+// fullLines returns the set of lines, of up to 64, that have no free slot. REQUIRES:
+// w.mu.
 func (w *writer) fullLines(lines []uint64) (full uint64) {
 	full = w.table.FullLines(w.view.Region, lines)
 	if p := w.overlay.Load(); p != nil {
@@ -188,12 +191,12 @@ func (w *writer) fullLines(lines []uint64) (full uint64) {
 	return full
 }
 
-// pendingLines gives the set of those of up to 64 lines of which isPending reports true, and of a few
-// others. It asks for their words.
+// pendingLines returns a set of those lines, of up to 64, for which isPending reports
+// true, and a few others. It prefetches their words.
 func (w *writer) pendingLines(p *pending, lines []uint64) (set uint64) {
 	var first, last [insertBlock]uint64 // blocks
 	var may [insertBlock / 8]uint8
-	across := false // lie some in two blocks
+	across := false // some lines lie in two blocks
 	for i, line := range lines {
 		word, n := w.table.Words(line)
 		first[i], last[i] = word/blockWords, (word+uint64(n)-1)/blockWords
@@ -216,7 +219,7 @@ func (w *writer) pendingLines(p *pending, lines []uint64) (set uint64) {
 	return set
 }
 
-// eachBit calls do for each bit that is set, from the lowest on.
+// eachBit calls do for each bit that is set, starting with the lowest.
 func eachBit(set uint64, do func(i int)) {
 	for ; set != 0; set &= set - 1 {
 		do(bits.TrailingZeros64(set))

@@ -7,26 +7,27 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// A filter that is full has at most overRate times the false-positive rate that was asked
-// for. The slots alone bound it in a large filter, whose stash is a small part of it. A
-// small one would take several times its capacity into the stash.
+// A full filter has at most overRate times the false-positive rate that was asked for.
+// In a large filter the slots alone ensure that, since the stash is a small part of it.
+// A small filter could take several times its capacity into the stash.
 const overRate = 1.5
 
-// scatter is how much the rate of a table of so many keys may be above the one predicted,
-// relative to it: overflow bits differ from table to table, and rates of full ones have a
-// standard deviation of 0.6/√keys to 0.9/√keys.
+// scatter is how far the rate of a table with that many keys may exceed the predicted
+// one, relative to it: overflow bits differ from table to table, and the rates of full
+// tables have a standard deviation of 0.6/√keys to 0.9/√keys.
 func scatter(keys uint64) float64 { return 3 / math.Sqrt(float64(keys)) }
 
-// noLimit is that of a filter which takes what its slots and its stash have room for.
+// noLimit is the limit of a filter that is full only when its slots and its stash are.
 const noLimit = math.MaxUint64
 
-// keyLimit is how many keys a filter takes (C4): as many as it can have at the rate that
-// its superblock says was asked for, times overRate; but at least its capacity. Keys that
-// one entry of the stash counts are one key here. They give no more matches than one does.
+// keyLimit returns how many keys a filter takes (C4): as many as keep its rate within
+// overRate times the one that the superblock says was asked for, but at least its
+// capacity. Keys that one stash entry counts are one key here, since they give no more
+// matches than one does.
 //
-// The limit is on keys and not on entries of the stash, so that no filter is refused a key
-// before it has as many as its capacity, however its keys happen to fall. And where a rate
-// was asked for that only a table with many free slots has, the slots alone are too many.
+// The limit is on keys, not on stash entries, so that no filter refuses a key before it
+// holds as many as its capacity, however its keys happen to fall. If the rate asked for
+// needs a table with many free slots, the slots alone are too many.
 //
 // Options.FingerprintBits asks for no rate: then there is no limit.
 func keyLimit(sb *layout.Superblock, g layout.Geometry) uint64 {
@@ -43,20 +44,21 @@ func keyLimit(sb *layout.Superblock, g layout.Geometry) uint64 {
 	return max(uint64(keys), sb.Capacity())
 }
 
-// impliedRate is what a superblock has for the rate asked where the fingerprint was
-// given in place of a rate.
+// impliedRate is the rate that a superblock records as asked for when
+// Options.FingerprintBits was given instead of a rate.
 func impliedRate(g layout.Geometry, designLoad float64) float64 {
 	return significant(significant(layout.Predict(g.Kind, g.Params, designLoad).Rate()) * rateMargin)
 }
 
-// keysOf is how many keys a filter has, in the sense of keyLimit: items, of which the
-// stash has some in its entries. Only damage makes it less than nothing.
+// keysOf returns how many keys a filter has, as keyLimit counts them. inStash of the
+// items are counted in entries of the stash. Only damage can make the difference
+// negative.
 func keysOf(items, inStash uint64, entries int) uint64 {
 	return max(items+uint64(entries), inStash) - inStash
 }
 
-// atLimit reports whether the filter has all keys that it may have. One that an earlier
-// version filled may have more. REQUIRES: w.mu.
+// atLimit reports whether the filter has as many keys as it may have. A filter that an
+// earlier version filled may have more. REQUIRES: w.mu.
 func (w *writer) atLimit() bool {
 	return keysOf(w.log.Length(), w.mu.inStash, w.mu.stashLen) >= w.limit
 }

@@ -189,7 +189,7 @@ func TestBuildOverTheLimit(t *testing.T) {
 	sb := newSuperblock(p, o.withDefaults())
 	limit := keyLimit(&sb, p.geometry)
 	mustBuild(t, o, numbers(0, limit))
-	want := fmt.Sprintf("filter is full: %d keys for a capacity of 100; with more than %d, the false-positive rate would be more than 1.5 times 0.01", limit+9, limit)
+	want := fmt.Sprintf("filter is full: %d keys for a capacity of 100; more than %d would raise the false-positive rate above 1.5 times 0.01", limit+9, limit)
 	if _, err := Build(context.Background(), filepath.Join(t.TempDir(), "f"), o, numbers(0, limit+9)); !errors.Is(err, ErrFull) || !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("%v; it should end with %q", err, want)
 	}

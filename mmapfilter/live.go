@@ -14,21 +14,22 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// A Recovery says what opening a file for writing found, and did.
+// A Recovery says what opening a file for writing found and did.
 type Recovery = recovery.Recovery
 
-// Create makes an empty filter under path, and opens it as [Open] does. Its
-// Capacity must be given. It fails with fs.ErrExist where there is a file.
-// Whatever it fails with, it has left nothing behind; unless the error says that
-// the new filter is complete, but could not be opened, or may not survive a power
-// loss.
+// Create makes an empty filter at path and opens it as [Open] does. [Options.Capacity]
+// is required. If a file exists at path, the error is fs.ErrExist.
+//
+// If Create fails it leaves nothing behind. The exception is an error that says that
+// the new filter is complete: it is at path, but could not be opened or may not survive
+// a power loss.
 func Create(path string, opts *Options) (*Filter, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, about("create", path, err)
 	}
 	o := opts.withDefaults()
 	if o.Capacity == 0 {
-		return nil, about("create", path, optionError("Capacity", "an empty filter has no keys to be counted; say how many it is for"))
+		return nil, about("create", path, optionError("Capacity", "required, since an empty filter has no keys to count"))
 	}
 	if opts == nil || opts.Seed == 0 {
 		o.Seed = rand.Uint64()
@@ -38,7 +39,7 @@ func Create(path string, opts *Options) (*Filter, error) {
 	}
 	f, err := Open(path, &OpenOptions{CommitInterval: o.CommitInterval, LogBytes: o.LogBytes})
 	if err != nil {
-		return nil, fmt.Errorf("the new filter is complete: %w", err)
+		return nil, fmt.Errorf("the new filter is complete but cannot be opened: %w", err)
 	}
 	return f, nil
 }
@@ -80,26 +81,31 @@ func randomUUID() (uuid [16]byte) {
 	return uuid
 }
 
-// Open opens a filter for reading and writing. One process at a time can; any
-// number of others read it meanwhile. It takes a constant time, whatever the
-// size of the file, and creates nothing: the log, NAME.stash, comes with the
-// first operation, and goes with [Filter.Close]. The first operation on a sealed file that
-// is in memory takes about 0.1 s for each GiB of it, see rule R4.
+// Open opens a filter for reading and writing. One process at a time can do that; any
+// number of others can read the file meanwhile. Open takes constant time, whatever the
+// size of the file, and creates nothing: the log, NAME.stash, is made by the first
+// operation and removed by [Filter.Close].
 //
-// Where a writer died, its file is recovered first, see [Filter.Recovery].
+// If the writer of the file has died, Open recovers it first; [Filter.Recovery] says
+// what was found. On Linux, the first operation on a sealed file drops it from the page
+// cache and reads it again in the background (rule R4); that takes longer the more of
+// it is in memory.
 //
-// The file is mapped twice, for lookups and for what is written: the resident set of this
-// process (Rss) may have its pages twice, its share of the memory (Pss) has them once.
+// The file is mapped twice, for lookups and for stores. The resident set size (RSS) of
+// the process may count its pages twice; the proportional set size (PSS) counts them
+// once.
 //
-// The errors are those of [OpenReadOnly], save that [ErrNeedsRecovery] does not
-// come, and [ErrLocked] where another process has the file open for writing.
+// The errors are those of [OpenReadOnly] except ErrNeedsRecovery and ErrBusy;
+// [ErrLocked] if the file is locked; an [*OptionError] for [ResidencyHeap]; and
+// errors.ErrUnsupported on Windows and OpenBSD, where no file can be opened for
+// writing.
 func Open(path string, opts *OpenOptions) (*Filter, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
 	opts = opts.withDefaults()
 	if opts.Residency == ResidencyHeap {
-		return nil, optionError("Residency", "a copy in the heap cannot be written to")
+		return nil, optionError("Residency", "heap is for reading only; use OpenReadOnly")
 	}
 	o, err := openLive(path, opts)
 	if err != nil {
@@ -148,26 +154,28 @@ func openLive(path string, opts *OpenOptions) (o *openFile, err error) {
 	return o, nil
 }
 
-// Recover does what [Open] does first: it takes the lock and, if a writer died,
-// replays its log and leaves a clean file. What it found is in the Recovery. The
-// errors are those of Open; a file that is damaged is left as it is.
+// Recover recovers a file whose writer has died, as [Open] does, and leaves it clean:
+// it locks the file, replays the log and removes it. The Recovery says whether there
+// was anything to recover and what was found. The errors are those of Open; a damaged
+// file or log is left as it is.
 func Recover(path string) (Recovery, error) {
 	return recoverWith(path, replayLog)
 }
 
-// DiscardLog is [Recover] where the log is lost, damaged, or another file's: it leaves a
-// clean file of what the filter file has by itself. Where the log is good, it is
-// Recover, and discards nothing.
+// DiscardLog makes a file usable whose writer has died and whose log is lost, damaged
+// or another file's. It leaves a clean file with what the filter file holds by itself.
+// If the log is good, it does what [Recover] does and discards nothing.
 //
-// What is lost cannot be known, so use it only where the keys cannot be had again. Any
-// key may be answered "certainly not" from then on, synced or not: most likely those that
-// were inserted since the last checkpoint, and after a power loss those that were moved
-// since. Keys that were deleted may be "maybe". [Filter.DurableSeq] is that of the last
-// checkpoint, and DurableOps may count operations that are lost. The log, if there is
-// one under its name, is removed, also one of another file.
+// Use it only if the keys are not available to build the filter again, since what is
+// lost is unknown. From then on any key may be answered "certainly not", even one that
+// was durable: most likely keys inserted since the last checkpoint and, after a power
+// loss, keys moved since. Deleted keys may be answered "maybe". [Filter.DurableSeq] is
+// that of the last checkpoint, and DurableOps may count operations that are lost.
+// DiscardLog removes the log, even if it belongs to another file.
 //
-// The error is [ErrCorrupt] where a line is not one, which a power loss can leave too; the
-// file is left as it is then, and has to be built from its keys.
+// The error is [ErrCorrupt] if the superblocks are damaged, or if a line breaks a rule
+// of the format, which a power loss can cause too. The file is then left as it is;
+// build it again from its keys.
 func DiscardLog(path string) (Recovery, error) {
 	return recoverWith(path, recovery.DiscardLog)
 }
@@ -214,7 +222,7 @@ type live struct {
 	}
 }
 
-// behind commits after the interval, and checkpoints, in the background. It is
+// behind commits after the interval, and starts checkpoints, in the background. It is
 // called under the writer's lock.
 func (l *live) behind(need int) {
 	b := &l.background
@@ -246,9 +254,9 @@ func (l *live) behind(need int) {
 	}
 }
 
-// unsealing has the system hold the file in small pages from now on (R4): as long as nothing
-// is stored to it, that can be had. What was in memory is read again in the background. It is
-// called under the writer's lock.
+// unsealing makes the system hold the file in small pages from now on (R4), which it
+// can only before the first store. What was in memory is read again in the background.
+// It is called under the writer's lock.
 func (l *live) unsealing() {
 	b := &l.background
 	b.Lock()
@@ -267,8 +275,8 @@ func (l *live) unsealing() {
 	}()
 }
 
-// guard runs f; a fault in a mapped file, from a disk that failed, poisons the
-// writer (W8), and so does a panic, which leaves something half done.
+// guard runs f. A fault in a mapped file, from a disk that failed, poisons the writer
+// (W8), and so does a panic, which may leave an operation half done.
 func (l *live) guard(f func() error) (err error) {
 	log := l.writer.log
 	if l.files.Guard(func() { err = f() }, func(cause error) { log.Fail(cause) }) != nil {
@@ -294,7 +302,7 @@ func (l *live) close() error {
 	return errors.Join(err, l.writer.log.Close())
 }
 
-// superblock is a copy of the newest one.
+// superblock returns a copy of the newest superblock.
 func (l *live) superblock() *layout.Superblock {
 	l.writer.mu.Lock()
 	defer l.writer.mu.Unlock()
@@ -319,7 +327,7 @@ func (l *live) stats(s *Stats) {
 	s.WriterAlive = w.log.Err() == nil
 }
 
-// write gives what a mutation works on.
+// write returns the open file for a method that writes.
 func (f *Filter) write() (*openFile, error) {
 	o := f.open.Load()
 	switch {
@@ -331,13 +339,13 @@ func (f *Filter) write() (*openFile, error) {
 	return o, nil
 }
 
-// Insert puts a key in. When it returns nil the key is found from then on, by
-// this process at once and by others after the next commit; it survives the
-// death of the process (C2), and after the next [Filter.Sync] or commit the loss
-// of power (C1). Equal keys count (C7).
+// Insert inserts key. Once it returns nil, this process finds the key at once, and
+// other processes find it after the next commit. The key survives the death of the
+// process (C2) and, after the next commit or [Filter.Sync], a power loss (C1). Equal
+// keys count (C7).
 //
-// The errors are [ErrFull], where there is no room for the key and nothing has
-// changed, [ErrReadOnly], [ErrClosed] and [ErrFailed].
+// The errors are [ErrFull], after which nothing has changed, [ErrReadOnly], [ErrClosed]
+// and [ErrFailed].
 func (f *Filter) Insert(key []byte) error { return f.InsertHash(f.hash.Hash(key)) }
 
 // InsertString is Insert for a key in a string.
@@ -345,9 +353,8 @@ func (f *Filter) InsertString(key string) error {
 	return f.InsertHash(f.hash.HashString(key))
 }
 
-// InsertHash is Insert for a key whose [Filter.Hash] is known. Other numbers must
-// be as well mixed as a hash; a sequence that is not fills few lines, and finds
-// the filter full.
+// InsertHash is Insert for a key with a known [Filter.Hash]. Other numbers must be as
+// well mixed as a hash: numbers in sequence fall into few lines, which are soon full.
 func (f *Filter) InsertHash(hash uint64) error {
 	o, err := f.write()
 	if err != nil {
@@ -357,9 +364,9 @@ func (f *Filter) InsertHash(hash uint64) error {
 	return o.live.guard(func() error { return o.live.writer.insert(hash) })
 }
 
-// InsertBatch inserts keys in their order, up to the first that gives an error.
-// It gives the number of those before it. It is faster than as many calls of
-// Insert, and neither more durable nor less.
+// InsertBatch inserts keys in order and stops at the first error. It returns the number
+// of keys inserted. It is faster than calling Insert for each key, with the same
+// guarantees.
 func (f *Filter) InsertBatch(keys [][]byte) (n int, err error) {
 	o, err := f.write()
 	if err != nil {
@@ -387,10 +394,10 @@ func (f *Filter) hashKeys(keys [][]byte, to *[insertBlock]uint64) (hashes []uint
 	return to[:len(keys)]
 }
 
-// InsertUnique puts a key in unless a lookup says that it may be there already;
-// added is false then. Both are one step: of several goroutines that insert one
-// key, one adds it. A key that is refused because of a false positive counts for
-// nothing later: do not use it together with Delete.
+// InsertUnique inserts key unless a lookup answers "maybe"; added reports whether it
+// did. Lookup and insert are one step: if several goroutines insert a key, one of them
+// adds it. A key that is left out because of a false positive is not counted, so do not
+// use InsertUnique together with Delete. The errors are those of [Filter.Insert].
 func (f *Filter) InsertUnique(key []byte) (added bool, err error) {
 	o, err := f.write()
 	if err != nil {
@@ -405,13 +412,13 @@ func (f *Filter) InsertUnique(key []byte) (added bool, err error) {
 	return added, err
 }
 
-// Delete takes a key out that has been inserted. It reports false, and changes
-// nothing, where the key is certainly not there.
+// Delete deletes one item of a key that was inserted. It reports false and changes
+// nothing if the key is certainly not in the filter.
 //
-// Deleting a key that was never inserted, where the filter says "maybe" of it,
-// takes away the fingerprint of another key, which may then be answered
-// "certainly not" (C6). No filter of fingerprints can tell. The errors are
-// those of [Filter.Insert] without ErrFull.
+// Delete only keys that were inserted. If the filter answers "maybe" for a key that was
+// never inserted, Delete takes the fingerprint of another key, which may then be
+// answered "certainly not" (C6). A filter of fingerprints cannot detect this. The
+// errors are those of [Filter.Insert] except ErrFull.
 func (f *Filter) Delete(key []byte) (bool, error) { return f.DeleteHash(f.hash.Hash(key)) }
 
 // DeleteString is Delete for a key in a string.
@@ -419,7 +426,7 @@ func (f *Filter) DeleteString(key string) (bool, error) {
 	return f.DeleteHash(f.hash.HashString(key))
 }
 
-// DeleteHash is Delete for a key whose [Filter.Hash] is known.
+// DeleteHash is Delete for a key with a known [Filter.Hash].
 func (f *Filter) DeleteHash(hash uint64) (deleted bool, err error) {
 	o, err := f.write()
 	if err != nil {
@@ -433,16 +440,16 @@ func (f *Filter) DeleteHash(hash uint64) (deleted bool, err error) {
 	return deleted, err
 }
 
-// Sync makes everything that was done before it durable, and visible to other
-// processes (W3). After an error, which is [ErrFailed] from then on, the file
-// has to be opened again; nothing that an earlier Sync returned nil for is lost.
+// Sync commits: it makes every operation that has returned durable and visible to other
+// processes (W3). If it fails with [ErrFailed], so does every later operation; close
+// the filter and open it again. No operation that an earlier Sync returned nil for is
+// lost.
 func (f *Filter) Sync() error {
 	return f.commit(func(w *writer) error { return w.sync(false, 0) })
 }
 
-// SyncAt is Sync, and notes a number of the caller's choice with it, such as a
-// position in the stream that the keys come from. [Filter.DurableSeq] gives it
-// back, also after a crash.
+// SyncAt is Sync and stores seq, a number of the caller's choice such as a position in
+// the stream of keys. [Filter.DurableSeq] returns it, also after a crash.
 func (f *Filter) SyncAt(seq uint64) error {
 	return f.commit(func(w *writer) error { return w.sync(true, seq) })
 }
@@ -455,20 +462,20 @@ func (f *Filter) commit(sync func(*writer) error) error {
 	return o.live.guard(func() error { return sync(o.live.writer) })
 }
 
-// DurableSeq gives the number of the last [Filter.SyncAt] that is durable; 0
-// where there was none, and after Close.
+// DurableSeq returns the number of the last durable [Filter.SyncAt], or 0 if there is
+// none or the filter is closed.
 func (f *Filter) DurableSeq() uint64 {
 	seq, _ := f.durable()
 	return seq
 }
 
-// DurableOps gives how many operations since that SyncAt are durable. A client
-// that continues after a crash repeats what it did since the SyncAt of number
-// DurableSeq, without the first DurableOps operations; then none is lost and
-// none is done twice. An operation is a call of Insert, InsertUnique, Delete or
-// their kin, or a key of InsertBatch, that returned no error or [ErrFull],
-// whether it changed anything or not. (Where the last operations before a crash
-// changed nothing, they may not be counted. To repeat them does no harm.)
+// DurableOps returns how many operations after that SyncAt are durable. To resume after
+// a crash, repeat the operations that followed the SyncAt with number DurableSeq, but
+// skip the first DurableOps of them: then none is lost and none is done twice. Each
+// call of Insert, InsertUnique, Delete or a variant, and each key of InsertBatch,
+// counts as one operation if it returned nil or [ErrFull], whether it changed anything
+// or not. (The last operations before a crash may not be counted if they changed
+// nothing; repeating them does no harm.)
 func (f *Filter) DurableOps() uint64 {
 	_, ops := f.durable()
 	return ops
@@ -487,8 +494,8 @@ func (f *Filter) durable() (seq, ops uint64) {
 	return seq, ops
 }
 
-// Recovery gives what opening the file for writing found, and did. It is zero
-// for a filter opened for reading, and after Close.
+// Recovery returns what opening the file for writing found and did. It is the zero
+// value if the filter was opened for reading or is closed.
 func (f *Filter) Recovery() Recovery {
 	if o, err := f.write(); err == nil {
 		return o.live.found
@@ -496,11 +503,10 @@ func (f *Filter) Recovery() Recovery {
 	return Recovery{}
 }
 
-// Checkpoint is Sync, and makes the filter file hold everything by itself, so
-// that the log begins again, and a recovery has little to do. It is done by
-// itself when the log is full. It takes as long as it takes to write what has
-// changed to the disk; operations wait for the last part of it. The context is
-// looked at before it begins.
+// Checkpoint is Sync and makes the filter file durable, so that the log starts anew and
+// recovery has little to do. The filter checkpoints by itself, in the background, when
+// the log is nearly full. Checkpoint writes all that has changed in the file;
+// operations wait during the last part of it. It checks ctx only before it begins.
 func (f *Filter) Checkpoint(ctx context.Context) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
@@ -508,12 +514,11 @@ func (f *Filter) Checkpoint(ctx context.Context) error {
 	return f.commit((*writer).checkpoint)
 }
 
-// Count gives the number of items of the class of a key: those that have the
-// same lines, the same buckets and the same fingerprint. It is at least the
-// number of times that the key is in the filter, and more only where another
-// key has the same fingerprint there (C7). Where it cannot tell, it is
-// math.MaxUint64, the bound that always holds: after Close, after a fault, and where
-// the writer, in another process, moves these items all the time.
+// Count returns an upper bound on how often key is in the filter: the number of items
+// with the same lines, the same buckets and the same fingerprint. It is exact unless
+// another key shares all three (C7). If Count cannot tell, it returns math.MaxUint64:
+// after Close, after a fault, if a write has failed, or while a writer in another
+// process keeps moving these items.
 func (f *Filter) Count(key []byte) uint64 {
 	o := f.open.Load()
 	if o == nil || o.unknown() {
@@ -535,9 +540,10 @@ const unknownCount = math.MaxUint64
 // count is countBeside for the words of the mapping.
 func (o *openFile) count(hash uint64) uint64 { return countBeside(o.table, o.view.At, hash) }
 
-// countBeside counts the items of the class of a hash in words that come from anywhere: at
-// gives the word of a file with that number, as for Table.Lookup. It counts again while a
-// writer takes something away from where it looks, as a lookup looks again (R2).
+// countBeside counts the items that share the class of a hash. The words come from
+// anywhere: at returns a word of the file by its number, as for Table.Lookup. It counts
+// again if a writer has removed something from where it looks, as a lookup looks again
+// (R2).
 func countBeside(t layout.Table, at func(word uint64) uint64, hash uint64) uint64 {
 	it := t.Split(hash)
 	counters := []uint64{layout.WordRuntime + layout.RuntimeEpoch, layout.WordRuntime + layout.RuntimeStashCounter}
@@ -572,5 +578,5 @@ func countBeside(t layout.Table, at func(word uint64) uint64, hash uint64) uint6
 	return unknownCount
 }
 
-// countTries is as many as a lookup has.
+// countTries is as many tries as a lookup has.
 const countTries = 8

@@ -8,15 +8,15 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// Hash gives the hash of a key that [Filter.ContainsHash] and
-// [Filter.ContainsHashes] look up: 64-bit XXH3 under the seed of the file.
+// Hash returns the hash of key: 64-bit XXH3 with the seed of the file. Pass it to
+// [Filter.ContainsHash] and the other methods that take a hash.
 func (f *Filter) Hash(key []byte) uint64 { return f.hash.Hash(key) }
 
-// Contains reports whether the key may be in the filter. False is certain;
-// true is wrong for a share of the absent keys, see [Stats.EstimatedRate].
-// Where the filter cannot know, as after [Filter.Close], it is true (C1). Contains
-// allocates nothing, takes no lock and reads one cache line of the file for most
-// keys, in the layout Blocked (rule R1).
+// Contains reports whether key may be in the filter. False is certain. True is wrong
+// for a small share of absent keys (see [Stats.EstimatedRate]), and is the answer
+// whenever the filter cannot know, as after [Filter.Close] (C1). Contains takes no
+// lock, does not allocate and, in the layout Blocked, reads one cache line of the file
+// for most keys (rule R1).
 func (f *Filter) Contains(key []byte) bool { return f.direct.Load().Contains(key) }
 
 // ContainsString is Contains for a key in a string.
@@ -24,12 +24,13 @@ func (f *Filter) ContainsString(key string) bool {
 	return f.ContainsHash(f.hash.HashString(key))
 }
 
-// ContainsHash is Contains for a key whose [Filter.Hash] is known. Other
-// numbers must be as well mixed as a hash: the line of a key is made from the
-// top bits, and the fingerprint from those below.
+// ContainsHash is Contains for a key with a known [Filter.Hash]. Other numbers must be
+// as well mixed as a hash: the top bits choose the line, and those below them make the
+// fingerprint.
 func (f *Filter) ContainsHash(hash uint64) bool { return f.direct.Load().ContainsHash(hash) }
 
-// contains is ContainsHash for what a direct look leaves open, and for a file that has none.
+// contains is ContainsHash for hashes that a direct lookup does not settle, and for
+// files that have none.
 func (o *openFile) contains(hash uint64) bool {
 	found := true
 	if o.checked {
@@ -41,8 +42,8 @@ func (o *openFile) contains(hash uint64) bool {
 	return found
 }
 
-// lookUp looks where the newest state is: in the file, unless this process has
-// operations pending.
+// lookUp looks where the newest state is: in the file, unless this process has pending
+// operations.
 func (o *openFile) lookUp(hash uint64) bool {
 	if o.live != nil {
 		return o.live.writer.contains(hash) || o.live.writer.unsure()
@@ -78,11 +79,11 @@ func (o *openFile) containsKeys(hash *layout.Hasher, keys [][]byte, found []bool
 	}
 }
 
-// lookupBlock is how many lookups of a batch are under way at once.
+// lookupBlock is how many lookups of a batch are in progress at once.
 const lookupBlock = 512
 
-// A lookupScratch is what a block of lookups needs. The functions of a table would
-// move it to the heap each time.
+// A lookupScratch is the memory for a block of lookups. As local variables they would
+// be moved to the heap each time, since they are passed to methods of an interface.
 type lookupScratch struct {
 	hashes        [lookupBlock]uint64 // of keys
 	blocks        [lookupBlock]uint64
@@ -91,10 +92,10 @@ type lookupScratch struct {
 
 var lookupScratches = sync.Pool{New: func() any { return new(lookupScratch) }}
 
-// ContainsBatch reports for each key whether it may be in the filter: found[i]
-// is what Contains(keys[i]) would be. It is faster than as many calls, since
-// it waits for the memory of many keys at once. It panics if found is shorter
-// than keys, before it answers any.
+// ContainsBatch sets found[i] to whether keys[i] may be in the filter, as Contains
+// reports it. It is faster than calling Contains for each key, since it waits for the
+// memory of many keys at once. It panics, before it answers any key, if found has no
+// room for the answers.
 func (f *Filter) ContainsBatch(keys [][]byte, found []bool) {
 	found = found[:len(keys)]
 	o := f.open.Load() // once: Close does not divide a batch
@@ -112,7 +113,7 @@ func (f *Filter) ContainsBatch(keys [][]byte, found []bool) {
 	runtime.KeepAlive(o)
 }
 
-// ContainsHashes is ContainsBatch for keys whose [Filter.Hash] is known.
+// ContainsHashes is ContainsBatch for keys with a known [Filter.Hash].
 func (f *Filter) ContainsHashes(hashes []uint64, found []bool) {
 	found = found[:len(hashes)]
 	o := f.open.Load()
@@ -130,20 +131,20 @@ func (f *Filter) ContainsHashes(hashes []uint64, found []bool) {
 	runtime.KeepAlive(o)
 }
 
-// unknown reports whether nothing is known of what the file holds (C1).
+// unknown reports whether nothing is known of what the filter holds (C1).
 func (o *openFile) unknown() bool {
 	return o.unrecovered || o.live != nil && o.live.writer.unsure()
 }
 
-// sayMaybe answers a batch where nothing is known (C1).
+// sayMaybe answers a batch if nothing is known (C1).
 func sayMaybe(found []bool) {
 	for i := range found {
 		found[i] = true
 	}
 }
 
-// guard runs a lookup, keeps the error of a fault in it, and reports whether
-// there was one.
+// guard runs a lookup, keeps the error of a fault in it, and reports whether there was
+// one.
 func (o *openFile) guard(lookup func()) (faulted bool) {
 	if o.mapping == nil {
 		lookup()
@@ -157,7 +158,7 @@ func (o *openFile) guard(lookup func()) (faulted bool) {
 	return true
 }
 
-// corruption turns a fault in a mapped file into the error that names its place.
+// corruption returns the error for a fault in a mapped file, which names its place.
 func corruption(g layout.Geometry, fault *recovery.FaultError) *CorruptError {
 	return &CorruptError{Region: g.RegionAt(fault.Offset), Offset: fault.Offset, Rule: "F6: " + fault.Error()}
 }

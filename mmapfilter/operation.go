@@ -7,15 +7,15 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 )
 
-// An operation is one change of the filter under way: the space its placer works
-// on. It collects the stores in their order, and leaves the pending words alone
-// until it is complete. What it has changed is in these stores alone, word by word:
-// lines may share words.
+// An operation is one change of the filter in progress: the space that its placer works
+// on. It collects the stores in order and leaves the pending words alone until it is
+// complete. Only these stores, word by word, say what it has changed: lines may share
+// words.
 type operation struct {
 	w      *writer
 	stores []wal.Store
 
-	// The line that was loaded last, with all that was done to it.
+	// The line that was loaded last, with everything that was done to it.
 	loaded bool
 	line   uint64
 	first  uint64 // of its words in the file
@@ -50,8 +50,8 @@ func (op *operation) store(changed *layout.Stores) {
 	}
 }
 
-// loadMapped gives the image of a line that the mapping has, with zeros behind it, and the words
-// of the file that it is of.
+// loadMapped reads the image of a line from the mapping, with zeros after it, and
+// returns the words of the file that it covers.
 func (w *writer) loadMapped(line uint64, l *layout.Line) (first, n uint64) {
 	at, words := w.table.Words(line)
 	first, n = layout.WordRegion+at, uint64(words)
@@ -71,8 +71,9 @@ func (w *writer) loadMapped(line uint64, l *layout.Line) (first, n uint64) {
 	return first, n
 }
 
-// full reports that a line has no free slot. It asks the mapping alone, which is right where
-// nothing is pending of the line; false says nothing. REQUIRES: w.mu.
+// full reports whether a line is known to have no free slot. It reads the mapping
+// alone, which is right if nothing is pending in the line; false says nothing.
+// REQUIRES: w.mu.
 func (w *writer) full(line uint64) bool {
 	if !w.fullMapped(line) {
 		return false
@@ -85,8 +86,8 @@ func (w *writer) fullMapped(line uint64) bool {
 	return w.table.Full(w.words[layout.WordRegion:], line)
 }
 
-// loadLine gives the newest image of a line, and the words of the file that it is
-// of. REQUIRES: w.mu, without which the words may be of different instants.
+// loadLine reads the newest image of a line and returns the words of the file that it
+// covers. REQUIRES: w.mu, without which the words may be of different instants.
 func (w *writer) loadLine(line uint64, l *layout.Line) (first, n uint64) {
 	first, n = w.loadMapped(line, l)
 	if p := w.overlay.Load(); p != nil {
@@ -95,7 +96,7 @@ func (w *writer) loadLine(line uint64, l *layout.Line) (first, n uint64) {
 	return first, n
 }
 
-// prefetch asks for what loadLine reads of a line.
+// prefetch prefetches what loadLine reads of a line.
 func (w *writer) prefetch(line uint64) {
 	at, n := w.table.Words(line)
 	for block := at / blockWords; block <= (at+uint64(n)-1)/blockWords; block++ {
@@ -103,19 +104,20 @@ func (w *writer) prefetch(line uint64) {
 	}
 }
 
-// prefetchHome asks for the home line of a hash. An operation begins with it, before
-// it takes the lock: no load goes past the locked instruction, and so the cache miss
-// would only begin behind it.
+// prefetchHome prefetches the home line of a hash. An operation calls it before it
+// takes the lock: no load passes the locked instruction, so the cache miss would
+// otherwise begin only after it.
 func (w *writer) prefetchHome(hash uint64) { w.prefetchHomeLine(w.table.Split(hash).Line) }
 
-// prefetchHomeLine asks for what an operation reads of a home line, and for what it is stored
-// to: most operations store to it.
+// prefetchHomeLine prefetches what an operation reads of a home line, and what a store
+// to it needs: most operations store to it.
 func (w *writer) prefetchHomeLine(line uint64) {
 	w.prefetch(line)
 	w.prefetchTags(line)
 }
 
-// prefetchTags asks for what the words of a line are stored to.
+// prefetchTags prefetches the entries of the pending table that a store to the line
+// needs.
 func (w *writer) prefetchTags(line uint64) {
 	if p := w.overlay.Load(); p != nil {
 		first, _ := w.table.Words(line)
@@ -123,7 +125,7 @@ func (w *writer) prefetchTags(line uint64) {
 	}
 }
 
-// append adds a store; two to one word that follow each other are one.
+// append adds a store. Two consecutive stores to one word become one.
 func (op *operation) append(s wal.Store) {
 	if n := len(op.stores); n > 0 && op.stores[n-1].Word == s.Word {
 		op.stores[n-1].Value = s.Value
@@ -139,7 +141,7 @@ func (op *operation) storeStash(word, value uint64, guarded bool) {
 	op.append(wal.Store{Word: word, Value: value, Guarded: guarded})
 }
 
-// begun reports whether something is staged.
+// begun reports whether the operation has stores.
 func (op *operation) begun() bool { return len(op.stores) > 0 }
 
 func (op *operation) reset() { op.stores, op.loaded = op.stores[:0], false }

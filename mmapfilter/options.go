@@ -9,16 +9,17 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 )
 
-// A Layout says how slots are stored and where a key may live.
+// A Layout determines how slots are stored in the file and which lines a key may be in.
 type Layout = layout.Kind
 
-// The layouts. Auto chooses one, but never Compact; see [Options.Plan]. Blocked and
-// Compact read one cache line in most lookups. Compact is smaller by about two bits a
-// key at the same rate, and takes 1.4 to 1.7 times as long for a lookup, twice as long in
-// the cache of the processor; it moves the fingerprints of a line at every change. Packed and SemiSorted
-// are the tables of the paper, which read two lines, and are smaller than Blocked:
-// SemiSorted by a bit a key more than Packed, for which it sorts four fingerprints at
-// every change.
+// The layouts. With Auto, [Options.Plan] chooses any of them but Compact.
+//
+// In Blocked and Compact most lookups read one cache line. Compact takes about two bits
+// a key less at the same rate, but its lookups are slower, and every change moves the
+// fingerprints of a line. Packed and SemiSorted are the tables of the paper: every
+// lookup of an absent key reads two buckets, and they take less space than Blocked.
+// SemiSorted takes a bit a key less than Packed, for which every change sorts four
+// fingerprints.
 const (
 	Auto       = layout.Auto
 	Blocked    = layout.Blocked
@@ -27,74 +28,74 @@ const (
 	SemiSorted = layout.SemiSorted
 )
 
-// Defaults of [Options] and [OpenOptions].
+// Defaults of the fields of [Options] and [OpenOptions] that are 0.
 const (
 	DefaultFalsePositiveRate = 0.01
 	DefaultMemoryBudget      = 256 << 20
 	DefaultCommitInterval    = time.Second
 	DefaultFollowInterval    = 100 * time.Millisecond
 
-	// defaultSeed is that of every filter built without one, so that equal
+	// defaultSeed is the seed of every filter built without one, so that equal
 	// keys give equal files on every machine.
 	defaultSeed = 0x6d6d617066696c74
-	// budgetPerWorker is for the buffers of a worker, which has a thousand: with fewer,
-	// the partitions that it sorts would be larger than the budget.
+	// budgetPerWorker is room for a thousand buffers, one a partition: with fewer
+	// partitions, the one that a worker sorts would be larger than the budget.
 	budgetPerWorker = 1 << 20
 	minMemoryBudget = budgetPerWorker
 )
 
-// Options say what filter to make. The zero value, and nil, are the defaults.
-// What changes the bytes of the file is stored in it.
+// Options describe the filter to make. A nil *Options and the zero value mean the
+// defaults. What is needed to read the file is stored in it.
 type Options struct {
-	// Capacity is how many keys the filter is sized for, at the false-positive
-	// rate asked for. It takes more before [ErrFull], but none with which the
-	// rate would be more than 1.5 times the one asked for, if one was. For Build,
-	// 0 means: as many as the sequence has.
+	// Capacity is the number of keys that the filter is sized for at the rate asked
+	// for. Inserts beyond it succeed until [ErrFull], at the latest when the rate would
+	// exceed 1.5 times the one asked for, if one was. Create requires a Capacity. In
+	// Build, 0 means the number of keys in the sequence.
 	Capacity uint64
-	// FalsePositiveRate is the share of absent keys that may be answered
-	// "maybe" when the filter holds Capacity keys: 0 < rate < 1; 0 means 0.01.
+	// FalsePositiveRate is the largest acceptable share of absent keys that are
+	// answered "maybe" when the filter holds Capacity keys, between 0 and 1. 0 means
+	// 0.01.
 	FalsePositiveRate float64
-	// Layout is Auto, or a layout to use whatever Auto would prefer.
+	// Layout is the layout to use. Auto, the zero value, lets Plan choose.
 	Layout Layout
-	// FingerprintBits, if not 0, is the number f of bits a fingerprint, and
-	// overrides FalsePositiveRate. In Packed and SemiSorted, a short one cannot
-	// tell the keys of a large filter apart: it gets more space then, or is
-	// refused.
+	// FingerprintBits, if not 0, is the number f of bits in a fingerprint and overrides
+	// FalsePositiveRate. In Packed and SemiSorted, a fingerprint that is too short to
+	// tell the keys of a large filter apart makes the filter larger, or is refused.
 	FingerprintBits int
-	// BucketSize, if not 0, is the number b of slots a bucket.
+	// BucketSize, if not 0, is the number b of slots in a bucket.
 	BucketSize int
-	// Seed goes into the hash of every key. 0 means a fixed one for Build, and a
-	// random one for Create.
-	// Where strangers choose the keys, choose a seed they do not know.
+	// Seed is the seed of the hash. 0 means a fixed seed in Build and a random one in
+	// Create. If untrusted parties choose the keys, use a seed they do not know.
 	Seed uint64
-	// Normalisation is a note of at most 256 bytes of UTF-8 on how the keys
-	// were made from their source. It is kept in the file and not looked into.
+	// Normalisation is a note, of at most 256 bytes of UTF-8 without zero bytes, on how
+	// the keys were made from their source. The file stores it; the package does not
+	// interpret it.
 	Normalisation string
 
-	// LogBytes is the size of the log of a filter that is written to, see
-	// [OpenOptions.LogBytes], for the filter that Create opens.
+	// LogBytes is the [OpenOptions.LogBytes] of the filter that Create opens.
 	LogBytes int64
-	// CommitInterval is how long Create lets an operation wait to become
-	// durable, see [OpenOptions.CommitInterval].
+	// CommitInterval is the [OpenOptions.CommitInterval] of the filter that Create
+	// opens.
 	CommitInterval time.Duration
 
-	// Distinct makes Build store equal keys once. Otherwise each counts: n
-	// copies take n slots, or a counted entry of the stash when their buckets
-	// are full.
+	// Distinct makes Build store equal keys once. Otherwise each copy counts: n copies
+	// take n slots, or one counted stash entry once their buckets are full.
 	Distinct bool
-	// MemoryBudget is about how many bytes of hashes Build holds in memory; the
-	// others go to a temporary file beside the filter. 0 means 256 MiB.
+	// MemoryBudget is about how many bytes of hashes Build holds in memory, at least 1
+	// MiB; the rest goes to temporary files beside the filter. 0 means 256 MiB.
 	MemoryBudget int64
-	// Workers is how many goroutines Build uses, one for each MiB of the
-	// MemoryBudget at most; 0 means GOMAXPROCS. The file does not depend on it.
+	// Workers is the number of goroutines that Build uses, at most 1,024; 0 means
+	// GOMAXPROCS. Build uses no more than one for each MiB of MemoryBudget. The number
+	// does not affect the file.
 	Workers int
-	// Progress, if not nil, is called now and then by Build, from one
-	// goroutine at a time, with what it is doing and how far it is. total is 0
-	// while it is not known.
+	// Progress, if not nil, is called by Build as it proceeds, from one goroutine at a
+	// time, with the stage it is in ("hash", "count", "fill", "place" or "check") and
+	// how much of that is done. total is 0 while it is not known.
 	Progress func(stage string, done, total uint64)
 }
 
-// Validate reports what is out of range as an [*OptionError].
+// Validate reports the first option that is out of range or cannot be met, as an
+// [*OptionError].
 func (o *Options) Validate() error {
 	if o == nil {
 		return nil
@@ -103,23 +104,23 @@ func (o *Options) Validate() error {
 		return optionError("FalsePositiveRate", "%v is not between 0 and 1", r)
 	}
 	if o.Layout != Auto && layout.LegalParams(o.Layout) == nil {
-		return optionError("Layout", "%s is not a layout of this version", o.Layout)
+		return optionError("Layout", "%s is unknown to this version", o.Layout)
 	}
 	if o.MemoryBudget < 0 || o.MemoryBudget > 0 && o.MemoryBudget < minMemoryBudget {
-		return optionError("MemoryBudget", "%d bytes is less than %d", o.MemoryBudget, minMemoryBudget)
+		return optionError("MemoryBudget", "%d bytes is less than the minimum of %d", o.MemoryBudget, minMemoryBudget)
 	}
 	if o.Workers < 0 || o.Workers > maxWorkers {
 		return optionError("Workers", "%d is not between 0 and %d", o.Workers, maxWorkers)
 	}
 	if n := len(o.Normalisation); n > layout.NormalisationBytes {
-		return optionError("Normalisation", "%d bytes is more than %d", n, layout.NormalisationBytes)
+		return optionError("Normalisation", "%d bytes is more than the maximum of %d", n, layout.NormalisationBytes)
 	}
 	if !utf8.ValidString(o.Normalisation) {
-		return optionError("Normalisation", "not UTF-8")
+		return optionError("Normalisation", "not valid UTF-8")
 	}
 	for i := range len(o.Normalisation) {
 		if o.Normalisation[i] == 0 {
-			return optionError("Normalisation", "a zero byte at %d", i)
+			return optionError("Normalisation", "zero byte at offset %d", i)
 		}
 	}
 	if err := validateLog(o.LogBytes); err != nil {
@@ -131,16 +132,15 @@ func (o *Options) Validate() error {
 
 func validateLog(bytes int64) error {
 	if bytes != 0 && (bytes < wal.MinBytes || bytes > wal.MaxBytes || bytes%wal.PageBytes != 0) {
-		return optionError("LogBytes", "%d is not a multiple of %d between %d and %d", bytes, wal.PageBytes, wal.MinBytes, int64(wal.MaxBytes))
+		return optionError("LogBytes", "%d is not a multiple of %d from %d to %d", bytes, wal.PageBytes, wal.MinBytes, int64(wal.MaxBytes))
 	}
 	return nil
 }
 
-// maxWorkers bounds the keys that are on their way to workers.
+// maxWorkers bounds the memory for keys that are yet to be hashed.
 const maxWorkers = 1024
 
-// withDefaults gives a copy of o, or of the defaults where o is nil, with the
-// fields set that have a default.
+// withDefaults returns a copy of o with defaults in the fields that are 0.
 func (o *Options) withDefaults() Options {
 	var d Options
 	if o != nil {
@@ -165,33 +165,33 @@ func (o *Options) withDefaults() Options {
 	return d
 }
 
-// A Residency says where the bytes of an open filter are to be, and when they
-// get there.
+// A Residency says where the bytes of an open filter are kept and when they are read.
 type Residency uint8
 
 const (
-	// ResidencyDefault maps the file and leaves it to the system what to read
-	// ahead. A file that is not sealed is mapped as with ResidencyRandom.
+	// ResidencyDefault maps the file and leaves read-ahead to the operating system. A
+	// file that is not sealed is mapped as with ResidencyRandom.
 	ResidencyDefault Residency = iota
-	// ResidencyRandom maps the file and turns off reading ahead: a lookup of
-	// a key whose page is not in memory reads one page.
+	// ResidencyRandom maps the file and turns read-ahead off: a lookup whose page is
+	// not in memory reads one page.
 	ResidencyRandom
 	// ResidencyWillNeed maps the file and reads all of it into memory in the
-	// background. Close ends that.
+	// background, until it is done or the filter is closed.
 	ResidencyWillNeed
-	// ResidencyPopulate maps the file and has read all of it into memory when
-	// the open returns.
+	// ResidencyPopulate maps the file and reads all of it into memory before the call
+	// that opens it returns.
 	ResidencyPopulate
-	// ResidencyLock does that and locks it there. It needs the right to lock
-	// that much memory (ulimit -l on Unix).
+	// ResidencyLock is ResidencyPopulate and locks the file in memory. It needs
+	// permission to lock that much memory (ulimit -l on Unix).
 	ResidencyLock
-	// ResidencyHeap reads the file into memory of this process alone. The
-	// filter is a snapshot and keeps nothing of the file open.
+	// ResidencyHeap copies the file into the memory of this process. The filter is a
+	// snapshot and does not hold the file open. It cannot be written to.
 	ResidencyHeap
 )
 
 var residencyNames = [...]string{"default", "random", "willneed", "populate", "lock", "heap"}
 
+// String returns "default", "random", "willneed", "populate", "lock" or "heap".
 func (r Residency) String() string {
 	if int(r) < len(residencyNames) {
 		return residencyNames[r]
@@ -199,50 +199,49 @@ func (r Residency) String() string {
 	return "unknown"
 }
 
-// OpenOptions say how to open a filter. The zero value, and nil, are the
-// defaults. None of it changes the file.
+// OpenOptions describe how to open a filter. A nil *OpenOptions and the zero value mean
+// the defaults. They do not change what the filter holds.
 type OpenOptions struct {
-	// Residency is where the bytes of the filter are to be.
+	// Residency says where the bytes of the filter are kept.
 	Residency Residency
-	// Checked makes a lookup that faults answer "maybe" and keep the error for
-	// [Filter.Err]; otherwise a fault ends the process. A fault is a file that
-	// someone cut short under the mapping, or a disk that failed. (What is left
-	// of a page that was cut in two reads as zeros, and nothing tells: keys whose
-	// line was there are answered "no".) It costs
-	// about 8 ns a lookup in the cache. Out of it, a lookup takes two to three times
-	// as long, since the processor does not begin the next one meanwhile. In
-	// a batch it costs next to nothing.
+	// Checked makes a lookup that faults answer "maybe" and keeps the error for
+	// [Filter.Err]; without it a fault ends the process (SIGBUS). A lookup faults if
+	// the file has been cut short while it was mapped, or if its disk fails. A page
+	// that is cut in two causes no fault: its lost part reads as zeros, and keys whose
+	// line was there are answered "certainly not". Checked makes single lookups slower,
+	// most of all when the filter is not in the cache, since the processor cannot
+	// overlap them. In a batch it costs next to nothing.
 	Checked bool
-	// CommitInterval is how long an operation may wait to become durable when
-	// nobody calls [Filter.Sync]; 0 means one second. Below 0 there is no such
-	// limit.
+	// CommitInterval is how long after an operation the filter commits by itself if
+	// [Filter.Sync] is not called; 0 means one second. If it is negative, no timer
+	// commits.
 	CommitInterval time.Duration
-	// LogBytes is the size of the log, the file NAME.stash that is beside the
-	// filter while it is written to: a multiple of 4,096, at least 65,536. 0
-	// means that it begins with 256 KiB and grows up to a sixteenth of the
-	// filter, but at least to 16 MiB and at most to 512 MiB. A checkpoint, which writes most of the filter,
-	// is due when it is full.
+	// LogBytes is the size of the log, the file NAME.stash that is beside the filter
+	// while it is open for writing: a multiple of 4,096 from 64 KiB to 1 TiB. 0 means
+	// a log that starts at 256 KiB and grows to a sixteenth of the filter, but to no
+	// less than 16 MiB and no more than 512 MiB. A nearly full log starts a
+	// checkpoint, which writes most of the filter.
 	LogBytes int64
-	// NoRecover makes [OpenReadOnly] and [Follow] write nothing, in any case: a file
-	// whose writer died is [ErrNeedsRecovery] then.
+	// NoRecover makes sure that [OpenReadOnly] and [Follow] write nothing. A file whose
+	// writer has died is then refused with [ErrNeedsRecovery].
 	NoRecover bool
-	// ServeUnrecovered makes them serve such a file all the same, where it cannot be
-	// recovered or is not to be. What it lacks is not known, so every answer is "maybe",
-	// Count is its bound, and Err is ErrNeedsRecovery. A [Follower] goes on with the
-	// file when someone has recovered it; a Filter has to be opened again.
+	// ServeUnrecovered makes OpenReadOnly and Follow open such a file even if it cannot
+	// or must not be recovered. Since nobody knows what it lacks, every answer is
+	// "maybe", Count returns its bound, and Err is ErrNeedsRecovery. A [Follower]
+	// switches to the file once it has been recovered; a Filter must be opened again.
 	ServeUnrecovered bool
-	// WaitForFile makes [Follow] wait for a file that is not there. Until one is,
-	// every answer is "maybe", and [Follower.Err] is fs.ErrNotExist.
+	// WaitForFile makes [Follow] wait for a file that does not exist yet. Until it
+	// does, every answer is "maybe" and [Follower.Err] is fs.ErrNotExist.
 	WaitForFile bool
-	// FollowInterval is how often [Follow] looks for another file under the
-	// path; 0 means 100 ms. Below 0 only [Follower.Refresh] looks.
+	// FollowInterval is how often [Follow] looks for a new file at the path; 0 means
+	// 100 ms. If it is negative, only [Follower.Refresh] looks.
 	FollowInterval time.Duration
-	// Progress, if not nil, is called as ResidencyPopulate, ResidencyLock and
-	// ResidencyHeap go on, with the bytes read so far and in all.
+	// Progress, if not nil, is called while ResidencyPopulate, ResidencyLock or
+	// ResidencyHeap reads the file, with the bytes read so far and the total.
 	Progress func(done, total int64)
 }
 
-// Validate reports what is out of range as an [*OptionError].
+// Validate reports the first option that is out of range, as an [*OptionError].
 func (o *OpenOptions) Validate() error {
 	if o == nil {
 		return nil
@@ -253,7 +252,7 @@ func (o *OpenOptions) Validate() error {
 	return validateLog(o.LogBytes)
 }
 
-// withDefaults gives o, or where it is nil the defaults.
+// withDefaults returns o, or the defaults if o is nil.
 func (o *OpenOptions) withDefaults() *OpenOptions {
 	if o == nil {
 		return new(OpenOptions)

@@ -21,14 +21,13 @@ type worker struct {
 	overflow    *spoolWriter
 }
 
-// manyHashes is how many hashes of a partition are gathered, 32 MiB of them,
-// before equal ones are dropped on the way. Hashes are uniform, so a partition
-// has that many where there are many billions of keys, or where a few keys are
-// there very often.
+// manyHashes is how many hashes of a partition are gathered, 32 MiB, before equal ones
+// are dropped. Hashes are uniform, so a partition has that many only if there are many
+// billions of keys or a few keys have very many copies.
 const manyHashes = 4 << 20
 
-// load reads the hashes of the partitions [from, to) and sorts them; with
-// distinct, it drops all but one of those that are equal.
+// load reads and sorts the hashes of the partitions [from, to). If distinct, it keeps
+// one of each group of equal hashes.
 func (w *worker) load(s *spool, from, to int, drop, distinct bool) ([]uint64, error) {
 	n, limit := s.size(from, to), manyHashes
 	if distinct {
@@ -55,9 +54,9 @@ func (w *worker) load(s *spool, from, to int, drop, distinct bool) ([]uint64, er
 	return sorted, nil
 }
 
-// parallel runs the tasks 0 to n-1 of a stage of the build, each once, on all
-// workers. What they spool goes to overflows, if that is not nil. The first error, a
-// fault in the draft, or a cancelled context ends it.
+// parallel runs the tasks 0 to n-1 of a stage of the build, each once, on all workers.
+// What they spool goes to overflows, if not nil. It ends early on the first error, a
+// fault in the draft, or a cancelled context.
 func (b *builder) parallel(ctx context.Context, overflows *spool, n int, task func(w *worker, i int) error) error {
 	return forEach(ctx, b.options.Workers, n, b.draft.Data, func() (func(i int) error, func() error) {
 		w := &worker{}
@@ -70,11 +69,11 @@ func (b *builder) parallel(ctx context.Context, overflows *spool, n int, task fu
 	})
 }
 
-// forEach runs the tasks 0 to n-1, each once, on as many goroutines as there
-// are workers. Each of them calls start once, then run for its tasks, then
-// finish. A fault in data is an error of the task. The first error, or a
-// cancelled context, keeps further tasks from being started. A panic of a task
-// becomes one of the caller, who cleans up.
+// forEach runs the tasks 0 to n-1, each once, on as many goroutines as there are
+// workers. Each goroutine calls start once, then run for its tasks, then finish. A
+// fault in data becomes the error of the task. After the first error or a cancelled
+// context no further tasks start. A panic of a task becomes a panic of the caller,
+// whose deferred functions clean up.
 func forEach(ctx context.Context, workers, n int, data []byte, start func() (run func(i int) error, finish func() error)) error {
 	var (
 		group  sync.WaitGroup
@@ -126,9 +125,8 @@ func forEach(ctx context.Context, workers, n int, data []byte, start func() (run
 	return first
 }
 
-// pieceChunks is how many chunks one task of checking or of making checksums
-// works on: 1 MiB, which a cache holds while its chunks and then its lines are
-// read.
+// pieceChunks is how many chunks a task checks or makes checksums of: 1 MiB, which
+// stays in a cache while first its chunks and then its lines are read.
 const pieceChunks = 16
 
 // pieces cuts a file into tasks: the chunks of piece i, and as large a part of
@@ -146,7 +144,7 @@ func (p pieces) chunks(i int) (from, to int64) {
 	return int64(i) * pieceChunks, min(int64(i+1)*pieceChunks, p.g.Chunks)
 }
 
-// bytes gives how many bytes the chunks of piece i have.
+// bytes returns the size of the chunks of piece i.
 func (p pieces) bytes(i int) int64 {
 	first, end := p.chunks(i)
 	from, _ := p.g.Chunk(first)
@@ -154,7 +152,7 @@ func (p pieces) bytes(i int) int64 {
 	return to - from
 }
 
-// lines gives the lines that start in the chunks of piece i.
+// lines returns the lines that start in the chunks of piece i.
 func (p pieces) lines(i int) (from, to uint64) {
 	first, end := p.chunks(i)
 	start, _ := p.g.Chunk(first)

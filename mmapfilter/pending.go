@@ -9,22 +9,20 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// The pending words are those of the region that the operations that are not durable have
-// stored to: the mapping holds durable state only (rule W1). There is a table of
-// them for the batch that takes operations, and one for the batch that is being
-// made durable; when the latter has been stored to the mapping, it is dropped as a
-// whole.
+// The pending words are the words of the region that uncommitted operations have stored
+// to: the mapping holds durable state only (rule W1). One table has those of the open
+// segment, which takes operations, another those of the segment that is being
+// committed. When that has been stored to the mapping, its table is dropped as a whole.
 //
-// One goroutine at a time changes a table, and any number look words up in it
-// meanwhile, without a lock: a word is entered with its value, gets a new value in
-// one store, and does not go away.
+// One goroutine at a time changes a table. Any number of others look words up meanwhile
+// without a lock: a word is entered with its value, gets a new value in one store, and
+// is never removed.
 type pending struct {
-	active     *words // of the open batch
-	committing *words // of the batch before, or nil
+	active     *words // of the open segment
+	committing *words // of the segment before, or nil
 }
 
-// word gives the newest value of a word of the region, where that is not the
-// mapping's.
+// word returns the value of a word of the region if it is pending.
 func (p *pending) word(word uint64) (value uint64, ok bool) {
 	if value, ok = p.active.word(word); !ok && p.committing != nil {
 		value, ok = p.committing.word(word)
@@ -32,8 +30,7 @@ func (p *pending) word(word uint64) (value uint64, ok bool) {
 	return value, ok
 }
 
-// update makes an image of words that follow one another, which the mapping has,
-// the newest one.
+// update brings an image of consecutive words, read from the mapping, up to date.
 func (p *pending) update(first uint64, image []uint64) {
 	if p.committing != nil {
 		p.committing.update(first, image)
@@ -41,13 +38,13 @@ func (p *pending) update(first uint64, image []uint64) {
 	p.active.update(first, image)
 }
 
-// has reports whether a block of 64 bytes has pending words.
+// has reports whether a block has pending words.
 func (p *pending) has(block uint64) bool {
 	return p.active.has(block) || p.committing != nil && p.committing.has(block)
 }
 
-// mayHave sets a bit for each of the blocks for which has would report true, and for a
-// few others.
+// mayHave sets the bit of each block for which has would report true, and of a few
+// others.
 func (p *pending) mayHave(blocks []uint64, set []uint8) {
 	p.active.mayHave(blocks, set)
 	if p.committing != nil {
@@ -55,7 +52,7 @@ func (p *pending) mayHave(blocks []uint64, set []uint8) {
 	}
 }
 
-// prefetchTags asks for what seemsToHave looks at.
+// prefetchTags prefetches what seemsToHave reads.
 func (p *pending) prefetchTags(block uint64) {
 	p.active.prefetchTags(block)
 	if p.committing != nil {
@@ -63,8 +60,8 @@ func (p *pending) prefetchTags(block uint64) {
 	}
 }
 
-// seemsToHave reports true for a block for which has would report true, and for few
-// others, of those for which mayHave set a bit. It asks for the words.
+// seemsToHave reports true for every block for which has would, and for few others of
+// those whose bit mayHave has set. It prefetches the words.
 func (p *pending) seemsToHave(block uint64) bool {
 	seems := p.active.seemsToHave(block)
 	if p.committing != nil {
@@ -73,8 +70,9 @@ func (p *pending) seemsToHave(block uint64) bool {
 	return seems
 }
 
-// words are those of one batch: a hash table from the number of a word to its value.
-// Every lookup loads table; n, which every store changes, shares no cache line with it.
+// words has the pending words of one segment: a hash table from the number of a word to
+// its value. Every lookup loads table; n, which every store changes, shares no cache
+// line with it.
 type words struct {
 	_     cpu.CacheLinePad
 	table atomic.Pointer[wordTable]
@@ -83,18 +81,18 @@ type words struct {
 	room  int // of the table, once it has more than minWords
 }
 
-// A wordTable has its slots in groups of 8, and at most half of them in use. The
-// words of a block of 64 bytes are looked for from one group on, under one tag. A
-// search reads the tags of a group, one byte a slot, as one word.
+// A wordTable has its slots in groups of 8 and uses at most half of them. The words of
+// a block of 64 bytes have the same tag, and the search for them starts at the same
+// group. A search reads the tags of a group, one byte a slot, as one word.
 //
-// Most blocks have nothing pending, and whoever asks is told so by blocks, where at most one
-// bit in 8 is set. It has an eighth of the size of the groups, and stays in the cache of a core,
-// so that nobody asks for it ahead. (Lookups in batches beside a writer that asked the tags of
-// every block took 37 ns a key; with the bits they take half of that, no less
-// with 32 for a word than with 8.)
+// Most blocks have nothing pending. The blocks filter answers most queries: at most one
+// bit in 8 of it is set, and it is an eighth of the size of the groups, so it stays in
+// the cache of a core and needs no prefetch. Asking the tags for every block instead
+// makes batches of lookups beside a writer take twice as long; 32 bits for each word
+// make them no faster than 8.
 //
-// Entries are written one after the other, in chunks, so that they stay where they
-// are when the table grows: it is replaced by a larger one with the same entries.
+// Entries are appended in chunks, so that they stay where they are when the table
+// grows: it is replaced by a larger one with the same entries.
 type wordTable struct {
 	groups []group
 	chunks []*[chunkWords]pendingWord
@@ -102,7 +100,7 @@ type wordTable struct {
 	blocks blockMarks
 }
 
-// A group has 32 bytes, and so is in one cache line: the number of an entry has three
+// A group has 32 bytes and so lies in one cache line. The number of an entry has three
 // bytes, the lowest first.
 type group struct {
 	tags    uint64 // a byte is 0 where the slot is free
@@ -125,16 +123,16 @@ const (
 	chunkWords = 512
 	minWords   = chunkWords
 	bitsAWord  = 8 // of blocks, for each word that there is room for
-	// maxPendingWords bounds a batch: past it, it is committed. With its table
+	// maxPendingWords bounds a segment: past it, it is committed. With its table
 	// it is 3.1 MiB.
 	maxPendingWords = 1 << 17
 )
 
 const _ = uint(1<<24 - maxPendingWords) // the numbers of entries have three bytes
 
-// newWords makes a table for a batch of about n words. It begins small, and is empty
-// while the batch before is made durable, if nobody writes meanwhile: lookups then ask
-// what is in the nearest cache.
+// newWords makes a table for a segment of about n words. It starts small: while a
+// segment is being committed, and if nobody writes meanwhile, lookups find the table of
+// the next one empty and in the nearest cache.
 func newWords(n int) *words {
 	m := &words{room: minWords}
 	for m.room < n {
@@ -144,9 +142,9 @@ func newWords(n int) *words {
 	return m
 }
 
-// newWordTable makes a table for so many words. Its memory may be new to the process: a
-// page of which something is loaded first is one that all share, until the first store
-// replaces it and interrupts every processor that runs the process. So it is stored to.
+// newWordTable makes a table with room for that many words and clears it: the first
+// load from new memory maps a shared page of zeros, and the first store after it would
+// then interrupt every processor that runs the process.
 func newWordTable(room int) *wordTable {
 	groups := 2 * room / groupSlots
 	t := &wordTable{
@@ -160,19 +158,19 @@ func newWordTable(room int) *wordTable {
 	return t
 }
 
-// hashBlock spreads blocks that follow one another: Fibonacci hashing (Knuth, volume
-// 3, section 6.4). The top bits count.
+// hashBlock spreads consecutive blocks: Fibonacci hashing (Knuth, volume 3, section
+// 6.4). Use the top bits.
 func hashBlock(block uint64) uint64 { return block * 0x9E3779B97F4A7C15 }
 
-// start gives the group where a search for the words of a block begins, and their
+// start returns the group where a search for the words of a block starts, and their
 // tag.
 func (t *wordTable) start(block uint64) (group, tag uint64) {
 	h := hashBlock(block)
 	return h >> t.shift, h>>8&0x7F | 0x80
 }
 
-// blockMarks has a bit for each block that has a word, at its number modulo theirs, which
-// is a power of two.
+// blockMarks has a bit for each block that has a word, at the number of the block
+// modulo the number of bits, which is a power of two.
 type blockMarks []uint64
 
 func (m blockMarks) word(block uint64) *uint64 { return &m[block/64&uint64(len(m)-1)] }
@@ -194,7 +192,7 @@ const (
 	highBits  = 0x80 * everyByte
 )
 
-// bytesEqual has the high bit of each byte of w that is b, and no other.
+// bytesEqual returns the high bit of each byte of w that equals b.
 func bytesEqual(w, b uint64) uint64 {
 	x := w ^ b*everyByte
 	return ^(x&lowBits + lowBits | x | lowBits)
@@ -202,7 +200,7 @@ func bytesEqual(w, b uint64) uint64 {
 
 func (t *wordTable) entry(n uint32) *pendingWord { return &t.chunks[n/chunkWords][n%chunkWords] }
 
-// find gives the entry of a word; or nil, and the group that has a slot for it.
+// find returns the entry of a word, or nil and the group that has a free slot for it.
 func (t *wordTable) find(word uint64) (*pendingWord, *group) {
 	i, tag := t.start(word / blockWords)
 	for mask := uint64(len(t.groups) - 1); ; i = (i + 1) & mask {
@@ -226,7 +224,8 @@ func (m *words) word(word uint64) (value uint64, ok bool) {
 	return 0, false
 }
 
-// update puts the words that it has of those from first on into their image.
+// update copies the values of its words that lie in the image, whose first word is
+// first.
 func (m *words) update(first uint64, image []uint64) {
 	t := m.table.Load()
 	last := first + uint64(len(image)) - 1
@@ -237,7 +236,7 @@ func (m *words) update(first uint64, image []uint64) {
 	}
 }
 
-// update is words.update for those of one block.
+// update is words.update for one block.
 func (t *wordTable) update(block, first uint64, image []uint64) {
 	i, tag := t.start(block)
 	for mask := uint64(len(t.groups) - 1); ; i = (i + 1) & mask {
@@ -255,7 +254,7 @@ func (t *wordTable) update(block, first uint64, image []uint64) {
 	}
 }
 
-// has reports whether there is a word of a block.
+// has reports whether a block has a word.
 func (m *words) has(block uint64) bool {
 	t := m.table.Load()
 	if t.blocks.of(block) == 0 {
@@ -276,13 +275,14 @@ func (m *words) has(block uint64) bool {
 	}
 }
 
-// mayHave sets a bit for each of the blocks whose bit is set.
+// mayHave sets the bit of each block that blocks has marked.
 func (m *words) mayHave(blocks []uint64, set []uint8) {
 	layout.TestBits(m.table.Load().blocks, blocks, set)
 }
 
-// seemsToHave reports whether a block has words by the tags, which are of other blocks
-// once in 128. It asks for the entries in the first group, which are nearly always all.
+// seemsToHave reports whether a block has words, judging by the tags, which belong to
+// another block once in 128. It prefetches the entries in the first group, which has
+// nearly always all of them.
 func (m *words) seemsToHave(block uint64) bool {
 	t := m.table.Load()
 	i, tag := t.start(block)
@@ -301,7 +301,7 @@ func (m *words) prefetchTags(block uint64) {
 	layout.Prefetch(&t.groups[i].tags)
 }
 
-// store gives a word a value.
+// store sets the value of a word.
 func (m *words) store(word, value uint64) {
 	t := m.table.Load()
 	e, g := t.find(word)
@@ -322,8 +322,8 @@ func (m *words) store(word, value uint64) {
 	m.n++
 }
 
-// enter shows an entry to lookups, in a free slot of a group: its tag comes last, after
-// the bit of its block.
+// enter shows an entry to lookups, in a free slot of a group. The tag is stored last,
+// after the bit of the block.
 func (t *wordTable) enter(g *group, block uint64, n uint32) {
 	t.blocks.set(block)
 	_, tag := t.start(block)

@@ -8,10 +8,10 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/mistake"
 )
 
-// maxOperationStores bounds the words that one operation stores. A move along a
-// path sets the overflow bits of an item, removes it, and puts another in; the
-// end of the path takes one; then there are the overflow bits of the new item,
-// the words of the stash, and the delete whose room is used.
+// maxOperationStores bounds the words that one operation stores. A move along a path
+// sets the overflow bits of an item, removes it and puts another in; the end of the
+// path takes one; then there are the overflow bits of the new item, the words of the
+// stash, and the delete whose room is used.
 func maxOperationStores(t layout.Table) int {
 	b := t.Bounds()
 	move := b.OverflowStores + b.RemoveStores + b.PlaceStores
@@ -20,25 +20,25 @@ func maxOperationStores(t layout.Table) int {
 
 // A space is the lines and the stash that a placer works on.
 type space interface {
-	// load gives the image of a line, with all that has been stored to it, to
-	// read and to change. It is good until the next load.
+	// load returns the image of a line, with everything stored to it so far, to read
+	// and change. It is valid until the next load.
 	load(line uint64) *layout.Line
-	// prefetch asks for what load reads of a line.
+	// prefetch prefetches what load reads of a line.
 	prefetch(line uint64)
-	// full reports that a line has no free slot, in less time than load takes. False says
-	// nothing.
+	// full reports whether a line is known to have no free slot, faster than load.
+	// False says nothing.
 	full(line uint64) bool
-	// store keeps what has been done to the image that was loaded last. s lists
-	// the words that changed, in the order in which they may be stored.
+	// store keeps the changes to the image that was loaded last. s lists the words that
+	// changed, in an order in which they may be stored.
 	store(s *layout.Stores)
-	// stash is the stash, as it was before the operation that is under way.
+	// stash returns the stash as it was before the operation in progress.
 	stash() []uint64
 	// storeStash stores a word of the stash.
 	storeStash(word, value uint64, guarded bool)
 }
 
-// A direct space is a view that nothing else reads or writes: that of a file
-// under construction.
+// A direct space is a view that nothing else reads or writes: that of a file under
+// construction.
 type direct struct {
 	table layout.Table
 	view  layout.View
@@ -69,9 +69,9 @@ func (d *direct) storeStash(word, value uint64, guarded bool) {
 	d.view.Stash[word-layout.WordStash] = value
 }
 
-// A placer puts items into a space and takes them out. It loses none: an item
-// that it refuses has changed nothing. What it stores is in an order in which
-// every item that was there can be found after each store.
+// A placer puts items into a space and removes them. It loses none: if it refuses an
+// item, nothing has changed. It stores in an order in which every item that was there
+// can be found after each store.
 type placer struct {
 	table  layout.Table
 	bounds layout.Bounds
@@ -85,8 +85,8 @@ type placer struct {
 	byMarks [3][]layout.Item // for listVictims: a move sets up to two bits
 }
 
-// A placing is a step of a path: the item is to be put into item.Line, where
-// its copy in the line of the step before it makes room for that step's item.
+// A placing is a step of a path: its item goes to item.Line, and its removal from the
+// line of the step before makes room for the item of that step.
 type placing struct {
 	item  layout.Item
 	from  int // the step before, or -1
@@ -98,10 +98,10 @@ func newPlacer(t layout.Table, s space) *placer {
 	return &placer{table: t, bounds: b, space: s, outlook: &unknown, visited: newLineSet(2 + b.SearchLines*t.SlotsPerLine())}
 }
 
-// insert finds room for an item given from its home line, in this order: the
-// home line, with moves inside it; the alternate line likewise; a path of moves
-// between lines; the stash. It reports false when there is none. Where the table
-// chooses who goes, the alternate line is one of many where a path may lead.
+// insert finds room for an item, given from its home line, in this order: the home
+// line, with moves inside it; the alternate line, likewise; a path of moves between
+// lines; the stash. It reports false if there is none. If the table chooses which item
+// moves, the alternate line is one of many where a path may lead.
 func (p *placer) insert(home layout.Item) bool {
 	o := p.outlook
 	if !o.home && p.putInLine(home) {
@@ -136,13 +136,12 @@ func (p *placer) countUp(home layout.Item) bool {
 	return true
 }
 
-// remove takes an item out, given from its home line: from there, else from the
-// stash, else from its second line. It gives the line in which there is room
-// now, if any.
+// remove deletes an item, given from its home line: from there, else from the stash,
+// else from its alternate line. It returns the line that has room now, if any.
 //
-// The stash comes before the second line because a copy there may be that of a
-// twin, an equal item whose home that line is: with no overflow bits set in it,
-// the twin would be looked for nowhere else.
+// The stash comes before the alternate line because a copy in the alternate line may be
+// a twin, an equal item whose home is that line: if no overflow bits are set there, the
+// twin would be looked for nowhere else.
 func (p *placer) remove(home layout.Item) (freed uint64, inLine, ok bool) {
 	if p.takeFromLine(home) {
 		return home.Line, true, true
@@ -163,15 +162,15 @@ func (p *placer) remove(home layout.Item) (freed uint64, inLine, ok bool) {
 	return 0, false, false
 }
 
-// settle finds room for an item that is in neither of its lines, with its overflow bits
-// set in its home.
+// settle finds room for an item that is in neither of its lines and whose overflow bits
+// are set in its home line.
 func (p *placer) settle(it layout.Item) bool {
 	return p.putInEither(it, true) || layout.StashAdd(p.space.stash(), p.table.Class(it), p.space.storeStash)
 }
 
-// unstash moves an item of a class from the stash into a line. Its overflow bits
-// were set in its home line when it went to the stash, and stay. What damage has left in
-// the stash stays there.
+// unstash moves an item of a class from the stash into a line. Its overflow bits were
+// set in its home line when it went to the stash, and stay. Entries that only damage
+// can have left stay too.
 func (p *placer) unstash(it layout.Item, search bool) bool {
 	if !layout.Stashed(p.table, p.space.stash(), layout.Class(it)) {
 		return false
@@ -183,7 +182,8 @@ func (p *placer) unstash(it layout.Item, search bool) bool {
 	return ok
 }
 
-// putInEither puts an item into one of its lines, if need be by moves.
+// putInEither puts an item into one of its lines and, if search is set, makes room by
+// moves.
 func (p *placer) putInEither(it layout.Item, search bool) bool {
 	other := p.table.Alternate(it)
 	if p.putInLine(it) || other.Line != it.Line && p.putInLine(other) {
@@ -226,19 +226,18 @@ func (p *placer) markOverflow(it layout.Item) {
 	p.store()
 }
 
-// searchAhead is how many lines of a search are on their way while one is looked at: at
-// 95 % load a line has room with a probability of 0.4.
+// searchAhead is how many lines a search prefetches while it looks at one: at 95 % load
+// a line has room with a probability of 0.4.
 const searchAhead = 4
 
-// putByMoves looks, breadth first from both lines of an item, for a line with
-// room at the end of a path of moves, and carries the path out from its end. It
-// gives the line that took the item. Nothing is stored before the path is
-// complete.
+// putByMoves looks, breadth first from both lines of an item, for a path of moves that
+// ends at a line with room, and carries the path out from its end. It returns the line
+// that took the item. It stores nothing before the path is complete.
 //
-// Where the table chooses who goes, the search begins in the home line alone, and its
-// first move may be that of the item itself to the other line. The moves that set the fewest
-// overflow bits are tried first. (At 98 % load 5.7 % of the lookups of absent keys go on then, in
-// Compact with f=14, and 13.5 % where the item itself goes.)
+// If the table chooses which item moves, the search starts in the home line alone, and
+// its first move may be that of the item itself to its other line. Moves that set the
+// fewest overflow bits are tried first, so that fewer lookups of absent keys go on to a
+// second line.
 func (p *placer) putByMoves(home, other layout.Item) (line uint64, ok bool) {
 	if !p.bounds.ChooseFirst && p.moveOne(home, other) {
 		return home.Line, true
@@ -246,7 +245,7 @@ func (p *placer) putByMoves(home, other layout.Item) (line uint64, ok bool) {
 	return p.search(home, other)
 }
 
-// search is putByMoves, for a path of any length.
+// search is putByMoves for a path of any length.
 func (p *placer) search(home, other layout.Item) (line uint64, ok bool) {
 	p.queue = append(p.queue[:0], placing{item: home, from: -1})
 	p.visited.clear()
@@ -270,8 +269,8 @@ func (p *placer) search(home, other layout.Item) (line uint64, ok bool) {
 	return 0, false
 }
 
-// moveOne puts an item into its home line by one move, of one of the first victims there. Most
-// searches end with that, and need no queue. It does what search does, or nothing.
+// moveOne puts an item into its home line by moving one of the first victims there.
+// Most searches end with that and need no queue. It does what search would, or nothing.
 func (p *placer) moveOne(home, other layout.Item) bool {
 	victims, open := p.firstVictims(home)
 	for i, victim := range victims {
@@ -295,8 +294,9 @@ func (p *placer) moveOne(home, other layout.Item) bool {
 	return false
 }
 
-// firstVictims gives the first of a home line that may go, from the first on that may go to a
-// line that is not full, by the outlook; and whether that line was open.
+// firstVictims returns the first movable items of a home line, without those whose
+// other line the outlook knows to be full; open reports whether it knows that the other
+// line of the first one is not.
 func (p *placer) firstVictims(home layout.Item) (victims []layout.Item, open bool) {
 	o := p.outlook
 	line := p.space.load(home.Line)
@@ -312,16 +312,16 @@ func (p *placer) firstVictims(home layout.Item) (victims []layout.Item, open boo
 
 func (p *placer) prefetchOther(it layout.Item) { p.space.prefetch(p.table.Alternate(it).Line) }
 
-// prefetchOthers asks for the lines that the first victims may go to.
+// prefetchOthers prefetches the lines that the first victims would move to.
 func (p *placer) prefetchOthers(victims []layout.Item) {
 	for _, victim := range victims[:min(len(victims), searchAhead)] {
 		p.prefetchOther(victim)
 	}
 }
 
-// listVictims makes victims those of a line that could make room for an item. Where the
-// table chooses, those whose move sets the fewest overflow bits come first, and the item is
-// one of them, if it is the first of the search.
+// listVictims sets p.victims to the items of a line that could make room for an item.
+// If the table chooses, items whose move sets the fewest overflow bits come first; if
+// this is the first line of the search, the item itself is one of them.
 func (p *placer) listVictims(l *layout.Line, it layout.Item, first, all bool) (more bool) {
 	p.victims, more = p.table.Victims(p.victims, l, it, all)
 	if !p.bounds.ChooseFirst {
@@ -341,8 +341,8 @@ func (p *placer) listVictims(l *layout.Line, it layout.Item, first, all bool) (m
 	return more
 }
 
-// moveVictim looks for a victim of a step of the search that its other line takes; the
-// others become steps.
+// moveVictim looks for a victim of a search step that its other line takes. The others
+// become steps.
 func (p *placer) moveVictim(from, moves int) (last placing, ok bool) {
 	if from > 0 || p.bounds.ChooseFirst && !p.outlook.asked {
 		p.prefetchOthers(p.victims)
@@ -368,10 +368,10 @@ func (p *placer) moveVictim(from, moves int) (last placing, ok bool) {
 	return last, false
 }
 
-// moveAlong ends a path whose last item has just been put: back along the
-// path, each copy that was put elsewhere leaves its old line, with overflow
-// bits for it there, and the item of that step takes the room. It gives the line
-// where the path began.
+// moveAlong completes a path whose last item has just been put into its line. Back
+// along the path, each item that was copied leaves its old line, with overflow bits for
+// it there, and the item of that step takes its room. It returns the line where the
+// path starts.
 func (p *placer) moveAlong(last placing) (line uint64) {
 	for last.from >= 0 {
 		step := p.queue[last.from]
@@ -386,9 +386,9 @@ func (p *placer) moveAlong(last placing) (line uint64) {
 }
 
 // A lineSet is a set of lines. Most searches add a few, which are compared one by one.
-// Beyond them there is a hash table with open addressing, at most half in use. Each entry
-// has the round that it was added in above the number of its line, so that the table is
-// emptied by a new round.
+// More go to a hash table with open addressing that is at most half full. Each entry
+// holds the round it was added in above the number of its line, so that a new round
+// empties the table.
 type lineSet struct {
 	few     []uint64
 	entries []uint64
@@ -414,7 +414,7 @@ func (s *lineSet) clear() {
 	}
 }
 
-// add reports whether a line was not there.
+// add adds a line and reports whether it was not in the set.
 func (s *lineSet) add(line uint64) bool {
 	if slices.Contains(s.few, line) {
 		return false

@@ -11,29 +11,29 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// rateMargin is what a prediction may be too low by: 2 % of it. The figures of
-// overflow that it is made of come from a table measured in steps, and depend a
-// little on the order of inserts; those of small filters scatter.
+// rateMargin allows for predictions that are up to 2 % too low. The overflow figures
+// that a prediction uses come from a table measured in steps, depend a little on the
+// order of inserts, and scatter in small filters.
 const rateMargin = 1.02
 
-// A Plan is a size of filter: what [Options] ask for, and what comes of it.
+// A Plan is the size and the properties of the filter that [Options] describe.
 type Plan struct {
 	Capacity        uint64
 	Layout          Layout
 	FingerprintBits int     // f
 	BucketSize      int     // b
-	DesignLoad      float64 // items over slots when it holds Capacity items
-	Lines           uint64
-	FileBytes       int64
-	BitsPerKey      float64 // of the whole file
-	PredictedRate   float64 // false positives, at Capacity, second lines included
-	SecondProbeRate float64 // share of absent keys whose lookup reads a second line
+	DesignLoad      float64 // items / slots when the filter holds Capacity items
+	Lines           uint64  // of 64 bytes in Blocked and Compact; buckets in Packed and SemiSorted
+	FileBytes       int64   // size of the sealed file
+	BitsPerKey      float64 // bits of the whole file / Capacity; 0 if Capacity is 0
+	PredictedRate   float64 // false-positive rate when the filter holds Capacity items
+	SecondProbeRate float64 // share of lookups of absent keys that read a second line
 
 	geometry layout.Geometry
 }
 
-// A candidate is a layout with parameters and the highest design load that
-// meets the rate asked for.
+// A candidate is a layout with parameters and the highest design load that meets the
+// rate asked for.
 type candidate struct {
 	kind          layout.Kind
 	params        layout.Params
@@ -43,12 +43,13 @@ type candidate struct {
 	linesPerProbe float64
 }
 
-// Plan works out the filter that these options ask for. It reports options
-// that cannot be met as an [*OptionError].
+// Plan works out the filter that the options describe. The error is an [*OptionError]
+// if they cannot be met.
 //
-// Auto prefers fewer lines read in a lookup (to the nearest whole line), then
-// less space, over all layouts but Compact, and all fingerprints, buckets and
-// design loads whose predicted rate is at most the one asked for.
+// If Layout is Auto, Plan considers every layout but Compact, with all fingerprint
+// lengths, bucket sizes and design loads whose predicted rate is at most the one asked
+// for. Of these it prefers those that read the fewest lines in a lookup, to the nearest
+// whole line, and then the smallest.
 func (o *Options) Plan() (Plan, error) {
 	if err := o.Validate(); err != nil {
 		return Plan{}, err
@@ -57,8 +58,8 @@ func (o *Options) Plan() (Plan, error) {
 	return d.plan(d.Capacity)
 }
 
-// plan is Plan for valid options with defaults filled in, and a capacity that
-// may be one that was counted.
+// plan is Plan for valid options with defaults, and a capacity that may have been
+// counted.
 func (o *Options) plan(capacity uint64) (Plan, error) {
 	all, err := o.candidates(capacity)
 	if err != nil {
@@ -95,9 +96,9 @@ func (o *Options) plan(capacity uint64) (Plan, error) {
 	return p, nil
 }
 
-// significant rounds to 4 digits. The last bits of a prediction differ between
-// machines that fuse multiplications with additions and those that do not, and
-// it may be stored in a file.
+// significant rounds to 4 digits. The last bits of a prediction depend on whether a
+// machine fuses multiplications with additions, and a prediction may be stored in a
+// file.
 func significant(x float64) float64 {
 	r, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 4, 64), 64)
 	return r
@@ -110,7 +111,7 @@ func (c candidate) betterThan(d candidate) bool {
 	return c.bitsPerKey < d.bitsPerKey
 }
 
-// candidates lists what meets the options; if nothing does, it says why.
+// candidates lists what meets the options. If nothing does, the error says why.
 func (o *Options) candidates(capacity uint64) ([]candidate, error) {
 	d := o.withDefaults()
 	var all []candidate
@@ -155,41 +156,41 @@ func (o *Options) candidates(capacity uint64) ([]candidate, error) {
 	case known && d.FingerprintBits != 0:
 		return nil, optionError("FingerprintBits", "f=%d is too short to tell %d keys apart", d.FingerprintBits, capacity)
 	case known:
-		return nil, optionError("FalsePositiveRate", "%.3g is below what can be reached, %.3g", d.FalsePositiveRate, 1.005*lowest)
+		return nil, optionError("FalsePositiveRate", "%.3g is below the lowest rate that can be reached, %.3g", d.FalsePositiveRate, 1.005*lowest)
 	case d.FingerprintBits != 0 && d.BucketSize != 0:
-		return nil, optionError("FingerprintBits", "no %s has f=%d with b=%d; %s", describe(d.Layout), d.FingerprintBits, d.BucketSize, listParams(d.Layout))
+		return nil, optionError("FingerprintBits", "%s f=%d with b=%d; %s", lacks(d.Layout), d.FingerprintBits, d.BucketSize, listParams(d.Layout))
 	case d.FingerprintBits != 0:
-		return nil, optionError("FingerprintBits", "no %s has f=%d; %s", describe(d.Layout), d.FingerprintBits, listParams(d.Layout))
+		return nil, optionError("FingerprintBits", "%s f=%d; %s", lacks(d.Layout), d.FingerprintBits, listParams(d.Layout))
 	}
-	return nil, optionError("BucketSize", "no %s has b=%d; %s", describe(d.Layout), d.BucketSize, listParams(d.Layout))
+	return nil, optionError("BucketSize", "%s b=%d; %s", lacks(d.Layout), d.BucketSize, listParams(d.Layout))
 }
 
-// mayBe reports whether a layout is one that was asked for. Compact must be asked for
-// by its name: it is smaller than Blocked, and its lookups and inserts take longer.
+// mayBe reports whether kind may be chosen if asked was given. Compact must be asked
+// for by name: it is smaller than Blocked, but its lookups and inserts are slower.
 func mayBe(asked, kind Layout) bool {
 	return asked == kind || asked == Auto && kind != Compact
 }
 
-// hasRoom reports whether a table for so many keys, with a design load, has enough
-// of a stash.
+// hasRoom reports whether the stash suffices for a table with that many keys and that
+// design load.
 func hasRoom(k layout.Kind, p layout.Params, capacity, percent uint64) bool {
 	load := float64(percent) / 100
 	lines := float64(capacity) / (float64(layout.SlotsPerLine(k, p)) * load)
 	return layout.Crowded(k, p, lines, load) <= layout.MaxCrowded
 }
 
-// linesFor gives the number of lines for capacity keys, slotPercent being the
-// slots of a line times the design load in hundredths.
+// linesFor returns the number of lines for capacity keys; slotPercent is the slots of a
+// line times the design load in hundredths.
 //
-// It is rounded up to a multiple of taskCount, and more where lines share words,
-// so that the ranges of lines that Build fills in parallel start where ranges of
-// hashes start, and at a word; that is at most 0.1 % more.
+// The number is rounded up to a multiple of taskCount, and further if lines share
+// words, so that the ranges of lines that Build fills in parallel start at a range of
+// hashes and at a word. That adds at most 0.1 %.
 func linesFor(capacity, slotPercent, lineBits uint64) (uint64, error) {
 	hi, lo := bits.Mul64(capacity, 100)
 	lo, carry := bits.Add64(lo, slotPercent-1, 0)
 	hi += carry
 	if hi >= slotPercent {
-		return 0, optionError("Capacity", "%d keys are more than a file holds", capacity)
+		return 0, optionError("Capacity", "%d keys are more than a file can hold", capacity)
 	}
 	lines, _ := bits.Div64(hi, lo, slotPercent)
 	lines = max(lines, 1)
@@ -201,9 +202,9 @@ func linesFor(capacity, slotPercent, lineBits uint64) (uint64, error) {
 	return (lines + unit - 1) / unit * unit, nil
 }
 
-// taskCount is into how many ranges of lines Build cuts a region: the largest
-// power of two that leaves each at least 64 KiB, which fits any cache, and no more
-// than there are partitions.
+// taskCount returns the number of ranges of lines that Build cuts a region into: the
+// largest power of two that leaves at least 64 KiB in each, which fits any cache, but
+// no more than there are partitions.
 func taskCount(lines, lineBits uint64) uint64 {
 	high, size := bits.Mul64(lines, lineBits)
 	if high > 0 {
@@ -220,14 +221,15 @@ const (
 	maxTasks    = maxParts
 )
 
-func describe(k Layout) string {
+// lacks begins an error about f or b that no layout that may be chosen has.
+func lacks(k Layout) string {
 	if k == Auto {
-		return "layout"
+		return "no layout has"
 	}
-	return "layout " + k.String()
+	return "layout " + k.String() + " has no"
 }
 
-// listParams lists the legal f and b, for an error.
+// listParams lists the legal f and b for an error message.
 func listParams(k Layout) string {
 	const few = 16
 	var parts []string
@@ -251,5 +253,5 @@ func listParams(k Layout) string {
 		}
 		parts = append(parts, text+"in "+kind.String())
 	}
-	return "there are f,b = " + strings.Join(parts, "; ")
+	return "f,b can be " + strings.Join(parts, "; ")
 }

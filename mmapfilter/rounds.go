@@ -8,35 +8,34 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// place finds room for the items that fill had none for, in rounds. At the begin of a
-// round every such item has come to one of its two lines. The lines take them in, one
-// line after the other; where an item finds no room, it or another one of the line is sent
-// to its other line, and has come there at the begin of the next round.
+// place finds room, in rounds, for the items that found none in fill. At the start of a
+// round every such item has come to one of its two lines. The lines take the items in,
+// one line after the other. If an item finds no room, it or another item of the line is
+// sent to its other line, where it arrives in the next round.
 //
-//	round 0        the items are at home, in a line that is full: the line chooses
-//	               which ones are sent, of those that it holds and those that have come
+//	round 0        the items are in their home line, which is full: the line chooses
+//	               which items are sent, of those it holds and those that have come
 //	rounds 1, 3    an item that finds no room goes back to where it came from
-//	round 2        where an item that came back takes the room of another one
+//	round 2        an item that came back takes the room of another one
 //	round 4 on     an item that finds no room takes that of another one, as in the paper
 //
-// Going back keeps the number of items away from home small; in layouts without
-// overflow bits no item goes back. An item that is sent leaves its overflow bits in the
-// line. One that goes back leaves none: it was never in that line, and where it came
-// from it has left some; so, from round 1 on, whatever is away from home has bits there.
+// Going back keeps few items away from home; in layouts without overflow bits no item
+// goes back. An item that is sent leaves its overflow bits in the line. One that goes
+// back leaves none: it was never in that line, and it has left its bits where it came
+// from. So, from round 1 on, every item away from home has bits there.
 //
-// The rounds end when few items are left, or when one places next to none: then the table is
-// full, or many items are of one class. (Rounds 2 and 4 say nothing of that: what went back comes
-// to a full line.) What is left over goes through the search of inserts, item by
-// item, and to the stash.
+// The rounds end when few items are left, or when a round places next to none: then the
+// table is full, or many items are of one class. (Rounds 2 and 4 do not count: an item
+// that went back comes to a full line.) The items left over go through the search of
+// inserts, one by one, and to the stash.
 //
-// Rounds store near where they stored before, in a file of any size. To place items one
-// by one means a store to a random line: a miss of the caches; in a file larger than the
-// memory a page read and written; and where the system holds a file in pages of 2 MiB and
-// has many to write back, 2 MiB written. With 5 billion keys, of which 4 % find no room
-// at home, that takes hours.
+// Rounds store in the order of the file, whatever its size. Placing items one by one
+// would store to random lines: a cache miss each; a page read and written if the file
+// is larger than memory; and up to 2 MiB written if the system holds the file in large
+// pages and has many to write back.
 //
-// What a round does depends on the items and on the lines as the round before left
-// them, and so not on the workers.
+// A round depends on the items and on the lines as the round before left them, and so
+// not on the workers.
 func (b *builder) place(ctx context.Context) error {
 	total := b.overflows.count()
 	for round := 0; ; round++ {
@@ -76,7 +75,7 @@ func (b *builder) round(ctx context.Context, round int) error {
 	})
 }
 
-// takeIn puts the items of sorted hashes into their lines; no other task has items that
+// takeIn puts the items of sorted hashes into their lines. No other task has items that
 // have come to these lines.
 func (b *builder) takeIn(w *worker, hashes []uint64, round int) error {
 	const ahead = 16
@@ -97,7 +96,7 @@ func (b *builder) takeIn(w *worker, hashes []uint64, round int) error {
 	return nil
 }
 
-// takeInLine puts the items of hashes, which have come to one line, in w, into it, or sends
+// takeInLine puts the items that have come to one line, loaded in w, into it, or sends
 // as many to their other lines.
 func (b *builder) takeInLine(w *worker, came []uint64, round int) error {
 	choose := b.chooser != nil && !b.goBack(round)
@@ -124,12 +123,11 @@ func (b *builder) goBack(round int) bool {
 	return round%2 == 1 && round <= lastReturn && !b.table.Both()
 }
 
-// takeTogether puts the items of hashes, which have come to one full line, in w, into it,
-// and sends as many to their other lines, which had room at the end of the round before:
-// those that leave few overflow bits together. It does nothing, and reports that, where
-// there are not so many, or where more have come than a line holds: copies of one key.
-// (In Compact at 98 % load, f=13, 4.2 % of the lookups of absent keys then go on; 5.6 % where
-// one item chooses after the other, which takes longer, too.)
+// takeTogether puts the items that have come to one full line, loaded in w, into it. It
+// sends as many items, whose other lines had room at the end of the round before: those
+// that together leave few overflow bits, and so fewer than if one item chose after the
+// other. It does nothing and returns false if there are not enough of these, or if more
+// items have come than a line holds, which are copies of one key.
 func (b *builder) takeTogether(w *worker, came []uint64) (done bool, err error) {
 	if len(came) > b.table.SlotsPerLine() {
 		return false, nil
@@ -152,8 +150,8 @@ func (b *builder) takeTogether(w *worker, came []uint64) (done bool, err error) 
 	return true, nil
 }
 
-// send sends an item to its other line, so that it, the item of a hash, which has found no
-// room in its line, in w, is in there; or that one itself.
+// send sends an item of the line loaded in w to its other line and puts it, the item of
+// hash h that has found no room, in its place; or it sends that item itself.
 func (b *builder) send(w *worker, it layout.Item, h uint64, round int) error {
 	goes := it
 	if !b.goBack(round) {
@@ -165,14 +163,15 @@ func (b *builder) send(w *worker, it layout.Item, h uint64, round int) error {
 	return w.overflow.add(b.table.Hash(b.table.Alternate(goes)))
 }
 
-// victim chooses the item that goes from a line, in w, so that another one has room; in
-// the first round it may be that one. It is one whose other line had room at the end of the
-// round before; of these, one that leaves the fewest new overflow bits behind; of
-// these, one whose other line had most room.
+// victim chooses the item that leaves the line loaded in w so that another has room; in
+// the first round it may be that one. It prefers items whose other line had room at the
+// end of the round before, then items that leave the fewest new overflow bits behind,
+// then items whose other line had the most room.
 //
-// The score of an item has these three in that order: up to 3 for the room, 4 for each of
-// at most 2 bits, and 16 for any room at all. Only where no item is worth 16 are
-// all items of the line listed, and one of those with the fewest bits goes, by chance.
+// The score of an item combines these in that order: 16 for any room at all, minus 4
+// for each of at most 2 bits, plus up to 3 for the room. Only if no item scores 16 are
+// all items of the line listed, and one of those with the fewest bits leaves, at
+// random.
 func (b *builder) victim(w *worker, it layout.Item, h uint64, round int) (goes layout.Item) {
 	const someRoom, perMark = 16, -4
 	most := 2*perMark - 1
@@ -201,7 +200,7 @@ func (b *builder) victim(w *worker, it layout.Item, h uint64, round int) (goes l
 	return goes
 }
 
-// placeLast places what the rounds left over, in the order of hashes.
+// placeLast places what the rounds have left over, in the order of hashes.
 func (b *builder) placeLast(ctx context.Context, total uint64) error {
 	p := newPlacer(b.table, newDirect(b.table, b.view))
 	w := &worker{}
@@ -233,10 +232,10 @@ func (b *builder) placeLast(ctx context.Context, total uint64) error {
 	return nil
 }
 
-// placeBlock is how many items are placed between two looks at the context.
+// placeBlock is how many items are placed between two checks of the context.
 const placeBlock = 4096
 
-// A lineRoom has for each line how many of its slots are free, up to maxRoom.
+// A lineRoom holds the number of free slots of each line, up to maxRoom.
 type lineRoom struct {
 	before []uint64 // at the end of the last round
 	now    []uint64
@@ -257,12 +256,12 @@ func newLineRoom(lines uint64) lineRoom {
 	return r
 }
 
-// of gives the room that a line had at the end of the last round.
+// of returns the room that a line had at the end of the last round.
 func (r lineRoom) of(line uint64) int {
 	return int(r.before[line/perWord] >> (line % perWord * roomBits) & maxRoom)
 }
 
-// next begins a round.
+// next starts a round.
 func (r lineRoom) next() { copy(r.before, r.now) }
 
 // set is called by all workers, for lines that may have their bits in one word.

@@ -11,12 +11,13 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// Seal is [Filter.Checkpoint], and leaves one file with the checksums of every
-// byte, as [Build] does, which [Verify] then checks. It reads the whole file;
-// operations wait meanwhile. A sealed file may be operated on as any other: the
+// Seal is [Filter.Checkpoint], then adds checksums of every byte, so that [Verify] can
+// check the file as one that [Build] made, and removes the log. It reads the whole
+// file; operations wait meanwhile. A sealed file can be written to like any other: the
 // first operation ends the seal.
 //
-// Where the context is cancelled, the filter is as after a Checkpoint.
+// If ctx is cancelled, the filter is as after Checkpoint, or unchanged if Seal had not
+// begun.
 func (f *Filter) Seal(ctx context.Context) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
@@ -51,8 +52,8 @@ func (w *writer) seal(ctx context.Context) error {
 }
 
 // sealedTail makes what a sealed file has from OffTable on: the checksum of every
-// chunk, and the trailer of a superblock. It counts the items on the way, which
-// shows that none was lost.
+// chunk, and the trailer for a superblock. It counts the items on the way, which shows
+// that none was lost.
 func sealedTail(ctx context.Context, t layout.Table, g layout.Geometry, file []byte, sb *layout.Superblock) ([]byte, error) {
 	tail := make([]byte, g.SealedBytes-g.OffTable)
 	table := tail[:4*g.Chunks]
@@ -76,15 +77,15 @@ func sealedTail(ctx context.Context, t layout.Table, g layout.Geometry, file []b
 	}
 	if n := inLines.Load() + inStash; n != sb.Length() {
 		return nil, &CorruptError{Region: layout.RegionBuckets, Offset: layout.OffRegion,
-			Rule: fmt.Sprintf("F13: %d items in the lines and %d in the stash, and the file says %d", inLines.Load(), inStash, sb.Length())}
+			Rule: fmt.Sprintf("F13: the superblock says %d items, but the lines hold %d and the stash %d", sb.Length(), inLines.Load(), inStash)}
 	}
 	trailer := layout.Trailer(sb, g, table)
 	copy(tail[g.OffTrailer-g.OffTable:], trailer[:])
 	return tail, nil
 }
 
-// sumPiece counts the items in the lines of a piece of a file, and makes the
-// checksums of its chunks.
+// sumPiece counts the items in the lines of a piece of a file and makes the checksums
+// of its chunks.
 func sumPiece(t layout.Table, region []uint64, p pieces, i int, file, table []byte) (items uint64, err error) {
 	from, to := p.lines(i)
 	items, line, err := t.CheckLines(region, from, to)

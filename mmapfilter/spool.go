@@ -13,11 +13,10 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// A spool holds hashes, partitioned by their top bits, in memory as long as
-// its budget lasts and then in files without a name, one for each goroutine that
-// writes: those that write to one file wait for each other. The partition of a hash
-// does not depend on how many lines the filter will have, so that keys can be
-// spooled before they are counted.
+// A spool holds hashes, partitioned by their top bits: in memory while its budget
+// lasts, then in files without a name. Each goroutine that writes has a file of its
+// own, since writes to one file wait for each other. The partition of a hash does not
+// depend on the number of lines, so keys can be spooled before they are counted.
 type spool struct {
 	shift     uint // partition = hash >> shift
 	chunkLen  int  // hashes that a writer collects for a partition
@@ -49,12 +48,12 @@ type spoolSpan struct {
 	sum  uint64 // of the hashes
 }
 
-// errSpool says that a file of a spool does not hold what was written to it.
-var errSpool = errors.New("a temporary file beside the filter is not as it was written")
+// errSpool is returned when a file of a spool does not hold what was written to it.
+var errSpool = errors.New("a temporary file beside the filter does not hold what was written to it")
 
-// read reads the chunk back. A system may fail to write a page after the call that wrote
-// to it has returned, and then forget the page: what is read is a hole, or what the disk
-// had there before. The file keeps that error for its next sync.
+// read reads the chunk back. A system may fail to write a page after the call that
+// wrote to it has returned, and then drop the page: reading it back gives a hole or old
+// contents of the disk. The file reports that error at its next sync.
 func (span *spoolSpan) read(chunk []uint64) error {
 	_, err := span.file.ReadAt(recovery.Bytes(chunk), span.off)
 	if err != nil && err != io.EOF {
@@ -69,7 +68,7 @@ func (span *spoolSpan) read(chunk []uint64) error {
 	return errSpool
 }
 
-// sumOf adds hashes up.
+// sumOf returns the sum of hashes.
 func sumOf(hashes []uint64) (sum uint64) {
 	for _, h := range hashes {
 		sum += h
@@ -85,8 +84,8 @@ const (
 	maxParts    = 4096
 )
 
-// spoolParts chooses how many partitions to spool into: enough that one of
-// them, with room to sort it, is small; few enough that their chunks are long.
+// spoolParts chooses the number of partitions: enough that one of them, with room to
+// sort it, is small; few enough that their chunks are long.
 func spoolParts(capacity uint64) int {
 	if capacity > 100e6 {
 		return maxParts
@@ -94,10 +93,9 @@ func spoolParts(capacity uint64) int {
 	return maxParts / 4
 }
 
-// newSpool makes a spool of at most parts partitions, a power of two; of fewer
-// where the budget is small. Half of the budget is for the chunks that each
-// worker has open, the other half for full ones; what else a writer has is an
-// eighth at most.
+// newSpool makes a spool of at most parts partitions, a power of two, or of fewer if
+// the budget is small. Half of the budget is for the chunks that each worker has open,
+// the other half for full ones. Everything else that a writer has is at most an eighth.
 func newSpool(draft *recovery.Draft, workers int, budget int64, parts int) *spool {
 	for parts > 1 && budget/2/int64(workers*parts*8) < minChunkLen {
 		parts /= 2
@@ -116,8 +114,8 @@ func newSpool(draft *recovery.Draft, workers int, budget int64, parts int) *spoo
 func (s *spool) parts() int    { return len(s.partition) }
 func (s *spool) count() uint64 { return s.total.Load() }
 
-// prefixBits is how many top bits the hashes of the partitions [from, to) have
-// in common, for the aligned ranges of a power of two that tasks have.
+// prefixBits returns how many top bits are equal in the hashes of that many partitions,
+// a power of two, if they form an aligned range.
 func (s *spool) prefixBits(partitions int) uint {
 	bits := 64 - s.shift
 	for ; partitions > 1; partitions /= 2 {
@@ -126,8 +124,8 @@ func (s *spool) prefixBits(partitions int) uint {
 	return bits
 }
 
-// close ends the spool, its memory and its files. Of a spool that was never made, or is
-// closed already, it does nothing.
+// close frees the memory and the files of the spool. It does nothing for a nil spool or
+// one that is closed.
 func (s *spool) close() {
 	if s == nil {
 		return
@@ -175,7 +173,7 @@ func (w *spoolWriter) add(h uint64) error {
 	return w.addFew(p)
 }
 
-// addFew moves the last hashes of a partition to its open chunk, which is handed over
+// addFew moves the last hashes of a partition to its open chunk and hands that over
 // when it is full.
 func (w *spoolWriter) addFew(p uint64) error {
 	few := w.few[p][:w.count[p]]
@@ -194,9 +192,9 @@ func (w *spoolWriter) addFew(p uint64) error {
 	return w.put(p)
 }
 
-// grow makes room in a chunk that is to have chunkLen hashes in the end: at
-// once where it is likely to get them, so that no more is allocated than the
-// budget counts.
+// grow makes room in a chunk that will have chunkLen hashes in the end. It allocates
+// all of them at once only if the chunk is likely to get them, so that no more is
+// allocated than the budget counts.
 func (w *spoolWriter) grow(chunk []uint64) []uint64 {
 	n := min(minChunkLen, w.s.chunkLen)
 	if len(chunk) > 0 {
@@ -205,7 +203,7 @@ func (w *spoolWriter) grow(chunk []uint64) []uint64 {
 	return append(make([]uint64, 0, n), chunk...)
 }
 
-// flush hands over what has been added so far, and ends the writer.
+// flush hands over what has been added so far. The writer is not used after it.
 func (w *spoolWriter) flush() error {
 	for p := range uint64(len(w.open)) {
 		if err := w.addFew(p); err != nil {
@@ -251,7 +249,8 @@ func (w *spoolWriter) put(p uint64) error {
 	return nil
 }
 
-// nextBlock writes the block to the file, which it makes if need be, and begins one.
+// nextBlock writes the block to the file, which it makes if needed, and starts another
+// block.
 func (w *spoolWriter) nextBlock() (err error) {
 	if w.file == nil {
 		if w.file, err = w.s.newFile(); err == nil {
@@ -286,7 +285,7 @@ func (s *spool) newFile() (*recovery.Scratch, error) {
 	return file, err
 }
 
-// size gives how many hashes the partitions [from, to) have.
+// size returns the number of hashes in the partitions [from, to).
 func (s *spool) size(from, to int) (n int) {
 	for i := from; i < to; i++ {
 		n += s.partition[i].n
@@ -294,8 +293,8 @@ func (s *spool) size(from, to int) (n int) {
 	return n
 }
 
-// each calls f for every chunk of the partitions [from, to). drop frees what of
-// them is in memory.
+// each calls f for every chunk of the partitions [from, to). If drop is set, it frees
+// the chunks in memory.
 func (s *spool) each(from, to int, drop bool, f func(chunk []uint64)) error {
 	var buffer []uint64
 	for i := from; i < to; i++ {
@@ -320,8 +319,8 @@ func (s *spool) each(from, to int, drop bool, f func(chunk []uint64)) error {
 	return nil
 }
 
-// A keyBatch carries keys to a worker: the hashes of short ones, which take no longer to
-// hash than to copy, and copies of the others.
+// A keyBatch carries keys to a worker: the hashes of short keys, which are hashed as
+// fast as copied, and copies of the others.
 type keyBatch struct {
 	hashes []uint64
 	bytes  []byte
@@ -330,7 +329,7 @@ type keyBatch struct {
 
 func (b *keyBatch) n() int { return len(b.hashes) + len(b.ends) }
 
-// maxShort is the length up to which a key is short.
+// maxShort is the longest length of a short key.
 const maxShort = 16
 
 const (
@@ -338,8 +337,8 @@ const (
 	batchBytes = 256 << 10
 )
 
-// spool hashes the keys of the sequence. The sequence runs in the calling
-// goroutine; the workers hash what takes long, and partition.
+// spool hashes and partitions the keys of the sequence. The sequence runs in the
+// calling goroutine; the workers hash long keys and partition the hashes.
 func (b *builder) spool(ctx context.Context, keys iter.Seq2[[]byte, error]) error {
 	workers := b.options.Workers
 	full := make(chan *keyBatch, workers)
@@ -375,10 +374,10 @@ func (b *builder) spool(ctx context.Context, keys iter.Seq2[[]byte, error]) erro
 	return errs[workers]
 }
 
-// errStopped says that not all keys were asked for. Why is in another error.
-var errStopped = errors.New("not all keys were read")
+// errStopped is returned when spooling stops early; another error says why.
+var errStopped = errors.New("stopped before all keys were read")
 
-// sendBatches ranges over the sequence.
+// sendBatches ranges over the sequence and sends its keys to the workers.
 func (b *builder) sendBatches(keys iter.Seq2[[]byte, error], full chan<- *keyBatch, empty <-chan *keyBatch, stop *atomic.Bool) error {
 	batch, hash := <-empty, layout.NewHasher(b.options.Seed)
 	for key, err := range keys {
@@ -406,7 +405,7 @@ func (b *builder) sendBatches(keys iter.Seq2[[]byte, error], full chan<- *keyBat
 	return nil
 }
 
-// hashBatches hashes what the sequence gave. After an error it goes on taking
+// hashBatches hashes and spools the keys of batches. After an error it goes on taking
 // batches, so that sendBatches never waits for a worker that is gone.
 func (b *builder) hashBatches(full <-chan *keyBatch, empty chan<- *keyBatch, stop *atomic.Bool) (err error) {
 	w, hash := b.homes.writer(), layout.NewHasher(b.options.Seed)

@@ -11,55 +11,53 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// Stats describe a filter. Of one that is closed they have Len, Cap and the State "closed",
-// and nothing else. As JSON, they leave out the seed, which may be a secret: see
-// [Options.Seed].
+// Stats describe a filter. For a closed filter they are Len, Cap and the State "closed"
+// only. The JSON form leaves out the seed, which may be a secret (see [Options.Seed]).
 type Stats struct {
-	Len             uint64  `json:"keys"`     // in it, equal ones counted each; see Filter.Len
-	Cap             uint64  `json:"capacity"` // keys it was sized for
+	Len             uint64  `json:"keys"`     // items: equal keys are counted each; see Filter.Len
+	Cap             uint64  `json:"capacity"` // keys the filter was sized for
 	Layout          Layout  `json:"layout"`
 	FingerprintBits int     `json:"fingerprint_bits"`  // f
 	BucketSize      int     `json:"bucket_size"`       // b
 	Lines           uint64  `json:"lines"`             // of 64 bytes in Blocked and Compact; buckets in Packed and SemiSorted
-	Slots           uint64  `json:"slots"`             // places for keys
-	Fill            float64 `json:"fill"`              // Len over Cap; 0 where Cap is 0
-	Load            float64 `json:"load"`              // Len over Slots
-	DesignLoad      float64 `json:"design_load"`       // Cap over Slots, as planned
-	TargetRate      float64 `json:"target_rate"`       // the false-positive rate that was asked for
-	BitsPerKey      float64 `json:"bits_per_key"`      // of the whole file, for the keys in it
-	EstimatedRate   float64 `json:"estimated_rate"`    // the false-positive rate now, from a sample of lines
-	SecondProbeRate float64 `json:"second_probe_rate"` // share of absent keys whose lookup reads a second line, from the same sample
+	Slots           uint64  `json:"slots"`             // each has room for one fingerprint
+	Fill            float64 `json:"fill"`              // Len / Cap; 0 if Cap is 0
+	Load            float64 `json:"load"`              // Len / Slots
+	DesignLoad      float64 `json:"design_load"`       // load planned for Cap items
+	TargetRate      float64 `json:"target_rate"`       // false-positive rate asked for
+	BitsPerKey      float64 `json:"bits_per_key"`      // bits of the whole file / Len; 0 if Len is 0
+	EstimatedRate   float64 `json:"estimated_rate"`    // rate now, from a sample of lines
+	SecondProbeRate float64 `json:"second_probe_rate"` // share of lookups of absent keys that read a second line, from the same sample
 	StashLen        int     `json:"stash_len"`         // stash entries in use, of 768
 	FileBytes       int64   `json:"file_bytes"`
-	ResidentBytes   int64   `json:"resident_bytes"` // of the mapped file in the page cache, or of the heap; -1 where the system does not say
+	ResidentBytes   int64   `json:"resident_bytes"` // bytes of the mapped file in the page cache, or of the copy in the heap; -1 if unknown
 	Generation      uint64  `json:"generation"`
-	State           string  `json:"state"`             // "clean", "live" or "sealed"; "closed"; "waiting", see OpenOptions.WaitForFile
-	WriterAlive     bool    `json:"writer_alive"`      // a process has the file open for writing, this one or another
-	Warning         string  `json:"warning,omitempty"` // what the file system cannot promise, or what could not be done as usual; lines
+	State           string  `json:"state"`             // "clean", "live" or "sealed"; "closed" after Close; "waiting" with OpenOptions.WaitForFile
+	WriterAlive     bool    `json:"writer_alive"`      // this or another process has the file open for writing
+	Warning         string  `json:"warning,omitempty"` // what the file system cannot promise or what could not be done, one a line
 
-	// Of a filter that is open for writing.
-	Pending      int           `json:"pending"`       // operations that are not durable
-	LogBytes     int64         `json:"log_bytes"`     // of the log, NAME.stash; 0 where there is none
-	DurableSeq   uint64        `json:"user_seq"`      // see Filter.DurableSeq; kept in the file
-	Commits      uint64        `json:"commits"`       // since it was opened
-	Checkpoints  uint64        `json:"checkpoints"`   // likewise
-	LongestStall time.Duration `json:"longest_stall"` // for which a checkpoint has kept operations waiting, in nanoseconds
+	// These are 0 unless the filter is open for writing, except DurableSeq.
+	Pending      int           `json:"pending"`       // operations not yet committed
+	LogBytes     int64         `json:"log_bytes"`     // size of the log, NAME.stash; 0 if there is none
+	DurableSeq   uint64        `json:"user_seq"`      // see Filter.DurableSeq
+	Commits      uint64        `json:"commits"`       // since the filter was opened
+	Checkpoints  uint64        `json:"checkpoints"`   // since the filter was opened
+	LongestStall time.Duration `json:"longest_stall"` // longest time that a checkpoint kept operations waiting, in nanoseconds
 
 	UUID          string `json:"uuid"` // 32 hex digits
 	Seed          uint64 `json:"-"`
-	Normalisation string `json:"normalisation"` // as in Options
-	Kernel        string `json:"kernel"`        // what answers batches of lookups: "avx512", "avx2", "neon" or "go"
+	Normalisation string `json:"normalisation"` // see Options.Normalisation
+	Kernel        string `json:"kernel"`        // instruction set for batches of lookups: "avx512", "avx2", "neon" or "go"
 	Residency     string `json:"residency"`
 }
 
-// sampledLines is how many lines Stats looks at: the share of second probes
-// has a standard error of about 0.005 with it.
+// sampledLines is how many lines Stats samples: the share of second probes then has a
+// standard error of about 0.005.
 const sampledLines = 1024
 
-// Stats describes the filter. It reads up to 1,024 lines from all over the
-// file, so it can take a while where the file is not in memory; a fault in
-// there leaves the estimates at zero. On Linux it asks the system about every
-// page of the file.
+// Stats describes the filter. It samples up to 1,024 lines across the file, which takes
+// a while if the file is not in memory; a fault in these leaves the estimates at zero.
+// On Linux it also asks the system which pages of the file are in memory.
 func (f *Filter) Stats() Stats {
 	o := f.open.Load()
 	switch {
@@ -125,10 +123,10 @@ func (f *Filter) Stats() Stats {
 	return s
 }
 
-// sampleRates averages what lines spread evenly over the file say of the
-// false-positive rate and of second probes. What they say of items that went away is
-// too little where Build has chosen those that share overflow bits, and what is
-// predicted for the load is too little where items were deleted: the larger one counts.
+// sampleRates estimates the false-positive rate and the share of second probes from
+// lines spread evenly over the file. The sample underestimates the items away from home
+// if Build has chosen ones that share overflow bits; the prediction for the load
+// underestimates them after deletes. The larger of the two counts.
 func (o *openFile) sampleRates(load float64) (rate, second float64) {
 	n := min(o.geometry.Lines, sampledLines)
 	var mean layout.Overflow
@@ -145,17 +143,18 @@ func (o *openFile) sampleRates(load float64) (rate, second float64) {
 	return mean.Rate(), mean.Second
 }
 
-// A Var shows [Stats], as they are each time it is asked, as JSON. It is what
-// expvar.Publish takes:
+// A Var shows current [Stats] as JSON whenever its String method is called. It
+// implements expvar.Var:
 //
 //	expvar.Publish("seen", f.Var())
 //
-// (This package does not import expvar, which would bring net/http along.)
+// (This package does not import expvar, which would link net/http.)
 type Var struct{ stats func() Stats }
 
-// Var gives the Var of a filter.
+// Var returns a [Var] that shows the Stats of f.
 func (f *Filter) Var() Var { return Var{f.Stats} }
 
+// String returns the Stats as JSON.
 func (v Var) String() string {
 	text, err := json.Marshal(v.stats())
 	if err != nil { // a number that JSON does not have; Stats gives none
@@ -164,7 +163,7 @@ func (v Var) String() string {
 	return string(text)
 }
 
-// joinWarnings puts two warnings together, either of which may be none.
+// joinWarnings joins two warnings, either of which may be empty.
 func joinWarnings(a, b string) string {
 	if a == "" || b == "" {
 		return a + b
@@ -172,11 +171,11 @@ func joinWarnings(a, b string) string {
 	return a + "\n" + b
 }
 
-// beforeAsking is where a test has a writer close the file.
+// beforeAsking lets a test close the file in a writer.
 var beforeAsking = func() {}
 
-// writer finds out whether a process has the file open for writing, and whether one
-// that had it died. Neither is known of a file that is not under its path any more.
+// writer finds out whether a process has the file open for writing and, if not, whether
+// its writer has died. It reports neither for a file that is no longer at its path.
 func (o *openFile) writer() (alive, died bool) {
 	if info, err := os.Stat(o.path); err != nil || o.info == nil || !os.SameFile(o.info, info) {
 		return false, false // and may be a pipe, which opening would wait for

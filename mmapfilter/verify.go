@@ -16,35 +16,37 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// A Report says what [Verify] looked at and what it found.
+// A Report says what [Verify] has checked and found. Items and StashLen are valid only
+// if Damage is empty.
 type Report struct {
 	FileBytes int64
 	Sealed    bool            // every byte of the file is under a checksum or must be zero
-	Chunks    int64           // chunks of 64 KiB that were held against their checksums
-	Items     uint64          // keys counted in the lines and in the stash
+	Chunks    int64           // chunks of 64 KiB that were checked against their checksums
+	Items     uint64          // items counted in the lines and in the stash
 	StashLen  int             // stash entries in use
-	Damage    []*CorruptError // in the order of the file; of more, any 1,000
+	Damage    []*CorruptError // ordered by offset; at most 1,000 of them
 }
 
 // maxDamage bounds the list in a [Report].
 const maxDamage = 1000
 
-// Verify reads all of a filter file and checks every rule of its format. Of a
-// sealed file it finds any change of a byte (a superblock copy may be all zero, or
-// one that a killed writer left without its checksum, if another one is intact). A
-// file that was written to and closed has no checksums of its lines: there it checks
-// their structure and counts the keys.
+// Verify reads a whole filter file and checks every rule of its format. In a sealed
+// file it finds any changed byte. (It accepts a superblock copy that is all zero, or
+// that a killed writer left without a checksum, if another copy is intact.) A file that
+// was written to and closed without a seal has no checksums for its lines; Verify
+// checks their structure and counts the items.
 //
-// The error of a damaged file is the first entry of Report.Damage and matches
-// [ErrCorrupt]. The other errors are those of [OpenReadOnly], [ErrBusy] where
-// the file was written to at the same time, and the cause of a context that
-// was cancelled. The Report holds what was found until then.
+// If the file is damaged, the error is the first entry of Report.Damage and matches
+// [ErrCorrupt]. Other errors are those of [OpenReadOnly], [ErrBusy] if a writer has the
+// file open or wrote to it meanwhile, and the cause of a cancelled context. The Report
+// holds what was found up to then. Verify writes nothing, so a file whose writer has
+// died is [ErrNeedsRecovery].
 func Verify(ctx context.Context, path string) (Report, error) {
 	return VerifyProgress(ctx, path, func(done, total int64) {})
 }
 
-// VerifyProgress is [Verify], and calls progress as it goes on, from one
-// goroutine at a time, with the bytes read so far and in all.
+// VerifyProgress is [Verify] and calls progress, from one goroutine at a time, with the
+// bytes read so far and the total.
 func VerifyProgress(ctx context.Context, path string, progress func(done, total int64)) (Report, error) {
 	r, err := verifyFile(ctx, path, progress)
 	if err != nil {
@@ -89,7 +91,7 @@ func liveError(f *os.File) error {
 	return ErrNeedsRecovery
 }
 
-// stillSame reports whether someone wrote to the file since its head was read.
+// stillSame returns ErrBusy if someone wrote to the file since its head was read.
 func stillSame(f *os.File, head *recovery.Head) error {
 	var again [layout.OffRuntime]byte
 	if _, err := f.ReadAt(again[:], 0); err == io.EOF {
@@ -103,7 +105,7 @@ func stillSame(f *os.File, head *recovery.Head) error {
 	return nil
 }
 
-// A verification is one Verify under way.
+// A verification is one Verify in progress.
 type verification struct {
 	report *Report
 	head   *recovery.Head
@@ -132,8 +134,8 @@ func (v *verification) damaged(e *CorruptError) {
 	}
 }
 
-// run checks the parts of the file, and then, where nothing is damaged, that
-// together they hold as many keys as the superblock says.
+// run checks the parts of the file and then, if nothing is damaged, whether together
+// they hold as many items as the superblock says.
 func (v *verification) run(ctx context.Context) error {
 	g, sb := v.head.Geometry, v.head.Superblock
 	table := v.data[g.OffTable:g.OffTable]
@@ -161,14 +163,14 @@ func (v *verification) run(ctx context.Context) error {
 			v.damaged(e)
 		} else if v.report.Items != sb.Length() {
 			v.damaged(&CorruptError{Region: layout.RegionSuperblock, Offset: int64(v.head.Slot * layout.SuperblockBytes),
-				Rule: fmt.Sprintf("F13: the length is %d, the lines hold %d keys and the stash %d", sb.Length(), inLines, inStash)})
+				Rule: fmt.Sprintf("F13: the superblock says %d items, but the lines hold %d and the stash %d", sb.Length(), inLines, inStash)})
 		}
 	})
 	return nil
 }
 
-// checkTail checks what comes after the region, and gives the table of
-// checksums, or none where the table itself is damaged.
+// checkTail checks what follows the region and returns the table of checksums, or nil
+// if the table itself is damaged.
 func (v *verification) checkTail() (table []byte) {
 	g := v.head.Geometry
 	v.guarded(func() {
@@ -184,8 +186,8 @@ func (v *verification) checkTail() (table []byte) {
 	return table
 }
 
-// checkPieces holds every chunk against its checksum in the table, if there is
-// one, and every line against what a line can be; it counts the keys in them.
+// checkPieces checks every chunk against its checksum in the table, if there is one,
+// and every line against the rules for lines. It counts the items in the lines.
 func (v *verification) checkPieces(ctx context.Context, table []byte) (items uint64, err error) {
 	g := v.head.Geometry
 	t := layout.NewTable(g)
@@ -225,7 +227,7 @@ func (v *verification) checkPieces(ctx context.Context, table []byte) (items uin
 	return uint64(inLines.Load()), err
 }
 
-// guarded runs f on the mapped file; a fault is damage.
+// guarded runs f on the mapped file. A fault is damage.
 func (v *verification) guarded(f func()) {
 	if fault := recovery.Guard(v.data, f); fault != nil {
 		v.damaged(corruption(v.head.Geometry, fault))

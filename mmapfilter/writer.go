@@ -14,14 +14,14 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// A writer plans operations, keeps what they change in the pending table and the
-// log, and commits them. It is what the methods of a Filter that is open for
-// writing call; package recovery does what touches the file.
+// A writer plans operations, keeps their changes in the pending table and the log, and
+// commits them. The methods of a Filter that is open for writing call it; package
+// recovery does what touches the file.
 //
-// Locks are taken in the order checkpoints, commit, mu. A commit holds the last two
-// to end the segment, and then commit alone, while it waits for the disk: operations
-// go on meanwhile, in the next segment. A checkpoint holds only its own while it
-// writes most of the region, and all for the rest.
+// Locks are taken in the order checkpoints, commit, mu. A commit holds commit and mu to
+// end the segment, and then commit alone while it waits for the disk: operations continue
+// meanwhile, in the next segment. A checkpoint holds only checkpoints while it writes
+// most of the region, and all three for the rest.
 type writer struct {
 	log    *recovery.Writer
 	table  layout.Table
@@ -44,15 +44,15 @@ type writer struct {
 	_      cpu.CacheLinePad
 	length atomic.Uint64 // changes with every operation, as runtime does with many
 
-	// behind, if not nil, is told to commit in the background when operations
-	// are pending. If need is not 0, the log is nearly full: a checkpoint is due
-	// as long as it has no room for so many stores.
+	// behind, if not nil, is called to commit in the background once operations are
+	// pending. If need is not 0, the log is nearly full: a checkpoint is due unless it
+	// has room for that many stores by then.
 	behind func(need int)
 
-	// unsealing, if not nil, is told that a sealed file is about to be written to.
+	// unsealing, if not nil, is called before a sealed file is written to.
 	unsealing func()
 
-	// released is set before the file is another writer's to change.
+	// released is set before another writer may change the file.
 	released atomic.Bool
 
 	// longestStall is how long a checkpoint kept operations waiting, in
@@ -65,7 +65,7 @@ type writer struct {
 		sync.Mutex
 		closed   bool
 		pending  int    // operations that are not durable
-		spare    *words // for the next segment, where the overlay is nil
+		spare    *words // for the next segment, if the overlay is nil
 		op       operation
 		odd      []uint64 // removal counters, see publish
 		placer   *placer
@@ -77,8 +77,8 @@ type writer struct {
 	}
 }
 
-// newWriter takes over a volume, and recovers it if a writer died. The log takes
-// up to maxLog bytes; 0 means a size that goes with the region.
+// newWriter takes over a volume and recovers it if a writer has died. The log takes up
+// to maxLog bytes; 0 means a size in proportion to the region.
 func newWriter(vol recovery.Volume, maxLog int64) (*writer, *recovery.Recovery, error) {
 	log, found, err := recovery.NewWriter(vol)
 	if err != nil {
@@ -128,8 +128,8 @@ func defaultLogBytes(regionBytes int64) int64 {
 	return bytes / wal.PageBytes * wal.PageBytes
 }
 
-// at gives the newest value of a word of the file, for the lookups of this
-// process: those of the runtime page are counters of what is pending.
+// at returns the newest value of a word of the file, for the lookups of this process.
+// The words of the runtime page are counters for what is pending.
 func (w *writer) at(word uint64) uint64 {
 	switch {
 	case word >= layout.WordRegion:
@@ -145,11 +145,11 @@ func (w *writer) at(word uint64) uint64 {
 	return atomic.LoadUint64(&w.runtime[word-layout.WordRuntime])
 }
 
-// blockWords is the words of 64 bytes: those that share a removal counter.
+// blockWords is the number of words in a block: those that share a removal counter.
 const blockWords = 8
 
-// contains is Table.Contains for the newest state: that of the mapping, with what is
-// pending in its place.
+// contains is Table.Contains for the newest state: the mapping, overlaid with what is
+// pending.
 func (w *writer) contains(hash uint64) bool {
 	p := w.overlay.Load()
 	if p == nil { // all that has been acknowledged is in the mapping
@@ -160,11 +160,11 @@ func (w *writer) contains(hash uint64) bool {
 
 // containsUnder is contains with an overlay that was loaded before.
 //
-// Most home lines have nothing pending: what the mapping says of them then settles
-// most lookups. As long as p is the overlay, only words of the segment in it that is
-// being made durable are stored to the mapping, and that segment gets no more words. So a
-// block that p has no word of, be it asked before the block is read or after, does not
-// change meanwhile, and it is what it was at the instant when p was asked.
+// Most home lines have nothing pending: then the mapping settles most lookups. As long
+// as p is the overlay, only words of its committing segment are stored to the mapping,
+// and that segment gets no more words. So a block that has no word in p, asked before the
+// block is read or after, does not change meanwhile, and is as it was at the instant
+// when p was asked.
 func (w *writer) containsUnder(p *pending, hash uint64) bool {
 	found, open := w.table.FirstLook(&w.view, hash)
 	if open {
@@ -176,9 +176,9 @@ func (w *writer) containsUnder(p *pending, hash uint64) bool {
 	return w.table.Lookup(w.newest, hash)
 }
 
-// containsBeyond is containsUnder for what the home line does not settle. Where nothing
-// is pending of either line, and was not while they were read, as above, Lookup would
-// have read in them what Contains did.
+// containsBeyond is containsUnder for hashes that the home line does not settle. If
+// nothing is pending in either line, and was not while they were read, as above, then
+// Lookup would have read what Contains did.
 func (w *writer) containsBeyond(p *pending, hash uint64) bool {
 	found := w.table.Contains(&w.under, hash)
 	it := w.table.Split(hash)
@@ -195,7 +195,7 @@ func (w *writer) isPending(p *pending, line uint64) bool {
 	return p.has(first) || last != first && p.has(last)
 }
 
-// homeBlock is the block of the region that the home line of a hash begins in.
+// homeBlock returns the block of the region that the home line of a hash starts in.
 func (w *writer) homeBlock(hash uint64) uint64 {
 	first, _ := w.table.Words(w.table.Split(hash).Line)
 	return first / blockWords
@@ -224,15 +224,15 @@ func (w *writer) containsBlock(scratch *lookupScratch, hashes []uint64, found []
 	}
 }
 
-// unsure reports whether what a lookup has just found missing may be there (C1). Once a
-// write has failed, what is in memory may not be what is found when the file is opened
-// again. Once the file is released, another writer may move items that this one's
-// counters say nothing of; so it is asked after a lookup.
+// unsure reports whether a key that a lookup has just not found may be there (C1). Once
+// a write has failed, memory may differ from what opening the file again finds. Once
+// the file is released, another writer may move items without touching this one's
+// counters. Call it after the lookup.
 func (w *writer) unsure() bool { return w.released.Load() || w.log.Failed() }
 
-// containsBlockUnder is containsUnder for a block of hashes. What it needs of the memory
-// it asks for a step ahead, and of p before it reads the mapping: the few lookups that
-// the mapping does not settle would take most of the time otherwise.
+// containsBlockUnder is containsUnder for a block of hashes. It prefetches what it
+// needs one step ahead, and reads p before the mapping: otherwise the few lookups that
+// the mapping does not settle would take most of the time.
 func (w *writer) containsBlockUnder(p *pending, scratch *lookupScratch, hashes []uint64, found []bool) {
 	blocks, bytes := scratch.blocks[:len(hashes)], (len(hashes)+7)/8
 	open, pending := scratch.open[:bytes], scratch.pending[:bytes]
@@ -261,8 +261,8 @@ func (w *writer) containsBlockUnder(p *pending, scratch *lookupScratch, hashes [
 	}
 }
 
-// ready makes room for one operation. REQUIRES: w.mu; it is released and taken
-// again where that takes a commit or a checkpoint.
+// ready makes room for one operation. REQUIRES: w.mu, which is released and taken again
+// if that takes a commit or a checkpoint.
 func (w *writer) ready() error {
 	for {
 		if w.mu.closed {
@@ -298,11 +298,11 @@ func (w *writer) begin() error {
 	return w.log.Begin(w.firstLog())
 }
 
-// errCutOff says that an operation was not ended, nor undone.
-var errCutOff = errors.New("an operation was cut off by a panic")
+// errCutOff is the cause of ErrFailed if a panic left an operation half done.
+var errCutOff = errors.New("a panic interrupted an operation")
 
-// makeRoom makes room in a segment that is full, or in the log. REQUIRES: w.mu,
-// which it releases meanwhile.
+// makeRoom makes room in a segment that is full, or in the log. REQUIRES: w.mu, which it
+// releases meanwhile.
 func (w *writer) makeRoom(inLog bool) error {
 	w.mu.waits++
 	w.mu.Unlock()
@@ -314,7 +314,7 @@ func (w *writer) makeRoom(inLog bool) error {
 	return w.checkpointFor(w.most)
 }
 
-// segmentIsFull reports whether so many operations may be too many for the segment.
+// segmentIsFull reports whether n more operations may be too many for the segment.
 func (w *writer) segmentIsFull(n int) bool {
 	p := w.overlay.Load()
 	return p != nil && p.active.n >= maxPendingWords-n*w.most
@@ -327,14 +327,14 @@ func (w *writer) firstLog() int64 {
 	return min(firstLogBytes, w.maxLog)
 }
 
-// finish appends the operation that the placer has planned to the log, and then
-// publishes it to the lookups of this process. REQUIRES: w.mu.
+// finish appends the planned operation to the log and publishes it to the lookups of
+// this process. REQUIRES: w.mu.
 func (w *writer) finish(grow int) {
 	w.append(grow)
 	w.tell(1)
 }
 
-// append is finish without telling.
+// append is finish without tell. REQUIRES: w.mu.
 func (w *writer) append(grow int) {
 	op := &w.mu.op
 	if w.overlay.Load() == nil {
@@ -346,7 +346,8 @@ func (w *writer) append(grow int) {
 	w.mu.pending++
 }
 
-// tell says that the last n operations were appended. REQUIRES: w.mu.
+// tell updates the length after the last n operations were appended, and has a commit
+// or a checkpoint started in the background if one is due. REQUIRES: w.mu.
 func (w *writer) tell(n int) {
 	w.length.Store(w.log.Length())
 	if w.behind != nil {
@@ -360,9 +361,9 @@ func (w *writer) tell(n int) {
 	}
 }
 
-// publish shows the stores of an operation to the lookups of this process, in
-// their order; the removal counter of one that is guarded is odd from before it
-// until the last store is done, as in the mapping later (W4, R2).
+// publish shows the stores of an operation to the lookups of this process, in order.
+// The removal counter of a guarded store is odd from before it until after the last
+// store, as it will be in the mapping (W4, R2).
 func (w *writer) publish(op *operation) {
 	p := w.overlay.Load()
 	stash := false
@@ -388,8 +389,7 @@ func (w *writer) publish(op *operation) {
 	}
 }
 
-// insert puts an item in. An ErrFull changes nothing, but counts as an
-// operation.
+// insert inserts an item. An ErrFull changes nothing but counts as an operation.
 func (w *writer) insert(hash uint64) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -408,8 +408,8 @@ func (w *writer) insertLocked(hash uint64) error {
 	return nil
 }
 
-// plan has the placer plan an insert. It reports false where there is no room. At the limit
-// of keys there is room only for one of a class that has an entry in the stash.
+// plan has the placer plan an insert and reports whether there is room. At the limit of
+// keys there is room only for an item whose class has an entry in the stash.
 func (w *writer) plan(home layout.Item) bool {
 	place := w.mu.placer.insert
 	if w.atLimit() {
@@ -423,7 +423,7 @@ func (w *writer) plan(home layout.Item) bool {
 	return false
 }
 
-// insertUnique puts an item in unless a lookup says maybe, in one step.
+// insertUnique inserts an item unless a lookup answers "maybe", in one step.
 func (w *writer) insertUnique(hash uint64) (added bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -438,8 +438,8 @@ func (w *writer) insertUnique(hash uint64) (added bool, err error) {
 	return err == nil, err
 }
 
-// delete takes an item out. It reports false when there certainly is none, and
-// has then changed nothing, but counts as an operation.
+// delete deletes an item. It reports false if there certainly is none; that changes
+// nothing but counts as an operation.
 func (w *writer) delete(hash uint64) (bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -459,13 +459,13 @@ func (w *writer) delete(hash uint64) (bool, error) {
 	return true, nil
 }
 
-// searchEvery is how many deletes there are, while the stash is in use, to one
-// search for a path by which an item could leave it: the search may read a
-// thousand lines, the rest of a delete two.
+// searchEvery is how many deletes there are, while the stash is in use, to one search
+// for a path by which an item could leave it: the search may read a thousand lines, the
+// rest of a delete two.
 const searchEvery = 8
 
-// drain moves an item of the stash into a line that has just got room, if one
-// may live there; else, now and then, into any line that moves can make room in.
+// drain moves an item from the stash into the line that has just got room, if one may
+// live there; otherwise, now and then, into any line where moves can make room.
 func (w *writer) drain(freed uint64) {
 	w.mu.drains++
 	full := w.mu.stashLen == layout.StashEntries || w.atLimit()
@@ -486,7 +486,7 @@ func (w *writer) drain(freed uint64) {
 	})
 }
 
-// count gives the number of items of the class of a hash.
+// count returns the number of items of the class of a hash.
 func (w *writer) count(hash uint64) uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -509,8 +509,8 @@ func countItems(t layout.Table, load func(uint64, *layout.Line) (first, n uint64
 	return n
 }
 
-// sync commits: what was done before it is durable when it returns nil. If
-// setSeq, the user sequence is seq from here on.
+// sync commits: what was done before it is durable when it returns nil. If setSeq, the
+// user sequence becomes seq.
 func (w *writer) sync(setSeq bool, seq uint64) error {
 	w.commit.Lock()
 	defer w.commit.Unlock()
@@ -539,8 +539,8 @@ func (w *writer) endSegmentNow(setSeq bool, seq uint64) (segment, bool, error) {
 	return w.endSegment(setSeq, seq)
 }
 
-// endSegment ends the open segment, and begins another. It reports false where there
-// is nothing to make durable. REQUIRES: w.commit, w.mu.
+// endSegment ends the open segment and starts another. It reports false if there is nothing
+// to make durable. REQUIRES: w.commit, w.mu.
 func (w *writer) endSegment(setSeq bool, seq uint64) (b segment, ok bool, err error) {
 	if err := w.log.Err(); err != nil {
 		return b, false, err
@@ -572,8 +572,8 @@ type segment struct {
 	operations int
 }
 
-// dropPending forgets the words of a segment that has been stored to the mapping.
-// REQUIRES: w.commit, w.mu.
+// dropPending drops the words of a segment that has been stored to the mapping. REQUIRES:
+// w.commit, w.mu.
 func (w *writer) dropPending(b segment) {
 	p := w.overlay.Load()
 	if w.mu.pending -= b.operations; w.mu.pending == 0 {
@@ -589,12 +589,12 @@ func (w *writer) dropPending(b segment) {
 	}
 }
 
-// checkpoint commits, makes the mapping durable and begins the log again.
+// checkpoint commits, makes the mapping durable and starts the log anew.
 func (w *writer) checkpoint() error { return w.checkpointFor(0) }
 
-// checkpointFor is checkpoint. If need is not 0, it is because the log has no
-// room for so many stores; then it does nothing when it has by now, and the
-// next log is larger.
+// checkpointFor is checkpoint. A need other than 0 means that the log has no room for
+// that many stores: then checkpointFor does nothing if it has by now, and otherwise
+// makes the next log larger.
 func (w *writer) checkpointFor(need int) error {
 	w.checkpoints.Lock()
 	defer w.checkpoints.Unlock()
@@ -627,15 +627,15 @@ func (w *writer) checkpointFor(need int) error {
 	return w.log.Checkpoint(w.nextLog(need > 0))
 }
 
-// checkpointDue reports whether there is a log, and no room in it for so many
-// stores, if need is not 0.
+// checkpointDue reports whether there is a log and, if need is not 0, whether it has no
+// room for that many stores.
 func (w *writer) checkpointDue(need int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.log.Live() && (need == 0 || !w.log.Room(need))
 }
 
-// stalled notes that operations have waited since some time.
+// stalled records that operations have waited since a time.
 func (w *writer) stalled(since time.Time) {
 	d := int64(time.Since(since))
 	for {
@@ -646,7 +646,7 @@ func (w *writer) stalled(since time.Time) {
 	}
 }
 
-// hardenAll commits while no operation can go on. REQUIRES: w.commit, w.mu.
+// hardenAll commits while no operation can proceed. REQUIRES: w.commit, w.mu.
 func (w *writer) hardenAll() error {
 	b, ok, err := w.endSegment(false, 0)
 	if err != nil || !ok {
@@ -659,7 +659,7 @@ func (w *writer) hardenAll() error {
 	return nil
 }
 
-// nextLog is the size of the log after a checkpoint.
+// nextLog returns the size of the log after a checkpoint.
 func (w *writer) nextLog(wasFull bool) int64 {
 	size, _ := w.log.LogBytes()
 	if wasFull && !w.fixed {
@@ -668,8 +668,7 @@ func (w *writer) nextLog(wasFull bool) int64 {
 	return size
 }
 
-// lockAll keeps out operations, commits and checkpoints, until what it returns is
-// called.
+// lockAll keeps operations, commits and checkpoints out until unlock is called.
 func (w *writer) lockAll() (unlock func()) {
 	w.checkpoints.Lock()
 	w.commit.Lock()
@@ -681,8 +680,8 @@ func (w *writer) lockAll() (unlock func()) {
 	}
 }
 
-// clean commits and leaves a file that is complete without its log. After it,
-// operations are ErrClosed.
+// clean commits and leaves a file that is complete without its log. Later operations
+// return ErrClosed.
 func (w *writer) clean() error {
 	defer w.lockAll()()
 	if w.mu.closed {

@@ -100,7 +100,7 @@ func TestDraftKeepsOwnerAndGroup(t *testing.T) {
 
 	old(1234, 2345, 0o666)
 	asUser(t, 4321, 2345, func() {
-		if lost := replace(); !strings.Contains(lost, "has owner 4321; that of the old one, 1234,") || strings.Contains(lost, "group") {
+		if lost := replace(); !strings.Contains(lost, "has owner 4321: this process may not give it the owner of the old one, 1234") || strings.Contains(lost, "group") {
 			t.Errorf("a member of the group says %q", lost)
 		}
 	})
@@ -108,7 +108,7 @@ func TestDraftKeepsOwnerAndGroup(t *testing.T) {
 
 	old(1234, 2345, 0o666)
 	asUser(t, 4321, 5432, func() {
-		if lost := replace(); !strings.Contains(lost, "has owner 4321; that of the old one, 1234,") || strings.Contains(lost, "group") {
+		if lost := replace(); !strings.Contains(lost, "has owner 4321: this process may not give it the owner of the old one, 1234") || strings.Contains(lost, "group") {
 			t.Errorf("one of whose groups it is says %q", lost)
 		}
 	}, 9999, 2345)
@@ -116,7 +116,7 @@ func TestDraftKeepsOwnerAndGroup(t *testing.T) {
 
 	old(1234, 2345, 0o666)
 	asUser(t, 4321, 5432, func() {
-		if lost := replace(); !strings.Contains(lost, "has owner 4321; that of the old one, 1234,") || !strings.Contains(lost, "has group 5432; that of the old one, 2345,") {
+		if lost := replace(); !strings.Contains(lost, "has owner 4321: this process may not give it the owner of the old one, 1234") || !strings.Contains(lost, "has group 5432: this process may not give it the group of the old one, 2345") {
 			t.Errorf("a stranger says %q", lost)
 		}
 	})

@@ -9,10 +9,10 @@ import (
 	"syscall"
 )
 
-// keepAccess gives f the permission bits of another file, and its owner and group as far
-// as this process may: whoever is not root may give no file away, but may give one a
-// group that he belongs to. Where f has another group, that may do no more than anyone.
-// lost says what f does not get.
+// keepAccess gives f the permission bits of another file, and its owner and group as
+// far as this process may: only root may give a file away, but a process may give it a
+// group that it belongs to. If f keeps another group, that group gets no more rights
+// than everyone. lost says what f does not get.
 func keepAccess(f *os.File, as fs.FileInfo) (lost string, err error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -23,14 +23,14 @@ func keepAccess(f *os.File, as fs.FileInfo) (lost string, err error) {
 	want, ok2 := as.Sys().(*syscall.Stat_t)
 	if ok && ok2 && (is.Uid != want.Uid || is.Gid != want.Gid) && f.Chown(int(want.Uid), int(want.Gid)) != nil {
 		if is.Gid != want.Gid && f.Chown(-1, int(want.Gid)) != nil {
-			lost = fmt.Sprintf("the new file has group %d; that of the old one, %d, may not be given to it", is.Gid, want.Gid)
+			lost = fmt.Sprintf("the new file has group %d: this process may not give it the group of the old one, %d", is.Gid, want.Gid)
 			mode = mode&^0o070 | mode&0o007<<3&mode
 		}
 		if is.Uid != want.Uid {
 			if lost != "" {
 				lost += "\n"
 			}
-			lost += fmt.Sprintf("the new file has owner %d; that of the old one, %d, may not be given to it", is.Uid, want.Uid)
+			lost += fmt.Sprintf("the new file has owner %d: this process may not give it the owner of the old one, %d", is.Uid, want.Uid)
 		}
 	}
 	return lost, f.Chmod(mode) // after chown, and without the umask

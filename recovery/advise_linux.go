@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// AdviseRandom turns off reading ahead: a fault reads one page.
+// AdviseRandom turns read-ahead off: a fault reads one page.
 func (m *Mapping) AdviseRandom() error { return m.advise(m.Data, unix.MADV_RANDOM) }
 
-// Release gives the memory of the mapping back at once, locked or not, and
-// leaves its addresses valid: a load that still comes reads the file again.
+// Release gives the memory of the mapping back at once, locked or not. Its addresses
+// stay valid: a later load reads the file again.
 func (m *Mapping) Release() {
 	m.Data.Unlock()
 	m.advise(m.Data, unix.MADV_DONTNEED)
@@ -44,8 +44,8 @@ var delaysRmap = func() bool {
 	return isSince(unix.ByteSliceToString(name.Release[:]), 6, 2)
 }()
 
-// isSince reports whether a release of Linux, such as 6.1.0-13-amd64, is not before
-// major.minor.
+// isSince reports whether a release of Linux, such as 6.1.0-13-amd64, is major.minor or
+// later.
 func isSince(release string, major, minor int) bool {
 	var a, b int
 	n, _ := fmt.Sscanf(release, "%d.%d", &a, &b)
@@ -56,8 +56,8 @@ func (m *Mapping) advise(b []byte, advice int) error {
 	return os.NewSyscallError("madvise", unix.Madvise(b, advice))
 }
 
-// populate reads b, a part of the mapping that starts at a page, into the page
-// cache and enters it into the page table.
+// populate reads b, a part of the mapping that starts at a page, into the page cache
+// and enters it into the page table.
 func (m *Mapping) populate(b []byte) error {
 	err := unix.Madvise(b, unix.MADV_POPULATE_READ)
 	switch {
@@ -69,8 +69,8 @@ func (m *Mapping) populate(b []byte) error {
 	return os.NewSyscallError("madvise", err)
 }
 
-// readSmall starts to read b, a part of the mapping that starts at a page, into the page
-// cache, in small pages. The system bounds what it takes at once.
+// readSmall starts to read b, a part of the mapping that starts at a page, into the
+// page cache in small pages. The system limits how much it reads at once.
 func (m *Mapping) readSmall(b []byte) {
 	const atOnce = 128 << 10
 	for off := 0; off < len(b); off += atOnce {
@@ -79,13 +79,12 @@ func (m *Mapping) readSmall(b []byte) {
 }
 
 // ShrinkPages drops the filter file from the page cache, so that it comes back in small
-// pages, and reports whether most of it was there. Build leaves it there in pages of up to
-// 2 MiB, and so does whoever reads it from its begin to its end: lookups are the faster for it.
-// But the system writes back whole pages: 60 KiB for an insert into a file of 400 MiB (ext4,
-// Linux 6.18), where it is 4 in small ones.
+// pages, and reports whether most of it was there. Build, or reading the file
+// sequentially, leaves it there in pages of up to 2 MiB, which makes lookups faster.
+// But the system writes back whole pages, so each store would write a large one.
 //
-// Pages stay that are dirty or that another process has mapped, and those of tmpfs, which
-// writes nothing back.
+// Dirty pages, pages that another process has mapped, and the pages of tmpfs, which
+// writes nothing back, stay.
 func (v *Files) ShrinkPages() (most bool) {
 	if !delaysRmap || isTmpfs(v.filter.file) { // see leavePageTable: others may store meanwhile
 		return false
@@ -102,7 +101,7 @@ func (v *Files) ShrinkPages() (most bool) {
 	return n > int64(len(loads.Data))/2
 }
 
-// Resident gives how many bytes of the mapped file are in the page cache.
+// Resident returns the number of bytes of the mapped file that are in the page cache.
 func (m *Mapping) Resident() (int64, error) {
 	page := os.Getpagesize()
 	// The kernel writes one byte a page. Memory of the garbage collector has

@@ -8,8 +8,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/fault"
 )
 
-// writeZeros gives f its size by writing every byte, some at a time: the way to
-// allocate where the system has no call for it.
+// writeZeros extends f to size by writing every byte, step bytes at a time: the way to
+// allocate on systems that have no call for it.
 func writeZeros(f *os.File, size, step int64) error {
 	w := io.NewOffsetWriter(f, 0)
 	zeros := make([]byte, min(size, step))
@@ -24,13 +24,11 @@ func writeZeros(f *os.File, size, step int64) error {
 	return nil
 }
 
-// zeroStep is how much of a file is written with one call where pages of the
-// cache may be of any size.
+// zeroStep is how much is written in one call if pages of the cache may be of any size.
 const zeroStep = 1 << 20
 
-// rewrite stores every byte of f again, and zero bytes from its end up to size:
-// what was a hole is none afterwards. It is for file systems that cannot fill
-// holes.
+// rewrite stores every byte of f again, and zero bytes from its end up to size, which
+// fills the holes. It is for file systems that cannot fill holes.
 func rewrite(f *os.File, size int64) error {
 	buf := make([]byte, min(size, zeroStep))
 	for off := int64(0); off < size; off += int64(len(buf)) {

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// allocate gives a new file its size and all its blocks. A file of the right
-// size with a hole in it would do until the disk is full: a store into the hole
-// is then a SIGBUS. So what the system says it allocated is checked.
+// allocate extends a new file to size and allocates all its blocks. A file of the right
+// size with a hole in it would do until the disk is full, when a store into the hole is
+// a SIGBUS. So allocate checks what the system says it allocated.
 func allocate(f *os.File, size int64) error {
 	makeLargePages(f, size)
 	allocated, err := fallocate(f, size)
@@ -21,7 +21,7 @@ func allocate(f *os.File, size int64) error {
 	return err
 }
 
-// allocateAgain gives a file that has content its size, and blocks to its holes.
+// allocateAgain extends a file with content to size and allocates blocks for its holes.
 func allocateAgain(f *os.File, size int64) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
@@ -41,10 +41,10 @@ func allocateAgain(f *os.File, size int64) error {
 
 var errNoFallocate = errors.New("no fallocate")
 
-// callFallocate is where a test has a file system answer.
+// callFallocate lets a test answer for the file system.
 var callFallocate = unix.Fallocate
 
-// fallocate reports whether f has all its blocks now.
+// fallocate allocates blocks and reports whether f has all its blocks now.
 func fallocate(f *os.File, size int64) (allocated bool, err error) {
 	if err := fault.At("fallocate"); err != nil {
 		return false, err
@@ -64,7 +64,7 @@ func fallocate(f *os.File, size int64) (allocated bool, err error) {
 		return false, os.NewSyscallError("fstat", err)
 	}
 	if st.Size < size {
-		return false, fmt.Errorf("the file system gave %d of %d bytes", st.Size, size)
+		return false, fmt.Errorf("the file system allocated only %d of %d bytes", st.Size, size)
 	}
 	return st.Blocks*512 >= size, nil
 }

@@ -8,19 +8,19 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 )
 
-// DiscardLog makes a file whose writer died usable without its log, where that is lost,
-// damaged, or another file's. Where the log is good, it recovers the file as [NewWriter]
-// does, and discards nothing.
+// DiscardLog makes a file whose writer has died usable without its log, which is lost,
+// damaged or another file's. If the log is good, it recovers the file as [NewWriter]
+// does and discards nothing.
 //
-// What the file holds becomes what the filter holds, and that is a guess. Of the
-// operations since the last checkpoint, those that were not committed are missing; and
-// if the power went, any of them may be missing or half done, moves of older items among
-// them. So any key may be answered "certainly not". Length is counted, and the user
-// sequence is that of the checkpoint. Stash entries that no lookup would find are removed,
-// and so are the logs, whatever they are. A file with a line that the format does not
-// allow is [layout.ErrCorrupt], and left as it is.
+// The filter then holds what the file happens to hold. Operations since the last
+// checkpoint that were not committed are missing; after a power loss any of the others
+// may be missing or half done, moves of older items among them. So any key may be
+// answered "certainly not". Length is counted, and the user sequence is that of the
+// checkpoint. DiscardLog removes stash entries that no lookup would find, and the logs,
+// whatever they are. If a line breaks a rule of the format, it returns
+// [layout.ErrCorrupt] and leaves the file as it is.
 //
-// After a crash in the middle it can begin again.
+// It can be repeated after a crash.
 func DiscardLog(vol Volume) (*Recovery, error) {
 	w := &Writer{vol: vol, filter: vol.Filter()}
 	r, damage := w.open()
@@ -64,8 +64,8 @@ func DiscardLog(vol Volume) (*Recovery, error) {
 	return &found, nil
 }
 
-// repairStash removes the entries that break a rule of the stash, and counts the items
-// of the others. Removing one may bring another to light, which it was in the way of.
+// repairStash removes the entries that break a rule of the stash and counts the items
+// of the others. Removing one may reveal another.
 func (w *Writer) repairStash(t layout.Table, v *layout.View) (items uint64, err error) {
 	for range layout.StashEntries + 1 {
 		_, items, err = layout.CheckStash(t, v)

@@ -24,19 +24,19 @@ type Draft struct {
 	lost string   // see Lost
 }
 
-// NewDraft makes an empty file that will stand under path. It takes the writer
-// lock of a file that stands there now, and fails with [ErrLocked] where
-// another process holds it. The new file has the owner, the group and the permission
-// bits of the old one, as far as this process may give them, see Lost. A symbolic link
-// is followed, also to where nothing stands: what it leads to is replaced.
+// NewDraft makes an empty file that will replace the file at path, if there is one. It
+// takes the writer lock of that file and fails with [ErrLocked] if another process has
+// it. The new file gets the owner, group and permission bits of the old one as far as
+// this process may set them (see Lost). A symbolic link is followed, even to a file
+// that does not exist.
 //
-// It removes temporary files for the same path that a process left when it died.
+// It removes temporary files for the same path that dead processes have left.
 func NewDraft(path string) (*Draft, error) {
 	return newDraft(path, (*Draft).lockOld)
 }
 
-// NewDraftOf is NewDraft for a path under which nothing stands; where something
-// does, it fails with fs.ErrExist. It ends with PublishNew.
+// NewDraftOf is NewDraft for a path where no file exists. If one does, it fails with
+// fs.ErrExist. Finish the draft with PublishNew.
 func NewDraftOf(path string) (*Draft, error) {
 	if _, err := os.Stat(path); err == nil {
 		return nil, &fs.PathError{Op: "create", Path: path, Err: fs.ErrExist}
@@ -82,13 +82,12 @@ func (d *Draft) keepAccess() error {
 	return err
 }
 
-// Lost says what of the owner and the group of the old file the new one does not have,
-// since this process may not give it; "" where that is nothing.
+// Lost says which of the owner and group of the old file this process may not give to
+// the new one, or returns "".
 func (d *Draft) Lost() string { return d.lost }
 
-// lockOld locks the regular file that stands under the path of the draft, if
-// there is one. If a writer of it died, it is recovered first: its readers need it
-// until it is replaced.
+// lockOld locks the regular file at the path of the draft, if there is one. If its
+// writer has died, it is recovered first: its readers need it until it is replaced.
 func (d *Draft) lockOld() error {
 	recoverOld(d.path)
 	for {
@@ -107,7 +106,7 @@ func (d *Draft) lockOld() error {
 	}
 }
 
-// recoverOld recovers the file under path if its writer died. One that cannot be
+// recoverOld recovers the file at path if its writer has died. A file that cannot be
 // recovered may be replaced all the same.
 func recoverOld(path string) {
 	f, h, err := OpenFile(path)
@@ -126,8 +125,8 @@ func recoverOld(path string) {
 	files.Guard(func() { NewWriter(files) }, func(error) {})
 }
 
-// Allocate gives the file its size, all of it zero bytes with a block on the
-// disk, and maps it.
+// Allocate extends the file to size zero bytes, all of them with blocks on the disk,
+// and maps it.
 func (d *Draft) Allocate(size int64) error {
 	if err := allocate(d.file, size); err != nil {
 		return fmt.Errorf("allocate %d bytes for %s: %w", size, d.path, err)
@@ -140,16 +139,15 @@ func (d *Draft) Allocate(size int64) error {
 	return nil
 }
 
-// PublishNew is Publish where no file may stand under the path; where one does,
-// it fails with fs.ErrExist.
+// PublishNew is Publish, but fails with fs.ErrExist if a file exists at the path.
 func (d *Draft) PublishNew() error {
 	return d.publish(func() error { return nil }, renameNew)
 }
 
-// Publish makes the file durable and puts it under its path, in place of an
-// older one. Whatever it returns, the draft is used up; where it returns an
-// error, what stood under the path is as it was, save for an error that says
-// that the directory could not be synced.
+// Publish makes the file durable and renames it to its path, which replaces an older
+// file. It uses the draft up. If it fails, the file at the path is as it was, unless
+// the error says that the new file is complete: then it is at the path, but may not
+// survive a power loss.
 func (d *Draft) Publish() error { return d.publish(d.lockLate, rename) }
 
 func (d *Draft) publish(lockLate func() error, rename func(from, to string) error) error {
@@ -177,7 +175,7 @@ func (d *Draft) publish(lockLate func() error, rename func(from, to string) erro
 	return errors.Join(err, d.release())
 }
 
-// prepare does all that comes before the rename.
+// prepare does everything that comes before the rename.
 func (d *Draft) prepare() error {
 	if err := syncFilter(&d.Mapping, d.file); err != nil {
 		return err
@@ -192,8 +190,8 @@ func (d *Draft) prepare() error {
 	return lock(d.file)
 }
 
-// lockLate locks a file that has come to stand under the path since the draft was
-// begun: it may have a writer.
+// lockLate locks a file that has appeared at the path since the draft was begun, since
+// it may have a writer.
 func (d *Draft) lockLate() error {
 	if d.old == nil {
 		if err := d.lockOld(); err != nil {
@@ -209,7 +207,7 @@ func (d *Draft) lockLate() error {
 	return nil
 }
 
-// Discard removes the file; what stood under the path is as it was.
+// Discard removes the draft. The file at the path is as it was.
 func (d *Draft) Discard() error {
 	var errs []error
 	if d.Data != nil {
@@ -223,8 +221,7 @@ func (d *Draft) Discard() error {
 	return errors.Join(errs...)
 }
 
-// release closes what the draft has open beside its own file, and so ends the
-// lock.
+// release closes what the draft has open, which releases the lock.
 func (d *Draft) release() error {
 	var errs []error
 	if d.file != nil {
@@ -239,15 +236,14 @@ func (d *Draft) release() error {
 	return errors.Join(errs...)
 }
 
-// notRegular is the error for a path that names something else than a file
-// of bytes: a directory, a pipe, a device.
+// notRegular returns the error for a path that is a directory, a pipe, a device or the
+// like.
 func notRegular(op, path string) error {
 	return &fs.PathError{Op: op, Path: path, Err: errors.New("not a regular file")}
 }
 
-// A Scratch is a file beside a draft for data that need not outlive it. It has
-// no name from the start where the system allows that, so that nothing is left
-// of it however the process ends.
+// A Scratch is a file beside a draft for data that need not outlive it. On systems that
+// allow it, it has no name, so nothing is left of it however the process ends.
 type Scratch struct{ *os.File }
 
 // Scratch makes an empty scratch file.
@@ -260,7 +256,7 @@ func (d *Draft) Scratch() (*Scratch, error) {
 	return &Scratch{f}, nil
 }
 
-// WriteAt is that of the file.
+// WriteAt is os.File.WriteAt.
 func (s *Scratch) WriteAt(data []byte, off int64) (int, error) {
 	if err := fault.At("write"); err != nil {
 		return 0, err
@@ -268,7 +264,7 @@ func (s *Scratch) WriteAt(data []byte, off int64) (int, error) {
 	return s.File.WriteAt(data, off)
 }
 
-// Close ends the file.
+// Close closes the file, which removes it.
 func (s *Scratch) Close() error {
 	err := s.File.Close()
 	if rm := os.Remove(s.Name()); rm != nil && !errors.Is(rm, fs.ErrNotExist) {

@@ -5,14 +5,14 @@ import (
 	"fmt"
 )
 
-// ErrLocked says that another process is writing to the file.
+// ErrLocked is returned when a process has the writer lock of the file.
 var ErrLocked = errors.New("filter file is locked by a writer")
 
-// A ReadLockError is the ErrLocked of a file that nobody writes to: a process that may
-// read the file keeps writers out with a read lock. No program that uses this package
-// takes one.
+// A ReadLockError is returned in place of ErrLocked, and matches it, if the process
+// that holds a lock is not a writer: a read lock on the file keeps writers out. No
+// program takes one through this package.
 type ReadLockError struct {
-	PID int // 0 where the system does not say
+	PID int // 0 if unknown
 }
 
 func (e *ReadLockError) Error() string {
@@ -25,15 +25,16 @@ func (e *ReadLockError) Error() string {
 
 func (e *ReadLockError) Unwrap() error { return ErrLocked }
 
-// ErrNoRoom says that a log could not be created for want of room.
+// ErrNoRoom is returned when there is no room for a log: the disk is full, a quota is
+// exceeded, or the file would be too large.
 var ErrNoRoom = errors.New("no room for a log")
 
-// ErrChanging says that the file was written to while it was being read.
+// ErrChanging is returned when a file was written to while it was read.
 var ErrChanging = errors.New("filter file is being written to")
 
-// ErrFailed says that an earlier write to the file failed.
-var ErrFailed = errors.New("filter failed on an earlier error")
+// ErrFailed is returned once a write to a file has failed.
+var ErrFailed = errors.New("an earlier write to the filter failed")
 
-// ErrReplaced says that a writer found that its file has no name any more, or
-// that another one has it.
-var ErrReplaced = errors.New("filter file was removed or replaced under its writer")
+// ErrReplaced is returned to a writer whose file has been removed, or replaced by
+// another one of its name.
+var ErrReplaced = errors.New("filter file was removed or replaced while open for writing")

@@ -18,8 +18,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/fault"
 )
 
-// Files is the Volume of the operating system: a filter file and its logs,
-// mapped. It has the lock of the filter file until it is closed.
+// Files is the Volume of the operating system: a filter file and its logs, mapped. It
+// holds the lock of the filter file until Close.
 type Files struct {
 	path   string // with symbolic links followed
 	dir    *os.File
@@ -27,14 +27,14 @@ type Files struct {
 }
 
 // A mappedFile is a File of the operating system. The filter is mapped twice, for loads
-// and for stores: a sync takes the right to store from every page that has it, and
-// what lookups load from never had it, see leavePageTable.
+// and for stores: a sync write-protects every page that is mapped for stores, which the
+// pages that lookups read from never are; see leavePageTable.
 type mappedFile struct {
 	loads, stores *Mapping // one and the same for a log
 	file          *os.File
 	words, stored []uint64 // of loads and of stores
 	sync          func(stores *Mapping, file *os.File) error
-	kept          bool // loads is for someone else to unmap
+	kept          bool // loads is not ours to unmap
 }
 
 func (f *mappedFile) Words() []uint64          { return f.words }
@@ -53,16 +53,16 @@ func (f *mappedFile) Close() error {
 	return errors.Join(err, f.file.Close())
 }
 
-// A logFile is a mappedFile that nobody reads while it is written. Its words need
-// no order then, and a store takes a cycle where one that others see in order
-// takes 20, on amd64. Whatever order a processor keeps, the death of a process
-// leaves the stores up to some instruction.
+// A logFile is a mappedFile that nobody reads while it is written. Its stores need no
+// order, so they are plain ones, which are much cheaper than ordered stores on amd64.
+// Whatever order the processor keeps, the death of a process leaves the stores up to
+// some instruction.
 type logFile struct{ *mappedFile }
 
 func (f logFile) Store(word, value uint64) { f.stored[word] = value }
 
-// StoreRun is no copy, which has no order: the check of a record is its last word, and where
-// the process dies before it, there is no record.
+// StoreRun does not use copy, which has no order: the check of a record is its last
+// word, and if the process dies before it is stored, there is no record.
 func (f logFile) StoreRun(word uint64, values []uint64) {
 	for _, v := range values {
 		f.stored[word] = v
@@ -70,8 +70,8 @@ func (f logFile) StoreRun(word uint64, values []uint64) {
 	}
 }
 
-// syncFilter writes what the mapping holds, and then what the file holds, so
-// that no system is asked to do both with one call.
+// syncFilter writes back what the mapping holds, then what the file holds, so that no
+// system has to do both in one call.
 func syncFilter(m *Mapping, f *os.File) error {
 	if err := fault.At("msync"); err != nil {
 		return err
@@ -90,11 +90,12 @@ func syncFile(f *os.File) error {
 	return f.Sync()
 }
 
-// OpenFiles opens and locks the filter file under path, for writing. It creates
-// nothing. It fails with [ErrLocked] where another process has the lock.
+// OpenFiles opens and locks the filter file at path, for writing. It creates no file.
+// It fails with [ErrLocked] if another process has the lock, and with
+// errors.ErrUnsupported on systems where files cannot be written.
 //
-// The file gets blocks for holes that it may have, being a copy: a store into a
-// hole of a full disk would be a fault.
+// If the file is a copy with holes, it gets blocks for them: a store into a hole on a
+// full disk would be a fault.
 func OpenFiles(path string) (*Files, error) {
 	if noWriters {
 		return nil, fmt.Errorf("open for writing on %s: %w", runtime.GOOS, errors.ErrUnsupported)
@@ -114,12 +115,12 @@ func OpenFiles(path string) (*Files, error) {
 	return v, nil
 }
 
-// noWriters is where a mapping and what calls read and write are not the same
-// (OpenBSD), and where a file that is mapped cannot be renamed (Windows).
+// noWriters is set on systems where a mapping and read and write may differ (OpenBSD)
+// or where a mapped file cannot be renamed (Windows).
 const noWriters = runtime.GOOS == "openbsd" || runtime.GOOS == "windows"
 
-// realPath follows symbolic links, and does not depend on the working directory:
-// the log is beside the file itself, wherever the process goes.
+// realPath follows symbolic links and makes the path absolute: the log is beside the
+// file itself, whatever the working directory.
 func realPath(path string) (string, error) {
 	path, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -129,7 +130,7 @@ func realPath(path string) (string, error) {
 }
 
 // newPath is realPath for a file that may not exist. A symbolic link whose target does
-// not exist is followed to where it would be.
+// not exist is followed to where the target would be.
 func newPath(path string) (string, error) {
 	for range maxLinks {
 		if real, err := realPath(path); !errors.Is(err, fs.ErrNotExist) {
@@ -183,13 +184,13 @@ func mapFiles(path string, f *os.File) (*Files, error) {
 	}
 	filter := &mappedFile{loads: loads, stores: stores, file: f, words: Words(loads.Data), stored: Words(stores.Data), sync: syncFilter}
 	v := &Files{path: path, dir: dir, filter: filter}
-	// A mapping keeps the lock of its file: that of a writer whom nobody closed goes with
-	// the garbage, as the file does.
+	// A mapping keeps the lock of its file: an unclosed writer's lock is released when it
+	// is collected.
 	runtime.AddCleanup(v, func(m *Mapping) { m.Unmap() }, stores)
 	return v, nil
 }
 
-// mapRandom is Map for a file that is written: it is not read ahead (R4).
+// mapRandom is Map for a file that is written to, without read-ahead (R4).
 func mapRandom(f *os.File, size int64, writable bool) (*Mapping, error) {
 	m, err := Map(f, size, writable)
 	if err != nil {
@@ -201,9 +202,9 @@ func mapRandom(f *os.File, size int64, writable bool) (*Mapping, error) {
 	return m, nil
 }
 
-// openLocked opens the regular file under path for reading and writing, and
-// takes its lock. Another process may put a new file there before the lock is
-// taken; it would then be on one that nobody can find, so it is taken again.
+// openLocked opens the regular file at path for reading and writing and takes its lock.
+// Another process may replace the file before that; the lock would then be on a file
+// that nobody can find, so openLocked starts again.
 func openLocked(path string) (*os.File, error) {
 	for {
 		info, err := os.Stat(path)
@@ -228,10 +229,10 @@ func openLocked(path string) (*os.File, error) {
 	}
 }
 
-// beforeLock is where a test has another process replace the file.
+// beforeLock lets a test replace the file.
 var beforeLock = func() {}
 
-// sameFile reports whether f is what stands under path.
+// sameFile reports whether f is the file at path.
 func sameFile(f *os.File, path string) bool {
 	is, err := f.Stat()
 	if err != nil {
@@ -241,19 +242,21 @@ func sameFile(f *os.File, path string) bool {
 	return err == nil && os.SameFile(is, named)
 }
 
+// Filter returns the filter file.
 func (v *Files) Filter() File { return v.filter }
 
-// Serve says to readers that the file needs no recovery: NewWriter has returned.
+// Serve tells readers that the file needs no recovery. Call it once NewWriter has
+// returned.
 func (v *Files) Serve() error { return serve(v.filter.file) }
 
-// File is the filter file of the operating system.
+// File returns the open filter file.
 func (v *Files) File() *os.File { return v.filter.file }
 
-// Mapping is that of the filter file for loads.
+// Mapping returns the mapping of the filter file that lookups load from.
 func (v *Files) Mapping() *Mapping { return v.filter.loads }
 
-// Guard is [Guard] for an f that touches the mapped files, and no memory of a caller.
-// Whatever panic ends f, it calls failed first.
+// Guard is [Guard] for a function that uses the mapped files but no memory of a caller.
+// If f panics, it calls failed before it returns the fault or panics again.
 func (v *Files) Guard(f func(), failed func(error)) (fault *FaultError) {
 	defer func(old bool) {
 		debug.SetPanicOnFault(old)
@@ -270,6 +273,7 @@ func (v *Files) Guard(f func(), failed func(error)) (fault *FaultError) {
 	return nil
 }
 
+// Named returns ErrReplaced if the filter file is not the one at its path.
 func (v *Files) Named() error {
 	if !sameFile(v.filter.file, v.path) {
 		return fmt.Errorf("%s: %w", v.path, ErrReplaced)
@@ -279,6 +283,7 @@ func (v *Files) Named() error {
 
 func (v *Files) logPath(name LogName) string { return v.path + name.String() }
 
+// OpenLog opens and maps a log. A file that cannot be a log is layout.ErrCorrupt.
 func (v *Files) OpenLog(name LogName) (File, error) {
 	f, err := os.OpenFile(v.logPath(name), os.O_RDWR, 0)
 	if err != nil {
@@ -286,7 +291,7 @@ func (v *Files) OpenLog(name LogName) (File, error) {
 	}
 	info, err := f.Stat()
 	if err == nil && (!info.Mode().IsRegular() || info.Size() < wal.MinBytes || info.Size() > wal.MaxBytes || info.Size()%wal.PageBytes != 0) {
-		err = &layout.CorruptError{Region: layout.RegionLog, Offset: info.Size(), Rule: fmt.Sprintf("L1: %s has %d bytes: it was cut short, or is no log", v.logPath(name), info.Size())}
+		err = &layout.CorruptError{Region: layout.RegionLog, Offset: info.Size(), Rule: fmt.Sprintf("L1: %s has %d bytes: it was cut short or is not a log", v.logPath(name), info.Size())}
 	}
 	var log File
 	if err == nil {
@@ -307,10 +312,10 @@ func mapLog(f *os.File, size int64) (File, error) {
 	return logFile{&mappedFile{loads: m, stores: m, file: f, words: words, stored: words, sync: syncLog}}, nil
 }
 
-// CreateLog writes every byte, so that a commit need not tell the file system
-// which blocks have been written to; and a page at a time, so that the pages of
-// the cache are small ones. A log in large ones, as a long write leaves them,
-// writes up to 1 MiB in every commit, measured on ext4.
+// CreateLog makes, maps and syncs a log. It writes every byte, so that a commit need
+// not tell the file system which blocks have been written; and it writes page by page,
+// so that the page cache holds small pages. In large pages, as one long write would
+// leave, each commit would write back up to a whole one.
 func (v *Files) CreateLog(bytes int64) (File, error) {
 	path := v.logPath(NextLog)
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -324,20 +329,20 @@ func (v *Files) CreateLog(bytes int64) (File, error) {
 	if err != nil {
 		return nil, ofRoom(err)
 	}
-	keepAccess(f, info) // who may recover the filter needs its log
+	keepAccess(f, info) // a process that may recover the filter needs its log
 	log, err := v.fillLog(f, bytes)
 	if err != nil {
 		f.Close()
 		if e := os.Remove(path); e != nil {
-			return nil, fmt.Errorf("%v; and it stays: %w", err, e) // not ErrNoRoom
+			return nil, fmt.Errorf("%v; the unfinished log stays: %w", err, e) // not ErrNoRoom
 		}
 		return nil, err
 	}
 	return log, nil
 }
 
-// ofRoom makes the error of a log that could not get its blocks ErrNoRoom if that is for
-// want of room. (Of a sync it never is.)
+// ofRoom turns an error of allocating a log into ErrNoRoom if there was no room. (An
+// error of a sync never is.)
 func ofRoom(err error) error {
 	for _, room := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG} {
 		if errors.Is(err, room) {
@@ -363,6 +368,7 @@ func (v *Files) fillLog(f *os.File, bytes int64) (File, error) {
 	return mapLog(f, bytes)
 }
 
+// KeepLog renames NextLog to CurrentLog and syncs the directory.
 func (v *Files) KeepLog() error {
 	if err := rename(v.logPath(NextLog), v.logPath(CurrentLog)); err != nil {
 		return err
@@ -370,6 +376,7 @@ func (v *Files) KeepLog() error {
 	return v.syncDir()
 }
 
+// RemoveLogs removes both logs and syncs the directory.
 func (v *Files) RemoveLogs() error {
 	for _, name := range []LogName{NextLog, CurrentLog} {
 		if err := remove(v.logPath(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -386,7 +393,7 @@ func rename(from, to string) error {
 	return os.Rename(from, to)
 }
 
-// renameNew is rename where nothing may stand under the new name.
+// renameNew is rename, but fails if the new name is taken.
 func renameNew(from, to string) error {
 	if err := fault.At("rename"); err != nil {
 		return err
@@ -394,7 +401,7 @@ func renameNew(from, to string) error {
 	return renameNoReplace(from, to)
 }
 
-// linkNew does it with a second name for the file, which is atomic too.
+// linkNew is renameNew by way of a second name for the file, which is atomic too.
 func linkNew(from, to string) error {
 	if err := os.Link(from, to); err != nil {
 		return err
@@ -411,8 +418,8 @@ func remove(path string) error {
 
 func (v *Files) syncDir() error { return syncDir(v.dir) }
 
-// syncDir makes the names in a directory durable; nil stands for one on a system
-// that needs no call for it.
+// syncDir makes the names in a directory durable. dir is nil on systems that need no
+// call for it.
 func syncDir(dir *os.File) error {
 	if err := fault.At("syncdir"); err != nil {
 		return err
@@ -423,13 +430,14 @@ func syncDir(dir *os.File) error {
 	return dir.Sync()
 }
 
+// Random returns 64 bits of crypto/rand.
 func (v *Files) Random() uint64 {
 	var b [8]byte
 	rand.Read(b[:])
 	return binary.LittleEndian.Uint64(b[:])
 }
 
-// Close ends the mapping and the lock.
+// Close unmaps and closes the files and releases the lock.
 func (v *Files) Close() error {
 	err := errors.Join(unlock(v.filter.file), v.filter.Close())
 	if v.dir != nil {
@@ -438,6 +446,6 @@ func (v *Files) Close() error {
 	return err
 }
 
-// KeepMapping makes Close leave the mapping for loads alone: it is for
-// whoever uses it to unmap.
+// KeepMapping makes Close leave the mapping for loads to the caller of Mapping, who
+// must unmap it.
 func (v *Files) KeepMapping() { v.filter.kept = true }

@@ -7,10 +7,9 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// ReadWords copies the part of a filter file that lookups read, from
-// OffRuntime to the end of the region, into the heap. The copy is of one
-// instant: the file is refused as changing when its superblocks or its
-// counters of removals are not the same before and after.
+// ReadWords copies the part of a filter file that lookups read, from OffRuntime to the
+// end of the region, into the heap. The copy is of one instant: if the superblocks or
+// the runtime page change meanwhile, the error is ErrChanging.
 func ReadWords(f *os.File, head *Head, progress func(done, total int64)) ([]uint64, error) {
 	words := make([]uint64, (layout.OffRegion-layout.OffRuntime+head.Geometry.RegionBytes)/8)
 	data := Bytes(words)

@@ -7,13 +7,14 @@ import (
 	"strconv"
 )
 
-// LockHolder finds the process that has the writer lock of a file; 0 where none that
-// this one may look into has it. The lock belongs to an open file description and not to
-// a process, so the kernel names no process with it: what tells is the list of locks of
-// each open descriptor of each process.
+// LockHolder returns the process that has the writer lock of the file at path, or 0 if
+// it finds none. It finds only processes that this one may inspect. The lock belongs to
+// an open file description, so the kernel does not say which process it is; LockHolder
+// reads the locks of every open descriptor of every process.
 func LockHolder(path string) (pid int) { return lockHolder(path, "WRITE") }
 
-// ReadLockHolder finds the process that keeps writers of a file out with a read lock.
+// ReadLockHolder returns the process that keeps writers of the file at path out with a
+// read lock, or 0 if it finds none.
 func ReadLockHolder(path string) (pid int) { return lockHolder(path, "READ") }
 
 func lockHolder(path, kind string) (pid int) {

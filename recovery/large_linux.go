@@ -7,16 +7,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// largePage is the size of the large pages of amd64, and of arm64 with small ones of 4 KiB.
+// largePage is the size of a large page on amd64, and on arm64 with pages of 4 KiB.
 const largePage = 2 << 20
 
-// makeLargePages gives a new file on tmpfs its memory in large pages, as far as the system
-// has some: a lookup finds the address of a line in the processor then, which in a filter
-// of 1 GiB in small pages it looks up in page tables that no cache holds. Nothing is ever
-// written back from there, so that rule R4, which keeps the pages small of what is written,
-// has no reason. (Other file systems choose the sizes of pages by themselves.)
+// makeLargePages gives a new file on tmpfs its memory in large pages, as far as the
+// system has some, so that a lookup finds the address of a line in the processor and
+// not in page tables that no cache holds. Tmpfs writes nothing back, so rule R4, which
+// keeps the pages of written files small, does not apply. (Other file systems choose
+// the sizes of pages themselves.)
 //
-// Only the maker of a file does it, since the memory counts for who asks for it.
+// Only the process that makes a file does this, since the memory is charged to the one
+// that asks for it.
 func makeLargePages(f *os.File, size int64) {
 	if size < largePage || !isTmpfs(f) || f.Truncate(size) != nil {
 		return
@@ -44,9 +45,9 @@ func isTmpfs(f *os.File) bool {
 	return unix.Fstatfs(int(f.Fd()), &st) == nil && int64(st.Type) == unix.TMPFS_MAGIC
 }
 
-// mapFile maps a file on tmpfs to a multiple of largePage, without which large pages are
-// entered into the page table as small ones: into addresses that are reserved for that, if it
-// gets so many. Other file systems find such a place by themselves.
+// mapFile maps a file on tmpfs at a multiple of largePage, without which its large
+// pages would be entered into the page table as small ones. It reserves addresses for
+// that, if it can. Other file systems find such an address by themselves.
 func mapFile(f *os.File, size int64, writable bool) (*Mapping, error) {
 	if size < largePage || !isTmpfs(f) {
 		return mapAnywhere(f, size, writable)

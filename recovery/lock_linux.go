@@ -7,26 +7,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The lock has three parts, the first bytes of the file. Who has the first one is
-// the only one to write to the file. Who has the second as well has recovered it,
-// and keeps it as readers need it. Who has the third is making the file.
+// The lock has three parts, one for each of the first bytes of the file. The process
+// that holds the first may write to the file. It takes the second once the file needs
+// no recovery, so that readers may be served. The process that makes a new file holds
+// the third.
 const (
 	lockWrite = iota
 	lockServe
 	lockTemporary
 )
 
-// lock takes the writer lock: an open-file-description lock, which ends with f and its mappings and not, as a POSIX lock does, when the process
-// closes any other descriptor of the same file.
+// lock takes the writer lock. It is an open-file-description lock: it ends with f and
+// its mappings, whereas a POSIX lock would end when the process closes any other
+// descriptor of the file.
 func lock(f *os.File) error {
 	return lockPart(f, lockWrite)
 }
 
-// serve says to readers that the file is what they need.
+// serve tells readers that the file needs no recovery.
 func serve(f *os.File) error { return lockPart(f, lockServe) }
 
-// lockDraft says that a temporary file is being made. It is no writer lock: whoever asks
-// for it while the file gets its name is in nobody's way.
+// lockDraft marks a temporary file as being made. It does not take the writer lock:
+// a process that asks for that while the file gets its name must not be refused.
 func lockDraft(f *os.File) error { return lockPart(f, lockTemporary) }
 
 func lockPart(f *os.File, part int64) error {
@@ -52,18 +54,17 @@ func lockPart(f *os.File, part int64) error {
 	}
 }
 
-// unlock gives the lock up. A mapping keeps the open file description, and with
-// it the lock, when f is closed.
+// unlock releases the lock. Without it the lock would last as long as a mapping, even
+// after f is closed.
 func unlock(f *os.File) error {
 	return os.NewSyscallError("fcntl", unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_UNLCK}))
 }
 
-// Locked reports whether another process, or another descriptor of this one, has
-// the writer lock of a file.
+// Locked reports whether another open file description of f's file has the writer lock.
 func Locked(f *os.File) (bool, error) { return partLocked(f, lockWrite) }
 
-// Served reports whether a writer has it that has recovered the file, if that
-// was needed.
+// Served reports whether a writer has the file open and has recovered it, if that was
+// needed.
 func Served(f *os.File) (bool, error) { return partLocked(f, lockServe) }
 
 func partLocked(f *os.File, part int64) (bool, error) {

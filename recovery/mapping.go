@@ -10,7 +10,7 @@ import (
 	"github.com/edsrzf/mmap-go"
 )
 
-// A Mapping is a file, or its first bytes, in memory, shared with every other
+// A Mapping is a file, or its first bytes, in memory that is shared with every other
 // process that maps it.
 type Mapping struct {
 	Data mmap.MMap
@@ -18,8 +18,8 @@ type Mapping struct {
 	around mmap.MMap // Data and what is reserved before and behind it; nil where nothing is
 }
 
-// Map maps the first size bytes of f. The file must be that long: a load past
-// its end is a fault.
+// Map maps the first size bytes of f. The file must be that long: a load past its end
+// is a fault.
 func Map(f *os.File, size int64, writable bool) (*Mapping, error) {
 	m, err := mapFile(f, size, writable)
 	if err != nil {
@@ -28,7 +28,7 @@ func Map(f *os.File, size int64, writable bool) (*Mapping, error) {
 	return m, nil
 }
 
-// mapAnywhere is mapFile where the system finds the best place by itself.
+// mapAnywhere is mapFile if the system finds the best address by itself.
 func mapAnywhere(f *os.File, size int64, writable bool) (*Mapping, error) {
 	prot := mmap.RDONLY
 	if writable {
@@ -38,8 +38,7 @@ func mapAnywhere(f *os.File, size int64, writable bool) (*Mapping, error) {
 	return &Mapping{Data: data}, err
 }
 
-// Unmap ends the mapping, if there is one. Any use of its memory afterwards is a
-// fault.
+// Unmap ends the mapping, if there is one. Any later use of its memory is a fault.
 func (m *Mapping) Unmap() error {
 	switch {
 	case m.around != nil:
@@ -51,10 +50,10 @@ func (m *Mapping) Unmap() error {
 	return nil
 }
 
-// A FaultError says that a load from a mapping, or a store, had nothing behind it: the
-// file has been cut short, or its disk failed.
+// A FaultError is a load or store in a mapping that failed: the file was cut short, or
+// its disk failed.
 type FaultError struct {
-	Offset int64 // in the mapping; -1 where that is the one of a log
+	Offset int64 // in the mapping; -1 if the mapping is that of the log
 }
 
 func (e *FaultError) Error() string {
@@ -64,9 +63,8 @@ func (e *FaultError) Error() string {
 	return fmt.Sprintf("fault at offset %d of the mapped file: it was cut short or its disk failed", e.Offset)
 }
 
-// Guard runs f, and turns a fault in memory that f touches into a
-// [*FaultError]. data is the mapping that f works on. It works for the calling
-// goroutine alone, not for others that f starts.
+// Guard runs f and returns a fault in data, the mapping that f works on, as a
+// [*FaultError]. It covers the calling goroutine only, not goroutines that f starts.
 func Guard(data []byte, f func()) (fault *FaultError) {
 	defer func(old bool) {
 		debug.SetPanicOnFault(old)
@@ -80,8 +78,8 @@ func Guard(data []byte, f func()) (fault *FaultError) {
 	return nil
 }
 
-// faultOf makes an error of what recover gave; nil where that was no fault. (The
-// use of a nil pointer is none.) mappings are those of the filter.
+// faultOf returns the error for what recover returned, or nil if that is not a fault in
+// memory. (Dereferencing nil is not.) mappings are those of the filter.
 func faultOf(r any, mappings ...[]byte) *FaultError {
 	var fault interface {
 		runtime.Error

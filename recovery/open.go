@@ -10,22 +10,22 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 )
 
-// A Head is what opening a filter file finds out before any lookup. It is of
-// constant size: opening costs the same for every size of file.
+// A Head is what opening a filter file reads, before any lookup. Its size is constant:
+// opening costs the same for a file of any size.
 type Head struct {
 	Raw        [layout.OffRuntime]byte // the superblock slots
-	Slot       int                     // the newest of them
+	Slot       int                     // the one of the newest superblock
 	Superblock *layout.Superblock
 	Geometry   layout.Geometry
 	Size       int64 // of the file
 
-	// Info is of the open file. One of a path may be asked for the identity of
-	// its file later, on Windows, and then be of another.
+	// Info describes the open file. On Windows, a FileInfo made from a path might be
+	// asked for the identity of its file later, and then describe another file.
 	Info fs.FileInfo
 }
 
-// OpenFile opens a filter file for reading and checks its superblocks and its
-// size. It neither blocks on a pipe nor opens a directory.
+// OpenFile opens a filter file for reading and checks its superblocks and its size. It
+// opens regular files only, so it never blocks on a pipe.
 func OpenFile(path string) (*os.File, *Head, error) {
 	for tries := 0; ; tries++ {
 		f, h, err := openFile(path)
@@ -43,11 +43,11 @@ func OpenFile(path string) (*os.File, *Head, error) {
 	}
 }
 
-// openTries bounds how often a file is opened again because it changed meanwhile.
+// openTries bounds how often a file that changed meanwhile is opened again.
 const openTries = 10
 
-// openFile is OpenFile, once. Where only a log beside the file speaks against it,
-// it gives the file with the error.
+// openFile is OpenFile, once. If only a log beside the file contradicts it, the file is
+// returned with the error.
 func openFile(path string) (*os.File, *Head, error) {
 	// Looked at before it is opened: opening a pipe would wait for a writer.
 	info, err := os.Stat(path)
@@ -73,12 +73,12 @@ func openFile(path string) (*os.File, *Head, error) {
 	return f, h, err
 }
 
-// afterHead is where a test has a writer begin.
+// afterHead lets a test start a writer.
 var afterHead = func() {}
 
-// checkLeftLog holds a superblock that says clean or sealed against a log that
-// may be beside it (L2). Every generation begins at the same place, so one page of
-// records tells.
+// checkLeftLog checks a superblock that says clean or sealed against a log that may lie
+// beside the file (L2). Every generation starts at the same place, so one page of
+// records suffices.
 func checkLeftLog(path string, sb *layout.Superblock) error {
 	if target, err := realPath(path); err == nil {
 		path = target
@@ -118,8 +118,8 @@ func readHead(f *os.File) (*Head, error) {
 	return h, h.Superblock.CheckFileSize(h.Geometry, h.Size)
 }
 
-// readError turns the end of a file that was longer when it was opened into
-// the error that says so.
+// readError returns the error for a read that met the end of a file, which was longer
+// when it was opened, or err.
 func readError(f *os.File, off int64, err error) error {
 	if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return err

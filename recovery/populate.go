@@ -5,13 +5,13 @@ import "runtime"
 // populateStep is how much of a mapping is populated between two reports.
 const populateStep = 64 << 20
 
-// Populate reads the mapping into memory and enters it into the page table, so
-// that lookups do not fault. more, if not nil, is called as it goes on, and says
-// whether it is to.
+// Populate reads the mapping into memory and enters it into the page table, so that
+// lookups do not fault. more, if not nil, is called with the progress; Populate stops
+// if it returns false.
 //
-// Of a file that is written, in a mapping that is advised to be random, small is to be set:
-// the pages of the cache are small ones then, see [Files.ShrinkPages]. (One by one, as such a
-// mapping is read otherwise, they take 171 s for 4 GiB in place of 2.)
+// Set small for a mapping of a file that is written to, which is advised to be random:
+// the page cache then holds small pages (see [Files.ShrinkPages]), but they are read
+// many at a time, not one by one.
 func (m *Mapping) Populate(small bool, more func(done, total int64) bool) error {
 	total := int64(len(m.Data))
 	for off := int64(0); off < total; off += populateStep {

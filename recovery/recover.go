@@ -12,24 +12,25 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 )
 
-// A Recovery says what opening a file for writing found, and did.
+// A Recovery says what opening a file for writing found and did.
 type Recovery struct {
-	Recovered bool // a writer had died; the rest but the sequence is about what it left
-	Discarded bool // its log was given up, see DiscardLog
+	Recovered bool // a writer had died; the fields below except UserSeq and Operations describe what it left
+	Discarded bool // its log was discarded: see DiscardLog
 
-	// A client that repeats its operations from the last user sequence on,
-	// without the first Operations of them, loses none and does none twice.
+	// UserSeq is the last durable user sequence, and Operations the number of durable
+	// operations after it. A client that repeats its operations from there, without the
+	// first Operations of them, loses none and does none twice.
 	UserSeq, Operations uint64
 
 	Generation uint64 // of the superblock that was found
-	LSN        uint64 // of the last record of the log that counts
-	Records    uint64 // of the log that were stored
-	LogBytes   int64  // of the log that were read
-	Torn       bool   // the log ended in the middle of an operation, which nobody was told of
+	LSN        uint64 // of the last valid record, or of the last checkpoint
+	Records    uint64 // log records that were replayed
+	LogBytes   int64  // bytes of the log that were read
+	Torn       bool   // the log ended in the middle of an operation, which was dropped
 	Length     uint64 // items in the filter
 }
 
-// open reads the superblocks and recovers the file if a writer died (W6).
+// open reads the superblocks and recovers the file if a writer has died (W6).
 func (w *Writer) open() (*Recovery, error) {
 	slot, sb, g, err := layout.Newest(w.head())
 	if err != nil {
@@ -68,9 +69,8 @@ func (w *Writer) open() (*Recovery, error) {
 	return r, nil
 }
 
-// repairSlots stores the superblock of a file at rest in the slots to which a crash has
-// cut a store short. One that was a loss of power may have left what is damage to
-// whoever verifies the file.
+// repairSlots stores the superblock of a file at rest again in the slots where a crash
+// has cut a store short. To Verify, a slot that a power loss left would be damage.
 func (w *Writer) repairSlots() error {
 	var cut slotSet
 	for slot := range layout.SuperblockSlots {
@@ -85,12 +85,12 @@ func (w *Writer) repairSlots() error {
 }
 
 // findLog finds the log of a live superblock: the one whose header has its salt,
-// whatever it is called. It is an error when there is none, and when any log has
-// a record of a later generation than the superblock: then that is an old slot,
-// and the newest is lost. A log beside a superblock that is not live is one that
-// a clean close did not come to remove; left tells of one.
+// whatever its name. It fails if there is none, or if any log has a record of a later
+// generation than the superblock: then that is an old one, and the newest is lost. left
+// reports whether a log lies beside a superblock that is not live: one that a clean
+// close did not get to remove.
 func (w *Writer) findLog() (found File, left bool, err error) {
-	var wrong []error // why each log that is there is not the one
+	var wrong []error // why each existing log is not the one
 	for _, name := range []LogName{CurrentLog, NextLog} {
 		log, err := w.vol.OpenLog(name)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -114,7 +114,7 @@ func (w *Writer) findLog() (found File, left bool, err error) {
 		left = left || wal.Owns(log.Words(), w.sb.UUID())
 		log.Close()
 		wrong = append(wrong, &layout.CorruptError{Region: layout.RegionLog, Rule: fmt.Sprintf(
-			"L1: the file was not closed, and NAME%s is the log of another file or of another time", name)})
+			"L1: the file was not closed, and NAME%s is the log of another file or another generation", name)})
 	}
 	switch {
 	case found != nil || w.sb.State() != layout.Live:
@@ -125,13 +125,13 @@ func (w *Writer) findLog() (found File, left bool, err error) {
 	return nil, false, &layout.CorruptError{Region: layout.RegionLog, Rule: "L1: the file was not closed, and its log, NAME.stash, is missing"}
 }
 
-// outdated is the error for a superblock that is not the last there was.
+// outdated returns the error for a superblock that is not the newest there was.
 func outdated(sb *layout.Superblock, name LogName) error {
 	return &layout.CorruptError{Region: layout.RegionSuperblock, Rule: fmt.Sprintf(
-		"L2: the newest superblock is of generation %d, and NAME%s has records of a later one: a superblock is damaged, or the file is an older copy", sb.Generation(), name)}
+		"L2: the newest superblock has generation %d, but NAME%s has records of a later one: a superblock is damaged or the file is an older copy", sb.Generation(), name)}
 }
 
-// closeLog closes a log that may be none.
+// closeLog closes a log, which may be nil.
 func closeLog(log File) error {
 	if log == nil {
 		return nil
@@ -139,9 +139,9 @@ func closeLog(log File) error {
 	return log.Close()
 }
 
-// recover replays the log of a dead writer. Whatever happens on the way, it can
-// begin again: the superblock and the log are durable before anything that rests
-// on them is stored, and no other slot of the head is written before that.
+// recover replays the log of a dead writer. If it is interrupted, it can start again:
+// the superblock and the log are durable before anything that rests on them is stored,
+// and until then no other superblock slot is written.
 func (w *Writer) recover(r *Recovery) error {
 	runtime := layout.NewView(w.Words()[layout.WordRuntime:], w.geometry).Runtime
 	promised := layout.Promise(runtime, w.sb.LogSalt())
@@ -182,7 +182,7 @@ func (w *Writer) recover(r *Recovery) error {
 	return nil
 }
 
-// evenCounters moves the removal counters up that an operation has left odd.
+// evenCounters increments the removal counters that an operation has left odd.
 func (w *Writer) evenCounters(runtime []uint64) {
 	layout.Counters(func(word uint64) {
 		if c := atomic.LoadUint64(&runtime[word]); c&1 != 0 {
@@ -191,24 +191,24 @@ func (w *Writer) evenCounters(runtime []uint64) {
 	})
 }
 
-// scanLog reads the log to its end, and holds every record against the geometry
-// (L3), before any of them is stored.
+// scanLog reads the log to its end and checks every record against the geometry (L3)
+// before any of them is stored.
 func (w *Writer) scanLog(promised uint64) (wal.Contents, error) {
 	end := uint64(layout.OffRegion+w.geometry.RegionBytes) / 8
 	var bad error
 	scan, err := wal.Scan(w.log.Words(), &w.sb, promised, func(r wal.Record) {
 		r.Each(func(word, _ uint64) {
 			if word < layout.WordStash || word >= end {
-				bad = &layout.CorruptError{Region: layout.RegionLog, Rule: fmt.Sprintf("L3: a record stores to word %d of the file", word)}
+				bad = &layout.CorruptError{Region: layout.RegionLog, Rule: fmt.Sprintf("L3: a record stores to word %d, outside the stash and the lines", word)}
 			}
 		})
 	})
 	return scan, errors.Join(bad, err)
 }
 
-// hardenLog makes durable what the scan found, before anything rests on it. It
-// may be in the cache only; and after a failed sync the cache counts as written
-// although it is not, so every word is stored again first.
+// hardenLog makes what the scan found durable before anything rests on it. It may be in
+// the cache only; and after a failed sync the cache takes it for written although it is
+// not, so every word is stored again first.
 func (w *Writer) hardenLog(end uint64) error {
 	if mistake.Made(mistake.StoreBeforeLog) {
 		return nil
@@ -222,10 +222,10 @@ func (w *Writer) hardenLog(end uint64) error {
 	return w.sync("the log", w.log)
 }
 
-// replay stores the last value that the log gives to each word: equal to what
-// the mapping shows or not, since that may be in the cache only. It does not
-// store the values in between, which would take a filter back in time under its
-// readers; so it goes through the log from its end.
+// replay stores the last value that the log gives to each word, even if the mapping
+// already shows it, since that may be in the cache only. It does not store earlier
+// values, which would take the filter back in time under its readers; so it goes
+// through the log from the end.
 func (w *Writer) replay(scan wal.Contents) {
 	log, words := w.log.Words(), w.filter.Words()
 	if mistake.Made(mistake.LiveReplay) {
@@ -256,12 +256,12 @@ func (w *Writer) replay(scan wal.Contents) {
 	}
 }
 
-// A wordSet is a set of words of a file, a bit for each, in pieces.
+// A wordSet is a set of words of a file: a bit for each, in pieces.
 type wordSet map[uint64]*[wordSetPiece / 64]uint64
 
 const wordSetPiece = 1 << 16 // words: 8 KiB of bits for 512 KiB of a file
 
-// add reports whether a word was not in the set.
+// add adds a word and reports whether it was not in the set.
 func (s wordSet) add(word uint64) bool {
 	piece := s[word/wordSetPiece]
 	if piece == nil {

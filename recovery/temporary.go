@@ -21,7 +21,7 @@ const (
 	temporaryBase   = 200 // bytes of the name of path: names have at most 255
 )
 
-// temporaryPrefix is what the names of all temporary files of path begin with.
+// temporaryPrefix is the start of the names of all temporary files of path.
 func temporaryPrefix(path string) string {
 	dir, base := filepath.Split(path)
 	if len(base) > temporaryBase {
@@ -30,8 +30,8 @@ func temporaryPrefix(path string) string {
 	return filepath.Join(dir, base) + temporaryMark
 }
 
-// createBeside makes a temporary file of path, and locks it. Where that cannot be done,
-// as on a file system without locks, nobody can remove it either.
+// createBeside makes a temporary file of path and locks it. If it cannot be locked, as
+// on a file system without locks, no process can remove it by mistake either.
 func createBeside(path string, mode fs.FileMode) (*os.File, error) {
 	for {
 		var nonce [temporaryDigits / 2]byte
@@ -50,11 +50,11 @@ func createBeside(path string, mode fs.FileMode) (*os.File, error) {
 	}
 }
 
-// afterCreate is where a test has another process remove the file.
+// afterCreate lets a test remove the file.
 var afterCreate = func(name string) {}
 
-// removeStale removes the temporary files of path whose process died. What cannot be
-// removed stays: it is in nobody's way.
+// removeStale removes the temporary files of path whose process has died. Files that
+// cannot be removed stay and do no harm.
 func removeStale(path string) {
 	prefix := temporaryPrefix(path)
 	entries, _ := os.ReadDir(filepath.Dir(path))

@@ -1,31 +1,31 @@
 package recovery
 
-// A File is a file in memory, shared with every process that maps it. What is
-// stored survives the death of the process at once, and a power loss after the
-// next Sync; without one it may or may not, word by word.
+// A File is a file in memory, shared with every process that maps it. A stored word
+// survives the death of the process at once. It survives a power loss after the next
+// Sync; without one it may or may not, word by word.
 type File interface {
-	// Words is the content. It is read with atomic loads, and changed through
-	// Store alone.
+	// Words returns the content. Read it with atomic loads, and change it through Store
+	// only.
 	Words() []uint64
-	// Store gives a word a value, atomically; in a file that others read, also
-	// as they see it, after every store before it.
+	// Store sets a word atomically. If other processes read the file, they see the
+	// stores in order.
 	Store(word, value uint64)
 	// Prefetch asks for the cache line of a word that will be stored to.
 	Prefetch(word uint64)
-	// Sync makes durable what was stored before it was called. After an error
-	// nothing is known of what has been stored since the last Sync that
-	// returned none, and another Sync does not help.
+	// Sync makes durable what was stored before the call. If it fails, anything stored
+	// since the last successful Sync may or may not be durable, and another Sync does
+	// not help.
 	Sync() error
 	Close() error
 }
 
-// A RunStorer is a File that stores to words that follow one another with one call.
+// A RunStorer is a File that stores to consecutive words in one call.
 type RunStorer interface {
-	// StoreRun is Store of values to the words from one on, in their order.
+	// StoreRun stores values, in order, to the words from word on.
 	StoreRun(word uint64, values []uint64)
 }
 
-// storeRun gives the StoreRun of a file, or one made of Store.
+// storeRun returns the StoreRun of a file, or one made of Store.
 func storeRun(f File) func(word uint64, values []uint64) {
 	if f, ok := f.(RunStorer); ok {
 		return f.StoreRun
@@ -37,36 +37,36 @@ func storeRun(f File) func(word uint64, values []uint64) {
 	}
 }
 
-// A LogName is one of the two names a log may have.
+// A LogName is one of the two names a log may have. Its String is what follows the name
+// of the filter file.
 type LogName int
 
 const (
 	CurrentLog LogName = iota // NAME.stash
-	NextLog                   // NAME.stash.new, until the superblock that it belongs to is durable
+	NextLog                   // NAME.stash.new, until the superblock that names it is durable
 )
 
 func (n LogName) String() string { return [...]string{".stash", ".stash.new"}[n] }
 
-// A Volume is what the write protocol stands on: a filter file whose lock this
-// process has, and its logs. [Files] is the one of the operating system; package
-// crashsim has one that loses power.
+// A Volume is what the write protocol runs on: a filter file, whose lock this process
+// has, and its logs. [Files] is the Volume of the operating system; package crashsim
+// has one that loses power.
 type Volume interface {
-	// Filter is the filter file, with the room of its checksums.
+	// Filter returns the filter file, including the room for its checksums.
 	Filter() File
-	// Named fails when the filter file is not the one under its name any more.
+	// Named fails if the name of the filter file belongs to no file or to another one.
 	Named() error
-	// OpenLog opens a log; the error for one that is not there is
-	// fs.ErrNotExist.
+	// OpenLog opens a log. If there is none, the error is fs.ErrNotExist.
 	OpenLog(LogName) (File, error)
-	// CreateLog makes a log of zero bytes under the name NextLog, in place of
-	// one that may stand there. Bytes and name are durable. After an error that is
-	// ErrNoRoom there is none, and nothing else has changed.
+	// CreateLog makes a log of zero bytes named NextLog and replaces one of that name.
+	// Its bytes and its name are durable. If the error is ErrNoRoom, there is no log of
+	// that name and nothing else has changed.
 	CreateLog(bytes int64) (File, error)
 	// KeepLog renames NextLog to CurrentLog, durably.
 	KeepLog() error
-	// RemoveLogs removes both.
+	// RemoveLogs removes both logs, durably.
 	RemoveLogs() error
-	// Random gives 64 bits that nobody can guess.
+	// Random returns 64 bits that nobody can guess.
 	Random() uint64
 	Close() error
 }

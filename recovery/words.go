@@ -5,10 +5,9 @@ import (
 	"unsafe"
 )
 
-// Words gives the same memory as 64-bit words. The length must be a multiple
-// of 8, and the start aligned to 8 bytes, as every mapping is. The words have
-// the byte order of the machine, which is that of the file: see
-// platform_bigendian.go.
+// Words returns the same memory as 64-bit words. The length must be a multiple of 8,
+// and the start aligned to 8 bytes, as every mapping is. The words have the byte order
+// of the machine, which must be that of the file: see platform_bigendian.go.
 func Words(b []byte) []uint64 {
 	if len(b)%8 != 0 || uintptr(unsafe.Pointer(unsafe.SliceData(b)))%8 != 0 {
 		panic(fmt.Sprintf("recovery: %d bytes at %p are not words", len(b), b))
@@ -16,12 +15,12 @@ func Words(b []byte) []uint64 {
 	return unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/8)
 }
 
-// Bytes gives the same memory as bytes.
+// Bytes returns the same memory as bytes.
 func Bytes(w []uint64) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(w))), len(w)*8)
 }
 
-// address is where b starts in memory: to tell where in it a fault happened,
-// and for a system call that no package wraps. The memory must not be moved by
-// the garbage collector: a mapping.
+// address returns where b starts in memory: to locate a fault in it, and for a system
+// call that no package wraps. The garbage collector must not move the memory: it must
+// be a mapping.
 func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }

@@ -12,11 +12,11 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 )
 
-// A Writer owns the order of the writes to one filter. The package essay has the
-// rules and the picture.
+// A Writer owns the order of the writes to one filter. The package essay has the rules
+// and a diagram.
 //
-// Calls come from one goroutine at a time, with one exception: Harden and
-// SyncRegion, one at a time, may run beside Append and Skip.
+// Calls come from one goroutine at a time, with one exception: one Harden and one
+// SyncRegion at a time may run beside each other and beside Append, Skip and EndSegment.
 type Writer struct {
 	vol      Volume
 	filter   File
@@ -49,7 +49,7 @@ type Writer struct {
 	commits, checkpoints atomic.Uint64
 }
 
-// NewWriter takes over a volume. If a writer died on it, it is recovered first.
+// NewWriter takes over a volume. If its writer has died, it recovers the file first.
 func NewWriter(vol Volume) (*Writer, *Recovery, error) {
 	w := &Writer{vol: vol, filter: vol.Filter()}
 	r, err := w.open()
@@ -63,19 +63,19 @@ func NewWriter(vol Volume) (*Writer, *Recovery, error) {
 	return w, r, nil
 }
 
-// Superblock is the newest one.
+// Superblock returns the newest superblock.
 func (w *Writer) Superblock() *layout.Superblock { return &w.sb }
 
-// Geometry is that of the file.
+// Geometry returns the geometry of the file.
 func (w *Writer) Geometry() layout.Geometry { return w.geometry }
 
-// Words are those of the filter file, to be read only.
+// Words returns the words of the filter file. They must not be changed.
 func (w *Writer) Words() []uint64 { return w.filter.Words() }
 
-// Length is the number of items, of operations that are not durable too.
+// Length returns the number of items, counting operations that are not durable.
 func (w *Writer) Length() uint64 { return w.length }
 
-// LSN is that of the last record.
+// LSN returns the LSN of the last record.
 func (w *Writer) LSN() uint64 {
 	if w.lw == nil {
 		return w.sb.CheckpointLSN()
@@ -83,13 +83,13 @@ func (w *Writer) LSN() uint64 {
 	return w.lw.LSN()
 }
 
-// Durable gives the last user sequence that is durable, the number of
-// operations after it that are, and the LSN up to which the log is.
+// Durable returns the last durable user sequence, the number of durable operations
+// after it, and the LSN up to which the log is durable.
 func (w *Writer) Durable() (userSeq, operations, lsn uint64) {
 	return w.durable.userSeq.Load(), w.durable.operation.Load(), w.durable.lsn.Load()
 }
 
-// Err is ErrFailed, with its cause, once a write has failed (W8).
+// Err returns ErrFailed with its cause once a write has failed (W8), or nil.
 func (w *Writer) Err() error {
 	if e := w.failed.Load(); e != nil {
 		return fmt.Errorf("%w: %w", ErrFailed, *e)
@@ -97,20 +97,20 @@ func (w *Writer) Err() error {
 	return nil
 }
 
-// Failed reports whether Err is an error.
+// Failed reports whether Err returns an error.
 func (w *Writer) Failed() bool { return w.failed.Load() != nil }
 
-// Fail poisons the writer (W8): what the cache holds after an error is not what
-// the disk holds, and no retry can tell. It gives ErrFailed with the error, or
-// with the first one.
+// Fail poisons the writer (W8): after an error the cache may not hold what the disk
+// holds, and no retry can tell. It returns ErrFailed with the first error that the
+// writer failed on.
 func (w *Writer) Fail(err error) error {
 	w.failed.CompareAndSwap(nil, &err)
 	return w.Err()
 }
 
-// syncFilter makes the filter file durable, or poisons the writer. Of syncs of one
-// file that run at the same time, the system may tell only one of an error; so
-// there is one at a time, and the next one sees that the writer has failed.
+// syncFilter makes the filter file durable or poisons the writer. If several syncs of a
+// file run at the same time, the system may report an error to one of them only. So
+// syncFilter runs one at a time, and the next one sees that the writer has failed.
 func (w *Writer) syncFilter(what string) error {
 	w.syncing.Lock()
 	defer w.syncing.Unlock()
@@ -120,7 +120,7 @@ func (w *Writer) syncFilter(what string) error {
 	return w.sync(what, w.filter)
 }
 
-// sync makes a file durable, or poisons the writer.
+// sync makes a file durable or poisons the writer.
 func (w *Writer) sync(what string, f File) error {
 	err := f.Sync()
 	if err != nil && mistake.Made(mistake.RetrySync) {
@@ -135,7 +135,8 @@ func (w *Writer) sync(what string, f File) error {
 // Live reports whether the file has a log.
 func (w *Writer) Live() bool { return w.log != nil }
 
-// LogBytes is the size of the log, and how much of it is in use.
+// LogBytes returns the size of the log and how much of it is in use, or 0 if there is
+// no log.
 func (w *Writer) LogBytes() (size, used int64) {
 	if w.log == nil {
 		return 0, 0
@@ -143,12 +144,12 @@ func (w *Writer) LogBytes() (size, used int64) {
 	return int64(len(w.log.Words())) * 8, int64(w.lw.End()) * 8
 }
 
-// Cramped says why the log has kept its size when a checkpoint was to change it; nil
-// where none was, or a later one did.
+// Cramped returns the error that kept the last checkpoint that was to change the size
+// of the log from doing so, or nil if none did.
 func (w *Writer) Cramped() error { return w.cramped }
 
-// Begin makes the file ready for the first operation (W7): a log of some size,
-// durable, and then a durable superblock that says live.
+// Begin makes the file ready for the first operation (W7): it makes a durable log of
+// logBytes bytes, then stores a durable superblock that says live.
 func (w *Writer) Begin(logBytes int64) error {
 	if err := w.Err(); err != nil {
 		return err
@@ -166,7 +167,7 @@ func (w *Writer) Begin(logBytes int64) error {
 	return w.switchLog(&next, logBytes)
 }
 
-// next is the superblock after the newest one.
+// next returns the superblock that follows the newest one.
 func (w *Writer) next(state layout.State) layout.Superblock {
 	sb := w.sb
 	sb.SetGeneration(sb.Generation() + 1)
@@ -183,10 +184,10 @@ func (w *Writer) next(state layout.State) layout.Superblock {
 	return sb
 }
 
-// switchLog begins the generation of a live superblock, in the log there is or,
-// where logBytes is not its size, in a new one. The header that leads to the log
-// is durable before the superblock that leads to the header; and the log that
-// the old superblock leads to is whole until the new one is durable (W5).
+// switchLog starts the generation of a live superblock, in the existing log or, if
+// logBytes is not its size, in a new one. The header that leads to the log is durable
+// before the superblock that leads to the header; and the log that the old superblock
+// leads to is intact until the new one is durable (W5).
 func (w *Writer) switchLog(next *layout.Superblock, logBytes int64) error {
 	if err := w.vol.Named(); err != nil {
 		return w.Fail(err) // W9: the logs of that name are another file's
@@ -231,14 +232,14 @@ func (w *Writer) switchLog(next *layout.Superblock, logBytes int64) error {
 	w.durable.lsn.Store(w.lw.LSN())
 	if created {
 		if err := w.vol.KeepLog(); err != nil {
-			return w.Fail(fmt.Errorf("name the log: %w", err))
+			return w.Fail(fmt.Errorf("rename the log: %w", err))
 		}
 	}
 	return nil
 }
 
-// putSuperblock makes a superblock durable, in the slot whose loss matters
-// least: the newest one stays until then.
+// putSuperblock makes a superblock durable in the slot whose loss matters least. The
+// newest one stays until then.
 func (w *Writer) putSuperblock(sb *layout.Superblock) error {
 	slot := w.spareSlot()
 	if err := w.scrub(slotSet(1) << slot); err != nil {
@@ -271,12 +272,12 @@ func (w *Writer) copySuperblock(slots slotSet) error {
 	return nil
 }
 
-// settle makes the newest superblock durable if this process has not done so: it
-// may be in the cache only, of a writer whose sync failed or that died before it.
-// Nothing may rest on it until then: no other slot is written, and no log removed.
+// settle makes the newest superblock durable unless this process has done so: it may be
+// in the cache only, left by a writer whose sync failed or that died before it. Nothing
+// may rest on it until then: no other slot is written, and no log removed.
 //
-// It is stored again where it is. Another slot, even one that holds the same or
-// an older one, may be the only one that is durable: the cache does not tell.
+// It is stored again in its own slot. Another slot, even one that holds the same or an
+// older superblock, may be the only durable one: the cache does not tell.
 func (w *Writer) settle() error {
 	if w.known.has(w.slot) || mistake.Made(mistake.TrustCachedSuperblock) {
 		return nil
@@ -289,11 +290,11 @@ func (w *Writer) settle() error {
 	return nil
 }
 
-// scrub takes the checksum out of the slots among some of which this process does
-// not know what the disk has: whatever the cache shows, a crash may have left a
-// superblock half written there, and a failed sync may have left it so under a
-// whole one. To store another over it could put into it what it lacks, where both
-// hold the same. Without its checksum, and that durable, nothing can.
+// scrub removes the checksums from those of the slots whose state on the disk this
+// process does not know: whatever the cache shows, a crash may have left a superblock
+// half written there, and a failed sync may have left it so under a complete one.
+// Storing another over it could complete it, where both hold the same. Without its
+// checksum, durably, nothing can.
 func (w *Writer) scrub(slots slotSet) error {
 	if err := w.settle(); err != nil {
 		return err
@@ -318,12 +319,11 @@ func (s slotSet) has(slot int) bool { return s>>slot&1 != 0 }
 
 const superblockWords = layout.SuperblockBytes / 8
 
-// unsign takes the checksum out of a slot: it is the last word.
+// unsign removes the checksum of a slot: it is the last word.
 func (w *Writer) unsign(slot int) { w.filter.Store(uint64((slot+1)*superblockWords-1), 0) }
 
-// storeSuperblock stores a superblock. Another one loses its checksum first, so that
-// whoever finds a slot that a killed writer has left half stored sees that it is no more
-// than that.
+// storeSuperblock stores a superblock. It removes the checksum of another slot first,
+// so that a slot that a killed writer has left half stored has none.
 func (w *Writer) storeSuperblock(slot int, sb *layout.Superblock) {
 	if slot != w.slot {
 		w.unsign(slot)
@@ -333,8 +333,8 @@ func (w *Writer) storeSuperblock(slot int, sb *layout.Superblock) {
 	}
 }
 
-// spareSlot is the slot, other than that of the newest superblock, with the
-// lowest generation; a damaged one has none.
+// spareSlot returns the slot with the lowest generation other than that of the newest
+// superblock. A damaged slot counts as generation 0.
 func (w *Writer) spareSlot() int {
 	if mistake.Made(mistake.OneSlot) {
 		return w.slot
@@ -351,13 +351,13 @@ func (w *Writer) spareSlot() int {
 	return best
 }
 
-// head is the superblock slots of the file.
+// head returns the superblock slots of the file.
 func (w *Writer) head() []byte { return Bytes(w.filter.Words()[:layout.OffRuntime/8]) }
 
 // Room reports whether the log has room for an operation of up to n stores.
 func (w *Writer) Room(n int) bool { return w.log != nil && w.lw.Room() >= uint64(n) }
 
-// SegmentBytes is how many bytes the records of the open segment have.
+// SegmentBytes returns the size of the records of the open segment.
 func (w *Writer) SegmentBytes() int64 {
 	if w.lw == nil {
 		return 0
@@ -365,10 +365,10 @@ func (w *Writer) SegmentBytes() int64 {
 	return int64(w.lw.End()-w.lw.Start()) * 8
 }
 
-// Append appends an operation to the log, which must have room for it: at least
-// one store, in an order in which no item is missing after any of them, and what
-// they add to the number of items, -1 to 1. Nothing but the log is stored to
-// (W1); the operation survives the death of the process now (C2).
+// Append appends an operation to the log, which must have room for it. It takes at
+// least one store, ordered so that no item is missing after any of them, and the change
+// in the number of items, from -1 to 1. It stores to nothing but the log (W1). From
+// then on the operation survives the death of the process (C2).
 func (w *Writer) Append(stores []wal.Store, grow int) {
 	if mistake.Possible && w.early(stores, grow) {
 		stores = nil
@@ -400,20 +400,20 @@ func (w *Writer) early(stores []wal.Store, grow int) (unlogged bool) {
 	return false
 }
 
-// Skip counts an operation that changes nothing: an insert that found no room,
-// a delete of a key that is not there.
+// Skip counts an operation that changes nothing: an insert that found no room or whose
+// key may be there already, or a delete of a key that is not in the filter.
 func (w *Writer) Skip() { w.operation++ }
 
-// A Segment is operations that are committed together.
+// A Segment is a segment of the log: the operations of one commit.
 type Segment struct {
 	log    []uint64
 	start  uint64 // word of the first record
 	commit wal.Commit
 }
 
-// EndSegment ends the open segment with its commit record. Operations appended from
-// now on belong to the next segment. If setSeq, the user sequence becomes seq, and
-// operations are counted from it.
+// EndSegment ends the open segment with its commit record. Later operations belong to the
+// next one. If setSeq, the user sequence becomes seq, and operations are counted from
+// it.
 func (w *Writer) EndSegment(setSeq bool, seq uint64) Segment {
 	if setSeq {
 		w.userSeq, w.operation = seq, 0
@@ -425,8 +425,8 @@ func (w *Writer) EndSegment(setSeq bool, seq uint64) Segment {
 	return b
 }
 
-// Harden makes a segment durable, and then stores it to the mapping (W3). Segments
-// are hardened one at a time, in their order.
+// Harden makes a segment durable and then stores it to the mapping (W3). Segments are
+// hardened one at a time, in order.
 func (w *Writer) Harden(b Segment) error {
 	if err := w.Err(); err != nil {
 		return err
@@ -446,9 +446,9 @@ func (w *Writer) Harden(b Segment) error {
 	return nil
 }
 
-// promise leaves word that the log is durable up to lsn, so that damage in it is
-// told from a torn tail. It is kept in the filter file: a page of the log would
-// be written with every commit, and an older copy of the log would bring its own.
+// promise records that the log is durable up to lsn, so that damage in it can be told
+// from a torn tail. The promise is in the filter file: a page of the log would be
+// written with every commit, and an older copy of the log would bring its own.
 func (w *Writer) promise(lsn uint64) {
 	w.turn++
 	layout.PutPromise(w.storeRuntime, w.turn, w.sb.LogSalt(), lsn)
@@ -456,12 +456,11 @@ func (w *Writer) promise(lsn uint64) {
 
 func (w *Writer) storeRuntime(word, value uint64) { w.filter.Store(layout.WordRuntime+word, value) }
 
-// apply stores the records of a durable segment to the mapping, in their order. The
-// removal counter of a guarded word is odd from before it is stored until the last
-// store of its operation (W4), and no longer. A counter for each word alone would
-// not do: of a bucket in two words, the one that is new and the one that is old
-// may together hold less than either bucket, and a lookup that comes between the
-// two must find an odd counter.
+// apply stores the records of a durable segment to the mapping, in order. The removal
+// counter of a guarded word is odd from before the word is stored until after the last
+// store of its operation (W4). Making it odd for each word alone would not do: of a
+// bucket in two words, the new one and the old one together may hold less than either
+// bucket, and a lookup between the two stores must find an odd counter.
 func (w *Writer) apply(b Segment) {
 	const ahead = 32 // records whose words are asked for before they are stored to
 	odd := w.odd[:0] // the counters that are odd, as words of the file
@@ -490,7 +489,7 @@ func (w *Writer) apply(b Segment) {
 	w.odd = odd
 }
 
-// step counts a removal counter up.
+// step increments a removal counter.
 func (w *Writer) step(counter uint64) {
 	w.filter.Store(counter, w.filter.Words()[counter]+1)
 }
@@ -498,8 +497,8 @@ func (w *Writer) step(counter uint64) {
 // put is the only function that stores to the stash and the region (W9).
 func (w *Writer) put(word, value uint64) { w.filter.Store(word, value) }
 
-// Checkpoint makes the mapping durable and begins the log again, with a size
-// (W5). Every segment must have been hardened, and none be open.
+// Checkpoint makes the mapping durable and starts the log anew with logBytes bytes
+// (W5). Every segment must have been hardened, and none may be open.
 func (w *Writer) Checkpoint(logBytes int64) error {
 	if err := w.Err(); err != nil {
 		return err
@@ -515,8 +514,8 @@ func (w *Writer) Checkpoint(logBytes int64) error {
 	return nil
 }
 
-// SyncRegion makes durable what has been applied to the mapping. It may run beside Append
-// and Harden, before a checkpoint, which then finds less to wait for.
+// SyncRegion makes durable what has been stored to the mapping. Called before a
+// checkpoint, it leaves less for that to write.
 func (w *Writer) SyncRegion() error {
 	if mistake.Made(mistake.NoRegionSync) {
 		return nil
@@ -524,8 +523,8 @@ func (w *Writer) SyncRegion() error {
 	return w.syncFilter("the region")
 }
 
-// Clean leaves a file that is complete without its log (W7). Every segment must
-// have been hardened, and none be open.
+// Clean leaves a file that is complete without its log (W7). Every segment must have
+// been hardened, and none may be open.
 func (w *Writer) Clean() error {
 	if err := w.Err(); err != nil {
 		return err
@@ -540,9 +539,9 @@ func (w *Writer) Clean() error {
 	return w.rest(&next)
 }
 
-// rest puts a file to rest whose mapping is durable: with a superblock that says
-// so, in one slot first and then, when that is durable, in all, so that the file
-// can be read when one is damaged; and without its log.
+// rest puts a file whose mapping is durable to rest: it stores a superblock that says
+// so, in one slot first and, once that is durable, in all, so that the file can be read
+// if one is damaged; then it removes the log.
 func (w *Writer) rest(sb *layout.Superblock) error {
 	if err := w.vol.Named(); err != nil {
 		return w.Fail(err) // W9: the logs of that name are another file's
@@ -563,9 +562,9 @@ func (w *Writer) rest(sb *layout.Superblock) error {
 	return nil
 }
 
-// Seal is Clean with the checksums of every chunk. fill stores checksums and
-// trailer of a superblock into the tail of the file through store, which takes
-// words of the file.
+// Seal is Clean with a checksum for every chunk. fill computes the checksums and the
+// trailer for a superblock and stores them through store, which takes words of the
+// file.
 func (w *Writer) Seal(fill func(sb *layout.Superblock, store func(word, value uint64)) error) error {
 	if err := w.Err(); err != nil {
 		return err
@@ -590,13 +589,13 @@ func (w *Writer) Seal(fill func(sb *layout.Superblock, store func(word, value ui
 	return w.rest(&next)
 }
 
-// Counts gives how many commits and checkpoints there were.
+// Counts returns the number of commits and checkpoints.
 func (w *Writer) Counts() (commits, checkpoints uint64) {
 	return w.commits.Load(), w.checkpoints.Load()
 }
 
-// Close lets go of the files and of the lock. It writes nothing: a file that is
-// live is left to be recovered.
+// Close closes the files and releases the lock. It writes nothing: a live file is left
+// to be recovered.
 func (w *Writer) Close() error {
 	if w.log != nil {
 		w.log.Close()

@@ -9,23 +9,24 @@ import (
 
 const addHelp = `Usage: mmapfilter add FILTER [FILE...]
 
-Put keys into FILTER; equal ones count each. When add ends, also by an error or
-^C, what it has added is durable; if it is killed, --resume goes on.
+Insert keys into FILTER. Equal keys count separately. What add has inserted is
+durable when it ends, even on an error or ^C; if it is killed, use --resume.
 
-      --unique         leave out keys that may be in the filter already
-      --sync-every N   have keys durable on the disk after every N (65536)
-      --log-bytes S    size of the log; a larger one is faster
-      --resume         go over the keys of the last add, which must all be in
-                       FILTER, and add those after them. It begins at the first
-                       where that ended well and began with another key; it is
-                       an error where something else has changed FILTER
-  -v, --verbose        say how many keys were added, and may have been there
+      --unique         skip keys that may be in the filter already
+      --sync-every N   make keys durable after every N (65536)
+      --log-bytes S    size of the log; a larger log is faster
+      --resume         compare the input with the keys of the last add, which
+                       must all be in FILTER, and add the keys after them. If
+                       that add completed and the first key differs, add all
+                       keys. Fail if something else has changed FILTER
+  -v, --verbose        print how many keys were added, and how many of them may
+                       have been there before
 
 ` + keysHelp + `
-      --plain           forget what the filter records of this
+      --plain           ignore the settings that the filter records
 
-Keys are read as the filter records it; see check --help.
-Exit status: 0, or 2 after an error. All keys before it are in the filter.`
+Keys are read as the filter records; see check --help.
+Exit status: 0, or 2 after an error. All keys before the error are inserted.`
 
 // An addCommand is the flags of add.
 type addCommand struct {
@@ -36,7 +37,7 @@ type addCommand struct {
 func newAddCommand() *cobra.Command {
 	a := new(addCommand)
 	cmd := &cobra.Command{Use: "add", Long: addHelp, Args: cobra.ArbitraryArgs, RunE: a.run}
-	cmd.Flags().BoolVar(&a.unique, "unique", false, "leave out what may be there")
+	cmd.Flags().BoolVar(&a.unique, "unique", false, "skip keys that may be there")
 	a.addTo(cmd.Flags())
 	return cmd
 }

@@ -13,17 +13,19 @@ import (
 
 const buildHelp = `Usage: mmapfilter build -o FILTER [FILE...]
 
-Make a filter from the keys in files. A FILTER that is there is replaced when
-the new one is whole. How keys were read is recorded in it, for check to do the
-same.
+Build a filter from the keys in files. An existing FILTER is replaced once the
+new one is complete. The filter records how its keys were read, so that check
+reads them the same way.
 
-  -o, --output FILTER   the file to make
+  -o, --output FILTER   write the filter to FILTER
   -n, --capacity N      size for N keys: 10M, 2.5B, 1e9 (as many as there are)
   -p, --rate P          share of absent keys that may be answered "maybe" (0.01)
-  -f, --fingerprint-bits N, -b, --bucket-size N, --layout L  by hand, without -p
-` + buildSeedHelp + `      --memory SIZE     for hashes, such as 8GiB; more go to a file (256MiB)
-      --workers N       how many processors to use (all)
-      --multiset        count every copy of a key, not one
+  -f, --fingerprint-bits N, -b, --bucket-size N, --layout L
+                        choose these by hand; -f replaces -p
+` + buildSeedHelp + `      --memory SIZE     memory for hashes, such as 8GiB; the rest go to files
+                        beside FILTER (256MiB)
+      --workers N       number of workers (one a processor)
+      --multiset        count every copy of a key instead of one
   -q, --quiet           print no summary and show no progress
 
 ` + buildKeysHelp + `
@@ -45,18 +47,18 @@ func newBuildCommand() *cobra.Command {
 	b := new(buildCommand)
 	cmd := &cobra.Command{Use: "build", Long: buildHelp, Args: cobra.ArbitraryArgs, RunE: b.run}
 	flags := cmd.Flags()
-	flags.StringVarP(&b.output, "output", "o", "", "the filter")
+	flags.StringVarP(&b.output, "output", "o", "", "filter to write")
 	addPlanFlags(flags, &b.opts)
 	addSharedF(flags, &b.opts)
 	b.seed = addSeedFlags(flags)
-	flags.Func("memory", "bytes for hashes", func(text string) (err error) {
+	flags.Func("memory", "memory for hashes", func(text string) (err error) {
 		// The zero of the options means the default.
 		if b.opts.MemoryBudget, err = parseSize(text); err == nil && b.opts.MemoryBudget == 0 {
 			err = demand("must be at least 1MiB")
 		}
 		return err
 	})
-	flags.IntVar(&b.opts.Workers, "workers", 0, "processors to use")
+	flags.IntVar(&b.opts.Workers, "workers", 0, "number of workers")
 	flags.BoolVar(&b.multiset, "multiset", false, "count every copy")
 	flags.BoolVarP(&b.quiet, "quiet", "q", false, "print no summary")
 	b.format = addFormatFlags(flags)
@@ -128,9 +130,9 @@ func (b *buildCommand) explainFull(err error, keys uint64) error {
 	case !errors.Is(err, mmapfilter.ErrFull):
 		return err
 	case b.opts.Capacity != 0:
-		return fmt.Errorf("%s do not fit -n %s; leave -n out to size for the input", formatNumber(keys, "key", "keys"), formatCount(b.opts.Capacity))
+		return fmt.Errorf("%s do not fit -n %s; omit -n to size for the input", formatNumber(keys, "key", "keys"), formatCount(b.opts.Capacity))
 	case b.multiset: // one that is as large as its keys need is full for copies alone
-		return fmt.Errorf("%s do not fit, being too many copies of some; leave --multiset out to count equal keys once", formatNumber(keys, "key", "keys"))
+		return fmt.Errorf("%s do not fit, since some have too many copies; omit --multiset to store equal keys once", formatNumber(keys, "key", "keys"))
 	}
 	return err
 }

@@ -12,30 +12,30 @@ import (
 const checkHelp = `Usage: mmapfilter check FILTER [FILE...]
 
 Print the keys that may be in the filter: all that are, and a few that are not.
-Exit status: 0 if some are printed, 1 if none, 2 after an error.
+Exit status: 0 if any are printed, 1 if none, 2 after an error.
 
   -v, --invert-match    select the keys that are certainly not in the filter
   -c, --count           print only how many keys are selected
   -q, --quiet           print nothing and stop at the first key selected
-  -n, --line-number     print the number of the record first, in CSV the line's
-                        (a capacity is -n in build, create, size and uniq)
-      --record          print whole records, not just the keys in them
+  -n, --line-number     print the number of the record first; in CSV, of the
+                        line (-n is a capacity in build, create, size and uniq)
+      --record          print whole records, not only their keys
       --json            print objects like {"line":1,"key":"k","present":true}
       --residency R     default, random, willneed, populate, lock or heap
-      --checked         report a fault in the file, instead of dying of it
-      --follow          ask the new file when FILTER is replaced meanwhile
-      --wait-for-file   follow a FILTER that is not there yet; every key may be
-                        in it until it is
-      --recover         recover the filter first, if its writer died; otherwise
-                        that is an error, since check writes nothing
-      --unrecovered     ask such a filter as it is: every key may be in it
+      --checked         report a fault in the file instead of crashing
+      --follow          switch to the new file if FILTER is replaced
+      --wait-for-file   with --follow, wait for FILTER to appear; until then any
+                        key may be in it
+      --recover         recover the filter first if its writer has died, which
+                        is an error otherwise: check itself writes nothing
+      --unrecovered     use such a filter as it is: any key may be in it
 
 ` + keysHelp + `
-      --plain           forget what the filter records of this
+      --plain           ignore the settings that the filter records
 
-Keys are read as build recorded it (see info). --hex and --trim-cr are switched
-singly; any other of these flags replaces all of them that are recorded. Keys of
-a --record-size are printed without anything between them.`
+Keys are read as the filter records (see info). --hex and --trim-cr override one
+setting each; any of the other flags replaces all recorded settings but those.
+Keys of a --record-size are printed without anything between them.`
 
 // A checkCommand is the flags of check.
 type checkCommand struct {
@@ -54,14 +54,14 @@ func newCheckCommand() *cobra.Command {
 	flags.BoolVarP(&c.count, "count", "c", false, "print a count")
 	flags.BoolVarP(&c.quiet, "quiet", "q", false, "print nothing")
 	flags.BoolVarP(&c.number, "line-number", "n", false, "print record numbers")
-	flags.BoolVar(&c.number, "number", false, "as --line-number, its name in old scripts")
+	flags.BoolVar(&c.number, "number", false, "old name of --line-number")
 	flags.MarkHidden("number")
 	flags.BoolVar(&c.record, "record", false, "print whole records")
 	flags.BoolVar(&c.json, "json", false, "print JSON")
-	flags.BoolVar(&c.plain, "plain", false, "forget what is recorded")
-	flags.BoolVar(&c.follow, "follow", false, "follow the file")
-	flags.BoolVar(&c.opening.WaitForFile, "wait-for-file", false, "follow a file that is not there")
-	flags.BoolVar(&c.opening.ServeUnrecovered, "unrecovered", false, "ask a filter whose writer died")
+	flags.BoolVar(&c.plain, "plain", false, "ignore recorded settings")
+	flags.BoolVar(&c.follow, "follow", false, "switch to a new file")
+	flags.BoolVar(&c.opening.WaitForFile, "wait-for-file", false, "wait for the file")
+	flags.BoolVar(&c.opening.ServeUnrecovered, "unrecovered", false, "use a filter whose writer has died")
 	addRecoverFlag(flags, &c.recover)
 	addOpenFlags(flags, &c.opening)
 	c.format = addFormatFlags(flags)
@@ -73,7 +73,7 @@ func (c *checkCommand) run(cmd *cobra.Command, args []string) error {
 		return errors.New("check needs a filter file")
 	}
 	if c.json && c.count {
-		return errors.New("--json and -c cannot stand together")
+		return errors.New("--json and -c cannot be used together")
 	}
 	if c.opening.WaitForFile && !c.follow {
 		return errors.New("--wait-for-file needs --follow")
@@ -90,7 +90,7 @@ func (c *checkCommand) run(cmd *cobra.Command, args []string) error {
 	}
 	defer s.close()
 	if c.number && !c.json && !c.count && !c.quiet && s.in.format.recordSize != 0 {
-		return errors.New("-n and --record-size cannot stand together: nothing ends a record; --json has the numbers")
+		return errors.New("-n and --record-size cannot be used together, since nothing ends a record; use --json for the numbers")
 	}
 	s.bar = c.progress(sources, cmd.OutOrStdout(), cmd.ErrOrStderr())
 	defer s.bar.close()
@@ -133,7 +133,7 @@ func explainMisfit(err error, used, recorded format, path string) error {
 	if m.hex && recorded.hex || !m.hex && used.extraction == recorded.extraction {
 		file := &fileError{path, err}
 		errors.As(err, &file)
-		return &fileError{file.path, fmt.Errorf("%w (as recorded in %s; --plain takes lines)", file.error, path)}
+		return &fileError{file.path, fmt.Errorf("%w (as recorded in %s; --plain reads lines)", file.error, path)}
 	}
 	return err
 }

@@ -9,13 +9,13 @@ import (
 
 const checkpointHelp = `Usage: mmapfilter checkpoint [--seal] FILTER
 
-Make one file of the filter and its log, to be copied. Where a writer has
-died, recover the filter first.
+Merge the log of the filter into the filter file, so that one file can be
+copied. If its writer has died, recover the filter first.
 
-      --seal   compute checksums of all of it as well, for verify to find any
-               change of a byte; the next change of the filter drops them
+      --seal   add checksums of every byte, so that verify finds any change; the
+               next change to the filter removes them
 
-Exit status: 0, or 2 after an error, such as a writer that lives.`
+Exit status: 0, or 2 after an error, such as a writer that is running.`
 
 func newCheckpointCommand() *cobra.Command {
 	var seal bool

@@ -9,14 +9,15 @@ import (
 
 const createHelp = `Usage: mmapfilter create -n N [-p P] FILTER
 
-Make an empty filter, for add and uniq to put keys in. FILTER must not exist.
+Create an empty filter for add and uniq. FILTER must not exist.
 
   -n, --capacity N      size for N keys: 10M, 2.5B, 1e9; it takes few more
   -p, --rate P          share of absent keys that may be answered "maybe" (0.01)
-  -f, --fingerprint-bits N, -b, --bucket-size N, --layout L  by hand, without -p
+  -f, --fingerprint-bits N, -b, --bucket-size N, --layout L
+                        choose these by hand; -f replaces -p
 ` + createSeedHelp + `
 ` + createKeysHelp + `
-FILTER records it.
+FILTER records this.
 
 Example: mmapfilter create -n 10M --hex -d : --field 1 sums.mmf`
 

@@ -8,22 +8,22 @@ import (
 
 const delHelp = `Usage: mmapfilter del FILTER [FILE...]
 
-Take keys out of FILTER, each as many times as it is given. Deleting a key that
-was never added, where the filter says "maybe" of it, may take away another key,
-which is then answered "certainly absent" (rule C6).
+Delete keys from FILTER, each as many times as it is given. Deleting a key that
+was never added, but for which the filter answers "maybe", may delete another
+key, which is then answered "certainly not" (rule C6).
 
-      --sync-every N   have deletes durable on the disk after every N (65536)
-      --log-bytes S    size of the log, see add
-      --resume         as of add, for the keys of the last del; after an add it
-                       begins at the first. Keys since the last sync are not
-                       compared, but for the first of all: it does not notice if
-                       they differ, or if another program deleted some of them
-  -v, --verbose        say how many keys were deleted
+      --sync-every N   make deletes durable after every N (65536)
+      --log-bytes S    size of the log; see add
+      --resume         as in add, for the keys of the last del; after an add,
+                       start at the first key. Keys since the last sync are not
+                       compared, except the very first: del does not notice if
+                       they differ or if another program deleted some of them
+  -v, --verbose        print how many keys were deleted
 
 ` + keysHelp + `
-      --plain           forget what the filter records of this
+      --plain           ignore the settings that the filter records
 
-Keys are read as the filter records it; see check --help.
+Keys are read as the filter records; see check --help.
 Exit status: 0 if all were deleted, 1 if some were certainly not in the filter,
 2 after an error.`
 

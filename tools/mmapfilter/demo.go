@@ -15,14 +15,14 @@ import (
 const demoHelp = `Usage: mmapfilter demo
 
 Build a filter from every distinct line of the Go source tree on this machine,
-open it again, and ask it for all of them and for a million lines that are not
-in the tree. Print what it takes and how long.
+open it again, and look up all of these lines and a million lines that are not
+in the tree. Print the sizes and times.
 
   -p, --rate P     share of absent keys that may be answered "maybe" (0.01)
-      --dir DIR    take the *.go files under DIR instead
+      --dir DIR    read the *.go files under DIR instead
       --keep FILE  keep the filter as FILE
 
-Exit status: 2 if a key that is in the filter is not found, or after an error.`
+Exit status: 0, or 2 after an error, or if a key of the filter is not found.`
 
 // absentKeys is how many absent keys the demo asks for.
 const absentKeys = 1_000_000
@@ -38,12 +38,12 @@ func newDemoCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "demo", Long: demoHelp, RunE: d.run}
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
-			return fmt.Errorf("demo takes no argument, such as %q", args[0])
+			return fmt.Errorf("demo takes no arguments, but got %q", args[0])
 		}
 		return nil
 	}
 	addRateFlag(cmd.Flags(), &d.opts)
-	cmd.Flags().StringVar(&d.dir, "dir", "", "tree to take")
+	cmd.Flags().StringVar(&d.dir, "dir", "", "tree to read")
 	cmd.Flags().StringVar(&d.keep, "keep", "", "file to keep the filter in")
 	return cmd
 }

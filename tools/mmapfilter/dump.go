@@ -18,18 +18,18 @@ import (
 
 const dumpHelp = `Usage: mmapfilter dump FILTER
 
-Print the parts of the filter as they are, for who looks for a mistake in
-it or in this program: the superblocks, the runtime page, the stash, and where
-the log ends and why. Nothing is locked, recovered or changed, and the file may
-be damaged. While a writer is at work, the parts may be of different instants.
+Print the raw parts of the filter, to debug it or this program: the
+superblocks, the runtime page, the stash, and where the log ends and why.
+Nothing is locked, recovered or changed, and the file may be damaged. While a
+writer is running, the parts may be from different instants.
 
       --log            print every segment and record of the log
-      --lines FROM-TO  print those lines of the region, a bucket a row, in hex
+      --lines FROM-TO  print these lines of the region in hex, a word a row
       --show-seed      print the seed of the hash, which may be a secret
 
 "go doc github.com/mmapfilter/mmapfilter/layout" explains the fields.
 
-Exit status: 0 whatever is in it, 2 if it cannot be read.`
+Exit status: 0 whatever the file holds, 2 if it cannot be read.`
 
 func newDumpCommand() *cobra.Command {
 	d := new(dump)
@@ -179,7 +179,7 @@ func (d *dump) superblocks(size int64) {
 	}
 	slot, sb, g, err := layout.Newest(d.head)
 	if err != nil {
-		d.printf("newest: none that can be used: %v", err)
+		d.printf("newest: none is usable: %v", err)
 		return
 	}
 	d.newest, d.geometry = sb, g
@@ -251,7 +251,7 @@ func (d *dump) region(f io.ReaderAt) error {
 		where := ""
 		if d.newest != nil {
 			if line >= d.geometry.Lines {
-				d.printf("  there are %d", d.geometry.Lines)
+				d.printf("  there are only %d lines", d.geometry.Lines)
 				break
 			}
 			first, n := layout.NewTable(d.geometry).Words(line)

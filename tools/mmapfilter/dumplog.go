@@ -61,7 +61,7 @@ func (d *dump) log(log []uint64) {
 		}
 	}
 	if d.newest == nil {
-		d.printf("  no superblock says what counts of it")
+		d.printf("  no usable superblock says which generation counts")
 		return
 	}
 	if wal.LaterGeneration(log, d.newest) {
@@ -69,11 +69,11 @@ func (d *dump) log(log []uint64) {
 		return
 	}
 	if d.newest.State() != layout.Live {
-		d.printf("  nothing of it counts: the newest superblock is %s", d.newest.State())
+		d.printf("  none of it counts: the newest superblock is %s", d.newest.State())
 		return
 	}
 	if _, ok := wal.FindHeader(log, d.newest.UUID(), d.newest.LogSalt()); !ok {
-		d.printf("  nothing of it counts: no header has the salt of the newest superblock")
+		d.printf("  none of it counts: no header has the salt of the newest superblock")
 		return
 	}
 	scan, err := wal.Scan(log, d.newest, d.promised, nil)
@@ -82,7 +82,7 @@ func (d *dump) log(log []uint64) {
 	}
 	why := "nothing of this generation follows"
 	if scan.Torn {
-		why = "an operation or a segment is cut off there"
+		why = "an operation or a segment is incomplete there"
 	}
 	if err != nil {
 		why = err.Error()
@@ -101,7 +101,7 @@ func (d *dump) logHeader(slot int, log, w []uint64) {
 	binary.LittleEndian.PutUint64(uuid[8:], w[3])
 	verdict := "intact"
 	if _, ok := wal.FindHeader(log, uuid, w[5]); !ok {
-		verdict = "damaged, or of a log of another size"
+		verdict = "damaged, or from a log of another size"
 	}
 	d.printf("  header %d: %s, uuid %s, generation %d, salt %#x, %d bytes", slot, verdict, hex.EncodeToString(uuid[:]), w[4], w[5], w[6])
 }

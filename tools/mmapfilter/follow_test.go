@@ -140,13 +140,13 @@ func TestFollowRemakesKeys(t *testing.T) {
 	buildHere(t, "pear\r\n")
 	f.ask("pear\npear\r\n", "pear\r\n")
 	buildHere(t, "aa\n", "--hex")
-	f.end("aa\nxyz\nAA\n", "aa\n", exitError, "mmapfilter: standard input: record 15: key \"xyz\" is not hex (as recorded in f.mmf; --plain takes lines)\n")
+	f.end("aa\nxyz\nAA\n", "aa\n", exitError, "mmapfilter: standard input: record 15: key \"xyz\" is not hex (as recorded in f.mmf; --plain reads lines)\n")
 
 	buildHere(t, "bb\n")
 	f = followHere(t, "-v", "f.mmf")
 	f.ask("bb\naa\n", "aa\n")
 	buildHere(t, "aa\n", "--hex")
-	f.end("bb\nxyz\nAA\n", "bb\n", exitError, "mmapfilter: standard input: record 4: key \"xyz\" is not hex (as recorded in f.mmf; --plain takes lines)\n")
+	f.end("bb\nxyz\nAA\n", "bb\n", exitError, "mmapfilter: standard input: record 4: key \"xyz\" is not hex (as recorded in f.mmf; --plain reads lines)\n")
 
 	buildHere(t, "aa:1\n", "-d", ":", "-f", "1")
 	f = followHere(t, "--record", "-n", "f.mmf")
@@ -168,7 +168,7 @@ func TestFollowEndsWithTheExtraction(t *testing.T) {
 	t.Chdir(t.TempDir())
 	const line, field = "one key a line", `delim=":" field=1`
 	message := func(read, have string) string {
-		return "mmapfilter: f.mmf: the new file records that keys are read as: " + read + "; they have been read as: " + have + "; run check again\n"
+		return "mmapfilter: f.mmf: the new file records that keys are read as: " + read + "; so far they were read as: " + have + "; run check again\n"
 	}
 	buildHere(t, "aa\n")
 	f := followHere(t, "f.mmf")
@@ -205,13 +205,13 @@ func TestFollowEndsWithTheExtraction(t *testing.T) {
 		t.Fatal(err)
 	}
 	filter.Close()
-	f.end("aa\n", "", exitError, "mmapfilter: f.mmf: \"lower case\" is not a way to read keys that this program knows; with --plain, keys are read as the other flags say\n")
+	f.end("aa\n", "", exitError, "mmapfilter: f.mmf: \"lower case\" is a way to read keys that this program does not know; with --plain, keys are read as the other flags say\n")
 }
 
-// Until there is a file, every key may be in it.
+// Until there is a file, any key may be in it.
 func TestFollowWaitsForFile(t *testing.T) {
 	t.Chdir(t.TempDir())
-	const none = "mmapfilter: f.mmf: no such file yet: every key may be in it\n"
+	const none = "mmapfilter: f.mmf: no such file yet: any key may be in it\n"
 	f := followHere(t, "--wait-for-file", "f.mmf")
 	f.ask("aa\nbb\n", "aa\nbb\n")
 	f.ask("bb\n", "bb\n")
@@ -241,5 +241,5 @@ func TestFollowUnrecovered(t *testing.T) {
 		t.Fatal(stderr)
 	}
 	f.ask("bb\naa\n", "aa\n")
-	f.end("bb\n", "", exitYes, "mmapfilter: f.mmf: its writer died, and nobody has recovered it: every key may be in it\n")
+	f.end("bb\n", "", exitYes, "mmapfilter: f.mmf: its writer has died, and it has not been recovered: any key may be in it\n")
 }

@@ -20,5 +20,5 @@ func TestFollowTellsOfDeath(t *testing.T) {
 	cmd.Process.Kill()
 	cmd.Wait()
 	f.ask("b\na\n", "a\n")
-	f.end("b\na\n", "a\n", exitError, "mmapfilter: f.mmf: its writer died; run: mmapfilter recover f.mmf, or give --recover\n")
+	f.end("b\na\n", "a\n", exitError, "mmapfilter: f.mmf: its writer has died; run: mmapfilter recover f.mmf, or give --recover\n")
 }

@@ -30,7 +30,7 @@ type extraction struct {
 	name       string // the key column as the first record of a file calls it
 }
 
-// validate reports what cannot stand together, in terms of the flags.
+// validate reports what cannot be used together, in terms of the flags.
 func (f format) validate() error {
 	terminator := "\n"
 	if f.null {
@@ -39,13 +39,13 @@ func (f format) validate() error {
 	named := f.column != 0 || f.name != ""
 	switch {
 	case f.recordSize != 0 && (f.null || f.csv || named || f.delim != "" || f.field != 0):
-		return errors.New("--record-size stands alone: without -0, --delim, --field, --csv and --column")
+		return errors.New("--record-size cannot be used with -0, --delim, --field, --csv or --column")
 	case f.recordSize < 0 || f.recordSize > maxRecordSize:
-		return fmt.Errorf("--record-size is between 1 and %d bytes", maxRecordSize)
+		return fmt.Errorf("--record-size must be between 1 and %d bytes", maxRecordSize)
 	case f.csv && f.null:
-		return errors.New("--csv and -0 cannot stand together")
+		return errors.New("--csv and -0 cannot be used together")
 	case f.csv && (f.delim != "" || f.field != 0):
-		return errors.New("--csv and --delim cannot stand together")
+		return errors.New("--csv and --delim cannot be used together")
 	case f.csv && !named:
 		return errors.New("--csv needs --column")
 	case !f.csv && named:
@@ -57,7 +57,7 @@ func (f format) validate() error {
 	case f.delim != "" && f.field == 0:
 		return errors.New("--delim needs --field")
 	case strings.Contains(f.delim, terminator):
-		return errors.New("--delim holds the byte that ends a record")
+		return errors.New("--delim contains the byte that ends a record")
 	}
 	return nil
 }
@@ -73,18 +73,18 @@ const (
 	keysHelp       = sourcesHelp + keyHelp + recordHelp + fieldHelp + recordEndHelp
 	buildKeysHelp  = sourcesHelp + keyHelp + recordHelp + sharedFieldHelp + recordEndHelp
 	uniqKeysHelp   = sourcesHelp + recordHelp + sharedFieldHelp + recordEndHelp
-	createKeysHelp = "How add, check and others are to read keys:\n" + recordHelp + sharedFieldHelp + recordEndHelp
+	createKeysHelp = "How add, check and other commands read keys:\n" + recordHelp + sharedFieldHelp + recordEndHelp
 
-	sourcesHelp = "Keys are the lines of each FILE or of standard input; .gz, .zst are unpacked.\n"
-	keyHelp     = "  -e, --key KEY         take KEY itself, and no standard input; repeatable\n"
+	sourcesHelp = "Keys are the lines of each FILE or of standard input; .gz and .zst are unpacked.\n"
+	keyHelp     = "  -e, --key KEY         use KEY and do not read standard input; repeatable\n"
 	recordHelp  = `  -0, --null            keys end in a zero byte, not a newline
-  -d, --delim S         fields are separated by S (\t: tab), as with cut(1)
+  -d, --delim S         fields are separated by S (\t is a tab), as in cut(1)
 `
-	fieldHelp       = "  -f, --field N         the key is field N of these\n"
-	sharedFieldHelp = "      --field N         the key is field N of these; so is -f N, if -d is given\n"
-	recordEndHelp   = `      --csv --column C  the key is column C of CSV: a name, or a number
-      --record-size N   records are N bytes each, and nothing between them
-      --hex             keys are hex digits and stand for the bytes
+	fieldHelp       = "  -f, --field N         the key is field N\n"
+	sharedFieldHelp = "      --field N         the key is field N; with -d, -f N means the same\n"
+	recordEndHelp   = `      --csv --column C  the key is column C of CSV, a name or a number
+      --record-size N   records are N bytes each, with nothing in between
+      --hex             keys are bytes written as hex digits
       --trim-cr         drop a carriage return at the end of a key`
 )
 
@@ -109,7 +109,7 @@ func addFormatFlags(flags *pflag.FlagSet) *formatFlags {
 func addFileFormatFlags(flags *pflag.FlagSet) *formatFlags {
 	f := &formatFlags{flags: flags}
 	flags.BoolVarP(&f.given.null, "null", "0", false, "keys end in a zero byte")
-	flags.StringVarP(&f.delim, "delim", "d", "", "what separates fields")
+	flags.StringVarP(&f.delim, "delim", "d", "", "field separator")
 	shorthand := "f"
 	if flags.ShorthandLookup(shorthand) != nil {
 		shorthand = ""
@@ -117,7 +117,7 @@ func addFileFormatFlags(flags *pflag.FlagSet) *formatFlags {
 	flags.IntVarP(&f.given.field, "field", shorthand, 0, "number of the field, from 1")
 	flags.BoolVar(&f.given.csv, "csv", false, "the input is CSV")
 	flags.StringVar(&f.column, "column", "", "number or name of the column")
-	flags.IntVar(&f.given.recordSize, "record-size", 0, "bytes a record")
+	flags.IntVar(&f.given.recordSize, "record-size", 0, "bytes in a record")
 	flags.BoolVar(&f.given.hex, "hex", false, "keys are hex digits")
 	flags.BoolVar(&f.given.trimCR, "trim-cr", false, "drop a carriage return at the end of a key")
 	return f
@@ -158,7 +158,7 @@ func (f *formatFlags) format(recorded format) (format, error) {
 		return format{}, errors.New("--field is counted from 1")
 	}
 	if f.flags.Changed("record-size") && f.given.recordSize < 1 {
-		return format{}, fmt.Errorf("--record-size is between 1 and %d bytes", maxRecordSize)
+		return format{}, fmt.Errorf("--record-size must be between 1 and %d bytes", maxRecordSize)
 	}
 	if f.flags.Changed("column") {
 		if err := f.setColumn(); err != nil {

@@ -32,7 +32,7 @@ func TestAddOnFullDisk(t *testing.T) {
 		echo $?
 		rm ballast
 		seq 5 | "$0" add -v --resume f.mmf`)
-	const want = `mmapfilter: f.mmf: disk full while writing f.mmf.stash; nothing has been done
+	const want = `mmapfilter: f.mmf: disk full while writing f.mmf.stash; nothing was changed
 2
 mmapfilter: f.mmf: 5 keys added
 `

@@ -11,12 +11,13 @@ import (
 
 const infoHelp = `Usage: mmapfilter info [--json] FILTER
 
-Describe the filter. The rates are estimates from a sample of its lines. Nothing
-is written, so a filter whose writer died is an error without --recover.
+Describe the filter. The rates are estimates from a sample of its lines. info
+writes nothing, so it fails if the writer of the filter has died, unless
+--recover is given.
 
       --json        print a JSON object
       --show-seed   show the seed of the hash, which may be a secret
-      --recover     recover the filter first, if its writer died
+      --recover     recover the filter first if its writer has died
 
 Example: mmapfilter info sha1.mmf`
 
@@ -106,7 +107,7 @@ func describeState(s mmapfilter.Stats) string {
 	case s.WriterAlive:
 		writer = ", its writer is running"
 	case s.State == "live":
-		writer = ", its writer died"
+		writer = ", its writer has died"
 	}
 	return fmt.Sprintf("%s%s, generation %d", s.State, writer, s.Generation)
 }

@@ -12,7 +12,7 @@ func TestDescribeState(t *testing.T) {
 		"sealed, generation 1":                       {State: "sealed", Generation: 1},
 		"clean, its writer is running, generation 2": {State: "clean", Generation: 2, WriterAlive: true},
 		"live, its writer is running, generation 3":  {State: "live", Generation: 3, WriterAlive: true},
-		"live, its writer died, generation 4":        {State: "live", Generation: 4},
+		"live, its writer has died, generation 4":    {State: "live", Generation: 4},
 	} {
 		if got := describeState(s); got != want {
 			t.Errorf("got %s, want %s", got, want)

@@ -75,35 +75,35 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 
 const rootHelp = `Usage: mmapfilter COMMAND
 
-A filter is a file that says of a key "certainly absent" or "maybe present".
-It is mapped into memory, so opening one takes no time however large it is.
+A filter is a file that answers "is this key in the set?" with "certainly not"
+or "maybe". It is mapped into memory, so a filter of any size opens at once.
 
-  build       make a filter from the keys in files or on standard input
-  create      make an empty filter
-  add         put keys into a filter
-  del         take keys out of a filter
+  build       build a filter from the keys in files or on standard input
+  create      create an empty filter
+  add         insert keys into a filter
+  del         delete keys from a filter
   check       print the keys that may be in a filter, or that are not
-  uniq        pass on lines that come for the first time
+  uniq        print each line the first time it occurs
   info        describe a filter
-  size        say how large a filter for so many keys would be
-  verify      look for damage in a filter
-  recover     recover a filter whose writer died
-  checkpoint  make one file of a filter and its log
-  dump        print the parts of a filter file for who looks for a mistake
+  size        show how large a filter for a number of keys would be
+  verify      check a filter for damage
+  recover     recover a filter whose writer has died
+  checkpoint  merge the log of a filter into the filter file
+  dump        print the raw parts of a filter file, for debugging
   demo        build a filter from the Go source tree and measure it
   man         print the manual, or write its pages to a directory
-  completion  print a script for bash, zsh, fish or powershell to complete words
+  completion  print a completion script for bash, zsh, fish or powershell
 
-"mmapfilter COMMAND --help" describes a command; --version says which program
-this is. Completion in bash: source <(mmapfilter completion bash)
+"mmapfilter COMMAND --help" describes a command; --version prints the version.
+To enable completion in bash: source <(mmapfilter completion bash)
 
-Exit status: 0 yes, 1 no (check: no key selected, del: a key was not there,
-verify: damaged), 2 error.`
+Exit status: 0 yes, 1 no (check: no key was selected; del: a key was not in the
+filter; verify: the filter is damaged), 2 error.`
 
 func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "mmapfilter",
-		Short:         "filter files that say certainly absent or maybe present",
+		Short:         "filter files that answer certainly not or maybe",
 		Long:          rootHelp,
 		Version:       version(debug.ReadBuildInfo()),
 		Args:          cobra.ArbitraryArgs,
@@ -125,7 +125,7 @@ func newRootCommand() *cobra.Command {
 	root.SetFlagErrorFunc(flagMistake)
 	root.PersistentPreRunE = func(cmd *cobra.Command, args []string) error {
 		if cmd.HasParent() && !strings.HasPrefix(cmd.Name(), cobra.ShellCompRequestCmd) && slices.Contains(args, "") {
-			return errors.New("the name of a file is empty")
+			return errors.New("a file name is empty")
 		}
 		return nil
 	}

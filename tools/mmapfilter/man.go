@@ -13,8 +13,8 @@ import (
 
 const manHelp = `Usage: mmapfilter man [DIR]
 
-Write the manual into the directory DIR: the page mmapfilter.1, and for every
-command one such as mmapfilter-build.1. Without DIR, print mmapfilter.1.
+Write the manual to the directory DIR: the page mmapfilter.1 and a page for each
+command, such as mmapfilter-build.1. Without DIR, print mmapfilter.1.
 
 Example: mmapfilter man ~/.local/share/man/man1`
 

@@ -31,7 +31,7 @@ func reason(err error) string {
 		text string
 	}{
 		{fs.ErrNotExist, "no such file"},
-		{fs.ErrExist, "there is a file already; remove it, or name another"},
+		{fs.ErrExist, "file already exists; remove it or choose another name"},
 		{fs.ErrPermission, "permission denied"},
 		{syscall.ENOSPC, "disk full"},
 	} {
@@ -85,11 +85,11 @@ func explainError(cmd *cobra.Command, path string, err error) string {
 	case errors.As(err, &damage):
 		return explainDamage(path, damage)
 	case errors.As(err, &version):
-		return fmt.Sprintf("%s: %v; it takes a newer mmapfilter", path, version)
+		return fmt.Sprintf("%s: %v; use a newer mmapfilter", path, version)
 	case errors.Is(err, mmapfilter.ErrNeedsRecovery):
 		return explainDead(cmd, path, err)
 	case errors.Is(err, mmapfilter.ErrBusy):
-		return path + ": a writer is changing it; try again when that has ended"
+		return path + ": a writer has it open; try again when the writer has finished"
 	case errors.Is(err, mmapfilter.ErrFailed) && errors.Is(err, syscall.ENOSPC):
 		return explainDiskFull(cmd, path, err)
 	case errors.As(err, &inPath):
@@ -119,11 +119,11 @@ func explainLocked(path string, e *mmapfilter.LockedError) string {
 	}
 	switch {
 	case e.ReadLock:
-		return fmt.Sprintf("%s: %s holds a read lock on it, which keeps writers out; try again when that has ended", path, by)
+		return fmt.Sprintf("%s: %s holds a read lock on it, which keeps writers out; try again when it has finished", path, by)
 	case e.PID == os.Getpid():
 		return path + " is already open for writing in this process"
 	}
-	return fmt.Sprintf("%s: %s is writing to it; try again when that has ended", path, by)
+	return fmt.Sprintf("%s: %s has it open for writing; try again when it has finished", path, by)
 }
 
 // explainDead is about a filter whose writer died. What helps depends on whether
@@ -138,9 +138,9 @@ func explainDead(cmd *cobra.Command, path string, err error) string {
 		return explainDamage(path, &mmapfilter.CorruptError{Rule: "L1: its log is missing"})
 	}
 	if errors.Is(err, fs.ErrPermission) {
-		return fmt.Sprintf("%s: its writer died, and you may not write to it; someone who may must run: mmapfilter recover %s", path, path)
+		return fmt.Sprintf("%s: its writer has died, and you may not write to it; ask someone who may to run: mmapfilter recover %s", path, path)
 	}
-	text := fmt.Sprintf("%s: its writer died; run: mmapfilter recover %s", path, path)
+	text := fmt.Sprintf("%s: its writer has died; run: mmapfilter recover %s", path, path)
 	if cmd.Flags().Lookup("recover") != nil {
 		text += ", or give --recover"
 	}
@@ -167,11 +167,11 @@ func explainDamage(path string, e *mmapfilter.CorruptError) string {
 	rule, what, _ := strings.Cut(e.Rule, ": ")
 	switch {
 	case rule == "F1" && e.Offset == 0:
-		return path + ": not a mmapfilter file"
+		return path + ": not an mmapfilter file"
 	case strings.HasPrefix(rule, "L"):
-		return fmt.Sprintf("%s: %s; restore it, or: mmapfilter recover --discard-log %s", path, whatOfLog(path, e), path)
+		return fmt.Sprintf("%s: %s; restore it, or run: mmapfilter recover --discard-log %s", path, whatOfLog(path, e), path)
 	}
-	return fmt.Sprintf("%s: damaged %s at offset %d (%s: %s); restore or build it again", path, e.Region, e.Offset, rule, what)
+	return fmt.Sprintf("%s: damaged %s at offset %d (%s: %s); restore it or build it again", path, e.Region, e.Offset, rule, what)
 }
 
 // whatOfLog says what is wrong with the log of a filter.
@@ -217,9 +217,9 @@ func explainDiskFull(cmd *cobra.Command, path string, err error) string {
 	if errors.Is(err, recovery.ErrNoRoom) {
 		text = "disk full while growing " + logOf(path)
 	}
-	text += "; what was durable is kept"
+	text += "; durable keys are kept"
 	if cmd.Flags().Lookup("resume") != nil {
-		text += ", and --resume goes on"
+		text += ", and --resume continues"
 	}
 	return text
 }
@@ -232,7 +232,7 @@ func explainPath(path string, e *fs.PathError) string {
 	}
 	dir := filepath.Dir(path)
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) && errors.Is(e, fs.ErrNotExist) {
-		return fmt.Sprintf("%s: there is no directory %s", path, dir)
+		return fmt.Sprintf("%s: directory %s does not exist", path, dir)
 	}
 	name := path
 	if base := filepath.Base(path); strings.HasPrefix(filepath.Base(e.Path), base+".stash") {

@@ -40,9 +40,9 @@ func (m *mutationFlags) addTo(flags *pflag.FlagSet) {
 		m.open.LogBytes, err = parseSize(text)
 		return err
 	})
-	flags.BoolVar(&m.resume, "resume", false, "go on with a run that ended early")
-	flags.BoolVarP(&m.verbose, "verbose", "v", false, "print how many keys there were")
-	flags.BoolVar(&m.plain, "plain", false, "forget what is recorded")
+	flags.BoolVar(&m.resume, "resume", false, "resume an interrupted run")
+	flags.BoolVarP(&m.verbose, "verbose", "v", false, "print how many keys were processed")
+	flags.BoolVar(&m.plain, "plain", false, "ignore recorded settings")
 	m.format = addFormatFlags(flags)
 }
 
@@ -273,7 +273,7 @@ func (m *mutation) do(keys [][]byte) (n int, err error) {
 	}
 	m.done += uint64(n)
 	if err == nil && n < len(keys) {
-		err = fmt.Errorf("a run takes %s records; give the others to the next", formatCount(uint64(maxRecords)))
+		err = fmt.Errorf("a run takes at most %s records; give the rest to another run", formatCount(uint64(maxRecords)))
 	}
 	return n, err
 }
@@ -322,7 +322,7 @@ func (m *mutation) warn() {
 	}
 	s := m.filter.Stats()
 	m.bar.hide()
-	fmt.Fprintf(m.stderr, "mmapfilter: %s: past its capacity: it holds %s and was sized for %s; its rate is about %s by now, %s was asked for, and it grows with each key\n",
+	fmt.Fprintf(m.stderr, "mmapfilter: %s: over capacity: it holds %s and was sized for %s; its rate is now about %s (%s was asked for) and rises with each key\n",
 		m.path, formatNumber(length, "key", "keys"), formatCount(capacity), formatRate(s.EstimatedRate), formatRate(s.TargetRate))
 }
 
@@ -336,12 +336,12 @@ func (m *mutation) explain(err error) error {
 	if last, ok := decodeMarker(m.filter.DurableSeq()); m.marked && ok {
 		durable = last.records + m.filter.DurableOps()
 	}
-	kept := formatCount(durable) + " keys are durable; --resume goes on"
+	kept := formatCount(durable) + " keys are durable; --resume continues"
 	switch durable {
 	case 0:
-		kept = "nothing has been done"
+		kept = "nothing was changed"
 	case 1:
-		kept = "1 key is durable; --resume goes on"
+		kept = "1 key is durable; --resume continues"
 	}
 	return fmt.Errorf("%s: disk full while writing %s.stash; %s", m.path, m.path, kept)
 }
@@ -369,9 +369,9 @@ func (m *mutation) report(what string) {
 	case m.err == nil || m.lost || m.done == 0:
 		return
 	case errors.Is(m.err, mmapfilter.ErrFull):
-		what += ", and that is durable"
+		what += ", and durable"
 	default:
-		what += ", and that is durable; --resume goes on after them"
+		what += ", and durable; --resume continues after them"
 	}
 	fmt.Fprintf(m.stderr, "mmapfilter: %s: %s\n", m.path, what)
 }

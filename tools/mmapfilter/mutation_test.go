@@ -26,7 +26,7 @@ func TestTooManyRecords(t *testing.T) {
 	m := prepare(t, "add", input)
 	m.passed.records = maxRecords - 3
 	err := m.run(context.Background())
-	if want := "standard input: record 4: a run takes 68,719,476,735 records; give the others to the next"; err == nil || err.Error() != want {
+	if want := "standard input: record 4: a run takes at most 68,719,476,735 records; give the rest to another run"; err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
 	if got, want := contentsHere(t, input), (contents{}).with("add", false, input[:3]); !maps.Equal(got, want) {
@@ -42,7 +42,7 @@ func TestTooManyRecords(t *testing.T) {
 func TestDiskFull(t *testing.T) {
 	input := []string{"a", "b", "c", "d", "e"}
 	for _, full := range []error{syscall.ENOSPC, syscall.EDQUOT} {
-		for syncs, want := range []string{"nothing has been done", "nothing has been done", "2 keys are durable; --resume goes on", "4 keys are durable; --resume goes on"} {
+		for syncs, want := range []string{"nothing was changed", "nothing was changed", "2 keys are durable; --resume continues", "4 keys are durable; --resume continues"} {
 			t.Chdir(t.TempDir())
 			createHere(t, "1k")
 			m := prepare(t, "add", input, "--sync-every", "2")
@@ -92,7 +92,7 @@ func TestPastCapacity(t *testing.T) {
 	}
 	for _, to := range []int{20_001, 22_000} {
 		stderr := add(to-1, to)
-		said := regexp.MustCompile(`^mmapfilter: f\.mmf: past its capacity: it holds 2\d,\d{3} keys and was sized for 20,000; its rate is about (0\.\d+) by now, 0\.01 was asked for, and it grows with each key\n$`).FindStringSubmatch(stderr)
+		said := regexp.MustCompile(`^mmapfilter: f\.mmf: over capacity: it holds 2\d,\d{3} keys and was sized for 20,000; its rate is now about (0\.\d+) \(0\.01 was asked for\) and rises with each key\n$`).FindStringSubmatch(stderr)
 		if said == nil {
 			t.Fatal(stderr)
 		}
@@ -116,7 +116,7 @@ func TestPastCapacity(t *testing.T) {
 		t.Fatal(stderr)
 	}
 	_, _, stderr := runHere(strings.NewReader(lines(numbered(22_000))), "add", "--log-bytes", "16MiB", "g.mmf")
-	said := regexp.MustCompile(` is about (0\.\d+) by now`).FindStringSubmatch(stderr)
+	said := regexp.MustCompile(` is now about (0\.\d+) \(`).FindStringSubmatch(stderr)
 	if said == nil {
 		t.Fatal(stderr)
 	}

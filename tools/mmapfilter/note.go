@@ -36,7 +36,7 @@ func (f format) note() string {
 // checkNote reports a format that is too long to be kept.
 func (f format) checkNote() error {
 	if n := len(f.note()); n > layout.NormalisationBytes {
-		return fmt.Errorf("a filter has %d bytes to record how keys are read; --delim and --column need %d", layout.NormalisationBytes, n)
+		return fmt.Errorf("a filter has only %d bytes to record how keys are read; --delim and --column need %d", layout.NormalisationBytes, n)
 	}
 	return nil
 }
@@ -71,7 +71,7 @@ func parseNote(text string) (format, error) {
 		}
 	}
 	if f.note() != text {
-		return format{}, fmt.Errorf("%q is not a way to read keys that this program knows", text)
+		return format{}, fmt.Errorf("%q is a way to read keys that this program does not know", text)
 	}
 	return f, f.validate()
 }

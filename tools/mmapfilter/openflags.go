@@ -11,7 +11,7 @@ import (
 
 // addOpenFlags adds the flags that say how to open a filter.
 func addOpenFlags(flags *pflag.FlagSet, opts *mmapfilter.OpenOptions) {
-	flags.Func("residency", "where the filter is to be", func(text string) error {
+	flags.Func("residency", "where to keep the filter", func(text string) error {
 		r := slices.Index(residencies(), text)
 		if r < 0 {
 			return demand("must be one of " + strings.Join(residencies(), ", "))
@@ -19,10 +19,10 @@ func addOpenFlags(flags *pflag.FlagSet, opts *mmapfilter.OpenOptions) {
 		opts.Residency = mmapfilter.Residency(r)
 		return nil
 	})
-	flags.BoolVar(&opts.Checked, "checked", false, "survive a fault in the file")
+	flags.BoolVar(&opts.Checked, "checked", false, "report a fault in the file")
 }
 
-// residencies are the names of the residencies, in their order.
+// residencies returns the names of the residencies, in order.
 func residencies() (names []string) {
 	for r := mmapfilter.ResidencyDefault; (&mmapfilter.OpenOptions{Residency: r}).Validate() == nil; r++ {
 		names = append(names, r.String())
@@ -30,12 +30,12 @@ func residencies() (names []string) {
 	return names
 }
 
-// addRecoverFlag adds the flag that lets a command write which otherwise reads.
+// addRecoverFlag adds the flag that lets a reading command recover a filter.
 func addRecoverFlag(flags *pflag.FlagSet, recover *bool) {
-	flags.BoolVar(recover, "recover", false, "recover a filter whose writer died")
+	flags.BoolVar(recover, "recover", false, "recover first if the writer has died")
 }
 
-// openFilter opens a filter and shows how far it is where that takes long.
+// openFilter opens a filter and shows progress if that takes long.
 func openFilter(path string, opts *mmapfilter.OpenOptions, stderr io.Writer) (*mmapfilter.Filter, error) {
 	bar := newProgress(stderr)
 	defer bar.close()

@@ -27,7 +27,7 @@ func addPlanFlags(flags *pflag.FlagSet, opts *mmapfilter.Options) {
 		opts.Layout = kind
 		return nil
 	})
-	flags.IntVarP(&opts.BucketSize, "bucket-size", "b", 0, "slots a bucket")
+	flags.IntVarP(&opts.BucketSize, "bucket-size", "b", 0, "slots in a bucket")
 }
 
 // addSharedF adds --fingerprint-bits, and -f for two things: the number of a
@@ -35,8 +35,8 @@ func addPlanFlags(flags *pflag.FlagSet, opts *mmapfilter.Options) {
 // fingerprint otherwise. Nothing tells which before all flags have been read;
 // resolveF does then.
 func addSharedF(flags *pflag.FlagSet, opts *mmapfilter.Options) {
-	flags.IntVar(&opts.FingerprintBits, "fingerprint-bits", 0, "bits a fingerprint")
-	flags.IntP(sharedF, "f", 0, "bits a fingerprint, or number of the field")
+	flags.IntVar(&opts.FingerprintBits, "fingerprint-bits", 0, "bits in a fingerprint")
+	flags.IntP(sharedF, "f", 0, "bits in a fingerprint, or number of the field")
 	flags.MarkHidden(sharedF)
 }
 
@@ -53,7 +53,7 @@ func resolveF(flags *pflag.FlagSet) error {
 		name = "field"
 	}
 	if flags.Changed(name) {
-		return fmt.Errorf("-f and --%s are given, and both mean the same", name)
+		return fmt.Errorf("-f and --%s mean the same; give one of them", name)
 	}
 	return flags.Set(name, flags.Lookup(sharedF).Value.String())
 }
@@ -61,7 +61,7 @@ func resolveF(flags *pflag.FlagSet) error {
 // checkPlanFlags reports flags of addPlanFlags that contradict each other.
 func checkPlanFlags(flags *pflag.FlagSet) error {
 	if flags.Changed("rate") && flags.Changed("fingerprint-bits") {
-		return errors.New("-p and --fingerprint-bits cannot stand together: the bits give the rate")
+		return errors.New("-p and --fingerprint-bits cannot be used together, since the bits determine the rate")
 	}
 	return nil
 }

@@ -13,21 +13,23 @@ import (
 
 const recoverHelp = `Usage: mmapfilter recover [--json] [--discard-log [-y]] FILTER
 
-Recover the filter if the process that was writing to it has died: put the whole
-operations of its log, FILTER.stash, into it, and remove the log. add, del, uniq
-and others that write do the same; this says what was found.
+Recover the filter if the process that was writing to it has died: store the
+complete operations of its log, FILTER.stash, to it and remove the log. Other
+commands that write, such as add, del and uniq, do the same. Print what was
+found.
 
       --json          print a JSON object
-      --discard-log   do without a log that is lost, damaged or another file's,
-                      and remove it. Keys may be lost with it: any that were
-                      added or moved since the last checkpoint, though synced,
-                      may be answered "certainly not". To build the filter again
-                      is better. On a terminal this asks; elsewhere it takes -y
-  -y, --yes           agree to that
+      --discard-log   recover without a log that is lost, damaged or another
+                      file's, and remove it. This may lose keys: any key that
+                      was inserted or moved since the last checkpoint, even if
+                      it was synced, may be answered "certainly not". It is
+                      better to build the filter again. On a terminal this asks
+                      for confirmation; elsewhere it needs -y
+  -y, --yes           confirm --discard-log
 
 Exit status: 0 if the filter can be used, recovered or not; 4 if it is damaged
-and was left as it is; 8 after another error, such as a writer that lives; 16
-for a command line that cannot be.`
+and was left unchanged; 8 after another error, such as a writer that is running;
+16 for an invalid command line.`
 
 // The exit status of recover, as of fsck(8), apart from what that has for a file
 // system that was mended: a filter that can be used is no failure.
@@ -51,7 +53,7 @@ func newRecoverCommand() *cobra.Command {
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		err := needFile(cmd, args)
 		if err == nil && r.yes && !r.discard {
-			err = errors.New("--yes is for --discard-log")
+			err = errors.New("--yes needs --discard-log")
 		}
 		if err != nil {
 			return &statusError{err, recoverMisusage}
@@ -59,7 +61,7 @@ func newRecoverCommand() *cobra.Command {
 		return nil
 	}
 	cmd.Flags().BoolVar(&r.json, "json", false, "print JSON")
-	cmd.Flags().BoolVar(&r.discard, "discard-log", false, "do without the log")
+	cmd.Flags().BoolVar(&r.discard, "discard-log", false, "recover without the log")
 	cmd.Flags().BoolVarP(&r.yes, "yes", "y", false, "do not ask")
 	return cmd
 }
@@ -69,10 +71,10 @@ func (r *recoverCommand) run(cmd *cobra.Command, args []string) error {
 	found, err := mmapfilter.Recover(path)
 	if damage := new(mmapfilter.CorruptError); r.discard && errors.As(err, &damage) && strings.HasPrefix(damage.Rule, "L") {
 		if !r.yes && !isTerminal(cmd.InOrStdin()) {
-			return &statusError{&fileError{path, fmt.Errorf("--discard-log %s; there is no terminal to ask on, so agree with --yes", cost)}, recoverMisusage}
+			return &statusError{&fileError{path, fmt.Errorf("--discard-log %s; confirm with --yes, since there is no terminal to ask on", cost)}, recoverMisusage}
 		}
 		if !r.yes && !r.agreed(cmd, path, damage) {
-			return &statusError{&fileError{path, errors.New("left as it is")}, recoverDamaged}
+			return &statusError{&fileError{path, errors.New("left unchanged")}, recoverDamaged}
 		}
 		found, err = mmapfilter.DiscardLog(path)
 	}
@@ -93,7 +95,7 @@ func (r *recoverCommand) run(cmd *cobra.Command, args []string) error {
 }
 
 // cost is what discarding a log costs.
-const cost = `may lose keys: any that were added or moved since the last checkpoint, though synced, may be answered "certainly not" from then on`
+const cost = `may lose keys: any key inserted or moved since the last checkpoint, even if synced, may then be answered "certainly not"`
 
 // agreed asks whether a log is to be discarded.
 func (r *recoverCommand) agreed(cmd *cobra.Command, path string, damage *mmapfilter.CorruptError) bool {
@@ -111,16 +113,16 @@ func printRecovery(w io.Writer, path string, r mmapfilter.Recovery) error {
 	switch {
 	case r.Discarded:
 		t.row("recovered", "%s, without its log; its writer had died in generation %d", path, r.Generation)
-		t.row("lost", "what was done since the last checkpoint, as far as it is not in %s", path)
+		t.row("lost", "operations since the last checkpoint that are not in %s", path)
 	case r.Recovered:
-		t.row("recovered", "%s, whose writer had died in generation %d", path, r.Generation)
+		t.row("recovered", "%s; its writer had died in generation %d", path, r.Generation)
 		torn := ""
 		if r.Torn {
-			torn = "; an operation that was cut off was dropped"
+			torn = "; an incomplete operation was dropped"
 		}
 		t.row("log", "%s read, %s replayed, up to LSN %d%s", roundSize(r.LogBytes), formatNumber(r.Records, "record", "records"), r.LSN, torn)
 	default:
-		t.row("nothing to do", "%s was closed in order, in generation %d", path, r.Generation)
+		t.row("nothing to do", "%s was closed cleanly, in generation %d", path, r.Generation)
 	}
 	t.row("keys", "%s", formatCount(r.Length))
 	name, text := describeSequence(r.UserSeq, r.Operations)

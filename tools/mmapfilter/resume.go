@@ -28,7 +28,7 @@ func (m *mutation) resumed(seq, operations uint64) (r resumption, err error) {
 	case last.kind.adds() && last.ended && m.kind == delRun: // nothing has been deleted yet
 		return r, nil
 	case last.kind.adds() != m.kind.adds():
-		return r, fmt.Errorf("%s: the last change is by %v, there is no %s to go on with; leave --resume out to %s all keys",
+		return r, fmt.Errorf("%s: the last change was by %v, so there is no %s to resume; omit --resume to %s all keys",
 			m.path, last.kind, m.kind.command(), m.kind.verb())
 	case last.ended:
 		return resumption{last: last, skip: last.records, undecided: last.records > 0}, nil
@@ -105,16 +105,16 @@ func (m *mutation) tooShort() error {
 
 // notTheInput is the error of an input that shows not to be that of the last run.
 func (m *mutation) notTheInput(why string) error {
-	which := "ended well, with another input"
+	which := "completed with another input"
 	if !m.last.ended {
-		which = "was cut short and had another input, or something else has changed " + m.path
+		which = "was interrupted and had another input, or something else has changed " + m.path
 	}
-	return fmt.Errorf("%s: the last %s %s; leave --resume out to %s all of this one", why, m.kind.command(), which, m.kind.verb())
+	return fmt.Errorf("%s: the last %s %s; omit --resume to %s all keys of this input", why, m.kind.command(), which, m.kind.verb())
 }
 
 // changedByOthers is the error of a filter of which it is not known what has become
 // of the last run.
 func (m *mutation) changedByOthers() error {
-	return fmt.Errorf("%s: something else has changed it since the last %s; leave --resume out to %s all keys",
+	return fmt.Errorf("%s: something else has changed it since the last %s; omit --resume to %s all keys",
 		m.path, m.kind.command(), m.kind.verb())
 }

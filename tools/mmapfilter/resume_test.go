@@ -292,7 +292,7 @@ func TestResumeAtEveryPoint(t *testing.T) {
 					default:
 						refused = true
 					}
-					if refused != (exit == exitError) || refused && !strings.Contains(stderr, "leave --resume out") {
+					if refused != (exit == exitError) || refused && !strings.Contains(stderr, "omit --resume") {
 						t.Error(what)
 					}
 					if !maps.Equal(got, want) {
@@ -423,7 +423,7 @@ func resumeAfterOthers(t *testing.T, flags []string) {
 			state := contentsHere(t, append([]string{"other"}, input...))
 			exit, _, stderr := runHere(strings.NewReader(lines(input)), "add", "--resume", "f.mmf")
 			got := contentsHere(t, append([]string{"other"}, input...))
-			if c.noticed && (exit != exitError || !strings.Contains(stderr, "leave --resume out") || !maps.Equal(got, state)) {
+			if c.noticed && (exit != exitError || !strings.Contains(stderr, "omit --resume") || !maps.Equal(got, state)) {
 				t.Errorf("%s at point %d, %d dealt with: exit %d, %s: held %v, holds %v", c.name, i, p.dealt, exit, stderr, state, got)
 			}
 			if !c.noticed && (exit != 0 || !maps.Equal(got, contents{}.with("add", false, input))) {

@@ -243,7 +243,7 @@ func resumeCopies(t *testing.T, keys []string) (copies int) {
 		}
 		exit, _, stderr := runHere(strings.NewReader(lines(c.input)), "add", "--resume", "copy/f.mmf")
 		filter = open()
-		if exit != exitError || !strings.Contains(stderr, "leave --resume out") || filter.Len() != length {
+		if exit != exitError || !strings.Contains(stderr, "omit --resume") || filter.Len() != length {
 			t.Errorf("%s, %d of %d keys there, the marker is %+v: exit %d, %d keys, want %d, %s", c.name, n, len(keys), last, exit, filter.Len(), length, stderr)
 		}
 		if err := filter.Close(); err != nil {
@@ -275,7 +275,7 @@ func TestInterruptedAdd(t *testing.T) {
 	eventually(t, "the keys are seen", func() bool { return visible(t, "c") })
 	cmd.Process.Signal(syscall.SIGINT)
 	cmd.Wait()
-	const want = "mmapfilter: f.mmf: 3 keys added, and that is durable; --resume goes on after them\nmmapfilter: interrupted\n"
+	const want = "mmapfilter: f.mmf: 3 keys added, and durable; --resume continues after them\nmmapfilter: interrupted\n"
 	if !endedBy(cmd, syscall.SIGINT) || stderr.String() != want {
 		t.Errorf("%v: %s", cmd.ProcessState, stderr)
 	}
@@ -333,14 +333,14 @@ func TestRecoverDeadWriter(t *testing.T) {
 		{"check f.mmf", exitYes, "c\n"},
 		{"info f.mmf", exitYes, "state           live, its writer is running, generation 2\n"},
 		{"dump --log f.mmf", exitYes, fmt.Sprintf("3 records, sequence %d and 0 operations", marked.encode())},
-		{"verify f.mmf", exitError, "a writer is changing it"},
-		{"check --residency heap f.mmf", exitError, "a writer is changing it"},
-		{"add f.mmf", exitError, " is writing to it"},
-		{"del f.mmf", exitError, " is writing to it"},
-		{"uniq --filter f.mmf", exitError, " is writing to it"},
-		{"checkpoint f.mmf", exitError, " is writing to it"},
-		{"build -o f.mmf", exitError, " is writing to it"},
-		{"recover f.mmf", recoverFailed, " is writing to it"},
+		{"verify f.mmf", exitError, "a writer has it open"},
+		{"check --residency heap f.mmf", exitError, "a writer has it open"},
+		{"add f.mmf", exitError, " has it open for writing"},
+		{"del f.mmf", exitError, " has it open for writing"},
+		{"uniq --filter f.mmf", exitError, " has it open for writing"},
+		{"checkpoint f.mmf", exitError, " has it open for writing"},
+		{"build -o f.mmf", exitError, " has it open for writing"},
+		{"recover f.mmf", recoverFailed, " has it open for writing"},
 	} {
 		exit, stdout, stderr := runHere(strings.NewReader("c\nx\n"), strings.Fields(c.args)...)
 		if exit != c.exit || !strings.Contains(stdout+stderr, c.output) {
@@ -355,7 +355,7 @@ func TestRecoverDeadWriter(t *testing.T) {
 	cmd.Process.Kill()
 	cmd.Wait()
 	exit, stdout, stderr := runHere(nil, "recover", "f.mmf")
-	if exit != exitYes || !strings.Contains(stdout, "whose writer had died in generation 2\n") || !strings.Contains(stdout, "keys       5\ninput      add, 3 records and 2 after it, not ended\n") {
+	if exit != exitYes || !strings.Contains(stdout, "its writer had died in generation 2\n") || !strings.Contains(stdout, "keys       5\ninput      add, 3 records and 2 after it, not ended\n") {
 		t.Errorf("exit %d, %s%s", exit, stdout, stderr)
 	}
 	if exit, stdout, stderr = runHere(nil, "recover", "f.mmf"); exit != exitYes {

@@ -29,8 +29,8 @@ const (
 	buildSeedHelp  = seedHelp + "(0: fixed)\n"
 	createSeedHelp = seedHelp + "(random)\n"
 
-	seedHelp = `      --seed N, --seed-file FILE  hash seed, a secret where strangers choose
-                        keys; or the variable MMAPFILTER_SEED `
+	seedHelp = `      --seed N, --seed-file FILE  hash seed: keep it secret if strangers choose
+                        keys. Or set MMAPFILTER_SEED `
 )
 
 func addSeedFlags(flags *pflag.FlagSet) *seedFlags {
@@ -43,7 +43,7 @@ func addSeedFlags(flags *pflag.FlagSet) *seedFlags {
 	return s
 }
 
-const errSeed = demand("takes a number of 64 bits, such as 12345 or 0xfeed")
+const errSeed = demand("takes a 64-bit number, such as 12345 or 0xfeed")
 
 // parseSeed reads a number in decimal or, after 0x, in hex. One with a leading
 // zero would be octal to some.
@@ -98,7 +98,7 @@ func readSeed(path string) (uint64, error) {
 	}
 	seed, err := parseSeed(strings.TrimSpace(string(text)))
 	if err != nil || len(text) == limit {
-		return 0, &fileError{path, errors.New("not a file with one number of 64 bits, such as 12345 or 0xfeed")}
+		return 0, &fileError{path, errors.New("does not hold one 64-bit number, such as 12345 or 0xfeed")}
 	}
 	return seed, nil
 }

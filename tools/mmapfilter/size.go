@@ -12,16 +12,16 @@ import (
 
 const sizeHelp = `Usage: mmapfilter size -n N [-p P]
 
-Say how large a filter for N keys is, and what it is made of.
+Show how large a filter for N keys is, and its parameters.
 
   -n, --capacity N          number of keys, such as 10M, 2.5B, 1e9, 1_000_000
   -p, --rate P              share of absent keys that may be answered "maybe"
                             (0.01)
       --layout NAME         one of %s
-  -f, --fingerprint-bits N  bits a fingerprint, instead of -p
-  -b, --bucket-size N       slots a bucket
+  -f, --fingerprint-bits N  bits in a fingerprint, instead of -p
+  -b, --bucket-size N       slots in a bucket
       --table               print the sizes for 1 million to 10 billion keys at
-                            several rates, and what it takes to build them here
+                            several rates, and what building them takes here
       --json                print a JSON object
 
 Example: mmapfilter size -n 1e9 -p 0.001`
@@ -32,12 +32,12 @@ func newSizeCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "size", Long: fmt.Sprintf(sizeHelp, layoutNames())}
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
-			return fmt.Errorf("size takes no argument, such as %q", args[0])
+			return fmt.Errorf("size takes no arguments, but got %q", args[0])
 		}
 		return nil
 	}
 	addPlanFlags(cmd.Flags(), &opts)
-	cmd.Flags().IntVarP(&opts.FingerprintBits, "fingerprint-bits", "f", 0, "bits a fingerprint")
+	cmd.Flags().IntVarP(&opts.FingerprintBits, "fingerprint-bits", "f", 0, "bits in a fingerprint")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.Flags().BoolVar(&asTable, "table", false, "print many sizes")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -47,12 +47,12 @@ func newSizeCommand() *cobra.Command {
 		if asTable {
 			for _, name := range []string{"capacity", "rate", "fingerprint-bits", "bucket-size", "json"} {
 				if cmd.Flags().Changed(name) {
-					return fmt.Errorf("--table takes no --%s", name)
+					return fmt.Errorf("--table cannot be used with --%s", name)
 				}
 			}
 			each, err := trialBuild(cmd.Context())
 			if err != nil {
-				return fmt.Errorf("the build whose time is taken: %w", err)
+				return fmt.Errorf("trial build: %w", err)
 			}
 			return printSizes(cmd.OutOrStdout(), opts, each)
 		}

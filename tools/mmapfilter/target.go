@@ -98,7 +98,7 @@ func (s *selection) remake(filter *mmapfilter.Filter) error {
 	old, oldNote := s.in.format.extraction, s.note
 	err := s.setFormat(filter)
 	if err == nil && s.in.format.extraction != old {
-		err = &fileError{s.path, fmt.Errorf("the new file records that keys are read as: %s; they have been read as: %s; run check again",
+		err = &fileError{s.path, fmt.Errorf("the new file records that keys are read as: %s; so far they were read as: %s; run check again",
 			describeNote(s.note), describeNote(oldNote))}
 	}
 	if err != nil {
@@ -144,14 +144,14 @@ func (s *selection) fault(filter *mmapfilter.Filter) error {
 	case s.waits(filter):
 		what = "no such file yet"
 	case s.opening.ServeUnrecovered && errors.Is(err, mmapfilter.ErrNeedsRecovery):
-		what = "its writer died, and nobody has recovered it"
+		what = "its writer has died, and it has not been recovered"
 	default:
 		return err
 	}
 	if !s.told {
 		s.told = true
 		s.flush()
-		s.say(fmt.Sprintf("%s: %s: every key may be in it", s.path, what))
+		s.say(fmt.Sprintf("%s: %s: any key may be in it", s.path, what))
 	}
 	return nil
 }

@@ -40,7 +40,7 @@ func openTerminal(t *testing.T) (typed, terminal *os.File) {
 func TestDiscardLogAsks(t *testing.T) {
 	t.Chdir(t.TempDir())
 	const question = "d.mmf: d.mmf.stash is missing\nTo go on without it may lose keys: " +
-		"any that were added or moved since the last checkpoint, though synced, may be answered \"certainly not\" from then on.\nDiscard it? [y/N] "
+		"any key inserted or moved since the last checkpoint, even if synced, may then be answered \"certainly not\".\nDiscard it? [y/N] "
 	if exit, _, stderr := runHere(nil, "create", "-n", "1k", "f.mmf"); exit != 0 {
 		t.Fatal(stderr)
 	}
@@ -62,14 +62,14 @@ func TestDiscardLogAsks(t *testing.T) {
 		exit := run(context.Background(), []string{"recover", "--discard-log", "d.mmf"}, terminal, &stdout, &stderr)
 		after, _ := os.ReadFile("d.mmf")
 		asked, said := strings.CutPrefix(stderr.String(), question)
-		if exit != c.exit || !said || (exit != 0) != bytes.Equal(before, after) || (exit != 0) != (asked == "mmapfilter: d.mmf: left as it is\n") {
+		if exit != c.exit || !said || (exit != 0) != bytes.Equal(before, after) || (exit != 0) != (asked == "mmapfilter: d.mmf: left unchanged\n") {
 			t.Errorf("%q: exit %d, %s%s", c.answer, exit, &stdout, &stderr)
 		}
 	}
 	if err := os.WriteFile("text", []byte("a\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]string{"f.mmf": "", "text": "mmapfilter: text: not a mmapfilter file\n"} {
+	for name, want := range map[string]string{"f.mmf": "", "text": "mmapfilter: text: not an mmapfilter file\n"} {
 		_, terminal := openTerminal(t)
 		var stderr bytes.Buffer
 		run(context.Background(), []string{"recover", "--discard-log", name}, terminal, &bytes.Buffer{}, &stderr)

@@ -18,24 +18,25 @@ import (
 
 const uniqHelp = `Usage: mmapfilter uniq [FILE...]
 
-Pass lines on to standard output that come for the first time, at once and in
-order. A line never passes twice. One that is new is dropped with a probability
-of at most P, as long as at most N different ones have passed.
+Print each line the first time it occurs, at once and in order. No line is
+printed twice. A new line is dropped with a probability of at most P as long as
+at most N different lines have been printed.
 
   -n, --capacity N      size for N different lines; it takes few more (10M)
   -p, --rate P          see above (1e-6)
-  -f, --fingerprint-bits N, -b, --bucket-size N, --layout L  by hand, without -p
-` + createSeedHelp + `      --filter FILTER   remember lines for later runs in it; made if missing,
-                        and one that is there keeps its options. A run that is
-                        killed may remember lines it did not print
-  -v, --verbose         say how many lines passed
+  -f, --fingerprint-bits N, -b, --bucket-size N, --layout L
+                        choose these by hand; -f replaces -p
+` + createSeedHelp + `      --filter FILTER   remember lines in FILTER for later runs; create it if
+                        it is missing. An existing FILTER keeps its options. A
+                        killed run may remember lines it has not printed
+  -v, --verbose         print how many lines passed
 
 ` + uniqKeysHelp + `
-      --plain           forget what FILTER records of this
+      --plain           ignore the settings that FILTER records
 
-What passes is the whole record, whatever part of it the key is.
+Whole records are printed, whatever part of them is the key.
 
-Exit status: 0, or 2 after an error, such as a filter that is full.`
+Exit status: 0, or 2 after an error, such as a full filter.`
 
 // What uniq sizes a filter for where nothing else is asked: 41 MB.
 const (
@@ -64,7 +65,7 @@ func newUniqCommand() *cobra.Command {
 	addSharedF(flags, &u.opts)
 	u.seed = addSeedFlags(flags)
 	flags.StringVar(&u.filter, "filter", "", "file to remember lines in")
-	flags.BoolVar(&u.plain, "plain", false, "forget what is recorded")
+	flags.BoolVar(&u.plain, "plain", false, "ignore recorded settings")
 	flags.BoolVarP(&u.verbose, "verbose", "v", false, "print how many lines passed")
 	u.format = addFileFormatFlags(flags)
 	return cmd
@@ -149,7 +150,7 @@ func (u *uniqCommand) open(p *passage) (err error) {
 	}
 	if is, was := p.in.format, p.recorded; err == nil && !u.plain && (is.hex != was.hex || is.trimCR != was.trimCR) {
 		// Other bytes would stand for the same line, which would pass once more.
-		err = &fileError{u.filter, fmt.Errorf("its keys are read as: %s; --hex or --trim-cr asks for another way; leave that out, or name another file", describeNote(p.recorded.note()))}
+		err = &fileError{u.filter, fmt.Errorf("its keys are read as: %s; omit --hex and --trim-cr, or choose another file", describeNote(p.recorded.note()))}
 	}
 	if err != nil {
 		err = errors.Join(err, p.filter.Close())
@@ -172,11 +173,11 @@ func (u *uniqCommand) contradicted(filter *mmapfilter.Filter) error {
 		{"layout", s.Layout, want.Layout},
 	} {
 		if u.flags.Changed(c.flag) && c.has != c.asked && c.asked != layout.Auto {
-			return &fileError{u.filter, fmt.Errorf("was made with --%s %v, and %v is asked for; leave that out, or name another file", c.flag, c.has, c.asked)}
+			return &fileError{u.filter, fmt.Errorf("was made with --%s %v, not %v; omit the flag or choose another file", c.flag, c.has, c.asked)}
 		}
 	}
 	if u.seeded && s.Seed != want.Seed {
-		return &fileError{u.filter, errors.New("was made with another seed than the one asked for; leave that out, or name another file")}
+		return &fileError{u.filter, errors.New("was made with another seed; omit the seed or choose another file")}
 	}
 	return nil
 }
@@ -263,7 +264,7 @@ func (p *passage) pass() {
 	if n := p.filter.Cap(); !p.warned && p.filter.Len() > n {
 		p.warned = true
 		p.bar.hide()
-		fmt.Fprintf(p.stderr, "mmapfilter: more than %s lines: one that is new may be dropped more often than the rate says\n", formatCount(n))
+		fmt.Fprintf(p.stderr, "mmapfilter: more than %s lines: new lines may be dropped more often than the rate says\n", formatCount(n))
 	}
 }
 
@@ -275,7 +276,7 @@ func (p *passage) explain(err error, number int) error {
 	case !errors.Is(err, mmapfilter.ErrFull):
 		return fmt.Errorf("%s: %w", record, err)
 	case p.temporary:
-		return fmt.Errorf("%s does not fit: there were %s, and -n is %s; give a larger one",
+		return fmt.Errorf("%s does not fit: there were %s, and -n is %s; give a larger -n",
 			record, formatNumber(p.filter.Len(), "different line", "different lines"), formatCount(p.filter.Cap()))
 	}
 	return fmt.Errorf("%s is full: it holds %s and was made for %s; %s does not fit", p.path, formatNumber(p.filter.Len(), "key", "keys"), formatCount(p.filter.Cap()), record)

@@ -11,7 +11,7 @@ import (
 
 // unknownCommand is the error for a name that no command has.
 func unknownCommand(root *cobra.Command, name string) error {
-	return fmt.Errorf("there is no command %q; %s", name, suggest(root, name, "", "mmapfilter --help lists them"))
+	return fmt.Errorf("unknown command %q; %s", name, suggest(root, name, "", "mmapfilter --help lists the commands"))
 }
 
 // suggest asks whether one of the commands of parent is meant, if some have a name

@@ -57,7 +57,7 @@ func TestAsAnotherUser(t *testing.T) {
 		}
 	}
 	for _, args := range []string{"info d.mmf", "check d.mmf", "check --recover d.mmf", "verify d.mmf", "verify --recover d.mmf"} {
-		const want = "mmapfilter: d.mmf: its writer died, and you may not write to it; someone who may must run: mmapfilter recover d.mmf\n"
+		const want = "mmapfilter: d.mmf: its writer has died, and you may not write to it; ask someone who may to run: mmapfilter recover d.mmf\n"
 		if exit, output := as(4321, "a\n", strings.Fields(args)...); exit != exitError || output != want {
 			t.Errorf("%s: exit %d, %s", args, exit, output)
 		}
@@ -82,7 +82,7 @@ func TestAsAnotherUser(t *testing.T) {
 	if err := os.Chmod("f.mmf", 0o666); err != nil {
 		t.Fatal(err)
 	}
-	const owner = "mmapfilter: f.mmf: the new file has owner 4321; that of the old one, 0, may not be given to it\n"
+	const owner = "mmapfilter: f.mmf: the new file has owner 4321: this process may not give it the owner of the old one, 0\n"
 	if exit, output := as(4321, "a\n", "build", "-q", "-o", "f.mmf"); exit != exitYes || !strings.Contains(output, owner) || strings.Count(output, "\n") != strings.Count(output, "mmapfilter: f.mmf: ") {
 		t.Errorf("exit %d, %s", exit, output)
 	}

@@ -11,14 +11,15 @@ import (
 
 const verifyHelp = `Usage: mmapfilter verify [--json] FILTER
 
-Read all of the filter and hold it against the rules of the format. Each
-damage is printed with the part of the file, the offset in bytes and the rule.
-Nothing is written, so a filter whose writer died is an error without --recover.
+Read the whole filter and check it against the rules of the format. For each
+damage, print the part of the file, the offset in bytes and the rule. verify
+writes nothing, so it fails if the writer of the filter has died, unless
+--recover is given.
 
       --json      print a JSON object
-      --recover   recover the filter first, if its writer died
+      --recover   recover the filter first if its writer has died
 
-Exit status: 0 if the file is whole, 1 if it is damaged, 2 if it could not be
+Exit status: 0 if the file is intact, 1 if it is damaged, 2 if it could not be
 checked.`
 
 func newVerifyCommand() *cobra.Command {
@@ -81,7 +82,7 @@ func printReport(w io.Writer, path string, r mmapfilter.Report) error {
 	if r.Sealed {
 		t.row("checksums", "%s", formatCount(r.Chunks))
 	} else {
-		t.row("checksums", "none: the file has been written to since it was built")
+		t.row("checksums", "none: the file has been written to and not sealed since")
 	}
 	t.row("damage", "none")
 	return t.flush()

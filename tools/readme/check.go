@@ -35,7 +35,7 @@ func (c *checker) check(blocks []block) {
 		case b.marked("text"):
 		case b.marked("output"):
 			if !ran {
-				c.report(b.line, "no command was run before, of which this could be the output")
+				c.report(b.line, "no command before this block could have printed it")
 				break
 			}
 			c.compare(command{line: b.line, shown: b.lines, whole: true}, printed)
@@ -68,9 +68,9 @@ func (c *checker) checkMarks(b *block) {
 	for _, m := range b.marks {
 		words := strings.Fields(m.prefix)
 		if text, ok := c.steps[m.step]; !ok {
-			c.report(m.line, ".ci/run has no step %q among those that it runs", m.step)
+			c.report(m.line, ".ci/run runs no step %q", m.step)
 		} else if about := words[len(words)-1]; !strings.Contains(text, about) {
-			c.report(m.line, "step %s of .ci/run has nothing about %s", m.step, about)
+			c.report(m.line, "step %s of .ci/run does not mention %s", m.step, about)
 		}
 		if !slices.ContainsFunc(b.commands(), func(cmd command) bool { return strings.HasPrefix(cmd.text, m.prefix) }) {
 			c.report(m.line, "no command of the block begins with %q", m.prefix)
@@ -118,7 +118,7 @@ func (c *checker) run(cmd command) (printed string) {
 	err := bash.Run()
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		c.report(cmd.line, "%s: not done after %v; if a step of .ci/run does it, say so in a comment:\n\t%s COMMAND: step NAME, WHY %s", cmd.text, c.limit, markOpen, markClose)
+		c.report(cmd.line, "%s: still running after %v; if a step of .ci/run does it, say so in a comment:\n\t%s COMMAND: step NAME, WHY %s", cmd.text, c.limit, markOpen, markClose)
 	case err != nil:
 		c.report(cmd.line, "%s: %v\n%s", cmd.text, err, indented(out.String()))
 	default:
@@ -136,7 +136,7 @@ func (c *checker) compare(cmd command, printed string) {
 	if cmd.shown == nil || matches(masked(cmd.shown), masked(strings.Split(strings.TrimRight(printed, "\n"), "\n")), cmd.whole) {
 		return
 	}
-	c.report(cmd.line, "README shows\n%s\nand this is printed\n%s", indented(strings.Join(cmd.shown, "\n")), indented(printed))
+	c.report(cmd.line, "README shows\n%s\nbut the command prints\n%s", indented(strings.Join(cmd.shown, "\n")), indented(printed))
 }
 
 // matches reports whether lines are what is shown.

@@ -1,27 +1,28 @@
 // Command readme does what README.md tells a newcomer to do, in a fresh clone, and
-// reports what does not work or prints something else than it says:
+// reports what fails or prints something other than README shows:
 //
 //	go run ./tools/readme
 //
-// A block of README is fenced, or indented by four spaces. One of go is compiled, but for
-// a function: that stands in an example_test.go, letter by letter. Every other one is commands: each line is run by bash, in the root of the clone, in the order
-// of README, and must exit with 0. A line that ends with \ goes on in the next one. Files
-// that the commands leave must be ones that .gitignore names. What a command prints is
-// compared, figures aside, where README shows it:
+// A block of README is fenced, or indented by four spaces. A block of go is compiled;
+// one that is a single function must instead be in an example_test.go, verbatim. Every
+// other block holds commands: bash runs each line in the root of the clone, in the order
+// of README, and the line must exit with 0. A line that ends with \ continues in the
+// next one. .gitignore must name the files that the commands leave. If README shows what
+// a command prints, that is compared, except for the figures:
 //
-//	seq 3 | wc -l           # -> 3                 each line of it, with " and " between them
+//	seq 3 | wc -l           # -> 3                 its lines, with " and " between them
 //
-// A line matches if it contains what is shown. In a block whose first line begins with
-// "$ ", so do all commands, and the lines after one are what it prints, as a whole.
-// HTML comments before a block say what else is to be done with it:
+// A line matches if it contains what is shown. If the first line of a block begins with
+// "$ ", so does every command in it, and the lines that follow a command are all that it
+// prints. HTML comments before a block say how else to treat it:
 //
-//	<!-- readme: text -->                          it is no commands
-//	<!-- readme: output -->                        it is what the command before it prints
+//	<!-- readme: text -->                          it does not hold commands
+//	<!-- readme: output -->                        it is the output of the command before it
 //	<!-- readme: go test: step test, ten minutes -->   commands that begin with "go test"
 //	                                               are not run here but in step test of
 //	                                               .ci/run, which has "test" somewhere
 //
-// A line of what is printed may be "…" alone: any lines.
+// In output that README shows, a line "…" stands for any lines.
 package main
 
 import (
@@ -34,7 +35,7 @@ import (
 )
 
 func main() {
-	limit := flag.Duration("limit", 2*time.Minute, "how long a command may take")
+	limit := flag.Duration("limit", 2*time.Minute, "time limit for a command")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		flag.Usage()

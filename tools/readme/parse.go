@@ -97,7 +97,7 @@ func parseMark(line string) (m mark, err error) {
 	text = strings.TrimSpace(strings.TrimPrefix(text, markOpen))
 	switch found := stepMark.FindStringSubmatch(text); {
 	case !ok:
-		return m, fmt.Errorf("the comment does not end in its line")
+		return m, fmt.Errorf("the comment does not end on its line")
 	case text == "text" || text == "output":
 		return mark{kind: text}, nil
 	case found != nil:

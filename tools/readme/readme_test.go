@@ -71,7 +71,7 @@ func TestProblems(t *testing.T) {
 
 		{"a step", "<!-- readme: sleep: step bench, which has the time -->\n\n    sleep 1000\n    true\n", 0, ""},
 		{"a step for another command", "<!-- readme: sleep: step bench, which has the time -->\n\n    false\n    sleep 1000\n", 3, "exit status 1"},
-		{"a step about something else", "<!-- readme: go sleep: step test, which has the time -->\n\n    go sleep 1000\n", 1, "nothing about sleep"},
+		{"a step about something else", "<!-- readme: go sleep: step test, which has the time -->\n\n    go sleep 1000\n", 1, "does not mention sleep"},
 		{"a step that does nothing", "<!-- readme: sleep: step bench, which has the time -->\n\n    true\n", 1, `begins with "sleep"`},
 		{"an unknown step", "\n<!-- readme: sleep: step bunch, which has the time -->\n\n    sleep 1000\n", 2, `no step "bunch"`},
 		{"a step that the gate does not run", "<!-- readme: sleep: step old, once -->\n\n    sleep 1000\n", 1, `no step "old"`},

@@ -38,12 +38,12 @@ func run(args []string, stdout, stderr io.Writer) int {
 	var o options
 	flags := flag.NewFlagSet("stress", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	flags.DurationVar(&o.length, "for", 30*time.Second, "how long it takes")
-	flags.IntVar(&o.lives, "lives", 0, "end after so many lives of the writer; 0 for no such limit")
-	flags.Uint64Var(&o.seed, "seed", 0, "seed of what is random; 0 for a random one")
-	flags.StringVar(&o.dir, "dir", "", "directory for the files; they are kept")
-	flags.StringVar(&o.role, "role", "", "for the processes that it starts")
-	flags.IntVar(&o.number, "number", 0, "likewise")
+	flags.DurationVar(&o.length, "for", 30*time.Second, "how long to run")
+	flags.IntVar(&o.lives, "lives", 0, "end after this many lives of the writer; 0 means no limit")
+	flags.Uint64Var(&o.seed, "seed", 0, "seed of the random choices; 0 means a random seed")
+	flags.StringVar(&o.dir, "dir", "", "directory to create for the files, which are kept")
+	flags.StringVar(&o.role, "role", "", "internal: role of a process that stress starts")
+	flags.IntVar(&o.number, "number", 0, "internal: number of a process that stress starts")
 	mistakeFlag(flags)
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -52,7 +52,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return exitError
 	}
 	if flags.NArg() > 0 {
-		fmt.Fprintf(stderr, "it takes no argument, such as %q\n", flags.Arg(0))
+		fmt.Fprintf(stderr, "stress takes no arguments, but got %q\n", flags.Arg(0))
 		return exitError
 	}
 	status, err := o.run(stdout, stderr)
@@ -69,7 +69,7 @@ func (o options) run(stdout, stderr io.Writer) (status int, err error) {
 	}
 	act := roles[o.role]
 	if act == nil {
-		return exitError, errors.New("no such role")
+		return exitError, errors.New("unknown role")
 	}
 	p, err := newProcess(o, stderr)
 	if err != nil {

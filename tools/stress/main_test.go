@@ -76,7 +76,7 @@ func TestFlags(t *testing.T) {
 		{"-h", exitGood, "-seed"},
 		{"-for 1", exitError, "invalid value"},
 		{"file", exitError, "no argument"},
-		{"-role king", exitError, "no such role"},
+		{"-role king", exitError, "unknown role"},
 	} {
 		var out, errs bytes.Buffer
 		if status := run(strings.Fields(c.args), &out, &errs); status != c.status || !strings.Contains(errs.String(), c.says) {

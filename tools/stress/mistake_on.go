@@ -18,7 +18,7 @@ func mistakeFlag(flags *flag.FlagSet) {
 				return nil
 			}
 		}
-		return fmt.Errorf("it is none of %q", mistake.All())
+		return fmt.Errorf("must be one of %q", mistake.All())
 	})
 }
 

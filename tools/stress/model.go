@@ -81,9 +81,9 @@ func (p *process) uncertain() map[int]bool {
 // resolve finds out which of the operations that had not returned when a writer
 // died have been done, and makes the words of the keys certain: the file has just
 // been recovered, so what it has is durable. Every operation that returned must
-// have been done (C2), none twice, and none that was not issued; of a stream, the
-// first so-and-so many. Those that were not done stay issued, for the next writer to
-// repeat. It can be killed, and done again.
+// have been done (C2), none twice, and none that was not issued; of the others of a
+// stream, some prefix. Those that were not done stay issued, for the next writer to
+// repeat. resolve can be killed and run again.
 func (m *model) resolve(f *mmapfilter.Filter) bool {
 	done := m.get(wordBase) + f.DurableSeq() + f.DurableOps()
 	returned, issued := m.returnedOps(), m.issuedOps()

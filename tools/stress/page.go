@@ -9,8 +9,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// A page is what the processes tell each other, through a file that each has
-// mapped: what was stored there survives whoever stored it.
+// A page is how the processes inform each other, through a file that each of them maps:
+// what is stored there survives the process that stored it.
 //
 //	word 0      words with a name, 8 apart
 //	word 2048   operations that have been issued, see stream.go
@@ -67,14 +67,14 @@ const (
 
 var phaseNames = [phases]string{"no writer", "open", "work", "sync", "checkpoint", "seal", "close"}
 
-// How the writer is to end.
+// The ways in which the writer may be told to end.
 const (
 	stopNo = iota
 	stopClose
 	stopSeal
 )
 
-// What is counted, by whoever does it.
+// Counters of the page.
 const (
 	countInserts = iota
 	countDeletes

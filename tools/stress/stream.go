@@ -8,8 +8,8 @@ import "fmt"
 // has issued, the next repeats in that stream.
 //
 // A stream has its last operations in the page, under their numbers: they are
-// entered, then issued, then made, then they have returned. Whoever finds more
-// issued than returned finds there which ones are uncertain.
+// entered, issued, made and returned, in this order. If more have been issued than have
+// returned, the page says which ones are uncertain.
 const (
 	streams     = 4
 	streamRing  = 16

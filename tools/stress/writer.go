@@ -66,7 +66,7 @@ func (p *process) writeOn() error {
 }
 
 // errModel ends a writer that goes on from what is not so.
-var errModel = errors.New("the file is not what the model is")
+var errModel = errors.New("the file differs from the model")
 
 // openWriter opens the file, and resolves what was under way when the writer before
 // died.
@@ -256,7 +256,7 @@ func (k *worker) repeat() error {
 		}
 		i := slices.Index(*list, o.id)
 		if i < 0 {
-			return fmt.Errorf("%s: it is not one that this stream can make", o)
+			return fmt.Errorf("%s: not an operation of this stream", o)
 		}
 		take(list, i)
 		if err := k.do(o); err != nil {
@@ -356,7 +356,7 @@ func (k *worker) do(o op) error {
 		if ok, err := k.f.Delete(key); err != nil {
 			return fmt.Errorf("%s: %w", o, err)
 		} else if !ok {
-			return fmt.Errorf("%s: it is certainly not there", o)
+			return fmt.Errorf("%s: certainly not in the filter", o)
 		}
 	} else {
 		k.enter(o.id, inserting)
@@ -376,7 +376,7 @@ func (k *worker) insertBatch(ops []op) error {
 		keys = append(keys, appendKey(nil, k.seed, o.id))
 	}
 	if n, err := k.f.InsertBatch(keys); err != nil || n != len(ops) {
-		return fmt.Errorf("%d of a batch of %d: %w", n, len(ops), err)
+		return fmt.Errorf("after %d of a batch of %d: %w", n, len(ops), err)
 	}
 	k.after(ops...)
 	return nil
