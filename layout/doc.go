@@ -32,6 +32,7 @@
 //	rate             false-positive rate: the share of absent keys that are answered "maybe"
 //	"maybe",         the two answers of a lookup
 //	"certainly not"
+//	victim           an item that an insert moves to another place to make room
 //	operation        one insert or one delete
 //	writer, reader   the one process that has the file open for writing; any other
 //	block            64 aligned bytes of the stash or the region
@@ -42,6 +43,8 @@
 //	checkpoint       making the file itself durable, so that the log can begin anew
 //	generation       the number of a superblock; a checkpoint begins a new one
 //	pending          of an operation: in the log, and not yet stored to the file
+//	user sequence    a number of the application that a commit makes durable with the operations
+//	fault            a load or store in a mapping with nothing behind it (SIGBUS)
 //	clean, sealed    of a file: closed by its writer; closed, with checksums
 //	live             of a file: it has a writer, or had one that died
 //	recovery         replaying the log of a writer that died

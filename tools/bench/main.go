@@ -182,7 +182,7 @@ func (s *session) printf(format string, args ...any) { fmt.Fprintf(s.out, format
 // print writes a table between blank lines.
 func (s *session) print(t *figures.Table) { s.printf("\n%s\n", t) }
 
-// note says what is going on, to who waits.
+// note prints progress for someone who waits.
 func (s *session) note(format string, args ...any) {
 	fmt.Fprintf(s.notes, "%s "+format+"\n", append([]any{time.Now().Format("15:04:05")}, args...)...)
 }

@@ -77,7 +77,7 @@ func (c *config) path(name string) (string, error) {
 	return path, nil
 }
 
-// note says what is going on, to who waits.
+// note prints progress for someone who waits.
 func (c *config) note(format string, args ...any) {
 	fmt.Fprintf(c.progress, "%s "+format+"\n", append([]any{time.Now().Format(time.TimeOnly)}, args...)...)
 }

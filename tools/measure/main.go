@@ -161,7 +161,7 @@ func (s *session) path(name string) string { return filepath.Join(s.temp, name) 
 
 func (s *session) printf(format string, args ...any) { fmt.Fprintf(s.out, format, args...) }
 
-// note says what is going on, to who waits.
+// note prints progress for someone who waits.
 func (s *session) note(format string, args ...any) {
 	fmt.Fprintf(s.notes, "%s "+format+"\n", append([]any{time.Now().Format("15:04:05")}, args...)...)
 }
