@@ -126,8 +126,9 @@
 //	         one on byte 1 from the moment on at which readers may rely on the file; F_OFD_GETLK
 //	         tells a reader whether they are held. Elsewhere, one lock on the whole file.
 //
-// The fields from offset 136 on are for writers. A reader of a file at rest needs neither
-// them nor the runtime page.
+// The fields from offset 136 on are for writers. A reader that knows that nobody writes to
+// the file while it has it open needs no runtime page either. Any other reader must follow
+// "Reading beside a writer", even if the state is clean or sealed: a writer may come later.
 //
 // The checksum is CRC32C, the CRC of iSCSI: polynomial 0x1EDC6F41, reflected, initial value
 // and final XOR 0xFFFFFFFF. The CRC of "123456789" is 0xE3069283.

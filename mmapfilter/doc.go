@@ -8,7 +8,7 @@
 // To make a filter from keys that you have, call [Build]. The file appears under its name
 // whole or not at all, and replaces an older one:
 //
-//	result, err := mmapfilter.Build(ctx, "users.mmf", keys, &mmapfilter.Options{FalsePositiveRate: 0.001})
+//	f, err := mmapfilter.Build(ctx, "users.mmf", keys, &mmapfilter.Options{FalsePositiveRate: 0.001})
 //
 // To look keys up, in any number of processes:
 //
