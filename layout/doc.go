@@ -20,6 +20,7 @@
 //	line             what a lookup reads at a time: 64 aligned bytes in the layouts blocked
 //	                 and compact; one bucket in packed and semi-sorted. (In compact, a line is
 //	                 one bucket too; in blocked, it has 8 buckets.)
+//	superblock       4,096 bytes that describe the file; there are four copies
 //	item             a key that was inserted and not deleted. Equal keys are several items.
 //	                 The file keeps only the fingerprint of an item.
 //	home line,       the two lines in which an item may be. The hash of the key gives the
@@ -36,7 +37,8 @@
 //	operation        one insert or one delete
 //	writer, reader   the one process that has the file open for writing; any other
 //	block            64 aligned bytes of the stash or the region
-//	removal counter  a word that tells readers that a block is losing a fingerprint
+//	removal counter  a word that is odd while a block changes in a way that could hide an item
+//	                 from a lookup
 //	log              the file NAME.stash: the operations since the last checkpoint
 //	commit           making the operations so far durable, and then storing them to the file
 //	segment          the part of the log that one commit makes durable
@@ -45,24 +47,29 @@
 //	pending          of an operation: in the log, and not yet stored to the file
 //	user sequence    a number of the application that a commit makes durable with the operations
 //	fault            a load or store in a mapping with nothing behind it (SIGBUS)
-//	clean, sealed    of a file: closed by its writer; closed, with checksums
-//	live             of a file: it has a writer, or had one that died
+//	clean, sealed    of a file: complete without a log; and with checksums too
+//	live             of a file: a writer has logged operations since the last clean close; it may
+//	                 have died since
+//	LSN              log sequence number: the number of a record of the log
+//	salt             a random number that ties a log to one generation
+//	epoch            a word that is odd while a process recovers the file
+//	promise          two words that say up to which LSN the log is durable
 //	recovery         replaying the log of a writer that died
 //	batch            several keys in one call
 //	chunk            64 KiB of a sealed file, with one checksum
 //
 // All numbers in a file are little-endian. A word is 64 bits, aligned to 8 bytes. Offsets
-// and sizes are in bytes. Bit 0 is the lowest bit of a word. Numbers in formulas are
+// and sizes are in bytes unless bits are named. Bit 0 is the lowest bit of a word. Numbers in formulas are
 // natural numbers; x >> k is ⌊x / 2^k⌋, and hi(a, b), for two words, is a·b >> 64, the high
 // half of the 128-bit product.
 //
 // # The file
 //
-//	0          4 superblock slots of 4,096
+//	0          4 superblock copies of 4,096
 //	16384      runtime page, 4,096: what a writer tells readers; ignore it in a file at rest
 //	20480      stash, 12,288: 192 groups of 64, each 4 entries of 16
-//	32768      region: n lines, R in all
-//	…          zero bytes up to T, the next multiple of 4,096
+//	32768      region: n lines, R bytes
+//	…          zero bytes up to T, which is 32768 + R rounded up to a multiple of 4,096
 //
 // A sealed file goes on with
 //
@@ -71,7 +78,7 @@
 //	…          trailer, 64
 //	…          zero bytes up to the end, the next multiple of 4,096
 //
-// Superblock slot i starts at 4096·i, and stash group g at 20480 + 64·g. A line has size
+// Superblock copy i starts at 4096·i, and stash group g at 20480 + 64·g. A line has size
 // bits: line i is the bits size·i to size·i + size-1 of the region, in whatever words they
 // are, where bit j of the region is bit j mod 64 of its word ⌊j/64⌋. For n lines
 //
@@ -91,7 +98,7 @@
 //	    40    8 incompat flags          none is defined
 //	    48   16 UUID of the content
 //	    64    1 state: 1 clean, 2 live, 3 sealed
-//	    65    1 layout: 1 blocked, 3 packed, 4 semi-sorted, 5 compact
+//	    65    1 layout: 1 blocked, 3 packed, 4 semi-sorted, 5 compact; 2 is not used
 //	    66    1 f, bits per fingerprint
 //	    67    1 b, slots per bucket
 //	    68    1 hash: 1 is XXH3, 64 bits, with a seed (XXH3_64bits_withSeed)
@@ -114,17 +121,22 @@
 //	   512 3580 reserved
 //	  4092    4 CRC32C of bytes 0 to 4091
 //
-// A reader takes the intact slot with the highest generation (rules F1 and F2 below), and
+// A reader takes the intact copy with the highest generation (rules F1 and F2 below), and
 // then looks at its state:
 //
 //	clean    The writer closed the file. It is complete. Bytes from T on mean nothing.
 //	sealed   The same, and the file has not been written to since its checksums were made.
 //	live     A writer has the file open: read as described in "Reading beside a writer". Or
 //	         the writer died: then the log must be replayed before the file is read, and
-//	         until then the only right answer is "maybe". On Linux a writer holds an
-//	         open-file-description lock (F_OFD_SETLK) on byte 0 of the file, and a second
-//	         one on byte 1 from the moment on at which readers may rely on the file; F_OFD_GETLK
-//	         tells a reader whether they are held. Elsewhere, one lock on the whole file.
+//	         until then the only right answer is "maybe".
+//
+// Locks tell the two apart. On Linux a writer holds write locks of one byte each (F_OFD_SETLK)
+// on byte 0 of the file and, once the file needs no recovery, on byte 1. A reader asks with
+// F_OFD_GETLK for a read lock. If byte 1 is locked: read the file beside its writer. If only
+// byte 0 is: a process is recovering the file or is about to; answer "maybe" and ask
+// again. If neither is: read the superblocks again, because a writer may have closed the
+// file in between; if the state is still live, the writer died. Elsewhere, there is one lock, on
+// the whole file.
 //
 // The fields from offset 136 on are for writers. A reader that knows that nobody writes to
 // the file while it has it open needs no runtime page either. Any other reader must follow
@@ -172,6 +184,9 @@
 //	    └────┴────┴────┴────┴───────────┴──────────┴─────┴───────────┘
 //	      overflow bits      (f = 8 only)
 //
+// Bucket B of line i is the word at offset 32768 + 64·i + 8·B. Slot j of it is
+// (word >> f·j) mod 2^f, and overflow bit k is bit 60 + k.
+//
 // An item is in any slot of its two buckets in its home line; or in any slot of its two
 // buckets in its alternate line; or in the stash. Unless it is in its home line, two
 // overflow bits are set in the home line: bit o(bucket) of bucket, and bit o(other) of
@@ -209,14 +224,17 @@
 //	    │ bits v-1…0 │ slot b-1       │     │ slot 0  │ quotients     │
 //	    └────────────┴────────────────┴─────┴─────────┴───────────────┘
 //
+// The remainder of slot s is the r bits of the line from bit 65+b+r·s on, and may span two
+// words. Overflow bit j is bit 512-v+j.
+//
 // The slots of a line hold fingerprints in ascending order, some of them equal: with k items, slots
 // 0 to k-1 are in use. A slot holds only the remainder. The counts give the quotients, in
-// unary: for each quotient from 0 to 63, a bit 0, and then a bit 1 for each item that has
+// unary: for each quotient from 0 to 63, a zero bit, and then a one bit for each item that has
 // this quotient. So the counts take k + 64 bits. All bits between them and the remainder
 // of slot 0 are zero, and there is at least one; the remainders of slots k to b-1 are zero too.
 //
-// To look for fp: let z be the position of bit 0 number q of the counts, counting from 0. The
-// bits 1 that follow it, up to the next bit 0, stand for the slots from z - q on. The line
+// To look for fp: let z be the position of zero bit number q of the counts, counting from 0. The one
+// bits that follow it, up to the next zero bit, stand for the slots from z - q on. The line
 // holds fp if one of these slots has the remainder rem.
 //
 // An item is in any slot of its home line; or of its alternate line; or in the stash. Unless
@@ -253,11 +271,11 @@
 //
 // A semi-sorted bucket holds the fingerprints of its 4 slots, with 0 for an empty slot, in
 // ascending order. The four highest bits of a fingerprint are its nibble, the other f-4
-// bits its rest:
+// bits its tail:
 //
 //	bit 4·f-5                                        12 11          0
 //	    ┌───────────┬───────────┬───────────┬──────────┬─────────────┐
-//	    │ rest of   │ rest of   │ rest of   │ rest of  │ number of   │
+//	    │ tail of   │ tail of   │ tail of   │ tail of  │ number of   │
 //	    │ slot 3    │ slot 2    │ slot 1    │ slot 0   │ the nibbles │
 //	    └───────────┴───────────┴───────────┴──────────┴─────────────┘
 //
@@ -266,21 +284,25 @@
 //
 //	p + C(q+1, 2) + C(r+2, 3) + C(s+3, 4)
 //
-// This is the position of the sequence when all are listed with s in the outermost loop and
-// p in the innermost. Slots with equal nibbles are in ascending order of their rests, so the
-// contents of a bucket determine its bits.
+// for the nibbles p, q, r and s of slots 0 to 3. To decode number x: s is the greatest
+// number with C(s+3, 4) ≤ x; subtract that, and find r with C(r+2, 3) in the same way; then q
+// with C(q+1, 2); what is left is p. Slot j is nibble · 2^(f-4) + tail, and its tail is the f-4
+// bits of the bucket from bit 12 + j·(f-4) on. Slots with equal nibbles are in ascending order of
+// their tails. Numbers from 3,876 on occur in damaged buckets, and in one that is read
+// while it changes: check before using a number as an index.
 //
 // # Stash
 //
-// An entry stands for all items with the same two lines, the same two buckets and the same
-// fingerprint. It is two words:
+// An entry stands for all items with the same two lines, the same two buckets (0 in layouts
+// other than blocked) and the same fingerprint. It is two words:
 //
 //	word 0   bits 0-55: the lower of the two lines; bits 56-62: the lower of the two buckets
 //	word 1   bits 0-31: number of items, at least 1; bits 32-63: the fingerprint
 //
 // A free entry has zeros in both. Bit 63 of word 0 is not part of the entry: mask it out
 // before comparing. In the first of the 4 entries of a group it is the mark of the
-// group; in the other three it is zero. An entry is at any of the 4 places of group
+// group; in the other three it is zero. A lookup compares word 0 and the fingerprint, and wants
+// a count of at least 1. An entry is at any of the 4 places of group
 //
 //	hi(((word 0 xor (fp · 0xBB67AE8584CAA73B mod 2^64)) · 0x9E3779B97F4A7C15) mod 2^64, 192)
 //
@@ -306,7 +328,8 @@
 // a word of its blocks loses a fingerprint until all words that change in the same
 // operation are stored; then it is even again, and higher. The same holds for a change of a
 // compact line, or of a semi-sorted bucket that spans several words, unless only overflow
-// bits change.
+// bits change. (Slots of a packed bucket are independent of each other: there, as in blocked, a
+// store that only adds hides nothing.)
 //
 // The answer "maybe" needs no check. "Certainly not" holds only if the epoch and the
 // counters of all places that the lookup read
@@ -315,10 +338,15 @@
 //   - were even then, and
 //   - have the same values when loaded again at the end.
 //
-// The places are the home line and, if the lookup read them, the alternate line and the
-// stash. Otherwise the reader tries again, or answers "maybe". In particular, a lookup
-// that finds that it must go on to the alternate line starts anew with the counters of all
-// three. Loads must happen in this order: use acquire loads, or fences.
+// The places are the home line, and the alternate line and the stash if the lookup read them;
+// the order in which they are read does not matter. If a condition fails, the reader tries again,
+// or answers "maybe". A lookup that finds that the home line is not enough starts again, with the
+// counters of all three.
+//
+// Each word is loaded by one atomic load of 8 bytes. The loads of the places must come after
+// the first loads of the counters, and before the second ones: make the former and the
+// loads of the places acquire loads, or put acquire fences in both positions. A language that
+// has neither should read only files that nobody writes to.
 //
 // # Checksums of a sealed file
 //
@@ -347,15 +375,15 @@
 // Errors name the rule that a file breaks. Rules marked V are checked by a full verification,
 // the others whenever a file is opened. The rules of the log, L1 to L5, are in package wal.
 //
-//	F1   The file has at least 16,384 bytes. A superblock slot is intact if it has the
+//	F1   The file has at least 16,384 bytes. A superblock copy is intact if it has the
 //	     magic and the CRC of its bytes. At least one is intact. Magic, CRC, version,
 //	     generation and flags stay where they are in every future version. V: in
-//	     a sealed file every slot equals the one that counts; or is intact with a lower
+//	     a sealed file every copy equals the one that counts; or is intact with a lower
 //	     generation; or is 4,096 zero bytes; or has the magic and a CRC of 0, because its
 //	     writer was killed while storing it.
-//	F2   Of the intact slots the one with the highest generation counts, and no
+//	F2   Of the intact copies the one with the highest generation counts, and no
 //	     other, whatever is wrong with it; of equal ones, the first. Its generation
-//	     is at least 1. F3 to F7 are about this slot alone.
+//	     is at least 1. F3 to F7 are about this copy alone.
 //	F3   The version is 1, and no unknown incompat flag is set; otherwise refuse the file.
 //	     Unknown read-only-compat flag: do not write to it. Unknown compat flag: ignore it.
 //	F4   The reserved bytes of a superblock (12 to 15, 69 to 71, 176 to 255, 512
@@ -372,8 +400,8 @@
 //	F9   V: every field of the trailer of a sealed file has the value given
 //	     above; the bytes between and after table and trailer are zero.
 //	F10  V: bits f·b to 59 of every word of a line are zero (blocked); a compact line
-//	     has at most b items, no bit 1 before the first bit 0 of its counts, 64 bits 0 in
-//	     them, fingerprints in ascending order, and zeros after its items; the number of
+//	     has at most b items, no one bit before the first zero bit of its counts, 64 zero
+//	     bits in them, fingerprints in ascending order, and zeros after its items; the number of
 //	     a semi-sorted bucket is below 3,876, and its fingerprints are in ascending order;
 //	     the bits between the last line and T are zero.
 //	F11  Every item is where its lookup finds it. Writers keep this rule; nobody can
@@ -389,7 +417,7 @@
 // # Worked examples
 //
 // testdata/blocked-f12.mmf is sealed. It has 12 lines, and so 40960 bytes: T is
-// 36864, there is one chunk. Its superblock slots are equal (rows of zero bytes
+// 36864, there is one chunk. Its superblock copies are equal (rows of zero bytes
 // are left out):
 //
 //	0000  4d4d 4150 464c 5452 0100 0000 0000 0000   MMAPFLTR, version 1
@@ -445,14 +473,14 @@
 //	0x8095a353519595ca 0xca846ba90d95c78b 0x64312deb76d94177 0x868af4db1cf9e92f
 //	0xcd9ddf5af4348ed9 0x76936e1b24b655ba 0x9630c8a065c33da1 0xb54f4f7eda5e858b
 //
-// In its counts, bit 0 number 1 is bit 2. One bit 1 follows it, for slot 2 - 1, which
+// In its counts, zero bit number 1 is bit 2. A single one bit follows it, for slot 2 - 1, which
 // is in bits 126 to 132: slot 1, remainder 0x5f. So the line does not hold 0xb8; but
 // overflow bits 11 and 0 are set. Line 1 is at offset 32832, with overflow bits 0x0000:
 //
 //	0xc2c413eeedeb6ed4 0x1c302a84aa6a1900 0x542a4eb8f8db364f 0x8495c56cc975676b
 //	0xfe7bcbd3efc093ff 0xa7f5b6a42c580e0f 0xba6c4229700187e4 0x0001a6d044b675d6
 //
-// There, bit 0 number 1 is bit 1, and again one bit 1 follows: slot 0, remainder 0x38.
+// There, zero bit number 1 is bit 1, and again a single one bit follows: slot 0, remainder 0x38.
 // So: maybe.
 //
 // testdata/packed-f12.mmf has 116 lines of 48 bits, so R is 704. Is "key 3" in it?
@@ -483,7 +511,7 @@
 //	0xf4b09e783f8077ef 0x9e87ea64d5b8e975   number 0xe78, nibbles 6 c e f, slots 0x0d09 0x19a5 0x1dd7 0x1fd2
 //
 // In line 23, 1 + C(3, 2) + C(7, 3) + C(11, 4) = 1 + 3 + 35 + 330 = 0x171, and the
-// rest of slot 0 is 0x104. So: maybe, for slot 2 of line 26.
+// tail of slot 0 is 0x104. So: maybe, for slot 2 of line 26.
 //
 // # The vectors
 //

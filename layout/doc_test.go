@@ -137,7 +137,7 @@ func TestWorkedCompact(t *testing.T) {
 		if n != 1 {
 			t.Fatalf("the quotient has %d items", n)
 		}
-		says("bit 0 number %d is bit %d", fp>>tab.r, first+fp>>tab.r)
+		says("zero bit number %d is bit %d", fp>>tab.r, first+fp>>tab.r)
 		says("slot %d, remainder %#02x", first, tab.remainder(&l, first))
 		says("overflow bits %#04x", l[7]>>(64-tab.v))
 	}
@@ -196,7 +196,7 @@ func TestWorkedPairs(t *testing.T) {
 			says("%s\n", text)
 		}
 		if tab.kind == SemiSorted {
-			says("rest of slot 0 is %#x.", bitsAt(wordsOf(image, tab, it.Line), tab.size*it.Line%64+numberBits, uint64(tab.f-nibbleBits)))
+			says("tail of slot 0 is %#x.", bitsAt(wordsOf(image, tab, it.Line), tab.size*it.Line%64+numberBits, uint64(tab.f-nibbleBits)))
 		}
 	}
 }

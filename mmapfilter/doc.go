@@ -9,6 +9,7 @@
 // whole or not at all, and replaces an older one:
 //
 //	f, err := mmapfilter.Build(ctx, "users.mmf", keys, &mmapfilter.Options{FalsePositiveRate: 0.001})
+//	defer f.Close() // f is open for lookups
 //
 // To look keys up, in any number of processes:
 //
@@ -52,14 +53,14 @@
 //	    key instead.)
 //	C4  The false-positive rate of a filter with as many keys as its capacity is at
 //	    most the rate that Options asked for. The rate of a full filter is at most 1.5
-//	    times that, from a capacity of 100 keys on. Both hold for a filter from which little
+//	    times that (for capacities of 100 keys and more). Both hold for a filter from which little
 //	    was deleted: deletes leave overflow bits behind, and under much churn the
 //	    rate rises. Stats estimates the current rate. (Options with FingerprintBits
 //	    ask for no rate.)
-//	C5  A file that is cut short, foreign, from a newer version, or has damaged
-//	    superblocks is a typed error when it is opened. A log that is damaged,
-//	    missing or foreign is one when the file is recovered. Any other damage of a
-//	    sealed file is one when it is verified. Before that, damage in its lines can
+//	C5  Opening a file that is cut short, foreign or from a newer version, or that has no
+//	    intact superblock, returns a typed error. So does recovering a file whose
+//	    log is damaged, missing or foreign, and verifying a sealed file with any
+//	    other damage. Until a file is verified, damage in its lines can
 //	    turn answers either way: opening does not read the lines, and a file that
 //	    has been written to has no checksums until Seal. No damage causes a panic or
 //	    a hang. If a file is cut short, or its disk fails, while it is mapped, a
@@ -69,13 +70,13 @@
 //	    key, which is then answered "certainly not". This is inherent in cuckoo filters.
 //	    A delete of a key that is certainly not in the filter is refused.
 //	C7  Equal keys count: n inserts of a key need n deletes. Copies that its buckets
-//	    have no room for share one counted entry of the stash. Count is exact for
-//	    the keys that share lines, buckets and fingerprint, and so an upper bound
-//	    for one of them. (Options.Distinct makes Build store each key once.)
+//	    have no room for share one counted entry of the stash. Count is the number
+//	    of items that share lines, buckets and fingerprint with a key: at least the
+//	    number of its copies. (Options.Distinct makes Build store each key once.)
 //
 // # Writing
 //
-// An operation plans where its item goes before it changes anything. In order of
+// An insert plans where its item goes before it changes anything. In order of
 // preference: a bucket of the home line, the emptier one first; a move within the home
 // line that makes room; the alternate line, in the same way; a path of moves from line
 // to line, found breadth first; an entry of the stash. The changes go to the log and to a
@@ -85,8 +86,9 @@
 //
 // # Reading
 //
-//	R1  A lookup takes no lock, writes nothing and allocates nothing. It reads one cache
-//	    line of the file, so one page if the file is not in memory. If that line has
+//	R1  A lookup takes no lock, writes nothing and allocates nothing. Of the lines it reads
+//	    one, so one page if the file is not in memory; besides that, two words of the
+//	    runtime page, which all lookups share. If that line has
 //	    overflowed, it reads the alternate line; if the key is not there either, a
 //	    part of the stash, whose 12 KiB are soon in the cache. (The layouts Packed and
 //	    SemiSorted have no overflow bits: a lookup goes on until it finds the key, and
@@ -115,8 +117,8 @@
 // [Create], [Build], [Open], [Recover], [DiscardLog], and the methods of a Filter that Create or
 // Open returned, write to the file and to its log, NAME.stash. [OpenReadOnly] and [Follow]
 // write in one case: to recover a file whose writer died, unless NoRecover is set.
-// [Verify], and the methods of a Filter that OpenReadOnly returned, or of a Follower,
-// write nothing.
+// A Follower may do the same when it opens the next file. [Verify], and the methods of a
+// Filter that Build or OpenReadOnly returned, write nothing.
 //
 // # Reading the source
 //

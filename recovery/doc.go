@@ -54,8 +54,8 @@
 //	    does the caller learn of it. The next record goes to a fresh page: a sector
 //	    with durable records is not stored to again in its generation.
 //	    (Writer.EndSegment, Writer.Harden)
-//	W4  Two kinds of stores happen between two steps of a removal counter: a store that
-//	    takes away a fingerprint that a lookup may be reading, and a store to a bucket
+//	W4  Two kinds of stores are made only while the removal counter of their block is odd:
+//	    a store that takes away a fingerprint that a lookup may be reading, and a store to a bucket
 //	    that spans several words and whose slots cannot be told apart one by one. All
 //	    other stores only add. A counter that an operation has made odd stays odd until
 //	    all words of the operation are stored, and is even between operations. An item
@@ -112,19 +112,19 @@
 //	    └────────────── live, nobody has the lock
 //
 // The newest superblock holds the state. When it is known to be durable, the next superblock
-// goes to the slot with the lowest generation, so the newest one stays intact until the next
-// one is durable. A crash may have left a superblock half written in a slot, hidden by what
+// goes over the copy with the lowest generation, so the newest one stays intact until the next
+// one is durable. A crash may have left a copy half written, hidden by what
 // the page cache shows after a failed sync; a new superblock stored over it might complete the
-// old one. So a slot that this writer has not made durable itself first loses its
-// checksum, durably. A file at rest, clean or sealed, has its superblock in all four slots. If a
+// old one. So a copy that this writer has not made durable itself first loses its
+// checksum, durably. A file at rest, clean or sealed, has its superblock in all four copies. If a
 // crash comes before the last of them, some are older or cut short; the next process
-// that opens the file for writing stores those again. A slot that a killed writer left
+// that opens the file for writing stores those again. A copy that a killed writer left
 // half stored has no checksum.
 //
 // # What happened, and what you get
 //
 //	an operation returned, then kill -9          the operation (C2)
-//	a sync returned, then anything               everything up to it (C1)
+//	a sync returned, then any of these faults    everything up to it (C1)
 //	power loss without a sync                    everything up to the last commit (the timer
 //	                                             commits too), and possibly some later
 //	                                             operations, in order and without a gap
@@ -141,7 +141,7 @@
 //	the log is damaged, missing, or of another   ErrCorrupt with the rule (L1 to L5); the file
 //	file or another time                         stays as it is, until DiscardLog is called to
 //	                                             do without the log
-//	damage behind what was durable               a torn tail, as after a power loss
+//	damage after the last durable record         the log ends there, as after a power loss
 //	a superblock of a file at rest is damaged    nothing is lost: there are three more
 //	the superblock of a live file is damaged     ErrCorrupt (L2) if an operation has been logged
 //	                                             since; otherwise nothing is lost

@@ -6,7 +6,8 @@
 //
 // # Purpose
 //
-// A file that has a writer is in state live, and has a log beside it: NAME.stash. The
+// From the first operation of a writer until its clean close a file is in state live, and has
+// a log beside it: NAME.stash. The
 // log holds the operations since the last checkpoint, in their order, as words
 // of the filter file and their new values. A program that opens a live file whose
 // writer died stores these values before it reads the file. A program that only
@@ -19,8 +20,8 @@
 //
 // # The file
 //
-// The size of a log is fixed, a multiple of 4,096. The log consists of words; offsets are in
-// bytes.
+// A log has a size that does not change, a multiple of 4,096; a larger log is a new file that
+// takes its place. It consists of words; offsets are in bytes.
 //
 //	0          header of an even generation
 //	4096       header of an odd generation
@@ -70,21 +71,23 @@
 //	       48: guarded, the operation takes a fingerprint away here
 //	       49: last record of its operation; with it,
 //	       50: the length grows by 1; 51: it shrinks by 1
-//	       52-58: which of the seven words after the first have values too,
-//	       all of them in the same block
+//	       52-58: bit 52+j is set if the word j+1 places after the first has a
+//	       value too; all of them are in the same block
 //	word 1 and on: the values, in the order of the words
 //	last word bits 0-31: check; bits 32-63, if bit 49 is set: the operation
 //	       number modulo 2^32
 //
-// The check of a record is the CRC32C of the salt, the LSN, word 0 and word 1; then of
-// 32 bits of the check before it and of bits 32-63 of the last word; then of the
-// words from word 2 up to the last. The check before the first record of a generation
+// The check of a record is one CRC32C over these bytes, in this order: the salt (8), the
+// LSN (8), words 0 and 1 (16), the check before it (4), bits 32-63 of the last word (4), and
+// words 2 up to, but not including, the last. The check before the first record of a generation
 // is 0. The check before the first record of a later segment is the CRC in bits 32-63 of
 // word 9 of the commit record before it. LSNs begin at the checkpoint LSN + 1.
 //
 // # Where a log ends
 //
-// The log ends before the first record whose check is wrong. Of the records before that
+// After the last record of a segment whose commit record matches, reading goes on at the
+// next multiple of 4,096. The log ends before the first record, or begin record, whose check
+// is wrong. Of the records before that
 // point, those of whole operations count. A commit record that does not match all
 // the records before it does not count, and neither does anything after it.
 //
