@@ -448,12 +448,6 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-func TestShellWords(t *testing.T) {
-	if got, want := shellWords([]string{"peers", "-outside", "a b='c' d"}), `peers -outside 'a b='\''c'\'' d'`; got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
-}
-
 func TestParseCounts(t *testing.T) {
 	got, err := parseCounts("500000,10M,2B,3K")
 	if err != nil || !slices.Equal(got, []uint64{500_000, 10_000_000, 2_000_000_000, 3_000}) {

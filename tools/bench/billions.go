@@ -12,6 +12,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
+	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
 )
 
 // newBillions is the command that builds one filter of very many keys, opens it,
@@ -64,7 +65,7 @@ func (b *billions) measure(n uint64) error {
 	if err != nil {
 		return err
 	}
-	st, peak := f.Stats(), peakMemory()
+	st, peak := f.Stats(), machine.PeakMemory()
 	if err := f.Close(); err != nil {
 		return err
 	}

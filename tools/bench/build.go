@@ -18,6 +18,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
+	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
 	"github.com/zeebo/xxh3"
 )
 
@@ -152,7 +153,7 @@ func runBuilder(ctx context.Context, args []string, stdout, stderr io.Writer) in
 		fmt.Fprintln(stderr, "bench builder:", err)
 		return 2
 	}
-	fmt.Fprintln(stdout, took.Nanoseconds(), peakMemory())
+	fmt.Fprintln(stdout, took.Nanoseconds(), machine.PeakMemory())
 	return 0
 }
 

@@ -36,6 +36,7 @@ import (
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
+	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
 )
 
 func main() {
@@ -127,7 +128,7 @@ func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer) (e
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(s.temp)) }()
-	s.printHeader(args)
+	s.printf("%s", machine.This().Head("go -C tools/bench run . "+machine.ShellWords(args), s.temp))
 	return cmd.run(s)
 }
 

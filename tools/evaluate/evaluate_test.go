@@ -12,6 +12,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/tools/evaluate/peers"
 	"github.com/mmapfilter/mmapfilter/tools/evaluate/report"
+	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
 )
 
 // tiny is a scale for tests: tables of 96 KiB.
@@ -83,7 +84,7 @@ func checkSeries(t *testing.T, p report.Plot, points int, names ...string) {
 func writes(t *testing.T, c *config, name string, f *report.Figure) {
 	t.Helper()
 	f.Name, f.Title, f.Command = name, name, c.command(name)
-	if err := report.Write(c.out, f, report.ThisMachine()); err != nil {
+	if err := report.Write(c.out, f, machine.This()); err != nil {
 		t.Error(err)
 	}
 	if err := report.Draw(c.out, viewers(experiments)); err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/tools/evaluate/report"
+	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
 )
 
 // An experiment makes a figure of the paper again. To be a command it stands in
@@ -101,7 +102,7 @@ func (c *config) figure(e experiment) error {
 		f.Title = e.title
 	}
 	f.Seconds = time.Since(start).Seconds()
-	if err := report.Write(c.out, f, report.ThisMachine()); err != nil {
+	if err := report.Write(c.out, f, machine.This()); err != nil {
 		return err
 	}
 	c.note("%s: %s", e.name, f.Ours)

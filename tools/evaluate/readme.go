@@ -7,6 +7,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/tools/evaluate/report"
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
+	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
 )
 
 // The table in README.md stands between these lines.
@@ -33,7 +34,7 @@ func writeReadme(path, results string) error {
 }
 
 // withTable is a README with Table 3 between its two lines.
-func withTable(readme string, f *report.Figure, m report.Machine) (string, error) {
+func withTable(readme string, f *report.Figure, m machine.Machine) (string, error) {
 	before, rest, begun := strings.Cut(readme, readmeBegin)
 	_, after, ended := strings.Cut(rest, readmeEnd)
 	if !begun || !ended {

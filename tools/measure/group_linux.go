@@ -3,13 +3,14 @@ package main
 import (
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
 )
 
 // A memoryGroup is a control group with a limit of memory, of version 1 or 2.
@@ -63,14 +64,14 @@ func ownGroups() (groups []memoryGroup) {
 		if len(fields) < 3 {
 			continue
 		}
-		for _, m := range mountPoints() {
-			v1 := m.kind == "cgroup" && hasWord(fields[1], "memory") && hasWord(m.options, "memory")
-			v2 := m.kind == "cgroup2" && fields[0] == "0" && fields[1] == ""
-			below, err := filepath.Rel(m.root, fields[2])
+		for _, m := range machine.Mounts() {
+			v1 := m.Kind == "cgroup" && hasWord(fields[1], "memory") && hasWord(m.Options, "memory")
+			v2 := m.Kind == "cgroup2" && fields[0] == "0" && fields[1] == ""
+			below, err := filepath.Rel(m.Root, fields[2])
 			if !v1 && !v2 || err != nil || strings.HasPrefix(below, "..") {
 				continue
 			}
-			g := memoryGroup{filepath.Join(m.point, below), 1}
+			g := memoryGroup{filepath.Join(m.Point, below), 1}
 			if v2 {
 				g.version = 2
 			}
@@ -154,29 +155,4 @@ func (g *memoryGroup) remove() error {
 
 func (g *memoryGroup) String() string {
 	return fmt.Sprintf("a control group of version %d", g.version)
-}
-
-// memoryLimit is the lowest limit of the groups of this process and of those
-// above; 0 where there is none.
-func memoryLimit() int64 {
-	lowest := int64(math.MaxInt64 / 2) // what version 1 has for no limit is higher
-	for _, own := range ownGroups() {
-		name := "memory.limit_in_bytes"
-		if own.version == 2 {
-			name = "memory.max"
-		}
-		for dir := own.path; len(dir) > 1; dir = filepath.Dir(dir) {
-			text, err := os.ReadFile(filepath.Join(dir, name))
-			if err != nil {
-				break
-			}
-			if n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil {
-				lowest = min(lowest, n)
-			}
-		}
-	}
-	if lowest == math.MaxInt64/2 {
-		return 0
-	}
-	return lowest
 }

@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
+	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
 )
 
 const (
@@ -124,7 +125,7 @@ func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer) (e
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(s.temp)) }()
-	s.printHeader(append([]string{"measure"}, args...))
+	s.printf("%s", machine.This().Head("go run ./tools/measure "+machine.ShellWords(args), s.temp))
 	return cmd.run(s)
 }
 
@@ -165,3 +166,6 @@ func (s *session) printf(format string, args ...any) { fmt.Fprintf(s.out, format
 func (s *session) note(format string, args ...any) {
 	fmt.Fprintf(s.notes, "%s "+format+"\n", append([]any{time.Now().Format("15:04:05")}, args...)...)
 }
+
+// print writes a table between blank lines.
+func (s *session) print(t *figures.Table) { s.printf("\n%s\n", t) }

@@ -21,67 +21,6 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-const smapsText = `55d1a8e00000-55d1a8e02000 r--p 00000000 fe:00 1234                       /usr/bin/measure
-Size:                  8 kB
-Rss:                   8 kB
-Pss:                   1 kB
-Pss_Dirty:             0 kB
-Shared_Clean:          8 kB
-Shared_Dirty:          0 kB
-Private_Clean:         0 kB
-Private_Dirty:         0 kB
-THPeligible:           0
-VmFlags: rd mr mw me
-7f0000000000-7f0000400000 r--s 00000000 fe:00 99                         /data/a filter: x.mmf
-Rss:                4096 kB
-Pss:                2048 kB
-Shared_Clean:       4092 kB
-Private_Clean:         4 kB
-VmFlags: rd sh mr rr
-7f0000400000-7f0000800000 r--s 00400000 fe:00 99                         /data/a filter: x.mmf
-Rss:                 100 kB
-Pss:                 100 kB
-Private_Dirty:       100 kB
-7ffd00000000-7ffd00021000 rw-p 00000000 00:00 0
-Rss:                  12 kB
-Pss:                  12 kB
-`
-
-func TestParseSmaps(t *testing.T) {
-	const kB = 1024
-	for name, c := range map[string]struct {
-		match func(string) bool
-		want  mapUse
-	}{
-		"all":      {func(string) bool { return true }, mapUse{4216 * kB, 2161 * kB, 4100 * kB, 104 * kB}},
-		"one file": {func(name string) bool { return name == "/data/a filter: x.mmf" }, mapUse{4196 * kB, 2148 * kB, 4092 * kB, 104 * kB}},
-		"no name":  {func(name string) bool { return name == "" }, mapUse{12 * kB, 12 * kB, 0, 0}},
-		"none":     {func(string) bool { return false }, mapUse{}},
-	} {
-		if got, err := parseSmaps(strings.NewReader(smapsText), c.match); err != nil || got != c.want {
-			t.Errorf("%s: %+v, %v, want %+v", name, got, err, c.want)
-		}
-	}
-	rollup := "562105722000-7ffefd465000 ---p 00000000 00:00 0                          [rollup]\nRss:                1752 kB\nPss:                 329 kB\n"
-	if got, err := parseSmaps(strings.NewReader(rollup), func(string) bool { return true }); err != nil || got != (mapUse{Rss: 1752 * kB, Pss: 329 * kB}) {
-		t.Errorf("rollup: %+v, %v", got, err)
-	}
-}
-
-func TestFindField(t *testing.T) {
-	const text = "rchar: 12\nread_bytes: 8192\nVmPTE:\t      44 kB\nName:\tRssFile: 3\nodd: 3 MB\n"
-	for field, want := range map[string]int64{"rchar": 12, "read_bytes": 8192, "VmPTE": 44 * 1024} {
-		if got, err := findField(text, field); err != nil || got != want {
-			t.Errorf("%s: %d, %v, want %d", field, got, err, want)
-		}
-	}
-	for _, field := range []string{"bytes", "RssFile", "odd", "", "Name"} {
-		if got, err := findField(text, field); err == nil {
-			t.Errorf("%q: %d", field, got)
-		}
-	}
-}
-
 // TestHistogramSteps holds the steps together: they follow one another, and none
 // is longer than 1/64 of what is in it.
 func TestHistogramSteps(t *testing.T) {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"os"
@@ -9,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
+	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
 	"golang.org/x/sys/unix"
 )
 
@@ -25,16 +24,16 @@ func procFile(pid int, name string) (string, error) {
 
 // mapped gives what the mappings of a process use whose names are accepted. With
 // match nil it is all of the process, by smaps_rollup.
-func mapped(pid int, match func(name string) bool) (mapUse, error) {
+func mapped(pid int, match func(name string) bool) (machine.MapUse, error) {
 	file := "smaps"
 	if match == nil {
 		file, match = "smaps_rollup", func(string) bool { return true }
 	}
 	text, err := procFile(pid, file)
 	if err != nil {
-		return mapUse{}, err
+		return machine.MapUse{}, err
 	}
-	return parseSmaps(strings.NewReader(text), match)
+	return machine.ParseSmaps(strings.NewReader(text), match)
 }
 
 // status gives a field of /proc/PID/status in bytes.
@@ -43,7 +42,7 @@ func status(pid int, field string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return findField(text, field)
+	return machine.FindField(text, field)
 }
 
 // reads is what a process has made the kernel read, and its faults.
@@ -62,7 +61,7 @@ func readsSoFar() (r reads, err error) {
 	if err != nil {
 		return r, err
 	}
-	r.bytes, err = findField(text, "read_bytes")
+	r.bytes, err = machine.FindField(text, "read_bytes")
 	return r, err
 }
 
@@ -93,80 +92,10 @@ func dropCache(path string) error {
 	return errors.Join(err, f.Close())
 }
 
-// machine describes the processor, the kernel and the memory.
-func machine() (processor string, cores int, kernel, memory string) {
-	processor, cores, kernel, _ = otherMachine()
-	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
-		for line := range strings.Lines(string(text)) {
-			if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
-				processor = strings.TrimSpace(value)
-				break
-			}
-		}
-	}
-	var name unix.Utsname
-	if unix.Uname(&name) == nil {
-		kernel = "Linux " + unix.ByteSliceToString(name.Release[:])
-	}
-	memory = "memory unknown"
-	if text, err := os.ReadFile("/proc/meminfo"); err == nil {
-		if n, err := findField(string(text), "MemTotal"); err == nil {
-			memory = figures.Mebibytes(n) + " of memory"
-		}
-		switch limit := memoryLimit(); {
-		case limit > 0:
-			memory += ", limited to " + figures.Mebibytes(limit)
-		default:
-			memory += ", no limit"
-		}
-	}
-	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
-		if load, _, ok := strings.Cut(string(text), " "); ok {
-			memory += "; load before " + load
-		}
-	}
-	return processor, cores, kernel, memory
-}
-
-// A mountPoint is a line of /proc/self/mountinfo.
-type mountPoint struct {
-	root, point, kind, device, options string
-}
-
-func mountPoints() (points []mountPoint) {
-	f, err := os.Open("/proc/self/mountinfo")
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		mounted, source, ok := strings.Cut(lines.Text(), " - ")
-		fields, of := strings.Fields(mounted), strings.Fields(source)
-		if ok && len(fields) > 4 && len(of) > 2 {
-			points = append(points, mountPoint{fields[3], fields[4], of[0], fields[2], of[2]})
-		}
-	}
-	return points
-}
-
-// mountOf is the one that a path is on.
-func mountOf(path string) (found mountPoint) {
-	longest := -1
-	for _, m := range mountPoints() {
-		point := strings.TrimSuffix(m.point, "/")
-		if (path == point || strings.HasPrefix(path, point+"/")) && len(point) >= longest {
-			longest, found = len(point), m
-		}
-	}
-	return found
-}
-
-func fileSystem(path string) string { return mountOf(path).kind }
-
 // needDisk reports whether files are on a disk, without which nothing of them can
 // be dropped from memory. A short run goes on without.
 func (s *session) needDisk() (bool, error) {
-	kind := fileSystem(s.temp)
+	kind := machine.FileSystem(s.temp)
 	if kind != "tmpfs" && kind != "ramfs" {
 		return true, nil
 	}
@@ -181,7 +110,7 @@ func (s *session) needDisk() (bool, error) {
 // readAhead is how much the kernel reads ahead on the device of a path, as it
 // says it.
 func readAhead(path string) string {
-	text, err := os.ReadFile("/sys/class/bdi/" + mountOf(path).device + "/read_ahead_kb")
+	text, err := os.ReadFile("/sys/class/bdi/" + machine.MountOf(path).Device + "/read_ahead_kb")
 	if err != nil {
 		return "unknown"
 	}
@@ -191,7 +120,7 @@ func readAhead(path string) string {
 // diskReads is how many bytes the device of a path has read, for whomever; -1
 // where the kernel does not say.
 func diskReads(path string) int64 {
-	text, err := os.ReadFile("/sys/dev/block/" + mountOf(path).device + "/stat")
+	text, err := os.ReadFile("/sys/dev/block/" + machine.MountOf(path).Device + "/stat")
 	var requests, merged, sectors int64
 	if err != nil {
 		return -1

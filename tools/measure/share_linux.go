@@ -9,6 +9,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
+	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
 )
 
 // sharedBound is what N processes that have a filter in memory may use at most,
@@ -36,7 +37,7 @@ func newShare() command {
 
 // A processUse is what one process uses.
 type processUse struct {
-	all, filter         mapUse
+	all, filter         machine.MapUse
 	rssFile, pageTables int64
 }
 

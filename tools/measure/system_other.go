@@ -28,11 +28,7 @@ func unsupported(name string) command {
 
 var systemTasks map[string]task
 
-func machine() (processor string, cores int, kernel, memory string) { return otherMachine() }
-
 func threadTime() time.Duration { return 0 }
-
-func fileSystem(string) string { return "" }
 
 // syncs on this system cannot be seen from outside.
 func (l *lookups) syncs(*mmapfilter.Filter) error {

@@ -8,9 +8,10 @@ import (
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/tools/evaluate/picture"
+	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
 )
 
-var fixtureMachine = Machine{
+var fixtureMachine = machine.Machine{
 	Processor:   "A Processor with a Name as Long as they have them, 12th Generation @ 2.60GHz",
 	Cores:       2,
 	MemoryBytes: 8 << 30,

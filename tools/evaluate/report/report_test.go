@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -282,66 +281,5 @@ func TestPageErrors(t *testing.T) {
 		if read(t, dir, "index.html") != before || read(t, dir, "fig2-1.svg") != "" {
 			t.Errorf("%q: the page or a picture is another one", want)
 		}
-	}
-}
-
-func TestCommit(t *testing.T) {
-	dir := t.TempDir()
-	git := func(args ...string) {
-		t.Helper()
-		cmd := exec.Command("git", append([]string{"-C", dir, "-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"}, args...)...)
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%q: %v: %s", args, err, out)
-		}
-	}
-	write := func(name string) {
-		t.Helper()
-		path := filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), os.WriteFile(path, []byte(name), 0o666)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("NOT TESTED: the commit of a run, for there is no git here")
-	}
-	if got := commitOf(dir); got != "" {
-		t.Errorf("%q, where nothing is under version control", got)
-	}
-	git("init", "-q")
-	write("file")
-	git("add", "file")
-	git("commit", "-q", "-m", "first")
-	clean := commitOf(dir)
-	if len(clean) != 12 {
-		t.Errorf("%q", clean)
-	}
-	write("tools/results/fig2.json")
-	if got := commitOf(dir); got != clean {
-		t.Errorf("%q, with results that a run has written", got)
-	}
-	write("tools/other")
-	for _, at := range []string{dir, filepath.Join(dir, "tools")} {
-		if got := commitOf(at); got != clean+" + changes" {
-			t.Errorf("%q in %s, with a file that is in no commit", got, at)
-		}
-	}
-	if got := (Machine{}).Source(); !strings.HasSuffix(got, "; commit not recorded") {
-		t.Errorf("%q", got)
-	}
-}
-
-func TestMachine(t *testing.T) {
-	if got, want := (Machine{Processor: "P", Cores: 1, System: "S", Go: "G"}).String(), "P, 1 core; memory unknown; S; G"; got != want {
-		t.Errorf("%q, not %q", got, want)
-	}
-	if got, want := fixtureMachine.String(), fixtureMachine.Processor+", 2 cores; 8.0 GiB of memory; Linux 6.1.0-amd64; go1.24.0"; got != want {
-		t.Errorf("%q, not %q", got, want)
-	}
-	m := ThisMachine()
-	if m.Processor == "" || m.Cores < 1 || m.System == "" || m.Go == "" || m.Date.IsZero() {
-		t.Errorf("%+v", m)
-	}
-	if _, err := os.Stat("/proc/meminfo"); err == nil && (m.MemoryBytes < 64<<20 || !strings.HasPrefix(m.System, "Linux ")) {
-		t.Errorf("%+v", m)
 	}
 }

@@ -10,18 +10,20 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
 )
 
 // A record is what NAME.json holds, and all that pictures and page are made from.
 type record struct {
 	Figure  Figure
-	Machine Machine
+	Machine machine.Machine
 }
 
 // Write writes the data of a figure to dir, which it makes: NAME.csv with all of it,
 // and NAME.json, which Draw reads. Files that were there are replaced, each whole or
 // not at all. A figure that makes no sense is a *FigureError.
-func Write(dir string, f *Figure, m Machine) error {
+func Write(dir string, f *Figure, m machine.Machine) error {
 	if err := f.check(); err != nil {
 		return err
 	}
@@ -39,11 +41,11 @@ func Write(dir string, f *Figure, m Machine) error {
 }
 
 // Read reads the data of a figure. It fails with a *RecordError.
-func Read(dir, name string) (*Figure, Machine, error) {
+func Read(dir, name string) (*Figure, machine.Machine, error) {
 	path := filepath.Join(dir, name+".json")
 	r, err := readRecord(path)
 	if err != nil {
-		return nil, Machine{}, &RecordError{path, err}
+		return nil, machine.Machine{}, &RecordError{path, err}
 	}
 	return &r.Figure, r.Machine, nil
 }
@@ -63,7 +65,7 @@ func writeFile(path string, content []byte) error {
 
 // csv writes what was run, in lines that begin with #; the points of all plots, a
 // line each; then each table below its caption.
-func (f *Figure) csv(m Machine) []byte {
+func (f *Figure) csv(m machine.Machine) []byte {
 	var out bytes.Buffer
 	comment := func(name, text string) { fmt.Fprintf(&out, "# %s: %s\n", name, oneLine(text)) }
 	comment("figure", f.Title)
@@ -75,7 +77,7 @@ func (f *Figure) csv(m Machine) []byte {
 		comment("note", note)
 	}
 	comment("machine", m.String())
-	comment("commit", m.commit())
+	comment("commit", m.CommitOrNot())
 	comment("date", m.Day())
 	w := csv.NewWriter(&out) // its errors are those of the buffer, which has none
 	if len(f.Plots) > 0 {

@@ -1,4 +1,6 @@
-package report
+// Package machine says what something was measured on, and reads what Linux says of
+// memory and mounts in /proc. Elsewhere it says what Go knows.
+package machine
 
 import (
 	"fmt"
@@ -21,9 +23,8 @@ type Machine struct {
 	Commit      string `json:",omitempty"` // " + changes" after one that files differ from; "": unknown
 }
 
-// ThisMachine is the one that runs this. What its system does not tell in
-// Linux's /proc is what Go knows.
-func ThisMachine() Machine {
+// This is the machine that runs this program.
+func This() Machine {
 	m := Machine{
 		Processor: runtime.GOARCH,
 		Cores:     runtime.NumCPU(),
@@ -55,7 +56,8 @@ func commitOf(dir string) string {
 	if err != nil {
 		return ""
 	}
-	changes, err := git("status", "--porcelain", "--", ":/", ":(exclude,top,glob)**/results/**")
+	changes, err := git("status", "--porcelain", "--", ":/", ":(exclude,top,glob)**/results/**",
+		":(exclude,top)tools/bench/RESULTS.md", ":(exclude,top,glob)tools/bench/growth*.csv", ":(exclude,top,glob)tools/bench/growth*.svg", ":(exclude,top)README.md")
 	if err != nil || changes != "" {
 		commit += " + changes"
 	}
@@ -89,8 +91,8 @@ func (m Machine) String() string {
 	return fmt.Sprintf("%s, %s; %s; %s; %s", m.Processor, cores, memory, m.System, m.Go)
 }
 
-// commit is the commit, or that it is not known.
-func (m Machine) commit() string {
+// CommitOrNot is the commit, or that it is not known.
+func (m Machine) CommitOrNot() string {
 	if m.Commit == "" {
 		return "not recorded"
 	}
@@ -98,7 +100,38 @@ func (m Machine) commit() string {
 }
 
 // Source says when something was measured, where, and with which version.
-func (m Machine) Source() string { return fmt.Sprintf("%s, %s; commit %s", m.Day(), m, m.commit()) }
+func (m Machine) Source() string {
+	return fmt.Sprintf("%s, %s; commit %s", m.Day(), m, m.CommitOrNot())
+}
 
 // Day is the date, as 2026-01-31.
 func (m Machine) Day() string { return m.Date.Format(time.DateOnly) }
+
+// Head is what stands above the tables of a command in Markdown: the command, to be run in
+// the root of the repository, and where and when it ran, with its files in a directory.
+func (m Machine) Head(command, dir string) string {
+	files := FileSystem(dir)
+	if files == "" {
+		files = "a file system that is not known"
+	}
+	return fmt.Sprintf("    %s\n\n%s; files on %s\n", command, m.Source(), files)
+}
+
+// ShellWords writes arguments as a shell takes them.
+func ShellWords(args []string) string {
+	words := make([]string, len(args))
+	for i, arg := range args {
+		if words[i] = arg; arg == "" || strings.ContainsAny(arg, " ()'\"$&;<>*?|\\`#~") {
+			words[i] = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// PeakMemory is the most memory that this process has had.
+func PeakMemory() string {
+	if peak := procField("/proc/self/status", "VmHWM"); peak != "" {
+		return peak
+	}
+	return "unknown"
+}

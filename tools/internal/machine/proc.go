@@ -1,18 +1,22 @@
-package main
+package machine
 
 import (
 	"bufio"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"strings"
 )
 
-// A mapUse is what /proc/PID/smaps or smaps_rollup say of a mapping, or of all
+// A MapUse is what /proc/PID/smaps or smaps_rollup say of a mapping, or of all
 // of a process, in bytes. Of a page that n processes map, each has 1/n in Pss.
-type mapUse struct{ Rss, Pss, Shared, Private int64 }
+type MapUse struct {
+	Rss, Pss, Shared, Private int64
+	Large                     int64 // part of Rss that is mapped in large pages, of 2 MiB on most machines
+}
 
-func (u *mapUse) add(name string, n int64) {
+func (u *MapUse) add(name string, n int64) {
 	switch name {
 	case "Rss":
 		u.Rss += n
@@ -22,12 +26,14 @@ func (u *mapUse) add(name string, n int64) {
 		u.Shared += n
 	case "Private_Clean", "Private_Dirty":
 		u.Private += n
+	case "AnonHugePages", "FilePmdMapped", "ShmemPmdMapped":
+		u.Large += n
 	}
 }
 
-// parseSmaps sums up what smaps says of the mappings that match accepts by their
+// ParseSmaps sums up what smaps says of the mappings that match accepts by their
 // names, which are paths for files, and may be empty.
-func parseSmaps(r io.Reader, match func(name string) bool) (sum mapUse, err error) {
+func ParseSmaps(r io.Reader, match func(name string) bool) (sum MapUse, err error) {
 	counts := false
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 1<<20)
@@ -95,12 +101,34 @@ func kernelField(line string) (name string, value int64, ok bool) {
 	return name, value, true
 }
 
-// findField gives the value of a field in a file of the kernel.
-func findField(text, field string) (int64, error) {
+// FindField gives the value of a field in a file of the kernel.
+func FindField(text, field string) (int64, error) {
 	for line := range strings.Lines(text) {
 		if name, value, ok := kernelField(strings.TrimRight(line, "\n")); ok && name == field {
 			return value, nil
 		}
 	}
 	return 0, fmt.Errorf("the kernel says nothing of %s", field)
+}
+
+// Pages says in what pages the system maps what this process has touched of a file; "" where
+// it does not say.
+func Pages(path string) string {
+	f, err := os.Open("/proc/self/smaps")
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	use, err := ParseSmaps(f, func(name string) bool { return name == path })
+	if err != nil || use.Rss == 0 {
+		return ""
+	}
+	return use.pages()
+}
+
+func (u MapUse) pages() string {
+	if u.Large == 0 {
+		return fmt.Sprintf("pages of %d KiB", os.Getpagesize()>>10)
+	}
+	return fmt.Sprintf("%.0f %% in large pages", 100*float64(u.Large)/float64(u.Rss))
 }
