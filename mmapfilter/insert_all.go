@@ -80,8 +80,7 @@ func (w *writer) insertAll(hashes, next []uint64, done *int) (err error) {
 
 // prefetchHomes asks for the blocks that the home lines of up to insertBlock hashes begin in. A
 // prefetch is held up until its address is translated, which may take as long as a cache miss;
-// those of a burst are held up together. (With other work between them each took 50 ns in a
-// virtual machine; in bursts of 8, an insert of a batch at 95 % load took 6 % longer, of 16 3 %.)
+// those of a burst are held up together.
 func (w *writer) prefetchHomes(hashes []uint64) {
 	var blocks [insertBlock]uint64
 	w.table.HomeBlocks(hashes, blocks[:])

@@ -23,9 +23,8 @@ const (
 // blockedOne is the first look of one lookup. Out of the cache, what counts is how many lookups
 // the processor has begun while it waits for the line of one. All that they hold they hold until that
 // line is there, and what n lookups hold has to fit for n more to be under way. So a lookup takes
-// 1/(n+1) of the time that a line takes, and goes in steps. On Zen 4, of 200 million keys: 69 ns, 52,
-// 41, for n of 2, 3, 4. Found by adding and leaving out instructions of one kind, until the step
-// came, what calls the lookups counted: n of them may have
+// 1/(n+1) of the time that a line takes, and goes in steps. On AMD's Zen 4, found by adding and leaving out
+// instructions of one kind until the step came, and with what calls the lookups, n of them may have
 //
 //   - 320 instructions, as the reorder buffer has places. A compare and its branch are one,
 //     MULX is two.
