@@ -6,6 +6,7 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
+	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
 // TestMain lets the test be what the program starts: itself, and filters of others.
@@ -99,7 +101,7 @@ func want(t *testing.T, rows [][]string, begin ...string) []string {
 func TestLookupRows(t *testing.T) {
 	rows := short(t, "lookup", "-size", "256KiB")
 	perTable := 1 + 3 + len(questions()) // the head, and the reads
-	if tables := 2 * len(layout.Kinds()); len(rows) != tables*perTable {
+	if tables := 2 * len(variants()); len(rows) != tables*perTable {
 		t.Errorf("%d rows, not %d tables of %d", len(rows), tables, perTable)
 	}
 	want(t, rows, "random reads of lines, a dependent chain")
@@ -113,7 +115,7 @@ func TestLookupRows(t *testing.T) {
 // TestLookupLost: a key that should be there and is not found ends a turn.
 func TestLookupLost(t *testing.T) {
 	s := &session{ctx: t.Context(), out: new(bytes.Buffer), notes: new(bytes.Buffer), temp: t.TempDir(), seed: 1}
-	_, f, err := s.build("f.mmf", optionsFor(layout.Blocked, fingerprintBits, 2000), 1000)
+	_, f, err := s.build("f.mmf", variants()[1].options(2000), 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,31 +134,63 @@ func TestLookupLost(t *testing.T) {
 }
 
 func TestPeersRows(t *testing.T) {
-	rows := short(t, "peers", outside("loses"), outside("refuses"))
-	const n = 155_648
-	names := []string{"loses", "refuses"}
-	for _, spec := range append(ourLayouts(fingerprintBits)[1:], goPeers()...) {
-		names = append(names, spec.name)
-	}
-	names = append(names, "**"+ourLayouts(fingerprintBits)[0].name+"**")
-	if len(rows) != len(names)+1 {
-		t.Errorf("%d rows for %d filters", len(rows), len(names))
-	}
-	for _, name := range names {
-		got := want(t, rows, name)
-		keys, lost, bits := "155,648", "0 of 155,648", ""
-		switch name {
-		case "loses":
-			lost, bits = "**1,556 of 155,648**", "8.00"
-		case "refuses":
-			keys, lost, bits = "77,824", "0 of 77,824", "16.00"
+	for _, c := range []struct {
+		args  []string
+		n     uint64
+		rate  float64
+		first variant
+	}{
+		{nil, byDefault.keys(256 << 10), defaultRate, variant{rate: defaultRate}},
+		{[]string{"-rate", "0"}, keysFor(layout.Blocked, 256<<10, standardLoad), standardRate, variant{layout: layout.Blocked, f: fingerprintBits}},
+	} {
+		rows := short(t, append([]string{"peers", outside("loses"), outside("refuses")}, c.args...)...)
+		names := []string{"loses", "refuses", "**" + c.first.name() + "**"}
+		for _, k := range layout.Kinds() {
+			v := variant{layout: k, rate: defaultRate}
+			if c.first.f > 0 {
+				v = variant{layout: k, f: fingerprintBits}
+			}
+			if v != c.first {
+				names = append(names, v.name())
+			}
 		}
-		if len(got) != 8 || got[0] != keys || got[1] != lost || bits != "" && got[2] != bits {
-			t.Errorf("%s: %q, want %s keys, %s lost", name, got, keys, lost)
+		for _, spec := range goPeers(c.rate) {
+			names = append(names, spec.name)
+		}
+		if len(rows) != len(names)+1 {
+			t.Errorf("%d rows for %d filters", len(rows), len(names))
+		}
+		for _, name := range names {
+			got := want(t, rows, name)
+			keys, lost, bits := c.n, "0", ""
+			switch name {
+			case "loses":
+				lost, bits = figures.Grouped(int64(c.n/100)), "8.00"
+			case "refuses":
+				keys, bits = c.n/2, "16.00"
+			}
+			lost += " of " + figures.Grouped(int64(keys))
+			if name == "loses" {
+				lost = "**" + lost + "**"
+			}
+			if len(got) != 8 || got[0] != figures.Grouped(int64(keys)) || got[1] != lost || bits != "" && got[2] != bits {
+				t.Errorf("%s: %q, want %d keys, %s lost", name, got, keys, lost)
+			}
 		}
 	}
-	if n != keysFor(layout.Blocked, 256<<10, standardLoad) {
-		t.Error("the test is for another number of keys")
+}
+
+// TestVariantKeys: what options give for a rate has about as many bytes as were asked for.
+func TestVariantKeys(t *testing.T) {
+	for _, v := range append(variants(), variant{rate: 0.0001}) {
+		opts := v.options(v.keys(64 << 20))
+		plan, err := opts.Plan()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if off := float64(plan.FileBytes)/(64<<20) - 1; math.Abs(off) > 0.04 {
+			t.Errorf("%s: %d bytes", v.name(), plan.FileBytes)
+		}
 	}
 }
 
@@ -168,7 +202,7 @@ func TestPeersPart(t *testing.T) {
 		if code := run(t.Context(), args, &out, &notes); code != 2 || !strings.Contains(notes.String(), "/nonexistent") {
 			t.Errorf("%s: exit status %d, %s", command, code, notes.String())
 		}
-		if !strings.Contains(out.String(), "| seiflotfy/cuckoofilter, f=8, b=4 | 38,912 | 0 of 38,912 |") {
+		if !strings.Contains(out.String(), "| seiflotfy/cuckoofilter, f=8, b=4 | ") {
 			t.Errorf("%s: no row of the other one in %s", command, out.String())
 		}
 	}
@@ -204,10 +238,14 @@ func TestPeersCheck(t *testing.T) {
 }
 
 func TestInsertRows(t *testing.T) {
-	rows := short(t, "insert", "-loads", "50,95", "-memory", t.TempDir(), outside("loses"), outside("refuses"))
-	for _, name := range []string{"mmapfilter blocked Insert", "mmapfilter packed Insert", "mmapfilter semisorted Insert",
-		"mmapfilter blocked InsertBatch of 1,024", "mmapfilter blocked Insert, with Sync every 65,536",
-		"bits-and-blooms/bloom v3", "holiman/bloomfilter v2, xxh3", "seiflotfy/cuckoofilter, f=8, b=4", "loses", "refuses"} {
+	rows := short(t, "insert", "-loads", "50,95", outside("loses"), outside("refuses"))
+	names := []string{"mmapfilter, rate 1 %: Insert", "mmapfilter, rate 1 %: Insert, with Sync every 65,536", "mmapfilter, rate 1 %: InsertBatch of 1,024",
+		"mmapfilter, rate 1 %: InsertBatch of 1,024, with Sync every 65,536", "bits-and-blooms/bloom v3", "holiman/bloomfilter v2, xxh3",
+		"seiflotfy/cuckoofilter, f=8, b=4", "loses", "refuses"}
+	for _, v := range variants()[1:] {
+		names = append(names, v.name()+": Insert")
+	}
+	for _, name := range names {
 		got := want(t, rows, name)
 		count := 0
 		for _, r := range rows {
@@ -234,12 +272,12 @@ func TestBuildRows(t *testing.T) {
 	for _, head := range []string{"20,000 keys", "30,000 keys"} {
 		want(t, rows, head)
 	}
-	names := []string{"to hash the keys, one processor", "to write the blocked file and sync it", "refuses", "refuses, one processor"}
-	for _, spec := range goPeers() {
+	names := []string{"to hash the keys, one processor", "to write a file of the first size and sync it", "refuses", "refuses, one processor"}
+	for _, spec := range goPeers(defaultRate) {
 		names = append(names, spec.name, spec.name+", one processor")
 	}
-	for _, k := range layout.Kinds() {
-		names = append(names, fmt.Sprintf("Build, %v, f=%d, b=%d", k, fingerprintBits, bucketSize(k, fingerprintBits)))
+	for _, v := range variants() {
+		names = append(names, "Build, "+v.name())
 	}
 	for _, name := range names {
 		got := want(t, rows, name)
@@ -272,11 +310,11 @@ func TestGrowthFiles(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "growth")
 	rows := short(t, "growth", "-sizes", "64KiB,128KiB", "-out", out)
 	names := []string{"random reads: the limit", "dependent chain of reads", "ContainsHashes, absent", "ContainsBatch, absent",
-		"Contains, absent", "Contains, present", "Insert and Delete at 95 %", "Build, by the clock, once"}
+		"Contains, absent", "Contains, present", "Insert and Delete", "Build, by the clock, once"}
 	for _, name := range names {
 		want(t, rows, name)
 	}
-	if got := len(layout.Kinds()) * (len(names) + 1); len(rows) != got {
+	if got := len(variants()) * (len(names) + 1); len(rows) != got {
 		t.Errorf("%d rows, not %d", len(rows), got)
 	}
 	text, err := os.ReadFile(out + ".csv")
@@ -284,10 +322,10 @@ func TestGrowthFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
-	if got := 1 + 2*len(layout.Kinds())*len(names); err != nil || len(lines) != got {
+	if got := 1 + 2*len(variants())*len(names); err != nil || len(lines) != got {
 		t.Errorf("%d lines of CSV, not %d: %v", len(lines), got, err)
 	}
-	for _, k := range layout.Kinds() {
+	for _, k := range variants() {
 		for part, name := range map[string]string{"lookups": "ContainsHashes", "writes": "Insert and Delete"} {
 			picture, err := os.ReadFile(fmt.Sprintf("%s-%v-%s.svg", out, k, part))
 			if err != nil || !bytes.Contains(picture, []byte(">128KiB<")) || !bytes.Contains(picture, []byte(">"+name+"<")) {
@@ -345,7 +383,7 @@ func TestGrowthPictures(t *testing.T) {
 
 func TestSpaceRows(t *testing.T) {
 	rows := short(t, "space", "-size", "64KiB", "-only", "mmapfilter,seiflotfy,fuse 8,3 %,loses", outside("loses"))
-	for _, name := range []string{"mmapfilter blocked, f=8, b=7", "mmapfilter packed, f=16, b=4", "mmapfilter semisorted, f=13, b=4",
+	for _, name := range []string{"mmapfilter, rate 5 %", "mmapfilter blocked, f=8, b=7", "mmapfilter packed, f=16, b=4", "mmapfilter semisorted, f=13, b=4",
 		"bits-and-blooms/bloom v3, for 3 %", "seiflotfy/cuckoofilter, f=8, b=4", "FastFilter/xorfilter, binary fuse 8, xxh3"} {
 		if got := want(t, rows, name); len(got) != 7 || !strings.HasPrefix(got[1], "0 of") {
 			t.Errorf("%s: %q", name, got)
@@ -367,7 +405,7 @@ func TestDistance(t *testing.T) {
 func TestLive(t *testing.T) {
 	s := &session{ctx: t.Context(), seed: 1}
 	for i, w := range []writing{{}, {batch: 100}, {syncEvery: 10}} {
-		f, err := s.createLive(filepath.Join(t.TempDir(), fmt.Sprint(i)), layout.Packed, 1000, w)
+		f, err := s.createLive(filepath.Join(t.TempDir(), fmt.Sprint(i)), variants()[2], 1000, w)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -410,8 +448,8 @@ func TestErrors(t *testing.T) {
 		{t.Context(), []string{"lookup", "now"}, `no argument such as "now"`},
 		{t.Context(), []string{"lookup", "-rounds", "0"}, "no rounds"},
 		{t.Context(), []string{"lookup", "-blocks", "0"}, "no blocks"},
-		{t.Context(), []string{"lookup", "-layouts", "auto"}, "no layout of"},
-		{t.Context(), []string{"growth", "-layouts", "x"}, "no layout of"},
+		{t.Context(), []string{"lookup", "-layouts", "auto"}, "is not one of [default"},
+		{t.Context(), []string{"growth", "-layouts", "x"}, "is not one of [default"},
 		{t.Context(), []string{"lookup", "-dir", "/nonexistent"}, "/nonexistent"},
 		{t.Context(), []string{"peers", "-short", "-asks", "0"}, "no keys"},
 		{t.Context(), []string{"peers", "-short", "-only", "nobody"}, `with "nobody" in it`},
@@ -419,7 +457,6 @@ func TestErrors(t *testing.T) {
 		{t.Context(), []string{"peers", "-short", "-only", "x", "-outside", "x=/nonexistent"}, "/nonexistent"},
 		{t.Context(), []string{"insert", "-short", "-loads", "90,80"}, "no rising percents"},
 		{t.Context(), []string{"insert", "-size", "2"}, "too few keys"},
-		{t.Context(), []string{"insert", "-short", "-memory", "/nonexistent"}, "see -memory"},
 		{t.Context(), []string{"build", "-short", "-keys", "10X"}, "no number of keys"},
 		{t.Context(), []string{"growth", "-short", "-sizes", "1GiB,"}, "no size"},
 		{t.Context(), []string{"growth", "-short", "-out", "/nonexistent/x"}, "/nonexistent/x"},

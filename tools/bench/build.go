@@ -14,7 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
@@ -69,7 +68,7 @@ func (b *buildRun) run() error {
 	if err != nil {
 		return err
 	}
-	peers, err := b.choice.chosen(nil)
+	peers, err := b.choice.chosen(goPeers(defaultRate))
 	if err != nil {
 		return err
 	}
@@ -90,12 +89,12 @@ type step struct {
 
 func (b *buildRun) measure(n uint64, peers []spec) error {
 	var steps []step
-	for _, k := range layout.Kinds() {
-		steps = append(steps, step{fmt.Sprintf("Build, %v, f=%d, b=%d", k, fingerprintBits, bucketSize(k, fingerprintBits)), func() (time.Duration, string, error) { return b.build(k, n) }})
+	for _, v := range variants() {
+		steps = append(steps, step{"Build, " + v.name(), func() (time.Duration, string, error) { return b.build(v, n) }})
 	}
 	steps = append(steps,
 		step{"to hash the keys, one processor", func() (time.Duration, string, error) { return hashKeys(n), "", nil }},
-		step{"to write the blocked file and sync it", func() (time.Duration, string, error) { return b.write(n) }})
+		step{"to write a file of the first size and sync it", func() (time.Duration, string, error) { return b.write(n) }})
 	if n <= b.most {
 		for _, spec := range peers {
 			steps = append(steps,
@@ -114,7 +113,7 @@ func (b *buildRun) measure(n uint64, peers []spec) error {
 	if err != nil {
 		return err
 	}
-	t := figures.NewTable(figures.Grouped(int64(n))+" keys", "seconds", "ns a key", "keys a second", "rate over that of Build, blocked", "peak memory")
+	t := figures.NewTable(figures.Grouped(int64(n))+" keys", "seconds", "ns a key", "keys a second", "keys a second over the first", "peak memory")
 	for i, st := range steps {
 		m := figures.Median(times[i])
 		t.Row(st.name, figures.Digits(m), figures.Digits(1e9*m/float64(n)), figures.Grouped(int64(float64(n)/m)), "**"+figures.Digits(figures.MedianRatio(times[0], times[i]))+"**", notes[i])
@@ -127,14 +126,14 @@ func (b *buildRun) measure(n uint64, peers []spec) error {
 // needs is that of a process.
 const builderCommand = "builder"
 
-func (b *buildRun) build(k layout.Kind, n uint64) (time.Duration, string, error) {
+func (b *buildRun) build(v variant, n uint64) (time.Duration, string, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return 0, "", err
 	}
 	path := b.path("build.mmf")
 	defer os.Remove(path)
-	command := exec.CommandContext(b.ctx, self, builderCommand, path, k.String(), fmt.Sprint(n))
+	command := exec.CommandContext(b.ctx, self, builderCommand, path, v.String(), fmt.Sprint(n))
 	command.Stderr = os.Stderr
 	out, err := command.Output()
 	if err != nil {
@@ -165,11 +164,11 @@ func buildFile(ctx context.Context, args []string) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	k, ok := layout.ParseKind(args[1])
-	if !ok {
-		return 0, fmt.Errorf("no layout is called %q", args[1])
+	var one variantList
+	if err := one.Set(args[1]); err != nil {
+		return 0, err
 	}
-	opts := optionsFor(k, fingerprintBits, n)
+	opts := one[0].options(n)
 	opts.MemoryBudget = 0
 	begun := time.Now()
 	f, err := mmapfilter.Build(ctx, args[0], &opts, numbers(n))
@@ -204,7 +203,7 @@ func hashKeys(n uint64) time.Duration {
 
 // write writes as many bytes as the file has, and waits until they are on the disk.
 func (b *buildRun) write(n uint64) (took time.Duration, note string, err error) {
-	opts := optionsFor(layout.Blocked, fingerprintBits, n)
+	opts := byDefault.options(n)
 	plan, err := opts.Plan()
 	if err != nil {
 		return 0, "", err

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
@@ -17,12 +16,12 @@ import (
 
 // newGrowth is the command that measures the same things at several sizes.
 func newGrowth() command {
-	g := &growthRun{layouts: layout.Kinds(), sizes: sizeList{64 << 10, 1 << 20, 32 << 20, 1 << 30, 8 << 30}}
+	g := &growthRun{layouts: variants(), sizes: sizeList{64 << 10, 1 << 20, 32 << 20, 1 << 30, 8 << 30}}
 	return command{
 		flags: func(s *session) {
 			g.session = s
 			s.flags.Var(&g.sizes, "sizes", "sizes of the lines of the filters, comma-separated; -size does not count")
-			s.flags.Var(&g.layouts, "layouts", "layouts, comma-separated")
+			s.flags.Var(&g.layouts, "layouts", "default, which is a rate of 1 %, and layouts with f=12, comma-separated")
 			s.flags.IntVar(&g.blocks, "blocks", 4, "how many times 16,384 keys a turn has")
 			s.flags.StringVar(&g.out, "out", "growth", "begins the names of the files it writes: .csv, and two pictures of each layout")
 			s.flags.BoolVar(&g.draw, "draw", false, "draw the pictures of the .csv file that is there, and measure nothing")
@@ -57,7 +56,7 @@ func (l *sizeList) String() string {
 
 type growthRun struct {
 	*session
-	layouts layoutList
+	layouts variantList
 	sizes   sizeList
 	blocks  int
 	out     string
@@ -123,8 +122,8 @@ func (g *growthRun) run() error {
 	defer file.Close()
 	w := csv.NewWriter(file)
 	w.Write(growthHeader)
-	for _, k := range g.layouts {
-		if err := g.layout(k, w); err != nil {
+	for _, v := range g.layouts {
+		if err := g.variant(v, w); err != nil {
 			return err
 		}
 	}
@@ -144,8 +143,8 @@ func (g *growthRun) drawn() error {
 	return err
 }
 
-// layout measures one layout at all sizes, which take turns too.
-func (g *growthRun) layout(k layout.Kind, w *csv.Writer) (err error) {
+// variant measures one of ours at all sizes, which take turns too.
+func (g *growthRun) variant(v variant, w *csv.Writer) (err error) {
 	var all []*grown
 	defer func() {
 		for _, f := range all {
@@ -153,7 +152,7 @@ func (g *growthRun) layout(k layout.Kind, w *csv.Writer) (err error) {
 		}
 	}()
 	for i, size := range g.sizes {
-		f, err := g.grow(fmt.Sprintf("%v-%d", k, i), k, size)
+		f, err := g.grow(fmt.Sprintf("%v-%d", v, i), v, size)
 		if f != nil {
 			all = append(all, f)
 		}
@@ -161,7 +160,7 @@ func (g *growthRun) layout(k layout.Kind, w *csv.Writer) (err error) {
 			return err
 		}
 	}
-	r := &growthReport{growthRun: g, layout: k, filters: all, csv: w}
+	r := &growthReport{growthRun: g, variant: v, filters: all, csv: w}
 	kinds := g.lookups()
 	times, err := g.measure(all, kinds)
 	if err != nil {
@@ -173,7 +172,7 @@ func (g *growthRun) layout(k layout.Kind, w *csv.Writer) (err error) {
 			return err
 		}
 	}
-	kinds = []turnKind{g.reads(), {"Insert and Delete at 95 %", (*grown).replace}}
+	kinds = []turnKind{g.reads(), {"Insert and Delete", (*grown).replace}}
 	if times, err = g.measure(all, kinds); err != nil {
 		return err
 	}
@@ -204,7 +203,7 @@ func (g *growthRun) measure(all []*grown, kinds []turnKind) (times map[string][]
 // A growthReport collects what was measured of one layout.
 type growthReport struct {
 	*growthRun
-	layout  layout.Kind
+	variant variant
 	filters []*grown
 	csv     *csv.Writer
 	rows    [][]string
@@ -232,13 +231,13 @@ func (r *growthReport) line(name string, values, ratios []float64) {
 		}
 		cells = append(cells, cell)
 		f := r.filters[i]
-		r.csv.Write([]string{r.layout.String(), fmt.Sprint(int64(f.size)), fmt.Sprint(f.n), name, strconv.FormatFloat(v, 'g', 4, 64), ratio})
+		r.csv.Write([]string{r.variant.String(), fmt.Sprint(int64(f.size)), fmt.Sprint(f.n), name, strconv.FormatFloat(v, 'g', 4, 64), ratio})
 	}
 	r.rows = append(r.rows, cells)
 }
 
 func (r *growthReport) print() {
-	head := []string{fmt.Sprintf("%v, f=%d, b=%d", r.layout, fingerprintBits, bucketSize(r.layout, fingerprintBits))}
+	head := []string{r.variant.name()}
 	for _, f := range r.filters {
 		head = append(head, f.size.String())
 	}
@@ -246,16 +245,16 @@ func (r *growthReport) print() {
 	for _, row := range r.rows {
 		t.Row(row...)
 	}
-	r.printf("\nns, and over random reads of lines of the same file, with 64 prefetches in flight or without, whichever is faster\n")
+	r.printf("\nns, and over random reads of lines of the same file, with 64 prefetches in flight or without, whichever is faster; mapped from %s\n", r.mapped)
 	r.session.print(t)
 }
 
 // grow makes the filters of one size. It gives what there is of them also with an
 // error.
-func (g *growthRun) grow(name string, k layout.Kind, size figures.Size) (f *grown, err error) {
-	n := keysFor(k, int64(size), standardLoad)
+func (g *growthRun) grow(name string, v variant, size figures.Size) (f *grown, err error) {
+	n := v.keys(int64(size))
 	begun := time.Now()
-	path, filter, err := g.build(name+".mmf", optionsFor(k, fingerprintBits, n), n)
+	path, filter, err := g.build(name+".mmf", v.options(n), n)
 	if err != nil {
 		return nil, err
 	}

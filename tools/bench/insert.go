@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -21,7 +19,6 @@ func newInsert() command {
 		flags: func(s *session) {
 			i.session = s
 			i.choice.flags(s)
-			s.flags.StringVar(&i.memory, "memory", "/dev/shm", "directory whose files are in memory")
 			s.flags.StringVar(&i.loads, "loads", "50,80,90,95,98", "percents of the slots that are full when inserts are measured")
 			s.flags.Uint64Var(&i.check, "check", 0, "how many of the keys that a filter holds are looked for at the end; 0 means all")
 		},
@@ -33,10 +30,8 @@ func newInsert() command {
 type insertRun struct {
 	*session
 	choice choice
-	memory string
 	loads  string
 	check  uint64
-	slots  uint64
 }
 
 // A filling is a filter that holds the keys from low up to high.
@@ -44,6 +39,7 @@ type filling struct {
 	name      string
 	filter    peer.Filter
 	low, high uint64
+	slots     uint64
 	full      bool
 	cells     map[float64][3]series // by load: inserts by processor and clock, deletes
 	lost      uint64
@@ -58,16 +54,11 @@ func (i *insertRun) run() (err error) {
 		return err
 	}
 	// As many slots as a power of two has, for others have no other tables.
-	i.slots = 1 << bits.Len64(keysFor(layout.Blocked, int64(i.size), 1)) >> 1
-	if i.slots < 1000 {
+	slots := uint64(1) << bits.Len64(keysFor(layout.Blocked, int64(i.size), 1)) >> 1
+	if slots < 1000 {
 		return fmt.Errorf("%v hold too few keys for turns", &i.size)
 	}
-	memory, err := memoryDirectory(i.memory)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(memory)) }()
-	all, err := i.open(memory)
+	all, err := i.open(slots)
 	defer func() {
 		for _, f := range all {
 			err = errors.Join(err, f.filter.Close())
@@ -86,7 +77,7 @@ func (i *insertRun) run() (err error) {
 			return err
 		}
 	}
-	i.report(all, loads)
+	i.report(all, loads, slots)
 	return nil
 }
 
@@ -104,19 +95,22 @@ func parseLoads(text string) (loads []float64, err error) {
 
 // specs are filters that can be inserted into. The first is what the others are
 // compared with.
-func (i *insertRun) specs(memory string) (all []spec, err error) {
-	ours := func(name, dir string, k layout.Kind, w writing) {
-		all = append(all, spec{name: "mmapfilter " + name, create: func(s *session, n uint64) (peer.Filter, error) {
-			return s.createLive(filepath.Join(dir, strings.ReplaceAll(name, " ", "-")+".mmf"), k, n, w)
+func (i *insertRun) specs() (all []spec, err error) {
+	ours := func(v variant, how string, w writing) {
+		path := i.path(fmt.Sprintf("%d.mmf", len(all)))
+		all = append(all, spec{name: v.name() + ": " + how, create: func(s *session, slots uint64) (peer.Filter, error) {
+			return s.createLive(path, v, slots, w)
 		}})
 	}
-	for _, k := range layout.Kinds() {
-		ours(fmt.Sprintf("%v Insert", k), memory, k, writing{})
-	}
+	ours(byDefault, "Insert", writing{})
 	first := all[0]
-	ours("blocked InsertBatch of 1,024", memory, layout.Blocked, writing{batch: 1024})
-	ours("blocked Insert, with Sync every 65,536", i.temp, layout.Blocked, writing{syncEvery: 65_536})
-	others, err := i.choice.chosen(all[1:])
+	ours(byDefault, "Insert, with Sync every 65,536", writing{syncEvery: 65_536})
+	ours(byDefault, "InsertBatch of 1,024", writing{batch: 1024})
+	ours(byDefault, "InsertBatch of 1,024, with Sync every 65,536", writing{batch: 1024, syncEvery: 65_536})
+	for _, v := range variants()[1:] {
+		ours(v, "Insert", writing{})
+	}
+	others, err := i.choice.chosen(append(all[1:], goPeers(defaultRate)...))
 	if err != nil {
 		return nil, err
 	}
@@ -129,20 +123,19 @@ func (i *insertRun) specs(memory string) (all []spec, err error) {
 	return chosen, nil
 }
 
-// open makes the filters, all of them for the same keys. It gives those that it has
+// open makes the filters, all of them for about as many slots. It gives those that it has
 // made also with an error.
-func (i *insertRun) open(memory string) (all []*filling, err error) {
-	specs, err := i.specs(memory)
+func (i *insertRun) open(slots uint64) (all []*filling, err error) {
+	specs, err := i.specs()
 	if err != nil {
 		return nil, err
 	}
-	n := uint64(standardLoad * float64(i.slots))
 	for _, spec := range specs {
-		f, err := spec.create(i.session, n)
+		f, err := spec.create(i.session, uint64(standardLoad*float64(slots)))
 		if err != nil {
 			return all, fmt.Errorf("%s: %w", spec.name, err)
 		}
-		all = append(all, &filling{name: spec.name, filter: f, cells: map[float64][3]series{}})
+		all = append(all, &filling{name: spec.name, filter: f, slots: slots, cells: map[float64][3]series{}})
 	}
 	return all, nil
 }
@@ -150,10 +143,10 @@ func (i *insertRun) open(memory string) (all []*filling, err error) {
 // measure fills all to a load, and then has each in turn take keys and delete the
 // oldest that it has, so that its load stays as it is.
 func (i *insertRun) measure(all []*filling, load float64) error {
-	turn := min(1<<17, i.slots/1000+1)
+	turn := min(1<<17, all[0].slots/1000+1)
 	for _, f := range all {
 		i.note("%s: filling to %.0f %%", f.name, 100*load)
-		if _, err := f.add(i.session, uint64(load*float64(i.slots))-(f.high-f.low)); err != nil {
+		if _, err := f.add(i.session, uint64(load*float64(f.slots))-(f.high-f.low)); err != nil {
 			return err
 		}
 	}
@@ -214,9 +207,9 @@ func (f *filling) examine(s *session, check uint64) error {
 	return err
 }
 
-func (i *insertRun) report(all []*filling, loads []float64) {
-	i.printf("\n%s slots. Ours are files in %s, where a row does not say Sync; nobody syncs them, but operations are logged, and commits come when a batch of them is full. With Sync: a file in %s.\n", figures.Grouped(int64(i.slots)), i.memory, i.dir)
-	i.printf("In brackets: over %s in the same rounds. A Bloom filter has no slots: 95 %% is what it is made for.\n", all[0].name)
+func (i *insertRun) report(all []*filling, loads []float64, slots uint64) {
+	i.printf("\n%s slots. Ours are files: every operation is logged, and a commit comes when a segment of the log is full; where a row says Sync, also then.\n", figures.Grouped(int64(slots)))
+	i.printf("In parentheses: over %s in the same rounds. Columns are by load; a Bloom filter has no slots: 95 %% is what it is made for.\n", all[0].name)
 	for c, what := range []string{"insert, ns of processor time", "insert, ns by the clock", "delete of the oldest key, ns of processor time"} {
 		head := []string{what}
 		for _, load := range loads {
@@ -226,7 +219,7 @@ func (i *insertRun) report(all []*filling, loads []float64) {
 		for _, f := range all {
 			cells := []string{f.name}
 			for _, load := range loads {
-				cells = append(cells, f.cell(c, load, all[0], i.slots))
+				cells = append(cells, f.cell(c, load, all[0]))
 			}
 			t.Row(append(cells, fmt.Sprintf("%s of %s", figures.Grouped(int64(f.lost)), figures.Grouped(int64(f.checked))))...)
 		}
@@ -234,7 +227,7 @@ func (i *insertRun) report(all []*filling, loads []float64) {
 	}
 }
 
-func (f *filling) cell(c int, load float64, base *filling, slots uint64) string {
+func (f *filling) cell(c int, load float64, base *filling) string {
 	own, others := f.cells[load][c], base.cells[load][c]
 	switch {
 	case len(own) > 0 && len(own) == len(others):
@@ -242,7 +235,7 @@ func (f *filling) cell(c int, load float64, base *filling, slots uint64) string 
 	case len(own) > 0:
 		return figures.Digits(figures.Median(own))
 	case f.full:
-		return fmt.Sprintf("full at %.1f %%", 100*float64(f.high-f.low)/float64(slots))
+		return fmt.Sprintf("full at %.1f %%", 100*float64(f.high-f.low)/float64(f.slots))
 	}
 	return "none"
 }

@@ -2,10 +2,7 @@ package main
 
 import (
 	"errors"
-	"fmt"
-	"os"
 
-	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
 )
@@ -43,9 +40,14 @@ func openLive(f *mmapfilter.Filter, w writing, seed uint64) peer.Filter {
 	}
 }
 
-// createLive makes an empty one.
-func (s *session) createLive(path string, k layout.Kind, n uint64, w writing) (peer.Filter, error) {
-	opts := optionsFor(k, fingerprintBits, n)
+// createLive makes an empty one with as many slots as n keys fill to the standard load.
+func (s *session) createLive(path string, v variant, n uint64, w writing) (peer.Filter, error) {
+	opts := v.options(n)
+	plan, err := opts.Plan()
+	if err != nil {
+		return nil, err
+	}
+	opts.Capacity = uint64(float64(n) * plan.DesignLoad / standardLoad)
 	opts.CommitInterval, opts.Seed = -1, s.seed
 	f, err := mmapfilter.Create(path, &opts)
 	if err != nil {
@@ -88,13 +90,4 @@ func (l *live) done(operations int, err error) bool {
 		l.err = err
 	}
 	return err == nil
-}
-
-// memoryDirectory is one whose files are in memory; where there is none, an error
-// says so.
-func memoryDirectory(dir string) (string, error) {
-	if _, err := os.Stat(dir); err != nil {
-		return "", fmt.Errorf("no directory for files in memory, see -memory: %w", err)
-	}
-	return os.MkdirTemp(dir, "mmapfilter-bench-")
 }

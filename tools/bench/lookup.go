@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
-	"slices"
 	"strings"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -19,12 +18,12 @@ import (
 func newLookup() command {
 	small := figures.Size(256 << 10)
 	blocks := 8
-	layouts := layoutList(layout.Kinds())
+	list := variantList(variants())
 	fastest := layout.Kernel()
 	kernel := fastest
 	return command{
 		flags: func(s *session) {
-			s.flags.Var(&layouts, "layouts", "layouts, comma-separated")
+			s.flags.Var(&list, "layouts", "default, which is a rate of 1 %, and layouts with f=12, comma-separated")
 			s.flags.Var(&small, "small", "size of the lines of another filter, which fits the second cache together with what is asked")
 			s.flags.StringVar(&kernel, "kernel", kernel, "code that looks up, one of "+strings.Join(layout.Kernels(), ", "))
 			s.flags.IntVar(&blocks, "blocks", blocks, "how many times 16,384 keys a turn has")
@@ -39,8 +38,8 @@ func newLookup() command {
 			}
 			defer layout.UseKernel(fastest)
 			for _, bytes := range []figures.Size{s.size, small} {
-				for _, k := range layouts {
-					if err := s.lookups(k, int64(bytes), blocks); err != nil {
+				for _, v := range list {
+					if err := s.lookups(v, int64(bytes), blocks); err != nil {
 						return err
 					}
 				}
@@ -48,29 +47,6 @@ func newLookup() command {
 			return nil
 		},
 	}
-}
-
-// A layoutList is layouts as a flag.
-type layoutList []layout.Kind
-
-func (l *layoutList) Set(text string) error {
-	*l = nil
-	for word := range strings.SplitSeq(text, ",") {
-		k, ok := layout.ParseKind(word)
-		if !ok || !slices.Contains(layout.Kinds(), k) {
-			return fmt.Errorf("%q is no layout of %v", word, layout.Kinds())
-		}
-		*l = append(*l, k)
-	}
-	return nil
-}
-
-func (l *layoutList) String() string {
-	var words []string
-	for _, k := range *l {
-		words = append(words, k.String())
-	}
-	return strings.Join(words, ",")
 }
 
 // Keys that are asked for: in mixed ones, every other one on average is present.
@@ -102,9 +78,9 @@ func questions() (all []question) {
 }
 
 // lookups measures one file, and prints its table.
-func (s *session) lookups(k layout.Kind, bytes int64, blocks int) (err error) {
-	n := keysFor(k, bytes, standardLoad)
-	path, f, err := s.build("lookup.mmf", optionsFor(k, fingerprintBits, n), n)
+func (s *session) lookups(v variant, bytes int64, blocks int) (err error) {
+	n := v.keys(bytes)
+	path, f, err := s.build("lookup.mmf", v.options(n), n)
 	if err != nil {
 		return err
 	}
@@ -114,13 +90,13 @@ func (s *session) lookups(k layout.Kind, bytes int64, blocks int) (err error) {
 	if err != nil {
 		return err
 	}
-	s.printf("\n%s\n", describe(f.Stats()))
+	s.printf("\n%s\n", s.describe(f.Stats()))
 	best, which := reads[0], "64 prefetches in flight"
 	if figures.Median(reads[1]) < figures.Median(best) {
 		best, which = reads[1], "without prefetches"
 	}
 	s.printf("The limit: random reads of lines, %s, which are the faster ones here.\n", which)
-	t := figures.NewTable("of a line or a key", "batch", "keys", "ns", "over the limit")
+	t := figures.NewTable(v.name(), "batch", "keys", "ns", "over the limit")
 	for i, name := range []string{"random reads of lines, 64 prefetches in flight", "random reads of lines, without prefetches", "random reads of lines, a dependent chain"} {
 		t.Row(name, "", "", figures.Digits(figures.Median(reads[i])), figures.Digits(figures.MedianRatio(reads[i], best)))
 	}

@@ -56,6 +56,8 @@ type session struct {
 	flags *flag.FlagSet
 	temp  string // for files; removed at the end
 
+	mapped string // how the filter that was built last is mapped: "ext4 in pages of 4 KiB"
+
 	size   figures.Size // of the lines of the filter it builds
 	rounds int
 	seed   uint64

@@ -1,21 +1,91 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
+	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
 )
 
-// fingerprintBits is f of the filters that are compared by time.
+// A variant is one of our filters: what a program gets that asks for a rate, or a layout with
+// fingerprints of f bits.
+type variant struct {
+	layout layout.Kind
+	f      int     // 0: what the rate asks for
+	rate   float64 // 0: what f comes to
+}
+
+// defaultRate is the rate of options that name none.
+const defaultRate = 0.01
+
+// byDefault is what options without a word in them give.
+var byDefault = variant{rate: defaultRate}
+
+// fingerprintBits is f of the layouts that are compared by time.
 const fingerprintBits = 12
 
-// standardLoad is how full they are.
+// standardLoad is how full a filter is for which no rate is asked.
 const standardLoad = 0.95
+
+// variants are those that are compared by time.
+func variants() []variant {
+	all := []variant{byDefault}
+	for _, k := range layout.Kinds() {
+		all = append(all, variant{layout: k, f: fingerprintBits})
+	}
+	return all
+}
+
+// name says which it is: "mmapfilter, rate 1 %" or "mmapfilter compact, f=12, b=62".
+func (v variant) name() string {
+	name := "mmapfilter"
+	if v.layout != layout.Auto {
+		name += " " + v.layout.String()
+	}
+	if v.rate > 0 {
+		return name + ", rate " + percent(v.rate)
+	}
+	return fmt.Sprintf("%s, f=%d, b=%d", name, v.f, bucketSize(v.layout, v.f))
+}
+
+// String is the variant as a flag: "default", or a layout.
+func (v variant) String() string {
+	if v == byDefault {
+		return "default"
+	}
+	return v.layout.String()
+}
+
+// options are those of a filter for n keys.
+func (v variant) options(n uint64) mmapfilter.Options {
+	opts := mmapfilter.Options{Layout: v.layout, FalsePositiveRate: v.rate, FingerprintBits: v.f, Capacity: n, MemoryBudget: 1 << 30}
+	if v.f > 0 {
+		opts.BucketSize = bucketSize(v.layout, v.f)
+	}
+	return opts
+}
+
+// keys is how many keys a filter of about so many bytes is for: full to the standard load, or
+// as its rate allows.
+func (v variant) keys(bytes int64) uint64 {
+	if v.rate == 0 {
+		return keysFor(v.layout, bytes, standardLoad)
+	}
+	opts := v.options(uint64(bytes)) // a byte a key
+	plan, err := opts.Plan()
+	if err != nil {
+		return 0
+	}
+	return uint64(float64(bytes) * float64(bytes) / float64(plan.FileBytes-layout.OffRegion))
+}
 
 // bucketSize is b of a layout with that f: 4 slots, which is the paper's choice,
 // where a word does not decide.
@@ -29,16 +99,34 @@ func bucketSize(k layout.Kind, f int) int {
 	return b
 }
 
-// optionsFor are those of a filter for n keys.
-func optionsFor(k layout.Kind, f int, n uint64) mmapfilter.Options {
-	return mmapfilter.Options{Layout: k, FingerprintBits: f, BucketSize: bucketSize(k, f), Capacity: n, MemoryBudget: 1 << 30}
-}
-
-// keysFor is how many keys fill lines of so many bytes to a load.
+// keysFor is how many keys fill lines of so many bytes to a load, with the standard f.
 func keysFor(k layout.Kind, bytes int64, load float64) uint64 {
 	p := layout.Params{FingerprintBits: fingerprintBits, BucketSize: bucketSize(k, fingerprintBits)}
 	lines := math.Floor(float64(bytes) * 8 / float64(layout.LineBits(k, p)))
 	return uint64(load * lines * float64(layout.SlotsPerLine(k, p)))
+}
+
+// A variantList is variants as a flag.
+type variantList []variant
+
+func (l *variantList) Set(text string) error {
+	*l = nil
+	for word := range strings.SplitSeq(text, ",") {
+		i := slices.IndexFunc(variants(), func(v variant) bool { return v.String() == word })
+		if i < 0 {
+			return fmt.Errorf("%q is not one of %v", word, variants())
+		}
+		*l = append(*l, variants()[i])
+	}
+	return nil
+}
+
+func (l *variantList) String() string {
+	var words []string
+	for _, v := range *l {
+		words = append(words, v.String())
+	}
+	return strings.Join(words, ",")
 }
 
 // pieceKeys is how many keys are worked through between two looks at whether the run
@@ -98,10 +186,10 @@ func (s *session) ask(f peer.Filter, first, n uint64) (found uint64, err error) 
 // build builds a filter of n keys and opens it, all of it in memory.
 func (s *session) build(name string, opts mmapfilter.Options, n uint64) (path string, f *mmapfilter.Filter, err error) {
 	if n == 0 {
-		return "", nil, fmt.Errorf("%v lines hold no key; -size and -sizes say how many bytes of them there are", opts.Layout)
+		return "", nil, errors.New("the lines hold no key; -size and -sizes say how many bytes of them there are")
 	}
 	path = s.path(name)
-	s.note("%v, f=%d: building from %s keys", opts.Layout, opts.FingerprintBits, figures.Grouped(int64(n)))
+	s.note("%s: building from %s keys", name, figures.Grouped(int64(n)))
 	f, err = mmapfilter.Build(s.ctx, path, &opts, s.keySequence(n))
 	if err != nil {
 		return "", nil, err
@@ -110,11 +198,18 @@ func (s *session) build(name string, opts mmapfilter.Options, n uint64) (path st
 		return "", nil, err
 	}
 	f, err = mmapfilter.OpenReadOnly(path, &mmapfilter.OpenOptions{Residency: mmapfilter.ResidencyPopulate})
-	return path, f, err
+	if err != nil {
+		return "", nil, err
+	}
+	s.mapped = machine.FileSystem(path)
+	if pages := machine.Pages(path); pages != "" {
+		s.mapped += " in " + pages
+	}
+	return path, f, nil
 }
 
-// describe says which filter it is.
-func describe(st mmapfilter.Stats) string {
-	return fmt.Sprintf("%v, f=%d, b=%d: %s keys, %.2f %% load, %s", st.Layout, st.FingerprintBits, st.BucketSize,
-		figures.Grouped(int64(st.Len)), 100*st.Load, figures.Mebibytes(st.FileBytes))
+// describe says which filter it is that was built last, and how it is mapped.
+func (s *session) describe(st mmapfilter.Stats) string {
+	return fmt.Sprintf("%v, f=%d, b=%d: %s keys, %.2f %% load, %s mapped from %s", st.Layout, st.FingerprintBits, st.BucketSize,
+		figures.Grouped(int64(st.Len)), 100*st.Load, figures.Mebibytes(st.FileBytes), s.mapped)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -17,6 +18,7 @@ func newPeers() command {
 		flags: func(s *session) {
 			p.session = s
 			p.choice.flags(s)
+			s.flags.Float64Var(&p.rate, "rate", defaultRate, "that all are made for; 0 means ours with f=12 at 95 % load, and others for what that comes to")
 			s.flags.Uint64Var(&p.check, "check", 0, "how many of the keys that a filter has accepted are looked for afterwards; 0 means all")
 			s.flags.Uint64Var(&p.asks, "asks", 4_000_000, "how many absent keys the rate is measured with")
 			s.flags.Uint64Var(&p.turn, "keys", 1<<17, "how many keys a turn has")
@@ -26,6 +28,9 @@ func newPeers() command {
 	}
 }
 
+// standardRate is about what ours comes to with the standard f at the standard load.
+const standardRate = 0.0025
+
 // warmKeys are asked for before each turn, and do not count: a small table is in the
 // cache again then.
 const warmKeys = peer.BlockKeys
@@ -33,26 +38,49 @@ const warmKeys = peer.BlockKeys
 type peersRun struct {
 	*session
 	choice            choice
+	rate              float64
 	check, asks, turn uint64
 }
 
+// variants are ours: the layouts for the rate, or with the standard f where none is asked. The
+// first is what the others are compared with.
+func (p *peersRun) variants() []variant {
+	if p.rate == 0 {
+		return variants()[1:]
+	}
+	all := []variant{{rate: p.rate}}
+	for _, k := range layout.Kinds() {
+		all = append(all, variant{layout: k, rate: p.rate})
+	}
+	return all
+}
+
 func (p *peersRun) run() error {
-	n := keysFor(layout.Blocked, int64(p.size), standardLoad)
 	if p.turn < 1 || p.asks < 1 {
 		return errors.New("no keys, no figures")
 	}
-	others, err := p.choice.chosen(ourLayouts(fingerprintBits)[1:])
+	if p.rate < 0 || p.rate >= 1 {
+		return fmt.Errorf("%v is no rate", p.rate)
+	}
+	var more []spec
+	for _, v := range p.variants()[1:] {
+		more = append(more, ours(v))
+	}
+	others, err := p.choice.chosen(append(more, goPeers(cmp.Or(p.rate, standardRate))...))
 	if err != nil {
 		return err
 	}
-	ours, err := ourLayouts(fingerprintBits)[0].create(p.session, n)
+	v := p.variants()[0]
+	n := v.keys(int64(p.size))
+	ours, err := ours(v).create(p.session, n)
 	if err != nil {
 		return err
 	}
 	defer ours.Close()
-	p.printf("\n%s keys of %d bytes; every filter in rounds with ours, and by itself; time of a lookup of one key, with the hash of each filter. Binary fuse filters in parts of at most %s keys.\n", figures.Grouped(int64(n)), peer.KeyBytes, figures.Grouped(fuseKeys))
+	p.printf("\n%s keys of %d bytes; ours are mapped from %s. Every filter takes turns with %s, and waits for one lookup of a key, with its own hash, after the other. Binary fuse filters are in parts of at most %s keys.\n",
+		figures.Grouped(int64(n)), peer.KeyBytes, p.mapped, v.name(), figures.Grouped(fuseKeys))
 	t := figures.NewTable("filter", "keys it has", "lost, of", "bits a key", "rate measured", "ns absent", "ns present", "absent over ours", "present over ours")
-	own := &kept{name: "**" + ourLayouts(fingerprintBits)[0].name + "**"}
+	own := &kept{name: "**" + v.name() + "**"}
 	if err := own.fill(p.session, ours, n, true, p.check, p.asks); err != nil {
 		return err
 	}
@@ -186,10 +214,9 @@ func (c *choice) flags(s *session) {
 	s.flags.Var(&c.outside, "outside", "NAME=PROGRAM, a filter in a program of its own; may be given several times")
 }
 
-// chosen gives some filters of ours, those of this module, and those outside; as
-// far as they are chosen.
-func (c *choice) chosen(ours []spec) (chosen []spec, err error) {
-	for _, spec := range append(append(ours, goPeers()...), c.outside.specs()...) {
+// chosen gives those of some filters, and of those outside, that are chosen.
+func (c *choice) chosen(all []spec) (chosen []spec, err error) {
+	for _, spec := range append(all, c.outside.specs()...) {
 		for part := range strings.SplitSeq(c.only, ",") {
 			if strings.Contains(spec.name, part) {
 				chosen = append(chosen, spec)

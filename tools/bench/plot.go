@@ -36,7 +36,7 @@ var growthPictures = []growthPicture{
 			{Name: "Build", Tone: picture.Blue, Kind: picture.Emphasis},
 			{Name: "dependent reads"},
 		},
-		[]string{"Insert and Delete at 95 %", "Build, by the clock, once", "dependent chain of reads"}},
+		[]string{"Insert and Delete", "Build, by the clock, once", "dependent chain of reads"}},
 }
 
 // drawGrowth draws what "growth" has written to a CSV file: of each layout a picture of
@@ -78,7 +78,7 @@ func drawGrowth(out string) (files []string, err error) {
 	for _, layout := range layouts {
 		for _, g := range growthPictures {
 			p := &picture.Lines{
-				Title: g.title + " Layout " + layout,
+				Title: g.title + " Variant: " + layout,
 				X:     picture.Axis{Label: "size of the lines of the filter", Log: true},
 				Y:     picture.Axis{Label: "ns a key", Log: true},
 			}

@@ -35,25 +35,28 @@ type spaceRun struct {
 // be met.
 var spaceBits = []int{7, 8, 9, 10, 12, 13, 15, 16}
 
-// specs are filters at several rates.
+// specs are filters at several rates: ours as options ask for a rate, then by layout and f.
 func (r *spaceRun) specs() ([]spec, error) {
-	var ours []spec
+	var all []spec
+	for _, rate := range []float64{0.05, 0.01, 0.001, 0.0001} {
+		all = append(all, ours(variant{rate: rate}))
+	}
 	for _, k := range layout.Kinds() {
 		for _, f := range spaceBits {
 			if bucketSize(k, f) > 0 {
-				ours = append(ours, ourSpec(k, f))
+				all = append(all, ours(variant{layout: k, f: f}))
 			}
 		}
 	}
-	for _, rate := range []float64{0.03, 0.0001} {
-		ours = append(ours,
+	for _, rate := range []float64{0.03, defaultRate, 0.0001} {
+		all = append(all,
 			spec{fmt.Sprintf("bits-and-blooms/bloom v3, for %s", percent(rate)), false, makeBitsAndBlooms(rate)},
 			spec{fmt.Sprintf("holiman/bloomfilter v2, for %s", percent(rate)), false, makeHoliman(rate)})
 	}
 	for _, bits := range []int{8, 10} {
-		ours = append(ours, spec{fmt.Sprintf("Pebble's bloom, %d bits, parts of a million keys", bits), true, makePebble(bits)})
+		all = append(all, spec{fmt.Sprintf("Pebble's bloom, %d bits, parts of a million keys", bits), true, makePebble(bits)})
 	}
-	return r.choice.chosen(ours)
+	return r.choice.chosen(append(all, goPeers(standardRate)...))
 }
 
 func (r *spaceRun) run() error {

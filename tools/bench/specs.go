@@ -3,12 +3,12 @@ package main
 import (
 	"fmt"
 	"math/bits"
+	"strings"
 
 	"github.com/FastFilter/xorfilter"
 	"github.com/bits-and-blooms/bloom/v3"
 	pebble "github.com/cockroachdb/pebble/bloom"
 	holiman "github.com/holiman/bloomfilter/v2"
-	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
 	seiflotfy "github.com/seiflotfy/cuckoofilter"
 	"github.com/zeebo/xxh3"
@@ -22,23 +22,12 @@ type spec struct {
 	create func(s *session, n uint64) (peer.Filter, error)
 }
 
-// ourLayouts are ours, in files, built from n keys.
-func ourLayouts(f int) (all []spec) {
-	for _, k := range layout.Kinds() {
-		if b := bucketSize(k, f); b > 0 {
-			all = append(all, ourSpec(k, f))
-		}
-	}
-	return all
-}
-
-// ourSpec is one of ours. Its lookups, and those of the others, are in loops of their own, since
-// out of the cache what is around one may cost as much as a fifth of it: there are fewer of them
-// under way then. A program calls them like that.
-func ourSpec(k layout.Kind, bits int) spec {
-	name := fmt.Sprintf("mmapfilter %v, f=%d, b=%d", k, bits, bucketSize(k, bits))
-	return spec{name, true, func(s *session, n uint64) (peer.Filter, error) {
-		_, f, err := s.build(fmt.Sprintf("%v-%d.mmf", k, bits), optionsFor(k, bits, n), n)
+// ours is a file of ours, built from n keys. Its lookups, and those of the others, are in loops of
+// their own, since out of the cache what is around one may cost as much as a fifth of it: there are
+// fewer of them under way then. A program calls them like that.
+func ours(v variant) spec {
+	return spec{v.name(), true, func(s *session, n uint64) (peer.Filter, error) {
+		_, f, err := s.build(strings.NewReplacer(" ", "", ",", "-").Replace(v.name())+".mmf", v.options(n), n)
 		if err != nil {
 			return nil, err
 		}
@@ -58,16 +47,17 @@ func ourSpec(k layout.Kind, bits int) spec {
 	}}
 }
 
-// targetRate is what the rate of others is to be near: that of ours with f=12.
-const targetRate = 0.0025
-
-// goPeers are the filters of others that this module depends on, at the rate nearest
-// to ours that they can give.
-func goPeers() []spec {
+// goPeers are the filters of others that this module depends on, at a rate or at what they can
+// give that is nearest to it.
+func goPeers(rate float64) []spec {
+	bits := 10 // Pebble's choice, for 1 %
+	if rate < 0.005 {
+		bits = 20
+	}
 	return []spec{
-		{"bits-and-blooms/bloom v3", false, makeBitsAndBlooms(targetRate)},
-		{"holiman/bloomfilter v2, xxh3", false, makeHoliman(targetRate)},
-		{"Pebble's bloom, 20 bits, parts of a million keys", true, makePebble(20)},
+		{"bits-and-blooms/bloom v3", false, makeBitsAndBlooms(rate)},
+		{"holiman/bloomfilter v2, xxh3", false, makeHoliman(rate)},
+		{fmt.Sprintf("Pebble's bloom, %d bits, parts of a million keys", bits), true, makePebble(bits)},
 		{"FastFilter/xorfilter, binary fuse 8, xxh3", true, makeFuse[uint8]},
 		{"FastFilter/xorfilter, binary fuse 16, xxh3", true, makeFuse[uint16]},
 		{"seiflotfy/cuckoofilter, f=8, b=4", false, makeSeiflotfy},
