@@ -11,6 +11,7 @@
 //	go -C tools/bench run . billions  a filter of two billion keys: built, verified, opened, asked
 //	go -C tools/bench run . growth    lookups, inserts and builds from 64 KiB up: CSV and pictures
 //	go -C tools/bench run . space     bits a key at the rate that is measured, beside other filters
+//	go -C tools/bench run . results   writes RESULTS.md, and the figures in README.md, again
 //
 // "go -C tools/bench run . COMMAND -help" lists the flags. "peers", "insert" and "space" take, with
 // -outside NAME=PROGRAM, a filter that is a program of its own, which speaks the
@@ -56,13 +57,15 @@ type session struct {
 	flags *flag.FlagSet
 	temp  string // for files; removed at the end
 
-	mapped string // how the filter that was built last is mapped: "ext4 in pages of 4 KiB"
+	mapped string // how the filter that was built last is mapped: "ext4, all in pages of 4 KiB"
 
 	size   figures.Size // of the lines of the filter it builds
 	rounds int
 	seed   uint64
 	dir    string // that temp is in
 	short  bool
+
+	smallPages bool // what is built is held in the smallest pages
 }
 
 // A command has flags, and is run once they are set. What -short sets is what its
@@ -85,7 +88,7 @@ func commands() map[string]func() command {
 	}
 }
 
-const usage = "bench lookup, peers, insert, build, billions, growth or space, and its flags; see go doc"
+const usage = "bench lookup, peers, insert, build, billions, growth, space or results, and its flags; see go doc"
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	err := runCommand(ctx, args, stdout, stderr)
@@ -103,6 +106,9 @@ func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer) (e
 	if len(args) == 0 {
 		return errors.New(usage)
 	}
+	if args[0] == resultsCommand {
+		return runResults(ctx, args[1:], stderr)
+	}
 	create, ok := commands()[args[0]]
 	if !ok {
 		return fmt.Errorf("there is no command %q: %s", args[0], usage)
@@ -111,11 +117,7 @@ func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer) (e
 	s := &session{ctx: ctx, out: stdout, notes: stderr, size: 1 << 30}
 	s.flags = flag.NewFlagSet("bench "+args[0], flag.ContinueOnError)
 	s.flags.SetOutput(stderr)
-	s.flags.Var(&s.size, "size", "size of the lines of the filter it builds")
-	s.flags.IntVar(&s.rounds, "rounds", 15, "how often each takes its turn")
-	s.flags.Uint64Var(&s.seed, "seed", 1, "of the keys and of what is drawn")
-	s.flags.StringVar(&s.dir, "dir", os.TempDir(), "directory for the files it builds")
-	s.flags.BoolVar(&s.short, "short", false, "small and quick: to see that it works, not what it measures")
+	s.commonFlags()
 	cmd.flags(s)
 	if err := s.parse(args[1:], cmd.short); err != nil {
 		return err
@@ -132,6 +134,16 @@ func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer) (e
 	defer func() { err = errors.Join(err, os.RemoveAll(s.temp)) }()
 	s.printf("%s", machine.This().Head("go -C tools/bench run . "+machine.ShellWords(args), s.temp))
 	return cmd.run(s)
+}
+
+// commonFlags are those of every command.
+func (s *session) commonFlags() {
+	s.flags.Var(&s.size, "size", "size of the lines of the filter it builds")
+	s.flags.IntVar(&s.rounds, "rounds", 15, "how often each takes its turn")
+	s.flags.Uint64Var(&s.seed, "seed", 1, "of the keys and of what is drawn")
+	s.flags.StringVar(&s.dir, "dir", os.TempDir(), "directory for the files it builds")
+	s.flags.BoolVar(&s.short, "short", false, "small and quick: to see that it works, not what it measures")
+	s.flags.BoolVar(&s.smallPages, "small-pages", false, "have the page cache hold what it builds in pages of 4 KiB, as a file on a disk that is written to")
 }
 
 // parse sets the flags; those of a short run that are not given are set to its own

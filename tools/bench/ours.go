@@ -197,13 +197,18 @@ func (s *session) build(name string, opts mmapfilter.Options, n uint64) (path st
 	if err := f.Close(); err != nil {
 		return "", nil, err
 	}
+	if s.smallPages {
+		if err := machine.SmallPages(path); err != nil {
+			return "", nil, err
+		}
+	}
 	f, err = mmapfilter.OpenReadOnly(path, &mmapfilter.OpenOptions{Residency: mmapfilter.ResidencyPopulate})
 	if err != nil {
 		return "", nil, err
 	}
 	s.mapped = machine.FileSystem(path)
 	if pages := machine.Pages(path); pages != "" {
-		s.mapped += " in " + pages
+		s.mapped += ", " + pages
 	}
 	return path, f, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/recovery"
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
+	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
 )
 
 // newCold is the command that counts the pages that lookups of absent keys read
@@ -136,7 +137,7 @@ func (c *coldCase) expected(lines float64) float64 {
 
 // drop drops the file from the page cache, and looks whether it is gone.
 func (c *coldCase) drop() error {
-	if err := dropCache(c.path); err != nil {
+	if err := machine.DropCache(c.path); err != nil {
 		return err
 	}
 	f, head, err := recovery.OpenFile(c.path)

@@ -78,20 +78,6 @@ func threadTime() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// dropCache writes a file to its disk and drops it from the page cache. Pages
-// that someone has mapped stay.
-func dropCache(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	err = f.Sync()
-	if err == nil {
-		err = os.NewSyscallError("fadvise", unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED))
-	}
-	return errors.Join(err, f.Close())
-}
-
 // needDisk reports whether files are on a disk, without which nothing of them can
 // be dropped from memory. A short run goes on without.
 func (s *session) needDisk() (bool, error) {

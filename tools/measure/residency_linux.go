@@ -12,6 +12,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
+	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
 	"golang.org/x/sys/unix"
 )
 
@@ -139,7 +140,7 @@ type (
 
 // measure has a process with limited memory measure one mode.
 func (r *residencies) measure(m mode, seed uint64) (result residencyResult, err error) {
-	if err := dropCache(r.path); err != nil {
+	if err := machine.DropCache(r.path); err != nil {
 		return result, err
 	}
 	var g *memoryGroup

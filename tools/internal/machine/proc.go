@@ -128,7 +128,7 @@ func Pages(path string) string {
 
 func (u MapUse) pages() string {
 	if u.Large == 0 {
-		return fmt.Sprintf("pages of %d KiB", os.Getpagesize()>>10)
+		return fmt.Sprintf("all in pages of %d KiB", os.Getpagesize()>>10)
 	}
 	return fmt.Sprintf("%.0f %% in large pages", 100*float64(u.Large)/float64(u.Rss))
 }

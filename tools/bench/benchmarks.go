@@ -1,0 +1,105 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
+	"golang.org/x/perf/benchfmt"
+)
+
+// A benchmark is what "go test -bench" printed of the benchmarks with one name: a row for each
+// of its parts, and the values of each run by unit.
+type benchmark struct {
+	name  string
+	rows  []string
+	units []string
+	cells map[[2]string][]float64 // by row and unit
+}
+
+// benchmarkTables makes a table of each benchmark: medians of its runs.
+func benchmarkTables(out io.Reader) (string, error) {
+	var all []*benchmark
+	for reader := benchfmt.NewReader(out, "go test"); reader.Scan(); {
+		switch r := reader.Result().(type) {
+		case *benchfmt.Result:
+			all = addResult(all, r)
+		case *benchfmt.SyntaxError:
+			return "", r
+		}
+	}
+	if len(all) == 0 {
+		return "", errors.New("no benchmark has run")
+	}
+	var b strings.Builder
+	for _, one := range all {
+		fmt.Fprintf(&b, "\n%s", one.table())
+	}
+	return b.String(), nil
+}
+
+func addResult(all []*benchmark, r *benchfmt.Result) []*benchmark {
+	base, parts := r.Name.Parts()
+	row := ""
+	for _, p := range parts {
+		if p[0] == '/' { // not the number of processors
+			again, _, _ := strings.Cut(string(p[1:]), "#") // as Go calls the second run of the same part
+			row += ", " + again
+		}
+	}
+	i := slices.IndexFunc(all, func(b *benchmark) bool { return b.name == string(base) })
+	if i < 0 {
+		i = len(all)
+		all = append(all, &benchmark{name: string(base), cells: map[[2]string][]float64{}})
+	}
+	all[i].add(strings.TrimPrefix(row, ", "), r.Values)
+	return all
+}
+
+func (b *benchmark) add(row string, values []benchfmt.Value) {
+	if !slices.Contains(b.rows, row) {
+		b.rows = append(b.rows, row)
+	}
+	for _, v := range values {
+		unit, value := v.Unit, v.Value
+		if v.OrigUnit != "" {
+			unit, value = v.OrigUnit, v.OrigValue
+		}
+		if !slices.Contains(b.units, unit) {
+			b.units = append(b.units, unit)
+		}
+		at := [2]string{row, unit}
+		b.cells[at] = append(b.cells[at], value)
+	}
+}
+
+func (b *benchmark) table() *figures.Table {
+	t := figures.NewTable(append([]string{"`" + b.name + "`"}, b.units...)...)
+	for _, row := range b.rows {
+		cells := []string{row}
+		for _, unit := range b.units {
+			cell := ""
+			if values := b.cells[[2]string{row, unit}]; values != nil {
+				cell = fourDigits(figures.Median(values))
+			}
+			cells = append(cells, cell)
+		}
+		t.Row(cells...)
+	}
+	return t
+}
+
+// fourDigits writes four digits of a number that matter, and all before the point.
+func fourDigits(x float64) string {
+	switch size := math.Abs(x); {
+	case x == math.Trunc(x) || size >= 1000:
+		return figures.Grouped(int64(math.Round(x)))
+	default:
+		return strconv.FormatFloat(x, 'f', max(0, 3-int(math.Floor(math.Log10(size)))), 64)
+	}
+}

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
+)
+
+// resultsCommand writes what was measured. RESULTS.md is prose and blocks; a block begins with
+// a comment that has its name and its command, and ends with another one:
+//
+//	<!-- results lookup: go -C tools/bench run . lookup -layouts default -->
+//	<!-- end of lookup -->
+//
+// The command is run in the root of the repository. What it prints stands between the two, with
+// its machine, date and commit. Of "go test -bench" that is a table of each benchmark.
+const resultsCommand = "results"
+
+var (
+	blockBegin = regexp.MustCompile(`^<!-- results ([a-z0-9-]+): (.+) -->$`)
+	blockEnd   = "<!-- end of %s -->"
+)
+
+// A section of a page is prose, or a block with a command.
+type section struct {
+	name, command string // "": prose
+	lines         []string
+}
+
+// parsePage takes a page apart.
+func parsePage(text string) (parts []section, err error) {
+	names := map[string]bool{}
+	now := section{}
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		begin := blockBegin.FindStringSubmatch(line)
+		switch {
+		case now.name == "" && begin != nil:
+			if names[begin[1]] {
+				return nil, fmt.Errorf("two blocks are called %s", begin[1])
+			}
+			names[begin[1]] = true
+			parts = append(parts, now)
+			now = section{name: begin[1], command: begin[2]}
+		case now.name != "" && line == fmt.Sprintf(blockEnd, now.name):
+			parts = append(parts, now)
+			now = section{}
+		case strings.HasPrefix(line, "<!-- "):
+			return nil, fmt.Errorf("%q begins or ends no block here", line)
+		default:
+			now.lines = append(now.lines, line)
+		}
+	}
+	if now.name != "" {
+		return nil, fmt.Errorf("the block %s has no end", now.name)
+	}
+	return append(parts, now), nil
+}
+
+// format is the page that parsePage takes apart.
+func formatPage(parts []section) string {
+	var b strings.Builder
+	for _, p := range parts {
+		if p.name != "" {
+			fmt.Fprintf(&b, "<!-- results %s: %s -->\n", p.name, p.command)
+		}
+		for _, line := range p.lines {
+			b.WriteString(line + "\n")
+		}
+		if p.name != "" {
+			fmt.Fprintf(&b, blockEnd+"\n", p.name)
+		}
+	}
+	return b.String()
+}
+
+// A results is a run of the commands of a page.
+type results struct {
+	ctx    context.Context
+	notes  io.Writer
+	root   string // of the repository
+	page   string
+	readme string // "" or the README that has some of the figures
+	short  bool
+}
+
+// runResults is the command: flags, and names of blocks, none for all of them.
+func runResults(ctx context.Context, args []string, stderr io.Writer) error {
+	r := &results{ctx: ctx, notes: stderr}
+	flags := flag.NewFlagSet("bench "+resultsCommand, flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.StringVar(&r.root, "root", "../..", "root of the repository, where the commands run")
+	flags.StringVar(&r.page, "page", "RESULTS.md", "page whose blocks are written")
+	flags.StringVar(&r.readme, "readme", "../../README.md", "README whose figures are taken from the page; empty for none")
+	flags.BoolVar(&r.short, "short", false, "small and quick: to see that the commands work, not what they measure")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	return r.run(flags.Args())
+}
+
+// run runs the commands of some blocks, and writes the page after each. A block whose command
+// fails stays as it is.
+func (r *results) run(names []string) error {
+	text, err := os.ReadFile(r.page)
+	if err != nil {
+		return err
+	}
+	parts, err := parsePage(string(text))
+	if err != nil {
+		return fmt.Errorf("%s: %w", r.page, err)
+	}
+	for _, name := range names {
+		if !slices.ContainsFunc(parts, func(p section) bool { return p.name == name }) {
+			return fmt.Errorf("%s has no block %q", r.page, name)
+		}
+	}
+	var failed []error
+	for i, p := range parts {
+		if p.name == "" || len(names) > 0 && !slices.Contains(names, p.name) {
+			continue
+		}
+		begun := time.Now()
+		fmt.Fprintf(r.notes, "%s %s: %s\n", begun.Format("15:04:05"), p.name, p.command)
+		out, err := r.command(p.command)
+		if r.ctx.Err() != nil {
+			return r.ctx.Err()
+		}
+		if err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", p.name, err))
+			continue
+		}
+		fmt.Fprintf(r.notes, "%s took %.0f s\n", p.name, time.Since(begun).Seconds())
+		parts[i].lines = strings.Split("\n"+strings.TrimSpace(out)+"\n", "\n")
+		parts[i].lines[1] = "    " + p.command
+		if err := os.WriteFile(r.page, []byte(formatPage(parts)), 0o666); err != nil {
+			return err
+		}
+	}
+	if r.readme != "" {
+		failed = append(failed, writeReadme(r.readme, parts))
+	}
+	return errors.Join(failed...)
+}
+
+// command gives what stands in a block: what our programs print, or tables of benchmarks.
+func (r *results) command(text string) (string, error) {
+	benchmarks := strings.HasPrefix(text, "go test ")
+	run := text
+	switch {
+	case r.short && benchmarks:
+		run += " -short -benchtime 1x"
+	case r.short:
+		run += " -short"
+	}
+	var out, errs bytes.Buffer
+	cmd := exec.CommandContext(r.ctx, "sh", "-c", run)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = r.root, &out, io.MultiWriter(&errs, r.notes)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("%s: %w: %s", text, err, lastLine(cmp.Or(errs.String(), out.String())))
+	}
+	if !benchmarks {
+		return out.String(), nil
+	}
+	tables, err := benchmarkTables(&out)
+	if err != nil {
+		return "", err
+	}
+	return machine.This().Head(text, os.TempDir()) + tables, nil
+}
+
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return lines[len(lines)-1]
+}
