@@ -81,8 +81,3 @@ func (v *View) At(word uint64) uint64 {
 	}
 	return loadWord(v.Runtime, word-WordRuntime)
 }
-
-// lookupTries is how often a lookup starts again because a writer has removed something
-// meanwhile, before it answers "maybe". Retries are rare, since a removal takes less
-// time than a lookup. A counter that a dead writer left odd costs that many tries.
-const lookupTries = 8

@@ -4,9 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
-	"sync/atomic"
-
-	"github.com/mmapfilter/mmapfilter/layout/mistake"
 )
 
 // The Blocked layout. A line is 8 buckets, a bucket is one word:
@@ -490,153 +487,60 @@ func (t *blocked) Probe(l *Line, _ uint64) Overflow {
 	return Overflow{Match: blockedMatch(t.Params(), float64(items)*2/buckets), Second: second / pairs, Away: away}
 }
 
-// Contains is Lookup with the first look unrolled.
-func (t *blocked) Contains(v *View, h uint64) bool {
-	found, open := t.FirstLook(v, h)
-	if open {
-		return t.containsBeyond(v, h)
-	}
-	return found
-}
+func (t *blocked) Blocks(line uint64) (first, last uint64) { return line, line }
 
-// containsBeyond is the second look of Lookup, which begins with the counters of all
-// places; where it does not come to an end it leaves the answer to Lookup.
-func (t *blocked) containsBeyond(v *View, h uint64) bool {
-	it := t.Split(h)
-	second := t.Alternate(it).Line
-	Prefetch(&lineAt(v.Region, second)[0])
-	w := watchPlaces(v, it.Line, second)
-	found, beyond := t.lookIn(lineAt(v.Region, it.Line), it)
-	if !found && beyond {
-		found, _ = t.lookIn(lineAt(v.Region, second), it)
-		if !found && mayStash(v.Stash, t.Class(it)) {
-			return t.Lookup(v.At, h)
-		}
-	}
-	return found || w.moved() && t.Lookup(v.At, h)
-}
-
-// lookIn is look for a line in memory.
-func (t *blocked) lookIn(l *Line, it Item) (found, beyond bool) {
+// LookAt loads the two buckets of the item.
+func (t *blocked) LookAt(at func(word uint64) uint64, it Item) (found, beyond bool) {
 	m, b1, b2 := t.pair(it)
-	w1, w2 := loadOf(l, b1), loadOf(l, b2)
-	both := w1 >> overflowNumber(m, b1) & (w2 >> overflowNumber(m, b2)) & 1
-	return t.matches(w1, uint64(it.Fp))|t.matches(w2, uint64(it.Fp)) != 0, both != 0
+	first := WordRegion + it.Line*buckets
+	return t.look(it, m, b1, b2, at(first+b1), at(first+b2))
 }
 
-// FirstLook is the first look of Lookup, with its loads in their order: epoch and
-// counter, the two words, epoch and counter again. Where Lookup would not answer
-// yet, it is open: Lookup then begins anew, and so what holds for Lookup holds for
-// both. Nothing branches on what is found: half of the keys being there would be
-// what a processor cannot foretell.
-//
-// A processor begins the next lookups while it waits for the memory of one, as many as it has room
-// for (_asm/one.go says what runs out): out of the cache a lookup takes as long as what it holds
-// meanwhile is much. The kernel has half as many instructions as the code in Go, and takes 0.63 of
-// the time.
+// Look is LookAt for a line in memory.
+func (t *blocked) Look(region []uint64, it Item) (found, beyond bool) {
+	m, b1, b2 := t.pair(it)
+	l := lineAt(region, it.Line)
+	return t.look(it, m, b1, b2, loadOf(l, b1), loadOf(l, b2))
+}
+
+// look is without a branch, which would mispredict half the time.
+func (t *blocked) look(it Item, m, b1, b2, w1, w2 uint64) (found, beyond bool) {
+	match := t.matches(w1, uint64(it.Fp)) | t.matches(w2, uint64(it.Fp))
+	both := w1 >> overflowNumber(m, b1) & (w2 >> overflowNumber(m, b2)) & 1
+	return match != 0, both != 0
+}
+
 func (t *blocked) FirstLook(v *View, h uint64) (found, open bool) {
 	if kernel(inUse.Load()).single() {
 		return blockedOne(t, v, h)
 	}
-	return t.firstLook(v, h)
+	return firstLook(t, v, h)
 }
 
-// firstLook is FirstLook in pure Go.
-func (t *blocked) firstLook(v *View, h uint64) (found, open bool) {
-	line, rest := SplitHash(h, t.lines)
-	fp := fingerprint(rest<<bucketBits, t.values)
-	m := fp * mixFirst
-	b1 := rest >> (64 - bucketBits)
-	b2 := (b1 ^ bucketStep(m)) & (buckets - 1)
-	runtime := (*[RuntimeWords]uint64)(v.Runtime)
-	l := lineAt(v.Region, line)
-	epoch, counter := atomic.LoadUint64(&runtime[RuntimeEpoch]), atomic.LoadUint64(&runtime[blockCounter(line)])
-	w1, w2 := atomic.LoadUint64(&l[b1]), atomic.LoadUint64(&l[b2])
-	match := t.matches(w1, fp) | t.matches(w2, fp)
-	beyond := w1 >> overflowNumber(m, b1) & (w2 >> overflowNumber(m, b2)) & 1
-	still := (atomic.LoadUint64(&runtime[RuntimeEpoch]) ^ epoch) | (atomic.LoadUint64(&runtime[blockCounter(line)]) ^ counter) | (epoch|counter)&1
-	none := (match|-match)>>63 ^ 1
-	return none == 0, (beyond|still)&-none != 0
+// A blockedBatch is what a kernel needs. Its fields are in the order in which the
+// assembly loads them.
+type blockedBatch struct {
+	region, runtime *uint64
+	hashes          *uint64
+	found           *bool  // what the home lines say
+	open            *uint8 // a bit for each hash that they do not settle
+	groups          uint64 // of 8 hashes, at least one
+
+	lines, values, ones, highs, lanes uint64 // those of blocked
 }
 
-// look reads the two buckets of an item in one of its lines.
-func (t *blocked) look(at func(word uint64) uint64, line uint64, it Item) (found, beyond bool) {
-	m, b1, b2 := t.pair(it)
-	w1, w2 := at(WordRegion+line*buckets+b1), at(WordRegion+line*buckets+b2)
-	fp := uint64(it.Fp)
-	return t.matches(w1, fp)|t.matches(w2, fp) != 0, w1&overflowBit(m, b1) != 0 && w2&overflowBit(m, b2) != 0
-}
-
-// Lookup. An item that a writer moves is at its destination before it leaves
-// its source, so at any instant it is in one of its places; or it moves inside a
-// block, whose counter is odd meanwhile. But a lookup reads its places one after the
-// other. If it finds nothing in any of them, it has missed the item only if it moved meanwhile, from a place not read yet to one already
-// read; and the place that it left has a counter that went up after the item had
-// reached the other. So the counter of every place is read before the first
-// slot of any place, and once more at the end.
-//
-// When the home line turns out not to be enough, this means to start again. To
-// read the counters of the second line then and go on would miss an item that
-// came home, and left the second line, between the two looks.
-//
-// In full: let every counter be even at its first load and the same at its last, so
-// that no removal that it stands for lies between the two (a counter only goes up).
-// Take an item that is in the table all the time, and the instant after the first
-// loads. It is in one of its places then, and it stays in it until that place is
-// read, since it would leave by a removal. So the lookup finds it there; or it goes
-// no further than the home line, and then the item is in another place. But before
-// an item leaves home its overflow bits are set there, and they are never cleared:
-// both were set at that instant, and were read. Moves inside a line are removals
-// from a word of it, and are seen like the others. A recovery stores in no such
-// order and moves no counter that is even; it has the epoch, which is odd from before
-// its first store to after its last.
-//
-// As to memory: the writer's stores are seen in their order, and the loads here are
-// done in theirs. All are atomic, of aligned words, and Go orders these
-// sequentially. Less would do: who sees a word that something was taken from sees
-// from then on that its counter is odd or higher (release and acquire), and who sees
-// a counter after a removal sees the copy that came before it. Nothing here waits
-// for a store of a reader to be seen, as there are none. A writer in another process
-// stores to the same pages of memory through its own mapping, and the processor
-// orders accesses to memory, whatever address they go through.
-func (t *blocked) Lookup(at func(word uint64) uint64, h uint64) bool {
-	it := t.Split(h)
-	second := t.Alternate(it).Line
-	counters := [4]uint64{WordRuntime + RuntimeEpoch, WordRuntime + blockCounter(it.Line)}
-	n := 2
-	for range lookupTries {
-		var before [4]uint64
-		unstable := uint64(0)
-		for i, c := range counters[:n] {
-			before[i] = at(c)
-			unstable |= before[i] & 1
-		}
-		found, beyond := t.look(at, it.Line, it)
-		if found {
-			return true
-		}
-		if beyond {
-			if n == 2 {
-				counters[2], counters[3] = WordRuntime+blockCounter(second), WordRuntime+RuntimeStashCounter
-				n = 4
-				if !mistake.Made(mistake.LazyCounters) {
-					continue
-				}
-				before[2], before[3] = at(counters[2]), at(counters[3])
-			}
-			if found, _ = t.look(at, second, it); found {
-				return true
-			}
-			if StashCountAt(at, t.Class(it)) != 0 {
-				return true
-			}
-		}
-		for i, c := range counters[:n] {
-			unstable |= at(c) ^ before[i]
-		}
-		if unstable == 0 {
-			return false
-		}
+func (t *blocked) FirstLooks(v *View, hashes []uint64, found []bool, open []uint8) (done int) {
+	k, groups := kernel(inUse.Load()), len(hashes)/openBits
+	if k == pureGo || groups == 0 {
+		return 0
 	}
-	return true
+	batch := blockedBatch{
+		region: &v.Region[0], runtime: &v.Runtime[0],
+		hashes: &hashes[0], found: &found[0], open: &open[0], groups: uint64(groups),
+		lines: t.lines, values: t.values, ones: t.ones, highs: t.highs, lanes: t.lanes,
+	}
+	batch.run(k)
+	return groups * openBits
 }
+
+func (t *blocked) Kernel() string { return Kernel() }

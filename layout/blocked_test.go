@@ -193,16 +193,16 @@ func TestSelfAlternate(t *testing.T) {
 				}
 				found++
 				v := &View{Region: make([]uint64, lines*8), Stash: make([]uint64, StashWords), Runtime: make([]uint64, RuntimeWords)}
-				if tab.Contains(v, h) {
+				if Contains(tab, v, h) {
 					t.Fatal("found in an empty table")
 				}
 				var l Line
 				tab.SetOverflow(&l, it, nil)
 				tab.Store(v.Region, it.Line, &l)
-				if tab.Contains(v, h) {
+				if Contains(tab, v, h) {
 					t.Fatal("found in a table of overflow bits")
 				}
-				if !StashAdd(v.Stash, tab.Class(it), into(v.Stash)) || !tab.Contains(v, h) {
+				if !StashAdd(v.Stash, tab.Class(it), into(v.Stash)) || !Contains(tab, v, h) {
 					t.Fatal("not found in the stash")
 				}
 			}
@@ -427,7 +427,7 @@ func FuzzLine(f *testing.F) {
 			t.Fatalf("%+v", o)
 		}
 		copies := tab.Copies(&l, it)
-		if copies > 0 && !tab.Contains(v, h) {
+		if copies > 0 && !Contains(tab, v, h) {
 			t.Fatal("copies, but not found")
 		}
 		victimsOf(tab, &l, it, true)
@@ -437,7 +437,7 @@ func FuzzLine(f *testing.F) {
 				t.Fatalf("%d copies after placing one more than %d", got, copies)
 			}
 			tab.Store(region, it.Line, &l)
-			if !tab.Contains(v, h) {
+			if !Contains(tab, v, h) {
 				t.Fatal("placed, but not found")
 			}
 		}

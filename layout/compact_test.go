@@ -311,17 +311,17 @@ func TestCompactZero(t *testing.T) {
 		v := &View{Region: make([]uint64, 5*8), Stash: make([]uint64, StashWords), Runtime: make([]uint64, RuntimeWords)}
 		h := uint64(1<<64/5) + 1 // the first one of line 1
 		home := tab.Split(h)
-		if home != (Item{Line: 1}) || !tab.Legal(home) || tab.Contains(v, h) {
+		if home != (Item{Line: 1}) || !tab.Legal(home) || Contains(tab, v, h) {
 			t.Fatalf("%+v", home)
 		}
 		l := lineAt(v.Region, 1)
 		for n := 1; n <= 3; n++ {
-			if !tab.Place(l, home, nil) || tab.Copies(l, home) != n || !tab.Contains(v, h) {
+			if !tab.Place(l, home, nil) || tab.Copies(l, home) != n || !Contains(tab, v, h) {
 				t.Fatalf("%d copies, of %d", tab.Copies(l, home), n)
 			}
 		}
 		for n := 2; n >= 0; n-- {
-			if !tab.Remove(l, home, nil) || tab.Copies(l, home) != n || tab.Contains(v, h) != (n > 0) {
+			if !tab.Remove(l, home, nil) || tab.Copies(l, home) != n || Contains(tab, v, h) != (n > 0) {
 				t.Fatalf("%d copies, of %d", tab.Copies(l, home), n)
 			}
 		}
@@ -329,17 +329,17 @@ func TestCompactZero(t *testing.T) {
 			t.Fatal("more is left, or was taken, than was put in")
 		}
 		c := tab.Class(home)
-		if !StashAdd(v.Stash, c, into(v.Stash)) || tab.Contains(v, h) {
+		if !StashAdd(v.Stash, c, into(v.Stash)) || Contains(tab, v, h) {
 			t.Fatal("found without overflow bits")
 		}
 		if _, _, err := CheckStash(tab, v); err == nil {
 			t.Fatal("an entry without overflow bits is accepted")
 		}
 		tab.SetOverflow(l, home, nil)
-		if _, items, err := CheckStash(tab, v); err != nil || items != 1 || !tab.Contains(v, h) {
+		if _, items, err := CheckStash(tab, v); err != nil || items != 1 || !Contains(tab, v, h) {
 			t.Fatalf("%d items in the stash, %v", items, err)
 		}
-		if !StashRemove(v.Stash, c, into(v.Stash)) || tab.Contains(v, h) || tab.Lookup(v.At, h) {
+		if !StashRemove(v.Stash, c, into(v.Stash)) || Contains(tab, v, h) || Lookup(tab, v.At, h) {
 			t.Fatal("an item is left in the stash")
 		}
 	})

@@ -98,7 +98,7 @@ func TestFirstLookEqualsGo(t *testing.T) {
 				v.Runtime[RuntimeEpoch] = uint64(rng.IntN(20) / 19)
 				Counters(func(word uint64) { v.Runtime[word] = 2*rng.Uint64N(5) + uint64(rng.IntN(50)/49) })
 				found, open := make([]bool, len(hashes)), make([]uint8, len(hashes)/openBits)
-				tab.FirstLooks(v, hashes, found, open)
+				FirstLooks(tab, v, hashes, found, open)
 				for i, h := range hashes {
 					f, o := firstLookInGo(tab, v, h)
 					alone, openAlone := tab.FirstLook(v, h)
@@ -158,7 +158,7 @@ func TestFirstLooksLoadCountersAgain(t *testing.T) {
 				seen, found, open := false, make([]bool, len(hashes)), make([]uint8, len(hashes)/openBits)
 				for round := 0; round < 3_000_000 && !seen; round++ {
 					clear(open)
-					tab.FirstLooks(v, hashes, found, open)
+					FirstLooks(tab, v, hashes, found, open)
 					EachOpen(open, func(i int) {
 						if seen = true; word != RuntimeEpoch && i%2 != 0 {
 							t.Errorf("%s: line %d is open", name, other)
@@ -405,12 +405,12 @@ func eachQuotient(t *testing.T, test func(t *testing.T, c *compact, quotient, st
 			}
 			const line = 7
 			v, h := randomView(rand.New(rand.NewPCG(15, 16)), tab, nil), NewHasher(1)
-			d := NewDirect(tab, v, &h, func(h uint64) bool { return tab.Contains(v, h) })
+			d := NewDirect(tab, v, &h, func(h uint64) bool { return Contains(tab, v, h) })
 			contains := func(l *Line, fp uint32) bool {
 				tab.Store(v.Region, line, l)
 				hash := tab.Hash(Item{Line: line, Fp: fp})
 				found := d.ContainsHash(hash)
-				if tab.Contains(v, hash) != found {
+				if Contains(tab, v, hash) != found {
 					t.Fatalf("%#x: %t, and %t by the table", fp, found, !found)
 				}
 				return found
@@ -463,12 +463,12 @@ func TestBatchEqualsSingle(t *testing.T) {
 					hashes[i] = rng.Uint64()
 				}
 				found[n] = true
-				tab.ContainsHashes(v, hashes, found)
+				ContainsHashes(tab, v, hashes, found)
 				for i, h := range hashes {
-					if found[i] != tab.Lookup(v.At, h) {
+					if found[i] != Lookup(tab, v.At, h) {
 						t.Fatalf("hash %d of %d: %t", i, n, found[i])
 					}
-					if found[i] != tab.Contains(v, h) {
+					if found[i] != Contains(tab, v, h) {
 						t.Fatalf("hash %d of %d, alone: %t", i, n, !found[i])
 					}
 				}
@@ -569,12 +569,12 @@ func benchmarkKernels(b *testing.B, rng *rand.Rand, tab Table, v *View, batch in
 			UseKernel(name)
 			if batch == 1 {
 				for i, h := range h {
-					found[i] = tab.Contains(v, h)
+					found[i] = Contains(tab, v, h)
 				}
 				return
 			}
 			for ; len(h) > 0; h, found = h[batch:], found[batch:] {
-				tab.ContainsHashes(v, h[:batch], found[:batch])
+				ContainsHashes(tab, v, h[:batch], found[:batch])
 			}
 		}})
 	}

@@ -363,150 +363,28 @@ func (t *pair) look(region []uint64, line, fp uint64) bool {
 	return t.has(w[:], bit, fp)
 }
 
-// FirstLook. The home line alone never says no, and a bucket in two blocks may not
-// be what it seems to be: what it says is "maybe".
-func (t *pair) FirstLook(v *View, h uint64) (found, open bool) {
-	it := t.Split(h)
-	found = t.look(v.Region, it.Line, uint64(it.Fp))
-	return found, !found
-}
-
-func (t *pair) FirstLooks(v *View, hashes []uint64, found []bool, open []uint8) {
-	for i := range len(hashes) + pairAhead {
-		if i < len(hashes) {
-			t.ask(v, hashes[i])
-		}
-		if j := i - pairAhead; j >= 0 {
-			if found[j], _ = t.FirstLook(v, hashes[j]); !found[j] {
-				open[j/openBits] |= 1 << (j % openBits)
-			}
-		}
-	}
-}
-
-func (t *pair) HomeBlocks(hashes, blocks []uint64) {
-	splitLines(hashes, blocks, t.lines)
-	for i, line := range blocks[:len(hashes)] {
-		blocks[i], _ = t.blocks(line)
-	}
-}
-
-// blocks gives the blocks of the region that a bucket begins and ends in.
-func (t *pair) blocks(line uint64) (first, last uint64) {
+// Blocks: a bucket may be in two blocks, and a writer leaves the counter of the one odd
+// until it has stored to the other.
+func (t *pair) Blocks(line uint64) (first, last uint64) {
 	return line * t.size / (64 * BlockWords), ((line+1)*t.size - 1) / (64 * BlockWords)
 }
 
-// pairCounters is how many counters a lookup rests on: the epoch, that of the
-// stash, and those of both buckets, each of which may be in two blocks.
-const pairCounters = 6
-
-func (t *pair) counters(line, second uint64) [pairCounters]uint64 {
-	a, b := t.blocks(line)
-	c, d := t.blocks(second)
-	return [pairCounters]uint64{RuntimeEpoch, RuntimeStashCounter, blockCounter(a), blockCounter(b), blockCounter(c), blockCounter(d)}
+func (t *pair) LookAt(at func(word uint64) uint64, it Item) (found, beyond bool) {
+	first, bit, n := t.place(it.Line)
+	var w [maxPairWords]uint64
+	for i := range n {
+		w[i] = at(WordRegion + first + uint64(i))
+	}
+	return t.has(w[:], bit, uint64(it.Fp)), true
 }
 
-// Contains is Lookup for a view. As counters only ever go up, they have stood
-// still if their sum has.
-func (t *pair) Contains(v *View, h uint64) bool {
-	it := t.Split(h)
-	fp := uint64(it.Fp)
-	second := alternate(it.Line, fp, t.lines)
-	counters := t.counters(it.Line, second)
-	runtime := (*[RuntimeWords]uint64)(v.Runtime)
-	sum, odd := uint64(0), uint64(0)
-	for _, c := range counters {
-		n := atomic.LoadUint64(&runtime[c%RuntimeWords])
-		sum, odd = sum+n, odd|n
-	}
-	if t.look(v.Region, it.Line, fp) || t.look(v.Region, second, fp) {
-		return true
-	}
-	if mayStash(v.Stash, Class{Line: min(it.Line, second), Fp: it.Fp}) || odd&1 != 0 {
-		return t.Lookup(v.At, h)
-	}
-	for _, c := range counters {
-		sum -= atomic.LoadUint64(&runtime[c%RuntimeWords])
-	}
-	return sum != 0 && t.Lookup(v.At, h)
+// Look is LookAt for a line in memory.
+func (t *pair) Look(region []uint64, it Item) (found, beyond bool) {
+	return t.look(region, it.Line, uint64(it.Fp)), true
 }
 
-// mayStash reports whether the stash may have an entry of a class: whether the
-// group that it is looked for in is not empty.
-func mayStash(stash []uint64, c Class) bool {
-	group := (*[groupWords]uint64)(stash[c.firstGroup():])
-	used := atomic.LoadUint64(&group[0]) & groupMark
-	for i := 1; i < groupWords; i += 2 {
-		used |= atomic.LoadUint64(&group[i])
-	}
-	return used != 0
-}
+func (t *pair) FirstLook(v *View, h uint64) (found, open bool) { return firstLook(t, v, h) }
 
-// Lookup. The argument is that of blocked.Lookup, with all places read each time.
-// A bucket may be in two blocks of 64 bytes: then it has two counters, and the
-// lookup rests on both; a writer leaves the one odd until it has stored to the
-// other.
-func (t *pair) Lookup(at func(word uint64) uint64, h uint64) bool {
-	it := t.Split(h)
-	second := t.Alternate(it).Line
-	counters := t.counters(it.Line, second)
-	for range lookupTries {
-		var before [pairCounters]uint64
-		unstable := uint64(0)
-		for i, c := range counters {
-			before[i] = at(WordRuntime + c)
-			unstable |= before[i] & 1
-		}
-		for _, line := range [2]uint64{it.Line, second} {
-			first, bit, n := t.place(line)
-			var w [maxPairWords]uint64
-			for i := range n {
-				w[i] = at(WordRegion + first + uint64(i))
-			}
-			if t.has(w[:], bit, uint64(it.Fp)) {
-				return true
-			}
-		}
-		if StashCountAt(at, t.Class(it)) != 0 {
-			return true
-		}
-		for i, c := range counters {
-			unstable |= at(WordRuntime+c) ^ before[i]
-		}
-		if unstable == 0 {
-			return false
-		}
-	}
-	return true
-}
+func (t *pair) FirstLooks(*View, []uint64, []bool, []uint8) (done int) { return 0 }
 
 func (t *pair) Kernel() string { return pureGo.String() }
-
-func (t *pair) ContainsHashes(v *View, hashes []uint64, found []bool) {
-	found = found[:len(hashes)]
-	for i, asked := 0, 0; i < len(hashes); i++ {
-		if i%pairBurst == 0 {
-			for ; asked < min(i+pairAhead, len(hashes)); asked++ {
-				t.ask(v, hashes[asked])
-			}
-		}
-		found[i] = t.Contains(v, hashes[i])
-	}
-}
-
-// ask asks for both buckets of a hash.
-func (t *pair) ask(v *View, h uint64) {
-	it := t.Split(h)
-	for _, line := range [2]uint64{it.Line, alternate(it.Line, uint64(it.Fp), t.lines)} {
-		first, _, n := t.place(line)
-		Prefetch(&v.Region[first])
-		Prefetch(&v.Region[first+uint64(n)-1])
-	}
-}
-
-// pairAhead and pairBurst are prefetchAhead and prefetchBurst, for hashes with two cache
-// misses each.
-const (
-	pairAhead = prefetchAhead / 2
-	pairBurst = prefetchBurst / 2
-)

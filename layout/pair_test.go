@@ -198,7 +198,7 @@ func TestPairBlocks(t *testing.T) {
 		for range 300 {
 			h := rng.Uint64()
 			read := map[uint64]bool{}
-			tab.Lookup(func(word uint64) uint64 {
+			Lookup(tab, func(word uint64) uint64 {
 				read[word] = true
 				return 0
 			}, h)
@@ -207,7 +207,7 @@ func TestPairBlocks(t *testing.T) {
 					t.Fatalf("word %d is read without its counter", word)
 				}
 			}
-			if a, b := tab.blocks(tab.Split(h).Line); a != b {
+			if a, b := tab.Blocks(tab.Split(h).Line); a != b {
 				two++
 			}
 		}

@@ -1,7 +1,5 @@
 package layout
 
-import "sync/atomic"
-
 // The runtime page is how a writer informs readers in other processes while both run. It
 // has no checksum, is never reset, and does not affect what the filter holds: its loss
 // costs no more than a few answers of "maybe".
@@ -79,31 +77,3 @@ func Promise(runtime []uint64, salt uint64) (lsn uint64) {
 }
 
 func promiseCheck(salt, lsn uint64) uint64 { return (salt^lsn*mixFirst)*mixSecond ^ lsn }
-
-// A watch detects whether an item moved while its places were read. It has the counters
-// of its two lines and of the stash, and the recovery epoch. It starts before the first
-// place is read.
-type watch struct {
-	counters [4]*uint64
-	sum, odd uint64
-}
-
-func watchPlaces(v *View, home, second uint64) (w watch) {
-	runtime := (*[RuntimeWords]uint64)(v.Runtime)
-	w.counters = [4]*uint64{&runtime[blockCounter(second)], &runtime[RuntimeStashCounter], &runtime[RuntimeEpoch], &runtime[blockCounter(home)]}
-	for _, c := range w.counters {
-		n := atomic.LoadUint64(c)
-		w.sum, w.odd = w.sum+n, w.odd|n
-	}
-	return w
-}
-
-// moved reports whether a counter has changed, or was odd. Counters only ever rise: if
-// their sum is the same, so are they.
-func (w *watch) moved() bool {
-	sum := w.sum
-	for _, c := range w.counters {
-		sum -= atomic.LoadUint64(c)
-	}
-	return sum|w.odd&1 != 0
-}

@@ -192,27 +192,23 @@ type Table interface {
 	// l. Away is an estimate, and too low if the items that left share overflow bits.
 	Probe(l *Line, line uint64) Overflow
 
-	// Lookup looks a hash up in words that come from anywhere: at returns the word of a
-	// file with that number, from the runtime page on. It reports true if the hash may
-	// be in the table, and false only if it is certainly not, whatever a writer does
-	// meanwhile (rule R2).
-	Lookup(at func(word uint64) uint64, h uint64) bool
+	// Blocks returns the blocks of 64 bytes of the region that a line starts and ends in.
+	Blocks(line uint64) (first, last uint64)
+	// LookAt looks an item up in the line it is seen from: found reports whether a slot
+	// has it, beyond whether the line says that it may be elsewhere. at returns the word
+	// of a file with that number.
+	LookAt(at func(word uint64) uint64, it Item) (found, beyond bool)
+	// Look is LookAt for a line of a region.
+	Look(region []uint64, it Item) (found, beyond bool)
 	// FirstLook looks a hash up in its home line alone. If open is false, found is what
 	// Lookup would report.
 	FirstLook(v *View, h uint64) (found, open bool)
-	// FirstLooks is FirstLook for many hashes: found[i] is for hashes[i], and it sets
-	// bit i%8 of open[i/8], which must be 0 before, if that hash is open.
-	FirstLooks(v *View, hashes []uint64, found []bool, open []uint8)
-	// HomeBlocks sets blocks[i] to the block of 64 bytes of the region in which the
-	// home line of hashes[i] starts.
-	HomeBlocks(hashes, blocks []uint64)
-	// Contains is Lookup in a view.
-	Contains(v *View, h uint64) bool
+	// FirstLooks does what it can of FirstLook for many hashes at once, and returns how
+	// many of them that is: found[i] is for hashes[i], and it sets bit i%8 of open[i/8],
+	// which must be 0 before, if that hash is open.
+	FirstLooks(v *View, hashes []uint64, found []bool, open []uint8) (done int)
 	// Kernel returns the name of the kernel that looks batches up in this layout.
 	Kernel() string
-	// ContainsHashes sets found[i] to Contains of hashes[i]. found must not be shorter
-	// than hashes.
-	ContainsHashes(v *View, hashes []uint64, found []bool)
 }
 
 // fillByPlace is Fill by way of Place.

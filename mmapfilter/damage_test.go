@@ -166,7 +166,7 @@ func (h *history) holds(words []uint64, s *snapshot) bool {
 		return words[word-layout.WordStash]
 	}
 	for key, n := range s.keys {
-		if n > 0 && !h.table.Lookup(at, key) {
+		if n > 0 && !layout.Lookup(h.table, at, key) {
 			return false
 		}
 	}

@@ -137,7 +137,7 @@ func (e *enumeration) lookUp() {
 			panic(r)
 		}
 	}()
-	found := e.table.Lookup(func(word uint64) uint64 {
+	found := layout.Lookup(e.table, func(word uint64) uint64 {
 		i := n
 		n++
 		if i < len(e.before) {
@@ -394,7 +394,7 @@ func everySchedule(l *timeline, t layout.Table, hash uint64, hidden func(word ui
 	var times []int
 	for {
 		loads := 0
-		found := t.Lookup(func(word uint64) uint64 {
+		found := layout.Lookup(t, func(word uint64) uint64 {
 			if loads == len(times) {
 				last := 0
 				if loads > 0 {

@@ -83,7 +83,7 @@ func (w *writer) insertAll(hashes, next []uint64, done *int) (err error) {
 // those of a burst are held up together.
 func (w *writer) prefetchHomes(hashes []uint64) {
 	var blocks [insertBlock]uint64
-	w.table.HomeBlocks(hashes, blocks[:])
+	layout.HomeBlocks(w.table, hashes, blocks[:])
 	layout.PrefetchBlocks(w.view.Region, blocks[:len(hashes)])
 }
 

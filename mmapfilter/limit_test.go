@@ -44,7 +44,7 @@ func expectedRate(t layout.Table, v *layout.View, hashes []uint64) float64 {
 	ask := func(it layout.Item) {
 		if !asked[it] {
 			asked[it] = true
-			if t.Lookup(v.At, t.Hash(it)) {
+			if layout.Lookup(t, v.At, t.Hash(it)) {
 				maybe++
 			}
 		}

@@ -372,11 +372,11 @@ func TestLinearizableRefuses(t *testing.T) {
 		"nothing": func(*target) {},
 		"a lookup of how it was": func(f *target) {
 			then, table := newestState(f.w), f.w.table
-			f.contains = func(h uint64) bool { return table.Contains(&then, h) }
+			f.contains = func(h uint64) bool { return layout.Contains(table, &then, h) }
 		},
 		"a lookup of what is committed": func(f *target) {
 			view, table := viewOf(f.w), f.w.table
-			f.contains = func(h uint64) bool { return table.Contains(view, h) }
+			f.contains = func(h uint64) bool { return layout.Contains(table, view, h) }
 		},
 		"an insert that is lost": func(f *target) { f.insert = func(uint64) error { return nil } },
 		"an insert that puts in one copy": func(f *target) {

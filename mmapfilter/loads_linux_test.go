@@ -54,7 +54,7 @@ func orderOfLoads(t *testing.T, s shape, data []byte, page int) {
 		Stash:   make([]uint64, layout.StashWords),
 	}
 	hasher := layout.NewHasher(8)
-	direct := layout.NewDirect(table, &view, &hasher, func(h uint64) bool { return table.Contains(&view, h) })
+	direct := layout.NewDirect(table, &view, &hasher, func(h uint64) bool { return layout.Contains(table, &view, h) })
 	tried := 0
 	for _, h := range hashes(8, 100) {
 		// Where its two buckets are in different pages, the first one comes first. In
@@ -74,9 +74,9 @@ func orderOfLoads(t *testing.T, s shape, data []byte, page int) {
 		}
 		tried++
 		for name, look := range map[string]func() bool{
-			"Contains": func() bool { return table.Contains(&view, h) },
+			"Contains": func() bool { return layout.Contains(table, &view, h) },
 			"Direct":   func() bool { return direct.ContainsHash(h) },
-			"Lookup":   func() bool { return table.Lookup(view.At, h) },
+			"Lookup":   func() bool { return layout.Lookup(table, view.At, h) },
 		} {
 			want := want
 			if name == "Direct" && s.kind == layout.Blocked && layout.Kernel() == "avx512" {
@@ -246,15 +246,15 @@ func TestMoveBetweenSlots(t *testing.T) {
 					go func() {
 						switch lookup {
 						case "Contains":
-							found <- table.Contains(&view, hash)
+							found <- layout.Contains(table, &view, hash)
 						case "Direct":
 							found <- lookKey(table, &view, &hasher, key)
 						case "ContainsHashes":
 							found <- containsIn(8, table, &view, hash)
 						case "Lookup":
-							found <- table.Lookup(view.At, hash)
+							found <- layout.Lookup(table, view.At, hash)
 						default:
-							found <- table.Lookup(func(word uint64) uint64 {
+							found <- layout.Lookup(table, func(word uint64) uint64 {
 								if isRuntime(word) {
 									return 0
 								}
@@ -422,10 +422,10 @@ func orderOfSecondLook(t *testing.T, s shape) {
 	table.SetOverflow(&l, home, nil)
 	table.Store(content[regionFrom*perPage:], home.Line, &l)
 	for name, look := range map[string]func(v *layout.View) bool{
-		"Contains":       func(v *layout.View) bool { return table.Contains(v, hash) },
+		"Contains":       func(v *layout.View) bool { return layout.Contains(table, v, hash) },
 		"Direct":         func(v *layout.View) bool { return lookKey(table, v, &hasher, key) },
 		"ContainsHashes": func(v *layout.View) bool { return containsIn(8, table, v, hash) },
-		"Lookup":         func(v *layout.View) bool { return table.Lookup(v.At, hash) },
+		"Lookup":         func(v *layout.View) bool { return layout.Lookup(table, v.At, hash) },
 	} {
 		m := newLateMemory(t, len(pages))
 		words := recovery.Words(m.data)
@@ -457,7 +457,7 @@ var secondLook = regexp.MustCompile(`(ec|ce)[ec]*hns(ec|ce)[ec]*\.$`)
 
 // lookKey is Filter.Contains of a file that nobody writes to.
 func lookKey(table layout.Table, v *layout.View, h *layout.Hasher, key []byte) bool {
-	return layout.NewDirect(table, v, h, func(h uint64) bool { return table.Contains(v, h) }).Contains(key)
+	return layout.NewDirect(table, v, h, func(h uint64) bool { return layout.Contains(table, v, h) }).Contains(key)
 }
 
 // withKernel has lookups use a kernel for as long as a test runs.
@@ -473,7 +473,7 @@ func withKernel(t *testing.T, name string) {
 // enough for a kernel.
 func containsIn(n int, table layout.Table, v *layout.View, hash uint64) bool {
 	found := make([]bool, n)
-	table.ContainsHashes(v, slices.Repeat([]uint64{hash}, n), found)
+	layout.ContainsHashes(table, v, slices.Repeat([]uint64{hash}, n), found)
 	return found[0]
 }
 
@@ -518,12 +518,12 @@ func TestLookupsStayInTheRegion(t *testing.T) {
 					}
 					if fault := recovery.Guard(data, func() {
 						for _, n := range []int{8, 24, 40, 72, len(asked)} {
-							table.ContainsHashes(&view, asked[len(asked)-n:], found)
+							layout.ContainsHashes(table, &view, asked[len(asked)-n:], found)
 						}
 						for _, h := range asked[:200] {
-							table.Contains(&view, h)
+							layout.Contains(table, &view, h)
 							direct.ContainsHash(h)
-							table.Lookup(view.At, h)
+							layout.Lookup(table, view.At, h)
 						}
 					}); fault != nil {
 						t.Fatalf("%s, %s, %+v: %v", kernel, kind, p, fault)
@@ -643,7 +643,7 @@ func testLooksBetweenLoads(t *testing.T, s shape) {
 			go func() {
 				switch way.lookup {
 				case "Contains":
-					found <- table.Contains(&view, hash)
+					found <- layout.Contains(table, &view, hash)
 				case "Direct":
 					found <- lookKey(table, &view, &hasher, key)
 				case "ContainsHashes":
@@ -651,7 +651,7 @@ func testLooksBetweenLoads(t *testing.T, s shape) {
 				case "ContainsHashes of 300":
 					found <- containsIn(300, table, &view, hash)
 				default:
-					found <- table.Lookup(view.At, hash)
+					found <- layout.Lookup(table, view.At, hash)
 				}
 			}()
 			if page := m.touched(t); page != int(c.page) {

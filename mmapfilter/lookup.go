@@ -48,7 +48,7 @@ func (o *openFile) lookUp(hash uint64) bool {
 	if o.live != nil {
 		return o.live.writer.contains(hash) || o.live.writer.unsure()
 	}
-	return o.table.Contains(&o.view, hash)
+	return layout.Contains(o.table, &o.view, hash)
 }
 
 // containsHashes is contains for a batch.
@@ -57,7 +57,7 @@ func (o *openFile) containsHashes(hashes []uint64, found []bool) {
 		o.live.writer.containsAll(hashes, found)
 		return
 	}
-	o.table.ContainsHashes(&o.view, hashes, found)
+	layout.ContainsHashes(o.table, &o.view, hashes, found)
 }
 
 // containsKeys is contains for a batch of keys.
@@ -73,7 +73,7 @@ func (o *openFile) containsKeys(hash *layout.Hasher, keys [][]byte, found []bool
 		if o.live != nil {
 			o.live.writer.containsBlock(scratch, hashes, found)
 		} else {
-			o.table.ContainsHashes(&o.view, hashes, found)
+			layout.ContainsHashes(o.table, &o.view, hashes, found)
 		}
 		keys, found = keys[n:], found[n:]
 	}

@@ -96,7 +96,7 @@ func (c *homecoming) lookUp(before func(word uint64) bool, put func(e *enumerati
 		put(&e)
 	}
 	time, kept := 0, map[uint64]uint64{}
-	return c.table.Lookup(func(word uint64) uint64 {
+	return layout.Lookup(c.table, func(word uint64) uint64 {
 		if before(word) {
 			time = len(c.stores)
 		}

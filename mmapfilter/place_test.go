@@ -32,7 +32,7 @@ func TestInsertLosesNothing(t *testing.T) {
 					hashes = append(hashes, h)
 				}
 				for _, h := range hashes {
-					if !p.table.Contains(&p.view, h) {
+					if !layout.Contains(p.table, &p.view, h) {
 						t.Fatalf("one of %d items is not found", len(hashes))
 					}
 				}

@@ -324,7 +324,7 @@ func testConcurrentBoth(t *testing.T, p shape) {
 			insert: w.insert, insertAll: func(hashes []uint64) (int, error) { return insertBlockOf(w, hashes, nil) }, delete: w.delete,
 			contains: w.contains, containsAll: w.containsAll,
 			count:   w.count,
-			foreign: func(h uint64) bool { return w.table.Contains(view, h) },
+			foreign: func(h uint64) bool { return layout.Contains(w.table, view, h) },
 			sync:    func() error { return w.sync(false, 0) }, checkpoint: w.checkpoint,
 			afterwards: func() layout.View { return newestState(w) }, lengthAtLast: w.length.Load,
 		})
@@ -549,7 +549,7 @@ func TestOperationsGoOnDuringACommit(t *testing.T) {
 		t.Error("lookups of this process do not see the newest state")
 	}
 	for _, h := range []uint64{first, second, third} {
-		if w.table.Contains(view, h) {
+		if layout.Contains(w.table, view, h) {
 			t.Error("the mapping has what is not durable")
 		}
 	}
@@ -564,7 +564,7 @@ func TestOperationsGoOnDuringACommit(t *testing.T) {
 	if seq, ops, _ := w.log.Durable(); seq != 7 || ops != 0 {
 		t.Errorf("%d + %d are durable", seq, ops)
 	}
-	if !w.table.Contains(view, first) || !w.table.Contains(view, second) || w.table.Contains(view, third) {
+	if !layout.Contains(w.table, view, first) || !layout.Contains(w.table, view, second) || layout.Contains(w.table, view, third) {
 		t.Error("the mapping does not have what the commit was of")
 	}
 	if !w.contains(first) || w.contains(second) || !w.contains(third) {
@@ -576,7 +576,7 @@ func TestOperationsGoOnDuringACommit(t *testing.T) {
 	if seq, ops, _ := w.log.Durable(); seq != 7 || ops != 2 {
 		t.Errorf("%d + %d are durable", seq, ops)
 	}
-	if !w.table.Contains(view, first) || w.table.Contains(view, second) || !w.table.Contains(view, third) {
+	if !layout.Contains(w.table, view, first) || layout.Contains(w.table, view, second) || !layout.Contains(w.table, view, third) {
 		t.Error("the mapping does not have the newest state")
 	}
 }

@@ -180,7 +180,7 @@ func TestCountersMakeMaybe(t *testing.T) {
 	absent := hashes(5, 1000)
 	count := func() (n int) {
 		for _, h := range absent {
-			if table.Contains(&view, h) {
+			if layout.Contains(table, &view, h) {
 				n++
 			}
 		}
@@ -198,7 +198,7 @@ func TestCountersMakeMaybe(t *testing.T) {
 		first, _ := table.Words(table.Split(h).Line)
 		counter := layout.CounterOf(layout.WordRegion + first)
 		view.Runtime[counter]++
-		if !table.Contains(&view, h) {
+		if !layout.Contains(table, &view, h) {
 			t.Error("a line with an odd counter says no")
 		}
 		if n := count(); n > 60 {
@@ -283,7 +283,7 @@ func lookUpDuringMoves(t *testing.T, g layout.Geometry, h uint64, first, second 
 		loads++
 		return atomic.LoadUint64(&words[word])
 	}
-	if !table.Lookup(at, h) {
+	if !layout.Lookup(table, at, h) {
 		t.Fatalf("missed hash %x with moves before loads %d and %d", h, first, second)
 	}
 }

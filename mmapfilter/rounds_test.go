@@ -94,7 +94,7 @@ func TestBuildOfAnyHashes(t *testing.T) {
 			hashes = slices.Compact(hashes)
 		}
 		for _, h := range hashes {
-			if !b.table.Contains(&b.view, h) || !b.table.Lookup(b.view.At, h) {
+			if !layout.Contains(b.table, &b.view, h) || !layout.Lookup(b.table, b.view.At, h) {
 				rt.Fatalf("%#x is not found", h)
 			}
 		}

@@ -95,7 +95,7 @@ func (p *proof) still(t *testing.T, name string, sc *scene, hash uint64) {
 	t.Helper()
 	for time := range len(sc.stores) + 1 {
 		odd := uint64(0)
-		found := sc.table.Lookup(func(word uint64) uint64 {
+		found := layout.Lookup(sc.table, func(word uint64) uint64 {
 			v := sc.value(word, time)
 			if isRuntime(word) {
 				odd |= v & 1

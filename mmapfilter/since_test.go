@@ -27,7 +27,7 @@ func TestLookupLooksAgain(t *testing.T) {
 	w := mustWriter(t, newMemoryVolume(t, blocked12, 60), 0)
 	insert := inserts(t, w)
 	pending := insert()
-	if w.table.Contains(&w.view, pending) {
+	if layout.Contains(w.table, &w.view, pending) {
 		t.Fatal("the mapping has what is pending; then this test shows nothing")
 	}
 	before := w.overlay.Load()
@@ -61,9 +61,10 @@ type tornTable struct {
 	during func()
 }
 
-func (t tornTable) FirstLooks(_ *layout.View, _ []uint64, found []bool, _ []uint8) {
+func (t tornTable) FirstLooks(_ *layout.View, _ []uint64, found []bool, _ []uint8) (done int) {
 	t.during()
 	clear(found)
+	return len(found)
 }
 
 // TestBatchLooksAgain: a batch rests on what its first looks said only where the

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
 )
 
 // TestSyncBesideASync bears C1: a sync that begins while another one waits for the disk
@@ -45,7 +47,7 @@ func syncBesideASync(t *testing.T, second func(w *writer) error) {
 	returned := make(chan error, 1)
 	go func() {
 		err := second(w)
-		if seq, _, _ := w.log.Durable(); err == nil && (seq != 7 || !w.table.Contains(viewOf(w), key)) {
+		if seq, _, _ := w.log.Durable(); err == nil && (seq != 7 || !layout.Contains(w.table, viewOf(w), key)) {
 			t.Error("it returned before what was done before it was durable")
 		}
 		returned <- err

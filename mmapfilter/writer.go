@@ -153,7 +153,7 @@ const blockWords = 8
 func (w *writer) contains(hash uint64) bool {
 	p := w.overlay.Load()
 	if p == nil { // all that has been acknowledged is in the mapping
-		return w.table.Contains(&w.view, hash)
+		return layout.Contains(w.table, &w.view, hash)
 	}
 	return w.containsUnder(p, hash)
 }
@@ -173,19 +173,19 @@ func (w *writer) containsUnder(p *pending, hash uint64) bool {
 	if !p.has(w.homeBlock(hash)) && w.overlay.Load() == p {
 		return found
 	}
-	return w.table.Lookup(w.newest, hash)
+	return layout.Lookup(w.table, w.newest, hash)
 }
 
 // containsBeyond is containsUnder for hashes that the home line does not settle. If
 // nothing is pending in either line, and was not while they were read, as above, then
 // Lookup would have read what Contains did.
 func (w *writer) containsBeyond(p *pending, hash uint64) bool {
-	found := w.table.Contains(&w.under, hash)
+	found := layout.Contains(w.table, &w.under, hash)
 	it := w.table.Split(hash)
 	if !w.isPending(p, it.Line) && !w.isPending(p, w.table.Alternate(it).Line) && w.overlay.Load() == p {
 		return found
 	}
-	return w.table.Lookup(w.newest, hash)
+	return layout.Lookup(w.table, w.newest, hash)
 }
 
 // isPending reports whether p has words of the blocks that a line is in.
@@ -215,7 +215,7 @@ func (w *writer) containsAll(hashes []uint64, found []bool) {
 // containsBlock is contains for a block of hashes.
 func (w *writer) containsBlock(scratch *lookupScratch, hashes []uint64, found []bool) {
 	if p := w.overlay.Load(); p == nil {
-		w.table.ContainsHashes(&w.view, hashes, found)
+		layout.ContainsHashes(w.table, &w.view, hashes, found)
 	} else {
 		w.containsBlockUnder(p, scratch, hashes, found)
 	}
@@ -238,10 +238,10 @@ func (w *writer) containsBlockUnder(p *pending, scratch *lookupScratch, hashes [
 	open, pending := scratch.open[:bytes], scratch.pending[:bytes]
 	clear(open)
 	clear(pending)
-	w.table.HomeBlocks(hashes, blocks)
+	layout.HomeBlocks(w.table, hashes, blocks)
 	p.mayHave(blocks, pending)
 	layout.EachOpen(pending, func(i int) { p.prefetchTags(blocks[i]) })
-	w.table.FirstLooks(&w.view, hashes, found, open)
+	layout.FirstLooks(w.table, &w.view, hashes, found, open)
 	layout.EachOpen(open, func(i int) { w.prefetch(w.table.Alternate(w.table.Split(hashes[i])).Line) })
 	for i := range pending {
 		pending[i] &^= open[i]
@@ -253,7 +253,7 @@ func (w *writer) containsBlockUnder(p *pending, scratch *lookupScratch, hashes [
 	})
 	same := w.overlay.Load() == p
 	layout.EachOpen(open, func(i int) { found[i] = w.containsBeyond(p, hashes[i]) })
-	layout.EachOpen(pending, func(i int) { found[i] = w.table.Lookup(w.newest, hashes[i]) })
+	layout.EachOpen(pending, func(i int) { found[i] = layout.Lookup(w.table, w.newest, hashes[i]) })
 	if !same {
 		for i, h := range hashes {
 			found[i] = w.contains(h)
@@ -430,7 +430,7 @@ func (w *writer) insertUnique(hash uint64) (added bool, err error) {
 	if err := w.ready(); err != nil {
 		return false, err
 	}
-	if w.table.Lookup(w.newest, hash) {
+	if layout.Lookup(w.table, w.newest, hash) {
 		w.log.Skip()
 		return false, nil
 	}

@@ -218,7 +218,7 @@ func (h *history) lookup(t layout.Table, hash uint64, time int, rng *rand.Rand) 
 	}
 	longest := 4 << (2 * rng.IntN(3))
 	loads := 0
-	found = t.Lookup(func(word uint64) uint64 {
+	found = layout.Lookup(t, func(word uint64) uint64 {
 		loads++
 		if loads == pause[0] || loads == pause[1] || loads == pause[2] {
 			time = min(time+1+rng.IntN(longest), len(h.stores))

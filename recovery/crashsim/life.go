@@ -148,13 +148,13 @@ func (l *life) watch(word, value uint64) {
 		lines = u.linesOf[word-layout.WordRegion]
 	}
 	for i := range u.keys {
-		if l.must[i] != 0 && u.keys[i].lines&lines != 0 && !u.table.Lookup(l.words, u.keys[i].hash) {
+		if l.must[i] != 0 && u.keys[i].lines&lines != 0 && !layout.Lookup(u.table, l.words, u.keys[i].hash) {
 			l.fail("O4", "key %d is answered absent after a store of %#x to word %d", i, value, word)
 		}
 	}
 	for range min(4, len(u.fillers)) {
 		i := l.x.rng.IntN(len(u.fillers))
-		if u.fillers[i].lines&lines != 0 && !u.table.Lookup(l.words, u.fillers[i].hash) {
+		if u.fillers[i].lines&lines != 0 && !layout.Lookup(u.table, l.words, u.fillers[i].hash) {
 			l.fail("O4", "filler %d is answered absent after a store of %#x to word %d", i, value, word)
 		}
 	}

@@ -109,7 +109,7 @@ const fillerChecks = 16
 func (l *life) present(counts *Counts, words func(word uint64) uint64) {
 	u := l.u()
 	for i := range u.keys {
-		if counts[i] != 0 && !u.table.Lookup(words, u.keys[i].hash) {
+		if counts[i] != 0 && !layout.Lookup(u.table, words, u.keys[i].hash) {
 			l.fail("O3", "key %d is answered absent", i)
 		}
 	}
@@ -118,7 +118,7 @@ func (l *life) present(counts *Counts, words func(word uint64) uint64) {
 		first = l.x.rng.IntN(n - fillerChecks)
 	}
 	for i := first; i < min(first+fillerChecks, len(u.fillers)); i++ {
-		if !u.table.Lookup(words, u.fillers[i].hash) {
+		if !layout.Lookup(u.table, words, u.fillers[i].hash) {
 			l.fail("O3", "filler %d is answered absent", i)
 		}
 		if c := u.fillers[i].class; c >= u.mine {
