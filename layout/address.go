@@ -8,8 +8,8 @@ import (
 // Odd constants, each the fraction of an irrational number to 64 bits: of the
 // golden ratio and of the square root of 3. They are part of the format.
 const (
-	mixFirst  = 0x9E3779B97F4A7C15
-	mixSecond = 0xBB67AE8584CAA73B
+	MixFirst  = 0x9E3779B97F4A7C15
+	MixSecond = 0xBB67AE8584CAA73B
 )
 
 // SplitHash takes a line out of a hash with one multiplication: h·n = line·2^64 + rest.
@@ -18,29 +18,17 @@ const (
 // use.
 func SplitHash(h, n uint64) (line, rest uint64) { return bits.Mul64(h, n) }
 
-// splitLines sets lines to the lines that SplitHash takes out of hashes.
-func splitLines(hashes, lines []uint64, n uint64) {
-	lines = lines[:len(hashes)]
-	if groups := len(hashes) / openBits; kernel(inUse.Load()) == avx512 && groups > 0 {
-		splitLinesAVX512(&hashes[0], n, &lines[0], groups)
-		hashes, lines = hashes[groups*openBits:], lines[groups*openBits:]
-	}
-	for i, h := range hashes {
-		lines[i], _ = SplitHash(h, n)
-	}
-}
-
-// fingerprint makes a uniform value from 1 to values out of the fraction x/2^64. 0 is
+// Fingerprint makes a uniform value from 1 to values out of the fraction x/2^64. 0 is
 // left out because it means an empty slot.
-func fingerprint(x, values uint64) uint64 {
+func Fingerprint(x, values uint64) uint64 {
 	hi, _ := bits.Mul64(x, values)
 	return hi + 1
 }
 
-// joinHash returns the lowest hash that SplitHash splits into that line and a rest that
+// JoinHash returns the lowest hash that SplitHash splits into that line and a rest that
 // is not lower than the one given. An item is a range of rests. SplitHash meets every
 // n-th rest, and so every item, since NewGeometry leaves bits of a hash to spare.
-func joinHash(line, rest, n uint64) uint64 {
+func JoinHash(line, rest, n uint64) uint64 {
 	h, left := bits.Div64(line, rest, n)
 	if left > 0 {
 		h++
@@ -48,10 +36,10 @@ func joinHash(line, rest, n uint64) uint64 {
 	return h
 }
 
-// lowestFraction returns the lowest x that fingerprint turns into fp.
-func lowestFraction(fp, values uint64) uint64 { return joinHash(fp-1, 0, values) }
+// LowestFraction returns the lowest x that fingerprint turns into fp.
+func LowestFraction(fp, values uint64) uint64 { return JoinHash(fp-1, 0, values) }
 
-// alternate returns the other line of an item: the involution (H(fp) - line) mod n,
+// AlternateLine returns the other line of an item: the involution (H(fp) - line) mod n,
 // with H uniform in [0, n). It is partial-key cuckoo hashing (paper, section 3.1) with
 // a subtraction in place of the XOR, so that n need not be a power of two. A line with
 // 2·line = H(fp) mod n is its own alternate.
@@ -59,9 +47,9 @@ func lowestFraction(fp, values uint64) uint64 { return joinHash(fp-1, 0, values)
 // H takes a second multiplication so that the difference between the alternates of two
 // fingerprints depends on both, not on their difference: a path of several moves then
 // reaches new lines at every step.
-func alternate(line, fp, n uint64) uint64 {
-	m := fp * mixFirst
-	h, _ := bits.Mul64((m^m>>32)*mixSecond, n)
+func AlternateLine(line, fp, n uint64) uint64 {
+	m := fp * MixFirst
+	h, _ := bits.Mul64((m^m>>32)*MixSecond, n)
 	other, below := bits.Sub64(h, line, 0) // branch-free: a branch would mispredict half the time
 	return other + n&-below
 }
@@ -80,4 +68,14 @@ func (v *View) At(word uint64) uint64 {
 		return loadWord(v.Stash, word-WordStash)
 	}
 	return loadWord(v.Runtime, word-WordRuntime)
+}
+
+// PutBits makes n bits, 1 to 64, of words from a bit on those of v.
+func PutBits(words []uint64, bit, n, v uint64) {
+	i, low := bit/64, bit%64
+	mask := uint64(1)<<(n-1)<<1 - 1
+	words[i] = words[i]&^(mask<<low) | v<<low
+	if low+n > 64 {
+		words[i+1] = words[i+1]&^(mask>>(64-low)) | v>>(64-low)
+	}
 }

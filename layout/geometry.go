@@ -60,10 +60,10 @@ func NewGeometry(k Kind, p Params, lines uint64) (Geometry, error) {
 		return Geometry{}, fmt.Errorf("a file needs at least one line")
 	}
 	// bits.Len64(n-1) bits tell n lines apart.
-	if need := bits.Len64(lines-1) + s.itemBits(p) + spareHashBits; need > 64 {
+	if need := bits.Len64(lines-1) + s.ItemBits(p) + spareHashBits; need > 64 {
 		return Geometry{}, fmt.Errorf("%d lines with f=%d need %d bits of a 64-bit hash", lines, p.FingerprintBits, need)
 	}
-	high, region := bits.Mul64(lines, uint64(s.lineBits(p)))
+	high, region := bits.Mul64(lines, uint64(s.LineBits(p)))
 	if high != 0 || region > 8*MaxRegionBytes {
 		return Geometry{}, fmt.Errorf("%d lines are more than a file can hold (%d bytes)", lines, int64(MaxRegionBytes))
 	}
@@ -75,8 +75,8 @@ func NewGeometry(k Kind, p Params, lines uint64) (Geometry, error) {
 	return g, nil
 }
 
-func legal(s *spec, p Params) bool {
-	for _, q := range s.params {
+func legal(s *Spec, p Params) bool {
+	for _, q := range s.Params {
 		if p == q {
 			return true
 		}

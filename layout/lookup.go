@@ -1,9 +1,9 @@
 package layout
 
 import (
-	"math/bits"
 	"sync/atomic"
 
+	"github.com/mmapfilter/mmapfilter/layout/kernel"
 	"github.com/mmapfilter/mmapfilter/layout/mistake"
 )
 
@@ -150,7 +150,7 @@ func containsBeyond(t Table, v *View, h uint64) bool {
 	home := t.Split(h)
 	other := t.Alternate(home)
 	first, _ := t.Words(other.Line)
-	Prefetch(&v.Region[first])
+	kernel.Prefetch(&v.Region[first])
 	w := watchPlaces(t, v, home.Line, other.Line)
 	found, beyond := t.Look(v.Region, home)
 	if !found && beyond {
@@ -231,14 +231,14 @@ func ContainsHashes(t Table, v *View, hashes []uint64, found []bool) {
 }
 
 func containsBlock(t Table, v *View, hashes []uint64, found []bool) {
-	var bitmap [lookupBlock / openBits]uint8
-	open := bitmap[:(len(hashes)+openBits-1)/openBits]
+	var bitmap [lookupBlock / kernel.Group]uint8
+	open := bitmap[:(len(hashes)+kernel.Group-1)/kernel.Group]
 	FirstLooks(t, v, hashes, found, open)
-	EachOpen(open, func(i int) {
+	kernel.EachBit(open, func(i int) {
 		first, _ := t.Words(t.Alternate(t.Split(hashes[i])).Line)
-		Prefetch(&v.Region[first])
+		kernel.Prefetch(&v.Region[first])
 	})
-	EachOpen(open, func(i int) { found[i] = containsBeyond(t, v, hashes[i]) })
+	kernel.EachBit(open, func(i int) { found[i] = containsBeyond(t, v, hashes[i]) })
 }
 
 // FirstLooks is the first look for many hashes: found[i] is for hashes[i], and it sets
@@ -249,21 +249,21 @@ func FirstLooks(t Table, v *View, hashes []uint64, found []bool, open []uint8) {
 		if (i-done)%prefetchBurst == 0 {
 			for ; asked < min(i+prefetchAhead, len(hashes)); asked++ {
 				first, n := t.Words(t.Split(hashes[asked]).Line)
-				Prefetch(&v.Region[first])
-				Prefetch(&v.Region[first+uint64(n)-1])
+				kernel.Prefetch(&v.Region[first])
+				kernel.Prefetch(&v.Region[first+uint64(n)-1])
 			}
 		}
 		isFound, isOpen := t.FirstLook(v, hashes[i])
 		found[i] = isFound
-		open[i/openBits] |= bit(isOpen) << (i % openBits)
+		open[i/kernel.Group] |= bit(isOpen) << (i % kernel.Group)
 	}
 }
 
-// firstLook looks a hash up in its home line alone, with the loads in the order of
+// FirstLook looks a hash up in its home line alone, with the loads in the order of
 // Lookup. If open is false, found is what Lookup would report; otherwise Lookup starts
 // over, and so what holds for Lookup holds for both. It is the twin of the kernels. No
 // branch depends on what is found: it would mispredict half the time.
-func firstLook(t Table, v *View, h uint64) (found, open bool) {
+func FirstLook(t Table, v *View, h uint64) (found, open bool) {
 	home := t.Split(h)
 	first, last := t.Blocks(home.Line)
 	runtime := (*[RuntimeWords]uint64)(v.Runtime)
@@ -274,10 +274,6 @@ func firstLook(t Table, v *View, h uint64) (found, open bool) {
 	return found, (bit(beyond)|bit(moved != 0))&^bit(found) != 0
 }
 
-// openBits is how many hashes a byte has the bits of that says which are open. It is
-// also how many a kernel does at once.
-const openBits = 8
-
 func bit(set bool) uint8 {
 	if set {
 		return 1
@@ -285,19 +281,10 @@ func bit(set bool) uint8 {
 	return 0
 }
 
-// EachOpen calls do for each bit that is set, starting with the lowest of open[0].
-func EachOpen(open []uint8, do func(i int)) {
-	for i, set := range open {
-		for ; set != 0; set &= set - 1 {
-			do(i*openBits + bits.TrailingZeros8(set))
-		}
-	}
-}
-
 // HomeBlocks sets blocks[i] to the block of 64 bytes of the region in which the home line
 // of hashes[i] starts.
 func HomeBlocks(t Table, hashes, blocks []uint64) {
-	splitLines(hashes, blocks, t.Lines())
+	kernel.SplitLines(hashes, blocks, t.Lines())
 	if last, _ := t.Blocks(t.Lines() - 1); last == t.Lines()-1 {
 		return // every line is a block
 	}

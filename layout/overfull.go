@@ -2,12 +2,12 @@ package layout
 
 import "math"
 
-// marks are the overflow figures of a layout with overflow bits: tables for the loads
+// Marks are the overflow figures of a layout with overflow bits: tables for the loads
 // up to that of the last figure, and the number of overflow bits in a line. Each item
 // away from home has set two of them.
-type marks struct {
-	second, away []uint16
-	bits         float64
+type Marks struct {
+	Second, Away []uint16
+	Bits         float64
 }
 
 // PredictKeys is Predict for a number of keys, no two of the same class, in a table
@@ -26,26 +26,42 @@ type marks struct {
 func PredictKeys(g Geometry, keys uint64) Overflow {
 	s := specs[g.Kind]
 	load := float64(keys) / float64(g.Slots())
-	if s.marks == nil {
-		return s.predict(g.Params, load)
+	if s.Marks == nil {
+		return s.Predict(g.Params, load)
 	}
 	inLines := min(load, 1)
 	inStash := load - inLines
-	m := s.marks(g.Params)
-	set := math.Sqrt(pastTable(m.second, inLines))
-	set = 1 - (1-set)*math.Pow(1-2/m.bits, inStash*float64(SlotsPerLine(g.Kind, g.Params)))
+	m := s.Marks(g.Params)
+	set := math.Sqrt(pastTable(m.Second, inLines))
+	set = 1 - (1-set)*math.Pow(1-2/m.Bits, inStash*float64(SlotsPerLine(g.Kind, g.Params)))
 	twoLines := 1 - 1/float64(g.Lines)
 	second := set * set * twoLines
 	return Overflow{
-		Match:  s.predict(g.Params, inLines).Match,
+		Match:  s.Predict(g.Params, inLines).Match,
 		Second: second,
-		Away:   pastTable(m.away, inLines)*twoLines*(1-second) + inStash*(1+second),
+		Away:   pastTable(m.Away, inLines)*twoLines*(1-second) + inStash*(1+second),
 	}
 }
 
-// pastTable is atLoad, but extrapolates past the last figure from the last two.
+// pastTable is AtLoad, but extrapolates past the last figure from the last two.
 func pastTable(table []uint16, load float64) float64 {
 	last := len(table) - 1
 	past := max(load-(tableFirst+float64(last)*tableStep), 0) / tableStep
-	return atLoad(table, load) + past*tableScale*float64(int(table[last])-int(table[last-1]))
+	return AtLoad(table, load) + past*tableScale*float64(int(table[last])-int(table[last-1]))
 }
+
+// AtLoad interpolates in a table of figures measured at the loads of 70, 71, …
+// %. Below them it is that of the first, above them that of the last.
+func AtLoad(table []uint16, load float64) float64 {
+	at := min(max((load-tableFirst)/tableStep, 0), float64(len(table)-1))
+	i := int(at)
+	low, high := float64(table[i]), float64(table[min(i+1, len(table)-1)])
+	return tableScale * (low + (at-float64(i))*(high-low))
+}
+
+// The loads of those tables, and what their figures are multiples of.
+const (
+	tableFirst = 0.70
+	tableStep  = 0.01
+	tableScale = 1e-4
+)

@@ -1,8 +1,11 @@
-package layout
+package layout_test
 
 import (
 	"math"
 	"testing"
+
+	. "github.com/mmapfilter/mmapfilter/layout"
+	_ "github.com/mmapfilter/mmapfilter/layout/all"
 )
 
 // TestPredictKeys: in a large table that is not full it is Predict, but for items that are

@@ -76,4 +76,4 @@ func Promise(runtime []uint64, salt uint64) (lsn uint64) {
 	return lsn
 }
 
-func promiseCheck(salt, lsn uint64) uint64 { return (salt^lsn*mixFirst)*mixSecond ^ lsn }
+func promiseCheck(salt, lsn uint64) uint64 { return (salt^lsn*MixFirst)*MixSecond ^ lsn }

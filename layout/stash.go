@@ -36,7 +36,7 @@ func (c Class) word0() uint64 { return c.Line | uint64(c.Bucket)<<stashLineBits 
 // firstGroup returns the first word of the group in which the search for a class
 // starts.
 func (c Class) firstGroup() uint64 {
-	g, _ := bits.Mul64((c.word0()^uint64(c.Fp)*mixSecond)*mixFirst, stashGroups)
+	g, _ := bits.Mul64((c.word0()^uint64(c.Fp)*MixSecond)*MixFirst, stashGroups)
 	return g * groupWords
 }
 

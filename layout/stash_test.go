@@ -1,4 +1,4 @@
-package layout
+package layout_test
 
 import (
 	"bytes"
@@ -6,12 +6,16 @@ import (
 	"errors"
 	"math/rand/v2"
 	"testing"
+
+	. "github.com/mmapfilter/mmapfilter/layout"
+	_ "github.com/mmapfilter/mmapfilter/layout/all"
+	"github.com/mmapfilter/mmapfilter/layout/layouttest"
 )
 
 // TestStash fills the stash with items of random classes against a map, until
 // it refuses one for the first time.
 func TestStash(t *testing.T) {
-	eachTable(t, 1_000_003, func(t *testing.T, tab Table) {
+	layouttest.Each(t, 1_000_003, func(t *testing.T, tab Table) {
 		rng := rand.New(rand.NewPCG(11, 12))
 		v := &View{Region: make([]uint64, 8*1_000_003), Stash: make([]uint64, StashWords), Runtime: make([]uint64, RuntimeWords)}
 		model := map[Class]uint64{}
@@ -29,7 +33,7 @@ func TestStash(t *testing.T) {
 				tab.Store(v.Region, it.Line, &l)
 			}
 			before := append([]uint64(nil), v.Stash...)
-			if !StashAdd(v.Stash, c, into(v.Stash)) {
+			if !StashAdd(v.Stash, c, layouttest.Into(v.Stash)) {
 				for i := range before {
 					if v.Stash[i] != before[i] {
 						t.Fatal("a refused item changed the stash")
@@ -63,19 +67,19 @@ func TestStash(t *testing.T) {
 func TestStashGoesOn(t *testing.T) {
 	stash := make([]uint64, StashBytes/8)
 	rng := rand.New(rand.NewPCG(13, 14))
-	last := uint64(stashGroups-1) * groupWords // the next group is the first
+	last := uint64(StashGroups-1) * GroupWords // the next group is the first
 	var classes []Class
 	for len(classes) < 9 {
-		if c := (Class{Line: rng.Uint64N(1000), Bucket: rng.Uint32N(8), Fp: 1 + rng.Uint32N(4095)}); c.firstGroup() == last {
+		if c := (Class{Line: rng.Uint64N(1000), Bucket: rng.Uint32N(8), Fp: 1 + rng.Uint32N(4095)}); c.FirstGroup() == last {
 			classes = append(classes, c)
-			if !StashAdd(stash, c, into(stash)) {
+			if !StashAdd(stash, c, layouttest.Into(stash)) {
 				t.Fatal("full")
 			}
 		}
 	}
-	for i := uint64(1); i < groupWords; i += 2 {
+	for i := uint64(1); i < GroupWords; i += 2 {
 		stash[last+i] = 0 // the count and the fingerprint
-		stash[last+i-1] &= groupMark
+		stash[last+i-1] &= GroupMark
 	}
 	for i, c := range classes {
 		if found := StashCount(stash, c) == 1; found != (i >= 4) {
@@ -88,19 +92,14 @@ func TestStashGoesOn(t *testing.T) {
 	}
 }
 
-// into stores into a stash.
-func into(stash []uint64) StashStore {
-	return func(word, value uint64, _ bool) { stash[word-WordStash] = value }
-}
-
 // TestStashCountIsBounded: the count of an entry does not run over.
 func TestStashCountIsBounded(t *testing.T) {
 	stash := make([]uint64, StashBytes/8)
 	c := Class{Line: 5, Bucket: 1, Fp: 77}
-	StashAdd(stash, c, into(stash))
-	i, _ := stashEntry(func(w uint64) uint64 { return stash[w-WordStash] }, c)
-	stash[i+1-WordStash] |= maxStashCount
-	if StashAdd(stash, c, into(stash)) || StashCount(stash, c) != maxStashCount {
+	StashAdd(stash, c, layouttest.Into(stash))
+	i, _ := StashEntry(func(w uint64) uint64 { return stash[w-WordStash] }, c)
+	stash[i+1-WordStash] |= MaxStashCount
+	if StashAdd(stash, c, layouttest.Into(stash)) || StashCount(stash, c) != MaxStashCount {
 		t.Error("the count ran over")
 	}
 }
@@ -130,7 +129,7 @@ func TestCheckStash(t *testing.T) {
 		at += 2
 	}
 	for name, change := range map[string]func(v *View){
-		"count 0": func(v *View) { v.Stash[at+1] &^= maxStashCount },
+		"count 0": func(v *View) { v.Stash[at+1] &^= MaxStashCount },
 		"line":    func(v *View) { v.Stash[at] += 1 << 40 },
 		"the higher line": func(v *View) {
 			c := Class{Line: v.Stash[at] & 0xFFFFFF, Bucket: uint32(v.Stash[at] >> 56), Fp: uint32(v.Stash[at+1] >> 32)}
@@ -142,7 +141,7 @@ func TestCheckStash(t *testing.T) {
 			v.Stash[at+2], v.Stash[at+3], v.Stash[at], v.Stash[at+1] = 0, 0, 0, 0
 			v.Stash[(at+16)%1536], v.Stash[(at+17)%1536] = words[OffStash/8+at], words[OffStash/8+at+1]
 		},
-		"a mark where none is": func(v *View) { v.Stash[at+2] |= groupMark },
+		"a mark where none is": func(v *View) { v.Stash[at+2] |= GroupMark },
 		"two entries":          func(v *View) { v.Stash[at+2], v.Stash[at+3] = v.Stash[at], v.Stash[at+1] },
 		"no overflow bits": func(v *View) {
 			for i := range v.Region {
@@ -188,7 +187,7 @@ func FuzzCheckStash(f *testing.F) {
 		}
 		c := tab.Class(tab.Split(h))
 		n := StashCount(v.Stash, c)
-		if !StashAdd(v.Stash, c, into(v.Stash)) {
+		if !StashAdd(v.Stash, c, layouttest.Into(v.Stash)) {
 			return
 		}
 		if got := StashCount(v.Stash, c); got <= n || err == nil && got != n+1 {
@@ -205,13 +204,13 @@ func FuzzCheckStash(f *testing.F) {
 func strayEntry(c Class, count uint64) []byte {
 	b := make([]byte, StashBytes)
 	put := func(word uint64, c Class, count uint64) {
-		binary.LittleEndian.PutUint64(b[8*word:], c.word0())
+		binary.LittleEndian.PutUint64(b[8*word:], c.Word0())
 		binary.LittleEndian.PutUint64(b[8*word+8:], uint64(c.Fp)<<32|count)
 	}
-	group := c.firstGroup()
-	for i := uint64(0); i < groupWords; i += 2 {
+	group := c.FirstGroup()
+	for i := uint64(0); i < GroupWords; i += 2 {
 		put(group+i, Class{Line: c.Line, Bucket: c.Bucket, Fp: c.Fp + 1 + uint32(i)}, 1)
 	}
-	put(nextGroup(group), c, count)
+	put(NextGroup(group), c, count)
 	return b
 }

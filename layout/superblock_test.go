@@ -1,4 +1,4 @@
-package layout
+package layout_test
 
 import (
 	"bytes"
@@ -8,6 +8,9 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	. "github.com/mmapfilter/mmapfilter/layout"
+	_ "github.com/mmapfilter/mmapfilter/layout/all"
 )
 
 // testHead gives the head of a sealed file with the superblock in its first
@@ -32,7 +35,7 @@ func testHead(t testing.TB, change func(*Superblock)) []byte {
 	sb.Sign()
 	if change != nil {
 		change(&sb)
-		binary.LittleEndian.PutUint32(sb[offCRC:], sb.checksum())
+		binary.LittleEndian.PutUint32(sb[AtCRC:], sb.Checksum())
 	}
 	head := make([]byte, OffRuntime)
 	copy(head, sb[:])
@@ -58,7 +61,7 @@ func TestSuperblockKeepsItsFields(t *testing.T) {
 func TestNewestWins(t *testing.T) {
 	head := testHead(t, nil)
 	put := func(slot int, generation uint64) *Superblock {
-		s := slotAt(head, slot)
+		s := SlotAt(head, slot)
 		copy(s[:], testHead(t, func(s *Superblock) { s.SetGeneration(generation) }))
 		return s
 	}
@@ -73,16 +76,16 @@ func TestNewestWins(t *testing.T) {
 		t.Errorf("slot %d, %v", slot, err)
 	}
 	// ... one that is intact and unreadable is not.
-	copy(slotAt(head, 3)[:], testHead(t, func(s *Superblock) {
+	copy(SlotAt(head, 3)[:], testHead(t, func(s *Superblock) {
 		s.SetGeneration(10)
-		s[offState] = 9
+		s[AtState] = 9
 	}))
 	if _, _, _, err := Newest(head); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("an older slot was used in place of a newer one: %v", err)
 	}
-	copy(slotAt(head, 3)[:], testHead(t, func(s *Superblock) {
+	copy(SlotAt(head, 3)[:], testHead(t, func(s *Superblock) {
 		s.SetGeneration(10)
-		binary.LittleEndian.PutUint32(s[offVersion:], 2)
+		binary.LittleEndian.PutUint32(s[AtVersion:], 2)
 	}))
 	if _, _, _, err := Newest(head); !errors.Is(err, ErrVersion) {
 		t.Errorf("an older slot was used in place of one of a newer version: %v", err)
@@ -94,20 +97,20 @@ func TestNewestWins(t *testing.T) {
 func TestErrorsNameTheirSlot(t *testing.T) {
 	for slot := range SuperblockSlots {
 		head := make([]byte, OffRuntime)
-		copy(slotAt(head, slot)[:], testHead(t, func(s *Superblock) { s[offState] = 9 }))
+		copy(SlotAt(head, slot)[:], testHead(t, func(s *Superblock) { s[AtState] = 9 }))
 		_, _, _, err := Newest(head)
-		if e, ok := err.(*CorruptError); !ok || e.Offset != int64(slot*SuperblockBytes+offState) {
+		if e, ok := err.(*CorruptError); !ok || e.Offset != int64(slot*SuperblockBytes+AtState) {
 			t.Errorf("slot %d: %v", slot, err)
 		}
 	}
 	head := testHead(t, nil)
-	copy(slotAt(head, 2)[:], head[:SuperblockBytes])
+	copy(SlotAt(head, 2)[:], head[:SuperblockBytes])
 	if slot, _, _, err := Newest(head); err != nil || slot != 0 {
 		t.Errorf("slot %d counts of two that are alike, %v", slot, err)
 	}
 	// An intact copy of the same generation that says something else is damage.
-	copy(slotAt(head, 2)[:], testHead(t, func(s *Superblock) { s.SetLength(7) }))
-	if d := CheckSlots(head, slotAt(head, 0)); len(d) != 1 || d[0].Offset != 2*SuperblockBytes+offLength {
+	copy(SlotAt(head, 2)[:], testHead(t, func(s *Superblock) { s.SetLength(7) }))
+	if d := CheckSlots(head, SlotAt(head, 0)); len(d) != 1 || d[0].Offset != 2*SuperblockBytes+AtLength {
 		t.Errorf("%v", d)
 	}
 }
@@ -116,7 +119,7 @@ func TestErrorsNameTheirSlot(t *testing.T) {
 // right, its checksum included.
 func TestEachRule(t *testing.T) {
 	put := func(off int, v uint64) func(*Superblock) {
-		return func(s *Superblock) { s.put64(off, v) }
+		return func(s *Superblock) { s.Put64(off, v) }
 	}
 	for _, c := range []struct {
 		name   string
@@ -124,36 +127,36 @@ func TestEachRule(t *testing.T) {
 		rule   string // "" where it is a VersionError
 		offset int64
 	}{
-		{"version 0", func(s *Superblock) { s[offVersion] = 0 }, "F3", offVersion},
-		{"version 2", func(s *Superblock) { s[offVersion] = 2 }, "", 0},
-		{"generation 0", put(offGeneration, 0), "F2", offGeneration},
-		{"incompat flag", put(offIncompat, 1<<40), "", 0},
-		{"reserved after the version", func(s *Superblock) { s[offVersion+5] = 1 }, "F4", offVersion + 5},
-		{"reserved after the hash", func(s *Superblock) { s[offHashID+3] = 1 }, "F4", offHashID + 3},
-		{"reserved after the log size", func(s *Superblock) { s[offLogBytes+8] = 1 }, "F4", offLogBytes + 8},
-		{"reserved at the end", func(s *Superblock) { s[offCRC-1] = 1 }, "F4", offCRC - 1},
-		{"another hash", func(s *Superblock) { s[offHashID] = 2 }, "F5", offHashID},
-		{"another seed", put(offSeed, 43), "F5", offCanary},
-		{"another canary", put(offCanary, 1), "F5", offCanary},
-		{"no layout", func(s *Superblock) { s[offKind] = 0 }, "F6", offKind},
-		{"unknown layout", func(s *Superblock) { s[offKind] = 200 }, "F6", offKind},
-		{"compact of other overflow bits", func(s *Superblock) { s[offKind] = 2 }, "F6", offKind},
-		{"f", func(s *Superblock) { s[offF] = 13 }, "F6", offKind},
-		{"b", func(s *Superblock) { s[offB] = 6 }, "F6", offKind},
-		{"no lines", put(offLines, 0), "F6", offKind},
-		{"lines that overflow the region", put(offLines, 1<<58), "F6", offKind},
-		{"lines that overflow the file", put(offLines, 1<<40), "F6", offKind},
-		{"all lines", put(offLines, math.MaxUint64), "F6", offKind},
-		{"region size", put(offRegionBytes, 6401), "F6", offRegionBytes},
-		{"rate 0", put(offTargetRate, 0), "F6", offTargetRate},
-		{"rate 1", put(offTargetRate, math.Float64bits(1)), "F6", offTargetRate},
-		{"rate NaN", put(offTargetRate, math.Float64bits(math.NaN())), "F6", offTargetRate},
-		{"load 2", put(offDesignLoad, math.Float64bits(2)), "F6", offDesignLoad},
-		{"load 0", put(offDesignLoad, 0), "F6", offDesignLoad},
-		{"load NaN", put(offDesignLoad, math.Float64bits(math.NaN())), "F6", offDesignLoad},
-		{"state 0", func(s *Superblock) { s[offState] = 0 }, "F7", offState},
-		{"state 4", func(s *Superblock) { s[offState] = 4 }, "F7", offState},
-		{"length", put(offLength, math.MaxUint64), "F13", offLength},
+		{"version 0", func(s *Superblock) { s[AtVersion] = 0 }, "F3", AtVersion},
+		{"version 2", func(s *Superblock) { s[AtVersion] = 2 }, "", 0},
+		{"generation 0", put(AtGeneration, 0), "F2", AtGeneration},
+		{"incompat flag", put(AtIncompat, 1<<40), "", 0},
+		{"reserved after the version", func(s *Superblock) { s[AtVersion+5] = 1 }, "F4", AtVersion + 5},
+		{"reserved after the hash", func(s *Superblock) { s[AtHashID+3] = 1 }, "F4", AtHashID + 3},
+		{"reserved after the log size", func(s *Superblock) { s[AtLogBytes+8] = 1 }, "F4", AtLogBytes + 8},
+		{"reserved at the end", func(s *Superblock) { s[AtCRC-1] = 1 }, "F4", AtCRC - 1},
+		{"another hash", func(s *Superblock) { s[AtHashID] = 2 }, "F5", AtHashID},
+		{"another seed", put(AtSeed, 43), "F5", AtCanary},
+		{"another canary", put(AtCanary, 1), "F5", AtCanary},
+		{"no layout", func(s *Superblock) { s[AtKind] = 0 }, "F6", AtKind},
+		{"unknown layout", func(s *Superblock) { s[AtKind] = 200 }, "F6", AtKind},
+		{"compact of other overflow bits", func(s *Superblock) { s[AtKind] = 2 }, "F6", AtKind},
+		{"f", func(s *Superblock) { s[AtF] = 13 }, "F6", AtKind},
+		{"b", func(s *Superblock) { s[AtB] = 6 }, "F6", AtKind},
+		{"no lines", put(AtLines, 0), "F6", AtKind},
+		{"lines that overflow the region", put(AtLines, 1<<58), "F6", AtKind},
+		{"lines that overflow the file", put(AtLines, 1<<40), "F6", AtKind},
+		{"all lines", put(AtLines, math.MaxUint64), "F6", AtKind},
+		{"region size", put(AtRegionBytes, 6401), "F6", AtRegionBytes},
+		{"rate 0", put(AtTargetRate, 0), "F6", AtTargetRate},
+		{"rate 1", put(AtTargetRate, math.Float64bits(1)), "F6", AtTargetRate},
+		{"rate NaN", put(AtTargetRate, math.Float64bits(math.NaN())), "F6", AtTargetRate},
+		{"load 2", put(AtDesignLoad, math.Float64bits(2)), "F6", AtDesignLoad},
+		{"load 0", put(AtDesignLoad, 0), "F6", AtDesignLoad},
+		{"load NaN", put(AtDesignLoad, math.Float64bits(math.NaN())), "F6", AtDesignLoad},
+		{"state 0", func(s *Superblock) { s[AtState] = 0 }, "F7", AtState},
+		{"state 4", func(s *Superblock) { s[AtState] = 4 }, "F7", AtState},
+		{"length", put(AtLength, math.MaxUint64), "F13", AtLength},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, _, _, err := Newest(testHead(t, c.change))
@@ -175,10 +178,10 @@ func TestEachRule(t *testing.T) {
 func TestCompatFlags(t *testing.T) {
 	for name, change := range map[string]func(*Superblock){
 		"compat": func(s *Superblock) {
-			s.put64(offCompat, 1)
-			s[offReserved] = 77 // a field of that feature
+			s.Put64(AtCompat, 1)
+			s[AtReserved] = 77 // a field of that feature
 		},
-		"read-only compat": func(s *Superblock) { s.put64(offReadOnlyCompat, 1) },
+		"read-only compat": func(s *Superblock) { s.Put64(AtReadOnlyCompat, 1) },
 	} {
 		if _, _, _, err := Newest(testHead(t, change)); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -294,7 +297,7 @@ func TestGeometryBounds(t *testing.T) {
 			case SemiSorted:
 				lineBits -= 4
 			}
-			most := uint64(1) << (64 - bucket - p.FingerprintBits - spareHashBits)
+			most := uint64(1) << (64 - bucket - p.FingerprintBits - SpareHashBits)
 			limit := min(most, 8*MaxRegionBytes/lineBits)
 			g, err := NewGeometry(kind, p, limit)
 			if err != nil {
@@ -328,9 +331,9 @@ func FuzzNewest(f *testing.F) {
 	f.Fuzz(func(t *testing.T, head []byte) {
 		if len(head) >= SuperblockBytes && len(head) >= OffRuntime {
 			// Most inputs are not intact; make them so, to get at the fields.
-			s := slotAt(head, 0)
-			copy(s[:], magic[:])
-			binary.LittleEndian.PutUint32(s[offCRC:], s.checksum())
+			s := SlotAt(head, 0)
+			copy(s[:], Magic[:])
+			binary.LittleEndian.PutUint32(s[AtCRC:], s.Checksum())
 		}
 		_, sb, g, err := Newest(head)
 		if err != nil {

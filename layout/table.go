@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync/atomic"
+
+	"github.com/mmapfilter/mmapfilter/layout/kernel"
 )
 
 // A Kind is the number of a layout in the superblock. Numbers are never reused.
@@ -17,12 +20,15 @@ const (
 	Compact    Kind = 5 // 2 was a version with other overflow bits
 )
 
-var kindNames = [...]string{Auto: "auto", Blocked: "blocked", Packed: "packed", SemiSorted: "semisorted", Compact: "compact"}
+const autoName = "auto"
 
 // String returns the name of the layout, such as "blocked".
 func (k Kind) String() string {
-	if int(k) < len(kindNames) && kindNames[k] != "" {
-		return kindNames[k]
+	if k == Auto {
+		return autoName
+	}
+	if s := specs[k]; s != nil {
+		return s.Name
 	}
 	return fmt.Sprintf("kind %d", uint8(k))
 }
@@ -30,12 +36,12 @@ func (k Kind) String() string {
 // ParseKind returns the layout of a name, as [Kind.String] gives it, and whether there
 // is one.
 func ParseKind(name string) (Kind, bool) {
-	for k, n := range kindNames {
-		if n == name && n != "" {
-			return Kind(k), true
+	for k, s := range specs {
+		if s.Name == name {
+			return k, true
 		}
 	}
-	return 0, false
+	return Auto, name == autoName
 }
 
 // MarshalText returns the name of the layout, for JSON and the like.
@@ -70,8 +76,8 @@ type Stores struct {
 	words   [8]uint8
 }
 
-// add appends a word. A nil s lists nothing.
-func (s *Stores) add(word uint64, guarded bool) {
+// Add appends a word. A nil s lists nothing.
+func (s *Stores) Add(word uint64, guarded bool) {
 	if s == nil {
 		return
 	}
@@ -118,7 +124,7 @@ func NewView(words []uint64, g Geometry) View {
 
 // A Table is one layout with its parameters: it says how slots are stored in a line and
 // which lines an item may be in. It holds no data and is safe for concurrent use. A
-// layout is one implementation; specs lists them.
+// layout is one implementation, in a package of its own that registers it.
 type Table interface {
 	Kind() Kind
 	Params() Params
@@ -211,8 +217,8 @@ type Table interface {
 	Kernel() string
 }
 
-// fillByPlace is Fill by way of Place.
-func fillByPlace(t Table, l *Line, hashes, beyond []uint64) []uint64 {
+// FillByPlace is Fill by way of Place.
+func FillByPlace(t Table, l *Line, hashes, beyond []uint64) []uint64 {
 	for _, h := range hashes {
 		if !t.Place(l, t.Split(h), nil) {
 			beyond = append(beyond, h)
@@ -221,12 +227,12 @@ func fillByPlace(t Table, l *Line, hashes, beyond []uint64) []uint64 {
 	return beyond
 }
 
-// fullLines is FullLines by way of Full.
-func fullLines(t Table, region, lines []uint64) (full uint64) {
+// FullByLine is FullLines by way of Full.
+func FullByLine(t Table, region, lines []uint64) (full uint64) {
 	for _, line := range lines {
 		first, n := t.Words(line)
-		Prefetch(&region[first])
-		Prefetch(&region[first+uint64(n)-1])
+		kernel.Prefetch(&region[first])
+		kernel.Prefetch(&region[first+uint64(n)-1])
 	}
 	for i, line := range lines {
 		if t.Full(region, line) {
@@ -235,6 +241,12 @@ func fullLines(t Table, region, lines []uint64) (full uint64) {
 	}
 	return full
 }
+
+// LineAt returns a line of a region whose lines are blocks of 64 bytes.
+func LineAt(region []uint64, line uint64) *Line { return (*Line)(region[line*BlockWords:]) }
+
+// LoadOf reads a word of a line that a writer may be storing to.
+func LoadOf(l *Line, i uint64) uint64 { return atomic.LoadUint64(&l[i%BlockWords]) }
 
 // Bounds are the bounds of the work on one item.
 type Bounds struct {
@@ -258,33 +270,39 @@ type Loads struct {
 	Most  int // above it, inserts need long searches, and there is no room for a few more keys
 }
 
-// A spec is what this package knows of a layout before its parameters are bound.
-type spec struct {
-	params []Params // the legal ones, by rising f
-	// itemBits is how many bits of a hash an item uses beside its line.
-	itemBits func(p Params) int
-	// slotsPerLine and lineBits size the region. Lines follow one another
-	// without a gap.
-	slotsPerLine func(p Params) int
-	lineBits     func(p Params) int
-	loads        func(p Params) Loads
-	// predict tells what a lookup of an absent key meets on average in a table
-	// with that load.
-	predict func(p Params, load float64) Overflow
-	// marks gives figures of overflow; nil where there are no overflow bits.
-	marks func(p Params) marks
-	// crowded is how many entries of the stash are in use, about, in a table of so
-	// many lines with that load: for classes that have more items than places.
-	crowded func(p Params, lines, load float64) float64
-	bind    func(p Params, lines uint64) Table
+// A Spec is what is known of a layout before its parameters are bound.
+type Spec struct {
+	Name   string
+	ByName bool     // Auto never chooses it
+	Params []Params // the legal ones, by rising f
+	// ItemBits is how many bits of a hash an item uses beside its line.
+	ItemBits func(p Params) int
+	// SlotsPerLine and LineBits size the region. Lines follow one another without a gap.
+	SlotsPerLine func(p Params) int
+	LineBits     func(p Params) int
+	Loads        func(p Params) Loads
+	// Predict tells what a lookup of an absent key meets on average in a table with that
+	// load.
+	Predict func(p Params, load float64) Overflow
+	// Marks gives figures of overflow; nil where there are no overflow bits.
+	Marks func(p Params) Marks
+	// Crowded is about how many entries of the stash are in use in a table of so many
+	// lines with that load, for classes that have more items than places; nil where
+	// there are none to speak of.
+	Crowded func(p Params, lines, load float64) float64
+	Bind    func(p Params, lines uint64) Table
 }
 
-// specs holds every layout this program can read and write.
-var specs = map[Kind]*spec{
-	Blocked:    &blockedSpec,
-	Compact:    &compactSpec,
-	Packed:     &packedSpec,
-	SemiSorted: &semiSortedSpec,
+// specs holds every layout that this program can read and write.
+var specs = map[Kind]*Spec{}
+
+// Register makes a layout known. The package of a layout calls it from its init function;
+// package layout/all imports those of this module.
+func Register(k Kind, s *Spec) {
+	if k == Auto || specs[k] != nil {
+		panic(fmt.Sprintf("layout: kind %d has a layout already", uint8(k)))
+	}
+	specs[k] = s
 }
 
 // Kinds returns the layouts that exist, ordered by number.
@@ -294,10 +312,13 @@ func Kinds() []Kind { return slices.Sorted(maps.Keys(specs)) }
 // bits, or nil for a layout unknown to this program.
 func LegalParams(k Kind) []Params {
 	if s := specs[k]; s != nil {
-		return s.params
+		return s.Params
 	}
 	return nil
 }
+
+// Choosable reports whether Auto may choose a layout.
+func Choosable(k Kind) bool { return !specs[k].ByName }
 
 // An Overflow says what a lookup of an absent key meets, in a line or on average in a
 // table.
@@ -313,16 +334,16 @@ type Overflow struct {
 func (o Overflow) Rate() float64 { return o.Match * (1 + o.Second + o.Away) }
 
 // Predict says what lookups of absent keys meet in a table filled to load, from 0 to 1.
-func Predict(k Kind, p Params, load float64) Overflow { return specs[k].predict(p, load) }
+func Predict(k Kind, p Params, load float64) Overflow { return specs[k].Predict(p, load) }
 
 // SlotsPerLine returns the number of slots in a line.
-func SlotsPerLine(k Kind, p Params) int { return specs[k].slotsPerLine(p) }
+func SlotsPerLine(k Kind, p Params) int { return specs[k].SlotsPerLine(p) }
 
 // LineBits returns the size of a line in bits.
-func LineBits(k Kind, p Params) int { return specs[k].lineBits(p) }
+func LineBits(k Kind, p Params) int { return specs[k].LineBits(p) }
 
 // DesignLoads returns the loads that a table may be sized for.
-func DesignLoads(k Kind, p Params) Loads { return specs[k].loads(p) }
+func DesignLoads(k Kind, p Params) Loads { return specs[k].Loads(p) }
 
 // MaxCrowded is how many stash entries a table at its design load may be expected to
 // need. The rest are for chance and for later keys.
@@ -330,7 +351,41 @@ const MaxCrowded = StashEntries / 8
 
 // Crowded returns about how many stash entries a table with that many lines needs at
 // that load.
-func Crowded(k Kind, p Params, lines, load float64) float64 { return specs[k].crowded(p, lines, load) }
+func Crowded(k Kind, p Params, lines, load float64) float64 {
+	if specs[k].Crowded == nil {
+		return 0
+	}
+	return specs[k].Crowded(p, lines, load)
+}
+
+// A Crowd holds the items of a full line and items that have come to it: more than the
+// line has slots.
+type Crowd struct {
+	Others []uint64 // the other line of each item
+	Rooms  []uint8  // the room in that line, up to MostRoom; an item with 0 stays
+
+	Line uint64   // of the layout, as the rest is
+	Fps  []uint32 // of the items of the line, in order, then of those that have come
+	May  []uint8  // indices of movable items
+	Left []uint64
+}
+
+// MostRoom is the largest value in Crowd.Rooms.
+const MostRoom = 3
+
+// A Chooser is a Table in which any items of a full line can make room for any others.
+type Chooser interface {
+	// Gather fills c with the items of a full line and those of the sorted hashes that
+	// have come to it, in this order. There may be at most as many hashes as the line
+	// has slots. Every item is marked as one that stays.
+	Gather(c *Crowd, l *Line, came []uint64)
+	// Part puts as many items of c into l as it has slots and returns the hashes that
+	// the others have in their other lines. It chooses items that together leave few
+	// overflow bits in l, beside those that are set already; among items that leave no
+	// further bits, those with the most room. Rooms must mark at least as many items as
+	// have to leave.
+	Part(c *Crowd, l *Line) (left []uint64)
+}
 
 // NewTable returns the Table for a geometry.
-func NewTable(g Geometry) Table { return specs[g.Kind].bind(g.Params, g.Lines) }
+func NewTable(g Geometry) Table { return specs[g.Kind].Bind(g.Params, g.Lines) }

@@ -1,10 +1,13 @@
-package layout
+package layout_test
 
 import (
 	"hash/crc32"
 	"math/rand/v2"
 	"os"
 	"testing"
+
+	. "github.com/mmapfilter/mmapfilter/layout"
+	_ "github.com/mmapfilter/mmapfilter/layout/all"
 
 	"pgregory.net/rapid"
 )
@@ -51,7 +54,7 @@ func TestLocateByte(t *testing.T) {
 	for range 300 {
 		i, e := rng.IntN(len(chunk)), byte(1+rng.IntN(255))
 		chunk[i] ^= e
-		if at, ok := locateByte(ChunkChecksum(chunk)^sum, len(chunk)); !ok || at != i {
+		if at, ok := LocateByte(ChunkChecksum(chunk)^sum, len(chunk)); !ok || at != i {
 			t.Fatalf("byte %d is found at %d, %t", i, at, ok)
 		}
 		chunk[i] ^= e
@@ -62,7 +65,7 @@ func TestLocateByte(t *testing.T) {
 		a, b := byte(1+rng.IntN(255)), byte(1+rng.IntN(255))
 		chunk[i] ^= a
 		chunk[j] ^= b
-		if _, ok := locateByte(ChunkChecksum(chunk)^sum, len(chunk)); ok {
+		if _, ok := LocateByte(ChunkChecksum(chunk)^sum, len(chunk)); ok {
 			named++
 		}
 		chunk[i] ^= a

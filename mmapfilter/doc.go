@@ -127,7 +127,6 @@
 // publishes an operation, and writer.syncLocked commits; OpenReadOnly (filter.go) maps the
 // file; Filter.Contains (lookup.go) calls a Direct (package layout, direct.go), which
 // hashes and looks up in assembly, or openFile.contains, which asks the layout in Go. The
-// lookups themselves, and why they need no lock, are blocked.Contains (package layout,
-// blocked.go), compact.Contains (compact_lookup.go), and pair.Contains (pair.go) for
-// Packed and SemiSorted.
+// lookups themselves, and why they need no lock, are in package layout (lookup.go); each
+// layout has a package below it.
 package mmapfilter

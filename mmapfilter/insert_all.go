@@ -5,6 +5,7 @@ import (
 	"math/bits"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/kernel"
 )
 
 // insertBlock is how many inserts of a batch are planned together: the bits of a word.
@@ -84,7 +85,7 @@ func (w *writer) insertAll(hashes, next []uint64, done *int) (err error) {
 func (w *writer) prefetchHomes(hashes []uint64) {
 	var blocks [insertBlock]uint64
 	layout.HomeBlocks(w.table, hashes, blocks[:])
-	layout.PrefetchBlocks(w.view.Region, blocks[:len(hashes)])
+	kernel.PrefetchBlocks(w.view.Region, blocks[:len(hashes)])
 }
 
 // lookAhead makes the outlooks of up to insertBlock inserts, one step for all of them

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/kernel"
 	"github.com/mmapfilter/mmapfilter/recovery"
 	"golang.org/x/sys/cpu"
 	"golang.org/x/sys/unix"
@@ -79,7 +80,7 @@ func orderOfLoads(t *testing.T, s shape, data []byte, page int) {
 			"Lookup":   func() bool { return layout.Lookup(table, view.At, h) },
 		} {
 			want := want
-			if name == "Direct" && s.kind == layout.Blocked && layout.Kernel() == "avx512" {
+			if name == "Direct" && s.kind == layout.Blocked && kernel.InUse().String() == "avx512" {
 				want = []int{0, 1, 2, 3} // it loads the line as a whole
 			}
 			if err := unix.Mprotect(data, unix.PROT_NONE); err != nil {
@@ -226,7 +227,7 @@ func TestMoveBetweenSlots(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0))))
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	runtime.GC()
-	for _, kernel := range layout.Kernels() {
+	for _, kernel := range kernel.Names() {
 		for _, lookup := range []string{"Contains", "Direct", "ContainsHashes", "Lookup", "Lookup without counters"} {
 			if kernel == "avx512" && lookup == "Direct" {
 				continue // it loads both slots at once
@@ -296,7 +297,7 @@ func TestDirectLooksAgain(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))) // as in TestMoveBetweenSlots
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	runtime.GC()
-	for _, kernel := range layout.Kernels() {
+	for _, kernel := range kernel.Names() {
 		for _, s := range lookShapes {
 			for _, beyond := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s/%v/beyond=%t", kernel, s, beyond), func(t *testing.T) {
@@ -355,7 +356,7 @@ func directLooksAgain(t *testing.T, s shape, beyond, has bool) {
 				return direct.ContainsHash(hasher.Hash(key)), open
 			}
 			if _, open := look(empty); open {
-				if has && table.Kernel() == layout.Kernel() {
+				if has && table.Kernel() == kernel.InUse().String() {
 					t.Error("there is no such look")
 				}
 				return
@@ -387,7 +388,7 @@ func TestOrderOfSecondLook(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))) // as in TestMoveBetweenSlots
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	runtime.GC()
-	for _, kernel := range layout.Kernels() {
+	for _, kernel := range kernel.Names() {
 		for _, s := range lookShapes {
 			t.Run(fmt.Sprintf("%s/%v", kernel, s), func(t *testing.T) {
 				withKernel(t, kernel)
@@ -462,11 +463,11 @@ func lookKey(table layout.Table, v *layout.View, h *layout.Hasher, key []byte) b
 
 // withKernel has lookups use a kernel for as long as a test runs.
 func withKernel(t *testing.T, name string) {
-	before := layout.Kernel()
-	if err := layout.UseKernel(name); err != nil {
+	before := kernel.InUse().String()
+	if err := kernel.Use(name); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { layout.UseKernel(before) })
+	t.Cleanup(func() { kernel.Use(before) })
 }
 
 // containsIn asks for a hash in a batch of n, where it is all that is asked for: eight are
@@ -499,7 +500,7 @@ func TestLookupsStayInTheRegion(t *testing.T) {
 	}
 	rng := seeded(t, 3)
 	asked, found := recovery.Words(data)[3*page/8:4*page/8], make([]bool, page/8)
-	for _, kernel := range layout.Kernels() {
+	for _, kernel := range kernel.Names() {
 		withKernel(t, kernel)
 		for _, kind := range []layout.Kind{layout.Blocked, layout.Compact} {
 			for _, p := range layout.LegalParams(kind) {
@@ -581,7 +582,7 @@ func testLooksBetweenLoads(t *testing.T, s shape) {
 		epoch          bool // a recovery moves the item
 	}
 	var ways []way
-	for _, kernel := range layout.Kernels() {
+	for _, kernel := range kernel.Names() {
 		for _, lookup := range []string{"Contains", "Direct", "ContainsHashes", "ContainsHashes of 300", "Lookup"} {
 			ways = append(ways, way{kernel, lookup, false}, way{kernel, lookup, true})
 		}

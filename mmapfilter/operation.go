@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/kernel"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 )
 
@@ -100,7 +101,7 @@ func (w *writer) loadLine(line uint64, l *layout.Line) (first, n uint64) {
 func (w *writer) prefetch(line uint64) {
 	at, n := w.table.Words(line)
 	for block := at / blockWords; block <= (at+uint64(n)-1)/blockWords; block++ {
-		layout.Prefetch(&w.words[layout.WordRegion+block*blockWords])
+		kernel.Prefetch(&w.words[layout.WordRegion+block*blockWords])
 	}
 }
 

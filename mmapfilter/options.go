@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	_ "github.com/mmapfilter/mmapfilter/layout/all" // every layout that a file may have
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 )
 

@@ -4,9 +4,8 @@ import (
 	"math/bits"
 	"sync/atomic"
 
+	"github.com/mmapfilter/mmapfilter/layout/kernel"
 	"golang.org/x/sys/cpu"
-
-	"github.com/mmapfilter/mmapfilter/layout"
 )
 
 // The pending words are the words of the region that uncommitted operations have stored
@@ -277,7 +276,7 @@ func (m *words) has(block uint64) bool {
 
 // mayHave sets the bit of each block that blocks has marked.
 func (m *words) mayHave(blocks []uint64, set []uint8) {
-	layout.TestBits(m.table.Load().blocks, blocks, set)
+	kernel.TestBits(m.table.Load().blocks, blocks, set)
 }
 
 // seemsToHave reports whether a block has words, judging by the tags, which belong to
@@ -290,7 +289,7 @@ func (m *words) seemsToHave(block uint64) bool {
 	tags := atomic.LoadUint64(&g.tags)
 	same := bytesEqual(tags, tag)
 	for left := same; left != 0; left &= left - 1 {
-		layout.Prefetch(&t.entry(g.entry(bits.TrailingZeros64(left) / 8)).word)
+		kernel.Prefetch(&t.entry(g.entry(bits.TrailingZeros64(left) / 8)).word)
 	}
 	return same != 0 || tags&highBits == highBits
 }
@@ -298,7 +297,7 @@ func (m *words) seemsToHave(block uint64) bool {
 func (m *words) prefetchTags(block uint64) {
 	t := m.table.Load()
 	i, _ := t.start(block)
-	layout.Prefetch(&t.groups[i].tags)
+	kernel.Prefetch(&t.groups[i].tags)
 }
 
 // store sets the value of a word.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/kernel"
 	"github.com/mmapfilter/mmapfilter/layout/mistake"
 )
 
@@ -56,8 +57,8 @@ func (d *direct) load(line uint64) *layout.Line {
 
 func (d *direct) prefetch(line uint64) {
 	first, n := d.table.Words(line)
-	layout.Prefetch(&d.view.Region[first])
-	layout.Prefetch(&d.view.Region[first+uint64(n)-1])
+	kernel.Prefetch(&d.view.Region[first])
+	kernel.Prefetch(&d.view.Region[first+uint64(n)-1])
 }
 
 func (d *direct) full(line uint64) bool { return d.table.Full(d.view.Region, line) }

@@ -165,10 +165,9 @@ func (o *Options) candidates(capacity uint64) ([]candidate, error) {
 	return nil, optionError("BucketSize", "%s b=%d; %s", lacks(d.Layout), d.BucketSize, listParams(d.Layout))
 }
 
-// mayBe reports whether kind may be chosen if asked was given. Compact must be asked
-// for by name: it is smaller than Blocked, but its lookups and inserts are slower.
+// mayBe reports whether kind may be chosen if asked was given.
 func mayBe(asked, kind Layout) bool {
-	return asked == kind || asked == Auto && kind != Compact
+	return asked == kind || asked == Auto && layout.Choosable(kind)
 }
 
 // hasRoom reports whether the stash suffices for a table with that many keys and that

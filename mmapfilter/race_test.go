@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/kernel"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
@@ -35,7 +36,7 @@ type memoryFile struct {
 
 func (f *memoryFile) Words() []uint64          { return f.words }
 func (f *memoryFile) Store(word, value uint64) { atomic.StoreUint64(&f.words[word], value) }
-func (f *memoryFile) Prefetch(word uint64)     { layout.Prefetch(&f.words[word]) }
+func (f *memoryFile) Prefetch(word uint64)     { kernel.Prefetch(&f.words[word]) }
 func (f *memoryFile) Close() error             { return nil }
 
 func (f *memoryFile) Sync() error {

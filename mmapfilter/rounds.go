@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/kernel"
 )
 
 // place finds room, in rounds, for the items that found none in fill. At the start of a
@@ -85,7 +86,7 @@ func (b *builder) takeIn(w *worker, hashes []uint64, round int) error {
 		for ; asked < min(end+ahead, len(hashes)); asked++ {
 			next, _ := layout.SplitHash(hashes[asked], b.plan.Lines)
 			first, _ := b.table.Words(next)
-			layout.Prefetch(&b.view.Region[first])
+			kernel.Prefetch(&b.view.Region[first])
 		}
 		if err := b.takeInLine(w, hashes[i:end], round); err != nil {
 			return err

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/kernel"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -184,7 +185,7 @@ func (w *spoolWriter) addFew(p uint64) error {
 	}
 	chunk = append(chunk, few...)
 	if n := len(chunk); n < cap(chunk) { // where the next ones go
-		layout.Prefetch(&chunk[:n+1][n])
+		kernel.Prefetch(&chunk[:n+1][n])
 	}
 	if w.open[p] = chunk; len(chunk) < w.s.chunkLen {
 		return nil

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/cpu"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/kernel"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
@@ -240,20 +241,20 @@ func (w *writer) containsBlockUnder(p *pending, scratch *lookupScratch, hashes [
 	clear(pending)
 	layout.HomeBlocks(w.table, hashes, blocks)
 	p.mayHave(blocks, pending)
-	layout.EachOpen(pending, func(i int) { p.prefetchTags(blocks[i]) })
+	kernel.EachBit(pending, func(i int) { p.prefetchTags(blocks[i]) })
 	layout.FirstLooks(w.table, &w.view, hashes, found, open)
-	layout.EachOpen(open, func(i int) { w.prefetch(w.table.Alternate(w.table.Split(hashes[i])).Line) })
+	kernel.EachBit(open, func(i int) { w.prefetch(w.table.Alternate(w.table.Split(hashes[i])).Line) })
 	for i := range pending {
 		pending[i] &^= open[i]
 	}
-	layout.EachOpen(pending, func(i int) {
+	kernel.EachBit(pending, func(i int) {
 		if !p.seemsToHave(blocks[i]) {
 			pending[i/8] &^= 1 << (i % 8)
 		}
 	})
 	same := w.overlay.Load() == p
-	layout.EachOpen(open, func(i int) { found[i] = w.containsBeyond(p, hashes[i]) })
-	layout.EachOpen(pending, func(i int) { found[i] = layout.Lookup(w.table, w.newest, hashes[i]) })
+	kernel.EachBit(open, func(i int) { found[i] = w.containsBeyond(p, hashes[i]) })
+	kernel.EachBit(pending, func(i int) { found[i] = layout.Lookup(w.table, w.newest, hashes[i]) })
 	if !same {
 		for i, h := range hashes {
 			found[i] = w.contains(h)

@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/kernel"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 	"github.com/mmapfilter/mmapfilter/recovery/fault"
 )
@@ -39,7 +40,7 @@ type mappedFile struct {
 
 func (f *mappedFile) Words() []uint64          { return f.words }
 func (f *mappedFile) Store(word, value uint64) { atomic.StoreUint64(&f.stored[word], value) }
-func (f *mappedFile) Prefetch(word uint64)     { layout.Prefetch(&f.stored[word]) }
+func (f *mappedFile) Prefetch(word uint64)     { kernel.Prefetch(&f.stored[word]) }
 func (f *mappedFile) Sync() error              { return f.sync(f.stores, f.file) }
 
 func (f *mappedFile) Close() error {

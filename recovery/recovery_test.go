@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	_ "github.com/mmapfilter/mmapfilter/layout/all"
+
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 

@@ -48,7 +48,7 @@ func (k *kernel) epoch() VecVirtual {
 
 // blockedAVX512 does eight hashes at once, in the lanes of a register.
 func blockedAVX512() {
-	k := begin("blockedAVX512", "blockedBatch", "blockedAVX512 needs AVX-512 F and DQ, and BMI2.")
+	k := begin("batchAVX512", "batchAVX512 needs AVX-512 F and DQ, and BMI2.")
 	values, ones, highs, lanes := constant(offValues), constant(offOnes), constant(offHighs), constant(offLanes)
 	mix, low16, one, three := number(mixFirst), number(1<<16-1), number(1), number(3)
 	low48, sixty, stripe := number(48), number(overflowLow), number(stripes-1)
@@ -213,8 +213,8 @@ func splitLinesAVX512() {
 
 // blockedFullAVX512 asks for all lines in one burst, and then looks at them in their order.
 func blockedFullAVX512() {
-	TEXT("blockedFullAVX512", NOSPLIT, "func(region *uint64, lines *uint64, n int, low uint64, highs uint64) uint64")
-	Doc("blockedFullAVX512 needs AVX-512 F and DQ. n is 1 to 64.")
+	TEXT("fullAVX512", NOSPLIT, "func(region *uint64, lines *uint64, n int, low uint64, highs uint64) uint64")
+	Doc("fullAVX512 needs AVX-512 F and DQ. n is 1 to 64.")
 	Pragma("noescape")
 	region, lines, n := Load(Param("region"), GP64()), Load(Param("lines"), GP64()), Load(Param("n"), GP64())
 	low, highs := ZMM(), ZMM()

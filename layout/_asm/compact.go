@@ -30,43 +30,12 @@ const (
 	overflowPairs = 128
 )
 
-// compactLine looks for a fingerprint in a line. A run of more remainders than are in a
-// window is long: the caller has to look in another way.
-func compactLine() {
-	TEXT("compactLine", NOSPLIT, "func(t *compact, l *Line, fp uint64) (found, beyond, long bool)")
-	Doc("compactLine needs BMI1, BMI2 and POPCNT.")
-	Pragma("noescape")
-	t, line, fp := Load(Param("t"), GP64()), Load(Param("l"), GP64()), Load(Param("fp"), GP64())
-	Comment("The quotient.")
-	q := GP64()
-	SHRXQ(move(Mem{Base: t, Disp: compactR}), fp, q)
-	matches, run := lookInLine(t, line, fp, q, 3)
-	found := GP64()
-	XORL(found.As32(), found.As32())
-	BZHIQ(run, matches, matches)
-	SETNE(found.As8())
-	testOverflow(t, fp, move(Mem{Base: line, Disp: lastWord}))
-	beyond := GP64()
-	SETEQ(beyond.As8())
-	ANDNL(beyond.As32(), found.As32(), beyond.As32())
-	Store(found.As8(), ReturnIndex(0))
-	Store(beyond.As8(), ReturnIndex(1))
-	XORL(found.As32(), found.As32())
-	Store(found.As8(), ReturnIndex(2))
-	RET()
-
-	Label("long")
-	MOVL(U32(1), found.As32())
-	Store(found.As8(), ReturnIndex(2))
-	RET()
-}
-
 // compactOne is the first look of one lookup, for tables whose counts are in two words.
 // As in blockedOne, it is the number of instructions that counts. Where the run is long,
 // the look is open.
 func compactOne() {
-	TEXT("compactOne", NOSPLIT, "func(t *compact, v *View, hash uint64) (found, open bool)")
-	Doc("compactOne needs BMI1, BMI2 and POPCNT.")
+	TEXT("one", NOSPLIT, "func(t *table, v *view, hash uint64) (found, open bool)")
+	Doc("one needs BMI1, BMI2 and POPCNT.")
 	Pragma("noescape")
 	t := Load(Param("t"), GP64())
 	v := Load(Param("v"), GP64())
@@ -86,7 +55,7 @@ func lookCompact(t Register, regionAt, runtimeAt Mem, end ending) {
 	line, runtime, count := places(line, regionAt, runtimeAt, false)
 	epoch, before := move(Mem{Base: runtime}), move(count)
 
-	matches, run := lookInLine(t, line, fp, q, 2)
+	matches, run := lookInLine(t, line, fp, q)
 	last := move(Mem{Base: line, Disp: lastWord})
 
 	Comment("The counters again.")
@@ -147,42 +116,25 @@ func matchesOfRun(line Register, bit, matches GPVirtual, inCounts Mem) (low, hig
 }
 
 // selectRun gives how many items of a line have a lower quotient than q, and how many have that,
-// for up to windowBits of them, or more where they may be more. Its counts are in some words. There
+// for up to windowBits of them, or more where they may be more. Its counts are in two words. There
 // is no branch, and PDEP selects: the zero of a quotient is the bit of the complement of the counts
 // that bit number q goes to.
-func selectRun(line Register, q GPVirtual, words int) (first, run GPVirtual) {
+func selectRun(line Register, q GPVirtual) (first, run GPVirtual) {
 	Comment("Where zero q of the counts is: in the first word that has so many.")
-	bit, before := GP64(), GP64()
+	bit, before, low := GP64(), GP64(), GP64()
 	SHLXQ(q, inMemory("firstBit", 1), bit)
-	var places []GPVirtual
-	for i := range words {
-		x, at := move(Mem{Base: line, Disp: 8 * i}), GP64()
-		NOTQ(x)
-		if i == 0 {
-			PDEPQ(x, bit, at)
-		} else {
-			SHRXQ(before, bit, at)
-			PDEPQ(x, at, at)
-		}
-		places = append(places, at)
-		if i+1 < words {
-			zeros := before
-			if i > 0 {
-				zeros = GP64()
-			}
-			POPCNTQ(x, zeros)
-			if i > 0 {
-				ADDQ(zeros, before)
-			}
-		}
-	}
-	first = places[words-1]
+	x := move(Mem{Base: line})
+	NOTQ(x)
+	PDEPQ(x, bit, low)
+	POPCNTQ(x, before)
+	x, first = move(Mem{Base: line, Disp: 8}), GP64()
+	NOTQ(x)
+	SHRXQ(before, bit, first)
+	PDEPQ(x, first, first)
 	TZCNTQ(first, first)
-	for i := words - 2; i >= 0; i-- {
-		ADDQ(U8(64), first)
-		TZCNTQ(places[i], places[i])
-		CMOVQCC(places[i], first)
-	}
+	ADDQ(U8(64), first)
+	TZCNTQ(low, low)
+	CMOVQCC(low, first)
 
 	Comment("The run of bits 1 behind it.")
 	z := GP64()
@@ -198,12 +150,12 @@ func selectRun(line Register, q GPVirtual, words int) (first, run GPVirtual) {
 	return first, run
 }
 
-// lookInLine looks for a fingerprint, of quotient q, in a line whose counts are in some
+// lookInLine looks for a fingerprint, of quotient q, in a line whose counts are in two
 // words. There is no branch but the one to "long". What it gives has a bit in its first run bits
 // for each remainder of the run that is the one, and any behind them.
-func lookInLine(t, line, fp Register, q GPVirtual, words int) (matches, run GPVirtual) {
+func lookInLine(t, line, fp Register, q GPVirtual) (matches, run GPVirtual) {
 	field := func(at int) Mem { return Mem{Base: t, Disp: at} }
-	first, run := selectRun(line, q, words)
+	first, run := selectRun(line, q)
 
 	Comment("Their remainders are in the eight bytes that end with that of the last bit.")
 	IMULQ(field(compactR), run)
@@ -260,13 +212,13 @@ func lookCompactWide(d Register, looks int, hash func(d Register)) {
 		line, low = GP64(), GP64()
 		rest := GP64()
 		if looks == 1 {
-			MULXQ(of(blockedLines), rest, line)
-			PEXTQ(of(directLow), rest, low)
+			MULXQ(of(compactDirectLines), rest, line)
+			PEXTQ(of(compactDirectLow), rest, low)
 			RORXQ(U8(64-quotientBits), rest, rest)
 			return line, rest, low, low
 		}
-		MULXQ(of(directLines64), rest, line)
-		PEXTQ(of(directLow), rest, low)
+		MULXQ(of(compactDirectLines64), rest, line)
+		PEXTQ(of(compactDirectLow), rest, low)
 		RORXQ(U8(64-8), rest, rest)
 		return line, line, low, rest
 	}
@@ -280,7 +232,7 @@ func lookCompactWide(d Register, looks int, hash func(d Register)) {
 
 	Comment("The slots that have the remainder.")
 	match := func(line, bit, low, high GPVirtual) (inFirst, inSecond GPVirtual) {
-		vector := func(i int) Mem { return of(directSlots + lineBytes*i) }
+		vector := func(i int) Mem { return of(compactDirectSlots + lineBytes*i) }
 		VMOVDQU64(vector(0), slots)
 		VPERMB(Mem{Base: line}, slots, slots)
 		compare := func(bits GPVirtual, look int, into ...Op) {
@@ -300,8 +252,8 @@ func lookCompactWide(d Register, looks int, hash func(d Register)) {
 		}
 		matches := GP64()
 		KMOVQ(K1, matches)
-		PEXTQ(of(directInUse), matches, matches)
-		return matchesOfRun(line, bit, matches, of(directInCounts))
+		PEXTQ(of(compactDirectInUse), matches, matches)
+		return matchesOfRun(line, bit, matches, of(compactDirectInCounts))
 	}
 	inFirst, inSecond := match(line, bit, low, high)
 	last := move(Mem{Base: line, Disp: lastWord})
@@ -309,7 +261,7 @@ func lookCompactWide(d Register, looks int, hash func(d Register)) {
 	Comment("The counters again.")
 	jumpIfMoved(Mem{Base: runtime}, count, epoch, before, "inGo")
 	Comment("Both overflow bits.")
-	ANDNQ(Mem{Base: d, Disp: directMasks, Index: low, Scale: 8}, last, last)
+	ANDNQ(Mem{Base: d, Disp: compactDirectMasks, Index: low, Scale: 8}, last, last)
 	JEQ(LabelRef(name + "Beyond"))
 	ORQ(inFirst, inSecond)
 	SETNE(result(0))
@@ -320,7 +272,7 @@ func lookCompactWide(d Register, looks int, hash func(d Register)) {
 	_, q, low, high = split()
 	bit = GP64()
 	SHLXQ(q, inMemory("firstBit", 1), bit)
-	fp, r := GP64(), move(of(directR))
+	fp, r := GP64(), move(of(compactDirectR))
 	ANDL(U8(1<<quotientBits-1), q.As32())
 	SHLXQ(r, q, fp)
 	ORQ(low, fp)
@@ -330,7 +282,7 @@ func lookCompactWide(d Register, looks int, hash func(d Register)) {
 		SHLXQ(r, high, r)
 		ORQ(r, fp)
 	}
-	beyond{name, line, fp, func(GPVirtual) {}, func(line GPVirtual) {
+	beyond{name, of(compactDirectLines), line, fp, func(GPVirtual) {}, func(line GPVirtual) {
 		inFirst, inSecond := match(line, bit, low, high)
 		ORQ(inFirst, inSecond)
 	}}.look(d)

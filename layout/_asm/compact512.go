@@ -19,7 +19,7 @@ const (
 // quotient the byte, of that the nibble, the pair and the bit, each by how many bits
 // the lower half has (Vigna, "Broadword Implementation of Rank/Select Queries", 2008).
 func compactAVX512() {
-	k := begin("compactAVX512", "compactBatch", "compactAVX512 needs AVX-512 F and DQ, and BMI2.")
+	k := begin("batchAVX512", "batchAVX512 needs AVX-512 F and DQ, and BMI2.")
 	field := func(off int) Mem {
 		x, m := GP64(), AllocLocal(8)
 		MOVQ(Mem{Base: RAX, Disp: off}, x)

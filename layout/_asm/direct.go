@@ -7,108 +7,129 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// What a Direct has behind the fields of a blocked.
+// The fields of a Direct.
 const (
-	directMix      = 8 * 12 // what the two ends of a key are mixed with
-	directRegion   = 8 * 14
-	directRuntime  = 8 * 15
-	directStash    = 8 * 16
-	directCompact  = 8 * 17
-	directLookHash = 8 * 18
-	directLookKey  = 8 * 19
-	directLow      = 8 * 20 // a compactSlotted
-	directInUse    = 8 * 21
-	directInCounts = 8 * 22
-	directR        = 8 * 23
-	directLines64  = 8 * 24
-	directSlots    = 8 * 31 // a slotVectors
-	directMasks    = 8 * (31 + 4*8)
+	directMix      = 8 * 0 // what the two ends of a key are mixed with
+	directRegion   = 8 * 2
+	directRuntime  = 8 * 3
+	directStash    = 8 * 4
+	directLookHash = 8 * 5
+	directLookKey  = 8 * 6
+	directBytes    = 8 * 10
 )
 
-// A directLook is one of the looks that a Direct may have. What it leaves open gets to the label
-// "inGo". So does, with AVX-512, all that a counter has moved for, even what has been found. d is the
-// Direct, and hash puts the hash into RDX.
-type directLook struct {
+// What stands behind them in a direct of Blocked, and in one of Compact.
+const (
+	blockedConstants = directBytes
+
+	compactDirectLines    = directBytes
+	compactDirectTable    = directBytes + 8*1
+	compactDirectLow      = directBytes + 8*2 // a slotted
+	compactDirectInUse    = directBytes + 8*3
+	compactDirectInCounts = directBytes + 8*4
+	compactDirectR        = directBytes + 8*5
+	compactDirectLines64  = directBytes + 8*6
+	compactDirectSlots    = directBytes + 8*21 // a slotVectors
+	compactDirectMasks    = compactDirectSlots + 8*4*8
+)
+
+// direct makes directHash and directKey, which jump to the look of a Direct. With one more call
+// around it, or with questions which look it is, a lookup has six instructions more, and blockedOne
+// says what those cost.
+func direct() {
+	begin := func(name, signature, doc string, at int) {
+		TEXT(name, NOSPLIT, signature)
+		Doc(doc)
+		Pragma("noescape")
+		Load(Param("d"), RAX) // where all that is jumped to looks for it
+		jump(Mem{Base: RAX, Disp: at})
+	}
+	begin("directHash", "func(d *Direct, hash uint64) bool", "directHash is ContainsHash of a Direct. It needs what its look does.", directLookHash)
+	begin("directKey", "func(d *Direct, key []byte) bool", "directKey is Contains of a Direct. It needs what its look does.", directLookKey)
+	TEXT("lookAddresses", NOSPLIT, "func() (hash, key uintptr)")
+	Doc("lookAddresses gives where the looks in Go are.")
+	for i, name := range []string{"HashInGo", "KeyInGo"} {
+		address := GP64()
+		LEAQ(inText(name), address)
+		Store(address, ReturnIndex(i))
+	}
+	RET()
+}
+
+// A look is one that a Direct may have. What it leaves open gets to the label "inGo". So does, with
+// AVX-512, all that a counter has moved for, even what has been found. d is the Direct, and hash puts
+// the hash into RDX.
+type look struct {
 	name  string
 	needs string
 	look  func(d Register, hash func(d Register))
 	key   func(d Register) // makes the hash of a key
 }
 
-// directLooks are in the order of the numbers that package layout has for them.
-func directLooks() []directLook {
-	region := func(d Register) Mem { return Mem{Base: d, Disp: directRegion} }
-	runtime := func(d Register) Mem { return Mem{Base: d, Disp: directRuntime} }
-	end := func(settled bool) {
-		if !settled {
-			JEQ(LabelRef("inGo"))
-		}
-		SETNE(result(0))
-		RET()
+func region(d Register) Mem  { return Mem{Base: d, Disp: directRegion} }
+func runtime(d Register) Mem { return Mem{Base: d, Disp: directRuntime} }
+
+// settled ends a look with its result, or leaves it open.
+func settled(settled bool) {
+	if !settled {
+		JEQ(LabelRef("inGo"))
 	}
-	const wide, vbmi, narrow, compact = "AVX-512 F, BW, DQ and VL, BMI1, BMI2 and POPCNT",
-		"AVX-512 F, BW, DQ, VL and VBMI, BMI1, BMI2 and POPCNT", "AVX2, BMI1 and BMI2", "BMI1, BMI2 and POPCNT"
-	return []directLook{
-		{"Slotted", vbmi, func(d Register, hash func(d Register)) { hash(d); lookCompactWide(d, 1, hash) }, hashKeyWide},
-		{"Wide", wide, func(d Register, hash func(d Register)) { hash(d); lookBlockedWide(d) }, hashKey},
-		{"Twice", vbmi, func(d Register, hash func(d Register)) { hash(d); lookCompactWide(d, 2, hash) }, hashKeyWide},
-		{"Narrow", narrow, func(d Register, hash func(d Register)) {
-			hash(d)
-			lookBlocked(d, region(d), runtime(d), end)
-		}, hashKey},
-		{"AtCompact", compact, func(d Register, hash func(d Register)) {
-			hash(d)
-			lookCompact(move(Mem{Base: d, Disp: directCompact}), region(d), runtime(d), end)
-		}, hashKey},
-	}
+	SETNE(result(0))
+	RET()
 }
 
-// direct makes directHash and directKey, which jump to the look of a Direct, and the looks: with one
-// more call around it, or with questions which look it is, a lookup has six instructions more, and
-// blockedOne says what those cost. What they leave open they leave to a function in Go, of the same
-// arguments and result.
-func direct() {
-	const hash, key = "func(d *Direct, hash uint64) bool", "func(d *Direct, key []byte) bool"
-	// The Direct is in RAX for all that is jumped to.
+func blockedLooks() {
+	looks("narrow, wide *code", []look{
+		{"Narrow", "AVX2, BMI1 and BMI2", func(d Register, hash func(d Register)) {
+			hash(d)
+			lookBlocked(Mem{Base: d, Disp: blockedConstants}, region(d), runtime(d), settled)
+		}, hashKey},
+		{"Wide", "AVX-512 F, BW, DQ and VL, BMI1, BMI2 and POPCNT", func(d Register, hash func(d Register)) {
+			hash(d)
+			lookBlockedWide(d)
+		}, hashKey},
+	})
+}
+
+func compactLooks() {
+	const vbmi = "AVX-512 F, BW, DQ, VL and VBMI, BMI1, BMI2 and POPCNT"
+	looks("narrow, short, long *code", []look{
+		{"Narrow", "BMI1, BMI2 and POPCNT", func(d Register, hash func(d Register)) {
+			hash(d)
+			lookCompact(move(Mem{Base: d, Disp: compactDirectTable}), region(d), runtime(d), settled)
+		}, hashKey},
+		{"Short", vbmi, func(d Register, hash func(d Register)) { hash(d); lookCompactWide(d, 1, hash) }, hashKeyWide},
+		{"Long", vbmi, func(d Register, hash func(d Register)) { hash(d); lookCompactWide(d, 2, hash) }, hashKeyWide},
+	})
+}
+
+// looks makes the functions of some looks, and lookAddresses, which gives where they are. What they
+// leave open they leave to a function in Go, of the same arguments and result.
+func looks(codes string, all []look) {
 	begin := func(name, signature, doc string) {
 		TEXT(name, NOSPLIT, signature)
 		Doc(doc)
 		Pragma("noescape")
 	}
-	begin("directHash", hash, "directHash is ContainsHash of a Direct. It needs what its look does.")
-	Load(Param("d"), RAX)
-	jump(Mem{Base: RAX, Disp: directLookHash})
-	begin("directKey", key, "directKey is Contains of a Direct. It needs what its look does.")
-	Load(Param("d"), RAX)
-	jump(Mem{Base: RAX, Disp: directLookKey})
-
-	for _, l := range directLooks() {
-		begin("hash"+l.name, hash, "hash"+l.name+" needs "+l.needs+", and is only jumped to.")
+	for _, l := range all {
+		begin("hash"+l.name, "func(d *base, hash uint64) bool", "hash"+l.name+" needs "+l.needs+", and is only jumped to.")
 		l.look(RAX, func(Register) { Load(Param("hash"), RDX) })
 		Label("inGo")
-		jump(inText("directHashInGo"))
-		begin("key"+l.name, key, "key"+l.name+" needs what hash"+l.name+" does, and is only jumped to.")
+		jump(inText("hashInGo"))
+		begin("key"+l.name, "func(d *base, key []byte) bool", "key"+l.name+" needs what hash"+l.name+" does, and is only jumped to.")
 		l.look(RAX, l.key)
 		Label("inGo")
-		jump(inText("directKeyInGo"))
+		jump(inText("keyInGo"))
 	}
-
-	TEXT("lookAddresses", NOSPLIT, "func(hash, key *[6]uintptr)")
-	Doc("lookAddresses gives where the looks are, in their order, those in Go last.")
-	Pragma("noescape")
-	hashes, keys := Load(Param("hash"), GP64()), Load(Param("key"), GP64())
-	store := func(name string, at Mem) {
-		address := GP64()
-		LEAQ(inText(name), address)
-		MOVQ(address, at)
+	begin("lookAddresses", "func("+codes+")", "lookAddresses gives where the looks are.")
+	for i, l := range all {
+		to := Load(ParamIndex(i), GP64())
+		for at, name := range []string{"hash" + l.name, "key" + l.name} {
+			address := GP64()
+			LEAQ(inText(name), address)
+			MOVQ(address, Mem{Base: to, Disp: 8 * at})
+		}
 	}
-	looks := directLooks()
-	for i, l := range looks {
-		store("hash"+l.name, Mem{Base: hashes, Disp: 8 * i})
-		store("key"+l.name, Mem{Base: keys, Disp: 8 * i})
-	}
-	store("directHashInGo", Mem{Base: hashes, Disp: 8 * len(looks)})
-	store("directKeyInGo", Mem{Base: keys, Disp: 8 * len(looks)})
 	RET()
 }
 
@@ -184,11 +205,12 @@ func hashKeyWide(d Register) {
 
 func avalanche() Mem { return inMemory("avalanche", 0x165667919E3779F9) }
 
-// A beyond is what a second look takes from the first one: the address of the home line and the
+// A beyond is what a second look takes from the first one: the number of lines, the address of the home line and the
 // fingerprint. inClass adds the lower bucket to the first word of a class; match compares a line,
 // and leaves a flag of zero where it does not have the fingerprint.
 type beyond struct {
 	name     string
+	lines    Mem // how many there are
 	home, fp GPVirtual
 	inClass  func(class GPVirtual)
 	match    func(line GPVirtual)
@@ -217,11 +239,11 @@ func (b beyond) look(d Register) {
 	SHRQ(U8(32), RDX)
 	XORQ(mixed, RDX)
 	IMULQ(inMemory("mixSecond", mixSecond), RDX)
-	MULXQ(of(blockedLines), mixed, second)
+	MULXQ(b.lines, mixed, second)
 	class := number(b.home)
 	SUBQ(class, second)
 	SBBQ(wrap, wrap)
-	ANDQ(of(blockedLines), wrap)
+	ANDQ(b.lines, wrap)
 	ADDQ(wrap, second)
 	CMPQ(second, class)
 	CMOVQCS(second, class)

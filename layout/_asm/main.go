@@ -1,33 +1,58 @@
-// Program asm writes the assembly of package layout: the kernels that look up one,
-// four or eight hashes at once. In this directory:
+// Program asm writes the assembly of package layout and of the packages below it: the
+// kernels that look up one, four or eight hashes at once. In this directory, for one of
+// the packages:
 //
-//	go run . -out ../blocked_amd64.s -stubs ../blocked_amd64.go -pkg layout
+//	go run . -out ../blocked/kernel_amd64.s -stubs ../blocked/stubs_amd64.go -pkg blocked
 package main
 
 import (
+	"log"
+	"os"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
 )
 
+// packages says what is written for each of them.
+var packages = map[string]func(){
+	"kernel": func() {
+		testBitsAVX512()
+		splitLinesAVX512()
+		cpuid()
+	},
+	"layout": direct,
+	"blocked": func() {
+		blockedAVX512()
+		blockedAVX2()
+		blockedOne()
+		blockedLooks()
+		blockedFullAVX512()
+	},
+	"compact": func() {
+		compactOne()
+		compactLooks()
+		compactAVX512()
+	},
+}
+
 func main() {
-	Package("github.com/mmapfilter/mmapfilter/layout")
+	name := os.Args[len(os.Args)-1] // Generate parses the flags, and empties what is loaded before
+	write, ok := packages[name]
+	if !ok {
+		log.Fatalf("nothing is written for a package %q, the last argument", name)
+	}
+	path := "github.com/mmapfilter/mmapfilter/layout"
+	if name != "layout" {
+		path += "/" + name
+	}
+	Package(path)
 	ConstraintExpr("amd64")
-	blockedAVX512()
-	blockedAVX2()
-	blockedOne()
-	compactLine()
-	compactOne()
-	direct()
-	compactAVX512()
-	testBitsAVX512()
-	splitLinesAVX512()
-	blockedFullAVX512()
-	cpuid()
+	write()
 	Generate()
 }
 
-// What package layout calls by the same names.
+// What package layout calls by these names, but for two.
 const (
 	mixFirst      = 0x9E3779B97F4A7C15
 	mixSecond     = 0xBB67AE8584CAA73B
@@ -56,9 +81,9 @@ type kernel struct {
 
 const ringBytes = ahead * group * 8
 
-// begin loads the fields with which a blockedBatch and a compactBatch begin.
-func begin(name, batch, doc string) *kernel {
-	TEXT(name, 0, "func(b *"+batch+")")
+// begin loads the fields with which the batches of all layouts begin.
+func begin(name, doc string) *kernel {
+	TEXT(name, 0, "func(b *batch)")
 	Doc(doc)
 	Pragma("noescape")
 	Load(Param("b"), RAX)
@@ -81,9 +106,9 @@ const (
 	offOnes   = 8 * 8
 	offHighs  = 8 * 9
 
-	offLanes = 8 * 10 // of a blockedBatch
+	offLanes = 8 * 10 // of a batch of Blocked
 
-	offCounts = 8 * 10 // of a compactBatch
+	offCounts = 8 * 10 // of one of Compact
 	offR      = 8 * 11
 	offF      = 8 * 12
 	offMasks  = 8 * 13

@@ -40,13 +40,13 @@ const (
 // The two words are the lanes of a register; constants are operands in memory.
 // What a home line does not settle is jumped for: it is rare.
 func blockedOne() {
-	TEXT("blockedOne", NOSPLIT, "func(t *blocked, v *View, hash uint64) (found, open bool)")
-	Doc("blockedOne needs AVX2, BMI1 and BMI2.")
+	TEXT("one", NOSPLIT, "func(t *table, v *view, hash uint64) (found, open bool)")
+	Doc("one needs AVX2, BMI1 and BMI2.")
 	Pragma("noescape")
 	t := Load(Param("t"), GP64())
 	view := Load(Param("v"), GP64())
 	Load(Param("hash"), RDX)
-	lookBlocked(t, Mem{Base: view, Disp: viewRegion}, Mem{Base: view, Disp: viewRuntime}, both)
+	lookBlocked(Mem{Base: t}, Mem{Base: view, Disp: viewRegion}, Mem{Base: view, Disp: viewRuntime}, both)
 }
 
 // An ending returns what a first look has found, which is what the flag of zero is not, and
@@ -118,9 +118,10 @@ func places(line GPVirtual, regionAt, runtimeAt Mem, times64 bool) (address, run
 	return line, runtime, Mem{Base: runtime, Disp: counters * 8, Index: counter, Scale: 8}
 }
 
-// lookBlocked ends a function with the first look of the hash in RDX.
-func lookBlocked(t Register, regionAt, runtimeAt Mem, end ending) {
-	of := func(at int) Mem { return Mem{Base: t, Disp: at} }
+// lookBlocked ends a function with the first look of the hash in RDX; the constants of the table
+// are at t.
+func lookBlocked(t, regionAt, runtimeAt Mem, end ending) {
+	of := t.Offset
 
 	Comment("Split the hash.")
 	line, rest, fp := splitBlocked(of)
@@ -143,7 +144,7 @@ func lookBlocked(t Register, regionAt, runtimeAt Mem, end ending) {
 		s := GP64()
 		LEAL(Mem{Base: b, Index: b, Scale: 1, Disp: 48 | 2<<8}, s.As32()) // the place and the number of bits
 		BEXTRQ(s, m, s)
-		return Mem{Base: t, Disp: blockedMarks, Index: s, Scale: 8}
+		return of(blockedMarks).Idx(s, 8)
 	}
 	VMOVQ(mark(b1), bits)
 	VMOVHPS(mark(b2), bits, bits)
@@ -183,7 +184,8 @@ func lookBlocked(t Register, regionAt, runtimeAt Mem, end ending) {
 // none has to wait for their upper halves.
 // What is above the lanes of a word stays in it: it borrows from none of them.
 func lookBlockedWide(d Register) {
-	of := func(at int) Mem { return Mem{Base: d, Disp: at} }
+	of := func(at int) Mem { return Mem{Base: d, Disp: blockedConstants + at} }
+	direct := func(at int) Mem { return Mem{Base: d, Disp: at} }
 	bucket, mix, pattern, step, over, words, lower := X16, X17, X18, X19, X20, X21, X22
 	found := K1
 
@@ -208,7 +210,7 @@ func lookBlockedWide(d Register) {
 	VPSRLQ(U8(62), over, over)
 
 	Comment("The loads, in the order of the argument: counters, words, counters.")
-	line, runtime, count := places(line, of(directRegion), of(directRuntime), false)
+	line, runtime, count := places(line, direct(directRegion), direct(directRuntime), false)
 	epoch, before := move(Mem{Base: runtime}), move(count)
 	VPERMQ(Mem{Base: line}, Z16, Z21)
 	jumpIfMoved(Mem{Base: runtime}, count, epoch, before, "inGo")
@@ -230,7 +232,7 @@ func lookBlockedWide(d Register) {
 	RET()
 
 	Label("wideBeyond")
-	beyond{"wide", line, fp, func(class GPVirtual) {
+	beyond{"wide", of(blockedLines), line, fp, func(class GPVirtual) {
 		b1, b2 := GP64(), GP64()
 		VMOVQ(bucket, b1)
 		VPEXTRQ(U8(1), bucket, b2)

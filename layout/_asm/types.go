@@ -4,4 +4,4 @@ package main
 
 // The type of the argument of a kernel is looked up there, whether what this
 // program has written into it compiles or not.
-import _ "github.com/mmapfilter/mmapfilter/layout"
+import _ "github.com/mmapfilter/mmapfilter/layout/all"

@@ -2,6 +2,7 @@ package wal
 
 import (
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/kernel"
 )
 
 // A Commit is the content of a commit record.
@@ -74,7 +75,7 @@ func (w *Writer) Append(r *Record) {
 	w.lsn++
 	w.check = w.checker.record(w.salt, w.lsn, w.check, w.words[:n], r.Operation)
 	if next := w.end + logAhead; next < uint64(len(w.log)) {
-		layout.Prefetch(&w.log[next])
+		kernel.Prefetch(&w.log[next])
 	}
 	// The check is stored last: a record that was cut off has none.
 	w.words[n] = uint64(w.check) | uint64(r.Operation)<<32

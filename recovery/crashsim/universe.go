@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	_ "github.com/mmapfilter/mmapfilter/layout/all" // any of which it explores
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 

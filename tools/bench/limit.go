@@ -5,6 +5,7 @@ import (
 	"math/bits"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/kernel"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -66,12 +67,12 @@ func (l *limit) prefetched(n int) (sum uint64) {
 	for range inFlight {
 		ask = ask*lcgFactor + lcgTerm
 		line, _ := bits.Mul64(ask, lines)
-		layout.Prefetch(&words[line*lineWords])
+		kernel.Prefetch(&words[line*lineWords])
 	}
 	for range n {
 		ask = ask*lcgFactor + lcgTerm
 		line, _ := bits.Mul64(ask, lines)
-		layout.Prefetch(&words[line*lineWords])
+		kernel.Prefetch(&words[line*lineWords])
 		read = read*lcgFactor + lcgTerm
 		line, _ = bits.Mul64(read, lines)
 		sum += words[line*lineWords]

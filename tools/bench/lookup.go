@@ -7,7 +7,7 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/kernel"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
@@ -19,13 +19,13 @@ func newLookup() command {
 	small := figures.Size(256 << 10)
 	blocks := 8
 	list := variantList(variants())
-	fastest := layout.Kernel()
-	kernel := fastest
+	fastest := kernel.InUse().String()
+	isa := fastest
 	return command{
 		flags: func(s *session) {
 			s.flags.Var(&list, "layouts", "default, which is a rate of 1 %, and layouts with f=12, comma-separated")
 			s.flags.Var(&small, "small", "size of the lines of another filter, which fits the second cache together with what is asked")
-			s.flags.StringVar(&kernel, "kernel", kernel, "code that looks up, one of "+strings.Join(layout.Kernels(), ", "))
+			s.flags.StringVar(&isa, "kernel", isa, "code that looks up, one of "+strings.Join(kernel.Names(), ", "))
 			s.flags.IntVar(&blocks, "blocks", blocks, "how many times 16,384 keys a turn has")
 		},
 		short: map[string]string{"size": "1MiB", "small": "64KiB", "rounds": "2", "blocks": "1"},
@@ -33,10 +33,10 @@ func newLookup() command {
 			if blocks < 1 {
 				return errors.New("no blocks, no figures")
 			}
-			if err := layout.UseKernel(kernel); err != nil {
+			if err := kernel.Use(isa); err != nil {
 				return err
 			}
-			defer layout.UseKernel(fastest)
+			defer kernel.Use(fastest)
 			for _, bytes := range []figures.Size{s.size, small} {
 				for _, v := range list {
 					if err := s.lookups(v, int64(bytes), blocks); err != nil {

@@ -1,0 +1,8 @@
+// Package all has every layout of this module register with package layout.
+package all
+
+import (
+	_ "github.com/mmapfilter/mmapfilter/layout/blocked" // Blocked
+	_ "github.com/mmapfilter/mmapfilter/layout/compact" // Compact
+	_ "github.com/mmapfilter/mmapfilter/layout/paper"   // Packed and SemiSorted
+)

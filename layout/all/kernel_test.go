@@ -1,0 +1,355 @@
+package all_test
+
+import (
+	"math/bits"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/kernel"
+	"github.com/mmapfilter/mmapfilter/layout/kernel/kerneltest"
+	"github.com/mmapfilter/mmapfilter/layout/layouttest"
+)
+
+// TestFirstLookEqualsGo: the first look of a kernel settles what that in Go settles,
+// and leaves open what that leaves open; but in Compact it may leave open what a long run
+// of remainders would settle.
+func TestFirstLookEqualsGo(t *testing.T) {
+	kerneltest.Each(t, func(t *testing.T) {
+		layouttest.Each(t, 50, func(t *testing.T, tab layout.Table) {
+			if tab.Kernel() != kernel.InUse().String() {
+				return
+			}
+			rng := rand.New(rand.NewPCG(11, 12))
+			hashes := make([]uint64, 3000)
+			for i := range hashes {
+				hashes[i] = rng.Uint64()
+			}
+			var v *layout.View
+			var seen [2][2]int
+			long := 0
+			for round := range 30 {
+				if round%3 == 0 {
+					v = randomView(rng, tab, hashes[:100*round])
+				}
+				v.Runtime[layout.RuntimeEpoch] = uint64(rng.IntN(20) / 19)
+				layout.Counters(func(word uint64) { v.Runtime[word] = 2*rng.Uint64N(5) + uint64(rng.IntN(50)/49) })
+				found, open := make([]bool, len(hashes)), make([]uint8, len(hashes)/kernel.Group)
+				layout.FirstLooks(tab, v, hashes, found, open)
+				for i, h := range hashes {
+					f, o := firstLookInGo(tab, v, h)
+					alone, openAlone := tab.FirstLook(v, h)
+					isOpen := open[i/kernel.Group]>>(i%kernel.Group)&1 != 0
+					if tab.Kind() == layout.Compact && !o && (openAlone && !alone || isOpen && !found[i]) {
+						long++
+					} else if alone != f || openAlone != o || found[i] != f || isOpen != o {
+						t.Fatalf("%#x: found %t, open %t; in a batch %t, %t; in Go %t, %t", h, alone, openAlone, found[i], isOpen, f, o)
+					}
+					seen[ones(f)][ones(o)]++
+				}
+			}
+			if tab.Both() {
+				return // a bucket alone never says no
+			}
+			if seen[0][0] == 0 || seen[0][1] == 0 || seen[1][0] == 0 && tab.Params().FingerprintBits < 20 || seen[1][1] != 0 {
+				t.Errorf("found and open: %v", seen)
+			}
+			if all := 30 * len(hashes); long > all/20 {
+				t.Errorf("%d of %d are left open for long runs", long, all)
+			}
+		})
+	})
+}
+
+// TestFirstLooksLoadCountersAgain: while first looks are under way, the epoch or the removal
+// counter of a line goes up all the time, and is never odd. Those in that line are open when
+// it has gone up between their loads; those in another line never are. With two processors that
+// is seen at once; with one it takes until the system takes the processor away between two
+// loads, a tenth of a second or so.
+func TestFirstLooksLoadCountersAgain(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0))))
+	const changed, other = 200, 200 - 128
+	kerneltest.Each(t, func(t *testing.T) {
+		layouttest.Each(t, 250, func(t *testing.T, tab layout.Table) {
+			if tab.Both() || tab.Kernel() != kernel.InUse().String() {
+				return // the first looks of the former answer nothing
+			}
+			v := &layout.View{Region: make([]uint64, 250*layout.BlockWords), Stash: make([]uint64, layout.StashWords), Runtime: make([]uint64, layout.RuntimeWords)}
+			rng := rand.New(rand.NewPCG(17, 18))
+			hashes := make([]uint64, 64)
+			for i := range hashes {
+				for it := (layout.Item{}); it.Line != []uint64{changed, other}[i%2]; it = tab.Split(hashes[i]) {
+					hashes[i] = rng.Uint64()
+				}
+			}
+			for name, word := range map[string]uint64{"counter": blockCounter(changed), "epoch": layout.RuntimeEpoch} {
+				var stop atomic.Bool
+				var writer sync.WaitGroup
+				writer.Add(1)
+				go func() {
+					defer writer.Done()
+					for !stop.Load() {
+						atomic.AddUint64(&v.Runtime[word], 2)
+					}
+				}()
+				seen, found, open := false, make([]bool, len(hashes)), make([]uint8, len(hashes)/kernel.Group)
+				for round := 0; round < 3_000_000 && !seen; round++ {
+					clear(open)
+					layout.FirstLooks(tab, v, hashes, found, open)
+					kernel.EachBit(open, func(i int) {
+						if seen = true; word != layout.RuntimeEpoch && i%2 != 0 {
+							t.Errorf("%s: line %d is open", name, other)
+						}
+					})
+				}
+				stop.Store(true)
+				writer.Wait()
+				if !seen {
+					t.Errorf("that the %s goes up is never seen", name)
+				}
+			}
+		})
+	})
+}
+
+// TestDirectEqualsLooks: a Direct answers what a look in Go settles, for keys of 9 to 16 bytes,
+// and leaves the others alone. Where it has a second look, and the first one leads on, it answers
+// what that one settles: by the lines, and a group of the stash without entries.
+func TestDirectEqualsLooks(t *testing.T) {
+	kerneltest.Each(t, func(t *testing.T) {
+		// So many lines that some share a counter.
+		layouttest.Each(t, 300, func(t *testing.T, tab layout.Table) {
+			rng := rand.New(rand.NewPCG(13, 14))
+			hashes := make([]uint64, 500)
+			for i := range hashes {
+				hashes[i] = rng.Uint64()
+			}
+			v, h := randomView(rng, tab, hashes), layout.NewHasher(rng.Uint64())
+			for range 192 / 3 { // in use is any entry of a group
+				v.Stash[rng.Uint64N(192)*8+2*rng.Uint64N(8/2)+1] = 1
+			}
+			v.Stash[rng.Uint64N(192)*8] |= 1 << 63
+			randomKey := func(n int) []byte {
+				key := make([]byte, n)
+				for i := range key {
+					key[i] = byte(rng.Uint32())
+				}
+				return key
+			}
+			keys := make([][]byte, 300) // that are there, every other one in its second line
+			for i := range keys {
+				keys[i] = randomKey(9 + rng.IntN(8))
+				at := tab.Split(h.Hash(keys[i]))
+				var l layout.Line
+				if i%2 == 0 {
+					tab.Load(v.Region, at.Line, &l)
+					tab.SetOverflow(&l, at, nil)
+					tab.Store(v.Region, at.Line, &l)
+					at = tab.Alternate(at)
+				}
+				tab.Load(v.Region, at.Line, &l)
+				if !tab.Place(&l, at, nil) {
+					victims, _ := tab.Victims(nil, &l, at, true)
+					tab.Remove(&l, victims[0], nil)
+					tab.Place(&l, at, nil)
+				}
+				tab.Store(v.Region, at.Line, &l)
+			}
+			var there []layout.Item
+			for line := range tab.Lines() {
+				var l layout.Line
+				tab.Load(v.Region, line, &l)
+				items, _ := tab.Victims(nil, &l, layout.Item{Line: line}, true)
+				there = append(there, items...)
+			}
+			var asked []uint64 // what is left to Go
+			d := layout.NewDirect(tab, v, &h, func(h uint64) bool { asked = append(asked, h); return h%2 == 0 })
+			has, second := singleKernel(tab)
+			type outcome struct {
+				name                string
+				beyond, found, open bool
+			}
+			seen := map[outcome]int{}
+			tries := 60_000
+			if !has {
+				tries = 1000 // all are asked for in Go
+			}
+			for i := range tries {
+				quiet := i < tries/2 // open is then what has overflowed
+				if i%1000 == 0 && !quiet {
+					v.Runtime[layout.RuntimeEpoch] = 2*rng.Uint64N(3) + uint64(rng.IntN(20)/19)
+					layout.Counters(func(word uint64) { v.Runtime[word] = 2*rng.Uint64N(5) + uint64(rng.IntN(10)/9) })
+				}
+				key := randomKey(rng.IntN(20))
+				if i%8 == 0 {
+					key = keys[rng.IntN(len(keys))]
+				}
+				check := func(name string, answers bool, hash uint64, contains func() bool) {
+					found, open := tab.FirstLook(v, hash)
+					var beyond bool
+					if second {
+						found, open = firstLookInGo(tab, v, hash) // no run is too long
+						found, open, beyond = looksOf(tab, v, hash, found, open)
+					}
+					if quiet && answers {
+						seen[outcome{name, beyond, found && !open, open}]++
+					}
+					want, ask := hash%2 == 0, []uint64{hash}
+					if answers && !open {
+						want, ask = found, nil
+					}
+					asked = nil
+					if got := contains(); got != want || !slices.Equal(asked, ask) {
+						t.Fatalf("%s %x: %t, asked for %x; want %t, %x", name, key, got, asked, want, ask)
+					}
+				}
+				hash := h.Hash(key)
+				check("Contains", has && 9 <= len(key) && len(key) <= 16, hash, func() bool { return d.Contains(key) })
+				if i%8 == 0 {
+					it := there[rng.IntN(len(there))]
+					if hash = tab.Hash(it); i%16 == 0 {
+						hash = tab.Hash(tab.Alternate(it)) // it is in the second line of this one
+					}
+				}
+				check("ContainsHash", has, hash, func() bool { return d.ContainsHash(hash) })
+			}
+			for _, name := range []string{"Contains", "ContainsHash"} {
+				want := []outcome{{name, false, false, false}, {name, false, true, false}}
+				if second {
+					want = append(want, outcome{name, true, true, false}, outcome{name, true, false, false}, outcome{name, true, false, true})
+				} else {
+					want = append(want, outcome{name, false, false, true})
+				}
+				for _, o := range want {
+					if has && seen[o] == 0 {
+						t.Errorf("%+v is never seen: %v", o, seen)
+					}
+				}
+			}
+		})
+	})
+}
+
+// looksOf is what a Direct with a second look settles of a hash, of which a first look says found
+// and open. Nothing moves meanwhile.
+func looksOf(tab layout.Table, v *layout.View, h uint64, found, open bool) (foundThen, openThen, beyond bool) {
+	odd := func(word uint64) bool { return v.Runtime[word]%2 != 0 }
+	it := tab.Split(h)
+	var l layout.Line
+	tab.Load(v.Region, it.Line, &l)
+	other := tab.Alternate(it)
+	switch {
+	case odd(layout.RuntimeEpoch) || odd(blockCounter(it.Line)):
+		return found, true, false
+	case !tab.Overflowed(&l, it):
+		return found, open, false
+	case odd(layout.RuntimeStashCounter) || odd(blockCounter(other.Line)):
+		return found, true, true
+	case found:
+		return true, false, true
+	}
+	tab.Load(v.Region, other.Line, &l)
+	found = tab.Copies(&l, other) > 0
+	return found, !found && mayStash(v.Stash, tab.Class(it)), true
+}
+
+func firstLookInGo(tab layout.Table, v *layout.View, h uint64) (found, open bool) {
+	return layout.FirstLook(tab, v, h)
+}
+
+// singleKernel reports whether a table has a kernel for single keys, and whether that also
+// takes a second look.
+func singleKernel(tab layout.Table) (has, second bool) {
+	k, f := kernel.InUse(), tab.Params().FingerprintBits
+	switch tab.Kind() {
+	case layout.Blocked:
+		return k.Single(), k == kernel.AVX512
+	case layout.Compact: // counts in two words; remainders of up to 15 bits
+		has = k.Single() && !kernel.PDEPIsSlow && f >= 12
+		return has, has && k == kernel.AVX512 && kernel.HasVBMI && f <= 21
+	}
+	return false, false
+}
+
+// blockCounter is the removal counter of a block of the region.
+func blockCounter(block uint64) uint64 {
+	return layout.CounterOf(layout.WordRegion + block*layout.BlockWords)
+}
+
+// mayStash reports whether the group of a class in the stash is in use.
+func mayStash(stash []uint64, c layout.Class) bool {
+	word0 := c.Line | uint64(c.Bucket)<<56
+	group, _ := bits.Mul64((word0^uint64(c.Fp)*layout.MixSecond)*layout.MixFirst, layout.StashWords/8)
+	used := stash[8*group] & (1 << 63)
+	for i := uint64(1); i < 8; i += 2 {
+		used |= stash[8*group+i]
+	}
+	return used != 0
+}
+
+// randomView is of no filter that anything built: any content will do, but in a line of
+// Compact, whose counts have to be some.
+func randomView(rng *rand.Rand, tab layout.Table, hashes []uint64) *layout.View {
+	v := layouttest.View(tab)
+	if tab.Kind() == layout.Compact {
+		layouttest.FillRandom(rng, tab, v, hashes)
+		return v
+	}
+	for i := range v.Region {
+		v.Region[i] = rng.Uint64() & rng.Uint64()
+	}
+	return v
+}
+
+func ones(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// TestBatchEqualsSingle, at every length around the size of a group and at some
+// around that of a block, wherever in memory a batch begins; and where a few
+// removal counters are odd, or the epoch is.
+func TestBatchEqualsSingle(t *testing.T) {
+	const block, ahead = 512, 64 // of package layout
+	lengths := []int{block - 1, block, block + 1, 2*block + kernel.Group + 1}
+	for n := range 3*ahead + 2 {
+		lengths = append(lengths, n)
+	}
+	kerneltest.Each(t, func(t *testing.T) {
+		layouttest.Each(t, 50, func(t *testing.T, tab layout.Table) {
+			if tab.Kernel() != kernel.InUse().String() {
+				return // tested with its own
+			}
+			rng := rand.New(rand.NewPCG(9, 10))
+			v := randomView(rng, tab, nil)
+			for _, n := range lengths {
+				v.Runtime[layout.RuntimeEpoch] = uint64(rng.IntN(20) / 19)
+				layout.Counters(func(word uint64) { v.Runtime[word] = 2*rng.Uint64N(5) + uint64(rng.IntN(50)/49) })
+				from := rng.IntN(9)
+				hashes, found := make([]uint64, from+n)[from:], make([]bool, from+n+1)[from:]
+				for i := range hashes {
+					hashes[i] = rng.Uint64()
+				}
+				found[n] = true
+				layout.ContainsHashes(tab, v, hashes, found)
+				for i, h := range hashes {
+					if found[i] != layout.Lookup(tab, v.At, h) {
+						t.Fatalf("hash %d of %d: %t", i, n, found[i])
+					}
+					if found[i] != layout.Contains(tab, v, h) {
+						t.Fatalf("hash %d of %d, alone: %t", i, n, !found[i])
+					}
+				}
+				if !found[n] {
+					t.Fatalf("wrote past %d answers", n)
+				}
+			}
+		})
+	})
+}

@@ -1,0 +1,30 @@
+package all_test
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/kernel"
+	"github.com/mmapfilter/mmapfilter/layout/layouttest"
+)
+
+// TestWithoutPDEP: where it is slow, Compact is looked up in Go, and says so.
+func TestWithoutPDEP(t *testing.T) {
+	defer func(slow bool) { kernel.PDEPIsSlow = slow }(kernel.PDEPIsSlow)
+	kernel.PDEPIsSlow = true
+	layouttest.Each(t, 50, func(t *testing.T, tab layout.Table) {
+		want := map[layout.Kind]string{layout.Blocked: kernel.InUse().String(), layout.Compact: "go"}[tab.Kind()]
+		if want != "" && tab.Kernel() != want {
+			t.Errorf("kernel %s, not %s", tab.Kernel(), want)
+		}
+		if tab.Kind() != layout.Compact {
+			return
+		}
+		asked := false
+		v, h := randomView(rand.New(rand.NewPCG(1, 1)), tab, nil), layout.NewHasher(1)
+		if layout.NewDirect(tab, v, &h, func(uint64) bool { asked = true; return true }).ContainsHash(1); !asked {
+			t.Error("it has direct looks")
+		}
+	})
+}

@@ -1,0 +1,404 @@
+package all_test
+
+import (
+	"math"
+	"math/bits"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	_ "github.com/mmapfilter/mmapfilter/layout/layouttest/toy"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/kernel/kerneltest"
+	"github.com/mmapfilter/mmapfilter/layout/layouttest"
+	"pgregory.net/rapid"
+)
+
+// TestAlternateIsAnInvolution, for any number of lines, and a home that is its
+// own alternate is one.
+func TestAlternateIsAnInvolution(t *testing.T) {
+	for _, k := range layout.Kinds() {
+		for _, p := range layout.LegalParams(k) {
+			rapid.Check(t, func(t *rapid.T) {
+				lines := rapid.Uint64Range(1, mostLines(k, p)).Draw(t, "lines")
+				g, err := layout.NewGeometry(k, p, lines)
+				if err != nil {
+					t.Fatal(err)
+				}
+				tab := layout.NewTable(g)
+				it := tab.Split(rapid.Uint64().Draw(t, "hash"))
+				other := tab.Alternate(it)
+				if it.Line >= lines || other.Line >= lines || !tab.Legal(it) || !tab.Legal(other) {
+					t.Fatalf("%+v and %+v in %d lines", it, other, lines)
+				}
+				if back := tab.Alternate(other); back.Line != it.Line || tab.Class(back) != tab.Class(it) || tab.Class(other) != tab.Class(it) {
+					t.Fatalf("%+v, %+v, %+v", it, other, back)
+				}
+			})
+		}
+	}
+}
+
+// TestHashIsAnInverse of Split, the lowest one, for any number of lines.
+func TestHashIsAnInverse(t *testing.T) {
+	for _, k := range layout.Kinds() {
+		for _, p := range layout.LegalParams(k) {
+			rapid.Check(t, func(t *rapid.T) {
+				most := mostLines(k, p)
+				lines := rapid.OneOf(rapid.Uint64Range(1, most), rapid.Just(most)).Draw(t, "lines")
+				g, err := layout.NewGeometry(k, p, lines)
+				if err != nil {
+					t.Fatal(err)
+				}
+				tab := layout.NewTable(g)
+				h := rapid.OneOf(rapid.Uint64(), rapid.SampledFrom([]uint64{0, math.MaxUint64})).Draw(t, "hash")
+				it := tab.Split(h)
+				lowest := tab.Hash(it)
+				if lowest > h || tab.Split(lowest) != it {
+					t.Fatalf("%+v of %#x, %+v of %#x", it, h, tab.Split(lowest), lowest)
+				}
+				if lowest > 0 && tab.Split(lowest-1) == it {
+					t.Fatalf("%#x is not the lowest hash of %+v", lowest, it)
+				}
+			})
+		}
+	}
+}
+
+// TestNewMarks counts what SetOverflow sets.
+func TestNewMarks(t *testing.T) {
+	layouttest.Each(t, 5, func(t *testing.T, tab layout.Table) {
+		rng := rand.New(rand.NewPCG(8, 8))
+		var l layout.Line
+		for range 200 {
+			it, before := tab.Split(rng.Uint64()), l
+			want := tab.NewMarks(&l, it)
+			tab.SetOverflow(&l, it, nil)
+			got := 0
+			for i := range l {
+				got += bits.OnesCount64(l[i] ^ before[i])
+			}
+			if got != want || tab.NewMarks(&l, it) != 0 {
+				t.Fatalf("%+v sets %d bits of %x, NewMarks says %d, and %d afterwards", it, got, before, want, tab.NewMarks(&l, it))
+			}
+		}
+	})
+}
+
+// TestFull: a line is full from the item on that takes its last slot, and not when one has left.
+func TestFull(t *testing.T) {
+	layouttest.Each(t, 3, func(t *testing.T, tab layout.Table) {
+		rng := rand.New(rand.NewPCG(19, 20))
+		g, err := layout.NewGeometry(tab.Kind(), tab.Params(), 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		region := make([]uint64, g.RegionBytes/8)
+		var l layout.Line
+		for line := range tab.Lines() {
+			for full := false; !full; {
+				full = tab.Full(region, line)
+				if tab.Load(region, line, &l); full != (tab.Free(&l, line) == 0) {
+					t.Fatalf("line %d with %d free slots is full: %t", line, tab.Free(&l, line), full)
+				}
+				it := tab.Split(rng.Uint64())
+				if it.Line = line; full {
+					items, _ := tab.Victims(nil, &l, it, true)
+					tab.Remove(&l, items[0], nil)
+					if tab.Store(region, line, &l); tab.Full(region, line) {
+						t.Fatalf("line %d is full when an item has left", line)
+					}
+					continue
+				}
+				tab.Place(&l, it, nil)
+				tab.Store(region, line, &l)
+			}
+		}
+	})
+}
+
+// TestFullLines compares with Full, for any number of lines in any order.
+func TestFullLines(t *testing.T) {
+	kerneltest.Each(t, func(t *testing.T) {
+		layouttest.Each(t, 50, func(t *testing.T, tab layout.Table) {
+			rng := rand.New(rand.NewPCG(21, 22))
+			g, err := layout.NewGeometry(tab.Kind(), tab.Params(), 50)
+			if err != nil {
+				t.Fatal(err)
+			}
+			region := make([]uint64, g.RegionBytes/8)
+			var l layout.Line
+			for line := range tab.Lines() { // nearly all slots, or all, and overflow bits of any kind
+				tab.Load(region, line, &l)
+				for tries := range 4000 {
+					it := tab.Split(rng.Uint64())
+					if it.Line = line; tries%40 == 0 && !tab.Both() {
+						tab.SetOverflow(&l, it, nil)
+					}
+					if tab.Free(&l, line) > line%3 {
+						tab.Place(&l, it, nil)
+					}
+				}
+				tab.Store(region, line, &l)
+			}
+			kinds := uint64(0)
+			for n := range 65 {
+				lines := make([]uint64, n)
+				want := uint64(0)
+				for i := range lines {
+					if lines[i] = rng.Uint64N(50); tab.Full(region, lines[i]) {
+						want |= 1 << i
+					}
+				}
+				if got := tab.FullLines(region, lines); got != want {
+					t.Fatalf("lines %d: %b are full, want %b", lines, got, want)
+				}
+				kinds |= want
+			}
+			if kinds == 0 {
+				t.Error("no line is full")
+			}
+		})
+	})
+}
+
+// TestSelfAlternate finds items with one home in tables of one, two and three
+// lines, and looks them up in their line and in the stash.
+func TestSelfAlternate(t *testing.T) {
+	for _, lines := range []uint64{1, 2, 3} {
+		layouttest.Each(t, lines, func(t *testing.T, tab layout.Table) {
+			rng := rand.New(rand.NewPCG(3, lines))
+			found := 0
+			for range 1000 {
+				h := rng.Uint64()
+				it := tab.Split(h)
+				if tab.Alternate(it).Line != it.Line {
+					continue
+				}
+				found++
+				v := &layout.View{Region: make([]uint64, lines*8), Stash: make([]uint64, layout.StashWords), Runtime: make([]uint64, layout.RuntimeWords)}
+				if layout.Contains(tab, v, h) {
+					t.Fatal("found in an empty table")
+				}
+				var l layout.Line
+				tab.SetOverflow(&l, it, nil)
+				tab.Store(v.Region, it.Line, &l)
+				if layout.Contains(tab, v, h) {
+					t.Fatal("found in a table of overflow bits")
+				}
+				if !layout.StashAdd(v.Stash, tab.Class(it), layouttest.Into(v.Stash)) || !layout.Contains(tab, v, h) {
+					t.Fatal("not found in the stash")
+				}
+			}
+			if found == 0 {
+				t.Errorf("no item with one home in %d lines", lines)
+			}
+		})
+	}
+}
+
+// TestSplitIsUniform counts lines, buckets and fingerprints of random hashes
+// with a chi-squared test at six standard deviations.
+func TestSplitIsUniform(t *testing.T) {
+	layouttest.Each(t, 37, func(t *testing.T, tab layout.Table) {
+		const n = 1 << 18
+		rng := rand.New(rand.NewPCG(5, 6))
+		lines, lows, highs := make([]int, 37), make([]int, 64), make([]int, 64)
+		f := tab.Params().FingerprintBits
+		high := func(fp uint32) uint32 { return fp >> max(f-6, 0) }
+		for range n {
+			it := tab.Split(rng.Uint64())
+			lines[it.Line]++
+			lows[it.Fp%64]++
+			highs[high(it.Fp)]++
+		}
+		// The fingerprints, 2^f - 1 of them, do not divide by 64.
+		of := map[string]*[64]float64{"low bits": {}, "high bits": {}}
+		all := uint32(1)<<min(f, 16) - 1
+		for fp := uint32(1); fp <= all; fp++ {
+			of["low bits"][fp%64] += 1 / float64(all)
+			of["high bits"][fp>>max(min(f, 16)-6, 0)] += 1 / float64(all)
+		}
+		for name, counts := range map[string][]int{"lines": lines, "low bits": lows, "high bits": highs} {
+			chi, freedom := 0.0, float64(len(counts)-1)
+			for i, c := range counts {
+				want := float64(n) / float64(len(counts))
+				if name != "lines" {
+					want = n * of[name][i]
+				}
+				if want == 0 && c > 0 {
+					t.Errorf("%s: %d of value %d, which there is not", name, c, i)
+				}
+				if want > 0 {
+					chi += (float64(c) - want) * (float64(c) - want) / want
+				}
+			}
+			if chi > freedom+6*1.5*freedom {
+				t.Errorf("%s: chi squared %.0f with %.0f degrees of freedom", name, chi, freedom)
+			}
+		}
+	})
+}
+
+// TestLineHoldsWhatItIsGiven plays random operations on one line against a
+// multiset of items.
+func TestLineHoldsWhatItIsGiven(t *testing.T) {
+	layouttest.Each(t, 1, func(t *testing.T, tab layout.Table) {
+		rapid.Check(t, func(t *rapid.T) {
+			var l layout.Line
+			model := map[layout.Class]int{}
+			total := 0
+			// Few different items, so that equal ones meet.
+			seed := rapid.Uint64().Draw(t, "seed")
+			rng := rand.New(rand.NewPCG(seed, 0))
+			hashes := make([]uint64, rapid.IntRange(1, 80).Draw(t, "items"))
+			for i := range hashes {
+				hashes[i] = rng.Uint64()
+			}
+			for range rapid.IntRange(1, 200).Draw(t, "operations") {
+				it := tab.Split(hashes[rng.IntN(len(hashes))])
+				c := tab.Class(it)
+				before := l
+				switch rng.IntN(4) {
+				case 0:
+					if tab.Remove(&l, it, nil) != (model[c] > 0) {
+						t.Fatalf("Remove of %+v with %d copies", it, model[c])
+					}
+					if model[c] > 0 {
+						model[c]--
+						total--
+					}
+				default:
+					if tab.Place(&l, it, nil) {
+						model[c]++
+						total++
+					} else if l != before {
+						t.Fatal("a Place that found no room changed the line")
+					} else if n := checkVictims(t, tab, &l, it); n == 0 {
+						t.Fatal("no room, and nobody to move out")
+					}
+				}
+				items, _, err := tab.CheckLines(l[:], 0, 1)
+				if err != nil || int(items) != total {
+					t.Fatalf("%d items, not %d: %v", items, total, err)
+				}
+				for _, h := range hashes {
+					if got, want := tab.Copies(&l, tab.Split(h)), model[tab.Class(tab.Split(h))]; got != want {
+						t.Fatalf("%d copies of %+v, not %d", got, tab.Split(h), want)
+					}
+				}
+			}
+		})
+	})
+}
+
+// checkVictims holds Victims to its word: each of them can be taken out, and
+// then the item goes in.
+func checkVictims(t *rapid.T, tab layout.Table, l *layout.Line, it layout.Item) int {
+	victims, few := layouttest.Victims(tab, l, it, true), layouttest.Victims(tab, l, it, false)
+	if !slices.Equal(few, victims[:min(len(few), len(victims))]) || len(victims) > 0 && len(few) == 0 {
+		t.Fatalf("few victims %+v, all %+v", few, victims)
+	}
+	for _, v := range victims {
+		m := *l
+		if !tab.Remove(&m, v, nil) {
+			t.Fatalf("%+v is not in the line", v)
+		}
+		if !tab.Place(&m, it, nil) {
+			t.Fatalf("no room for %+v without %+v", it, v)
+		}
+	}
+	return len(victims)
+}
+
+// TestOverflowBits: the bits of an item are its own, lead its lookups on, and
+// change no slot.
+func TestOverflowBits(t *testing.T) {
+	layouttest.Each(t, 1000, func(t *testing.T, tab layout.Table) {
+		rng := rand.New(rand.NewPCG(7, 8))
+		for range 1000 {
+			it := tab.Split(rng.Uint64())
+			var l layout.Line
+			other := tab.Split(rng.Uint64())
+			other.Line = it.Line
+			tab.Place(&l, other, nil)
+			if tab.Overflowed(&l, it) != tab.Both() {
+				t.Fatal("overflowed at once, or not, whatever is in the line")
+			}
+			before := l
+			tab.SetOverflow(&l, it, nil)
+			if tab.Both() && l != before {
+				t.Fatal("there are no bits to set")
+			}
+			items, _, err := countItems(tab, &l, it.Line)
+			if !tab.Overflowed(&l, it) || items != 1 || err != nil {
+				t.Fatalf("%d items, %v", items, err)
+			}
+		}
+	})
+}
+
+// count counts the items of one line.
+func countItems(tab layout.Table, l *layout.Line, line uint64) (items, at uint64, err error) {
+	region := make([]uint64, 8*tab.Lines()+1)
+	tab.Store(region, line, l)
+	return tab.CheckLines(region, line, line+1)
+}
+
+// FuzzLine: no content of a line makes a function of a table panic, and one
+// that passes the check behaves.
+func FuzzLine(f *testing.F) {
+	f.Add(uint8(0), uint64(1), uint64(0), uint64(1<<60), ^uint64(0), uint64(0x0FFFFFFFFFFFFFFF))
+	f.Add(uint8(5), uint64(77), uint64(0x123456789abcdef), uint64(0), uint64(0), uint64(0))
+	f.Fuzz(func(t *testing.T, which uint8, h, a, b, c, d uint64) {
+		kinds := layout.Kinds()
+		kind := kinds[int(h%uint64(len(kinds)))]
+		params := layout.LegalParams(kind)
+		g, err := layout.NewGeometry(kind, params[int(which)%len(params)], 5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tab := layout.NewTable(g)
+		region := make([]uint64, g.RegionBytes/8)
+		used := uint64(layout.LineBits(kind, g.Params)) * g.Lines
+		for i := range region {
+			region[i] = [4]uint64{a, b, c, d}[i%4] + uint64(i)*d
+			if at := 64 * uint64(i); at+64 > used { // after the last line
+				region[i] &= 1<<(max(used, at)-at) - 1
+			}
+		}
+		v := &layout.View{Region: region, Stash: make([]uint64, layout.StashWords), Runtime: make([]uint64, layout.RuntimeWords)}
+		_, _, bad := tab.CheckLines(region, 0, 5)
+		it := tab.Split(h)
+		var l layout.Line
+		tab.Load(region, it.Line, &l)
+		if o := tab.Probe(&l, it.Line); !(o.Match >= 0 && o.Match <= 1 && o.Second >= 0 && o.Second <= 1 && o.Away >= 0 && o.Away <= 100) {
+			t.Fatalf("%+v", o)
+		}
+		copies := tab.Copies(&l, it)
+		if copies > 0 && !layout.Contains(tab, v, h) {
+			t.Fatal("copies, but not found")
+		}
+		layouttest.Victims(tab, &l, it, true)
+		layouttest.Victims(tab, &l, it, false)
+		if tab.Place(&l, it, nil) && bad == nil {
+			if got := tab.Copies(&l, it); got != copies+1 {
+				t.Fatalf("%d copies after placing one more than %d", got, copies)
+			}
+			tab.Store(region, it.Line, &l)
+			if !layout.Contains(tab, v, h) {
+				t.Fatal("placed, but not found")
+			}
+		}
+	})
+}
+
+// mostLines is the largest power of two of lines that a file may have.
+func mostLines(k layout.Kind, p layout.Params) uint64 {
+	for lines := uint64(1) << 39; ; lines /= 2 {
+		if _, err := layout.NewGeometry(k, p, lines); err == nil {
+			return lines
+		}
+	}
+}

@@ -1,0 +1,516 @@
+package blocked
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/kernel"
+)
+
+const (
+	buckets     = 8
+	bucketBits  = 3
+	overflowLow = 60 // the first overflow bit
+	slotBits    = 60 // bits of a word for slots
+)
+
+func init() {
+	layout.Register(layout.Blocked, &layout.Spec{
+		Name: "blocked",
+		Params: []layout.Params{
+			{FingerprintBits: 8, BucketSize: 7}, {FingerprintBits: 10, BucketSize: 6}, {FingerprintBits: 12, BucketSize: 5},
+			{FingerprintBits: 15, BucketSize: 4}, {FingerprintBits: 20, BucketSize: 3}, {FingerprintBits: 30, BucketSize: 2},
+		},
+		ItemBits:     func(p layout.Params) int { return bucketBits + p.FingerprintBits },
+		SlotsPerLine: func(p layout.Params) int { return buckets * p.BucketSize },
+		LineBits:     func(layout.Params) int { return 8 * layout.LineBytes },
+		Loads:        func(layout.Params) layout.Loads { return layout.Loads{Least: 70, Usual: 95, Most: 98} },
+		Predict: func(p layout.Params, load float64) layout.Overflow {
+			return layout.Overflow{
+				Match:  matchRate(p, 2*float64(p.BucketSize)*load),
+				Second: layout.AtLoad(secondLines[p.BucketSize], load),
+				Away:   layout.AtLoad(awayItems[p.BucketSize], load),
+			}
+		},
+		Marks: func(p layout.Params) layout.Marks {
+			return layout.Marks{Second: secondLines[p.BucketSize], Away: awayItems[p.BucketSize], Bits: buckets * (64 - overflowLow)}
+		},
+		Bind: func(p layout.Params, lines uint64) layout.Table { return newTable(p, lines) },
+	})
+}
+
+// matchRate is the probability that one of n stored fingerprints is that of
+// an absent key.
+func matchRate(p layout.Params, n float64) float64 {
+	values := math.Exp2(float64(p.FingerprintBits)) - 1
+	return -math.Expm1(n * math.Log1p(-1/values))
+}
+
+// A table is a layout.Table. Its masks are for the lanes of a word: lane i is bits
+// i·f to i·f+f-1, the place of slot i.
+type table struct {
+	constants
+	ones  uint64 // the lowest bit of each lane
+	highs uint64 // the highest bit of each lane
+	lanes uint64 // every bit of each lane
+	f, b  int
+}
+
+// constants are what the kernels for one lookup take from a table, in the order that
+// they know; for both words of a lookup what is of a word.
+// Each is in one cache line, in a Direct as well, whose first one is 8 bytes behind the beginning
+// of one.
+type constants struct {
+	lines         uint64
+	values        uint64 // 2^f - 1 fingerprints
+	ones2, lanes2 [2]uint64
+	marks         [4]uint64 // the overflow bits
+	highs2        [2]uint64
+}
+
+func newTable(p layout.Params, lines uint64) *table {
+	t := &table{f: p.FingerprintBits, b: p.BucketSize}
+	t.lines = lines
+	t.values = 1<<t.f - 1
+	for i := range t.b {
+		t.ones |= 1 << (i * t.f)
+	}
+	t.highs = t.ones << (t.f - 1)
+	t.lanes = t.ones * t.values
+	for i := range t.marks {
+		t.marks[i] = 1 << (overflowLow + i)
+	}
+	for i := range t.ones2 {
+		t.ones2[i], t.highs2[i], t.lanes2[i] = t.ones, t.highs, t.lanes
+	}
+	return t
+}
+
+func (t *table) Kind() layout.Kind     { return layout.Blocked }
+func (t *table) Params() layout.Params { return layout.Params{FingerprintBits: t.f, BucketSize: t.b} }
+func (t *table) Lines() uint64         { return t.lines }
+func (t *table) SlotsPerLine() int     { return buckets * t.b }
+
+func (t *table) Split(h uint64) layout.Item {
+	line, rest := layout.SplitHash(h, t.lines)
+	fp := layout.Fingerprint(rest<<bucketBits, t.values)
+	return layout.Item{Line: line, Bucket: uint32(rest >> (64 - bucketBits)), Fp: uint32(fp)}
+}
+
+func (t *table) Hash(it layout.Item) uint64 {
+	low := (layout.LowestFraction(uint64(it.Fp), t.values) + buckets - 1) >> bucketBits
+	return layout.JoinHash(it.Line, uint64(it.Bucket)<<(64-bucketBits)+low, t.lines)
+}
+
+// bucketStep is d(fp), from m.
+func bucketStep(m uint64) uint64 { return 1 + (m>>32&0xFFFF)*7>>16 }
+
+// overflowNumber is the number of overflow bit o(fp, bucket) in its word, from m.
+func overflowNumber(m, bucket uint64) uint64 { return overflowLow + m>>(48+2*bucket)&3 }
+
+// overflowBit is its mask.
+func overflowBit(m, bucket uint64) uint64 { return 1 << overflowNumber(m, bucket) }
+
+func (t *table) pair(it layout.Item) (m, b1, b2 uint64) {
+	m = uint64(it.Fp) * layout.MixFirst
+	b1 = uint64(it.Bucket)
+	return m, b1, b1 ^ bucketStep(m)
+}
+
+func (t *table) Legal(it layout.Item) bool {
+	return it.Bucket < buckets && it.Fp >= 1 && uint64(it.Fp) <= t.values
+}
+
+func (t *table) Alternate(it layout.Item) layout.Item {
+	it.Line = layout.AlternateLine(it.Line, uint64(it.Fp), t.lines)
+	return it
+}
+
+func (t *table) Class(it layout.Item) layout.Class {
+	_, b1, b2 := t.pair(it)
+	return layout.Class{
+		Line:   min(it.Line, layout.AlternateLine(it.Line, uint64(it.Fp), t.lines)),
+		Bucket: uint32(min(b1, b2)),
+		Fp:     it.Fp,
+	}
+}
+
+// Bounds: searches are for the last inserts before a table is full. With 4, 16,
+// 64 and 256 lines, f=12 fills to 99.15, 99.79, 99.96 and 99.99 %, and f=30,
+// which has the fewest slots in a line, to 94.6, 98.0, 99.2 and 99.6 %; an insert
+// that fails costs four times as much at each step. A line has 16 slots or more,
+// so 64 lines are reached in two or three moves, but in a tiny table.
+func (t *table) Bounds() layout.Bounds {
+	return layout.Bounds{SearchLines: 64, PathMoves: 8, PlaceStores: buckets, RemoveStores: 1, OverflowStores: 2}
+}
+
+func (t *table) Both() bool { return false }
+
+func (t *table) Words(line uint64) (first uint64, n int) { return line * buckets, buckets }
+
+func (t *table) Load(region []uint64, line uint64, l *layout.Line) { *l = *layout.LineAt(region, line) }
+func (t *table) Store(region []uint64, line uint64, l *layout.Line) {
+	*layout.LineAt(region, line) = *l
+}
+
+// occupied has the high bit of every lane of w that is not zero.
+func (t *table) occupied(w uint64) uint64 {
+	return inUseOf(w, t.lanes&^t.highs) & t.highs
+}
+
+// inUseOf has the high bit of every lane of w that is not zero, and other bits; low has all
+// the other bits of the lanes.
+func inUseOf(w, low uint64) uint64 { return (w&low + low) | w }
+
+// matches has the high bit of the lowest lane of w that holds fp, and is zero
+// where none does. (Higher bits of it may be wrong: the subtraction borrows.)
+func (t *table) matches(w, fp uint64) uint64 {
+	x := (w ^ fp*t.ones) & t.lanes
+	return (x - t.ones) &^ x & t.highs
+}
+
+func (t *table) Free(l *layout.Line, _ uint64) (n uint64) {
+	for _, w := range l {
+		n += uint64(t.free(w))
+	}
+	return n
+}
+
+func (t *table) Full(region []uint64, line uint64) bool {
+	l, low := layout.LineAt(region, line), t.lanes&^t.highs
+	all := inUseOf(layout.LoadOf(l, 0), low) & inUseOf(layout.LoadOf(l, 1), low) & inUseOf(layout.LoadOf(l, 2), low) & inUseOf(layout.LoadOf(l, 3), low) &
+		inUseOf(layout.LoadOf(l, 4), low) & inUseOf(layout.LoadOf(l, 5), low) & inUseOf(layout.LoadOf(l, 6), low) & inUseOf(layout.LoadOf(l, 7), low)
+	return all&t.highs == t.highs
+}
+
+func (t *table) FullLines(region, lines []uint64) uint64 {
+	if kernel.InUse() != kernel.AVX512 || len(lines) == 0 {
+		return layout.FullByLine(t, region, lines)
+	}
+	return fullAVX512(&region[0], &lines[0], len(lines), t.lanes&^t.highs, t.highs)
+}
+
+// room has a bit for each bucket with a free slot.
+func (t *table) room(l *layout.Line) (set uint8) {
+	for i, w := range l {
+		if t.occupied(w) != t.highs {
+			set |= 1 << i
+		}
+	}
+	return set
+}
+
+func (t *table) free(w uint64) int { return t.b - bits.OnesCount64(t.occupied(w)) }
+
+// put stores fp in the first empty lane of *w, which has one.
+func (t *table) put(w *uint64, fp uint64) {
+	high := bits.TrailingZeros64(^t.occupied(*w) & t.highs)
+	*w |= fp << (high - t.f + 1)
+}
+
+// take clears the lowest lane of *w that holds fp, and reports whether one did.
+func (t *table) take(w *uint64, fp uint64) bool {
+	found := t.matches(*w, fp)
+	if found == 0 {
+		return false
+	}
+	*w &^= t.values << (bits.TrailingZeros64(found) - t.f + 1)
+	return true
+}
+
+func (t *table) Place(l *layout.Line, it layout.Item, stores *layout.Stores) bool {
+	_, b1, b2 := t.pair(it)
+	emptier, free1, free2 := b1, t.free(l[b1]), t.free(l[b2])
+	if free2 > free1 { // a conditional move: a branch would mispredict
+		emptier = b2
+	}
+	if max(free1, free2) > 0 {
+		t.put(&l[emptier], uint64(it.Fp))
+		stores.Add(emptier, false)
+		return true
+	}
+	s := t.search(l, b1, b2)
+	if s.end < 0 {
+		return false
+	}
+	// Move along the path from its end: each move fills the slot that the
+	// one before it left. The bucket at the end only gains; in the others one
+	// fingerprint takes the place of another.
+	to := uint64(s.end)
+	for s.from[to] >= 0 {
+		from := uint64(s.from[to])
+		fp := uint64(s.fp[to])
+		t.put(&l[to], fp)
+		t.take(&l[from], fp)
+		stores.Add(to, to != uint64(s.end))
+		to = from
+	}
+	t.put(&l[to], uint64(it.Fp))
+	stores.Add(to, true)
+	return true
+}
+
+// Fill does what Place does, in less time as long as one of the two buckets has room:
+// nothing has left an empty line, so the items of a bucket are in its first slots. No
+// branch depends on which bucket that is.
+func (t *table) Fill(l *layout.Line, hashes, beyond []uint64) []uint64 {
+	var used uint64 // byte i is how many bits of bucket i
+	full := uint64(t.b * t.f)
+	for _, h := range hashes {
+		_, rest := layout.SplitHash(h, t.lines)
+		fp := layout.Fingerprint(rest<<bucketBits, t.values)
+		b1 := rest >> (64 - bucketBits)
+		b2 := b1 ^ bucketStep(fp*layout.MixFirst)
+		used1, used2 := used>>(8*b1)&0xFF, used>>(8*b2)&0xFF
+		second := uint64(int64(used2-used1) >> 63) // every bit, where it is emptier
+		to, at := b1^(b1^b2)&second, used1^(used1^used2)&second
+		if at < full {
+			l[to%buckets] |= fp << at
+			used += uint64(t.f) << (8 * to)
+			continue
+		}
+		if !t.Place(l, t.Split(h), nil) {
+			beyond = append(beyond, h)
+			continue
+		}
+		used = 0
+		for i, w := range l {
+			used |= uint64((t.b-t.free(w))*t.f) << (8 * i)
+		}
+	}
+	return beyond
+}
+
+// A lineSearch is what a breadth-first search over the buckets of a line found: from which
+// bucket each was reached, and by moving which fingerprint.
+type lineSearch struct {
+	from [buckets]int8 // -1 where the search began
+	fp   [buckets]uint32
+	end  int // the bucket with room that it ended at, or -1
+}
+
+// search looks for a bucket with room that moves inside the line can reach
+// from b1 or b2, both full.
+func (t *table) search(l *layout.Line, b1, b2 uint64) (s lineSearch) {
+	s.end = -1
+	room := t.room(l)
+	if room == 0 {
+		return s
+	}
+	values, f := t.values, t.f&63
+	queue := [buckets]uint64{b1, b2}
+	reached := uint8(1<<b1 | 1<<b2)
+	s.from[b1], s.from[b2] = -1, -1
+	for head, tail := 0, 2; head < tail; head++ {
+		from := queue[head] % buckets
+		for w := l[from] & t.lanes; w != 0; w >>= f {
+			fp := w & values
+			to := (from ^ bucketStep(fp*layout.MixFirst)) % buckets
+			if reached>>to&1 != 0 {
+				continue
+			}
+			reached |= 1 << to
+			s.from[to], s.fp[to] = int8(from), uint32(fp)
+			if room>>to&1 != 0 {
+				s.end = int(to)
+				return s
+			}
+			queue[tail] = to
+			tail++
+		}
+	}
+	return s
+}
+
+// Victims: the first few are those of the item's own two buckets. Their removal makes room
+// without a move, in one word.
+func (t *table) Victims(dst []layout.Item, l *layout.Line, it layout.Item, all bool) (victims []layout.Item, more bool) {
+	dst = dst[:0]
+	_, b1, b2 := t.pair(it)
+	own, others := uint8(1<<b1|1<<b2), uint8(0)
+	if all {
+		others = t.reach(l, own) &^ own
+	}
+	for _, set := range [2]uint8{own, others} {
+		for ; set != 0; set &= set - 1 {
+			dst = t.itemsOf(dst, l, it.Line, uint32(bits.TrailingZeros8(set)))
+		}
+	}
+	return dst, !all
+}
+
+// itemsOf appends the items of a bucket of a line with the image l.
+func (t *table) itemsOf(dst []layout.Item, l *layout.Line, line uint64, bucket uint32) []layout.Item {
+	values, f := t.values, t.f&63 // & 63 says that a shift needs no check
+	for w := l[bucket%buckets] & t.lanes; w != 0; w >>= f {
+		if fp := w & values; fp != 0 {
+			dst = append(dst, layout.Item{Line: line, Bucket: bucket, Fp: uint32(fp)})
+		}
+	}
+	return dst
+}
+
+// reach gives the buckets that moves inside the line can reach from some, where it has
+// room in none of them.
+func (t *table) reach(l *layout.Line, some uint8) (reached uint8) {
+	values, f := t.values, t.f&63
+	reached = some
+	for todo := some; todo != 0 && reached != 1<<buckets-1; {
+		from := uint64(bits.TrailingZeros8(todo)) % buckets
+		next := uint8(0)
+		for w := l[from] & t.lanes; w != 0; w >>= f {
+			fp := w & values
+			next |= 1 << ((from ^ bucketStep(fp*layout.MixFirst)) % buckets)
+		}
+		next &^= reached
+		reached |= next
+		todo = todo&(todo-1) | next
+	}
+	return reached
+}
+
+func (t *table) Remove(l *layout.Line, it layout.Item, stores *layout.Stores) bool {
+	_, b1, b2 := t.pair(it)
+	for _, b := range [2]uint64{b1, b2} {
+		if t.take(&l[b], uint64(it.Fp)) {
+			stores.Add(b, true)
+			return true
+		}
+	}
+	return false
+}
+
+func (t *table) Copies(l *layout.Line, it layout.Item) (n int) {
+	_, b1, b2 := t.pair(it)
+	for _, w := range [2]uint64{l[b1], l[b2]} {
+		for ; t.take(&w, uint64(it.Fp)); n++ {
+		}
+	}
+	return n
+}
+
+func (t *table) SetOverflow(l *layout.Line, it layout.Item, stores *layout.Stores) {
+	m, b1, b2 := t.pair(it)
+	for _, b := range [2]uint64{b1, b2} {
+		if bit := overflowBit(m, b); l[b]&bit == 0 {
+			l[b] |= bit
+			stores.Add(b, false)
+		}
+	}
+}
+
+func (t *table) NewMarks(l *layout.Line, it layout.Item) int {
+	m, b1, b2 := t.pair(it)
+	return int(^l[b1]>>overflowNumber(m, b1)&1 + ^l[b2]>>overflowNumber(m, b2)&1)
+}
+
+func (t *table) Overflowed(l *layout.Line, it layout.Item) bool {
+	m, b1, b2 := t.pair(it)
+	return l[b1]&overflowBit(m, b1) != 0 && l[b2]&overflowBit(m, b2) != 0
+}
+
+// CheckLines counts the lanes in use of all words of a line at once: f is at
+// least 8, so the high bits of the lanes of word i, moved i bits down, meet no
+// others.
+func (t *table) CheckLines(region []uint64, from, to uint64) (items, line uint64, err error) {
+	unused := uint64(1<<overflowLow-1) &^ t.lanes
+	for line = from; line < to; line++ {
+		var used, occupied uint64
+		for i, w := range layout.LineAt(region, line) {
+			used |= w
+			occupied |= t.occupied(w) >> i
+		}
+		items += uint64(bits.OnesCount64(occupied))
+		if used&unused != 0 {
+			return items, line, fmt.Errorf("unused bits %#x between the slots and the overflow bits are set", used&unused)
+		}
+	}
+	return items, line, nil
+}
+
+// Probe averages over the fingerprints, the 56 ordered pairs of buckets and
+// the 4 overflow bits of each word, which are all equally likely.
+func (t *table) Probe(l *layout.Line, _ uint64) layout.Overflow {
+	items := 0
+	var marked [buckets]float64 // the share of overflow bits that are set
+	all := 0.0
+	for i, w := range l {
+		items += bits.OnesCount64(t.occupied(w))
+		marked[i] = float64(bits.OnesCount64(w>>overflowLow)) / 4
+		all += marked[i] / buckets
+	}
+	second := 0.0
+	for i := range marked {
+		for j := range i {
+			second += marked[i] * marked[j]
+		}
+	}
+	const pairs = buckets * (buckets - 1) / 2
+	// k items that went away, if by chance, have set 2k of the 32 bits, some of them
+	// twice: the share of bits that are clear is (1 - 1/32)^2k.
+	away := 0.0
+	if all > 0 {
+		away = math.Log(max(1-all, 0.5/32)) / (2 * math.Log1p(-1.0/32)) / float64(max(items, 1))
+	}
+	return layout.Overflow{Match: matchRate(t.Params(), float64(items)*2/buckets), Second: second / pairs, Away: away}
+}
+
+func (t *table) Blocks(line uint64) (first, last uint64) { return line, line }
+
+// LookAt loads the two buckets of the item.
+func (t *table) LookAt(at func(word uint64) uint64, it layout.Item) (found, beyond bool) {
+	m, b1, b2 := t.pair(it)
+	first := layout.WordRegion + it.Line*buckets
+	return t.look(it, m, b1, b2, at(first+b1), at(first+b2))
+}
+
+// Look is LookAt for a line in memory.
+func (t *table) Look(region []uint64, it layout.Item) (found, beyond bool) {
+	m, b1, b2 := t.pair(it)
+	l := layout.LineAt(region, it.Line)
+	return t.look(it, m, b1, b2, layout.LoadOf(l, b1), layout.LoadOf(l, b2))
+}
+
+// look is without a branch, which would mispredict half the time.
+func (t *table) look(it layout.Item, m, b1, b2, w1, w2 uint64) (found, beyond bool) {
+	match := t.matches(w1, uint64(it.Fp)) | t.matches(w2, uint64(it.Fp))
+	both := w1 >> overflowNumber(m, b1) & (w2 >> overflowNumber(m, b2)) & 1
+	return match != 0, both != 0
+}
+
+func (t *table) FirstLook(v *layout.View, h uint64) (found, open bool) {
+	if kernel.InUse().Single() {
+		return one(t, v, h)
+	}
+	return layout.FirstLook(t, v, h)
+}
+
+// A batch is what a kernel needs. Its fields are in the order in which the
+// assembly loads them.
+type batch struct {
+	region, runtime *uint64
+	hashes          *uint64
+	found           *bool  // what the home lines say
+	open            *uint8 // a bit for each hash that they do not settle
+	groups          uint64 // of 8 hashes, at least one
+
+	lines, values, ones, highs, lanes uint64 // those of the table
+}
+
+func (t *table) FirstLooks(v *layout.View, hashes []uint64, found []bool, open []uint8) (done int) {
+	k, groups := kernel.InUse(), len(hashes)/kernel.Group
+	if k == kernel.Go || groups == 0 {
+		return 0
+	}
+	batch := batch{
+		region: &v.Region[0], runtime: &v.Runtime[0],
+		hashes: &hashes[0], found: &found[0], open: &open[0], groups: uint64(groups),
+		lines: t.lines, values: t.values, ones: t.ones, highs: t.highs, lanes: t.lanes,
+	}
+	batch.run(k)
+	return groups * kernel.Group
+}
+
+func (t *table) Kernel() string { return kernel.InUse().String() }

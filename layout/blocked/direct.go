@@ -1,0 +1,32 @@
+package blocked
+
+import (
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/kernel"
+)
+
+// A direct is what the kernels for single keys need. Allocations of this size begin at a
+// multiple of 16 bytes, and so no constant of two words straddles two cache lines.
+type direct struct {
+	layout.Direct
+	constants
+}
+
+// Direct implements single lookups: with AVX-512, or with AVX2.
+func (t *table) Direct(d layout.Direct) *layout.Direct {
+	k := kernel.InUse()
+	if !k.Single() {
+		return nil
+	}
+	own := &direct{Direct: d, constants: t.constants}
+	narrow, wide := addresses()
+	if k == kernel.AVX512 {
+		own.Look(wide.hash, wide.key)
+	} else {
+		own.Look(narrow.hash, narrow.key)
+	}
+	return &own.Direct
+}
+
+// A code is the addresses of two functions in assembly.
+type code struct{ hash, key uintptr }

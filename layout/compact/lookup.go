@@ -1,0 +1,132 @@
+package compact
+
+import (
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/kernel"
+)
+
+// The lookups of Compact. A line is eight words, of which a lookup reads five or six, and
+// only together do they tell what is in the line. So every change but that of overflow
+// bits is guarded, and where the counters stood still the words are those of one instant,
+// but for overflow bits: those of an item that was elsewhere were set before it left, in
+// the one word that has them.
+
+func (t *table) Blocks(line uint64) (first, last uint64) { return line, line }
+
+// LookAt asks for each word that it needs, and once: those of the counts, the last one,
+// and those of the remainders that the counts point to.
+func (t *table) LookAt(at func(word uint64) uint64, it layout.Item) (found, beyond bool) {
+	var l layout.Line
+	fp := uint64(it.Fp)
+	load := func(i uint64) { l[i] = at(layout.WordRegion + it.Line*layout.BlockWords + i) }
+	for i := range t.countWords {
+		load(uint64(i))
+	}
+	load(lastWord)
+	first, n := t.run(&l, fp>>t.r)
+	from, to := t.counts+first*t.r, t.counts+(first+n)*t.r
+	for i := max(from/64, uint64(t.countWords)); 64*i < to && i < lastWord; i++ {
+		load(i)
+	}
+	return t.look(&l, fp)
+}
+
+// Look is LookAt for a line in memory.
+func (t *table) Look(region []uint64, it layout.Item) (found, beyond bool) {
+	return t.look(layout.LineAt(region, it.Line), uint64(it.Fp))
+}
+
+// FirstLook: the kernel leaves very long runs open.
+func (t *table) FirstLook(v *layout.View, h uint64) (found, open bool) {
+	if t.countWords == 2 && isa() != kernel.Go {
+		return one(t, v, h)
+	}
+	return layout.FirstLook(t, v, h)
+}
+
+// A compactBatch is what the kernel needs. Its fields are in the order in which the
+// assembly loads them.
+type batch struct {
+	region, runtime *uint64
+	hashes          *uint64
+	found           *bool  // what the home lines say
+	open            *uint8 // a bit for each hash that they do not settle
+	groups          uint64 // of 8 hashes, at least one
+
+	lines, values, ones, highs, counts, r, f uint64 // those of compact
+	masks                                    *uint64
+}
+
+// compactSlotted are what lookCompactWide takes from a compact of remainders of 6 to 15 bits,
+// in the order that it knows: how each slot gets into a byte of a register. Of remainders
+// of more than 8 bits the low 8 get there, and in a second look the high 8.
+type slotted struct {
+	low      uint64 // which bits of the low word of the product with the hash are the low 8 of the fingerprint
+	inUse    uint64 // which bytes have a slot
+	inCounts uint64 // which bits of the second word are of the counts, but for the last, the 0 at their end
+	r        uint64
+	lines64  uint64 // 64 times the lines: with r above 8, what the hash is multiplied by
+}
+
+// slotVectors are those of lookCompactWide, too. Each is one load, in one cache line of a Direct.
+type slotVectors struct {
+	bytes       [layout.LineBytes]byte // of the line those that get into a word
+	shifts      [layout.LineBytes]byte // the bits of a word that get into a byte
+	highsShifts [layout.LineBytes]byte // those for the high 8 bits of a remainder
+	values      [layout.LineBytes]byte // the bits of a short remainder
+}
+
+// bySlots puts into each word the bytes of as many slots as are in 8 of them, whole. It says no where
+// the words do not have all. Of those whose counts are in two words, that is r=16, for one slot.
+func (t *table) bySlots() (c slotted, v slotVectors, ok bool) {
+	c.r = t.r
+	c.lines64 = t.lines * layout.LineBytes
+	c.low = 0xFF << t.shift
+	if t.r > 8 {
+		c.low <<= quotientBits
+	}
+	c.inCounts = t.inCounts[1] >> 1
+	slot := uint64(0)
+	for word := range uint64(layout.LineBytes / 8) {
+		begin := t.counts + slot*t.r // its first bit in the line
+		for place := range uint64(8) {
+			i := 8*word + place
+			v.bytes[i] = byte(begin/8 + place) // the low six bits count
+			v.values[i] = byte(min(t.values, 0xFF))
+			bit := begin%8 + place*t.r
+			if slot < t.b && bit+t.r <= 64 {
+				slot++
+				c.inUse |= 1 << i
+				v.shifts[i] = byte(bit)
+				v.highsShifts[i] = byte(bit + max(t.r, 8) - 8)
+			}
+		}
+	}
+	return c, v, slot == t.b
+}
+
+// FirstLooks: the kernel is for tables whose counts are in two words, which is all but
+// those of the shortest fingerprints.
+func (t *table) FirstLooks(v *layout.View, hashes []uint64, found []bool, open []uint8) (done int) {
+	groups := len(hashes) / kernel.Group
+	if isa() != kernel.AVX512 || t.countWords != 2 || groups == 0 {
+		return 0
+	}
+	batch := batch{
+		region: &v.Region[0], runtime: &v.Runtime[0],
+		hashes: &hashes[0], found: &found[0], open: &open[0], groups: uint64(groups),
+		lines: t.lines, values: t.values, ones: t.ones, highs: t.highs, counts: t.counts, r: t.r, f: t.f, masks: &t.masks[0],
+	}
+	batch.run()
+	return groups * kernel.Group
+}
+
+// Kernel is the ISA in use, unless PDEP is microcode there.
+func (t *table) Kernel() string { return isa().String() }
+
+func isa() kernel.ISA {
+	if kernel.PDEPIsSlow {
+		return kernel.Go
+	}
+	return kernel.InUse()
+}

@@ -1,0 +1,45 @@
+package layout
+
+// What tests outside the package, which can import the layouts, use of its inside.
+
+const (
+	AtVersion        = offVersion
+	AtGeneration     = offGeneration
+	AtCompat         = offCompat
+	AtReadOnlyCompat = offReadOnlyCompat
+	AtIncompat       = offIncompat
+	AtState          = offState
+	AtKind           = offKind
+	AtF              = offF
+	AtB              = offB
+	AtHashID         = offHashID
+	AtSeed           = offSeed
+	AtCanary         = offCanary
+	AtLines          = offLines
+	AtRegionBytes    = offRegionBytes
+	AtTargetRate     = offTargetRate
+	AtDesignLoad     = offDesignLoad
+	AtLength         = offLength
+	AtLogBytes       = offLogBytes
+	AtReserved       = offReserved
+	AtCRC            = offCRC
+
+	SpareHashBits = spareHashBits
+	StashGroups   = stashGroups
+	GroupWords    = groupWords
+	GroupMark     = groupMark
+	MaxStashCount = maxStashCount
+)
+
+var (
+	StashEntry = stashEntry
+	NextGroup  = nextGroup
+	Magic      = magic
+	SlotAt     = slotAt
+	LocateByte = locateByte
+)
+
+func (s *Superblock) Put64(off int, v uint64) { s.put64(off, v) }
+func (s *Superblock) Checksum() uint32        { return s.checksum() }
+func (c Class) Word0() uint64                 { return c.word0() }
+func (c Class) FirstGroup() uint64            { return c.firstGroup() }

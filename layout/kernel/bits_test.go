@@ -1,0 +1,39 @@
+package kernel_test
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout/kernel"
+	"github.com/mmapfilter/mmapfilter/layout/kernel/kerneltest"
+)
+
+// TestTestBits compares with the definition, bit by bit, and sees that bits that are set
+// stay so.
+func TestTestBits(t *testing.T) {
+	kerneltest.Each(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(15, 16))
+		for round := range 2000 {
+			words := make([]uint64, 1<<rng.IntN(6))
+			for i := range words {
+				words[i] = rng.Uint64() & rng.Uint64()
+			}
+			positions := make([]uint64, round%70)
+			want := make([]uint8, len(positions)/kernel.Group+2)
+			for i := range want {
+				want[i] = uint8(rng.Uint64() & rng.Uint64() & rng.Uint64())
+			}
+			set := slices.Clone(want)
+			for i := range positions {
+				positions[i] = rng.Uint64() >> rng.IntN(64)
+				at := positions[i] % uint64(64*len(words))
+				want[i/8] |= uint8(words[at/64]>>(at%64)&1) << (i % 8)
+			}
+			kernel.TestBits(words, positions, set)
+			if !slices.Equal(set, want) {
+				t.Fatalf("%d positions in %d words: %x, want %x", len(positions), len(words), set, want)
+			}
+		}
+	})
+}

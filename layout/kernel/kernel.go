@@ -1,0 +1,57 @@
+// Package kernel says which instructions lookups use on this machine, and has those that
+// are no layout's own: prefetches, tests of many bits at once, and the lines of many
+// hashes at once. The code in Go always exists; everything else is tested against it and
+// gives the same answers, faster.
+package kernel
+
+import (
+	"fmt"
+	"sync/atomic"
+)
+
+// An ISA is a set of instructions that lookups can use.
+type ISA uint32
+
+const (
+	Go ISA = iota // what the compiler makes of it
+	NEON
+	AVX2   // with BMI1, BMI2 and POPCNT
+	AVX512 // F, DQ, BW and VL, with what AVX2 has
+)
+
+// String returns the name: "go", "neon", "avx2" or "avx512".
+func (k ISA) String() string { return [...]string{"go", "neon", "avx2", "avx512"}[k] }
+
+// Single reports whether there is code for lookups of single keys.
+func (k ISA) Single() bool { return k >= AVX2 }
+
+// Group is how many hashes the code for batches does at once.
+const Group = 8
+
+var inUse atomic.Uint32
+
+func init() { inUse.Store(uint32(available()[0])) }
+
+// InUse returns the ISA in use: the fastest of this machine, or the one that Use chose. A
+// layout that has no code for it is looked up in Go.
+func InUse() ISA { return ISA(inUse.Load()) }
+
+// Names returns the names of those that this machine has, the fastest first.
+func Names() (names []string) {
+	for _, k := range available() {
+		names = append(names, k.String())
+	}
+	return names
+}
+
+// Use makes later lookups use the ISA of that name where there is code for it. A
+// layout.Direct that exists keeps its own. It is for tests and measurements.
+func Use(name string) error {
+	for _, k := range available() {
+		if k.String() == name {
+			inUse.Store(uint32(k))
+			return nil
+		}
+	}
+	return fmt.Errorf("layout: no kernel %q on this machine", name)
+}

@@ -1,0 +1,26 @@
+// Package kerneltest runs tests with every kernel.
+package kerneltest
+
+import (
+	"runtime"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout/kernel"
+)
+
+// Each runs f with each kernel that there is for this architecture. One that this machine
+// lacks is skipped, and says so.
+func Each(t *testing.T, f func(t *testing.T)) {
+	names := map[string][]string{"amd64": {"avx512", "avx2"}, "arm64": {"neon"}}[runtime.GOARCH]
+	names = append(names, "go")
+	before := kernel.InUse().String()
+	defer kernel.Use(before)
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) {
+			if err := kernel.Use(name); err != nil {
+				t.Skipf("NOT TESTED: %v", err)
+			}
+			f(t)
+		})
+	}
+}

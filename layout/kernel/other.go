@@ -1,0 +1,14 @@
+//go:build !amd64
+
+package kernel
+
+// Only amd64 has such instructions.
+const HasVBMI, PDEPIsSlow = false, true
+
+func testBitsAVX512(bits *uint64, mask uint64, positions *uint64, groups int, set *uint8) {
+	panic("layout: no kernel")
+}
+
+func splitLinesAVX512(hashes *uint64, n uint64, lines *uint64, groups int) {
+	panic("layout: no kernel")
+}

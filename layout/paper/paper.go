@@ -1,0 +1,376 @@
+package paper
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sync/atomic"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/kernel"
+)
+
+// A table is a layout.Table of either.
+type table struct {
+	kind   layout.Kind
+	lines  uint64
+	values uint64 // 2^f - 1 fingerprints
+	size   uint64 // bits a bucket
+	f, b   int
+
+	// A packed bucket is compared in lanes of f bits, as many in a word as are a
+	// power of two. The masks are those of blocked.
+	lanes               int
+	ones, highs, inLane uint64
+}
+
+const maxBucket = 8
+
+// A bucket is the fingerprints in the slots of a bucket; 0 is an empty slot.
+type bucket [maxBucket]uint32
+
+// maxPairWords is how many words a bucket is in at most: one of 8 slots of 32
+// bits that does not begin with a word.
+const maxPairWords = 5
+
+func newTable(k layout.Kind, p layout.Params, lines, size uint64) *table {
+	t := &table{kind: k, lines: lines, size: size, f: p.FingerprintBits, b: p.BucketSize}
+	t.values = 1<<t.f - 1
+	for t.lanes = t.b; t.lanes*t.f > 64; t.lanes /= 2 {
+	}
+	for i := range t.lanes {
+		t.ones |= 1 << (i * t.f)
+	}
+	t.highs = t.ones << (t.f - 1)
+	t.inLane = t.ones * t.values
+	return t
+}
+
+func (t *table) Kind() layout.Kind     { return t.kind }
+func (t *table) Params() layout.Params { return layout.Params{FingerprintBits: t.f, BucketSize: t.b} }
+func (t *table) Lines() uint64         { return t.lines }
+func (t *table) SlotsPerLine() int     { return t.b }
+func (t *table) Both() bool            { return true }
+
+// pairLoads are the loads of the paper (section 5.1) for each b, or a little less:
+// see Bounds. They hold for fingerprints long enough to tell buckets apart.
+func pairLoads(p layout.Params) layout.Loads {
+	most := map[int]int{1: 48, 2: 84, 4: 95, 8: 98}[p.BucketSize]
+	return layout.Loads{Least: most * 7 / 10, Usual: most, Most: most}
+}
+
+// pairPredict tells what the lookup of an absent key meets. Any item of its class
+// gives it a match, wherever that is: of N items in n buckets, N·2/n on average
+// have one of its buckets as home, and of these 1 in 2^f - 1 its fingerprint.
+// Match is half of that, since the rate counts both buckets.
+func pairPredict(p layout.Params, items float64) layout.Overflow {
+	values := math.Exp2(float64(p.FingerprintBits)) - 1
+	return layout.Overflow{Match: -math.Expm1(2*items*math.Log1p(-1/values)) / 2, Second: 1}
+}
+
+// pairCrowded: fingerprints that are few for the number of buckets make classes
+// of more items than the 2·b places of a class (paper, section 4.2). With N items
+// there are N·values/(2·b·load) classes, and the items of each are distributed as
+// Poisson says. Where the load is low for it, classes that overlap need about as
+// many entries more.
+func pairCrowded(p layout.Params, lines, load float64) float64 {
+	values := math.Exp2(float64(p.FingerprintBits)) - 1
+	classes, mean := lines*values/2, 2*float64(p.BucketSize)*load/values
+	term, tail := math.Exp(-mean), 0.0
+	for k := 1; k < 2*p.BucketSize+30; k++ {
+		if term *= mean / float64(k); k > 2*p.BucketSize {
+			tail += term
+		}
+	}
+	return 2 * classes * tail
+}
+
+// Bounds. A search expands 500 buckets, as many as the paper's kicks. With b slots
+// it has reached them in log_b(500) moves or a few more, where most of them are
+// buckets it has not seen; with one, it is two paths without a branch, and as
+// long as it may be. A change is of one slot or, semi-sorted, of a whole bucket.
+func (t *table) Bounds() layout.Bounds {
+	words := 2 // of a slot
+	if t.kind == layout.SemiSorted {
+		words = 3
+	}
+	moves := map[int]int{1: 250, 2: 40, 4: 16, 8: 12}[t.b]
+	return layout.Bounds{SearchLines: 500, PathMoves: moves, PlaceStores: words, RemoveStores: words}
+}
+
+func (t *table) Split(h uint64) layout.Item {
+	line, rest := layout.SplitHash(h, t.lines)
+	return layout.Item{Line: line, Fp: uint32(layout.Fingerprint(rest, t.values))}
+}
+
+func (t *table) Hash(it layout.Item) uint64 {
+	return layout.JoinHash(it.Line, layout.LowestFraction(uint64(it.Fp), t.values), t.lines)
+}
+
+func (t *table) Alternate(it layout.Item) layout.Item {
+	it.Line = layout.AlternateLine(it.Line, uint64(it.Fp), t.lines)
+	return it
+}
+
+func (t *table) Legal(it layout.Item) bool {
+	return it.Bucket == 0 && it.Fp >= 1 && uint64(it.Fp) <= t.values
+}
+
+func (t *table) Class(it layout.Item) layout.Class {
+	return layout.Class{Line: min(it.Line, layout.AlternateLine(it.Line, uint64(it.Fp), t.lines)), Bucket: it.Bucket, Fp: it.Fp}
+}
+
+// place gives the first word of a bucket, its first bit in there, and how many
+// words it is in.
+func (t *table) place(line uint64) (first, bit uint64, words int) {
+	at := line * t.size
+	first, bit = at/64, at%64
+	return first, bit, int((bit + t.size + 63) / 64)
+}
+
+func (t *table) Words(line uint64) (first uint64, n int) {
+	first, _, n = t.place(line)
+	return first, n
+}
+
+func (t *table) Load(region []uint64, line uint64, l *layout.Line) {
+	first, _, n := t.place(line)
+	copy(l[:], region[first:first+uint64(n)])
+}
+
+func (t *table) Store(region []uint64, line uint64, l *layout.Line) {
+	first, _, n := t.place(line)
+	copy(region[first:], l[:n])
+}
+
+// bitsAt gives n bits, 1 to 64, of words from a bit on.
+func bitsAt(words []uint64, bit, n uint64) uint64 {
+	i, low := bit/64, bit%64
+	v := words[i] >> low
+	if low+n > 64 {
+		v |= words[i+1] << (64 - low)
+	}
+	return v & (1<<(n-1)<<1 - 1)
+}
+
+// regionBits gives 64 bits of a region from a bit on. After the last bit comes anything.
+func regionBits(region []uint64, bit uint64) uint64 {
+	i, low := bit/64, bit%64
+	next := min(i+1, uint64(len(region)-1))
+	return atomic.LoadUint64(&region[i])>>low | atomic.LoadUint64(&region[next])<<1<<(63-low)
+}
+
+// read gives the slots of a bucket that begins at a bit of words.
+func (t *table) read(words []uint64, bit uint64) (s bucket) {
+	if t.kind == layout.SemiSorted {
+		return t.decode(words, bit)
+	}
+	for i := range t.b {
+		s[i] = uint32(bitsAt(words, bit+uint64(i*t.f), uint64(t.f)))
+	}
+	return s
+}
+
+func (t *table) slots(l *layout.Line, line uint64) bucket { return t.read(l[:], line*t.size%64) }
+
+// change makes the slots of a line those of s, and lists the words that it
+// changed. adds says that s only has one more item.
+//
+// A packed slot that is in two words gets an item in two stores. Until the second
+// one, a lookup reads part of it there: an item that is not acknowledged yet, or
+// that is still at its source. The other slots are what they were, so what only
+// adds is not guarded. The slots of a semi-sorted bucket cannot be read apart: one
+// word of before and one of afterwards may give fingerprints that are in neither,
+// and so every change of one that is in several words is guarded, that of a single
+// word too, since a lookup may come between two such changes of different words.
+func (t *table) change(l *layout.Line, line uint64, s *bucket, adds bool, stores *layout.Stores) {
+	_, bit, n := t.place(line)
+	before := *l
+	if t.kind == layout.SemiSorted {
+		t.encode(l[:], bit, s)
+	} else {
+		for i := range t.b {
+			layout.PutBits(l[:], bit+uint64(i*t.f), uint64(t.f), uint64(s[i]))
+		}
+	}
+	guarded := !adds || t.kind == layout.SemiSorted && n > 1
+	for i := range n {
+		if l[i] != before[i] {
+			stores.Add(uint64(i), guarded)
+		}
+	}
+}
+
+func (t *table) Free(l *layout.Line, line uint64) (n uint64) {
+	s := t.slots(l, line)
+	for _, fp := range s[:t.b] {
+		if fp == 0 {
+			n++
+		}
+	}
+	return n
+}
+
+func (t *table) Full(region []uint64, line uint64) bool {
+	var l layout.Line
+	first, _, n := t.place(line)
+	for i := range n {
+		l[i] = atomic.LoadUint64(&region[first+uint64(i)])
+	}
+	return t.Free(&l, line) == 0
+}
+
+func (t *table) FullLines(region, lines []uint64) uint64 { return layout.FullByLine(t, region, lines) }
+
+func (t *table) Place(l *layout.Line, it layout.Item, stores *layout.Stores) bool {
+	return t.swap(l, it.Line, 0, it.Fp, stores)
+}
+
+func (t *table) Fill(l *layout.Line, hashes, beyond []uint64) []uint64 {
+	return layout.FillByPlace(t, l, hashes, beyond)
+}
+
+func (t *table) Remove(l *layout.Line, it layout.Item, stores *layout.Stores) bool {
+	return t.swap(l, it.Line, it.Fp, 0, stores)
+}
+
+// swap puts one fingerprint into the first slot that has another, and reports
+// whether one has.
+func (t *table) swap(l *layout.Line, line uint64, old, fp uint32, stores *layout.Stores) bool {
+	s := t.slots(l, line)
+	i := slices.Index(s[:t.b], old)
+	if i < 0 {
+		return false
+	}
+	s[i] = fp
+	t.change(l, line, &s, old == 0, stores)
+	return true
+}
+
+func (t *table) Copies(l *layout.Line, it layout.Item) (n int) {
+	s := t.slots(l, it.Line)
+	for _, fp := range s[:t.b] {
+		if fp == it.Fp {
+			n++
+		}
+	}
+	return n
+}
+
+func (t *table) Victims(dst []layout.Item, l *layout.Line, it layout.Item, _ bool) (victims []layout.Item, more bool) {
+	dst = dst[:0]
+	s := t.slots(l, it.Line)
+	for _, fp := range s[:t.b] {
+		if fp != 0 {
+			dst = append(dst, layout.Item{Line: it.Line, Fp: fp})
+		}
+	}
+	return dst, false
+}
+
+func (t *table) SetOverflow(*layout.Line, layout.Item, *layout.Stores) {}
+func (t *table) NewMarks(*layout.Line, layout.Item) int                { return 0 }
+func (t *table) Overflowed(l *layout.Line, it layout.Item) bool        { return true }
+
+func (t *table) Probe(l *layout.Line, line uint64) layout.Overflow {
+	items := 0
+	s := t.slots(l, line)
+	for _, fp := range s[:t.b] {
+		if fp != 0 {
+			items++
+		}
+	}
+	return pairPredict(t.Params(), float64(items))
+}
+
+func (t *table) CheckLines(region []uint64, from, to uint64) (items, line uint64, err error) {
+	for line = from; line < to; line++ {
+		at := line * t.size
+		s := t.read(region[at/64:], at%64)
+		for _, fp := range s[:t.b] {
+			if fp != 0 {
+				items++
+			}
+		}
+		if t.kind == layout.SemiSorted {
+			if err := t.checkOrder(region[at/64:], at%64, &s); err != nil {
+				return items, line, err
+			}
+		}
+	}
+	if end := t.lines * t.size; to == t.lines && from < to {
+		for i := end / 64; i < uint64(len(region)); i++ {
+			w := region[i]
+			if i == end/64 {
+				w &^= 1<<(end%64) - 1
+			}
+			if w != 0 {
+				return items, to - 1, fmt.Errorf("unused bits %#x after the last line are set", w)
+			}
+		}
+	}
+	return items, line, nil
+}
+
+// has reports whether a bucket that begins at a bit of words has a fingerprint.
+func (t *table) has(words []uint64, bit, fp uint64) bool {
+	if t.kind == layout.SemiSorted {
+		return t.hasSorted(words, bit, fp)
+	}
+	width := uint64(t.lanes * t.f)
+	var found uint64
+	for end := bit + t.size; bit < end; bit += width {
+		x := bitsAt(words, bit, width) ^ fp*t.ones
+		found |= (x - t.ones) &^ x & t.highs
+	}
+	return found != 0
+}
+
+// look reports whether a bucket of the region has a fingerprint. A bucket of at most 64
+// bits is read as one number, without a branch on whether it lies in one word or two:
+// that would mispredict and take half of the time.
+func (t *table) look(region []uint64, line, fp uint64) bool {
+	if t.size <= 64 {
+		x := regionBits(region, line*t.size)
+		if t.kind == layout.SemiSorted {
+			return t.isSorted(x, fp)
+		}
+		x ^= fp * t.ones
+		return (x-t.ones)&^x&t.highs != 0 // what is above the bucket borrows from nothing in it
+	}
+	first, bit, n := t.place(line)
+	var w [maxPairWords]uint64
+	words := region[first : first+uint64(n)]
+	for i := range words {
+		w[i%maxPairWords] = atomic.LoadUint64(&words[i])
+	}
+	return t.has(w[:], bit, fp)
+}
+
+// Blocks: a bucket may be in two blocks, and a writer leaves the counter of the one odd
+// until it has stored to the other.
+func (t *table) Blocks(line uint64) (first, last uint64) {
+	return line * t.size / (64 * layout.BlockWords), ((line+1)*t.size - 1) / (64 * layout.BlockWords)
+}
+
+func (t *table) LookAt(at func(word uint64) uint64, it layout.Item) (found, beyond bool) {
+	first, bit, n := t.place(it.Line)
+	var w [maxPairWords]uint64
+	for i := range n {
+		w[i] = at(layout.WordRegion + first + uint64(i))
+	}
+	return t.has(w[:], bit, uint64(it.Fp)), true
+}
+
+// Look is LookAt for a line in memory.
+func (t *table) Look(region []uint64, it layout.Item) (found, beyond bool) {
+	return t.look(region, it.Line, uint64(it.Fp)), true
+}
+
+func (t *table) FirstLook(v *layout.View, h uint64) (found, open bool) {
+	return layout.FirstLook(t, v, h)
+}
+
+func (t *table) FirstLooks(*layout.View, []uint64, []bool, []uint8) (done int) { return 0 }
+
+func (t *table) Kernel() string { return kernel.Go.String() }

@@ -1,0 +1,221 @@
+package paper
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/layouttest"
+)
+
+// eachPair runs a test for the layouts whose lines share words.
+func eachPair(t *testing.T, lines uint64, f func(t *testing.T, tab *table)) {
+	layouttest.Each(t, lines, func(t *testing.T, tab layout.Table) {
+		if p, ok := tab.(*table); ok {
+			f(t, p)
+		}
+	})
+}
+
+// TestSequences holds the numbers of the sequences of nibbles against counting
+// them: each that does not fall has one, in the order of their greatest nibble,
+// then the next.
+func TestSequences(t *testing.T) {
+	n := uint16(0)
+	for s := range uint16(16) {
+		for r := range s + 1 {
+			for q := range r + 1 {
+				for p := range q + 1 {
+					if number := chooseUp[0][p] + chooseUp[1][q] + chooseUp[2][r] + chooseUp[3][s]; number != n {
+						t.Fatalf("%x %x %x %x has number %d, not %d", p, q, r, s, number, n)
+					}
+					if got := nibblesOf[n]; got != p|q<<4|r<<8|s<<12 {
+						t.Fatalf("number %d is %04x", n, got)
+					}
+					n++
+				}
+			}
+		}
+	}
+	if n != sequences {
+		t.Errorf("%d sequences", n)
+	}
+}
+
+// TestPairLinesAreApart fills and empties the buckets of a small region at random,
+// against a multiset for each: no change of one touches another, whatever words
+// they share; each listed store is a word that changed; and what CheckLines says.
+func TestPairLinesAreApart(t *testing.T) {
+	const lines = 37
+	eachPair(t, lines, func(t *testing.T, tab *table) {
+		rng := rand.New(rand.NewPCG(uint64(tab.f), uint64(tab.b)))
+		g, err := layout.NewGeometry(tab.kind, tab.Params(), lines)
+		if err != nil {
+			t.Fatal(err)
+		}
+		region := make([]uint64, g.RegionBytes/8)
+		var want [lines][]uint32
+		total := uint64(0)
+		for range 4000 {
+			it := layout.Item{Line: rng.Uint64N(lines), Fp: 1 + uint32(rng.Uint64N(tab.values))}
+			have := &want[it.Line]
+			var l layout.Line
+			var s layout.Stores
+			tab.Load(region, it.Line, &l)
+			before := l
+			if n := len(*have); n > 0 && rng.IntN(2) == 0 {
+				i := rng.IntN(n)
+				it.Fp = (*have)[i]
+				*have = slices.Delete(*have, i, i+1)
+				if !tab.Remove(&l, it, &s) {
+					t.Fatal("not removed")
+				}
+				total--
+			} else if placed := tab.Place(&l, it, &s); placed != (n < tab.b) {
+				t.Fatalf("placed: %t, with %d in the line", placed, n)
+			} else if placed {
+				*have = append(*have, it.Fp)
+				total++
+			}
+			first, n := tab.Words(it.Line)
+			listed := map[int]bool{}
+			for i := range s.Len() {
+				word, guarded := s.At(i)
+				if spans := tab.kind == layout.SemiSorted && n > 1; !guarded && (spans || l[word]&before[word] != before[word] && tab.kind == layout.Packed) {
+					t.Fatalf("word %d of %d of line %d is not guarded", word, n, it.Line)
+				}
+				listed[word] = true
+				region[first+uint64(word)] = l[word]
+			}
+			for i := range l {
+				if (l[i] != before[i]) != listed[i] {
+					t.Fatalf("word %d changed: %t", i, !listed[i])
+				}
+			}
+			if items, line, err := tab.CheckLines(region, 0, lines); items != total || err != nil {
+				t.Fatalf("%d items, not %d; line %d: %v", items, total, line, err)
+			}
+			for line := range uint64(lines) {
+				tab.Load(region, line, &l)
+				slots := tab.slots(&l, line)
+				got := slices.DeleteFunc(slices.Clone(slots[:tab.b]), func(fp uint32) bool { return fp == 0 })
+				slices.Sort(got)
+				slices.Sort(want[line])
+				if !slices.Equal(got, want[line]) {
+					t.Fatalf("line %d has %x, not %x", line, got, want[line])
+				}
+			}
+		}
+	})
+}
+
+// TestSortedImage: a semi-sorted bucket has one image for what is in it, in
+// whatever order that came.
+func TestSortedImage(t *testing.T) {
+	eachPair(t, 5, func(t *testing.T, tab *table) {
+		if tab.kind != layout.SemiSorted {
+			return
+		}
+		rng := rand.New(rand.NewPCG(uint64(tab.f), 1))
+		for range 200 {
+			var items []layout.Item
+			for range 1 + rng.IntN(4) {
+				// Few different ones, so that nibbles and whole fingerprints are equal.
+				items = append(items, layout.Item{Line: 3, Fp: 1 + uint32(rng.Uint64N(tab.values))&(tab.topBits()|1)})
+			}
+			var first layout.Line
+			for try := range 10 {
+				var l layout.Line
+				rng.Shuffle(len(items), func(i, j int) { items[i], items[j] = items[j], items[i] })
+				for _, it := range items {
+					if !tab.Place(&l, it, nil) {
+						t.Fatal("no room")
+					}
+				}
+				if try > 0 && l != first {
+					t.Fatalf("%v gives %x and %x", items, l, first)
+				}
+				first = l
+			}
+		}
+	})
+}
+
+func (t *table) topBits() uint32 { return uint32(0xC) << (t.f - nibbleBits) }
+
+// TestCheckPairs finds what cannot stand in a region (F10): a bit after the last
+// line, a number that no sequence has, rests that fall where nibbles are equal.
+func TestCheckPairs(t *testing.T) {
+	eachPair(t, 5, func(t *testing.T, tab *table) {
+		g, err := layout.NewGeometry(tab.kind, tab.Params(), 5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		refused := func(region []uint64, line uint64) error {
+			_, at, err := tab.CheckLines(region, 0, 5)
+			if (err != nil) != (line < 5) || err != nil && at != line {
+				return fmt.Errorf("line %d: %v, and it should be line %d", at, err, line)
+			}
+			return nil
+		}
+		for bit := range 8 * uint64(g.RegionBytes) {
+			region := make([]uint64, g.RegionBytes/8)
+			region[bit/64] = 1 << (bit % 64)
+			in := bit % tab.size
+			line := uint64(5)
+			switch {
+			case bit >= 5*tab.size:
+				line = 4
+			case tab.kind == layout.SemiSorted && in >= numberBits && in < tab.size-uint64(tab.f-nibbleBits):
+				line = bit / tab.size // a rest above 0, before the greatest, which is 0
+			}
+			if err := refused(region, line); err != nil {
+				t.Fatalf("bit %d: %v", bit, err)
+			}
+		}
+		for number := range uint64(1 << numberBits) {
+			if tab.kind != layout.SemiSorted {
+				break
+			}
+			region := make([]uint64, g.RegionBytes/8)
+			layout.PutBits(region, 3*tab.size, numberBits, number)
+			line := uint64(5)
+			if number >= sequences {
+				line = 3
+			}
+			if err := refused(region, line); err != nil {
+				t.Fatalf("number %d: %v", number, err)
+			}
+		}
+	})
+}
+
+// TestPairBlocks bears R2: the counters that a lookup rests on are those of every
+// word that it reads.
+func TestPairBlocks(t *testing.T) {
+	eachPair(t, 300, func(t *testing.T, tab *table) {
+		rng := rand.New(rand.NewPCG(3, 4))
+		two := 0
+		for range 300 {
+			h := rng.Uint64()
+			read := map[uint64]bool{}
+			layout.Lookup(tab, func(word uint64) uint64 {
+				read[word] = true
+				return 0
+			}, h)
+			for word := range read {
+				if word >= layout.WordStash && !read[layout.WordRuntime+layout.CounterOf(word)] {
+					t.Fatalf("word %d is read without its counter", word)
+				}
+			}
+			if a, b := tab.Blocks(tab.Split(h).Line); a != b {
+				two++
+			}
+		}
+		if alone := tab.size&(tab.size-1) == 0; alone != (two == 0) {
+			t.Errorf("%d buckets in two blocks", two)
+		}
+	})
+}
