@@ -1,6 +1,7 @@
 package layout
 
 import (
+	"sync"
 	"sync/atomic"
 
 	"github.com/mmapfilter/mmapfilter/layout/kernel"
@@ -230,9 +231,17 @@ func ContainsHashes(t Table, v *View, hashes []uint64, found []bool) {
 	}
 }
 
+// A bitmap says which hashes of a block are open. As a local variable it would be moved to
+// the heap each time, since it is passed to a method of an interface.
+type bitmap [lookupBlock / kernel.Group]uint8
+
+var bitmaps = sync.Pool{New: func() any { return new(bitmap) }}
+
 func containsBlock(t Table, v *View, hashes []uint64, found []bool) {
-	var bitmap [lookupBlock / kernel.Group]uint8
-	open := bitmap[:(len(hashes)+kernel.Group-1)/kernel.Group]
+	bits := bitmaps.Get().(*bitmap)
+	defer bitmaps.Put(bits)
+	open := bits[:(len(hashes)+kernel.Group-1)/kernel.Group]
+	clear(open)
 	FirstLooks(t, v, hashes, found, open)
 	kernel.EachBit(open, func(i int) {
 		first, _ := t.Words(t.Alternate(t.Split(hashes[i])).Line)
