@@ -1,0 +1,188 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	_ "github.com/mmapfilter/mmapfilter/layout/all"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+)
+
+const testWords = MinBytes / 8
+
+// testLive gives the superblock of a live file, of generation 7, with 100 items
+// and 5 operations after user sequence 40, whose log goes on after LSN 1000.
+func testLive(change func(*layout.Superblock)) *layout.Superblock {
+	g, err := layout.NewGeometry(layout.Blocked, layout.Params{FingerprintBits: 12, BucketSize: 5}, 100)
+	if err != nil {
+		panic(err)
+	}
+	sb := new(layout.Superblock)
+	sb.SetGeneration(7)
+	sb.SetState(layout.Live)
+	sb.SetGeometry(g)
+	sb.SetSeed(42)
+	sb.SetUUID([16]byte{1, 2, 3})
+	sb.SetCapacity(3800)
+	sb.SetTargetRate(0.01)
+	sb.SetDesignLoad(0.95)
+	sb.SetLength(100)
+	sb.SetLogSalt(0x5A17)
+	sb.SetCheckpointLSN(1000)
+	sb.SetUserSeq(40)
+	sb.SetOperation(5)
+	sb.SetLogBytes(MinBytes)
+	if change != nil {
+		change(sb)
+	}
+	sb.Sign()
+	return sb
+}
+
+// A testLog is a log with what was put into it.
+type testLog struct {
+	words   []uint64
+	sb      *layout.Superblock
+	w       *Writer
+	stored  []uint64 // the words in the order in which they were stored to
+	ops     []testOp
+	further uint64 // words of a record, up to 7
+
+	length, userSeq, operation, durable uint64
+	commits                             []Commit
+}
+
+// A testOp is an operation in a log.
+type testOp struct {
+	records []Record
+	end     Contents // what the log holds with it as the last one
+}
+
+func newTestLog(words []uint64, sb *layout.Superblock) *testLog {
+	l := &testLog{words: words, sb: sb, length: sb.Length(), userSeq: sb.UserSeq(), operation: sb.Operation(), durable: sb.CheckpointLSN()}
+	store := func(i, v uint64) {
+		l.words[i] = v
+		l.stored = append(l.stored, i)
+	}
+	PutHeader(store, Header{UUID: sb.UUID(), Generation: sb.Generation(), Salt: sb.LogSalt(), Bytes: int64(len(words)) * 8})
+	l.w = NewWriter(words, each(store), sb.Generation(), sb.LogSalt(), sb.CheckpointLSN())
+	return l
+}
+
+// each stores values one by one.
+func each(store func(i, v uint64)) func(word uint64, values []uint64) {
+	return func(word uint64, values []uint64) {
+		for i, v := range values {
+			store(word+uint64(i), v)
+		}
+	}
+}
+
+// do appends an operation of n records that adds grow items.
+func (l *testLog) do(n, grow int) {
+	l.operation++
+	l.length += uint64(int64(grow))
+	var records []Record
+	for i := range n {
+		word := layout.WordStash + l.w.LSN()*37%4000
+		stores := []Store{{Word: word, Value: 0x9E3779B97F4A7C15 * l.w.LSN(), Guarded: i%3 == 1}}
+		for further := range l.further {
+			stores = append(stores, Store{Word: word ^ (further + 1), Value: word * further})
+		}
+		var r Record
+		if rest := r.Gather(stores); rest != nil {
+			panic("a block is one record")
+		}
+		if i == n-1 {
+			r.Last, r.Grow, r.Operation = true, grow, uint32(l.operation)
+		}
+		l.w.Append(&r)
+		records = append(records, r)
+	}
+	l.ops = append(l.ops, testOp{records, Contents{LSN: l.w.LSN(), UserSeq: l.userSeq, Operation: l.operation, Length: l.length, End: l.w.End()}})
+}
+
+func (l *testLog) commit() Commit {
+	c := l.w.Commit(Commit{UserSeq: l.userSeq, Operation: l.operation, Length: l.length, Durable: l.durable})
+	l.commits = append(l.commits, c)
+	l.durable = c.LSN
+	return c
+}
+
+// commitAt is commit with a new user sequence.
+func (l *testLog) commitAt(seq uint64) Commit {
+	l.userSeq, l.operation = seq, 0
+	return l.commit()
+}
+
+// scan scans the log, and holds the records that it calls each with against
+// those that were put in.
+func (l *testLog) scan(t testing.TB, promised uint64) (Contents, error) {
+	t.Helper()
+	return l.scanWords(t, l.words, promised)
+}
+
+func (l *testLog) scanWords(t testing.TB, words []uint64, promised uint64) (Contents, error) {
+	t.Helper()
+	var got, want []Record
+	s, err := Scan(words, l.sb, promised, func(r Record) { got = append(got, r) })
+	if uint64(len(got)) != s.Records {
+		t.Fatalf("the scan counts %d records and gave %d", s.Records, len(got))
+	}
+	for _, op := range l.ops {
+		if len(want) < len(got) {
+			want = append(want, op.records...)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Fatalf("%d records are not the first %d that were put in", len(got), len(want))
+	}
+	var again []Record
+	for _, b := range s.Segments {
+		for at, n := b.Start, uint64(0); n < b.Records; n++ {
+			var r Record
+			r, at = ReadRecord(words, at)
+			again = append(again, r)
+		}
+	}
+	if !slices.Equal(got, again) {
+		t.Fatal("the segments of the scan are not its records")
+	}
+	s.Segments = nil
+	return s, err
+}
+
+// rule gives the number of the rule that an error names.
+func rule(err error) string {
+	e := new(layout.CorruptError)
+	if !errors.As(err, &e) {
+		return fmt.Sprint(err)
+	}
+	name, _, _ := strings.Cut(e.Rule, ":")
+	return name
+}
+
+// forge gives the segments of a log right checks, and what they need to follow
+// each other, so that what else is in them gets past the checks. A segment has as
+// many records as its commit record says, some hundreds at most.
+func forge(log []uint64, sb *layout.Superblock) {
+	w := NewWriter(log, func(word uint64, values []uint64) { copy(log[word:], values) }, sb.Generation(), sb.LogSalt(), sb.CheckpointLSN())
+	for w.segment+segmentHeadWords <= uint64(len(log)) {
+		head := log[w.segment+commitAt:]
+		c := Commit{Records: head[4], UserSeq: head[5], Operation: head[6], Length: head[7], Durable: head[8]}
+		w.begin()
+		for n := c.Records % 300; n > 0 && w.Room() > 0 && NextRecord(log, w.end) <= uint64(len(log)); n-- {
+			last := NextRecord(log, w.end) - 1
+			w.lsn++
+			w.check = w.checker.record(w.salt, w.lsn, w.check, log[w.end:last], uint32(log[last]>>32))
+			log[last] = log[last]>>32<<32 | uint64(w.check)
+			w.end = last + 1
+			w.records++
+		}
+		w.Commit(c)
+	}
+}

@@ -1,0 +1,170 @@
+package wal
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+)
+
+func TestRecordKeepsItsFields(t *testing.T) {
+	for _, block := range []uint64{0, 1, layout.WordRegion, 1<<recordWordBits/layout.BlockWords - 1} {
+		for words := 1; words < 1<<layout.BlockWords; words++ {
+			for flags := range 4 {
+				for grow := -1; grow <= 1; grow++ {
+					r := Record{Block: block, Words: uint8(words), Guarded: flags&1 != 0, Last: flags&2 != 0}
+					for i := range r.Values {
+						if words>>i&1 != 0 {
+							r.Values[i] = ^block * uint64(i+1)
+						}
+					}
+					if r.Last {
+						r.Grow, r.Operation = grow, 0xFFFFFFF0+uint32(block)
+					}
+					var w [layout.BlockWords + 2]uint64
+					n := r.encode((*[layout.BlockWords + 1]uint64)(w[:]))
+					w[n] = uint64(r.Operation)<<32 | 0x1234
+					if got := decodeRecord(w[:n+1]); got != r || w[0]&recordUnused != 0 || !oneBlock(w[0]) || recordLength(w[0]) != uint64(n)+1 {
+						t.Fatalf("%+v became %+v", r, got)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestGather: stores to one block that follow one another are one record, with the
+// last value of each word, guarded if one of them is.
+func TestGather(t *testing.T) {
+	const at = layout.WordRegion + 16
+	stores := []Store{{at + 5, 1, false}, {at + 2, 2, true}, {at + 5, 3, false}, {at + 8, 4, false}, {at, 5, false}, {at + 7, 6, false}}
+	want := []Record{
+		{Block: at / 8, Words: 1<<2 | 1<<5, Values: [8]uint64{2: 2, 5: 3}, Guarded: true},
+		{Block: at/8 + 1, Words: 1, Values: [8]uint64{4}},
+		{Block: at / 8, Words: 1 | 1<<7, Values: [8]uint64{0: 5, 7: 6}},
+	}
+	var got []Record
+	for len(stores) > 0 {
+		var r Record
+		stores = r.Gather(stores)
+		got = append(got, r)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%+v", got)
+	}
+	var seen []uint64
+	got[0].Each(func(word, value uint64) { seen = append(seen, word, value) })
+	if !slices.Equal(seen, []uint64{at + 2, 2, at + 5, 3}) || got[1].Counter() != layout.CounterOf(at+8) {
+		t.Errorf("%v, counter %d", seen, got[1].Counter())
+	}
+}
+
+func TestLogKeepsWhatIsPutIn(t *testing.T) {
+	l := newTestLog(make([]uint64, testWords), testLive(nil))
+	if s, err := l.scan(t, 0); err != nil || !reflect.DeepEqual(s, Contents{LSN: 1000, UserSeq: 40, Operation: 5, Length: 100, End: FirstWord}) {
+		t.Fatalf("an empty log: %+v, %v", s, err)
+	}
+	l.do(1, 1)
+	l.do(7, -1)
+	if c := l.commit(); c.LSN != 1009 || c.Records != 8 || l.w.LSN() != 1009 || l.w.records != 0 {
+		t.Errorf("%+v", c)
+	}
+	l.do(3, 0)
+	l.do(2, 1)
+	want := l.ops[3].end
+	want.Records = 13
+	if s, err := l.scan(t, 1009); err != nil || !reflect.DeepEqual(s, want) {
+		t.Errorf("an open segment: %+v, %v; want %+v", s, err, want)
+	}
+	l.commitAt(50)
+	l.do(1, 1)
+	if s, err := l.scan(t, 1015); err != nil || !reflect.DeepEqual(s, Contents{LSN: 1016, Records: 14, UserSeq: 50, Operation: 1, Length: 102, End: l.w.End()}) {
+		t.Errorf("after a new user sequence: %+v, %v", s, err)
+	}
+	if l.w.End()/PageWords != FirstWord/PageWords+2 {
+		t.Errorf("the third segment is at word %d", l.w.End())
+	}
+	if r, next := ReadRecord(l.words, l.w.Start()); l.w.records != 1 || r != l.ops[4].records[0] || next != l.w.End() {
+		t.Errorf("the last segment begins with %+v", r)
+	}
+}
+
+// TestEmptyCommits: a commit without records takes a page, and keeps its user
+// sequence.
+func TestEmptyCommits(t *testing.T) {
+	l := newTestLog(make([]uint64, testWords), testLive(nil))
+	n := uint64(0)
+	for l.w.Room() > 0 {
+		n++
+		l.commitAt(100 + n)
+	}
+	if n != testWords/PageWords-HeaderSlots || l.w.Room() != 0 {
+		t.Errorf("%d commits fit", n)
+	}
+	if s, err := l.scan(t, 1000+n); err != nil || s.LSN != 1000+n || s.UserSeq != 100+n || s.Operation != 0 || s.Length != 100 || s.Records != 0 {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+// TestRoom fills logs to their last word: what Room says fits, and no store is
+// outside the log or before what is committed.
+func TestRoom(t *testing.T) {
+	for pages := uint64(3); pages <= 6; pages++ {
+		for committed := range pages {
+			l := newTestLog(make([]uint64, pages*PageWords), testLive(func(sb *layout.Superblock) { sb.SetLogBytes(int64(pages) * PageBytes) }))
+			for range min(committed, pages-HeaderSlots) {
+				l.do(1, 0)
+				l.commit()
+			}
+			done := len(l.stored)
+			first, room := l.w.End(), l.w.Room()
+			if left := pages*PageWords - min(first, pages*PageWords); room != left/recordWords {
+				t.Errorf("%d pages, %d commits: room for %d records in %d words", pages, committed, room, left)
+			}
+			for i := range room {
+				if l.w.Room() != room-i {
+					t.Fatalf("room for %d records where there was for %d, and %d were appended", l.w.Room(), room, i)
+				}
+				l.do(1, 0)
+			}
+			if l.w.End() > pages*PageWords && room > 0 || l.w.Room() != 0 {
+				t.Errorf("%d pages: the last record ends at word %d; room for %d", pages, l.w.End(), l.w.Room())
+			}
+			if room > 0 {
+				l.commit()
+			}
+			for _, word := range l.stored[done:] {
+				if word < first-segmentHeadWords || word >= pages*PageWords {
+					t.Fatalf("%d pages, records from word %d on: a store to word %d", pages, first, word)
+				}
+			}
+			if s, err := l.scan(t, l.w.LSN()); err != nil || s.LSN != l.w.LSN() {
+				t.Errorf("%d pages, full: %+v, %v", pages, s, err)
+			}
+			if l.w.Room() != 0 {
+				t.Errorf("%d pages, full: room for %d", pages, l.w.Room())
+			}
+		}
+	}
+	if w := NewWriter(make([]uint64, FirstWord+3), nil, 1, 1, 0); w.Room() != 0 {
+		t.Errorf("a log without a segment has room for %d", w.Room())
+	}
+}
+
+// TestOperationNumberWraps: records keep the low half of it.
+func TestOperationNumberWraps(t *testing.T) {
+	l := newTestLog(make([]uint64, testWords), testLive(func(sb *layout.Superblock) { sb.SetOperation(5<<32 - 3) }))
+	for i := range uint64(6) {
+		l.do(2, 0)
+		if i == 1 {
+			l.operation += 1 << 31 // operations that changed nothing
+		}
+		if s, err := l.scan(t, 0); err != nil || s.Operation != l.ops[i].end.Operation {
+			t.Errorf("operation %d: %+v, %v", l.ops[i].end.Operation, s, err)
+		}
+	}
+	if l.operation>>32 != 5 {
+		t.Errorf("operation %#x did not wrap", l.operation)
+	}
+}

@@ -1,0 +1,224 @@
+package wal
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+)
+
+// TestLogIsCutAnywhere stops the writer after each of its stores, as the death
+// of its process does: what the log then holds is the operations that were
+// complete.
+func TestLogIsCutAnywhere(t *testing.T) {
+	l := newTestLog(make([]uint64, testWords), testLive(nil))
+	l.do(1, 1)
+	l.further = 3
+	l.do(5, 1)
+	l.commit()
+	l.further = 7
+	l.do(3, -1)
+	l.commitAt(60)
+	l.commit()
+	l.do(2, 1)
+	whole := slices.Clone(l.words)
+	for n := range len(l.stored) + 1 {
+		words := make([]uint64, len(whole))
+		for _, i := range l.stored[:n] {
+			words[i] = whole[i]
+		}
+		s, err := l.scanWords(t, words, 0)
+		if err != nil {
+			t.Fatalf("after %d stores: %v", n, err)
+		}
+		complete, last := uint64(0), uint64(0)
+		for _, op := range l.ops {
+			if end := op.end.End; slices.Contains(l.stored[:n], end-1) {
+				complete += uint64(len(op.records))
+				last = max(last, op.end.LSN)
+			}
+		}
+		if s.Records != complete || s.LSN < max(last, 1000) {
+			t.Errorf("after %d stores: %+v; %d records were complete", n, s, complete)
+		}
+	}
+}
+
+// TestTornRecord changes the words of a log one after the other. What is before
+// the change counts, and what comes after does not, even where it is whole; it is
+// an error where anyone vouches for it (L5).
+func TestTornRecord(t *testing.T) {
+	l := newTestLog(make([]uint64, testWords), testLive(nil))
+	for range 3 {
+		l.do(4, 1)
+		l.do(2, 1)
+		l.commit()
+	}
+	last := l.commits[2]
+	for _, word := range slices.Compact(slices.Sorted(slices.Values(l.stored))) {
+		if word < FirstWord {
+			continue
+		}
+		segment := word / PageWords * PageWords
+		before := 1000 + (word-FirstWord)/PageWords*7
+		l.words[word] ^= 1 << (word % 64)
+		s, err := Scan(l.words, l.sb, 0, nil)
+		_, promisedErr := Scan(l.words, l.sb, last.LSN, nil)
+		inLast := segment == FirstWord+2*PageWords
+		if s.LSN < before || s.LSN >= last.LSN || rule(promisedErr) != "L5" {
+			t.Errorf("word %d: %+v, %v; promised: %v", word, s, err, promisedErr)
+		}
+		// The commit record of the last segment vouches for the one before.
+		if inLast != (err == nil) || err != nil && rule(err) != "L5" {
+			t.Errorf("word %d: %+v, %v", word, s, err)
+		}
+		if at := word % PageWords; at >= segmentHeadWords && s.LSN > before+(at-segmentHeadWords)/recordWords {
+			t.Errorf("word %d: a changed record counts: %+v", word, s)
+		}
+		l.words[word] ^= 1 << (word % 64)
+	}
+}
+
+// TestChain: segments that are whole by themselves count only where they follow
+// each other.
+func TestChain(t *testing.T) {
+	make3 := func() *testLog {
+		l := newTestLog(make([]uint64, testWords), testLive(nil))
+		l.do(2, 1)
+		l.commit()
+		l.do(2, 1)
+		l.commit()
+		l.do(2, 1)
+		l.commit()
+		return l
+	}
+	l := make3()
+	page := func(words []uint64, i int) []uint64 {
+		return words[FirstWord+i*PageWords : FirstWord+(i+1)*PageWords]
+	}
+	// The same number of records in the first segment, but other ones.
+	other := newTestLog(make([]uint64, testWords), testLive(nil))
+	other.do(1, 0)
+	other.do(1, 1)
+	other.commit()
+	other.do(2, 1)
+	other.commit()
+	for name, change := range map[string]func(){
+		"an old second segment":    func() { copy(page(l.words, 1), page(other.words, 1)) },
+		"the second segment twice": func() { copy(page(l.words, 2), page(l.words, 1)) },
+		"segments in wrong order":  func() { copy(page(l.words, 1), page(l.words, 2)) },
+		"the first segment again":  func() { copy(page(l.words, 1), page(l.words, 0)) },
+		"no second segment":        func() { clear(page(l.words, 1)) },
+		"no first segment":         func() { clear(page(l.words, 0)) },
+		"an empty page, and more":  func() { copy(page(l.words, 3), page(l.words, 2)); clear(page(l.words, 2)) },
+	} {
+		l = make3()
+		change()
+		s, err := Scan(l.words, l.sb, 0, nil)
+		if s.LSN >= l.commits[2].LSN {
+			t.Errorf("%s: %+v, %v", name, s, err)
+		}
+		if _, err := Scan(l.words, l.sb, l.commits[2].LSN, nil); rule(err) != "L5" {
+			t.Errorf("%s, promised: %v", name, err)
+		}
+	}
+}
+
+// TestOlderGeneration: a log that begins again does not count what is left of
+// the generation before, even where LSNs and checks fit.
+func TestOlderGeneration(t *testing.T) {
+	l := newTestLog(make([]uint64, testWords), testLive(nil))
+	for range 4 {
+		l.do(2, 1)
+		l.commit()
+	}
+	for name, change := range map[string]func(*layout.Superblock){
+		"salt and generation": func(sb *layout.Superblock) { sb.SetGeneration(8); sb.SetLogSalt(0x5A18) },
+		"generation":          func(sb *layout.Superblock) { sb.SetGeneration(8) },
+		"salt":                func(sb *layout.Superblock) { sb.SetLogSalt(0x5A18) },
+		"LSN":                 func(sb *layout.Superblock) { sb.SetCheckpointLSN(999) },
+	} {
+		sb := testLive(change)
+		if s, err := Scan(l.words, sb, 0, nil); s.Records != 0 || s.LSN != sb.CheckpointLSN() || err != nil && name != "LSN" {
+			t.Errorf("another %s: %+v, %v", name, s, err)
+		}
+		next := newTestLog(slices.Clone(l.words), sb)
+		next.do(2, 1)
+		next.commit()
+		if s, err := next.scan(t, 0); name != "LSN" && (err != nil || s.LSN != next.w.LSN()) {
+			t.Errorf("another %s: %+v, %v", name, s, err)
+		}
+	}
+}
+
+// TestLookahead bears L5: a commit record past a bad one vouches for what was
+// durable when it was stored, even where nothing leads to it.
+func TestLookahead(t *testing.T) {
+	l := newTestLog(make([]uint64, testWords), testLive(nil))
+	for range 5 {
+		l.do(2, 1)
+		l.commit()
+	}
+	if _, err := l.scan(t, l.w.LSN()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.scan(t, l.w.LSN()+1); rule(err) != "L5" {
+		t.Errorf("a promise of more than there is: %v", err)
+	}
+	// The segments from 2 on are gone but for one, which vouches for those
+	// before it.
+	for survivor := 2; survivor < 5; survivor++ {
+		words := slices.Clone(l.words)
+		for i := 2; i < 5; i++ {
+			if i != survivor {
+				clear(words[FirstWord+i*PageWords : FirstWord+(i+1)*PageWords])
+			}
+		}
+		_, err := l.scanWords(t, words, 0)
+		if survivor == 2 && err != nil || survivor > 2 && rule(err) != "L5" {
+			t.Errorf("with segment %d: %v", survivor, err)
+		}
+	}
+	for i := range 4 {
+		clear(l.words[FirstWord+i*PageWords : FirstWord+(i+1)*PageWords])
+	}
+	s, err := l.scan(t, 0)
+	if rule(err) != "L5" || s.Records != 0 {
+		t.Errorf("with the last segment alone: %+v, %v", s, err)
+	}
+	// A checkpoint vouches for itself alone.
+	if s, err := Scan(make([]uint64, testWords), l.sb, 0, nil); err != nil || s.LSN != 1000 {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+// TestLaterGeneration bears L2.
+func TestLaterGeneration(t *testing.T) {
+	older := testLive(nil)
+	newer := testLive(func(sb *layout.Superblock) { sb.SetGeneration(8); sb.SetLogSalt(0x5A18) })
+	words := newTestLog(make([]uint64, testWords), older).words
+	l := newTestLog(words, newer)
+	if LaterGeneration(l.words, older) {
+		t.Error("a header is a record")
+	}
+	l.do(1, 1)
+	if !LaterGeneration(l.words, older) || LaterGeneration(l.words, newer) {
+		t.Error("a begin record does not show its generation")
+	}
+	l.commit()
+	l.words[FirstWord] ^= 1
+	if !LaterGeneration(l.words, older) || LaterGeneration(l.words, newer) {
+		t.Error("a commit record does not show its generation")
+	}
+	l.words[FirstWord+commitAt] ^= 1
+	if LaterGeneration(l.words, older) {
+		t.Error("a page with neither record shows a generation")
+	}
+	l.do(1, 1)
+	if !LaterGeneration(l.words, older) {
+		t.Error("the second page does not show its generation")
+	}
+	if LaterGeneration(l.words, testLive(func(sb *layout.Superblock) { sb.SetUUID([16]byte{9}) })) {
+		t.Error("the log of another file shows a generation of this one")
+	}
+}
