@@ -126,11 +126,30 @@ func NewView(words []uint64, g Geometry) View {
 // which lines an item may be in. It holds no data and is safe for concurrent use. A
 // layout is one implementation, in a package of its own that registers it.
 type Table interface {
+	Shape
+	Addresses
+	Images
+	Slots
+	Room
+	Overflows
+	Looks
+}
+
+// A Shape is what a table was made with, and what follows from that.
+type Shape interface {
 	Kind() Kind
 	Params() Params
 	Lines() uint64     // n, the number of lines
 	SlotsPerLine() int // slots a line
+	// Bounds returns the bounds of the work on one item.
+	Bounds() Bounds
+	// Both reports whether every lookup goes on to the second line: whether Overflowed
+	// is always true.
+	Both() bool
+}
 
+// Addresses say where an item may be.
+type Addresses interface {
 	// Split returns the item of a hash, seen from its home line.
 	Split(h uint64) Item
 	// Hash is an inverse of Split: it returns the lowest hash with that item.
@@ -144,13 +163,10 @@ type Table interface {
 	// Class returns what the stash calls the item. It is equal for all items that have
 	// the same lines, the same buckets and the same fingerprint.
 	Class(it Item) Class
+}
 
-	// Bounds returns the bounds of the work on one item.
-	Bounds() Bounds
-	// Both reports whether every lookup goes on to the second line: whether Overflowed
-	// is always true.
-	Both() bool
-
+// Images are those of the lines of a region.
+type Images interface {
 	// Words returns the words of the region that hold a line: n of them, starting with
 	// first. They lie in one block of 64 bytes, or in two.
 	Words(line uint64) (first uint64, n int)
@@ -158,24 +174,23 @@ type Table interface {
 	// must not store to lines that share a word at the same time.
 	Load(region []uint64, line uint64, l *Line)
 	Store(region []uint64, line uint64, l *Line)
+	// CheckLines counts the items of the lines [from, to). If a line breaks a rule of
+	// the format, it returns that line and what is wrong with it.
+	CheckLines(region []uint64, from, to uint64) (items, line uint64, err error)
+	// Probe says what lookups of absent keys meet whose home is a line with the image
+	// l. Away is an estimate, and too low if the items that left share overflow bits.
+	Probe(l *Line, line uint64) Overflow
+}
 
-	// Methods that change a line list the words they have changed in s, which is empty
-	// before the call and may be nil. l is the image of it.Line.
-
+// Slots are those of a line; l is the image of it.Line. Methods that change a line list
+// the words they have changed in s, which is empty before the call and may be nil.
+type Slots interface {
 	// Place puts the item into l, moving others inside the line if that makes room. It
 	// reports false, and leaves l alone, if there is no room.
 	Place(l *Line, it Item, s *Stores) bool
 	// Fill puts the items of sorted hashes, whose home line is the empty line l, into
 	// it. It appends the hashes of those that find no room to beyond, in order.
 	Fill(l *Line, hashes, beyond []uint64) []uint64
-	// Free returns the number of free slots of a line with the image l.
-	Free(l *Line, line uint64) uint64
-	// Full reports whether a line of the region has no free slot. A writer may be
-	// storing to the line.
-	Full(region []uint64, line uint64) bool
-	// FullLines is Full for up to 64 lines, whose cache misses overlap: bit i is for
-	// lines[i].
-	FullLines(region, lines []uint64) (full uint64)
 	// Remove removes one copy of the item from l and reports whether there was one.
 	Remove(l *Line, it Item, s *Stores) bool
 	// Copies returns the number of slots of l that hold the item.
@@ -184,37 +199,29 @@ type Table interface {
 	// the item: all victims if all is set, otherwise the cheapest few; more reports
 	// whether others may exist.
 	Victims(dst []Item, l *Line, it Item, all bool) (victims []Item, more bool)
-	// SetOverflow records in l that the item, or an equal one, is elsewhere.
+}
+
+// Room is that of the lines.
+type Room interface {
+	// Free returns the number of free slots of a line with the image l.
+	Free(l *Line, line uint64) uint64
+	// Full reports whether a line of the region has no free slot. A writer may be
+	// storing to the line.
+	Full(region []uint64, line uint64) bool
+	// FullLines is Full for up to 64 lines, whose cache misses overlap: bit i is for
+	// lines[i].
+	FullLines(region, lines []uint64) (full uint64)
+}
+
+// Overflows are the overflow bits of a line; l is the image of it.Line.
+type Overflows interface {
+	// SetOverflow records in l that the item, or an equal one, is elsewhere. It lists
+	// the words it has changed in s, as the methods of Slots do.
 	SetOverflow(l *Line, it Item, s *Stores)
 	// NewMarks returns the number of overflow bits that SetOverflow would set.
 	NewMarks(l *Line, it Item) int
 	// Overflowed reports whether a lookup of the item must go on past l.
 	Overflowed(l *Line, it Item) bool
-
-	// CheckLines counts the items of the lines [from, to). If a line breaks a rule of
-	// the format, it returns that line and what is wrong with it.
-	CheckLines(region []uint64, from, to uint64) (items, line uint64, err error)
-	// Probe says what lookups of absent keys meet whose home is a line with the image
-	// l. Away is an estimate, and too low if the items that left share overflow bits.
-	Probe(l *Line, line uint64) Overflow
-
-	// Blocks returns the blocks of 64 bytes of the region that a line starts and ends in.
-	Blocks(line uint64) (first, last uint64)
-	// LookAt looks an item up in the line it is seen from: found reports whether a slot
-	// has it, beyond whether the line says that it may be elsewhere. at returns the word
-	// of a file with that number.
-	LookAt(at func(word uint64) uint64, it Item) (found, beyond bool)
-	// Look is LookAt for a line of a region.
-	Look(region []uint64, it Item) (found, beyond bool)
-	// FirstLook looks a hash up in its home line alone. If open is false, found is what
-	// Lookup would report.
-	FirstLook(v *View, h uint64) (found, open bool)
-	// FirstLooks does what it can of FirstLook for many hashes at once, and returns how
-	// many of them that is: found[i] is for hashes[i], and it sets bit i%8 of open[i/8],
-	// which must be 0 before, if that hash is open.
-	FirstLooks(v *View, hashes []uint64, found []bool, open []uint8) (done int)
-	// Kernel returns the name of the kernel that looks batches up in this layout.
-	Kernel() string
 }
 
 // FillByPlace is Fill by way of Place.
