@@ -41,8 +41,8 @@ func init() {
 	})
 }
 
-// matchRate is the probability that one of n stored fingerprints is that of
-// an absent key.
+// matchRate returns the probability that one of n stored fingerprints equals that of an
+// absent key.
 func matchRate(p layout.Params, n float64) float64 {
 	values := math.Exp2(float64(p.FingerprintBits)) - 1
 	return -math.Expm1(n * math.Log1p(-1/values))
@@ -58,10 +58,9 @@ type table struct {
 	f, b  int
 }
 
-// constants are what the kernels for one lookup take from a table, in the order that
-// they know; for both words of a lookup what is of a word.
-// Each is in one cache line, in a Direct as well, whose first one is 8 bytes behind the beginning
-// of one.
+// constants are what the kernels for single keys take from a table, at offsets they know.
+// What applies to a word is there twice, for the two words of a lookup. None straddles
+// two cache lines.
 type constants struct {
 	lines         uint64
 	values        uint64 // 2^f - 1 fingerprints
@@ -104,13 +103,13 @@ func (t *table) Hash(it layout.Item) uint64 {
 	return layout.JoinHash(it.Line, uint64(it.Bucket)<<(64-bucketBits)+low, t.lines)
 }
 
-// bucketStep is d(fp), from m.
+// bucketStep returns d(fp), given m.
 func bucketStep(m uint64) uint64 { return 1 + (m>>32&0xFFFF)*7>>16 }
 
-// overflowNumber is the number of overflow bit o(fp, bucket) in its word, from m.
+// overflowNumber returns the position of overflow bit o(fp, bucket) in its word, given m.
 func overflowNumber(m, bucket uint64) uint64 { return overflowLow + m>>(48+2*bucket)&3 }
 
-// overflowBit is its mask.
+// overflowBit returns its mask.
 func overflowBit(m, bucket uint64) uint64 { return 1 << overflowNumber(m, bucket) }
 
 func (t *table) pair(it layout.Item) (m, b1, b2 uint64) {
@@ -137,11 +136,11 @@ func (t *table) Class(it layout.Item) layout.Class {
 	}
 }
 
-// Bounds: searches are for the last inserts before a table is full. With 4, 16,
-// 64 and 256 lines, f=12 fills to 99.15, 99.79, 99.96 and 99.99 %, and f=30,
-// which has the fewest slots in a line, to 94.6, 98.0, 99.2 and 99.6 %; an insert
-// that fails costs four times as much at each step. A line has 16 slots or more,
-// so 64 lines are reached in two or three moves, but in a tiny table.
+// Bounds: long searches serve only the last inserts before a table is full. Searches of
+// 4, 16, 64 and 256 lines fill f=12 to 99.15, 99.79, 99.96 and 99.99 %, and f=30, which
+// has the fewest slots in a line, to 94.6, 98.0, 99.2 and 99.6 %; each step makes an
+// insert that fails four times as expensive. A line has at least 16 slots, so except in a
+// tiny table 64 lines are two or three moves away.
 func (t *table) Bounds() layout.Bounds {
 	return layout.Bounds{SearchLines: 64, PathMoves: 8, PlaceStores: buckets, RemoveStores: 1, OverflowStores: 2}
 }
@@ -155,17 +154,17 @@ func (t *table) Store(region []uint64, line uint64, l *layout.Line) {
 	*layout.LineAt(region, line) = *l
 }
 
-// occupied has the high bit of every lane of w that is not zero.
+// occupied returns the high bit of every lane of w that is not zero.
 func (t *table) occupied(w uint64) uint64 {
 	return inUseOf(w, t.lanes&^t.highs) & t.highs
 }
 
-// inUseOf has the high bit of every lane of w that is not zero, and other bits; low has all
-// the other bits of the lanes.
+// inUseOf returns the high bit of every lane of w that is not zero, plus other bits. low
+// is every bit of the lanes but the high ones.
 func inUseOf(w, low uint64) uint64 { return (w&low + low) | w }
 
-// matches has the high bit of the lowest lane of w that holds fp, and is zero
-// where none does. (Higher bits of it may be wrong: the subtraction borrows.)
+// matches returns the high bit of the lowest lane of w that holds fp, or zero if none
+// does. Higher bits may be wrong, since the subtraction borrows.
 func (t *table) matches(w, fp uint64) uint64 {
 	x := (w ^ fp*t.ones) & t.lanes
 	return (x - t.ones) &^ x & t.highs
@@ -192,7 +191,7 @@ func (t *table) FullLines(region, lines []uint64) uint64 {
 	return fullAVX512(&region[0], &lines[0], len(lines), t.lanes&^t.highs, t.highs)
 }
 
-// room has a bit for each bucket with a free slot.
+// room returns a bit for each bucket with a free slot.
 func (t *table) room(l *layout.Line) (set uint8) {
 	for i, w := range l {
 		if t.occupied(w) != t.highs {
@@ -235,9 +234,8 @@ func (t *table) Place(l *layout.Line, it layout.Item, stores *layout.Stores) boo
 	if s.end < 0 {
 		return false
 	}
-	// Move along the path from its end: each move fills the slot that the
-	// one before it left. The bucket at the end only gains; in the others one
-	// fingerprint takes the place of another.
+	// Move along the path from its end: each move fills the slot that the previous one
+	// left. The last bucket only gains; in the others one fingerprint replaces another.
 	to := uint64(s.end)
 	for s.from[to] >= 0 {
 		from := uint64(s.from[to])
@@ -252,11 +250,11 @@ func (t *table) Place(l *layout.Line, it layout.Item, stores *layout.Stores) boo
 	return true
 }
 
-// Fill does what Place does, in less time as long as one of the two buckets has room:
-// nothing has left an empty line, so the items of a bucket are in its first slots. No
-// branch depends on which bucket that is.
+// Fill does what Place does, in less time while one of the two buckets has room: nothing
+// has left the line yet, so the items of a bucket are in its first slots. No branch
+// depends on which bucket that is.
 func (t *table) Fill(l *layout.Line, hashes, beyond []uint64) []uint64 {
-	var used uint64 // byte i is how many bits of bucket i
+	var used uint64 // byte i: the bits in use of bucket i
 	full := uint64(t.b * t.f)
 	for _, h := range hashes {
 		_, rest := layout.SplitHash(h, t.lines)
@@ -283,16 +281,16 @@ func (t *table) Fill(l *layout.Line, hashes, beyond []uint64) []uint64 {
 	return beyond
 }
 
-// A lineSearch is what a breadth-first search over the buckets of a line found: from which
-// bucket each was reached, and by moving which fingerprint.
+// A lineSearch is the result of a breadth-first search over the buckets of a line: from
+// which bucket each was reached, and by moving which fingerprint.
 type lineSearch struct {
 	from [buckets]int8 // -1 where the search began
 	fp   [buckets]uint32
 	end  int // the bucket with room that it ended at, or -1
 }
 
-// search looks for a bucket with room that moves inside the line can reach
-// from b1 or b2, both full.
+// search looks for a bucket with room that moves inside the line can reach from b1 or b2,
+// which are full.
 func (t *table) search(l *layout.Line, b1, b2 uint64) (s lineSearch) {
 	s.end = -1
 	room := t.room(l)
@@ -324,8 +322,8 @@ func (t *table) search(l *layout.Line, b1, b2 uint64) (s lineSearch) {
 	return s
 }
 
-// Victims: the first few are those of the item's own two buckets. Their removal makes room
-// without a move, in one word.
+// Victims: the cheapest are in the item's own two buckets, where a removal makes room in
+// one word, without a move.
 func (t *table) Victims(dst []layout.Item, l *layout.Line, it layout.Item, all bool) (victims []layout.Item, more bool) {
 	dst = dst[:0]
 	_, b1, b2 := t.pair(it)
@@ -343,7 +341,7 @@ func (t *table) Victims(dst []layout.Item, l *layout.Line, it layout.Item, all b
 
 // itemsOf appends the items of a bucket of a line with the image l.
 func (t *table) itemsOf(dst []layout.Item, l *layout.Line, line uint64, bucket uint32) []layout.Item {
-	values, f := t.values, t.f&63 // & 63 says that a shift needs no check
+	values, f := t.values, t.f&63 // & 63 spares the shift a check
 	for w := l[bucket%buckets] & t.lanes; w != 0; w >>= f {
 		if fp := w & values; fp != 0 {
 			dst = append(dst, layout.Item{Line: line, Bucket: bucket, Fp: uint32(fp)})
@@ -352,8 +350,8 @@ func (t *table) itemsOf(dst []layout.Item, l *layout.Line, line uint64, bucket u
 	return dst
 }
 
-// reach gives the buckets that moves inside the line can reach from some, where it has
-// room in none of them.
+// reach returns the buckets that moves inside the line can reach from some, all of which
+// are full.
 func (t *table) reach(l *layout.Line, some uint8) (reached uint8) {
 	values, f := t.values, t.f&63
 	reached = some
@@ -411,9 +409,8 @@ func (t *table) Overflowed(l *layout.Line, it layout.Item) bool {
 	return l[b1]&overflowBit(m, b1) != 0 && l[b2]&overflowBit(m, b2) != 0
 }
 
-// CheckLines counts the lanes in use of all words of a line at once: f is at
-// least 8, so the high bits of the lanes of word i, moved i bits down, meet no
-// others.
+// CheckLines counts the lanes in use of all words of a line at once: f is at least 8, so
+// the high bits of the lanes of word i, shifted down by i, do not collide.
 func (t *table) CheckLines(region []uint64, from, to uint64) (items, line uint64, err error) {
 	unused := uint64(1<<overflowLow-1) &^ t.lanes
 	for line = from; line < to; line++ {
@@ -430,8 +427,8 @@ func (t *table) CheckLines(region []uint64, from, to uint64) (items, line uint64
 	return items, line, nil
 }
 
-// Probe averages over the fingerprints, the 56 ordered pairs of buckets and
-// the 4 overflow bits of each word, which are all equally likely.
+// Probe averages over the fingerprints, the 56 ordered pairs of buckets and the 4 overflow
+// bits of each word, all equally likely.
 func (t *table) Probe(l *layout.Line, _ uint64) layout.Overflow {
 	items := 0
 	var marked [buckets]float64 // the share of overflow bits that are set
@@ -448,8 +445,8 @@ func (t *table) Probe(l *layout.Line, _ uint64) layout.Overflow {
 		}
 	}
 	const pairs = buckets * (buckets - 1) / 2
-	// k items that went away, if by chance, have set 2k of the 32 bits, some of them
-	// twice: the share of bits that are clear is (1 - 1/32)^2k.
+	// k items that left, if at random, have set 2k of the 32 bits, some of them twice: the
+	// share of clear bits is (1 - 1/32)^2k.
 	away := 0.0
 	if all > 0 {
 		away = math.Log(max(1-all, 0.5/32)) / (2 * math.Log1p(-1.0/32)) / float64(max(items, 1))
@@ -473,7 +470,7 @@ func (t *table) Look(region []uint64, it layout.Item) (found, beyond bool) {
 	return t.look(it, m, b1, b2, layout.LoadOf(l, b1), layout.LoadOf(l, b2))
 }
 
-// look is without a branch, which would mispredict half the time.
+// look is branch-free: a branch would mispredict half the time.
 func (t *table) look(it layout.Item, m, b1, b2, w1, w2 uint64) (found, beyond bool) {
 	match := t.matches(w1, uint64(it.Fp)) | t.matches(w2, uint64(it.Fp))
 	both := w1 >> overflowNumber(m, b1) & (w2 >> overflowNumber(m, b2)) & 1
@@ -487,13 +484,13 @@ func (t *table) FirstLook(v *layout.View, h uint64) (found, open bool) {
 	return layout.FirstLook(t, v, h)
 }
 
-// A batch is what a kernel needs. Its fields are in the order in which the
-// assembly loads them.
+// A batch is what a kernel for batches needs, in the order in which the assembly loads
+// it.
 type batch struct {
 	region, runtime *uint64
 	hashes          *uint64
 	found           *bool  // what the home lines say
-	open            *uint8 // a bit for each hash that they do not settle
+	open            *uint8 // a bit for each hash that they leave open
 	groups          uint64 // of 8 hashes, at least one
 
 	lines, values, ones, highs, lanes uint64 // those of the table

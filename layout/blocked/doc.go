@@ -1,21 +1,21 @@
-// Package blocked is the layout Blocked. A line is 8 buckets, a bucket is one word:
+// Package blocked is the layout Blocked. A line is 8 buckets, and a bucket is one word:
 //
 //	63    60 59                                            0
 //	┌───────┬─────────┬───────────────┬─────────┬──────────┐
 //	│ o3…o0 │ (zero)  │ slot b-1      │   …     │ slot 0   │   b = ⌊60/f⌋, f bits a slot
 //	└───────┴─────────┴───────────────┴─────────┴──────────┘
 //
-// An item has two buckets in its home line, B and B xor d(fp), and the same
-// two in its alternate line. When it does not stand in a line it belongs to,
-// overflow bit o(fp, B) of each of its two words there is set, and a lookup
-// goes on only when both are. The two bits are never cleared.
+// An item has two buckets in its home line, B and B xor d(fp), and the same two in its
+// alternate line. If it is not in a line it belongs to, overflow bit o(fp, B) of each of
+// its two words there is set, and a lookup goes on only if both are. They are never
+// cleared.
 //
-// With m = fp·mixFirst mod 2^64:
+// With m = fp·MixFirst mod 2^64:
 //
 //	d(fp)    = 1 + ⌊7·(bits 32-47 of m) / 2^16⌋       1 to 7, so the two buckets differ
-//	o(fp, B) = bits 48+2B and 49+2B of m              one number of 0 to 3 for each bucket
+//	o(fp, B) = bits 48+2B and 49+2B of m              a number from 0 to 3 for each bucket
 //
-// The bit's number depends on the bucket as well as on the fingerprint: with
-// one number for both buckets, an absent key that has the bucket pair of an
-// overflowed item would go on one time in 4, and not in 16.
+// The number of the bit depends on the bucket as well as on the fingerprint. With one
+// number for both buckets, an absent key with the bucket pair of an overflowed item would
+// go on one time in 4; as it is, it goes on one time in 16.
 package blocked

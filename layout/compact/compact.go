@@ -58,20 +58,21 @@ func params() (all []layout.Params) {
 	return all
 }
 
-// compactMarks is v, the overflow bits of a line: those that counts and remainders leave.
+// overflowBitsOf returns v, the number of overflow bits of a line: what counts and
+// remainders leave.
 func overflowBitsOf(p layout.Params) int {
 	counts, remainder := p.BucketSize+quotients+1, p.FingerprintBits-quotientBits
 	return lineBits - counts - p.BucketSize*remainder
 }
 
-// compactMatch is the probability that one of n stored fingerprints is that of an
+// matchRate returns the probability that one of n stored fingerprints equals that of an
 // absent key.
 func matchRate(p layout.Params, n float64) float64 {
 	return -math.Expm1(n * math.Log1p(-math.Exp2(-float64(p.FingerprintBits))))
 }
 
-// compact is a Table. Remainders are compared in lanes of r bits, as many as are in
-// a word.
+// A table is a layout.Table. Remainders are compared in lanes of r bits, as many as fit a
+// word. The kernels know the offsets of the first fields.
 type table struct {
 	lines      uint64
 	f, r, b, v uint64
@@ -90,7 +91,7 @@ type table struct {
 	sharing [maxOverflowBits][]shared // the pairs that a bit is in
 }
 
-// A shared bit is in a pair with another one.
+// A shared bit belongs to a pair, with another bit.
 type shared struct{ pair, other uint8 }
 
 func newTable(p layout.Params, lines uint64) *table {
@@ -129,10 +130,11 @@ func (t *table) Lines() uint64     { return t.lines }
 func (t *table) SlotsPerLine() int { return int(t.b) }
 func (t *table) Both() bool        { return false }
 
-// Bounds: as in Blocked, searches are for the last inserts before a table is full,
-// and end soon: every item of a line may leave it. A change in the middle of a line
-// moves all that is behind it. To choose who goes makes an insert at 95 % load a quarter slower,
-// and a third as many lookups go on. (In Blocked two thirds of them would.)
+// Bounds: as in Blocked, long searches serve the last inserts before a table is full, and
+// they end soon, since every item of a line may leave it. A change in the middle of a
+// line moves everything behind it. Choosing which item leaves makes an insert at 95 % load
+// a quarter slower, and a third as many lookups read a second line; in Blocked it would
+// be two thirds.
 func (t *table) Bounds() layout.Bounds {
 	return layout.Bounds{SearchLines: 64, PathMoves: 8, ChooseFirst: true, PlaceStores: layout.BlockWords, RemoveStores: layout.BlockWords, OverflowStores: 1}
 }
@@ -166,8 +168,8 @@ func (t *table) Store(region []uint64, line uint64, l *layout.Line) {
 	*layout.LineAt(region, line) = *l
 }
 
-// selectInByte[k<<8|b] is the place of bit 1 number k of the byte b; 0 where it has
-// no more than k.
+// selectInByte[k<<8|b] is the position of set bit number k of the byte b, or 0 if b has no
+// more than k.
 var selectInByte = func() (t [8 << 8]uint8) {
 	for b := range 256 {
 		k := 0
@@ -186,10 +188,11 @@ const (
 	highBits  = 0x80 * everyByte
 )
 
-// selectBit gives the place of bit 1 number k of x, k from 0 on: broadword selection
-// (Vigna, "Broadword Implementation of Rank/Select Queries", 2008, algorithm 2). Byte i
-// of sums is how many bits 1 are in bytes 0 to i; the bit is in the first byte where
-// that is above k, and has low bits before it. Where x has no such bit it gives any place.
+// selectBit returns the position of set bit number k of x, counted from 0: broadword
+// selection (Vigna, "Broadword Implementation of Rank/Select Queries", 2008, algorithm 2).
+// Byte i of sums is the number of set bits in bytes 0 to i; the bit is in the first byte
+// where that exceeds k, and starts at bit low. If x has no such bit the result is
+// arbitrary.
 func selectBit(x, k uint64) uint64 {
 	sums := x - x>>1&(0x55*everyByte)
 	sums = sums&(0x33*everyByte) + sums>>2&(0x33*everyByte)
@@ -198,15 +201,16 @@ func selectBit(x, k uint64) uint64 {
 	return low + uint64(selectInByte[((k-sums<<8>>low)<<8|x>>low&0xFF)%uint64(len(selectInByte))])
 }
 
-// window gives 64 bits of a line from a bit on. After the last bit comes anything.
+// window returns 64 bits of a line, starting at a bit. What follows the last bit of the
+// line is arbitrary.
 func window(l *layout.Line, bit uint64) uint64 {
 	i, low := bit/64, bit%64
 	return layout.LoadOf(l, i)>>low | layout.LoadOf(l, i+1)<<1<<(63-low)
 }
 
-// run finds the items of a quotient: the first one, and how many. It loads words one
-// by one, of a line that a writer may be storing to; then they may not go together,
-// and what it gives, and all that is made of it, means nothing.
+// run finds the items of a quotient: the first, and how many. It loads words one by one,
+// of a line that a writer may be storing to; then they may not belong together, and the
+// result, and whatever follows from it, means nothing.
 func (t *table) run(l *layout.Line, quotient uint64) (first, n uint64) {
 	// The zeros of the counts are bits of x, as are those of what is after the counts,
 	// where neither the quotient nor the end of its items is.
@@ -251,10 +255,10 @@ func (t *table) look(l *layout.Line, fp uint64) (found, beyond bool) {
 	return match != 0, match == 0 && both != 0
 }
 
-// lookInGo gives what is not 0 where the line has the fingerprint, and 1 where both of its
-// overflow bits are set, else 0. Nothing branches on either: half of the keys being there
-// would be what a processor cannot foretell. Where a run goes on in the next word, or
-// has more remainders than a word, findLong has to find it.
+// lookInGo returns a value other than 0 if the line has the fingerprint, and 1 if both of
+// its overflow bits are set. No branch depends on either: it would mispredict half the
+// time. A run that goes on in the next word, or has more remainders than fit a word, is
+// left to findLong.
 func (t *table) lookInGo(l *layout.Line, fp uint64) (match, both uint64) {
 	width := uint64(64) // of the remainders of the run
 	if t.countWords == 2 {
@@ -276,7 +280,7 @@ func (t *table) lookInGo(l *layout.Line, fp uint64) (match, both uint64) {
 	return match, (unset|-unset)>>63 ^ 1
 }
 
-// findLong gives what is not 0 where the line has the fingerprint.
+// findLong returns a value other than 0 if the line has the fingerprint.
 func (t *table) findLong(l *layout.Line, fp uint64) (match uint64) {
 	first, n := t.run(l, fp>>t.r)
 	remainders := fp & t.values * t.ones
@@ -291,12 +295,14 @@ func (t *table) findLong(l *layout.Line, fp uint64) (match uint64) {
 	return 0
 }
 
-// equalLane gives the high bit of the lowest lane that is 0; where none is, 64.
+// equalLane returns the position of the high bit of the lowest lane that is 0, or 64 if
+// there is none.
 func (t *table) equalLane(x uint64) uint64 {
 	return uint64(bits.TrailingZeros64((x - t.ones) &^ x & t.highs))
 }
 
-// overflowBits is the mask of the two of a fingerprint, in the last word.
+// overflowBits returns the mask of the two overflow bits of a fingerprint, in the last
+// word.
 func (t *table) overflowBits(fp uint64) uint64 { return t.masks[fp%overflowPairs] }
 
 func (t *table) remainder(l *layout.Line, slot uint64) uint64 {
@@ -323,8 +329,8 @@ func (t *table) Full(region []uint64, line uint64) bool {
 
 func (t *table) FullLines(region, lines []uint64) uint64 { return layout.FullByLine(t, region, lines) }
 
-// slots gives the fingerprints of a line in their order, and says why they, or its
-// counts, cannot be: then there are none.
+// slots sets fps to the fingerprints of a line in their order and returns how many there
+// are. If the line breaks a rule, it says which.
 func (t *table) slots(l *layout.Line, fps *[maxSlots]uint32) (n int, err error) {
 	if n := t.items(l); n > t.b {
 		return 0, fmt.Errorf("%d items in %d slots", n, t.b)
@@ -348,9 +354,8 @@ func (t *table) slots(l *layout.Line, fps *[maxSlots]uint32) (n int, err error) 
 	return n, nil
 }
 
-// find gives the slot of the first copy of a fingerprint, or the one that it would
-// have, and the end of the items of its quotient. ok is false where the counts cannot
-// be.
+// find returns the slot of the first copy of a fingerprint, or the one it would get, and
+// the end of the items of its quotient. ok is false if the counts are impossible.
 func (t *table) find(l *layout.Line, fp uint64) (slot, end uint64, ok bool) {
 	slot, n := t.run(l, fp>>t.r)
 	items := t.items(l)
@@ -363,12 +368,12 @@ func (t *table) find(l *layout.Line, fp uint64) (slot, end uint64, ok bool) {
 	return slot, end, true
 }
 
-// holds reports whether a slot that find gave, or one after it, is that of a copy.
+// holds reports whether a slot that find returned, or one after it, has a copy.
 func (t *table) holds(l *layout.Line, slot, end, fp uint64) bool {
 	return slot < end && t.remainder(l, slot) == fp&t.values
 }
 
-// countBit is the place of the bit of an item of a quotient in the counts.
+// countBit returns the position in the counts of the bit of an item with that quotient.
 func countBit(slot, quotient uint64) uint64 { return slot + quotient + 1 }
 
 func (t *table) Place(l *layout.Line, it layout.Item, stores *layout.Stores) bool {
@@ -408,8 +413,8 @@ func (t *table) Copies(l *layout.Line, it layout.Item) (n int) {
 	return n
 }
 
-// Fill makes the image of a line of sorted hashes, which are in the order of their
-// fingerprints. Those that come first get the slots.
+// Fill: sorted hashes of a line are in the order of their fingerprints, so the image is
+// made in one pass. The first ones get the slots.
 func (t *table) Fill(l *layout.Line, hashes, beyond []uint64) []uint64 {
 	var fps [maxSlots]uint32
 	n := min(len(hashes), int(t.b))
@@ -421,12 +426,12 @@ func (t *table) Fill(l *layout.Line, hashes, beyond []uint64) []uint64 {
 	return append(beyond, hashes[n:]...)
 }
 
-// encode makes the image of a line that has these fingerprints, in their order; its overflow
-// bits stay as they are.
+// encode makes the image of a line with these fingerprints, which are in order. Its
+// overflow bits stay.
 func (t *table) encode(l *layout.Line, fps []uint32) {
 	below := 64 - t.v
 	*l = layout.Line{lastWord: l[lastWord] >> below << below}
-	in, counts := uint64(0), uint64(0)                    // a word of the counts, and its bits
+	in, counts := uint64(0), uint64(0)                    // a word of the counts, and its bits so far
 	at, word, used := t.counts/64, uint64(0), t.counts%64 // one of the remainders
 	for i, fp := range fps {
 		bit := countBit(uint64(i), uint64(fp)>>t.r)
@@ -450,11 +455,11 @@ func (t *table) encode(l *layout.Line, fps []uint32) {
 
 // list lists the words of a line that differ from those before.
 //
-// All of them are guarded. A change of counts and remainders is of several words, as
-// a rule, and between its stores no item of the line can be told. One that is of a
-// single word is guarded as well, and an insert, too: a lookup may load another word
-// before the change before it, and this one after it. Counts of the one and remainders
-// of the other give items that never were, and hide some that were there all the time.
+// All of them are guarded, even those of an insert or of a change in a single word. A
+// change of counts and remainders usually spans several words, and between its stores no
+// item of the line can be read. And a lookup may load one word before an earlier change
+// and another after this one: counts of the one with remainders of the other show items
+// that never were, and hide some that were there all the time.
 func list(l, before *layout.Line, stores *layout.Stores) {
 	for i, w := range l {
 		if w != before[i] {
@@ -463,8 +468,8 @@ func list(l, before *layout.Line, stores *layout.Stores) {
 	}
 }
 
-// insert puts n bits v at a bit of a line, 1 to 63 of them, and moves those from
-// there to the end by n; the last n go.
+// insert puts n bits v, 1 to 63 of them, at a bit of a line and moves the bits from there
+// to end up by n; the last n are lost.
 func insert(l *layout.Line, at, end, n, v uint64) {
 	first, last := at/64, (end-1)/64
 	from, to := ^uint64(0)<<(at%64), ^uint64(0)>>(63-(end-1)%64) // bits of these words that move
@@ -477,8 +482,8 @@ func insert(l *layout.Line, at, end, n, v uint64) {
 	layout.PutBits(l[:], at, n, v)
 }
 
-// remove takes n bits out at a bit of a line, 1 to 63 of them, and moves those from
-// there to the end by n; the last n are 0.
+// remove takes n bits, 1 to 63 of them, out at a bit of a line and moves the bits from
+// there to end down by n; the last n become 0.
 func remove(l *layout.Line, at, end, n uint64) {
 	first, last := at/64, (end-1)/64
 	from, to := ^uint64(0)<<(at%64), ^uint64(0)>>(63-(end-1)%64)
@@ -502,7 +507,7 @@ func (t *table) Victims(dst []layout.Item, l *layout.Line, it layout.Item, _ boo
 	return dst, false
 }
 
-// SetOverflow is not guarded: it changes the last word alone, and no remainder in it.
+// SetOverflow is not guarded: it changes only the last word, and no remainder in it.
 func (t *table) SetOverflow(l *layout.Line, it layout.Item, stores *layout.Stores) {
 	if mask := t.overflowBits(uint64(it.Fp)); l[lastWord]&mask != mask {
 		l[lastWord] |= mask
@@ -537,8 +542,8 @@ func (t *table) CheckLines(region []uint64, from, to uint64) (items, line uint64
 	return items, line, nil
 }
 
-// Probe averages over the fingerprints, which are all about equally likely. k items that
-// went away, if by chance, leave each overflow bit clear with a probability of (1 - 2/v)^k.
+// Probe averages over the fingerprints, all about equally likely. k items that left, if at
+// random, leave each overflow bit clear with a probability of (1 - 2/v)^k.
 func (t *table) Probe(l *layout.Line, _ uint64) layout.Overflow {
 	v, set := float64(t.v), float64(bits.OnesCount64(l[lastWord]>>(64-t.v)))
 	items := float64(min(t.items(l), t.b))

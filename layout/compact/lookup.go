@@ -44,40 +44,40 @@ func (t *table) FirstLook(v *layout.View, h uint64) (found, open bool) {
 	return layout.FirstLook(t, v, h)
 }
 
-// A compactBatch is what the kernel needs. Its fields are in the order in which the
-// assembly loads them.
+// A batch is what the kernel for batches needs, in the order in which the assembly loads
+// it.
 type batch struct {
 	region, runtime *uint64
 	hashes          *uint64
 	found           *bool  // what the home lines say
-	open            *uint8 // a bit for each hash that they do not settle
+	open            *uint8 // a bit for each hash that they leave open
 	groups          uint64 // of 8 hashes, at least one
 
 	lines, values, ones, highs, counts, r, f uint64 // those of compact
 	masks                                    *uint64
 }
 
-// compactSlotted are what lookCompactWide takes from a compact of remainders of 6 to 15 bits,
-// in the order that it knows: how each slot gets into a byte of a register. Of remainders
-// of more than 8 bits the low 8 get there, and in a second look the high 8.
+// slotted is what the kernel for AVX-512 VBMI needs of a table with remainders of 6 to 15
+// bits: how each slot gets into a byte of a register. Of longer remainders than 8 bits the
+// low 8 are compared first, then the high 8.
 type slotted struct {
-	low      uint64 // which bits of the low word of the product with the hash are the low 8 of the fingerprint
-	inUse    uint64 // which bytes have a slot
-	inCounts uint64 // which bits of the second word are of the counts, but for the last, the 0 at their end
+	low      uint64 // the bits of the low word of the product with the hash that are the low 8 of the fingerprint
+	inUse    uint64 // the bytes that have a slot
+	inCounts uint64 // the bits of the second word that belong to the counts, except the 0 that ends them
 	r        uint64
-	lines64  uint64 // 64 times the lines: with r above 8, what the hash is multiplied by
+	lines64  uint64 // 64 times the lines: the factor of the hash if r exceeds 8
 }
 
-// slotVectors are those of lookCompactWide, too. Each is one load, in one cache line of a Direct.
+// slotVectors are its constants of a register each. None straddles two cache lines.
 type slotVectors struct {
-	bytes       [layout.LineBytes]byte // of the line those that get into a word
-	shifts      [layout.LineBytes]byte // the bits of a word that get into a byte
-	highsShifts [layout.LineBytes]byte // those for the high 8 bits of a remainder
+	bytes       [layout.LineBytes]byte // the bytes of the line that get into a word
+	shifts      [layout.LineBytes]byte // where in a word the bits of a byte begin
+	highsShifts [layout.LineBytes]byte // the same for the high 8 bits of a remainder
 	values      [layout.LineBytes]byte // the bits of a short remainder
 }
 
-// bySlots puts into each word the bytes of as many slots as are in 8 of them, whole. It says no where
-// the words do not have all. Of those whose counts are in two words, that is r=16, for one slot.
+// bySlots puts into each word of a register the bytes of as many whole slots as eight bytes
+// hold. ok is false if the register has no room for all, as with r=16 by one slot.
 func (t *table) bySlots() (c slotted, v slotVectors, ok bool) {
 	c.r = t.r
 	c.lines64 = t.lines * layout.LineBytes

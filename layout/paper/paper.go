@@ -15,22 +15,22 @@ type table struct {
 	kind   layout.Kind
 	lines  uint64
 	values uint64 // 2^f - 1 fingerprints
-	size   uint64 // bits a bucket
+	size   uint64 // bits of a bucket
 	f, b   int
 
-	// A packed bucket is compared in lanes of f bits, as many in a word as are a
-	// power of two. The masks are those of blocked.
+	// A packed bucket is compared in lanes of f bits, a power of two of them in a word.
+	// The masks have the lowest bit of each lane, the highest, and all of them.
 	lanes               int
 	ones, highs, inLane uint64
 }
 
 const maxBucket = 8
 
-// A bucket is the fingerprints in the slots of a bucket; 0 is an empty slot.
+// A bucket holds the fingerprints in the slots of a bucket; 0 is an empty slot.
 type bucket [maxBucket]uint32
 
-// maxPairWords is how many words a bucket is in at most: one of 8 slots of 32
-// bits that does not begin with a word.
+// maxPairWords is the most words that a bucket is in: one of 8 slots of 32 bits that does
+// not start at a word.
 const maxPairWords = 5
 
 func newTable(k layout.Kind, p layout.Params, lines, size uint64) *table {
@@ -52,27 +52,26 @@ func (t *table) Lines() uint64         { return t.lines }
 func (t *table) SlotsPerLine() int     { return t.b }
 func (t *table) Both() bool            { return true }
 
-// pairLoads are the loads of the paper (section 5.1) for each b, or a little less:
-// see Bounds. They hold for fingerprints long enough to tell buckets apart.
+// pairLoads returns the loads of the paper (section 5.1) for each b, or a little less: see
+// Bounds. They hold for fingerprints long enough to tell buckets apart.
 func pairLoads(p layout.Params) layout.Loads {
 	most := map[int]int{1: 48, 2: 84, 4: 95, 8: 98}[p.BucketSize]
 	return layout.Loads{Least: most * 7 / 10, Usual: most, Most: most}
 }
 
-// pairPredict tells what the lookup of an absent key meets. Any item of its class
-// gives it a match, wherever that is: of N items in n buckets, N·2/n on average
-// have one of its buckets as home, and of these 1 in 2^f - 1 its fingerprint.
-// Match is half of that, since the rate counts both buckets.
+// pairPredict returns what the lookup of an absent key meets. Any item of its class is a
+// match, wherever it is: of N items in n buckets, N·2/n on average have one of its buckets
+// as home, and 1 in 2^f - 1 of these its fingerprint. Match is half of that, since the
+// rate counts both buckets.
 func pairPredict(p layout.Params, items float64) layout.Overflow {
 	values := math.Exp2(float64(p.FingerprintBits)) - 1
 	return layout.Overflow{Match: -math.Expm1(2*items*math.Log1p(-1/values)) / 2, Second: 1}
 }
 
-// pairCrowded: fingerprints that are few for the number of buckets make classes
-// of more items than the 2·b places of a class (paper, section 4.2). With N items
-// there are N·values/(2·b·load) classes, and the items of each are distributed as
-// Poisson says. Where the load is low for it, classes that overlap need about as
-// many entries more.
+// pairCrowded: if there are few fingerprints for the number of buckets, some classes have
+// more items than their 2·b places (paper, section 4.2). N items are in
+// N·values/(2·b·load) classes, whose sizes follow a Poisson distribution. Classes that
+// overlap need about as many entries again.
 func pairCrowded(p layout.Params, lines, load float64) float64 {
 	values := math.Exp2(float64(p.FingerprintBits)) - 1
 	classes, mean := lines*values/2, 2*float64(p.BucketSize)*load/values
@@ -85,10 +84,9 @@ func pairCrowded(p layout.Params, lines, load float64) float64 {
 	return 2 * classes * tail
 }
 
-// Bounds. A search expands 500 buckets, as many as the paper's kicks. With b slots
-// it has reached them in log_b(500) moves or a few more, where most of them are
-// buckets it has not seen; with one, it is two paths without a branch, and as
-// long as it may be. A change is of one slot or, semi-sorted, of a whole bucket.
+// Bounds: a search expands 500 buckets, as many as the paper has kicks. With b slots it
+// reaches them in log_b(500) moves or a few more; with one slot it is two paths that never
+// branch, as long as they may be. A change is of one slot or, semi-sorted, of a bucket.
 func (t *table) Bounds() layout.Bounds {
 	words := 2 // of a slot
 	if t.kind == layout.SemiSorted {
@@ -120,8 +118,8 @@ func (t *table) Class(it layout.Item) layout.Class {
 	return layout.Class{Line: min(it.Line, layout.AlternateLine(it.Line, uint64(it.Fp), t.lines)), Bucket: it.Bucket, Fp: it.Fp}
 }
 
-// place gives the first word of a bucket, its first bit in there, and how many
-// words it is in.
+// place returns the first word of a bucket, its first bit there, and how many words it is
+// in.
 func (t *table) place(line uint64) (first, bit uint64, words int) {
 	at := line * t.size
 	first, bit = at/64, at%64
@@ -143,7 +141,7 @@ func (t *table) Store(region []uint64, line uint64, l *layout.Line) {
 	copy(region[first:], l[:n])
 }
 
-// bitsAt gives n bits, 1 to 64, of words from a bit on.
+// bitsAt returns n bits of words, 1 to 64 of them, starting at a bit.
 func bitsAt(words []uint64, bit, n uint64) uint64 {
 	i, low := bit/64, bit%64
 	v := words[i] >> low
@@ -153,14 +151,15 @@ func bitsAt(words []uint64, bit, n uint64) uint64 {
 	return v & (1<<(n-1)<<1 - 1)
 }
 
-// regionBits gives 64 bits of a region from a bit on. After the last bit comes anything.
+// regionBits returns 64 bits of a region, starting at a bit. What follows the last bit of
+// the region is arbitrary.
 func regionBits(region []uint64, bit uint64) uint64 {
 	i, low := bit/64, bit%64
 	next := min(i+1, uint64(len(region)-1))
 	return atomic.LoadUint64(&region[i])>>low | atomic.LoadUint64(&region[next])<<1<<(63-low)
 }
 
-// read gives the slots of a bucket that begins at a bit of words.
+// read returns the slots of a bucket that starts at a bit of words.
 func (t *table) read(words []uint64, bit uint64) (s bucket) {
 	if t.kind == layout.SemiSorted {
 		return t.decode(words, bit)
@@ -173,16 +172,15 @@ func (t *table) read(words []uint64, bit uint64) (s bucket) {
 
 func (t *table) slots(l *layout.Line, line uint64) bucket { return t.read(l[:], line*t.size%64) }
 
-// change makes the slots of a line those of s, and lists the words that it
-// changed. adds says that s only has one more item.
+// change sets the slots of a line to s and lists the words that it changed. adds says that
+// s has one more item and is otherwise the same.
 //
-// A packed slot that is in two words gets an item in two stores. Until the second
-// one, a lookup reads part of it there: an item that is not acknowledged yet, or
-// that is still at its source. The other slots are what they were, so what only
-// adds is not guarded. The slots of a semi-sorted bucket cannot be read apart: one
-// word of before and one of afterwards may give fingerprints that are in neither,
-// and so every change of one that is in several words is guarded, that of a single
-// word too, since a lookup may come between two such changes of different words.
+// A packed slot that is in two words gets an item in two stores. Between them a lookup
+// reads part of an item that is not acknowledged yet, or is still at its source; the
+// other slots do not change. So an addition is not guarded. The slots of a semi-sorted
+// bucket cannot be read apart: an old word and a new one may show fingerprints that are in
+// neither bucket. So every change of a bucket in several words is guarded, even in a
+// single word, since a lookup may come between two such changes of different words.
 func (t *table) change(l *layout.Line, line uint64, s *bucket, adds bool, stores *layout.Stores) {
 	_, bit, n := t.place(line)
 	before := *l
@@ -234,8 +232,7 @@ func (t *table) Remove(l *layout.Line, it layout.Item, stores *layout.Stores) bo
 	return t.swap(l, it.Line, it.Fp, 0, stores)
 }
 
-// swap puts one fingerprint into the first slot that has another, and reports
-// whether one has.
+// swap puts fp into the first slot that has old, and reports whether there is one.
 func (t *table) swap(l *layout.Line, line uint64, old, fp uint32, stores *layout.Stores) bool {
 	s := t.slots(l, line)
 	i := slices.Index(s[:t.b], old)
@@ -312,7 +309,7 @@ func (t *table) CheckLines(region []uint64, from, to uint64) (items, line uint64
 	return items, line, nil
 }
 
-// has reports whether a bucket that begins at a bit of words has a fingerprint.
+// has reports whether a bucket that starts at a bit of words has a fingerprint.
 func (t *table) has(words []uint64, bit, fp uint64) bool {
 	if t.kind == layout.SemiSorted {
 		return t.hasSorted(words, bit, fp)

@@ -77,8 +77,8 @@ var chooseUp = func() (c [sortedBucket][nibbleSequence]uint16) {
 	return c
 }()
 
-// nibblesOf gives the nibbles of each number, the least lowest; those of numbers
-// that there are not are 0.
+// nibblesOf has the nibbles of each number, the least lowest; 0 for numbers that no
+// sequence has.
 var nibblesOf = func() (t [1 << numberBits]uint16) {
 	for s := range uint16(nibbleSequence) {
 		for r := range s + 1 {
@@ -92,7 +92,7 @@ var nibblesOf = func() (t [1 << numberBits]uint16) {
 	return t
 }()
 
-// decode gives the slots of a semi-sorted bucket that begins at a bit of words.
+// decode returns the slots of a semi-sorted bucket that starts at a bit of words.
 func (t *table) decode(words []uint64, bit uint64) (s bucket) {
 	rest := uint64(t.f - nibbleBits)
 	nibbles := nibblesOf[bitsAt(words, bit, numberBits)]
@@ -102,7 +102,7 @@ func (t *table) decode(words []uint64, bit uint64) (s bucket) {
 	return s
 }
 
-// encode is the inverse of decode for slots in any order; it sorts them.
+// encode is the inverse of decode. It sorts the slots first.
 func (t *table) encode(words []uint64, bit uint64, s *bucket) {
 	for i := 1; i < sortedBucket; i++ {
 		for j := i; j > 0 && s[j] < s[j-1]; j-- {
@@ -133,7 +133,7 @@ func (t *table) hasSorted(words []uint64, bit, fp uint64) bool {
 	return found
 }
 
-// isSorted is hasSorted for a bucket that begins with bit 0 of a word and is all in it.
+// isSorted is hasSorted for a bucket that starts at bit 0 of a word and fits it.
 func (t *table) isSorted(x, fp uint64) bool {
 	rest := uint64(t.f - nibbleBits)
 	mask := uint64(1)<<rest - 1
@@ -148,7 +148,7 @@ func (t *table) isSorted(x, fp uint64) bool {
 	return found>>63 != 0
 }
 
-// checkOrder holds a bucket with the slots s against F10.
+// checkOrder checks a bucket with the slots s against rule F10.
 func (t *table) checkOrder(words []uint64, bit uint64, s *bucket) error {
 	if n := bitsAt(words, bit, numberBits); n >= sequences {
 		return fmt.Errorf("number %d of a sequence of nibbles is not below %d", n, sequences)
