@@ -1,0 +1,83 @@
+package main
+
+import (
+	"maps"
+	"slices"
+)
+
+// cycles are the largest that packages may have, in files, where there are any: a number here
+// may only fall.
+var cycles = map[string]int{
+	"layout":            9,
+	"layout/blocked":    3,
+	"layout/compact":    3,
+	"layout/kernel":     2,
+	"layout/paper":      2,
+	"layout/wal":        2,
+	"mmapfilter":        17,
+	"recovery":          11,
+	"recovery/crashsim": 7,
+	"tools/measure":     11,
+	"tools/mmapfilter":  17,
+	"tools/readme":      4,
+	"tools/stress":      8,
+}
+
+// A cycle says how the files of a package depend on one another.
+type cycle struct {
+	arrows   int      // a file uses names of another
+	inCycles int      // arrows between files that also depend on one another the other way
+	largest  int      // files of the largest cycle; 1 if there is none
+	files    []string // those files
+}
+
+// cyclesOf finds the strongly connected parts of the graph of files (Tarjan, "Depth-First
+// Search and Linear Graph Algorithms", 1972).
+func cyclesOf(uses map[string]sets) (c cycle) {
+	index, low, part := map[string]int{}, map[string]int{}, map[string]int{}
+	var stack []string
+	parts := 0
+	var visit func(file string)
+	visit = func(file string) {
+		index[file] = len(index) + 1
+		low[file] = index[file]
+		stack = append(stack, file)
+		for _, used := range slices.Sorted(maps.Keys(uses[file])) {
+			if index[used] == 0 {
+				visit(used)
+				low[file] = min(low[file], low[used])
+			} else if part[used] == 0 {
+				low[file] = min(low[file], index[used])
+			}
+		}
+		if low[file] != index[file] {
+			return
+		}
+		parts++
+		var own []string
+		for part[file] == 0 {
+			top := stack[len(stack)-1]
+			stack = stack[:len(stack)-1]
+			part[top] = parts
+			own = append(own, top)
+		}
+		if len(own) > c.largest {
+			slices.Sort(own)
+			c.largest, c.files = len(own), own
+		}
+	}
+	for _, file := range slices.Sorted(maps.Keys(uses)) {
+		if index[file] == 0 {
+			visit(file)
+		}
+	}
+	for file, others := range uses {
+		for used := range others {
+			c.arrows++
+			if part[file] == part[used] {
+				c.inCycles++
+			}
+		}
+	}
+	return c
+}

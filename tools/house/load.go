@@ -1,0 +1,172 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/build"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// A pkg is what is checked of a package.
+type pkg struct {
+	path     string          // below that of the module; "." is the module itself
+	imports  []string        // of this module, likewise
+	lines    map[string]int  // by file, tests included, without what programs wrote
+	exported int             // names, with methods and fields of exported types
+	uses     map[string]sets // by file, the files whose names it uses; without tests
+}
+
+type sets map[string]bool
+
+func (p pkg) total() (n int) {
+	for _, lines := range p.lines {
+		n += lines
+	}
+	return n
+}
+
+// listed is what "go list -json" prints of a package.
+type listed struct {
+	Dir, ImportPath                    string
+	Module                             struct{ Path string }
+	GoFiles, TestGoFiles, XTestGoFiles []string
+	IgnoredGoFiles, Imports            []string
+}
+
+// load lists the packages of the module in root, and how their files use one another.
+func load(root string) (all []pkg, err error) {
+	cmd := exec.Command("go", "list", "-json=Dir,ImportPath,Module,GoFiles,TestGoFiles,XTestGoFiles,IgnoredGoFiles,Imports", "./...")
+	cmd.Dir, cmd.Stderr = root, os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("go list: %w", err)
+	}
+	if build.Default.Dir, err = filepath.Abs(root); err != nil { // where the importer looks for the module
+		return nil, err
+	}
+	fset := token.NewFileSet()
+	from := importer.ForCompiler(fset, "source", nil)
+	for d := json.NewDecoder(bytes.NewReader(out)); d.More(); {
+		var l listed
+		if err := d.Decode(&l); err != nil {
+			return nil, err
+		}
+		p := pkg{path: below(l.Module.Path, l.ImportPath), lines: map[string]int{}}
+		for _, i := range l.Imports {
+			if i == l.Module.Path || strings.HasPrefix(i, l.Module.Path+"/") {
+				p.imports = append(p.imports, below(l.Module.Path, i))
+			}
+		}
+		for _, file := range slices.Concat(l.GoFiles, l.TestGoFiles, l.XTestGoFiles, l.IgnoredGoFiles) {
+			text, err := os.ReadFile(filepath.Join(l.Dir, file))
+			if err != nil {
+				return nil, err
+			}
+			if !bytes.Contains(text, []byte("// Code generated ")) {
+				p.lines[file] = bytes.Count(text, []byte("\n"))
+			}
+		}
+		if err := p.resolve(fset, from, l); err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+func below(module, path string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(path, module), "/")
+}
+
+// resolve finds out which file uses names of which other.
+func (p *pkg) resolve(fset *token.FileSet, from types.Importer, l listed) error {
+	var files []*ast.File
+	for _, name := range l.GoFiles {
+		f, err := parser.ParseFile(fset, filepath.Join(l.Dir, name), nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		files = append(files, f)
+	}
+	info := &types.Info{Uses: map[*ast.Ident]types.Object{}}
+	conf := types.Config{Importer: from, FakeImportC: true}
+	made, err := conf.Check(l.ImportPath, fset, files, info)
+	if err != nil {
+		return err
+	}
+	name := func(pos token.Pos) string { return filepath.Base(fset.Position(pos).Filename) }
+	p.uses = map[string]sets{}
+	for f := range p.lines {
+		if slices.Contains(l.GoFiles, f) {
+			p.uses[subject(f)] = sets{}
+		}
+	}
+	for ident, object := range info.Uses {
+		if object.Pkg() != made || isLocal(object) {
+			continue
+		}
+		user, used := name(ident.Pos()), name(object.Pos())
+		_, written := p.lines[user]
+		_, also := p.lines[used]
+		if user, used = subject(user), subject(used); written && also && user != used {
+			p.uses[user][used] = true
+		}
+	}
+	for _, name := range made.Scope().Names() {
+		if object := made.Scope().Lookup(name); object.Exported() {
+			p.exported += 1 + members(object)
+		}
+	}
+	return nil
+}
+
+// subject is the name of a file without the system or the processor that it is for: all of
+// them are one to whoever reads.
+func subject(file string) string {
+	name := strings.TrimSuffix(file, ".go")
+	for _, suffix := range []string{"linux", "unix", "bsd", "windows", "other", "none", "amd64", "arm64"} {
+		name = strings.TrimSuffix(name, "_"+suffix)
+	}
+	return name
+}
+
+// isLocal reports whether an object is a label or is declared in a function: its file is that
+// of its use.
+func isLocal(o types.Object) bool {
+	_, label := o.(*types.Label)
+	return label || o.Parent() != nil && o.Parent() != o.Pkg().Scope() && o.Parent() != types.Universe
+}
+
+// members counts the exported methods and fields of a type.
+func members(o types.Object) (n int) {
+	t, ok := o.Type().(*types.Named)
+	if _, isType := o.(*types.TypeName); !ok || !isType {
+		return 0
+	}
+	for i := range t.NumMethods() {
+		if t.Method(i).Exported() {
+			n++
+		}
+	}
+	switch u := t.Underlying().(type) {
+	case *types.Struct:
+		for i := range u.NumFields() {
+			if u.Field(i).Exported() {
+				n++
+			}
+		}
+	case *types.Interface:
+		n += u.NumExplicitMethods()
+	}
+	return n
+}
