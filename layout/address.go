@@ -58,18 +58,6 @@ func AlternateLine(line, fp, n uint64) uint64 {
 // aligned 64-bit load that the compiler neither splits, repeats nor moves.
 func loadWord(words []uint64, i uint64) uint64 { return atomic.LoadUint64(&words[i]) }
 
-// At returns a word of a file by its number. It is the source of words for
-// [Table.Lookup] if the file is in memory.
-func (v *View) At(word uint64) uint64 {
-	switch {
-	case word >= WordRegion:
-		return loadWord(v.Region, word-WordRegion)
-	case word >= WordStash:
-		return loadWord(v.Stash, word-WordStash)
-	}
-	return loadWord(v.Runtime, word-WordRuntime)
-}
-
 // PutBits makes n bits, 1 to 64, of words from a bit on those of v.
 func PutBits(words []uint64, bit, n, v uint64) {
 	i, low := bit/64, bit%64

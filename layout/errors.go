@@ -8,6 +8,10 @@ import (
 // ErrCorrupt is matched by every [CorruptError].
 var ErrCorrupt = errors.New("corrupt filter file")
 
+// FormatVersion is the format version that this program writes, and the newest that it
+// reads.
+const FormatVersion = 1
+
 // ErrVersion is matched by every [VersionError].
 var ErrVersion = errors.New("filter file needs a newer program")
 

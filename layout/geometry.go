@@ -5,22 +5,6 @@ import (
 	"math/bits"
 )
 
-// Offsets and sizes in bytes of the parts of a filter file that do not depend
-// on its size.
-const (
-	SuperblockBytes = 4096
-	SuperblockSlots = 4
-	OffRuntime      = SuperblockBytes * SuperblockSlots // 16384
-	RuntimeBytes    = 4096
-	OffStash        = OffRuntime + RuntimeBytes // 20480
-	StashBytes      = OffRegion - OffStash      // 12288
-	OffRegion       = 32768
-	LineBytes       = 64
-	PageBytes       = 4096
-	ChunkBytes      = 65536 // bytes under one checksum
-	TrailerBytes    = 64
-)
-
 // MaxRegionBytes is the largest size of a region, 32 TiB. A file is then smaller than
 // what a process can map with 47-bit addresses, and so small that no sum of two of its
 // offsets overflows.

@@ -49,27 +49,6 @@ import (
 //
 // "Maybe" needs no argument: an item that was found ends a lookup at once.
 
-// Looks are what a layout contributes to lookups.
-type Looks interface {
-	// Blocks returns the blocks of 64 bytes of the region that a line starts and ends in.
-	Blocks(line uint64) (first, last uint64)
-	// LookAt looks an item up in the line it is seen from: found reports whether a slot
-	// has it, beyond whether the line says that it may be elsewhere. at returns the word
-	// of a file with that number.
-	LookAt(at func(word uint64) uint64, it Item) (found, beyond bool)
-	// Look is LookAt for a line of a region.
-	Look(region []uint64, it Item) (found, beyond bool)
-	// FirstLook looks a hash up in its home line alone. If open is false, found is what
-	// Lookup would report.
-	FirstLook(v *View, h uint64) (found, open bool)
-	// FirstLooks does what it can of FirstLook for many hashes at once, and returns how
-	// many of them that is: found[i] is for hashes[i], and it sets bit i%8 of open[i/8],
-	// which must be 0 before, if that hash is open.
-	FirstLooks(v *View, hashes []uint64, found []bool, open []uint8) (done int)
-	// Kernel returns the name of the kernel that looks batches up in this layout.
-	Kernel() string
-}
-
 // lookupTries is how often a lookup starts again because a writer has removed something
 // meanwhile, before it answers "maybe". Retries are rare, since a removal takes less
 // time than a lookup. A counter that a dead writer left odd costs that many tries.

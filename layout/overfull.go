@@ -2,14 +2,6 @@ package layout
 
 import "math"
 
-// Marks are the overflow figures of a layout with overflow bits: tables for the loads
-// up to that of the last figure, and the number of overflow bits in a line. Each item
-// away from home has set two of them.
-type Marks struct {
-	Second, Away []uint16
-	Bits         float64
-}
-
 // PredictKeys is Predict for a number of keys, no two of the same class, in a table
 // that may be full: the keys that find no slot are in the stash.
 //
@@ -49,19 +41,3 @@ func pastTable(table []uint16, load float64) float64 {
 	past := max(load-(tableFirst+float64(last)*tableStep), 0) / tableStep
 	return AtLoad(table, load) + past*tableScale*float64(int(table[last])-int(table[last-1]))
 }
-
-// AtLoad interpolates in a table of figures measured at the loads of 70, 71, …
-// %. Below them it is that of the first, above them that of the last.
-func AtLoad(table []uint16, load float64) float64 {
-	at := min(max((load-tableFirst)/tableStep, 0), float64(len(table)-1))
-	i := int(at)
-	low, high := float64(table[i]), float64(table[min(i+1, len(table)-1)])
-	return tableScale * (low + (at-float64(i))*(high-low))
-}
-
-// The loads of those tables, and what their figures are multiples of.
-const (
-	tableFirst = 0.70
-	tableStep  = 0.01
-	tableScale = 1e-4
-)

@@ -25,16 +25,6 @@ const (
 	counterStripes      = 256
 )
 
-// Words of a file are numbered from its first byte.
-const (
-	WordRuntime  = OffRuntime / 8
-	WordStash    = OffStash / 8
-	WordRegion   = OffRegion / 8
-	StashWords   = StashBytes / 8
-	RuntimeWords = RuntimeBytes / 8
-	BlockWords   = 8
-)
-
 // CounterOf returns the removal counter of a word of the stash or of the region, as a
 // word of the runtime page counted from its start.
 func CounterOf(word uint64) uint64 {

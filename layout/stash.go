@@ -18,19 +18,6 @@ const (
 	groupMark       = 1 << 63 // in word 0 of the first entry of a group
 )
 
-// A Class is all items with the same lines, the same buckets and the same fingerprint: a
-// table cannot tell them apart. It is the key of a stash entry, whose two words are
-//
-//	word 0   bits 0-55 the lower of the two lines, 56-62 the lower of the two buckets
-//	word 1   bits 0-31 the number of items, 32-63 the fingerprint
-//
-// Both are zero if the entry is free, except for the mark of its group.
-type Class struct {
-	Line   uint64 // the lower of the two lines
-	Bucket uint32 // the lower of the two buckets
-	Fp     uint32
-}
-
 func (c Class) word0() uint64 { return c.Line | uint64(c.Bucket)<<stashLineBits }
 
 // firstGroup returns the first word of the group in which the search for a class
@@ -73,6 +60,10 @@ func stashEntry(at func(word uint64) uint64, c Class) (word uint64, ok bool) {
 }
 
 func nextGroup(group uint64) uint64 { return (group + groupWords) % StashWords }
+
+// MaxCrowded is how many stash entries a table at its design load may be expected to
+// need. The rest are for chance and for later keys.
+const MaxCrowded = StashEntries / 8
 
 // A StashStore stores one word of the stash. guarded says that the store removes
 // something that a lookup may be looking for.

@@ -8,10 +8,6 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// FormatVersion is the format version that this program writes, and the newest that it
-// reads.
-const FormatVersion = 1
-
 // HashXXH3 is the only hash id: 64-bit XXH3 with a seed.
 const HashXXH3 = 1
 

@@ -1,61 +1,10 @@
 package layout
 
 import (
-	"fmt"
-	"maps"
-	"slices"
 	"sync/atomic"
 
 	"github.com/mmapfilter/mmapfilter/layout/kernel"
 )
-
-// A Kind is the number of a layout in the superblock. Numbers are never reused.
-type Kind uint8
-
-const (
-	Auto       Kind = 0 // choose a layout; never in a file
-	Blocked    Kind = 1
-	Packed     Kind = 3
-	SemiSorted Kind = 4
-	Compact    Kind = 5 // 2 was a version with other overflow bits
-)
-
-const autoName = "auto"
-
-// String returns the name of the layout, such as "blocked".
-func (k Kind) String() string {
-	if k == Auto {
-		return autoName
-	}
-	if s := specs[k]; s != nil {
-		return s.Name
-	}
-	return fmt.Sprintf("kind %d", uint8(k))
-}
-
-// ParseKind returns the layout of a name, as [Kind.String] gives it, and whether there
-// is one.
-func ParseKind(name string) (Kind, bool) {
-	for k, s := range specs {
-		if s.Name == name {
-			return k, true
-		}
-	}
-	return Auto, name == autoName
-}
-
-// MarshalText returns the name of the layout, for JSON and the like.
-func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
-
-// UnmarshalText sets k to the layout of a name.
-func (k *Kind) UnmarshalText(name []byte) error {
-	kind, ok := ParseKind(string(name))
-	if !ok {
-		return fmt.Errorf("layout: unknown layout %q", name)
-	}
-	*k = kind
-	return nil
-}
 
 // Params are the two parameters of a cuckoo filter (paper, section 4): f bits in a
 // fingerprint, b slots in a bucket.
@@ -104,22 +53,24 @@ type Item struct {
 	Fp     uint32 // fingerprint
 }
 
+// A Class is all items with the same lines, the same buckets and the same fingerprint: a
+// table cannot tell them apart. It is the key of a stash entry, whose two words are
+//
+//	word 0   bits 0-55 the lower of the two lines, 56-62 the lower of the two buckets
+//	word 1   bits 0-31 the number of items, 32-63 the fingerprint
+//
+// Both are zero if the entry is free, except for the mark of its group.
+type Class struct {
+	Line   uint64 // the lower of the two lines
+	Bucket uint32 // the lower of the two buckets
+	Fp     uint32
+}
+
 // A View is the part of a file that lookups read, as words.
 type View struct {
 	Region  []uint64 // the lines
 	Stash   []uint64 // the stash, StashWords
 	Runtime []uint64 // the runtime page, RuntimeWords
-}
-
-// NewView splits the words of a file, from OffRuntime on, into the parts that lookups
-// read.
-func NewView(words []uint64, g Geometry) View {
-	const stash, region = WordStash - WordRuntime, WordRegion - WordRuntime
-	return View{
-		Runtime: words[:RuntimeWords],
-		Stash:   words[stash : stash+StashWords],
-		Region:  words[region : region+uint64(g.RegionBytes/8)],
-	}
 }
 
 // A Table is one layout with its parameters: it says how slots are stored in a line and
@@ -224,6 +175,27 @@ type Overflows interface {
 	Overflowed(l *Line, it Item) bool
 }
 
+// Looks are what a layout contributes to lookups.
+type Looks interface {
+	// Blocks returns the blocks of 64 bytes of the region that a line starts and ends in.
+	Blocks(line uint64) (first, last uint64)
+	// LookAt looks an item up in the line it is seen from: found reports whether a slot
+	// has it, beyond whether the line says that it may be elsewhere. at returns the word
+	// of a file with that number.
+	LookAt(at func(word uint64) uint64, it Item) (found, beyond bool)
+	// Look is LookAt for a line of a region.
+	Look(region []uint64, it Item) (found, beyond bool)
+	// FirstLook looks a hash up in its home line alone. If open is false, found is what
+	// Lookup would report.
+	FirstLook(v *View, h uint64) (found, open bool)
+	// FirstLooks does what it can of FirstLook for many hashes at once, and returns how
+	// many of them that is: found[i] is for hashes[i], and it sets bit i%8 of open[i/8],
+	// which must be 0 before, if that hash is open.
+	FirstLooks(v *View, hashes []uint64, found []bool, open []uint8) (done int)
+	// Kernel returns the name of the kernel that looks batches up in this layout.
+	Kernel() string
+}
+
 // FillByPlace is Fill by way of Place.
 func FillByPlace(t Table, l *Line, hashes, beyond []uint64) []uint64 {
 	for _, h := range hashes {
@@ -277,94 +249,6 @@ type Loads struct {
 	Most  int // above it, inserts need long searches, and there is no room for a few more keys
 }
 
-// A Spec is what is known of a layout before its parameters are bound.
-type Spec struct {
-	Name   string
-	ByName bool     // Auto never chooses it
-	Params []Params // the legal ones, by rising f
-	// ItemBits is how many bits of a hash an item uses beside its line.
-	ItemBits func(p Params) int
-	// SlotsPerLine and LineBits size the region. Lines follow one another without a gap.
-	SlotsPerLine func(p Params) int
-	LineBits     func(p Params) int
-	Loads        func(p Params) Loads
-	// Predict tells what a lookup of an absent key meets on average in a table with that
-	// load.
-	Predict func(p Params, load float64) Overflow
-	// Marks gives figures of overflow; nil where there are no overflow bits.
-	Marks func(p Params) Marks
-	// Crowded is about how many entries of the stash are in use in a table of so many
-	// lines with that load, for classes that have more items than places; nil where
-	// there are none to speak of.
-	Crowded func(p Params, lines, load float64) float64
-	Bind    func(p Params, lines uint64) Table
-}
-
-// specs holds every layout that this program can read and write.
-var specs = map[Kind]*Spec{}
-
-// Register makes a layout known. The package of a layout calls it from its init function;
-// package layout/all imports those of this module.
-func Register(k Kind, s *Spec) {
-	if k == Auto || specs[k] != nil {
-		panic(fmt.Sprintf("layout: kind %d has a layout already", uint8(k)))
-	}
-	specs[k] = s
-}
-
-// Kinds returns the layouts that exist, ordered by number.
-func Kinds() []Kind { return slices.Sorted(maps.Keys(specs)) }
-
-// LegalParams returns the parameters that a layout may have, by rising fingerprint
-// bits, or nil for a layout unknown to this program.
-func LegalParams(k Kind) []Params {
-	if s := specs[k]; s != nil {
-		return s.Params
-	}
-	return nil
-}
-
-// Choosable reports whether Auto may choose a layout.
-func Choosable(k Kind) bool { return !specs[k].ByName }
-
-// An Overflow says what a lookup of an absent key meets, in a line or on average in a
-// table.
-type Overflow struct {
-	Match  float64 // probability that a line it reads holds a matching fingerprint
-	Second float64 // probability that it reads a second line
-	Away   float64 // items away from this home line / items in the line
-}
-
-// Rate returns the false-positive rate. Wherever an item is, it matches the absent keys
-// that share its home, its buckets and its fingerprint. So the items away from home
-// count once more than the items in the lines that are probed.
-func (o Overflow) Rate() float64 { return o.Match * (1 + o.Second + o.Away) }
-
-// Predict says what lookups of absent keys meet in a table filled to load, from 0 to 1.
-func Predict(k Kind, p Params, load float64) Overflow { return specs[k].Predict(p, load) }
-
-// SlotsPerLine returns the number of slots in a line.
-func SlotsPerLine(k Kind, p Params) int { return specs[k].SlotsPerLine(p) }
-
-// LineBits returns the size of a line in bits.
-func LineBits(k Kind, p Params) int { return specs[k].LineBits(p) }
-
-// DesignLoads returns the loads that a table may be sized for.
-func DesignLoads(k Kind, p Params) Loads { return specs[k].Loads(p) }
-
-// MaxCrowded is how many stash entries a table at its design load may be expected to
-// need. The rest are for chance and for later keys.
-const MaxCrowded = StashEntries / 8
-
-// Crowded returns about how many stash entries a table with that many lines needs at
-// that load.
-func Crowded(k Kind, p Params, lines, load float64) float64 {
-	if specs[k].Crowded == nil {
-		return 0
-	}
-	return specs[k].Crowded(p, lines, load)
-}
-
 // A Crowd holds the items of a full line and items that have come to it: more than the
 // line has slots.
 type Crowd struct {
@@ -394,5 +278,15 @@ type Chooser interface {
 	Part(c *Crowd, l *Line) (left []uint64)
 }
 
-// NewTable returns the Table for a geometry.
-func NewTable(g Geometry) Table { return specs[g.Kind].Bind(g.Params, g.Lines) }
+// An Overflow says what a lookup of an absent key meets, in a line or on average in a
+// table.
+type Overflow struct {
+	Match  float64 // probability that a line it reads holds a matching fingerprint
+	Second float64 // probability that it reads a second line
+	Away   float64 // items away from this home line / items in the line
+}
+
+// Rate returns the false-positive rate. Wherever an item is, it matches the absent keys
+// that share its home, its buckets and its fingerprint. So the items away from home
+// count once more than the items in the lines that are probed.
+func (o Overflow) Rate() float64 { return o.Match * (1 + o.Second + o.Away) }

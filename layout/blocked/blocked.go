@@ -6,7 +6,6 @@ import (
 	"math/bits"
 
 	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/layout/kernel"
 )
 
 const (
@@ -182,13 +181,6 @@ func (t *table) Full(region []uint64, line uint64) bool {
 	all := inUseOf(layout.LoadOf(l, 0), low) & inUseOf(layout.LoadOf(l, 1), low) & inUseOf(layout.LoadOf(l, 2), low) & inUseOf(layout.LoadOf(l, 3), low) &
 		inUseOf(layout.LoadOf(l, 4), low) & inUseOf(layout.LoadOf(l, 5), low) & inUseOf(layout.LoadOf(l, 6), low) & inUseOf(layout.LoadOf(l, 7), low)
 	return all&t.highs == t.highs
-}
-
-func (t *table) FullLines(region, lines []uint64) uint64 {
-	if kernel.InUse() != kernel.AVX512 || len(lines) == 0 {
-		return layout.FullByLine(t, region, lines)
-	}
-	return fullAVX512(&region[0], &lines[0], len(lines), t.lanes&^t.highs, t.highs)
 }
 
 // room returns a bit for each bucket with a free slot.
@@ -476,38 +468,3 @@ func (t *table) look(it layout.Item, m, b1, b2, w1, w2 uint64) (found, beyond bo
 	both := w1 >> overflowNumber(m, b1) & (w2 >> overflowNumber(m, b2)) & 1
 	return match != 0, both != 0
 }
-
-func (t *table) FirstLook(v *layout.View, h uint64) (found, open bool) {
-	if kernel.InUse().Single() {
-		return one(t, v, h)
-	}
-	return layout.FirstLook(t, v, h)
-}
-
-// A batch is what a kernel for batches needs, in the order in which the assembly loads
-// it.
-type batch struct {
-	region, runtime *uint64
-	hashes          *uint64
-	found           *bool  // what the home lines say
-	open            *uint8 // a bit for each hash that they leave open
-	groups          uint64 // of 8 hashes, at least one
-
-	lines, values, ones, highs, lanes uint64 // those of the table
-}
-
-func (t *table) FirstLooks(v *layout.View, hashes []uint64, found []bool, open []uint8) (done int) {
-	k, groups := kernel.InUse(), len(hashes)/kernel.Group
-	if k == kernel.Go || groups == 0 {
-		return 0
-	}
-	batch := batch{
-		region: &v.Region[0], runtime: &v.Runtime[0],
-		hashes: &hashes[0], found: &found[0], open: &open[0], groups: uint64(groups),
-		lines: t.lines, values: t.values, ones: t.ones, highs: t.highs, lanes: t.lanes,
-	}
-	batch.run(k)
-	return groups * kernel.Group
-}
-
-func (t *table) Kernel() string { return kernel.InUse().String() }

@@ -40,6 +40,3 @@ func (t *table) Direct(d layout.Direct) *layout.Direct {
 	}
 	return &own.Direct
 }
-
-// A code is the addresses of two functions in assembly.
-type code struct{ hash, key uintptr }

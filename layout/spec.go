@@ -1,0 +1,103 @@
+package layout
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// A Spec is what is known of a layout before its parameters are bound.
+type Spec struct {
+	Name   string
+	ByName bool     // Auto never chooses it
+	Params []Params // the legal ones, by rising f
+	// ItemBits is how many bits of a hash an item uses beside its line.
+	ItemBits func(p Params) int
+	// SlotsPerLine and LineBits size the region. Lines follow one another without a gap.
+	SlotsPerLine func(p Params) int
+	LineBits     func(p Params) int
+	Loads        func(p Params) Loads
+	// Predict tells what a lookup of an absent key meets on average in a table with that
+	// load.
+	Predict func(p Params, load float64) Overflow
+	// Marks gives figures of overflow; nil where there are no overflow bits.
+	Marks func(p Params) Marks
+	// Crowded is about how many entries of the stash are in use in a table of so many
+	// lines with that load, for classes that have more items than places; nil where
+	// there are none to speak of.
+	Crowded func(p Params, lines, load float64) float64
+	Bind    func(p Params, lines uint64) Table
+}
+
+// specs holds every layout that this program can read and write.
+var specs = map[Kind]*Spec{}
+
+// Register makes a layout known. The package of a layout calls it from its init function;
+// package layout/all imports those of this module.
+func Register(k Kind, s *Spec) {
+	if k == Auto || specs[k] != nil {
+		panic(fmt.Sprintf("layout: kind %d has a layout already", uint8(k)))
+	}
+	specs[k] = s
+	kindNames[k] = s.Name
+}
+
+// Marks are the overflow figures of a layout with overflow bits: tables for the loads
+// up to that of the last figure, and the number of overflow bits in a line. Each item
+// away from home has set two of them.
+type Marks struct {
+	Second, Away []uint16
+	Bits         float64
+}
+
+// Kinds returns the layouts that exist, ordered by number.
+func Kinds() []Kind { return slices.Sorted(maps.Keys(specs)) }
+
+// LegalParams returns the parameters that a layout may have, by rising fingerprint
+// bits, or nil for a layout unknown to this program.
+func LegalParams(k Kind) []Params {
+	if s := specs[k]; s != nil {
+		return s.Params
+	}
+	return nil
+}
+
+// Choosable reports whether Auto may choose a layout.
+func Choosable(k Kind) bool { return !specs[k].ByName }
+
+// Predict says what lookups of absent keys meet in a table filled to load, from 0 to 1.
+func Predict(k Kind, p Params, load float64) Overflow { return specs[k].Predict(p, load) }
+
+// SlotsPerLine returns the number of slots in a line.
+func SlotsPerLine(k Kind, p Params) int { return specs[k].SlotsPerLine(p) }
+
+// LineBits returns the size of a line in bits.
+func LineBits(k Kind, p Params) int { return specs[k].LineBits(p) }
+
+// DesignLoads returns the loads that a table may be sized for.
+func DesignLoads(k Kind, p Params) Loads { return specs[k].Loads(p) }
+
+// Crowded returns about how many stash entries a table with that many lines needs at
+// that load.
+func Crowded(k Kind, p Params, lines, load float64) float64 {
+	if specs[k].Crowded == nil {
+		return 0
+	}
+	return specs[k].Crowded(p, lines, load)
+}
+
+// AtLoad interpolates in a table of figures measured at the loads of 70, 71, …
+// %. Below them it is that of the first, above them that of the last.
+func AtLoad(table []uint16, load float64) float64 {
+	at := min(max((load-tableFirst)/tableStep, 0), float64(len(table)-1))
+	i := int(at)
+	low, high := float64(table[i]), float64(table[min(i+1, len(table)-1)])
+	return tableScale * (low + (at-float64(i))*(high-low))
+}
+
+// The loads of those tables, and what their figures are multiples of.
+const (
+	tableFirst = 0.70
+	tableStep  = 0.01
+	tableScale = 1e-4
+)
