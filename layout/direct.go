@@ -15,9 +15,6 @@ type Direct struct {
 	_                      uint64 // to a multiple of 16 bytes
 }
 
-// DirectWords is the size of a Direct in words.
-const DirectWords = 10
-
 // A directTable is a Table with kernels for single keys.
 type directTable interface {
 	// Direct returns a struct that begins with a copy of d, or nil if the kernel in use,

@@ -24,7 +24,7 @@ func NewHasher(seed uint64) Hasher {
 
 // Hash returns the hash of key.
 func (h *Hasher) Hash(key []byte) uint64 {
-	if IsShort(key) {
+	if isShort(key) {
 		return h.short(key)
 	}
 	return xxh3.HashSeed(key, h.seed)
@@ -33,8 +33,8 @@ func (h *Hasher) Hash(key []byte) uint64 {
 // HashString is Hash for a key in a string.
 func (h *Hasher) HashString(key string) uint64 { return xxh3.HashStringSeed(key, h.seed) }
 
-// IsShort reports whether a key has 9 to 16 bytes.
-func IsShort(key []byte) bool { return uint(len(key)-9) < 8 }
+// isShort reports whether a key has 9 to 16 bytes.
+func isShort(key []byte) bool { return uint(len(key)-9) < 8 }
 
 func (h *Hasher) short(key []byte) uint64 {
 	low := binary.LittleEndian.Uint64(key) ^ h.mix[0]

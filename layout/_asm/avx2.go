@@ -6,8 +6,8 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// blockedAVX2 does a group in two halves of four hashes. There are too few
-// registers for the constants: they are in memory.
+// blockedAVX2 looks up a group in two halves of four hashes. Its constants are in memory, since there
+// are too few registers.
 func blockedAVX2() {
 	number := func(name string, n uint64) Mem {
 		m := GLOBL(name, RODATA|NOPTR)

@@ -15,14 +15,14 @@ const (
 	norAnd = 0x02 // ^A & ^B & C
 )
 
-// constant is one of a batch, in each lane.
+// constant loads a constant of a batch into every lane.
 func constant(off int) VecVirtual {
 	z := ZMM()
 	VPBROADCASTQ(Mem{Base: RAX, Disp: off}, z)
 	return z
 }
 
-// gather loads the words of eight numbers.
+// gather loads eight words by their numbers.
 func gather(base Register, disp int, index VecVirtual) VecVirtual {
 	w, all := ZMM(), K()
 	KXNORB(all, all, all)
@@ -31,7 +31,7 @@ func gather(base Register, disp int, index VecVirtual) VecVirtual {
 	return w
 }
 
-// number is one that this program knows, in each lane.
+// number puts a number into every lane.
 func number(n uint64) VecVirtual {
 	x, z := GP64(), ZMM()
 	MOVQ(U64(n), x)
@@ -39,14 +39,14 @@ func number(n uint64) VecVirtual {
 	return z
 }
 
-// epoch loads that of the runtime page.
+// epoch loads the recovery epoch into every lane.
 func (k *kernel) epoch() VecVirtual {
 	z := ZMM()
 	VPBROADCASTQ(Mem{Base: k.runtime}, z)
 	return z
 }
 
-// blockedAVX512 does eight hashes at once, in the lanes of a register.
+// blockedAVX512 looks up eight hashes at once, in the lanes of a register.
 func blockedAVX512() {
 	k := begin("batchAVX512", "batchAVX512 needs AVX-512 F and DQ, and BMI2.")
 	values, ones, highs, lanes := constant(offValues), constant(offOnes), constant(offHighs), constant(offLanes)
@@ -211,7 +211,7 @@ func splitLinesAVX512() {
 	RET()
 }
 
-// blockedFullAVX512 asks for all lines in one burst, and then looks at them in their order.
+// blockedFullAVX512 prefetches all lines in one burst and then looks at them in order.
 func blockedFullAVX512() {
 	TEXT("fullAVX512", NOSPLIT, "func(region *uint64, lines *uint64, n int, low uint64, highs uint64) uint64")
 	Doc("fullAVX512 needs AVX-512 F and DQ. n is 1 to 64.")

@@ -30,9 +30,8 @@ const (
 	overflowPairs = 128
 )
 
-// compactOne is the first look of one lookup, for tables whose counts are in two words.
-// As in blockedOne, it is the number of instructions that counts. Where the run is long,
-// the look is open.
+// compactOne is the first look for a single key, in tables whose counts are in two words. As in
+// blockedOne, the number of instructions counts. A look at a long run stays open.
 func compactOne() {
 	TEXT("one", NOSPLIT, "func(t *table, v *view, hash uint64) (found, open bool)")
 	Doc("one needs BMI1, BMI2 and POPCNT.")
@@ -79,14 +78,14 @@ func move(from Op) GPVirtual {
 	return r
 }
 
-// matchesOfRun gives, in two words, a bit for each match of the run of quotient q, of which bit is
-// 1<<q. matches has a bit for each slot, in their order; the counts are in two words. Where the run
-// is need not be computed: a match goes to the bit of the counts that its item has, and what is
-// added at the zero of the quotient, twice, carries through the ones of its run and clears them, up
-// to the 0 that ends it. (Behind the counts, matches of free slots are at ones of remainders, which
-// no carry reaches.) inCounts is the bits of the second word among which that zero is: where the
-// first word is all zeros, the shift by their number is none, and gives a zero of the second word
-// that is not the one; there is no run behind it.
+// matchesOfRun returns, in two words, a bit for each match in the run of quotient q; bit is 1<<q, and
+// matches has a bit for each slot, in order. The counts are in two words. The place of the run need not
+// be computed: each match is deposited at the bit of the counts that its item has, and a bit added twice
+// at the zero of the quotient carries through the ones of its run and clears them, up to the 0 that
+// ends it. (Behind the counts, matches of free slots are at ones of remainders, which no carry
+// reaches.) inCounts has the bits of the second word that may be that zero: if the first word is all
+// zeros, the shift by their number is no shift, and selects a zero of the second word that is not the
+// one; no run follows it.
 func matchesOfRun(line Register, bit, matches GPVirtual, inCounts Mem) (low, high GPVirtual) {
 	Comment("The zero of the quotient: that of the counts that bit number q goes to.")
 	zeros, at0, at1, inSecond := GP64(), GP64(), GP64(), GP64()
@@ -115,10 +114,10 @@ func matchesOfRun(line Register, bit, matches GPVirtual, inCounts Mem) (low, hig
 	return low, high
 }
 
-// selectRun gives how many items of a line have a lower quotient than q, and how many have that,
-// for up to windowBits of them, or more where they may be more. Its counts are in two words. There
-// is no branch, and PDEP selects: the zero of a quotient is the bit of the complement of the counts
-// that bit number q goes to.
+// selectRun returns how many items of a line have a quotient below q, and how many have q, up to
+// windowBits, or a larger number if there may be more. The counts are in two words. It is branch-free,
+// and PDEP selects: the zero of a quotient is the bit of the complement of the counts that bit number q
+// goes to.
 func selectRun(line Register, q GPVirtual) (first, run GPVirtual) {
 	Comment("Where zero q of the counts is: in the first word that has so many.")
 	bit, before, low := GP64(), GP64(), GP64()
@@ -150,9 +149,9 @@ func selectRun(line Register, q GPVirtual) (first, run GPVirtual) {
 	return first, run
 }
 
-// lookInLine looks for a fingerprint, of quotient q, in a line whose counts are in two
-// words. There is no branch but the one to "long". What it gives has a bit in its first run bits
-// for each remainder of the run that is the one, and any behind them.
+// lookInLine looks for a fingerprint, of quotient q, in a line whose counts are in two words. Its only
+// branch is the one to "long". Among the first run bits of matches, each remainder of the run that
+// equals has one; the bits behind them are arbitrary.
 func lookInLine(t, line, fp Register, q GPVirtual) (matches, run GPVirtual) {
 	field := func(at int) Mem { return Mem{Base: t, Disp: at} }
 	first, run := selectRun(line, q)
@@ -186,8 +185,8 @@ func lookInLine(t, line, fp Register, q GPVirtual) (matches, run GPVirtual) {
 	return got, run
 }
 
-// testOverflow sets the flag of zero where both overflow bits of a fingerprint are set in
-// the last word of a line.
+// testOverflow sets the zero flag if both overflow bits of a fingerprint are set in the last word of a
+// line.
 func testOverflow(t, fp Register, last GPVirtual) {
 	Comment("Both overflow bits.")
 	i := move(fp)
@@ -195,13 +194,13 @@ func testOverflow(t, fp Register, last GPVirtual) {
 	ANDNQ(Mem{Base: t, Disp: compactMasks, Index: i, Scale: 8}, last, last)
 }
 
-// lookCompactWide is lookCompact for remainders of 6 to 15 bits, with a byte of a register for
-// each: they are compared all at once, and those of the run are chosen afterwards. Where they
-// begin need not be computed, no run is too long, and what depends on the line is half as long a
-// chain. Of more than 8 bits, first the low 8 are compared, then the high 8: two looks at bytes.
-// Then the hash is multiplied by 64 times the lines, so that the high word has 64 times the line and
-// the quotient, which need not be shifted out. (With r=6 the low 7 bits of a fingerprint have one of
-// the quotient, which would be gone.)
+// lookCompactWide is lookCompact for remainders of 6 to 15 bits, each in a byte of a register: all are
+// compared at once, and those of the run are selected afterwards. The place of the run need not be
+// computed, no run is too long, and the chain of instructions that depend on the line is half as long.
+// Of remainders of more than 8 bits first the low 8 are compared, then the high 8, in two looks. For
+// these the hash is multiplied by 64 times the lines, so that the high word has 64 times the line plus
+// the quotient, which needs no shift. (With r=6, the low 7 bits of a fingerprint include one of the
+// quotient, which would be lost.)
 func lookCompactWide(d Register, looks int, hash func(d Register)) {
 	of := func(at int) Mem { return Mem{Base: d, Disp: at} }
 	slots, by, pattern := Z16, Z17, Z18

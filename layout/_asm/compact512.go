@@ -14,10 +14,10 @@ const (
 	above  = 6    // the third operand is above the second
 )
 
-// compactAVX512 does eight hashes at once, in the lanes of a register, for tables whose
-// counts are in two words. It selects by halves: of the word that has the zero of the
-// quotient the byte, of that the nibble, the pair and the bit, each by how many bits
-// the lower half has (Vigna, "Broadword Implementation of Rank/Select Queries", 2008).
+// compactAVX512 looks up eight hashes at once, in the lanes of a register, in tables whose counts are in
+// two words. It selects by halves: in the word that has the zero of the quotient the byte, in that the
+// nibble, the pair and the bit, each by the number of bits in the lower half (Vigna, "Broadword
+// Implementation of Rank/Select Queries", 2008).
 func compactAVX512() {
 	k := begin("batchAVX512", "batchAVX512 needs AVX-512 F and DQ, and BMI2.")
 	field := func(off int) Mem {
@@ -36,8 +36,8 @@ func compactAVX512() {
 	fifteen, seven, three, four, two := inMemory("fifteen", 15), inMemory("seven", 7), inMemory("three", 3), inMemory("four", 4), inMemory("two", 2)
 	sixtyFour, fiftySix, wide, striped := inMemory("sixtyFour", 64), inMemory("fiftySix", 56), inMemory("wide", windowBits), inMemory("striped", stripes-1)
 
-	// To the allocator, whatever KXNORB reads is wanted from the beginning on: so all
-	// gathers have one mask.
+	// To avo's register allocator, what KXNORB reads is live from the start: so all gathers
+	// share one mask.
 	gather := func(base Register, disp int, index VecVirtual, scale uint8) VecVirtual {
 		w := ZMM()
 		KXNORB(K1, K1, K1)
@@ -46,8 +46,8 @@ func compactAVX512() {
 		return w
 	}
 	epoch := k.epoch
-	// sums has in each pair of bits, in each nibble, how many bits of x are 1, and in
-	// each byte how many of it and of those below.
+	// sums returns the number of set bits of x in each pair of bits, in each nibble, and in
+	// each byte with those below it.
 	sums := func(x VecVirtual) (s2, s4, s8 VecVirtual) {
 		s2, s4, s8 = ZMM(), ZMM(), ZMM()
 		t := ZMM()

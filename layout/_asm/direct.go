@@ -33,9 +33,9 @@ const (
 	compactDirectMasks    = compactDirectSlots + 8*4*8
 )
 
-// direct makes directHash and directKey, which jump to the look of a Direct. With one more call
-// around it, or with questions which look it is, a lookup has six instructions more, and blockedOne
-// says what those cost.
+// direct writes directHash and directKey, which jump to the look of a Direct. One more call around it,
+// or a test of which look it is, would add six instructions to a lookup; blockedOne says what those
+// cost.
 func direct() {
 	begin := func(name, signature, doc string, at int) {
 		TEXT(name, NOSPLIT, signature)
@@ -56,20 +56,20 @@ func direct() {
 	RET()
 }
 
-// A look is one that a Direct may have. What it leaves open gets to the label "inGo". So does, with
-// AVX-512, all that a counter has moved for, even what has been found. d is the Direct, and hash puts
-// the hash into RDX.
+// A look is the code of a Direct. What it leaves open goes to the label "inGo", and with AVX-512 so
+// does everything during which a counter moved, even what has been found. d is the Direct, and hash
+// puts the hash into RDX.
 type look struct {
 	name  string
 	needs string
 	look  func(d Register, hash func(d Register))
-	key   func(d Register) // makes the hash of a key
+	key   func(d Register) // hashes a key into RDX
 }
 
 func region(d Register) Mem  { return Mem{Base: d, Disp: directRegion} }
 func runtime(d Register) Mem { return Mem{Base: d, Disp: directRuntime} }
 
-// settled ends a look with its result, or leaves it open.
+// settled is an ending with one result; what is not settled is left open.
 func settled(settled bool) {
 	if !settled {
 		JEQ(LabelRef("inGo"))
@@ -103,8 +103,8 @@ func compactLooks() {
 	})
 }
 
-// looks makes the functions of some looks, and lookAddresses, which gives where they are. What they
-// leave open they leave to a function in Go, of the same arguments and result.
+// looks writes the functions of some looks, and lookAddresses, which returns where they are. What they
+// leave open goes to a function in Go with the same arguments and result.
 func looks(codes string, all []look) {
 	begin := func(name, signature, doc string) {
 		TEXT(name, NOSPLIT, signature)
@@ -133,15 +133,15 @@ func looks(codes string, all []look) {
 	RET()
 }
 
-// inText is a function of the package.
+// inText returns the address of a function of the package.
 func inText(name string) Mem { return Mem{Symbol: Symbol{Name: "·" + name}, Base: StaticBase} }
 
-// jump ends a function with one of as many arguments and results.
+// jump ends a function with a tail call of one with the same arguments and results.
 func jump(to Mem) {
 	Instruction(&ir.Instruction{Opcode: "JMP", Operands: []Op{to}, IsTerminal: true})
 }
 
-// hashKey makes the hash of a key of 9 to 16 bytes, in RDX.
+// hashKey hashes a key of 9 to 16 bytes into RDX.
 func hashKey(d Register) {
 	key, n := shortKey()
 	Comment("XXH3 of the key.")
@@ -165,7 +165,7 @@ func hashKey(d Register) {
 	XORQ(last, RDX)
 }
 
-// shortKey loads where a key is and its length. One of another length is for Go.
+// shortKey loads the address of a key and its length. Keys of other lengths are left to Go.
 func shortKey() (key, n Register) {
 	n = Load(Param("key").Len(), GP64())
 	CMPQ(n, U8(9))
@@ -175,8 +175,8 @@ func shortKey() (key, n Register) {
 	return Load(Param("key").Base(), GP64()), n
 }
 
-// hashKeyWide is hashKey with vector registers for most of it: it writes 6 general registers in place of
-// 16, with 2 instructions more: a lookup of a Compact would take a fifth longer with hashKey.
+// hashKeyWide is hashKey in vector registers for the most part: it writes 6 general registers instead
+// of 16, with 2 more instructions. With hashKey, a lookup of a Compact would take a fifth longer.
 func hashKeyWide(d Register) {
 	key, n := shortKey()
 	Comment("XXH3 of the key.")
@@ -205,9 +205,9 @@ func hashKeyWide(d Register) {
 
 func avalanche() Mem { return inMemory("avalanche", 0x165667919E3779F9) }
 
-// A beyond is what a second look takes from the first one: the number of lines, the address of the home line and the
-// fingerprint. inClass adds the lower bucket to the first word of a class; match compares a line,
-// and leaves a flag of zero where it does not have the fingerprint.
+// A beyond is what a second look takes from the first: the number of lines, the address of the home
+// line and the fingerprint. inClass adds the lower bucket to the first word of a class; match compares
+// a line, and sets the zero flag if it does not have the fingerprint.
 type beyond struct {
 	name     string
 	lines    Mem // how many there are
@@ -216,13 +216,11 @@ type beyond struct {
 	match    func(line GPVirtual)
 }
 
-// look ends a function with the second look of Lookup, for where the overflow bits of the home line
-// lead on. The removal counters of all places are loaded before the first of them, and again after
-// the last: nothing that the first look has loaded counts. What moves, and what may be in the stash,
-// is left to Go.
-//
-// All of it in Go would hash the key again and look at the home line again, and only then ask for
-// the other one.
+// look ends a function with the second look of Lookup, for keys whose overflow bits are set in the home
+// line. It loads the removal counters of all places before the first place, and again after the last;
+// nothing that the first look has loaded counts. Items that moved, and what may be in the stash, are left
+// to Go. All of it in Go would hash the key and look at the home line again, and only then ask for the
+// other line.
 func (b beyond) look(d Register) {
 	of := func(at int) Mem { return Mem{Base: d, Disp: at} }
 	number := func(line GPVirtual) GPVirtual {

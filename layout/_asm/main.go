@@ -70,9 +70,9 @@ const (
 	ahead = 4
 )
 
-// A kernel has the registers that both begin with. The ring keeps what is made of
-// the hashes whose lines are on their way: of each group the eight line numbers,
-// and ringBytes further on what is left of the hashes.
+// A kernel has the registers that all kernels for batches start with. The ring keeps, for
+// the hashes whose lines are on their way, the eight line numbers of each group and,
+// ringBytes further on, the rests of the hashes.
 type kernel struct {
 	region, runtime, hashes, found, undecided, left, spread Register
 
@@ -100,7 +100,7 @@ func begin(name, doc string) *kernel {
 	return k
 }
 
-// Where a batch has the constants of a table; the first three are those of both.
+// Where a batch has the constants of a table; the first three belong to both layouts.
 const (
 	offValues = 8 * 7
 	offOnes   = 8 * 8
@@ -114,8 +114,8 @@ const (
 	offMasks  = 8 * 13
 )
 
-// ask splits the eight hashes of a group and asks for their lines. slot is the
-// place of the group in the ring, in bytes.
+// ask splits the eight hashes of a group and prefetches their lines. slot is the place of
+// the group in the ring, in bytes.
 func (k *kernel) ask(hashes Mem, slot Register) {
 	Comment("Split eight hashes, and ask for their lines.")
 	for i := range group {
@@ -128,9 +128,9 @@ func (k *kernel) ask(hashes Mem, slot Register) {
 	}
 }
 
-// groups makes the loop over the groups; answer does the group at a slot of the
-// ring, and gives the bits of the hashes that are found and of those that are not
-// decided, each in a byte.
+// groups writes the loop over the groups. answer looks up the group at a slot of the ring
+// and returns the bits of the hashes that are found, and of those that stay open, each in a
+// byte.
 func (k *kernel) groups(answer func(slot Register) (found, undecided GPVirtual)) {
 	slot, hashes, asked := GP64(), GP64(), GP64()
 	Comment("The lines of the first groups.")
@@ -172,7 +172,7 @@ func (k *kernel) groups(answer func(slot Register) (found, undecided GPVirtual))
 
 var constants = map[string]Mem{}
 
-// inMemory is a constant, of some words, that stays in memory.
+// inMemory returns a constant of some words that stays in memory.
 func inMemory(name string, words ...uint64) Mem {
 	m, ok := constants[name]
 	if !ok {
@@ -185,7 +185,7 @@ func inMemory(name string, words ...uint64) Mem {
 	return m
 }
 
-// cpuid asks the processor what it is.
+// cpuid writes the instruction that identifies the processor.
 func cpuid() {
 	TEXT("cpuid", NOSPLIT, "func(leaf uint32) (eax, ebx uint32)")
 	Doc("cpuid is the instruction, for subleaf 0.")

@@ -20,11 +20,12 @@ const (
 	viewRuntime = 8 * 6
 )
 
-// blockedOne is the first look of one lookup. Out of the cache, what counts is how many lookups
-// the processor has begun while it waits for the line of one. All that they hold they hold until that
-// line is there, and what n lookups hold has to fit for n more to be under way. So a lookup takes
-// 1/(n+1) of the time that a line takes, and goes in steps. On AMD's Zen 4, found by adding and leaving out
-// instructions of one kind until the step came, and with what calls the lookups, n of them may have
+// blockedOne is the first look for a single key. Out of the cache, what counts is how many
+// lookups the processor has started while it waits for the line of one. They hold their resources
+// until that line arrives, and n more can be under way only if the resources of n fit. So a lookup
+// takes 1/(n+1) of the time that a line takes, and that time changes in steps. On AMD's Zen 4, found by
+// adding and removing instructions of one kind until the step came, n lookups, with their callers,
+// may have
 //
 //   - 320 instructions, as the reorder buffer has places. A compare and its branch are one,
 //     MULX is two.
@@ -32,13 +33,13 @@ const (
 //   - About 112 loads; more if they do nothing else.
 //   - 24 PDEP or PEXT that wait for a line.
 //
-// What is short differs, and one kind is traded for another. A Blocked by hash is at n=4 with 65
-// instructions and 27 loads: lookBlockedWide shifts where it could load a mask. By key it is at n=3
-// with 87, and 7 too many for more. A Compact is at n=3 with up to 98 and 54 writes, by key:
-// hashKeyWide writes vector registers where it can, but not where that takes more instructions.
+// The scarce resource differs, and one kind is traded for another. A Blocked by hash reaches n=4
+// with 65 instructions and 27 loads: lookBlockedWide shifts where it could load a mask. By key it is at
+// n=3 with 87, which is 7 too many for n=4. A Compact is at n=3 with up to 98 and 54 writes, by
+// key: hashKeyWide writes vector registers where that takes no more instructions.
 //
-// The two words are the lanes of a register; constants are operands in memory.
-// What a home line does not settle is jumped for: it is rare.
+// The two words are the lanes of a register; constants are operands in memory. A jump leads to what
+// a home line does not settle, since that is rare.
 func blockedOne() {
 	TEXT("one", NOSPLIT, "func(t *table, v *view, hash uint64) (found, open bool)")
 	Doc("one needs AVX2, BMI1 and BMI2.")
@@ -49,11 +50,11 @@ func blockedOne() {
 	lookBlocked(Mem{Base: t}, Mem{Base: view, Disp: viewRegion}, Mem{Base: view, Disp: viewRuntime}, both)
 }
 
-// An ending returns what a first look has found, which is what the flag of zero is not, and
-// whether it is settled.
+// An ending writes the return of a first look: found is the complement of the zero flag; settled
+// says whether that is the answer.
 type ending func(settled bool)
 
-// both returns them as the two results of a function; what is found is not open.
+// both is an ending with two results, found and open. What is found is not open.
 func both(settled bool) {
 	found := result(0)
 	SETNE(found)
@@ -66,10 +67,10 @@ func both(settled bool) {
 	RET()
 }
 
-// result is where a result of the function is.
+// result returns where a result of the function goes.
 func result(i int) Mem { return addressOf(ReturnIndex(i)) }
 
-// addressOf is where an argument or a result of the function is.
+// addressOf returns where an argument or a result of the function is.
 func addressOf(c gotypes.Component) Mem {
 	r, err := c.Resolve()
 	if err != nil {
@@ -78,7 +79,7 @@ func addressOf(c gotypes.Component) Mem {
 	return r.Addr
 }
 
-// jumpIfMoved jumps where a counter, or the epoch, is not what it was, or is odd.
+// jumpIfMoved jumps if the counter or the epoch has changed or is odd.
 func jumpIfMoved(epochAt, countAt Mem, epoch, before GPVirtual, label string) {
 	CMPQ(epochAt, epoch)
 	JNE(LabelRef(label))
@@ -102,8 +103,8 @@ func splitBlocked(of func(at int) Mem) (line, rest, fp GPVirtual) {
 	return line, rest, fp
 }
 
-// places makes an address of a line number, and finds the counters. The number may be that of 64 times
-// the line, with anything in its low six bits.
+// places turns a line number into an address and finds the counters. The number may be 64 times the
+// line, with arbitrary low six bits.
 func places(line GPVirtual, regionAt, runtimeAt Mem, times64 bool) (address, runtime GPVirtual, count Mem) {
 	runtime = move(runtimeAt)
 	counter := GP64()
@@ -178,11 +179,10 @@ func lookBlocked(t, regionAt, runtimeAt Mem, end ending) {
 	end(false)
 }
 
-// lookBlockedWide is lookBlocked with AVX-512, which permutes the words of a line so that the two
-// are the first ones: what comes before is done for both at once, and is a third less.
-// The registers are among the 16 that no instruction without AVX-512 has, so that
-// none has to wait for their upper halves.
-// What is above the lanes of a word stays in it: it borrows from none of them.
+// lookBlockedWide is lookBlocked with AVX-512. A permutation of the line's words brings the two to the
+// front, so everything before it is done for both at once, a third fewer instructions in all. The registers
+// are the upper 16, which only AVX-512 has, so that no other code has to wait for their upper halves.
+// The bits above the lanes of a word stay in it, since they borrow from none of them.
 func lookBlockedWide(d Register) {
 	of := func(at int) Mem { return Mem{Base: d, Disp: blockedConstants + at} }
 	direct := func(at int) Mem { return Mem{Base: d, Disp: at} }
