@@ -150,8 +150,8 @@ func selectRun(line Register, q GPVirtual) (first, run GPVirtual) {
 }
 
 // lookInLine looks for a fingerprint, of quotient q, in a line whose counts are in two words. Its only
-// branch is the one to "long". Among the first run bits of matches, each remainder of the run that
-// equals has one; the bits behind them are arbitrary.
+// branch is the one to "long". Among the first run bits of matches, each matching remainder of the run
+// has one; the bits behind them are arbitrary.
 func lookInLine(t, line, fp Register, q GPVirtual) (matches, run GPVirtual) {
 	field := func(at int) Mem { return Mem{Base: t, Disp: at} }
 	first, run := selectRun(line, q)
