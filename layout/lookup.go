@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 
 	"github.com/mmapfilter/mmapfilter/layout/kernel"
-	"github.com/mmapfilter/mmapfilter/layout/mistake"
 )
 
 // Lookups: rule R2, in one place. A layout contributes how to look in one line (LookAt
@@ -76,15 +75,9 @@ func Lookup(t Table, at func(word uint64) uint64, h uint64) bool {
 		}
 		if beyond {
 			if !all {
-				n := rests.n
 				rests.addOthers(t, other.Line)
 				all = true
-				if !mistake.Made(mistake.LazyCounters) {
-					continue
-				}
-				for _, word := range rests.words[n:rests.n] {
-					before += at(WordRuntime + word)
-				}
+				continue
 			}
 			if found, _ = t.LookAt(at, other); found || StashCountAt(at, t.Class(home)) != 0 {
 				return true

@@ -95,6 +95,9 @@ func TestExplore(t *testing.T) {
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(800)) // a recovery makes garbage, and the live heap is small
 	e := crashsim.Explorer{System: crashSystem(), Seed: *crashSeed, States: states}
+	if err := e.Prepare(); err != nil {
+		t.Fatal(err) // before any crash
+	}
 	stats, violation := e.Run()
 	t.Logf("%s; seed %d", stats, *crashSeed)
 	if violation != nil {

@@ -6,7 +6,6 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/kernel"
-	"github.com/mmapfilter/mmapfilter/layout/mistake"
 )
 
 // maxOperationStores bounds the words that one operation stores. A move along a path
@@ -150,14 +149,10 @@ func (p *placer) remove(home layout.Item) (freed uint64, inLine, ok bool) {
 	if !p.table.Overflowed(p.space.load(home.Line), home) {
 		return 0, false, false
 	}
-	other := p.table.Alternate(home)
-	if mistake.Made(mistake.SecondLineFirst) && p.takeFromLine(other) {
-		return other.Line, true, true
-	}
 	if layout.StashRemove(p.space.stash(), p.table.Class(home), p.space.storeStash) {
 		return 0, false, true
 	}
-	if p.takeFromLine(other) {
+	if other := p.table.Alternate(home); p.takeFromLine(other) {
 		return other.Line, true, true
 	}
 	return 0, false, false

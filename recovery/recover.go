@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 
 	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/layout/mistake"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 )
 
@@ -156,9 +155,7 @@ func (w *Writer) recover(r *Recovery) error {
 	// superblock that says live is durable: an odd epoch beside one that says
 	// clean or sealed would be there for ever.
 	epoch := runtime[layout.RuntimeEpoch] | 1
-	if !mistake.Made(mistake.LiveReplay) {
-		w.storeRuntime(layout.RuntimeEpoch, epoch)
-	}
+	w.storeRuntime(layout.RuntimeEpoch, epoch)
 	if err := w.hardenLog(scan.End); err != nil {
 		return err
 	}
@@ -210,14 +207,9 @@ func (w *Writer) scanLog(promised uint64) (wal.Contents, error) {
 // the cache only; and after a failed sync the cache takes it for written although it is
 // not, so every word is stored again first.
 func (w *Writer) hardenLog(end uint64) error {
-	if mistake.Made(mistake.StoreBeforeLog) {
-		return nil
-	}
-	if !mistake.Made(mistake.SyncWithoutStore) {
-		words := w.log.Words()
-		for i := range min((end/wal.PageWords+1)*wal.PageWords, uint64(len(words))) {
-			w.log.Store(i, words[i])
-		}
+	words := w.log.Words()
+	for i := range min((end/wal.PageWords+1)*wal.PageWords, uint64(len(words))) {
+		w.log.Store(i, words[i])
 	}
 	return w.sync("the log", w.log)
 }
@@ -227,17 +219,7 @@ func (w *Writer) hardenLog(end uint64) error {
 // values, which would take the filter back in time under its readers; so it goes
 // through the log from the end.
 func (w *Writer) replay(scan wal.Contents) {
-	log, words := w.log.Words(), w.filter.Words()
-	if mistake.Made(mistake.LiveReplay) {
-		for _, b := range scan.Segments {
-			for at, i := b.Start, uint64(0); i < b.Records; i++ {
-				var r wal.Record
-				r, at = wal.ReadRecord(log, at)
-				r.Each(w.put)
-			}
-		}
-		return
-	}
+	log := w.log.Words()
 	stored := make(wordSet)
 	var starts []uint64 // of the records of a segment
 	for _, b := range slices.Backward(scan.Segments) {
@@ -248,7 +230,7 @@ func (w *Writer) replay(scan wal.Contents) {
 		for _, at := range slices.Backward(starts) {
 			r, _ := wal.ReadRecord(log, at)
 			r.Each(func(word, value uint64) {
-				if stored.add(word) && !(mistake.Made(mistake.SkipEqual) && words[word] == value) {
+				if stored.add(word) {
 					w.put(word, value)
 				}
 			})

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 
 	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/layout/mistake"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 )
 
@@ -122,11 +121,7 @@ func (w *Writer) syncFilter(what string) error {
 
 // sync makes a file durable or poisons the writer.
 func (w *Writer) sync(what string, f File) error {
-	err := f.Sync()
-	if err != nil && mistake.Made(mistake.RetrySync) {
-		err = f.Sync()
-	}
-	if err != nil {
+	if err := f.Sync(); err != nil {
 		return w.Fail(fmt.Errorf("sync %s: %w", what, err))
 	}
 	return nil
@@ -178,7 +173,7 @@ func (w *Writer) next(state layout.State) layout.Superblock {
 	sb.SetOperation(w.operation)
 	sb.SetLogSalt(0)
 	sb.SetLogBytes(0)
-	if state == layout.Live && !mistake.Made(mistake.UnchainedLog) {
+	if state == layout.Live {
 		sb.SetLogSalt(w.vol.Random())
 	}
 	return sb
@@ -209,12 +204,6 @@ func (w *Writer) switchLog(next *layout.Superblock, logBytes int64) error {
 		UUID: next.UUID(), Generation: next.Generation(), Salt: next.LogSalt(), Bytes: logBytes,
 	})
 	err := w.sync("the log", log)
-	if err == nil && mistake.Made(mistake.ResetBeforeSuperblock) {
-		for i := range wal.PageWords {
-			log.Store(uint64(wal.FirstWord+i), 0)
-		}
-		err = w.sync("the log", log)
-	}
 	if err == nil {
 		err = w.putSuperblock(next)
 	}
@@ -279,7 +268,7 @@ func (w *Writer) copySuperblock(slots slotSet) error {
 // It is stored again in its own slot. Another slot, even one that holds the same or an
 // older superblock, may be the only durable one: the cache does not tell.
 func (w *Writer) settle() error {
-	if w.known.has(w.slot) || mistake.Made(mistake.TrustCachedSuperblock) {
+	if w.known.has(w.slot) {
 		return nil
 	}
 	w.storeSuperblock(w.slot, &w.sb)
@@ -336,9 +325,6 @@ func (w *Writer) storeSuperblock(slot int, sb *layout.Superblock) {
 // spareSlot returns the slot with the lowest generation other than that of the newest
 // superblock. A damaged slot counts as generation 0.
 func (w *Writer) spareSlot() int {
-	if mistake.Made(mistake.OneSlot) {
-		return w.slot
-	}
 	best, lowest := -1, uint64(0)
 	for i := range layout.SuperblockSlots {
 		if i == w.slot {
@@ -370,9 +356,6 @@ func (w *Writer) SegmentBytes() int64 {
 // in the number of items, from -1 to 1. It stores to nothing but the log (W1). From
 // then on the operation survives the death of the process (C2).
 func (w *Writer) Append(stores []wal.Store, grow int) {
-	if mistake.Possible && w.early(stores, grow) {
-		stores = nil
-	}
 	for len(stores) > 0 {
 		if stores = w.record.Gather(stores); len(stores) == 0 {
 			w.record.Last, w.record.Grow, w.record.Operation = true, grow, uint32(w.operation+1)
@@ -381,23 +364,6 @@ func (w *Writer) Append(stores []wal.Store, grow int) {
 	}
 	w.operation++ // not before: a fault in the log is no operation
 	w.length += uint64(int64(grow))
-}
-
-// early makes the mistakes of storing before the log is durable.
-func (w *Writer) early(stores []wal.Store, grow int) (unlogged bool) {
-	moves := grow == 1 && len(stores) > 1 && stores[len(stores)-1].Guarded
-	if mistake.Made(mistake.RemoveBeforeCopy) && moves {
-		for i, j := 0, len(stores)-1; i < j; i, j = i+1, j-1 {
-			stores[i], stores[j] = stores[j], stores[i]
-		}
-	}
-	if mistake.Made(mistake.EarlyDelete) && grow < 0 || mistake.Made(mistake.MoveWithoutLog) && moves {
-		for _, s := range stores {
-			w.put(s.Word, s.Value)
-		}
-		return grow > 0
-	}
-	return false
 }
 
 // Skip counts an operation that changes nothing: an insert that found no room or whose
@@ -517,9 +483,6 @@ func (w *Writer) Checkpoint(logBytes int64) error {
 // SyncRegion makes durable what has been stored to the mapping. Called before a
 // checkpoint, it leaves less for that to write.
 func (w *Writer) SyncRegion() error {
-	if mistake.Made(mistake.NoRegionSync) {
-		return nil
-	}
 	return w.syncFilter("the region")
 }
 

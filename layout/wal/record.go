@@ -6,7 +6,6 @@ import (
 
 	"github.com/klauspost/crc32"
 	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/layout/mistake"
 )
 
 // A Store sets one word of a filter file.
@@ -157,9 +156,6 @@ type checker [PageBytes]byte
 // record is the check of a record: the CRC32C of all it vouches for. words is all but
 // its last word.
 func (c *checker) record(salt, lsn uint64, prev uint32, words []uint64, operation uint32) uint32 {
-	if mistake.Made(mistake.UnchainedLog) {
-		salt, lsn, prev = 0, 0, 0
-	}
 	binary.LittleEndian.PutUint64(c[0:], salt)
 	binary.LittleEndian.PutUint64(c[8:], lsn)
 	binary.LittleEndian.PutUint64(c[16:], words[0])

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/layout/mistake"
 )
 
 // Contents describes what a log holds of one generation.
@@ -42,14 +41,10 @@ func Scan(log []uint64, sb *layout.Superblock, promised uint64, each func(Record
 	for !ended && segment+segmentHeadWords <= uint64(len(log)) {
 		generation, salt, first, prev, ok := checker.readBegin(log, segment)
 		if !ok || generation != sb.Generation() || salt != sb.LogSalt() || first != lsn+1 || prev != check {
-			if mistake.Made(mistake.UnchainedLog) && ok {
-				lsn, check = first-1, prev
-			} else {
-				break
-			}
+			break
 		}
 		generation, salt, commit, crc, commitCheck, ok := checker.readCommit(log, segment)
-		committed := ok && (generation == sb.Generation() && salt == sb.LogSalt() || mistake.Made(mistake.UnchainedLog))
+		committed := ok && generation == sb.Generation() && salt == sb.LogSalt()
 		at, n := segment+segmentHeadWords, uint64(0)
 		whole := Segment{Start: at}
 		for at+recordWords <= uint64(len(log)) && !(committed && n == commit.Records) {

@@ -25,8 +25,8 @@ func (p *parent) start(role string, number int) (*child, error) {
 		return nil, err
 	}
 	c := &child{role: role, ended: make(chan struct{}), started: time.Now()}
-	c.Cmd = exec.Command(program, append(mistakeArgs(),
-		"-role", role, "-number", fmt.Sprint(number), "-seed", fmt.Sprint(p.seed), "-dir", p.dir)...)
+	c.Cmd = exec.Command(program,
+		"-role", role, "-number", fmt.Sprint(number), "-seed", fmt.Sprint(p.seed), "-dir", p.dir)
 	c.Stdout, c.Stderr = p.out, p.out
 	if c.stdin, err = c.StdinPipe(); err != nil {
 		return nil, err

@@ -44,7 +44,6 @@ func run(args []string, stdout, stderr io.Writer) int {
 	flags.StringVar(&o.dir, "dir", "", "directory to create for the files, which are kept")
 	flags.StringVar(&o.role, "role", "", "internal: role of a process that stress starts")
 	flags.IntVar(&o.number, "number", 0, "internal: number of a process that stress starts")
-	mistakeFlag(flags)
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return exitGood

@@ -1,0 +1,139 @@
+//go:build faults
+
+package mistakes
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// A check is what may find a mistake.
+type check struct {
+	args []string
+	// found matches what it prints then, and what it has found. Any other failure
+	// finds nothing: a mistake that keeps the check from beginning is no evidence.
+	found *regexp.Regexp
+}
+
+var (
+	violation = regexp.MustCompile(`(?m)^ +crash_test\.go:\d+: (O[1-7]: .*)$`)
+	miss      = regexp.MustCompile(`(?m)^ +schedule_test\.go:\d+: (.* schedules miss [^,]*)`)
+)
+
+// checks are tests of package mmapfilter, and the stress program.
+var checks = map[string]check{
+	"TestExplore":           {[]string{"-states", "100000"}, violation},
+	"TestSchedules":         {nil, miss},
+	"TestRecoverySchedules": {nil, miss},
+	"TestHomeBetweenLooks":  {nil, regexp.MustCompile(`(?m)^ +overtaken_test\.go:\d+: (the key is missed)$`)},
+	"stress":                {[]string{"-for", "10m", "-lives", "2000"}, regexp.MustCompile(`\AVIOLATION.*`)},
+}
+
+// TestMistakes has every mistake found by the checks that it names, and none of these
+// find anything in the code as it is. Two mistakes are made at a time, so one is built
+// while the checks of another one run.
+//
+//	go test -tags faults ./tools/internal/mistakes -run TestMistakes -v
+func TestMistakes(t *testing.T) {
+	var mu sync.Mutex
+	rows := make(map[string]string)
+	all := list(t)
+	t.Run("found", func(t *testing.T) {
+		none := Mistake{Name: "none", FoundBy: []string{"TestExplore", "TestSchedules", "TestRecoverySchedules", "TestHomeBetweenLooks"}}
+		for _, m := range append(all, none) {
+			t.Run(m.Name, func(t *testing.T) {
+				t.Parallel()
+				b := build(t, &m)
+				for _, name := range m.FoundBy {
+					row := b.run(t, name, m.Files != nil)
+					mu.Lock()
+					rows[m.Name] += fmt.Sprintf("%-24s %-22s %s\n", m.Name, name, row)
+					mu.Unlock()
+				}
+			})
+		}
+	})
+	table := fmt.Sprintf("%-24s %-22s %8s %8s  %s\n", "mistake", "check", "states", "lookups", "found")
+	for _, m := range all {
+		table += rows[m.Name]
+	}
+	t.Logf("\n%s%s", table, rows["none"])
+}
+
+// A built is the module with a mistake.
+type built struct{ module, dir string }
+
+// build builds what the checks of a mistake need.
+func build(t *testing.T, m *Mistake) built {
+	b := built{module(t), t.TempDir()}
+	overlay, err := m.Overlay(b.module, b.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stress, tests := false, false
+	for _, name := range m.FoundBy {
+		if checks[name].found == nil {
+			t.Fatalf("%s: there is no check %q", m.Name, name)
+		}
+		stress = stress || name == "stress"
+		tests = tests || name != "stress"
+	}
+	compile := func(args ...string) {
+		c := exec.CommandContext(t.Context(), "go", args...)
+		c.Dir = b.module
+		if said, err := c.CombinedOutput(); err != nil {
+			t.Fatalf("%s does not compile: %v\n%s", m.Name, err, said)
+		}
+	}
+	if tests {
+		compile("test", "-c", "-overlay", overlay, "-ldflags=-w", "-o", b.program("tests"), "./mmapfilter")
+	}
+	if stress {
+		compile("build", "-buildvcs=false", "-overlay", overlay, "-ldflags=-w", "-o", b.program("stress"), "./tools/stress")
+	}
+	return b
+}
+
+func (b built) program(name string) string { return filepath.Join(b.dir, name+".exe") }
+
+// run runs a check, which must find the mistake if there is one, and succeed otherwise.
+// It returns what the table says of it.
+func (b built) run(t *testing.T, name string, mistaken bool) (row string) {
+	check := checks[name]
+	c := exec.CommandContext(t.Context(), b.program("tests"), append(check.args, "-test.v", "-test.run", "^"+name+"$")...)
+	if name == "stress" {
+		c = exec.CommandContext(t.Context(), b.program("stress"), append(check.args, "-dir", filepath.Join(b.dir, "files"))...)
+	} else {
+		c.Env = append(os.Environ(), "GOMAXPROCS=1") // another mistake has the other processor
+	}
+	var errs strings.Builder
+	c.Dir, c.Stderr = filepath.Join(b.module, "mmapfilter"), &errs
+	out, err := c.Output()
+	said := errs.String() + string(out)
+	found := check.found.FindStringSubmatch(said)
+	switch {
+	case mistaken && (err == nil || found == nil):
+		t.Errorf("%s does not find it (%v):\n%s", name, err, said)
+	case !mistaken && err != nil:
+		t.Errorf("%s finds something in the code as it is: %v\n%s", name, err, said)
+	}
+	what := "nothing"
+	if found != nil {
+		what = found[len(found)-1]
+	}
+	return fmt.Sprintf("%8s %8s  %.70s", first(`(\d+) crash states`, said), first(`(\d+) lookups beside a writer`, said), what)
+}
+
+// first returns what a regular expression matches in parentheses.
+func first(pattern, text string) string {
+	if found := regexp.MustCompile(pattern).FindStringSubmatch(text); found != nil {
+		return found[1]
+	}
+	return ""
+}
