@@ -11,6 +11,10 @@
 //	go -C tools/bench run . billions  a filter of two billion keys: built, verified, opened, asked
 //	go -C tools/bench run . growth    lookups, inserts and builds from 64 KiB up: CSV and pictures
 //	go -C tools/bench run . space     bits a key at the rate that is measured, beside other filters
+//	go -C tools/bench run . share     one copy in memory for all processes
+//	go -C tools/bench run . residency a file that is larger than memory
+//	go -C tools/bench run . cold      pages read by a lookup, nothing in memory
+//	go -C tools/bench run . beside    lookups of two goroutines and beside a writer, percentiles
 //	go -C tools/bench run . results   writes RESULTS.md, and the figures in README.md, again
 //
 // "go -C tools/bench run . COMMAND -help" lists the flags. "peers", "insert" and "space" take, with
@@ -20,7 +24,8 @@
 //	go -C tools/bench run . peers -outside 'another=/path/to/program its arguments'
 //
 // The files that it builds are in a directory of their own, and go with it at the end,
-// also after ^C. The exit status is 0, or 2 after an error.
+// also after ^C. The exit status is 0; 1 if a bound that a command checks its figure against is
+// exceeded; 2 after an error.
 package main
 
 import (
@@ -38,13 +43,17 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
+	"github.com/mmapfilter/mmapfilter/tools/internal/measure"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	if len(os.Args) > 1 && os.Args[1] == builderCommand {
 		os.Exit(runBuilder(ctx, os.Args[2:], os.Stdout, os.Stderr))
+	}
+	if code, ok := measure.Child(os.Args[1:], os.Stdin, os.Stdout); ok {
+		os.Exit(code)
 	}
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
@@ -88,9 +97,12 @@ func commands() map[string]func() command {
 	}
 }
 
-const usage = "bench lookup, peers, insert, build, billions, growth, space or results, and its flags; see go doc"
+const usage = "bench lookup, peers, insert, build, billions, growth, space, share, residency, cold, beside or results, and its flags; see go doc"
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	if len(args) > 0 && measure.Has(args[0]) {
+		return measure.Run(ctx, args, stdout, stderr)
+	}
 	err := runCommand(ctx, args, stdout, stderr)
 	if err == nil || errors.Is(err, flag.ErrHelp) {
 		return 0

@@ -1,4 +1,4 @@
-package main
+package measure
 
 import (
 	"context"
@@ -16,10 +16,10 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
-// newLookup is the command that measures lookups: two goroutines against one,
+// newBeside is the command that measures lookups: two goroutines against one,
 // beside a writer, each by itself, during syncs, and checked. What is compared
 // takes turns in rounds.
-func newLookup() command {
+func newBeside() command {
 	l := new(lookups)
 	return command{
 		flags: func(s *session) {

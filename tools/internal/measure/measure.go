@@ -1,19 +1,7 @@
-// Command measure measures what filters ask of a machine: memory that processes
-// share, pages that are read, and what lookups wait for. Its figures are the
-// kernel's own wherever the kernel keeps them. Each command prints the machine,
-// its command line and tables in Markdown.
-//
-//	go run ./tools/measure share      one copy in memory for all processes
-//	go run ./tools/measure residency  a file that is larger than memory
-//	go run ./tools/measure cold       pages read by a lookup, nothing in memory
-//	go run ./tools/measure lookup     two goroutines, beside a writer, percentiles
-//
-// "measure COMMAND -help" lists the flags. The files it builds, a GiB or two, are
-// in a directory of their own, and go with it at the end, also after ^C.
-//
-// The exit status is 0; 1 where a bound that a command holds its figure against is
-// exceeded; 2 after an error.
-package main
+// Package measure has the commands of bench that measure what filters ask of a machine:
+// memory that processes share, pages that are read, and what lookups wait for. Their
+// figures are the kernel's own wherever the kernel keeps them.
+package measure
 
 import (
 	"context"
@@ -22,31 +10,33 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
 )
 
+// Exit statuses of [Run], beside 0.
 const (
-	exitExceeded = 1
+	exitExceeded = 1 // a bound that a command checks its figure against is exceeded
 	exitError    = 2
 )
 
 // errExceeded ends a command whose figure exceeds its bound.
 var errExceeded = errors.New("the bound is exceeded")
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
-	if len(os.Args) > 1 && os.Args[1] == childCommand {
-		os.Exit(runChild(os.Stdin, os.Stdout))
+// Child runs what a command has started of its own program, with args[0] as its first
+// argument, and returns its exit status. ok is false if the arguments are not those.
+func Child(args []string, stdin io.Reader, stdout io.Writer) (code int, ok bool) {
+	if len(args) == 0 || args[0] != childCommand {
+		return 0, false
 	}
-	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+	return runChild(stdin, stdout), true
 }
+
+// Has reports whether there is a command of that name.
+func Has(name string) bool { return commands()[name] != nil }
 
 // A session is one run of a command: its flags, where it prints, and the
 // directory that its files are in.
@@ -76,25 +66,25 @@ func commands() map[string]func() command {
 		"share":     newShare,
 		"residency": newResidency,
 		"cold":      newCold,
-		"lookup":    newLookup,
+		"beside":    newBeside,
 	}
 }
 
-const usage = "measure share, residency, cold or lookup, and its flags; see go doc ./tools/measure"
+const usage = "bench share, residency, cold or beside, and its flags"
 
-// run is the whole program. It gives the exit status.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+// Run runs a command with its flags and returns the exit status.
+func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	err := runCommand(ctx, args, stdout, stderr)
 	switch {
 	case err == nil, errors.Is(err, flag.ErrHelp):
 		return 0
 	case errors.Is(err, errExceeded):
-		fmt.Fprintln(stderr, "measure:", err)
+		fmt.Fprintln(stderr, "bench:", err)
 		return exitExceeded
 	case ctx.Err() != nil:
 		err = errors.New("interrupted")
 	}
-	fmt.Fprintln(stderr, "measure:", err)
+	fmt.Fprintln(stderr, "bench:", err)
 	return exitError
 }
 
@@ -109,7 +99,7 @@ func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer) (e
 	}
 	cmd := make()
 	s := &session{ctx: ctx, out: stdout, notes: stderr, bytes: 1 << 30}
-	s.flags = flag.NewFlagSet("measure "+name, flag.ContinueOnError)
+	s.flags = flag.NewFlagSet("bench "+name, flag.ContinueOnError)
 	s.flags.SetOutput(stderr)
 	s.flags.StringVar(&s.parent, "dir", os.TempDir(), "directory for the files it builds; on a disk, where that matters")
 	s.flags.Var(&s.bytes, "bytes", "size of the filter it builds")
@@ -125,7 +115,7 @@ func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer) (e
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(s.temp)) }()
-	s.printf("%s", machine.This().Head("go run ./tools/measure "+machine.ShellWords(args), s.temp))
+	s.printf("%s", machine.This().Head("go -C tools/bench run . "+machine.ShellWords(args), s.temp))
 	return cmd.run(s)
 }
 

@@ -1,4 +1,4 @@
-package main
+package measure
 
 import (
 	"bytes"
@@ -88,12 +88,12 @@ func TestErrors(t *testing.T) {
 		args []string
 		want string
 	}{
-		{context.Background(), nil, "share, residency, cold or lookup"},
+		{context.Background(), nil, "share, residency, cold or beside"},
 		{context.Background(), []string{"everything"}, "no command"},
-		{context.Background(), []string{"lookup", "-bytes", "1GB"}, "no size"},
-		{context.Background(), []string{"lookup", "-rounds", "0"}, "no rounds"},
-		{context.Background(), []string{"lookup", "more"}, "no argument"},
-		{stopped, []string{"lookup", "-short"}, "interrupted"},
+		{context.Background(), []string{"beside", "-bytes", "1GB"}, "no size"},
+		{context.Background(), []string{"beside", "-rounds", "0"}, "no rounds"},
+		{context.Background(), []string{"beside", "more"}, "no argument"},
+		{stopped, []string{"beside", "-short"}, "interrupted"},
 	} {
 		dir := t.TempDir()
 		args := c.args
@@ -101,7 +101,7 @@ func TestErrors(t *testing.T) {
 			args = slices.Insert(slices.Clone(args), 1, "-dir", dir)
 		}
 		var out, notes bytes.Buffer
-		if exit := run(c.ctx, args, &out, &notes); exit != exitError || !strings.Contains(notes.String(), c.want) {
+		if exit := Run(c.ctx, args, &out, &notes); exit != exitError || !strings.Contains(notes.String(), c.want) {
 			t.Errorf("%v: exit status %d, %s", c.args, exit, notes.String())
 		}
 		if left, err := filepath.Glob(filepath.Join(dir, "*")); err != nil || len(left) > 0 {
