@@ -8,7 +8,7 @@ const (
 	OffRuntime      = SuperblockBytes * SuperblockSlots // 16384
 	RuntimeBytes    = 4096
 	OffStash        = OffRuntime + RuntimeBytes // 20480
-	StashBytes      = OffRegion - OffStash      // 12288
+	StashBytes      = OffRegion - OffStash      // 12288: what is left of 32 KiB before the region
 	OffRegion       = 32768
 	LineBytes       = 64
 	PageBytes       = 4096

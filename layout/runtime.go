@@ -22,7 +22,7 @@ const (
 	runtimePromises     = 16
 	promisePlaces       = 2
 	runtimeCounters     = 256
-	counterStripes      = 256
+	counterStripes      = 256 // 2 KiB, half of the page: a removal disturbs one lookup in 256
 )
 
 // CounterOf returns the removal counter of a word of the stash or of the region, as a

@@ -37,14 +37,15 @@ func OpenFile(path string) (*os.File, *Head, error) {
 		again, readErr := readHead(f)
 		same := readErr == nil && again.Raw == h.Raw && sameFile(f, path)
 		f.Close()
-		if same || tries == openTries {
+		if same || tries == headTries {
 			return nil, nil, err
 		}
 	}
 }
 
-// openTries bounds how often a file that changed meanwhile is opened again.
-const openTries = 10
+// headTries bounds how often the superblocks of a file are read again because they changed
+// meanwhile. A checkpoint changes them, and takes longer than reading them does.
+const headTries = 10
 
 // openFile is OpenFile, once. If only a log beside the file contradicts it, the file is
 // returned with the error.

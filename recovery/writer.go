@@ -422,17 +422,20 @@ func (w *Writer) promise(lsn uint64) {
 
 func (w *Writer) storeRuntime(word, value uint64) { w.filter.Store(layout.WordRuntime+word, value) }
 
+// applyAhead is how many records' words are prefetched before they are stored to: more than
+// the 10 to 24 cache misses that a core keeps under way, so that it never waits for one alone.
+const applyAhead = 32
+
 // apply stores the records of a durable segment to the mapping, in order. The removal
 // counter of a guarded word is odd from before the word is stored until after the last
 // store of its operation (W4). Making it odd for each word alone would not do: of a
 // bucket in two words, the new one and the old one together may hold less than either
 // bucket, and a lookup between the two stores must find an odd counter.
 func (w *Writer) apply(b Segment) {
-	const ahead = 32 // records whose words are asked for before they are stored to
 	odd := w.odd[:0] // the counters that are odd, as words of the file
 	at, asked, next := b.start, uint64(0), b.start
 	for i := range b.commit.Records {
-		for ; asked < min(i+ahead, b.commit.Records); asked++ {
+		for ; asked < min(i+applyAhead, b.commit.Records); asked++ {
 			w.filter.Prefetch(wal.RecordWord(b.log, next))
 			next = wal.NextRecord(b.log, next)
 		}
