@@ -87,7 +87,8 @@ func crashSystem() crashsim.System {
 }
 
 // TestExplore crashes a writer, and the recoveries after it, at random stores
-// and syncs of random traces. Package crashsim says what is checked.
+// and syncs of random traces. Package crashsim says what is checked, and
+// testdata/mistakes has mistakes that must be found.
 func TestExplore(t *testing.T) {
 	states := *crashStates
 	if testing.Short() {

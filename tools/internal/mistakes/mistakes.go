@@ -65,7 +65,8 @@ func parse(name, text string) (Mistake, error) {
 	if !ok || what == "" {
 		return m, fmt.Errorf("%s does not begin with what is wrong and a line \"Found by: …\"", m.path())
 	}
-	m.FoundBy = strings.Split(strings.TrimSpace(checks), ", ")
+	checks, _, _ = strings.Cut(checks, "\n")
+	m.FoundBy = strings.Split(checks, ", ")
 	for line := range strings.Lines(text) {
 		if file, ok := strings.CutPrefix(line, "+++ b/"); ok {
 			m.Files = append(m.Files, strings.TrimSpace(file))
