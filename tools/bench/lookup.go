@@ -74,7 +74,10 @@ func questions() (all []question) {
 	for _, keys := range []asked{absent, present, mixed} {
 		all = append(all, question{"ContainsBatch", 1024, keys})
 	}
-	return append(all, question{"Contains", 1, absent}, question{"Contains", 1, present})
+	for _, keys := range []asked{absent, present} {
+		all = append(all, question{"Contains", 1, keys}, question{"ContainsHash", 1, keys})
+	}
+	return all
 }
 
 // lookups measures one file, and prints its table.
@@ -189,7 +192,7 @@ func (a *asker) draw(q question) (in uint64) {
 			in++
 		}
 		a.keys[i].Set(a.seed, number)
-		if q.call == "ContainsHashes" {
+		if q.call != "Contains" && q.call != "ContainsBatch" {
 			a.hashes[i] = a.filter.Hash(a.keys[i][:])
 		}
 	}
@@ -208,6 +211,10 @@ func (a *asker) block(q question) peer.Count {
 		case "ContainsBatch":
 			for i := 0; i < len(a.slices); i += q.batch {
 				f.ContainsBatch(a.slices[i:i+q.batch], a.found[i:])
+			}
+		case "ContainsHash":
+			for i := range a.hashes {
+				a.found[i] = f.ContainsHash(a.hashes[i])
 			}
 		default:
 			for i := range a.keys {
