@@ -18,7 +18,7 @@ const (
 // readmeText is what is written there. "cell" gives a cell of a table of RESULTS.md, by its block,
 // the cells that its row begins with, and the head of its column.
 const readmeText = `
-On {{machine "peers"}}, {{date "peers"}}. Trust ratios more than numbers; files are on ext4, and options the default ones:
+Measured on {{machine "peers"}}, on {{date "peers"}}: files on ext4, default options. Trust ratios more than numbers:
 
 | | |
 |---|---|
