@@ -58,28 +58,28 @@ const lookupTries = 8
 // table, and false only if it certainly is not, whatever a writer does meanwhile (rule
 // R2).
 func Lookup(t Table, at func(word uint64) uint64, h uint64) bool {
-	home := t.Split(h)
-	other := t.Alternate(home)
+	var p Places
+	t.Places(h, &p)
 	var rests counters
 	rests.add(RuntimeEpoch)
-	rests.addLine(t, home.Line)
+	rests.addLine(p.HomeFirst, p.HomeLast)
 	all := t.Both() // whether rests has the counters of every place
 	if all {
-		rests.addOthers(t, other.Line)
+		rests.addOthers(&p)
 	}
 	for range lookupTries {
 		before, odd := rests.load(at)
-		found, beyond := t.LookAt(at, home)
+		found, beyond := t.LookAt(at, p.Home)
 		if found {
 			return true
 		}
 		if beyond {
 			if !all {
-				rests.addOthers(t, other.Line)
+				rests.addOthers(&p)
 				all = true
 				continue
 			}
-			if found, _ = t.LookAt(at, other); found || StashCountAt(at, t.Class(home)) != 0 {
+			if found, _ = t.LookAt(at, p.Other); found || StashCountAt(at, p.Class) != 0 {
 				return true
 			}
 		}
@@ -104,15 +104,14 @@ func (c *counters) add(word uint64) {
 	c.n++
 }
 
-func (c *counters) addLine(t Table, line uint64) {
-	first, last := t.Blocks(line)
+func (c *counters) addLine(first, last uint64) {
 	if c.add(blockCounter(first)); last != first {
 		c.add(blockCounter(last))
 	}
 }
 
-func (c *counters) addOthers(t Table, line uint64) {
-	c.addLine(t, line)
+func (c *counters) addOthers(p *Places) {
+	c.addLine(p.OtherFirst, p.OtherLast)
 	c.add(RuntimeStashCounter)
 }
 
@@ -134,21 +133,23 @@ func Contains(t Table, v *View, h uint64) bool {
 			return found
 		}
 	}
-	return containsBeyond(t, v, h)
+	b := blocks.Get().(*block)
+	p := &b.places[0]
+	t.Places(h, p)
+	kernel.Prefetch(&v.Region[p.OtherFirst*BlockWords])
+	found := containsBeyond(t, v, h, p)
+	blocks.Put(b)
+	return found
 }
 
 // containsBeyond is Contains for a hash that the first look does not settle. It loads
 // the counters of all places first. What does not come to an end is left to Lookup.
-func containsBeyond(t Table, v *View, h uint64) bool {
-	home := t.Split(h)
-	other := t.Alternate(home)
-	first, _ := t.Words(other.Line)
-	kernel.Prefetch(&v.Region[first])
-	w := watchPlaces(t, v, home.Line, other.Line)
-	found, beyond := t.Look(v.Region, home)
+func containsBeyond(t Table, v *View, h uint64, p *Places) bool {
+	w := watchPlaces(v, p)
+	found, beyond := t.Look(v.Region, p.Home)
 	if !found && beyond {
-		found, _ = t.Look(v.Region, other)
-		if !found && mayStash(v.Stash, t.Class(home)) {
+		found, _ = t.Look(v.Region, p.Other)
+		if !found && mayStash(v.Stash, p.Class) {
 			return Lookup(t, v.At, h)
 		}
 	}
@@ -156,24 +157,22 @@ func containsBeyond(t Table, v *View, h uint64) bool {
 }
 
 // A watch is the counters of a lookup in a view. It starts before the first place is
-// read.
+// read. A line in one block has its counter twice, which is harmless and spares a branch.
 type watch struct {
 	counters [maxCounters]*uint64
-	n        int
 	sum, odd uint64
 }
 
-func watchPlaces(t Table, v *View, home, other uint64) (w watch) {
-	var rests counters
-	rests.add(RuntimeEpoch)
-	rests.addLine(t, home)
-	rests.addOthers(t, other)
+func watchPlaces(v *View, p *Places) (w watch) {
 	runtime := (*[RuntimeWords]uint64)(v.Runtime)
-	w.n = rests.n
-	for i, word := range rests.words[:rests.n] {
-		c := &runtime[word%RuntimeWords]
+	w.counters = [maxCounters]*uint64{
+		&runtime[RuntimeEpoch], &runtime[RuntimeStashCounter],
+		&runtime[blockCounter(p.HomeFirst)], &runtime[blockCounter(p.HomeLast)],
+		&runtime[blockCounter(p.OtherFirst)], &runtime[blockCounter(p.OtherLast)],
+	}
+	for _, c := range w.counters {
 		n := atomic.LoadUint64(c)
-		w.counters[i], w.sum, w.odd = c, w.sum+n, w.odd|n
+		w.sum, w.odd = w.sum+n, w.odd|n
 	}
 	return w
 }
@@ -181,7 +180,7 @@ func watchPlaces(t Table, v *View, home, other uint64) (w watch) {
 // moved reports whether a counter has changed, or was odd.
 func (w *watch) moved() bool {
 	sum := w.sum
-	for _, c := range w.counters[:w.n] {
+	for _, c := range w.counters {
 		sum -= atomic.LoadUint64(c)
 	}
 	return sum|w.odd&1 != 0
@@ -223,23 +222,34 @@ func ContainsHashes(t Table, v *View, hashes []uint64, found []bool) {
 	}
 }
 
-// A bitmap says which hashes of a block are open. As a local variable it would be moved to
-// the heap each time, since it is passed to a method of an interface.
-type bitmap [lookupBlock / kernel.Group]uint8
+// A block is the memory for one of a batch: which hashes are open, and the places of those.
+// As local variables they would be moved to the heap each time, since they are passed to
+// methods of an interface.
+type block struct {
+	open   [lookupBlock / kernel.Group]uint8
+	places [lookupBlock]Places
+}
 
-var bitmaps = sync.Pool{New: func() any { return new(bitmap) }}
+var blocks = sync.Pool{New: func() any { return new(block) }}
 
 func containsBlock(t Table, v *View, hashes []uint64, found []bool) {
-	bits := bitmaps.Get().(*bitmap)
-	defer bitmaps.Put(bits)
-	open := bits[:(len(hashes)+kernel.Group-1)/kernel.Group]
+	b := blocks.Get().(*block)
+	open := b.open[:(len(hashes)+kernel.Group-1)/kernel.Group]
 	clear(open)
 	FirstLooks(t, v, hashes, found, open)
+	n := 0
 	kernel.EachBit(open, func(i int) {
-		first, _ := t.Words(t.Alternate(t.Split(hashes[i])).Line)
-		kernel.Prefetch(&v.Region[first])
+		p := &b.places[n]
+		t.Places(hashes[i], p)
+		kernel.Prefetch(&v.Region[p.OtherFirst*BlockWords])
+		n++
 	})
-	kernel.EachBit(open, func(i int) { found[i] = containsBeyond(t, v, hashes[i]) })
+	n = 0
+	kernel.EachBit(open, func(i int) {
+		found[i] = containsBeyond(t, v, hashes[i], &b.places[n])
+		n++
+	})
+	blocks.Put(b)
 }
 
 // FirstLooks is the first look for many hashes: found[i] is for hashes[i], and it sets

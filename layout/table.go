@@ -175,10 +175,21 @@ type Overflows interface {
 	Overflowed(l *Line, it Item) bool
 }
 
+// Places are where an item may be: in its two lines, seen from either, which start and end
+// in some blocks of the region, and in the stash as one of its class.
+type Places struct {
+	Home, Other           Item
+	HomeFirst, HomeLast   uint64
+	OtherFirst, OtherLast uint64
+	Class                 Class
+}
+
 // Looks are what a layout contributes to lookups.
 type Looks interface {
 	// Blocks returns the blocks of 64 bytes of the region that a line starts and ends in.
 	Blocks(line uint64) (first, last uint64)
+	// Places sets p to where the item of a hash may be.
+	Places(h uint64, p *Places)
 	// LookAt looks an item up in the line it is seen from: found reports whether a slot
 	// has it, beyond whether the line says that it may be elsewhere. at returns the word
 	// of a file with that number.

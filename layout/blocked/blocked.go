@@ -448,6 +448,18 @@ func (t *table) Probe(l *layout.Line, _ uint64) layout.Overflow {
 
 func (t *table) Blocks(line uint64) (first, last uint64) { return line, line }
 
+func (t *table) Places(h uint64, p *layout.Places) {
+	home := t.Split(h)
+	_, b1, b2 := t.pair(home)
+	other := home
+	other.Line = layout.AlternateLine(home.Line, uint64(home.Fp), t.lines)
+	*p = layout.Places{
+		Home: home, HomeFirst: home.Line, HomeLast: home.Line,
+		Other: other, OtherFirst: other.Line, OtherLast: other.Line,
+		Class: layout.Class{Line: min(home.Line, other.Line), Bucket: uint32(min(b1, b2)), Fp: home.Fp},
+	}
+}
+
 // LookAt loads the two buckets of the item.
 func (t *table) LookAt(at func(word uint64) uint64, it layout.Item) (found, beyond bool) {
 	m, b1, b2 := t.pair(it)

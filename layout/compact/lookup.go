@@ -13,6 +13,16 @@ import (
 
 func (t *table) Blocks(line uint64) (first, last uint64) { return line, line }
 
+func (t *table) Places(h uint64, p *layout.Places) {
+	home := t.Split(h)
+	other := t.Alternate(home)
+	*p = layout.Places{
+		Home: home, HomeFirst: home.Line, HomeLast: home.Line,
+		Other: other, OtherFirst: other.Line, OtherLast: other.Line,
+		Class: layout.Class{Line: min(home.Line, other.Line), Fp: home.Fp},
+	}
+}
+
 // LookAt asks for each word that it needs, and once: those of the counts, the last one,
 // and those of the remainders that the counts point to.
 func (t *table) LookAt(at func(word uint64) uint64, it layout.Item) (found, beyond bool) {

@@ -350,6 +350,14 @@ func (t *table) Blocks(line uint64) (first, last uint64) {
 	return line * t.size / (64 * layout.BlockWords), ((line+1)*t.size - 1) / (64 * layout.BlockWords)
 }
 
+func (t *table) Places(h uint64, p *layout.Places) {
+	p.Home = t.Split(h)
+	p.Other = t.Alternate(p.Home)
+	p.HomeFirst, p.HomeLast = t.Blocks(p.Home.Line)
+	p.OtherFirst, p.OtherLast = t.Blocks(p.Other.Line)
+	p.Class = layout.Class{Line: min(p.Home.Line, p.Other.Line), Fp: p.Home.Fp}
+}
+
 func (t *table) LookAt(at func(word uint64) uint64, it layout.Item) (found, beyond bool) {
 	first, bit, n := t.place(it.Line)
 	var w [maxPairWords]uint64

@@ -152,6 +152,14 @@ func (t *table) Probe(l *layout.Line, _ uint64) layout.Overflow {
 	return overflow(float64(slots - count(l[0], 0)))
 }
 
+func (t *table) Places(h uint64, p *layout.Places) {
+	p.Home = t.Split(h)
+	p.Other = t.Alternate(p.Home)
+	p.HomeFirst, p.HomeLast = t.Blocks(p.Home.Line)
+	p.OtherFirst, p.OtherLast = t.Blocks(p.Other.Line)
+	p.Class = layout.Class{Line: min(p.Home.Line, p.Other.Line), Fp: p.Home.Fp}
+}
+
 func (t *table) LookAt(at func(word uint64) uint64, it layout.Item) (found, beyond bool) {
 	return count(at(layout.WordRegion+it.Line), it.Fp) > 0, true
 }
