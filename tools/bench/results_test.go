@@ -1,11 +1,15 @@
 package main
 
 import (
+	"flag"
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/mmapfilter/mmapfilter/tools/internal/measure"
 )
 
 func readFile(t *testing.T, path string) string {
@@ -116,5 +120,99 @@ func TestCells(t *testing.T) {
 		if got, err := p.cell(c[0], c[1], c[2], c[3:]...); err == nil {
 			t.Errorf("%q: %q", c, got)
 		}
+	}
+}
+
+// TestResultsPage holds RESULTS.md to its form: each block has the output of a command that can
+// be run, with where and when it was; and figures and machines stand in blocks alone.
+func TestResultsPage(t *testing.T) {
+	sections, err := parsePage(readFile(t, "RESULTS.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	figure := regexp.MustCompile(`\d (ns|µs|ms|s|GB/s|MB/s)\b|\d+ times|EPYC|Xeon`)
+	for _, s := range sections {
+		if s.name == "" {
+			for _, line := range s.lines {
+				if found := figure.FindString(line); found != "" {
+					t.Errorf("prose has %q: %s", found, line)
+				}
+			}
+			continue
+		}
+		if err := runnable(t, s.command); err != nil {
+			t.Errorf("block %s: %s: %v", s.name, s.command, err)
+		}
+		text := strings.Join(s.lines, "\n")
+		if !strings.HasPrefix(text, "\n    "+s.command+"\n\n") || !regexp.MustCompile(`\n20\d\d-\d\d-\d\d, .+ cores?; .+ GiB of memory; .+; go1\.\S+; commit [0-9a-f]{12}( \+ changes)?; files on \w+\n`).MatchString(text) {
+			t.Errorf("block %s does not begin with its command, and where and when it was run", s.name)
+		}
+		if !strings.Contains(text, "\n|---|") {
+			t.Errorf("block %s has no table", s.name)
+		}
+	}
+}
+
+// runnable reports what is wrong with a command of a block: the benchmarks that it names, or the
+// flags of a program of ours.
+func runnable(t *testing.T, command string) error {
+	args := shellSplit(command)
+	if rest, ok := strings.CutPrefix(command, "go -C tools/bench run . "); ok {
+		name, _, _ := strings.Cut(rest, " ")
+		create, ok := commands()[name]
+		if measure.Has(name) {
+			return nil
+		}
+		if !ok {
+			t.Errorf("bench has no command %q", name)
+			return nil
+		}
+		s := &session{flags: flag.NewFlagSet(name, flag.ContinueOnError)}
+		s.flags.SetOutput(io.Discard)
+		s.commonFlags()
+		create().flags(s)
+		return s.parse(args[6:], nil)
+	}
+	if !strings.HasPrefix(command, "go test ./mmapfilter -run ^$ -bench ") && !strings.HasPrefix(command, "go test ./mmapfilter -run '^$' -bench ") {
+		t.Errorf("nothing is known of the command %q", command)
+		return nil
+	}
+	all := ""
+	files, err := filepath.Glob("../../mmapfilter/*_test.go")
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		all += readFile(t, file)
+	}
+	for name := range strings.SplitSeq(args[6], "|") {
+		if !strings.Contains(all, "func Benchmark"+strings.TrimSuffix(name, "$")) {
+			t.Errorf("there is no benchmark %q", name)
+		}
+	}
+	return nil
+}
+
+// shellSplit splits words, some of them in single quotes.
+func shellSplit(text string) (words []string) {
+	for _, word := range regexp.MustCompile(`'[^']*'|[^ ]+`).FindAllString(text, -1) {
+		words = append(words, strings.Trim(word, "'"))
+	}
+	return words
+}
+
+// TestReadmeFigures: the figures in README are those of RESULTS.md.
+func TestReadmeFigures(t *testing.T) {
+	sections, err := parsePage(readFile(t, "RESULTS.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	readme := readFile(t, "../../README.md")
+	want, err := withFigures(readme, sections)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if readme != want {
+		t.Error(`README.md has other figures than "go -C tools/bench run . results" takes from RESULTS.md`)
 	}
 }
