@@ -58,28 +58,28 @@ const lookupTries = 8
 // table, and false only if it certainly is not, whatever a writer does meanwhile (rule
 // R2).
 func Lookup(t Table, at func(word uint64) uint64, h uint64) bool {
-	var p Places
-	t.Places(h, &p)
+	home := t.Split(h)
+	other := t.Alternate(home)
 	var rests counters
 	rests.add(RuntimeEpoch)
-	rests.addLine(p.HomeFirst, p.HomeLast)
+	rests.addLine(t.Blocks(home.Line))
 	all := t.Both() // whether rests has the counters of every place
 	if all {
-		rests.addOthers(&p)
+		rests.addOthers(t.Blocks(other.Line))
 	}
 	for range lookupTries {
 		before, odd := rests.load(at)
-		found, beyond := t.LookAt(at, p.Home)
+		found, beyond := t.LookAt(at, home)
 		if found {
 			return true
 		}
 		if beyond {
 			if !all {
-				rests.addOthers(&p)
+				rests.addOthers(t.Blocks(other.Line))
 				all = true
 				continue
 			}
-			if found, _ = t.LookAt(at, p.Other); found || StashCountAt(at, p.Class) != 0 {
+			if found, _ = t.LookAt(at, other); found || StashCountAt(at, t.Class(home)) != 0 {
 				return true
 			}
 		}
@@ -110,8 +110,8 @@ func (c *counters) addLine(first, last uint64) {
 	}
 }
 
-func (c *counters) addOthers(p *Places) {
-	c.addLine(p.OtherFirst, p.OtherLast)
+func (c *counters) addOthers(first, last uint64) {
+	c.addLine(first, last)
 	c.add(RuntimeStashCounter)
 }
 
@@ -150,10 +150,10 @@ func containsBeyond(t Table, v *View, h uint64, p *Places) bool {
 	if !found && beyond {
 		found, _ = t.Look(v.Region, p.Other)
 		if !found && mayStash(v.Stash, p.Class) {
-			return Lookup(t, v.At, h)
+			return Lookup(t, v.source(), h)
 		}
 	}
-	return found || w.moved() && Lookup(t, v.At, h)
+	return found || w.moved() && Lookup(t, v.source(), h)
 }
 
 // A watch is the counters of a lookup in a view. It starts before the first place is

@@ -71,6 +71,8 @@ type View struct {
 	Region  []uint64 // the lines
 	Stash   []uint64 // the stash, StashWords
 	Runtime []uint64 // the runtime page, RuntimeWords
+
+	at func(word uint64) uint64 // At, once for all lookups: each method value would be allocated
 }
 
 // A Table is one layout with its parameters: it says how slots are stored in a line and

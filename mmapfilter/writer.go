@@ -100,7 +100,7 @@ func newWriter(vol recovery.Volume, maxLog int64) (*writer, *recovery.Recovery, 
 	}
 	w.newest = w.at
 	copy(w.stash, w.words[layout.WordStash:])
-	w.under = layout.View{Region: w.view.Region, Stash: w.stash, Runtime: w.runtime[:]}
+	w.under = layout.ViewOf(w.view.Region, w.stash, w.runtime[:])
 	w.length.Store(log.Length())
 	w.mu.op = operation{w: w}
 	w.mu.spare = newWords(0)

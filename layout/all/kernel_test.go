@@ -353,3 +353,39 @@ func TestBatchEqualsSingle(t *testing.T) {
 		})
 	})
 }
+
+// TestLookupsAllocateNothing: not even those that the first look leaves open, or that end in
+// the stash.
+func TestLookupsAllocateNothing(t *testing.T) {
+	layouttest.Each(t, 50, func(t *testing.T, tab layout.Table) {
+		rng := rand.New(rand.NewPCG(23, 24))
+		v := layouttest.View(tab)
+		*v = layout.ViewOf(v.Region, v.Stash, v.Runtime)
+		layouttest.FillRandom(rng, tab, v, nil)
+		for i := 1; i < len(v.Stash); i += 2 {
+			v.Stash[i] = 1 // an entry of no class that is asked for: fingerprint 0, in line 0
+		}
+		hashes, found := make([]uint64, 300), make([]bool, 300)
+		for i := range hashes {
+			hashes[i] = rng.Uint64()
+		}
+		at := v.At
+		for name, ask := range map[string]func(){
+			"Lookup": func() {
+				for _, h := range hashes {
+					layout.Lookup(tab, at, h)
+				}
+			},
+			"Contains": func() {
+				for _, h := range hashes {
+					layout.Contains(tab, v, h)
+				}
+			},
+			"ContainsHashes": func() { layout.ContainsHashes(tab, v, hashes, found) },
+		} {
+			if n := testing.AllocsPerRun(20, ask); n != 0 {
+				t.Errorf("%s allocates %v times for %d hashes", name, n, len(hashes))
+			}
+		}
+	})
+}
