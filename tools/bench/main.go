@@ -44,6 +44,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
 	"github.com/mmapfilter/mmapfilter/tools/internal/measure"
+	"github.com/mmapfilter/mmapfilter/tools/internal/shortrun"
 )
 
 func main() {
@@ -131,7 +132,7 @@ func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer) (e
 	s.flags.SetOutput(stderr)
 	s.commonFlags()
 	cmd.flags(s)
-	if err := s.parse(args[1:], cmd.short); err != nil {
+	if err := shortrun.Parse(s.flags, args[1:], &s.short, cmd.short); err != nil {
 		return err
 	}
 	if s.rounds < 1 {
@@ -156,30 +157,6 @@ func (s *session) commonFlags() {
 	s.flags.StringVar(&s.dir, "dir", os.TempDir(), "directory for the files it builds")
 	s.flags.BoolVar(&s.short, "short", false, "small and quick: to see that it works, not what it measures")
 	s.flags.BoolVar(&s.smallPages, "small-pages", false, "have the page cache hold what it builds in pages of 4 KiB, as a file on a disk that is written to")
-}
-
-// parse sets the flags; those of a short run that are not given are set to its own
-// values.
-func (s *session) parse(args []string, short map[string]string) error {
-	if err := s.flags.Parse(args); err != nil {
-		return err
-	}
-	if s.flags.NArg() > 0 {
-		return fmt.Errorf("there is no argument such as %q", s.flags.Arg(0))
-	}
-	if !s.short {
-		return nil
-	}
-	given := map[string]bool{}
-	s.flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
-	for name, value := range short {
-		if !given[name] {
-			if err := s.flags.Set(name, value); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // takeTurns runs rounds of n turns, each round beginning with another one, and gives

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/tools/internal/measure"
+	"github.com/mmapfilter/mmapfilter/tools/internal/shortrun"
 )
 
 func readFile(t *testing.T, path string) string {
@@ -171,7 +172,7 @@ func runnable(t *testing.T, command string) error {
 		s.flags.SetOutput(io.Discard)
 		s.commonFlags()
 		create().flags(s)
-		return s.parse(args[6:], nil)
+		return shortrun.Parse(s.flags, args[6:], &s.short, nil)
 	}
 	if !strings.HasPrefix(command, "go test ./mmapfilter -run ^$ -bench ") && !strings.HasPrefix(command, "go test ./mmapfilter -run '^$' -bench ") {
 		t.Errorf("nothing is known of the command %q", command)

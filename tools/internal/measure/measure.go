@@ -15,6 +15,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
+	"github.com/mmapfilter/mmapfilter/tools/internal/shortrun"
 )
 
 // Exit statuses of [Run], beside 0.
@@ -105,7 +106,7 @@ func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer) (e
 	s.flags.Var(&s.bytes, "bytes", "size of the filter it builds")
 	s.flags.BoolVar(&s.short, "short", false, "small and quick: to see that it works, not what it measures")
 	cmd.flags(s)
-	if err := s.parse(args[1:], cmd.short); err != nil {
+	if err := shortrun.Parse(s.flags, args[1:], &s.short, cmd.short); err != nil {
 		return err
 	}
 	if s.parent, err = filepath.Abs(s.parent); err != nil {
@@ -117,30 +118,6 @@ func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer) (e
 	defer func() { err = errors.Join(err, os.RemoveAll(s.temp)) }()
 	s.printf("%s", machine.This().Head("go -C tools/bench run . "+machine.ShellWords(args), s.temp))
 	return cmd.run(s)
-}
-
-// parse sets the flags; those of a short run that are not given are set to its
-// own values.
-func (s *session) parse(args []string, short map[string]string) error {
-	if err := s.flags.Parse(args); err != nil {
-		return err
-	}
-	if s.flags.NArg() > 0 {
-		return fmt.Errorf("there is no argument such as %q", s.flags.Arg(0))
-	}
-	if !s.short {
-		return nil
-	}
-	given := map[string]bool{}
-	s.flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
-	for name, value := range short {
-		if !given[name] {
-			if err := s.flags.Set(name, value); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // fileFlag adds -file to a command that can do with any filter.

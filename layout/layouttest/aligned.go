@@ -1,0 +1,33 @@
+package layouttest
+
+import (
+	"reflect"
+	"runtime"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+)
+
+// OneLine checks that fields of what make allocates never straddle two cache lines.
+func OneLine(t *testing.T, make func() any, names ...string) {
+	t.Helper()
+	var keep []any
+	for range 1000 {
+		v := make()
+		keep = append(keep, v)
+		of := reflect.ValueOf(v)
+		for _, name := range names {
+			field, _ := of.Type().Elem().FieldByName(name)
+			offset, in := field.Offset, of.Type().Elem()
+			for _, i := range field.Index[:len(field.Index)-1] { // of what is embedded
+				offset += in.Field(i).Offset
+				in = in.Field(i).Type
+			}
+			size := min(field.Type.Size(), layout.LineBytes)
+			if at := of.Pointer() + offset; at/layout.LineBytes != (at+size-1)/layout.LineBytes {
+				t.Fatalf("%s of %T at %#x", name, v, at)
+			}
+		}
+	}
+	runtime.KeepAlive(keep)
+}
