@@ -10,7 +10,7 @@ import (
 var cycles = map[string]int{
 	"layout/paper":           2,
 	"layout/wal":             2,
-	"mmapfilter":             17,
+	"mmapfilter":             18,
 	"recovery":               11,
 	"recovery/crashsim":      7,
 	"tools/internal/measure": 11,

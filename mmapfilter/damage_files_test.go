@@ -1,0 +1,162 @@
+package mmapfilter
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// TestEveryLength cuts the log, and the file, short: to every length of the log
+// and of the head, and around every border of the rest.
+func TestEveryLength(t *testing.T) {
+	h, full, _, _ := newHistory(t, 5)
+	s := &h.snapshots[full]
+	path := filepath.Join(t.TempDir(), "filter.mmf")
+	writeImage(t, path, s.fileImage)
+	// Every open is to be refused, and a file that is refused stays as it is:
+	// so it is only cut shorter and shorter.
+	cut := func(name string, length int64, mayOpen bool) {
+		t.Helper()
+		if err := os.Truncate(name, length); err != nil {
+			t.Fatal(err)
+		}
+		f, err := Open(path, &OpenOptions{CommitInterval: -1})
+		if err == nil {
+			missing := 0
+			for key, n := range s.keys {
+				if n > 0 && !f.ContainsHash(key) {
+					missing++
+				}
+			}
+			if !mayOpen || missing > 0 || f.Len() != s.want.length {
+				t.Errorf("%s of %d bytes was opened: %d keys of %d are missing", filepath.Ext(name), length, missing, len(s.keys))
+			}
+			f.Close()
+			writeImage(t, path, s.fileImage)
+		} else if !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%s of %d bytes: %v", filepath.Ext(name), length, err)
+		}
+	}
+	by := int64(stride(wal.MinBytes))
+	for n := int64(wal.MinBytes) - 1; n >= 0; n -= by {
+		cut(path+".stash", n, false)
+	}
+	if filter, err := os.ReadFile(path); err != nil || !bytes.Equal(filter, recovery.Bytes(s.filter)) {
+		t.Errorf("opening without a log changed the file: %v", err)
+	}
+	writeImage(t, path, s.fileImage)
+	_, _, g, err := layout.Newest(recovery.Bytes(s.filter[:layout.OffRuntime/8]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := g.SealedBytes - 1; n >= 0; n-- {
+		border := false
+		for _, b := range []int64{layout.OffRuntime, layout.OffStash, layout.OffRegion, layout.OffRegion + g.RegionBytes, g.OffTable, g.OffTrailer, g.SealedBytes} {
+			border = border || n > b-70 && n < b+70
+		}
+		if border || n%layout.PageBytes == 0 || n < layout.OffRuntime && n%int64(stride(layout.OffRuntime)) == 0 {
+			// A file that is not sealed may end where its checksums would begin.
+			cut(path, n, n == g.OffTable)
+		}
+	}
+}
+
+// TestDamagedFiles does with files what the other tests do in the heap.
+func TestDamagedFiles(t *testing.T) {
+	h, full, few, empty := newHistory(t, 6)
+	path := filepath.Join(t.TempDir(), "filter.mmf")
+	rng := rand.New(rand.NewPCG(6, 6))
+	n := 500
+	if testing.Short() {
+		n = 50
+	}
+	var counts tally
+	for i := range n {
+		k := []int{full, few, empty}[i%3]
+		s := &h.snapshots[k]
+		writeImage(t, path, s.fileImage)
+		name, bytes := path, layout.OffRuntime
+		if i%2 == 0 {
+			name, bytes = path+".stash", wal.MinBytes
+		}
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, bit := rng.IntN(bytes), rng.IntN(8)
+		data[at] ^= 1 << bit
+		if err := os.WriteFile(name, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f, err := Open(path, &OpenOptions{CommitInterval: -1})
+		switch {
+		case err == nil:
+			counts[identical].Add(1)
+			if !f.Recovery().Recovered || f.Len() != s.want.length || f.DurableSeq() != s.want.userSeq || f.DurableOps() != s.want.operations {
+				t.Errorf("bit %d of byte %d of %s: %+v", bit, at, name, f.Recovery())
+			}
+			for key, n := range s.keys {
+				if n > 0 && !f.ContainsHash(key) {
+					t.Fatalf("bit %d of byte %d of %s: a key is missing", bit, at, name)
+				}
+			}
+			if err := f.Close(); err != nil {
+				t.Error(err)
+			}
+		case errors.Is(err, ErrCorrupt) || errors.Is(err, ErrVersion):
+			counts[refused].Add(1)
+			if now, readErr := os.ReadFile(name); readErr != nil || !slices.Equal(now, data) {
+				t.Errorf("a file that was refused (%v) has changed", err)
+			}
+		default:
+			t.Errorf("bit %d of byte %d of %s: %v", bit, at, name, err)
+		}
+	}
+	t.Log(&counts)
+}
+
+// TestInsertsBesideADamagedLine: a search for room that comes upon a line whose counts
+// are wrong gives up on it. What is answered means nothing then; but nothing panics.
+func TestInsertsBesideADamagedLine(t *testing.T) {
+	for trial := range uint64(40) {
+		path := filepath.Join(memoryDir(t), fmt.Sprint(trial))
+		f := createLines(t, path, newShape(layout.Compact, 14, 48), 20, Options{LogBytes: 1 << 20, Seed: 5})
+		rng := rand.New(rand.NewPCG(trial, 1))
+		for range 940 {
+			if err := f.InsertHash(rng.Uint64()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data[layout.OffRegion+layout.LineBytes*rng.IntN(20)+rng.IntN(8)] ^= 1 << rng.IntN(8)
+		if err := os.WriteFile(path, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if f, err = Open(path, &OpenOptions{CommitInterval: -1, LogBytes: 1 << 20}); err != nil {
+			t.Fatal(err)
+		}
+		for range 400 {
+			if err := f.InsertHash(rng.Uint64()); err != nil && !errors.Is(err, ErrFull) {
+				t.Fatal(err)
+			}
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

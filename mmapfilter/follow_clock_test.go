@@ -1,0 +1,207 @@
+package mmapfilter
+
+import (
+	"errors"
+	"os"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A handClock has the goroutine of a follower wait until the test lets it look.
+type handClock struct {
+	waits chan time.Duration
+	ticks chan time.Time
+}
+
+func followByClock(t *testing.T, path string, opts *OpenOptions) (*Follower, *handClock) {
+	t.Helper()
+	c := &handClock{make(chan time.Duration), make(chan time.Time)}
+	f, err := follow(path, opts, func(d time.Duration) <-chan time.Time { c.waits <- d; return c.ticks })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f, c
+}
+
+// look lets it look, and gives how long it wants to wait after that.
+func (c *handClock) look() time.Duration {
+	c.ticks <- time.Time{}
+	return <-c.waits
+}
+
+// TestFollowLooks: the goroutine looks once each interval, goes on after errors,
+// and ends with Close.
+func TestFollowLooks(t *testing.T) {
+	_, path := mustBuild(t, nil, numbers(0, 1000))
+	before := leaks(t)
+	for interval, want := range map[time.Duration]time.Duration{0: DefaultFollowInterval, time.Hour: time.Hour} {
+		publish(t, path, image(t, nil, numbers(0, 1000)))
+		f, clock := followByClock(t, path, &OpenOptions{FollowInterval: interval})
+		if first := <-clock.waits; first != want {
+			t.Errorf("it waits for %v at first", first)
+		}
+		for n := uint64(2000); n < 2010; n++ {
+			publish(t, path, image(t, nil, numbers(0, n)))
+			if wait := clock.look(); wait != want || f.Len() != n || f.Err() != nil {
+				t.Fatalf("it waits for %v, %d keys, %v", wait, f.Len(), f.Err())
+			}
+			if wait := clock.look(); wait != want || f.Swaps() != n-1999 {
+				t.Fatalf("it waits for %v, %d swaps", wait, f.Swaps())
+			}
+			publish(t, path, nil)
+			if wait := clock.look(); wait < want || f.Len() != n || !errors.Is(f.Err(), ErrCorrupt) {
+				t.Fatalf("it waits for %v, %d keys, %v", wait, f.Len(), f.Err())
+			}
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+		mustBeClosed(t, f)
+	}
+	if after := leaks(t); after != before {
+		t.Errorf("before: %s; after: %s", before, after)
+	}
+}
+
+// TestFollowFailedLook: a look that took long and failed is not soon followed by
+// another one.
+func TestFollowFailedLook(t *testing.T) {
+	_, path := mustBuild(t, nil, numbers(0, 1000))
+	var took time.Duration
+	slow := false
+	const interval = time.Nanosecond
+	f, clock := followByClock(t, path, &OpenOptions{Residency: ResidencyHeap, FollowInterval: interval, Progress: func(done, total int64) {
+		if !slow {
+			return
+		}
+		begun := time.Now()
+		for took < time.Millisecond {
+			took = time.Since(begun)
+		}
+		os.Truncate(path, 100) // so that the copy fails
+	}})
+	defer f.Close()
+	<-clock.waits
+	slow = true
+	publish(t, path, image(t, nil, numbers(0, 2000)))
+	if wait := clock.look(); wait < (failedShare-1)*took || took == 0 || !errors.Is(f.Err(), ErrCorrupt) {
+		t.Errorf("after %v it waits for %v, %v", took, wait, f.Err())
+	}
+	slow = false
+	publish(t, path, image(t, nil, numbers(0, 2000)))
+	if wait := clock.look(); wait != interval || f.Err() != nil || f.Len() != 2000 {
+		t.Errorf("after a look that did not fail it waits for %v; %d keys, %v", wait, f.Len(), f.Err())
+	}
+}
+
+// TestFollowLetsGo: when a file has been taken over, the memory of the one before is given
+// back at once, though someone still has its filter.
+func TestFollowLetsGo(t *testing.T) {
+	_, path := mustBuild(t, nil, numbers(0, 1000))
+	f := mustFollow(t, path, byHand)
+	for n := uint64(2000); n < 2003; n++ {
+		old := f.Filter()
+		publish(t, path, image(t, nil, numbers(0, n)))
+		mustSwap(t, f, true)
+		if !old.open.Load().released.Load() || f.Filter().open.Load().released.Load() {
+			t.Error("the memory of the old file is kept, or that of the new one is not")
+		}
+		if found, _ := countFound(old, numbers(0, 1000)); found != 1000 {
+			t.Errorf("the old filter has %d of 1,000 keys", found)
+		}
+	}
+}
+
+// TestFollowByItself has the clock of the system, and no limit but the one of the
+// test.
+func TestFollowByItself(t *testing.T) {
+	_, path := mustBuild(t, nil, numbers(0, 1000))
+	f := mustFollow(t, path, &OpenOptions{FollowInterval: 1})
+	for n := uint64(2000); n < 2005; n++ {
+		publish(t, path, image(t, nil, numbers(0, n)))
+		for f.Len() != n {
+			runtime.Gosched()
+		}
+		publish(t, path, nil)
+		for f.Err() == nil {
+			runtime.Gosched()
+		}
+	}
+	mustServe(t, f, numbers(0, 2004))
+}
+
+// TestFollowCloseAnywhere closes followers while they look, by themselves and on
+// request, and while others ask them.
+func TestFollowCloseAnywhere(t *testing.T) {
+	_, path := mustBuild(t, nil, numbers(0, 1000))
+	versions := [][]byte{image(t, nil, numbers(0, 1000)), image(t, &Options{Seed: 5}, numbers(0, 3000)), nil}
+	before := leaks(t)
+	for round := range 100 {
+		publish(t, path, versions[round%2])
+		f, err := Follow(path, &OpenOptions{FollowInterval: 1, Residency: Residency(round % len(residencyNames))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := make(chan struct{})
+		var group sync.WaitGroup
+		each := func(do func()) {
+			group.Add(1)
+			go func() {
+				defer group.Done()
+				<-start
+				do()
+			}()
+		}
+		each(func() {
+			for {
+				if _, err := f.Refresh(); errors.Is(err, ErrClosed) {
+					return
+				}
+			}
+		})
+		each(func() {
+			found, keys := make([]bool, 100), make([][]byte, 100)
+			for !errors.Is(f.Err(), ErrClosed) {
+				f.Contains([]byte("key"))
+				f.ContainsBatch(keys, found)
+				f.Stats()
+			}
+		})
+		for range 2 {
+			each(func() {
+				for range round {
+					runtime.Gosched()
+				}
+				if err := f.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		close(start)
+		for i := range 4 {
+			publish(t, path, versions[i%3])
+		}
+		group.Wait()
+		mustBeClosed(t, f)
+	}
+	if after := leaks(t); after != before {
+		t.Errorf("before: %s; after: %s", before, after)
+	}
+}
+
+func TestFollowAllocatesNothing(t *testing.T) {
+	_, path := mustBuild(t, nil, numbers(0, 5000))
+	f := mustFollow(t, path, byHand)
+	key, keys, found := []byte("absent"), make([][]byte, 300), make([]bool, 300)
+	for name, ask := range map[string]func(){
+		"Contains":       func() { f.Contains(key) },
+		"ContainsString": func() { f.ContainsString("absent") },
+		"ContainsBatch":  func() { f.ContainsBatch(keys, found) },
+	} {
+		if n := testing.AllocsPerRun(100, ask); n != 0 {
+			t.Errorf("%s allocates %v times", name, n)
+		}
+	}
+}

@@ -1,0 +1,214 @@
+package mmapfilter
+
+import (
+	"os"
+	"runtime"
+	"runtime/debug"
+	"sync/atomic"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/kernel"
+	"github.com/mmapfilter/mmapfilter/recovery"
+	"golang.org/x/sys/unix"
+)
+
+// TestLookupsStayInTheRegion: whatever is in the lines, lookups read no byte before the
+// region or behind it, nor behind the hashes that they are for.
+func TestLookupsStayInTheRegion(t *testing.T) {
+	const lines = 64
+	page := os.Getpagesize()
+	data, err := unix.Mmap(-1, 0, 5*page, unix.PROT_NONE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Munmap(data)
+	for _, i := range []int{1, 3} {
+		if err := unix.Mprotect(data[i*page:(i+1)*page], unix.PROT_READ|unix.PROT_WRITE); err != nil {
+			t.Fatal(err)
+		}
+	}
+	view := layout.View{
+		Region:  recovery.Words(data)[2*page/8-lines*blockWords : 2*page/8],
+		Runtime: make([]uint64, layout.RuntimeWords),
+		Stash:   make([]uint64, layout.StashWords),
+	}
+	rng := seeded(t, 3)
+	asked, found := recovery.Words(data)[3*page/8:4*page/8], make([]bool, page/8)
+	for _, kernel := range kernel.Names() {
+		withKernel(t, kernel)
+		for _, kind := range []layout.Kind{layout.Blocked, layout.Compact} {
+			for _, p := range layout.LegalParams(kind) {
+				g, err := layout.NewGeometry(kind, p, lines)
+				if err != nil {
+					t.Fatal(err)
+				}
+				table, hasher := layout.NewTable(g), layout.NewHasher(8)
+				direct := layout.NewDirect(table, &view, &hasher, func(uint64) bool { return false })
+				for range 10 {
+					for i := range view.Region {
+						view.Region[i] = [...]uint64{0, ^uint64(0), rng.Uint64(), rng.Uint64() | rng.Uint64() | rng.Uint64(), rng.Uint64() & rng.Uint64()}[rng.IntN(5)]
+					}
+					for i := range asked {
+						asked[i] = rng.Uint64()
+					}
+					if fault := recovery.Guard(data, func() {
+						for _, n := range []int{8, 24, 40, 72, len(asked)} {
+							layout.ContainsHashes(table, &view, asked[len(asked)-n:], found)
+						}
+						for _, h := range asked[:200] {
+							layout.Contains(table, &view, h)
+							direct.ContainsHash(h)
+							layout.Lookup(table, view.At, h)
+						}
+					}); fault != nil {
+						t.Fatalf("%s, %s, %+v: %v", kernel, kind, p, fault)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestLooksBetweenLoads is TestMoveBetweenSlots for lookups of two looks. While the
+// lookup waits for a page, the item comes to its home line: in Compact from nowhere,
+// when the lookup has read the counts of that line and not the rest; or from its second
+// line, when the overflow bits have led the lookup on, and it has not read the counter
+// of that line yet, or the line.
+func TestLooksBetweenLoads(t *testing.T) {
+	for _, s := range lookShapes {
+		t.Run(s.String(), func(t *testing.T) { testLooksBetweenLoads(t, s) })
+	}
+}
+
+func testLooksBetweenLoads(t *testing.T, s shape) {
+	g, err := layout.NewGeometry(s.kind, s.Params, 200)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, hasher := layout.NewTable(g), layout.NewHasher(8)
+	perPage := uint64(os.Getpagesize() / 8)
+	var key []byte
+	var hash uint64
+	var home, second layout.Item // in different pages
+	for i := range 1000 {
+		key = shortKey(i)
+		hash = hasher.Hash(key)
+		if home, second = table.Split(hash), table.Alternate(table.Split(hash)); second.Line > home.Line+2*perPage/blockWords && (second.Line-home.Line)%(perPage/blockWords) != 0 {
+			break
+		}
+	}
+	var at layout.Line // home, with overflow bits
+	table.SetOverflow(&at, home, nil)
+	counterOf := func(line uint64) uint64 { return layout.CounterOf(layout.WordRegion + line*blockWords) }
+	// The runtime page begins so that the counter of the second line is the first word
+	// of page 1, and the region so that the second half of the home line is that of one.
+	runtimeFrom := perPage - counterOf(second.Line)
+	regionFrom := 2*perPage + (perPage-(home.Line*blockWords+blockWords/2)%perPage)%perPage
+	homeFrom, secondFrom := regionFrom+home.Line*blockWords, regionFrom+second.Line*blockWords
+	pages := (regionFrom+g.Lines*blockWords)/perPage + 1
+
+	// Who waits for a page keeps a processor, as in TestMoveBetweenSlots.
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0))))
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	runtime.GC()
+	type way struct {
+		kernel, lookup string
+		epoch          bool // a recovery moves the item
+	}
+	var ways []way
+	for _, kernel := range kernel.Names() {
+		for _, lookup := range []string{"Contains", "Direct", "ContainsHashes", "ContainsHashes of 300", "Lookup"} {
+			ways = append(ways, way{kernel, lookup, false}, way{kernel, lookup, true})
+		}
+	}
+	for name, c := range map[string]struct {
+		page uint64 // that the lookup waits for
+		away bool   // the item is in its second line before
+	}{
+		"the counts":             {(homeFrom + blockWords/2) / perPage, false},
+		"the home line":          {(runtimeFrom + counterOf(second.Line)) / perPage, true},
+		"all but the second one": {secondFrom / perPage, true},
+	} {
+		if name == "the counts" && s.kind != layout.Compact {
+			continue
+		}
+		for _, way := range ways {
+			withKernel(t, way.kernel)
+			m := newLateMemory(t, int(pages))
+			words := recovery.Words(m.data)
+			now := make([]uint64, len(words)) // what they are to have
+			there := map[uint64]bool{}
+			supply := func(page uint64) {
+				copy(recovery.Words(m.args)[perPage:], now[page*perPage:(page+1)*perPage])
+				m.supply(t, int(page))
+				there[page] = true
+			}
+			store := func(word, value uint64) {
+				if now[word] = value; there[word/perPage] {
+					atomic.StoreUint64(&words[word], value)
+				}
+			}
+			put := func(from uint64, l *layout.Line) {
+				for i, w := range l {
+					store(from+uint64(i), w)
+				}
+			}
+			layout.Counters(func(word uint64) { store(runtimeFrom+word, muchCounted) })
+			here, gone := at, layout.Line{}
+			if c.away {
+				var away layout.Line
+				table.Place(&away, second, nil)
+				put(homeFrom, &at)
+				put(secondFrom, &away)
+			} else {
+				here = layout.Line{}
+			}
+			table.Place(&here, home, nil)
+			for page := range pages {
+				if page != c.page {
+					supply(page)
+				}
+			}
+			view := layout.View{
+				Region:  words[regionFrom:][:g.Lines*blockWords],
+				Runtime: words[runtimeFrom:][:layout.RuntimeWords],
+				Stash:   make([]uint64, layout.StashWords),
+			}
+			found := make(chan bool, 1)
+			go func() {
+				switch way.lookup {
+				case "Contains":
+					found <- layout.Contains(table, &view, hash)
+				case "Direct":
+					found <- lookKey(table, &view, &hasher, key)
+				case "ContainsHashes":
+					found <- containsIn(8, table, &view, hash)
+				case "ContainsHashes of 300":
+					found <- containsIn(300, table, &view, hash)
+				default:
+					found <- layout.Lookup(table, view.At, hash)
+				}
+			}()
+			if page := m.touched(t); page != int(c.page) {
+				t.Errorf("%+v has read %s: it waits for page %d, not %d", way, name, page, c.page)
+			}
+			put(homeFrom, &here)
+			if way.epoch {
+				store(runtimeFrom+layout.RuntimeEpoch, 2)
+			} else {
+				store(runtimeFrom+counterOf(home.Line), muchCounted+2)
+			}
+			if c.away {
+				put(secondFrom, &gone)
+				if !way.epoch {
+					store(runtimeFrom+counterOf(second.Line), muchCounted+2)
+				}
+			}
+			supply(c.page)
+			if !<-found {
+				t.Errorf("%+v had read %s when the item came home, and misses it", way, name)
+			}
+		}
+	}
+}
