@@ -308,7 +308,7 @@ func TestBillionsRows(t *testing.T) {
 
 func TestGrowthFiles(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "growth")
-	rows := short(t, "growth", "-sizes", "64KiB,128KiB", "-out", out)
+	rows := short(t, "growth", "-sizes", "64KiB,512KiB", "-out", out)
 	names := []string{"random reads: the limit", "dependent chain of reads", "ContainsHashes, absent", "ContainsBatch, absent",
 		"Contains, absent", "Contains, present", "Insert and Delete", "Build, by the clock, once"}
 	for _, name := range names {
@@ -328,10 +328,22 @@ func TestGrowthFiles(t *testing.T) {
 	for _, k := range variants() {
 		for part, name := range map[string]string{"lookups": "ContainsHashes", "writes": "Insert and Delete"} {
 			picture, err := os.ReadFile(fmt.Sprintf("%s-%v-%s.svg", out, k, part))
-			if err != nil || !bytes.Contains(picture, []byte(">128KiB<")) || !bytes.Contains(picture, []byte(">"+name+"<")) {
+			if err != nil || !bytes.Contains(picture, []byte(">512KiB<")) || !bytes.Contains(picture, []byte(">"+name+"<")) {
 				t.Errorf("%v: no picture of %s with its sizes and names: %v", k, part, err)
 			}
 		}
+	}
+}
+
+// Labels of sizes are never one over another: a picture with such labels is an error, after
+// all has been measured.
+func TestSizeTicks(t *testing.T) {
+	var labels []string
+	for _, tick := range sizeTicks([]float64{1 << 30, 64 << 10, 1 << 20, 4 << 30, 8 << 30}) {
+		labels = append(labels, tick.Label)
+	}
+	if want := []string{"64KiB", "1MiB", "1GiB", "", "8GiB"}; !slices.Equal(labels, want) {
+		t.Errorf("labels are %q, want %q", labels, want)
 	}
 }
 

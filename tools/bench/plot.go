@@ -82,10 +82,7 @@ func drawGrowth(out string) (files []string, err error) {
 				X:     picture.Axis{Label: "size of the lines of the filter", Log: true},
 				Y:     picture.Axis{Label: "ns a key", Log: true},
 			}
-			for _, size := range sizes {
-				s := figures.Size(size)
-				p.X.Ticks = append(p.X.Ticks, picture.Tick{At: size, Label: s.String()})
-			}
+			p.X.Ticks = sizeTicks(sizes)
 			for i, l := range g.lines {
 				l.Points = points[layout][g.of[i]]
 				p.Series = append(p.Series, l)
@@ -102,4 +99,22 @@ func drawGrowth(out string) (files []string, err error) {
 		}
 	}
 	return files, nil
+}
+
+// labelFactor is how far two sizes are apart that both have a label on a logarithmic axis.
+// From 64 KiB to 8 GiB it is more than the width of a label.
+const labelFactor = 8
+
+// sizeTicks has a tick for each size. A size close to a smaller one with a label has none.
+func sizeTicks(sizes []float64) (ticks []picture.Tick) {
+	labelled := 0.0
+	for _, size := range slices.Sorted(slices.Values(sizes)) {
+		tick := picture.Tick{At: size}
+		if size >= labelFactor*labelled {
+			s := figures.Size(size)
+			tick.Label, labelled = s.String(), size
+		}
+		ticks = append(ticks, tick)
+	}
+	return ticks
 }
