@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/sweep"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -191,13 +192,11 @@ func BenchmarkVerify(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			pieces := newPieces(head.Geometry)
-			sums := make([]uint64, pieces.n)
-			forEach(context.Background(), 2, pieces.n, m.Data, func() (func(int) error, func() error) {
+			pieces := sweep.NewPieces(head.Geometry)
+			sums := make([]uint64, pieces.N())
+			sweep.Each(context.Background(), 2, pieces.N(), m.Data, func() (func(int) error, func() error) {
 				return func(i int) error {
-					first, end := pieces.chunks(i)
-					start, _ := head.Geometry.Chunk(first)
-					_, stop := head.Geometry.Chunk(end - 1)
+					start, stop := pieces.Bytes(i)
 					for _, w := range recovery.Words(m.Data[start:stop]) {
 						sums[i] += w
 					}

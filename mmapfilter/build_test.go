@@ -14,21 +14,15 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
 )
 
 // numbers yields the 8-byte keys of the numbers [from, to).
-func numbers(from, to uint64) iter.Seq2[[]byte, error] {
-	return func(yield func([]byte, error) bool) {
-		var key [8]byte
-		for i := from; i < to; i++ {
-			binary.LittleEndian.PutUint64(key[:], i)
-			if !yield(key[:], nil) {
-				return
-			}
-		}
-	}
-}
+func numbers(from, to uint64) iter.Seq2[[]byte, error] { return tabletest.Numbers(from, to) }
+
+// spilling are options with which Build writes hashes to a temporary file where there are
+// more than about 40,000 keys.
+func spilling() *Options { return &Options{Workers: 1, MemoryBudget: minMemoryBudget} }
 
 // shuffled yields the keys of numbers(0, n) in an order that depends on seed.
 func shuffled(n int, seed uint64) iter.Seq2[[]byte, error] {
@@ -39,14 +33,6 @@ func shuffled(n int, seed uint64) iter.Seq2[[]byte, error] {
 			}
 		}
 	}
-}
-
-func newTestDraft(t *testing.T) (*recovery.Draft, error) {
-	d, err := recovery.NewDraft(filepath.Join(t.TempDir(), "draft"))
-	if err == nil {
-		t.Cleanup(func() { d.Discard() })
-	}
-	return d, err
 }
 
 // mustBuild builds a filter in a directory of its own.
@@ -104,34 +90,6 @@ func TestBuildOfEverySize(t *testing.T) {
 			}
 			f.Close()
 			os.Remove(path)
-		}
-	}
-}
-
-// TestBuildChecksItself: a key that was lost on the way, a line that cannot be
-// and a stash entry that nothing leads to are errors, not a file.
-func TestBuildChecksItself(t *testing.T) {
-	for name, c := range map[string]struct {
-		spoil func(b *builder)
-		ok    bool
-	}{
-		"nothing":       {func(b *builder) {}, true},
-		"a lost key":    {func(b *builder) { b.items++ }, false},
-		"a line":        {func(b *builder) { b.view.Region[8] = 1 << 57 }, false},
-		"a stash entry": {func(b *builder) { b.view.Stash[0], b.view.Stash[1] = 1, 1<<32|1 }, false},
-	} {
-		d, err := newTestDraft(t)
-		if err != nil {
-			t.Fatal(err)
-		}
-		opts := Options{FingerprintBits: 8}
-		b := &builder{options: opts.withDefaults(), draft: d}
-		if err := b.allocate(1000); err != nil {
-			t.Fatal(err)
-		}
-		c.spoil(b)
-		if err := b.check(context.Background()); (err == nil) != c.ok {
-			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
@@ -239,99 +197,6 @@ func TestWorkersHaveBudget(t *testing.T) {
 		if got := o.withDefaults().Workers; got != c.want {
 			t.Errorf("%d workers with %d bytes: %d", c.asked, c.budget, got)
 		}
-	}
-}
-
-// TestSpoolKeepsItsBudget fills a spool past its budget and looks where the
-// hashes are.
-func TestSpoolKeepsItsBudget(t *testing.T) {
-	const budget = 4 << 20
-	d, err := newTestDraft(t)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := newSpool(d, 1, budget, maxParts)
-	defer s.close()
-	w := s.writer()
-	rng := rand.New(rand.NewPCG(1, 1))
-	const n = 3_000_000
-	var sum uint64
-	for range n {
-		h := rng.Uint64()
-		sum += h
-		if err := w.add(h); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.flush(); err != nil {
-		t.Fatal(err)
-	}
-	kept, spilled := 0, 0
-	for i := range s.partition {
-		for _, chunk := range s.partition[i].chunks {
-			kept += cap(chunk) * 8
-		}
-		for _, span := range s.partition[i].spans {
-			spilled += span.n * 8
-		}
-	}
-	if kept > budget/2 || kept < budget/4 {
-		t.Errorf("%d bytes kept, half the budget is %d", kept, budget/2)
-	}
-	if spilled < n*8-kept {
-		t.Errorf("%d bytes spilled and %d kept, of %d", spilled, kept, n*8)
-	}
-	var got []uint64
-	for i := range s.parts() {
-		var part []uint64
-		if err := s.each(i, i+1, true, func(chunk []uint64) { part = append(part, chunk...) }); err != nil {
-			t.Fatal(err)
-		}
-		for _, h := range part {
-			if h>>s.shift != uint64(i) {
-				t.Fatalf("%x in partition %d", h, i)
-			}
-			sum -= h
-		}
-		got = append(got, part...)
-	}
-	if len(got) != n || sum != 0 || s.count() != n {
-		t.Errorf("%d hashes came back, count %d", len(got), s.count())
-	}
-}
-
-// TestLoadOfManyCopies: one key very often does not fill the memory where it is
-// to be stored once.
-func TestLoadOfManyCopies(t *testing.T) {
-	d, err := newTestDraft(t)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := newSpool(d, 1, 1<<20, 4)
-	defer s.close()
-	in := s.writer()
-	for i := range 3 * manyHashes {
-		h := uint64(77)
-		if i%1000 == 0 {
-			h = uint64(i)
-		}
-		if err := in.add(h); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := in.flush(); err != nil {
-		t.Fatal(err)
-	}
-	w := &worker{}
-	hashes, err := w.load(s, 0, 1, false, true)
-	if want := (3*manyHashes + 999) / 1000; err != nil || len(hashes) != want+1 {
-		t.Errorf("%d hashes, not %d: %v", len(hashes), want+1, err)
-	}
-	if cap(w.hashes) > 2*manyHashes {
-		t.Errorf("room for %d hashes", cap(w.hashes))
-	}
-	if all, err := w.load(s, 0, 1, false, false); err != nil || len(all) != 3*manyHashes {
-		t.Errorf("%d hashes: %v", len(all), err)
 	}
 }
 
@@ -451,35 +316,6 @@ func TestBuildReportsProgress(t *testing.T) {
 	for _, stage := range []string{"hash", "fill", "place", "check"} {
 		if seen[stage] == 0 {
 			t.Errorf("no word of %s: %v", stage, seen)
-		}
-	}
-}
-
-func TestSortHashes(t *testing.T) {
-	rng := rand.New(rand.NewPCG(4, 4))
-	for _, n := range []int{0, 1, 2, 31, 32, 33, 100, 5000, 300_000} {
-		for _, prefix := range []uint{0, 1, 10, 40, 63, 64} {
-			for _, spread := range []uint64{^uint64(0), 0, 7, 1 << 40} {
-				hashes := make([]uint64, n)
-				fixed := ^(^uint64(0) >> prefix) // the top prefix bits
-				for i := range hashes {
-					hashes[i] = 0xABCDEF0123456789&fixed | rng.Uint64()&spread&^fixed
-				}
-				var sum, want uint64
-				for _, h := range hashes {
-					want += h
-				}
-				sorted := sortHashes(hashes, make([]uint64, n), prefix)
-				for i, h := range sorted {
-					sum += h
-					if i > 0 && sorted[i-1] > h {
-						t.Fatalf("%d hashes, prefix %d: not sorted at %d", n, prefix, i)
-					}
-				}
-				if sum != want || len(sorted) != n {
-					t.Fatalf("%d hashes, prefix %d: others came back", n, prefix)
-				}
-			}
 		}
 	}
 }

@@ -122,8 +122,8 @@
 //
 // # Reading the source
 //
-// In the order of a life: buildFile (build.go) goes through the steps of a build;
-// placer.insert (place.go) finds room for a key; writer.finish (writer.go) logs and
+// In the order of a life: Build (internal/builder) goes through the steps of a build;
+// Placer.Insert (internal/place) finds room for a key; writer.finish (writer.go) logs and
 // publishes an operation, and writer.syncLocked commits; OpenReadOnly (filter.go) maps the
 // file; Filter.Contains (lookup.go) calls a Direct (package layout, direct.go), which
 // hashes and looks up in assembly, or openFile.contains, which asks the layout in Go. The

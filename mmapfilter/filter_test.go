@@ -14,6 +14,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/kernel"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/builder"
 	"pgregory.net/rapid"
 )
 
@@ -406,7 +407,7 @@ func TestPlan(t *testing.T) {
 		if slots := p.geometry.Slots(); opts.Capacity*100 > percent*slots {
 			t.Fatalf("%d keys in %d slots: %+v", opts.Capacity, slots, p)
 		}
-		if tasks := taskCount(p.Lines, 512); p.Lines%tasks != 0 {
+		if tasks := builder.TaskCount(p.Lines, 512); p.Lines%tasks != 0 {
 			t.Fatalf("%d lines in %d tasks", p.Lines, tasks)
 		}
 	})

@@ -59,9 +59,9 @@ func TestInsertBatchPlacesAsInsert(t *testing.T) {
 	}
 }
 
-// TestOutlook compares what is found out ahead with the newest state of the lines, of which some
-// is durable, some pending, and some is deletes. It is known of most.
-func TestOutlook(t *testing.T) {
+// TestFullLines compares the set of full lines with the newest state of each, of which
+// some is durable, some pending, and some is deletes.
+func TestFullLines(t *testing.T) {
 	for _, s := range shapes() {
 		t.Run(s.String(), func(t *testing.T) {
 			f := createLines(t, filepath.Join(t.TempDir(), "f"), s, s.lines(400), Options{CommitInterval: -1})
@@ -84,51 +84,30 @@ func TestOutlook(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			full := func(line uint64) bool {
-				var l layout.Line
-				w.loadLine(line, &l)
-				return w.table.Free(&l, line) == 0
-			}
-			p, choose := w.mu.placer, w.table.Bounds().ChooseFirst
-			both, open, beyond := 0, 0, 0
+			full, mapped := 0, 0 // lines, and those that are as full in the mapping
 			for range 50 {
-				items := make([]layout.Item, insertBlock)
-				for i := range items {
-					items[i] = w.table.Split(rng.Uint64())
+				lines := make([]uint64, insertBlock)
+				for i := range lines {
+					lines[i] = rng.Uint64N(w.table.Lines())
 				}
-				var ahead [insertBlock]outlook
-				ahead[0] = outlook{home: true, other: true, full: 9, open: true} // of the block before
-				w.lookAhead(items, ahead[:])
-				for i, it := range items {
-					o, other := &ahead[i], w.table.Alternate(it).Line
-					if !o.made || o.home != full(it.Line) || !choose && o.other != (o.home && full(other)) {
-						t.Fatalf("%+v: home full %t, other %t", *o, full(it.Line), full(other))
+				set := w.mu.op.FullLines(lines)
+				for i, line := range lines {
+					var l layout.Line
+					w.mu.op.Peek(line, &l)
+					is := w.table.Free(&l, line) == 0
+					if set>>i&1 == 1 != is {
+						t.Fatalf("line %d is full: %t", line, is)
 					}
-					if !o.other {
-						continue
+					if is {
+						full++
 					}
-					both++
-					beyond += o.full
-					all, _ := p.firstVictims(it)
-					p.outlook = o
-					left, known := p.firstVictims(it)
-					p.outlook = &unknown
-					w.mu.op.reset()
-					if known != o.open || !slices.Equal(left, all[o.full:]) {
-						t.Fatalf("%+v: of %v, %v are left, and that the first has room is known %t", *o, all, left, known)
-					}
-					for n, victim := range all[:min(o.full+1, len(all))] {
-						if to := w.table.Alternate(victim).Line; n < o.full && !full(to) || n == o.full && known && full(to) {
-							t.Fatalf("%+v: line %d, of victim %d, has room %t", *o, to, n, !full(to))
-						}
-					}
-					if o.open {
-						open++
+					if is == w.fullMapped(line) {
+						mapped++
 					}
 				}
 			}
-			if !choose && (both == 0 || beyond == 0) || s.kind == layout.Blocked && open < both/2 {
-				t.Errorf("both lines of %d are full, and the line of a move is known of %d; %d are full before", both, open, beyond)
+			if all := 50 * insertBlock; full == 0 || full == all || mapped == all {
+				t.Errorf("of %d lines, %d are full, and the mapping is right about %d: not what this is about", all, full, mapped)
 			}
 		})
 	}
@@ -178,7 +157,7 @@ func TestInsertBatchAmongOthers(t *testing.T) {
 				return // a commit of another kind
 			}
 			waits[i] = w.mu.waits
-			if w.mu.placer.outlook != &unknown {
+			if w.mu.placer.Expects() {
 				t.Error("others insert with the outlook of the batch")
 			}
 			for range 2000 {

@@ -5,6 +5,7 @@ import (
 	"sort"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/place"
 )
 
 // A full filter has at most overRate times the false-positive rate that was asked for.
@@ -50,15 +51,8 @@ func impliedRate(g layout.Geometry, designLoad float64) float64 {
 	return significant(significant(layout.Predict(g.Kind, g.Params, designLoad).Rate()) * rateMargin)
 }
 
-// keysOf returns how many keys a filter has, as keyLimit counts them. inStash of the
-// items are counted in entries of the stash. Only damage can make the difference
-// negative.
-func keysOf(items, inStash uint64, entries int) uint64 {
-	return max(items+uint64(entries), inStash) - inStash
-}
-
 // atLimit reports whether the filter has as many keys as it may have. A filter that an
 // earlier version filled may have more. REQUIRES: w.mu.
 func (w *writer) atLimit() bool {
-	return keysOf(w.log.Length(), w.mu.inStash, w.mu.stashLen) >= w.limit
+	return place.KeysOf(w.log.Length(), w.mu.inStash, w.mu.stashLen) >= w.limit
 }

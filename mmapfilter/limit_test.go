@@ -2,9 +2,12 @@ package mmapfilter
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
+	"math/bits"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -12,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/place"
 )
 
 // limitCases are filters of which a rate was asked for.
@@ -91,7 +95,7 @@ func fillTo(t *testing.T, o *Options, seed uint64) (f *Filter, path string, m mu
 func limitOf(f *Filter) (limit, keys uint64) {
 	w := writerOf(f)
 	entries, inStash := layout.StashUse(w.stash)
-	return w.limit, keysOf(f.Len(), inStash, entries)
+	return w.limit, place.KeysOf(f.Len(), inStash, entries)
 }
 
 // TestRateWhenFull bears C4: the rate of a filter that has refused a key is at most 1.5
@@ -124,9 +128,10 @@ func TestRateWhenFull(t *testing.T) {
 					t.Errorf("seed %d: refused with %d keys and %d entries of the stash, the limit is %d", seed, keys, w.mu.stashLen, limit)
 				}
 				b, built := largestBuild(t, o, rand.New(rand.NewPCG(seed, 77)), m.hashes, limit)
-				hold(seed, "Build", b.table, &b.view, built)
-				entries, inStash := layout.StashUse(b.view.Stash)
-				if keys := keysOf(b.items, inStash, entries); limit != noLimit && entries < layout.StashEntries && (keys > limit || keys+3 < limit) {
+				o := b.open.Load()
+				hold(seed, "Build", o.table, &o.view, built)
+				entries, inStash := layout.StashUse(o.view.Stash)
+				if keys := place.KeysOf(b.Len(), inStash, entries); limit != noLimit && entries < layout.StashEntries && (keys > limit || keys+3 < limit) {
 					t.Errorf("seed %d: Build takes %d keys, the limit is %d", seed, keys, limit)
 				}
 				// The stash counts other keys together; where fingerprints are short, one in a hundred.
@@ -140,32 +145,33 @@ func TestRateWhenFull(t *testing.T) {
 	}
 }
 
-// largestBuild gives a Build of some hashes, and perhaps of random ones after them, such that
-// it refuses one more; where no limit of keys is near, such that it refuses a percent more.
-func largestBuild(t *testing.T, o *Options, rng *rand.Rand, hashes []uint64, limit uint64) (b *builder, built []uint64) {
+// largestBuild gives a filter that Build made of some hashes, and perhaps of random ones
+// after them, such that it refuses one more; where no limit of keys is near, such that it
+// refuses a percent more.
+func largestBuild(t *testing.T, o *Options, rng *rand.Rand, hashes []uint64, limit uint64) (f *Filter, built []uint64) {
 	t.Helper()
-	opts := *o
+	opts, path := *o, filepath.Join(memoryDir(t), "filter.mmf")
 	opts.Workers = 1
 	builds := 0
-	build := func(n int) (*builder, bool) {
+	build := func(n int) (*Filter, bool) {
 		if builds++; builds > 100 {
 			t.Fatalf("Build takes %d keys, or not; inserts took %d, the limit is %d", n, len(hashes), limit)
 		}
 		for n > len(hashes) {
 			hashes = append(hashes, rng.Uint64())
 		}
-		b, _, err := buildHashes(t, opts, hashes[:n])
+		f, err := Build(context.Background(), path, &opts, keysOfHashes(hashes[:n], opts.withDefaults().Seed))
 		if err != nil && !errors.Is(err, ErrFull) {
 			t.Fatal(err)
 		}
-		return b, err == nil
+		return f, err == nil
 	}
 	n, step := len(hashes), 1
 	if limit == noLimit {
 		step = n/100 + 1
 	}
-	b, ok := build(n)
-	for ; !ok; b, ok = build(n) {
+	f, ok := build(n)
+	for ; !ok; f, ok = build(n) {
 		if n -= step; n < int(o.Capacity) {
 			t.Fatalf("Build refuses %d keys", n+step)
 		}
@@ -173,9 +179,47 @@ func largestBuild(t *testing.T, o *Options, rng *rand.Rand, hashes []uint64, lim
 	for {
 		more, ok := build(n + step)
 		if !ok {
-			return b, hashes[:n]
+			t.Cleanup(func() { f.Close() })
+			return f, hashes[:n]
 		}
-		b, n = more, n+step
+		f.Close()
+		f, n = more, n+step
+	}
+}
+
+// keysOfHashes yields keys of 8 bytes that have given hashes. XXH3 mixes such a key, as one
+// number, by steps that can each be undone: rrmxmx, of len_4to8.
+func keysOfHashes(hashes []uint64, seed uint64) iter.Seq2[[]byte, error] {
+	const prime = 0x9FB21C651E98DF25
+	inverse := uint64(1) // of prime modulo 2^64: each step of Newton's doubles the right bits
+	for range 6 {
+		inverse *= 2 - prime*inverse
+	}
+	unmix := func(h uint64) uint64 {
+		h ^= h>>28 ^ h>>56
+		h *= inverse
+		h ^= (h >> 35) + 8
+		h *= inverse
+		// The square of x -> x ^ rotl(x, 49) ^ rotl(x, 24) rotates by twice as much, so the
+		// 64th power is the identity and the 63rd undoes it.
+		for shift := 1; shift < 64; shift *= 2 {
+			h ^= bits.RotateLeft64(h, 49*shift) ^ bits.RotateLeft64(h, 24*shift)
+		}
+		return h
+	}
+	hasher := layout.NewHasher(seed)
+	flip := unmix(hasher.Hash(make([]byte, 8)))
+	return func(yield func([]byte, error) bool) {
+		for _, h := range hashes {
+			key := binary.LittleEndian.AppendUint64(nil, bits.RotateLeft64(unmix(h)^flip, 32))
+			if hasher.Hash(key) != h {
+				yield(nil, fmt.Errorf("the key made for the hash %#x has another", h))
+				return
+			}
+			if !yield(key, nil) {
+				return
+			}
+		}
 	}
 }
 
@@ -240,7 +284,7 @@ func TestPredictKeys(t *testing.T) {
 					var hashes []uint64
 					for uint64(len(hashes)) < keys {
 						h := rng.Uint64()
-						if !p.insert(p.table.Split(h)) {
+						if !p.Insert(p.table.Split(h)) {
 							t.Fatalf("%s: full with %d keys", s, len(hashes))
 						}
 						hashes = append(hashes, h)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/builder"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -64,7 +65,7 @@ func createPlanned(path string, plan Plan, o Options) error {
 	sb.SetState(layout.Clean)
 	sb.SetUUID(randomUUID())
 	sb.Sign()
-	if fault := recovery.Guard(draft.Data, func() { putCopies(draft.Data, &sb) }); fault != nil {
+	if fault := recovery.Guard(draft.Data, func() { builder.PutCopies(draft.Data, &sb) }); fault != nil {
 		return errors.Join(fault, draft.Discard())
 	}
 	return draft.PublishNew()

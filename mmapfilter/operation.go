@@ -8,10 +8,10 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 )
 
-// An operation is one change of the filter in progress: the space that its placer works
-// on. It collects the stores in order and leaves the pending words alone until it is
-// complete. Only these stores, word by word, say what it has changed: lines may share
-// words.
+// An operation is one change of the filter in progress: the Lines that its placer works
+// on, and the Preview of those that follow in a batch. It collects the stores in order
+// and leaves the pending words alone until it is complete. Only these stores, word by
+// word, say what it has changed: lines may share words.
 type operation struct {
 	w      *writer
 	stores []wal.Store
@@ -23,7 +23,8 @@ type operation struct {
 	image  layout.Line
 }
 
-func (op *operation) load(line uint64) *layout.Line {
+// Load implements place.Lines.
+func (op *operation) Load(line uint64) *layout.Line {
 	if op.loaded && op.line == line {
 		return &op.image
 	}
@@ -37,16 +38,20 @@ func (op *operation) load(line uint64) *layout.Line {
 	return &op.image
 }
 
-func (op *operation) prefetch(line uint64) { op.w.prefetch(line) }
+// Prefetch implements place.Lines.
+func (op *operation) Prefetch(line uint64) { op.w.prefetch(line) }
 
-func (op *operation) full(line uint64) bool { return !op.begun() && op.w.full(line) }
+// Full implements place.Lines.
+func (op *operation) Full(line uint64) bool { return !op.begun() && op.w.full(line) }
 
-func (op *operation) store(changed *layout.Stores) {
-	if !op.w.mu.placer.outlook.made {
+// Change implements place.Lines. What it needs is prefetched already if LookAhead has
+// seen the insert.
+func (op *operation) Change(words *layout.Stores) {
+	if !op.w.mu.placer.Expects() {
 		op.w.prefetchTags(op.line)
 	}
-	for i := range changed.Len() {
-		word, guarded := changed.At(i)
+	for i := range words.Len() {
+		word, guarded := words.At(i)
 		op.append(wal.Store{Word: op.first + uint64(word), Value: op.image[word], Guarded: guarded})
 	}
 }
@@ -92,7 +97,7 @@ func (w *writer) fullMapped(line uint64) bool {
 func (w *writer) loadLine(line uint64, l *layout.Line) (first, n uint64) {
 	first, n = w.loadMapped(line, l)
 	if p := w.overlay.Load(); p != nil {
-		p.update(first-layout.WordRegion, l[:n])
+		p.Update(first-layout.WordRegion, l[:n])
 	}
 	return first, n
 }
@@ -122,7 +127,7 @@ func (w *writer) prefetchHomeLine(line uint64) {
 func (w *writer) prefetchTags(line uint64) {
 	if p := w.overlay.Load(); p != nil {
 		first, _ := w.table.Words(line)
-		p.active.prefetchTags(first / blockWords)
+		p.Active().PrefetchTags(first / blockWords)
 	}
 }
 
@@ -136,11 +141,22 @@ func (op *operation) append(s wal.Store) {
 	op.stores = append(op.stores, s)
 }
 
-func (op *operation) stash() []uint64 { return op.w.stash }
+// Stash implements place.Lines.
+func (op *operation) Stash() []uint64 { return op.w.stash }
 
-func (op *operation) storeStash(word, value uint64, guarded bool) {
+// ChangeStash implements place.Lines.
+func (op *operation) ChangeStash(word, value uint64, guarded bool) {
 	op.append(wal.Store{Word: word, Value: value, Guarded: guarded})
 }
+
+// FullLines implements place.Preview.
+func (op *operation) FullLines(lines []uint64) uint64 { return op.w.fullLines(lines) }
+
+// Peek implements place.Preview.
+func (op *operation) Peek(line uint64, l *layout.Line) { op.w.loadLine(line, l) }
+
+// PrefetchChange implements place.Preview.
+func (op *operation) PrefetchChange(line uint64) { op.w.prefetchTags(line) }
 
 // begun reports whether the operation has stores.
 func (op *operation) begun() bool { return len(op.stores) > 0 }

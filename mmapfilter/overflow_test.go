@@ -13,26 +13,23 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/place"
 )
 
 var measure = flag.Bool("measure", false, "measure the tables of predictions again, and write them")
 
 // A memoryPlacer works on a table in memory.
 type memoryPlacer struct {
-	*placer
-	view layout.View
+	*place.Placer
+	table layout.Table
+	view  layout.View
 }
 
 // testPlacer gives a placer over an empty table in memory.
 func testPlacer(tb testing.TB, k layout.Kind, p layout.Params, lines uint64) *memoryPlacer {
 	tb.Helper()
-	g, err := layout.NewGeometry(k, p, lines)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	words := make([]uint64, (layout.OffRegion-layout.OffRuntime+g.RegionBytes)/8)
-	d := newDirect(layout.NewTable(g), layout.NewView(words, g))
-	return &memoryPlacer{newPlacer(d.table, d), d.view}
+	table, view := shape{k, p}.table().Memory(tb, lines)
+	return &memoryPlacer{place.New(table, place.NewDirect(table, view)), table, view}
 }
 
 // An overflow is how far a table has overflowed: the share of lookups of absent
@@ -72,7 +69,7 @@ func overflowByInserts(tb testing.TB, k layout.Kind, params layout.Params, lines
 	for _, percent := range percents {
 		for len(hashes) < slots*percent/100 {
 			h := rng.Uint64()
-			if !p.insert(p.table.Split(h)) {
+			if !p.Insert(p.table.Split(h)) {
 				tb.Fatalf("f=%d full at %d of %d slots", params.FingerprintBits, len(hashes), slots)
 			}
 			hashes = append(hashes, h)

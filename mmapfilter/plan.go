@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/builder"
 )
 
 // rateMargin allows for predictions that are up to 2 % too low. The overflow figures
@@ -180,10 +181,6 @@ func hasRoom(k layout.Kind, p layout.Params, capacity, percent uint64) bool {
 
 // linesFor returns the number of lines for capacity keys; slotPercent is the slots of a
 // line times the design load in hundredths.
-//
-// The number is rounded up to a multiple of taskCount, and further if lines share
-// words, so that the ranges of lines that Build fills in parallel start at a range of
-// hashes and at a word. That adds at most 0.1 %.
 func linesFor(capacity, slotPercent, lineBits uint64) (uint64, error) {
 	hi, lo := bits.Mul64(capacity, 100)
 	lo, carry := bits.Add64(lo, slotPercent-1, 0)
@@ -192,33 +189,24 @@ func linesFor(capacity, slotPercent, lineBits uint64) (uint64, error) {
 		return 0, optionError("Capacity", "%d keys are more than a file can hold", capacity)
 	}
 	lines, _ := bits.Div64(hi, lo, slotPercent)
-	lines = max(lines, 1)
-	tasks := taskCount(lines, lineBits)
-	unit := tasks
-	for tasks > 1 && unit/tasks*lineBits%64 != 0 {
-		unit *= 2
-	}
-	return (lines + unit - 1) / unit * unit, nil
+	return builder.RoundUp(max(lines, 1), lineBits), nil
 }
 
-// taskCount returns the number of ranges of lines that Build cuts a region into: the
-// largest power of two that leaves at least 64 KiB in each, which fits any cache, but
-// no more than there are partitions.
-func taskCount(lines, lineBits uint64) uint64 {
-	high, size := bits.Mul64(lines, lineBits)
-	if high > 0 {
-		return maxTasks
+// newSuperblock returns the first superblock of a file, without state, UUID and
+// signature.
+func newSuperblock(p Plan, o Options) (sb layout.Superblock) {
+	sb.SetGeneration(1)
+	sb.SetGeometry(p.geometry)
+	sb.SetSeed(o.Seed)
+	sb.SetCapacity(p.Capacity)
+	sb.SetTargetRate(o.FalsePositiveRate)
+	if o.FingerprintBits != 0 {
+		sb.SetTargetRate(impliedRate(p.geometry, p.DesignLoad))
 	}
-	if size < 2*minTaskBits {
-		return 1
-	}
-	return min(uint64(1)<<(bits.Len64(size/minTaskBits)-1), maxTasks)
+	sb.SetDesignLoad(p.DesignLoad)
+	sb.SetNormalisation(o.Normalisation)
+	return sb
 }
-
-const (
-	minTaskBits = 8 * 65536
-	maxTasks    = maxParts
-)
 
 // lacks begins an error about f or b that no layout that may be chosen has.
 func lacks(k Layout) string {

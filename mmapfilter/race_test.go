@@ -14,6 +14,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/kernel"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/builder"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/pending"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -95,7 +97,7 @@ func newMemoryVolume(tb testing.TB, p shape, lines uint64) *memoryVolume {
 	sb.SetState(layout.Clean)
 	sb.Sign()
 	v := &memoryVolume{filter: &memoryFile{words: make([]uint64, plan.geometry.SealedBytes/8)}}
-	putCopies(recovery.Bytes(v.filter.words), &sb)
+	builder.PutCopies(recovery.Bytes(v.filter.words), &sb)
 	return v
 }
 
@@ -114,131 +116,10 @@ func viewOf(w *writer) *layout.View {
 	return &v
 }
 
-// TestPendingGrows enters words from one goroutine, through every size that the
-// table of pending words has, while others look them up: a word that was entered
-// is found, with its value, and no other is.
-func TestPendingGrows(t *testing.T) {
-	entries := uint64(maxPendingWords)
-	if testing.Short() {
-		entries /= 16
-	}
-	// Of 8 words that follow one another 6 are in one line and 2 in lines far
-	// apart.
-	number := func(i uint64) uint64 { return i + i%8/6*i<<30 }
-	m := newWords(0)
-	var entered atomic.Uint64
-	var readers sync.WaitGroup
-	for r := range uint64(3) {
-		readers.Add(1)
-		go func() {
-			defer readers.Done()
-			rng := rand.New(rand.NewPCG(r, 1))
-			for n := uint64(0); n < entries; {
-				if n = entered.Load(); n == 0 {
-					continue
-				}
-				i := rng.Uint64N(n)
-				if v, ok := m.word(number(i)); !ok || v != i {
-					t.Errorf("word %d of %d is %d, %v", i, n, v, ok)
-					return
-				}
-				block := number(i) / blockWords
-				set := make([]uint8, 2)
-				if m.mayHave([]uint64{9: block}, set); set[1]>>1 == 0 || !m.seemsToHave(block) || !m.has(block) {
-					t.Errorf("block %d of word %d seems to have no words", block, i)
-					return
-				}
-				if v, ok := m.word(number(entries + rng.Uint64N(entries))); ok {
-					t.Errorf("a word is found that was not entered, with the value %d", v)
-					return
-				}
-			}
-		}()
-	}
-	for i := range entries {
-		m.store(number(i), i)
-		entered.Store(i + 1)
-	}
-	readers.Wait()
-	for i := range entries {
-		if v, ok := m.word(number(i)); !ok || v != i || !m.has(number(i)/blockWords) {
-			t.Fatalf("word %d is %d, %v; its block has words: %v", i, v, ok, m.has(number(i)/blockWords))
-		}
-		var l, want layout.Line
-		for j := i &^ 7; j <= i|7 && j < entries; j++ {
-			if number(j)/blockWords == number(i)/blockWords {
-				want[number(j)%blockWords] = j
-			}
-		}
-		if m.update(number(i)/blockWords*blockWords, l[:]); l != want {
-			t.Fatalf("the line of word %d is %v, not %v", i, l, want)
-		}
-	}
-	absent, marked, seem := make([]uint64, entries), 0, 0
-	rng := seeded(t, 3)
-	for i := range absent {
-		absent[i] = 1<<60 | rng.Uint64()>>16
-	}
-	set := make([]uint8, (len(absent)+7)/8)
-	m.mayHave(absent, set)
-	for i := range absent {
-		if m.has(absent[i]) {
-			t.Fatalf("block %d has words", absent[i])
-		}
-		marked += int(set[i/8] >> (i % 8) & 1)
-		if m.seemsToHave(absent[i]) {
-			seem++
-		}
-	}
-	if share := float64(marked) / float64(len(absent)); share > 1.5/bitsAWord {
-		t.Errorf("%.3f of the blocks without words are marked", share)
-	}
-	if share := float64(seem) / float64(len(absent)); share > 0.2 { // full groups, as here words come six to a block
-		t.Errorf("%.3f of the blocks without words seem to have some", share)
-	}
-	m.store(number(5), 77)
-	if v, _ := m.word(number(5)); v != 77 || m.n != int(entries) {
-		t.Errorf("a word that is stored to again is %d, one of %d", v, m.n)
-	}
-}
-
-// TestSeemsToHaveBehindAFullGroup: the words of a block may be in the group after its own.
-func TestSeemsToHaveBehindAFullGroup(t *testing.T) {
-	m := newWords(0)
-	at, tag := m.table.Load().start(0)
-	second := uint64(1)
-	for ; ; second++ {
-		if group, other := m.table.Load().start(second); group == at && other != tag {
-			break
-		}
-	}
-	for word := range uint64(blockWords) {
-		m.store(word, 1)
-	}
-	m.store(second*blockWords, 1)
-	if !m.has(second) || !m.seemsToHave(second) {
-		t.Errorf("block %d seems to have no words", second)
-	}
-}
-
-// TestPendingGrowsAtOnce: a table begins small, and then has the room that was asked for.
-func TestPendingGrowsAtOnce(t *testing.T) {
-	m := newWords(10 * minWords)
-	for i := range uint64(minWords + 1) {
-		if room := len(m.table.Load().groups) * groupSlots / 2; room != minWords {
-			t.Fatalf("room for %d words with %d", room, i)
-		}
-		m.store(i, i)
-	}
-	if room := len(m.table.Load().groups) * groupSlots / 2; room != 16*minWords {
-		t.Errorf("room for %d words", room)
-	}
-}
-
 // TestBatchesAreBounded: who never calls Sync has the pending words committed all
 // the same, before there are too many of them.
 func TestBatchesAreBounded(t *testing.T) {
-	const lines = 3 * maxPendingWords
+	const lines = 3 * pending.MaxWords
 	w := mustWriter(t, newMemoryVolume(t, blocked30, lines), 64<<20)
 	rng := seeded(t, 1)
 	hashes := make([]uint64, lines)
@@ -250,7 +131,7 @@ func TestBatchesAreBounded(t *testing.T) {
 		if err := w.insert(hashes[i]); err != nil {
 			t.Fatal(err)
 		}
-		if n := w.overlay.Load().active.n; n > maxPendingWords {
+		if n := w.overlay.Load().Active().Len(); n > pending.MaxWords {
 			t.Fatalf("%d words are pending", n)
 		}
 	}

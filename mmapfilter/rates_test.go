@@ -151,7 +151,7 @@ func fillByInserts(tb testing.TB, s shape, lines uint64) (full, second95 float64
 	least := slots * 9 / 10 * layout.DesignLoads(s.kind, s.Params).Usual / 100
 	rng := rand.New(rand.NewPCG(uint64(s.FingerprintBits), 95))
 	for n := 0; ; n++ {
-		p.insert(p.table.Split(rng.Uint64()))
+		p.Insert(p.table.Split(rng.Uint64()))
 		// An item that goes to the stash has found no slot.
 		if n >= least && layout.StashLen(p.view.Stash) > 0 {
 			return float64(n) / float64(slots), second95
@@ -165,7 +165,7 @@ func refusedAt(tb testing.TB, s shape, lines uint64) float64 {
 	p := testPlacer(tb, s.kind, s.Params, lines)
 	rng := rand.New(rand.NewPCG(uint64(s.FingerprintBits), 95))
 	n := 0
-	for p.insert(p.table.Split(rng.Uint64())) {
+	for p.Insert(p.table.Split(rng.Uint64())) {
 		n++
 	}
 	return float64(n) / float64(lines*s.slots())

@@ -140,56 +140,7 @@ func TestStashCounts(t *testing.T) {
 	}
 }
 
-// TestDeleteOrder bears the order of a delete: home line, stash, second line. All
-// copies of an item are equal; but the second line may be the home of some, and
-// have no overflow bits for them.
-func TestDeleteOrder(t *testing.T) {
-	forEachShape(t, func(t *testing.T, params shape) {
-		p := testPlacer(t, params.kind, params.Params, 7)
-		it := layout.Item{Line: 2, Bucket: anyBucket(p.table, rand.New(rand.NewPCG(3, 3))), Fp: 9}
-		for ; p.table.Alternate(it).Line == it.Line; it.Fp++ {
-		}
-		other := p.table.Alternate(it)
-		put := func(it layout.Item) {
-			t.Helper()
-			if !p.putInLine(it) {
-				t.Fatal("no room")
-			}
-		}
-		put(it)
-		if params.slots() > 1 {
-			put(it)
-		}
-		put(other)
-		for range 2 {
-			if !layout.StashAdd(p.view.Stash, p.table.Class(it), p.space.storeStash) {
-				t.Fatal("no room in the stash")
-			}
-		}
-		p.markOverflow(it)
-		counts := func() [3]uint64 {
-			var home, second layout.Line
-			p.table.Load(p.view.Region, it.Line, &home)
-			p.table.Load(p.view.Region, other.Line, &second)
-			return [3]uint64{uint64(p.table.Copies(&home, it)), layout.StashCount(p.view.Stash, p.table.Class(it)), uint64(p.table.Copies(&second, other))}
-		}
-		order := [][3]uint64{{2, 2, 1}, {1, 2, 1}, {0, 2, 1}, {0, 1, 1}, {0, 0, 1}, {0, 0, 0}}
-		if params.slots() == 1 {
-			order = order[1:]
-		}
-		for _, want := range order {
-			if counts() != want {
-				t.Fatalf("home, stash, second line have %d, not %d", counts(), want)
-			}
-			_, _, ok := p.remove(it)
-			if ok != (want != [3]uint64{}) {
-				t.Fatalf("of %d, removed: %t", want, ok)
-			}
-		}
-	})
-}
-
-// TestTwins bears the reason for that order: of keys that have the same class,
+// TestTwins bears the reason for the order of a delete (place, P5): of keys that have the same class,
 // and each of whose homes is the alternate line of the other, deleting one never
 // makes another absent. There are other keys around them, so that the twins are
 // in all three places.

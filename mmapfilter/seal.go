@@ -3,11 +3,9 @@ package mmapfilter
 import (
 	"context"
 	"encoding/binary"
-	"fmt"
-	"runtime"
-	"sync/atomic"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/sweep"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -40,7 +38,7 @@ func (w *writer) seal(ctx context.Context) error {
 		return err
 	}
 	return w.log.Seal(func(sb *layout.Superblock, store func(word, value uint64)) error {
-		tail, err := sealedTail(ctx, w.table, w.log.Geometry(), recovery.Bytes(w.words), sb)
+		tail, err := sweep.Tail(ctx, w.table, w.log.Geometry(), recovery.Bytes(w.words), sb)
 		if err != nil {
 			return err
 		}
@@ -49,52 +47,4 @@ func (w *writer) seal(ctx context.Context) error {
 		}
 		return nil
 	})
-}
-
-// sealedTail makes what a sealed file has from OffTable on: the checksum of every
-// chunk, and the trailer for a superblock. It counts the items on the way, which shows
-// that none was lost.
-func sealedTail(ctx context.Context, t layout.Table, g layout.Geometry, file []byte, sb *layout.Superblock) ([]byte, error) {
-	tail := make([]byte, g.SealedBytes-g.OffTable)
-	table := tail[:4*g.Chunks]
-	view := layout.NewView(recovery.Words(file[layout.OffRuntime:layout.OffRegion+g.RegionBytes]), g)
-	var inLines atomic.Uint64
-	pieces := newPieces(g)
-	run := func(i int) error {
-		n, err := sumPiece(t, view.Region, pieces, i, file, table)
-		inLines.Add(n)
-		return err
-	}
-	err := forEach(ctx, runtime.GOMAXPROCS(0), pieces.n, file, func() (func(int) error, func() error) {
-		return run, func() error { return nil }
-	})
-	if err != nil {
-		return nil, err
-	}
-	_, inStash, err := layout.CheckStash(t, &view)
-	if err != nil {
-		return nil, err
-	}
-	if n := inLines.Load() + inStash; n != sb.Length() {
-		return nil, &CorruptError{Region: layout.RegionBuckets, Offset: layout.OffRegion,
-			Rule: fmt.Sprintf("F13: the superblock says %d items, but the lines hold %d and the stash %d", sb.Length(), inLines.Load(), inStash)}
-	}
-	trailer := layout.Trailer(sb, g, table)
-	copy(tail[g.OffTrailer-g.OffTable:], trailer[:])
-	return tail, nil
-}
-
-// sumPiece counts the items in the lines of a piece of a file and makes the checksums
-// of its chunks.
-func sumPiece(t layout.Table, region []uint64, p pieces, i int, file, table []byte) (items uint64, err error) {
-	from, to := p.lines(i)
-	items, line, err := t.CheckLines(region, from, to)
-	if err != nil {
-		return 0, fmt.Errorf("line %d: %w", line, err)
-	}
-	first, end := p.chunks(i)
-	for c := first; c < end; c++ {
-		layout.PutChecksum(table, c, layout.ChunkChecksum(p.g.ChunkOf(file, c)))
-	}
-	return items, nil
 }

@@ -83,7 +83,7 @@ func secondBlockAlone(w *writer, hash uint64) bool {
 	other := w.table.Alternate(it).Line
 	for _, pair := range [][2]uint64{{it.Line, other}, {other, it.Line}} {
 		first, last := blocksOf(w.table, pair[0])
-		if first != last && !p.has(first) && p.has(last) && !w.isPending(p, pair[1]) {
+		if first != last && !p.Has(first) && p.Has(last) && !w.isPending(p, pair[1]) {
 			return true
 		}
 	}

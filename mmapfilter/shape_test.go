@@ -1,27 +1,27 @@
 package mmapfilter
 
 import (
-	"fmt"
 	"math/bits"
 	"math/rand/v2"
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/place"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
 	"pgregory.net/rapid"
 )
 
-// A shape is a layout with its f and b, as tests range over them.
+// A shape is a tabletest.Shape that filters are made of.
 type shape struct {
 	kind layout.Kind
 	layout.Params
 }
 
-func (s shape) String() string {
-	return fmt.Sprintf("%s,f=%d,b=%d", s.kind, s.FingerprintBits, s.BucketSize)
-}
-
-func (s shape) slots() uint64 { return uint64(layout.SlotsPerLine(s.kind, s.Params)) }
+func (s shape) table() tabletest.Shape      { return tabletest.Shape{Kind: s.kind, Params: s.Params} }
+func (s shape) String() string              { return s.table().String() }
+func (s shape) slots() uint64               { return s.table().Slots() }
+func (s shape) lines(blocked uint64) uint64 { return s.table().Lines(blocked) }
 
 func newShape(k layout.Kind, f, b int) shape {
 	return shape{k, layout.Params{FingerprintBits: f, BucketSize: b}}
@@ -39,44 +39,14 @@ var (
 	lookShapes = []shape{blocked12, compact13, compact16, compact22}
 )
 
-// shapes lists every f and b of Blocked; and of the layouts that have many, each b
-// with a short fingerprint and a long one, slots and buckets in one word and in
-// several, up to the most there are. Of short tests one for each layout is enough.
-func shapes() (all []shape) {
-	if testing.Short() {
-		return oneEach()
-	}
-	for _, p := range layout.LegalParams(layout.Blocked) {
-		all = append(all, shape{layout.Blocked, p})
-	}
-	return append(all,
-		newShape(layout.Packed, 4, 4), newShape(layout.Packed, 32, 1), newShape(layout.Packed, 17, 2),
-		newShape(layout.Packed, 12, 4), newShape(layout.Packed, 7, 8), newShape(layout.Packed, 32, 8),
-		newShape(layout.SemiSorted, 5, 4), newShape(layout.SemiSorted, 13, 4), newShape(layout.SemiSorted, 25, 4), newShape(layout.SemiSorted, 32, 4),
-		newShape(layout.Compact, 10, 86), compact13, compact16, compact22)
-}
+func shapes() []shape  { return shapesOf(tabletest.Shapes()) }
+func oneEach() []shape { return shapesOf(tabletest.OneEach()) }
 
-// oneEach is a shape of each layout.
-func oneEach() []shape {
-	return []shape{blocked12, newShape(layout.Packed, 12, 4), newShape(layout.SemiSorted, 25, 4), compact16}
-}
-
-// lines gives as many lines as have about the slots of so many lines of 64 bytes.
-func (s shape) lines(blocked uint64) uint64 {
-	if s.kind == layout.Blocked {
-		return blocked
+func shapesOf(tables []tabletest.Shape) (all []shape) {
+	for _, s := range tables {
+		all = append(all, shape{s.Kind, s.Params})
 	}
-	return max(blocked*40/s.slots(), s.least())
-}
-
-// least is how many lines there must be for an insert to be refused some day: in
-// fewer, all items are of classes that the stash has an entry for, which counts
-// them.
-func (s shape) least() uint64 {
-	if s.kind == layout.Blocked {
-		return 1
-	}
-	return 1 + 4000/(1<<s.FingerprintBits)
+	return all
 }
 
 // anyBucket draws one of the buckets of a line.
@@ -136,7 +106,7 @@ func TestOperationFitsTheLog(t *testing.T) {
 			}
 			table := layout.NewTable(g)
 			const room = (wal.MinBytes/wal.PageBytes - 2) * (wal.PageBytes / wal.RecordBytes)
-			if n := maxOperationStores(table); n > room*6/10 {
+			if n := place.MaxStores(table); n > room*6/10 {
 				t.Errorf("%s %+v: %d stores in one operation, and room for %d", kind, p, n, room)
 			}
 		}

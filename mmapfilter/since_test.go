@@ -83,7 +83,7 @@ func TestBatchLooksAgain(t *testing.T) {
 		}
 		insert()
 		clear(marked)
-		w.overlay.Load().mayHave(block, marked)
+		w.overlay.Load().MayHave(block, marked)
 	}
 	found := make([]bool, 9) // one more than a kernel does at once
 	hashes := slices.Repeat([]uint64{present}, len(found))

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/sweep"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -118,11 +119,11 @@ type verification struct {
 	}
 }
 
-// advance reports that more bytes have been read.
-func (v *verification) advance(bytes int64) {
+// advance reports that the bytes [from, to) of the file have been read.
+func (v *verification) advance(from, to int64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.mu.read += bytes
+	v.mu.read += to - from
 	v.progress(v.mu.read, v.head.Geometry.OffTable-layout.OffRuntime)
 }
 
@@ -192,19 +193,19 @@ func (v *verification) checkPieces(ctx context.Context, table []byte) (items uin
 	g := v.head.Geometry
 	t := layout.NewTable(g)
 	region := recovery.Words(v.data[layout.OffRegion : layout.OffRegion+g.RegionBytes])
-	pieces := newPieces(g)
+	pieces := sweep.NewPieces(g)
 	var inLines, chunks atomic.Int64
 	var broken atomic.Pointer[CorruptError] // a line that cannot be, where checksums found nothing
 	run := func(i int) error {
-		first, end := pieces.chunks(i)
-		defer v.advance(pieces.bytes(i))
+		first, end := pieces.Chunks(i)
+		defer v.advance(pieces.Bytes(i))
 		for c := first; c < end && len(table) > 0; c++ {
 			chunks.Add(1)
 			if e := layout.CheckChunk(g, c, g.ChunkOf(v.data, c), layout.Checksum(table, c)); e != nil {
 				v.damaged(e)
 			}
 		}
-		from, to := pieces.lines(i)
+		from, to := pieces.Lines(i)
 		n, line, err := t.CheckLines(region, from, to)
 		inLines.Add(int64(n))
 		if err != nil {
@@ -213,7 +214,7 @@ func (v *verification) checkPieces(ctx context.Context, table []byte) (items uin
 		}
 		return nil
 	}
-	err = forEach(ctx, runtime.GOMAXPROCS(0), pieces.n, v.data, func() (func(int) error, func() error) {
+	err = sweep.Each(ctx, runtime.GOMAXPROCS(0), pieces.N(), v.data, func() (func(int) error, func() error) {
 		return run, func() error { return nil }
 	})
 	if fault, ok := err.(*recovery.FaultError); ok {

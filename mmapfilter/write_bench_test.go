@@ -18,6 +18,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/builder"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -135,7 +136,7 @@ func newLoadedTable(b *testing.B, p shape, lines uint64) *loadedTable {
 // load inserts up to a share of the slots.
 func (t *loadedTable) load(b *testing.B, share float64) {
 	for slots := t.table.Lines() * uint64(t.table.SlotsPerLine()); float64(t.items) < share*float64(slots); t.items++ {
-		if !t.insert(t.table.Split(t.rng.Uint64())) {
+		if !t.Insert(t.table.Split(t.rng.Uint64())) {
 			b.Fatal("full")
 		}
 	}
@@ -166,7 +167,7 @@ func (t *loadedTable) file(b *testing.B, dir string) (path string) {
 	}
 	sb.SetLength(t.items)
 	sb.Sign()
-	putCopies(recovery.Bytes(head), sb)
+	builder.PutCopies(recovery.Bytes(head), sb)
 	for i, w := range head {
 		filter.Store(uint64(i), w)
 	}
@@ -315,7 +316,7 @@ func BenchmarkInsertLogged(b *testing.B) {
 					t.items += roundInserts
 					direct.timed(b, func() error {
 						for _, h := range hashes {
-							if !t.insert(t.table.Split(h)) {
+							if !t.Insert(t.table.Split(h)) {
 								return ErrFull
 							}
 						}
@@ -324,7 +325,7 @@ func BenchmarkInsertLogged(b *testing.B) {
 					locked.timed(b, func() error {
 						for _, h := range hashes {
 							mu.Lock()
-							same.insert(same.table.Split(h))
+							same.Insert(same.table.Split(h))
 							mu.Unlock()
 						}
 						return nil

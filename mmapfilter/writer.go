@@ -11,6 +11,8 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/pending"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/place"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -29,12 +31,12 @@ type writer struct {
 	view   layout.View // of them
 	maxLog int64       // bytes the log may grow to
 	fixed  bool        // the log has them from the start
-	most   int         // stores of one operation, see maxOperationStores
+	most   int         // stores of one operation, see place.MaxStores
 	limit  uint64      // keys, see keyLimit
 
 	// What lookups of this process read, see at. overlay is nil when the
 	// mapping has everything.
-	overlay atomic.Pointer[pending]
+	overlay atomic.Pointer[pending.Overlay]
 	newest  func(word uint64) uint64    // at
 	stash   []uint64                    // the newest state of all of it
 	runtime [layout.RuntimeWords]uint64 // removal counters of what is pending
@@ -64,16 +66,16 @@ type writer struct {
 	mu          struct {
 		sync.Mutex
 		closed   bool
-		pending  int    // operations that are not durable
-		spare    *words // for the next segment, if the overlay is nil
+		pending  int            // operations that are not durable
+		spare    *pending.Words // for the next segment, if the overlay is nil
 		op       operation
 		odd      []uint64 // removal counters, see publish
-		placer   *placer
-		ahead    [insertBlock]outlook // of the inserts of a batch
-		stashLen int                  // stash entries in use
-		inStash  uint64               // items that they count
-		drains   int                  // tries to empty the stash
-		waits    int                  // times that mu was released to make room
+		placer   *place.Placer
+		ahead    [insertBlock]place.Outlook // of the inserts of a batch
+		stashLen int                        // stash entries in use
+		inStash  uint64                     // items that they count
+		drains   int                        // tries to empty the stash
+		waits    int                        // times that mu was released to make room
 	}
 }
 
@@ -93,7 +95,7 @@ func newWriter(vol recovery.Volume, maxLog int64) (*writer, *recovery.Recovery, 
 		fixed:  maxLog != 0,
 		stash:  make([]uint64, layout.StashWords),
 	}
-	w.most = maxOperationStores(w.table)
+	w.most = place.MaxStores(w.table)
 	if !w.fixed {
 		w.maxLog = defaultLogBytes(log.Geometry().RegionBytes)
 	}
@@ -102,8 +104,8 @@ func newWriter(vol recovery.Volume, maxLog int64) (*writer, *recovery.Recovery, 
 	w.under = layout.ViewOf(w.view.Region, w.stash, w.runtime[:])
 	w.length.Store(log.Length())
 	w.mu.op = operation{w: w}
-	w.mu.spare = newWords(0)
-	w.mu.placer = newPlacer(w.table, &w.mu.op)
+	w.mu.spare = pending.New(0)
+	w.mu.placer = place.New(w.table, &w.mu.op)
 	w.mu.stashLen, w.mu.inStash = layout.StashUse(w.stash)
 	w.limit = keyLimit(log.Superblock(), log.Geometry())
 	return w, found, nil
@@ -134,7 +136,7 @@ func (w *writer) at(word uint64) uint64 {
 	switch {
 	case word >= layout.WordRegion:
 		if p := w.overlay.Load(); p != nil {
-			if v, ok := p.word(word - layout.WordRegion); ok {
+			if v, ok := p.Word(word - layout.WordRegion); ok {
 				return v
 			}
 		}
@@ -204,7 +206,7 @@ func (w *writer) makeRoom(inLog bool) error {
 // segmentIsFull reports whether n more operations may be too many for the segment.
 func (w *writer) segmentIsFull(n int) bool {
 	p := w.overlay.Load()
-	return p != nil && p.active.n >= maxPendingWords-n*w.most
+	return p != nil && p.Active().Len() >= pending.MaxWords-n*w.most
 }
 
 func (w *writer) firstLog() int64 {
@@ -225,7 +227,7 @@ func (w *writer) finish(grow int) {
 func (w *writer) append(grow int) {
 	op := &w.mu.op
 	if w.overlay.Load() == nil {
-		w.overlay.Store(&pending{active: w.mu.spare})
+		w.overlay.Store(pending.Over(w.mu.spare))
 	}
 	w.log.Append(op.stores, grow)
 	w.publish(op)
@@ -264,7 +266,7 @@ func (w *writer) publish(op *operation) {
 			atomic.StoreUint64(&w.stash[s.Word-layout.WordStash], s.Value)
 			stash = true
 		} else {
-			p.active.store(s.Word-layout.WordRegion, s.Value)
+			p.Active().Store(s.Word-layout.WordRegion, s.Value)
 		}
 	}
 	for _, counter := range odd {
@@ -298,11 +300,11 @@ func (w *writer) insertLocked(hash uint64) error {
 // plan has the placer plan an insert and reports whether there is room. At the limit of
 // keys there is room only for an item whose class has an entry in the stash.
 func (w *writer) plan(home layout.Item) bool {
-	place := w.mu.placer.insert
+	put := w.mu.placer.Insert
 	if w.atLimit() {
-		place = w.mu.placer.countUp
+		put = w.mu.placer.CountUp
 	}
-	if place(home) {
+	if put(home) {
 		return true
 	}
 	w.mu.op.reset()
@@ -333,7 +335,7 @@ func (w *writer) delete(hash uint64) (bool, error) {
 	if err := w.ready(); err != nil {
 		return false, err
 	}
-	freed, inLine, ok := w.mu.placer.remove(w.table.Split(hash))
+	freed, inLine, ok := w.mu.placer.Remove(w.table.Split(hash))
 	if !ok {
 		w.mu.op.reset()
 		w.log.Skip()
@@ -365,10 +367,10 @@ func (w *writer) drain(freed uint64) {
 		}
 		it := layout.Item(c)
 		if !done && (it.Line == freed || w.table.Alternate(it).Line == freed) {
-			done = w.mu.placer.unstash(it, false)
+			done = w.mu.placer.Unstash(it, false)
 		}
 		if n++; !done && search && n-1 == chosen {
-			done = w.mu.placer.unstash(it, true)
+			done = w.mu.placer.Unstash(it, true)
 		}
 	})
 }
@@ -448,7 +450,7 @@ func (w *writer) endSegment(setSeq bool, seq uint64) (b segment, ok bool, err er
 	}
 	b = segment{Segment: w.log.EndSegment(setSeq, seq), operations: w.mu.pending}
 	if p := w.overlay.Load(); p != nil {
-		w.overlay.Store(&pending{active: newWords(p.active.n), committing: p.active})
+		w.overlay.Store(p.Next())
 	}
 	return b, true, nil
 }
@@ -465,12 +467,12 @@ func (w *writer) dropPending(b segment) {
 	p := w.overlay.Load()
 	if w.mu.pending -= b.operations; w.mu.pending == 0 {
 		if p != nil {
-			w.mu.spare = p.active // empty, and will have the size of the segment
+			w.mu.spare = p.Active() // empty, and will have the size of the segment
 			w.overlay.Store(nil)
 		}
 		return
 	}
-	w.overlay.Store(&pending{active: p.active})
+	w.overlay.Store(p.Drop())
 	if w.behind != nil { // they came while the disk was waited for
 		w.behind(0)
 	}

@@ -3,6 +3,7 @@ package mmapfilter
 import (
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/kernel"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/pending"
 )
 
 // contains is Table.Contains for the newest state: the mapping, overlaid with what is
@@ -22,12 +23,12 @@ func (w *writer) contains(hash uint64) bool {
 // and that segment gets no more words. So a block that has no word in p, asked before the
 // block is read or after, does not change meanwhile, and is as it was at the instant
 // when p was asked.
-func (w *writer) containsUnder(p *pending, hash uint64) bool {
+func (w *writer) containsUnder(p *pending.Overlay, hash uint64) bool {
 	found, open := w.table.FirstLook(&w.view, hash)
 	if open {
 		return w.containsBeyond(p, hash)
 	}
-	if !p.has(w.homeBlock(hash)) && w.overlay.Load() == p {
+	if !p.Has(w.homeBlock(hash)) && w.overlay.Load() == p {
 		return found
 	}
 	return layout.Lookup(w.table, w.newest, hash)
@@ -36,7 +37,7 @@ func (w *writer) containsUnder(p *pending, hash uint64) bool {
 // containsBeyond is containsUnder for hashes that the home line does not settle. If
 // nothing is pending in either line, and was not while they were read, as above, then
 // Lookup would have read what Contains did.
-func (w *writer) containsBeyond(p *pending, hash uint64) bool {
+func (w *writer) containsBeyond(p *pending.Overlay, hash uint64) bool {
 	found := layout.Contains(w.table, &w.under, hash)
 	it := w.table.Split(hash)
 	if !w.isPending(p, it.Line) && !w.isPending(p, w.table.Alternate(it).Line) && w.overlay.Load() == p {
@@ -46,10 +47,10 @@ func (w *writer) containsBeyond(p *pending, hash uint64) bool {
 }
 
 // isPending reports whether p has words of the blocks that a line is in.
-func (w *writer) isPending(p *pending, line uint64) bool {
+func (w *writer) isPending(p *pending.Overlay, line uint64) bool {
 	word, n := w.table.Words(line)
 	first, last := word/blockWords, (word+uint64(n)-1)/blockWords
-	return p.has(first) || last != first && p.has(last)
+	return p.Has(first) || last != first && p.Has(last)
 }
 
 // homeBlock returns the block of the region that the home line of a hash starts in.
@@ -90,27 +91,27 @@ func (w *writer) unsure() bool { return w.released.Load() || w.log.Failed() }
 // containsBlockUnder is containsUnder for a block of hashes. It prefetches what it
 // needs one step ahead, and reads p before the mapping: otherwise the few lookups that
 // the mapping does not settle would take most of the time.
-func (w *writer) containsBlockUnder(p *pending, scratch *lookupScratch, hashes []uint64, found []bool) {
+func (w *writer) containsBlockUnder(p *pending.Overlay, scratch *lookupScratch, hashes []uint64, found []bool) {
 	blocks, bytes := scratch.blocks[:len(hashes)], (len(hashes)+7)/8
-	open, pending := scratch.open[:bytes], scratch.pending[:bytes]
+	open, unsettled := scratch.open[:bytes], scratch.pending[:bytes]
 	clear(open)
-	clear(pending)
+	clear(unsettled)
 	layout.HomeBlocks(w.table, hashes, blocks)
-	p.mayHave(blocks, pending)
-	kernel.EachBit(pending, func(i int) { p.prefetchTags(blocks[i]) })
+	p.MayHave(blocks, unsettled)
+	kernel.EachBit(unsettled, func(i int) { p.PrefetchTags(blocks[i]) })
 	layout.FirstLooks(w.table, &w.view, hashes, found, open)
 	kernel.EachBit(open, func(i int) { w.prefetch(w.table.Alternate(w.table.Split(hashes[i])).Line) })
-	for i := range pending {
-		pending[i] &^= open[i]
+	for i := range unsettled {
+		unsettled[i] &^= open[i]
 	}
-	kernel.EachBit(pending, func(i int) {
-		if !p.seemsToHave(blocks[i]) {
-			pending[i/8] &^= 1 << (i % 8)
+	kernel.EachBit(unsettled, func(i int) {
+		if !p.SeemsToHave(blocks[i]) {
+			unsettled[i/8] &^= 1 << (i % 8)
 		}
 	})
 	same := w.overlay.Load() == p
 	kernel.EachBit(open, func(i int) { found[i] = w.containsBeyond(p, hashes[i]) })
-	kernel.EachBit(pending, func(i int) { found[i] = layout.Lookup(w.table, w.newest, hashes[i]) })
+	kernel.EachBit(unsettled, func(i int) { found[i] = layout.Lookup(w.table, w.newest, hashes[i]) })
 	if !same {
 		for i, h := range hashes {
 			found[i] = w.contains(h)

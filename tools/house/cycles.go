@@ -8,15 +8,17 @@ import (
 // cycles are the largest that packages may have, in files, where there are any: a number here
 // may only fall.
 var cycles = map[string]int{
-	"layout/paper":           2,
-	"layout/wal":             2,
-	"mmapfilter":             18,
-	"recovery":               11,
-	"recovery/crashsim":      7,
-	"tools/internal/measure": 11,
-	"tools/mmapfilter":       17,
-	"tools/readme":           4,
-	"tools/stress":           8,
+	"layout/paper":                2,
+	"layout/wal":                  2,
+	"mmapfilter":                  11,
+	"mmapfilter/internal/builder": 5,
+	"mmapfilter/internal/place":   3,
+	"recovery":                    11,
+	"recovery/crashsim":           7,
+	"tools/internal/measure":      11,
+	"tools/mmapfilter":            17,
+	"tools/readme":                4,
+	"tools/stress":                8,
 }
 
 // A cycle says how the files of a package depend on one another.

@@ -64,6 +64,12 @@ var mayImport = map[string][]string{
 	"recovery/fault":    {},
 	"recovery/crashsim": {"layout", "layout/all", "layout/wal", "recovery"},
 	"mmapfilter":        {"layout", "layout/all", "layout/kernel", "layout/wal", "recovery"},
+
+	"mmapfilter/internal/pending":   {"layout", "layout/kernel"},
+	"mmapfilter/internal/place":     {"layout", "layout/kernel"},
+	"mmapfilter/internal/sweep":     {"layout", "recovery"},
+	"mmapfilter/internal/builder":   {"layout", "layout/kernel", "recovery", "mmapfilter/internal/place", "mmapfilter/internal/sweep"},
+	"mmapfilter/internal/tabletest": {"layout", "layout/all"},
 }
 
 // checkImports reports imports that point up, and those of tools in what is no tool.

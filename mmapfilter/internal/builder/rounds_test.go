@@ -1,4 +1,4 @@
-package mmapfilter
+package builder
 
 import (
 	"bytes"
@@ -9,48 +9,42 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
 	"pgregory.net/rapid"
 )
 
-// buildHashes takes the steps of Build with hashes in place of keys. It gives the
+// buildHashes takes the steps of Build with hashes in place of keys. It returns the
 // builder, whose draft is there until the test ends, and the bytes that it stored.
-func buildHashes(t *testing.T, o Options, hashes []uint64) (b *builder, stored []byte, err error) {
-	draft, err := newTestDraft(t)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b = &builder{options: o.withDefaults(), draft: draft}
-	defer func() {
-		b.homes.close()
-		b.overflows.close()
-	}()
-	if o.Capacity > 0 {
-		if err := b.allocate(o.Capacity); err != nil {
+func buildHashes(t *testing.T, c Config, hashes []uint64) (b *builder, stored []byte, err error) {
+	b = &builder{Config: c, draft: newTestDraft(t)}
+	defer b.close()
+	if c.Capacity > 0 {
+		if err := b.allocate(c.Capacity); err != nil {
 			return b, nil, err
 		}
 	}
-	b.homes = newSpool(draft, b.options.Workers, b.options.MemoryBudget, spoolParts(o.Capacity))
+	b.homes = newSpool(b.draft, c.Workers, c.MemoryBudget, spoolParts(c.Capacity))
 	b.came = uint64(len(hashes))
-	w := b.homes.writer()
+	in := b.homes.collector()
 	for _, h := range hashes {
-		if err := w.add(h); err != nil {
+		if err := in.add(h); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := w.flush(); err != nil {
+	if err := in.flush(); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.store(context.Background()); err != nil {
+	if err := b.fromSpool(context.Background()); err != nil {
 		return b, nil, err
 	}
-	return b, bytes.Clone(draft.Data[layout.OffRuntime:b.plan.geometry.OffTable]), nil
+	return b, bytes.Clone(b.draft.Data[layout.OffRuntime:b.plan.Geometry.OffTable]), nil
 }
 
 // TestBuildOfAnyHashes: whatever the hashes are, however many for the capacity, and in
 // whatever order and with how many workers they come, all are in the file, and those that
 // are away from home have their overflow bits there; or it is full.
 func TestBuildOfAnyHashes(t *testing.T) {
-	all := shapes()
+	all := tabletest.Shapes()
 	rapid.Check(t, func(rt *rapid.T) {
 		s := rapid.SampledFrom(all).Draw(rt, "shape")
 		n := rapid.SampledFrom([]int{0, 1, 2, 5, 50, 200, 1000, 4000}).Draw(rt, "hashes")
@@ -72,24 +66,24 @@ func TestBuildOfAnyHashes(t *testing.T) {
 		for i := range hashes {
 			hashes[i] = draw[kind]()
 		}
-		o := Options{Layout: s.kind, FingerprintBits: s.FingerprintBits, BucketSize: s.BucketSize, Workers: 1}
-		o.Distinct = rapid.Bool().Draw(rt, "distinct")
-		o.Capacity = uint64(rapid.SampledFrom([]int{0, max(1, n/2), max(1, n*97/100), 10*n + 1}).Draw(rt, "capacity"))
-		b, stored, err := buildHashes(t, o, hashes)
+		c := configOf(s)
+		c.Distinct = rapid.Bool().Draw(rt, "distinct")
+		c.Capacity = uint64(rapid.SampledFrom([]int{0, max(1, n/2), max(1, n*97/100), 10*n + 1}).Draw(rt, "capacity"))
+		b, stored, err := buildHashes(t, c, hashes)
 
-		o.Workers, o.MemoryBudget = rapid.IntRange(2, 5).Draw(rt, "workers"), 5<<20
+		c.Workers, c.MemoryBudget = rapid.IntRange(2, 5).Draw(rt, "workers"), 5<<20
 		others := slices.Clone(hashes)
 		rng.Shuffle(n, func(i, j int) { others[i], others[j] = others[j], others[i] })
-		if _, again, err2 := buildHashes(t, o, others); (err == nil) != (err2 == nil) || !bytes.Equal(again, stored) {
+		if _, again, err2 := buildHashes(t, c, others); (err == nil) != (err2 == nil) || !bytes.Equal(again, stored) {
 			rt.Fatalf("in another order: %v and %v, other bytes", err, err2)
 		}
 		if err != nil {
-			if option := new(OptionError); !errors.Is(err, ErrFull) && !errors.As(err, &option) {
+			if !errors.As(err, new(*FullError)) {
 				rt.Fatal(err)
 			}
 			return
 		}
-		if o.Distinct {
+		if c.Distinct {
 			slices.Sort(hashes)
 			hashes = slices.Compact(hashes)
 		}
@@ -98,7 +92,7 @@ func TestBuildOfAnyHashes(t *testing.T) {
 				rt.Fatalf("%#x is not found", h)
 			}
 		}
-		checkAway(t, &memoryPlacer{view: b.view, placer: newPlacer(b.table, newDirect(b.table, b.view))}, hashes)
+		tabletest.CheckAway(t, b.table, b.view, hashes)
 	})
 }
 
@@ -111,24 +105,25 @@ func TestRounds(t *testing.T) {
 		random[i] = rng.Uint64()
 	}
 	rounds := 0
-	o := Options{Progress: func(stage string, _, _ uint64) {
-		if stage == "place" {
-			rounds++
+	counting := func(s tabletest.Shape, capacity uint64) Config {
+		c := configOf(s)
+		c.Capacity, rounds = capacity, 0
+		c.Progress = func(stage string, _, _ uint64) {
+			if stage == "place" {
+				rounds++
+			}
 		}
-	}}
-	for _, s := range oneEach() {
-		o.Layout, o.FingerprintBits, o.BucketSize, o.Capacity = s.kind, s.FingerprintBits, s.BucketSize, 10_000
-		rounds = 0
-		if _, _, err := buildHashes(t, o, random[:100_000]); !errors.Is(err, ErrFull) || rounds > 10 {
+		return c
+	}
+	for _, s := range tabletest.OneEach() {
+		if _, _, err := buildHashes(t, counting(s, 10_000), random[:100_000]); !errors.As(err, new(*FullError)) || rounds > 10 {
 			t.Errorf("%s: ten times the capacity: %d rounds, %v", s, rounds, err)
 		}
 	}
 	if testing.Short() {
 		return
 	}
-	o.Layout, o.FingerprintBits, o.BucketSize, o.Capacity = layout.Packed, 16, 2, uint64(len(random))
-	rounds = 0
-	b, _, err := buildHashes(t, o, random)
+	b, _, err := buildHashes(t, counting(tabletest.New(layout.Packed, 16, 2), uint64(len(random))), random)
 	if left := b.overflows.count(); err != nil || left > fewOverflows {
 		t.Errorf("after %d rounds, %d items are left; %v", rounds, left, err)
 	}

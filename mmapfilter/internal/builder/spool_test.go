@@ -1,20 +1,18 @@
-package mmapfilter
+package builder
 
 import (
 	"context"
 	"errors"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
 
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
-
-// spilling are options with which Build writes hashes to a temporary file where there are
-// more than about 40,000 keys.
-func spilling() *Options { return &Options{Workers: 1, MemoryBudget: minMemoryBudget} }
 
 // A spoolLoss is something that happens to what a spool holds.
 type spoolLoss struct {
@@ -111,49 +109,42 @@ func TestBuildMissesWhatItLost(t *testing.T) {
 	}
 }
 
-// buildWithLoss takes the steps of buildFile up to the superblocks, with something lost
+// buildWithLoss takes the steps of Build up to the superblocks, with something lost
 // when all keys have come.
 func buildWithLoss(t *testing.T, loss spoolLoss, distinct bool, capacity uint64) error {
 	t.Helper()
-	draft, err := newTestDraft(t)
-	if err != nil {
-		t.Fatal(err)
-	}
-	o := spilling().withDefaults()
-	o.Distinct, o.Capacity = distinct, capacity
-	b := &builder{options: o, draft: draft}
+	c := spilling()
+	c.Distinct, c.Capacity = distinct, capacity
+	b := &builder{Config: c, draft: newTestDraft(t)}
 	if capacity > 0 {
 		if err := b.allocate(capacity); err != nil {
 			t.Fatal(err)
 		}
 	}
-	b.homes = newSpool(draft, o.Workers, o.MemoryBudget, spoolParts(capacity))
-	defer func() {
-		b.homes.close()
-		b.overflows.close()
-	}()
+	b.homes = newSpool(b.draft, c.Workers, c.MemoryBudget, spoolParts(capacity))
+	defer b.close()
 	const keys = 60_000 // some of them in the file
-	if err := b.spool(context.Background(), numbers(0, keys)); err != nil {
+	if err := b.hashKeys(context.Background(), tabletest.Numbers(0, keys)); err != nil {
 		t.Fatal(err)
 	}
 	loss.do(t, b.homes)
-	return b.store(context.Background())
+	return b.fromSpool(context.Background())
 }
 
 // TestKeysThatWereNotRead: where a worker has stopped the sequence, what came is not all
 // there is, whatever the worker says itself.
 func TestKeysThatWereNotRead(t *testing.T) {
-	b := &builder{options: spilling().withDefaults()}
-	full, empty := make(chan *keyBatch, 1), make(chan *keyBatch, 2)
-	empty <- new(keyBatch)
-	empty <- new(keyBatch)
+	b := &builder{Config: spilling()}
+	full, empty := make(chan *parcel, 1), make(chan *parcel, 2)
+	empty <- new(parcel)
+	empty <- new(parcel)
 	var stop atomic.Bool
 	stop.Store(true)
-	if err := b.sendBatches(numbers(0, 10), full, empty, &stop); err != errStopped {
+	if err := b.sendParcels(tabletest.Numbers(0, 10), full, empty, &stop); err != errStopped {
 		t.Errorf("stopped: %v", err)
 	}
 	stop.Store(false)
-	if err := b.sendBatches(numbers(0, 10), full, empty, &stop); err != nil || b.came != 10 {
+	if err := b.sendParcels(tabletest.Numbers(0, 10), full, empty, &stop); err != nil || b.came != 10 {
 		t.Errorf("not stopped: %d keys, %v", b.came, err)
 	}
 }
@@ -170,14 +161,14 @@ func TestSpoolWithoutAFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer draft.Discard()
-	s := newSpool(draft, 1, minMemoryBudget, 1)
+	s := newSpool(draft, 1, minBudget, 1)
 	defer s.close()
 	if err := os.Rename(dir, dir+".moved"); err != nil {
 		t.Skip("NOT TESTED: this system will not do what the test needs: ", err)
 	}
-	w := s.writer()
-	for h := range uint64(minMemoryBudget / 8) {
-		if err = w.add(h << 8); err != nil {
+	c := s.collector()
+	for h := range uint64(minBudget / 8) {
+		if err = c.add(h << 8); err != nil {
 			break
 		}
 	}
@@ -189,17 +180,13 @@ func TestSpoolWithoutAFile(t *testing.T) {
 // TestSpoolUsesWhatRoomThereIs: a chunk that there is no room for takes none, so that smaller
 // ones still go to memory.
 func TestSpoolUsesWhatRoomThereIs(t *testing.T) {
-	draft, err := newTestDraft(t)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := newSpool(draft, 1, minMemoryBudget, 4)
+	s := newSpool(newTestDraft(t), 1, minBudget, 4)
 	defer s.close()
 	s.room.Store(8 * 100)
-	w := s.writer()
+	c := s.collector()
 	for p, n := range []int{101, 60, 41, 40} {
-		w.open[p] = make([]uint64, n)
-		if err := w.put(uint64(p)); err != nil {
+		c.open[p] = make([]uint64, n)
+		if err := c.put(uint64(p)); err != nil {
 			t.Fatal(err)
 		}
 		part := &s.partition[p]
@@ -209,5 +196,90 @@ func TestSpoolUsesWhatRoomThereIs(t *testing.T) {
 	}
 	if room := s.room.Load(); room != 0 {
 		t.Errorf("there is room for %d bytes", room)
+	}
+}
+
+// TestSpoolKeepsItsBudget fills a spool past its budget and looks where the
+// hashes are.
+func TestSpoolKeepsItsBudget(t *testing.T) {
+	const budget = 4 << 20
+	s := newSpool(newTestDraft(t), 1, budget, maxParts)
+	defer s.close()
+	c := s.collector()
+	rng := rand.New(rand.NewPCG(1, 1))
+	const n = 3_000_000
+	var sum uint64
+	for range n {
+		h := rng.Uint64()
+		sum += h
+		if err := c.add(h); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.flush(); err != nil {
+		t.Fatal(err)
+	}
+	kept, spilled := 0, 0
+	for i := range s.partition {
+		for _, chunk := range s.partition[i].chunks {
+			kept += cap(chunk) * 8
+		}
+		for _, span := range s.partition[i].spans {
+			spilled += span.n * 8
+		}
+	}
+	if kept > budget/2 || kept < budget/4 {
+		t.Errorf("%d bytes kept, half the budget is %d", kept, budget/2)
+	}
+	if spilled < n*8-kept {
+		t.Errorf("%d bytes spilled and %d kept, of %d", spilled, kept, n*8)
+	}
+	var got []uint64
+	for i := range s.parts() {
+		var part []uint64
+		if err := s.each(i, i+1, true, func(chunk []uint64) { part = append(part, chunk...) }); err != nil {
+			t.Fatal(err)
+		}
+		for _, h := range part {
+			if h>>s.shift != uint64(i) {
+				t.Fatalf("%x in partition %d", h, i)
+			}
+			sum -= h
+		}
+		got = append(got, part...)
+	}
+	if len(got) != n || sum != 0 || s.count() != n {
+		t.Errorf("%d hashes came back, count %d", len(got), s.count())
+	}
+}
+
+// TestLoadOfManyCopies: one key very often does not fill the memory where it is
+// to be stored once.
+func TestLoadOfManyCopies(t *testing.T) {
+	s := newSpool(newTestDraft(t), 1, 1<<20, 4)
+	defer s.close()
+	in := s.collector()
+	for i := range 3 * manyHashes {
+		h := uint64(77)
+		if i%1000 == 0 {
+			h = uint64(i)
+		}
+		if err := in.add(h); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := in.flush(); err != nil {
+		t.Fatal(err)
+	}
+	w := &worker{}
+	hashes, err := w.load(s, 0, 1, false, true)
+	if want := (3*manyHashes + 999) / 1000; err != nil || len(hashes) != want+1 {
+		t.Errorf("%d hashes, not %d: %v", len(hashes), want+1, err)
+	}
+	if cap(w.hashes) > 2*manyHashes {
+		t.Errorf("room for %d hashes", cap(w.hashes))
+	}
+	if all, err := w.load(s, 0, 1, false, false); err != nil || len(all) != 3*manyHashes {
+		t.Errorf("%d hashes: %v", len(all), err)
 	}
 }

@@ -1,4 +1,4 @@
-package mmapfilter
+package builder
 
 import (
 	"math/bits"
@@ -9,16 +9,20 @@ import (
 // and returns the sorted hashes in either of the two.
 //
 // Hashes are uniform, so one pass that distributes them by the bits after the prefix,
-// into about one run for every 3 to 6, leaves short runs. (Sorting the runs by
-// insertion would be slower, since its branches mispredict; slices.Sort is slower
-// still.)
+// into about one run for every 3 to 6, leaves short runs. Those are sorted by a network,
+// since the branches of an insertion sort mispredict.
 func sortHashes(hashes, tmp []uint64, prefix uint) []uint64 {
-	const perRun, atOnce, insertionMax = 6, 8, 32
+	const (
+		perRun       = 6 // at most, on average
+		atOnce       = 8 // nearly every run is no longer
+		insertionMax = 32
+		maxDigits    = 18 // the counts of 2^18 runs, 2 MiB, stay in a cache
+	)
 	if len(hashes) <= insertionMax {
 		insertionSort(hashes)
 		return hashes
 	}
-	digits := min(uint(bits.Len(uint(len(hashes)/perRun))), 64-prefix, 18)
+	digits := min(uint(bits.Len(uint(len(hashes)/perRun))), 64-prefix, maxDigits)
 	if digits == 0 {
 		return hashes
 	}
@@ -36,8 +40,8 @@ func sortHashes(hashes, tmp []uint64, prefix uint) []uint64 {
 		tmp[starts[digit]] = h
 		starts[digit]++
 	}
-	// starts[i] is now where run i ends. Eight hashes are sorted at once, from where a run
-	// begins: what follows it is not less, and further runs in the eight are done as well.
+	// starts[i] is now where run i ends. Eight hashes are sorted at once, from the start of
+	// a run: what follows the run is not less, and further runs in the eight are done too.
 	start, done := 0, 0
 	for _, end := range starts[:mask+1] {
 		switch run := tmp[start:end]; {

@@ -1,0 +1,346 @@
+package builder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync"
+	"sync/atomic"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/place"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/sweep"
+	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/zeebo/xxh3"
+)
+
+// A Config says what to build, and with what. No field has a default.
+type Config struct {
+	Seed         uint64
+	Capacity     uint64 // 0: as many as there are keys
+	Distinct     bool   // store equal keys once
+	Workers      int
+	MemoryBudget int64 // bytes
+	// Progress is called from one goroutine at a time. total is 0 while it is unknown.
+	Progress func(stage string, done, total uint64)
+	// Plan returns the filter for a capacity.
+	Plan func(capacity uint64) (Plan, error)
+}
+
+// A Plan is the filter to build.
+type Plan struct {
+	Geometry   layout.Geometry
+	Superblock layout.Superblock // the first of the file, without state, length, UUID and signature
+	Limit      uint64            // keys, as place.KeysOf counts them
+	Beyond     string            // what more keys would do, for the error
+}
+
+// A FullError says that not all keys have room.
+type FullError struct{ Reason string }
+
+func (e *FullError) Error() string { return e.Reason }
+
+// Build makes the file at path. lost says what it could not keep of the owner and group
+// of an older file there. If not all keys have room, the error is a *FullError.
+func Build(ctx context.Context, path string, c Config, keys iter.Seq2[[]byte, error]) (lost string, err error) {
+	draft, err := recovery.NewDraft(path)
+	if err != nil {
+		return "", err
+	}
+	b := &builder{Config: c, draft: draft}
+	published := false
+	defer func() {
+		b.close()
+		if !published {
+			err = errors.Join(err, draft.Discard())
+		}
+	}()
+	if err := context.Cause(ctx); err != nil {
+		return "", err
+	}
+	if c.Capacity > 0 { // a disk too small is found before the keys are read
+		if err := b.allocate(c.Capacity); err != nil {
+			return "", err
+		}
+	}
+	b.homes = newSpool(draft, c.Workers, c.MemoryBudget, spoolParts(c.Capacity))
+	if err := b.hashKeys(ctx, keys); err != nil {
+		return "", err
+	}
+	if err := b.fromSpool(ctx); err != nil {
+		return "", err
+	}
+	if err := b.guard(b.putSuperblocks); err != nil {
+		return "", err
+	}
+	if err := context.Cause(ctx); err != nil {
+		return "", err
+	}
+	published = true // or discarded, by Publish
+	return draft.Lost(), draft.Publish()
+}
+
+// fromSpool takes the steps from the spooled hashes to lines and checksums.
+func (b *builder) fromSpool(ctx context.Context) error {
+	if b.table == nil {
+		n, err := b.count(ctx)
+		if err != nil {
+			return err
+		}
+		if err := b.allocate(n); err != nil {
+			return err
+		}
+	}
+	for _, step := range []func(context.Context) error{b.fill, b.place, b.checkLimit, b.check} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A builder is one Build in progress.
+type builder struct {
+	Config
+	draft *recovery.Draft
+
+	plan    Plan
+	table   layout.Table   // nil until the capacity is known
+	chooser layout.Chooser // the table, or nil
+	view    layout.View    // of the draft
+
+	homes     *spool // the hash of every key
+	overflows *spool // hashes of items on the way to the line of the hash
+	room      lineRoom
+	came      uint64 // keys that the sequence gave, counted before anything is done with them
+	items     uint64 // of them, those that go into the filter: all, or with Distinct one of each
+
+	progress struct {
+		sync.Mutex
+		stage string
+		done  uint64
+	}
+}
+
+func (b *builder) close() {
+	b.homes.close()
+	b.overflows.close()
+}
+
+// guard runs f, which uses the draft. A fault, from a disk that failed, becomes an
+// error.
+func (b *builder) guard(f func()) error {
+	if fault := recovery.Guard(b.draft.Data, f); fault != nil {
+		return fault
+	}
+	return nil
+}
+
+// allocate fixes the geometry and gives the draft its size.
+func (b *builder) allocate(capacity uint64) (err error) {
+	if b.plan, err = b.Plan(capacity); err != nil {
+		return err
+	}
+	g := b.plan.Geometry
+	if err := b.draft.Allocate(g.SealedBytes); err != nil {
+		return err
+	}
+	b.table = layout.NewTable(g)
+	b.chooser, _ = b.table.(layout.Chooser)
+	b.view = layout.NewView(recovery.Words(b.draft.Data)[layout.WordRuntime:], g)
+	return nil
+}
+
+// report passes progress of a stage on to the caller.
+func (b *builder) report(stage string, add, total uint64) {
+	b.progress.Lock()
+	defer b.progress.Unlock()
+	if b.progress.stage != stage {
+		b.progress.stage, b.progress.done = stage, 0
+	}
+	b.progress.done += add
+	b.Progress(stage, b.progress.done, total)
+}
+
+// tasks returns the number of ranges of lines that are filled in parallel. Each range
+// has the lines of whole partitions of the spool, and no two ranges share a word: see
+// RoundUp.
+func (b *builder) tasks() int {
+	lines, lineBits := b.table.Lines(), uint64(layout.LineBits(b.table.Kind(), b.table.Params()))
+	tasks := min(TaskCount(lines, lineBits), uint64(b.homes.parts()))
+	for lines%tasks != 0 || lines/tasks*lineBits%64 != 0 && tasks > 1 {
+		tasks /= 2
+	}
+	return int(tasks)
+}
+
+// count returns the number of keys that the filter will hold.
+func (b *builder) count(ctx context.Context) (uint64, error) {
+	if !b.Distinct {
+		return b.homes.count(), nil
+	}
+	var total atomic.Uint64
+	parts := b.homes.parts()
+	err := b.parallel(ctx, nil, parts, func(w *worker, i int) error {
+		hashes, err := w.load(b.homes, i, i+1, false, true)
+		total.Add(uint64(len(hashes)))
+		b.report("count", 1, uint64(parts))
+		return err
+	})
+	return total.Load(), err
+}
+
+// fill puts every key that finds room there into its home line.
+func (b *builder) fill(ctx context.Context) error {
+	tasks := b.tasks()
+	b.overflows = newSpool(b.draft, b.Workers, b.MemoryBudget/4, tasks)
+	b.room = newLineRoom(b.table.Lines())
+	perTask := b.homes.parts() / tasks
+	var read, distinct atomic.Uint64
+	err := b.parallel(ctx, b.overflows, tasks, func(w *worker, i int) error {
+		hashes, err := w.load(b.homes, i*perTask, (i+1)*perTask, true, b.Distinct)
+		if err != nil {
+			return err
+		}
+		read.Add(uint64(w.read))
+		distinct.Add(uint64(len(hashes)))
+		err = b.fillLines(w, hashes)
+		b.report("fill", 1, uint64(tasks))
+		return err
+	})
+	b.homes.close() // its space on the disk is free again
+	if err != nil {
+		return err
+	}
+	if read.Load() != b.came {
+		return fmt.Errorf("read %d keys but kept %d hashes", b.came, read.Load())
+	}
+	if b.items = b.came; b.Distinct {
+		b.items = distinct.Load()
+	}
+	return nil
+}
+
+// fillLines fills the home lines of sorted hashes. No other task has items in these
+// lines.
+func (b *builder) fillLines(w *worker, hashes []uint64) error {
+	l := &w.line
+	for i := 0; i < len(hashes); {
+		line, end := b.sameLine(hashes, i)
+		b.table.Load(b.view.Region, line, l)
+		w.beyond = b.table.Fill(l, hashes[i:end], w.beyond[:0])
+		for _, h := range w.beyond { // the line has no bits of them yet: round 0 sets those
+			if err := w.overflow.add(h); err != nil {
+				return err
+			}
+		}
+		b.putLine(w, line)
+		i = end
+	}
+	return nil
+}
+
+// sameLine returns the line of hashes[i], which are sorted, and the index of the first
+// hash of the next line.
+func (b *builder) sameLine(hashes []uint64, i int) (line uint64, end int) {
+	lines := b.table.Lines()
+	line, _ = layout.SplitHash(hashes[i], lines)
+	for end = i + 1; end < len(hashes); end++ {
+		if next, _ := layout.SplitHash(hashes[end], lines); next != line {
+			break
+		}
+	}
+	return line, end
+}
+
+// putLine puts the line of the worker into the draft.
+func (b *builder) putLine(w *worker, line uint64) {
+	b.table.Store(b.view.Region, line, &w.line)
+	b.room.set(line, b.table.Free(&w.line, line))
+}
+
+// checkLimit checks the number of keys against the limit once all are placed.
+func (b *builder) checkLimit(context.Context) error {
+	var entries int
+	var inStash uint64
+	if err := b.guard(func() { entries, inStash = layout.StashUse(b.view.Stash) }); err != nil {
+		return err
+	}
+	if place.KeysOf(b.items, inStash, entries) > b.plan.Limit {
+		return &FullError{fmt.Sprintf("%d keys for a capacity of %d; more than %d %s",
+			b.items, b.plan.Superblock.Capacity(), b.plan.Limit, b.plan.Beyond)}
+	}
+	return nil
+}
+
+// full returns the error for when no slot and no stash entry is left.
+func (b *builder) full() error {
+	entries := 0
+	if err := b.guard(func() { entries = layout.StashLen(b.view.Stash) }); err != nil {
+		return err
+	}
+	return &FullError{fmt.Sprintf("%d keys (equal ones count each unless Distinct is set) for a capacity of %d, with %d slots and %d of %d stash entries in use",
+		b.items, b.plan.Superblock.Capacity(), b.plan.Geometry.Slots(), entries, layout.StashEntries)}
+}
+
+// check counts the items in the lines, which shows that no key was lost, and makes the
+// chunk checksums.
+func (b *builder) check(ctx context.Context) error {
+	var inLines atomic.Uint64
+	table, pieces := b.checksums(), sweep.NewPieces(b.plan.Geometry)
+	err := b.parallel(ctx, nil, pieces.N(), func(_ *worker, i int) error {
+		items, err := pieces.Sum(b.table, b.view.Region, i, b.draft.Data, table)
+		inLines.Add(items)
+		b.report("check", 1, uint64(pieces.N()))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	var inStash uint64
+	var broken error
+	if err := b.guard(func() { _, inStash, broken = layout.CheckStash(b.table, &b.view) }); err != nil || broken != nil {
+		return errors.Join(err, broken)
+	}
+	if inLines.Load()+inStash != b.items {
+		return fmt.Errorf("placed %d items, but the lines hold %d and the stash %d", b.items, inLines.Load(), inStash)
+	}
+	return nil
+}
+
+// checksums returns the table of checksums of the draft.
+func (b *builder) checksums() []byte {
+	g := b.plan.Geometry
+	return b.draft.Data[g.OffTable : g.OffTable+4*g.Chunks]
+}
+
+// putSuperblocks puts the trailer into the draft, and the superblock into all four
+// slots.
+func (b *builder) putSuperblocks() {
+	sb, table := b.plan.Superblock, b.checksums()
+	sb.SetState(layout.Sealed)
+	sb.SetLength(b.items)
+	sb.SetUUID(uuid(&sb, table))
+	sb.Sign()
+	trailer := layout.Trailer(&sb, b.plan.Geometry, table)
+	copy(b.draft.Data[b.plan.Geometry.OffTrailer:], trailer[:])
+	PutCopies(b.draft.Data, &sb)
+}
+
+// PutCopies puts a superblock into all four slots of a file: the file can be read as
+// long as one of them is intact.
+func PutCopies(file []byte, sb *layout.Superblock) {
+	for i := range layout.SuperblockSlots {
+		copy(file[i*layout.SuperblockBytes:], sb[:])
+	}
+}
+
+// uuid derives the UUID from the superblock, which holds seed and geometry, and the
+// checksums: equal content has an equal UUID on every machine.
+func uuid(sb *layout.Superblock, table []byte) (uuid [16]byte) {
+	h := xxh3.New()
+	h.Write(sb[:])
+	h.Write(table)
+	return h.Sum128().Bytes()
+}

@@ -1,0 +1,129 @@
+package builder
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"sync"
+	"sync/atomic"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+)
+
+// A parcel carries keys to a worker: the hashes of short keys, which are hashed as fast
+// as copied, and copies of the others.
+type parcel struct {
+	hashes []uint64
+	bytes  []byte
+	ends   []int // of the keys in bytes
+}
+
+func (p *parcel) n() int { return len(p.hashes) + len(p.ends) }
+
+// maxShort is the longest length of a short key.
+const maxShort = 16
+
+// A parcel is sent when it has that many keys or bytes: enough that sending it costs
+// little, and little enough that the parcels of a worker are in a cache.
+const (
+	parcelKeys  = 4096
+	parcelBytes = 256 << 10
+)
+
+// hashKeys hashes the keys of the sequence and spools the hashes. The sequence runs in
+// the calling goroutine; the workers hash long keys and partition the hashes.
+func (b *builder) hashKeys(ctx context.Context, keys iter.Seq2[[]byte, error]) error {
+	workers := b.Workers
+	full := make(chan *parcel, workers)
+	empty := make(chan *parcel, 2*workers+1)
+	for range cap(empty) {
+		empty <- new(parcel)
+	}
+	var stop atomic.Bool // set by a cancelled context or a worker that failed
+	defer context.AfterFunc(ctx, func() { stop.Store(true) })()
+
+	var group sync.WaitGroup
+	errs := make([]error, workers+1)
+	for i := range workers {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			errs[i] = b.hashParcels(full, empty, &stop)
+		}()
+	}
+	errs[workers] = func() error {
+		defer group.Wait() // whatever the sequence does: a panic of it included
+		defer close(full)
+		return b.sendParcels(keys, full, empty, &stop)
+	}()
+	for _, err := range errs {
+		if err != nil && err != errStopped {
+			return err
+		}
+	}
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	return errs[workers]
+}
+
+// errStopped is returned when spooling stops early; another error says why.
+var errStopped = errors.New("stopped before all keys were read")
+
+// sendParcels ranges over the sequence and sends its keys to the workers.
+func (b *builder) sendParcels(keys iter.Seq2[[]byte, error], full chan<- *parcel, empty <-chan *parcel, stop *atomic.Bool) error {
+	p, hash := <-empty, layout.NewHasher(b.Seed)
+	for key, err := range keys {
+		if err != nil {
+			return err
+		}
+		if stop.Load() {
+			return errStopped
+		}
+		b.came++
+		if len(key) <= maxShort {
+			p.hashes = append(p.hashes, hash.Hash(key))
+		} else {
+			p.bytes = append(p.bytes, key...)
+			p.ends = append(p.ends, len(p.bytes))
+		}
+		if p.n() == parcelKeys || len(p.bytes) >= parcelBytes {
+			b.report("hash", uint64(p.n()), b.Capacity)
+			full <- p
+			p = <-empty
+		}
+	}
+	b.report("hash", uint64(p.n()), b.Capacity)
+	full <- p
+	return nil
+}
+
+// hashParcels hashes and spools the keys of parcels. After an error it goes on taking
+// parcels, so that sendParcels never waits for a worker that is gone.
+func (b *builder) hashParcels(full <-chan *parcel, empty chan<- *parcel, stop *atomic.Bool) (err error) {
+	c, hash := b.homes.collector(), layout.NewHasher(b.Seed)
+	for p := range full {
+		start := 0
+		for _, end := range p.ends {
+			p.hashes = append(p.hashes, hash.Hash(p.bytes[start:end]))
+			start = end
+		}
+		for _, h := range p.hashes {
+			if err != nil {
+				break
+			}
+			if err = c.add(h); err != nil {
+				stop.Store(true)
+			}
+		}
+		p.hashes, p.bytes, p.ends = p.hashes[:0], p.bytes[:0], p.ends[:0]
+		if cap(p.bytes) > 4*parcelBytes {
+			p.bytes = nil // of a very long key: not to be kept for each worker
+		}
+		empty <- p
+	}
+	if err != nil {
+		return err
+	}
+	return c.flush()
+}

@@ -1,0 +1,144 @@
+package builder
+
+import (
+	"context"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/kernel"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/place"
+)
+
+// place finds room, in rounds, for the items that found none in fill: see the package
+// essay.
+func (b *builder) place(ctx context.Context) error {
+	total := b.overflows.count()
+	for round := 0; ; round++ {
+		before := b.overflows.count()
+		if before <= fewOverflows && round >= leastRounds {
+			break
+		}
+		if err := b.round(ctx, round); err != nil {
+			return err
+		}
+		placed := before - b.overflows.count()
+		b.report("place", placed, total)
+		if round > lastReturn+1 && placed < before/leastShare {
+			break
+		}
+	}
+	return b.placeLast(ctx, total)
+}
+
+const (
+	// leastRounds is how many rounds there always are: fill sets no overflow bits, round
+	// 0 sets them, and nothing is placed before round 1.
+	leastRounds = 2
+	// lastReturn is the last round in which items go back, after round 1.
+	lastReturn = 3
+	// fewOverflows need no round: to search for each costs less than another pass over
+	// all lines.
+	fewOverflows = 1024
+	// leastShare ends the rounds: if one places less than 1 in 64 of its items, it would
+	// take 44 more to halve them.
+	leastShare = 64
+)
+
+func (b *builder) round(ctx context.Context, round int) error {
+	arrived := b.overflows
+	defer arrived.close()
+	b.overflows = newSpool(b.draft, b.Workers, b.MemoryBudget/4, arrived.parts())
+	b.room.next()
+	return b.parallel(ctx, b.overflows, arrived.parts(), func(w *worker, i int) error {
+		hashes, err := w.load(arrived, i, i+1, true, false)
+		if err != nil {
+			return err
+		}
+		return b.takeIn(w, hashes, round)
+	})
+}
+
+// takeAhead is how many items ahead takeIn prefetches lines: taking in that many takes
+// longer than a cache miss.
+const takeAhead = 16
+
+// takeIn puts the items of sorted hashes into their lines. No other task has items that
+// have come to these lines.
+func (b *builder) takeIn(w *worker, hashes []uint64, round int) error {
+	for i, asked := 0, 0; i < len(hashes); {
+		line, end := b.sameLine(hashes, i)
+		b.table.Load(b.view.Region, line, &w.line)
+		for ; asked < min(end+takeAhead, len(hashes)); asked++ {
+			next, _ := layout.SplitHash(hashes[asked], b.table.Lines())
+			first, _ := b.table.Words(next)
+			kernel.Prefetch(&b.view.Region[first])
+		}
+		if err := b.takeInLine(w, hashes[i:end], round); err != nil {
+			return err
+		}
+		b.putLine(w, line)
+		i = end
+	}
+	return nil
+}
+
+// takeInLine puts the items that have come to one line, loaded in w, into it, or sends
+// as many items to their other lines.
+func (b *builder) takeInLine(w *worker, came []uint64, round int) error {
+	choose := b.chooser != nil && !b.goBack(round)
+	for i, h := range came {
+		it := b.table.Split(h)
+		if b.table.Place(&w.line, it, nil) {
+			continue
+		}
+		if choose {
+			choose = false
+			if done, err := b.takeTogether(w, came[i:]); done || err != nil {
+				return err
+			}
+		}
+		if err := b.send(w, it, h, round); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// goBack reports whether items that find no room go back to where they came from.
+func (b *builder) goBack(round int) bool {
+	return round%2 == 1 && round <= lastReturn && !b.table.Both()
+}
+
+// placeLast places what the rounds have left over, in the order of hashes.
+func (b *builder) placeLast(ctx context.Context, total uint64) error {
+	p := place.New(b.table, place.NewDirect(b.table, b.view))
+	w := &worker{}
+	for i := range b.overflows.parts() {
+		hashes, err := w.load(b.overflows, i, i+1, true, false)
+		if err != nil {
+			return err
+		}
+		for len(hashes) > 0 {
+			if err := context.Cause(ctx); err != nil {
+				return err
+			}
+			n := min(len(hashes), placeBlock)
+			full := false
+			if err := b.guard(func() {
+				for _, h := range hashes[:n] {
+					full = full || !p.Settle(b.table.Split(h))
+				}
+			}); err != nil {
+				return err
+			}
+			if full {
+				return b.full()
+			}
+			b.report("place", uint64(n), total)
+			hashes = hashes[n:]
+		}
+	}
+	return nil
+}
+
+// placeBlock is how many items are placed between two checks of the context.
+const placeBlock = 4096

@@ -1,0 +1,322 @@
+package builder
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+
+	"github.com/mmapfilter/mmapfilter/layout/kernel"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// A spool holds hashes, partitioned by their top bits: in memory while its budget
+// lasts, then in files without a name. Each goroutine has a file of its own, since
+// writes to one file wait for each other. The partition of a hash does not depend on the
+// number of lines, so keys can be spooled before they are counted.
+type spool struct {
+	shift     uint // partition = hash >> shift
+	chunkLen  int  // hashes that a collector collects for a partition
+	blockLen  int  // hashes that it writes at once
+	partition []spoolPart
+	total     atomic.Uint64
+
+	room  atomic.Int64 // bytes of the budget that are left
+	draft *recovery.Draft
+
+	mu struct {
+		sync.Mutex
+		files []*recovery.Scratch
+	}
+}
+
+type spoolPart struct {
+	mu     sync.Mutex
+	chunks [][]uint64
+	spans  []spoolSpan
+	n      int // hashes in chunks and spans
+}
+
+// A spoolSpan is a chunk in a file.
+type spoolSpan struct {
+	file *recovery.Scratch
+	off  int64
+	n    int
+	sum  uint64 // of the hashes
+}
+
+// errSpool is returned when a file of a spool does not hold what was written to it.
+var errSpool = errors.New("a temporary file beside the filter does not hold what was written to it")
+
+// read reads the chunk back. A system may fail to write a page after the call that
+// wrote to it has returned, and drop the page: what is read then is a hole or old
+// contents of the disk. The file reports that error at its next sync.
+func (span *spoolSpan) read(chunk []uint64) error {
+	_, err := span.file.ReadAt(recovery.Bytes(chunk), span.off)
+	if err != nil && err != io.EOF {
+		return err
+	}
+	if err == nil && sumOf(chunk) == span.sum {
+		return nil
+	}
+	if err := span.file.Sync(); err != nil {
+		return fmt.Errorf("%w: %w", errSpool, err)
+	}
+	return errSpool
+}
+
+// sumOf returns the sum of hashes.
+func sumOf(hashes []uint64) (sum uint64) {
+	for _, h := range hashes {
+		sum += h
+	}
+	return sum
+}
+
+const (
+	// maxChunkLen is 32 KiB of hashes: long enough that reading chunks back
+	// from all over a file costs little more than reading it in order.
+	maxChunkLen = 4096
+	minChunkLen = 64
+	// maxBlockLen is 1 MiB of hashes: the page cache takes a few long writes faster
+	// than many short ones.
+	maxBlockLen = 1 << 17
+
+	// fewParts is the usual number of partitions: few, so that their chunks are long.
+	// Of manyKeys each has 100,000 hashes, which with room to sort them are 1.6 MB
+	// and stay in the cache of a core. More keys have maxParts partitions.
+	fewParts = 1024
+	maxParts = 4 * fewParts
+	manyKeys = 100e6
+)
+
+// spoolParts chooses the number of partitions for a capacity, 0 if it is unknown.
+func spoolParts(capacity uint64) int {
+	if capacity > manyKeys {
+		return maxParts
+	}
+	return fewParts
+}
+
+// newSpool makes a spool of at most parts partitions, a power of two, or of fewer if
+// the budget is small. Half of the budget is for the chunks that each worker has open,
+// the other half for full ones. Everything else that a collector has is at most an
+// eighth.
+func newSpool(draft *recovery.Draft, workers int, budget int64, parts int) *spool {
+	for parts > 1 && budget/2/int64(workers*parts*8) < minChunkLen {
+		parts /= 2
+	}
+	s := &spool{shift: 64, partition: make([]spoolPart, parts), draft: draft}
+	for n := parts; n > 1; n /= 2 {
+		s.shift--
+	}
+	s.chunkLen = int(min(budget/2/int64(workers*parts*8), maxChunkLen)) / len(fewHashes{}) * len(fewHashes{})
+	s.chunkLen = max(s.chunkLen, minChunkLen)
+	s.blockLen = max(s.chunkLen, int(min(budget/16/int64(workers*8), maxBlockLen)))
+	s.room.Store(budget / 2)
+	return s
+}
+
+func (s *spool) parts() int    { return len(s.partition) }
+func (s *spool) count() uint64 { return s.total.Load() }
+
+// prefixBits returns how many top bits are equal in the hashes of that many partitions,
+// a power of two, if they form an aligned range.
+func (s *spool) prefixBits(partitions int) uint {
+	bits := 64 - s.shift
+	for ; partitions > 1; partitions /= 2 {
+		bits--
+	}
+	return bits
+}
+
+// close frees the memory and the files of the spool. It does nothing for a nil spool or
+// one that is closed.
+func (s *spool) close() {
+	if s == nil {
+		return
+	}
+	s.partition = nil
+	for _, file := range s.mu.files {
+		file.Close()
+	}
+	s.mu.files = nil
+}
+
+// A collector collects hashes for one goroutine.
+type collector struct {
+	s     *spool
+	few   []fewHashes // the last ones for each partition
+	count []uint8     // of them
+	open  [][]uint64  // a chunk for each partition
+
+	file  *recovery.Scratch // nil until the budget is used up
+	block []uint64          // chunks on the way to it
+	off   int64             // of the block in it
+}
+
+// fewHashes is one line of a cache. The ends of a thousand chunks are in as many pages,
+// more than a core has translations for, so hashes go to a chunk eight at a time.
+type fewHashes [8]uint64
+
+func (s *spool) collector() *collector {
+	n := len(s.partition)
+	return &collector{s: s, few: make([]fewHashes, n), count: make([]uint8, n), open: make([][]uint64, n)}
+}
+
+func (c *collector) add(h uint64) error {
+	p := h >> c.s.shift
+	n := c.count[p]
+	c.few[p][n%uint8(len(fewHashes{}))] = h
+	if c.count[p] = n + 1; int(n+1) < len(fewHashes{}) {
+		return nil
+	}
+	return c.addFew(p)
+}
+
+// addFew moves the last hashes of a partition to its open chunk and hands that over
+// when it is full.
+func (c *collector) addFew(p uint64) error {
+	few := c.few[p][:c.count[p]]
+	c.count[p] = 0
+	chunk := c.open[p]
+	if len(chunk)+len(few) > cap(chunk) {
+		chunk = c.grow(chunk)
+	}
+	chunk = append(chunk, few...)
+	if n := len(chunk); n < cap(chunk) { // where the next ones go
+		kernel.Prefetch(&chunk[:n+1][n])
+	}
+	if c.open[p] = chunk; len(chunk) < c.s.chunkLen {
+		return nil
+	}
+	return c.put(p)
+}
+
+// grow makes room in a chunk that will have chunkLen hashes in the end. It allocates
+// all of them at once only if the chunk is likely to get them, so that no more is
+// allocated than the budget counts.
+func (c *collector) grow(chunk []uint64) []uint64 {
+	n := min(minChunkLen, c.s.chunkLen)
+	if len(chunk) > 0 {
+		n = c.s.chunkLen
+	}
+	return append(make([]uint64, 0, n), chunk...)
+}
+
+// flush hands over what has been added so far. The collector is not used after it.
+func (c *collector) flush() error {
+	for p := range uint64(len(c.open)) {
+		if err := c.addFew(p); err != nil {
+			return err
+		}
+		if err := c.put(p); err != nil {
+			return err
+		}
+	}
+	return c.writeBlock()
+}
+
+// put hands the open chunk of a partition to the spool.
+func (c *collector) put(p uint64) error {
+	chunk := c.open[p]
+	if len(chunk) == 0 {
+		return nil
+	}
+	s, part := c.s, &c.s.partition[p]
+	s.total.Add(uint64(len(chunk)))
+	bytes := int64(cap(chunk) * 8)
+	if s.room.Add(-bytes) >= 0 {
+		part.mu.Lock()
+		defer part.mu.Unlock()
+		part.chunks = append(part.chunks, chunk)
+		part.n += len(chunk)
+		c.open[p] = nil
+		return nil
+	}
+	s.room.Add(bytes)
+	if len(c.block)+len(chunk) > cap(c.block) {
+		if err := c.nextBlock(); err != nil {
+			return err
+		}
+	}
+	off := c.off + int64(8*len(c.block))
+	c.block = append(c.block, chunk...)
+	part.mu.Lock()
+	defer part.mu.Unlock()
+	part.spans = append(part.spans, spoolSpan{c.file, off, len(chunk), sumOf(chunk)})
+	part.n += len(chunk)
+	c.open[p] = chunk[:0]
+	return nil
+}
+
+// nextBlock writes the block to the file, which it makes if needed, and starts another
+// block.
+func (c *collector) nextBlock() (err error) {
+	if c.file == nil {
+		if c.file, err = c.s.newFile(); err == nil {
+			c.block = make([]uint64, 0, c.s.blockLen)
+		}
+		return err
+	}
+	if err := c.writeBlock(); err != nil {
+		return err
+	}
+	c.off += int64(8 * len(c.block))
+	c.block = c.block[:0]
+	return nil
+}
+
+func (c *collector) writeBlock() error {
+	if len(c.block) == 0 {
+		return nil
+	}
+	_, err := c.file.WriteAt(recovery.Bytes(c.block), c.off)
+	return err
+}
+
+// newFile makes a file that is closed with the spool.
+func (s *spool) newFile() (*recovery.Scratch, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	file, err := s.draft.Scratch()
+	if err == nil {
+		s.mu.files = append(s.mu.files, file)
+	}
+	return file, err
+}
+
+// size returns the number of hashes in the partitions [from, to).
+func (s *spool) size(from, to int) (n int) {
+	for i := from; i < to; i++ {
+		n += s.partition[i].n
+	}
+	return n
+}
+
+// each calls f for every chunk of the partitions [from, to). If drop is set, it frees
+// the chunks in memory.
+func (s *spool) each(from, to int, drop bool, f func(chunk []uint64)) error {
+	var buffer []uint64
+	for i := from; i < to; i++ {
+		part := &s.partition[i]
+		for _, chunk := range part.chunks {
+			f(chunk)
+		}
+		if drop {
+			part.chunks = nil
+		}
+		for _, span := range part.spans {
+			if cap(buffer) < span.n {
+				buffer = make([]uint64, s.chunkLen)
+			}
+			chunk := buffer[:span.n]
+			if err := span.read(chunk); err != nil {
+				return err
+			}
+			f(chunk)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,85 @@
+package builder
+
+import (
+	"math/bits"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+)
+
+// takeTogether puts the items that have come to one full line, loaded in w, into it. It
+// sends as many items whose other lines had room at the end of the round before, and
+// chooses them together, which sets fewer overflow bits than choosing one after the
+// other. It does nothing and returns false if there are not enough of these, or if more
+// items have come than a line holds, which are copies of one key.
+func (b *builder) takeTogether(w *worker, came []uint64) (done bool, err error) {
+	if len(came) > b.table.SlotsPerLine() {
+		return false, nil
+	}
+	c, some := &w.crowd, 0
+	b.chooser.Gather(c, &w.line, came)
+	for i, other := range c.Others { // that of an item that was sent here was full, and still is
+		room := b.room.of(other)
+		c.Rooms[i] = uint8(room)
+		some += min(room, 1)
+	}
+	if some < len(came) {
+		return false, nil
+	}
+	for _, h := range b.chooser.Part(c, &w.line) {
+		if err := w.overflow.add(h); err != nil {
+			return true, err
+		}
+	}
+	return true, nil
+}
+
+// send sends an item of the line loaded in w to its other line and puts it, the item of
+// hash h that has found no room, in its place; or it sends that item itself.
+func (b *builder) send(w *worker, it layout.Item, h uint64, round int) error {
+	goes := it
+	if !b.goBack(round) {
+		if goes = b.victim(w, it, h, round); goes != it && !(b.table.Remove(&w.line, goes, nil) && b.table.Place(&w.line, it, nil)) {
+			panic("mmapfilter: a victim left no room")
+		}
+		b.table.SetOverflow(&w.line, goes, nil)
+	}
+	return w.overflow.add(b.table.Hash(b.table.Alternate(goes)))
+}
+
+// The score of an item that may leave a line. It orders items by whether their other line
+// has room, then by the overflow bits that they leave, then by how much room that is: one
+// bit counts for more than any amount of room, and any room for more than all bits.
+const (
+	maxMarks = 2 // bits that a move sets
+	perMark  = -(maxRoom + 1)
+	someRoom = -(maxMarks + 1) * perMark
+)
+
+// victim chooses the item that leaves the line loaded in w so that it has room: one of
+// those with the highest score, by chance. In round 0 it itself may go. Only if none of
+// the first victims has room to go to are all items of the line listed.
+func (b *builder) victim(w *worker, it layout.Item, h uint64, round int) (goes layout.Item) {
+	most := maxMarks*perMark - 1 // less than any score
+	for all, more := false, true; more && most < someRoom+maxMarks*perMark; all = true {
+		w.victims, more = b.table.Victims(w.victims, &w.line, it, all)
+		if round == 0 {
+			w.victims = append(w.victims, it)
+		}
+		chance, _ := bits.Mul64((h+uint64(round))*0x9E3779B97F4A7C15, uint64(len(w.victims)))
+		for _, some := range [2][]layout.Item{w.victims[chance:], w.victims[:chance]} {
+			for _, v := range some {
+				score := perMark * b.table.NewMarks(&w.line, v)
+				if score+someRoom+maxRoom <= most { // whatever its room
+					continue
+				}
+				if room := b.room.of(b.table.Alternate(v).Line); room > 0 {
+					score += someRoom + room
+				}
+				if score > most {
+					goes, most = v, score
+				}
+			}
+		}
+	}
+	return goes
+}

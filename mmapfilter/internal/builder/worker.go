@@ -1,0 +1,68 @@
+package builder
+
+import (
+	"context"
+	"slices"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/sweep"
+)
+
+// A worker is what one goroutine of a build keeps from task to task.
+type worker struct {
+	hashes, tmp []uint64
+	read        int // hashes that the last load read, equal ones counted each
+	line        layout.Line
+	beyond      []uint64 // of the hashes of a line, those that it has no room for
+	victims     []layout.Item
+	crowd       layout.Crowd
+	overflow    *collector
+}
+
+// manyHashes is how many hashes of a partition are gathered, 32 MiB of them, before equal
+// ones are dropped. Hashes are uniform, so a partition has that many only if there are
+// many billions of keys, or very many copies of a few.
+const manyHashes = 4 << 20
+
+// load reads and sorts the hashes of the partitions [from, to). If distinct, it keeps
+// one of each group of equal hashes.
+func (w *worker) load(s *spool, from, to int, drop, distinct bool) ([]uint64, error) {
+	n, limit := s.size(from, to), manyHashes
+	if distinct {
+		n = min(n, limit)
+	}
+	w.hashes, w.read = slices.Grow(w.hashes[:0], n), 0
+	err := s.each(from, to, drop, func(chunk []uint64) {
+		w.read += len(chunk)
+		w.hashes = append(w.hashes, chunk...)
+		if distinct && len(w.hashes) > limit {
+			slices.Sort(w.hashes)
+			w.hashes = slices.Compact(w.hashes)
+			limit = max(limit, 2*len(w.hashes))
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	w.tmp = slices.Grow(w.tmp[:0], len(w.hashes))
+	sorted := sortHashes(w.hashes, w.tmp[:len(w.hashes)], s.prefixBits(to-from))
+	if distinct {
+		sorted = slices.Compact(sorted)
+	}
+	return sorted, nil
+}
+
+// parallel runs the tasks 0 to n-1 of a stage of the build, each once, on all workers.
+// What they spool goes to overflows, if not nil. It ends early on the first error, a
+// fault in the draft, or a cancelled context.
+func (b *builder) parallel(ctx context.Context, overflows *spool, n int, task func(w *worker, i int) error) error {
+	return sweep.Each(ctx, b.Workers, n, b.draft.Data, func() (func(i int) error, func() error) {
+		w := &worker{}
+		run := func(i int) error { return task(w, i) }
+		if overflows == nil {
+			return run, func() error { return nil }
+		}
+		w.overflow = overflows.collector()
+		return run, w.overflow.flush
+	})
+}

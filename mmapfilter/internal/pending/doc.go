@@ -1,0 +1,28 @@
+// Package pending holds what operations have changed and no commit has stored to the
+// file yet.
+//
+// The mapped file holds durable state only (rule W1 of package recovery). So the words
+// of the region that an operation changes go to a table in memory, where the lookups of
+// this process see them at once, and to the file when the log is durable.
+//
+// There are two tables at most. One has the words of the open segment, which takes
+// operations. The other has those of the segment before, while that is being committed:
+//
+//	            lookups
+//	               │
+//	               ▼
+//	 Overlay   active ─────▶ committing ─────▶ the mapped file
+//	           open          being made        durable
+//	           segment       durable
+//
+//	Over(New(0))   the first operation after the file had everything
+//	Next           the segment ends: active becomes committing
+//	Drop           committing has been stored to the file
+//
+// An Overlay never changes which tables it has; Next and Drop return another one. So a
+// lookup loads one pointer and works on what it got.
+//
+// One goroutine at a time stores words. Any number of others look words up meanwhile,
+// without a lock: a word is entered with its value, gets a new value in one store, and
+// is never removed. When a segment is in the file, its table is dropped as a whole.
+package pending

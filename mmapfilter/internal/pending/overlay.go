@@ -1,0 +1,67 @@
+package pending
+
+// An Overlay is the pending words that lookups read: those of the open segment and of
+// the one being committed. The former count where both have a word.
+type Overlay struct {
+	active     *Words
+	committing *Words // or nil
+}
+
+// Over returns the overlay of an open segment when nothing is being committed.
+func Over(active *Words) *Overlay { return &Overlay{active: active} }
+
+// Next returns the overlay for when the open segment has ended and a new one is open.
+func (o *Overlay) Next() *Overlay { return &Overlay{active: New(o.active.n), committing: o.active} }
+
+// Drop returns the overlay for when the words being committed are in the file.
+func (o *Overlay) Drop() *Overlay { return Over(o.active) }
+
+// Active returns the words of the open segment.
+func (o *Overlay) Active() *Words { return o.active }
+
+// Word returns the value of a word of the region if it is pending.
+func (o *Overlay) Word(word uint64) (value uint64, ok bool) {
+	if value, ok = o.active.word(word); !ok && o.committing != nil {
+		value, ok = o.committing.word(word)
+	}
+	return value, ok
+}
+
+// Update brings an image of consecutive words, read from the mapping, up to date.
+func (o *Overlay) Update(first uint64, image []uint64) {
+	if o.committing != nil {
+		o.committing.update(first, image)
+	}
+	o.active.update(first, image)
+}
+
+// Has reports whether a block has pending words.
+func (o *Overlay) Has(block uint64) bool {
+	return o.active.has(block) || o.committing != nil && o.committing.has(block)
+}
+
+// MayHave sets the bit of each block for which Has reports true, and of a few others.
+func (o *Overlay) MayHave(blocks []uint64, set []uint8) {
+	o.active.mayHave(blocks, set)
+	if o.committing != nil {
+		o.committing.mayHave(blocks, set)
+	}
+}
+
+// PrefetchTags prefetches what SeemsToHave reads.
+func (o *Overlay) PrefetchTags(block uint64) {
+	o.active.PrefetchTags(block)
+	if o.committing != nil {
+		o.committing.PrefetchTags(block)
+	}
+}
+
+// SeemsToHave reports true for every block for which Has does, and for few others of
+// those that MayHave has marked. It prefetches the words.
+func (o *Overlay) SeemsToHave(block uint64) bool {
+	seems := o.active.seemsToHave(block)
+	if o.committing != nil {
+		seems = o.committing.seemsToHave(block) || seems
+	}
+	return seems
+}

@@ -1,0 +1,287 @@
+package pending
+
+import (
+	"math/bits"
+	"sync/atomic"
+
+	"golang.org/x/sys/cpu"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/kernel"
+)
+
+// Words has the pending words of one segment: a hash table from the number of a word to
+// its value. Every lookup loads table; n changes with every store, so it must not share
+// a cache line with it.
+type Words struct {
+	_     cpu.CacheLinePad
+	table atomic.Pointer[table]
+	_     cpu.CacheLinePad
+	n     int
+	room  int // of the table, once it has more than minWords
+}
+
+// A table has its slots in groups of 8 and uses at most half of them. The words of a
+// block of 64 bytes have the same tag, and the search for them starts at the same
+// group. A search reads the tags of a group, one byte a slot, as one word.
+//
+// Most blocks have nothing pending, and the blocks filter says so: at most one bit in 8
+// of it is set, and it is small enough to stay in the cache of a core.
+//
+// Entries are appended in chunks. They stay where they are when the table grows: a
+// larger one with the same entries replaces it.
+type table struct {
+	groups []group
+	chunks []*[chunkWords]entry
+	shift  uint // 64 less the bits of the number of a group
+	blocks blockMarks
+}
+
+// A group has 32 bytes, so that it lies in one cache line. The number of an entry has
+// three bytes, the lowest first.
+type group struct {
+	tags    uint64 // a byte is 0 where the slot is free
+	entries [groupSlots][3]uint8
+}
+
+func (g *group) entry(slot int) uint32 {
+	e := &g.entries[slot]
+	return uint32(e[0]) | uint32(e[1])<<8 | uint32(e[2])<<16
+}
+
+func (g *group) setEntry(slot int, n uint32) {
+	g.entries[slot] = [3]uint8{uint8(n), uint8(n >> 8), uint8(n >> 16)}
+}
+
+type entry struct{ word, value uint64 }
+
+const (
+	groupSlots = 8
+	chunkWords = 512
+	minWords   = chunkWords
+	bitsAWord  = 8 // of blocks, for each word that there is room for
+
+	// MaxWords bounds a segment: the writer commits it before it has more. A word
+	// takes 25 bytes: 16 of its entry, 8 of two slots, 1 of blocks. So this many
+	// take 3 MiB.
+	MaxWords = 1 << 17
+)
+
+const _ = uint(1<<24 - MaxWords) // the numbers of entries have three bytes
+
+// New makes a table for a segment of about n words. It starts small, so that lookups
+// find it in the nearest cache if nobody writes while the segment before is committed.
+func New(n int) *Words {
+	m := &Words{room: minWords}
+	for m.room < n {
+		m.room *= 2
+	}
+	m.table.Store(newTable(minWords))
+	return m
+}
+
+// Len returns the number of words. Only the goroutine that stores may call it.
+func (m *Words) Len() int { return m.n }
+
+// newTable makes a table with room for that many words. It stores to all of it: if a
+// lookup were the first to load from a new page, that would map a shared page of zeros,
+// and the first store to it would interrupt every processor that runs the process.
+func newTable(room int) *table {
+	groups := 2 * room / groupSlots
+	t := &table{
+		groups: make([]group, groups),
+		chunks: make([]*[chunkWords]entry, room/chunkWords),
+		shift:  uint(64 - bits.TrailingZeros(uint(groups))),
+		blocks: make(blockMarks, bitsAWord*room/64),
+	}
+	clear(t.groups)
+	clear(t.blocks)
+	return t
+}
+
+// hashBlock spreads consecutive blocks: Fibonacci hashing (Knuth, volume 3, section
+// 6.4). Use the top bits.
+func hashBlock(block uint64) uint64 { return block * 0x9E3779B97F4A7C15 }
+
+// start returns the group where the search for the words of a block starts, and their
+// tag.
+func (t *table) start(block uint64) (group, tag uint64) {
+	h := hashBlock(block)
+	return h >> t.shift, h>>8&0x7F | 0x80
+}
+
+// blockMarks has a bit for each block that has a word, at the number of the block
+// modulo the number of bits, which is a power of two.
+type blockMarks []uint64
+
+func (m blockMarks) word(block uint64) *uint64 { return &m[block/64&uint64(len(m)-1)] }
+func (m blockMarks) of(block uint64) uint64 {
+	return atomic.LoadUint64(m.word(block)) >> (block % 64) & 1
+}
+
+// set is called by one goroutine at a time.
+func (m blockMarks) set(block uint64) {
+	if m.of(block) == 0 {
+		word := m.word(block)
+		atomic.StoreUint64(word, *word|1<<(block%64))
+	}
+}
+
+const (
+	everyByte = 0x0101010101010101
+	lowBits   = 0x7F * everyByte
+	highBits  = 0x80 * everyByte
+)
+
+// bytesEqual returns the high bit of each byte of w that equals b.
+func bytesEqual(w, b uint64) uint64 {
+	x := w ^ b*everyByte
+	return ^(x&lowBits + lowBits | x | lowBits)
+}
+
+func (t *table) entry(n uint32) *entry { return &t.chunks[n/chunkWords][n%chunkWords] }
+
+// find returns the entry of a word, or nil and the group that has a free slot for it.
+func (t *table) find(word uint64) (*entry, *group) {
+	i, tag := t.start(word / layout.BlockWords)
+	for mask := uint64(len(t.groups) - 1); ; i = (i + 1) & mask {
+		g := &t.groups[i]
+		tags := atomic.LoadUint64(&g.tags)
+		for same := bytesEqual(tags, tag); same != 0; same &= same - 1 {
+			if e := t.entry(g.entry(bits.TrailingZeros64(same) / 8)); e.word == word {
+				return e, g
+			}
+		}
+		if tags&highBits != highBits { // the group has a free slot
+			return nil, g
+		}
+	}
+}
+
+func (m *Words) word(word uint64) (value uint64, ok bool) {
+	if e, _ := m.table.Load().find(word); e != nil {
+		return atomic.LoadUint64(&e.value), true
+	}
+	return 0, false
+}
+
+// update copies the values of the words that lie in the image, which starts at word
+// first.
+func (m *Words) update(first uint64, image []uint64) {
+	t := m.table.Load()
+	last := first + uint64(len(image)) - 1
+	for block := first / layout.BlockWords; block <= last/layout.BlockWords; block++ {
+		if t.blocks.of(block) != 0 {
+			t.update(block, first, image)
+		}
+	}
+}
+
+// update is Words.update for one block.
+func (t *table) update(block, first uint64, image []uint64) {
+	i, tag := t.start(block)
+	for mask := uint64(len(t.groups) - 1); ; i = (i + 1) & mask {
+		g := &t.groups[i]
+		tags := atomic.LoadUint64(&g.tags)
+		for same := bytesEqual(tags, tag); same != 0; same &= same - 1 {
+			e := t.entry(g.entry(bits.TrailingZeros64(same) / 8))
+			if word := e.word - first; word < uint64(len(image)) {
+				image[word] = atomic.LoadUint64(&e.value)
+			}
+		}
+		if tags&highBits != highBits {
+			return
+		}
+	}
+}
+
+// has reports whether a block has a word.
+func (m *Words) has(block uint64) bool {
+	t := m.table.Load()
+	if t.blocks.of(block) == 0 {
+		return false
+	}
+	i, tag := t.start(block)
+	for mask := uint64(len(t.groups) - 1); ; i = (i + 1) & mask {
+		g := &t.groups[i]
+		tags := atomic.LoadUint64(&g.tags)
+		for same := bytesEqual(tags, tag); same != 0; same &= same - 1 {
+			if t.entry(g.entry(bits.TrailingZeros64(same)/8)).word/layout.BlockWords == block {
+				return true
+			}
+		}
+		if tags&highBits != highBits {
+			return false
+		}
+	}
+}
+
+// mayHave sets the bit of each block that blocks has marked.
+func (m *Words) mayHave(blocks []uint64, set []uint8) {
+	kernel.TestBits(m.table.Load().blocks, blocks, set)
+}
+
+// seemsToHave reports whether a block has words, judging by the tags; one block in 128
+// has the tag of another. It prefetches the entries in the first group, which nearly
+// always has all of them.
+func (m *Words) seemsToHave(block uint64) bool {
+	t := m.table.Load()
+	i, tag := t.start(block)
+	g := &t.groups[i]
+	tags := atomic.LoadUint64(&g.tags)
+	same := bytesEqual(tags, tag)
+	for left := same; left != 0; left &= left - 1 {
+		kernel.Prefetch(&t.entry(g.entry(bits.TrailingZeros64(left) / 8)).word)
+	}
+	return same != 0 || tags&highBits == highBits
+}
+
+// PrefetchTags prefetches what seemsToHave reads, and what Store needs first.
+func (m *Words) PrefetchTags(block uint64) {
+	t := m.table.Load()
+	i, _ := t.start(block)
+	kernel.Prefetch(&t.groups[i].tags)
+}
+
+// Store sets the value of a word.
+func (m *Words) Store(word, value uint64) {
+	t := m.table.Load()
+	e, g := t.find(word)
+	if e != nil {
+		atomic.StoreUint64(&e.value, value)
+		return
+	}
+	if m.n == len(t.groups)*groupSlots/2 {
+		t = m.grow(t)
+		_, g = t.find(word)
+	}
+	n := uint32(m.n)
+	if t.chunks[n/chunkWords] == nil {
+		t.chunks[n/chunkWords] = new([chunkWords]entry)
+	}
+	*t.entry(n) = entry{word, value}
+	t.enter(g, word/layout.BlockWords, n)
+	m.n++
+}
+
+// enter shows an entry to lookups, in a free slot of a group. The tag is stored last,
+// after the bit of the block.
+func (t *table) enter(g *group, block uint64, n uint32) {
+	t.blocks.set(block)
+	_, tag := t.start(block)
+	slot := bits.TrailingZeros64(^g.tags&highBits) / 8
+	g.setEntry(slot, n)
+	atomic.StoreUint64(&g.tags, g.tags|tag<<(8*slot))
+}
+
+func (m *Words) grow(t *table) *table {
+	larger := newTable(max(m.room, len(t.groups)*groupSlots))
+	copy(larger.chunks, t.chunks)
+	for n := range uint32(m.n) {
+		word := t.entry(n).word
+		_, g := larger.find(word)
+		larger.enter(g, word/layout.BlockWords, n)
+	}
+	m.table.Store(larger)
+	return larger
+}

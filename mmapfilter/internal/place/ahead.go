@@ -1,0 +1,142 @@
+package place
+
+import (
+	"math/bits"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+)
+
+// MostAhead is how many inserts of a batch LookAhead takes at once: the bits of a word.
+const MostAhead = 64
+
+// An Outlook is what LookAhead knows of the lines of an item before its insert. A full
+// line stays full while only inserts follow. A line that is not may be full by the time
+// of the insert; the Placer finds out.
+type Outlook struct {
+	made        bool // false of unknown alone
+	home, other bool // these lines are full
+	asked       bool // the lines that the first moves lead to are prefetched
+
+	// If both lines are full: the image of the home line and its first movable items.
+	// Valid only while the line is unchanged.
+	line    layout.Line
+	victims []layout.Item
+	full    int  // the other lines of that many of the victims are full
+	open    bool // the other line of the next victim is not
+}
+
+// unknown is the outlook of an insert that LookAhead has not seen.
+var unknown Outlook
+
+// Expect gives the Placer the outlook of the inserts that follow, until the next
+// Expect. A nil outlook knows nothing. Only inserts may come between LookAhead and the
+// inserts that use its outlooks.
+func (p *Placer) Expect(o *Outlook) {
+	if o == nil {
+		o = &unknown
+	}
+	p.outlook = o
+}
+
+// Expects reports whether LookAhead has made the outlook of the insert under way.
+func (p *Placer) Expects() bool { return p.outlook.made }
+
+// A Preview shows the newest state of many lines at a time, before any of them changes.
+type Preview interface {
+	// FullLines returns the set of lines, of up to MostAhead, that have no free slot.
+	FullLines(lines []uint64) (full uint64)
+	// Peek reads the image of a line, as Lines.Load does.
+	Peek(line uint64, l *layout.Line)
+	// PrefetchChange prefetches what a change of a line needs.
+	PrefetchChange(line uint64)
+}
+
+// LookAhead makes the outlooks of up to MostAhead inserts, one step for all of them at a
+// time. The steps are: the home lines; the alternate lines of items whose home line is
+// full; if those are full too, the line that the first move out of the home line leads
+// to, then the second, and so on, for the items that have found no room yet. When few
+// items are left it prefetches their next lines and stops. If the layout chooses who
+// leaves, it prefetches the lines of the first moves instead.
+func (p *Placer) LookAhead(now Preview, items []layout.Item, ahead []Outlook) {
+	var which [MostAhead]uint8 // indices of the items still in progress
+	var lines [MostAhead]uint64
+	for i, it := range items {
+		lines[i] = it.Line
+		now.PrefetchChange(it.Line)
+		o := &ahead[i]
+		o.made, o.home, o.other, o.asked, o.full, o.open = true, false, false, false, 0, false
+	}
+	n := 0
+	EachBit(now.FullLines(lines[:len(items)]), func(i int) {
+		ahead[i].home = true
+		which[n], lines[n] = uint8(i), p.table.Alternate(items[i]).Line
+		n++
+	})
+	full := uint64(1)<<n - 1
+	if !p.bounds.ChooseFirst {
+		full = now.FullLines(lines[:n])
+		prefetchOpen(now, lines[:n], full)
+	}
+	n = 0
+	EachBit(full, func(j int) {
+		i := which[j]
+		p.listFirst(now, items[i], &ahead[i])
+		which[n] = i
+		n++
+	})
+	if p.bounds.ChooseFirst {
+		return
+	}
+	for n >= fewestAhead {
+		for j, i := range which[:n] {
+			o := &ahead[i]
+			lines[j] = p.table.Alternate(o.victims[o.full]).Line
+		}
+		full := now.FullLines(lines[:n])
+		prefetchOpen(now, lines[:n], full)
+		for j, i := range which[:n] {
+			ahead[i].open = full>>j&1 == 0
+		}
+		n = 0
+		EachBit(full, func(j int) {
+			o := &ahead[which[j]]
+			if o.full++; o.full < len(o.victims) {
+				which[n] = which[j]
+				n++
+			}
+		})
+	}
+	for _, i := range which[:n] {
+		o := &ahead[i]
+		p.prefetchOthers(o.victims[o.full:])
+	}
+}
+
+// fewestAhead is the fewest lines that are worth waiting for together.
+const fewestAhead = 4
+
+// listFirst lists the first movable items of a full home line. If the layout chooses
+// who leaves, it only prefetches the lines that they would move to.
+func (p *Placer) listFirst(now Preview, home layout.Item, o *Outlook) {
+	o.asked = true
+	now.Peek(home.Line, &o.line)
+	p.listVictims(&o.line, home, true, false)
+	if p.bounds.ChooseFirst {
+		p.prefetchOthers(p.victims)
+		return
+	}
+	o.other = true
+	o.victims = append(o.victims[:0], p.victims...)
+}
+
+// prefetchOpen prefetches what a change needs of the lines that are not full.
+func prefetchOpen(now Preview, lines []uint64, full uint64) {
+	EachBit(^full&(1<<len(lines)-1), func(i int) { now.PrefetchChange(lines[i]) })
+}
+
+// EachBit calls do for each bit that is set, starting with the lowest.
+func EachBit(set uint64, do func(i int)) {
+	for ; set != 0; set &= set - 1 {
+		do(bits.TrailingZeros64(set))
+	}
+}

@@ -1,0 +1,130 @@
+package place
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
+)
+
+// A memory is a Preview of itself.
+
+func (m *memory) FullLines(lines []uint64) uint64 { return m.table.FullLines(m.view.Region, lines) }
+func (m *memory) PrefetchChange(line uint64)      { m.lines.Prefetch(line) }
+
+func (m *memory) Peek(line uint64, l *layout.Line) {
+	*l = layout.Line{}
+	m.table.Load(m.view.Region, line, l)
+}
+
+func (m *memory) isFull(line uint64) bool {
+	var l layout.Line
+	m.Peek(line, &l)
+	return m.table.Free(&l, line) == 0
+}
+
+func (m *memory) other(it layout.Item) (line uint64) { return m.table.Alternate(it).Line }
+
+// fill inserts until a share of the slots is in use or an insert is refused, and then
+// removes one item in 500.
+func (m *memory) fill(rng *rand.Rand, share float64) {
+	var there []uint64
+	for slots := float64(m.table.Lines()) * float64(m.table.SlotsPerLine()); float64(len(there)) < share*slots; {
+		h := rng.Uint64()
+		if !m.Insert(m.table.Split(h)) {
+			break
+		}
+		there = append(there, h)
+	}
+	for _, h := range there[:len(there)/500] {
+		m.Remove(m.table.Split(h))
+	}
+}
+
+// TestOutlook compares outlooks with the state of the lines. Most lines are full, so
+// most outlooks say something.
+func TestOutlook(t *testing.T) {
+	for _, s := range tabletest.Shapes() {
+		t.Run(s.String(), func(t *testing.T) {
+			p, rng := newMemory(t, s, s.Lines(400)), rand.New(rand.NewPCG(11, 12))
+			p.fill(rng, 0.97)
+			choose := p.bounds.ChooseFirst
+			both, open, beyond := 0, 0, 0
+			for range 50 {
+				items := make([]layout.Item, MostAhead)
+				for i := range items {
+					items[i] = p.table.Split(rng.Uint64())
+				}
+				var ahead [MostAhead]Outlook
+				ahead[0] = Outlook{home: true, other: true, full: 9, open: true} // of the block before
+				p.LookAhead(p, items, ahead[:])
+				for i, it := range items {
+					o, other := &ahead[i], p.other(it)
+					if !o.made || o.home != p.isFull(it.Line) || !choose && o.other != (o.home && p.isFull(other)) {
+						t.Fatalf("%+v: home full %t, other %t", *o, p.isFull(it.Line), p.isFull(other))
+					}
+					if !o.other {
+						continue
+					}
+					both++
+					beyond += o.full
+					p.Expect(nil)
+					all, _ := p.firstVictims(it)
+					all = slices.Clone(all)
+					p.Expect(o)
+					left, known := p.firstVictims(it)
+					p.Expect(nil)
+					if known != o.open || !slices.Equal(left, all[o.full:]) {
+						t.Fatalf("%+v: of %v, %v are left, and that the first has room is known %t", *o, all, left, known)
+					}
+					for n, victim := range all[:min(o.full+1, len(all))] {
+						if to := p.other(victim); n < o.full && !p.isFull(to) || n == o.full && known && p.isFull(to) {
+							t.Fatalf("%+v: line %d, of victim %d, has room %t", *o, to, n, !p.isFull(to))
+						}
+					}
+					if o.open {
+						open++
+					}
+				}
+			}
+			if !choose && (both == 0 || beyond == 0) || s.Kind == layout.Blocked && open < both/2 {
+				t.Errorf("both lines of %d are full, and the line of a move is known of %d; %d are full before", both, open, beyond)
+			}
+		})
+	}
+}
+
+// TestOutlookIsAHint: inserts with outlooks leave the same words as inserts without, also
+// where the inserts before have filled a line that an outlook says has room.
+func TestOutlookIsAHint(t *testing.T) {
+	for _, s := range tabletest.Shapes() {
+		t.Run(s.String(), func(t *testing.T) {
+			p, q := newMemory(t, s, s.Lines(60)), newMemory(t, s, s.Lines(60))
+			rng := rand.New(rand.NewPCG(13, 14))
+			var ahead [MostAhead]Outlook
+			for refused := 0; refused < 100; {
+				items := make([]layout.Item, 1+rng.IntN(MostAhead))
+				for i := range items {
+					items[i] = p.table.Split(rng.Uint64())
+				}
+				p.LookAhead(p, items, ahead[:])
+				for i, it := range items {
+					p.Expect(&ahead[i])
+					ok := p.Insert(it)
+					if ok != q.Insert(it) {
+						t.Fatalf("%+v is taken with an outlook: %t", it, ok)
+					}
+					if !ok {
+						refused++
+					}
+				}
+				p.Expect(nil)
+				if !slices.Equal(p.view.Region, q.view.Region) || !slices.Equal(p.view.Stash, q.view.Stash) {
+					t.Fatal("inserts with outlooks leave other words")
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,65 @@
+package place
+
+import (
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/kernel"
+)
+
+// Lines are the lines and the stash that a Placer works on.
+type Lines interface {
+	// Load returns the image of a line, with everything that was changed so far, to
+	// read and change. The rest of the image is zero. It is valid until the next Load.
+	Load(line uint64) *layout.Line
+	// Prefetch prefetches what Load reads of a line.
+	Prefetch(line uint64)
+	// Full reports whether a line is known to have no free slot, faster than Load.
+	// False says nothing.
+	Full(line uint64) bool
+	// Change keeps the changes to the image that was loaded last. words lists the words
+	// that changed, in an order in which they may be stored.
+	Change(words *layout.Stores)
+	// Stash returns the stash as it was before the operation in progress.
+	Stash() []uint64
+	// ChangeStash changes a word of the stash; guarded as for layout.StashStore.
+	ChangeStash(word, value uint64, guarded bool)
+}
+
+// Direct is the Lines of a view that nothing else reads or writes: changes go straight
+// to memory, without a log.
+type Direct struct {
+	table layout.Table
+	view  layout.View
+	line  uint64 // loaded last
+	image layout.Line
+}
+
+// NewDirect returns the Lines of a view.
+func NewDirect(t layout.Table, v layout.View) *Direct { return &Direct{table: t, view: v} }
+
+// Load implements Lines.
+func (d *Direct) Load(line uint64) *layout.Line {
+	d.line, d.image = line, layout.Line{}
+	d.table.Load(d.view.Region, line, &d.image)
+	return &d.image
+}
+
+// Prefetch implements Lines.
+func (d *Direct) Prefetch(line uint64) {
+	first, n := d.table.Words(line)
+	kernel.Prefetch(&d.view.Region[first])
+	kernel.Prefetch(&d.view.Region[first+uint64(n)-1])
+}
+
+// Full implements Lines.
+func (d *Direct) Full(line uint64) bool { return d.table.Full(d.view.Region, line) }
+
+// Change implements Lines.
+func (d *Direct) Change(*layout.Stores) { d.table.Store(d.view.Region, d.line, &d.image) }
+
+// Stash implements Lines.
+func (d *Direct) Stash() []uint64 { return d.view.Stash }
+
+// ChangeStash implements Lines.
+func (d *Direct) ChangeStash(word, value uint64, _ bool) {
+	d.view.Stash[word-layout.WordStash] = value
+}

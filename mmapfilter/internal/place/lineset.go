@@ -1,0 +1,56 @@
+package place
+
+import (
+	"math/bits"
+	"slices"
+)
+
+// A lineSet is a set of lines. Most searches add a few lines, which are compared one by
+// one. Further ones go to a hash table with open addressing that is at most half full.
+// Each entry holds the round in which it was added above the number of its line, so
+// that a new round empties the table.
+type lineSet struct {
+	few     []uint64
+	entries []uint64
+	shift   uint // 64 less the bits of a place
+	round   uint64
+}
+
+const (
+	fewLines       = 16
+	lineNumberBits = 48 // layout.MaxRegionBytes has 2^46 lines of 4 bits
+)
+
+func newLineSet(most int) lineSet {
+	n := bits.Len(uint(2*most - 1))
+	return lineSet{few: make([]uint64, 0, fewLines), entries: make([]uint64, 1<<n), shift: uint(64 - n)}
+}
+
+func (s *lineSet) clear() {
+	s.few = s.few[:0]
+	if s.round++; s.round == 1<<(64-lineNumberBits) {
+		clear(s.entries)
+		s.round = 1
+	}
+}
+
+// add adds a line and reports whether it was not in the set.
+func (s *lineSet) add(line uint64) bool {
+	if slices.Contains(s.few, line) {
+		return false
+	}
+	if len(s.few) < fewLines {
+		s.few = append(s.few, line)
+		return true
+	}
+	entry := s.round<<lineNumberBits | line
+	for i := line * 0x9E3779B97F4A7C15 >> s.shift; ; i = (i + 1) & uint64(len(s.entries)-1) {
+		switch {
+		case s.entries[i] == entry:
+			return false
+		case s.entries[i]>>lineNumberBits != s.round:
+			s.entries[i] = entry
+			return true
+		}
+	}
+}

@@ -1,0 +1,261 @@
+package place
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
+)
+
+// A memory is a Placer on a table in memory.
+type memory struct {
+	*Placer
+	view layout.View
+}
+
+func newMemory(tb testing.TB, s tabletest.Shape, lines uint64) *memory {
+	tb.Helper()
+	table, view := s.Memory(tb, lines)
+	return &memory{New(table, NewDirect(table, view)), view}
+}
+
+// TestInsertLosesNothing bears P4: it fills tables one item at a time until one is refused,
+// and then looks up every item that was taken: the moves, the overflow bits and
+// the stash must lead a lookup to each. The table holds as many as were taken,
+// and a refused item changes nothing.
+func TestInsertLosesNothing(t *testing.T) {
+	for _, s := range tabletest.Shapes() {
+		for _, lines := range []uint64{s.Least(), s.Least() + 1, s.Least() + 6, s.Lines(300)} {
+			t.Run(fmt.Sprintf("%s/lines=%d", s, lines), func(t *testing.T) {
+				p := newMemory(t, s, lines)
+				rng := rand.New(rand.NewPCG(lines, uint64(s.FingerprintBits)))
+				var hashes []uint64
+				for {
+					h := rng.Uint64()
+					if n := len(hashes); n > 0 && rng.IntN(50) == 0 {
+						h = hashes[rng.IntN(n)] // equal items too
+					}
+					if !p.Insert(p.table.Split(h)) {
+						break
+					}
+					hashes = append(hashes, h)
+				}
+				for _, h := range hashes {
+					if !layout.Contains(p.table, &p.view, h) {
+						t.Fatalf("one of %d items is not found", len(hashes))
+					}
+				}
+				inLines, _, err := p.table.CheckLines(p.view.Region, 0, lines)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, inStash, err := layout.CheckStash(p.table, &p.view)
+				if err != nil || inLines+inStash != uint64(len(hashes)) {
+					t.Errorf("%d items in lines, %d in the stash, of %d: %v", inLines, inStash, len(hashes), err)
+				}
+				tabletest.CheckAway(t, p.table, p.view, hashes)
+			})
+		}
+	}
+}
+
+// TestInsertOrder bears P1: an insert into a table that fills up changes the first place
+// that takes the item, and overflow bits in its home line unless that is the place. An
+// item goes to the stash only if no path of moves makes room.
+func TestInsertOrder(t *testing.T) {
+	for _, s := range tabletest.Shapes() {
+		t.Run(s.String(), func(t *testing.T) {
+			p, q := newMemory(t, s, s.Least()+6), newMemory(t, s, s.Least()+6)
+			rng := rand.New(rand.NewPCG(5, 6))
+			var home, other, moved, stashed int
+			for {
+				it := p.table.Split(rng.Uint64())
+				copy(q.view.Region, p.view.Region)
+				stash := slices.Clone(p.view.Stash)
+				if !p.Insert(it) {
+					break
+				}
+				to := q.table.Alternate(it)
+				switch {
+				case q.putInLine(it):
+					home++
+				case !p.bounds.ChooseFirst && to.Line != it.Line && q.putInLine(to):
+					q.markOverflow(it)
+					other++
+				case !slices.Equal(stash, p.view.Stash):
+					if line, ok := q.search(it, to); ok {
+						t.Fatalf("an item goes to the stash, with room in line %d", line)
+					}
+					q.markOverflow(it)
+					stashed++
+				default:
+					line, ok := q.search(it, to)
+					if !ok {
+						t.Fatal("an item goes nowhere")
+					}
+					if line != it.Line {
+						q.markOverflow(it)
+					}
+					moved++
+				}
+				if !slices.Equal(p.view.Region, q.view.Region) {
+					t.Fatalf("%+v went elsewhere", it)
+				}
+			}
+			if home == 0 || (other == 0) != p.bounds.ChooseFirst || moved == 0 || stashed < layout.StashEntries {
+				t.Errorf("%d in home lines, %d in alternate lines, %d by moves, %d in the stash", home, other, moved, stashed)
+			}
+		})
+	}
+}
+
+// TestMoveOne: where one move makes room, it is the one that the search would have found.
+func TestMoveOne(t *testing.T) {
+	for _, s := range tabletest.Shapes() {
+		if newMemory(t, s, 1).bounds.ChooseFirst {
+			continue
+		}
+		for _, lines := range []uint64{1, 2, 3, 7, 50} {
+			t.Run(fmt.Sprintf("%s/lines=%d", s, lines), func(t *testing.T) {
+				moves := 0
+				for round := range uint64(40) {
+					p, q := newMemory(t, s, lines), newMemory(t, s, lines)
+					rng := rand.New(rand.NewPCG(lines, round))
+					for {
+						home := p.table.Split(rng.Uint64())
+						other := p.table.Alternate(home)
+						copy(q.view.Region, p.view.Region)
+						if p.putInLine(home) || other.Line != home.Line && p.putInLine(other) {
+							continue
+						}
+						if !p.moveOne(home, other) {
+							if !slices.Equal(p.view.Region, q.view.Region) {
+								t.Fatal("a move that was not found has changed something")
+							}
+							if _, ok := p.search(home, other); !ok {
+								break
+							}
+							continue
+						}
+						moves++
+						if line, ok := q.search(home, other); !ok || line != home.Line || !slices.Equal(p.view.Region, q.view.Region) {
+							t.Fatalf("with room in line %d, %t, the search ends with other lines", line, ok)
+						}
+					}
+				}
+				if lines > 2 && moves == 0 {
+					t.Error("there was nothing to compare")
+				}
+			})
+		}
+	}
+}
+
+// TestRefusedInsertChangesNothing bears C3 and P3.
+func TestRefusedInsertChangesNothing(t *testing.T) {
+	for _, s := range tabletest.Shapes() {
+		t.Run(s.String(), func(t *testing.T) { refuse(t, newMemory(t, s, s.Least()+2)) })
+	}
+}
+
+func refuse(t *testing.T, p *memory) {
+	rng := rand.New(rand.NewPCG(1, 3))
+	region, stash := make([]uint64, len(p.view.Region)), make([]uint64, len(p.view.Stash))
+	refused := 0
+	for refused < 100 {
+		copy(region, p.view.Region)
+		copy(stash, p.view.Stash)
+		if p.Insert(p.table.Split(rng.Uint64())) {
+			continue
+		}
+		refused++
+		for i := range region {
+			if region[i] != p.view.Region[i] {
+				t.Fatalf("word %d of the region changed", i)
+			}
+		}
+		for i := range stash {
+			if stash[i] != p.view.Stash[i] {
+				t.Fatalf("word %d of the stash changed", i)
+			}
+		}
+	}
+}
+
+// TestDeleteOrder bears P5.
+func TestDeleteOrder(t *testing.T) {
+	for _, s := range tabletest.Shapes() {
+		t.Run(s.String(), func(t *testing.T) { deleteAll(t, newMemory(t, s, 7), s.Slots()) })
+	}
+}
+
+func deleteAll(t *testing.T, p *memory, slots uint64) {
+	it := layout.Item{Line: 2, Fp: 9}
+	if p.table.Kind() == layout.Blocked {
+		it.Bucket = 5 // of 8
+	}
+	for ; p.table.Alternate(it).Line == it.Line; it.Fp++ {
+	}
+	other := p.table.Alternate(it)
+	put := func(it layout.Item) {
+		t.Helper()
+		if !p.putInLine(it) {
+			t.Fatal("no room")
+		}
+	}
+	put(it)
+	if slots > 1 {
+		put(it)
+	}
+	put(other)
+	for range 2 {
+		if !layout.StashAdd(p.view.Stash, p.table.Class(it), p.lines.ChangeStash) {
+			t.Fatal("no room in the stash")
+		}
+	}
+	p.markOverflow(it)
+	counts := func() [3]uint64 {
+		var home, second layout.Line
+		p.table.Load(p.view.Region, it.Line, &home)
+		p.table.Load(p.view.Region, other.Line, &second)
+		return [3]uint64{uint64(p.table.Copies(&home, it)), layout.StashCount(p.view.Stash, p.table.Class(it)), uint64(p.table.Copies(&second, other))}
+	}
+	order := [][3]uint64{{2, 2, 1}, {1, 2, 1}, {0, 2, 1}, {0, 1, 1}, {0, 0, 1}, {0, 0, 0}}
+	if slots == 1 {
+		order = order[1:]
+	}
+	for _, want := range order {
+		if counts() != want {
+			t.Fatalf("home, stash, second line have %d, not %d", counts(), want)
+		}
+		_, _, ok := p.Remove(it)
+		if ok != (want != [3]uint64{}) {
+			t.Fatalf("of %d, removed: %t", want, ok)
+		}
+	}
+}
+
+// TestLineSet against a map, with lines that want one place, and over the round
+// after which old entries would look like new ones.
+func TestLineSet(t *testing.T) {
+	const most = 100
+	set := newLineSet(most)
+	rng := rand.New(rand.NewPCG(1, 0))
+	for set.round = 1<<(64-lineNumberBits) - 20; set.round != 20; {
+		set.clear()
+		lines := map[uint64]bool{}
+		for len(lines) < most {
+			line := rng.Uint64N(3 * most)
+			if rng.IntN(2) == 0 {
+				line = 1<<46 - 1 - line
+			}
+			if set.add(line) == lines[line] {
+				t.Fatalf("round %d: line %d of %d is there: %t", set.round, line, len(lines), lines[line])
+			}
+			lines[line] = true
+		}
+	}
+}

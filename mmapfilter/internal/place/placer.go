@@ -1,0 +1,162 @@
+package place
+
+import (
+	"github.com/mmapfilter/mmapfilter/layout"
+)
+
+// MaxStores bounds the words that one operation changes: each move of a path sets
+// overflow bits, removes an item and places another; the end of the path places one;
+// then there are the overflow bits of the new item, the words of the stash, and the
+// delete whose room is used.
+func MaxStores(t layout.Table) int {
+	b := t.Bounds()
+	move := b.OverflowStores + b.RemoveStores + b.PlaceStores
+	return b.PathMoves*move + b.PlaceStores + b.OverflowStores + layout.MaxStashStores + b.RemoveStores
+}
+
+// KeysOf returns how many keys a filter has for the limit on keys (C4). The copies and
+// the equal items that one stash entry counts are one key, since they match no more
+// than one does. inStash of the items are counted in entries of the stash. Only damage
+// can make the difference negative.
+func KeysOf(items, inStash uint64, entries int) uint64 {
+	return max(items+uint64(entries), inStash) - inStash
+}
+
+// A Placer places items in its Lines and removes them, by the rules of the package
+// essay. After each word that it changes, every item that was there can be found. One
+// goroutine at a time may use it.
+type Placer struct {
+	table  layout.Table
+	bounds layout.Bounds
+	lines  Lines
+
+	changed layout.Stores // the words that changed of the line being worked on
+	queue   []step        // the search for a path
+	visited lineSet
+	victims []layout.Item
+	byMarks [3][]layout.Item // for listVictims: a move sets up to two bits
+	outlook *Outlook         // of the insert under way
+}
+
+// New returns a Placer that works on lines of a table.
+func New(t layout.Table, lines Lines) *Placer {
+	b := t.Bounds()
+	return &Placer{table: t, bounds: b, lines: lines, outlook: &unknown, visited: newLineSet(2 + b.SearchLines*t.SlotsPerLine())}
+}
+
+// Insert places an item, given from its home line (P1). It reports false if there is no
+// room for it.
+func (p *Placer) Insert(home layout.Item) bool {
+	o := p.outlook
+	if !o.home && p.putInLine(home) {
+		return true
+	}
+	other := p.table.Alternate(home)
+	takes := !p.bounds.ChooseFirst && other.Line != home.Line && !o.other
+	if takes && (o.home || !p.lines.Full(other.Line)) && p.putInLine(other) { // o.home: then o knows of the other line
+		p.markOverflow(home)
+		return true
+	}
+	if at, ok := p.putByMoves(home, other); ok {
+		if at != home.Line {
+			p.markOverflow(home)
+		}
+		return true
+	}
+	if !layout.StashAdd(p.lines.Stash(), p.table.Class(home), p.lines.ChangeStash) {
+		return false
+	}
+	p.markOverflow(home)
+	return true
+}
+
+// CountUp puts an item into the stash if its class has an entry there.
+func (p *Placer) CountUp(home layout.Item) bool {
+	c := p.table.Class(home)
+	if layout.StashCount(p.lines.Stash(), c) == 0 || !layout.StashAdd(p.lines.Stash(), c, p.lines.ChangeStash) {
+		return false
+	}
+	p.markOverflow(home)
+	return true
+}
+
+// Remove deletes an item, given from its home line (P5). It returns the line that has
+// room now, if any.
+func (p *Placer) Remove(home layout.Item) (freed uint64, inLine, ok bool) {
+	if p.takeFromLine(home) {
+		return home.Line, true, true
+	}
+	if !p.table.Overflowed(p.lines.Load(home.Line), home) {
+		return 0, false, false
+	}
+	if layout.StashRemove(p.lines.Stash(), p.table.Class(home), p.lines.ChangeStash) {
+		return 0, false, true
+	}
+	if other := p.table.Alternate(home); p.takeFromLine(other) {
+		return other.Line, true, true
+	}
+	return 0, false, false
+}
+
+// Settle places an item that is in neither of its lines and whose overflow bits are set
+// in its home line. It reports false if there is no room for it.
+func (p *Placer) Settle(it layout.Item) bool {
+	return p.putInEither(it, true) || layout.StashAdd(p.lines.Stash(), p.table.Class(it), p.lines.ChangeStash)
+}
+
+// Unstash moves an item of a class from the stash into a line (P6), and makes room by
+// moves if search is set. An entry that only damage can have left stays.
+func (p *Placer) Unstash(it layout.Item, search bool) bool {
+	if !layout.Stashed(p.table, p.lines.Stash(), layout.Class(it)) {
+		return false
+	}
+	ok := p.putInEither(it, search)
+	if ok && !layout.StashRemove(p.lines.Stash(), p.table.Class(it), p.lines.ChangeStash) {
+		panic("mmapfilter: an item of the stash is not in the stash")
+	}
+	return ok
+}
+
+// putInEither puts an item into one of its lines, and makes room by moves if search is
+// set.
+func (p *Placer) putInEither(it layout.Item, search bool) bool {
+	other := p.table.Alternate(it)
+	if p.putInLine(it) || other.Line != it.Line && p.putInLine(other) {
+		return true
+	}
+	if !search {
+		return false
+	}
+	_, ok := p.putByMoves(it, other)
+	return ok
+}
+
+// keep keeps one change of the line being worked on.
+func (p *Placer) keep() {
+	p.lines.Change(&p.changed)
+	p.changed = layout.Stores{}
+}
+
+func (p *Placer) putInLine(it layout.Item) bool {
+	if !p.table.Place(p.lines.Load(it.Line), it, &p.changed) {
+		return false
+	}
+	p.keep()
+	return true
+}
+
+func (p *Placer) takeFromLine(it layout.Item) bool {
+	if !p.table.Remove(p.lines.Load(it.Line), it, &p.changed) {
+		return false
+	}
+	p.keep()
+	return true
+}
+
+func (p *Placer) markOverflow(it layout.Item) {
+	if p.table.Both() {
+		return // there are no bits: every lookup goes on
+	}
+	p.table.SetOverflow(p.lines.Load(it.Line), it, &p.changed)
+	p.keep()
+}

@@ -1,0 +1,168 @@
+package place
+
+import (
+	"slices"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+)
+
+// A step is one of a path: its item goes to item.Line, and its removal from the line of
+// the step before makes room for the item of that step.
+type step struct {
+	item  layout.Item
+	from  int // the step before, or -1
+	moves int // up to here
+}
+
+// searchAhead is how many lines a search prefetches while it looks at one. At 95 % load
+// a line has room with a probability of 0.4, so a search looks at two or three: twice
+// as many are on their way.
+const searchAhead = 4
+
+// putByMoves makes room for an item by a path of moves (P2) and returns the line that
+// took the item.
+func (p *Placer) putByMoves(home, other layout.Item) (line uint64, ok bool) {
+	if !p.bounds.ChooseFirst && p.moveOne(home, other) {
+		return home.Line, true
+	}
+	return p.search(home, other)
+}
+
+// search is putByMoves for a path of any length.
+func (p *Placer) search(home, other layout.Item) (line uint64, ok bool) {
+	p.queue = append(p.queue[:0], step{item: home, from: -1})
+	p.visited.clear()
+	p.visited.add(home.Line)
+	if !p.bounds.ChooseFirst && other.Line != home.Line {
+		p.queue = append(p.queue, step{item: other, from: -1})
+		p.visited.add(other.Line)
+	}
+	for head := 0; head < len(p.queue) && head < p.bounds.SearchLines; head++ {
+		at := p.queue[head]
+		if at.moves == p.bounds.PathMoves {
+			break
+		}
+		for all, more := false, true; more; all = true {
+			more = p.listVictims(p.lines.Load(at.item.Line), at.item, head == 0, all)
+			if last, ok := p.moveVictim(head, at.moves+1); ok {
+				return p.moveAlong(last), true
+			}
+		}
+	}
+	return 0, false
+}
+
+// moveOne puts an item into its home line by moving one of the first victims there.
+// Most searches end like that, and this needs no queue. It does what search would do,
+// or nothing.
+func (p *Placer) moveOne(home, other layout.Item) bool {
+	victims, open := p.firstVictims(home)
+	for i, victim := range victims {
+		to := p.table.Alternate(victim)
+		if to.Line == other.Line {
+			continue
+		}
+		if !(open && i == 0) && p.lines.Full(to.Line) {
+			if i+searchAhead < len(victims) {
+				p.prefetchOther(victims[i+searchAhead])
+			}
+			continue
+		}
+		if p.putInLine(to) {
+			p.queue = append(p.queue[:0], step{item: home, from: -1})
+			p.moveAlong(step{item: to})
+			return true
+		}
+		return false // search tries a line once
+	}
+	return false
+}
+
+// firstVictims returns the first movable items of a home line, without those whose
+// other line the outlook knows to be full. open reports whether it knows that the other
+// line of the first one is not.
+func (p *Placer) firstVictims(home layout.Item) (victims []layout.Item, open bool) {
+	o := p.outlook
+	line := p.lines.Load(home.Line)
+	if o.other && *line == o.line {
+		return o.victims[o.full:], o.open
+	}
+	p.listVictims(line, home, true, false)
+	if !o.asked {
+		p.prefetchOthers(p.victims)
+	}
+	return p.victims, false
+}
+
+func (p *Placer) prefetchOther(it layout.Item) { p.lines.Prefetch(p.table.Alternate(it).Line) }
+
+// prefetchOthers prefetches the lines that the first victims would move to.
+func (p *Placer) prefetchOthers(victims []layout.Item) {
+	for _, victim := range victims[:min(len(victims), searchAhead)] {
+		p.prefetchOther(victim)
+	}
+}
+
+// listVictims sets p.victims to the items of a line that could make room for an item.
+// If the layout chooses, they are ordered by the overflow bits that their moves set, and
+// in the first line of a search the item itself is one of them.
+func (p *Placer) listVictims(l *layout.Line, it layout.Item, first, all bool) (more bool) {
+	p.victims, more = p.table.Victims(p.victims, l, it, all)
+	if !p.bounds.ChooseFirst {
+		return more
+	}
+	if first {
+		p.victims = append(p.victims, it)
+	}
+	for i := range p.byMarks {
+		p.byMarks[i] = p.byMarks[i][:0]
+	}
+	for _, v := range slices.Backward(p.victims) { // the item before others that set as many
+		n := p.table.NewMarks(l, v)
+		p.byMarks[n] = append(p.byMarks[n], v)
+	}
+	p.victims = append(append(append(p.victims[:0], p.byMarks[0]...), p.byMarks[1]...), p.byMarks[2]...)
+	return more
+}
+
+// moveVictim looks for a victim whose other line takes it. The others become steps.
+func (p *Placer) moveVictim(from, moves int) (last step, ok bool) {
+	if from > 0 || p.bounds.ChooseFirst && !p.outlook.asked {
+		p.prefetchOthers(p.victims)
+	}
+	home := p.queue[0].item
+	for i, victim := range p.victims {
+		to := p.table.Alternate(victim)
+		if !p.visited.add(to.Line) {
+			continue
+		}
+		next := step{item: to, from: from, moves: moves}
+		if from == 0 && victim == home { // it goes itself
+			next.from = -1
+		}
+		if !p.lines.Full(to.Line) && p.putInLine(to) {
+			return next, true
+		}
+		p.queue = append(p.queue, next)
+		if i+searchAhead < len(p.victims) {
+			p.prefetchOther(p.victims[i+searchAhead])
+		}
+	}
+	return last, false
+}
+
+// moveAlong completes a path whose last item has just been put into its line (P3). Back
+// along the path, each item leaves its old line, with its overflow bits set there, and
+// the item of that step takes its room. It returns the line where the path starts.
+func (p *Placer) moveAlong(last step) (line uint64) {
+	for last.from >= 0 {
+		at := p.queue[last.from]
+		old := p.table.Alternate(last.item)
+		p.markOverflow(old)
+		if !p.takeFromLine(old) || !p.putInLine(at.item) {
+			panic("mmapfilter: a planned move found its line changed")
+		}
+		last = at
+	}
+	return last.item.Line
+}

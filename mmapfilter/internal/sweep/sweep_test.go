@@ -1,0 +1,99 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
+)
+
+// TestPieces: the pieces of a file have every chunk, byte and line of it once, in order.
+func TestPieces(t *testing.T) {
+	for _, s := range tabletest.OneEach() {
+		for _, lines := range []uint64{1, 100, 40_000, 1_000_003} {
+			g, err := layout.NewGeometry(s.Kind, s.Params, lines)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := NewPieces(g)
+			chunk, line := int64(0), uint64(0)
+			offset, _ := g.Chunk(0)
+			for i := range p.N() {
+				firstChunk, endChunk := p.Chunks(i)
+				first, end := p.Bytes(i)
+				firstLine, endLine := p.Lines(i)
+				if firstChunk != chunk || first != offset || firstLine != line || endChunk == firstChunk {
+					t.Fatalf("%s, %d lines: piece %d starts with chunk %d, offset %d and line %d, not %d, %d and %d", s, lines, i, firstChunk, first, firstLine, chunk, offset, line)
+				}
+				chunk, offset, line = endChunk, end, endLine
+			}
+			if _, end := g.Chunk(g.Chunks - 1); chunk != g.Chunks || offset != end || line != lines {
+				t.Errorf("%s, %d lines: the pieces end at chunk %d, offset %d and line %d", s, lines, chunk, offset, line)
+			}
+		}
+	}
+}
+
+// each runs tasks on some workers, and reports how often each ran and how many goroutines
+// started and finished.
+func each(ctx context.Context, workers, n int, task func(i int) error) (ran []atomic.Int64, started, finished int64, err error) {
+	ran = make([]atomic.Int64, n)
+	var start, finish atomic.Int64
+	err = Each(ctx, workers, n, nil, func() (func(int) error, func() error) {
+		start.Add(1)
+		return func(i int) error { ran[i].Add(1); return task(i) }, func() error { finish.Add(1); return nil }
+	})
+	return ran, start.Load(), finish.Load(), err
+}
+
+// TestEach: every task runs once, unless one fails or panics or the context is cancelled;
+// then no task runs after those that are under way.
+func TestEach(t *testing.T) {
+	const n = 100
+	broken := errors.New("broken")
+	for _, workers := range []int{1, 3, 2 * n} {
+		ran, started, finished, err := each(context.Background(), workers, n, func(int) error { return nil })
+		for i := range ran {
+			if ran[i].Load() != 1 {
+				t.Errorf("%d workers: task %d ran %d times", workers, i, ran[i].Load())
+			}
+		}
+		if err != nil || started != int64(min(workers, n)) || finished != started {
+			t.Errorf("%d workers: %d started, %d finished, %v", workers, started, finished, err)
+		}
+
+		if workers > n {
+			continue // all tasks start at once
+		}
+		ctx, cancel := context.WithCancelCause(context.Background())
+		for _, fail := range []func() error{
+			func() error { return broken },
+			func() error { cancel(broken); return nil },
+		} {
+			ran, _, _, err := each(ctx, workers, n, func(i int) error {
+				if i == 5 {
+					return fail()
+				}
+				return nil
+			})
+			if err != broken || workers == 1 && ran[6].Load() != 0 {
+				t.Errorf("%d workers: %v; the task after a failed one ran %d times", workers, err, ran[6].Load())
+			}
+		}
+	}
+	defer func() {
+		if r := recover(); r != broken {
+			t.Errorf("recovered %v", r)
+		}
+	}()
+	each(context.Background(), 2, n, func(i int) error {
+		if i == 5 {
+			panic(broken)
+		}
+		return nil
+	})
+	t.Error("a panic is lost")
+}

@@ -1,0 +1,129 @@
+// Package tabletest has what tests of several packages need of tables: the layouts and
+// parameters to range over, keys, a table in memory, and a check of overflow bits. Only tests
+// import it.
+package tabletest
+
+import (
+	"encoding/binary"
+	"fmt"
+	"iter"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	_ "github.com/mmapfilter/mmapfilter/layout/all"
+)
+
+// A Shape is a layout with its f and b.
+type Shape struct {
+	Kind layout.Kind
+	layout.Params
+}
+
+// New returns the shape of a layout with that f and b.
+func New(k layout.Kind, f, b int) Shape {
+	return Shape{k, layout.Params{FingerprintBits: f, BucketSize: b}}
+}
+
+func (s Shape) String() string {
+	return fmt.Sprintf("%s,f=%d,b=%d", s.Kind, s.FingerprintBits, s.BucketSize)
+}
+
+// Slots returns the slots of a line.
+func (s Shape) Slots() uint64 { return uint64(layout.SlotsPerLine(s.Kind, s.Params)) }
+
+// Lines returns as many lines as have about the slots of that many lines of 64 bytes.
+func (s Shape) Lines(blocked uint64) uint64 {
+	if s.Kind == layout.Blocked {
+		return blocked
+	}
+	return max(blocked*40/s.Slots(), s.Least())
+}
+
+// Least returns how many lines there must be for an insert to be refused some day. In
+// fewer lines, the stash has entries for all classes there are, and counts their items.
+func (s Shape) Least() uint64 {
+	if s.Kind == layout.Blocked {
+		return 1
+	}
+	return 1 + 4000/(1<<s.FingerprintBits)
+}
+
+// Memory returns an empty table of a shape, in memory.
+func (s Shape) Memory(tb testing.TB, lines uint64) (layout.Table, layout.View) {
+	tb.Helper()
+	g, err := layout.NewGeometry(s.Kind, s.Params, lines)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	words := make([]uint64, (layout.OffRegion-layout.OffRuntime+g.RegionBytes)/8)
+	return layout.NewTable(g), layout.NewView(words, g)
+}
+
+// Shapes returns every f and b of Blocked. Of the layouts that have many, it returns
+// each b with a short fingerprint and a long one, and slots and buckets in one word and
+// in several, up to the most there are. In short tests, one shape of each layout is
+// enough.
+func Shapes() (all []Shape) {
+	if testing.Short() {
+		return OneEach()
+	}
+	for _, p := range layout.LegalParams(layout.Blocked) {
+		all = append(all, Shape{layout.Blocked, p})
+	}
+	return append(all,
+		New(layout.Packed, 4, 4), New(layout.Packed, 32, 1), New(layout.Packed, 17, 2),
+		New(layout.Packed, 12, 4), New(layout.Packed, 7, 8), New(layout.Packed, 32, 8),
+		New(layout.SemiSorted, 5, 4), New(layout.SemiSorted, 13, 4), New(layout.SemiSorted, 25, 4), New(layout.SemiSorted, 32, 4),
+		New(layout.Compact, 10, 86), New(layout.Compact, 13, 54), New(layout.Compact, 16, 39), New(layout.Compact, 22, 25))
+}
+
+// OneEach returns a shape of each layout.
+func OneEach() []Shape {
+	return []Shape{New(layout.Blocked, 12, 5), New(layout.Packed, 12, 4), New(layout.SemiSorted, 25, 4), New(layout.Compact, 16, 39)}
+}
+
+// Numbers yields the 8-byte keys of the numbers [from, to).
+func Numbers(from, to uint64) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		var key [8]byte
+		for i := from; i < to; i++ {
+			binary.LittleEndian.PutUint64(key[:], i)
+			if !yield(key[:], nil) {
+				return
+			}
+		}
+	}
+}
+
+// CheckAway bears F11: an item that is not in its home line has its overflow bits set
+// there. A lookup may find an equal fingerprint by chance, so this looks at the bits.
+func CheckAway(t *testing.T, table layout.Table, v layout.View, hashes []uint64) {
+	t.Helper()
+	copies := map[layout.Item]int{} // by home
+	for _, h := range hashes {
+		it := table.Split(h)
+		if other, ok := sameBuckets(table, copies, it); ok {
+			it = other
+		}
+		copies[it]++
+	}
+	var l layout.Line
+	for it, n := range copies {
+		table.Load(v.Region, it.Line, &l)
+		if table.Copies(&l, it) < n && !table.Overflowed(&l, it) {
+			t.Fatalf("of %d items %+v, %d are at home, and no bits say that others are not", n, it, table.Copies(&l, it))
+		}
+	}
+}
+
+// sameBuckets finds the item of the map that stands for the same places as it, seen
+// from the same line.
+func sameBuckets(t layout.Table, m map[layout.Item]int, it layout.Item) (layout.Item, bool) {
+	for b := range uint32(8) {
+		other := layout.Item{Line: it.Line, Bucket: b, Fp: it.Fp}
+		if _, ok := m[other]; ok && t.Class(other) == t.Class(it) {
+			return other, true
+		}
+	}
+	return it, false
+}
