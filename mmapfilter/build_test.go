@@ -20,10 +20,6 @@ import (
 // numbers yields the 8-byte keys of the numbers [from, to).
 func numbers(from, to uint64) iter.Seq2[[]byte, error] { return tabletest.Numbers(from, to) }
 
-// spilling are options with which Build writes hashes to a temporary file where there are
-// more than about 40,000 keys.
-func spilling() *Options { return &Options{Workers: 1, MemoryBudget: minMemoryBudget} }
-
 // shuffled yields the keys of numbers(0, n) in an order that depends on seed.
 func shuffled(n int, seed uint64) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {

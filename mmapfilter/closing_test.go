@@ -14,6 +14,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
 )
 
 // TestCloseOfAWriter closes a filter while goroutines insert, delete, look up,
@@ -200,7 +201,7 @@ func TestBatchCountsUpToAFault(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 200_000, LogBytes: 256 << 10})
 	const page = wal.PageBytes
 	used := func() int64 {
-		_, used := f.open.Load().live.writer.log.LogBytes()
+		_, used := f.open.Load().live.writer.Protocol().LogBytes()
 		return used
 	}
 	i := 0
@@ -213,12 +214,12 @@ func TestBatchCountsUpToAFault(t *testing.T) {
 		t.Skipf("this system keeps a mapped file from being cut short: %v", err)
 	}
 	var keys [][]byte
-	for j := range 3 * insertBlock {
+	for j := range 3 * engine.Batch {
 		keys = append(keys, []byte{byte(j), 'k'})
 	}
 	before := f.Len()
 	n, err := f.InsertBatch(keys)
-	if !errors.Is(err, ErrFailed) || n == 0 || n >= insertBlock || uint64(n) != f.Len()-before {
+	if !errors.Is(err, ErrFailed) || n == 0 || n >= engine.Batch || uint64(n) != f.Len()-before {
 		t.Errorf("%d inserted, it says, and %v; %d were", n, err, f.Len()-before)
 	}
 	for _, key := range keys[:n] {
@@ -246,9 +247,9 @@ func TestSyncAtUnseals(t *testing.T) {
 		}
 		w := f.open.Load().live.writer
 		var states []layout.State
-		unsealing := w.unsealing
-		w.unsealing = func() {
-			states = append(states, w.log.Superblock().State())
+		unsealing := w.Unsealing
+		w.Unsealing = func() {
+			states = append(states, w.Protocol().Superblock().State())
 			unsealing()
 		}
 		for range 2 {

@@ -90,13 +90,14 @@ func BenchmarkCheckpoint(b *testing.B) {
 			for range rounds {
 				dirtied -= dirtiedBytes()
 				insert(n)
-				_, used := w.log.LogBytes()
+				_, used := w.Protocol().LogBytes()
 				before := on.sectorBytes()
 				took.timed(b, func() error { return f.Checkpoint(ctx) })
 				written += on.sectorBytes() - before
 				dirtied += dirtiedBytes() - used
 			}
-			idle := w.longestStall.Swap(0)
+			idle := w.State().LongestStall
+			w.ForgetStalls()
 
 			insert(n)
 			var over atomic.Bool
@@ -126,7 +127,7 @@ func BenchmarkCheckpoint(b *testing.B) {
 			b.ReportMetric(float64(written)/rounds/expected, "device/expected")
 			b.ReportMetric(took.median()/1e6, "ms/checkpoint")
 			b.ReportMetric(float64(idle)/1e6, "ms/stall-idle")
-			b.ReportMetric(float64(w.longestStall.Load())/1e6, "ms/stall")
+			b.ReportMetric(float64(w.State().LongestStall)/1e6, "ms/stall")
 			b.ReportMetric(float64(longest)/1e6, "ms/longest-insert")
 			b.ReportMetric(float64(meanwhile), "inserts-meanwhile")
 		})
@@ -152,7 +153,7 @@ func BenchmarkRecovery(b *testing.B) {
 				path := t.file(b, dirs[kind])
 				f, _ := openTimed(b, path, size<<20*3/2)
 				defer f.Close()
-				for used := int64(0); used < size<<20; _, used = writerOf(f).log.LogBytes() {
+				for used := int64(0); used < size<<20; _, used = writerOf(f).Protocol().LogBytes() {
 					for range 4096 {
 						if err := f.InsertHash(t.rng.Uint64()); err != nil {
 							b.Fatal(err)
@@ -164,7 +165,7 @@ func BenchmarkRecovery(b *testing.B) {
 						}
 					}
 				}
-				_, used := writerOf(f).log.LogBytes()
+				_, used := writerOf(f).Protocol().LogBytes()
 				var took series
 				var r Recovery
 				for i := range 3 {

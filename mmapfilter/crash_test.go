@@ -8,6 +8,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
 	"github.com/mmapfilter/mmapfilter/recovery"
 	"github.com/mmapfilter/mmapfilter/recovery/crashsim"
 )
@@ -18,35 +19,13 @@ var (
 )
 
 // crashWriter is a writer as the crash explorer drives it.
-type crashWriter struct{ *writer }
+type crashWriter struct{ *engine.Writer }
 
-func (w crashWriter) Insert(hash uint64) error           { w.mayGrow(); return w.insert(hash) }
-func (w crashWriter) Delete(hash uint64) (bool, error)   { w.mayGrow(); return w.delete(hash) }
-func (w crashWriter) Sync(setSeq bool, seq uint64) error { w.mayGrow(); return w.sync(setSeq, seq) }
-func (w crashWriter) Checkpoint() error                  { return w.checkpoint() }
-func (w crashWriter) Seal() error                        { return w.seal(context.Background()) }
-func (w crashWriter) Clean() error                       { return w.clean() }
-func (w crashWriter) Word(word uint64) uint64            { return w.at(word) }
-func (w crashWriter) LSN() uint64                        { return w.log.LSN() }
-func (w crashWriter) Length() uint64                     { return w.log.Length() }
+func (w crashWriter) Seal() error    { return w.Writer.Seal(context.Background()) }
+func (w crashWriter) LSN() uint64    { return w.Protocol().LSN() }
+func (w crashWriter) Length() uint64 { return w.Protocol().Length() }
 func (w crashWriter) Durable() (userSeq, operations, lsn uint64) {
-	return w.log.Durable()
-}
-
-// mayGrow lets the log be twice as long as the first one.
-func (w crashWriter) mayGrow() {
-	w.maxLog = wal.MinBytes
-	if w.log.Live() {
-		w.maxLog *= 2
-	}
-}
-
-func (w crashWriter) Idle() bool {
-	if !w.mu.TryLock() {
-		return false
-	}
-	defer w.mu.Unlock()
-	return w.log.Room(w.most)
+	return w.Protocol().Durable()
 }
 
 // crashVerify is Verify for words in memory.
@@ -74,14 +53,10 @@ func crashVerify(words []uint64) error {
 func crashSystem() crashsim.System {
 	return crashsim.System{
 		Open: func(vol recovery.Volume) (crashsim.Writer, *recovery.Recovery, error) {
-			w, r, err := newWriter(vol, wal.MinBytes)
-			if err != nil {
-				return nil, nil, err
-			}
-			w.fixed = false
-			return crashWriter{w}, r, nil
+			w, r, err := engine.Open(vol, engine.LogSize{First: wal.MinBytes, Most: 2 * wal.MinBytes})
+			return crashWriter{w}, r, err
 		},
-		Full:   ErrFull,
+		Full:   engine.ErrFull,
 		Verify: crashVerify,
 	}
 }

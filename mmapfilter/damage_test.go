@@ -15,6 +15,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -72,11 +73,11 @@ func newHistory(t *testing.T, seed uint64) (h *history, full, few, empty int) {
 		t.Fatal(err)
 	}
 	v := newDamagedVolume(fileImage{filter: slices.Clone(recovery.Words(data))})
-	w, _, err := newWriter(v, wal.MinBytes)
+	w, _, err := engine.Open(v, engine.LogSize{First: wal.MinBytes, Most: wal.MinBytes})
 	if err != nil {
 		t.Fatal(err)
 	}
-	h = &history{table: w.table}
+	h = &history{table: w.Table()}
 	rng := rand.New(rand.NewPCG(seed, 5))
 	keys := make(map[uint64]int) // not acknowledged
 	var list []uint64
@@ -101,13 +102,13 @@ func newHistory(t *testing.T, seed uint64) (h *history, full, few, empty int) {
 	}
 	take(true)
 	full, few, empty = -1, -1, -1
-	for _, checkpoints := w.log.Counts(); checkpoints < 5 || full < 0 || few < 0 || empty < 0; _, checkpoints = w.log.Counts() {
+	for _, checkpoints := w.Protocol().Counts(); checkpoints < 5 || full < 0 || few < 0 || empty < 0; _, checkpoints = w.Protocol().Counts() {
 		// A batch that nearly fills its pages leaves little that means nothing.
 		const words = wal.PageWords
-		for room := int64(rng.IntN(3)+1)*words*8 - 20*wal.RecordBytes; w.log.SegmentBytes() < room && w.log.Room(w.most); {
+		for room := int64(rng.IntN(3)+1)*words*8 - 20*wal.RecordBytes; w.Protocol().SegmentBytes() < room && w.Idle(); {
 			if len(list) > 0 && rng.IntN(100) < 10 || len(list) > slots+100 {
 				i := rng.IntN(len(list))
-				if ok, err := w.delete(list[i]); !ok || err != nil {
+				if ok, err := w.Delete(list[i]); !ok || err != nil {
 					t.Fatal(ok, err)
 				}
 				keys[list[i]]--
@@ -119,36 +120,36 @@ func newHistory(t *testing.T, seed uint64) (h *history, full, few, empty int) {
 			if len(list) > 0 && rng.IntN(10) == 0 {
 				key = list[rng.IntN(min(len(list), 3))]
 			}
-			if err := w.insert(key); err != nil {
+			if err := w.Insert(key); err != nil {
 				t.Fatal(err)
 			}
 			keys[key]++
 			list = append(list, key)
 		}
 		take(false)
-		if !w.log.Room(w.most) {
+		if !w.Idle() {
 			fillLog(w)
 		}
 		seq++
-		if err := w.sync(seq%2 == 0, seq); err != nil {
+		if err := w.Sync(seq%2 == 0, seq); err != nil {
 			t.Fatal(err)
 		}
 		take(true)
-		switch _, used := w.log.LogBytes(); {
+		switch _, used := w.Protocol().LogBytes(); {
 		case used > wal.MinBytes-wal.PageBytes:
 			full = len(h.snapshots) - 1
 		case used > (wal.HeaderSlots+2)*wal.PageBytes && used < (wal.HeaderSlots+5)*wal.PageBytes:
 			few = len(h.snapshots) - 1
 		}
 		if rng.IntN(12) == 0 {
-			if err := w.checkpoint(); err != nil {
+			if err := w.Checkpoint(); err != nil {
 				t.Fatal(err)
 			}
 			take(true)
 			empty = len(h.snapshots) - 1
 		}
 	}
-	if err := w.clean(); err != nil {
+	if err := w.Clean(); err != nil {
 		t.Fatal(err)
 	}
 	take(true)
@@ -466,13 +467,13 @@ func TestOtherLogs(t *testing.T) {
 }
 
 // fillLog fills what is left of a log with operations that change nothing.
-func fillLog(w *writer) {
-	if err := w.sync(false, 0); err != nil {
+func fillLog(w *engine.Writer) {
+	if err := w.Sync(false, 0); err != nil {
 		panic(err)
 	}
-	for n := uint64(0); w.log.Room(1); n++ {
-		word := layout.WordRegion + n%blockWords
-		w.log.Append([]wal.Store{{Word: word, Value: w.words[word]}}, 0)
+	for n := uint64(0); w.Protocol().Room(1); n++ {
+		word := layout.WordRegion + n%layout.BlockWords
+		w.Protocol().Append([]wal.Store{{Word: word, Value: w.Protocol().Words()[word]}}, 0)
 	}
 }
 

@@ -332,7 +332,7 @@ func (f *Filter) Err() error {
 
 func (o *openFile) err() error {
 	if o.live != nil {
-		if err := o.live.writer.log.Err(); err != nil {
+		if err := o.live.writer.Err(); err != nil {
 			return err
 		}
 	}
@@ -357,7 +357,7 @@ func (f *Filter) Len() uint64 {
 
 func (o *openFile) len() uint64 {
 	if o.live != nil {
-		return o.live.writer.length.Load()
+		return o.live.writer.Len()
 	}
 	return o.newest().Length()
 }

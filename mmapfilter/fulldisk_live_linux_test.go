@@ -184,7 +184,8 @@ func (d *smallDisk) filter(n int) *Filter {
 // background.
 func (d *smallDisk) small(f *Filter) {
 	w := f.open.Load().live.writer
-	w.maxLog, w.behind = 64<<10, nil
+	w.LimitLog(64 << 10)
+	w.Behind = nil
 }
 
 func key(i int) string { return fmt.Sprint("key ", i) }
@@ -281,9 +282,9 @@ func (d *smallDisk) logGrowthBehind() { d.growth(false) }
 func (d *smallDisk) growth(quiet bool) {
 	f := d.filter(100)
 	l := f.open.Load().live
-	l.writer.maxLog = 1 << 20
+	l.writer.LimitLog(1 << 20)
 	if !quiet {
-		l.writer.behind = l.behind
+		l.writer.Behind = l.behind
 	}
 	operateUntil := func(what string, reached func(s Stats) bool) {
 		d.Helper()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
 	"github.com/mmapfilter/mmapfilter/recovery"
 	"github.com/mmapfilter/mmapfilter/recovery/crashsim"
 	"github.com/zeebo/xxh3"
@@ -98,7 +99,7 @@ func makeGoldenLive(t *testing.T) (filter, log []byte) {
 		t.Fatal(err)
 	}
 	vol := crashsim.NewHeap(g, 1)
-	w, _, err := newWriter(vol, wal.MinBytes)
+	w, _, err := engine.Open(vol, engine.LogSize{First: wal.MinBytes, Most: wal.MinBytes})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,24 +108,24 @@ func makeGoldenLive(t *testing.T) (filter, log []byte) {
 			t.Fatal(err)
 		}
 	}
-	seed := w.log.Superblock().Seed()
+	seed := w.Protocol().Superblock().Seed()
 	hash := func(format string, i int) uint64 { return xxh3.HashStringSeed(fmt.Sprintf(format, i), seed) }
 	for i := range goldenLiveKeys {
-		do(w.insert(hash("key %d", i)))
+		do(w.Insert(hash("key %d", i)))
 	}
-	do(w.checkpoint())
+	do(w.Checkpoint())
 	for i := 0; i < goldenLiveKeys; i += 4 {
-		_, err := w.delete(hash("key %d", i))
+		_, err := w.Delete(hash("key %d", i))
 		do(err)
 	}
-	do(w.sync(true, 4711))
+	do(w.Sync(true, 4711))
 	for i := range goldenLiveLate {
-		do(w.insert(hash("late %d", i)))
+		do(w.Insert(hash("late %d", i)))
 	}
 	stash, err := vol.OpenLog(recovery.CurrentLog)
 	do(err)
 	words := stash.Words()
-	_, used := w.log.LogBytes()
+	_, used := w.Protocol().LogBytes()
 	words[used/8-1] ^= 1 << 9 // the check of the last record
 	return bytes.Clone(recovery.Bytes(vol.Filter().Words())), bytes.Clone(recovery.Bytes(words))
 }

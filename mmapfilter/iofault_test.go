@@ -113,15 +113,15 @@ var ioSteps = []ioStep{
 		return nil
 	}},
 	{"fill the log", func(r *ioRun) error {
-		_, before := r.f.open.Load().live.writer.log.Counts()
+		_, before := r.f.open.Load().live.writer.Protocol().Counts()
 		// The next log is larger.
-		r.f.open.Load().live.writer.maxLog = 80 << 10
-		for checkpoints := before; checkpoints == before; _, checkpoints = r.f.open.Load().live.writer.log.Counts() {
+		r.f.open.Load().live.writer.LimitLog(80 << 10)
+		for checkpoints := before; checkpoints == before; _, checkpoints = r.f.open.Load().live.writer.Protocol().Counts() {
 			if err := r.operate(100, 90); err != nil {
 				return err
 			}
 		}
-		size, _ := r.f.open.Load().live.writer.log.LogBytes()
+		size, _ := r.f.open.Load().live.writer.Protocol().LogBytes()
 		if r.cramped() {
 			if s := r.f.Stats(); size != 64<<10 || !strings.Contains(s.Warning, r.failure.err.Error()) {
 				r.errorf("a log without room has %d bytes, and the warning is %q", size, s.Warning)
@@ -183,9 +183,9 @@ func (r *ioRun) opened() {
 		return
 	}
 	l := r.f.open.Load().live
-	l.writer.maxLog = 64 << 10
+	l.writer.LimitLog(64 << 10)
 	if r.quiet {
-		l.writer.behind = nil
+		l.writer.Behind = nil
 	}
 }
 
@@ -285,7 +285,7 @@ func (r *ioRun) checkAlone(path string) {
 // cramped reports whether the log has kept its size for want of room.
 func (r *ioRun) cramped() bool {
 	o := r.f.open.Load()
-	return o != nil && o.live.writer.log.Cramped() != nil
+	return o != nil && o.live.writer.Protocol().Cramped() != nil
 }
 
 // checkAnswers: whatever has failed, what a filter says of itself is said at once, and
@@ -505,3 +505,7 @@ func TestFailEveryCall(t *testing.T) {
 		}
 	}
 }
+
+// spilling are options with which Build writes hashes to a temporary file where there are
+// more than about 40,000 keys.
+func spilling() *Options { return &Options{Workers: 1, MemoryBudget: minMemoryBudget} }

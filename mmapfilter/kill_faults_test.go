@@ -47,8 +47,8 @@ var killPhases = map[string]killPhase{
 	"checkpoint with a larger log": {do: func(k *killTest) error {
 		grow := func(f *Filter) error {
 			w := f.open.Load().live.writer
-			w.fixed, w.maxLog = false, 80<<10
-			return w.checkpointFor(4096)
+			w.LimitLog(80 << 10)
+			return w.CheckpointFor(4096)
 		}
 		return k.operate(40, grow, (*Filter).Sync)
 	}},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -21,9 +22,9 @@ func TestKilledWhilePuttingToRest(t *testing.T) {
 	if testing.Short() {
 		by = 301
 	}
-	for name, rest := range map[string]func(w *writer) error{
-		"Seal":  func(w *writer) error { return w.seal(context.Background()) },
-		"Close": (*writer).clean,
+	for name, rest := range map[string]func(w *engine.Writer) error{
+		"Seal":  func(w *engine.Writer) error { return w.Seal(context.Background()) },
+		"Close": (*engine.Writer).Clean,
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "f")
@@ -39,13 +40,13 @@ func TestKilledWhilePuttingToRest(t *testing.T) {
 				t.Fatal(err)
 			}
 			v := newDamagedVolume(fileImage{filter: recovery.Words(data)})
-			w, _, err := newWriter(v, wal.MinBytes)
+			w, _, err := engine.Open(v, engine.LogSize{First: wal.MinBytes, Most: wal.MinBytes})
 			if err != nil {
 				t.Fatal(err)
 			}
 			rng := rand.New(rand.NewPCG(8, 8))
 			for range 700 {
-				if err := w.insert(rng.Uint64()); err != nil {
+				if err := w.Insert(rng.Uint64()); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -136,7 +136,7 @@ func BenchmarkLayoutsLive(b *testing.B) {
 						}
 						return nil
 					})
-					bytes += w.log.SegmentBytes()
+					bytes += w.Protocol().SegmentBytes()
 					if err := f.Sync(); err != nil {
 						b.Fatal(err)
 					}
@@ -152,7 +152,7 @@ func BenchmarkLayoutsLive(b *testing.B) {
 				hashes = append(hashes, h)
 				return f.InsertHash(h)
 			}
-			all, previous := int(w.table.Lines())*w.table.SlotsPerLine(), 0
+			all, previous := int(w.Table().Lines())*w.Table().SlotsPerLine(), 0
 			for _, percent := range []int{50, 80, 90, 95, 98} {
 				n := (all*percent/100 - previous) / round * round
 				previous += n

@@ -5,7 +5,6 @@ import (
 	"sort"
 
 	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/place"
 )
 
 // A full filter has at most overRate times the false-positive rate that was asked for.
@@ -49,10 +48,4 @@ func keyLimit(sb *layout.Superblock, g layout.Geometry) uint64 {
 // Options.FingerprintBits was given instead of a rate.
 func impliedRate(g layout.Geometry, designLoad float64) float64 {
 	return significant(significant(layout.Predict(g.Kind, g.Params, designLoad).Rate()) * rateMargin)
-}
-
-// atLimit reports whether the filter has as many keys as it may have. A filter that an
-// earlier version filled may have more. REQUIRES: w.mu.
-func (w *writer) atLimit() bool {
-	return place.KeysOf(w.log.Length(), w.mu.inStash, w.mu.stashLen) >= w.limit
 }

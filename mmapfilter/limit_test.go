@@ -85,8 +85,8 @@ func fillTo(t *testing.T, o *Options, seed uint64) (f *Filter, path string, m mu
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { f.Close() })
-	writerOf(f).behind = nil
-	m = newMultiset(writerOf(f).table)
+	writerOf(f).Behind = nil
+	m = newMultiset(writerOf(f).Table())
 	fill(t, f, rand.New(rand.NewPCG(seed, o.Capacity)), &m)
 	return f, path, m
 }
@@ -94,8 +94,8 @@ func fillTo(t *testing.T, o *Options, seed uint64) (f *Filter, path string, m mu
 // limitOf is the limit of a filter, and how many keys it has in the sense of that.
 func limitOf(f *Filter) (limit, keys uint64) {
 	w := writerOf(f)
-	entries, inStash := layout.StashUse(w.stash)
-	return w.limit, place.KeysOf(f.Len(), inStash, entries)
+	entries, inStash := layout.StashUse(w.Stash())
+	return w.Limit, place.KeysOf(f.Len(), inStash, entries)
 }
 
 // TestRateWhenFull bears C4: the rate of a filter that has refused a key is at most 1.5
@@ -121,11 +121,11 @@ func TestRateWhenFull(t *testing.T) {
 				f, _, m := fillTo(t, o, seed)
 				w := writerOf(f)
 				view := newestState(w)
-				hold(seed, "inserts", w.table, &view, m.hashes)
+				hold(seed, "inserts", w.Table(), &view, m.hashes)
 
 				limit, keys := limitOf(f)
-				if limit != noLimit && keys > limit || keys < limit && w.mu.stashLen < layout.StashEntries {
-					t.Errorf("seed %d: refused with %d keys and %d entries of the stash, the limit is %d", seed, keys, w.mu.stashLen, limit)
+				if limit != noLimit && keys > limit || keys < limit && w.State().StashLen < layout.StashEntries {
+					t.Errorf("seed %d: refused with %d keys and %d entries of the stash, the limit is %d", seed, keys, w.State().StashLen, limit)
 				}
 				b, built := largestBuild(t, o, rand.New(rand.NewPCG(seed, 77)), m.hashes, limit)
 				o := b.open.Load()
@@ -135,7 +135,7 @@ func TestRateWhenFull(t *testing.T) {
 					t.Errorf("seed %d: Build takes %d keys, the limit is %d", seed, keys, limit)
 				}
 				// The stash counts other keys together; where fingerprints are short, one in a hundred.
-				if w.mu.stashLen < layout.StashEntries && entries < layout.StashEntries && math.Abs(float64(len(built)-len(m.hashes))) > 3+float64(len(built))/100 {
+				if w.State().StashLen < layout.StashEntries && entries < layout.StashEntries && math.Abs(float64(len(built)-len(m.hashes))) > 3+float64(len(built))/100 {
 					t.Errorf("seed %d: Build takes %d keys, and inserts %d", seed, len(built), len(m.hashes))
 				}
 				f.Close()
@@ -362,10 +362,12 @@ func TestAtTheLimit(t *testing.T) {
 			f, path, m := fillTo(t, &Options{Layout: kind, Capacity: 200, FalsePositiveRate: 0.001}, 3)
 			rng := seeded(t, 4)
 			limit, keys := limitOf(f)
-			if keys != limit || writerOf(f).mu.stashLen == layout.StashEntries {
+			if keys != limit || writerOf(f).State().StashLen == layout.StashEntries {
 				t.Fatalf("%d keys, the limit is %d", keys, limit)
 			}
-			inStash := func(h uint64) bool { return layout.StashCount(writerOf(f).stash, m.table.Class(m.table.Split(h))) > 0 }
+			inStash := func(h uint64) bool {
+				return layout.StashCount(writerOf(f).Stash(), m.table.Class(m.table.Split(h))) > 0
+			}
 			stashed := slices.DeleteFunc(slices.Clone(m.hashes), func(h uint64) bool { return !inStash(h) })
 			if len(stashed) < 10 {
 				t.Fatalf("%d keys are in the stash", len(stashed))
@@ -459,13 +461,14 @@ func TestTwinsAtTheLimit(t *testing.T) {
 		f, _, m := fillTo(t, o, 1)
 		w := writerOf(f)
 		led := 0
+		view := newestState(w)
 		for _, h := range slices.Clone(m.hashes) {
 			twin := m.table.Alternate(m.table.Split(h))
-			if layout.StashCount(w.stash, m.table.Class(twin)) == 0 || twin.Line == m.table.Split(h).Line {
+			if layout.StashCount(w.Stash(), m.table.Class(twin)) == 0 || twin.Line == m.table.Split(h).Line {
 				continue
 			}
 			var l layout.Line
-			if w.loadLine(twin.Line, &l); !m.table.Overflowed(&l, twin) {
+			if m.table.Load(view.Region, twin.Line, &l); !m.table.Overflowed(&l, twin) {
 				led++
 			}
 			hash := m.table.Hash(twin)
@@ -473,6 +476,7 @@ func TestTwinsAtTheLimit(t *testing.T) {
 				t.Fatal(err)
 			}
 			m.apply(change{hash, 1})
+			view = newestState(w)
 		}
 		mustHold(t, f, &m)
 		if led == 0 {
@@ -501,8 +505,8 @@ func TestMoreThanTheLimit(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			writerOf(f).limit = noLimit // as it was
-			m := newMultiset(writerOf(f).table)
+			writerOf(f).Limit = noLimit // as it was
+			m := newMultiset(writerOf(f).Table())
 			rng := seeded(t, 8)
 			fill(t, f, rng, &m)
 			if err := f.Close(); err != nil {
@@ -515,7 +519,9 @@ func TestMoreThanTheLimit(t *testing.T) {
 			if limit == noLimit || keys < 2*limit {
 				t.Fatalf("%d keys, the limit is %d", keys, limit)
 			}
-			inStash := func(h uint64) bool { return layout.StashCount(writerOf(f).stash, m.table.Class(m.table.Split(h))) > 0 }
+			inStash := func(h uint64) bool {
+				return layout.StashCount(writerOf(f).Stash(), m.table.Class(m.table.Split(h))) > 0
+			}
 			for keys > limit {
 				if err := f.InsertHash(absentFromStash(rng, inStash)); !errors.Is(err, ErrFull) {
 					t.Fatalf("with %d keys, of %d: %v", keys, limit, err)

@@ -12,6 +12,7 @@ import (
 	"github.com/anishathalye/porcupine"
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
 )
 
 // A call is one of a client of a filter.
@@ -70,7 +71,7 @@ var keyModel = porcupine.Model{
 
 // A target is a filter as TestLinearizable calls it.
 type target struct {
-	w          *writer
+	w          *engine.Writer
 	insert     func(hash uint64) error
 	unique     func(hash uint64) (bool, error)
 	delete     func(hash uint64) (bool, error)
@@ -79,21 +80,24 @@ type target struct {
 	checkpoint func() error
 }
 
+// isFull reports whether a call of a filter, or of its writer, found no room.
+func isFull(err error) bool { return errors.Is(err, ErrFull) || errors.Is(err, engine.ErrFull) }
+
 func heapTarget(t *testing.T, lines uint64, logBytes int64) target {
-	w := mustWriter(t, newMemoryVolume(t, stageShape, lines), logBytes)
+	w := mustWriter(t, newMemoryVolume(t, blocked30, lines), logBytes)
 	return target{
-		w: w, insert: w.insert, unique: w.insertUnique, delete: w.delete,
-		contains: w.contains,
-		sync:     func() error { return w.sync(false, 0) }, checkpoint: w.checkpoint,
+		w: w, insert: w.Insert, unique: w.InsertUnique, delete: w.Delete,
+		contains: w.Contains,
+		sync:     func() error { return w.Sync(false, 0) }, checkpoint: w.Checkpoint,
 	}
 }
 
 func fileTarget(t *testing.T, lines uint64, logBytes int64) target {
-	f, _ := newLines(t, stageShape, lines, Options{LogBytes: logBytes})
+	f, _ := newLines(t, blocked30, lines, Options{LogBytes: logBytes})
 	w := writerOf(f)
-	w.behind = f.open.Load().live.behind
+	w.Behind = f.open.Load().live.behind
 	return target{
-		w: w, insert: f.InsertHash, unique: w.insertUnique, delete: f.DeleteHash, contains: f.ContainsHash,
+		w: w, insert: f.InsertHash, unique: w.InsertUnique, delete: f.DeleteHash, contains: f.ContainsHash,
 		sync: f.Sync, checkpoint: func() error { return f.Checkpoint(context.Background()) },
 	}
 }
@@ -111,7 +115,7 @@ func (f *target) do(c call) (a answer, err error) {
 	default:
 		a.ok = f.contains(c.key)
 	}
-	if errors.Is(err, ErrFull) {
+	if isFull(err) {
 		return answer{full: true}, nil
 	}
 	return a, err
@@ -241,7 +245,7 @@ func beside(t *testing.T, f target, most int, seed uint64) (end func()) {
 	}
 	fill := func() error {
 		for len(others) < most {
-			if err := insert(); errors.Is(err, ErrFull) {
+			if err := insert(); isFull(err) {
 				break
 			} else if err != nil {
 				return err
@@ -350,7 +354,7 @@ func (r *recording) count(filled bool) (said bool, counts string) {
 			absent++
 		}
 	}
-	commits, checkpoints := r.w.log.Counts()
+	commits, checkpoints := r.w.Protocol().Counts()
 	counts = fmt.Sprintf("%d calls: %d refused, %d deletes, %d unique, %d lookups say absent; of %d of keys that were never in, %d say maybe; %d commits, %d checkpoints",
 		len(r.mu.history), refused, deleted, added, absent, never, maybe, commits, checkpoints)
 	return 10*maybe <= never && absent > 0 && deleted > 0 && added > 0 && commits > 0 && checkpoints > 0 && (refused > 0) == filled, counts
@@ -371,11 +375,11 @@ func TestLinearizableRefuses(t *testing.T) {
 	wrong := map[string]func(f *target){
 		"nothing": func(*target) {},
 		"a lookup of how it was": func(f *target) {
-			then, table := newestState(f.w), f.w.table
+			then, table := newestState(f.w), f.w.Table()
 			f.contains = func(h uint64) bool { return layout.Contains(table, &then, h) }
 		},
 		"a lookup of what is committed": func(f *target) {
-			view, table := viewOf(f.w), f.w.table
+			view, table := viewOf(f.w), f.w.Table()
 			f.contains = func(h uint64) bool { return layout.Contains(table, view, h) }
 		},
 		"an insert that is lost": func(f *target) { f.insert = func(uint64) error { return nil } },

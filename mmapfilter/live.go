@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"runtime"
 	"sync"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/builder"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -126,9 +126,9 @@ func openLive(path string, opts *OpenOptions) (o *openFile, err error) {
 			err = errors.Join(err, files.Close())
 		}
 	}()
-	var w *writer
+	var w *engine.Writer
 	var found *Recovery
-	fault := files.Guard(func() { w, found, err = newWriter(files, opts.LogBytes) }, func(error) {})
+	fault := files.Guard(func() { w, found, err = engine.Open(files, engine.LogSize{First: opts.LogBytes, Most: opts.LogBytes}) }, func(error) {})
 	if fault != nil {
 		err = fault
 	}
@@ -138,8 +138,9 @@ func openLive(path string, opts *OpenOptions) (o *openFile, err error) {
 	if err != nil {
 		return nil, err
 	}
-	sb := *w.log.Superblock()
-	o = newOpenFile(files.File().Name(), &recovery.Head{Superblock: &sb, Geometry: w.log.Geometry(), Size: w.log.Geometry().SealedBytes}, opts)
+	sb, g := w.Superblock(), w.Protocol().Geometry()
+	w.Limit = keyLimit(sb, g)
+	o = newOpenFile(files.File().Name(), &recovery.Head{Superblock: sb, Geometry: g, Size: g.SealedBytes}, opts)
 	o.warning = recovery.Warning(files.File())
 	o.live = &live{file: o, writer: w, found: *found, files: files}
 	o.live.interval = opts.CommitInterval
@@ -150,7 +151,7 @@ func openLive(path string, opts *OpenOptions) (o *openFile, err error) {
 		return nil, err
 	}
 	files.KeepMapping() // adopted
-	w.behind, w.unsealing = o.live.behind, o.live.unsealing
+	w.Behind, w.Unsealing = o.live.behind, o.live.unsealing
 	done = true
 	return o, nil
 }
@@ -209,7 +210,7 @@ func recoverFile(path string, recover func(recovery.Volume) (*Recovery, error)) 
 // live is what a filter that is open for writing has beside its mapping.
 type live struct {
 	file     *openFile // so that the mapping lives as long as work in the background
-	writer   *writer
+	writer   *engine.Writer
 	found    Recovery
 	files    *recovery.Files // for guard
 	interval time.Duration
@@ -239,7 +240,7 @@ func (l *live) behind(need int) {
 			b.Lock()
 			b.timer = nil
 			b.Unlock()
-			l.guard(func() error { return l.writer.sync(false, 0) })
+			l.guard(func() error { return l.writer.Sync(false, 0) })
 		})
 	}
 	if need > 0 && !b.checkpointing {
@@ -247,7 +248,7 @@ func (l *live) behind(need int) {
 		b.Add(1)
 		go func() {
 			defer b.Done()
-			l.guard(func() error { return l.writer.checkpointFor(need) })
+			l.guard(func() error { return l.writer.CheckpointFor(need) })
 			b.Lock()
 			b.checkpointing = false
 			b.Unlock()
@@ -279,11 +280,16 @@ func (l *live) unsealing() {
 // guard runs f. A fault in a mapped file, from a disk that failed, poisons the writer
 // (W8), and so does a panic, which may leave an operation half done.
 func (l *live) guard(f func() error) (err error) {
-	log := l.writer.log
-	if l.files.Guard(func() { err = f() }, func(cause error) { log.Fail(cause) }) != nil {
-		err = log.Err()
+	if l.files.Guard(func() { err = f() }, l.writer.Fail) != nil {
+		err = l.writer.Err()
 	}
 	runtime.KeepAlive(l)
+	switch err {
+	case engine.ErrFull:
+		return ErrFull
+	case engine.ErrClosed:
+		return ErrClosed
+	}
 	return err
 }
 
@@ -296,36 +302,21 @@ func (l *live) close() error {
 	}
 	b.Unlock()
 	b.Wait()
-	err := l.guard(l.writer.clean)
-	l.writer.released.Store(true)
-	l.writer.mu.Lock() // Stats may be under way
-	defer l.writer.mu.Unlock()
-	return errors.Join(err, l.writer.log.Close())
-}
-
-// superblock returns a copy of the newest superblock.
-func (l *live) superblock() *layout.Superblock {
-	l.writer.mu.Lock()
-	defer l.writer.mu.Unlock()
-	sb := *l.writer.log.Superblock()
-	return &sb
+	return errors.Join(l.guard(l.writer.Clean), l.writer.Close())
 }
 
 // stats fills in what only the writer knows.
 func (l *live) stats(s *Stats) {
 	w := l.writer
-	w.mu.Lock()
-	s.LogBytes, _ = w.log.LogBytes()
-	if cause := w.log.Cramped(); cause != nil {
-		s.Warning = joinWarnings(s.Warning, fmt.Sprintf("the log keeps its size: %v", cause))
+	state := w.State()
+	s.StashLen, s.Pending, s.LogBytes = state.StashLen, state.Pending, state.LogBytes
+	s.Commits, s.Checkpoints, s.LongestStall = state.Commits, state.Checkpoints, state.LongestStall
+	if state.Cramped != nil {
+		s.Warning = joinWarnings(s.Warning, fmt.Sprintf("the log keeps its size: %v", state.Cramped))
 	}
-	s.StashLen, s.Pending = w.mu.stashLen, w.mu.pending
-	w.mu.Unlock()
-	s.Len = w.length.Load()
-	s.DurableSeq, _, _ = w.log.Durable()
-	s.Commits, s.Checkpoints = w.log.Counts()
-	s.LongestStall = time.Duration(w.longestStall.Load())
-	s.WriterAlive = w.log.Err() == nil
+	s.Len = w.Len()
+	s.DurableSeq, _ = w.Durable()
+	s.WriterAlive = w.Err() == nil
 }
 
 // write returns the open file for a method that writes.
@@ -361,8 +352,8 @@ func (f *Filter) InsertHash(hash uint64) error {
 	if err != nil {
 		return err
 	}
-	o.live.writer.prefetchHome(hash)
-	return o.live.guard(func() error { return o.live.writer.insert(hash) })
+	o.live.writer.PrefetchHome(hash)
+	return o.live.guard(func() error { return o.live.writer.Insert(hash) })
 }
 
 // InsertBatch inserts keys in order and stops at the first error. It returns the number
@@ -373,12 +364,12 @@ func (f *Filter) InsertBatch(keys [][]byte) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	var hashes, following [insertBlock]uint64
+	var hashes, following [engine.Batch]uint64
 	next := f.hashKeys(keys, &following)
 	for n < len(keys) {
 		block := hashes[:copy(hashes[:], next)]
 		next = f.hashKeys(keys[n+len(block):], &following)
-		err := o.live.guard(func() error { return o.live.writer.insertAll(block, next, &n) })
+		err := o.live.guard(func() error { return o.live.writer.InsertAll(block, next, &n) })
 		if err != nil {
 			return n, err
 		}
@@ -386,9 +377,9 @@ func (f *Filter) InsertBatch(keys [][]byte) (n int, err error) {
 	return n, nil
 }
 
-// hashKeys hashes the first insertBlock keys, or all if there are fewer.
-func (f *Filter) hashKeys(keys [][]byte, to *[insertBlock]uint64) (hashes []uint64) {
-	keys = keys[:min(insertBlock, len(keys))]
+// hashKeys hashes the first engine.Batch keys, or all if there are fewer.
+func (f *Filter) hashKeys(keys [][]byte, to *[engine.Batch]uint64) (hashes []uint64) {
+	keys = keys[:min(engine.Batch, len(keys))]
 	for i, key := range keys {
 		to[i] = f.hash.Hash(key)
 	}
@@ -405,9 +396,9 @@ func (f *Filter) InsertUnique(key []byte) (added bool, err error) {
 		return false, err
 	}
 	hash := f.hash.Hash(key)
-	o.live.writer.prefetchHome(hash)
+	o.live.writer.PrefetchHome(hash)
 	err = o.live.guard(func() (err error) {
-		added, err = o.live.writer.insertUnique(hash)
+		added, err = o.live.writer.InsertUnique(hash)
 		return err
 	})
 	return added, err
@@ -433,9 +424,9 @@ func (f *Filter) DeleteHash(hash uint64) (deleted bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	o.live.writer.prefetchHome(hash)
+	o.live.writer.PrefetchHome(hash)
 	err = o.live.guard(func() (err error) {
-		deleted, err = o.live.writer.delete(hash)
+		deleted, err = o.live.writer.Delete(hash)
 		return err
 	})
 	return deleted, err
@@ -446,16 +437,16 @@ func (f *Filter) DeleteHash(hash uint64) (deleted bool, err error) {
 // the filter and open it again. No operation that an earlier Sync returned nil for is
 // lost.
 func (f *Filter) Sync() error {
-	return f.commit(func(w *writer) error { return w.sync(false, 0) })
+	return f.commit(func(w *engine.Writer) error { return w.Sync(false, 0) })
 }
 
 // SyncAt is Sync and stores seq, a number of the caller's choice such as a position in
 // the stream of keys. [Filter.DurableSeq] returns it, also after a crash.
 func (f *Filter) SyncAt(seq uint64) error {
-	return f.commit(func(w *writer) error { return w.sync(true, seq) })
+	return f.commit(func(w *engine.Writer) error { return w.Sync(true, seq) })
 }
 
-func (f *Filter) commit(sync func(*writer) error) error {
+func (f *Filter) commit(sync func(*engine.Writer) error) error {
 	o, err := f.write()
 	if err != nil {
 		return err
@@ -491,8 +482,7 @@ func (f *Filter) durable() (seq, ops uint64) {
 		sb := o.newest()
 		return sb.UserSeq(), sb.Operation()
 	}
-	seq, ops, _ = o.live.writer.log.Durable()
-	return seq, ops
+	return o.live.writer.Durable()
 }
 
 // Recovery returns what opening the file for writing found and did. It is the zero
@@ -512,7 +502,7 @@ func (f *Filter) Checkpoint(ctx context.Context) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	return f.commit((*writer).checkpoint)
+	return f.commit((*engine.Writer).Checkpoint)
 }
 
 // Count returns an upper bound on how often key is in the filter: the number of items
@@ -528,7 +518,7 @@ func (f *Filter) Count(key []byte) uint64 {
 	hash := f.hash.Hash(key)
 	n := uint64(unknownCount)
 	if o.live != nil {
-		o.live.guard(func() error { n = o.live.writer.count(hash); return nil })
+		o.live.guard(func() error { n = o.live.writer.Count(hash); return nil })
 	} else {
 		o.guard(func() { n = o.count(hash) })
 	}
@@ -536,48 +526,6 @@ func (f *Filter) Count(key []byte) uint64 {
 	return n
 }
 
-const unknownCount = math.MaxUint64
+const unknownCount = engine.Unknown
 
-// count is countBeside for the words of the mapping.
-func (o *openFile) count(hash uint64) uint64 { return countBeside(o.table, o.view.At, hash) }
-
-// countBeside counts the items that share the class of a hash. The words come from
-// anywhere: at returns a word of the file by its number, as for Table.Lookup. It counts
-// again if a writer has removed something from where it looks, as a lookup looks again
-// (R2).
-func countBeside(t layout.Table, at func(word uint64) uint64, hash uint64) uint64 {
-	it := t.Split(hash)
-	counters := []uint64{layout.WordRuntime + layout.RuntimeEpoch, layout.WordRuntime + layout.RuntimeStashCounter}
-	for _, line := range []uint64{it.Line, t.Alternate(it).Line} {
-		first, n := t.Words(line)
-		for _, word := range []uint64{first, first + uint64(n) - 1} {
-			counters = append(counters, layout.WordRuntime+layout.CounterOf(layout.WordRegion+word))
-		}
-	}
-	sum := func() (sum, odd uint64) { // counters only go up
-		for _, c := range counters {
-			v := at(c)
-			sum, odd = sum+v, odd|v&1
-		}
-		return sum, odd
-	}
-	load := func(line uint64, l *layout.Line) (first, n uint64) {
-		word, words := t.Words(line)
-		first = layout.WordRegion + word
-		for i := range l[:words] {
-			l[i] = at(first + uint64(i))
-		}
-		return first, uint64(words)
-	}
-	for range countTries {
-		before, odd := sum()
-		n := countItems(t, load, at, it)
-		if after, _ := sum(); after == before && odd == 0 {
-			return n
-		}
-	}
-	return unknownCount
-}
-
-// countTries is as many tries as a lookup has.
-const countTries = 8
+func (o *openFile) count(hash uint64) uint64 { return engine.CountBeside(o.table, o.view.At, hash) }

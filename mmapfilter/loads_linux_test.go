@@ -48,10 +48,10 @@ func orderOfLoads(t *testing.T, s shape, data []byte, page int) {
 	words, perPage := recovery.Words(data), page/8
 	// The epoch is at the end of page 0 and the counter in page 1; the first half of
 	// the line is in page 2 and the second in page 3.
-	epoch, region := perPage-1, 3*perPage-blockWords/2
+	epoch, region := perPage-1, 3*perPage-layout.BlockWords/2
 	view := layout.View{
 		Runtime: words[epoch : epoch+layout.RuntimeWords],
-		Region:  words[region : region+blockWords],
+		Region:  words[region : region+layout.BlockWords],
 		Stash:   make([]uint64, layout.StashWords),
 	}
 	hasher := layout.NewHasher(8)
@@ -68,10 +68,10 @@ func orderOfLoads(t *testing.T, s shape, data []byte, page int) {
 			table.SetOverflow(&l, it, &marks)
 			first, _ := marks.At(0)
 			second, _ := marks.At(1)
-			if uint32(first) != it.Bucket || first/(blockWords/2) == second/(blockWords/2) {
+			if uint32(first) != it.Bucket || first/(layout.BlockWords/2) == second/(layout.BlockWords/2) {
 				continue
 			}
-			want[2], want[3] = 2+first/(blockWords/2), 2+second/(blockWords/2)
+			want[2], want[3] = 2+first/(layout.BlockWords/2), 2+second/(layout.BlockWords/2)
 		}
 		tried++
 		for name, look := range map[string]func() bool{
@@ -217,7 +217,7 @@ func TestMoveBetweenSlots(t *testing.T) {
 		table.Place(&l, it, &placed)
 		table.Place(&l, it, &placed)
 		to, _ = placed.At(0)
-		if from, _ = placed.At(1); uint32(to) == it.Bucket && to/(blockWords/2) != from/(blockWords/2) {
+		if from, _ = placed.At(1); uint32(to) == it.Bucket && to/(layout.BlockWords/2) != from/(layout.BlockWords/2) {
 			value = l[to]
 			break
 		}
@@ -236,9 +236,9 @@ func TestMoveBetweenSlots(t *testing.T) {
 				t.Run(kernel+"/"+lookup+"/"+name, func(t *testing.T) {
 					withKernel(t, kernel)
 					m := newLateMemory(t, 2)
-					region := os.Getpagesize()/8 - blockWords/2
+					region := os.Getpagesize()/8 - layout.BlockWords/2
 					view := layout.View{
-						Region:  recovery.Words(m.data)[region : region+blockWords],
+						Region:  recovery.Words(m.data)[region : region+layout.BlockWords],
 						Runtime: make([]uint64, layout.RuntimeWords),
 						Stash:   make([]uint64, layout.StashWords),
 					}
@@ -256,7 +256,7 @@ func TestMoveBetweenSlots(t *testing.T) {
 							found <- layout.Lookup(table, view.At, hash)
 						default:
 							found <- layout.Lookup(table, func(word uint64) uint64 {
-								if isRuntime(word) {
+								if word < layout.WordStash { // of the runtime page
 									return 0
 								}
 								return view.At(word)
@@ -266,7 +266,7 @@ func TestMoveBetweenSlots(t *testing.T) {
 					first := m.touched(t)
 					m.supply(t, first) // the item is not there
 					second := m.touched(t)
-					if first != to/(blockWords/2) || second != from/(blockWords/2) {
+					if first != to/(layout.BlockWords/2) || second != from/(layout.BlockWords/2) {
 						t.Errorf("pages %d and %d are read", first, second)
 					}
 					atomic.StoreUint64(&view.Region[to], value)
@@ -317,7 +317,7 @@ func TestDirectLooksAgain(t *testing.T) {
 // leads on if beyond, and its second one in page 1.
 func directLooksAgain(t *testing.T, s shape, beyond, has bool) {
 	perPage := os.Getpagesize() / 8
-	perPageLines := uint64(perPage) / blockWords
+	perPageLines := uint64(perPage) / layout.BlockWords
 	g, err := layout.NewGeometry(s.kind, s.Params, 2*perPageLines)
 	if err != nil {
 		t.Fatal(err)
@@ -338,7 +338,7 @@ func directLooksAgain(t *testing.T, s shape, beyond, has bool) {
 		table.Store(empty, home.Line, &l)
 		late = 1
 	}
-	counterOf := func(line uint64) uint64 { return layout.CounterOf(layout.WordRegion + line*blockWords) }
+	counterOf := func(line uint64) uint64 { return layout.CounterOf(layout.WordRegion + line*layout.BlockWords) }
 	changes := map[string]uint64{"nothing": layout.RuntimeWords, "counter": counterOf(home.Line), "epoch": layout.RuntimeEpoch}
 	if beyond {
 		changes["second counter"], changes["stash counter"] = counterOf(second.Line), layout.RuntimeStashCounter
@@ -400,7 +400,7 @@ func TestOrderOfSecondLook(t *testing.T) {
 
 func orderOfSecondLook(t *testing.T, s shape) {
 	perPage := uint64(os.Getpagesize() / 8)
-	lines := perPage / blockWords // of a page
+	lines := perPage / layout.BlockWords // of a page
 	g, err := layout.NewGeometry(s.kind, s.Params, 2*lines)
 	if err != nil {
 		t.Fatal(err)
@@ -435,7 +435,7 @@ func orderOfSecondLook(t *testing.T, s shape) {
 			answer := look(&layout.View{
 				Runtime: words[runtimeFrom:][:layout.RuntimeWords],
 				Stash:   words[stashFrom*perPage:][:layout.StashWords],
-				Region:  words[regionFrom*perPage:][:g.Lines*blockWords],
+				Region:  words[regionFrom*perPage:][:g.Lines*layout.BlockWords],
 			})
 			words[len(words)-1] = 1
 			found <- answer

@@ -29,7 +29,7 @@ func TestLookupsStayInTheRegion(t *testing.T) {
 		}
 	}
 	view := layout.View{
-		Region:  recovery.Words(data)[2*page/8-lines*blockWords : 2*page/8],
+		Region:  recovery.Words(data)[2*page/8-lines*layout.BlockWords : 2*page/8],
 		Runtime: make([]uint64, layout.RuntimeWords),
 		Stash:   make([]uint64, layout.StashWords),
 	}
@@ -94,19 +94,19 @@ func testLooksBetweenLoads(t *testing.T, s shape) {
 	for i := range 1000 {
 		key = shortKey(i)
 		hash = hasher.Hash(key)
-		if home, second = table.Split(hash), table.Alternate(table.Split(hash)); second.Line > home.Line+2*perPage/blockWords && (second.Line-home.Line)%(perPage/blockWords) != 0 {
+		if home, second = table.Split(hash), table.Alternate(table.Split(hash)); second.Line > home.Line+2*perPage/layout.BlockWords && (second.Line-home.Line)%(perPage/layout.BlockWords) != 0 {
 			break
 		}
 	}
 	var at layout.Line // home, with overflow bits
 	table.SetOverflow(&at, home, nil)
-	counterOf := func(line uint64) uint64 { return layout.CounterOf(layout.WordRegion + line*blockWords) }
+	counterOf := func(line uint64) uint64 { return layout.CounterOf(layout.WordRegion + line*layout.BlockWords) }
 	// The runtime page begins so that the counter of the second line is the first word
 	// of page 1, and the region so that the second half of the home line is that of one.
 	runtimeFrom := perPage - counterOf(second.Line)
-	regionFrom := 2*perPage + (perPage-(home.Line*blockWords+blockWords/2)%perPage)%perPage
-	homeFrom, secondFrom := regionFrom+home.Line*blockWords, regionFrom+second.Line*blockWords
-	pages := (regionFrom+g.Lines*blockWords)/perPage + 1
+	regionFrom := 2*perPage + (perPage-(home.Line*layout.BlockWords+layout.BlockWords/2)%perPage)%perPage
+	homeFrom, secondFrom := regionFrom+home.Line*layout.BlockWords, regionFrom+second.Line*layout.BlockWords
+	pages := (regionFrom+g.Lines*layout.BlockWords)/perPage + 1
 
 	// Who waits for a page keeps a processor, as in TestMoveBetweenSlots.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0))))
@@ -126,7 +126,7 @@ func testLooksBetweenLoads(t *testing.T, s shape) {
 		page uint64 // that the lookup waits for
 		away bool   // the item is in its second line before
 	}{
-		"the counts":             {(homeFrom + blockWords/2) / perPage, false},
+		"the counts":             {(homeFrom + layout.BlockWords/2) / perPage, false},
 		"the home line":          {(runtimeFrom + counterOf(second.Line)) / perPage, true},
 		"all but the second one": {secondFrom / perPage, true},
 	} {
@@ -171,7 +171,7 @@ func testLooksBetweenLoads(t *testing.T, s shape) {
 				}
 			}
 			view := layout.View{
-				Region:  words[regionFrom:][:g.Lines*blockWords],
+				Region:  words[regionFrom:][:g.Lines*layout.BlockWords],
 				Runtime: words[runtimeFrom:][:layout.RuntimeWords],
 				Stash:   make([]uint64, layout.StashWords),
 			}

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -46,7 +47,7 @@ func (o *openFile) contains(hash uint64) bool {
 // operations.
 func (o *openFile) lookUp(hash uint64) bool {
 	if o.live != nil {
-		return o.live.writer.contains(hash) || o.live.writer.unsure()
+		return o.live.writer.Contains(hash) || o.live.writer.Unsure()
 	}
 	return layout.Contains(o.table, &o.view, hash)
 }
@@ -54,7 +55,7 @@ func (o *openFile) lookUp(hash uint64) bool {
 // containsHashes is contains for a batch.
 func (o *openFile) containsHashes(hashes []uint64, found []bool) {
 	if o.live != nil {
-		o.live.writer.containsAll(hashes, found)
+		o.live.writer.ContainsAll(hashes, found)
 		return
 	}
 	layout.ContainsHashes(o.table, &o.view, hashes, found)
@@ -65,13 +66,13 @@ func (o *openFile) containsKeys(hash *layout.Hasher, keys [][]byte, found []bool
 	scratch := lookupScratches.Get().(*lookupScratch)
 	defer lookupScratches.Put(scratch)
 	for len(keys) > 0 {
-		n := min(len(keys), lookupBlock)
+		n := min(len(keys), engine.LookupBlock)
 		hashes := scratch.hashes[:n]
 		for i, key := range keys[:n] {
 			hashes[i] = hash.Hash(key)
 		}
 		if o.live != nil {
-			o.live.writer.containsBlock(scratch, hashes, found)
+			o.live.writer.ContainsBlock(&scratch.Scratch, hashes, found)
 		} else {
 			layout.ContainsHashes(o.table, &o.view, hashes, found)
 		}
@@ -79,15 +80,10 @@ func (o *openFile) containsKeys(hash *layout.Hasher, keys [][]byte, found []bool
 	}
 }
 
-// lookupBlock is how many lookups of a batch are in progress at once.
-const lookupBlock = 512
-
-// A lookupScratch is the memory for a block of lookups. As local variables they would
-// be moved to the heap each time, since they are passed to methods of an interface.
+// A lookupScratch is the memory for a block of lookups of keys.
 type lookupScratch struct {
-	hashes        [lookupBlock]uint64 // of keys
-	blocks        [lookupBlock]uint64
-	open, pending [lookupBlock / 8]uint8
+	hashes [engine.LookupBlock]uint64
+	engine.Scratch
 }
 
 var lookupScratches = sync.Pool{New: func() any { return new(lookupScratch) }}
@@ -133,7 +129,7 @@ func (f *Filter) ContainsHashes(hashes []uint64, found []bool) {
 
 // unknown reports whether nothing is known of what the filter holds (C1).
 func (o *openFile) unknown() bool {
-	return o.unrecovered || o.live != nil && o.live.writer.unsure()
+	return o.unrecovered || o.live != nil && o.live.writer.Unsure()
 }
 
 // sayMaybe answers a batch if nothing is known (C1).

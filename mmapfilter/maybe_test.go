@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
 )
 
 // An asker is a Filter or a Follower.
@@ -345,7 +347,7 @@ func TestWriterDied(t *testing.T) {
 	}
 	check(true, nil)
 	// As the kernel does for a process that dies: the lock goes, nothing is written.
-	if err := w.open.Load().live.writer.log.Close(); err != nil {
+	if err := w.open.Load().live.writer.Protocol().Close(); err != nil {
 		t.Fatal(err)
 	}
 	check(false, ErrNeedsRecovery)
@@ -384,11 +386,11 @@ func TestNoWrongNoAfterAWriter(t *testing.T) {
 			}
 		}
 		o := f.open.Load() // as a lookup does that is held up from here on
-		if o.live.writer.overlay.Load() == nil {
+		if !o.live.writer.Overlaid() {
 			t.Fatal("nothing is pending: not what this is about")
 		}
 		if fail {
-			o.live.writer.log.Fail(errors.New("a sync failed"))
+			o.live.writer.Fail(errors.New("a sync failed"))
 		}
 		f.Close()
 		other, err := Open(path, nil)
@@ -402,12 +404,12 @@ func TestNoWrongNoAfterAWriter(t *testing.T) {
 		found := make([]bool, n)
 		o.containsHashes(hashes, found)
 		for i := range 1000 { // it cannot know what that writer has done
-			if hash := spread(1<<30 + i); !o.contains(hash) || o.live.writer.count(hash) != unknownCount {
+			if hash := spread(1<<30 + i); !o.contains(hash) || o.live.writer.Count(hash) != engine.Unknown {
 				t.Fatalf("failed: %t: a key is certainly not there, it says", fail)
 			}
 		}
 		for i, hash := range hashes {
-			if !found[i] || !o.contains(hash) || o.live.writer.count(hash) == 0 {
+			if !found[i] || !o.contains(hash) || o.live.writer.Count(hash) == 0 {
 				t.Fatalf("failed: %t: key %d of %d is certainly not there, it says", fail, i, n)
 			}
 		}

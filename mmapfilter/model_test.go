@@ -15,6 +15,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
 	"github.com/mmapfilter/mmapfilter/recovery"
 	"pgregory.net/rapid"
 )
@@ -78,19 +79,7 @@ func (m *multiset) apply(c change) {
 }
 
 // newestState copies the lines and the stash of a writer, with what is pending.
-func newestState(w *writer) layout.View {
-	g := w.log.Geometry()
-	view := layout.NewView(make([]uint64, (layout.OffRegion-layout.OffRuntime+g.RegionBytes)/8), g)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	var l layout.Line
-	for i := range g.Lines {
-		w.loadLine(i, &l)
-		w.table.Store(view.Region, i, &l)
-	}
-	copy(view.Stash, w.stash)
-	return view
-}
+func newestState(w *engine.Writer) layout.View { return w.Newest() }
 
 // check holds a state against the multiset, item by item: the structure is
 // sound, no class has an item too few or too many, and a line that has no
@@ -160,11 +149,11 @@ func createLines(tb rapid.TB, path string, p shape, lines uint64, opts Options) 
 	if err != nil {
 		tb.Fatal(err)
 	}
-	writerOf(f).behind = nil
+	writerOf(f).Behind = nil
 	return f
 }
 
-func writerOf(f *Filter) *writer { return f.open.Load().live.writer }
+func writerOf(f *Filter) *engine.Writer { return f.open.Load().live.writer }
 
 // openQuiet opens a filter as createLines leaves one.
 func openQuiet(tb rapid.TB, path string, opts *OpenOptions) *Filter {
@@ -177,7 +166,7 @@ func openQuiet(tb rapid.TB, path string, opts *OpenOptions) *Filter {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	writerOf(f).behind = nil
+	writerOf(f).Behind = nil
 	return f
 }
 
@@ -188,10 +177,7 @@ func openQuiet(tb rapid.TB, path string, opts *OpenOptions) *Filter {
 func crashCopy(tb rapid.TB, f *Filter, path, to string, before []uint64, cut func(from, end uint64) uint64) {
 	tb.Helper()
 	w := writerOf(f)
-	w.commit.Lock() // nothing goes on meanwhile
-	defer w.commit.Unlock()
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	defer w.LockAll()() // nothing goes on meanwhile
 	for _, name := range []string{"", ".stash"} {
 		data, err := os.ReadFile(path + name)
 		if name != "" && errors.Is(err, fs.ErrNotExist) {
@@ -200,9 +186,9 @@ func crashCopy(tb rapid.TB, f *Filter, path, to string, before []uint64, cut fun
 		if err != nil {
 			tb.Fatal(err)
 		}
-		if records := uint64(w.log.SegmentBytes()) / 8; name != "" && cut != nil && records > 0 {
+		if records := uint64(w.Protocol().SegmentBytes()) / 8; name != "" && cut != nil && records > 0 {
 			const batchHead = 16 // words
-			_, used := w.log.LogBytes()
+			_, used := w.Protocol().LogBytes()
 			end := uint64(used) / 8
 			words := recovery.Words(data)
 			at := cut(end-records-batchHead, end)
@@ -258,7 +244,7 @@ func newMachine(t *rapid.T, path string, p shape) *machine {
 	m := &machine{path: path}
 	m.opts.LogBytes = rapid.SampledFrom([]int64{0, wal.MinBytes}).Draw(t, "log")
 	m.f = createLines(t, path, p, lines, Options{Seed: 7, LogBytes: m.opts.LogBytes})
-	m.table = writerOf(m.f).table
+	m.table = writerOf(m.f).Table()
 	m.base, m.now, m.owed = newMultiset(m.table), newMultiset(m.table), map[identity]int{}
 	m.fresh = rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 	buckets := uint32(8)
@@ -385,7 +371,7 @@ func (m *machine) crash(t *rapid.T, cut func(from, end uint64) uint64) {
 	m.crashes++
 	to := fmt.Sprintf("%s.%d", m.path, m.crashes)
 	crashCopy(t, m.f, m.path, to, m.log, cut)
-	live := writerOf(m.f).log.Live()
+	live := writerOf(m.f).Protocol().Live()
 	if err := m.f.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"io/fs"
 	"math/rand/v2"
 	"runtime"
 	"sync"
@@ -12,98 +11,20 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/layout/kernel"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/builder"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/pending"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// A memoryVolume is a volume in the heap, where the race detector sees every load
-// and every store of what would be mapped memory.
-type memoryVolume struct {
-	filter  *memoryFile
-	logSync func() // called by every sync of a log, if not nil
-	mu      struct {
-		sync.Mutex
-		logs   [2]*memoryFile
-		random uint64
-	}
+// newMemoryVolume makes a volume in the heap with an empty filter.
+func newMemoryVolume(tb testing.TB, p shape, lines uint64) *tabletest.Volume {
+	return p.table().Volume(tb, lines)
 }
 
-type memoryFile struct {
-	words []uint64
-	sync  func()
-}
-
-func (f *memoryFile) Words() []uint64          { return f.words }
-func (f *memoryFile) Store(word, value uint64) { atomic.StoreUint64(&f.words[word], value) }
-func (f *memoryFile) Prefetch(word uint64)     { kernel.Prefetch(&f.words[word]) }
-func (f *memoryFile) Close() error             { return nil }
-
-func (f *memoryFile) Sync() error {
-	if f.sync != nil {
-		f.sync()
-	}
-	return nil
-}
-
-func (v *memoryVolume) Filter() recovery.File { return v.filter }
-func (v *memoryVolume) Named() error          { return nil }
-func (v *memoryVolume) Close() error          { return nil }
-
-func (v *memoryVolume) OpenLog(name recovery.LogName) (recovery.File, error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.mu.logs[name] == nil {
-		return nil, fs.ErrNotExist
-	}
-	return v.mu.logs[name], nil
-}
-
-func (v *memoryVolume) CreateLog(bytes int64) (recovery.File, error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.mu.logs[recovery.NextLog] = &memoryFile{make([]uint64, bytes/8), v.logSync}
-	return v.mu.logs[recovery.NextLog], nil
-}
-
-func (v *memoryVolume) KeepLog() error {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.mu.logs = [2]*memoryFile{recovery.CurrentLog: v.mu.logs[recovery.NextLog]}
-	return nil
-}
-
-func (v *memoryVolume) RemoveLogs() error {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.mu.logs = [2]*memoryFile{}
-	return nil
-}
-
-func (v *memoryVolume) Random() uint64 {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.mu.random++
-	return v.mu.random
-}
-
-// newMemoryVolume makes a volume with an empty filter.
-func newMemoryVolume(tb testing.TB, p shape, lines uint64) *memoryVolume {
+func mustWriter(tb testing.TB, v recovery.Volume, logBytes int64) *engine.Writer {
 	tb.Helper()
-	plan, o := p.planned(tb, lines, Options{})
-	sb := newSuperblock(plan, o)
-	sb.SetState(layout.Clean)
-	sb.Sign()
-	v := &memoryVolume{filter: &memoryFile{words: make([]uint64, plan.geometry.SealedBytes/8)}}
-	builder.PutCopies(recovery.Bytes(v.filter.words), &sb)
-	return v
-}
-
-func mustWriter(tb testing.TB, v recovery.Volume, logBytes int64) *writer {
-	tb.Helper()
-	w, _, err := newWriter(v, logBytes)
+	w, _, err := engine.Open(v, engine.LogSize{First: logBytes, Most: logBytes})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -111,39 +32,9 @@ func mustWriter(tb testing.TB, v recovery.Volume, logBytes int64) *writer {
 }
 
 // viewOf is what lookups of other processes read.
-func viewOf(w *writer) *layout.View {
-	v := layout.NewView(w.words[layout.WordRuntime:], w.log.Geometry())
+func viewOf(w *engine.Writer) *layout.View {
+	v := layout.NewView(w.Protocol().Words()[layout.WordRuntime:], w.Protocol().Geometry())
 	return &v
-}
-
-// TestBatchesAreBounded: who never calls Sync has the pending words committed all
-// the same, before there are too many of them.
-func TestBatchesAreBounded(t *testing.T) {
-	const lines = 3 * pending.MaxWords
-	w := mustWriter(t, newMemoryVolume(t, blocked30, lines), 64<<20)
-	rng := seeded(t, 1)
-	hashes := make([]uint64, lines)
-	if testing.Short() {
-		hashes = hashes[:lines/2]
-	}
-	for i := range hashes {
-		hashes[i] = rng.Uint64()
-		if err := w.insert(hashes[i]); err != nil {
-			t.Fatal(err)
-		}
-		if n := w.overlay.Load().Active().Len(); n > pending.MaxWords {
-			t.Fatalf("%d words are pending", n)
-		}
-	}
-	commits, checkpoints := w.log.Counts()
-	if commits < 1 || commits > 3 || checkpoints != 0 {
-		t.Errorf("%d commits, %d checkpoints", commits, checkpoints)
-	}
-	for i, h := range hashes {
-		if !w.contains(h) {
-			t.Fatalf("key %d of %d is lost", i, len(hashes))
-		}
-	}
 }
 
 // A shared is a filter as TestConcurrent works on it.
@@ -183,16 +74,16 @@ func testConcurrentBoth(t *testing.T, p shape) {
 	t.Run("file", func(t *testing.T) {
 		f, path := newLines(t, p, lines, Options{LogBytes: logBytes})
 		w := writerOf(f)
-		w.behind = f.open.Load().live.behind // work in the background as well
+		w.Behind = f.open.Load().live.behind // work in the background as well
 		reader, err := OpenReadOnly(path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer reader.Close()
 		testConcurrent(t, shared{
-			table:  w.table,
-			insert: f.InsertHash, insertAll: func(hashes []uint64) (int, error) { return insertBlockOf(w, hashes, nil) }, delete: f.DeleteHash,
-			contains: f.ContainsHash, containsAll: f.ContainsHashes, count: w.count,
+			table:  w.Table(),
+			insert: f.InsertHash, insertAll: func(hashes []uint64) (n int, err error) { err = w.InsertAll(hashes, nil, &n); return n, err }, delete: f.DeleteHash,
+			contains: f.ContainsHash, containsAll: f.ContainsHashes, count: w.Count,
 			foreign: reader.ContainsHash,
 			sync:    f.Sync, checkpoint: func() error { return f.Checkpoint(context.Background()) },
 			afterwards: func() layout.View { return newestState(w) }, lengthAtLast: f.Len,
@@ -202,13 +93,13 @@ func testConcurrentBoth(t *testing.T, p shape) {
 		w := mustWriter(t, newMemoryVolume(t, p, lines), logBytes)
 		view := viewOf(w)
 		testConcurrent(t, shared{
-			table:  w.table,
-			insert: w.insert, insertAll: func(hashes []uint64) (int, error) { return insertBlockOf(w, hashes, nil) }, delete: w.delete,
-			contains: w.contains, containsAll: w.containsAll,
-			count:   w.count,
-			foreign: func(h uint64) bool { return layout.Contains(w.table, view, h) },
-			sync:    func() error { return w.sync(false, 0) }, checkpoint: w.checkpoint,
-			afterwards: func() layout.View { return newestState(w) }, lengthAtLast: w.length.Load,
+			table:  w.Table(),
+			insert: w.Insert, insertAll: func(hashes []uint64) (n int, err error) { err = w.InsertAll(hashes, nil, &n); return n, err }, delete: w.Delete,
+			contains: w.Contains, containsAll: w.ContainsAll,
+			count:   w.Count,
+			foreign: func(h uint64) bool { return layout.Contains(w.Table(), view, h) },
+			sync:    func() error { return w.Sync(false, 0) }, checkpoint: w.Checkpoint,
+			afterwards: func() layout.View { return newestState(w) }, lengthAtLast: w.Len,
 		})
 	})
 }
@@ -392,73 +283,5 @@ func TestUniqueOnce(t *testing.T) {
 	// Two keys of these that look the same are one.
 	if n := added.Load(); n > keys || n < keys-5 || f.Len() != n {
 		t.Errorf("%d of %d keys were added, the length is %d", n, keys, f.Len())
-	}
-}
-
-// TestOperationsGoOnDuringACommit: while a commit waits for the disk, an insert,
-// a delete and a lookup return, and belong to the next commit.
-func TestOperationsGoOnDuringACommit(t *testing.T) {
-	v := newMemoryVolume(t, blocked30, 100)
-	syncing, goOn := make(chan struct{}), make(chan struct{})
-	var block atomic.Bool
-	v.logSync = func() {
-		if block.Load() {
-			syncing <- struct{}{}
-			<-goOn
-		}
-	}
-	w := mustWriter(t, v, 0)
-	view := viewOf(w)
-	rng := seeded(t, 1)
-	first, second, third := rng.Uint64(), rng.Uint64(), rng.Uint64()
-	for _, h := range []uint64{first, second} {
-		if err := w.insert(h); err != nil {
-			t.Fatal(err)
-		}
-	}
-	block.Store(true)
-	committed := make(chan error)
-	go func() { committed <- w.sync(true, 7) }()
-	<-syncing
-
-	if err := w.insert(third); err != nil {
-		t.Fatal(err)
-	}
-	if ok, err := w.delete(second); !ok || err != nil {
-		t.Fatalf("delete: %t, %v", ok, err)
-	}
-	if !w.contains(first) || w.contains(second) || !w.contains(third) {
-		t.Error("lookups of this process do not see the newest state")
-	}
-	for _, h := range []uint64{first, second, third} {
-		if layout.Contains(w.table, view, h) {
-			t.Error("the mapping has what is not durable")
-		}
-	}
-	if seq, ops, _ := w.log.Durable(); seq != 0 || ops != 0 {
-		t.Errorf("%d + %d are durable", seq, ops)
-	}
-	block.Store(false)
-	goOn <- struct{}{}
-	if err := <-committed; err != nil {
-		t.Fatal(err)
-	}
-	if seq, ops, _ := w.log.Durable(); seq != 7 || ops != 0 {
-		t.Errorf("%d + %d are durable", seq, ops)
-	}
-	if !layout.Contains(w.table, view, first) || !layout.Contains(w.table, view, second) || layout.Contains(w.table, view, third) {
-		t.Error("the mapping does not have what the commit was of")
-	}
-	if !w.contains(first) || w.contains(second) || !w.contains(third) {
-		t.Error("lookups of this process do not see the newest state")
-	}
-	if err := w.sync(false, 0); err != nil {
-		t.Fatal(err)
-	}
-	if seq, ops, _ := w.log.Durable(); seq != 7 || ops != 2 {
-		t.Errorf("%d + %d are durable", seq, ops)
-	}
-	if !layout.Contains(w.table, view, first) || layout.Contains(w.table, view, second) || !layout.Contains(w.table, view, third) {
-		t.Error("the mapping does not have the newest state")
 	}
 }

@@ -111,9 +111,8 @@ func TestMovedFileBeginsNoLog(t *testing.T) {
 		"a checkpoint":        {true, func(f *Filter) error { return f.Checkpoint(context.Background()) }},
 		"a larger log": {true, func(f *Filter) error {
 			w := f.open.Load().live.writer
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			return w.log.Checkpoint(1 << 24)
+			defer w.LockAll()()
+			return w.Protocol().Checkpoint(1 << 24)
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

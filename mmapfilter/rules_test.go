@@ -78,7 +78,7 @@ func TestEqualKeysCount(t *testing.T) {
 		if p.kind == layout.Blocked {
 			places *= 2 // two buckets in each line
 		}
-		if stashed := writerOf(f).mu.stashLen; (stashed == 1) != (n > places) {
+		if stashed := writerOf(f).State().StashLen; (stashed == 1) != (n > places) {
 			t.Errorf("%d entries of the stash are in use", stashed)
 		}
 		crashCopy(t, f, path, path+".killed", nil, nil)
@@ -103,13 +103,13 @@ func TestEqualKeysCount(t *testing.T) {
 func TestStashCounts(t *testing.T) {
 	f, _ := newLines(t, blocked12, 3, Options{})
 	w := writerOf(f)
-	m := newMultiset(w.table)
+	m := newMultiset(w.Table())
 	fill(t, f, seeded(t, 1), &m)
-	if n := w.mu.stashLen; n != layout.StashEntries {
+	if n := w.State().StashLen; n != layout.StashEntries {
 		t.Fatalf("it is full with %d entries of the stash in use", n)
 	}
 	view := newestState(w)
-	i := slices.IndexFunc(m.hashes, func(h uint64) bool { return layout.StashCount(view.Stash, w.table.Class(w.table.Split(h))) == 1 })
+	i := slices.IndexFunc(m.hashes, func(h uint64) bool { return layout.StashCount(view.Stash, w.Table().Class(w.Table().Split(h))) == 1 })
 	h := m.hashes[i]
 	for range 3 {
 		if err := f.InsertHash(h); err != nil {
@@ -121,13 +121,13 @@ func TestStashCounts(t *testing.T) {
 
 	// Four billion inserts later.
 	const end = 1<<32 - 1
-	for i := 1; i < len(w.stash); i += 2 {
-		if c := w.table.Class(w.table.Split(h)); w.stash[i]>>32 == uint64(c.Fp) && w.stash[i-1]&(1<<56-1) == c.Line {
-			w.stash[i] |= end
+	for i := 1; i < len(w.Stash()); i += 2 {
+		if c := w.Table().Class(w.Table().Split(h)); w.Stash()[i]>>32 == uint64(c.Fp) && w.Stash()[i-1]&(1<<56-1) == c.Line {
+			w.Stash()[i] |= end
 		}
 	}
-	class := w.table.Split(h)
-	if n := layout.StashCount(w.stash, w.table.Class(class)); n != end {
+	class := w.Table().Split(h)
+	if n := layout.StashCount(w.Stash(), w.Table().Class(class)); n != end {
 		t.Fatalf("the count is %d", n)
 	}
 	for range 2 {
@@ -135,7 +135,7 @@ func TestStashCounts(t *testing.T) {
 			t.Fatalf("one more than the stash can count: %v", err)
 		}
 	}
-	if n := layout.StashCount(w.stash, w.table.Class(class)); n != end || f.Len() != uint64(len(m.hashes)) {
+	if n := layout.StashCount(w.Stash(), w.Table().Class(class)); n != end || f.Len() != uint64(len(m.hashes)) {
 		t.Fatalf("the count is %d, %d keys", n, f.Len())
 	}
 }
@@ -148,7 +148,7 @@ func TestTwins(t *testing.T) {
 	forEachShape(t, func(t *testing.T, p shape) {
 		rng := seeded(t, uint64(p.FingerprintBits))
 		f, _ := newLines(t, p, p.lines(3), Options{})
-		table := writerOf(f).table
+		table := writerOf(f).Table()
 		m := newMultiset(table)
 		var twins []uint64
 		for fp := uint32(1); len(twins) < 12; fp++ {
@@ -173,7 +173,7 @@ func TestTwins(t *testing.T) {
 					m.apply(change{h, 1})
 				}
 			case m.items[identify(table, h)] > 0:
-				if layout.StashCount(writerOf(f).stash, identify(table, h).class) > 0 {
+				if layout.StashCount(writerOf(f).Stash(), identify(table, h).class) > 0 {
 					stashed++
 				}
 				if ok, err := f.DeleteHash(h); !ok || err != nil {
@@ -204,7 +204,7 @@ func TestFull(t *testing.T) {
 		for _, lines := range []uint64{1, 3, 40} {
 			rng := seeded(t, lines)
 			f, path := newLines(t, p, p.lines(lines), Options{})
-			m := newMultiset(writerOf(f).table)
+			m := newMultiset(writerOf(f).Table())
 			refused := fill(t, f, rng, &m)
 			ops := len(m.hashes) + 1
 			for range 500 {
@@ -258,14 +258,14 @@ func TestDeletesDrainTheStash(t *testing.T) {
 		rng := seeded(t, 5)
 		f, path := newLines(t, p, p.lines(200), Options{})
 		w := writerOf(f)
-		m := newMultiset(w.table)
+		m := newMultiset(w.Table())
 		fill(t, f, rng, &m)
-		if w.mu.stashLen < layout.StashEntries*9/10 {
-			t.Fatalf("full with %d entries of the stash in use", w.mu.stashLen)
+		if w.State().StashLen < layout.StashEntries*9/10 {
+			t.Fatalf("full with %d entries of the stash in use", w.State().StashLen)
 		}
 		n := len(m.hashes)
 		deleted := 0
-		for ; w.mu.stashLen > 0 && deleted < n/2; deleted++ {
+		for ; w.State().StashLen > 0 && deleted < n/2; deleted++ {
 			h := m.hashes[rng.IntN(len(m.hashes))]
 			if ok, err := f.DeleteHash(h); !ok || err != nil {
 				t.Fatalf("delete: %t, %v", ok, err)
@@ -274,8 +274,8 @@ func TestDeletesDrainTheStash(t *testing.T) {
 		}
 		t.Logf("of %d keys, %d were deleted until the stash was empty", n, deleted)
 		mustHold(t, f, &m)
-		if w.mu.stashLen > 0 {
-			t.Errorf("%d entries of the stash are in use", w.mu.stashLen)
+		if w.State().StashLen > 0 {
+			t.Errorf("%d entries of the stash are in use", w.State().StashLen)
 		}
 		if err := f.Close(); err != nil {
 			t.Fatal(err)
@@ -304,7 +304,7 @@ func TestDeletesBesideADamagedStash(t *testing.T) {
 				}
 				rng := seeded(t, 1)
 				f, path := newLines(t, p, p.lines(20), Options{LogBytes: wal.MinBytes})
-				table := writerOf(f).table
+				table := writerOf(f).Table()
 				hashes := make([]uint64, int(table.Lines())*table.SlotsPerLine()/2)
 				for i := range hashes {
 					hashes[i] = rng.Uint64()
@@ -462,7 +462,7 @@ func TestClientResumes(t *testing.T) {
 		for seed := range seeds {
 			rng := seeded(t, seed)
 			f, path := newLines(t, p, p.lines(1+seed), Options{LogBytes: wal.MinBytes})
-			table := writerOf(f).table
+			table := writerOf(f).Table()
 			const steps = 5000
 			c := &client{stream: newStream(t, rng, table, steps), refused: make([]bool, steps)}
 			noted, lost, cuts, crashes := 0, 0, 0, 0

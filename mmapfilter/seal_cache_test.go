@@ -9,6 +9,8 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -16,14 +18,14 @@ import (
 // fails writes none of the words that were stored to, or every other one, and counts all of
 // them as written.
 type cachedFile struct {
-	*memoryFile
+	*tabletest.File
 	volume *cachedVolume
 	disk   []uint64
 	dirty  map[uint64]struct{}
 }
 
 func (f *cachedFile) Store(word, value uint64) {
-	f.memoryFile.Store(word, value)
+	f.File.Store(word, value)
 	f.dirty[word] = struct{}{}
 }
 
@@ -35,7 +37,7 @@ func (f *cachedFile) Sync() error {
 	fails := v.syncs == v.failing
 	for word := range f.dirty {
 		if !fails || v.half && word%2 == 0 {
-			f.disk[word] = f.words[word]
+			f.disk[word] = f.Mem[word]
 		}
 	}
 	clear(f.dirty)
@@ -45,17 +47,17 @@ func (f *cachedFile) Sync() error {
 	return nil
 }
 
-// A cachedVolume is a memoryVolume of which one sync fails, of the filter file or of a log.
+// A cachedVolume is a volume in the heap of which one sync fails, of the filter file or of a log.
 type cachedVolume struct {
-	*memoryVolume
+	*tabletest.Volume
 	file           *cachedFile
 	syncs, failing int
 	half           bool
 }
 
 func newCachedVolume(t *testing.T, failing int, half bool) *cachedVolume {
-	v := &cachedVolume{memoryVolume: newMemoryVolume(t, blocked30, 3), failing: failing, half: half}
-	v.file = &cachedFile{v.filter, v, slices.Clone(v.filter.words), map[uint64]struct{}{}}
+	v := &cachedVolume{Volume: newMemoryVolume(t, blocked30, 3), failing: failing, half: half}
+	v.file = &cachedFile{v.File, v, slices.Clone(v.File.Mem), map[uint64]struct{}{}}
 	return v
 }
 
@@ -75,12 +77,12 @@ func (l countedLog) Sync() error {
 }
 
 func (v *cachedVolume) CreateLog(bytes int64) (recovery.File, error) {
-	f, err := v.memoryVolume.CreateLog(bytes)
+	f, err := v.Volume.CreateLog(bytes)
 	return countedLog{f, v}, err
 }
 
 func (v *cachedVolume) OpenLog(name recovery.LogName) (recovery.File, error) {
-	f, err := v.memoryVolume.OpenLog(name)
+	f, err := v.Volume.OpenLog(name)
 	if err != nil {
 		return nil, err
 	}
@@ -107,22 +109,22 @@ func sealAfterFailure(t *testing.T, v *cachedVolume) bool {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 1))
 	var keys []uint64
-	live := func(w *writer, err error) error {
+	live := func(w *engine.Writer, err error) error {
 		for range 3 {
 			for range 6 {
 				if err == nil {
 					keys = append(keys, rng.Uint64())
-					err = w.insert(keys[len(keys)-1])
+					err = w.Insert(keys[len(keys)-1])
 				}
 			}
 			for _, call := range []func() error{
-				func() error { return w.sync(true, 1) },
-				func() error { _, err := w.delete(keys[0]); keys = keys[1:]; return err },
-				func() error { return w.sync(false, 0) },
-				w.checkpoint,
-				func() error { return w.insert(keys[0]) },
-				func() error { keys = append(keys, keys[0]); return w.sync(false, 0) },
-				func() error { return w.seal(context.Background()) },
+				func() error { return w.Sync(true, 1) },
+				func() error { _, err := w.Delete(keys[0]); keys = keys[1:]; return err },
+				func() error { return w.Sync(false, 0) },
+				w.Checkpoint,
+				func() error { return w.Insert(keys[0]) },
+				func() error { keys = append(keys, keys[0]); return w.Sync(false, 0) },
+				func() error { return w.Seal(context.Background()) },
 			} {
 				if err == nil {
 					err = call()
@@ -131,8 +133,8 @@ func sealAfterFailure(t *testing.T, v *cachedVolume) bool {
 		}
 		return err
 	}
-	open := func() (*writer, error) {
-		w, _, err := newWriter(v, wal.MinBytes)
+	open := func() (*engine.Writer, error) {
+		w, _, err := engine.Open(v, engine.LogSize{First: wal.MinBytes, Most: wal.MinBytes})
 		return w, err
 	}
 	if err := live(open()); err != nil && !errors.Is(err, errCached) {
@@ -144,23 +146,23 @@ func sealAfterFailure(t *testing.T, v *cachedVolume) bool {
 	}
 	w, err := open()
 	if err == nil {
-		err = w.seal(context.Background())
+		err = w.Seal(context.Background())
 	}
 	if err != nil {
 		t.Fatalf("after sync %d: %v", v.failing, err)
 	}
-	for word := layout.WordRuntime; word < len(v.file.words); word++ { // a slot before it may have an older superblock
-		if disk, cache := v.file.disk[word], v.file.words[word]; disk != cache {
+	for word := layout.WordRuntime; word < len(v.file.Mem); word++ { // a slot before it may have an older superblock
+		if disk, cache := v.file.disk[word], v.file.Mem[word]; disk != cache {
 			t.Fatalf("after sync %d had failed, word %d of the file is %#x in the cache, and %#x on the disk", v.failing, word, cache, disk)
 		}
 	}
 	// After a loss of power a copy of the superblock may be cut short, until somebody opens
 	// the file for writing.
-	copy(v.file.words, v.file.disk)
+	copy(v.file.Mem, v.file.disk)
 	if _, err := open(); err != nil {
 		t.Errorf("after sync %d and a loss of power: %v", v.failing, err)
 	}
-	if err := crashVerify(v.file.words); err != nil {
+	if err := crashVerify(v.file.Mem); err != nil {
 		t.Errorf("after sync %d and a loss of power: %v", v.failing, err)
 	}
 	return true

@@ -1,13 +1,7 @@
 package mmapfilter
 
 import (
-	"math/bits"
-	"math/rand/v2"
-	"testing"
-
 	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/layout/wal"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/place"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
 	"pgregory.net/rapid"
 )
@@ -49,33 +43,10 @@ func shapesOf(tables []tabletest.Shape) (all []shape) {
 	return all
 }
 
-// anyBucket draws one of the buckets of a line.
-func anyBucket(t layout.Table, rng *rand.Rand) uint32 {
-	if t.Kind() != layout.Blocked {
-		return 0
-	}
-	return rng.Uint32N(8)
-}
-
-// hashOf gives a hash of an item: the inverse of Table.Split. The fraction that
-// the fingerprint is made of is in the middle of those that make it.
-func hashOf(tb rapid.TB, t layout.Table, it layout.Item) uint64 {
-	f := t.Params().FingerprintBits
-	var rest uint64
-	if t.Kind() == layout.Compact { // 0 is a fingerprint
-		rest, _ = bits.Div64(uint64(it.Fp), 1<<63, 1<<f)
-	} else {
-		rest, _ = bits.Div64(uint64(it.Fp)-1, 1<<63, 1<<f-1)
-	}
-	if t.Kind() == layout.Blocked {
-		rest = uint64(it.Bucket)<<61 | rest>>3
-	}
-	h, _ := bits.Div64(it.Line, rest, t.Lines())
-	if h++; t.Split(h) != it {
-		tb.Fatalf("the hash made for %+v is that of %+v", it, t.Split(h))
-	}
-	return h
-}
+var (
+	anyBucket = tabletest.AnyBucket
+	hashOf    = tabletest.HashOf
+)
 
 // planned gives the plan of a filter of so many lines.
 func (s shape) planned(tb rapid.TB, lines uint64, opts Options) (Plan, Options) {
@@ -93,22 +64,4 @@ func (s shape) planned(tb rapid.TB, lines uint64, opts Options) (Plan, Options) 
 		tb.Fatal(err)
 	}
 	return plan, o
-}
-
-// TestOperationFitsTheLog: the smallest log has room for the longest operation,
-// with half of it to spare for others.
-func TestOperationFitsTheLog(t *testing.T) {
-	for _, kind := range layout.Kinds() {
-		for _, p := range layout.LegalParams(kind) {
-			g, err := layout.NewGeometry(kind, p, 100)
-			if err != nil {
-				t.Fatal(err)
-			}
-			table := layout.NewTable(g)
-			const room = (wal.MinBytes/wal.PageBytes - 2) * (wal.PageBytes / wal.RecordBytes)
-			if n := place.MaxStores(table); n > room*6/10 {
-				t.Errorf("%s %+v: %d stores in one operation, and room for %d", kind, p, n, room)
-			}
-		}
-	}
 }

@@ -69,7 +69,7 @@ func (f *Filter) Stats() Stats {
 	defer runtime.KeepAlive(o)
 	sb := o.newest()
 	if o.live != nil {
-		sb = o.live.superblock()
+		sb = o.live.writer.Superblock()
 	}
 	uuid := sb.UUID()
 	s := Stats{

@@ -19,6 +19,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/builder"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -225,15 +226,15 @@ func openTimed(b *testing.B, path string, logBytes int64) (*Filter, *timedVolume
 	}
 	v := &timedVolume{Files: files}
 	w := mustWriter(b, v, logBytes)
-	sb := *w.log.Superblock()
+	sb := *w.Protocol().Superblock()
 	opts := new(OpenOptions)
-	o := newOpenFile("", &recovery.Head{Superblock: &sb, Geometry: w.log.Geometry(), Size: w.log.Geometry().SealedBytes}, opts)
+	o := newOpenFile("", &recovery.Head{Superblock: &sb, Geometry: w.Protocol().Geometry(), Size: w.Protocol().Geometry().SealedBytes}, opts)
 	o.live = &live{file: o, writer: w, files: files, interval: -1}
 	if err := o.adopt(files.Mapping(), opts); err != nil {
 		b.Fatal(err)
 	}
 	files.KeepMapping()
-	w.behind = o.live.behind
+	w.Behind = o.live.behind
 	filter := files.Filter()
 	for i := uint64(layout.WordRegion); i < uint64(len(filter.Words())); i += wal.PageWords {
 		filter.Store(i, filter.Words()[i])
@@ -346,7 +347,7 @@ func BenchmarkInsertLogged(b *testing.B) {
 					}
 				}
 				total := logged.median()/roundInserts + commit.median()/float64(commitEvery)
-				_, checkpoints := writerOf(f).log.Counts()
+				_, checkpoints := writerOf(f).Protocol().Counts()
 				b.ReportMetric(direct.median()/roundInserts, "ns/direct")
 				b.ReportMetric(locked.median()/roundInserts, "ns/locked")
 				b.ReportMetric(logged.median()/roundInserts, "ns/insert")
@@ -434,16 +435,16 @@ func measureCommits(tb testing.TB, dir string, n, commits int) (c commitCost) {
 		tb.Fatal(err)
 	}
 	defer files.Close()
-	v := &timedVolume{Files: files, filter: &memoryFile{words: slices.Clone(files.Filter().Words())}}
+	v := &timedVolume{Files: files, filter: &tabletest.File{Mem: slices.Clone(files.Filter().Words())}}
 	w := mustWriter(tb, v, 64<<20)
 	rng := rand.New(rand.NewPCG(uint64(n), 1))
 	insert := func() {
-		if err := w.insert(rng.Uint64()); err != nil {
+		if err := w.Insert(rng.Uint64()); err != nil {
 			tb.Fatal(err)
 		}
 	}
 	insert() // makes the log
-	if err := w.sync(false, 0); err != nil {
+	if err := w.Sync(false, 0); err != nil {
 		tb.Fatal(err)
 	}
 	on := fileSystem(dir)
@@ -453,18 +454,18 @@ func measureCommits(tb testing.TB, dir string, n, commits int) (c commitCost) {
 			insert()
 		}
 		const batchHead = 128
-		bytes := batchHead + w.log.SegmentBytes()
+		bytes := batchHead + w.Protocol().SegmentBytes()
 		c.appended += bytes
 		c.rounded += (bytes + wal.PageBytes - 1) / wal.PageBytes * wal.PageBytes
-		if err := w.sync(false, 0); err != nil {
+		if err := w.Sync(false, 0); err != nil {
 			tb.Fatal(err)
 		}
 	}
 	c.dirtied, c.device, c.syncs = dirtiedBytes()-dirtied, on.sectorBytes()-device, v.syncs-syncs
-	if _, checkpoints := w.log.Counts(); checkpoints != 0 {
+	if _, checkpoints := w.Protocol().Counts(); checkpoints != 0 {
 		tb.Fatal("the log is too small")
 	}
-	if err := w.clean(); err != nil {
+	if err := w.Clean(); err != nil {
 		tb.Fatal(err)
 	}
 	os.Remove(path)

@@ -10,9 +10,10 @@ import (
 var cycles = map[string]int{
 	"layout/paper":                2,
 	"layout/wal":                  2,
-	"mmapfilter":                  11,
+	"mmapfilter":                  4,
 	"mmapfilter/internal/builder": 5,
 	"mmapfilter/internal/place":   3,
+	"mmapfilter/internal/engine":  6,
 	"recovery":                    11,
 	"recovery/crashsim":           7,
 	"tools/internal/measure":      11,

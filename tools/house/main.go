@@ -69,7 +69,8 @@ var mayImport = map[string][]string{
 	"mmapfilter/internal/place":     {"layout", "layout/kernel"},
 	"mmapfilter/internal/sweep":     {"layout", "recovery"},
 	"mmapfilter/internal/builder":   {"layout", "layout/kernel", "recovery", "mmapfilter/internal/place", "mmapfilter/internal/sweep"},
-	"mmapfilter/internal/tabletest": {"layout", "layout/all"},
+	"mmapfilter/internal/engine":    {"layout", "layout/kernel", "layout/wal", "recovery", "mmapfilter/internal/pending", "mmapfilter/internal/place", "mmapfilter/internal/sweep"},
+	"mmapfilter/internal/tabletest": {"layout", "layout/all", "layout/kernel", "recovery"},
 }
 
 // checkImports reports imports that point up, and those of tools in what is no tool.

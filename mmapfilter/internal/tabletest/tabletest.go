@@ -7,10 +7,13 @@ import (
 	"encoding/binary"
 	"fmt"
 	"iter"
+	"math/bits"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	_ "github.com/mmapfilter/mmapfilter/layout/all"
+	"pgregory.net/rapid"
 )
 
 // A Shape is a layout with its f and b.
@@ -126,4 +129,32 @@ func sameBuckets(t layout.Table, m map[layout.Item]int, it layout.Item) (layout.
 		}
 	}
 	return it, false
+}
+
+// AnyBucket draws one of the buckets of a line.
+func AnyBucket(t layout.Table, rng *rand.Rand) uint32 {
+	if t.Kind() != layout.Blocked {
+		return 0
+	}
+	return rng.Uint32N(8)
+}
+
+// HashOf returns a hash of an item: the inverse of Table.Split. The fraction that
+// the fingerprint is made of is in the middle of those that make it.
+func HashOf(tb rapid.TB, t layout.Table, it layout.Item) uint64 {
+	f := t.Params().FingerprintBits
+	var rest uint64
+	if t.Kind() == layout.Compact { // 0 is a fingerprint
+		rest, _ = bits.Div64(uint64(it.Fp), 1<<63, 1<<f)
+	} else {
+		rest, _ = bits.Div64(uint64(it.Fp)-1, 1<<63, 1<<f-1)
+	}
+	if t.Kind() == layout.Blocked {
+		rest = uint64(it.Bucket)<<61 | rest>>3
+	}
+	h, _ := bits.Div64(it.Line, rest, t.Lines())
+	if h++; t.Split(h) != it {
+		tb.Fatalf("the hash made for %+v is that of %+v", it, t.Split(h))
+	}
+	return h
 }

@@ -1,13 +1,13 @@
-package mmapfilter
+package engine
 
 import (
 	"errors"
 	"math/rand/v2"
-	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -16,41 +16,36 @@ import (
 // first insert that is refused, with commits in between, by which lines turn from pending ones
 // into those of the mapping.
 func TestInsertBatchPlacesAsInsert(t *testing.T) {
-	for _, s := range shapes() {
+	for _, s := range tabletest.Shapes() {
 		t.Run(s.String(), func(t *testing.T) {
-			var writers [2]*Filter
-			for i := range writers {
-				writers[i] = createLines(t, filepath.Join(t.TempDir(), "f"), s, s.lines(40), Options{CommitInterval: -1})
-				defer writers[i].Close()
-			}
-			one, many := writers[0], writers[1]
+			one, many := mustWriter(t, s.Volume(t, s.Lines(40)), 0), mustWriter(t, s.Volume(t, s.Lines(40)), 0)
 			rng := rand.New(rand.NewPCG(9, 10))
 			for round, full := 0, false; !full; round++ {
-				batch := make([]uint64, 1+rng.IntN(insertBlock))
+				batch := make([]uint64, 1+rng.IntN(Batch))
 				for i := range batch {
 					batch[i] = rng.Uint64()
 				}
-				n, err := insertBlockOf(writerOf(many), batch, batch[len(batch)/2:]) // InsertBatch would hash with another seed
+				n, err := insertBlockOf(many, batch, batch[len(batch)/2:])
 				full = err != nil
 				if full && !errors.Is(err, ErrFull) || !full && n != len(batch) {
 					t.Fatalf("%d of %d inserted, %v", n, len(batch), err)
 				}
 				for _, h := range batch[:n] {
-					if err := one.InsertHash(h); err != nil {
+					if err := one.Insert(h); err != nil {
 						t.Fatal(err)
 					}
 				}
 				alone := rng.Uint64()
-				for _, f := range writers { // an outlook is of no other insert
-					if err := f.InsertHash(alone); err != nil && !errors.Is(err, ErrFull) {
+				for _, w := range []*Writer{one, many} { // an outlook is of no other insert
+					if err := w.Insert(alone); err != nil && !errors.Is(err, ErrFull) {
 						t.Fatal(err)
 					}
 				}
-				if a, b := newestWords(writerOf(one)), newestWords(writerOf(many)); !slices.Equal(a, b) {
+				if a, b := newestWords(one), newestWords(many); !slices.Equal(a, b) {
 					t.Fatalf("round %d, %d items: a batch leaves other words than its inserts one by one", round, one.Len())
 				}
 				if round%3 == 0 {
-					if err := errors.Join(one.Sync(), many.Sync()); err != nil {
+					if err := errors.Join(one.Sync(false, 0), many.Sync(false, 0)); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -62,31 +57,29 @@ func TestInsertBatchPlacesAsInsert(t *testing.T) {
 // TestFullLines compares the set of full lines with the newest state of each, of which
 // some is durable, some pending, and some is deletes.
 func TestFullLines(t *testing.T) {
-	for _, s := range shapes() {
+	for _, s := range tabletest.Shapes() {
 		t.Run(s.String(), func(t *testing.T) {
-			f := createLines(t, filepath.Join(t.TempDir(), "f"), s, s.lines(400), Options{CommitInterval: -1})
-			defer f.Close()
-			w, rng := writerOf(f), rand.New(rand.NewPCG(11, 12))
+			w, rng := mustWriter(t, s.Volume(t, s.Lines(400)), 0), rand.New(rand.NewPCG(11, 12))
 			var there []uint64
-			for slots := int(s.lines(400)) * int(s.slots()); len(there) < slots*97/100; {
+			for slots := int(s.Lines(400)) * int(s.Slots()); len(there) < slots*97/100; {
 				h := rng.Uint64()
-				if err := f.InsertHash(h); err != nil {
+				if err := w.Insert(h); err != nil {
 					break
 				}
 				if there = append(there, h); len(there) == slots*90/100 {
-					if err := f.Sync(); err != nil {
+					if err := w.Sync(false, 0); err != nil {
 						t.Fatal(err)
 					}
 				}
 			}
 			for _, h := range there[:len(there)/500] {
-				if _, err := f.DeleteHash(h); err != nil {
+				if _, err := w.Delete(h); err != nil {
 					t.Fatal(err)
 				}
 			}
 			full, mapped := 0, 0 // lines, and those that are as full in the mapping
 			for range 50 {
-				lines := make([]uint64, insertBlock)
+				lines := make([]uint64, Batch)
 				for i := range lines {
 					lines[i] = rng.Uint64N(w.table.Lines())
 				}
@@ -106,7 +99,7 @@ func TestFullLines(t *testing.T) {
 					}
 				}
 			}
-			if all := 50 * insertBlock; full == 0 || full == all || mapped == all {
+			if all := 50 * Batch; full == 0 || full == all || mapped == all {
 				t.Errorf("of %d lines, %d are full, and the mapping is right about %d: not what this is about", all, full, mapped)
 			}
 		})
@@ -140,11 +133,11 @@ func (v *waitingVolume) CreateLog(bytes int64) (recovery.File, error) {
 // one by one.
 func TestInsertBatchAmongOthers(t *testing.T) {
 	const lines = 20_000
-	inserts := lines * int(blocked12.slots()) * 97 / 100
+	inserts := lines * int(blocked12.Slots()) * 97 / 100
 	var words [2][]uint64
 	var waits [2]int
 	for i := range words {
-		v := &waitingVolume{newMemoryVolume(t, blocked12, lines), func() {}}
+		v := &waitingVolume{blocked12.Volume(t, lines), func() {}}
 		w := mustWriter(t, v, 256<<20)
 		rng := rand.New(rand.NewPCG(13, 14))
 		hashes := make([]uint64, inserts)
@@ -161,28 +154,28 @@ func TestInsertBatchAmongOthers(t *testing.T) {
 				t.Error("others insert with the outlook of the batch")
 			}
 			for range 2000 {
-				if err := w.insert(rng.Uint64()); err != nil {
+				if err := w.Insert(rng.Uint64()); err != nil {
 					t.Fatal(err)
 				}
 			}
 			for _, h := range hashes[deleted : deleted+3000] {
-				if ok, err := w.delete(h); !ok || err != nil {
+				if ok, err := w.Delete(h); !ok || err != nil {
 					t.Fatal(ok, err)
 				}
 			}
 			deleted += 3000
 		}
 		for left := hashes; len(left) > 0; {
-			block := left[:min(insertBlock, len(left))]
+			block := left[:min(Batch, len(left))]
 			if left = left[len(block):]; i == 0 {
 				for _, h := range block {
-					if err := w.insert(h); err != nil {
+					if err := w.Insert(h); err != nil {
 						t.Fatal(err)
 					}
 				}
 				continue
 			}
-			if n, err := insertBlockOf(w, block, left[:min(insertBlock, len(left))]); err != nil {
+			if n, err := insertBlockOf(w, block, left[:min(Batch, len(left))]); err != nil {
 				t.Fatal(n, err)
 			}
 		}
@@ -197,15 +190,15 @@ func TestInsertBatchAmongOthers(t *testing.T) {
 }
 
 // insertBlockOf is writer.insertAll where no fault is expected.
-func insertBlockOf(w *writer, hashes, next []uint64) (n int, err error) {
-	err = w.insertAll(hashes, next, &n)
+func insertBlockOf(w *Writer, hashes, next []uint64) (n int, err error) {
+	err = w.InsertAll(hashes, next, &n)
 	return n, err
 }
 
 // newestWords are those of the stash and the region, with all that is pending.
-func newestWords(w *writer) (words []uint64) {
+func newestWords(w *Writer) (words []uint64) {
 	for i := range w.words[layout.WordStash:] {
-		words = append(words, w.at(layout.WordStash+uint64(i)))
+		words = append(words, w.Word(layout.WordStash+uint64(i)))
 	}
 	return words
 }

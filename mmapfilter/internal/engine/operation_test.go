@@ -1,27 +1,25 @@
-package mmapfilter
+package engine
 
 import (
 	"math/rand/v2"
-	"path/filepath"
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
 )
 
 // TestFullKnowsWhatIsPending: a line that is full in the file is not, when an item has left
 // that is not durable yet, or not even appended.
 func TestFullKnowsWhatIsPending(t *testing.T) {
-	for _, s := range shapes() {
+	for _, s := range tabletest.Shapes() {
 		t.Run(s.String(), func(t *testing.T) {
-			f := createLines(t, filepath.Join(t.TempDir(), "f"), s, s.lines(20), Options{CommitInterval: -1})
-			defer f.Close()
-			w, rng := writerOf(f), rand.New(rand.NewPCG(5, 6))
+			w, rng := mustWriter(t, s.Volume(t, s.Lines(20)), 0), rand.New(rand.NewPCG(5, 6))
 			full := func(line uint64) bool { return w.mu.op.Full(line) }
 			var there []uint64 // in their home lines
-			for h := rng.Uint64(); f.InsertHash(h) == nil; h = rng.Uint64() {
+			for h := rng.Uint64(); w.Insert(h) == nil; h = rng.Uint64() {
 				there = append(there, h)
 			}
-			if err := f.Sync(); err != nil {
+			if err := w.Sync(false, 0); err != nil {
 				t.Fatal(err)
 			}
 			for _, h := range there {
@@ -37,7 +35,7 @@ func TestFullKnowsWhatIsPending(t *testing.T) {
 				if !full(home.Line) {
 					t.Error("not full any more, though nothing was done")
 				}
-				if deleted, err := f.DeleteHash(h); !deleted || err != nil || !w.fullMapped(home.Line) || full(home.Line) {
+				if deleted, err := w.Delete(h); !deleted || err != nil || !w.fullMapped(home.Line) || full(home.Line) {
 					t.Errorf("%t, %v: full, with a deletion that is pending", deleted, err)
 				}
 				return

@@ -1,19 +1,20 @@
-package mmapfilter
+package engine
 
 import (
 	"slices"
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
 )
 
 // inserts gives what inserts a random hash with each call, and returns it.
-func inserts(t *testing.T, w *writer) func() (h uint64) {
+func inserts(t *testing.T, w *Writer) func() (h uint64) {
 	rng := seeded(t, 1)
 	return func() (h uint64) {
 		t.Helper()
 		h = rng.Uint64()
-		if err := w.insert(h); err != nil {
+		if err := w.Insert(h); err != nil {
 			t.Fatal(err)
 		}
 		return h
@@ -24,7 +25,7 @@ func inserts(t *testing.T, w *writer) func() (h uint64) {
 // writer's process only where nothing of the line is pending, and where what is
 // pending has been the same all the time.
 func TestLookupLooksAgain(t *testing.T) {
-	w := mustWriter(t, newMemoryVolume(t, blocked12, 60), 0)
+	w := mustWriter(t, blocked12.Volume(t, 60), 0)
 	insert := inserts(t, w)
 	pending := insert()
 	if layout.Contains(w.table, &w.view, pending) {
@@ -35,10 +36,10 @@ func TestLookupLooksAgain(t *testing.T) {
 		t.Error("a lookup does not find what is pending")
 	}
 	found := make([]bool, 2)
-	if w.containsBlockUnder(before, new(lookupScratch), []uint64{pending, pending}, found); !found[0] || !found[1] {
+	if w.containsBlockUnder(before, new(Scratch), []uint64{pending, pending}, found); !found[0] || !found[1] {
 		t.Errorf("a batch does not find what is pending: %v", found)
 	}
-	if err := w.sync(false, 0); err != nil {
+	if err := w.Sync(false, 0); err != nil {
 		t.Fatal(err)
 	}
 	later := insert()
@@ -49,7 +50,7 @@ func TestLookupLooksAgain(t *testing.T) {
 		t.Error("a lookup says no with an overlay that is not the newest")
 	}
 	clear(found)
-	if w.containsBlockUnder(before, new(lookupScratch), []uint64{pending, later}, found); !found[0] || !found[1] {
+	if w.containsBlockUnder(before, new(Scratch), []uint64{pending, later}, found); !found[0] || !found[1] {
 		t.Errorf("in a batch they are %v", found)
 	}
 }
@@ -70,15 +71,15 @@ func (t tornTable) FirstLooks(_ *layout.View, _ []uint64, found []bool, _ []uint
 // TestBatchLooksAgain: a batch rests on what its first looks said only where the
 // overlay, asked after them, is the one from before.
 func TestBatchLooksAgain(t *testing.T) {
-	w := mustWriter(t, newMemoryVolume(t, blocked12, 60), 0)
+	w := mustWriter(t, blocked12.Volume(t, 60), 0)
 	insert := inserts(t, w)
 	present := insert()
-	if err := w.sync(false, 0); err != nil {
+	if err := w.Sync(false, 0); err != nil {
 		t.Fatal(err)
 	}
 	block := []uint64{w.homeBlock(present)}
 	for marked := []uint8{1}; marked[0] != 0; {
-		if err := w.sync(false, 0); err != nil {
+		if err := w.Sync(false, 0); err != nil {
 			t.Fatal(err)
 		}
 		insert()
@@ -88,11 +89,11 @@ func TestBatchLooksAgain(t *testing.T) {
 	found := make([]bool, 9) // one more than a kernel does at once
 	hashes := slices.Repeat([]uint64{present}, len(found))
 	w.table = tornTable{w.table, func() {
-		if err := w.sync(false, 0); err != nil {
+		if err := w.Sync(false, 0); err != nil {
 			t.Fatal(err)
 		}
 	}}
-	w.containsBlockUnder(w.overlay.Load(), new(lookupScratch), hashes, found)
+	w.containsBlockUnder(w.overlay.Load(), new(Scratch), hashes, found)
 	if slices.Contains(found, false) {
 		t.Errorf("a lookup that a commit overtook says no: %v", found)
 	}
@@ -101,15 +102,15 @@ func TestBatchLooksAgain(t *testing.T) {
 // TestLookupsDuringACommit: what is being made durable is found as what is pending is,
 // one by one and in batches, until the mapping has it, and then there.
 func TestLookupsDuringACommit(t *testing.T) {
-	for _, s := range oneEach() {
+	for _, s := range tabletest.OneEach() {
 		t.Run(s.String(), func(t *testing.T) {
-			w := mustWriter(t, newMemoryVolume(t, s, s.lines(60)), 0)
+			w := mustWriter(t, s.Volume(t, s.Lines(60)), 0)
 			rng := seeded(t, 1)
 			var all []uint64
 			insert := func() {
 				for range 100 {
 					h := rng.Uint64()
-					if err := w.insert(h); err != nil {
+					if err := w.Insert(h); err != nil {
 						t.Fatal(err)
 					}
 					all = append(all, h)
@@ -117,10 +118,10 @@ func TestLookupsDuringACommit(t *testing.T) {
 			}
 			check := func(when string) {
 				found := make([]bool, len(all))
-				w.containsAll(all, found)
+				w.ContainsAll(all, found)
 				for i, h := range all {
-					if !w.contains(h) || !found[i] {
-						t.Fatalf("%s: key %d: %t, in a batch %t", when, i, w.contains(h), found[i])
+					if !w.Contains(h) || !found[i] {
+						t.Fatalf("%s: key %d: %t, in a batch %t", when, i, w.Contains(h), found[i])
 					}
 				}
 			}
@@ -132,7 +133,7 @@ func TestLookupsDuringACommit(t *testing.T) {
 			check("the batch has ended")
 			insert()
 			check("another one has begun")
-			if err := w.log.Harden(b.Segment); err != nil {
+			if err := w.protocol.Harden(b.Segment); err != nil {
 				t.Fatal(err)
 			}
 			check("it is in the mapping")

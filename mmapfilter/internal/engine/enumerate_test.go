@@ -1,4 +1,4 @@
-package mmapfilter
+package engine
 
 import (
 	"fmt"
@@ -298,7 +298,7 @@ func (e *enumeration) schedule() (text string) {
 func nameWord(word uint64) string {
 	switch {
 	case word >= layout.WordRegion:
-		return fmt.Sprintf("line %d word %d", (word-layout.WordRegion)/blockWords, (word-layout.WordRegion)%blockWords)
+		return fmt.Sprintf("line %d word %d", (word-layout.WordRegion)/layout.BlockWords, (word-layout.WordRegion)%layout.BlockWords)
 	case word >= layout.WordStash:
 		return fmt.Sprintf("stash word %d", word-layout.WordStash)
 	case word == wordEpoch:
@@ -333,7 +333,7 @@ func TestEnumeration(t *testing.T) {
 	var stores []wordStore
 	change := func(line uint64, from, to *layout.Line, counted bool) {
 		for i := range to {
-			word := layout.WordRegion + line*blockWords + uint64(i)
+			word := layout.WordRegion + line*layout.BlockWords + uint64(i)
 			counter := layout.WordRuntime + layout.CounterOf(word)
 			switch {
 			case from[i] == to[i]:

@@ -1,4 +1,4 @@
-package mmapfilter
+package engine
 
 import (
 	"runtime"
@@ -13,21 +13,21 @@ import (
 // does not return before what was done before it is durable, though all of that is in the
 // batch of the other one, and its own is empty.
 func TestSyncBesideASync(t *testing.T) {
-	for name, second := range map[string]func(w *writer) error{
-		"sync":       func(w *writer) error { return w.sync(false, 0) },
-		"sync at":    func(w *writer) error { return w.sync(true, 7) },
-		"checkpoint": (*writer).checkpoint,
-		"clean":      (*writer).clean,
+	for name, second := range map[string]func(w *Writer) error{
+		"sync":       func(w *Writer) error { return w.Sync(false, 0) },
+		"sync at":    func(w *Writer) error { return w.Sync(true, 7) },
+		"checkpoint": (*Writer).Checkpoint,
+		"clean":      (*Writer).Clean,
 	} {
 		t.Run(name, func(t *testing.T) { syncBesideASync(t, second) })
 	}
 }
 
-func syncBesideASync(t *testing.T, second func(w *writer) error) {
-	v := newMemoryVolume(t, blocked30, 100)
+func syncBesideASync(t *testing.T, second func(w *Writer) error) {
+	v := blocked30.Volume(t, 100)
 	syncing, goOn := make(chan struct{}), make(chan struct{})
 	var block atomic.Bool
-	v.logSync = func() {
+	v.LogSync = func() {
 		if block.Load() {
 			syncing <- struct{}{}
 			<-goOn
@@ -35,24 +35,24 @@ func syncBesideASync(t *testing.T, second func(w *writer) error) {
 	}
 	w := mustWriter(t, v, 0)
 	key := seeded(t, 1).Uint64()
-	if err := w.insert(key); err != nil {
+	if err := w.Insert(key); err != nil {
 		t.Fatal(err)
 	}
 	block.Store(true)
 	first := make(chan error, 1)
-	go func() { first <- w.sync(true, 7) }()
+	go func() { first <- w.Sync(true, 7) }()
 	<-syncing
 	block.Store(false)
 
 	returned := make(chan error, 1)
 	go func() {
 		err := second(w)
-		if seq, _, _ := w.log.Durable(); err == nil && (seq != 7 || !layout.Contains(w.table, viewOf(w), key)) {
+		if seq, _, _ := w.protocol.Durable(); err == nil && (seq != 7 || !layout.Contains(w.table, viewOf(w), key)) {
 			t.Error("it returned before what was done before it was durable")
 		}
 		returned <- err
 	}()
-	for !waitsForLock("mmapfilter.(*writer).") && len(returned) == 0 {
+	for !waitsForLock("engine.(*Writer).") && len(returned) == 0 {
 		runtime.Gosched()
 	}
 	goOn <- struct{}{}

@@ -1,10 +1,11 @@
-package mmapfilter
+package engine
 
 import (
 	"math/rand/v2"
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
 )
 
 // TestPendingInSecondBlock: a key that was inserted is found before it is durable, where what
@@ -14,8 +15,8 @@ func TestPendingInSecondBlock(t *testing.T) {
 	const lines = 192
 	for _, kind := range []layout.Kind{layout.Packed, layout.SemiSorted} {
 		for _, p := range layout.LegalParams(kind) {
-			s := shape{kind, p}
-			w := mustWriter(t, newMemoryVolume(t, s, lines), 1<<20)
+			s := tabletest.Shape{Kind: kind, Params: p}
+			w := mustWriter(t, s.Volume(t, lines), 1<<20)
 			rng := rand.New(rand.NewPCG(uint64(p.FingerprintBits), uint64(p.BucketSize)))
 			inTwo, secondAlone := 0, 0
 			insert := func(h uint64) {
@@ -34,12 +35,12 @@ func TestPendingInSecondBlock(t *testing.T) {
 					if i >= p.FingerprintBits {
 						continue
 					}
-					if ok, err := w.delete(h); !ok || err != nil {
+					if ok, err := w.Delete(h); !ok || err != nil {
 						t.Fatalf("%s: %t, %v", s, ok, err)
 					}
 				}
 			}
-			for range min(int(s.slots())*lines*3/4, 150) {
+			for range min(int(s.Slots())*lines*3/4, 150) {
 				insert(rng.Uint64())
 			}
 			if (inTwo == 0) != (secondAlone == 0) {
@@ -51,20 +52,20 @@ func TestPendingInSecondBlock(t *testing.T) {
 
 // insertAlone inserts an item in a batch of its own, and looks it up in every way. It gives 1
 // where something was pending in a second block alone.
-func insertAlone(t *testing.T, s shape, w *writer, h uint64) (secondAlone int) {
+func insertAlone(t *testing.T, s tabletest.Shape, w *Writer, h uint64) (secondAlone int) {
 	t.Helper()
-	if err := w.sync(false, 0); err != nil {
+	if err := w.Sync(false, 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.insert(h); err != nil {
+	if err := w.Insert(h); err != nil {
 		t.Fatalf("%s: %v", s, err)
 	}
 	if secondBlockAlone(w, h) {
 		secondAlone = 1
 	}
 	found := make([]bool, 1)
-	w.containsAll([]uint64{h}, found)
-	if one, n := w.contains(h), w.count(h); !one || !found[0] || n == 0 {
+	w.ContainsAll([]uint64{h}, found)
+	if one, n := w.Contains(h), w.Count(h); !one || !found[0] || n == 0 {
 		t.Fatalf("%s: %+v is in; alone: %t, in a batch: %t, %d counted", s, w.table.Split(h), one, found[0], n)
 	}
 	return secondAlone
@@ -73,12 +74,12 @@ func insertAlone(t *testing.T, s shape, w *writer, h uint64) (secondAlone int) {
 // blocksOf gives the first and the last block of a line.
 func blocksOf(t layout.Table, line uint64) (first, last uint64) {
 	word, n := t.Words(line)
-	return word / blockWords, (word + uint64(n) - 1) / blockWords
+	return word / layout.BlockWords, (word + uint64(n) - 1) / layout.BlockWords
 }
 
 // secondBlockAlone reports whether something is pending in the second block of a line of an
 // item, and nothing in the first, nor in its other line.
-func secondBlockAlone(w *writer, hash uint64) bool {
+func secondBlockAlone(w *Writer, hash uint64) bool {
 	it, p := w.table.Split(hash), w.overlay.Load()
 	other := w.table.Alternate(it).Line
 	for _, pair := range [][2]uint64{{it.Line, other}, {other, it.Line}} {

@@ -1,4 +1,4 @@
-package mmapfilter
+package engine
 
 import (
 	"sync/atomic"
@@ -13,7 +13,7 @@ import (
 // and leaves the pending words alone until it is complete. Only these stores, word by
 // word, say what it has changed: lines may share words.
 type operation struct {
-	w      *writer
+	w      *Writer
 	stores []wal.Store
 
 	// The line that was loaded last, with everything that was done to it.
@@ -56,14 +56,14 @@ func (op *operation) Change(words *layout.Stores) {
 	}
 }
 
-// loadMapped reads the image of a line from the mapping, with zeros after it, and
-// returns the words of the file that it covers.
-func (w *writer) loadMapped(line uint64, l *layout.Line) (first, n uint64) {
+// loadMapped reads the image of a line from the file, with zeros after it, and returns the
+// words of the file that it covers.
+func (w *Writer) loadMapped(line uint64, l *layout.Line) (first, n uint64) {
 	at, words := w.table.Words(line)
 	first, n = layout.WordRegion+at, uint64(words)
 	mapped := w.words[first : first+n]
-	if n == blockWords { // unrolled: an insert into a full table loads four lines
-		m := (*[blockWords]uint64)(mapped)
+	if n == layout.BlockWords { // unrolled, since an insert into a full table loads four lines
+		m := (*[layout.BlockWords]uint64)(mapped)
 		l[0], l[1] = atomic.LoadUint64(&m[0]), atomic.LoadUint64(&m[1])
 		l[2], l[3] = atomic.LoadUint64(&m[2]), atomic.LoadUint64(&m[3])
 		l[4], l[5] = atomic.LoadUint64(&m[4]), atomic.LoadUint64(&m[5])
@@ -77,10 +77,9 @@ func (w *writer) loadMapped(line uint64, l *layout.Line) (first, n uint64) {
 	return first, n
 }
 
-// full reports whether a line is known to have no free slot. It reads the mapping
-// alone, which is right if nothing is pending in the line; false says nothing.
-// REQUIRES: w.mu.
-func (w *writer) full(line uint64) bool {
+// full reports whether a line is known to have no free slot. It reads the file alone,
+// which is right if nothing is pending in the line; false says nothing. REQUIRES: w.mu.
+func (w *Writer) full(line uint64) bool {
 	if !w.fullMapped(line) {
 		return false
 	}
@@ -88,13 +87,13 @@ func (w *writer) full(line uint64) bool {
 	return p == nil || !w.isPending(p, line)
 }
 
-func (w *writer) fullMapped(line uint64) bool {
+func (w *Writer) fullMapped(line uint64) bool {
 	return w.table.Full(w.words[layout.WordRegion:], line)
 }
 
 // loadLine reads the newest image of a line and returns the words of the file that it
 // covers. REQUIRES: w.mu, without which the words may be of different instants.
-func (w *writer) loadLine(line uint64, l *layout.Line) (first, n uint64) {
+func (w *Writer) loadLine(line uint64, l *layout.Line) (first, n uint64) {
 	first, n = w.loadMapped(line, l)
 	if p := w.overlay.Load(); p != nil {
 		p.Update(first-layout.WordRegion, l[:n])
@@ -103,31 +102,31 @@ func (w *writer) loadLine(line uint64, l *layout.Line) (first, n uint64) {
 }
 
 // prefetch prefetches what loadLine reads of a line.
-func (w *writer) prefetch(line uint64) {
+func (w *Writer) prefetch(line uint64) {
 	at, n := w.table.Words(line)
-	for block := at / blockWords; block <= (at+uint64(n)-1)/blockWords; block++ {
-		kernel.Prefetch(&w.words[layout.WordRegion+block*blockWords])
+	for block := at / layout.BlockWords; block <= (at+uint64(n)-1)/layout.BlockWords; block++ {
+		kernel.Prefetch(&w.words[layout.WordRegion+block*layout.BlockWords])
 	}
 }
 
-// prefetchHome prefetches the home line of a hash. An operation calls it before it
+// PrefetchHome prefetches the home line of a hash. An operation calls it before it
 // takes the lock: no load passes the locked instruction, so the cache miss would
 // otherwise begin only after it.
-func (w *writer) prefetchHome(hash uint64) { w.prefetchHomeLine(w.table.Split(hash).Line) }
+func (w *Writer) PrefetchHome(hash uint64) { w.prefetchHomeLine(w.table.Split(hash).Line) }
 
 // prefetchHomeLine prefetches what an operation reads of a home line, and what a store
 // to it needs: most operations store to it.
-func (w *writer) prefetchHomeLine(line uint64) {
+func (w *Writer) prefetchHomeLine(line uint64) {
 	w.prefetch(line)
 	w.prefetchTags(line)
 }
 
 // prefetchTags prefetches the entries of the pending table that a store to the line
 // needs.
-func (w *writer) prefetchTags(line uint64) {
+func (w *Writer) prefetchTags(line uint64) {
 	if p := w.overlay.Load(); p != nil {
 		first, _ := w.table.Words(line)
-		p.Active().PrefetchTags(first / blockWords)
+		p.Active().PrefetchTags(first / layout.BlockWords)
 	}
 }
 

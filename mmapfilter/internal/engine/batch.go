@@ -1,4 +1,4 @@
-package mmapfilter
+package engine
 
 import (
 	"encoding/binary"
@@ -9,14 +9,14 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/place"
 )
 
-// insertBlock is how many inserts of a batch are planned together.
-const insertBlock = place.MostAhead
+// Batch is how many inserts of a batch are planned together.
+const Batch = place.MostAhead
 
-// insertAll inserts up to insertBlock items, in order, and stops at the first error. It
+// InsertAll inserts up to Batch items, in order, and stops at the first error. It
 // adds the number of items inserted to done, even if a fault ends it. It makes room for
 // all of them at once if it can, and reports them together. Meanwhile it prefetches the
 // home lines of the next hashes.
-func (w *writer) insertAll(hashes, next []uint64, done *int) (err error) {
+func (w *Writer) InsertAll(hashes, next []uint64, done *int) (err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p := w.mu.placer
@@ -27,7 +27,7 @@ func (w *writer) insertAll(hashes, next []uint64, done *int) (err error) {
 			w.tell(n)
 		}
 	}()
-	var block [insertBlock]layout.Item
+	var block [Batch]layout.Item
 	items := block[:len(hashes)]
 	for i, h := range hashes {
 		items[i] = w.table.Split(h)
@@ -42,7 +42,7 @@ func (w *writer) insertAll(hashes, next []uint64, done *int) (err error) {
 				break
 			}
 			room++
-			if left := len(items) - n; w.log.Room(left*w.most) && !w.segmentIsFull(left) {
+			if left := len(items) - n; w.protocol.Room(left*w.most) && !w.segmentIsFull(left) {
 				room = len(items)
 			}
 			if waits != w.mu.waits { // there may have been deletes since
@@ -61,18 +61,18 @@ func (w *writer) insertAll(hashes, next []uint64, done *int) (err error) {
 	return err
 }
 
-// prefetchHomes asks for the blocks that the home lines of up to insertBlock hashes
+// prefetchHomes asks for the blocks that the home lines of up to Batch hashes
 // start in. They are asked for in one burst: a prefetch waits until its address is
 // translated, and those of a burst wait together.
-func (w *writer) prefetchHomes(hashes []uint64) {
-	var blocks [insertBlock]uint64
+func (w *Writer) prefetchHomes(hashes []uint64) {
+	var blocks [Batch]uint64
 	layout.HomeBlocks(w.table, hashes, blocks[:])
 	kernel.PrefetchBlocks(w.view.Region, blocks[:len(hashes)])
 }
 
 // fullLines returns the set of lines, of up to 64, that have no free slot. REQUIRES:
 // w.mu.
-func (w *writer) fullLines(lines []uint64) (full uint64) {
+func (w *Writer) fullLines(lines []uint64) (full uint64) {
 	full = w.table.FullLines(w.view.Region, lines)
 	if p := w.overlay.Load(); p != nil {
 		var l layout.Line
@@ -88,13 +88,13 @@ func (w *writer) fullLines(lines []uint64) (full uint64) {
 
 // pendingLines returns a set of those lines, of up to 64, for which isPending reports
 // true, and a few others. It prefetches their words.
-func (w *writer) pendingLines(p *pending.Overlay, lines []uint64) (set uint64) {
-	var first, last [insertBlock]uint64 // blocks
-	var may [insertBlock / 8]uint8
+func (w *Writer) pendingLines(p *pending.Overlay, lines []uint64) (set uint64) {
+	var first, last [Batch]uint64 // blocks
+	var may [Batch / 8]uint8
 	across := false // some lines lie in two blocks
 	for i, line := range lines {
 		word, n := w.table.Words(line)
-		first[i], last[i] = word/blockWords, (word+uint64(n)-1)/blockWords
+		first[i], last[i] = word/layout.BlockWords, (word+uint64(n)-1)/layout.BlockWords
 		across = across || first[i] != last[i]
 	}
 	p.MayHave(first[:len(lines)], may[:])

@@ -1,4 +1,4 @@
-package mmapfilter
+package engine
 
 import (
 	"slices"
@@ -69,7 +69,7 @@ func comesHome(t *testing.T, between func(s *stage, insert change) []wordStore) 
 		victims, _ := table.Victims(nil, &l, it, true)
 		return slices.ContainsFunc(victims, func(v layout.Item) bool { return table.Class(v) == table.Class(item) })
 	})
-	if err := s.w.checkpoint(); err != nil {
+	if err := s.w.Checkpoint(); err != nil {
 		t.Fatal(err)
 	}
 	first := s.mapped()
@@ -78,7 +78,7 @@ func comesHome(t *testing.T, between func(s *stage, insert change) []wordStore) 
 	copies := func(time int, it layout.Item) int {
 		var line layout.Line
 		for i := range line {
-			line[i] = l.value(layout.WordRegion+it.Line*blockWords+uint64(i), time)
+			line[i] = l.value(layout.WordRegion+it.Line*layout.BlockWords+uint64(i), time)
 		}
 		return table.Copies(&line, it)
 	}
@@ -116,7 +116,7 @@ func (c *homecoming) lookUp(before func(word uint64) bool, put func(e *enumerati
 
 // secondSlots are the words of the second line.
 func (c *homecoming) secondSlots(word uint64) bool {
-	return word >= layout.WordRegion && (word-layout.WordRegion)/blockWords == c.second
+	return word >= layout.WordRegion && (word-layout.WordRegion)/layout.BlockWords == c.second
 }
 
 // enumerated has all schedules of the lookup done, with and without a handicap.

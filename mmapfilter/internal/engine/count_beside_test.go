@@ -1,4 +1,4 @@
-package mmapfilter
+package engine
 
 import (
 	"maps"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -62,11 +63,11 @@ func (s *countScene) check(t *testing.T, what string, most int) (fewer int) {
 		}
 		most--
 		perTry := 0
-		countBeside(s.table, func(word uint64) uint64 { perTry++; return s.value(word, end) }, hash)
+		CountBeside(s.table, func(word uint64) uint64 { perTry++; return s.value(word, end) }, hash)
 		for start := range end {
 			for jump := range perTry + 1 {
 				loads := 0
-				n := countBeside(s.table, func(word uint64) uint64 {
+				n := CountBeside(s.table, func(word uint64) uint64 {
 					if loads++; loads > jump {
 						return s.value(word, end)
 					}
@@ -86,7 +87,7 @@ func (s *countScene) check(t *testing.T, what string, most int) (fewer int) {
 // never counts fewer items of a class than there are all the time. With a counter odd, a
 // bucket may be half stored, and hold fewer than before and after.
 func TestCountBesideAWriter(t *testing.T) {
-	for _, s := range append(oneEach(), blocked30, newShape(layout.Packed, 31, 4), compact22) {
+	for _, s := range append(tabletest.OneEach(), blocked30, tabletest.New(layout.Packed, 31, 4), compact22) {
 		t.Run(s.String(), func(t *testing.T) { countBesideAWriter(t, s) })
 	}
 }
@@ -102,11 +103,11 @@ func TestCountBesideTheStash(t *testing.T) {
 	// The second line is looked at after the stash; by a key of the class whose home it is,
 	// before.
 	twin := hashOf(t, sc.table, sc.table.Alternate(sc.table.Split(hash)))
-	least, first := s.w.count(hash), s.mapped()
+	least, first := s.w.Count(hash), s.mapped()
 	var stores []wordStore
 	for _, c := range operations {
 		stores = append(stores, s.step(c).mapped...)
-		least = min(least, s.w.count(hash))
+		least = min(least, s.w.Count(hash))
 	}
 	sc.timeline = newTimeline(first, stores)
 	sc.least[hash], sc.least[twin] = least, least
@@ -115,17 +116,17 @@ func TestCountBesideTheStash(t *testing.T) {
 	}
 }
 
-func countBesideAWriter(t *testing.T, s shape) {
+func countBesideAWriter(t *testing.T, s tabletest.Shape) {
 	steps, most := 100, 30
 	if testing.Short() {
 		steps, most = 40, 10
 	}
-	if s.kind == layout.Packed {
+	if s.Kind == layout.Packed {
 		steps *= 15 // few lines are in two blocks of 64 bytes
 	}
 	rng := rand.New(rand.NewPCG(uint64(s.FingerprintBits), uint64(s.BucketSize)))
-	v := &recordedVolume{memoryVolume: newMemoryVolume(t, s, s.lines(4))}
-	v.file.memoryFile = v.filter
+	v := &recordedVolume{Volume: s.Volume(t, s.Lines(4))}
+	v.file.File = v.File
 	w := mustWriter(t, v, wal.MinBytes)
 	slots := int(w.table.Lines()) * w.table.SlotsPerLine()
 	var keys []uint64 // each as often as it is in
@@ -143,9 +144,9 @@ func countBesideAWriter(t *testing.T, s shape) {
 		}
 		ok, err := true, error(nil)
 		if c.grow > 0 {
-			err = w.insert(c.hash)
+			err = w.Insert(c.hash)
 		} else {
-			ok, err = w.delete(c.hash)
+			ok, err = w.Delete(c.hash)
 		}
 		if !ok || err != nil {
 			t.Fatalf("%+v, with %d keys for %d slots: %t, %v", c, len(keys), slots, ok, err)
@@ -154,18 +155,18 @@ func countBesideAWriter(t *testing.T, s shape) {
 	for len(keys) < slots*19/20 {
 		operate()
 	}
-	if err := w.checkpoint(); err != nil {
+	if err := w.Checkpoint(); err != nil {
 		t.Fatal(err)
 	}
 	fewer, recovered := 0, 0
 	for range steps {
 		sc := &countScene{table: w.table, least: map[uint64]uint64{}}
 		for _, h := range keys {
-			sc.least[h] = w.count(h)
+			sc.least[h] = w.Count(h)
 		}
 		operate()
 		for h, n := range sc.least {
-			sc.least[h] = min(n, w.count(h))
+			sc.least[h] = min(n, w.Count(h))
 		}
 		first := slices.Clone(w.words[layout.WordRuntime : layout.WordRegion+uint64(len(w.view.Region))])
 
@@ -177,7 +178,7 @@ func countBesideAWriter(t *testing.T, s shape) {
 		recovered += sc.check(t, "a recovery", most/4)
 
 		v.file.stores = nil
-		if err := w.sync(false, 0); err != nil {
+		if err := w.Sync(false, 0); err != nil {
 			t.Fatal(err)
 		}
 		sc.timeline = newTimeline(first, forLookups(v.file.stores))

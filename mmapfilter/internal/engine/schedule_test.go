@@ -1,4 +1,4 @@
-package mmapfilter
+package engine
 
 import (
 	"fmt"
@@ -35,12 +35,12 @@ func (e *enumeration) hide(word uint64) { e.hidden = func(w uint64) bool { retur
 func (e *enumeration) lookOnce(home uint64) {
 	e.apart = true
 	e.keep = func(word uint64) bool {
-		return word >= layout.WordRegion && (word-layout.WordRegion)/blockWords == home
+		return word >= layout.WordRegion && (word-layout.WordRegion)/layout.BlockWords == home
 	}
 }
 
 func counterOfLine(line uint64) uint64 {
-	return layout.WordRuntime + layout.CounterOf(layout.WordRegion+line*blockWords)
+	return layout.WordRuntime + layout.CounterOf(layout.WordRegion+line*layout.BlockWords)
 }
 
 // A proof is what enumerations have come to.
@@ -136,7 +136,7 @@ func (p *proof) note(s *stage, st step, before []uint64) {
 	for _, w := range st.mapped {
 		switch {
 		case w.word >= layout.WordRegion:
-			lines[(w.word-layout.WordRegion)/blockWords] = true
+			lines[(w.word-layout.WordRegion)/layout.BlockWords] = true
 		case w.word >= layout.WordStash:
 			stash = true
 		default:
@@ -162,7 +162,7 @@ func (p *proof) note(s *stage, st step, before []uint64) {
 	is("a delete that drains the stash by moves between lines", !insert && stash && len(lines) > 1)
 	// Who has come home, and who has left?
 	at := func(words []uint64, it layout.Item) int {
-		view := layout.NewView(words, s.w.log.Geometry())
+		view := layout.NewView(words, s.w.protocol.Geometry())
 		var l layout.Line
 		s.w.table.Load(view.Region, it.Line, &l)
 		return s.w.table.Copies(&l, it)
@@ -359,7 +359,7 @@ func TestRecoverySchedules(t *testing.T) {
 func (p *proof) deaths(t *testing.T, s *stage, batches int) {
 	s.fill(3)
 	for i := range batches {
-		if err := s.w.checkpoint(); err != nil {
+		if err := s.w.Checkpoint(); err != nil {
 			t.Fatal(err)
 		}
 		stay := maps.Clone(s.counts)

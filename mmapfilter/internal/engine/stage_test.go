@@ -1,4 +1,4 @@
-package mmapfilter
+package engine
 
 import (
 	"maps"
@@ -8,17 +8,18 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
 // A recordedVolume is a memoryVolume that keeps every store to the filter file.
 type recordedVolume struct {
-	*memoryVolume
+	*tabletest.Volume
 	file recordedFile
 }
 
 type recordedFile struct {
-	*memoryFile
+	*tabletest.File
 	stores []wordStore
 	stored func() // called after each store, if not nil
 }
@@ -26,7 +27,7 @@ type recordedFile struct {
 func (v *recordedVolume) Filter() recovery.File { return &v.file }
 
 func (f *recordedFile) Store(word, value uint64) {
-	f.memoryFile.Store(word, value)
+	f.File.Store(word, value)
 	f.stores = append(f.stores, wordStore{word, value})
 	if f.stored != nil {
 		f.stored()
@@ -36,17 +37,17 @@ func (f *recordedFile) Store(word, value uint64) {
 // crashed is the volume as a process leaves it that dies; it goes on with stores
 // to the filter file that are given.
 func (v *recordedVolume) crashed(words []uint64, stores []wordStore) *recordedVolume {
-	c := &recordedVolume{memoryVolume: &memoryVolume{filter: &memoryFile{words: slices.Clone(words)}}}
+	c := &recordedVolume{Volume: &tabletest.Volume{File: &tabletest.File{Mem: slices.Clone(words)}}}
 	for _, s := range stores {
-		c.filter.words[s.word] = s.value
+		c.File.Mem[s.word] = s.value
 	}
-	for i, log := range v.mu.logs {
+	for i, log := range v.Mu.Logs {
 		if log != nil {
-			c.mu.logs[i] = &memoryFile{words: slices.Clone(log.words)}
+			c.Mu.Logs[i] = &tabletest.File{Mem: slices.Clone(log.Mem)}
 		}
 	}
-	c.mu.random = v.mu.random
-	c.file.memoryFile = c.filter
+	c.Mu.Random = v.Mu.Random
+	c.file.File = c.File
 	return c
 }
 
@@ -66,7 +67,7 @@ func forLookups(stores []wordStore) (read []wordStore) {
 type stage struct {
 	testing.TB
 	volume *recordedVolume
-	w      *writer
+	w      *Writer
 	rng    *rand.Rand
 	counts map[uint64]int // of each hash
 	keys   []uint64       // every hash that was ever in
@@ -79,9 +80,9 @@ func newStage(tb testing.TB, lines, seed uint64) *stage {
 	return newStageOf(tb, stageShape, lines, seed)
 }
 
-func newStageOf(tb testing.TB, p shape, lines, seed uint64) *stage {
-	v := &recordedVolume{memoryVolume: newMemoryVolume(tb, p, lines)}
-	v.file.memoryFile = v.filter
+func newStageOf(tb testing.TB, p tabletest.Shape, lines, seed uint64) *stage {
+	v := &recordedVolume{Volume: p.Volume(tb, lines)}
+	v.file.File = v.File
 	s := &stage{TB: tb, volume: v, rng: rand.New(rand.NewPCG(seed, lines)), counts: map[uint64]int{}}
 	s.w = mustWriter(tb, v, wal.MinBytes)
 	return s
@@ -92,9 +93,9 @@ func (s *stage) do(c change) {
 	s.Helper()
 	ok, err := true, error(nil)
 	if c.grow > 0 {
-		err = s.w.insert(c.hash)
+		err = s.w.Insert(c.hash)
 	} else {
-		ok, err = s.w.delete(c.hash)
+		ok, err = s.w.Delete(c.hash)
 	}
 	if !ok || err != nil {
 		s.Fatalf("%+v: %t, %v", c, ok, err)
@@ -107,7 +108,7 @@ func (s *stage) do(c change) {
 
 func (s *stage) sync() {
 	s.Helper()
-	if err := s.w.sync(false, 0); err != nil {
+	if err := s.w.Sync(false, 0); err != nil {
 		s.Fatal(err)
 	}
 }
@@ -145,13 +146,13 @@ func (s *stage) mapped() []uint64 { return slices.Clone(s.w.words[layout.WordRun
 func (s *stage) newest() []uint64 {
 	words := make([]uint64, s.end()-layout.WordRuntime)
 	for i := range words {
-		words[i] = s.w.at(layout.WordRuntime + uint64(i))
+		words[i] = s.w.Word(layout.WordRuntime + uint64(i))
 	}
 	return words
 }
 
 // end is the word after the last one of a line.
-func (s *stage) end() uint64 { return layout.WordRegion + s.w.table.Lines()*blockWords }
+func (s *stage) end() uint64 { return layout.WordRegion + s.w.table.Lines()*layout.BlockWords }
 
 // A step is an operation with its stores.
 type step struct {

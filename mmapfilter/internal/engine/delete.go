@@ -1,0 +1,53 @@
+package engine
+
+import (
+	"github.com/mmapfilter/mmapfilter/layout"
+)
+
+// Delete deletes an item of a hash. It reports false if there certainly is none; that
+// changes nothing but counts as an operation.
+func (w *Writer) Delete(hash uint64) (bool, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.ready(); err != nil {
+		return false, err
+	}
+	freed, inLine, ok := w.mu.placer.Remove(w.table.Split(hash))
+	if !ok {
+		w.mu.op.reset()
+		w.protocol.Skip()
+		return false, nil
+	}
+	if inLine && w.mu.stashLen > 0 {
+		w.drain(freed)
+	}
+	w.finish(-1)
+	return true, nil
+}
+
+// searchEvery is how many deletes there are, while the stash is in use, to one search for
+// a path by which an item could leave it. The search may read a thousand lines, the rest
+// of a delete reads two.
+const searchEvery = 8
+
+// drain moves an item from the stash into the line that has just got room, if one may
+// live there; otherwise, now and then, into any line where moves can make room.
+func (w *Writer) drain(freed uint64) {
+	w.mu.drains++
+	full := w.mu.stashLen == layout.StashEntries || w.atLimit()
+	search := w.mu.drains%searchEvery == 0
+	chosen := w.mu.drains / searchEvery % w.mu.stashLen // of the entries, for a search
+	n, done := 0, false
+	layout.StashClasses(w.stash, func(c layout.Class, items uint64) {
+		if full && items > 1 {
+			return // its entry would stay, and there would be no room for the next key
+		}
+		it := layout.Item(c)
+		if !done && (it.Line == freed || w.table.Alternate(it).Line == freed) {
+			done = w.mu.placer.Unstash(it, false)
+		}
+		if n++; !done && search && n-1 == chosen {
+			done = w.mu.placer.Unstash(it, true)
+		}
+	})
+}

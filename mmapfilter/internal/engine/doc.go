@@ -1,0 +1,39 @@
+// Package engine writes to a filter: it turns inserts and deletes into changes of words,
+// logs them, shows them to the lookups of this process at once, and commits them.
+//
+// # Who does what
+//
+//	package place      where an item goes; which words change
+//	package engine     when: operations, segments, commits, checkpoints, and locks
+//	package pending    the changes that are not in the file yet
+//	package recovery   the order of writes to log and file: the protocol
+//
+// # The life of a change
+//
+//	Insert, Delete   the placer plans; the operation collects the stores in order
+//	finish           the log takes them; publish puts them into the pending words,
+//	                 where lookups of this process see them
+//	endSegment       the open segment ends; the next one takes operations
+//	Harden           (recovery) the log is durable, then the stores go to the file,
+//	                 where lookups of other processes see them
+//	dropPending      the pending words of the segment are no longer needed
+//
+// An operation changes nothing before it is complete. If it finds no room, it changes
+// nothing at all (C3).
+//
+// # Lookups
+//
+// The newest state is the mapped file with the pending words over it. Most lines have
+// nothing pending, so a lookup looks in the file first, and then asks whether that was
+// all. As long as the overlay is the same, only words of its committing segment are
+// stored to the file, and that segment gets no more words. So a block that has no word in
+// the overlay, asked before the block is read or after, does not change meanwhile, and is
+// as it was at the instant when the overlay was asked.
+//
+// # Locks
+//
+// They are taken in the order checkpoints, commit, mu. A commit holds commit and mu to end
+// the segment, and then commit alone while it waits for the disk: operations go on
+// meanwhile, in the next segment. A checkpoint holds only checkpoints while it writes most
+// of the region, and all three for the rest.
+package engine

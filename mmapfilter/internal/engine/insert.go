@@ -1,0 +1,62 @@
+package engine
+
+import (
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/place"
+)
+
+// Insert inserts the item of a hash. An ErrFull changes nothing but counts as an
+// operation.
+func (w *Writer) Insert(hash uint64) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.insertLocked(hash)
+}
+
+// insertLocked is Insert. REQUIRES: w.mu.
+func (w *Writer) insertLocked(hash uint64) error {
+	if err := w.ready(); err != nil {
+		return err
+	}
+	if !w.plan(w.table.Split(hash)) {
+		return ErrFull
+	}
+	w.finish(1)
+	return nil
+}
+
+// plan has the placer plan an insert and reports whether there is room. At the limit of
+// keys there is room only for an item whose class has an entry in the stash.
+func (w *Writer) plan(home layout.Item) bool {
+	put := w.mu.placer.Insert
+	if w.atLimit() {
+		put = w.mu.placer.CountUp
+	}
+	if put(home) {
+		return true
+	}
+	w.mu.op.reset()
+	w.protocol.Skip()
+	return false
+}
+
+// InsertUnique inserts an item unless a lookup answers "maybe", in one step.
+func (w *Writer) InsertUnique(hash uint64) (added bool, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.ready(); err != nil {
+		return false, err
+	}
+	if layout.Lookup(w.table, w.newest, hash) {
+		w.protocol.Skip()
+		return false, nil
+	}
+	err = w.insertLocked(hash)
+	return err == nil, err
+}
+
+// atLimit reports whether the filter has as many keys as it may have. A filter that an
+// earlier version filled may have more. REQUIRES: w.mu.
+func (w *Writer) atLimit() bool {
+	return place.KeysOf(w.protocol.Length(), w.mu.inStash, w.mu.stashLen) >= w.Limit
+}

@@ -1,0 +1,150 @@
+package engine
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/kernel"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/pending"
+)
+
+// Word returns the newest value of a word of the file, for the lookups of this process.
+// The words of the runtime page are counters for what is pending.
+func (w *Writer) Word(word uint64) uint64 {
+	switch {
+	case word >= layout.WordRegion:
+		if p := w.overlay.Load(); p != nil {
+			if v, ok := p.Word(word - layout.WordRegion); ok {
+				return v
+			}
+		}
+		return atomic.LoadUint64(&w.words[word])
+	case word >= layout.WordStash:
+		return atomic.LoadUint64(&w.stash[word-layout.WordStash])
+	}
+	return atomic.LoadUint64(&w.runtime[word-layout.WordRuntime])
+}
+
+// Contains looks a hash up in the newest state: the file, overlaid with what is pending.
+// See Unsure.
+func (w *Writer) Contains(hash uint64) bool {
+	p := w.overlay.Load()
+	if p == nil { // the file has everything
+		return layout.Contains(w.table, &w.view, hash)
+	}
+	return w.containsUnder(p, hash)
+}
+
+// containsUnder is Contains with an overlay that was loaded before. Most home lines have
+// nothing pending, and the file settles most lookups: see the package essay.
+func (w *Writer) containsUnder(p *pending.Overlay, hash uint64) bool {
+	found, open := w.table.FirstLook(&w.view, hash)
+	if open {
+		return w.containsBeyond(p, hash)
+	}
+	if !p.Has(w.homeBlock(hash)) && w.overlay.Load() == p {
+		return found
+	}
+	return layout.Lookup(w.table, w.newest, hash)
+}
+
+// containsBeyond is containsUnder for hashes that the home line does not settle. If
+// nothing is pending in either line, and was not while they were read, then Lookup would
+// have read what Contains did.
+func (w *Writer) containsBeyond(p *pending.Overlay, hash uint64) bool {
+	found := layout.Contains(w.table, &w.under, hash)
+	it := w.table.Split(hash)
+	if !w.isPending(p, it.Line) && !w.isPending(p, w.table.Alternate(it).Line) && w.overlay.Load() == p {
+		return found
+	}
+	return layout.Lookup(w.table, w.newest, hash)
+}
+
+// isPending reports whether p has words of the blocks that a line is in.
+func (w *Writer) isPending(p *pending.Overlay, line uint64) bool {
+	word, n := w.table.Words(line)
+	first, last := word/layout.BlockWords, (word+uint64(n)-1)/layout.BlockWords
+	return p.Has(first) || last != first && p.Has(last)
+}
+
+// homeBlock returns the block of the region that the home line of a hash starts in.
+func (w *Writer) homeBlock(hash uint64) uint64 {
+	first, _ := w.table.Words(w.table.Split(hash).Line)
+	return first / layout.BlockWords
+}
+
+// ContainsAll is Contains for a batch, whose cache misses overlap.
+func (w *Writer) ContainsAll(hashes []uint64, found []bool) {
+	scratch := scratches.Get().(*Scratch)
+	defer scratches.Put(scratch)
+	for len(hashes) > 0 {
+		n := min(len(hashes), LookupBlock)
+		w.ContainsBlock(scratch, hashes[:n], found)
+		hashes, found = hashes[n:], found[n:]
+	}
+}
+
+// LookupBlock is how many lookups of a batch are in progress at once.
+const LookupBlock = 512
+
+// A Scratch is the memory for a block of lookups. As local variables they would be moved
+// to the heap each time, since they are passed to methods of an interface.
+type Scratch struct {
+	blocks        [LookupBlock]uint64
+	open, pending [LookupBlock / 8]uint8
+}
+
+var scratches = sync.Pool{New: func() any { return new(Scratch) }}
+
+// ContainsBlock is ContainsAll for up to LookupBlock hashes. It says "maybe" for all if
+// it is Unsure.
+func (w *Writer) ContainsBlock(scratch *Scratch, hashes []uint64, found []bool) {
+	if p := w.overlay.Load(); p == nil {
+		layout.ContainsHashes(w.table, &w.view, hashes, found)
+	} else {
+		w.containsBlockUnder(p, scratch, hashes, found)
+	}
+	if w.Unsure() {
+		for i := range hashes {
+			found[i] = true
+		}
+	}
+}
+
+// Unsure reports whether a key that a lookup has just not found may be there (C1). Once
+// a write has failed, memory may differ from what opening the file again finds. Once
+// the file is released, another writer may move items without touching this one's
+// counters. Call it after the lookup.
+func (w *Writer) Unsure() bool { return w.released.Load() || w.protocol.Failed() }
+
+// containsBlockUnder is containsUnder for a block of hashes. It prefetches what it needs
+// one step ahead, and asks p before it reads the file: otherwise the few lookups that the
+// file does not settle would take most of the time.
+func (w *Writer) containsBlockUnder(p *pending.Overlay, scratch *Scratch, hashes []uint64, found []bool) {
+	blocks, bytes := scratch.blocks[:len(hashes)], (len(hashes)+7)/8
+	open, unsettled := scratch.open[:bytes], scratch.pending[:bytes]
+	clear(open)
+	clear(unsettled)
+	layout.HomeBlocks(w.table, hashes, blocks)
+	p.MayHave(blocks, unsettled)
+	kernel.EachBit(unsettled, func(i int) { p.PrefetchTags(blocks[i]) })
+	layout.FirstLooks(w.table, &w.view, hashes, found, open)
+	kernel.EachBit(open, func(i int) { w.prefetch(w.table.Alternate(w.table.Split(hashes[i])).Line) })
+	for i := range unsettled {
+		unsettled[i] &^= open[i]
+	}
+	kernel.EachBit(unsettled, func(i int) {
+		if !p.SeemsToHave(blocks[i]) {
+			unsettled[i/8] &^= 1 << (i % 8)
+		}
+	})
+	same := w.overlay.Load() == p
+	kernel.EachBit(open, func(i int) { found[i] = w.containsBeyond(p, hashes[i]) })
+	kernel.EachBit(unsettled, func(i int) { found[i] = layout.Lookup(w.table, w.newest, hashes[i]) })
+	if !same {
+		for i, h := range hashes {
+			found[i] = w.Contains(h)
+		}
+	}
+}

@@ -1,0 +1,264 @@
+package engine
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/cpu"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/pending"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/place"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+var (
+	// ErrFull is returned by an insert that finds no room. Nothing has changed.
+	ErrFull = errors.New("no room for another item")
+	// ErrClosed is returned after Clean.
+	ErrClosed = errors.New("the writer is closed")
+
+	// errCutOff is the cause of recovery.ErrFailed if a panic left an operation half
+	// done.
+	errCutOff = errors.New("a panic interrupted an operation")
+)
+
+// A Writer plans operations, keeps their changes in the pending words and the log, and
+// commits them. There is one for a file. Its methods may be called by several goroutines
+// at once; the package essay has the order of locks.
+type Writer struct {
+	// Behind, if not nil, is called to commit in the background once operations are
+	// pending. If need is not 0, the log is nearly full: a checkpoint is due unless it
+	// has room for that many stores by then. It is called with the lock mu.
+	Behind func(need int)
+	// Unsealing, if not nil, is called with the lock mu before a sealed file is written
+	// to.
+	Unsealing func()
+	// Limit is how many keys the filter takes, as place.KeysOf counts them. It may be
+	// changed before the first operation.
+	Limit uint64
+
+	protocol *recovery.Writer
+	table    layout.Table
+	words    []uint64    // of the mapped file: durable state, read with atomic loads
+	view     layout.View // of them
+	firstLog int64       // bytes
+	mostLog  int64       // bytes that the log may grow to
+	most     int         // stores of one operation, see place.MaxStores
+
+	// What lookups of this process read, see Word. overlay is nil when the file has
+	// everything.
+	overlay atomic.Pointer[pending.Overlay]
+	newest  func(word uint64) uint64    // Word
+	stash   []uint64                    // the newest state of all of it
+	runtime [layout.RuntimeWords]uint64 // removal counters of what is pending
+	_       cpu.CacheLinePad
+	under   layout.View // stash and runtime, with the lines of the file
+
+	_      cpu.CacheLinePad
+	length atomic.Uint64 // changes with every operation, as runtime does with many
+
+	// released is set before another writer may change the file.
+	released atomic.Bool
+
+	// longestStall is how long a checkpoint kept operations waiting, in
+	// nanoseconds.
+	longestStall atomic.Int64
+
+	checkpoints sync.Mutex // one at a time
+	commit      sync.Mutex
+	mu          struct {
+		sync.Mutex
+		closed   bool
+		pending  int            // operations that are not durable
+		spare    *pending.Words // for the next segment, if the overlay is nil
+		op       operation
+		odd      []uint64 // removal counters, see publish
+		placer   *place.Placer
+		ahead    [Batch]place.Outlook // of the inserts of a batch
+		stashLen int                  // stash entries in use
+		inStash  uint64               // items that they count
+		drains   int                  // tries to empty the stash
+		waits    int                  // times that mu was released to make room
+	}
+}
+
+// A LogSize says how large the log is when it starts, and how far it may grow. 0 means a
+// size in proportion to the region.
+type LogSize struct{ First, Most int64 }
+
+// The usual size of a log. It starts small and grows when it is full. A checkpoint
+// writes nearly every page of the filter, however few operations there were since the
+// last. So the log may grow to a sixteenth of the region: then the whole filter is
+// written once for as many inserts as a sixteenth of it has records. A small filter is
+// soon written; there it is the syncs that cost, and the log may have usualLog.
+const (
+	firstLogBytes = 256 << 10
+	logGrowth     = 4
+	logShare      = 16
+	usualLog      = 16 << 20
+	largestLog    = 512 << 20
+)
+
+func (s LogSize) withDefaults(regionBytes int64) LogSize {
+	if s.Most == 0 {
+		s.Most = min(max(regionBytes/logShare, usualLog), largestLog) / wal.PageBytes * wal.PageBytes
+	}
+	if s.First == 0 {
+		s.First = min(firstLogBytes, s.Most)
+	}
+	return s
+}
+
+// Open takes over a volume and recovers it if its writer has died.
+func Open(vol recovery.Volume, log LogSize) (*Writer, *recovery.Recovery, error) {
+	protocol, found, err := recovery.NewWriter(vol)
+	if err != nil {
+		return nil, nil, err
+	}
+	g := protocol.Geometry()
+	log = log.withDefaults(g.RegionBytes)
+	w := &Writer{
+		Limit:    math.MaxUint64,
+		protocol: protocol,
+		table:    layout.NewTable(g),
+		words:    protocol.Words(),
+		view:     layout.NewView(protocol.Words()[layout.WordRuntime:], g),
+		firstLog: log.First,
+		mostLog:  log.Most,
+		stash:    make([]uint64, layout.StashWords),
+	}
+	w.most = place.MaxStores(w.table)
+	w.newest = w.Word
+	copy(w.stash, w.words[layout.WordStash:])
+	w.under = layout.ViewOf(w.view.Region, w.stash, w.runtime[:])
+	w.length.Store(protocol.Length())
+	w.mu.op = operation{w: w}
+	w.mu.spare = pending.New(0)
+	w.mu.placer = place.New(w.table, &w.mu.op)
+	w.mu.stashLen, w.mu.inStash = layout.StashUse(w.stash)
+	return w, found, nil
+}
+
+// ready makes room for one operation. REQUIRES: w.mu, which is released and taken again
+// if that takes a commit or a checkpoint.
+func (w *Writer) ready() error {
+	for {
+		if w.mu.closed {
+			return ErrClosed
+		}
+		if err := w.protocol.Err(); err != nil {
+			return err
+		}
+		if w.mu.op.begun() {
+			return w.protocol.Fail(errCutOff)
+		}
+		if err := w.begin(); err != nil {
+			return err
+		}
+		room := w.protocol.Room(w.most)
+		if room && !w.segmentIsFull(1) {
+			return nil
+		}
+		if err := w.makeRoom(room); err != nil {
+			return err
+		}
+	}
+}
+
+// begin makes the file ready for the first store, unless it is. REQUIRES: w.mu.
+func (w *Writer) begin() error {
+	if w.protocol.Live() {
+		return nil
+	}
+	if w.protocol.Superblock().State() == layout.Sealed && w.Unsealing != nil {
+		w.Unsealing() // R4
+	}
+	return w.protocol.Begin(w.firstLog)
+}
+
+// makeRoom makes room in a segment that is full, or in the log. REQUIRES: w.mu, which it
+// releases meanwhile.
+func (w *Writer) makeRoom(inLog bool) error {
+	w.mu.waits++
+	w.mu.Unlock()
+	defer w.mu.Lock()
+	if inLog {
+		return w.Sync(false, 0)
+	}
+	defer w.stalled(time.Now())
+	return w.CheckpointFor(w.most)
+}
+
+// segmentIsFull reports whether n more operations may be too many for the segment.
+func (w *Writer) segmentIsFull(n int) bool {
+	p := w.overlay.Load()
+	return p != nil && p.Active().Len() >= pending.MaxWords-n*w.most
+}
+
+// finish appends the planned operation to the log and publishes it to the lookups of
+// this process. REQUIRES: w.mu.
+func (w *Writer) finish(grow int) {
+	w.append(grow)
+	w.tell(1)
+}
+
+// append is finish without tell. REQUIRES: w.mu.
+func (w *Writer) append(grow int) {
+	op := &w.mu.op
+	if w.overlay.Load() == nil {
+		w.overlay.Store(pending.Over(w.mu.spare))
+	}
+	w.protocol.Append(op.stores, grow)
+	w.publish(op)
+	op.reset()
+	w.mu.pending++
+}
+
+// tell updates the length after the last n operations were appended, and has a commit
+// or a checkpoint started in the background if one is due. REQUIRES: w.mu.
+func (w *Writer) tell(n int) {
+	w.length.Store(w.protocol.Length())
+	if w.Behind != nil {
+		size, used := w.protocol.LogBytes()
+		switch quarter := size / 4; {
+		case used > size-quarter:
+			w.Behind(int(quarter / wal.RecordBytes))
+		case w.mu.pending <= n:
+			w.Behind(0)
+		}
+	}
+}
+
+// publish shows the stores of an operation to the lookups of this process, in order.
+// The removal counter of a guarded store is odd from before it until after the last
+// store, as it will be in the mapping (W4, R2).
+func (w *Writer) publish(op *operation) {
+	p := w.overlay.Load()
+	stash := false
+	odd := w.mu.odd[:0]
+	for _, s := range op.stores {
+		if counter := layout.CounterOf(s.Word); s.Guarded && !slices.Contains(odd, counter) {
+			atomic.AddUint64(&w.runtime[counter], 1)
+			odd = append(odd, counter)
+		}
+		if s.Word < layout.WordRegion {
+			atomic.StoreUint64(&w.stash[s.Word-layout.WordStash], s.Value)
+			stash = true
+		} else {
+			p.Active().Store(s.Word-layout.WordRegion, s.Value)
+		}
+	}
+	for _, counter := range odd {
+		atomic.AddUint64(&w.runtime[counter], 1)
+	}
+	w.mu.odd = odd
+	if stash {
+		w.mu.stashLen, w.mu.inStash = layout.StashUse(w.stash)
+	}
+}

@@ -1,0 +1,125 @@
+package tabletest
+
+import (
+	"io/fs"
+	"sync"
+	"sync/atomic"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/kernel"
+	"github.com/mmapfilter/mmapfilter/recovery"
+	"pgregory.net/rapid"
+)
+
+// A Volume is a volume in the heap, where the race detector sees every load
+// and every store of what would be mapped memory.
+type Volume struct {
+	File    *File  // the filter file
+	LogSync func() // called by every sync of a log, if not nil
+	Mu      struct {
+		sync.Mutex
+		Logs   [2]*File
+		Random uint64
+	}
+}
+
+// A File is a file in the heap.
+type File struct {
+	Mem    []uint64
+	Synced func() // called by Sync, if not nil
+}
+
+// Words implements recovery.File.
+func (f *File) Words() []uint64 { return f.Mem }
+
+// Store implements recovery.File.
+func (f *File) Store(word, value uint64) { atomic.StoreUint64(&f.Mem[word], value) }
+
+// Prefetch implements recovery.File.
+func (f *File) Prefetch(word uint64) { kernel.Prefetch(&f.Mem[word]) }
+
+// Close implements recovery.File.
+func (f *File) Close() error { return nil }
+
+// Sync implements recovery.File.
+func (f *File) Sync() error {
+	if f.Synced != nil {
+		f.Synced()
+	}
+	return nil
+}
+
+// Filter implements recovery.Volume.
+func (v *Volume) Filter() recovery.File { return v.File }
+
+// Named implements recovery.Volume.
+func (v *Volume) Named() error { return nil }
+
+// Close implements recovery.Volume.
+func (v *Volume) Close() error { return nil }
+
+// OpenLog implements recovery.Volume.
+func (v *Volume) OpenLog(name recovery.LogName) (recovery.File, error) {
+	v.Mu.Lock()
+	defer v.Mu.Unlock()
+	if v.Mu.Logs[name] == nil {
+		return nil, fs.ErrNotExist
+	}
+	return v.Mu.Logs[name], nil
+}
+
+// CreateLog implements recovery.Volume.
+func (v *Volume) CreateLog(bytes int64) (recovery.File, error) {
+	v.Mu.Lock()
+	defer v.Mu.Unlock()
+	v.Mu.Logs[recovery.NextLog] = &File{make([]uint64, bytes/8), v.LogSync}
+	return v.Mu.Logs[recovery.NextLog], nil
+}
+
+// KeepLog implements recovery.Volume.
+func (v *Volume) KeepLog() error {
+	v.Mu.Lock()
+	defer v.Mu.Unlock()
+	v.Mu.Logs = [2]*File{recovery.CurrentLog: v.Mu.Logs[recovery.NextLog]}
+	return nil
+}
+
+// RemoveLogs implements recovery.Volume.
+func (v *Volume) RemoveLogs() error {
+	v.Mu.Lock()
+	defer v.Mu.Unlock()
+	v.Mu.Logs = [2]*File{}
+	return nil
+}
+
+// Random implements recovery.Volume.
+func (v *Volume) Random() uint64 {
+	v.Mu.Lock()
+	defer v.Mu.Unlock()
+	v.Mu.Random++
+	return v.Mu.Random
+}
+
+// Volume returns a volume with an empty filter of a shape.
+func (s Shape) Volume(tb rapid.TB, lines uint64) *Volume {
+	tb.Helper()
+	g, err := layout.NewGeometry(s.Kind, s.Params, lines)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	var sb layout.Superblock
+	sb.SetGeneration(1)
+	sb.SetGeometry(g)
+	sb.SetSeed(1)
+	sb.SetCapacity(g.Slots())
+	sb.SetTargetRate(0.01)
+	sb.SetDesignLoad(1)
+	sb.SetState(layout.Clean)
+	sb.Sign()
+	v := &Volume{File: &File{Mem: make([]uint64, g.SealedBytes/8)}}
+	file := recovery.Bytes(v.File.Mem)
+	for i := range layout.SuperblockSlots {
+		copy(file[i*layout.SuperblockBytes:], sb[:])
+	}
+	return v
+}
