@@ -1,0 +1,69 @@
+package main
+
+import "math/rand/v2"
+
+// sweepsATurnover is how often the idea "sweeps" makes the bits again.
+const sweepsATurnover = 4
+
+// zipfExponent says how uneven the turnover "zipf" is: a few keys are replaced all the time,
+// and most of them never.
+const zipfExponent = 1.1
+
+// A life is a table, and the keys in it.
+type life struct {
+	*setting
+	table      *table
+	keys       []spot // in a ring, for the oldest
+	next       int
+	rng        *rand.Rand
+	zipf       *rand.Zipf
+	operations int // since the table was filled
+	moved      int // by then
+}
+
+func newLife(s *setting) *life {
+	l := &life{setting: s, table: newTable(s), rng: rand.New(rand.NewPCG(s.seed, 1))}
+	l.keys = make([]spot, int(s.load*float64(l.table.slots*s.lines)))
+	l.zipf = rand.NewZipf(l.rng, zipfExponent, 1, uint64(len(l.keys)-1))
+	return l
+}
+
+func (l *life) insert() spot {
+	home := spot{l.rng.IntN(l.lines), item{uint32(l.rng.Uint64() >> (64 - l.f)), false}}
+	l.table.insert(home)
+	return home
+}
+
+func (l *life) fill() {
+	for i := range l.keys {
+		l.keys[i] = l.insert()
+	}
+	if l.idea == "sweeps" {
+		l.table.sweep()
+	}
+	l.moved = l.table.moved
+}
+
+func (l *life) turnover() {
+	for n := range l.keys {
+		i := l.next
+		switch l.kind {
+		case "oldest":
+			l.next = (l.next + 1) % len(l.keys)
+		case "random":
+			i = l.rng.IntN(len(l.keys))
+		case "zipf":
+			i = int(l.zipf.Uint64())
+		}
+		l.table.remove(l.keys[i])
+		l.keys[i] = l.insert()
+		if l.idea == "sweeps" && (n+1)%(len(l.keys)/sweepsATurnover) == 0 {
+			l.table.sweep()
+		}
+	}
+	l.operations += 2 * len(l.keys)
+}
+
+func (l *life) moves() float64 {
+	return float64(l.table.moved-l.moved) / float64(l.operations)
+}

@@ -1,0 +1,107 @@
+// Simulate compares ideas of how a line knows which of its items are away, over the life of
+// a filter: fill, then turnovers in which each operation deletes a key and inserts another.
+//
+//	go run ./tools/simulate
+//	go run ./tools/simulate -ideas directions -loads 94,96 -f 17 -turnovers 50
+//
+// A table in memory has the rules of placement and none of the encoding: a line is a list of
+// items with a budget of bits. The ideas:
+//
+//	pairs        two of v overflow bits for each item that leaves, never cleared; nobody
+//	             knows who is a guest, and any item leaves. Compact as it was at first.
+//	sweeps       the same bits; lines know their guests, guests go home first, and four
+//	             times a turnover all bits are made again from who is away.
+//	directions   each overflow bit stands for one other line. Guests are kept apart, so
+//	             when one leaves its line tells at once whether the bit may be cleared.
+//	eager        the same; a delete that makes room brings an item home.
+//
+// For each it prints bits a key, the false-positive rate, the share of absent keys whose
+// lookup reads a second line, at first and later, the items away from home, and the moves of
+// an operation.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+func run(args []string, out, errs io.Writer) int {
+	flags := flag.NewFlagSet("simulate", flag.ContinueOnError)
+	flags.SetOutput(errs)
+	var (
+		ideas     = flags.String("ideas", "pairs,sweeps,directions,eager", "what is compared")
+		loads     = flags.String("loads", "80,90,94,96,98", "items, in percent of what a line has room for if all are at home")
+		kinds     = flags.String("kinds", "oldest,random,zipf", "which key is deleted")
+		f         = flags.Int("f", 13, "bits of a fingerprint")
+		bits      = flags.Int("bits", 16, "overflow bits of a line")
+		reach     = flags.String("reach", "near", "other lines of a direction: near or far")
+		lines     = flags.Int("lines", 4000, "lines of a table")
+		turnovers = flags.Int("turnovers", 50, "times that as many keys are replaced as there are")
+		seed      = flags.Uint64("seed", 1, "of all random numbers")
+	)
+	if err := flags.Parse(args); err != nil {
+		return 2
+	}
+	t := figures.NewTable("idea", "load", "deleted", "bits a key", "rate", "second line, filled", "after 1", "after 5", fmt.Sprintf("after %d", *turnovers), "away", "moves an operation", "most in stash")
+	for idea := range strings.SplitSeq(*ideas, ",") {
+		for kind := range strings.SplitSeq(*kinds, ",") {
+			for load := range strings.SplitSeq(*loads, ",") {
+				percent, err := strconv.ParseFloat(load, 64)
+				s := setting{idea: idea, kind: kind, load: percent / 100, f: *f, v: *bits, far: *reach == "far", lines: *lines, turnovers: *turnovers, seed: *seed}
+				if err = errors.Join(err, s.check()); err != nil {
+					fmt.Fprintln(errs, "simulate:", err)
+					return 2
+				}
+				t.Row(s.row()...)
+			}
+		}
+	}
+	fmt.Fprint(out, t.String())
+	return 0
+}
+
+func (s *setting) check() error {
+	switch {
+	case !slices.Contains([]string{"pairs", "sweeps", "directions", "eager"}, s.idea):
+		return fmt.Errorf("there is no idea %q", s.idea)
+	case !slices.Contains([]string{"oldest", "random", "zipf"}, s.kind):
+		return fmt.Errorf("%q is no way to choose a key", s.kind)
+	case !(s.load > 0 && s.load <= 1) || s.f < 10 || s.f > 22 || s.v < 1 || s.v > 48 || s.lines < 2 || s.turnovers < 5:
+		return errors.New("a number is out of its range")
+	}
+	return nil
+}
+
+// row runs a life and says what came of it.
+func (s *setting) row() []string {
+	life := newLife(s)
+	var at []string
+	life.fill()
+	report := func() { at = append(at, percent(life.table.second())) }
+	report()
+	for n := range s.turnovers {
+		life.turnover()
+		if n == 0 || n == 4 || n == s.turnovers-1 {
+			report()
+		}
+	}
+	t := life.table
+	items := float64(t.items) / float64(len(t.lines))
+	row := []string{s.idea, percent(s.load), s.kind, figures.Digits(512 / items), percent(t.rate())}
+	for len(at) < 4 {
+		at = append(at, "")
+	}
+	return append(append(row, at...), percent(t.away()), figures.Digits(life.moves()), fmt.Sprint(t.mostStashed))
+}
+
+func percent(x float64) string { return strconv.FormatFloat(100*x, 'g', 3, 64) + " %" }

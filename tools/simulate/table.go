@@ -1,0 +1,378 @@
+package main
+
+import (
+	"math"
+	"slices"
+)
+
+// A setting is what one life is simulated with.
+type setting struct {
+	idea, kind string
+	load       float64
+	f, v       int
+	far        bool
+	lines      int
+	turnovers  int
+	seed       uint64
+}
+
+// An item is in its home line, or a guest in its other line.
+type item struct {
+	fp    uint32
+	guest bool
+}
+
+// A spot is an item as seen from a line.
+type spot struct {
+	line int
+	item
+}
+
+// A table has lines of items, overflow bits, and a stash.
+type table struct {
+	*setting
+	exact       bool // bits are cleared as soon as they may be
+	known       bool // lines know their guests
+	slots       int  // items that a line has room for, all of them at home
+	lines       [][]item
+	marks       []uint64
+	offsets     []int // of the directions
+	stash       []spot
+	mostStashed int
+	items       int
+	moved       int
+}
+
+const (
+	lineBits     = 512
+	quotientBits = 6
+	quotients    = 1 << quotientBits
+	guestBits    = 4 // how many guests
+	mostGuests   = 1<<guestBits - 1
+)
+
+func newTable(s *setting) *table {
+	t := &table{setting: s, lines: make([][]item, s.lines), marks: make([]uint64, s.lines)}
+	t.exact = s.idea == "directions" || s.idea == "eager"
+	t.known = s.idea != "pairs"
+	used := quotients + 1 + s.v
+	if t.known {
+		used += guestBits
+	}
+	if t.known { // so that an item at home can make room for a guest
+		used += quotientBits
+	}
+	t.slots = (lineBits - used) / (s.f - quotientBits + 1)
+	for i := range s.v {
+		d := i + 1
+		if s.far {
+			d = int(mix(uint64(i)) % uint64(s.lines-1))
+		} else if i > 0 { // from 1 line to some 2,000 of them
+			d = t.offsets[i-1] + 1 + int(math.Pow(2000, float64(i)/float64(max(s.v-1, 1))))/2
+		}
+		t.offsets = append(t.offsets, 1+(d-1)%(s.lines-1))
+	}
+	return t
+}
+
+// mix is a bijection without structure (Stafford's variant 13 of the finalizer of MurmurHash3).
+func mix(x uint64) uint64 {
+	x = (x ^ x>>30 + 0x9E3779B97F4A7C15) * 0xBF58476D1CE4E5B9
+	x = (x ^ x>>27) * 0x94D049BB133111EB
+	return x ^ x>>31
+}
+
+// other is the same item as seen from its other line.
+func (t *table) other(s spot) spot {
+	n := len(t.lines)
+	switch {
+	case !t.exact:
+		s.line = ((int(mix(uint64(s.fp))%uint64(n))-s.line)%n + n) % n
+	case s.guest:
+		s.line = (s.line - t.offsets[int(s.fp)%t.v] + n) % n
+	default:
+		s.line = (s.line + t.offsets[int(s.fp)%t.v]) % n
+	}
+	s.guest = !s.guest
+	return s
+}
+
+// mask is the overflow bits of a fingerprint.
+func (t *table) mask(fp uint32) uint64 {
+	i := int(fp) % 128
+	if t.exact {
+		return 1 << (int(fp) % t.v)
+	}
+	o := i % t.v
+	return 1<<o | 1<<((o+1+i/t.v)%t.v)
+}
+
+// takes reports whether a line has room for an item, if another one leaves or none does. A
+// guest needs its quotient too, where guests are known.
+func (t *table) takes(s spot, leaves ...item) bool {
+	if !t.known {
+		return len(t.lines[s.line]) < t.slots+len(leaves)
+	}
+	guests, home := 0, 0
+	count := func(guest bool, n int) {
+		if guest {
+			guests += n
+		} else {
+			home += n
+		}
+	}
+	count(s.guest, 1)
+	for _, it := range t.lines[s.line] {
+		count(it.guest, 1)
+	}
+	for _, it := range leaves {
+		count(it.guest, -1)
+	}
+	budget := lineBits - quotients - 1 - t.v - guestBits - t.slots
+	return guests <= mostGuests && home <= t.slots && home*(t.f-quotientBits)+guests*t.f <= budget
+}
+
+func (t *table) put(s spot) bool {
+	if !t.takes(s) {
+		return false
+	}
+	t.lines[s.line] = append(t.lines[s.line], s.item)
+	return true
+}
+
+func (t *table) take(s spot) bool {
+	l := t.lines[s.line]
+	i := slices.Index(l, s.item)
+	if i < 0 && !t.known { // any equal item
+		i = slices.Index(l, item{s.fp, !s.guest})
+	}
+	if i < 0 {
+		return false
+	}
+	l[i] = l[len(l)-1]
+	t.lines[s.line] = l[:len(l)-1]
+	return true
+}
+
+// leave sets the overflow bits that an item leaves in a line.
+func (t *table) leave(s spot) {
+	if !t.known || !s.guest {
+		t.marks[s.line] |= t.mask(s.fp)
+	}
+}
+
+// came clears the overflow bit of an item in its home line, unless another one needs it. The
+// item has left where it was.
+func (t *table) came(home spot) {
+	if !t.exact {
+		return
+	}
+	away := t.other(home)
+	direction := int(home.fp) % t.v
+	for _, it := range t.lines[away.line] {
+		if it.guest && int(it.fp)%t.v == direction {
+			return
+		}
+	}
+	for _, s := range t.stash {
+		if s.line == home.line && int(s.fp)%t.v == direction {
+			return
+		}
+	}
+	t.marks[home.line] &^= t.mask(home.fp)
+}
+
+// cost orders the items that may leave a line: guests, who go home; those whose bits are set;
+// the others.
+func (t *table) cost(s spot) int {
+	if t.known && s.guest {
+		return 0
+	}
+	missing := t.mask(s.fp) &^ t.marks[s.line]
+	cost := 1
+	for ; missing != 0; missing &= missing - 1 {
+		cost++
+	}
+	return cost
+}
+
+type step struct {
+	to    spot
+	from  int
+	moves int
+}
+
+const (
+	searchLines = 64
+	pathMoves   = 8
+)
+
+// insert is P1 and P2 of package place.
+func (t *table) insert(home spot) {
+	t.items++
+	if t.put(home) {
+		return
+	}
+	queue := []step{{to: home, from: -1}}
+	visited := map[int]bool{home.line: true}
+	var victims [4][]spot
+	for head := 0; head < len(queue) && head < searchLines; head++ {
+		at := queue[head]
+		if at.moves == pathMoves {
+			break
+		}
+		for i := range victims {
+			victims[i] = victims[i][:0]
+		}
+		add := func(s spot) {
+			if s == home || t.takes(at.to, s.item) {
+				victims[t.cost(s)] = append(victims[t.cost(s)], s)
+			}
+		}
+		if head == 0 {
+			add(home)
+		}
+		for _, it := range t.lines[at.to.line] {
+			add(spot{at.to.line, it})
+		}
+		for _, same := range victims {
+			for _, v := range same {
+				next := step{t.other(v), head, at.moves + 1}
+				if visited[next.to.line] {
+					continue
+				}
+				visited[next.to.line] = true
+				if head == 0 && v == home {
+					next.from = -1
+				}
+				if t.put(next.to) {
+					t.along(queue, next, home)
+					return
+				}
+				queue = append(queue, next)
+			}
+		}
+	}
+	t.stash = append(t.stash, home)
+	t.mostStashed = max(t.mostStashed, len(t.stash))
+	t.leave(home)
+}
+
+// along completes a path from its end.
+func (t *table) along(queue []step, last step, home spot) {
+	for last.to != home {
+		old := t.other(last.to)
+		t.leave(old)
+		if last.from < 0 { // the item that came goes on itself
+			return
+		}
+		if !t.take(old) {
+			panic("a path has changed")
+		}
+		t.moved++
+		if old.guest {
+			t.came(last.to)
+		}
+		last = queue[last.from]
+		if !t.put(last.to) {
+			panic("a path has changed")
+		}
+	}
+}
+
+// remove deletes an item. An eager table brings an item home then.
+func (t *table) remove(home spot) {
+	t.items--
+	freed := home.line
+	if !t.take(home) {
+		if i := slices.Index(t.stash, home); i >= 0 {
+			t.stash = slices.Delete(t.stash, i, i+1)
+			t.came(home)
+			return
+		}
+		away := t.other(home)
+		if !t.take(away) {
+			panic("an item is lost")
+		}
+		freed = away.line
+		t.came(home)
+	}
+	for i, s := range t.stash {
+		if to := t.other(s); s.line == freed && t.put(s) || to.line == freed && t.put(to) {
+			t.stash = slices.Delete(t.stash, i, i+1)
+			t.came(s)
+			return
+		}
+	}
+	if t.idea != "eager" || t.marks[freed] == 0 {
+		return
+	}
+	for i, offset := range t.offsets {
+		if t.marks[freed]>>i&1 == 0 {
+			continue
+		}
+		from := (freed + offset) % len(t.lines)
+		for _, it := range t.lines[from] {
+			if it.guest && int(it.fp)%t.v == i {
+				to := spot{freed, item{it.fp, false}}
+				if t.put(to) {
+					t.moved++
+					t.take(spot{from, it})
+					t.came(to)
+				}
+				return
+			}
+		}
+	}
+}
+
+// sweep makes all overflow bits again.
+func (t *table) sweep() {
+	clear(t.marks)
+	for line, l := range t.lines {
+		for _, it := range l {
+			if it.guest {
+				t.leave(t.other(spot{line, it}))
+			}
+		}
+	}
+	for _, s := range t.stash {
+		t.leave(s)
+	}
+}
+
+// second is the share of absent keys whose lookup reads a second line.
+func (t *table) second() float64 {
+	n := 0
+	for _, m := range t.marks {
+		for fp := range uint32(128 * t.v) {
+			if mask := t.mask(fp); m&mask == mask {
+				n++
+			}
+		}
+	}
+	return float64(n) / float64(128*t.v*len(t.marks))
+}
+
+func (t *table) away() float64 {
+	n := len(t.stash)
+	for _, l := range t.lines {
+		for _, it := range l {
+			if it.guest {
+				n++
+			}
+		}
+	}
+	return float64(n) / float64(t.items)
+}
+
+// rate is the false-positive rate. An item at home matches keys of its line. A guest matches
+// those of its home alone, where it is known as one; elsewhere any item of a line matches all
+// that look there.
+func (t *table) rate() float64 {
+	match := float64(t.items) / float64(len(t.lines)) * math.Exp2(-float64(t.f))
+	if t.known {
+		return match
+	}
+	return match * (1 + t.second() + t.away())
+}
