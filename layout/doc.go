@@ -19,12 +19,13 @@
 //	bucket           b slots
 //	line             what a lookup reads at a time: 64 aligned bytes in the layouts blocked
 //	                 and compact; one bucket in packed and semi-sorted. (In compact, a line is
-//	                 one bucket too; in blocked, it has 8 buckets.)
+//	                 one bucket and a list of guests; in blocked, it has 8 buckets.)
 //	superblock       4,096 bytes that describe the file; there are four copies
 //	item             a key that was inserted and not deleted. Equal keys are several items.
 //	                 The file keeps only the fingerprint of an item.
 //	home line,       the two lines in which an item may be. The hash of the key gives the
 //	alternate line   home line; a line and a fingerprint in it give the other line.
+//	guest            an item in its alternate line, where the line tells these apart (compact)
 //	overflow bit     a bit of a line: items that have it as their home line may be elsewhere
 //	stash            the part of the file for items that found no slot; it has entries
 //	region           all lines
@@ -98,7 +99,7 @@
 //	    40    8 incompat flags          none is defined
 //	    48   16 UUID of the content
 //	    64    1 state: 1 clean, 2 live, 3 sealed
-//	    65    1 layout: 1 blocked, 3 packed, 4 semi-sorted, 5 compact; 2 is not used
+//	    65    1 layout: 1 blocked, 3 packed, 4 semi-sorted, 6 compact; 2 and 5 are not used
 //	    66    1 f, bits per fingerprint
 //	    67    1 b, slots per bucket
 //	    68    1 hash: 1 is XXH3, 64 bits, with a seed (XXH3_64bits_withSeed)
@@ -159,7 +160,8 @@
 //	u       = (m xor (m >> 32)) · 0xBB67AE8584CAA73B mod 2^64
 //	alt     = (hi(u, n) + n - line) mod n               the alternate line
 //
-// The alternate line of alt is line again. If alt = line, the item has one line only.
+// The alternate line of alt is line again. If alt = line, the item has one line only. (Compact
+// has another rule.)
 //
 // # Blocked
 //
@@ -202,50 +204,56 @@
 //
 // # Compact
 //
-// A line is one bucket, followed by v overflow bits:
+// A line is one bucket of items at home and a list of guests: items whose home is elsewhere.
 //
 //	f   10  11  12  13  14  15  16  17  18  19  20  21  22
-//	b   86  72  62  54  48  43  39  36  33  31  29  27  25
-//	v   17  15  13  15  15  17  18  15  18  13  12  15  22
+//	b   84  70  60  52  46  42  38  35  32  30  28  26  24
 //
 //	fp      = rest >> (64 - f)                           may be 0
 //	r       = f - 6
 //	q       = fp >> r                                    the quotient, 0 to 63
 //	rem     = fp mod 2^r                                 the remainder
-//	i       = fp mod 128
-//	o       = i mod v
-//	o'      = (o + 1 + ⌊i/v⌋) mod v
+//	i       = fp mod 16                                  the direction
+//	d(i)    = 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610, 987, 1597
+//	                                                     for i = 0, 1, 2, … 15
 //
-// and a line is
+// Here the alternate line is not that of the other layouts. It is the one in the direction of the
+// fingerprint, and is never the home line:
 //
-//	bit 511        512-v            65+b+r·b        65+b             0
-//	    ┌────────────┬────────────────┬─────┬─────────┬───────────────┐
-//	    │ overflow   │ remainder of   │  …  │ rem. of │ counts of 64  │
-//	    │ bits v-1…0 │ slot b-1       │     │ slot 0  │ quotients     │
-//	    └────────────┴────────────────┴─────┴─────────┴───────────────┘
+//	alt     = (line + 1 + (d(i) - 1) mod (n - 1)) mod n
+//
+// If n is 1, there is no alternate line. A line is
+//
+//	bit 511        496      492            65+b+r·k          65+b             0
+//	    ┌──────────┬────────┬────────┬──────┬─────┬───────────┬───────────────┐
+//	    │ overflow │ number │ guests │ zero │  …  │ remainder │ counts of 64  │
+//	    │ bits     │ of     │ 0, 1,  │ bits │     │ of slot 0 │ quotients     │
+//	    │ 15…0     │ guests │ 2, …   │      │     │           │               │
+//	    └──────────┴────────┴────────┴──────┴─────┴───────────┴───────────────┘
 //
 // The remainder of slot s is the r bits of the line from bit 65+b+r·s on, and may span two
-// words. Overflow bit j is bit 512-v+j.
+// words; guest j is the f bits from bit 492 - f·(j+1) on. Overflow bit i is bit 496 + i.
 //
-// The slots of a line hold fingerprints in ascending order, some of them equal: with k items, slots
-// 0 to k-1 are in use. A slot holds only the remainder. The counts give the quotients, in
-// unary: for each quotient from 0 to 63, a zero bit, and then a one bit for each item that has
-// this quotient. So the counts take k + 64 bits. All bits between them and the remainder
-// of slot 0 are zero, and there is at least one; the remainders of slots k to b-1 are zero too.
+// The slots of a line hold the fingerprints at home in ascending order, some of them equal: with k
+// items at home, k ≤ b, slots 0 to k-1 are in use. A slot holds only the remainder. The counts give
+// the quotients, in unary: for each quotient from 0 to 63, a zero bit, and then a one bit for each
+// item that has this quotient. So the counts take k + 64 bits. All bits between them and the
+// remainder of slot 0 are zero, and there is at least one. Guests are whole fingerprints, in
+// ascending order too. All bits between the slots in use and the last guest are zero.
 //
-// To look for fp: let z be the position of zero bit number q of the counts, counting from 0. The one
-// bits that follow it, up to the next zero bit, stand for the slots from z - q on. The line
-// holds fp if one of these slots has the remainder rem.
+// To look for fp at home: let z be the position of zero bit number q of the counts, counting from
+// 0. The one bits that follow it, up to the next zero bit, stand for the slots from z - q on. The
+// line holds fp at home if one of these slots has the remainder rem.
 //
-// An item is in any slot of its home line; or of its alternate line; or in the stash. Unless
-// it is in its home line, overflow bits o and o' are set there. Overflow bits are never
-// cleared. A lookup uses the overflow bits of the home line only:
+// An item is in its home line, at home; or in its alternate line, as a guest; or in the stash.
+// Overflow bit i of a line is set if and only if an item of that home and direction is a guest or in
+// the stash. A lookup uses the overflow bits of the home line only:
 //
-//  1. If the home line holds fp: maybe.
-//  2. Unless overflow bits o and o' are both set in the home line: certainly not.
-//  3. If the alternate line holds fp: maybe.
-//  4. If the stash has an entry for the item, with 0 for its buckets and a count
-//     of at least 1: maybe. Otherwise: certainly not.
+//  1. If the home line holds fp at home: maybe.
+//  2. Unless overflow bit i is set in the home line: certainly not.
+//  3. If the alternate line has the guest fp: maybe.
+//  4. If the stash has an entry for the item, with its home line, 0 for its buckets and a
+//     count of at least 1: maybe. Otherwise: certainly not.
 //
 // # Packed and semi-sorted
 //
@@ -294,9 +302,11 @@
 // # Stash
 //
 // An entry stands for all items with the same two lines, the same two buckets (0 in layouts
-// other than blocked) and the same fingerprint. It is two words:
+// other than blocked) and the same fingerprint; in compact, with the same home line and the same
+// fingerprint. It is two words:
 //
-//	word 0   bits 0-55: the lower of the two lines; bits 56-62: the lower of the two buckets
+//	word 0   bits 0-55: the lower of the two lines, in compact the home line; bits 56-62: the
+//	         lower of the two buckets
 //	word 1   bits 0-31: number of items, at least 1; bits 32-63: the fingerprint
 //
 // A free entry has zeros in both. Bit 63 of word 0 is not part of the entry: mask it out
@@ -307,8 +317,7 @@
 //	hi(((word 0 xor (fp · 0xBB67AE8584CAA73B mod 2^64)) · 0x9E3779B97F4A7C15) mod 2^64, 192)
 //
 // or, if that group is marked, of the next group; if that is marked too, of the one after it,
-// and so on, through each group at most once. Group 0 follows group 191. Marks are never
-// cleared.
+// and so on, through each group at most once. Group 0 follows group 191.
 //
 // # Reading beside a writer
 //
@@ -391,8 +400,8 @@
 //	     of flags do not excuse other values.)
 //	F5   The hash is known, and gives the canary.
 //	F6   Layout, f and b are known; 1 ≤ n; ⌈log2 n⌉ + 3 + f + 2 ≤ 64 (blocked) or
-//	     ⌈log2 n⌉ + f + 2 ≤ 64 (the others), so that a hash has enough bits for line,
-//	     bucket and fingerprint and 2 to spare; n·size ≤ 2^48, and R is the size of
+//	     ⌈log2 n⌉ + 1 + f + 2 ≤ 64 (compact) or ⌈log2 n⌉ + f + 2 ≤ 64 (the others), so that
+//	     a hash has enough bits for line, bucket and fingerprint and 2 to spare; n·size ≤ 2^48, and R is the size of
 //	     the region; 0 < rate < 1; 0 < design load ≤ 1. A sealed file has the sealed
 //	     size; any other has that size or T.
 //	F7   The state is 1, 2 or 3.
@@ -400,18 +409,20 @@
 //	F9   V: every field of the trailer of a sealed file has the value given
 //	     above; the bytes between and after table and trailer are zero.
 //	F10  V: bits f·b to 59 of every word of a line are zero (blocked); a compact line
-//	     has at most b items, no one bit before the first zero bit of its counts, 64 zero
-//	     bits in them, fingerprints in ascending order, and zeros after its items; the number of
+//	     has at most b items at home, no one bit before the first zero bit of its counts, 64
+//	     zero bits in them, fingerprints and guests in ascending order, room for all of them, and
+//	     zeros between slots and guests; the number of
 //	     a semi-sorted bucket is below 3,876, and its fingerprints are in ascending order;
 //	     the bits between the last line and T are zero.
 //	F11  Every item is where its lookup finds it. Writers keep this rule; nobody can
-//	     check it without the keys.
+//	     check it without the keys, except (V) that the overflow bit of a guest is set in its
+//	     home line.
 //	F12  V: a stash entry that is not free counts at least one item; has a line
-//	     below n and not above its alternate line; has a bucket below 8 and below its
+//	     below n and, but in compact, not above its alternate line; has a bucket below 8 and below its
 //	     other bucket (0 in layouts other than blocked); has 1 ≤ fp < 2^f (0 ≤ fp in
 //	     compact); is the first that the search for it meets, and so the only one of its
-//	     kind; and, in layouts that have overflow bits, its two are set in one of its
-//	     lines. Bit 63 of word 0 is zero in the last 3 entries of a group.
+//	     kind; and, in layouts that have overflow bits, its own are set in one of its
+//	     lines, in compact in its home line. Bit 63 of word 0 is zero in the last 3 entries of a group.
 //	F13  V: the slots in use and the counts in the stash add up to the length.
 //
 // # Worked examples
@@ -460,28 +471,26 @@
 //
 // So: maybe. (It is.)
 //
-// testdata/compact-f13.mmf has 9 lines. Is "key 437" in it?
+// testdata/compact-f13.mmf has 9 lines. Is "key 388" in it?
 //
-//	h      = 0xc7c068dcdd9d4dba
-//	line   = hi(h, 9)                 = 7
-//	fp     = 0x05c3afc3ca87bb8a >> 51   = 0xb8, q = 0x1, rem = 0x38
-//	i      = fp mod 128 = 56, o and o' = 11 and 0
-//	u      = 0xf3aa70d08cc1e449, hi(u, 9) = 8, alt = 1
+//	h      = 0x903eeab773d18060
+//	line   = hi(h, 9)                 = 5
+//	fp     = 0x12364073125d8360 >> 51   = 0x246, q = 0x4, rem = 0x46, i = 6
+//	alt    = (5 + 1 + 20 mod 8) mod 9   = 1
 //
-// Line 7 is at offset 33216, and has 119 bits of counts and overflow bits 0x5aa7:
+// Line 5 is at offset 33088, and has 117 bits of counts and overflow bits 0x807b:
 //
-//	0x8095a353519595ca 0xca846ba90d95c78b 0x64312deb76d94177 0x868af4db1cf9e92f
-//	0xcd9ddf5af4348ed9 0x76936e1b24b655ba 0x9630c8a065c33da1 0xb54f4f7eda5e858b
+//	0x895b5a4aab512220 0xcee3fff1150c4d05 0xeec6141be034c866 0x35d3bf16e51dc563
+//	0xc032749dc9c97a0f 0x2d128341d19674a7 0x3060c183060c1830 0x807b000183060c18
 //
-// In its counts, zero bit number 1 is bit 2. A single one bit follows it, for slot 2 - 1, which
-// is in bits 126 to 132: slot 1, remainder 0x5f. So the line does not hold 0xb8; but
-// overflow bits 11 and 0 are set. Line 1 is at offset 32832, with overflow bits 0x0000:
+// In its counts, zero bit number 4 is bit 4. A single one bit follows it, for slot 4 - 4, which
+// is in bits 117 to 123: slot 0, remainder 0x77. So the line does not hold 0x246 at home; but
+// overflow bit 6 is set. Line 1 is at offset 32832:
 //
-//	0xc2c413eeedeb6ed4 0x1c302a84aa6a1900 0x542a4eb8f8db364f 0x8495c56cc975676b
-//	0xfe7bcbd3efc093ff 0xa7f5b6a42c580e0f 0xba6c4229700187e4 0x0001a6d044b675d6
+//	0x80616209eb6eb6d0 0xb64018154255350c 0x25d59dad50a939f1 0xff3de4e93c24ae2b
+//	0x53fadb52162c0707 0x5d362114b800c3f2 0x4600d368225b3aeb 0x0000404603402862
 //
-// There, zero bit number 1 is bit 1, and again a single one bit follows: slot 0, remainder 0x38.
-// So: maybe.
+// It has 4 guests: 0x8c, 0xd0, 0x143, 0x246. So: maybe.
 //
 // testdata/packed-f12.mmf has 116 lines of 48 bits, so R is 704. Is "key 3" in it?
 //
@@ -523,7 +532,7 @@
 //	line, bucket, other bucket, alternate line   decimal
 //	fingerprint    0x and hex digits
 //	overflow bits  2^o(bucket), a comma, 2^o(other): the bits of the key, whether or not they are set in
-//	               the file; in compact 2^o and 2^o', the lower one first; 0,0 in other layouts
+//	               the file; in compact 2^i,2^i; 0,0 in other layouts
 //	answer         true for maybe, false for certainly not
 //	why            the first step of the lookup that decided: "slot of the home line",
 //	               "overflow bits set: " with true or false for each of the two,

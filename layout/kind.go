@@ -10,7 +10,7 @@ const (
 	Blocked    Kind = 1
 	Packed     Kind = 3
 	SemiSorted Kind = 4
-	Compact    Kind = 5 // 2 was a version with other overflow bits
+	Compact    Kind = 6 // 2 and 5 were versions with other overflow bits
 )
 
 // kindNames has Auto and the layouts that have registered.

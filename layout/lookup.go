@@ -30,8 +30,10 @@ import (
 // of its places then, and stays there until that place is read, since it would leave by
 // a removal. So the lookup finds it there; or it goes no further than the home line, and
 // then the item is in another place. But before an item leaves home its overflow bits
-// are set there, and they are never cleared: they were set at that instant, and were
-// read. A move inside a line is a removal from a word of it, and is seen like the others.
+// are set there: they were set at that instant. If they are ever cleared, no item that is
+// elsewhere needs them, so this one has come home since; and a layout that clears them guards
+// that it comes. So they were read as well. The same holds for the marks of the stash, which are
+// cleared when no entry beyond them is left. A move inside a line is a removal from a word of it, and is seen like the others.
 // A layout whose words only tell together what is in a line guards every change of it:
 // where its counter stood still, the words are those of one instant. A recovery stores in
 // no such order and leaves even counters alone; it has the epoch, which is odd from

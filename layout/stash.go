@@ -6,8 +6,8 @@ import "math/bits"
 // 192 groups of one cache line. The class of an item determines the group in which the
 // search for its entry starts. A group that was full when an entry came is marked, and
 // the search goes on to the next group while there is a mark. So every entry can be
-// used, and a lookup reads one cache line unless the stash is nearly full. Marks are
-// never cleared.
+// used, and a lookup reads one cache line unless the stash is nearly full. A mark is
+// cleared when no entry needs it any more.
 const (
 	StashEntries    = StashBytes / stashEntryBytes // 768
 	stashEntryBytes = 16
@@ -124,7 +124,34 @@ func StashRemove(stash []uint64, c Class, store StashStore) bool {
 	}
 	store(i+1, 0, true) // it is what makes the entry one
 	store(i, at(i)&groupMark, true)
+	clearMarks(stash, c, i-WordStash, store)
 	return true
+}
+
+// clearMarks clears the marks that led to the entry of a class, which has just been freed,
+// and are of no use to others. So nobody misses them.
+func clearMarks(stash []uint64, c Class, freed uint64, store StashStore) {
+	end := freed / groupWords * groupWords
+	for g := c.firstGroup(); g != end; g = nextGroup(g) {
+		if stash[g]&groupMark != 0 && !needsMark(stash, g, freed) {
+			store(WordStash+g, stash[g]&^groupMark, false)
+		}
+	}
+}
+
+// needsMark reports whether the search for an entry goes on past a group: one that starts
+// there or before it and ends after it. The entry that is being freed does not count.
+func needsMark(stash []uint64, group, freed uint64) bool {
+	for i := uint64(0); i < StashWords; i += 2 {
+		if stash[i+1] == 0 || i == freed {
+			continue
+		}
+		first, end := entryClass(stash[i]&^groupMark, stash[i+1]).firstGroup(), i/groupWords*groupWords
+		if past := (group - first + StashWords) % StashWords; past < (end-first+StashWords)%StashWords {
+			return true
+		}
+	}
+	return false
 }
 
 // StashFree returns what word 0 of an entry becomes when the entry is freed, whatever

@@ -46,7 +46,7 @@ func (s *Stores) Len() int { return int(s.n) }
 func (s *Stores) At(i int) (word int, guarded bool) { return int(s.words[i]), s.guarded>>i&1 != 0 }
 
 // An Item is what a table keeps of a key, seen from one of its two lines. Which of them
-// is the home line is not kept.
+// is the home line is not kept, except in a layout that is one of Hosts.
 type Item struct {
 	Line   uint64 // the line it is seen from
 	Bucket uint32 // one of its buckets in that line; the other follows from Fp
@@ -156,7 +156,8 @@ type Slots interface {
 
 // Room is that of the lines.
 type Room interface {
-	// Free returns the number of free slots of a line with the image l.
+	// Free returns the number of free slots of a line with the image l. In a layout that is
+	// one of Hosts, they are for items at home.
 	Free(l *Line, line uint64) uint64
 	// Full reports whether a line of the region has no free slot. A writer may be
 	// storing to the line.
@@ -171,8 +172,10 @@ type Overflows interface {
 	// SetOverflow records in l that the item, or an equal one, is elsewhere. It lists
 	// the words it has changed in s, as the methods of Slots do.
 	SetOverflow(l *Line, it Item, s *Stores)
-	// NewMarks returns the number of overflow bits that SetOverflow would set.
-	NewMarks(l *Line, it Item) int
+	// Cost says what it costs lookups if an item of l leaves, from 0 to MostCost: the number
+	// of overflow bits that SetOverflow would set; in a layout that is one of Hosts, one
+	// more, and 0 for a guest.
+	Cost(l *Line, it Item) int
 	// Overflowed reports whether a lookup of the item must go on past l.
 	Overflowed(l *Line, it Item) bool
 }
@@ -237,6 +240,9 @@ func FullByLine(t Table, region, lines []uint64) (full uint64) {
 // LineAt returns a line of a region whose lines are blocks of 64 bytes.
 func LineAt(region []uint64, line uint64) *Line { return (*Line)(region[line*BlockWords:]) }
 
+// StoreOf stores a word of a line that others may be loading.
+func StoreOf(l *Line, i, value uint64) { atomic.StoreUint64(&l[i%BlockWords], value) }
+
 // LoadOf reads a word of a line that a writer may be storing to.
 func LoadOf(l *Line, i uint64) uint64 { return atomic.LoadUint64(&l[i%BlockWords]) }
 
@@ -270,9 +276,11 @@ type Crowd struct {
 
 	Line uint64   // of the layout, as the rest is
 	Fps  []uint32 // of the items of the line, in order, then of those that have come
-	May  []uint8  // indices of movable items
 	Left []uint64
 }
+
+// MostCost is the largest value of Overflows.Cost.
+const MostCost = 2
 
 // MostRoom is the largest value in Crowd.Rooms.
 const MostRoom = 3
@@ -282,13 +290,49 @@ type Chooser interface {
 	// Gather fills c with the items of a full line and those of the sorted hashes that
 	// have come to it, in this order. There may be at most as many hashes as the line
 	// has slots. Every item is marked as one that stays.
-	Gather(c *Crowd, l *Line, came []uint64)
-	// Part puts as many items of c into l as it has slots and returns the hashes that
+	Gather(c *Crowd, l *Line, line uint64, came []uint64)
+	// Part puts as many items of c into l as it has room for and returns the hashes that
 	// the others have in their other lines. It chooses items that together leave few
 	// overflow bits in l, beside those that are set already; among items that leave no
-	// further bits, those with the most room. Rooms must mark at least as many items as
-	// have to leave.
-	Part(c *Crowd, l *Line) (left []uint64)
+	// further bits, those with the most room. If too few items may leave, ok is false, and l
+	// is as it was.
+	Part(c *Crowd, l *Line) (left []uint64, ok bool)
+}
+
+// Hosts is a Table whose lines know their guests, the items that are not in their home line.
+// So it is known at every instant which overflow bits are needed, and the others are cleared.
+type Hosts interface {
+	// IsGuest reports whether an item is seen from its other line.
+	IsGuest(it Item) bool
+	// Unhash is an inverse of Hash for guests as well. Split takes every hash for that of
+	// a key, seen from home.
+	Unhash(h uint64) Item
+	// GuestRoom returns how many guests a line has room for.
+	GuestRoom(l *Line) uint64
+	// SameBits reports whether two fingerprints with the same home have the same overflow
+	// bits.
+	SameBits(a, b uint32) bool
+	// Related returns a guest in l, the image of it.Line, that has the home and the
+	// overflow bits of it, a guest there.
+	Related(l *Line, it Item) (guest Item, ok bool)
+	// Absent returns, in the memory of dst, what Related needs for each overflow bit that
+	// is set in a line.
+	Absent(dst []Item, l *Line, line uint64) []Item
+	// ClearOverflow clears the overflow bits of an item in its home line. It lists the
+	// words it has changed in s, as SetOverflow does. Place is guarded at home, so that it
+	// needs no guard.
+	ClearOverflow(l *Line, home Item, s *Stores)
+	// MakeBits makes the overflow bits of the lines [from, to) again: those that guests
+	// and the stash need, and no other.
+	MakeBits(v *View, from, to uint64)
+}
+
+// Unhash returns the item of a hash that [Addresses.Hash] has made, or of a key.
+func Unhash(t Table, h uint64) Item {
+	if hosts, ok := t.(Hosts); ok {
+		return hosts.Unhash(h)
+	}
+	return t.Split(h)
 }
 
 // An Overflow says what a lookup of an absent key meets, in a line or on average in a
@@ -297,9 +341,16 @@ type Overflow struct {
 	Match  float64 // probability that a line it reads holds a matching fingerprint
 	Second float64 // probability that it reads a second line
 	Away   float64 // items away from this home line / items in the line
+	Own    bool    // the layout is one of Hosts
 }
 
 // Rate returns the false-positive rate. Wherever an item is, it matches the absent keys
 // that share its home, its buckets and its fingerprint. So the items away from home
-// count once more than the items in the lines that are probed.
-func (o Overflow) Rate() float64 { return o.Match * (1 + o.Second + o.Away) }
+// count once more than the items in the lines that are probed. Where lines know their
+// guests, an item matches no other keys, and Match counts each once.
+func (o Overflow) Rate() float64 {
+	if o.Own {
+		return o.Match
+	}
+	return o.Match * (1 + o.Second + o.Away)
+}

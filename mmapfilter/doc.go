@@ -51,12 +51,13 @@
 //	C3  An insert into a full filter returns ErrFull. Nothing else is lost for it, and
 //	    Len is right, also after a crash. (The usual cuckoo filter drops a stored
 //	    key instead.)
-//	C4  The false-positive rate of a filter with as many keys as its capacity is at
-//	    most the rate that Options asked for. The rate of a full filter is at most 1.5
-//	    times that (for capacities of 100 keys and more). Both hold for a filter from which little
-//	    was deleted: deletes leave overflow bits behind, and under much churn the
-//	    rate rises. Stats estimates the current rate. (Options with FingerprintBits
-//	    ask for no rate.)
+//	C4  The false-positive rate of a filter with at most as many keys as its capacity is
+//	    at most the rate that Options asked for, and a lookup of an absent key reads 1.1 lines
+//	    on average, however often keys are deleted and others inserted. The rate of a full
+//	    filter is at most 1.5 times that (for capacities of 100 keys and more). Options with
+//	    FingerprintBits ask for no rate. In layout Blocked, all of it holds for a filter from
+//	    which little was deleted: deletes leave overflow bits behind. (Packed and SemiSorted
+//	    always read two lines.) Stats estimates the current rate.
 //	C5  Opening a file that is cut short, foreign or from a newer version, or that has no
 //	    intact superblock, returns a typed error. So does recovering a file whose
 //	    log is damaged, missing or foreign, and verifying a sealed file with any

@@ -333,14 +333,14 @@ func TestOptions(t *testing.T) {
 		"Layout":              {Layout: 77},
 		"Layout ":             {Layout: Compact + 1},
 		"Layout2":             {Layout: 2}, // which Compact was
+		"Layout22":            {Layout: 5}, // likewise
 		"FingerprintBits":     {FingerprintBits: 33},
 		"FingerprintBits ":    {FingerprintBits: 12, BucketSize: 3},
 		"FingerprintBits2":    {FingerprintBits: -1},
 		"FingerprintBits22":   {FingerprintBits: 4, BucketSize: 1, Capacity: 1 << 33},
 		"FingerprintBits 2":   {FingerprintBits: 13, Layout: Blocked},
-		"FingerprintBits 22":  {FingerprintBits: 14, BucketSize: 48}, // of Compact, which must be named
 		"FingerprintBits222":  {FingerprintBits: 9, Layout: Compact},
-		"BucketSize2":         {BucketSize: 55, Layout: Compact},
+		"BucketSize2":         {BucketSize: 53, Layout: Compact},
 		"BucketSize":          {BucketSize: 9},
 		"BucketSize ":         {BucketSize: -1},
 		"Capacity":            {Capacity: 1 << 63},
@@ -372,20 +372,24 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestAutoIsNotCompact: Compact has to be asked for by its name, and is smaller then.
-func TestAutoIsNotCompact(t *testing.T) {
-	for _, rate := range []float64{0.09, 0.01, 0.001, 1e-5} {
+// TestAutoLasts: a layout whose rate lasts for life is taken wherever it reaches the rate, and
+// for nearly all rates it is smaller than Blocked, too.
+func TestAutoLasts(t *testing.T) {
+	for rate, blocked := range map[float64]bool{0.09: false, 0.05: false, 0.01: false, 0.001: false, 0.0001: false, 1e-5: true} {
 		auto, err := (&Options{FalsePositiveRate: rate, Capacity: 10_000_000}).Plan()
 		if err != nil {
 			t.Fatal(err)
 		}
-		named, err := (&Options{FalsePositiveRate: rate, Capacity: 10_000_000, Layout: Compact}).Plan()
+		named, err := (&Options{FalsePositiveRate: rate, Capacity: 10_000_000, Layout: Blocked}).Plan()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if auto.Layout == Compact || named.Layout != Compact || named.PredictedRate > rate || named.BitsPerKey >= auto.BitsPerKey {
+		if auto.Layout != Compact || auto.PredictedRate > rate || (named.BitsPerKey < auto.BitsPerKey) != blocked {
 			t.Errorf("%+v and, by its name, %+v", auto, named)
 		}
+	}
+	if auto, err := (&Options{FalsePositiveRate: 1e-6, Capacity: 10_000_000}).Plan(); err != nil || auto.Layout != Blocked {
+		t.Errorf("%+v, %v", auto, err)
 	}
 }
 
@@ -425,9 +429,9 @@ func TestStats(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Len != 100_000 || s.Cap != 100_000 || s.Layout != Blocked || s.FingerprintBits != 12 || s.BucketSize != 5 ||
+	if s.Len != 100_000 || s.Cap != 100_000 || s.Layout != Compact || s.FingerprintBits != 12 || s.BucketSize != 60 ||
 		s.Seed != 5 || s.Normalisation != "hex" || s.FileBytes != info.Size() || s.State != "sealed" || s.Generation != 1 ||
-		s.Load < 0.94 || s.Load > 0.95 || s.Kernel != kernel.InUse().String() || s.Slots != s.Lines*40 || len(s.UUID) != 32 {
+		s.Load < 0.93 || s.Load > 0.95 || s.Kernel != kernel.InUse().String() || s.Slots != s.Lines*60 || len(s.UUID) != 32 {
 		t.Errorf("%+v", s)
 	}
 	found, asked := countFound(f, numbers(1<<40, 1<<40+1_000_000))

@@ -255,23 +255,20 @@ func (b overflowBit) value(t layout.Table) uint64 {
 }
 
 // overflowBits gives the two overflow bits of an item: in Blocked that of its bucket
-// and that of the other one, which it gives too, and in Compact the lower one first.
+// and that of the other one, which it gives too, and in Compact the only one twice.
 func overflowBits(t layout.Table, it layout.Item) (all [2]overflowBit, other uint32) {
 	var marked layout.Line
 	t.SetOverflow(&marked, it, nil)
-	p := t.Params()
 	first := 60
 	if t.Kind() == layout.Compact {
-		first = (1 + p.BucketSize*(p.FingerprintBits-5)) % 64 // 65 + b remainders of f-6 bits, with one of a count each
+		first = 48
 	}
-	n := 0
 	for i, w := range marked {
 		for ; w != 0; w &= w - 1 {
 			bit := overflowBit{i, first, bits.TrailingZeros64(w) - first}
 			switch {
 			case t.Kind() == layout.Compact:
-				all[n] = bit
-				n++
+				all[0], all[1] = bit, bit
 			case uint32(i) == it.Bucket:
 				all[0] = bit
 			default:

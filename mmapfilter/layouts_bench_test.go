@@ -118,7 +118,7 @@ func BenchmarkLayouts(b *testing.B) {
 //	go test ./mmapfilter -run '^$' -bench LayoutsLive
 func BenchmarkLayoutsLive(b *testing.B) {
 	round, slots := small(10_000, 100), small(8_000_000, 80_000)
-	for _, s := range []shape{blocked12, newShape(layout.Compact, 14, 48)} {
+	for _, s := range []shape{blocked12, newShape(layout.Compact, 14, 46)} {
 		once(b, s.String(), func(b *testing.B) {
 			f := createLines(b, filepath.Join(memoryDir(b), "f"), s, uint64(slots)/s.slots(), Options{LogBytes: 64 << 20})
 			defer f.Close()

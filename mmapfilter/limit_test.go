@@ -41,7 +41,7 @@ func (o *Options) limitName() string {
 // expectedRate is the false-positive rate of a table for random absent keys. A key is
 // answered maybe as its home, its buckets and its fingerprint are, and one can be only
 // where an item has the same buckets and the same fingerprint, and one of its lines as
-// home: these are all asked for.
+// home, or, where lines know their guests, its own: these are all asked for.
 func expectedRate(t layout.Table, v *layout.View, hashes []uint64) float64 {
 	asked := map[layout.Item]bool{}
 	maybe := 0
@@ -53,6 +53,7 @@ func expectedRate(t layout.Table, v *layout.View, hashes []uint64) float64 {
 			}
 		}
 	}
+	_, hosts := t.(layout.Hosts)
 	buckets := 1
 	if t.Kind() == Blocked {
 		buckets = 8
@@ -63,7 +64,9 @@ func expectedRate(t layout.Table, v *layout.View, hashes []uint64) float64 {
 		for b := range uint32(buckets) {
 			if it.Bucket = b; t.Class(it) == class {
 				ask(it)
-				ask(t.Alternate(it))
+				if !hosts {
+					ask(t.Alternate(it))
+				}
 			}
 		}
 	}
@@ -134,8 +137,9 @@ func TestRateWhenFull(t *testing.T) {
 				if keys := place.KeysOf(b.Len(), inStash, entries); limit != noLimit && entries < layout.StashEntries && (keys > limit || keys+3 < limit) {
 					t.Errorf("seed %d: Build takes %d keys, the limit is %d", seed, keys, limit)
 				}
-				// The stash counts other keys together; where fingerprints are short, one in a hundred.
-				if w.State().StashLen < layout.StashEntries && entries < layout.StashEntries && math.Abs(float64(len(built)-len(m.hashes))) > 3+float64(len(built))/100 {
+				// The stash counts other keys together, and other guests take room; where
+				// fingerprints are short, of one or two in a hundred.
+				if w.State().StashLen < layout.StashEntries && entries < layout.StashEntries && math.Abs(float64(len(built)-len(m.hashes))) > 3+float64(len(built))/50 {
 					t.Errorf("seed %d: Build takes %d keys, and inserts %d", seed, len(built), len(m.hashes))
 				}
 				f.Close()
@@ -264,7 +268,7 @@ func TestExpectedRate(t *testing.T) {
 // against that of tables that inserts fill: it is not below it by more than what
 // rateMargin is for, and not so far above it that filters would be refused many keys.
 func TestPredictKeys(t *testing.T) {
-	for _, s := range []shape{newShape(Blocked, 8, 7), blocked12, newShape(Blocked, 20, 3), newShape(Compact, 10, 86), compact13, compact22, newShape(Packed, 8, 4), newShape(Packed, 13, 1), newShape(SemiSorted, 9, 4)} {
+	for _, s := range []shape{newShape(Blocked, 8, 7), blocked12, newShape(Blocked, 20, 3), newShape(Compact, 10, 84), compact13, compact22, newShape(Packed, 8, 4), newShape(Packed, 13, 1), newShape(SemiSorted, 9, 4)} {
 		for slots, tables := range map[uint64]uint64{200: small(uint64(40), 10), 800: small(uint64(40), 10), 20_000: 3} {
 			lines := slots / s.slots()
 			for _, percent := range []uint64{90, 100, 105, 120, 150} {
@@ -272,8 +276,11 @@ func TestPredictKeys(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				keys := g.Slots() * percent / 100
-				if keys > g.Slots()+layout.StashEntries*9/10 || slots == 20_000 && s.BucketSize == 1 {
+				keys, room := g.Slots()*percent/100, g.Slots()
+				if s.kind == Compact { // guests take more
+					room = room * 95 / 100
+				}
+				if keys > room+layout.StashEntries*9/10 || slots == 20_000 && s.BucketSize == 1 {
 					continue // it is full before
 				}
 				predicted := layout.PredictKeys(g, keys).Rate()
@@ -455,9 +462,10 @@ func TestCopiesAreOneKey(t *testing.T) {
 }
 
 // TestTwinsAtTheLimit: at the limit a key is counted by the stash entry of another one, whose
-// home is the alternate line of its own. A lookup must be led from there to the stash.
+// home is the alternate line of its own. A lookup must be led from there to the stash. (In
+// Compact there are no twins.)
 func TestTwinsAtTheLimit(t *testing.T) {
-	for _, o := range []*Options{{Layout: Blocked, FalsePositiveRate: 0.01, Capacity: 1000}, {Layout: Compact, FalsePositiveRate: 5.2e-6, Capacity: 3000}} {
+	for _, o := range []*Options{{Layout: Blocked, FalsePositiveRate: 0.01, Capacity: 1000}} {
 		f, _, m := fillTo(t, o, 1)
 		w := writerOf(f)
 		led := 0
@@ -516,7 +524,7 @@ func TestMoreThanTheLimit(t *testing.T) {
 			defer f.Close()
 			mustHold(t, f, &m)
 			limit, keys := limitOf(f)
-			if limit == noLimit || keys < 2*limit {
+			if limit == noLimit || keys < limit*3/2 {
 				t.Fatalf("%d keys, the limit is %d", keys, limit)
 			}
 			inStash := func(h uint64) bool {

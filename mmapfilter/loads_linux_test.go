@@ -356,7 +356,7 @@ func directLooksAgain(t *testing.T, s shape, beyond, has bool) {
 				return direct.ContainsHash(hasher.Hash(key)), open
 			}
 			if _, open := look(empty); open {
-				if has && table.Kernel() == kernel.InUse().String() {
+				if has && table.Kernel() == kernel.InUse().String() && !(beyond && s.kind == layout.Compact) {
 					t.Error("there is no such look")
 				}
 				return

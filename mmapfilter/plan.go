@@ -42,15 +42,16 @@ type candidate struct {
 	rate, second  float64
 	bitsPerKey    float64 // of the lines
 	linesPerProbe float64
+	lasts         bool // the rate and the lines a lookup do not change with deletes
 }
 
 // Plan works out the filter that the options describe. The error is an [*OptionError]
 // if they cannot be met.
 //
-// If Layout is Auto, Plan considers every layout but Compact, with all fingerprint
-// lengths, bucket sizes and design loads whose predicted rate is at most the one asked
-// for. Of these it prefers those that read the fewest lines in a lookup, to the nearest
-// whole line, and then the smallest.
+// If Layout is Auto, Plan considers every layout, with all fingerprint lengths, bucket sizes
+// and design loads whose predicted rate is at most the one asked for. Of these it prefers
+// those whose rate lasts however much is deleted and inserted, which is Compact; then those
+// that read the fewest lines in a lookup, to the nearest whole line; and then the smallest.
 func (o *Options) Plan() (Plan, error) {
 	if err := o.Validate(); err != nil {
 		return Plan{}, err
@@ -106,6 +107,9 @@ func significant(x float64) float64 {
 }
 
 func (c candidate) betterThan(d candidate) bool {
+	if c.lasts != d.lasts {
+		return c.lasts
+	}
 	if a, b := math.Round(c.linesPerProbe), math.Round(d.linesPerProbe); a != b {
 		return a < b
 	}
@@ -141,7 +145,7 @@ func (o *Options) candidates(capacity uint64) ([]candidate, error) {
 			}
 			load := float64(max(c.percent, least)) / 100
 			predicted := layout.Predict(kind, p, load)
-			c.rate, c.second = predicted.Rate(), predicted.Second
+			c.rate, c.second, c.lasts = predicted.Rate(), predicted.Second, predicted.Own
 			lowest = min(lowest, c.rate*rateMargin)
 			if c.percent < least {
 				continue

@@ -32,7 +32,7 @@ type rateCase struct {
 // rate, and the share of second lines; each at most.
 type goal struct{ bits, rate, second float64 }
 
-var compactGoals = map[int]goal{13: {9.8, 0.0087, 0.25}, 14: {11.0, 0.0039, 0.25}, 16: {13.5, 0.0008, 0.25}}
+var compactGoals = map[int]goal{13: {10.4, 0.0062, 0.08}, 14: {11.75, 0.0028, 0.08}, 16: {14.4, 0.00057, 0.08}}
 
 func rateCases() (cases []rateCase) {
 	for _, p := range layout.LegalParams(layout.Blocked) {
@@ -141,10 +141,11 @@ func BenchmarkRates(b *testing.B) {
 
 // fillByInserts fills a table with random items, one by one, until the first
 // that finds no slot, and gives the load then and the share of second probes
-// at a load of 95 %.
+// at a load of 95 %, or at design load if that is less.
 func fillByInserts(tb testing.TB, s shape, lines uint64) (full, second95 float64) {
 	if second95 = 1; s.kind == layout.Blocked || s.kind == layout.Compact {
-		second95 = overflowByInserts(tb, s.kind, s.Params, lines, []int{95})[0].second
+		load := min(95, layout.DesignLoads(s.kind, s.Params).Usual)
+		second95 = overflowByInserts(tb, s.kind, s.Params, lines, []int{load})[0].second
 	}
 	p := testPlacer(tb, s.kind, s.Params, lines)
 	slots := int(lines) * p.table.SlotsPerLine()
@@ -173,7 +174,7 @@ func refusedAt(tb testing.TB, s shape, lines uint64) float64 {
 
 // compactShapes are those of Compact that are measured.
 func compactShapes() []shape {
-	return []shape{newShape(layout.Compact, 10, 86), compact13, newShape(layout.Compact, 14, 48), compact16, compact22}
+	return []shape{newShape(layout.Compact, 10, 84), compact13, newShape(layout.Compact, 14, 46), compact16, compact22}
 }
 
 // fillShapes are those whose loads are published.
@@ -190,11 +191,11 @@ func fillShapes() (all []shape) {
 	return append(all, newShape(layout.SemiSorted, 8, 4), newShape(layout.SemiSorted, 13, 4), newShape(layout.SemiSorted, 32, 4))
 }
 
-// TestFill: before the first item finds no slot, a table of Blocked is 99 % full, and
-// one of Compact 99.9 %; at 95 % fewer than 8 % of lookups of absent keys read a second
-// line, in Compact 12 %. Both hold for every f and b. A table of the other layouts takes, before an insert is
-// refused, as much as the paper says (section 5.1): 50, 84, 95 and 98 % for b of 1,
-// 2, 4 and 8.
+// TestFill: before the first item finds no slot, a table of Blocked is 99 % full; at 95 %
+// fewer than 8 % of lookups of absent keys read a second line. A table of Compact is half a percent
+// over its design load then, and at that about 8 % read a second line. All of it holds for every f and b.
+// A table of the other layouts takes, before an insert is refused, as much as the paper says
+// (section 5.1): 50, 84, 95 and 98 % for b of 1, 2, 4 and 8.
 func TestFill(t *testing.T) {
 	t.Parallel() // one processor is all that it uses
 	for _, s := range fillShapes() {
@@ -208,7 +209,7 @@ func TestFill(t *testing.T) {
 		full, second := fillByInserts(t, s, manyKeys()/500)
 		least, most := 0.99, 0.08
 		if s.kind == layout.Compact {
-			least, most = 0.999, 0.04
+			least, most = float64(layout.DesignLoads(s.kind, s.Params).Usual)/100+0.005, 0.085
 		}
 		if full < least || second >= most {
 			t.Errorf("%s: full at %.4f, second probes at 95 %%: %.4f", s, full, second)

@@ -66,7 +66,7 @@ func mustContain(tb testing.TB, f *Filter, hashes []uint64) {
 // TestOpenRecovers bears C2, R3 and W6: whoever opens the file of a dead writer,
 // for reading too, finds what was done, synced or not.
 func TestOpenRecovers(t *testing.T) {
-	f, path := mustCreate(t, &Options{Capacity: 10_000, FingerprintBits: 12})
+	f, path := mustCreate(t, &Options{Capacity: 10_000, FingerprintBits: 12, LogBytes: 4 << 20})
 	keys := hashes(1, 6000)
 	insertAll(t, f, keys[:3000])
 	if err := f.SyncAt(77); err != nil {

@@ -24,9 +24,9 @@ func newShape(k layout.Kind, f, b int) shape {
 var (
 	blocked12 = newShape(layout.Blocked, 12, 5)
 	blocked30 = newShape(layout.Blocked, 30, 2)
-	compact13 = newShape(layout.Compact, 13, 54)
-	compact16 = newShape(layout.Compact, 16, 39)
-	compact22 = newShape(layout.Compact, 22, 25)
+	compact13 = newShape(layout.Compact, 13, 52)
+	compact16 = newShape(layout.Compact, 16, 38)
+	compact22 = newShape(layout.Compact, 22, 24)
 
 	// lookShapes are those whose single lookups differ: of Compact those of remainders of a byte at
 	// most, of more, and of slots that do not all get into the words of a register.

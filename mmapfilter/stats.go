@@ -124,8 +124,8 @@ func (f *Filter) Stats() Stats {
 }
 
 // sampleRates estimates the false-positive rate and the share of second probes from
-// lines spread evenly over the file. The sample underestimates the items away from home
-// if Build has chosen ones that share overflow bits; the prediction for the load
+// lines spread evenly over the file. In Blocked, the sample underestimates the items away
+// from home if Build has chosen ones that share overflow bits; the prediction for the load
 // underestimates them after deletes. The larger of the two counts.
 func (o *openFile) sampleRates(load float64) (rate, second float64) {
 	n := min(o.geometry.Lines, sampledLines)
@@ -138,6 +138,7 @@ func (o *openFile) sampleRates(load float64) (rate, second float64) {
 		mean.Match += met.Match / float64(n)
 		mean.Second += met.Second / float64(n)
 		mean.Away += met.Away / float64(n)
+		mean.Own = met.Own
 	}
 	mean.Away = max(mean.Away, layout.Predict(o.geometry.Kind, o.geometry.Params, load).Away)
 	return mean.Rate(), mean.Second

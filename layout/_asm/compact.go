@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
@@ -27,7 +25,7 @@ const (
 	lineBytes     = 64
 	lastWord      = 8 * 7
 	quotientBits  = 6
-	overflowPairs = 128
+	overflowMasks = 128
 )
 
 // compactOne is the first look for a single key, in tables whose counts are in two words. As in
@@ -185,43 +183,38 @@ func lookInLine(t, line, fp Register, q GPVirtual) (matches, run GPVirtual) {
 	return got, run
 }
 
-// testOverflow sets the zero flag if both overflow bits of a fingerprint are set in the last word of a
-// line.
+// testOverflow sets the zero flag if the overflow bit of a fingerprint is set in the last word of a line.
 func testOverflow(t, fp Register, last GPVirtual) {
-	Comment("Both overflow bits.")
+	Comment("The overflow bit.")
 	i := move(fp)
-	ANDL(U8(overflowPairs-1), i.As32())
+	ANDL(U8(overflowMasks-1), i.As32())
 	ANDNQ(Mem{Base: t, Disp: compactMasks, Index: i, Scale: 8}, last, last)
 }
 
-// lookCompactWide is lookCompact for remainders of 6 to 15 bits, each in a byte of a register: all are
+// lookCompactWide is lookCompact for remainders of 6 to 16 bits, each in a byte of a register: all are
 // compared at once, and those of the run are selected afterwards. The place of the run need not be
 // computed, no run is too long, and the chain of instructions that depend on the line is half as long.
 // Of remainders of more than 8 bits first the low 8 are compared, then the high 8, in two looks. For
 // these the hash is multiplied by 64 times the lines, so that the high word has 64 times the line plus
 // the quotient, which needs no shift. (With r=6, the low 7 bits of a fingerprint include one of the
 // quotient, which would be lost.)
-func lookCompactWide(d Register, looks int, hash func(d Register)) {
+func lookCompactWide(d Register, looks int) {
 	of := func(at int) Mem { return Mem{Base: d, Disp: at} }
 	slots, by, pattern := Z16, Z17, Z18
-	name := fmt.Sprintf("slots%d", looks)
 
-	split := func() (line, q, low, high GPVirtual) {
-		Comment("Split the hash.")
-		line, low = GP64(), GP64()
-		rest := GP64()
-		if looks == 1 {
-			MULXQ(of(compactDirectLines), rest, line)
-			PEXTQ(of(compactDirectLow), rest, low)
-			RORXQ(U8(64-quotientBits), rest, rest)
-			return line, rest, low, low
-		}
+	Comment("Split the hash.")
+	line, low, rest := GP64(), GP64(), GP64()
+	q, high := rest, low
+	if looks == 1 {
+		MULXQ(of(compactDirectLines), rest, line)
+		PEXTQ(of(compactDirectLow), rest, low)
+		RORXQ(U8(64-quotientBits), rest, rest)
+	} else {
+		q, high = line, rest
 		MULXQ(of(compactDirectLines64), rest, line)
 		PEXTQ(of(compactDirectLow), rest, low)
 		RORXQ(U8(64-8), rest, rest)
-		return line, line, low, rest
 	}
-	line, q, low, high := split()
 
 	Comment("The loads, in the order of the argument: counters, words, counters.")
 	bit := GP64()
@@ -230,59 +223,42 @@ func lookCompactWide(d Register, looks int, hash func(d Register)) {
 	epoch, before := move(Mem{Base: runtime}), move(count)
 
 	Comment("The slots that have the remainder.")
-	match := func(line, bit, low, high GPVirtual) (inFirst, inSecond GPVirtual) {
-		vector := func(i int) Mem { return of(compactDirectSlots + lineBytes*i) }
-		VMOVDQU64(vector(0), slots)
-		VPERMB(Mem{Base: line}, slots, slots)
-		compare := func(bits GPVirtual, look int, into ...Op) {
-			VMOVDQU64(vector(1+look), by)
-			VPMULTISHIFTQB(slots, by, by)
-			VPBROADCASTB(bits.As32(), pattern)
-			if looks == 2 { // all bits of the bytes are of remainders
-				VPCMPEQB(append([]Op{pattern, by}, into...)...)
-				return
-			}
-			VPXORQ(pattern, by, slots)
-			VPTESTNMB(append([]Op{vector(3), slots}, into...)...)
+	vector := func(i int) Mem { return of(compactDirectSlots + lineBytes*i) }
+	VMOVDQU64(vector(0), slots)
+	VPERMB(Mem{Base: line}, slots, slots)
+	compare := func(bits GPVirtual, look int, into ...Op) {
+		VMOVDQU64(vector(1+look), by)
+		VPMULTISHIFTQB(slots, by, by)
+		VPBROADCASTB(bits.As32(), pattern)
+		if looks == 2 { // all bits of the bytes are of remainders
+			VPCMPEQB(append([]Op{pattern, by}, into...)...)
+			return
 		}
-		compare(low, 0, K1)
-		if looks == 2 {
-			compare(high, 1, K1, K1)
-		}
-		matches := GP64()
-		KMOVQ(K1, matches)
-		PEXTQ(of(compactDirectInUse), matches, matches)
-		return matchesOfRun(line, bit, matches, of(compactDirectInCounts))
+		VPXORQ(pattern, by, slots)
+		VPTESTNMB(append([]Op{vector(3), slots}, into...)...)
 	}
-	inFirst, inSecond := match(line, bit, low, high)
+	compare(low, 0, K1)
+	if looks == 2 {
+		compare(high, 1, K1, K1)
+	}
+	matches := GP64()
+	KMOVQ(K1, matches)
+	PEXTQ(of(compactDirectInUse), matches, matches)
+	inFirst, inSecond := matchesOfRun(line, bit, matches, of(compactDirectInCounts))
 	last := move(Mem{Base: line, Disp: lastWord})
 
 	Comment("The counters again.")
 	jumpIfMoved(Mem{Base: runtime}, count, epoch, before, "inGo")
-	Comment("Both overflow bits.")
+	Comment("The overflow bit.")
 	ANDNQ(Mem{Base: d, Disp: compactDirectMasks, Index: low, Scale: 8}, last, last)
-	JEQ(LabelRef(name + "Beyond"))
+	JEQ(LabelRef("away"))
 	ORQ(inFirst, inSecond)
 	SETNE(result(0))
 	RET()
 
-	Label(name + "Beyond")
-	hash(d) // again: there is no register to keep it in
-	_, q, low, high = split()
-	bit = GP64()
-	SHLXQ(q, inMemory("firstBit", 1), bit)
-	fp, r := GP64(), move(of(compactDirectR))
-	ANDL(U8(1<<quotientBits-1), q.As32())
-	SHLXQ(r, q, fp)
-	ORQ(low, fp)
-	if looks == 2 {
-		SUBQ(U8(8), r)
-		MOVBLZX(high.As8(), high.As32())
-		SHLXQ(r, high, r)
-		ORQ(r, fp)
-	}
-	beyond{name, of(compactDirectLines), line, fp, func(GPVirtual) {}, func(line GPVirtual) {
-		inFirst, inSecond := match(line, bit, low, high)
-		ORQ(inFirst, inSecond)
-	}}.look(d)
+	Label("away")
+	ORQ(inFirst, inSecond)
+	JEQ(LabelRef("inGo"))
+	SETNE(result(0))
+	RET()
 }

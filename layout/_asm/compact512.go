@@ -32,7 +32,7 @@ func compactAVX512() {
 	one := number(1)
 	pairs, nibbles := number(0x5555555555555555), number(0x3333333333333333)
 	bytes, every, tops := number(0x0F0F0F0F0F0F0F0F), number(0x0101010101010101), number(0x8080808080808080)
-	low8, pairMask := inMemory("low8", 1<<8-1), inMemory("pairMask", overflowPairs-1)
+	low8, pairMask := inMemory("low8", 1<<8-1), inMemory("pairMask", overflowMasks-1)
 	fifteen, seven, three, four, two := inMemory("fifteen", 15), inMemory("seven", 7), inMemory("three", 3), inMemory("four", 4), inMemory("two", 2)
 	sixtyFour, fiftySix, wide, striped := inMemory("sixtyFour", 64), inMemory("fiftySix", 56), inMemory("wide", windowBits), inMemory("striped", stripes-1)
 
@@ -82,7 +82,7 @@ func compactAVX512() {
 		VPANDQ_BCST(striped, line, counter)
 		VPSLLQ(U8(6), line, line)
 
-		Comment("The mask of both overflow bits.")
+		Comment("The mask of the overflow bit.")
 		VPANDQ_BCST(pairMask, fp, fp)
 		mask := gather(masks, 0, fp, 8)
 
@@ -178,7 +178,7 @@ func compactAVX512() {
 		VPTESTMQ(t, got, isFound)
 		VPCMPUQ_BCST(U8(above), wide, run, isLong)
 
-		Comment("open: a long run, or what is odd, or is not what it was, or both overflow bits.")
+		Comment("open: a long run, or what is odd, or is not what it was, or the overflow bit.")
 		open := ZMM()
 		VPORQ(before, epoch1, open)
 		VPANDQ(one, open, open)

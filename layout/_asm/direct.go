@@ -98,8 +98,8 @@ func compactLooks() {
 			hash(d)
 			lookCompact(move(Mem{Base: d, Disp: compactDirectTable}), region(d), runtime(d), settled)
 		}, hashKey},
-		{"Short", vbmi, func(d Register, hash func(d Register)) { hash(d); lookCompactWide(d, 1, hash) }, hashKeyWide},
-		{"Long", vbmi, func(d Register, hash func(d Register)) { hash(d); lookCompactWide(d, 2, hash) }, hashKeyWide},
+		{"Short", vbmi, func(d Register, hash func(d Register)) { hash(d); lookCompactWide(d, 1) }, hashKeyWide},
+		{"Long", vbmi, func(d Register, hash func(d Register)) { hash(d); lookCompactWide(d, 2) }, hashKeyWide},
 	})
 }
 

@@ -23,7 +23,7 @@ func BenchmarkKernels(b *testing.B) {
 		params layout.Params
 	}{
 		{layout.Blocked, layout.Params{FingerprintBits: 12, BucketSize: 5}},
-		{layout.Compact, layout.Params{FingerprintBits: 14, BucketSize: 48}},
+		{layout.Compact, layout.Params{FingerprintBits: 14, BucketSize: 46}},
 	} {
 		large := uint64(1 << 24)
 		if testing.Short() {

@@ -391,7 +391,7 @@ func (t *table) SetOverflow(l *layout.Line, it layout.Item, stores *layout.Store
 	}
 }
 
-func (t *table) NewMarks(l *layout.Line, it layout.Item) int {
+func (t *table) Cost(l *layout.Line, it layout.Item) int {
 	m, b1, b2 := t.pair(it)
 	return int(^l[b1]>>overflowNumber(m, b1)&1 + ^l[b2]>>overflowNumber(m, b2)&1)
 }

@@ -15,7 +15,7 @@ type batch struct {
 	masks                                    *uint64
 }
 
-// slotted is what the kernel for AVX-512 VBMI needs of a table with remainders of 6 to 15
+// slotted is what the kernel for AVX-512 VBMI needs of a table with remainders of 6 to 16
 // bits: how each slot gets into a byte of a register. Of longer remainders than 8 bits the
 // low 8 are compared first, then the high 8.
 type slotted struct {

@@ -1,77 +1,107 @@
 package compact
 
 import (
-	"math/bits"
 	"slices"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
+// guestFlag marks a guest in Crowd.Fps, above the bits of a fingerprint.
+const guestFlag = 1 << 31
+
 // Gather implements Chooser.
-func (t *table) Gather(c *layout.Crowd, l *layout.Line, came []uint64) {
+func (t *table) Gather(c *layout.Crowd, l *layout.Line, line uint64, came []uint64) {
 	if len(came) > int(t.b) {
 		panic("layout: more items have come than a line holds")
 	}
 	var fps [maxSlots]uint32
 	n, _ := t.slots(l, &fps)
-	c.Fps = append(c.Fps[:0], fps[:n]...)
+	c.Line, c.Fps = line, append(c.Fps[:0], fps[:n]...)
+	for i := range guestsOf(l) {
+		c.Fps = append(c.Fps, uint32(t.guest(l, i))|guestFlag)
+	}
 	for _, h := range came {
-		it := t.Split(h)
-		c.Line, c.Fps = it.Line, append(c.Fps, it.Fp)
+		it := t.Unhash(h)
+		c.Fps = append(c.Fps, it.Fp|it.Bucket*guestFlag)
 	}
-	n = len(c.Fps)
-	c.Rooms = slices.Grow(c.Rooms[:0], n)[:n]
+	c.Rooms = slices.Grow(c.Rooms[:0], len(c.Fps))[:len(c.Fps)]
 	clear(c.Rooms)
-	others := slices.Grow(c.Others[:0], n)[:n]
-	for i, fp := range c.Fps {
-		others[i] = layout.AlternateLine(c.Line, uint64(fp), t.lines)
+	c.Others = c.Others[:0]
+	for _, fp := range c.Fps {
+		c.Others = append(c.Others, t.Alternate(itemOf(line, fp)).Line)
 	}
-	c.Others = others
 }
 
-// Part implements Chooser.
-func (t *table) Part(c *layout.Crowd, l *layout.Line) (left []uint64) {
-	may, n := mayLeave(c), len(c.Fps)-int(t.b)
-	if n < 1 || n > len(may) {
-		panic("layout: a crowd fits, or too few of its items may leave")
-	}
-	marks := t.marksFor(c, may, l[lastWord], n)
-	free := may[:0]
-	for _, i := range may {
-		if t.overflowBits(uint64(c.Fps[i]))&^marks == 0 {
-			free = append(free, i)
+// itemOf is the item of an entry of Crowd.Fps.
+func itemOf(line uint64, fp uint32) layout.Item {
+	return layout.Item{Line: line, Bucket: fp / guestFlag, Fp: fp % guestFlag}
+}
+
+// Part implements Chooser. Guests go home first, those with the most room there before
+// others. Then items leave in the directions whose bits are set, and then in one direction
+// after the other: that in which the items have the most room, all together.
+func (t *table) Part(c *layout.Crowd, l *layout.Line) (left []uint64, ok bool) {
+	home, guests := uint64(0), uint64(0)
+	var room [directions]int // of the items at home, with their number
+	const one = 1 << 16      // item, above the room of all
+	const _ = uint(one - 1 - 2*maxSlots*layout.MostRoom)
+	for i, fp := range c.Fps {
+		if fp&guestFlag != 0 {
+			guests++
+			continue
+		}
+		if home++; c.Rooms[i] > 0 {
+			room[fp%directions] += one + int(c.Rooms[i])
 		}
 	}
+	fits := func() bool { return home <= t.b && guests <= mostGuests && t.unused(home, guests) >= 0 }
 	c.Left = c.Left[:0]
 	const gone = ^uint32(0)
-	for room := uint8(layout.MostRoom); room > 0; room-- {
-		for _, i := range free {
-			if fp := uint64(c.Fps[i]); c.Rooms[i] == room && len(c.Left) < n {
-				l[lastWord] |= t.overflowBits(fp)
-				c.Left = append(c.Left, layout.JoinHash(c.Others[i], fp<<t.shift, t.lines))
-				c.Fps[i] = gone
+	leave := func(which func(fp uint32) bool) {
+		for most := uint8(layout.MostRoom); most > 0; most-- {
+			for i, fp := range c.Fps {
+				if fits() {
+					return
+				}
+				if fp == gone || c.Rooms[i] != most || !which(fp) {
+					continue
+				}
+				if c.Fps[i] = gone; fp&guestFlag != 0 {
+					guests--
+				} else {
+					home--
+				}
+				c.Left = append(c.Left, t.Hash(t.Alternate(itemOf(c.Line, fp))))
 			}
 		}
 	}
-	t.encode(l, staying(c, gone))
-	return c.Left
-}
-
-// mayLeave sets c.May to the indices of movable items. It is branch-free, since a
-// branch would mispredict: -room has its high bit set unless room is 0.
-func mayLeave(c *layout.Crowd) []uint8 {
-	may, n := slices.Grow(c.May[:0], len(c.Rooms))[:len(c.Rooms)], 0
-	for i, room := range c.Rooms {
-		may[n] = uint8(i)
-		n += int(-room >> 7)
+	before := l[lastWord]
+	set := func(direction uint32) bool { return l[lastWord]&t.overflowBit(uint64(direction)) != 0 }
+	leave(func(fp uint32) bool { return fp&guestFlag != 0 })
+	leave(func(fp uint32) bool { return fp&guestFlag == 0 && set(fp) })
+	for !fits() {
+		best := uint32(0)
+		for direction := range uint32(directions) {
+			if set(direction) {
+				room[direction] = 0
+			}
+			if room[direction] > room[best] {
+				best = direction
+			}
+		}
+		if room[best] == 0 {
+			l[lastWord] = before
+			return nil, false
+		}
+		l[lastWord] |= t.overflowBit(uint64(best))
+		leave(func(fp uint32) bool { return fp&guestFlag == 0 && fp%directions == best })
 	}
-	c.May = may[:n]
-	return c.May
+	t.settle(l, c, gone)
+	return c.Left, true
 }
 
-// staying returns the fingerprints of the items that are not gone, sorted. Most of them
-// are in order.
-func staying(c *layout.Crowd, gone uint32) []uint32 {
+// settle puts the items of a crowd that are not gone into a line. Most of them are in order.
+func (t *table) settle(l *layout.Line, c *layout.Crowd, gone uint32) {
 	n := 0
 	for _, fp := range c.Fps {
 		if fp == gone {
@@ -84,55 +114,10 @@ func staying(c *layout.Crowd, gone uint32) []uint32 {
 		c.Fps[at] = fp
 		n++
 	}
-	return c.Fps[:n]
-}
-
-// marksFor sets overflow bits in a last word until n of some items of a crowd need no
-// other. It sets the pair of bits whose items have the most room elsewhere, all
-// together, and then repeatedly the bit with which the items that can leave have the
-// most. (Counting the items instead of their room makes more lookups go on, since more
-// items come back. Trying every pair and taking the best helps, but takes many times
-// the work.)
-func (t *table) marksFor(c *layout.Crowd, some []uint8, last uint64, n int) uint64 {
-	const one = 1 << 16 // item, above the room of all: at most that of a crowd
-	const _ = uint(one - 1 - 2*maxSlots*layout.MostRoom)
-	var have [overflowPairs]uint32      // the items that have this pair
-	var leaving [maxOverflowBits]uint32 // those that have this bit, and another one that is set
-	first := uint32(0)                  // the pair of those with most room, below that
-	for _, i := range some {
-		pair := c.Fps[i] % overflowPairs
-		have[pair] += one | uint32(c.Rooms[i])
-		first = max(first, have[pair]%one<<8|pair)
+	all := c.Fps[:n] // guests are last: their flag is above all fingerprints
+	home, _ := slices.BinarySearch(all, guestFlag)
+	t.encode(l, all[:home])
+	for _, fp := range all[home:] {
+		t.placeGuest(l, uint64(fp%guestFlag))
 	}
-	set, left := uint64(0), uint32(0)
-	mark := func(o uint32) {
-		set |= 1 << o
-		left += leaving[o%maxOverflowBits] / one
-		for _, s := range t.sharing[o%maxOverflowBits] {
-			leaving[s.other%maxOverflowBits] += have[s.pair%overflowPairs]
-		}
-	}
-	below := 64 - t.v
-	for w := last >> below; w != 0; w &= w - 1 {
-		mark(uint32(bits.TrailingZeros64(w)))
-	}
-	if set == 0 {
-		mark(uint32(t.pairs[first%overflowPairs][0]))
-	}
-	for int(left) < n {
-		best := uint32(0) // a bit, below the room of those that leave with it
-		for o, items := range leaving[:t.v] {
-			unset := uint32(set>>o&1) - 1
-			best = max(best, items%one<<8&unset|uint32(o))
-		}
-		if best>>8 == 0 { // all others need two
-			for i, items := range have {
-				o := uint32(t.pairs[i][0])
-				unset := uint32(set>>o&1) - 1
-				best = max(best, items%one<<8&unset|o)
-			}
-		}
-		mark(best & 0xFF)
-	}
-	return last | set<<below
 }

@@ -14,7 +14,7 @@ type direct struct {
 	slotted
 	_ [14]uint64 // to 8 bytes before a line of the cache: an allocation of this size begins that far behind one
 	slotVectors
-	pairs [256]uint64 // the overflow bits of the low 8 bits of a fingerprint
+	pairs [256]uint64 // the overflow bit of the low 8 bits of a fingerprint
 }
 
 // Direct implements single lookups, for tables whose counts are in two words.
@@ -28,15 +28,12 @@ func (t *table) Direct(d layout.Direct) *layout.Direct {
 	if isa() != kernel.AVX512 || !kernel.HasVBMI {
 		return &own.Direct
 	}
-	var ok bool
-	if own.slotted, own.slotVectors, ok = t.bySlots(); !ok {
-		return &own.Direct
-	}
+	own.slotted, own.slotVectors = t.bySlots()
 	if own.Look(long.hash, long.key); t.r <= 8 {
 		own.Look(short.hash, short.key)
 	}
 	for i := range own.pairs {
-		own.pairs[i] = t.overflowBits(uint64(i))
+		own.pairs[i] = t.overflowBit(uint64(i))
 	}
 	return &own.Direct
 }

@@ -88,7 +88,7 @@ TEXT ·one(SB), NOSPLIT, $0-26
 	TESTB $0x01, R9
 	JNE   open
 
-	// Both overflow bits.
+	// The overflow bit.
 	MOVQ  SI, CX
 	ANDL  $0x7f, CX
 	ANDNQ 160(AX)(CX*8), DX, DX
@@ -196,7 +196,7 @@ TEXT ·hashNarrow(SB), NOSPLIT, $0-17
 	TESTB $0x01, R9
 	JNE   open
 
-	// Both overflow bits.
+	// The overflow bit.
 	MOVQ  SI, AX
 	ANDL  $0x7f, AX
 	ANDNQ 160(CX)(AX*8), DX, DX
@@ -324,7 +324,7 @@ TEXT ·keyNarrow(SB), NOSPLIT, $0-33
 	TESTB $0x01, R9
 	JNE   open
 
-	// Both overflow bits.
+	// The overflow bit.
 	MOVQ  SI, AX
 	ANDL  $0x7f, AX
 	ANDNQ 160(CX)(AX*8), DX, DX
@@ -349,7 +349,7 @@ DATA avalanche<>+0(SB)/8, $0x165667919e3779f9
 GLOBL avalanche<>(SB), RODATA|NOPTR, $8
 
 // func hashShort(d *base, hash uint64) bool
-// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, BMI, BMI2, CMOV, MMX+, POPCNT
+// Requires: AVX512BW, AVX512F, AVX512VBMI, BMI, BMI2, POPCNT
 TEXT ·hashShort(SB), NOSPLIT, $0-17
 	MOVQ hash+8(FP), DX
 
@@ -401,7 +401,7 @@ TEXT ·hashShort(SB), NOSPLIT, $0-17
 	ADCQ  BX, R14
 	ANDNQ R15, R13, R15
 	ANDNQ R10, R14, R10
-	MOVQ  56(CX), BX
+	MOVQ  56(CX), CX
 
 	// The counters again.
 	CMPQ  (SI), R8
@@ -413,156 +413,17 @@ TEXT ·hashShort(SB), NOSPLIT, $0-17
 	TESTB $0x01, R9
 	JNE   inGo
 
-	// Both overflow bits.
-	ANDNQ 504(AX)(DX*8), BX, BX
-	JEQ   slots1Beyond
+	// The overflow bit.
+	ANDNQ 504(AX)(DX*8), CX, CX
+	JEQ   away
 	ORQ   R15, R10
 	SETNE ret+16(FP)
 	RET
 
-slots1Beyond:
-	MOVQ hash+8(FP), DX
-
-	// Split the hash.
-	MULXQ 80(AX), DX, BX
-	PEXTQ 96(AX), DX, BX
-	RORXQ $0x3a, DX, DX
-	SHLXQ DX, firstBit<>+0(SB), SI
-	MOVQ  120(AX), DI
-	ANDL  $0x3f, DX
-	SHLXQ DI, DX, DI
-	ORQ   BX, DI
-
-	// The alternate line.
-	MOVQ       DI, R8
-	IMULQ      mixFirst<>+0(SB), R8
-	MOVQ       R8, DX
-	SHRQ       $0x20, DX
-	XORQ       R8, DX
-	IMULQ      mixSecond<>+0(SB), DX
-	MULXQ      80(AX), R8, R9
-	MOVQ       CX, R8
-	SUBQ       16(AX), R8
-	SHRQ       $0x06, R8
-	SUBQ       R8, R9
-	SBBQ       DX, DX
-	ANDQ       80(AX), DX
-	ADDQ       DX, R9
-	CMPQ       R9, R8
-	CMOVQCS    R9, R8
-	SHLQ       $0x06, R9
-	ADDQ       16(AX), R9
-	PREFETCHT0 (R9)
-
-	// The class, of the lower line, and its group of the stash.
-	IMULQ mixSecond<>+0(SB), DI
-	XORQ  DI, R8
-	IMULQ mixFirst<>+0(SB), R8
-	MOVQ  $0x000000c0, DX
-	MULXQ R8, DI, DX
-	SHLQ  $0x06, DX
-	ADDQ  32(AX), DX
-
-	// The counters: they only ever go up, and stand still if their sum does.
-	XORL    DI, DI
-	XORL    R8, R8
-	MOVQ    24(AX), R10
-	MOVQ    (R10), R11
-	ADDQ    R11, DI
-	ORQ     R11, R8
-	MOVQ    64(R10), R11
-	ADDQ    R11, DI
-	ORQ     R11, R8
-	MOVQ    CX, R11
-	SUBQ    16(AX), R11
-	SHRQ    $0x06, R11
-	MOVBLZX R11, R11
-	MOVQ    2048(R10)(R11*8), R11
-	ADDQ    R11, DI
-	ORQ     R11, R8
-	MOVQ    R9, R11
-	SUBQ    16(AX), R11
-	SHRQ    $0x06, R11
-	MOVBLZX R11, R11
-	MOVQ    2048(R10)(R11*8), R10
-	ADDQ    R10, DI
-	ORQ     R10, R8
-	TESTB   $0x01, R8
-	JNE     inGo
-	VMOVQ   DI, X30
-	VMOVQ   DX, X31
-
-	// Both lines, one after the other.
-	MOVQ CX, DX
-
-slots1Look:
-	VMOVDQU64      248(AX), Z16
-	VPERMB         (DX), Z16, Z16
-	VMOVDQU64      312(AX), Z17
-	VPMULTISHIFTQB Z16, Z17, Z17
-	VPBROADCASTB   BX, Z18
-	VPXORQ         Z18, Z17, Z16
-	VPTESTNMB      440(AX), Z16, K1
-	KMOVQ          K1, DI
-	PEXTQ          104(AX), DI, DI
-
-	// The zero of the quotient: that of the counts that bit number q goes to.
-	MOVQ    (DX), R12
-	MOVQ    8(DX), R13
-	ANDNQ   allBits<>+0(SB), R12, R8
-	PDEPQ   R8, SI, R10
-	POPCNTQ R8, R8
-	SHRXQ   R8, SI, R11
-	ANDNQ   112(AX), R13, R14
-	PDEPQ   R14, R11, R11
-
-	// The matches at the ones of their items.
-	PDEPQ R12, DI, R14
-	NEGQ  R8
-	SHRXQ R8, DI, DI
-	PDEPQ R13, DI, DI
-
-	// Those of the run, which the carry clears.
-	ORQ   R10, R12
-	ORQ   R11, R13
-	ADDQ  R10, R12
-	ADCQ  R11, R13
-	ANDNQ R14, R12, R14
-	ANDNQ DI, R13, DI
-	ORQ   R14, DI
-	JNE   slots1Found
-	CMPQ  DX, R9
-	MOVQ  R9, DX
-	JNE   slots1Look
-	VMOVQ X30, DX
-	VMOVQ X31, BX
-
-	// The group: its mark, and whether an entry is in use.
-	MOVQ    groupMark<>+0(SB), SI
-	ANDQ    (BX), SI
-	ORQ     8(BX), SI
-	ORQ     24(BX), SI
-	ORQ     40(BX), SI
-	ORQ     56(BX), SI
-	JNE     inGo
-	MOVQ    24(AX), BX
-	SUBQ    (BX), DX
-	SUBQ    64(BX), DX
-	SUBQ    16(AX), CX
-	SHRQ    $0x06, CX
-	MOVBLZX CL, CX
-	SUBQ    2048(BX)(CX*8), DX
-	MOVQ    R9, CX
-	SUBQ    16(AX), CX
-	SHRQ    $0x06, CX
-	MOVBLZX CL, CX
-	SUBQ    2048(BX)(CX*8), DX
-	JNE     inGo
-	MOVB    $0x00, ret+16(FP)
-	RET
-
-slots1Found:
-	MOVB $0x01, ret+16(FP)
+away:
+	ORQ   R15, R10
+	JEQ   inGo
+	SETNE ret+16(FP)
 	RET
 
 inGo:
@@ -571,17 +432,8 @@ inGo:
 DATA allBits<>+0(SB)/8, $0xffffffffffffffff
 GLOBL allBits<>(SB), RODATA|NOPTR, $8
 
-DATA mixFirst<>+0(SB)/8, $0x9e3779b97f4a7c15
-GLOBL mixFirst<>(SB), RODATA|NOPTR, $8
-
-DATA mixSecond<>+0(SB)/8, $0xbb67ae8584caa73b
-GLOBL mixSecond<>(SB), RODATA|NOPTR, $8
-
-DATA groupMark<>+0(SB)/8, $0x8000000000000000
-GLOBL groupMark<>(SB), RODATA|NOPTR, $8
-
 // func keyShort(d *base, key []byte) bool
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, BMI, BMI2, CMOV, MMX+, POPCNT
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, BMI, BMI2, POPCNT
 TEXT ·keyShort(SB), NOSPLIT, $0-33
 	MOVQ key_len+16(FP), CX
 	CMPQ CX, $0x09
@@ -659,7 +511,7 @@ TEXT ·keyShort(SB), NOSPLIT, $0-33
 	ADCQ  BX, R14
 	ANDNQ R15, R13, R15
 	ANDNQ R10, R14, R10
-	MOVQ  56(CX), BX
+	MOVQ  56(CX), CX
 
 	// The counters again.
 	CMPQ  (SI), R8
@@ -671,182 +523,17 @@ TEXT ·keyShort(SB), NOSPLIT, $0-33
 	TESTB $0x01, R9
 	JNE   inGo
 
-	// Both overflow bits.
-	ANDNQ 504(AX)(DX*8), BX, BX
-	JEQ   slots1Beyond
+	// The overflow bit.
+	ANDNQ 504(AX)(DX*8), CX, CX
+	JEQ   away
 	ORQ   R15, R10
 	SETNE ret+32(FP)
 	RET
 
-slots1Beyond:
-	MOVQ key_len+16(FP), DX
-	CMPQ DX, $0x09
-	JCS  inGo
-	CMPQ DX, $0x10
-	JHI  inGo
-	MOVQ key_base+8(FP), BX
-
-	// XXH3 of the key.
-	VMOVQ        (BX), X0
-	VMOVHPS      -8(BX)(DX*1), X0, X0
-	VPXOR        (AX), X0, X0
-	VMOVQ        X0, DX
-	VPUNPCKHQDQ  X0, X0, X1
-	VPSHUFB      swapped<>+0(SB), X0, X0
-	VMOVQ        X1, BX
-	MULXQ        BX, BX, DX
-	XORQ         BX, DX
-	VMOVQ        DX, X2
-	VPADDQ       X1, X2, X2
-	VPADDQ       X0, X2, X2
-	VPADDQ.BCST  key_len+16(FP), X2, X2
-	VPSRLQ       $0x25, X2, X0
-	VPXOR        X0, X2, X2
-	VPMULLQ.BCST avalanche<>+0(SB), X2, X2
-	VPSRLQ       $0x20, X2, X0
-	VPXOR        X0, X2, X2
-	VMOVQ        X2, DX
-
-	// Split the hash.
-	MULXQ 80(AX), DX, BX
-	PEXTQ 96(AX), DX, BX
-	RORXQ $0x3a, DX, DX
-	SHLXQ DX, firstBit<>+0(SB), SI
-	MOVQ  120(AX), DI
-	ANDL  $0x3f, DX
-	SHLXQ DI, DX, DI
-	ORQ   BX, DI
-
-	// The alternate line.
-	MOVQ       DI, R8
-	IMULQ      mixFirst<>+0(SB), R8
-	MOVQ       R8, DX
-	SHRQ       $0x20, DX
-	XORQ       R8, DX
-	IMULQ      mixSecond<>+0(SB), DX
-	MULXQ      80(AX), R8, R9
-	MOVQ       CX, R8
-	SUBQ       16(AX), R8
-	SHRQ       $0x06, R8
-	SUBQ       R8, R9
-	SBBQ       DX, DX
-	ANDQ       80(AX), DX
-	ADDQ       DX, R9
-	CMPQ       R9, R8
-	CMOVQCS    R9, R8
-	SHLQ       $0x06, R9
-	ADDQ       16(AX), R9
-	PREFETCHT0 (R9)
-
-	// The class, of the lower line, and its group of the stash.
-	IMULQ mixSecond<>+0(SB), DI
-	XORQ  DI, R8
-	IMULQ mixFirst<>+0(SB), R8
-	MOVQ  $0x000000c0, DX
-	MULXQ R8, DI, DX
-	SHLQ  $0x06, DX
-	ADDQ  32(AX), DX
-
-	// The counters: they only ever go up, and stand still if their sum does.
-	XORL    DI, DI
-	XORL    R8, R8
-	MOVQ    24(AX), R10
-	MOVQ    (R10), R11
-	ADDQ    R11, DI
-	ORQ     R11, R8
-	MOVQ    64(R10), R11
-	ADDQ    R11, DI
-	ORQ     R11, R8
-	MOVQ    CX, R11
-	SUBQ    16(AX), R11
-	SHRQ    $0x06, R11
-	MOVBLZX R11, R11
-	MOVQ    2048(R10)(R11*8), R11
-	ADDQ    R11, DI
-	ORQ     R11, R8
-	MOVQ    R9, R11
-	SUBQ    16(AX), R11
-	SHRQ    $0x06, R11
-	MOVBLZX R11, R11
-	MOVQ    2048(R10)(R11*8), R10
-	ADDQ    R10, DI
-	ORQ     R10, R8
-	TESTB   $0x01, R8
-	JNE     inGo
-	VMOVQ   DI, X30
-	VMOVQ   DX, X31
-
-	// Both lines, one after the other.
-	MOVQ CX, DX
-
-slots1Look:
-	VMOVDQU64      248(AX), Z16
-	VPERMB         (DX), Z16, Z16
-	VMOVDQU64      312(AX), Z17
-	VPMULTISHIFTQB Z16, Z17, Z17
-	VPBROADCASTB   BX, Z18
-	VPXORQ         Z18, Z17, Z16
-	VPTESTNMB      440(AX), Z16, K1
-	KMOVQ          K1, DI
-	PEXTQ          104(AX), DI, DI
-
-	// The zero of the quotient: that of the counts that bit number q goes to.
-	MOVQ    (DX), R12
-	MOVQ    8(DX), R13
-	ANDNQ   allBits<>+0(SB), R12, R8
-	PDEPQ   R8, SI, R10
-	POPCNTQ R8, R8
-	SHRXQ   R8, SI, R11
-	ANDNQ   112(AX), R13, R14
-	PDEPQ   R14, R11, R11
-
-	// The matches at the ones of their items.
-	PDEPQ R12, DI, R14
-	NEGQ  R8
-	SHRXQ R8, DI, DI
-	PDEPQ R13, DI, DI
-
-	// Those of the run, which the carry clears.
-	ORQ   R10, R12
-	ORQ   R11, R13
-	ADDQ  R10, R12
-	ADCQ  R11, R13
-	ANDNQ R14, R12, R14
-	ANDNQ DI, R13, DI
-	ORQ   R14, DI
-	JNE   slots1Found
-	CMPQ  DX, R9
-	MOVQ  R9, DX
-	JNE   slots1Look
-	VMOVQ X30, DX
-	VMOVQ X31, BX
-
-	// The group: its mark, and whether an entry is in use.
-	MOVQ    groupMark<>+0(SB), SI
-	ANDQ    (BX), SI
-	ORQ     8(BX), SI
-	ORQ     24(BX), SI
-	ORQ     40(BX), SI
-	ORQ     56(BX), SI
-	JNE     inGo
-	MOVQ    24(AX), BX
-	SUBQ    (BX), DX
-	SUBQ    64(BX), DX
-	SUBQ    16(AX), CX
-	SHRQ    $0x06, CX
-	MOVBLZX CL, CX
-	SUBQ    2048(BX)(CX*8), DX
-	MOVQ    R9, CX
-	SUBQ    16(AX), CX
-	SHRQ    $0x06, CX
-	MOVBLZX CL, CX
-	SUBQ    2048(BX)(CX*8), DX
-	JNE     inGo
-	MOVB    $0x00, ret+32(FP)
-	RET
-
-slots1Found:
-	MOVB $0x01, ret+32(FP)
+away:
+	ORQ   R15, R10
+	JEQ   inGo
+	SETNE ret+32(FP)
 	RET
 
 inGo:
@@ -857,7 +544,7 @@ DATA swapped<>+8(SB)/8, $0x0000000000000000
 GLOBL swapped<>(SB), RODATA|NOPTR, $16
 
 // func hashLong(d *base, hash uint64) bool
-// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, BMI, BMI2, CMOV, MMX+, POPCNT
+// Requires: AVX512BW, AVX512F, AVX512VBMI, BMI, BMI2, POPCNT
 TEXT ·hashLong(SB), NOSPLIT, $0-17
 	MOVQ hash+8(FP), DX
 
@@ -912,7 +599,7 @@ TEXT ·hashLong(SB), NOSPLIT, $0-17
 	ADCQ  SI, R14
 	ANDNQ R15, R13, R15
 	ANDNQ BX, R14, BX
-	MOVQ  56(CX), SI
+	MOVQ  56(CX), CX
 
 	// The counters again.
 	CMPQ  (DI), R9
@@ -924,163 +611,17 @@ TEXT ·hashLong(SB), NOSPLIT, $0-17
 	TESTB $0x01, R10
 	JNE   inGo
 
-	// Both overflow bits.
-	ANDNQ 504(AX)(DX*8), SI, SI
-	JEQ   slots2Beyond
+	// The overflow bit.
+	ANDNQ 504(AX)(DX*8), CX, CX
+	JEQ   away
 	ORQ   R15, BX
 	SETNE ret+16(FP)
 	RET
 
-slots2Beyond:
-	MOVQ hash+8(FP), DX
-
-	// Split the hash.
-	MULXQ   128(AX), SI, R8
-	PEXTQ   96(AX), SI, BX
-	RORXQ   $0x38, SI, SI
-	SHLXQ   R8, firstBit<>+0(SB), DI
-	MOVQ    120(AX), DX
-	ANDL    $0x3f, R8
-	SHLXQ   DX, R8, R8
-	ORQ     BX, R8
-	SUBQ    $0x08, DX
-	MOVBLZX SI, SI
-	SHLXQ   DX, SI, DX
-	ORQ     DX, R8
-
-	// The alternate line.
-	MOVQ       R8, R9
-	IMULQ      mixFirst<>+0(SB), R9
-	MOVQ       R9, DX
-	SHRQ       $0x20, DX
-	XORQ       R9, DX
-	IMULQ      mixSecond<>+0(SB), DX
-	MULXQ      80(AX), R9, R10
-	MOVQ       CX, R9
-	SUBQ       16(AX), R9
-	SHRQ       $0x06, R9
-	SUBQ       R9, R10
-	SBBQ       DX, DX
-	ANDQ       80(AX), DX
-	ADDQ       DX, R10
-	CMPQ       R10, R9
-	CMOVQCS    R10, R9
-	SHLQ       $0x06, R10
-	ADDQ       16(AX), R10
-	PREFETCHT0 (R10)
-
-	// The class, of the lower line, and its group of the stash.
-	IMULQ mixSecond<>+0(SB), R8
-	XORQ  R8, R9
-	IMULQ mixFirst<>+0(SB), R9
-	MOVQ  $0x000000c0, DX
-	MULXQ R9, R8, DX
-	SHLQ  $0x06, DX
-	ADDQ  32(AX), DX
-
-	// The counters: they only ever go up, and stand still if their sum does.
-	XORL    R8, R8
-	XORL    R9, R9
-	MOVQ    24(AX), R11
-	MOVQ    (R11), R12
-	ADDQ    R12, R8
-	ORQ     R12, R9
-	MOVQ    64(R11), R12
-	ADDQ    R12, R8
-	ORQ     R12, R9
-	MOVQ    CX, R12
-	SUBQ    16(AX), R12
-	SHRQ    $0x06, R12
-	MOVBLZX R12, R12
-	MOVQ    2048(R11)(R12*8), R12
-	ADDQ    R12, R8
-	ORQ     R12, R9
-	MOVQ    R10, R12
-	SUBQ    16(AX), R12
-	SHRQ    $0x06, R12
-	MOVBLZX R12, R12
-	MOVQ    2048(R11)(R12*8), R11
-	ADDQ    R11, R8
-	ORQ     R11, R9
-	TESTB   $0x01, R9
-	JNE     inGo
-	VMOVQ   R8, X30
-	VMOVQ   DX, X31
-
-	// Both lines, one after the other.
-	MOVQ CX, DX
-
-slots2Look:
-	VMOVDQU64      248(AX), Z16
-	VPERMB         (DX), Z16, Z16
-	VMOVDQU64      312(AX), Z17
-	VPMULTISHIFTQB Z16, Z17, Z17
-	VPBROADCASTB   BX, Z18
-	VPCMPEQB       Z18, Z17, K1
-	VMOVDQU64      376(AX), Z17
-	VPMULTISHIFTQB Z16, Z17, Z17
-	VPBROADCASTB   SI, Z18
-	VPCMPEQB       Z18, Z17, K1, K1
-	KMOVQ          K1, R8
-	PEXTQ          104(AX), R8, R8
-
-	// The zero of the quotient: that of the counts that bit number q goes to.
-	MOVQ    (DX), R13
-	MOVQ    8(DX), R14
-	ANDNQ   allBits<>+0(SB), R13, R9
-	PDEPQ   R9, DI, R11
-	POPCNTQ R9, R9
-	SHRXQ   R9, DI, R12
-	ANDNQ   112(AX), R14, R15
-	PDEPQ   R15, R12, R12
-
-	// The matches at the ones of their items.
-	PDEPQ R13, R8, R15
-	NEGQ  R9
-	SHRXQ R9, R8, R8
-	PDEPQ R14, R8, R8
-
-	// Those of the run, which the carry clears.
-	ORQ   R11, R13
-	ORQ   R12, R14
-	ADDQ  R11, R13
-	ADCQ  R12, R14
-	ANDNQ R15, R13, R15
-	ANDNQ R8, R14, R8
-	ORQ   R15, R8
-	JNE   slots2Found
-	CMPQ  DX, R10
-	MOVQ  R10, DX
-	JNE   slots2Look
-	VMOVQ X30, DX
-	VMOVQ X31, BX
-
-	// The group: its mark, and whether an entry is in use.
-	MOVQ    groupMark<>+0(SB), SI
-	ANDQ    (BX), SI
-	ORQ     8(BX), SI
-	ORQ     24(BX), SI
-	ORQ     40(BX), SI
-	ORQ     56(BX), SI
-	JNE     inGo
-	MOVQ    24(AX), BX
-	SUBQ    (BX), DX
-	SUBQ    64(BX), DX
-	SUBQ    16(AX), CX
-	SHRQ    $0x06, CX
-	MOVBLZX CL, CX
-	SUBQ    2048(BX)(CX*8), DX
-	MOVQ    R10, CX
-	SUBQ    16(AX), CX
-	SHRQ    $0x06, CX
-	MOVBLZX CL, CX
-	SUBQ    2048(BX)(CX*8), DX
-	JNE     inGo
-	MOVB    $0x00, ret+16(FP)
-	RET
-
-slots2Found:
-	MOVB $0x01, ret+16(FP)
+away:
+	ORQ   R15, BX
+	JEQ   inGo
+	SETNE ret+16(FP)
 	RET
 
 inGo:
@@ -1090,7 +631,7 @@ DATA counterBits<>+0(SB)/8, $0x0000000000003fc0
 GLOBL counterBits<>(SB), RODATA|NOPTR, $8
 
 // func keyLong(d *base, key []byte) bool
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, BMI, BMI2, CMOV, MMX+, POPCNT
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, BMI, BMI2, POPCNT
 TEXT ·keyLong(SB), NOSPLIT, $0-33
 	MOVQ key_len+16(FP), CX
 	CMPQ CX, $0x09
@@ -1171,7 +712,7 @@ TEXT ·keyLong(SB), NOSPLIT, $0-33
 	ADCQ  SI, R14
 	ANDNQ R15, R13, R15
 	ANDNQ BX, R14, BX
-	MOVQ  56(CX), SI
+	MOVQ  56(CX), CX
 
 	// The counters again.
 	CMPQ  (DI), R9
@@ -1183,189 +724,17 @@ TEXT ·keyLong(SB), NOSPLIT, $0-33
 	TESTB $0x01, R10
 	JNE   inGo
 
-	// Both overflow bits.
-	ANDNQ 504(AX)(DX*8), SI, SI
-	JEQ   slots2Beyond
+	// The overflow bit.
+	ANDNQ 504(AX)(DX*8), CX, CX
+	JEQ   away
 	ORQ   R15, BX
 	SETNE ret+32(FP)
 	RET
 
-slots2Beyond:
-	MOVQ key_len+16(FP), DX
-	CMPQ DX, $0x09
-	JCS  inGo
-	CMPQ DX, $0x10
-	JHI  inGo
-	MOVQ key_base+8(FP), BX
-
-	// XXH3 of the key.
-	VMOVQ        (BX), X0
-	VMOVHPS      -8(BX)(DX*1), X0, X0
-	VPXOR        (AX), X0, X0
-	VMOVQ        X0, DX
-	VPUNPCKHQDQ  X0, X0, X1
-	VPSHUFB      swapped<>+0(SB), X0, X0
-	VMOVQ        X1, BX
-	MULXQ        BX, BX, DX
-	XORQ         BX, DX
-	VMOVQ        DX, X2
-	VPADDQ       X1, X2, X2
-	VPADDQ       X0, X2, X2
-	VPADDQ.BCST  key_len+16(FP), X2, X2
-	VPSRLQ       $0x25, X2, X0
-	VPXOR        X0, X2, X2
-	VPMULLQ.BCST avalanche<>+0(SB), X2, X2
-	VPSRLQ       $0x20, X2, X0
-	VPXOR        X0, X2, X2
-	VMOVQ        X2, DX
-
-	// Split the hash.
-	MULXQ   128(AX), SI, R8
-	PEXTQ   96(AX), SI, BX
-	RORXQ   $0x38, SI, SI
-	SHLXQ   R8, firstBit<>+0(SB), DI
-	MOVQ    120(AX), DX
-	ANDL    $0x3f, R8
-	SHLXQ   DX, R8, R8
-	ORQ     BX, R8
-	SUBQ    $0x08, DX
-	MOVBLZX SI, SI
-	SHLXQ   DX, SI, DX
-	ORQ     DX, R8
-
-	// The alternate line.
-	MOVQ       R8, R9
-	IMULQ      mixFirst<>+0(SB), R9
-	MOVQ       R9, DX
-	SHRQ       $0x20, DX
-	XORQ       R9, DX
-	IMULQ      mixSecond<>+0(SB), DX
-	MULXQ      80(AX), R9, R10
-	MOVQ       CX, R9
-	SUBQ       16(AX), R9
-	SHRQ       $0x06, R9
-	SUBQ       R9, R10
-	SBBQ       DX, DX
-	ANDQ       80(AX), DX
-	ADDQ       DX, R10
-	CMPQ       R10, R9
-	CMOVQCS    R10, R9
-	SHLQ       $0x06, R10
-	ADDQ       16(AX), R10
-	PREFETCHT0 (R10)
-
-	// The class, of the lower line, and its group of the stash.
-	IMULQ mixSecond<>+0(SB), R8
-	XORQ  R8, R9
-	IMULQ mixFirst<>+0(SB), R9
-	MOVQ  $0x000000c0, DX
-	MULXQ R9, R8, DX
-	SHLQ  $0x06, DX
-	ADDQ  32(AX), DX
-
-	// The counters: they only ever go up, and stand still if their sum does.
-	XORL    R8, R8
-	XORL    R9, R9
-	MOVQ    24(AX), R11
-	MOVQ    (R11), R12
-	ADDQ    R12, R8
-	ORQ     R12, R9
-	MOVQ    64(R11), R12
-	ADDQ    R12, R8
-	ORQ     R12, R9
-	MOVQ    CX, R12
-	SUBQ    16(AX), R12
-	SHRQ    $0x06, R12
-	MOVBLZX R12, R12
-	MOVQ    2048(R11)(R12*8), R12
-	ADDQ    R12, R8
-	ORQ     R12, R9
-	MOVQ    R10, R12
-	SUBQ    16(AX), R12
-	SHRQ    $0x06, R12
-	MOVBLZX R12, R12
-	MOVQ    2048(R11)(R12*8), R11
-	ADDQ    R11, R8
-	ORQ     R11, R9
-	TESTB   $0x01, R9
-	JNE     inGo
-	VMOVQ   R8, X30
-	VMOVQ   DX, X31
-
-	// Both lines, one after the other.
-	MOVQ CX, DX
-
-slots2Look:
-	VMOVDQU64      248(AX), Z16
-	VPERMB         (DX), Z16, Z16
-	VMOVDQU64      312(AX), Z17
-	VPMULTISHIFTQB Z16, Z17, Z17
-	VPBROADCASTB   BX, Z18
-	VPCMPEQB       Z18, Z17, K1
-	VMOVDQU64      376(AX), Z17
-	VPMULTISHIFTQB Z16, Z17, Z17
-	VPBROADCASTB   SI, Z18
-	VPCMPEQB       Z18, Z17, K1, K1
-	KMOVQ          K1, R8
-	PEXTQ          104(AX), R8, R8
-
-	// The zero of the quotient: that of the counts that bit number q goes to.
-	MOVQ    (DX), R13
-	MOVQ    8(DX), R14
-	ANDNQ   allBits<>+0(SB), R13, R9
-	PDEPQ   R9, DI, R11
-	POPCNTQ R9, R9
-	SHRXQ   R9, DI, R12
-	ANDNQ   112(AX), R14, R15
-	PDEPQ   R15, R12, R12
-
-	// The matches at the ones of their items.
-	PDEPQ R13, R8, R15
-	NEGQ  R9
-	SHRXQ R9, R8, R8
-	PDEPQ R14, R8, R8
-
-	// Those of the run, which the carry clears.
-	ORQ   R11, R13
-	ORQ   R12, R14
-	ADDQ  R11, R13
-	ADCQ  R12, R14
-	ANDNQ R15, R13, R15
-	ANDNQ R8, R14, R8
-	ORQ   R15, R8
-	JNE   slots2Found
-	CMPQ  DX, R10
-	MOVQ  R10, DX
-	JNE   slots2Look
-	VMOVQ X30, DX
-	VMOVQ X31, BX
-
-	// The group: its mark, and whether an entry is in use.
-	MOVQ    groupMark<>+0(SB), SI
-	ANDQ    (BX), SI
-	ORQ     8(BX), SI
-	ORQ     24(BX), SI
-	ORQ     40(BX), SI
-	ORQ     56(BX), SI
-	JNE     inGo
-	MOVQ    24(AX), BX
-	SUBQ    (BX), DX
-	SUBQ    64(BX), DX
-	SUBQ    16(AX), CX
-	SHRQ    $0x06, CX
-	MOVBLZX CL, CX
-	SUBQ    2048(BX)(CX*8), DX
-	MOVQ    R10, CX
-	SUBQ    16(AX), CX
-	SHRQ    $0x06, CX
-	MOVBLZX CL, CX
-	SUBQ    2048(BX)(CX*8), DX
-	JNE     inGo
-	MOVB    $0x00, ret+32(FP)
-	RET
-
-slots2Found:
-	MOVB $0x01, ret+32(FP)
+away:
+	ORQ   R15, BX
+	JEQ   inGo
+	SETNE ret+32(FP)
 	RET
 
 inGo:
@@ -1495,7 +864,7 @@ next:
 	VPANDQ.BCST  striped<>+0(SB), Z9, Z21
 	VPSLLQ       $0x06, Z9, Z9
 
-	// The mask of both overflow bits.
+	// The mask of the overflow bit.
 	VPANDQ.BCST pairMask<>+0(SB), Z10, Z10
 	KXNORB      K1, K1, K1
 	VPXORQ      Z12, Z12, Z12
@@ -1622,7 +991,7 @@ next:
 	VPTESTMQ     Z26, Z17, K2
 	VPCMPUQ.BCST $0x06, wide<>+0(SB), Z16, K3
 
-	// open: a long run, or what is odd, or is not what it was, or both overflow bits.
+	// open: a long run, or what is odd, or is not what it was, or the overflow bit.
 	VPORQ      Z13, Z10, Z11
 	VPANDQ     Z3, Z11, Z11
 	VPTERNLOGQ $0xf6, Z13, Z19, Z11

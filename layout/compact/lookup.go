@@ -19,16 +19,26 @@ func (t *table) Places(h uint64, p *layout.Places) {
 	*p = layout.Places{
 		Home: home, HomeFirst: home.Line, HomeLast: home.Line,
 		Other: other, OtherFirst: other.Line, OtherLast: other.Line,
-		Class: layout.Class{Line: min(home.Line, other.Line), Fp: home.Fp},
+		Class: layout.Class(home),
 	}
 }
 
 // LookAt asks for each word that it needs, and once: those of the counts, the last one,
-// and those of the remainders that the counts point to.
+// and those of the remainders that the counts point to; or the last one and those of the
+// guests.
 func (t *table) LookAt(at func(word uint64) uint64, it layout.Item) (found, beyond bool) {
 	var l layout.Line
 	fp := uint64(it.Fp)
 	load := func(i uint64) { l[i] = at(layout.WordRegion + it.Line*layout.BlockWords + i) }
+	if it.Bucket == aGuest {
+		load(lastWord)
+		if n := guestsOf(&l); n > 0 {
+			for i := (guestsEnd - n*t.f) / 64; i < lastWord; i++ {
+				load(i)
+			}
+		}
+		return t.lookGuest(&l, fp), false
+	}
 	for i := range t.countWords {
 		load(uint64(i))
 	}
@@ -43,7 +53,11 @@ func (t *table) LookAt(at func(word uint64) uint64, it layout.Item) (found, beyo
 
 // Look is LookAt for a line in memory.
 func (t *table) Look(region []uint64, it layout.Item) (found, beyond bool) {
-	return t.look(layout.LineAt(region, it.Line), uint64(it.Fp))
+	l := layout.LineAt(region, it.Line)
+	if it.Bucket == aGuest {
+		return t.lookGuest(l, uint64(it.Fp)), false
+	}
+	return t.look(l, uint64(it.Fp))
 }
 
 // FirstLook: the kernel leaves very long runs open.
@@ -55,8 +69,8 @@ func (t *table) FirstLook(v *layout.View, h uint64) (found, open bool) {
 }
 
 // bySlots puts into each word of a register the bytes of as many whole slots as eight bytes
-// hold. ok is false if the register has no room for all, as with r=16 by one slot.
-func (t *table) bySlots() (c slotted, v slotVectors, ok bool) {
+// hold. A register has room for all slots, where the counts are in two words.
+func (t *table) bySlots() (c slotted, v slotVectors) {
 	c.r = t.r
 	c.lines64 = t.lines * layout.LineBytes
 	c.low = 0xFF << t.shift
@@ -80,7 +94,7 @@ func (t *table) bySlots() (c slotted, v slotVectors, ok bool) {
 			}
 		}
 	}
-	return c, v, slot == t.b
+	return c, v
 }
 
 // FirstLooks: the kernel is for tables whose counts are in two words, which is all but

@@ -266,7 +266,7 @@ func (t *table) Victims(dst []layout.Item, l *layout.Line, it layout.Item, _ boo
 }
 
 func (t *table) SetOverflow(*layout.Line, layout.Item, *layout.Stores) {}
-func (t *table) NewMarks(*layout.Line, layout.Item) int                { return 0 }
+func (t *table) Cost(*layout.Line, layout.Item) int                    { return 0 }
 func (t *table) Overflowed(l *layout.Line, it layout.Item) bool        { return true }
 
 func (t *table) Probe(l *layout.Line, line uint64) layout.Overflow {

@@ -158,7 +158,7 @@ func (e *Exhaustive) universe(number int, kind layout.Kind, build func(u *Univer
 		layout.Blocked:    {FingerprintBits: 30, BucketSize: 2},
 		layout.Packed:     {FingerprintBits: 31, BucketSize: 4},
 		layout.SemiSorted: {FingerprintBits: 32, BucketSize: 4},
-		layout.Compact:    {FingerprintBits: 22, BucketSize: 25},
+		layout.Compact:    {FingerprintBits: 22, BucketSize: 24},
 	}[kind]
 	more := uint64(0)
 	if kind == layout.Packed || kind == layout.SemiSorted {

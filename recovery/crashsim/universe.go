@@ -102,8 +102,12 @@ type shape struct {
 
 const stashFull = -layout.StashEntries
 
-// hashOf gives a hash for an item; salt tells keys with the same item apart.
+// hashOf gives a hash for an item whose home is the line it is seen from; salt tells keys
+// with the same item apart.
 func hashOf(t layout.Table, it layout.Item, salt uint64) uint64 {
+	if t.Kind() == layout.Compact {
+		it.Bucket = 0
+	}
 	f := t.Params().FingerprintBits
 	var rest uint64
 	if t.Kind() == layout.Compact { // 0 is a fingerprint
@@ -169,7 +173,10 @@ func randomShape(number int, rng *rand.Rand) shape {
 	switch {
 	case number >= blockedUniverses+sharedUniverses:
 		s.kind = layout.Compact
-		s.params = []layout.Params{{FingerprintBits: 22, BucketSize: 25}, {FingerprintBits: 18, BucketSize: 33}}[rng.IntN(5)/4]
+		if s.commute { // no item has one line only
+			s.classes, s.free, s.present, s.commute = 4, -2, 6, false
+		}
+		s.params = []layout.Params{{FingerprintBits: 22, BucketSize: 24}, {FingerprintBits: 18, BucketSize: 32}}[rng.IntN(5)/4]
 	case number >= blockedUniverses:
 		s.share(number, rng)
 	}

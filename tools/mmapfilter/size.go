@@ -116,15 +116,18 @@ func explainPlan(opts *mmapfilter.Options, p mmapfilter.Plan) string {
 	if opts.FingerprintBits != 0 {
 		return fmt.Sprintf("f=%d was asked for; the rate follows from it, at %.0f %% load.", p.FingerprintBits, 100*p.DesignLoad)
 	}
-	among, reads := "layouts, fingerprints", "one line"
+	among, reads, life := "layouts, fingerprints", "one line", ""
 	if opts.Layout != mmapfilter.Auto {
 		among = "fingerprints"
 	}
 	if p.SecondProbeRate == 1 {
 		reads = "two lines"
 	}
+	if p.Layout == mmapfilter.Compact {
+		life = " for life"
+	}
 	return fmt.Sprintf("The smallest, over %s and loads, of those that keep to the\n"+
-		"rate %s and read %s in most lookups.", among, formatRate(rateAsked(opts, p)), reads)
+		"rate %s%s and read %s in most lookups.", among, formatRate(rateAsked(opts, p)), life, reads)
 }
 
 // A planJSON is the object that size --json prints.

@@ -138,7 +138,7 @@ func (t *table) Victims(dst []layout.Item, l *layout.Line, it layout.Item, _ boo
 }
 
 func (t *table) SetOverflow(*layout.Line, layout.Item, *layout.Stores) {}
-func (t *table) NewMarks(*layout.Line, layout.Item) int                { return 0 }
+func (t *table) Cost(*layout.Line, layout.Item) int                    { return 0 }
 func (t *table) Overflowed(*layout.Line, layout.Item) bool             { return true }
 
 func (t *table) CheckLines(region []uint64, from, to uint64) (items, line uint64, err error) {

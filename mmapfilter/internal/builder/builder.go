@@ -108,6 +108,7 @@ type builder struct {
 	plan    Plan
 	table   layout.Table   // nil until the capacity is known
 	chooser layout.Chooser // the table, or nil
+	hosts   layout.Hosts   // likewise
 	view    layout.View    // of the draft
 
 	homes     *spool // the hash of every key
@@ -148,6 +149,7 @@ func (b *builder) allocate(capacity uint64) (err error) {
 	}
 	b.table = layout.NewTable(g)
 	b.chooser, _ = b.table.(layout.Chooser)
+	b.hosts, _ = b.table.(layout.Hosts)
 	b.view = layout.NewView(recovery.Words(b.draft.Data)[layout.WordRuntime:], g)
 	return nil
 }
@@ -257,7 +259,11 @@ func (b *builder) sameLine(hashes []uint64, i int) (line uint64, end int) {
 // putLine puts the line of the worker into the draft.
 func (b *builder) putLine(w *worker, line uint64) {
 	b.table.Store(b.view.Region, line, &w.line)
-	b.room.set(line, b.table.Free(&w.line, line))
+	free := b.table.Free(&w.line, line)
+	if b.hosts != nil { // nearly all that come are guests
+		free = b.hosts.GuestRoom(&w.line)
+	}
+	b.room.set(line, free)
 }
 
 // checkLimit checks the number of keys against the limit once all are placed.

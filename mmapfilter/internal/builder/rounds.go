@@ -72,7 +72,7 @@ func (b *builder) takeIn(w *worker, hashes []uint64, round int) error {
 			first, _ := b.table.Words(next)
 			kernel.Prefetch(&b.view.Region[first])
 		}
-		if err := b.takeInLine(w, hashes[i:end], round); err != nil {
+		if err := b.takeInLine(w, line, hashes[i:end], round); err != nil {
 			return err
 		}
 		b.putLine(w, line)
@@ -83,16 +83,16 @@ func (b *builder) takeIn(w *worker, hashes []uint64, round int) error {
 
 // takeInLine puts the items that have come to one line, loaded in w, into it, or sends
 // as many items to their other lines.
-func (b *builder) takeInLine(w *worker, came []uint64, round int) error {
+func (b *builder) takeInLine(w *worker, line uint64, came []uint64, round int) error {
 	choose := b.chooser != nil && !b.goBack(round)
 	for i, h := range came {
-		it := b.table.Split(h)
+		it := layout.Unhash(b.table, h)
 		if b.table.Place(&w.line, it, nil) {
 			continue
 		}
 		if choose {
 			choose = false
-			if done, err := b.takeTogether(w, came[i:]); done || err != nil {
+			if done, err := b.takeTogether(w, line, came[i:]); done || err != nil {
 				return err
 			}
 		}
@@ -125,7 +125,7 @@ func (b *builder) placeLast(ctx context.Context, total uint64) error {
 			full := false
 			if err := b.guard(func() {
 				for _, h := range hashes[:n] {
-					full = full || !p.Settle(b.table.Split(h))
+					full = full || !p.Settle(layout.Unhash(b.table, h))
 				}
 			}); err != nil {
 				return err
@@ -137,7 +137,20 @@ func (b *builder) placeLast(ctx context.Context, total uint64) error {
 			hashes = hashes[n:]
 		}
 	}
-	return nil
+	return b.makeBits(ctx)
+}
+
+// makeBits makes the overflow bits of lines that know their guests: in the rounds, items have
+// left bits behind and come home again.
+func (b *builder) makeBits(ctx context.Context) error {
+	if b.hosts == nil {
+		return nil
+	}
+	lines, tasks := b.table.Lines(), uint64(b.overflows.parts()) // as in fill
+	return b.parallel(ctx, nil, int(tasks), func(_ *worker, i int) error {
+		b.hosts.MakeBits(&b.view, lines/tasks*uint64(i), lines/tasks*uint64(i+1))
+		return nil
+	})
 }
 
 // placeBlock is how many items are placed between two checks of the context.

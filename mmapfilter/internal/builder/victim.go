@@ -11,12 +11,12 @@ import (
 // chooses them together, which sets fewer overflow bits than choosing one after the
 // other. It does nothing and returns false if there are not enough of these, or if more
 // items have come than a line holds, which are copies of one key.
-func (b *builder) takeTogether(w *worker, came []uint64) (done bool, err error) {
+func (b *builder) takeTogether(w *worker, line uint64, came []uint64) (done bool, err error) {
 	if len(came) > b.table.SlotsPerLine() {
 		return false, nil
 	}
 	c, some := &w.crowd, 0
-	b.chooser.Gather(c, &w.line, came)
+	b.chooser.Gather(c, &w.line, line, came)
 	for i, other := range c.Others { // that of an item that was sent here was full, and still is
 		room := b.room.of(other)
 		c.Rooms[i] = uint8(room)
@@ -25,12 +25,13 @@ func (b *builder) takeTogether(w *worker, came []uint64) (done bool, err error) 
 	if some < len(came) {
 		return false, nil
 	}
-	for _, h := range b.chooser.Part(c, &w.line) {
+	left, ok := b.chooser.Part(c, &w.line)
+	for _, h := range left {
 		if err := w.overflow.add(h); err != nil {
 			return true, err
 		}
 	}
-	return true, nil
+	return ok, nil
 }
 
 // send sends an item of the line loaded in w to its other line and puts it, the item of
@@ -47,20 +48,22 @@ func (b *builder) send(w *worker, it layout.Item, h uint64, round int) error {
 }
 
 // The score of an item that may leave a line. It orders items by whether their other line
-// has room, then by the overflow bits that they leave, then by how much room that is: one
-// bit counts for more than any amount of room, and any room for more than all bits.
+// has room, then by what it costs lookups that they leave, then by how much room that is: one
+// step of the cost counts for more than any amount of room, and any room for more than all.
 const (
-	maxMarks = 2 // bits that a move sets
-	perMark  = -(maxRoom + 1)
-	someRoom = -(maxMarks + 1) * perMark
+	perCost  = -(maxRoom + 1)
+	leastOf  = layout.MostCost * perCost // of any cost
+	someRoom = -(layout.MostCost + 1) * perCost
 )
 
 // victim chooses the item that leaves the line loaded in w so that it has room: one of
-// those with the highest score, by chance. In round 0 it itself may go. Only if none of
-// the first victims has room to go to are all items of the line listed.
+// those with the highest score, by chance. In round 0 it itself may go, and later it does if
+// no other makes room. Only if none of the first victims has room to go to are all items of
+// the line listed.
 func (b *builder) victim(w *worker, it layout.Item, h uint64, round int) (goes layout.Item) {
-	most := maxMarks*perMark - 1 // less than any score
-	for all, more := false, true; more && most < someRoom+maxMarks*perMark; all = true {
+	goes = it
+	most := leastOf - 1 // less than any score
+	for all, more := false, true; more && most < someRoom+leastOf; all = true {
 		w.victims, more = b.table.Victims(w.victims, &w.line, it, all)
 		if round == 0 {
 			w.victims = append(w.victims, it)
@@ -68,7 +71,7 @@ func (b *builder) victim(w *worker, it layout.Item, h uint64, round int) (goes l
 		chance, _ := bits.Mul64((h+uint64(round))*0x9E3779B97F4A7C15, uint64(len(w.victims)))
 		for _, some := range [2][]layout.Item{w.victims[chance:], w.victims[:chance]} {
 			for _, v := range some {
-				score := perMark * b.table.NewMarks(&w.line, v)
+				score := perCost * b.table.Cost(&w.line, v)
 				if score+someRoom+maxRoom <= most { // whatever its room
 					continue
 				}

@@ -18,8 +18,8 @@ func (w *Writer) Delete(hash uint64) (bool, error) {
 		w.protocol.Skip()
 		return false, nil
 	}
-	if inLine && w.mu.stashLen > 0 {
-		w.drain(freed)
+	if inLine && !(w.mu.stashLen > 0 && w.drain(freed)) {
+		w.mu.placer.BringHome(freed)
 	}
 	w.finish(-1)
 	return true, nil
@@ -31,13 +31,14 @@ func (w *Writer) Delete(hash uint64) (bool, error) {
 const searchEvery = 8
 
 // drain moves an item from the stash into the line that has just got room, if one may
-// live there; otherwise, now and then, into any line where moves can make room.
-func (w *Writer) drain(freed uint64) {
+// live there; otherwise, now and then, into any line where moves can make room. It reports
+// whether it has.
+func (w *Writer) drain(freed uint64) (done bool) {
 	w.mu.drains++
 	full := w.mu.stashLen == layout.StashEntries || w.atLimit()
 	search := w.mu.drains%searchEvery == 0
 	chosen := w.mu.drains / searchEvery % w.mu.stashLen // of the entries, for a search
-	n, done := 0, false
+	n := 0
 	layout.StashClasses(w.stash, func(c layout.Class, items uint64) {
 		if full && items > 1 {
 			return // its entry would stay, and there would be no room for the next key
@@ -50,4 +51,5 @@ func (w *Writer) drain(freed uint64) {
 			done = w.mu.placer.Unstash(it, true)
 		}
 	})
+	return done
 }

@@ -16,7 +16,7 @@ import (
 var (
 	blocked12 = tabletest.New(layout.Blocked, 12, 5)
 	blocked30 = tabletest.New(layout.Blocked, 30, 2)
-	compact22 = tabletest.New(layout.Compact, 22, 25)
+	compact22 = tabletest.New(layout.Compact, 22, 24)
 
 	hashOf = tabletest.HashOf
 )

@@ -143,6 +143,9 @@ func (op *operation) append(s wal.Store) {
 // Stash implements place.Lines.
 func (op *operation) Stash() []uint64 { return op.w.stash }
 
+// StashLen implements place.Lines.
+func (op *operation) StashLen() int { return op.w.mu.stashLen }
+
 // ChangeStash implements place.Lines.
 func (op *operation) ChangeStash(word, value uint64, guarded bool) {
 	op.append(wal.Store{Word: word, Value: value, Guarded: guarded})

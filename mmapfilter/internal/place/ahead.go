@@ -10,8 +10,8 @@ import (
 const MostAhead = 64
 
 // An Outlook is what LookAhead knows of the lines of an item before its insert. A full
-// line stays full while only inserts follow. A line that is not may be full by the time
-// of the insert; the Placer finds out.
+// line stays full while only inserts follow, unless it has guests, one of which goes home. A
+// line that is not may be full by the time of the insert; the Placer finds out.
 type Outlook struct {
 	made        bool // false of unknown alone
 	home, other bool // these lines are full

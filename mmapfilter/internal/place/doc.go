@@ -23,16 +23,21 @@
 //	    end: an item is in its new line before it leaves the old one.
 //	P4  An item that is not in its home line has its overflow bits set there: the item
 //	    that is placed, in its home line, and an item that is moved, in the line that it
-//	    leaves, since nobody knows which of its lines is its home. No placement clears
-//	    overflow bits.
+//	    leaves. If lines know their guests (layout.Hosts), bits are set in home lines
+//	    alone, and cleared as soon as nobody needs them: when the last item that has them
+//	    comes home, or is deleted. Otherwise nobody knows who needs them, and they stay.
 //	P5  A delete takes an item from its home line, else from the stash, else from its
 //	    alternate line. A copy in the alternate line may be a twin, an equal item whose
 //	    home is that line. If no overflow bits are set there, a lookup of the twin looks
 //	    nowhere else, so the twin must be the last to go.
 //	P6  An item leaves the stash for one of its lines by P1 and P2. Its overflow bits were
-//	    set when it went to the stash, and stay.
+//	    set when it went to the stash.
 //	P7  The work on one item is bounded: a search looks at Bounds.SearchLines lines, a path
 //	    has Bounds.PathMoves moves, and an operation changes MaxStores words.
+//	P8  If lines know their guests, they go home: a guest is the first to leave a full
+//	    line (P2), and a delete that makes room in a line, which no item of the stash takes
+//	    (P6), brings one home that is away from it. So a filter that is deleted from and
+//	    inserted into for years has no more items away than when it was filled.
 //
 // # Builds
 //

@@ -18,8 +18,10 @@ type Lines interface {
 	// Change keeps the changes to the image that was loaded last. words lists the words
 	// that changed, in an order in which they may be stored.
 	Change(words *layout.Stores)
-	// Stash returns the stash as it was before the operation in progress.
+	// Stash returns the stash as it was before the operation in progress, and StashLen how
+	// many entries of it were in use.
 	Stash() []uint64
+	StashLen() int
 	// ChangeStash changes a word of the stash; guarded as for layout.StashStore.
 	ChangeStash(word, value uint64, guarded bool)
 }
@@ -58,6 +60,9 @@ func (d *Direct) Change(*layout.Stores) { d.table.Store(d.view.Region, d.line, &
 
 // Stash implements Lines.
 func (d *Direct) Stash() []uint64 { return d.view.Stash }
+
+// StashLen implements Lines.
+func (d *Direct) StashLen() int { return layout.StashLen(d.view.Stash) }
 
 // ChangeStash implements Lines.
 func (d *Direct) ChangeStash(word, value uint64, _ bool) {

@@ -5,13 +5,13 @@ import (
 )
 
 // MaxStores bounds the words that one operation changes: each move of a path sets
-// overflow bits, removes an item and places another; the end of the path places one;
-// then there are the overflow bits of the new item, the words of the stash, and the
-// delete whose room is used.
+// overflow bits, removes an item, clears overflow bits, and places another; the end of the
+// path places one; then there are the overflow bits of the new item, the words of the stash,
+// and the delete whose room is used.
 func MaxStores(t layout.Table) int {
 	b := t.Bounds()
-	move := b.OverflowStores + b.RemoveStores + b.PlaceStores
-	return b.PathMoves*move + b.PlaceStores + b.OverflowStores + layout.MaxStashStores + b.RemoveStores
+	move := b.OverflowStores + b.RemoveStores + b.OverflowStores + b.PlaceStores
+	return b.PathMoves*move + b.PlaceStores + b.OverflowStores + layout.MaxStashStores + b.RemoveStores + b.OverflowStores
 }
 
 // KeysOf returns how many keys a filter has for the limit on keys (C4). The copies and
@@ -27,6 +27,7 @@ func KeysOf(items, inStash uint64, entries int) uint64 {
 // goroutine at a time may use it.
 type Placer struct {
 	table  layout.Table
+	hosts  layout.Hosts // the table, or nil
 	bounds layout.Bounds
 	lines  Lines
 
@@ -34,21 +35,22 @@ type Placer struct {
 	queue   []step        // the search for a path
 	visited lineSet
 	victims []layout.Item
-	byMarks [3][]layout.Item // for listVictims: a move sets up to two bits
-	outlook *Outlook         // of the insert under way
+	byCost  [layout.MostCost + 1][]layout.Item // for listVictims
+	outlook *Outlook                           // of the insert under way
 }
 
 // New returns a Placer that works on lines of a table.
 func New(t layout.Table, lines Lines) *Placer {
 	b := t.Bounds()
-	return &Placer{table: t, bounds: b, lines: lines, outlook: &unknown, visited: newLineSet(2 + b.SearchLines*t.SlotsPerLine())}
+	hosts, _ := t.(layout.Hosts)
+	return &Placer{table: t, hosts: hosts, bounds: b, lines: lines, outlook: &unknown, visited: newLineSet(2 + b.SearchLines*t.SlotsPerLine())}
 }
 
 // Insert places an item, given from its home line (P1). It reports false if there is no
 // room for it.
 func (p *Placer) Insert(home layout.Item) bool {
 	o := p.outlook
-	if !o.home && p.putInLine(home) {
+	if (!o.home || p.hosts != nil) && p.putInLine(home) { // a full line of guests may not stay full
 		return true
 	}
 	other := p.table.Alternate(home)
@@ -81,7 +83,7 @@ func (p *Placer) CountUp(home layout.Item) bool {
 }
 
 // Remove deletes an item, given from its home line (P5). It returns the line that has
-// room now, if any.
+// room now, if any: see BringHome.
 func (p *Placer) Remove(home layout.Item) (freed uint64, inLine, ok bool) {
 	if p.takeFromLine(home) {
 		return home.Line, true, true
@@ -89,10 +91,12 @@ func (p *Placer) Remove(home layout.Item) (freed uint64, inLine, ok bool) {
 	if !p.table.Overflowed(p.lines.Load(home.Line), home) {
 		return 0, false, false
 	}
-	if layout.StashRemove(p.lines.Stash(), p.table.Class(home), p.lines.ChangeStash) {
+	if p.takeFromStash(home) {
+		p.unmarkOverflow(home, true)
 		return 0, false, true
 	}
 	if other := p.table.Alternate(home); p.takeFromLine(other) {
+		p.unmarkOverflow(home, false)
 		return other.Line, true, true
 	}
 	return 0, false, false
@@ -101,6 +105,9 @@ func (p *Placer) Remove(home layout.Item) (freed uint64, inLine, ok bool) {
 // Settle places an item that is in neither of its lines and whose overflow bits are set
 // in its home line. It reports false if there is no room for it.
 func (p *Placer) Settle(it layout.Item) bool {
+	if p.hosts != nil && p.hosts.IsGuest(it) {
+		it = p.table.Alternate(it)
+	}
 	return p.putInEither(it, true) || layout.StashAdd(p.lines.Stash(), p.table.Class(it), p.lines.ChangeStash)
 }
 
@@ -110,11 +117,36 @@ func (p *Placer) Unstash(it layout.Item, search bool) bool {
 	if !layout.Stashed(p.table, p.lines.Stash(), layout.Class(it)) {
 		return false
 	}
-	ok := p.putInEither(it, search)
-	if ok && !layout.StashRemove(p.lines.Stash(), p.table.Class(it), p.lines.ChangeStash) {
+	if !p.putInEither(it, search) {
+		return false
+	}
+	if !p.takeFromStash(it) {
 		panic("mmapfilter: an item of the stash is not in the stash")
 	}
-	return ok
+	p.unmarkOverflow(it, true)
+	return true
+}
+
+// BringHome moves an item that is away from a line, which has room, into it (P8), if there
+// is one. It does nothing if it is not known who is away.
+func (p *Placer) BringHome(line uint64) {
+	if p.hosts == nil {
+		return
+	}
+	p.victims = p.hosts.Absent(p.victims, p.lines.Load(line), line)
+	for _, away := range p.victims {
+		guest, ok := p.hosts.Related(p.lines.Load(away.Line), away)
+		if !ok {
+			continue // it is in the stash
+		}
+		if home := p.table.Alternate(guest); p.putInLine(home) {
+			if !p.takeFromLine(guest) {
+				panic("mmapfilter: a guest is not where it was")
+			}
+			p.unmarkOverflow(home, false)
+		}
+		return
+	}
 }
 
 // putInEither puts an item into one of its lines, and makes room by moves if search is
@@ -151,6 +183,39 @@ func (p *Placer) takeFromLine(it layout.Item) bool {
 	}
 	p.keep()
 	return true
+}
+
+// takeFromStash removes an item of a class from the stash.
+func (p *Placer) takeFromStash(it layout.Item) bool {
+	return layout.StashRemove(p.lines.Stash(), p.table.Class(it), p.lines.ChangeStash)
+}
+
+// unmarkOverflow clears the overflow bits that an item, given from its home line, needed
+// elsewhere, unless others need them there (P4): guests of its alternate line, or items of
+// the stash. unstashed says that it was in the stash, where Lines.Stash still has it.
+func (p *Placer) unmarkOverflow(home layout.Item, unstashed bool) {
+	if p.hosts == nil {
+		return
+	}
+	other := p.table.Alternate(home)
+	if _, ok := p.hosts.Related(p.lines.Load(other.Line), other); ok && p.hosts.IsGuest(other) {
+		return
+	}
+	needed := false
+	if p.lines.StashLen() > 0 {
+		own := p.table.Class(home)
+		layout.StashClasses(p.lines.Stash(), func(c layout.Class, items uint64) {
+			if unstashed && c == own {
+				items--
+			}
+			needed = needed || items > 0 && c.Line == home.Line && p.hosts.SameBits(c.Fp, home.Fp)
+		})
+	}
+	if needed {
+		return
+	}
+	p.hosts.ClearOverflow(p.lines.Load(home.Line), home, &p.changed)
+	p.keep()
 }
 
 func (p *Placer) markOverflow(it layout.Item) {

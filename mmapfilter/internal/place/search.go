@@ -104,7 +104,7 @@ func (p *Placer) prefetchOthers(victims []layout.Item) {
 }
 
 // listVictims sets p.victims to the items of a line that could make room for an item.
-// If the layout chooses, they are ordered by the overflow bits that their moves set, and
+// If the layout chooses, they are ordered by what their moves cost lookups, and
 // in the first line of a search the item itself is one of them.
 func (p *Placer) listVictims(l *layout.Line, it layout.Item, first, all bool) (more bool) {
 	p.victims, more = p.table.Victims(p.victims, l, it, all)
@@ -114,14 +114,17 @@ func (p *Placer) listVictims(l *layout.Line, it layout.Item, first, all bool) (m
 	if first {
 		p.victims = append(p.victims, it)
 	}
-	for i := range p.byMarks {
-		p.byMarks[i] = p.byMarks[i][:0]
+	for i := range p.byCost {
+		p.byCost[i] = p.byCost[i][:0]
 	}
-	for _, v := range slices.Backward(p.victims) { // the item before others that set as many
-		n := p.table.NewMarks(l, v)
-		p.byMarks[n] = append(p.byMarks[n], v)
+	for _, v := range slices.Backward(p.victims) { // the item before others that cost as much
+		cost := p.table.Cost(l, v)
+		p.byCost[cost] = append(p.byCost[cost], v)
 	}
-	p.victims = append(append(append(p.victims[:0], p.byMarks[0]...), p.byMarks[1]...), p.byMarks[2]...)
+	p.victims = p.victims[:0]
+	for _, some := range p.byCost {
+		p.victims = append(p.victims, some...)
+	}
 	return more
 }
 
@@ -153,7 +156,8 @@ func (p *Placer) moveVictim(from, moves int) (last step, ok bool) {
 
 // moveAlong completes a path whose last item has just been put into its line (P3). Back
 // along the path, each item leaves its old line, with its overflow bits set there, and
-// the item of that step takes its room. It returns the line where the path starts.
+// the item of that step takes its room. A guest goes home, where its overflow bits may be
+// cleared then. It returns the line where the path starts.
 func (p *Placer) moveAlong(last step) (line uint64) {
 	for last.from >= 0 {
 		at := p.queue[last.from]
@@ -161,6 +165,9 @@ func (p *Placer) moveAlong(last step) (line uint64) {
 		p.markOverflow(old)
 		if !p.takeFromLine(old) || !p.putInLine(at.item) {
 			panic("mmapfilter: a planned move found its line changed")
+		}
+		if p.hosts != nil && p.hosts.IsGuest(old) {
+			p.unmarkOverflow(last.item, false)
 		}
 		last = at
 	}

@@ -31,6 +31,7 @@ var (
 var checks = map[string]check{
 	"TestExplore":           {"mmapfilter", []string{"-states", "100000"}, violation},
 	"TestSchedules":         {engine, nil, miss},
+	"TestCompactSchedules":  {engine, nil, miss},
 	"TestRecoverySchedules": {engine, nil, miss},
 	"TestHomeBetweenLooks":  {engine, nil, regexp.MustCompile(`(?m)^ +overtaken_test\.go:\d+: (the key is missed)$`)},
 	"stress":                {"tools/stress", []string{"-for", "10m", "-lives", "2000"}, regexp.MustCompile(`\AVIOLATION.*`)},
@@ -48,7 +49,7 @@ func TestMistakes(t *testing.T) {
 	rows := make(map[string]string)
 	all := list(t)
 	t.Run("found", func(t *testing.T) {
-		none := Mistake{Name: "none", FoundBy: []string{"TestExplore", "TestSchedules", "TestRecoverySchedules", "TestHomeBetweenLooks"}}
+		none := Mistake{Name: "none", FoundBy: []string{"TestExplore", "TestSchedules", "TestCompactSchedules", "TestRecoverySchedules", "TestHomeBetweenLooks"}}
 		for _, m := range append(all, none) {
 			t.Run(m.Name, func(t *testing.T) {
 				t.Parallel()

@@ -1,0 +1,67 @@
+package compact
+
+import "github.com/mmapfilter/mmapfilter/layout"
+
+// Guests: the items that are not in their home line. Guest i of a line is the f bits below
+// guest i-1, all of its fingerprint; they are in ascending order. A guest has come in the
+// direction of its fingerprint, so all guests of one direction in a line have the same home,
+// and no other line has guests of that home and direction. The overflow bit of a direction is
+// therefore set exactly as long as that line, or the stash, has such an item.
+
+func guestsOf(l *layout.Line) uint64 {
+	return layout.LoadOf(l, lastWord) >> (guestsEnd % 64) % (1 << guestBits)
+}
+
+// guest returns the fingerprint of a guest. As in run, the words may not belong together.
+func (t *table) guest(l *layout.Line, i uint64) uint64 {
+	return window(l, guestsEnd-(i+1)*t.f) & (1<<t.f - 1)
+}
+
+// lookGuest reports whether a line has a guest with a fingerprint.
+func (t *table) lookGuest(l *layout.Line, fp uint64) bool {
+	for i := range guestsOf(l) {
+		if t.guest(l, i) == fp {
+			return true
+		}
+	}
+	return false
+}
+
+// placeGuest adds a guest to a line that has room for it.
+func (t *table) placeGuest(l *layout.Line, fp uint64) {
+	n, i := guestsOf(l), uint64(0)
+	for i < n && t.guest(l, i) < fp {
+		i++
+	}
+	top := guestsEnd - i*t.f // of the new one
+	remove(l, guestsEnd-(n+1)*t.f, top, t.f)
+	layout.PutBits(l[:], top-t.f, t.f, fp)
+	l[lastWord] += 1 << (guestsEnd % 64)
+}
+
+// removeGuest removes a guest, if there is one with that fingerprint.
+func (t *table) removeGuest(l *layout.Line, fp uint64) bool {
+	n := guestsOf(l)
+	for i := range n {
+		if t.guest(l, i) == fp {
+			insert(l, guestsEnd-n*t.f, guestsEnd-i*t.f, t.f, 0)
+			l[lastWord] -= 1 << (guestsEnd % 64)
+			return true
+		}
+	}
+	return false
+}
+
+// unused returns the bits between the slots in use and the guests. It is negative in a
+// damaged line alone.
+func (t *table) unused(home, guests uint64) int64 {
+	return int64(guestsEnd-t.counts) - int64(home*t.r+guests*t.f)
+}
+
+// hasRoom reports whether a line has room for an item more.
+func (t *table) hasRoom(home, guests uint64, bucket uint32) bool {
+	if bucket == aGuest {
+		return guests < mostGuests && t.unused(home, guests) >= int64(t.f)
+	}
+	return home < t.b && t.unused(home, guests) >= int64(t.r)
+}

@@ -1,0 +1,166 @@
+package compact
+
+import (
+	"fmt"
+	"math/bits"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+)
+
+// What the guests of a line are for: who may leave it, and which overflow bits it needs.
+
+// Victims: the item that has come needs more room if it is a guest than an item at home
+// leaves behind; and at home there are no more than b, whoever else leaves.
+func (t *table) Victims(dst []layout.Item, l *layout.Line, it layout.Item, _ bool) (victims []layout.Item, more bool) {
+	dst = dst[:0]
+	var fps [maxSlots]uint32
+	n, _ := t.slots(l, &fps)
+	home, guests := uint64(n), guestsOf(l)
+	if home > 0 && t.hasRoom(home-1, guests, it.Bucket) {
+		for _, fp := range fps[:home] {
+			dst = append(dst, layout.Item{Line: it.Line, Fp: fp})
+		}
+	}
+	if guests > 0 && t.hasRoom(home, guests-1, it.Bucket) {
+		for i := range guests {
+			dst = append(dst, layout.Item{Line: it.Line, Bucket: aGuest, Fp: uint32(t.guest(l, i))})
+		}
+	}
+	return dst, false
+}
+
+// SetOverflow needs no guard: it changes only the last word, and no item in it. A guest
+// leaves no bit behind.
+func (t *table) SetOverflow(l *layout.Line, it layout.Item, stores *layout.Stores) {
+	if mask := t.overflowBit(uint64(it.Fp)); it.Bucket == atHome && l[lastWord]&mask == 0 {
+		l[lastWord] |= mask
+		stores.Add(lastWord, false)
+	}
+}
+
+// Cost: a guest goes home, which costs nothing.
+func (t *table) Cost(l *layout.Line, it layout.Item) int {
+	switch {
+	case it.Bucket == aGuest:
+		return 0
+	case l[lastWord]&t.overflowBit(uint64(it.Fp)) != 0:
+		return 1
+	}
+	return 2
+}
+
+func (t *table) Overflowed(l *layout.Line, it layout.Item) bool {
+	return it.Bucket == atHome && l[lastWord]&t.overflowBit(uint64(it.Fp)) != 0
+}
+
+// IsGuest implements layout.Hosts.
+func (t *table) IsGuest(it layout.Item) bool { return it.Bucket == aGuest }
+
+// SameBits implements layout.Hosts.
+func (t *table) SameBits(a, b uint32) bool { return a%directions == b%directions }
+
+// Related implements layout.Hosts.
+func (t *table) Related(l *layout.Line, it layout.Item) (guest layout.Item, ok bool) {
+	for i := range guestsOf(l) {
+		if fp := uint32(t.guest(l, i)); t.SameBits(fp, it.Fp) {
+			return layout.Item{Line: it.Line, Bucket: aGuest, Fp: fp}, true
+		}
+	}
+	return layout.Item{}, false
+}
+
+// ClearOverflow implements layout.Hosts. It needs no guard: the last item that needed the bit
+// has been deleted, or has come home since, and that was guarded.
+func (t *table) ClearOverflow(l *layout.Line, home layout.Item, stores *layout.Stores) {
+	if mask := t.overflowBit(uint64(home.Fp)); l[lastWord]&mask != 0 {
+		l[lastWord] &^= mask
+		stores.Add(lastWord, false)
+	}
+}
+
+// Absent implements layout.Hosts.
+func (t *table) Absent(dst []layout.Item, l *layout.Line, line uint64) []layout.Item {
+	dst = dst[:0]
+	for fp := range uint32(directions) {
+		if l[lastWord]&t.overflowBit(uint64(fp)) != 0 {
+			dst = append(dst, t.Alternate(layout.Item{Line: line, Fp: fp}))
+		}
+	}
+	return dst
+}
+
+// MakeBits implements layout.Hosts. Others may do so for other lines at the same time, which
+// leaves the guests alone, but is in the same words.
+func (t *table) MakeBits(v *layout.View, from, to uint64) {
+	stashed := map[uint64]uint64{} // of the lines that have items in the stash
+	layout.StashClasses(v.Stash, func(c layout.Class, _ uint64) {
+		stashed[c.Line] |= t.overflowBit(uint64(c.Fp))
+	})
+	for line := from; line < to; line++ {
+		set := stashed[line]
+		for fp := range uint32(directions) {
+			away := t.Alternate(layout.Item{Line: line, Fp: fp})
+			if _, ok := t.Related(layout.LineAt(v.Region, away.Line), away); ok {
+				set |= t.overflowBit(uint64(fp))
+			}
+		}
+		l := layout.LineAt(v.Region, line)
+		layout.StoreOf(l, lastWord, l[lastWord]<<directions>>directions|set)
+	}
+}
+
+func (t *table) CheckLines(region []uint64, from, to uint64) (items, line uint64, err error) {
+	for line = from; line < to; line++ {
+		n, err := t.checkLine(region, line)
+		items += n
+		if err != nil {
+			return items, line, err
+		}
+	}
+	return items, line, nil
+}
+
+// checkLine counts the items of a line, and says which rule it breaks.
+func (t *table) checkLine(region []uint64, line uint64) (items uint64, err error) {
+	l := layout.LineAt(region, line)
+	var fps [maxSlots]uint32
+	n, err := t.slots(l, &fps)
+	home, guests := uint64(n), guestsOf(l)
+	if err != nil {
+		return home, err
+	}
+	left := t.unused(home, guests)
+	if left < 0 {
+		return home, fmt.Errorf("%d items at home and %d guests do not fit a line", home, guests)
+	}
+	for bit := t.counts + home*t.r; left > 0; {
+		width := uint64(min(left, 64))
+		if w := window(l, bit) & (1<<width - 1); width == 64 && window(l, bit) != 0 || width < 64 && w != 0 {
+			return home, fmt.Errorf("%d bits from bit %d on are %#x, but belong to no item", width, bit, w)
+		}
+		bit, left = bit+width, left-int64(width)
+	}
+	for i := range guests {
+		fp := uint32(t.guest(l, i))
+		if i > 0 && uint64(fp) < t.guest(l, i-1) {
+			return home, fmt.Errorf("guests are not sorted: %#x comes before %#x", t.guest(l, i-1), fp)
+		}
+		at := t.Alternate(layout.Item{Line: line, Bucket: aGuest, Fp: fp})
+		if !t.Overflowed(layout.LineAt(region, at.Line), at) {
+			return home, fmt.Errorf("F11: guest %#x has no overflow bit in its home line, %d", fp, at.Line)
+		}
+	}
+	return home + guests, nil
+}
+
+// Probe averages over the fingerprints, all about equally likely. The guests of a line stand
+// for the items that are away from it: there are as many of either in a table.
+func (t *table) Probe(l *layout.Line, _ uint64) layout.Overflow {
+	home, guests := float64(min(t.items(l), t.b)), float64(guestsOf(l))
+	return layout.Overflow{
+		Match:  matchRate(t.Params(), home+guests),
+		Second: float64(bits.OnesCount64(l[lastWord]>>(64-directions))) / directions,
+		Away:   guests / max(home+guests, 1),
+		Own:    true,
+	}
+}
