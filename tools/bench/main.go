@@ -10,6 +10,7 @@
 //	go -C tools/bench run . build     files from keys, beside other filters on all processors
 //	go -C tools/bench run . billions  a filter of two billion keys: built, verified, opened, asked
 //	go -C tools/bench run . growth    lookups, inserts and builds from 64 KiB up: CSV and pictures
+//	go -C tools/bench run . churn     rates and second lines of filters whose keys are replaced: CSV and pictures
 //	go -C tools/bench run . space     bits a key at the rate that is measured, beside other filters
 //	go -C tools/bench run . share     one copy in memory for all processes
 //	go -C tools/bench run . residency a file that is larger than memory
@@ -94,11 +95,12 @@ func commands() map[string]func() command {
 		"build":    newBuild,
 		"billions": newBillions,
 		"growth":   newGrowth,
+		"churn":    newChurn,
 		"space":    newSpace,
 	}
 }
 
-const usage = "bench lookup, peers, insert, build, billions, growth, space, share, residency, cold, beside or results, and its flags; see go doc"
+const usage = "bench lookup, peers, insert, build, billions, growth, churn, space, share, residency, cold, beside or results, and its flags; see go doc"
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if len(args) > 0 && measure.Has(args[0]) {
@@ -112,6 +114,17 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		err = errors.New("interrupted")
 	}
 	fmt.Fprintln(stderr, "bench:", err)
+	return exitStatus(err)
+}
+
+// errExceeded is what a command gives whose figure exceeds its bound.
+var errExceeded = errors.New("a bound is exceeded")
+
+// exitStatus is that of a run that ended with an error.
+func exitStatus(err error) int {
+	if errors.Is(err, errExceeded) {
+		return 1
+	}
 	return 2
 }
 

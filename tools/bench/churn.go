@@ -1,0 +1,398 @@
+package main
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
+	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
+)
+
+// newChurn is the command that measures what becomes of a filter whose keys come and go.
+func newChurn() command {
+	c := &churnRun{layouts: variantList{byDefault, {layout: layout.Blocked, f: fingerprintBits}}}
+	return command{
+		flags: func(s *session) {
+			c.session = s
+			s.flags.StringVar(&c.rateWords, "rates", "0.05,0.01,0.001,0.0001", "rates that filters are made for, comma-separated; others are measured at 0.01")
+			s.flags.StringVar(&c.kindWords, "kinds", strings.Join(churnKinds, ","), "which keys are replaced, comma-separated")
+			s.flags.IntVar(&c.turnovers, "turnovers", 50, "how many turnovers, each of as many deletes and inserts as there are keys")
+			s.flags.Uint64Var(&c.n, "keys", 1_000_000, "how many keys a filter is made for, and has; -size and -rounds do not count")
+			s.flags.Uint64Var(&c.most, "asks", 20_000_000, "the most absent keys that a rate is measured with")
+			s.flags.Var(&c.layouts, "layouts", "default, and layouts for the same rate, comma-separated")
+			s.flags.StringVar(&c.out, "out", "churn", "begins the names of the files it writes: .csv, and two pictures")
+			s.flags.BoolVar(&c.draw, "draw", false, "draw the pictures of the .csv file that is there, and measure nothing")
+		},
+		short: map[string]string{"keys": "5000", "turnovers": "2", "asks": "100000", "rates": "0.01,0.001"},
+		run:   func(*session) error { return c.run() },
+	}
+}
+
+// churnKinds say which key is replaced: the oldest one, any, or one of a place drawn from a
+// Zipf distribution, so that some are replaced all the time and most never.
+var churnKinds = []string{"oldest", "random", "zipf"}
+
+// zipfExponent is that of the distribution.
+const zipfExponent = 1.1
+
+// churnMeasured are the turnovers after which a filter is measured; also the last one.
+var churnMeasured = []int{0, 1, 2, 5, 10, 20, 50}
+
+// churnSync is after how many operations Sync is called.
+const churnSync = 65_536
+
+// secondBound is what the second lines of the default must not exceed, but by chance.
+const secondBound = 0.085
+
+type churnRun struct {
+	*session
+	layouts              variantList
+	rateWords, kindWords string
+	rates                []float64
+	kinds                []string
+	turnovers            int
+	n, most              uint64
+	out                  string
+	draw                 bool
+}
+
+// A churnResult is what was measured of a filter.
+type churnResult struct {
+	name, shape, kind string
+	asked             float64
+	bitsPerKey        float64
+	points            []churnPoint
+}
+
+// A churnPoint is what was measured after some turnovers.
+type churnPoint struct {
+	turnovers       int
+	asks, positives uint64
+	second, off     float64 // share of second lines, and its standard error
+	missing         uint64  // of the keys that it has, those that are not found
+	unfound         uint64  // deletes so far of a key that it has and that was not found
+	refused         uint64  // inserts so far that found no room
+	ns              float64
+}
+
+func (p churnPoint) rate() float64 { return float64(p.positives) / float64(p.asks) }
+
+func (c *churnRun) run() error {
+	if c.draw {
+		files, err := drawChurn(c.out)
+		if err == nil && len(files) == 0 {
+			err = fmt.Errorf("%s.csv has no rows of what is drawn", c.out)
+		}
+		return c.drawn(files, err)
+	}
+	if err := c.parse(); err != nil {
+		return err
+	}
+	file, err := os.Create(c.out + ".csv")
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	w := csv.NewWriter(file)
+	w.Write(churnHeader)
+	exceeded, err := c.measure(w)
+	w.Flush()
+	if err := errors.Join(err, w.Error(), file.Close()); err != nil {
+		return err
+	}
+	if err := c.drawn(drawChurn(c.out)); err != nil {
+		return err
+	}
+	return exceeded
+}
+
+// parse takes flags apart, and refuses what cannot be measured.
+func (c *churnRun) parse() error {
+	for word := range strings.SplitSeq(c.rateWords, ",") {
+		rate, err := strconv.ParseFloat(word, 64)
+		if err != nil || !(rate > 0 && rate < 1) {
+			return fmt.Errorf("%q is no rate", word)
+		}
+		c.rates = append(c.rates, rate)
+	}
+	for word := range strings.SplitSeq(c.kindWords, ",") {
+		if !slices.Contains(churnKinds, word) {
+			return fmt.Errorf("%q is not one of %v", word, churnKinds)
+		}
+		c.kinds = append(c.kinds, word)
+	}
+	if c.turnovers < 1 {
+		return errors.New("no turnovers, no figures")
+	}
+	if c.n < 2 || c.n > peer.Absent/2/uint64(c.turnovers+1) || c.most < 1 {
+		return errors.New("too few keys, or too many to tell from absent ones")
+	}
+	return nil
+}
+
+// drawn says which pictures there are.
+func (c *churnRun) drawn(files []string, err error) error {
+	if err == nil && len(files) > 0 {
+		c.printf("Drawn in %s, from %s.csv.\n", strings.Join(files, ", "), c.out)
+	}
+	return err
+}
+
+// measure measures all, and prints a table of each rate. exceeded says which bounds are.
+func (c *churnRun) measure(w *csv.Writer) (exceeded, err error) {
+	c.printf("\n%s keys; a turnover replaces as many, and Sync is called every %s operations. Ours were filled with Insert. Second lines are those that lookups of absent keys read, buckets for others; keys are missing that were not found when they were asked for or deleted.\n",
+		figures.Grouped(int64(c.n)), figures.Grouped(churnSync))
+	var failed []error
+	for _, rate := range c.rates {
+		if rate == defaultRate {
+			c.printf("seiflotfy/cuckoofilter has 8 bits a fingerprint and a power of two slots, whatever the rate. linvon/cuckoo-filter, which deletes too, is not measured: the module proxy did not give it.\n")
+		}
+		var results []*churnResult
+		for _, spec := range churnSpecs(c.layouts, rate) {
+			for _, kind := range c.kinds {
+				r, err := c.live(spec, kind, rate)
+				if err != nil {
+					return nil, fmt.Errorf("%s, %s: %w", spec.name, kind, err)
+				}
+				r.write(w, c.n)
+				results = append(results, r)
+				failed = append(failed, r.exceeded())
+			}
+		}
+		c.table(results)
+	}
+	if exceeded = errors.Join(failed...); exceeded != nil {
+		exceeded = fmt.Errorf("%w: %w", errExceeded, exceeded)
+	}
+	return exceeded, nil
+}
+
+// live fills a filter, and lets it live.
+func (c *churnRun) live(spec churnSpec, kind string, rate float64) (r *churnResult, err error) {
+	f, err := spec.create(c.session, c.n)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.close()); forget() }()
+	c.note("%s, rate %s: %s", spec.name, percent(rate), kind)
+	r = &churnResult{name: spec.name, shape: f.shape(), kind: kind, asked: rate, bitsPerKey: float64(f.bits()) / float64(c.n)}
+	l := newLife(c.session, f, c.n, kind)
+	for turnover := range c.turnovers + 1 {
+		took, err := l.turnover(turnover == 0)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(churnMeasured, turnover) && turnover < c.turnovers {
+			continue
+		}
+		p := churnPoint{turnovers: turnover, asks: c.asks(rate), ns: float64(took.Time()) / float64(c.n)}
+		if err := l.measure(&p); err != nil {
+			return nil, err
+		}
+		r.points = append(r.points, p)
+	}
+	return r, nil
+}
+
+// asks is how many absent keys are asked for: a million, or more if the standard error would be
+// above 2 % of the rate.
+func (c *churnRun) asks(rate float64) uint64 {
+	return min(c.most, max(1_000_000, uint64(math.Ceil((1-rate)/rate/(0.02*0.02)))))
+}
+
+// exceeded says which bounds of the default are exceeded.
+func (r *churnResult) exceeded() error {
+	if r.name != byDefault.String() {
+		return nil
+	}
+	var all []error
+	bad := func(format string, args ...any) {
+		all = append(all, fmt.Errorf("rate %s, %s: "+format, append([]any{percent(r.asked), r.kind}, args...)...))
+	}
+	for _, p := range r.points {
+		if p.missing > 0 || p.unfound > 0 {
+			bad("after %d turnovers %d keys are missing, and %d were not found when they were deleted", p.turnovers, p.missing, p.unfound)
+		}
+		if p.second > secondBound+3*p.off {
+			bad("after %d turnovers %s of absent keys read a second line", p.turnovers, percent(p.second))
+		}
+	}
+	last := r.points[len(r.points)-1]
+	if last.refused > 0 {
+		bad("%d inserts into a filter with room were refused", last.refused)
+	}
+	if limit := r.asked + 3*math.Sqrt(r.asked*(1-r.asked)/float64(last.asks)); last.rate() > limit {
+		bad("the rate is %s after %d turnovers", percent(last.rate()), last.turnovers)
+	}
+	return errors.Join(all...)
+}
+
+// table prints what was measured at one rate.
+func (c *churnRun) table(results []*churnResult) {
+	var shown []int
+	for _, turnover := range []int{0, 1, 5, c.turnovers} {
+		if turnover <= c.turnovers && !slices.Contains(shown, turnover) {
+			shown = append(shown, turnover)
+		}
+	}
+	head := []string{"layout", "keys replaced", "rate asked", "bits a key"}
+	for _, what := range []string{"rate", "second lines"} {
+		for _, turnover := range shown {
+			if turnover == 0 {
+				head = append(head, what+", filled")
+			} else {
+				head = append(head, fmt.Sprintf("%s after %d", what, turnover))
+			}
+		}
+	}
+	t := figures.NewTable(append(head, "missing", "ErrFull", fmt.Sprintf("cost of a turnover, %d over 1", c.turnovers))...)
+	for _, r := range results {
+		rates, seconds := []string{}, []string{}
+		var first churnPoint
+		for _, p := range r.points {
+			if slices.Contains(shown, p.turnovers) {
+				rates, seconds = append(rates, percent(p.rate())), append(seconds, percent(p.second))
+			}
+			if p.turnovers == 1 {
+				first = p
+			}
+		}
+		last := r.points[len(r.points)-1]
+		name := r.shape
+		if r.name == byDefault.String() {
+			name = r.name + ": " + name
+		}
+		cells := append([]string{name, r.kind, percent(r.asked), fmt.Sprintf("%.2f", r.bitsPerKey)}, append(rates, seconds...)...)
+		t.Row(append(cells, figures.Grouped(int64(last.missing+last.unfound)), figures.Grouped(int64(last.refused)), figures.Digits(last.ns/first.ns))...)
+	}
+	c.print(t)
+}
+
+// A life is the keys of a filter, and what became of them.
+type life struct {
+	*session
+	filter  replaceable
+	keys    []uint64                   // numbers of the keys that it has, by place; or none
+	next    uint64                     // number of the next key
+	absent  uint64                     // of the next one that it never has
+	place   func(i uint64) uint64      // whose key operation i of a turnover replaces
+	hashes  [peer.BlockKeys]uint64     // of what is looked up
+	places  [peer.BlockKeys / 2]uint64 // of what is replaced between two looks at the clock
+	pending int                        // operations since Sync
+
+	unfound, refused uint64
+}
+
+// none is the number of no key: its insert was refused.
+const none = math.MaxUint64
+
+func newLife(s *session, f replaceable, n uint64, kind string) *life {
+	l := &life{session: s, filter: f, keys: make([]uint64, n), absent: peer.Absent}
+	for i := range l.keys {
+		l.keys[i] = none
+	}
+	rng := rand.New(rand.NewPCG(s.seed, n))
+	zipf := rand.NewZipf(rng, zipfExponent, 1, n-1)
+	l.place = map[string]func(uint64) uint64{
+		"oldest": func(i uint64) uint64 { return i },
+		"random": func(uint64) uint64 { return rng.Uint64N(n) },
+		"zipf":   func(uint64) uint64 { return zipf.Uint64() },
+	}[kind]
+	return l
+}
+
+// turnover replaces as many keys as there are. The first one fills the filter.
+func (l *life) turnover(fill bool) (sum peer.Count, err error) {
+	n := uint64(len(l.keys))
+	for i := uint64(0); i < n && err == nil; {
+		if err := l.ctx.Err(); err != nil {
+			return sum, err
+		}
+		places := l.places[:min(n-i, uint64(len(l.places)))]
+		for j := range places {
+			places[j] = i
+			if !fill {
+				places[j] = l.place(i)
+			}
+			i++
+		}
+		sum.Add(peer.Timed(func() { err = l.replace(places) }))
+	}
+	return sum, err
+}
+
+// replace deletes the keys of some places and inserts new ones, one after the other. A place
+// whose key is refused has none until its next turn.
+func (l *life) replace(places []uint64) error {
+	for _, at := range places {
+		if l.keys[at] != none {
+			found, err := l.filter.remove(l.hashOf(l.keys[at]))
+			if err != nil {
+				return err
+			}
+			if !found {
+				l.unfound++
+			}
+			l.pending++
+		}
+		ok, err := l.filter.insert(l.hashOf(l.next))
+		if err != nil {
+			return err
+		}
+		l.keys[at] = l.next
+		if !ok {
+			l.keys[at] = none
+			l.refused++
+		}
+		l.next++
+		if l.pending++; l.pending >= churnSync {
+			l.pending = 0
+			if err := l.filter.sync(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// measure looks up all keys that there are, and as many absent ones as p says.
+func (l *life) measure(p *churnPoint) (err error) {
+	if err := l.filter.sync(); err != nil {
+		return err
+	}
+	l.pending = 0
+	p.unfound, p.refused = l.unfound, l.refused
+	for rest := l.keys; len(rest) > 0; {
+		some := rest[:min(len(rest), len(l.hashes))]
+		rest = rest[len(some):]
+		hashes := l.hashes[:0]
+		for _, number := range some {
+			if number != none {
+				hashes = append(hashes, l.hashOf(number))
+			}
+		}
+		p.missing += uint64(len(hashes) - l.filter.count(hashes))
+	}
+	for left := p.asks; left > 0; {
+		if err := l.ctx.Err(); err != nil {
+			return err
+		}
+		hashes := l.hashes[:min(left, uint64(len(l.hashes)))]
+		for i := range hashes {
+			hashes[i] = l.hashOf(l.absent)
+			l.absent++
+		}
+		p.positives += uint64(l.filter.count(hashes))
+		left -= uint64(len(hashes))
+	}
+	p.second, p.off, err = l.filter.second()
+	return err
+}

@@ -1,0 +1,291 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
+)
+
+func TestChurnRows(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "churn")
+	rows := short(t, "churn", "-out", out, "-turnovers", "3")
+	names := map[string][]string{}
+	for _, rate := range []float64{0.01, 0.001} {
+		for _, v := range []variant{{rate: rate}, {layout: layout.Blocked, rate: rate}} {
+			opts := v.options(5000)
+			plan, err := opts.Plan()
+			if err != nil {
+				t.Fatal(err)
+			}
+			name := fmt.Sprintf("%v, f=%d, b=%d", plan.Layout, plan.FingerprintBits, plan.BucketSize)
+			if v.layout == layout.Auto {
+				name = "default: " + name
+			}
+			names[percent(rate)] = append(names[percent(rate)], name)
+		}
+	}
+	names[percent(0.01)] = append(names[percent(0.01)], "seiflotfy/cuckoofilter, f=8, b=4")
+	count := len(names)
+	for rate, all := range names {
+		for _, name := range all {
+			for _, kind := range churnKinds {
+				count++
+				got := want(t, rows, name, kind, rate)
+				if len(got) != 10 || slices.Contains(got, "") {
+					t.Errorf("%s, %s: %q", name, kind, got)
+				}
+				if strings.HasPrefix(name, "default") && !slices.Equal(got[7:9], []string{"0", "0"}) {
+					t.Errorf("%s, %s: keys are missing or refused: %q", name, kind, got)
+				}
+			}
+		}
+	}
+	if len(rows) != count {
+		t.Errorf("%d rows, not %d", len(rows), count)
+	}
+	text := readFile(t, out+".csv")
+	lines, err := csv.NewReader(strings.NewReader(text)).ReadAll()
+	if measured := 4; err != nil || len(lines) != 1+measured*(count-len(names)) { // 0, 1, 2 and 3 turnovers
+		t.Errorf("%d lines of CSV: %v", len(lines), err)
+	}
+	for _, part := range []string{"rate", "second"} {
+		picture := readFile(t, fmt.Sprintf("%s-%s.svg", out, part))
+		for _, name := range []string{">mmapfilter, default<", ">mmapfilter, blocked<", ">seiflotfy/cuckoofilter<", ">turnovers<"} {
+			if !strings.Contains(picture, name) {
+				t.Errorf("the picture of %s has no %q", part, name)
+			}
+		}
+	}
+}
+
+// Without the rate or the kind that are drawn, there is a table and no picture.
+func TestChurnUndrawn(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "churn")
+	rows := short(t, "churn", "-out", out, "-rates", "0.05", "-kinds", "oldest", "-layouts", "packed")
+	if len(rows) != 2 || !strings.HasPrefix(rows[1][0], "packed") {
+		t.Errorf("%q", rows)
+	}
+	if drawn, err := filepath.Glob(out + "*.svg"); err != nil || len(drawn) > 0 {
+		t.Errorf("%q, %v", drawn, err)
+	}
+	var notes bytes.Buffer
+	if code := run(t.Context(), []string{"churn", "-draw", "-out", out, "-dir", t.TempDir()}, &bytes.Buffer{}, &notes); code != 2 || !strings.Contains(notes.String(), "no rows of what is drawn") {
+		t.Errorf("exit status %d, %s", code, notes.String())
+	}
+}
+
+// The pictures under version control are what -draw draws of the CSV file under version
+// control, without measuring.
+func TestChurnPictures(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "churn")
+	text := readFile(t, "churn.csv")
+	if err := os.WriteFile(out+".csv", []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	short(t, "churn", "-draw", "-out", out)
+	if readFile(t, out+".csv") != text {
+		t.Error("it has measured")
+	}
+	for _, p := range churnPictures {
+		if name := "-" + p.name + ".svg"; readFile(t, out+name) != readFile(t, "churn"+name) {
+			t.Errorf("churn%s is not what \"churn -draw\" draws of churn.csv", name)
+		}
+	}
+	head := strings.Join(churnHeader, ",") + "\n"
+	for want, text := range map[string]string{
+		"wrong number": head + "default\n",
+		"of 2 cells":   "layout,shape\ndefault,1\n",
+		"invalid":      head + "default,x,random,0.01,1,1,0,1,many,0,0,0,0,0\n",
+	} {
+		if err := os.WriteFile(out+".csv", []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := drawChurn(out); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q, not: %v", want, err)
+		}
+	}
+}
+
+// flawedChurn is a set of hashes with a flaw.
+type flawedChurn struct {
+	flaw    string
+	has     map[uint64]bool
+	inserts int
+}
+
+func (f *flawedChurn) insert(hash uint64) (bool, error) {
+	f.inserts++
+	switch {
+	case f.flaw == "fails" && f.inserts == 1500:
+		return false, errors.New("it has failed")
+	case f.flaw == "refuses" && f.inserts%100 == 0:
+		return false, nil
+	case f.flaw != "loses" || f.inserts%100 != 0:
+		f.has[hash] = true
+	}
+	return true, nil
+}
+
+func (f *flawedChurn) remove(hash uint64) (found bool, err error) {
+	found = f.has[hash]
+	delete(f.has, hash)
+	return found, nil
+}
+
+func (f *flawedChurn) count(hashes []uint64) (n int) {
+	for i, hash := range hashes {
+		if f.has[hash] || f.flaw == "decays" && f.inserts > 2000 && i%50 == 0 {
+			n++
+		}
+	}
+	return n
+}
+
+func (f *flawedChurn) sync() error  { return nil }
+func (f *flawedChurn) bits() int64  { return 8 }
+func (f *flawedChurn) close() error { return nil }
+
+func (f *flawedChurn) shape() string { return f.flaw }
+
+func (f *flawedChurn) second() (share, off float64, err error) {
+	switch f.flaw {
+	case "wanders":
+		return 0.09, 0.001, nil
+	case "chance":
+		return 0.09, 0.004, nil
+	}
+	return 0.08, 0, nil
+}
+
+// TestChurnBounds: what exceeds a bound is told from what does not, of the default alone, and
+// gives exit status 1.
+func TestChurnBounds(t *testing.T) {
+	for flaw, want := range map[string]string{
+		"none": "", "chance": "",
+		"loses":   "keys are missing",
+		"refuses": "were refused",
+		"decays":  "the rate is 2 %",
+		"wanders": "read a second line",
+	} {
+		c := &churnRun{session: &session{ctx: t.Context(), notes: &bytes.Buffer{}, seed: 1}, n: 1000, most: 100_000, turnovers: 4}
+		spec := churnSpec{"default", func(*session, uint64) (replaceable, error) {
+			return &flawedChurn{flaw: flaw, has: map[uint64]bool{}}, nil
+		}}
+		for _, kind := range churnKinds {
+			r, err := c.live(spec, kind, defaultRate)
+			if err != nil {
+				t.Fatal(err)
+			}
+			last := r.points[len(r.points)-1]
+			if lost := last.missing + last.unfound; (lost == 50) != (flaw == "loses") || (last.refused == 50) != (flaw == "refuses") {
+				t.Errorf("%s, %s: of 5,000 inserts %d were lost and %d refused", flaw, kind, lost, last.refused)
+			}
+			if got := fmt.Sprint(r.exceeded()); want == "" && got != "<nil>" || !strings.Contains(got, want) {
+				t.Errorf("%s, %s: %s", flaw, kind, got)
+			}
+			if r.name = "blocked"; r.exceeded() != nil {
+				t.Errorf("%s, %s: another layout is held to the bounds: %v", flaw, kind, r.exceeded())
+			}
+		}
+	}
+	c := &churnRun{session: &session{ctx: t.Context(), notes: &bytes.Buffer{}, seed: 1}, n: 1000, most: 1000, turnovers: 4}
+	if _, err := c.live(churnSpec{"default", func(*session, uint64) (replaceable, error) {
+		return &flawedChurn{flaw: "fails", has: map[uint64]bool{}}, nil
+	}}, "oldest", defaultRate); err == nil || err.Error() != "it has failed" {
+		t.Errorf("an insert that fails: %v", err)
+	}
+	for want, err := range map[int]error{1: fmt.Errorf("%w: %w", errExceeded, errors.New("so")), 2: errors.New("so")} {
+		if got := exitStatus(err); got != want {
+			t.Errorf("%v: exit status %d", err, got)
+		}
+	}
+}
+
+// TestChurnSecond: second lines of all lines are those that Stats gives, which asks all of a
+// file of few lines; and those of another filter are what its buckets say.
+func TestChurnSecond(t *testing.T) {
+	s := &session{ctx: t.Context(), seed: 1, temp: t.TempDir()}
+	for _, v := range []variant{{rate: 0.01}, {layout: layout.Blocked, rate: 0.01}, {layout: layout.Packed, rate: 0.01}} {
+		f, err := s.createReplaced(s.path(v.layout.String()), v.options(5000))
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := newLife(s, f, 5000, "random")
+		for _, fill := range []bool{true, false} {
+			if _, err := l.turnover(fill); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := f.sync(); err != nil {
+			t.Fatal(err)
+		}
+		share, off, err := f.second()
+		want := f.(*replaced).filter.Stats().SecondProbeRate
+		if err != nil || share < want-1e-9 || share > want+1e-9 || want == 0 || off > 0.05 || (off == 0) != (want == 1) {
+			t.Errorf("%s: %g, off by %g: %v; Stats says %g", v.name(), share, off, err, want)
+		}
+		if err := f.close(); err != nil {
+			t.Error(err)
+		}
+	}
+	f, err := createSeiflotfyReplaced(s, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []float64{1, 1 - 1.0/255, 1 - 1.0/255} { // one bucket; the last key is the same again
+		if i > 0 {
+			if ok, err := f.insert(7); !ok || err != nil {
+				t.Fatal(ok, err)
+			}
+		}
+		if share, _, err := f.second(); err != nil || share != want {
+			t.Errorf("%d keys: %g, %v", i, share, err)
+		}
+	}
+}
+
+func TestChurnErrors(t *testing.T) {
+	stopped, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, c := range []struct {
+		ctx  context.Context
+		args []string
+		want string
+	}{
+		{t.Context(), []string{"-rates", "0.01,2"}, `"2" is no rate`},
+		{t.Context(), []string{"-rates", "NaN"}, `"NaN" is no rate`},
+		{t.Context(), []string{"-rates", ""}, `"" is no rate`},
+		{t.Context(), []string{"-kinds", "oldest,newest"}, `"newest" is not one of`},
+		{t.Context(), []string{"-layouts", "auto"}, "is not one of [default"},
+		{t.Context(), []string{"-turnovers", "0"}, "no turnovers"},
+		{t.Context(), []string{"-keys", "1"}, "too few keys"},
+		{t.Context(), []string{"-keys", fmt.Sprint(peer.Absent)}, "too many"},
+		{t.Context(), []string{"-asks", "0"}, "too few keys"},
+		{t.Context(), []string{"-out", "/nonexistent/x"}, "/nonexistent/x"},
+		{t.Context(), []string{"-draw", "-out", "/nonexistent/x"}, "/nonexistent/x"},
+		{stopped, nil, "interrupted"},
+	} {
+		dir := t.TempDir()
+		args := append([]string{"churn", "-short", "-dir", dir}, c.args...)
+		if !slices.Contains(args, "-out") {
+			args = append(args, "-out", filepath.Join(t.TempDir(), "churn"))
+		}
+		var notes bytes.Buffer
+		if code := run(c.ctx, args, &bytes.Buffer{}, &notes); code != 2 || !strings.Contains(notes.String(), c.want) {
+			t.Errorf("%q: exit status %d, %q", c.args, code, notes.String())
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+			t.Errorf("%q has left %v, %v", c.args, left, err)
+		}
+	}
+}

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+	"os"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	_ "github.com/mmapfilter/mmapfilter/layout/all" // for layout.NewTable
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
+	seiflotfy "github.com/seiflotfy/cuckoofilter"
+)
+
+// A replaceable is a filter whose keys come and go one at a time. It knows a key by a hash;
+// filters that take no hashes get its 8 bytes as the key.
+type replaceable interface {
+	insert(hash uint64) (ok bool, err error) // false: there is no room
+	remove(hash uint64) (found bool, err error)
+	count(hashes []uint64) int // of those that may be there
+	sync() error
+	// second is the share of lookups of absent keys that read a second line or bucket, and
+	// how far it may be off by chance: its standard error. What was done before is synced.
+	second() (share, off float64, err error)
+	bits() int64   // of its lines
+	shape() string // which filter it is, with its parameters
+	close() error
+}
+
+// A churnSpec says how to make a replaceable filter for n keys.
+type churnSpec struct {
+	name   string
+	create func(s *session, n uint64) (replaceable, error)
+}
+
+// churnSpecs are ours, and for the default rate those of others that can delete.
+func churnSpecs(layouts []variant, rate float64) (all []churnSpec) {
+	for _, v := range layouts {
+		asked := variant{layout: v.layout, rate: rate}
+		all = append(all, churnSpec{v.String(), func(s *session, n uint64) (replaceable, error) {
+			return s.createReplaced(s.path(fmt.Sprintf("%v.mmf", v)), asked.options(n))
+		}})
+	}
+	if rate == defaultRate {
+		all = append(all, churnSpec{"seiflotfy", createSeiflotfyReplaced})
+	}
+	return all
+}
+
+// replaced is a file of ours.
+type replaced struct {
+	filter *mmapfilter.Filter
+	stats  mmapfilter.Stats // when it was empty
+	path   string
+	found  []bool
+}
+
+func (s *session) createReplaced(path string, opts mmapfilter.Options) (replaceable, error) {
+	opts.CommitInterval, opts.Seed = -1, s.seed
+	f, err := mmapfilter.Create(path, &opts)
+	if err != nil {
+		return nil, err
+	}
+	return &replaced{filter: f, stats: f.Stats(), path: path}, nil
+}
+
+// insert takes only the ErrFull of a filter that has no more keys than it was made for as an
+// answer.
+func (r *replaced) insert(hash uint64) (bool, error) {
+	err := r.filter.InsertHash(hash)
+	if errors.Is(err, mmapfilter.ErrFull) && r.filter.Len() <= r.filter.Cap() {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func (r *replaced) remove(hash uint64) (bool, error) { return r.filter.DeleteHash(hash) }
+func (r *replaced) sync() error                      { return r.filter.Sync() }
+
+func (r *replaced) count(hashes []uint64) (n int) {
+	if len(r.found) < len(hashes) {
+		r.found = make([]bool, len(hashes))
+	}
+	found := r.found[:len(hashes)]
+	r.filter.ContainsHashes(hashes, found)
+	for _, maybe := range found {
+		if maybe {
+			n++
+		}
+	}
+	return n
+}
+
+// second asks every line of the file. Stats asks a sample.
+func (r *replaced) second() (share, off float64, err error) {
+	file, err := os.ReadFile(r.path)
+	if err != nil {
+		return 0, 0, err
+	}
+	_, _, g, err := layout.Newest(file[:min(len(file), layout.OffRuntime)])
+	if err != nil {
+		return 0, 0, err
+	}
+	if end := layout.OffRegion + g.RegionBytes; int64(len(file)) < end {
+		return 0, 0, fmt.Errorf("%s has %d bytes, its lines end at %d", r.path, len(file), end)
+	}
+	words := make([]uint64, (layout.OffRegion-layout.OffRuntime+g.RegionBytes)/8)
+	for i := range words {
+		words[i] = binary.LittleEndian.Uint64(file[layout.OffRuntime+8*i:])
+	}
+	view, table := layout.NewView(words, g), layout.NewTable(g)
+	n, squares := float64(g.Lines), 0.0
+	var l layout.Line
+	for line := range g.Lines {
+		table.Load(view.Region, line, &l)
+		second := table.Probe(&l, line).Second
+		share += second / n
+		squares += second * second / n
+	}
+	return share, math.Sqrt(max(0, squares-share*share) / n), nil
+}
+
+func (r *replaced) bits() int64 {
+	p := layout.Params{FingerprintBits: r.stats.FingerprintBits, BucketSize: r.stats.BucketSize}
+	return int64(r.stats.Lines) * int64(layout.LineBits(r.stats.Layout, p))
+}
+
+func (r *replaced) shape() string {
+	return fmt.Sprintf("%v, f=%d, b=%d", r.stats.Layout, r.stats.FingerprintBits, r.stats.BucketSize)
+}
+
+func (r *replaced) close() error { return errors.Join(r.filter.Close(), os.Remove(r.path)) }
+
+// seiflotfyReplaced is the filter of makeSeiflotfy.
+type seiflotfyReplaced struct {
+	filter *seiflotfy.Filter
+	slots  int64
+}
+
+func createSeiflotfyReplaced(_ *session, n uint64) (replaceable, error) {
+	return &seiflotfyReplaced{seiflotfy.NewFilter(uint(n)), int64(1) << bits.Len64(max(n, 4)-1)}, nil
+}
+
+func (r *seiflotfyReplaced) insert(hash uint64) (bool, error) {
+	var key [8]byte
+	binary.LittleEndian.PutUint64(key[:], hash)
+	return r.filter.Insert(key[:]), nil
+}
+
+func (r *seiflotfyReplaced) remove(hash uint64) (bool, error) {
+	var key [8]byte
+	binary.LittleEndian.PutUint64(key[:], hash)
+	return r.filter.Delete(key[:]), nil
+}
+
+func (r *seiflotfyReplaced) count(hashes []uint64) (n int) {
+	var key [8]byte
+	for _, hash := range hashes {
+		binary.LittleEndian.PutUint64(key[:], hash)
+		if r.filter.Lookup(key[:]) {
+			n++
+		}
+	}
+	return n
+}
+
+// second follows from its slots: a lookup reads the second bucket unless the first one has
+// the fingerprint, one of 255.
+func (r *seiflotfyReplaced) second() (share, off float64, err error) {
+	const b, fingerprints = 4, 255
+	slots := r.filter.Encode()
+	matching := 0
+	for ; len(slots) >= b; slots = slots[b:] {
+		seen := [fingerprints + 1]bool{}
+		for _, fp := range slots[:b] {
+			if fp != 0 && !seen[fp] {
+				seen[fp] = true
+				matching++
+			}
+		}
+	}
+	return 1 - float64(matching)/float64(fingerprints*r.slots/b), 0, nil
+}
+
+func (r *seiflotfyReplaced) sync() error   { return nil }
+func (r *seiflotfyReplaced) bits() int64   { return 8 * r.slots }
+func (r *seiflotfyReplaced) shape() string { return "seiflotfy/cuckoofilter, f=8, b=4" }
+func (r *seiflotfyReplaced) close() error  { return nil }
+
+// hashOf gives keys with different numbers different hashes.
+func (s *session) hashOf(number uint64) uint64 {
+	var key peer.Key
+	key.Set(s.seed, number)
+	return binary.LittleEndian.Uint64(key[:])
+}

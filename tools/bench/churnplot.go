@@ -1,0 +1,114 @@
+package main
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+
+	"github.com/mmapfilter/mmapfilter/tools/evaluate/picture"
+)
+
+var churnHeader = []string{"layout", "shape", "keys replaced", "rate asked", "keys", "bits a key",
+	"turnovers", "absent keys", "rate", "second lines", "missing", "deletes not found", "ErrFull", "ns"}
+
+// The columns of the CSV file that are drawn.
+const (
+	churnLayout    = 0
+	churnKind      = 2
+	churnAsked     = 3
+	churnTurnovers = 6
+	churnRate      = 8
+	churnSecond    = 9
+)
+
+// write adds a row for each measurement.
+func (r *churnResult) write(w *csv.Writer, n uint64) {
+	number := func(x float64) string { return strconv.FormatFloat(x, 'g', 5, 64) }
+	for _, p := range r.points {
+		w.Write([]string{r.name, r.shape, r.kind, strconv.FormatFloat(r.asked, 'g', -1, 64), fmt.Sprint(n), number(r.bitsPerKey),
+			fmt.Sprint(p.turnovers), fmt.Sprint(p.asks), number(p.rate()), number(p.second), fmt.Sprint(p.missing), fmt.Sprint(p.unfound), fmt.Sprint(p.refused), number(p.ns)})
+	}
+}
+
+// churnDrawn is the kind of turnover that is drawn, at the default rate.
+const churnDrawn = "random"
+
+// churnLines are the filters that are drawn, those that there are.
+var churnLines = []struct {
+	name string
+	line picture.Line
+}{
+	{"default", picture.Line{Name: "mmapfilter, default", Tone: picture.Blue, Kind: picture.Emphasis}},
+	{"blocked", picture.Line{Name: "mmapfilter, blocked", Tone: picture.Orange}},
+	{"compact", picture.Line{Name: "mmapfilter, compact"}},
+	{"packed", picture.Line{Name: "mmapfilter, packed"}},
+	{"semisorted", picture.Line{Name: "mmapfilter, semi-sorted"}},
+	{"seiflotfy", picture.Line{Name: "seiflotfy/cuckoofilter", Tone: picture.Purple}},
+}
+
+var churnPictures = []struct {
+	name, title, label string
+	column             int
+	asked              bool    // the rate that was asked for is drawn too
+	high               float64 // of the vertical axis; 0: the points decide
+}{
+	{"rate", "Does the false-positive rate last, when random keys are replaced?", "false-positive rate, %", churnRate, true, 0},
+	{"second", "Do lookups go on reading one line, when random keys are replaced?", "lookups of absent keys that read a second line, %", churnSecond, false, 100},
+}
+
+// drawChurn draws what "churn" has written to a CSV file: nothing, if that has neither the
+// default rate nor the kind that is drawn.
+func drawChurn(out string) (files []string, err error) {
+	text, err := os.Open(out + ".csv")
+	if err != nil {
+		return nil, err
+	}
+	defer text.Close()
+	rows, err := csv.NewReader(text).ReadAll()
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range churnPictures {
+		points := map[string][]picture.Point{}
+		last := 0.0
+		for _, r := range rows[min(1, len(rows)):] {
+			if len(r) != len(churnHeader) {
+				return nil, fmt.Errorf("%s.csv: a row of %d cells", out, len(r))
+			}
+			asked, err := strconv.ParseFloat(r[churnAsked], 64)
+			x, also := strconv.ParseFloat(r[churnTurnovers], 64)
+			y, too := strconv.ParseFloat(r[p.column], 64)
+			if err := errors.Join(err, also, too); err != nil {
+				return nil, fmt.Errorf("%s.csv: %w", out, err)
+			}
+			if asked == defaultRate && r[churnKind] == churnDrawn {
+				points[r[churnLayout]] = append(points[r[churnLayout]], picture.Point{X: x, Y: 100 * y})
+				last = max(last, x)
+			}
+		}
+		if len(points) == 0 {
+			return nil, nil
+		}
+		drawing := &picture.Lines{Title: p.title, X: picture.Axis{Label: "turnovers"}, Y: picture.Axis{Label: p.label, Max: p.high}}
+		for _, l := range churnLines {
+			if l.line.Points = points[l.name]; l.line.Points != nil {
+				drawing.Series = append(drawing.Series, l.line)
+			}
+		}
+		if p.asked {
+			drawing.Series = append(drawing.Series, picture.Line{Name: "asked for", Kind: picture.Dashed, Points: []picture.Point{{X: 0, Y: 100 * defaultRate}, {X: last, Y: 100 * defaultRate}}})
+		}
+		svg, err := drawing.SVG()
+		if err != nil {
+			return nil, err
+		}
+		file := fmt.Sprintf("%s-%s.svg", out, p.name)
+		if err := os.WriteFile(file, svg, 0o666); err != nil {
+			return nil, err
+		}
+		files = append(files, file)
+	}
+	return files, nil
+}
