@@ -415,8 +415,8 @@
 //	     a semi-sorted bucket is below 3,876, and its fingerprints are in ascending order;
 //	     the bits between the last line and T are zero.
 //	F11  Every item is where its lookup finds it. Writers keep this rule; nobody can
-//	     check it without the keys, except (V) that the overflow bit of a guest is set in its
-//	     home line.
+//	     check it without the keys; except, V, that the overflow bit of a guest is set in its
+//	     home line (compact).
 //	F12  V: a stash entry that is not free counts at least one item; has a line
 //	     below n and, but in compact, not above its alternate line; has a bucket below 8 and below its
 //	     other bucket (0 in layouts other than blocked); has 1 ≤ fp < 2^f (0 ≤ fp in

@@ -1,6 +1,7 @@
 package layout
 
 import (
+	"fmt"
 	"sync/atomic"
 
 	"github.com/mmapfilter/mmapfilter/layout/kernel"
@@ -240,9 +241,6 @@ func FullByLine(t Table, region, lines []uint64) (full uint64) {
 // LineAt returns a line of a region whose lines are blocks of 64 bytes.
 func LineAt(region []uint64, line uint64) *Line { return (*Line)(region[line*BlockWords:]) }
 
-// StoreOf stores a word of a line that others may be loading.
-func StoreOf(l *Line, i, value uint64) { atomic.StoreUint64(&l[i%BlockWords], value) }
-
 // LoadOf reads a word of a line that a writer may be storing to.
 func LoadOf(l *Line, i uint64) uint64 { return atomic.LoadUint64(&l[i%BlockWords]) }
 
@@ -323,8 +321,26 @@ type Hosts interface {
 	// needs no guard.
 	ClearOverflow(l *Line, home Item, s *Stores)
 	// MakeBits makes the overflow bits of the lines [from, to) again: those that guests
-	// and the stash need, and no other.
-	MakeBits(v *View, from, to uint64)
+	// and the stash need, and no other. It calls store for each word that changes, by its
+	// number in the region.
+	MakeBits(v *View, from, to uint64, store func(word, value uint64))
+	// CheckBits returns the first of the lines [from, to) that has a guest whose overflow
+	// bits are not set at home, and says so, or nil.
+	CheckBits(region []uint64, from, to uint64) (line uint64, err error)
+}
+
+// CheckLines is Table.CheckLines, which checks rule F10, with F11 where lines know their
+// guests. The error names the rule and the line.
+func CheckLines(t Table, region []uint64, from, to uint64) (items, line uint64, err error) {
+	if items, line, err = t.CheckLines(region, from, to); err != nil {
+		return items, line, fmt.Errorf("F10: line %d: %w", line, err)
+	}
+	if hosts, ok := t.(Hosts); ok {
+		if line, err = hosts.CheckBits(region, from, to); err != nil {
+			return items, line, fmt.Errorf("F11: line %d: %w", line, err)
+		}
+	}
+	return items, 0, nil
 }
 
 // Unhash returns the item of a hash that [Addresses.Hash] has made, or of a key.

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -314,4 +315,69 @@ func TestRecoveryEvensCounters(t *testing.T) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	mustBeEven(t, path)
+}
+
+// TestDiscardMakesBits: a loss of power may have kept from the disk that an item left its home
+// line, but not where it went, and the log with both is lost. DiscardLog finds the item.
+func TestDiscardMakesBits(t *testing.T) {
+	f, alive := mustCreate(t, &Options{Layout: Compact, Capacity: 1000})
+	keys := hashes(21, 1000)
+	insertAll(t, f, keys)
+	if err := f.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "dead")
+	copyFile(t, path, alive)
+	data := readFile(t, path)
+	_, _, g, err := layout.Newest(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cleared := 0
+	for line := range g.Lines {
+		bits := data[layout.OffRegion+64*line+62:][:2] // the overflow bits
+		if bits[0]|bits[1] != 0 {
+			cleared++
+		}
+		clear(bits)
+	}
+	if err := os.WriteFile(path, data, 0o600); err != nil || cleared == 0 {
+		t.Fatalf("%d lines led on; %v", cleared, err)
+	}
+	if found, err := DiscardLog(path); err != nil || found.Length != 1000 {
+		t.Fatalf("%+v, %v", found, err)
+	}
+	if r, err := Verify(context.Background(), path); err != nil || r.Items != 1000 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	g2, err := OpenReadOnly(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g2.Close()
+	mustContain(t, g2, keys)
+}
+
+// TestVerifyFindsLostBits bears F11: Verify says that a guest has no overflow bit at home.
+func TestVerifyFindsLostBits(t *testing.T) {
+	f, path := mustCreate(t, &Options{Layout: Compact, Capacity: 1000})
+	insertAll(t, f, hashes(21, 1000))
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	data := readFile(t, path)
+	_, _, g, err := layout.Newest(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range g.Lines {
+		clear(data[layout.OffRegion+64*line+62:][:2])
+	}
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var e *CorruptError
+	if _, err := Verify(context.Background(), path); !errors.As(err, &e) || !strings.HasPrefix(e.Rule, "F11: line ") {
+		t.Errorf("%v", err)
+	}
 }

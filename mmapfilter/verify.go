@@ -206,11 +206,11 @@ func (v *verification) checkPieces(ctx context.Context, table []byte) (items uin
 			}
 		}
 		from, to := pieces.Lines(i)
-		n, line, err := t.CheckLines(region, from, to)
+		n, line, err := layout.CheckLines(t, region, from, to)
 		inLines.Add(int64(n))
 		if err != nil {
 			broken.CompareAndSwap(nil, &CorruptError{Region: layout.RegionBuckets, Offset: g.LineOffset(line),
-				Rule: fmt.Sprintf("F10: line %d: %v", line, err)})
+				Rule: err.Error()})
 		}
 		return nil
 	}

@@ -16,8 +16,8 @@ import (
 // checkpoint that were not committed are missing; after a power loss any of the others
 // may be missing or half done, moves of older items among them. So any key may be
 // answered "certainly not". Length is counted, and the user sequence is that of the
-// checkpoint. DiscardLog removes stash entries that no lookup would find, and the logs,
-// whatever they are. If a line breaks a rule of the format, it returns
+// checkpoint. DiscardLog removes stash entries that no lookup would find, makes overflow bits
+// again where lines know their guests, and removes the logs, whatever they are. If a line breaks a rule of the format, it returns
 // [layout.ErrCorrupt] and leaves the file as it is.
 //
 // It can be repeated after a crash.
@@ -38,6 +38,9 @@ func DiscardLog(vol Volume) (*Recovery, error) {
 	inStash, err := w.repairStash(table, &view)
 	if err != nil {
 		return nil, err
+	}
+	if hosts, ok := table.(layout.Hosts); ok {
+		hosts.MakeBits(&view, 0, w.geometry.Lines, func(word, value uint64) { w.put(layout.WordRegion+word, value) })
 	}
 	w.evenCounters(view.Runtime)
 	if epoch := view.Runtime[layout.RuntimeEpoch]; epoch&1 != 0 {

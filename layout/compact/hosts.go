@@ -89,9 +89,9 @@ func (t *table) Absent(dst []layout.Item, l *layout.Line, line uint64) []layout.
 	return dst
 }
 
-// MakeBits implements layout.Hosts. Others may do so for other lines at the same time, which
-// leaves the guests alone, but is in the same words.
-func (t *table) MakeBits(v *layout.View, from, to uint64) {
+// MakeBits implements layout.Hosts. Others may do so for other lines at the same time, if they
+// store atomically: that leaves the guests alone, but is in the same words.
+func (t *table) MakeBits(v *layout.View, from, to uint64, store func(word, value uint64)) {
 	stashed := map[uint64]uint64{} // of the lines that have items in the stash
 	layout.StashClasses(v.Stash, func(c layout.Class, _ uint64) {
 		stashed[c.Line] |= t.overflowBit(uint64(c.Fp))
@@ -104,14 +104,16 @@ func (t *table) MakeBits(v *layout.View, from, to uint64) {
 				set |= t.overflowBit(uint64(fp))
 			}
 		}
-		l := layout.LineAt(v.Region, line)
-		layout.StoreOf(l, lastWord, l[lastWord]<<directions>>directions|set)
+		was := layout.LineAt(v.Region, line)[lastWord]
+		if is := was<<directions>>directions | set; is != was {
+			store(line*layout.BlockWords+lastWord, is)
+		}
 	}
 }
 
 func (t *table) CheckLines(region []uint64, from, to uint64) (items, line uint64, err error) {
 	for line = from; line < to; line++ {
-		n, err := t.checkLine(region, line)
+		n, err := t.checkLine(layout.LineAt(region, line))
 		items += n
 		if err != nil {
 			return items, line, err
@@ -121,8 +123,7 @@ func (t *table) CheckLines(region []uint64, from, to uint64) (items, line uint64
 }
 
 // checkLine counts the items of a line, and says which rule it breaks.
-func (t *table) checkLine(region []uint64, line uint64) (items uint64, err error) {
-	l := layout.LineAt(region, line)
+func (t *table) checkLine(l *layout.Line) (items uint64, err error) {
 	var fps [maxSlots]uint32
 	n, err := t.slots(l, &fps)
 	home, guests := uint64(n), guestsOf(l)
@@ -145,12 +146,22 @@ func (t *table) checkLine(region []uint64, line uint64) (items uint64, err error
 		if i > 0 && uint64(fp) < t.guest(l, i-1) {
 			return home, fmt.Errorf("guests are not sorted: %#x comes before %#x", t.guest(l, i-1), fp)
 		}
-		at := t.Alternate(layout.Item{Line: line, Bucket: aGuest, Fp: fp})
-		if !t.Overflowed(layout.LineAt(region, at.Line), at) {
-			return home, fmt.Errorf("F11: guest %#x has no overflow bit in its home line, %d", fp, at.Line)
-		}
 	}
 	return home + guests, nil
+}
+
+// CheckBits implements layout.Hosts.
+func (t *table) CheckBits(region []uint64, from, to uint64) (line uint64, err error) {
+	for line = from; line < to; line++ {
+		l := layout.LineAt(region, line)
+		for i := range guestsOf(l) {
+			home := t.Alternate(layout.Item{Line: line, Bucket: aGuest, Fp: uint32(t.guest(l, i))})
+			if !t.Overflowed(layout.LineAt(region, home.Line), home) {
+				return line, fmt.Errorf("guest %#x has no overflow bit in its home line, %d", home.Fp, home.Line)
+			}
+		}
+	}
+	return 0, nil
 }
 
 // Probe averages over the fingerprints, all about equally likely. The guests of a line stand

@@ -2,6 +2,7 @@ package builder
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/kernel"
@@ -147,8 +148,9 @@ func (b *builder) makeBits(ctx context.Context) error {
 		return nil
 	}
 	lines, tasks := b.table.Lines(), uint64(b.overflows.parts()) // as in fill
+	store := func(word, value uint64) { atomic.StoreUint64(&b.view.Region[word], value) }
 	return b.parallel(ctx, nil, int(tasks), func(_ *worker, i int) error {
-		b.hosts.MakeBits(&b.view, lines/tasks*uint64(i), lines/tasks*uint64(i+1))
+		b.hosts.MakeBits(&b.view, lines/tasks*uint64(i), lines/tasks*uint64(i+1), store)
 		return nil
 	})
 }

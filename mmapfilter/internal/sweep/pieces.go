@@ -1,8 +1,6 @@
 package sweep
 
 import (
-	"fmt"
-
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
@@ -47,9 +45,9 @@ func (p Pieces) Lines(i int) (from, to uint64) {
 // chunks into a table of checksums.
 func (p Pieces) Sum(t layout.Table, region []uint64, i int, file, table []byte) (items uint64, err error) {
 	from, to := p.Lines(i)
-	items, line, err := t.CheckLines(region, from, to)
+	items, _, err = layout.CheckLines(t, region, from, to)
 	if err != nil {
-		return 0, fmt.Errorf("line %d: %w", line, err)
+		return 0, err
 	}
 	first, end := p.Chunks(i)
 	for c := first; c < end; c++ {
