@@ -246,8 +246,8 @@
 // line holds fp at home if one of these slots has the remainder rem.
 //
 // An item is in its home line, at home; or in its alternate line, as a guest; or in the stash.
-// Overflow bit i of a line is set if and only if an item of that home and direction is a guest or in
-// the stash. A lookup uses the overflow bits of the home line only:
+// In a file at rest, overflow bit i of a line is set if and only if an item of that home and
+// direction is a guest or in the stash. (Beside a writer, it is set before such an item has left home.) A lookup uses the overflow bits of the home line only:
 //
 //  1. If the home line holds fp at home: maybe.
 //  2. Unless overflow bit i is set in the home line: certainly not.

@@ -131,27 +131,25 @@ func StashRemove(stash []uint64, c Class, store StashStore) bool {
 // clearMarks clears the marks that led to the entry of a class, which has just been freed,
 // and are of no use to others. So nobody misses them.
 func clearMarks(stash []uint64, c Class, freed uint64, store StashStore) {
-	end := freed / groupWords * groupWords
-	for g := c.firstGroup(); g != end; g = nextGroup(g) {
-		if stash[g]&groupMark != 0 && !needsMark(stash, g, freed) {
-			store(WordStash+g, stash[g]&^groupMark, false)
-		}
+	first, end := c.firstGroup(), freed/groupWords*groupWords
+	if first == end {
+		return
 	}
-}
-
-// needsMark reports whether the search for an entry goes on past a group: one that starts
-// there or before it and ends after it. The entry that is being freed does not count.
-func needsMark(stash []uint64, group, freed uint64) bool {
+	var needed [stashGroups]bool // a search goes on past the group
 	for i := uint64(0); i < StashWords; i += 2 {
 		if stash[i+1] == 0 || i == freed {
 			continue
 		}
-		first, end := entryClass(stash[i]&^groupMark, stash[i+1]).firstGroup(), i/groupWords*groupWords
-		if past := (group - first + StashWords) % StashWords; past < (end-first+StashWords)%StashWords {
-			return true
+		g := entryClass(stash[i]&^groupMark, stash[i+1]).firstGroup()
+		for ; g != i/groupWords*groupWords; g = nextGroup(g) {
+			needed[g/groupWords] = true
 		}
 	}
-	return false
+	for g := first; g != end; g = nextGroup(g) {
+		if stash[g]&groupMark != 0 && !needed[g/groupWords] {
+			store(WordStash+g, stash[g]&^groupMark, false)
+		}
+	}
 }
 
 // StashFree returns what word 0 of an entry becomes when the entry is freed, whatever

@@ -57,12 +57,12 @@ type Item struct {
 // A Class is all items with the same lines, the same buckets and the same fingerprint: a
 // table cannot tell them apart. It is the key of a stash entry, whose two words are
 //
-//	word 0   bits 0-55 the lower of the two lines, 56-62 the lower of the two buckets
+//	word 0   bits 0-55 the line, 56-62 the bucket
 //	word 1   bits 0-31 the number of items, 32-63 the fingerprint
 //
 // Both are zero if the entry is free, except for the mark of its group.
 type Class struct {
-	Line   uint64 // the lower of the two lines
+	Line   uint64 // the lower of the two lines; in a layout that is one of Hosts, the home line
 	Bucket uint32 // the lower of the two buckets
 	Fp     uint32
 }
@@ -149,8 +149,8 @@ type Slots interface {
 	Remove(l *Line, it Item, s *Stores) bool
 	// Copies returns the number of slots of l that hold the item.
 	Copies(l *Line, it Item) int
-	// Victims returns, in the memory of dst, items of l whose removal lets Place put
-	// the item: all victims if all is set, otherwise the cheapest few; more reports
+	// Victims returns, in the memory of dst, items of l, each of whose removal lets Place
+	// put the item (of a damaged line, none): all victims if all is set, otherwise the cheapest few; more reports
 	// whether others may exist.
 	Victims(dst []Item, l *Line, it Item, all bool) (victims []Item, more bool)
 }

@@ -13,7 +13,7 @@ import (
 // A Layout determines how slots are stored in the file and which lines a key may be in.
 type Layout = layout.Kind
 
-// The layouts. With Auto, [Options.Plan] chooses Compact for rates from 0.6 in 100,000 on.
+// The layouts. With Auto, [Options.Plan] chooses Compact for rates from 5 in a million on.
 //
 // In Compact and Blocked most lookups read one cache line. Compact takes a fifth to a third
 // less space at the same rate, and its rate and the lines that a lookup reads stay what they are

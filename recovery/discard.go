@@ -35,13 +35,12 @@ func DiscardLog(vol Volume) (*Recovery, error) {
 	if err != nil {
 		return nil, &layout.CorruptError{Region: layout.RegionBuckets, Offset: w.geometry.LineOffset(line), Rule: fmt.Sprintf("F10: line %d: %v", line, err)}
 	}
+	w.makeBits(table, &view) // before: they lead to entries of the stash
 	inStash, err := w.repairStash(table, &view)
 	if err != nil {
 		return nil, err
 	}
-	if hosts, ok := table.(layout.Hosts); ok {
-		hosts.MakeBits(&view, 0, w.geometry.Lines, func(word, value uint64) { w.put(layout.WordRegion+word, value) })
-	}
+	w.makeBits(table, &view) // after: some entries are gone
 	w.evenCounters(view.Runtime)
 	if epoch := view.Runtime[layout.RuntimeEpoch]; epoch&1 != 0 {
 		w.storeRuntime(layout.RuntimeEpoch, epoch+1)
@@ -65,6 +64,13 @@ func DiscardLog(vol Volume) (*Recovery, error) {
 		return nil, err
 	}
 	return &found, nil
+}
+
+// makeBits makes the overflow bits again of lines that know their guests.
+func (w *Writer) makeBits(t layout.Table, v *layout.View) {
+	if hosts, ok := t.(layout.Hosts); ok {
+		hosts.MakeBits(v, 0, t.Lines(), func(word, value uint64) { w.put(layout.WordRegion+word, value) })
+	}
 }
 
 // repairStash removes the entries that break a rule of the stash and counts the items

@@ -57,7 +57,7 @@
 //	W4  Two kinds of stores are made only while the removal counter of their block is odd:
 //	    a store that takes away a fingerprint that a lookup may be reading, and a store to a bucket
 //	    that spans several words and whose slots cannot be told apart one by one. All
-//	    other stores only add. A counter that an operation has made odd stays odd until
+//	    other stores only add, or clear overflow bits and marks that nobody needs any more. A counter that an operation has made odd stays odd until
 //	    all words of the operation are stored, and is even between operations. An item
 //	    that moves to another block is stored at its destination before it leaves its
 //	    source. Within a block of 64 bytes, whose words share a counter, words are

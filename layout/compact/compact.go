@@ -170,7 +170,9 @@ func (t *table) Alternate(it layout.Item) layout.Item {
 	return it
 }
 
-func (t *table) Legal(it layout.Item) bool { return it.Bucket < buckets && uint64(it.Fp)>>t.f == 0 }
+func (t *table) Legal(it layout.Item) bool {
+	return (it.Bucket == atHome || it.Bucket == aGuest && t.lines > 1) && uint64(it.Fp)>>t.f == 0
+}
 
 func (t *table) Class(it layout.Item) layout.Class {
 	if it.Bucket == aGuest {

@@ -539,3 +539,29 @@ func TestMakeBits(t *testing.T) {
 		}
 	})
 }
+
+// TestVictimsOfDamage: whatever is in a line, each victim that it names makes room.
+func TestVictimsOfDamage(t *testing.T) {
+	eachCompact(t, 50, func(t *testing.T, tab *table) {
+		rng := rand.New(rand.NewPCG(tab.r, 8))
+		named := 0
+		for range 20_000 {
+			l := tab.picture([]uint32{tab.someFingerprint(rng), tab.someFingerprint(rng)}, []uint32{tab.someFingerprint(rng)}, rng.Uint64())
+			for tab.Place(&l, layout.Item{Line: 7, Bucket: uint32(rng.IntN(8)) / 7, Fp: tab.someFingerprint(rng)}, nil) {
+			}
+			for range rng.IntN(3) {
+				l[rng.IntN(len(l))] ^= 1 << rng.IntN(64)
+			}
+			it := layout.Item{Line: 7, Bucket: uint32(rng.IntN(2)), Fp: tab.someFingerprint(rng)}
+			for _, v := range layouttest.Victims(tab, &l, it, true) {
+				named++
+				if less := l; !tab.Remove(&less, v, nil) || !tab.Place(&less, it, nil) {
+					t.Fatalf("%016x: without %+v there is no room for %+v", l, v, it)
+				}
+			}
+		}
+		if named == 0 {
+			t.Error("no line had a victim")
+		}
+	})
+}

@@ -9,12 +9,15 @@ import (
 
 // What the guests of a line are for: who may leave it, and which overflow bits it needs.
 
-// Victims: the item that has come needs more room if it is a guest than an item at home
-// leaves behind; and at home there are no more than b, whoever else leaves.
+// Victims: a guest needs more room than an item at home leaves behind; and at home there are no
+// more than b, whoever else leaves. A damaged line has none.
 func (t *table) Victims(dst []layout.Item, l *layout.Line, it layout.Item, _ bool) (victims []layout.Item, more bool) {
 	dst = dst[:0]
 	var fps [maxSlots]uint32
-	n, _ := t.slots(l, &fps)
+	n, err := t.slots(l, &fps)
+	if err != nil {
+		return dst, false
+	}
 	home, guests := uint64(n), guestsOf(l)
 	if home > 0 && t.hasRoom(home-1, guests, it.Bucket) {
 		for _, fp := range fps[:home] {

@@ -45,7 +45,8 @@ const (
 // The stores of a record happen in the order of their words, which need not be their order
 // in the operation. This is safe: if one of them takes a fingerprint away, the record is
 // guarded, and all of it is stored between two steps of the removal counter of the
-// block; otherwise the stores only add. (A new entry of the stash needs its first word
+// block; otherwise the stores only add, or one of them clears overflow bits or a mark that
+// nobody needs. (A new entry of the stash needs its first word
 // stored before its second, and that is the order of the words.)
 func (r *Record) Gather(stores []Store) (rest []Store) {
 	*r = Record{}

@@ -2,6 +2,7 @@ package place
 
 import (
 	"fmt"
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -258,4 +259,83 @@ func TestLineSet(t *testing.T) {
 			lines[line] = true
 		}
 	}
+}
+
+// TestBitsAreExact bears P4 and P8 where lines know their guests: after each operation of a
+// life, into a full stash and out of it, the overflow bits are those that guests and stash need.
+func TestBitsAreExact(t *testing.T) {
+	for _, s := range tabletest.Shapes() {
+		for _, lines := range []uint64{1, 2, 3, 9} {
+			p := newMemory(t, s, lines)
+			if p.hosts == nil {
+				continue
+			}
+			t.Run(fmt.Sprintf("%s/lines=%d", s, lines), func(t *testing.T) {
+				rng := rand.New(rand.NewPCG(lines, uint64(s.FingerprintBits)))
+				slots := int(lines * s.Slots())
+				var live []layout.Item
+				cleared := 0
+				for step := range 6000 {
+					target := []int{slots + 900, slots * 8 / 10, slots * 95 / 100}[step/1000%3]
+					before := p.bits()
+					if len(live) == 0 || rng.IntN(4) > 0 == (len(live) < target) {
+						it := p.table.Split(rng.Uint64())
+						if len(live) > 0 && rng.IntN(20) == 0 {
+							it = live[rng.IntN(len(live))]
+						}
+						if p.Insert(it) {
+							live = append(live, it)
+						}
+					} else {
+						i := rng.IntN(len(live))
+						freed, inLine, ok := p.Remove(live[i])
+						if !ok {
+							t.Fatalf("step %d: %+v is lost", step, live[i])
+						}
+						live[i] = live[len(live)-1]
+						live = live[:len(live)-1]
+						if inLine {
+							p.BringHome(freed)
+						}
+						if n := layout.StashLen(p.view.Stash); n > 0 && rng.IntN(3) == 0 {
+							p.unstashOne(rng.IntN(n))
+						}
+					}
+					cleared += max(before-p.bits(), 0)
+					p.hosts.MakeBits(&p.view, 0, lines, func(word, value uint64) {
+						t.Fatalf("step %d: word %d of the region should be %#x, is %#x", step, word, value, p.view.Region[word])
+					})
+				}
+				for _, it := range live {
+					if !layout.Contains(p.table, &p.view, p.table.Hash(it)) {
+						t.Fatalf("one of %d items is not found", len(live))
+					}
+				}
+				if cleared < 10 {
+					t.Errorf("%d bits were cleared", cleared)
+				}
+			})
+		}
+	}
+}
+
+// bits counts the overflow bits of a table of Compact.
+func (m *memory) bits() (n int) {
+	for word := layout.BlockWords - 1; word < len(m.view.Region); word += layout.BlockWords {
+		n += bits.OnesCount64(m.view.Region[word] >> 48)
+	}
+	return n
+}
+
+// unstashOne moves an item of an entry of the stash into a line, if there is room.
+func (m *memory) unstashOne(entry int) {
+	n := 0
+	var class layout.Class
+	layout.StashClasses(m.view.Stash, func(c layout.Class, _ uint64) {
+		if n == entry {
+			class = c
+		}
+		n++
+	})
+	m.Unstash(layout.Item(class), n%2 == 0)
 }

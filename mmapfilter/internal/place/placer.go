@@ -91,8 +91,8 @@ func (p *Placer) Remove(home layout.Item) (freed uint64, inLine, ok bool) {
 	if !p.table.Overflowed(p.lines.Load(home.Line), home) {
 		return 0, false, false
 	}
-	if p.takeFromStash(home) {
-		p.unmarkOverflow(home, true)
+	if layout.StashCount(p.lines.Stash(), p.table.Class(home)) != 0 {
+		p.takeFromStash(home)
 		return 0, false, true
 	}
 	if other := p.table.Alternate(home); p.takeFromLine(other) {
@@ -120,10 +120,7 @@ func (p *Placer) Unstash(it layout.Item, search bool) bool {
 	if !p.putInEither(it, search) {
 		return false
 	}
-	if !p.takeFromStash(it) {
-		panic("mmapfilter: an item of the stash is not in the stash")
-	}
-	p.unmarkOverflow(it, true)
+	p.takeFromStash(it)
 	return true
 }
 
@@ -185,15 +182,19 @@ func (p *Placer) takeFromLine(it layout.Item) bool {
 	return true
 }
 
-// takeFromStash removes an item of a class from the stash.
-func (p *Placer) takeFromStash(it layout.Item) bool {
-	return layout.StashRemove(p.lines.Stash(), p.table.Class(it), p.lines.ChangeStash)
+// takeFromStash removes an item, given from its home line, which is in the stash. First it
+// clears the overflow bits that it needed there: the item is deleted, or is elsewhere already.
+func (p *Placer) takeFromStash(home layout.Item) {
+	p.unmarkOverflow(home, true)
+	if !layout.StashRemove(p.lines.Stash(), p.table.Class(home), p.lines.ChangeStash) {
+		panic("mmapfilter: an item of the stash is not in the stash")
+	}
 }
 
 // unmarkOverflow clears the overflow bits that an item, given from its home line, needed
 // elsewhere, unless others need them there (P4): guests of its alternate line, or items of
-// the stash. unstashed says that it was in the stash, where Lines.Stash still has it.
-func (p *Placer) unmarkOverflow(home layout.Item, unstashed bool) {
+// the stash. leaves says that the item is in the stash still, and leaves it.
+func (p *Placer) unmarkOverflow(home layout.Item, leaves bool) {
 	if p.hosts == nil {
 		return
 	}
@@ -205,7 +206,7 @@ func (p *Placer) unmarkOverflow(home layout.Item, unstashed bool) {
 	if p.lines.StashLen() > 0 {
 		own := p.table.Class(home)
 		layout.StashClasses(p.lines.Stash(), func(c layout.Class, items uint64) {
-			if unstashed && c == own {
+			if leaves && c == own {
 				items--
 			}
 			needed = needed || items > 0 && c.Line == home.Line && p.hosts.SameBits(c.Fp, home.Fp)
