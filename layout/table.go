@@ -311,8 +311,8 @@ type Hosts interface {
 	// bits.
 	SameBits(a, b uint32) bool
 	// Related returns a guest in l, the image of it.Line, that has the home and the
-	// overflow bits of it, a guest there.
-	Related(l *Line, it Item) (guest Item, ok bool)
+	// overflow bits of it, a guest there, and how many such guests there are.
+	Related(l *Line, it Item) (guest Item, n int)
 	// Absent returns, in the memory of dst, what Related needs for each overflow bit that
 	// is set in a line.
 	Absent(dst []Item, l *Line, line uint64) []Item

@@ -313,5 +313,5 @@ func ExampleOptions_Plan() {
 		return
 	}
 	fmt.Printf("%s f=%d b=%d, %.2f bits per key, %.1f GB\n", plan.Layout, plan.FingerprintBits, plan.BucketSize, plan.BitsPerKey, float64(plan.FileBytes)/1e9)
-	// Output: compact f=16 b=38, 14.34 bits per key, 1.8 GB
+	// Output: compact f=16 b=38, 14.18 bits per key, 1.8 GB
 }

@@ -45,13 +45,14 @@ func init() {
 	})
 }
 
-// loads keep the lookups of absent keys that read a second line at 8 in 100, for as long as the
+// loads keep the lookups of absent keys that read a second line below 8 in 100, for as long as the
 // filter lives, and inserts away from the load at which one in millions finds no room. Beyond,
-// both soon become more, since a guest takes more room than an item at home.
+// both soon become more, since a guest takes more room than an item at home; most of all where
+// fingerprints are short.
 func loads(p layout.Params) layout.Loads {
-	most := 94
-	if p.FingerprintBits == 13 || p.FingerprintBits == 14 { // whose b is rounded down the most
-		most = 95
+	most := 95
+	if p.FingerprintBits < 13 {
+		most = 94
 	}
 	return layout.Loads{Least: 70, Usual: most, Most: most}
 }

@@ -37,64 +37,79 @@ func itemOf(line uint64, fp uint32) layout.Item {
 	return layout.Item{Line: line, Bucket: fp / guestFlag, Fp: fp % guestFlag}
 }
 
+// The groups that leave a line together: the items of one direction each, guests, and the items
+// in directions whose bits are set.
+const (
+	groupGuests = directions + iota
+	groupSet
+	groups
+)
+
+// A queue has the items of a crowd that may leave, by group and room, as indices plus one.
+type queue struct {
+	first [groups][layout.MostRoom + 1]uint8
+	next  [1 << 8]uint8
+	room  [groups]int // of the items, and their number
+}
+
+const oneItem = 1 << 16 // above the room of all
+
+const _ = uint(oneItem - 1 - 2*maxSlots*layout.MostRoom)
+
 // Part implements Chooser. Guests go home first, those with the most room there before
 // others. Then items leave in the directions whose bits are set, and then in one direction
 // after the other: that in which the items have the most room, all together.
 func (t *table) Part(c *layout.Crowd, l *layout.Line) (left []uint64, ok bool) {
 	home, guests := uint64(0), uint64(0)
-	var room [directions]int // of the items at home, with their number
-	const one = 1 << 16      // item, above the room of all
-	const _ = uint(one - 1 - 2*maxSlots*layout.MostRoom)
-	for i, fp := range c.Fps {
+	var q queue
+	for i := len(c.Fps) - 1; i >= 0; i-- {
+		fp, group := c.Fps[i], uint32(groupGuests)
 		if fp&guestFlag != 0 {
 			guests++
-			continue
+		} else if home++; l[lastWord]&t.overflowBit(uint64(fp)) != 0 {
+			group = groupSet
+		} else {
+			group = fp % directions
 		}
-		if home++; c.Rooms[i] > 0 {
-			room[fp%directions] += one + int(c.Rooms[i])
+		if room := c.Rooms[i]; room > 0 {
+			q.room[group] += oneItem + int(room)
+			q.next[i%len(q.next)], q.first[group][room] = q.first[group][room], uint8(i+1)
 		}
 	}
 	fits := func() bool { return home <= t.b && guests <= mostGuests && t.unused(home, guests) >= 0 }
 	c.Left = c.Left[:0]
 	const gone = ^uint32(0)
-	leave := func(which func(fp uint32) bool) {
-		for most := uint8(layout.MostRoom); most > 0; most-- {
-			for i, fp := range c.Fps {
-				if fits() {
-					return
-				}
-				if fp == gone || c.Rooms[i] != most || !which(fp) {
-					continue
-				}
-				if c.Fps[i] = gone; fp&guestFlag != 0 {
+	leave := func(group int) {
+		for room := layout.MostRoom; room > 0; room-- {
+			for i := q.first[group][room]; i != 0 && !fits(); i = q.next[i-1] {
+				fp := &c.Fps[i-1]
+				c.Left = append(c.Left, t.Hash(t.Alternate(itemOf(c.Line, *fp))))
+				if *fp&guestFlag != 0 {
 					guests--
 				} else {
 					home--
 				}
-				c.Left = append(c.Left, t.Hash(t.Alternate(itemOf(c.Line, fp))))
+				*fp = gone
 			}
 		}
+		q.room[group] = 0
 	}
 	before := l[lastWord]
-	set := func(direction uint32) bool { return l[lastWord]&t.overflowBit(uint64(direction)) != 0 }
-	leave(func(fp uint32) bool { return fp&guestFlag != 0 })
-	leave(func(fp uint32) bool { return fp&guestFlag == 0 && set(fp) })
+	leave(groupGuests)
+	leave(groupSet)
 	for !fits() {
-		best := uint32(0)
-		for direction := range uint32(directions) {
-			if set(direction) {
-				room[direction] = 0
-			}
-			if room[direction] > room[best] {
+		best := 0
+		for direction, room := range q.room[:directions] {
+			if room > q.room[best] {
 				best = direction
 			}
 		}
-		if room[best] == 0 {
+		if q.room[best] == 0 {
 			l[lastWord] = before
 			return nil, false
 		}
 		l[lastWord] |= t.overflowBit(uint64(best))
-		leave(func(fp uint32) bool { return fp&guestFlag == 0 && fp%directions == best })
+		leave(best)
 	}
 	t.settle(l, c, gone)
 	return c.Left, true

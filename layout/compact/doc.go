@@ -53,15 +53,15 @@
 //	pairs       98 %    9.9   1.2  %    5.1   28     46     60         29   %    0.19
 //	sweeps      95 %   10.4   0.60 %    3.6    6.3    6.0    6.7        5.9 %    0.21
 //	directions  95 %   10.4   0.60 %    8.0   12     11     12          6.2 %    0.21
-//	eager       90 %   10.9   0.57 %    3.5    3.0    2.6    3.3        2.5 %    0.25
-//	eager       95 %   10.4   0.60 %    8.0    7.6    7.9    7.9        4.7 %    0.51
+//	eager       90 %   10.9   0.57 %    3.5    2.6    2.5    2.7        2.3 %    0.24
+//	eager       95 %   10.4   0.60 %    8.0    6.1    6.1    6.3        4.6 %    0.49
 //
 // Pairs is what this layout did at first: two bits for each item that left, and nobody knew when
 // to clear them. Sweeps makes them anew, four times a turnover, from the guests of all lines,
 // which it keeps. Directions has one bit of 16 for each other line, and clears it at once. Eager
-// is the same, and a delete that makes room brings a guest home. It is what was chosen: as small
-// as sweeps, one lookup in a hundred more reads a second line, and nothing has to run in the
-// background, or to be remembered across a crash. The price is half a move for an operation. It
+// is the same, and a delete that makes room brings a guest home, one that is alone in its
+// direction if it can. It is what was chosen: as small and as good as sweeps, and nothing has to
+// run in the background, or to be remembered across a crash. The price is half a move for an operation. It
 // prints this and more (all kinds of turnovers, other loads and numbers of bits):
 //
 //	go run ./tools/simulate -lines 400 -loads 80,90,95

@@ -63,13 +63,14 @@ func (t *table) IsGuest(it layout.Item) bool { return it.Bucket == aGuest }
 func (t *table) SameBits(a, b uint32) bool { return a%directions == b%directions }
 
 // Related implements layout.Hosts.
-func (t *table) Related(l *layout.Line, it layout.Item) (guest layout.Item, ok bool) {
+func (t *table) Related(l *layout.Line, it layout.Item) (guest layout.Item, n int) {
 	for i := range guestsOf(l) {
 		if fp := uint32(t.guest(l, i)); t.SameBits(fp, it.Fp) {
-			return layout.Item{Line: it.Line, Bucket: aGuest, Fp: fp}, true
+			guest = layout.Item{Line: it.Line, Bucket: aGuest, Fp: fp}
+			n++
 		}
 	}
-	return layout.Item{}, false
+	return guest, n
 }
 
 // ClearOverflow implements layout.Hosts. It needs no guard: the last item that needed the bit
@@ -103,7 +104,7 @@ func (t *table) MakeBits(v *layout.View, from, to uint64, store func(word, value
 		set := stashed[line]
 		for fp := range uint32(directions) {
 			away := t.Alternate(layout.Item{Line: line, Fp: fp})
-			if _, ok := t.Related(layout.LineAt(v.Region, away.Line), away); ok {
+			if _, n := t.Related(layout.LineAt(v.Region, away.Line), away); n > 0 {
 				set |= t.overflowBit(uint64(fp))
 			}
 		}

@@ -13,7 +13,8 @@
 //	             times a turnover all bits are made again from who is away.
 //	directions   each overflow bit stands for one other line. Guests are kept apart, so
 //	             when one leaves its line tells at once whether the bit may be cleared.
-//	eager        the same; a delete that makes room brings an item home.
+//	eager        the same; a delete that makes room brings an item home, one that clears a bit
+//	             if there is one.
 //
 // For each it prints bits a key, the false-positive rate, the share of absent keys whose
 // lookup reads a second line, at first and later, the items away from home, and the moves of

@@ -307,22 +307,26 @@ func (t *table) remove(home spot) {
 	if t.idea != "eager" || t.marks[freed] == 0 {
 		return
 	}
+	// One comes home that is alone in its direction, if there is one: its bit is cleared.
+	fewest, best := mostGuests+1, spot{}
 	for i, offset := range t.offsets {
 		if t.marks[freed]>>i&1 == 0 {
 			continue
 		}
-		from := (freed + offset) % len(t.lines)
-		for _, it := range t.lines[from] {
+		n, last := 0, spot{line: (freed + offset) % len(t.lines)}
+		for _, it := range t.lines[last.line] {
 			if it.guest && int(it.fp)%t.v == i {
-				to := spot{freed, item{it.fp, false}}
-				if t.put(to) {
-					t.moved++
-					t.take(spot{from, it})
-					t.came(to)
-				}
-				return
+				n, last.item = n+1, it
 			}
 		}
+		if n > 0 && n < fewest {
+			fewest, best = n, last
+		}
+	}
+	if to := t.other(best); best.guest && t.put(to) {
+		t.moved++
+		t.take(best)
+		t.came(to)
 	}
 }
 

@@ -36,7 +36,8 @@
 //	    has Bounds.PathMoves moves, and an operation changes MaxStores words.
 //	P8  If lines know their guests, they go home: a guest is the first to leave a full
 //	    line (P2), and a delete that makes room in a line, which no item of the stash takes
-//	    (P6), brings one home that is away from it. So a filter that is deleted from and
+//	    (P6), brings one home that is away from it, the one that clears an overflow bit if
+//	    there is one. So a filter that is deleted from and
 //	    inserted into for years has no more items away than when it was filled.
 //
 // # Builds

@@ -1,6 +1,8 @@
 package place
 
 import (
+	"math"
+
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
@@ -127,23 +129,35 @@ func (p *Placer) Unstash(it layout.Item, search bool) bool {
 // BringHome moves an item that is away from a line, which has room, into it (P8), if there
 // is one. It does nothing if it is not known who is away.
 func (p *Placer) BringHome(line uint64) {
-	if p.hosts == nil {
+	guest, ok := p.mostAlone(line)
+	if !ok {
 		return
+	}
+	if home := p.table.Alternate(guest); p.putInLine(home) {
+		if !p.takeFromLine(guest) {
+			panic("mmapfilter: a guest is not where it was")
+		}
+		p.unmarkOverflow(home, false)
+	}
+}
+
+// mostAlone returns a guest whose home is a line: one that the fewest others share the overflow
+// bits with, since those are the first to be cleared. The others may be in the stash.
+func (p *Placer) mostAlone(line uint64) (guest layout.Item, ok bool) {
+	if p.hosts == nil {
+		return guest, false
 	}
 	p.victims = p.hosts.Absent(p.victims, p.lines.Load(line), line)
 	for _, away := range p.victims {
-		guest, ok := p.hosts.Related(p.lines.Load(away.Line), away)
-		if !ok {
-			continue // it is in the stash
-		}
-		if home := p.table.Alternate(guest); p.putInLine(home) {
-			if !p.takeFromLine(guest) {
-				panic("mmapfilter: a guest is not where it was")
-			}
-			p.unmarkOverflow(home, false)
-		}
-		return
+		p.lines.Prefetch(away.Line)
 	}
+	fewest := math.MaxInt
+	for _, away := range p.victims {
+		if g, n := p.hosts.Related(p.lines.Load(away.Line), away); n > 0 && n < fewest {
+			guest, fewest = g, n
+		}
+	}
+	return guest, fewest < math.MaxInt
 }
 
 // putInEither puts an item into one of its lines, and makes room by moves if search is
@@ -199,7 +213,7 @@ func (p *Placer) unmarkOverflow(home layout.Item, leaves bool) {
 		return
 	}
 	other := p.table.Alternate(home)
-	if _, ok := p.hosts.Related(p.lines.Load(other.Line), other); ok && p.hosts.IsGuest(other) {
+	if _, n := p.hosts.Related(p.lines.Load(other.Line), other); n > 0 && p.hosts.IsGuest(other) {
 		return
 	}
 	needed := false
