@@ -18,4 +18,18 @@
 // The number of the bit depends on the bucket as well as on the fingerprint. With one
 // number for both buckets, an absent key with the bucket pair of an overflowed item would
 // go on one time in 4; as it is, it goes on one time in 16.
+//
+// # For whom
+//
+// Compact is the default. Beside it, Blocked is for filters that
+//
+//	fit the caches of a processor        a look is three words of one line, and no counting
+//	are inserted into more than read     a change is one word, not most of a line: less log,
+//	                                     and a shorter insert
+//	are read in other languages          a lookup is a dozen lines of code
+//	ask for less than 5 in a million     its longest fingerprints are longer
+//
+// and that are built anew, or filled and kept: overflow bits of items that have gone stay set, so
+// under deletes and inserts more and more lookups read a second line, and the rate rises.
+// "bench churn" and "bench lookup" (tools/bench) measure both.
 package blocked
