@@ -300,6 +300,12 @@ type Chooser interface {
 // Hosts is a Table whose lines know their guests, the items that are not in their home line.
 // So it is known at every instant which overflow bits are needed, and the others are cleared.
 type Hosts interface {
+	Guests
+	ExactOverflows
+}
+
+// Guests are those of a line; l is its image.
+type Guests interface {
 	// IsGuest reports whether an item is seen from its other line.
 	IsGuest(it Item) bool
 	// Unhash is an inverse of Hash for guests as well. Split takes every hash for that of
@@ -307,15 +313,19 @@ type Hosts interface {
 	Unhash(h uint64) Item
 	// GuestRoom returns how many guests a line has room for.
 	GuestRoom(l *Line) uint64
-	// SameBits reports whether two fingerprints with the same home have the same overflow
-	// bits.
-	SameBits(a, b uint32) bool
 	// Related returns a guest in l, the image of it.Line, that has the home and the
 	// overflow bits of it, a guest there, and how many such guests there are.
 	Related(l *Line, it Item) (guest Item, n int)
 	// Absent returns, in the memory of dst, what Related needs for each overflow bit that
 	// is set in a line.
 	Absent(dst []Item, l *Line, line uint64) []Item
+}
+
+// ExactOverflows are overflow bits that are set as long as an item needs them, and no longer.
+type ExactOverflows interface {
+	// SameBits reports whether two fingerprints with the same home have the same overflow
+	// bits.
+	SameBits(a, b uint32) bool
 	// ClearOverflow clears the overflow bits of an item in its home line. It lists the
 	// words it has changed in s, as SetOverflow does. Place is guarded at home, so that it
 	// needs no guard.

@@ -173,7 +173,8 @@ func Recover(path string) (Recovery, error) {
 // was durable: most likely keys inserted since the last checkpoint and, after a power
 // loss, keys moved since. Deleted keys may be answered "maybe". [Filter.DurableSeq] is
 // that of the last checkpoint, and DurableOps may count operations that are lost.
-// DiscardLog removes the log, even if it belongs to another file.
+// DiscardLog removes the log, even if it belongs to another file. In Compact, it makes the
+// overflow bits again that lead to items away from home.
 //
 // The error is [ErrCorrupt] if the superblocks are damaged, or if a line breaks a rule
 // of the format, which a power loss can cause too. The file is then left as it is;

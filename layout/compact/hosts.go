@@ -140,8 +140,8 @@ func (t *table) checkLine(l *layout.Line) (items uint64, err error) {
 	}
 	for bit := t.counts + home*t.r; left > 0; {
 		width := uint64(min(left, 64))
-		if w := window(l, bit) & (1<<width - 1); width == 64 && window(l, bit) != 0 || width < 64 && w != 0 {
-			return home, fmt.Errorf("%d bits from bit %d on are %#x, but belong to no item", width, bit, w)
+		if w := window(l, bit) << (64 - width); w != 0 {
+			return home, fmt.Errorf("%d bits from bit %d on are %#x, but belong to no item", width, bit, w>>(64-width))
 		}
 		bit, left = bit+width, left-int64(width)
 	}

@@ -61,22 +61,14 @@ var churnPictures = []struct {
 // drawChurn draws what "churn" has written to a CSV file: nothing, if that has neither the
 // default rate nor the kind that is drawn.
 func drawChurn(out string) (files []string, err error) {
-	text, err := os.Open(out + ".csv")
-	if err != nil {
-		return nil, err
-	}
-	defer text.Close()
-	rows, err := csv.NewReader(text).ReadAll()
+	rows, err := readRows(out+".csv", len(churnHeader))
 	if err != nil {
 		return nil, err
 	}
 	for _, p := range churnPictures {
 		points := map[string][]picture.Point{}
 		last := 0.0
-		for _, r := range rows[min(1, len(rows)):] {
-			if len(r) != len(churnHeader) {
-				return nil, fmt.Errorf("%s.csv: a row of %d cells", out, len(r))
-			}
+		for _, r := range rows {
 			asked, err := strconv.ParseFloat(r[churnAsked], 64)
 			x, also := strconv.ParseFloat(r[churnTurnovers], 64)
 			y, too := strconv.ParseFloat(r[p.column], 64)

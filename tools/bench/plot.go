@@ -42,22 +42,14 @@ var growthPictures = []growthPicture{
 // drawGrowth draws what "growth" has written to a CSV file: of each layout a picture of
 // lookups and one of writes. It measures nothing.
 func drawGrowth(out string) (files []string, err error) {
-	text, err := os.Open(out + ".csv")
-	if err != nil {
-		return nil, err
-	}
-	defer text.Close()
-	rows, err := csv.NewReader(text).ReadAll()
+	rows, err := readRows(out+".csv", len(growthHeader))
 	if err != nil {
 		return nil, err
 	}
 	points := map[string]map[string][]picture.Point{} // of a layout, of what is measured
 	var layouts []string
 	var sizes []float64
-	for _, r := range rows[min(1, len(rows)):] {
-		if len(r) != len(growthHeader) {
-			return nil, fmt.Errorf("%s.csv: a row of %d cells", out, len(r))
-		}
+	for _, r := range rows {
 		size, err := strconv.ParseFloat(r[1], 64)
 		ns, also := strconv.ParseFloat(r[4], 64)
 		if err := errors.Join(err, also); err != nil {
@@ -99,6 +91,24 @@ func drawGrowth(out string) (files []string, err error) {
 		}
 	}
 	return files, nil
+}
+
+// readRows reads the rows below the head of a CSV file, which must have so many cells.
+func readRows(file string, cells int) (rows [][]string, err error) {
+	text, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer text.Close()
+	if rows, err = csv.NewReader(text).ReadAll(); err != nil {
+		return nil, err
+	}
+	for _, row := range rows[min(1, len(rows)):] {
+		if len(row) != cells {
+			return nil, fmt.Errorf("%s: a row of %d cells", file, len(row))
+		}
+	}
+	return rows[min(1, len(rows)):], nil
 }
 
 // labelFactor is how far two sizes are apart that both have a label on a logarithmic axis.

@@ -339,3 +339,42 @@ func (m *memory) unstashOne(entry int) {
 	})
 	m.Unstash(layout.Item(class), n%2 == 0)
 }
+
+// TestGuestsComeHome bears P8: after a few turnovers at design load, fewer lookups of absent
+// keys read a second line than when the table was filled. If nobody came home they would be more;
+// if it were anyone and not the one that is alone, about as many for long fingerprints.
+func TestGuestsComeHome(t *testing.T) {
+	const lines = 600
+	for _, s := range tabletest.Shapes() {
+		p := newMemory(t, s, lines)
+		if p.hosts == nil {
+			continue
+		}
+		t.Run(s.String(), func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(17, uint64(s.FingerprintBits)))
+			var live []layout.Item
+			insert := func() layout.Item {
+				it := p.table.Split(rng.Uint64())
+				if !p.Insert(it) {
+					t.Fatalf("full with %d items", len(live))
+				}
+				return it
+			}
+			for n := lines * int(s.Slots()) * layout.DesignLoads(s.Kind, s.Params).Most / 100; len(live) < n; {
+				live = append(live, insert())
+			}
+			filled := p.bits()
+			for range 4 * len(live) {
+				i := rng.IntN(len(live))
+				if freed, inLine, _ := p.Remove(live[i]); inLine {
+					p.BringHome(freed)
+				}
+				live[i] = insert()
+			}
+			now := p.bits()
+			if t.Logf("%d overflow bits are set, and %d were when it was filled", now, filled); float64(now) > 0.93*float64(filled) {
+				t.Error("too many")
+			}
+		})
+	}
+}
