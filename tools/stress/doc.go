@@ -4,7 +4,7 @@
 //	go run ./tools/stress -for 30s
 //
 // One process writes, with several goroutines, at a load of about 95 %, so that items
-// move all the time; four processes read. The writer is killed while it opens the file,
+// move all the time; four processes read. The file has any layout. The writer is killed while it opens the file,
 // recovers it, works, syncs, checkpoints, seals or closes, or is suspended for a moment.
 // The next writer recovers what it leaves, or a reader, this process, or a process that
 // is killed in turn. Now and then a new file replaces the old one. These rules are

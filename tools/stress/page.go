@@ -38,6 +38,7 @@ const (
 	wordBase                // operations that were done before the file was made
 	wordSeed                // of the hash of the file, or of the next one for a builder
 	wordCapacity            // likewise
+	wordLayout              // likewise
 	wordBits                // f, likewise
 	wordLimit               // keys from this one on are not inserted
 	wordTarget              // how many keys the writer tends to

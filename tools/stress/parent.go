@@ -55,16 +55,19 @@ func (p *parent) run(ctx context.Context, lives int) error {
 	return nil
 }
 
-// choose chooses the next file. The number of keys it is for has any order of
-// magnitude, if the keys of the model leave it so.
+// choose chooses the next file: of any layout, since they move items in ways of their
+// own, and for any order of magnitude of keys, if those of the model leave it so.
 func (p *parent) choose() {
 	const least, most = 4000, keyCount * 3 / 4
 	capacity := least
 	for capacity < most && p.rng.IntN(4) > 0 {
 		capacity += capacity * (1 + p.rng.IntN(100)) / 100
 	}
-	params := layout.LegalParams(layout.Blocked)
+	kinds := layout.Kinds()
+	kind := kinds[p.rng.IntN(len(kinds))]
+	params := layout.LegalParams(kind)
 	p.set(wordCapacity, uint64(min(max(capacity, p.keysIn()*21/20), most)))
+	p.set(wordLayout, uint64(kind))
 	p.set(wordBits, uint64(params[p.rng.IntN(len(params))].FingerprintBits))
 	p.set(wordSeed, p.rng.Uint64()|1)
 }
@@ -73,6 +76,7 @@ func (p *parent) choose() {
 func (p *process) fileOptions() *mmapfilter.Options {
 	return &mmapfilter.Options{
 		Capacity:        p.get(wordCapacity),
+		Layout:          mmapfilter.Layout(p.get(wordLayout)),
 		FingerprintBits: int(p.get(wordBits)),
 		Seed:            p.get(wordSeed),
 	}
@@ -403,7 +407,11 @@ func (p *parent) replace(n int) error {
 	if err != nil {
 		return err
 	}
-	before := [...]uint64{p.get(wordCapacity), p.get(wordBits), p.get(wordSeed)}
+	chosen := [...]int{wordCapacity, wordLayout, wordBits, wordSeed}
+	var before [len(chosen)]uint64
+	for i, word := range chosen {
+		before[i] = p.get(word)
+	}
 	p.choose()
 	c, err := p.start("build", n)
 	if err != nil {
@@ -429,7 +437,7 @@ func (p *parent) replace(n int) error {
 		return err
 	}
 	if os.SameFile(old, now) {
-		for i, word := range [...]int{wordCapacity, wordBits, wordSeed} {
+		for i, word := range chosen {
 			p.set(word, before[i])
 		}
 		return nil
