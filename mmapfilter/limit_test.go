@@ -78,7 +78,7 @@ func expectedRate(t layout.Table, v *layout.View, hashes []uint64) float64 {
 }
 
 // fillTo creates a filter, and inserts random hashes until one is refused.
-func fillTo(t *testing.T, o *Options, seed uint64) (f *Filter, path string, m multiset) {
+func fillTo(t *testing.T, o *Options, seed uint64) (f *Filter, path string, m keySet) {
 	t.Helper()
 	made := *o
 	made.Seed, made.CommitInterval = seed+1, -1
@@ -89,7 +89,7 @@ func fillTo(t *testing.T, o *Options, seed uint64) (f *Filter, path string, m mu
 	}
 	t.Cleanup(func() { f.Close() })
 	writerOf(f).Behind = nil
-	m = newMultiset(writerOf(f).Table())
+	m = newKeySet(writerOf(f).Table())
 	fill(t, f, rand.New(rand.NewPCG(seed, o.Capacity)), &m)
 	return f, path, m
 }
@@ -514,7 +514,7 @@ func TestMoreThanTheLimit(t *testing.T) {
 				t.Fatal(err)
 			}
 			writerOf(f).Limit = noLimit // as it was
-			m := newMultiset(writerOf(f).Table())
+			m := newKeySet(writerOf(f).Table())
 			rng := seeded(t, 8)
 			fill(t, f, rng, &m)
 			if err := f.Close(); err != nil {

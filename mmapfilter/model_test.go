@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -14,65 +13,46 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/multiset"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
 	"github.com/mmapfilter/mmapfilter/recovery"
 	"pgregory.net/rapid"
 )
 
-// An identity is all that a table can tell of a key: its class, and which of the
-// two lines of the class is its home.
-type identity struct {
-	class layout.Class
-	home  uint64
+// A keySet is what a filter must hold: a multiset, and the hashes it has counted, each as
+// often as it is in.
+type keySet struct {
+	*multiset.Multiset
+	table  layout.Table
+	hashes []uint64
 }
 
-func identify(t layout.Table, hash uint64) identity {
-	it := t.Split(hash)
-	return identity{t.Class(it), it.Line}
+func newKeySet(t layout.Table) keySet { return keySet{multiset.New(t), t, nil} }
+
+func (m keySet) clone() keySet {
+	return keySet{m.Clone(), m.table, slices.Clone(m.hashes)}
 }
 
-func (id identity) item() layout.Item {
-	return layout.Item{Line: id.home, Bucket: id.class.Bucket, Fp: id.class.Fp}
-}
-
-// A multiset is what a filter must hold.
-type multiset struct {
-	table   layout.Table
-	hashes  []uint64 // each as often as it is in
-	items   map[identity]int
-	classes map[layout.Class]int
-}
-
-func newMultiset(t layout.Table) multiset {
-	return multiset{t, nil, map[identity]int{}, map[layout.Class]int{}}
-}
-
-func (m multiset) clone() multiset {
-	return multiset{m.table, slices.Clone(m.hashes), maps.Clone(m.items), maps.Clone(m.classes)}
-}
-
-// A change is what an operation makes of a multiset: an item more, one less, or
-// nothing.
+// A change is what an operation makes of a keySet: an item more, one less, or nothing.
 type change struct {
 	hash uint64
 	grow int
 }
 
-func (m *multiset) apply(c change) {
+func (m *keySet) apply(c change) {
 	if c.grow == 0 {
 		return
 	}
-	id := identify(m.table, c.hash)
-	m.items[id] += c.grow
-	m.classes[id.class] += c.grow
+	m.Add(c.hash, c.grow)
 	if c.grow > 0 {
 		m.hashes = append(m.hashes, c.hash)
 		return
 	}
 	i := slices.Index(m.hashes, c.hash)
 	if i < 0 { // an equal item under another hash
-		i = slices.IndexFunc(m.hashes, func(h uint64) bool { return identify(m.table, h) == id })
+		place := m.Locate(c.hash)
+		i = slices.IndexFunc(m.hashes, func(h uint64) bool { return m.Locate(h) == place })
 	}
 	m.hashes[i] = m.hashes[len(m.hashes)-1]
 	m.hashes = m.hashes[:len(m.hashes)-1]
@@ -81,39 +61,11 @@ func (m *multiset) apply(c change) {
 // newestState copies the lines and the stash of a writer, with what is pending.
 func newestState(w *engine.Writer) layout.View { return w.Newest() }
 
-// check holds a state against the multiset, item by item: the structure is
-// sound, no class has an item too few or too many, and a line that has no
-// overflow bits for an item has all of those whose home it is.
-func (m *multiset) check(tb rapid.TB, v layout.View) {
+// check holds a state against the keys.
+func (m *keySet) check(tb rapid.TB, v layout.View) {
 	tb.Helper()
-	inLines, line, err := m.table.CheckLines(v.Region, 0, m.table.Lines())
-	if err != nil {
-		tb.Fatalf("line %d: %v", line, err)
-	}
-	_, inStash, err := layout.CheckStash(m.table, &v)
-	if err != nil {
+	if err := m.Check(&v); err != nil {
 		tb.Fatal(err)
-	}
-	if inLines+inStash != uint64(len(m.hashes)) {
-		tb.Fatalf("%d items in the lines and %d in the stash, of %d", inLines, inStash, len(m.hashes))
-	}
-	stashed := map[layout.Class]int{}
-	layout.StashClasses(v.Stash, func(c layout.Class, n uint64) { stashed[c] = int(n) })
-	var l layout.Line
-	for id, n := range m.items {
-		home, other := id.item(), m.table.Alternate(id.item())
-		m.table.Load(v.Region, home.Line, &l)
-		atHome, away := m.table.Copies(&l, home), 0
-		if atHome < n && !m.table.Overflowed(&l, home) {
-			tb.Fatalf("of %d items %+v, %d are at home, and no bits say that others are not", n, id, atHome)
-		}
-		if other.Line != home.Line {
-			m.table.Load(v.Region, other.Line, &l)
-			away = m.table.Copies(&l, other)
-		}
-		if got := atHome + away + stashed[id.class]; got != m.classes[id.class] {
-			tb.Fatalf("class %+v has %d items, not %d", id.class, got, m.classes[id.class])
-		}
 	}
 }
 
@@ -223,14 +175,14 @@ type machine struct {
 	fresh   *rand.Rand // others
 
 	seq     uint64
-	base    multiset // at the last SyncAt, whose number is seq
+	base    keySet   // at the last SyncAt, whose number is seq
 	history []change // operations since
-	now     multiset // both together
+	now     keySet   // both together
 	durable uint64   // operations of history that are durable, at least
 
-	reader *Filter          // one of another process, as it were; or nil
-	owed   map[identity]int // what it must see
-	log    []uint64         // the log when all of it was durable
+	reader *Filter            // one of another process, as it were; or nil
+	owed   *multiset.Multiset // what it must see
+	log    []uint64           // the log when all of it was durable
 }
 
 // newMachine draws an empty filter, and keys: equal ones, some that have the same
@@ -245,7 +197,7 @@ func newMachine(t *rapid.T, path string, p shape) *machine {
 	m.opts.LogBytes = rapid.SampledFrom([]int64{0, wal.MinBytes}).Draw(t, "log")
 	m.f = createLines(t, path, p, lines, Options{Seed: 7, LogBytes: m.opts.LogBytes})
 	m.table = writerOf(m.f).Table()
-	m.base, m.now, m.owed = newMultiset(m.table), newMultiset(m.table), map[identity]int{}
+	m.base, m.now, m.owed = newKeySet(m.table), newKeySet(m.table), multiset.New(m.table)
 	m.fresh = rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 	buckets := uint32(8)
 	if p.kind != layout.Blocked {
@@ -257,7 +209,7 @@ func newMachine(t *rapid.T, path string, p shape) *machine {
 			Bucket: rapid.Uint32Range(0, buckets-1).Draw(t, "bucket"),
 			Fp:     rapid.Uint32Range(1, 3).Draw(t, "fingerprint"),
 		}
-		m.pool = append(m.pool, hashOf(t, m.table, it), hashOf(t, m.table, it)+1, hashOf(t, m.table, m.table.Alternate(it)))
+		m.pool = append(m.pool, multiset.HashOf(m.table, it), multiset.HashOf(m.table, it)+1, multiset.HashOf(m.table, m.table.Alternate(it)))
 	}
 	return m
 }
@@ -273,8 +225,8 @@ func (m *machine) hash(t *rapid.T) uint64 {
 func (m *machine) did(hash uint64, grow int) {
 	m.history = append(m.history, change{hash, grow})
 	m.now.apply(m.history[len(m.history)-1])
-	if id := identify(m.table, hash); grow < 0 && m.owed[id] > 0 {
-		m.owed[id]--
+	if grow < 0 && m.owed.Copies(hash) > 0 {
+		m.owed.Add(hash, -1)
 	}
 }
 
@@ -306,15 +258,14 @@ func (m *machine) unchanged(t *rapid.T, before layout.View) {
 // remove deletes an item, unless it is one that was never inserted and that has
 // a twin: only the caller could tell that from one that was.
 func (m *machine) remove(t *rapid.T, hash uint64) {
-	id := identify(m.table, hash)
-	want := m.now.items[id] > 0
-	if !want && m.now.classes[id.class] > 0 {
+	want := m.now.Copies(hash) > 0
+	if !want && m.now.Count(hash) > 0 {
 		return
 	}
 	before := newestState(writerOf(m.f))
 	ok, err := m.f.DeleteHash(hash)
 	if err != nil || ok != want {
-		t.Fatalf("delete of %+v: %t, %v", id, ok, err)
+		t.Fatalf("delete of %+v: %t, %v", m.table.Split(hash), ok, err)
 	}
 	if !ok {
 		m.did(hash, 0)
@@ -335,7 +286,7 @@ func (m *machine) committed(t *rapid.T, err error) {
 			t.Fatalf("%d of %d operations are durable", ops, len(m.history))
 		}
 	}
-	m.owed = maps.Clone(m.now.items)
+	m.owed = m.now.Clone()
 	m.log = logOf(t, m.path)
 }
 
@@ -409,10 +360,10 @@ func (m *machine) check(t *rapid.T) {
 	m.now.check(t, newestState(writerOf(m.f)))
 	for _, h := range m.now.hashes {
 		if !m.f.ContainsHash(h) {
-			t.Fatalf("%+v is lost", identify(m.table, h))
+			t.Fatalf("%+v is lost", m.table.Split(h))
 		}
-		if m.reader != nil && m.owed[identify(m.table, h)] > 0 && !m.reader.ContainsHash(h) {
-			t.Fatalf("%+v is lost to a reader", identify(m.table, h))
+		if m.reader != nil && m.owed.Copies(h) > 0 && !m.reader.ContainsHash(h) {
+			t.Fatalf("%+v is lost to a reader", m.table.Split(h))
 		}
 	}
 	ops := m.f.DurableOps()
@@ -472,7 +423,7 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 		},
 		"count": func(t *rapid.T) {
 			key := binary.LittleEndian.AppendUint64(nil, m.fresh.Uint64N(500))
-			if n := m.f.Count(key); n != uint64(m.now.classes[identify(m.table, m.f.Hash(key)).class]) {
+			if n := m.f.Count(key); n != uint64(m.now.Count(m.f.Hash(key))) {
 				t.Fatalf("count %d", n)
 			}
 		},

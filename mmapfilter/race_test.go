@@ -111,7 +111,7 @@ func testConcurrent(t *testing.T, s shared) {
 		operations = 2500
 	}
 	slots := int(s.table.Lines()) * s.table.SlotsPerLine()
-	m := newMultiset(s.table)
+	m := newKeySet(s.table)
 	insert := func(h uint64) {
 		if err := s.insert(h); err != nil {
 			t.Fatal(err)
@@ -252,7 +252,7 @@ func testConcurrent(t *testing.T, s shared) {
 	}
 	for _, h := range m.hashes {
 		if !s.contains(h) || !s.foreign(h) {
-			t.Fatalf("%+v is lost", identify(s.table, h))
+			t.Fatalf("%+v is lost", s.table.Split(h))
 		}
 	}
 }

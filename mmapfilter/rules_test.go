@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/multiset"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 )
 
@@ -32,7 +33,7 @@ func newLines(t *testing.T, p shape, lines uint64, opts Options) (f *Filter, pat
 }
 
 // fill inserts random hashes until one is refused, which it gives.
-func fill(t *testing.T, f *Filter, rng *rand.Rand, m *multiset) (refused uint64) {
+func fill(t *testing.T, f *Filter, rng *rand.Rand, m *keySet) (refused uint64) {
 	t.Helper()
 	for {
 		h := rng.Uint64()
@@ -45,15 +46,15 @@ func fill(t *testing.T, f *Filter, rng *rand.Rand, m *multiset) (refused uint64)
 	}
 }
 
-// mustHold holds a filter against a multiset.
-func mustHold(t *testing.T, f *Filter, m *multiset) {
+// mustHold holds a filter against its keys.
+func mustHold(t *testing.T, f *Filter, m *keySet) {
 	t.Helper()
 	if f.Len() != uint64(len(m.hashes)) {
 		t.Fatalf("Len is %d, not %d", f.Len(), len(m.hashes))
 	}
 	for _, h := range m.hashes {
 		if !f.ContainsHash(h) {
-			t.Fatalf("%+v is lost", identify(m.table, h))
+			t.Fatalf("%+v is lost", m.table.Split(h))
 		}
 	}
 	m.check(t, newestState(writerOf(f)))
@@ -103,7 +104,7 @@ func TestEqualKeysCount(t *testing.T) {
 func TestStashCounts(t *testing.T) {
 	f, _ := newLines(t, blocked12, 3, Options{})
 	w := writerOf(f)
-	m := newMultiset(w.Table())
+	m := newKeySet(w.Table())
 	fill(t, f, seeded(t, 1), &m)
 	if n := w.State().StashLen; n != layout.StashEntries {
 		t.Fatalf("it is full with %d entries of the stash in use", n)
@@ -149,12 +150,12 @@ func TestTwins(t *testing.T) {
 		rng := seeded(t, uint64(p.FingerprintBits))
 		f, _ := newLines(t, p, p.lines(3), Options{})
 		table := writerOf(f).Table()
-		m := newMultiset(table)
+		m := newKeySet(table)
 		var twins []uint64
 		for fp := uint32(1); len(twins) < 12; fp++ {
 			it := layout.Item{Line: 1, Bucket: anyBucket(table, rng), Fp: fp}
 			if other := table.Alternate(it); other.Line != it.Line {
-				twins = append(twins, hashOf(t, table, it), hashOf(t, table, other))
+				twins = append(twins, multiset.HashOf(table, it), multiset.HashOf(table, other))
 			}
 		}
 		stashed, deleted := 0, 0
@@ -169,11 +170,11 @@ func TestTwins(t *testing.T) {
 				}
 				fallthrough
 			case rng.IntN(2) == 0:
-				if n := m.items[identify(table, h)]; n < 3 && f.InsertHash(h) == nil {
+				if n := m.Copies(h); n < 3 && f.InsertHash(h) == nil {
 					m.apply(change{h, 1})
 				}
-			case m.items[identify(table, h)] > 0:
-				if layout.StashCount(writerOf(f).Stash(), identify(table, h).class) > 0 {
+			case m.Copies(h) > 0:
+				if layout.StashCount(writerOf(f).Stash(), table.Class(table.Split(h))) > 0 {
 					stashed++
 				}
 				if ok, err := f.DeleteHash(h); !ok || err != nil {
@@ -183,8 +184,8 @@ func TestTwins(t *testing.T) {
 				deleted++
 			}
 			for _, h := range twins {
-				if m.items[identify(table, h)] > 0 && !f.ContainsHash(h) {
-					t.Fatalf("%+v is lost", identify(table, h))
+				if m.Copies(h) > 0 && !f.ContainsHash(h) {
+					t.Fatalf("%+v is lost", table.Split(h))
 				}
 			}
 		}
@@ -204,7 +205,7 @@ func TestFull(t *testing.T) {
 		for _, lines := range []uint64{1, 3, 40} {
 			rng := seeded(t, lines)
 			f, path := newLines(t, p, p.lines(lines), Options{})
-			m := newMultiset(writerOf(f).Table())
+			m := newKeySet(writerOf(f).Table())
 			refused := fill(t, f, rng, &m)
 			ops := len(m.hashes) + 1
 			for range 500 {
@@ -258,7 +259,7 @@ func TestDeletesDrainTheStash(t *testing.T) {
 		rng := seeded(t, 5)
 		f, path := newLines(t, p, p.lines(200), Options{})
 		w := writerOf(f)
-		m := newMultiset(w.Table())
+		m := newKeySet(w.Table())
 		fill(t, f, rng, &m)
 		if w.State().StashLen < layout.StashEntries*9/10 {
 			t.Fatalf("full with %d entries of the stash in use", w.State().StashLen)
@@ -379,7 +380,7 @@ func newStream(t *testing.T, rng *rand.Rand, table layout.Table, n int) (stream 
 	values := uint32(1)<<min(table.Params().FingerprintBits, 31) - 1
 	for fp := range uint32(20) {
 		it := layout.Item{Line: rng.Uint64N(table.Lines()), Bucket: anyBucket(table, rng), Fp: fp%values + 1}
-		pool = append(pool, hashOf(t, table, it), hashOf(t, table, table.Alternate(it)))
+		pool = append(pool, multiset.HashOf(table, it), multiset.HashOf(table, table.Alternate(it)))
 	}
 	var present []int
 	for i := range n {
@@ -437,8 +438,8 @@ func (c *client) resume(t *testing.T, seq, ops uint64, noted int) (lost int) {
 }
 
 // held is what the filter must hold before the next operation.
-func (c *client) held(table layout.Table) multiset {
-	m := newMultiset(table)
+func (c *client) held(table layout.Table) keySet {
+	m := newKeySet(table)
 	for i, s := range c.stream[:c.at] {
 		if s.inserted < 0 && !c.refused[i] {
 			m.apply(change{s.hash, 1})

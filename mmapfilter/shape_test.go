@@ -43,10 +43,7 @@ func shapesOf(tables []tabletest.Shape) (all []shape) {
 	return all
 }
 
-var (
-	anyBucket = tabletest.AnyBucket
-	hashOf    = tabletest.HashOf
-)
+var anyBucket = tabletest.AnyBucket
 
 // planned gives the plan of a filter of so many lines.
 func (s shape) planned(tb rapid.TB, lines uint64, opts Options) (Plan, Options) {

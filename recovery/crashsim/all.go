@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/multiset"
 )
 
 // An Exhaustive looks at every trace of a few operations, every moment of each,
@@ -36,7 +37,7 @@ var allShapes = []func(u *Universe, rng *rand.Rand) shape{
 	func(u *Universe, rng *rand.Rand) shape {
 		it := randomItem(u.table, rng)
 		for salt := range uint64(6) {
-			u.keys = append(u.keys, u.newKey(hashOf(u.table, it, salt)))
+			u.keys = append(u.keys, u.newKey(multiset.HashOf(u.table, it)+salt))
 		}
 		return shape{lines: 1, free: 1000}
 	},
@@ -47,14 +48,14 @@ var allShapes = []func(u *Universe, rng *rand.Rand) shape{
 			it = randomItem(u.table, rng)
 		}
 		for salt := range uint64(3) {
-			u.keys = append(u.keys, u.newKey(hashOf(u.table, it, salt)), u.newKey(hashOf(u.table, u.table.Alternate(it), salt)))
+			u.keys = append(u.keys, u.newKey(multiset.HashOf(u.table, it)+salt), u.newKey(multiset.HashOf(u.table, u.table.Alternate(it))+salt))
 		}
 		return shape{lines: 2, free: 3, tidy: true}
 	},
 	// Different keys in a line that is nearly full.
 	func(u *Universe, rng *rand.Rand) shape {
 		for range 4 {
-			u.keys = append(u.keys, u.newKey(hashOf(u.table, randomItem(u.table, rng), 0)))
+			u.keys = append(u.keys, u.newKey(multiset.HashOf(u.table, randomItem(u.table, rng))))
 		}
 		return shape{lines: 1, free: 1, present: 2}
 	},
@@ -63,7 +64,7 @@ var allShapes = []func(u *Universe, rng *rand.Rand) shape{
 		for line := range uint64(6) {
 			it := randomItem(u.table, rng)
 			it.Line = line
-			u.keys = append(u.keys, u.newKey(hashOf(u.table, it, 0)))
+			u.keys = append(u.keys, u.newKey(multiset.HashOf(u.table, it)))
 		}
 		return shape{lines: 6, free: 1000}
 	},

@@ -6,6 +6,7 @@ import (
 	"sort"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/multiset"
 )
 
 // A history is every value that the words had that readers see, and which keys
@@ -157,8 +158,10 @@ func (l *life) leaves(k *key, word uint64, time int) (leaves, last bool) {
 	}
 	for lines := k.lines & u.linesOf[word-layout.WordRegion]; lines != 0; lines &= lines - 1 {
 		it := k.home
-		it.Line = uint64(bits.TrailingZeros64(lines))
-		line := u.line(it.Line, func(word uint64) uint64 { return h.value(word, time) })
+		if it.Line != uint64(bits.TrailingZeros64(lines)) {
+			it = u.table.Alternate(it)
+		}
+		line := multiset.Line(u.table, it.Line, func(word uint64) uint64 { return h.value(word, time) })
 		before := u.table.Copies(&line, it)
 		first, _ := u.table.Words(it.Line)
 		line[word-layout.WordRegion-first] = h.value(word, time+1)

@@ -121,7 +121,7 @@ func (l *life) present(counts *Counts, words func(word uint64) uint64) {
 		if !layout.Lookup(u.table, words, u.fillers[i].hash) {
 			l.fail("O3", "filler %d is answered absent", i)
 		}
-		if c := u.fillers[i].class; c >= u.mine {
+		if c := u.fillers[i].place.Class; c >= u.mine {
 			l.copies(c, counts, words)
 		}
 	}
@@ -133,26 +133,13 @@ func (l *life) present(counts *Counts, words func(word uint64) uint64) {
 // copies holds O2 for a class.
 func (l *life) copies(number int, counts *Counts, words func(word uint64) uint64) {
 	u := l.u()
-	c := &u.classes[number]
-	inStash := int(layout.StashCountAt(words, u.table.Class(c.seen[0])))
-	copies, items := inStash, 0
-	for side := range c.seen {
-		if side == 1 && !c.two {
-			break
-		}
-		home := c.static[side]
-		for _, k := range c.keys[side] {
-			home += int(counts[k])
-		}
-		items += home
-		line := u.line(c.seen[side].Line, words)
-		n := u.table.Copies(&line, c.seen[side])
-		copies += n
-		if n < home && !u.table.Overflowed(&line, c.seen[side]) {
-			l.fail("O2", "class %d: line %d has no overflow bits for it, and %d copies of %d items at home there", number, c.seen[side].Line, n, home)
+	c := u.static.Class(number)
+	if number < u.mine {
+		for _, k := range u.keysOf[number] {
+			c.Items[u.keys[k].place.Side] += int(counts[k])
 		}
 	}
-	if copies != items {
-		l.fail("O2", "class %d: %d copies, %d of them in the stash, of %d items", number, copies, inStash, items)
+	if err := c.Check(u.table, words); err != nil {
+		l.fail("O2", "class %d: %v", number, err)
 	}
 }

@@ -2,13 +2,13 @@ package crashsim
 
 import (
 	"fmt"
-	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"strings"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	_ "github.com/mmapfilter/mmapfilter/layout/all" // any of which it explores
+	"github.com/mmapfilter/mmapfilter/layout/multiset"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -52,16 +52,7 @@ type key struct {
 	hash  uint64
 	home  layout.Item
 	lines uint64 // bit i: it may be in line i
-	class int
-}
-
-// A class is the items that a table cannot tell apart, seen from one line and,
-// if there is one, from the other.
-type class struct {
-	seen   [2]layout.Item
-	two    bool
-	keys   [2][]int // of the trace, by home
-	static [2]int   // items that no trace touches, by home
+	place multiset.Place
 }
 
 // A Universe is a few keys, and a filter that has some items in it. It is the
@@ -70,12 +61,13 @@ type Universe struct {
 	Number   int
 	geometry layout.Geometry
 	table    layout.Table
-	keys     []key   // of traces
-	fillers  []key   // in the filter, once each, and left alone
-	present  []key   // in the filter, once each: they become keys of traces
-	script   []Op    // what traces do over and over, among other things; nil: nothing in particular
-	classes  []class // of keys, then of fillers
-	mine     int     // how many classes are of keys
+	keys     []key              // of traces
+	fillers  []key              // in the filter, once each, and left alone
+	present  []key              // in the filter, once each: they become keys of traces
+	script   []Op               // what traces do over and over, among other things; nil: nothing in particular
+	static   *multiset.Multiset // the fillers; of its classes, those of keys are the first
+	mine     int                // how many classes are of keys
+	keysOf   [][]int            // keys of each of these classes
 
 	linesOf []uint64 // of each word of the region: bit i: line i has bits in it
 
@@ -101,30 +93,6 @@ type shape struct {
 }
 
 const stashFull = -layout.StashEntries
-
-// hashOf gives a hash for an item whose home is the line it is seen from; salt tells keys
-// with the same item apart.
-func hashOf(t layout.Table, it layout.Item, salt uint64) uint64 {
-	if t.Kind() == layout.Compact {
-		it.Bucket = 0
-	}
-	f := t.Params().FingerprintBits
-	var rest uint64
-	if t.Kind() == layout.Compact { // 0 is a fingerprint
-		rest, _ = bits.Div64(uint64(it.Fp), 1<<63, 1<<f)
-	} else {
-		rest, _ = bits.Div64(uint64(it.Fp)-1, 1<<63, 1<<f-1)
-	}
-	if t.Kind() == layout.Blocked {
-		rest = uint64(it.Bucket)<<61 | rest>>3
-	}
-	h, _ := bits.Div64(it.Line, rest, t.Lines())
-	h += 1 + salt
-	if t.Split(h) != it {
-		panic(fmt.Sprintf("crashsim: no hash for %+v", it))
-	}
-	return h
-}
 
 func randomItem(t layout.Table, rng *rand.Rand) layout.Item {
 	it := layout.Item{Line: rng.Uint64N(t.Lines())}
@@ -234,15 +202,6 @@ func (u *Universe) bind(g layout.Geometry) {
 	}
 }
 
-// line gives the image of a line whose words come from anywhere.
-func (u *Universe) line(number uint64, words func(word uint64) uint64) (l layout.Line) {
-	first, n := u.table.Words(number)
-	for i := range l[:n] {
-		l[i] = words(layout.WordRegion + first + uint64(i))
-	}
-	return l
-}
-
 // addTwins adds keys of one class: with the home of the item and, where it has
 // two lines, with its other one as home; in either of its buckets.
 func (u *Universe) addTwins(it layout.Item, twins int, rng *rand.Rand) {
@@ -266,7 +225,7 @@ func (u *Universe) addTwins(it layout.Item, twins int, rng *rand.Rand) {
 				it.Bucket = from.Bucket
 			}
 			if len(u.keys) < maxKeys {
-				u.keys = append(u.keys, u.newKey(hashOf(u.table, it, uint64(salt))))
+				u.keys = append(u.keys, u.newKey(multiset.HashOf(u.table, it)+uint64(salt)))
 			}
 		}
 	}
@@ -281,14 +240,14 @@ func (u *Universe) addCommuter(rng *rand.Rand) {
 	for u.table.Alternate(v).Line == v.Line {
 		v = randomItem(u.table, rng)
 	}
-	u.keys = append(u.keys, u.newKey(hashOf(u.table, v, 60)))
+	u.keys = append(u.keys, u.newKey(multiset.HashOf(u.table, v)+60))
 	// resident gives another item of the same buckets that has one line only.
 	resident := func(line uint64) key {
 		for {
 			it := randomItem(u.table, rng)
 			it.Line, it.Bucket = line, v.Bucket
 			if u.table.Alternate(it) == it && u.table.Class(it).Bucket == u.table.Class(v).Bucket {
-				return u.newKey(hashOf(u.table, it, 60))
+				return u.newKey(multiset.HashOf(u.table, it) + 60)
 			}
 		}
 	}
@@ -334,7 +293,7 @@ func (u *Universe) fill(sys *System, s shape, rng *rand.Rand) error {
 	}
 	lines := make([]layout.Line, u.table.Lines())
 	for salt := uint64(100); len(u.fillers) < want; salt++ {
-		k := u.newKey(hashOf(u.table, randomItem(u.table, rng), salt%1000))
+		k := u.newKey(multiset.HashOf(u.table, randomItem(u.table, rng)) + salt%1000)
 		if s.tidy && len(u.fillers) < int(u.geometry.Slots()) && !u.table.Place(&lines[k.home.Line], k.home, nil) {
 			continue
 		}
@@ -381,7 +340,7 @@ func (u *Universe) fill(sys *System, s shape, rng *rand.Rand) error {
 			if twin := len(u.keys); s.twinned {
 				u.script = append(u.script, Op{Insert, twin}, Op{Kind: Sync}, Op{Delete, twin})
 			}
-			u.keys = append(u.keys, u.newKey(hashOf(u.table, u.table.Alternate(k.home), 50)))
+			u.keys = append(u.keys, u.newKey(multiset.HashOf(u.table, u.table.Alternate(k.home))+50))
 		}
 	}
 	u.findClasses()
@@ -410,34 +369,20 @@ func (u *Universe) stashLen(w Writer) (n int) {
 }
 
 func (u *Universe) findClasses() {
-	numbers := make(map[layout.Class]int)
-	number := func(it layout.Item) int {
-		c := u.table.Class(it)
-		if _, ok := numbers[c]; !ok {
-			numbers[c] = len(u.classes)
-			a := layout.Item(c)
-			b := u.table.Alternate(a)
-			u.classes = append(u.classes, class{seen: [2]layout.Item{a, b}, two: a != b})
-		}
-		return numbers[c]
-	}
-	side := func(k *key) int {
-		if u.classes[k.class].two && k.home.Line == u.classes[k.class].seen[1].Line {
-			return 1
-		}
-		return 0
-	}
+	u.static = multiset.New(u.table)
 	for i := range u.keys {
 		k := &u.keys[i]
-		k.class = number(k.home)
-		c := &u.classes[k.class]
-		c.keys[side(k)] = append(c.keys[side(k)], i)
+		k.place = u.static.Locate(k.hash)
+		if k.place.Class == len(u.keysOf) {
+			u.keysOf = append(u.keysOf, nil)
+		}
+		u.keysOf[k.place.Class] = append(u.keysOf[k.place.Class], i)
 	}
-	u.mine = len(u.classes)
+	u.mine = u.static.Classes()
 	for i := range u.fillers {
 		k := &u.fillers[i]
-		k.class = number(k.home)
-		u.classes[k.class].static[side(k)]++
+		k.place = u.static.Locate(k.hash)
+		u.static.AddAt(k.place, 1)
 	}
 }
 
@@ -456,7 +401,7 @@ func (u *Universe) String() string {
 	for i := range u.keys {
 		k := &u.keys[i]
 		fmt.Fprintf(&b, "  %2d: home line %d, alternate %d, bucket %d, fingerprint %d, class %d, %d in the filter\n",
-			i, k.home.Line, u.table.Alternate(k.home).Line, k.home.Bucket, k.home.Fp, k.class, u.start.Counts[i])
+			i, k.home.Line, u.table.Alternate(k.home).Line, k.home.Bucket, k.home.Fp, k.place.Class, u.start.Counts[i])
 	}
 	return b.String()
 }

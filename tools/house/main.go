@@ -60,9 +60,10 @@ var mayImport = map[string][]string{
 	"layout/paper":      {"layout", "layout/kernel"},
 	"layout/all":        {"layout/blocked", "layout/compact", "layout/paper"},
 	"layout/layouttest": {"layout"},
+	"layout/multiset":   {"layout"},
 	"recovery":          {"layout", "layout/kernel", "layout/wal", "recovery/fault"},
 	"recovery/fault":    {},
-	"recovery/crashsim": {"layout", "layout/all", "layout/wal", "recovery"},
+	"recovery/crashsim": {"layout", "layout/all", "layout/multiset", "layout/wal", "recovery"},
 	"mmapfilter":        {"layout", "layout/all", "layout/kernel", "layout/wal", "recovery"},
 
 	"mmapfilter/internal/pending":   {"layout", "layout/kernel"},
@@ -70,7 +71,7 @@ var mayImport = map[string][]string{
 	"mmapfilter/internal/sweep":     {"layout", "recovery"},
 	"mmapfilter/internal/builder":   {"layout", "layout/kernel", "recovery", "mmapfilter/internal/place", "mmapfilter/internal/sweep"},
 	"mmapfilter/internal/engine":    {"layout", "layout/kernel", "layout/wal", "recovery", "mmapfilter/internal/pending", "mmapfilter/internal/place", "mmapfilter/internal/sweep"},
-	"mmapfilter/internal/tabletest": {"layout", "layout/all", "layout/kernel", "recovery"},
+	"mmapfilter/internal/tabletest": {"layout", "layout/all", "layout/kernel", "layout/multiset", "recovery"},
 }
 
 // checkImports reports imports that point up, and those of tools in what is no tool.

@@ -2,18 +2,17 @@ package main
 
 import (
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/multiset"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// A model is what a file should hold: the words of the keys, and how many keys of
-// each class they come to.
+// A model is what a file should hold: the words of the keys, and the multiset that they
+// come to.
 type model struct {
 	*process
-	classOf  []int32 // of each key that is in or may be changed; classes are numbered
-	streamOf []uint8 // of each class
-	copies   []int32 // of each class that are in
-	length   int     // keys that are in
+	keys    *multiset.Multiset
+	placeOf []multiset.Place // of each key that is in or may be changed
 }
 
 // newModel makes the classes of the keys in a file. They depend on its seed and
@@ -23,28 +22,16 @@ func (p *process) newModel(f *mmapfilter.Filter) (*model, error) {
 	if err != nil {
 		return nil, err
 	}
-	table := layout.NewTable(head.Geometry)
-	numbers := make(map[layout.Class]int32, keyCount)
-	m := &model{process: p, classOf: make([]int32, keyCount)}
+	m := &model{process: p, keys: multiset.New(layout.NewTable(head.Geometry)), placeOf: make([]multiset.Place, keyCount)}
 	var key []byte
 	limit := int(p.get(wordLimit))
 	uncertain := p.uncertain()
-	for id := range m.classOf {
+	for id := range m.placeOf {
 		if id >= limit && stateOf(p.key(id)) == absent && !uncertain[id] {
 			continue
 		}
 		key = appendKey(key[:0], p.seed, id)
-		c := table.Class(table.Split(f.Hash(key)))
-		n, ok := numbers[c]
-		if !ok {
-			n = int32(len(numbers))
-			numbers[c] = n
-			m.streamOf = append(m.streamOf, uint8((c.Line+uint64(c.Fp))%streams))
-		}
-		m.classOf[id] = n
-	}
-	m.copies = make([]int32, len(numbers))
-	for id := range m.classOf {
+		m.placeOf[id] = m.keys.Locate(f.Hash(key))
 		if stateOf(p.key(id)).in() {
 			m.put(id, 1)
 		}
@@ -64,7 +51,20 @@ func (p *process) head() (*recovery.Head, error) {
 }
 
 // put counts a key that comes in, or goes for -1.
-func (m *model) put(id int, n int32) { m.copies[m.classOf[id]] += n }
+func (m *model) put(id, n int) { m.keys.AddAt(m.placeOf[id], n) }
+
+// copies counts the keys of the class of one, and of all its copies.
+func (m *model) copies(id int) uint64 {
+	c := m.keys.Class(m.placeOf[id].Class)
+	return uint64(c.Sum())
+}
+
+// streamOf is the stream that changes a key. Those of a class have the same, so one stream
+// tells in which order its copies came and went.
+func (m *model) streamOf(id int) int {
+	c := m.keys.Class(m.placeOf[id].Class).Seen[0]
+	return int((c.Line + uint64(c.Fp)) % streams)
+}
 
 // uncertain are the keys whose operations have been issued, and have not returned.
 func (p *process) uncertain() map[int]bool {
@@ -109,7 +109,7 @@ func (m *model) resolve(f *mmapfilter.Filter) bool {
 	ok := true
 	missed := [streams]bool{}
 	for _, u := range all {
-		others := uint64(m.copies[m.classOf[u.id]])
+		others := m.copies(u.id)
 		n := f.Count(appendKey(nil, m.seed, u.id))
 		if n != others && n != others+1 {
 			m.violation("operation %d of stream %d, a %s, was under way; there are %d other keys of its class, and the file has %d", u.n, u.stream, u.op, others, n)
@@ -137,17 +137,15 @@ func (m *model) resolve(f *mmapfilter.Filter) bool {
 		m.violation("the file has %d operations (%d and %d after it), and %d were done", done, f.DurableSeq(), f.DurableOps(), returned)
 		ok = false
 	}
-	clear(m.copies)
-	m.length = 0
-	for id := range m.classOf {
+	m.keys.Clear()
+	for id := range m.placeOf {
 		m.settle(id)
 		if stateOf(m.key(id)).in() {
 			m.put(id, 1)
-			m.length++
 		}
 	}
-	if got := f.Len(); got != uint64(m.length) {
-		m.violation("%d keys, not %d", got, m.length)
+	if got := f.Len(); got != uint64(m.keys.Len()) {
+		m.violation("%d keys, not %d", got, m.keys.Len())
 		ok = false
 	}
 	return ok
@@ -159,7 +157,7 @@ func (m *model) check(f *mmapfilter.Filter) {
 	m.count(countChecked, 1)
 	keys, found := make([][]byte, 0, keyCount), make([]bool, keyCount)
 	ids := make([]int, 0, keyCount)
-	for id := range m.classOf {
+	for id := range m.placeOf {
 		if stateOf(m.key(id)).in() {
 			keys, ids = append(keys, appendKey(nil, m.seed, id)), append(ids, id)
 		}
@@ -178,7 +176,7 @@ func (m *model) check(f *mmapfilter.Filter) {
 // countOne holds the count of a key against that of its class (C7).
 func (m *model) countOne(f *mmapfilter.Filter, id int) {
 	m.count(countCounts, 1)
-	if want, got := uint64(m.copies[m.classOf[id]]), f.Count(appendKey(nil, m.seed, id)); got != want {
+	if want, got := m.copies(id), f.Count(appendKey(nil, m.seed, id)); got != want {
 		m.violation("key %d counts %d, not %d; it is %s", id, got, want, stateOf(m.key(id)))
 	}
 }

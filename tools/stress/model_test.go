@@ -208,7 +208,7 @@ func TestRepeat(t *testing.T) {
 	}
 	p.operate(t, f, op{89, true}, false) // it was done, and who found out died before it said so
 	for id := 90; id < 100; id++ {       // they are under way when the writer dies
-		p.stream(int(m.streamOf[m.classOf[id]])).issue(op{id, true})
+		p.stream(int(m.streamOf(id))).issue(op{id, true})
 	}
 	if err := f.Close(); err != nil {
 		t.Fatal(err)

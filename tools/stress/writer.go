@@ -104,7 +104,7 @@ func (p *process) openWriter() (*writer, error) {
 		m.check(f)
 	}
 	w := &writer{model: m, f: f}
-	w.length.Store(int64(m.length))
+	w.length.Store(int64(m.keys.Len()))
 	limit := int(p.get(wordLimit))
 	for i := range w.workers {
 		w.workers[i] = &worker{writer: w, stream: p.stream(i), rng: rand.New(rand.NewPCG(p.rng.Uint64(), uint64(i)))}
@@ -114,7 +114,7 @@ func (p *process) openWriter() (*writer, error) {
 		if !in && id >= limit {
 			continue
 		}
-		k := w.workers[m.streamOf[m.classOf[id]]]
+		k := w.workers[m.streamOf(id)]
 		if in {
 			k.in = append(k.in, id)
 		} else {
@@ -332,7 +332,7 @@ func (k *worker) pick() int {
 // among reports whether a key is of the class of one of some operations.
 func (k *worker) among(ops []op, id int) bool {
 	for _, o := range ops {
-		if k.classOf[o.id] == k.classOf[id] {
+		if k.placeOf[o.id].Class == k.placeOf[id].Class {
 			return true
 		}
 	}

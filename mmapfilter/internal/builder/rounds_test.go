@@ -92,7 +92,7 @@ func TestBuildOfAnyHashes(t *testing.T) {
 				rt.Fatalf("%#x is not found", h)
 			}
 		}
-		tabletest.CheckAway(t, b.table, b.view, hashes)
+		tabletest.Check(t, b.table, b.view, hashes)
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/multiset"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
 	"github.com/mmapfilter/mmapfilter/recovery"
@@ -102,7 +103,7 @@ func TestCountBesideTheStash(t *testing.T) {
 	hash := operations[0].hash
 	// The second line is looked at after the stash; by a key of the class whose home it is,
 	// before.
-	twin := hashOf(t, sc.table, sc.table.Alternate(sc.table.Split(hash)))
+	twin := multiset.HashOf(sc.table, sc.table.Alternate(sc.table.Split(hash)))
 	least, first := s.w.Count(hash), s.mapped()
 	var stores []wordStore
 	for _, c := range operations {

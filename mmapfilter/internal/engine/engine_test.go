@@ -17,8 +17,6 @@ var (
 	blocked12 = tabletest.New(layout.Blocked, 12, 5)
 	blocked30 = tabletest.New(layout.Blocked, 30, 2)
 	compact22 = tabletest.New(layout.Compact, 22, 24)
-
-	hashOf = tabletest.HashOf
 )
 
 // A change is an operation: an item more, or one less.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/multiset"
 )
 
 // A timeline is every value that the words had which lookups read. Time is the
@@ -321,7 +322,7 @@ func TestEnumeration(t *testing.T) {
 	for table.Alternate(home).Line == 0 {
 		home.Fp++
 	}
-	hash, other := hashOf(t, table, home), table.Alternate(home)
+	hash, other := multiset.HashOf(table, home), table.Alternate(home)
 	// An item is in its second line, and comes home.
 	first := make([]uint64, (layout.OffRegion-layout.OffRuntime+g.RegionBytes)/8)
 	view := layout.NewView(first, g)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/multiset"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -155,7 +156,7 @@ func (p *proof) note(s *stage, st step, before []uint64) {
 	is("an insert with moves between three lines", insert && len(lines) == 3 && removals)
 	is("an insert into the stash", insert && stash)
 	is("a delete of one of two equal items", !insert && s.counts[st.hash] > 0)
-	twin := hashOf(s, s.w.table, s.w.table.Alternate(s.w.table.Split(st.hash)))
+	twin := multiset.HashOf(s.w.table, s.w.table.Alternate(s.w.table.Split(st.hash)))
 	is("a delete of a twin", !insert && twin != st.hash && s.counts[twin] > 0)
 	is("a delete from the stash", !insert && stash && len(lines) == 0)
 	is("a delete that drains the stash", !insert && stash && len(lines) > 0)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/multiset"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
 	"github.com/mmapfilter/mmapfilter/recovery"
@@ -134,7 +135,7 @@ func (s *stage) choose() change {
 	case 0:
 		return change{some, 1}
 	case 1:
-		return change{hashOf(s, s.w.table, s.w.table.Alternate(s.w.table.Split(some))), 1}
+		return change{multiset.HashOf(s.w.table, s.w.table.Alternate(s.w.table.Split(some))), 1}
 	}
 	return change{s.rng.Uint64(), 1}
 }

@@ -57,7 +57,7 @@ func TestInsertLosesNothing(t *testing.T) {
 				if err != nil || inLines+inStash != uint64(len(hashes)) {
 					t.Errorf("%d items in lines, %d in the stash, of %d: %v", inLines, inStash, len(hashes), err)
 				}
-				tabletest.CheckAway(t, p.table, p.view, hashes)
+				tabletest.Check(t, p.table, p.view, hashes)
 			})
 		}
 	}

@@ -1,5 +1,5 @@
 // Package tabletest has what tests of several packages need of tables: the layouts and
-// parameters to range over, keys, a table in memory, and a check of overflow bits. Only tests
+// parameters to range over, keys, a table in memory, and a check of what it holds. Only tests
 // import it.
 package tabletest
 
@@ -7,13 +7,12 @@ import (
 	"encoding/binary"
 	"fmt"
 	"iter"
-	"math/bits"
 	"math/rand/v2"
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	_ "github.com/mmapfilter/mmapfilter/layout/all"
-	"pgregory.net/rapid"
+	"github.com/mmapfilter/mmapfilter/layout/multiset"
 )
 
 // A Shape is a layout with its f and b.
@@ -98,37 +97,16 @@ func Numbers(from, to uint64) iter.Seq2[[]byte, error] {
 	}
 }
 
-// CheckAway bears F11: an item that is not in its home line has its overflow bits set
-// there. A lookup may find an equal fingerprint by chance, so this looks at the bits.
-func CheckAway(t *testing.T, table layout.Table, v layout.View, hashes []uint64) {
+// Check bears C1 and C7: a table holds the items of the hashes, and no others.
+func Check(t *testing.T, table layout.Table, v layout.View, hashes []uint64) {
 	t.Helper()
-	copies := map[layout.Item]int{} // by home
+	m := multiset.New(table)
 	for _, h := range hashes {
-		it := table.Split(h)
-		if other, ok := sameBuckets(table, copies, it); ok {
-			it = other
-		}
-		copies[it]++
+		m.Add(h, 1)
 	}
-	var l layout.Line
-	for it, n := range copies {
-		table.Load(v.Region, it.Line, &l)
-		if table.Copies(&l, it) < n && !table.Overflowed(&l, it) {
-			t.Fatalf("of %d items %+v, %d are at home, and no bits say that others are not", n, it, table.Copies(&l, it))
-		}
+	if err := m.Check(&v); err != nil {
+		t.Fatal(err)
 	}
-}
-
-// sameBuckets finds the item of the map that stands for the same places as it, seen
-// from the same line.
-func sameBuckets(t layout.Table, m map[layout.Item]int, it layout.Item) (layout.Item, bool) {
-	for b := range uint32(8) {
-		other := layout.Item{Line: it.Line, Bucket: b, Fp: it.Fp}
-		if _, ok := m[other]; ok && t.Class(other) == t.Class(it) {
-			return other, true
-		}
-	}
-	return it, false
 }
 
 // AnyBucket draws one of the buckets of a line.
@@ -137,28 +115,4 @@ func AnyBucket(t layout.Table, rng *rand.Rand) uint32 {
 		return 0
 	}
 	return rng.Uint32N(8)
-}
-
-// HashOf returns a hash of an item whose home is the line it is seen from: the inverse of
-// Table.Split. The fraction that the fingerprint is made of is in the middle of those that
-// make it.
-func HashOf(tb rapid.TB, t layout.Table, it layout.Item) uint64 {
-	if t.Kind() == layout.Compact {
-		it.Bucket = 0
-	}
-	f := t.Params().FingerprintBits
-	var rest uint64
-	if t.Kind() == layout.Compact { // 0 is a fingerprint
-		rest, _ = bits.Div64(uint64(it.Fp), 1<<63, 1<<f)
-	} else {
-		rest, _ = bits.Div64(uint64(it.Fp)-1, 1<<63, 1<<f-1)
-	}
-	if t.Kind() == layout.Blocked {
-		rest = uint64(it.Bucket)<<61 | rest>>3
-	}
-	h, _ := bits.Div64(it.Line, rest, t.Lines())
-	if h++; t.Split(h) != it {
-		tb.Fatalf("the hash made for %+v is that of %+v", it, t.Split(h))
-	}
-	return h
 }

@@ -1,0 +1,171 @@
+// Package multiset is the reference model of a filter. A [Multiset] counts keys as far as a
+// table can tell them apart, and checks that a table holds exactly those. The tests of all
+// packages, the crash explorer and the stress program share it.
+//
+// Two keys are in one class if a table cannot tell their items apart: see [layout.Class].
+// Their home lines may still differ, which matters for deletes and for overflow bits, so a
+// class has a count for each of its lines. The checks bear C1 (every item that is not at home
+// has its overflow bits set there) and C7 (no class has an item too few or too many).
+package multiset
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+)
+
+// A Class is the items that a table cannot tell apart, and how many there should be.
+type Class struct {
+	// Seen is an item of the class as it is seen from its two lines. They are equal if
+	// the class has one line.
+	Seen [2]layout.Item
+	// Items counts the items by home: Items[i] have it in the line of Seen[i].
+	Items [2]int
+}
+
+// Sum returns the number of items of the class.
+func (c *Class) Sum() int { return c.Items[0] + c.Items[1] }
+
+// Check checks that a file holds the items of a class. Words returns a word of the file by
+// its number.
+func (c *Class) Check(t layout.Table, words func(word uint64) uint64) error {
+	inStash := int(layout.StashCountAt(words, t.Class(c.Seen[0])))
+	copies := inStash
+	for i, it := range c.Seen {
+		if i == 1 && it.Line == c.Seen[0].Line {
+			break
+		}
+		line := Line(t, it.Line, words)
+		n := t.Copies(&line, it)
+		copies += n
+		if n < c.Items[i] && !t.Overflowed(&line, it) {
+			return fmt.Errorf("line %d has %d copies of %+v for %d items at home there, and no overflow bits for it", it.Line, n, it, c.Items[i])
+		}
+	}
+	if copies != c.Sum() {
+		return fmt.Errorf("%+v has %d copies, %d of them in the stash, for %d items", c.Seen[0], copies, inStash, c.Sum())
+	}
+	return nil
+}
+
+// Line returns the image of a line of a file. Words returns a word of the file by its
+// number.
+func Line(t layout.Table, line uint64, words func(word uint64) uint64) (l layout.Line) {
+	first, n := t.Words(line)
+	for i := range l[:n] {
+		l[i] = words(layout.WordRegion + first + uint64(i))
+	}
+	return l
+}
+
+// A Multiset is the keys that a filter should hold.
+type Multiset struct {
+	table   layout.Table
+	numbers map[layout.Class]int
+	classes []Class
+	length  int
+}
+
+// New returns an empty multiset for a table.
+func New(t layout.Table) *Multiset {
+	return &Multiset{table: t, numbers: make(map[layout.Class]int)}
+}
+
+// Clone returns a copy.
+func (m *Multiset) Clone() *Multiset {
+	return &Multiset{m.table, maps.Clone(m.numbers), slices.Clone(m.classes), m.length}
+}
+
+// A Place is where a Multiset counts a key: a class by its number, and a home line.
+type Place struct {
+	Class int
+	Side  int
+}
+
+// Locate returns the place of a hash. Classes are numbered from 0 as Locate meets them.
+func (m *Multiset) Locate(hash uint64) Place {
+	it := m.table.Split(hash)
+	class := m.table.Class(it)
+	n, ok := m.numbers[class]
+	if !ok {
+		n = len(m.classes)
+		seen := layout.Item(class)
+		m.numbers[class] = n
+		m.classes = append(m.classes, Class{Seen: [2]layout.Item{seen, m.table.Alternate(seen)}})
+	}
+	if it.Line != m.classes[n].Seen[0].Line {
+		return Place{n, 1}
+	}
+	return Place{n, 0}
+}
+
+// Classes returns the number of classes that Locate has met.
+func (m *Multiset) Classes() int { return len(m.classes) }
+
+// Class returns a class by its number.
+func (m *Multiset) Class(n int) Class { return m.classes[n] }
+
+// Add adds n keys with a hash, or removes -n.
+func (m *Multiset) Add(hash uint64, n int) { m.AddAt(m.Locate(hash), n) }
+
+// AddAt is Add for the hashes of a place.
+func (m *Multiset) AddAt(p Place, n int) {
+	m.classes[p.Class].Items[p.Side] += n
+	m.length += n
+}
+
+// Clear removes all keys. Classes keep their numbers.
+func (m *Multiset) Clear() {
+	for i := range m.classes {
+		m.classes[i].Items = [2]int{}
+	}
+	m.length = 0
+}
+
+// Len returns the number of keys.
+func (m *Multiset) Len() int { return m.length }
+
+// Copies returns how many keys share the class and the home line of a hash: what a caller
+// may delete by it.
+func (m *Multiset) Copies(hash uint64) int {
+	p := m.Locate(hash)
+	return m.classes[p.Class].Items[p.Side]
+}
+
+// Count returns how many keys share the class of a hash: what the filter counts.
+func (m *Multiset) Count(hash uint64) int {
+	c := m.Class(m.Locate(hash).Class)
+	return c.Sum()
+}
+
+// Check checks that a table is sound and holds exactly the keys of m.
+func (m *Multiset) Check(v *layout.View) error {
+	inLines, line, err := m.table.CheckLines(v.Region, 0, m.table.Lines())
+	if err != nil {
+		return fmt.Errorf("line %d: %w", line, err)
+	}
+	_, inStash, err := layout.CheckStash(m.table, v)
+	if err != nil {
+		return err
+	}
+	if inLines+inStash != uint64(m.length) {
+		return fmt.Errorf("%d items in the lines and %d in the stash, of %d", inLines, inStash, m.length)
+	}
+	for i := range m.classes {
+		if err := m.classes[i].Check(m.table, v.At); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// HashOf returns the lowest hash of the item that looks like it and is at home in the line
+// it is seen from. The hashes just above it have the same item.
+func HashOf(t layout.Table, it layout.Item) uint64 {
+	if _, ok := t.(layout.Hosts); ok {
+		it.Bucket = 0 // not a guest
+	}
+	return t.Hash(it)
+}
