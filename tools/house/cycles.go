@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// cycles are the largest that packages may have, in files, where there are any: a number here
-// may only fall.
+// cycles holds the largest cycle, in files, that each package may have; the others may have
+// none. A number here may only fall.
 var cycles = map[string]int{
 	"layout/paper":                2,
 	"layout/wal":                  2,
@@ -22,11 +22,11 @@ var cycles = map[string]int{
 	"tools/stress":                8,
 }
 
-// A cycle says how the files of a package depend on one another.
+// A cycle describes how the files of a package depend on one another.
 type cycle struct {
-	arrows   int      // a file uses names of another
-	inCycles int      // arrows between files that also depend on one another the other way
-	largest  int      // files of the largest cycle; 1 if there is none
+	arrows   int      // pairs of files of which one uses names of the other
+	inCycles int      // arrows between files that also depend on each other the other way
+	largest  int      // files in the largest cycle; 1 if there is none
 	files    []string // those files
 }
 

@@ -17,13 +17,13 @@ import (
 	"strings"
 )
 
-// A pkg is what is checked of a package.
+// A pkg holds what is checked about a package.
 type pkg struct {
-	path     string          // below that of the module; "." is the module itself
-	imports  []string        // of this module, likewise
-	lines    map[string]int  // by file, tests included, without what programs wrote
-	exported int             // names, with methods and fields of exported types
-	uses     map[string]sets // by file, the files whose names it uses; without tests
+	path     string          // below the module path; "." is the module itself
+	imports  []string        // packages of this module, written like path
+	lines    map[string]int  // by file, including tests, without generated files
+	exported int             // exported names, including methods and fields of exported types
+	uses     map[string]sets // by file, the files whose names it uses; no tests
 }
 
 type sets map[string]bool
@@ -35,7 +35,7 @@ func (p pkg) total() (n int) {
 	return n
 }
 
-// listed is what "go list -json" prints of a package.
+// listed is what "go list -json" prints for a package.
 type listed struct {
 	Dir, ImportPath                    string
 	Module                             struct{ Path string }
@@ -43,7 +43,7 @@ type listed struct {
 	IgnoredGoFiles, Imports            []string
 }
 
-// load lists the packages of the module in root, and how their files use one another.
+// load lists the packages of the module in root and how their files use one another.
 func load(root string) (all []pkg, err error) {
 	cmd := exec.Command("go", "list", "-json=Dir,ImportPath,Module,GoFiles,TestGoFiles,XTestGoFiles,IgnoredGoFiles,Imports", "./...")
 	cmd.Dir, cmd.Stderr = root, os.Stderr
@@ -51,7 +51,7 @@ func load(root string) (all []pkg, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("go list: %w", err)
 	}
-	if build.Default.Dir, err = filepath.Abs(root); err != nil { // where the importer looks for the module
+	if build.Default.Dir, err = filepath.Abs(root); err != nil { // for the importer
 		return nil, err
 	}
 	fset := token.NewFileSet()
@@ -88,7 +88,7 @@ func below(module, path string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(path, module), "/")
 }
 
-// resolve finds out which file uses names of which other.
+// resolve finds which files use names of which other files.
 func (p *pkg) resolve(fset *token.FileSet, from types.Importer, l listed) error {
 	var files []*ast.File
 	for _, name := range l.GoFiles {
@@ -130,8 +130,8 @@ func (p *pkg) resolve(fset *token.FileSet, from types.Importer, l listed) error 
 	return nil
 }
 
-// subject is the name of a file without the system or the processor that it is for: all of
-// them are one to whoever reads.
+// subject is the name of a file without its system or processor: such variants count as one
+// file.
 func subject(file string) string {
 	name := strings.TrimSuffix(file, ".go")
 	for _, suffix := range []string{"linux", "unix", "bsd", "windows", "other", "none", "amd64", "arm64"} {
@@ -140,8 +140,8 @@ func subject(file string) string {
 	return name
 }
 
-// isLocal reports whether an object is a label or is declared in a function: its file is that
-// of its use.
+// isLocal reports whether an object is a label or is declared in a function, and so is in the
+// same file as its use.
 func isLocal(o types.Object) bool {
 	_, label := o.(*types.Label)
 	return label || o.Parent() != nil && o.Parent() != o.Pkg().Scope() && o.Parent() != types.Universe

@@ -45,12 +45,12 @@ func run(root string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// maxLines is the longest that a file may be which no program wrote: about what one person
-// reads in a sitting.
+// maxLines is the longest that a file may be unless it is generated: about what one person reads
+// in a sitting.
 const maxLines = 600
 
-// mayImport says what a package may import of this module, beside what has a longer path than
-// its own and begins with it. What is not listed may import anything but tools.
+// mayImport lists the packages of this module that a package may import, besides those below its
+// own path. A package that is not listed may import anything but tools.
 var mayImport = map[string][]string{
 	"layout/kernel":     {},
 	"layout":            {"layout/kernel"},
@@ -74,7 +74,7 @@ var mayImport = map[string][]string{
 	"mmapfilter/internal/tabletest": {"layout", "layout/all", "layout/kernel", "layout/multiset", "recovery"},
 }
 
-// checkImports reports imports that point up, and those of tools in what is no tool.
+// checkImports reports imports that point up, and imports of tools by packages outside tools.
 func checkImports(all []pkg) (broken []string) {
 	for _, p := range all {
 		allowed, listed := mayImport[p.path]

@@ -28,7 +28,7 @@ durable when it ends, even on an error or ^C; if it is killed, use --resume.
 Keys are read as the filter records; see check --help.
 Exit status: 0, or 2 after an error. All keys before the error are inserted.`
 
-// An addCommand is the flags of add.
+// An addCommand holds the flags of add.
 type addCommand struct {
 	mutationFlags
 	unique bool
@@ -56,8 +56,8 @@ func (a *addCommand) run(cmd *cobra.Command, args []string) error {
 type addition struct {
 	*mutation
 	unique bool
-	left   uint64   // out, with --unique
-	was    presence // of keys that are added without, if that is asked for
+	left   uint64   // keys skipped, with --unique
+	was    presence // of the keys added, without --unique and with --verbose
 }
 
 func (a *addCommand) newAddition(cmd *cobra.Command, args []string) (*addition, error) {
@@ -94,7 +94,7 @@ func (a *addition) addUnique(keys [][]byte) (int, error) {
 	return len(keys), nil
 }
 
-// addAndCount takes a quarter longer than InsertBatch.
+// addAndCount is slower than InsertBatch, because it looks up each key first.
 func (a *addition) addAndCount(keys [][]byte) (int, error) {
 	a.was.ask(keys)
 	n, err := a.filter.InsertBatch(keys)
@@ -113,16 +113,16 @@ func (a *addition) summary() string {
 	return what
 }
 
-// A presence counts keys that may have been in a filter before they were added to it.
+// A presence counts keys that may have been in a filter before they were added.
 type presence struct {
 	filter *mmapfilter.Filter
 	total  uint64
-	hashes []uint64 // of the keys of a batch
+	hashes []uint64 // of the keys in a batch
 	found  []bool
-	before map[uint64]struct{} // hashes of those keys of it that were added
+	before map[uint64]struct{} // hashes of the keys of the batch that were added
 }
 
-// ask asks for a batch of keys before they are added.
+// ask looks up a batch of keys before they are added.
 func (p *presence) ask(keys [][]byte) {
 	p.hashes = p.hashes[:0]
 	for _, key := range keys {
@@ -134,7 +134,8 @@ func (p *presence) ask(keys [][]byte) {
 	p.filter.ContainsHashes(p.hashes, p.found)
 }
 
-// count counts those of the first n keys that were found, or are equal to one before.
+// count counts those of the first n keys that were found, or that equal an earlier key of the
+// batch.
 func (p *presence) count(n int) {
 	if p.before == nil {
 		p.before = make(map[uint64]struct{}, blockKeys)

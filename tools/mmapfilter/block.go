@@ -1,29 +1,29 @@
 package main
 
-// A block is keys that are worked on together. It has copies of them: what an
-// input gives is valid until the next key.
+// A block is a group of keys that are processed together. It copies them, because a key of an
+// input is valid only until the next one.
 type block struct {
-	limit int // keys of a full block; 0: blockKeys
+	limit int // keys in a full block; 0 means blockKeys
 	spans []span
-	arena []byte // keys, texts and records; it moves as it grows, so spans are bounds
+	arena []byte // keys, texts and records; spans hold offsets because it moves as it grows
 	list  [][]byte
 }
 
-// A span says where a key is in the arena, the text that it comes from, of which a
-// carriage return may have been dropped, and the record of that.
+// A span says where the arena holds a key, the text it comes from (which may lack a carriage
+// return), and the record of that text.
 type span struct{ key, keyEnd, text, textEnd, rawEnd, record, recordEnd, number int }
 
-// A block is full with this many keys, or bytes in its arena.
+// A block is full with this many keys, or this many bytes in its arena.
 const (
 	blockKeys  = 1024
 	blockBytes = 1 << 20
 )
 
-// add takes in a key, the text that it comes from, and the number of its record.
+// add adds a key, the text it comes from, and the number of its record.
 func (b *block) add(key, text []byte, number int) { b.addWhole(key, text, text, text, number) }
 
-// addWhole takes in more: raw is the text as it stands in the file, in which text
-// is the beginning, and record is all of the record.
+// addWhole also adds raw, the text as it stands in the file, of which text is a prefix, and the
+// whole record.
 func (b *block) addWhole(key, text, raw, record []byte, number int) {
 	at := span{number: number}
 	at.text, at.rawEnd = b.put(raw)
@@ -59,7 +59,7 @@ func (b *block) full() bool {
 	return len(b.spans) >= limit || len(b.arena) >= blockBytes
 }
 
-// keys gives the keys of the block, valid until clear.
+// keys returns the keys of the block, valid until clear.
 func (b *block) keys() [][]byte {
 	b.list = b.list[:0]
 	for _, at := range b.spans {
@@ -68,20 +68,20 @@ func (b *block) keys() [][]byte {
 	return b.list
 }
 
-// text gives the text that key i comes from.
+// text returns the text that key i comes from.
 func (b *block) text(i int) []byte { return b.arena[b.spans[i].text:b.spans[i].textEnd] }
 
-// raw gives the text as it stands in the file.
+// raw returns that text as it stands in the file.
 func (b *block) raw(i int) []byte { return b.arena[b.spans[i].text:b.spans[i].rawEnd] }
 
-// setKey replaces key i, and says how much of the raw text it comes from.
+// setKey replaces key i, and sets the length of its text, a prefix of the raw text.
 func (b *block) setKey(i int, key []byte, textLen int) {
 	at := &b.spans[i]
 	at.textEnd = at.text + textLen
 	at.key, at.keyEnd = b.put(key)
 }
 
-// record gives the record that key i comes from.
+// record returns the record that key i comes from.
 func (b *block) record(i int) []byte { return b.arena[b.spans[i].record:b.spans[i].recordEnd] }
 
 func (b *block) clear() { b.spans, b.arena = b.spans[:0], b.arena[:0] }

@@ -33,7 +33,7 @@ A byte order mark is part of the first key, except in CSV.
 
 Example: mmapfilter build -p 0.001 --hex -d : --field 1 -o sha1.mmf sha1.gz`
 
-// A buildCommand is the flags of build.
+// A buildCommand holds the flags of build.
 type buildCommand struct {
 	output   string
 	opts     mmapfilter.Options
@@ -52,7 +52,7 @@ func newBuildCommand() *cobra.Command {
 	addSharedF(flags, &b.opts)
 	b.seed = addSeedFlags(flags)
 	flags.Func("memory", "memory for hashes", func(text string) (err error) {
-		// The zero of the options means the default.
+		// Zero in the options means the default.
 		if b.opts.MemoryBudget, err = parseSize(text); err == nil && b.opts.MemoryBudget == 0 {
 			err = demand("must be at least 1MiB")
 		}
@@ -124,20 +124,20 @@ func (b *buildCommand) run(cmd *cobra.Command, names []string) error {
 	return b.summarise(cmd.OutOrStdout(), filter, keys.n)
 }
 
-// explainFull says of a filter that is full which flag made it so.
+// explainFull says which flag made a filter too full.
 func (b *buildCommand) explainFull(err error, keys uint64) error {
 	switch {
 	case !errors.Is(err, mmapfilter.ErrFull):
 		return err
 	case b.opts.Capacity != 0:
 		return fmt.Errorf("%s do not fit -n %s; omit -n to size for the input", formatNumber(keys, "key", "keys"), formatCount(b.opts.Capacity))
-	case b.multiset: // one that is as large as its keys need is full for copies alone
+	case b.multiset: // a filter sized for its keys can be full only of copies
 		return fmt.Errorf("%s do not fit, since some have too many copies; omit --multiset to store equal keys once", formatNumber(keys, "key", "keys"))
 	}
 	return err
 }
 
-// A counter counts keys as they go by.
+// A counter counts the keys that pass through.
 type counter struct {
 	keys iter.Seq2[[]byte, error]
 	n    uint64
@@ -154,8 +154,8 @@ func (c *counter) all(yield func([]byte, error) bool) {
 	}
 }
 
-// summarise prints the one line that tells what has been made. The rate is
-// that of the keys that are in the filter, be they few or too many.
+// summarise prints a line that describes the filter. Its rate is that of the keys now in the
+// filter, however many there are.
 func (b *buildCommand) summarise(w io.Writer, filter *mmapfilter.Filter, read uint64) error {
 	stats := filter.Stats()
 	repeated := ""
@@ -167,8 +167,8 @@ func (b *buildCommand) summarise(w io.Writer, filter *mmapfilter.Filter, read ui
 	return err
 }
 
-// ofBuild gives the function that shows how a build goes on. While it does not
-// know how many keys there are, the bytes read of the sources say more.
+// ofBuild returns the function that shows the progress of a build. As long as the build does not
+// know the number of keys, it shows the bytes read from the sources instead.
 func (p *progress) ofBuild(s *sources) func(stage string, done, total uint64) {
 	if p.terminal == nil {
 		return nil

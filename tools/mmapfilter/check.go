@@ -37,7 +37,7 @@ Keys are read as the filter records (see info). --hex and --trim-cr override one
 setting each; any of the other flags replaces all recorded settings but those.
 Keys of a --record-size are printed without anything between them.`
 
-// A checkCommand is the flags of check.
+// A checkCommand holds the flags of check.
 type checkCommand struct {
 	invert, count, quiet, number, record, json, follow, recover bool
 
@@ -102,7 +102,7 @@ func (c *checkCommand) run(cmd *cobra.Command, args []string) error {
 	return s.run(cmd.Context(), cmd.OutOrStdout())
 }
 
-// recordedFormat is the format that a filter records; with --plain, none.
+// recordedFormat returns the format that a filter records, or the zero format with --plain.
 func recordedFormat(path string, filter *mmapfilter.Filter, plain bool) (format, error) {
 	if plain {
 		return format{}, nil
@@ -114,8 +114,8 @@ func recordedFormat(path string, filter *mmapfilter.Filter, plain bool) (format,
 	return recorded, nil
 }
 
-// progress shows nothing where the bytes of the sources are not known, as where
-// someone types them, and where keys are printed on the terminal of the bar.
+// progress shows nothing if the size of the sources is unknown, as with typed keys, or if the
+// keys are printed on the terminal of the bar.
 func (c *checkCommand) progress(s *sources, stdout, stderr io.Writer) *progress {
 	if c.quiet || s.bytes == 0 || isTerminal(stdout) && !c.count {
 		return new(progress)
@@ -123,8 +123,8 @@ func (c *checkCommand) progress(s *sources, stdout, stderr io.Writer) *progress 
 	return newProgress(stderr)
 }
 
-// explainMisfit adds to an error of an input that does not fit the format that
-// nobody asked for this format on the command line, if so.
+// explainMisfit adds to an error that the filter, not the command line, asked for a format that
+// the input does not fit, if that is so.
 func explainMisfit(err error, used, recorded format, path string) error {
 	var m *misfit
 	if !errors.As(err, &m) {

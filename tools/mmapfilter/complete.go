@@ -4,10 +4,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Completion of arguments and of the values of flags, for the scripts that the
-// command completion prints. Where nothing is said here it is names of files.
+// Completion of arguments and of the values of flags, for the scripts that the command
+// completion prints. The default is to complete file names.
 
-// completeFrom completes one of some words.
+// completeFrom completes one of the given words.
 func completeFrom(words ...string) cobra.CompletionFunc {
 	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return words, cobra.ShellCompDirectiveNoFileComp
@@ -19,13 +19,13 @@ func completeDirs(*cobra.Command, []string, string) ([]string, cobra.ShellCompDi
 	return nil, cobra.ShellCompDirectiveFilterDirs
 }
 
-// noFiles are flags whose values are no files, nor words that are known.
+// noFiles lists the flags whose values are neither files nor known words.
 var noFiles = []string{
 	"bucket-size", "capacity", "column", "delim", "field", "fingerprint-bits", "key", "lines", "log-bytes", "memory",
 	"rate", "record-size", "seed", "sync-every", "workers",
 }
 
-// addCompletion says how the flags of a command are completed.
+// addCompletion sets how the flags of a command are completed.
 func addCompletion(cmd *cobra.Command) {
 	values := map[string]cobra.CompletionFunc{
 		"layout":    completeFrom(layoutWords()...),

@@ -21,7 +21,7 @@ FILTER records this.
 
 Example: mmapfilter create -n 10M --hex -d : --field 1 sums.mmf`
 
-// A createCommand is the flags of create.
+// A createCommand holds the flags of create.
 type createCommand struct {
 	opts   mmapfilter.Options
 	seed   *seedFlags
@@ -64,7 +64,7 @@ func (c *createCommand) run(cmd *cobra.Command, args []string) error {
 	return filter.Close()
 }
 
-// createFilter makes a filter that records how its keys are read.
+// createFilter creates a filter that records how its keys are read.
 func createFilter(path string, opts *mmapfilter.Options, f format) (*mmapfilter.Filter, error) {
 	if err := f.checkNote(); err != nil {
 		return nil, err

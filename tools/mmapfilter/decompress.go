@@ -13,20 +13,19 @@ import (
 // bufferBytes is how much is read from a file at a time.
 const bufferBytes = 256 << 10
 
-// packings are the ways of packing that are known by the first bytes of a
-// file, as they are under a mask.
+// packings lists the compressed formats, recognised by the first bytes of a file under a mask.
 var packings = []struct {
 	magic, mask string
 	open        func(*bufio.Reader) (io.ReadCloser, error)
 }{
 	{"\x1f\x8b", "\xff\xff", openGzip},
 	{"\x28\xb5\x2f\xfd", "\xff\xff\xff\xff", openZstd},
-	// A frame that is to be skipped may come first in a Zstandard file.
+	// A Zstandard file may begin with a skippable frame.
 	{"\x50\x2a\x4d\x18", "\xf0\xff\xff\xff", openZstd},
 }
 
-// decompress gives what is in r, unpacked if its first bytes say that it is
-// packed. Packed data that ends too early is an error when its end is reached.
+// decompress returns the contents of r, unpacked if the first bytes say that it is packed.
+// Truncated packed data is an error once its end is reached.
 func decompress(r io.Reader) (io.ReadCloser, error) {
 	buffered := bufio.NewReaderSize(r, bufferBytes)
 	for _, p := range packings {
@@ -39,8 +38,7 @@ func decompress(r io.Reader) (io.ReadCloser, error) {
 	return io.NopCloser(buffered), nil
 }
 
-// startsWith looks at no more bytes than it takes to say no: where keys are
-// typed there may be no more for now.
+// startsWith reads no more bytes than it needs to say no: typed keys may have no more for now.
 func startsWith(r *bufio.Reader, magic, mask string) (bool, error) {
 	for i := range len(magic) {
 		head, err := r.Peek(i + 1)
@@ -57,9 +55,9 @@ func startsWith(r *bufio.Reader, magic, mask string) (bool, error) {
 	return true, nil
 }
 
-// A gzipReader reads the members of a gzip file one after another. It does so
-// itself because gzip.Reader takes a file that ends inside the name in the
-// header of a later member for one that ends before that member.
+// A gzipReader reads the members of a gzip file one after another. It does so itself because
+// gzip.Reader accepts a file that ends inside the name in the header of a later member, as if it
+// ended before that member.
 type gzipReader struct {
 	file   *bufio.Reader
 	member *gzip.Reader
@@ -84,7 +82,7 @@ func (g *gzipReader) Read(p []byte) (int, error) {
 			return n, nil
 		}
 		if _, err := g.file.Peek(1); err != nil {
-			return 0, err // io.EOF: that was the last member
+			return 0, err // io.EOF after the last member
 		}
 		if err := g.member.Reset(g.file); err != nil {
 			return 0, gzipError(err)
@@ -102,7 +100,7 @@ func gzipError(err error) error {
 	return fmt.Errorf("gzip data: %w", err)
 }
 
-// A zstdReader is a Decoder that is an io.Closer, and names itself in errors.
+// A zstdReader is a Decoder that is an io.Closer and names the format in its errors.
 type zstdReader struct{ frames *zstd.Decoder }
 
 func openZstd(file *bufio.Reader) (io.ReadCloser, error) {

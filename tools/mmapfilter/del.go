@@ -51,7 +51,7 @@ func runDel(cmd *cobra.Command, flags *mutationFlags, args []string) error {
 // A deletion is a run of del.
 type deletion struct {
 	*mutation
-	absent uint64 // keys that were certainly not there
+	absent uint64 // keys that were certainly not in the filter
 }
 
 func newDeletion(cmd *cobra.Command, flags *mutationFlags, args []string) (*deletion, error) {

@@ -24,7 +24,7 @@ in the tree. Print the sizes and times.
 
 Exit status: 0, or 2 after an error, or if a key of the filter is not found.`
 
-// absentKeys is how many absent keys the demo asks for.
+// absentKeys is how many absent keys the demo looks up.
 const absentKeys = 1_000_000
 
 type demoCommand struct {
@@ -75,7 +75,7 @@ func (d *demoCommand) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	absent := tree.absent(absentKeys)
-	bar.close() // it would take time that is measured
+	bar.close() // the bar would take time that is measured
 	m := measured{keys: len(tree.keys)}
 	if m.build, err = d.build(ctx, path, tree.keys); err != nil {
 		return err
@@ -109,15 +109,15 @@ func (d *demoCommand) build(ctx context.Context, path string, keys [][]byte) (ti
 	return time.Since(start), filter.Close()
 }
 
-// What the demo has measured. Times of lookups are for all keys together,
-// those in the filter and those not.
+// measured holds the results of the demo. Times of lookups are for all keys together, present
+// and absent.
 type measured struct {
 	keys, missing, maybe  int
 	build, open           time.Duration
 	oneAtATime, inBatches time.Duration
 }
 
-// ask opens a filter and looks all keys up, twice. It leaves the filter open.
+// ask opens a filter and looks up all keys, twice. It leaves the filter open.
 func (m *measured) ask(path string, present, absent [][]byte) (*mmapfilter.Filter, error) {
 	start := time.Now()
 	filter, err := mmapfilter.OpenReadOnly(path, nil)

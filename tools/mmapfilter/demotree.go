@@ -26,13 +26,14 @@ type tree struct {
 	dir   string
 	files int
 	keys  [][]byte
-	set   map[string]struct{} // of the keys
+	set   map[string]struct{} // the same keys
 }
 
-// readTree calls progress after each file with how many there have been.
+// readTree reads the Go files below dir. It calls progress after each file with their number so
+// far.
 func readTree(ctx context.Context, dir string, progress func(files int)) (*tree, error) {
 	t := &tree{dir: dir, set: make(map[string]struct{})}
-	// Some systems have a link in place of the tree, which a walk does not follow.
+	// On some systems the tree is a symbolic link, which a walk does not follow.
 	root, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		return nil, &fileError{dir, err}
@@ -58,7 +59,7 @@ func readTree(ctx context.Context, dir string, progress func(files int)) (*tree,
 	return t, err
 }
 
-// add takes the lines of a file. The keys are parts of data.
+// add adds the lines of a file. The keys are slices of data.
 func (t *tree) add(data []byte) {
 	t.files++
 	for line := range bytes.Lines(data) {
@@ -70,7 +71,7 @@ func (t *tree) add(data []byte) {
 	}
 }
 
-// absent makes n keys that are not in the tree.
+// absent returns n keys that are not in the tree.
 func (t *tree) absent(n int) [][]byte {
 	keys := make([][]byte, 0, n)
 	for i := 0; len(keys) < n; i++ {

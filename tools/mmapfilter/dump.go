@@ -48,7 +48,7 @@ func newDumpCommand() *cobra.Command {
 	return cmd
 }
 
-// parseRange reads FROM-TO or one number.
+// parseRange parses FROM-TO or one number.
 func parseRange(text string) (from, to uint64, err error) {
 	first, last, found := strings.Cut(text, "-")
 	if !found {
@@ -65,7 +65,7 @@ func parseRange(text string) (from, to uint64, err error) {
 
 // A dump prints the parts of a filter file. It trusts none of them.
 type dump struct {
-	records  bool // print those of the log
+	records  bool // print the records of the log
 	showSeed bool
 	lines    bool
 	from, to uint64 // lines to print
@@ -73,10 +73,10 @@ type dump struct {
 	w   io.Writer
 	err error // of w
 
-	head     []byte             // the superblock slots, or what there is of them
-	newest   *layout.Superblock // nil: none that can be used
+	head     []byte             // the superblock slots, as far as the file has them
+	newest   *layout.Superblock // nil if none is usable
 	geometry layout.Geometry
-	promised uint64 // the LSN up to which the log was durable, as the runtime page says
+	promised uint64 // the LSN up to which the log is durable, according to the runtime page
 }
 
 func (d *dump) printf(format string, args ...any) {
@@ -103,7 +103,7 @@ func (d *dump) run(path string) error {
 	return d.err
 }
 
-// openRegular opens a regular file; opening a pipe would wait for its writer.
+// openRegular opens a regular file. Opening a pipe would wait for its writer.
 func openRegular(path string) (*os.File, int64, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -140,7 +140,7 @@ func (d *dump) file(f io.ReaderAt, size int64) error {
 	return nil
 }
 
-// part reads bytes of a file, or those of them that it has.
+// part reads up to n bytes, fewer if the file ends first.
 func (d *dump) part(f io.ReaderAt, off, n int64) ([]byte, error) {
 	b := make([]byte, n)
 	got, err := f.ReadAt(b, off)
@@ -159,10 +159,9 @@ func (d *dump) words(f io.ReaderAt, off, n int64) ([]uint64, error) {
 	return words, err
 }
 
-// superblocks prints the slots, and remembers what of the newest one the rest
-// needs.
+// superblocks prints the superblock slots, and keeps the newest one for the other parts.
 func (d *dump) superblocks(size int64) {
-	slots := make(map[layout.Superblock]int) // the first that is equal
+	slots := make(map[layout.Superblock]int) // the first slot with this content
 	for i := range layout.SuperblockSlots {
 		off := i * layout.SuperblockBytes
 		if len(d.head) < off+layout.SuperblockBytes {
@@ -194,7 +193,7 @@ func (d *dump) superblock(i int, sb *layout.Superblock) {
 		d.printf("superblock %d: zero", i)
 		return
 	}
-	// A head in which it is alone tells what is wrong with it.
+	// Newest reports the fault of a superblock if it is the only one.
 	alone := make([]byte, layout.OffRuntime)
 	copy(alone[i*layout.SuperblockBytes:], sb[:])
 	verdict := "intact"
@@ -243,7 +242,7 @@ func (d *dump) stash(words []uint64) {
 	})
 }
 
-// region prints lines. Without a superblock they are taken to be 64 bytes each.
+// region prints lines. Without a usable superblock, it assumes lines of 64 bytes.
 func (d *dump) region(f io.ReaderAt) error {
 	d.printf("lines %d to %d:", d.from, d.to)
 	for line := d.from; line <= d.to && d.err == nil; line++ {

@@ -32,8 +32,8 @@ func (d *dump) logFile(path string) error {
 	return nil
 }
 
-// Where in a segment its parts are, in words, and where the fields of the commit
-// record are in it; package layout has the table.
+// Positions of the parts of a segment, in words, and of the fields in its commit record. Package
+// layout has the table.
 const (
 	segmentBeginLSN  = 3
 	segmentCommit    = 5
@@ -53,7 +53,7 @@ var (
 	commitMagic = binary.LittleEndian.Uint64([]byte("MMFCOMMT"))
 )
 
-// log prints the words of a log.
+// log prints the contents of a log.
 func (d *dump) log(log []uint64) {
 	for slot := range wal.HeaderSlots {
 		if at := slot * wal.PageWords; at+wal.PageWords <= len(log) {
@@ -106,8 +106,8 @@ func (d *dump) logHeader(slot int, log, w []uint64) {
 	d.printf("  header %d: %s, uuid %s, generation %d, salt %#x, %d bytes", slot, verdict, hex.EncodeToString(uuid[:]), w[4], w[5], w[6])
 }
 
-// segments prints the segments of a log that begin before end. The LSN of a record
-// follows from that of its segment.
+// segments prints the segments of a log that begin before end. The LSN of a record follows from
+// that of its segment.
 func (d *dump) segments(log []uint64, end uint64) {
 	for at := uint64(wal.FirstWord); at < end && at+segmentRecords <= uint64(len(log)) && d.err == nil; {
 		first := log[at+segmentBeginLSN]
@@ -121,7 +121,7 @@ func (d *dump) segments(log []uint64, end uint64) {
 			d.printf("  segment at offset %d: not committed", at*8)
 		}
 		at += segmentRecords
-		// Nobody has checked that commit record: it may lead into the middle of one.
+		// This commit record is unchecked: it may lead into the middle of a record.
 		for i := uint64(0); i < records && at < end && wal.NextRecord(log, at) <= end; i++ {
 			var r wal.Record
 			r, at = wal.ReadRecord(log, at)

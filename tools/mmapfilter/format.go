@@ -11,26 +11,26 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// A format says how keys are made from files: which part of a file is a key,
-// and what is done to it. The zero value is one key a line, taken as it is.
+// A format says how keys are made from files: which part of a file is a key, and what is done to
+// it. The zero value takes each line as a key, unchanged.
 type format struct {
 	extraction
-	hex    bool // the key is hex digits, and stands for the bytes
-	trimCR bool // one carriage return at the end of a key is dropped
+	hex    bool // a key is written as hex digits
+	trimCR bool // drop one carriage return at the end of a key
 }
 
 // An extraction says which parts of a file are keys.
 type extraction struct {
-	null       bool   // records end in a zero byte, not in a newline
-	recordSize int    // bytes a record, if nothing ends it; 0: something does
-	delim      string // what separates fields; empty: a key is a whole record
-	field      int    // which field is the key, from 1
+	null       bool   // records end in a zero byte instead of a newline
+	recordSize int    // bytes in a record without a terminator; 0 if records have one
+	delim      string // separator of fields; if empty, a key is a whole record
+	field      int    // number of the field that is the key, from 1
 	csv        bool   // records are CSV
-	column     int    // which column is the key, from 1; 0: the one called name
-	name       string // the key column as the first record of a file calls it
+	column     int    // number of the column that is the key, from 1; 0 for the column called name
+	name       string // name of the key column in the first record of a file
 }
 
-// validate reports what cannot be used together, in terms of the flags.
+// validate reports settings that cannot be used together, in terms of the flags.
 func (f format) validate() error {
 	terminator := "\n"
 	if f.null {
@@ -62,13 +62,11 @@ func (f format) validate() error {
 	return nil
 }
 
-// maxRecordSize bounds the size of a record of which the format says how large it
-// is. All of it is in memory.
+// maxRecordSize bounds the record size that a format may ask for. A whole record is in memory.
 const maxRecordSize = 1 << 20
 
-// The help of the flags for keys. In the commands where -f is another flag as
-// well, see addSharedF, it differs; create reads no keys, and uniq none but
-// those of files.
+// The help for the flags of keys. It differs in commands where -f is also another flag (see
+// addSharedF). The command create reads no keys, and uniq reads keys only from files.
 const (
 	keysHelp       = sourcesHelp + keyHelp + recordHelp + fieldHelp + recordEndHelp
 	buildKeysHelp  = sourcesHelp + keyHelp + recordHelp + sharedFieldHelp + recordEndHelp
@@ -88,24 +86,24 @@ const (
       --trim-cr         drop a carriage return at the end of a key`
 )
 
-// formatFlags are the flags for keys and their format.
+// formatFlags holds the flags for keys and their format.
 type formatFlags struct {
 	flags         *pflag.FlagSet
 	given         format
 	delim, column string
-	keys          []string // of the command line
+	keys          []string // from the command line
 }
 
-// addFormatFlags adds the flags of a command that reads keys, of files and of
-// its command line.
+// addFormatFlags adds the flags of a command that reads keys from files and from its command
+// line.
 func addFormatFlags(flags *pflag.FlagSet) *formatFlags {
 	f := addFileFormatFlags(flags)
-	// No slice: a comma is a part of a key.
+	// Not a slice flag, which would split keys at commas.
 	flags.StringArrayVarP(&f.keys, "key", "e", nil, "a key")
 	return f
 }
 
-// addFileFormatFlags adds those that say how keys are made from files.
+// addFileFormatFlags adds the flags that say how keys are made from files.
 func addFileFormatFlags(flags *pflag.FlagSet) *formatFlags {
 	f := &formatFlags{flags: flags}
 	flags.BoolVarP(&f.given.null, "null", "0", false, "keys end in a zero byte")
@@ -123,10 +121,11 @@ func addFileFormatFlags(flags *pflag.FlagSet) *formatFlags {
 	return f
 }
 
-// sources are the keys of -e, and the files called names. Where there are
-// neither, keys come from standard input.
+// sources returns the keys of -e and the named files. Without either, keys come from standard
+// input.
 //
-// Who gives keys as arguments learns where they go.
+// If an argument is not a file, it may have been meant as a key: the error says how to give
+// keys.
 func (f *formatFlags) sources(names []string, stdin io.Reader) (*sources, error) {
 	s, err := findSources(f.keys, names, stdin)
 	if err != nil || f.flags.Lookup("key") == nil {
@@ -140,17 +139,17 @@ func (f *formatFlags) sources(names []string, stdin io.Reader) (*sources, error)
 	return s, nil
 }
 
-// format is what the flags ask for, on top of what a filter has recorded: a
-// flag that says which part of a file is a key replaces all that is recorded
-// of that, since it is about these files; one that says what is done to a key
-// replaces itself alone, since the keys in the filter have had it done.
+// format returns what the flags ask for, on top of what a filter has recorded. A flag that says
+// which part of a file is a key replaces all such recorded settings, since it is about these
+// files. A flag that says what is done to a key replaces only its own setting, since it was done
+// to the keys in the filter too.
 func (f *formatFlags) format(recorded format) (format, error) {
 	if f.flags.Changed("delim") {
 		if f.delim == "" {
 			return format{}, errors.New("--delim is empty")
 		}
 		f.given.delim = f.delim
-		if f.delim == `\t` { // few shells have an easy way to write a tab
+		if f.delim == `\t` { // a tab is hard to type in most shells
 			f.given.delim = "\t"
 		}
 	}

@@ -21,7 +21,7 @@ writes nothing, so it fails if the writer of the filter has died, unless
 
 Example: mmapfilter info sha1.mmf`
 
-// An infoCommand is the flags of info.
+// An infoCommand holds the flags of info.
 type infoCommand struct {
 	json, showSeed, recover bool
 }
@@ -91,7 +91,7 @@ func printStats(w io.Writer, filter *mmapfilter.Filter, showSeed bool) error {
 	return t.flush()
 }
 
-// describeNote explains the note of how keys were made, if it is empty.
+// describeNote returns the note of how keys were made, or explains an empty one.
 func describeNote(note string) string {
 	if note == "" {
 		return "one key a line"
@@ -99,8 +99,8 @@ func describeNote(note string) string {
 	return note
 }
 
-// describeState says whether a process has the file open for writing, where one
-// may.
+// describeState describes the state of a file, and for a live one, whether its writer is
+// running.
 func describeState(s mmapfilter.Stats) string {
 	writer := ""
 	switch {
@@ -117,9 +117,9 @@ func formatSeed(seed uint64) string { return fmt.Sprintf("0x%016x", seed) }
 // A statsJSON is the object that info --json prints.
 type statsJSON struct {
 	mmapfilter.Stats
-	ResidentBytes *int64 `json:"resident_bytes"` // null where the system does not say
+	ResidentBytes *int64 `json:"resident_bytes"` // null if the system does not say
 	Operations    uint64 `json:"operations"`
-	Seed          string `json:"seed,omitempty"` // in hex: not every reader of JSON has 64 bits
+	Seed          string `json:"seed,omitempty"` // in hex: not all JSON readers have 64-bit integers
 }
 
 func newStatsJSON(filter *mmapfilter.Filter, showSeed bool) statsJSON {

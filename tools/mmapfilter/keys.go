@@ -11,34 +11,33 @@ import (
 	"strings"
 )
 
-// An input makes keys from sources. The fields from file on describe the key
-// that keys has just given.
+// An input makes keys from sources. The fields from file on describe the key that keys last
+// yielded.
 type input struct {
 	format  format
 	sources *sources
-	// beforeRead, if not nil, is called before more is read, which may take
-	// until someone types a line; at the start of each source too, while the
-	// fields below still describe the last key of the one before. Its error
-	// ends the input.
+	// beforeRead, if not nil, is called before each read, which may block until someone types a
+	// line. It is also called at the start of each source, while the fields below still describe
+	// the last key of the previous one. Its error ends the input.
 	beforeRead func() error
-	// misfits, if not nil, is called where a record has no key in the format. It
-	// reports whether the format is another by now, which is tried then.
+	// misfits, if not nil, is called when a record has no key in the format. If it reports that
+	// the format has changed, the record is tried again.
 	misfits func() bool
-	// whole asks for header and record below.
+	// whole asks for the fields header and record.
 	whole bool
 
 	file   string
 	header []byte // the record at the head of the file that names columns, if the format has one
-	number int    // of the record in the file, from 1; in CSV of the line
-	record []byte // the record as it stands in the file, without the byte that ends it; a key of the command line
-	raw    []byte // the key as it stands in the file
-	text   []byte // raw, without the carriage return that may be dropped
+	number int    // number of the record in the file, from 1; in CSV, of the line
+	record []byte // the record as in the file, without its terminator; or a key of the command line
+	raw    []byte // the key as in the file
+	text   []byte // raw, without the carriage return that trimCR drops
 
 	decoded []byte
 }
 
-// keys gives every key of every source, each valid until the next. An error
-// ends its source; who ranges on after it gets the keys of the others.
+// keys yields the keys of all sources, each valid until the next. An error ends its source; a
+// caller that ranges on after it gets the keys of the other sources.
 func (in *input) keys(ctx context.Context) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for _, src := range in.sources.list {
@@ -53,7 +52,7 @@ func (in *input) keys(ctx context.Context) iter.Seq2[[]byte, error] {
 	}
 }
 
-// read gives the keys of one source. It reports whether more are wanted.
+// read yields the keys of one source. It reports whether the caller wants more.
 func (in *input) read(ctx context.Context, src source, yield func([]byte, error) bool) (more bool, err error) {
 	if in.beforeRead != nil {
 		if err := in.beforeRead(); err != nil {
@@ -101,8 +100,8 @@ func (in *input) read(ctx context.Context, src source, yield func([]byte, error)
 	return false, in.wrap(err)
 }
 
-// unpack unpacks a file that is packed. One whose records have a size may begin
-// with any bytes, so there the name says whether it is packed.
+// unpack unpacks a packed file. Records of a fixed size may begin with any bytes, so for these
+// the file name says whether the file is packed.
 func (in *input) unpack(file io.ReadCloser) (io.ReadCloser, error) {
 	if in.format.recordSize != 0 && !strings.HasSuffix(in.file, ".gz") && !strings.HasSuffix(in.file, ".zst") {
 		return file, nil
@@ -110,8 +109,7 @@ func (in *input) unpack(file io.ReadCloser) (io.ReadCloser, error) {
 	return decompress(file)
 }
 
-// given gives keys of the command line. They are no records of which a part
-// would have to be cut out.
+// given yields keys of the command line. Each is a whole key: no field or column is cut out.
 func (in *input) given(keys []string, yield func([]byte, error) bool) (more bool, err error) {
 	for i, text := range keys {
 		in.number, in.record = i+1, []byte(text)
@@ -129,9 +127,9 @@ func (in *input) given(keys []string, yield func([]byte, error) bool) (more bool
 	return true, nil
 }
 
-// end is what ends a record, or a key where one is printed. Nothing does where
-// records have a size, so that they can be read back; but one of the command line
-// that is given in hex digits is none of those.
+// end returns what follows a record, or a printed key. Records of a fixed size have no
+// terminator, so that the output can be read back. A key of the command line in hex digits is
+// not such a record.
 func (in *input) end() string {
 	switch {
 	case in.format.null:
@@ -144,10 +142,10 @@ func (in *input) end() string {
 
 func (in *input) wrap(err error) error { return &fileError{in.file, err} }
 
-// A misfit is an error of an input that is not in the format.
+// A misfit is the error of an input that does not fit the format.
 type misfit struct {
 	error
-	hex bool // it is the key that does not fit, not the record
+	hex bool // the key, not the record, does not fit
 }
 
 func (m *misfit) Unwrap() error { return m.error }
@@ -222,8 +220,7 @@ func hexError(text []byte, err error) error {
 	return fmt.Errorf("key %.40q is not hex", text)
 }
 
-// cutField gives field number n, from 1. As with cut(1), a record without the
-// delimiter is taken whole.
+// cutField returns field n, from 1. As in cut(1), a record without the delimiter is one field.
 func cutField(record []byte, delim string, n int) ([]byte, error) {
 	separator := []byte(delim)
 	rest := record

@@ -30,13 +30,13 @@ func main() {
 	os.Exit(status)
 }
 
-// errNo ends a command whose answer is no. There is nothing more to say.
+// errNo ends a command whose answer is no, without a message.
 var errNo = errors.New("no")
 
-// errReported ends a command that went on after errors it has reported.
+// errReported ends a command that went on after errors that it has reported.
 var errReported = errors.New("there were errors")
 
-// A statusError is an error that ends a command with an exit status of its own.
+// A statusError is an error with its own exit status.
 type statusError struct {
 	error
 	status int
@@ -44,8 +44,7 @@ type statusError struct {
 
 func (e *statusError) Unwrap() error { return e.error }
 
-// run is the whole program: it runs the command in args and gives the exit
-// status.
+// run runs the command in args and returns the exit status of the program.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := newRootCommand()
 	root.SetArgs(args)
@@ -117,8 +116,8 @@ func newRootCommand() *cobra.Command {
 		},
 	}
 	root.SetVersionTemplate("mmapfilter {{.Version}}\n")
-	// Help is written by hand: the flags of build and check would not fit a
-	// page one a line. A test holds the text against the flags.
+	// Help is written by hand, because the flags of build and check, one to a line, would not
+	// fit a page. A test compares the text with the flags.
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
 		fmt.Fprintln(cmd.OutOrStdout(), cmd.Long)
 	})
@@ -153,15 +152,14 @@ func newRootCommand() *cobra.Command {
 	return root
 }
 
-// summary is what rootHelp says of a command.
+// summary returns the line of rootHelp about a command.
 func summary(name string) string {
 	_, rest, _ := strings.Cut(rootHelp, "\n  "+name+" ")
 	line, _, _ := strings.Cut(rest, "\n")
 	return strings.TrimSpace(line)
 }
 
-// newHelpCommand replaces the help command of cobra, which takes a name that is
-// no command for none.
+// newHelpCommand replaces cobra's help command, which treats an unknown command as none.
 func newHelpCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "help", Long: "Usage: mmapfilter help COMMAND", Hidden: true}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -174,7 +172,7 @@ func newHelpCommand() *cobra.Command {
 	return cmd
 }
 
-// needFile is the Args of the commands that take a filter and nothing else.
+// needFile checks the arguments of commands that take a filter and nothing else.
 func needFile(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return fmt.Errorf("%s needs one filter file, not %d", cmd.Name(), len(args))

@@ -37,7 +37,7 @@ func newManCommand() *cobra.Command {
 	return cmd
 }
 
-// writeManual writes a page for the root, and one for each command.
+// writeManual writes the page of the root and a page for each command.
 func writeManual(root *cobra.Command, dir string) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return &fileError{dir, err}
@@ -51,8 +51,7 @@ func writeManual(root *cobra.Command, dir string) error {
 	return nil
 }
 
-// manualCommands are the commands that have a page: those of this program, not
-// those that package cobra adds.
+// manualCommands returns the commands that have a page: all but those that cobra adds.
 func manualCommands(root *cobra.Command) (commands []*cobra.Command) {
 	for _, cmd := range root.Commands() {
 		if cmd.IsAvailableCommand() && strings.HasPrefix(cmd.Long, "Usage: ") {
@@ -64,8 +63,8 @@ func manualCommands(root *cobra.Command) (commands []*cobra.Command) {
 
 func pageName(cmd *cobra.Command) string { return strings.ReplaceAll(cmd.CommandPath(), " ", "-") }
 
-// manPage makes a page of the manual from the help of a command, so that there is
-// one text of the two. The help is paragraphs, and lists of flags or commands:
+// manPage makes a manual page from the help of a command, so that the text exists only once. The
+// help consists of paragraphs, and lists of flags or commands:
 //
 //	-n, --capacity N      what it is for, which may go on
 //	                      in a line that is indented
@@ -94,7 +93,7 @@ func manPage(cmd *cobra.Command) string {
 	return p.b.String()
 }
 
-// manEnd is what the first page has besides the help.
+// manEnd is the text that the first page has besides the help.
 const manEnd = `
 Files:
   FILTER          the filter
@@ -105,7 +104,7 @@ Environment:
   MMAPFILTER_SEED   the seed of the hash, for build, create and uniq
   TMPDIR            where uniq keeps what it remembers in one run`
 
-// A page is written line by line.
+// A page is a manual page under construction.
 type page struct {
 	b strings.Builder
 }
@@ -116,16 +115,16 @@ func (p *page) section(name string) { p.line(".SH %s", name) }
 
 func (p *page) text(text string) { p.line("%s", roff(text)) }
 
-// item matches a line of a list: the term, and after two spaces or more what it
-// is. A term may be so long that it has the line to itself.
+// item matches a line of a list: the term and, after two spaces or more, its description. A long
+// term may have the line to itself.
 var item = regexp.MustCompile(`^ {2,6}(\S.*?)(?: {2,}(\S.*))?$`)
 
-// headed matches a paragraph that is a section of a page.
+// headed matches the start of a paragraph that becomes a section of a page.
 var headed = regexp.MustCompile(`^(Exit status|Examples?|Files|Environment)[:,]`)
 
-// help writes the body of a help. Lines of a paragraph are filled.
+// help writes the body of a help text. The formatter fills the lines of a paragraph.
 func (p *page) help(body string) {
-	inList := false // the line before was of a list
+	inList := false // the previous line was in a list
 	newParagraph := true
 	for _, line := range strings.Split(body, "\n") {
 		m := item.FindStringSubmatch(line)
@@ -149,7 +148,8 @@ func (p *page) help(body string) {
 	}
 }
 
-// paragraph writes a line of one, the first with what sets it off.
+// paragraph writes a line of a paragraph. Before the first line it starts a section or
+// paragraph.
 func (p *page) paragraph(line string, first bool) {
 	if name := headed.FindString(line); name != "" && first {
 		p.section(strings.ToUpper(strings.TrimRight(name, ":,")))
@@ -162,7 +162,7 @@ func (p *page) paragraph(line string, first bool) {
 	p.text(line)
 }
 
-// roff takes away what characters mean to the formatter.
+// roff escapes characters that are special to the formatter.
 func roff(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, `-`, `\-`).Replace(text)
 	if strings.HasPrefix(text, ".") || strings.HasPrefix(text, "'") {

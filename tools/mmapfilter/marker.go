@@ -6,10 +6,9 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// A marker says how far a run of add or del has come in its input. It is the user
-// sequence that these commands give to a filter; every record of the input is one
-// operation. So the records that were dealt with are those that the marker counts,
-// and as many more as there were operations since.
+// A marker says how far a run of add or del has got in its input. These commands store it as the
+// user sequence of the filter. Every record of the input is one operation. So the processed
+// records are those that the marker counts, plus one for each operation since.
 //
 //	bits 63-56  tag: 0xb0, plus twice the kind of the run, plus 1 if it has ended
 //	     55-48  of an add that has not ended: keys in the filter, modulo 256;
@@ -17,14 +16,14 @@ import (
 //	     47-36  check of all records that are counted
 //	     35-0   how many there are
 //
-// A marker of no records is that of a run that has begun; its checks are 0. The
-// checks are bits of a recordCheck: the low ones for the first record, the high
-// ones for all. When an add of "pear", "apple", "" and "plum" has ended, its marker is
+// A marker of no records marks a run that has begun; its checks are 0. The checks are bits of a
+// recordCheck: the low ones for the first record, the high ones for all. The marker of an ended
+// add of "pear", "apple", "" and "plum" is
 //
 //	0xb1_0d_e89_000000004
 //
-// The number of keys tells an add that found the filter full, which is an operation
-// too, from one that succeeded. It also shows deletes of others since.
+// The number of keys distinguishes an add that found the filter full, which is an operation too,
+// from one that succeeded. It also reveals later deletes by other programs.
 type marker struct {
 	kind    runKind
 	ended   bool
@@ -34,7 +33,7 @@ type marker struct {
 	records uint64
 }
 
-// A runKind says what a run does with keys.
+// A runKind is what a run does with keys.
 type runKind uint8
 
 const (
@@ -46,10 +45,10 @@ const (
 
 func (k runKind) String() string { return [...]string{"add", "add --unique", "del"}[k] }
 
-// adds reports whether a record that was dealt with is in the filter.
+// adds reports whether the run leaves its processed records in the filter.
 func (k runKind) adds() bool { return k != delRun }
 
-// command and verb are for messages.
+// command and verb return words for messages.
 func (k runKind) command() string {
 	if k.adds() {
 		return "add"
@@ -68,13 +67,13 @@ const (
 	markerTag     = 0xb0
 	markerEnded   = 1
 	markerTagAt   = 56
-	markerExtraAt = 48 // of first, or length
+	markerExtraAt = 48 // of first or length
 	markerAllAt   = 36
 	markerAllBits = markerExtraAt - markerAllAt
 	maxRecords    = 1<<markerAllAt - 1
 )
 
-// encode gives the user sequence. The number of records is at most maxRecords.
+// encode returns the user sequence. The number of records must be at most maxRecords.
 func (m marker) encode() uint64 {
 	tag, extra := markerTag+2*uint64(m.kind), m.first
 	if m.ended {
@@ -85,7 +84,7 @@ func (m marker) encode() uint64 {
 	return tag<<markerTagAt | uint64(extra)<<markerExtraAt | uint64(m.all)<<markerAllAt | m.records
 }
 
-// decodeMarker reports false for a sequence that is no marker.
+// decodeMarker returns false for a sequence that is not a marker.
 func decodeMarker(seq uint64) (m marker, ok bool) {
 	tag := seq >> markerTagAt
 	if tag < markerTag || tag >= markerTag+2*uint64(runKinds) {
@@ -109,15 +108,15 @@ func decodeMarker(seq uint64) (m marker, ok bool) {
 	return m, true
 }
 
-// A recordCheck tells the records of an input from others: it is their number, and
-// a hash that each of them has gone into, in their order.
+// A recordCheck identifies the records of an input by their number and a hash of all of them, in
+// order.
 type recordCheck struct {
 	records uint64
 	first   uint64 // hash of the first record
 	all     uint64
 }
 
-// add takes in the key of the next record.
+// add adds the key of the next record.
 func (c *recordCheck) add(key []byte) {
 	c.all = xxh3.HashSeed(key, c.all)
 	if c.records == 0 {
@@ -126,8 +125,8 @@ func (c *recordCheck) add(key []byte) {
 	c.records++
 }
 
-// marker gives the marker of a run that has dealt with these records, in a filter
-// that holds so many keys.
+// marker returns the marker of a run that has processed these records, in a filter that holds
+// length keys.
 func (c *recordCheck) marker(kind runKind, ended bool, length uint64) marker {
 	m := marker{kind: kind, ended: ended, all: uint16(c.all >> (64 - markerAllBits)), records: c.records}
 	if ended || !kind.adds() {
@@ -138,8 +137,8 @@ func (c *recordCheck) marker(kind runKind, ended bool, length uint64) marker {
 	return m
 }
 
-// describeSequence says how far a filter has come, as a row of a table: the input
-// of add or del, or the sequence of another program.
+// describeSequence describes the progress of a filter as a row of a table: the input of add or
+// del, or the sequence of another program.
 func describeSequence(seq, operations uint64) (name, text string) {
 	m, ok := decodeMarker(seq)
 	if !ok {

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// A fileError is an error about a file, which its text begins with.
+// A fileError is an error about a file. Its text begins with the path.
 type fileError struct {
 	path string
 	error
@@ -23,8 +23,7 @@ type fileError struct {
 func (e *fileError) Error() string { return e.path + ": " + reason(e.error) }
 func (e *fileError) Unwrap() error { return e.error }
 
-// reason is what is wrong with a file, without its name and without the call that
-// failed.
+// reason says what is wrong with a file, without its name or the failed call.
 func reason(err error) string {
 	for _, known := range []struct {
 		err  error
@@ -45,15 +44,14 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// explain says in one line what an error that ends a command is about: which file,
-// what is wrong with it, and what helps. The errors of the library are for callers
-// who have the file in their hands; this puts all of them into the words of the
-// command, so that no command does it on its own.
+// explain says in one line what an error that ends a command is about: which file, what is wrong
+// with it, and what helps. Errors of the library are for callers who have the file at hand;
+// explain puts them all into the words of the command, so that no command has to.
 func explain(cmd *cobra.Command, err error) string {
 	return strings.ReplaceAll(explainError(cmd, subject(cmd), err), "\n", "; ")
 }
 
-// subject is the filter that a command is about, as it was named.
+// subject is the filter that a command is about, as named on the command line.
 func subject(cmd *cobra.Command) string {
 	for _, name := range []string{"output", "filter", "keep"} {
 		if f := cmd.Flags().Lookup(name); f != nil {
@@ -78,7 +76,7 @@ func explainError(cmd *cobra.Command, path string, err error) string {
 	case errors.As(err, &option):
 		return explainOption(option)
 	case path == "" || strings.Contains(err.Error(), "is complete"):
-		// There is no filter, or a new one that somebody has to know of.
+		// There is no filter, or a new one that the user must know about.
 		return err.Error()
 	case errors.As(err, &locked):
 		return explainLocked(path, locked)
@@ -104,7 +102,7 @@ func explainError(cmd *cobra.Command, path string, err error) string {
 	return text
 }
 
-// explainOption puts an error about an option in terms of its flag.
+// explainOption explains an error of an option in terms of its flag.
 func explainOption(e *mmapfilter.OptionError) string {
 	if flag := optionFlags[e.Field]; flag != "" {
 		return flag + ": " + e.Reason
@@ -126,8 +124,8 @@ func explainLocked(path string, e *mmapfilter.LockedError) string {
 	return fmt.Sprintf("%s: %s has it open for writing; try again when it has finished", path, by)
 }
 
-// explainDead is about a filter whose writer died. What helps depends on whether
-// there is its log, and on whether the one who asks may write to it.
+// explainDead explains that the writer of a filter died. What helps depends on whether the log
+// exists, and on whether the user may write to the filter.
 func explainDead(cmd *cobra.Command, path string, err error) string {
 	if f, openErr := os.OpenFile(path, os.O_RDWR, 0); openErr == nil {
 		f.Close()
@@ -161,8 +159,8 @@ func missing(path string) bool {
 	return true
 }
 
-// explainDamage is about a file that breaks a rule of the format. What is no
-// filter breaks the first, and what a log lacks the rules of logs.
+// explainDamage explains that a file breaks a rule of the format. A file that is not a filter
+// breaks F1; a bad log breaks an L rule.
 func explainDamage(path string, e *mmapfilter.CorruptError) string {
 	rule, what, _ := strings.Cut(e.Rule, ": ")
 	switch {
@@ -187,8 +185,8 @@ func whatOfLog(path string, e *mmapfilter.CorruptError) string {
 	return fmt.Sprintf("%s is damaged at offset %d (%s)", logOf(path), e.Offset, what)
 }
 
-// logOf is the name of the log of a filter. It is beside the file itself, wherever
-// a symbolic link to that is.
+// logOf returns the name of the log of a filter. The log is beside the file itself, not beside a
+// symbolic link to it.
 func logOf(path string) string {
 	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
 		if real, err := filepath.EvalSymlinks(path); err == nil {
@@ -198,8 +196,8 @@ func logOf(path string) string {
 	return path + ".stash"
 }
 
-// ruleOf gives the rule that is broken, with the file as it was named, which the
-// library does not know.
+// ruleOf returns the broken rule, with the file as named on the command line, which the library
+// does not know.
 func ruleOf(path string, e *mmapfilter.CorruptError) string {
 	named := strings.TrimSuffix(logOf(path), ".stash")
 	text := strings.ReplaceAll(e.Rule, "NAME", named)
@@ -211,7 +209,7 @@ func ruleOf(path string, e *mmapfilter.CorruptError) string {
 	return text
 }
 
-// explainDiskFull is about a writer that ended because there was no space.
+// explainDiskFull explains that a writer ended because the disk was full.
 func explainDiskFull(cmd *cobra.Command, path string, err error) string {
 	text := "disk full while writing to " + path
 	if errors.Is(err, recovery.ErrNoRoom) {
@@ -224,8 +222,7 @@ func explainDiskFull(cmd *cobra.Command, path string, err error) string {
 	return text
 }
 
-// explainPath is about an error of the file system. Its file may be the filter, or
-// one beside it.
+// explainPath explains an error of the file system. Its file may be the filter or one beside it.
 func explainPath(path string, e *fs.PathError) string {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return path + " is a directory"

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// mutationFlags are the flags that add and del have in common.
+// mutationFlags holds the flags that add and del share.
 type mutationFlags struct {
 	format    *formatFlags
 	plain     bool
@@ -24,8 +24,8 @@ type mutationFlags struct {
 	open      mmapfilter.OpenOptions
 }
 
-// defaultSyncEvery is how many records there are from one sync to the next. A
-// sync takes a few milliseconds; this many records, some tens.
+// defaultSyncEvery is the number of records between syncs. Processing that many takes several
+// times as long as a sync.
 const defaultSyncEvery = 65536
 
 func (m *mutationFlags) addTo(flags *pflag.FlagSet) {
@@ -46,10 +46,9 @@ func (m *mutationFlags) addTo(flags *pflag.FlagSet) {
 	m.format = addFormatFlags(flags)
 }
 
-// A mutation is a run of add or del: it goes through its input once, in order,
-// and keeps in the filter how far it has come, as a marker. Before its first
-// operation the filter has a marker of this run; after its last, one that says
-// that it has ended.
+// A mutation is a run of add or del. It goes through its input once, in order, and records its
+// progress in the filter as a marker. Before its first operation the filter has a marker of this
+// run; after its last, one that says that the run has ended.
 type mutation struct {
 	*mutationFlags
 	kind   runKind
@@ -60,28 +59,27 @@ type mutation struct {
 	block  block
 	bar    *progress
 	start  time.Time
-	// apply does it to keys, in their order, and gives the number of those that
-	// were dealt with before the error. The key that is refused is not.
+	// apply adds or deletes keys, in order, and returns how many it processed before the error.
+	// That number excludes the refused key.
 	apply func(keys [][]byte) (n int, err error)
-	// syncAt is Filter.SyncAt.
+	// syncAt is Filter.SyncAt. Tests replace it.
 	syncAt func(seq uint64) error
 
-	recorded format // how the filter says that keys are read
+	recorded format // how keys are read, according to the filter
 
-	resumption             // what an earlier run has dealt with
-	passed     recordCheck // records dealt with, in this run and before
-	first      uint8       // check of the first record of a del, before that is dealt with
-	done       uint64      // of them, those of this run
-	synced     uint64      // how many had passed at the last marker
+	resumption             // what an earlier run has processed
+	passed     recordCheck // records processed, in this run and before
+	first      uint8       // check of the first record of a del, set before it is processed
+	done       uint64      // records that this run has processed
+	synced     uint64      // records passed at the last marker
 	marked     bool        // the filter has a marker of this run
 	changed    bool        // there were operations since the last marker
-	warned     bool        // that the filter is past its capacity
+	warned     bool        // about a filter over its capacity
 	err        error
-	lost       bool // what was done may not be durable
+	lost       bool // the changes may not be durable
 }
 
-// newMutation opens a filter for writing. The caller has to set apply, and call
-// run.
+// newMutation opens a filter for writing. The caller must set apply and call run.
 func newMutation(cmd *cobra.Command, flags *mutationFlags, kind runKind, args []string) (*mutation, error) {
 	if len(args) == 0 {
 		return nil, fmt.Errorf("%s needs a filter file", cmd.Name())
@@ -110,8 +108,7 @@ func newMutation(cmd *cobra.Command, flags *mutationFlags, kind runKind, args []
 	return m, nil
 }
 
-// typed reports whether a source may be a terminal, where a bar would be in the way
-// of what is typed.
+// typed reports whether a source may be a terminal, where a bar would interfere with typing.
 func typed(s *sources) bool {
 	for _, src := range s.list {
 		if src.info != nil && src.info.Mode()&fs.ModeCharDevice != 0 {
@@ -121,8 +118,7 @@ func typed(s *sources) bool {
 	return false
 }
 
-// setFormat sets how keys are read: as recorded in the filter, or as the flags
-// say.
+// setFormat sets how keys are read: as the filter records, or as the flags say.
 func (m *mutation) setFormat() error {
 	var err error
 	if m.recorded, err = recordedFormat(m.path, m.filter, m.plain); err == nil {
@@ -131,8 +127,8 @@ func (m *mutation) setFormat() error {
 	return err
 }
 
-// run goes through the input and closes the filter. What was done is durable
-// when it returns, unless lost.
+// run processes the input and closes the filter. When it returns, all changes are durable,
+// unless lost is set.
 func (m *mutation) run(ctx context.Context) error {
 	m.begin()
 	if m.err == nil {
@@ -143,8 +139,8 @@ func (m *mutation) run(ctx context.Context) error {
 	case m.err == nil:
 		m.end()
 	case m.changed && !m.lost:
-		// A key that was refused was an operation too, and is to come first
-		// when the run is resumed: the records are what counts.
+		// The refused key was an operation too, but a resumed run must start with it. So the
+		// marker counts records.
 		m.mark(false)
 	}
 	if err := m.filter.Close(); err != nil {
@@ -154,9 +150,9 @@ func (m *mutation) run(ctx context.Context) error {
 	return m.err
 }
 
-// begin finds out, for a run that is resumed, what the one before has left. Any
-// other one begins at once, so that what was left is not taken for its own; in a
-// filter that nothing has been done to, with its first record.
+// begin finds out what the previous run left, if this one resumes it. Any other run marks its
+// start at once, so that it does not take earlier operations for its own. In an untouched
+// filter, it marks its start with its first record.
 func (m *mutation) begin() {
 	seq, operations := m.filter.DurableSeq(), m.filter.DurableOps()
 	switch {
@@ -170,15 +166,14 @@ func (m *mutation) begin() {
 	}
 }
 
-// end says that the run has ended well. One that had no records leaves a filter
-// alone that nothing has been done to.
+// end marks the run as successful. A run without records leaves an untouched filter untouched.
 func (m *mutation) end() {
 	if m.passed.records > 0 || m.filter.DurableSeq()|m.filter.DurableOps() != 0 {
 		m.mark(true)
 	}
 }
 
-// mark makes durable what was done, with the marker of how far that is.
+// mark makes all changes durable, with the marker of the progress so far.
 func (m *mutation) mark(ended bool) {
 	next := m.passed.marker(m.kind, ended, m.filter.Len())
 	if !ended && m.passed.records == 0 {
@@ -195,7 +190,7 @@ func (m *mutation) mark(ended bool) {
 	m.synced, m.marked, m.changed = m.passed.records, true, false
 }
 
-// records goes through the records of the input.
+// records processes the records of the input.
 func (m *mutation) records(ctx context.Context) {
 	m.in.beforeRead = func() error {
 		m.work()
@@ -228,8 +223,8 @@ func (m *mutation) records(ctx context.Context) {
 	}
 }
 
-// work deals with the block: it goes over the records that an earlier run has dealt
-// with, and does what is to be done to the others.
+// work processes the block: it compares the records that an earlier run has processed, and adds
+// or deletes the others.
 func (m *mutation) work() {
 	if m.err != nil || len(m.block.spans) == 0 {
 		return
@@ -252,10 +247,9 @@ func (m *mutation) work() {
 	m.warn()
 }
 
-// do does to keys what this run does, and gives the number of those that were dealt
-// with before the error.
+// do adds or deletes keys, and returns how many were processed before the error.
 func (m *mutation) do(keys [][]byte) (n int, err error) {
-	if m.kind == delRun && m.passed.records == 0 { // its deletes cannot be told from those of another input later
+	if m.kind == delRun && m.passed.records == 0 { // deletes do not show which input they came from
 		var check recordCheck
 		check.add(keys[0])
 		m.first, m.marked = uint8(check.first), false
@@ -284,8 +278,7 @@ func (m *mutation) fail(err error) {
 	}
 }
 
-// show shows how far the run is: of files, how much of them has been read; of a
-// pipe, how many records.
+// show shows the progress: the bytes read for files, the number of records for a pipe.
 func (m *mutation) show() {
 	stage := "deleting"
 	switch {
@@ -301,14 +294,14 @@ func (m *mutation) show() {
 	m.bar.show(stage, int64(m.passed.records), 0, func(n int64) string { return formatSpeed(n, time.Since(m.start)) })
 }
 
-// formatSpeed writes how many records took so long, and how many that is a second.
+// formatSpeed writes a number of records and their rate per second.
 func formatSpeed(n int64, took time.Duration) string {
 	speed := float64(n) / max(took, time.Millisecond).Seconds()
 	return fmt.Sprintf("%s, %s a second", formatNumber(n, "record", "records"), formatCount(int64(speed)))
 }
 
-// warn says once that the filter holds more keys than it was sized for. The rate is
-// estimated from the file, which has what is durable.
+// warn says once that the filter holds more keys than it was sized for. It syncs first, because
+// the rate is estimated from the file, which has only durable keys.
 func (m *mutation) warn() {
 	length, capacity := m.filter.Len(), m.filter.Cap()
 	if m.warned || m.err != nil || !m.kind.adds() || length <= capacity {
@@ -326,8 +319,8 @@ func (m *mutation) warn() {
 		m.path, formatNumber(length, "key", "keys"), formatCount(capacity), formatRate(s.EstimatedRate), formatRate(s.TargetRate))
 }
 
-// explain says of which filter the error is that a write met; where the disk is full,
-// also what of the input is durable.
+// explain adds the name of the filter to an error of a write. If the disk is full, it also says
+// which part of the input is durable.
 func (m *mutation) explain(err error) error {
 	if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
 		return fmt.Errorf("%s: %w", m.path, err)
@@ -346,11 +339,10 @@ func (m *mutation) explain(err error) error {
 	return fmt.Errorf("%s: disk full while writing %s.stash; %s", m.path, m.path, kept)
 }
 
-// explainAt says at which record of the input there was an error of the filter, or
-// of that record.
+// explainAt says at which record of the input an error of the filter or of that record occurred.
 func (m *mutation) explainAt(err error, number int) error {
 	switch {
-	case m.err != nil: // of a marker; it says all
+	case m.err != nil: // an error of a marker is complete
 		return m.err
 	case errors.Is(err, mmapfilter.ErrFull):
 		return fmt.Errorf("%s: %w: it holds %s and was sized for %s; record %d of %s does not fit; build a larger one from all keys",
@@ -361,8 +353,8 @@ func (m *mutation) explainAt(err error, number int) error {
 	return fmt.Errorf("%s: record %d: %w", m.in.file, number, err)
 }
 
-// report says on standard error what became of the keys: where it was asked for,
-// and after an error, if they are kept.
+// report says on standard error how many keys were processed: with --verbose, and after an error
+// if they are kept.
 func (m *mutation) report(what string) {
 	switch {
 	case m.err == nil && m.verbose:

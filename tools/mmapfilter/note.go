@@ -8,8 +8,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// note writes a format as the text that is kept in a filter file: words in a
-// fixed order, names quoted as in Go, such as
+// note writes a format as the text stored in a filter file: words in a fixed order, with names
+// quoted as in Go, such as
 //
 //	hex trim-cr delim=":" field=1
 //
@@ -33,7 +33,7 @@ func (f format) note() string {
 	return strings.Join(words, " ")
 }
 
-// checkNote reports a format that is too long to be kept.
+// checkNote reports a format that is too long to be stored.
 func (f format) checkNote() error {
 	if n := len(f.note()); n > layout.NormalisationBytes {
 		return fmt.Errorf("a filter has only %d bytes to record how keys are read; --delim and --column need %d", layout.NormalisationBytes, n)
@@ -41,15 +41,15 @@ func (f format) checkNote() error {
 	return nil
 }
 
-// parseNote is the inverse of note. It accepts what note writes, and nothing
-// else: a text that some other program wrote is not guessed at.
+// parseNote is the inverse of note. It accepts only what note writes, and does not guess at the
+// text of another program.
 func parseNote(text string) (format, error) {
 	var f format
 	for rest := text; rest != ""; {
 		var word, value string
 		word, value, rest = cutWord(rest)
-		// What is unknown, or no value, is left out of f. That f is then not
-		// what the text says shows below.
+		// An unknown word or a bad value leaves f unchanged. The comparison with text below
+		// catches that.
 		switch word {
 		case "hex":
 			f.hex = true
@@ -76,9 +76,8 @@ func parseNote(text string) (format, error) {
 	return f, f.validate()
 }
 
-// cutWord cuts a word off a note, with the value that may follow it: a quoted
-// string, or anything up to a space. Of text that is not empty it cuts
-// something.
+// cutWord cuts a word off a note, with the value that may follow it: a quoted string, or
+// anything up to a space. It always shortens a text that is not empty.
 func cutWord(text string) (word, value, rest string) {
 	end := strings.IndexAny(text, " =")
 	if end < 0 {

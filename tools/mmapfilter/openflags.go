@@ -22,7 +22,6 @@ func addOpenFlags(flags *pflag.FlagSet, opts *mmapfilter.OpenOptions) {
 	flags.BoolVar(&opts.Checked, "checked", false, "report a fault in the file")
 }
 
-// residencies returns the names of the residencies, in order.
 func residencies() (names []string) {
 	for r := mmapfilter.ResidencyDefault; (&mmapfilter.OpenOptions{Residency: r}).Validate() == nil; r++ {
 		names = append(names, r.String())
@@ -30,12 +29,12 @@ func residencies() (names []string) {
 	return names
 }
 
-// addRecoverFlag adds the flag that lets a reading command recover a filter.
+// addRecoverFlag adds the flag that makes a reading command recover a filter.
 func addRecoverFlag(flags *pflag.FlagSet, recover *bool) {
 	flags.BoolVar(recover, "recover", false, "recover first if the writer has died")
 }
 
-// openFilter opens a filter and shows progress if that takes long.
+// openFilter opens a filter, and shows progress if opening takes long.
 func openFilter(path string, opts *mmapfilter.OpenOptions, stderr io.Writer) (*mmapfilter.Filter, error) {
 	bar := newProgress(stderr)
 	defer bar.close()

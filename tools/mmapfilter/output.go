@@ -18,7 +18,7 @@ func (t table) row(name, format string, args ...any) {
 
 func (t table) flush() error { return t.w.Flush() }
 
-// printJSON prints a value on as many lines as it takes to read it.
+// printJSON prints a value with indentation.
 func printJSON(w io.Writer, v any) error {
 	e := newJSONEncoder(w)
 	e.SetIndent("", "  ")

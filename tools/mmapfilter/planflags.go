@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// addPlanFlags adds the flags that say what size and kind of filter to make,
-// apart from the one for the bits of a fingerprint.
+// addPlanFlags adds the flags for the size and kind of a new filter, except the one for the bits
+// of a fingerprint.
 func addPlanFlags(flags *pflag.FlagSet, opts *mmapfilter.Options) {
 	flags.FuncP("capacity", "n", "number of keys", func(text string) (err error) {
 		opts.Capacity, err = parseCount(text)
@@ -30,20 +30,19 @@ func addPlanFlags(flags *pflag.FlagSet, opts *mmapfilter.Options) {
 	flags.IntVarP(&opts.BucketSize, "bucket-size", "b", 0, "slots in a bucket")
 }
 
-// addSharedF adds --fingerprint-bits, and -f for two things: the number of a
-// field, as in cut(1), where -d is given and --field is not, and the bits of a
-// fingerprint otherwise. Nothing tells which before all flags have been read;
-// resolveF does then.
+// addSharedF adds --fingerprint-bits, and -f with two meanings: with -d and without --field, the
+// number of a field, as in cut(1); otherwise the bits of a fingerprint. The meaning is known
+// only after all flags have been parsed; then resolveF sets the flag.
 func addSharedF(flags *pflag.FlagSet, opts *mmapfilter.Options) {
 	flags.IntVar(&opts.FingerprintBits, "fingerprint-bits", 0, "bits in a fingerprint")
 	flags.IntP(sharedF, "f", 0, "bits in a fingerprint, or number of the field")
 	flags.MarkHidden(sharedF)
 }
 
-// sharedF is the name of the flag of which -f is short. Nobody types it.
+// sharedF is the long name of -f, which is not meant to be typed.
 const sharedF = "f"
 
-// resolveF sets the flag that -f stands for, if it is there.
+// resolveF sets the flag that -f stands for, if -f was given.
 func resolveF(flags *pflag.FlagSet) error {
 	if !flags.Changed(sharedF) {
 		return nil
@@ -66,8 +65,8 @@ func checkPlanFlags(flags *pflag.FlagSet) error {
 	return nil
 }
 
-// addRateFlag adds -p. The zero of the options means the default; here it is
-// an error like any rate that is out of bounds.
+// addRateFlag adds -p. Zero in the options means the default; as a flag it is an error, like any
+// rate out of bounds.
 func addRateFlag(flags *pflag.FlagSet, opts *mmapfilter.Options) {
 	flags.FuncP("rate", "p", "false-positive rate", func(text string) error {
 		rate, err := strconv.ParseFloat(text, 64)
@@ -79,7 +78,6 @@ func addRateFlag(flags *pflag.FlagSet, opts *mmapfilter.Options) {
 	})
 }
 
-// lineSize says how large a line is.
 func lineSize(kind mmapfilter.Layout, f, b int) string {
 	bits := layout.LineBits(kind, layout.Params{FingerprintBits: f, BucketSize: b})
 	if bits == 8*layout.LineBytes {

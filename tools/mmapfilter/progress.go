@@ -10,23 +10,23 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 )
 
-// progressDelay is how long work takes before it is shown how far it is.
+// progressDelay is how long work takes before its progress is shown.
 const progressDelay = time.Second / 2
 
-// A progress shows on a terminal how far long work is, and takes it away when
-// the work is done. Where there is no terminal it does nothing.
+// A progress shows on a terminal how far long work has got, and disappears when the work is
+// done. Without a terminal it does nothing.
 type progress struct {
-	terminal io.Writer // nil: nothing is shown
-	start    time.Time // of the work
+	terminal io.Writer // nil if nothing is ever shown
+	start    time.Time // start of the work
 
-	out        *mpb.Progress // nil: nothing is shown for now
+	out        *mpb.Progress // nil while nothing is shown
 	bar        *mpb.Bar
 	stage      string
 	stageStart time.Time
 	total      int64
 }
 
-// newProgress makes a progress on w if that is a terminal.
+// newProgress makes a progress on w if w is a terminal.
 func newProgress(w io.Writer) *progress {
 	if !isTerminal(w) || os.Getenv("TERM") == "dumb" {
 		return new(progress)
@@ -40,9 +40,8 @@ func isTerminal(rw any) bool {
 	return ok && cwriter.IsTerminal(int(f.Fd()))
 }
 
-// show sets the bar to done of total, or where total is 0 to a count, which
-// format writes. A stage or a total that is not that of the call before starts
-// the bar over.
+// show sets the bar to done of total or, if total is 0, to a count that format writes. A new
+// stage or total starts the bar over.
 func (p *progress) show(stage string, done, total int64, format func(int64) string) {
 	if p.terminal == nil {
 		return
@@ -83,8 +82,8 @@ func (p *progress) clear() {
 	}
 }
 
-// hide takes the bar away until the next call of show, so that something else
-// can be written to the terminal.
+// hide removes the bar until the next call of show, so that something else can be written to the
+// terminal.
 func (p *progress) hide() {
 	if p.out != nil {
 		p.clear()
@@ -93,7 +92,7 @@ func (p *progress) hide() {
 	}
 }
 
-// close takes the bar away for good. Closing a second time does nothing.
+// close removes the bar for good. Closing again does nothing.
 func (p *progress) close() {
 	p.hide()
 	p.terminal = nil

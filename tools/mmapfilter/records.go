@@ -9,25 +9,25 @@ import (
 	"io"
 )
 
-// Records are the pieces of an input that hold one key each.
+// A records cuts an input into records that hold one key each.
 type records interface {
-	// next gives the next record, which is valid until the one after it, and
-	// its number. After the last one the error is io.EOF.
+	// next returns the next record, or in CSV its key column, and its number. The bytes are
+	// valid until the next call. After the last record the error is io.EOF.
 	next() (record []byte, number int, err error)
-	// whole gives all of the record of which next gave a part, as it stands in
-	// the input, without the byte that ends it; valid until the next one.
+	// whole returns all of the last record, as it stands in the input without its terminator. It
+	// is valid until the next call of next.
 	whole() []byte
 }
 
-// A splitter cuts its input at a separator. A last record without one counts.
+// A splitter cuts its input at a separator. A last record without one counts too.
 type splitter struct {
 	r          io.Reader
 	separator  byte
 	buf        []byte
-	start, end int // buf[start:end] has been read and not given out
+	start, end int // buf[start:end] has been read but not returned
 	record     []byte
 	number     int
-	err        error // of r, for when the buffer is used up
+	err        error // of r, returned once the buffer is used up
 }
 
 func newSplitter(r io.Reader, separator byte, bufferSize int) *splitter {
@@ -35,7 +35,7 @@ func newSplitter(r io.Reader, separator byte, bufferSize int) *splitter {
 }
 
 func (s *splitter) next() ([]byte, int, error) {
-	searched := 0 // bytes from start on that are known to hold no separator
+	searched := 0 // bytes from start on that hold no separator
 	for {
 		i := bytes.IndexByte(s.buf[s.start+searched:s.end], s.separator)
 		if i >= 0 {
@@ -61,7 +61,7 @@ func (s *splitter) next() ([]byte, int, error) {
 
 func (s *splitter) whole() []byte { return s.record }
 
-// fill reads more into the buffer, which it enlarges if one record fills it.
+// fill reads more into the buffer. It enlarges the buffer if one record fills it.
 func (s *splitter) fill() {
 	switch {
 	case s.start > 0:
@@ -81,7 +81,7 @@ func (s *splitter) fill() {
 	s.err = io.ErrNoProgress
 }
 
-// Fixed records have one size, and nothing between them.
+// A fixed cuts its input into records of a fixed size with nothing between them.
 type fixed struct {
 	r      *bufio.Reader
 	size   int
@@ -94,7 +94,7 @@ func newFixed(r io.Reader, size int) *fixed {
 }
 
 func (f *fixed) next() ([]byte, int, error) {
-	f.r.Discard(len(f.record)) // that was valid until now
+	f.r.Discard(len(f.record)) // the last record was valid until now
 	var err error
 	f.record, err = f.r.Peek(f.size)
 	if err == nil || len(f.record) > 0 {
@@ -111,26 +111,26 @@ func (f *fixed) next() ([]byte, int, error) {
 
 func (f *fixed) whole() []byte { return f.record }
 
-// maxCSVRecord bounds the bytes of a record of CSV. A quote that is not closed
-// makes the rest of a file one record, which may be more than there is memory.
+// maxCSVRecord bounds the bytes of a CSV record. A quote that is not closed makes the rest of a
+// file one record, which may not fit in memory.
 const maxCSVRecord = 64 << 20
 
-// A csvColumn gives one column of its input. The end of a line inside quotes is
-// a newline in the key, also where the file has CR LF: package csv does that.
+// A csvColumn returns one column of its input. A line end inside quotes becomes a newline in the
+// key even if it is CR LF in the file, because package csv converts it.
 type csvColumn struct {
 	r      *csv.Reader
 	limit  *recordLimit // under r
 	tape   *tape        // under r, if whole records are wanted
-	header []byte       // as in the input, if there is one and it is wanted
+	header []byte       // as in the input, if there is one and whole records are wanted
 	column int          // from 0
 	key    []byte
 }
 
-// A tape keeps what is read through it until it is cut off.
+// A tape keeps what is read through it until it is cut.
 type tape struct {
 	io.Reader
 	kept []byte
-	from int64 // offset in the input of the first byte of kept
+	from int64 // offset in the input of kept[0]
 }
 
 func (t *tape) Read(p []byte) (int, error) {
@@ -139,8 +139,8 @@ func (t *tape) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// cut gives what is kept of the bytes before an offset in the input, valid until
-// the next read, and keeps it no longer.
+// cut removes the kept bytes before an offset in the input and returns them. They are valid
+// until the next read.
 func (t *tape) cut(end int64) []byte {
 	n := end - t.from
 	piece := t.kept[:n:n]
@@ -148,11 +148,11 @@ func (t *tape) cut(end int64) []byte {
 	return piece
 }
 
-// A recordLimit ends its input where a record is too long. It does so with
-// io.EOF, since then the csv.Reader says where the record starts.
+// A recordLimit ends its input if a record is too long. It does so with io.EOF, because the
+// csv.Reader then says where the record starts.
 type recordLimit struct {
 	io.Reader
-	read    int // bytes since the last record, or a few more: r reads ahead
+	read    int // bytes since the last record, or a few more, because r reads ahead
 	reached bool
 }
 
@@ -166,8 +166,7 @@ func (l *recordLimit) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// newCSVColumn gives io.EOF for an input that should have a header and has
-// nothing at all.
+// newCSVColumn returns io.EOF for an empty input that should have a header.
 func newCSVColumn(r io.Reader, f extraction, whole bool) (*csvColumn, error) {
 	c := &csvColumn{column: f.column - 1}
 	if whole {
@@ -176,12 +175,12 @@ func newCSVColumn(r io.Reader, f extraction, whole bool) (*csvColumn, error) {
 	}
 	c.limit = &recordLimit{Reader: r}
 	buffered := bufio.NewReaderSize(c.limit, bufferBytes)
-	// Some programs write a byte order mark; it is not a part of a name.
+	// Some programs write a byte order mark. It is not part of a name.
 	if head, _ := buffered.Peek(3); string(head) == "\ufeff" {
 		buffered.Discard(3)
 		if whole {
 			c.tape.cut(3)
-			c.tape.from = 0 // as r counts
+			c.tape.from = 0 // r counts without the mark
 		}
 	}
 	c.r = csv.NewReader(buffered)
@@ -212,7 +211,7 @@ func newCSVColumn(r io.Reader, f extraction, whole bool) (*csvColumn, error) {
 	return c, nil
 }
 
-// whole leaves out the empty lines before the record, which are none.
+// whole drops the empty lines before the record, which are not records.
 func (c *csvColumn) whole() []byte {
 	piece := c.tape.cut(c.r.InputOffset())
 	for {
@@ -227,7 +226,7 @@ func (c *csvColumn) whole() []byte {
 	}
 }
 
-// read gives a record and the line on which it starts.
+// read returns a record and the line on which it starts.
 func (c *csvColumn) read() (record []string, line int, err error) {
 	record, err = c.r.Read()
 	var bad *csv.ParseError
@@ -243,7 +242,7 @@ func (c *csvColumn) read() (record []string, line int, err error) {
 	return record, line, err
 }
 
-// The number is that of the line on which the record starts.
+// next returns the line on which the record starts as its number.
 func (c *csvColumn) next() ([]byte, int, error) {
 	record, line, err := c.read()
 	if err != nil {

@@ -31,15 +31,15 @@ Exit status: 0 if the filter can be used, recovered or not; 4 if it is damaged
 and was left unchanged; 8 after another error, such as a writer that is running;
 16 for an invalid command line.`
 
-// The exit status of recover, as of fsck(8), apart from what that has for a file
-// system that was mended: a filter that can be used is no failure.
+// Exit statuses of recover, as of fsck(8), except that 1 (errors corrected) becomes 0: a usable
+// filter is no failure.
 const (
 	recoverDamaged  = 4
 	recoverFailed   = 8
 	recoverMisusage = 16
 )
 
-// A recoverCommand is the flags of recover.
+// A recoverCommand holds the flags of recover.
 type recoverCommand struct {
 	json, discard, yes bool
 }
@@ -94,10 +94,10 @@ func (r *recoverCommand) run(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// cost is what discarding a log costs.
+// cost says what discarding a log costs.
 const cost = `may lose keys: any key inserted or moved since the last checkpoint, even if synced, may then be answered "certainly not"`
 
-// agreed asks whether a log is to be discarded.
+// agreed asks whether to discard a log.
 func (r *recoverCommand) agreed(cmd *cobra.Command, path string, damage *mmapfilter.CorruptError) bool {
 	fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\nTo go on without it %s.\nDiscard it? [y/N] ", path, whatOfLog(path, damage), cost)
 	answer, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
@@ -130,8 +130,8 @@ func printRecovery(w io.Writer, path string, r mmapfilter.Recovery) error {
 	return t.flush()
 }
 
-// formatSequence says how far a filter has come: the last number that its user
-// gave it, and what followed.
+// formatSequence writes the last number that the user gave to a filter, and how many operations
+// followed.
 func formatSequence(seq, operations uint64) string {
 	return fmt.Sprintf("%s, and %s after it", formatCount(seq), formatNumber(operations, "operation", "operations"))
 }

@@ -2,23 +2,22 @@ package main
 
 import "fmt"
 
-// A resumption is what a run has of the one before that it goes on with. It goes
-// over the records that were dealt with, and holds them against the marker and,
-// if they are to be in the filter, against that. It does nothing before it has gone
-// over all of them: an input cannot be read twice.
+// A resumption describes the previous run to a run that resumes it. The new run first goes over
+// the records that were processed, and compares them with the marker and, if they should be in
+// the filter, with the filter. It changes nothing until it has gone over all of them, because it
+// cannot read its input twice.
 type resumption struct {
 	last marker
-	skip uint64 // records to go over
+	skip uint64 // records to compare
 
-	// The last run has ended: whether this input is that of the last run, or
-	// another one, shows with its first record.
+	// The last run has ended. The first record shows whether this input is the same or another
+	// one.
 	undecided bool
 }
 
-// resumed finds out from the marker and the operations since what the last run has
-// left.
+// resumed finds out what the last run left, from the marker and the number of operations since.
 func (m *mutation) resumed(seq, operations uint64) (r resumption, err error) {
-	if seq|operations == 0 { // nothing has been done to the filter
+	if seq|operations == 0 { // nothing has changed the filter yet
 		return r, nil
 	}
 	last, ok := decodeMarker(seq)
@@ -34,8 +33,7 @@ func (m *mutation) resumed(seq, operations uint64) (r resumption, err error) {
 		return resumption{last: last, skip: last.records, undecided: last.records > 0}, nil
 	}
 	r = resumption{last: last, skip: last.records + operations}
-	// An add has made the filter grow with every operation, but with one that it ended
-	// with as the filter was full.
+	// Each operation of an add has added a key, except a last one that found the filter full.
 	if last.kind == addRun {
 		grown := uint8(m.filter.Len()) - last.length // modulo 256
 		switch missing := uint8(operations) - grown; {
@@ -48,8 +46,8 @@ func (m *mutation) resumed(seq, operations uint64) (r resumption, err error) {
 	return r, nil
 }
 
-// goOver holds keys against what the last run has dealt with, as far as that goes,
-// and gives their number. An error is about the key of that number.
+// goOver compares keys with those that the last run has processed, as far as these go, and
+// returns their number. An error is about the key with that index.
 func (m *mutation) goOver(keys [][]byte) (n int, err error) {
 	if m.passed.records >= m.skip {
 		return 0, nil
@@ -80,8 +78,8 @@ func (m *mutation) goOver(keys [][]byte) (n int, err error) {
 	return len(keys), nil
 }
 
-// found asks the filter for keys that are to be in it. Those that were deleted may be
-// in it or not.
+// found looks up keys that should be in the filter. Deleted keys may be in it or not, so all of
+// them count as found.
 func (m *mutation) found(keys [][]byte) []bool {
 	found := make([]bool, len(keys))
 	if m.kind.adds() {
@@ -94,8 +92,7 @@ func (m *mutation) found(keys [][]byte) []bool {
 	return found
 }
 
-// tooShort is the error of an input that ends before what the last run has dealt
-// with.
+// tooShort returns the error of an input that is shorter than what the last run has processed.
 func (m *mutation) tooShort() error {
 	if m.passed.records >= m.skip {
 		return nil
@@ -103,7 +100,7 @@ func (m *mutation) tooShort() error {
 	return fmt.Errorf("%s: %w", m.path, m.notTheInput(fmt.Sprintf("the input has %s of %s", formatCount(m.passed.records), formatNumber(m.skip, "record", "records"))))
 }
 
-// notTheInput is the error of an input that shows not to be that of the last run.
+// notTheInput returns the error of an input that differs from that of the last run.
 func (m *mutation) notTheInput(why string) error {
 	which := "completed with another input"
 	if !m.last.ended {
@@ -112,8 +109,7 @@ func (m *mutation) notTheInput(why string) error {
 	return fmt.Errorf("%s: the last %s %s; omit --resume to %s all keys of this input", why, m.kind.command(), which, m.kind.verb())
 }
 
-// changedByOthers is the error of a filter of which it is not known what has become
-// of the last run.
+// changedByOthers returns the error of a filter that no longer shows what the last run did.
 func (m *mutation) changedByOthers() error {
 	return fmt.Errorf("%s: something else has changed it since the last %s; omit --resume to %s all keys",
 		m.path, m.kind.command(), m.kind.verb())

@@ -11,20 +11,19 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// seedVariable is the environment variable that has the seed of the hash, where
-// neither a flag nor a file does.
+// seedVariable names the environment variable for the seed of the hash, used if neither --seed
+// nor --seed-file is given.
 const seedVariable = "MMAPFILTER_SEED"
 
-// seedFlags are the ways to give the seed of the hash. It is a secret, and other
-// users of the machine can read a command line.
+// seedFlags holds the flags for the seed of the hash. The seed is a secret, and other users of
+// the machine can read a command line, hence --seed-file.
 type seedFlags struct {
 	flags *pflag.FlagSet
 	given uint64
 	file  string
 }
 
-// The help of these flags, for a command whose default seed is fixed, and for one
-// whose default is random.
+// The help of these flags, for commands with a fixed and with a random default seed.
 const (
 	buildSeedHelp  = seedHelp + "(0: fixed)\n"
 	createSeedHelp = seedHelp + "(random)\n"
@@ -45,8 +44,8 @@ func addSeedFlags(flags *pflag.FlagSet) *seedFlags {
 
 const errSeed = demand("takes a 64-bit number, such as 12345 or 0xfeed")
 
-// parseSeed reads a number in decimal or, after 0x, in hex. One with a leading
-// zero would be octal to some.
+// parseSeed parses a number in decimal or, after 0x, in hex. It rejects other leading zeros,
+// which could mean octal.
 func parseSeed(text string) (uint64, error) {
 	seed, err := strconv.ParseUint(text, 0, 64)
 	if hex := strings.HasPrefix(strings.ToLower(text), "0x"); err != nil || text[0] == '0' && text != "0" && !hex {
@@ -55,7 +54,7 @@ func parseSeed(text string) (uint64, error) {
 	return seed, nil
 }
 
-// seed gives the seed that was asked for, if one was. No error shows it.
+// seed returns the seed and whether one was given. No error reveals it.
 func (s *seedFlags) seed() (seed uint64, asked bool, err error) {
 	var sources []string
 	for _, name := range []string{"seed", "seed-file"} {
@@ -84,14 +83,14 @@ func (s *seedFlags) seed() (seed uint64, asked bool, err error) {
 	return seed, true, err
 }
 
-// readSeed reads a file that has one number, and white space around it.
+// readSeed reads a file that contains one number, with optional white space around it.
 func readSeed(path string) (uint64, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return 0, &fileError{path, err}
 	}
 	defer f.Close()
-	const limit = 4096 // a file that is something else may be large
+	const limit = 4096 // the wrong file may be large
 	text, err := io.ReadAll(io.LimitReader(f, limit))
 	if err != nil {
 		return 0, &fileError{path, err}

@@ -11,29 +11,29 @@ import (
 	"unicode/utf8"
 )
 
-// A selection is a run of check: it asks a filter for keys, many at a time,
-// and prints those that are selected in the order of the input.
+// A selection is a run of check. It looks up keys in a filter, many at a time, and prints the
+// selected ones in the order of the input.
 type selection struct {
 	*checkCommand
 	path     string
-	target   // what is asked
+	target   // where keys are looked up
 	in       *input
 	out      *bufio.Writer
-	objects  *json.Encoder // on out
+	objects  *json.Encoder // writes to out
 	bar      *progress
-	say      func(string) // on standard error
-	report   func(error)  // says that a source could not be read, or not all of it
+	say      func(string) // writes to standard error
+	report   func(error)  // reports that a source could not be read completely
 	reported bool
-	headed   bool // what comes before the first record has been printed
+	headed   bool // the header has been printed
 	selected uint64
-	err      error // the first one of asking or printing
+	err      error // the first error of a lookup or of the output
 
 	block block
 	found []bool
 }
 
-// run goes through the whole input. As with grep(1), an error of a source is
-// reported and does not keep it from the sources after that one.
+// run processes the whole input. As in grep(1), an error of a source is reported, and the next
+// sources are still read.
 func (s *selection) run(ctx context.Context, out io.Writer) error {
 	s.out = bufio.NewWriterSize(out, bufferBytes)
 	s.objects = newJSONEncoder(s.out)
@@ -83,7 +83,7 @@ func (s *selection) run(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// take takes a key into the block.
+// take adds a key to the block.
 func (s *selection) take(key []byte) {
 	record := s.in.raw
 	if s.in.whole {
@@ -102,18 +102,18 @@ func (s *selection) sourceFailed(err error) {
 	}
 }
 
-// fail keeps the first error, unless the outcome was known before it.
+// fail keeps the first error, unless the outcome is already known.
 func (s *selection) fail(err error) {
 	if s.err == nil && !s.done() {
 		s.err = err
 	}
 }
 
-// done reports whether no key changes the outcome any more.
+// done reports whether no further key can change the outcome.
 func (s *selection) done() bool { return s.quiet && s.selected > 0 }
 
-// ask looks up the block, prints what is selected of it and starts another. All
-// of the block is asked of one file.
+// ask looks up the block, prints its selected keys and starts another block. It looks up the
+// whole block in one file.
 func (s *selection) ask() {
 	if s.err != nil || s.done() || len(s.block.spans) == 0 {
 		return
@@ -146,9 +146,8 @@ func (s *selection) flush() {
 	s.fail(s.out.Flush())
 }
 
-// print writes key i of the block, or its record. Errors are kept by the buffered
-// writer until flush. With more than one file the name of the file comes first,
-// as with grep(1).
+// print writes key i of the block, or its record. The buffered writer keeps errors until flush.
+// With several files the file name comes first, as in grep(1).
 func (s *selection) print(i, number int) {
 	if s.json {
 		s.printJSON(i, number)
@@ -171,8 +170,8 @@ func (s *selection) print(i, number int) {
 	s.out.WriteString(s.in.end())
 }
 
-// head writes the names of the columns, for records of CSV to be read again. With
-// numbers before them they are not.
+// head writes the names of the columns, so that CSV records can be read again. Records with
+// numbers before them cannot, so they get no header.
 func (s *selection) head() {
 	if s.in.header != nil && !s.headed && !s.number {
 		s.headed = true
@@ -181,12 +180,11 @@ func (s *selection) head() {
 	}
 }
 
-// An answerJSON is the object that check --json prints for a key. A string of
-// JSON is Unicode, so a key or record that is not has the replacement character
-// for what is not, and all its bytes in hex beside it; so has every key of a file
-// that is no text.
+// An answerJSON is the object that check --json prints for a key. JSON strings are Unicode, so a
+// key or record that is not valid UTF-8 has replacement characters, and beside it all its bytes
+// in hex. So does every key of a file with binary records.
 type answerJSON struct {
-	File      string  `json:"file,omitempty"` // where there is more than one
+	File      string  `json:"file,omitempty"` // if there are several
 	Line      int     `json:"line"`
 	Key       string  `json:"key"`
 	Hex       string  `json:"hex,omitempty"`
@@ -210,7 +208,7 @@ func (s *selection) printJSON(i, number int) {
 	s.objects.Encode(object)
 }
 
-// hexIf gives text in hex if it is binary, or no Unicode.
+// hexIf returns text in hex if it is binary or not UTF-8, and "" otherwise.
 func hexIf(binary bool, text []byte) string {
 	if binary || !utf8.Valid(text) {
 		return hex.EncodeToString(text)

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// A signalError is the cause of a context that a signal has ended.
+// A signalError is the cause of a context that a signal has cancelled.
 type signalError struct{ os.Signal }
 
 func (e signalError) Error() string { return e.Signal.String() }
 
-// endSignals are the signals that end the work in order. One that is ignored
-// stays so: nohup ignores SIGHUP for a command, a shell without job control
-// SIGINT for one in the background.
+// endSignals returns the signals that end the work in an orderly way. Ignored signals stay
+// ignored: nohup ignores SIGHUP for a command, and a shell without job control ignores SIGINT
+// for commands in the background.
 func endSignals() []os.Signal {
 	var signals []os.Signal
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
@@ -27,15 +27,15 @@ func endSignals() []os.Signal {
 	return signals
 }
 
-// untilSignal gives a context that the first signal ends. The second one then
-// ends the process at once.
+// untilSignal returns a context that the first signal cancels. The second signal ends the
+// process at once.
 //
-// A broken pipe on standard output becomes an error of the write, so that what
-// ends for it does so in order too.
+// A broken pipe on standard output becomes an error of the write, so that it too ends the work
+// in an orderly way.
 func untilSignal(parent context.Context) context.Context {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	signals := endSignals()
-	if len(signals) == 0 { // Notify would take that for all there are
+	if len(signals) == 0 { // Notify would take none for all
 		return parent
 	}
 	ctx, cancel := context.WithCancelCause(parent)
@@ -49,9 +49,9 @@ func untilSignal(parent context.Context) context.Context {
 	return ctx
 }
 
-// endBySignal ends the process by the signal that has ended ctx, if one has.
-// From an exit status alone a shell would not know that its loop is to end too.
-// It returns where the system has no signals.
+// endBySignal ends the process by the signal that has cancelled ctx, if any. A shell could not
+// tell from an exit status that its loop must end too. endBySignal returns if the system has no
+// signals.
 func endBySignal(ctx context.Context) {
 	var cause signalError
 	if !errors.As(context.Cause(ctx), &cause) {
@@ -59,6 +59,6 @@ func endBySignal(ctx context.Context) {
 	}
 	process, err := os.FindProcess(os.Getpid())
 	if err == nil && process.Signal(cause.Signal) == nil {
-		time.Sleep(time.Second) // it may come after Signal has returned
+		time.Sleep(time.Second) // the signal may arrive after Signal returns
 	}
 }

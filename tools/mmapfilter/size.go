@@ -71,12 +71,12 @@ func newSizeCommand() *cobra.Command {
 	return cmd
 }
 
-// informationBound is the bits per key without which no filter, of whatever
-// kind, has a false-positive rate this low.
+// informationBound returns the fewest bits per key with which any filter can have this
+// false-positive rate.
 func informationBound(rate float64) float64 { return math.Log2(1 / rate) }
 
-// rateAsked is the rate that a plan is to keep to: the one asked for, or with a
-// fingerprint that was asked for, the one that follows from it.
+// rateAsked returns the rate that a plan must keep: the one asked for, or the one that follows
+// from the fingerprint asked for.
 func rateAsked(opts *mmapfilter.Options, p mmapfilter.Plan) float64 {
 	switch {
 	case opts.FingerprintBits != 0:
@@ -87,8 +87,8 @@ func rateAsked(opts *mmapfilter.Options, p mmapfilter.Plan) float64 {
 	return opts.FalsePositiveRate
 }
 
-// spoolBytes is how much of the disk the hashes of a build take at most, beside
-// the file that is built.
+// spoolBytes returns how much disk space the hashes of a build take at most, besides the new
+// file.
 func spoolBytes(p mmapfilter.Plan) int64 { return 8 * int64(p.Capacity) }
 
 func printPlan(w io.Writer, opts *mmapfilter.Options, p mmapfilter.Plan) error {
@@ -111,7 +111,7 @@ func printPlan(w io.Writer, opts *mmapfilter.Options, p mmapfilter.Plan) error {
 	return err
 }
 
-// explainPlan says why the plan is what it is.
+// explainPlan says why the plan is as it is.
 func explainPlan(opts *mmapfilter.Options, p mmapfilter.Plan) string {
 	if opts.FingerprintBits != 0 {
 		return fmt.Sprintf("f=%d was asked for; the rate follows from it, at %.0f %% load.", p.FingerprintBits, 100*p.DesignLoad)
@@ -136,7 +136,7 @@ type planJSON struct {
 	FileBytes        int64   `json:"file_bytes"`
 	MemoryBytes      int64   `json:"memory_bytes"`
 	BuildMemoryBytes int64   `json:"build_memory_bytes"`
-	BuildDiskBytes   int64   `json:"build_disk_bytes"` // beside the file, at most
+	BuildDiskBytes   int64   `json:"build_disk_bytes"` // besides the file, at most
 	Layout           string  `json:"layout"`
 	FingerprintBits  int     `json:"fingerprint_bits"`
 	BucketSize       int     `json:"bucket_size"`

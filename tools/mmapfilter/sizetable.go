@@ -13,18 +13,18 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
-// What size --table goes through.
+// The rows and columns of size --table.
 var (
 	tableKeys  = []string{"1M", "10M", "100M", "1B", "10B"}
 	tableRates = []float64{0.05, 0.01, 0.001, 0.0001}
 )
 
-// trialKeys is how many keys the trial build has. A build takes about the same time for
-// each key, be they few or many; fewer would measure how long its syncs take.
+// trialKeys is the number of keys in the trial build. The time of a build is about proportional
+// to its number of keys; with fewer keys, the trial would mostly measure syncs.
 const trialKeys = 4_000_000
 
-// printSizes prints the sizes of filters for many numbers of keys and rates, and what a
-// build takes, with so many seconds for each key.
+// printSizes prints the sizes of filters for many numbers of keys and rates, and the cost of
+// building them, at each seconds per key.
 func printSizes(w io.Writer, opts mmapfilter.Options, each float64) (err error) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(t, "keys\t")
@@ -50,8 +50,8 @@ func printSizes(w io.Writer, opts mmapfilter.Options, each float64) (err error) 
 	return t.Flush()
 }
 
-// trialBuild builds a filter in the directory for temporary files, and gives the seconds
-// that a key took.
+// trialBuild builds a filter in the directory for temporary files, and returns the seconds per
+// key.
 func trialBuild(ctx context.Context) (each float64, err error) {
 	dir, err := os.MkdirTemp("", "mmapfilter-size-")
 	if err != nil {
@@ -75,7 +75,7 @@ func trialBuild(ctx context.Context) (each float64, err error) {
 	return time.Since(begun).Seconds() / trialKeys, f.Close()
 }
 
-// roundSeconds writes a time in seconds, so that those of a column compare.
+// roundSeconds writes a time in seconds, so that times in a column are easy to compare.
 func roundSeconds(seconds float64) string {
 	if seconds < 10 {
 		return fmt.Sprintf("%.1f s", seconds)

@@ -10,29 +10,29 @@ import (
 	"sync/atomic"
 )
 
-// Sources are the files that keys come from.
+// A sources lists where keys come from.
 type sources struct {
 	list  []source
-	bytes int64        // in all of them; 0 where one does not say
-	read  atomic.Int64 // of those, as they are in the files
+	bytes int64        // in all sources; 0 if one has no known size
+	read  atomic.Int64 // bytes read so far, as in the files
 }
 
 // A source is a file, standard input, or the command line.
 type source struct {
 	name    string
-	stdin   io.Reader // nil for a file
-	keys    []string  // of the command line; nil for a file
-	regular bool      // reading from it does not wait for someone to write
+	stdin   io.Reader // nil for other sources
+	keys    []string  // from the command line; nil for other sources
+	regular bool      // reading does not wait for a writer
 	info    fs.FileInfo
-	err     error // it cannot be read
+	err     error // why it cannot be read
 }
 
-// commandLine is what the source of the keys of -e is called.
+// commandLine is the name of the source of the keys of -e.
 const commandLine = "command line"
 
-// findSources looks at the files, which come after the keys of the command line.
-// One that cannot be read is a source with an error, for the caller to decide
-// when it counts.
+// findSources examines the named files. They come after the keys of the command line. A file
+// that cannot be read becomes a source with an error, so that the caller decides when the error
+// counts.
 func findSources(keys, names []string, stdin io.Reader) (*sources, error) {
 	s := new(sources)
 	if len(keys) > 0 {
@@ -77,7 +77,7 @@ func findSources(keys, names []string, stdin io.Reader) (*sources, error) {
 	return s, nil
 }
 
-// err is the error of the first source that cannot be read.
+// err returns the error of the first source that cannot be read.
 func (s *sources) err() error {
 	for _, src := range s.list {
 		if src.err != nil {
@@ -87,11 +87,11 @@ func (s *sources) err() error {
 	return nil
 }
 
-// excludes reports an error if the file called path is one of the sources.
+// excludes returns an error if the file at path is one of the sources.
 func (s *sources) excludes(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil // there is no such file
+		return nil // no such file
 	}
 	for _, src := range s.list {
 		if src.info != nil && os.SameFile(src.info, info) {
@@ -101,7 +101,7 @@ func (s *sources) excludes(path string) error {
 	return nil
 }
 
-// open opens a source and counts what is read of it.
+// open opens a source, and counts the bytes read from it.
 func (s *sources) open(ctx context.Context, src source) (io.ReadCloser, error) {
 	if src.err != nil {
 		return nil, src.err
@@ -119,9 +119,8 @@ func (s *sources) open(ctx context.Context, src source) (io.ReadCloser, error) {
 	return s.count(f), nil
 }
 
-// interruptible reads a source that may keep its reader waiting, and stops
-// doing so when ctx ends. Nothing can stop the system call that waits, so it
-// is left behind in a goroutine; the same goes for opening a pipe.
+// interruptible reads a source that may block, until ctx ends. Nothing can interrupt the system
+// call that blocks, so a goroutine is left waiting in it. The same goes for opening a pipe.
 func interruptible(ctx context.Context, src source) io.ReadCloser {
 	r, w := io.Pipe()
 	stop := context.AfterFunc(ctx, func() { r.CloseWithError(ctx.Err()) })
@@ -144,7 +143,7 @@ func interruptible(ctx context.Context, src source) io.ReadCloser {
 
 func (s *sources) count(r io.ReadCloser) io.ReadCloser { return &counted{r, &s.read} }
 
-// A counted reader adds up the bytes that are read from it.
+// A counted counts the bytes read from it.
 type counted struct {
 	io.ReadCloser
 	n *atomic.Int64

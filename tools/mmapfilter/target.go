@@ -9,22 +9,22 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
-// A target is what a selection asks: one filter, or with --follow that of the newest
+// A target is where a selection looks up keys: one filter or, with --follow, that of the newest
 // file.
 type target struct {
 	filter   *mmapfilter.Filter   // nil with --follow
-	follower *mmapfilter.Follower // nil without
+	follower *mmapfilter.Follower // nil without --follow
 	refused  error                // why a new file was not taken over
-	told     bool                 // that answers are no answers
+	told     bool                 // the user knows that all answers are "maybe"
 
-	note     string // what the filter records, as the keys of the input are made
-	recorded format // that, unless it is to be forgotten
+	note     string // the note of the filter by which the keys of the input are made
+	recorded format // the format in that note; zero with --plain
 }
 
-// open opens the filter, and sets how keys are made.
+// open opens the filter and sets the format of keys.
 func (s *selection) open(stderr io.Writer) (err error) {
 	if s.follow {
-		s.opening.FollowInterval = -1 // newest looks
+		s.opening.FollowInterval = -1 // newest checks for a new file
 		s.follower, err = mmapfilter.Follow(s.path, &s.opening)
 	} else {
 		s.filter, err = openFilter(s.path, &s.opening, stderr)
@@ -50,7 +50,7 @@ func (t *target) close() error {
 	return t.filter.Close()
 }
 
-// setFormat makes the keys of the input as a filter records it.
+// setFormat sets the format of keys to that recorded by a filter.
 func (s *selection) setFormat(filter *mmapfilter.Filter) error {
 	recorded, err := recordedFormat(s.path, filter, s.plain)
 	if err != nil {
@@ -63,9 +63,9 @@ func (s *selection) setFormat(filter *mmapfilter.Filter) error {
 	return nil
 }
 
-// newest gives the filter that the block is to be asked of, and makes its keys as
-// that records it. Where some cannot be, they are cut off the block; the error
-// says why.
+// newest returns the filter in which to look up the block, and makes the keys of the block again
+// if that filter records another format. If a key cannot be made, newest cuts it and the keys
+// after it off the block; the error says why.
 func (s *selection) newest() (filter *mmapfilter.Filter, cut error) {
 	if s.follower == nil {
 		return s.filter, nil
@@ -79,8 +79,8 @@ func (s *selection) newest() (filter *mmapfilter.Filter, cut error) {
 	return filter, s.remake(filter)
 }
 
-// takeOver asks for the keys that were read, and reports whether a new file has come
-// that records another way to read them.
+// takeOver looks up the keys read so far, and reports whether a new file with another format has
+// arrived.
 func (s *selection) takeOver() bool {
 	before := s.note
 	s.ask()
@@ -91,9 +91,9 @@ func (s *selection) takeOver() bool {
 	return s.err == nil && s.note != before
 }
 
-// remake makes the keys of the block once more, which were made as an older file
-// records it. What is done to a key may be another thing in the new file; which part
-// of a file is a key may not, since the input is being cut up as the old one says.
+// remake makes the keys of the block again in the format of a new file. That format may change
+// what is done to a key, but not which part of a file is a key, since the input is already being
+// split in the old format.
 func (s *selection) remake(filter *mmapfilter.Filter) error {
 	old, oldNote := s.in.format.extraction, s.note
 	err := s.setFormat(filter)
@@ -116,13 +116,13 @@ func (s *selection) remake(filter *mmapfilter.Filter) error {
 	return nil
 }
 
-// waits reports whether a follower has had no file yet.
+// waits reports whether a follower is still waiting for its first file.
 func (s *selection) waits(filter *mmapfilter.Filter) bool {
 	return s.opening.WaitForFile && errors.Is(filter.Err(), fs.ErrNotExist)
 }
 
-// refuse reports why a follower did not take the file under its path over, once,
-// and not where somebody asked for that.
+// refuse reports once why a follower did not take over a new file, unless the flags accept that
+// reason.
 func (s *selection) refuse(filter *mmapfilter.Filter, err error) {
 	if s.waits(filter) && errors.Is(err, fs.ErrNotExist) || s.opening.ServeUnrecovered && errors.Is(err, mmapfilter.ErrNeedsRecovery) {
 		err = nil
@@ -135,8 +135,8 @@ func (s *selection) refuse(filter *mmapfilter.Filter, err error) {
 	s.refused = err
 }
 
-// fault is an error that makes answers worthless. Where a filter can say nothing but
-// "maybe", and that is what was asked for, it says so once.
+// fault returns an error that makes answers worthless. If a filter can only answer "maybe" and
+// the flags allow that, fault says so once instead.
 func (s *selection) fault(filter *mmapfilter.Filter) error {
 	err := filter.Err()
 	what := ""

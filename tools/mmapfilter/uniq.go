@@ -38,13 +38,13 @@ Whole records are printed, whatever part of them is the key.
 
 Exit status: 0, or 2 after an error, such as a full filter.`
 
-// What uniq sizes a filter for where nothing else is asked: 41 MB.
+// The default size and rate of a filter of uniq. Such a filter takes 41 MB.
 const (
 	uniqCapacity = 10_000_000
 	uniqRate     = 1e-6
 )
 
-// A uniqCommand is the flags of uniq.
+// A uniqCommand holds the flags of uniq.
 type uniqCommand struct {
 	flags   *pflag.FlagSet
 	opts    mmapfilter.Options
@@ -52,7 +52,7 @@ type uniqCommand struct {
 	filter  string
 	format  *formatFlags
 	plain   bool
-	seeded  bool // a seed is asked for
+	seeded  bool // a seed was given
 	verbose bool
 }
 
@@ -101,7 +101,7 @@ func (u *uniqCommand) run(cmd *cobra.Command, names []string) (err error) {
 		}
 		defer os.RemoveAll(temp)
 		p.path = filepath.Join(temp, "uniq.mmf")
-		u.opts.CommitInterval = -1 // nobody looks for it after a crash
+		u.opts.CommitInterval = -1 // after a crash the filter is useless
 		err = u.create(p)
 	} else {
 		p.path = u.filter
@@ -124,7 +124,7 @@ func (u *uniqCommand) run(cmd *cobra.Command, names []string) (err error) {
 	return err
 }
 
-// create makes a filter for the lines, which records how they are read.
+// create creates a filter for the lines, which records how they are read.
 func (u *uniqCommand) create(p *passage) (err error) {
 	if p.in.format, err = u.format.format(format{}); err != nil {
 		return err
@@ -133,7 +133,7 @@ func (u *uniqCommand) create(p *passage) (err error) {
 	return err
 }
 
-// open opens the filter of an earlier run, or makes one.
+// open opens the filter of an earlier run, or creates one.
 func (u *uniqCommand) open(p *passage) (err error) {
 	p.filter, err = mmapfilter.Open(p.path, nil)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -149,7 +149,7 @@ func (u *uniqCommand) open(p *passage) (err error) {
 		p.in.format, err = u.format.format(p.recorded)
 	}
 	if is, was := p.in.format, p.recorded; err == nil && !u.plain && (is.hex != was.hex || is.trimCR != was.trimCR) {
-		// Other bytes would stand for the same line, which would pass once more.
+		// The same line would have another key, and would pass again.
 		err = &fileError{u.filter, fmt.Errorf("its keys are read as: %s; omit --hex and --trim-cr, or choose another file", describeNote(p.recorded.note()))}
 	}
 	if err != nil {
@@ -158,8 +158,7 @@ func (u *uniqCommand) open(p *passage) (err error) {
 	return err
 }
 
-// contradicted reports an option that asks for another filter than the one there
-// is.
+// contradicted reports an option that contradicts the existing filter.
 func (u *uniqCommand) contradicted(filter *mmapfilter.Filter) error {
 	s, want := filter.Stats(), u.opts
 	for _, c := range []struct {
@@ -182,12 +181,12 @@ func (u *uniqCommand) contradicted(filter *mmapfilter.Filter) error {
 	return nil
 }
 
-// A passage is a run of uniq: it passes on what its filter has not seen.
+// A passage is a run of uniq. It passes on what its filter has not seen.
 type passage struct {
 	path      string
-	temporary bool // the filter is for this run alone
+	temporary bool // the filter exists only for this run
 	filter    *mmapfilter.Filter
-	recorded  format // how the filter says that keys are read
+	recorded  format // how keys are read, according to the filter
 	in        *input
 	out       *bufio.Writer
 	stderr    io.Writer
@@ -196,7 +195,7 @@ type passage struct {
 
 	headed, warned bool
 	read, passed   uint64
-	err            error // the first one
+	err            error // the first error
 }
 
 func (p *passage) run(ctx context.Context) error {
@@ -235,7 +234,7 @@ func (p *passage) run(ctx context.Context) error {
 	return p.err
 }
 
-// head passes on the names of the columns of the first file that has them.
+// head passes on the column names of the first file that has them.
 func (p *passage) head() {
 	if !p.headed && p.in.header != nil {
 		p.headed = true
@@ -243,7 +242,7 @@ func (p *passage) head() {
 	}
 }
 
-// pass goes through the block, and starts another.
+// pass processes the block, and starts another.
 func (p *passage) pass() {
 	if p.err != nil {
 		return
@@ -268,8 +267,7 @@ func (p *passage) pass() {
 	}
 }
 
-// explain says which record an error is about, and where the filter is full, what
-// would not be.
+// explain says which record an error is about and, if the filter is full, how to avoid that.
 func (p *passage) explain(err error, number int) error {
 	record := fmt.Sprintf("record %d of %s", number, p.in.file)
 	switch {
@@ -282,7 +280,7 @@ func (p *passage) explain(err error, number int) error {
 	return fmt.Errorf("%s is full: it holds %s and was made for %s; %s does not fit", p.path, formatNumber(p.filter.Len(), "key", "keys"), formatCount(p.filter.Cap()), record)
 }
 
-// print keeps its error for flush.
+// print leaves its error to flush.
 func (p *passage) print(record []byte) {
 	p.out.Write(record)
 	p.out.WriteString(p.in.end())

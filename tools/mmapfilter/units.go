@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Multipliers that may follow a number. A count has those of a short scale, in
-// which B is a billion; in a size B is a byte, so the two are kept apart.
+// Suffixes that may follow a number. B is a billion in a count, and a byte in a size, so the two
+// have separate tables.
 var (
 	countSuffixes = map[string]int64{"": 1, "k": 1e3, "K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 	sizeSuffixes  = map[string]int64{
@@ -20,12 +20,12 @@ var (
 	}
 )
 
-// parseCount reads a number of keys, such as 1e9, 2.5B, 10M, 4k or 1_000_000.
+// parseCount parses a number of keys, such as 1e9, 2.5B, 10M, 4k or 1_000_000.
 func parseCount(text string) (uint64, error) {
 	return parseQuantity(text, countSuffixes, "k, M, B (billion) or T")
 }
 
-// parseSize reads a number of bytes, such as 8GiB, 512MiB, 64MB or 1e9.
+// parseSize parses a number of bytes, such as 8GiB, 512MiB, 64MB or 1e9.
 func parseSize(text string) (int64, error) {
 	n, err := parseQuantity(text, sizeSuffixes, "kB, MB, GB, TB, KiB, MiB, GiB or TiB")
 	if err == nil && n > 1<<63-1 {
@@ -36,12 +36,12 @@ func parseSize(text string) (int64, error) {
 
 var errTooLarge = errors.New("too large")
 
-// quantity matches digits, which may be grouped with underscores, a fraction,
-// an exponent of one or two digits, and a suffix.
+// quantity matches a number and a suffix. The number has digits, which underscores may group, a
+// fraction, and an exponent of one or two digits.
 var quantity = regexp.MustCompile(`^([0-9]+(?:_[0-9]+)*(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,2})?)([A-Za-z]*)$`)
 
-// parseQuantity computes in exact fractions, so that whether the result is a
-// whole number does not depend on rounding.
+// parseQuantity computes in exact fractions, so that rounding cannot change whether the result
+// is a whole number.
 func parseQuantity(text string, suffixes map[string]int64, known string) (uint64, error) {
 	if strings.HasPrefix(text, "-") {
 		return 0, errors.New("negative")
@@ -89,8 +89,8 @@ func formatNumber[T uint64 | int64 | int](n T, one, many string) string {
 	return formatCount(n) + " " + many
 }
 
-// formatSize writes a number of bytes in a unit that leaves one to four digits
-// before the point, and exactly: 1.9 MiB (1,986,560 bytes).
+// formatSize writes a number of bytes, rounded in a unit with one to four digits before the
+// point, and exactly: 1.9 MiB (1,986,560 bytes).
 func formatSize(n int64) string {
 	return fmt.Sprintf("%s (%s bytes)", roundSize(n), formatCount(n))
 }
@@ -107,5 +107,5 @@ func roundSize(n int64) string {
 	return fmt.Sprintf("%.1f %ciB", value, "KMGT"[unit-1])
 }
 
-// formatRate writes a rate to three digits.
+// formatRate writes a rate with three digits.
 func formatRate(r float64) string { return strconv.FormatFloat(r, 'g', 3, 64) }

@@ -9,13 +9,13 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// unknownCommand is the error for a name that no command has.
+// unknownCommand returns the error for an unknown command.
 func unknownCommand(root *cobra.Command, name string) error {
 	return fmt.Errorf("unknown command %q; %s", name, suggest(root, name, "", "mmapfilter --help lists the commands"))
 }
 
-// suggest asks whether one of the commands of parent is meant, if some have a name
-// that is like this one; otherwise it gives the hint. Each gets the prefix.
+// suggest asks whether the user meant one of the commands of parent with a similar name. It
+// returns the hint if there is none. Each suggestion gets the prefix.
 func suggest(parent *cobra.Command, name, prefix, hint string) string {
 	parent.SuggestionsMinimumDistance = 2
 	names := parent.SuggestionsFor(name)
@@ -25,7 +25,7 @@ func suggest(parent *cobra.Command, name, prefix, hint string) string {
 	return "did you mean " + prefix + strings.Join(names, " or "+prefix) + "?"
 }
 
-// flagMistake words an error about flags as the other errors are.
+// flagMistake puts an error about flags in the style of other errors.
 func flagMistake(cmd *cobra.Command, err error) error {
 	var (
 		unknown *pflag.NotExistError
@@ -51,7 +51,7 @@ func flagMistake(cmd *cobra.Command, err error) error {
 	return err
 }
 
-// flagNames are commands with the names of the flags, for suggest.
+// flagNames returns commands named like the flags, for suggest.
 func flagNames(flags *pflag.FlagSet) *cobra.Command {
 	names := new(cobra.Command)
 	flags.VisitAll(func(f *pflag.Flag) {
@@ -69,13 +69,12 @@ func flagName(f *pflag.Flag) string {
 	return "--" + f.Name
 }
 
-// A demand is an error of the value of a flag that reads on after its name: must
-// be at least 1.
+// A demand is an error of a flag value that continues a sentence after the name of the flag:
+// must be at least 1.
 type demand string
 
 func (d demand) Error() string { return string(d) }
 
-// errAtLeastOne is the error for a count that must not be 0.
 const errAtLeastOne = demand("must be at least 1")
 
 func invalidValue(e *pflag.InvalidValueError) error {

@@ -38,7 +38,7 @@ func newVerifyCommand() *cobra.Command {
 		report, err := verify()
 		if recover && errors.Is(err, mmapfilter.ErrNeedsRecovery) {
 			if _, failed := mmapfilter.Recover(args[0]); failed != nil {
-				return errors.Join(err, failed) // damage to a log is none of the filter
+				return errors.Join(err, failed) // damage to a log is not damage to the filter
 			}
 			report, err = verify()
 		}
@@ -65,8 +65,8 @@ func newVerifyCommand() *cobra.Command {
 	return cmd
 }
 
-// printReport prints what was found, or if that is damage only the damage: the
-// other counts of a damaged file mean nothing.
+// printReport prints the report or, if there is damage, only the damage: the other counts of a
+// damaged file mean nothing.
 func printReport(w io.Writer, path string, r mmapfilter.Report) error {
 	for _, d := range r.Damage {
 		if _, err := fmt.Fprintf(w, "%s: damaged %s, offset %d: %s\n", path, d.Region, d.Offset, ruleOf(path, d)); err != nil {
@@ -95,7 +95,7 @@ type reportJSON struct {
 	FileBytes int64        `json:"file_bytes"`
 	Sealed    bool         `json:"sealed"`
 	Chunks    int64        `json:"chunks"`
-	Keys      *uint64      `json:"keys"`      // null where damage makes the count worth nothing
+	Keys      *uint64      `json:"keys"`      // null if damage makes the count meaningless
 	StashLen  *int         `json:"stash_len"` // likewise
 	Damage    []damageJSON `json:"damage"`
 }

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// version says which program this is, as far as it was told when it was built: the
-// version of its module, the revision of its source, and the version of Go.
+// version describes this program as far as the build recorded it: the version of its module, the
+// revision of its source, and the version of Go.
 func version(info *debug.BuildInfo, ok bool) string {
 	if !ok {
 		return "unknown"

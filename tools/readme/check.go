@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// A checker holds blocks against a directory.
+// A checker checks blocks in a directory.
 type checker struct {
 	dir      string
-	limit    time.Duration     // of a command
-	steps    map[string]string // of the gate, with their text
-	log      io.Writer         // what is done
+	limit    time.Duration     // for a command
+	steps    map[string]string // the text of each step of the gate
+	log      io.Writer         // for progress
 	problems []problem
 }
 
@@ -26,9 +26,9 @@ func (c *checker) report(line int, format string, args ...any) {
 	c.problems = append(c.problems, problem{line, fmt.Sprintf(format, args...)})
 }
 
-// check does what the blocks say, one after the other.
+// check does what the blocks say, in order.
 func (c *checker) check(blocks []block) {
-	var printed string // by the last command
+	var printed string // the output of the last command
 	ran := false
 	for _, b := range blocks {
 		switch {
@@ -52,7 +52,7 @@ func (c *checker) check(blocks []block) {
 	}
 }
 
-// elsewhere reports whether a mark says that a step does the command.
+// elsewhere reports whether a mark says that a step runs the command.
 func (c *checker) elsewhere(b *block, cmd command) bool {
 	for _, m := range b.marks {
 		if m.kind == "step" && strings.HasPrefix(cmd.text, m.prefix) {
@@ -63,7 +63,8 @@ func (c *checker) elsewhere(b *block, cmd command) bool {
 	return false
 }
 
-// checkMarks reports the marks of steps that do not exist, or that do nothing.
+// checkMarks reports marks with unknown steps, with steps that do not mention the command, and
+// marks that match no command.
 func (c *checker) checkMarks(b *block) {
 	for _, m := range b.marks {
 		words := strings.Fields(m.prefix)
@@ -83,7 +84,7 @@ var (
 	stepList     = regexp.MustCompile(`(?m)^for step in \$\{\*:-([^}]*)\}`)
 )
 
-// steps gives the text of those that the gate runs when it is not told which.
+// steps returns the text of the steps that the gate runs by default.
 func steps(gate string) map[string]string {
 	all := map[string]string{}
 	list := stepList.FindStringSubmatchIndex(gate)
@@ -104,7 +105,7 @@ func steps(gate string) map[string]string {
 	return all
 }
 
-// run has bash run a command, and gives what it prints, errors among it.
+// run runs a command in bash and returns its output, including errors.
 func (c *checker) run(cmd command) (printed string) {
 	fmt.Fprintf(c.log, "+ %s\n", cmd.text)
 	ctx, cancel := context.WithTimeout(context.Background(), c.limit)
@@ -114,7 +115,7 @@ func (c *checker) run(cmd command) (printed string) {
 	var out bytes.Buffer
 	bash.Stdout, bash.Stderr = &out, &out
 	killTogether(bash)
-	bash.WaitDelay = time.Second // for processes that keep its output open
+	bash.WaitDelay = time.Second // for processes that keep the output open
 	err := bash.Run()
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
@@ -131,7 +132,7 @@ func indented(text string) string {
 	return "\t" + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n\t")
 }
 
-// compare holds what README shows of a command against what it prints.
+// compare compares the output that README shows for a command with the real output.
 func (c *checker) compare(cmd command, printed string) {
 	if cmd.shown == nil || matches(masked(cmd.shown), masked(strings.Split(strings.TrimRight(printed, "\n"), "\n")), cmd.whole) {
 		return
@@ -139,7 +140,7 @@ func (c *checker) compare(cmd command, printed string) {
 	c.report(cmd.line, "README shows\n%s\nbut the command prints\n%s", indented(strings.Join(cmd.shown, "\n")), indented(printed))
 }
 
-// matches reports whether lines are what is shown.
+// matches reports whether the lines match what is shown.
 func matches(shown, lines []string, whole bool) bool {
 	if len(shown) == 0 {
 		return len(lines) == 0
@@ -157,7 +158,7 @@ func matches(shown, lines []string, whole bool) bool {
 
 var figure = regexp.MustCompile(`[0-9]+([.,:][0-9]+)*`)
 
-// masked gives lines with all figures alike, and one space for many.
+// masked replaces all figures by 0, and runs of spaces by one space.
 func masked(lines []string) (out []string) {
 	for _, line := range lines {
 		out = append(out, strings.Join(strings.Fields(figure.ReplaceAllString(line, "0")), " "))

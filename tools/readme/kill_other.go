@@ -4,5 +4,6 @@ package main
 
 import "os/exec"
 
-// killTogether leaves it at the process itself, where there are no process groups.
+// killTogether does nothing, because this system has no process groups. Only the command itself
+// is killed.
 func killTogether(*exec.Cmd) {}

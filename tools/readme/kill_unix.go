@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// killTogether has all processes of a command killed with it.
+// killTogether makes killing a command kill all of its processes.
 func killTogether(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

@@ -1,20 +1,20 @@
-// Command readme does what README.md tells a newcomer to do, in a fresh clone, and
-// reports what fails or prints something other than README shows:
+// Command readme does what README.md tells a newcomer to do, in a fresh clone, and reports what
+// fails or prints something other than README shows:
 //
 //	go run ./tools/readme
 //
-// A block of README is fenced, or indented by four spaces. A block of go is compiled;
-// one that is a single function must instead be in an example_test.go, verbatim. Every
-// other block holds commands: bash runs each line in the root of the clone, in the order
-// of README, and the line must exit with 0. A line that ends with \ continues in the
-// next one. .gitignore must name the files that the commands leave. If README shows what
-// a command prints, that is compared, except for the figures:
+// A block of README is fenced, or indented by four spaces. Blocks of Go are compiled, except
+// that a single function must instead be in an example_test.go, verbatim. Every other block
+// holds commands: bash runs each line in the root of the clone, in the order of README, and the
+// line must exit with 0. A line that ends with \ continues in the next one. .gitignore must name
+// the files that the commands leave. If README shows the output of a command, that is compared,
+// except for the figures:
 //
 //	seq 3 | wc -l           # -> 3                 its lines, with " and " between them
 //
-// A line matches if it contains what is shown. If the first line of a block begins with
-// "$ ", so does every command in it, and the lines that follow a command are all that it
-// prints. HTML comments before a block say how else to treat it:
+// A line matches if it contains what is shown. If the first line of a block begins with "$ ", so
+// does every command in it, and the lines that follow a command are its whole output. HTML
+// comments before a block change how it is treated:
 //
 //	<!-- readme: text -->                          it does not hold commands
 //	<!-- readme: output -->                        it is the output of the command before it
@@ -53,8 +53,7 @@ func main() {
 	}
 }
 
-// inClone clones the repository that dir is in, as it was committed last, and holds its
-// README against it.
+// inClone clones the repository of dir at its last commit, and checks the README in the clone.
 func inClone(dir string, limit time.Duration) (problems []problem, err error) {
 	root, err := git(dir, "rev-parse", "--show-toplevel")
 	if err != nil {
@@ -92,7 +91,7 @@ func inClone(dir string, limit time.Duration) (problems []problem, err error) {
 	return c.problems, err
 }
 
-// git gives what a git command prints, without the last newline.
+// git returns the output of a git command, without the last newline.
 func git(dir string, args ...string) (string, error) {
 	cmd := exec.Command("git", args...)
 	cmd.Dir = dir
@@ -110,9 +109,9 @@ func trimNewline(b []byte) []byte {
 	return b
 }
 
-// A problem is something in README that is not so.
+// A problem is something wrong in README.
 type problem struct {
-	line int // of README; 0: none
+	line int // in README; 0 if none
 	text string
 }
 

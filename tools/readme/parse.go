@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// A block is one of README's, with the line that its text begins in.
+// A block is a block of README, with the number of its first line.
 type block struct {
 	line  int
-	lang  string // after the fence; "" of an indented one
+	lang  string // the word after the fence; "" for an indented block
 	lines []string
 	marks []mark
 }
@@ -19,7 +19,7 @@ type block struct {
 type mark struct {
 	line   int
 	kind   string // "text", "output" or "step"
-	prefix string // of a step: of the commands that it does
+	prefix string // of a step: the prefix of the commands that it runs
 	step   string
 }
 
@@ -34,7 +34,7 @@ const (
 	markClose = "-->"
 )
 
-// parse finds the blocks, and the marks that are not as they should be.
+// parse finds the blocks, and reports malformed marks.
 func parse(readme string) (blocks []block, problems []problem) {
 	lines := strings.Split(strings.ReplaceAll(readme, "\r\n", "\n"), "\n")
 	var marks []mark
@@ -106,12 +106,12 @@ func parseMark(line string) (m mark, err error) {
 	return m, fmt.Errorf("%q is not \"text\", \"output\" or \"COMMAND: step NAME, WHY\"", text)
 }
 
-// A command is what bash gets, and what README says that it prints.
+// A command is a line for bash, with the output that README shows for it.
 type command struct {
 	line  int
 	text  string
 	shown []string
-	whole bool // shown is all of each line
+	whole bool // shown must equal whole lines
 }
 
 const (
@@ -120,7 +120,7 @@ const (
 	shownMark = "# -> "
 )
 
-// commands are those of a block.
+// commands returns the commands of a block.
 func (b *block) commands() (all []command) {
 	console := len(b.lines) > 0 && strings.HasPrefix(b.lines[0], prompt)
 	for i := 0; i < len(b.lines); i++ {
@@ -143,7 +143,7 @@ func (b *block) commands() (all []command) {
 			c.shown = strings.Split(strings.TrimSpace(text[at+len(shownMark):]), " and ")
 		}
 		switch {
-		case c.text == "" && c.shown != nil && len(all) > 0: // a line of its own
+		case c.text == "" && c.shown != nil && len(all) > 0: // on its own line
 			last := &all[len(all)-1]
 			last.shown = append(last.shown, c.shown...)
 		case c.text != "" && !strings.HasPrefix(c.text, "#"):

@@ -16,9 +16,9 @@ import (
 	"strings"
 )
 
-// compile holds a block of Go against the packages that it uses. It is a file; or
-// statements of a function that returns an error. Variables that they declare need not be
-// used: a sample is not the whole.
+// compile checks a block of Go against the packages that it uses. The block is a file, or the
+// statements of a function that returns an error. Its variables may be unused, because a sample
+// is incomplete.
 func (c *checker) compile(b block) {
 	text := strings.Join(b.lines, "\n") + "\n"
 	if strings.HasPrefix(text, "func ") {
@@ -27,7 +27,7 @@ func (c *checker) compile(b block) {
 	}
 	fmt.Fprintf(c.log, "+ compile lines %d to %d\n", b.line, b.line+len(b.lines)-1)
 	fset := token.NewFileSet()
-	name := filepath.Join(c.dir, "README.md") // in whose directory what it imports is looked for
+	name := filepath.Join(c.dir, "README.md") // imports are found relative to its directory
 	place := fmt.Sprintf("//line %s:%d\n", name, b.line)
 	if !strings.HasPrefix(strings.TrimSpace(text), "package ") {
 		statements := "func sample() error {\n" + place + text + "\nreturn nil }\n"
@@ -45,11 +45,11 @@ func (c *checker) compile(b block) {
 		c.reportGo(b, err)
 		return
 	}
-	build.Default.CgoEnabled = false // the importer would have to run cgo
+	build.Default.CgoEnabled = false // otherwise the importer would run cgo
 	config := types.Config{
 		Importer: importer.ForCompiler(fset, "source", nil),
 		Error: func(err error) {
-			if e, ok := err.(types.Error); !ok || !e.Soft { // soft: what is not used
+			if e, ok := err.(types.Error); !ok || !e.Soft { // soft errors are about unused names
 				c.reportGo(b, err)
 			}
 		},
@@ -57,7 +57,7 @@ func (c *checker) compile(b block) {
 	config.Check("sample", fset, []*ast.File{file}, nil)
 }
 
-// findExample looks for a function in the examples, which the tests compile and run.
+// findExample looks for a function in the examples, which tests compile and run.
 func (c *checker) findExample(b block, text string) {
 	fmt.Fprintf(c.log, "+ find the example of lines %d to %d\n", b.line, b.line+len(b.lines)-1)
 	files, _ := filepath.Glob(filepath.Join(c.dir, "*", "example_test.go"))
@@ -87,7 +87,7 @@ func (c *checker) reportGo(b block, err error) {
 	c.report(line, "the sample does not compile: %s", text)
 }
 
-// imports declares the packages that a file names: of the module by their last element,
+// imports declares the packages that a file uses: those of the module by their last element, all
 // others as those of the standard library.
 func (c *checker) imports(file *ast.File) string {
 	var names []string
@@ -106,7 +106,7 @@ func (c *checker) imports(file *ast.File) string {
 			text += fmt.Sprintf("import %q; ", c.module()+"/"+name)
 		case isDir(build.Default.GOROOT, "src", name):
 			text += fmt.Sprintf("import %q; ", name)
-		} // else it is a variable
+		} // otherwise it is a variable
 	}
 	return text + "\n"
 }

@@ -2,23 +2,23 @@ package main
 
 import "math/rand/v2"
 
-// sweepsATurnover is how often the idea "sweeps" makes the bits again.
+// sweepsATurnover is how many times per turnover the idea "sweeps" rebuilds the bits.
 const sweepsATurnover = 4
 
-// zipfExponent says how uneven the turnover "zipf" is: a few keys are replaced all the time,
-// and most of them never.
+// zipfExponent makes the turnover "zipf" uneven: a few keys are replaced all the time, most
+// never.
 const zipfExponent = 1.1
 
-// A life is a table, and the keys in it.
+// A life is a table and the keys in it.
 type life struct {
 	*setting
 	table      *table
-	keys       []spot // in a ring, for the oldest
+	keys       []spot // a ring, for the kind "oldest"
 	next       int
 	rng        *rand.Rand
 	zipf       *rand.Zipf
 	operations int // since the table was filled
-	moved      int // by then
+	moved      int // moves until the table was filled
 }
 
 func newLife(s *setting) *life {

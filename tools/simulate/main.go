@@ -1,24 +1,24 @@
-// Simulate compares ideas of how a line knows which of its items are away, over the life of
-// a filter: fill, then turnovers in which each operation deletes a key and inserts another.
+// Simulate compares ideas of how a line knows which of its items are away, over the life of a
+// filter: fill, then turnovers in which each operation deletes a key and inserts another.
 //
 //	go run ./tools/simulate
 //	go run ./tools/simulate -ideas directions -loads 94,96 -f 17 -turnovers 50
 //
-// A table in memory has the rules of placement and none of the encoding: a line is a list of
+// A table in memory follows the rules of placement, without the encoding: a line is a list of
 // items with a budget of bits. The ideas:
 //
-//	pairs        two of v overflow bits for each item that leaves, never cleared; nobody
-//	             knows who is a guest, and any item leaves. Compact as it was at first.
+//	pairs        two of v overflow bits for each item that leaves, never cleared; lines do
+//	             not know their guests, and any item leaves.
 //	sweeps       the same bits; lines know their guests, guests go home first, and four
-//	             times a turnover all bits are made again from who is away.
+//	             times a turnover all bits are rebuilt from the items that are away.
 //	directions   each overflow bit stands for one other line. Guests are kept apart, so
-//	             when one leaves its line tells at once whether the bit may be cleared.
+//	             when one leaves, its line tells at once whether the bit may be cleared.
 //	eager        the same; a delete that makes room brings an item home, one that clears a bit
 //	             if there is one.
 //
-// For each it prints bits a key, the false-positive rate, the share of absent keys whose
-// lookup reads a second line, at first and later, the items away from home, and the moves of
-// an operation.
+// For each it prints the bits per key, the false-positive rate, the share of absent keys whose
+// lookup reads a second line, at first and later, the items away from home, and the moves per
+// operation.
 package main
 
 import (
@@ -83,7 +83,7 @@ func (s *setting) check() error {
 	return nil
 }
 
-// row runs a life and says what came of it.
+// row simulates a life and returns its results.
 func (s *setting) row() []string {
 	life := newLife(s)
 	var at []string

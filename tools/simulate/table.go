@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// A setting is what one life is simulated with.
+// A setting holds the parameters of one life.
 type setting struct {
 	idea, kind string
 	load       float64
@@ -16,7 +16,7 @@ type setting struct {
 	seed       uint64
 }
 
-// An item is in its home line, or a guest in its other line.
+// An item is at home in its home line, or a guest in its alternate line.
 type item struct {
 	fp    uint32
 	guest bool
@@ -31,12 +31,12 @@ type spot struct {
 // A table has lines of items, overflow bits, and a stash.
 type table struct {
 	*setting
-	exact       bool // bits are cleared as soon as they may be
+	exact       bool // bits are cleared as soon as possible
 	known       bool // lines know their guests
-	slots       int  // items that a line has room for, all of them at home
+	slots       int  // items that fit in a line if all of them are at home
 	lines       [][]item
 	marks       []uint64
-	offsets     []int // of the directions
+	offsets     []int // distances to the other line, by direction
 	stash       []spot
 	mostStashed int
 	items       int
@@ -47,7 +47,7 @@ const (
 	lineBits     = 512
 	quotientBits = 6
 	quotients    = 1 << quotientBits
-	guestBits    = 4 // how many guests
+	guestBits    = 4 // bits for the number of guests
 	mostGuests   = 1<<guestBits - 1
 )
 
@@ -67,7 +67,7 @@ func newTable(s *setting) *table {
 		d := i + 1
 		if s.far {
 			d = int(mix(uint64(i)) % uint64(s.lines-1))
-		} else if i > 0 { // from 1 line to some 2,000 of them
+		} else if i > 0 { // growing from 1 line to about 2,000
 			d = t.offsets[i-1] + 1 + int(math.Pow(2000, float64(i)/float64(max(s.v-1, 1))))/2
 		}
 		t.offsets = append(t.offsets, 1+(d-1)%(s.lines-1))
@@ -82,7 +82,7 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// other is the same item as seen from its other line.
+// other returns the same item as seen from its other line.
 func (t *table) other(s spot) spot {
 	n := len(t.lines)
 	switch {
@@ -97,7 +97,7 @@ func (t *table) other(s spot) spot {
 	return s
 }
 
-// mask is the overflow bits of a fingerprint.
+// mask returns the overflow bits of a fingerprint.
 func (t *table) mask(fp uint32) uint64 {
 	i := int(fp) % 128
 	if t.exact {
@@ -107,8 +107,8 @@ func (t *table) mask(fp uint32) uint64 {
 	return 1<<o | 1<<((o+1+i/t.v)%t.v)
 }
 
-// takes reports whether a line has room for an item, if another one leaves or none does. A
-// guest needs its quotient too, where guests are known.
+// takes reports whether a line has room for an item once the given items leave. If guests are
+// known, a guest needs room for its quotient too.
 func (t *table) takes(s spot, leaves ...item) bool {
 	if !t.known {
 		return len(t.lines[s.line]) < t.slots+len(leaves)
@@ -154,15 +154,15 @@ func (t *table) take(s spot) bool {
 	return true
 }
 
-// leave sets the overflow bits that an item leaves in a line.
+// leave sets the overflow bits for an item that leaves a line.
 func (t *table) leave(s spot) {
 	if !t.known || !s.guest {
 		t.marks[s.line] |= t.mask(s.fp)
 	}
 }
 
-// came clears the overflow bit of an item in its home line, unless another one needs it. The
-// item has left where it was.
+// came clears the overflow bit of an item that has come to its home line, unless another item
+// needs the bit. The item must have left its old place.
 func (t *table) came(home spot) {
 	if !t.exact {
 		return
@@ -182,8 +182,8 @@ func (t *table) came(home spot) {
 	t.marks[home.line] &^= t.mask(home.fp)
 }
 
-// cost orders the items that may leave a line: guests, who go home; those whose bits are set;
-// the others.
+// cost orders the items that may leave a line: first guests, which go home, then items whose
+// bits are set, then the others.
 func (t *table) cost(s spot) int {
 	if t.known && s.guest {
 		return 0
@@ -207,7 +207,7 @@ const (
 	pathMoves   = 8
 )
 
-// insert is P1 and P2 of package place.
+// insert follows rules P1 and P2 of package place.
 func (t *table) insert(home spot) {
 	t.items++
 	if t.put(home) {
@@ -258,12 +258,12 @@ func (t *table) insert(home spot) {
 	t.leave(home)
 }
 
-// along completes a path from its end.
+// along moves the items of a path, starting at its end.
 func (t *table) along(queue []step, last step, home spot) {
 	for last.to != home {
 		old := t.other(last.to)
 		t.leave(old)
-		if last.from < 0 { // the item that came goes on itself
+		if last.from < 0 { // the new item itself moves on
 			return
 		}
 		if !t.take(old) {
@@ -280,7 +280,7 @@ func (t *table) along(queue []step, last step, home spot) {
 	}
 }
 
-// remove deletes an item. An eager table brings an item home then.
+// remove deletes an item. An eager table then brings an item home.
 func (t *table) remove(home spot) {
 	t.items--
 	freed := home.line
@@ -307,7 +307,7 @@ func (t *table) remove(home spot) {
 	if t.idea != "eager" || t.marks[freed] == 0 {
 		return
 	}
-	// One comes home that is alone in its direction, if there is one: its bit is cleared.
+	// Prefer an item that is alone in its direction, because its bit can then be cleared.
 	fewest, best := mostGuests+1, spot{}
 	for i, offset := range t.offsets {
 		if t.marks[freed]>>i&1 == 0 {
@@ -330,7 +330,7 @@ func (t *table) remove(home spot) {
 	}
 }
 
-// sweep makes all overflow bits again.
+// sweep rebuilds all overflow bits.
 func (t *table) sweep() {
 	clear(t.marks)
 	for line, l := range t.lines {
@@ -345,7 +345,7 @@ func (t *table) sweep() {
 	}
 }
 
-// second is the share of absent keys whose lookup reads a second line.
+// second returns the share of absent keys whose lookup reads a second line.
 func (t *table) second() float64 {
 	n := 0
 	for _, m := range t.marks {
@@ -370,9 +370,9 @@ func (t *table) away() float64 {
 	return float64(n) / float64(t.items)
 }
 
-// rate is the false-positive rate. An item at home matches keys of its line. A guest matches
-// those of its home alone, where it is known as one; elsewhere any item of a line matches all
-// that look there.
+// rate returns the false-positive rate. An item at home matches keys of its line. A known guest
+// matches only keys of its home line. Otherwise any item of a line matches all keys looked up
+// there.
 func (t *table) rate() float64 {
 	match := float64(t.items) / float64(len(t.lines)) * math.Exp2(-float64(t.f))
 	if t.known {

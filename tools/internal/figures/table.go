@@ -1,5 +1,5 @@
-// Package figures prints what the programs under tools measure: tables, and numbers
-// with as many digits as they are worth.
+// Package figures formats the results of the programs under tools: tables, and numbers with only
+// as many digits as they are worth.
 package figures
 
 import (
@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// A Table is printed in Markdown.
+// A Table prints itself in Markdown.
 type Table struct {
 	head []string
 	rows [][]string
@@ -17,10 +17,10 @@ type Table struct {
 // NewTable makes a table with a head and no rows.
 func NewTable(head ...string) *Table { return &Table{head: head} }
 
-// Row adds a row; cells that are missing are empty.
+// Row adds a row. Missing cells are empty.
 func (t *Table) Row(cells ...string) { t.rows = append(t.rows, cells) }
 
-// String gives the table in Markdown.
+// String returns the table in Markdown.
 func (t *Table) String() string {
 	var b strings.Builder
 	line := func(cells []string) {
@@ -41,8 +41,8 @@ func (t *Table) String() string {
 	return b.String()
 }
 
-// Median gives the middle of what was measured in rounds; of an even number, the
-// upper one of the two in the middle.
+// Median returns the middle of the values, or the upper of the two in the middle if their number
+// is even.
 func Median[T ~int64 | float64](values []T) T {
 	if len(values) == 0 {
 		return 0
@@ -52,8 +52,7 @@ func Median[T ~int64 | float64](values []T) T {
 	return sorted[len(sorted)/2]
 }
 
-// MedianRatio divides what two things gave in the same rounds, round by round, and
-// gives the median.
+// MedianRatio divides two measurements round by round, and returns the median of the ratios.
 func MedianRatio(of, by []float64) float64 {
 	ratios := make([]float64, len(of))
 	for i := range ratios {

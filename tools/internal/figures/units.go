@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A Size is a number of bytes, as a flag: 1GiB, 256MiB, 4096.
+// A Size is a number of bytes, usable as a flag: 1GiB, 256MiB, 4096.
 type Size int64
 
 var sizeUnits = []struct {
@@ -33,7 +33,7 @@ func (s *Size) Set(text string) error {
 
 func (s *Size) String() string { return ExactSize(int64(*s)) }
 
-// ExactSize writes a size as a flag takes it.
+// ExactSize writes a size in the form that a flag accepts.
 func ExactSize(n int64) string {
 	for _, u := range sizeUnits {
 		if n >= u.bytes && n%u.bytes == 0 {
@@ -43,10 +43,10 @@ func ExactSize(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// Mebibytes writes a size in a table.
+// Mebibytes writes a size for a table.
 func Mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
 
-// Brief writes a duration to three digits.
+// Brief writes a duration with three digits.
 func Brief(d time.Duration) string {
 	for _, u := range []struct {
 		name string
@@ -59,7 +59,7 @@ func Brief(d time.Duration) string {
 	return fmt.Sprintf("%d ns", d.Nanoseconds())
 }
 
-// Digits writes three digits of a number that matter, and all before the point.
+// Digits writes a number with three significant digits, and all digits before the point.
 func Digits(x float64) string {
 	switch {
 	case x == 0:

@@ -8,8 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DropCache writes a file to its disk and drops it from the page cache. Pages
-// that someone has mapped stay.
+// DropCache writes a file to its disk and drops it from the page cache. Mapped pages stay.
 func DropCache(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -22,9 +21,9 @@ func DropCache(path string) error {
 	return errors.Join(err, f.Close())
 }
 
-// SmallPages has the page cache hold a file in pages of the smallest size, as it does that of a
-// file that is written to through a mapping, or read here and there; what it read or wrote in one
-// run it holds in larger ones.
+// SmallPages loads a file into the page cache in pages of the smallest size, as if it had been
+// written through a mapping or read here and there. The cache uses larger pages for what is read
+// or written sequentially.
 func SmallPages(path string) error {
 	if err := DropCache(path); err != nil {
 		return err

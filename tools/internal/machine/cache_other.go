@@ -8,7 +8,7 @@ import (
 	"runtime"
 )
 
-// SmallPages is what only Linux can be made to do.
+// SmallPages works only on Linux.
 func SmallPages(string) error {
 	return fmt.Errorf("small pages on %s: %w", runtime.GOOS, errors.ErrUnsupported)
 }

@@ -1,5 +1,5 @@
-// Package machine says what something was measured on, and reads what Linux says of
-// memory and mounts in /proc. Elsewhere it says what Go knows.
+// Package machine describes the machine of a measurement, and reads from /proc what Linux says
+// about memory and mounts. On other systems it reports what Go knows.
 package machine
 
 import (
@@ -12,18 +12,18 @@ import (
 	"time"
 )
 
-// A Machine is where and when something was measured, and with which version.
+// A Machine says where, when and with which version something was measured.
 type Machine struct {
 	Processor   string
 	Cores       int
-	MemoryBytes uint64 // 0: unknown
-	System      string // and its version
+	MemoryBytes uint64 // 0 if unknown
+	System      string // with its version
 	Go          string
 	Date        time.Time
-	Commit      string `json:",omitempty"` // " + changes" after one that files differ from; "": unknown
+	Commit      string `json:",omitempty"` // with " + changes" if files differ; "" if unknown
 }
 
-// This is the machine that runs this program.
+// This describes the machine that runs this program.
 func This() Machine {
 	m := Machine{
 		Processor: runtime.GOARCH,
@@ -45,8 +45,8 @@ func This() Machine {
 	return m
 }
 
-// commitOf names the commit of a work tree, and says whether its files differ from it.
-// Results, which a run writes, make no difference; nor do files that Git ignores.
+// commitOf names the commit of a work tree, and says whether its files differ from it. Results
+// that a run writes do not count as changes, nor do files that Git ignores.
 func commitOf(dir string) string {
 	git := func(args ...string) (string, error) {
 		out, err := exec.Command("git", append([]string{"-C", dir}, args...)...).Output()
@@ -64,7 +64,7 @@ func commitOf(dir string) string {
 	return commit
 }
 
-// procField is the value of the first line "name: value"; "" where there is none.
+// procField returns the value of the first line "name: value", or "" if there is none.
 func procField(path, name string) string {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -91,7 +91,7 @@ func (m Machine) String() string {
 	return fmt.Sprintf("%s, %s; %s; %s; %s", m.Processor, cores, memory, m.System, m.Go)
 }
 
-// CommitOrNot is the commit, or that it is not known.
+// CommitOrNot returns the commit, or says that it is not recorded.
 func (m Machine) CommitOrNot() string {
 	if m.Commit == "" {
 		return "not recorded"
@@ -104,11 +104,12 @@ func (m Machine) Source() string {
 	return fmt.Sprintf("%s, %s; commit %s", m.Day(), m, m.CommitOrNot())
 }
 
-// Day is the date, as 2026-01-31.
+// Day returns the date in the form 2026-01-31.
 func (m Machine) Day() string { return m.Date.Format(time.DateOnly) }
 
-// Head is what stands above the tables of a command in Markdown: the command, to be run in
-// the root of the repository, and where and when it ran, with its files in a directory.
+// Head returns the Markdown text above the tables of a command: the command, to be run in the
+// root of the repository, when and on which machine it ran, and the file system of dir, which
+// holds its files.
 func (m Machine) Head(command, dir string) string {
 	files := FileSystem(dir)
 	if files == "" {
@@ -117,7 +118,7 @@ func (m Machine) Head(command, dir string) string {
 	return fmt.Sprintf("    %s\n\n%s; files on %s\n", command, m.Source(), files)
 }
 
-// ShellWords writes arguments as a shell takes them.
+// ShellWords quotes arguments for a shell.
 func ShellWords(args []string) string {
 	words := make([]string, len(args))
 	for i, arg := range args {
@@ -128,7 +129,7 @@ func ShellWords(args []string) string {
 	return strings.Join(words, " ")
 }
 
-// PeakMemory is the most memory that this process has had.
+// PeakMemory is the most memory that this process has used so far.
 func PeakMemory() string {
 	if peak := procField("/proc/self/status", "VmHWM"); peak != "" {
 		return peak

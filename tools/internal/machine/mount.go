@@ -11,7 +11,7 @@ type Mount struct {
 	Root, Point, Kind, Device, Options string
 }
 
-// Mounts are all of them; none where the system does not say.
+// Mounts returns all mounts, or none if the system does not say.
 func Mounts() (points []Mount) {
 	f, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
@@ -28,7 +28,7 @@ func Mounts() (points []Mount) {
 	return points
 }
 
-// MountOf is the one that a path is on.
+// MountOf returns the mount that a path is on.
 func MountOf(path string) (found Mount) {
 	longest := -1
 	for _, m := range Mounts() {
@@ -40,5 +40,5 @@ func MountOf(path string) (found Mount) {
 	return found
 }
 
-// FileSystem names the kind of file system that a path is on; "": unknown.
+// FileSystem names the kind of file system that a path is on, or returns "" if unknown.
 func FileSystem(path string) string { return MountOf(path).Kind }

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// A MapUse is what /proc/PID/smaps or smaps_rollup say of a mapping, or of all
-// of a process, in bytes. Of a page that n processes map, each has 1/n in Pss.
+// A MapUse is what /proc/PID/smaps says about a mapping, or smaps_rollup about a whole process,
+// in bytes. Each of n processes that map a page has 1/n of it in Pss.
 type MapUse struct {
 	Rss, Pss, Shared, Private int64
-	Large                     int64 // part of Rss that is mapped in large pages, of 2 MiB on most machines
+	Large                     int64 // part of Rss mapped in large pages, 2 MiB on most machines
 }
 
 func (u *MapUse) add(name string, n int64) {
@@ -31,8 +31,8 @@ func (u *MapUse) add(name string, n int64) {
 	}
 }
 
-// ParseSmaps sums up what smaps says of the mappings that match accepts by their
-// names, which are paths for files, and may be empty.
+// ParseSmaps sums up the mappings of an smaps file whose names match accepts. The name of a
+// mapping is a path for a file, and may be empty.
 func ParseSmaps(r io.Reader, match func(name string) bool) (sum MapUse, err error) {
 	counts := false
 	lines := bufio.NewScanner(r)
@@ -65,8 +65,8 @@ func isMapping(line string) bool {
 	return err1 == nil && err2 == nil
 }
 
-// mappingName is what follows address, flags, offset, device and inode; it may
-// have spaces in it.
+// mappingName returns the text after address, flags, offset, device and inode; it may contain
+// spaces.
 func mappingName(line string) string {
 	for range 5 {
 		_, rest, ok := strings.Cut(line, " ")
@@ -78,8 +78,8 @@ func mappingName(line string) string {
 	return line
 }
 
-// kernelField takes a line such as "Rss:  12 kB" or "read_bytes: 12" apart; a
-// value in kB is made bytes.
+// kernelField splits a line such as "Rss:  12 kB" or "read_bytes: 12". It converts a value in kB
+// to bytes.
 func kernelField(line string) (name string, value int64, ok bool) {
 	name, text, ok := strings.Cut(line, ":")
 	if !ok || name == "" || strings.Contains(name, " ") {
@@ -101,7 +101,7 @@ func kernelField(line string) (name string, value int64, ok bool) {
 	return name, value, true
 }
 
-// FindField gives the value of a field in a file of the kernel.
+// FindField returns the value of a field in a file of the kernel.
 func FindField(text, field string) (int64, error) {
 	for line := range strings.Lines(text) {
 		if name, value, ok := kernelField(strings.TrimRight(line, "\n")); ok && name == field {
@@ -111,8 +111,8 @@ func FindField(text, field string) (int64, error) {
 	return 0, fmt.Errorf("the kernel says nothing of %s", field)
 }
 
-// Pages says in what pages the system maps what this process has touched of a file; "" where
-// it does not say.
+// Pages says in which page sizes the system maps the part of a file that this process has
+// touched. It returns "" if the system does not say.
 func Pages(path string) string {
 	f, err := os.Open("/proc/self/smaps")
 	if err != nil {

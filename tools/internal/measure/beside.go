@@ -16,9 +16,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
-// newBeside is the command that measures lookups: two goroutines against one,
-// beside a writer, each by itself, during syncs, and checked. What is compared
-// takes turns in rounds.
+// newBeside is the command that measures lookups: two goroutines against one, beside a writer,
+// each lookup by itself, during syncs, and checked. The things it compares take turns in rounds.
 func newBeside() command {
 	l := new(lookups)
 	return command{
@@ -39,8 +38,8 @@ type lookups struct {
 	turn   time.Duration
 }
 
-// filledShare is how much of what the filter is for is in it at first: the writer
-// needs room.
+// filledShare is the share of the capacity that the filter holds at first: the writer needs
+// room.
 const filledShare = 0.5
 
 func (l *lookups) run() (err error) {
@@ -62,7 +61,7 @@ func (l *lookups) run() (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	// The first insert makes the file live, and the log: not during a turn.
+	// The first insert makes the file live and creates the log. That must not happen in a turn.
 	w := newTraffic(l.ctx, f)
 	if err := errors.Join(w.during(stateInserts, func() error { return nil }), f.Sync()); err != nil {
 		return err
@@ -84,8 +83,7 @@ func (l *lookups) run() (err error) {
 	return l.syncs(f)
 }
 
-// takeTurns runs rounds of turns, one after the other, and gives for each turn what
-// its rounds gave.
+// takeTurns runs the turns round by round, and returns for each turn its results in all rounds.
 func (l *lookups) takeTurns(n int, turn func(i int) (speed, error)) ([]turns, error) {
 	all := make([]turns, n)
 	for range l.rounds {
@@ -104,14 +102,14 @@ func (l *lookups) takeTurns(n int, turn func(i int) (speed, error)) ([]turns, er
 	return all, nil
 }
 
-// turns are the speeds of one thing in all rounds.
+// turns holds the speeds of one thing in all rounds.
 type turns struct{ clock, processor []float64 }
 
-// nanoseconds is the median of the time that one takes.
+// nanoseconds is the median time of one lookup.
 func (t turns) nanoseconds() string { return figures.Digits(1e9 / figures.Median(t.clock)) }
 
-// over divides the speeds by those of another thing, round by round, and gives the
-// medians: by the clock and by the time of processors.
+// over divides the speeds by those of another thing, round by round, and returns the medians: by
+// the clock and by processor time.
 func (t turns) over(other turns) (clock, processor string) {
 	if slices.Contains(append(t.processor, other.processor...), 0) {
 		return figures.Digits(figures.MedianRatio(t.clock, other.clock)), "unknown"
@@ -156,7 +154,7 @@ func (l *lookups) parallel(path string) (err error) {
 	return nil
 }
 
-// checked compares lookups that answer faults with those that do not.
+// checked compares lookups that report faults with lookups that do not.
 func (l *lookups) checked(path string) (err error) {
 	l.note("checked lookups")
 	var filters [2]*mmapfilter.Filter
@@ -198,11 +196,11 @@ const (
 	stateCheckpoints state = "inserts and checkpoints"
 )
 
-// syncEvery is after how many inserts the writer commits.
+// syncEvery is the number of inserts between commits.
 const syncEvery = 65_536
 
-// traffic is a writer that can be turned on and off. It shares no cache line with
-// the lookups that are measured beside it.
+// traffic is a writer that can be turned on and off. It shares no cache line with the lookups
+// measured beside it.
 type traffic struct {
 	ctx     context.Context
 	filter  *mmapfilter.Filter
@@ -217,8 +215,8 @@ func newTraffic(ctx context.Context, f *mmapfilter.Filter) *traffic {
 	return &traffic{ctx: ctx, filter: f, rng: *rand.NewPCG(1, 2)}
 }
 
-// during runs f while the writer is in a state. Afterwards nothing is pending,
-// and nothing is left to be written to the disk.
+// during runs f while the writer is in a state. Afterwards nothing is pending, and nothing
+// remains to be written to the disk.
 func (w *traffic) during(is state, f func() error) error {
 	if is == stateIdle {
 		return f()
@@ -248,7 +246,7 @@ func (w *traffic) during(is state, f func() error) error {
 	return errors.Join(err, errs[0], errs[1], w.filter.Checkpoint(w.ctx))
 }
 
-// insert inserts as fast as it can, until it is to stop.
+// insert inserts as fast as it can until it is stopped.
 func (w *traffic) insert(stop *atomic.Bool) error {
 	for n := 1; !stop.Load(); n++ {
 		if err := w.filter.InsertHash(w.rng.Uint64()); err != nil {
@@ -267,14 +265,14 @@ func (w *traffic) insert(stop *atomic.Bool) error {
 	return nil
 }
 
-// A place is where lookups are made.
+// A place is a process that runs lookups.
 type place struct {
 	name string
 	rate func(a loopArgs) (speed, error)
 	each func(a loopArgs) (*histogram, error)
 }
 
-// places are another process and the writer's.
+// places are another process and the writer's own.
 func places(w *traffic, reader *child) []place {
 	here := &worker{filter: w.filter}
 	return []place{
@@ -288,8 +286,7 @@ func places(w *traffic, reader *child) []place {
 	}
 }
 
-// beside compares the rate of lookups while someone inserts with that while
-// nobody does.
+// beside compares the rate of lookups during inserts with that of an idle writer.
 func (l *lookups) beside(w *traffic, reader *child) error {
 	l.note("lookups beside a writer")
 	kinds := []loopKind{loopCompute, loopContains, loopBatch}
@@ -321,10 +318,9 @@ func (l *lookups) beside(w *traffic, reader *child) error {
 	return nil
 }
 
-// percentiles measures each lookup. A clock is looked at after each: what that
-// takes is in the rows of the clock alone. What the machine takes away, and how
-// much of that a loop meets that takes as long as a lookup but shares nothing
-// with anyone, is in those of arithmetic.
+// percentiles times each lookup by itself. It reads the clock after each; the rows of the clock
+// alone show what that costs. The rows of arithmetic show how much the machine takes away from a
+// loop that takes as long as a lookup but shares nothing.
 func (l *lookups) percentiles(w *traffic, reader *child) error {
 	l.note("percentiles")
 	type row struct {

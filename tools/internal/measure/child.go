@@ -14,15 +14,15 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
-// childCommand makes this program one that another one of it has started. It is
-// told what to do by lines of JSON on its standard input, answers each with one,
-// and ends when its input does: with the process that started it.
+// childCommand makes this program a child of another process of the same program. It reads
+// requests as lines of JSON from its standard input and answers each with one line. It ends when
+// its input ends, and so with the process that started it.
 const childCommand = "child"
 
-// A request is what a child is to do.
+// A request tells a child what to do.
 type request struct {
 	Do   string          // a name in tasks
-	Args json.RawMessage // what that takes
+	Args json.RawMessage // the arguments of that task
 }
 
 type answer struct {
@@ -30,14 +30,14 @@ type answer struct {
 	Result json.RawMessage
 }
 
-// A worker is what a child keeps between requests.
+// A worker is the state that a child keeps between requests.
 type worker struct {
 	filter *mmapfilter.Filter
 }
 
 type task func(w *worker, args json.RawMessage) (any, error)
 
-// tasks are what children do on every system; systemTasks come to them.
+// tasks are the tasks of children on every system; systemTasks adds to them.
 var tasks = map[string]task{
 	"nothing": func(*worker, json.RawMessage) (any, error) { return nil, nil },
 	"open":    taskOf((*worker).open),
@@ -46,7 +46,7 @@ var tasks = map[string]task{
 	"count":   taskOf((*worker).count),
 }
 
-// taskOf makes a task of a method that has its arguments in a struct.
+// taskOf makes a task of a method that takes its arguments as a struct.
 func taskOf[A, R any](f func(*worker, A) (R, error)) task {
 	return func(w *worker, args json.RawMessage) (any, error) {
 		var a A
@@ -57,7 +57,7 @@ func taskOf[A, R any](f func(*worker, A) (R, error)) task {
 	}
 }
 
-// runChild is the program of a child. It gives its exit status.
+// runChild is the main loop of a child. It returns the exit status.
 func runChild(in io.Reader, out io.Writer) int {
 	all := maps.Clone(tasks)
 	maps.Copy(all, systemTasks)
@@ -67,7 +67,7 @@ func runChild(in io.Reader, out io.Writer) int {
 		for lines := json.NewDecoder(in); ; {
 			var r request
 			if err := lines.Decode(&r); err != nil {
-				os.Exit(0) // at once, whatever is being measured
+				os.Exit(0) // exit at once, whatever is being measured
 			}
 			requests <- r
 		}
@@ -89,7 +89,7 @@ func runChild(in io.Reader, out io.Writer) int {
 	return 0
 }
 
-// A child is a process that was started.
+// A child is a process that runs childCommand.
 type child struct {
 	cmd     *exec.Cmd
 	in      io.WriteCloser
@@ -99,7 +99,7 @@ type child struct {
 	waited  bool
 }
 
-// A tail keeps the beginning of what a child says before it dies.
+// A tail keeps the beginning of what a child prints before it dies.
 type tail struct{ strings.Builder }
 
 func (t *tail) Write(p []byte) (int, error) {
@@ -107,7 +107,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// start starts a child. It has ended when the session has, if not before.
+// start starts a child. It ends with the session at the latest.
 func (s *session) start() (*child, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -131,7 +131,7 @@ func (s *session) start() (*child, error) {
 
 func (c *child) pid() int { return c.cmd.Process.Pid }
 
-// A taskError is the error of a task; others are of the process.
+// A taskError is an error of a task. Other errors are those of the process.
 type taskError string
 
 func (e taskError) Error() string { return string(e) }
@@ -148,7 +148,7 @@ func (c *child) tell(do string, args any) error {
 	return nil
 }
 
-// hear takes the answer.
+// hear receives the answer.
 func (c *child) hear(result any) error {
 	var a answer
 	if err := c.out.Decode(&a); err != nil {
@@ -171,7 +171,7 @@ func (c *child) ask(do string, args, result any) error {
 	return c.hear(result)
 }
 
-// died gives the error of a child that does not answer.
+// died returns the error of a child that does not answer.
 func (c *child) died(err error) error {
 	if ended := c.end(); ended != nil {
 		err = ended
@@ -183,7 +183,7 @@ func (c *child) died(err error) error {
 	return fmt.Errorf("child: %w", err)
 }
 
-// end ends the child and waits for that.
+// end ends the child and waits until it has ended.
 func (c *child) end() error {
 	if !c.waited {
 		c.in.Close()
@@ -192,7 +192,6 @@ func (c *child) end() error {
 	return c.waitErr
 }
 
-// endAll ends children.
 func endAll(children []*child) (err error) {
 	for _, c := range children {
 		err = errors.Join(err, c.end())

@@ -14,13 +14,13 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
 )
 
-// newCold is the command that counts the pages that lookups of absent keys read
-// from the disk, with nothing of the file in memory. Beside them are those of a
-// filter with two buckets anywhere, for the same keys: their home lines and
-// their alternate lines, read in a mapping of the same file.
+// newCold is the command that counts the pages that lookups of absent keys read from the disk
+// when no part of the file is in memory. It compares them with a filter that has two buckets
+// anywhere, by reading the home and alternate lines of the same keys in a mapping of the same
+// file.
 //
-// A fault that a signal interrupts, and the scheduler of Go sends signals, is
-// begun again when the page is there, and counts as minor. Pages read are all.
+// A fault that is interrupted by a signal, such as one of the Go scheduler, starts again once
+// the page is there, and then counts as minor. The count of pages read is complete.
 func newCold() command {
 	lookups, block := 100_000, 2000
 	return command{
@@ -41,7 +41,7 @@ type coldCase struct {
 	block   int
 }
 
-// A coldReader looks hashes up in a file of which nothing is in memory.
+// A coldReader looks up hashes in a file that is not in memory.
 type coldReader struct {
 	name string
 	open func(path string) (look func(h uint64), end func() error, err error)
@@ -104,7 +104,7 @@ func (s *session) coldRow(t *figures.Table, c *coldCase, r coldReader) error {
 	var sum reads
 	var took time.Duration
 	disk := diskReads(c.path)
-	rng := rand.NewPCG(1, 2) // the same hashes for all
+	rng := rand.NewPCG(1, 2) // the same hashes for all readers
 	for left := c.lookups; left > 0; left -= c.block {
 		if err := s.ctx.Err(); err != nil {
 			return err
@@ -129,13 +129,13 @@ func (s *session) coldRow(t *figures.Table, c *coldCase, r coldReader) error {
 	return nil
 }
 
-// expected is how many pages a lookup of so many lines reads: a page that
-// another lookup of the block has read is not read again.
+// expected returns how many pages a lookup reads that touches this many lines. A page is read
+// only once in a block of lookups.
 func (c *coldCase) expected(lines float64) float64 {
 	return distinct(float64(c.stats.FileBytes/layout.PageBytes), lines*float64(c.block)) / float64(c.block)
 }
 
-// drop drops the file from the page cache, and looks whether it is gone.
+// drop drops the file from the page cache and checks that it is gone.
 func (c *coldCase) drop() error {
 	if err := machine.DropCache(c.path); err != nil {
 		return err
@@ -157,11 +157,11 @@ func (c *coldCase) drop() error {
 	return err
 }
 
-// coldBytes may be in memory of a file that is cold: opening it has read the
-// superblocks, with what the kernel reads ahead.
+// coldBytes is how much of a cold file may be in memory: opening it reads the superblocks, and
+// the kernel reads ahead.
 const coldBytes = 1 << 20
 
-// run looks n hashes up. What opening and a first lookup read is not counted.
+// run looks up n hashes. It does not count what opening and a first lookup read.
 func (c *coldCase) run(r coldReader, rng *rand.PCG, n int) (reads, time.Duration, error) {
 	look, end, err := r.open(c.path)
 	if err != nil {
@@ -189,8 +189,8 @@ func openLookups(path string) (func(uint64), func() error, error) {
 	return func(h uint64) { f.ContainsHash(h) }, f.Close, nil
 }
 
-// openLines gives what reads the home line of a hash, and with lines = 2 its
-// alternate line too, whatever is in the first.
+// openLines returns a reader of the home line of a hash. With lines = 2 it always reads the
+// alternate line too.
 func openLines(lines int) func(string) (func(uint64), func() error, error) {
 	return func(path string) (func(uint64), func() error, error) {
 		f, head, err := recovery.OpenFile(path)

@@ -7,7 +7,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// A counter is a word that processes share: the first one of a mapped file.
+// A counter is a word that processes share, the first of a mapped file.
 type counter struct {
 	*recovery.Mapping
 	count *uint64
@@ -15,7 +15,6 @@ type counter struct {
 
 const counterBytes = 4096
 
-// newCounter makes a file that counts, from 0.
 func newCounter(path string) (*counter, error) {
 	if err := os.WriteFile(path, make([]byte, counterBytes), 0o600); err != nil {
 		return nil, err

@@ -2,7 +2,8 @@ package measure
 
 import "math"
 
-// distinct is how many of so many pages are met by touches of random ones.
+// distinct returns the expected number of different pages that this many touches of random pages
+// meet.
 func distinct(pages, touches float64) float64 {
 	return pages * -math.Expm1(touches*math.Log1p(-1/pages))
 }

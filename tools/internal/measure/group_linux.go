@@ -13,15 +13,15 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
 )
 
-// A memoryGroup is a control group with a limit of memory, of version 1 or 2.
+// A memoryGroup is a control group, of version 1 or 2, with a memory limit.
 type memoryGroup struct {
 	path    string
 	version int
 }
 
-// newMemoryGroup makes a group below that of this process, so that the limits of
-// that one hold too. In version 2, where a group with processes may have none
-// below it, it is beside it.
+// newMemoryGroup makes a group below that of this process, so that the limits of that one apply
+// too. In version 2, a group with processes cannot have groups below it, so the new group is
+// beside it.
 func newMemoryGroup(limit int64) (*memoryGroup, error) {
 	var failed error
 	for _, parent := range groupParents() {
@@ -42,7 +42,7 @@ func newMemoryGroup(limit int64) (*memoryGroup, error) {
 	return nil, failed
 }
 
-// groupParents gives the groups in which one may be made.
+// groupParents returns the groups in which the new group may be made.
 func groupParents() (parents []memoryGroup) {
 	for _, own := range ownGroups() {
 		parents = append(parents, own)
@@ -53,7 +53,7 @@ func groupParents() (parents []memoryGroup) {
 	return parents
 }
 
-// ownGroups gives the groups of this process that know of memory.
+// ownGroups returns the groups of this process that control memory.
 func ownGroups() (groups []memoryGroup) {
 	text, err := procFile(0, "cgroup")
 	if err != nil {
@@ -96,26 +96,26 @@ func (g *memoryGroup) write(name string, value int64) error {
 	return os.WriteFile(g.file(name), strconv.AppendInt(nil, value, 10), 0)
 }
 
-// limit sets the limit, of memory with the page cache, and leaves no swap.
+// limit limits memory, including the page cache, and allows no swap.
 func (g *memoryGroup) limit(bytes int64) error {
 	if g.version == 1 {
 		if err := g.write("memory.limit_in_bytes", bytes); err != nil {
 			return err
 		}
-		g.write("memory.memsw.limit_in_bytes", bytes) // not there without swap
+		g.write("memory.memsw.limit_in_bytes", bytes) // missing without swap
 		return nil
 	}
-	if err := g.write("memory.max", bytes); err != nil { // not there without the controller
+	if err := g.write("memory.max", bytes); err != nil { // missing without the controller
 		return err
 	}
 	g.write("memory.swap.max", 0)
 	return nil
 }
 
-// add moves a process into the group. What it has used before counts elsewhere.
+// add moves a process into the group. Memory that it used before counts elsewhere.
 func (g *memoryGroup) add(pid int) error { return g.write("cgroup.procs", int64(pid)) }
 
-// kills is how many processes of the group died for lack of memory.
+// kills returns how many processes of the group died for lack of memory.
 func (g *memoryGroup) kills() int64 {
 	name := "memory.oom_control"
 	if g.version == 2 {
@@ -128,7 +128,7 @@ func (g *memoryGroup) kills() int64 {
 	return countOf(string(text), "oom_kill")
 }
 
-// countOf finds a line "name number".
+// countOf returns the number in a line "name number".
 func countOf(text, name string) int64 {
 	for line := range strings.Lines(text) {
 		if fields := strings.Fields(line); len(fields) == 2 && fields[0] == name {
@@ -139,7 +139,8 @@ func countOf(text, name string) int64 {
 	return 0
 }
 
-// remove removes the group. A process that has ended may be in it for a moment.
+// remove removes the group. A process that has just ended may stay in it for a moment, so remove
+// retries.
 func (g *memoryGroup) remove() error {
 	for wait := time.Millisecond; ; wait *= 2 {
 		err := syscall.Rmdir(g.path)

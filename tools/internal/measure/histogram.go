@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A histogram counts durations in steps of at most 1/64 of their size; the
-// largest is kept exactly.
+// A histogram counts durations in steps of at most 1/64 of their size. It keeps the largest
+// exactly.
 type histogram struct {
 	counts  [histogramSteps]uint64
 	n       uint64
@@ -19,8 +19,8 @@ const (
 	histogramSteps = (64 - stepBits) << stepBits
 )
 
-// step gives the number of the step of a duration: those below 2^stepBits have
-// one each, then each power of two has that many.
+// step returns the number of the step that a duration falls in. Durations below 2^stepBits have
+// a step each; above, each power of two has 2^stepBits steps.
 func step(d time.Duration) int {
 	v := uint64(max(d, 0))
 	if v < 1<<stepBits {
@@ -53,8 +53,8 @@ func (h *histogram) merge(other *histogram) {
 	h.largest = max(h.largest, other.largest)
 }
 
-// percentile gives a duration that at least the share p of all do not exceed, to
-// the end of its step.
+// percentile returns a duration that at least the share p of all durations do not exceed,
+// rounded up to the end of its step.
 func (h *histogram) percentile(p float64) time.Duration {
 	rank := uint64(p * float64(h.n))
 	for i, c := range h.counts {
@@ -66,7 +66,8 @@ func (h *histogram) percentile(p float64) time.Duration {
 	return h.largest
 }
 
-// histogramJSON is a histogram between processes: the steps that have a count.
+// histogramJSON is the form in which processes exchange a histogram: only the steps that have a
+// count.
 type histogramJSON struct {
 	Counts  map[int]uint64
 	Largest time.Duration

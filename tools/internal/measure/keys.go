@@ -26,9 +26,9 @@ func keyNumbers(n uint64) iter.Seq2[[]byte, error] {
 	}
 }
 
-// absentKeys makes random keys of 16 bytes: none of them is in a filter of keys
-// of 8 bytes. It shares no cache line with what another goroutine writes: a
-// control that computes and nothing else took 12 times as long when it did.
+// absentKeys makes random keys of 16 bytes, none of which is in a filter of keys of 8 bytes. It
+// shares no cache line with what other goroutines write, because sharing one slows even a loop
+// that only computes.
 type absentKeys struct {
 	_   cpu.CacheLinePad
 	rng rand.PCG
@@ -38,16 +38,16 @@ type absentKeys struct {
 
 func newAbsentKeys(seed uint64) *absentKeys { return &absentKeys{rng: *rand.NewPCG(seed, 16)} }
 
-// next gives a key, until the next one is asked for.
+// next returns a key that is valid until the next call.
 func (k *absentKeys) next() []byte {
 	binary.LittleEndian.PutUint64(k.key[:8], k.rng.Uint64())
 	binary.LittleEndian.PutUint64(k.key[8:], k.rng.Uint64())
 	return k.key[:]
 }
 
-// filterOf gives options for a filter of about so many bytes.
+// filterOf returns options for a filter of about this many bytes.
 func filterOf(opts mmapfilter.Options, bytes int64) (mmapfilter.Options, error) {
-	opts.Capacity = 1 << 30 // enough that what does not grow is nothing
+	opts.Capacity = 1 << 30 // large enough that the fixed parts do not matter
 	plan, err := opts.Plan()
 	if err != nil {
 		return opts, err
@@ -59,8 +59,8 @@ func filterOf(opts mmapfilter.Options, bytes int64) (mmapfilter.Options, error) 
 	return opts, nil
 }
 
-// build builds a filter of about so many bytes that holds a share of the keys it
-// is for, closes it and gives its path.
+// build builds a filter of about this many bytes that holds a share of its capacity, closes it
+// and returns its path.
 func (s *session) build(name string, opts mmapfilter.Options, bytes int64, share float64) (path string, err error) {
 	if opts, err = filterOf(opts, bytes); err != nil {
 		return "", err
@@ -77,7 +77,7 @@ func (s *session) build(name string, opts mmapfilter.Options, bytes int64, share
 	return path, f.Close()
 }
 
-// given gives the path of the filter that -file names, or builds one.
+// given returns the path of the filter that -file names, or builds one.
 func (s *session) given(opts mmapfilter.Options) (path string, err error) {
 	if s.file != "" {
 		return s.file, nil

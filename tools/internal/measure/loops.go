@@ -23,10 +23,10 @@ const (
 	loopClock    loopKind = "the clock alone"
 )
 
-// batchKeys is how many keys a call of ContainsBatch has.
+// batchKeys is the number of keys in a call of ContainsBatch.
 const batchKeys = 256
 
-// newLoop makes a loop over random absent keys of its own.
+// newLoop makes a loop over its own random absent keys.
 func newLoop(kind loopKind, f *mmapfilter.Filter, seed uint64) (loop, error) {
 	keys := newAbsentKeys(seed)
 	switch kind {
@@ -41,7 +41,7 @@ func newLoop(kind loopKind, f *mmapfilter.Filter, seed uint64) (loop, error) {
 	case loopCompute:
 		return func(n int) {
 			for range n {
-				for range 48 { // about what a lookup takes that no cache holds, with a look at the clock
+				for range 48 { // about as long as an uncached lookup and a look at the clock
 					keys.next()
 				}
 			}
@@ -65,21 +65,21 @@ func batchLoop(f *mmapfilter.Filter, keys *absentKeys) loop {
 	}
 }
 
-// loopBlock is how much of a loop is run between two looks at the clock.
+// loopBlock is how many times a loop runs between two looks at the clock.
 const loopBlock = batchKeys
 
-// A speed is how much a loop does in a second: of the clock, and of the time that
-// processors gave it. What it waits for is in the first; what others take away
-// of a busy machine is too. The second is 0 where the system does not say.
+// A speed is how much a loop does in a second of the clock, and in a second of processor time.
+// Only the first includes waiting, and time that others take from a busy machine. The second is
+// 0 where the system does not report it.
 type speed struct{ Clock, Processor float64 }
 
-// boundFor is how long a goroutine that is measured is bound to its thread, whose time
-// is read then, before it yields: a little less than the 10 ms after which the scheduler
-// of Go would have it let others run. A bound one changes threads for that, twice, and
-// was without one for a twentieth of its time beside a writer; others pay little for it.
+// boundFor is how long a measured goroutine stays bound to its thread before its processor time
+// is read and it yields. It is a little less than the 10 ms after which the Go scheduler
+// preempts a goroutine. Preempting a bound goroutine takes two switches of threads, and beside a
+// writer would leave it without a thread for a noticeable share of its time.
 const boundFor = 9 * time.Millisecond
 
-// measureSpeed runs a loop from begun on for some time.
+// measureSpeed runs a loop for the duration d, counted from begun.
 func measureSpeed(l loop, begun time.Time, d time.Duration) speed {
 	var used time.Duration
 	for n := 0; ; runtime.Gosched() {
@@ -96,8 +96,8 @@ func measureSpeed(l loop, begun time.Time, d time.Duration) speed {
 	}
 }
 
-// runBound runs a loop for some time, at least a block: how many blocks, and what
-// processors gave it.
+// runBound runs a loop for the duration d, but at least for a block. It returns the number of
+// blocks and the processor time used.
 func runBound(l loop, d time.Duration) (blocks int, processor time.Duration) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -110,7 +110,7 @@ func runBound(l loop, d time.Duration) (blocks int, processor time.Duration) {
 	}
 }
 
-// together is the speed of several loops at once, each in a goroutine.
+// together returns the speed of several loops at once, each in its own goroutine.
 func together(loops []loop, d time.Duration) (sum speed) {
 	speeds := make([]speed, len(loops))
 	var ready, done sync.WaitGroup
@@ -137,8 +137,8 @@ func together(loops []loop, d time.Duration) (sum speed) {
 	return sum
 }
 
-// latencies runs a loop one by one, and looks at the clock after each: what it
-// gives is the time from one look to the next.
+// latencies runs a loop one step at a time and reads the clock after each. It records the times
+// from one reading to the next.
 func latencies(l loop, d time.Duration) *histogram {
 	h := new(histogram)
 	begun := time.Now()
@@ -151,7 +151,7 @@ func latencies(l loop, d time.Duration) *histogram {
 	return h
 }
 
-// counting runs a loop one by one and counts, for others to see.
+// counting is like latencies, and counts the steps where other processes can see the count.
 func counting(l loop, d time.Duration, count *uint64) *histogram {
 	return latencies(func(int) {
 		l(1)
@@ -159,7 +159,7 @@ func counting(l loop, d time.Duration, count *uint64) *histogram {
 	}, d)
 }
 
-// Arguments and results of what children do.
+// Arguments and results of the tasks of children.
 type (
 	openArgs struct {
 		File      string
@@ -169,7 +169,7 @@ type (
 		Loop    loopKind
 		Seed    uint64
 		For     time.Duration
-		Counter string // a file whose first word counts
+		Counter string // a file whose first word is the counter
 	}
 )
 

@@ -1,6 +1,6 @@
-// Package measure has the commands of bench that measure what filters ask of a machine:
-// memory that processes share, pages that are read, and what lookups wait for. Their
-// figures are the kernel's own wherever the kernel keeps them.
+// Package measure implements the commands of bench that measure what filters ask of a machine:
+// memory shared by processes, pages read, and what lookups wait for. Its figures come from the
+// kernel wherever the kernel keeps them.
 package measure
 
 import (
@@ -18,17 +18,17 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/internal/shortrun"
 )
 
-// Exit statuses of [Run], beside 0.
+// Exit statuses of [Run], besides 0.
 const (
-	exitExceeded = 1 // a bound that a command checks its figure against is exceeded
+	exitExceeded = 1 // a figure exceeds the bound that its command checks
 	exitError    = 2
 )
 
 // errExceeded ends a command whose figure exceeds its bound.
 var errExceeded = errors.New("the bound is exceeded")
 
-// Child runs what a command has started of its own program, with args[0] as its first
-// argument, and returns its exit status. ok is false if the arguments are not those.
+// Child runs this program as a child that a command has started, with args[0] as its first
+// argument, and returns its exit status. ok is false if the arguments are not those of a child.
 func Child(args []string, stdin io.Reader, stdout io.Writer) (code int, ok bool) {
 	if len(args) == 0 || args[0] != childCommand {
 		return 0, false
@@ -36,26 +36,25 @@ func Child(args []string, stdin io.Reader, stdout io.Writer) (code int, ok bool)
 	return runChild(stdin, stdout), true
 }
 
-// Has reports whether there is a command of that name.
+// Has reports whether there is a command with that name.
 func Has(name string) bool { return commands()[name] != nil }
 
-// A session is one run of a command: its flags, where it prints, and the
-// directory that its files are in.
+// A session is one run of a command: its flags, its output and its directory of files.
 type session struct {
 	ctx    context.Context
 	out    io.Writer
-	notes  io.Writer // what it is doing
+	notes  io.Writer // progress
 	flags  *flag.FlagSet
 	temp   string // removed at the end
-	parent string // that temp is in
+	parent string // the directory of temp
 
 	file  string
 	bytes figures.Size
 	short bool
 }
 
-// A command has flags, and is run once they are set. What -short sets is what
-// its flag begins with in a short run.
+// A command has flags, and runs once they are set. In a short run, the values in short replace
+// the defaults of those flags.
 type command struct {
 	flags func(s *session)
 	short map[string]string
@@ -120,7 +119,7 @@ func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer) (e
 	return cmd.run(s)
 }
 
-// fileFlag adds -file to a command that can do with any filter.
+// fileFlag adds -file to a command that works with any filter.
 func (s *session) fileFlag() {
 	s.flags.StringVar(&s.file, "file", "", "a filter to take instead of building one")
 }
@@ -129,7 +128,7 @@ func (s *session) path(name string) string { return filepath.Join(s.temp, name) 
 
 func (s *session) printf(format string, args ...any) { fmt.Fprintf(s.out, format, args...) }
 
-// note prints progress for someone who waits.
+// note prints progress.
 func (s *session) note(format string, args ...any) {
 	fmt.Fprintf(s.notes, "%s "+format+"\n", append([]any{time.Now().Format("15:04:05")}, args...)...)
 }

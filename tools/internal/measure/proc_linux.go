@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// procFile reads a file of /proc/PID; pid 0 is this process.
+// procFile reads a file of /proc/PID. Pid 0 is this process.
 func procFile(pid int, name string) (string, error) {
 	process := "self"
 	if pid != 0 {
@@ -22,8 +22,8 @@ func procFile(pid int, name string) (string, error) {
 	return string(data), err
 }
 
-// mapped gives what the mappings of a process use whose names are accepted. With
-// match nil it is all of the process, by smaps_rollup.
+// mapped returns the memory use of those mappings of a process whose names match accepts. If
+// match is nil, it returns that of the whole process, from smaps_rollup.
 func mapped(pid int, match func(name string) bool) (machine.MapUse, error) {
 	file := "smaps"
 	if match == nil {
@@ -36,7 +36,7 @@ func mapped(pid int, match func(name string) bool) (machine.MapUse, error) {
 	return machine.ParseSmaps(strings.NewReader(text), match)
 }
 
-// status gives a field of /proc/PID/status in bytes.
+// status returns a field of /proc/PID/status in bytes.
 func status(pid int, field string) (int64, error) {
 	text, err := procFile(pid, "status")
 	if err != nil {
@@ -45,7 +45,7 @@ func status(pid int, field string) (int64, error) {
 	return machine.FindField(text, field)
 }
 
-// reads is what a process has made the kernel read, and its faults.
+// reads counts what a process made the kernel read, and its faults.
 type reads struct {
 	minor, major int64
 	bytes        int64 // from disks, by its own faults and calls
@@ -69,17 +69,17 @@ func (r reads) since(before reads) reads {
 	return reads{r.minor - before.minor, r.major - before.major, r.bytes - before.bytes}
 }
 
-// threadTime is what processors have given this thread.
+// threadTime returns the processor time that this thread has used.
 func threadTime() time.Duration {
-	var t unix.Timespec // getrusage is a tick of the scheduler behind, up to 4 ms
+	var t unix.Timespec // getrusage lags by up to a tick of the scheduler, 4 ms
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
 		return 0
 	}
 	return time.Duration(t.Nano())
 }
 
-// needDisk reports whether files are on a disk, without which nothing of them can
-// be dropped from memory. A short run goes on without.
+// needDisk reports whether the files are on a disk; otherwise they cannot be dropped from
+// memory. A short run goes on without one.
 func (s *session) needDisk() (bool, error) {
 	kind := machine.FileSystem(s.temp)
 	if kind != "tmpfs" && kind != "ramfs" {
@@ -93,8 +93,7 @@ func (s *session) needDisk() (bool, error) {
 	return false, nil
 }
 
-// readAhead is how much the kernel reads ahead on the device of a path, as it
-// says it.
+// readAhead returns how much the kernel reads ahead on the device of a path.
 func readAhead(path string) string {
 	text, err := os.ReadFile("/sys/class/bdi/" + machine.MountOf(path).Device + "/read_ahead_kb")
 	if err != nil {
@@ -103,8 +102,8 @@ func readAhead(path string) string {
 	return strings.TrimSpace(string(text)) + " KiB"
 }
 
-// diskReads is how many bytes the device of a path has read, for whomever; -1
-// where the kernel does not say.
+// diskReads returns how many bytes the device of a path has read for all processes, or -1 if the
+// kernel does not say.
 func diskReads(path string) int64 {
 	text, err := os.ReadFile("/sys/dev/block/" + machine.MountOf(path).Device + "/stat")
 	var requests, merged, sectors int64

@@ -16,9 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// newResidency is the command that opens a file in each residency mode, with
-// nothing of it in memory, in a process that may have less memory than the file
-// has bytes.
+// newResidency is the command that opens a file in each residency mode, with no part of it in
+// memory, in a process whose memory limit may be smaller than the file.
 func newResidency() command {
 	limit := figures.Size(256 << 20)
 	rounds, steady, limiter := 3, 5*time.Second, "auto"
@@ -42,7 +41,7 @@ func newResidency() command {
 type mode struct {
 	name      string
 	residency mmapfilter.Residency
-	unable    bool // without the right to lock more than RLIMIT_MEMLOCK
+	unable    bool // without the right to lock more memory than RLIMIT_MEMLOCK
 }
 
 var modes = []mode{
@@ -60,7 +59,7 @@ type residencies struct {
 	path   string
 	limit  int64
 	steady time.Duration
-	groups bool // there are control groups
+	groups bool // control groups are available
 	with   string
 }
 
@@ -97,7 +96,7 @@ func (r *residencies) run(rounds int, limiter string) (err error) {
 	return nil
 }
 
-// choose says by what the memory is limited.
+// choose chooses what limits the memory.
 func (r *residencies) choose(limiter string) error {
 	switch limiter {
 	case "rlimit":
@@ -122,23 +121,23 @@ type (
 	residencyArgs struct {
 		File      string
 		Residency mmapfilter.Residency
-		Unable    bool  // give the right to lock memory up
-		Rlimit    int64 // or 0
+		Unable    bool  // give up the right to lock memory
+		Rlimit    int64 // 0 for none
 		For       time.Duration
 		Seed      uint64
 	}
-	// A residencyResult is what came of it. Faults and pages are per lookup.
+	// A residencyResult is the result of one mode in one round. Faults and pages are per lookup.
 	residencyResult struct {
 		Open, First         time.Duration
 		Rate                float64
 		Minor, Major, Pages float64
 		Resident, RssFile   int64
 		RssAnon             int64
-		Failed              string // what it died of instead, or the error of opening
+		Failed              string // what killed the process, or the error of opening
 	}
 )
 
-// measure has a process with limited memory measure one mode.
+// measure measures one mode in a process with limited memory.
 func (r *residencies) measure(m mode, seed uint64) (result residencyResult, err error) {
 	if err := machine.DropCache(r.path); err != nil {
 		return result, err
@@ -154,7 +153,7 @@ func (r *residencies) measure(m mode, seed uint64) (result residencyResult, err 
 	if err != nil {
 		return result, err
 	}
-	defer c.end() // before the group goes
+	defer c.end() // before the group is removed
 	args := residencyArgs{File: r.path, Residency: m.residency, Unable: m.unable, For: r.steady, Seed: seed}
 	if g != nil {
 		err = g.add(c.pid())
@@ -178,11 +177,11 @@ func (r *residencies) measure(m mode, seed uint64) (result residencyResult, err 
 	return result, nil
 }
 
-// systemTasks are the tasks of children that need this system.
+// systemTasks are the tasks of children that exist only on this system.
 var systemTasks = map[string]task{"residency": taskOf((*worker).residency)}
 
 func (w *worker) residency(a residencyArgs) (r residencyResult, err error) {
-	runtime.LockOSThread() // rights are those of a thread
+	runtime.LockOSThread() // capabilities belong to a thread
 	if err := a.limits(); err != nil {
 		return r, err
 	}
@@ -225,8 +224,8 @@ func (w *worker) residency(a residencyArgs) (r residencyResult, err error) {
 	return r, errors.Join(append(errs[:], f.Close())...)
 }
 
-// limits sets what bounds memory without a control group. RLIMIT_AS would not
-// do: it bounds addresses, and a mapping has those without having memory.
+// limits limits memory without a control group. RLIMIT_AS would not work: it limits addresses,
+// and a mapping takes those even without memory.
 func (a *residencyArgs) limits() error {
 	if a.Rlimit > 0 {
 		used, err := status(0, "VmData")
@@ -250,7 +249,7 @@ func (a *residencyArgs) limits() error {
 	return nil
 }
 
-// dropRight takes a capability from this thread.
+// dropRight drops a capability of this thread.
 func dropRight(capability uint) error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
@@ -261,7 +260,7 @@ func dropRight(capability uint) error {
 	return os.NewSyscallError("capset", unix.Capset(&header, &data[0]))
 }
 
-// table prints medians of rounds.
+// table prints the medians of the rounds.
 func (r *residencies) table(results [][]residencyResult) {
 	t := figures.NewTable("mode", "open", "first lookup", "lookups a second", "minor faults a lookup", "major", "pages read", "in the page cache", "mapped (RssFile)", "private (RssAnon)")
 	for i, m := range modes {
@@ -291,7 +290,7 @@ func (r *residencies) table(results [][]residencyResult) {
 	r.print(t)
 }
 
-// failure is what went wrong in any round.
+// failure returns the first failure in any round, or "".
 func failure(row []residencyResult) string {
 	for _, r := range row {
 		if r.Failed != "" {

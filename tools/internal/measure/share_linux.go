@@ -12,17 +12,16 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
 )
 
-// sharedBound is what N processes that have a filter in memory may use at most,
-// over the file and N processes that have none.
+// sharedBound bounds the memory of N processes that have a filter in memory, relative to the
+// file plus N processes without one.
 const sharedBound = 1.05
 
-// lookupsBefore is for how long readers have looked keys up when they are looked
-// at.
+// lookupsBefore is how long readers look up keys before their memory is measured.
 const lookupsBefore = 200 * time.Millisecond
 
-// newShare is the command that sums up the memory of processes that all have the
-// whole of one filter in memory. Its exit status is 1 where that is more than
-// sharedBound of what one file and as many idle processes use.
+// newShare is the command that sums up the memory of processes that all have the same filter in
+// memory. Its exit status is 1 if the sum exceeds sharedBound times that of one file and as many
+// idle processes.
 func newShare() command {
 	processes := 8
 	return command{
@@ -35,7 +34,7 @@ func newShare() command {
 	}
 }
 
-// A processUse is what one process uses.
+// A processUse is the memory that one process uses.
 type processUse struct {
 	all, filter         machine.MapUse
 	rssFile, pageTables int64

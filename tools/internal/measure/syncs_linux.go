@@ -18,11 +18,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// syncs counts the lookups that are answered while a commit waits for the disk. A
-// thread inserts and commits; the kernel says in /proc/PID/task/TID/syscall
-// which call it is in. A Sync makes one call of fdatasync: where two looks, one
-// after the other, find the thread there in the same Sync, all lookups in between
-// were answered while that call was under way.
+// syncs counts the lookups that are answered while a commit waits for the disk. A thread inserts
+// and commits, and the kernel says in /proc/PID/task/TID/syscall which call it is in. A Sync
+// calls fdatasync once. So if two consecutive looks find the thread there in the same Sync, all
+// lookups in between were answered during that call.
 func (l *lookups) syncs(f *mmapfilter.Filter) (err error) {
 	l.note("lookups during syncs")
 	file := l.path("count")
@@ -39,7 +38,7 @@ func (l *lookups) syncs(f *mmapfilter.Filter) (err error) {
 	if err := reader.ask("open", openArgs{l.path("lookup.mmf"), mmapfilter.ResidencyPopulate}, nil); err != nil {
 		return err
 	}
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(runtime.NumCPU() + 2)) // who watches shall not be in the way
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(runtime.NumCPU() + 2)) // for the watcher
 	here := &worker{filter: f}
 	t := figures.NewTable("lookups during commits", "measured", "syncs seen in progress", "time in them, seen", "answered in them", "a second", "over the rate at other times", "longest of all", "Sync, median", "longest")
 	for _, p := range []struct {
@@ -69,18 +68,18 @@ func (l *lookups) syncs(f *mmapfilter.Filter) (err error) {
 	return nil
 }
 
-// A syncWatch is what was seen of lookups and syncs.
+// A syncWatch is what was observed of lookups and syncs.
 type syncWatch struct {
-	calls    int           // syncs that were seen in the call
-	inside   time.Duration // between two looks that saw the same one
-	answered uint64        // lookups meanwhile
+	calls    int           // syncs observed inside the call
+	inside   time.Duration // between two looks that found the same sync
+	answered uint64        // lookups in that time
 	total    uint64
 	took     time.Duration
 	syncs    []time.Duration
 	lookups  *histogram
 }
 
-// rate is that of the lookups in syncs, in a second.
+// rate returns the rate of lookups during syncs, per second.
 func (s *syncWatch) rate() string {
 	if s.inside == 0 {
 		return "no sync seen"
@@ -88,7 +87,7 @@ func (s *syncWatch) rate() string {
 	return figures.Grouped(int64(float64(s.answered) / s.inside.Seconds()))
 }
 
-// share is the rate of the lookups in syncs over that at other times.
+// share returns the rate of lookups during syncs divided by that at other times.
 func (s *syncWatch) share() string {
 	outside := float64(s.total-s.answered) / (s.took - s.inside).Seconds()
 	if s.inside == 0 || outside == 0 {
@@ -97,23 +96,23 @@ func (s *syncWatch) share() string {
 	return figures.Digits(float64(s.answered) / s.inside.Seconds() / outside)
 }
 
-// syncedInserts is how many inserts the writer makes before each Sync here.
+// syncedInserts is how many inserts the writer makes before each Sync.
 const syncedInserts = 8192
 
-// A syncer is a writer in a thread of its own.
+// A syncer is a writer in its own thread.
 type syncer struct {
 	thread atomic.Int64
 	turn   atomic.Uint64 // odd during a Sync
 	stop   atomic.Bool
 	ended  chan error
-	syncs  []time.Duration // once it has ended
+	syncs  []time.Duration // valid once it has ended
 }
 
 func startSyncer(f *mmapfilter.Filter) *syncer {
 	w := &syncer{ended: make(chan error, 1)}
 	started := make(chan struct{})
 	go func() {
-		runtime.LockOSThread() // it ends with the goroutine
+		runtime.LockOSThread() // the thread ends with the goroutine
 		w.thread.Store(int64(unix.Gettid()))
 		close(started)
 		w.ended <- w.run(f)
@@ -141,8 +140,7 @@ func (w *syncer) run(f *mmapfilter.Filter) error {
 	return nil
 }
 
-// A look is what a thread was found doing, and what had been counted before and
-// after.
+// A look is what a thread was found doing, with the counts before and after the look.
 type look struct {
 	turn          uint64
 	syncing       bool
@@ -163,15 +161,15 @@ func (w *syncer) look(calls *os.File, count *uint64) (l look, err error) {
 	return l, nil
 }
 
-// inSync reports whether a thread is waiting in fdatasync, by what the kernel
-// says of it: "running", or the number of a call and its arguments.
+// inSync reports whether a thread is waiting in fdatasync. The kernel describes it as "running",
+// or by the number of a call and its arguments.
 func inSync(text string) bool {
 	number, _, _ := strings.Cut(text, " ")
 	n, err := strconv.Atoi(number)
 	return err == nil && n == unix.SYS_FDATASYNC
 }
 
-// watchSyncs watches a writer for as long as lookups are counted.
+// watchSyncs watches a writer while lookups run and are counted.
 func watchSyncs(f *mmapfilter.Filter, count *uint64, lookups func() (*histogram, error)) (*syncWatch, error) {
 	w := startSyncer(f)
 	stopped := func() error {
@@ -221,5 +219,5 @@ func watchSyncs(f *mmapfilter.Filter, count *uint64, lookups func() (*histogram,
 	return s, err
 }
 
-// lookPause leaves the processor to those that are watched.
+// lookPause leaves the processor to the threads that are watched.
 const lookPause = 50 * time.Microsecond

@@ -11,7 +11,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
-// What these commands measure they ask of the kernel of Linux.
+// These commands take their figures from the Linux kernel.
 
 func newShare() command     { return unsupported("share") }
 func newResidency() command { return unsupported("residency") }
@@ -30,7 +30,7 @@ var systemTasks map[string]task
 
 func threadTime() time.Duration { return 0 }
 
-// syncs on this system cannot be seen from outside.
+// syncs cannot be observed from outside on this system.
 func (l *lookups) syncs(*mmapfilter.Filter) error {
 	l.printf("\nNOT MEASURED: lookups that are answered during an fdatasync: %s does not say which call a thread is in\n", runtime.GOOS)
 	return nil

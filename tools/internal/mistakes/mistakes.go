@@ -1,6 +1,6 @@
-// Package mistakes reads the files of testdata/mistakes. Each is a mistake that a
-// crash-safe filter can make, as a diff against the code; the lines before the diff say
-// what is wrong and which checks find it:
+// Package mistakes reads the files of testdata/mistakes. Each is a mistake that a crash-safe
+// filter could make, as a diff against the code. The lines before the diff say what is wrong and
+// which checks find it:
 //
 //	A move clears the source before it fills the destination.
 //	Found by: TestExplore, TestSchedules, stress
@@ -9,9 +9,9 @@
 //	+++ b/recovery/writer.go
 //	@@ …
 //
-// TestMistakes builds the module with each diff applied and has the checks find it: a
-// check that has never failed may be one that cannot. The files of the module stay as
-// they are. A diff is applied to copies, which the go command reads in their place.
+// TestMistakes builds the module with each diff applied and expects the checks to find it: a
+// check that has never failed may be unable to. The files of the module do not change. A diff is
+// applied to copies, which the go command reads in their place.
 package mistakes
 
 import (
@@ -23,18 +23,18 @@ import (
 	"strings"
 )
 
-// Dir is where the diffs are, in the module.
+// Dir is the directory of the diffs in the module.
 const Dir = "testdata/mistakes"
 
 // A Mistake is one of the diffs.
 type Mistake struct {
-	Name    string   // of the file, without .diff
+	Name    string   // the file name without .diff
 	FoundBy []string // the checks that must find it
-	Files   []string // that it changes, relative to the module, with slashes
+	Files   []string // files it changes, relative to the module, with slashes
 	diff    string
 }
 
-// List reads the mistakes of the module in a directory, by name.
+// List reads the mistakes of a module, sorted by name.
 func List(module string) ([]Mistake, error) {
 	paths, err := filepath.Glob(filepath.Join(module, Dir, "*.diff"))
 	if err != nil {
@@ -85,8 +85,8 @@ func parse(name, text string) (Mistake, error) {
 
 func (m *Mistake) path() string { return Dir + "/" + m.Name + ".diff" }
 
-// Apply makes the mistake in copies of the files that it changes. They keep their
-// relative paths, in the directory to, which exists.
+// Apply makes the mistake in copies of the files that it changes. The copies keep their relative
+// paths below the existing directory to.
 func (m *Mistake) Apply(module, to string) error {
 	for _, file := range m.Files {
 		if err := m.applyTo(file, module, to); err != nil {
@@ -111,7 +111,7 @@ func (m *Mistake) applyTo(file, module, to string) error {
 	git := exec.Command("git", "apply", "--include="+file, "-")
 	git.Dir = to
 	git.Stdin = strings.NewReader(m.diff)
-	// If the directory were in a repository, git would leave out what is not in that.
+	// If the directory were in a repository, git would skip files outside of that repository.
 	git.Env = append(os.Environ(), "GIT_DIR="+filepath.Join(to, "none"), "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_NOSYSTEM=1")
 	if said, err := git.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s no longer applies to %s: git apply: %w\n%s", m.path(), file, err, said)
@@ -119,8 +119,8 @@ func (m *Mistake) applyTo(file, module, to string) error {
 	return nil
 }
 
-// Overlay makes the mistake in copies, as Apply does, and writes the file for the flag
-// -overlay of the go command that has it read these.
+// Overlay makes the mistake in copies, as Apply does, and writes the file for the -overlay flag
+// that makes the go command read them.
 func (m *Mistake) Overlay(module, to string) (file string, err error) {
 	if err := m.Apply(module, to); err != nil {
 		return "", err

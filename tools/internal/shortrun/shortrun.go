@@ -1,5 +1,5 @@
-// Package shortrun parses the flags of programs that have short runs, to see that they
-// work and not what they measure.
+// Package shortrun parses the flags of programs that have short runs. A short run shows that a
+// program works; its measurements mean nothing.
 package shortrun
 
 import (
@@ -7,8 +7,8 @@ import (
 	"fmt"
 )
 
-// Parse sets the flags. In a short run, which *short says once they are set, a flag that is
-// not given gets its value of values.
+// Parse sets the flags. If that sets *short, each flag that is not given takes its value from
+// values.
 func Parse(flags *flag.FlagSet, args []string, short *bool, values map[string]string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
