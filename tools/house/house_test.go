@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestHouse: a module that breaks each rule once, and one that breaks none.
+// TestHouse checks a module that breaks each rule once, and one that breaks none.
 func TestHouse(t *testing.T) {
 	write := func(dir string, files map[string]string) {
 		t.Helper()

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// FuzzDump prints parts of a file, and a log, that may be anything. It must
-// neither panic nor go on without end.
+// FuzzDump prints parts of a file and a log with arbitrary contents. It must neither panic nor
+// run forever.
 func FuzzDump(f *testing.F) {
 	dir := f.TempDir()
 	live, dead := filepath.Join(dir, "f.mmf"), filepath.Join(dir, "dead.mmf")
@@ -52,7 +52,7 @@ func FuzzDump(f *testing.F) {
 	})
 }
 
-// Whatever is damaged, there is something to say of each part.
+// TestDumpDamaged checks that dump prints something about each part, whatever is damaged.
 func TestDumpDamaged(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if exit, _, stderr := runHere(nil, "create", "-n", "50", "f.mmf"); exit != 0 {

@@ -9,8 +9,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 )
 
-// TestDumpOfADamagedCount: a commit record that says too few records leads the dump into
-// the middle of one, at the end of the log too.
+// TestDumpOfADamagedCount tests commit records that count too few records. They lead the dump
+// into the middle of a record, at the end of the log too.
 func TestDumpOfADamagedCount(t *testing.T) {
 	for seed := range uint64(100) {
 		rng := rand.New(rand.NewPCG(seed, 1))

@@ -12,8 +12,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
-// A check that follows its file asks for each key in the one that is there by
-// then, and tells once of one that is none.
+// TestCheckFollows checks that a check with --follow looks up each key in the current file, and
+// reports a missing file once.
 func TestCheckFollows(t *testing.T) {
 	t.Chdir(t.TempDir())
 	build := func(keys string) {
@@ -33,7 +33,7 @@ func TestCheckFollows(t *testing.T) {
 		stdout.Close()
 		exit <- status
 	}()
-	// ask has the last key printed, being in no file.
+	// ask ends with a key that is in no file and is always printed.
 	ask := func(keys, want string) {
 		t.Helper()
 		io.WriteString(typed, keys+"nothing\n")
@@ -70,7 +70,7 @@ func TestCheckFollows(t *testing.T) {
 	}
 }
 
-// A following is a check that follows f.mmf, with its keys typed.
+// A following is a check that follows f.mmf, with typed keys.
 type following struct {
 	t      *testing.T
 	typed  *io.PipeWriter
@@ -92,7 +92,7 @@ func followHere(t *testing.T, args ...string) *following {
 	return f
 }
 
-// ask types keys, of which the last is printed, and gives what is printed.
+// ask types keys, the last of which is printed, and compares the output.
 func (f *following) ask(keys, want string) {
 	f.t.Helper()
 	io.WriteString(f.typed, keys)
@@ -103,8 +103,7 @@ func (f *following) ask(keys, want string) {
 	}
 }
 
-// end types the last keys, and checks what is printed, the exit status, and what is on
-// standard error.
+// end types the last keys, and checks the output, the exit status and standard error.
 func (f *following) end(keys, want string, exit int, stderr string) {
 	f.t.Helper()
 	io.WriteString(f.typed, keys)
@@ -115,7 +114,7 @@ func (f *following) end(keys, want string, exit int, stderr string) {
 	}
 }
 
-// buildHere makes f.mmf of keys.
+// buildHere builds f.mmf from keys.
 func buildHere(t *testing.T, keys string, args ...string) {
 	t.Helper()
 	args = append([]string{"build", "-q", "--fingerprint-bits", "30", "-o", "f.mmf"}, args...)
@@ -124,9 +123,8 @@ func buildHere(t *testing.T, keys string, args ...string) {
 	}
 }
 
-// A rebuild may record that another thing is done to keys. Keys that were read before
-// it is seen are made once more; so are the ones with records, and those of the command
-// line.
+// TestFollowRemakesKeys tests rebuilds that change what is done to keys. Keys that were read
+// before the new file is seen are made again, also with --record and on the command line.
 func TestFollowRemakesKeys(t *testing.T) {
 	t.Chdir(t.TempDir())
 	buildHere(t, "aa\nff\n")
@@ -134,7 +132,7 @@ func TestFollowRemakesKeys(t *testing.T) {
 	f.ask("AA\nff\naa\n", "ff\naa\n")
 	buildHere(t, "aa\nff\n", "--hex")
 	f.ask("AA\nbb\nff\n", "AA\nff\n")
-	f.ask("aa\n", "aa\n") // made so at once
+	f.ask("aa\n", "aa\n") // already made in the new format
 	buildHere(t, "pear\r\n", "--trim-cr")
 	f.ask("ff\naa\npear\r\npear\n", "pear\npear\n")
 	buildHere(t, "pear\r\n")
@@ -154,7 +152,7 @@ func TestFollowRemakesKeys(t *testing.T) {
 	buildHere(t, "aa:1\n", "-d", ":", "-f", "1", "--hex")
 	f.end("AA:3\nbb:4\naa:5\n", "3:AA:3\n5:aa:5\n", exitYes, "")
 
-	// What the command line asks for goes before what is recorded, in every file.
+	// The command line overrides what is recorded, in every file.
 	buildHere(t, "aa\n")
 	f = followHere(t, "--hex=false", "f.mmf")
 	f.ask("AA\naa\n", "aa\n")
@@ -162,8 +160,8 @@ func TestFollowRemakesKeys(t *testing.T) {
 	f.end("aa\n", "", exitYes, "")
 }
 
-// A rebuild that records that another part of a file is a key ends a check: what has
-// been read was cut up as the old file says.
+// TestFollowEndsWithTheExtraction tests rebuilds that change which part of a file is a key. They
+// end a check, because its input has been split in the old format.
 func TestFollowEndsWithTheExtraction(t *testing.T) {
 	t.Chdir(t.TempDir())
 	const line, field = "one key a line", `delim=":" field=1`
@@ -181,13 +179,13 @@ func TestFollowEndsWithTheExtraction(t *testing.T) {
 	buildHere(t, "aa\n")
 	f.end("aa:1\naa\n", "", exitError, message(line, field))
 
-	// One that is asked for on the command line is the same in both files.
+	// An extraction given on the command line applies to both files.
 	f = followHere(t, "-d", ":", "-f", "1", "f.mmf")
 	f.ask("bb:1\naa:1\n", "aa\n")
 	buildHere(t, "aa\n", "-d", ",", "--field", "2", "--hex")
 	f.end("bb:1\nAA:1\n", "AA\n", exitYes, "")
 
-	// With --plain nothing changes, whatever is recorded.
+	// With --plain a rebuild changes nothing.
 	buildHere(t, "aa\n")
 	f = followHere(t, "--plain", "f.mmf")
 	f.ask("aa\n", "aa\n")
@@ -195,7 +193,7 @@ func TestFollowEndsWithTheExtraction(t *testing.T) {
 	f.ask("aa\n\xaa\n", "\xaa\n")
 	f.end("aa:1\n", "", exitYes, "")
 
-	// A note of another program is an error in mid-stream too.
+	// The note of another program is an error in mid-stream too.
 	buildHere(t, "aa\n")
 	f = followHere(t, "f.mmf")
 	f.ask("aa\n", "aa\n")
@@ -208,7 +206,7 @@ func TestFollowEndsWithTheExtraction(t *testing.T) {
 	f.end("aa\n", "", exitError, "mmapfilter: f.mmf: \"lower case\" is a way to read keys that this program does not know; with --plain, keys are read as the other flags say\n")
 }
 
-// Until there is a file, any key may be in it.
+// TestFollowWaitsForFile checks that any key may be in a file that does not exist yet.
 func TestFollowWaitsForFile(t *testing.T) {
 	t.Chdir(t.TempDir())
 	const none = "mmapfilter: f.mmf: no such file yet: any key may be in it\n"
@@ -224,8 +222,8 @@ func TestFollowWaitsForFile(t *testing.T) {
 	f.end("aa\n", "", exitNo, none)
 }
 
-// With --unrecovered a filter is asked whose writer is dead, until someone has
-// recovered it.
+// TestFollowUnrecovered checks that --unrecovered uses the filter of a dead writer until it is
+// recovered.
 func TestFollowUnrecovered(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if exit, _, stderr := runHere(nil, "create", "-n", "1k", "-f", "30", "e.mmf"); exit != 0 {

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// A writer that dies is told of once. What it had committed goes on answering.
+// TestFollowTellsOfDeath checks that the death of a writer is reported once, and that its
+// committed keys are still found.
 func TestFollowTellsOfDeath(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// An add that finds no room for the log says so, has done nothing, and is resumed when
-// there is room.
+// TestAddOnFullDisk tests an add without room for the log. It says so, changes nothing, and can
+// be resumed once there is room.
 func TestAddOnFullDisk(t *testing.T) {
 	mount := `mount -t tmpfs -o size=400k none "$1" && cd "$1" && touch mounted`
 	try := func(script string) (string, error) {

@@ -6,7 +6,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
-// No script has a writer that dies while info looks.
+// TestDescribeState covers states that scripts cannot produce, such as a writer that dies while
+// info looks.
 func TestDescribeState(t *testing.T) {
 	for want, s := range map[string]mmapfilter.Stats{
 		"sealed, generation 1":                       {State: "sealed", Generation: 1},

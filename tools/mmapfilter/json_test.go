@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// What the objects of --json have is in the table of doc.go, in its order, with
-// the commands that print it; and nothing else is.
+// TestJSONTable checks that the table of doc.go lists exactly the names in the objects of
+// --json, in order, with the commands that print them.
 func TestJSONTable(t *testing.T) {
-	commands := make(map[string][]string) // of a name
+	commands := make(map[string][]string) // by name
 	for command, object := range map[string]any{
 		"check": answerJSON{}, "info": statsJSON{}, "recover": recoveryJSON{}, "size": planJSON{}, "verify": reportJSON{},
 	} {
@@ -39,7 +39,7 @@ func TestJSONTable(t *testing.T) {
 	}
 }
 
-// jsonNames gives the names in the objects of a type, and in those within them.
+// jsonNames returns the names in the objects of a type, including nested ones.
 func jsonNames(t *testing.T, object reflect.Type) (names []string) {
 	snake := regexp.MustCompile(`^[a-z]+(_[a-z]+)*$`)
 	for i := range object.NumField() {

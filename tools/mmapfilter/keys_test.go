@@ -19,8 +19,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// split cuts data as a splitter should: as bytes.Split does, but that what
-// follows the last separator is a record only if there is something.
+// split cuts data as a splitter should: like bytes.Split, but without an empty record after the
+// last separator.
 func split(data []byte, separator byte) [][]byte {
 	records := bytes.Split(data, []byte{separator})
 	if last := len(records) - 1; len(records[last]) == 0 {
@@ -63,7 +63,7 @@ func TestSplitter(t *testing.T) {
 	}
 }
 
-// Records of a size, however the input comes in pieces.
+// TestFixed reads records of a fixed size from input in pieces of any size.
 func TestFixed(t *testing.T) {
 	for _, size := range []int{1, 3, 16, bufferBytes + 1} {
 		for _, n := range []int{0, 1, 3} {
@@ -90,7 +90,7 @@ func TestFixed(t *testing.T) {
 	}
 }
 
-// A record that an error cuts short is not given.
+// TestSplitterError checks that a record cut short by an error is not returned.
 func TestSplitterError(t *testing.T) {
 	broken := errors.New("broken")
 	r := io.MultiReader(strings.NewReader("a\nb"), iotest.ErrReader(broken))
@@ -107,7 +107,7 @@ type neverReader struct{}
 
 func (neverReader) Read([]byte) (int, error) { return 0, nil }
 
-// readAll gives the keys of data as a file of that format has them.
+// readAll returns the keys of data as a file of that format.
 func readAll(t testing.TB, data []byte, f format) (keys [][]byte, err error) {
 	sources, err := findSources(nil, nil, bytes.NewReader(data))
 	if err != nil {
@@ -123,8 +123,7 @@ func readAll(t testing.TB, data []byte, f format) (keys [][]byte, err error) {
 	return keys, nil
 }
 
-// readRecords gives the records of data, as far as they have keys that can be
-// read.
+// readRecords returns the records of data up to the first without a valid key.
 func readRecords(t testing.TB, data []byte, f format) (records [][]byte) {
 	sources, err := findSources(nil, nil, bytes.NewReader(data))
 	if err != nil {
@@ -140,10 +139,9 @@ func readRecords(t testing.TB, data []byte, f format) (records [][]byte) {
 	return records
 }
 
-// FuzzKeys reads any data in any format. Lines, what ends in zero bytes, and
-// records of a size must be what a split of the data makes; of the rest it must
-// not panic. A record
-// alone has the key that it has in its file.
+// FuzzKeys reads any data in any format, and must not panic. Lines, records that end in zero
+// bytes and records of a fixed size must equal a split of the data. A record by itself must have
+// the same key as in its file.
 func FuzzKeys(f *testing.F) {
 	f.Add([]byte("a\nb\n\nc"), "", uint16(4))
 	f.Add([]byte("a\x00b"), "null", uint16(1))
@@ -198,20 +196,20 @@ func FuzzKeys(f *testing.F) {
 	})
 }
 
-// keyOf makes a key of a field.
+// keyOf returns the key in a field.
 func keyOf(f format, field string) string {
 	key, _ := (&input{format: f}).key([]byte(field))
 	return string(key)
 }
 
-// A quote that is not closed does not take the whole of a large file.
+// TestCSVRecordLimit checks that an open quote does not read all of a large file.
 func TestCSVRecordLimit(t *testing.T) {
 	tail := strings.Repeat(strings.Repeat("x", 1023)+"\n", maxCSVRecord>>10+bufferBytes>>10)
 	for head, want := range map[string]string{
 		"a,b\n\n1,\"2\n":               "record on line 3: longer than 64.0 MiB; a quote may not be closed",
 		"\"":                           "record on line 1: longer than 64.0 MiB; a quote may not be closed",
 		"a\n" + tail[:1023] + "\r\n\"": "record on line 3: longer than 64.0 MiB; a quote may not be closed",
-		"a\n":                          "EOF", // many records, each of them short
+		"a\n":                          "EOF", // many short records
 	} {
 		column, err := newCSVColumn(strings.NewReader(head+tail), extraction{csv: true, column: 1}, false)
 		for err == nil {
@@ -231,7 +229,7 @@ func TestCutField(t *testing.T) {
 	for _, c := range []struct {
 		record, delim string
 		n             int
-		want          string // "error" is one
+		want          string // "error" means an error
 	}{
 		{"a:b:c", ":", 1, "a"},
 		{"a:b:c", ":", 2, "b"},
@@ -252,8 +250,8 @@ func TestCutField(t *testing.T) {
 	}
 }
 
-// Packed data that is cut anywhere but between members is an error, and none
-// of its keys is made up.
+// TestCutShort checks that packed data cut anywhere but between members is an error, and that
+// none of its keys is invented.
 func TestCutShort(t *testing.T) {
 	for name, pack := range map[string]func([]byte) []byte{"gzip": packGzip, "zstd": packZstd} {
 		first, second := pack([]byte("one\ntwo\n")), pack([]byte("three\nfour\n"))
@@ -289,7 +287,7 @@ func packZstd(data []byte) []byte {
 	return w.EncodeAll(data, nil)
 }
 
-// A frame that is to be skipped may stand before the data.
+// TestSkippableFrame checks that a skippable frame may precede the data.
 func TestSkippableFrame(t *testing.T) {
 	data := append([]byte("\x50\x2a\x4d\x18\x03\x00\x00\x00abc"), packZstd([]byte("key\n"))...)
 	keys, err := readAll(t, data, format{})
@@ -298,7 +296,7 @@ func TestSkippableFrame(t *testing.T) {
 	}
 }
 
-// The bytes read add up to the bytes there are, packed or not.
+// TestSourceBytes checks that the bytes read add up to the size of the files, packed or not.
 func TestSourceBytes(t *testing.T) {
 	dir := t.TempDir()
 	var names []string

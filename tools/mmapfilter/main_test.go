@@ -16,8 +16,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Help is written by hand. It must name every flag that is not hidden, and fit a
-// page of a terminal with 80 columns.
+// TestHelp checks that the help, which is written by hand, names every flag that is not hidden,
+// and fits a page of a terminal with 80 columns.
 func TestHelp(t *testing.T) {
 	root := newRootCommand()
 	for _, cmd := range append(root.Commands(), root) {
@@ -51,8 +51,8 @@ func runHere(stdin io.Reader, args ...string) (exit int, stdout, stderr string) 
 	return exit, out.String(), err.String()
 }
 
-// A build that is interrupted while it waits for keys ends at once and leaves
-// nothing behind.
+// TestInterruptedBuild checks that a build interrupted while it waits for keys ends at once and
+// leaves nothing behind.
 func TestInterruptedBuild(t *testing.T) {
 	for _, residue := range []string{"", "a\nb\n"} {
 		t.Chdir(t.TempDir())
@@ -73,8 +73,8 @@ func TestInterruptedBuild(t *testing.T) {
 	}
 }
 
-// What is typed is answered before more is typed, and -q does not wait for
-// more than it needs.
+// TestCheckAnswersAtOnce checks that typed keys are answered before more are typed, and that -q
+// waits for no more keys than it needs.
 func TestCheckAnswersAtOnce(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if exit, _, stderr := runHere(strings.NewReader("a\nb\n"), "build", "-q", "-f", "20", "-o", "f.mmf"); exit != 0 {
@@ -109,8 +109,8 @@ func TestCheckAnswersAtOnce(t *testing.T) {
 	typed.Close()
 }
 
-// Many blocks of keys keep their order and their numbers, and looking them up
-// takes no memory for each.
+// TestCheckManyKeys checks that many blocks of keys keep their order and numbers, and that
+// lookups do not allocate per key.
 func TestCheckManyKeys(t *testing.T) {
 	t.Chdir(t.TempDir())
 	const n = 100_000
@@ -136,8 +136,8 @@ func TestCheckManyKeys(t *testing.T) {
 	}
 }
 
-// A filter whose keys were made in a way of someone else's is not asked until
-// someone says how to read keys.
+// TestCheckForeignNote checks that a filter with the note of another program is not used until
+// flags say how to read keys.
 func TestCheckForeignNote(t *testing.T) {
 	t.Chdir(t.TempDir())
 	opts := mmapfilter.Options{Normalisation: "lower case", FingerprintBits: 20}
@@ -157,8 +157,8 @@ func TestCheckForeignNote(t *testing.T) {
 	}
 }
 
-// The summary of a build tells the rate of the keys that are in the filter,
-// not the one that it was planned for.
+// TestBuildSummary checks that the summary of a build shows the rate of the keys in the filter,
+// not the planned rate.
 func TestBuildSummary(t *testing.T) {
 	t.Chdir(t.TempDir())
 	var keys strings.Builder
@@ -179,8 +179,8 @@ func TestBuildSummary(t *testing.T) {
 	}
 }
 
-// The information bound is that of the rate asked for, or where a fingerprint
-// is asked for, of what follows from it.
+// TestSizeJSON checks that the information bound is that of the rate asked for, or of the rate
+// that follows from the fingerprint asked for.
 func TestSizeJSON(t *testing.T) {
 	for _, args := range [][]string{{}, {"-p", "0.001"}, {"-f", "12"}} {
 		_, stdout, stderr := runHere(nil, append([]string{"size", "--json", "-n", "1M"}, args...)...)
@@ -195,7 +195,7 @@ func TestSizeJSON(t *testing.T) {
 	}
 }
 
-// failingWriter is a disk that is full.
+// failingWriter fails like a full disk.
 type failingWriter struct{}
 
 func (failingWriter) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
@@ -221,7 +221,8 @@ func TestOutputErrors(t *testing.T) {
 	}
 }
 
-// A bar of check is not in the way of keys that are printed or typed.
+// TestProgressOfCheck checks that the bar of check does not interfere with printed or typed
+// keys.
 func TestProgressOfCheck(t *testing.T) {
 	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if err != nil {
@@ -248,7 +249,8 @@ func TestProgressOfCheck(t *testing.T) {
 	}
 }
 
-// With a terminal there is a progress bar, and still an end.
+// TestProgressOnTerminal checks that a terminal gets a progress bar, and that the command still
+// ends.
 func TestProgressOnTerminal(t *testing.T) {
 	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// What a page says is all that the help says, in the same order; and nothing of it
-// means something to the formatter.
+// TestManual checks that a page has all text of the help, in the same order, and that none of it
+// is special to the formatter.
 func TestManual(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if exit, stdout, stderr := runHere(nil, "man", "share/man1"); exit != 0 || stdout != "" {
@@ -43,7 +43,7 @@ func TestManual(t *testing.T) {
 			words = append(words, strings.Fields(line)...)
 		}
 		for _, word := range strings.Fields(strings.TrimPrefix(cmd.Long, "Usage: ")) {
-			// The headings of sections are in capitals, and without what ends them.
+			// Headings of sections are in capitals, without the colon or comma.
 			i := slices.IndexFunc(words, func(w string) bool {
 				return w == word || w == strings.ToUpper(strings.TrimRight(word, ":,"))
 			})
@@ -97,7 +97,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// What cobra answers to the scripts that it prints.
+// TestCompletion checks what cobra answers to its completion scripts.
 func TestCompletion(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, c := range []struct{ args, want string }{
@@ -126,7 +126,7 @@ func TestCompletion(t *testing.T) {
 			t.Errorf("%s: exit %d, %s", shell, exit, stderr)
 		}
 	}
-	// A flag whose value is not completed has names of files.
+	// The value of a flag without a completion is a file name.
 	files := []string{"output", "filter", "keep", "seed-file"}
 	for _, cmd := range newRootCommand().Commands() {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What is encoded is decoded, whatever it is.
+// TestMarkerRoundTrip checks that decoding inverts encoding.
 func TestMarkerRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := marker{
@@ -31,7 +31,7 @@ func TestMarkerRoundTrip(t *testing.T) {
 	})
 }
 
-// A sequence is not a marker, or it is the one that its marker is encoded as.
+// FuzzMarker checks that a sequence either is not a marker or equals the encoding of its marker.
 func FuzzMarker(f *testing.F) {
 	for _, seq := range []uint64{0, 1 << 36, 0xafff << 48, 0xb0 << 56, 0xb000<<48 | 1, 0xb1ff << 48, 0xb1ff<<48 | 7, 0xb5 << 56, 0xb6 << 56, 0xb0_00_fff << 36, 1<<64 - 1} {
 		f.Add(seq, uint64(0))
@@ -50,8 +50,8 @@ func FuzzMarker(f *testing.F) {
 	})
 }
 
-// The numbers of records, of sequences and of times of day are no markers; nor is
-// one with a check of no records.
+// TestNoMarker checks that numbers of records, sequences and times are not markers, nor is a
+// marker of no records that has a check.
 func TestNoMarker(t *testing.T) {
 	for _, seq := range []uint64{0, 1, 1 << 40, 1_790_000_000_000_000_000, 1<<63 - 1, 0xafff_ffff_ffff_ffff, 0xb600_0000_0000_0000, 0xb001_0010_0000_0000, 0xb101_0000_0000_0000} {
 		if m, ok := decodeMarker(seq); ok {
@@ -60,7 +60,7 @@ func TestNoMarker(t *testing.T) {
 	}
 }
 
-// Markers are in files: they stay as they are.
+// TestMarkersStay checks that the encoding does not change, because files contain markers.
 func TestMarkersStay(t *testing.T) {
 	var c recordCheck
 	for _, key := range []string{"pear", "apple", "", "plum"} {
@@ -90,7 +90,8 @@ func TestMarkersStay(t *testing.T) {
 	}
 }
 
-// The checks tell records from others, in another order, or cut at other places.
+// TestRecordCheck checks that the checks differ for other records, another order and other
+// boundaries.
 func TestRecordCheck(t *testing.T) {
 	seen := make(map[string]string)
 	for _, records := range [][]string{{}, {""}, {"", ""}, {"a"}, {"a", ""}, {"", "a"}, {"a", "b"}, {"b", "a"}, {"ab"}, {"a", "b", "c"}, {"ab", "c"}, {"a", "bc"}, {"abc"}} {

@@ -15,7 +15,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// What a script cannot bring about: other processes, other users, full disks.
+// TestExplain covers what scripts cannot produce: other processes, other users, full disks.
 func TestExplain(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, name := range []string{"f.mmf", "f.mmf.stash"} {

@@ -18,7 +18,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// A run takes as many records as a marker counts.
+// TestTooManyRecords checks that a run takes no more records than a marker can count.
 func TestTooManyRecords(t *testing.T) {
 	t.Chdir(t.TempDir())
 	createHere(t, "1k")
@@ -37,8 +37,8 @@ func TestTooManyRecords(t *testing.T) {
 	}
 }
 
-// A disk that is full is said to be, with how much of the input is durable; the run is
-// resumed when there is room.
+// TestDiskFull checks that the error of a full disk says how much of the input is durable, and
+// that the run can be resumed once there is room.
 func TestDiskFull(t *testing.T) {
 	input := []string{"a", "b", "c", "d", "e"}
 	for _, full := range []error{syscall.ENOSPC, syscall.EDQUOT} {
@@ -70,7 +70,8 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// That a filter is past its capacity is said once, with the rate that it has then.
+// TestPastCapacity checks that exceeding the capacity is reported once, with the rate at that
+// time.
 func TestPastCapacity(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if exit, _, stderr := runHere(nil, "create", "-n", "20k", "--seed", "1", "f.mmf"); exit != 0 {
@@ -111,7 +112,7 @@ func TestPastCapacity(t *testing.T) {
 			}
 		}
 	}
-	// What is not durable yet counts.
+	// Keys that are not durable yet count too.
 	if exit, _, stderr := runHere(nil, "create", "-n", "20k", "--seed", "1", "g.mmf"); exit != 0 {
 		t.Fatal(stderr)
 	}
@@ -128,8 +129,8 @@ func TestPastCapacity(t *testing.T) {
 	}
 }
 
-// Of keys that are added, those are counted that the filter says "maybe" of before, be
-// they in it or in the same batch.
+// TestMayHaveBeenThere checks that add -v counts the added keys for which the filter said
+// "maybe" before, whether they were in it or in the same batch.
 func TestMayHaveBeenThere(t *testing.T) {
 	t.Chdir(t.TempDir())
 	createHere(t, "10k")
@@ -152,8 +153,8 @@ func TestMayHaveBeenThere(t *testing.T) {
 	}
 }
 
-// A run that reads a pipe shows how many records there were; where keys may be typed a
-// bar would be in the way.
+// TestProgressOfPipe checks that a run shows the number of records read from a pipe, but no bar
+// where keys may be typed.
 func TestProgressOfPipe(t *testing.T) {
 	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if err != nil {
@@ -199,7 +200,8 @@ func TestProgressOfPipe(t *testing.T) {
 	}
 }
 
-// An error of the input while records are gone over leaves the filter as it is.
+// TestErrorWhileResuming checks that an input error while records are compared leaves the filter
+// unchanged.
 func TestErrorWhileResuming(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if exit, _, stderr := runHere(nil, "create", "-n", "1k", "--hex", "f.mmf"); exit != 0 {
@@ -225,7 +227,7 @@ func TestErrorWhileResuming(t *testing.T) {
 	}
 }
 
-// numbered gives n keys.
+// numbered returns n keys.
 func numbered(n int) (keys []string) {
 	for i := range n {
 		keys = append(keys, fmt.Sprintf("key %d", i))

@@ -42,7 +42,7 @@ func TestNote(t *testing.T) {
 	}
 }
 
-// anyFormat draws from all formats that the flags can ask for.
+// anyFormat draws any format that the flags can ask for.
 func anyFormat(t *rapid.T) format {
 	f := format{hex: rapid.Bool().Draw(t, "hex"), trimCR: rapid.Bool().Draw(t, "trimCR")}
 	bytes := rapid.SliceOfN(rapid.Byte(), 1, 20)

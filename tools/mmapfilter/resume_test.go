@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// createHere makes an empty filter f.mmf in the working directory, whose
-// fingerprints are so long that keys are told apart.
+// createHere creates an empty filter f.mmf in the working directory. Its fingerprints are long
+// enough to distinguish all keys of a test.
 func createHere(t *testing.T, capacity string) {
 	t.Helper()
 	if exit, _, stderr := runHere(nil, "create", "-n", capacity, "-f", "30", "--seed", "1", "f.mmf"); exit != 0 {
@@ -24,17 +24,17 @@ func createHere(t *testing.T, capacity string) {
 	}
 }
 
-// A killPoint is what a run leaves that is killed at some instant.
+// A killPoint is what a run leaves behind if it is killed at some instant.
 type killPoint struct {
 	file, log []byte
-	dealt     int // records of the input that were dealt with
-	changing  int // of them, those up to the last that changed the filter
-	marked    int // those that a marker counts
+	dealt     int // records of the input processed
+	changing  int // of these, up to the last that changed the filter
+	marked    int // of these, counted by a marker
 	begun     bool
-	ended     bool // the run has ended well
+	ended     bool // the run has ended successfully
 }
 
-// A traced run is one of which copies are taken at every instant that differs.
+// A tracedRun is a run that is copied whenever its files change.
 type tracedRun struct {
 	t      *testing.T
 	m      *mutation
@@ -42,7 +42,7 @@ type tracedRun struct {
 	now    killPoint
 }
 
-// prepare makes the run of a command on f.mmf, with the lines of the input.
+// prepare prepares a command on f.mmf, with the lines of the input.
 func prepare(t *testing.T, command string, input []string, flags ...string) *mutation {
 	t.Helper()
 	cmd := &cobra.Command{Use: command}
@@ -77,9 +77,9 @@ func prepare(t *testing.T, command string, input []string, flags ...string) *mut
 	return m
 }
 
-// trace runs a command on f.mmf, with the lines of the input, and gives all its kill
-// points: before its first change, after each record and after each marker. After every
-// other record and after one that is refused there was a commit, as the timer makes them.
+// trace runs a command on f.mmf, with the lines of the input, and returns all its kill points:
+// before its first change, after each record and after each marker. It commits, as the timer
+// would, after every other record and after a refused one.
 func trace(t *testing.T, command string, input []string, flags ...string) ([]killPoint, error) {
 	t.Helper()
 	m := prepare(t, command, input, flags...)
@@ -115,7 +115,7 @@ func trace(t *testing.T, command string, input []string, flags ...string) ([]kil
 			t.Errorf("the sequence %#x is no marker", seq)
 		}
 		r.now.begun, r.now.ended, r.now.marked = true, last.ended, int(last.records)
-		r.now.dealt = r.now.marked // of a run that is resumed, those before it too
+		r.now.dealt = r.now.marked // includes records of the run that this one resumes
 		r.point()
 		return err
 	}
@@ -137,7 +137,7 @@ func (r *tracedRun) point() {
 	r.points = append(r.points, p)
 }
 
-// restore makes f.mmf what was left at a kill point.
+// restore sets f.mmf to what was left at a kill point.
 func (p *killPoint) restore(t *testing.T) {
 	t.Helper()
 	os.Remove("f.mmf")
@@ -158,7 +158,7 @@ func lines(keys []string) string {
 	return strings.Join(keys, "\n") + "\n"
 }
 
-// contents are how often each key is in a filter.
+// contents maps each key to its number of copies in a filter.
 type contents map[string]uint64
 
 func (c contents) with(command string, unique bool, keys []string) contents {
@@ -175,7 +175,7 @@ func (c contents) with(command string, unique bool, keys []string) contents {
 	return c
 }
 
-// contentsHere are those of f.mmf, as far as the keys are known.
+// contentsHere returns the contents of f.mmf, for known keys.
 func contentsHere(t *testing.T, known []string) contents {
 	t.Helper()
 	filter, err := mmapfilter.OpenReadOnly("f.mmf", nil)
@@ -200,9 +200,9 @@ func contentsHere(t *testing.T, known []string) contents {
 	return c
 }
 
-// resumeInputs are the inputs that a run of some input is resumed with. Those that are
-// another input are so from record other on; -1 means that it is the same one, which may
-// have grown. In what is shorter, the first record that misses is the other one.
+// resumeInputs returns the inputs with which a run is resumed. Each differs from the original
+// from record other on. If other is -1 it does not differ, but may be longer. In a shorter
+// input, other is the first missing record.
 func resumeInputs(input []string) []resumeInput {
 	n := len(input)
 	replaced := func(i int) []string {
@@ -233,22 +233,22 @@ type resumeInput struct {
 	other   int
 }
 
-// A run that is killed at any instant is resumed with what may become of its input. The
-// same input, grown or not, is dealt with as if there had been no kill. Of another one
-// nothing is done, and that is an error; but if the run had ended, one that begins with
-// another record is dealt with whole.
+// TestResumeAtEveryPoint kills a run at every instant, and resumes it with inputs that may
+// replace the original. With the same input, even a longer one, the result is as if there had
+// been no kill. With another input, resuming is an error and changes nothing; but if the run had
+// ended, an input with another first record is processed as a whole.
 func TestResumeAtEveryPoint(t *testing.T) {
 	base := []string{"base 1", "base 2", "apple", "apple", "cherry", "fig"}
 	input := []string{"pear", "apple", "", "cherry", "pear", "base 2", "lime"}
 	for _, c := range []struct {
 		command string
-		before  []string // added, so that every record of a del is there
+		before  []string // added, so that every record of a del exists
 		flags   []string
 	}{
 		{"add", nil, nil},
 		{"add", nil, []string{"--unique"}},
 		{"del", input, nil},
-		{"del", input[:3], nil}, // some are certainly not there
+		{"del", input[:3], nil}, // some are certainly absent
 	} {
 		unique := slices.Contains(c.flags, "--unique")
 		name := fmt.Sprint(c.command, " ", c.flags, len(c.before))
@@ -266,7 +266,7 @@ func TestResumeAtEveryPoint(t *testing.T) {
 			}
 			resumed := 0
 			for i, p := range points {
-				if !p.begun { // it speaks of the run before
+				if !p.begun { // the filter has only the marker of the previous run
 					continue
 				}
 				state := begin.with(c.command, unique, input[:p.dealt])
@@ -281,14 +281,14 @@ func TestResumeAtEveryPoint(t *testing.T) {
 					want, refused := state, false
 					switch held := max(p.marked, p.changing); {
 					case in.other < 0 || in.other >= p.dealt, in.other >= held && exit != exitError:
-						// The last ones, if they changed nothing, may not have been counted.
+						// The last records, if they changed nothing, may not have been counted.
 						want = begin.with(c.command, unique, in.records)
 					case p.ended && in.other == 0 && len(in.records) > 0:
 						want = state.with(c.command, unique, in.records)
 					case c.command == "del" && in.other >= p.marked && len(in.records) >= held:
-						continue // it cannot notice
+						continue // del cannot notice
 					case in.name == "two swapped" && p.marked < 3 && p.dealt > 2:
-						want = begin.with(c.command, unique, in.records) // both are in the filter: it does not matter
+						want = begin.with(c.command, unique, in.records) // both are in the filter
 					default:
 						refused = true
 					}
@@ -306,8 +306,8 @@ func TestResumeAtEveryPoint(t *testing.T) {
 	}
 }
 
-// The check of a first record may be that of another one. If the filter says of it that it
-// is certainly not there, it is the first of another input all the same.
+// TestResumeWithSameCheck tests a first record with the same check as another. If it is
+// certainly not in the filter, the input is still recognised as another one.
 func TestResumeWithSameCheck(t *testing.T) {
 	t.Chdir(t.TempDir())
 	createHere(t, "1k")
@@ -331,7 +331,7 @@ func TestResumeWithSameCheck(t *testing.T) {
 	}
 }
 
-// A run that is resumed is killed at any instant too, and resumed.
+// TestResumeTheResumed kills a resumed run at every instant too, and resumes it.
 func TestResumeTheResumed(t *testing.T) {
 	t.Chdir(t.TempDir())
 	createHere(t, "1k")
@@ -360,8 +360,8 @@ func TestResumeTheResumed(t *testing.T) {
 	}
 }
 
-// What others do to the filter after a run is killed, or has ended, is noticed; what
-// changes nothing is no matter.
+// TestResumeAfterOthers checks that changes by others after a run was killed or ended are
+// noticed, and that operations without an effect do not matter.
 func TestResumeAfterOthers(t *testing.T) {
 	for _, flags := range [][]string{nil, {"--unique"}} {
 		t.Run(fmt.Sprint(flags), func(t *testing.T) { resumeAfterOthers(t, flags) })
@@ -433,8 +433,8 @@ func resumeAfterOthers(t *testing.T, flags []string) {
 	}
 }
 
-// A delete is noticed also where the filter says "maybe" of all records, so that none of
-// them shows that there was one operation too many.
+// TestResumeNoticesDelete checks that a delete is noticed even if the filter says "maybe" for
+// all records, so that none of them reveals the extra operation.
 func TestResumeNoticesDelete(t *testing.T) {
 	t.Chdir(t.TempDir())
 	createHere(t, "1k")
@@ -467,7 +467,8 @@ func TestResumeNoticesDelete(t *testing.T) {
 	}
 }
 
-// What a run has left is not that of the next, though this ends before its first record.
+// TestResumeOneThatOnlyBegan checks that a run does not take over the marker of the previous
+// run, even if it ends before its first record.
 func TestResumeOneThatOnlyBegan(t *testing.T) {
 	t.Chdir(t.TempDir())
 	createHere(t, "1k")
@@ -489,9 +490,9 @@ func TestResumeOneThatOnlyBegan(t *testing.T) {
 	}
 }
 
-// A record that finds the filter full counts as an operation, and is the first to be
-// tried again wherever the run is killed: also where the filter already says "maybe" of
-// it.
+// TestResumeAtFullFilter checks that a record that finds the filter full counts as an operation,
+// and is the first to be tried again wherever the run is killed, even if the filter already says
+// "maybe" for it.
 func TestResumeAtFullFilter(t *testing.T) {
 	for _, flags := range [][]string{nil, {"--unique"}} {
 		t.Run(fmt.Sprint(flags), func(t *testing.T) {
@@ -510,15 +511,15 @@ func TestResumeAtFullFilter(t *testing.T) {
 			}
 			input := []string{"last", "one more", "two more"}
 			if flags == nil {
-				// A copy of a key needs an entry of the stash, if its lines are full and
-				// no copy of it is there.
+				// A copy of a key needs a stash entry if its lines are full and the stash has no
+				// copy of it.
 				i := slices.IndexFunc(there, func(key string) bool { return filter.InsertString(key) != nil })
 				if i < 0 {
 					t.Fatal("no key is refused")
 				}
 				input[1] = there[i]
 			}
-			// The key that came last is in the stash: without it there is room for one.
+			// The last key is in the stash. Deleting it makes room for one key.
 			if deleted, err := filter.DeleteString(there[len(there)-1]); !deleted || err != nil {
 				t.Fatal(deleted, err)
 			}
@@ -531,14 +532,14 @@ func TestResumeAtFullFilter(t *testing.T) {
 			}
 			for i, p := range points {
 				if p.dealt == 0 {
-					continue // there is room for the first
+					continue // there is room for the first record
 				}
 				p.restore(t)
 				length := lengthHere(t)
-				for range 3 { // a run that adds nothing leaves it as it is
+				for range 3 { // a run that adds nothing changes nothing
 					exit, _, stderr := runHere(strings.NewReader(lines(input)), append([]string{"add", "--resume", "f.mmf"}, flags...)...)
-					// With --unique it shows as a record that is not in the filter where
-					// it was committed and the marker after it was not.
+					// With --unique, a committed refusal without the marker after it shows as a
+					// record that is not in the filter.
 					other := flags != nil && i < len(points)-2 && strings.Contains(stderr, "record 2: certainly not in f.mmf")
 					if exit != exitError || !other && !strings.Contains(stderr, "record 2 of standard input does not fit") || lengthHere(t) != length {
 						t.Errorf("point %d: exit %d, %s", i, exit, stderr)

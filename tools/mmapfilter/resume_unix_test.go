@@ -19,7 +19,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
-// holds checks that f.mmf holds so many copies of each key, and nothing else.
+// holds checks that f.mmf holds this many copies of each key, and nothing else.
 func holds(t *testing.T, keys []string, copies int) {
 	t.Helper()
 	filter, err := mmapfilter.OpenReadOnly("f.mmf", nil)
@@ -49,7 +49,7 @@ func onlyFiles(t *testing.T, dir string, want ...string) {
 	}
 }
 
-// numberedKeys gives keys, and writes them to a file as lines.
+// numberedKeys returns n keys, and writes them to a file as lines.
 func numberedKeys(t *testing.T, n int, path string) (keys []string) {
 	t.Helper()
 	for i := range n {
@@ -61,8 +61,8 @@ func numberedKeys(t *testing.T, n int, path string) (keys []string) {
 	return keys
 }
 
-// Runs of add and of del that are killed, again and again, and resumed do to
-// every key what one run does: no key is left out, none is done twice.
+// TestKilledAndResumed checks that runs of add and del that are killed and resumed many times
+// process every key exactly once.
 func TestKilledAndResumed(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
@@ -73,15 +73,14 @@ func TestKilledAndResumed(t *testing.T) {
 	keys := numberedKeys(t, n, "keys")
 	createHere(t, "500k")
 	kills := 0
-	// finish runs a command until it is not killed before its end. Every run is
-	// one that is resumed, the first of them after one that had nothing to do:
-	// if it is killed before it begins, the filter speaks of that.
+	// finish runs a command until it ends without being killed. Every run resumes one; the first
+	// resumes an empty run, whose marker the filter still has if the first is killed early.
 	finish := func(command string, more ...string) {
 		if exit, _, stderr := runHere(strings.NewReader(""), command, "f.mmf"); exit != 0 {
 			t.Fatal(stderr)
 		}
 		args := append([]string{command, "--resume", "f.mmf", "keys"}, more...)
-		// The time grows, for a machine on which nothing begins as fast.
+		// The delay grows, in case the machine is slow to start a process.
 		for longest := 100 * time.Millisecond; ; longest += longest / 5 {
 			cmd, _, stderr := startProgram(t, dir, args...)
 			timer := time.AfterFunc(20*time.Millisecond+rand.N(longest), func() { cmd.Process.Kill() })
@@ -108,9 +107,9 @@ func TestKilledAndResumed(t *testing.T) {
 	t.Log(kills, "kills")
 }
 
-// Runs are killed at random instants, and what they leave is resumed with other inputs,
-// after other changes, and at last with the same input, from a file or from a pipe, which
-// grows all the time. Nothing but that is ever added.
+// TestKilledAndResumedOtherwise kills runs at random instants. It resumes what they leave with
+// other inputs, after other changes, and finally with the same growing input, from a file or a
+// pipe. Only that last kind may add anything.
 func TestKilledAndResumedOtherwise(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
@@ -131,7 +130,7 @@ func TestKilledAndResumedOtherwise(t *testing.T) {
 		if piped {
 			args[len(args)-1] = "-"
 		}
-		if rand.N(2) == 0 { // more while it runs
+		if rand.N(2) == 0 { // the input grows while it is read
 			more := len(all)
 			for i := range 1000 {
 				all = append(all, fmt.Sprintf("key %d", more+i))
@@ -166,9 +165,9 @@ func TestKilledAndResumedOtherwise(t *testing.T) {
 	t.Log(kills, "kills,", between, "with something in between")
 }
 
-// resumeCopies resumes copies of f.mmf, as a run has left it, with what is not its
-// input, or after something else has changed it: that is an error, and adds nothing. The
-// keys are the input; it gives the number of copies that were resumed.
+// resumeCopies resumes copies of f.mmf, as a run has left it, with other inputs or after other
+// changes. Each is an error and adds nothing. The original input is keys. resumeCopies returns
+// the number of copies.
 func resumeCopies(t *testing.T, keys []string) (copies int) {
 	t.Helper()
 	files := make(map[string][]byte)
@@ -197,7 +196,7 @@ func resumeCopies(t *testing.T, keys []string) (copies int) {
 		}
 		return filter
 	}
-	// dealt gives how many keys are there, in their order.
+	// dealt returns how many of the first keys are in the filter.
 	dealt := func() int {
 		filter := open()
 		defer filter.Close()
@@ -239,7 +238,7 @@ func resumeCopies(t *testing.T, keys []string) (copies int) {
 			t.Fatal(err)
 		}
 		if last.ended && c.name == "other record" && i == 0 {
-			continue // of a run that has ended it is another input
+			continue // after a run that has ended, this is another input
 		}
 		exit, _, stderr := runHere(strings.NewReader(lines(c.input)), "add", "--resume", "copy/f.mmf")
 		filter = open()
@@ -254,7 +253,7 @@ func resumeCopies(t *testing.T, keys []string) (copies int) {
 	return copies
 }
 
-// visible reports whether other processes see a key in f.mmf.
+// visible reports whether other processes find a key in f.mmf.
 func visible(t *testing.T, key string) bool {
 	filter, err := mmapfilter.OpenReadOnly("f.mmf", nil)
 	if err != nil {
@@ -264,8 +263,8 @@ func visible(t *testing.T, key string) bool {
 	return filter.ContainsString(key)
 }
 
-// An add that is interrupted while it waits for keys keeps what it has, says so,
-// and leaves one file.
+// TestInterruptedAdd checks that an add interrupted while it waits for keys keeps the keys so
+// far, says so, and leaves one file.
 func TestInterruptedAdd(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
@@ -288,7 +287,7 @@ func TestInterruptedAdd(t *testing.T) {
 	holds(t, []string{"a", "b", "c", "d"}, 1)
 }
 
-// An add whose file is taken away from under it does not say that its keys are
+// TestAddLosesItsFile checks that an add whose file disappears does not claim that its keys are
 // kept.
 func TestAddLosesItsFile(t *testing.T) {
 	t.Chdir(t.TempDir())
@@ -311,8 +310,8 @@ func TestAddLosesItsFile(t *testing.T) {
 	}
 }
 
-// While a writer is alive others can ask its filter, and not write to it. When it
-// has died, recover puts in what it had added, durable or not.
+// TestRecoverDeadWriter checks that other processes can query the filter of a live writer, but
+// not write to it. After the writer dies, recover restores what it added, durable or not.
 func TestRecoverDeadWriter(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
@@ -328,7 +327,7 @@ func TestRecoverDeadWriter(t *testing.T) {
 	for _, c := range []struct {
 		args   string
 		exit   int
-		output string // a part of it
+		output string // a part of the output
 	}{
 		{"check f.mmf", exitYes, "c\n"},
 		{"info f.mmf", exitYes, "state           live, its writer is running, generation 2\n"},
@@ -365,8 +364,8 @@ func TestRecoverDeadWriter(t *testing.T) {
 	onlyFiles(t, dir, "f.mmf")
 }
 
-// A uniq that is interrupted, and one whose output nobody reads any more, leave
-// nothing in the directory for temporary files.
+// TestUniqLeavesNothing checks that uniq leaves no temporary files if it is interrupted or its
+// output is closed.
 func TestUniqLeavesNothing(t *testing.T) {
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
@@ -384,7 +383,7 @@ func TestUniqLeavesNothing(t *testing.T) {
 	onlyFiles(t, temp)
 
 	cmd, stdin, stderr = startCommand(t, t.TempDir(), "sh", "-c", `{ "$0" uniq -n 100k; echo $? >status; } | head -n 1 >first`, os.Args[0])
-	for i := 0; ; i++ { // until it reads no more
+	for i := 0; ; i++ { // until uniq stops reading
 		if _, err := fmt.Fprintln(stdin, i); err != nil {
 			break
 		}
@@ -399,8 +398,8 @@ func TestUniqLeavesNothing(t *testing.T) {
 	onlyFiles(t, temp)
 }
 
-// TestResumedDelKnowsItsFirstRecord: a del that is killed before its first sync has told
-// the filter of its first record, so that another input is not taken for its own.
+// TestResumedDelKnowsItsFirstRecord kills a del before its first sync. The filter must already
+// have the check of its first record, so that another input is rejected.
 func TestResumedDelKnowsItsFirstRecord(t *testing.T) {
 	keys := []string{"a", "b", "c", "d", "e"}
 	for _, c := range []struct {
@@ -422,7 +421,7 @@ func TestResumedDelKnowsItsFirstRecord(t *testing.T) {
 			ended <- run(context.Background(), []string{"del", "f.mmf"}, stdin, io.Discard, io.Discard)
 		}()
 		io.WriteString(typed, "a\nb\n")
-		// Before more is read, it has dealt with these two, and has not synced them.
+		// Before del reads more, it has deleted these two keys, but not synced.
 		eventually(t, "two keys are deleted", func() bool {
 			_, stdout, _ := runHere(nil, "dump", "f.mmf")
 			return strings.Contains(stdout, " and 2 records: ")

@@ -22,18 +22,17 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write what the commands print into the scripts of testdata")
 
-// TestScripts runs the scripts of testdata. A script is a series of blocks, an
-// empty line after each:
+// TestScripts runs the scripts of testdata. A script is a series of blocks, each followed by an
+// empty line:
 //
 //	command arguments
 //	lines of input
 //	----
 //	lines of output, of standard output first
 //
-// A line of output that is empty, or that would not be read back as it is, is
-// quoted as in Go. Lines before a block that start with # are comments. The
-// commands are those of the function command. Each script has a directory to
-// itself.
+// A line of output is quoted as in Go if it is empty or could not be read back unchanged. Lines
+// that start with # before a block are comments. The function command implements the commands.
+// Each script has its own directory.
 func TestScripts(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(paths) == 0 {
@@ -106,7 +105,7 @@ func cutBlock(lines []string) (b scriptBlock, rest []string) {
 	return b, lines
 }
 
-// run gives the output as it stands in a script.
+// run runs the block and returns its output in the form of a script.
 func (b *scriptBlock) run(t *testing.T) string {
 	args, err := splitArgs(b.command)
 	if err != nil {
@@ -132,9 +131,8 @@ func (b *scriptBlock) run(t *testing.T) string {
 	return quoteLines(out)
 }
 
-// masks hide what differs from one run, or one machine, to the next; those of
-// a block that starts with the word masked, also what follows from the design
-// of the layouts.
+// masks hide what differs between runs or machines. In blocks that start with the word masked
+// they also hide what follows from the design of the layouts.
 var masks = []struct {
 	always  bool
 	pattern *regexp.Regexp
@@ -163,10 +161,10 @@ func quoteLines(out string) string {
 	return b.String()
 }
 
-// hidden reports whether r does not show, or stands for bytes that are no rune.
+// hidden reports whether r is invisible or stands for invalid bytes.
 func hidden(r rune) bool { return !strconv.IsPrint(r) || r == utf8.RuneError }
 
-// splitArgs splits a line at spaces. Text in double quotes is as in Go.
+// splitArgs splits a line at spaces. Text in double quotes is quoted as in Go.
 func splitArgs(line string) (args []string, err error) {
 	for line = strings.TrimSpace(line); line != ""; line = strings.TrimSpace(line) {
 		if line[0] != '"' {
@@ -213,16 +211,16 @@ func command(args []string, input string) (out string, err error) {
 			out += strconv.Itoa(i+1) + "\n"
 		}
 		return "", errors.Join(err, os.WriteFile(args[1], []byte(out), 0o666))
-	case "dead": // from to: makes what a writer leaves that dies after it has added the lines of the input to from
+	case "dead": // from to: adds the input to from, and copies what a dying writer leaves
 		return "", leaveDead(args[0], args[1], input)
-	case "held": // filter command: runs it while the filter is open for writing
+	case "held": // filter command: runs the command while the filter is open for writing
 		filter, err := mmapfilter.Open(args[0], nil)
 		if err != nil {
 			return "", err
 		}
 		out, err := command(args[1:], input)
 		return out, errors.Join(err, filter.Close())
-	case "env": // NAME=VALUE command: runs it with a variable in the environment
+	case "env": // NAME=VALUE command: runs the command with a variable in the environment
 		name, value, _ := strings.Cut(args[0], "=")
 		if err := os.Setenv(name, value); err != nil {
 			return "", err
@@ -245,8 +243,8 @@ func command(args []string, input string) (out string, err error) {
 	return fileCommand(name, args)
 }
 
-// runTool runs the program. "< file" gives it standard input from a file, and
-// "> file" sends its standard output to one.
+// runTool runs the program. "< file" redirects its standard input, and "> file" its standard
+// output.
 func runTool(args []string, input string) (string, error) {
 	var stdin io.Reader = strings.NewReader(input)
 	var target string
@@ -326,8 +324,8 @@ func fileCommand(name string, args []string) (out string, err error) {
 	return "", fmt.Errorf("no command %s", name)
 }
 
-// leaveDead takes copies of a filter and its log while both are in use: they are
-// what a process leaves that is killed.
+// leaveDead copies a filter and its log while both are in use, as a killed process would leave
+// them.
 func leaveDead(from, to, keys string) error {
 	filter, err := mmapfilter.Open(from, &mmapfilter.OpenOptions{CommitInterval: -1, LogBytes: 64 << 10})
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// With this in its environment, the test binary is the program.
+// asProgram is an environment variable that makes the test binary run as the program.
 const asProgram = "MMAPFILTER_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -24,8 +24,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// startProgram starts the program in a directory. What it writes to standard
-// error is in a buffer when it has ended.
+// startProgram starts the program in a directory. After it has ended, stderr holds its standard
+// error.
 func startProgram(t *testing.T, dir string, args ...string) (cmd *exec.Cmd, stdin io.WriteCloser, stderr *bytes.Buffer) {
 	t.Helper()
 	program, err := os.Executable()
@@ -53,7 +53,7 @@ func startCommand(t *testing.T, dir string, command ...string) (cmd *exec.Cmd, s
 	return cmd, stdin, stderr
 }
 
-// eventually waits until something is so.
+// eventually waits until so returns true.
 func eventually(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	for range 1000 {
@@ -65,8 +65,8 @@ func eventually(t *testing.T, what string, so func() bool) {
 	t.Fatal("it does not come about that ", what)
 }
 
-// startBuild starts a build that waits for more keys, in a directory of its
-// own, and returns when it has begun.
+// startBuild starts a build that waits for more keys, in its own directory, and returns once the
+// build has begun.
 func startBuild(t *testing.T, command ...string) (cmd *exec.Cmd, stdin io.WriteCloser) {
 	t.Helper()
 	program, err := os.Executable()
@@ -87,7 +87,7 @@ func endedBy(cmd *exec.Cmd, s syscall.Signal) bool {
 	return status.Signaled() && status.Signal() == s
 }
 
-// A signal ends a build in order, and then the process as a signal does.
+// TestSignals checks that a signal first ends a build in an orderly way, and then the process.
 func TestSignals(t *testing.T) {
 	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		if signal.Ignored(s) {
@@ -108,7 +108,7 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// Signals that are ignored when the program starts stay so.
+// TestIgnoredSignals checks that signals ignored at the start of the program stay ignored.
 func TestIgnoredSignals(t *testing.T) {
 	cmd, stdin := startBuild(t, "sh", "-c", `trap "" INT HUP; exec "$@"`, "sh")
 	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGHUP} {

@@ -8,8 +8,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
-// TestSizeTable holds the table for builds of 20 ns a key against what size says of
-// each filter alone (testdata/size.txt).
+// TestSizeTable compares the table for builds of 20 ns a key with what size prints for each
+// filter alone (testdata/size.txt).
 func TestSizeTable(t *testing.T) {
 	var out bytes.Buffer
 	if err := printSizes(&out, mmapfilter.Options{}, 20e-9); err != nil {

@@ -11,8 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openTerminal gives both ends of a terminal: what is typed on one is read from
-// the other.
+// openTerminal returns both ends of a terminal. What is typed on one is read from the other.
 func openTerminal(t *testing.T) (typed, terminal *os.File) {
 	t.Helper()
 	typed, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -34,9 +33,9 @@ func openTerminal(t *testing.T) (typed, terminal *os.File) {
 	return typed, terminal
 }
 
-// On a terminal, recover says what discarding the log of a dead writer costs, and
-// does it only where the answer is yes. It does not ask where there is nothing to
-// discard.
+// TestDiscardLogAsks checks that recover, on a terminal, says what discarding the log of a dead
+// writer costs, and discards it only if the answer is yes. It does not ask if there is nothing
+// to discard.
 func TestDiscardLogAsks(t *testing.T) {
 	t.Chdir(t.TempDir())
 	const question = "d.mmf: d.mmf.stash is missing\nTo go on without it may lose keys: " +

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// What uniq passes on is what a set of lines would, in the same order, also when
-// it goes on in a second run.
+// TestUniqManyLines checks that uniq prints the same lines as a set would, in the same order,
+// even across two runs.
 func TestUniqManyLines(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if exit, _, stderr := runHere(nil, "create", "-n", "100k", "-f", "30", "--seed", "1", "f.mmf"); exit != 0 {
@@ -36,7 +36,7 @@ func TestUniqManyLines(t *testing.T) {
 	}
 }
 
-// What is typed passes before more is typed.
+// TestUniqPassesAtOnce checks that a typed line passes before more are typed.
 func TestUniqPassesAtOnce(t *testing.T) {
 	stdin, typed := io.Pipe()
 	passed, stdout := io.Pipe()

@@ -106,7 +106,7 @@ func TestParseQuantityErrors(t *testing.T) {
 	}
 }
 
-// FuzzParseCount holds what is accepted against package big.
+// FuzzParseCount compares accepted numbers with package big.
 func FuzzParseCount(f *testing.F) {
 	for _, seed := range []string{"1e9", "2.5B", "1_000", "-1", "NaN", "1.5", "99999999999999999999", "1e-99k"} {
 		f.Add(seed)

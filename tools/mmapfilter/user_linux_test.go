@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// What another user is told who may not do all that the owner of a file may.
+// TestAsAnotherUser checks the messages to a user with fewer rights than the owner of a file.
 func TestAsAnotherUser(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("NOT TESTED: messages to other users: it takes root to be one")
@@ -21,7 +21,7 @@ func TestAsAnotherUser(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// The one that go test has built is in a directory of its owner.
+	// The binary of go test is in a directory that only its owner can read.
 	executable, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +78,7 @@ func TestAsAnotherUser(t *testing.T) {
 		t.Errorf("exit %d, %s", exit, output)
 	}
 
-	// A new file has another owner than the old one, since nobody may give files away.
+	// A new file has another owner than the old one, because only root may give files away.
 	if err := os.Chmod("f.mmf", 0o666); err != nil {
 		t.Fatal(err)
 	}

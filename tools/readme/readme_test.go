@@ -18,7 +18,7 @@ for step in ${*:-test bench gone}; do
 done
 `
 
-// checked holds a README against an empty directory.
+// checked checks a README in an empty directory.
 func checked(t *testing.T, readme string) (problems []problem) {
 	t.Helper()
 	if _, err := exec.LookPath("bash"); err != nil {
@@ -30,7 +30,7 @@ func checked(t *testing.T, readme string) (problems []problem) {
 	return c.problems
 }
 
-// TestProblems: each README has a problem in one line, or none, where the line is 0.
+// TestProblems checks READMEs that have a problem in one line, or none if line is 0.
 func TestProblems(t *testing.T) {
 	for _, c := range []struct {
 		name, readme string
@@ -96,8 +96,8 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// TestLongCommand: one that takes long is killed, with what it has started, and it is said
-// what to do about it.
+// TestLongCommand checks that a command over the limit is killed with the processes that it
+// started, and that the message says what to do.
 func TestLongCommand(t *testing.T) {
 	if _, err := exec.LookPath("bash"); err != nil {
 		t.Skip("NOT TESTED: there is no bash")
@@ -105,7 +105,7 @@ func TestLongCommand(t *testing.T) {
 	blocks, _ := parse("Text.\n\n    sleep 1000 & echo $! >pid; wait\n")
 	dir := t.TempDir()
 	var pid []byte
-	for limit := 100 * time.Millisecond; len(pid) == 0; limit *= 2 { // until it has come so far
+	for limit := 100 * time.Millisecond; len(pid) == 0; limit *= 2 { // until the pid is written
 		c := checker{dir: dir, limit: limit, log: io.Discard}
 		c.check(blocks)
 		if len(c.problems) != 1 || c.problems[0].line != 3 || !strings.Contains(c.problems[0].text, "<!-- readme: COMMAND: step NAME, WHY -->") {
@@ -114,7 +114,7 @@ func TestLongCommand(t *testing.T) {
 		pid, _ = os.ReadFile(filepath.Join(dir, "pid"))
 	}
 	var stat []byte
-	for range 1000 { // it may be about to end
+	for range 1000 { // the process may still be ending
 		var err error
 		stat, err = os.ReadFile(filepath.Join("/proc", strings.TrimSpace(string(pid)), "stat"))
 		if err != nil || strings.Contains(string(stat), ") Z ") {
@@ -125,7 +125,7 @@ func TestLongCommand(t *testing.T) {
 	t.Errorf("a process goes on: %s", stat)
 }
 
-// TestSamples: blocks of go are compiled, as files or as statements.
+// TestSamples compiles blocks of Go, as files or as statements.
 func TestSamples(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "go.mod", "module example.com/filter\n\ngo 1.24\n")
@@ -168,9 +168,8 @@ func write(t *testing.T, dir, name, text string) {
 	}
 }
 
-// TestClone: what is committed is looked at, in a clone: neither what is not committed
-// helps, nor is anything left in the repository; what the clone has at the end must be
-// ignored by git.
+// TestClone checks that only committed files are used, in a clone, and that nothing is left in
+// the repository. Git must ignore all new files in the clone.
 func TestClone(t *testing.T) {
 	for _, tool := range []string{"git", "bash"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -207,7 +206,7 @@ func TestClone(t *testing.T) {
 	}
 }
 
-// TestExampleOfREADME: a function in README stands in the examples, letter by letter.
+// TestExampleOfREADME checks that a function in README must appear verbatim in the examples.
 func TestExampleOfREADME(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "pkg"), 0o700); err != nil {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestRun: a row for each idea, kind and load; what nobody clears goes on rising, what is known
-// does not; and a seed gives the same life again.
+// TestRun checks that there is a row for each idea, kind and load; that second lookups keep
+// rising only if bits are never cleared; and that a seed always gives the same life.
 func TestRun(t *testing.T) {
 	args := []string{"-lines", "200", "-turnovers", "6", "-loads", "90,94", "-kinds", "random"}
 	var out, again, errs bytes.Buffer
@@ -40,7 +40,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// mustBeThere looks every key up, as a lookup would.
+// mustBeThere looks up every key as a lookup would.
 func (l *life) mustBeThere(t *testing.T) {
 	t.Helper()
 	for _, home := range l.keys {

@@ -119,7 +119,7 @@ func TestCommit(t *testing.T) {
 	}
 }
 
-// TestPages reads the system's word on this program itself, if it is Linux.
+// TestPages reads what Linux says about this program itself.
 func TestPages(t *testing.T) {
 	if got := (MapUse{Rss: 4 << 20, Large: 3 << 20}).pages(); got != "75 % in large pages" {
 		t.Errorf("%q", got)

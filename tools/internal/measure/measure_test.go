@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// TestMain lets the test be what the program starts, itself.
+// TestMain lets the test binary run as a child.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == childCommand {
 		os.Exit(runChild(os.Stdin, os.Stdout))
@@ -21,8 +21,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestHistogramSteps holds the steps together: they follow one another, and none
-// is longer than 1/64 of what is in it.
+// TestHistogramSteps checks that the steps are contiguous, and that none is longer than 1/64 of
+// its durations.
 func TestHistogramSteps(t *testing.T) {
 	for i := range histogramSteps - 1 {
 		end := stepEnd(i)
@@ -78,8 +78,8 @@ func TestDistinct(t *testing.T) {
 	}
 }
 
-// TestErrors runs what cannot be run: the exit status says so, and nothing is
-// left in the directory.
+// TestErrors runs commands that must fail. The exit status says so, and the directory stays
+// empty.
 func TestErrors(t *testing.T) {
 	stopped, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -110,7 +110,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestChild has another process look keys up, and say what cannot be done.
+// TestChild makes another process look up keys, and report a task that fails.
 func TestChild(t *testing.T) {
 	s := &session{ctx: context.Background()}
 	c, err := s.start()

@@ -13,12 +13,12 @@ import (
 	"testing"
 )
 
-// A check is what may find a mistake.
+// A check is a test or program that may find a mistake.
 type check struct {
-	in   string // the package of a test, or the program
+	in   string // the package of a test, or of the program
 	args []string
-	// found matches what it prints then, and what it has found. Any other failure
-	// finds nothing: a mistake that keeps the check from beginning is no evidence.
+	// found matches the output of a check that finds a mistake, and in it what it has found. Any
+	// other failure does not count: a mistake that keeps the check from starting is no evidence.
 	found *regexp.Regexp
 }
 
@@ -27,7 +27,7 @@ var (
 	miss      = regexp.MustCompile(`(?m)^ +schedule_test\.go:\d+: (.* schedules miss [^,]*)`)
 )
 
-// checks are tests, and the stress program.
+// checks holds tests and the stress program.
 var checks = map[string]check{
 	"TestExplore":           {"mmapfilter", []string{"-states", "100000"}, violation},
 	"TestSchedules":         {engine, nil, miss},
@@ -39,9 +39,9 @@ var checks = map[string]check{
 
 const engine = "mmapfilter/internal/engine"
 
-// TestMistakes has every mistake found by the checks that it names, and none of these
-// find anything in the code as it is. Two mistakes are made at a time, so one is built
-// while the checks of another one run.
+// TestMistakes requires that the checks that a mistake names all find it, and that none of them
+// finds anything in the code as it is. It tests two mistakes at a time, so one is built while
+// the checks of another one run.
 //
 //	go test -tags faults ./tools/internal/mistakes -run TestMistakes -v
 func TestMistakes(t *testing.T) {
@@ -70,10 +70,10 @@ func TestMistakes(t *testing.T) {
 	t.Logf("\n%s%s", table, rows["none"])
 }
 
-// A built is the module with a mistake.
+// A built is a build of the module with a mistake.
 type built struct{ module, dir string }
 
-// build builds what the checks of a mistake need.
+// build builds the programs for the checks of a mistake.
 func build(t *testing.T, m *Mistake) built {
 	b := built{module(t), t.TempDir()}
 	overlay, err := m.Overlay(b.module, b.dir)
@@ -86,7 +86,7 @@ func build(t *testing.T, m *Mistake) built {
 		}
 		in := checks[name].in
 		if _, err := os.Stat(b.program(in)); err == nil {
-			continue // two checks of one package
+			continue // another check of the same package
 		}
 		args := []string{"test", "-c"}
 		if name == "stress" {
@@ -101,18 +101,18 @@ func build(t *testing.T, m *Mistake) built {
 	return b
 }
 
-// program is where the tests of a package are, or a program.
+// program returns the path of the tests of a package, or of a program.
 func (b built) program(in string) string { return filepath.Join(b.dir, filepath.Base(in)+".exe") }
 
-// run runs a check, which must find the mistake if there is one, and succeed otherwise.
-// It returns what the table says of it.
+// run runs a check, which must find the mistake if there is one, and succeed otherwise. It
+// returns the row of the table.
 func (b built) run(t *testing.T, name string, mistaken bool) (row string) {
 	check := checks[name]
 	c := exec.CommandContext(t.Context(), b.program(check.in), append(check.args, "-test.v", "-test.run", "^"+name+"$")...)
 	if name == "stress" {
 		c = exec.CommandContext(t.Context(), b.program(check.in), append(check.args, "-dir", filepath.Join(b.dir, "files"))...)
 	} else {
-		c.Env = append(os.Environ(), "GOMAXPROCS=1") // another mistake has the other processor
+		c.Env = append(os.Environ(), "GOMAXPROCS=1") // another mistake uses the other processor
 	}
 	var errs strings.Builder
 	c.Dir, c.Stderr = filepath.Join(b.module, check.in), &errs
@@ -132,7 +132,7 @@ func (b built) run(t *testing.T, name string, mistaken bool) (row string) {
 	return fmt.Sprintf("%8s %8s  %.70s", first(`(\d+) crash states`, said), first(`(\d+) lookups beside a writer`, said), what)
 }
 
-// first returns what a regular expression matches in parentheses.
+// first returns the first submatch of a regular expression, or "".
 func first(pattern, text string) string {
 	if found := regexp.MustCompile(pattern).FindStringSubmatch(text); found != nil {
 		return found[1]

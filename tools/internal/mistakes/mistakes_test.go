@@ -26,8 +26,8 @@ func list(t *testing.T) []Mistake {
 	return list
 }
 
-// TestApply has every mistake apply to the code as it is. It builds nothing, so that who
-// changes the code learns at once which diffs no longer fit.
+// TestApply applies every mistake to the code as it is. It builds nothing, so a change that
+// breaks a diff shows up at once.
 func TestApply(t *testing.T) {
 	for _, m := range list(t) {
 		dir := t.TempDir()
