@@ -13,8 +13,8 @@ import (
 	"golang.org/x/perf/benchfmt"
 )
 
-// A benchmark is what "go test -bench" printed of the benchmarks with one name: a row for each
-// of its parts, and the values of each run by unit.
+// A benchmark holds what "go test -bench" printed for the benchmarks of one name: a row for
+// each sub-benchmark, and the values of its runs by unit.
 type benchmark struct {
 	name  string
 	rows  []string
@@ -22,7 +22,7 @@ type benchmark struct {
 	cells map[[2]string][]float64 // by row and unit
 }
 
-// benchmarkTables makes a table of each benchmark: medians of its runs.
+// benchmarkTables makes a table of each benchmark, with the medians of its runs.
 func benchmarkTables(out io.Reader) (string, error) {
 	var all []*benchmark
 	for reader := benchfmt.NewReader(out, "go test"); reader.Scan(); {
@@ -48,7 +48,7 @@ func addResult(all []*benchmark, r *benchfmt.Result) []*benchmark {
 	row := ""
 	for _, p := range parts {
 		if p[0] == '/' { // not the number of processors
-			again, _, _ := strings.Cut(string(p[1:]), "#") // as Go calls the second run of the same part
+			again, _, _ := strings.Cut(string(p[1:]), "#") // Go appends "#01" to a name that comes again
 			row += ", " + again
 		}
 	}
@@ -94,7 +94,8 @@ func (b *benchmark) table() *figures.Table {
 	return t
 }
 
-// fourDigits writes four digits of a number that matter, and all before the point.
+// fourDigits formats x with four significant digits, and always with all digits before the
+// point.
 func fourDigits(x float64) string {
 	switch size := math.Abs(x); {
 	case x == math.Trunc(x) || size >= 1000:

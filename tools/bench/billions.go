@@ -15,8 +15,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
 )
 
-// newBillions is the command that builds one filter of very many keys, opens it,
-// verifies it, looks for every key, and asks for absent ones.
+// newBillions returns the command that builds one very large filter, verifies it, opens it,
+// looks up every key, and then absent ones.
 func newBillions() command {
 	b := new(billions)
 	return command{
@@ -121,13 +121,13 @@ func (b *billions) measure(n uint64) error {
 	return nil
 }
 
-// stageTimes are when the stages of a Build began.
+// stageTimes records when each stage of a Build began.
 type stageTimes struct {
 	names []string
 	begun []time.Time
 }
 
-// progress is for Options.
+// progress is the Progress function of Options.
 func (s *stageTimes) progress(stage string, _, _ uint64) {
 	if n := len(s.names); n == 0 || s.names[n-1] != stage {
 		s.names, s.begun = append(s.names, stage), append(s.begun, time.Now())
@@ -146,7 +146,7 @@ func (s *stageTimes) perKey(end time.Time, n uint64) string {
 	return strings.Join(all, ", ")
 }
 
-// count asks for n keys, of numbers from first on, on all processors.
+// count looks up n keys, numbered from first on, on all processors.
 func (b *billions) count(f *mmapfilter.Filter, first, n uint64) (found uint64, took time.Duration, err error) {
 	workers := uint64(runtime.GOMAXPROCS(0))
 	counts := make([]uint64, workers)
@@ -189,8 +189,8 @@ func countKeys(ctx context.Context, f *mmapfilter.Filter, seed, from, to uint64)
 	return found
 }
 
-// watchHeap looks at the bytes of the heap in use every 20 ms, until it is asked for
-// the most there have been.
+// watchHeap samples the heap in use every 20 ms until most is called, which returns the maximum
+// in bytes.
 func watchHeap() (most func() int64) {
 	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}}
 	stop, result := make(chan struct{}), make(chan int64)

@@ -21,7 +21,7 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// newBuild is the command that measures the building of files from 64-bit keys.
+// newBuild returns the command that measures building files from 64-bit keys.
 func newBuild() command {
 	b := new(buildRun)
 	return command{
@@ -44,7 +44,7 @@ type buildRun struct {
 	most   uint64
 }
 
-// parseCounts reads 500000, 10M and 2B.
+// parseCounts parses a list such as 500000,10M,2B.
 func parseCounts(text string) (counts []uint64, err error) {
 	for word := range strings.SplitSeq(text, ",") {
 		factor := uint64(1)
@@ -81,7 +81,7 @@ func (b *buildRun) run() error {
 	return nil
 }
 
-// A step is something that is timed for n keys; it gives the time, and a note.
+// A step is timed for n keys. It returns the time and a note.
 type step struct {
 	name string
 	run  func() (time.Duration, string, error)
@@ -122,8 +122,8 @@ func (b *buildRun) measure(n uint64, peers []spec) error {
 	return nil
 }
 
-// builderCommand is what this program starts of itself, for the memory that a build
-// needs is that of a process.
+// builderCommand makes this program build one file. Each build has its own process, since peak
+// memory is measured per process.
 const builderCommand = "builder"
 
 func (b *buildRun) build(v variant, n uint64) (time.Duration, string, error) {
@@ -144,8 +144,8 @@ func (b *buildRun) build(v variant, n uint64) (time.Duration, string, error) {
 	return time.Duration(nanoseconds), peak, err
 }
 
-// runBuilder builds a file, and prints the nanoseconds it took and the most memory
-// that the process had: PATH LAYOUT KEYS.
+// runBuilder builds a file, and prints the nanoseconds it took and the peak memory of the
+// process. Its arguments are PATH LAYOUT KEYS.
 func runBuilder(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	took, err := buildFile(ctx, args)
 	if err != nil {
@@ -197,11 +197,11 @@ func hashKeys(n uint64) time.Duration {
 	for key := range numbers(n) {
 		sum += xxh3.Hash(key)
 	}
-	runtime.KeepAlive(sum) // or a compiler might leave out what it is the sum of
+	runtime.KeepAlive(sum) // keeps the compiler from dropping the loop
 	return time.Since(begun)
 }
 
-// write writes as many bytes as the file has, and waits until they are on the disk.
+// write writes as many bytes as the file has, and syncs them to disk.
 func (b *buildRun) write(n uint64) (took time.Duration, note string, err error) {
 	opts := byDefault.options(n)
 	plan, err := opts.Plan()
@@ -227,8 +227,8 @@ func (b *buildRun) write(n uint64) (took time.Duration, note string, err error) 
 	return took, "", errors.Join(err, f.Close())
 }
 
-// parallel has some goroutines fill a filter each with its share of the keys. The time is
-// that of the last one.
+// parallel runs goroutines that each fill a filter with their share of the keys. It returns the
+// time of the slowest.
 func (b *buildRun) parallel(spec spec, n, workers uint64) (longest time.Duration, note string, err error) {
 	took, errs := make([]time.Duration, workers), make([]error, workers)
 	accepted := make([]uint64, workers)
@@ -252,8 +252,8 @@ func (b *buildRun) parallel(spec spec, n, workers uint64) (longest time.Duration
 	return longest, note, errors.Join(errs...)
 }
 
-// fill times the filling of one filter. For one that is made with its keys, that
-// includes making them.
+// fill times the filling of one filter. If the filter is created with its keys, the time
+// includes making the keys.
 func (b *buildRun) fill(spec spec, first, n uint64) (time.Duration, uint64, error) {
 	begun := time.Now()
 	f, err := spec.create(b.session, n)

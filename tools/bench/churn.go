@@ -16,7 +16,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
-// newChurn is the command that measures what becomes of a filter whose keys come and go.
+// newChurn returns the command that measures filters whose keys are replaced.
 func newChurn() command {
 	c := &churnRun{layouts: variantList{byDefault, {layout: layout.Blocked, f: fingerprintBits}}}
 	return command{
@@ -36,20 +36,22 @@ func newChurn() command {
 	}
 }
 
-// churnKinds say which key is replaced: the oldest one, any, or one of a place drawn from a
-// Zipf distribution, so that some are replaced all the time and most never.
+// churnKinds say which key is replaced: the oldest, a random one, or one whose place is drawn
+// from a Zipf distribution, so that a few are replaced all the time and most never.
 var churnKinds = []string{"oldest", "random", "zipf"}
 
-// zipfExponent is that of the distribution.
+// zipfExponent is the exponent of the Zipf distribution.
 const zipfExponent = 1.1
 
-// churnMeasured are the turnovers after which a filter is measured; also the last one.
+// churnMeasured lists the turnovers after which a filter is measured. The last turnover always
+// counts.
 var churnMeasured = []int{0, 1, 2, 5, 10, 20, 50}
 
-// churnSync is after how many operations Sync is called.
+// churnSync is the number of operations between calls of Sync.
 const churnSync = 65_536
 
-// secondBound is what the second lines of the default must not exceed, but by chance.
+// secondBound bounds the share of lookups of absent keys that read a second line in the default
+// layout, up to chance.
 const secondBound = 0.085
 
 type churnRun struct {
@@ -64,7 +66,7 @@ type churnRun struct {
 	draw                 bool
 }
 
-// A churnResult is what was measured of a filter.
+// A churnResult holds the measurements of one filter.
 type churnResult struct {
 	name, shape, kind string
 	asked             float64
@@ -72,13 +74,13 @@ type churnResult struct {
 	points            []churnPoint
 }
 
-// A churnPoint is what was measured after some turnovers.
+// A churnPoint holds the measurements after some number of turnovers.
 type churnPoint struct {
 	turnovers       int
 	asks, positives uint64
 	second, off     float64 // share of second lines, and its standard error
-	missing         uint64  // of the keys that it has, those that are not found
-	unfound         uint64  // deletes so far of a key that it has and that was not found
+	missing         uint64  // keys in the filter that are not found
+	unfound         uint64  // deletes so far that did not find a key in the filter
 	refused         uint64  // inserts so far that found no room
 	ns              float64
 }
@@ -114,7 +116,7 @@ func (c *churnRun) run() error {
 	return exceeded
 }
 
-// parse takes flags apart, and refuses what cannot be measured.
+// parse parses the flags, and rejects what cannot be measured.
 func (c *churnRun) parse() error {
 	for word := range strings.SplitSeq(c.rateWords, ",") {
 		rate, err := strconv.ParseFloat(word, 64)
@@ -138,7 +140,7 @@ func (c *churnRun) parse() error {
 	return nil
 }
 
-// drawn says which pictures there are.
+// drawn prints the names of the pictures.
 func (c *churnRun) drawn(files []string, err error) error {
 	if err == nil && len(files) > 0 {
 		c.printf("Drawn in %s, from %s.csv.\n", strings.Join(files, ", "), c.out)
@@ -146,7 +148,8 @@ func (c *churnRun) drawn(files []string, err error) error {
 	return err
 }
 
-// measure measures all, and prints a table of each rate. exceeded says which bounds are.
+// measure measures every filter, and prints a table for each rate. exceeded says which bounds
+// are exceeded.
 func (c *churnRun) measure(w *csv.Writer) (exceeded, err error) {
 	c.printf("\n%s keys; a turnover replaces as many, and Sync is called every %s operations. Ours were filled with Insert. Second lines are those that lookups of absent keys read, buckets for others; keys are missing that were not found when they were asked for or deleted.\n",
 		figures.Grouped(int64(c.n)), figures.Grouped(churnSync))
@@ -175,7 +178,7 @@ func (c *churnRun) measure(w *csv.Writer) (exceeded, err error) {
 	return exceeded, nil
 }
 
-// live fills a filter, and lets it live.
+// live fills a filter, and measures it while its keys are replaced.
 func (c *churnRun) live(spec churnSpec, kind string, rate float64) (r *churnResult, err error) {
 	f, err := spec.create(c.session, c.n)
 	if err != nil {
@@ -202,13 +205,13 @@ func (c *churnRun) live(spec churnSpec, kind string, rate float64) (r *churnResu
 	return r, nil
 }
 
-// asks is how many absent keys are asked for: a million, or more if the standard error would be
-// above 2 % of the rate.
+// asks returns how many absent keys to look up: a million, or up to c.most if the standard
+// error would otherwise exceed 2 % of the rate.
 func (c *churnRun) asks(rate float64) uint64 {
 	return min(c.most, max(1_000_000, uint64(math.Ceil((1-rate)/rate/(0.02*0.02)))))
 }
 
-// exceeded says which bounds of the default are exceeded.
+// exceeded reports which bounds the default exceeds.
 func (r *churnResult) exceeded() error {
 	if r.name != byDefault.String() {
 		return nil
@@ -235,7 +238,7 @@ func (r *churnResult) exceeded() error {
 	return errors.Join(all...)
 }
 
-// table prints what was measured at one rate.
+// table prints the measurements at one rate.
 func (c *churnRun) table(results []*churnResult) {
 	var shown []int
 	for _, turnover := range []int{0, 1, 5, c.turnovers} {
@@ -276,22 +279,22 @@ func (c *churnRun) table(results []*churnResult) {
 	c.print(t)
 }
 
-// A life is the keys of a filter, and what became of them.
+// A life tracks the keys of one filter as they are replaced.
 type life struct {
 	*session
 	filter  replaceable
-	keys    []uint64                   // numbers of the keys that it has, by place; or none
+	keys    []uint64                   // key number by place; or none
 	next    uint64                     // number of the next key
-	absent  uint64                     // of the next one that it never has
-	place   func(i uint64) uint64      // whose key operation i of a turnover replaces
-	hashes  [peer.BlockKeys]uint64     // of what is looked up
-	places  [peer.BlockKeys / 2]uint64 // of what is replaced between two looks at the clock
-	pending int                        // operations since Sync
+	absent  uint64                     // number of the next absent key
+	place   func(i uint64) uint64      // place of the key that operation i of a turnover replaces
+	hashes  [peer.BlockKeys]uint64     // of the keys to look up
+	places  [peer.BlockKeys / 2]uint64 // whose keys are replaced between two readings of the clock
+	pending int                        // operations since the last Sync
 
 	unfound, refused uint64
 }
 
-// none is the number of no key: its insert was refused.
+// none marks a place without a key, because its insert was refused.
 const none = math.MaxUint64
 
 func newLife(s *session, f replaceable, n uint64, kind string) *life {
@@ -309,7 +312,7 @@ func newLife(s *session, f replaceable, n uint64, kind string) *life {
 	return l
 }
 
-// turnover replaces as many keys as there are. The first one fills the filter.
+// turnover replaces as many keys as the filter holds. The first turnover fills it.
 func (l *life) turnover(fill bool) (sum peer.Count, err error) {
 	n := uint64(len(l.keys))
 	for i := uint64(0); i < n && err == nil; {
@@ -330,7 +333,7 @@ func (l *life) turnover(fill bool) (sum peer.Count, err error) {
 }
 
 // replace deletes the keys of some places and inserts new ones, one after the other. A place
-// whose key is refused has none until its next turn.
+// whose insert is refused has no key until its next turn.
 func (l *life) replace(places []uint64) error {
 	for _, at := range places {
 		if l.keys[at] != none {
@@ -363,7 +366,7 @@ func (l *life) replace(places []uint64) error {
 	return nil
 }
 
-// measure looks up all keys that there are, and as many absent ones as p says.
+// measure looks up all keys in the filter, and p.asks absent ones.
 func (l *life) measure(p *churnPoint) (err error) {
 	if err := l.filter.sync(); err != nil {
 		return err

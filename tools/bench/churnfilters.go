@@ -15,18 +15,18 @@ import (
 	seiflotfy "github.com/seiflotfy/cuckoofilter"
 )
 
-// A replaceable is a filter whose keys come and go one at a time. It knows a key by a hash;
-// filters that take no hashes get its 8 bytes as the key.
+// A replaceable is a filter whose keys are replaced one at a time. It knows a key by a hash. A
+// filter that takes no hashes gets the 8 bytes of the hash as the key.
 type replaceable interface {
-	insert(hash uint64) (ok bool, err error) // false: there is no room
+	insert(hash uint64) (ok bool, err error) // not ok: no room
 	remove(hash uint64) (found bool, err error)
-	count(hashes []uint64) int // of those that may be there
+	count(hashes []uint64) int // how many may be present
 	sync() error
-	// second is the share of lookups of absent keys that read a second line or bucket, and
-	// how far it may be off by chance: its standard error. What was done before is synced.
+	// second returns the share of lookups of absent keys that read a second line or bucket, and
+	// the standard error of that share. All earlier operations are synced.
 	second() (share, off float64, err error)
 	bits() int64   // of its lines
-	shape() string // which filter it is, with its parameters
+	shape() string // name and parameters
 	close() error
 }
 
@@ -36,7 +36,7 @@ type churnSpec struct {
 	create func(s *session, n uint64) (replaceable, error)
 }
 
-// churnSpecs are ours, and for the default rate those of others that can delete.
+// churnSpecs returns ours and, at the default rate, other filters that can delete.
 func churnSpecs(layouts []variant, rate float64) (all []churnSpec) {
 	for _, v := range layouts {
 		asked := variant{layout: v.layout, rate: rate}
@@ -50,7 +50,7 @@ func churnSpecs(layouts []variant, rate float64) (all []churnSpec) {
 	return all
 }
 
-// replaced is a file of ours.
+// replaced is a filter in a file of ours.
 type replaced struct {
 	filter *mmapfilter.Filter
 	stats  mmapfilter.Stats // when it was empty
@@ -67,8 +67,8 @@ func (s *session) createReplaced(path string, opts mmapfilter.Options) (replacea
 	return &replaced{filter: f, stats: f.Stats(), path: path}, nil
 }
 
-// insert takes only the ErrFull of a filter that has no more keys than it was made for as an
-// answer.
+// insert treats ErrFull as a refusal only while the filter has at most as many keys as its
+// capacity. Beyond that, ErrFull is an error.
 func (r *replaced) insert(hash uint64) (bool, error) {
 	err := r.filter.InsertHash(hash)
 	if errors.Is(err, mmapfilter.ErrFull) && r.filter.Len() <= r.filter.Cap() {
@@ -94,7 +94,7 @@ func (r *replaced) count(hashes []uint64) (n int) {
 	return n
 }
 
-// second asks every line of the file. Stats asks a sample.
+// second reads every line of the file. Stats only samples them.
 func (r *replaced) second() (share, off float64, err error) {
 	file, err := os.ReadFile(r.path)
 	if err != nil {
@@ -134,7 +134,7 @@ func (r *replaced) shape() string {
 
 func (r *replaced) close() error { return errors.Join(r.filter.Close(), os.Remove(r.path)) }
 
-// seiflotfyReplaced is the filter of makeSeiflotfy.
+// seiflotfyReplaced is the filter that makeSeiflotfy makes.
 type seiflotfyReplaced struct {
 	filter *seiflotfy.Filter
 	slots  int64
@@ -167,8 +167,8 @@ func (r *seiflotfyReplaced) count(hashes []uint64) (n int) {
 	return n
 }
 
-// second follows from its slots: a lookup reads the second bucket unless the first one has
-// the fingerprint, one of 255.
+// second computes the share from the slots. A lookup reads the second bucket unless the first
+// holds the fingerprint, which is one of 255.
 func (r *seiflotfyReplaced) second() (share, off float64, err error) {
 	const b, fingerprints = 4, 255
 	slots := r.filter.Encode()
@@ -190,7 +190,7 @@ func (r *seiflotfyReplaced) bits() int64   { return 8 * r.slots }
 func (r *seiflotfyReplaced) shape() string { return "seiflotfy/cuckoofilter, f=8, b=4" }
 func (r *seiflotfyReplaced) close() error  { return nil }
 
-// hashOf gives keys with different numbers different hashes.
+// hashOf returns the hash of a numbered key. Different numbers have different hashes.
 func (s *session) hashOf(number uint64) uint64 {
 	var key peer.Key
 	key.Set(s.seed, number)

@@ -32,10 +32,10 @@ func (r *churnResult) write(w *csv.Writer, n uint64) {
 	}
 }
 
-// churnDrawn is the kind of turnover that is drawn, at the default rate.
+// churnDrawn is the kind of replacement that is drawn, at the default rate.
 const churnDrawn = "random"
 
-// churnLines are the filters that are drawn, those that there are.
+// churnLines lists the filters to draw. Those that were not measured are left out.
 var churnLines = []struct {
 	name string
 	line picture.Line
@@ -51,15 +51,15 @@ var churnLines = []struct {
 var churnPictures = []struct {
 	name, title, label string
 	column             int
-	asked              bool    // the rate that was asked for is drawn too
-	high               float64 // of the vertical axis; 0: the points decide
+	asked              bool    // also draw the rate asked for
+	high               float64 // top of the vertical axis; 0 means the points decide
 }{
 	{"rate", "Does the false-positive rate last, when random keys are replaced?", "false-positive rate, %", churnRate, true, 0},
 	{"second", "Do lookups go on reading one line, when random keys are replaced?", "lookups of absent keys that read a second line, %", churnSecond, false, 100},
 }
 
-// drawChurn draws what "churn" has written to a CSV file: nothing, if that has neither the
-// default rate nor the kind that is drawn.
+// drawChurn draws the CSV file that "churn" has written. It draws nothing if the file lacks the
+// default rate or the kind that is drawn.
 func drawChurn(out string) (files []string, err error) {
 	rows, err := readRows(out+".csv", len(churnHeader))
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
-// newGrowth is the command that measures the same things at several sizes.
+// newGrowth returns the command that measures lookups, inserts and builds at several sizes.
 func newGrowth() command {
 	g := &growthRun{layouts: variants(), sizes: sizeList{64 << 10, 1 << 20, 32 << 20, 1 << 30, 8 << 30}}
 	return command{
@@ -31,7 +31,7 @@ func newGrowth() command {
 	}
 }
 
-// A sizeList is sizes as a flag.
+// A sizeList is a flag that holds sizes.
 type sizeList []figures.Size
 
 func (l *sizeList) Set(text string) error {
@@ -65,7 +65,7 @@ type growthRun struct {
 
 var growthHeader = []string{"layout", "bytes", "keys", "measured", "ns", "over the limit"}
 
-// growthQuestions are the lookups that are measured.
+// growthQuestions lists the lookups to measure.
 var growthQuestions = []question{
 	{"ContainsHashes", 1024, absent},
 	{"ContainsBatch", 1024, absent},
@@ -80,10 +80,10 @@ type grown struct {
 	path  string
 	limit *limit
 	asker *asker
-	build float64 // ns a key, of the one time that it was built
+	build float64 // ns a key; measured once
 
-	live      peer.Filter // the same file, when the lookups are done: it is written to
-	low, high uint64      // the keys that it has
+	live      peer.Filter // the same file, open for writing after the lookups
+	low, high uint64      // the keys it holds
 }
 
 // A turnKind is one thing that is measured in rounds.
@@ -92,7 +92,7 @@ type turnKind struct {
 	run  func(g *grown) (float64, error)
 }
 
-// reads is the turn that others are divided by.
+// reads returns the turn that the others are divided by.
 func (g *growthRun) reads() turnKind {
 	return turnKind{"random reads: the limit", func(f *grown) (float64, error) {
 		return min(timeReads(f.limit.prefetched, g.blocks), timeReads(f.limit.plain, g.blocks)), nil
@@ -134,7 +134,7 @@ func (g *growthRun) run() error {
 	return g.drawn()
 }
 
-// drawn draws the pictures, and says where.
+// drawn draws the pictures, and prints their names.
 func (g *growthRun) drawn() error {
 	files, err := drawGrowth(g.out)
 	if err == nil {
@@ -143,7 +143,7 @@ func (g *growthRun) drawn() error {
 	return err
 }
 
-// variant measures one of ours at all sizes, which take turns too.
+// variant measures one variant at all sizes. The sizes take turns too.
 func (g *growthRun) variant(v variant, w *csv.Writer) (err error) {
 	var all []*grown
 	defer func() {
@@ -186,7 +186,7 @@ func (g *growthRun) variant(v variant, w *csv.Writer) (err error) {
 	return nil
 }
 
-// measure gives the times of each kind for each filter; kinds[0] are reads.
+// measure returns the times of each kind for each filter. kinds[0] is g.reads().
 func (g *growthRun) measure(all []*grown, kinds []turnKind) (times map[string][][]float64, err error) {
 	turns, err := g.takeTurns(len(all)*len(kinds), func(i int) (float64, error) { return kinds[i%len(kinds)].run(all[i/len(kinds)]) })
 	if err != nil {
@@ -200,7 +200,7 @@ func (g *growthRun) measure(all []*grown, kinds []turnKind) (times map[string][]
 	return times, nil
 }
 
-// A growthReport collects what was measured of one layout.
+// A growthReport collects the measurements of one layout.
 type growthReport struct {
 	*growthRun
 	variant variant
@@ -209,7 +209,8 @@ type growthReport struct {
 	rows    [][]string
 }
 
-// add takes medians, and those of the ratios to reads in the same rounds.
+// add adds the medians of the times, and the medians of their ratios to the reads of the same
+// rounds.
 func (r *growthReport) add(kinds []turnKind, times map[string][][]float64) {
 	for _, kind := range kinds {
 		var values, ratios []float64
@@ -249,8 +250,7 @@ func (r *growthReport) print() {
 	r.session.print(t)
 }
 
-// grow makes the filters of one size. It gives what there is of them also with an
-// error.
+// grow makes the filter of one size. Even with an error, it returns what it has made.
 func (g *growthRun) grow(name string, v variant, size figures.Size) (f *grown, err error) {
 	n := v.keys(int64(size))
 	begun := time.Now()
@@ -263,7 +263,7 @@ func (g *growthRun) grow(name string, v variant, size figures.Size) (f *grown, e
 	return f, err
 }
 
-// open opens the file for writing, when nobody looks keys up any more.
+// open reopens the file for writing, once the lookups are done.
 func (f *grown) open(seed uint64) error {
 	if err := f.asker.filter.Close(); err != nil {
 		return err
@@ -276,8 +276,8 @@ func (f *grown) open(seed uint64) error {
 	return nil
 }
 
-// replace inserts keys, and deletes as many of the oldest: the time is that of a key
-// that comes and one that goes.
+// replace inserts keys, and deletes as many of the oldest. It returns the time of one insert
+// and one delete.
 func (f *grown) replace() (float64, error) {
 	turn := min(peer.BlockKeys, f.n/200+1)
 	added, err := f.live.Add(f.high, turn)
@@ -294,7 +294,7 @@ func (f *grown) replace() (float64, error) {
 }
 
 func (f *grown) close() error {
-	err := f.asker.filter.Close() // a second time does nothing
+	err := f.asker.filter.Close() // a second Close does nothing
 	if f.limit != nil {
 		err = errors.Join(err, f.limit.close())
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
-// newInsert is the command that measures inserts and deletes as a filter fills.
+// newInsert returns the command that measures inserts and deletes as a filter fills.
 func newInsert() command {
 	i := new(insertRun)
 	return command{
@@ -41,7 +41,7 @@ type filling struct {
 	low, high uint64
 	slots     uint64
 	full      bool
-	cells     map[float64][3]series // by load: inserts by processor and clock, deletes
+	cells     map[float64][3]series // by load: inserts by processor time, inserts by the clock, deletes
 	lost      uint64
 	checked   uint64
 }
@@ -53,7 +53,7 @@ func (i *insertRun) run() (err error) {
 	if err != nil {
 		return err
 	}
-	// As many slots as a power of two has, for others have no other tables.
+	// A power of two slots, since other filters have no other table sizes.
 	slots := uint64(1) << bits.Len64(keysFor(layout.Blocked, int64(i.size), 1)) >> 1
 	if slots < 1000 {
 		return fmt.Errorf("%v hold too few keys for turns", &i.size)
@@ -93,8 +93,7 @@ func parseLoads(text string) (loads []float64, err error) {
 	return loads, nil
 }
 
-// specs are filters that can be inserted into. The first is what the others are
-// compared with.
+// specs returns the filters that can be inserted into. The others are compared with the first.
 func (i *insertRun) specs() (all []spec, err error) {
 	ours := func(v variant, how string, w writing) {
 		path := i.path(fmt.Sprintf("%d.mmf", len(all)))
@@ -123,8 +122,8 @@ func (i *insertRun) specs() (all []spec, err error) {
 	return chosen, nil
 }
 
-// open makes the filters, all of them for about as many slots. It gives those that it has
-// made also with an error.
+// open makes the filters, each for about the same number of slots. Even with an error, it
+// returns those that it has made.
 func (i *insertRun) open(slots uint64) (all []*filling, err error) {
 	specs, err := i.specs()
 	if err != nil {
@@ -140,8 +139,8 @@ func (i *insertRun) open(slots uint64) (all []*filling, err error) {
 	return all, nil
 }
 
-// measure fills all to a load, and then has each in turn take keys and delete the
-// oldest that it has, so that its load stays as it is.
+// measure fills all filters to a load. Then each in turn inserts keys and deletes its oldest,
+// so that its load stays the same.
 func (i *insertRun) measure(all []*filling, load float64) error {
 	turn := min(1<<17, all[0].slots/1000+1)
 	for _, f := range all {
@@ -191,7 +190,7 @@ func (f *filling) add(s *session, n uint64) (peer.Count, error) {
 	return c, nil
 }
 
-// examine looks for the keys that it holds: the oldest and the newest ones.
+// examine looks up the oldest and the newest keys that the filter holds.
 func (f *filling) examine(s *session, check uint64) error {
 	held := f.high - f.low
 	if check == 0 || check > held {

@@ -9,24 +9,24 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// lineWords is the number of words of a line of 64 bytes.
+// lineWords is the number of words in a line of 64 bytes.
 const lineWords = layout.LineBytes / 8
 
-// inFlight is how many lines are asked for ahead of the one that is read: more
-// misses than a processor keeps track of.
+// inFlight is how many lines are prefetched ahead of the one that is read. It exceeds the
+// number of misses that a processor tracks.
 const inFlight = 64
 
-// A limit reads random lines of 64 bytes of a mapped file, and does nothing else. What
-// no lookup that reads a line can be faster than is the faster one of prefetched and
-// plain: where a cache holds the lines, asking for them ahead takes longer than they do.
+// A limit reads random lines of 64 bytes of a mapped file, and does nothing else. No lookup
+// that reads a line can be faster than the faster one of prefetched and plain. (Plain is faster
+// where a cache holds the lines: prefetching one takes longer than reading it.)
 type limit struct {
-	words []uint64 // those of the lines
+	words []uint64 // of the lines
 	lines uint64
-	state uint64 // of the numbers that are drawn
+	state uint64 // of the random number generator
 	close func() error
 }
 
-// openLimit maps the lines of a filter file, all of them in memory.
+// openLimit maps the lines of a filter file, and loads all of them into memory.
 func openLimit(path string, seed uint64) (*limit, error) {
 	f, head, err := recovery.OpenFile(path)
 	if err != nil {
@@ -50,17 +50,16 @@ func newLimit(words []uint64, seed uint64) *limit {
 	return &limit{words: words, lines: uint64(len(words) / lineWords), state: seed}
 }
 
-// Numbers of lines come from a linear congruential generator modulo 2^64 with
-// Knuth's multiplier (MMIX), whose high bits are scaled: a multiplication or two,
-// which the processor does while it waits.
+// Line numbers are the scaled high bits of a linear congruential generator modulo 2^64 with
+// Knuth's multiplier (MMIX). That is a multiplication or two, which the processor does while it
+// waits.
 const (
 	lcgFactor = 6364136223846793005
 	lcgTerm   = 1442695040888963407
 )
 
-// prefetched reads n lines, with inFlight of them asked for ahead. It runs the
-// generator twice, for the line that is asked for and for that which is read, so that
-// nothing but lines is in the cache.
+// prefetched reads n lines, and prefetches inFlight lines ahead. It runs the generator twice,
+// for the line to prefetch and for the line to read, so that only lines are in the cache.
 func (l *limit) prefetched(n int) (sum uint64) {
 	words, lines := l.words, l.lines
 	read, ask := l.state, l.state
@@ -77,12 +76,12 @@ func (l *limit) prefetched(n int) (sum uint64) {
 		line, _ = bits.Mul64(read, lines)
 		sum += words[line*lineWords]
 	}
-	l.state = ask // lines of the next call are others, also those asked for at the end
+	l.state = ask // the next call reads other lines than those prefetched here
 	return sum
 }
 
-// plain reads n lines that do not depend on one another, and leaves it to the
-// processor how many of them are on their way.
+// plain reads n lines that do not depend on one another. The processor decides how many reads
+// are in flight.
 func (l *limit) plain(n int) (sum uint64) {
 	words, lines, x := l.words, l.lines, l.state
 	for range n {
@@ -94,7 +93,7 @@ func (l *limit) plain(n int) (sum uint64) {
 	return sum
 }
 
-// chain reads n lines, of which each says where the next one is.
+// chain reads n lines, each of which determines the next.
 func (l *limit) chain(n int) (sum uint64) {
 	words, lines, x := l.words, l.lines, l.state
 	for range n {

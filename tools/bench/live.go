@@ -9,8 +9,8 @@ import (
 
 // A writing says how a filter of ours is written to.
 type writing struct {
-	batch     int // keys of a call of InsertBatch; 0: one by one, with Insert
-	syncEvery int // keys after which Sync is called; 0: never
+	batch     int // keys in a call of InsertBatch; 0 means one by one, with Insert
+	syncEvery int // keys between calls of Sync; 0 means never
 }
 
 // live is a filter of ours that is open for writing.
@@ -19,10 +19,10 @@ type live struct {
 	writing
 	sinceSync int
 	keys      [][]byte
-	err       error // what an operation failed with, apart from a full filter
+	err       error // of a failed operation, except ErrFull
 }
 
-// openLive gives a filter that is open for writing.
+// openLive returns the peer.Filter of a filter that is open for writing.
 func openLive(f *mmapfilter.Filter, w writing, seed uint64) peer.Filter {
 	l := &live{filter: f, writing: w, keys: make([][]byte, 0, w.batch)}
 	insert := peer.Until(l.insert)
@@ -40,7 +40,7 @@ func openLive(f *mmapfilter.Filter, w writing, seed uint64) peer.Filter {
 	}
 }
 
-// createLive makes an empty one with as many slots as n keys fill to the standard load.
+// createLive makes an empty filter with as many slots as n keys fill to the standard load.
 func (s *session) createLive(path string, v variant, n uint64, w writing) (peer.Filter, error) {
 	opts := v.options(n)
 	plan, err := opts.Plan()
@@ -78,7 +78,7 @@ func (l *live) remove(key []byte) bool {
 	return l.done(1, err) && found
 }
 
-// done counts operations, syncs where that is due, and keeps an error.
+// done counts operations, calls Sync when it is due, and keeps an error.
 func (l *live) done(operations int, err error) bool {
 	if err == nil && l.syncEvery > 0 {
 		if l.sinceSync += operations; l.sinceSync >= l.syncEvery {

@@ -13,8 +13,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
-// newLookup is the command that compares lookups with random reads of the lines of
-// the same file, for every layout, in a large file and in one that a cache holds.
+// newLookup returns the command that compares lookups with random reads of lines of the same
+// file, for every layout, in a large file and in one that fits a cache.
 func newLookup() command {
 	small := figures.Size(256 << 10)
 	blocks := 8
@@ -49,7 +49,7 @@ func newLookup() command {
 	}
 }
 
-// Keys that are asked for: in mixed ones, every other one on average is present.
+// An asked says which keys are looked up. Of mixed keys, half are present on average.
 type asked string
 
 const (
@@ -58,7 +58,7 @@ const (
 	mixed   asked = "mixed"
 )
 
-// A question is one way of looking keys up.
+// A question is one way of looking up keys.
 type question struct {
 	call  string
 	batch int
@@ -110,7 +110,7 @@ func (s *session) lookups(v variant, bytes int64, blocks int) (err error) {
 	return nil
 }
 
-// questions measures some, and the three kinds of reads, in nanoseconds.
+// questions measures some questions and the three kinds of reads, in nanoseconds.
 func (s *session) questions(path string, f *mmapfilter.Filter, n uint64, all []question, blocks int) (reads, times [][]float64, err error) {
 	l, err := openLimit(path, s.seed)
 	if err != nil {
@@ -131,16 +131,16 @@ func (s *session) questions(path string, f *mmapfilter.Filter, n uint64, all []q
 	return v[:len(kinds)], v[len(kinds):], nil
 }
 
-// timeReads is the time of one read, after as many as a block has that do not count.
+// timeReads returns the time of one read, in nanoseconds, after a block of reads to warm up.
 func timeReads(read func(int) uint64, blocks int) float64 {
 	sum := read(peer.BlockKeys)
 	n := blocks * peer.BlockKeys
 	took := peer.Timed(func() { sum += read(n) })
-	runtime.KeepAlive(sum) // or a compiler might leave out what it is the sum of
+	runtime.KeepAlive(sum) // keeps the compiler from dropping the reads
 	return float64(took.Time()) / float64(n)
 }
 
-// An asker asks questions of keys that no turn before has asked for.
+// An asker looks up keys that no earlier turn has looked up.
 type asker struct {
 	filter *mmapfilter.Filter
 	n      uint64 // keys in the filter
@@ -148,7 +148,7 @@ type asker struct {
 	rng    *rand.PCG
 
 	keys   []peer.Key
-	slices [][]byte // the same ones
+	slices [][]byte // of keys
 	hashes []uint64
 	found  []bool
 }
@@ -163,7 +163,7 @@ func newAsker(f *mmapfilter.Filter, n, seed uint64) *asker {
 	return a
 }
 
-// turn is the time of one key, after a block that does not count.
+// turn returns the time of one key, in nanoseconds, after a block to warm up.
 func (a *asker) turn(q question, blocks int) (float64, error) {
 	var sum peer.Count
 	for block := range blocks + 1 {
@@ -180,7 +180,7 @@ func (a *asker) turn(q question, blocks int) (float64, error) {
 	return float64(sum.Time()) / float64(blocks*len(a.keys)), nil
 }
 
-// draw makes the keys of a block, and gives how many of them are in the filter.
+// draw makes the keys of a block, and returns how many of them are in the filter.
 func (a *asker) draw(q question) (in uint64) {
 	for i := range a.keys {
 		x := a.rng.Uint64()
@@ -199,7 +199,7 @@ func (a *asker) draw(q question) (in uint64) {
 	return in
 }
 
-// block asks for the keys of a block, and counts those that may be there.
+// block looks up the keys of a block, and counts those that may be present.
 func (a *asker) block(q question) peer.Count {
 	f := a.filter
 	c := peer.Timed(func() {

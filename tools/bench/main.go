@@ -1,8 +1,8 @@
-// Command bench measures how fast filters are: against what the memory of the
-// machine can give, against filters of others, and at several sizes. Each command
-// prints the machine, its command line and tables in Markdown. Times are those that
-// processors gave the thread, where the system says them; what is compared takes
-// turns in rounds, and the figures are medians, of ratios within a round.
+// Command bench measures the speed of filters: against the memory of the machine, against other
+// filters, and at several sizes. Each command prints the machine, its command line and tables in
+// Markdown. Times are processor times of the thread, where the system reports them. What is
+// compared takes turns in rounds. Figures are medians, and ratios are medians of the ratios within
+// a round.
 //
 //	go -C tools/bench run . lookup    lookups, and random reads of the same file
 //	go -C tools/bench run . peers     lookups of one key, beside other filters
@@ -18,15 +18,14 @@
 //	go -C tools/bench run . beside    lookups of two goroutines and beside a writer, percentiles
 //	go -C tools/bench run . results   writes RESULTS.md, and the figures in README.md, again
 //
-// "go -C tools/bench run . COMMAND -help" lists the flags. "peers", "insert" and "space" take, with
-// -outside NAME=PROGRAM, a filter that is a program of its own, which speaks the
-// protocol of package peer, as often as one likes; it is measured in the same run:
+// "go -C tools/bench run . COMMAND -help" lists the flags. "peers", "insert" and "space" take
+// -outside NAME=PROGRAM, any number of times. It adds a filter that is a program of its own and
+// speaks the protocol of package peer, and measures it in the same run:
 //
 //	go -C tools/bench run . peers -outside 'another=/path/to/program its arguments'
 //
-// The files that it builds are in a directory of their own, and go with it at the end,
-// also after ^C. The exit status is 0; 1 if a bound that a command checks its figure against is
-// exceeded; 2 after an error.
+// Files are built in a directory that is removed at the end, also after ^C. The exit status is 0;
+// 1 if a figure exceeds the bound that its command checks; 2 after an error.
 package main
 
 import (
@@ -64,23 +63,23 @@ func main() {
 type session struct {
 	ctx   context.Context
 	out   io.Writer
-	notes io.Writer // what it is doing
+	notes io.Writer // progress
 	flags *flag.FlagSet
-	temp  string // for files; removed at the end
+	temp  string // directory for files; removed at the end
 
-	mapped string // how the filter that was built last is mapped: "ext4, all in pages of 4 KiB"
+	mapped string // how the last filter built is mapped: "ext4, all in pages of 4 KiB"
 
-	size   figures.Size // of the lines of the filter it builds
+	size   figures.Size // of the lines of the filter to build
 	rounds int
 	seed   uint64
-	dir    string // that temp is in
+	dir    string // parent of temp
 	short  bool
 
-	smallPages bool // what is built is held in the smallest pages
+	smallPages bool // the page cache holds files in the smallest pages
 }
 
-// A command has flags, and is run once they are set. What -short sets is what its
-// flag begins with in a short run.
+// A command has flags, and runs once they are set. short holds the defaults of flags in a run
+// with -short.
 type command struct {
 	flags func(s *session)
 	short map[string]string
@@ -117,10 +116,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitStatus(err)
 }
 
-// errExceeded is what a command gives whose figure exceeds its bound.
+// errExceeded is the error of a command whose figure exceeds its bound.
 var errExceeded = errors.New("a bound is exceeded")
 
-// exitStatus is that of a run that ended with an error.
+// exitStatus returns the exit status for an error.
 func exitStatus(err error) int {
 	if errors.Is(err, errExceeded) {
 		return 1
@@ -162,7 +161,7 @@ func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer) (e
 	return cmd.run(s)
 }
 
-// commonFlags are those of every command.
+// commonFlags adds the flags that every command has.
 func (s *session) commonFlags() {
 	s.flags.Var(&s.size, "size", "size of the lines of the filter it builds")
 	s.flags.IntVar(&s.rounds, "rounds", 15, "how often each takes its turn")
@@ -172,8 +171,8 @@ func (s *session) commonFlags() {
 	s.flags.BoolVar(&s.smallPages, "small-pages", false, "have the page cache hold what it builds in pages of 4 KiB, as a file on a disk that is written to")
 }
 
-// takeTurns runs rounds of n turns, each round beginning with another one, and gives
-// for each turn what its rounds gave.
+// takeTurns runs rounds of n turns, each round starting with another turn. It returns the
+// values of each turn, one for each round.
 func (s *session) takeTurns(n int, turn func(i int) (float64, error)) ([][]float64, error) {
 	all := make([][]float64, n)
 	for round := range s.rounds {
@@ -196,14 +195,13 @@ func (s *session) path(name string) string { return filepath.Join(s.temp, name) 
 
 func (s *session) printf(format string, args ...any) { fmt.Fprintf(s.out, format, args...) }
 
-// print writes a table between blank lines.
+// print prints a table between blank lines.
 func (s *session) print(t *figures.Table) { s.printf("\n%s\n", t) }
 
-// note prints progress for someone who waits.
+// note prints progress.
 func (s *session) note(format string, args ...any) {
 	fmt.Fprintf(s.notes, "%s "+format+"\n", append([]any{time.Now().Format("15:04:05")}, args...)...)
 }
 
-// forget gives the memory back of what nobody uses any more, before something of the
-// same size is made.
+// forget returns unused memory to the system, before something of the same size is made.
 func forget() { debug.FreeOSMemory() }

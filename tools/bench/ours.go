@@ -15,27 +15,27 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
 )
 
-// A variant is one of our filters: what a program gets that asks for a rate, or a layout with
+// A variant is one of our filters: the one that options with only a rate give, or a layout with
 // fingerprints of f bits.
 type variant struct {
 	layout layout.Kind
-	f      int     // 0: what the rate asks for
-	rate   float64 // 0: what f comes to
+	f      int     // 0 means that the rate determines it
+	rate   float64 // 0 means that f determines it
 }
 
-// defaultRate is the rate of options that name none.
+// defaultRate is the rate of options that do not set one.
 const defaultRate = 0.01
 
-// byDefault is what options without a word in them give.
+// byDefault is what empty options give.
 var byDefault = variant{rate: defaultRate}
 
-// fingerprintBits is f of the layouts that are compared by time.
+// fingerprintBits is f of the layouts whose times are compared.
 const fingerprintBits = 12
 
-// standardLoad is how full a filter is for which no rate is asked.
+// standardLoad is the load of a filter that is not made for a rate.
 const standardLoad = 0.95
 
-// variants are those that are compared by time.
+// variants returns the filters whose times are compared.
 func variants() []variant {
 	all := []variant{byDefault}
 	for _, k := range layout.Kinds() {
@@ -44,7 +44,7 @@ func variants() []variant {
 	return all
 }
 
-// name says which it is: "mmapfilter, rate 1 %" or "mmapfilter compact, f=12, b=62".
+// name returns a name such as "mmapfilter, rate 1 %" or "mmapfilter compact, f=12, b=62".
 func (v variant) name() string {
 	name := "mmapfilter"
 	if v.layout != layout.Auto {
@@ -56,7 +56,7 @@ func (v variant) name() string {
 	return fmt.Sprintf("%s, f=%d, b=%d", name, v.f, bucketSize(v.layout, v.f))
 }
 
-// String is the variant as a flag: "default", or a layout.
+// String returns the value of a flag: "default", or a layout.
 func (v variant) String() string {
 	if v == byDefault {
 		return "default"
@@ -64,7 +64,7 @@ func (v variant) String() string {
 	return v.layout.String()
 }
 
-// options are those of a filter for n keys.
+// options returns the options of a filter for n keys.
 func (v variant) options(n uint64) mmapfilter.Options {
 	opts := mmapfilter.Options{Layout: v.layout, FalsePositiveRate: v.rate, FingerprintBits: v.f, Capacity: n, MemoryBudget: 1 << 30}
 	if v.f > 0 {
@@ -73,8 +73,8 @@ func (v variant) options(n uint64) mmapfilter.Options {
 	return opts
 }
 
-// keys is how many keys a filter of about so many bytes is for: full to the standard load, or
-// as its rate allows.
+// keys returns how many keys a filter of about the given size is for, at the standard load or
+// at the load that its rate allows.
 func (v variant) keys(bytes int64) uint64 {
 	if v.rate == 0 {
 		return keysFor(v.layout, bytes, standardLoad)
@@ -87,8 +87,8 @@ func (v variant) keys(bytes int64) uint64 {
 	return uint64(float64(bytes) * float64(bytes) / float64(plan.FileBytes-layout.OffRegion))
 }
 
-// bucketSize is b of a layout with that f: 4 slots, which is the paper's choice,
-// where a word does not decide.
+// bucketSize returns b of a layout for f. It is 4 slots, the paper's choice, unless a word
+// determines it.
 func bucketSize(k layout.Kind, f int) int {
 	b := 0
 	for _, p := range layout.LegalParams(k) {
@@ -99,14 +99,14 @@ func bucketSize(k layout.Kind, f int) int {
 	return b
 }
 
-// keysFor is how many keys fill lines of so many bytes to a load, with the standard f.
+// keysFor returns how many keys fill lines of the given size to a load, with the standard f.
 func keysFor(k layout.Kind, bytes int64, load float64) uint64 {
 	p := layout.Params{FingerprintBits: fingerprintBits, BucketSize: bucketSize(k, fingerprintBits)}
 	lines := math.Floor(float64(bytes) * 8 / float64(layout.LineBits(k, p)))
 	return uint64(load * lines * float64(layout.SlotsPerLine(k, p)))
 }
 
-// A variantList is variants as a flag.
+// A variantList is a flag that holds variants.
 type variantList []variant
 
 func (l *variantList) Set(text string) error {
@@ -129,11 +129,10 @@ func (l *variantList) String() string {
 	return strings.Join(words, ",")
 }
 
-// pieceKeys is how many keys are worked through between two looks at whether the run
-// is interrupted.
+// pieceKeys is the number of keys between checks for an interrupt.
 const pieceKeys = 1 << 20
 
-// keySequence yields n keys, or why it stops before.
+// keySequence yields n keys, or the reason why it stops early.
 func (s *session) keySequence(n uint64) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		var key peer.Key
@@ -150,7 +149,7 @@ func (s *session) keySequence(n uint64) iter.Seq2[[]byte, error] {
 	}
 }
 
-// add is the Add of a filter, a piece at a time.
+// add calls the Add of a filter, a piece at a time.
 func (s *session) add(f peer.Filter, first, n uint64) (sum peer.Count, err error) {
 	for sum.Keys < n {
 		if err := s.ctx.Err(); err != nil {
@@ -166,7 +165,7 @@ func (s *session) add(f peer.Filter, first, n uint64) (sum peer.Count, err error
 	return sum, nil
 }
 
-// ask is the Ask of a filter, likewise; it counts keys.
+// ask calls the Ask of a filter, a piece at a time, and returns the number of keys found.
 func (s *session) ask(f peer.Filter, first, n uint64) (found uint64, err error) {
 	for end := first + n; first < end; {
 		if err := s.ctx.Err(); err != nil {
@@ -183,7 +182,7 @@ func (s *session) ask(f peer.Filter, first, n uint64) (found uint64, err error) 
 	return found, nil
 }
 
-// build builds a filter of n keys and opens it, all of it in memory.
+// build builds a filter of n keys, and opens it with all of it in memory.
 func (s *session) build(name string, opts mmapfilter.Options, n uint64) (path string, f *mmapfilter.Filter, err error) {
 	if n == 0 {
 		return "", nil, errors.New("the lines hold no key; -size and -sizes say how many bytes of them there are")
@@ -213,7 +212,7 @@ func (s *session) build(name string, opts mmapfilter.Options, n uint64) (path st
 	return path, f, nil
 }
 
-// describe says which filter it is that was built last, and how it is mapped.
+// describe describes the filter built last, and how it is mapped.
 func (s *session) describe(st mmapfilter.Stats) string {
 	return fmt.Sprintf("%v, f=%d, b=%d: %s keys, %.2f %% load, %s mapped from %s", st.Layout, st.FingerprintBits, st.BucketSize,
 		figures.Grouped(int64(st.Len)), 100*st.Load, figures.Mebibytes(st.FileBytes), s.mapped)

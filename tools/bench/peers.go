@@ -11,7 +11,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
-// newPeers is the command that compares single lookups with those of other filters.
+// newPeers returns the command that compares single lookups with those of other filters.
 func newPeers() command {
 	p := new(peersRun)
 	return command{
@@ -28,11 +28,11 @@ func newPeers() command {
 	}
 }
 
-// standardRate is about what ours comes to with the standard f at the standard load.
+// standardRate is about the rate of ours with the standard f at the standard load.
 const standardRate = 0.0025
 
-// warmKeys are asked for before each turn, and do not count: a small table is in the
-// cache again then.
+// warmKeys is how many keys are looked up before each turn and not counted, so that a small
+// table is in the cache again.
 const warmKeys = peer.BlockKeys
 
 type peersRun struct {
@@ -42,8 +42,8 @@ type peersRun struct {
 	check, asks, turn uint64
 }
 
-// variants are ours: the layouts for the rate, or with the standard f where none is asked. The
-// first is what the others are compared with.
+// variants returns ours: the layouts for the rate, or with the standard f if there is none. The
+// others are compared with the first.
 func (p *peersRun) variants() []variant {
 	if p.rate == 0 {
 		return variants()[1:]
@@ -92,7 +92,7 @@ func (p *peersRun) run() error {
 		var times [][]float64
 		if times, err = p.against(k, spec, ours, n); err != nil {
 			err = fmt.Errorf("%s: %w", spec.name, err)
-			break // but what has been measured, for hours maybe, is printed
+			break // still print what was measured, perhaps for hours
 		}
 		oursAbsent, oursPresent = append(oursAbsent, times[0]...), append(oursPresent, times[1]...)
 		rows = append(rows, append(k.cells(), figures.Digits(figures.Median(times[2])), figures.Digits(figures.Median(times[3])),
@@ -107,8 +107,8 @@ func (p *peersRun) run() error {
 	return err
 }
 
-// against measures a filter in rounds with ours: the times of absent and present keys
-// of ours, then those of the other.
+// against measures a filter in rounds with ours. It returns the times of absent and present
+// keys of ours, and then those of the other.
 func (p *peersRun) against(k *kept, spec spec, ours peer.Filter, n uint64) (times [][]float64, err error) {
 	f, err := spec.create(p.session, n)
 	if err != nil {
@@ -139,18 +139,17 @@ func (p *peersRun) against(k *kept, spec spec, ours peer.Filter, n uint64) (time
 	})
 }
 
-// kept says what a filter has kept of the keys that it was to hold.
+// kept says how many of its keys a filter has kept.
 type kept struct {
 	name          string
-	has           uint64 // keys it has accepted
+	has           uint64 // keys accepted
 	lost, checked uint64
 	bytes         int64
 	positives     uint64
 	asks          uint64
 }
 
-// fill adds the keys up to the first that is refused, looks for those that were
-// accepted, and asks for absent ones.
+// fill adds keys up to the first one refused, looks up those accepted, and then absent ones.
 func (k *kept) fill(s *session, f peer.Filter, n uint64, filled bool, check, asks uint64) error {
 	k.has = n
 	if !filled {
@@ -168,8 +167,8 @@ func (k *kept) fill(s *session, f peer.Filter, n uint64, filled bool, check, ask
 	return k.examine(s, f, check, asks)
 }
 
-// examine looks for keys that were accepted, as many of the last ones as of the
-// first where not for all, and asks for absent ones.
+// examine looks up accepted keys, and then absent ones. If it does not check all accepted keys,
+// half are the first ones and half the last ones.
 func (k *kept) examine(s *session, f peer.Filter, check, asks uint64) error {
 	if check == 0 || check > k.has {
 		check = k.has
@@ -200,10 +199,10 @@ func (k *kept) cells() []string {
 	return []string{k.name, figures.Grouped(int64(k.has)), lost, fmt.Sprintf("%.2f", k.bitsPerKey()), percent(k.rate())}
 }
 
-// percent writes a rate to three digits.
+// percent formats a rate with three digits.
 func percent(rate float64) string { return fmt.Sprintf("%.3g %%", 100*rate) }
 
-// A choice is of filters to compare with.
+// A choice says which filters to compare with.
 type choice struct {
 	only    string
 	outside outsiders
@@ -214,7 +213,7 @@ func (c *choice) flags(s *session) {
 	s.flags.Var(&c.outside, "outside", "NAME=PROGRAM, a filter in a program of its own; may be given several times")
 }
 
-// chosen gives those of some filters, and of those outside, that are chosen.
+// chosen returns the chosen ones of all and of the filters of -outside.
 func (c *choice) chosen(all []spec) (chosen []spec, err error) {
 	for _, spec := range append(all, c.outside.specs()...) {
 		for part := range strings.SplitSeq(c.only, ",") {

@@ -12,11 +12,11 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
-// A growthPicture is a part of what "growth" measures, and how it is drawn.
+// A growthPicture is a picture of some of the measurements of "growth".
 type growthPicture struct {
 	name, title string
-	lines       []picture.Line // without points; named as what is drawn
-	of          []string       // what is measured, a line each
+	lines       []picture.Line // without points; named as drawn
+	of          []string       // the measurement of each line
 }
 
 var growthPictures = []growthPicture{
@@ -39,14 +39,14 @@ var growthPictures = []growthPicture{
 		[]string{"Insert and Delete", "Build, by the clock, once", "dependent chain of reads"}},
 }
 
-// drawGrowth draws what "growth" has written to a CSV file: of each layout a picture of
+// drawGrowth draws the CSV file that "growth" has written: for each layout, a picture of
 // lookups and one of writes. It measures nothing.
 func drawGrowth(out string) (files []string, err error) {
 	rows, err := readRows(out+".csv", len(growthHeader))
 	if err != nil {
 		return nil, err
 	}
-	points := map[string]map[string][]picture.Point{} // of a layout, of what is measured
+	points := map[string]map[string][]picture.Point{} // by layout and measurement
 	var layouts []string
 	var sizes []float64
 	for _, r := range rows {
@@ -93,7 +93,8 @@ func drawGrowth(out string) (files []string, err error) {
 	return files, nil
 }
 
-// readRows reads the rows below the head of a CSV file, which must have so many cells.
+// readRows reads the rows of a CSV file below its head. Each must have the given number of
+// cells.
 func readRows(file string, cells int) (rows [][]string, err error) {
 	text, err := os.Open(file)
 	if err != nil {
@@ -111,11 +112,11 @@ func readRows(file string, cells int) (rows [][]string, err error) {
 	return rows[min(1, len(rows)):], nil
 }
 
-// labelFactor is how far two sizes are apart that both have a label on a logarithmic axis.
-// From 64 KiB to 8 GiB it is more than the width of a label.
+// labelFactor is the least ratio of two sizes that both have a label on a logarithmic axis.
+// From 64 KiB to 8 GiB that is wider than a label.
 const labelFactor = 8
 
-// sizeTicks has a tick for each size. A size close to a smaller one with a label has none.
+// sizeTicks returns a tick for each size. A size close to a smaller one with a label gets none.
 func sizeTicks(sizes []float64) (ticks []picture.Tick) {
 	labelled := 0.0
 	for _, size := range slices.Sorted(slices.Values(sizes)) {

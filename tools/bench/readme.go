@@ -9,14 +9,14 @@ import (
 	"text/template"
 )
 
-// The figures of README.md stand between these lines, of which it has one each.
+// The figures of README.md are between these lines. It has one of each.
 const (
 	readmeBegin = "## How fast\n"
 	readmeEnd   = "All tables, with their machines and commands: "
 )
 
-// readmeText is what is written there. "cell" gives a cell of a table of RESULTS.md, by its block,
-// the cells that its row begins with, and the head of its column.
+// readmeText is the template of that text. "cell" gives a cell of a table in RESULTS.md, by its
+// block, the first cells of its row, and the head of its column.
 const readmeText = `
 Measured on {{machine "peers"}}, on {{date "peers"}}: files on ext4, default options. Trust ratios more than numbers:
 
@@ -35,7 +35,7 @@ Measured on {{machine "peers"}}, on {{date "peers"}}: files on ext4, default opt
 {{end}}
 `
 
-// writeReadme writes the figures of a README again, of the blocks of RESULTS.md.
+// writeReadme rewrites the figures of a README from the blocks of RESULTS.md.
 func writeReadme(path string, parts []section) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -48,7 +48,7 @@ func writeReadme(path string, parts []section) error {
 	return os.WriteFile(path, []byte(replaced), 0o666)
 }
 
-// withFigures is a README with the figures.
+// withFigures returns a README with new figures.
 func withFigures(readme string, parts []section) (string, error) {
 	before, rest, begun := strings.Cut(readme, readmeBegin)
 	_, after, ended := strings.Cut(rest, readmeEnd)
@@ -71,7 +71,7 @@ func withFigures(readme string, parts []section) (string, error) {
 	return before + readmeBegin + figures.String() + readmeEnd + after, nil
 }
 
-// A page is the parts of RESULTS.md.
+// A page is RESULTS.md in parts.
 type page []section
 
 func (p page) block(name string) (section, error) {
@@ -83,8 +83,8 @@ func (p page) block(name string) (section, error) {
 	return section{}, fmt.Errorf("there is no block %q", name)
 }
 
-// cell gives a cell of the first table that has the row and the column; the head of the table
-// begins as the last argument says, if there is one.
+// cell returns a cell of the first table that has the row and the column. If head is given, the
+// head of the table must begin with it.
 func (p page) cell(block, row, column string, head ...string) (string, error) {
 	b, err := p.block(block)
 	if err != nil {
@@ -114,7 +114,8 @@ func (p page) cell(block, row, column string, head ...string) (string, error) {
 	return "", fmt.Errorf("block %s has no row %q with a column %q", block, row, column)
 }
 
-// tableCells are the cells of a line of a table, without what makes them bold; nil elsewhere.
+// tableCells returns the cells of a line of a table, without asterisks for bold; or nil for any
+// other line.
 func tableCells(line string) []string {
 	inner, ok := strings.CutPrefix(line, "|")
 	if !ok {
@@ -127,7 +128,7 @@ func tableCells(line string) []string {
 	return cells
 }
 
-// head is the line of a block that says when and on what it was measured: its parts.
+// head returns the parts of the line of a block that says when and on what it was measured.
 func (p page) head(block string) ([]string, error) {
 	b, err := p.block(block)
 	if err != nil {
@@ -141,7 +142,7 @@ func (p page) head(block string) ([]string, error) {
 	return nil, fmt.Errorf("block %s does not say what it was measured on", block)
 }
 
-// machine is its processor, system and Go.
+// machine returns the processor, system and Go version of a block.
 func (p page) machine(block string) (string, error) {
 	head, err := p.head(block)
 	if err != nil {
@@ -161,7 +162,7 @@ func (p page) date(block string) (string, error) {
 	return head[0], nil
 }
 
-// commands are those of some blocks.
+// commands returns the commands of some blocks.
 func (p page) commands(blocks ...string) (all []string, err error) {
 	for _, name := range blocks {
 		b, err := p.block(name)

@@ -18,14 +18,14 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
 )
 
-// resultsCommand writes what was measured. RESULTS.md is prose and blocks; a block begins with
-// a comment that has its name and its command, and ends with another one:
+// resultsCommand runs measurements and writes what they print. RESULTS.md is prose and blocks. A
+// block begins with a comment that has its name and its command, and ends with another one:
 //
 //	<!-- results lookup: go -C tools/bench run . lookup -layouts default -->
 //	<!-- end of lookup -->
 //
-// The command is run in the root of the repository. What it prints stands between the two, with
-// its machine, date and commit. Of "go test -bench" that is a table of each benchmark.
+// The command runs in the root of the repository. Its output is between the two, with its machine,
+// date and commit. For "go test -bench", the output becomes a table of each benchmark.
 const resultsCommand = "results"
 
 var (
@@ -35,11 +35,11 @@ var (
 
 // A section of a page is prose, or a block with a command.
 type section struct {
-	name, command string // "": prose
+	name, command string // "" for prose
 	lines         []string
 }
 
-// parsePage takes a page apart.
+// parsePage splits a page into sections.
 func parsePage(text string) (parts []section, err error) {
 	names := map[string]bool{}
 	now := section{}
@@ -69,7 +69,7 @@ func parsePage(text string) (parts []section, err error) {
 	return append(parts, now), nil
 }
 
-// format is the page that parsePage takes apart.
+// formatPage is the inverse of parsePage.
 func formatPage(parts []section) string {
 	var b strings.Builder
 	for _, p := range parts {
@@ -86,17 +86,18 @@ func formatPage(parts []section) string {
 	return b.String()
 }
 
-// A results is a run of the commands of a page.
+// A results runs the commands of a page.
 type results struct {
 	ctx    context.Context
 	notes  io.Writer
 	root   string // of the repository
 	page   string
-	readme string // "" or the README that has some of the figures
+	readme string // README with some of the figures, or ""
 	short  bool
 }
 
-// runResults is the command: flags, and names of blocks, none for all of them.
+// runResults runs the command. Its arguments are flags and names of blocks; no names means all
+// blocks.
 func runResults(ctx context.Context, args []string, stderr io.Writer) error {
 	r := &results{ctx: ctx, notes: stderr}
 	flags := flag.NewFlagSet("bench "+resultsCommand, flag.ContinueOnError)
@@ -111,8 +112,8 @@ func runResults(ctx context.Context, args []string, stderr io.Writer) error {
 	return r.run(flags.Args())
 }
 
-// run runs the commands of some blocks, and writes the page after each. A block whose command
-// fails stays as it is.
+// run runs the commands of some blocks, and writes the page after each one. If a command fails,
+// its block stays as it is.
 func (r *results) run(names []string) error {
 	text, err := os.ReadFile(r.page)
 	if err != nil {
@@ -155,7 +156,7 @@ func (r *results) run(names []string) error {
 	return errors.Join(failed...)
 }
 
-// command gives what stands in a block: what our programs print, or tables of benchmarks.
+// command returns the text of a block: what our programs print, or tables of benchmarks.
 func (r *results) command(text string) (string, error) {
 	benchmarks := strings.HasPrefix(text, "go test ")
 	run := text

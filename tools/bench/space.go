@@ -9,7 +9,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
-// newSpace is the command that measures bits a key, and the rate that they buy.
+// newSpace returns the command that measures bits a key, and the rate they give.
 func newSpace() command {
 	r := &spaceRun{}
 	return command{
@@ -31,11 +31,11 @@ type spaceRun struct {
 	asks, check uint64
 }
 
-// spaceBits are the fingerprints that are shown: with more, no false positive would
-// be met.
+// spaceBits are the values of f to measure. With more bits there would be no false positive to
+// count.
 var spaceBits = []int{7, 8, 9, 10, 12, 13, 15, 16}
 
-// specs are filters at several rates: ours as options ask for a rate, then by layout and f.
+// specs returns filters at several rates: ours by rate, then by layout and f, then the others.
 func (r *spaceRun) specs() ([]spec, error) {
 	var all []spec
 	for _, rate := range []float64{0.05, 0.01, 0.001, 0.0001} {
@@ -77,7 +77,7 @@ func (r *spaceRun) run() error {
 		var k *kept
 		if k, err = r.measure(spec, n); err != nil {
 			err = fmt.Errorf("%s: %w", spec.name, err)
-			break // but what has been measured is printed
+			break // still print what was measured
 		}
 		t.Row(append(k.cells(), k.distance()...)...)
 	}
@@ -95,8 +95,8 @@ func (r *spaceRun) measure(spec spec, n uint64) (k *kept, err error) {
 	return k, k.fill(r.session, f, n, spec.filled, r.check, r.asks)
 }
 
-// distance says how far the space is from what any filter with that rate needs
-// (Carter et al., "Exact and approximate membership testers", STOC 1978).
+// distance compares the space with the least that any filter with that rate needs (Carter et
+// al., "Exact and approximate membership testers", STOC 1978).
 func (k *kept) distance() []string {
 	if k.positives == 0 {
 		return []string{fmt.Sprintf("above %.2f", math.Log2(float64(k.asks))), "unknown", "unknown"}

@@ -14,17 +14,17 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// A spec says how to make a filter for n keys. One that is filled has the keys 0 to
-// n-1 when it is made; to another one they are added.
+// A spec says how to make a filter for n keys. A filled one is made with the keys 0 to n-1.
+// Keys are added to any other.
 type spec struct {
 	name   string
 	filled bool
 	create func(s *session, n uint64) (peer.Filter, error)
 }
 
-// ours is a file of ours, built from n keys. Its lookups, and those of the others, are in loops of
-// their own, since out of the cache what is around one may cost as much as a fifth of it: there are
-// fewer of them under way then. A program calls them like that.
+// ours is a file of ours, built from n keys. Its lookups are in a loop of their own, as are
+// those of the others, and as in a program that uses the filter. Code around a lookup leaves
+// fewer of them in flight, which may cost a fifth of the time out of the cache.
 func ours(v variant) spec {
 	return spec{v.name(), true, func(s *session, n uint64) (peer.Filter, error) {
 		_, f, err := s.build(strings.NewReplacer(" ", "", ",", "-").Replace(v.name())+".mmf", v.options(n), n)
@@ -47,8 +47,8 @@ func ours(v variant) spec {
 	}}
 }
 
-// goPeers are the filters of others that this module depends on, at a rate or at what they can
-// give that is nearest to it.
+// goPeers returns the other filters that this module depends on, at the rate, or the nearest to
+// it that they offer.
 func goPeers(rate float64) []spec {
 	bits := 10 // Pebble's choice, for 1 %
 	if rate < 0.005 {
@@ -83,7 +83,7 @@ func makeBitsAndBlooms(rate float64) func(*session, uint64) (peer.Filter, error)
 	}
 }
 
-// makeHoliman makes a filter that takes hashes of its user.
+// makeHoliman makes a filter whose user hashes the keys.
 func makeHoliman(rate float64) func(*session, uint64) (peer.Filter, error) {
 	return func(s *session, n uint64) (peer.Filter, error) {
 		f, err := holiman.NewOptimal(n, rate)
@@ -106,9 +106,9 @@ func makeHoliman(rate float64) func(*session, uint64) (peer.Filter, error) {
 	}
 }
 
-// makeSeiflotfy makes a filter of a power of two slots. It says of an insert that
-// found no place that it failed, and has lost another key for it: the count of lost
-// keys shows that.
+// makeSeiflotfy makes a filter with a power of two slots. An insert that finds no place reports
+// that it failed, but it has replaced another key, which is lost. The count of lost keys shows
+// that.
 func makeSeiflotfy(s *session, n uint64) (peer.Filter, error) {
 	slots := int64(1) << bits.Len64(max(n, 4)-1) // as it rounds its capacity up
 	f := seiflotfy.NewFilter(uint(n))
@@ -128,17 +128,17 @@ func makeSeiflotfy(s *session, n uint64) (peer.Filter, error) {
 	}, nil
 }
 
-// part says which of some parts a hash belongs to.
+// part returns the part, out of parts, that a hash belongs to.
 func part(hash uint64, parts int) int {
 	p, _ := bits.Mul64(hash, uint64(parts))
 	return int(p)
 }
 
-// pebbleKeys is the most keys of a part: its filter is one for a table of a store,
-// knows a key by a hash of 32 bits and finds a bit by 32 bits.
+// pebbleKeys is the most keys of a part. Pebble's filter is for one table of a store: it hashes
+// a key to 32 bits, and addresses its bits with 32 bits.
 const pebbleKeys = 1_000_000
 
-// makePebble makes a filter in parts, chosen by a hash of their own.
+// makePebble makes a filter in parts, chosen by a separate hash.
 func makePebble(bitsPerKey int) func(*session, uint64) (peer.Filter, error) {
 	policy := pebble.FilterPolicy(bitsPerKey)
 	return func(s *session, n uint64) (peer.Filter, error) {
@@ -177,11 +177,11 @@ func makePebble(bitsPerKey int) func(*session, uint64) (peer.Filter, error) {
 	}
 }
 
-// fuseKeys is the most keys of a part: making one takes about 32 bytes a key, 4 GiB.
+// fuseKeys is the most keys of a part. Making a part takes about 32 bytes a key, 4 GiB.
 const fuseKeys = 1 << 27
 
-// makeFuse makes a binary fuse filter of hashes, in parts where the memory for making
-// it at once would be too much.
+// makeFuse makes a binary fuse filter of hashes, in parts if making it at once would take too
+// much memory.
 func makeFuse[T uint8 | uint16](s *session, n uint64) (peer.Filter, error) {
 	parts := int(n/fuseKeys) + 1
 	filters, bytes := make([]*xorfilter.BinaryFuse[T], parts), 0

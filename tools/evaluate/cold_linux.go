@@ -11,13 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// coldPages builds a file, and gives how many of its pages a lookup of an absent
-// key brings into memory, when there was none of it. Where nothing can be dropped
-// from memory, it says why.
+// coldPages builds a file, and returns how many of its pages one lookup of an absent key brings
+// into memory, starting with none. If the file cannot be dropped from memory, why says so.
 //
-// What is in memory is what the kernel says of the pages of the file. (Major faults
-// are fewer: one that a signal interrupts begins again when the page is there, and
-// counts as minor.)
+// It asks the kernel which pages are in memory. Major faults would be too few: a fault that a
+// signal interrupts restarts once the page is there, and counts as minor.
 func (c *config) coldPages(s structure) (pages float64, why string, err error) {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(c.out, &fs); err != nil {
@@ -46,9 +44,8 @@ func (c *config) coldPages(s structure) (pages float64, why string, err error) {
 	return pages, "", errors.Join(err, os.Remove(path))
 }
 
-// readCold drops a file from memory, looks absent keys up, and gives how many of
-// its pages are in memory after that and were not before. What opening it and a first
-// lookup read is not counted.
+// readCold drops a file from memory, looks up absent keys, and returns how many pages that
+// brought into memory. Pages read by opening the file and by a first lookup do not count.
 func (c *config) readCold(path string, first uint64) (pages float64, err error) {
 	err = drop(path)
 	if err != nil {
@@ -71,11 +68,11 @@ func (c *config) readCold(path string, first uint64) (pages float64, err error) 
 	return float64(after - before), errors.Join(err, failed, f.Close())
 }
 
-// coldMost is how many pages may be in memory of a file that is cold: opening it
-// has read its head, with what the kernel reads ahead.
+// coldMost bounds how many pages of a cold file may be in memory: opening it reads its head,
+// and the kernel reads ahead.
 const coldMost = 256
 
-// drop writes a file to its disk and drops it from the page cache.
+// drop syncs a file to disk, and drops it from the page cache.
 func drop(path string) (err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -88,7 +85,7 @@ func drop(path string) (err error) {
 	return os.NewSyscallError("fadvise", unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED))
 }
 
-// residentPages gives how many pages of a file are in memory.
+// residentPages returns how many pages of a file are in memory.
 func residentPages(path string) (int64, error) {
 	f, head, err := recovery.OpenFile(path)
 	if err != nil {

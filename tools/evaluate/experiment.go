@@ -13,16 +13,16 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
 )
 
-// An experiment makes a figure of the paper again. To be a command it stands in
-// experiments. The name is the command, and the stem of the files.
+// An experiment reproduces a figure of the paper. It is a command if it is in experiments. The
+// name is that of the command, and the stem of the files.
 type experiment struct {
 	name  string
 	title string // of the figure: "Figure 5: lookups by how many keys are there"
 	run   func(c *config) (*report.Figure, error)
-	views report.Viewer // what is drawn of it
+	views report.Viewer // makes its pictures
 }
 
-// viewers are those of experiments.
+// viewers returns the viewer of each experiment.
 func viewers(list []experiment) map[string]report.Viewer {
 	all := map[string]report.Viewer{}
 	for _, e := range list {
@@ -39,22 +39,22 @@ const (
 	scalePaper scale = "paper" // the sizes of the paper
 )
 
-// A config is what the flags say, and what experiments share.
+// A config holds the flags, and what experiments share.
 type config struct {
 	ctx      context.Context
 	scale    scale
 	extent   *extent // of the scale
-	out      string  // the directory of the figures
+	out      string  // directory of the figures
 	seed     uint64
-	dir      string    // for filter files; removed with them at the end
-	progress io.Writer // of lines that say what is going on
+	dir      string    // for filter files; removed at the end
+	progress io.Writer // for progress lines
 
 	viewers map[string]report.Viewer // of all experiments
 
 	filling *filling // every structure, full; nil before the first experiment that needs it
 }
 
-// close lets go of what experiments share.
+// close releases what experiments share.
 func (c *config) close() error {
 	if c.filling == nil {
 		return nil
@@ -64,12 +64,12 @@ func (c *config) close() error {
 	return err
 }
 
-// ran begins a figure with what was run.
+// ran starts a figure with a description of the run.
 func (c *config) ran(what string) *report.Figure {
 	return &report.Figure{Run: fmt.Sprintf("%s; 64-bit random keys, seed %d, scale %s", what, c.seed, c.scale)}
 }
 
-// path gives the place of a filter file. What was left there is removed.
+// path returns the path for a filter file, and removes any file there.
 func (c *config) path(name string) (string, error) {
 	path := filepath.Join(c.dir, name+".mmf")
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -78,18 +78,18 @@ func (c *config) path(name string) (string, error) {
 	return path, nil
 }
 
-// note prints progress for someone who waits.
+// note prints progress.
 func (c *config) note(format string, args ...any) {
 	fmt.Fprintf(c.progress, "%s "+format+"\n", append([]any{time.Now().Format(time.TimeOnly)}, args...)...)
 }
 
-// command runs an experiment again, from the root of the module.
+// command returns the command that reruns an experiment from the root of the module.
 func (c *config) command(name string) string {
 	return fmt.Sprintf("go -C tools/evaluate run . %s --scale %s --seed %d", name, c.scale, c.seed)
 }
 
-// figure runs an experiment and writes what it found. The name and the command of
-// the figure are those of the experiment; the title too, if it has no other.
+// figure runs an experiment, and writes and draws its figure. Name and command are those of the
+// experiment; so is the title, unless the figure has its own.
 func (c *config) figure(e experiment) error {
 	c.note("%s: %s, scale %s, seed %d", e.name, e.title, c.scale, c.seed)
 	start := time.Now()

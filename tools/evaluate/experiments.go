@@ -1,7 +1,7 @@
 package main
 
-// experiments are the commands, in the order of the paper. Those of Table 3 and
-// figures 5 to 8 share one filling of every structure, which fig8 empties.
+// experiments lists the commands in the order of the paper. Table 3 and figures 5 to 8 share
+// one filling of every structure, which fig8 empties.
 var experiments = []experiment{
 	{"table3", table3Title, table3, table3Views},
 	{"fig2", fig2Title, fig2, fig2Views},

@@ -1,27 +1,27 @@
 package main
 
-// An extent says how large the tables of a scale are, and how long is measured.
+// An extent says how large the tables of a scale are, and how much is measured.
 type extent struct {
 	bytes   uint64 // of a table
-	oddSize uint64 // of a table whose number of buckets is no power of two
-	rounds  int    // of a timing, at least; the median counts
+	oddSize uint64 // of a table whose number of buckets is not a power of two
+	rounds  int    // of each timing; the median counts
 	steps   int    // of occupancy, in figures 6, 7 and 8
 	lookups int    // of one structure in a round
-	absent  uint64 // keys looked up for a false positive rate, at most
+	absent  uint64 // most keys looked up for a false-positive rate
 
 	loads []loadRun // figure 2
 
 	items  uint64 // in a filter of figures 3 and 4
-	fStep  int    // between their fingerprints, in bits
+	fStep  int    // step between their fingerprints, in bits
 	bloom  []int  // bits an item of their Bloom filters
 	sizes  []uint64
-	spare  uint64 // bytes of a table of figure "size" from which on it is not filled
+	spare  uint64 // tables of figure "size" from this many bytes on are not filled
 	cold   uint64 // bytes of a file that is read cold
-	misses int    // lookups of keys in it
+	misses int    // lookups in that file
 }
 
-// A loadRun is a number of buckets of figure 2, the fingerprints tried, and how
-// often each.
+// A loadRun is a number of buckets in figure 2, the fingerprints to try, and how often to try
+// each.
 type loadRun struct {
 	lines uint64
 	f     []int

@@ -11,36 +11,35 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/evaluate/report"
 )
 
-// Figure 2 of the paper: the load factor that a cuckoo filter reaches with
-// fingerprints of f bits, in m buckets of b = 2, 4, 8 slots.
+// Figure 2 of the paper: the load factor that a cuckoo filter reaches with fingerprints of f bits,
+// in m buckets of b = 2, 4, 8 slots.
 //
 //	go -C tools/evaluate run . fig2 --scale paper --dir /dev/shm
 //
-// The paper: with fingerprints long enough for m, 84 % for b=2, 95 % for b=4, 98 %
-// for b=8; for b=4, f of 6 bits is about enough. The f that is needed grows with
-// log(m)/b (section 4.2).
+// The paper: with fingerprints long enough for m, 84 % for b=2, 95 % for b=4, 98 % for b=8; for
+// b=4, about 6 bits are enough. The f that is needed grows with log(m)/b (section 4.2).
 const fig2Title = "Figure 2: load factor and fingerprint length"
 
-// loadPolls is how often in a filling it is asked whether something is in the stash,
-// if it is from empty to full: the load is known to 1/2048 of the slots. It is
-// asked less often up to a load of earlyLoad times that expected.
+// loadPolls is how often the stash is checked while a table is filled from empty to full, so
+// that the load is known to 1/2048 of the slots. Up to a load of earlyLoad times the expected
+// one, checks are rarer.
 const (
 	loadPolls  = 2048
 	earlyPolls = 128
 	earlyLoad  = 0.75
 )
 
-// bulkLines is from how many buckets on the first part is built in bulk: the first
-// of bulkShares of the expected load that fits without the stash.
+// Tables of bulkLines buckets or more are first built in bulk, to the first of bulkShares of
+// the expected load that fits without the stash.
 const bulkLines = 1 << 16
 
 var bulkShares = []float64{0.97, 0.85, 0.6, 0.3}
 
-// expectedLoad is about what b slots a bucket reach, with long fingerprints.
+// expectedLoad is about the load that b slots a bucket reach with long fingerprints.
 var expectedLoad = map[int]float64{2: 0.87, 4: 0.97, 8: 0.995}
 
-// A reached load is that at which the first key found no slot, and that at which
-// the first was refused, the stash being full too.
+// A reached holds the load at which the first key found no slot, and the load at which the
+// first was refused because the stash was full too.
 type reached struct {
 	shape          shape
 	lines          uint64
@@ -109,8 +108,7 @@ func fig2(c *config) (*report.Figure, error) {
 	return f, nil
 }
 
-// medianLoad fills as many tables as a run has, each with other keys, and gives the
-// medians of the loads.
+// medianLoad fills the tables of a run, each with other keys, and returns the median loads.
 func (c *config) medianLoad(s shape, run loadRun) (r reached, err error) {
 	var noSlot, refuse []float64
 	for i := range run.runs {
@@ -124,8 +122,7 @@ func (c *config) medianLoad(s shape, run loadRun) (r reached, err error) {
 	return r, nil
 }
 
-// reachedLoad fills a table until an insert is refused, with the keys of the
-// numbers from first on.
+// reachedLoad fills a table until an insert is refused, with keys numbered from first on.
 func (c *config) reachedLoad(s shape, lines, first uint64) (r reached, err error) {
 	r = reached{shape: s, lines: lines}
 	o, got, err := s.options(lines)
@@ -158,18 +155,18 @@ func (c *config) reachedLoad(s shape, lines, first uint64) (r reached, err error
 		}
 	}
 	r.refuse = float64(n) / float64(slots)
-	if r.noSlot == 0 { // between the last two looks
+	if r.noSlot == 0 { // after the last check
 		r.noSlot = r.refuse
 	}
 	m.commit()
 	if m.err == nil {
 		return r, c.checkFrom(&member{structure: structure{name: s.String()}, filter: m, mapped: m, n: n}, first)
 	}
-	return r, nil // close gives it
+	return r, nil // close returns m.err
 }
 
-// begun gives a table with n keys, open for writing and with an empty stash: with
-// none where it is small, else with as many as could be built in.
+// begun returns a table with n keys, open for writing and with an empty stash. A small table
+// has no keys; a large one has as many as could be built in bulk.
 func (c *config) begun(s shape, o *mmapfilter.Options, slots, first uint64) (m *mapped, n uint64, err error) {
 	if slots >= bulkLines*s.slots() {
 		for _, share := range bulkShares {
@@ -195,7 +192,7 @@ func (c *config) begun(s shape, o *mmapfilter.Options, slots, first uint64) (m *
 	return m, 0, err
 }
 
-// longest gives the load of the longest fingerprint in the largest table.
+// longest returns the load of the longest fingerprint in the largest table.
 func longest(all []reached, b int) (last reached) {
 	for _, r := range all {
 		if r.shape.b == b && r.err == nil {
@@ -205,8 +202,8 @@ func longest(all []reached, b int) (last reached) {
 	return last
 }
 
-// enough gives the shortest fingerprint tried that reaches 95 % of the load that
-// the longest reaches in as many buckets.
+// enough returns the shortest fingerprint tried that reaches 95 % of the load of the longest,
+// in the same number of buckets.
 func enough(all []reached, b int, lines uint64) (f int) {
 	most := 0.0
 	for _, r := range all {
@@ -224,7 +221,7 @@ func enough(all []reached, b int, lines uint64) (f int) {
 
 func log2(n uint64) int { return int(math.Round(math.Log2(float64(n)))) }
 
-// paperLoad is what the paper says that b slots a bucket reach.
+// paperLoad is the load in % that b slots a bucket reach in the paper.
 var paperLoad = map[int]float64{2: 84, 4: 95, 8: 98}
 
 func fig2Views(f *report.Figure) ([]report.View, error) {
@@ -235,7 +232,7 @@ func fig2Views(f *report.Figure) ([]report.View, error) {
 	plots := map[int]report.Plot{2: f.Plots[0], 4: f.Plots[1], 8: f.Plots[2]}
 	tones := map[int]picture.Tone{2: picture.Orange, 4: picture.Blue, 8: picture.Green}
 	bars := &picture.Bars{Title: full, Unit: "load, % of slots, at the first key that finds no slot", Format: "%.1f", Paper: "%.0f"}
-	measured := func(p report.Plot) (lines []report.Series) { // one for each size of table, the largest last
+	measured := func(p report.Plot) (lines []report.Series) { // one for each table size, the largest last
 		for _, s := range p.Series {
 			if s.Style == report.Measured {
 				lines = append(lines, s)
@@ -273,7 +270,7 @@ func fig2Views(f *report.Figure) ([]report.View, error) {
 	}, nil
 }
 
-// shortest is the first x of a line at which it is at 95 % of its last height.
+// shortest returns the first x at which a line reaches 95 % of its last height.
 func shortest(s report.Series) float64 {
 	for _, at := range s.Points {
 		if at.Y >= 0.95*s.Points[len(s.Points)-1].Y {

@@ -54,7 +54,7 @@ var spaceNotes = []string{
 	"Short fingerprints get more lines from the library, since they cannot tell the buckets of a large filter apart (paper, section 4.2): their load is lower, and they are above the formula.",
 }
 
-// nearest gives the one whose rate is nearest to another, as a ratio.
+// nearest returns the space whose rate is nearest to the given one, by their ratio.
 func nearest(all []space, rate float64) (best space) {
 	distance := func(r space) float64 { return max(r.rate/rate, rate/r.rate) }
 	for i, r := range all {
@@ -67,8 +67,8 @@ func nearest(all []space, rate float64) (best space) {
 
 func (r space) brief() string { return fmt.Sprintf("%.2f bits at %.3f %%", r.bits, 100*r.rate) }
 
-// slotsFormula gives the bits an item in buckets of b slots, at the load that the paper
-// gives them: a fingerprint of log2(1/e) + log2(2b) bits (paper, section 5.1).
+// slotsFormula returns the bits an item in buckets of b slots, at the load of the paper: a
+// fingerprint has log2(1/e) + log2(2b) bits (paper, section 5.1).
 func slotsFormula(b int) formula {
 	return formula{fmt.Sprintf("b=%d: (log2(1/e)+log2(2b))/load", b), func(e float64) float64 {
 		return (math.Log2(1/e) + math.Log2(2*float64(b))) / (paperLoad[b] / 100)

@@ -10,14 +10,14 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/evaluate/report"
 )
 
-// Figure 4 of the paper: bits an item against the false-positive rate, of Bloom
-// filters, cuckoo filters, those with semi-sorting, and the lower bound; and its
-// Table 2, the formulas, beside what was measured.
+// Figure 4 of the paper: bits an item against the false-positive rate, for Bloom filters, cuckoo
+// filters with and without semi-sorting, and the lower bound; and Table 2, its formulas beside
+// measurements.
 //
 //	go -C tools/evaluate run . fig4 --scale paper --dir /dev/shm
 //
-// The paper: cuckoo filters, with semi-sorting, take less space than Bloom filters
-// for rates below 3 %. (By the formulas of Table 2 it is 2.3 %, and 0.35 % without.)
+// The paper: cuckoo filters with semi-sorting take less space than Bloom filters for rates below
+// 3 %. (By the formulas of Table 2 it is 2.3 %, and 0.35 % without semi-sorting.)
 const fig4Title = "Figure 4: space per item and false-positive rate, by structure"
 
 func fig4(c *config) (*report.Figure, error) {
@@ -55,8 +55,8 @@ func fig4(c *config) (*report.Figure, error) {
 
 func above(r space) float64 { return r.bits - boundFormula.bits(r.rate) }
 
-// crossing gives the highest rate measured from which on all lower ones take less
-// space than the formula of a Bloom filter; 0 where the lowest does not.
+// crossing returns the highest measured rate below which all rates take less space than the
+// Bloom formula; 0 if the lowest does not.
 func crossing(all []space) (rate float64) {
 	for i := len(all) - 1; i >= 0; i-- { // the rates fall
 		if all[i].found > 0 {
@@ -69,8 +69,8 @@ func crossing(all []space) (rate float64) {
 	return rate
 }
 
-// table2 is Table 2 of the paper beside what was measured. Cache lines of ours are
-// computed from the places of the buckets, and from the share of second lines.
+// table2 shows Table 2 of the paper beside measurements. Our cache lines are computed from the
+// positions of the buckets, and from the share of second lines.
 func table2(c *config, cf, ss, line, bf space) report.Table {
 	row := func(name, formula, positive, negative string, bits float64, r space, lines string) []string {
 		return []string{name, formula, positive, negative, fmt.Sprintf("%.3f", 100*r.rate), dash(bits, "%.2f"), fmt.Sprintf("%.2f", r.bits), lines}
@@ -88,7 +88,7 @@ func table2(c *config, cf, ss, line, bf space) report.Table {
 	}
 }
 
-// bucketLines gives how many cache lines a bucket of a shape is in, on average.
+// bucketLines returns how many cache lines a bucket of a shape spans on average.
 func bucketLines(s shape) float64 {
 	const lines = 1 << 12 // a multiple of the period, for any f and b
 	g, err := layout.NewGeometry(s.layout, s.params(), lines)
@@ -131,8 +131,8 @@ func fig4Views(f *report.Figure) ([]report.View, error) {
 		p)}, nil
 }
 
-// crosses is the highest rate, in %, below which a series takes less space than the
-// formula of a Bloom filter everywhere, between its points; 0 where there is none.
+// crosses returns the highest rate, in %, below which a series takes less space than the Bloom
+// formula everywhere, also between its points; 0 if there is none.
 func crosses(s report.Series) float64 {
 	rate := 0.0
 	for e := lowestRate; e < 100; e *= 1.01 {

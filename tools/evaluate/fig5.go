@@ -8,17 +8,17 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/evaluate/report"
 )
 
-// Figure 5 of the paper: lookups a second when the structures are full, against the
-// share of keys that are in them.
+// Figure 5 of the paper: lookups a second in full structures, against the share of keys that are
+// present.
 //
 //	go -C tools/evaluate run . fig5 --scale paper --dir /dev/shm
 //
-// The paper: one thread of a Xeon E5620 at 2.4 GHz, curves without numbers. The authors'
-// program on an i7-4790 (efficient/cuckoofilter, benchmarks/conext-figure5.cc), million
-// lookups a second from 0 to 100 %: CF 26.1 to 25.9, ss-CF 10.1 to 10.6.
+// The paper: one thread of a Xeon E5620 at 2.4 GHz, curves without numbers. The authors' program on
+// an i7-4790 (efficient/cuckoofilter, benchmarks/conext-figure5.cc), in million lookups a second
+// from 0 to 100 %: CF 26.1 to 25.9, ss-CF 10.1 to 10.6.
 const fig5Title = "Figure 5: lookups when a structure is full"
 
-// presentShares are the shares of keys that are in the filter.
+// presentShares are the shares of the keys that are present.
 var presentShares = []float64{0, 0.25, 0.5, 0.75, 1}
 
 func fig5(c *config) (*report.Figure, error) {
@@ -81,7 +81,7 @@ func atEnds(series []report.Series, name string) string {
 	return fmt.Sprintf("%.1f and %.1f", p[0].Y, p[len(p)-1].Y)
 }
 
-// aboutTable makes a table of series: what each is, and its points.
+// aboutTable makes a table of series, with their points and descriptions.
 func aboutTable(series []report.Series, caption, column string) report.Table {
 	t := report.Table{Caption: caption, Header: []string{""}}
 	var xs []float64
@@ -111,7 +111,7 @@ func aboutTable(series []report.Series, caption, column string) report.Table {
 	return t
 }
 
-// aboutOf says what a series shows, but for batches.
+// aboutOf describes a series, except one of batches.
 func aboutOf(name string) string {
 	for _, s := range structures {
 		if s.name == name {
@@ -121,8 +121,8 @@ func aboutOf(name string) string {
 	return ""
 }
 
-// authorsCF and authorsSorted are what the authors' program finds on an i7-4790, of
-// absent and of present keys.
+// authorsCF and authorsSorted are the results of the authors' program on an i7-4790, for absent
+// and for present keys, in million lookups a second.
 var (
 	authorsCF     = [2]float64{26.1, 25.9}
 	authorsSorted = [2]float64{10.1, 10.6}

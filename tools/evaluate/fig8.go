@@ -38,7 +38,7 @@ func fig8(c *config) (*report.Figure, error) {
 		c.note("deleting from %.0f %%", percent)
 		rates, err := c.deleteStep(filled, members, i)
 		if err != nil {
-			return nil, errors.Join(err, c.close()) // some keys are gone
+			return nil, errors.Join(err, c.close()) // some keys are deleted
 		}
 		for j, r := range rates {
 			series[j].Points = append(series[j].Points, report.Point{X: percent, Y: r})
@@ -50,11 +50,11 @@ func fig8(c *config) (*report.Figure, error) {
 	f.Ours = fmt.Sprintf("Million deletes a second from 100 %% and from %.0f %%: %s.", 100/float64(c.extent.steps),
 		ends(series, "CF", "ss-CF", "Blocked (ours)", "CBF", "QF", "dl-CBF"))
 	f.Notes = append([]string{"Every key was inserted before, and every delete must find it. Keys are deleted in the order in which they were inserted. At the end the filters of ours must be empty."}, insertNotes...)
-	return f, c.close() // there is nothing in it any more
+	return f, c.close() // the filling is empty
 }
 
-// deleteStep deletes a part of the keys of each member, in rounds, and gives the
-// median rates in million deletes a second.
+// deleteStep deletes part of the keys of each member, in rounds, and returns the median rates
+// in million deletes a second.
 func (c *config) deleteStep(filled *filling, members []*member, i int) ([]float64, error) {
 	rates := make([][]float64, len(members))
 	parts := uint64(c.extent.steps * c.extent.rounds)

@@ -8,12 +8,11 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/evaluate/report"
 )
 
-// A filling is every structure, filled from empty to full side by side, and what
-// was measured on the way: Table 3 and figures 5 to 8 are of it. At each step of
-// occupancy the inserts of as many rounds are timed, each round of all structures
-// in turn; then lookups. Of ours every insert goes through the log of the file, a
-// Sync comes every 65,536 and at the end of a round a Checkpoint, all within what
-// is timed.
+// A filling holds every structure, filled side by side from empty to full, and the measurements
+// made on the way for Table 3 and figures 5 to 8. At each step of occupancy, several rounds of
+// inserts are timed, with all structures in turn, and then lookups. Inserts into ours go
+// through the log. A Sync every 65,536 inserts and a Checkpoint at the end of each round are
+// part of the time.
 type filling struct {
 	members []*member
 	steps   []step
@@ -21,22 +20,22 @@ type filling struct {
 	keys    []uint64        // of a round
 }
 
-// round draws n keys, of numbers from first on, before a clock runs. They are good
-// until the next round.
+// round draws n keys, numbered from first on, before a clock runs. They are valid until the
+// next round.
 func (f *filling) round(c *config, first, n uint64) []uint64 {
 	f.keys = slices.Grow(f.keys[:0], int(n))[:n]
 	c.drawRange(f.keys, first)
 	return f.keys
 }
 
-// A step is what was measured up to an occupancy.
+// A step holds the measurements at one occupancy.
 type step struct {
-	percent         float64   // of the keys of a full one
-	inserts         []float64 // of each member, medians, in millions a second; 0 where it was full
+	percent         float64   // of the keys of a full structure
+	inserts         []float64 // median of each member, in millions a second; 0 if it was full
 	absent, present []float64 // of each looker, likewise
 }
 
-// filled gives every structure, full.
+// filled returns every structure, full.
 func (c *config) filled() (*filling, error) {
 	if c.filling != nil {
 		return c.filling, nil
@@ -117,8 +116,8 @@ func (c *config) fillStep(f *filling, i int) error {
 	return nil
 }
 
-// series gives a line for each name, over occupancy. of gives what was measured at
-// a step; a 0 there is no point.
+// series returns a line over occupancy for each name. of returns the values at a step; a value
+// of 0 is no point.
 func (f *filling) series(names []string, of func(*step) []float64) (all []report.Series) {
 	for i, name := range names {
 		s := report.Series{Name: name}

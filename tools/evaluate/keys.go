@@ -9,9 +9,9 @@ import (
 // firstAbsent is the number of the first key that is in no filter.
 const firstAbsent = 1 << 40
 
-// key gives the key of a number: the output of SplitMix64 (Steele, Lea and Flood,
-// OOPSLA 2014). Of one seed, keys of different numbers differ, so a key from
-// firstAbsent on is certainly absent, and none has to be kept.
+// key returns the key with a number: the output of SplitMix64 (Steele, Lea and Flood, OOPSLA
+// 2014). For one seed, different numbers have different keys. So keys numbered from firstAbsent
+// on are certainly absent, and no key has to be stored.
 func (c *config) key(number uint64) uint64 {
 	z := c.seed + (number+1)*0x9E3779B97F4A7C15
 	z = (z ^ z>>30) * 0xBF58476D1CE4E5B9
@@ -19,15 +19,15 @@ func (c *config) key(number uint64) uint64 {
 	return z ^ z>>31
 }
 
-// drawRange fills keys with those of numbers from first on.
+// drawRange fills keys with those numbered from first on.
 func (c *config) drawRange(keys []uint64, first uint64) {
 	for i := range keys {
 		keys[i] = c.key(first + uint64(i))
 	}
 }
 
-// drawMixed fills keys with random ones of the first n, for a share of them, and
-// with absent ones, and gives how many are of the first n.
+// drawMixed fills keys with random ones: a share from the first n, the others absent. It
+// returns how many are from the first n.
 func (c *config) drawMixed(keys []uint64, n uint64, share float64, rng *rand.Rand) (present int) {
 	for i := range keys {
 		if rng.Float64() < share {
@@ -40,7 +40,7 @@ func (c *config) drawMixed(keys []uint64, n uint64, share float64, rng *rand.Ran
 	return present
 }
 
-// sequence gives n keys, of numbers from first on, as 8 bytes each.
+// sequence yields n keys, numbered from first on, as 8 bytes each.
 func (c *config) sequence(first, n uint64) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		var b [8]byte

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// A looker answers for keys, and gives how many it finds.
+// A looker looks up keys, and counts those found.
 type looker struct {
 	name  string
 	n     uint64 // keys that are in it
 	count func(keys []uint64) (found int)
 }
 
-// lookers are the ways to ask a member: one key a call, and those of ours also in
+// lookers returns the ways to look up keys in a member: one key a call, and for ours also in
 // batches.
 func (m *member) lookers() []looker {
 	single := looker{m.name, m.n, func(keys []uint64) (found int) {
@@ -38,10 +38,9 @@ func lookersOf(members []*member) (all []looker) {
 	return all
 }
 
-// lookupRates asks all lookers in turn, round after round, and gives the median
-// rate of each, in million lookups a second. A share of the keys is in the filter.
-// The keys are drawn before the clock runs. A key that was inserted and is not
-// found is an error.
+// lookupRates runs all lookers in turn, round after round, and returns the median rate of each,
+// in million lookups a second. The given share of the keys is in the filter. Keys are drawn
+// before the clock runs. It is an error if an inserted key is not found.
 func (c *config) lookupRates(all []looker, share float64) ([]float64, error) {
 	keys := make([]uint64, c.extent.lookups)
 	rates := make([][]float64, len(all))
@@ -50,7 +49,7 @@ func (c *config) lookupRates(all []looker, share float64) ([]float64, error) {
 			return nil, err
 		}
 		for turn := range all {
-			i := (turn + round) % len(all) // nobody is always after the same one
+			i := (turn + round) % len(all) // no looker always follows the same one
 			l := all[i]
 			rng := rand.New(rand.NewPCG(c.seed, uint64(round)))
 			present := c.drawMixed(keys, l.n, share, rng)
@@ -69,12 +68,12 @@ func (c *config) lookupRates(all []looker, share float64) ([]float64, error) {
 	return medians, nil
 }
 
-// perSecond gives million operations a second.
+// perSecond returns million operations a second.
 func perSecond(n int, took time.Duration) float64 {
 	return float64(n) / 1e6 / max(took.Seconds(), 1e-9)
 }
 
-// median of at least one number.
+// median returns the median of at least one number.
 func median(x []float64) float64 {
 	s := slices.Sorted(slices.Values(x))
 	if n := len(s); n%2 == 0 {
@@ -83,18 +82,16 @@ func median(x []float64) float64 {
 	return s[len(s)/2]
 }
 
-// mostEfficient is the last of the lookers of a member: in batches where it has
-// them.
+// mostEfficient returns the last looker of a member, which uses batches if there are any.
 func (m *member) mostEfficient() looker {
 	l := m.lookers()
 	return l[len(l)-1]
 }
 
-// checkAll looks every key up that is in a member. One that is not found is an
-// error.
+// checkAll looks up every key in a member. It is an error if one is not found.
 func (c *config) checkAll(m *member) error { return c.checkFrom(m, 0) }
 
-// checkFrom is checkAll for keys of numbers from first on.
+// checkFrom is checkAll for keys numbered from first on.
 func (c *config) checkFrom(m *member, first uint64) error {
 	found, err := c.countRange(m.mostEfficient(), first, m.n)
 	if err == nil && found != m.n {
@@ -103,13 +100,13 @@ func (c *config) checkFrom(m *member, first uint64) error {
 	return err
 }
 
-// falsePositives gives the share of the first so many absent keys that is found.
+// falsePositives returns the share of the first absent keys that are found.
 func (c *config) falsePositives(l looker, absent uint64) (float64, error) {
 	found, err := c.countRange(l, firstAbsent, absent)
 	return float64(found) / float64(absent), err
 }
 
-// countRange gives how many of n keys, of numbers from first on, are found.
+// countRange returns how many of n keys, numbered from first on, are found.
 func (c *config) countRange(l looker, first, n uint64) (found uint64, err error) {
 	keys := make([]uint64, 1<<14)
 	for end := first + n; first < end; first += uint64(len(keys)) {

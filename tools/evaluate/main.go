@@ -1,13 +1,12 @@
-// Command evaluate runs the evaluation of the cuckoo filter paper again (Fan,
-// Andersen, Kaminsky, Mitzenmacher, "Cuckoo Filter: Practically Better Than
-// Bloom", CoNEXT'14), with mmapfilter and with filters to compare it with. From
-// the root of the module:
+// Command evaluate repeats the evaluation of the cuckoo filter paper (Fan, Andersen, Kaminsky,
+// Mitzenmacher, "Cuckoo Filter: Practically Better Than Bloom", CoNEXT'14), with mmapfilter and
+// with other filters. From the root of the module:
 //
 //	go -C tools/evaluate run . all                 # every figure, small: to results/index.html
 //	go -C tools/evaluate run . fig5 --scale paper  # one, at the size of the paper
 //
-// Each figure is a JSON file and a CSV file of what was measured; the pictures and the
-// page are drawn of the JSON files alone, and drawn again, without measuring, by
+// The data of each figure are in a JSON file and a CSV file. The pictures and the page are drawn
+// from the JSON files alone. They are drawn again, without measuring, by
 //
 //	go -C tools/evaluate run . draw
 //	go -C tools/evaluate run . readme    # the table of README.md likewise
@@ -38,8 +37,7 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], experiments, os.Stdout, os.Stderr))
 }
 
-// run is the whole program: it runs the command in args and gives the exit
-// status.
+// run runs the command in args, and returns the exit status.
 func run(ctx context.Context, args []string, list []experiment, stdout, stderr io.Writer) int {
 	root := newRootCommand(list)
 	root.SetArgs(args)
@@ -52,7 +50,7 @@ func run(ctx context.Context, args []string, list []experiment, stdout, stderr i
 	return 0
 }
 
-// rootHelp comes before and after the list of the experiments.
+// rootHelp is the help text, with room for the list of experiments.
 const rootHelp = `Usage: evaluate COMMAND... [--scale small|paper] [--out DIR] [--seed N] [...]
 
 Run the evaluation of the cuckoo filter paper again. A command runs one
@@ -127,7 +125,7 @@ func newRootCommand(list []experiment) *cobra.Command {
 	return root
 }
 
-// experimentsOf takes the names of further experiments.
+// experimentsOf accepts the names of further experiments.
 func experimentsOf(list []experiment) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		for _, name := range args {
@@ -139,7 +137,7 @@ func experimentsOf(list []experiment) cobra.PositionalArgs {
 	}
 }
 
-// named finds an experiment; it is -1 where there is none of that name.
+// named returns the index of the experiment with a name, or -1.
 func named(list []experiment, name string) int {
 	return slices.IndexFunc(list, func(e experiment) bool { return e.name == name })
 }
@@ -151,10 +149,10 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// runAll runs experiments, each after the other, in a directory for their files.
-// After a signal it does not wait for the one that runs.
+// runAll runs experiments one after another, with a directory for their files. After a signal
+// it returns without waiting for the running one.
 func (c *config) runAll(ctx context.Context, list []experiment) (err error) {
-	// Not to be found out when the first of them is done.
+	// Check now, not when the first experiment is done.
 	if err := writable(c.out); err != nil {
 		return fmt.Errorf("--out: %w", err)
 	}
@@ -181,7 +179,7 @@ func (c *config) runAll(ctx context.Context, list []experiment) (err error) {
 	}
 }
 
-// writable makes a directory, and a file in it, which it removes.
+// writable creates a directory, and creates and removes a file in it.
 func writable(dir string) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err

@@ -12,24 +12,23 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
-// syncEvery is after how many operations a live filter is synced.
+// syncEvery is the number of operations between calls of Sync.
 const syncEvery = 65_536
 
-// batchKeys is how many keys are looked up in one call of ContainsHashes.
+// batchKeys is the number of keys in one call of ContainsHashes.
 const batchKeys = 1024
 
-// A mapped filter is one of this library, in a file. Lookups go through a reader's
-// view of the file, as those of another process would; what is committed is there.
+// A mapped is a filter of this library, in a file. Lookups go through a second handle, as in
+// another process, and see what is committed.
 type mapped struct {
 	path   string
-	live   *mmapfilter.Filter // nil in a file that was built and is only read
+	live   *mmapfilter.Filter // nil if the file is only read
 	reader *mmapfilter.Filter
 	ops    int   // since the last Sync
-	err    error // the first of an operation, apart from ErrFull
+	err    error // the first error of an operation, except ErrFull
 }
 
-// hash is that of the 8 bytes of a key. It is part of what is timed, as it is of
-// the peers.
+// hash hashes the 8 bytes of a key. That is part of the time, as it is for the peers.
 func (m *mapped) hash(key uint64) uint64 {
 	var b [8]byte
 	binary.LittleEndian.PutUint64(b[:], key)
@@ -54,7 +53,7 @@ func (m *mapped) Delete(key uint64) bool {
 	return deleted
 }
 
-// operation syncs when it is time.
+// operation counts an operation, and calls Sync when it is due.
 func (m *mapped) operation() {
 	if m.ops++; m.ops == syncEvery {
 		m.ops = 0
@@ -62,8 +61,8 @@ func (m *mapped) operation() {
 	}
 }
 
-// commit makes all durable, and the file complete by itself, so that nothing of it
-// goes on in the background while another structure is measured.
+// commit makes a checkpoint, so that no work on the file goes on in the background while
+// another structure is measured.
 func (m *mapped) commit() {
 	m.fail(m.live.Checkpoint(context.Background()))
 }
@@ -76,7 +75,7 @@ func (m *mapped) fail(err error) {
 
 func (m *mapped) Contains(key uint64) bool { return m.reader.ContainsHash(m.hash(key)) }
 
-// countBatch gives how many of the keys are found, asked for in batches.
+// countBatch returns how many of the keys are found, looked up in batches.
 func (m *mapped) countBatch(keys []uint64) (found int) {
 	var hashes [batchKeys]uint64
 	var answers [batchKeys]bool
@@ -115,10 +114,9 @@ type shape struct {
 
 func (s shape) String() string { return fmt.Sprintf("%s, f=%d, b=%d", s.layout, s.f, s.b) }
 
-// options gives those that make a table of so many lines (buckets, but in the
-// layout Blocked), and the number that it will have: the least from there on that
-// the library makes. Their capacity is looked for, since short fingerprints get
-// more lines for the same keys, or are refused.
+// options returns the options of a table, and its number of lines: the least number from lines
+// on that the library makes. (Lines are buckets, except in layout Blocked.) It searches for the
+// capacity, since short fingerprints get more lines for the same keys, or are refused.
 func (s shape) options(lines uint64) (*mmapfilter.Options, uint64, error) {
 	o := &mmapfilter.Options{Layout: s.layout, FingerprintBits: s.f, BucketSize: s.b, CommitInterval: -1}
 	plan := func(capacity uint64) (mmapfilter.Plan, error) {
@@ -134,17 +132,17 @@ func (s shape) options(lines uint64) (*mmapfilter.Options, uint64, error) {
 	return o, p.Lines, err
 }
 
-// lines is how many lines fit so many bytes.
+// lines returns how many lines fit in the given number of bytes.
 func (s shape) lines(bytes uint64) uint64 {
 	return bytes * 8 / uint64(layout.LineBits(s.layout, s.params()))
 }
 
-// slots is how many a line has.
+// slots returns the number of slots in a line.
 func (s shape) slots() uint64 { return uint64(layout.SlotsPerLine(s.layout, s.params())) }
 
 func (s shape) params() layout.Params { return layout.Params{FingerprintBits: s.f, BucketSize: s.b} }
 
-// create makes an empty table, open for writing.
+// create creates an empty table, open for writing.
 func (c *config) create(name string, o *mmapfilter.Options) (*mapped, error) {
 	o.Seed = hashSeed
 	path, err := c.path(name)
@@ -158,15 +156,15 @@ func (c *config) create(name string, o *mmapfilter.Options) (*mapped, error) {
 	return c.read(&mapped{path: path, live: live})
 }
 
-// hashSeed is that of every filter: without one, Create takes one at random.
+// hashSeed is the seed of every filter. Without one, Create takes a random seed.
 const hashSeed = 1
 
-// build makes a table of the first n keys.
+// build builds a table of the first n keys.
 func (c *config) build(name string, o *mmapfilter.Options, n uint64) (*mapped, error) {
 	return c.buildFrom(name, o, 0, n)
 }
 
-// buildFrom makes a table of n keys, of numbers from first on.
+// buildFrom builds a table of n keys, numbered from first on.
 func (c *config) buildFrom(name string, o *mmapfilter.Options, first, n uint64) (*mapped, error) {
 	o.Seed = hashSeed
 	path, err := c.path(name)
@@ -192,7 +190,7 @@ func (c *config) extend(m *mapped) (*mapped, error) {
 	return c.read(&mapped{path: m.path, live: live})
 }
 
-// read opens the reader's view of a file that is being written.
+// read opens a second handle for reading.
 func (c *config) read(m *mapped) (*mapped, error) {
 	reader, err := mmapfilter.OpenReadOnly(m.path, nil)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A child is a process that the parent has started.
+// A child is a process that the parent started.
 type child struct {
 	*exec.Cmd
 	role    string
@@ -18,7 +18,6 @@ type child struct {
 	killed  bool // by the parent
 }
 
-// start starts a process with a role.
 func (p *parent) start(role string, number int) (*child, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -50,14 +49,13 @@ func (c *child) running() bool {
 	}
 }
 
-// kill kills the process.
 func (c *child) kill() {
 	c.killed = true
 	c.Process.Kill()
 }
 
-// wait waits for the end of the process, and gives whether it was killed. One that
-// ends in any other way than it should is a violation.
+// wait waits for the process to end, and reports whether it was killed. Any other bad end is a
+// violation.
 func (p *parent) wait(c *child) (killed bool) {
 	select {
 	case <-c.ended:
@@ -73,7 +71,7 @@ func (p *parent) wait(c *child) (killed bool) {
 		return true
 	case code == exitGood:
 		return false
-	case code == exitViolation && p.violated(): // it has told
+	case code == exitViolation && p.violated(): // it has printed the violation
 		return false
 	}
 	p.violation("the process %q ended: %s", c.role, c.ProcessState)

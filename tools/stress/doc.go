@@ -1,14 +1,13 @@
-// Command stress runs many processes on one filter file, kills them at random moments,
-// and looks for anything that the contract rules out.
+// Command stress runs many processes on one filter file, kills them at random moments, and checks
+// that the contract holds.
 //
 //	go run ./tools/stress -for 30s
 //
-// One process writes, with several goroutines, at a load of about 95 %, so that items
-// move all the time; four processes read. The file has any layout. The writer is killed while it opens the file,
-// recovers it, works, syncs, checkpoints, seals or closes, or is suspended for a moment.
-// The next writer recovers what it leaves, or a reader, this process, or a process that
-// is killed in turn. Now and then a new file replaces the old one. These rules are
-// checked:
+// One process writes, with several goroutines, at a load of about 95 %, so that items move all the
+// time. Four processes read. The file has any layout. The writer is killed while it opens the
+// file, recovers it, works, syncs, checkpoints, seals or closes; or it is suspended for a moment.
+// Then the next writer recovers the file, or a reader does, or this process, or a process that is
+// killed in turn. Now and then a new file replaces the old one. These rules are checked:
 //
 //   - A key that was synced, and whose delete has not begun, is found by every
 //     reader and by the writer (C1).
@@ -19,11 +18,10 @@
 //     model is found, and Count is exact (C7).
 //   - A second writer is refused, a sealed file verifies, and nothing fails or hangs.
 //
-// The processes share a page of memory (page.go), with a word for each key that
-// says what is certain about it. The writer changes that word before and after it
-// changes the filter; a reader reads it before and after a lookup.
+// The processes share a page of memory (page.go). It has a word for each key that says what is
+// certain about the key. The writer changes the word before and after it changes the filter. A
+// reader loads it before and after a lookup.
 //
-// The exit status is 0 if nothing is wrong, 1 after a violation and 2 after another
-// error; the files are kept then. The same seed makes the same choices, but not at the
-// same times.
+// The exit status is 0 if all is well, 1 after a violation, and 2 after any other error; the files
+// are kept in the last two cases. The same seed makes the same choices, but not at the same times.
 package main

@@ -21,19 +21,19 @@ const (
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// options are the flags.
+// options holds the flags.
 type options struct {
 	length time.Duration
 	lives  int
 	seed   uint64
 	dir    string
 
-	// For the processes that the first one starts.
+	// Only for processes that the parent starts.
 	role   string
 	number int
 }
 
-// run is the whole program, in any role.
+// run runs the program in any role.
 func run(args []string, stdout, stderr io.Writer) int {
 	var o options
 	flags := flag.NewFlagSet("stress", flag.ContinueOnError)
@@ -74,12 +74,12 @@ func (o options) run(stdout, stderr io.Writer) (status int, err error) {
 	if err != nil {
 		return exitError, err
 	}
-	signal.Ignore(os.Interrupt, syscall.SIGTERM) // they are for the parent
+	signal.Ignore(os.Interrupt, syscall.SIGTERM) // the parent handles them
 	untilParentEnds()
 	return act(p), nil
 }
 
-// roles are what a process that the parent starts may be told to do.
+// roles maps the roles of child processes to what they do.
 var roles = map[string]func(*process) int{
 	"writer":  (*process).write,
 	"reader":  (*process).read,

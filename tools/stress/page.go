@@ -9,15 +9,15 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// A page is how the processes inform each other, through a file that each of them maps:
-// what is stored there survives the process that stored it.
+// A page is memory that the processes share, through a file that each of them maps. A value
+// stored there survives the process that stored it.
 //
 //	word 0      words with a name, 8 apart
 //	word 2048   operations that have been issued, see stream.go
-//	word 4096   a word for each key, see keys.go
+//	word 4096   a word for each key, see state
 type page struct {
 	words []uint64
-	m     *recovery.Mapping // for its lifetime
+	m     *recovery.Mapping // keeps the mapping alive
 }
 
 const (
@@ -26,7 +26,7 @@ const (
 	pageBytes   = 8 * (pageKeys + keyCount)
 )
 
-// The parts of a page have room: a constant below 0 would not compile.
+// The parts of a page must not overlap: a negative constant does not compile.
 const (
 	_ = uint(pageStreams - (wordCounters + 8*counters))
 	_ = uint(pageKeys - (pageStreams + streams*streamWords))
@@ -34,27 +34,27 @@ const (
 
 // The words with a name.
 const (
-	wordFile     = 8 * iota // counts the files that have been made; see reader.go
-	wordBase                // operations that were done before the file was made
+	wordFile     = 8 * iota // number of the file; see reader.go
+	wordBase                // operations done before the file was made
 	wordSeed                // of the hash of the file, or of the next one for a builder
 	wordCapacity            // likewise
 	wordLayout              // likewise
 	wordBits                // f, likewise
 	wordLimit               // keys from this one on are not inserted
-	wordTarget              // how many keys the writer tends to
+	wordTarget              // how many keys the writer aims at
 	wordLogBytes            // for the next writer
 	wordInterval            // likewise, in nanoseconds; 0 for none
-	wordStop                // how the writer is to end: one of stopNo, stopClose, stopSeal
-	wordEnd                 // not 0: readers end
-	wordReopen              // counts the times that readers were told to open the file again
+	wordStop                // how the writer must end: stopNo, stopClose or stopSeal
+	wordEnd                 // readers end if it is not 0
+	wordReopen              // how often readers were told to reopen the file
 	wordPhase               // what the writer is doing
 	wordServed              // odd while the writer has the file open
 
-	wordReopened // by each reader, in one of 8 words: the last wordReopen that it has followed
+	wordReopened // 8 words, one for each reader: the last wordReopen it obeyed
 	wordCounters
 )
 
-// What the writer may be doing.
+// Phases of the writer.
 const (
 	phaseNone = iota
 	phaseOpen
@@ -68,7 +68,7 @@ const (
 
 var phaseNames = [phases]string{"no writer", "open", "work", "sync", "checkpoint", "seal", "close"}
 
-// The ways in which the writer may be told to end.
+// Ways to end that the writer is told.
 const (
 	stopNo = iota
 	stopClose
@@ -114,7 +114,7 @@ const (
 	counters
 )
 
-// openPage maps the page of a directory, which is made where there is none.
+// openPage maps the page of a directory, and creates it if necessary.
 func openPage(dir string) (*page, error) {
 	f, err := os.OpenFile(filepath.Join(dir, "page"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -139,14 +139,14 @@ func (p *page) counted(counter int) uint64    { return p.get(wordCounters + 8*co
 func (p *page) violated() bool                { return p.counted(countViolations) > 0 }
 func (p *page) key(id int) uint64             { return p.get(pageKeys + id) }
 
-// A state is what is certain of a key.
+// A state is what is certain about a key.
 type state uint64
 
 const (
 	absent    state = iota // its delete was synced, or it was never inserted
-	inserting              // its insert has begun, and was not synced
+	inserting              // its insert has begun, and is not synced
 	synced                 // its insert was synced
-	deleting               // its delete has begun, and was not synced
+	deleting               // its delete has begun, and is not synced
 	states
 )
 
@@ -154,21 +154,20 @@ func (s state) String() string {
 	return [...]string{"absent", "inserting", "synced", "deleting"}[s%states]
 }
 
-// in reports whether the key is in the filter, where no operation on it is under
-// way.
+// in reports whether the key is in the filter, if no operation on it is in progress.
 func (s state) in() bool { return s == inserting || s == synced }
 
-// A word of a key is its state, and counts its changes above it: so the one that
-// reads the same before and after a lookup has not changed meanwhile.
+// The word of a key holds its state, and above it a count of its changes. So if the word is the
+// same before and after a lookup, the key did not change during the lookup.
 func stateOf(word uint64) state { return state(word % uint64(states)) }
 
-// enter gives a key a state. One goroutine at a time does, of all processes.
+// enter sets the state of a key. Only one goroutine at a time may do so, across all processes.
 func (p *page) enter(id int, s state) {
 	w := p.key(id)
 	p.set(pageKeys+id, w-w%uint64(states)+uint64(states)+uint64(s))
 }
 
-// settle makes certain what has been synced of a key.
+// settle marks the last operation on a key as synced.
 func (p *page) settle(id int) {
 	switch stateOf(p.key(id)) {
 	case inserting:
@@ -178,7 +177,7 @@ func (p *page) settle(id int) {
 	}
 }
 
-// Keys have numbers. Some are equal to others: the first copies numbers of every
+// Keys have numbers, some of which stand for the same key: the first copies numbers of every
 // family are one key, more often than its buckets have room for.
 const (
 	keyCount = 1 << 17
@@ -186,7 +185,7 @@ const (
 	copies   = 30
 )
 
-// appendKey appends the key of a number.
+// appendKey appends the key with number id.
 func appendKey(dst []byte, seed uint64, id int) []byte {
 	if id%family < copies {
 		id -= id % family

@@ -14,19 +14,18 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// A parent goes from one life of the writer to the next: it starts one, kills it or
-// has it end, has someone recover the file, looks at what is left, and now and then
-// has a new file made in the place of the old.
+// A parent runs one life of the writer after another. It starts a writer, kills it or makes it
+// end, has the file recovered, and examines what is left. Now and then it has a new file
+// replace the old one.
 type parent struct {
 	*process
 	readers [readers]*child
-	deletes uint64 // that were counted when the file was made
+	deletes uint64 // counted when the file was made
 }
 
 const readers = 4
 
-// run does that until the context ends, or for so many lives, or until something is
-// wrong.
+// run does so until the context ends, or for the given number of lives, or until a violation.
 func (p *parent) run(ctx context.Context, lives int) error {
 	p.set(wordFile, 1)
 	if err := p.create(); err != nil {
@@ -43,7 +42,7 @@ func (p *parent) run(ctx context.Context, lives int) error {
 			return err
 		}
 	}
-	if !p.violated() { // what is left, as a sealed file
+	if !p.violated() { // finish the file, and seal it
 		if err := p.last(); err != nil {
 			return err
 		}
@@ -55,8 +54,8 @@ func (p *parent) run(ctx context.Context, lives int) error {
 	return nil
 }
 
-// choose chooses the next file: of any layout, since they move items in ways of their
-// own, and for any order of magnitude of keys, if those of the model leave it so.
+// choose chooses the next file. Layouts move items in different ways, so it may have any of
+// them. It may be for any order of magnitude of keys that has room for those of the model.
 func (p *parent) choose() {
 	const least, most = 4000, keyCount * 3 / 4
 	capacity := least
@@ -72,7 +71,7 @@ func (p *parent) choose() {
 	p.set(wordSeed, p.rng.Uint64()|1)
 }
 
-// fileOptions are those of the next file, for about 95 % of its slots in use.
+// fileOptions returns the options of the next file, for about 95 % of its slots in use.
 func (p *process) fileOptions() *mmapfilter.Options {
 	return &mmapfilter.Options{
 		Capacity:        p.get(wordCapacity),
@@ -82,7 +81,7 @@ func (p *process) fileOptions() *mmapfilter.Options {
 	}
 }
 
-// buildOver makes a new file of keys.
+// buildOver builds a new file of keys over the old one.
 func (p *process) buildOver(keys iter.Seq2[[]byte, error]) error {
 	f, err := retry(func() (*mmapfilter.Filter, error) {
 		return mmapfilter.Build(context.Background(), p.path, p.fileOptions(), keys)
@@ -103,10 +102,10 @@ func (p *parent) create() error {
 	return f.Close()
 }
 
-// limit has the writer use a third more keys than the file has room for.
+// limit lets the writer use a third more keys than the file has room for.
 func (p *parent) limit() { p.set(wordLimit, min(p.get(wordCapacity)*4/3, keyCount)) }
 
-// keysIn counts the keys of the model.
+// keysIn counts the keys in the model.
 func (p *parent) keysIn() (n int) {
 	for id := range keyCount {
 		if stateOf(p.key(id)).in() {
@@ -116,11 +115,11 @@ func (p *parent) keysIn() (n int) {
 	return n
 }
 
-// overTarget is how many keys more than its target a writer may have for a while: those of a
-// batch of each goroutine, and what it lets go by. No insert is refused below capacity.
+// overTarget is by how many keys the writer may exceed its target for a while: a batch of each
+// goroutine, and the difference that it tolerates. No insert is refused below capacity.
 const overTarget = 500
 
-// life is one life of the writer, and what comes after it.
+// life runs one life of the writer, and what follows it.
 func (p *parent) life(n int) error {
 	capacity := p.get(wordCapacity)
 	target := capacity*uint64(95+p.rng.IntN(6))/100 - overTarget
@@ -171,10 +170,10 @@ func (p *parent) work(w *child, d time.Duration) {
 	}
 }
 
-// longestLife is for how long a writer works.
+// longestLife bounds how long a writer works.
 const longestLife = time.Second
 
-// end has the writer end by itself, and seal the file or not.
+// end tells the writer to end, and either to seal the file or not.
 func (p *parent) end(w *child) {
 	p.work(w, time.Duration(p.rng.Int64N(int64(longestLife))))
 	sealed := p.rng.IntN(2) == 0
@@ -191,8 +190,7 @@ func (p *parent) end(w *child) {
 	p.verify(sealed)
 }
 
-// kill kills the writer: as soon as it does something that is chosen, or at some
-// time.
+// kill kills the writer, either when it reaches a chosen phase or at a random time.
 func (p *parent) kill(w *child) {
 	switch p.rng.IntN(4) {
 	case 0: // soon
@@ -226,8 +224,8 @@ func (p *parent) kill(w *child) {
 	p.set(wordPhase, phaseNone)
 }
 
-// beside has a second one try to write. While the first has the file open, that is
-// ErrLocked.
+// beside tries to open, recover or build the file as a second writer. That must fail with
+// ErrLocked while the first writer has the file open.
 func (p *parent) beside(w *child) {
 	before := p.get(wordServed)
 	var f *mmapfilter.Filter
@@ -261,9 +259,9 @@ func (p *parent) beside(w *child) {
 	}
 }
 
-// suspend has the writer stand still for a moment, wherever it is.
+// suspend stops the writer for a moment, wherever it is.
 func (p *parent) suspend(w *child) {
-	if suspend(w.Process) != nil { // it has ended, or the system cannot
+	if suspend(w.Process) != nil { // it has ended, or the system cannot suspend it
 		return
 	}
 	p.count(countSuspended, 1)
@@ -271,7 +269,7 @@ func (p *parent) suspend(w *child) {
 	resume(w.Process)
 }
 
-// live reports whether the file is one whose writer died: nobody writes now.
+// live reports whether the file is live. It is called when nobody writes, so the writer died.
 func (p *parent) live() bool {
 	h, err := p.head()
 	if err != nil {
@@ -281,7 +279,7 @@ func (p *parent) live() bool {
 	return h.Superblock.State() == layout.Live
 }
 
-// afterKill has someone recover the file, or leaves that to the next writer.
+// afterKill has the file recovered, or leaves that to the next writer.
 func (p *parent) afterKill(n int) error {
 	if !p.live() {
 		return nil
@@ -313,8 +311,8 @@ func (p *parent) afterKill(n int) error {
 	return nil
 }
 
-// recoverByChild has a process recover the file that is killed on the way, and
-// maybe another one.
+// recoverByChild starts one to three processes, one after another, that recover the file, and
+// kills most of them meanwhile.
 func (p *parent) recoverByChild(n int) error {
 	for range 1 + p.rng.IntN(3) {
 		c, err := p.start("recover", n)
@@ -332,8 +330,8 @@ func (p *parent) recoverByChild(n int) error {
 	return nil
 }
 
-// recoverByReaders has the readers open the file again. Now and then one of them
-// is killed meanwhile.
+// recoverByReaders tells the readers to open the file again. Now and then it kills one of them
+// meanwhile.
 func (p *parent) recoverByReaders() error {
 	request := p.add(wordReopen, 1)
 	if p.rng.IntN(3) == 0 {
@@ -359,7 +357,7 @@ func (p *parent) recoverByReaders() error {
 	return nil
 }
 
-// verify verifies a file at rest.
+// verify verifies a file that nobody writes to.
 func (p *parent) verify(sealed bool) {
 	r, err := retry(func() (mmapfilter.Report, error) { return mmapfilter.Verify(context.Background(), p.path) })
 	if err != nil {
@@ -371,8 +369,8 @@ func (p *parent) verify(sealed bool) {
 	p.count(countVerified, 1)
 }
 
-// examine opens the file, which recovers it if that is due, and holds it against
-// the model. If full, nothing may be under way.
+// examine opens the file, which recovers it if necessary, and compares it with the model. If
+// full is true, no operation may be in progress.
 func (p *parent) examine(full bool) error {
 	live := p.live()
 	f, err := retry(func() (*mmapfilter.Filter, error) { return mmapfilter.OpenReadOnly(p.path, nil) })
@@ -399,8 +397,8 @@ func (p *parent) examine(full bool) error {
 	return nil
 }
 
-// replace has a process make a new file of the keys of the model over the old
-// one, and kills it now and then.
+// replace has a process build a new file of the keys in the model over the old one, and
+// sometimes kills it.
 func (p *parent) replace(n int) error {
 	p.countMoves()
 	old, err := os.Stat(p.path)
@@ -444,7 +442,7 @@ func (p *parent) replace(n int) error {
 	}
 	p.count(countReplaced, 1)
 	p.limit()
-	for i := range streams { // the new file has what returned, and nothing is under way
+	for i := range streams { // the new file has exactly the operations that returned
 		p.stream(i).drop()
 	}
 	p.set(wordBase, p.returnedOps())
@@ -452,10 +450,9 @@ func (p *parent) replace(n int) error {
 	return p.examine(true)
 }
 
-// countMoves counts the items that were moved in the life of the file: as often as
-// something was taken out of a line, by the removal counters, and it was not a
-// delete. It is a little less: a delete may take from the stash, and a recovery
-// counts nothing.
+// countMoves counts the moves of items in the file: by the removal counters, how often a line
+// lost an item, minus the deletes. That is slightly too few, since a delete may take an item
+// from the stash, and a recovery does not count.
 func (p *parent) countMoves() {
 	f, _, err := recovery.OpenFile(p.path)
 	if err != nil {
@@ -483,7 +480,7 @@ func (p *parent) countMoves() {
 	p.deletes = deletes
 }
 
-// last has a writer repeat what is left, and seal the file.
+// last has a writer repeat the operations in progress, and seal the file.
 func (p *parent) last() error {
 	p.set(wordStop, stopSeal)
 	w, err := p.start("writer", -1)

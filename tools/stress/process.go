@@ -13,7 +13,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
-// A process is what the parent and the processes that it starts have in common.
+// A process is what the parent and its child processes have in common.
 type process struct {
 	options
 	*page
@@ -38,10 +38,10 @@ func newProcess(o options, out io.Writer) (*process, error) {
 	}, nil
 }
 
-// maxTold is how many violations a process prints; it counts all.
+// maxTold bounds how many violations a process prints. It counts them all.
 const maxTold = 10
 
-// violation counts one, and prints it.
+// violation counts a violation, and prints it.
 func (p *process) violation(format string, args ...any) {
 	p.count(countViolations, 1)
 	if p.told.Add(1) > maxTold {
@@ -63,12 +63,11 @@ func (p *process) kills() (n uint64) {
 	return n
 }
 
-// patience is how long someone waits for what should take milliseconds: the lock
-// that another has for a recovery, the end of a process. What takes longer hangs.
+// patience bounds waiting for something that should take milliseconds, such as the lock of a
+// process that recovers the file, or the end of a process. Anything longer hangs.
 const patience = 60 * time.Second
 
-// retry repeats something for as long as it fails because another process has
-// the file for the moment.
+// retry repeats f while it fails because another process has the file.
 func retry[T any](f func() (T, error)) (T, error) {
 	for begun := time.Now(); ; time.Sleep(time.Millisecond) {
 		v, err := f()
@@ -83,7 +82,7 @@ func retry[T any](f func() (T, error)) (T, error) {
 type asker struct {
 	*process
 	rng   *rand.Rand
-	own   bool // in the process of the writer
+	own   bool // in the writer process
 	ids   [askBlock]int
 	words [askBlock]uint64
 	keys  [][]byte
@@ -102,10 +101,9 @@ func (p *process) newAsker(n int, own bool) *asker {
 	return a
 }
 
-// ask looks keys up, and judges the answers by the words of the keys before and
-// after it: one that was synced before, and has not changed, must be found (C1).
-// file is the number of the file that f is. Where another one has taken its place
-// meanwhile, nobody can tell; it gives false.
+// ask looks up keys, and checks the answers against their words before and after. A key that
+// was synced before and has not changed must be found (C1). file is the number of the file that
+// f is. If a new file has replaced it meanwhile, nothing can be said, and ask returns false.
 func (a *asker) ask(f *mmapfilter.Filter, file uint64) bool {
 	limit := int(a.get(wordLimit))
 	batch := a.rng.IntN(2) == 0
@@ -155,17 +153,17 @@ func (a *asker) ask(f *mmapfilter.Filter, file uint64) bool {
 	return true
 }
 
-// pause leaves the processors to others for about half of the time.
+// pause leaves the processors to others about half of the time.
 func (a *asker) pause() {
 	if a.asked++; a.asked%pauseBlocks == 0 {
 		time.Sleep(time.Duration(a.rng.IntN(300)) * time.Microsecond)
 	}
 }
 
-// pauseBlocks is how many blocks of lookups there are to one pause.
+// pauseBlocks is the number of blocks of lookups between pauses.
 const pauseBlocks = 16
 
-// missing tells of a key that should be there, and of what comes of asking again.
+// missing reports a key that should have been found, and how often further lookups miss it.
 func (a *asker) missing(f *mmapfilter.Filter, id int, word uint64, batch bool) {
 	again := 0
 	const tries = 1000
@@ -178,8 +176,8 @@ func (a *asker) missing(f *mmapfilter.Filter, id int, word uint64, batch bool) {
 		id, appendKey(nil, a.seed, id), batch, word, a.key(id), stateOf(a.key(id)), again, tries, f.Hash(appendKey(nil, a.seed, id)), f.Err())
 }
 
-// untilParentEnds ends the process when the parent does, whatever ends that: its
-// end of standard input is closed then.
+// untilParentEnds ends the process when the parent ends for any reason, since that closes its
+// standard input.
 func untilParentEnds() {
 	go func() {
 		io.Copy(io.Discard, os.Stdin)

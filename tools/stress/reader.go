@@ -4,12 +4,11 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
-// read asks for keys until the parent ends it.
+// read looks up keys until the parent ends it.
 //
-// The number of the file is stored after a new one has taken the place of the
-// old, and before a writer changes that. So a file that was opened after a number
-// was loaded is that one, or the next, which has the same keys as long as the
-// number stays.
+// wordFile is stored after a new file has replaced the old one, and before a writer changes the
+// new one. So a file opened after loading wordFile is either the file with that number or the
+// next one, which has the same keys as long as the number stays.
 func (p *process) read() int {
 	a := p.newAsker(0, false)
 	for p.get(wordEnd) == 0 {
@@ -41,10 +40,10 @@ func (p *process) read() int {
 	return exitGood
 }
 
-// maxAsks is for how many blocks of lookups a reader has the file open, at most.
+// maxAsks bounds how many blocks of keys a reader looks up before it reopens the file.
 const maxAsks = 20_000
 
-// recoverFile is a process that recovers the file.
+// recoverFile recovers the file, in a process of its own.
 func (p *process) recoverFile() int {
 	r, err := retry(func() (mmapfilter.Recovery, error) { return mmapfilter.Recover(p.path) })
 	if err != nil {
@@ -57,7 +56,7 @@ func (p *process) recoverFile() int {
 	return exitGood
 }
 
-// build is a process that makes a new file of the keys of the model, over the old.
+// build builds a new file of the keys in the model over the old one, in a process of its own.
 func (p *process) build() int {
 	err := p.buildOver(func(yield func([]byte, error) bool) {
 		var key []byte

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// print prints what has been counted.
+// print prints the counters.
 func (p *parent) print(out io.Writer, took time.Duration) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	row := func(name, format string, args ...any) { fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
@@ -26,8 +26,8 @@ func (p *parent) print(out io.Writer, took time.Duration) error {
 	}
 	row("kills", "%d: the writer %s%d readers, %d in Recover, %d in Build", kills, parts, n(countKillsReader), n(countKillsRecovery), n(countKillsBuild))
 	row("suspended", "%d times", n(countSuspended))
-	// Readers are told by what is left: one that recovers a file of itself, just
-	// before someone else would, is not counted.
+	// A recovery by a reader is inferred from the state of the file. If a reader recovers it on
+	// its own just before another process would, that is not counted.
 	row("recoveries", "%d by the writer, %d by readers, %d by the parent, %d by another process, of %d files left live",
 		n(countByWriter), n(countByReader), n(countByParent), n(countByChild), n(countDead))
 	row("replacements", "%d", n(countReplaced))
@@ -38,7 +38,7 @@ func (p *parent) print(out io.Writer, took time.Duration) error {
 	return w.Flush()
 }
 
-// endAll ends what is left running after an error.
+// endAll kills the readers that still run, after an error.
 func (p *parent) endAll() {
 	for _, c := range p.readers {
 		if c != nil && c.running() {

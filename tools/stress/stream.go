@@ -2,14 +2,13 @@ package main
 
 import "fmt"
 
-// Operations go in streams, one for each goroutine of the writer. A key belongs to
-// the stream of its class, so that no two streams have an operation under way that
-// Count could not tell from one another. It does in every life of the writer: what one
-// has issued, the next repeats in that stream.
+// Operations go in streams, one for each goroutine of the writer. A key belongs to the stream of
+// its class. So operations in progress in two streams never affect the same Count. A key stays in
+// its stream in every life of the writer: the next one repeats what the last one issued, in the
+// same stream.
 //
-// A stream has its last operations in the page, under their numbers: they are
-// entered, issued, made and returned, in this order. If more have been issued than have
-// returned, the page says which ones are uncertain.
+// A stream keeps its last operations in the page, by number. They are entered, issued, made and
+// returned, in this order. If more were issued than returned, the page says which are uncertain.
 const (
 	streams     = 4
 	streamRing  = 16
@@ -35,7 +34,7 @@ func (o op) String() string {
 	return fmt.Sprintf("insert of key %d", o.id)
 }
 
-// A stream is one of them, in the page.
+// A stream is the part of the page for one stream.
 type stream struct {
 	*page
 	at int // its first word
@@ -46,13 +45,13 @@ func (p *page) stream(n int) stream { return stream{p, pageStreams + n*streamWor
 func (s stream) issued() uint64   { return s.get(s.at + streamIssued) }
 func (s stream) returned() uint64 { return s.get(s.at + streamReturned) }
 
-// op gives operation n, one of the last.
+// op returns operation n, which must be one of the last streamRing.
 func (s stream) op(n uint64) op {
 	w := s.get(s.at + streamOps + int(n%streamRing))
 	return op{int(w / 2), w%2 == 1}
 }
 
-// issue enters operations.
+// issue enters operations, and then counts them as issued.
 func (s stream) issue(ops ...op) {
 	n := s.issued()
 	for i, o := range ops {
@@ -65,13 +64,13 @@ func (s stream) issue(ops ...op) {
 	s.set(s.at+streamIssued, n+uint64(len(ops)))
 }
 
-// done says that so many more have returned.
+// done counts n more operations as returned.
 func (s stream) done(n int) { s.set(s.at+streamReturned, s.returned()+uint64(n)) }
 
 // drop forgets the operations that were issued and have not returned.
 func (s stream) drop() { s.set(s.at+streamIssued, s.returned()) }
 
-// returnedOps gives how many operations of all streams have returned.
+// returnedOps returns how many operations of all streams have returned.
 func (p *page) returnedOps() (n uint64) {
 	for i := range streams {
 		n += p.stream(i).returned()
@@ -79,7 +78,7 @@ func (p *page) returnedOps() (n uint64) {
 	return n
 }
 
-// issuedOps gives how many have been issued.
+// issuedOps returns how many operations of all streams were issued.
 func (p *page) issuedOps() (n uint64) {
 	for i := range streams {
 		n += p.stream(i).issued()

@@ -7,7 +7,6 @@ import (
 	"os"
 )
 
-// There are no signals here for a process to stand still. Nor are files written
-// on Windows.
+// This system has no signals that stop a process. (Files are not written on Windows either.)
 func suspend(*os.Process) error { return errors.ErrUnsupported }
 func resume(*os.Process) error  { return errors.ErrUnsupported }

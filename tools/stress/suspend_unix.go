@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// suspend has a process stand still.
+// suspend stops a process.
 func suspend(p *os.Process) error { return p.Signal(syscall.SIGSTOP) }
 
-// resume has it go on.
+// resume continues a process that was stopped.
 func resume(p *os.Process) error { return p.Signal(syscall.SIGCONT) }

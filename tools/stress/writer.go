@@ -13,20 +13,19 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
-// A writer is the process that writes: in rounds, in which every stream goes on
-// for some operations, while another goroutine asks and one may sync, checkpoint
-// or seal. Between two rounds nothing is under way, and SyncAt says so.
+// A writer is the process that writes, in rounds. In a round each stream makes some operations,
+// while one goroutine looks up keys, and another may sync, checkpoint or seal. Between two
+// rounds no operation is in progress, and SyncAt says so.
 type writer struct {
 	*model
 	f       *mmapfilter.Filter
 	workers [streams]*worker
-	length  atomic.Int64 // keys that are in
+	length  atomic.Int64 // keys in the filter
 
-	commits, checkpoints uint64 // of the filter, as far as they are counted
+	commits, checkpoints uint64 // of the filter, already counted
 }
 
-// write goes on where the file ends, until the parent says how to end, or kills
-// it.
+// write resumes writing, until the parent tells it to end or kills it.
 func (p *process) write() int {
 	err := p.writeOn()
 	if err != nil {
@@ -65,11 +64,11 @@ func (p *process) writeOn() error {
 	}
 }
 
-// errModel ends a writer that goes on from what is not so.
+// errModel ends a writer whose file differs from the model.
 var errModel = errors.New("the file differs from the model")
 
-// openWriter opens the file, and resolves what was under way when the writer before
-// died.
+// openWriter opens the file, and resolves the operations that were in progress when the last
+// writer died.
 func (p *process) openWriter() (*writer, error) {
 	p.set(wordPhase, phaseOpen)
 	opts := &mmapfilter.OpenOptions{
@@ -129,7 +128,7 @@ func (p *process) openWriter() (*writer, error) {
 	return w, w.syncAt()
 }
 
-// round is one round.
+// round runs one round.
 func (w *writer) round() error {
 	w.set(wordPhase, phaseWork)
 	ends := make(chan struct{})
@@ -172,11 +171,10 @@ func (w *writer) round() error {
 	return w.syncAt()
 }
 
-// filling reports whether the writer is far from as many keys as it tends to: then
-// it makes haste.
+// filling reports whether the writer is far below its target. Then it hurries.
 func (w *writer) filling() bool { return w.length.Load()+2000 < int64(w.get(wordTarget)) }
 
-// in does something in a phase.
+// in runs f in a phase.
 func (w *writer) in(phase uint64, f func(context.Context) error) error {
 	w.set(wordPhase, phase)
 	err := f(context.Background())
@@ -184,7 +182,7 @@ func (w *writer) in(phase uint64, f func(context.Context) error) error {
 	return err
 }
 
-// askOn asks until the round ends.
+// askOn looks up keys until the round ends.
 func (w *writer) askOn(ends <-chan struct{}) error {
 	a := w.newAsker(1, true)
 	for {
@@ -198,8 +196,8 @@ func (w *writer) askOn(ends <-chan struct{}) error {
 	}
 }
 
-// syncAt makes all that has been done durable, under the number of operations
-// that the file has.
+// syncAt makes all operations durable. The user sequence is the number of operations on the
+// file.
 func (w *writer) syncAt() error {
 	w.set(wordPhase, phaseSync)
 	seq := w.returnedOps() - w.get(wordBase)
@@ -241,11 +239,11 @@ type worker struct {
 	*writer
 	stream
 	rng      *rand.Rand
-	in, out  []int // keys of the stream that are in, and that may be inserted
+	in, out  []int // keys of the stream in the filter, and those it may insert
 	unsynced []int
 }
 
-// repeat makes the operations that were issued, and found not to have been done.
+// repeat makes the operations that were issued, but turned out not to have been done.
 func (k *worker) repeat() error {
 	for k.returned() < k.issued() {
 		o := k.stream.op(k.returned())
@@ -266,7 +264,7 @@ func (k *worker) repeat() error {
 	return nil
 }
 
-// work makes n operations or a few more.
+// work makes n operations, or a few more.
 func (k *worker) work(n int) error {
 	for n > 0 {
 		done, err := k.some()
@@ -321,7 +319,7 @@ func (k *worker) some() (n int, err error) {
 	return len(ops), k.insertBatch(ops)
 }
 
-// pick takes a key to be inserted: every other time the one that was deleted last.
+// pick takes a key to insert: half of the time the one deleted last.
 func (k *worker) pick() int {
 	if k.rng.IntN(2) == 0 {
 		return take(&k.out, len(k.out)-1)
@@ -329,7 +327,7 @@ func (k *worker) pick() int {
 	return take(&k.out, k.rng.IntN(len(k.out)))
 }
 
-// among reports whether a key is of the class of one of some operations.
+// among reports whether a key is in the class of one of the operations.
 func (k *worker) among(ops []op, id int) bool {
 	for _, o := range ops {
 		if k.placeOf[o.id].Class == k.placeOf[id].Class {
@@ -339,7 +337,7 @@ func (k *worker) among(ops []op, id int) bool {
 	return false
 }
 
-// take takes an element out.
+// take removes element i, and returns it.
 func take(list *[]int, i int) int {
 	l := *list
 	id := l[i]
@@ -348,7 +346,7 @@ func take(list *[]int, i int) int {
 	return id
 }
 
-// do makes an operation that has been issued, and returns.
+// do makes an operation that was issued, and marks it as returned.
 func (k *worker) do(o op) error {
 	key := appendKey(nil, k.seed, o.id)
 	if o.delete {
@@ -368,7 +366,7 @@ func (k *worker) do(o op) error {
 	return nil
 }
 
-// insertBatch makes inserts that have been issued at once.
+// insertBatch makes inserts that were issued, in one call.
 func (k *worker) insertBatch(ops []op) error {
 	var keys [][]byte
 	for _, o := range ops {
@@ -382,8 +380,8 @@ func (k *worker) insertBatch(ops []op) error {
 	return nil
 }
 
-// after is for operations that have returned. Lookups of this process see them at
-// once (R1).
+// after records operations that have returned. Lookups of this process must see them at once
+// (R1).
 func (k *worker) after(ops ...op) {
 	k.done(len(ops))
 	for _, o := range ops {
@@ -410,7 +408,7 @@ func (k *worker) after(ops ...op) {
 	}
 }
 
-// settle is for what has been synced.
+// settle settles the keys whose operations were synced.
 func (k *worker) settle() {
 	for _, id := range k.unsynced {
 		k.writer.settle(id)

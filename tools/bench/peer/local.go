@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// An Op does one thing with each of some keys, and counts of how many it was true.
+// An Op does one thing with each key, and returns for how many of them it was true.
 type Op func(keys []Key) int
 
-// Each makes an Op of what is done with one key. It calls that through a pointer, which is
-// too slow for lookups, see the loops where filters are made.
+// Each makes an Op from a function of one key. It calls do through a pointer, which is too slow
+// for lookups. These have loops of their own, where filters are made.
 func Each(do func(key []byte) bool) Op {
 	return func(keys []Key) (n int) {
 		for i := range keys {
@@ -21,7 +21,7 @@ func Each(do func(key []byte) bool) Op {
 	}
 }
 
-// Until is [Each] up to the first key of which it is false.
+// Until is like [Each], but stops at the first key for which do returns false.
 func Until(do func(key []byte) bool) Op {
 	return func(keys []Key) int {
 		for i := range keys {
@@ -33,22 +33,22 @@ func Until(do func(key []byte) bool) Op {
 	}
 }
 
-// Local is a filter in this process. What it cannot do is nil.
+// Local is a filter in this process. Operations that it does not support are nil.
 type Local struct {
 	Seed     uint64 // of the keys
 	Size     func() int64
-	Insert   Op // stops at the first key that is refused
+	Insert   Op // stops at the first key refused
 	Contains Op
 	Delete   Op
-	Err      func() error // may be nil; an error that ended an operation
+	Err      func() error // may be nil; the error that ended an operation
 	End      func() error // may be nil
 
 	keys []Key
 }
 
-// BlockKeys is how many keys are made at a time, between two looks at the clock:
-// 256 KiB of them, so that a table that fits the second cache is still in it when
-// they are made, and enough that what the looks take is nothing.
+// BlockKeys is how many keys are made at a time, between two readings of the clock. They take
+// 256 KiB, so that a table that fits the second cache stays there while keys are made; and they
+// are so many that the readings take no time in comparison.
 const BlockKeys = 1 << 14
 
 func (l *Local) Bytes() int64 { return l.Size() }
@@ -93,7 +93,7 @@ func (l *Local) Close() error {
 	return l.End()
 }
 
-// Timed measures how long f takes; its Keys are 0.
+// Timed measures how long f takes. The Keys of the result are 0.
 func Timed(f func()) (c Count) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

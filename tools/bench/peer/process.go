@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// A ReplyError says that a process does not speak the protocol of [Serve], or that
-// it could not do what it was asked for.
+// A ReplyError means that a process does not speak the protocol of [Serve], or could not do
+// what was requested.
 type ReplyError struct {
 	Program, Request, Reply string
 }
@@ -30,8 +30,8 @@ type process struct {
 	out     *bufio.Scanner
 }
 
-// Start runs a program that speaks the protocol of [Serve], and makes a filter for n
-// keys in it. The errors are those of starting it, and a [*ReplyError].
+// Start runs a program that speaks the protocol of [Serve], and makes a filter for n keys in
+// it. It returns an error of starting the program, or a [*ReplyError].
 func Start(ctx context.Context, program []string, n, seed uint64) (Filter, error) {
 	if len(program) == 0 {
 		return nil, errors.New("no program to start")
@@ -57,7 +57,7 @@ func Start(ctx context.Context, program []string, n, seed uint64) (Filter, error
 	return p, nil
 }
 
-// ask sends a request, and reads the numbers of the reply.
+// ask sends a request, and parses the numbers of the reply.
 func (p *process) ask(request string, into ...any) error {
 	if _, err := fmt.Fprintln(p.in, request); err != nil {
 		return fmt.Errorf("ask %s: %w", p.name, err)
@@ -100,5 +100,5 @@ func (p *process) Bytes() (n int64) {
 	return n
 }
 
-// Close ends its input, and waits for it.
+// Close closes the input of the process, and waits for the process to end.
 func (p *process) Close() error { return errors.Join(p.in.Close(), p.command.Wait()) }

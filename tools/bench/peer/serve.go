@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Serve lets another process measure a filter in this one. Each request is a line of
-// r, each reply one of w:
+// Serve lets another process measure a filter in this one. Each request is a line of r, each reply
+// a line of w:
 //
 //	make N SEED      ok BYTES                    a new filter for N keys, without any
 //	add FIRST N      ok COUNT CLOCK PROCESSOR    see [Filter.Add]; times in nanoseconds
@@ -17,11 +17,10 @@ import (
 //	remove FIRST N   ok COUNT CLOCK PROCESSOR    see [Filter.Remove]
 //	bytes            ok BYTES                    the memory of the table
 //
-// and where something fails the reply is "error" and a text; "unsupported" where the
-// filter never does that. [Key.Set] says which keys
-// a number and the seed stand for. The times leave out the making of the keys, as
-// those of [Local] do; PROCESSOR is 0 where the system does not say. A filter ends
-// with the input.
+// If a request fails, the reply is "error" and a text; or "unsupported" if the filter never
+// supports it. [Key.Set] makes the keys from their numbers and the seed. As in [Local], times
+// leave out making the keys, and PROCESSOR is 0 where the system does not report it. The end of
+// the input ends the filter.
 func Serve(r io.Reader, w io.Writer, create func(n, seed uint64) (Filter, error)) error {
 	var f Filter
 	defer func() {
@@ -44,7 +43,7 @@ func Serve(r io.Reader, w io.Writer, create func(n, seed uint64) (Filter, error)
 	return lines.Err()
 }
 
-// unsupported is the reply that [ErrUnsupported] is sent as.
+// unsupported is the reply for [ErrUnsupported].
 const unsupported = "unsupported"
 
 func answer(f *Filter, request string, create func(n, seed uint64) (Filter, error)) (string, error) {

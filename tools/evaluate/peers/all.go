@@ -5,22 +5,22 @@ import "math/bits"
 // An Entry is a filter of a given size, as the paper compares it.
 type Entry struct {
 	Name string // as in the paper
-	Keys uint64 // that it is made for. 0: as many as it takes until it refuses one
+	Keys uint64 // capacity; 0 means as many as it takes until it refuses one
 	New  func() (Filter, error)
 }
 
-// bitsPerKey is what the paper gives the Bloom filters.
+// bitsPerKey is the space of the paper's Bloom filters.
 const bitsPerKey = 13
 
-// The remainders of the paper's quotient filter, and of a d-left filter that comes
-// to about the paper's figures.
+// The remainders, in bits, of the paper's quotient filter, and of a d-left filter that comes
+// close to the paper's figures.
 const (
 	quotientRemainder = 9
 	dleftRemainder    = 12
 )
 
-// All lists the filters that the paper compares, each with a table of so many bytes.
-// At 192 MiB, where Table 3 has them:
+// All returns the filters that the paper compares, each with a table of the given number of bytes.
+// At 192 MiB, as in Table 3:
 //
 //	BF, blk-BF  13 bits a key, so 123.89 million keys
 //	CBF         13 counters a key, which are 52 bits: the rate of BF, with a quarter
@@ -28,8 +28,8 @@ const (
 //	QF          2^27 slots of 12 bits, filled to 90 %: 120.80 million keys
 //	dl-CBF      14 bits a cell, filled until it refuses a key
 //
-// A quotient filter has a power of two of slots: unless bytes is 1.5 times a power
-// of two, its table is the next smaller one that is, and [Filter.Bytes] tells.
+// A quotient filter has a power of two slots. Unless bytes is 1.5 times a power of two, its table
+// is the next smaller one that is; [Filter.Bytes] returns its size.
 func All(bytes uint64) []Entry {
 	bloomKeys := bytes * 8 / bitsPerKey
 	countingKeys := bytes * 2 / bitsPerKey

@@ -2,30 +2,29 @@ package peers
 
 import "math/rand/v2"
 
-// blocked is the blocked Bloom filter (Putze, Sanders, Singler, "Cache-, Hash- and
-// Space-Efficient Bloom Filters", WEA 2007): a table of small Bloom filters of 512
-// bits, one cache line each. A key has one line, and sets k bits of it, so that a
-// lookup reads one line of memory.
+// blocked is the blocked Bloom filter (Putze, Sanders, Singler, "Cache-, Hash- and Space-Efficient
+// Bloom Filters", WEA 2007): a table of small Bloom filters of 512 bits, one cache line each. A key
+// sets k bits of one line, so a lookup reads one line of memory.
 //
-// Lines get unequal shares of the keys, and that costs: with c keys a line on
-// average, Poisson distributed, the rate is
+// The price is that lines get unequal shares of the keys. With c keys a line on average, Poisson
+// distributed, the rate is
 //
 //	Σ_j e^-c c^j/j! · (1 - (1 - 1/512)^(kj))^k
 //
-// and 2 % more, because lines with equally many keys have unequally many bits set.
-// At 13 bits a key, c is 39.4 and k 9, and that is 0.28 %, where the standard filter
-// has 0.19 %; measured at 192 MiB, 0.278 %. The paper measured 0.43 %. It does not say how the k bits are drawn;
-// a start and an odd step, by double hashing modulo 512, come to 0.435 % in a
-// simulation. Here they are drawn one by one: the better filter, for more hashing.
+// and 2 % more, because lines with equally many keys have unequally many bits set. At 13 bits a
+// key, c is 39.4 and k is 9, which gives 0.28 %, against 0.19 % for the standard filter; measured
+// at 192 MiB, 0.278 %. The paper measured 0.43 %, and does not say how the k bits are drawn. Double
+// hashing modulo 512, with a start and an odd step, comes to 0.435 % in a simulation. Here each bit
+// is drawn separately, which makes a better filter for more hashing.
 type blocked struct {
-	lines [][8]uint64 // Go gives tables of more than 32 KiB whole pages: they begin with a cache line
+	lines [][8]uint64 // Go allocates more than 32 KiB in whole pages, aligned to a cache line
 	k     int
 }
 
 const lineBytes = 64
 
-// NewBlockedBloom makes a blocked Bloom filter of so many bytes, a multiple of 64,
-// for so many keys. A [ParameterError] says what cannot be.
+// NewBlockedBloom makes a blocked Bloom filter for the given number of keys. bytes is a
+// multiple of 64. The error is a [ParameterError].
 func NewBlockedBloom(bytes, keys uint64) (Filter, error) {
 	if err := checkBytes("blk-BF", bytes, lineBytes); err != nil {
 		return nil, err
@@ -62,8 +61,8 @@ func (f *blocked) Contains(key uint64) bool {
 	return true
 }
 
-// nextDraw leaves the i-th bit of a key in the low 9 bits. A hash has seven of them;
-// then the key is hashed once more.
+// nextDraw leaves bit position i of a key in the low 9 bits. A hash has seven positions; then
+// the key is hashed again.
 func nextDraw(draws, h uint64, i int) uint64 {
 	if i%7 == 0 {
 		return hash(h + uint64(i) + 1)

@@ -7,18 +7,17 @@ import (
 	"github.com/bits-and-blooms/bloom/v3"
 )
 
-// standard is the standard Bloom filter (Bloom, "Space/Time Trade-offs in Hash
-// Coding with Allowable Errors", CACM 1970), as bits-and-blooms has it: m bits, of
-// which a key sets k, anywhere. The library hashes with 128-bit murmur hashes and
-// takes remainders.
+// standard is the standard Bloom filter (Bloom, "Space/Time Trade-offs in Hash Coding with
+// Allowable Errors", CACM 1970) of bits-and-blooms: a key sets k of m bits, anywhere. The library
+// uses 128-bit murmur hashes and remainders.
 //
-// The rate with n keys is (1 - e^(-kn/m))^k, lowest at k = (m/n)·ln 2. At the
-// paper's 13 bits a key, k is 9 and the rate 0.19 %: log2(1/0.0019)·1.44 bits a key.
-// There are no deletes, and no key is refused: beyond n keys the rate rises.
+// The rate with n keys is (1 - e^(-kn/m))^k, lowest at k = (m/n)·ln 2. At the paper's 13 bits a key,
+// k is 9 and the rate 0.19 %: log2(1/0.0019)·1.44 bits a key. There are no deletes. No key is
+// refused, but beyond n keys the rate rises.
 type standard struct{ filter *bloom.BloomFilter }
 
-// NewBloom makes a standard Bloom filter of so many bytes, a multiple of 8, for so
-// many keys. A [ParameterError] says what cannot be.
+// NewBloom makes a standard Bloom filter for the given number of keys. bytes is a multiple of
+// 8. The error is a [ParameterError].
 func NewBloom(bytes, keys uint64) (Filter, error) {
 	if err := checkBytes("BF", bytes, 8); err != nil {
 		return nil, err

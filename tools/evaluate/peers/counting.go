@@ -1,23 +1,21 @@
 package peers
 
-// counting is the counting Bloom filter (Fan, Cao, Almeida, Broder, "Summary Cache:
-// A Scalable Wide-Area Web Cache Sharing Protocol", SIGCOMM 1998): a Bloom filter
-// whose m positions are counters of 4 bits. Insert adds 1 to the k counters of a
-// key, Delete takes 1 from them.
+// counting is the counting Bloom filter (Fan, Cao, Almeida, Broder, "Summary Cache: A Scalable
+// Wide-Area Web Cache Sharing Protocol", SIGCOMM 1998): a Bloom filter whose m positions are
+// counters of 4 bits. Insert increments the k counters of a key, Delete decrements them.
 //
-// A counter that has come to 15 stays there: it no longer knows how many keys it
-// counts, and taking from it could make one of them absent. With k = (m/n)·ln 2 a
-// given counter would get to 16 with a probability of at most 1.37·10^-15 (the
-// source), unless the same key is added again and again.
+// A counter that reaches 15 stays there: it has lost count of its keys, so decrementing it could
+// make one of them absent. With k = (m/n)·ln 2, a given counter reaches 16 with a probability of at
+// most 1.37·10^-15 (the source), unless the same key is added again and again.
 //
-// The rate is that of the standard Bloom filter with a bit for each counter: 0.19 %
-// at 13 counters a key, which are 52 bits.
+// The rate is that of the standard Bloom filter with a bit for each counter: 0.19 % at 13 counters a
+// key, which are 52 bits.
 //
-// Why not a library: the CountingBloomFilter of tylertreat/BoomFilters
-// (v0.0.0-20251001182300) computes the place of a counter that it writes in 32 bits,
-// and of one that it reads in 64. Of 200,000 keys added to 2^31 counters (1 GiB, k =
-// 10), 97.2 % were absent at once; of 2^33, 99.7 %. And it takes from a counter that
-// has come to 15: a key added 20 times is absent after 15 deletes.
+// No library is used, because the CountingBloomFilter of tylertreat/BoomFilters
+// (v0.0.0-20251001182300) computes the place of a counter in 32 bits when it writes, and in 64 bits
+// when it reads. Of 200,000 keys added to 2^31 counters (1 GiB, k = 10), 97.2 % were absent at once;
+// with 2^33 counters, 99.7 %. It also decrements a counter that has reached 15: a key added 20 times
+// is absent after 15 deletes.
 type counting struct {
 	words    []uint64 // of 16 counters
 	counters uint64
@@ -26,8 +24,8 @@ type counting struct {
 
 const maxCount = 15
 
-// NewCounting makes a counting Bloom filter of so many bytes, a multiple of 8, for
-// so many keys. A [ParameterError] says what cannot be.
+// NewCounting makes a counting Bloom filter for the given number of keys. bytes is a multiple
+// of 8. The error is a [ParameterError].
 func NewCounting(bytes, keys uint64) (Deleter, error) {
 	if err := checkBytes("CBF", bytes, 8); err != nil {
 		return nil, err
@@ -40,15 +38,15 @@ func NewCounting(bytes, keys uint64) (Deleter, error) {
 	return &counting{make([]uint64, words), words * 16, k}, nil
 }
 
-// probe gives the first of the k counters of a key, unscaled, and the step to the
-// next: double hashing, which costs nothing in the rate of a large table (Kirsch,
-// Mitzenmacher, "Less Hashing, Same Performance", ESA 2006).
+// probe returns the first of the k counters of a key, unscaled, and the step to the next.
+// Double hashing does not cost a large table any rate (Kirsch, Mitzenmacher, "Less Hashing,
+// Same Performance", ESA 2006).
 func probe(key uint64) (h, step uint64) {
 	h = hash(key)
 	return h, hash(h) | 1
 }
 
-// at says where a counter is: its word, and the shift to its bits.
+// at returns the word of a counter, and the shift to its bits.
 func (f *counting) at(h uint64) (word, shift uint64) {
 	i := scale(h, f.counters)
 	return i / 16, i % 16 * 4
@@ -82,8 +80,8 @@ func (f *counting) Delete(key uint64) bool {
 	}
 	h, step := probe(key)
 	for range f.k {
-		// A counter may be 0 here: two of the k may be the same one, and the key
-		// one that was never added.
+		// A counter may be 0 here: two of the k may be the same counter, and the key may never
+		// have been added.
 		word, shift := f.at(h)
 		if count := f.words[word] >> shift & maxCount; count > 0 && count < maxCount {
 			f.words[word] -= 1 << shift

@@ -1,33 +1,28 @@
 package peers
 
-// dleft is the d-left counting Bloom filter (Bonomi, Mitzenmacher, Panigrahy, Singh,
-// Varghese, "An Improved Construction for Counting Bloom Filters", ESA 2006): d = 4
-// subtables of B buckets of 8 cells. A cell is a remainder of r bits and a counter
-// of 2 bits, 0 for an empty one. A key has one remainder and one bucket in each
-// subtable; it goes to the bucket with the fewest cells in use, and of equal ones to
-// the leftmost.
+// dleft is the d-left counting Bloom filter (Bonomi, Mitzenmacher, Panigrahy, Singh, Varghese, "An
+// Improved Construction for Counting Bloom Filters", ESA 2006): d = 4 subtables of B buckets of 8
+// cells. A cell is a remainder of r bits and a counter of 2 bits, which is 0 in an empty cell. A key
+// has one remainder, and one bucket in each subtable. It goes to the bucket with the fewest cells in
+// use, and among equal ones to the leftmost.
 //
-// Deleting has a trap (the source has it too): if the d buckets of a key were d
-// hashes of it, a second key could share the remainder and one of the buckets, and
-// cells with that remainder in buckets of both would not tell whose they are.
-// So a key is first reduced to a fingerprint, a pair of a bucket and a remainder,
-// and each subtable has a permutation of the pairs. Then a cell stands for exactly
-// one fingerprint. Here a permutation leaves the remainder as it is, and turns the
-// buckets by a hash of the remainder and of the number of the subtable, modulo B,
-// which need not be a power of two. (The source multiplies the pair by an odd number
-// modulo a power of two.)
+// Deletes have a trap, which the source points out. If the d buckets of a key were d hashes of it, a
+// second key could share the remainder and one of the buckets, and cells with that remainder in
+// buckets of both would be ambiguous. So a key is first reduced to a fingerprint, a pair of a bucket
+// and a remainder, and each subtable has a permutation of the pairs. Then a cell stands for exactly
+// one fingerprint. Here a permutation keeps the remainder, and rotates the bucket by a hash of the
+// remainder and the number of the subtable, modulo B, which need not be a power of two. (The source
+// multiplies the pair by an odd number modulo a power of two.)
 //
-// A key whose fingerprint is in one of its buckets adds 1 to the counter of that
-// cell. Where the counter is at its 3, the next copy takes another cell: nothing is
-// forgotten, and the filter is a multiset of fingerprints. A cell whose counter is 0
-// is all 0. A key is refused when its
+// A key whose fingerprint is in one of its buckets increments the counter of that cell. If the
+// counter is at its maximum of 3, the next copy takes another cell. So no key is forgotten, and the
+// filter is a multiset of fingerprints. A cell whose counter is 0 is all 0. A key is refused when its
 // four buckets have no cell left.
 //
-// An absent key has B·2^r fingerprints to fall on, of which a load of a fills at most
-// 32·a·B: the rate is 32·a/2^r, and a key costs (r+2)/a bits. The load at the first
-// refusal is what four choices make of it, and falls slowly with size. The paper has
-// four subtables, 192 MiB, 103.82 million keys, 15.51 bits a key, 0.76 %. A
-// simulation of the loads alone, in 192 MiB, says what comes of other choices:
+// An absent key has B·2^r possible fingerprints, of which a load of a fills at most 32·a·B: the rate
+// is 32·a/2^r, and a key costs (r+2)/a bits. The load at the first refusal results from the four
+// choices, and falls slowly with size. The paper has four subtables, 192 MiB, 103.82 million keys,
+// 15.51 bits a key, 0.76 %. A simulation of the loads alone, in 192 MiB, compares other choices:
 //
 //	cells  r   counter   load    million keys   bits a key   rate
 //	4      10  2         0.782   105.0          15.3         1.22 %
@@ -36,12 +31,12 @@ package peers
 //	8      11  2         0.890   110.3          14.6         1.39 %
 //	8      12  2         0.883   101.6          15.9         0.69 %
 //
-// Cells and counter in the last row are those of the source, and its three results
-// are the nearest to the paper's together: r = 12 in [All].
+// The last row has the cells and the counter of the source, and its three results are together the
+// nearest to the paper's. So [All] has r = 12.
 type dleft struct {
-	// Two halves of four cells for each bucket, bucket by bucket and subtable by
-	// subtable. A cell is remainder << 2 | counter, the first one in the low bits. Four
-	// cells are one value, so that a bucket takes two reads, not eight.
+	// Each bucket is two halves of four cells, bucket by bucket and subtable by subtable. A
+	// cell is remainder << 2 | counter, the first cell in the low bits. Four cells are one
+	// value, so that reading a bucket takes two reads instead of eight.
 	halves    packed
 	buckets   uint64 // B
 	remainder int    // r
@@ -56,9 +51,8 @@ const (
 	maxCopies   = 1<<counterBits - 1
 )
 
-// NewDLeft makes a d-left counting Bloom filter with remainders of so many bits, 1 to
-// 14, in as much of so many bytes as whole buckets fill. A [ParameterError] says what
-// cannot be.
+// NewDLeft makes a d-left counting Bloom filter with remainders of 1 to 14 bits, and as many
+// whole buckets as fit in bytes. The error is a [ParameterError].
 func NewDLeft(bytes uint64, remainder int) (Deleter, error) {
 	if remainder < 1 || remainder > 14 {
 		return nil, &ParameterError{"dl-CBF", "remainder", remainder, "a remainder has 1 to 14 bits: four cells fit in a word"}
@@ -72,14 +66,14 @@ func NewDLeft(bytes uint64, remainder int) (Deleter, error) {
 	return &dleft{newPacked(buckets*subtables*2, bucketHalf*width), buckets, remainder, width}, nil
 }
 
-// split gives the fingerprint of a key: a bucket, by the high bits of the hash, and
-// a remainder, its low ones. 2^40 bytes have less than 2^38 buckets: no bit is in both.
+// split returns the fingerprint of a key: a bucket, from the high bits of the hash, and a
+// remainder, its low bits. 2^40 bytes have less than 2^38 buckets, so no bit is in both.
 func (f *dleft) split(key uint64) (bucket, r uint64) {
 	h := hash(key)
 	return scale(h, f.buckets), h & (1<<f.remainder - 1)
 }
 
-// first gives the first half of the bucket that a fingerprint has in a subtable.
+// first returns the first half of the bucket of a fingerprint in a subtable.
 func (f *dleft) first(subtable, bucket, r uint64) uint64 {
 	bucket += scale(hash(subtable<<32|r), f.buckets)
 	if bucket >= f.buckets {
@@ -88,7 +82,7 @@ func (f *dleft) first(subtable, bucket, r uint64) uint64 {
 	return (subtable*f.buckets + bucket) * 2
 }
 
-// find looks for a cell of a fingerprint. One of several is as good as another.
+// find looks for a cell of a fingerprint. If there are several, any will do.
 func (f *dleft) find(bucket, r uint64) (half uint64, shift int, found bool) {
 	for i := range uint64(subtables) {
 		first := f.first(i, bucket, r)
@@ -115,7 +109,7 @@ func (f *dleft) contains(bucket, r uint64) bool {
 func (f *dleft) Insert(key uint64) bool { return f.insert(f.split(key)) }
 
 func (f *dleft) insert(bucket, r uint64) bool {
-	least, emptyHalf, emptyShift := bucketCells, uint64(0), 0 // the least cells in use, and an empty one beside them
+	least, emptyHalf, emptyShift := bucketCells, uint64(0), 0 // the fewest cells in use, and an empty cell in that bucket
 	for i := range uint64(subtables) {
 		first := f.first(i, bucket, r)
 		used, roomHalf, roomShift := 0, uint64(0), 0

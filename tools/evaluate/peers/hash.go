@@ -5,10 +5,10 @@ import (
 	"math/bits"
 )
 
-// hash mixes a key, so that every bit of it decides on every bit of the hash: the
-// finalizer of SplitMix64 (Steele, Lea, Flood, "Fast Splittable Pseudorandom Number
-// Generators", OOPSLA 2014), in Stafford's variant 13. It is a permutation: no two
-// keys have the same hash. The increment is the golden ratio, so that 0 is mixed too.
+// hash mixes a key, so that every bit of the key affects every bit of the hash: the finalizer
+// of SplitMix64 (Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA
+// 2014), in Stafford's variant 13. It is a permutation: no two keys have the same hash. The
+// golden ratio is added so that 0 is mixed too.
 func hash(key uint64) uint64 {
 	z := key + 0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
@@ -16,20 +16,19 @@ func hash(key uint64) uint64 {
 	return z ^ z>>31
 }
 
-// scale maps a hash to 0 … n-1 by its high bits, without a division (Lemire, "Fast
-// Random Integer Generation in an Interval", TOMACS 2019). n is no power of two in
-// most tables, and may exceed 2^32.
+// scale maps a hash to 0 … n-1 by its high bits, without a division (Lemire, "Fast Random
+// Integer Generation in an Interval", TOMACS 2019). n may exceed 2^32, and is not a power of
+// two in most tables.
 func scale(h, n uint64) uint64 {
 	high, _ := bits.Mul64(h, n)
 	return high
 }
 
-// maxHashes is far more than any rate asks for: 64 hashes are for 92 positions a
-// key, and 2^-64.
+// maxHashes is far more than any rate needs: 64 hashes are for 92 positions a key, and 2^-64.
 const maxHashes = 64
 
-// hashes is the number k of positions of a key that makes the rate of a Bloom filter
-// lowest: (m/n)·ln 2, rounded.
+// hashes returns the number k of positions of a key that minimizes the rate of a Bloom filter:
+// (m/n)·ln 2, rounded.
 func hashes(filter string, positions, keys uint64) (int, error) {
 	if keys == 0 {
 		return 0, &ParameterError{filter, "keys", keys, "a filter is made for at least one key"}

@@ -1,8 +1,8 @@
 package peers
 
-// packed is an array of values of width bits, without a gap: value i is the bits
-// i·width to (i+1)·width-1, and bit j is bit j mod 64 of word j/64. A value may
-// begin in one word and end in the next.
+// packed is an array of values of width bits, without gaps: value i is the bits i·width to
+// (i+1)·width-1, and bit j is bit j mod 64 of word j/64. A value may begin in one word and end
+// in the next.
 type packed struct {
 	words []uint64
 	width uint64 // 1 to 64
@@ -11,14 +11,14 @@ type packed struct {
 
 func newPacked(values uint64, width int) packed {
 	w := uint64(width)
-	// One word more than the values need: get reads the next word of the last one too.
+	// One more word than the values need, since get always reads the next word too.
 	return packed{make([]uint64, (values*w+63)/64+1), w, 1<<(w-1)<<1 - 1}
 }
 
 func (p *packed) get(i uint64) uint64 {
 	bit := i * p.width
 	word, shift := bit/64, bit%64
-	// A shift by 64 - shift in two steps: it is 64 where the value begins with its word.
+	// A shift by 64 - shift, in two steps since it is 64 where a value begins with its word.
 	return (p.words[word]>>shift | p.words[word+1]<<1<<(63-shift)) & p.mask
 }
 

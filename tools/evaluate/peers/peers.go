@@ -1,5 +1,5 @@
-// Package peers holds the filters that the paper compares its own with, each in a
-// file of its own that says how it is made, from which source, and what it costs.
+// Package peers holds the filters that the paper compares with its own. Each is in a file that says
+// how it works, from which source, and what it costs.
 //
 //	                                      at 192 MiB: bits a key, rate   a key has
 //	BF      standard Bloom filter         13.00   0.19 %                 k bits, anywhere
@@ -8,13 +8,12 @@
 //	QF      quotient filter               13.33   0.18 %                 a remainder, in a run
 //	dl-CBF  d-left counting Bloom filter  15.85   0.69 %                 a remainder, in one of 4 buckets
 //
-// The paper is Fan, Andersen, Kaminsky, Mitzenmacher, "Cuckoo Filter: Practically
-// Better Than Bloom", CoNEXT 2014; its section 7 compares them at 192 MiB each.
-// [All] makes them as it does. The rates above are those of the formulas in the files,
-// and the bits a key of dl-CBF are those of a simulation of its loads. BF is a library; the others are written here, small,
-// and hash with [hash].
+// The paper is Fan, Andersen, Kaminsky, Mitzenmacher, "Cuckoo Filter: Practically Better Than
+// Bloom", CoNEXT 2014. Its section 7 compares them at 192 MiB each, and [All] makes them as it does.
+// The rates above are from the formulas in the files, and the bits a key of dl-CBF from a simulation
+// of its loads. BF is a library; the others are small implementations that hash with [hash].
 //
-// Any number of goroutines may ask a filter as long as none changes it.
+// Any number of goroutines may look up keys in a filter while none changes it.
 package peers
 
 import (
@@ -24,29 +23,28 @@ import (
 
 // A Filter is a set of 64-bit keys, with false positives.
 type Filter interface {
-	// Insert adds a key. False: the filter is full, and is as it was.
+	// Insert adds a key. It returns false if the filter is full, and then changes nothing.
 	Insert(key uint64) bool
 	// Contains reports whether a key may have been added.
 	Contains(key uint64) bool
-	// Bytes is the memory of its table.
+	// Bytes returns the memory of the table.
 	Bytes() uint64
 }
 
-// A Deleter is a filter that forgets keys that were added. A key that was added
-// twice is in it until it has been deleted twice.
+// A Deleter is a filter that supports deletes. A key added twice must be deleted twice.
 type Deleter interface {
 	Filter
-	// Delete takes a key out that was added. False: it was not there. A key that
-	// was never added and that Contains takes for another one takes that one out.
+	// Delete removes a key that was added. It returns false if the key is not there. If the key
+	// was never added but is a false positive of Contains, Delete removes another key.
 	Delete(key uint64) bool
 }
 
-// A Saturable is a Bloom filter that can be made to look full without the keys: at
-// the best number of hash functions half the bits of a full one are set.
+// A Saturable is a Bloom filter that can be made to look full without keys: with the best
+// number of hash functions, half the bits of a full filter are set.
 type Saturable interface {
 	Filter
-	// Saturate sets each bit with a probability of one half. Keys that were added
-	// before may be forgotten.
+	// Saturate sets each bit with a probability of one half. Keys added before may be
+	// forgotten.
 	Saturate(rng *rand.Rand)
 }
 
@@ -61,11 +59,11 @@ func (e *ParameterError) Error() string {
 	return fmt.Sprintf("%s: %s = %v: %s", e.Filter, e.Parameter, e.Value, e.Reason)
 }
 
-// maxBytes is the largest table: 2^40 bytes have 2^43 bits, and no product of a
+// maxBytes is the size of the largest table. 2^40 bytes have 2^43 bits, and no product of the
 // number of slots and their width overflows 64 bits.
 const maxBytes = 1 << 40
 
-// checkBytes is for the filters whose table may have any size.
+// checkBytes checks the size of a filter whose table may have any size.
 func checkBytes(filter string, bytes, unit uint64) error {
 	if bytes < unit || bytes > maxBytes {
 		return &ParameterError{filter, "bytes", bytes, fmt.Sprintf("a table has %d to 2^40 bytes", unit)}

@@ -1,26 +1,24 @@
 package peers
 
-// quotient is the quotient filter (Bender et al., "Don't Thrash: How to Cache Your
-// Hash on Flash", VLDB 2012): 2^q slots of r + 3 bits. The fingerprint of a key is
-// q + r bits: its quotient, the high q bits, names a slot, and its remainder is
-// stored there or in a slot after it, as linear probing would have it.
+// quotient is the quotient filter (Bender et al., "Don't Thrash: How to Cache Your Hash on Flash",
+// VLDB 2012): 2^q slots of r + 3 bits. The fingerprint of a key has q + r bits. Its quotient, the
+// high q bits, names a slot. Its remainder is stored there or in a later slot, as with linear
+// probing.
 //
-// The remainders of one quotient follow one another in rising order: a run. Runs
-// follow one another in the order of their quotients. A sequence of them in which
-// only the first entry is in its own slot is a cluster. Three bits of a slot are
-// enough to find the run of a quotient:
+// The remainders of one quotient are adjacent and in ascending order: a run. Runs are in the order of
+// their quotients. A sequence of runs in which only the first entry is in its own slot is a cluster.
+// Three bits of a slot are enough to find the run of a quotient:
 //
 //	occupied      some key has this slot's number as its quotient. It tells of the
 //	              slot, not of the entry that is in it, and never moves
 //	continuation  the entry is not the first of its run
 //	shifted       the entry is not in the slot that its quotient names
 //
-// An empty slot has none of the three. After the last slot comes the first.
+// An empty slot has none of the three. The first slot follows the last.
 //
-// Keys that share a fingerprint are entries side by side, so that deletes are exact:
-// the filter is a multiset of fingerprints. At a load of a, the rate is
-// 1 - e^(-a/2^r), and a key costs (r+3)/a bits. The paper's: q = 27, r = 9, a = 0.9:
-// 192 MiB, 120.80 million keys, 13.33 bits a key and 0.18 %.
+// Keys with the same fingerprint have adjacent entries, so deletes are exact: the filter is a multiset
+// of fingerprints. At a load of a, the rate is 1 - e^(-a/2^r), and a key costs (r+3)/a bits. The paper
+// has q = 27, r = 9, a = 0.9: 192 MiB, 120.80 million keys, 13.33 bits a key and 0.18 %.
 type quotient struct {
 	slots     packed // remainder << 3 | the three bits
 	last      uint64 // 2^q - 1
@@ -37,12 +35,12 @@ const (
 	metadata     = 1<<metadataBits - 1
 )
 
-// quotientLoad is the load at which the filter is full. Clusters grow without bound
-// as the load goes to 1; the paper fills its filter to 90 %.
+// quotientLoad is the load at which the filter counts as full. Clusters grow without bound as
+// the load approaches 1; the paper fills its filter to 90 %.
 const quotientLoad = 0.9
 
-// NewQuotient makes a quotient filter of 2^q slots of remainder + 3 bits. It is full
-// with 90 % of them. A [ParameterError] says what cannot be.
+// NewQuotient makes a quotient filter of 2^q slots of remainder + 3 bits. It is full when 90 %
+// of them are in use. The error is a [ParameterError].
 func NewQuotient(q, remainder int) (Deleter, error) {
 	if q < 3 || q > 40 {
 		return nil, &ParameterError{"QF", "q", q, "a table has 2^3 to 2^40 slots"}
@@ -62,8 +60,8 @@ func NewQuotient(q, remainder int) (Deleter, error) {
 	}, nil
 }
 
-// split gives the fingerprint of a key. The bits of the hash that decide on the
-// quotient are not those of the remainder.
+// split returns the fingerprint of a key. Quotient and remainder use different bits of the
+// hash.
 func (f *quotient) split(key uint64) (q, r uint64) {
 	h := hash(key)
 	return h >> f.remainder & f.last, h & (1<<f.remainder - 1)
@@ -73,9 +71,8 @@ func (f *quotient) next(slot uint64) uint64     { return (slot + 1) & f.last }
 func (f *quotient) previous(slot uint64) uint64 { return (slot - 1) & f.last }
 func (f *quotient) is(slot, bit uint64) bool    { return f.slots.get(slot)&bit != 0 }
 
-// run finds where the run of an occupied quotient begins, or where it has to begin,
-// if it has no entry yet. It goes back to the head of the cluster, and from there
-// forward, a run for each occupied quotient.
+// run returns where the run of an occupied quotient begins, or must begin if it has no entry yet. It
+// goes back to the head of the cluster, and from there forward, one run for each occupied quotient.
 //
 // REQUIRES: slot q is occupied, and not empty.
 func (f *quotient) run(q uint64) uint64 {
@@ -102,8 +99,7 @@ func (f *quotient) nextOccupied(slot uint64) uint64 {
 	return slot
 }
 
-// find looks for a remainder in the run of a quotient. Where it is not there, the
-// slot is the one that it would go to.
+// find looks for a remainder in the run of a quotient. If it is not there, slot is where it belongs.
 //
 // REQUIRES: slot q is occupied, and its run has an entry.
 func (f *quotient) find(q, r uint64) (start, slot uint64, found bool) {
@@ -153,7 +149,7 @@ func (f *quotient) insert(q, r uint64) bool {
 		if slot != start {
 			entry |= continuation
 		} else {
-			f.slots.set(start, f.slots.get(start)|continuation) // it was the first of its run
+			f.slots.set(start, f.slots.get(start)|continuation) // the old first entry of the run
 		}
 	}
 	if slot != q {
@@ -163,8 +159,8 @@ func (f *quotient) insert(q, r uint64) bool {
 	return true
 }
 
-// shiftIn puts an entry in a slot, and moves what is there, and after it, one slot
-// on, up to the next empty one.
+// shiftIn puts an entry in a slot, and moves that slot's entry and those after it one slot on,
+// up to the next empty slot.
 func (f *quotient) shiftIn(slot, entry uint64) {
 	for {
 		old := f.slots.get(slot)
@@ -190,27 +186,27 @@ func (f *quotient) delete(q, r uint64) bool {
 	f.entries--
 	if slot == start {
 		if after := f.next(slot); f.is(after, continuation) {
-			// The second of the run becomes the first.
+			// The second entry of the run becomes the first.
 			f.slots.set(after, f.slots.get(after)&^continuation)
 			f.shiftOut(slot, f.previous(q))
 			return true
 		}
-		f.slots.set(q, f.slots.get(q)&^occupied) // it was the only one of its run
+		f.slots.set(q, f.slots.get(q)&^occupied) // the run is now empty
 	}
 	f.shiftOut(slot, q)
 	return true
 }
 
-// shiftOut takes the entry out of a slot, and moves those after it one slot back, up
-// to one that is in its own slot, or to an empty one. An entry that comes to its own
-// slot there is the first of its run: the quotient of the next run is the next
-// occupied one after owner, and so on with each run that begins.
+// shiftOut removes the entry of a slot, and moves the entries after it one slot back, up to an
+// empty slot or an entry in its own slot. An entry that moves into its own slot is the first of
+// its run. The quotient of the next run is the next occupied slot after owner, and so on with
+// each run that begins.
 func (f *quotient) shiftOut(slot, owner uint64) {
 	for {
 		after := f.next(slot)
 		entry := f.slots.get(after)
 		if entry&shifted == 0 {
-			f.slots.set(slot, 0) // the cluster ends: nothing later has this slot as its quotient
+			f.slots.set(slot, 0) // the cluster ends: no later entry has this slot as its quotient
 			return
 		}
 		if entry&continuation == 0 {
