@@ -19,7 +19,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
-// TestMain lets the test be what the program starts: itself, and filters of others.
+// TestMain runs the test binary as a builder or as an outside filter when it is started as one.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == builderCommand {
 		os.Exit(runBuilder(context.Background(), os.Args[2:], os.Stdout, os.Stderr))
@@ -33,8 +33,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// flawed makes a set that loses every hundredth key that it accepts, or the last 500,
-// or one that has room for half of the keys.
+// flawed makes a set that loses every hundredth key it accepts, or the last 500, or has room
+// for half of the keys.
 func flawed(flaw string, n, seed uint64) peer.Filter {
 	has, accepted := map[string]bool{}, uint64(0)
 	return &peer.Local{
@@ -59,8 +59,8 @@ func outside(flaw string) string {
 	return fmt.Sprintf("-outside=%s=%s outside %s", flaw, os.Args[0], flaw)
 }
 
-// short runs a command quickly, and gives the rows of its tables. Nothing of it may
-// be left in the directory.
+// short runs a command with -short, and returns the rows of its tables. The command must leave
+// nothing in the directory.
 func short(t *testing.T, args ...string) (rows [][]string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -82,8 +82,8 @@ func short(t *testing.T, args ...string) (rows [][]string) {
 	return rows
 }
 
-// want looks for a row that begins with some cells, and gives the rest of it. No
-// number in it is missing.
+// want finds a row that begins with some cells, and returns the rest of it. No number in it may
+// be missing.
 func want(t *testing.T, rows [][]string, begin ...string) []string {
 	t.Helper()
 	i := slices.IndexFunc(rows, func(r []string) bool { return len(r) >= len(begin) && slices.Equal(r[:len(begin)], begin) })
@@ -112,7 +112,7 @@ func TestLookupRows(t *testing.T) {
 	}
 }
 
-// TestLookupLost: a key that should be there and is not found ends a turn.
+// TestLookupLost checks that a turn fails if a key in the filter is not found.
 func TestLookupLost(t *testing.T) {
 	s := &session{ctx: t.Context(), out: new(bytes.Buffer), notes: new(bytes.Buffer), temp: t.TempDir(), seed: 1}
 	_, f, err := s.build("f.mmf", variants()[1].options(2000), 1000)
@@ -180,7 +180,7 @@ func TestPeersRows(t *testing.T) {
 	}
 }
 
-// TestVariantKeys: what options give for a rate has about as many bytes as were asked for.
+// TestVariantKeys checks that a filter for v.keys has about the given number of bytes.
 func TestVariantKeys(t *testing.T) {
 	for _, v := range append(variants(), variant{rate: 0.0001}) {
 		opts := v.options(v.keys(64 << 20))
@@ -194,7 +194,7 @@ func TestVariantKeys(t *testing.T) {
 	}
 }
 
-// TestPeersPart: what was measured before a filter failed is printed.
+// TestPeersPart checks that measurements made before a filter failed are printed.
 func TestPeersPart(t *testing.T) {
 	for _, command := range []string{"peers", "space"} {
 		var out, notes bytes.Buffer
@@ -208,7 +208,7 @@ func TestPeersPart(t *testing.T) {
 	}
 }
 
-// TestInterrupted: who stops a run does not wait until a filter is full.
+// TestInterrupted checks that an interrupted run does not wait until a filter is full.
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	s := &session{ctx: ctx, seed: 1}
@@ -227,7 +227,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestPeersCheck: some of the keys are looked for, at both ends.
+// TestPeersCheck checks that -check looks up some keys at both ends.
 func TestPeersCheck(t *testing.T) {
 	rows := short(t, "peers", "-check", "2000", "-only", "loses,forgets", outside("loses"), outside("forgets"))
 	for name, lost := range map[string]string{"loses": "**20 of 2,000**", "forgets": "**500 of 2,000**"} {
@@ -335,8 +335,8 @@ func TestGrowthFiles(t *testing.T) {
 	}
 }
 
-// Labels of sizes are never one over another: a picture with such labels is an error, after
-// all has been measured.
+// Labels of sizes must not overlap: that is an error of the picture, after everything was
+// measured.
 func TestSizeTicks(t *testing.T) {
 	var labels []string
 	for _, tick := range sizeTicks([]float64{1 << 30, 64 << 10, 1 << 20, 4 << 30, 8 << 30}) {
@@ -347,8 +347,7 @@ func TestSizeTicks(t *testing.T) {
 	}
 }
 
-// The pictures under version control are what -draw draws of the CSV file under version
-// control, without measuring.
+// The committed pictures are what -draw makes of the committed CSV file, without measuring.
 func TestGrowthPictures(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "growth")
 	text, err := os.ReadFile("growth.csv")
@@ -413,7 +412,7 @@ func TestDistance(t *testing.T) {
 	}
 }
 
-// TestLive: a full filter is none that has failed; one that is closed is.
+// TestLive checks that a full filter gives no error, and that a closed one does.
 func TestLive(t *testing.T) {
 	s := &session{ctx: t.Context(), seed: 1}
 	for i, w := range []writing{{}, {batch: 100}, {syncEvery: 10}} {
@@ -444,7 +443,7 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// TestErrors runs what cannot be run.
+// TestErrors checks what cannot be run.
 func TestErrors(t *testing.T) {
 	stopped, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -504,8 +503,8 @@ func TestParseCounts(t *testing.T) {
 	}
 }
 
-// TestParts: every part has its share, and a key is found in the part that it was
-// put into.
+// TestParts checks that every part gets its share of the keys, and that a key is found in its
+// part.
 func TestParts(t *testing.T) {
 	counts := make([]int, 7)
 	for i := range uint64(70_000) {

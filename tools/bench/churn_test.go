@@ -68,7 +68,7 @@ func TestChurnRows(t *testing.T) {
 	}
 }
 
-// Without the rate or the kind that are drawn, there is a table and no picture.
+// Without the rate or kind that is drawn, there is a table but no picture.
 func TestChurnUndrawn(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "churn")
 	rows := short(t, "churn", "-out", out, "-rates", "0.05", "-kinds", "oldest", "-layouts", "packed")
@@ -84,8 +84,7 @@ func TestChurnUndrawn(t *testing.T) {
 	}
 }
 
-// The pictures under version control are what -draw draws of the CSV file under version
-// control, without measuring.
+// The committed pictures are what -draw makes of the committed CSV file, without measuring.
 func TestChurnPictures(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "churn")
 	text := readFile(t, "churn.csv")
@@ -167,8 +166,8 @@ func (f *flawedChurn) second() (share, off float64, err error) {
 	return 0.08, 0, nil
 }
 
-// TestChurnBounds: what exceeds a bound is told from what does not, of the default alone, and
-// gives exit status 1.
+// TestChurnBounds checks that only an exceeded bound, and only of the default, gives exit
+// status 1.
 func TestChurnBounds(t *testing.T) {
 	for flaw, want := range map[string]string{
 		"none": "", "chance": "",
@@ -211,8 +210,8 @@ func TestChurnBounds(t *testing.T) {
 	}
 }
 
-// TestChurnSecond: second lines of all lines are those that Stats gives, which asks all of a
-// file of few lines; and those of another filter are what its buckets say.
+// TestChurnSecond compares the second lines over all lines with Stats, which reads all of a
+// small file; and checks those of another filter against its buckets.
 func TestChurnSecond(t *testing.T) {
 	s := &session{ctx: t.Context(), seed: 1, temp: t.TempDir()}
 	for _, v := range []variant{{rate: 0.01}, {layout: layout.Blocked, rate: 0.01}, {layout: layout.Packed, rate: 0.01}} {
@@ -242,7 +241,7 @@ func TestChurnSecond(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []float64{1, 1 - 1.0/255, 1 - 1.0/255} { // one bucket; the last key is the same again
+	for i, want := range []float64{1, 1 - 1.0/255, 1 - 1.0/255} { // one bucket; the last key repeats the one before
 		if i > 0 {
 			if ok, err := f.insert(7); !ok || err != nil {
 				t.Fatal(ok, err)

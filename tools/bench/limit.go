@@ -16,9 +16,9 @@ const lineWords = layout.LineBytes / 8
 // number of misses that a processor tracks.
 const inFlight = 64
 
-// A limit reads random lines of 64 bytes of a mapped file, and does nothing else. No lookup
-// that reads a line can be faster than the faster one of prefetched and plain. (Plain is faster
-// where a cache holds the lines: prefetching one takes longer than reading it.)
+// A limit reads random lines of 64 bytes of a mapped file, and nothing else. No lookup that
+// reads a line can be faster than the faster of prefetched and plain. Plain wins if a cache
+// holds the lines, since prefetching a line then takes longer than reading it.
 type limit struct {
 	words []uint64 // of the lines
 	lines uint64

@@ -5,13 +5,13 @@ import (
 	"testing"
 )
 
-// reads are the loops of the limit.
+// reads returns the loops of the limit.
 func reads(l *limit) map[string]func(int) uint64 {
 	return map[string]func(int) uint64{"prefetched": l.prefetched, "plain": l.plain, "chain": l.chain}
 }
 
-// TestLimitCounts has every loop read lines that count themselves: it reads as many
-// as it says, and each line about as often as the others.
+// TestLimitCounts lets every loop read lines that count themselves. It must read as many as it
+// says, and each line about equally often.
 func TestLimitCounts(t *testing.T) {
 	const lines, n = 64, 100_000
 	words := make([]uint64, lines*lineWords)
@@ -20,7 +20,7 @@ func TestLimitCounts(t *testing.T) {
 		for line := range lines {
 			clear(words)
 			words[line*lineWords] = 1
-			// The chain goes on from what it reads, so another one each time.
+			// The chain depends on what it reads, so it differs each time.
 			got := reads(newLimit(words, 1))[name](n)
 			total += got
 			if got < n/lines*8/10 || got > n/lines*12/10 {
@@ -40,8 +40,8 @@ func TestLimitCounts(t *testing.T) {
 	}
 }
 
-// TestLimitReadsWhatItAsksFor: the lines that are asked for ahead are those that are
-// read afterwards, and a second call reads others.
+// TestLimitReadsWhatItAsksFor checks that the prefetched lines are those read later, and that a
+// second call reads others.
 func TestLimitReadsWhatItAsksFor(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	words := make([]uint64, 1000*lineWords)

@@ -44,8 +44,8 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestResults: a command whose output is taken, one that fails and leaves its block, and
-// benchmarks of a test that is written here.
+// TestResults runs a command whose output is taken, one that fails and leaves its block, and
+// benchmarks of a test written here.
 func TestResults(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -124,8 +124,8 @@ func TestCells(t *testing.T) {
 	}
 }
 
-// TestResultsPage holds RESULTS.md to its form: each block has the output of a command that can
-// be run, with where and when it was; and figures and machines stand in blocks alone.
+// TestResultsPage checks the form of RESULTS.md: each block has the output of a command that
+// can run, with machine and date; and there are no figures or machines outside blocks.
 func TestResultsPage(t *testing.T) {
 	sections, err := parsePage(readFile(t, "RESULTS.md"))
 	if err != nil {
@@ -154,8 +154,8 @@ func TestResultsPage(t *testing.T) {
 	}
 }
 
-// runnable reports what is wrong with a command of a block: the benchmarks that it names, or the
-// flags of a program of ours.
+// runnable returns what is wrong with the command of a block: its benchmarks, or the flags of
+// one of our programs.
 func runnable(t *testing.T, command string) error {
 	args := shellSplit(command)
 	if rest, ok := strings.CutPrefix(command, "go -C tools/bench run . "); ok {
@@ -194,7 +194,7 @@ func runnable(t *testing.T, command string) error {
 	return nil
 }
 
-// shellSplit splits words, some of them in single quotes.
+// shellSplit splits a command into words, some of them in single quotes.
 func shellSplit(text string) (words []string) {
 	for _, word := range regexp.MustCompile(`'[^']*'|[^ ]+`).FindAllString(text, -1) {
 		words = append(words, strings.Trim(word, "'"))
@@ -202,7 +202,7 @@ func shellSplit(text string) (words []string) {
 	return words
 }
 
-// TestReadmeFigures: the figures in README are those of RESULTS.md.
+// TestReadmeFigures checks that the figures in README are those of RESULTS.md.
 func TestReadmeFigures(t *testing.T) {
 	sections, err := parsePage(readFile(t, "RESULTS.md"))
 	if err != nil {

@@ -22,9 +22,9 @@ type spec struct {
 	create func(s *session, n uint64) (peer.Filter, error)
 }
 
-// ours is a file of ours, built from n keys. Its lookups are in a loop of their own, as are
-// those of the others, and as in a program that uses the filter. Code around a lookup leaves
-// fewer of them in flight, which may cost a fifth of the time out of the cache.
+// ours is a file of ours, built from n keys. Every filter has a lookup loop of its own, as in a
+// program. Other code around a lookup leaves fewer of them in flight, which may cost a fifth of
+// the time when the filter exceeds the cache.
 func ours(v variant) spec {
 	return spec{v.name(), true, func(s *session, n uint64) (peer.Filter, error) {
 		_, f, err := s.build(strings.NewReplacer(" ", "", ",", "-").Replace(v.name())+".mmf", v.options(n), n)

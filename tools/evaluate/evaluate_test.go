@@ -36,7 +36,7 @@ func testConfig(t *testing.T) *config {
 	return c
 }
 
-// number gives the number in a cell.
+// number returns the number in a cell.
 func number(t *testing.T, cell string) float64 {
 	t.Helper()
 	x, err := strconv.ParseFloat(cell, 64)
@@ -46,7 +46,7 @@ func number(t *testing.T, cell string) float64 {
 	return x
 }
 
-// within complains about what is not between two bounds.
+// within checks that x is between two bounds.
 func within(t *testing.T, what string, x, least, most float64) {
 	t.Helper()
 	if !(x >= least && x <= most) {
@@ -54,8 +54,8 @@ func within(t *testing.T, what string, x, least, most float64) {
 	}
 }
 
-// checkSeries looks for the lines of a plot, which has a point for each of so many
-// x, each a positive number.
+// checkSeries checks that a plot has the named lines, each with the given number of points, all
+// positive.
 func checkSeries(t *testing.T, p report.Plot, points int, names ...string) {
 	t.Helper()
 	var have []string
@@ -80,7 +80,7 @@ func checkSeries(t *testing.T, p report.Plot, points int, names ...string) {
 	}
 }
 
-// writes makes sure that a figure can be written as it is, and drawn.
+// writes checks that a figure can be written and drawn.
 func writes(t *testing.T, c *config, name string, f *report.Figure) {
 	t.Helper()
 	f.Name, f.Title, f.Command = name, name, c.command(name)
@@ -98,8 +98,8 @@ var (
 	deleters    = []string{"CF", "ss-CF", "Blocked (ours)", "CBF", "QF", "dl-CBF"}
 )
 
-// Table 3 and figures 5 to 8 share a filling, as they do in one run of all. The
-// bounds of rates are five standard errors about what theory says.
+// Table 3 and figures 5 to 8 share a filling, as in a run of all. The bounds of rates are five
+// standard errors around the theory.
 func TestFilled(t *testing.T) {
 	c := testConfig(t)
 	f, err := table3(c)
@@ -164,8 +164,8 @@ func TestFilled(t *testing.T) {
 	}
 }
 
-// Figure 2 at tiny size. Long fingerprints reach the loads of the paper; a key
-// without a slot comes before one that is refused.
+// Figure 2 at tiny size. Long fingerprints reach the loads of the paper, and the first key
+// without a slot comes before the first refusal.
 func TestFig2(t *testing.T) {
 	c := testConfig(t)
 	f, err := fig2(c)
@@ -188,7 +188,7 @@ func TestFig2(t *testing.T) {
 	}
 }
 
-// The first part of a filling may be built in bulk: the load is the same.
+// Building the first part in bulk gives the same load.
 func TestBulkLoad(t *testing.T) {
 	c := testConfig(t)
 	s := shape{mmapfilter.Packed, 12, 2}
@@ -220,7 +220,7 @@ func TestBulkLoad(t *testing.T) {
 	within(t, "refused, beside one at a time", bulk.refuse-float64(n)/(2*bulkLines), -0.01, 0.01)
 }
 
-// Figures 3 and 4: every key found, bits and rates as the formulas have them.
+// Figures 3 and 4: every key is found, and bits and rates match the formulas.
 func TestSpaces(t *testing.T) {
 	c := testConfig(t)
 	f, err := fig3(c)
@@ -241,8 +241,7 @@ func TestSpaces(t *testing.T) {
 	within(t, "crossing", crossing([]space{{bits: 9, rate: 0.02, found: 1}, {bits: 9, rate: 0.01, found: 1}, {bits: 12, rate: 0.001, found: 1}}), 0.01, 0.01)
 }
 
-// checkRates holds the rates of cuckoo tables against 2b·load/2^f, within five
-// standard errors.
+// checkRates compares the rates of cuckoo tables with 2b·load/2^f, within five standard errors.
 func checkRates(t *testing.T, table report.Table, rows int) {
 	t.Helper()
 	n := 0
@@ -263,7 +262,7 @@ func checkRates(t *testing.T, table report.Table, rows int) {
 	}
 }
 
-// Our own figure: each has a point at each size, filled or not.
+// Our own figure: each structure has a point at each size, filled or not.
 func TestSize(t *testing.T) {
 	c := testConfig(t)
 	f, err := size(c)
@@ -302,7 +301,7 @@ type forgets struct {
 
 func (f forgets) Contains(key uint64) bool { return key != f.lost && f.Filter.Contains(key) }
 
-// A structure that loses a key ends what measures it.
+// Losing a key ends a measurement.
 func TestLostKey(t *testing.T) {
 	c := testConfig(t)
 	bf, err := peers.NewBloom(1<<12, 1000)
@@ -330,7 +329,7 @@ func TestLostKey(t *testing.T) {
 	}
 }
 
-// Deleting a key that is not there is a lost key.
+// Deleting a key that is not there counts as a lost key.
 func TestLostDelete(t *testing.T) {
 	c := testConfig(t)
 	filled, err := c.filled()
@@ -350,7 +349,7 @@ func TestLostDelete(t *testing.T) {
 	}
 }
 
-// An experiment that is interrupted ends, and leaves no filling behind.
+// An interrupted experiment ends, and leaves no filling behind.
 func TestEndsEarly(t *testing.T) {
 	c := testConfig(t)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -366,7 +365,7 @@ func TestEndsEarly(t *testing.T) {
 	}
 }
 
-// Keys of different numbers differ, and depend on the seed.
+// Keys with different numbers differ, and depend on the seed.
 func TestKeys(t *testing.T) {
 	c, other := &config{seed: 1}, &config{seed: 2}
 	seen := map[uint64]bool{}
@@ -381,7 +380,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// A table that the library makes has the number of buckets that was asked for.
+// The library makes tables with the number of buckets asked for.
 func TestOptions(t *testing.T) {
 	for _, s := range []shape{{mmapfilter.Packed, 12, 4}, {mmapfilter.SemiSorted, 13, 4}, {mmapfilter.Packed, 4, 2}, {mmapfilter.Packed, 20, 8}} {
 		for _, lines := range []uint64{1 << 12, 1 << 20, 1 << 25} {

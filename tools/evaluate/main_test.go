@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// found is what an experiment finds that finds little.
+// found returns a small figure.
 func found() *report.Figure {
 	return &report.Figure{
 		Run: "nothing", Paper: "It says so.", Ours: "So do we.",
@@ -26,7 +26,7 @@ func finds(name string) experiment {
 	return experiment{name, "Title of " + name, func(*config) (*report.Figure, error) { return found(), nil }, shows}
 }
 
-// shows is the view of what is found.
+// shows returns the view of that figure.
 func shows(f *report.Figure) ([]report.View, error) {
 	return []report.View{{
 		Question: "What is there?", Answer: "Nothing.", Caption: "None.",
@@ -49,7 +49,7 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// Help is written by hand. It must name every flag and command, and fit a page.
+// The help text is written by hand. It must name every flag and command, and fit a page.
 func TestHelp(t *testing.T) {
 	list := []experiment{finds("fig2"), finds("fig5")}
 	root := newRootCommand(list)
@@ -78,7 +78,7 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// An experiment gets what the flags say, and its figure is written.
+// An experiment gets the flags, and its figure is written.
 func TestOneExperiment(t *testing.T) {
 	out, parent := filepath.Join(t.TempDir(), "a", "b"), t.TempDir()
 	var got config
@@ -115,8 +115,7 @@ func TestOneExperiment(t *testing.T) {
 	}
 }
 
-// One experiment that fails, or finds what cannot be shown, does not keep the
-// others from running.
+// An experiment that fails, or whose figure is invalid, does not keep the others from running.
 func TestAll(t *testing.T) {
 	out := t.TempDir()
 	list := []experiment{
@@ -147,7 +146,7 @@ func TestAll(t *testing.T) {
 	}
 }
 
-// Several experiments run in the order in which they are named.
+// Several experiments run in the order of their names in the arguments.
 func TestSeveral(t *testing.T) {
 	out := t.TempDir()
 	list := []experiment{finds("fig2"), finds("fig3"), finds("fig4")}
@@ -163,7 +162,7 @@ func TestSeveral(t *testing.T) {
 	}
 }
 
-// What cannot be done is said, before anything is run.
+// Bad input is reported before anything runs.
 func TestBadInput(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
@@ -198,8 +197,8 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// An experiment that is interrupted is not waited for; its files are removed, and
-// the next one does not begin.
+// After an interrupt, run does not wait for the running experiment, removes its files, and does
+// not begin the next one.
 func TestInterrupted(t *testing.T) {
 	parent := t.TempDir()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -10,13 +10,13 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
 )
 
-// The table in README.md stands between these lines.
+// The table in README.md is between these lines.
 const (
 	readmeBegin = "<!-- table3: written by \"go -C tools/evaluate run . readme\" from results/table3.json -->\n"
 	readmeEnd   = "<!-- end of table3 -->\n"
 )
 
-// writeReadme writes the table of a README again, of the data in a directory.
+// writeReadme rewrites the table of a README from the data in a directory.
 func writeReadme(path, results string) error {
 	f, m, err := report.Read(results, "table3")
 	if err != nil {
@@ -33,7 +33,7 @@ func writeReadme(path, results string) error {
 	return os.WriteFile(path, []byte(replaced), 0o666)
 }
 
-// withTable is a README with Table 3 between its two lines.
+// withTable returns a README with Table 3 between its two lines.
 func withTable(readme string, f *report.Figure, m machine.Machine) (string, error) {
 	before, rest, begun := strings.Cut(readme, readmeBegin)
 	_, after, ended := strings.Cut(rest, readmeEnd)

@@ -14,23 +14,22 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/evaluate/report"
 )
 
-// A figure of our own: lookups a second against the size of the filter, and what a
-// lookup reads: cache lines, and pages where nothing is in memory.
+// A figure of our own: lookups a second against the size of the filter, and what a lookup reads,
+// in cache lines, and in pages when nothing is in memory.
 //
 //	go -C tools/evaluate run . size --scale paper --dir /dev/shm
 //
-// The paper has no such figure; it says that a cuckoo lookup is two cache misses
-// (Table 2).
+// The paper has no such figure. It says that a cuckoo lookup is two cache misses (Table 2).
 const sizeTitle = "Our own figure: lookups and the size of the filter"
 
-// Tables that are too large to be filled in a run: as large a part of the slots of
-// ours has a key, and Bloom filters have random bits and so many keys.
+// Tables too large to fill in a run: ours have keys in spareLoad of their slots; Bloom filters
+// have random bits and spareKeys keys.
 const (
 	spareLoad = 0.12
 	spareKeys = 1 << 22
 )
 
-// sizeStructures are those that are measured at each size.
+// sizeStructures are measured at each size.
 var sizeStructures = []structure{structureOf("Blocked (ours)"), structureOf("CF"), structureOf("ss-CF"), structureOf("BF"), structureOf("blk-BF")}
 
 func structureOf(name string) structure {
@@ -55,7 +54,7 @@ func size(c *config) (*report.Figure, error) {
 		{"keys that are there", 1, map[string]*report.Series{}},
 	}
 	var order []string
-	second := 0.0 // lines, of Blocked when it is full
+	second := 0.0 // share of second lines in a full Blocked table
 	for _, bytes := range sizes {
 		for _, group := range c.sizeGroups(bytes) {
 			members, err := c.sizeMembers(group, bytes)
@@ -85,7 +84,7 @@ func size(c *config) (*report.Figure, error) {
 			if err != nil {
 				return nil, err
 			}
-			debug.FreeOSMemory() // the next ones may need all of it
+			debug.FreeOSMemory() // the next tables may need all memory
 		}
 	}
 	for _, p := range panels {
@@ -117,7 +116,7 @@ func size(c *config) (*report.Figure, error) {
 	return f, nil
 }
 
-// sizeGroups gives those of a size that are in memory together.
+// sizeGroups returns the structures of a size, in groups that are in memory together.
 func (c *config) sizeGroups(bytes uint64) (groups [][]structure) {
 	if bytes < c.extent.spare {
 		return [][]structure{sizeStructures}
@@ -128,7 +127,7 @@ func (c *config) sizeGroups(bytes uint64) (groups [][]structure) {
 	return groups
 }
 
-// sizeMembers makes structures of a size: ours built, peers filled.
+// sizeMembers makes structures of a size: it builds ours, and fills peers.
 func (c *config) sizeMembers(group []structure, bytes uint64) (members []*member, err error) {
 	for _, s := range group {
 		c.note("%s, %s", mebibytes(bytes), s.name)
@@ -163,18 +162,18 @@ func (c *config) sizeMembers(group []structure, bytes uint64) (members []*member
 	return members, nil
 }
 
-// coldBlock is after how many lookups a cold file is dropped from memory again, so
-// that few find a page that another one has read.
+// coldBlock is the number of lookups after which a cold file is dropped from memory again, so
+// that few lookups find a page that an earlier one read.
 const coldBlock = 500
 
-// coldExpected is how many pages of a cold file a lookup reads that reads at so many
-// places: a page that another lookup of the block has read is not read again.
+// coldExpected returns how many pages of a cold file a lookup reads, if it reads the given
+// number of places. Pages that an earlier lookup of the block read are not read again.
 func (c *config) coldExpected(places float64) float64 {
 	pages := float64(c.extent.cold / layout.PageBytes)
 	return pages * -math.Expm1(coldBlock*places*math.Log1p(-1/pages)) / coldBlock
 }
 
-// readsTable tells what a lookup of an absent key reads.
+// readsTable shows what a lookup of an absent key reads.
 func (c *config) readsTable(second float64) (t report.Table, brief string, err error) {
 	t = report.Table{
 		Caption: fmt.Sprintf("What a lookup of an absent key reads. Pages: of a file of %s, of which nothing is in memory, that %d lookups bring there, for each; the file is dropped from memory again after %d of them, which share some pages", mebibytes(c.extent.cold), c.extent.misses, coldBlock),
@@ -183,7 +182,7 @@ func (c *config) readsTable(second float64) (t report.Table, brief string, err e
 	for _, s := range sizeStructures {
 		row := []string{s.name, "", "computed", "", "-"}
 		var lines float64
-		pages := 0.0 // where that is not the same: a bucket in two lines is in one page, nearly always
+		pages := 0.0 // where it differs from lines: a bucket in two lines is nearly always in one page
 		switch {
 		case s.name == "Blocked (ours)":
 			lines = 1 + second
@@ -218,8 +217,8 @@ func (c *config) readsTable(second float64) (t report.Table, brief string, err e
 	return t, brief, nil
 }
 
-// bloomProbes is how many bits a lookup of an absent key reads of a Bloom filter
-// with 13 bits a key and 9 hash functions: the first that is 0 is the last.
+// bloomProbes returns how many bits a lookup of an absent key reads in a Bloom filter with 13
+// bits a key and 9 hash functions. It stops at the first 0.
 func bloomProbes() (n float64) {
 	const hashes, bits = 9, 13
 	set := -math.Expm1(-float64(hashes) / bits)
@@ -229,7 +228,8 @@ func bloomProbes() (n float64) {
 	return n
 }
 
-// paperLines is Table 2 of the paper: memory references of a lookup of an absent key.
+// paperLines holds the memory references of a lookup of an absent key, from Table 2 of the
+// paper.
 var paperLines = map[string]float64{"CF": 2, "ss-CF": 2, "BF": 2}
 
 func sizeViews(f *report.Figure) ([]report.View, error) {
@@ -255,7 +255,7 @@ func sizeViews(f *report.Figure) ([]report.View, error) {
 			label = fmt.Sprintf("%.3g GiB", at.X/1024)
 		}
 		if len(x.Ticks) > 0 && len(x.Ticks)%2 == 1 {
-			label = "" // half of them have room
+			label = "" // only half of the labels fit
 		}
 		x.Ticks = append(x.Ticks, picture.Tick{At: at.X, Label: label})
 	}

@@ -19,12 +19,11 @@ type space struct {
 	found      uint64  // false positives that the rate was measured with
 }
 
-// leastFound is how many false positives a rate is to be measured with: its
-// standard error is 3 % then. It gets fewer where absent keys run out.
+// leastFound is the number of false positives wanted for a rate, for a standard error of 3 %.
+// There are fewer if absent keys run out.
 const leastFound = 1000
 
-// spacesOf measures tables of a shape, over f. The keys looked up are as many as
-// the rate asks for.
+// spacesOf measures tables of some shapes.
 func (c *config) spacesOf(shapes []shape) (all []space, err error) {
 	for _, s := range shapes {
 		r, err := c.spaceOf(s)
@@ -71,8 +70,8 @@ func (c *config) bloomSpaces() (all []space, err error) {
 	return all, nil
 }
 
-// measureSpace looks keys up: those that are in, and as many absent ones as a rate
-// of about the one expected asks for.
+// measureSpace looks up all keys in the filter, and as many absent ones as the expected rate
+// needs.
 func (c *config) measureSpace(r *space, m *member, expected float64) (err error) {
 	if err := c.checkAll(m); err != nil {
 		return err
@@ -83,7 +82,7 @@ func (c *config) measureSpace(r *space, m *member, expected float64) (err error)
 	return err
 }
 
-// shapesOver gives those of a layout and b, with every step-th f.
+// shapesOver returns the shapes of a layout and b, with every step-th f.
 func shapesOver(layout mmapfilter.Layout, b, from, to, step int) (all []shape) {
 	for f := from; f <= to; f += step {
 		all = append(all, shape{layout, f, b})
@@ -91,8 +90,8 @@ func shapesOver(layout mmapfilter.Layout, b, from, to, step int) (all []shape) {
 	return all
 }
 
-// spaceSeries makes a line of them: rate in %, bits an item. Where no absent key was found
-// there is no rate.
+// spaceSeries makes a line of rates in % and bits an item. It omits spaces without a false
+// positive, since they have no rate.
 func spaceSeries(name string, all []space) report.Series {
 	s := report.Series{Name: name}
 	for _, r := range all {
@@ -116,7 +115,7 @@ var (
 	boundFormula  = formula{"lower bound: log2(1/e)", func(e float64) float64 { return math.Log2(1 / e) }}
 )
 
-// series draws a formula from a rate of 2^-2 to one of 2^-17.
+// series returns a formula for rates from 2^-2 to 2^-17.
 func (f formula) series() report.Series {
 	s := report.Series{Name: f.name, Style: report.Formula}
 	for x := 2.0; x <= 17; x++ {
@@ -126,7 +125,7 @@ func (f formula) series() report.Series {
 	return s
 }
 
-// ratePlot is a plot of bits an item over rates, so far without lines.
+// ratePlot returns a plot of bits an item over rates, without lines.
 func ratePlot() report.Plot {
 	return report.Plot{
 		X: report.Axis{Label: "false-positive rate (%)", Log: true},
@@ -139,15 +138,15 @@ var (
 	overheadAxis = picture.Axis{Label: "bits per key beyond log2(1/rate), the least possible"}
 )
 
-// Rates that are drawn, in %: few fingerprints beyond the first have errors that are
-// of their own kind, and beyond the second few false positives were found.
+// The range of rates that are drawn, in %. Above it, fingerprints are so few that other errors
+// dominate; below it, few false positives were found.
 const (
 	highestRate = 6.5
 	lowestRate  = 0.001
 )
 
-// overhead gives the bits of a series, over rates in %, above the least possible. What
-// is drawn with more bits than that differs by so much that one sees it.
+// overhead returns the bits of a series above the least possible, over rates in %. Differences
+// that are small against all bits become visible.
 func overhead(s report.Series) (points []report.Point) {
 	for _, at := range s.Points {
 		if at.X >= lowestRate && at.X <= highestRate {

@@ -8,7 +8,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/evaluate/peers"
 )
 
-// A structure is one that is compared: a table of this library, or a peer.
+// A structure is compared with others: a table of this library, or a peer.
 type structure struct {
 	name  string
 	about string
@@ -17,12 +17,12 @@ type structure struct {
 	paper string  // Table 3: items in millions, bits an item, rate, million inserts a second
 }
 
-// dleftBits is what an item takes in the paper's d-left filter (Table 3), and sets
-// how many ours is to take; it is made for no number.
+// dleftBits is the bits an item of the paper's d-left filter (Table 3). It determines how many
+// items ours takes, since that filter has no capacity of its own.
 const dleftBits = 15.51
 
-// structures are those of Table 3, in its order, with our layout Blocked and the
-// counting Bloom filter, which it does not have.
+// structures are those of Table 3, in its order, and two that it does not have: our layout
+// Blocked, and the counting Bloom filter.
 var structures = []structure{
 	{
 		name: "CF", about: "cuckoo filter: layout packed, f=12, b=4, in a mapped file",
@@ -43,7 +43,7 @@ var structures = []structure{
 	{name: "dl-CBF", about: "d-left counting Bloom filter, in the heap", paper: "103.82 / 15.51 / 0.76 % / 4.78"},
 }
 
-// peer makes a peer of a name, and gives how many keys it is to take.
+// peer makes the peer with a name, and returns how many keys it must take.
 func peer(name string, bytes uint64) (f peers.Filter, keys uint64, err error) {
 	for _, e := range peers.All(bytes) {
 		if e.Name != name {
@@ -58,17 +58,17 @@ func peer(name string, bytes uint64) (f peers.Filter, keys uint64, err error) {
 	return nil, 0, fmt.Errorf("there is no peer %q", name)
 }
 
-// A member is a structure with keys in it: those of the numbers before n.
+// A member is a structure with the keys numbered below n in it.
 type member struct {
 	structure
 	filter peers.Filter
-	mapped *mapped // the filter, where it is ours
-	full   uint64  // keys that it is to take
+	mapped *mapped // the filter if it is ours, else nil
+	full   uint64  // keys it must take
 	n      uint64
 }
 
-// options gives those of a table of ours of about so many bytes, its slots, and how
-// many keys are to go in.
+// options returns the options of a table of ours of about the given bytes, its lines, and how
+// many keys go into it.
 func (s *structure) options(bytes uint64) (o *mmapfilter.Options, lines, keys uint64, err error) {
 	o, lines, err = s.shape.options(s.shape.lines(bytes))
 	if err != nil {
@@ -77,7 +77,7 @@ func (s *structure) options(bytes uint64) (o *mmapfilter.Options, lines, keys ui
 	return o, lines, uint64(math.Ceil(s.load * float64(lines*s.shape.slots()))), nil
 }
 
-// empty makes an empty one, ours open for writing.
+// empty makes an empty structure. Ours are open for writing.
 func (c *config) empty(s structure, bytes uint64) (*member, error) {
 	m := &member{structure: s}
 	var err error
@@ -97,8 +97,8 @@ func (c *config) empty(s structure, bytes uint64) (*member, error) {
 	return m, nil
 }
 
-// insert adds the next keys: those of the numbers from n on. It gives false where
-// the structure is full before.
+// insert adds the next keys, numbered from n on. It returns false if the structure is full
+// before the last.
 func (m *member) insert(keys []uint64) bool {
 	for i, key := range keys {
 		if !m.filter.Insert(key) {
@@ -110,7 +110,7 @@ func (m *member) insert(keys []uint64) bool {
 	return true
 }
 
-// failed is the first error of an operation on a filter of ours.
+// failed returns the first error of an operation on a filter of ours.
 func (m *member) failed() error {
 	if m.mapped == nil || m.mapped.err == nil {
 		return nil
@@ -118,7 +118,7 @@ func (m *member) failed() error {
 	return fmt.Errorf("%s: %w", m.name, m.mapped.err)
 }
 
-// fill puts in what a peer takes.
+// fill inserts keys until the member is full.
 func (c *config) fill(m *member) error {
 	keys := make([]uint64, 1<<16)
 	for m.n < m.full {

@@ -18,14 +18,16 @@ import (
 //
 //	go -C tools/evaluate run . table3 --scale paper --dir /dev/shm
 //
-// The paper, 192 MB, Xeon E5620 at 2.4 GHz, items (million) / bits per item / rate / construction (million items a second):
-// CF 127.78 / 12.60 / 0.19 % / 5.00, ss-CF 128.04 / 12.58 / 0.09 % / 3.13, BF 123.89 / 13.00 / 0.19 % / 3.91,
-// blk-BF 123.89 / 13.00 / 0.43 % / 7.64, QF 120.80 / 13.33 / 0.18 % / 1.95, dl-CBF 103.82 / 15.51 / 0.76 % / 4.78.
+// The paper, 192 MB, Xeon E5620 at 2.4 GHz,
+// items (million) / bits per item / rate / construction (million items a second):
+// CF 127.78 / 12.60 / 0.19 % / 5.00, ss-CF 128.04 / 12.58 / 0.09 % / 3.13,
+// BF 123.89 / 13.00 / 0.19 % / 3.91, blk-BF 123.89 / 13.00 / 0.43 % / 7.64,
+// QF 120.80 / 13.33 / 0.18 % / 1.95, dl-CBF 103.82 / 15.51 / 0.76 % / 4.78.
 // The authors' program on an i7-4790 (efficient/cuckoofilter, benchmarks/conext-table3.cc):
 // CF 127.82 / 12.60 / 0.18 % / 5.86, ss-CF 127.90 / 12.59 / 0.09 % / 4.10.
 const table3Title = "Table 3: space efficiency and construction speed"
 
-// What Table 3 of ours is held against.
+// Targets for our Table 3.
 const (
 	wantedBits   = 12.65
 	wantedRate   = 0.0020 // CF
@@ -42,7 +44,7 @@ type table3Row struct {
 	load      float64 // of ours
 	bits      float64 // an item
 	rate      float64 // false positives
-	one, all  float64 // million items a second; all: on every processor, where there is such a way
+	one, all  float64 // million items a second; all: on all processors, if possible
 	lost      uint64  // keys
 	paper     string
 }
@@ -98,8 +100,7 @@ func table3(c *config) (*report.Figure, error) {
 	return f, nil
 }
 
-// builtRow builds a table of ours, of about so many bytes, on one processor and on
-// all of them.
+// builtRow builds a table of ours of about the given bytes, on one processor and on all.
 func (c *config) builtRow(s structure, bytes uint64) (r table3Row, err error) {
 	o, lines, keys, err := s.options(bytes)
 	if err != nil {
@@ -134,7 +135,7 @@ func (c *config) builtRow(s structure, bytes uint64) (r table3Row, err error) {
 	return r, errors.Join(c.measureRow(&r, &member{structure: s, filter: m, mapped: m, n: keys}), m.close())
 }
 
-// measureRow looks all keys up that are in a member, and absent ones.
+// measureRow looks up all keys in a member, and absent ones.
 func (c *config) measureRow(r *table3Row, m *member) (err error) {
 	c.note("looking up in %s (%s)", m.name, r.how)
 	r.keys = m.n
@@ -153,8 +154,8 @@ func (c *config) measureRow(r *table3Row, m *member) (err error) {
 	return err
 }
 
-// table3Plots shows each figure of the structures that were filled one key at a time
-// beside that of the paper.
+// table3Plots plots each figure of the structures that were filled one key at a time beside the
+// paper's.
 func table3Plots(rows []table3Row) []report.Plot {
 	columns := []struct {
 		title, unit string
@@ -170,7 +171,7 @@ func table3Plots(rows []table3Row) []report.Plot {
 		measured := report.Series{Name: "measured", Style: report.Bars}
 		paper := report.Series{Name: "paper", Style: report.Bars}
 		for _, r := range rows {
-			if !strings.HasPrefix(r.how, oneAtATime) || r.name == "CBF" { // with four times the bits it would dwarf the others
+			if !strings.HasPrefix(r.how, oneAtATime) || r.name == "CBF" { // its bits, four times as many, would dwarf the others
 				continue
 			}
 			at := float64(len(p.Names))
@@ -186,10 +187,10 @@ func table3Plots(rows []table3Row) []report.Plot {
 	return plots
 }
 
-// paperRow is what the paper's Table 3 says of a structure.
+// paperRow holds the paper's Table 3 for one structure.
 type paperRow struct{ items, bits, rate, speed float64 }
 
-// parsePaper reads "127.78 / 12.60 / 0.19 % / 5.00"; of "-" all numbers are 0.
+// parsePaper parses "127.78 / 12.60 / 0.19 % / 5.00". For "-" all numbers are 0.
 func parsePaper(text string) (p paperRow) {
 	if n, _ := fmt.Sscanf(text, "%f / %f / %f %% / %f", &p.items, &p.bits, &p.rate, &p.speed); n < 4 {
 		return paperRow{}
@@ -209,7 +210,7 @@ const (
 	columnPaper
 )
 
-// singly are the rows of the table that were filled one key at a time.
+// singly returns the rows of the table that were filled one key at a time.
 func singly(f *report.Figure) (rows [][]string) {
 	for _, r := range f.Tables[0].Rows {
 		if len(r) > columnPaper && strings.HasPrefix(r[1], oneAtATime) {
@@ -219,7 +220,7 @@ func singly(f *report.Figure) (rows [][]string) {
 	return rows
 }
 
-// cell is the number of a cell; 0 for a dash.
+// cell returns the number in a cell, or 0 for a dash.
 func cell(text string) float64 {
 	x, _ := strconv.ParseFloat(text, 64)
 	return x
@@ -243,7 +244,7 @@ func table3Views(f *report.Figure) ([]report.View, error) {
 	bars := func(title, unit, format, said string, column int, paper func(paperRow) float64) *picture.Bars {
 		p := &picture.Bars{Title: title, Unit: unit, Format: format, Paper: said}
 		p.Rows = rowsOf(rows, func(r []string) float64 { return cell(r[column]) }, func(r []string) float64 { return paper(parsePaper(r[columnPaper])) })
-		if column == columnBits { // a counting filter has four times the bits and would dwarf the others
+		if column == columnBits { // four times as many bits would dwarf the others
 			p.Rows = slices.DeleteFunc(p.Rows, func(r picture.Row) bool { return r.Name == lookOf("CBF").name })
 		}
 		return p
@@ -275,8 +276,8 @@ func rowOf(rows []table3Row, name string) (r table3Row) {
 	return r
 }
 
-// verdict says whether what was wanted is reached. In a small file it is not: its
-// head is much of it.
+// verdict says whether the targets are met. A small file misses them, since its head is a large
+// part of it.
 func verdict(cf, ss table3Row) string {
 	wanted := fmt.Sprintf("Wanted were a load of %.0f %%, at most %.2f bits, at most %.2f and %.2f %%, and no lost key", 100*wantedLoad, wantedBits, 100*wantedRate, 100*wantedSorted)
 	var missed []string

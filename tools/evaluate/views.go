@@ -11,20 +11,20 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/evaluate/report"
 )
 
-// What is drawn is made of the data of a figure alone, so that it can be drawn again
-// without measuring.
+// Views are made from the data of a figure alone, so that they can be drawn again without
+// measuring.
 
-const batches = ", batches" // ends the name of a series of batches
+const batches = ", batches" // suffix of the name of a series of batches
 
-// A look is how a structure is drawn, and called, in every picture.
+// A look is the name and style of a structure in every picture.
 type look struct {
 	series, name string
 	tone         picture.Tone
 	kind         picture.Kind
 }
 
-// looks are those of the structures. Ours has the strongest; what is compared with it
-// is grey.
+// looks are the looks of the structures. Ours stands out most; what it is compared with is
+// grey.
 var looks = []look{
 	{"Blocked (ours)", "blocked (ours)", picture.Blue, picture.Emphasis},
 	{"CF", "packed (CF)", picture.Orange, picture.Plain},
@@ -45,8 +45,8 @@ func lookOf(series string) look {
 	return look{series, series, picture.Grey, picture.Plain}
 }
 
-// linesOf draws those series of a plot that have a look, a line each: one key at a
-// time, or what the suffix says.
+// linesOf returns a line for each series of a plot that has a look. suffix selects batches, or
+// one key at a time if empty.
 func linesOf(p report.Plot, suffix string) (lines []picture.Line) {
 	for _, l := range looks {
 		if s := p.SeriesOf(l.series + suffix); len(s.Points) > 0 {
@@ -56,12 +56,12 @@ func linesOf(p report.Plot, suffix string) (lines []picture.Line) {
 	return lines
 }
 
-// paperLine is what the paper says: a dashed line at a height.
+// paperLine returns the paper's value as a dashed line at a height.
 func paperLine(name string, y, from, to float64) picture.Line {
 	return picture.Line{Name: name, Kind: picture.Dashed, Points: []report.Point{{X: from, Y: y}, {X: to, Y: y}}}
 }
 
-// panels makes sure that a figure has the plots and tables that its views are made of.
+// panels checks that a figure has the plots and tables that its views need.
 func panels(f *report.Figure, plots, tables int) error {
 	if len(f.Plots) < plots || len(f.Tables) < tables {
 		return fmt.Errorf("%d plots and %d tables; its views need %d and %d", len(f.Plots), len(f.Tables), plots, tables)
@@ -69,7 +69,7 @@ func panels(f *report.Figure, plots, tables int) error {
 	return nil
 }
 
-// endsOf gives the first and the last height of a series.
+// endsOf returns the first and the last height of a series.
 func endsOf(p report.Plot, series string) (first, last float64) {
 	at := p.SeriesOf(series).Points
 	if len(at) == 0 {
@@ -78,8 +78,8 @@ func endsOf(p report.Plot, series string) (first, last float64) {
 	return at[0].Y, at[len(at)-1].Y
 }
 
-// halves gives the medians of the heights of a series in the lower half of its x and
-// in the upper one, where a single point may be off.
+// halves returns the medians of the heights of a series in the lower and the upper half of its
+// x. A single point may be off.
 func halves(p report.Plot, series string) (lower, upper float64) {
 	at := slices.Clone(p.SeriesOf(series).Points)
 	slices.SortFunc(at, func(a, b report.Point) int { return cmp.Compare(a.X, b.X) })
@@ -95,8 +95,8 @@ func halves(p report.Plot, series string) (lower, upper float64) {
 	return median(ys(at[:len(at)/2])), median(ys(at[len(at)/2:]))
 }
 
-// at gives the height of a series at x, between its points, over the logarithm of x;
-// not a number beyond them.
+// at returns the height of a series at x, interpolated over the logarithm of x, or NaN beyond
+// its points.
 func at(s report.Series, x float64) float64 {
 	points := slices.Clone(s.Points)
 	slices.SortFunc(points, func(a, b report.Point) int { return cmp.Compare(a.X, b.X) })
@@ -110,8 +110,8 @@ func at(s report.Series, x float64) float64 {
 	return math.NaN()
 }
 
-// rowsOf draws a number of each row of a table whose name in the first column has a
-// look, and what the paper says of it.
+// rowsOf returns a bar for each row of a table whose name, in the first column, has a look: its
+// number, and the paper's.
 func rowsOf(rows [][]string, value, paper func(row []string) float64) (bars []picture.Row) {
 	for _, l := range looks {
 		for _, r := range rows {
@@ -129,14 +129,14 @@ func view(question, answer, caption string, p picture.Picture) report.View {
 
 const curves = " The paper has curves and no numbers."
 
-// lookupsView is about one key at a time, or batches.
+// lookupsView is a view of lookups one key at a time, or in batches.
 func lookupsView(question, answer, caption string, x report.Axis, p report.Plot, suffix string, more ...picture.Line) report.View {
 	return report.View{Question: question, Answer: answer, Caption: caption, Picture: &picture.Lines{
 		Title: question, X: x, Y: picture.Axis{Label: p.Y.Label, Log: true}, Series: append(linesOf(p, suffix), more...),
 	}}
 }
 
-// oneDigit writes 3.7, and 46.
+// oneDigit formats a number as 3.7, or 46.
 func oneDigit(x float64) string {
 	text := fmt.Sprintf("%.1f", x)
 	if x >= 20 {

@@ -24,8 +24,8 @@ func namesIn(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// The pictures and the page under version control are what the program draws of the
-// data under version control, and there is nothing else beside them.
+// The committed pictures and page are what the program draws from the committed data, with no
+// other files beside them.
 func TestResults(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range namesIn(t, "results") {
@@ -50,7 +50,7 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// README has the table of results/table3.json, and no other figure that was measured.
+// README has the table of results/table3.json, and no other measured figure.
 func TestReadme(t *testing.T) {
 	f, m, err := report.Read("results", "table3")
 	if err != nil {
@@ -74,7 +74,7 @@ func TestReadme(t *testing.T) {
 			t.Errorf("the table does not say %q", text)
 		}
 	}
-	// What was measured changes the table; what is no table is an error.
+	// New data change the table; a text without a table is an error.
 	path := filepath.Join(t.TempDir(), "README.md")
 	if err := os.WriteFile(path, []byte("before\n"+readmeBegin+"old\n"+readmeEnd+"after\n"), 0o666); err != nil {
 		t.Fatal(err)
@@ -95,7 +95,7 @@ func TestReadme(t *testing.T) {
 	}
 }
 
-// What was measured stands in results, where a program writes it, and in no comment.
+// Measurements are in results, where a program writes them, and in no comment.
 func TestNoFiguresInComments(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil || len(files) == 0 {
@@ -109,7 +109,7 @@ func TestNoFiguresInComments(t *testing.T) {
 	}
 }
 
-// Views that lack their data are errors, and no picture of something else.
+// Views without their data are errors, not pictures of something else.
 func TestViewsOfNothing(t *testing.T) {
 	for _, e := range experiments {
 		if _, err := e.views(&report.Figure{}); err == nil {
@@ -137,7 +137,7 @@ func TestBetweenPoints(t *testing.T) {
 	if got := shortest(report.Series{Points: []report.Point{{X: 4, Y: 94}, {X: 5, Y: 95}, {X: 6, Y: 100}}}); got != 5 {
 		t.Errorf("%v", got)
 	}
-	// Below a rate of 1 % this is smaller than a Bloom filter, above it is not.
+	// Below a rate of 1 % this is smaller than a Bloom filter; above, it is not.
 	bits := bloomFormula.bits(0.01)
 	line := report.Series{Points: []report.Point{{X: 0.01, Y: bits}, {X: 1, Y: bits}, {X: 10, Y: bits}}}
 	if got := crosses(line); got < 0.98 || got > 1 {

@@ -2,10 +2,10 @@ package main
 
 import "fmt"
 
-// mebibytes writes a size.
+// mebibytes formats a size.
 func mebibytes(bytes uint64) string { return fmt.Sprintf("%.4g MiB", float64(bytes)/(1<<20)) }
 
-// dash writes a number, or a dash where there is none.
+// dash formats a number, or 0 as a dash.
 func dash(x float64, format string) string {
 	if x == 0 {
 		return "-"

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestMain is also the processes that the program starts: they are the program of
-// its parent, which is the test here.
+// TestMain also runs the child processes: they run the program of their parent, which is the
+// test here.
 func TestMain(m *testing.M) {
 	for _, arg := range os.Args[1:] {
 		if arg == "-role" {
@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// An output is what several processes write to.
+// An output collects what several processes write.
 type output struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -38,8 +38,8 @@ func (o *output) String() string {
 	return o.b.String()
 }
 
-// TestRun runs all of it for some lives of the writer; more than once if every one of them
-// was killed before it had done what is looked for.
+// TestRun runs everything for some lives of the writer. It repeats if every writer was killed
+// before it did what the test looks for.
 func TestRun(t *testing.T) {
 	lives := "20"
 	if testing.Short() {

@@ -450,9 +450,9 @@ func (p *parent) replace(n int) error {
 	return p.examine(true)
 }
 
-// countMoves counts the moves of items in the file: by the removal counters, how often a line
-// lost an item, minus the deletes. That is slightly too few, since a delete may take an item
-// from the stash, and a recovery does not count.
+// countMoves counts the moves of items: how often a line lost an item, by the removal counters,
+// minus the deletes. That is slightly too few, since a delete may take an item from the stash,
+// and a recovery does not count.
 func (p *parent) countMoves() {
 	f, _, err := recovery.OpenFile(p.path)
 	if err != nil {

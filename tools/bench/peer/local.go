@@ -8,8 +8,8 @@ import (
 // An Op does one thing with each key, and returns for how many of them it was true.
 type Op func(keys []Key) int
 
-// Each makes an Op from a function of one key. It calls do through a pointer, which is too slow
-// for lookups. These have loops of their own, where filters are made.
+// Each makes an Op from a function of one key. Lookups do not use it, since calling do through
+// a pointer is too slow for them; they have loops of their own.
 func Each(do func(key []byte) bool) Op {
 	return func(keys []Key) (n int) {
 		for i := range keys {
@@ -47,8 +47,8 @@ type Local struct {
 }
 
 // BlockKeys is how many keys are made at a time, between two readings of the clock. They take
-// 256 KiB, so that a table that fits the second cache stays there while keys are made; and they
-// are so many that the readings take no time in comparison.
+// 256 KiB, so a table that fits the second cache stays there while keys are made. They are
+// enough to make the time of the readings negligible.
 const BlockKeys = 1 << 14
 
 func (l *Local) Bytes() int64 { return l.Size() }

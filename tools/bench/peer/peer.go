@@ -37,10 +37,9 @@ func Mix(x uint64) uint64 {
 // Absent is the first number of keys that are never added.
 const Absent = 1 << 40
 
-// A Count says for how many keys an operation was true, and how long it took without the time
-// for making the keys. Clock is wall time. Processor is the processor time of the thread,
-// without waits and without what a busy machine gives to others; it is 0 where the system does
-// not report it.
+// A Count says for how many keys an operation was true, and how long it took, without making
+// the keys. Clock is wall time. Processor is the processor time of the thread, which excludes
+// waits and other work of a busy machine; it is 0 where the system does not report it.
 type Count struct {
 	Keys             uint64
 	Clock, Processor time.Duration

@@ -11,8 +11,7 @@ import (
 	"testing"
 )
 
-// mapFilter is a filter without false positives. It refuses keys from the first on
-// that it has no room for.
+// mapFilter is a filter without false positives. It refuses keys that it has no room for.
 func mapFilter(room int, seed uint64) *Local {
 	has := map[string]bool{}
 	return &Local{
@@ -30,7 +29,7 @@ func mapFilter(room int, seed uint64) *Local {
 	}
 }
 
-// TestMain lets the test be the program that Start starts.
+// TestMain runs the test binary as the program that Start starts.
 func TestMain(m *testing.M) {
 	switch os.Getenv("PEER_TEST") {
 	case "map":
@@ -62,7 +61,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestKey holds keys against the published outputs of SplitMix64 for seed 1234567.
+// TestKey compares keys with the published outputs of SplitMix64 for seed 1234567.
 func TestKey(t *testing.T) {
 	want := []uint64{6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431}
 	for i := range uint64(2) {
@@ -85,8 +84,8 @@ func TestKey(t *testing.T) {
 	}
 }
 
-// exercise does with a filter for n keys, more than a block of them, what the
-// protocol has.
+// exercise uses every request of the protocol on a filter for n keys, which must be more than a
+// block.
 func exercise(t *testing.T, f Filter, n uint64) {
 	t.Helper()
 	defer func() {
@@ -127,7 +126,7 @@ func TestLocal(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	// One key is refused; those after it are not tried.
+	// One key is refused; later ones are not tried.
 	tried := uint64(0)
 	picky := &Local{Insert: Until(func([]byte) bool { tried++; return tried != BlockKeys+6 })}
 	if c, err := picky.Add(0, 3*BlockKeys); err != nil || c.Keys != BlockKeys+5 || tried != BlockKeys+6 {
@@ -159,7 +158,7 @@ func TestProcess(t *testing.T) {
 	exercise(t, f, BlockKeys+100)
 }
 
-// TestProcessUnsupported: what a filter never does is told from what it failed at.
+// TestProcessUnsupported checks that an unsupported operation is told from a failed one.
 func TestProcessUnsupported(t *testing.T) {
 	t.Setenv("PEER_TEST", "lasting")
 	f, err := Start(t.Context(), []string{os.Args[0]}, 1, 1)
@@ -175,7 +174,7 @@ func TestProcessUnsupported(t *testing.T) {
 	}
 }
 
-// TestProcessErrors starts programs that are no filters.
+// TestProcessErrors starts programs that are not filters.
 func TestProcessErrors(t *testing.T) {
 	ctx := t.Context()
 	for mode, reply := range map[string]string{"silent": "nothing", "chatter": "hello"} {

@@ -2,12 +2,11 @@ package peers
 
 import "testing"
 
-// benchBytes is a table that a usual core's own cache does not hold.
+// benchBytes is a table larger than the private cache of a usual core.
 const benchBytes = 24 << 20
 
-// BenchmarkFilters gives ns/key of inserts, on the average from an empty filter to a
-// full one, and ns/op of a lookup in the full filter, of a key that is in it, and of
-// one that is not.
+// BenchmarkFilters reports ns/key of inserts, averaged from an empty filter to a full one, and ns/op
+// of a lookup in the full filter, of a present and of an absent key.
 //
 //	go test ./peers -run '^$' -bench Filters
 func BenchmarkFilters(b *testing.B) {
@@ -17,7 +16,7 @@ func BenchmarkFilters(b *testing.B) {
 }
 
 func benchFilter(b *testing.B, e Entry) {
-	key := patterns[0].key // every filter hashes: keys that follow one another are anywhere
+	key := patterns[0].key // every filter hashes, so consecutive keys are spread anywhere
 	b.Run("op=insert", func(b *testing.B) {
 		keys := uint64(0)
 		for b.Loop() {
@@ -54,7 +53,7 @@ func benchFilter(b *testing.B, e Entry) {
 	})
 }
 
-// made makes a filter whose pages are there before a clock runs.
+// made makes a filter whose pages are present before the clock runs.
 func made(b *testing.B, e Entry) Filter {
 	f, err := e.New()
 	if err != nil {

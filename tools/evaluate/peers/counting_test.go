@@ -2,8 +2,8 @@ package peers
 
 import "testing"
 
-// A counter that has come to 15 stays there: neither the key that brought it there
-// nor another one that shares it is lost, whatever is deleted.
+// A counter that reaches 15 stays there: whatever is deleted, neither the key that brought it
+// there nor another key that shares it is lost.
 func TestCounterStays(t *testing.T) {
 	d, err := NewCounting(64, 10)
 	if err != nil {
@@ -37,7 +37,7 @@ func TestCounterStays(t *testing.T) {
 	t.Error("20 copies brought no counter to 15")
 }
 
-// Every insert adds k, every delete takes k: no counter runs into its neighbour.
+// Every insert adds k, every delete subtracts k: no counter overflows into its neighbour.
 func TestCountersAddUp(t *testing.T) {
 	d, err := NewCounting(smallBytes, smallBytes*2/13)
 	if err != nil {
@@ -66,8 +66,8 @@ func TestCountersAddUp(t *testing.T) {
 	}
 }
 
-// Deleting a key that was never added, two of whose counters are one that is 1,
-// does not turn it below 0.
+// Deleting a key that was never added, and two of whose counters are the same one with value 1,
+// does not take that counter below 0.
 func TestCounterStaysAboveZero(t *testing.T) {
 	d, err := NewCounting(8, 1) // 16 counters, of which a key has 11
 	if err != nil {

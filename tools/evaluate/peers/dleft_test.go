@@ -6,13 +6,13 @@ import (
 	"pgregory.net/rapid"
 )
 
-// cell gives a cell of the table.
+// cell returns a cell of the table.
 func cell(f *dleft, i uint64) uint64 {
 	return f.halves.get(i/bucketHalf) >> (int(i%bucketHalf) * f.width) & (1<<f.width - 1)
 }
 
-// Every fingerprint has its own place: in each subtable a permutation of the pairs of
-// a bucket and a remainder.
+// Every fingerprint has its own place: each subtable permutes the pairs of a bucket and a
+// remainder.
 func TestDLeftPermutations(t *testing.T) {
 	d, err := NewDLeft(37*4*5, 3) // 37 buckets of 5 bytes a subtable
 	if err != nil {
@@ -46,9 +46,9 @@ func TestDLeftPermutations(t *testing.T) {
 	}
 }
 
-// Random histories of a small filter, against a multiset of fingerprints: every
-// answer is exact, an insert is refused only where no bucket of it has a cell, and it
-// went to the bucket with the fewest cells in use, the leftmost of equal ones.
+// Random histories of a small filter, against a multiset of fingerprints. Every answer is
+// exact. An insert is refused only if none of its buckets has a free cell; otherwise it goes to
+// the bucket with the fewest cells in use, the leftmost among equal ones.
 func TestDLeftModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const r = 2
@@ -72,7 +72,7 @@ func TestDLeftModel(t *testing.T) {
 			bucket, remainder := rapid.Uint64Range(0, buckets-1).Draw(t, "bucket"), rapid.Uint64Range(0, 1<<r-1).Draw(t, "remainder")
 			key := [2]uint64{bucket, remainder}
 			if rapid.IntRange(0, 3).Draw(t, "insert") > 0 {
-				// What the filter has to do, read off the cells.
+				// The cells determine what the filter must do.
 				var before [subtables]int
 				joins, target := false, 0
 				for i := range subtables {
@@ -129,8 +129,8 @@ func TestDLeftModel(t *testing.T) {
 	})
 }
 
-// Four choices fill the table to about 0.9 before the first refusal. Random loads of
-// one choice would refuse at about a third.
+// Four choices fill the table to about 0.9 before the first refusal. A single random choice
+// would refuse at about a third.
 func TestDLeftLoad(t *testing.T) {
 	d, err := NewDLeft(smallBytes, dleftRemainder)
 	if err != nil {

@@ -2,8 +2,8 @@ package peers
 
 import "testing"
 
-// Tables of 2^33 bits, and 2^32.6 for the quotient filter, in which a place does not
-// fit in 32 bits: few keys, so that few of their pages are touched.
+// Tables of 2^33 bits, and 2^32.6 for the quotient filter, where a place does not fit in 32
+// bits. Few keys touch few of their pages.
 func TestLarge(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it touches some hundred MiB")
@@ -11,8 +11,8 @@ func TestLarge(t *testing.T) {
 	each(t, 1<<30, func(t *testing.T, e Entry, f Filter) {
 		n, copies := uint64(3000), 1
 		if _, ok := f.(*dleft); ok {
-			// In an almost empty table all keys are in the first subtable, the leftmost
-			// one. As many copies as four buckets hold are in all four.
+			// In an almost empty table all keys are in the leftmost subtable. As many copies as
+			// four buckets hold are in all four.
 			n, copies = 300, subtables*bucketCells*maxCopies
 		}
 		for key := range n {
@@ -32,7 +32,7 @@ func TestLarge(t *testing.T) {
 				t.Errorf("key %d is found in an almost empty table", key)
 			}
 		}
-		// The keys are spread over all of the table, beyond 2^32 bits as before.
+		// The keys are spread evenly over the table, before and beyond bit 2^32.
 		before, beyond := touched(f)
 		bits := f.Bytes() * 8
 		share := float64(beyond) / float64(before+beyond)
@@ -56,7 +56,7 @@ func TestLarge(t *testing.T) {
 	})
 }
 
-// touched counts the words that are not 0, before bit 2^32 and after it.
+// touched counts the nonzero words before and after bit 2^32.
 func touched(f Filter) (before, beyond int) {
 	count := func(i int, w uint64) {
 		if w == 0 {
@@ -100,7 +100,7 @@ func TestLargeClusters(t *testing.T) {
 			if !f.contains(from+i%4, i) {
 				t.Errorf("quotient %d, remainder %d is absent", from+i%4, i)
 			}
-			if f.contains(from+i%4, i+1) { // it is one of the next quotient
+			if f.contains(from+i%4, i+1) { // it belongs to the next quotient
 				t.Errorf("quotient %d, remainder %d is found", from+i%4, i+1)
 			}
 		}

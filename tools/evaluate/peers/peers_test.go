@@ -9,11 +9,11 @@ import (
 	"testing"
 )
 
-// smallBytes has room for 2^18 slots of a quotient filter, and about as many keys of
-// the others.
+// smallBytes has room for 2^18 slots of a quotient filter, and for about as many keys of the
+// others.
 const smallBytes = 3 << 17
 
-// words is the table of a filter.
+// words returns the table of a filter.
 func words(f Filter) []uint64 {
 	switch f := f.(type) {
 	case *standard:
@@ -34,7 +34,7 @@ func words(f Filter) []uint64 {
 	panic("a filter without a table")
 }
 
-// each runs a test with every filter, of so many bytes.
+// each runs a test with every filter of the given size in bytes.
 func each(t *testing.T, bytes uint64, test func(t *testing.T, e Entry, f Filter)) {
 	for _, e := range All(bytes) {
 		t.Run(e.Name, func(t *testing.T) {
@@ -47,8 +47,8 @@ func each(t *testing.T, bytes uint64, test func(t *testing.T, e Entry, f Filter)
 	}
 }
 
-// fill adds keys until the filter has what it is made for, or refuses one. It
-// returns how many it has.
+// fill adds keys until the filter reaches its capacity or refuses one, and returns how many it
+// has.
 func fill(t testing.TB, e Entry, f Filter, key func(uint64) uint64) uint64 {
 	for n := uint64(0); ; n++ {
 		if e.Keys != 0 && n == e.Keys {
@@ -63,8 +63,8 @@ func fill(t testing.TB, e Entry, f Filter, key func(uint64) uint64) uint64 {
 	}
 }
 
-// Keys as they come: counted, in the high bits alone, and random. Of an n of 2^32 and
-// more the key is another one than of any n below.
+// Keys as they come in practice: counted, in the high bits alone, and random. For n from 2^32
+// on, the key differs from that of any smaller n.
 var patterns = []struct {
 	name string
 	key  func(n uint64) uint64
@@ -74,7 +74,7 @@ var patterns = []struct {
 	{"random", func(n uint64) uint64 { return rand.NewPCG(n, 7).Uint64() }},
 }
 
-// formula is the rate that a filter with n keys should have.
+// formula returns the rate that a filter with n keys should have.
 func formula(f Filter, n uint64) float64 {
 	switch f := f.(type) {
 	case *standard:
@@ -93,14 +93,14 @@ func formula(f Filter, n uint64) float64 {
 	panic("a filter without a formula")
 }
 
-// blockedRate is the rate with c keys a line. Lines with equally many keys have
-// unequally many bits set, and the mean of a power is more than the power of a mean:
-// the second term of its expansion adds 2 % to the rate.
+// blockedRate returns the rate with c keys a line. Lines with equally many keys have unequally
+// many bits set, and the mean of a power exceeds the power of the mean: the second term of the
+// expansion adds 2 % to the rate.
 func blockedRate(k int, c float64) float64 {
 	const m = 512
 	rate, share := 0.0, math.Exp(-c) // the share of lines with j keys
 	for j := 0.0; j < 10*c+20; j++ {
-		clear1, clear2 := math.Pow(1-1.0/m, float64(k)*j), math.Pow(1-2.0/m, float64(k)*j) // that a bit, or two, are not set
+		clear1, clear2 := math.Pow(1-1.0/m, float64(k)*j), math.Pow(1-2.0/m, float64(k)*j) // probability that one bit, or two, are not set
 		variance := clear1/m + (1-1.0/m)*clear2 - clear1*clear1
 		if set := 1 - clear1; set > 0 {
 			rate += share * math.Pow(set, float64(k)) * (1 + float64(k*(k-1)/2)*variance/(set*set))
@@ -110,7 +110,7 @@ func blockedRate(k int, c float64) float64 {
 	return rate
 }
 
-// Full to the brim, no key is absent, and the rate is what the formula says.
+// In a full filter no key is absent, and the rate is that of the formula.
 func TestRate(t *testing.T) {
 	const absent = 1_000_000
 	for _, p := range patterns {
@@ -128,7 +128,7 @@ func TestRate(t *testing.T) {
 				}
 			}
 			want, got := formula(f, n), float64(found)/absent
-			// Five standard deviations of the sample, and 2 % for the table, which is one of many.
+			// Five standard deviations of the sample, and 2 % for the choice of the table.
 			band := 5*math.Sqrt(want*(1-want)/absent) + 0.02*want
 			t.Logf("%s keys: %d, %.2f bits a key, rate %.4f %%, formula %.4f %%", p.name, n, float64(f.Bytes()*8)/float64(n), 100*got, 100*want)
 			if math.Abs(got-want) > band {
@@ -138,8 +138,8 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// The formulas come to what the paper measured, at 192 MiB; but for the blocked
-// filter, for which blocked.go says why not.
+// The formulas match the paper's measurements at 192 MiB, except for the blocked filter;
+// blocked.go says why.
 func TestPaper(t *testing.T) {
 	const bytes = 192 << 20
 	for _, want := range []struct {
@@ -172,7 +172,7 @@ func TestPaper(t *testing.T) {
 	}
 }
 
-// A filter that refuses a key has not changed, and takes one again after a delete.
+// A filter that refuses a key does not change, and accepts one again after a delete.
 func TestFull(t *testing.T) {
 	each(t, smallBytes, func(t *testing.T, e Entry, f Filter) {
 		d, ok := f.(Deleter)
@@ -201,8 +201,8 @@ func TestFull(t *testing.T) {
 	})
 }
 
-// Half of the keys are deleted: the others stay, and those are gone, but for false
-// positives. With the other half the table is empty, to the bit.
+// After half of the keys are deleted, the others are found, and the deleted ones are not,
+// except for false positives. After the other half, every bit of the table is 0.
 func TestDelete(t *testing.T) {
 	each(t, smallBytes, func(t *testing.T, e Entry, f Filter) {
 		d, ok := f.(Deleter)
@@ -239,7 +239,7 @@ func TestDelete(t *testing.T) {
 	})
 }
 
-// Deleting what is not there says so, and changes nothing.
+// Deleting an absent key reports that it is absent, and changes nothing.
 func TestDeleteAbsent(t *testing.T) {
 	each(t, smallBytes, func(t *testing.T, e Entry, f Filter) {
 		d, ok := f.(Deleter)
@@ -260,8 +260,8 @@ func TestDeleteAbsent(t *testing.T) {
 	})
 }
 
-// A long random history of few keys, at most four copies of each: what is in the
-// multiset is in the filter, and a delete of it succeeds.
+// A long random history of few keys, with at most four copies of each: what is in the multiset
+// is in the filter, and can be deleted.
 func TestHistory(t *testing.T) {
 	each(t, 3<<11, func(t *testing.T, e Entry, f Filter) {
 		d, deletes := f.(Deleter)
@@ -358,7 +358,7 @@ func TestHashes(t *testing.T) {
 	}
 }
 
-// Distinct keys have distinct hashes, and a bit of the key turns half of the hash.
+// Distinct keys have distinct hashes, and a bit of the key flips half of the hash bits.
 func TestHash(t *testing.T) {
 	seen := make(map[uint64]bool)
 	for i := range uint64(100_000) {
@@ -398,8 +398,8 @@ func TestNoAllocation(t *testing.T) {
 	})
 }
 
-// A saturated filter is about as a full one: half the bits are set, and absent keys
-// are answered with the rate of a full filter; keys added afterwards are found.
+// A saturated filter is about like a full one: half its bits are set, absent keys have the rate
+// of a full filter, and keys added later are found.
 func TestSaturate(t *testing.T) {
 	each(t, smallBytes, func(t *testing.T, e Entry, f Filter) {
 		s, ok := f.(Saturable)

@@ -5,9 +5,9 @@ package peers
 // high q bits, names a slot. Its remainder is stored there or in a later slot, as with linear
 // probing.
 //
-// The remainders of one quotient are adjacent and in ascending order: a run. Runs are in the order of
-// their quotients. A sequence of runs in which only the first entry is in its own slot is a cluster.
-// Three bits of a slot are enough to find the run of a quotient:
+// The remainders of one quotient are adjacent and in ascending order: a run. Runs are in the order
+// of their quotients. A sequence of runs in which only the first entry is in its own slot is a
+// cluster. Three bits of a slot are enough to find the run of a quotient:
 //
 //	occupied      some key has this slot's number as its quotient. It tells of the
 //	              slot, not of the entry that is in it, and never moves
@@ -16,9 +16,10 @@ package peers
 //
 // An empty slot has none of the three. The first slot follows the last.
 //
-// Keys with the same fingerprint have adjacent entries, so deletes are exact: the filter is a multiset
-// of fingerprints. At a load of a, the rate is 1 - e^(-a/2^r), and a key costs (r+3)/a bits. The paper
-// has q = 27, r = 9, a = 0.9: 192 MiB, 120.80 million keys, 13.33 bits a key and 0.18 %.
+// Keys with the same fingerprint have adjacent entries, so deletes are exact: the filter is a
+// multiset of fingerprints. At a load of a, the rate is 1 - e^(-a/2^r), and a key costs (r+3)/a
+// bits. The paper has q = 27, r = 9, a = 0.9: 192 MiB, 120.80 million keys, 13.33 bits a key and
+// 0.18 %.
 type quotient struct {
 	slots     packed // remainder << 3 | the three bits
 	last      uint64 // 2^q - 1

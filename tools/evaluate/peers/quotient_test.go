@@ -7,9 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// decode reads the table without the code under test: it goes once around, from an
-// empty slot on, and gives each run the next occupied quotient. It returns how often
-// each fingerprint is there.
+// decode reads the table without the code under test: once around, from an empty slot on, it
+// assigns each run to the next occupied quotient. It returns the count of each fingerprint.
 func decode(t interface{ Fatalf(string, ...any) }, f *quotient) map[[2]uint64]int {
 	slots := f.last + 1
 	entries := make(map[[2]uint64]int)
@@ -54,9 +53,9 @@ func decode(t interface{ Fatalf(string, ...any) }, f *quotient) map[[2]uint64]in
 	return entries
 }
 
-// Random histories of a small filter, against a multiset: after each step the table
-// is well formed, has exactly the fingerprints that it should have, and every
-// fingerprint there is gets the right answer.
+// Random histories of a small filter, against a multiset. After each step the table is well
+// formed and has exactly the expected fingerprints, and every fingerprint gets the right
+// answer.
 func TestQuotientModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		q, r := rapid.IntRange(3, 5).Draw(t, "q"), rapid.IntRange(1, 3).Draw(t, "r")
@@ -65,8 +64,8 @@ func TestQuotientModel(t *testing.T) {
 			t.Fatal(err)
 		}
 		f := d.(*quotient)
-		// Fewer quotients than slots make longer runs and clusters; from the last ones
-		// on they go around the end.
+		// Fewer quotients than slots make longer runs and clusters; the last quotients make
+		// them wrap around the end.
 		quotients := rapid.IntRange(1, 1<<q).Draw(t, "quotients")
 		from := rapid.IntRange(0, 1<<q-1).Draw(t, "from")
 		model := make(map[[2]uint64]int)

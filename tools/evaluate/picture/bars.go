@@ -54,8 +54,8 @@ func (p *Bars) SVG() ([]byte, error) {
 		end := left + vg.Length(r.Value)*unit
 		c.SetColor(r.Tone)
 		polygon(&c, vg.Point{X: left, Y: middle - barHeight/2}, vg.Point{X: left, Y: middle + barHeight/2}, vg.Point{X: end, Y: middle + barHeight/2}, vg.Point{X: end, Y: middle - barHeight/2})
-		// The value is at the end of the bar, and what the paper says behind its mark, if
-		// there is room between them; else both are behind the last of these.
+		// The value is at the end of the bar, and the paper's value behind its mark if there is
+		// room between them. Otherwise both are behind the later of the two.
 		at := end + gap
 		if r.Paper > 0 {
 			x := left + vg.Length(r.Paper)*unit

@@ -7,15 +7,14 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// A span is a label's place on a vertical line: it wants its middle to be at want, and
-// takes height.
+// A span is the place of a label on a vertical line.
 type span struct {
 	want, height vg.Length
-	at           vg.Length // its middle, where spread puts it
+	at           vg.Length // its middle, set by spread
 }
 
-// spread moves spans apart that would overlap, each as little as it can, within low
-// and high; they keep their order. There must be room for all.
+// spread moves overlapping spans apart, as little as possible, between low and high. They keep
+// their order. There must be room for all.
 func spread(spans []*span, low, high vg.Length) {
 	spans = slices.Clone(spans)
 	slices.SortStableFunc(spans, func(a, b *span) int { return cmp.Compare(a.want, b.want) })

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	plotHeight = vg.Length(320) // with the horizontal axis; more, where labels need it
+	plotHeight = vg.Length(320) // with the horizontal axis; more if labels need it
 	axisHeight = vg.Length(60)  // at least, of that axis and its label
 	maxLabel   = vg.Length(165) // width of a label
 	leaderGap  = vg.Length(26)  // between the end of the axis and the labels
@@ -39,7 +39,7 @@ func (bar) DrawGlyph(c *draw.Canvas, s draw.GlyphStyle, at vg.Point) {
 	polygon(c, vg.Point{X: at.X - w, Y: at.Y - h}, vg.Point{X: at.X - w, Y: at.Y + h}, vg.Point{X: at.X + w, Y: at.Y + h}, vg.Point{X: at.X + w, Y: at.Y - h})
 }
 
-// polygon fills an area in the colour that the canvas has.
+// polygon fills an area in the colour of the canvas.
 func polygon(c *draw.Canvas, corners ...vg.Point) {
 	var p vg.Path
 	p.Move(corners[0])
@@ -65,7 +65,7 @@ func (l *lineLabel) style() text.Style {
 	return style(l.line.Tone, l.line.Kind == Emphasis)
 }
 
-// SVG draws the lines: the label of the vertical axis above, the names of the lines
+// SVG draws the lines, with the label of the vertical axis above and the names of the lines
 // right of their ends.
 func (p *Lines) SVG() ([]byte, error) {
 	if problem := p.problem(); problem != "" {
@@ -96,7 +96,7 @@ func (p *Lines) SVG() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// It leaves room for labels of ticks that stand out on the right, but not on the left.
+	// The plot leaves room for tick labels that stick out on the right, but not on the left.
 	data := pl.DataCanvas(area)
 	for _, tick := range pl.X.Tick.Marker.Ticks(pl.X.Min, pl.X.Max) {
 		half := pl.X.Tick.Label.Width(tick.Label) / 2
@@ -136,7 +136,7 @@ func (p *Lines) SVG() ([]byte, error) {
 	return out.svg(p.Title, p.Describe())
 }
 
-// plot has the axes and the lines, the important ones above the others.
+// plot returns the axes and the lines, with the important lines on top.
 func (p *Lines) plot() (*plot.Plot, error) {
 	pl := plot.New()
 	pl.BackgroundColor = nil
@@ -159,7 +159,7 @@ func (p *Lines) plot() (*plot.Plot, error) {
 	var xs, ys []float64
 	type drawn struct {
 		Line
-		number int // of those with marks
+		number int // selects the glyph
 	}
 	var order []drawn
 	for i, s := range p.Series {
@@ -210,7 +210,7 @@ func (p *Lines) plot() (*plot.Plot, error) {
 		scatter.GlyphStyle = draw.GlyphStyle{Color: d.Tone, Radius: radius, Shape: glyphs[d.number%len(glyphs)]}
 		pl.Add(scatter)
 	}
-	// Adding a line has moved these.
+	// Adding a line changes these.
 	pl.X.Min, pl.X.Max = p.X.between(xs)
 	pl.Y.Min, pl.Y.Max = p.Y.between(ys)
 	if p.Y.Min == 0 && p.Y.Max == 0 {
@@ -223,7 +223,7 @@ func (p *Lines) plot() (*plot.Plot, error) {
 	return pl, nil
 }
 
-// some takes so many points that each mark can be seen, from the right.
+// some selects points, from the right, few enough that each mark is visible.
 func some(points plotter.XYs) (marked plotter.XYs) {
 	points = slices.Clone(points)
 	slices.SortStableFunc(points, func(a, b plotter.XY) int { return cmp.Compare(b.X, a.X) })

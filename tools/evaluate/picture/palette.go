@@ -5,11 +5,11 @@ import (
 	"image/color"
 )
 
-// A Tone is a colour on a light ground and one on a dark ground.
+// A Tone is a colour with variants for a light and a dark ground.
 type Tone uint8
 
-// The tones of lines and bars. Where there is a filter of ours to point out, it is
-// Blue; what a picture is not about is Grey.
+// The tones of lines and bars. Blue points out a filter of ours; Grey is for what a picture is
+// not about.
 const (
 	Grey Tone = iota
 	Blue
@@ -23,10 +23,10 @@ const (
 	grid
 )
 
-// A shade has the colours of a tone: of lines and areas, and of texts, which need
-// more contrast. Blue, orange and green are those of Okabe and Ito, "Color Universal
-// Design" (2008); the others, and those on a dark ground, are chosen so that no two are
-// alike to colour-blind readers.
+// A shade holds the colours of a tone, for lines and areas and for texts, which need more
+// contrast. Blue, orange and green are from Okabe and Ito, "Color Universal Design" (2008). The
+// others, and those for a dark ground, are chosen so that colour-blind readers can tell any two
+// apart.
 type shade struct {
 	class                                string
 	light, dark, lightLetter, darkLetter string
@@ -44,12 +44,12 @@ var shades = [...]shade{
 	grid:   {"g", "#d8dee4", "#30363d", "#d8dee4", "#30363d"},
 }
 
-// Light and Dark are the colours of lines and areas of a tone, on such a ground.
+// Light and Dark return the colour of lines and areas on a light and a dark ground.
 func (t Tone) Light() color.RGBA { return parseColour(shades[t].light) }
 func (t Tone) Dark() color.RGBA  { return parseColour(shades[t].dark) }
 
-// RGBA makes a Tone a color.Color, which package plot hands on to the canvas. It is
-// the tone on a light ground.
+// RGBA makes a Tone a color.Color, so that package plot passes it to the canvas. It returns the
+// tone on a light ground.
 func (t Tone) RGBA() (r, g, b, a uint32) { return t.Light().RGBA() }
 
 func parseColour(text string) (c color.RGBA) {
@@ -60,7 +60,7 @@ func parseColour(text string) (c color.RGBA) {
 	return c
 }
 
-// A use is what a tone is for; it begins the name of the class.
+// A use is what a tone is for. It is the prefix of the class name.
 type use string
 
 const (
@@ -69,8 +69,7 @@ const (
 	letter use = "t"
 )
 
-// rules are the declarations of a class in a style sheet, on a light ground and on a
-// dark one.
+// rules returns the declarations of a class in a style sheet, for a light and a dark ground.
 func (t Tone) rules(u use) (light, dark string) {
 	s := shades[t]
 	switch u {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// linear gives the light of a colour, of 0 to 1 each.
+// linear returns the light of a colour, each component from 0 to 1.
 func linear(c color.RGBA) (rgb [3]float64) {
 	for i, v := range []uint8{c.R, c.G, c.B} {
 		if s := float64(v) / 255; s <= 0.04045 {
@@ -27,8 +27,8 @@ func times(m [3][3]float64, v [3]float64) (r [3]float64) {
 	return r
 }
 
-// sights are how people see light: all of it, or without one of the three kinds of
-// cones (Machado, Oliveira and Fernandes, IEEE TVCG 2009, severity 1).
+// sights are the ways people see light: all of it, or without one of the three kinds of cones
+// (Machado, Oliveira and Fernandes, IEEE TVCG 2009, severity 1).
 var sights = map[string][3][3]float64{
 	"usual":        {{1, 0, 0}, {0, 1, 0}, {0, 0, 1}},
 	"protanopia":   {{0.152286, 1.052583, -0.204868}, {0.114503, 0.786281, 0.099216}, {-0.003882, -0.048116, 1.051998}},
@@ -36,7 +36,7 @@ var sights = map[string][3][3]float64{
 	"tritanopia":   {{1.255528, -0.076749, -0.178779}, {-0.078411, 0.930809, 0.147602}, {0.004733, 0.691367, 0.303900}},
 }
 
-// lab is light in CIELAB.
+// lab converts light to CIELAB.
 func lab(rgb [3]float64) [3]float64 {
 	xyz := times([3][3]float64{{0.4124, 0.3576, 0.1805}, {0.2126, 0.7152, 0.0722}, {0.0193, 0.1192, 0.9505}}, rgb)
 	var f [3]float64
@@ -52,7 +52,7 @@ func lab(rgb [3]float64) [3]float64 {
 
 // Any two tones of lines look different to everyone, on both grounds.
 func TestTonesDiffer(t *testing.T) {
-	const least = 15 // of a difference in CIELAB; 2.3 are just seen side by side
+	const least = 15 // least difference in CIELAB; 2.3 is just visible side by side
 	for name, sight := range sights {
 		for ground, colour := range map[string]func(Tone) color.RGBA{"light": Tone.Light, "dark": Tone.Dark} {
 			for a := Grey; a <= Purple; a++ {
@@ -67,7 +67,7 @@ func TestTonesDiffer(t *testing.T) {
 	}
 }
 
-// contrast is as WCAG 2 defines it.
+// contrast returns the contrast of two colours as defined by WCAG 2.
 func contrast(a, b color.RGBA) float64 {
 	luminance := func(c color.RGBA) float64 {
 		l := linear(c)
@@ -77,7 +77,7 @@ func contrast(a, b color.RGBA) float64 {
 	return (max(x, y) + 0.05) / (min(x, y) + 0.05)
 }
 
-// Texts can be read and lines be seen, on white and on the dark ground of a page.
+// Texts are legible and lines visible, on white and on the dark ground of a page.
 func TestContrast(t *testing.T) {
 	light, dark := parseColour("#ffffff"), parseColour("#0d1117")
 	for tone, s := range shades {

@@ -1,10 +1,10 @@
-// Package picture draws what was measured: lines over two axes, or bars. All
-// pictures have one style, that of layout/file.svg. A line has its name at its end;
-// few colours, which colour-blind readers tell apart, and marks; a picture is read on
-// a telephone as well as on a desktop, on a light ground as well as on a dark one.
+// Package picture draws measurements as lines over two axes, or as bars. All pictures have the
+// style of layout/file.svg: the name of a line is at its end, and lines have marks and few colours,
+// which colour-blind readers can tell apart. A picture is readable on a telephone and on a desktop,
+// on a light and on a dark ground.
 //
-// A picture is an SVG whose colours are classes of its own style sheet; its ground is
-// transparent. The same picture is always the same bytes.
+// A picture is an SVG with a transparent ground, whose colours are classes of its own style sheet.
+// The same picture always has the same bytes.
 package picture
 
 import (
@@ -14,9 +14,9 @@ import (
 
 // A Picture can be drawn.
 type Picture interface {
-	// SVG gives the picture, or a *Error.
+	// SVG returns the picture, or a *Error.
 	SVG() ([]byte, error)
-	// Describe says in words what the picture shows.
+	// Describe describes the picture in words.
 	Describe() string
 }
 
@@ -30,18 +30,18 @@ func (e *Error) Error() string { return fmt.Sprintf("picture %q: %s", e.Picture,
 
 // Lines are drawn over two axes.
 type Lines struct {
-	Title  string // not drawn: a page has it above the picture
+	Title  string // not drawn: a page shows it above the picture
 	X, Y   Axis
 	Series []Line
 }
 
-// An Axis of a picture. Where Min and Max are both 0, the points decide; a vertical
-// axis that is not logarithmic begins at 0 then.
+// An Axis of a picture. If Min and Max are both 0, the points determine the range; a vertical
+// axis that is not logarithmic then begins at 0.
 type Axis struct {
 	Label    string // with the unit
 	Log      bool
 	Min, Max float64
-	Ticks    []Tick `json:",omitempty"` // where they are; nil: at round numbers
+	Ticks    []Tick `json:",omitempty"` // nil means at round numbers
 }
 
 // A Tick is a labelled place of an axis.
@@ -70,12 +70,12 @@ const (
 	Dashed               // without marks: what the paper says, or a formula
 )
 
-// Bars are rows that lie under each other, each with a name, a bar and its value.
+// Bars are rows below each other, each with a name, a bar and its value.
 type Bars struct {
 	Title  string // not drawn
 	Unit   string
 	Format string // of values: "%.2f"
-	Paper  string // the format of what the paper says
+	Paper  string // format of the paper's values
 	Rows   []Row
 }
 
@@ -83,7 +83,7 @@ type Bars struct {
 type Row struct {
 	Name  string
 	Value float64
-	Paper float64 // what the paper says, drawn as a mark; 0: nothing
+	Paper float64 // the paper's value, drawn as a mark; 0 for none
 	Tone  Tone
 }
 
@@ -143,7 +143,7 @@ func (p *Bars) problem() string {
 	return ""
 }
 
-// finite reports whether x is a number, and the distance of two is one as well.
+// finite reports whether x is a finite number, small enough that differences are finite too.
 func finite(x float64) bool { return math.Abs(x) <= 1e300 }
 
 // Describe names the axes and the lines.
@@ -161,7 +161,7 @@ func (p *Lines) Describe() string {
 	return text + "."
 }
 
-// Describe gives all values.
+// Describe lists all values.
 func (p *Bars) Describe() string {
 	text := fmt.Sprintf("Bars, %s: ", p.Unit)
 	for i, r := range p.Rows {

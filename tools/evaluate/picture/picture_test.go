@@ -17,7 +17,7 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// crowd is a picture with the names of ten lines at one place, and one elsewhere.
+// crowd returns a picture with the names of ten lines at one place, and one elsewhere.
 func crowd() *Lines {
 	p := &Lines{Title: "A crowd", X: Axis{Label: "size, MiB", Log: true}, Y: Axis{Label: "million lookups a second", Log: true}}
 	for i := range 10 {
@@ -49,7 +49,7 @@ func svgOf(t *testing.T, p Picture) string {
 	return string(svg)
 }
 
-// texts are the texts of an SVG, which has to be well-formed.
+// texts returns the texts of an SVG, which must be well-formed.
 func texts(t *testing.T, svg string) (all []string) {
 	t.Helper()
 	d := xml.NewDecoder(strings.NewReader(svg))
@@ -75,7 +75,7 @@ func texts(t *testing.T, svg string) (all []string) {
 	}
 }
 
-// A picture says what its axes and lines are; the same picture is the same bytes.
+// A picture names its axes and lines, and the same picture has the same bytes.
 func TestTexts(t *testing.T) {
 	p := crowd()
 	svg := svgOf(t, p)
@@ -110,7 +110,7 @@ var (
 	inline        = regexp.MustCompile(`(style|fill|stroke)="`)
 )
 
-// Every colour is a class that the style sheet has for a light ground and for a dark one.
+// Every colour is a class that the style sheet defines for a light and for a dark ground.
 func TestTwoGrounds(t *testing.T) {
 	for _, p := range []Picture{crowd(), bars()} {
 		svg := svgOf(t, p)
@@ -133,7 +133,7 @@ func TestTwoGrounds(t *testing.T) {
 	}
 }
 
-// A text that another one covers, or an edge cuts, is an error.
+// A text that overlaps another, or is cut by an edge, is an error.
 func TestPlaces(t *testing.T) {
 	for _, c := range []struct {
 		want  string
@@ -164,7 +164,7 @@ var (
 	barText = regexp.MustCompile(`<text class="[^"]*" x="([0-9.]+)" y="([0-9.]+)" textLength="([0-9.]+)"`)
 )
 
-// The mark of what the paper says goes through no text.
+// The mark of the paper's value crosses no text.
 func TestMarksOfBars(t *testing.T) {
 	numbers := func(words []string) (x [3]float64) {
 		for i, w := range words[1:] {
@@ -174,7 +174,7 @@ func TestMarksOfBars(t *testing.T) {
 		}
 		return x
 	}
-	for value := 0.0; value < 20; value += 0.25 { // to both sides of the mark, near and far
+	for value := 0.0; value < 20; value += 0.25 { // on both sides of the mark, near and far
 		p := &Bars{Unit: "u", Format: "%.2f", Paper: "%.2f", Rows: []Row{{Name: "a", Value: value, Paper: 10}, {Name: "b", Value: 20}}}
 		svg := svgOf(t, p)
 		marks, texts := barMark.FindAllStringSubmatch(svg, -1), barText.FindAllStringSubmatch(svg, -1)
@@ -191,7 +191,7 @@ func TestMarksOfBars(t *testing.T) {
 	}
 }
 
-// What the canvas cannot draw is an error, not a wrong picture.
+// An unsupported drawing operation is an error, not a wrong picture.
 func TestCanvasErrors(t *testing.T) {
 	for name, do := range map[string]func(c *canvas){
 		"turn":    func(c *canvas) { c.Rotate(1) },
@@ -209,7 +209,7 @@ func TestCanvasErrors(t *testing.T) {
 	}
 }
 
-// Moved coordinates are moved, and a state that is left is the one before.
+// Translate moves coordinates, and Pop restores the state before.
 func TestCanvasMoves(t *testing.T) {
 	c := newCanvas(10, 10)
 	c.Push()
@@ -275,8 +275,8 @@ func TestSmallPictures(t *testing.T) {
 	}
 }
 
-// Labels do not overlap, stay within their bounds and in their order; and are where
-// they want to be, where nothing is in the way.
+// Labels do not overlap, and keep within their bounds and in their order. They are where they
+// want to be if nothing is in the way.
 func TestSpread(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {

@@ -16,18 +16,18 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// A canvas is an SVG whose colours are classes. It is what package plot draws on,
-// of which it can what is needed here: it turns nothing.
+// A canvas is an SVG whose colours are classes. Package plot draws on it. It supports only what
+// is needed here; it cannot rotate, for example.
 type canvas struct {
 	width, height vg.Length
 	body          strings.Builder
-	classes       map[string][2]string // and what they are on a light ground and on a dark one
+	classes       map[string][2]string // declarations of a class on a light and on a dark ground
 	stack         []state
 	texts         []textBox
-	err           error // the first
+	err           error // the first error
 }
 
-// A textBox is where a text is.
+// A textBox is a text and its place.
 type textBox struct {
 	text string
 	vg.Rectangle
@@ -72,7 +72,8 @@ func (c *canvas) SetColor(to color.Color) {
 	c.top().tone = tone
 }
 
-// class gives the name of the class of the tone, which the style sheet gets.
+// class returns the name of the class of the current tone, and adds the class to the style
+// sheet.
 func (c *canvas) class(u use) string {
 	tone := c.top().tone
 	name := string(u) + shades[tone].class
@@ -101,9 +102,8 @@ func (c *canvas) Fill(p vg.Path) {
 	fmt.Fprintf(&c.body, "<path class=\"%s\" d=\"%s\"/>\n", c.class(fill), c.path(p))
 }
 
-// FillString writes a text as wide as it was measured, whatever face the reader has
-// instead of Liberation Sans. To put the face itself into each picture would take
-// half a megabyte.
+// FillString writes a text and fixes its width, since a reader may have another face than
+// Liberation Sans. Embedding the face would add half a megabyte to each picture.
 func (c *canvas) FillString(face font.Face, at vg.Point, text string) {
 	from := at.Add(c.top().moved)
 	box := textBox{text, vg.Rectangle{
@@ -122,7 +122,7 @@ func (c *canvas) FillString(face font.Face, at vg.Point, text string) {
 	fmt.Fprintf(&c.body, " lengthAdjust=\"spacingAndGlyphs\">%s</text>\n", html.EscapeString(text))
 }
 
-// place makes sure that a text is inside the picture and over no other text.
+// place checks that a text is inside the picture and does not overlap another text.
 func (c *canvas) place(box textBox) {
 	if box.Min.X < 0 || box.Min.Y < 0 || box.Max.X > c.width || box.Max.Y > c.height {
 		c.fail(fmt.Errorf("the edge cuts %q", box.text))
@@ -138,7 +138,7 @@ func (c *canvas) place(box textBox) {
 func (c *canvas) x(at vg.Point) string { return length(at.X + c.top().moved.X) }
 func (c *canvas) y(at vg.Point) string { return length(c.height - at.Y - c.top().moved.Y) }
 
-// path writes a path of lines, circles and curves.
+// path formats a path of lines and circles.
 func (c *canvas) path(p vg.Path) string {
 	var b strings.Builder
 	point := func(command string, at vg.Point) { b.WriteString(command + c.x(at) + " " + c.y(at)) }
@@ -167,8 +167,8 @@ func (c *canvas) path(p vg.Path) string {
 	return b.String()
 }
 
-// length writes a tenth of a unit exactly, which is less than anyone sees; so that a
-// picture does not depend on the last bits of a sum.
+// length formats a length to a tenth of a unit, finer than anyone sees, so that a picture does
+// not depend on the last bits of a sum.
 func length(l vg.Length) string {
 	text := strings.TrimSuffix(strconv.FormatFloat(l.Points(), 'f', 1, 64), ".0")
 	if text == "-0" {
@@ -179,7 +179,7 @@ func length(l vg.Length) string {
 
 const family = `"Liberation Sans",Arial,Helvetica,sans-serif`
 
-// svg gives what was drawn.
+// svg returns the drawing.
 func (c *canvas) svg(title, description string) ([]byte, error) {
 	if c.err != nil {
 		return nil, &Error{title, c.err.Error()}

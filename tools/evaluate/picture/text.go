@@ -11,9 +11,9 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Width and TextSize are those of a picture, in its own units. It is as wide as a column
-// of a page: on a telephone, 336 pixels of it, a text has 10.8 pixels; on a desktop it is
-// a little larger than the text beside it.
+// Width and TextSize are in the units of a picture, which is as wide as a column of a page. On
+// a telephone, where the column has 336 pixels, a text has 10.8 pixels; on a desktop it is a
+// little larger than the text beside it.
 const (
 	Width    = 560.0
 	TextSize = 18.0
@@ -24,7 +24,8 @@ const (
 	lineHeight   = 1.2 * textSize
 )
 
-// style is a text in a tone: Liberation Sans, which is as wide as Arial and Helvetica.
+// style returns the style of a text in a tone, in Liberation Sans, which is as wide as Arial
+// and Helvetica.
 func style(tone Tone, bold bool) text.Style {
 	f := font.Font{Typeface: "Liberation", Variant: "Sans", Size: textSize}
 	if bold {
@@ -33,14 +34,14 @@ func style(tone Tone, bold bool) text.Style {
 	return text.Style{Color: tone, Font: f, XAlign: text.XLeft, YAlign: text.YTop, Handler: plot.DefaultTextHandler}
 }
 
-// write writes lines of text from a place down; it is that of their left upper corner.
+// write writes lines of text from their upper left corner down.
 func write(c draw.Canvas, lines []string, s text.Style, at vg.Point) {
 	for i, l := range lines {
 		c.FillText(s, vg.Point{X: at.X, Y: at.Y - vg.Length(i)*lineHeight}, l)
 	}
 }
 
-// widest is the width of the widest line.
+// widest returns the width of the widest line.
 func widest(lines []string, s text.Style) (width vg.Length) {
 	for _, l := range lines {
 		width = max(width, s.Width(l))
@@ -48,8 +49,8 @@ func widest(lines []string, s text.Style) (width vg.Length) {
 	return width
 }
 
-// wrap cuts a text into lines of at most the width, at spaces, or where a word is
-// longer than a line, anywhere.
+// wrap breaks a text into lines of at most the given width, at spaces, or anywhere in a word
+// that is longer than a line.
 func wrap(words string, style text.Style, width vg.Length) (lines []string) {
 	current := ""
 	for _, word := range strings.Fields(words) {

@@ -8,8 +8,8 @@ import (
 	"gonum.org/v1/plot"
 )
 
-// between is the range of an axis: the one that is given, or that of the points,
-// widened where all of them are at one place.
+// between returns the range of an axis: the given one, or that of the points, widened if they
+// are all equal.
 func (a Axis) between(points []float64) (low, high float64) {
 	if a.Min != 0 || a.Max != 0 {
 		return a.Min, a.Max
@@ -50,11 +50,11 @@ func (a Axis) ticker() plot.Ticker {
 	return plot.TickerFunc(linearTicks)
 }
 
-// maxSteps is how many labels of six digits have room.
+// maxSteps is how many labels of six digits fit.
 const maxSteps = 7
 
-// linearTicks are at multiples of 1, 2 or 5 times a power of ten, so few that
-// their labels have room.
+// linearTicks returns ticks at multiples of 1, 2 or 5 times a power of ten, few enough that
+// their labels fit.
 func linearTicks(low, high float64) (ticks []plot.Tick) {
 	step := math.Pow10(int(math.Floor(math.Log10((high - low) / 4))))
 	for _, factor := range []float64{2, 2.5, 2} { // 1, 2, 5, 10
@@ -70,7 +70,7 @@ func linearTicks(low, high float64) (ticks []plot.Tick) {
 	return ticks
 }
 
-// label writes 1e-05 as 1e-5, and 0.30000000000000004 as 0.3.
+// label formats 1e-05 as 1e-5, and 0.30000000000000004 as 0.3.
 func label(x float64) string {
 	text := strconv.FormatFloat(x, 'g', 6, 64)
 	mantissa, exponent, ok := strings.Cut(text, "e")
@@ -84,12 +84,12 @@ func label(x float64) string {
 	return mantissa + "e" + sign + strings.TrimLeft(exponent, "+-0")
 }
 
-// maxDecades is how many powers of ten have room for a label each.
+// maxDecades is how many powers of ten fit with a label each.
 const maxDecades = 7
 
-// logTicks labels powers of ten, some of them where there are many; of an axis of
-// less than two decades also their doubles and fives. An axis too short for that
-// has the ticks of a linear one.
+// logTicks labels powers of ten, or only some of them if there are many. On an axis of less
+// than two decades it also labels their doubles and fives. An axis too short for that has
+// linear ticks.
 func logTicks(low, high float64) []plot.Tick {
 	first, last := int(math.Floor(math.Log10(low))), int(math.Ceil(math.Log10(high)))
 	step := (last-first)/maxDecades + 1

@@ -25,12 +25,12 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/evaluate/picture"
 )
 
-// screenshots are kept for who wants to see them:
+// screenshots is where to keep screenshots:
 //
 //	go test ./report -run Browser -screenshots DIR
 var screenshots = flag.String("screenshots", "", "an absolute path: the directory that gets what the browser shows")
 
-// keep writes what the browser shows where it was asked for.
+// keep writes what the browser shows to that directory, if there is one.
 func keep(t *testing.T, name string, content []byte) {
 	if *screenshots != "" {
 		if err := os.WriteFile(filepath.Join(*screenshots, name), content, 0o666); err != nil {
@@ -39,11 +39,11 @@ func keep(t *testing.T, name string, content []byte) {
 	}
 }
 
-// browserLimit ends a browser that hangs. It is no measure of anything.
+// browserLimit ends a browser that hangs. It is not a measurement.
 const browserLimit = 5 * time.Minute
 
-// startBrowser starts a browser without a window, with a new profile: where none is
-// named it makes one, and removes it at the end.
+// startBrowser starts a browser without a window, with a new profile, which it creates and
+// removes at the end.
 func startBrowser(t *testing.T) context.Context {
 	t.Helper()
 	path := ""
@@ -66,7 +66,7 @@ func startBrowser(t *testing.T) context.Context {
 	t.Cleanup(stop)
 	ctx, end := chromedp.NewExecAllocator(ctx, options...)
 	t.Cleanup(end)
-	// A browser newer than the library says things the library does not know.
+	// A browser newer than the library sends messages that the library does not know.
 	ctx, closeTab := chromedp.NewContext(ctx, chromedp.WithErrorf(func(string, ...any) {}))
 	t.Cleanup(closeTab)
 	if err := chromedp.Run(ctx); err != nil {
@@ -75,7 +75,7 @@ func startBrowser(t *testing.T) context.Context {
 	return ctx
 }
 
-// A screen is one of those that the page is for.
+// A screen is one kind of screen that the page is for.
 type screen struct {
 	name          string
 	width, height int64
@@ -101,16 +101,16 @@ func (s screen) show(path string) chromedp.Tasks {
 	}
 }
 
-// A box is where something is on the page, in CSS pixels.
+// A box is the place of something on the page, in CSS pixels.
 type box struct {
 	Name                string
 	X, Y, Width, Height float64
 }
 
-// A layout is what a page looks like, by its own account.
+// A layout is the look of a page, as reported by the page.
 type layout struct {
 	Width, ScrollWidth float64
-	Broken             []string // pictures that did not load, or without a text instead
+	Broken             []string // pictures that did not load, or lack alternative text
 	Small              []string // texts of less than 14 pixels
 	Faint              []string // texts with less contrast than 4.5
 	CutOff             []string // blocks that are narrower than what they hold
@@ -124,8 +124,8 @@ type layout struct {
 //go:embed testdata/look.js
 var look string
 
-// problems holds a page against what it must be on every screen. Its pictures show the
-// tones; where these are nil, that is not looked at.
+// problems checks what a page must satisfy on every screen. Its pictures must show the tones,
+// unless these are nil.
 func problems(ctx context.Context, dir string, s screen, tones map[string][]picture.Tone) (found []string, shot []byte, err error) {
 	var answer string
 	err = chromedp.Run(ctx, s.show(filepath.Join(dir, "index.html")),
@@ -159,7 +159,7 @@ func problems(ctx context.Context, dir string, s screen, tones map[string][]pict
 	return append(found, pictureProblems(shown, l.Pictures, s, tones)...), shot, nil
 }
 
-// pictureProblems looks in the place of each picture for the colours of its series.
+// pictureProblems looks for the colours of the series in the place of each picture.
 func pictureProblems(screenshot image.Image, places []box, s screen, tones map[string][]picture.Tone) (found []string) {
 	if tones != nil && len(places) != len(tones) {
 		found = append(found, fmt.Sprintf("%d pictures, not %d", len(places), len(tones)))
@@ -183,7 +183,7 @@ func pictureProblems(screenshot image.Image, places []box, s screen, tones map[s
 	return found
 }
 
-// fixtureTones are those of the pictures of the fixtures.
+// fixtureTones returns the tones in the pictures of the fixtures.
 func fixtureTones(t *testing.T) map[string][]picture.Tone {
 	t.Helper()
 	tones := map[string][]picture.Tone{}
@@ -203,7 +203,7 @@ func fixtureTones(t *testing.T) map[string][]picture.Tone {
 	return tones
 }
 
-// The page of the fixtures, and that of the results under version control.
+// Checks the page of the fixtures, and that of the committed results.
 func TestPageInBrowser(t *testing.T) {
 	ctx := startBrowser(t)
 	results, err := filepath.Abs("../results")
@@ -227,7 +227,7 @@ func TestPageInBrowser(t *testing.T) {
 	}
 }
 
-// Each of these spoils the page in its own way, and is found.
+// Each of these changes spoils the page in its own way, and is found.
 func TestBrowserFinds(t *testing.T) {
 	ctx := startBrowser(t)
 	phone, desktop, dark, paper := screens[0], screens[2], screens[3], screens[4]
@@ -296,7 +296,7 @@ func TestBrowserFinds(t *testing.T) {
 
 var sheet = regexp.MustCompile(`/Type\s*/Page\b`)
 
-// On paper the pictures come one after the other, some on each sheet.
+// On paper the pictures follow one another, several on each sheet.
 func TestPrint(t *testing.T) {
 	ctx := startBrowser(t)
 	dir := writeFixtures(t)

@@ -1,6 +1,5 @@
-// Package report writes what an experiment found: its data as JSON and as
-// comma-separated values; and draws, of the data alone, pictures and a page that
-// shows them all.
+// Package report writes the data of an experiment as JSON and as comma-separated values. From
+// the JSON data alone, it draws pictures and a page that shows them all.
 package report
 
 import (
@@ -13,36 +12,35 @@ import (
 
 // A Figure is the outcome of one experiment.
 type Figure struct {
-	Name    string // and the stem of its files: "fig5"
+	Name    string // also the stem of its files: "fig5"
 	Title   string // "Figure 5: lookups by how many keys are there"
 	Run     string // what was run: layout, f, b, m, keys, seed
 	Command string // that runs it again
 	Paper   string // what the paper says, in a sentence or two
-	Ours    string // what was measured, said the same way
+	Ours    string // what was measured, in the same form
 	Notes   []string
 	Tables  []Table
-	Plots   []Plot  // what was measured: one for each panel of the figure
-	Seconds float64 `json:",omitempty"` // that it took; of figures that share tables, the first has the time of these
+	Plots   []Plot  // one for each panel of the figure
+	Seconds float64 `json:",omitempty"` // duration; for figures that share tables, the first includes filling them
 }
 
-// A Plot is what was measured over one axis, or of rows with names. Pictures are
-// made of it; they may show a part.
+// A Plot holds measurements over an axis, or of named rows. Pictures are made from it, and may
+// show part of it.
 type Plot struct {
 	Title  string
 	X, Y   Axis
-	Names  []string // of the rows of bars, from the top; nil: lines
+	Names  []string // of the rows of bars, from the top; nil for lines
 	Series []Series
 }
 
-// An Axis of a plot, and a Point of a series, are those of a picture. In a plot of bars
-// X is the index of a row in Names, Y the length of the bar. A row without a point has
-// no bar.
+// An Axis of a plot and a Point of a series are those of a picture. In a plot of bars, X is the
+// index of a row in Names, and Y the length of the bar. A row without a point has no bar.
 type (
 	Axis  = picture.Axis
 	Point = picture.Point
 )
 
-// A Series is what was measured of one thing.
+// A Series holds the measurements of one thing.
 type Series struct {
 	Name   string
 	Points []Point
@@ -55,8 +53,8 @@ type Style int
 const (
 	Measured Style = iota
 	Formula        // not measured, but computed
-	Marks          // measured, of few or single points
-	Bars           // of rows with names: all series of the plot, or none
+	Marks          // measured, with few points
+	Bars           // of named rows; all series of the plot, or none
 )
 
 func (s Style) String() string { return [...]string{"measured", "formula", "marks", "bars"}[s] }
@@ -68,7 +66,7 @@ type Table struct {
 	Rows    [][]string
 }
 
-// A FigureError says what is wrong with a figure. Nothing of it is written.
+// A FigureError says what is wrong with a figure. Nothing of the figure is written.
 type FigureError struct {
 	Figure  string
 	Problem string
@@ -78,7 +76,7 @@ func (e *FigureError) Error() string { return fmt.Sprintf("figure %q: %s", e.Fig
 
 var validName = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 
-// SeriesOf gives a series of a plot, by its name, or an empty one.
+// SeriesOf returns the series with a name, or an empty one.
 func (p *Plot) SeriesOf(name string) Series {
 	for _, s := range p.Series {
 		if s.Name == name {
@@ -88,7 +86,7 @@ func (p *Plot) SeriesOf(name string) Series {
 	return Series{Name: name}
 }
 
-// check finds what cannot be written or told.
+// check returns an error if the figure cannot be written or explained.
 func (f *Figure) check() error {
 	problem := ""
 	switch {
@@ -172,5 +170,5 @@ func (p *Plot) cannotShow(at Point) string {
 	return ""
 }
 
-// finite reports whether x is a number, and the distance of two is one as well.
+// finite reports whether x is a finite number, small enough that differences are finite too.
 func finite(x float64) bool { return math.Abs(x) <= 1e300 }

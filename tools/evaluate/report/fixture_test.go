@@ -21,8 +21,8 @@ var fixtureMachine = machine.Machine{
 	Commit:      "0123456789ab",
 }
 
-// fixtures are figures of each kind: several panels, logarithmic axes, formulas,
-// marks, bars, a wide table, no table; with names as long as they get.
+// fixtures returns figures of each kind: several panels, logarithmic axes, formulas, marks,
+// bars, a wide table, no table; with names as long as they get.
 func fixtures() []*Figure {
 	lines := &Figure{
 		Name:    "fig2",
@@ -123,8 +123,8 @@ func fixtures() []*Figure {
 	return []*Figure{size, lines, table, rates}
 }
 
-// fixtureViewers show all series of a plot of lines, the first four in colours; of
-// each row of bars the first series, and the second as that of the paper.
+// fixtureViewers show all series of a plot of lines, the first four in colours; and, for each
+// row of bars, the first series, with the second as the paper's.
 func fixtureViewers() map[string]Viewer {
 	view := func(f *Figure) (views []View, err error) {
 		for _, p := range f.Plots {
@@ -165,7 +165,7 @@ func fixtureViewers() map[string]Viewer {
 	return viewers
 }
 
-// tonesOf are the tones of the lines and bars of a picture.
+// tonesOf returns the tones of the lines and bars of a picture.
 func tonesOf(p picture.Picture) (tones []picture.Tone) {
 	switch p := p.(type) {
 	case *picture.Lines:

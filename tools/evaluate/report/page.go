@@ -19,25 +19,25 @@ var pageText string
 
 var pageTemplate = template.Must(template.New("page").Parse(pageText))
 
-// order is the table first, then that of the paper, and our own last. Others come
-// after, by name.
+// order puts the table first, then the figures of the paper, and our own last. Other figures
+// follow by name.
 var order = []string{"table3", "fig2", "fig3", "fig4", "fig5", "fig6", "fig7", "fig8", "size"}
 
 // A View is a question that a figure answers, and the picture of the answer.
 type View struct {
 	Question string
 	Answer   string // a sentence
-	Caption  string // what has to be known to read the picture; where the paper is in it
+	Caption  string // how to read the picture, and where the paper is in it
 	Picture  picture.Picture
 }
 
-// A Viewer makes the views of a figure, of its data alone.
+// A Viewer makes the views of a figure, from its data alone.
 type Viewer func(f *Figure) ([]View, error)
 
-// ErrNoFigure says that there is nothing to make a page of.
+// ErrNoFigure means that there is no figure to make a page from.
 var ErrNoFigure = errors.New("no figure has been written there")
 
-// A RecordError says of a NAME.json that no page can be made with it.
+// A RecordError means that no page can be made with a NAME.json.
 type RecordError struct {
 	Path string
 	Err  error
@@ -52,17 +52,18 @@ type section struct {
 	Views []shownView
 }
 
-// A shownView is what the page has of a view.
+// A shownView is a view as the page shows it.
 type shownView struct {
 	View
 	ID  string // of its place on the page, and the stem of its picture
 	SVG []byte
 }
 
-// Draw draws all figures that Write has written to dir: of each view an SVG, NAME.svg
-// or of several NAME-1.svg, NAME-2.svg and so on; and index.html, which shows them. It
-// writes NAME.csv again, too. It needs the data, NAME.json, and viewers by the names of their figures, and nothing else. It fails
-// with ErrNoFigure or a *RecordError, and leaves all files that were there.
+// Draw draws all figures that Write has written to dir. For each view it writes an SVG:
+// NAME.svg, or NAME-1.svg, NAME-2.svg and so on if there are several. It also writes
+// index.html, which shows them, and NAME.csv again. It needs only the data, NAME.json, and the
+// viewers by figure name. It fails with ErrNoFigure or a *RecordError, and then leaves all
+// existing files alone.
 func Draw(dir string, viewers map[string]Viewer) error {
 	paths, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil {

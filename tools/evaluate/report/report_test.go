@@ -41,8 +41,7 @@ func read(t *testing.T, elem ...string) string {
 	return string(text)
 }
 
-// A figure that cannot be shown is a *FigureError that says why, and nothing is
-// written of it.
+// An invalid figure gives a *FigureError that says why, and nothing of it is written.
 func TestFigureError(t *testing.T) {
 	for want, spoil := range map[string]func(f *Figure){
 		"the name":            func(f *Figure) { f.Name = "../fig" },
@@ -90,7 +89,7 @@ func TestFigureError(t *testing.T) {
 	}
 }
 
-// The CSV file has every point and every cell, and says what was run.
+// The CSV file has every point and every cell, and describes the run.
 func TestCSV(t *testing.T) {
 	f := fixtures()[2] // bars, and a table
 	f.Notes = []string{"a note\nof two lines"}
@@ -139,7 +138,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// A picture says what its view is about and names its lines.
+// A picture states the question of its view and names its lines.
 func TestPictures(t *testing.T) {
 	dir := writeFixtures(t)
 	for _, f := range fixtures() {
@@ -166,7 +165,7 @@ func TestPictures(t *testing.T) {
 	}
 }
 
-// What cannot be written leaves what was there.
+// A failed write leaves the old files.
 func TestWriteFails(t *testing.T) {
 	dir := writeFixtures(t)
 	before := read(t, dir, "size.json")
@@ -186,8 +185,8 @@ func TestWriteFails(t *testing.T) {
 	}
 }
 
-// All views stand on the page, the table first and then in the order of the paper, each
-// under its question, tables folded away; and the page needs nothing from elsewhere.
+// All views are on the page, the table first and then in the order of the paper, each under its
+// question, with tables folded. The page needs nothing from elsewhere.
 func TestPage(t *testing.T) {
 	dir := writeFixtures(t)
 	page := read(t, dir, "index.html")

@@ -14,15 +14,15 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
 )
 
-// A record is what NAME.json holds, and all that pictures and page are made from.
+// A record is the content of NAME.json. Pictures and page are made from it alone.
 type record struct {
 	Figure  Figure
 	Machine machine.Machine
 }
 
-// Write writes the data of a figure to dir, which it makes: NAME.csv with all of it,
-// and NAME.json, which Draw reads. Files that were there are replaced, each whole or
-// not at all. A figure that makes no sense is a *FigureError.
+// Write writes the data of a figure to dir, which it creates: NAME.csv with all of it, and
+// NAME.json, which Draw reads. An existing file is replaced as a whole or not at all. An
+// invalid figure gives a *FigureError.
 func Write(dir string, f *Figure, m machine.Machine) error {
 	if err := f.check(); err != nil {
 		return err
@@ -50,7 +50,7 @@ func Read(dir, name string) (*Figure, machine.Machine, error) {
 	return &r.Figure, r.Machine, nil
 }
 
-// writeFile replaces a file, or leaves what was there.
+// writeFile replaces a file, or leaves the old one.
 func writeFile(path string, content []byte) error {
 	part := path + ".part"
 	err := os.WriteFile(part, content, 0o666)
@@ -63,8 +63,8 @@ func writeFile(path string, content []byte) error {
 	return nil
 }
 
-// csv writes what was run, in lines that begin with #; the points of all plots, a
-// line each; then each table below its caption.
+// csv formats the run in lines that begin with #; then the points of all plots, one a line;
+// then each table below its caption.
 func (f *Figure) csv(m machine.Machine) []byte {
 	var out bytes.Buffer
 	comment := func(name, text string) { fmt.Fprintf(&out, "# %s: %s\n", name, oneLine(text)) }
@@ -79,7 +79,7 @@ func (f *Figure) csv(m machine.Machine) []byte {
 	comment("machine", m.String())
 	comment("commit", m.CommitOrNot())
 	comment("date", m.Day())
-	w := csv.NewWriter(&out) // its errors are those of the buffer, which has none
+	w := csv.NewWriter(&out) // its errors are those of the buffer, which never fails
 	if len(f.Plots) > 0 {
 		w.Write([]string{"plot", "series", "style", "x label", "x", "y label", "y"})
 	}
@@ -103,7 +103,7 @@ func (f *Figure) csv(m machine.Machine) []byte {
 	return out.Bytes()
 }
 
-// number is the shortest that reads back as x.
+// number formats x as the shortest text that parses back to x.
 func number(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
