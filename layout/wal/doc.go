@@ -1,27 +1,25 @@
 // Package wal is the format of the write-ahead log of a filter file: how
 // operations become records, how records become a log, and how a log is read after
-// a crash. Like package layout it works on words and opens no file. When each part
-// is written, and what must be durable before it, is the subject of package
-// recovery.
+// a crash. Like package layout, it works on words and opens no file. Package recovery
+// describes when each part is written and what must be durable before it.
 //
 // # Purpose
 //
-// From the first operation of a writer until its clean close a file is in state live, and has
-// a log beside it: NAME.stash. The
-// log holds the operations since the last checkpoint, in their order, as words
-// of the filter file and their new values. A program that opens a live file whose
-// writer died stores these values before it reads the file. A program that only
-// reads files at rest never needs the log.
+// From the first operation of a writer until its clean close, a file is in state live and
+// has a log beside it: NAME.stash. The log holds the operations since the last
+// checkpoint, in order, as words of the filter file and their new values. A program that
+// opens a live file whose writer died stores these values before it reads the file. A
+// program that only reads files at rest never needs the log.
 //
 // The terms, the numbering of words and the CRC are those of package layout. An LSN
-// (log sequence number) numbers the records and commit records of a file; it goes on
+// (log sequence number) numbers the records and commit records of a file, continuing
 // from generation to generation. A segment is the part of the log that one commit
 // makes durable.
 //
 // # The file
 //
-// A log has a size that does not change, a multiple of 4,096; a larger log is a new file that
-// takes its place. It consists of words; offsets are in bytes.
+// A log has a fixed size, a multiple of 4,096; a larger log is a new file that takes its
+// place. It consists of words; offsets are in bytes.
 //
 //	0          header of an even generation
 //	4096       header of an odd generation
@@ -34,10 +32,10 @@
 //	     4 generation         5 salt               6 size of the log
 //	     7 CRC32C of words 0 to 6
 //
-// A generation ends with a checkpoint. The next one has a new salt, and begins
-// again at 8192, over the segments of the last one: what a page of the log holds
-// proves nothing by itself. That is why every record carries a check that covers the
-// salt, its LSN and the check of the record before it.
+// A generation ends with a checkpoint. The next one has a new salt and begins
+// again at 8192, over the segments of the last one. So the content of a page of the log
+// proves nothing by itself, and every record carries a check that covers the salt, its
+// LSN and the check of the record before it.
 //
 // # Segments
 //
@@ -59,8 +57,8 @@
 //	                9 bits 0-31: CRC32C of the records;
 //	                  bits 32-63: CRC32C of words 0 to 8 and of bits 0-31 (as a word)
 //
-// The commit record stands at the head of its segment, not at the end, so that a small
-// commit writes one page and not two. It is stored last, and its LSN follows that of
+// The commit record is at the head of its segment, not at the end, so that a small
+// commit writes one page instead of two. It is stored last, and its LSN follows that of
 // the last record.
 //
 // # Records
@@ -78,18 +76,18 @@
 //	       number modulo 2^32
 //
 // The check of a record is one CRC32C over these bytes, in this order: the salt (8), the
-// LSN (8), words 0 and 1 (16), the check before it (4), bits 32-63 of the last word (4), and
-// words 2 up to, but not including, the last. The check before the first record of a generation
-// is 0. The check before the first record of a later segment is the CRC in bits 32-63 of
-// word 9 of the commit record before it. LSNs begin at the checkpoint LSN + 1.
+// LSN (8), words 0 and 1 (16), the check before it (4), bits 32-63 of the last word (4),
+// and words 2 up to, but not including, the last. The check before the first record of a
+// generation is 0. The check before the first record of a later segment is the CRC in
+// bits 32-63 of word 9 of the commit record before it. LSNs begin at the checkpoint
+// LSN + 1.
 //
 // # Where a log ends
 //
-// After the last record of a segment whose commit record matches, reading goes on at the
-// next multiple of 4,096. The log ends before the first record, or begin record, whose check
-// is wrong. Of the records before that
-// point, those of whole operations count. A commit record that does not match all
-// the records before it does not count, and neither does anything after it.
+// After the last record of a segment whose commit record matches, reading continues at the
+// next multiple of 4,096. The log ends before the first record or begin record whose check
+// is wrong. Records of whole operations before that point count. A commit record that does
+// not match all the records before it does not count, and neither does anything after it.
 //
 // # Rules
 //

@@ -12,8 +12,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// FuzzScanLog scans any words as a log, with any superblock: it ends, and what
-// it says agrees with what it gives.
+// FuzzScanLog scans any words as a log, with any superblock. The scan must end, and its
+// result must agree with the records that it passes on.
 func FuzzScanLog(f *testing.F) {
 	l := newTestLog(make([]uint64, FirstWord+4*PageWords), testLive(nil))
 	l.do(2, 1)
@@ -81,8 +81,8 @@ func FuzzScanLog(f *testing.F) {
 	})
 }
 
-// TestScanOfAnyDamage changes random words of a good log: the scan gives the
-// first operations or an error, and never others.
+// TestScanOfAnyDamage changes random words of a good log. The scan must return some prefix
+// of the operations, or an error.
 func TestScanOfAnyDamage(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
 	l := newTestLog(make([]uint64, testWords), testLive(nil))

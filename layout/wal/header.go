@@ -12,15 +12,15 @@ import (
 const (
 	PageBytes   = 4096
 	PageWords   = PageBytes / 8
-	HeaderSlots = 2                       // pages with a header, one for even and one for odd generations
+	HeaderSlots = 2                       // header pages: one for even and one for odd generations
 	FirstWord   = HeaderSlots * PageWords // of the first segment
 
-	// Bounds of the size of a log. Sixteen pages hold the headers and the longest
-	// operation several times over; the upper bound only refuses nonsense.
+	// Bounds on the size of a log. Sixteen pages hold the headers and the longest
+	// operation several times over. The upper bound only rejects nonsense.
 	MinBytes = 16 * PageBytes
 	MaxBytes = 1 << 40
 
-	RecordBytes = 24 // of a record of one word; each further word takes 8 more
+	RecordBytes = 24 // a record of one word; each further word adds 8
 
 	segmentHeadWords = 16 // before the first record
 	commitAt         = 5  // word of the commit record in its segment
@@ -34,7 +34,7 @@ var (
 	commitMagic = binary.LittleEndian.Uint64([]byte("MMFCOMMT"))
 )
 
-// A Header names the file, and the generation of it, that a log belongs to.
+// A Header names the file and generation that a log belongs to.
 //
 //	word 0 magic "MMAPFLOG"   1 format version   2, 3 UUID of the file
 //	     4 generation         5 salt             6 bytes of the log
@@ -48,8 +48,8 @@ type Header struct {
 
 const headerWords = 8
 
-// PutHeader stores a header in the slot of its generation. The header of the generation
-// before it stays intact.
+// PutHeader stores a header in the slot of its generation. The header of the previous
+// generation stays intact.
 func PutHeader(store func(i, v uint64), h Header) {
 	at := h.Generation % HeaderSlots * PageWords
 	w := [headerWords]uint64{
@@ -112,9 +112,9 @@ func (c *checker) words(words ...uint64) (crc uint32) {
 	return crc
 }
 
-// NextUUID returns the UUID that a sealed file gets with its first operation: a new one,
-// since the content changes, but one that can be derived from the old UUID and the salt of
-// the new log. So a log can be recognised as that of the sealed file (L2).
+// NextUUID returns the UUID that a sealed file gets with its first operation. It is new,
+// since the content changes, but derives from the old UUID and the salt of the new log, so
+// that a log can be recognised as belonging to the sealed file (L2).
 func NextUUID(uuid [16]byte, salt uint64) (next [16]byte) {
 	return xxh3.Hash128Seed(uuid[:], salt).Bytes()
 }

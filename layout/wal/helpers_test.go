@@ -14,8 +14,8 @@ import (
 
 const testWords = MinBytes / 8
 
-// testLive gives the superblock of a live file, of generation 7, with 100 items
-// and 5 operations after user sequence 40, whose log goes on after LSN 1000.
+// testLive returns the superblock of a live file of generation 7, with 100 items and 5
+// operations after user sequence 40, whose log continues after LSN 1000.
 func testLive(change func(*layout.Superblock)) *layout.Superblock {
 	g, err := layout.NewGeometry(layout.Blocked, layout.Params{FingerprintBits: 12, BucketSize: 5}, 100)
 	if err != nil {
@@ -43,14 +43,14 @@ func testLive(change func(*layout.Superblock)) *layout.Superblock {
 	return sb
 }
 
-// A testLog is a log with what was put into it.
+// A testLog is a log and what was put into it.
 type testLog struct {
 	words   []uint64
 	sb      *layout.Superblock
 	w       *Writer
-	stored  []uint64 // the words in the order in which they were stored to
+	stored  []uint64 // word numbers, in the order of the stores
 	ops     []testOp
-	further uint64 // words of a record, up to 7
+	further uint64 // words of a record beyond the first, up to 7
 
 	length, userSeq, operation, durable uint64
 	commits                             []Commit
@@ -59,7 +59,7 @@ type testLog struct {
 // A testOp is an operation in a log.
 type testOp struct {
 	records []Record
-	end     Contents // what the log holds with it as the last one
+	end     Contents // what the log holds if this operation is the last
 }
 
 func newTestLog(words []uint64, sb *layout.Superblock) *testLog {
@@ -73,7 +73,7 @@ func newTestLog(words []uint64, sb *layout.Superblock) *testLog {
 	return l
 }
 
-// each stores values one by one.
+// each returns a function that stores values one by one.
 func each(store func(i, v uint64)) func(word uint64, values []uint64) {
 	return func(word uint64, values []uint64) {
 		for i, v := range values {
@@ -119,8 +119,8 @@ func (l *testLog) commitAt(seq uint64) Commit {
 	return l.commit()
 }
 
-// scan scans the log, and holds the records that it calls each with against
-// those that were put in.
+// scan scans the log and compares the records that it passes on with those that were put
+// in.
 func (l *testLog) scan(t testing.TB, promised uint64) (Contents, error) {
 	t.Helper()
 	return l.scanWords(t, l.words, promised)
@@ -156,7 +156,7 @@ func (l *testLog) scanWords(t testing.TB, words []uint64, promised uint64) (Cont
 	return s, err
 }
 
-// rule gives the number of the rule that an error names.
+// rule returns the number of the rule that an error names.
 func rule(err error) string {
 	e := new(layout.CorruptError)
 	if !errors.As(err, &e) {
@@ -166,9 +166,9 @@ func rule(err error) string {
 	return name
 }
 
-// forge gives the segments of a log right checks, and what they need to follow
-// each other, so that what else is in them gets past the checks. A segment has as
-// many records as its commit record says, some hundreds at most.
+// forge gives the segments of a log right checks and chains them, so that the rest of their
+// content gets past the checks. A segment has as many records as its commit record says,
+// modulo 300.
 func forge(log []uint64, sb *layout.Superblock) {
 	w := NewWriter(log, func(word uint64, values []uint64) { copy(log[word:], values) }, sb.Generation(), sb.LogSalt(), sb.CheckpointLSN())
 	for w.segment+segmentHeadWords <= uint64(len(log)) {

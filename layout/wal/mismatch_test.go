@@ -6,7 +6,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// TestCommitMismatch bears L4, and that a commit record that is not that of its
+// TestCommitMismatch covers L4, and checks that a commit record that does not match its
 // records ends the log.
 func TestCommitMismatch(t *testing.T) {
 	build := func(change func(c *Commit)) (*testLog, Commit) {
@@ -24,7 +24,7 @@ func TestCommitMismatch(t *testing.T) {
 	if _, err := Scan(l.words, l.sb, 0, nil); rule(err) != "L4" {
 		t.Errorf("a wrong length: %v", err)
 	}
-	// A commit record with a right CRC of its own, but not that of the records.
+	// A commit record whose own CRC is right, but not its CRC of the records.
 	resign := func(l *testLog, word int, v uint64) {
 		w := l.words[FirstWord+commitAt : FirstWord+commitAt+commitWords]
 		w[word] = v
@@ -49,9 +49,9 @@ func TestCommitMismatch(t *testing.T) {
 	}
 }
 
-// TestBeginMismatch: a begin record whose checksum is right, and which is not that of the next
-// segment of this generation, ends the log, as if nothing were there: it alone says what the
-// segment of a commit without records follows.
+// TestBeginMismatch checks that a begin record with a right CRC that does not belong to the
+// next segment of this generation ends the log, as if the segment were empty. If a commit has
+// no records, only the begin record says which segment it follows.
 func TestBeginMismatch(t *testing.T) {
 	for name, change := range map[string]func(w []uint64){
 		"generation": func(w []uint64) { w[1]++ },
@@ -86,8 +86,8 @@ func TestBeginMismatch(t *testing.T) {
 	}
 }
 
-// TestCommitInsideAnOperation: no writer commits one that is not complete. What is before it
-// counts, and it does not.
+// TestCommitInsideAnOperation checks that a commit inside an operation does not count, but
+// earlier operations do. No writer commits an incomplete operation.
 func TestCommitInsideAnOperation(t *testing.T) {
 	l := newTestLog(make([]uint64, testWords), testLive(nil))
 	l.do(2, 1)
@@ -103,7 +103,7 @@ func TestCommitInsideAnOperation(t *testing.T) {
 	}
 }
 
-// TestUnknownBitsOfARecord bears L3, as far as this package checks it.
+// TestUnknownBitsOfARecord covers L3, as far as this package checks it.
 func TestUnknownBitsOfARecord(t *testing.T) {
 	const at = FirstWord + segmentHeadWords
 	for bit := recordOthers; bit < 64; bit++ {
@@ -111,7 +111,7 @@ func TestUnknownBitsOfARecord(t *testing.T) {
 		l.w.Append(&Record{Block: layout.WordStash / 8, Words: 1 << 4, Last: true, Operation: 6})
 		l.words[at] |= 1 << bit
 		end := NextRecord(l.words, at) - 1
-		l.words[at+2] = 0 // a value now
+		l.words[at+2] = 0 // the check of the record before the bit was set; now a value
 		l.words[end] = 6<<32 | uint64(new(checker).record(l.sb.LogSalt(), 1001, 0, l.words[at:end], 6))
 		s, err := Scan(l.words, l.sb, 0, nil)
 		if known := bit < recordOthers+3; known != (err == nil && s.Records == 1) || !known && rule(err) != "L3" {
@@ -120,7 +120,7 @@ func TestUnknownBitsOfARecord(t *testing.T) {
 	}
 }
 
-// TestLogHeader bears L1, as far as this package checks it.
+// TestLogHeader covers L1, as far as this package checks it.
 func TestLogHeader(t *testing.T) {
 	sb := testLive(nil)
 	l := newTestLog(make([]uint64, testWords), sb)
@@ -144,8 +144,8 @@ func TestLogHeader(t *testing.T) {
 	if _, ok := FindHeader(l.words, [16]byte{1, 2, 4}, sb.LogSalt()); ok {
 		t.Error("the UUID of another file leads to a header")
 	}
-	// Generation 7 has the second slot. Whether the log has the size that its
-	// header says is for the caller to see.
+	// Generation 7 uses the second slot. The caller checks whether the log has the size in
+	// its header.
 	for _, n := range []int{0, 7, 8, PageWords, PageWords + headerWords - 1} {
 		if _, ok := FindHeader(l.words[:n], sb.UUID(), sb.LogSalt()); ok {
 			t.Errorf("a log of %d words has a header", n)

@@ -12,7 +12,7 @@ import (
 type Store struct {
 	Word    uint64 // number of the word in the file
 	Value   uint64
-	Guarded bool // it takes away a fingerprint that a lookup may be reading
+	Guarded bool // it removes a fingerprint that a lookup may be reading
 }
 
 // A Record is what one operation stores to one block of 64 bytes. Shifting a line of
@@ -20,12 +20,12 @@ type Store struct {
 // line. The package essay has its encoding.
 type Record struct {
 	Block     uint64                    // words 8·Block to 8·Block+7 of the file
-	Words     uint8                     // bit i: it stores to word i of the block
-	Values    [layout.BlockWords]uint64 // of these words; 0 for the others
-	Guarded   bool                      // one of the stores is
+	Words     uint8                     // bit i: the record stores to word i of the block
+	Values    [layout.BlockWords]uint64 // of the words in Words; 0 for the others
+	Guarded   bool                      // at least one store is guarded
 	Last      bool
-	Grow      int    // change of the length, -1 to 1; if Last
-	Operation uint32 // number of the operation modulo 2^32; if Last
+	Grow      int    // if Last: change of the length, -1 to 1
+	Operation uint32 // if Last: number of the operation modulo 2^32
 }
 
 const (
@@ -34,7 +34,7 @@ const (
 	recordLast     = 1 << 49
 	recordGrow     = 1 << 50
 	recordShrink   = 1 << 51
-	recordOthers   = 52 // the first bit of these
+	recordOthers   = 52 // first bit of the mask of further words
 	recordOtherSet = 1<<(layout.BlockWords-1) - 1
 	recordUnused   = 0x1F << 59
 )
@@ -42,12 +42,11 @@ const (
 // Gather sets r to the record of the leading stores that share a block, and returns the
 // remaining stores.
 //
-// The stores of a record happen in the order of their words, which need not be their order
-// in the operation. This is safe: if one of them takes a fingerprint away, the record is
-// guarded, and all of it is stored between two steps of the removal counter of the
-// block; otherwise the stores only add, or one of them clears overflow bits or a mark that
-// nobody needs. (A new entry of the stash needs its first word
-// stored before its second, and that is the order of the words.)
+// The stores of a record happen in word order, which need not be their order in the
+// operation. This is safe: if one of them removes a fingerprint, the record is guarded,
+// and all of it is stored between two steps of the removal counter of the block;
+// otherwise the stores only add, or clear overflow bits or a mark that no lookup needs.
+// (A new stash entry needs its first word stored before its second, which is word order.)
 func (r *Record) Gather(stores []Store) (rest []Store) {
 	*r = Record{}
 	r.Block = stores[0].Word / layout.BlockWords
@@ -65,7 +64,7 @@ func (r *Record) Gather(stores []Store) (rest []Store) {
 // Counter returns the removal counter of the block: see [layout.CounterOf].
 func (r *Record) Counter() uint64 { return layout.CounterOf(r.Block * layout.BlockWords) }
 
-// Each calls do for each word that the record stores to, in order.
+// Each calls do for each word that the record stores to, in word order.
 func (r *Record) Each(do func(word, value uint64)) {
 	for left := r.Words; left != 0; left &= left - 1 {
 		i := bits.TrailingZeros8(left)
@@ -135,27 +134,26 @@ func decodeRecord(w []uint64) (r Record) {
 	return r
 }
 
-// ReadRecord gives the record at a word of a log that is known to be whole there, and
-// the word after it.
+// ReadRecord returns the record at a word of a log, and the word after it. The log must be
+// known to be whole there.
 func ReadRecord(log []uint64, at uint64) (r Record, next uint64) {
 	next = NextRecord(log, at)
 	return decodeRecord(log[at:next]), next
 }
 
-// NextRecord gives the word after the record at a word of a log.
+// NextRecord returns the word after the record at a word of a log.
 func NextRecord(log []uint64, at uint64) uint64 { return at + recordLength(log[at]) }
 
-// RecordWord gives the first word of the file that the record at a word of a log
+// RecordWord returns the first word of the file that the record at a word of a log
 // stores to.
 func RecordWord(log []uint64, at uint64) uint64 { return log[at] & (1<<recordWordBits - 1) }
 
-// A checker makes checksums of words. It is a buffer for their bytes, which would
-// be one more allocation for every record if it were on the stack: what is handed
-// to package crc32 escapes.
+// A checker computes checksums of words. It is the buffer for their bytes: a local buffer
+// would escape to package crc32 and cost an allocation for every record.
 type checker [PageBytes]byte
 
-// record is the check of a record: the CRC32C of all it vouches for. words is all but
-// its last word.
+// record returns the check of a record: the CRC32C of everything it covers. words is all
+// but the last word.
 func (c *checker) record(salt, lsn uint64, prev uint32, words []uint64, operation uint32) uint32 {
 	binary.LittleEndian.PutUint64(c[0:], salt)
 	binary.LittleEndian.PutUint64(c[8:], lsn)

@@ -34,8 +34,8 @@ func TestRecordKeepsItsFields(t *testing.T) {
 	}
 }
 
-// TestGather: stores to one block that follow one another are one record, with the
-// last value of each word, guarded if one of them is.
+// TestGather checks that consecutive stores to one block are one record, with the last value
+// of each word, guarded if one of the stores is.
 func TestGather(t *testing.T) {
 	const at = layout.WordRegion + 16
 	stores := []Store{{at + 5, 1, false}, {at + 2, 2, true}, {at + 5, 3, false}, {at + 8, 4, false}, {at, 5, false}, {at + 7, 6, false}}
@@ -90,7 +90,7 @@ func TestLogKeepsWhatIsPutIn(t *testing.T) {
 	}
 }
 
-// TestEmptyCommits: a commit without records takes a page, and keeps its user
+// TestEmptyCommits checks that a commit without records takes a page and keeps its user
 // sequence.
 func TestEmptyCommits(t *testing.T) {
 	l := newTestLog(make([]uint64, testWords), testLive(nil))
@@ -107,8 +107,8 @@ func TestEmptyCommits(t *testing.T) {
 	}
 }
 
-// TestRoom fills logs to their last word: what Room says fits, and no store is
-// outside the log or before what is committed.
+// TestRoom fills logs to their last word. What Room says must fit, and no store may be
+// outside the log or in its committed part.
 func TestRoom(t *testing.T) {
 	for pages := uint64(3); pages <= 6; pages++ {
 		for committed := range pages {
@@ -152,7 +152,8 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// TestOperationNumberWraps: records keep the low half of it.
+// TestOperationNumberWraps checks that a scan recovers operation numbers, of which records
+// keep the low half.
 func TestOperationNumberWraps(t *testing.T) {
 	l := newTestLog(make([]uint64, testWords), testLive(func(sb *layout.Superblock) { sb.SetOperation(5<<32 - 3) }))
 	for i := range uint64(6) {

@@ -6,34 +6,34 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// Contents describes what a log holds of one generation.
+// Contents describes what a log holds for one generation.
 type Contents struct {
 	LSN       uint64 // of the last record or commit record
 	Records   uint64 // of whole operations
 	UserSeq   uint64
 	Operation uint64    // operations since the user sequence was set
 	Length    uint64    // items
-	Segments  []Segment // that have records of whole operations
+	Segments  []Segment // those with records of whole operations
 	End       uint64    // the word after the last that counts
-	Torn      bool      // the log ends in the middle of something: a record or an operation
+	Torn      bool      // the log ends in the middle of a segment or an operation
 }
 
 // A Segment locates the records of a segment.
 type Segment struct {
-	Start   uint64 // word of the first
+	Start   uint64 // word of the first record
 	Records uint64 // of whole operations
 }
 
 // Scan reads the log of the generation that sb names, up to its end, and calls each,
 // unless it is nil, for the records of whole operations, in order. promised is an LSN up
-// to which the log is known to have been durable; 0 if none is known.
+// to which the log is known to have been durable, or 0.
 //
-// After a crash a log may end anywhere behind the last LSN that was durable. If it
-// ends before that LSN, it is damaged (L5).
+// After a crash, a log may end anywhere past the last durable LSN. If it ends before that
+// LSN, it is damaged (L5).
 func Scan(log []uint64, sb *layout.Superblock, promised uint64, each func(Record)) (s Contents, err error) {
 	s = Contents{LSN: sb.CheckpointLSN(), UserSeq: sb.UserSeq(), Operation: sb.Operation(), Length: sb.Length(), End: FirstWord}
 	promised = max(promised, sb.CheckpointLSN())
-	var operation []Record // the records of one, until its last
+	var operation []Record // the records of one operation, until its last
 	check, checker := uint32(0), new(checker)
 	lsn := s.LSN
 	segment := uint64(FirstWord)
@@ -94,8 +94,8 @@ func Scan(log []uint64, sb *layout.Superblock, promised uint64, each func(Record
 		s.Torn = committed || len(operation) > 0
 		ended = true
 	}
-	// Nothing behind a bad record counts. But a commit record further on may prove that the
-	// bad record was durable once, and so that it was damaged.
+	// Nothing after a bad record counts. But a later commit record may prove that the bad
+	// record was durable once, and has been damaged since.
 	for at := segment; at+segmentHeadWords <= uint64(len(log)); at += PageWords {
 		generation, salt, commit, _, _, ok := checker.readCommit(log, at)
 		if ok && generation == sb.Generation() && salt == sb.LogSalt() {
@@ -149,7 +149,7 @@ func (c *checker) readBegin(log []uint64, segment uint64) (generation, salt, lsn
 }
 
 // readCommit decodes the commit record of a segment of any generation. ok reports whether
-// its own CRC is right; crc, that of the records, is the caller's to check.
+// its own CRC is right; the caller checks crc, that of the records.
 func (k *checker) readCommit(log []uint64, segment uint64) (generation, salt uint64, c Commit, crc, check uint32, ok bool) {
 	w := log[segment+commitAt : segment+commitAt+commitWords]
 	if w[0] != commitMagic {

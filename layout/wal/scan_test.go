@@ -7,9 +7,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// TestLogIsCutAnywhere stops the writer after each of its stores, as the death
-// of its process does: what the log then holds is the operations that were
-// complete.
+// TestLogIsCutAnywhere stops the writer after each of its stores, as the death of its process
+// does. The log must then hold the complete operations.
 func TestLogIsCutAnywhere(t *testing.T) {
 	l := newTestLog(make([]uint64, testWords), testLive(nil))
 	l.do(1, 1)
@@ -44,9 +43,9 @@ func TestLogIsCutAnywhere(t *testing.T) {
 	}
 }
 
-// TestTornRecord changes the words of a log one after the other. What is before
-// the change counts, and what comes after does not, even where it is whole; it is
-// an error where anyone vouches for it (L5).
+// TestTornRecord changes the words of a log one by one. What comes before the change counts;
+// what comes after does not, even if it is whole, and is an error if a commit record or a
+// promise says that it was durable (L5).
 func TestTornRecord(t *testing.T) {
 	l := newTestLog(make([]uint64, testWords), testLive(nil))
 	for range 3 {
@@ -68,7 +67,7 @@ func TestTornRecord(t *testing.T) {
 		if s.LSN < before || s.LSN >= last.LSN || rule(promisedErr) != "L5" {
 			t.Errorf("word %d: %+v, %v; promised: %v", word, s, err, promisedErr)
 		}
-		// The commit record of the last segment vouches for the one before.
+		// The commit record of the last segment says that the segments before it were durable.
 		if inLast != (err == nil) || err != nil && rule(err) != "L5" {
 			t.Errorf("word %d: %+v, %v", word, s, err)
 		}
@@ -79,8 +78,7 @@ func TestTornRecord(t *testing.T) {
 	}
 }
 
-// TestChain: segments that are whole by themselves count only where they follow
-// each other.
+// TestChain checks that whole segments count only if they are chained to each other.
 func TestChain(t *testing.T) {
 	make3 := func() *testLog {
 		l := newTestLog(make([]uint64, testWords), testLive(nil))
@@ -96,7 +94,7 @@ func TestChain(t *testing.T) {
 	page := func(words []uint64, i int) []uint64 {
 		return words[FirstWord+i*PageWords : FirstWord+(i+1)*PageWords]
 	}
-	// The same number of records in the first segment, but other ones.
+	// The first segment has the same number of records, but different ones.
 	other := newTestLog(make([]uint64, testWords), testLive(nil))
 	other.do(1, 0)
 	other.do(1, 1)
@@ -124,8 +122,8 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// TestOlderGeneration: a log that begins again does not count what is left of
-// the generation before, even where LSNs and checks fit.
+// TestOlderGeneration checks that a log that begins again does not count what is left of the
+// previous generation, even if LSNs and checks fit.
 func TestOlderGeneration(t *testing.T) {
 	l := newTestLog(make([]uint64, testWords), testLive(nil))
 	for range 4 {
@@ -151,8 +149,8 @@ func TestOlderGeneration(t *testing.T) {
 	}
 }
 
-// TestLookahead bears L5: a commit record past a bad one vouches for what was
-// durable when it was stored, even where nothing leads to it.
+// TestLookahead covers L5: a commit record past a bad one says what was durable when it was
+// stored, even if the log does not lead to it.
 func TestLookahead(t *testing.T) {
 	l := newTestLog(make([]uint64, testWords), testLive(nil))
 	for range 5 {
@@ -165,8 +163,8 @@ func TestLookahead(t *testing.T) {
 	if _, err := l.scan(t, l.w.LSN()+1); rule(err) != "L5" {
 		t.Errorf("a promise of more than there is: %v", err)
 	}
-	// The segments from 2 on are gone but for one, which vouches for those
-	// before it.
+	// Of the segments from 2 on, only one is left. It says that those before it were
+	// durable.
 	for survivor := 2; survivor < 5; survivor++ {
 		words := slices.Clone(l.words)
 		for i := 2; i < 5; i++ {
@@ -186,13 +184,13 @@ func TestLookahead(t *testing.T) {
 	if rule(err) != "L5" || s.Records != 0 {
 		t.Errorf("with the last segment alone: %+v, %v", s, err)
 	}
-	// A checkpoint vouches for itself alone.
+	// A checkpoint promises only its own LSN.
 	if s, err := Scan(make([]uint64, testWords), l.sb, 0, nil); err != nil || s.LSN != 1000 {
 		t.Errorf("%+v, %v", s, err)
 	}
 }
 
-// TestLaterGeneration bears L2.
+// TestLaterGeneration covers L2.
 func TestLaterGeneration(t *testing.T) {
 	older := testLive(nil)
 	newer := testLive(func(sb *layout.Superblock) { sb.SetGeneration(8); sb.SetLogSalt(0x5A18) })

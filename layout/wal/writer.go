@@ -17,29 +17,29 @@ type Commit struct {
 
 const commitWords = 10
 
-// A Writer lays out records in a log. It stores to the words of the log and to nothing else;
-// when they become durable is up to its user. It is not safe for concurrent use.
+// A Writer lays out records in a log. It stores to the words of the log only; its user
+// makes them durable. It is not safe for concurrent use.
 type Writer struct {
 	log        []uint64
-	store      func(word uint64, values []uint64) // into log, in their order
+	store      func(word uint64, values []uint64) // into log, in order
 	generation uint64
 	salt       uint64
 
 	lsn     uint64 // of the last record
 	check   uint32 // of the last record
 	segment uint64 // word at which the open segment starts
-	records uint64 // in it
-	end     uint64 // word after them
+	records uint64 // in the open segment
+	end     uint64 // word after those records
 	checker checker
-	words   [maxPieceWords]uint64 // that are stored together
+	words   [maxPieceWords]uint64 // buffer for the words of one store
 }
 
 // maxPieceWords is the length of the longest piece of a log: a commit record, or a record of
 // a whole block.
 const maxPieceWords = max(commitWords, layout.BlockWords+2)
 
-// NewWriter returns a writer that begins a generation at the start of log, with LSN lsn+1. It
-// changes the log through store alone.
+// NewWriter returns a writer that begins a generation at the start of log, with LSN lsn+1.
+// It changes the log only through store.
 func NewWriter(log []uint64, store func(word uint64, values []uint64), generation, salt, lsn uint64) *Writer {
 	return &Writer{log: log, store: store, generation: generation, salt: salt, lsn: lsn, segment: FirstWord, end: FirstWord + segmentHeadWords}
 }
@@ -53,8 +53,8 @@ func (w *Writer) Start() uint64 { return w.segment + segmentHeadWords }
 // End returns the word after the last record of the open segment.
 func (w *Writer) End() uint64 { return w.end }
 
-// Room returns how many more words of the file the log has room for, even if each of them
-// takes a record of its own.
+// Room returns how many more words of the file the log has room for, even if each takes
+// its own record.
 func (w *Writer) Room() uint64 {
 	if uint64(len(w.log)) < w.end {
 		return 0
@@ -62,8 +62,8 @@ func (w *Writer) Room() uint64 {
 	return (uint64(len(w.log)) - w.end) / recordWords
 }
 
-// logAhead is how many words before the end the log is prefetched for writing: a log of
-// megabytes is in no cache.
+// logAhead is how many words past its end the log is prefetched for writing: a log of
+// megabytes does not fit in the cache.
 const logAhead = 64
 
 // Append appends a record. There must be room for it.
@@ -77,7 +77,7 @@ func (w *Writer) Append(r *Record) {
 	if next := w.end + logAhead; next < uint64(len(w.log)) {
 		kernel.Prefetch(&w.log[next])
 	}
-	// The check is stored last: a record that was cut off has none.
+	// The check is stored last, so that a record that is cut off has none.
 	w.words[n] = uint64(w.check) | uint64(r.Operation)<<32
 	w.store(w.end, w.words[:n+1])
 	w.end += uint64(n) + 1
@@ -93,7 +93,7 @@ func (w *Writer) begin() {
 }
 
 // Commit ends the open segment, which may be empty, with a commit record. The next record
-// begins a segment on a fresh page. Commit returns c with its LSN and number of records.
+// begins a segment on a fresh page. Commit returns c with its LSN and record count set.
 func (w *Writer) Commit(c Commit) Commit {
 	if w.records == 0 {
 		w.begin()
