@@ -12,26 +12,26 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/multiset"
 )
 
-// An Exhaustive looks at every trace of a few operations, every moment of each,
-// and every way in which a crash at that moment may come out.
+// An Exhaustive explores every trace of a few operations, with a crash at every event
+// and every possible outcome of the crash.
 type Exhaustive struct {
 	System     System
-	Operations int // of the longest traces
-	Nested     int // of the longest traces whose recoveries crash at every event, too; others do now and then
-	Workers    int // how many goroutines look; 0 means one for each processor
+	Operations int // length of the longest traces
+	Nested     int // up to this length, recoveries crash at every event too; others, now and then
+	Workers    int // number of goroutines; 0 means one for each processor
 }
 
-// fewSectors is up to how many dirty sectors every subset of them is tried:
-// each has what the disk had, or its newest content. Of more there are samples,
-// with any content that they had; fewer where the crash is in a recovery.
+// With up to fewSectors dirty sectors, every subset of them is tried: each sector has what
+// the disk had, or its newest content. With more, samples are tried, where each sector has
+// any content that it had; fewer samples if the crash is in a recovery.
 const (
 	fewSectors    = 6
 	samples       = 24
 	nestedSamples = 4
 )
 
-// allShapes are the universes of the traces. Keys have numbers in the order in
-// which a trace first uses them: which one is first makes no difference.
+// allShapes are the universes of the traces. Keys are numbered in the order in which a
+// trace first uses them, since it makes no difference which one is first.
 var allShapes = []func(u *Universe, rng *rand.Rand) shape{
 	// Twins in one line.
 	func(u *Universe, rng *rand.Rand) shape {
@@ -41,7 +41,7 @@ var allShapes = []func(u *Universe, rng *rand.Rand) shape{
 		}
 		return shape{lines: 1, free: 1000}
 	},
-	// Twins at home in either of two lines that are nearly full.
+	// Twins whose home line is either of two lines that are nearly full.
 	func(u *Universe, rng *rand.Rand) shape {
 		it := randomItem(u.table, rng)
 		for u.table.Alternate(it) == it {
@@ -70,7 +70,7 @@ var allShapes = []func(u *Universe, rng *rand.Rand) shape{
 	},
 }
 
-// Run looks at all of them, or up to the first violation.
+// Run explores all traces, or stops at the first violation.
 func (e *Exhaustive) Run() (Stats, *Violation) {
 	start := time.Now()
 	var shards [][]*Trace
@@ -125,16 +125,16 @@ func (e *Exhaustive) Run() (Stats, *Violation) {
 	return total, first
 }
 
-// A turn is a layout and a size of sectors for a shape.
+// A turn is a layout and a sector size for a shape.
 type turn struct {
 	Exhaustive
 	kind   layout.Kind
 	sector int
 }
 
-// turns gives those of a shape: Blocked with two sizes of sectors, a layout whose lines
-// share words with the third, and Compact, whose operations store the most words, in
-// traces that are shorter by one.
+// turns returns the turns of a shape: Blocked with two sector sizes, a layout whose lines
+// share words with the third, and Compact, whose operations store the most words, with
+// traces that are shorter by one operation.
 func (e *Exhaustive) turns(number int) (all []turn) {
 	shared := []layout.Kind{layout.SemiSorted, layout.Packed}[number%2]
 	for sector := 1; sector < len(sectorSizes); sector++ {
@@ -149,11 +149,10 @@ func (e *Exhaustive) turns(number int) (all []turn) {
 	return append(all, turn{shorter, layout.Compact, 1 + (number+1)%(len(sectorSizes)-1)})
 }
 
-// universe makes one of a shape.
+// universe makes a universe of a shape.
 func (e *Exhaustive) universe(number int, kind layout.Kind, build func(u *Universe, rng *rand.Rand) shape) (*Universe, error) {
 	rng := rand.New(rand.NewPCG(uint64(number), 0xA11))
-	// The shape says how many lines there are, and the table is needed to make
-	// it; so it is made twice.
+	// The shape gives the number of lines, but building it needs a table. So build twice.
 	u := &Universe{Number: number}
 	params := map[layout.Kind]layout.Params{
 		layout.Blocked:    {FingerprintBits: 30, BucketSize: 2},
@@ -163,7 +162,7 @@ func (e *Exhaustive) universe(number int, kind layout.Kind, build func(u *Univer
 	}[kind]
 	more := uint64(0)
 	if kind == layout.Packed || kind == layout.SemiSorted {
-		more = 4 // one at least is in two blocks of 64 bytes then
+		more = 4 // then at least one line spans two blocks of 64 bytes
 	}
 	g, err := layout.NewGeometry(kind, params, 8)
 	if err != nil {
@@ -183,7 +182,7 @@ func (e *Exhaustive) universe(number int, kind layout.Kind, build func(u *Univer
 	return u, nil
 }
 
-// traces lists the traces on a universe, those that begin alike together.
+// traces returns the traces on a universe, grouped by their first operations.
 func (e *Exhaustive) traces(u *Universe, sector int) (shards [][]*Trace) {
 	var ops []Op
 	var grow func(counts Counts, used int)
@@ -219,7 +218,7 @@ func (e *Exhaustive) traces(u *Universe, sector int) (shards [][]*Trace) {
 			}
 		}
 		if len(ops) == 0 {
-			return // nothing to be synced
+			return // nothing to sync
 		}
 		if last := ops[len(ops)-1].Kind; last != Checkpoint {
 			with(Op{Kind: Checkpoint}, used)
@@ -232,8 +231,8 @@ func (e *Exhaustive) traces(u *Universe, sector int) (shards [][]*Trace) {
 	return shards
 }
 
-// exhaust crashes at every event of the last operation of a trace; the ones
-// before it are the last of shorter traces.
+// exhaust crashes at every event of the last operation of a trace. Earlier operations are
+// the last ones of shorter traces.
 func (x *worker) exhaust(e *Exhaustive, t *Trace) (violation *Violation) {
 	x.trace = t
 	x.source.Seed(uint64(x.stats.Traces), 0xA11)
@@ -250,7 +249,7 @@ func (x *worker) exhaust(e *Exhaustive, t *Trace) (violation *Violation) {
 	}()
 	v, rv := x.get(), x.get()
 	v.copyFrom(t.Universe.bases[t.sector])
-	v.reseed(1) // the same for all, so that equal operations make equal files
+	v.reseed(1) // the same seed for all, so that equal operations make equal files
 	rv.copyFrom(v)
 	p := t.Universe.start
 	st := State{points: []Point{p}, floor: p.LSN, must: p.Counts}
@@ -294,7 +293,7 @@ func (p *Point) hash() uint64 {
 	return h
 }
 
-// forkAll crashes a life in every way.
+// forkAll crashes a life with every possible outcome.
 func (x *worker) forkAll(l *life, ev Event, expected uint64, e *Exhaustive) {
 	st := l.state()
 	st.past = nil
@@ -347,8 +346,8 @@ func (x *worker) forkAll(l *life, ev Event, expected uint64, e *Exhaustive) {
 	x.put(child)
 }
 
-// once recovers a crashed volume, unless one like it, of which the same is
-// expected, has been.
+// once recovers a crashed volume, unless an equal one with the same expectations has
+// already been recovered.
 func (x *worker) once(v *Volume, st State, expected uint64, e *Exhaustive) {
 	image := v.hash()
 	if _, ok := x.done[image+expected]; ok {

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 )
 
-// A crash is one that happened, for the report.
+// A crash describes one crash, for the report.
 type crash struct {
 	depth, op, event int
 	kind             Event
@@ -31,7 +31,8 @@ func (x *worker) chainText() (text []string) {
 	return text
 }
 
-// biases are ways in which sectors may have reached the disk before a power loss.
+// biases are distributions of which versions of sectors reach the disk before a power
+// loss.
 var biases = [...]struct {
 	name string
 	keep func(rng *rand.Rand, versions uint32) uint32
@@ -102,8 +103,7 @@ func (x *worker) fork(l *life, e Event) {
 	x.put(child)
 }
 
-// crashed recovers a volume after a crash. Now and then the client goes on
-// after that.
+// crashed recovers a volume after a crash. Now and then the client continues after that.
 func (x *worker) crashed(v *Volume, st State, depth int) {
 	x.stats.States++
 	if depth > 1 {

@@ -8,7 +8,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// discarded makes a volume whose writer died after a sync of the region failed, and
+// discarded returns a volume whose writer died after a failed sync of the region, and
 // whose log is lost.
 func discarded(t *testing.T, seed uint64) *Volume {
 	t.Helper()
@@ -36,8 +36,8 @@ func discarded(t *testing.T, seed uint64) *Volume {
 	return v
 }
 
-// TestDiscardStoresAgain: after a sync that failed, what the cache shows is not what the disk
-// has, and another sync does not help. DiscardLog makes durable what it has counted.
+// TestDiscardStoresAgain checks that DiscardLog makes durable what it has counted. After a
+// failed sync, the cache differs from the disk, and another sync does not help.
 func TestDiscardStoresAgain(t *testing.T) {
 	for seed := uint64(1); seed < 40; seed++ {
 		v := discarded(t, seed)
@@ -53,8 +53,8 @@ func TestDiscardStoresAgain(t *testing.T) {
 	}
 }
 
-// TestDiscardBeginsAgain: a crash after any store or sync of DiscardLog, with the power or
-// without, leaves a file that can be opened, or of which it can discard the log again.
+// TestDiscardBeginsAgain checks that a crash after any store or sync of DiscardLog leaves a
+// file on which DiscardLog succeeds again.
 func TestDiscardBeginsAgain(t *testing.T) {
 	total := 0
 	for crash := 1; ; crash++ {

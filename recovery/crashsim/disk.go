@@ -6,11 +6,11 @@ import (
 	"math/rand/v2"
 )
 
-// errSync is what a sync that fails returns.
+// errSync is the error of a sync that fails.
 var errSync = errors.New("input/output error")
 
-// A sparse array of words is mostly zero. It is in one piece, as the library
-// reads it, and is copied in grains of 512 bytes, those that were stored to.
+// A sparse is an array of words that is mostly zero. It is in one piece, as the library
+// reads it, but copyFrom copies only the grains of 512 bytes that were stored to.
 type sparse struct {
 	words []uint64
 	used  []uint64 // bit g is clear: grain g is zero
@@ -22,8 +22,8 @@ const (
 	pageWords  = 512
 )
 
-// resize gives the array a size. What it holds is nothing in particular then; it
-// is zero if it was before.
+// resize sets the size of the array. Its content is then undefined, but zero if it was
+// zero before.
 func (m *sparse) resize(words int) {
 	grains := (words/grainWords + 63) / 64
 	if words > cap(m.words) {
@@ -68,7 +68,7 @@ func (m *sparse) copyFrom(o *sparse) {
 	}
 }
 
-// hash is a hash of the content.
+// hash returns a hash of the content.
 func (m *sparse) hash() (sum uint64) {
 	for i, b := range m.used {
 		for ; b != 0; b &= b - 1 {
@@ -90,20 +90,18 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// A disk is a file in the page cache and on the disk. Its sectors have versions
-// since they were last clean: version 0 is what the disk has, version i the
-// content after i stores.
+// A disk is a file in the page cache and on the disk. Each sector has versions since it
+// was last clean: version 0 is what the disk has, version i the content after i stores.
 type disk struct {
 	cache, durable sparse
-	shift          uint // of a word number to that of its sector
+	shift          uint // from a word number to its sector number
 
-	versions []uint32 // of each sector, less version 0
-	dirty    []uint32 // sectors that have any, in the order in which they got one
-	stores   []stored // since the sectors were last clean, in their order
+	versions []uint32 // number of versions of each sector, not counting version 0
+	dirty    []uint32 // sectors that have any, in the order in which they became dirty
+	stores   []stored // since the sectors were last clean, in order
 
-	// Sectors whose cache is not what the disk has although they were clean: of
-	// syncs that failed. lost is what the cache had then; it stands before the
-	// first of the stores.
+	// Sectors that a failed sync has made clean although the cache differs from the
+	// disk. lost is what the cache had then, before the first of stores.
 	lost     []uint64
 	isLost   []bool
 	lostList []uint32
@@ -111,7 +109,7 @@ type disk struct {
 
 type stored struct{ word, value uint64 }
 
-// init makes a file of zeros, which is clean.
+// init makes a clean file of zeros.
 func (d *disk) init(words int, shift uint) {
 	if d.versions != nil {
 		d.cleanAll()
@@ -129,14 +127,14 @@ func (d *disk) init(words int, shift uint) {
 	d.shift = shift
 }
 
-// sector gives the words of a sector.
+// sector returns the words of a sector.
 func (d *disk) sector(words []uint64, s uint32) []uint64 {
 	at := int(s) << d.shift
 	return words[at:min(at+1<<d.shift, len(words))]
 }
 
-// store changes a word of the cache. It reports false where that makes no new
-// version: the sector was dirty and is what it was.
+// store changes a word of the cache. It reports whether that makes a new version: it does
+// not if the sector was dirty and its content stays the same.
 func (d *disk) store(word, value uint64) bool {
 	s := word >> d.shift
 	if d.versions[s] != 0 && d.cache.words[word] == value {
@@ -183,7 +181,7 @@ func (d *disk) allClean() {
 	d.dirty, d.stores = d.dirty[:0], d.stores[:0]
 }
 
-// cleanAll forgets the sectors that were lost too.
+// cleanAll is allClean, but also forgets lost sectors.
 func (d *disk) cleanAll() {
 	d.allClean()
 	for _, s := range d.lostList {
@@ -215,7 +213,7 @@ func (d *disk) failSync(rng *rand.Rand) {
 	d.allClean()
 }
 
-// copyFrom is kill -9: all but the heap.
+// copyFrom copies everything that survives kill -9.
 func (d *disk) copyFrom(o *disk) {
 	d.resizeLike(o)
 	d.cleanAll()
@@ -239,8 +237,8 @@ func (d *disk) resizeLike(o *disk) {
 	}
 }
 
-// loseFrom makes d what o is after a power loss. keep gives the version that a
-// sector has then, of the number it has beside version 0.
+// loseFrom makes d what o is after a power loss. keep chooses the version that a sector
+// then has, from 0 to versions.
 func (d *disk) loseFrom(o *disk, keep func(versions uint32) uint32) {
 	d.resizeLike(o)
 	d.cleanAll()
@@ -264,8 +262,8 @@ func (d *disk) loseFrom(o *disk, keep func(versions uint32) uint32) {
 	d.cache.copyFrom(&d.durable)
 }
 
-// changing lists the dirty sectors of the words below end whose content is not
-// what the disk has.
+// changing calls each for the dirty sectors of the words below end whose content differs
+// from the disk.
 func (d *disk) changing(end uint64, each func(sector uint32)) {
 	for _, s := range d.dirty {
 		if uint64(s)<<d.shift >= end {
@@ -281,7 +279,7 @@ func (d *disk) changing(end uint64, each func(sector uint32)) {
 	}
 }
 
-// trash makes noise of a sector, in the cache and on the disk.
+// trash fills a sector with noise, in the cache and on the disk.
 func (d *disk) trash(sector uint32, rng *rand.Rand) {
 	for i := range d.sector(d.cache.words, sector) {
 		word := uint64(sector)<<d.shift + uint64(i)

@@ -20,13 +20,13 @@ func testVolume(t *testing.T, sectorBytes int) *Volume {
 	return NewVolume(g, 1, sectorBytes)
 }
 
-// all is a loss that keeps the newest of everything, none one that keeps nothing.
+// all is a loss that keeps the newest of everything; none keeps nothing.
 var (
 	all  = Loss{Keep: func(n uint32) uint32 { return n }, Names: func(n int) int { return n }}
 	none = Loss{Keep: func(uint32) uint32 { return 0 }, Names: func(int) int { return 0 }}
 )
 
-// after gives a word of the filter file after a power loss.
+// after returns a word of the filter file after a power loss.
 func after(v *Volume, loss Loss, word uint64) uint64 {
 	child := new(Volume)
 	child.lose(v, loss, rand.New(rand.NewPCG(1, 1)))
@@ -71,12 +71,12 @@ func TestStoreWithoutSyncMayBeLost(t *testing.T) {
 	}
 }
 
-// Words of one sector reach the disk together, in the order of their stores;
-// those of two need not.
+// Words of one sector reach the disk in the order of their stores; those of different
+// sectors need not.
 func TestSectors(t *testing.T) {
 	const a, b = layout.WordRegion, layout.WordRegion + 8 // 64 bytes apart
-	// only keeps of the sectors that are dirty, by the order in which they
-	// became so, one that many versions.
+	// only keeps the given number of versions of one dirty sector, and none of the others.
+	// Sectors count in the order in which they became dirty.
 	only := func(sector int, versions uint32) Loss {
 		i := -1
 		return Loss{Names: none.Names, Keep: func(uint32) uint32 {
@@ -105,8 +105,8 @@ func TestSectors(t *testing.T) {
 	}
 }
 
-// failing is a volume with a word that a failed sync has dropped: the cache has
-// 2, the disk has 1.
+// failing returns a volume with a word that a failed sync has dropped: the cache has 2, the
+// disk has 1.
 func failing(t *testing.T, word uint64) *Volume {
 	t.Helper()
 	for seed := uint64(0); ; seed++ {
@@ -150,8 +150,8 @@ func TestFailedSync(t *testing.T) {
 	if now, disk := child.filter.cache.words[word], after(child, all, word); now != 2 || disk != 1 {
 		t.Errorf("after a kill the cache has %d, the disk %d", now, disk)
 	}
-	// A store of the same value makes the sector dirty, with all that the cache
-	// has of it.
+	// A store of the same value makes the sector dirty, with its whole content in the
+	// cache.
 	f.Store(word+1, 0)
 	if old, now := after(v, none, word), after(v, all, word); old != 1 || now != 2 {
 		t.Errorf("after another store the disk may have %d to %d", old, now)
@@ -164,7 +164,7 @@ func TestFailedSync(t *testing.T) {
 	}
 }
 
-// About half of the sectors of a sync that fails reach the disk.
+// About half of the sectors reach the disk in a sync that fails.
 func TestFailedSyncDropsHalf(t *testing.T) {
 	v := testVolume(t, 8)
 	v.FailOdds = 1
@@ -185,8 +185,8 @@ func TestTrash(t *testing.T) {
 	f := v.Filter()
 	head := append([]uint64(nil), f.Words()[:layout.WordRuntime]...)
 	f.Store(layout.WordRegion, 1)  // never trashed
-	f.Store(layout.WordRuntime, 1) // nor this
-	f.Store(0, head[0])            // nor what is written with what the disk has
+	f.Store(layout.WordRuntime, 1) // never trashed
+	f.Store(0, head[0])            // unchanged, so never trashed
 	loss := none
 	loss.Trash = true
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -216,7 +216,7 @@ func TestTrash(t *testing.T) {
 	}
 }
 
-// Changes to the directory reach the disk in their order, and durably with a sync.
+// Changes to the directory reach the disk in order, and a sync makes them durable.
 func TestNames(t *testing.T) {
 	v := testVolume(t, 512)
 	l, err := v.CreateLog(wal.MinBytes)
@@ -227,8 +227,8 @@ func TestNames(t *testing.T) {
 	if err := l.Sync(); err != nil {
 		t.Fatal(err)
 	}
-	// check looks at what is there after a power loss when a sync of the
-	// directory begins, and n of the changes before it count.
+	// check checks which logs exist after a power loss at the beginning of a sync of the
+	// directory, for each number of changes that count.
 	check := func(what string, change func() error, want ...string) {
 		v.left[SyncBegins] = 1
 		v.hook = func(Event) {
@@ -257,7 +257,7 @@ func TestNames(t *testing.T) {
 	check("remove again", v.RemoveLogs, "")
 }
 
-// A log that was being made when power went may have no bytes.
+// A log that was being made when power failed may have no bytes.
 func TestHalfMadeLog(t *testing.T) {
 	v := testVolume(t, 512)
 	var seen [3]bool
@@ -287,8 +287,7 @@ func TestHalfMadeLog(t *testing.T) {
 	}
 }
 
-// A copy is what it is copied from, whatever it was before, and does not change
-// with it.
+// A copy equals its original, whatever it held before, and does not change with it.
 func TestCopies(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for _, size := range sectorSizes {

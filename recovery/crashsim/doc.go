@@ -1,6 +1,5 @@
 // Package crashsim is a machine that loses power, and an explorer that makes it
-// do so at every store and every sync of a writer. It is evidence, not part of
-// the library: only tests use it.
+// do so at every store and every sync of a writer. Only tests use it.
 //
 // # The device
 //
@@ -10,61 +9,59 @@
 //
 //	store           the cache has the new word; the sector is dirty, and remembers
 //	                every content it had since it was last clean
-//	sync            the disk has what the cache has; every sector is clean. What is
-//	                stored meanwhile is covered by it, or is not
-//	sync that fails a random half of the dirty sectors reaches the disk, of the
-//	                others the disk keeps what it had; all are clean, and the
+//	sync            the disk has what the cache has; every sector is clean. The sync
+//	                may or may not cover what is stored meanwhile
+//	sync that fails a random half of the dirty sectors reaches the disk, and the
+//	                others keep their old content there; all are clean, and the
 //	                cache keeps the new content: ext4 and XFS do this
 //	kill -9         the cache stays as it is, dirty sectors too; the heap is gone
-//	power loss      each dirty sector by itself is what the disk had, or any
-//	                content since it was last clean; a clean one is what the disk
-//	                has. Of the names made, moved and removed since the last sync
-//	                of the directory, the first few count
-//	trashed sector  with a power loss, one of the dirty sectors of the logs or of
-//	                the superblocks whose content was changing is noise
+//	power loss      each dirty sector independently takes the content the disk had,
+//	                or any it had since it was last clean; a clean one is what the
+//	                disk has. Some prefix of the changes to the directory since its
+//	                last sync counts
+//	trashed sector  in a power loss, one dirty sector of the logs or the superblocks
+//	                whose content was changing becomes noise
 //
-// Assumed of the medium: a store of an aligned word of 8 bytes is not cut in two;
-// a sync that returns no error is honest; a power loss does no harm to a sector
-// that is not being written, nor to one that is written with what it holds; the
-// stash, the region and the runtime page are never noise.
+// The explorer assumes that a store of an aligned word of 8 bytes is not cut in two;
+// that a sync that returns no error is honest; that a power loss does not damage a
+// sector that is not being written or is being rewritten with what it holds; and that
+// the stash, the region and the runtime page never become noise.
 //
 // # The explorer
 //
-// A trace is a list of operations of a client on a [Universe] of a few keys: some
-// of them go on while a sync of others waits for the disk. An [Explorer] runs it,
-// forks the machine at events (a store, the moments before and after a sync),
-// crashes the fork, recovers it, with crashes in that recovery and in the ones
-// after it, and lets the client continue from what the recovery says. A client
-// whose sync has failed opens the filter again, on the same cache. An
-// [Exhaustive] does so with every short trace, at every event, in every way in
-// which a crash may come out. Every recovery is one crash state, and is checked:
+// A trace is a list of operations of a client on a [Universe] of a few keys. Some run
+// while a sync of earlier ones waits for the disk. An [Explorer] runs the trace, forks
+// the machine at events (a store, the moments before and after a sync), crashes the
+// fork, recovers it, with crashes in that recovery and in later ones, and lets the
+// client continue from what the recovery says. A client whose sync has failed opens the
+// filter again, on the same cache. An [Exhaustive] does this with every short trace, at
+// every event, with every possible outcome of the crash. Every recovery is one crash
+// state, and is checked:
 //
 //	O1  The words of stash and region are, bit for bit, those of the writer at
 //	    the LSN that the recovery reports; so are the length, the user sequence
 //	    and the operation number. The LSN is not before one that was durable.
-//	O2  By a multiset of keys: each class has as many copies, in its lines and in
-//	    the stash, as it has items; and a line whose overflow bits are clear for
-//	    an item has as many copies as there are items whose home it is.
-//	O3  Every key that was synced, and for which no delete was issued since, is
-//	    found; and every key that the recovered state has.
-//	O4  The same at every instant: after each store that a reader can see, of a
-//	    writer and of a recovery, a lookup finds it or answers "maybe".
-//	O5  Readers of other processes, which lose the processor between any two
-//	    loads: what is in the filter from before such a lookup to after it is
-//	    found.
-//	O6  Opening fails only where a sync fails in it; no operation fails or panics
-//	    but for that, and for a full filter; after a sync that failed every one
-//	    does. A sealed file verifies. An operation that changes something has a
-//	    record, and moves the length as it should.
-//
-//	O7  No superblock is stored over a slot of which the disk has, under whatever
-//	    the cache shows, another one half written with its checksum: it might
-//	    complete that one.
+//	O2  Against a multiset of keys: each class has as many copies, in its lines and
+//	    in the stash, as it has items; and a line whose overflow bits are clear for
+//	    an item has as many copies as there are items whose home line it is.
+//	O3  Every key that was synced and not deleted since is found, and so is every
+//	    key that the recovered state has.
+//	O4  The same holds at every instant: after each store that a reader can see, of
+//	    a writer or of a recovery, a lookup finds the key or answers "maybe".
+//	O5  Readers in other processes, which may lose the processor between any two
+//	    loads, find every key that is in the filter throughout their lookup.
+//	O6  Opening fails only if a sync in it fails. An operation fails only because a
+//	    sync failed or the filter is full, and never panics; after a failed sync
+//	    every operation fails. A sealed file verifies. An operation that changes
+//	    something has a record, and changes the length as it should.
+//	O7  No superblock is stored over a slot where the disk has, whatever the cache
+//	    shows, another one half written with its checksum: it might complete that
+//	    one.
 //
 // After a power loss there are no readers before the epoch says that a recovery
-// is on: until then the file is served to nobody (rule R3).
+// is under way: until then the file is served to no reader (rule R3).
 //
-// Readers write nothing, so that a lookup between stores is simulated after the
-// fact: the history of the words is kept, and each load of the lookup is
-// answered from a later moment of it than the load before.
+// Readers write nothing, so a lookup between stores is simulated after the fact: the
+// history of the words is kept, and each load of the lookup is answered from the same
+// or a later moment than the load before.
 package crashsim

@@ -9,29 +9,29 @@ import (
 	"time"
 )
 
-// An Explorer looks for crashes that a filter does not survive.
+// An Explorer searches for crashes that a filter does not survive.
 type Explorer struct {
 	System System
-	Seed   uint64 // of the first trace; the others follow
-	States uint64 // how many crash states to look at, about
-	// Workers is how many goroutines look; 0 means one for each processor.
+	Seed   uint64 // seed of the first trace; the next traces have the next seeds
+	States uint64 // about how many crash states to check
+	// Workers is the number of goroutines; 0 means one for each processor.
 	Workers int
 
 	universes []*Universe
 }
 
-// Stats says what an explorer has looked at.
+// Stats says what an explorer has checked.
 type Stats struct {
 	Traces   uint64
 	States   uint64 // recoveries after a crash
-	Nested   uint64 // of them, after a crash in a recovery
-	Power    uint64 // after a power loss; the others are after a kill
-	Trashed  uint64 // with a trashed sector
+	Nested   uint64 // states after a crash in a recovery
+	Power    uint64 // states after a power loss; the others are after a kill
+	Trashed  uint64 // states with a trashed sector
 	Failures uint64 // syncs that failed
 	Refused  uint64 // logs for which there was no room
-	Lookups  uint64 // of readers that ran beside a writer or a recovery
-	Images   uint64 // different contents of files that recoveries found
-	Skipped  uint64 // crashes that lead to an image that has been recovered, TestExploreAll
+	Lookups  uint64 // lookups beside a writer or a recovery
+	Images   uint64 // distinct file contents that recoveries found
+	Skipped  uint64 // in an Exhaustive: crashes with an image that was already recovered
 	Elapsed  time.Duration
 }
 
@@ -62,10 +62,10 @@ type worker struct {
 	rng    *rand.Rand
 	source rand.PCG
 	trace  *Trace
-	pool   map[uint][]*Volume // by the size of sectors
-	chain  []crash            // that led to the life under way
+	pool   map[uint][]*Volume // by sector size
+	chain  []crash            // crashes that led to the current life
 	images map[uint64]struct{}
-	done   map[uint64]struct{} // states that need not be looked at again; nil in random exploration
+	done   map[uint64]struct{} // states that need no second check; nil in random exploration
 	stats  Stats
 }
 
@@ -91,12 +91,11 @@ func (x *worker) put(v *Volume) {
 	x.pool[v.shift] = append(x.pool[v.shift], v)
 }
 
-// round is how many traces there are between two looks at how many states there
-// were. What a run looks at depends on the seed alone, and not on the number of
-// workers or on their speed.
+// round is how many traces run between two checks of the number of states. So what a run
+// explores depends only on the seed, not on the number of workers or their speed.
 const round = 64
 
-// Run explores until there were enough states, or up to the first violation.
+// Run explores until it has checked enough states, or finds a violation.
 func (e *Explorer) Run() (total Stats, violation *Violation) {
 	start := time.Now()
 	if err := e.Prepare(); err != nil {
@@ -125,7 +124,7 @@ func (e *Explorer) Run() (total Stats, violation *Violation) {
 					violations[i] = x.explore(randomTrace(e.universes, seed+uint64(i)))
 					stats[i] = x.stats
 					if violations[i] != nil {
-						end.Store(min(i, end.Load())) // the ones before it are under way, or done
+						end.Store(min(i, end.Load())) // earlier traces are running or done
 					}
 				}
 			}()
@@ -147,8 +146,8 @@ func (e *Explorer) Run() (total Stats, violation *Violation) {
 	return total, violation
 }
 
-// Prepare makes the universes, with the filter under test. Run does it, unless it
-// is done.
+// Prepare makes the universes, with the filter under test. Run calls it; a second call does
+// nothing.
 func (e *Explorer) Prepare() error {
 	if e.universes != nil {
 		return nil
@@ -191,20 +190,20 @@ func (x *worker) explore(t *Trace) (violation *Violation) {
 	return nil
 }
 
-// How often a life is forked, about: that of a whole trace, that of a client
-// that goes on after a crash, and one whose sync has failed when it has.
+// About how often a life is forked: that of a whole trace, that of a client that continues
+// after a crash, and one whose sync has failed, after the failure.
 const (
 	forksOfTrace  = 60
 	forksOfClient = 12
 	forksOfDead   = 6
 )
 
-// weights is how likely a crash after an event is, compared to others.
+// weights are the relative odds of a crash after each kind of event.
 var weights = [eventKinds]float64{
 	StoreHead: 0.02, StoreLog: 0.15, StoreVisible: 0.4, SyncBegins: 1, SyncEnds: 0.5, NameChanges: 0.5,
 }
 
-// long is a life with operations: a rehearsal, and then the same with forks.
+// long lives a life with operations: first a rehearsal, then the same with forks.
 func (x *worker) long(v *Volume, st State, end, depth, forks int) {
 	rv := x.get()
 	rv.copyFrom(v)
@@ -222,7 +221,7 @@ func (x *worker) long(v *Volume, st State, end, depth, forks int) {
 	x.put(rv)
 }
 
-// again lives the life of a rehearsal, with forks.
+// again repeats the life of a rehearsal, with forks.
 func (x *worker) again(v *Volume, st State, rehearsal *life, end, depth, forks int) {
 	kinds := rehearsal.v.kinds
 	total := 0.0
@@ -230,7 +229,7 @@ func (x *worker) again(v *Volume, st State, rehearsal *life, end, depth, forks i
 		total += weights[k]
 	}
 	scale := float64(forks) / total
-	at := 0 // of the last event chosen
+	at := 0 // number of the last event chosen
 	choose := func() int {
 		for ; at < len(kinds); at++ {
 			if x.rng.Float64() < weights[kinds[at]]*scale {
@@ -262,12 +261,12 @@ func (x *worker) again(v *Volume, st State, rehearsal *life, end, depth, forks i
 	}
 }
 
-// short is a life that recovers and does nothing else; it may be forked once.
+// short lives a life that only recovers. It may be forked once.
 func (x *worker) short(v *Volume, st State, depth int) {
 	l := &life{x: x, v: v, st: st, depth: depth}
 	l.begin(x.trace.readers && x.rng.IntN(3) == 0)
 	odds := 3
-	if v.hasLost() { // what the cache has is not what a recovery can rely on
+	if v.hasLost() { // a recovery cannot rely on the cache
 		odds = 1
 	}
 	if depth < maxDepth && x.rng.IntN(odds) == 0 {
@@ -279,8 +278,8 @@ func (x *worker) short(v *Volume, st State, depth int) {
 	l.read(6)
 }
 
-// maxDepth is how many crashes there are one after the other: one of a writer,
-// and three in recoveries.
+// maxDepth is the largest number of crashes in a row: one in a writer and three in
+// recoveries.
 const maxDepth = 4
 
 // aim chooses an event of a recovery to crash after.

@@ -10,9 +10,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// A Heap is a volume in memory that never fails: for tests of what several
-// goroutines do to a filter, since the race detector does not see the memory of
-// a mapping.
+// A Heap is a volume in memory that never fails. It is for tests with several goroutines,
+// since the race detector does not see the memory of a mapping.
 type Heap struct {
 	filter heapFile
 	mu     struct {

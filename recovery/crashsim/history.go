@@ -9,24 +9,24 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/multiset"
 )
 
-// A history is every value that the words had that readers see, and which keys
-// a reader must find at which time. Time is the number of stores.
+// A history is every value of the words that readers see, and which keys a reader must
+// find at which time. The time is the number of stores so far.
 type history struct {
 	first  []uint64 // the words from the runtime page to the end of the region, at time 0
 	stores []seen
-	last   []int32 // of each word: the time of the last store to it; 0 where there is none
+	last   []int32 // time of the last store to each word; 0 if there is none
 	marks  []mark
 }
 
-// A seen is the store that made it one later.
+// A seen is one store. It advances the time by one.
 type seen struct {
 	value  uint64
-	before int32 // the time of the store to the same word before it
+	before int32 // time of the previous store to the same word
 	word   uint32
-	event  int // of the volume
+	event  int // number of the volume's event
 }
 
-// A mark says that a key must be found from a time on, or need not.
+// A mark says that, from a time on, a key must be found, or need not be.
 type mark struct {
 	key   int
 	on    bool
@@ -44,7 +44,7 @@ func (h *history) store(word, value uint64, event int) {
 	h.last[i] = int32(len(h.stores))
 }
 
-// require notes from now on which keys must be found.
+// require notes which keys must be found from now on.
 func (h *history) require(old, must *Counts, event int) {
 	for k := range must {
 		if on := must[k] != 0; on != (old[k] != 0) {
@@ -53,8 +53,8 @@ func (h *history) require(old, must *Counts, event int) {
 	}
 }
 
-// upTo is the history up to an event. Its events are in the past of every later
-// one.
+// upTo returns the history up to an event, with event number -1, which is before all later
+// events.
 func (h *history) upTo(event int) *history {
 	n := sort.Search(len(h.stores), func(i int) bool { return h.stores[i].event > event })
 	p := &history{first: h.first, stores: make([]seen, n, n+64), last: make([]int32, len(h.last))}
@@ -72,7 +72,7 @@ func (h *history) upTo(event int) *history {
 	return p
 }
 
-// value is that of a word of the file at a time.
+// value returns the value of a word of the file at a time.
 func (h *history) value(word uint64, time int) uint64 {
 	i := word - layout.WordRuntime
 	for at := h.last[i]; at != 0; at = h.stores[at-1].before {
@@ -83,8 +83,8 @@ func (h *history) value(word uint64, time int) uint64 {
 	return h.first[i]
 }
 
-// span gives the time around a moment in which a key must be found; none where
-// it need not be found then.
+// span returns the time around a moment in which a key must be found. ok reports whether
+// the key must be found at that moment.
 func (h *history) span(key, moment int) (from, to int, ok bool) {
 	for _, m := range h.marks {
 		if m.key != key {
@@ -98,18 +98,18 @@ func (h *history) span(key, moment int) (from, to int, ok bool) {
 	return from, len(h.stores), ok
 }
 
-// A target is what a reader may look for with a chance of meeting a writer: an
-// item that a store took away from one of its places.
+// A target is an item that a store removed from one of its places. A lookup for it is
+// likely to collide with the writer.
 type target struct {
 	kind     string
 	number   int
 	key      *key
-	store    int // its time
-	from, to int // the time in which it must be found
+	store    int // time of the store
+	from, to int // time in which the item must be found
 }
 
-// targets lists the items that were moved while they had to be found: those that
-// left a line or the stash, and those that moved inside a line.
+// targets returns the items that were moved while they had to be found: those that left a
+// line or the stash, and those that moved inside a line.
 func (l *life) targets() (left, moved []target) {
 	u, h := l.u(), l.history
 	add := func(t target, word uint64) {
@@ -138,15 +138,15 @@ func (l *life) targets() (left, moved []target) {
 	return left, moved
 }
 
-// manyFillers is up to which number fillers are targets: a full stash has many.
+// manyFillers bounds the number of fillers that are targets: a full stash has many.
 const manyFillers = 128
 
-// leaves reports whether the store at a time, to a word, takes a copy of a key
-// away, and whether none is left in that line or in the stash.
+// leaves reports whether the store at a time to a word removes a copy of a key, and whether
+// that was the last copy in that line or in the stash.
 func (l *life) leaves(k *key, word uint64, time int) (leaves, last bool) {
 	u, h := l.u(), l.history
 	if word < layout.WordRegion {
-		// The second word of an entry has fingerprint and count.
+		// The second word of an entry has the fingerprint and the count.
 		if word%2 == 0 || h.value(word, time)>>32 != uint64(k.home.Fp) {
 			return false, false
 		}
@@ -172,8 +172,8 @@ func (l *life) leaves(k *key, word uint64, time int) (leaves, last bool) {
 	return false, false
 }
 
-// read simulates readers on the history (O5): some of items that are moved, and
-// some of others.
+// read simulates readers on the history (O5). Some look for items that are moved, and some
+// for others.
 func (l *life) read(readers int) {
 	h, u, rng := l.history, l.u(), l.x.rng
 	if h == nil || len(h.stores) == 0 {
@@ -211,11 +211,10 @@ func (l *life) read(readers int) {
 	}
 }
 
-// lookup is the lookup of a reader that begins at a time. It loses the
-// processor before one of its loads, or before several. It gives the time at
-// which it ended.
+// lookup simulates a lookup that begins at a time and loses the processor before one or
+// more of its loads. It returns the time at which the lookup ends.
 func (h *history) lookup(t layout.Table, hash uint64, time int, rng *rand.Rand) (found bool, end int) {
-	var pause [3]int // before which load
+	var pause [3]int // numbers of the loads to pause before
 	for i := range 1 + rng.IntN(len(pause)) {
 		pause[i] = 1 + rng.IntN(8<<(2*i))
 	}

@@ -10,31 +10,30 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// A life is one process on a volume: it opens the filter, and goes on with the
-// trace.
+// A life is one process on a volume. It opens the filter and continues with the trace.
 type life struct {
 	x     *worker
 	v     *Volume
-	st    State // as it found the volume
-	depth int   // crashes before it
+	st    State // state in which it found the volume
+	depth int   // number of crashes before it
 
-	w      Writer // nil while it is being opened
-	op     int    // that is under way
-	end    int    // the one to stop before
-	opened bool   // once at least
+	w      Writer // nil while the filter is being opened
+	op     int    // current operation
+	end    int    // operation to stop before
+	opened bool   // the filter has been opened at least once
 	counts Counts
 	must   Counts
 	floor  uint64
 	torn   bool
 	dead   bool   // a sync has failed
-	synced Counts // what the sync under way makes durable, less what is deleted meanwhile
+	synced Counts // what the current sync makes durable, less what is deleted meanwhile
 
-	readers bool     // are simulated
-	history *history // that they read; nil before there are any
+	readers bool     // simulate readers
+	history *history // what readers read; nil before there are any
 
-	// points is where the filter was after each operation. A life with forks is
-	// lived twice, and the first time, the rehearsal, finds the points: a crash
-	// in the middle of an operation may or may not have its effect.
+	// points are the states of the filter after each operation. A life with forks is
+	// lived twice. The first time, the rehearsal, finds the points, since an operation
+	// that a crash interrupts may or may not have its effect.
 	points    []Point
 	rehearsal *life
 }
@@ -49,7 +48,7 @@ func (l *life) fail(oracle, format string, args ...any) {
 	panic(&Violation{Oracle: oracle, What: when + fmt.Sprintf(format, args...), Chain: l.x.chainText(), Trace: l.x.trace})
 }
 
-// call runs a piece of the library; a panic in it is a violation.
+// call runs a call of the library. A panic in it is a violation.
 func (l *life) call(f func() error) error {
 	defer func() {
 		if r := recover(); r != nil {
@@ -66,10 +65,10 @@ func (l *life) call(f func() error) error {
 	return err
 }
 
-// words gives those of the cache: what a reader of another process sees.
+// words returns a word of the cache, as a reader in another process sees it.
 func (l *life) words(word uint64) uint64 { return l.v.filter.cache.words[word] }
 
-// known is what the filter may be after a crash now.
+// known returns what the filter may be if there is a crash now.
 func (l *life) known() []Point {
 	switch {
 	case !l.opened:
@@ -80,7 +79,7 @@ func (l *life) known() []Point {
 	return l.points
 }
 
-// state is what is known should there be a crash now.
+// state returns what is known if there is a crash now.
 func (l *life) state() State {
 	st := State{points: l.known(), floor: l.floor, must: l.must, torn: l.torn}
 	if l.w != nil {
@@ -104,7 +103,7 @@ var forReaders = func() (words [layout.RuntimeWords]bool) {
 	return words
 }()
 
-// begin sets out; readers says whether to simulate readers.
+// begin starts the life. readers says whether to simulate readers.
 func (l *life) begin(readers bool) {
 	l.readers = readers
 	l.floor, l.must, l.torn, l.op = l.st.floor, l.st.must, l.st.torn, -1
@@ -122,13 +121,13 @@ func (l *life) begin(readers bool) {
 	}
 }
 
-// record begins a history.
+// record starts a history.
 func (l *life) record() {
 	l.history = newHistory(l.v.filter.cache.words[layout.WordRuntime : layout.WordRegion+l.u().geometry.RegionBytes/8])
 	l.history.require(new(Counts), &l.must, l.v.events)
 }
 
-// watch sees every store that readers see (O4).
+// watch is called after every store that readers can see, and checks O4.
 func (l *life) watch(word, value uint64) {
 	if word == layout.WordRuntime+layout.RuntimeEpoch && value&1 != 0 && l.torn {
 		l.torn = false
@@ -167,10 +166,11 @@ func (l *life) setMust(must Counts) {
 	l.must = must
 }
 
-// retries is how often opening is tried when a sync fails in it.
+// retries is how often opening is tried if a sync in it fails.
 const retries = 3
 
-// open opens the filter, as often as it takes. With ops it is for operations.
+// open opens the filter, and tries again if a sync fails. If ops is set, the life then does
+// operations.
 func (l *life) open(ops bool) (ok bool) {
 	for range retries {
 		failed := l.v.Failed
@@ -197,7 +197,7 @@ func (l *life) open(ops bool) (ok bool) {
 	return false
 }
 
-// found checks what opening has led to.
+// found checks the result of opening.
 func (l *life) found(r *recovery.Recovery) {
 	p := l.recovered(r)
 	for i, n := range l.must {
@@ -210,7 +210,7 @@ func (l *life) found(r *recovery.Recovery) {
 	}
 	l.present(&p.Counts, l.words)
 	l.sealed()
-	// The client leaves out what the recovery counts. Operations without a
+	// The client skips the operations that the recovery counts. Operations without a
 	// record are inserts that found no room.
 	for ; p.OpMin < r.Operations; p.Next++ {
 		if p.Next == len(l.x.trace.Ops) {
@@ -224,14 +224,13 @@ func (l *life) found(r *recovery.Recovery) {
 	l.counts, l.floor, l.torn, l.op = p.Counts, p.LSN, false, p.Next-1
 	l.setMust(p.Counts)
 	if l.opened {
-		return // closed in order and opened again: the points go on
+		return // closed cleanly and opened again: the points continue
 	}
 	l.opened = true
 	l.points = []Point{p}
 }
 
-// sealed holds a file whose superblock says that it is sealed against its
-// checksums.
+// sealed checks a file in state sealed against its checksums.
 func (l *life) sealed() {
 	words := l.v.filter.cache.words
 	_, sb, _, err := layout.Newest(recovery.Bytes(words[:layout.WordRuntime]))
@@ -243,7 +242,7 @@ func (l *life) sealed() {
 	}
 }
 
-// live opens the filter and goes on with the trace, up to an operation.
+// live opens the filter and continues with the trace, up to operation end.
 func (l *life) live(end int) {
 	if !l.open(true) {
 		return
@@ -332,7 +331,7 @@ func (l *life) mutate(op Op) {
 func (l *life) commit(op Op) {
 	failed, first := l.v.Failed, l.op
 	seq := uint64(l.op + 1)
-	ended := func() { // the segment
+	ended := func() { // notes the point at which the segment ends
 		l.point(func(p *Point) {
 			p.OpMin = p.OpMax
 			if op.Kind == SyncSeq {
@@ -371,7 +370,7 @@ func (l *life) commit(op Op) {
 		l.dead = true
 	}
 	if l.op == first || op.Kind == Checkpoint || op.Kind == Seal {
-		// Nothing went on meanwhile, or a checkpoint has made that durable too.
+		// No operation ran meanwhile, or the checkpoint or seal has made it durable too.
 		if l.op == first {
 			ended()
 		} else {
@@ -385,7 +384,7 @@ func (l *life) commit(op Op) {
 	}
 }
 
-// beside does a few inserts and deletes while a commit waits for the disk.
+// beside runs a few inserts and deletes while a commit waits for the disk.
 func (l *life) beside() {
 	for n := mix(l.x.trace.Seed+uint64(l.op)) % 4; n > 0 && l.op+1 < l.end && l.w.Idle(); n-- {
 		op := l.x.trace.Ops[l.op+1]
@@ -397,8 +396,8 @@ func (l *life) beside() {
 	}
 }
 
-// point notes what the filter is after an operation. next makes its point of the
-// one before.
+// point notes the state of the filter after an operation. next updates a copy of the
+// previous point.
 func (l *life) point(next func(*Point), skipped bool) {
 	if l.rehearsal != nil {
 		return
@@ -423,7 +422,7 @@ func (l *life) point(next func(*Point), skipped bool) {
 		}
 		return
 	}
-	if skipped { // but there was a commit before it
+	if skipped { // but a commit came before it
 		p.OpMin, p.OpMax, p.Next = p.OpMax, p.OpMax+1, l.op
 	} else {
 		next(&p)
@@ -434,8 +433,8 @@ func (l *life) point(next func(*Point), skipped bool) {
 	l.points = append(l.points, p)
 }
 
-// newest is the image of what is not durable too; old is that of before, which is
-// given back where nothing has changed.
+// newest returns the image that includes operations that are not durable. If nothing has
+// changed, it returns old, the previous image.
 func (l *life) newest(old []uint64) []uint64 {
 	image := make([]uint64, len(old))
 	for i := range image {
@@ -455,7 +454,7 @@ func (l *life) items() uint64 {
 	return n
 }
 
-// reopen closes the filter in order and opens it again.
+// reopen closes the filter cleanly and opens it again.
 func (l *life) reopen() {
 	failed := l.v.Failed
 	err := l.call(l.w.Clean)

@@ -8,28 +8,27 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// A Point is what the filter is at an LSN at which an operation, or a commit,
-// ends.
+// A Point is the state of the filter at the LSN at which an operation or a commit ends.
 type Point struct {
 	LSN     uint64
 	UserSeq uint64
-	// Operations after the user sequence: at least OpMin; and up to OpMax, since
+	// The number of operations after the user sequence is from OpMin to OpMax, since
 	// those that change nothing have no record.
 	OpMin, OpMax uint64
 	Length       uint64
 	Counts       Counts
-	Next         int      // the operation of the trace that comes next
+	Next         int      // next operation of the trace
 	Image        []uint64 // stash and region
 }
 
-// A State is what is known of a volume that nobody has open.
+// A State is what is known of a volume that no process has open.
 type State struct {
-	points []Point // what it may be, by rising LSN
-	floor  uint64  // the LSN up to which it is durable
-	must   Counts  // what was synced, and no delete was issued of since
-	// torn: power was lost, and no recovery has told the readers yet.
+	points []Point // what it may be, in order of LSN
+	floor  uint64  // LSN up to which it is durable
+	must   Counts  // what was synced and not deleted since
+	// torn is set after a power loss, until a recovery tells the readers.
 	torn bool
-	past *history // of readers that live on, or nil
+	past *history // history of readers that survive the crash, or nil
 }
 
 // A Violation is a broken oracle.
@@ -48,7 +47,7 @@ func (v *Violation) Error() string {
 	return s
 }
 
-// recovered finds the point that a recovery has led to (O1).
+// recovered returns the point that a recovery has led to (O1).
 func (l *life) recovered(r *recovery.Recovery) Point {
 	image := l.u().image(l.v)
 	points := l.known()
@@ -86,7 +85,7 @@ func (l *life) recovered(r *recovery.Recovery) Point {
 	return Point{}
 }
 
-// differ says in which word two images differ first.
+// differ says in how many words two images differ, and in which first.
 func differ(got, want []uint64) string {
 	n, first := 0, -1
 	for i := range got {
@@ -100,12 +99,11 @@ func differ(got, want []uint64) string {
 		n, layout.WordStash+first, got[first], want[first])
 }
 
-// fillerChecks is how many of the items that no trace touches are looked at at a
-// time.
+// fillerChecks is how many of the items that no trace touches are checked at a time.
 const fillerChecks = 16
 
-// present holds O2 and O3 against the words of a file: every item that there is
-// is found, and has a copy of its own.
+// present checks O2 and O3 on the words of a file: every item is found, and has a copy of
+// its own.
 func (l *life) present(counts *Counts, words func(word uint64) uint64) {
 	u := l.u()
 	for i := range u.keys {
@@ -130,7 +128,7 @@ func (l *life) present(counts *Counts, words func(word uint64) uint64) {
 	}
 }
 
-// copies holds O2 for a class.
+// copies checks O2 for a class.
 func (l *life) copies(number int, counts *Counts, words func(word uint64) uint64) {
 	u := l.u()
 	c := u.static.Class(number)

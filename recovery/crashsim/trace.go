@@ -11,18 +11,18 @@ type OpKind uint8
 
 const (
 	Insert OpKind = iota
-	Delete        // not done where the key is not in the filter: a client must not
+	Delete        // skipped if the key is not in the filter: a client must not delete it then
 	Sync
-	SyncSeq // a sync with a user sequence, the number of the operation and one
+	SyncSeq // a sync whose user sequence is the number of the operation plus one
 	Checkpoint
 	Seal
-	Reopen // close in order, open again
+	Reopen // close cleanly, open again
 )
 
 // An Op is one operation of a trace.
 type Op struct {
 	Kind OpKind
-	Key  int // of Insert and Delete
+	Key  int // for Insert and Delete
 }
 
 func (o Op) String() string {
@@ -35,19 +35,19 @@ func (o Op) String() string {
 	return [...]string{Sync: "sync", SyncSeq: "sync-seq", Checkpoint: "checkpoint", Seal: "seal", Reopen: "reopen"}[o.Kind]
 }
 
-// A Trace is what a client does, and what the machine is like.
+// A Trace is what a client does, and how the machine behaves.
 type Trace struct {
 	Seed     uint64
 	Universe *Universe
 	Ops      []Op
 
 	sector   int  // index into sectorSizes
-	failOdds int  // of a sync; 0: none fails
-	failFrom int  // the operation from which on
+	failOdds int  // one sync in failOdds fails; 0: none fails
+	failFrom int  // first operation whose sync may fail
 	trash    bool // sectors may be trashed
 	readers  bool // oracles O4 and O5 are on
-	beside   bool // inserts and deletes go on while a sync waits for the disk
-	noRoom   bool // for a larger log
+	beside   bool // inserts and deletes run while a sync waits for the disk
+	noRoom   bool // there is no room for a larger log
 }
 
 func (t *Trace) String() string {
@@ -72,7 +72,7 @@ func (t *Trace) String() string {
 	return b.String()
 }
 
-// randomTrace makes the trace of a seed.
+// randomTrace returns the trace of a seed.
 func randomTrace(all []*Universe, seed uint64) *Trace {
 	rng := rand.New(rand.NewPCG(seed, 0xC0FFEE))
 	u := all[rng.IntN(len(all))]
@@ -84,12 +84,12 @@ func randomTrace(all []*Universe, seed uint64) *Trace {
 		t.failOdds = []int{12, 4}[rng.IntN(2)]
 		t.failFrom = rng.IntN(n)
 	}
-	// How often each kind is done differs between traces.
+	// The mix of operations differs between traces.
 	weights := [...]int{
 		Insert: 10 + rng.IntN(30), Delete: 5 + rng.IntN(25), Sync: 2 + rng.IntN(20), SyncSeq: rng.IntN(8),
 		Checkpoint: rng.IntN(4), Seal: rng.IntN(2), Reopen: rng.IntN(2),
 	}
-	if rng.IntN(4) == 0 { // each takes a page of the log, until it is full
+	if rng.IntN(4) == 0 { // each sync takes a page of the log, until it is full
 		n += 10
 		weights[SyncSeq] += 40
 		weights[Checkpoint], weights[Seal], weights[Reopen] = 0, 0, 0
@@ -139,7 +139,7 @@ func randomTrace(all []*Universe, seed uint64) *Trace {
 	return t
 }
 
-// deletable gives a key that is in the filter, or -1.
+// deletable returns a random key that is in the filter, or -1.
 func deletable(counts Counts, keys int, rng *rand.Rand) int {
 	n, chosen := 0, -1
 	for i, c := range counts[:keys] {

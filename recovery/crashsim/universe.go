@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/mmapfilter/mmapfilter/layout"
-	_ "github.com/mmapfilter/mmapfilter/layout/all" // any of which it explores
+	_ "github.com/mmapfilter/mmapfilter/layout/all" // the explorer uses all layouts
 	"github.com/mmapfilter/mmapfilter/layout/multiset"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
@@ -18,7 +18,7 @@ type System struct {
 	Open func(recovery.Volume) (Writer, *recovery.Recovery, error)
 	// Full is the error of an insert that finds no room.
 	Full error
-	// Verify holds a sealed file against its checksums.
+	// Verify checks a sealed file against its checksums.
 	Verify func(file []uint64) error
 }
 
@@ -29,15 +29,15 @@ type Writer interface {
 	Sync(setSeq bool, seq uint64) error
 	Checkpoint() error
 	Seal() error
-	Clean() error // closes it in order
-	// Word gives the newest value of a word of the stash or of the region, of
-	// operations that are not durable too.
+	Clean() error // closes the filter cleanly
+	// Word returns the newest value of a word of the stash or of the region, including
+	// operations that are not durable.
 	Word(word uint64) uint64
 	LSN() uint64
 	Length() uint64
 	Durable() (userSeq, operations, lsn uint64)
-	// Idle reports whether an insert or a delete could go on now, beside a Sync
-	// or a Checkpoint that is under way.
+	// Idle reports whether an insert or a delete could run now, beside the current Sync
+	// or Checkpoint.
 	Idle() bool
 }
 
@@ -47,7 +47,7 @@ const maxKeys = 20
 // Counts says how many times each key of a trace is in the filter.
 type Counts [maxKeys]uint8
 
-// A key is a hash and what the table makes of it.
+// A key is a hash and what the table derives from it.
 type key struct {
 	hash  uint64
 	home  layout.Item
@@ -55,41 +55,41 @@ type key struct {
 	place multiset.Place
 }
 
-// A Universe is a few keys, and a filter that has some items in it. It is the
-// same for every trace on it.
+// A Universe is a few keys and a filter with some items. It is the same for every trace on
+// it.
 type Universe struct {
 	Number   int
 	geometry layout.Geometry
 	table    layout.Table
-	keys     []key              // of traces
-	fillers  []key              // in the filter, once each, and left alone
-	present  []key              // in the filter, once each: they become keys of traces
-	script   []Op               // what traces do over and over, among other things; nil: nothing in particular
-	static   *multiset.Multiset // the fillers; of its classes, those of keys are the first
-	mine     int                // how many classes are of keys
+	keys     []key              // keys of traces
+	fillers  []key              // in the filter, once each; no trace touches them
+	present  []key              // in the filter, once each; they become keys of traces
+	script   []Op               // operations that traces repeat, among others; may be nil
+	static   *multiset.Multiset // the fillers; its first classes are those of keys
+	mine     int                // number of classes of keys
 	keysOf   [][]int            // keys of each of these classes
 
-	linesOf []uint64 // of each word of the region: bit i: line i has bits in it
+	linesOf []uint64 // for each word of the region: bit i is set if line i has bits in it
 
-	bases [4]*Volume // clean, at rest: with sectors of 8, 64, 512 and 4096 bytes
-	start Point      // what they hold
+	bases [4]*Volume // clean files, with sectors of 8, 64, 512 and 4096 bytes
+	start Point      // what bases hold
 }
 
 var sectorSizes = [4]int{8, 64, 512, 4096}
 
-// A shape says what a universe is like.
+// A shape describes a universe.
 type shape struct {
 	kind    layout.Kind
 	lines   uint64
 	params  layout.Params
-	classes int  // of the keys of traces
-	twins   int  // keys of each class with either home, at most
-	free    int  // slots left free by the fillers; less than 0: so many of them are in the stash; stashFull: they fill it
-	present int  // fillers that traces use
+	classes int  // number of classes of the keys of traces
+	twins   int  // most keys of each class with either home line
+	free    int  // slots that fillers leave free; if negative, fillers exceed the slots by -free, or fill the stash
+	present int  // number of fillers that traces use
 	commute bool // see addCommuter
-	twinned bool // traces insert and delete twins of items that are at home in their second line
+	twinned bool // traces insert and delete twins whose home line is the other line of an item
 	sealed  bool // the file that a trace finds is sealed
-	tidy    bool // no filler is away from home while there is a free slot, so that few overflow bits are set
+	tidy    bool // fillers leave their home line only if no slot is free, so few overflow bits are set
 }
 
 const stashFull = -layout.StashEntries
@@ -103,16 +103,16 @@ func randomItem(t layout.Table, rng *rand.Rand) layout.Item {
 	return it
 }
 
-// universes is how many different ones random traces use.
+// universes is the number of universes that random traces use.
 const (
 	blockedUniverses = 96
-	sharedUniverses  = 48 // after those: in the layouts whose lines share words
-	compactUniverses = 24 // after those
+	sharedUniverses  = 48 // next: in the layouts whose lines share words
+	compactUniverses = 24 // last
 	universes        = blockedUniverses + sharedUniverses + compactUniverses
 )
 
-// randomShape gives the shape of one of them. The filters are so small and so
-// full that most inserts move items, overflow, or end in the stash.
+// randomShape returns the shape of a universe. The filters are so small and so full that
+// most inserts move items, overflow, or end in the stash.
 func randomShape(number int, rng *rand.Rand) shape {
 	params := []layout.Params{
 		{FingerprintBits: 30, BucketSize: 2}, {FingerprintBits: 20, BucketSize: 3}, {FingerprintBits: 12, BucketSize: 5},
@@ -132,7 +132,7 @@ func randomShape(number int, rng *rand.Rand) shape {
 	case number%12 == 11:
 		s.lines, s.params, s.free = 1+rng.Uint64N(2), params[0], stashFull
 	case number%12 == 8:
-		s.free = 1000 // nothing is in it
+		s.free = 1000 // an empty filter
 	case number%12 == 7:
 		s.lines, s.free, s.tidy, s.twinned = 2+rng.Uint64N(2), -6, true, true
 	case number%12 == 3:
@@ -151,8 +151,8 @@ func randomShape(number int, rng *rand.Rand) shape {
 	return s
 }
 
-// share makes a shape one of a layout whose lines share words. There are enough of
-// them that some are in two words and one is in two blocks of 64 bytes.
+// share changes a shape to a layout whose lines share words. It has enough lines that some
+// span two words and one spans two blocks of 64 bytes.
 func (s *shape) share(number int, rng *rand.Rand) {
 	s.kind = []layout.Kind{layout.SemiSorted, layout.Packed}[number%2]
 	var params []layout.Params
@@ -190,7 +190,7 @@ func newUniverse(sys *System, number int, s shape, rng *rand.Rand) (*Universe, e
 	return u, nil
 }
 
-// bind gives the universe its table.
+// bind sets the table of the universe.
 func (u *Universe) bind(g layout.Geometry) {
 	u.geometry, u.table = g, layout.NewTable(g)
 	u.linesOf = make([]uint64, g.RegionBytes/8)
@@ -202,8 +202,8 @@ func (u *Universe) bind(g layout.Geometry) {
 	}
 }
 
-// addTwins adds keys of one class: with the home of the item and, where it has
-// two lines, with its other one as home; in either of its buckets.
+// addTwins adds keys of one class: some with the home line of the item and, if it has two
+// lines, some with the other one as home line; in either of its buckets.
 func (u *Universe) addTwins(it layout.Item, twins int, rng *rand.Rand) {
 	c := u.table.Class(it)
 	seen := []layout.Item{it}
@@ -231,17 +231,17 @@ func (u *Universe) addTwins(it layout.Item, twins int, rng *rand.Rand) {
 	}
 }
 
-// addCommuter adds a key whose buckets at home are full of items that live there
-// alone, and so are, but for one slot, those in its second line: it goes there,
-// and comes home when one of the former is deleted and another one comes to its
-// second line. A reader can miss it then that loads counters late.
+// addCommuter adds a key that moves between its lines. Its buckets are full of items that
+// have only one line, but for one slot in its alternate line. So it goes there, and returns
+// home when an item of its home line is deleted and one is inserted into its alternate line.
+// A reader that loads counters late can then miss it.
 func (u *Universe) addCommuter(rng *rand.Rand) {
 	v := randomItem(u.table, rng)
 	for u.table.Alternate(v).Line == v.Line {
 		v = randomItem(u.table, rng)
 	}
 	u.keys = append(u.keys, u.newKey(multiset.HashOf(u.table, v)+60))
-	// resident gives another item of the same buckets that has one line only.
+	// resident returns another item with the same buckets that has only one line.
 	resident := func(line uint64) key {
 		for {
 			it := randomItem(u.table, rng)
@@ -251,7 +251,7 @@ func (u *Universe) addCommuter(rng *rand.Rand) {
 			}
 		}
 	}
-	places := u.table.Params().BucketSize // of the item in a line
+	places := u.table.Params().BucketSize // places for the item in a line
 	if u.table.Kind() == layout.Blocked {
 		places *= 2
 	}
@@ -324,7 +324,7 @@ func (u *Universe) fill(sys *System, s shape, rng *rand.Rand) error {
 			u.fillers = append(u.fillers, k)
 		}
 	}
-	// Traces may use a few of the others, and twins of those.
+	// Traces may use a few of the fillers, and twins of those.
 	for i := range s.present {
 		n := len(u.fillers)
 		if n == 0 || len(u.keys)+2 > maxKeys {
@@ -386,7 +386,7 @@ func (u *Universe) findClasses() {
 	}
 }
 
-// image gives the words of a volume that the oracles compare: stash and region.
+// image returns the words of a volume that the oracles compare: stash and region.
 func (u *Universe) image(v *Volume) []uint64 { return u.imageOf(v.filter.cache.words) }
 
 func (u *Universe) imageOf(words []uint64) []uint64 {

@@ -9,55 +9,55 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// An Event is something that a crash can come after.
+// An Event is a moment after which a crash can come.
 type Event uint8
 
 const (
 	StoreSame    Event = iota // a store that changed nothing, to a sector that was dirty
-	StoreHead                 // to a superblock
-	StoreLog                  // to a log
-	StoreVisible              // to what readers see: runtime page, stash, region
-	SyncBegins                // of a file or of the directory
-	SyncEnds                  // whether it failed or not
-	NameChanges               // in the directory
+	StoreHead                 // a store to a superblock
+	StoreLog                  // a store to a log
+	StoreVisible              // a store to what readers see: runtime page, stash, region
+	SyncBegins                // a sync of a file or of the directory begins
+	SyncEnds                  // the sync ends, successfully or not
+	NameChanges               // a name in the directory changes
 	eventKinds
 )
 
-// noLog stands for no file under a name.
+// noLog means that no file has a name.
 const noLog = -1
 
-// A Volume is a [recovery.Volume] that can crash. It is not safe for use by
-// several goroutines; [Heap] is.
+// A Volume is a [recovery.Volume] that can crash. It is not safe for concurrent use; [Heap]
+// is.
 type Volume struct {
 	filter disk
 	logs   []*log
 	dir    directory
 	shift  uint
 
-	// FailOdds, if not 0, is how many syncs there are to one that fails.
+	// FailOdds, if not 0, makes one sync in FailOdds fail, at random.
 	FailOdds int
 	// Failed counts the syncs that have failed.
 	Failed int
-	// NoRoom refuses every log that would take the place of another: it would be larger.
+	// NoRoom refuses every log that would replace another, since it would be larger.
 	NoRoom bool
-	// Refused counts the logs that were.
+	// Refused counts the logs that were refused.
 	Refused int
 
-	source rand.PCG // of what is random in the device
+	source rand.PCG // randomness of the device
 	rng    *rand.Rand
 
-	// hook is called after the event whose number is next, and after one whose
-	// kind was counted down to 0.
+	// hook is called after the event whose number is next, and after one that counts its
+	// kind in left down to 0.
 	hook   func(Event)
 	events int
 	next   int
 	left   [eventKinds]int
-	kinds  []Event // of all events
-	keep   bool    // kinds
+	kinds  []Event // kinds of all events, if keep is set
+	keep   bool    // append to kinds and do not call hook
 	// during, if not nil, is called while a file is being synced.
 	during func()
-	// patched, if not 0, is a slot of which the disk may have a superblock half
-	// written, with its checksum, and over which another one was stored; plus 1.
+	// patched, if not 0, is 1 plus a slot where a superblock was stored over another that
+	// the disk may have half written with its checksum.
 	patched int
 	// watch, if not nil, is called after each store that readers can see.
 	watch func(word, value uint64)
@@ -65,7 +65,7 @@ type Volume struct {
 
 const superblockWords = layout.SuperblockBytes / 8
 
-// checkSlot looks at the disk when a slot gets a checksum that it has not.
+// checkSlot checks the disk when a new checksum is stored to a slot.
 func (v *Volume) checkSlot(slot int, checksum uint64) {
 	last := (slot+1)*superblockWords - 1
 	if checksum == 0 || checksum == v.filter.cache.words[last] || v.filter.durable.words[last] == 0 {
@@ -76,25 +76,25 @@ func (v *Volume) checkSlot(slot int, checksum uint64) {
 	}
 }
 
-// A log is a file that is a log, or was one.
+// A log is a file that is or was a log.
 type log struct {
 	disk
 	volume *Volume
 	open   bool
-	// size is 0 where the file was made and has no bytes yet. On the disk it
-	// may still be that after it has some in the cache.
+	// size, in words, is 0 if the file was just made and has no bytes yet. The disk may
+	// still have size 0 when the cache has more.
 	size, durableSize int
 }
 
-// A directory is which log is under which name: in the cache, and on the disk,
-// which it reaches change by change.
+// A directory says which log has which name, in the cache and on the disk. Changes reach
+// the disk one by one.
 type directory struct {
 	names, durable [2]int
 	pending        [][2]int // the names after each change that is not durable
 }
 
-// NewVolume makes a volume with a filter file that has a clean superblock and
-// nothing in it. Sectors have 8, 64, 512 or 4096 bytes.
+// NewVolume makes a volume with an empty, clean filter file. Sectors have 8, 64, 512 or
+// 4096 bytes.
 func NewVolume(g layout.Geometry, seed uint64, sectorBytes int) *Volume {
 	v := new(Volume)
 	v.reseed(seed)
@@ -112,7 +112,7 @@ func NewVolume(g layout.Geometry, seed uint64, sectorBytes int) *Volume {
 	return v
 }
 
-// emptyHead is the superblocks of an empty filter.
+// emptyHead returns the superblocks of an empty filter.
 func emptyHead(g layout.Geometry, seed uint64) []uint64 {
 	var sb layout.Superblock
 	sb.SetGeneration(1)
@@ -136,8 +136,8 @@ func (v *Volume) reseed(seed uint64) {
 	v.rng = rand.New(&v.source)
 }
 
-// setSectorBytes changes the size of sectors. Everything must be clean, and
-// there must be no log.
+// setSectorBytes changes the sector size. Everything must be clean, and there must be no
+// log.
 func (v *Volume) setSectorBytes(bytes int) {
 	for v.shift = 0; 8<<v.shift < bytes; v.shift++ {
 	}
@@ -222,7 +222,7 @@ func (v *Volume) fails() bool {
 
 func (v *Volume) syncFile(d *disk) error {
 	v.event(SyncBegins)
-	// What is stored during a sync may be durable after it or not.
+	// What is stored during a sync may or may not be durable after it.
 	covered := v.during != nil && v.rng.IntN(2) == 0
 	if covered {
 		v.during()
@@ -287,7 +287,8 @@ func (v *Volume) CreateLog(bytes int64) (recovery.File, error) {
 	return l, nil
 }
 
-// freeLog gives a log that has no name, open or on the disk.
+// freeLog returns the number of a log that is not open and has no name, in the cache or on
+// the disk.
 func (v *Volume) freeLog() int {
 	used := func(i int) bool {
 		for _, names := range append(v.dir.pending, v.dir.names, v.dir.durable) {
@@ -306,7 +307,7 @@ func (v *Volume) freeLog() int {
 	return len(v.logs) - 1
 }
 
-// rename gives a name to another log, or to none.
+// rename gives a name to another log, or to none if to is noLog.
 func (v *Volume) rename(name recovery.LogName, to int) {
 	if v.dir.names[name] == to {
 		return
@@ -329,8 +330,8 @@ func (v *Volume) RemoveLogs() error {
 	return v.syncDir()
 }
 
-// syncDir makes the names durable. If it fails, any number of the changes is,
-// and the others may come to be later.
+// syncDir makes the names durable. If it fails, some prefix of the changes is durable, and
+// the others may become so later.
 func (v *Volume) syncDir() error {
 	v.event(SyncBegins)
 	defer v.event(SyncEnds)
@@ -350,7 +351,7 @@ func (d *directory) settle(n int) {
 	}
 }
 
-// copyFrom makes v what o is, without the events.
+// copyFrom makes v a copy of o, without the events.
 func (v *Volume) copyFrom(o *Volume) {
 	v.copyRest(o)
 	v.filter.copyFrom(&o.filter)
@@ -379,7 +380,7 @@ func (v *Volume) copyRest(o *Volume) {
 	}
 }
 
-// kill makes v what o is after its process was killed.
+// kill makes v what o is after its process is killed.
 func (v *Volume) kill(o *Volume) {
 	v.copyFrom(o)
 	for _, l := range v.logs {
@@ -389,10 +390,10 @@ func (v *Volume) kill(o *Volume) {
 
 // A Loss says what a power loss leaves.
 type Loss struct {
-	// Keep gives the version that a dirty sector has afterwards: 0 is what the
-	// disk had, versions is the newest.
+	// Keep chooses the version that a dirty sector has afterwards: 0 is what the disk
+	// had, versions is the newest.
 	Keep func(versions uint32) uint32
-	// Names gives how many of the changes to the directory count.
+	// Names chooses how many of the changes to the directory count.
 	Names func(changes int) int
 	// Trash says whether to trash a sector, if there is one.
 	Trash bool
@@ -465,7 +466,7 @@ func (v *Volume) hasLost() bool {
 	return lost > 0
 }
 
-// hash is a hash of what a recovery reads: the caches and the names.
+// hash returns a hash of what a recovery reads: the caches and the names.
 func (v *Volume) hash() uint64 {
 	h := v.filter.cache.hash()
 	for name, i := range v.dir.names {
