@@ -12,15 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// asUser runs f in a thread that has the effective user and group, and no other group but
-// those of groups.
+// asUser runs f in a thread with the given effective user and group, and no other groups
+// but groups.
 func asUser(t *testing.T, uid, gid int, f func(), groups ...int) {
 	t.Helper()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread()                         // and never unlock: the thread ends with the goroutine
-		if err := unix.Setgroups(groups); err != nil { // of this thread alone, as the calls below
+		runtime.LockOSThread()                         // never unlocked: the thread ends with the goroutine
+		if err := unix.Setgroups(groups); err != nil { // affects only this thread, like the calls below
 			t.Error(err)
 			return
 		}
@@ -38,9 +38,9 @@ func asUser(t *testing.T, uid, gid int, f func(), groups ...int) {
 	<-done
 }
 
-// TestDraftKeepsOwnerAndGroup: the new file has the owner, group and permissions of the
-// one that it replaces where the process may give them, and says what it has not where it
-// may not.
+// TestDraftKeepsOwnerAndGroup checks that the new file has the owner, group and permissions
+// of the file it replaces where the process may give them, and that Lost says what is
+// missing where it may not.
 func TestDraftKeepsOwnerAndGroup(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("NOT TESTED: owners of files: it takes root to change one")
@@ -122,7 +122,7 @@ func TestDraftKeepsOwnerAndGroup(t *testing.T) {
 	})
 	check(4321, 5432, 0o666)
 
-	// The group of the new file is another: it may do what anyone may, and no more.
+	// The new file has a different group, which gets no more rights than everyone.
 	for mode, want := range map[os.FileMode]os.FileMode{0o660: 0o600, 0o664: 0o644, 0o646: 0o646, 0o677: 0o677, 0o651: 0o611} {
 		old(4321, 2345, mode)
 		asUser(t, 4321, 5432, func() {
@@ -134,8 +134,8 @@ func TestDraftKeepsOwnerAndGroup(t *testing.T) {
 	}
 }
 
-// TestReadLockIsNamed: a process that may read a file can keep writers out with a read
-// lock. They are told what it is; readers are served meanwhile.
+// TestReadLockIsNamed checks that a writer that a read lock keeps out learns the cause, and
+// that readers are served meanwhile. Any process that may read a file can take such a lock.
 func TestReadLockIsNamed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a")
 	if err := os.WriteFile(path, make([]byte, 100), 0o600); err != nil {
@@ -154,12 +154,12 @@ func TestReadLockIsNamed(t *testing.T) {
 		if !errors.Is(err, ErrLocked) || !errors.As(err, &read) {
 			t.Errorf("beside a read lock: %v", err)
 		}
-		// The kernel names a process with one kind of lock, and /proc with the other.
+		// For one kind of lock, the kernel names the process; for the other, /proc does.
 		if pid := max(read.PID, ReadLockHolder(path)); pid != os.Getpid() {
 			t.Errorf("process %d holds it, it says", pid)
 		}
 		for name, ask := range map[string]func(*os.File) (bool, error){"Locked": Locked, "Served": Served} {
-			f, err := os.Open(path) // the lock of bystander itself is in nobody's way who asks by it
+			f, err := os.Open(path) // bystander's own lock does not conflict with a query through bystander
 			if err != nil {
 				t.Fatal(err)
 			}

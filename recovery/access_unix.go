@@ -10,9 +10,9 @@ import (
 )
 
 // keepAccess gives f the permission bits of another file, and its owner and group as
-// far as this process may: only root may give a file away, but a process may give it a
-// group that it belongs to. If f keeps another group, that group gets no more rights
-// than everyone. lost says what f does not get.
+// far as this process may: only root may give a file away, but a process may give it any
+// group that the process belongs to. If f keeps a different group, that group gets no more
+// rights than everyone. lost says what f does not get.
 func keepAccess(f *os.File, as fs.FileInfo) (lost string, err error) {
 	info, err := f.Stat()
 	if err != nil {

@@ -12,30 +12,29 @@ import (
 // AdviseRandom turns read-ahead off: a fault reads one page.
 func (m *Mapping) AdviseRandom() error { return m.advise(m.Data, unix.MADV_RANDOM) }
 
-// Release gives the memory of the mapping back at once, locked or not. Its addresses
+// Release gives back the memory of the mapping at once, even if it is locked. Its addresses
 // stay valid: a later load reads the file again.
 func (m *Mapping) Release() {
 	m.Data.Unlock()
 	m.advise(m.Data, unix.MADV_DONTNEED)
 }
 
-// leavePageTable takes all pages out of the page table of this process; in the cache
-// they stay, dirty where they have been stored to. It is for a mapping that is stored to
-// and about to be synced, and others may store to it meanwhile: the sync takes the right
-// to store from every page that has it, and interrupts the other processors that run this
-// process each time, where this does so once. (A goroutine that computed beside a writer
-// at full speed lost a seventh of its time to that.) Lookups load from another mapping,
-// whose pages have no such right, and stay.
+// leavePageTable removes all pages of a mapping that is stored to from the page table of this
+// process, before a sync. They stay in the cache, dirty where they have been stored to, and
+// other goroutines may store to the mapping meanwhile. Otherwise, the sync write-protects
+// every writable page, and each time interrupts the other processors that run this process;
+// this interrupts them once. Lookups load from a read-only mapping, which stays.
 func (m *Mapping) leavePageTable() {
 	if delaysRmap {
 		m.advise(m.Data, unix.MADV_DONTNEED)
 	}
 }
 
-// delaysRmap is Linux 6.2 and later. Before, a page was forgotten to be mapped before
-// every processor had forgotten it: one could still store to it after a sync that found
-// nothing to take the right to store from, and the next sync passed it by (commit
-// 5df397dec7c4, "mm: delay page_remove_rmap() until after the TLB has been flushed").
+// delaysRmap reports whether this is Linux 6.2 or later. Earlier versions consider a page
+// unmapped before every processor has flushed it from its TLB. A processor can still store
+// to it after a sync that found nothing to write-protect, and the next sync misses the
+// store (commit 5df397dec7c4, "mm: delay page_remove_rmap() until after the TLB has been
+// flushed").
 var delaysRmap = func() bool {
 	var name unix.Utsname
 	if unix.Uname(&name) != nil {
@@ -44,7 +43,7 @@ var delaysRmap = func() bool {
 	return isSince(unix.ByteSliceToString(name.Release[:]), 6, 2)
 }()
 
-// isSince reports whether a release of Linux, such as 6.1.0-13-amd64, is major.minor or
+// isSince reports whether a Linux release, such as 6.1.0-13-amd64, is major.minor or
 // later.
 func isSince(release string, major, minor int) bool {
 	var a, b int
@@ -56,8 +55,8 @@ func (m *Mapping) advise(b []byte, advice int) error {
 	return os.NewSyscallError("madvise", unix.Madvise(b, advice))
 }
 
-// populate reads b, a part of the mapping that starts at a page, into the page cache
-// and enters it into the page table.
+// populate reads b, a page-aligned part of the mapping, into the page cache and enters it
+// into the page table.
 func (m *Mapping) populate(b []byte) error {
 	err := unix.Madvise(b, unix.MADV_POPULATE_READ)
 	switch {
@@ -69,8 +68,8 @@ func (m *Mapping) populate(b []byte) error {
 	return os.NewSyscallError("madvise", err)
 }
 
-// readSmall starts to read b, a part of the mapping that starts at a page, into the
-// page cache in small pages. The system limits how much it reads at once.
+// readSmall starts reading b, a page-aligned part of the mapping, into the page cache in
+// small pages, in pieces: the system limits how much it reads at once.
 func (m *Mapping) readSmall(b []byte) {
 	const atOnce = 128 << 10
 	for off := 0; off < len(b); off += atOnce {
@@ -80,13 +79,13 @@ func (m *Mapping) readSmall(b []byte) {
 
 // ShrinkPages drops the filter file from the page cache, so that it comes back in small
 // pages, and reports whether most of it was there. Build, or reading the file
-// sequentially, leaves it there in pages of up to 2 MiB, which makes lookups faster.
-// But the system writes back whole pages, so each store would write a large one.
+// sequentially, leaves pages of up to 2 MiB in the cache. They make lookups faster, but
+// the system writes back whole pages, so each store would write a large one.
 //
-// Dirty pages, pages that another process has mapped, and the pages of tmpfs, which
-// writes nothing back, stay.
+// Dirty pages and pages that another process has mapped stay, and so do the pages of tmpfs,
+// which writes nothing back.
 func (v *Files) ShrinkPages() (most bool) {
-	if !delaysRmap || isTmpfs(v.filter.file) { // see leavePageTable: others may store meanwhile
+	if !delaysRmap || isTmpfs(v.filter.file) { // others may store meanwhile; see delaysRmap
 		return false
 	}
 	loads, stores := v.filter.loads, v.filter.stores
@@ -94,7 +93,7 @@ func (v *Files) ShrinkPages() (most bool) {
 	if err != nil || n == 0 {
 		return false
 	}
-	for _, m := range []*Mapping{loads, stores} { // what this process has mapped would stay
+	for _, m := range []*Mapping{loads, stores} { // pages that this process has mapped would stay
 		m.advise(m.Data, unix.MADV_DONTNEED)
 	}
 	unix.Fadvise(int(v.filter.file.Fd()), 0, 0, unix.FADV_DONTNEED)
@@ -104,8 +103,8 @@ func (v *Files) ShrinkPages() (most bool) {
 // Resident returns the number of bytes of the mapped file that are in the page cache.
 func (m *Mapping) Resident() (int64, error) {
 	page := os.Getpagesize()
-	// The kernel writes one byte a page. Memory of the garbage collector has
-	// no address to give to a bare system call; a mapping has.
+	// The kernel writes one byte per page. Pass a mapping, since the garbage collector may
+	// move other memory.
 	vec, err := mmap.MapRegion(nil, (len(m.Data)+page-1)/page, mmap.RDWR, mmap.ANON, 0)
 	if err != nil {
 		return 0, err

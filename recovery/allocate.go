@@ -8,8 +8,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/fault"
 )
 
-// writeZeros extends f to size by writing every byte, step bytes at a time: the way to
-// allocate on systems that have no call for it.
+// writeZeros extends f to size by writing every byte, step bytes at a time. It is the way
+// to allocate on systems that have no call for it.
 func writeZeros(f *os.File, size, step int64) error {
 	w := io.NewOffsetWriter(f, 0)
 	zeros := make([]byte, min(size, step))
@@ -24,11 +24,12 @@ func writeZeros(f *os.File, size, step int64) error {
 	return nil
 }
 
-// zeroStep is how much is written in one call if pages of the cache may be of any size.
+// zeroStep is how much is written in one call where the size of cache pages does not
+// matter.
 const zeroStep = 1 << 20
 
-// rewrite stores every byte of f again, and zero bytes from its end up to size, which
-// fills the holes. It is for file systems that cannot fill holes.
+// rewrite fills the holes of f, on file systems that have no call for it, by writing every
+// byte again and zero bytes from its end up to size.
 func rewrite(f *os.File, size int64) error {
 	buf := make([]byte, min(size, zeroStep))
 	for off := int64(0); off < size; off += int64(len(buf)) {

@@ -9,13 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// allocate extends a new file to size and allocates all its blocks. A file of the right
-// size with a hole in it would do until the disk is full, when a store into the hole is
-// a SIGBUS. So allocate checks what the system says it allocated.
+// allocate extends a new file to size and allocates all its blocks. A file with a hole
+// works until the disk is full, when a store into the hole is a SIGBUS. So allocate checks
+// what the system really allocated.
 func allocate(f *os.File, size int64) error {
 	makeLargePages(f, size)
 	allocated, err := fallocate(f, size)
-	if errors.Is(err, errNoFallocate) || err == nil && !allocated { // it said yes and did not do it
+	if errors.Is(err, errNoFallocate) || err == nil && !allocated { // success, but blocks are missing
 		return writeZeros(f, size, zeroStep)
 	}
 	return err
@@ -30,8 +30,8 @@ func allocateAgain(f *os.File, size int64) error {
 	if st.Size >= size && st.Blocks*512 >= size {
 		return nil
 	}
-	// A file system that compresses has fewer blocks than bytes and needs none
-	// of this; it is not told from one with holes, and loses nothing by it.
+	// On a file system that compresses, a file without holes looks the same. It needs no
+	// blocks, but allocating them does no harm.
 	_, err := fallocate(f, size)
 	if errors.Is(err, errNoFallocate) {
 		return rewrite(f, size)
@@ -44,7 +44,7 @@ var errNoFallocate = errors.New("no fallocate")
 // callFallocate lets a test answer for the file system.
 var callFallocate = unix.Fallocate
 
-// fallocate allocates blocks and reports whether f has all its blocks now.
+// fallocate allocates blocks and reports whether f then has all its blocks.
 func fallocate(f *os.File, size int64) (allocated bool, err error) {
 	if err := fault.At("fallocate"); err != nil {
 		return false, err

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// allocated gives how many bytes of blocks a file has.
+// allocated returns how many bytes of blocks a file has.
 func allocated(t *testing.T, f *os.File) int64 {
 	t.Helper()
 	var st unix.Stat_t
@@ -20,10 +20,10 @@ func allocated(t *testing.T, f *os.File) int64 {
 	return st.Blocks * 512
 }
 
-// TestAllocateWhateverIsSaid: a file has all its blocks, and nothing but zeros in them, when
-// allocate returns, on file systems that allocate, that have no call for it, and that say yes
-// and do nothing, or not all of it. A store to a block that is not there would be a fault on
-// a full disk.
+// TestAllocateWhateverIsSaid checks that a file has all its blocks, filled with zeros, when
+// allocate returns, on file systems that allocate, that have no call for it, and that report
+// success but allocate nothing or only a part. A store to a missing block would be a fault
+// on a full disk.
 func TestAllocateWhateverIsSaid(t *testing.T) {
 	const size = 1 << 20
 	defer func(old func(int, uint32, int64, int64) error) { callFallocate = old }(callFallocate)
@@ -31,7 +31,7 @@ func TestAllocateWhateverIsSaid(t *testing.T) {
 	interrupts := 0
 	for name, c := range map[string]struct {
 		call func(fd int, mode uint32, off, n int64) error
-		err  error // what allocate gives; nil for a file with all its blocks
+		err  error // error of allocate; nil for a file with all its blocks
 	}{
 		"allocates":              {call: system},
 		"has no such call":       {call: func(int, uint32, int64, int64) error { return unix.EOPNOTSUPP }},
@@ -90,8 +90,8 @@ func TestAllocateWhateverIsSaid(t *testing.T) {
 	}
 }
 
-// TestAllocateAgainKeepsContent: a file with a hole in it has all its blocks, and its content,
-// with a call that fills holes and without one.
+// TestAllocateAgainKeepsContent checks that a file with a hole gets all its blocks and keeps
+// its content, with a call that fills holes and without one.
 func TestAllocateAgainKeepsContent(t *testing.T) {
 	const size, hole = 1 << 20, 1 << 19
 	defer func(old func(int, uint32, int64, int64) error) { callFallocate = old }(callFallocate)

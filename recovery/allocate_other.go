@@ -6,8 +6,8 @@ import "os"
 
 func allocate(f *os.File, size int64) error { return writeZeros(f, size, zeroStep) }
 
-// allocateAgain gives a file that has content its size. Holes stay: the system
-// does not say where they are.
+// allocateAgain extends a file with content to size. Holes stay, since the system does not
+// say where they are.
 func allocateAgain(f *os.File, size int64) error {
 	info, err := f.Stat()
 	if err != nil || info.Size() >= size {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dirty gives how many pages of a file are in the cache and not on the disk.
+// dirty returns how many pages of a file are in the cache and not on the disk.
 func dirty(t *testing.T, f *os.File) uint64 {
 	t.Helper()
 	var st unix.Cachestat_t
@@ -24,9 +24,9 @@ func dirty(t *testing.T, f *os.File) uint64 {
 	return st.Dirty + st.Writeback
 }
 
-// TestSyncsLeaveNothingDirty: what says that it has made a file durable has: the kernel has no
-// page of it left to write. The system may write a page earlier, so of a few stores one
-// must be seen to leave something dirty.
+// TestSyncsLeaveNothingDirty checks that after a sync the kernel has no page of the file left
+// to write. The system may write a page before the sync, so the test stores several times,
+// and at least one store must leave something dirty.
 func TestSyncsLeaveNothingDirty(t *testing.T) {
 	f, _ := openGolden(t)
 	v, err := OpenFiles(f.Name())

@@ -9,25 +9,25 @@ import (
 )
 
 // DiscardLog makes a file whose writer has died usable without its log, which is lost,
-// damaged or another file's. If the log is good, it recovers the file as [NewWriter]
-// does and discards nothing.
+// damaged or another file's. If the log is good, DiscardLog recovers the file as
+// [NewWriter] does and discards nothing.
 //
 // The filter then holds what the file happens to hold. Operations since the last
-// checkpoint that were not committed are missing; after a power loss any of the others
-// may be missing or half done, moves of older items among them. So any key may be
-// answered "certainly not". Length is counted, and the user sequence is that of the
-// checkpoint. DiscardLog removes stash entries that no lookup would find, makes overflow bits
-// again where lines know their guests, and removes the logs, whatever they are. If a line breaks a rule of the format, it returns
-// [layout.ErrCorrupt] and leaves the file as it is.
+// checkpoint that were not committed are missing; after a power loss, any of the others,
+// including moves of older items, may be missing or half done. So any key may be answered
+// "certainly not". Length is counted anew, and the user sequence is that of the checkpoint.
+// DiscardLog removes stash entries that no lookup would find, recomputes overflow bits
+// where lines know their guests, and removes the logs, whatever they are. If a line breaks
+// a rule of the format, it returns [layout.ErrCorrupt] and leaves the file as it is.
 //
-// It can be repeated after a crash.
+// After a crash, DiscardLog can be repeated.
 func DiscardLog(vol Volume) (*Recovery, error) {
 	w := &Writer{vol: vol, filter: vol.Filter()}
 	r, damage := w.open()
 	if !errors.Is(damage, layout.ErrCorrupt) {
 		return r, damage
 	}
-	if w.geometry.Lines == 0 { // it is the superblocks that are damaged
+	if w.geometry.Lines == 0 { // the superblocks themselves are damaged
 		return nil, damage
 	}
 	table, view := layout.NewTable(w.geometry), layout.NewView(w.Words()[layout.WordRuntime:], w.geometry)
@@ -35,17 +35,17 @@ func DiscardLog(vol Volume) (*Recovery, error) {
 	if err != nil {
 		return nil, &layout.CorruptError{Region: layout.RegionBuckets, Offset: w.geometry.LineOffset(line), Rule: fmt.Sprintf("F10: line %d: %v", line, err)}
 	}
-	w.makeBits(table, &view) // before: they lead to entries of the stash
+	w.makeBits(table, &view) // before repairStash: overflow bits lead to stash entries
 	inStash, err := w.repairStash(table, &view)
 	if err != nil {
 		return nil, err
 	}
-	w.makeBits(table, &view) // after: some entries are gone
+	w.makeBits(table, &view) // and after it: some entries are gone
 	w.evenCounters(view.Runtime)
 	if epoch := view.Runtime[layout.RuntimeEpoch]; epoch&1 != 0 {
 		w.storeRuntime(layout.RuntimeEpoch, epoch+1)
 	}
-	// What the cache shows may be there alone, after a sync that failed: see Seal.
+	// After a failed sync, what the cache shows may be only in the cache; see Seal.
 	for word := uint64(layout.WordRuntime); word < uint64(len(w.Words())); word++ {
 		w.put(word, w.Words()[word])
 	}
@@ -54,7 +54,7 @@ func DiscardLog(vol Volume) (*Recovery, error) {
 		return nil, err
 	}
 	next := w.next(layout.Clean)
-	// A log that turns up again is that of another file.
+	// With a new UUID, a log that turns up later belongs to another file.
 	next.SetUUID(wal.NextUUID(w.sb.UUID(), w.vol.Random()))
 	found := Recovery{
 		Recovered: true, Discarded: true, UserSeq: w.userSeq, Operations: w.operation,
@@ -66,7 +66,7 @@ func DiscardLog(vol Volume) (*Recovery, error) {
 	return &found, nil
 }
 
-// makeBits makes the overflow bits again of lines that know their guests.
+// makeBits recomputes the overflow bits of lines that know their guests.
 func (w *Writer) makeBits(t layout.Table, v *layout.View) {
 	if hosts, ok := t.(layout.Hosts); ok {
 		hosts.MakeBits(v, 0, t.Lines(), func(word, value uint64) { w.put(layout.WordRegion+word, value) })
@@ -74,7 +74,7 @@ func (w *Writer) makeBits(t layout.Table, v *layout.View) {
 }
 
 // repairStash removes the entries that break a rule of the stash and counts the items
-// of the others. Removing one may reveal another.
+// of the others. Removing one may reveal another, so it checks again each time.
 func (w *Writer) repairStash(t layout.Table, v *layout.View) (items uint64, err error) {
 	for range layout.StashEntries + 1 {
 		_, items, err = layout.CheckStash(t, v)

@@ -1,48 +1,46 @@
-// Package recovery owns the files of a filter and the order of all writes to them: what
-// must be durable before what, so that no crash costs a key that was synced, and none
-// leaves half a filter under a name that a reader opens. The terms are those of package
-// layout.
+// Package recovery owns the files of a filter and the order of all writes to them. The
+// order ensures that no crash loses a synced key or leaves half a filter under a name that
+// a reader opens. The terms are those of package layout.
 //
 // # The fault model
 //
-// Each of these may happen at any instant, also during the recovery from an earlier one.
-// The protocol below survives them:
+// The protocol below survives each of these, at any instant, including during the
+// recovery from an earlier one:
 //
 //   - The process dies (kill -9, a panic, an out-of-memory kill). What it stored to
-//     mapped files is in the page cache and stays. Its heap is gone.
-//   - The power fails. Of what was stored to a file since its last sync, each sector
-//     independently has what the disk had before, or any state that it passed through
-//     since: the kernel writes pages whenever it likes. Writing a page is not atomic: it
-//     can be cut at any multiple of 8 bytes. A sector of the log or of the superblocks
-//     that was being written can contain garbage.
-//   - A sync fails (fsync, fdatasync, msync). Some sectors are durable and others are not;
-//     the system considers all of them written. The page cache no longer shows what the disk
-//     has, and a second sync does not help.
-//   - Files are created, renamed and removed in the order of the calls. These changes are
-//     durable once their directory is synced; a power loss may undo the latest ones that
-//     were not.
+//     mapped files stays in the page cache. Its heap is gone.
+//   - The power fails. Each sector that was stored to since the last sync of its file
+//     independently keeps its old content on the disk, or takes any state it has passed
+//     through since: the kernel writes pages whenever it likes. Writing a page is not
+//     atomic: it can be cut at any multiple of 8 bytes. A sector of the log or of the
+//     superblocks that was being written can contain garbage.
+//   - A sync fails (fsync, fdatasync, msync). Some sectors are durable and others are not,
+//     but the system considers all of them written. The page cache may differ from the
+//     disk, and a second sync does not help.
+//   - A power loss undoes the latest unsynced changes to a directory. Files are created,
+//     renamed and removed in the order of the calls, and these changes are durable once
+//     their directory is synced.
 //
 // The protocol relies on this:
 //
 //   - A sync that returns no error has made everything durable.
 //   - Writing a sector damages no bytes but those written ("powersafe overwrite"). In the
 //     stash and the region it does not damage even those: an aligned word of 8 bytes has
-//     its old value or its new one, in memory and on the disk. Writing to a sector what it
-//     already holds does not damage it.
+//     its old value or its new one, in memory and on the disk. Rewriting a sector with
+//     what it already holds does not damage it.
 //   - The file system is local, and does all this for shared mappings too. On a
-//     copy-on-write file system a store to an allocated file takes new blocks, and a full
-//     disk can end the process there (SIGBUS). See [Warning].
-//   - No other program writes to the files. The lock keeps out other writers that use this
-//     package, and nothing else.
+//     copy-on-write file system a store to an allocated file takes new blocks, so a full
+//     disk can end the process (SIGBUS). See [Warning].
+//   - No other program writes to the files. The lock keeps out only writers that use this
+//     package.
 //
 // Package crashsim makes all of this happen, at every store and at every sync.
 //
 // # Writing
 //
 //	W1  The mapping holds durable state only. An operation is a list of words of the
-//	    filter file and their new values. It is appended to the log, and nothing else
-//	    is stored to. What it stores to one block of 64 bytes is one record.
-//	    (Writer.Append)
+//	    filter file and their new values. Appending it stores to the log and to nothing
+//	    else. Its stores to one block of 64 bytes are one record. (Writer.Append)
 //	W2  The log is a mapped file of fixed size: allocated, filled with zero bytes and
 //	    synced before its first use. Records are chained: the check of each covers its
 //	    content, the check before it, its LSN and the salt of the generation. The log
@@ -55,30 +53,31 @@
 //	    with durable records is not stored to again in its generation.
 //	    (Writer.EndSegment, Writer.Harden)
 //	W4  Two kinds of stores are made only while the removal counter of their block is odd:
-//	    a store that takes away a fingerprint that a lookup may be reading, and a store to a bucket
-//	    that spans several words and whose slots cannot be told apart one by one. All
-//	    other stores only add, or clear overflow bits and marks that nobody needs any more. A counter that an operation has made odd stays odd until
-//	    all words of the operation are stored, and is even between operations. An item
-//	    that moves to another block is stored at its destination before it leaves its
-//	    source. Within a block of 64 bytes, whose words share a counter, words are
-//	    stored in order. So readers without a lock miss no item (package layout,
-//	    "Reading beside a writer"). (Writer.apply)
+//	    a store that removes a fingerprint that a lookup may be reading, and a store to a
+//	    bucket that spans several words and whose slots cannot be told apart one by one.
+//	    All other stores only add, or clear overflow bits and marks that no lookup needs.
+//	    A counter that an operation has made odd stays odd until all words of the
+//	    operation are stored, and is even between operations. An item that moves to
+//	    another block is stored at its destination before it leaves its source. Within a
+//	    block of 64 bytes, whose words share a counter, words are stored in order. So
+//	    readers without a lock miss no item (package layout, "Reading beside a writer").
+//	    (Writer.apply)
 //	W5  A checkpoint makes durable, in this order: the mapping; the header of the next
 //	    generation in the log; the next superblock, which has a new salt. Then the log
 //	    begins again, over the old records. It is never truncated. A larger log is a
-//	    new file, durable before the superblock that has its salt, and renamed to its
-//	    place after that. (Writer.Checkpoint, Writer.switchLog)
+//	    new file, made durable before the superblock that has its salt, and renamed to
+//	    its place after that. (Writer.Checkpoint, Writer.switchLog)
 //	W6  Recovery, under the lock: read the log to its end, and refuse a log that ends
 //	    before an LSN that is known to have been durable; store the superblock again, in
 //	    its slot, and sync it; make the epoch odd; store the log again, and sync it;
-//	    store the last value of every word in it, whatever the mapping shows; move odd
-//	    removal counters up to even; make the epoch even; finish like a clean close.
+//	    store the last value of every word in it, whatever the mapping shows; increment
+//	    odd removal counters; make the epoch even; finish like a clean close.
 //	    (Writer.recover)
-//	W7  Opening a file creates nothing. It removes a log that a close did not get to
-//	    remove. The first operation makes the superblock that it found durable, then
-//	    creates the log, durable, and then a superblock in state live, durable. A clean
-//	    close makes the mapping durable, then a superblock in state clean, and then
-//	    removes the log. (Writer.Begin, Writer.Clean)
+//	W7  Opening a file creates nothing. It removes a log that an interrupted close left.
+//	    The first operation makes durable, in this order: the superblock that it found,
+//	    the new log, and a superblock in state live. A clean close makes the mapping
+//	    durable, then a superblock in state clean, and then removes the log.
+//	    (Writer.Begin, Writer.Clean)
 //	W8  Any error of a call that writes ends the writer: from then on every call returns
 //	    ErrFailed, and the next open recovers. Nothing is retried, with one exception: if
 //	    there is no room for a larger log, nothing depends on the new file yet. It is
@@ -90,12 +89,12 @@
 //	    touches the logs, first checks that the file is still the one under its name; if
 //	    it is not, the writer ends.
 //
-// Why this is enough: by W1 and W3 a word of the mapping changes only when the record of
+// Why this is enough: by W1 and W3, a word of the mapping changes only when the record of
 // the change is durable. So whichever version of a page the disk has, each of its words
-// has the value of the checkpoint, or one that a durable record gave it. Replaying the durable
-// log from the checkpoint gives each word its last value. The result of a recovery is
-// therefore, bit for bit, what the operations up to the end of the log make. The
-// explorer of package crashsim checks exactly this.
+// has the value of the checkpoint or one from a durable record. Replaying the durable log
+// from the checkpoint gives each word its last value. Recovery therefore restores, bit for
+// bit, the result of the operations up to the end of the log. The explorer of package
+// crashsim checks exactly this.
 //
 // # States
 //
@@ -111,15 +110,14 @@
 //	    │    recover         ▼
 //	    └────────────── live, nobody has the lock
 //
-// The newest superblock holds the state. When it is known to be durable, the next superblock
-// goes over the copy with the lowest generation, so the newest one stays intact until the next
-// one is durable. A crash may have left a copy half written, hidden by what
-// the page cache shows after a failed sync; a new superblock stored over it might complete the
-// old one. So a copy that this writer has not made durable itself first loses its
-// checksum, durably. A file at rest, clean or sealed, has its superblock in all four copies. If a
-// crash comes before the last of them, some are older or cut short; the next process
-// that opens the file for writing stores those again. A copy that a killed writer left
-// half stored has no checksum.
+// The newest superblock holds the state. Once it is durable, the next superblock overwrites
+// the copy with the lowest generation, so the newest stays intact until the next is
+// durable. The disk may have a half-written copy, which the page cache hides after a failed
+// sync; storing a new superblock over it might complete the old one. So the writer first
+// clears, durably, the checksum of any copy that it has not made durable itself. A file at
+// rest, clean or sealed, has its superblock in all four copies. A crash while they are
+// stored leaves some older or cut short; the next process that opens the file for writing
+// rewrites those cut short. A copy that a killed writer left half stored has no checksum.
 //
 // # What happened, and what you get
 //
@@ -157,14 +155,14 @@
 //	      ▲                          of full size                    │
 //	      └──────────── Discard ─────────────┘                lock released
 //
-//	1. Take the writer lock of an old file of that name, so that no writer commits to
-//	   a file that loses its name. If its writer died, recover it: readers have it
+//	1. Take the writer lock of the old file of that name, so that no writer commits to
+//	   a file that loses its name. If its writer died, recover it: readers use it
 //	   until 5. A file that appears under the name later is locked before 5. (Windows
 //	   cannot replace an open file; there the lock ends just before 5.)
 //	2. Create a temporary file in the same directory and allocate all its blocks, so that
-//	   a full disk is an error here and not a fault in the middle of a store. It is locked
-//	   while its process lives; temporary files without a lock are removed. It gets the
-//	   owner, group and permissions of the old file, as far as the system allows.
+//	   a full disk is an error here and not a fault in the middle of a store. The file is
+//	   locked while its process lives; temporary files without a lock are removed. It gets
+//	   the owner, group and permissions of the old file, as far as the system allows.
 //	3. Write its content, through a shared mapping.
 //	4. msync, then fsync: content and size are durable.
 //	5. Rename it over NAME: atomic, for readers and for a crash.
@@ -189,18 +187,18 @@
 //	Windows,    read, and    LockFileEx,                                                     compiled
 //	OpenBSD     built        flock
 //
-// Clean and sealed files are read, and files are built, wherever the module compiles: on
-// 64-bit little-endian machines. Opening a file for writing is errors.ErrUnsupported on
-// Windows, which cannot rename a mapped file, and on OpenBSD, where a mapping and read
-// may disagree. The promises about power loss hold on Linux. On other systems, they hold as
-// far as the calls in the table do. There, holes in a file that was copied stay, so that a
-// store to one on a full disk ends the process; and a lock has one part, so that a reader
-// may be served in the moment in which another process has the lock and has not begun
-// to recover the file.
+// Reading clean and sealed files and building files works wherever the module compiles: on
+// 64-bit little-endian machines. Opening a file for writing fails with
+// errors.ErrUnsupported on Windows, which cannot rename a mapped file, and on OpenBSD,
+// where a mapping and read may disagree. The promises about power loss hold on Linux; on
+// other systems, only as far as the calls in the table keep theirs. There, holes in a copied
+// file stay, so a store to one on a full disk ends the process; and the lock has one part,
+// so a reader may be served after another process takes the lock and before it begins to
+// recover the file.
 //
 // # Memory
 //
-// The one file of the module that uses package unsafe, words.go, turns the bytes of a mapping
-// into the words that package layout works on. [Guard] turns a fault in a mapping, which
-// would end the process, into an error: the file was cut short, or its disk failed.
+// Only words.go uses package unsafe: it turns the bytes of a mapping into the words that
+// package layout works on. [Guard] turns a fault in a mapping, which would end the process,
+// into an error: the file was cut short, or its disk failed.
 package recovery

@@ -13,24 +13,24 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/fault"
 )
 
-// A Draft is a filter file that has no name yet: see the package essay.
+// A Draft is a filter file that does not have its name yet; see the package essay.
 type Draft struct {
 	Mapping // of the whole file, writable
 
 	path string
 	dir  *os.File // the directory of path
-	file *os.File // locked from the start, see createBeside
-	old  *os.File // what stands under path, locked, or nil
+	file *os.File // locked from the start; see createBeside
+	old  *os.File // the file at path, locked, or nil
 	lost string   // see Lost
 }
 
 // NewDraft makes an empty file that will replace the file at path, if there is one. It
-// takes the writer lock of that file and fails with [ErrLocked] if another process has
-// it. The new file gets the owner, group and permission bits of the old one as far as
-// this process may set them (see Lost). A symbolic link is followed, even to a file
+// takes the writer lock of the old file and fails with [ErrLocked] if another process has
+// it. The new file gets the owner, group and permission bits of the old one, as far as
+// this process may set them (see Lost). NewDraft follows a symbolic link, even to a file
 // that does not exist.
 //
-// It removes temporary files for the same path that dead processes have left.
+// It removes temporary files that dead processes left for the same path.
 func NewDraft(path string) (*Draft, error) {
 	return newDraft(path, (*Draft).lockOld)
 }
@@ -53,13 +53,13 @@ func newDraft(path string, lockOld func(*Draft) error) (*Draft, error) {
 	if err := lockOld(d); err != nil {
 		return nil, err
 	}
-	// The directory is opened now, since after the rename it is too late to
-	// find out that it cannot be.
+	// Open the directory now: after the rename it is too late to find out that it cannot
+	// be opened.
 	if d.dir, err = openDir(filepath.Dir(d.path)); err == nil {
 		removeStale(d.path)
 		mode := fs.FileMode(0o666)
 		if d.old != nil {
-			mode = 0o600 // nobody reads it who may not read the old one
+			mode = 0o600 // closed to users that may not read the old file
 		}
 		d.file, err = createBeside(d.path, mode)
 	}
@@ -82,12 +82,12 @@ func (d *Draft) keepAccess() error {
 	return err
 }
 
-// Lost says which of the owner and group of the old file this process may not give to
-// the new one, or returns "".
+// Lost describes the owner or group of the old file that this process may not give to the
+// new one. It returns "" if it may give both.
 func (d *Draft) Lost() string { return d.lost }
 
-// lockOld locks the regular file at the path of the draft, if there is one. If its
-// writer has died, it is recovered first: its readers need it until it is replaced.
+// lockOld locks the regular file at the path of the draft, if there is one. If its writer
+// died, lockOld recovers it first: readers need it until it is replaced.
 func (d *Draft) lockOld() error {
 	recoverOld(d.path)
 	for {
@@ -106,8 +106,8 @@ func (d *Draft) lockOld() error {
 	}
 }
 
-// recoverOld recovers the file at path if its writer has died. A file that cannot be
-// recovered may be replaced all the same.
+// recoverOld recovers the file at path if its writer died. It ignores errors: a file that
+// cannot be recovered may still be replaced.
 func recoverOld(path string) {
 	f, h, err := OpenFile(path)
 	if err != nil {
@@ -125,8 +125,7 @@ func recoverOld(path string) {
 	files.Guard(func() { NewWriter(files) }, func(error) {})
 }
 
-// Allocate extends the file to size zero bytes, all of them with blocks on the disk,
-// and maps it.
+// Allocate extends the file to size zero bytes, allocates all its blocks, and maps it.
 func (d *Draft) Allocate(size int64) error {
 	if err := allocate(d.file, size); err != nil {
 		return fmt.Errorf("allocate %d bytes for %s: %w", size, d.path, err)
@@ -144,9 +143,9 @@ func (d *Draft) PublishNew() error {
 	return d.publish(func() error { return nil }, renameNew)
 }
 
-// Publish makes the file durable and renames it to its path, which replaces an older
-// file. It uses the draft up. If it fails, the file at the path is as it was, unless
-// the error says that the new file is complete: then it is at the path, but may not
+// Publish makes the file durable and renames it to its path, replacing an older file. The
+// draft cannot be used afterwards. If Publish fails, the file at the path is unchanged,
+// unless the error says that the new one is complete: then that is at the path, but may not
 // survive a power loss.
 func (d *Draft) Publish() error { return d.publish(d.lockLate, rename) }
 
@@ -161,11 +160,11 @@ func (d *Draft) publish(lockLate func() error, rename func(from, to string) erro
 	if err := rename(d.file.Name(), d.path); err != nil {
 		return errors.Join(err, d.Discard())
 	}
-	// The logs of a file that was replaced belong to nobody. One that stays is
-	// seen to be foreign.
+	// Remove the logs of the replaced file. One that stays is recognised as another
+	// file's.
 	for _, name := range []LogName{NextLog, CurrentLog} {
 		e := remove(d.path + name.String())
-		if e != nil && !errors.Is(e, fs.ErrNotExist) && !errors.Is(e, syscall.ENAMETOOLONG) { // no log has such a name
+		if e != nil && !errors.Is(e, fs.ErrNotExist) && !errors.Is(e, syscall.ENAMETOOLONG) { // no log has so long a name
 			err = errors.Join(err, e)
 		}
 	}
@@ -183,15 +182,15 @@ func (d *Draft) prepare() error {
 	if err := d.Unmap(); err != nil {
 		return err
 	}
-	if runtime.GOOS == "windows" { // which renames no open file
+	if runtime.GOOS == "windows" { // Windows cannot rename an open file
 		return d.file.Close()
 	}
-	// Nobody writes to the new file before the logs of the old one are gone.
+	// Keep writers out of the new file until the logs of the old one are gone.
 	return lock(d.file)
 }
 
-// lockLate locks a file that has appeared at the path since the draft was begun, since
-// it may have a writer.
+// lockLate locks a file that has appeared at the path since the draft was begun, in case
+// it has a writer.
 func (d *Draft) lockLate() error {
 	if d.old == nil {
 		if err := d.lockOld(); err != nil {
@@ -199,7 +198,7 @@ func (d *Draft) lockLate() error {
 		}
 	}
 	if runtime.GOOS == "windows" && d.old != nil {
-		// It replaces no open file: there, the lock ends here.
+		// Windows cannot replace an open file, so the lock ends here.
 		err := d.old.Close()
 		d.old = nil
 		return err
@@ -207,14 +206,14 @@ func (d *Draft) lockLate() error {
 	return nil
 }
 
-// Discard removes the draft. The file at the path is as it was.
+// Discard removes the draft. The file at the path is unchanged.
 func (d *Draft) Discard() error {
 	var errs []error
 	if d.Data != nil {
 		errs = append(errs, d.Unmap())
 	}
 	if d.file != nil {
-		d.file.Close() // a second close, or of a file that is about to go: no error that matters
+		d.file.Close() // closed already, or about to be removed: no error matters
 		errs = append(errs, os.Remove(d.file.Name()))
 	}
 	errs = append(errs, d.release())
@@ -225,7 +224,7 @@ func (d *Draft) Discard() error {
 func (d *Draft) release() error {
 	var errs []error
 	if d.file != nil {
-		d.file.Close() // a second close on Windows, or of a file that is durable: no error that matters
+		d.file.Close() // closed already on Windows, or durable: no error matters
 	}
 	for _, f := range []**os.File{&d.old, &d.dir} {
 		if *f != nil {
@@ -236,14 +235,13 @@ func (d *Draft) release() error {
 	return errors.Join(errs...)
 }
 
-// notRegular returns the error for a path that is a directory, a pipe, a device or the
-// like.
+// notRegular returns the error for a path that is a directory, a pipe or a device.
 func notRegular(op, path string) error {
 	return &fs.PathError{Op: op, Path: path, Err: errors.New("not a regular file")}
 }
 
-// A Scratch is a file beside a draft for data that need not outlive it. On systems that
-// allow it, it has no name, so nothing is left of it however the process ends.
+// A Scratch is a file beside a draft, for data that need not outlive the draft. Where the
+// system allows, it has no name, so nothing is left of it however the process ends.
 type Scratch struct{ *os.File }
 
 // Scratch makes an empty scratch file.

@@ -8,9 +8,9 @@ import (
 // ErrLocked is returned when a process has the writer lock of the file.
 var ErrLocked = errors.New("filter file is locked by a writer")
 
-// A ReadLockError is returned in place of ErrLocked, and matches it, if the process
-// that holds a lock is not a writer: a read lock on the file keeps writers out. No
-// program takes one through this package.
+// A ReadLockError is returned in place of ErrLocked, and matches it, if the process that
+// holds the lock is not a writer: a read lock on the file also keeps writers out. This
+// package never takes one.
 type ReadLockError struct {
 	PID int // 0 if unknown
 }
@@ -29,12 +29,11 @@ func (e *ReadLockError) Unwrap() error { return ErrLocked }
 // exceeded, or the file would be too large.
 var ErrNoRoom = errors.New("no room for a log")
 
-// ErrChanging is returned when a file was written to while it was read.
+// ErrChanging is returned when a file is written to while it is being read.
 var ErrChanging = errors.New("filter file is being written to")
 
 // ErrFailed is returned once a write to a file has failed.
 var ErrFailed = errors.New("an earlier write to the filter failed")
 
-// ErrReplaced is returned to a writer whose file has been removed, or replaced by
-// another one of its name.
+// ErrReplaced is returned to a writer whose file has been removed or replaced.
 var ErrReplaced = errors.New("filter file was removed or replaced while open for writing")

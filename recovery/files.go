@@ -28,14 +28,14 @@ type Files struct {
 }
 
 // A mappedFile is a File of the operating system. The filter is mapped twice, for loads
-// and for stores: a sync write-protects every page that is mapped for stores, which the
-// pages that lookups read from never are; see leavePageTable.
+// and for stores: a sync write-protects only the pages that are mapped for stores. See
+// leavePageTable.
 type mappedFile struct {
-	loads, stores *Mapping // one and the same for a log
+	loads, stores *Mapping // the same mapping for a log
 	file          *os.File
 	words, stored []uint64 // of loads and of stores
 	sync          func(stores *Mapping, file *os.File) error
-	kept          bool // loads is not ours to unmap
+	kept          bool // Close must not unmap loads
 }
 
 func (f *mappedFile) Words() []uint64          { return f.words }
@@ -54,16 +54,15 @@ func (f *mappedFile) Close() error {
 	return errors.Join(err, f.file.Close())
 }
 
-// A logFile is a mappedFile that nobody reads while it is written. Its stores need no
-// order, so they are plain ones, which are much cheaper than ordered stores on amd64.
-// Whatever order the processor keeps, the death of a process leaves the stores up to
-// some instruction.
+// A logFile is a mappedFile that is not read while it is written. So its stores are plain
+// ones, which are much cheaper on amd64 than ordered stores. Whatever order the processor
+// keeps, the death of a process leaves the stores up to some instruction.
 type logFile struct{ *mappedFile }
 
 func (f logFile) Store(word, value uint64) { f.stored[word] = value }
 
-// StoreRun does not use copy, which has no order: the check of a record is its last
-// word, and if the process dies before it is stored, there is no record.
+// StoreRun does not use copy, which guarantees no order: the last word of a record has its
+// check and must be stored last, so that a record that is cut off has none.
 func (f logFile) StoreRun(word uint64, values []uint64) {
 	for _, v := range values {
 		f.stored[word] = v
@@ -71,8 +70,8 @@ func (f logFile) StoreRun(word uint64, values []uint64) {
 	}
 }
 
-// syncFilter writes back what the mapping holds, then what the file holds, so that no
-// system has to do both in one call.
+// syncFilter writes back the mapping, then the file, since not every system does both in
+// one call.
 func syncFilter(m *Mapping, f *os.File) error {
 	if err := fault.At("msync"); err != nil {
 		return err
@@ -95,7 +94,7 @@ func syncFile(f *os.File) error {
 // It fails with [ErrLocked] if another process has the lock, and with
 // errors.ErrUnsupported on systems where files cannot be written.
 //
-// If the file is a copy with holes, it gets blocks for them: a store into a hole on a
+// It allocates blocks for holes in the file, as a copy may have: a store into a hole on a
 // full disk would be a fault.
 func OpenFiles(path string) (*Files, error) {
 	if noWriters {
@@ -120,7 +119,7 @@ func OpenFiles(path string) (*Files, error) {
 // or where a mapped file cannot be renamed (Windows).
 const noWriters = runtime.GOOS == "openbsd" || runtime.GOOS == "windows"
 
-// realPath follows symbolic links and makes the path absolute: the log is beside the
+// realPath follows symbolic links and makes the path absolute, since the log is beside the
 // file itself, whatever the working directory.
 func realPath(path string) (string, error) {
 	path, err := filepath.EvalSymlinks(path)
@@ -137,20 +136,20 @@ func newPath(path string) (string, error) {
 		if real, err := realPath(path); !errors.Is(err, fs.ErrNotExist) {
 			return real, err
 		}
-		// What ".." leads to depends on links before it, so no path is cleaned here.
+		// Where ".." leads depends on the links before it, so no path is cleaned here.
 		dir, base := filepath.Split(path)
 		if dir == "" {
 			dir = "."
 		}
 		real, err := realPath(dir)
 		if errors.Is(err, fs.ErrNotExist) {
-			return filepath.Abs(path) // for openDir to say what is missing
+			return filepath.Abs(path) // openDir will report what is missing
 		}
 		if err != nil {
 			return "", err
 		}
 		target, err := os.Readlink(filepath.Join(real, base))
-		if err != nil { // no link: the file itself is missing
+		if err != nil { // not a link: the file itself is missing
 			return filepath.Join(real, base), nil
 		}
 		if path = target; !filepath.IsAbs(target) {
@@ -160,7 +159,7 @@ func newPath(path string) (string, error) {
 	return "", &fs.PathError{Op: "open", Path: path, Err: errors.New("too many symbolic links")}
 }
 
-// maxLinks is how many links to a missing file are followed: as many as Linux follows.
+// maxLinks is how many links to a missing file are followed, as on Linux.
 const maxLinks = 40
 
 func mapFiles(path string, f *os.File) (*Files, error) {
@@ -185,8 +184,8 @@ func mapFiles(path string, f *os.File) (*Files, error) {
 	}
 	filter := &mappedFile{loads: loads, stores: stores, file: f, words: Words(loads.Data), stored: Words(stores.Data), sync: syncFilter}
 	v := &Files{path: path, dir: dir, filter: filter}
-	// A mapping keeps the lock of its file: an unclosed writer's lock is released when it
-	// is collected.
+	// A mapping keeps the lock of its file, so unmap it when an unclosed writer is
+	// collected.
 	runtime.AddCleanup(v, func(m *Mapping) { m.Unmap() }, stores)
 	return v, nil
 }
@@ -203,9 +202,8 @@ func mapRandom(f *os.File, size int64, writable bool) (*Mapping, error) {
 	return m, nil
 }
 
-// openLocked opens the regular file at path for reading and writing and takes its lock.
-// Another process may replace the file before that; the lock would then be on a file
-// that nobody can find, so openLocked starts again.
+// openLocked opens the regular file at path for reading and writing and locks it. It starts
+// again if another process replaces the file before that.
 func openLocked(path string) (*os.File, error) {
 	for {
 		info, err := os.Stat(path)
@@ -246,8 +244,7 @@ func sameFile(f *os.File, path string) bool {
 // Filter returns the filter file.
 func (v *Files) Filter() File { return v.filter }
 
-// Serve tells readers that the file needs no recovery. Call it once NewWriter has
-// returned.
+// Serve tells readers that the file needs no recovery. Call it after NewWriter returns.
 func (v *Files) Serve() error { return serve(v.filter.file) }
 
 // File returns the open filter file.
@@ -256,8 +253,8 @@ func (v *Files) File() *os.File { return v.filter.file }
 // Mapping returns the mapping of the filter file that lookups load from.
 func (v *Files) Mapping() *Mapping { return v.filter.loads }
 
-// Guard is [Guard] for a function that uses the mapped files but no memory of a caller.
-// If f panics, it calls failed before it returns the fault or panics again.
+// Guard is [Guard] for a function that uses the mapped files but no memory of its caller.
+// If f panics, Guard calls failed before it returns the fault or panics again.
 func (v *Files) Guard(f func(), failed func(error)) (fault *FaultError) {
 	defer func(old bool) {
 		debug.SetPanicOnFault(old)
@@ -284,7 +281,8 @@ func (v *Files) Named() error {
 
 func (v *Files) logPath(name LogName) string { return v.path + name.String() }
 
-// OpenLog opens and maps a log. A file that cannot be a log is layout.ErrCorrupt.
+// OpenLog opens and maps a log. If the file cannot be a log, the error is
+// layout.ErrCorrupt.
 func (v *Files) OpenLog(name LogName) (File, error) {
 	f, err := os.OpenFile(v.logPath(name), os.O_RDWR, 0)
 	if err != nil {
@@ -313,10 +311,10 @@ func mapLog(f *os.File, size int64) (File, error) {
 	return logFile{&mappedFile{loads: m, stores: m, file: f, words: words, stored: words, sync: syncLog}}, nil
 }
 
-// CreateLog makes, maps and syncs a log. It writes every byte, so that a commit need
-// not tell the file system which blocks have been written; and it writes page by page,
-// so that the page cache holds small pages. In large pages, as one long write would
-// leave, each commit would write back up to a whole one.
+// CreateLog makes, maps and syncs a log. It writes every byte, so that a commit need not
+// tell the file system which blocks have been written. It writes page by page, so that the
+// page cache holds small pages: one long write would leave large pages, and each commit
+// could write back a whole one.
 func (v *Files) CreateLog(bytes int64) (File, error) {
 	path := v.logPath(NextLog)
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -330,7 +328,7 @@ func (v *Files) CreateLog(bytes int64) (File, error) {
 	if err != nil {
 		return nil, ofRoom(err)
 	}
-	keepAccess(f, info) // a process that may recover the filter needs its log
+	keepAccess(f, info) // a process that may write to the filter needs its log to recover it
 	log, err := v.fillLog(f, bytes)
 	if err != nil {
 		f.Close()
@@ -342,8 +340,8 @@ func (v *Files) CreateLog(bytes int64) (File, error) {
 	return log, nil
 }
 
-// ofRoom turns an error of allocating a log into ErrNoRoom if there was no room. (An
-// error of a sync never is.)
+// ofRoom turns an error of allocating a log into ErrNoRoom if there was no room. (Errors of
+// a sync are never ErrNoRoom.)
 func ofRoom(err error) error {
 	for _, room := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG} {
 		if errors.Is(err, room) {
@@ -402,7 +400,7 @@ func renameNew(from, to string) error {
 	return renameNoReplace(from, to)
 }
 
-// linkNew is renameNew by way of a second name for the file, which is atomic too.
+// linkNew is renameNew by way of a hard link, which is atomic too.
 func linkNew(from, to string) error {
 	if err := os.Link(from, to); err != nil {
 		return err
@@ -419,8 +417,7 @@ func remove(path string) error {
 
 func (v *Files) syncDir() error { return syncDir(v.dir) }
 
-// syncDir makes the names in a directory durable. dir is nil on systems that need no
-// call for it.
+// syncDir makes the names in a directory durable. dir is nil on systems that need no call.
 func syncDir(dir *os.File) error {
 	if err := fault.At("syncdir"); err != nil {
 		return err
@@ -447,6 +444,6 @@ func (v *Files) Close() error {
 	return err
 }
 
-// KeepMapping makes Close leave the mapping for loads to the caller of Mapping, who
-// must unmap it.
+// KeepMapping makes Close leave the mapping for loads in place. The caller of Mapping must
+// unmap it.
 func (v *Files) KeepMapping() { v.filter.kept = true }

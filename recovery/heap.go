@@ -8,8 +8,8 @@ import (
 )
 
 // ReadWords copies the part of a filter file that lookups read, from OffRuntime to the
-// end of the region, into the heap. The copy is of one instant: if the superblocks or
-// the runtime page change meanwhile, the error is ErrChanging.
+// end of the region, into the heap. The copy is a snapshot: if the superblocks or the
+// runtime page change meanwhile, ReadWords fails with ErrChanging.
 func ReadWords(f *os.File, head *Head, progress func(done, total int64)) ([]uint64, error) {
 	words := make([]uint64, (layout.OffRegion-layout.OffRuntime+head.Geometry.RegionBytes)/8)
 	data := Bytes(words)

@@ -9,12 +9,12 @@ import (
 
 // LockHolder returns the process that has the writer lock of the file at path, or 0 if
 // it finds none. It finds only processes that this one may inspect. The lock belongs to
-// an open file description, so the kernel does not say which process it is; LockHolder
-// reads the locks of every open descriptor of every process.
+// an open file description, so the kernel does not name a process; LockHolder reads the
+// locks of every open descriptor of every process.
 func LockHolder(path string) (pid int) { return lockHolder(path, "WRITE") }
 
-// ReadLockHolder returns the process that keeps writers of the file at path out with a
-// read lock, or 0 if it finds none.
+// ReadLockHolder returns the process whose read lock keeps writers out of the file at path,
+// or 0 if it finds none.
 func ReadLockHolder(path string) (pid int) { return lockHolder(path, "READ") }
 
 func lockHolder(path, kind string) (pid int) {

@@ -2,8 +2,8 @@
 
 package recovery
 
-// LockHolder cannot tell: 0.
+// LockHolder returns 0: this system does not say.
 func LockHolder(string) (pid int) { return 0 }
 
-// ReadLockHolder cannot tell: 0.
+// ReadLockHolder returns 0: this system does not say.
 func ReadLockHolder(string) (pid int) { return 0 }

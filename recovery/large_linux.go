@@ -11,13 +11,13 @@ import (
 const largePage = 2 << 20
 
 // makeLargePages gives a new file on tmpfs its memory in large pages, as far as the
-// system has some, so that a lookup finds the address of a line in the processor and
-// not in page tables that no cache holds. Tmpfs writes nothing back, so rule R4, which
-// keeps the pages of written files small, does not apply. (Other file systems choose
-// the sizes of pages themselves.)
+// system has some, so that the TLB covers more of the file and a lookup need not walk page
+// tables that are in no cache. Tmpfs writes nothing back, so rule R4, which keeps the
+// pages of written files small, does not apply. (Other file systems choose the sizes of
+// pages themselves.)
 //
-// Only the process that makes a file does this, since the memory is charged to the one
-// that asks for it.
+// Only the process that makes a file does this, since the system charges the memory to the
+// process that asks for it.
 func makeLargePages(f *os.File, size int64) {
 	if size < largePage || !isTmpfs(f) || f.Truncate(size) != nil {
 		return
@@ -28,12 +28,12 @@ func makeLargePages(f *os.File, size int64) {
 	}
 	defer m.Unmap()
 	whole := size &^ (largePage - 1)
-	for off := int64(0); off < whole; off += largePage { // there is to be something to make one page of
+	for off := int64(0); off < whole; off += largePage { // MADV_COLLAPSE needs at least one small page
 		if _, err := f.WriteAt([]byte{0}, off); err != nil {
 			return
 		}
 	}
-	for range 3 { // pages may be in other hands for a moment
+	for range 3 { // pages may be busy for a moment
 		if err := m.advise(m.Data[:whole], unix.MADV_COLLAPSE); !errors.Is(err, unix.EAGAIN) { // since Linux 6.1
 			return
 		}
@@ -45,9 +45,9 @@ func isTmpfs(f *os.File) bool {
 	return unix.Fstatfs(int(f.Fd()), &st) == nil && int64(st.Type) == unix.TMPFS_MAGIC
 }
 
-// mapFile maps a file on tmpfs at a multiple of largePage, without which its large
-// pages would be entered into the page table as small ones. It reserves addresses for
-// that, if it can. Other file systems find such an address by themselves.
+// mapFile maps a file. On tmpfs it reserves addresses, if it can, to map the file at a
+// multiple of largePage; at any other address, large pages enter the page table as small
+// ones. Other file systems choose such an address themselves.
 func mapFile(f *os.File, size int64, writable bool) (*Mapping, error) {
 	if size < largePage || !isTmpfs(f) {
 		return mapAnywhere(f, size, writable)

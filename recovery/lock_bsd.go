@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lock takes the writer lock; it ends when f is closed.
+// lock takes the writer lock, which ends when f is closed.
 func lock(f *os.File) error {
 	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
@@ -18,14 +18,14 @@ func lock(f *os.File) error {
 	return err
 }
 
-// serve does nothing: this lock has one part.
+// serve does nothing, since this lock has only one part.
 func serve(*os.File) error { return nil }
 
-// Served is Locked. A reader may be served in the moment before the process that
-// has the lock begins to recover the file.
+// Served is Locked. A reader may be served after a process takes the lock and before it
+// begins to recover the file.
 func Served(f *os.File) (bool, error) { return Locked(f) }
 
-// unlock gives the lock up.
+// unlock releases the lock.
 func unlock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_UN) }
 
 // Locked reports whether another descriptor has the writer lock of a file.
@@ -40,5 +40,5 @@ func Locked(f *os.File) (bool, error) {
 	return false, unix.Flock(int(f.Fd()), unix.LOCK_UN)
 }
 
-// lockDraft says that a temporary file is being made: with the writer lock.
+// lockDraft marks a temporary file as being made, with the writer lock.
 func lockDraft(f *os.File) error { return lock(f) }

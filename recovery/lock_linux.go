@@ -7,19 +7,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The lock has three parts, one for each of the first bytes of the file. The process
-// that holds the first may write to the file. It takes the second once the file needs
-// no recovery, so that readers may be served. The process that makes a new file holds
-// the third.
+// The lock has three parts, one for each of the first three bytes of the file. The process
+// that holds the first may write to the file. It takes the second once the file needs no
+// recovery, so that readers may be served. The process that makes a new file holds the
+// third.
 const (
 	lockWrite = iota
 	lockServe
 	lockTemporary
 )
 
-// lock takes the writer lock. It is an open-file-description lock: it ends with f and
-// its mappings, whereas a POSIX lock would end when the process closes any other
-// descriptor of the file.
+// lock takes the writer lock. It is an open-file-description lock, which ends with f and
+// its mappings; a POSIX lock would end when the process closes any other descriptor of the
+// file.
 func lock(f *os.File) error {
 	return lockPart(f, lockWrite)
 }
@@ -27,8 +27,8 @@ func lock(f *os.File) error {
 // serve tells readers that the file needs no recovery.
 func serve(f *os.File) error { return lockPart(f, lockServe) }
 
-// lockDraft marks a temporary file as being made. It does not take the writer lock:
-// a process that asks for that while the file gets its name must not be refused.
+// lockDraft marks a temporary file as being made. It does not take the writer lock, because
+// a process that asks for that lock while the file gets its name must not be refused.
 func lockDraft(f *os.File) error { return lockPart(f, lockTemporary) }
 
 func lockPart(f *os.File, part int64) error {
@@ -39,22 +39,22 @@ func lockPart(f *os.File, part int64) error {
 		if !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EACCES) {
 			return os.NewSyscallError("fcntl", err)
 		}
-		// The kernel gives a read lock to anyone who may read the file.
+		// Any process that may read the file can take a read lock.
 		found := want
 		if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &found); err != nil {
 			return os.NewSyscallError("fcntl", err)
 		}
 		switch {
 		case found.Type == unix.F_UNLCK:
-			continue // it has just gone
+			continue // just released
 		case found.Type == unix.F_WRLCK:
 			return ErrLocked
 		}
-		return &ReadLockError{max(int(found.Pid), 0)} // it is -1 of a lock that no process has by itself
+		return &ReadLockError{max(int(found.Pid), 0)} // -1 for an open-file-description lock
 	}
 }
 
-// unlock releases the lock. Without it the lock would last as long as a mapping, even
+// unlock releases the lock. Without it, the lock would last as long as a mapping, even
 // after f is closed.
 func unlock(f *os.File) error {
 	return os.NewSyscallError("fcntl", unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_UNLCK}))
@@ -68,7 +68,7 @@ func Locked(f *os.File) (bool, error) { return partLocked(f, lockWrite) }
 func Served(f *os.File) (bool, error) { return partLocked(f, lockServe) }
 
 func partLocked(f *os.File, part int64) (bool, error) {
-	l := unix.Flock_t{Type: unix.F_RDLCK, Start: part, Len: 1} // in the way of the writer's alone
+	l := unix.Flock_t{Type: unix.F_RDLCK, Start: part, Len: 1} // conflicts only with write locks
 	if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &l); err != nil {
 		return false, os.NewSyscallError("fcntl", err)
 	}

@@ -9,15 +9,15 @@ import (
 
 func lock(*os.File) error { return errors.ErrUnsupported }
 
-// Locked cannot tell.
+// Locked returns errors.ErrUnsupported on this system.
 func Locked(*os.File) (bool, error) { return false, errors.ErrUnsupported }
 
 func unlock(*os.File) error { return nil }
 
 func serve(*os.File) error { return nil }
 
-// Served cannot tell.
+// Served returns errors.ErrUnsupported on this system.
 func Served(*os.File) (bool, error) { return false, errors.ErrUnsupported }
 
-// lockDraft says that a temporary file is being made: with the writer lock.
+// lockDraft marks a temporary file as being made, with the writer lock.
 func lockDraft(f *os.File) error { return lock(f) }

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// lock takes the writer lock; it ends when f is closed. It is on one byte past
-// any file, since a Windows lock keeps others from reading what it covers.
+// lock takes the writer lock, which ends when f is closed. It covers one byte past the end
+// of any file, since a Windows lock keeps other processes from reading what it covers.
 func lock(f *os.File) error {
 	const flags = windows.LOCKFILE_EXCLUSIVE_LOCK | windows.LOCKFILE_FAIL_IMMEDIATELY
 	err := windows.LockFileEx(windows.Handle(f.Fd()), flags, 0, 1, 0, &windows.Overlapped{OffsetHigh: math.MaxInt32})
@@ -19,13 +19,13 @@ func lock(f *os.File) error {
 	return err
 }
 
-// serve does nothing: nobody writes on this system.
+// serve does nothing, since no process writes on this system.
 func serve(*os.File) error { return nil }
 
 // Served is Locked.
 func Served(f *os.File) (bool, error) { return Locked(f) }
 
-// unlock gives the lock up.
+// unlock releases the lock.
 func unlock(f *os.File) error {
 	return windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, &windows.Overlapped{OffsetHigh: math.MaxInt32})
 }
@@ -43,5 +43,5 @@ func Locked(f *os.File) (bool, error) {
 	return false, windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, at)
 }
 
-// lockDraft says that a temporary file is being made: with the writer lock.
+// lockDraft marks a temporary file as being made, with the writer lock.
 func lockDraft(f *os.File) error { return lock(f) }

@@ -10,16 +10,16 @@ import (
 	"github.com/edsrzf/mmap-go"
 )
 
-// A Mapping is a file, or its first bytes, in memory that is shared with every other
-// process that maps it.
+// A Mapping is a file, or its first bytes, in memory shared with every other process that
+// maps the file.
 type Mapping struct {
 	Data mmap.MMap
 
-	around mmap.MMap // Data and what is reserved before and behind it; nil where nothing is
+	around mmap.MMap // Data and the addresses reserved around it, or nil
 }
 
-// Map maps the first size bytes of f. The file must be that long: a load past its end
-// is a fault.
+// Map maps the first size bytes of f. The file must be that long, since a load past its
+// end is a fault.
 func Map(f *os.File, size int64, writable bool) (*Mapping, error) {
 	m, err := mapFile(f, size, writable)
 	if err != nil {
@@ -28,7 +28,7 @@ func Map(f *os.File, size int64, writable bool) (*Mapping, error) {
 	return m, nil
 }
 
-// mapAnywhere is mapFile if the system finds the best address by itself.
+// mapAnywhere maps a file at an address that the system chooses.
 func mapAnywhere(f *os.File, size int64, writable bool) (*Mapping, error) {
 	prot := mmap.RDONLY
 	if writable {
@@ -38,7 +38,7 @@ func mapAnywhere(f *os.File, size int64, writable bool) (*Mapping, error) {
 	return &Mapping{Data: data}, err
 }
 
-// Unmap ends the mapping, if there is one. Any later use of its memory is a fault.
+// Unmap removes the mapping, if there is one. Any later use of its memory is a fault.
 func (m *Mapping) Unmap() error {
 	switch {
 	case m.around != nil:
@@ -53,7 +53,7 @@ func (m *Mapping) Unmap() error {
 // A FaultError is a load or store in a mapping that failed: the file was cut short, or
 // its disk failed.
 type FaultError struct {
-	Offset int64 // in the mapping; -1 if the mapping is that of the log
+	Offset int64 // in the mapping of the filter; -1 for a fault in the log
 }
 
 func (e *FaultError) Error() string {
@@ -64,13 +64,13 @@ func (e *FaultError) Error() string {
 }
 
 // Guard runs f and returns a fault in data, the mapping that f works on, as a
-// [*FaultError]. It covers the calling goroutine only, not goroutines that f starts.
+// [*FaultError]. It covers only the calling goroutine, not goroutines that f starts.
 func Guard(data []byte, f func()) (fault *FaultError) {
 	defer func(old bool) {
 		debug.SetPanicOnFault(old)
 		if r := recover(); r != nil {
 			if fault = faultOf(r, data); fault == nil || fault.Offset < 0 {
-				panic(r) // a bug, or memory of someone else
+				panic(r) // a bug, or a fault in other memory
 			}
 		}
 	}(debug.SetPanicOnFault(true))
@@ -78,8 +78,8 @@ func Guard(data []byte, f func()) (fault *FaultError) {
 	return nil
 }
 
-// faultOf returns the error for what recover returned, or nil if that is not a fault in
-// memory. (Dereferencing nil is not.) mappings are those of the filter.
+// faultOf returns the error for a recovered value, or nil if that is not a memory fault.
+// (Dereferencing nil is not one.) mappings are those of the filter.
 func faultOf(r any, mappings ...[]byte) *FaultError {
 	var fault interface {
 		runtime.Error

@@ -10,30 +10,30 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 )
 
-// A Head is what opening a filter file reads, before any lookup. Its size is constant:
-// opening costs the same for a file of any size.
+// A Head is the part of a filter file that opening reads. Its size is constant, so opening
+// costs the same for a file of any size.
 type Head struct {
 	Raw        [layout.OffRuntime]byte // the superblock slots
-	Slot       int                     // the one of the newest superblock
+	Slot       int                     // slot of the newest superblock
 	Superblock *layout.Superblock
 	Geometry   layout.Geometry
 	Size       int64 // of the file
 
-	// Info describes the open file. On Windows, a FileInfo made from a path might be
-	// asked for the identity of its file later, and then describe another file.
+	// Info describes the open file. It does not come from the path: on Windows, such a
+	// FileInfo looks up the identity of its file later, and might find another file.
 	Info fs.FileInfo
 }
 
-// OpenFile opens a filter file for reading and checks its superblocks and its size. It
-// opens regular files only, so it never blocks on a pipe.
+// OpenFile opens a filter file for reading and checks its superblocks and size. It opens
+// only regular files, so it never blocks on a pipe.
 func OpenFile(path string) (*os.File, *Head, error) {
 	for tries := 0; ; tries++ {
 		f, h, err := openFile(path)
 		if f == nil || err == nil {
 			return f, h, err
 		}
-		// A log that is ahead of the superblock may be that of a writer who has
-		// begun meanwhile, or of another file that is under the path now.
+		// A log that is ahead of the superblock may belong to a writer that has begun
+		// meanwhile, or to another file that is at the path now.
 		again, readErr := readHead(f)
 		same := readErr == nil && again.Raw == h.Raw && sameFile(f, path)
 		f.Close()
@@ -43,14 +43,14 @@ func OpenFile(path string) (*os.File, *Head, error) {
 	}
 }
 
-// headTries bounds how often the superblocks of a file are read again because they changed
-// meanwhile. A checkpoint changes them, and takes longer than reading them does.
+// headTries bounds how often OpenFile retries because the superblocks changed meanwhile.
+// A checkpoint changes them, and takes longer than reading them does.
 const headTries = 10
 
-// openFile is OpenFile, once. If only a log beside the file contradicts it, the file is
-// returned with the error.
+// openFile is one try of OpenFile. If only a log beside the file contradicts the
+// superblock, it returns the open file with the error.
 func openFile(path string) (*os.File, *Head, error) {
-	// Looked at before it is opened: opening a pipe would wait for a writer.
+	// Check before opening: opening a pipe would wait for a writer.
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, nil, err
@@ -77,9 +77,8 @@ func openFile(path string) (*os.File, *Head, error) {
 // afterHead lets a test start a writer.
 var afterHead = func() {}
 
-// checkLeftLog checks a superblock that says clean or sealed against a log that may lie
-// beside the file (L2). Every generation starts at the same place, so one page of
-// records suffices.
+// checkLeftLog checks a clean or sealed superblock against a log that may be beside the
+// file (L2). Every generation starts at the same place, so one page of records suffices.
 func checkLeftLog(path string, sb *layout.Superblock) error {
 	if target, err := realPath(path); err == nil {
 		path = target
@@ -90,7 +89,7 @@ func checkLeftLog(path string, sb *layout.Superblock) error {
 		}
 		log, err := os.Open(path + name.String())
 		if err != nil {
-			continue // one that this process may not read
+			continue // a log that this process may not read
 		}
 		words := make([]uint64, wal.FirstWord+wal.PageWords)
 		_, err = log.ReadAt(Bytes(words), 0)
@@ -119,8 +118,8 @@ func readHead(f *os.File) (*Head, error) {
 	return h, h.Superblock.CheckFileSize(h.Geometry, h.Size)
 }
 
-// readError returns the error for a read that met the end of a file, which was longer
-// when it was opened, or err.
+// readError returns err, or a corruption error if err says that the file ended early: it
+// was longer when it was opened.
 func readError(f *os.File, off int64, err error) error {
 	if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return err

@@ -15,8 +15,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/fault"
 )
 
-// recordCalls lists the calls of the system that f makes, writes that follow one another as
-// one.
+// recordCalls returns the system calls that f makes, with consecutive writes as one.
 func recordCalls(t *testing.T, f func() error) []string {
 	t.Helper()
 	var calls []string
@@ -50,9 +49,9 @@ func newGoldenFiles(t *testing.T) *Files {
 	return v
 }
 
-// TestOrderOfPublish: a new file is durable, size and content, before it has its name, and
-// its name is durable before Publish returns. Nobody can tell from what stands on the disk
-// of a machine that loses no power.
+// TestOrderOfPublish checks that the size and content of a new file are durable before it
+// gets its name, and that its name is durable before Publish returns. It checks the calls,
+// since the disk shows no difference unless the power fails.
 //
 //	go test -tags faults ./recovery -run Order -v
 func TestOrderOfPublish(t *testing.T) {
@@ -83,14 +82,14 @@ func TestOrderOfPublish(t *testing.T) {
 		mustCall(t, name, calls,
 			"msync", "fsync", // content and size
 			"rename",
-			"remove", "remove", // the logs of the file that was replaced
-			"syncdir", // the name, and that the logs are gone
+			"remove", "remove", // the logs of the replaced file
+			"syncdir", // the name and the removal of the logs
 		)
 	}
 }
 
-// TestOrderOfFiles: what [Volume] says is durable when its functions return is, on the
-// volume of the operating system. The explorer has another one.
+// TestOrderOfFiles checks that the functions of Files make durable what [Volume] requires.
+// The explorer uses a different volume.
 func TestOrderOfFiles(t *testing.T) {
 	v := newGoldenFiles(t)
 	var log File
@@ -108,10 +107,10 @@ func TestOrderOfFiles(t *testing.T) {
 	}
 }
 
-// TestOrderOfBegin: before the first operation there is a log that is durable, with its
-// name, and a superblock that leads to it; the log has its last name, durably, before an
-// operation is logged. A writer that closes leaves a superblock, in one slot first, before
-// the log goes.
+// TestOrderOfBegin checks that, before the first operation is logged, the log, its name and
+// the superblock that has its salt are durable, and that the log then durably has its final
+// name. A writer that closes stores its superblock, in one slot first, before it removes the
+// log.
 func TestOrderOfBegin(t *testing.T) {
 	v := newGoldenFiles(t)
 	w, _, err := NewWriter(v)
@@ -130,7 +129,7 @@ func TestOrderOfBegin(t *testing.T) {
 		create,
 		log,    // its header
 		filter, // a slot without the checksum of what was in it
-		filter, // the superblock that says live, in this slot
+		filter, // the live superblock, in this slot
 		keep)...)
 	calls = recordCalls(t, func() error { return w.Checkpoint(wal.MinBytes) })
 	mustCall(t, "Checkpoint", calls, slices.Concat(
@@ -143,8 +142,8 @@ func TestOrderOfBegin(t *testing.T) {
 	mustCall(t, "Clean", recordCalls(t, w.Clean), slices.Concat(
 		filter, // the region
 		filter, // a slot without its checksum
-		filter, // the superblock that says clean, in this slot
-		filter, // and in all others
+		filter, // the clean superblock, in this slot
+		filter, // and in all other slots
 		remove)...)
 	if err := w.Begin(wal.MinBytes); err != nil {
 		t.Fatal(err)
@@ -155,10 +154,10 @@ func TestOrderOfBegin(t *testing.T) {
 	mustCall(t, "Seal", recordCalls(t, seal), slices.Concat(filter, filter, filter, remove)...)
 }
 
-// TestPublishTellsOfALogThatStays: where the log of the file that was replaced cannot be
-// removed, the new file is in its place, and the error says why.
+// TestPublishTellsOfALogThatStays checks that, if a log of the replaced file cannot be
+// removed, the new file is in place and the error says why.
 func TestPublishTellsOfALogThatStays(t *testing.T) {
-	for n := 1; n <= 2; n++ { // which of the two names it has
+	for n := 1; n <= 2; n++ { // which of its two names the log has
 		f, _ := openGolden(t)
 		d, err := NewDraft(f.Name())
 		if err == nil {
@@ -186,9 +185,9 @@ func TestPublishTellsOfALogThatStays(t *testing.T) {
 	}
 }
 
-// TestPublisherHasTheLock: a new file is locked from before it has its name until the logs
-// of the one it replaces are gone. A writer that opened it in between would make a log under
-// the name that is about to be removed.
+// TestPublisherHasTheLock checks that a new file is locked from before it gets its name until
+// the logs of the old file are gone. A writer that opened it in between would make a log
+// under a name that is about to be removed.
 func TestPublisherHasTheLock(t *testing.T) {
 	f, _ := openGolden(t)
 	image, err := os.ReadFile(f.Name())

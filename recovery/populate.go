@@ -2,16 +2,15 @@ package recovery
 
 import "runtime"
 
-// populateStep is how much of a mapping is populated between two reports.
+// populateStep is how many bytes are read between two progress reports.
 const populateStep = 64 << 20
 
 // Populate reads the mapping into memory and enters it into the page table, so that
 // lookups do not fault. more, if not nil, is called with the progress; Populate stops
 // if it returns false.
 //
-// Set small for a mapping of a file that is written to, which is advised to be random:
-// the page cache then holds small pages (see [Files.ShrinkPages]), but they are read
-// many at a time, not one by one.
+// Set small for a file that is written to, whose mapping has read-ahead off: the page cache
+// then holds small pages (see [Files.ShrinkPages]), but reads many of them at a time.
 func (m *Mapping) Populate(small bool, more func(done, total int64) bool) error {
 	total := int64(len(m.Data))
 	for off := int64(0); off < total; off += populateStep {
@@ -29,14 +28,14 @@ func (m *Mapping) Populate(small bool, more func(done, total int64) bool) error 
 	return nil
 }
 
-// touch loads a byte of each page of part, which is a part of data.
+// touch loads a byte of each page of part, a part of data.
 func touch(data, part []byte) error {
 	fault := Guard(data, func() {
 		var sum byte
 		for i := 0; i < len(part); i += 4096 {
 			sum += part[i]
 		}
-		runtime.KeepAlive(sum) // so that the loads are made
+		runtime.KeepAlive(sum) // keeps the loads
 	})
 	if fault != nil {
 		return fault

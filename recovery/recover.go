@@ -13,11 +13,11 @@ import (
 
 // A Recovery says what opening a file for writing found and did.
 type Recovery struct {
-	Recovered bool // a writer had died; the fields below except UserSeq and Operations describe what it left
-	Discarded bool // its log was discarded: see DiscardLog
+	Recovered bool // a writer had died, and the fields from Generation on describe what it left
+	Discarded bool // its log was discarded; see DiscardLog
 
 	// UserSeq is the last durable user sequence, and Operations the number of durable
-	// operations after it. A client that repeats its operations from there, without the
+	// operations after it. A client that repeats its operations from there, skipping the
 	// first Operations of them, loses none and does none twice.
 	UserSeq, Operations uint64
 
@@ -69,7 +69,7 @@ func (w *Writer) open() (*Recovery, error) {
 }
 
 // repairSlots stores the superblock of a file at rest again in the slots where a crash
-// has cut a store short. To Verify, a slot that a power loss left would be damage.
+// has cut a store short. Verify would otherwise report such a slot as damage.
 func (w *Writer) repairSlots() error {
 	var cut slotSet
 	for slot := range layout.SuperblockSlots {
@@ -85,17 +85,17 @@ func (w *Writer) repairSlots() error {
 
 // findLog finds the log of a live superblock: the one whose header has its salt,
 // whatever its name. It fails if there is none, or if any log has a record of a later
-// generation than the superblock: then that is an old one, and the newest is lost. left
-// reports whether a log lies beside a superblock that is not live: one that a clean
-// close did not get to remove.
+// generation than the superblock, since then the newest superblock is lost. left reports
+// whether the log of a file that is not live still exists because a clean close was
+// interrupted.
 func (w *Writer) findLog() (found File, left bool, err error) {
-	var wrong []error // why each existing log is not the one
+	var wrong []error // why each other log is not the one
 	for _, name := range []LogName{CurrentLog, NextLog} {
 		log, err := w.vol.OpenLog(name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if errors.Is(err, layout.ErrCorrupt) { // a new log that was not finished, or one cut short
+		if errors.Is(err, layout.ErrCorrupt) { // an unfinished new log, or one cut short
 			wrong = append(wrong, err)
 			continue
 		}
@@ -124,7 +124,7 @@ func (w *Writer) findLog() (found File, left bool, err error) {
 	return nil, false, &layout.CorruptError{Region: layout.RegionLog, Rule: "L1: the file was not closed, and its log, NAME.stash, is missing"}
 }
 
-// outdated returns the error for a superblock that is not the newest there was.
+// outdated returns the error for a superblock when a newer one has been lost.
 func outdated(sb *layout.Superblock, name LogName) error {
 	return &layout.CorruptError{Region: layout.RegionSuperblock, Rule: fmt.Sprintf(
 		"L2: the newest superblock has generation %d, but NAME%s has records of a later one: a superblock is damaged or the file is an older copy", sb.Generation(), name)}
@@ -139,7 +139,7 @@ func closeLog(log File) error {
 }
 
 // recover replays the log of a dead writer. If it is interrupted, it can start again:
-// the superblock and the log are durable before anything that rests on them is stored,
+// the superblock and the log are durable before anything that depends on them is stored,
 // and until then no other superblock slot is written.
 func (w *Writer) recover(r *Recovery) error {
 	runtime := layout.NewView(w.Words()[layout.WordRuntime:], w.geometry).Runtime
@@ -151,9 +151,8 @@ func (w *Writer) recover(r *Recovery) error {
 	if err := w.settle(); err != nil {
 		return err
 	}
-	// From here on readers who find nothing answer "maybe". It is not before the
-	// superblock that says live is durable: an odd epoch beside one that says
-	// clean or sealed would be there for ever.
+	// From here on, readers that find nothing answer "maybe". The live superblock must be
+	// durable first: an odd epoch beside a clean or sealed one would stay odd for ever.
 	epoch := runtime[layout.RuntimeEpoch] | 1
 	w.storeRuntime(layout.RuntimeEpoch, epoch)
 	if err := w.hardenLog(scan.End); err != nil {
@@ -179,7 +178,7 @@ func (w *Writer) recover(r *Recovery) error {
 	return nil
 }
 
-// evenCounters increments the removal counters that an operation has left odd.
+// evenCounters increments the removal counters that an operation left odd.
 func (w *Writer) evenCounters(runtime []uint64) {
 	layout.Counters(func(word uint64) {
 		if c := atomic.LoadUint64(&runtime[word]); c&1 != 0 {
@@ -203,9 +202,9 @@ func (w *Writer) scanLog(promised uint64) (wal.Contents, error) {
 	return scan, errors.Join(bad, err)
 }
 
-// hardenLog makes what the scan found durable before anything rests on it. It may be in
-// the cache only; and after a failed sync the cache takes it for written although it is
-// not, so every word is stored again first.
+// hardenLog makes what the scan found durable before anything depends on it. It first
+// stores every word again: after a failed sync, a word may be only in the cache although
+// the system considers it written.
 func (w *Writer) hardenLog(end uint64) error {
 	words := w.log.Words()
 	for i := range min((end/wal.PageWords+1)*wal.PageWords, uint64(len(words))) {
@@ -214,10 +213,9 @@ func (w *Writer) hardenLog(end uint64) error {
 	return w.sync("the log", w.log)
 }
 
-// replay stores the last value that the log gives to each word, even if the mapping
-// already shows it, since that may be in the cache only. It does not store earlier
-// values, which would take the filter back in time under its readers; so it goes
-// through the log from the end.
+// replay stores the last value of each word in the log, even if the mapping already shows
+// it, since it may be only in the cache. It reads the log from the end to skip earlier
+// values, which would take the filter back in time under its readers.
 func (w *Writer) replay(scan wal.Contents) {
 	log := w.log.Words()
 	stored := make(wordSet)
@@ -238,7 +236,7 @@ func (w *Writer) replay(scan wal.Contents) {
 	}
 }
 
-// A wordSet is a set of words of a file: a bit for each, in pieces.
+// A wordSet is a set of words of a file: one bit per word, in pieces.
 type wordSet map[uint64]*[wordSetPiece / 64]uint64
 
 const wordSetPiece = 1 << 16 // words: 8 KiB of bits for 512 KiB of a file

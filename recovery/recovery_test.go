@@ -65,7 +65,8 @@ func TestDraftPublish(t *testing.T) {
 	d.Discard()
 }
 
-// TestDraftKeepsWhatTheOldFileWas: its permissions, and its place behind a link.
+// TestDraftKeepsWhatTheOldFileWas checks that the new file keeps the permissions of the old
+// one, and its place behind a link.
 func TestDraftKeepsWhatTheOldFileWas(t *testing.T) {
 	dir := t.TempDir()
 	path, link := filepath.Join(dir, "a"), filepath.Join(dir, "link")
@@ -155,8 +156,8 @@ func TestDraftLocksTheOldFile(t *testing.T) {
 	second.Discard()
 }
 
-// TestDraftLocksWhatAppears: a file that comes to stand under the name while a
-// draft is being made, and has a writer, is not replaced.
+// TestDraftLocksWhatAppears checks that a file that appears under the name while a draft is
+// being made is not replaced if it has a writer.
 func TestDraftLocksWhatAppears(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a")
@@ -186,8 +187,8 @@ func TestDraftLocksWhatAppears(t *testing.T) {
 	}
 }
 
-// TestLockIsOnTheFileOfThatName: a file that is replaced between opening and
-// locking it is not the one that is locked.
+// TestLockIsOnTheFileOfThatName checks that, if a file is replaced between opening and
+// locking it, the new file is locked.
 func TestLockIsOnTheFileOfThatName(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a")
@@ -250,7 +251,7 @@ func TestWriteZeros(t *testing.T) {
 	}
 }
 
-// TestGuard cuts a file short under its mapping, and loads from what is gone.
+// TestGuard cuts a file short under its mapping, and loads from the lost part.
 func TestGuard(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "a"))
 	if err != nil {
@@ -326,8 +327,8 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// TestOpenRefuses covers what is no file of bytes; the content of files is
-// tested where the format is.
+// TestOpenRefuses covers paths that are not regular files. Package layout tests the content
+// of files.
 func TestOpenRefuses(t *testing.T) {
 	dir := t.TempDir()
 	if _, _, err := OpenFile(dir); err == nil {
@@ -365,7 +366,7 @@ func openGolden(t *testing.T) (f *os.File, head *Head) {
 	return f, head
 }
 
-// TestReadWords: the copy is of one instant, or refused.
+// TestReadWords checks that ReadWords returns a snapshot or an error.
 func TestReadWords(t *testing.T) {
 	change := func(t *testing.T, f *os.File, off int64) {
 		w, err := os.OpenFile(f.Name(), os.O_RDWR, 0)

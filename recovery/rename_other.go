@@ -2,6 +2,5 @@
 
 package recovery
 
-// renameNoReplace renames a file, and fails with fs.ErrExist where something
-// stands under the new name.
+// renameNoReplace renames a file. It fails with fs.ErrExist if the new name is taken.
 func renameNoReplace(from, to string) error { return linkNew(from, to) }

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// syncLog makes a log durable: neither its size nor where its blocks are has
-// changed since it was made, so its data is all there is to write.
+// syncLog makes a log durable. Its size and the places of its blocks have not changed since
+// it was made, so only its data needs writing.
 func syncLog(m *Mapping, f *os.File) error {
 	if err := fault.At("fdatasync"); err != nil {
 		return err

@@ -2,6 +2,6 @@ package recovery
 
 import "os"
 
-// openDir gives nothing: Windows has no call to sync a directory, and makes a
-// rename durable with its journal.
+// openDir returns nil: Windows has no call to sync a directory, and makes a rename durable
+// with its journal.
 func openDir(string) (*os.File, error) { return nil, nil }

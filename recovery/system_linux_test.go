@@ -16,7 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestOpenDoesNotWaitForAPipe: opening a pipe for reading waits for a writer.
+// TestOpenDoesNotWaitForAPipe checks that OpenFile refuses a pipe: opening one for reading
+// would wait for a writer.
 func TestOpenDoesNotWaitForAPipe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	if err := unix.Mkfifo(path, 0o600); err != nil {
@@ -30,8 +31,8 @@ func TestOpenDoesNotWaitForAPipe(t *testing.T) {
 	}
 }
 
-// TestNoPermission: as root, which may do anything, it drops that right for
-// this thread.
+// TestNoPermission tests files that the process may not open. As root, it first drops the
+// right to open anything, for its thread.
 func TestNoPermission(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a")
@@ -83,10 +84,12 @@ func TestResident(t *testing.T) {
 	}
 }
 
-// rss gives how many KiB of the mapping of a file with such rights are in the page table.
+// rss returns how many KiB of the mapping of a file with the given rights are in the page
+// table.
 func rss(t *testing.T, path, rights string) string { return ofMapping(t, path, rights, "Rss") }
 
-// ofMapping gives a number that the kernel has of the mapping of a file with such rights.
+// ofMapping returns a number that the kernel keeps for the mapping of a file with the given
+// rights.
 func ofMapping(t *testing.T, path, rights, name string) string {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/smaps")
@@ -102,7 +105,8 @@ func ofMapping(t *testing.T, path, rights, name string) string {
 	return string(bytes.Fields(text)[0])
 }
 
-// TestLargePages: a file on tmpfs has them from its begin to its end, for whoever maps it.
+// TestLargePages checks that a file on tmpfs has large pages from its beginning to its end,
+// in every mapping.
 func TestLargePages(t *testing.T) {
 	dir, err := os.MkdirTemp("/dev/shm", "mmapfilter")
 	if err != nil {
@@ -176,7 +180,7 @@ func TestIsSince(t *testing.T) {
 	}
 }
 
-// TestFaultsOfBothMappings: a fault has its offset in the file, by whichever mapping.
+// TestFaultsOfBothMappings checks that a fault in either mapping has its offset in the file.
 func TestFaultsOfBothMappings(t *testing.T) {
 	text, err := os.ReadFile("../testdata/blocked-clean.mmf")
 	path := filepath.Join(t.TempDir(), "a")
@@ -209,9 +213,9 @@ func TestFaultsOfBothMappings(t *testing.T) {
 	}
 }
 
-// TestSyncedPagesLeaveThePageTable: those of the log and of the region that have been
-// stored to, before each sync, where the kernel lets them; those that lookups load from
-// stay.
+// TestSyncedPagesLeaveThePageTable checks that each sync removes the pages of the log and of
+// the region that have been stored to from the page table, if delaysRmap is set, and that the
+// pages that lookups load from stay.
 func TestSyncedPagesLeaveThePageTable(t *testing.T) {
 	defer func(is bool) { delaysRmap = is }(delaysRmap)
 	for _, delaysRmap = range []bool{true, false} {
@@ -229,7 +233,7 @@ func testSyncedPages(t *testing.T, leave bool) {
 			t.Errorf("%s KiB of %s after a sync, want %s", after, what, before)
 		}
 	}
-	dir, err := filepath.EvalSymlinks(t.TempDir()) // as smaps names it
+	dir, err := filepath.EvalSymlinks(t.TempDir()) // the name in smaps
 	if err != nil {
 		t.Fatal(err)
 	}

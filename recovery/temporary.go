@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// A temporary file of path has the name of path, or its beginning where that is long, and
+// The name of a temporary file of path is that of path, cut short if it is long, plus
 //
 //	.tmp-0123456789abcdef
 //
-// with 16 random digits. The process that made it has a lock of it as long as it
-// lives, see lockDraft, so that others can tell it from one that a dead process left.
+// with 16 random digits. The process that made it holds a lock on it (lockDraft) as long as
+// the process lives, so that others can tell it from a file that a dead process left.
 const (
 	temporaryMark   = ".tmp-"
 	temporaryDigits = 16
-	temporaryBase   = 200 // bytes of the name of path: names have at most 255
+	temporaryBase   = 200 // bytes kept of the name of path: a name has at most 255
 )
 
 // temporaryPrefix is the start of the names of all temporary files of path.
@@ -30,8 +30,8 @@ func temporaryPrefix(path string) string {
 	return filepath.Join(dir, base) + temporaryMark
 }
 
-// createBeside makes a temporary file of path and locks it. If it cannot be locked, as
-// on a file system without locks, no process can remove it by mistake either.
+// createBeside makes a temporary file of path and locks it. If locking fails, as on a file
+// system without locks, no other process can lock the file and remove it by mistake either.
 func createBeside(path string, mode fs.FileMode) (*os.File, error) {
 	for {
 		var nonce [temporaryDigits / 2]byte
@@ -46,15 +46,15 @@ func createBeside(path string, mode fs.FileMode) (*os.File, error) {
 		if removed := err == nil && !sameFile(f, name); err != ErrLocked && !removed {
 			return f, nil
 		}
-		f.Close() // removeStale of another process came before the lock: the file is gone, or about to be
+		f.Close() // removeStale of another process came first: the file is gone, or will be
 	}
 }
 
 // afterCreate lets a test remove the file.
 var afterCreate = func(name string) {}
 
-// removeStale removes the temporary files of path whose process has died. Files that
-// cannot be removed stay and do no harm.
+// removeStale removes the temporary files of path whose process has died. Files that it
+// cannot remove do no harm.
 func removeStale(path string) {
 	prefix := temporaryPrefix(path)
 	entries, _ := os.ReadDir(filepath.Dir(path))

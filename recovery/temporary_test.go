@@ -11,8 +11,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 )
 
-// TestPublishedFileIsNobodysTemporaryFile: a process that looks for stale files, and has
-// opened one before it got its name, keeps no writer out of the new file.
+// TestPublishedFileIsNobodysTemporaryFile checks that a process that looks for stale files
+// keeps no writer out of a new file, even if it opened the file before it got its name.
 func TestPublishedFileIsNobodysTemporaryFile(t *testing.T) {
 	f, _ := openGolden(t)
 	path := f.Name() + "-new"
@@ -46,8 +46,8 @@ func TestPublishedFileIsNobodysTemporaryFile(t *testing.T) {
 	v.Close()
 }
 
-// TestDraftIsClosedToOthers: before the new file has the permissions of the old one, nobody
-// else may open it; and the log of a filter may be opened by whoever may open the filter.
+// TestDraftIsClosedToOthers checks that no other user may open the new file before it has the
+// permissions of the old one, and that users that may open a filter may open its log.
 func TestDraftIsClosedToOthers(t *testing.T) {
 	f, _ := openGolden(t)
 	path := f.Name()
@@ -82,8 +82,8 @@ func TestDraftIsClosedToOthers(t *testing.T) {
 	}
 }
 
-// TestStaleTemporaryFiles: a draft removes the temporary files that dead processes left
-// for the same path, and no file that is anything else.
+// TestStaleTemporaryFiles checks that a draft removes the temporary files that dead processes
+// left for the same path, and no other file.
 func TestStaleTemporaryFiles(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a")
@@ -101,7 +101,7 @@ func TestStaleTemporaryFiles(t *testing.T) {
 	}
 	stays = append(stays, "a.tmp-aaaaaaaaaaaaaaaa")
 
-	// Two that live: a draft that is being filled, and its scratch file where that has a name.
+	// Two live files: a draft that is being filled and, if it has a name, its scratch file.
 	live, err := NewDraft(path)
 	if err != nil {
 		t.Fatal(err)
@@ -141,7 +141,7 @@ func TestStaleTemporaryFiles(t *testing.T) {
 	if err := live.Allocate(100); err != nil {
 		t.Fatal(err)
 	}
-	other, err = NewDraft(path) // the lock goes on when the file is mapped
+	other, err = NewDraft(path) // the lock stays when the file is mapped
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,9 +152,9 @@ func TestStaleTemporaryFiles(t *testing.T) {
 	check(append(stays[:len(stays)-1:len(stays)-1], "a"))
 }
 
-// TestTemporaryFileIsTakenAway: between the creation of a temporary file and its lock,
-// it looks like that of a dead process. Where another process removes it then, the
-// draft makes another.
+// TestTemporaryFileIsTakenAway checks that a draft makes a new temporary file if another
+// process removes the first one before it is locked, when it looks like that of a dead
+// process.
 func TestTemporaryFileIsTakenAway(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a")
 	defer func(old func(string)) { afterCreate = old }(afterCreate)
@@ -164,7 +164,7 @@ func TestTemporaryFileIsTakenAway(t *testing.T) {
 		switch made = append(made, name); len(made) {
 		case 1:
 			removeStale(path)
-		case 2: // the other process is about to
+		case 2: // the other process is about to remove it
 			f, err := os.OpenFile(name, os.O_RDWR, 0)
 			if err == nil {
 				err = lockDraft(f)
@@ -193,7 +193,7 @@ func TestTemporaryFileIsTakenAway(t *testing.T) {
 	}
 }
 
-// TestLongNames: a name of as many bytes as a file system takes is no hindrance to a draft.
+// TestLongNames checks that a draft works with the longest name that a file system takes.
 func TestLongNames(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{strings.Repeat("n", 255), strings.Repeat("ü", 127), "x" + strings.Repeat("ü", 127)} {
@@ -214,8 +214,9 @@ func TestLongNames(t *testing.T) {
 	}
 }
 
-// TestDraftFollowsLinks: a symbolic link stays one, and what it leads to is made or
-// replaced, by whichever way, wherever the process is, and also where nothing stands.
+// TestDraftFollowsLinks checks that a symbolic link stays a link, and that its target is made
+// or replaced, whatever the path of the link, the working directory and whether the target
+// exists.
 func TestDraftFollowsLinks(t *testing.T) {
 	for _, exists := range []bool{false, true} {
 		for name, draft := range map[string]func(string) (*Draft, error){"NewDraft": NewDraft, "NewDraftOf": NewDraftOf} {
@@ -234,8 +235,8 @@ func TestDraftFollowsLinks(t *testing.T) {
 				filepath.Join("deep/er", "loop"): filepath.Join("..", "loop"),
 				filepath.Join("deep", "nowhere"): filepath.Join("missing", "f"),
 			}
-			// A link in a folder that is reached by a link: what ".." leads to is beside the
-			// folder, not beside the link to it.
+			// A link in a directory that is itself reached by a link: ".." leads to the
+			// parent of the directory, not of the link to it.
 			other := t.TempDir()
 			if err := errors.Join(os.MkdirAll(filepath.Join(other, "b", "c"), 0o700), os.Symlink(filepath.Join(other, "b", "c"), filepath.Join(dir, "aside")),
 				os.Symlink(filepath.Join("..", "target"), filepath.Join(other, "b", "c", "link"))); err != nil {

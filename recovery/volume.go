@@ -1,18 +1,18 @@
 package recovery
 
 // A File is a file in memory, shared with every process that maps it. A stored word
-// survives the death of the process at once. It survives a power loss after the next
-// Sync; without one it may or may not, word by word.
+// survives the death of the process at once, and a power loss after the next Sync. Before
+// that, each word may or may not survive a power loss.
 type File interface {
-	// Words returns the content. Read it with atomic loads, and change it through Store
-	// only.
+	// Words returns the content. Read it with atomic loads, and change it only through
+	// Store.
 	Words() []uint64
 	// Store sets a word atomically. If other processes read the file, they see the
 	// stores in order.
 	Store(word, value uint64)
-	// Prefetch asks for the cache line of a word that will be stored to.
+	// Prefetch prefetches the cache line of a word that will be stored to.
 	Prefetch(word uint64)
-	// Sync makes durable what was stored before the call. If it fails, anything stored
+	// Sync makes everything stored before the call durable. If it fails, anything stored
 	// since the last successful Sync may or may not be durable, and another Sync does
 	// not help.
 	Sync() error
@@ -25,7 +25,7 @@ type RunStorer interface {
 	StoreRun(word uint64, values []uint64)
 }
 
-// storeRun returns the StoreRun of a file, or one made of Store.
+// storeRun returns the StoreRun of a file, or one that calls Store for each word.
 func storeRun(f File) func(word uint64, values []uint64) {
 	if f, ok := f.(RunStorer); ok {
 		return f.StoreRun
@@ -37,8 +37,8 @@ func storeRun(f File) func(word uint64, values []uint64) {
 	}
 }
 
-// A LogName is one of the two names a log may have. Its String is what follows the name
-// of the filter file.
+// A LogName is one of the two names a log may have. Its String is the suffix to the name of
+// the filter file.
 type LogName int
 
 const (
@@ -48,9 +48,9 @@ const (
 
 func (n LogName) String() string { return [...]string{".stash", ".stash.new"}[n] }
 
-// A Volume is what the write protocol runs on: a filter file, whose lock this process
-// has, and its logs. [Files] is the Volume of the operating system; package crashsim
-// has one that loses power.
+// A Volume is a filter file, whose lock this process has, and its logs. The write protocol
+// runs on a Volume. [Files] is the one of the operating system; package crashsim has one
+// that loses power.
 type Volume interface {
 	// Filter returns the filter file, including the room for its checksums.
 	Filter() File
@@ -58,15 +58,15 @@ type Volume interface {
 	Named() error
 	// OpenLog opens a log. If there is none, the error is fs.ErrNotExist.
 	OpenLog(LogName) (File, error)
-	// CreateLog makes a log of zero bytes named NextLog and replaces one of that name.
-	// Its bytes and its name are durable. If the error is ErrNoRoom, there is no log of
-	// that name and nothing else has changed.
+	// CreateLog makes a log named NextLog, filled with zero bytes, and replaces one of
+	// that name. Its bytes and its name are durable. If the error is ErrNoRoom, there is no
+	// log of that name and nothing else has changed.
 	CreateLog(bytes int64) (File, error)
 	// KeepLog renames NextLog to CurrentLog, durably.
 	KeepLog() error
 	// RemoveLogs removes both logs, durably.
 	RemoveLogs() error
-	// Random returns 64 bits that nobody can guess.
+	// Random returns 64 unpredictable bits.
 	Random() uint64
 	Close() error
 }

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Warning says what the file system of f cannot promise to a writer, or returns "" if
-// nothing is known.
+// Warning says what the file system of f cannot promise to a writer, or returns "" if no
+// such limit is known.
 func Warning(f *os.File) string {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {

@@ -4,6 +4,6 @@ package recovery
 
 import "os"
 
-// Warning says what the file system of f cannot promise to a writer; "" where
-// nothing is known.
+// Warning says what the file system of f cannot promise to a writer. It returns "": no
+// limit is known on this system.
 func Warning(*os.File) string { return "" }

@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// Words returns the same memory as 64-bit words. The length must be a multiple of 8,
+// Words returns the memory of b as 64-bit words. The length must be a multiple of 8,
 // and the start aligned to 8 bytes, as every mapping is. The words have the byte order
 // of the machine, which must be that of the file: see platform_bigendian.go.
 func Words(b []byte) []uint64 {
@@ -15,12 +15,12 @@ func Words(b []byte) []uint64 {
 	return unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/8)
 }
 
-// Bytes returns the same memory as bytes.
+// Bytes returns the memory of w as bytes.
 func Bytes(w []uint64) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(w))), len(w)*8)
 }
 
-// address returns where b starts in memory: to locate a fault in it, and for a system
-// call that no package wraps. The garbage collector must not move the memory: it must
+// address returns where b starts in memory, to locate a fault in it, and for a system
+// call that no package wraps. The garbage collector must not move the memory, so it must
 // be a mapping.
 func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }

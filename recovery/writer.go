@@ -14,41 +14,42 @@ import (
 // A Writer owns the order of the writes to one filter. The package essay has the rules
 // and a diagram.
 //
-// Calls come from one goroutine at a time, with one exception: one Harden and one
-// SyncRegion at a time may run beside each other and beside Append, Skip and EndSegment.
+// Calls must come from one goroutine at a time, with one exception: one Harden and one
+// SyncRegion at a time may run concurrently with each other and with Append, Skip and
+// EndSegment.
 type Writer struct {
 	vol      Volume
 	filter   File
 	geometry layout.Geometry
 
-	slot  int               // of the newest superblock
-	sb    layout.Superblock // and what is in it
-	known slotSet           // the slots that are on the disk as in the cache
+	slot  int               // slot of the newest superblock
+	sb    layout.Superblock // the newest superblock
+	known slotSet           // slots known to be the same on the disk as in the cache
 
 	log    File        // nil while the state is not live
 	lw     *wal.Writer // lays out the open segment
-	record wal.Record  // that is appended
+	record wal.Record  // scratch for Append
 
-	// What the operations appended so far make of the filter.
+	// The state after all operations appended so far.
 	length, userSeq, operation uint64
 
-	// durable is what the log is known to be durable up to, and what the
-	// mapping holds. Harden writes it.
+	// durable is the point up to which the log is known to be durable, and which the
+	// mapping holds. Harden updates it.
 	durable struct {
 		lsn                atomic.Uint64
 		userSeq, operation atomic.Uint64
 	}
-	turn    int      // of the promise
-	odd     []uint64 // for apply
+	turn    int      // counts promises
+	odd     []uint64 // scratch for apply
 	failed  atomic.Pointer[error]
-	cramped error // why the log could not be given another size; nil once it was
+	cramped error // why the last attempt to resize the log failed; nil if it succeeded
 
-	syncing sync.Mutex // the filter file
+	syncing sync.Mutex // serialises syncs of the filter file
 
 	commits, checkpoints atomic.Uint64
 }
 
-// NewWriter takes over a volume. If its writer has died, it recovers the file first.
+// NewWriter takes over a volume. If its last writer died, NewWriter recovers the file first.
 func NewWriter(vol Volume) (*Writer, *Recovery, error) {
 	w := &Writer{vol: vol, filter: vol.Filter()}
 	r, err := w.open()
@@ -99,17 +100,16 @@ func (w *Writer) Err() error {
 // Failed reports whether Err returns an error.
 func (w *Writer) Failed() bool { return w.failed.Load() != nil }
 
-// Fail poisons the writer (W8): after an error the cache may not hold what the disk
-// holds, and no retry can tell. It returns ErrFailed with the first error that the
-// writer failed on.
+// Fail poisons the writer (W8): after an error the cache may differ from the disk, and no
+// retry can tell. It returns ErrFailed with the first error that the writer failed on.
 func (w *Writer) Fail(err error) error {
 	w.failed.CompareAndSwap(nil, &err)
 	return w.Err()
 }
 
-// syncFilter makes the filter file durable or poisons the writer. If several syncs of a
-// file run at the same time, the system may report an error to one of them only. So
-// syncFilter runs one at a time, and the next one sees that the writer has failed.
+// syncFilter makes the filter file durable or poisons the writer. The system may report an
+// error to only one of several concurrent syncs of a file. So calls run one at a time, and
+// the next one sees that the writer has failed.
 func (w *Writer) syncFilter(what string) error {
 	w.syncing.Lock()
 	defer w.syncing.Unlock()
@@ -139,8 +139,8 @@ func (w *Writer) LogBytes() (size, used int64) {
 	return int64(len(w.log.Words())) * 8, int64(w.lw.End()) * 8
 }
 
-// Cramped returns the error that kept the last checkpoint that was to change the size
-// of the log from doing so, or nil if none did.
+// Cramped returns the error that kept the last attempted change of the log's size from
+// succeeding, or nil if it succeeded.
 func (w *Writer) Cramped() error { return w.cramped }
 
 // Begin makes the file ready for the first operation (W7): it makes a durable log of
@@ -149,14 +149,14 @@ func (w *Writer) Begin(logBytes int64) error {
 	if err := w.Err(); err != nil {
 		return err
 	}
-	// CreateLog may remove the log of a writer that died: the superblock that
-	// does without it must be durable.
+	// CreateLog may remove the log of a dead writer, so the superblock that does not
+	// need that log must be durable first.
 	if err := w.settle(); err != nil {
 		return err
 	}
 	next := w.next(layout.Live)
 	if w.sb.State() == layout.Sealed {
-		// The trailer and every copy of the file speak of the old content.
+		// The trailer and every copy of the file describe the old content.
 		next.SetUUID(wal.NextUUID(w.sb.UUID(), next.LogSalt()))
 	}
 	return w.switchLog(&next, logBytes)
@@ -180,12 +180,12 @@ func (w *Writer) next(state layout.State) layout.Superblock {
 }
 
 // switchLog starts the generation of a live superblock, in the existing log or, if
-// logBytes is not its size, in a new one. The header that leads to the log is durable
-// before the superblock that leads to the header; and the log that the old superblock
-// leads to is intact until the new one is durable (W5).
+// logBytes is not its size, in a new one. The header of the log is durable before the
+// superblock that has its salt, and the log of the old superblock stays intact until the
+// new superblock is durable (W5).
 func (w *Writer) switchLog(next *layout.Superblock, logBytes int64) error {
 	if err := w.vol.Named(); err != nil {
-		return w.Fail(err) // W9: the logs of that name are another file's
+		return w.Fail(err) // W9: the logs under that name belong to another file
 	}
 	log, created := w.log, false
 	if size, _ := w.LogBytes(); size != logBytes {
@@ -194,7 +194,7 @@ func (w *Writer) switchLog(next *layout.Superblock, logBytes int64) error {
 		case err == nil:
 			log, created, w.cramped = larger, true, nil
 		case log != nil && errors.Is(err, ErrNoRoom):
-			logBytes, w.cramped = size, err // nothing has changed, and the log that there is will do
+			logBytes, w.cramped = size, err // nothing has changed: keep the existing log
 		default:
 			return w.Fail(fmt.Errorf("create the log: %w", err))
 		}
@@ -228,7 +228,7 @@ func (w *Writer) switchLog(next *layout.Superblock, logBytes int64) error {
 }
 
 // putSuperblock makes a superblock durable in the slot whose loss matters least. The
-// newest one stays until then.
+// newest one stays intact until then.
 func (w *Writer) putSuperblock(sb *layout.Superblock) error {
 	slot := w.spareSlot()
 	if err := w.scrub(slotSet(1) << slot); err != nil {
@@ -261,12 +261,12 @@ func (w *Writer) copySuperblock(slots slotSet) error {
 	return nil
 }
 
-// settle makes the newest superblock durable unless this process has done so: it may be
-// in the cache only, left by a writer whose sync failed or that died before it. Nothing
-// may rest on it until then: no other slot is written, and no log removed.
+// settle makes the newest superblock durable unless this process already has: it may be
+// only in the cache, left by a writer that died before its sync or whose sync failed.
+// Until it is durable, no other slot may be written and no log removed.
 //
 // It is stored again in its own slot. Another slot, even one that holds the same or an
-// older superblock, may be the only durable one: the cache does not tell.
+// older superblock, may be the only durable one; the cache cannot tell.
 func (w *Writer) settle() error {
 	if w.known.has(w.slot) {
 		return nil
@@ -279,11 +279,10 @@ func (w *Writer) settle() error {
 	return nil
 }
 
-// scrub removes the checksums from those of the slots whose state on the disk this
-// process does not know: whatever the cache shows, a crash may have left a superblock
-// half written there, and a failed sync may have left it so under a complete one.
-// Storing another over it could complete it, where both hold the same. Without its
-// checksum, durably, nothing can.
+// scrub durably removes the checksums of the given slots, except those whose state on the
+// disk is known. Whatever the cache shows, the disk may have a half-written superblock
+// there, left by a crash or by a failed sync. Storing another over it could complete it,
+// where the two agree. Without its checksum, nothing can.
 func (w *Writer) scrub(slots slotSet) error {
 	if err := w.settle(); err != nil {
 		return err
@@ -308,11 +307,11 @@ func (s slotSet) has(slot int) bool { return s>>slot&1 != 0 }
 
 const superblockWords = layout.SuperblockBytes / 8
 
-// unsign removes the checksum of a slot: it is the last word.
+// unsign removes the checksum of a slot, which is in its last word.
 func (w *Writer) unsign(slot int) { w.filter.Store(uint64((slot+1)*superblockWords-1), 0) }
 
-// storeSuperblock stores a superblock. It removes the checksum of another slot first,
-// so that a slot that a killed writer has left half stored has none.
+// storeSuperblock stores a superblock. Unless the slot is that of the newest superblock,
+// it removes the checksum first, so that a killed writer leaves none on a half-stored one.
 func (w *Writer) storeSuperblock(slot int, sb *layout.Superblock) {
 	if slot != w.slot {
 		w.unsign(slot)
@@ -322,7 +321,7 @@ func (w *Writer) storeSuperblock(slot int, sb *layout.Superblock) {
 	}
 }
 
-// spareSlot returns the slot with the lowest generation other than that of the newest
+// spareSlot returns the slot with the lowest generation, other than the slot of the newest
 // superblock. A damaged slot counts as generation 0.
 func (w *Writer) spareSlot() int {
 	best, lowest := -1, uint64(0)
@@ -353,8 +352,8 @@ func (w *Writer) SegmentBytes() int64 {
 
 // Append appends an operation to the log, which must have room for it. It takes at
 // least one store, ordered so that no item is missing after any of them, and the change
-// in the number of items, from -1 to 1. It stores to nothing but the log (W1). From
-// then on the operation survives the death of the process (C2).
+// in the number of items, from -1 to 1. It stores only to the log (W1). Once it returns,
+// the operation survives the death of the process (C2).
 func (w *Writer) Append(stores []wal.Store, grow int) {
 	for len(stores) > 0 {
 		if stores = w.record.Gather(stores); len(stores) == 0 {
@@ -362,12 +361,12 @@ func (w *Writer) Append(stores []wal.Store, grow int) {
 		}
 		w.lw.Append(&w.record)
 	}
-	w.operation++ // not before: a fault in the log is no operation
+	w.operation++ // not earlier: after a fault in the log there is no operation to count
 	w.length += uint64(int64(grow))
 }
 
-// Skip counts an operation that changes nothing: an insert that found no room or whose
-// key may be there already, or a delete of a key that is not in the filter.
+// Skip counts an operation that changes nothing: an insert that finds no room or whose
+// key may already be there, or a delete of a key that is not in the filter.
 func (w *Writer) Skip() { w.operation++ }
 
 // A Segment is a segment of the log: the operations of one commit.
@@ -412,9 +411,9 @@ func (w *Writer) Harden(b Segment) error {
 	return nil
 }
 
-// promise records that the log is durable up to lsn, so that damage in it can be told
-// from a torn tail. The promise is in the filter file: a page of the log would be
-// written with every commit, and an older copy of the log would bring its own.
+// promise records that the log is durable up to lsn, to tell damage from a torn tail. The
+// promise is in the filter file: in the log, every commit would write a page for it, and an
+// older copy of the log would bring its own.
 func (w *Writer) promise(lsn uint64) {
 	w.turn++
 	layout.PutPromise(w.storeRuntime, w.turn, w.sb.LogSalt(), lsn)
@@ -422,17 +421,17 @@ func (w *Writer) promise(lsn uint64) {
 
 func (w *Writer) storeRuntime(word, value uint64) { w.filter.Store(layout.WordRuntime+word, value) }
 
-// applyAhead is how many records' words are prefetched before they are stored to: more than
-// the 10 to 24 cache misses that a core keeps under way, so that it never waits for one alone.
+// applyAhead is how many records ahead words are prefetched. It exceeds the number of cache
+// misses that a core keeps in flight, so that the core never waits for one alone.
 const applyAhead = 32
 
 // apply stores the records of a durable segment to the mapping, in order. The removal
 // counter of a guarded word is odd from before the word is stored until after the last
-// store of its operation (W4). Making it odd for each word alone would not do: of a
-// bucket in two words, the new one and the old one together may hold less than either
+// store of its operation (W4). Making it odd for each word alone is not enough: when a
+// bucket spans two words, one new and one old word together may hold less than either
 // bucket, and a lookup between the two stores must find an odd counter.
 func (w *Writer) apply(b Segment) {
-	odd := w.odd[:0] // the counters that are odd, as words of the file
+	odd := w.odd[:0] // words of the counters that are odd now
 	at, asked, next := b.start, uint64(0), b.start
 	for i := range b.commit.Records {
 		for ; asked < min(i+applyAhead, b.commit.Records); asked++ {
@@ -483,14 +482,14 @@ func (w *Writer) Checkpoint(logBytes int64) error {
 	return nil
 }
 
-// SyncRegion makes durable what has been stored to the mapping. Called before a
-// checkpoint, it leaves less for that to write.
+// SyncRegion makes durable what has been stored to the mapping. Calling it before a
+// checkpoint leaves less for the checkpoint to write.
 func (w *Writer) SyncRegion() error {
 	return w.syncFilter("the region")
 }
 
-// Clean leaves a file that is complete without its log (W7). Every segment must have
-// been hardened, and none may be open.
+// Clean makes the file complete without its log (W7). Every segment must have been
+// hardened, and none may be open.
 func (w *Writer) Clean() error {
 	if err := w.Err(); err != nil {
 		return err
@@ -505,12 +504,12 @@ func (w *Writer) Clean() error {
 	return w.rest(&next)
 }
 
-// rest puts a file whose mapping is durable to rest: it stores a superblock that says
-// so, in one slot first and, once that is durable, in all, so that the file can be read
-// if one is damaged; then it removes the log.
+// rest puts a file whose mapping is durable to rest. It stores the superblock in one slot
+// and, once that is durable, in all of them, so that the file can be read if one is
+// damaged. Then it removes the log.
 func (w *Writer) rest(sb *layout.Superblock) error {
 	if err := w.vol.Named(); err != nil {
-		return w.Fail(err) // W9: the logs of that name are another file's
+		return w.Fail(err) // W9: the logs under that name belong to another file
 	}
 	if err := w.putSuperblock(sb); err != nil {
 		return err
@@ -529,8 +528,7 @@ func (w *Writer) rest(sb *layout.Superblock) error {
 }
 
 // Seal is Clean with a checksum for every chunk. fill computes the checksums and the
-// trailer for a superblock and stores them through store, which takes words of the
-// file.
+// trailer for a superblock and stores them, as words of the file, through store.
 func (w *Writer) Seal(fill func(sb *layout.Superblock, store func(word, value uint64)) error) error {
 	if err := w.Err(); err != nil {
 		return err
@@ -540,9 +538,8 @@ func (w *Writer) Seal(fill func(sb *layout.Superblock, store func(word, value ui
 	}
 	next := w.next(layout.Sealed)
 	next.Sign()
-	// The checksums are over what the cache shows. All of it that is not in the
-	// log is stored again, since a sync of a writer before this one may have failed
-	// and left it in the cache alone.
+	// The checksums cover the cache. An earlier writer's failed sync may have left some of
+	// it only there, so store again everything that is not in the log.
 	for i := range uint64(layout.RuntimeWords) {
 		w.storeRuntime(i, w.filter.Words()[layout.WordRuntime+i])
 	}
@@ -560,8 +557,8 @@ func (w *Writer) Counts() (commits, checkpoints uint64) {
 	return w.commits.Load(), w.checkpoints.Load()
 }
 
-// Close closes the files and releases the lock. It writes nothing: a live file is left
-// to be recovered.
+// Close closes the files and releases the lock. It writes nothing: the next open recovers
+// a live file.
 func (w *Writer) Close() error {
 	if w.log != nil {
 		w.log.Close()

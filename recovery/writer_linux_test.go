@@ -9,8 +9,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 )
 
-// TestGrownLogIsLetGo: a log that a larger one has replaced leaves no descriptor and no
-// mapping, and so no blocks of the disk, behind.
+// TestGrownLogIsLetGo checks that a log that a larger one has replaced leaves no descriptor
+// and no mapping behind, and so no blocks on the disk.
 func TestGrownLogIsLetGo(t *testing.T) {
 	f, _ := openGolden(t)
 	w := mustWriter(t, f.Name())
@@ -24,7 +24,7 @@ func TestGrownLogIsLetGo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, e := range entries { // those of tests before may go at any time, with the garbage
+		for _, e := range entries { // descriptors of earlier tests may be collected at any time
 			if to, _ := os.Readlink(filepath.Join("/proc/self/fd", e.Name())); strings.HasPrefix(to, f.Name()) {
 				descriptors++
 			}

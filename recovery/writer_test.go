@@ -28,13 +28,14 @@ func mustWriter(t *testing.T, path string) *Writer {
 	return w
 }
 
-// store appends an operation that stores to one word what it has.
+// store appends an operation that stores a word's own value to it.
 func (w *Writer) store(word uint64) {
 	w.Append([]wal.Store{{Word: word, Value: w.Words()[word]}}, 0)
 }
 
-// TestRecordOfAWordThatIsNone bears L3: a record whose checksum is right stores to a word of
-// the stash or of the region, from the first to the last, or the file is left as it is.
+// TestRecordOfAWordThatIsNone covers L3: a record with the right check may store to any word
+// of the stash and the region, from the first to the last. If it stores elsewhere, the file is
+// left as it is.
 func TestRecordOfAWordThatIsNone(t *testing.T) {
 	_, head := openGolden(t)
 	end := uint64(layout.OffRegion+head.Geometry.RegionBytes) / 8
@@ -73,9 +74,9 @@ func TestRecordOfAWordThatIsNone(t *testing.T) {
 	}
 }
 
-// TestLogAheadOfTheFile bears L2 for a reader, which looks for a log beside the file itself:
-// one that is ahead of the newest superblock is found under either of its names, and behind a
-// link. The file is an older copy then.
+// TestLogAheadOfTheFile covers L2 for a reader. The file is an older copy, and its log is
+// ahead of the newest superblock. The reader looks for the log beside the file itself, and
+// finds it under either of its names, and behind a link.
 func TestLogAheadOfTheFile(t *testing.T) {
 	f, _ := openGolden(t)
 	path := f.Name()
@@ -117,8 +118,9 @@ func TestLogAheadOfTheFile(t *testing.T) {
 	check(false)
 }
 
-// TestOpenWhileAWriterBegins: a writer that begins between the look at the superblock and
-// the look at the log makes a log that is ahead of what was read. The file is looked at again.
+// TestOpenWhileAWriterBegins checks that OpenFile reads the file again if a writer begins
+// between its reading of the superblock and of the log. The log is then ahead of the
+// superblock.
 func TestOpenWhileAWriterBegins(t *testing.T) {
 	golden, _ := openGolden(t)
 	defer func(old func()) { afterHead = old }(afterHead)

@@ -1,15 +1,14 @@
 //go:build faults
 
-// Package fault makes calls of the operating system fail when a test asks for
-// it.
+// Package fault makes system calls fail when a test asks for it.
 package fault
 
-// Hook, if not nil, is what At calls. It must not change while anything runs.
+// Hook, if not nil, decides what At returns. It must not change while anything runs.
 var Hook func(call string) error
 
-// At is called before each call of the system that writes, with its name: write,
-// fsync, fdatasync, msync, fallocate, rename, remove or syncdir. An error is
-// returned in place of the call.
+// At is called before each system call that writes, with its name: write, fsync,
+// fdatasync, msync, fallocate, rename, remove or syncdir. If it returns an error, that
+// error replaces the call.
 func At(call string) error {
 	if Hook == nil {
 		return nil
