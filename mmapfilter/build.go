@@ -9,42 +9,39 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/builder"
 )
 
-// Build makes a sealed filter from a sequence of keys and opens it as [OpenReadOnly]
-// does. It ranges over keys once and keeps no key, so the sequence may reuse the memory
-// of a key once the next one is asked for. A file at path is replaced when the new one
-// is complete and durable. The new file gets the owner, group and permissions of the
-// old one; [Stats.Warning] names those that this process may not set.
+// Build makes a sealed filter from a sequence of keys and opens it as [OpenReadOnly] does. It
+// ranges over keys once and retains none, so the sequence may reuse a key's memory once the next
+// key is requested. If a file exists at path, Build replaces it once the new one is complete and
+// durable. The new file gets the owner, group and permissions of the old one; [Stats.Warning]
+// names those that this process may not set.
 //
-// The file depends on the options and the keys alone, not on the order of the keys or
-// the number of workers.
+// The file depends only on the options and the keys, not on the order of the keys or the number
+// of workers.
 //
-// If Build fails, it leaves nothing behind, and a file at path is as it was. The
-// exception is an error that says that the new filter is complete: it is at path, but
-// could not be opened or may not survive a power loss.
+// If Build fails, it leaves nothing behind, and a file at path is unchanged. The exception is an
+// error that says the new filter is complete: the filter is at path, but could not be opened or
+// may not survive a power loss.
 //
-// The errors are the one that the sequence yielded; the cause of a cancelled context;
-// an [*OptionError]; [ErrLocked] if a writer has the file at path open; [ErrFull] if
-// there are more keys than the given Capacity has room for, or too many keys with more
-// copies than their buckets hold (see [Options.Distinct]); and those of the file
-// system, such as a full disk.
+// Build returns the error that the sequence yielded; the cause of a cancelled context; an
+// [*OptionError]; [ErrLocked] if a writer has the file at path open; [ErrFull] if there are more
+// keys than the given Capacity has room for, or too many keys with more copies than their
+// buckets hold (see [Options.Distinct]); or an error of the file system, such as a full disk.
 //
-// Build holds about [Options.MemoryBudget] bytes of hashes in memory, half of them in
-// buffers, and up to a quarter more for items whose home line is full. The rest goes to
-// temporary files beside path: 8 bytes a key and, for a while, 8 bytes for each item
-// whose home line is full, which is 4 % of the keys in Blocked and Compact and 20 % in
-// Packed and SemiSorted.
+// Build holds about [Options.MemoryBudget] bytes of hashes in memory, half of them in buffers,
+// and up to a quarter more for items whose home line is full. The rest goes to temporary files
+// beside path: 8 bytes per key and, for a while, 8 bytes for each item whose home line is full,
+// which is 4 % of the keys in Blocked and Compact and 20 % in Packed and SemiSorted.
 //
-// In addition, each worker holds up to 2 MiB of keys yet to be hashed and sorts one
-// partition of the hashes at a time, in 16 bytes a key. A partition has 1 in 1,024 of
-// the keys, or 1 in 4,096 if Capacity is above 100 million and MemoryBudget has 4 MiB
-// for each worker. The workers share 4 bits for each line of the file, which in Packed
-// and SemiSorted is each bucket. All copies of a key are in one partition: Distinct
-// drops them while the partition is read, in 64 MiB; without Distinct, each takes about
-// 40 bytes. If there are many times more keys than Capacity, the hashes for each 64 KiB
-// of lines are sorted at once.
+// In addition, each worker holds up to 2 MiB of keys not yet hashed and sorts one partition of
+// the hashes at a time, using 16 bytes per key. A partition holds 1 in 1,024 of the keys, or 1
+// in 4,096 if Capacity is above 100 million and MemoryBudget has 4 MiB for each worker. The
+// workers share 4 bits for each line of the file, which in Packed and SemiSorted is each bucket.
+// All copies of a key are in one partition: Distinct drops them while reading the partition, in
+// 64 MiB; without Distinct, each copy takes about 40 bytes. If there are many times more keys
+// than Capacity, the hashes for each 64 KiB of lines are sorted at once.
 //
-// All stages but the placement of the last few items go through the file from start to
-// end, so it may be larger than memory.
+// All stages except the placement of the last few items go through the file from start to end,
+// so it may be larger than memory.
 func Build(ctx context.Context, path string, opts *Options, keys iter.Seq2[[]byte, error]) (*Filter, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, about("build", path, err)
@@ -62,8 +59,8 @@ func Build(ctx context.Context, path string, opts *Options, keys iter.Seq2[[]byt
 	return f, nil
 }
 
-// buildFile builds the file at path. lost says what the new file could not keep of the
-// owner and group of the old one.
+// buildFile builds the file at path. lost says which parts of the old file's owner and group the
+// new file could not keep.
 func buildFile(ctx context.Context, path string, o Options, keys iter.Seq2[[]byte, error]) (lost string, err error) {
 	lost, err = builder.Build(ctx, path, o.building(), keys)
 	if full := new(builder.FullError); errors.As(err, &full) {
@@ -72,7 +69,7 @@ func buildFile(ctx context.Context, path string, o Options, keys iter.Seq2[[]byt
 	return lost, err
 }
 
-// building returns what a build needs of options with defaults.
+// building returns the part of the options that a build needs. o has its defaults filled in.
 func (o Options) building() builder.Config {
 	return builder.Config{
 		Seed:         o.Seed,

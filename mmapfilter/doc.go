@@ -1,12 +1,12 @@
-// Package mmapfilter is a cuckoo filter in a memory-mapped file. It answers "is this key in
-// the set?" with certainly not or maybe, for billions of keys, at a false-positive rate of
-// the caller's choice. Opening a file takes microseconds whatever its size, and all
-// processes that open it share one copy in memory.
+// Package mmapfilter is a cuckoo filter in a memory-mapped file. It answers "is this key in the
+// set?" with certainly not or maybe, for billions of keys, at a false-positive rate that the
+// caller chooses. Opening a file takes microseconds whatever its size, and all processes that
+// open it share one copy in memory.
 //
 // # Use
 //
-// To make a filter from keys that you have, call [Build]. The file appears under its name
-// whole or not at all, and replaces an older one:
+// To make a filter from keys that you have, call [Build]. The file appears under its name all at
+// once or not at all, and replaces any older one:
 //
 //	f, err := mmapfilter.Build(ctx, "users.mmf", keys, &mmapfilter.Options{FalsePositiveRate: 0.001})
 //	defer f.Close() // f is open for lookups
@@ -17,87 +17,87 @@
 //	defer f.Close()
 //	if f.ContainsString("alice") { … } // maybe: ask the database
 //
-// To insert and delete keys, [Create] an empty filter, or [Open] one that exists. One
-// process writes to a file at a time; its readers see what it has committed:
+// To insert and delete keys, [Create] an empty filter or [Open] an existing one. One process at
+// a time writes to a file; its readers see what it has committed:
 //
 //	f, err := mmapfilter.Create("seen.mmf", &mmapfilter.Options{Capacity: 10_000_000})
 //	err = f.InsertString("alice") // survives the death of this process
 //	err = f.Sync()                // survives a power loss
 //
 // To keep serving when a new file replaces the old one under the same name, call [Follow].
-// [Filter.ContainsBatch] and [Filter.InsertBatch] take many keys in one call and are
-// faster for it. [Verify] checks every byte of a file. [Recover] repairs the file of a writer that
-// died, as opening it does. [Filter.Stats] says how full a filter is and which rate to
-// expect. The examples show each of these at work.
+// [Filter.ContainsBatch] and [Filter.InsertBatch] take many keys in one call, which is faster.
+// [Verify] checks every byte of a file. [Recover] repairs the file of a writer that died, as
+// opening it does. [Filter.Stats] says how full a filter is and which rate to expect. The
+// examples show each of these.
 //
 // Delete only keys that were inserted: see C6.
 //
 // The filter is that of Fan, Andersen, Kaminsky and Mitzenmacher, "Cuckoo Filter: Practically
-// Better Than Bloom" (CoNEXT 2014). Package layout describes the format of the file, with
-// a glossary of the terms used here; package recovery describes the order of writes and
-// what survives which failure.
+// Better Than Bloom" (CoNEXT 2014). Package layout describes the file format and has a glossary
+// of the terms used here; package recovery describes the order of writes and what survives which
+// failure.
 //
 // # The contract
 //
 //	C1  A key that is in the filter is never answered "certainly not" until it is
 //	    deleted: not while other items move, not when the filter is full. If a Sync
-//	    returned nil after the Insert, this holds after a crash at any instant too,
+//	    returned nil after the Insert, this also holds after a crash at any instant,
 //	    and in every process that looks the key up after the Sync. A filter that cannot
 //	    tell says "maybe" for every key: one that is closed, whose writes have failed,
 //	    that waits for its file, or whose file is being recovered or is served
 //	    unrecovered.
 //	C2  A key whose Insert returned nil survives the death of the process (kill -9),
 //	    with or without a Sync.
-//	C3  An insert into a full filter returns ErrFull. Nothing else is lost for it, and
-//	    Len is right, also after a crash. (The usual cuckoo filter drops a stored
-//	    key instead.)
-//	C4  The false-positive rate of a filter with at most as many keys as its capacity is
-//	    at most the rate that Options asked for, and a lookup of an absent key reads 1.1 lines
-//	    on average, however often keys are deleted and others inserted. The rate of a full
-//	    filter is at most 1.5 times that (for capacities of 100 keys and more). Options with
-//	    FingerprintBits ask for no rate. In layout Blocked, all of it holds for a filter from
-//	    which little was deleted: deletes leave overflow bits behind. (Packed and SemiSorted
-//	    always read two lines.) Stats estimates the current rate.
-//	C5  Opening a file that is cut short, foreign or from a newer version, or that has no
-//	    intact superblock, returns a typed error. So does recovering a file whose
-//	    log is damaged, missing or foreign, and verifying a sealed file with any
-//	    other damage. Until a file is verified, damage in its lines can
-//	    turn answers either way: opening does not read the lines, and a file that
-//	    has been written to has no checksums until Seal. No damage causes a panic or
-//	    a hang. If a file is cut short, or its disk fails, while it is mapped, a
-//	    lookup of the missing part ends the process (SIGBUS); OpenOptions.Checked
-//	    turns that into "maybe" and an error.
+//	C3  An insert into a full filter returns ErrFull. No other key is lost, and Len
+//	    is right, also after a crash. (The usual cuckoo filter drops a stored key
+//	    instead.)
+//	C4  The false-positive rate of a filter that holds at most as many keys as its
+//	    capacity is at most the rate that Options asked for, and a lookup of an absent
+//	    key reads 1.1 lines on average, however often keys are deleted and others
+//	    inserted. The rate of a full filter is at most 1.5 times that (for capacities of
+//	    100 keys and more). Options with FingerprintBits ask for no rate. In layout
+//	    Blocked, all of this holds only while little is deleted: deletes leave overflow
+//	    bits behind. (Packed and SemiSorted always read two lines.) Stats estimates the
+//	    current rate.
+//	C5  Opening a file that is cut short, foreign, from a newer version, or without an
+//	    intact superblock returns a typed error. So does recovering a file whose log is
+//	    damaged, missing or foreign, and verifying a sealed file with any other damage.
+//	    Until a file is verified, damage in its lines can turn answers either way:
+//	    opening does not read the lines, and a file that has been written to has no
+//	    checksums until Seal. No damage causes a panic or a hang. If a file is cut
+//	    short, or its disk fails, while it is mapped, a lookup of the missing part ends
+//	    the process (SIGBUS); OpenOptions.Checked turns that into "maybe" and an error.
 //	C6  Deleting a key that was never inserted may delete the fingerprint of another
 //	    key, which is then answered "certainly not". This is inherent in cuckoo filters.
 //	    A delete of a key that is certainly not in the filter is refused.
-//	C7  Equal keys count: n inserts of a key need n deletes. Copies that its buckets
-//	    have no room for share one counted entry of the stash. Count is the number
-//	    of items that share lines, buckets and fingerprint with a key: at least the
-//	    number of its copies. (Options.Distinct makes Build store each key once.)
+//	C7  Equal keys count: n inserts of a key need n deletes. Copies that do not fit in
+//	    its buckets share one counted entry of the stash. Count is the number of items
+//	    that share lines, buckets and fingerprint with a key: at least the number of
+//	    its copies. (Options.Distinct makes Build store each key once.)
 //
 // # Writing
 //
-// An insert plans where its item goes before it changes anything. In order of
-// preference: a bucket of the home line, the emptier one first; a move within the home
-// line that makes room; the alternate line, in the same way; a path of moves from line
-// to line, found breadth first; an entry of the stash. The changes go to the log and to a
-// table of pending words in memory. A commit (Sync, a timer, a full segment, Close) makes the
-// log durable and then stores the changes to the file, where other processes see them.
-// Operations go on while a commit waits for the disk.
+// An insert plans where its item goes before it changes anything. In order of preference: a
+// bucket of the home line, the emptier one first; a move within the home line that makes room;
+// the alternate line, in the same way; a path of moves from line to line, found breadth first;
+// an entry of the stash. The changes go to the log and to a table of pending words in memory. A
+// commit (Sync, a timer, a full segment, Close) makes the log durable and then stores the
+// changes to the file, where other processes see them. Operations continue while a commit waits
+// for the disk.
 //
 // # Reading
 //
-//	R1  A lookup takes no lock, writes nothing and allocates nothing. Of the lines it reads
-//	    one, so one page if the file is not in memory; besides that, two words of the
-//	    runtime page, which all lookups share. If that line has
-//	    overflowed, it reads the alternate line; if the key is not there either, a
-//	    part of the stash, whose 12 KiB are soon in the cache. (The layouts Packed and
-//	    SemiSorted have no overflow bits: a lookup goes on until it finds the key, and
-//	    a bucket may span two cache lines.) In the process of the writer, a lookup
-//	    sees all operations that returned; in others, all committed ones.
-//	R2  "Maybe" needs no proof. "Certainly not" is answered only if the removal
-//	    counters of all places that were read stood still meanwhile. Otherwise the
-//	    lookup starts again, a few times, and then answers "maybe": it waits for nobody.
+//	R1  A lookup takes no lock, writes nothing and allocates nothing. It reads one line,
+//	    so one page if the file is not in memory, and two words of the runtime page,
+//	    which all lookups share. If that line has overflowed, it reads the alternate
+//	    line; if the key is not there either, it reads a part of the stash, whose 12 KiB
+//	    are soon in the cache. (The layouts Packed and SemiSorted have no overflow bits:
+//	    a lookup goes on until it finds the key, and a bucket may span two cache lines.)
+//	    In the process of the writer, a lookup sees all operations that have returned; in
+//	    others, all committed ones.
+//	R2  "Maybe" needs no proof. A lookup answers "certainly not" only if the removal
+//	    counters of all places that it read stood still meanwhile. Otherwise it starts
+//	    again, a few times, and then answers "maybe": it waits for nobody.
 //	R3  A sealed or clean file is served, and so is one that a writer has open. If the
 //	    writer died, opening recovers the file first if it may write to it and
 //	    OpenOptions.NoRecover is not set; otherwise it returns ErrNeedsRecovery, or with
@@ -105,29 +105,28 @@
 //	    process recovers a file, readers that have it open answer "maybe" where they
 //	    would answer "certainly not". Of the readers, only a Follower notices that
 //	    the writer has died.
-//	R4  A file that is not sealed is mapped with advice for random access, by writers and
-//	    readers alike. Read-ahead would fill the page cache with large pages, and a store to a
-//	    large page writes all of it back. Before the first store to a file that was
-//	    sealed, its pages are dropped from the page cache; they come back small. (On
-//	    tmpfs, which writes nothing back, new files have large pages.)
+//	R4  Writers and readers map a file that is not sealed with advice for random access.
+//	    Read-ahead would fill the page cache with large pages, and a store to a large
+//	    page writes all of it back. Before the first store to a file that was sealed,
+//	    its pages are dropped from the page cache; they come back small. (On tmpfs,
+//	    which writes nothing back, new files have large pages.)
 //	R5  OpenOptions.Residency says how the bytes of a file come into memory, and whether
 //	    they stay.
 //
 // # Which calls write
 //
-// [Create], [Build], [Open], [Recover], [DiscardLog], and the methods of a Filter that Create or
-// Open returned, write to the file and to its log, NAME.stash. [OpenReadOnly] and [Follow]
-// write in one case: to recover a file whose writer died, unless NoRecover is set.
-// A Follower may do the same when it opens the next file. [Verify], and the methods of a
-// Filter that Build or OpenReadOnly returned, write nothing.
+// [Create], [Build], [Open], [Recover], [DiscardLog], and the methods of a Filter from Create or
+// Open write to the file and to its log, NAME.stash. [OpenReadOnly] and [Follow] write in one
+// case: to recover a file whose writer died, unless NoRecover is set. A Follower may do the same
+// when it opens the next file. [Verify], and the methods of a Filter from Build or OpenReadOnly,
+// write nothing.
 //
 // # Reading the source
 //
-// In the order of a life: Build (internal/builder) goes through the steps of a build;
-// Placer.Insert (internal/place) finds room for a key; writer.finish (writer.go) logs and
-// publishes an operation, and writer.syncLocked commits; OpenReadOnly (filter.go) maps the
-// file; Filter.Contains (lookup.go) calls a Direct (package layout, direct.go), which
-// hashes and looks up in assembly, or openFile.contains, which asks the layout in Go. The
-// lookups themselves, and why they need no lock, are in package layout (lookup.go); each
-// layout has a package below it.
+// In the order of a key's life: Build (internal/builder) runs the steps of a build;
+// Placer.Insert (internal/place) finds room for a key; Writer.finish (internal/engine) logs and
+// publishes an operation, and Writer.syncLocked commits; OpenReadOnly (filter.go) maps the file;
+// Filter.Contains (lookup.go) calls a Direct (package layout, direct.go), which hashes and looks
+// up in assembly, or openFile.contains, which asks the layout in Go. The lookups themselves, and
+// why they need no lock, are in package layout (lookup.go); each layout has a package below it.
 package mmapfilter

@@ -10,19 +10,18 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// Errors that a caller can act on; test for them with errors.Is. An error that wraps one
-// of them says which file it is about and what was found.
+// Errors that a caller can act on; test for them with errors.Is. An error that wraps one of them
+// names the file and says what was found.
 var (
-	// ErrFull is returned when an insert finds neither a slot nor a stash entry, or
-	// when one more key would raise the false-positive rate above 1.5 times the one
-	// asked for. The filter has not changed. Build a larger one.
+	// ErrFull is returned when an insert finds neither a slot nor a stash entry, or when one more
+	// key would raise the false-positive rate above 1.5 times the requested one. The filter has not
+	// changed. Build a larger one.
 	ErrFull = errors.New("filter is full")
-	// ErrLocked is returned when the file is locked: a writer has it open, it is being
-	// recovered, Build is about to replace it, or a process keeps writers out with a
-	// read lock. [LockedError] matches it and names the process.
+	// ErrLocked is returned when the file is locked: a writer has it open, it is being recovered,
+	// Build is about to replace it, or a process keeps writers out with a read lock. [LockedError]
+	// matches it and names the process.
 	ErrLocked = recovery.ErrLocked
-	// ErrReadOnly is returned by a method that writes if the filter was opened for
-	// reading.
+	// ErrReadOnly is returned by a method that writes if the filter is open for reading only.
 	ErrReadOnly = errors.New("filter is read-only")
 	// ErrClosed is returned after Close.
 	ErrClosed = errors.New("filter is closed")
@@ -32,9 +31,8 @@ var (
 	// ErrNeedsRecovery is returned when the writer of a file has died and the file has
 	// not been recovered. [Open] and [Recover] recover it.
 	ErrNeedsRecovery = errors.New("filter needs recovery")
-	// ErrBusy is returned when a writer has the file open, or changed it meanwhile, and
-	// the call needs a file that does not change: [Verify], and opening with
-	// [ResidencyHeap].
+	// ErrBusy is returned by a call that needs a file that does not change, if a writer has the
+	// file open or changed it meanwhile. Such calls are [Verify] and opening with [ResidencyHeap].
 	ErrBusy = recovery.ErrChanging
 	// ErrCorrupt is returned when the file or its log is damaged, cut short, or not a
 	// filter file. [CorruptError] matches it and says where.
@@ -55,7 +53,7 @@ type VersionError = layout.VersionError
 // A LockedError says which process keeps others from writing to a file. It matches
 // [ErrLocked].
 type LockedError struct {
-	// PID is the process that holds the lock, or 0 if that cannot be found out.
+	// PID is the process that holds the lock, or 0 if it cannot be determined.
 	PID int
 	// ReadLock means that the process is not a writer: it holds a read lock on the
 	// file, which keeps writers out. No program takes one through this package.
@@ -76,8 +74,7 @@ func (e *LockedError) Error() string {
 
 func (e *LockedError) Unwrap() error { return ErrLocked }
 
-// An OptionError says which field of [Options] or [OpenOptions] cannot be used, and
-// why.
+// An OptionError says which field of [Options] or [OpenOptions] cannot be used, and why.
 type OptionError struct {
 	Field  string
 	Reason string
@@ -89,8 +86,8 @@ func optionError(field, format string, args ...any) error {
 	return &OptionError{field, fmt.Sprintf(format, args...)}
 }
 
-// about adds the operation and the file to an error, unless it names them already, and
-// to an ErrLocked the process that holds the lock.
+// about adds the operation and the file to an error unless the error names them already. To an
+// ErrLocked it adds the process that holds the lock.
 func about(op, path string, err error) error {
 	if errors.Is(err, ErrLocked) {
 		held := &LockedError{}

@@ -21,58 +21,57 @@ import (
 type Filter struct {
 	hash layout.Hasher // never changes
 
-	// direct answers for keys that come one by one, with no more instructions around
-	// it than there must be: out of the cache, they cost a lookup as much as the look.
+	// direct answers lookups of single keys. It adds as few instructions as possible: out of the
+	// cache, they cost as much as the lookup itself.
 	direct atomic.Pointer[layout.Direct]
-	// open is nil once the filter is closed. A lookup loads one of them once and works
-	// on what it got; Close never takes memory away from such a lookup.
+	// open is nil once the filter is closed. A lookup loads it once and uses the openFile that it
+	// got; Close never takes memory away from such a lookup.
 	open atomic.Pointer[openFile]
 
-	// Len and Cap once open is nil. Close stores them.
+	// Len and Cap for when open is nil. Close stores them.
 	lastLen, lastCap atomic.Uint64
 
 	closed  atomic.Bool
 	waiting bool // has had no file: the filter of a Follower that waits for one
 }
 
-// An openFile is what a filter needs of its file to answer. Its fields do not change,
-// apart from fault and released, and the writer's state.
+// An openFile holds what a filter needs of its file to answer. Its fields do not change, except
+// fault, released and the writer's state.
 type openFile struct {
 	path       string // absolute: the working directory may change
 	table      layout.Table
 	view       layout.View
 	checked    bool
-	mapping    *recovery.Mapping // nil where the filter is a copy in the heap
+	mapping    *recovery.Mapping // nil if the filter is a copy in the heap
 	residency  Residency
-	superblock *layout.Superblock // when it was opened
-	info       fs.FileInfo        // likewise; nil where the filter was opened for writing
+	superblock *layout.Superblock // as of opening
+	info       fs.FileInfo        // as of opening; nil if the filter was opened for writing
 	geometry   layout.Geometry
 	fileBytes  int64
-	live       *live  // nil where the filter was opened for reading
+	live       *live  // nil if the filter was opened for reading
 	warning    string // see Stats.Warning
 
-	// unrecovered: its writer died, nobody has recovered it, and it is served all the
-	// same, see OpenOptions.ServeUnrecovered. Every answer is "maybe".
+	// unrecovered means that the writer died, nobody has recovered the file, and it is served all
+	// the same (see OpenOptions.ServeUnrecovered). Every answer is "maybe".
 	unrecovered bool
 
-	fault    atomic.Pointer[CorruptError] // the first that a checked lookup met
+	fault    atomic.Pointer[CorruptError] // the first fault that a checked lookup met
 	released atomic.Bool
 }
 
-// OpenReadOnly opens a filter for lookups. It needs no more than the right to read the
-// file. It reads and checks the superblocks, 16 KiB; the rest is read page by page as
-// lookups need it, and is checked by [Verify] alone. Another process may write to the
-// file meanwhile: lookups see what it has committed (rule R1).
+// OpenReadOnly opens a filter for lookups. It needs only permission to read the file. It reads
+// and checks the superblocks, 16 KiB; lookups read the rest page by page as they need it, and
+// only [Verify] checks it. Another process may write to the file meanwhile: lookups see what it
+// has committed (rule R1).
 //
-// OpenReadOnly writes in one case: if the writer of the file has died and this process
-// may write to it, it recovers the file first (rule R3). With [OpenOptions.NoRecover]
-// it never writes.
+// OpenReadOnly writes in one case: if the writer of the file has died and this process may write
+// to the file, it recovers the file first (rule R3). With [OpenOptions.NoRecover] it never
+// writes.
 //
-// The errors are [ErrCorrupt]; [ErrVersion]; [ErrNeedsRecovery] if the writer has died
-// and the file is not recovered; [ErrBusy] if ResidencyHeap is asked for and the file
-// has a writer or changed while it was copied; an [*OptionError]; and those of the file
-// system, such as fs.ErrNotExist and fs.ErrPermission, or an error that says that path
-// is not a regular file.
+// The errors are [ErrCorrupt]; [ErrVersion]; [ErrNeedsRecovery] if the writer has died and the
+// file is not recovered; [ErrBusy] if ResidencyHeap is requested and the file has a writer or
+// changed while it was copied; an [*OptionError]; and those of the file system, such as
+// fs.ErrNotExist and fs.ErrPermission, or an error that says that path is not a regular file.
 func OpenReadOnly(path string, opts *OpenOptions) (*Filter, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
@@ -81,7 +80,7 @@ func OpenReadOnly(path string, opts *OpenOptions) (*Filter, error) {
 	o, err := openReadOnly(path, opts)
 	for tries := 0; errors.Is(err, ErrNeedsRecovery) && tries < openTries; tries++ {
 		failed := makeServable(path, opts)
-		if errors.Is(failed, ErrLocked) && !errors.As(failed, new(*recovery.ReadLockError)) { // another process recovers it, or writes by now
+		if errors.Is(failed, ErrLocked) && !errors.As(failed, new(*recovery.ReadLockError)) { // another process recovers the file, or already writes to it
 			time.Sleep(time.Millisecond << tries)
 			failed = nil
 		}
@@ -103,9 +102,8 @@ func OpenReadOnly(path string, opts *OpenOptions) (*Filter, error) {
 	return newFilter(o), nil
 }
 
-// makeServable recovers the file under path; with NoRecover it only finds out whether
-// another process has the file locked and may be about to recover it. In that case the
-// error is ErrLocked.
+// makeServable recovers the file at path. With NoRecover it only finds out whether another
+// process has locked the file and may be about to recover it; the error is then ErrLocked.
 func makeServable(path string, opts *OpenOptions) error {
 	if !opts.NoRecover {
 		_, err := recoverFile(path, replayLog)
@@ -125,9 +123,8 @@ func makeServable(path string, opts *OpenOptions) error {
 	return ErrNeedsRecovery
 }
 
-// openUnrecovered opens a file whose writer has died, as it is. It may lack operations
-// that are in the log and, after a power loss, any of its words may be old; so no
-// lookup reads it.
+// openUnrecovered opens a file whose writer has died, as it is. No lookup reads the file: it may
+// lack operations that are in the log and, after a power loss, any of its words may be old.
 func openUnrecovered(path string, opts *OpenOptions) (*openFile, error) {
 	f, head, err := recovery.OpenFile(path)
 	if err != nil {
@@ -149,9 +146,9 @@ func openUnrecovered(path string, opts *OpenOptions) (*openFile, error) {
 	return o, nil
 }
 
-// openTries bounds how often a file is opened again because its writer seemed to have
-// died: another process may be recovering it. The waits double, from a millisecond to a
-// second in all.
+// openTries bounds how often a file is opened again because its writer seems to have died:
+// another process may be recovering it. The waits start at a millisecond, double, and add up to
+// a second.
 const openTries = 10
 
 // maybe answers for a filter that has no file to look in (C1).
@@ -187,7 +184,7 @@ func openHead(f *os.File, head *recovery.Head, opts *OpenOptions) (*openFile, er
 			return nil, errors.Join(ErrNeedsRecovery, err)
 		}
 		if opts.Residency == ResidencyHeap {
-			return nil, ErrBusy // R5: a copy would be of several instants
+			return nil, ErrBusy // R5: a copy would mix several instants
 		}
 	}
 	o := newOpenFile(f.Name(), head, opts)
@@ -225,7 +222,7 @@ func newOpenFile(path string, head *recovery.Head, opts *OpenOptions) *openFile 
 	}
 }
 
-// adopt makes lookups read a mapping, and has it unmapped when o is garbage.
+// adopt makes lookups read a mapping, and unmaps it once o is garbage.
 func (o *openFile) adopt(m *recovery.Mapping, opts *OpenOptions) error {
 	sealed := o.live == nil && o.superblock.State() == layout.Sealed
 	if err := o.makeResident(m, opts, sealed); err != nil {
@@ -236,14 +233,14 @@ func (o *openFile) adopt(m *recovery.Mapping, opts *OpenOptions) error {
 	}
 	o.mapping = m
 	o.view = layout.NewView(recovery.Words(m.Data[layout.OffRuntime:layout.OffRegion+o.geometry.RegionBytes]), o.geometry)
-	// Not before the last lookup that may use the memory has let go of o.
+	// Unmap only after the last lookup that may use the memory has let go of o.
 	runtime.AddCleanup(o, func(m *recovery.Mapping) { m.Unmap() }, m)
 	return nil
 }
 
-// makeResident applies the Residency. A file that a writer may open is always mapped
-// for random access: read-ahead fills the page cache with large pages, and each store
-// would write a whole one back.
+// makeResident applies the Residency. A file that a writer may open is always mapped for random
+// access: read-ahead fills the page cache with large pages, and each store would write a whole
+// one back.
 func (o *openFile) makeResident(m *recovery.Mapping, opts *OpenOptions, sealed bool) error {
 	if opts.Residency == ResidencyRandom || !sealed {
 		if err := m.AdviseRandom(); err != nil {
@@ -258,11 +255,11 @@ func (o *openFile) makeResident(m *recovery.Mapping, opts *OpenOptions, sealed b
 	}
 	switch opts.Residency {
 	case ResidencyWillNeed:
-		// The system's own advice of this name does no more than to read ahead once: 8 MiB
-		// of a file of 400 MiB.
+		// The system's own advice of this name reads ahead only once, which covers a small part of
+		// a large file.
 		go func() {
 			m.Populate(!sealed, func(int64, int64) bool { return !o.released.Load() })
-			runtime.KeepAlive(o) // until then it is mapped
+			runtime.KeepAlive(o) // keeps it mapped until here
 		}()
 	case ResidencyPopulate:
 		return m.Populate(!sealed, progress)
@@ -277,28 +274,28 @@ func (o *openFile) makeResident(m *recovery.Mapping, opts *OpenOptions, sealed b
 	return nil
 }
 
-// Close closes the filter. Lookups and batches in progress finish; later ones report
-// true, which means "maybe" (C1). The memory is released at once; the address space,
-// and with it the hold on the file, is released by the garbage collector after the last
-// lookup. Closing a filter again does nothing and returns nil.
+// Close closes the filter. Lookups and batches in progress finish; later ones report true, which
+// means "maybe" (C1). Close releases the memory at once; the garbage collector releases the
+// address space, and with it the hold on the file, after the last lookup. Closing a filter again
+// does nothing and returns nil.
 //
-// If the filter is open for writing, Close commits and checkpoints, which leaves one
-// file that is complete, and removes the log. The error is that of these steps, or else
-// the one that [Filter.Err] returned before.
+// If the filter is open for writing, Close commits and checkpoints, which leaves one complete
+// file, and removes the log. The error is that of these steps, or else the one that [Filter.Err]
+// returned before.
 func (f *Filter) Close() error {
 	o := f.open.Load()
 	if f.closed.Swap(true) || o == nil {
 		return nil
 	}
 	f.direct.Store(maybe)
-	f.lastLen.Store(o.len()) // before Len needs them
+	f.lastLen.Store(o.len()) // before open is nil: then Len needs them
 	f.lastCap.Store(o.superblock.Capacity())
 	f.open.Store(nil)
 	var err error
 	if o.live != nil {
 		err = o.live.close()
 	}
-	f.lastLen.Store(o.len()) // operations may have been under way
+	f.lastLen.Store(o.len()) // operations may have been in progress
 	o.release()
 	if err == nil {
 		err = o.err()
@@ -306,8 +303,8 @@ func (f *Filter) Close() error {
 	return err
 }
 
-// release gives the memory of the file back at once. The mapping stays until the
-// lookups in progress are done.
+// release gives back the memory of the file at once. The mapping stays until the lookups in
+// progress are done.
 func (o *openFile) release() {
 	o.released.Store(true)
 	if o.mapping != nil {
@@ -345,9 +342,9 @@ func (o *openFile) err() error {
 	return nil
 }
 
-// Len returns the number of items: the keys in the filter, with equal keys counted
-// each. For a file that another process writes to, it is the number at the last
-// checkpoint. After Close it is the number at Close.
+// Len returns the number of items: keys in the filter, with each equal key counted. If another
+// process writes to the file, Len is the number at the last checkpoint. After Close it is the
+// number at Close.
 func (f *Filter) Len() uint64 {
 	if o := f.open.Load(); o != nil {
 		return o.len()
@@ -362,7 +359,7 @@ func (o *openFile) len() uint64 {
 	return o.newest().Length()
 }
 
-// newest returns the newest superblock of the file, or the one at opening if the file
+// newest returns the newest superblock of the file, or the one read at opening if the file
 // cannot be read.
 func (o *openFile) newest() *layout.Superblock {
 	newest := o.superblock
@@ -373,7 +370,7 @@ func (o *openFile) newest() *layout.Superblock {
 			}
 		})
 	}
-	runtime.KeepAlive(o) // until then it is mapped
+	runtime.KeepAlive(o) // keeps it mapped until here
 	return newest
 }
 

@@ -18,28 +18,28 @@ import (
 // A Follower looks keys up in the newest complete file at a path. It is safe for
 // concurrent use by multiple goroutines.
 //
-// It has no lookups by hash. A hash depends on the seed of a file, and the follower
-// might switch to a file with another seed after the hash was made: the answer could be
-// a wrong "certainly not". Use [Follower.Filter].
+// It has no lookups by hash. A hash depends on the seed of a file, and the follower might switch
+// to a file with another seed after the hash was made, so the answer could be a wrong "certainly
+// not". Use [Follower.Filter].
 type Follower struct {
 	path string // absolute: the working directory may change
 	opts OpenOptions
 
-	// filter is the newest one. A lookup loads it once. It is not closed when
-	// another one takes its place, since lookups that are under way would only answer
-	// "maybe"; when the last of them has let go of it, its mapping goes.
+	// filter is the newest one. A lookup loads it once. The follower does not close it when another
+	// takes its place, since lookups in progress would then answer only "maybe"; its mapping goes
+	// when the last of them lets go of it.
 	filter atomic.Pointer[Filter]
 	closed atomic.Bool
 
 	swaps   atomic.Uint64
-	refused atomic.Pointer[error] // why the last look has changed nothing; nil where it was right so
+	refused atomic.Pointer[error] // why the last look changed nothing; nil if nothing was wrong
 
 	looking struct {
 		sync.Mutex
-		damaged bool // the last look found the file that is served written over
+		damaged bool // the last look found that the served file was overwritten
 	}
 
-	stop, ended chan struct{} // of the goroutine that looks
+	stop, ended chan struct{} // of the goroutine that looks at the path
 }
 
 // waitingFilter returns the filter of a follower that has no file yet.
@@ -49,33 +49,32 @@ func waitingFilter() *Filter {
 	return f
 }
 
-// Follow opens a filter for reading as [OpenReadOnly] does. Whenever another complete
-// file appears at path, the follower switches to it: a file that [Build] made, one that
-// was renamed to path, or the new target of a symbolic link. The file at path counts as
-// the newest, whatever its generation or time.
+// Follow opens a filter for reading as [OpenReadOnly] does. Whenever another complete file
+// appears at path, the follower switches to it: a file that [Build] made, one renamed to path,
+// or the new target of a symbolic link. The file at path counts as the newest, whatever its
+// generation or time.
 //
-// The follower looks at path every [OpenOptions.FollowInterval], less often after a
-// failure, and in [Follower.Refresh]. It opens a new file, checks it as OpenReadOnly
-// does and loads it as [OpenOptions.Residency] asks; only then does it switch, so for a
-// while both files take memory. The memory of the old file is then released, and its
-// space on the disk is freed by the garbage collector after the last lookup.
+// The follower looks at path every [OpenOptions.FollowInterval], less often after a failure, and
+// in [Follower.Refresh]. It opens a new file, checks it as OpenReadOnly does, loads it as
+// [OpenOptions.Residency] asks, and only then switches; so for a while both files take memory.
+// It then releases the memory of the old file. The garbage collector frees the old file's disk
+// space after the last lookup.
 //
-// If a new file is refused, the old one goes on answering, [Follower.Err] says why, and
-// every look tries again. Changes that a writer makes to the file in use are seen as by
-// any reader. With [ResidencyHeap] they are not: the file is copied again once its
-// writer has closed it, and until then Err is [ErrBusy]. If that writer dies, lookups
-// still see what it had committed, and Err is [ErrNeedsRecovery] until the file has
-// been recovered. The follower recovers a file when it opens it, as OpenReadOnly does,
-// unless [OpenOptions.NoRecover] is set; it does not recover the file in use.
+// If a new file is refused, the old one keeps answering, [Follower.Err] says why, and every look
+// tries again. Changes that a writer makes to the file in use are visible as to any reader,
+// except with [ResidencyHeap]: then the follower copies the file again once its writer has
+// closed it, and until then Err is [ErrBusy]. If that writer dies, lookups still see what it had
+// committed, and Err is [ErrNeedsRecovery] until the file has been recovered. The follower
+// recovers a file when it opens it, as OpenReadOnly does, unless [OpenOptions.NoRecover] is set;
+// it does not recover the file in use.
 //
-// Replace a file by renaming another one to its name. Windows lets no mapped file be
-// replaced: follow with ResidencyHeap there. While a mapped file is overwritten in
-// place, answers are wrong and lookups may fault (see [OpenOptions.Checked]); the next
-// look that finds it complete opens it again.
+// Replace a file by renaming another one to its name. Windows does not allow replacing a mapped
+// file: follow with ResidencyHeap there. While a mapped file is overwritten in place, answers
+// are wrong and lookups may fault (see [OpenOptions.Checked]); the next look that finds it
+// complete opens it again.
 //
 // The errors are those of OpenReadOnly. Close the follower to stop its goroutine.
-// OpenOptions.Progress is called from that goroutine and must call neither Close nor
-// Refresh.
+// OpenOptions.Progress is called from that goroutine and must call neither Close nor Refresh.
 func Follow(path string, opts *OpenOptions) (*Follower, error) {
 	return follow(path, opts, time.After)
 }
@@ -109,9 +108,8 @@ func follow(path string, opts *OpenOptions, after func(time.Duration) <-chan tim
 	return f, nil
 }
 
-// lookEvery looks until the follower is closed. It waits longer after a look that
-// failed, so that copying or locking a large file in vain takes 1 in failedShare of the
-// time at most.
+// lookEvery looks until the follower is closed. It waits longer after a failed look, so that
+// copying or locking a large file in vain takes at most 1 in failedShare of the time.
 func (f *Follower) lookEvery(interval time.Duration, after func(time.Duration) <-chan time.Time) {
 	defer close(f.ended)
 	wait := interval
@@ -157,7 +155,7 @@ func (f *Follower) Refresh() (swapped bool, err error) {
 		if o != nil {
 			o.release()
 		}
-		if f.closed.Load() { // meanwhile, and Close may have closed the old one
+		if f.closed.Load() { // closed meanwhile, and Close may have closed the old filter
 			return false, errors.Join(ErrClosed, next.Close())
 		}
 		f.swaps.Add(1)
@@ -166,9 +164,8 @@ func (f *Follower) Refresh() (swapped bool, err error) {
 	return next != nil, nil
 }
 
-// look opens the file at the path unless it is the file of o, which is nil while the
-// follower waits for a file. It returns ErrNeedsRecovery if the writer of the file has
-// died.
+// look opens the file at the path unless it is the file of o. o is nil while the follower waits
+// for a file. look returns ErrNeedsRecovery if the writer of the file has died.
 func (f *Follower) look(o *openFile) (*Filter, error) {
 	if o == nil {
 		return OpenReadOnly(f.path, &f.opts)
@@ -193,12 +190,11 @@ func (f *Follower) look(o *openFile) (*Filter, error) {
 	return next, err
 }
 
-// replaced reports whether the file at the path must be opened since it is not the file
-// of o.
+// replaced reports whether the file at the path is not the file of o and must be opened.
 //
-// An inode number is reused once its file is gone. A mapping keeps its file, and so the
-// number, even when the descriptor is closed. A copy in the heap keeps nothing, so its
-// superblock and the modification time of the file are compared as well.
+// The system reuses an inode number once its file is gone. A mapping keeps its file, and so the
+// number, even after the descriptor is closed. A copy in the heap keeps nothing, so replaced
+// also compares its superblock and modification time.
 func (f *Follower) replaced(o *openFile) (bool, error) {
 	info, err := os.Stat(f.path)
 	switch {
@@ -221,9 +217,8 @@ func (f *Follower) replaced(o *openFile) (bool, error) {
 	return err == nil && (other || f.looking.damaged), err
 }
 
-// overwritten reports whether the mapped file, now of the given size, has been
-// overwritten with one that o would misread. A writer changes neither the geometry nor
-// the seed.
+// overwritten reports whether the mapped file, now of the given size, has been overwritten with
+// one that o would misread. A writer changes neither the geometry nor the seed.
 func (o *openFile) overwritten(size int64) (other bool, err error) {
 	fault := recovery.Guard(o.mapping.Data, func() {
 		_, sb, geometry, newestErr := layout.Newest(slices.Clone(o.mapping.Data[:layout.OffRuntime]))
@@ -231,7 +226,7 @@ func (o *openFile) overwritten(size int64) (other bool, err error) {
 			other = geometry != o.geometry || sb.Seed() != o.superblock.Seed()
 		}
 	})
-	runtime.KeepAlive(o) // until then it is mapped
+	runtime.KeepAlive(o) // keeps it mapped until here
 	switch {
 	case fault != nil:
 		return false, corruption(o.geometry, fault)
@@ -268,20 +263,19 @@ func (f *Follower) Stats() Stats { return f.filter.Load().Stats() }
 // Var returns a [Var] that shows the Stats of the newest file.
 func (f *Follower) Var() Var { return Var{f.Stats} }
 
-// Filter returns the filter of the newest file, for several questions that must be
-// about one file, such as how its keys were made and whether it has one. It keeps
-// answering after the follower has switched to another file. It belongs to the
-// follower: do not close it.
+// Filter returns the filter of the newest file, for several questions that must be about one
+// file, such as how its keys were made and whether it has one. The filter keeps answering after
+// the follower has switched to another file. It belongs to the follower: do not close it.
 func (f *Follower) Filter() *Filter { return f.filter.Load() }
 
 // Swaps returns how often the follower has switched to another file.
 func (f *Follower) Swaps() uint64 { return f.swaps.Load() }
 
-// Err returns the error that limits the follower, or nil: what [Filter.Err] returns for
-// the file in use; or else why the last look refused the file at the path, or
-// [ErrNeedsRecovery] if that look found that the writer of the file in use has died. A
-// look that succeeds clears the latter two. While the follower waits for a file (see
-// [OpenOptions.WaitForFile]), it is why there is none. After Close it is [ErrClosed].
+// Err returns the error that limits the follower, or nil: what [Filter.Err] returns for the file
+// in use; or else why the last look refused the file at the path, or [ErrNeedsRecovery] if that
+// look found that the writer of the file in use has died. A look that succeeds clears the latter
+// two. While the follower waits for a file (see [OpenOptions.WaitForFile]), Err says why there
+// is none. After Close it is [ErrClosed].
 func (f *Follower) Err() error {
 	if f.closed.Load() {
 		return ErrClosed
@@ -297,10 +291,10 @@ func (f *Follower) Err() error {
 	return nil
 }
 
-// Close closes the follower. Lookups in progress finish; later ones report true, which
-// means "maybe". Close waits for the goroutine that looks at the path, even if that is
-// opening a file. Closing a follower again does nothing and returns nil. The error is
-// what [Filter.Err] returned for the file in use.
+// Close closes the follower. Lookups in progress finish; later ones report true, which means
+// "maybe". Close waits for the goroutine that looks at the path, even if it is opening a file.
+// Closing a follower again does nothing and returns nil. The error is what [Filter.Err] returned
+// for the file in use.
 func (f *Follower) Close() error {
 	if f.closed.Swap(true) {
 		return nil

@@ -18,12 +18,11 @@ import (
 // A Recovery says what opening a file for writing found and did.
 type Recovery = recovery.Recovery
 
-// Create makes an empty filter at path and opens it as [Open] does. [Options.Capacity]
-// is required. If a file exists at path, the error is fs.ErrExist.
+// Create makes an empty filter at path and opens it as [Open] does. [Options.Capacity] is
+// required. If a file exists at path, the error is fs.ErrExist.
 //
-// If Create fails it leaves nothing behind. The exception is an error that says that
-// the new filter is complete: it is at path, but could not be opened or may not survive
-// a power loss.
+// If Create fails it leaves nothing behind. The exception is an error that says the new filter
+// is complete: the filter is at path, but could not be opened or may not survive a power loss.
 func Create(path string, opts *Options) (*Filter, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, about("create", path, err)
@@ -82,24 +81,22 @@ func randomUUID() (uuid [16]byte) {
 	return uuid
 }
 
-// Open opens a filter for reading and writing. One process at a time can do that; any
-// number of others can read the file meanwhile. Open takes constant time, whatever the
-// size of the file, and creates nothing: the log, NAME.stash, is made by the first
-// operation and removed by [Filter.Close].
+// Open opens a filter for reading and writing. Only one process at a time can do that; any
+// number of others can read the file meanwhile. Open takes constant time, whatever the size of
+// the file, and creates nothing: the first operation creates the log, NAME.stash, and
+// [Filter.Close] removes it.
 //
-// If the writer of the file has died, Open recovers it first; [Filter.Recovery] says
-// what was found. On Linux, the first operation on a sealed file drops it from the page
-// cache and reads it again in the background (rule R4); that takes longer the more of
-// it is in memory.
+// If the writer of the file has died, Open recovers the file first; [Filter.Recovery] says what
+// was found. On Linux, the first operation on a sealed file drops it from the page cache and
+// reads it again in the background (rule R4); the more of the file is in memory, the longer that
+// takes.
 //
-// The file is mapped twice, for lookups and for stores. The resident set size (RSS) of
-// the process may count its pages twice; the proportional set size (PSS) counts them
-// once.
+// The file is mapped twice, for lookups and for stores. The resident set size (RSS) of the
+// process may count its pages twice; the proportional set size (PSS) counts them once.
 //
-// The errors are those of [OpenReadOnly] except ErrNeedsRecovery and ErrBusy;
-// [ErrLocked] if the file is locked; an [*OptionError] for [ResidencyHeap]; and
-// errors.ErrUnsupported on Windows and OpenBSD, where no file can be opened for
-// writing.
+// The errors are those of [OpenReadOnly] except ErrNeedsRecovery and ErrBusy; [ErrLocked] if the
+// file is locked; an [*OptionError] for [ResidencyHeap]; and errors.ErrUnsupported on Windows
+// and OpenBSD, where no file can be opened for writing.
 func Open(path string, opts *OpenOptions) (*Filter, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
@@ -156,29 +153,28 @@ func openLive(path string, opts *OpenOptions) (o *openFile, err error) {
 	return o, nil
 }
 
-// Recover recovers a file whose writer has died, as [Open] does, and leaves it clean:
-// it locks the file, replays the log and removes it. The Recovery says whether there
-// was anything to recover and what was found. The errors are those of Open; a damaged
-// file or log is left as it is.
+// Recover recovers a file whose writer has died, as [Open] does, and leaves it clean: it locks
+// the file, replays the log and removes it. The Recovery says whether there was anything to
+// recover and what was found. The errors are those of Open; a damaged file or log is left as it
+// is.
 func Recover(path string) (Recovery, error) {
 	return recoverWith(path, replayLog)
 }
 
-// DiscardLog makes a file usable whose writer has died and whose log is lost, damaged
-// or another file's. It leaves a clean file with what the filter file holds by itself.
-// If the log is good, it does what [Recover] does and discards nothing.
+// DiscardLog makes a file usable if its writer has died and its log is lost, damaged or from
+// another file. It leaves a clean file with what the filter file itself holds. If the log is
+// good, DiscardLog does what [Recover] does and discards nothing.
 //
-// Use it only if the keys are not available to build the filter again, since what is
-// lost is unknown. From then on any key may be answered "certainly not", even one that
-// was durable: most likely keys inserted since the last checkpoint and, after a power
-// loss, keys moved since. Deleted keys may be answered "maybe". [Filter.DurableSeq] is
-// that of the last checkpoint, and DurableOps may count operations that are lost.
-// DiscardLog removes the log, even if it belongs to another file. In Compact, it makes the
-// overflow bits again that lead to items away from home.
+// Use it only if the keys are not available to build the filter again, since nobody knows what
+// is lost. From then on any key may be answered "certainly not", even one that was durable: most
+// likely keys inserted since the last checkpoint and, after a power loss, keys moved since.
+// Deleted keys may be answered "maybe". [Filter.DurableSeq] is that of the last checkpoint, and
+// DurableOps may count operations that are lost. DiscardLog removes the log, even if it belongs
+// to another file. In Compact, it rebuilds the overflow bits that lead to items away from home.
 //
-// The error is [ErrCorrupt] if the superblocks are damaged, or if a line breaks a rule
-// of the format, which a power loss can cause too. The file is then left as it is;
-// build it again from its keys.
+// The error is [ErrCorrupt] if the superblocks are damaged, or if a line breaks a rule of the
+// format, which a power loss can also cause. The file is then left as it is; build it again from
+// its keys.
 func DiscardLog(path string) (Recovery, error) {
 	return recoverWith(path, recovery.DiscardLog)
 }
@@ -208,9 +204,9 @@ func recoverFile(path string, recover func(recovery.Volume) (*Recovery, error)) 
 	return found, errors.Join(err, files.Close())
 }
 
-// live is what a filter that is open for writing has beside its mapping.
+// live is the state that a filter open for writing has beside its mapping.
 type live struct {
-	file     *openFile // so that the mapping lives as long as work in the background
+	file     *openFile // keeps the mapping alive as long as background work
 	writer   *engine.Writer
 	found    Recovery
 	files    *recovery.Files // for guard
@@ -219,14 +215,14 @@ type live struct {
 	background struct {
 		sync.WaitGroup
 		sync.Mutex
-		timer         *time.Timer // to the next commit, or nil
+		timer         *time.Timer // until the next commit, or nil
 		checkpointing bool
 		closed        bool
 	}
 }
 
-// behind commits after the interval, and starts checkpoints, in the background. It is
-// called under the writer's lock.
+// behind commits after the interval and starts checkpoints, both in the background. The caller
+// holds the writer's lock.
 func (l *live) behind(need int) {
 	b := &l.background
 	b.Lock()
@@ -257,9 +253,9 @@ func (l *live) behind(need int) {
 	}
 }
 
-// unsealing makes the system hold the file in small pages from now on (R4), which it
-// can only before the first store. What was in memory is read again in the background.
-// It is called under the writer's lock.
+// unsealing makes the system hold the file in small pages from now on (R4), which works only
+// before the first store. What was in memory is read again in the background. The caller holds
+// the writer's lock.
 func (l *live) unsealing() {
 	b := &l.background
 	b.Lock()
@@ -278,8 +274,8 @@ func (l *live) unsealing() {
 	}()
 }
 
-// guard runs f. A fault in a mapped file, from a disk that failed, poisons the writer
-// (W8), and so does a panic, which may leave an operation half done.
+// guard runs f. A fault in a mapped file, caused by a failed disk, poisons the writer (W8), and
+// so does a panic, which may leave an operation half done.
 func (l *live) guard(f func() error) (err error) {
 	if l.files.Guard(func() { err = f() }, l.writer.Fail) != nil {
 		err = l.writer.Err()
@@ -332,10 +328,9 @@ func (f *Filter) write() (*openFile, error) {
 	return o, nil
 }
 
-// Insert inserts key. Once it returns nil, this process finds the key at once, and
-// other processes find it after the next commit. The key survives the death of the
-// process (C2) and, after the next commit or [Filter.Sync], a power loss (C1). Equal
-// keys count (C7).
+// Insert inserts key. Once it returns nil, this process finds the key at once, and other
+// processes find it after the next commit. The key survives the death of the process (C2) and,
+// after the next commit or [Filter.Sync], a power loss (C1). Equal keys count (C7).
 //
 // The errors are [ErrFull], after which nothing has changed, [ErrReadOnly], [ErrClosed]
 // and [ErrFailed].
@@ -346,8 +341,8 @@ func (f *Filter) InsertString(key string) error {
 	return f.InsertHash(f.hash.HashString(key))
 }
 
-// InsertHash is Insert for a key with a known [Filter.Hash]. Other numbers must be as
-// well mixed as a hash: numbers in sequence fall into few lines, which are soon full.
+// InsertHash is Insert for a key whose [Filter.Hash] is known. Other numbers must be as well
+// mixed as a hash: sequential numbers fall into few lines, which soon fill up.
 func (f *Filter) InsertHash(hash uint64) error {
 	o, err := f.write()
 	if err != nil {
@@ -357,9 +352,8 @@ func (f *Filter) InsertHash(hash uint64) error {
 	return o.live.guard(func() error { return o.live.writer.Insert(hash) })
 }
 
-// InsertBatch inserts keys in order and stops at the first error. It returns the number
-// of keys inserted. It is faster than calling Insert for each key, with the same
-// guarantees.
+// InsertBatch inserts keys in order and stops at the first error. It returns the number of keys
+// inserted. It gives the same guarantees as Insert for each key, and is faster.
 func (f *Filter) InsertBatch(keys [][]byte) (n int, err error) {
 	o, err := f.write()
 	if err != nil {
@@ -387,10 +381,10 @@ func (f *Filter) hashKeys(keys [][]byte, to *[engine.Batch]uint64) (hashes []uin
 	return to[:len(keys)]
 }
 
-// InsertUnique inserts key unless a lookup answers "maybe"; added reports whether it
-// did. Lookup and insert are one step: if several goroutines insert a key, one of them
-// adds it. A key that is left out because of a false positive is not counted, so do not
-// use InsertUnique together with Delete. The errors are those of [Filter.Insert].
+// InsertUnique inserts key unless a lookup answers "maybe"; added reports whether it did. Lookup
+// and insert are one step: if several goroutines insert the same key, exactly one adds it. A key
+// left out because of a false positive is not counted, so do not combine InsertUnique with
+// Delete. The errors are those of [Filter.Insert].
 func (f *Filter) InsertUnique(key []byte) (added bool, err error) {
 	o, err := f.write()
 	if err != nil {
@@ -408,10 +402,10 @@ func (f *Filter) InsertUnique(key []byte) (added bool, err error) {
 // Delete deletes one item of a key that was inserted. It reports false and changes
 // nothing if the key is certainly not in the filter.
 //
-// Delete only keys that were inserted. If the filter answers "maybe" for a key that was
-// never inserted, Delete takes the fingerprint of another key, which may then be
-// answered "certainly not" (C6). A filter of fingerprints cannot detect this. The
-// errors are those of [Filter.Insert] except ErrFull.
+// Delete only keys that were inserted. If the filter answers "maybe" for a key that was never
+// inserted, Delete takes the fingerprint of another key, which may then be answered "certainly
+// not" (C6). A filter of fingerprints cannot detect this. The errors are those of
+// [Filter.Insert] except ErrFull.
 func (f *Filter) Delete(key []byte) (bool, error) { return f.DeleteHash(f.hash.Hash(key)) }
 
 // DeleteString is Delete for a key in a string.
@@ -419,7 +413,7 @@ func (f *Filter) DeleteString(key string) (bool, error) {
 	return f.DeleteHash(f.hash.HashString(key))
 }
 
-// DeleteHash is Delete for a key with a known [Filter.Hash].
+// DeleteHash is Delete for a key whose [Filter.Hash] is known.
 func (f *Filter) DeleteHash(hash uint64) (deleted bool, err error) {
 	o, err := f.write()
 	if err != nil {
@@ -434,15 +428,14 @@ func (f *Filter) DeleteHash(hash uint64) (deleted bool, err error) {
 }
 
 // Sync commits: it makes every operation that has returned durable and visible to other
-// processes (W3). If it fails with [ErrFailed], so does every later operation; close
-// the filter and open it again. No operation that an earlier Sync returned nil for is
-// lost.
+// processes (W3). If it fails with [ErrFailed], so does every later operation; close the filter
+// and open it again. No operation covered by an earlier Sync that returned nil is lost.
 func (f *Filter) Sync() error {
 	return f.commit(func(w *engine.Writer) error { return w.Sync(false, 0) })
 }
 
-// SyncAt is Sync and stores seq, a number of the caller's choice such as a position in
-// the stream of keys. [Filter.DurableSeq] returns it, also after a crash.
+// SyncAt is Sync and stores seq, a number of the caller's choice such as a position in the
+// stream of keys. [Filter.DurableSeq] returns seq, also after a crash.
 func (f *Filter) SyncAt(seq uint64) error {
 	return f.commit(func(w *engine.Writer) error { return w.Sync(true, seq) })
 }
@@ -455,20 +448,19 @@ func (f *Filter) commit(sync func(*engine.Writer) error) error {
 	return o.live.guard(func() error { return sync(o.live.writer) })
 }
 
-// DurableSeq returns the number of the last durable [Filter.SyncAt], or 0 if there is
-// none or the filter is closed.
+// DurableSeq returns the number of the last durable [Filter.SyncAt], or 0 if there is none or
+// the filter is closed.
 func (f *Filter) DurableSeq() uint64 {
 	seq, _ := f.durable()
 	return seq
 }
 
-// DurableOps returns how many operations after that SyncAt are durable. To resume after
-// a crash, repeat the operations that followed the SyncAt with number DurableSeq, but
-// skip the first DurableOps of them: then none is lost and none is done twice. Each
-// call of Insert, InsertUnique, Delete or a variant, and each key of InsertBatch,
-// counts as one operation if it returned nil or [ErrFull], whether it changed anything
-// or not. (The last operations before a crash may not be counted if they changed
-// nothing; repeating them does no harm.)
+// DurableOps returns how many operations after that SyncAt are durable. To resume after a crash,
+// repeat the operations that followed the SyncAt with number DurableSeq, but skip the first
+// DurableOps of them: then none is lost and none is done twice. Each call of Insert,
+// InsertUnique, Delete or a variant, and each key of InsertBatch, counts as one operation if it
+// returned nil or [ErrFull], whether or not it changed anything. (The last operations before a
+// crash may not be counted if they changed nothing; repeating them does no harm.)
 func (f *Filter) DurableOps() uint64 {
 	_, ops := f.durable()
 	return ops
@@ -495,10 +487,10 @@ func (f *Filter) Recovery() Recovery {
 	return Recovery{}
 }
 
-// Checkpoint is Sync and makes the filter file durable, so that the log starts anew and
-// recovery has little to do. The filter checkpoints by itself, in the background, when
-// the log is nearly full. Checkpoint writes all that has changed in the file;
-// operations wait during the last part of it. It checks ctx only before it begins.
+// Checkpoint is Sync and makes the filter file durable, so that the log starts anew and recovery
+// has little to do. The filter checkpoints by itself, in the background, when the log is nearly
+// full. Checkpoint writes everything that has changed in the file; operations wait during the
+// last part of it. It checks ctx only before it begins.
 func (f *Filter) Checkpoint(ctx context.Context) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
@@ -506,11 +498,10 @@ func (f *Filter) Checkpoint(ctx context.Context) error {
 	return f.commit((*engine.Writer).Checkpoint)
 }
 
-// Count returns an upper bound on how often key is in the filter: the number of items
-// with the same lines, the same buckets and the same fingerprint. It is exact unless
-// another key shares all three (C7). If Count cannot tell, it returns math.MaxUint64:
-// after Close, after a fault, if a write has failed, or while a writer in another
-// process keeps moving these items.
+// Count returns an upper bound on how often key is in the filter: the number of items with the
+// same lines, buckets and fingerprint. It is exact unless another key shares all three (C7). If
+// Count cannot tell, it returns math.MaxUint64: after Close, after a fault, if a write has
+// failed, or while a writer in another process keeps moving these items.
 func (f *Filter) Count(key []byte) uint64 {
 	o := f.open.Load()
 	if o == nil || o.unknown() {

@@ -13,11 +13,10 @@ import (
 // [Filter.ContainsHash] and the other methods that take a hash.
 func (f *Filter) Hash(key []byte) uint64 { return f.hash.Hash(key) }
 
-// Contains reports whether key may be in the filter. False is certain. True is wrong
-// for a small share of absent keys (see [Stats.EstimatedRate]), and is the answer
-// whenever the filter cannot know, as after [Filter.Close] (C1). Contains takes no
-// lock, does not allocate and, in the layout Blocked, reads one cache line of the file
-// for most keys (rule R1).
+// Contains reports whether key may be in the filter. False is certain. True is wrong for a small
+// share of absent keys (see [Stats.EstimatedRate]), and is the answer whenever the filter cannot
+// know, such as after [Filter.Close] (C1). Contains takes no lock, does not allocate and, in the
+// layout Blocked, reads one cache line of the file for most keys (rule R1).
 func (f *Filter) Contains(key []byte) bool { return f.direct.Load().Contains(key) }
 
 // ContainsString is Contains for a key in a string.
@@ -25,13 +24,12 @@ func (f *Filter) ContainsString(key string) bool {
 	return f.ContainsHash(f.hash.HashString(key))
 }
 
-// ContainsHash is Contains for a key with a known [Filter.Hash]. Other numbers must be
-// as well mixed as a hash: the top bits choose the line, and those below them make the
-// fingerprint.
+// ContainsHash is Contains for a key whose [Filter.Hash] is known. Other numbers must be as well
+// mixed as a hash: the top bits choose the line, and the bits below them make the fingerprint.
 func (f *Filter) ContainsHash(hash uint64) bool { return f.direct.Load().ContainsHash(hash) }
 
-// contains is ContainsHash for hashes that a direct lookup does not settle, and for
-// files that have none.
+// contains is ContainsHash for hashes that a direct lookup does not settle, and for files
+// without direct lookups.
 func (o *openFile) contains(hash uint64) bool {
 	found := true
 	if o.checked {
@@ -39,12 +37,12 @@ func (o *openFile) contains(hash uint64) bool {
 	} else {
 		found = o.lookUp(hash)
 	}
-	runtime.KeepAlive(o) // until then the file is mapped
+	runtime.KeepAlive(o) // keeps the file mapped until here
 	return found
 }
 
-// lookUp looks where the newest state is: in the file, unless this process has pending
-// operations.
+// lookUp looks where the newest state is: in the file, or in the writer if this process has one,
+// since operations may be pending.
 func (o *openFile) lookUp(hash uint64) bool {
 	if o.live != nil {
 		return o.live.writer.Contains(hash) || o.live.writer.Unsure()
@@ -61,7 +59,7 @@ func (o *openFile) containsHashes(hashes []uint64, found []bool) {
 	layout.ContainsHashes(o.table, &o.view, hashes, found)
 }
 
-// containsKeys is contains for a batch of keys.
+// containsKeys is containsHashes for keys.
 func (o *openFile) containsKeys(hash *layout.Hasher, keys [][]byte, found []bool) {
 	scratch := lookupScratches.Get().(*lookupScratch)
 	defer lookupScratches.Put(scratch)
@@ -80,7 +78,7 @@ func (o *openFile) containsKeys(hash *layout.Hasher, keys [][]byte, found []bool
 	}
 }
 
-// A lookupScratch is the memory for a block of lookups of keys.
+// A lookupScratch is the memory for a block of key lookups.
 type lookupScratch struct {
 	hashes [engine.LookupBlock]uint64
 	engine.Scratch
@@ -88,13 +86,12 @@ type lookupScratch struct {
 
 var lookupScratches = sync.Pool{New: func() any { return new(lookupScratch) }}
 
-// ContainsBatch sets found[i] to whether keys[i] may be in the filter, as Contains
-// reports it. It is faster than calling Contains for each key, since it waits for the
-// memory of many keys at once. It panics, before it answers any key, if found has no
-// room for the answers.
+// ContainsBatch sets found[i] to whether keys[i] may be in the filter, as Contains reports it.
+// It is faster than calling Contains for each key, since it waits for the memory of many keys at
+// once. It panics, before it answers any key, if the capacity of found is less than len(keys).
 func (f *Filter) ContainsBatch(keys [][]byte, found []bool) {
 	found = found[:len(keys)]
-	o := f.open.Load() // once: Close does not divide a batch
+	o := f.open.Load() // load once: a Close must not divide a batch
 	if o == nil || o.unknown() {
 		sayMaybe(found)
 		return
@@ -102,14 +99,14 @@ func (f *Filter) ContainsBatch(keys [][]byte, found []bool) {
 	if !o.checked {
 		o.containsKeys(&f.hash, keys, found)
 	} else if o.guard(func() { o.containsKeys(&f.hash, keys, found) }) {
-		for i, key := range keys { // one of them faults; the others have answers
+		for i, key := range keys { // one of them faults; the others get their answers
 			found[i] = o.contains(f.Hash(key))
 		}
 	}
 	runtime.KeepAlive(o)
 }
 
-// ContainsHashes is ContainsBatch for keys with a known [Filter.Hash].
+// ContainsHashes is ContainsBatch for keys whose [Filter.Hash] is known.
 func (f *Filter) ContainsHashes(hashes []uint64, found []bool) {
 	found = found[:len(hashes)]
 	o := f.open.Load()
@@ -127,20 +124,19 @@ func (f *Filter) ContainsHashes(hashes []uint64, found []bool) {
 	runtime.KeepAlive(o)
 }
 
-// unknown reports whether nothing is known of what the filter holds (C1).
+// unknown reports whether the filter cannot tell what it holds (C1).
 func (o *openFile) unknown() bool {
 	return o.unrecovered || o.live != nil && o.live.writer.Unsure()
 }
 
-// sayMaybe answers a batch if nothing is known (C1).
+// sayMaybe answers "maybe" for a whole batch (C1).
 func sayMaybe(found []bool) {
 	for i := range found {
 		found[i] = true
 	}
 }
 
-// guard runs a lookup, keeps the error of a fault in it, and reports whether there was
-// one.
+// guard runs a lookup, keeps the error if it faults, and reports whether it did.
 func (o *openFile) guard(lookup func()) (faulted bool) {
 	if o.mapping == nil {
 		lookup()
@@ -154,7 +150,7 @@ func (o *openFile) guard(lookup func()) (faulted bool) {
 	return true
 }
 
-// corruption returns the error for a fault in a mapped file, which names its place.
+// corruption returns the error for a fault in a mapped file. It names the place.
 func corruption(g layout.Geometry, fault *recovery.FaultError) *CorruptError {
 	return &CorruptError{Region: g.RegionAt(fault.Offset), Offset: fault.Offset, Rule: "F6: " + fault.Error()}
 }

@@ -10,17 +10,17 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 )
 
-// A Layout determines how slots are stored in the file and which lines a key may be in.
+// A Layout determines how the file stores slots and which lines a key may be in.
 type Layout = layout.Kind
 
-// The layouts. With Auto, [Options.Plan] chooses Compact for rates from 5 in a million on.
+// The layouts. With Auto, [Options.Plan] chooses Compact for rates of 5 in a million or more.
 //
-// In Compact and Blocked most lookups read one cache line. Compact takes a fifth to a third
-// less space at the same rate, and its rate and the lines that a lookup reads stay what they are
-// however much is deleted and inserted. Blocked is faster in the caches of the processor, and
-// writes a third as much log for an insert; but deletes wear it out. Packed and SemiSorted
-// are the tables of the paper: every lookup of an absent key reads two buckets. SemiSorted
-// takes a bit a key less than Packed, for which every change sorts four fingerprints.
+// In Compact and Blocked most lookups read one cache line. Compact takes a fifth to a third less
+// space at the same rate, and neither its rate nor the number of lines that a lookup reads
+// changes however much is deleted and inserted. Blocked is faster while the filter is in the
+// processor's caches, and an insert writes a third as much log; but deletes wear it out. Packed
+// and SemiSorted are the tables of the paper: every lookup of an absent key reads two buckets.
+// SemiSorted takes one bit less per key than Packed, but every change sorts four fingerprints.
 const (
 	Auto       = layout.Auto
 	Blocked    = layout.Blocked
@@ -36,22 +36,22 @@ const (
 	DefaultCommitInterval    = time.Second
 	DefaultFollowInterval    = 100 * time.Millisecond
 
-	// defaultSeed is the seed of every filter built without one, so that equal
-	// keys give equal files on every machine.
+	// defaultSeed is the seed of every filter built without one, so that equal keys give equal
+	// files on every machine.
 	defaultSeed = 0x6d6d617066696c74
-	// budgetPerWorker is room for a thousand buffers, one a partition: with fewer
-	// partitions, the one that a worker sorts would be larger than the budget.
+	// budgetPerWorker is room for a thousand buffers, one per partition: with fewer partitions, the
+	// one that a worker sorts would exceed the budget.
 	budgetPerWorker = 1 << 20
 	minMemoryBudget = budgetPerWorker
 )
 
-// Options describe the filter to make. A nil *Options and the zero value mean the
-// defaults. What is needed to read the file is stored in it.
+// Options describe the filter to make. A nil *Options and the zero value mean the defaults. The
+// file stores everything needed to read it.
 type Options struct {
-	// Capacity is the number of keys that the filter is sized for at the rate asked
-	// for. Inserts beyond it succeed until [ErrFull], at the latest when the rate would
-	// exceed 1.5 times the one asked for, if one was. Create requires a Capacity. In
-	// Build, 0 means the number of keys in the sequence.
+	// Capacity is the number of keys that the filter is sized for at the requested rate. Inserts
+	// beyond it succeed until [ErrFull], which comes at the latest when the rate would exceed 1.5
+	// times the requested one, if one was requested. Create requires a Capacity. In Build, 0 means
+	// the number of keys in the sequence.
 	Capacity uint64
 	// FalsePositiveRate is the largest acceptable share of absent keys that are
 	// answered "maybe" when the filter holds Capacity keys, between 0 and 1. 0 means
@@ -68,9 +68,8 @@ type Options struct {
 	// Seed is the seed of the hash. 0 means a fixed seed in Build and a random one in
 	// Create. If untrusted parties choose the keys, use a seed they do not know.
 	Seed uint64
-	// Normalisation is a note, of at most 256 bytes of UTF-8 without zero bytes, on how
-	// the keys were made from their source. The file stores it; the package does not
-	// interpret it.
+	// Normalisation is a note on how the keys were made from their source: at most 256 bytes of
+	// UTF-8 without zero bytes. The file stores it; the package does not interpret it.
 	Normalisation string
 
 	// LogBytes is the [OpenOptions.LogBytes] of the filter that Create opens.
@@ -79,19 +78,18 @@ type Options struct {
 	// opens.
 	CommitInterval time.Duration
 
-	// Distinct makes Build store equal keys once. Otherwise each copy counts: n copies
-	// take n slots, or one counted stash entry once their buckets are full.
+	// Distinct makes Build store equal keys once. Otherwise each copy counts: n copies take n
+	// slots, or one counted stash entry once their buckets are full.
 	Distinct bool
-	// MemoryBudget is about how many bytes of hashes Build holds in memory, at least 1
-	// MiB; the rest goes to temporary files beside the filter. 0 means 256 MiB.
+	// MemoryBudget is roughly how many bytes of hashes Build holds in memory, at least 1 MiB; the
+	// rest goes to temporary files beside the filter. 0 means 256 MiB.
 	MemoryBudget int64
-	// Workers is the number of goroutines that Build uses, at most 1,024; 0 means
-	// GOMAXPROCS. Build uses no more than one for each MiB of MemoryBudget. The number
-	// does not affect the file.
+	// Workers is the number of goroutines that Build uses, at most 1,024; 0 means GOMAXPROCS. Build
+	// uses no more than one per MiB of MemoryBudget. The number does not affect the file.
 	Workers int
-	// Progress, if not nil, is called by Build as it proceeds, from one goroutine at a
-	// time, with the stage it is in ("hash", "count", "fill", "place" or "check") and
-	// how much of that is done. total is 0 while it is not known.
+	// Progress, if not nil, is called by Build as it proceeds, from one goroutine at a time, with
+	// the current stage ("hash", "count", "fill", "place" or "check") and how much of it is done.
+	// total is 0 while it is unknown.
 	Progress func(stage string, done, total uint64)
 }
 
@@ -138,10 +136,10 @@ func validateLog(bytes int64) error {
 	return nil
 }
 
-// maxWorkers bounds the memory for keys that are yet to be hashed.
+// maxWorkers bounds the memory for keys not yet hashed.
 const maxWorkers = 1024
 
-// withDefaults returns a copy of o with defaults in the fields that are 0.
+// withDefaults returns a copy of o with the defaults for fields that are 0.
 func (o *Options) withDefaults() Options {
 	var d Options
 	if o != nil {
@@ -205,34 +203,32 @@ func (r Residency) String() string {
 type OpenOptions struct {
 	// Residency says where the bytes of the filter are kept.
 	Residency Residency
-	// Checked makes a lookup that faults answer "maybe" and keeps the error for
-	// [Filter.Err]; without it a fault ends the process (SIGBUS). A lookup faults if
-	// the file has been cut short while it was mapped, or if its disk fails. A page
-	// that is cut in two causes no fault: its lost part reads as zeros, and keys whose
-	// line was there are answered "certainly not". Checked makes single lookups slower,
-	// most of all when the filter is not in the cache, since the processor cannot
-	// overlap them. In a batch it costs next to nothing.
+	// Checked makes a lookup that faults answer "maybe" and keeps the error for [Filter.Err];
+	// without it a fault ends the process (SIGBUS). A lookup faults if the file has been cut short
+	// while it was mapped, or if its disk fails. If the cut falls within a page, that page causes
+	// no fault: its lost part reads as zeros, and keys whose line was there are answered "certainly
+	// not". Checked makes single lookups slower, most of all when the filter is not in the cache,
+	// since the processor cannot overlap them. In a batch it costs next to nothing.
 	Checked bool
 	// CommitInterval is how long after an operation the filter commits by itself if
 	// [Filter.Sync] is not called; 0 means one second. If it is negative, no timer
 	// commits.
 	CommitInterval time.Duration
-	// LogBytes is the size of the log, the file NAME.stash that is beside the filter
-	// while it is open for writing: a multiple of 4,096 from 64 KiB to 1 TiB. 0 means
-	// a log that starts at 256 KiB and grows to a sixteenth of the filter, but to no
-	// less than 16 MiB and no more than 512 MiB. A nearly full log starts a
-	// checkpoint, which writes most of the filter.
+	// LogBytes is the size of the log, the file NAME.stash beside the filter while it is open for
+	// writing: a multiple of 4,096 from 64 KiB to 1 TiB. 0 means a log that starts at 256 KiB and
+	// grows to a sixteenth of the filter, but to no less than 16 MiB and no more than 512 MiB. A
+	// nearly full log starts a checkpoint, which writes most of the filter.
 	LogBytes int64
-	// NoRecover makes sure that [OpenReadOnly] and [Follow] write nothing. A file whose
-	// writer has died is then refused with [ErrNeedsRecovery].
+	// NoRecover ensures that [OpenReadOnly] and [Follow] write nothing. They then refuse a file
+	// whose writer has died with [ErrNeedsRecovery].
 	NoRecover bool
-	// ServeUnrecovered makes OpenReadOnly and Follow open such a file even if it cannot
-	// or must not be recovered. Since nobody knows what it lacks, every answer is
-	// "maybe", Count returns its bound, and Err is ErrNeedsRecovery. A [Follower]
-	// switches to the file once it has been recovered; a Filter must be opened again.
+	// ServeUnrecovered makes OpenReadOnly and Follow open such a file even if it cannot or must not
+	// be recovered. Since nobody knows what it lacks, every answer is "maybe", Count returns its
+	// bound, and Err is ErrNeedsRecovery. A [Follower] switches to the file once it has been
+	// recovered; a Filter must be opened again.
 	ServeUnrecovered bool
-	// WaitForFile makes [Follow] wait for a file that does not exist yet. Until it
-	// does, every answer is "maybe" and [Follower.Err] is fs.ErrNotExist.
+	// WaitForFile makes [Follow] wait for a file that does not exist yet. Until it exists, every
+	// answer is "maybe" and [Follower.Err] is fs.ErrNotExist.
 	WaitForFile bool
 	// FollowInterval is how often [Follow] looks for a new file at the path; 0 means
 	// 100 ms. If it is negative, only [Follower.Refresh] looks.

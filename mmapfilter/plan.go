@@ -12,12 +12,12 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/builder"
 )
 
-// rateMargin allows for predictions that are up to 2 % too low. The overflow figures
-// that a prediction uses come from a table measured in steps, depend a little on the
-// order of inserts, and scatter in small filters.
+// rateMargin allows for predictions that are up to 2 % too low. A prediction takes its overflow
+// figures from a table measured in steps; they also depend a little on the order of inserts and
+// scatter in small filters.
 const rateMargin = 1.02
 
-// A Plan is the size and the properties of the filter that [Options] describe.
+// A Plan is the size and properties of the filter that [Options] describe.
 type Plan struct {
 	Capacity        uint64
 	Layout          Layout
@@ -33,8 +33,8 @@ type Plan struct {
 	geometry layout.Geometry
 }
 
-// A candidate is a layout with parameters and the highest design load that meets the
-// rate asked for.
+// A candidate is a layout with parameters and the highest design load that meets the requested
+// rate.
 type candidate struct {
 	kind          layout.Kind
 	params        layout.Params
@@ -42,16 +42,16 @@ type candidate struct {
 	rate, second  float64
 	bitsPerKey    float64 // of the lines
 	linesPerProbe float64
-	lasts         bool // the rate and the lines a lookup do not change with deletes
+	lasts         bool // deletes do not change the rate or the lines per lookup
 }
 
-// Plan works out the filter that the options describe. The error is an [*OptionError]
-// if they cannot be met.
+// Plan works out the filter that the options describe. If they cannot be met, the error is an
+// [*OptionError].
 //
-// If Layout is Auto, Plan considers every layout, with all fingerprint lengths, bucket sizes
-// and design loads whose predicted rate is at most the one asked for. Of these it prefers
-// those whose rate lasts however much is deleted and inserted, which is Compact; then those
-// that read the fewest lines in a lookup, to the nearest whole line; and then the smallest.
+// If Layout is Auto, Plan considers every layout, with all fingerprint lengths, bucket sizes and
+// design loads whose predicted rate is at most the requested one. It prefers, in this order,
+// layouts whose rate lasts however much is deleted and inserted, which is Compact; the fewest
+// lines read in a lookup, to the nearest whole line; and the smallest size.
 func (o *Options) Plan() (Plan, error) {
 	if err := o.Validate(); err != nil {
 		return Plan{}, err
@@ -60,8 +60,7 @@ func (o *Options) Plan() (Plan, error) {
 	return d.plan(d.Capacity)
 }
 
-// plan is Plan for valid options with defaults, and a capacity that may have been
-// counted.
+// plan is Plan for valid options with defaults, and a capacity that may be a count of keys.
 func (o *Options) plan(capacity uint64) (Plan, error) {
 	all, err := o.candidates(capacity)
 	if err != nil {
@@ -98,9 +97,8 @@ func (o *Options) plan(capacity uint64) (Plan, error) {
 	return p, nil
 }
 
-// significant rounds to 4 digits. The last bits of a prediction depend on whether a
-// machine fuses multiplications with additions, and a prediction may be stored in a
-// file.
+// significant rounds to 4 digits. A prediction may be stored in a file, and its last bits depend
+// on whether a machine fuses multiplications with additions.
 func significant(x float64) float64 {
 	r, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 4, 64), 64)
 	return r
@@ -116,11 +114,11 @@ func (c candidate) betterThan(d candidate) bool {
 	return c.bitsPerKey < d.bitsPerKey
 }
 
-// candidates lists what meets the options. If nothing does, the error says why.
+// candidates lists the candidates that meet the options. If none does, the error says why.
 func (o *Options) candidates(capacity uint64) ([]candidate, error) {
 	d := o.withDefaults()
 	var all []candidate
-	known := false // a layout with the fingerprint and bucket that were asked for
+	known := false // some layout has the requested fingerprint and bucket
 	lowest := 1.0
 	for _, kind := range layout.Kinds() {
 		if !mayBe(d.Layout, kind) {
@@ -170,21 +168,21 @@ func (o *Options) candidates(capacity uint64) ([]candidate, error) {
 	return nil, optionError("BucketSize", "%s b=%d; %s", lacks(d.Layout), d.BucketSize, listParams(d.Layout))
 }
 
-// mayBe reports whether kind may be chosen if asked was given.
+// mayBe reports whether kind may be chosen if Options.Layout is asked.
 func mayBe(asked, kind Layout) bool {
 	return asked == kind || asked == Auto && layout.Choosable(kind)
 }
 
-// hasRoom reports whether the stash suffices for a table with that many keys and that
-// design load.
+// hasRoom reports whether the stash suffices for a table with that many keys and that design
+// load.
 func hasRoom(k layout.Kind, p layout.Params, capacity, percent uint64) bool {
 	load := float64(percent) / 100
 	lines := float64(capacity) / (float64(layout.SlotsPerLine(k, p)) * load)
 	return layout.Crowded(k, p, lines, load) <= layout.MaxCrowded
 }
 
-// linesFor returns the number of lines for capacity keys; slotPercent is the slots of a
-// line times the design load in hundredths.
+// linesFor returns the number of lines for capacity keys. slotPercent is the slots of a line
+// times the design load in percent.
 func linesFor(capacity, slotPercent, lineBits uint64) (uint64, error) {
 	hi, lo := bits.Mul64(capacity, 100)
 	lo, carry := bits.Add64(lo, slotPercent-1, 0)
@@ -212,7 +210,7 @@ func newSuperblock(p Plan, o Options) (sb layout.Superblock) {
 	return sb
 }
 
-// lacks begins an error about f or b that no layout that may be chosen has.
+// lacks begins an error about an f or b that no eligible layout has.
 func lacks(k Layout) string {
 	if k == Auto {
 		return "no layout has"

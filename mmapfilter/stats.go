@@ -11,10 +11,10 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// Stats describe a filter. For a closed filter they are Len, Cap and the State "closed"
-// only. The JSON form leaves out the seed, which may be a secret (see [Options.Seed]).
+// Stats describe a filter. For a closed filter only Len, Cap and State, "closed", are set. The
+// JSON form leaves out the seed, which may be a secret (see [Options.Seed]).
 type Stats struct {
-	Len             uint64  `json:"keys"`     // items: equal keys are counted each; see Filter.Len
+	Len             uint64  `json:"keys"`     // items, with each equal key counted; see Filter.Len
 	Cap             uint64  `json:"capacity"` // keys the filter was sized for
 	Layout          Layout  `json:"layout"`
 	FingerprintBits int     `json:"fingerprint_bits"`  // f
@@ -36,7 +36,7 @@ type Stats struct {
 	WriterAlive     bool    `json:"writer_alive"`      // this or another process has the file open for writing
 	Warning         string  `json:"warning,omitempty"` // what the file system cannot promise or what could not be done, one a line
 
-	// These are 0 unless the filter is open for writing, except DurableSeq.
+	// The following are 0 unless the filter is open for writing, except DurableSeq.
 	Pending      int           `json:"pending"`       // operations not yet committed
 	LogBytes     int64         `json:"log_bytes"`     // size of the log, NAME.stash; 0 if there is none
 	DurableSeq   uint64        `json:"user_seq"`      // see Filter.DurableSeq
@@ -55,9 +55,9 @@ type Stats struct {
 // standard error of about 0.005.
 const sampledLines = 1024
 
-// Stats describes the filter. It samples up to 1,024 lines across the file, which takes
-// a while if the file is not in memory; a fault in these leaves the estimates at zero.
-// On Linux it also asks the system which pages of the file are in memory.
+// Stats describes the filter. It samples up to 1,024 lines across the file, which takes a while
+// if the file is not in memory; a fault in one of them leaves the estimates at zero. On Linux it
+// also asks the system which pages of the file are in memory.
 func (f *Filter) Stats() Stats {
 	o := f.open.Load()
 	switch {
@@ -123,10 +123,10 @@ func (f *Filter) Stats() Stats {
 	return s
 }
 
-// sampleRates estimates the false-positive rate and the share of second probes from
-// lines spread evenly over the file. In Blocked, the sample underestimates the items away
-// from home if Build has chosen ones that share overflow bits; the prediction for the load
-// underestimates them after deletes. The larger of the two counts.
+// sampleRates estimates the false-positive rate and the share of second probes from lines spread
+// evenly over the file. In Blocked, the sample underestimates the items away from home if Build
+// chose items that share overflow bits; the prediction for the load underestimates them after
+// deletes. The larger of the two counts.
 func (o *openFile) sampleRates(load float64) (rate, second float64) {
 	n := min(o.geometry.Lines, sampledLines)
 	var mean layout.Overflow
@@ -158,7 +158,7 @@ func (f *Filter) Var() Var { return Var{f.Stats} }
 // String returns the Stats as JSON.
 func (v Var) String() string {
 	text, err := json.Marshal(v.stats())
-	if err != nil { // a number that JSON does not have; Stats gives none
+	if err != nil { // for a number that JSON does not have; Stats has none
 		return "null"
 	}
 	return string(text)
@@ -172,14 +172,14 @@ func joinWarnings(a, b string) string {
 	return a + "\n" + b
 }
 
-// beforeAsking lets a test close the file in a writer.
+// beforeAsking lets a test close the file of a writer.
 var beforeAsking = func() {}
 
-// writer finds out whether a process has the file open for writing and, if not, whether
-// its writer has died. It reports neither for a file that is no longer at its path.
+// writer finds out whether a process has the file open for writing and, if not, whether its
+// writer has died. It reports neither if another file, or none, is at the path.
 func (o *openFile) writer() (alive, died bool) {
 	if info, err := os.Stat(o.path); err != nil || o.info == nil || !os.SameFile(o.info, info) {
-		return false, false // and may be a pipe, which opening would wait for
+		return false, false // what is there may be a pipe, and opening it would wait
 	}
 	f, err := os.Open(o.path)
 	if err != nil {
@@ -192,14 +192,14 @@ func (o *openFile) writer() (alive, died bool) {
 	before := o.newest()
 	beforeAsking()
 	if runtime.GOOS != "linux" && before.State() != layout.Live {
-		return false, false // asking takes the lock for a moment there
+		return false, false // asking would take the lock for a moment there
 	}
 	alive, err = recovery.Locked(f)
 	if err != nil || alive || before.State() != layout.Live {
 		return alive, false
 	}
-	// A writer that closed the file in between has stored a superblock that is not live
-	// before it let go of the lock; one that opened it has stored another one too, or is
-	// about to recover the file.
+	// A writer that closed the file in between stored a superblock that is not live before it
+	// released the lock. One that opened it stored another superblock too, or is about to recover
+	// the file.
 	return false, *o.newest() == *before
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// A Report says what [Verify] has checked and found. Items and StashLen are valid only
-// if Damage is empty.
+// A Report says what [Verify] checked and found. Items and StashLen are valid only if Damage is
+// empty.
 type Report struct {
 	FileBytes int64
 	Sealed    bool            // every byte of the file is under a checksum or must be zero
@@ -31,23 +31,23 @@ type Report struct {
 // maxDamage bounds the list in a [Report].
 const maxDamage = 1000
 
-// Verify reads a whole filter file and checks every rule of its format. In a sealed
-// file it finds any changed byte. (It accepts a superblock copy that is all zero, or
-// that a killed writer left without a checksum, if another copy is intact.) A file that
-// was written to and closed without a seal has no checksums for its lines; Verify
-// checks their structure and counts the items.
+// Verify reads a whole filter file and checks every rule of its format. In a sealed file it
+// finds any changed byte. (If another copy is intact, it accepts a superblock copy that is all
+// zero, or that a killed writer left without a checksum.) A file that was written to and closed
+// without a seal has no checksums for its lines; Verify checks their structure and counts the
+// items.
 //
 // If the file is damaged, the error is the first entry of Report.Damage and matches
-// [ErrCorrupt]. Other errors are those of [OpenReadOnly], [ErrBusy] if a writer has the
-// file open or wrote to it meanwhile, and the cause of a cancelled context. The Report
-// holds what was found up to then. Verify writes nothing, so a file whose writer has
-// died is [ErrNeedsRecovery].
+// [ErrCorrupt]. Other errors are those of [OpenReadOnly], [ErrBusy] if a writer has the file
+// open or wrote to it meanwhile, and the cause of a cancelled context. The Report holds what was
+// found up to then. Verify writes nothing, so for a file whose writer has died the error is
+// [ErrNeedsRecovery].
 func Verify(ctx context.Context, path string) (Report, error) {
 	return VerifyProgress(ctx, path, func(done, total int64) {})
 }
 
-// VerifyProgress is [Verify] and calls progress, from one goroutine at a time, with the
-// bytes read so far and the total.
+// VerifyProgress is [Verify] and calls progress, from one goroutine at a time, with the bytes
+// read so far and the total.
 func VerifyProgress(ctx context.Context, path string, progress func(done, total int64)) (Report, error) {
 	r, err := verifyFile(ctx, path, progress)
 	if err != nil {
@@ -92,11 +92,11 @@ func liveError(f *os.File) error {
 	return ErrNeedsRecovery
 }
 
-// stillSame returns ErrBusy if someone wrote to the file since its head was read.
+// stillSame returns ErrBusy if a writer changed the file since its head was read.
 func stillSame(f *os.File, head *recovery.Head) error {
 	var again [layout.OffRuntime]byte
 	if _, err := f.ReadAt(again[:], 0); err == io.EOF {
-		return nil // cut short: that is damage, and has been found
+		return nil // cut short: damage that has already been found
 	} else if err != nil {
 		return err
 	}
@@ -135,8 +135,8 @@ func (v *verification) damaged(e *CorruptError) {
 	}
 }
 
-// run checks the parts of the file and then, if nothing is damaged, whether together
-// they hold as many items as the superblock says.
+// run checks the parts of the file. If nothing is damaged, it then checks whether together they
+// hold as many items as the superblock says.
 func (v *verification) run(ctx context.Context) error {
 	g, sb := v.head.Geometry, v.head.Superblock
 	table := v.data[g.OffTable:g.OffTable]
@@ -195,7 +195,7 @@ func (v *verification) checkPieces(ctx context.Context, table []byte) (items uin
 	region := recovery.Words(v.data[layout.OffRegion : layout.OffRegion+g.RegionBytes])
 	pieces := sweep.NewPieces(g)
 	var inLines, chunks atomic.Int64
-	var broken atomic.Pointer[CorruptError] // a line that cannot be, where checksums found nothing
+	var broken atomic.Pointer[CorruptError] // a line that breaks a rule, in case checksums find nothing
 	run := func(i int) error {
 		first, end := pieces.Chunks(i)
 		defer v.advance(pieces.Bytes(i))
@@ -228,7 +228,7 @@ func (v *verification) checkPieces(ctx context.Context, table []byte) (items uin
 	return uint64(inLines.Load()), err
 }
 
-// guarded runs f on the mapped file. A fault is damage.
+// guarded runs f on the mapped file and records a fault as damage.
 func (v *verification) guarded(f func()) {
 	if fault := recovery.Guard(v.data, f); fault != nil {
 		v.damaged(corruption(v.head.Geometry, fault))

@@ -15,7 +15,7 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// A Config says what to build, and with what. No field has a default.
+// A Config says what to build and with what. No field has a default.
 type Config struct {
 	Seed         uint64
 	Capacity     uint64 // 0: as many as there are keys
@@ -31,7 +31,7 @@ type Config struct {
 // A Plan is the filter to build.
 type Plan struct {
 	Geometry   layout.Geometry
-	Superblock layout.Superblock // the first of the file, without state, length, UUID and signature
+	Superblock layout.Superblock // the first superblock of the file, without state, length, UUID and signature
 	Limit      uint64            // keys, as place.KeysOf counts them
 	Beyond     string            // what more keys would do, for the error
 }
@@ -41,8 +41,8 @@ type FullError struct{ Reason string }
 
 func (e *FullError) Error() string { return e.Reason }
 
-// Build makes the file at path. lost says what it could not keep of the owner and group
-// of an older file there. If not all keys have room, the error is a *FullError.
+// Build makes the file at path. lost says which parts of an older file's owner and group it
+// could not keep. If not all keys have room, the error is a *FullError.
 func Build(ctx context.Context, path string, c Config, keys iter.Seq2[[]byte, error]) (lost string, err error) {
 	draft, err := recovery.NewDraft(path)
 	if err != nil {
@@ -59,7 +59,7 @@ func Build(ctx context.Context, path string, c Config, keys iter.Seq2[[]byte, er
 	if err := context.Cause(ctx); err != nil {
 		return "", err
 	}
-	if c.Capacity > 0 { // a disk too small is found before the keys are read
+	if c.Capacity > 0 { // find out that the disk is too small before reading the keys
 		if err := b.allocate(c.Capacity); err != nil {
 			return "", err
 		}
@@ -81,7 +81,7 @@ func Build(ctx context.Context, path string, c Config, keys iter.Seq2[[]byte, er
 	return draft.Lost(), draft.Publish()
 }
 
-// fromSpool takes the steps from the spooled hashes to lines and checksums.
+// fromSpool runs the steps from the spooled hashes to lines and checksums.
 func (b *builder) fromSpool(ctx context.Context) error {
 	if b.table == nil {
 		n, err := b.count(ctx)
@@ -114,8 +114,8 @@ type builder struct {
 	homes     *spool // the hash of every key
 	overflows *spool // hashes of items on the way to the line of the hash
 	room      lineRoom
-	came      uint64 // keys that the sequence gave, counted before anything is done with them
-	items     uint64 // of them, those that go into the filter: all, or with Distinct one of each
+	came      uint64 // keys from the sequence, counted before anything is done with them
+	items     uint64 // those that go into the filter: all, or with Distinct one of each
 
 	progress struct {
 		sync.Mutex
@@ -129,8 +129,7 @@ func (b *builder) close() {
 	b.overflows.close()
 }
 
-// guard runs f, which uses the draft. A fault, from a disk that failed, becomes an
-// error.
+// guard runs f, which uses the draft. A fault, caused by a failed disk, becomes an error.
 func (b *builder) guard(f func()) error {
 	if fault := recovery.Guard(b.draft.Data, f); fault != nil {
 		return fault
@@ -154,7 +153,7 @@ func (b *builder) allocate(capacity uint64) (err error) {
 	return nil
 }
 
-// report passes progress of a stage on to the caller.
+// report passes the progress of a stage to the caller.
 func (b *builder) report(stage string, add, total uint64) {
 	b.progress.Lock()
 	defer b.progress.Unlock()
@@ -165,9 +164,8 @@ func (b *builder) report(stage string, add, total uint64) {
 	b.Progress(stage, b.progress.done, total)
 }
 
-// tasks returns the number of ranges of lines that are filled in parallel. Each range
-// has the lines of whole partitions of the spool, and no two ranges share a word: see
-// RoundUp.
+// tasks returns the number of ranges of lines to fill in parallel. Each range has the lines of
+// whole partitions of the spool, and no two ranges share a word: see RoundUp.
 func (b *builder) tasks() int {
 	lines, lineBits := b.table.Lines(), uint64(layout.LineBits(b.table.Kind(), b.table.Params()))
 	tasks := min(TaskCount(lines, lineBits), uint64(b.homes.parts()))
@@ -193,7 +191,7 @@ func (b *builder) count(ctx context.Context) (uint64, error) {
 	return total.Load(), err
 }
 
-// fill puts every key that finds room there into its home line.
+// fill puts keys into their home lines, as far as they have room.
 func (b *builder) fill(ctx context.Context) error {
 	tasks := b.tasks()
 	b.overflows = newSpool(b.draft, b.Workers, b.MemoryBudget/4, tasks)
@@ -211,7 +209,7 @@ func (b *builder) fill(ctx context.Context) error {
 		b.report("fill", 1, uint64(tasks))
 		return err
 	})
-	b.homes.close() // its space on the disk is free again
+	b.homes.close() // frees its disk space
 	if err != nil {
 		return err
 	}
@@ -224,15 +222,14 @@ func (b *builder) fill(ctx context.Context) error {
 	return nil
 }
 
-// fillLines fills the home lines of sorted hashes. No other task has items in these
-// lines.
+// fillLines fills the home lines of sorted hashes. No other task has items in these lines.
 func (b *builder) fillLines(w *worker, hashes []uint64) error {
 	l := &w.line
 	for i := 0; i < len(hashes); {
 		line, end := b.sameLine(hashes, i)
 		b.table.Load(b.view.Region, line, l)
 		w.beyond = b.table.Fill(l, hashes[i:end], w.beyond[:0])
-		for _, h := range w.beyond { // the line has no bits of them yet: round 0 sets those
+		for _, h := range w.beyond { // the line has none of their bits yet: round 0 sets them
 			if err := w.overflow.add(h); err != nil {
 				return err
 			}
@@ -243,8 +240,8 @@ func (b *builder) fillLines(w *worker, hashes []uint64) error {
 	return nil
 }
 
-// sameLine returns the line of hashes[i], which are sorted, and the index of the first
-// hash of the next line.
+// sameLine returns the line of hashes[i] and the index of the first hash of the next line.
+// hashes is sorted.
 func (b *builder) sameLine(hashes []uint64, i int) (line uint64, end int) {
 	lines := b.table.Lines()
 	line, _ = layout.SplitHash(hashes[i], lines)
@@ -256,17 +253,17 @@ func (b *builder) sameLine(hashes []uint64, i int) (line uint64, end int) {
 	return line, end
 }
 
-// putLine puts the line of the worker into the draft.
+// putLine stores the worker's line to the draft.
 func (b *builder) putLine(w *worker, line uint64) {
 	b.table.Store(b.view.Region, line, &w.line)
 	free := b.table.Free(&w.line, line)
-	if b.hosts != nil { // nearly all that come are guests
+	if b.hosts != nil { // nearly all arrivals are guests
 		free = b.hosts.GuestRoom(&w.line)
 	}
 	b.room.set(line, free)
 }
 
-// checkLimit checks the number of keys against the limit once all are placed.
+// checkLimit checks the number of keys against the limit after all are placed.
 func (b *builder) checkLimit(context.Context) error {
 	var entries int
 	var inStash uint64
@@ -280,7 +277,7 @@ func (b *builder) checkLimit(context.Context) error {
 	return nil
 }
 
-// full returns the error for when no slot and no stash entry is left.
+// full returns the error for a build with no free slot and no free stash entry.
 func (b *builder) full() error {
 	entries := 0
 	if err := b.guard(func() { entries = layout.StashLen(b.view.Stash) }); err != nil {
@@ -290,8 +287,8 @@ func (b *builder) full() error {
 		b.items, b.plan.Superblock.Capacity(), b.plan.Geometry.Slots(), entries, layout.StashEntries)}
 }
 
-// check counts the items in the lines, which shows that no key was lost, and makes the
-// chunk checksums.
+// check counts the items in the lines, which proves that no key was lost, and makes the chunk
+// checksums.
 func (b *builder) check(ctx context.Context) error {
 	var inLines atomic.Uint64
 	table, pieces := b.checksums(), sweep.NewPieces(b.plan.Geometry)
@@ -315,14 +312,13 @@ func (b *builder) check(ctx context.Context) error {
 	return nil
 }
 
-// checksums returns the table of checksums of the draft.
+// checksums returns the draft's table of checksums.
 func (b *builder) checksums() []byte {
 	g := b.plan.Geometry
 	return b.draft.Data[g.OffTable : g.OffTable+4*g.Chunks]
 }
 
-// putSuperblocks puts the trailer into the draft, and the superblock into all four
-// slots.
+// putSuperblocks stores the trailer to the draft, and the superblock to all four slots.
 func (b *builder) putSuperblocks() {
 	sb, table := b.plan.Superblock, b.checksums()
 	sb.SetState(layout.Sealed)
@@ -334,16 +330,16 @@ func (b *builder) putSuperblocks() {
 	PutCopies(b.draft.Data, &sb)
 }
 
-// PutCopies puts a superblock into all four slots of a file: the file can be read as
-// long as one of them is intact.
+// PutCopies puts a superblock into all four slots of a file. The file is readable while one of
+// them is intact.
 func PutCopies(file []byte, sb *layout.Superblock) {
 	for i := range layout.SuperblockSlots {
 		copy(file[i*layout.SuperblockBytes:], sb[:])
 	}
 }
 
-// uuid derives the UUID from the superblock, which holds seed and geometry, and the
-// checksums: equal content has an equal UUID on every machine.
+// uuid derives the UUID from the checksums and the superblock, which holds seed and geometry:
+// equal content has an equal UUID on every machine.
 func uuid(sb *layout.Superblock, table []byte) (uuid [16]byte) {
 	h := xxh3.New()
 	h.Write(sb[:])

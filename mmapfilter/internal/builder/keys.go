@@ -10,8 +10,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// A parcel carries keys to a worker: the hashes of short keys, which are hashed as fast
-// as copied, and copies of the others.
+// A parcel carries keys to a worker: the hashes of short keys, which take no longer to hash than
+// to copy, and copies of the others.
 type parcel struct {
 	hashes []uint64
 	bytes  []byte
@@ -20,11 +20,11 @@ type parcel struct {
 
 func (p *parcel) n() int { return len(p.hashes) + len(p.ends) }
 
-// maxShort is the longest length of a short key.
+// maxShort is the length of the longest short key.
 const maxShort = 16
 
-// A parcel is sent when it has that many keys or bytes: enough that sending it costs
-// little, and little enough that the parcels of a worker are in a cache.
+// A parcel is sent when it has that many keys or bytes: enough that sending it costs little, and
+// few enough that a worker's parcels stay in a cache.
 const (
 	parcelKeys  = 4096
 	parcelBytes = 256 << 10
@@ -52,7 +52,7 @@ func (b *builder) hashKeys(ctx context.Context, keys iter.Seq2[[]byte, error]) e
 		}()
 	}
 	errs[workers] = func() error {
-		defer group.Wait() // whatever the sequence does: a panic of it included
+		defer group.Wait() // even if the sequence panics
 		defer close(full)
 		return b.sendParcels(keys, full, empty, &stop)
 	}()
@@ -98,8 +98,8 @@ func (b *builder) sendParcels(keys iter.Seq2[[]byte, error], full chan<- *parcel
 	return nil
 }
 
-// hashParcels hashes and spools the keys of parcels. After an error it goes on taking
-// parcels, so that sendParcels never waits for a worker that is gone.
+// hashParcels hashes and spools the keys of parcels. After an error it keeps taking parcels, so
+// that sendParcels never waits for a worker that has ended.
 func (b *builder) hashParcels(full <-chan *parcel, empty chan<- *parcel, stop *atomic.Bool) (err error) {
 	c, hash := b.homes.collector(), layout.NewHasher(b.Seed)
 	for p := range full {
@@ -118,7 +118,7 @@ func (b *builder) hashParcels(full <-chan *parcel, empty chan<- *parcel, stop *a
 		}
 		p.hashes, p.bytes, p.ends = p.hashes[:0], p.bytes[:0], p.ends[:0]
 		if cap(p.bytes) > 4*parcelBytes {
-			p.bytes = nil // of a very long key: not to be kept for each worker
+			p.bytes = nil // held a very long key: do not keep that much memory per worker
 		}
 		empty <- p
 	}

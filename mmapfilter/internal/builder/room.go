@@ -8,12 +8,12 @@ import (
 
 // A lineRoom holds the number of free slots of each line, up to maxRoom.
 type lineRoom struct {
-	before []uint64 // at the end of the last round
+	before []uint64 // at the end of the previous round
 	now    []uint64
 }
 
 const (
-	maxRoom  = layout.MostRoom // every one of the bits
+	maxRoom  = layout.MostRoom // all bits of a line's count
 	roomBits = 2
 	perWord  = 64 / roomBits
 )
@@ -27,7 +27,7 @@ func newLineRoom(lines uint64) lineRoom {
 	return r
 }
 
-// of returns the room that a line had at the end of the last round.
+// of returns the room that a line had at the end of the previous round.
 func (r lineRoom) of(line uint64) int {
 	return int(r.before[line/perWord] >> (line % perWord * roomBits) & maxRoom)
 }
@@ -35,7 +35,7 @@ func (r lineRoom) of(line uint64) int {
 // next starts a round.
 func (r lineRoom) next() { copy(r.before, r.now) }
 
-// set is called by all workers, for lines that may have their bits in one word.
+// set is called by all workers. Their lines may have their bits in the same word.
 func (r lineRoom) set(line, free uint64) {
 	word, shift := &r.now[line/perWord], line%perWord*roomBits
 	for {

@@ -9,8 +9,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/place"
 )
 
-// place finds room, in rounds, for the items that found none in fill: see the package
-// essay.
+// place finds room, in rounds, for the items that found none in fill. See the package essay.
 func (b *builder) place(ctx context.Context) error {
 	total := b.overflows.count()
 	for round := 0; ; round++ {
@@ -31,16 +30,16 @@ func (b *builder) place(ctx context.Context) error {
 }
 
 const (
-	// leastRounds is how many rounds there always are: fill sets no overflow bits, round
-	// 0 sets them, and nothing is placed before round 1.
+	// leastRounds is the minimum number of rounds: fill sets no overflow bits, round 0 sets them,
+	// and nothing is placed before round 1.
 	leastRounds = 2
-	// lastReturn is the last round in which items go back, after round 1.
+	// lastReturn is the last round in which items go back; round 1 is the other.
 	lastReturn = 3
-	// fewOverflows need no round: to search for each costs less than another pass over
-	// all lines.
+	// fewOverflows items need no round: searching for each costs less than another pass over all
+	// lines.
 	fewOverflows = 1024
-	// leastShare ends the rounds: if one places less than 1 in 64 of its items, it would
-	// take 44 more to halve them.
+	// leastShare ends the rounds: if a round places less than 1 in 64 of its items, halving them
+	// would take 44 more rounds.
 	leastShare = 64
 )
 
@@ -58,12 +57,12 @@ func (b *builder) round(ctx context.Context, round int) error {
 	})
 }
 
-// takeAhead is how many items ahead takeIn prefetches lines: taking in that many takes
-// longer than a cache miss.
+// takeAhead is how many items ahead takeIn prefetches lines: taking in that many takes longer
+// than a cache miss.
 const takeAhead = 16
 
-// takeIn puts the items of sorted hashes into their lines. No other task has items that
-// have come to these lines.
+// takeIn puts the items of sorted hashes into their lines. No other task has items that arrived
+// at these lines.
 func (b *builder) takeIn(w *worker, hashes []uint64, round int) error {
 	for i, asked := 0, 0; i < len(hashes); {
 		line, end := b.sameLine(hashes, i)
@@ -82,8 +81,8 @@ func (b *builder) takeIn(w *worker, hashes []uint64, round int) error {
 	return nil
 }
 
-// takeInLine puts the items that have come to one line, loaded in w, into it, or sends
-// as many items to their other lines.
+// takeInLine puts the items that arrived at one line, loaded in w, into it, or sends as many
+// items to their other lines.
 func (b *builder) takeInLine(w *worker, line uint64, came []uint64, round int) error {
 	choose := b.chooser != nil && !b.goBack(round)
 	for i, h := range came {
@@ -104,12 +103,12 @@ func (b *builder) takeInLine(w *worker, line uint64, came []uint64, round int) e
 	return nil
 }
 
-// goBack reports whether items that find no room go back to where they came from.
+// goBack reports whether items that find no room go back where they came from.
 func (b *builder) goBack(round int) bool {
 	return round%2 == 1 && round <= lastReturn && !b.table.Both()
 }
 
-// placeLast places what the rounds have left over, in the order of hashes.
+// placeLast places the items left after the rounds, in the order of hashes.
 func (b *builder) placeLast(ctx context.Context, total uint64) error {
 	p := place.New(b.table, place.NewDirect(b.table, b.view))
 	w := &worker{}
@@ -141,8 +140,8 @@ func (b *builder) placeLast(ctx context.Context, total uint64) error {
 	return b.makeBits(ctx)
 }
 
-// makeBits makes the overflow bits of lines that know their guests: in the rounds, items have
-// left bits behind and come home again.
+// makeBits rebuilds the overflow bits of lines that know their guests: in the rounds, items left
+// bits behind and then came home.
 func (b *builder) makeBits(ctx context.Context) error {
 	if b.hosts == nil {
 		return nil

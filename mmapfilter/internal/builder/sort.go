@@ -5,18 +5,18 @@ import (
 	"slices"
 )
 
-// sortHashes sorts hashes whose top prefix bits are equal, using tmp, which is as long,
-// and returns the sorted hashes in either of the two.
+// sortHashes sorts hashes whose top prefix bits are equal and returns them in hashes or in tmp,
+// which is as long.
 //
-// Hashes are uniform, so one pass that distributes them by the bits after the prefix,
-// into about one run for every 3 to 6, leaves short runs. Those are sorted by a network,
-// since the branches of an insertion sort mispredict.
+// Hashes are uniform, so one pass that distributes them by the bits after the prefix, into about
+// one run for every 3 to 6, leaves short runs. A sorting network sorts those, since the branches
+// of an insertion sort mispredict.
 func sortHashes(hashes, tmp []uint64, prefix uint) []uint64 {
 	const (
 		perRun       = 6 // at most, on average
-		atOnce       = 8 // nearly every run is no longer
+		atOnce       = 8 // nearly every run is at most this long
 		insertionMax = 32
-		maxDigits    = 18 // the counts of 2^18 runs, 2 MiB, stay in a cache
+		maxDigits    = 18 // the counts of 2^18 runs take 2 MiB and stay in a cache
 	)
 	if len(hashes) <= insertionMax {
 		insertionSort(hashes)
@@ -40,8 +40,9 @@ func sortHashes(hashes, tmp []uint64, prefix uint) []uint64 {
 		tmp[starts[digit]] = h
 		starts[digit]++
 	}
-	// starts[i] is now where run i ends. Eight hashes are sorted at once, from the start of
-	// a run: what follows the run is not less, and further runs in the eight are done too.
+	// starts[i] is now the end of run i. Each step sorts eight hashes from the start of a run. This
+	// is safe: the hashes after the run are not less, and any further whole runs in the eight are
+	// then sorted too.
 	start, done := 0, 0
 	for _, end := range starts[:mask+1] {
 		switch run := tmp[start:end]; {

@@ -11,10 +11,10 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// A spool holds hashes, partitioned by their top bits: in memory while its budget
-// lasts, then in files without a name. Each goroutine has a file of its own, since
-// writes to one file wait for each other. The partition of a hash does not depend on the
-// number of lines, so keys can be spooled before they are counted.
+// A spool holds hashes, partitioned by their top bits: in memory while its budget lasts, then in
+// unnamed files. Each goroutine has its own file, since writes to one file wait for each other.
+// The partition of a hash does not depend on the number of lines, so keys can be spooled before
+// they are counted.
 type spool struct {
 	shift     uint // partition = hash >> shift
 	chunkLen  int  // hashes that a collector collects for a partition
@@ -22,7 +22,7 @@ type spool struct {
 	partition []spoolPart
 	total     atomic.Uint64
 
-	room  atomic.Int64 // bytes of the budget that are left
+	room  atomic.Int64 // bytes left in the budget
 	draft *recovery.Draft
 
 	mu struct {
@@ -49,9 +49,9 @@ type spoolSpan struct {
 // errSpool is returned when a file of a spool does not hold what was written to it.
 var errSpool = errors.New("a temporary file beside the filter does not hold what was written to it")
 
-// read reads the chunk back. A system may fail to write a page after the call that
-// wrote to it has returned, and drop the page: what is read then is a hole or old
-// contents of the disk. The file reports that error at its next sync.
+// read reads the chunk back. A system may fail to write a page after the write call has
+// returned, and drop the page: a read then returns a hole or old contents of the disk. The
+// file's next sync reports that error.
 func (span *spoolSpan) read(chunk []uint64) error {
 	_, err := span.file.ReadAt(recovery.Bytes(chunk), span.off)
 	if err != nil && err != io.EOF {
@@ -75,23 +75,23 @@ func sumOf(hashes []uint64) (sum uint64) {
 }
 
 const (
-	// maxChunkLen is 32 KiB of hashes: long enough that reading chunks back
-	// from all over a file costs little more than reading it in order.
+	// maxChunkLen is 32 KiB of hashes: long enough that reading chunks from all over a file costs
+	// little more than reading it in order.
 	maxChunkLen = 4096
 	minChunkLen = 64
-	// maxBlockLen is 1 MiB of hashes: the page cache takes a few long writes faster
-	// than many short ones.
+	// maxBlockLen is 1 MiB of hashes: the page cache takes a few long writes faster than many short
+	// ones.
 	maxBlockLen = 1 << 17
 
-	// fewParts is the usual number of partitions: few, so that their chunks are long.
-	// Of manyKeys each has 100,000 hashes, which with room to sort them are 1.6 MB
-	// and stay in the cache of a core. More keys have maxParts partitions.
+	// fewParts is the usual number of partitions: few, so that their chunks are long. With
+	// manyKeys, each has 100,000 hashes, which with room to sort them are 1.6 MB and stay in the
+	// cache of a core. Above manyKeys there are maxParts partitions.
 	fewParts = 1024
 	maxParts = 4 * fewParts
 	manyKeys = 100e6
 )
 
-// spoolParts chooses the number of partitions for a capacity, 0 if it is unknown.
+// spoolParts chooses the number of partitions for a capacity. A capacity of 0 is unknown.
 func spoolParts(capacity uint64) int {
 	if capacity > manyKeys {
 		return maxParts
@@ -99,10 +99,9 @@ func spoolParts(capacity uint64) int {
 	return fewParts
 }
 
-// newSpool makes a spool of at most parts partitions, a power of two, or of fewer if
-// the budget is small. Half of the budget is for the chunks that each worker has open,
-// the other half for full ones. Everything else that a collector has is at most an
-// eighth.
+// newSpool makes a spool of at most parts partitions, a power of two; of fewer if the budget is
+// small. Half of the budget is for the workers' open chunks, the other half for full ones.
+// Everything else that a collector holds is at most an eighth.
 func newSpool(draft *recovery.Draft, workers int, budget int64, parts int) *spool {
 	for parts > 1 && budget/2/int64(workers*parts*8) < minChunkLen {
 		parts /= 2
@@ -121,8 +120,8 @@ func newSpool(draft *recovery.Draft, workers int, budget int64, parts int) *spoo
 func (s *spool) parts() int    { return len(s.partition) }
 func (s *spool) count() uint64 { return s.total.Load() }
 
-// prefixBits returns how many top bits are equal in the hashes of that many partitions,
-// a power of two, if they form an aligned range.
+// prefixBits returns how many top bits are equal in the hashes of an aligned range of
+// partitions. partitions is a power of two.
 func (s *spool) prefixBits(partitions int) uint {
 	bits := 64 - s.shift
 	for ; partitions > 1; partitions /= 2 {
@@ -131,8 +130,8 @@ func (s *spool) prefixBits(partitions int) uint {
 	return bits
 }
 
-// close frees the memory and the files of the spool. It does nothing for a nil spool or
-// one that is closed.
+// close frees the memory and the files of the spool. It does nothing if the spool is nil or
+// closed.
 func (s *spool) close() {
 	if s == nil {
 		return
@@ -147,17 +146,17 @@ func (s *spool) close() {
 // A collector collects hashes for one goroutine.
 type collector struct {
 	s     *spool
-	few   []fewHashes // the last ones for each partition
-	count []uint8     // of them
+	few   []fewHashes // the last ones of each partition
+	count []uint8     // hashes in few
 	open  [][]uint64  // a chunk for each partition
 
 	file  *recovery.Scratch // nil until the budget is used up
-	block []uint64          // chunks on the way to it
+	block []uint64          // chunks to write to it
 	off   int64             // of the block in it
 }
 
-// fewHashes is one line of a cache. The ends of a thousand chunks are in as many pages,
-// more than a core has translations for, so hashes go to a chunk eight at a time.
+// fewHashes is one cache line. Hashes go to a chunk eight at a time: the ends of a thousand
+// chunks are in as many pages, more than a core has translations for.
 type fewHashes [8]uint64
 
 func (s *spool) collector() *collector {
@@ -175,8 +174,8 @@ func (c *collector) add(h uint64) error {
 	return c.addFew(p)
 }
 
-// addFew moves the last hashes of a partition to its open chunk and hands that over
-// when it is full.
+// addFew moves the last hashes of a partition to its open chunk and hands the chunk over when it
+// is full.
 func (c *collector) addFew(p uint64) error {
 	few := c.few[p][:c.count[p]]
 	c.count[p] = 0
@@ -185,7 +184,7 @@ func (c *collector) addFew(p uint64) error {
 		chunk = c.grow(chunk)
 	}
 	chunk = append(chunk, few...)
-	if n := len(chunk); n < cap(chunk) { // where the next ones go
+	if n := len(chunk); n < cap(chunk) { // the next hashes go here
 		kernel.Prefetch(&chunk[:n+1][n])
 	}
 	if c.open[p] = chunk; len(chunk) < c.s.chunkLen {
@@ -194,9 +193,8 @@ func (c *collector) addFew(p uint64) error {
 	return c.put(p)
 }
 
-// grow makes room in a chunk that will have chunkLen hashes in the end. It allocates
-// all of them at once only if the chunk is likely to get them, so that no more is
-// allocated than the budget counts.
+// grow makes room in a chunk that will have up to chunkLen hashes. It allocates all of that only
+// if the chunk is likely to fill up, so that no more is allocated than the budget counts.
 func (c *collector) grow(chunk []uint64) []uint64 {
 	n := min(minChunkLen, c.s.chunkLen)
 	if len(chunk) > 0 {
@@ -251,8 +249,7 @@ func (c *collector) put(p uint64) error {
 	return nil
 }
 
-// nextBlock writes the block to the file, which it makes if needed, and starts another
-// block.
+// nextBlock writes the block to the file, which it creates if needed, and starts another block.
 func (c *collector) nextBlock() (err error) {
 	if c.file == nil {
 		if c.file, err = c.s.newFile(); err == nil {
@@ -276,7 +273,7 @@ func (c *collector) writeBlock() error {
 	return err
 }
 
-// newFile makes a file that is closed with the spool.
+// newFile creates a file. close closes it.
 func (s *spool) newFile() (*recovery.Scratch, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -295,8 +292,8 @@ func (s *spool) size(from, to int) (n int) {
 	return n
 }
 
-// each calls f for every chunk of the partitions [from, to). If drop is set, it frees
-// the chunks in memory.
+// each calls f for every chunk of the partitions [from, to). If drop is set, it frees the chunks
+// in memory.
 func (s *spool) each(from, to int, drop bool, f func(chunk []uint64)) error {
 	var buffer []uint64
 	for i := from; i < to; i++ {

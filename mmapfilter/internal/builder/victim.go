@@ -6,18 +6,18 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// takeTogether puts the items that have come to one full line, loaded in w, into it. It
-// sends as many items whose other lines had room at the end of the round before, and
-// chooses them together, which sets fewer overflow bits than choosing one after the
-// other. It does nothing and returns false if there are not enough of these, or if more
-// items have come than a line holds, which are copies of one key.
+// takeTogether puts the items that arrived at one full line, loaded in w, into it. It sends as
+// many items whose other lines had room at the end of the previous round. It chooses them
+// together, which sets fewer overflow bits than choosing one after the other. It does nothing
+// and returns false if there are too few such items, or if more items arrived than a line holds;
+// those are copies of one key.
 func (b *builder) takeTogether(w *worker, line uint64, came []uint64) (done bool, err error) {
 	if len(came) > b.table.SlotsPerLine() {
 		return false, nil
 	}
 	c, some := &w.crowd, 0
 	b.chooser.Gather(c, &w.line, line, came)
-	for i, other := range c.Others { // that of an item that was sent here was full, and still is
+	for i, other := range c.Others { // the other line of an item that was sent here was full, and still is
 		room := b.room.of(other)
 		c.Rooms[i] = uint8(room)
 		some += min(room, 1)
@@ -34,8 +34,8 @@ func (b *builder) takeTogether(w *worker, line uint64, came []uint64) (done bool
 	return ok, nil
 }
 
-// send sends an item of the line loaded in w to its other line and puts it, the item of
-// hash h that has found no room, in its place; or it sends that item itself.
+// send puts the item of hash h, which found no room, in place of another item of the line loaded
+// in w, which it sends to its other line; or it sends the item of h itself.
 func (b *builder) send(w *worker, it layout.Item, h uint64, round int) error {
 	goes := it
 	if !b.goBack(round) {
@@ -47,19 +47,19 @@ func (b *builder) send(w *worker, it layout.Item, h uint64, round int) error {
 	return w.overflow.add(b.table.Hash(b.table.Alternate(goes)))
 }
 
-// The score of an item that may leave a line. It orders items by whether their other line
-// has room, then by what it costs lookups that they leave, then by how much room that is: one
-// step of the cost counts for more than any amount of room, and any room for more than all.
+// The score of an item that may leave a line. It orders items first by whether their other line
+// has room, then by the cost that the move adds to lookups, then by how much room that line has:
+// one step of cost outweighs any amount of room, and having room outweighs any cost.
 const (
 	perCost  = -(maxRoom + 1)
-	leastOf  = layout.MostCost * perCost // of any cost
+	leastOf  = layout.MostCost * perCost // the least score of a cost
 	someRoom = -(layout.MostCost + 1) * perCost
 )
 
-// victim chooses the item that leaves the line loaded in w so that it has room: one of
-// those with the highest score, by chance. In round 0 it itself may go, and later it does if
-// no other makes room. Only if none of the first victims has room to go to are all items of
-// the line listed.
+// victim chooses the item that leaves the line loaded in w to make room: by chance, one of those
+// with the highest score. In round 0 the new item itself may go; later it goes if no other item
+// makes room. victim lists all items of the line only if none of the first victims has room to
+// go to.
 func (b *builder) victim(w *worker, it layout.Item, h uint64, round int) (goes layout.Item) {
 	goes = it
 	most := leastOf - 1 // less than any score

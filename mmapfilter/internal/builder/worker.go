@@ -8,24 +8,24 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/sweep"
 )
 
-// A worker is what one goroutine of a build keeps from task to task.
+// A worker is the state that one goroutine of a build keeps from task to task.
 type worker struct {
 	hashes, tmp []uint64
-	read        int // hashes that the last load read, equal ones counted each
+	read        int // hashes that the last load read, with each equal one counted
 	line        layout.Line
-	beyond      []uint64 // of the hashes of a line, those that it has no room for
+	beyond      []uint64 // hashes of a line that it has no room for
 	victims     []layout.Item
 	crowd       layout.Crowd
 	overflow    *collector
 }
 
-// manyHashes is how many hashes of a partition are gathered, 32 MiB of them, before equal
-// ones are dropped. Hashes are uniform, so a partition has that many only if there are
-// many billions of keys, or very many copies of a few.
+// manyHashes is how many hashes of a partition, 32 MiB of them, are gathered before equal ones
+// are dropped. Hashes are uniform, so a partition has that many only if there are many billions
+// of keys, or very many copies of a few.
 const manyHashes = 4 << 20
 
-// load reads and sorts the hashes of the partitions [from, to). If distinct, it keeps
-// one of each group of equal hashes.
+// load reads and sorts the hashes of the partitions [from, to). If distinct is set, it keeps one
+// of each group of equal hashes.
 func (w *worker) load(s *spool, from, to int, drop, distinct bool) ([]uint64, error) {
 	n, limit := s.size(from, to), manyHashes
 	if distinct {
@@ -52,9 +52,9 @@ func (w *worker) load(s *spool, from, to int, drop, distinct bool) ([]uint64, er
 	return sorted, nil
 }
 
-// parallel runs the tasks 0 to n-1 of a stage of the build, each once, on all workers.
-// What they spool goes to overflows, if not nil. It ends early on the first error, a
-// fault in the draft, or a cancelled context.
+// parallel runs the tasks 0 to n-1 of a build stage, each once, on all workers. What they spool
+// goes to overflows, if not nil. It ends early on the first error, a fault in the draft, or a
+// cancelled context.
 func (b *builder) parallel(ctx context.Context, overflows *spool, n int, task func(w *worker, i int) error) error {
 	return sweep.Each(ctx, b.Workers, n, b.draft.Data, func() (func(i int) error, func() error) {
 		w := &worker{}

@@ -12,10 +12,9 @@ import (
 // Batch is how many inserts of a batch are planned together.
 const Batch = place.MostAhead
 
-// InsertAll inserts up to Batch items, in order, and stops at the first error. It
-// adds the number of items inserted to done, even if a fault ends it. It makes room for
-// all of them at once if it can, and reports them together. Meanwhile it prefetches the
-// home lines of the next hashes.
+// InsertAll inserts up to Batch items in order and stops at the first error. It adds the number
+// of items inserted to done, even if a fault ends it. If it can, it makes room for all of them
+// at once and reports them together. Meanwhile it prefetches the home lines of the next hashes.
 func (w *Writer) InsertAll(hashes, next []uint64, done *int) (err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -32,8 +31,8 @@ func (w *Writer) InsertAll(hashes, next []uint64, done *int) (err error) {
 	for i, h := range hashes {
 		items[i] = w.table.Split(h)
 	}
-	room := 0   // items that there is room for
-	waits := -1 // what w.mu.waits was when their outlooks were made
+	room := 0   // number of leading items for which there is room
+	waits := -1 // w.mu.waits when the outlooks were made
 	ahead := &w.mu.ahead
 	for ; n < len(items); n++ {
 		if n == room {
@@ -61,17 +60,16 @@ func (w *Writer) InsertAll(hashes, next []uint64, done *int) (err error) {
 	return err
 }
 
-// prefetchHomes asks for the blocks that the home lines of up to Batch hashes
-// start in. They are asked for in one burst: a prefetch waits until its address is
-// translated, and those of a burst wait together.
+// prefetchHomes prefetches the blocks in which the home lines of up to Batch hashes start. It
+// does so in one burst: a prefetch waits until its address is translated, and those of a burst
+// wait together.
 func (w *Writer) prefetchHomes(hashes []uint64) {
 	var blocks [Batch]uint64
 	layout.HomeBlocks(w.table, hashes, blocks[:])
 	kernel.PrefetchBlocks(w.view.Region, blocks[:len(hashes)])
 }
 
-// fullLines returns the set of lines, of up to 64, that have no free slot. REQUIRES:
-// w.mu.
+// fullLines returns as a bit set which of up to 64 lines have no free slot. REQUIRES: w.mu.
 func (w *Writer) fullLines(lines []uint64) (full uint64) {
 	full = w.table.FullLines(w.view.Region, lines)
 	if p := w.overlay.Load(); p != nil {
@@ -86,8 +84,8 @@ func (w *Writer) fullLines(lines []uint64) (full uint64) {
 	return full
 }
 
-// pendingLines returns a set of those lines, of up to 64, for which isPending reports
-// true, and a few others. It prefetches their words.
+// pendingLines returns as a bit set for which of up to 64 lines isPending reports true, plus a
+// few others. It prefetches their words.
 func (w *Writer) pendingLines(p *pending.Overlay, lines []uint64) (set uint64) {
 	var first, last [Batch]uint64 // blocks
 	var may [Batch / 8]uint8

@@ -6,7 +6,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// Sync commits: what was done before it is durable when it returns nil. If setSeq, the
+// Sync commits: when it returns nil, everything done before it is durable. If setSeq is set, the
 // user sequence becomes seq.
 func (w *Writer) Sync(setSeq bool, seq uint64) error {
 	w.commit.Lock()
@@ -36,8 +36,8 @@ func (w *Writer) endSegmentNow(setSeq bool, seq uint64) (segment, bool, error) {
 	return w.endSegment(setSeq, seq)
 }
 
-// endSegment ends the open segment and starts another. It reports false if there is nothing
-// to make durable. REQUIRES: w.commit, w.mu.
+// endSegment ends the open segment and starts another. It reports false if there is nothing to
+// make durable. REQUIRES: w.commit, w.mu.
 func (w *Writer) endSegment(setSeq bool, seq uint64) (b segment, ok bool, err error) {
 	if err := w.protocol.Err(); err != nil {
 		return b, false, err
@@ -63,25 +63,25 @@ func (w *Writer) endSegment(setSeq bool, seq uint64) (b segment, ok bool, err er
 	return b, true, nil
 }
 
-// A segment is one that is being made durable.
+// A segment is a segment of the log that is being made durable.
 type segment struct {
 	recovery.Segment
 	operations int
 }
 
-// dropPending drops the words of a segment that has been stored to the file. REQUIRES:
+// dropPending drops the pending words of a segment that has been stored to the file. REQUIRES:
 // w.commit, w.mu.
 func (w *Writer) dropPending(b segment) {
 	p := w.overlay.Load()
 	if w.mu.pending -= b.operations; w.mu.pending == 0 {
 		if p != nil {
-			w.mu.spare = p.Active() // empty, and will have the size of the segment
+			w.mu.spare = p.Active() // empty; the next segment will have its size
 			w.overlay.Store(nil)
 		}
 		return
 	}
 	w.overlay.Store(p.Drop())
-	if w.Behind != nil { // they came while the disk was waited for
+	if w.Behind != nil { // operations arrived while we waited for the disk
 		w.Behind(0)
 	}
 }
@@ -89,8 +89,8 @@ func (w *Writer) dropPending(b segment) {
 // Checkpoint commits, makes the file durable and starts the log anew.
 func (w *Writer) Checkpoint() error { return w.CheckpointFor(0) }
 
-// CheckpointFor is Checkpoint. A need other than 0 means that the log has no room for
-// that many stores: then CheckpointFor does nothing if it has by now, and otherwise makes
+// CheckpointFor is Checkpoint. A need other than 0 means that the log lacks room for that many
+// stores: CheckpointFor then does nothing if the log has the room by now, and otherwise makes
 // the next log larger.
 func (w *Writer) CheckpointFor(need int) error {
 	w.checkpoints.Lock()
@@ -99,7 +99,7 @@ func (w *Writer) CheckpointFor(need int) error {
 		return err
 	}
 	due := w.checkpointDue(need)
-	if due { // nearly all of the region is written now, while operations go on
+	if due { // write nearly all of the region now, while operations go on
 		if err := w.protocol.SyncRegion(); err != nil {
 			return err
 		}
@@ -124,15 +124,15 @@ func (w *Writer) CheckpointFor(need int) error {
 	return w.protocol.Checkpoint(w.nextLog(need > 0))
 }
 
-// checkpointDue reports whether there is a log and, if need is not 0, whether it has no
-// room for that many stores.
+// checkpointDue reports whether there is a log and, if need is not 0, whether it lacks room for
+// that many stores.
 func (w *Writer) checkpointDue(need int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.protocol.Live() && (need == 0 || !w.protocol.Room(need))
 }
 
-// stalled records that operations have waited since a time.
+// stalled records that operations have waited since the given time.
 func (w *Writer) stalled(since time.Time) {
 	d := int64(time.Since(since))
 	for {
@@ -177,8 +177,8 @@ func (w *Writer) LockAll() (unlock func()) {
 	}
 }
 
-// Clean commits and leaves a file that is complete without its log. Later operations
-// return ErrClosed.
+// Clean commits and leaves a file that is complete without its log. Later operations return
+// ErrClosed.
 func (w *Writer) Clean() error {
 	defer w.LockAll()()
 	if w.mu.closed {
@@ -192,11 +192,11 @@ func (w *Writer) Clean() error {
 	return w.protocol.Clean()
 }
 
-// Close lets go of the volume, so that another writer may have it. Call Clean before, and
-// no operation after.
+// Close releases the volume, so that another writer may have it. Call Clean first, and no
+// operation afterwards.
 func (w *Writer) Close() error {
 	w.released.Store(true)
-	w.mu.Lock() // somebody may look at the state
+	w.mu.Lock() // another goroutine may be reading the state
 	defer w.mu.Unlock()
 	return w.protocol.Close()
 }

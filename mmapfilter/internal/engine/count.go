@@ -6,7 +6,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// Unknown is a count if nothing is known.
+// Unknown is the count if it cannot be determined.
 const Unknown = math.MaxUint64
 
 // Count returns the number of items of the class of a hash, or Unknown.
@@ -32,9 +32,9 @@ func countItems(t layout.Table, load func(uint64, *layout.Line) (first, n uint64
 	return n
 }
 
-// CountBeside counts the items of the class of a hash, for a process beside the writer:
-// at returns a word of the file by its number, as for layout.Lookup. It counts again if a
-// writer has removed something from where it looks, as a lookup looks again (R2). If that
+// CountBeside counts the items of the class of a hash, for a process beside the writer. at
+// returns a word of the file by its number, as for layout.Lookup. If a writer removes something
+// from a place that it reads, CountBeside counts again, as a lookup starts again (R2). If that
 // goes on, it returns Unknown.
 func CountBeside(t layout.Table, at func(word uint64) uint64, hash uint64) uint64 {
 	it := t.Split(hash)
@@ -70,5 +70,5 @@ func CountBeside(t layout.Table, at func(word uint64) uint64, hash uint64) uint6
 	return Unknown
 }
 
-// countTries is as many tries as a lookup has.
+// countTries is the number of tries of a lookup.
 const countTries = 8

@@ -4,8 +4,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// Delete deletes an item of a hash. It reports false if there certainly is none; that
-// changes nothing but counts as an operation.
+// Delete deletes an item of a hash. It reports false if there certainly is none; that changes
+// nothing but counts as an operation.
 func (w *Writer) Delete(hash uint64) (bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -25,23 +25,23 @@ func (w *Writer) Delete(hash uint64) (bool, error) {
 	return true, nil
 }
 
-// searchEvery is how many deletes there are, while the stash is in use, to one search for
-// a path by which an item could leave it. The search may read a thousand lines, the rest
-// of a delete reads two.
+// searchEvery is the number of deletes per search, while the stash is in use, for a path by
+// which an item could leave the stash. A search may read a thousand lines; the rest of a delete
+// reads two.
 const searchEvery = 8
 
-// drain moves an item from the stash into the line that has just got room, if one may
-// live there; otherwise, now and then, into any line where moves can make room. It reports
-// whether it has.
+// drain moves an item from the stash into the line that has just got room, if that is a line of
+// the item; otherwise, once in searchEvery deletes, into any line where moves can make room. It
+// reports whether it moved one.
 func (w *Writer) drain(freed uint64) (done bool) {
 	w.mu.drains++
 	full := w.mu.stashLen == layout.StashEntries || w.atLimit()
 	search := w.mu.drains%searchEvery == 0
-	chosen := w.mu.drains / searchEvery % w.mu.stashLen // of the entries, for a search
+	chosen := w.mu.drains / searchEvery % w.mu.stashLen // index of the entry for a search
 	n := 0
 	layout.StashClasses(w.stash, func(c layout.Class, items uint64) {
 		if full && items > 1 {
-			return // its entry would stay, and there would be no room for the next key
+			return // its entry would stay, and the next key would have no room
 		}
 		it := layout.Item(c)
 		if !done && (it.Line == freed || w.table.Alternate(it).Line == freed) {

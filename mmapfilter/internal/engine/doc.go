@@ -1,5 +1,5 @@
-// Package engine writes to a filter: it turns inserts and deletes into changes of words,
-// logs them, shows them to the lookups of this process at once, and commits them.
+// Package engine writes to a filter: it turns inserts and deletes into changes of words, logs
+// them, shows them to this process's lookups at once, and commits them.
 //
 // # Who does what
 //
@@ -23,17 +23,17 @@
 //
 // # Lookups
 //
-// The newest state is the mapped file with the pending words over it. Most lines have
-// nothing pending, so a lookup looks in the file first, and then asks whether that was
-// all. As long as the overlay is the same, only words of its committing segment are
-// stored to the file, and that segment gets no more words. So a block that has no word in
-// the overlay, asked before the block is read or after, does not change meanwhile, and is
-// as it was at the instant when the overlay was asked.
+// The newest state is the mapped file with the pending words over it. Most lines have nothing
+// pending, so a lookup looks in the file first and then asks whether that was all. While the
+// overlay is the same, only words of its committing segment are stored to the file, and that
+// segment gets no more words. So if the overlay has no word of a block, whether asked before the
+// block is read or after, the block does not change meanwhile: it is as it was when the overlay
+// was asked.
 //
 // # Locks
 //
-// They are taken in the order checkpoints, commit, mu. A commit holds commit and mu to end
-// the segment, and then commit alone while it waits for the disk: operations go on
-// meanwhile, in the next segment. A checkpoint holds only checkpoints while it writes most
-// of the region, and all three for the rest.
+// Locks are taken in the order checkpoints, commit, mu. A commit holds commit and mu to end the
+// segment, and then commit alone while it waits for the disk: meanwhile operations go on in the
+// next segment. A checkpoint holds only checkpoints while it writes most of the region, and all
+// three for the rest.
 package engine

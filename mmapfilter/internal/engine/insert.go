@@ -25,8 +25,8 @@ func (w *Writer) insertLocked(hash uint64) error {
 	return nil
 }
 
-// plan has the placer plan an insert and reports whether there is room. At the limit of
-// keys there is room only for an item whose class has an entry in the stash.
+// plan has the placer plan an insert and reports whether there is room. At the limit of keys,
+// only an item whose class has an entry in the stash has room.
 func (w *Writer) plan(home layout.Item) bool {
 	put := w.mu.placer.Insert
 	if w.atLimit() {
@@ -55,8 +55,8 @@ func (w *Writer) InsertUnique(hash uint64) (added bool, err error) {
 	return err == nil, err
 }
 
-// atLimit reports whether the filter has as many keys as it may have. A filter that an
-// earlier version filled may have more. REQUIRES: w.mu.
+// atLimit reports whether the filter has as many keys as it may have. A filter filled by an
+// earlier version may have more. REQUIRES: w.mu.
 func (w *Writer) atLimit() bool {
 	return place.KeysOf(w.protocol.Length(), w.mu.inStash, w.mu.stashLen) >= w.Limit
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/pending"
 )
 
-// Word returns the newest value of a word of the file, for the lookups of this process.
-// The words of the runtime page are counters for what is pending.
+// Word returns the newest value of a word of the file, for lookups of this process. The words of
+// the runtime page count what is pending.
 func (w *Writer) Word(word uint64) uint64 {
 	switch {
 	case word >= layout.WordRegion:
@@ -26,8 +26,8 @@ func (w *Writer) Word(word uint64) uint64 {
 	return atomic.LoadUint64(&w.runtime[word-layout.WordRuntime])
 }
 
-// Contains looks a hash up in the newest state: the file, overlaid with what is pending.
-// See Unsure.
+// Contains looks a hash up in the newest state: the file overlaid with the pending words. See
+// Unsure.
 func (w *Writer) Contains(hash uint64) bool {
 	p := w.overlay.Load()
 	if p == nil { // the file has everything
@@ -36,8 +36,8 @@ func (w *Writer) Contains(hash uint64) bool {
 	return w.containsUnder(p, hash)
 }
 
-// containsUnder is Contains with an overlay that was loaded before. Most home lines have
-// nothing pending, and the file settles most lookups: see the package essay.
+// containsUnder is Contains with an overlay loaded earlier. Most home lines have nothing
+// pending, and the file settles most lookups: see the package essay.
 func (w *Writer) containsUnder(p *pending.Overlay, hash uint64) bool {
 	found, open := w.table.FirstLook(&w.view, hash)
 	if open {
@@ -49,9 +49,9 @@ func (w *Writer) containsUnder(p *pending.Overlay, hash uint64) bool {
 	return layout.Lookup(w.table, w.newest, hash)
 }
 
-// containsBeyond is containsUnder for hashes that the home line does not settle. If
-// nothing is pending in either line, and was not while they were read, then Lookup would
-// have read what Contains did.
+// containsBeyond is containsUnder for hashes that the home line does not settle. If nothing is
+// pending in either line, nor was while they were read, then Lookup would have read what
+// Contains read.
 func (w *Writer) containsBeyond(p *pending.Overlay, hash uint64) bool {
 	found := layout.Contains(w.table, &w.under, hash)
 	it := w.table.Split(hash)
@@ -61,20 +61,20 @@ func (w *Writer) containsBeyond(p *pending.Overlay, hash uint64) bool {
 	return layout.Lookup(w.table, w.newest, hash)
 }
 
-// isPending reports whether p has words of the blocks that a line is in.
+// isPending reports whether p has words of the blocks of a line.
 func (w *Writer) isPending(p *pending.Overlay, line uint64) bool {
 	word, n := w.table.Words(line)
 	first, last := word/layout.BlockWords, (word+uint64(n)-1)/layout.BlockWords
 	return p.Has(first) || last != first && p.Has(last)
 }
 
-// homeBlock returns the block of the region that the home line of a hash starts in.
+// homeBlock returns the block of the region in which the home line of a hash starts.
 func (w *Writer) homeBlock(hash uint64) uint64 {
 	first, _ := w.table.Words(w.table.Split(hash).Line)
 	return first / layout.BlockWords
 }
 
-// ContainsAll is Contains for a batch, whose cache misses overlap.
+// ContainsAll is Contains for a batch. The cache misses of a batch overlap.
 func (w *Writer) ContainsAll(hashes []uint64, found []bool) {
 	scratch := scratches.Get().(*Scratch)
 	defer scratches.Put(scratch)
@@ -88,8 +88,8 @@ func (w *Writer) ContainsAll(hashes []uint64, found []bool) {
 // LookupBlock is how many lookups of a batch are in progress at once.
 const LookupBlock = 512
 
-// A Scratch is the memory for a block of lookups. As local variables they would be moved
-// to the heap each time, since they are passed to methods of an interface.
+// A Scratch is the memory for a block of lookups. Local variables would move to the heap on
+// every call, since they are passed to methods of an interface.
 type Scratch struct {
 	blocks        [LookupBlock]uint64
 	open, pending [LookupBlock / 8]uint8
@@ -97,8 +97,8 @@ type Scratch struct {
 
 var scratches = sync.Pool{New: func() any { return new(Scratch) }}
 
-// ContainsBlock is ContainsAll for up to LookupBlock hashes. It says "maybe" for all if
-// it is Unsure.
+// ContainsBlock is ContainsAll for up to LookupBlock hashes. If the writer is Unsure, it says
+// "maybe" for all.
 func (w *Writer) ContainsBlock(scratch *Scratch, hashes []uint64, found []bool) {
 	if p := w.overlay.Load(); p == nil {
 		layout.ContainsHashes(w.table, &w.view, hashes, found)
@@ -112,15 +112,15 @@ func (w *Writer) ContainsBlock(scratch *Scratch, hashes []uint64, found []bool) 
 	}
 }
 
-// Unsure reports whether a key that a lookup has just not found may be there (C1). Once
-// a write has failed, memory may differ from what opening the file again finds. Once
-// the file is released, another writer may move items without touching this one's
-// counters. Call it after the lookup.
+// Unsure reports whether a key that a lookup has just not found may be there (C1). Once a write
+// has failed, memory may differ from what reopening the file finds. Once the file is released,
+// another writer may move items without touching this writer's counters. Call Unsure after the
+// lookup.
 func (w *Writer) Unsure() bool { return w.released.Load() || w.protocol.Failed() }
 
-// containsBlockUnder is containsUnder for a block of hashes. It prefetches what it needs
-// one step ahead, and asks p before it reads the file: otherwise the few lookups that the
-// file does not settle would take most of the time.
+// containsBlockUnder is containsUnder for a block of hashes. It prefetches what it needs one
+// step ahead, and asks p before it reads the file: otherwise the few lookups that the file does
+// not settle would take most of the time.
 func (w *Writer) containsBlockUnder(p *pending.Overlay, scratch *Scratch, hashes []uint64, found []bool) {
 	blocks, bytes := scratch.blocks[:len(hashes)], (len(hashes)+7)/8
 	open, unsettled := scratch.open[:bytes], scratch.pending[:bytes]

@@ -8,15 +8,15 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 )
 
-// An operation is one change of the filter in progress: the Lines that its placer works
-// on, and the Preview of those that follow in a batch. It collects the stores in order
-// and leaves the pending words alone until it is complete. Only these stores, word by
-// word, say what it has changed: lines may share words.
+// An operation is one change of the filter in progress: it is the Lines of its placer, and the
+// Preview of the inserts that follow in a batch. It collects the stores in order and leaves the
+// pending words alone until it is complete. Only these stores, word by word, say what it
+// changed: lines may share words.
 type operation struct {
 	w      *Writer
 	stores []wal.Store
 
-	// The line that was loaded last, with everything that was done to it.
+	// The line loaded last, with all changes made to it.
 	loaded bool
 	line   uint64
 	first  uint64 // of its words in the file
@@ -44,8 +44,8 @@ func (op *operation) Prefetch(line uint64) { op.w.prefetch(line) }
 // Full implements place.Lines.
 func (op *operation) Full(line uint64) bool { return !op.begun() && op.w.full(line) }
 
-// Change implements place.Lines. What it needs is prefetched already if LookAhead has
-// seen the insert.
+// Change implements place.Lines. If LookAhead has seen the insert, what Change needs is already
+// prefetched.
 func (op *operation) Change(words *layout.Stores) {
 	if !op.w.mu.placer.Expects() {
 		op.w.prefetchTags(op.line)
@@ -56,8 +56,8 @@ func (op *operation) Change(words *layout.Stores) {
 	}
 }
 
-// loadMapped reads the image of a line from the file, with zeros after it, and returns the
-// words of the file that it covers.
+// loadMapped reads the image of a line from the file, zeroes the rest, and returns the words of
+// the file that the image covers.
 func (w *Writer) loadMapped(line uint64, l *layout.Line) (first, n uint64) {
 	at, words := w.table.Words(line)
 	first, n = layout.WordRegion+at, uint64(words)
@@ -77,8 +77,8 @@ func (w *Writer) loadMapped(line uint64, l *layout.Line) (first, n uint64) {
 	return first, n
 }
 
-// full reports whether a line is known to have no free slot. It reads the file alone,
-// which is right if nothing is pending in the line; false says nothing. REQUIRES: w.mu.
+// full reports whether a line is known to have no free slot. It reads only the file, which is
+// right if nothing is pending in the line. False means nothing. REQUIRES: w.mu.
 func (w *Writer) full(line uint64) bool {
 	if !w.fullMapped(line) {
 		return false
@@ -91,8 +91,8 @@ func (w *Writer) fullMapped(line uint64) bool {
 	return w.table.Full(w.words[layout.WordRegion:], line)
 }
 
-// loadLine reads the newest image of a line and returns the words of the file that it
-// covers. REQUIRES: w.mu, without which the words may be of different instants.
+// loadLine reads the newest image of a line and returns the words of the file that it covers.
+// REQUIRES: w.mu; without it the words may be of different instants.
 func (w *Writer) loadLine(line uint64, l *layout.Line) (first, n uint64) {
 	first, n = w.loadMapped(line, l)
 	if p := w.overlay.Load(); p != nil {
@@ -109,13 +109,13 @@ func (w *Writer) prefetch(line uint64) {
 	}
 }
 
-// PrefetchHome prefetches the home line of a hash. An operation calls it before it
-// takes the lock: no load passes the locked instruction, so the cache miss would
-// otherwise begin only after it.
+// PrefetchHome prefetches the home line of a hash. An operation calls it before it takes the
+// lock: no load passes the locked instruction, so otherwise the cache miss would begin only
+// after it.
 func (w *Writer) PrefetchHome(hash uint64) { w.prefetchHomeLine(w.table.Split(hash).Line) }
 
-// prefetchHomeLine prefetches what an operation reads of a home line, and what a store
-// to it needs: most operations store to it.
+// prefetchHomeLine prefetches what an operation reads of a home line, and what a store to it
+// needs: most operations store to it.
 func (w *Writer) prefetchHomeLine(line uint64) {
 	w.prefetch(line)
 	w.prefetchTags(line)

@@ -10,15 +10,15 @@ import (
 // Err returns recovery.ErrFailed, with its cause, once a write has failed.
 func (w *Writer) Err() error { return w.protocol.Err() }
 
-// Fail makes the writer fail for a cause: a fault in its memory, or a panic that may have
-// left an operation half done.
+// Fail makes the writer fail with the given cause: a fault in its memory, or a panic that may
+// have left an operation half done.
 func (w *Writer) Fail(cause error) { w.protocol.Fail(cause) }
 
 // Len returns the number of items.
 func (w *Writer) Len() uint64 { return w.length.Load() }
 
-// Durable returns the number of the last durable Sync that set one, and how many
-// operations after that are durable.
+// Durable returns the number of the last durable Sync that set one, and how many later
+// operations are durable.
 func (w *Writer) Durable() (seq, operations uint64) {
 	seq, operations, _ = w.protocol.Durable()
 	return seq, operations
@@ -35,11 +35,11 @@ func (w *Writer) Superblock() *layout.Superblock {
 // A State describes a writer at an instant.
 type State struct {
 	StashLen             int // stash entries in use
-	Pending              int // operations that are not durable
+	Pending              int // operations not yet durable
 	LogBytes             int64
 	Cramped              error // why the log keeps its size, or nil
 	Commits, Checkpoints uint64
-	LongestStall         time.Duration // time that a checkpoint kept operations waiting
+	LongestStall         time.Duration // longest time that a checkpoint kept operations waiting
 }
 
 // State returns the state.
@@ -52,7 +52,7 @@ func (w *Writer) State() State {
 	return s
 }
 
-// The methods that follow show what a writer works on, to tests and measurements.
+// The methods below show the state of a writer to tests and measurements.
 
 // Table returns the table.
 func (w *Writer) Table() layout.Table { return w.table }
@@ -63,11 +63,11 @@ func (w *Writer) Protocol() *recovery.Writer { return w.protocol }
 // Stash returns the newest state of the stash.
 func (w *Writer) Stash() []uint64 { return w.stash }
 
-// Overlaid reports whether the pending words have something that the file does not have.
+// Overlaid reports whether the pending words hold anything that the file lacks.
 func (w *Writer) Overlaid() bool { return w.overlay.Load() != nil }
 
-// Idle reports whether an operation would begin without waiting for a lock or for room in
-// the log.
+// Idle reports whether an operation would begin without waiting for a lock or for room in the
+// log.
 func (w *Writer) Idle() bool {
 	if !w.mu.TryLock() {
 		return false
@@ -76,7 +76,7 @@ func (w *Writer) Idle() bool {
 	return w.protocol.Room(w.most)
 }
 
-// LimitLog changes how large the log may be, from the next checkpoint on.
+// LimitLog changes how large the log may be. It takes effect at the next checkpoint.
 func (w *Writer) LimitLog(most int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -86,7 +86,7 @@ func (w *Writer) LimitLog(most int64) {
 // ForgetStalls sets State.LongestStall to 0.
 func (w *Writer) ForgetStalls() { w.longestStall.Store(0) }
 
-// Newest copies the lines and the stash, with what is pending.
+// Newest copies the lines and the stash, including what is pending.
 func (w *Writer) Newest() layout.View {
 	g := w.protocol.Geometry()
 	view := layout.NewView(make([]uint64, (layout.OffRegion-layout.OffRuntime+g.RegionBytes)/8), g)

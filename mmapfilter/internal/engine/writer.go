@@ -23,21 +23,20 @@ var (
 	// ErrClosed is returned after Clean.
 	ErrClosed = errors.New("the writer is closed")
 
-	// errCutOff is the cause of recovery.ErrFailed if a panic left an operation half
-	// done.
+	// errCutOff is the cause of recovery.ErrFailed if a panic left an operation half done.
 	errCutOff = errors.New("a panic interrupted an operation")
 )
 
-// A Writer plans operations, keeps their changes in the pending words and the log, and
-// commits them. There is one for a file. Its methods may be called by several goroutines
-// at once; the package essay has the order of locks.
+// A Writer plans operations, keeps their changes in the pending words and the log, and commits
+// them. A file has one Writer. Several goroutines may call its methods at once; the package
+// essay has the order of locks.
 type Writer struct {
-	// Behind, if not nil, is called to commit in the background once operations are
-	// pending. If need is not 0, the log is nearly full: a checkpoint is due unless it
-	// has room for that many stores by then. It is called with the lock mu.
+	// Behind, if not nil, is called to commit in the background once operations are pending. If
+	// need is not 0, the log is nearly full: a checkpoint is due unless the log has room for that
+	// many stores by then. The caller holds the lock mu.
 	Behind func(need int)
-	// Unsealing, if not nil, is called with the lock mu before a sealed file is written
-	// to.
+	// Unsealing, if not nil, is called before the first write to a sealed file. The caller holds
+	// the lock mu.
 	Unsealing func()
 	// Limit is how many keys the filter takes, as place.KeysOf counts them. It may be
 	// changed before the first operation.
@@ -51,8 +50,7 @@ type Writer struct {
 	mostLog  int64       // bytes that the log may grow to
 	most     int         // stores of one operation, see place.MaxStores
 
-	// What lookups of this process read, see Word. overlay is nil when the file has
-	// everything.
+	// What lookups of this process read; see Word. overlay is nil if the file has everything.
 	overlay atomic.Pointer[pending.Overlay]
 	newest  func(word uint64) uint64    // Word
 	stash   []uint64                    // the newest state of all of it
@@ -66,8 +64,7 @@ type Writer struct {
 	// released is set before another writer may change the file.
 	released atomic.Bool
 
-	// longestStall is how long a checkpoint kept operations waiting, in
-	// nanoseconds.
+	// longestStall is the longest time that a checkpoint kept operations waiting, in nanoseconds.
 	longestStall atomic.Int64
 
 	checkpoints sync.Mutex // one at a time
@@ -75,28 +72,28 @@ type Writer struct {
 	mu          struct {
 		sync.Mutex
 		closed   bool
-		pending  int            // operations that are not durable
-		spare    *pending.Words // for the next segment, if the overlay is nil
+		pending  int            // operations not yet durable
+		spare    *pending.Words // for the next segment, if overlay is nil
 		op       operation
 		odd      []uint64 // removal counters, see publish
 		placer   *place.Placer
 		ahead    [Batch]place.Outlook // of the inserts of a batch
 		stashLen int                  // stash entries in use
-		inStash  uint64               // items that they count
-		drains   int                  // tries to empty the stash
+		inStash  uint64               // items counted in them
+		drains   int                  // deletes that tried to empty the stash
 		waits    int                  // times that mu was released to make room
 	}
 }
 
-// A LogSize says how large the log is when it starts, and how far it may grow. 0 means a
-// size in proportion to the region.
+// A LogSize says how large the log is at first and how far it may grow. 0 means a size in
+// proportion to the region.
 type LogSize struct{ First, Most int64 }
 
-// The usual size of a log. It starts small and grows when it is full. A checkpoint
-// writes nearly every page of the filter, however few operations there were since the
-// last. So the log may grow to a sixteenth of the region: then the whole filter is
-// written once for as many inserts as a sixteenth of it has records. A small filter is
-// soon written; there it is the syncs that cost, and the log may have usualLog.
+// The usual size of a log. It starts small and grows when it is full. A checkpoint writes nearly
+// every page of the filter, however few operations came since the last one. So the log may grow
+// to a sixteenth of the region: then the whole filter is written once per as many inserts as fit
+// in a log of that size. A small filter is written quickly; there the syncs cost more, and the
+// log may grow to usualLog.
 const (
 	firstLogBytes = 256 << 10
 	logGrowth     = 4
@@ -145,8 +142,8 @@ func Open(vol recovery.Volume, log LogSize) (*Writer, *recovery.Recovery, error)
 	return w, found, nil
 }
 
-// ready makes room for one operation. REQUIRES: w.mu, which is released and taken again
-// if that takes a commit or a checkpoint.
+// ready makes room for one operation. REQUIRES: w.mu. It releases w.mu and takes it again if
+// making room needs a commit or a checkpoint.
 func (w *Writer) ready() error {
 	for {
 		if w.mu.closed {
@@ -171,7 +168,7 @@ func (w *Writer) ready() error {
 	}
 }
 
-// begin makes the file ready for the first store, unless it is. REQUIRES: w.mu.
+// begin prepares the file for the first store, unless that has been done. REQUIRES: w.mu.
 func (w *Writer) begin() error {
 	if w.protocol.Live() {
 		return nil
@@ -182,8 +179,8 @@ func (w *Writer) begin() error {
 	return w.protocol.Begin(w.firstLog)
 }
 
-// makeRoom makes room in a segment that is full, or in the log. REQUIRES: w.mu, which it
-// releases meanwhile.
+// makeRoom makes room in the log if inLog is not set, and otherwise in a full segment. REQUIRES:
+// w.mu. It releases w.mu meanwhile.
 func (w *Writer) makeRoom(inLog bool) error {
 	w.mu.waits++
 	w.mu.Unlock()
@@ -195,14 +192,14 @@ func (w *Writer) makeRoom(inLog bool) error {
 	return w.CheckpointFor(w.most)
 }
 
-// segmentIsFull reports whether n more operations may be too many for the segment.
+// segmentIsFull reports whether n more operations might be too many for the segment.
 func (w *Writer) segmentIsFull(n int) bool {
 	p := w.overlay.Load()
 	return p != nil && p.Active().Len() >= pending.MaxWords-n*w.most
 }
 
-// finish appends the planned operation to the log and publishes it to the lookups of
-// this process. REQUIRES: w.mu.
+// finish appends the planned operation to the log and publishes it to this process's lookups.
+// REQUIRES: w.mu.
 func (w *Writer) finish(grow int) {
 	w.append(grow)
 	w.tell(1)
@@ -220,8 +217,8 @@ func (w *Writer) append(grow int) {
 	w.mu.pending++
 }
 
-// tell updates the length after the last n operations were appended, and has a commit
-// or a checkpoint started in the background if one is due. REQUIRES: w.mu.
+// tell updates the length after the last n operations were appended, and starts a commit or a
+// checkpoint in the background if one is due. REQUIRES: w.mu.
 func (w *Writer) tell(n int) {
 	w.length.Store(w.protocol.Length())
 	if w.Behind != nil {
@@ -235,9 +232,9 @@ func (w *Writer) tell(n int) {
 	}
 }
 
-// publish shows the stores of an operation to the lookups of this process, in order.
-// The removal counter of a guarded store is odd from before it until after the last
-// store, as it will be in the mapping (W4, R2).
+// publish shows the stores of an operation to this process's lookups, in order. The removal
+// counter of a guarded store is odd from before that store until after the last one, as it will
+// be in the mapping (W4, R2).
 func (w *Writer) publish(op *operation) {
 	p := w.overlay.Load()
 	stash := false

@@ -1,12 +1,12 @@
-// Package pending holds what operations have changed and no commit has stored to the
+// Package pending holds the changes that operations have made and no commit has stored to the
 // file yet.
 //
-// The mapped file holds durable state only (rule W1 of package recovery). So the words
-// of the region that an operation changes go to a table in memory, where the lookups of
-// this process see them at once, and to the file when the log is durable.
+// The mapped file holds only durable state (rule W1 of package recovery). So the words of the
+// region that an operation changes go to a table in memory, where this process's lookups see
+// them at once, and to the file when the log is durable.
 //
-// There are two tables at most. One has the words of the open segment, which takes
-// operations. The other has those of the segment before, while that is being committed:
+// There are at most two tables. One has the words of the open segment, which takes operations.
+// The other has those of the previous segment, while that is being committed:
 //
 //	            lookups
 //	               │
@@ -19,10 +19,10 @@
 //	Next           the segment ends: active becomes committing
 //	Drop           committing has been stored to the file
 //
-// An Overlay never changes which tables it has; Next and Drop return another one. So a
-// lookup loads one pointer and works on what it got.
+// An Overlay never changes its tables; Next and Drop return a new one. So a lookup loads one
+// pointer and uses the Overlay that it got.
 //
-// One goroutine at a time stores words. Any number of others look words up meanwhile,
-// without a lock: a word is entered with its value, gets a new value in one store, and
-// is never removed. When a segment is in the file, its table is dropped as a whole.
+// One goroutine at a time stores words. Any number of others look words up meanwhile, without a
+// lock: a word is entered with its value, gets a new value in one store, and is never removed.
+// When a segment is in the file, its whole table is dropped.
 package pending

@@ -1,7 +1,7 @@
 package pending
 
-// An Overlay is the pending words that lookups read: those of the open segment and of
-// the one being committed. The former count where both have a word.
+// An Overlay is the pending words that lookups read: those of the open segment and of the
+// segment being committed. If both have a word, the open segment's counts.
 type Overlay struct {
 	active     *Words
 	committing *Words // or nil
@@ -10,10 +10,10 @@ type Overlay struct {
 // Over returns the overlay of an open segment when nothing is being committed.
 func Over(active *Words) *Overlay { return &Overlay{active: active} }
 
-// Next returns the overlay for when the open segment has ended and a new one is open.
+// Next returns the overlay for after the open segment ends and a new one opens.
 func (o *Overlay) Next() *Overlay { return &Overlay{active: New(o.active.n), committing: o.active} }
 
-// Drop returns the overlay for when the words being committed are in the file.
+// Drop returns the overlay for after the words being committed are in the file.
 func (o *Overlay) Drop() *Overlay { return Over(o.active) }
 
 // Active returns the words of the open segment.
@@ -56,8 +56,8 @@ func (o *Overlay) PrefetchTags(block uint64) {
 	}
 }
 
-// SeemsToHave reports true for every block for which Has does, and for few others of
-// those that MayHave has marked. It prefetches the words.
+// SeemsToHave reports true for every block for which Has does, and for few of the other blocks
+// that MayHave marks. It prefetches the words.
 func (o *Overlay) SeemsToHave(block uint64) bool {
 	seems := o.active.seemsToHave(block)
 	if o.committing != nil {

@@ -10,37 +10,37 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/kernel"
 )
 
-// Words has the pending words of one segment: a hash table from the number of a word to
-// its value. Every lookup loads table; n changes with every store, so it must not share
-// a cache line with it.
+// Words holds the pending words of one segment: a hash table from the number of a word to its
+// value. Every lookup loads table. Every store changes n, so the two must not share a cache
+// line.
 type Words struct {
 	_     cpu.CacheLinePad
 	table atomic.Pointer[table]
 	_     cpu.CacheLinePad
 	n     int
-	room  int // of the table, once it has more than minWords
+	room  int // words that the table has room for, once it has more than minWords
 }
 
-// A table has its slots in groups of 8 and uses at most half of them. The words of a
-// block of 64 bytes have the same tag, and the search for them starts at the same
-// group. A search reads the tags of a group, one byte a slot, as one word.
+// A table has its slots in groups of 8 and uses at most half of them. The words of a block of 64
+// bytes have the same tag, and the search for them starts at the same group. A search reads the
+// tags of a group, one byte per slot, as one word.
 //
-// Most blocks have nothing pending, and the blocks filter says so: at most one bit in 8
-// of it is set, and it is small enough to stay in the cache of a core.
+// Most blocks have nothing pending, and the filter blocks says so: at most one in 8 of its bits
+// is set, and it is small enough to stay in the cache of a core.
 //
-// Entries are appended in chunks. They stay where they are when the table grows: a
-// larger one with the same entries replaces it.
+// Entries are appended in chunks. They stay in place when the table grows: a larger table with
+// the same entries replaces it.
 type table struct {
 	groups []group
 	chunks []*[chunkWords]entry
-	shift  uint // 64 less the bits of the number of a group
+	shift  uint // 64 minus the number of bits of a group number
 	blocks blockMarks
 }
 
-// A group has 32 bytes, so that it lies in one cache line. The number of an entry has
-// three bytes, the lowest first.
+// A group has 32 bytes, so that it lies in one cache line. An entry number has three bytes, the
+// lowest first.
 type group struct {
-	tags    uint64 // a byte is 0 where the slot is free
+	tags    uint64 // a byte is 0 if its slot is free
 	entries [groupSlots][3]uint8
 }
 
@@ -59,18 +59,17 @@ const (
 	groupSlots = 8
 	chunkWords = 512
 	minWords   = chunkWords
-	bitsAWord  = 8 // of blocks, for each word that there is room for
+	bitsAWord  = 8 // bits of blocks per word of room
 
-	// MaxWords bounds a segment: the writer commits it before it has more. A word
-	// takes 25 bytes: 16 of its entry, 8 of two slots, 1 of blocks. So this many
-	// take 3 MiB.
+	// MaxWords bounds a segment: the writer commits it before it has more. A word takes 25 bytes:
+	// 16 for its entry, 8 for two slots, 1 for blocks. So MaxWords take 3 MiB.
 	MaxWords = 1 << 17
 )
 
 const _ = uint(1<<24 - MaxWords) // the numbers of entries have three bytes
 
-// New makes a table for a segment of about n words. It starts small, so that lookups
-// find it in the nearest cache if nobody writes while the segment before is committed.
+// New makes a table for a segment of about n words. It starts small, so that lookups find it in
+// the nearest cache if no operations come while the previous segment is committed.
 func New(n int) *Words {
 	m := &Words{room: minWords}
 	for m.room < n {
@@ -83,9 +82,9 @@ func New(n int) *Words {
 // Len returns the number of words. Only the goroutine that stores may call it.
 func (m *Words) Len() int { return m.n }
 
-// newTable makes a table with room for that many words. It stores to all of it: if a
-// lookup were the first to load from a new page, that would map a shared page of zeros,
-// and the first store to it would interrupt every processor that runs the process.
+// newTable makes a table with room for that many words. It stores to all of it: if a lookup were
+// the first to load from a new page, the load would map a shared page of zeros, and the first
+// store to it would interrupt every processor that runs the process.
 func newTable(room int) *table {
 	groups := 2 * room / groupSlots
 	t := &table{
@@ -103,15 +102,14 @@ func newTable(room int) *table {
 // 6.4). Use the top bits.
 func hashBlock(block uint64) uint64 { return block * 0x9E3779B97F4A7C15 }
 
-// start returns the group where the search for the words of a block starts, and their
-// tag.
+// start returns the group where the search for the words of a block starts, and their tag.
 func (t *table) start(block uint64) (group, tag uint64) {
 	h := hashBlock(block)
 	return h >> t.shift, h>>8&0x7F | 0x80
 }
 
-// blockMarks has a bit for each block that has a word, at the number of the block
-// modulo the number of bits, which is a power of two.
+// blockMarks has a bit for each block that has a word. Its index is the block number modulo the
+// number of bits, a power of two.
 type blockMarks []uint64
 
 func (m blockMarks) word(block uint64) *uint64 { return &m[block/64&uint64(len(m)-1)] }
@@ -119,7 +117,7 @@ func (m blockMarks) of(block uint64) uint64 {
 	return atomic.LoadUint64(m.word(block)) >> (block % 64) & 1
 }
 
-// set is called by one goroutine at a time.
+// set must be called by one goroutine at a time.
 func (m blockMarks) set(block uint64) {
 	if m.of(block) == 0 {
 		word := m.word(block)
@@ -165,8 +163,7 @@ func (m *Words) word(word uint64) (value uint64, ok bool) {
 	return 0, false
 }
 
-// update copies the values of the words that lie in the image, which starts at word
-// first.
+// update copies the values of the words that lie in image, which starts at word first.
 func (m *Words) update(first uint64, image []uint64) {
 	t := m.table.Load()
 	last := first + uint64(len(image)) - 1
@@ -216,14 +213,14 @@ func (m *Words) has(block uint64) bool {
 	}
 }
 
-// mayHave sets the bit of each block that blocks has marked.
+// mayHave sets the bit of each block that is marked in the table's blocks.
 func (m *Words) mayHave(blocks []uint64, set []uint8) {
 	kernel.TestBits(m.table.Load().blocks, blocks, set)
 }
 
-// seemsToHave reports whether a block has words, judging by the tags; one block in 128
-// has the tag of another. It prefetches the entries in the first group, which nearly
-// always has all of them.
+// seemsToHave reports whether a block seems to have words, judging by the tags; one block in 128
+// has the tag of another. It prefetches the entries in the first group, which nearly always has
+// all of them.
 func (m *Words) seemsToHave(block uint64) bool {
 	t := m.table.Load()
 	i, tag := t.start(block)
@@ -264,8 +261,8 @@ func (m *Words) Store(word, value uint64) {
 	m.n++
 }
 
-// enter shows an entry to lookups, in a free slot of a group. The tag is stored last,
-// after the bit of the block.
+// enter shows an entry to lookups, in a free slot of a group. It stores the tag last, after the
+// bit of the block.
 func (t *table) enter(g *group, block uint64, n uint32) {
 	t.blocks.set(block)
 	_, tag := t.start(block)

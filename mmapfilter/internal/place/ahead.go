@@ -9,28 +9,28 @@ import (
 // MostAhead is how many inserts of a batch LookAhead takes at once: the bits of a word.
 const MostAhead = 64
 
-// An Outlook is what LookAhead knows of the lines of an item before its insert. A full
-// line stays full while only inserts follow, unless it has guests, one of which goes home. A
-// line that is not may be full by the time of the insert; the Placer finds out.
+// An Outlook is what LookAhead knows of the lines of an item before its insert. A full line
+// stays full while only inserts follow, unless it has guests, one of which goes home. A line
+// that is not full may be full by the time of the insert; the Placer finds out.
 type Outlook struct {
-	made        bool // false of unknown alone
+	made        bool // false only in unknown
 	home, other bool // these lines are full
-	asked       bool // the lines that the first moves lead to are prefetched
+	asked       bool // the lines that the first moves would lead to are prefetched
 
 	// If both lines are full: the image of the home line and its first movable items.
 	// Valid only while the line is unchanged.
 	line    layout.Line
 	victims []layout.Item
-	full    int  // the other lines of that many of the victims are full
-	open    bool // the other line of the next victim is not
+	full    int  // number of leading victims whose other lines are full
+	open    bool // the other line of the next victim is not full
 }
 
 // unknown is the outlook of an insert that LookAhead has not seen.
 var unknown Outlook
 
-// Expect gives the Placer the outlook of the inserts that follow, until the next
-// Expect. A nil outlook knows nothing. Only inserts may come between LookAhead and the
-// inserts that use its outlooks.
+// Expect gives the Placer the outlook of the inserts that follow, until the next Expect. A nil
+// outlook knows nothing. Only inserts may come between LookAhead and the inserts that use its
+// outlooks.
 func (p *Placer) Expect(o *Outlook) {
 	if o == nil {
 		o = &unknown
@@ -38,12 +38,12 @@ func (p *Placer) Expect(o *Outlook) {
 	p.outlook = o
 }
 
-// Expects reports whether LookAhead has made the outlook of the insert under way.
+// Expects reports whether LookAhead made the outlook of the current insert.
 func (p *Placer) Expects() bool { return p.outlook.made }
 
-// A Preview shows the newest state of many lines at a time, before any of them changes.
+// A Preview shows the newest state of many lines at once, before any of them changes.
 type Preview interface {
-	// FullLines returns the set of lines, of up to MostAhead, that have no free slot.
+	// FullLines returns as a bit set which of up to MostAhead lines have no free slot.
 	FullLines(lines []uint64) (full uint64)
 	// Peek reads the image of a line, as Lines.Load does.
 	Peek(line uint64, l *layout.Line)
@@ -51,12 +51,12 @@ type Preview interface {
 	PrefetchChange(line uint64)
 }
 
-// LookAhead makes the outlooks of up to MostAhead inserts, one step for all of them at a
-// time. The steps are: the home lines; the alternate lines of items whose home line is
-// full; if those are full too, the line that the first move out of the home line leads
-// to, then the second, and so on, for the items that have found no room yet. When few
-// items are left it prefetches their next lines and stops. If the layout chooses who
-// leaves, it prefetches the lines of the first moves instead.
+// LookAhead makes the outlooks of up to MostAhead inserts, one step for all of them at a time.
+// The steps are: the home lines; the alternate lines of items whose home line is full; if those
+// are full too, the line that the first move out of the home line leads to, then the second, and
+// so on, for the items that have found no room yet. When few items are left it prefetches their
+// next lines and stops. If the layout sets ChooseFirst, it prefetches the lines of the first
+// moves instead.
 func (p *Placer) LookAhead(now Preview, items []layout.Item, ahead []Outlook) {
 	var which [MostAhead]uint8 // indices of the items still in progress
 	var lines [MostAhead]uint64
@@ -115,8 +115,8 @@ func (p *Placer) LookAhead(now Preview, items []layout.Item, ahead []Outlook) {
 // fewestAhead is the fewest lines that are worth waiting for together.
 const fewestAhead = 4
 
-// listFirst lists the first movable items of a full home line. If the layout chooses
-// who leaves, it only prefetches the lines that they would move to.
+// listFirst lists the first movable items of a full home line. If the layout sets ChooseFirst,
+// it only prefetches the lines that they would move to.
 func (p *Placer) listFirst(now Preview, home layout.Item, o *Outlook) {
 	o.asked = true
 	now.Peek(home.Line, &o.line)
@@ -129,7 +129,7 @@ func (p *Placer) listFirst(now Preview, home layout.Item, o *Outlook) {
 	o.victims = append(o.victims[:0], p.victims...)
 }
 
-// prefetchOpen prefetches what a change needs of the lines that are not full.
+// prefetchOpen prefetches what changes of the lines that are not full need.
 func prefetchOpen(now Preview, lines []uint64, full uint64) {
 	EachBit(^full&(1<<len(lines)-1), func(i int) { now.PrefetchChange(lines[i]) })
 }

@@ -7,22 +7,22 @@ import (
 
 // Lines are the lines and the stash that a Placer works on.
 type Lines interface {
-	// Load returns the image of a line, with everything that was changed so far, to
-	// read and change. The rest of the image is zero. It is valid until the next Load.
+	// Load returns the image of a line, with all changes so far, to read and change. The rest of
+	// the image is zero. It is valid until the next Load.
 	Load(line uint64) *layout.Line
 	// Prefetch prefetches what Load reads of a line.
 	Prefetch(line uint64)
-	// Full reports whether a line is known to have no free slot, faster than Load.
-	// False says nothing.
+	// Full reports whether a line is known to have no free slot. It is faster than Load. False
+	// means nothing.
 	Full(line uint64) bool
-	// Change keeps the changes to the image that was loaded last. words lists the words
-	// that changed, in an order in which they may be stored.
+	// Change keeps the changes to the image loaded last. words lists the words that changed, in an
+	// order in which they may be stored.
 	Change(words *layout.Stores)
-	// Stash returns the stash as it was before the operation in progress, and StashLen how
-	// many entries of it were in use.
+	// Stash returns the stash as it was before the current operation. StashLen returns how many of
+	// its entries were in use.
 	Stash() []uint64
 	StashLen() int
-	// ChangeStash changes a word of the stash; guarded as for layout.StashStore.
+	// ChangeStash changes a word of the stash. guarded is as for layout.StashStore.
 	ChangeStash(word, value uint64, guarded bool)
 }
 

@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// A lineSet is a set of lines. Most searches add a few lines, which are compared one by
-// one. Further ones go to a hash table with open addressing that is at most half full.
-// Each entry holds the round in which it was added above the number of its line, so
-// that a new round empties the table.
+// A lineSet is a set of lines. Most searches add a few lines, which add compares one by one.
+// Further lines go to a hash table with open addressing that is at most half full. An entry
+// holds the round in which it was added above the number of its line, so a new round empties the
+// table.
 type lineSet struct {
 	few     []uint64
 	entries []uint64
-	shift   uint // 64 less the bits of a place
+	shift   uint // 64 minus the number of bits of an index
 	round   uint64
 }
 
@@ -34,7 +34,7 @@ func (s *lineSet) clear() {
 	}
 }
 
-// add adds a line and reports whether it was not in the set.
+// add adds a line and reports whether it was new to the set.
 func (s *lineSet) add(line uint64) bool {
 	if slices.Contains(s.few, line) {
 		return false

@@ -6,39 +6,38 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// MaxStores bounds the words that one operation changes: each move of a path sets
-// overflow bits, removes an item, clears overflow bits, and places another; the end of the
-// path places one; then there are the overflow bits of the new item, the words of the stash,
-// and the delete whose room is used.
+// MaxStores bounds the words that one operation changes. Each move of a path sets overflow bits,
+// removes an item, clears overflow bits and places another item; the end of the path places one
+// more; then there are the overflow bits of the new item, the words of the stash, and the delete
+// whose room is used.
 func MaxStores(t layout.Table) int {
 	b := t.Bounds()
 	move := b.OverflowStores + b.RemoveStores + b.OverflowStores + b.PlaceStores
 	return b.PathMoves*move + b.PlaceStores + b.OverflowStores + layout.MaxStashStores + b.RemoveStores + b.OverflowStores
 }
 
-// KeysOf returns how many keys a filter has for the limit on keys (C4). The copies and
-// the equal items that one stash entry counts are one key, since they match no more
-// than one does. inStash of the items are counted in entries of the stash. Only damage
-// can make the difference negative.
+// KeysOf returns how many keys a filter has for the limit on keys (C4). All items that one stash
+// entry counts are one key, since they match no more than one key does. inStash of the items are
+// counted in entries of the stash. Only damage can make the difference negative.
 func KeysOf(items, inStash uint64, entries int) uint64 {
 	return max(items+uint64(entries), inStash) - inStash
 }
 
-// A Placer places items in its Lines and removes them, by the rules of the package
-// essay. After each word that it changes, every item that was there can be found. One
-// goroutine at a time may use it.
+// A Placer places items in its Lines and removes them, by the rules of the package essay. After
+// each word that it changes, every item that was there can be found. Only one goroutine at a
+// time may use it.
 type Placer struct {
 	table  layout.Table
 	hosts  layout.Hosts // the table, or nil
 	bounds layout.Bounds
 	lines  Lines
 
-	changed layout.Stores // the words that changed of the line being worked on
+	changed layout.Stores // words changed in the current line
 	queue   []step        // the search for a path
 	visited lineSet
 	victims []layout.Item
 	byCost  [layout.MostCost + 1][]layout.Item // for listVictims
-	outlook *Outlook                           // of the insert under way
+	outlook *Outlook                           // of the current insert
 }
 
 // New returns a Placer that works on lines of a table.
@@ -48,16 +47,16 @@ func New(t layout.Table, lines Lines) *Placer {
 	return &Placer{table: t, hosts: hosts, bounds: b, lines: lines, outlook: &unknown, visited: newLineSet(2 + b.SearchLines*t.SlotsPerLine())}
 }
 
-// Insert places an item, given from its home line (P1). It reports false if there is no
-// room for it.
+// Insert places an item, given in its home line (P1). It reports false if there is no room for
+// it.
 func (p *Placer) Insert(home layout.Item) bool {
 	o := p.outlook
-	if (!o.home || p.hosts != nil) && p.putInLine(home) { // a full line of guests may not stay full
+	if (!o.home || p.hosts != nil) && p.putInLine(home) { // a full line with guests may not stay full
 		return true
 	}
 	other := p.table.Alternate(home)
 	takes := !p.bounds.ChooseFirst && other.Line != home.Line && !o.other
-	if takes && (o.home || !p.lines.Full(other.Line)) && p.putInLine(other) { // o.home: then o knows of the other line
+	if takes && (o.home || !p.lines.Full(other.Line)) && p.putInLine(other) { // if o.home is set, o knows the other line
 		p.markOverflow(home)
 		return true
 	}
@@ -84,8 +83,8 @@ func (p *Placer) CountUp(home layout.Item) bool {
 	return true
 }
 
-// Remove deletes an item, given from its home line (P5). It returns the line that has
-// room now, if any: see BringHome.
+// Remove deletes an item, given in its home line (P5). It returns the line that now has room, if
+// any: see BringHome.
 func (p *Placer) Remove(home layout.Item) (freed uint64, inLine, ok bool) {
 	if p.takeFromLine(home) {
 		return home.Line, true, true
@@ -104,8 +103,8 @@ func (p *Placer) Remove(home layout.Item) (freed uint64, inLine, ok bool) {
 	return 0, false, false
 }
 
-// Settle places an item that is in neither of its lines and whose overflow bits are set
-// in its home line. It reports false if there is no room for it.
+// Settle places an item that is in neither of its lines and whose overflow bits are set in its
+// home line. It reports false if there is no room for it.
 func (p *Placer) Settle(it layout.Item) bool {
 	if p.hosts != nil && p.hosts.IsGuest(it) {
 		it = p.table.Alternate(it)
@@ -113,8 +112,8 @@ func (p *Placer) Settle(it layout.Item) bool {
 	return p.putInEither(it, true) || layout.StashAdd(p.lines.Stash(), p.table.Class(it), p.lines.ChangeStash)
 }
 
-// Unstash moves an item of a class from the stash into a line (P6), and makes room by
-// moves if search is set. An entry that only damage can have left stays.
+// Unstash moves an item of a class from the stash into a line (P6). If search is set, it makes
+// room by moves. It keeps an entry that only damage can have left.
 func (p *Placer) Unstash(it layout.Item, search bool) bool {
 	if !layout.Stashed(p.table, p.lines.Stash(), layout.Class(it)) {
 		return false
@@ -160,8 +159,7 @@ func (p *Placer) mostAlone(line uint64) (guest layout.Item, ok bool) {
 	return guest, fewest < math.MaxInt
 }
 
-// putInEither puts an item into one of its lines, and makes room by moves if search is
-// set.
+// putInEither puts an item into one of its lines. If search is set, it makes room by moves.
 func (p *Placer) putInEither(it layout.Item, search bool) bool {
 	other := p.table.Alternate(it)
 	if p.putInLine(it) || other.Line != it.Line && p.putInLine(other) {
@@ -174,7 +172,7 @@ func (p *Placer) putInEither(it layout.Item, search bool) bool {
 	return ok
 }
 
-// keep keeps one change of the line being worked on.
+// keep keeps one change of the current line.
 func (p *Placer) keep() {
 	p.lines.Change(&p.changed)
 	p.changed = layout.Stores{}
@@ -196,8 +194,9 @@ func (p *Placer) takeFromLine(it layout.Item) bool {
 	return true
 }
 
-// takeFromStash removes an item, given from its home line, which is in the stash. First it
-// clears the overflow bits that it needed there: the item is deleted, or is elsewhere already.
+// takeFromStash removes from the stash an item that is given in its home line. First it clears
+// the overflow bits that the item needed there: the item is being deleted, or is already
+// elsewhere.
 func (p *Placer) takeFromStash(home layout.Item) {
 	p.unmarkOverflow(home, true)
 	if !layout.StashRemove(p.lines.Stash(), p.table.Class(home), p.lines.ChangeStash) {
@@ -205,9 +204,9 @@ func (p *Placer) takeFromStash(home layout.Item) {
 	}
 }
 
-// unmarkOverflow clears the overflow bits that an item, given from its home line, needed
-// elsewhere, unless others need them there (P4): guests of its alternate line, or items of
-// the stash. leaves says that the item is in the stash still, and leaves it.
+// unmarkOverflow clears the overflow bits that an item, given in its home line, needed while it
+// was elsewhere, unless other items need them (P4): guests of its alternate line, or items of
+// the stash. leaves means that the item is still in the stash and is about to leave it.
 func (p *Placer) unmarkOverflow(home layout.Item, leaves bool) {
 	if p.hosts == nil {
 		return
@@ -235,7 +234,7 @@ func (p *Placer) unmarkOverflow(home layout.Item, leaves bool) {
 
 func (p *Placer) markOverflow(it layout.Item) {
 	if p.table.Both() {
-		return // there are no bits: every lookup goes on
+		return // there are no bits: every lookup reads both lines
 	}
 	p.table.SetOverflow(p.lines.Load(it.Line), it, &p.changed)
 	p.keep()

@@ -6,21 +6,21 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// A step is one of a path: its item goes to item.Line, and its removal from the line of
-// the step before makes room for the item of that step.
+// A step is one step of a path: its item goes to item.Line, and so leaves the line of the step
+// before, which makes room for that step's item.
 type step struct {
 	item  layout.Item
 	from  int // the step before, or -1
 	moves int // up to here
 }
 
-// searchAhead is how many lines a search prefetches while it looks at one. At 95 % load
-// a line has room with a probability of 0.4, so a search looks at two or three: twice
-// as many are on their way.
+// searchAhead is how many lines a search prefetches while it looks at one. At 95 % load a line
+// has room with a probability of 0.4, so a search looks at two or three; it prefetches twice as
+// many.
 const searchAhead = 4
 
-// putByMoves makes room for an item by a path of moves (P2) and returns the line that
-// took the item.
+// putByMoves makes room for an item by a path of moves (P2) and returns the line that took the
+// item.
 func (p *Placer) putByMoves(home, other layout.Item) (line uint64, ok bool) {
 	if !p.bounds.ChooseFirst && p.moveOne(home, other) {
 		return home.Line, true
@@ -52,9 +52,8 @@ func (p *Placer) search(home, other layout.Item) (line uint64, ok bool) {
 	return 0, false
 }
 
-// moveOne puts an item into its home line by moving one of the first victims there.
-// Most searches end like that, and this needs no queue. It does what search would do,
-// or nothing.
+// moveOne puts an item into its home line by moving one of the first victims there. Most
+// searches end like that, and it needs no queue. It does what search would do, or nothing.
 func (p *Placer) moveOne(home, other layout.Item) bool {
 	victims, open := p.firstVictims(home)
 	for i, victim := range victims {
@@ -78,9 +77,9 @@ func (p *Placer) moveOne(home, other layout.Item) bool {
 	return false
 }
 
-// firstVictims returns the first movable items of a home line, without those whose
-// other line the outlook knows to be full. open reports whether it knows that the other
-// line of the first one is not.
+// firstVictims returns the first movable items of a home line, without those whose other line is
+// full according to the outlook. open reports whether the outlook knows that the first one's
+// other line is not full.
 func (p *Placer) firstVictims(home layout.Item) (victims []layout.Item, open bool) {
 	o := p.outlook
 	line := p.lines.Load(home.Line)
@@ -103,9 +102,10 @@ func (p *Placer) prefetchOthers(victims []layout.Item) {
 	}
 }
 
-// listVictims sets p.victims to the items of a line that could make room for an item.
-// If the layout chooses, they are ordered by what their moves cost lookups, and
-// in the first line of a search the item itself is one of them.
+// listVictims sets p.victims to the items of a line that could make room for an item, all of
+// them or the cheapest few; more reports whether others exist. If the layout sets ChooseFirst,
+// they are ordered by what their moves cost lookups, and in the first line of a search they
+// include the item itself.
 func (p *Placer) listVictims(l *layout.Line, it layout.Item, first, all bool) (more bool) {
 	p.victims, more = p.table.Victims(p.victims, l, it, all)
 	if !p.bounds.ChooseFirst {
@@ -117,7 +117,7 @@ func (p *Placer) listVictims(l *layout.Line, it layout.Item, first, all bool) (m
 	for i := range p.byCost {
 		p.byCost[i] = p.byCost[i][:0]
 	}
-	for _, v := range slices.Backward(p.victims) { // the item before others that cost as much
+	for _, v := range slices.Backward(p.victims) { // the item itself comes before others of the same cost
 		cost := p.table.Cost(l, v)
 		p.byCost[cost] = append(p.byCost[cost], v)
 	}
@@ -128,7 +128,7 @@ func (p *Placer) listVictims(l *layout.Line, it layout.Item, first, all bool) (m
 	return more
 }
 
-// moveVictim looks for a victim whose other line takes it. The others become steps.
+// moveVictim looks for a victim whose other line takes it. The other victims become steps.
 func (p *Placer) moveVictim(from, moves int) (last step, ok bool) {
 	if from > 0 || p.bounds.ChooseFirst && !p.outlook.asked {
 		p.prefetchOthers(p.victims)
@@ -140,7 +140,7 @@ func (p *Placer) moveVictim(from, moves int) (last step, ok bool) {
 			continue
 		}
 		next := step{item: to, from: from, moves: moves}
-		if from == 0 && victim == home { // it goes itself
+		if from == 0 && victim == home { // the item itself goes
 			next.from = -1
 		}
 		if !p.lines.Full(to.Line) && p.putInLine(to) {
@@ -154,10 +154,10 @@ func (p *Placer) moveVictim(from, moves int) (last step, ok bool) {
 	return last, false
 }
 
-// moveAlong completes a path whose last item has just been put into its line (P3). Back
-// along the path, each item leaves its old line, with its overflow bits set there, and
-// the item of that step takes its room. A guest goes home, where its overflow bits may be
-// cleared then. It returns the line where the path starts.
+// moveAlong completes a path whose last item has just been put into its line (P3). Back along
+// the path, each item leaves its old line, with its overflow bits set there, and the item of
+// that step takes its room. A guest goes home, where its overflow bits may then be cleared. It
+// returns the line where the path starts.
 func (p *Placer) moveAlong(last step) (line uint64) {
 	for last.from >= 0 {
 		at := p.queue[last.from]

@@ -8,11 +8,11 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// Each runs the tasks 0 to n-1, each once, on as many goroutines as there are workers.
-// A goroutine calls start once, then run for its tasks, then finish. A fault in data, a
-// mapping that the tasks work on, becomes the error of the task. After the first error
-// or a cancelled context no further tasks start. A panic of a task becomes a panic of
-// the caller, whose deferred functions clean up.
+// Each runs the tasks 0 to n-1, each once, on at most workers goroutines. A goroutine calls
+// start once, then run for each of its tasks, then finish. A fault in data, a mapping that the
+// tasks use, becomes the error of the task. After the first error or a cancelled context no
+// further tasks start. A panic in a task becomes a panic in the caller, whose deferred functions
+// clean up.
 func Each(ctx context.Context, workers, n int, data []byte, start func() (run func(i int) error, finish func() error)) error {
 	var (
 		group  sync.WaitGroup

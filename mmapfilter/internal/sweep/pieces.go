@@ -4,11 +4,11 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// pieceChunks is the chunks of a piece: 1 MiB, which a cache holds.
+// pieceChunks is the number of chunks in a piece: 1 MiB, which a cache holds.
 const pieceChunks = 16
 
-// Pieces cuts a file into tasks: piece i has some of the chunks, and as large a part of
-// the lines.
+// Pieces cuts a file into tasks: piece i has some of the chunks and a proportional part of the
+// lines.
 type Pieces struct {
 	g layout.Geometry
 	n int
@@ -41,8 +41,8 @@ func (p Pieces) Lines(i int) (from, to uint64) {
 	return p.g.LineFrom(start), p.g.LineFrom(stop)
 }
 
-// Sum counts the items in the lines of piece i of a file and puts the checksums of its
-// chunks into a table of checksums.
+// Sum counts the items in the lines of piece i of a file and puts the checksums of its chunks
+// into a checksum table.
 func (p Pieces) Sum(t layout.Table, region []uint64, i int, file, table []byte) (items uint64, err error) {
 	from, to := p.Lines(i)
 	items, _, err = layout.CheckLines(t, region, from, to)

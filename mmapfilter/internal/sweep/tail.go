@@ -10,9 +10,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// Tail makes what a sealed file has from OffTable on: the checksum of every chunk, and
-// the trailer for a superblock. It counts the items on the way, which shows that none
-// was lost.
+// Tail makes the part of a sealed file from OffTable on: the checksum of every chunk, and the
+// trailer for a superblock. It counts the items on the way, which proves that none was lost.
 func Tail(ctx context.Context, t layout.Table, g layout.Geometry, file []byte, sb *layout.Superblock) ([]byte, error) {
 	tail := make([]byte, g.SealedBytes-g.OffTable)
 	table := tail[:4*g.Chunks]
