@@ -12,8 +12,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// TestBadFiles holds opening and verifying against files that are none, or
-// damaged: each a typed error that names the place.
+// TestBadFiles checks that opening and verifying damaged files, and files that are no filters,
+// return typed errors that name the place.
 func TestBadFiles(t *testing.T) {
 	_, path := mustBuild(t, nil, numbers(0, 500))
 	good, err := os.ReadFile(path)
@@ -61,7 +61,7 @@ func TestBadFiles(t *testing.T) {
 		}
 	})
 	t.Run("not read at open", func(t *testing.T) {
-		// All but the superblocks and the lines: the checksums, the trailer.
+		// Damage everything but the superblocks and the lines: the checksums and the trailer.
 		content := append([]byte(nil), good...)
 		for i := 36864; i < len(content); i++ {
 			content[i] = 0xA5
@@ -71,7 +71,7 @@ func TestBadFiles(t *testing.T) {
 			t.Errorf("%v, %v", open, verify)
 		}
 	})
-	// resign changes every superblock of a copy and makes it right again.
+	// resign changes every superblock of a copy and signs it again.
 	resign := func(change func(*layout.Superblock)) []byte {
 		content := append([]byte(nil), good...)
 		for i := range layout.SuperblockSlots {
@@ -116,7 +116,7 @@ func TestBadFiles(t *testing.T) {
 		}
 	})
 	t.Run("wrong length", func(t *testing.T) {
-		for _, length := range []uint64{499, 501} { // a key too many, or one that is lost
+		for _, length := range []uint64{499, 501} { // a key too many or too few
 			open, verify := both(t, resign(func(sb *layout.Superblock) {
 				sb.SetState(layout.Clean)
 				sb.SetLength(length)
@@ -146,10 +146,10 @@ func TestBadFiles(t *testing.T) {
 	})
 }
 
-// TestEveryBitOfTheHead flips each bit of the superblocks: the filter opens
-// from another copy, or not at all, and Verify finds the bit.
+// TestEveryBitOfTheHead flips each bit of the superblocks: the filter opens from another copy or
+// not at all, and Verify finds the bit.
 func TestEveryBitOfTheHead(t *testing.T) {
-	t.Parallel() // one processor is all that it uses
+	t.Parallel() // uses only one processor
 	_, path := mustBuild(t, nil, numbers(0, 500))
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -172,7 +172,7 @@ func TestEveryBitOfTheHead(t *testing.T) {
 		f.Close()
 		flip(t, file, int64(bit/8), 1<<(bit%8))
 	}
-	// All four alike.
+	// The same bit in all four copies.
 	for bit := 0; bit < 8*layout.SuperblockBytes; bit += step {
 		for slot := range int64(4) {
 			flip(t, file, slot*layout.SuperblockBytes+int64(bit/8), 1<<(bit%8))
@@ -200,10 +200,10 @@ func flip(t *testing.T, f *os.File, off int64, mask byte) {
 	}
 }
 
-// TestVerifyFindsEveryByte changes each byte of a small sealed file, and has
-// it found at its offset, in its region.
+// TestVerifyFindsEveryByte changes each byte of a small sealed file. Verify finds it at its
+// offset, in its region.
 func TestVerifyFindsEveryByte(t *testing.T) {
-	t.Parallel() // one processor is all that it uses
+	t.Parallel() // uses only one processor
 	_, path := mustBuild(t, nil, numbers(0, 3000))
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// emptyFile makes a sealed filter of about a size, without keys: what opening
-// it takes does not depend on what is in it.
+// emptyFile makes a sealed filter of about the given size, without keys: the contents do not
+// affect the time to open it.
 func emptyFile(tb testing.TB, bytes uint64) string {
 	path := filepath.Join(tb.TempDir(), "f")
 	opts := &Options{FingerprintBits: 12, Capacity: bytes / 64 * 38}
@@ -24,8 +24,8 @@ func emptyFile(tb testing.TB, bytes uint64) string {
 	return path
 }
 
-// BenchmarkOpen opens a filter, asks it once and closes it. The two sizes are
-// opened in turn, so that the noise of the machine is the same for both:
+// BenchmarkOpen opens a filter, looks up one key and closes it. It alternates between the two
+// sizes, so that noise affects both alike:
 //
 //	go test ./mmapfilter -run '^$' -bench Open -count 10
 func BenchmarkOpen(b *testing.B) {
@@ -48,8 +48,8 @@ func BenchmarkOpen(b *testing.B) {
 	}
 }
 
-// BenchmarkContains asks a filter of 64 MiB, beyond most caches, for absent
-// keys; the figures are per key.
+// BenchmarkContains looks up absent keys in a filter of 64 MiB, larger than most caches; the
+// figures are per key.
 func BenchmarkContains(b *testing.B) {
 	n := small(uint64(40_000_000), 40_000)
 	f, path := mustBuild(b, &Options{FingerprintBits: 12, Capacity: n}, numbers(0, n))
@@ -98,9 +98,9 @@ func BenchmarkContains(b *testing.B) {
 	}
 }
 
-// BenchmarkFollow asks a follower and a filter in turn for absent keys, of a file
-// in the cache of the processor and of one of 64 MiB; the ratios are of the medians
-// of 51 rounds. Beside them is what a look at the path takes that finds nothing new.
+// BenchmarkFollow looks up absent keys in a follower and a filter in turn, for a file that fits
+// in the processor's cache and for one of 64 MiB. The ratios are of the medians of 51 rounds. It
+// also reports how long a look at the path takes that finds nothing new.
 //
 //	go test ./mmapfilter -run '^$' -bench 'Follow$'
 func BenchmarkFollow(b *testing.B) {
@@ -169,8 +169,8 @@ func BenchmarkBuild(b *testing.B) {
 	}
 }
 
-// BenchmarkVerify verifies a file of 1 GiB in the page cache; beside it, one
-// goroutine for each processor only reads the same memory.
+// BenchmarkVerify verifies a file of 1 GiB in the page cache. For comparison, one goroutine per
+// processor only reads the same memory.
 func BenchmarkVerify(b *testing.B) {
 	path := emptyFile(b, small(uint64(1<<30), 1<<20))
 	b.Run("Verify", func(b *testing.B) {

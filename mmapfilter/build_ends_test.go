@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// TestBuildLeavesNothingBehind fails Build in each way that can be had here,
-// and looks at the directory, the older file, descriptors and goroutines.
+// TestBuildLeavesNothingBehind makes Build fail in each way that a test can cause, and checks
+// the directory, the older file, descriptors and goroutines.
 func TestBuildLeavesNothingBehind(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "f")
@@ -98,11 +98,11 @@ func TestBuildLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-// leaks counts goroutines, and descriptors where the system lists them.
+// leaks counts goroutines, and descriptors if the system lists them.
 func leaks(t *testing.T) string {
 	t.Helper()
 	n := runtime.NumGoroutine()
-	for range 100 { // those of a context end on their own time
+	for range 100 { // goroutines of a context end in their own time
 		if runtime.Gosched(); runtime.NumGoroutine() < n {
 			n = runtime.NumGoroutine()
 		}
@@ -112,8 +112,8 @@ func leaks(t *testing.T) string {
 	return fmt.Sprintf("%d goroutines, %d descriptors", n, len(entries))
 }
 
-// TestBuildLeavesNoOverflows: cancelled while it fills, with a budget so small
-// that what its lines have no room for is in a file by then.
+// TestBuildLeavesNoOverflows cancels Build while it fills, with a budget so small that the items
+// whose lines are full are already in a file.
 func TestBuildLeavesNoOverflows(t *testing.T) {
 	dir := t.TempDir()
 	before := leaks(t)
@@ -131,8 +131,8 @@ func TestBuildLeavesNoOverflows(t *testing.T) {
 	}
 }
 
-// TestBuildPassesPanicsOn: of a Progress function in each stage, to the caller,
-// with nothing left behind.
+// TestBuildPassesPanicsOn: a panic of the Progress function, in any stage, reaches the caller
+// and leaves nothing behind.
 func TestBuildPassesPanicsOn(t *testing.T) {
 	dir := t.TempDir()
 	before := leaks(t)
@@ -158,7 +158,7 @@ func TestBuildPassesPanicsOn(t *testing.T) {
 	}
 }
 
-// TestBuildCancelledFirst asks for no key.
+// TestBuildCancelledFirst: a Build that starts cancelled asks for no key.
 func TestBuildCancelledFirst(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -178,8 +178,8 @@ func TestBuildWhereItCannot(t *testing.T) {
 	}
 }
 
-// TestBuildTakesTheLock: a file that a writer has open is not replaced, and a
-// Build under way keeps others from it.
+// TestBuildTakesTheLock: Build does not replace a file that a writer has open, and a Build in
+// progress keeps writers away from the file.
 func TestBuildTakesTheLock(t *testing.T) {
 	_, path := mustBuild(t, nil, numbers(0, 10))
 	inside := false
@@ -199,7 +199,7 @@ func TestBuildTakesTheLock(t *testing.T) {
 	}
 }
 
-// TestBuildReplacesUnderReaders: who has the older file open keeps it.
+// TestBuildReplacesUnderReaders: readers that have the older file open keep it.
 func TestBuildReplacesUnderReaders(t *testing.T) {
 	reader, path := mustBuild(t, nil, numbers(0, 1000))
 	f, err := Build(context.Background(), path, nil, numbers(5000, 9000))

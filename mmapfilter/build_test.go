@@ -31,7 +31,7 @@ func shuffled(n int, seed uint64) iter.Seq2[[]byte, error] {
 	}
 }
 
-// mustBuild builds a filter in a directory of its own.
+// mustBuild builds a filter in its own directory.
 func mustBuild(tb testing.TB, opts *Options, keys iter.Seq2[[]byte, error]) (f *Filter, path string) {
 	tb.Helper()
 	path = filepath.Join(tb.TempDir(), "filter.mmf")
@@ -43,7 +43,7 @@ func mustBuild(tb testing.TB, opts *Options, keys iter.Seq2[[]byte, error]) (f *
 	return f, path
 }
 
-// countFound counts the keys that a filter may hold, asked in batches.
+// countFound counts the keys that a filter answers "maybe", looked up in batches.
 func countFound(f *Filter, keys iter.Seq2[[]byte, error]) (found, asked int) {
 	var hashes [4096]uint64
 	var answers [4096]bool
@@ -68,8 +68,8 @@ func countFound(f *Filter, keys iter.Seq2[[]byte, error]) (found, asked int) {
 	return found, asked
 }
 
-// TestBuildOfEverySize builds filters of few keys, where lines are few and
-// chance is large, and finds every key.
+// TestBuildOfEverySize builds filters of few keys, which have few lines and depend most on
+// chance, and finds every key.
 func TestBuildOfEverySize(t *testing.T) {
 	for _, p := range shapes() {
 		for n := uint64(0); n < 1500; n += 1 + n/10 {
@@ -90,13 +90,12 @@ func TestBuildOfEverySize(t *testing.T) {
 	}
 }
 
-// TestBuildIsReproducible: the file depends on the keys and on the options
-// that say so, not on the order of the keys, the workers, the memory or the
-// moment.
+// TestBuildIsReproducible: the file depends on the keys and the options that say so, not on the
+// order of the keys, the workers, the memory or the time.
 func TestBuildIsReproducible(t *testing.T) {
 	shapes := []shape{{}, newShape(layout.Packed, 11, 4), newShape(layout.Packed, 13, 1), newShape(layout.SemiSorted, 15, 4), newShape(layout.Compact, 15, 42)}
 	if testing.Short() {
-		shapes = shapes[:2] // a line has its own words; lines share words
+		shapes = shapes[:2] // one whose lines have their own words, and one whose lines share words
 	}
 	for _, s := range shapes {
 		t.Run(s.String(), func(t *testing.T) {
@@ -152,8 +151,8 @@ func testReproducible(t *testing.T, base Options) {
 	}
 }
 
-// TestBuildSpills bears that keys past the budget are not kept in memory but
-// in a file, and that the file has no name.
+// TestBuildSpills checks that Build keeps keys beyond the budget in an unnamed file, not in
+// memory.
 func TestBuildSpills(t *testing.T) {
 	const n = 2_000_000 // 16 MB of hashes
 	dir := t.TempDir()
@@ -182,7 +181,7 @@ func TestBuildSpills(t *testing.T) {
 	}
 }
 
-// TestWorkersHaveBudget: each has a MiB for its buffers.
+// TestWorkersHaveBudget: each worker has a MiB for its buffers.
 func TestWorkersHaveBudget(t *testing.T) {
 	for _, c := range []struct {
 		asked  int
@@ -196,8 +195,8 @@ func TestWorkersHaveBudget(t *testing.T) {
 	}
 }
 
-// TestBuildCountsEqualKeys bears C7 for Build: every copy counts, in the stash
-// where the slots of its buckets are full; or none but the first, if asked.
+// TestBuildCountsEqualKeys covers C7 for Build: every copy counts, in the stash if the slots of
+// its buckets are full; with Distinct, only the first copy counts.
 func TestBuildCountsEqualKeys(t *testing.T) {
 	keys := func(yield func([]byte, error) bool) {
 		for i := range 1000 {
@@ -208,7 +207,7 @@ func TestBuildCountsEqualKeys(t *testing.T) {
 			}
 		}
 	}
-	const copies = 334 + 333*51 + 333*101                                     // 666 keys are there too often for their buckets
+	const copies = 334 + 333*51 + 333*101                                     // 666 keys have too many copies for their buckets
 	for layout, inStash := range map[Layout]int{Blocked: 500, Compact: 333} { // a line of Compact holds 52 copies
 		f, path := mustBuild(t, &Options{Layout: layout}, keys)
 		if s := f.Stats(); s.Len != copies || s.Cap != copies || s.StashLen < inStash {
@@ -232,8 +231,8 @@ func TestBuildCountsEqualKeys(t *testing.T) {
 	}
 }
 
-// TestBuildOfManyCopies: one key often is one stash entry; very many keys
-// often are more than the stash has entries, and refused.
+// TestBuildOfManyCopies: one key with many copies takes one stash entry; many such keys need
+// more entries than the stash has, and Build refuses them.
 func TestBuildOfManyCopies(t *testing.T) {
 	copies := func(keys, of int) iter.Seq2[[]byte, error] {
 		return func(yield func([]byte, error) bool) {
@@ -261,8 +260,8 @@ func TestBuildOfManyCopies(t *testing.T) {
 	}
 }
 
-// TestBuildPastCapacity: some more keys than the capacity are taken; when they
-// are too many, it is ErrFull, and not a key fewer in the filter.
+// TestBuildPastCapacity: Build takes some keys beyond the capacity. If there are too many, it
+// returns ErrFull rather than dropping a key.
 func TestBuildPastCapacity(t *testing.T) {
 	opts := &Options{Capacity: 10_000, FingerprintBits: 12}
 	f, _ := mustBuild(t, opts, numbers(0, 10_300))
@@ -275,8 +274,8 @@ func TestBuildPastCapacity(t *testing.T) {
 	}
 }
 
-// TestBuildKeysOfAnyLength: short keys and long ones are hashed in different places. All are
-// found, though the caller has one buffer for them.
+// TestBuildKeysOfAnyLength: short and long keys are hashed in different places. All are found,
+// even though the caller reuses one buffer for them.
 func TestBuildKeysOfAnyLength(t *testing.T) {
 	const n = 50_000
 	lengths := []int{0, 1, 3, 4, 8, 9, 15, 16, 17, 18, 32, 64, 128, 129, 240, 241, 300}

@@ -17,9 +17,9 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
 )
 
-// TestCloseOfAWriter closes a filter while goroutines insert, delete, look up,
-// commit and checkpoint. Each call does what it says or gives ErrClosed, and what
-// was acknowledged is in the file that is left.
+// TestCloseOfAWriter closes a filter while goroutines insert, delete, look up, commit and
+// checkpoint. Each call either works or returns ErrClosed, and the resulting file has everything
+// that was acknowledged.
 func TestCloseOfAWriter(t *testing.T) {
 	rounds := 10
 	if testing.Short() {
@@ -55,7 +55,7 @@ func TestCloseOfAWriter(t *testing.T) {
 				h := rng.Uint64()
 				if err := f.InsertHash(h); err != nil {
 					if errors.Is(err, ErrFull) {
-						return ErrClosed // enough
+						return ErrClosed // enough inserts
 					}
 					return err
 				}
@@ -115,9 +115,9 @@ func TestCloseOfAWriter(t *testing.T) {
 	}
 }
 
-// TestTruncatedUnderAWriter cuts a file short under the process that writes to it:
-// its checked lookups of what is gone say "maybe", its operations are ErrFailed from the
-// first that needs it, and then every answer is "maybe". Nothing ends the process.
+// TestTruncatedUnderAWriter cuts a file short while a process writes to it. Checked lookups of
+// missing parts say "maybe". Operations return ErrFailed from the first that needs a missing
+// part on, and then every answer is "maybe". Nothing ends the process.
 func TestTruncatedUnderAWriter(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 200_000})
 	f.Close()
@@ -167,8 +167,8 @@ func TestTruncatedUnderAWriter(t *testing.T) {
 	}
 }
 
-// TestDroppedWriterLetsGo: a filter that nobody closed gives its lock and its mappings back
-// with the garbage.
+// TestDroppedWriterLetsGo: the garbage collector releases the lock and the mappings of a filter
+// that nobody closed.
 func TestDroppedWriterLetsGo(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a")
 	f, err := Create(path, &Options{Capacity: 1 << 20, CommitInterval: -1})
@@ -183,7 +183,7 @@ func TestDroppedWriterLetsGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 1000 {
-		runtime.GC() // what it finds to be garbage, others close
+		runtime.GC() // cleanups close what it finds to be garbage
 		if f, err = Open(path, &OpenOptions{CommitInterval: -1}); !errors.Is(err, ErrLocked) {
 			break
 		}
@@ -195,8 +195,8 @@ func TestDroppedWriterLetsGo(t *testing.T) {
 	f.Close()
 }
 
-// TestBatchCountsUpToAFault: where a fault ends a batch, InsertBatch gives the number of
-// keys that it inserted before, in the block of the fault too.
+// TestBatchCountsUpToAFault: if a fault ends a batch, InsertBatch returns the number of keys
+// inserted before it, including those in the block of the fault.
 func TestBatchCountsUpToAFault(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 200_000, LogBytes: 256 << 10})
 	const page = wal.PageBytes
@@ -229,8 +229,8 @@ func TestBatchCountsUpToAFault(t *testing.T) {
 	}
 }
 
-// TestSyncAtUnseals: whatever the first call that stores to a sealed file, what rule R4
-// asks for comes before it.
+// TestSyncAtUnseals: whichever call stores to a sealed file first, the steps of rule R4 come
+// before it.
 func TestSyncAtUnseals(t *testing.T) {
 	for name, first := range map[string]func(f *Filter) error{
 		"SyncAt": func(f *Filter) error { return f.SyncAt(1) },

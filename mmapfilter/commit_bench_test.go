@@ -13,11 +13,11 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// BenchmarkCommitBytes reports, for commits of several sizes on a disk, the bytes
-// of log and the fdatasyncs per insert, and what is written per commit. Of a
-// process the kernel counts the pages that get dirty (dirtied), which is what it
-// will write of the log; of a device it counts sectors (device), with the journal
-// of the file system and whatever other processes write at the same time.
+// BenchmarkCommitBytes reports, for commits of several sizes on a disk, the log bytes and
+// fdatasyncs per insert, and the bytes written per commit. For a process the kernel counts the
+// pages that become dirty (dirtied), which is what it will write of the log. For a device it
+// counts sectors (device), including the file system's journal and what other processes write at
+// the same time.
 //
 //	go test ./mmapfilter -run '^$' -bench CommitBytes
 func BenchmarkCommitBytes(b *testing.B) {
@@ -40,15 +40,14 @@ func BenchmarkCommitBytes(b *testing.B) {
 	}
 }
 
-// BenchmarkCheckpoint makes checkpoints of a filter of 1 GiB on a disk some inserts
-// after the last one. A page is written if any of the inserts went there: of P
-// pages, with N inserts, P(1 - e^(-N/P)) are expected. dirtied is what this process
-// had the kernel write, without the log; device is all that was written to the disk
-// during the checkpoint, by others too.
+// BenchmarkCheckpoint checkpoints a filter of 1 GiB on a disk some inserts after the last
+// checkpoint. A page is written if any insert touched it: with P pages and N inserts, P(1 -
+// e^(-N/P)) pages are expected. dirtied is what this process made the kernel write, without the
+// log; device is everything written to the disk during the checkpoint, including by others.
 //
-// stall is the longest time for which a checkpoint kept operations waiting, with
-// one goroutine that inserts meanwhile without a pause, and longest-insert what
-// that goroutine waited for one of them; stall-idle is the first with none.
+// stall is the longest time that a checkpoint kept operations waiting while one goroutine
+// inserts without a pause, and longest-insert is the longest that this goroutine waited for one
+// insert; stall-idle is stall without that goroutine.
 //
 //	go test ./mmapfilter -run '^$' -bench Checkpoint
 func BenchmarkCheckpoint(b *testing.B) {
@@ -59,7 +58,7 @@ func BenchmarkCheckpoint(b *testing.B) {
 	lines := small(uint64(16<<20), 1<<14)
 	t := newLoadedTable(b, blocked12, lines)
 	path := t.file(b, dir)
-	t.memoryPlacer = nil // the memory
+	t.memoryPlacer = nil // frees its memory
 	for _, n := range small([]int{100_000, 1_000_000}, []int{1000}) {
 		once(b, fmt.Sprintf("inserts=%d", n), func(b *testing.B) {
 			f, _ := openTimed(b, path, 512<<20)
@@ -134,8 +133,8 @@ func BenchmarkCheckpoint(b *testing.B) {
 	}
 }
 
-// BenchmarkRecovery recovers copies of a filter of 128 MiB, made while its writer
-// had a log of some size, and reports the time per MiB of the log that counts.
+// BenchmarkRecovery recovers copies of a filter of 128 MiB, made when its writer had a log of a
+// given size, and reports the time per MiB of the log that counts.
 //
 //	go test ./mmapfilter -run '^$' -bench Recovery
 func BenchmarkRecovery(b *testing.B) {
@@ -149,7 +148,7 @@ func BenchmarkRecovery(b *testing.B) {
 				continue
 			}
 			once(b, fmt.Sprintf("on=%s/MiB=%d", kind, size), func(b *testing.B) {
-				// It would begin again by itself when three quarters are in use.
+				// The filter would checkpoint by itself once three quarters of the log are in use.
 				path := t.file(b, dirs[kind])
 				f, _ := openTimed(b, path, size<<20*3/2)
 				defer f.Close()
@@ -189,8 +188,8 @@ func BenchmarkRecovery(b *testing.B) {
 	}
 }
 
-// BenchmarkOpenLive opens for writing, and closes, files of two sizes that were
-// closed, in turn. It creates nothing.
+// BenchmarkOpenLive opens for writing, and closes, closed files of two sizes in turn. It creates
+// nothing.
 //
 //	go test ./mmapfilter -run '^$' -bench OpenLive
 func BenchmarkOpenLive(b *testing.B) {

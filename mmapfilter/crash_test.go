@@ -18,7 +18,7 @@ var (
 	crashSeed   = flag.Uint64("seed", 1, "seed of the first trace of TestExplore; of a violation, it shows that one at once")
 )
 
-// crashWriter is a writer as the crash explorer drives it.
+// crashWriter is a writer for the crash explorer.
 type crashWriter struct{ *engine.Writer }
 
 func (w crashWriter) Seal() error    { return w.Writer.Seal(context.Background()) }
@@ -48,8 +48,7 @@ func crashVerify(words []uint64) error {
 	return nil
 }
 
-// crashSystem has a log of the smallest size, so that it is often full, and then
-// grows.
+// crashSystem has a log of the smallest size, so that it is often full and then grows.
 func crashSystem() crashsim.System {
 	return crashsim.System{
 		Open: func(vol recovery.Volume) (crashsim.Writer, *recovery.Recovery, error) {
@@ -61,9 +60,9 @@ func crashSystem() crashsim.System {
 	}
 }
 
-// TestExplore crashes a writer, and the recoveries after it, at random stores
-// and syncs of random traces. Package crashsim says what is checked, and
-// testdata/mistakes has mistakes that must be found.
+// TestExplore crashes a writer, and the recoveries after it, at random stores and syncs of
+// random traces. Package crashsim says what it checks, and testdata/mistakes has mistakes that
+// it must find.
 func TestExplore(t *testing.T) {
 	states := *crashStates
 	if testing.Short() {

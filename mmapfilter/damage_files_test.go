@@ -15,15 +15,15 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// TestEveryLength cuts the log, and the file, short: to every length of the log
-// and of the head, and around every border of the rest.
+// TestEveryLength cuts the log and the file short: to every length of the log and the head, and
+// around every boundary of the rest.
 func TestEveryLength(t *testing.T) {
 	h, full, _, _ := newHistory(t, 5)
 	s := &h.snapshots[full]
 	path := filepath.Join(t.TempDir(), "filter.mmf")
 	writeImage(t, path, s.fileImage)
-	// Every open is to be refused, and a file that is refused stays as it is:
-	// so it is only cut shorter and shorter.
+	// Every open must be refused, and a refused file stays as it is. So the file only ever gets
+	// shorter.
 	cut := func(name string, length int64, mayOpen bool) {
 		t.Helper()
 		if err := os.Truncate(name, length); err != nil {
@@ -70,7 +70,7 @@ func TestEveryLength(t *testing.T) {
 	}
 }
 
-// TestDamagedFiles does with files what the other tests do in the heap.
+// TestDamagedFiles repeats with files what the other tests do in the heap.
 func TestDamagedFiles(t *testing.T) {
 	h, full, few, empty := newHistory(t, 6)
 	path := filepath.Join(t.TempDir(), "filter.mmf")
@@ -124,8 +124,8 @@ func TestDamagedFiles(t *testing.T) {
 	t.Log(&counts)
 }
 
-// TestInsertsBesideADamagedLine: a search for room that comes upon a line whose counts
-// are wrong gives up on it. What is answered means nothing then; but nothing panics.
+// TestInsertsBesideADamagedLine: a search for room gives up on a line whose counts are wrong.
+// The answers then mean nothing, but nothing panics.
 func TestInsertsBesideADamagedLine(t *testing.T) {
 	for trial := range uint64(40) {
 		path := filepath.Join(memoryDir(t), fmt.Sprint(trial))

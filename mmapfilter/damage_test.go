@@ -19,16 +19,16 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// A snapshot is an image of a filter that is being written to: the file of a
-// writer that died at that instant.
+// A snapshot is an image of a filter being written to: the file that a writer leaves if it dies
+// at that instant.
 type snapshot struct {
 	fileImage
-	keys   map[uint64]int // that are acknowledged, with how many copies
-	synced int            // the first snapshot whose loss is no loss of what is acknowledged here
+	keys   map[uint64]int // acknowledged keys, with their numbers of copies
+	synced int            // the first snapshot that has everything acknowledged here
 	want   recovered
 }
 
-// recovered is what recovering a file gives.
+// recovered is the result of recovering a file.
 type recovered struct {
 	words                       []uint64 // from the stash to the end of the region
 	length, userSeq, operations uint64
@@ -38,7 +38,7 @@ func (a recovered) equal(b recovered) bool {
 	return a.length == b.length && a.userSeq == b.userSeq && a.operations == b.operations && slices.Equal(a.words, b.words)
 }
 
-// recoverImage recovers what a volume holds.
+// recoverImage recovers the contents of a volume.
 func recoverImage(v *damagedVolume) (recovered, error) {
 	w, r, err := recovery.NewWriter(v)
 	if err != nil {
@@ -47,16 +47,15 @@ func recoverImage(v *damagedVolume) (recovered, error) {
 	return recovered{w.Words()[layout.WordStash : layout.WordRegion+w.Geometry().RegionBytes/8], w.Length(), r.UserSeq, r.Operations}, nil
 }
 
-// A history is the snapshots of one filter, in the order in which they were
-// taken.
+// A history is the snapshots of one filter, in the order taken.
 type history struct {
 	table     layout.Table
 	snapshots []snapshot
 }
 
-// history goes on until the log has begun again a few times. Its filter has
-// some 20 lines, and more keys than slots. full, few and empty give a snapshot
-// whose log is nearly full, has a few batches and has none.
+// newHistory goes on until the log has started anew a few times. Its filter has some 20 lines,
+// and more keys than slots. full, few and empty are the indices of snapshots whose log is nearly
+// full, has a few batches, and has none.
 func newHistory(t *testing.T, seed uint64) (h *history, full, few, empty int) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "filter.mmf")
@@ -79,7 +78,7 @@ func newHistory(t *testing.T, seed uint64) (h *history, full, few, empty int) {
 	}
 	h = &history{table: w.Table()}
 	rng := rand.New(rand.NewPCG(seed, 5))
-	keys := make(map[uint64]int) // not acknowledged
+	keys := make(map[uint64]int) // not yet acknowledged
 	var list []uint64
 	seq, last := uint64(0), 0
 	take := func(synced bool) {
@@ -103,7 +102,7 @@ func newHistory(t *testing.T, seed uint64) (h *history, full, few, empty int) {
 	take(true)
 	full, few, empty = -1, -1, -1
 	for _, checkpoints := w.Protocol().Counts(); checkpoints < 5 || full < 0 || few < 0 || empty < 0; _, checkpoints = w.Protocol().Counts() {
-		// A batch that nearly fills its pages leaves little that means nothing.
+		// A batch that nearly fills its pages leaves few bytes without meaning.
 		const words = wal.PageWords
 		for room := int64(rng.IntN(3)+1)*words*8 - 20*wal.RecordBytes; w.Protocol().SegmentBytes() < room && w.Idle(); {
 			if len(list) > 0 && rng.IntN(100) < 10 || len(list) > slots+100 {
@@ -173,24 +172,24 @@ func (h *history) holds(words []uint64, s *snapshot) bool {
 	return true
 }
 
-// An outcome is what became of a damaged file.
+// An outcome is the result of opening a damaged file.
 type outcome int
 
 const (
 	identical outcome = iota
-	refused           // with an error that says that the file is damaged
+	refused           // with an error that says the file is damaged
 	outcomes
 )
 
-// A tally counts outcomes of several goroutines.
+// A tally counts the outcomes of several goroutines.
 type tally [outcomes]atomic.Int64
 
 func (c *tally) String() string {
 	return fmt.Sprintf("%d identical, %d refused", c[identical].Load(), c[refused].Load())
 }
 
-// judge opens a damaged file, and says what became of it, or what is wrong. The
-// state that it must have is that of a snapshot from first to last.
+// judge opens a damaged file and returns the outcome, or an error if it is wrong. The recovered
+// state must be that of a snapshot from first to last.
 func (h *history) judge(v *damagedVolume, first, last int) (o outcome, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -225,7 +224,7 @@ func (h *history) judge(v *damagedVolume, first, last int) (o outcome, err error
 		got.length, s.want.length, got.userSeq, got.operations, s.want.userSeq, s.want.operations, h.holds(got.words, s))
 }
 
-// eachDamage judges a snapshot after each of n changes, with all processors.
+// eachDamage judges a snapshot after each of n changes, on all processors.
 func (h *history) eachDamage(t *testing.T, name string, k, n int, change func(i int, v *damagedVolume, rng *rand.Rand)) *tally {
 	t.Helper()
 	defer debug.SetGCPercent(debug.SetGCPercent(1000))
@@ -261,8 +260,8 @@ func (h *history) eachDamage(t *testing.T, name string, k, n int, change func(i 
 	return counts
 }
 
-// stride is 1, or in a short run so much that 2,000 of n changes are made; it is
-// odd, so that every bit of a byte has its turn.
+// stride is 1, or in a short run large enough that 2,000 of n changes are made. It is odd, so
+// that every bit of a byte gets its turn.
 func stride(n int) int {
 	if testing.Short() {
 		return n/500 | 1
@@ -277,8 +276,8 @@ func TestEveryBitOfTheLog(t *testing.T) {
 	const logBits = wal.MinBytes * 8
 	const headBits = layout.OffRuntime * 8
 	flipLog := func(v *damagedVolume, bit int) { v.logs[0].words[bit/64] ^= 1 << (bit % 64) }
-	// The bits of the headers, most of which mean nothing, with few batches: a
-	// recovery is quicker then.
+	// Flip the bits of the headers, most of which mean nothing, with few batches: that makes
+	// recovery faster.
 	const headerBits = wal.FirstWord * 64
 	by := stride(headerBits)
 	h.eachDamage(t, "a bit of the headers of a log", few, headerBits/by, func(i int, v *damagedVolume, _ *rand.Rand) {
@@ -296,7 +295,7 @@ func TestEveryBitOfTheLog(t *testing.T) {
 		v.filter.words[i*by/64] ^= 1 << (i * by % 64)
 	}
 	h.eachDamage(t, "a bit of a superblock, few records", few, headBits/by, flipHead)
-	by = stride(headBits) * 32 // every slot is the same 4 KiB to what follows
+	by = stride(headBits) * 32 // for the rest, every slot is the same 4 KiB
 	if testing.Short() {
 		by = stride(headBits)
 	}
@@ -310,8 +309,8 @@ func TestEveryBitOfTheLog(t *testing.T) {
 	}
 }
 
-// TestSeveralBits flips more than one bit of superblocks and log, near each
-// other and anywhere, and puts pages in the place of others.
+// TestSeveralBits flips more than one bit of superblocks and log, near each other and anywhere,
+// and replaces pages with others.
 func TestSeveralBits(t *testing.T) {
 	h, full, few, empty := newHistory(t, 2)
 	n := 20_000
@@ -349,9 +348,9 @@ func TestSeveralBits(t *testing.T) {
 			}
 		})
 	}
-	// The newest superblock, and the header that leads to its log; then the first
-	// batch as well: what else is in the log shows that it is of a later
-	// generation than the superblock before.
+	// Damage the newest superblock and the header that leads to its log; then the first batch as
+	// well: the rest of the log shows that it is of a later generation than the previous
+	// superblock.
 	for _, k := range []int{full, few} {
 		h.eachDamage(t, "the newest superblock and its log header", k, n/4, func(i int, v *damagedVolume, rng *rand.Rand) {
 			slot, sb, _, err := layout.Newest(recovery.Bytes(v.filter.words[:head]))
@@ -374,8 +373,8 @@ func TestSeveralBits(t *testing.T) {
 	})
 }
 
-// TestOtherLogs puts a filter file of any instant beside a log of any other.
-// Either it is refused, or nothing that either of them knew of is lost.
+// TestOtherLogs puts a filter file of any instant beside a log of any other. Either the pair is
+// refused, or nothing that either of them knew of is lost.
 func TestOtherLogs(t *testing.T) {
 	h, full, _, _ := newHistory(t, 3)
 	other, otherFull, _, _ := newHistory(t, 4)
@@ -390,7 +389,7 @@ func TestOtherLogs(t *testing.T) {
 				im := fileImage{filter: h.snapshots[i].filter}
 				im.logs[name] = h.snapshots[j].logs[recovery.CurrentLog]
 				newest := max(i, j)
-				if im.logs[name] == nil { // a log that is not there has nothing to lose
+				if im.logs[name] == nil { // a missing log has nothing to lose
 					newest = i
 				}
 				o, err := h.judge(newDamagedVolume(im), h.snapshots[newest].synced, newest)
@@ -406,7 +405,7 @@ func TestOtherLogs(t *testing.T) {
 	}
 	t.Logf("%d snapshots: %v", len(h.snapshots), &counts)
 
-	// older is of an earlier generation than full, with a log.
+	// older is a snapshot of an earlier generation than full, with a log.
 	s, older := h.snapshots[full], full
 	for h.snapshots[older].synced == older && generation(h.snapshots[older]) == generation(s) || h.snapshots[older].synced != older {
 		older--
@@ -466,7 +465,7 @@ func TestOtherLogs(t *testing.T) {
 	}
 }
 
-// fillLog fills what is left of a log with operations that change nothing.
+// fillLog fills the rest of a log with operations that change nothing.
 func fillLog(w *engine.Writer) {
 	if err := w.Sync(false, 0); err != nil {
 		panic(err)
@@ -477,7 +476,7 @@ func fillLog(w *engine.Writer) {
 	}
 }
 
-// generation is that of the newest superblock of a snapshot.
+// generation returns the generation of the newest superblock of a snapshot.
 func generation(s snapshot) uint64 {
 	_, sb, _, err := layout.Newest(recovery.Bytes(s.filter[:layout.OffRuntime/8]))
 	if err != nil {

@@ -12,12 +12,11 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// A damagedFile is a recovery.File in the heap. It keeps no secret from the test
-// that damages it.
+// A damagedFile is a recovery.File in the heap. The test that damages it has full access to it.
 type damagedFile struct {
 	words  []uint64
-	stored bool   // something was, since the test looked last
-	watch  func() // if not nil, is called after each store
+	stored bool   // a store happened since the test last looked
+	watch  func() // if not nil, called after each store
 }
 
 func (f *damagedFile) Words() []uint64 { return f.words }
@@ -33,8 +32,8 @@ func (f *damagedFile) Store(word, value uint64) {
 	}
 }
 
-// A damagedVolume is a filter file and its logs in the heap: it can be opened
-// some hundred thousand times a second.
+// A damagedVolume is a filter file and its logs in the heap, which makes opening it many times
+// fast.
 type damagedVolume struct {
 	filter damagedFile
 	logs   [2]*damagedFile
@@ -85,7 +84,7 @@ func (v *damagedVolume) set(im fileImage) {
 	}
 }
 
-// image is a copy of what the volume holds.
+// image returns a copy of the contents of the volume.
 func (v *damagedVolume) image() fileImage {
 	im := fileImage{filter: slices.Clone(v.filter.words)}
 	for name, log := range v.logs {
@@ -102,8 +101,8 @@ type fileImage struct {
 	logs   [2][]uint64
 }
 
-// undo makes the volume hold an image again that it has held before. Where
-// nothing was stored, the caller has changed a few words that it knows of.
+// undo restores an image that the volume has held before. If nothing was stored, the caller has
+// changed only a few words that it knows of.
 func (v *damagedVolume) undo(im fileImage) {
 	copy(v.filter.words, im.filter)
 	for name, words := range im.logs {
@@ -118,7 +117,7 @@ func (v *damagedVolume) undo(im fileImage) {
 	}
 }
 
-// writeImage makes files of an image.
+// writeImage writes an image to files.
 func writeImage(t *testing.T, path string, im fileImage) {
 	t.Helper()
 	for suffix, words := range map[string][]uint64{"": im.filter, ".stash": im.logs[0], ".stash.new": im.logs[1]} {

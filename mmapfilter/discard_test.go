@@ -15,9 +15,9 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// TestDiscardLog: a file that a process left when it was killed, without its log, or
-// with one that is damaged or another file's, is made usable by DiscardLog and nothing
-// else. It has what was committed; Verify finds nothing; and it is written to again.
+// TestDiscardLog: if a killed process left a file without its log, or with a damaged or another
+// file's log, only DiscardLog makes the file usable. It then has what was committed; Verify
+// finds nothing; and it can be written to again.
 func TestDiscardLog(t *testing.T) {
 	stranger := deadWriter(t, 10, 5)
 	for name, spoil := range map[string]func(log string) error{
@@ -51,7 +51,7 @@ func TestDiscardLog(t *testing.T) {
 			if err != nil || r.Items != 300 {
 				t.Errorf("%+v, %v", r, err)
 			}
-			// The log turns up again: it is another file's by now.
+			// The log turns up again: it now belongs to another file.
 			if uuidOf(t, path) == uuid {
 				t.Error("it still is the file of the log that was given up")
 			}
@@ -80,8 +80,8 @@ func TestDiscardLog(t *testing.T) {
 	}
 }
 
-// TestDiscardBesideALaterLog: an old copy of a file lies beside a log of a later time
-// (L2). DiscardLog makes it usable, and the log does not count when it comes back.
+// TestDiscardBesideALaterLog: an old copy of a file lies beside a log of a later time (L2).
+// DiscardLog makes it usable, and the log does not count when it comes back.
 func TestDiscardBesideALaterLog(t *testing.T) {
 	for _, state := range []string{"clean", "live", "sealed"} {
 		f, path := mustCreate(t, &Options{Capacity: 10_000})
@@ -151,8 +151,8 @@ func TestDiscardBesideALaterLog(t *testing.T) {
 	}
 }
 
-// TestDiscardNoGoodLog: DiscardLog replays a log that is good, and leaves a file alone
-// whose writer lives.
+// TestDiscardNoGoodLog: DiscardLog replays a good log, and does not touch a file whose writer is
+// alive.
 func TestDiscardNoGoodLog(t *testing.T) {
 	path := deadWriter(t, 500, 300)
 	found, err := DiscardLog(path)
@@ -174,10 +174,9 @@ func TestDiscardNoGoodLog(t *testing.T) {
 	}
 }
 
-// TestDiscardAfterAPowerLoss: what a power loss leaves of an operation, without the log
-// that would complete it. An entry of the stash that no lookup finds is removed; a
-// removal counter is even again; a line that cannot be one is an error that leaves the
-// file as it is.
+// TestDiscardAfterAPowerLoss: a power loss leaves parts of an operation, without the log that
+// would complete it. DiscardLog removes a stash entry that no lookup finds, makes a removal
+// counter even again, and returns an error and leaves the file as it is if a line breaks a rule.
 func TestDiscardAfterAPowerLoss(t *testing.T) {
 	edit := func(path string, words map[int64]uint64) {
 		t.Helper()
@@ -205,10 +204,10 @@ func TestDiscardAfterAPowerLoss(t *testing.T) {
 	edit(path, map[int64]uint64{
 		counter: 1,
 		layout.OffRuntime + layout.RuntimeEpoch*8:  1,
-		layout.OffStash + 16*7:                     3, // half an entry: its count is not stored yet
+		layout.OffStash + 16*7:                     3, // half an entry: its count was not stored yet
 		layout.OffStash + 16*9 + 8:                 1<<32 | 1,
 		layout.OffStash + 16*layout.StashEntries/2: 1 << 40,
-		layout.OffStash + 16*11:                    1 << 63, // the mark of a group, where there is none
+		layout.OffStash + 16*11:                    1 << 63, // the mark of a group, in a place that has none
 	})
 	if found, err := DiscardLog(path); err != nil || found.Length != 300 {
 		t.Fatalf("%+v, %v", found, err)
@@ -282,8 +281,8 @@ func uuidOf(t *testing.T, path string) [16]byte {
 	return head.Superblock.UUID()
 }
 
-// mustBeEven holds every removal counter of a file, and its epoch, to be even: an odd one
-// makes "maybe" of every "no" of its lines, for ever.
+// mustBeEven checks that every removal counter of a file, and its epoch, is even: an odd one
+// would turn every "no" of its lines into "maybe" for ever.
 func mustBeEven(t *testing.T, path string) {
 	t.Helper()
 	data := readFile(t, path)
@@ -298,7 +297,7 @@ func mustBeEven(t *testing.T, path string) {
 }
 
 // TestRecoveryEvensCounters: a writer that dies between the first and the last store of a move
-// leaves a removal counter odd. The recovery makes it even, as DiscardLog does.
+// leaves a removal counter odd. Recovery makes it even, as DiscardLog does.
 func TestRecoveryEvensCounters(t *testing.T) {
 	path := deadWriter(t, 500, 300)
 	data := readFile(t, path)
@@ -317,8 +316,8 @@ func TestRecoveryEvensCounters(t *testing.T) {
 	mustBeEven(t, path)
 }
 
-// TestDiscardMakesBits: a loss of power may have kept from the disk that an item left its home
-// line, but not where it went, and the log with both is lost. DiscardLog finds the item.
+// TestDiscardMakesBits: a power loss may have kept from the disk the bits that an item left in
+// its home line but not its new place, and the log with both is lost. DiscardLog finds the item.
 func TestDiscardMakesBits(t *testing.T) {
 	f, alive := mustCreate(t, &Options{Layout: Compact, Capacity: 1000})
 	keys := hashes(21, 1000)
@@ -358,7 +357,7 @@ func TestDiscardMakesBits(t *testing.T) {
 	mustContain(t, g2, keys)
 }
 
-// TestVerifyFindsLostBits bears F11: Verify says that a guest has no overflow bit at home.
+// TestVerifyFindsLostBits covers F11: Verify reports a guest without an overflow bit at home.
 func TestVerifyFindsLostBits(t *testing.T) {
 	f, path := mustCreate(t, &Options{Layout: Compact, Capacity: 1000})
 	insertAll(t, f, hashes(21, 1000))

@@ -17,7 +17,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
-// inTemp runs an example in a directory of its own.
+// inTemp runs an example in its own directory.
 func inTemp(example func() error) {
 	dir, err := os.MkdirTemp("", "example")
 	if err == nil {
@@ -43,7 +43,7 @@ func Example() {
 	// false
 }
 
-// seen is the program of README.
+// seen is the program in the README.
 func seen() error {
 	f, err := mmapfilter.Create("seen.mmf", &mmapfilter.Options{Capacity: 10_000_000, FalsePositiveRate: 0.001})
 	if err != nil {
@@ -62,9 +62,9 @@ func seen() error {
 	return err
 }
 
-// A consumer of a stream puts what it has seen into a filter. SyncAt notes the position
-// in the stream with each commit. After a crash the consumer goes on where the durable
-// operations end: none is lost, and none is done twice.
+// A consumer of a stream puts what it has seen into a filter. SyncAt notes the position in the
+// stream with each commit. After a crash the consumer continues where the durable operations
+// end: none is lost, and none is done twice.
 func ExampleFilter_SyncAt() {
 	inTemp(func() error {
 		stream := []string{"+apple", "+banana", "-apple", "+cherry", "+damson", "-banana"}
@@ -114,8 +114,8 @@ func ExampleFilter_SyncAt() {
 	// 2 keys
 }
 
-// InsertUnique is a lookup and an insert in one step: of all workers that are given a
-// URL, one crawls it.
+// InsertUnique is a lookup and an insert in one step: of all workers that are given a URL,
+// exactly one crawls it.
 func ExampleFilter_InsertUnique() {
 	inTemp(func() error {
 		f, err := mmapfilter.Create("crawled.mmf", &mmapfilter.Options{Capacity: 1_000_000, FalsePositiveRate: 1e-6})
@@ -139,7 +139,7 @@ func ExampleFilter_InsertUnique() {
 	// crawl /b
 }
 
-// linesOf gives the lines of a file as keys.
+// linesOf yields the lines of a file as keys.
 func linesOf(path string) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		file, err := os.Open(path)
@@ -176,8 +176,8 @@ func ExampleBuild() {
 	// Output: 3 true false
 }
 
-// A cursor is like those of bbolt, Pebble and database/sql: it is moved until it has no
-// more, and then asked for its error.
+// A cursor is like those of bbolt, Pebble and database/sql: the caller advances it to the end
+// and then asks for its error.
 type cursor struct {
 	rows [][2]string
 	at   int
@@ -187,7 +187,7 @@ func (c *cursor) Next() bool  { c.at++; return c.at <= len(c.rows) }
 func (c *cursor) Key() []byte { return []byte(c.rows[c.at-1][0]) }
 func (c *cursor) Err() error  { return nil }
 
-// Build takes keys from a cursor of a database, which may be far more than memory holds.
+// Build takes keys from a database cursor, which may be far more than memory holds.
 func ExampleBuild_cursor() {
 	inTemp(func() error {
 		rows := &cursor{rows: [][2]string{{"alice", "1"}, {"bob", "2"}}}
@@ -198,7 +198,7 @@ func ExampleBuild_cursor() {
 				}
 			}
 			if err := rows.Err(); err != nil {
-				yield(nil, err) // ends the build, and leaves what was there before
+				yield(nil, err) // ends the build, and leaves any older file as it was
 			}
 		}
 		f, err := mmapfilter.Build(context.Background(), "users.mmf", &mmapfilter.Options{FalsePositiveRate: 0.001}, keys)
@@ -226,8 +226,8 @@ func ExampleOpenReadOnly() {
 	// Output: [true true false]
 }
 
-// A server follows a filter that another program builds anew now and then: requests are
-// answered from the newest complete file, and a monitor reads its state.
+// A server follows a filter that another program rebuilds now and then. It answers requests from
+// the newest complete file, and a monitor reads its state.
 func ExampleFollow() {
 	inTemp(func() error {
 		blocked, err := mmapfilter.Follow("blocked.mmf", &mmapfilter.OpenOptions{WaitForFile: true})

@@ -18,7 +18,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestContainsAgree: every way to ask gives the same answer.
+// TestContainsAgree: every kind of lookup gives the same answer.
 func TestContainsAgree(t *testing.T) {
 	f, path := mustBuild(t, nil, numbers(0, 5000))
 	for r := range len(residencyNames) {
@@ -131,7 +131,7 @@ func TestClose(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		runtime.GC() // unmaps what no lookup uses
+		runtime.GC() // unmaps memory that no lookup uses
 		mustSayMaybe(t, f)
 		if want := (Stats{Len: 1000, Cap: 1000, State: "closed"}); f.Len() != 1000 || f.Cap() != 1000 || f.Stats() != want || !errors.Is(f.Err(), ErrClosed) {
 			t.Errorf("after Close: %d of %d, %+v, %v", f.Len(), f.Cap(), f.Stats(), f.Err())
@@ -141,7 +141,7 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// TestOpenLeaksNothing opens and closes, with success and without.
+// TestOpenLeaksNothing opens and closes filters, successfully and not.
 func TestOpenLeaksNothing(t *testing.T) {
 	_, path := mustBuild(t, nil, numbers(0, 1000))
 	bad := filepath.Join(t.TempDir(), "bad")
@@ -174,8 +174,8 @@ func TestOpenLeaksNothing(t *testing.T) {
 	}
 }
 
-// TestChecked cuts a file short under its mapping. The lookups that need what
-// is gone say "maybe", and Err says why; those that do not are right.
+// TestChecked cuts a file short while it is mapped. Lookups that need the missing part say
+// "maybe", and Err says why; the others are right.
 func TestChecked(t *testing.T) {
 	for _, kind := range []layout.Kind{layout.Blocked, layout.Compact} {
 		t.Run(kind.String(), func(t *testing.T) { testChecked(t, kind) })
@@ -275,8 +275,8 @@ func TestVerifyOfAChangingFile(t *testing.T) {
 	}
 }
 
-// A hookContext calls a function when it is first asked for an error, which
-// Verify does between opening the file and reading its lines.
+// A hookContext calls a function when it is first asked for an error. Verify asks between
+// opening the file and reading its lines.
 type hookContext struct {
 	context.Context
 	once sync.Once
@@ -289,9 +289,9 @@ func (c *hookContext) Err() error {
 	return nil
 }
 
-// TestOpenOfAFileCutShort: whoever reads all of it at once finds out.
+// TestOpenOfAFileCutShort: a call that reads the whole file at once finds out.
 func TestOpenOfAFileCutShort(t *testing.T) {
-	t.Parallel() // one processor is all that it uses
+	t.Parallel() // uses only one processor
 	if testing.Short() {
 		t.Skip("it builds a file of 100 MB")
 	}
@@ -332,8 +332,8 @@ func TestOptions(t *testing.T) {
 		"FalsePositiveRate22": {FalsePositiveRate: math.NaN()},
 		"Layout":              {Layout: 77},
 		"Layout ":             {Layout: Compact + 1},
-		"Layout2":             {Layout: 2}, // which Compact was
-		"Layout22":            {Layout: 5}, // likewise
+		"Layout2":             {Layout: 2}, // an older number of Compact
+		"Layout22":            {Layout: 5}, // another unused number
 		"FingerprintBits":     {FingerprintBits: 33},
 		"FingerprintBits ":    {FingerprintBits: 12, BucketSize: 3},
 		"FingerprintBits2":    {FingerprintBits: -1},
@@ -372,8 +372,8 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestAutoLasts: a layout whose rate lasts for life is taken wherever it reaches the rate, and
-// for nearly all rates it is smaller than Blocked, too.
+// TestAutoLasts: Auto chooses a layout whose rate lasts wherever it reaches the rate, and for
+// nearly all rates that layout is also smaller than Blocked.
 func TestAutoLasts(t *testing.T) {
 	for rate, blocked := range map[float64]bool{0.09: false, 0.05: false, 0.01: false, 0.001: false, 0.0001: false, 1e-5: true} {
 		auto, err := (&Options{FalsePositiveRate: rate, Capacity: 10_000_000}).Plan()
@@ -393,7 +393,7 @@ func TestAutoLasts(t *testing.T) {
 	}
 }
 
-// TestPlan holds what is planned to what was asked, over all rates.
+// TestPlan checks plans against the options, over all rates.
 func TestPlan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		opts := &Options{

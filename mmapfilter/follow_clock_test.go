@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A handClock has the goroutine of a follower wait until the test lets it look.
+// A handClock makes the goroutine of a follower wait until the test lets it look.
 type handClock struct {
 	waits chan time.Duration
 	ticks chan time.Time
@@ -25,14 +25,14 @@ func followByClock(t *testing.T, path string, opts *OpenOptions) (*Follower, *ha
 	return f, c
 }
 
-// look lets it look, and gives how long it wants to wait after that.
+// look lets the follower look, and returns how long it then wants to wait.
 func (c *handClock) look() time.Duration {
 	c.ticks <- time.Time{}
 	return <-c.waits
 }
 
-// TestFollowLooks: the goroutine looks once each interval, goes on after errors,
-// and ends with Close.
+// TestFollowLooks: the goroutine looks once per interval, continues after errors, and ends with
+// Close.
 func TestFollowLooks(t *testing.T) {
 	_, path := mustBuild(t, nil, numbers(0, 1000))
 	before := leaks(t)
@@ -65,8 +65,7 @@ func TestFollowLooks(t *testing.T) {
 	}
 }
 
-// TestFollowFailedLook: a look that took long and failed is not soon followed by
-// another one.
+// TestFollowFailedLook: after a look that took long and failed, the next one comes late.
 func TestFollowFailedLook(t *testing.T) {
 	_, path := mustBuild(t, nil, numbers(0, 1000))
 	var took time.Duration
@@ -80,7 +79,7 @@ func TestFollowFailedLook(t *testing.T) {
 		for took < time.Millisecond {
 			took = time.Since(begun)
 		}
-		os.Truncate(path, 100) // so that the copy fails
+		os.Truncate(path, 100) // makes the copy fail
 	}})
 	defer f.Close()
 	<-clock.waits
@@ -96,8 +95,8 @@ func TestFollowFailedLook(t *testing.T) {
 	}
 }
 
-// TestFollowLetsGo: when a file has been taken over, the memory of the one before is given
-// back at once, though someone still has its filter.
+// TestFollowLetsGo: after a switch to another file, the memory of the old file is released at
+// once, even if a caller still has its filter.
 func TestFollowLetsGo(t *testing.T) {
 	_, path := mustBuild(t, nil, numbers(0, 1000))
 	f := mustFollow(t, path, byHand)
@@ -114,8 +113,7 @@ func TestFollowLetsGo(t *testing.T) {
 	}
 }
 
-// TestFollowByItself has the clock of the system, and no limit but the one of the
-// test.
+// TestFollowByItself uses the system's clock, and no limit but the test's own.
 func TestFollowByItself(t *testing.T) {
 	_, path := mustBuild(t, nil, numbers(0, 1000))
 	f := mustFollow(t, path, &OpenOptions{FollowInterval: 1})
@@ -132,8 +130,8 @@ func TestFollowByItself(t *testing.T) {
 	mustServe(t, f, numbers(0, 2004))
 }
 
-// TestFollowCloseAnywhere closes followers while they look, by themselves and on
-// request, and while others ask them.
+// TestFollowCloseAnywhere closes followers while they look, by themselves and on request, and
+// while other goroutines look keys up.
 func TestFollowCloseAnywhere(t *testing.T) {
 	_, path := mustBuild(t, nil, numbers(0, 1000))
 	versions := [][]byte{image(t, nil, numbers(0, 1000)), image(t, &Options{Seed: 5}, numbers(0, 3000)), nil}

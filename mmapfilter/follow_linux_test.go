@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestFollowPipe: a pipe in the place of the file is refused, and not waited for.
+// TestFollowPipe: a pipe in place of the file is refused without waiting for it.
 func TestFollowPipe(t *testing.T) {
 	_, path := mustBuild(t, nil, numbers(0, 1000))
 	f := mustFollow(t, path, byHand)
@@ -31,8 +31,8 @@ func TestFollowPipe(t *testing.T) {
 	mustServe(t, f, numbers(0, 3000))
 }
 
-// TestFollowWithoutPermission: a file that may not be read is refused, and so is
-// one whose writer died where it may not be written to (R3).
+// TestFollowWithoutPermission: a file without read permission is refused, and so is one whose
+// writer died if there is no write permission (R3).
 func TestFollowWithoutPermission(t *testing.T) {
 	good := image(t, &Options{Seed: 5}, numbers(0, 3000))
 	w, live := mustCreate(t, &Options{Capacity: 10_000})
@@ -49,8 +49,8 @@ func TestFollowWithoutPermission(t *testing.T) {
 	if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o755), os.Chmod(path, 0)); err != nil {
 		t.Fatal(err)
 	}
-	// Each part has a goroutine, and so a thread, of its own; as root, which may
-	// do anything, it drops that right for this thread, which ends with it.
+	// Each part has its own goroutine and thread. As root, which may do anything, it drops that
+	// right for its thread, which ends with it.
 	without := func(name string, do func(t *testing.T)) {
 		t.Run(name, func(t *testing.T) {
 			if os.Getuid() == 0 {
@@ -77,10 +77,10 @@ func TestFollowWithoutPermission(t *testing.T) {
 	mustServe(t, f, numbers(0, 3000))
 }
 
-// TestFollowKeepsInode: while a file is mapped, no other one gets its inode
-// number, though no descriptor is open and no name is left. So os.SameFile tells
-// it from all others. That of a file in the heap is taken soon, on most file
-// systems; the file is told from the old one all the same.
+// TestFollowKeepsInode: while a file is mapped, no other file gets its inode number, even if no
+// descriptor is open and no name is left. So os.SameFile tells it from all others. On most file
+// systems, the number of a file copied to the heap is soon reused; the follower still tells the
+// files apart.
 func TestFollowKeepsInode(t *testing.T) {
 	number := func(path string) uint64 {
 		info, err := os.Stat(path)
@@ -125,8 +125,8 @@ func TestFollowKeepsInode(t *testing.T) {
 	}
 }
 
-// TestReadLockOfABystander: a process that may read a file whose writer died keeps it from
-// being recovered with a read lock. The error says so at once, and which process it is.
+// TestReadLockOfABystander: a process that may read a file whose writer died holds a read lock,
+// which prevents recovery. The error says so at once, and names the process.
 func TestReadLockOfABystander(t *testing.T) {
 	path := deadWriter(t, 500, 300)
 	bystander, err := os.Open(path)

@@ -13,14 +13,14 @@ import (
 	"testing"
 )
 
-// Of the versions of TestFollowUnderLoad, each has commonKeys keys that are in all
-// of them, and markKeys of its own.
+// Each version of TestFollowUnderLoad has commonKeys keys that are in all of them, and markKeys
+// of its own.
 const (
 	commonKeys = 1000
 	markKeys   = 20
 )
 
-// markOf gives key i of those that version v alone has.
+// markOf returns key i of those that only version v has.
 func markOf(v, i int) []byte {
 	return binary.LittleEndian.AppendUint64(nil, uint64(1<<32+v*markKeys+i))
 }
@@ -40,17 +40,16 @@ func versionImage(tb testing.TB, v int, opts *Options) []byte {
 	})
 }
 
-// mappingsIn counts the mappings of files in a directory, also of those that have
-// no name any more; 0 where the system does not say.
+// mappingsIn counts the mappings of files in a directory, including files without a name. It
+// returns 0 if the system does not say.
 func mappingsIn(dir string) (n int) {
 	maps, _ := os.ReadFile("/proc/self/maps")
 	return strings.Count(string(maps), dir+"/")
 }
 
-// TestFollowUnderLoad bears C1 where files are replaced. 1,000 times a file of
-// another size, seed and fingerprint takes the place of the last one; followers of
-// each residency answer "maybe" to what is in all of them meanwhile, and each batch
-// from one. What has been replaced is let go of.
+// TestFollowUnderLoad covers C1 for replaced files. A file of another size, seed and fingerprint
+// replaces the previous one 1,000 times. Meanwhile, followers of each residency answer "maybe"
+// to the keys in all of them, and answer each batch from one file. Replaced files are released.
 func TestFollowUnderLoad(t *testing.T) {
 	swaps := 1000
 	if testing.Short() {
@@ -74,7 +73,7 @@ func TestFollowUnderLoad(t *testing.T) {
 		}
 	}
 
-	// asked counts the rounds of each goroutine, one for each follower.
+	// asked counts the rounds of each goroutine, one per follower.
 	asked, stop := make([]atomic.Uint64, len(followers)), make(chan struct{})
 	failures := make(chan error, len(followers))
 	var group sync.WaitGroup
@@ -94,7 +93,7 @@ func TestFollowUnderLoad(t *testing.T) {
 					return
 				}
 				asked[i].Add(1)
-				runtime.Gosched() // for the other goroutines, where they are more than the processors
+				runtime.Gosched() // for the other goroutines, if there are more than processors
 			}
 		}()
 	}
@@ -105,7 +104,7 @@ func TestFollowUnderLoad(t *testing.T) {
 			mustSwap(t, f, true)
 			begun[i] = asked[i].Load()
 		}
-		for i := range followers { // has asked meanwhile
+		for i := range followers { // until each has looked keys up since
 			for asked[i].Load() == begun[i] && len(failures) == 0 {
 				runtime.Gosched()
 			}
@@ -143,7 +142,7 @@ func TestFollowUnderLoad(t *testing.T) {
 	}
 }
 
-// A followLoad asks a follower for keys, again and again.
+// A followLoad looks keys up in a follower, again and again.
 type followLoad struct {
 	f        *Follower
 	versions int
@@ -165,8 +164,8 @@ func newLoad(f *Follower, versions int) *followLoad {
 	return l
 }
 
-// ask says what is wrong with the answers: a common key that is not found, or a
-// batch that has not all marks of exactly one version.
+// ask says what is wrong with the answers: a common key that is not found, or a batch that does
+// not have all marks of exactly one version.
 func (l *followLoad) ask() error {
 	l.f.ContainsBatch(l.keys, l.found)
 	whole := 0

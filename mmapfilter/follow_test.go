@@ -15,7 +15,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// byHand has no goroutine look at the path.
+// byHand makes no goroutine look at the path.
 var byHand = &OpenOptions{FollowInterval: -1}
 
 func mustFollow(tb testing.TB, path string, opts *OpenOptions) *Follower {
@@ -28,7 +28,7 @@ func mustFollow(tb testing.TB, path string, opts *OpenOptions) *Follower {
 	return f
 }
 
-// image gives the bytes of a built file.
+// image returns the bytes of a built file.
 func image(tb testing.TB, opts *Options, keys iter.Seq2[[]byte, error]) []byte {
 	tb.Helper()
 	_, path := mustBuild(tb, opts, keys)
@@ -39,7 +39,7 @@ func image(tb testing.TB, opts *Options, keys iter.Seq2[[]byte, error]) []byte {
 	return data
 }
 
-// publish puts a file under path by renaming it.
+// publish puts a file at path by renaming it.
 func publish(tb testing.TB, path string, data []byte) {
 	tb.Helper()
 	if err := errors.Join(os.WriteFile(path+".new", data, 0o644), os.Rename(path+".new", path)); err != nil {
@@ -47,7 +47,7 @@ func publish(tb testing.TB, path string, data []byte) {
 	}
 }
 
-// mustSwap has the follower look, which must find another file, or must not.
+// mustSwap makes the follower look. It checks whether that finds another file.
 func mustSwap(tb testing.TB, f *Follower, want bool) {
 	tb.Helper()
 	swaps := f.Swaps()
@@ -57,8 +57,7 @@ func mustSwap(tb testing.TB, f *Follower, want bool) {
 	}
 }
 
-// mustServe asks for each key, alone and in a batch, and for some that are in no
-// file.
+// mustServe looks up each key, alone and in a batch, and some that are in no file.
 func mustServe(tb testing.TB, f *Follower, keys iter.Seq2[[]byte, error]) {
 	tb.Helper()
 	var batch [][]byte
@@ -89,8 +88,8 @@ func mustServe(tb testing.TB, f *Follower, keys iter.Seq2[[]byte, error]) {
 	}
 }
 
-// TestFollow replaces a file by larger and smaller ones, of other seeds, layouts
-// and generations, with each residency.
+// TestFollow replaces a file with larger and smaller ones, of other seeds, layouts and
+// generations, with each residency.
 func TestFollow(t *testing.T) {
 	for r := range len(residencyNames) {
 		t.Run(Residency(r).String(), func(t *testing.T) {
@@ -111,7 +110,7 @@ func TestFollow(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer g.Close()
-				mustServe(t, f, numbers(500, 1000)) // by either file
+				mustServe(t, f, numbers(500, 1000)) // from either file
 				mustSwap(t, f, true)
 				mustServe(t, f, numbers(500, 500+n))
 				if f.Len() != n || f.Cap() != g.Cap() || f.Normalisation() != g.Normalisation() || f.Stats().UUID != g.Stats().UUID || f.Stats().Residency != Residency(r).String() {
@@ -119,7 +118,7 @@ func TestFollow(t *testing.T) {
 				}
 				mustSwap(t, f, false)
 			}
-			// One that is older, and has changed since: generation 3, then 1.
+			// An older file that has changed since: generation 3, then 1.
 			old := image(t, nil, numbers(0, 1000))
 			publish(t, path, old)
 			w, err := Open(path, nil)
@@ -160,8 +159,8 @@ func TestFollowNothing(t *testing.T) {
 	}
 }
 
-// mustRefuse has the follower look at a file that is none, twice. It goes on with
-// the one it has, in which the keys are.
+// mustRefuse makes the follower look twice at a bad file. The follower continues with the file
+// that it has, which holds the keys.
 func mustRefuse(t *testing.T, f *Follower, want error, keys iter.Seq2[[]byte, error]) {
 	t.Helper()
 	swaps := f.Swaps()
@@ -177,7 +176,7 @@ func mustRefuse(t *testing.T, f *Follower, want error, keys iter.Seq2[[]byte, er
 	mustServe(t, f, keys)
 }
 
-// badFiles gives files that cannot be opened, each with its error.
+// badFiles returns files that cannot be opened, each with its error.
 func badFiles(good []byte) map[string]struct {
 	data []byte
 	want error
@@ -210,9 +209,8 @@ func badFiles(good []byte) map[string]struct {
 	}
 }
 
-// TestFollowRefuses bears C5 for a file that takes the place of another: what is
-// bad is refused and told of, the old file goes on answering, and the next good
-// one, or the old one, is taken.
+// TestFollowRefuses covers C5 for a file that replaces another: the follower refuses and reports
+// a bad file, the old file keeps answering, and the next good file, or the old one, is taken.
 func TestFollowRefuses(t *testing.T) {
 	good := image(t, &Options{Seed: 5}, numbers(0, 3000))
 	for _, residency := range []Residency{ResidencyDefault, ResidencyHeap, ResidencyPopulate} {
@@ -240,7 +238,7 @@ func TestFollowRefuses(t *testing.T) {
 	}
 }
 
-// TestFollowDirectory: a directory in the place of the file is refused.
+// TestFollowDirectory: a directory in place of the file is refused.
 func TestFollowDirectory(t *testing.T) {
 	f0, path := mustBuild(t, nil, numbers(0, 1000))
 	f := mustFollow(t, path, byHand)
@@ -260,8 +258,8 @@ func TestFollowDirectory(t *testing.T) {
 	}
 }
 
-// TestFollowCopyUnderWay: a new file that grows under the path, not having been
-// renamed, is refused until it is complete.
+// TestFollowCopyUnderWay: a new file that grows at the path instead of being renamed to it is
+// refused until it is complete.
 func TestFollowCopyUnderWay(t *testing.T) {
 	_, path := mustBuild(t, nil, numbers(0, 1000))
 	f := mustFollow(t, path, byHand)
@@ -285,7 +283,8 @@ func TestFollowCopyUnderWay(t *testing.T) {
 	mustServe(t, f, numbers(0, 3000))
 }
 
-// TestFollowDeadWriter bears R3: a file whose writer died is recovered and taken.
+// TestFollowDeadWriter covers R3: the follower recovers a file whose writer died and switches to
+// it.
 func TestFollowDeadWriter(t *testing.T) {
 	_, path := mustBuild(t, nil, numbers(0, 1000))
 	f := mustFollow(t, path, byHand)
@@ -306,8 +305,8 @@ func TestFollowDeadWriter(t *testing.T) {
 	}
 }
 
-// TestFollowWriter: what a writer does in place is seen without a swap; a copy in
-// the heap is made again when it has closed the file.
+// TestFollowWriter: changes that a writer makes in place are visible without a swap; a copy in
+// the heap is made again when the writer has closed the file.
 func TestFollowWriter(t *testing.T) {
 	_, path := mustBuild(t, &Options{Capacity: 5000}, numbers(0, 1000))
 	mapped := mustFollow(t, path, byHand)
@@ -342,14 +341,14 @@ func TestFollowWriter(t *testing.T) {
 	}
 }
 
-// TestFollowWrittenOver: a file that is written over in place, by one of another
-// seed and size, is told of while it is not complete, and opened again then. The
-// copy in the heap has nothing to fear of it.
+// TestFollowWrittenOver: if a file is overwritten in place with one of another seed and size,
+// the follower reports an error while it is incomplete and then opens it again. That does not
+// affect a copy in the heap.
 func TestFollowWrittenOver(t *testing.T) {
 	for name, opts := range map[string]*Options{
 		"larger":  {Seed: 5, Capacity: 50_000},
 		"smaller": {Seed: 5, Capacity: 3000},
-		"equal":   {Capacity: 10_000}, // but for the keys
+		"equal":   {Capacity: 10_000}, // except for the keys
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, path := mustBuild(t, &Options{Capacity: 10_000}, numbers(0, 1000))
@@ -378,7 +377,8 @@ func TestFollowWrittenOver(t *testing.T) {
 	}
 }
 
-// TestFollowWrittenOverUnseen is that, with no look while it is not complete.
+// TestFollowWrittenOverUnseen is TestFollowWrittenOver without a look while the file is
+// incomplete.
 func TestFollowWrittenOverUnseen(t *testing.T) {
 	_, path := mustBuild(t, &Options{Capacity: 3000}, numbers(0, 1000))
 	f := mustFollow(t, path, byHand)
@@ -396,9 +396,8 @@ func TestFollowWrittenOverUnseen(t *testing.T) {
 	}
 }
 
-// TestFollowHeapIdentity: a copy in the heap does not keep the inode number of its
-// file from being taken by another one; so the superblocks count, and the time,
-// where they are the same.
+// TestFollowHeapIdentity: a copy in the heap does not keep its file's inode number from being
+// reused, so the superblocks decide, and the time if those are equal.
 func TestFollowHeapIdentity(t *testing.T) {
 	_, path := mustBuild(t, nil, numbers(0, 1000))
 	f := mustFollow(t, path, &OpenOptions{FollowInterval: -1, Residency: ResidencyHeap})
@@ -418,8 +417,7 @@ func TestFollowHeapIdentity(t *testing.T) {
 	mustSwap(t, f, false)
 }
 
-// TestFollowLink switches a symbolic link, whole and with nothing there for a
-// moment.
+// TestFollowLink switches a symbolic link, at once and with a moment in which nothing is there.
 func TestFollowLink(t *testing.T) {
 	_, a := mustBuild(t, nil, numbers(0, 1000))
 	_, b := mustBuild(t, &Options{Seed: 5}, numbers(0, 2000))
@@ -455,7 +453,7 @@ func TestFollowLink(t *testing.T) {
 	mustServe(t, f, numbers(0, 2000))
 }
 
-// TestFollowRelative: what is followed does not depend on the working directory.
+// TestFollowRelative: the followed path does not depend on the working directory.
 func TestFollowRelative(t *testing.T) {
 	_, path := mustBuild(t, nil, numbers(0, 1000))
 	t.Chdir(filepath.Dir(path))
@@ -467,8 +465,8 @@ func TestFollowRelative(t *testing.T) {
 	mustServe(t, f, numbers(0, 2000))
 }
 
-// TestFollowSlowOpen: while a new file is copied, the old one answers; a Close
-// then does not wait for a Refresh, and leaves nothing of it.
+// TestFollowSlowOpen: while a new file is copied, the old one answers. A Close in that time does
+// not wait for a Refresh, and nothing of the new file is left.
 func TestFollowSlowOpen(t *testing.T) {
 	_, path := mustBuild(t, nil, numbers(0, 1000))
 	copying, goOn := make(chan struct{}), make(chan struct{})

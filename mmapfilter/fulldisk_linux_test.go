@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestBuildOnAFullDisk builds on a file system of 4 MiB: a filter that is too
-// large for it, and one that fits but whose hashes do not. It needs the right
-// to mount one, if need be in a user namespace of its own.
+// TestBuildOnAFullDisk builds on a file system of 4 MiB: a filter that is too large for it, and
+// one that fits but whose hashes do not. It needs permission to mount one, if need be in its own
+// user namespace.
 func TestBuildOnAFullDisk(t *testing.T) {
 	const variable, refused = "MMAPFILTER_TEST_MOUNT", 77
 	dir := os.Getenv(variable)

@@ -21,14 +21,14 @@ import (
 type smallDisk struct {
 	*testing.T
 	dir  string
-	full error // what a call meets that needs room
+	full error // the error of a call that needs room
 	fill func()
 	free func()
 }
 
-// diskScenarios are what happens to a filter on a disk that is full: an error
-// where there is no room, never a fault, and nothing lost. Each is run in a
-// process of its own, which a fault would end.
+// diskScenarios are the lives of a filter on a full disk: if there is no room, calls return an
+// error and never fault, and nothing is lost. Each runs in its own process, which a fault would
+// end.
 var diskScenarios = map[string]func(d *smallDisk){
 	"create":                 (*smallDisk).create,
 	"first insert":           (*smallDisk).firstInsert,
@@ -47,7 +47,7 @@ const (
 	exitRefused      = 77
 )
 
-// inChild runs a scenario of the test of that name in a process of its own.
+// inChild runs a scenario of the named test in its own process.
 func inChild(t *testing.T, scenario string, command ...string) {
 	t.Helper()
 	command = append(command, os.Args[0], "-test.run=^"+rootName(t)+"$", "-test.v")
@@ -73,8 +73,8 @@ func rootName(t *testing.T) string {
 	return name
 }
 
-// TestWriteOnAFullDisk writes on a file system of 4 MiB. It needs the right to
-// mount one, if need be in a user namespace of its own.
+// TestWriteOnAFullDisk writes on a file system of 4 MiB. It needs permission to mount one, if
+// need be in its own user namespace.
 func TestWriteOnAFullDisk(t *testing.T) {
 	dir := os.Getenv(variableDisk)
 	if dir == "" {
@@ -114,9 +114,8 @@ func TestWriteOnAFullDisk(t *testing.T) {
 	})
 }
 
-// unmapDeleted collects garbage until no deleted file in dir is mapped: a mapping
-// ends with its garbage, and what it holds of a disk would become room again
-// after the disk was filled.
+// unmapDeleted collects garbage until no deleted file in dir is mapped. A mapping lasts until it
+// is collected; otherwise its disk space would become free after the disk was filled.
 func unmapDeleted(t *testing.T, dir string) {
 	t.Helper()
 	deleted := regexp.MustCompile(regexp.QuoteMeta(dir) + `/.* \(deleted\)\n`)
@@ -157,7 +156,7 @@ func TestWriteBeyondTheFileSizeLimit(t *testing.T) {
 	})
 }
 
-// mustEnd reports an error that is not for want of room.
+// mustEnd checks that err is one for lack of room.
 func (d *smallDisk) mustEnd(what string, err error) {
 	d.Helper()
 	if !errors.Is(err, d.full) {
@@ -167,8 +166,8 @@ func (d *smallDisk) mustEnd(what string, err error) {
 
 func (d *smallDisk) path() string { return filepath.Join(d.dir, "f") }
 
-// filter makes one of some 36 KiB that has n keys, and opens it. Its log
-// begins with 64 KiB and may grow.
+// filter creates and opens a filter of some 36 KiB with n keys. Its log starts at 64 KiB and may
+// grow.
 func (d *smallDisk) filter(n int) *Filter {
 	d.Helper()
 	f, err := Create(d.path(), &Options{Capacity: 4000, FingerprintBits: 12, CommitInterval: -1})
@@ -180,8 +179,7 @@ func (d *smallDisk) filter(n int) *Filter {
 	return f
 }
 
-// small makes the log of a filter begin with 64 KiB, and nothing happen in the
-// background.
+// small makes the log of a filter start at 64 KiB, and stops work in the background.
 func (d *smallDisk) small(f *Filter) {
 	w := f.open.Load().live.writer
 	w.LimitLog(64 << 10)
@@ -202,7 +200,7 @@ func (d *smallDisk) insert(f *Filter, from, to int) {
 	}
 }
 
-// reopen opens the filter again, which must have n keys.
+// reopen opens the filter again and checks that it has n keys.
 func (d *smallDisk) reopen(n int) *Filter {
 	d.Helper()
 	f, err := Open(d.path(), &OpenOptions{CommitInterval: -1})
@@ -277,8 +275,8 @@ func (d *smallDisk) firstInsert() {
 func (d *smallDisk) logGrowth()       { d.growth(true) }
 func (d *smallDisk) logGrowthBehind() { d.growth(false) }
 
-// growth goes on until the log has to grow, and cannot: the log keeps its size, a
-// warning says so, and operations go on. When there is room again, it grows.
+// growth goes on until the log must grow but cannot: the log keeps its size, a warning says so,
+// and operations continue. When there is room again, the log grows.
 func (d *smallDisk) growth(quiet bool) {
 	f := d.filter(100)
 	l := f.open.Load().live
@@ -324,14 +322,14 @@ func (d *smallDisk) growth(quiet bool) {
 	d.goOn(d.reopen(100), 100)
 }
 
-// seal needs no room: the file has had that of its checksums from the start.
+// seal needs no room: the file has had room for its checksums from the start.
 func (d *smallDisk) seal() {
 	f := d.filter(500)
 	d.fill()
 	if err := f.Seal(context.Background()); err != nil {
 		d.Error(err)
 	}
-	d.fill() // in place of the log, which is gone
+	d.fill() // take the room of the log, which is gone
 	d.mustEnd("Insert", f.InsertString("key"))
 	f.Close()
 	if r, err := Verify(context.Background(), d.path()); err != nil || r.Items != 500 || !r.Sealed {
@@ -341,7 +339,7 @@ func (d *smallDisk) seal() {
 	d.goOn(d.reopen(500), 500)
 }
 
-// sparse makes a copy of a file that has holes where there are zero bytes.
+// sparse copies a file, with holes in place of zero bytes.
 func (d *smallDisk) sparse(to, from string) {
 	d.Helper()
 	data, err := os.ReadFile(from)
@@ -381,12 +379,12 @@ func (d *smallDisk) sparseCopy() {
 	}
 	d.fill()
 	f, err := Open(d.path(), nil)
-	if err == nil && d.full == unix.EFBIG { // the limit is about the end of a file, not its holes
+	if err == nil && d.full == unix.EFBIG { // the limit is on the end of a file, not its holes
 		f.Close()
 	} else {
 		d.mustEnd("Open of a sparse copy", err)
 	}
-	// On some file systems it takes room even to read a hole.
+	// On some file systems even reading a hole takes room.
 	r, err := OpenReadOnly(d.path(), &OpenOptions{Checked: true})
 	if err != nil {
 		d.Fatal(err)
@@ -399,7 +397,7 @@ func (d *smallDisk) sparseCopy() {
 	d.goOn(d.reopen(0), 0)
 }
 
-// dead leaves a file of a writer that died: copies of both of its files.
+// dead leaves the files of a writer that died: copies of its filter file and its log.
 func (d *smallDisk) dead(n int, copyFilter, copyLog func(to, from string)) {
 	d.Helper()
 	f := d.filter(n)
@@ -444,13 +442,13 @@ func (d *smallDisk) recover() {
 	d.goOn(d.reopen(500), 500)
 }
 
-// recoverSparse recovers copies that have holes: it needs room, or does not, but
-// does not fault.
+// recoverSparse recovers copies that have holes. It may fail for lack of room, but does not
+// fault.
 func (d *smallDisk) recoverSparse(filter, log bool) {
 	how := map[bool]func(to, from string){false: d.whole, true: d.sparse}
 	d.dead(500, how[filter], how[log])
 	d.fill()
-	// A filter file gets its blocks first; a hole in the log may be met later.
+	// The filter file gets its blocks first; recovery may meet a hole in the log later.
 	f, err := Open(d.path(), nil)
 	if err == nil {
 		f.Close()

@@ -17,12 +17,12 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// goldenLive is a file and its log as a writer left them that died:
-// with keys of an earlier checkpoint, a commit of every fourth of them deleted
-// again, and operations after it that nobody committed, the last one torn.
+// goldenLive is a file and its log as a dead writer left them: with keys of an earlier
+// checkpoint, a commit that deleted every fourth of them, and later uncommitted operations, the
+// last one torn.
 const (
 	goldenLive  = "blocked-f12.mmf" // in testdata/live
-	goldenWords = "one-word.mmf"    // likewise, of when a record had one word
+	goldenWords = "one-word.mmf"    // also there; its records have one word each
 )
 
 const (
@@ -30,8 +30,8 @@ const (
 	goldenLiveLate = 20  // "late 0" and so on; the last of them is torn
 )
 
-// TestGoldenLive makes the golden files of a dead writer again, and recovers
-// them: the format of the log is what it was.
+// TestGoldenLive makes the golden files of a dead writer again and recovers them: the format of
+// the log has not changed.
 //
 //	go test ./mmapfilter -run TestGoldenLive
 func TestGoldenLive(t *testing.T) {
@@ -66,7 +66,7 @@ func TestGoldenLive(t *testing.T) {
 	recoverGolden(t, filepath.Join(dir, goldenWords))
 }
 
-// recoverGolden opens a golden file, and looks for what it must have.
+// recoverGolden opens a golden file and checks its keys.
 func recoverGolden(t *testing.T, path string) {
 	f, err := Open(path, nil)
 	if err != nil {
@@ -126,6 +126,6 @@ func makeGoldenLive(t *testing.T) (filter, log []byte) {
 	do(err)
 	words := stash.Words()
 	_, used := w.Protocol().LogBytes()
-	words[used/8-1] ^= 1 << 9 // the check of the last record
+	words[used/8-1] ^= 1 << 9 // the checksum of the last record
 	return bytes.Clone(recovery.Bytes(vol.Filter().Words())), bytes.Clone(recovery.Bytes(words))
 }

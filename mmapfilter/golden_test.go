@@ -19,14 +19,13 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files that are missing; one that exists is never changed")
 
-// A goldenImage is what an image in testdata is built from. The keys are more
-// than there are slots, so that some are in the stash alone; one of them is
-// there forty times.
+// A goldenImage describes how an image in testdata is built. There are more keys than slots, so
+// that some are only in the stash; one of them has forty copies.
 type goldenImage struct {
 	name   string
 	opts   Options
 	keys   int                   // how many of the numbered keys
-	change func(b []byte) []byte // made to the file when it has been built
+	change func(b []byte) []byte // applied to the built file
 }
 
 func goldenImages() []goldenImage {
@@ -59,7 +58,7 @@ func goldenImages() []goldenImage {
 			opts: Options{Layout: Blocked, FalsePositiveRate: 0.003, Capacity: 30_700, Seed: 1 << 63},
 			keys: 31_300,
 		},
-		// Most keys in a stash that is nearly full.
+		// Most keys in a nearly full stash.
 		goldenImage{
 			name: "blocked-stash",
 			opts: Options{Layout: Blocked, FingerprintBits: 12, Capacity: 114, Seed: 1},
@@ -67,9 +66,8 @@ func goldenImages() []goldenImage {
 		})
 }
 
-// mixGenerations makes superblock copies differ: the one that counts is the
-// third; the first is older and has another seed, the second is blank, the
-// fourth is older.
+// mixGenerations makes the superblock copies differ: the third counts; the first is older and
+// has another seed, the second is blank, the fourth is older.
 func mixGenerations(b []byte) []byte {
 	at := func(i int) *layout.Superblock {
 		return (*layout.Superblock)(b[i*layout.SuperblockBytes : (i+1)*layout.SuperblockBytes])
@@ -93,8 +91,7 @@ func mixGenerations(b []byte) []byte {
 	return b
 }
 
-// makeClean makes a file that is closed and not sealed, without the room for
-// checksums.
+// makeClean makes a closed, unsealed file without the room for checksums.
 func makeClean(b []byte) []byte {
 	_, _, g, err := layout.Newest(b[:layout.OffRuntime])
 	if err != nil {
@@ -129,9 +126,8 @@ func sliceSeq(keys [][]byte) iter.Seq2[[]byte, error] {
 	}
 }
 
-// TestGolden looks up in the images of testdata the keys of the stored vectors. An image
-// is what Build made when it was added, and is only read since; those that are
-// missing are made with
+// TestGolden looks up the keys of the stored vectors in the images of testdata. An image is what
+// Build made when the image was added; later runs only read it. Missing images are made with
 //
 //	go test ./mmapfilter -run 'TestGolden|TestBuildIsWhatItWas' -update
 func TestGolden(t *testing.T) {
@@ -171,10 +167,9 @@ func buildGolden(t *testing.T, opts Options, keys iter.Seq2[[]byte, error]) []by
 	return built
 }
 
-// TestBuildIsWhatItWas: equal options and keys make equal files, on every machine and
-// in this version as in those before. testdata/builds.txt has the checksum of each file: of
-// those that the images are made of, and of larger ones, in which items find no room
-// at home by the thousand.
+// TestBuildIsWhatItWas: equal options and keys make equal files, on every machine and in every
+// version. testdata/builds.txt has the checksum of each file: of those that the images are made
+// from, and of larger ones, in which thousands of items find no room at home.
 func TestBuildIsWhatItWas(t *testing.T) {
 	var sums strings.Builder
 	add := func(name string, opts Options, keys iter.Seq2[[]byte, error]) {
@@ -191,9 +186,8 @@ func TestBuildIsWhatItWas(t *testing.T) {
 	golden(t, "../testdata/builds.txt", []byte(sums.String()))
 }
 
-// vectors lists every number on the way from a key to the answer: for some
-// keys of each sort, keys of the image and absent ones, and for every key that
-// is in the stash alone.
+// vectors lists every number on the way from a key to the answer, for some keys of each kind,
+// some keys of the image and some absent ones, and for every key that is only in the stash.
 func vectors(f *Filter, keys [][]byte) []byte {
 	var b strings.Builder
 	b.WriteString("# key\thash\tline\tbucket\tother bucket\tfingerprint\talternate line\toverflow bits of bucket and other\tanswer\twhy\n")
@@ -243,10 +237,11 @@ func vectors(f *Filter, keys [][]byte) []byte {
 	return []byte(b.String())
 }
 
-// An overflowBit is one of a word of a line that has some from bit first on.
+// An overflowBit is one overflow bit of a line: bit first+number of a word whose overflow bits
+// start at bit first.
 type overflowBit struct{ word, first, number int }
 
-// value gives 2^number; 0 where there are no such bits.
+// value returns 2^number, or 0 if the layout has no overflow bits.
 func (b overflowBit) value(t layout.Table) uint64 {
 	if t.Both() {
 		return 0
@@ -254,8 +249,8 @@ func (b overflowBit) value(t layout.Table) uint64 {
 	return 1 << b.number
 }
 
-// overflowBits gives the two overflow bits of an item: in Blocked that of its bucket
-// and that of the other one, which it gives too, and in Compact the only one twice.
+// overflowBits returns the two overflow bits of an item: in Blocked those of its bucket and of
+// its other bucket, which it also returns; in Compact the only one twice.
 func overflowBits(t layout.Table, it layout.Item) (all [2]overflowBit, other uint32) {
 	var marked layout.Line
 	t.SetOverflow(&marked, it, nil)
@@ -279,7 +274,7 @@ func overflowBits(t layout.Table, it layout.Item) (all [2]overflowBit, other uin
 	return all, other
 }
 
-// golden holds got against a stored file, or stores it.
+// golden compares got with a stored file, or stores it.
 func golden(t *testing.T, file string, got []byte) {
 	t.Helper()
 	want, err := os.ReadFile(file)

@@ -18,8 +18,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/fault"
 )
 
-// A failure is what becomes of the calls that write: the n-th of a kind fails,
-// counted from 1, and if sticky all that follow, of any kind.
+// A failure says which writing calls fail: the n-th of a kind, counted from 1, and if sticky all
+// later ones, of any kind.
 type failure struct {
 	kind   string // "" is any
 	n      int
@@ -31,8 +31,7 @@ func (p failure) String() string {
 	return fmt.Sprintf("call %d of kind %q, sticky=%t: %v", p.n, p.kind, p.sticky, p.err)
 }
 
-// start makes calls fail from now on. call says which one failed first, and is
-// empty until then.
+// start makes calls fail from now on. call returns the name of the first that failed, or "".
 func (p failure) start() (call func() string) {
 	var mu sync.Mutex
 	seen, first := 0, ""
@@ -58,19 +57,19 @@ func (p failure) start() (call func() string) {
 	}
 }
 
-// An ioRun goes through the life of a file while calls fail.
+// An ioRun runs through the life of a file while calls fail.
 type ioRun struct {
 	t       *testing.T
 	failure failure
 	path    string
 	f       *Filter
 	rng     *rand.Rand
-	quiet   bool // nothing goes on in the background
+	quiet   bool // no work in the background
 
 	ops   []ioOp
-	live  []uint64 // keys that are in
-	acked int      // operations that must be there whatever fails
-	built bool     // the file is the one of Build
+	live  []uint64 // keys in the filter
+	acked int      // operations that must survive whatever fails
+	built bool     // the file is the one that Build made
 }
 
 type ioOp struct {
@@ -78,20 +77,20 @@ type ioOp struct {
 	insert bool
 }
 
-// errorf names the failure too.
+// errorf reports an error and names the failure.
 func (r *ioRun) errorf(format string, args ...any) {
 	r.t.Helper()
 	r.t.Errorf("%v: %s", r.failure, fmt.Sprintf(format, args...))
 }
 
-// A step is one call of the library, and what a success of it means.
+// An ioStep is one call of the library and what its success means.
 type ioStep struct {
 	name string
 	do   func(r *ioRun) error
 }
 
-// builtKeys is how many keys Build puts into the file: with spilling, so many that some of
-// their hashes go to a temporary file.
+// builtKeys is how many keys Build puts into the file. With spilling, some of their hashes go to
+// a temporary file.
 const builtKeys = 45_000
 
 var ioSteps = []ioStep{
@@ -176,8 +175,8 @@ var ioSteps = []ioStep{
 	}},
 }
 
-// opened sets up a writer that was opened: its log begins small, and may grow
-// when a step wants it to.
+// opened sets up a writer after opening: its log starts small, and grows when a step wants it
+// to.
 func (r *ioRun) opened() {
 	if r.f == nil {
 		return
@@ -197,7 +196,7 @@ func (r *ioRun) sync() error {
 	return nil
 }
 
-// operate makes operations in a random order, up to the first that fails.
+// operate runs operations in random order, up to the first that fails.
 func (r *ioRun) operate(inserts, deletes int) error {
 	for inserts+deletes > 0 {
 		if r.rng.IntN(inserts+deletes) < inserts {
@@ -227,8 +226,8 @@ func (r *ioRun) operate(inserts, deletes int) error {
 	return nil
 }
 
-// check opens a file, without failures, and holds it against the first
-// operations, between atLeast and atMost of them.
+// check opens a file, without failures, and compares it with the first operations, between
+// atLeast and atMost of them.
 func (r *ioRun) check(path string, atLeast, atMost int) {
 	r.t.Helper()
 	saved := fault.Hook
@@ -264,7 +263,7 @@ func (r *ioRun) check(path string, atLeast, atMost int) {
 			break
 		}
 	}
-	// A log that is left over goes with the next one.
+	// A leftover log goes with the next one.
 	if err := errors.Join(f.InsertString("one more"), f.Close()); err != nil {
 		r.errorf("close again: %v", err)
 	}
@@ -274,7 +273,7 @@ func (r *ioRun) check(path string, atLeast, atMost int) {
 	r.checkAlone(path)
 }
 
-// checkAlone: a filter that is closed is one file.
+// checkAlone checks that a closed filter is one file.
 func (r *ioRun) checkAlone(path string) {
 	r.t.Helper()
 	if list, _ := filepath.Glob(path + ".*"); len(list) != 0 {
@@ -282,14 +281,14 @@ func (r *ioRun) checkAlone(path string) {
 	}
 }
 
-// cramped reports whether the log has kept its size for want of room.
+// cramped reports whether the log kept its size for lack of room.
 func (r *ioRun) cramped() bool {
 	o := r.f.open.Load()
 	return o != nil && o.live.writer.Protocol().Cramped() != nil
 }
 
-// checkAnswers: whatever has failed, what a filter says of itself is said at once, and
-// none of it is a panic that leaves a lock held.
+// checkAnswers checks that, whatever has failed, a filter reports its state at once, and no
+// panic leaves a lock held.
 func (r *ioRun) checkAnswers(closed bool) {
 	r.t.Helper()
 	if r.f == nil {
@@ -318,7 +317,8 @@ func (r *ioRun) checkAnswers(closed bool) {
 	}
 }
 
-// checkFailed: a filter whose writer has failed refuses every mutation, and says "maybe".
+// checkFailed checks that a filter whose writer has failed refuses every change and says
+// "maybe".
 func (r *ioRun) checkFailed() {
 	r.t.Helper()
 	r.checkAnswers(false)
@@ -355,21 +355,21 @@ func (r *ioRun) checkFailed() {
 	mustSayMaybe(r.t, r.f)
 }
 
-// run goes through the steps up to the first that fails. It reports which call
-// failed; none did if it is empty.
+// run runs the steps up to the first that fails. It returns the name of the call that failed, or
+// "".
 func (r *ioRun) run() (call string) {
 	defer func() { fault.Hook = nil }()
 	failed := r.failure.start()
-	before := "" // what had failed before the step
+	before := "" // the call that failed before the step
 	for _, step := range ioSteps {
 		err := step.do(r)
 		switch call := failed(); {
 		case err == nil && (call == before || !r.quiet):
 		case err == nil && call == "remove" && (step.name == "Create" || step.name == "Build"):
-			// A log that cannot be removed belongs to nobody.
+			// A log that cannot be removed belongs to no file.
 			before = call
 		case err == nil && r.cramped() && (call == "fallocate" || call == "write"):
-			before = call // the log keeps its size, see the step
+			before = call // the log keeps its size; see the step
 		case err == nil:
 			r.errorf("%s: nothing says that a %s failed", step.name, call)
 			return call
@@ -385,7 +385,7 @@ func (r *ioRun) run() (call string) {
 	return failed()
 }
 
-// failed holds what a step that has failed has left behind against what it may.
+// failed checks what a failed step has left behind.
 func (r *ioRun) failed(step, call string, err error) {
 	r.t.Helper()
 	if !errors.Is(err, r.failure.err) {
@@ -409,7 +409,7 @@ func (r *ioRun) failed(step, call string, err error) {
 		}
 		isNew := f.Len() == builtKeys
 		f.Close()
-		if isNew != (call == "syncdir" || call == "remove") { // after a remove that failed, a syncdir did
+		if isNew != (call == "syncdir" || call == "remove") { // if remove failed, so did syncdir
 			r.errorf("after Build failed on a %s, the new file is there: %t", call, isNew)
 		}
 		if isNew {
@@ -451,9 +451,8 @@ func (r *ioRun) checkBuilt() {
 	}
 }
 
-// TestFailEveryCall makes the n-th call that writes fail, for every n up to the
-// first for which there is none, for each kind of call and for all of them, once
-// and from then on (W8).
+// TestFailEveryCall makes the n-th writing call fail, for every n up to the first for which
+// there is none, for each kind of call and for all of them, once and permanently (W8).
 func TestFailEveryCall(t *testing.T) {
 	by := 1
 	if testing.Short() {
@@ -474,8 +473,8 @@ func TestFailEveryCall(t *testing.T) {
 				calls := make(map[string]int)
 				for n := 1; runs < 2000; n += by {
 					runs++
-					// An error of each kind at every call: of both kinds
-					// where it is about one call, and in turn otherwise.
+					// Use each kind of error at every call: both for a single call, and alternately
+					// otherwise.
 					errs := []syscall.Errno{syscall.EIO, syscall.ENOSPC}
 					if kind == "" || kind == "write" {
 						errs = errs[n%2 : n%2+1]
@@ -506,6 +505,6 @@ func TestFailEveryCall(t *testing.T) {
 	}
 }
 
-// spilling are options with which Build writes hashes to a temporary file where there are
-// more than about 40,000 keys.
+// spilling returns options with which Build writes hashes to a temporary file if there are more
+// than about 40,000 keys.
 func spilling() *Options { return &Options{Workers: 1, MemoryBudget: minMemoryBudget} }

@@ -21,9 +21,9 @@ import (
 
 func init() { killRoles["phase"] = (*killTest).phase }
 
-// A killPhase is a part of the life of a file in which a process is killed.
+// A killPhase is a part of the life of a file in which its process is killed.
 type killPhase struct {
-	dead bool // the file is one whose writer died
+	dead bool // starts with a file whose writer died
 	do   func(k *killTest) error
 }
 
@@ -66,8 +66,7 @@ var killPhases = map[string]killPhase{
 	}},
 }
 
-// operate goes on with the stream, and ends each n operations with a call that
-// acknowledges them.
+// operate continues the stream and ends each n operations with a call that acknowledges them.
 func (k *killTest) operate(n int, calls ...func(f *Filter) error) error {
 	f, at, err := k.open()
 	if err != nil {
@@ -90,8 +89,8 @@ func (k *killTest) operate(n int, calls ...func(f *Filter) error) error {
 	return nil
 }
 
-// phase is the process that is killed: some microseconds after a call that
-// writes has begun, or, for none, just before it.
+// phase is the process to be killed: some microseconds after a writing call has begun or,
+// without a delay, just before it.
 func (k *killTest) phase() error {
 	var name string
 	var call, delay int64
@@ -117,7 +116,7 @@ func (k *killTest) phase() error {
 	return killPhases[name].do(k)
 }
 
-// A template is the files of a test, to begin with again and again.
+// A template holds the files that a test starts from again and again.
 type template struct {
 	files map[string][]byte
 	page  []uint64
@@ -164,8 +163,8 @@ func (k *killTest) runPhase(name string, call, delay int) (killed bool, err erro
 	return c.wait()
 }
 
-// TestKillAtCalls kills a process at every call that writes, in each phase, and
-// then at random times after such calls; the recovery as well.
+// TestKillAtCalls kills a process at every writing call, in each phase, and then at random times
+// after such calls; it also kills the recovery.
 func TestKillAtCalls(t *testing.T) {
 	cycles := 200
 	if testing.Short() {
@@ -231,7 +230,7 @@ func TestKillAtCalls(t *testing.T) {
 	}
 }
 
-// afterPhase checks what a killed process has left.
+// afterPhase checks what a killed process left behind.
 func (k *killTest) afterPhase(name string, rng *rand.Rand) error {
 	switch name {
 	case "create":

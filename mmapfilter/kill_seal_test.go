@@ -14,11 +14,11 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// TestKilledWhilePuttingToRest kills a writer between the stores with which it
-// seals, or closes, its file. What is left is a file that nobody damaged: it verifies, as
-// soon as it says that it is at rest; and opened and closed again it does.
+// TestKilledWhilePuttingToRest kills a writer between the stores with which it seals or closes
+// its file. The resulting file is undamaged: Verify accepts it as soon as its state is not live,
+// and always after it has been opened and closed again.
 func TestKilledWhilePuttingToRest(t *testing.T) {
-	by := 37 // every so many stores
+	by := 37 // tries one store in by
 	if testing.Short() {
 		by = 301
 	}

@@ -14,10 +14,10 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// A stream is operations without end that every process computes by itself: its
-// blocks insert 64 keys each, some of them more than once, and from block delay
-// on each deletes those of the block that many before. So no more than some
-// 64·(delay+1) keys are in at once, and no delete is of a key that is not.
+// A stream is an endless sequence of operations that every process computes by itself. Each
+// block inserts 64 keys, some of them more than once; from block delay on, each block also
+// deletes the keys of the block delay blocks earlier. So at most some 64·(delay+1) keys are in
+// the filter at once, and only present keys are deleted.
 type stream struct {
 	seed  uint64
 	delay int // in blocks
@@ -30,8 +30,8 @@ type streamOp struct {
 	delete bool
 }
 
-// keys gives the keys that block b inserts. Every fourth block inserts one of
-// them more often than its buckets have room for.
+// keys returns the keys that block b inserts. Every fourth block inserts one of them more often
+// than its buckets have room for.
 func (s stream) keys(b int) (keys [blockKeys]uint64) {
 	rng := rand.New(rand.NewPCG(s.seed, uint64(b)<<1))
 	for i := range keys {
@@ -43,8 +43,8 @@ func (s stream) keys(b int) (keys [blockKeys]uint64) {
 	return keys
 }
 
-// block gives the operations of block b. Some blocks insert first, some delete
-// first, so that the load goes up and down.
+// block returns the operations of block b. Some blocks insert first, some delete first, so that
+// the load goes up and down.
 func (s stream) block(b int) []streamOp {
 	var inserts, deletes []streamOp
 	for _, key := range s.keys(b) {
@@ -59,7 +59,7 @@ func (s stream) block(b int) []streamOp {
 	}
 	var ops []streamOp
 	for len(inserts)+len(deletes) > 0 {
-		first := [...]int{len(inserts), len(deletes), 0}[b/4%3] // of so many more than by chance
+		first := [...]int{len(inserts), len(deletes), 0}[b/4%3] // biased towards the first kind
 		if rng.IntN(2*(len(inserts)+len(deletes))) < len(inserts)+first && len(inserts) > 0 || len(deletes) == 0 {
 			ops, inserts = append(ops, inserts[0]), inserts[1:]
 		} else {
@@ -69,7 +69,7 @@ func (s stream) block(b int) []streamOp {
 	return ops
 }
 
-// find gives the block of operation n, counted from 0, and its number in it.
+// find returns the block of operation n, counted from 0, and its number in the block.
 func (s stream) find(n int) (b, i int) {
 	if n < blockKeys*s.delay {
 		return n / blockKeys, n % blockKeys
@@ -78,7 +78,7 @@ func (s stream) find(n int) (b, i int) {
 	return s.delay + n/(2*blockKeys), n % (2 * blockKeys)
 }
 
-// each calls f with the operations from, from+1 and so on, until it says no.
+// each calls f with the operations from, from+1 and so on, until f returns false.
 func (s stream) each(from int, f func(n int, op streamOp) bool) {
 	b, i := s.find(from)
 	for n := from; ; b, i = b+1, 0 {
@@ -91,8 +91,8 @@ func (s stream) each(from int, f func(n int, op streamOp) bool) {
 	}
 }
 
-// state gives the keys that are in after n operations, with their numbers of
-// copies, and how many that is.
+// state returns the keys in the filter after n operations, with their numbers of copies, and the
+// total of these.
 func (s stream) state(n int) (keys map[uint64]int, length int) {
 	keys = make(map[uint64]int)
 	b, i := s.find(n)
@@ -129,18 +129,18 @@ func (s stream) deletes(key uint64, from, to int) (n int) {
 
 func keyBytes(key uint64) []byte { return binary.LittleEndian.AppendUint64(nil, key) }
 
-// A killPage is what the processes of a kill test tell each other, through a file
-// that each has mapped: what was stored there survives whoever stored it.
+// A killPage is what the processes of a kill test tell each other, through a file that each
+// maps: a stored word survives the process that stored it.
 type killPage struct{ words []uint64 }
 
-// The words of a page. An operation is issued, then it returns, then a Sync
-// acknowledges it; the numbers are of operations, counted from the first of all.
+// The words of a page. An operation is issued, then it returns, then a Sync acknowledges it; the
+// numbers are of operations, counted from the very first.
 const (
 	pageIssued   = 8 * iota // by a call that has begun
 	pageReturned            // by a call that has returned
 	pageAcked               // by a Sync or a recovery
 	pageStop                // not 0: readers end
-	pageRounds              // of the readers, and of the next words too
+	pageRounds              // of the readers, one word each from here on
 	pageNegatives
 	pageWords = 512
 )
@@ -165,16 +165,16 @@ func (p *killPage) get(word int) int    { return int(atomic.LoadUint64(&p.words[
 func (p *killPage) set(word, value int) { atomic.StoreUint64(&p.words[word], uint64(value)) }
 func (p *killPage) add(word, value int) { atomic.AddUint64(&p.words[word], uint64(value)) }
 
-// A killTest is what the processes of a kill test have in common.
+// A killTest is the state that the processes of a kill test share.
 type killTest struct {
 	role string // of this process; empty for the test itself
-	arg  string // what comes after a colon in it
+	arg  string // the part of the role after a colon
 	path string // of the filter
 	page *killPage
 	stream
-	cycle uint64 // seeds what the writer does beside the stream
+	cycle uint64 // seeds what the writer does besides the stream
 
-	stashLen int // the most entries in use that were seen
+	stashLen int // most stash entries seen in use
 }
 
 const variableKill = "MMAPFILTER_TEST_KILL"
@@ -184,7 +184,7 @@ func (k *killTest) environment(role string) []string {
 	return append(os.Environ(), fmt.Sprintf("%s=%s|%s|%d|%d|%d", variableKill, role, k.path, k.seed, k.delay, k.cycle))
 }
 
-// killRole gives what a child process has been told; nil in any other.
+// killRole returns the role of a child process, or nil in any other process.
 func killRole() (*killTest, error) {
 	fields := strings.Split(os.Getenv(variableKill), "|")
 	if len(fields) != 5 {
@@ -198,9 +198,8 @@ func killRole() (*killTest, error) {
 	return &killTest{role: fields[0], path: fields[1], page: page, stream: stream{n[0], int(n[1])}, cycle: n[2]}, err
 }
 
-// check holds a filter that has just been opened against the stream, and gives
-// how many operations it has: all that have returned, and none that was not
-// issued (C1, C2).
+// check compares a newly opened filter with the stream and returns how many operations it has:
+// all that returned, and none that was not issued (C1, C2).
 func (k *killTest) check(f *Filter) (n int, err error) {
 	issued, returned := k.page.get(pageIssued), k.page.get(pageReturned)
 	n = int(f.DurableSeq() + f.DurableOps())
@@ -220,7 +219,7 @@ func (k *killTest) check(f *Filter) (n int, err error) {
 			return n, fmt.Errorf("%d copies of key %x after %d operations, not %d", got, key, n, copies)
 		}
 	}
-	// What a recovery has found is durable.
+	// What a recovery finds is durable.
 	k.page.set(pageReturned, n)
 	k.page.set(pageAcked, n)
 	return n, nil

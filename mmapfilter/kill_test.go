@@ -20,13 +20,13 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 )
 
-// killRoles are what a child process of a kill test may be told to do.
+// killRoles are the roles of the child processes of a kill test.
 var killRoles = map[string]func(k *killTest) error{
 	"writer": (*killTest).write,
 	"reader": (*killTest).read,
 }
 
-// TestKillHelper is the child processes.
+// TestKillHelper runs in the child processes.
 func TestKillHelper(t *testing.T) {
 	k, err := killRole()
 	if k == nil {
@@ -66,14 +66,14 @@ func (k *killTest) start(role string) (*child, error) {
 	return c, nil
 }
 
-// kill kills the process, and reports whether it was that which ended it. It is
-// an error if the process has found something wrong.
+// kill kills the process and reports whether the kill ended it. The error is what the process
+// found wrong, if anything.
 func (c *child) kill() (killed bool, err error) {
 	c.Process.Kill()
 	return c.wait()
 }
 
-// wait waits for the end of the process.
+// wait waits for the process to end.
 func (c *child) wait() (killed bool, err error) {
 	<-c.ended
 	if c.err == nil {
@@ -97,7 +97,7 @@ func (c *child) running() bool {
 	}
 }
 
-// write goes on with the stream where the file ends, until it is killed.
+// write continues the stream where the file ends, until it is killed.
 func (k *killTest) write() error {
 	f, n, err := k.open()
 	if err != nil {
@@ -132,7 +132,7 @@ func (k *killTest) write() error {
 	return err
 }
 
-// do makes operation n.
+// do runs operation n.
 func (k *killTest) do(f *Filter, n int, op streamOp) error {
 	k.page.set(pageIssued, max(n+1, k.page.get(pageIssued)))
 	if op.delete {
@@ -146,8 +146,8 @@ func (k *killTest) do(f *Filter, n int, op streamOp) error {
 	return nil
 }
 
-// open opens the filter for writing, and checks it. Every other writer commits
-// in the background, too.
+// open opens the filter for writing and checks it. Every other writer also commits in the
+// background.
 func (k *killTest) open() (f *Filter, n int, err error) {
 	interval := time.Duration(-1)
 	if k.cycle%2 == 1 {
@@ -161,8 +161,8 @@ func (k *killTest) open() (f *Filter, n int, err error) {
 	return f, n, err
 }
 
-// read asserts, from before the first writer until after the last, that every
-// key is found that is acknowledged and not being deleted.
+// read asserts, from before the first writer until after the last, that every key that is
+// acknowledged and not being deleted is found.
 func (k *killTest) read() error {
 	f, err := OpenReadOnly(k.path, &OpenOptions{Checked: k.cycle%2 == 1})
 	if err != nil {
@@ -174,7 +174,7 @@ func (k *killTest) read() error {
 		keys, _ := k.state(acked)
 		for key, copies := range keys {
 			if copies > 0 && !f.Contains(keyBytes(key)) {
-				// What has been issued since may have deleted it.
+				// Operations issued since may have deleted it.
 				issued := k.page.get(pageIssued)
 				if copies > k.deletes(key, acked, issued) {
 					return fmt.Errorf("key %x, of which %d copies were acknowledged with operation %d, is missing; %d are issued, %d returned",
@@ -188,13 +188,13 @@ func (k *killTest) read() error {
 			}
 		}
 		k.page.add(pageRounds+int(k.cycle), 1)
-		time.Sleep(100 * time.Microsecond) // for the writer's sake
+		time.Sleep(100 * time.Microsecond) // leaves time to the writer
 	}
 	return f.Err()
 }
 
-// newKillTest makes a filter that the stream fills to 97 to 107 % of its slots, so
-// that items are moved, and the stash is used.
+// newKillTest makes a filter that the stream fills to 97 to 107 % of its slots, so that items
+// are moved and the stash is used.
 func newKillTest(t *testing.T, kind layout.Kind, p layout.Params, seed uint64) *killTest {
 	t.Helper()
 	k := &killTest{path: filepath.Join(t.TempDir(), "f")}
@@ -219,7 +219,7 @@ func newKillTest(t *testing.T, kind layout.Kind, p layout.Params, seed uint64) *
 	return k
 }
 
-// recover recovers the file as one of those do that may, and checks it.
+// recover recovers the file in one of the possible ways and checks it.
 func (k *killTest) recover(rng *rand.Rand) error {
 	switch rng.IntN(3) {
 	case 0:
@@ -247,15 +247,15 @@ func (k *killTest) recover(rng *rand.Rand) error {
 
 const killReaders = 2
 
-// TestKill kills a writer again and again, at random moments, while other
-// processes read (C1, C2). Sometimes the test recovers what is left, sometimes
-// the next writer has to, which is killed as well.
+// TestKill kills a writer again and again, at random moments, while other processes read (C1,
+// C2). Sometimes the test recovers the file; otherwise the next writer must, which is killed as
+// well.
 func TestKill(t *testing.T) {
 	cycles := 1000
 	if testing.Short() {
 		cycles = 50
 	}
-	// Of each layout, with the shortest and the longest fingerprints of Blocked.
+	// One of each layout, plus the shortest and the longest fingerprints of Blocked.
 	tables := append(oneEach(), newShape(layout.Blocked, 8, 7), blocked30)
 	rounds := len(tables)
 	seed := rand.Uint64()
@@ -333,7 +333,7 @@ func (k *killTest) run(t *testing.T, cycles int) {
 		cycles, k.page.get(pageReturned), k.stashLen, recovered, early)
 }
 
-// await waits until a word has some value, or the process ends.
+// await waits until a word reaches a value, or the process ends.
 func (k *killTest) await(c *child, word, value int) {
 	for k.page.get(word) < value && c.running() {
 		time.Sleep(50 * time.Microsecond)

@@ -10,16 +10,15 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// turnLayouts are those that have one line to read in most lookups.
+// turnLayouts are the layouts in which most lookups read one line.
 var turnLayouts = []layout.Kind{layout.Blocked, layout.Compact}
 
-// BenchmarkLayouts builds a filter of each of turnLayouts for one rate, in turn, from
-// keys of 8 bytes, and then has each of them look up absent and present keys, in turn,
-// one by one and 1,024 with a call. The figures are medians per key; x/ is how many
-// times as long Compact takes as Blocked.
+// BenchmarkLayouts builds a filter of each of turnLayouts for one rate, in turn, from keys of 8
+// bytes. Then each in turn looks up absent and present keys, one by one and 1,024 per call. The
+// figures are medians per key; x/ is the time of Compact relative to that of Blocked.
 //
-// Of the largest number of keys the files have about 1 GiB; they are built once, which
-// takes most of ten minutes all the same.
+// With the largest number of keys the files have about 1 GiB; they are built only once, which
+// still takes most of the run.
 //
 //	go test ./mmapfilter -run '^$' -bench 'Layouts$'
 func BenchmarkLayouts(b *testing.B) {
@@ -111,9 +110,9 @@ func BenchmarkLayouts(b *testing.B) {
 	}
 }
 
-// BenchmarkLayoutsLive fills a filter of each layout by inserts, commits them every
-// 10,000, and then deletes some of them: medians per operation without the commits, and
-// the bytes that it takes in the log.
+// BenchmarkLayoutsLive fills a filter of each layout by inserts, with a commit every 10,000, and
+// then deletes some of them. It reports medians per operation without the commits, and log bytes
+// per operation.
 //
 //	go test ./mmapfilter -run '^$' -bench LayoutsLive
 func BenchmarkLayoutsLive(b *testing.B) {

@@ -18,10 +18,10 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/place"
 )
 
-// limitCases are filters of which a rate was asked for.
+// limitCases are filters with a requested rate.
 func limitCases() (all []*Options) {
 	for _, kind := range layout.Kinds() {
-		// The last one is had with three of ten slots free.
+		// The last rate needs three of ten slots free.
 		for _, rate := range []float64{0.05, 0.01, 0.001, map[Layout]float64{Blocked: 4.2e-6, Compact: 4.5e-6, Packed: 0.091, SemiSorted: 1.3e-9}[kind]} {
 			for _, capacity := range []uint64{100, 200, 500, 1000, 3000, 10_000} {
 				if testing.Short() && capacity != 100 && capacity != 1000 {
@@ -38,10 +38,10 @@ func (o *Options) limitName() string {
 	return fmt.Sprintf("%s,%g,%d", o.Layout, o.FalsePositiveRate, o.Capacity)
 }
 
-// expectedRate is the false-positive rate of a table for random absent keys. A key is
-// answered maybe as its home, its buckets and its fingerprint are, and one can be only
-// where an item has the same buckets and the same fingerprint, and one of its lines as
-// home, or, where lines know their guests, its own: these are all asked for.
+// expectedRate returns the false-positive rate of a table for random absent keys. Whether a key
+// is answered maybe depends on its home, its buckets and its fingerprint. It can be only if an
+// item has the same buckets and fingerprint, and has as one of its lines the home of the key; if
+// lines know their guests, the same home. expectedRate looks all of these up.
 func expectedRate(t layout.Table, v *layout.View, hashes []uint64) float64 {
 	asked := map[layout.Item]bool{}
 	maybe := 0
@@ -72,12 +72,12 @@ func expectedRate(t layout.Table, v *layout.View, hashes []uint64) float64 {
 	}
 	fingerprints := math.Exp2(float64(t.Params().FingerprintBits))
 	if t.Kind() != Compact {
-		fingerprints-- // 0 is none
+		fingerprints-- // 0 is not a fingerprint
 	}
 	return float64(maybe) / (float64(t.Lines()) * float64(buckets) * fingerprints)
 }
 
-// fillTo creates a filter, and inserts random hashes until one is refused.
+// fillTo creates a filter and inserts random hashes until one is refused.
 func fillTo(t *testing.T, o *Options, seed uint64) (f *Filter, path string, m keySet) {
 	t.Helper()
 	made := *o
@@ -94,18 +94,19 @@ func fillTo(t *testing.T, o *Options, seed uint64) (f *Filter, path string, m ke
 	return f, path, m
 }
 
-// limitOf is the limit of a filter, and how many keys it has in the sense of that.
+// limitOf returns the limit of a filter, and how many keys the filter has as the limit counts
+// them.
 func limitOf(f *Filter) (limit, keys uint64) {
 	w := writerOf(f)
 	entries, inStash := layout.StashUse(w.Stash())
 	return w.Limit, place.KeysOf(f.Len(), inStash, entries)
 }
 
-// TestRateWhenFull bears C4: the rate of a filter that has refused a key is at most 1.5
-// times the one asked for, and it has as many keys as its capacity; whether it was filled
-// by inserts or is the largest that Build makes. Both take as many keys.
+// TestRateWhenFull covers C4: the rate of a filter that has refused a key is at most 1.5 times
+// the requested one, and the filter holds at least its capacity. This applies to a filter filled
+// by inserts and to the largest that Build makes. Both take as many keys.
 func TestRateWhenFull(t *testing.T) {
-	t.Parallel() // one processor is all that it uses
+	t.Parallel() // uses only one processor
 	const seeds = 2
 	for _, o := range limitCases() {
 		t.Run(o.limitName(), func(t *testing.T) {
@@ -137,8 +138,8 @@ func TestRateWhenFull(t *testing.T) {
 				if keys := place.KeysOf(b.Len(), inStash, entries); limit != noLimit && entries < layout.StashEntries && (keys > limit || keys+3 < limit) {
 					t.Errorf("seed %d: Build takes %d keys, the limit is %d", seed, keys, limit)
 				}
-				// The stash counts other keys together, and other guests take room; where
-				// fingerprints are short, of one or two in a hundred.
+				// The stash groups other keys, and other guests take room; with short fingerprints
+				// that affects one or two keys in a hundred.
 				if w.State().StashLen < layout.StashEntries && entries < layout.StashEntries && math.Abs(float64(len(built)-len(m.hashes))) > 3+float64(len(built))/50 {
 					t.Errorf("seed %d: Build takes %d keys, and inserts %d", seed, len(built), len(m.hashes))
 				}
@@ -149,9 +150,9 @@ func TestRateWhenFull(t *testing.T) {
 	}
 }
 
-// largestBuild gives a filter that Build made of some hashes, and perhaps of random ones
-// after them, such that it refuses one more; where no limit of keys is near, such that it
-// refuses a percent more.
+// largestBuild returns a filter that Build made from the given hashes, and if needed from random
+// ones after them, such that Build refuses one more. If no limit on keys is near, Build refuses
+// one percent more.
 func largestBuild(t *testing.T, o *Options, rng *rand.Rand, hashes []uint64, limit uint64) (f *Filter, built []uint64) {
 	t.Helper()
 	opts, path := *o, filepath.Join(memoryDir(t), "filter.mmf")
@@ -191,11 +192,11 @@ func largestBuild(t *testing.T, o *Options, rng *rand.Rand, hashes []uint64, lim
 	}
 }
 
-// keysOfHashes yields keys of 8 bytes that have given hashes. XXH3 mixes such a key, as one
-// number, by steps that can each be undone: rrmxmx, of len_4to8.
+// keysOfHashes yields keys of 8 bytes that have the given hashes. XXH3 mixes such a key, as one
+// number, by reversible steps: rrmxmx, of len_4to8.
 func keysOfHashes(hashes []uint64, seed uint64) iter.Seq2[[]byte, error] {
 	const prime = 0x9FB21C651E98DF25
-	inverse := uint64(1) // of prime modulo 2^64: each step of Newton's doubles the right bits
+	inverse := uint64(1) // of prime modulo 2^64: each Newton step doubles the number of right bits
 	for range 6 {
 		inverse *= 2 - prime*inverse
 	}
@@ -227,7 +228,7 @@ func keysOfHashes(hashes []uint64, seed uint64) iter.Seq2[[]byte, error] {
 	}
 }
 
-// TestBuildOverTheLimit: the error says how many keys there may be.
+// TestBuildOverTheLimit: the error says how many keys are allowed.
 func TestBuildOverTheLimit(t *testing.T) {
 	o := &Options{Capacity: 100}
 	p, err := o.Plan()
@@ -243,8 +244,8 @@ func TestBuildOverTheLimit(t *testing.T) {
 	}
 }
 
-// TestExpectedRate: what expectedRate says is what absent keys meet, in a filter whose
-// stash is in use.
+// TestExpectedRate checks expectedRate against random absent keys, in a filter whose stash is in
+// use.
 func TestExpectedRate(t *testing.T) {
 	for _, kind := range layout.Kinds() {
 		f, _, m := fillTo(t, &Options{Layout: kind, Capacity: 300}, 5)
@@ -264,9 +265,9 @@ func TestExpectedRate(t *testing.T) {
 	}
 }
 
-// TestPredictKeys holds the rate that is predicted for more keys than there are slots
-// against that of tables that inserts fill: it is not below it by more than what
-// rateMargin is for, and not so far above it that filters would be refused many keys.
+// TestPredictKeys compares the predicted rate for more keys than slots with that of tables
+// filled by inserts. It is not below it by more than rateMargin allows for, and not so far above
+// it that filters would refuse many keys.
 func TestPredictKeys(t *testing.T) {
 	for _, s := range []shape{newShape(Blocked, 8, 7), blocked12, newShape(Blocked, 20, 3), newShape(Compact, 10, 84), compact13, compact22, newShape(Packed, 8, 4), newShape(Packed, 13, 1), newShape(SemiSorted, 9, 4)} {
 		for slots, tables := range map[uint64]uint64{200: small(uint64(40), 10), 800: small(uint64(40), 10), 20_000: 3} {
@@ -281,7 +282,7 @@ func TestPredictKeys(t *testing.T) {
 					room = room * 95 / 100
 				}
 				if keys > room+layout.StashEntries*9/10 || slots == 20_000 && s.BucketSize == 1 {
-					continue // it is full before
+					continue // it is full before that
 				}
 				predicted := layout.PredictKeys(g, keys).Rate()
 				mean, squares := 0.0, 0.0
@@ -313,8 +314,8 @@ func TestPredictKeys(t *testing.T) {
 	}
 }
 
-// TestLimitAboveCapacity: no filter is refused a key for its rate before it holds its
-// capacity, and from 100 keys on it takes a few more.
+// TestLimitAboveCapacity: no filter refuses a key for its rate before it holds its capacity, and
+// with 100 keys or more it takes a few more.
 func TestLimitAboveCapacity(t *testing.T) {
 	least := math.Inf(1)
 	for _, kind := range layout.Kinds() {
@@ -337,8 +338,8 @@ func TestLimitAboveCapacity(t *testing.T) {
 	t.Logf("at least %.3f times the capacity", least)
 }
 
-// TestNoLimit: where f is given no rate is asked for, and in a large filter the slots and
-// the stash are the limit at the usual rates.
+// TestNoLimit: if f is given, no rate is requested; in a large filter at the usual rates, the
+// slots and the stash are the limit.
 func TestNoLimit(t *testing.T) {
 	check := func(o *Options) {
 		p, err := o.Plan()
@@ -360,9 +361,8 @@ func TestNoLimit(t *testing.T) {
 	}
 }
 
-// TestAtTheLimit bears C3 and C7 at the limit of keys: a delete makes room for one; keys
-// that the stash counts are taken; and nothing is lost in any of it, nor when the file is
-// opened again.
+// TestAtTheLimit covers C3 and C7 at the limit on keys: a delete makes room for one key; keys
+// that the stash counts are taken; and nothing is lost, also when the file is opened again.
 func TestAtTheLimit(t *testing.T) {
 	for _, kind := range layout.Kinds() {
 		t.Run(kind.String(), func(t *testing.T) {
@@ -386,7 +386,7 @@ func TestAtTheLimit(t *testing.T) {
 				}
 				m.apply(change{h, 1})
 			}
-			for range 3 { // they have counts to the end
+			for range 3 { // so that their entries keep counts to the end
 				for _, h := range stashed {
 					insert(h)
 				}
@@ -433,7 +433,7 @@ func TestAtTheLimit(t *testing.T) {
 	}
 }
 
-// TestCopiesAreOneKey bears C7: copies that the stash counts do not bring the limit nearer,
+// TestCopiesAreOneKey covers C7: copies that the stash counts do not bring the limit nearer,
 // also when the file is opened again.
 func TestCopiesAreOneKey(t *testing.T) {
 	for _, kind := range layout.Kinds() {
@@ -461,9 +461,9 @@ func TestCopiesAreOneKey(t *testing.T) {
 	}
 }
 
-// TestTwinsAtTheLimit: at the limit a key is counted by the stash entry of another one, whose
-// home is the alternate line of its own. A lookup must be led from there to the stash. (In
-// Compact there are no twins.)
+// TestTwinsAtTheLimit: at the limit, the stash entry of another key counts a key. The other
+// key's home is the alternate line of this key. A lookup must be led from there to the stash.
+// (In Compact there are no twins.)
 func TestTwinsAtTheLimit(t *testing.T) {
 	for _, o := range []*Options{{Layout: Blocked, FalsePositiveRate: 0.01, Capacity: 1000}} {
 		f, _, m := fillTo(t, o, 1)
@@ -501,9 +501,9 @@ func absentFromStash(rng *rand.Rand, inStash func(uint64) bool) uint64 {
 	}
 }
 
-// TestMoreThanTheLimit: a file that an earlier version filled to the end of its stash
-// keeps all it has. It takes no other key until enough are deleted, and what the stash
-// has moves into the lines meanwhile.
+// TestMoreThanTheLimit: a file whose stash an earlier version filled keeps all its items. It
+// takes no other key until enough are deleted; meanwhile the items of the stash move into the
+// lines.
 func TestMoreThanTheLimit(t *testing.T) {
 	for _, kind := range layout.Kinds() {
 		t.Run(kind.String(), func(t *testing.T) {
@@ -513,7 +513,7 @@ func TestMoreThanTheLimit(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			writerOf(f).Limit = noLimit // as it was
+			writerOf(f).Limit = noLimit // as in earlier versions
 			m := newKeySet(writerOf(f).Table())
 			rng := seeded(t, 8)
 			fill(t, f, rng, &m)

@@ -15,7 +15,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
 )
 
-// A call is one of a client of a filter.
+// A call is one call of a client of a filter.
 type call struct {
 	kind callKind
 	key  uint64
@@ -30,12 +30,12 @@ const (
 	callLookup
 )
 
-// An answer is that of a call: inserted, added, deleted or "maybe"; or refused,
-// with ErrFull.
+// An answer is the result of a call: inserted, added, deleted or "maybe"; or refused, with
+// ErrFull.
 type answer struct{ ok, full bool }
 
-// keyModel is what the calls for one key are to be like when they are put in an
-// order: the state is how many of it are in.
+// keyModel says which answers are right when the calls for one key are put in an order. The
+// state is the number of copies of the key.
 var keyModel = porcupine.Model{
 	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
 		byKey, order := map[uint64]int{}, [][]porcupine.Operation(nil)
@@ -69,7 +69,7 @@ var keyModel = porcupine.Model{
 	DescribeOperation: func(input, output any) string { return fmt.Sprintf("%+v %+v", input, output) },
 }
 
-// A target is a filter as TestLinearizable calls it.
+// A target is a filter under test by TestLinearizable.
 type target struct {
 	w          *engine.Writer
 	insert     func(hash uint64) error
@@ -102,7 +102,7 @@ func fileTarget(t *testing.T, lines uint64, logBytes int64) target {
 	}
 }
 
-// do makes a call.
+// do makes one call.
 func (f *target) do(c call) (a answer, err error) {
 	a.ok = true
 	switch c.kind {
@@ -121,8 +121,7 @@ func (f *target) do(c call) (a answer, err error) {
 	return a, err
 }
 
-// A recording is the calls of clients, with their answers. Its clock is the number
-// of calls and returns.
+// A recording is the calls of clients, with their answers. Its clock counts calls and returns.
 type recording struct {
 	*target
 	clock atomic.Int64
@@ -132,7 +131,7 @@ type recording struct {
 	}
 }
 
-// client makes calls, and gives their answers.
+// client makes calls and records their answers.
 func (r *recording) client(t *testing.T, id int, calls func(do func(call) answer)) {
 	var history []porcupine.Operation
 	calls(func(c call) answer {
@@ -149,8 +148,8 @@ func (r *recording) client(t *testing.T, id int, calls func(do func(call) answer
 	r.mu.history = append(r.mu.history, history...)
 }
 
-// round has clients call a filter for a few keys at once, and one of them alone at
-// last: some keys come and go, one is put in by InsertUnique, one is never in.
+// round has clients call a filter for a few keys at once, and at the end one of them alone. Some
+// keys come and go, one is inserted by InsertUnique, and one is never inserted.
 func (r *recording) round(t *testing.T, rng *rand.Rand) {
 	const clients, calls, keys = 4, 20, 3
 	var hash [keys + 2]uint64
@@ -196,12 +195,12 @@ func (r *recording) round(t *testing.T, rng *rand.Rand) {
 		do(call{callUnique, unique})
 		do(call{callLookup, unique})
 	})
-	if _, err := r.delete(unique); err != nil { // that of the filter: the history of the key is over
+	if _, err := r.delete(unique); err != nil { // delete in the filter only: the history of the key is over
 		t.Error(err)
 	}
 }
 
-// refused says which key has no order of its calls that the model allows.
+// refused returns a key whose calls have no order that the model allows.
 func (r *recording) refused() (ok bool, key uint64) {
 	for _, history := range keyModel.Partition(r.mu.history) {
 		if !porcupine.CheckOperations(keyModel, history) {
@@ -211,8 +210,8 @@ func (r *recording) refused() (ok bool, key uint64) {
 	return false, 0
 }
 
-// beside has other items come and go all the time, in a filter that they fill, and
-// commits and checkpoints, until what it gives is called.
+// beside makes other items come and go all the time, in a filter that they fill, and commits and
+// checkpoints, until the caller calls end.
 func beside(t *testing.T, f target, most int, seed uint64) (end func()) {
 	done := make(chan struct{})
 	var all sync.WaitGroup
@@ -256,7 +255,7 @@ func beside(t *testing.T, f target, most int, seed uint64) (end func()) {
 	if err := fill(); err != nil {
 		t.Fatal(err)
 	}
-	changed := make(chan struct{}, 1) // so that a filter that nothing happens to is left alone
+	changed := make(chan struct{}, 1) // so that an idle filter is left alone
 	until(func() error {
 		select {
 		case changed <- struct{}{}:
@@ -290,11 +289,10 @@ func beside(t *testing.T, f target, most int, seed uint64) (end func()) {
 	}
 }
 
-// TestLinearizable bears C1, C3, C6, C7 and R1 for the lookups of the process that
-// writes: many goroutines insert, delete and look up a few keys, in a filter whose
-// other items are moved, committed and checkpointed all the time, and for each key
-// there is an order of the calls, each at an instant between its call and its
-// return, in which the answers are right.
+// TestLinearizable covers C1, C3, C6, C7 and R1 for lookups of the writing process. Many
+// goroutines insert, delete and look up a few keys, in a filter whose other items are moved,
+// committed and checkpointed all the time. For each key there must be an order of the calls,
+// each at an instant between its start and its return, in which the answers are right.
 func TestLinearizable(t *testing.T) {
 	const lines, logBytes = 8, 128 << 10
 	slots := lines * 16
@@ -310,7 +308,7 @@ func TestLinearizable(t *testing.T) {
 				end := beside(t, f, most, rng.Uint64())
 				r := &recording{target: &f}
 				said, counts := false, ""
-				for turns := 0; !said && turns < 20; turns++ { // who is scheduled when is not up to us
+				for turns := 0; !said && turns < 20; turns++ { // the scheduler decides, so try again
 					for range rounds {
 						r.round(t, rng)
 					}
@@ -328,8 +326,8 @@ func TestLinearizable(t *testing.T) {
 	}
 }
 
-// count reports whether the answers have said something: a lookup may always say "maybe",
-// and a full filter refuse everything.
+// count reports whether the answers mean anything: a lookup may always say "maybe", and a full
+// filter may refuse everything.
 func (r *recording) count(filled bool) (said bool, counts string) {
 	puts := map[uint64]bool{}
 	for _, o := range r.mu.history {
@@ -370,7 +368,7 @@ func (r *recording) describe(key uint64) (text string) {
 	return text
 }
 
-// TestLinearizableRefuses has filters that are wrong on purpose refused.
+// TestLinearizableRefuses checks that deliberately wrong filters are refused.
 func TestLinearizableRefuses(t *testing.T) {
 	wrong := map[string]func(f *target){
 		"nothing": func(*target) {},

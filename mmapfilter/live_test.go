@@ -14,7 +14,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 )
 
-// mustCreate makes an empty filter that only commits when it is told to.
+// mustCreate makes an empty filter that commits only when told to.
 func mustCreate(tb testing.TB, opts *Options) (*Filter, string) {
 	tb.Helper()
 	path := filepath.Join(tb.TempDir(), "filter.mmf")
@@ -29,7 +29,7 @@ func mustCreate(tb testing.TB, opts *Options) (*Filter, string) {
 	return f, path
 }
 
-// TestLive goes once through the life of a filter that is written to.
+// TestLive runs once through the life of a filter that is written to.
 func TestLive(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 100_000, FingerprintBits: 12})
 	if _, err := Create(path, &Options{Capacity: 10}); !errors.Is(err, fs.ErrExist) {
@@ -117,7 +117,7 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// TestCommitInterval: without a Sync, operations become durable all the same.
+// TestCommitInterval: operations become durable without a Sync.
 func TestCommitInterval(t *testing.T) {
 	f, _ := mustCreate(t, &Options{Capacity: 1000, CommitInterval: time.Millisecond})
 	until := func(operations uint64) {
@@ -135,8 +135,8 @@ func TestCommitInterval(t *testing.T) {
 	until(4)
 }
 
-// TestCheckpointsInTheBackground: each time that the log is about to be full, and not the
-// first time alone, there is a checkpoint that operations need not wait for.
+// TestCheckpointsInTheBackground: every time, not only the first, that the log is nearly full,
+// there is a checkpoint in the background.
 func TestCheckpointsInTheBackground(t *testing.T) {
 	f, _ := mustCreate(t, &Options{Capacity: 1000, LogBytes: wal.MinBytes})
 	l := f.open.Load().live
@@ -152,8 +152,7 @@ func TestCheckpointsInTheBackground(t *testing.T) {
 	}
 }
 
-// TestOpenThatFailsLetsGo: a file that cannot be opened for writing is not locked by having
-// tried.
+// TestOpenThatFailsLetsGo: a failed attempt to open a file for writing does not leave it locked.
 func TestOpenThatFailsLetsGo(t *testing.T) {
 	path := deadWriter(t, 500, 300)
 	if err := flipByte(path+".stash", wal.FirstWord*8+3); err != nil {

@@ -20,13 +20,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestOrderOfLoads bears R2: Contains, whose loads cannot be stopped one by one as
-// those of Lookup can, loads epoch and counter before the first slot, in the order
-// of Lookup. Each of the words is in a page of its own that cannot be read; a
-// lookup faults at the first of them, and may read that one the next time.
+// TestOrderOfLoads covers R2. Contains cannot be stopped between loads, as Lookup can. It must
+// load epoch and counter before the first slot, in the order of Lookup. Each word is in its own
+// unreadable page; a lookup faults at the first of them, and may read that one the next time.
 //
-// That both are loaded again after the slots is the business of
-// TestMoveBetweenSlots.
+// TestMoveBetweenSlots checks that both are loaded again after the slots.
 func TestOrderOfLoads(t *testing.T) {
 	page := os.Getpagesize()
 	data, err := unix.Mmap(-1, 0, 4*page, unix.PROT_NONE, unix.MAP_ANON|unix.MAP_PRIVATE)
@@ -46,8 +44,8 @@ func orderOfLoads(t *testing.T, s shape, data []byte, page int) {
 	}
 	table := layout.NewTable(g)
 	words, perPage := recovery.Words(data), page/8
-	// The epoch is at the end of page 0 and the counter in page 1; the first half of
-	// the line is in page 2 and the second in page 3.
+	// The epoch is at the end of page 0 and the counter in page 1; the first half of the line is in
+	// page 2 and the second in page 3.
 	epoch, region := perPage-1, 3*perPage-layout.BlockWords/2
 	view := layout.View{
 		Runtime: words[epoch : epoch+layout.RuntimeWords],
@@ -58,8 +56,8 @@ func orderOfLoads(t *testing.T, s shape, data []byte, page int) {
 	direct := layout.NewDirect(table, &view, &hasher, func(h uint64) bool { return layout.Contains(table, &view, h) })
 	tried := 0
 	for _, h := range hashes(8, 100) {
-		// Where its two buckets are in different pages, the first one comes first. In
-		// Compact the counts come first, which are in the first half.
+		// If its two buckets are in different pages, the first one is loaded first. In Compact the
+		// counts, which are in the first half, are loaded first.
 		want := []int{0, 1, 2, 3}
 		if s.kind == layout.Blocked {
 			var l layout.Line
@@ -81,7 +79,7 @@ func orderOfLoads(t *testing.T, s shape, data []byte, page int) {
 		} {
 			want := want
 			if name == "Direct" && s.kind == layout.Blocked && kernel.InUse().String() == "avx512" {
-				want = []int{0, 1, 2, 3} // it loads the line as a whole
+				want = []int{0, 1, 2, 3} // it loads the whole line at once
 			}
 			if err := unix.Mprotect(data, unix.PROT_NONE); err != nil {
 				t.Fatal(err)
@@ -112,8 +110,8 @@ func orderOfLoads(t *testing.T, s shape, data []byte, page int) {
 	}
 }
 
-// A lateMemory is memory whose pages come when they are asked for: who touches one
-// that is not there waits for it (userfaultfd).
+// A lateMemory is memory whose pages arrive on demand: a thread that touches a missing page
+// waits for it (userfaultfd).
 type lateMemory struct {
 	data  []byte
 	there map[int]bool // the pages
@@ -135,7 +133,7 @@ func newLateMemory(t *testing.T, pages int) *lateMemory {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
-			if !t.Failed() { // or somebody may still be looking
+			if !t.Failed() { // otherwise a lookup may still be reading
 				unix.Munmap(*part)
 			}
 		})
@@ -158,8 +156,8 @@ func (m *lateMemory) call(t *testing.T, request uintptr, args ...uint64) {
 	}
 }
 
-// touched waits until a page is touched that is not there, and gives its number. Who gets a
-// signal while he waits for a page touches it again, and that may still be said when it is there.
+// touched waits until a missing page is touched and returns its number. A thread that gets a
+// signal while it waits touches the page again; that may be reported after the page has arrived.
 func (m *lateMemory) touched(t *testing.T) (page int) {
 	t.Helper()
 	for {
@@ -178,7 +176,7 @@ func (m *lateMemory) touched(t *testing.T) (page int) {
 	}
 }
 
-// supply lets a page come, of zero bytes.
+// supply makes a page of zero bytes arrive.
 func (m *lateMemory) supply(t *testing.T, page int) {
 	t.Helper()
 	size := uint64(os.Getpagesize())
@@ -186,7 +184,7 @@ func (m *lateMemory) supply(t *testing.T, page int) {
 	m.there[page] = true
 }
 
-// takeAway takes all pages away again.
+// takeAway removes all pages again.
 func (m *lateMemory) takeAway(t *testing.T) {
 	t.Helper()
 	if err := unix.Madvise(m.data, unix.MADV_DONTNEED); err != nil {
@@ -195,10 +193,9 @@ func (m *lateMemory) takeAway(t *testing.T) {
 	clear(m.there)
 }
 
-// TestMoveBetweenSlots bears R2: between the loads of the two slot words of a
-// lookup, the item that it looks for moves from the second one to the first. The
-// words are in two pages, and the lookup waits for each. So this is seen of
-// Contains, too: that it loads the counter again.
+// TestMoveBetweenSlots covers R2: between the loads of the two slot words of a lookup, the item
+// that it looks for moves from the second to the first. The words are in two pages, and the
+// lookup waits for each. So the test can see that Contains, too, loads the counter again.
 func TestMoveBetweenSlots(t *testing.T) {
 	g, err := layout.NewGeometry(layout.Blocked, layout.Params{FingerprintBits: 12, BucketSize: 5}, 1)
 	if err != nil {
@@ -222,8 +219,8 @@ func TestMoveBetweenSlots(t *testing.T) {
 			break
 		}
 	}
-	// Who waits for a page keeps a processor, and cannot be stopped for a collection
-	// of garbage.
+	// A thread that waits for a page occupies a processor and cannot be stopped for a garbage
+	// collection.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0))))
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	runtime.GC()
@@ -264,7 +261,7 @@ func TestMoveBetweenSlots(t *testing.T) {
 						}
 					}()
 					first := m.touched(t)
-					m.supply(t, first) // the item is not there
+					m.supply(t, first) // the item is not in this page
 					second := m.touched(t)
 					if first != to/(layout.BlockWords/2) || second != from/(layout.BlockWords/2) {
 						t.Errorf("pages %d and %d are read", first, second)
@@ -272,7 +269,7 @@ func TestMoveBetweenSlots(t *testing.T) {
 					atomic.StoreUint64(&view.Region[to], value)
 					atomic.AddUint64(&view.Runtime[changes], 1)
 					atomic.AddUint64(&view.Runtime[changes], 1)
-					m.supply(t, second) // nor there, any more
+					m.supply(t, second) // nor in this page any more
 					if got := <-found; got != (lookup != "Lookup without counters") {
 						t.Error(got)
 					}
@@ -282,17 +279,17 @@ func TestMoveBetweenSlots(t *testing.T) {
 	}
 }
 
-// muchCounted is what removal counters begin with: with nearly all bits set, what changes
-// in an epoch is not to be lost among them.
+// muchCounted is the initial value of removal counters. Nearly all its bits are set, so that a
+// change of the epoch must not get lost among them.
 const muchCounted = 1<<63 - 2
 
-// shortKey gives one of the keys that a Direct hashes itself.
+// shortKey returns a key of a length that a Direct hashes itself.
 func shortKey(i int) []byte { return fmt.Appendf(nil, "key %06d", i) }
 
-// TestDirectLooksAgain: what moves a counter, or the epoch, while a direct look waits for a line
-// leaves it open: of its home line or, in its second look, of any place. (Where it loads the slots
-// one by one, TestMoveBetweenSlots has a key that is lost for it; where it loads a line as a
-// whole, that takes a recovery which has stored one of its words.)
+// TestDirectLooksAgain: if the epoch moves while a direct look waits for a line, or a counter of
+// its home line (in its second look, of any place), the look stays open. (If it loads the slots
+// one by one, TestMoveBetweenSlots has a key that it would miss; if it loads a whole line,
+// missing one takes a recovery that has stored one of the line's words.)
 func TestDirectLooksAgain(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))) // as in TestMoveBetweenSlots
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
@@ -303,7 +300,7 @@ func TestDirectLooksAgain(t *testing.T) {
 				t.Run(fmt.Sprintf("%s/%v/beyond=%t", kernel, s, beyond), func(t *testing.T) {
 					withKernel(t, kernel)
 					has := kernel == "avx2" || kernel == "avx512"
-					if beyond { // and the slots of Compact get into words
+					if beyond { // and the slots of Compact fit in the words of a register
 						has = kernel == "avx512" && (s == blocked12 || cpu.X86.HasAVX512VBMI && s != compact22)
 					}
 					directLooksAgain(t, s, beyond, has)
@@ -313,8 +310,8 @@ func TestDirectLooksAgain(t *testing.T) {
 	}
 }
 
-// directLooksAgain has a table of two pages. A key has its home line in page 0, which
-// leads on if beyond, and its second one in page 1.
+// directLooksAgain uses a table of two pages. A key has its home line in page 0, which leads on
+// if beyond is set, and its alternate line in page 1.
 func directLooksAgain(t *testing.T, s shape, beyond, has bool) {
 	perPage := os.Getpagesize() / 8
 	perPageLines := uint64(perPage) / layout.BlockWords
@@ -345,7 +342,7 @@ func directLooksAgain(t *testing.T, s shape, beyond, has bool) {
 	}
 	for name, word := range changes {
 		for _, byKey := range []bool{false, true} {
-			runtime := make([]uint64, layout.RuntimeWords+1) // the last one is nothing
+			runtime := make([]uint64, layout.RuntimeWords+1) // the last word is unused
 			layout.Counters(func(word uint64) { runtime[word] = muchCounted })
 			look := func(region []uint64) (found, open bool) {
 				view := layout.View{Region: region, Runtime: runtime[:layout.RuntimeWords], Stash: make([]uint64, layout.StashWords)}
@@ -381,9 +378,9 @@ func directLooksAgain(t *testing.T, s shape, beyond, has bool) {
 	}
 }
 
-// TestOrderOfSecondLook bears R2 for what goes on to a second look: all counters are loaded before
-// the home line, and again after the stash. Only one page is there at a time, so each step from
-// one to another is seen.
+// TestOrderOfSecondLook covers R2 for lookups that go on to a second look: they load all
+// counters before the home line, and again after the stash. Only one page is present at a time,
+// so the test sees each step from one page to another.
 func TestOrderOfSecondLook(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))) // as in TestMoveBetweenSlots
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
@@ -414,8 +411,8 @@ func orderOfSecondLook(t *testing.T, s shape) {
 		hash = hasher.Hash(key)
 		home = table.Split(hash)
 	}
-	// The epoch and the counter of the stash are in page e and the counters of lines in c; the stash
-	// is s, and the lines are in h and n. Who is done touches the last page.
+	// The epoch and the counter of the stash are in page e and the counters of lines in c; the
+	// stash is in s, and the lines are in h and n. A finished lookup touches the last page.
 	const pages, stashFrom, regionFrom = "ecssshn.", 2, 5
 	runtimeFrom := perPage - layout.CounterOf(layout.WordRegion)
 	content := make([]uint64, len(pages)*int(perPage))
@@ -456,12 +453,12 @@ func orderOfSecondLook(t *testing.T, s shape) {
 
 var secondLook = regexp.MustCompile(`(ec|ce)[ec]*hns(ec|ce)[ec]*\.$`)
 
-// lookKey is Filter.Contains of a file that nobody writes to.
+// lookKey is Filter.Contains for a file without a writer.
 func lookKey(table layout.Table, v *layout.View, h *layout.Hasher, key []byte) bool {
 	return layout.NewDirect(table, v, h, func(h uint64) bool { return layout.Contains(table, v, h) }).Contains(key)
 }
 
-// withKernel has lookups use a kernel for as long as a test runs.
+// withKernel makes lookups use a kernel while a test runs.
 func withKernel(t *testing.T, name string) {
 	before := kernel.InUse().String()
 	if err := kernel.Use(name); err != nil {
@@ -470,8 +467,7 @@ func withKernel(t *testing.T, name string) {
 	t.Cleanup(func() { kernel.Use(before) })
 }
 
-// containsIn asks for a hash in a batch of n, where it is all that is asked for: eight are
-// enough for a kernel.
+// containsIn looks a hash up in a batch of n copies of it. Eight are enough for a kernel.
 func containsIn(n int, table layout.Table, v *layout.View, hash uint64) bool {
 	found := make([]bool, n)
 	layout.ContainsHashes(table, v, slices.Repeat([]uint64{hash}, n), found)

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestLookupsStayInTheRegion: whatever is in the lines, lookups read no byte before the
-// region or behind it, nor behind the hashes that they are for.
+// TestLookupsStayInTheRegion: whatever the lines hold, lookups read no byte before or after the
+// region, nor after their hashes.
 func TestLookupsStayInTheRegion(t *testing.T) {
 	const lines = 64
 	page := os.Getpagesize()
@@ -70,11 +70,11 @@ func TestLookupsStayInTheRegion(t *testing.T) {
 	}
 }
 
-// TestLooksBetweenLoads is TestMoveBetweenSlots for lookups of two looks. While the
-// lookup waits for a page, the item comes to its home line: in Compact from nowhere,
-// when the lookup has read the counts of that line and not the rest; or from its second
-// line, when the overflow bits have led the lookup on, and it has not read the counter
-// of that line yet, or the line.
+// TestLooksBetweenLoads is TestMoveBetweenSlots for lookups of two looks. While the lookup waits
+// for a page, the item arrives in its home line. In Compact it arrives from nowhere, when the
+// lookup has read the counts of that line but not the rest. Or it arrives from its alternate
+// line, when the overflow bits have led the lookup on, and the lookup has not yet read that line
+// or its counter.
 func TestLooksBetweenLoads(t *testing.T) {
 	for _, s := range lookShapes {
 		t.Run(s.String(), func(t *testing.T) { testLooksBetweenLoads(t, s) })
@@ -101,14 +101,14 @@ func testLooksBetweenLoads(t *testing.T, s shape) {
 	var at layout.Line // home, with overflow bits
 	table.SetOverflow(&at, home, nil)
 	counterOf := func(line uint64) uint64 { return layout.CounterOf(layout.WordRegion + line*layout.BlockWords) }
-	// The runtime page begins so that the counter of the second line is the first word
-	// of page 1, and the region so that the second half of the home line is that of one.
+	// The runtime page is placed so that the counter of the second line is the first word of page
+	// 1, and the region so that the second half of the home line starts a page.
 	runtimeFrom := perPage - counterOf(second.Line)
 	regionFrom := 2*perPage + (perPage-(home.Line*layout.BlockWords+layout.BlockWords/2)%perPage)%perPage
 	homeFrom, secondFrom := regionFrom+home.Line*layout.BlockWords, regionFrom+second.Line*layout.BlockWords
 	pages := (regionFrom+g.Lines*layout.BlockWords)/perPage + 1
 
-	// Who waits for a page keeps a processor, as in TestMoveBetweenSlots.
+	// A thread that waits for a page occupies a processor, as in TestMoveBetweenSlots.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0))))
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	runtime.GC()
@@ -123,8 +123,8 @@ func testLooksBetweenLoads(t *testing.T, s shape) {
 		}
 	}
 	for name, c := range map[string]struct {
-		page uint64 // that the lookup waits for
-		away bool   // the item is in its second line before
+		page uint64 // the page that the lookup waits for
+		away bool   // the item starts in its second line
 	}{
 		"the counts":             {(homeFrom + layout.BlockWords/2) / perPage, false},
 		"the home line":          {(runtimeFrom + counterOf(second.Line)) / perPage, true},
@@ -137,7 +137,7 @@ func testLooksBetweenLoads(t *testing.T, s shape) {
 			withKernel(t, way.kernel)
 			m := newLateMemory(t, int(pages))
 			words := recovery.Words(m.data)
-			now := make([]uint64, len(words)) // what they are to have
+			now := make([]uint64, len(words)) // the contents that they are to get
 			there := map[uint64]bool{}
 			supply := func(page uint64) {
 				copy(recovery.Words(m.args)[perPage:], now[page*perPage:(page+1)*perPage])

@@ -24,8 +24,8 @@ type asker interface {
 	ContainsBatch(keys [][]byte, found []bool)
 }
 
-// mustSayMaybe checks that every answer is "maybe": also to keys that are certainly in
-// no filter of the tests.
+// mustSayMaybe checks that every answer is "maybe", even for keys that are in no filter of the
+// tests.
 func mustSayMaybe(t *testing.T, f asker) {
 	t.Helper()
 	keys := [][]byte{nil, []byte("absent"), []byte("a longer key that is absent as well, of more than 64 bytes, so that it is hashed in Go")}
@@ -57,8 +57,8 @@ func mustSayMaybe(t *testing.T, f asker) {
 	}
 }
 
-// TestNoWrongNoInAClose (C1): a service asks for keys that are in the filter while it
-// closes it. Whatever the kind of filter, none of the answers is "certainly not".
+// TestNoWrongNoInAClose (C1): a service looks up keys that are in the filter while it closes the
+// filter. Whatever the kind of filter, no answer is "certainly not".
 func TestNoWrongNoInAClose(t *testing.T) {
 	const n = 1000
 	path := filepath.Join(t.TempDir(), "f")
@@ -168,8 +168,8 @@ func TestNoWrongNoInAClose(t *testing.T) {
 	}
 }
 
-// deadWriter leaves a file with n keys, and its log, as a killed writer does; synced
-// says how many of the keys were committed before.
+// deadWriter leaves a file with n keys, and its log, as a killed writer does. The first synced
+// keys were committed.
 func deadWriter(t *testing.T, n, synced int) (path string) {
 	t.Helper()
 	return deadWriterOf(t, &Options{Capacity: 10_000}, n, synced)
@@ -195,10 +195,10 @@ func deadWriterOf(t *testing.T, opts *Options, n, synced int) (path string) {
 	return path
 }
 
-// spread makes a number as well mixed as a hash.
+// spread turns a number into one as well mixed as a hash.
 func spread(i int) uint64 { return uint64(i+1) * 0x9E3779B97F4A7C15 }
 
-// contents reads every file of a directory, and the times at which they changed.
+// contents reads every file of a directory, with its modification time.
 func contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := make(map[string]string)
@@ -220,9 +220,9 @@ func contents(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// TestNoRecover: with NoRecover, opening, asking and closing a file whose writer died
-// changes nothing on the disk. It is ErrNeedsRecovery, or with ServeUnrecovered every
-// answer is "maybe"; without either, it is recovered.
+// TestNoRecover: with NoRecover, opening, using and closing a file whose writer died changes
+// nothing on the disk. The result is ErrNeedsRecovery, or with ServeUnrecovered "maybe" for
+// every key; without either, the file is recovered.
 func TestNoRecover(t *testing.T) {
 	path := deadWriter(t, 500, 300)
 	before := contents(t, filepath.Dir(path))
@@ -274,7 +274,7 @@ func TestNoRecover(t *testing.T) {
 	}
 	unchanged()
 
-	// A file that can be recovered is, with ServeUnrecovered alone.
+	// With ServeUnrecovered alone, a file that can be recovered is.
 	f, err := OpenReadOnly(path, &OpenOptions{ServeUnrecovered: true})
 	if err != nil {
 		t.Fatal(err)
@@ -288,14 +288,14 @@ func TestNoRecover(t *testing.T) {
 			t.Fatal("an acknowledged key is lost")
 		}
 	}
-	// The follower goes on with it.
+	// The follower switches to it.
 	if swapped, err := follower.Refresh(); !swapped || err != nil || follower.Len() != 500 || follower.ContainsString("absent") || follower.Err() != nil {
 		t.Errorf("%t, %v, %d keys, %v", swapped, err, follower.Len(), follower.Err())
 	}
 }
 
-// TestServeWithoutALog: a file whose log is lost cannot be recovered, and is served all
-// the same where that is asked for.
+// TestServeWithoutALog: a file whose log is lost cannot be recovered, but ServeUnrecovered
+// serves it.
 func TestServeWithoutALog(t *testing.T) {
 	path := deadWriter(t, 500, 300)
 	if err := os.Remove(path + ".stash"); err != nil {
@@ -312,8 +312,8 @@ func TestServeWithoutALog(t *testing.T) {
 	mustSayMaybe(t, f)
 }
 
-// TestWriterDied: a reader and a follower of a file tell whether a process writes to it,
-// and the follower says when that has died. What was committed goes on answering.
+// TestWriterDied: a reader and a follower of a file tell whether a process writes to it, and the
+// follower says when that process has died. What was committed keeps answering.
 func TestWriterDied(t *testing.T) {
 	w, path := mustCreate(t, &Options{Capacity: 10_000, CommitInterval: -1})
 	if err := w.InsertHash(spread(0)); err != nil {
@@ -346,7 +346,7 @@ func TestWriterDied(t *testing.T) {
 		t.Error("it says that it is dead itself")
 	}
 	check(true, nil)
-	// As the kernel does for a process that dies: the lock goes, nothing is written.
+	// As the kernel does when a process dies: release the lock, write nothing.
 	if err := w.open.Load().live.writer.Protocol().Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -366,9 +366,9 @@ func TestWriterDied(t *testing.T) {
 	check(false, nil)
 }
 
-// TestNoWrongNoAfterAWriter (C1): a batch of lookups, or a count, that is held up while its
-// filter fails or not, is closed, and is opened again by a writer that moves the keys, is
-// answered from memory that knows nothing of that. None of it is "certainly not".
+// TestNoWrongNoAfterAWriter (C1): a batch of lookups or a count is delayed. Meanwhile the filter
+// may fail, is closed, and is opened by another writer that moves the keys. The memory that
+// answers knows nothing of that. No answer is "certainly not".
 func TestNoWrongNoAfterAWriter(t *testing.T) {
 	for _, fail := range []bool{false, true} {
 		const n = 20_000
@@ -385,7 +385,7 @@ func TestNoWrongNoAfterAWriter(t *testing.T) {
 				}
 			}
 		}
-		o := f.open.Load() // as a lookup does that is held up from here on
+		o := f.open.Load() // as loaded by a lookup that is delayed from here on
 		if !o.live.writer.Overlaid() {
 			t.Fatal("nothing is pending: not what this is about")
 		}
@@ -416,12 +416,12 @@ func TestNoWrongNoAfterAWriter(t *testing.T) {
 	}
 }
 
-// TestWaitForFile: a follower that waits says "maybe" of everything until there is a
-// file, and why there is none; then it goes on with that.
+// TestWaitForFile: a waiting follower says "maybe" for every key until there is a file, and
+// reports why there is none; then it uses the file.
 func TestWaitForFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "link")
-	if err := os.Symlink(filepath.Join("there", "f"), path); err != nil { // leads to a folder that is not there either
+	if err := os.Symlink(filepath.Join("there", "f"), path); err != nil { // leads to a directory that does not exist either
 		t.Skip(err)
 	}
 	if _, err := Follow(path, nil); !errors.Is(err, fs.ErrNotExist) {
@@ -466,7 +466,7 @@ func TestWaitForFile(t *testing.T) {
 	mustServe(t, f, numbers(0, 1000))
 }
 
-// TestWaitIsClosed: a follower that is closed before there is a file.
+// TestWaitIsClosed closes a follower before there is a file.
 func TestWaitIsClosed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	f, err := Follow(path, &OpenOptions{WaitForFile: true})

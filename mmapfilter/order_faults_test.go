@@ -11,8 +11,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/fault"
 )
 
-// TestOrderOfCalls: what Build, Create and a first Insert end with. The functions that make
-// the calls have tests of their own in package recovery; this one is about who calls them.
+// TestOrderOfCalls checks the calls that Build, Create and a first Insert end with. Package
+// recovery tests the functions that make the calls; this test checks that they are called.
 //
 //	go test -tags faults ./mmapfilter -run TestOrderOfCalls -v
 func TestOrderOfCalls(t *testing.T) {
@@ -35,7 +35,7 @@ func TestOrderOfCalls(t *testing.T) {
 				err = f.InsertHash(1)
 			}
 			return f, err
-		}, []string{"fsync", "rename", "syncdir"}}, // that of the superblock, and the name of the log
+		}, []string{"fsync", "rename", "syncdir"}}, // the sync of the superblock, and the name of the log
 		{"Create", func() (*Filter, error) {
 			path = filepath.Join(t.TempDir(), "created")
 			return Create(path, &Options{Capacity: 1000, CommitInterval: -1})
@@ -60,8 +60,8 @@ func TestOrderOfCalls(t *testing.T) {
 	}
 }
 
-// TestServedAfterRecovery bears R3: while a file is being recovered, at every call that
-// writes, its readers are not told that it is what they need.
+// TestServedAfterRecovery covers R3: while a file is being recovered, at every writing call,
+// readers are not told that they may use it.
 func TestServedAfterRecovery(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 1000})
 	insertAll(t, f, hashes(8, 100))

@@ -25,23 +25,22 @@ type memoryPlacer struct {
 	view  layout.View
 }
 
-// testPlacer gives a placer over an empty table in memory.
+// testPlacer returns a placer on an empty table in memory.
 func testPlacer(tb testing.TB, k layout.Kind, p layout.Params, lines uint64) *memoryPlacer {
 	tb.Helper()
 	table, view := shape{k, p}.table().Memory(tb, lines)
 	return &memoryPlacer{place.New(table, place.NewDirect(table, view)), table, view}
 }
 
-// An overflow is how far a table has overflowed: the share of lookups of absent
-// keys that probe a second line, and the share of items that are not in their
-// home line.
+// An overflow says how far a table has overflowed: the share of lookups of absent keys that read
+// a second line, and the share of items away from their home line.
 type overflow struct{ second, away float64 }
 
 func (a overflow) max(b overflow) overflow {
 	return overflow{max(a.second, b.second), max(a.away, b.away)}
 }
 
-// measureOverflow looks at all lines of a table and at all items in it.
+// measureOverflow examines all lines of a table and all items in it.
 func measureOverflow(t layout.Table, v layout.View, hashes []uint64) (o overflow) {
 	var l layout.Line
 	for i := range t.Lines() {
@@ -59,8 +58,8 @@ func measureOverflow(t layout.Table, v layout.View, hashes []uint64) (o overflow
 	return o
 }
 
-// overflowByInserts measures a table as it is filled by inserts in random
-// order, at the loads given in hundredths, rising.
+// overflowByInserts measures a table as inserts fill it in random order, at the given rising
+// loads in percent.
 func overflowByInserts(tb testing.TB, k layout.Kind, params layout.Params, lines uint64, percents []int) (at []overflow) {
 	p := testPlacer(tb, k, params, lines)
 	rng := rand.New(rand.NewPCG(uint64(params.FingerprintBits), lines))
@@ -79,7 +78,7 @@ func overflowByInserts(tb testing.TB, k layout.Kind, params layout.Params, lines
 	return at
 }
 
-// overflowByBuild measures a file that was built with that load.
+// overflowByBuild measures a file built with the given load.
 func overflowByBuild(tb testing.TB, k layout.Kind, params layout.Params, capacity uint64, percent int) overflow {
 	opts := &Options{Layout: k, FingerprintBits: params.FingerprintBits, Capacity: capacity}
 	plan, err := opts.Plan()
@@ -100,9 +99,9 @@ func overflowByBuild(tb testing.TB, k layout.Kind, params layout.Params, capacit
 	return measureOverflow(o.table, o.view, hashes)
 }
 
-// TestOverflow holds the tables that predict overflow against tables filled
-// here, by inserts and by Build: they may not be lower than either by more than
-// noise, nor much higher than both. With -measure it writes them.
+// TestOverflow compares the tables that predict overflow with tables filled here, by inserts and
+// by Build: predictions may not be lower than either by more than noise, nor much higher than
+// both. With -measure it writes the tables.
 func TestOverflow(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it fills tables")
@@ -117,16 +116,16 @@ func TestOverflow(t *testing.T) {
 		}
 		for i, params := range layout.LegalParams(kind) {
 			if kind == layout.Compact && i%3 != 0 {
-				continue // they are many
+				continue // there are many
 			}
 			inserts := overflowByInserts(t, kind, params, 8192, percents)
 			for i, percent := range percents {
 				p := layout.Predict(kind, params, float64(percent)/100)
 				built := overflowByBuild(t, kind, params, 300_000, percent)
 				measured := built.max(inserts[i])
-				// The share differs from line to line by less than 0.2, in Compact 0.3,
-				// so its mean over 8,192 lines has a standard error of at most 0.0022,
-				// or 0.0033; in Compact Build has fewer lines.
+				// The share differs from line to line by less than 0.2, in Compact 0.3, so its mean
+				// over 8,192 lines has a standard error of at most 0.0022, or 0.0033; in Compact,
+				// Build has fewer lines.
 				noise := 3 * 0.0022
 				if kind == layout.Compact {
 					noise = 3 * 0.3 / math.Sqrt(min(8192, 300_000/float64(params.BucketSize)))
@@ -139,7 +138,7 @@ func TestOverflow(t *testing.T) {
 	}
 }
 
-// writeOverflow measures the tables of a layout, and writes them.
+// writeOverflow measures the tables of a layout and writes them.
 func writeOverflow(t *testing.T, kind layout.Kind) {
 	var percents []int
 	most := 0

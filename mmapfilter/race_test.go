@@ -17,7 +17,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// newMemoryVolume makes a volume in the heap with an empty filter.
+// newMemoryVolume makes a volume with an empty filter in the heap.
 func newMemoryVolume(tb testing.TB, p shape, lines uint64) *tabletest.Volume {
 	return p.table().Volume(tb, lines)
 }
@@ -31,13 +31,13 @@ func mustWriter(tb testing.TB, v recovery.Volume, logBytes int64) *engine.Writer
 	return w
 }
 
-// viewOf is what lookups of other processes read.
+// viewOf returns what lookups of other processes read.
 func viewOf(w *engine.Writer) *layout.View {
 	v := layout.NewView(w.Protocol().Words()[layout.WordRuntime:], w.Protocol().Geometry())
 	return &v
 }
 
-// A shared is a filter as TestConcurrent works on it.
+// A shared is a filter under test by TestConcurrent.
 type shared struct {
 	table        layout.Table
 	insert       func(hash uint64) error
@@ -53,28 +53,27 @@ type shared struct {
 	lengthAtLast func() uint64
 }
 
-// TestConcurrent has one goroutine insert and delete, several look up keys that
-// are never deleted, one by one and in batches, one insert batches, and others
-// sync and checkpoint, in a table that is nearly full: no lookup misses a key.
+// TestConcurrent runs many goroutines on a nearly full table: one inserts and deletes, several
+// look up keys that are never deleted, one by one and in batches, one inserts batches, and
+// others sync and checkpoint. No lookup misses a key.
 //
 //	go test -race ./mmapfilter -run 'Concurrent|Pending'
 //
-// The race detector does not see mapped memory; so there is a filter in the heap
-// as well.
+// The race detector does not see mapped memory, so the test also uses a filter in the heap.
 func TestConcurrent(t *testing.T) {
 	for _, p := range oneEach() {
 		t.Run(p.String(), func(t *testing.T) { testConcurrentBoth(t, p) })
 	}
 }
 
-// testConcurrentBoth runs it on a file and in the heap.
+// testConcurrentBoth runs the test on a file and in the heap.
 func testConcurrentBoth(t *testing.T, p shape) {
 	const logBytes = 128 << 10
 	lines := p.lines(60)
 	t.Run("file", func(t *testing.T) {
 		f, path := newLines(t, p, lines, Options{LogBytes: logBytes})
 		w := writerOf(f)
-		w.Behind = f.open.Load().live.behind // work in the background as well
+		w.Behind = f.open.Load().live.behind // also work in the background
 		reader, err := OpenReadOnly(path, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -185,7 +184,7 @@ func testConcurrent(t *testing.T, s shared) {
 			}
 		})
 	}
-	// A few equal keys, in batches; they stay too.
+	// Insert a few equal keys in batches; they stay, too.
 	var batches sync.WaitGroup
 	batches.Add(1)
 	batch := make([]uint64, 8)
@@ -204,7 +203,7 @@ func testConcurrent(t *testing.T, s shared) {
 	var churn []uint64
 	high := slots/2 + 300
 	for i := range operations {
-		// No more often, or all wait for one lock; and not if one is under way.
+		// Not more often, or all wait for one lock; and not while one is in progress.
 		for signal, every := range map[chan struct{}]int{syncs: 50, checkpoints: 500} {
 			if i%every != 0 {
 				continue
@@ -257,8 +256,7 @@ func testConcurrent(t *testing.T, s shared) {
 	}
 }
 
-// TestUniqueOnce: of several goroutines that insert the same keys, each key is
-// added by one.
+// TestUniqueOnce: if several goroutines insert the same keys, exactly one adds each key.
 func TestUniqueOnce(t *testing.T) {
 	f, _ := newLines(t, blocked30, 500, Options{LogBytes: wal.MinBytes})
 	const keys = 5000
@@ -280,7 +278,7 @@ func TestUniqueOnce(t *testing.T) {
 		}()
 	}
 	all.Wait()
-	// Two keys of these that look the same are one.
+	// Two of these keys that look the same count as one.
 	if n := added.Load(); n > keys || n < keys-5 || f.Len() != n {
 		t.Errorf("%d of %d keys were added, the length is %d", n, keys, f.Len())
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// manyKeys is how many keys the tests of rates work with.
+// manyKeys is how many keys the rate tests use.
 func manyKeys() uint64 {
 	if testing.Short() {
 		return 300_000
@@ -20,7 +20,7 @@ func manyKeys() uint64 {
 	return 10_000_000
 }
 
-// A rateCase is an f with its b, or a rate that is asked for.
+// A rateCase is an f with its b, or a requested rate.
 type rateCase struct {
 	name string
 	opts Options
@@ -28,8 +28,8 @@ type rateCase struct {
 	goal goal   // or none
 }
 
-// A goal is what Compact is there for: bits a key, but for the head of the file, the
-// rate, and the share of second lines; each at most.
+// A goal is the purpose of Compact: bits per key, without the head of the file, the rate, and
+// the share of second lines; each is a maximum.
 type goal struct{ bits, rate, second float64 }
 
 var compactGoals = map[int]goal{13: {10.4, 0.0062, 0.08}, 14: {11.75, 0.0028, 0.08}, 16: {14.4, 0.00057, 0.08}}
@@ -39,8 +39,8 @@ func rateCases() (cases []rateCase) {
 		name := fmt.Sprintf("f=%d,b=%d", p.FingerprintBits, p.BucketSize)
 		cases = append(cases, rateCase{name, Options{FingerprintBits: p.FingerprintBits, BucketSize: p.BucketSize}, 1, goal{}})
 	}
-	// The filters of the paper (table 3): enough keys that the head of the file, 32
-	// KiB, is less than 0.01 bits of each.
+	// The filters of the paper (table 3), with so many keys that the head of the file, 32 KiB, is
+	// less than 0.01 bits per key.
 	for _, s := range []shape{newShape(layout.Packed, 12, 4), newShape(layout.SemiSorted, 13, 4)} {
 		cases = append(cases, rateCase{s.String(), Options{Layout: s.kind, FingerprintBits: s.FingerprintBits, BucketSize: s.BucketSize}, 3, goal{}})
 	}
@@ -57,12 +57,12 @@ func rateCases() (cases []rateCase) {
 	return cases
 }
 
-// TestRates bears C1 and C4 at design load: of 10 million keys none is
-// answered absent; of as many absent ones no more are answered maybe than were
-// asked for, plus three standard errors; and the prediction is not below what
-// is measured, plus as much.
+// TestRates covers C1 and C4 at design load, with 10 million keys and as many absent ones. No
+// key is answered "certainly not". The share of absent keys answered "maybe" is at most the
+// requested rate plus three standard errors, and the prediction is not below the measured rate
+// by more than that.
 func TestRates(t *testing.T) {
-	t.Parallel() // one processor is all that its lookups use
+	t.Parallel() // its lookups use only one processor
 	for _, c := range rateCases() {
 		t.Run(c.name, func(t *testing.T) {
 			r := measureRate(t, c.opts, manyKeys())
@@ -91,8 +91,7 @@ type rateResult struct {
 	stats                      Stats
 }
 
-// measureRate builds a filter of n keys and asks it for them and for as many
-// absent ones.
+// measureRate builds a filter of n keys and looks up those and as many absent ones.
 func measureRate(tb testing.TB, opts Options, n uint64) rateResult {
 	opts.Capacity = n
 	plan, err := opts.Plan()
@@ -113,12 +112,12 @@ func measureRate(tb testing.TB, opts Options, n uint64) rateResult {
 		measured: float64(wrong) / float64(n), stats: s}
 }
 
-// standardError is that of a rate measured with n absent keys.
+// standardError returns the standard error of a rate measured with n absent keys.
 func standardError(rate float64, n uint64) float64 {
 	return math.Sqrt(rate * (1 - rate) / float64(n))
 }
 
-// BenchmarkRates prints what was asked for, predicted and measured:
+// BenchmarkRates prints the requested, predicted and measured rates:
 //
 //	go test ./mmapfilter -run '^$' -bench Rates -benchtime 1x
 func BenchmarkRates(b *testing.B) {
@@ -139,9 +138,9 @@ func BenchmarkRates(b *testing.B) {
 	}
 }
 
-// fillByInserts fills a table with random items, one by one, until the first
-// that finds no slot, and gives the load then and the share of second probes
-// at a load of 95 %, or at design load if that is less.
+// fillByInserts fills a table with random items, one by one, until one finds no slot. It returns
+// the load at that point, and the share of second probes at a load of 95 %, or at design load if
+// that is less.
 func fillByInserts(tb testing.TB, s shape, lines uint64) (full, second95 float64) {
 	if second95 = 1; s.kind == layout.Blocked || s.kind == layout.Compact {
 		load := min(95, layout.DesignLoads(s.kind, s.Params).Usual)
@@ -153,15 +152,15 @@ func fillByInserts(tb testing.TB, s shape, lines uint64) (full, second95 float64
 	rng := rand.New(rand.NewPCG(uint64(s.FingerprintBits), 95))
 	for n := 0; ; n++ {
 		p.Insert(p.table.Split(rng.Uint64()))
-		// An item that goes to the stash has found no slot.
+		// An item that goes to the stash found no slot.
 		if n >= least && layout.StashLen(p.view.Stash) > 0 {
 			return float64(n) / float64(slots), second95
 		}
 	}
 }
 
-// refusedAt fills a table with random items until the first that is refused, and
-// gives the load then.
+// refusedAt fills a table with random items until one is refused, and returns the load at that
+// point.
 func refusedAt(tb testing.TB, s shape, lines uint64) float64 {
 	p := testPlacer(tb, s.kind, s.Params, lines)
 	rng := rand.New(rand.NewPCG(uint64(s.FingerprintBits), 95))
@@ -172,12 +171,12 @@ func refusedAt(tb testing.TB, s shape, lines uint64) float64 {
 	return float64(n) / float64(lines*s.slots())
 }
 
-// compactShapes are those of Compact that are measured.
+// compactShapes are the shapes of Compact to measure.
 func compactShapes() []shape {
 	return []shape{newShape(layout.Compact, 10, 84), compact13, newShape(layout.Compact, 14, 46), compact16, compact22}
 }
 
-// fillShapes are those whose loads are published.
+// fillShapes are the shapes whose loads are published.
 func fillShapes() (all []shape) {
 	for _, p := range layout.LegalParams(layout.Blocked) {
 		all = append(all, shape{layout.Blocked, p})
@@ -191,13 +190,13 @@ func fillShapes() (all []shape) {
 	return append(all, newShape(layout.SemiSorted, 8, 4), newShape(layout.SemiSorted, 13, 4), newShape(layout.SemiSorted, 32, 4))
 }
 
-// TestFill: before the first item finds no slot, a table of Blocked is 99 % full; at 95 %
-// fewer than 8 % of lookups of absent keys read a second line. A table of Compact is half a percent
-// over its design load then, and at that about 8 % read a second line. All of it holds for every f and b.
-// A table of the other layouts takes, before an insert is refused, as much as the paper says
-// (section 5.1): 50, 84, 95 and 98 % for b of 1, 2, 4 and 8.
+// TestFill: a table of Blocked is 99 % full before the first item finds no slot; at 95 %, fewer
+// than 8 % of lookups of absent keys read a second line. A table of Compact is then half a
+// percent over its design load, at which about 8 % read a second line. All of this holds for
+// every f and b. A table of the other layouts takes as much as the paper says (section 5.1)
+// before an insert is refused: 50, 84, 95 and 98 % for b of 1, 2, 4 and 8.
 func TestFill(t *testing.T) {
-	t.Parallel() // one processor is all that it uses
+	t.Parallel() // uses only one processor
 	for _, s := range fillShapes() {
 		if s.kind == layout.Packed || s.kind == layout.SemiSorted {
 			paper := map[int]float64{1: 0.50, 2: 0.84, 4: 0.95, 8: 0.98}[s.BucketSize]
@@ -217,7 +216,7 @@ func TestFill(t *testing.T) {
 	}
 }
 
-// BenchmarkFill prints them:
+// BenchmarkFill prints the loads:
 //
 //	go test ./mmapfilter -run '^$' -bench Fill -benchtime 1x
 func BenchmarkFill(b *testing.B) {
@@ -240,9 +239,9 @@ func BenchmarkFill(b *testing.B) {
 	}
 }
 
-// TestEveryFingerprint bears C1 and C4 for every layout, f and b there is: of
-// 30,000 keys none is answered absent, and of as many absent ones no more are
-// answered maybe than was promised, but for four standard errors and three keys.
+// TestEveryFingerprint covers C1 and C4 for every layout, f and b, with 30,000 keys and as many
+// absent ones. No key is answered "certainly not". The absent keys answered "maybe" are at most
+// those promised plus four standard errors and three keys.
 func TestEveryFingerprint(t *testing.T) {
 	const n = 30_000
 	for _, kind := range layout.Kinds() {

@@ -15,8 +15,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// abandon copies the files of a writer as a crash of its process would leave
-// them.
+// abandon copies the files of a writer as a crash of its process would leave them.
 func abandon(tb testing.TB, path string) (copied string) {
 	tb.Helper()
 	copied = filepath.Join(tb.TempDir(), "dead.mmf")
@@ -35,7 +34,7 @@ func abandon(tb testing.TB, path string) (copied string) {
 	return copied
 }
 
-// hashes gives n of them, the same for the same seed.
+// hashes returns n hashes. The same seed gives the same hashes.
 func hashes(seed uint64, n int) []uint64 {
 	rng := rand.New(rand.NewPCG(seed, seed))
 	h := make([]uint64, n)
@@ -63,8 +62,8 @@ func mustContain(tb testing.TB, f *Filter, hashes []uint64) {
 	}
 }
 
-// TestOpenRecovers bears C2, R3 and W6: whoever opens the file of a dead writer,
-// for reading too, finds what was done, synced or not.
+// TestOpenRecovers covers C2, R3 and W6: opening the file of a dead writer, also for reading,
+// finds all operations that returned, synced or not.
 func TestOpenRecovers(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 10_000, FingerprintBits: 12, LogBytes: 4 << 20})
 	keys := hashes(1, 6000)
@@ -98,8 +97,8 @@ func TestOpenRecovers(t *testing.T) {
 	}
 }
 
-// TestReplacedFileEndsWriter bears W9: what is committed to a file that nobody
-// can find is not acknowledged.
+// TestReplacedFileEndsWriter covers W9: a commit to a file that no longer has its name is not
+// acknowledged.
 func TestReplacedFileEndsWriter(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 100})
 	insertAll(t, f, hashes(2, 10))
@@ -121,8 +120,8 @@ func TestReplacedFileEndsWriter(t *testing.T) {
 	}
 }
 
-// TestUnseal bears W7: the first operation on a sealed file gives it another
-// identity, and its trailer counts no more; Seal makes it sealed again.
+// TestUnseal covers W7: the first operation on a sealed file gives it another identity, and its
+// trailer no longer counts; Seal seals it again.
 func TestUnseal(t *testing.T) {
 	built, path := mustBuild(t, &Options{Capacity: 5000}, numbers(0, 4000))
 	uuid := built.Stats().UUID
@@ -166,9 +165,8 @@ func TestUnseal(t *testing.T) {
 	}
 }
 
-// TestCountersMakeMaybe bears R2 where it meets a writer that died between two
-// stores: an odd counter or epoch turns "no" into "maybe", for the lines it
-// stands for and for no others.
+// TestCountersMakeMaybe covers R2 for a writer that died between two stores: an odd counter or
+// epoch turns "no" into "maybe", only for the lines that it stands for.
 func TestCountersMakeMaybe(t *testing.T) {
 	g, err := layout.NewGeometry(layout.Blocked, layout.Params{FingerprintBits: 12, BucketSize: 5}, 600)
 	if err != nil {
@@ -211,9 +209,9 @@ func TestCountersMakeMaybe(t *testing.T) {
 	}
 }
 
-// TestLookupSeesMoves bears R2: a lookup that is overtaken by a move says "maybe".
-// The writer moves the item between any two loads of the lookup: home, away, to
-// the stash and back, and the lookup never misses it.
+// TestLookupSeesMoves covers R2: a lookup overtaken by a move says "maybe". The writer moves the
+// item between any two loads of the lookup: home, away, to the stash and back. The lookup never
+// misses it.
 func TestLookupSeesMoves(t *testing.T) {
 	for _, s := range oneEach() {
 		t.Run(s.String(), func(t *testing.T) { lookupSeesMoves(t, s) })
@@ -239,8 +237,7 @@ func lookupSeesMoves(t *testing.T, s shape) {
 	}
 }
 
-// lookUpDuringMoves has a lookup overtaken by two moves, before its loads number
-// first and second.
+// lookUpDuringMoves makes two moves overtake a lookup, before its loads number first and second.
 func lookUpDuringMoves(t *testing.T, g layout.Geometry, h uint64, first, second int) {
 	table := layout.NewTable(g)
 	words := make([]uint64, (layout.OffRegion+g.RegionBytes)/8)
@@ -267,7 +264,7 @@ func lookUpDuringMoves(t *testing.T, g layout.Geometry, h uint64, first, second 
 		table.SetOverflow(l, it, s)
 		return true
 	}
-	// The item is in its second line; it comes home, and leaves again.
+	// The item is in its second line; it comes home and leaves again.
 	change(other, table.Place)
 	change(home, setOverflow)
 	moves := []func(){
@@ -288,7 +285,8 @@ func lookUpDuringMoves(t *testing.T, g layout.Geometry, h uint64, first, second 
 	}
 }
 
-// TestReaderWithoutPermission bears R3: who may not write gets ErrNeedsRecovery.
+// TestReaderWithoutPermission covers R3: a process without write permission gets
+// ErrNeedsRecovery.
 func TestReaderWithoutPermission(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 100})
 	insertAll(t, f, hashes(7, 10))
@@ -305,8 +303,8 @@ func TestReaderWithoutPermission(t *testing.T) {
 	}
 }
 
-// TestReadOnlyRefusesWrites holds every method that writes against a filter that
-// is open for reading, and against a closed one.
+// TestReadOnlyRefusesWrites calls every method that writes on a filter that is open for reading,
+// and on a closed one.
 func TestReadOnlyRefusesWrites(t *testing.T) {
 	f, _ := mustBuild(t, nil, numbers(0, 10))
 	ctx := context.Background()

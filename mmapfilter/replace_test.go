@@ -10,9 +10,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// TestBuildThroughLink replaces a file through a symbolic link in another
-// directory: what the link leads to is replaced, and nothing is left beside
-// either.
+// TestBuildThroughLink replaces a file through a symbolic link in another directory: Build
+// replaces the target of the link, and leaves nothing beside either.
 func TestBuildThroughLink(t *testing.T) {
 	_, path := mustBuild(t, nil, numbers(0, 10))
 	link := filepath.Join(t.TempDir(), "link.mmf")
@@ -38,8 +37,8 @@ func TestBuildThroughLink(t *testing.T) {
 	}
 }
 
-// TestBuildOverDeadWriter: the readers of a file whose writer died are served
-// while another one is built; a build that fails leaves what they need.
+// TestBuildOverDeadWriter: the readers of a file whose writer died are served while another one
+// is built; a failed build leaves what they need.
 func TestBuildOverDeadWriter(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 1000})
 	insertAll(t, f, hashes(8, 100))
@@ -69,8 +68,8 @@ func TestBuildOverDeadWriter(t *testing.T) {
 	mustContain(t, r, hashes(8, 100))
 }
 
-// TestMovedFileKeepsOthersLog bears W9: a writer whose file was moved does not
-// touch the log of the one that has the name now.
+// TestMovedFileKeepsOthersLog covers W9: a writer whose file was moved does not touch the log of
+// the file that now has the name.
 func TestMovedFileKeepsOthersLog(t *testing.T) {
 	a, path := mustCreate(t, &Options{Capacity: 1000})
 	insertAll(t, a, hashes(9, 100))
@@ -100,8 +99,8 @@ func TestMovedFileKeepsOthersLog(t *testing.T) {
 	mustContain(t, r, hashes(10, 100))
 }
 
-// TestMovedFileBeginsNoLog bears W9 where a writer whose file was moved begins a log: it would
-// remove, and then replace, the log of the file that has the name now.
+// TestMovedFileBeginsNoLog covers W9 for a writer that begins a log after its file was moved: it
+// would remove, and then replace, the log of the file that now has the name.
 func TestMovedFileBeginsNoLog(t *testing.T) {
 	for name, c := range map[string]struct {
 		live bool
@@ -147,8 +146,8 @@ func TestMovedFileBeginsNoLog(t *testing.T) {
 	}
 }
 
-// TestOpenBesideBeginningWriter: a reader that looks at the superblock before a
-// writer begins, and at its log afterwards, opens the file.
+// TestOpenBesideBeginningWriter: a reader that reads the superblock before a writer begins, and
+// checks for the log afterwards, opens the file.
 func TestOpenBesideBeginningWriter(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 1000})
 	f.Close()

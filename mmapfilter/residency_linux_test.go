@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// vmFlags gives the flags that the kernel keeps for the mapping of a file.
+// vmFlags returns the kernel's flags for the mapping of a file.
 func vmFlags(t *testing.T, path string) string {
 	t.Helper()
 	f, err := os.Open("/proc/self/smaps")
@@ -32,9 +32,8 @@ func vmFlags(t *testing.T, path string) string {
 	return ""
 }
 
-// TestResidencyReachesTheKernel looks at what each choice does to the mapping:
-// rr is random access, lo is locked. A file that is not sealed is always mapped
-// for random access (R4).
+// TestResidencyReachesTheKernel checks the effect of each choice on the mapping: rr is random
+// access, lo is locked. A file that is not sealed is always mapped for random access (R4).
 func TestResidencyReachesTheKernel(t *testing.T) {
 	for _, c := range []struct {
 		name           string
@@ -63,7 +62,7 @@ func TestResidencyReachesTheKernel(t *testing.T) {
 	}
 }
 
-// waitUnmapped has the mappings of closed filters go, which a collection does.
+// waitUnmapped waits until garbage collection has removed the mappings of closed filters.
 func waitUnmapped(t *testing.T, path string) {
 	t.Helper()
 	for range 1000 {
@@ -75,8 +74,8 @@ func waitUnmapped(t *testing.T, path string) {
 	t.Error("a closed filter stays mapped")
 }
 
-// TestUnsealedFileIsInSmallPages: Build leaves a file in the page cache in large pages, on some
-// systems. Once it is written to, an insert has a small one written back.
+// TestUnsealedFileIsInSmallPages: on some systems, Build leaves a file in the page cache in
+// large pages. Once the file is written to, an insert causes one small page to be written back.
 func TestUnsealedFileIsInSmallPages(t *testing.T) {
 	const inserts = 500
 	built, path := mustBuild(t, &Options{Capacity: 40_000_000, FingerprintBits: 12}, numbers(0, 2_000_000))
@@ -103,10 +102,10 @@ func TestUnsealedFileIsInSmallPages(t *testing.T) {
 	}
 }
 
-// TestWillNeedReadsAll: all of a file comes into memory, in the background.
+// TestWillNeedReadsAll: the whole file comes into memory, in the background.
 func TestWillNeedReadsAll(t *testing.T) {
 	built, path := mustBuild(t, &Options{Capacity: 90_000_000, FingerprintBits: 12}, numbers(0, 1000))
-	built.Close() // what is mapped stays in memory
+	built.Close() // mapped pages stay in memory
 	waitUnmapped(t, path)
 	file, err := os.Open(path)
 	if err != nil {

@@ -23,7 +23,7 @@ func forEachShape(t *testing.T, test func(t *testing.T, p shape)) {
 	}
 }
 
-// newLines is createLines in a directory of its own, in memory.
+// newLines is createLines in its own directory, in memory.
 func newLines(t *testing.T, p shape, lines uint64, opts Options) (f *Filter, path string) {
 	t.Helper()
 	path = filepath.Join(memoryDir(t), "filter.mmf")
@@ -32,7 +32,7 @@ func newLines(t *testing.T, p shape, lines uint64, opts Options) (f *Filter, pat
 	return f, path
 }
 
-// fill inserts random hashes until one is refused, which it gives.
+// fill inserts random hashes until one is refused, and returns that one.
 func fill(t *testing.T, f *Filter, rng *rand.Rand, m *keySet) (refused uint64) {
 	t.Helper()
 	for {
@@ -46,7 +46,7 @@ func fill(t *testing.T, f *Filter, rng *rand.Rand, m *keySet) (refused uint64) {
 	}
 }
 
-// mustHold holds a filter against its keys.
+// mustHold compares a filter with its keys.
 func mustHold(t *testing.T, f *Filter, m *keySet) {
 	t.Helper()
 	if f.Len() != uint64(len(m.hashes)) {
@@ -60,8 +60,8 @@ func mustHold(t *testing.T, f *Filter, m *keySet) {
 	m.check(t, newestState(writerOf(f)))
 }
 
-// TestEqualKeysCount bears C7: 25 equal keys, more than the buckets of most
-// layouts hold, go in one by one, survive a crash, and come out one by one.
+// TestEqualKeysCount covers C7: 25 equal keys, more than the buckets of most layouts hold, go in
+// one by one, survive a crash, and come out one by one.
 func TestEqualKeysCount(t *testing.T) {
 	forEachShape(t, func(t *testing.T, p shape) {
 		f, path := newLines(t, p, 50, Options{})
@@ -99,8 +99,8 @@ func TestEqualKeysCount(t *testing.T) {
 	})
 }
 
-// TestStashCounts bears C7 where the stash is full: a class that has an entry
-// there is still counted, up to the end of the count; then it is ErrFull.
+// TestStashCounts covers C7 for a full stash: a class that has an entry is still counted, up to
+// the maximum count; then the insert returns ErrFull.
 func TestStashCounts(t *testing.T) {
 	f, _ := newLines(t, blocked12, 3, Options{})
 	w := writerOf(f)
@@ -141,10 +141,9 @@ func TestStashCounts(t *testing.T) {
 	}
 }
 
-// TestTwins bears the reason for the order of a delete (place, P5): of keys that have the same class,
-// and each of whose homes is the alternate line of the other, deleting one never
-// makes another absent. There are other keys around them, so that the twins are
-// in all three places.
+// TestTwins covers the reason for the order of a delete (place, P5). Keys have the same class,
+// and the home of each is the alternate line of the other. Deleting one never makes the other
+// absent. Other keys surround them, so that the twins are in all three places.
 func TestTwins(t *testing.T) {
 	forEachShape(t, func(t *testing.T, p shape) {
 		rng := seeded(t, uint64(p.FingerprintBits))
@@ -162,7 +161,7 @@ func TestTwins(t *testing.T) {
 		for range 6000 {
 			h := twins[rng.IntN(len(twins))]
 			switch {
-			case rng.IntN(4) == 0: // another key comes, or one goes
+			case rng.IntN(4) == 0: // another key comes: a new one, or a copy
 				if i := rng.IntN(2 * table.SlotsPerLine() * int(table.Lines())); i < len(m.hashes) {
 					h = m.hashes[i]
 				} else {
@@ -196,11 +195,10 @@ func TestTwins(t *testing.T) {
 	})
 }
 
-// TestFull bears C3: up to ErrFull and beyond, everything that was accepted is
-// found, and a key that was refused is refused again; deleting a key makes room
-// for one.
+// TestFull covers C3: up to ErrFull and beyond, every accepted key is found, and a refused key
+// is refused again; deleting a key makes room for one.
 func TestFull(t *testing.T) {
-	t.Parallel() // one processor is all that it uses
+	t.Parallel() // uses only one processor
 	forEachShape(t, func(t *testing.T, p shape) {
 		for _, lines := range []uint64{1, 3, 40} {
 			rng := seeded(t, lines)
@@ -222,7 +220,7 @@ func TestFull(t *testing.T) {
 						refused = h
 						break
 					}
-					m.apply(change{h, 1}) // a class that is in the stash already
+					m.apply(change{h, 1}) // a class that is already in the stash
 				}
 			}
 			mustHold(t, f, &m)
@@ -251,10 +249,10 @@ func TestFull(t *testing.T) {
 	})
 }
 
-// TestDeletesDrainTheStash: when a share of the keys of a full filter is deleted,
-// what is in the stash finds room in the lines; nothing is lost.
+// TestDeletesDrainTheStash: when some keys of a full filter are deleted, the items of the stash
+// find room in the lines; nothing is lost.
 func TestDeletesDrainTheStash(t *testing.T) {
-	t.Parallel() // one processor is all that it uses
+	t.Parallel() // uses only one processor
 	forEachShape(t, func(t *testing.T, p shape) {
 		rng := seeded(t, 5)
 		f, path := newLines(t, p, p.lines(200), Options{})
@@ -287,8 +285,8 @@ func TestDeletesDrainTheStash(t *testing.T) {
 	})
 }
 
-// TestDeletesBesideADamagedStash: what a damaged stash has is never moved into a line. Neither
-// it nor the deletes that make room lose anything else, and none panics.
+// TestDeletesBesideADamagedStash: damaged stash entries never move into a line. Neither they nor
+// the deletes that make room lose anything else, and nothing panics.
 func TestDeletesBesideADamagedStash(t *testing.T) {
 	type words = [2]uint64
 	for name, damage := range map[string]func(place uint64, entry words) (uint64, words){
@@ -301,7 +299,7 @@ func TestDeletesBesideADamagedStash(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			forEachShape(t, func(t *testing.T, p shape) {
 				if p.FingerprintBits == 32 && name == "no fingerprint" {
-					return // every one is
+					return // every value is a fingerprint
 				}
 				rng := seeded(t, 1)
 				f, path := newLines(t, p, p.lines(20), Options{LogBytes: wal.MinBytes})
@@ -356,25 +354,23 @@ func TestDeletesBesideADamagedStash(t *testing.T) {
 	}
 }
 
-// A client does the operations of a stream in their order, each SyncAt with its
-// place in the stream, and begins again after a crash where DurableSeq and
-// DurableOps say. It remembers what came of each insert, since a key that was
-// refused must not be deleted.
+// A client runs the operations of a stream in order, each SyncAt with its position in the
+// stream. After a crash it resumes where DurableSeq and DurableOps say. It remembers the result
+// of each insert, since a refused key must not be deleted.
 type client struct {
 	stream  []clientStep
-	refused []bool // inserts, by their place
-	done    []int  // places of the operations since the last SyncAt
+	refused []bool // inserts, by position
+	done    []int  // positions of the operations since the last SyncAt
 	at      int
 }
 
-// A clientStep is an insert of a hash, or the delete of what an earlier step inserted.
+// A clientStep is an insert of a hash, or the delete of a hash that an earlier step inserted.
 type clientStep struct {
 	hash     uint64
 	inserted int // the earlier step, or -1
 }
 
-// newStream makes a stream in which a third are deletes. Keys are equal, twins,
-// or neither.
+// newStream makes a stream of which a third are deletes. Keys are equal, twins, or neither.
 func newStream(t *testing.T, rng *rand.Rand, table layout.Table, n int) (stream []clientStep) {
 	var pool []uint64
 	values := uint32(1)<<min(table.Params().FingerprintBits, 31) - 1
@@ -402,7 +398,7 @@ func newStream(t *testing.T, rng *rand.Rand, table layout.Table, n int) (stream 
 	return stream
 }
 
-// do does the next operation.
+// do runs the next operation.
 func (c *client) do(t *testing.T, f *Filter) {
 	s := c.stream[c.at]
 	switch {
@@ -424,7 +420,7 @@ func (c *client) do(t *testing.T, f *Filter) {
 	c.at++
 }
 
-// resume goes back to what the file has.
+// resume goes back to the last durable operation.
 func (c *client) resume(t *testing.T, seq, ops uint64, noted int) (lost int) {
 	if seq != uint64(noted) || ops > uint64(len(c.done)) {
 		t.Fatalf("%d + %d are durable, of %d + %d", seq, ops, noted, len(c.done))
@@ -437,7 +433,7 @@ func (c *client) resume(t *testing.T, seq, ops uint64, noted int) (lost int) {
 	return lost
 }
 
-// held is what the filter must hold before the next operation.
+// held returns what the filter must hold before the next operation.
 func (c *client) held(table layout.Table) keySet {
 	m := newKeySet(table)
 	for i, s := range c.stream[:c.at] {
@@ -450,11 +446,11 @@ func (c *client) held(table layout.Table) keySet {
 	return m
 }
 
-// TestClientResumes bears C1 and C2 for a client that goes on after each of many
-// crashes: it loses nothing and does nothing twice. Half of the crashes are
-// kills, half cut off a part of the log that was not synced.
+// TestClientResumes covers C1 and C2 for a client that continues after each of many crashes: it
+// loses nothing and does nothing twice. Half of the crashes are kills; the others cut off a part
+// of the log that was not synced.
 func TestClientResumes(t *testing.T) {
-	t.Parallel() // one processor is all that it uses
+	t.Parallel() // uses only one processor
 	forEachShape(t, func(t *testing.T, p shape) {
 		seeds := uint64(4)
 		if testing.Short() {

@@ -14,9 +14,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// A cachedFile is a file with what the page cache has of it and what the disk has. A sync that
-// fails writes none of the words that were stored to, or every other one, and counts all of
-// them as written.
+// A cachedFile is a file with separate contents in the page cache and on the disk. A sync that
+// fails writes none of the stored words, or every other one, and counts all of them as written.
 type cachedFile struct {
 	*tabletest.File
 	volume *cachedVolume
@@ -47,7 +46,8 @@ func (f *cachedFile) Sync() error {
 	return nil
 }
 
-// A cachedVolume is a volume in the heap of which one sync fails, of the filter file or of a log.
+// A cachedVolume is a volume in the heap of which one sync fails, of the filter file or of a
+// log.
 type cachedVolume struct {
 	*tabletest.Volume
 	file           *cachedFile
@@ -63,7 +63,7 @@ func newCachedVolume(t *testing.T, failing int, half bool) *cachedVolume {
 
 func (v *cachedVolume) Filter() recovery.File { return v.file }
 
-// A countedLog has no disk: nothing here loses power while there is one.
+// A countedLog has no disk: no power is lost here while there is a log.
 type countedLog struct {
 	recovery.File
 	volume *cachedVolume
@@ -89,10 +89,10 @@ func (v *cachedVolume) OpenLog(name recovery.LogName) (recovery.File, error) {
 	return countedLog{f, v}, nil
 }
 
-// TestSealStoresWhatIsInTheCache bears W6 and F13 where a sync has failed before: the
-// checksums of a sealed file are over what the cache shows, so the disk must have all of it,
-// the words of the runtime page too, which are in no log. Each sync of a life fails in turn;
-// the filter is opened again, on the same cache, and sealed.
+// TestSealStoresWhatIsInTheCache covers W6 and F13 after a failed sync. The checksums of a
+// sealed file are over the contents of the cache, so the disk must have all of it, including the
+// words of the runtime page, which are in no log. Each sync of a life fails in turn; the filter
+// is opened again, on the same cache, and sealed.
 func TestSealStoresWhatIsInTheCache(t *testing.T) {
 	for _, half := range []bool{false, true} {
 		failing := 1
@@ -156,8 +156,8 @@ func sealAfterFailure(t *testing.T, v *cachedVolume) bool {
 			t.Fatalf("after sync %d had failed, word %d of the file is %#x in the cache, and %#x on the disk", v.failing, word, cache, disk)
 		}
 	}
-	// After a loss of power a copy of the superblock may be cut short, until somebody opens
-	// the file for writing.
+	// After a power loss a superblock copy may be cut short until a process opens the file for
+	// writing.
 	copy(v.file.Mem, v.file.disk)
 	if _, err := open(); err != nil {
 		t.Errorf("after sync %d and a loss of power: %v", v.failing, err)

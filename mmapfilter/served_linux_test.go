@@ -23,15 +23,15 @@ func served(t *testing.T, path string) bool {
 	return is
 }
 
-// TestLockedIsNotServed bears R3: a process that has the lock of a dead writer's file, and has
-// not begun to recover it, makes the file no fit one to read. After a power loss the mapping
-// may lack keys that only the log has, and the epoch is still even.
+// TestLockedIsNotServed covers R3: while a process has locked a dead writer's file but not begun
+// to recover it, readers must not use the file. After a power loss the mapping may lack keys
+// that only the log has, and the epoch is still even.
 func TestLockedIsNotServed(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 1000})
 	keys := hashes(8, 100)
 	insertAll(t, f, keys)
 	dead := abandon(t, path)
-	files, err := recovery.OpenFiles(dead) // takes the lock, and no more
+	files, err := recovery.OpenFiles(dead) // only takes the lock
 	if err != nil {
 		t.Fatal(err)
 	}

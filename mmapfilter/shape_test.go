@@ -6,7 +6,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A shape is a tabletest.Shape that filters are made of.
+// A shape is a tabletest.Shape to make filters of.
 type shape struct {
 	kind layout.Kind
 	layout.Params
@@ -28,8 +28,8 @@ var (
 	compact16 = newShape(layout.Compact, 16, 38)
 	compact22 = newShape(layout.Compact, 22, 24)
 
-	// lookShapes are those whose single lookups differ: of Compact those of remainders of a byte at
-	// most, of more, and of slots that do not all get into the words of a register.
+	// lookShapes are the shapes whose single lookups differ: in Compact, with remainders of at most
+	// a byte, with longer ones, and with slots that do not all fit in the words of a register.
 	lookShapes = []shape{blocked12, compact13, compact16, compact22}
 )
 
@@ -45,7 +45,7 @@ func shapesOf(tables []tabletest.Shape) (all []shape) {
 
 var anyBucket = tabletest.AnyBucket
 
-// planned gives the plan of a filter of so many lines.
+// planned returns the plan of a filter with that many lines.
 func (s shape) planned(tb rapid.TB, lines uint64, opts Options) (Plan, Options) {
 	tb.Helper()
 	opts.Layout, opts.FingerprintBits, opts.BucketSize = s.kind, s.FingerprintBits, s.BucketSize

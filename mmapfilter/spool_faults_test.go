@@ -15,20 +15,20 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/fault"
 )
 
-// A spoolRun is a Build of which a write to a temporary file may fail.
+// A spoolRun is a Build in which a write to a temporary file may fail.
 type spoolRun struct {
 	opts Options
 	keys uint64
 }
 
-// run has the n-th write fail; none if n is 0. It gives the stage of each write there was,
-// and the error of Build.
+// run makes the n-th write fail, or none if n is 0. It returns the stage of each write, and the
+// error of Build.
 func (r spoolRun) run(t *testing.T, path string, n int) (stages []string, err error) {
 	var mu sync.Mutex
 	stage := ""
 	o := r.opts.withDefaults()
 	o.Workers = max(r.opts.Workers, 1)
-	o.MemoryBudget = int64(o.Workers) << 16 // less than Build takes, so that few keys fill it
+	o.MemoryBudget = int64(o.Workers) << 16 // less than Build accepts, so that few keys fill it
 	o.Progress = func(name string, _, _ uint64) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -50,7 +50,7 @@ func (r spoolRun) run(t *testing.T, path string, n int) (stages []string, err er
 	return stages, err
 }
 
-// check has the n-th write fail, and reports whether there were so many. If not, it looks at
+// check makes the n-th write fail and reports whether there were that many. If not, it checks
 // the filter instead.
 func (r spoolRun) check(t *testing.T, path string, n int) bool {
 	t.Helper()
@@ -81,15 +81,15 @@ func (r spoolRun) check(t *testing.T, path string, n int) bool {
 	return true
 }
 
-// TestFailEverySpoolWrite makes writes to the temporary files of Build fail, one at a time,
-// the last one of each flush too: the error of Build is that of the write, and nothing is
-// left.
+// TestFailEverySpoolWrite makes the writes to the temporary files of Build fail, one at a time,
+// including the last one of each flush. Build returns the error of the write, and leaves nothing
+// behind.
 //
 //	go test -tags faults ./mmapfilter -run FailEverySpoolWrite -v
 func TestFailEverySpoolWrite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	t.Run("every size", func(t *testing.T) {
-		// From no write at all to blocks that a flush fills, with anything left over.
+		// From no write at all to blocks that a flush fills, with any remainder.
 		var writes []int
 		for keys := uint64(2000); keys < 6000; keys += 83 {
 			for _, opts := range []Options{{}, {Capacity: keys}, {Distinct: true}, {Workers: 2}} {
@@ -128,8 +128,8 @@ func TestFailEverySpoolWrite(t *testing.T) {
 	}
 }
 
-// TestBuildStopsReading: when a write has failed, no more keys are asked for than are on their
-// way: a stream of hours is not read to its end for nothing.
+// TestBuildStopsReading: after a failed write, Build asks only for keys already on their way. It
+// does not read a stream of hours to its end for nothing.
 func TestBuildStopsReading(t *testing.T) {
 	const most = 10_000_000
 	for _, workers := range []int{1, 3} {

@@ -12,8 +12,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// TestVar reads the stats of a filter where a monitor would: as the JSON of a
-// published variable, which follows the filter until it is closed and after.
+// TestVar reads the stats of a filter as a monitor would: as the JSON of a published variable,
+// which follows the filter until it is closed and afterwards.
 func TestVar(t *testing.T) {
 	f, _ := mustCreate(t, &Options{Capacity: 1000})
 	var v expvar.Var = f.Var()
@@ -57,8 +57,8 @@ func TestVar(t *testing.T) {
 	}
 }
 
-// TestTheSeedIsInNoJSON: neither the stats of a filter and of a follower, as they are
-// or published, nor any other name shows the seed, in decimal or in hex.
+// TestTheSeedIsInNoJSON: the stats of a filter and of a follower, direct or published, do not
+// show the seed under any name, in decimal or in hex.
 func TestTheSeedIsInNoJSON(t *testing.T) {
 	const seed = 0xfeedfacecafebeef
 	f, path := mustBuild(t, &Options{Seed: seed}, numbers(0, 100))
@@ -90,7 +90,7 @@ func TestTheSeedIsInNoJSON(t *testing.T) {
 	}
 }
 
-// TestFillOfNothing: a filter that was built of no keys was sized for none.
+// TestFillOfNothing: a filter built from no keys is sized for none.
 func TestFillOfNothing(t *testing.T) {
 	f, path := mustBuild(t, nil, numbers(0, 0))
 	if s := f.Stats(); s.Cap != 0 || s.Fill != 0 {
@@ -109,9 +109,9 @@ func TestFillOfNothing(t *testing.T) {
 	}
 }
 
-// TestEstimatedRateOfBuilt: Build sends items away that share overflow bits, and these
-// then tell of too few. The estimate has all of them, but for half a percent, and not
-// many more.
+// TestEstimatedRateOfBuilt: Build sends away items that share overflow bits, and the bits then
+// indicate too few items. The estimate includes them all, within half a percent, and not many
+// more.
 func TestEstimatedRateOfBuilt(t *testing.T) {
 	for _, s := range []shape{blocked12, compact13} {
 		const n = 300_000
@@ -135,7 +135,7 @@ func TestEstimatedRateOfBuilt(t *testing.T) {
 	}
 }
 
-// TestEstimatedRateOfHalf: the sample is of lines all over the file: where every key is in the
+// TestEstimatedRateOfHalf: the sample covers lines all over the file. If every key is in the
 // upper half of the lines, the estimate is of both halves.
 func TestEstimatedRateOfHalf(t *testing.T) {
 	const n = 400_000
@@ -161,8 +161,8 @@ func TestEstimatedRateOfHalf(t *testing.T) {
 	}
 }
 
-// TestWriterClosesMeanwhile: a writer that closes its file between a look at the superblock and
-// a look at the lock has not died.
+// TestWriterClosesMeanwhile: a writer that closes its file between a read of the superblock and
+// a check of the lock has not died.
 func TestWriterClosesMeanwhile(t *testing.T) {
 	w, path := mustCreate(t, &Options{Capacity: 1000})
 	if err := errors.Join(w.InsertHash(spread(0)), w.Sync()); err != nil {

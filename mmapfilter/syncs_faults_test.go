@@ -11,9 +11,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/fault"
 )
 
-// TestSyncsOfTheFirstMutation bears W7: opening for writing writes nothing and
-// creates nothing, whatever the file was left as; the first mutation costs a few
-// syncs, and the ones after it none.
+// TestSyncsOfTheFirstMutation covers W7: opening for writing writes and creates nothing,
+// whatever the state of the file; the first change costs a few syncs, and later ones none.
 //
 //	go test -tags faults ./mmapfilter -run SyncsOfTheFirst -v
 func TestSyncsOfTheFirstMutation(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// mustClean makes a sealed file one that was written to and closed.
+// mustClean turns a sealed file into one that was written to and closed.
 func mustClean(t *testing.T, path string) layout.Geometry {
 	t.Helper()
 	f, head, err := recovery.OpenFile(path)
@@ -35,8 +35,8 @@ func mustClean(t *testing.T, path string) layout.Geometry {
 	return head.Geometry
 }
 
-// TestVerifyWhileItIsWritten: a file that is not closed is busy as long as its writer lives,
-// and to be recovered after.
+// TestVerifyWhileItIsWritten: a file that is not closed is busy while its writer lives, and
+// needs recovery afterwards.
 func TestVerifyWhileItIsWritten(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 1000})
 	insertAll(t, f, hashes(8, 100))
@@ -48,8 +48,8 @@ func TestVerifyWhileItIsWritten(t *testing.T) {
 	}
 }
 
-// TestVerifyOfACleanFileCutShort: a file without checksums that is cut short while its lines
-// are read is damaged where a line is missing, and not in its count of keys.
+// TestVerifyOfACleanFileCutShort: if a file without checksums is cut short while its lines are
+// read, the damage is the missing line, not the count of keys.
 func TestVerifyOfACleanFileCutShort(t *testing.T) {
 	_, path := mustBuild(t, nil, numbers(0, 100_000))
 	g := mustClean(t, path)
@@ -68,9 +68,9 @@ func TestVerifyOfACleanFileCutShort(t *testing.T) {
 	}
 }
 
-// TestVerifySaysItOnce: one byte is one damage. A line that cannot be is damage of its chunk
-// where that has a checksum, and what a damaged table of checksums says of chunks is nothing.
-// Several are in the order of the file, whatever was read first.
+// TestVerifySaysItOnce: one changed byte is one damage. A line that breaks a rule counts as
+// damage of its chunk if that has a checksum, and a damaged checksum table says nothing about
+// chunks. Damage is listed in the order of the file, whatever was read first.
 func TestVerifySaysItOnce(t *testing.T) {
 	_, path := mustBuild(t, &Options{FingerprintBits: 8}, numbers(0, 3000)) // with bits that no slot uses
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -119,7 +119,7 @@ func TestVerifySaysItOnce(t *testing.T) {
 	}
 }
 
-// TestVerifyListsSoMuch: of much damage, the report has as many as it says.
+// TestVerifyListsSoMuch: if there is much damage, the report lists as much as it promises.
 func TestVerifyListsSoMuch(t *testing.T) {
 	v := &verification{report: new(Report)}
 	for i := range int64(2 * maxDamage) {

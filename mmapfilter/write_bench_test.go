@@ -23,9 +23,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// What is compared here takes turns in rounds, and of the rounds the median is
-// reported: the machine may have other things to do. Each benchmark has its own
-// rounds, whatever -benchtime says.
+// The things compared here take turns in rounds, and the median of the rounds is reported, since
+// the machine may have other work. Each benchmark has its own rounds, whatever -benchtime says.
 
 // A series is the durations of the rounds of one thing.
 type series []time.Duration
@@ -36,7 +35,7 @@ func (s series) median() float64 {
 	return float64(d[len(d)/2])
 }
 
-// timed adds what f takes to the series.
+// timed adds the duration of f to the series.
 func (s *series) timed(b *testing.B, f func() error) {
 	b.Helper()
 	begun := time.Now()
@@ -59,8 +58,8 @@ func once(b *testing.B, name string, f func(b *testing.B)) {
 	})
 }
 
-// directories gives one in memory and one on a disk; the first is "" where the
-// system has none.
+// directories returns a directory in memory and one on a disk; the former is "" if the system
+// has none.
 func directories(b *testing.B) map[string]string {
 	dirs := map[string]string{"disk": b.TempDir(), "tmpfs": memoryDir(b)}
 	for kind, dir := range dirs {
@@ -72,11 +71,11 @@ func directories(b *testing.B) map[string]string {
 	return dirs
 }
 
-// A mount is the file system that a path is on.
+// A mount is the file system of a path.
 type mount struct{ kind, device string }
 
-// fileSystem finds it in the list of the kernel: the one whose mount point is the
-// longest prefix. It is empty on systems that have no such list.
+// fileSystem finds the file system in the kernel's list: the one whose mount point is the
+// longest prefix. It returns a zero mount if the system has no such list.
 func fileSystem(path string) (m mount) {
 	f, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
@@ -100,8 +99,8 @@ func fileSystem(path string) (m mount) {
 	return m
 }
 
-// sectorBytes is how much the kernel has written to the device of a file system,
-// for whomever; 0 where it does not say.
+// sectorBytes returns how much the kernel has written to the device of a file system, for all
+// processes; 0 if the kernel does not say.
 func (m mount) sectorBytes() int64 {
 	data, err := os.ReadFile("/sys/dev/block/" + m.device + "/stat")
 	if fields := strings.Fields(string(data)); err == nil && len(fields) > 6 {
@@ -111,9 +110,9 @@ func (m mount) sectorBytes() int64 {
 	return 0
 }
 
-// dirtiedBytes is how much this process has made the kernel write, sooner or
-// later: a page, or the whole of a larger folio, counts when it gets dirty. 0
-// where the kernel does not say.
+// dirtiedBytes returns how much this process has made the kernel write, sooner or later: a page,
+// or the whole of a larger folio, counts when it becomes dirty. It returns 0 if the kernel does
+// not say.
 func dirtiedBytes() (n int64) {
 	data, _ := os.ReadFile("/proc/self/io")
 	if _, after, ok := strings.Cut(string(data), "\nwrite_bytes: "); ok {
@@ -134,7 +133,7 @@ func newLoadedTable(b *testing.B, p shape, lines uint64) *loadedTable {
 	return &loadedTable{testPlacer(b, p.kind, p.Params, lines), 0, rand.New(rand.NewPCG(lines, 1))}
 }
 
-// load inserts up to a share of the slots.
+// load inserts until the given share of the slots is in use.
 func (t *loadedTable) load(b *testing.B, share float64) {
 	for slots := t.table.Lines() * uint64(t.table.SlotsPerLine()); float64(t.items) < share*float64(slots); t.items++ {
 		if !t.Insert(t.table.Split(t.rng.Uint64())) {
@@ -143,9 +142,8 @@ func (t *loadedTable) load(b *testing.B, share float64) {
 	}
 }
 
-// file makes a file that is closed and holds the same. It is stored through a
-// mapping, a page at a time, so that the pages of the cache are small ones, as
-// those of a file that inserts have filled.
+// file makes a closed file with the same contents. It stores them through a mapping, a page at a
+// time, so that the page cache has small pages, as for a file that inserts have filled.
 func (t *loadedTable) file(b *testing.B, dir string) (path string) {
 	path = filepath.Join(dir, fmt.Sprintf("filter.%d", time.Now().UnixNano()))
 	createLines(b, path, shape{t.table.Kind(), t.table.Params()}, t.table.Lines(), Options{}).Close()
@@ -182,7 +180,7 @@ func (t *loadedTable) file(b *testing.B, dir string) (path string) {
 // A timedVolume measures the syncs of its logs.
 type timedVolume struct {
 	*recovery.Files
-	filter recovery.File // in place of the file, if not nil
+	filter recovery.File // replaces the file, if not nil
 	syncs  int
 	spent  time.Duration
 }
@@ -216,9 +214,9 @@ func (v *timedVolume) Filter() recovery.File {
 	return v.Files.Filter()
 }
 
-// openTimed is openLive with a timedVolume, and no commits but those asked for.
-// Every page of the file has been stored to when it returns: what a first store
-// after a checkpoint costs is the business of BenchmarkCheckpoint.
+// openTimed is openLive with a timedVolume, and commits only on request. It stores to every page
+// of the file before it returns: BenchmarkCheckpoint measures the cost of a first store after a
+// checkpoint.
 func openTimed(b *testing.B, path string, logBytes int64) (*Filter, *timedVolume) {
 	files, err := recovery.OpenFiles(path)
 	if err != nil {
@@ -244,17 +242,17 @@ func openTimed(b *testing.B, path string, logBytes int64) (*Filter, *timedVolume
 	return f, v
 }
 
-// A round is shorter than what a scheduler gives a process at a time, so
-// that in most rounds nobody else has had the processor.
+// A round is shorter than a scheduler's time slice, so that most rounds have the processor to
+// themselves.
 const roundInserts = 1024
 
-// What -short makes small: that a benchmark still runs is seen there, and no figure.
+// With -short these are small: that shows only that a benchmark still runs.
 var (
 	commitEvery = 65_536
 	manyLines   = uint64(2 << 20) // 128 MiB, beyond every cache
 )
 
-// small gives the second value in a short run.
+// small returns its second argument in a short run, and otherwise its first.
 func small[T any](usual, short T) T {
 	if testing.Short() {
 		return short
@@ -264,19 +262,17 @@ func small[T any](usual, short T) T {
 
 func shrink() { commitEvery, manyLines = small(commitEvery, 1024), small(manyLines, 1<<14) }
 
-// BenchmarkInsertLogged inserts into a filter of 128 MiB, f=12, with a Sync every
-// 65,536, and beside it into a table in the heap by the same placer, without log,
-// commit or pending table. Both begin with the same items; what is measured are
-// the last percent before a load and the first one after it. %direct is the rate
-// of the first as a share of that of the second.
+// BenchmarkInsertLogged inserts into a filter of 128 MiB, f=12, with a Sync every 65,536, and
+// for comparison into a table in the heap with the same placer, without log, commit or pending
+// table. Both start with the same items; measured are the last percent before a load and the
+// first one after it. %direct is the rate of the filter as a share of that of the table.
 //
-// A loop of the second kind waits for the memory of several inserts at once; one
-// in which every insert takes and gives back a lock, as inserts that any goroutine
-// may make must, does not. So there is a third kind, the second with a lock:
-// %locked is the share with respect to that.
+// A loop over the table waits for the memory of several inserts at once. A loop in which every
+// insert takes and releases a lock, as inserts from any goroutine must, does not. So there is a
+// third kind, the table with a lock; %locked is the share relative to that.
 //
-// The log is so large that there is hardly a checkpoint. fdatasync is the part of
-// the time of a Sync that is spent in that call, per insert.
+// The log is so large that there is hardly a checkpoint. fdatasync is the part of the time of a
+// Sync spent in that call, per insert.
 //
 //	go test ./mmapfilter -run '^$' -bench InsertLogged
 func BenchmarkInsertLogged(b *testing.B) {
@@ -300,10 +296,9 @@ func BenchmarkInsertLogged(b *testing.B) {
 				defer f.Close()
 				same := newLoadedTable(b, blocked12, manyLines)
 				copy(same.view.Region, t.view.Region)
-				// The tables in the heap would keep the collector from
-				// running: pending words would get fresh memory, with
-				// a page fault for every 4 KiB. A process that has the
-				// filter alone uses its memory again and again.
+				// The tables in the heap would keep the collector from running: pending words would
+				// get fresh memory, with a page fault for every 4 KiB. A process that has only the
+				// filter reuses its memory again and again.
 				defer debug.SetGCPercent(debug.SetGCPercent(5))
 				runtime.GC()
 				var mu sync.Mutex
@@ -361,9 +356,10 @@ func BenchmarkInsertLogged(b *testing.B) {
 	}
 }
 
-// BenchmarkInsertBatch inserts keys of 16 bytes into two filters of 128 MiB, one by one into one, 1,024
-// with a call into the other, in turns: the mean of their medians, as one file may lie in slower memory.
-// x/insert says how much faster a batch is; x/sync says it with the Sync every 65,536 keys in both.
+// BenchmarkInsertBatch inserts keys of 16 bytes into two filters of 128 MiB, one by one into one
+// and 1,024 per call into the other, in turns. It reports the mean of their medians, as one file
+// may lie in slower memory. x/insert says how much faster a batch is; x/sync includes the Sync
+// every 65,536 keys in both.
 //
 //	go test ./mmapfilter -run '^$' -bench InsertBatch
 func BenchmarkInsertBatch(b *testing.B) {
@@ -416,17 +412,17 @@ func BenchmarkInsertBatch(b *testing.B) {
 	}
 }
 
-// A commitCost is what commits cost.
+// A commitCost is the cost of commits.
 type commitCost struct {
 	appended int64 // bytes of log
-	rounded  int64 // likewise, each commit in pages of 4 KiB
+	rounded  int64 // the same, with each commit rounded up to pages of 4 KiB
 	dirtied  int64 // bytes that the process has made the kernel write
-	device   int64 // bytes that reached the disk, others' among them
+	device   int64 // bytes that reached the disk, including those of others
 	syncs    int
 }
 
-// measureCommits makes commits of n inserts each. The lines are in the heap, so
-// that nothing but the log is written.
+// measureCommits makes commits of n inserts each. The lines are in the heap, so that only the
+// log is written.
 func measureCommits(tb testing.TB, dir string, n, commits int) (c commitCost) {
 	path := filepath.Join(dir, fmt.Sprintf("filter.%d.%d", n, commits))
 	createLines(tb, path, blocked12, 100<<10, Options{}).Close()
@@ -443,7 +439,7 @@ func measureCommits(tb testing.TB, dir string, n, commits int) (c commitCost) {
 			tb.Fatal(err)
 		}
 	}
-	insert() // makes the log
+	insert() // creates the log
 	if err := w.Sync(false, 0); err != nil {
 		tb.Fatal(err)
 	}
@@ -472,9 +468,8 @@ func measureCommits(tb testing.TB, dir string, n, commits int) (c commitCost) {
 	return c
 }
 
-// TestCommitWritesLittle bears W2: a commit writes the pages that it has appended
-// to. A log in large folios, as a long write leaves one in the page cache, wrote
-// 1 MiB with every commit.
+// TestCommitWritesLittle covers W2: a commit writes only the pages that it appended to. If a
+// long write leaves the log in large folios in the page cache, every commit would write 1 MiB.
 func TestCommitWritesLittle(t *testing.T) {
 	dir := t.TempDir()
 	if on := fileSystem(dir); runtime.GOOS != "linux" || on.kind == "tmpfs" || on.kind == "" {

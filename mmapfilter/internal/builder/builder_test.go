@@ -12,9 +12,8 @@ import (
 
 const minBudget = 1 << 20 // bytes
 
-// configOf returns how to build a filter of a shape, without a limit on keys. Build must
-// place them all up to the usual design load, or a lower one if the stash would not
-// suffice.
+// configOf returns a Config for a filter of a shape, without a limit on keys. Build must place
+// all keys up to the usual design load, or a lower one if the stash would not suffice.
 func configOf(s tabletest.Shape) Config {
 	return Config{
 		Seed:         1,
@@ -36,8 +35,8 @@ func configOf(s tabletest.Shape) Config {
 	}
 }
 
-// spilling is how to build a filter so that hashes go to a temporary file if there are
-// more than about 40,000 keys.
+// spilling returns a Config with which hashes go to a temporary file if there are more than
+// about 40,000 keys.
 func spilling() Config {
 	c := configOf(tabletest.New(layout.Blocked, 12, 5))
 	c.MemoryBudget = minBudget
@@ -54,8 +53,8 @@ func newTestDraft(tb testing.TB) *recovery.Draft {
 	return d
 }
 
-// TestChecksItself: a key that was lost on the way, a line that cannot be and a stash
-// entry that nothing leads to are errors, not a file.
+// TestChecksItself: a lost key, a line that breaks a rule and a stash entry that no lookup
+// reaches make Build fail.
 func TestChecksItself(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil func(b *builder)

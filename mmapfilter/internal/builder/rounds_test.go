@@ -13,8 +13,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// buildHashes takes the steps of Build with hashes in place of keys. It returns the
-// builder, whose draft is there until the test ends, and the bytes that it stored.
+// buildHashes runs the steps of Build with hashes in place of keys. It returns the builder,
+// whose draft exists until the test ends, and the bytes that it stored.
 func buildHashes(t *testing.T, c Config, hashes []uint64) (b *builder, stored []byte, err error) {
 	b = &builder{Config: c, draft: newTestDraft(t)}
 	defer b.close()
@@ -40,9 +40,9 @@ func buildHashes(t *testing.T, c Config, hashes []uint64) (b *builder, stored []
 	return b, bytes.Clone(b.draft.Data[layout.OffRuntime:b.plan.Geometry.OffTable]), nil
 }
 
-// TestBuildOfAnyHashes: whatever the hashes are, however many for the capacity, and in
-// whatever order and with how many workers they come, all are in the file, and those that
-// are away from home have their overflow bits there; or it is full.
+// TestBuildOfAnyHashes: for any hashes, any number of them relative to the capacity, any order
+// and any number of workers, all are in the file, and items away from home have their overflow
+// bits there; or the file is full.
 func TestBuildOfAnyHashes(t *testing.T) {
 	all := tabletest.Shapes()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -96,8 +96,8 @@ func TestBuildOfAnyHashes(t *testing.T) {
 	})
 }
 
-// TestRounds: they end where no more room is to be had, and not before: of a full
-// Packed with two slots a bucket, which takes the most rounds, a few items are left.
+// TestRounds: the rounds end when there is no more room to gain, and not before. In a full
+// Packed with two slots per bucket, which takes the most rounds, a few items are left.
 func TestRounds(t *testing.T) {
 	random := make([]uint64, 2_000_000)
 	rng := rand.New(rand.NewPCG(9, 9))

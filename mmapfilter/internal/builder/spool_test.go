@@ -14,13 +14,13 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// A spoolLoss is something that happens to what a spool holds.
+// A spoolLoss is a loss of something that a spool holds.
 type spoolLoss struct {
 	do  func(t *testing.T, s *spool)
 	err error // that Build must give; nil for any
 }
 
-// spoolLosses are those that Build must notice.
+// spoolLosses are the losses that Build must notice.
 var spoolLosses = map[string]spoolLoss{
 	"a chunk in memory": {do: func(t *testing.T, s *spool) {
 		p := inMemory(s)
@@ -59,7 +59,7 @@ var spoolLosses = map[string]spoolLoss{
 	}},
 }
 
-// inMemory gives a partition with a chunk in memory, and inFile one with a chunk in the file.
+// inMemory returns a partition with a chunk in memory, and inFile one with a chunk in the file.
 func inMemory(s *spool) *spoolPart {
 	return partWith(s, func(p *spoolPart) int { return len(p.chunks) })
 }
@@ -89,9 +89,9 @@ func rewriteSpan(t *testing.T, s *spool, change func(chunk []uint64)) {
 	}
 }
 
-// TestBuildMissesWhatItLost: hashes that go missing between the sequence and the lines,
-// or that a temporary file does not give back as they were, are an error. What Build holds
-// the lines against is how many keys came, and not how many it still had later.
+// TestBuildMissesWhatItLost: hashes that go missing between the sequence and the lines, or that
+// a temporary file does not return unchanged, are an error. Build compares the lines with the
+// number of keys that the sequence gave, not with a later count.
 func TestBuildMissesWhatItLost(t *testing.T) {
 	for name, loss := range spoolLosses {
 		for _, distinct := range []bool{false, true} {
@@ -109,8 +109,8 @@ func TestBuildMissesWhatItLost(t *testing.T) {
 	}
 }
 
-// buildWithLoss takes the steps of Build up to the superblocks, with something lost
-// when all keys have come.
+// buildWithLoss runs the steps of Build up to the superblocks, and loses something after the
+// last key.
 func buildWithLoss(t *testing.T, loss spoolLoss, distinct bool, capacity uint64) error {
 	t.Helper()
 	c := spilling()
@@ -131,8 +131,8 @@ func buildWithLoss(t *testing.T, loss spoolLoss, distinct bool, capacity uint64)
 	return b.fromSpool(context.Background())
 }
 
-// TestKeysThatWereNotRead: where a worker has stopped the sequence, what came is not all
-// there is, whatever the worker says itself.
+// TestKeysThatWereNotRead: if a worker stops the sequence, not all keys were read, whatever the
+// worker itself returns.
 func TestKeysThatWereNotRead(t *testing.T) {
 	b := &builder{Config: spilling()}
 	full, empty := make(chan *parcel, 1), make(chan *parcel, 2)
@@ -149,8 +149,8 @@ func TestKeysThatWereNotRead(t *testing.T) {
 	}
 }
 
-// TestSpoolWithoutAFile: a temporary file that cannot be made is an error at once, as when
-// the directory has another name by now.
+// TestSpoolWithoutAFile: if a temporary file cannot be created, Build returns an error at once.
+// For example, the directory may have been renamed.
 func TestSpoolWithoutAFile(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "dir")
 	if err := os.Mkdir(dir, 0o777); err != nil {
@@ -177,8 +177,8 @@ func TestSpoolWithoutAFile(t *testing.T) {
 	}
 }
 
-// TestSpoolUsesWhatRoomThereIs: a chunk that there is no room for takes none, so that smaller
-// ones still go to memory.
+// TestSpoolUsesWhatRoomThereIs: a chunk that does not fit takes no room, so smaller ones still
+// go to memory.
 func TestSpoolUsesWhatRoomThereIs(t *testing.T) {
 	s := newSpool(newTestDraft(t), 1, minBudget, 4)
 	defer s.close()
@@ -199,8 +199,7 @@ func TestSpoolUsesWhatRoomThereIs(t *testing.T) {
 	}
 }
 
-// TestSpoolKeepsItsBudget fills a spool past its budget and looks where the
-// hashes are.
+// TestSpoolKeepsItsBudget fills a spool beyond its budget and checks where the hashes are.
 func TestSpoolKeepsItsBudget(t *testing.T) {
 	const budget = 4 << 20
 	s := newSpool(newTestDraft(t), 1, budget, maxParts)
@@ -253,8 +252,8 @@ func TestSpoolKeepsItsBudget(t *testing.T) {
 	}
 }
 
-// TestLoadOfManyCopies: one key very often does not fill the memory where it is
-// to be stored once.
+// TestLoadOfManyCopies: many copies of one key do not fill the memory if it is to be stored
+// once.
 func TestLoadOfManyCopies(t *testing.T) {
 	s := newSpool(newTestDraft(t), 1, 1<<20, 4)
 	defer s.close()

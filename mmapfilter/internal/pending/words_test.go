@@ -9,9 +9,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// TestGrows enters words from one goroutine, through every size of the table, while
-// others look them up: a word that was entered is found, with its value, and no other
-// is.
+// TestGrows enters words from one goroutine, through every size of the table, while others look
+// them up. They find each entered word with its value, and no other word.
 func TestGrows(t *testing.T) {
 	entries := uint64(MaxWords)
 	if testing.Short() {
@@ -87,7 +86,7 @@ func TestGrows(t *testing.T) {
 	if share := float64(marked) / float64(len(absent)); share > 1.5/bitsAWord {
 		t.Errorf("%.3f of the blocks without words are marked", share)
 	}
-	if share := float64(seem) / float64(len(absent)); share > 0.2 { // full groups, as here words come six to a block
+	if share := float64(seem) / float64(len(absent)); share > 0.2 { // full groups: here six words are in one block
 		t.Errorf("%.3f of the blocks without words seem to have some", share)
 	}
 	m.Store(number(5), 77)
@@ -115,7 +114,7 @@ func TestSeemsToHaveBehindAFullGroup(t *testing.T) {
 	}
 }
 
-// TestGrowsAtOnce: a table starts small and then grows to the room that was asked for.
+// TestGrowsAtOnce: a table starts small and then grows at once to the requested room.
 func TestGrowsAtOnce(t *testing.T) {
 	m := New(10 * minWords)
 	for i := range uint64(minWords + 1) {
@@ -129,10 +128,10 @@ func TestGrowsAtOnce(t *testing.T) {
 	}
 }
 
-// TestOverlay: the words of the open segment count before those of the one that is being
+// TestOverlay: the words of the open segment take precedence over those of the segment being
 // committed, for a single word, an image and a block; Drop forgets the latter.
 func TestOverlay(t *testing.T) {
-	const both, old, newer = 8, 17, 26 // words, each in a block of its own
+	const both, old, newer = 8, 17, 26 // words, each in its own block
 	first := Over(New(0))
 	first.Active().Store(both, 1)
 	first.Active().Store(old, 1)

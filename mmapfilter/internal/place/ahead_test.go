@@ -27,8 +27,8 @@ func (m *memory) isFull(line uint64) bool {
 
 func (m *memory) other(it layout.Item) (line uint64) { return m.table.Alternate(it).Line }
 
-// fill inserts until a share of the slots is in use or an insert is refused, and then
-// removes one item in 500.
+// fill inserts until a share of the slots is in use or an insert is refused. Then it removes one
+// item in 500.
 func (m *memory) fill(rng *rand.Rand, share float64) {
 	var there []uint64
 	for slots := float64(m.table.Lines()) * float64(m.table.SlotsPerLine()); float64(len(there)) < share*slots; {
@@ -43,8 +43,8 @@ func (m *memory) fill(rng *rand.Rand, share float64) {
 	}
 }
 
-// TestOutlook compares outlooks with the state of the lines. Most lines are full, so
-// most outlooks say something.
+// TestOutlook compares outlooks with the state of the lines. Most lines are full, so most
+// outlooks say something.
 func TestOutlook(t *testing.T) {
 	for _, s := range tabletest.Shapes() {
 		t.Run(s.String(), func(t *testing.T) {
@@ -58,7 +58,7 @@ func TestOutlook(t *testing.T) {
 					items[i] = p.table.Split(rng.Uint64())
 				}
 				var ahead [MostAhead]Outlook
-				ahead[0] = Outlook{home: true, other: true, full: 9, open: true} // of the block before
+				ahead[0] = Outlook{home: true, other: true, full: 9, open: true} // left from the previous block
 				p.LookAhead(p, items, ahead[:])
 				for i, it := range items {
 					o, other := &ahead[i], p.other(it)
@@ -96,8 +96,8 @@ func TestOutlook(t *testing.T) {
 	}
 }
 
-// TestOutlookIsAHint: inserts with outlooks leave the same words as inserts without, also
-// where the inserts before have filled a line that an outlook says has room.
+// TestOutlookIsAHint: inserts with outlooks leave the same words as inserts without, even if
+// earlier inserts have filled a line that is not full according to an outlook.
 func TestOutlookIsAHint(t *testing.T) {
 	for _, s := range tabletest.Shapes() {
 		t.Run(s.String(), func(t *testing.T) {

@@ -23,10 +23,10 @@ func newMemory(tb testing.TB, s tabletest.Shape, lines uint64) *memory {
 	return &memory{New(table, NewDirect(table, view)), view}
 }
 
-// TestInsertLosesNothing bears P4: it fills tables one item at a time until one is refused,
-// and then looks up every item that was taken: the moves, the overflow bits and
-// the stash must lead a lookup to each. The table holds as many as were taken,
-// and a refused item changes nothing.
+// TestInsertLosesNothing covers P4: it fills tables one item at a time until one is refused, and
+// then looks up every item that was taken. The moves, the overflow bits and the stash must lead
+// a lookup to each. The table holds as many items as were taken, and a refused item changes
+// nothing.
 func TestInsertLosesNothing(t *testing.T) {
 	for _, s := range tabletest.Shapes() {
 		for _, lines := range []uint64{s.Least(), s.Least() + 1, s.Least() + 6, s.Lines(300)} {
@@ -37,7 +37,7 @@ func TestInsertLosesNothing(t *testing.T) {
 				for {
 					h := rng.Uint64()
 					if n := len(hashes); n > 0 && rng.IntN(50) == 0 {
-						h = hashes[rng.IntN(n)] // equal items too
+						h = hashes[rng.IntN(n)] // also insert equal items
 					}
 					if !p.Insert(p.table.Split(h)) {
 						break
@@ -63,9 +63,9 @@ func TestInsertLosesNothing(t *testing.T) {
 	}
 }
 
-// TestInsertOrder bears P1: an insert into a table that fills up changes the first place
-// that takes the item, and overflow bits in its home line unless that is the place. An
-// item goes to the stash only if no path of moves makes room.
+// TestInsertOrder covers P1: an insert into a table that fills up changes only the first place
+// that takes the item, and the overflow bits in its home line unless that is the place. An item
+// goes to the stash only if no path of moves makes room.
 func TestInsertOrder(t *testing.T) {
 	for _, s := range tabletest.Shapes() {
 		t.Run(s.String(), func(t *testing.T) {
@@ -113,7 +113,7 @@ func TestInsertOrder(t *testing.T) {
 	}
 }
 
-// TestMoveOne: where one move makes room, it is the one that the search would have found.
+// TestMoveOne: if one move makes room, it is the move that search would have found.
 func TestMoveOne(t *testing.T) {
 	for _, s := range tabletest.Shapes() {
 		if newMemory(t, s, 1).bounds.ChooseFirst {
@@ -155,7 +155,7 @@ func TestMoveOne(t *testing.T) {
 	}
 }
 
-// TestRefusedInsertChangesNothing bears C3 and P3.
+// TestRefusedInsertChangesNothing covers C3 and P3.
 func TestRefusedInsertChangesNothing(t *testing.T) {
 	for _, s := range tabletest.Shapes() {
 		t.Run(s.String(), func(t *testing.T) { refuse(t, newMemory(t, s, s.Least()+2)) })
@@ -186,7 +186,7 @@ func refuse(t *testing.T, p *memory) {
 	}
 }
 
-// TestDeleteOrder bears P5.
+// TestDeleteOrder covers P5.
 func TestDeleteOrder(t *testing.T) {
 	for _, s := range tabletest.Shapes() {
 		t.Run(s.String(), func(t *testing.T) { deleteAll(t, newMemory(t, s, 7), s.Slots()) })
@@ -239,8 +239,8 @@ func deleteAll(t *testing.T, p *memory, slots uint64) {
 	}
 }
 
-// TestLineSet against a map, with lines that want one place, and over the round
-// after which old entries would look like new ones.
+// TestLineSet compares a lineSet with a map, using lines that collide, beyond the round after
+// which old entries would look like new ones.
 func TestLineSet(t *testing.T) {
 	const most = 100
 	set := newLineSet(most)
@@ -261,8 +261,9 @@ func TestLineSet(t *testing.T) {
 	}
 }
 
-// TestBitsAreExact bears P4 and P8 where lines know their guests: after each operation of a
-// life, into a full stash and out of it, the overflow bits are those that guests and stash need.
+// TestBitsAreExact covers P4 and P8 for lines that know their guests. After each operation of a
+// life, as the stash fills and empties, exactly the overflow bits are set that guests and stash
+// need.
 func TestBitsAreExact(t *testing.T) {
 	for _, s := range tabletest.Shapes() {
 		for _, lines := range []uint64{1, 2, 3, 9} {
@@ -319,7 +320,7 @@ func TestBitsAreExact(t *testing.T) {
 	}
 }
 
-// bits counts the overflow bits of a table of Compact.
+// bits counts the overflow bits of a Compact table.
 func (m *memory) bits() (n int) {
 	for word := layout.BlockWords - 1; word < len(m.view.Region); word += layout.BlockWords {
 		n += bits.OnesCount64(m.view.Region[word] >> 48)
@@ -327,7 +328,7 @@ func (m *memory) bits() (n int) {
 	return n
 }
 
-// unstashOne moves an item of an entry of the stash into a line, if there is room.
+// unstashOne moves an item of a stash entry into a line, if there is room.
 func (m *memory) unstashOne(entry int) {
 	n := 0
 	var class layout.Class
@@ -340,9 +341,10 @@ func (m *memory) unstashOne(entry int) {
 	m.Unstash(layout.Item(class), n%2 == 0)
 }
 
-// TestGuestsComeHome bears P8: after a few turnovers at design load, fewer lookups of absent
-// keys read a second line than when the table was filled. If nobody came home they would be more;
-// if it were anyone and not the one that is alone, about as many for long fingerprints.
+// TestGuestsComeHome covers P8: after a few turnovers at design load, fewer lookups of absent
+// keys read a second line than when the table was first filled. If no guest came home, more
+// would; if an arbitrary one came home instead of the one that mostAlone chooses, about as many
+// would for long fingerprints.
 func TestGuestsComeHome(t *testing.T) {
 	const lines = 600
 	for _, s := range tabletest.Shapes() {

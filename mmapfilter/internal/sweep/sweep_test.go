@@ -10,7 +10,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
 )
 
-// TestPieces: the pieces of a file have every chunk, byte and line of it once, in order.
+// TestPieces: the pieces of a file have each chunk, byte and line exactly once, in order.
 func TestPieces(t *testing.T) {
 	for _, s := range tabletest.OneEach() {
 		for _, lines := range []uint64{1, 100, 40_000, 1_000_003} {
@@ -37,8 +37,8 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// each runs tasks on some workers, and reports how often each ran and how many goroutines
-// started and finished.
+// each runs tasks on some workers and returns how often each ran and how many goroutines started
+// and finished.
 func each(ctx context.Context, workers, n int, task func(i int) error) (ran []atomic.Int64, started, finished int64, err error) {
 	ran = make([]atomic.Int64, n)
 	var start, finish atomic.Int64
@@ -49,8 +49,8 @@ func each(ctx context.Context, workers, n int, task func(i int) error) (ran []at
 	return ran, start.Load(), finish.Load(), err
 }
 
-// TestEach: every task runs once, unless one fails or panics or the context is cancelled;
-// then no task runs after those that are under way.
+// TestEach: every task runs once, unless one fails or panics or the context is cancelled; then
+// no further task starts.
 func TestEach(t *testing.T) {
 	const n = 100
 	broken := errors.New("broken")
