@@ -65,7 +65,6 @@ type Multiset struct {
 	table   layout.Table
 	numbers map[layout.Class]int
 	classes []Class
-	length  int
 }
 
 // New returns an empty multiset for a table.
@@ -75,7 +74,7 @@ func New(t layout.Table) *Multiset {
 
 // Clone returns a copy.
 func (m *Multiset) Clone() *Multiset {
-	return &Multiset{m.table, maps.Clone(m.numbers), slices.Clone(m.classes), m.length}
+	return &Multiset{m.table, maps.Clone(m.numbers), slices.Clone(m.classes)}
 }
 
 // A Place is where a Multiset counts a key: a class by its number, and a home line.
@@ -110,22 +109,24 @@ func (m *Multiset) Class(n int) Class { return m.classes[n] }
 // Add adds n keys with a hash, or removes -n.
 func (m *Multiset) Add(hash uint64, n int) { m.AddAt(m.Locate(hash), n) }
 
-// AddAt is Add for the hashes of a place.
-func (m *Multiset) AddAt(p Place, n int) {
-	m.classes[p.Class].Items[p.Side] += n
-	m.length += n
-}
+// AddAt is Add for the hashes of a place. Several goroutines may call it at once for places of
+// different classes.
+func (m *Multiset) AddAt(p Place, n int) { m.classes[p.Class].Items[p.Side] += n }
 
 // Clear removes all keys. Classes keep their numbers.
 func (m *Multiset) Clear() {
 	for i := range m.classes {
 		m.classes[i].Items = [2]int{}
 	}
-	m.length = 0
 }
 
 // Len returns the number of keys.
-func (m *Multiset) Len() int { return m.length }
+func (m *Multiset) Len() (n int) {
+	for i := range m.classes {
+		n += m.classes[i].Sum()
+	}
+	return n
+}
 
 // Copies returns how many keys share the class and the home line of a hash: what a caller
 // may delete by it.
@@ -150,8 +151,8 @@ func (m *Multiset) Check(v *layout.View) error {
 	if err != nil {
 		return err
 	}
-	if inLines+inStash != uint64(m.length) {
-		return fmt.Errorf("%d items in the lines and %d in the stash, of %d", inLines, inStash, m.length)
+	if n := m.Len(); inLines+inStash != uint64(n) {
+		return fmt.Errorf("%d items in the lines and %d in the stash, of %d", inLines, inStash, n)
 	}
 	for i := range m.classes {
 		if err := m.classes[i].Check(m.table, v.At); err != nil {

@@ -20,7 +20,7 @@ import (
 type parent struct {
 	*process
 	readers [readers]*child
-	deletes uint64 // counted when the file was made
+	deletes uint64 // counted so far by countMoves
 }
 
 const readers = 4
@@ -451,8 +451,8 @@ func (p *parent) replace(n int) error {
 }
 
 // countMoves counts the moves of items: how often a line lost an item, by the removal counters,
-// minus the deletes. That is slightly too few, since a delete may take an item from the stash,
-// and a recovery does not count.
+// minus the deletes. It is about the number: a delete may take an item from the stash, a recovery
+// does not count, and in compact every change of a line counts.
 func (p *parent) countMoves() {
 	f, _, err := recovery.OpenFile(p.path)
 	if err != nil {
