@@ -116,8 +116,12 @@ func TestDiscardBesideALaterLog(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer f.Close()
-		} else if err := f.Checkpoint(context.Background()); err != nil {
-			t.Fatal(err)
+		} else {
+			for range 2 { // after one, the log still has all that the old copy lacks
+				if err := f.Checkpoint(context.Background()); err != nil {
+					t.Fatal(err)
+				}
+			}
 		}
 		insert(100, 200)
 		putLog := func() {

@@ -18,11 +18,12 @@ import (
 )
 
 // goldenLive is a file and its log as a dead writer left them: with keys of an earlier
-// checkpoint, a commit that deleted every fourth of them, and later uncommitted operations, the
-// last one torn.
+// checkpoint, a commit that deleted every fourth of them, the beginning of another checkpoint,
+// and later uncommitted operations in the other half of the log, the last one torn.
 const (
-	goldenLive  = "blocked-f12.mmf" // in testdata/live
-	goldenWords = "one-word.mmf"    // also there; its records have one word each
+	goldenLive  = "halves-f12.mmf"  // in testdata/live
+	goldenWhole = "blocked-f12.mmf" // also there; with a log of version 1, which has no halves
+	goldenWords = "one-word.mmf"    // likewise; its records have one word each
 )
 
 const (
@@ -33,7 +34,7 @@ const (
 // TestGoldenLive makes the golden files of a dead writer again and recovers them: the format of
 // the log has not changed.
 //
-//	go test ./mmapfilter -run TestGoldenLive
+//	go test ./mmapfilter -run TestGoldenLive -update
 func TestGoldenLive(t *testing.T) {
 	filter, log := makeGoldenLive(t)
 	dir := t.TempDir()
@@ -53,7 +54,7 @@ func TestGoldenLive(t *testing.T) {
 			t.Errorf("%s is made differently now", path)
 		}
 	}
-	for _, name := range []string{goldenWords, goldenWords + ".stash"} {
+	for _, name := range []string{goldenWhole, goldenWhole + ".stash", goldenWords, goldenWords + ".stash"} {
 		golden, err := os.ReadFile(filepath.Join("..", "testdata", "live", name))
 		if err == nil {
 			err = os.WriteFile(filepath.Join(dir, name), golden, 0o644)
@@ -63,6 +64,7 @@ func TestGoldenLive(t *testing.T) {
 		}
 	}
 	recoverGolden(t, filepath.Join(dir, goldenLive))
+	recoverGolden(t, filepath.Join(dir, goldenWhole))
 	recoverGolden(t, filepath.Join(dir, goldenWords))
 }
 
@@ -119,6 +121,7 @@ func makeGoldenLive(t *testing.T) (filter, log []byte) {
 		do(err)
 	}
 	do(w.Sync(true, 4711))
+	do(w.BeginCheckpoint())
 	for i := range goldenLiveLate {
 		do(w.Insert(hash("late %d", i)))
 	}

@@ -209,14 +209,17 @@ type live struct {
 	file     *openFile // keeps the mapping alive as long as background work
 	writer   *engine.Writer
 	found    Recovery
-	files    *recovery.Files // for guard
+	files    *recovery.Files // locked and mapped
 	interval time.Duration
 
 	background struct {
 		sync.WaitGroup
 		sync.Mutex
 		timer         *time.Timer // until the next commit, or nil
+		committing    bool
+		growing       bool
 		checkpointing bool
+		need          int // of a checkpoint that is due after the current one; or 0
 		closed        bool
 	}
 }
@@ -240,17 +243,61 @@ func (l *live) behind(need int) {
 			l.guard(func() error { return l.writer.Sync(false, 0) })
 		})
 	}
-	if need > 0 && !b.checkpointing {
-		b.checkpointing = true
+	if need == engine.CommitNow && !b.committing {
+		b.committing = true
 		b.Add(1)
 		go func() {
 			defer b.Done()
-			l.guard(func() error { return l.writer.CheckpointFor(need) })
+			l.guard(func() error { return l.writer.Sync(false, 0) })
 			b.Lock()
-			b.checkpointing = false
+			b.committing = false
 			b.Unlock()
 		}()
 	}
+	if need == engine.GrowNow {
+		l.grow()
+	}
+	if b.need = max(b.need, need); b.need > 0 && !b.checkpointing {
+		b.checkpointing = true
+		b.Add(1)
+		go l.checkpoint()
+	}
+}
+
+// checkpoint makes checkpoints for as long as one is due.
+func (l *live) checkpoint() {
+	b := &l.background
+	defer b.Done()
+	for {
+		b.Lock()
+		need := b.need
+		b.need = 0
+		if b.checkpointing = need > 0; !b.checkpointing {
+			b.Unlock()
+			return
+		}
+		b.Unlock()
+		if l.guard(func() error { return l.writer.CheckpointFor(need) }) != nil {
+			return // and none begins again: the writer has failed
+		}
+	}
+}
+
+// grow has the log grow beside everything else, if it should. REQUIRES: l.background.
+func (l *live) grow() {
+	b := &l.background
+	if b.growing {
+		return
+	}
+	b.growing = true
+	b.Add(1)
+	go func() {
+		defer b.Done()
+		l.guard(l.writer.Grow)
+		b.Lock()
+		b.growing = false
+		b.Unlock()
+	}()
 }
 
 // unsealing makes the system hold the file in small pages from now on (R4), which works only
@@ -488,9 +535,9 @@ func (f *Filter) Recovery() Recovery {
 }
 
 // Checkpoint is Sync and makes the filter file durable, so that the log starts anew and recovery
-// has little to do. The filter checkpoints by itself, in the background, when the log is nearly
-// full. Checkpoint writes everything that has changed in the file; operations wait during the
-// last part of it. It checks ctx only before it begins.
+// has little to do. The filter checkpoints by itself, in the background, when half of the log is
+// nearly full. Checkpoint writes everything that has changed in the file; operations and syncs go
+// on meanwhile, in the other half of the log. It checks ctx only before it begins.
 func (f *Filter) Checkpoint(ctx context.Context) error {
 	if err := context.Cause(ctx); err != nil {
 		return err

@@ -144,9 +144,9 @@ func crashCopy(tb rapid.TB, f *Filter, path, to string, before []uint64, cut fun
 			end := uint64(used) / 8
 			words := recovery.Words(data)
 			at := cut(end-records-batchHead, end)
-			clear(words[at:])
+			clear(words[at:end])
 			if len(before) == len(words) {
-				copy(words[at:], before[at:])
+				copy(words[at:end], before[at:end])
 			}
 		}
 		if err := os.WriteFile(to+name, data, 0o666); err != nil {

@@ -130,8 +130,8 @@ func (o *Options) Validate() error {
 }
 
 func validateLog(bytes int64) error {
-	if bytes != 0 && (bytes < wal.MinBytes || bytes > wal.MaxBytes || bytes%wal.PageBytes != 0) {
-		return optionError("LogBytes", "%d is not a multiple of %d from %d to %d", bytes, wal.PageBytes, wal.MinBytes, int64(wal.MaxBytes))
+	if bytes != 0 && (bytes < wal.OldestBytes || bytes > wal.MaxBytes || bytes%wal.PageBytes != 0) {
+		return optionError("LogBytes", "%d is not a multiple of %d from %d to %d", bytes, wal.PageBytes, wal.OldestBytes, int64(wal.MaxBytes))
 	}
 	return nil
 }
@@ -215,9 +215,11 @@ type OpenOptions struct {
 	// commits.
 	CommitInterval time.Duration
 	// LogBytes is the size of the log, the file NAME.stash beside the filter while it is open for
-	// writing: a multiple of 4,096 from 64 KiB to 1 TiB. 0 means a log that starts at 256 KiB and
-	// grows to a sixteenth of the filter, but to no less than 16 MiB and no more than 512 MiB. A
-	// nearly full log starts a checkpoint, which writes most of the filter.
+	// writing: a multiple of 4,096 from 64 KiB to 1 TiB; below 128 KiB it has 128 KiB. 0 means a
+	// log that starts with 256 KiB to 1 MiB. It grows to twice the size of the lines, but to no
+	// less than 16 MiB and no more than 64 MiB, or to an eighth of the lines, up to 1 GiB. When
+	// half of the log is nearly full, a checkpoint writes most of the filter. Operations go on
+	// meanwhile, in the other half.
 	LogBytes int64
 	// NoRecover ensures that [OpenReadOnly] and [Follow] write nothing. They then refuse a file
 	// whose writer has died with [ErrNeedsRecovery].

@@ -35,7 +35,7 @@ func TestOrderOfCalls(t *testing.T) {
 				err = f.InsertHash(1)
 			}
 			return f, err
-		}, []string{"fsync", "rename", "syncdir"}}, // the sync of the superblock, and the name of the log
+		}, []string{"msync", "rename", "syncdir"}}, // the sync of the superblock, and the name of the log
 		{"Create", func() (*Filter, error) {
 			path = filepath.Join(t.TempDir(), "created")
 			return Create(path, &Options{Capacity: 1000, CommitInterval: -1})

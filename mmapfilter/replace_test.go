@@ -111,7 +111,7 @@ func TestMovedFileBeginsNoLog(t *testing.T) {
 		"a larger log": {true, func(f *Filter) error {
 			w := f.open.Load().live.writer
 			defer w.LockAll()()
-			return w.Protocol().Checkpoint(1 << 24)
+			return w.Protocol().GrowLog(1 << 24)
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

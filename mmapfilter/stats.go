@@ -42,7 +42,7 @@ type Stats struct {
 	DurableSeq   uint64        `json:"user_seq"`      // see Filter.DurableSeq
 	Commits      uint64        `json:"commits"`       // since the filter was opened
 	Checkpoints  uint64        `json:"checkpoints"`   // since the filter was opened
-	LongestStall time.Duration `json:"longest_stall"` // longest time that a checkpoint kept operations waiting, in nanoseconds
+	LongestStall time.Duration `json:"longest_stall"` // longest time that an operation waited for the first log, or for room in it, in nanoseconds
 
 	UUID          string `json:"uuid"` // 32 hex digits
 	Seed          uint64 `json:"-"`

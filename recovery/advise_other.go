@@ -18,7 +18,7 @@ func (m *Mapping) AdviseRandom() error { return nil }
 func (m *Mapping) Release() {}
 
 // leavePageTable does nothing on this system.
-func (m *Mapping) leavePageTable() {}
+func (m *Mapping) leavePageTable(from, to int64) {}
 
 // readSmall does nothing on this system.
 func (m *Mapping) readSmall([]byte) {}

@@ -23,7 +23,8 @@
 //
 // The protocol relies on this:
 //
-//   - A sync that returns no error has made everything durable.
+//   - A sync that returns no error has made everything durable, or the part of the file
+//     that it is for.
 //   - Writing a sector damages no bytes but those written ("powersafe overwrite"). In the
 //     stash and the region it does not damage even those: an aligned word of 8 bytes has
 //     its old value or its new one, in memory and on the disk. Rewriting a sector with
@@ -62,16 +63,22 @@
 //	    block of 64 bytes, whose words share a counter, words are stored in order. So
 //	    readers without a lock miss no item (package layout, "Reading beside a writer").
 //	    (Writer.apply)
-//	W5  A checkpoint makes durable, in this order: the mapping; the header of the next
-//	    generation in the log; the next superblock, which has a new salt. Then the log
-//	    begins again, over the old records. It is never truncated. A larger log is a
-//	    new file, made durable before the superblock that has its salt, and renamed to
-//	    its place after that. (Writer.Checkpoint, Writer.switchLog)
-//	W6  Recovery, under the lock: read the log to its end, and refuse a log that ends
-//	    before an LSN that is known to have been durable; store the superblock again, in
-//	    its slot, and sync it; make the epoch odd; store the log again, and sync it;
-//	    store the last value of every word in it, whatever the mapping shows; increment
-//	    odd removal counters; make the epoch even; finish like a clean close.
+//	W5  The log has two halves, for even and for odd generations. A checkpoint begins at
+//	    the end of a segment: the records after it go to the other half, as the next
+//	    generation, chained to those before (Writer.BeginCheckpoint). Once the segments
+//	    of the old generation are hardened, the checkpoint makes durable, in this order:
+//	    the header of the next generation; the stash and the region, in the order of the
+//	    file; the next superblock, which has the salt of the next generation
+//	    (Writer.EndCheckpoint). Only then may a later generation overwrite the old one.
+//	    Operations and commits go on all the time. No log is truncated. A larger log is a
+//	    new file, durable before a generation begins in it, and renamed to its place
+//	    once the superblock has the salt of that generation. (Writer.GrowLog)
+//	W6  Recovery, under the lock: read the log of the generation that the superblock
+//	    names to its end, then that of the next one if it goes on there, and refuse a log
+//	    that ends before an LSN that is known to have been durable; store the superblock
+//	    again, in its slot, and sync it; make the epoch odd; store the log again, and
+//	    sync it; store the last value of every word in it, whatever the mapping shows;
+//	    increment odd removal counters; make the epoch even; finish like a clean close.
 //	    (Writer.recover)
 //	W7  Opening a file creates nothing. It removes a log that an interrupted close left.
 //	    The first operation makes durable, in this order: the superblock that it found,
@@ -82,12 +89,12 @@
 //	    ErrFailed, and the next open recovers. Nothing is retried, with one exception: if
 //	    there is no room for a larger log, nothing depends on the new file yet. It is
 //	    removed, and the log keeps its size until a later checkpoint finds room.
-//	    (Writer.Fail, Writer.switchLog)
+//	    (Writer.Fail, Writer.GrowLog)
 //	W9  One function stores to the stash and the region (Writer.put), and one file of
 //	    the module uses package unsafe (words.go). Lookups and planning load from a
-//	    second mapping of the file, which is read-only. A commit, and every step that
-//	    touches the logs, first checks that the file is still the one under its name; if
-//	    it is not, the writer ends.
+//	    second mapping of the file, which is read-only. A commit, the end of a checkpoint,
+//	    and every step that creates, renames or removes a log first check that the file is
+//	    still the one under its name; if it is not, the writer ends.
 //
 // Why this is enough: by W1 and W3, a word of the mapping changes only when the record of
 // the change is durable. So whichever version of a page the disk has, each of its words
@@ -95,6 +102,14 @@
 // from the checkpoint gives each word its last value. Recovery therefore restores, bit for
 // bit, the result of the operations up to the end of the log. The explorer of package
 // crashsim checks exactly this.
+//
+// Why a checkpoint need not stop the writer: until its superblock is durable, the old one
+// leads to both generations, and nothing of either is overwritten. Once it is durable, only
+// the records of the next generation count; and all that the old one stored to the region
+// was durable before. What the next generation has stored meanwhile may be on the disk or
+// not, which is the case above. A power loss may leave records of the next generation and
+// tear the end of the old one. They do not count then, and need not: they were hardened
+// later, so no commit of them has returned.
 //
 // # States
 //
@@ -105,7 +120,7 @@
 //	│sealed │   Clean    │ last checkpoint  │
 //	└───────┘   or Seal  └──────────────────┘ ──────┐ Checkpoint:
 //	    ▲                    │          ▲           │ generation + 1,
-//	    │                    │          └───────────┘ new salt
+//	    │                    │          └───────────┘ other half
 //	    │                    │ the writer dies, or Fail
 //	    │    recover         ▼
 //	    └────────────── live, nobody has the lock

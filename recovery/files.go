@@ -76,7 +76,7 @@ func syncFilter(m *Mapping, f *os.File) error {
 	if err := fault.At("msync"); err != nil {
 		return err
 	}
-	m.leavePageTable()
+	m.leavePageTable(0, int64(len(m.Data)))
 	if err := m.Data.Flush(); err != nil {
 		return os.NewSyscallError("msync", err)
 	}
@@ -289,7 +289,7 @@ func (v *Files) OpenLog(name LogName) (File, error) {
 		return nil, err
 	}
 	info, err := f.Stat()
-	if err == nil && (!info.Mode().IsRegular() || info.Size() < wal.MinBytes || info.Size() > wal.MaxBytes || info.Size()%wal.PageBytes != 0) {
+	if err == nil && (!info.Mode().IsRegular() || info.Size() < wal.OldestBytes || info.Size() > wal.MaxBytes || info.Size()%wal.PageBytes != 0) {
 		err = &layout.CorruptError{Region: layout.RegionLog, Offset: info.Size(), Rule: fmt.Sprintf("L1: %s has %d bytes: it was cut short or is not a log", v.logPath(name), info.Size())}
 	}
 	var log File

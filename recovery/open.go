@@ -78,21 +78,27 @@ func openFile(path string) (*os.File, *Head, error) {
 var afterHead = func() {}
 
 // checkLeftLog checks a clean or sealed superblock against a log that may be beside the
-// file (L2). Every generation starts at the same place, so one page of records suffices.
+// file (L2). A generation starts at the beginning of a half, so two pages of records
+// suffice.
 func checkLeftLog(path string, sb *layout.Superblock) error {
 	if target, err := realPath(path); err == nil {
 		path = target
 	}
 	for _, name := range []LogName{CurrentLog, NextLog} {
-		if info, err := os.Stat(path + name.String()); err != nil || !info.Mode().IsRegular() {
+		info, err := os.Stat(path + name.String())
+		if err != nil || !info.Mode().IsRegular() {
 			continue
 		}
 		log, err := os.Open(path + name.String())
 		if err != nil {
 			continue // a log that this process may not read
 		}
-		words := make([]uint64, wal.FirstWord+wal.PageWords)
-		_, err = log.ReadAt(Bytes(words), 0)
+		words := make([]uint64, wal.FirstWord+2*wal.PageWords)
+		first, second := words[:wal.FirstWord+wal.PageWords], words[wal.FirstWord+wal.PageWords:]
+		_, err = log.ReadAt(Bytes(first), 0)
+		if err == nil {
+			_, err = log.ReadAt(Bytes(second), int64(wal.Half(uint64(info.Size())/8, 1).From)*8)
+		}
 		log.Close()
 		if err == nil && wal.LaterGeneration(words, sb) {
 			return outdated(sb, name)

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -43,7 +45,7 @@ func (w *Writer) open() (*Recovery, error) {
 		UserSeq: w.sb.UserSeq(), Operations: w.sb.Operation(),
 		Generation: w.sb.Generation(), LSN: w.sb.CheckpointLSN(), Length: w.sb.Length(),
 	}
-	log, left, err := w.findLog()
+	logs, left, err := w.findLogs()
 	if err != nil {
 		return nil, err
 	}
@@ -56,12 +58,8 @@ func (w *Writer) open() (*Recovery, error) {
 		}
 		return r, w.vol.RemoveLogs()
 	}
-	w.log = log
-	err = w.recover(r)
-	if w.log != nil {
-		w.log.Close()
-		w.log = nil
-	}
+	err = w.recover(r, logs)
+	logs.close()
 	if err != nil {
 		return nil, err
 	}
@@ -83,31 +81,62 @@ func (w *Writer) repairSlots() error {
 	return w.copySuperblock(cut)
 }
 
-// findLog finds the log of a live superblock: the one whose header has its salt,
-// whatever its name. It fails if there is none, or if any log has a record of a later
-// generation than the superblock, since then the newest superblock is lost. left reports
-// whether the log of a file that is not live still exists because a clean close was
-// interrupted.
-func (w *Writer) findLog() (found File, left bool, err error) {
-	var wrong []error // why each other log is not the one
+// replayed are the logs that a recovery reads: that of the generation that the superblock
+// names, and that of the next one. They are one file unless the log was about to grow.
+type replayed struct {
+	logs   [2]File // or nil
+	shared bool    // they are one file
+}
+
+// words returns the words of the logs. Those of one that is missing are nil.
+func (l replayed) words() (words [2][]uint64) {
+	for i, log := range l.logs {
+		if log != nil {
+			words[i] = log.Words()
+		}
+	}
+	return words
+}
+
+// close closes each file once.
+func (l replayed) close() error {
+	if l.shared {
+		l.logs[1] = nil
+	}
+	return errors.Join(closeLog(l.logs[0]), closeLog(l.logs[1]))
+}
+
+// findLogs finds the logs of a live superblock: the one whose header has its salt, whatever
+// its name, and the one with the salt of the next generation. It fails if there is none of
+// the former, or if any log has a record of a later generation than these: then the
+// superblock is an old one, and the newest is lost. left reports whether there is a log
+// although the superblock is not live, one that a clean close did not get to remove.
+func (w *Writer) findLogs() (found replayed, left bool, err error) {
+	var wrong []error // why each existing log is not the one
+	salts := [2]uint64{w.sb.LogSalt(), wal.NextSalt(w.sb.LogSalt())}
 	for _, name := range []LogName{CurrentLog, NextLog} {
 		log, err := w.vol.OpenLog(name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if errors.Is(err, layout.ErrCorrupt) { // an unfinished new log, or one cut short
+		if errors.Is(err, layout.ErrCorrupt) { // a new log that was not finished, or one cut short
 			wrong = append(wrong, err)
 			continue
 		}
 		if err != nil {
-			return nil, false, errors.Join(fmt.Errorf("open the log: %w", err), closeLog(found))
+			return found, false, errors.Join(fmt.Errorf("open the log: %w", err), found.close())
 		}
 		if wal.LaterGeneration(log.Words(), &w.sb) {
-			return nil, false, errors.Join(outdated(&w.sb, name), log.Close(), closeLog(found))
+			return found, false, errors.Join(outdated(&w.sb, name), log.Close(), found.close())
 		}
-		h, ok := wal.FindHeader(log.Words(), w.sb.UUID(), w.sb.LogSalt())
-		if ok = ok && h.Bytes == int64(len(log.Words()))*8; ok && found == nil && w.sb.State() == layout.Live {
-			found = log
+		used := false
+		for i, salt := range salts {
+			h, ok := wal.FindHeader(log.Words(), w.sb.UUID(), salt)
+			if ok && h.Bytes == int64(len(log.Words()))*8 && found.logs[i] == nil && w.sb.State() == layout.Live {
+				found.logs[i], found.shared, used = log, used, true
+			}
+		}
+		if used {
 			continue
 		}
 		left = left || wal.Owns(log.Words(), w.sb.UUID())
@@ -116,12 +145,17 @@ func (w *Writer) findLog() (found File, left bool, err error) {
 			"L1: the file was not closed, and NAME%s is the log of another file or another generation", name)})
 	}
 	switch {
-	case found != nil || w.sb.State() != layout.Live:
+	case w.sb.State() != layout.Live:
+		return found, left, nil
+	case found.logs[0] != nil:
+		if found.logs[1] == nil { // its header may be lost
+			found.logs[1], found.shared = found.logs[0], true
+		}
 		return found, left, nil
 	case wrong != nil:
-		return nil, false, wrong[0]
+		return found, false, errors.Join(wrong[0], found.close())
 	}
-	return nil, false, &layout.CorruptError{Region: layout.RegionLog, Rule: "L1: the file was not closed, and its log, NAME.stash, is missing"}
+	return found, false, errors.Join(&layout.CorruptError{Region: layout.RegionLog, Rule: "L1: the file was not closed, and its log, NAME.stash, is missing"}, found.close())
 }
 
 // outdated returns the error for a superblock when a newer one has been lost.
@@ -141,10 +175,10 @@ func closeLog(log File) error {
 // recover replays the log of a dead writer. If it is interrupted, it can start again:
 // the superblock and the log are durable before anything that depends on them is stored,
 // and until then no other superblock slot is written.
-func (w *Writer) recover(r *Recovery) error {
+func (w *Writer) recover(r *Recovery, logs replayed) error {
 	runtime := layout.NewView(w.Words()[layout.WordRuntime:], w.geometry).Runtime
-	promised := layout.Promise(runtime, w.sb.LogSalt())
-	scan, err := w.scanLog(promised)
+	promised := max(layout.Promise(runtime, w.sb.LogSalt()), layout.Promise(runtime, wal.NextSalt(w.sb.LogSalt())))
+	scan, err := w.scanLogs(logs, promised)
 	if err != nil {
 		return err
 	}
@@ -155,10 +189,10 @@ func (w *Writer) recover(r *Recovery) error {
 	// durable first: an odd epoch beside a clean or sealed one would stay odd for ever.
 	epoch := runtime[layout.RuntimeEpoch] | 1
 	w.storeRuntime(layout.RuntimeEpoch, epoch)
-	if err := w.hardenLog(scan.End); err != nil {
+	if err := w.hardenLogs(logs, scan); err != nil {
 		return err
 	}
-	w.replay(scan)
+	w.replay(logs, scan)
 	w.evenCounters(runtime)
 	w.storeRuntime(layout.RuntimeEpoch, epoch+1)
 
@@ -168,12 +202,15 @@ func (w *Writer) recover(r *Recovery) error {
 	}
 	next := w.next(layout.Clean)
 	next.SetCheckpointLSN(scan.LSN)
+	if scan.End[1] != 0 {
+		next.SetGeneration(next.Generation() + 1) // that of the next log is taken
+	}
 	if err := w.rest(&next); err != nil {
 		return err
 	}
 	*r = Recovery{
 		Recovered: true, UserSeq: scan.UserSeq, Operations: scan.Operation, Generation: r.Generation,
-		LSN: scan.LSN, Records: scan.Records, LogBytes: int64(scan.End) * 8, Torn: scan.Torn, Length: scan.Length,
+		LSN: scan.LSN, Records: scan.Records, LogBytes: scan.Bytes(), Torn: scan.Torn, Length: scan.Length,
 	}
 	return nil
 }
@@ -187,69 +224,105 @@ func (w *Writer) evenCounters(runtime []uint64) {
 	})
 }
 
-// scanLog reads the log to its end and checks every record against the geometry (L3)
+// scanLogs reads the logs to their end and checks every record against the geometry (L3)
 // before any of them is stored.
-func (w *Writer) scanLog(promised uint64) (wal.Contents, error) {
+func (w *Writer) scanLogs(logs replayed, promised uint64) (wal.Contents, error) {
 	end := uint64(layout.OffRegion+w.geometry.RegionBytes) / 8
 	var bad error
-	scan, err := wal.Scan(w.log.Words(), &w.sb, promised, func(r wal.Record) {
+	words := logs.words()
+	scan, err := wal.Scan(words[0], words[1], &w.sb, promised, func(r wal.Record) {
 		r.Each(func(word, _ uint64) {
 			if word < layout.WordStash || word >= end {
 				bad = &layout.CorruptError{Region: layout.RegionLog, Rule: fmt.Sprintf("L3: a record stores to word %d, outside the stash and the lines", word)}
 			}
 		})
 	})
+	if damage := new(layout.CorruptError); logs.shared && errors.As(err, &damage) && strings.HasPrefix(damage.Rule, "L5") {
+		if _, ok := wal.FindHeader(words[0], w.sb.UUID(), wal.NextSalt(w.sb.LogSalt())); !ok {
+			damage.Rule += "; if there was a log NAME.stash.new, it is needed too"
+		}
+	}
 	return scan, errors.Join(bad, err)
 }
 
-// hardenLog makes what the scan found durable before anything depends on it. It first
-// stores every word again: after a failed sync, a word may be only in the cache although
-// the system considers it written.
-func (w *Writer) hardenLog(end uint64) error {
-	words := w.log.Words()
-	for i := range min((end/wal.PageWords+1)*wal.PageWords, uint64(len(words))) {
-		w.log.Store(i, words[i])
+// hardenLogs makes what the scan found durable before anything rests on it. It may be in
+// the cache only. After a failed sync the cache takes it for written although it is not,
+// so every word is stored again first.
+func (w *Writer) hardenLogs(logs replayed, scan wal.Contents) error {
+	for i, log := range logs.logs {
+		if scan.End[i] == 0 {
+			continue
+		}
+		words := log.Words()
+		again := func(from, to uint64) {
+			for word := from; word < min(to, uint64(len(words))); word++ {
+				log.Store(word, words[word])
+			}
+		}
+		again(0, wal.FirstWord)
+		again(scan.From[i], (scan.End[i]/wal.PageWords+1)*wal.PageWords)
+		if err := w.sync("the log", log); err != nil {
+			return err
+		}
 	}
-	return w.sync("the log", w.log)
+	return nil
 }
 
-// replay stores the last value of each word in the log, even if the mapping already shows
-// it, since it may be only in the cache. It reads the log from the end to skip earlier
-// values, which would take the filter back in time under its readers.
-func (w *Writer) replay(scan wal.Contents) {
-	log := w.log.Words()
-	stored := make(wordSet)
+// replay stores the last value that the log gives to each word, even if the mapping
+// already shows it, since that may be in the cache only. It does not store earlier
+// values, which would take the filter back in time under its readers. So it goes through
+// the log from the end. It stores in the order of the file, piece by piece, so that each
+// page is read and made dirty once.
+func (w *Writer) replay(logs replayed, scan wal.Contents) {
+	last := make(wordMap)
 	var starts []uint64 // of the records of a segment
 	for _, b := range slices.Backward(scan.Segments) {
+		log := logs.logs[b.Log].Words()
 		starts = starts[:0]
 		for at := b.Start; uint64(len(starts)) < b.Records; at = wal.NextRecord(log, at) {
 			starts = append(starts, at)
 		}
 		for _, at := range slices.Backward(starts) {
 			r, _ := wal.ReadRecord(log, at)
-			r.Each(func(word, value uint64) {
-				if stored.add(word) {
-					w.put(word, value)
-				}
-			})
+			r.Each(last.add)
 		}
 	}
+	last.each(w.put)
 }
 
-// A wordSet is a set of words of a file: one bit per word, in pieces.
-type wordSet map[uint64]*[wordSetPiece / 64]uint64
+// A wordMap has the values of some words of a file, in pieces of the file.
+type wordMap map[uint64]*wordPiece
 
-const wordSetPiece = 1 << 16 // words: 8 KiB of bits for 512 KiB of a file
+const pieceWords = 1 << 16 // 512 KiB of a file
 
-// add adds a word and reports whether it was not in the set.
-func (s wordSet) add(word uint64) bool {
-	piece := s[word/wordSetPiece]
-	if piece == nil {
-		piece = new([wordSetPiece / 64]uint64)
-		s[word/wordSetPiece] = piece
+// A wordPiece has the values of words of a piece, in the order in which they were added.
+type wordPiece struct {
+	has    [pieceWords / 64]uint64 // a bit for each word
+	words  []uint16                // within the piece
+	values []uint64
+}
+
+// add adds a word unless it has a value.
+func (m wordMap) add(word, value uint64) {
+	p := m[word/pieceWords]
+	if p == nil {
+		p = new(wordPiece)
+		m[word/pieceWords] = p
 	}
-	bits, bit := &piece[word%wordSetPiece/64], uint64(1)<<(word%64)
-	added := *bits&bit == 0
+	bits, bit := &p.has[word%pieceWords/64], uint64(1)<<(word%64)
+	if *bits&bit != 0 {
+		return
+	}
 	*bits |= bit
-	return added
+	p.words, p.values = append(p.words, uint16(word%pieceWords)), append(p.values, value)
+}
+
+// each calls put for every word, by rising pieces.
+func (m wordMap) each(put func(word, value uint64)) {
+	for _, number := range slices.Sorted(maps.Keys(m)) {
+		p := m[number]
+		for i, word := range p.words {
+			put(number*pieceWords+uint64(word), p.values[i])
+		}
+	}
 }

@@ -19,6 +19,21 @@ type File interface {
 	Close() error
 }
 
+// A RangeSyncer is a File of which a part can be made durable.
+type RangeSyncer interface {
+	// SyncRange is Sync for some words and those that share a page with them. What is
+	// stored elsewhere may or may not become durable.
+	SyncRange(word, words uint64) error
+}
+
+// syncRange calls the SyncRange of a file, or Sync.
+func syncRange(f File, word, words uint64) error {
+	if f, ok := f.(RangeSyncer); ok {
+		return f.SyncRange(word, words)
+	}
+	return f.Sync()
+}
+
 // A RunStorer is a File that stores to consecutive words in one call.
 type RunStorer interface {
 	// StoreRun stores values, in order, to the words from word on.
@@ -43,7 +58,7 @@ type LogName int
 
 const (
 	CurrentLog LogName = iota // NAME.stash
-	NextLog                   // NAME.stash.new, until the superblock that names it is durable
+	NextLog                   // NAME.stash.new: a larger log, until the superblock that names it is durable
 )
 
 func (n LogName) String() string { return [...]string{".stash", ".stash.new"}[n] }

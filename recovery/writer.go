@@ -1,7 +1,6 @@
 package recovery
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -14,17 +13,18 @@ import (
 // A Writer owns the order of the writes to one filter. The package essay has the rules
 // and a diagram.
 //
-// Calls must come from one goroutine at a time, with one exception: one Harden and one
-// SyncRegion at a time may run concurrently with each other and with Append, Skip and
-// EndSegment.
+// Calls must come from one goroutine at a time, with one exception: one Harden, one
+// EndCheckpoint and one GrowLog at a time may run beside each other and beside all other
+// methods but Clean, Seal and Close. BeginCheckpoint excludes EndCheckpoint too.
 type Writer struct {
 	vol      Volume
 	filter   File
 	geometry layout.Geometry
 
-	slot  int               // slot of the newest superblock
-	sb    layout.Superblock // the newest superblock
-	known slotSet           // slots known to be the same on the disk as in the cache
+	slot  int                               // slot of the newest superblock
+	sb    layout.Superblock                 // the newest superblock
+	shown atomic.Pointer[layout.Superblock] // a copy of sb
+	known slotSet                           // slots known to be the same on the disk as in the cache
 
 	log    File        // nil while the state is not live
 	lw     *wal.Writer // lays out the open segment
@@ -39,12 +39,16 @@ type Writer struct {
 		lsn                atomic.Uint64
 		userSeq, operation atomic.Uint64
 	}
-	turn    int      // counts promises
-	odd     []uint64 // scratch for apply
-	failed  atomic.Pointer[error]
-	cramped error // why the last attempt to resize the log failed; nil if it succeeded
+	turn   int      // counts promises
+	odd    []uint64 // scratch for apply
+	failed atomic.Pointer[error]
 
-	syncing sync.Mutex // serialises syncs of the filter file
+	pending  atomic.Pointer[checkpoint]
+	progress atomic.Uint64 // words of the file, see Progress
+	growth   growth
+
+	syncing    sync.Mutex // serialises syncs of the filter file
+	syncingLog sync.Mutex // and those of the log
 
 	commits, checkpoints atomic.Uint64
 }
@@ -56,6 +60,8 @@ func NewWriter(vol Volume) (*Writer, *Recovery, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	sb := w.sb
+	w.shown.Store(&sb)
 	w.length, w.userSeq, w.operation = w.sb.Length(), w.sb.UserSeq(), w.sb.Operation()
 	w.durable.lsn.Store(w.sb.CheckpointLSN())
 	w.durable.userSeq.Store(w.userSeq)
@@ -63,8 +69,8 @@ func NewWriter(vol Volume) (*Writer, *Recovery, error) {
 	return w, r, nil
 }
 
-// Superblock returns the newest superblock.
-func (w *Writer) Superblock() *layout.Superblock { return &w.sb }
+// Superblock returns the newest superblock. It must not be changed.
+func (w *Writer) Superblock() *layout.Superblock { return w.shown.Load() }
 
 // Geometry returns the geometry of the file.
 func (w *Writer) Geometry() layout.Geometry { return w.geometry }
@@ -119,6 +125,30 @@ func (w *Writer) syncFilter(what string) error {
 	return w.sync(what, w.filter)
 }
 
+// syncFilterRange is syncFilter for some words of the file.
+func (w *Writer) syncFilterRange(what string, from, words uint64) error {
+	w.syncing.Lock()
+	defer w.syncing.Unlock()
+	if err := w.Err(); err != nil {
+		return err
+	}
+	if err := syncRange(w.filter, from, words); err != nil {
+		return w.Fail(fmt.Errorf("sync %s: %w", what, err))
+	}
+	return nil
+}
+
+// syncLog makes a log durable or poisons the writer. Calls run one at a time, as those of
+// syncFilter do.
+func (w *Writer) syncLog(log File) error {
+	w.syncingLog.Lock()
+	defer w.syncingLog.Unlock()
+	if err := w.Err(); err != nil {
+		return err
+	}
+	return w.sync("the log", log)
+}
+
 // sync makes a file durable or poisons the writer.
 func (w *Writer) sync(what string, f File) error {
 	if err := f.Sync(); err != nil {
@@ -130,18 +160,14 @@ func (w *Writer) sync(what string, f File) error {
 // Live reports whether the file has a log.
 func (w *Writer) Live() bool { return w.log != nil }
 
-// LogBytes returns the size of the log and how much of it is in use, or 0 if there is
-// no log.
+// LogBytes returns the size of the log, or 0 if there is none, and how far it is in use, in
+// bytes from its beginning.
 func (w *Writer) LogBytes() (size, used int64) {
 	if w.log == nil {
 		return 0, 0
 	}
 	return int64(len(w.log.Words())) * 8, int64(w.lw.End()) * 8
 }
-
-// Cramped returns the error that kept the last attempted change of the log's size from
-// succeeding, or nil if it succeeded.
-func (w *Writer) Cramped() error { return w.cramped }
 
 // Begin makes the file ready for the first operation (W7): it makes a durable log of
 // logBytes bytes, then stores a durable superblock that says live.
@@ -159,13 +185,31 @@ func (w *Writer) Begin(logBytes int64) error {
 		// The trailer and every copy of the file describe the old content.
 		next.SetUUID(wal.NextUUID(w.sb.UUID(), next.LogSalt()))
 	}
-	return w.switchLog(&next, logBytes)
+	return w.startLog(&next, logBytes)
 }
 
-// next returns the superblock that follows the newest one.
+// LogUse returns the size of the half of the log that operations go to, and how much of it
+// is in use, or 0 if there is no log.
+func (w *Writer) LogUse() (size, used int64) {
+	if w.log == nil {
+		return 0, 0
+	}
+	return w.lw.Use()
+}
+
+// LogGeneration returns the generation that operations go to, or 0 if there is no log.
+func (w *Writer) LogGeneration() uint64 {
+	if w.lw == nil {
+		return 0
+	}
+	generation, _ := w.lw.Generation()
+	return generation
+}
+
+// next returns the superblock that follows the newest one, and the log.
 func (w *Writer) next(state layout.State) layout.Superblock {
 	sb := w.sb
-	sb.SetGeneration(sb.Generation() + 1)
+	sb.SetGeneration(max(sb.Generation(), w.LogGeneration()) + 1) // the latter is one more while a checkpoint is pending
 	sb.SetState(state)
 	sb.SetCheckpointLSN(w.LSN())
 	sb.SetLength(w.length)
@@ -179,165 +223,38 @@ func (w *Writer) next(state layout.State) layout.Superblock {
 	return sb
 }
 
-// switchLog starts the generation of a live superblock, in the existing log or, if
-// logBytes is not its size, in a new one. The header of the log is durable before the
-// superblock that has its salt, and the log of the old superblock stays intact until the
-// new superblock is durable (W5).
-func (w *Writer) switchLog(next *layout.Superblock, logBytes int64) error {
+// startLog creates the log of a live superblock. The log and its header are durable before
+// the superblock that has its salt.
+func (w *Writer) startLog(next *layout.Superblock, logBytes int64) error {
 	if err := w.vol.Named(); err != nil {
 		return w.Fail(err) // W9: the logs under that name belong to another file
 	}
-	log, created := w.log, false
-	if size, _ := w.LogBytes(); size != logBytes {
-		larger, err := w.vol.CreateLog(logBytes)
-		switch {
-		case err == nil:
-			log, created, w.cramped = larger, true, nil
-		case log != nil && errors.Is(err, ErrNoRoom):
-			logBytes, w.cramped = size, err // nothing has changed: keep the existing log
-		default:
-			return w.Fail(fmt.Errorf("create the log: %w", err))
-		}
+	log, err := w.vol.CreateLog(logBytes)
+	if err != nil {
+		return w.Fail(fmt.Errorf("create the log: %w", err))
 	}
 	next.SetLogBytes(logBytes)
 	wal.PutHeader(log.Store, wal.Header{
 		UUID: next.UUID(), Generation: next.Generation(), Salt: next.LogSalt(), Bytes: logBytes,
 	})
-	err := w.sync("the log", log)
-	if err == nil {
+	if err = w.sync("the log", log); err == nil {
 		err = w.putSuperblock(next)
 	}
 	if err != nil {
-		if created {
-			log.Close()
-		}
+		log.Close()
 		return err
-	}
-	if created && w.log != nil {
-		w.log.Close()
 	}
 	w.log = log
 	w.lw = wal.NewWriter(log.Words(), storeRun(log), next.Generation(), next.LogSalt(), next.CheckpointLSN())
 	w.durable.lsn.Store(w.lw.LSN())
-	if created {
-		if err := w.vol.KeepLog(); err != nil {
-			return w.Fail(fmt.Errorf("rename the log: %w", err))
-		}
+	if err := w.vol.KeepLog(); err != nil {
+		return w.Fail(fmt.Errorf("rename the log: %w", err))
 	}
+	w.growth.Lock()
+	w.growth.live = true
+	w.growth.Unlock()
 	return nil
 }
-
-// putSuperblock makes a superblock durable in the slot whose loss matters least. The
-// newest one stays intact until then.
-func (w *Writer) putSuperblock(sb *layout.Superblock) error {
-	slot := w.spareSlot()
-	if err := w.scrub(slotSet(1) << slot); err != nil {
-		return err
-	}
-	sb.Sign()
-	w.storeSuperblock(slot, sb)
-	if err := w.syncFilter("the superblock"); err != nil {
-		return err
-	}
-	w.slot, w.sb = slot, *sb
-	w.known |= 1 << slot
-	return nil
-}
-
-// copySuperblock makes copies of the newest superblock durable in other slots.
-func (w *Writer) copySuperblock(slots slotSet) error {
-	if err := w.scrub(slots); err != nil {
-		return err
-	}
-	for slot := range layout.SuperblockSlots {
-		if slots.has(slot) {
-			w.storeSuperblock(slot, &w.sb)
-		}
-	}
-	if err := w.syncFilter("the superblock"); err != nil {
-		return err
-	}
-	w.known |= slots
-	return nil
-}
-
-// settle makes the newest superblock durable unless this process already has: it may be
-// only in the cache, left by a writer that died before its sync or whose sync failed.
-// Until it is durable, no other slot may be written and no log removed.
-//
-// It is stored again in its own slot. Another slot, even one that holds the same or an
-// older superblock, may be the only durable one; the cache cannot tell.
-func (w *Writer) settle() error {
-	if w.known.has(w.slot) {
-		return nil
-	}
-	w.storeSuperblock(w.slot, &w.sb)
-	if err := w.syncFilter("the superblock"); err != nil {
-		return err
-	}
-	w.known |= 1 << w.slot
-	return nil
-}
-
-// scrub durably removes the checksums of the given slots, except those whose state on the
-// disk is known. Whatever the cache shows, the disk may have a half-written superblock
-// there, left by a crash or by a failed sync. Storing another over it could complete it,
-// where the two agree. Without its checksum, nothing can.
-func (w *Writer) scrub(slots slotSet) error {
-	if err := w.settle(); err != nil {
-		return err
-	}
-	if slots &^= w.known; slots == 0 {
-		return nil
-	}
-	for slot := range layout.SuperblockSlots {
-		if slots.has(slot) {
-			w.unsign(slot)
-		}
-	}
-	return w.syncFilter("the superblock")
-}
-
-// A slotSet is a set of superblock slots.
-type slotSet uint8
-
-const allSlots slotSet = 1<<layout.SuperblockSlots - 1
-
-func (s slotSet) has(slot int) bool { return s>>slot&1 != 0 }
-
-const superblockWords = layout.SuperblockBytes / 8
-
-// unsign removes the checksum of a slot, which is in its last word.
-func (w *Writer) unsign(slot int) { w.filter.Store(uint64((slot+1)*superblockWords-1), 0) }
-
-// storeSuperblock stores a superblock. Unless the slot is that of the newest superblock,
-// it removes the checksum first, so that a killed writer leaves none on a half-stored one.
-func (w *Writer) storeSuperblock(slot int, sb *layout.Superblock) {
-	if slot != w.slot {
-		w.unsign(slot)
-	}
-	for i := range superblockWords {
-		w.filter.Store(uint64(slot*superblockWords+i), sb.Word(i))
-	}
-}
-
-// spareSlot returns the slot with the lowest generation, other than the slot of the newest
-// superblock. A damaged slot counts as generation 0.
-func (w *Writer) spareSlot() int {
-	best, lowest := -1, uint64(0)
-	for i := range layout.SuperblockSlots {
-		if i == w.slot {
-			continue
-		}
-		if g := layout.SlotGeneration(w.head(), i); best < 0 || g < lowest {
-			best, lowest = i, g
-		}
-	}
-	return best
-}
-
-// head returns the superblock slots of the file.
-func (w *Writer) head() []byte { return Bytes(w.filter.Words()[:layout.OffRuntime/8]) }
 
 // Room reports whether the log has room for an operation of up to n stores.
 func (w *Writer) Room(n int) bool { return w.log != nil && w.lw.Room() >= uint64(n) }
@@ -371,7 +288,8 @@ func (w *Writer) Skip() { w.operation++ }
 
 // A Segment is a segment of the log: the operations of one commit.
 type Segment struct {
-	log    []uint64
+	log    File
+	salt   uint64
 	start  uint64 // word of the first record
 	commit wal.Commit
 }
@@ -383,7 +301,8 @@ func (w *Writer) EndSegment(setSeq bool, seq uint64) Segment {
 	if setSeq {
 		w.userSeq, w.operation = seq, 0
 	}
-	b := Segment{log: w.log.Words(), start: w.lw.Start()}
+	b := Segment{log: w.log, start: w.lw.Start()}
+	_, b.salt = w.lw.Generation()
 	b.commit = w.lw.Commit(wal.Commit{
 		UserSeq: w.userSeq, Operation: w.operation, Length: w.length, Durable: w.durable.lsn.Load(),
 	})
@@ -399,10 +318,10 @@ func (w *Writer) Harden(b Segment) error {
 	if err := w.vol.Named(); err != nil {
 		return w.Fail(err) // W9
 	}
-	if err := w.sync("the log", w.log); err != nil {
+	if err := w.syncLog(b.log); err != nil {
 		return err
 	}
-	w.promise(b.commit.LSN)
+	w.promise(b.salt, b.commit.LSN)
 	w.apply(b)
 	w.durable.lsn.Store(b.commit.LSN)
 	w.durable.userSeq.Store(b.commit.UserSeq)
@@ -414,9 +333,9 @@ func (w *Writer) Harden(b Segment) error {
 // promise records that the log is durable up to lsn, to tell damage from a torn tail. The
 // promise is in the filter file: in the log, every commit would write a page for it, and an
 // older copy of the log would bring its own.
-func (w *Writer) promise(lsn uint64) {
+func (w *Writer) promise(salt, lsn uint64) {
 	w.turn++
-	layout.PutPromise(w.storeRuntime, w.turn, w.sb.LogSalt(), lsn)
+	layout.PutPromise(w.storeRuntime, w.turn, salt, lsn)
 }
 
 func (w *Writer) storeRuntime(word, value uint64) { w.filter.Store(layout.WordRuntime+word, value) }
@@ -432,14 +351,15 @@ const applyAhead = 32
 // bucket, and a lookup between the two stores must find an odd counter.
 func (w *Writer) apply(b Segment) {
 	odd := w.odd[:0] // words of the counters that are odd now
+	log := b.log.Words()
 	at, asked, next := b.start, uint64(0), b.start
 	for i := range b.commit.Records {
 		for ; asked < min(i+applyAhead, b.commit.Records); asked++ {
-			w.filter.Prefetch(wal.RecordWord(b.log, next))
-			next = wal.NextRecord(b.log, next)
+			w.filter.Prefetch(wal.RecordWord(log, next))
+			next = wal.NextRecord(log, next)
 		}
 		var r wal.Record
-		r, at = wal.ReadRecord(b.log, at)
+		r, at = wal.ReadRecord(log, at)
 		if r.Guarded {
 			if counter := layout.WordRuntime + r.Counter(); !slices.Contains(odd, counter) {
 				w.step(counter)
@@ -465,25 +385,7 @@ func (w *Writer) step(counter uint64) {
 // put is the only function that stores to the stash and the region (W9).
 func (w *Writer) put(word, value uint64) { w.filter.Store(word, value) }
 
-// Checkpoint makes the mapping durable and starts the log anew with logBytes bytes
-// (W5). Every segment must have been hardened, and none may be open.
-func (w *Writer) Checkpoint(logBytes int64) error {
-	if err := w.Err(); err != nil {
-		return err
-	}
-	if err := w.SyncRegion(); err != nil {
-		return err
-	}
-	next := w.next(layout.Live)
-	if err := w.switchLog(&next, logBytes); err != nil {
-		return err
-	}
-	w.checkpoints.Add(1)
-	return nil
-}
-
-// SyncRegion makes durable what has been stored to the mapping. Calling it before a
-// checkpoint leaves less for the checkpoint to write.
+// SyncRegion makes durable what has been stored to the mapping.
 func (w *Writer) SyncRegion() error {
 	return w.syncFilter("the region")
 }
@@ -517,10 +419,9 @@ func (w *Writer) rest(sb *layout.Superblock) error {
 	if err := w.copySuperblock(allSlots &^ (1 << w.slot)); err != nil {
 		return err
 	}
-	if w.log != nil {
-		w.log.Close()
-		w.log, w.lw = nil, nil
-	}
+	w.growth.Lock()
+	defer w.growth.Unlock()
+	w.closeLogs()
 	if err := w.vol.RemoveLogs(); err != nil {
 		return w.Fail(fmt.Errorf("remove the log: %w", err))
 	}
@@ -560,9 +461,20 @@ func (w *Writer) Counts() (commits, checkpoints uint64) {
 // Close closes the files and releases the lock. It writes nothing: the next open recovers
 // a live file.
 func (w *Writer) Close() error {
-	if w.log != nil {
-		w.log.Close()
-		w.log = nil
-	}
+	w.closeLogs()
 	return w.vol.Close()
+}
+
+// closeLogs closes all logs. REQUIRES: w.growth, unless nobody else uses the writer.
+func (w *Writer) closeLogs() {
+	logs := []File{w.log, w.growth.larger}
+	if c := w.pending.Load(); c != nil {
+		logs = append(logs, c.old)
+	}
+	for _, log := range logs {
+		closeLog(log)
+	}
+	w.log, w.lw = nil, nil
+	w.growth.larger, w.growth.live = nil, false
+	w.pending.Store(nil)
 }

@@ -33,7 +33,7 @@ func TestGrownLogIsLetGo(t *testing.T) {
 	}
 	descriptors, mappings := held()
 	for i := range int64(3) {
-		if err := w.Checkpoint((i + 2) * wal.MinBytes); err != nil {
+		if err := w.checkpoint((i + 2) * wal.MinBytes); err != nil {
 			t.Fatal(err)
 		}
 		if d, m := held(); d != descriptors || m != mappings {

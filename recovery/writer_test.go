@@ -28,6 +28,17 @@ func mustWriter(t *testing.T, path string) *Writer {
 	return w
 }
 
+// checkpoint makes a checkpoint, with a log of so many bytes.
+func (w *Writer) checkpoint(logBytes int64) error {
+	if size, _ := w.LogBytes(); size != logBytes {
+		if err := w.GrowLog(logBytes); err != nil {
+			return err
+		}
+	}
+	w.BeginCheckpoint()
+	return w.EndCheckpoint()
+}
+
 // store appends an operation that stores a word's own value to it.
 func (w *Writer) store(word uint64) {
 	w.Append([]wal.Store{{Word: word, Value: w.Words()[word]}}, 0)

@@ -45,7 +45,7 @@ func init() {
 	})
 }
 
-// loads keep the lookups of absent keys that read a second line below 8 in 100, for as long as the
+// loads keep the lookups of absent keys that read a second line below 9 in 100, for as long as the
 // filter lives, and inserts away from the load at which one in millions finds no room. Beyond,
 // both soon become more, since a guest takes more room than an item at home; most of all where
 // fingerprints are short.

@@ -23,19 +23,28 @@
 //
 //	0          header of an even generation
 //	4096       header of an odd generation
-//	8192       segments, one after the other, each from a multiple of 4,096 on
+//	8192       first half: segments of an even generation, one after the other, each
+//	           from a multiple of 4,096 on
+//	8192 + H   second half: segments of an odd generation; H is half of what follows the
+//	           headers, rounded down to a multiple of 4,096
 //
 // A header names the generation of a superblock in state live. Its salt leads from
 // that superblock to this log:
 //
-//	word 0 magic "MMAPFLOG"   1 format version 1   2, 3 UUID of the file
-//	     4 generation         5 salt               6 size of the log
+//	word 0 magic "MMAPFLOG"   1 version of the log: 2   2, 3 UUID of the file
+//	     4 generation         5 salt                    6 size of the log
 //	     7 CRC32C of words 0 to 6
 //
-// A generation ends with a checkpoint. The next one has a new salt and begins
-// again at 8192, over the segments of the last one. So the content of a page of the log
-// proves nothing by itself, and every record carries a check that covers the salt, its
-// LSN and the check of the record before it.
+// A log of version 1 has no halves: every generation begins at 8192 and may fill the log,
+// and none follows it.
+//
+// A generation ends where a checkpoint begins. The next one is in the other half, over the
+// segments of the generation before, or in a larger log. Until the checkpoint ends, the
+// superblock names the old generation, and the log goes on in the next one, whose salt
+// follows from the old one: old · 0x9E3779B97F4A7C15 + 0xBB67AE8584CAA73B, modulo 2^64.
+// (The first salt after a clean close is random.) So the content of a page of the log proves
+// nothing by itself, and every record carries a check that covers the salt, its LSN and the
+// check of the record before it.
 //
 // # Segments
 //
@@ -78,9 +87,9 @@
 // The check of a record is one CRC32C over these bytes, in this order: the salt (8), the
 // LSN (8), words 0 and 1 (16), the check before it (4), bits 32-63 of the last word (4),
 // and words 2 up to, but not including, the last. The check before the first record of a
-// generation is 0. The check before the first record of a later segment is the CRC in
-// bits 32-63 of word 9 of the commit record before it. LSNs begin at the checkpoint
-// LSN + 1.
+// segment is the CRC in bits 32-63 of word 9 of the commit record before it, which may be
+// that of the last segment of the generation before; it is 0 if there is none. LSNs begin at
+// the checkpoint LSN + 1.
 //
 // # Where a log ends
 //
@@ -88,14 +97,20 @@
 // next multiple of 4,096. The log ends before the first record or begin record whose check
 // is wrong. Records of whole operations before that point count. A commit record that does
 // not match all the records before it does not count, and neither does anything after it.
+// After the last segment of the generation that the superblock names, reading continues with
+// the next generation, if its first begin record follows in LSN and check.
 //
 // # Rules
 //
 //	L1   Beside a live file there is a log with a header that has the UUID and the
 //	     salt of the superblock, and the right size. It is called NAME.stash, or
-//	     NAME.stash.new if its writer died while it put a larger log into use.
+//	     NAME.stash.new if its writer died while it put a larger log into use. Then the
+//	     superblock may name the generation in NAME.stash, and the next one is in
+//	     NAME.stash.new: both logs count.
 //	L2   No log of the file has a begin or commit record of a later generation than
-//	     the newest superblock. A log belongs to the file if a header has its UUID,
+//	     the newest superblock or, if that is live, the one that follows it with the
+//	     salt that follows; and none has a header of a generation after that. Otherwise
+//	     a superblock was lost. A log belongs to the file if a header has its UUID,
 //	     or the UUID that a sealed file gets with its first operation: the 128 bits
 //	     of XXH3 of the old UUID, with the salt of the header as the seed, big-endian
 //	     as XXH3 writes them.
@@ -103,8 +118,8 @@
 //	     or of the region, all in one block.
 //	L4   The length in a commit record is the one that its records lead to.
 //	L5   The log does not end before an LSN up to which it was durable: that of the
-//	     checkpoint, of any commit record of the generation with a right CRC, whether
-//	     the log leads to it or not, or of a promise in the runtime page. A promise
-//	     counts if its second word is ((salt xor (LSN · 0x9E3779B97F4A7C15)) ·
+//	     checkpoint, of any commit record of either generation with a right CRC, whether
+//	     the log leads to it or not, or of a promise in the runtime page, for the salt of
+//	     either generation. A promise counts if its second word is ((salt xor (LSN · 0x9E3779B97F4A7C15)) ·
 //	     0xBB67AE8584CAA73B) xor LSN, modulo 2^64.
 package wal

@@ -51,7 +51,7 @@ func FuzzScanLog(f *testing.F) {
 		}
 		before := slices.Clone(log)
 		n, grown, open := uint64(0), length, false
-		s, err := Scan(log, sb, promised, func(r Record) {
+		s, err := Scan(log, log, sb, promised, func(r Record) {
 			n++
 			open = !r.Last
 			grown += uint64(int64(r.Grow))
@@ -62,7 +62,7 @@ func FuzzScanLog(f *testing.F) {
 		if open || n != s.Records || n > uint64(len(log))/recordWords || grown != s.Length && err == nil {
 			t.Fatalf("%d records, %d items: %+v, %v", n, grown, s, err)
 		}
-		if s.LSN-lsn < n || s.LSN-lsn > n+uint64(len(log))/PageWords || s.End < FirstWord || s.End > uint64(len(log)) {
+		if s.LSN-lsn < n || s.LSN-lsn > n+uint64(len(log))/PageWords || s.End[0] < FirstWord || max(s.End[0], s.End[1]) > uint64(len(log)) {
 			t.Fatalf("%d records: %+v", n, s)
 		}
 		if err == nil && promised > s.LSN {
@@ -71,7 +71,7 @@ func FuzzScanLog(f *testing.F) {
 		if err != nil && !errors.Is(err, layout.ErrCorrupt) {
 			t.Fatal(err)
 		}
-		if again, err2 := Scan(log, sb, promised, nil); !reflect.DeepEqual(again, s) || fmt.Sprint(err2) != fmt.Sprint(err) {
+		if again, err2 := Scan(log, log, sb, promised, nil); !reflect.DeepEqual(again, s) || fmt.Sprint(err2) != fmt.Sprint(err) {
 			t.Fatalf("%+v, %v; again %+v, %v", s, err, again, err2)
 		}
 		LaterGeneration(log, sb)

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 
 	"github.com/klauspost/crc32"
-	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/zeebo/xxh3"
 )
 
@@ -15,11 +14,16 @@ const (
 	HeaderSlots = 2                       // header pages: one for even and one for odd generations
 	FirstWord   = HeaderSlots * PageWords // of the first segment
 
-	// Bounds on the size of a log. Sixteen pages hold the headers and the longest
-	// operation several times over. The upper bound only rejects nonsense.
-	MinBytes = 16 * PageBytes
+	// Bounds on the size of a log. In thirty-two pages, each half holds the longest
+	// operation of any layout twice. The upper bound only rejects nonsense.
+	MinBytes = 32 * PageBytes
 	MaxBytes = 1 << 40
 
+	// OldestBytes is the smallest size of a log of version 1.
+	OldestBytes = 16 * PageBytes
+
+	version     = 2  // of the format that PutHeader stores
+	wholeLog    = 1  // the version in which every generation had the whole log
 	RecordBytes = 24 // a record of one word; each further word adds 8
 
 	segmentHeadWords = 16 // before the first record
@@ -36,10 +40,11 @@ var (
 
 // A Header names the file and generation that a log belongs to.
 //
-//	word 0 magic "MMAPFLOG"   1 format version   2, 3 UUID of the file
-//	     4 generation         5 salt             6 bytes of the log
+//	word 0 magic "MMAPFLOG"   1 version of the log   2, 3 UUID of the file
+//	     4 generation         5 salt                 6 bytes of the log
 //	     7 CRC32C of words 0 to 6
 type Header struct {
+	Version    uint64 // set by FindHeader; PutHeader stores the newest
 	UUID       [16]byte
 	Generation uint64 // of the superblock that names the salt
 	Salt       uint64
@@ -53,7 +58,7 @@ const headerWords = 8
 func PutHeader(store func(i, v uint64), h Header) {
 	at := h.Generation % HeaderSlots * PageWords
 	w := [headerWords]uint64{
-		logMagic, layout.FormatVersion,
+		logMagic, version,
 		binary.LittleEndian.Uint64(h.UUID[:8]), binary.LittleEndian.Uint64(h.UUID[8:]),
 		h.Generation, h.Salt, uint64(h.Bytes),
 	}
@@ -90,14 +95,39 @@ func readHeader(log []uint64, slot uint64) (h Header, ok bool) {
 		return h, false
 	}
 	w := log[at : at+headerWords]
-	if w[0] != logMagic || w[1] != layout.FormatVersion || w[7] != uint64(new(checker).words(w[:7]...)) {
+	if w[0] != logMagic || w[1] < wholeLog || w[1] > version || w[7] != uint64(new(checker).words(w[:7]...)) {
 		return h, false
 	}
-	h = Header{Generation: w[4], Salt: w[5], Bytes: int64(w[6])}
+	h = Header{Version: w[1], Generation: w[4], Salt: w[5], Bytes: int64(w[6])}
 	binary.LittleEndian.PutUint64(h.UUID[:8], w[2])
 	binary.LittleEndian.PutUint64(h.UUID[8:], w[3])
 	return h, true
 }
+
+// An Area is the part of a log that the segments of a generation are in.
+type Area struct{ From, End uint64 } // words
+
+// Half returns the area of a generation in a log of so many words: one half is for even
+// generations, the other for odd ones.
+func Half(words, generation uint64) Area {
+	half := (max(words, FirstWord) - FirstWord) / 2 / PageWords * PageWords
+	from := FirstWord + generation%2*half
+	return Area{from, from + half}
+}
+
+// areaOf returns the area of a generation in the log whose header has its salt.
+func areaOf(log []uint64, uuid [16]byte, generation, salt uint64) Area {
+	words := uint64(len(log))
+	a := Half(words, generation)
+	if h, ok := FindHeader(log, uuid, salt); ok && h.Version == wholeLog {
+		a = Area{FirstWord, words}
+	}
+	return Area{min(a.From, words), min(a.End, words)} // the log may be cut short
+}
+
+// NextSalt returns the salt of the generation that follows the one with a salt, while the
+// superblock still names that one. A recovery so knows it from the superblock alone.
+func NextSalt(salt uint64) uint64 { return salt*0x9E3779B97F4A7C15 + 0xBB67AE8584CAA73B }
 
 // words returns the CRC32C of words, little-endian.
 func (c *checker) words(words ...uint64) (crc uint32) {

@@ -14,7 +14,7 @@ import (
 
 const testWords = MinBytes / 8
 
-// testLive returns the superblock of a live file of generation 7, with 100 items and 5
+// testLive returns the superblock of a live file of generation 8, with 100 items and 5
 // operations after user sequence 40, whose log continues after LSN 1000.
 func testLive(change func(*layout.Superblock)) *layout.Superblock {
 	g, err := layout.NewGeometry(layout.Blocked, layout.Params{FingerprintBits: 12, BucketSize: 5}, 100)
@@ -22,7 +22,7 @@ func testLive(change func(*layout.Superblock)) *layout.Superblock {
 		panic(err)
 	}
 	sb := new(layout.Superblock)
-	sb.SetGeneration(7)
+	sb.SetGeneration(8)
 	sb.SetState(layout.Live)
 	sb.SetGeometry(g)
 	sb.SetSeed(42)
@@ -103,7 +103,7 @@ func (l *testLog) do(n, grow int) {
 		l.w.Append(&r)
 		records = append(records, r)
 	}
-	l.ops = append(l.ops, testOp{records, Contents{LSN: l.w.LSN(), UserSeq: l.userSeq, Operation: l.operation, Length: l.length, End: l.w.End()}})
+	l.ops = append(l.ops, testOp{records, Contents{LSN: l.w.LSN(), UserSeq: l.userSeq, Operation: l.operation, Length: l.length, End: [2]uint64{l.w.End()}}})
 }
 
 func (l *testLog) commit() Commit {
@@ -129,7 +129,7 @@ func (l *testLog) scan(t testing.TB, promised uint64) (Contents, error) {
 func (l *testLog) scanWords(t testing.TB, words []uint64, promised uint64) (Contents, error) {
 	t.Helper()
 	var got, want []Record
-	s, err := Scan(words, l.sb, promised, func(r Record) { got = append(got, r) })
+	s, err := Scan(words, words, l.sb, promised, func(r Record) { got = append(got, r) })
 	if uint64(len(got)) != s.Records {
 		t.Fatalf("the scan counts %d records and gave %d", s.Records, len(got))
 	}
@@ -152,7 +152,7 @@ func (l *testLog) scanWords(t testing.TB, words []uint64, promised uint64) (Cont
 	if !slices.Equal(got, again) {
 		t.Fatal("the segments of the scan are not its records")
 	}
-	s.Segments = nil
+	s.Segments, s.From = nil, [2]uint64{}
 	return s, err
 }
 
@@ -171,11 +171,11 @@ func rule(err error) string {
 // modulo 300.
 func forge(log []uint64, sb *layout.Superblock) {
 	w := NewWriter(log, func(word uint64, values []uint64) { copy(log[word:], values) }, sb.Generation(), sb.LogSalt(), sb.CheckpointLSN())
-	for w.segment+segmentHeadWords <= uint64(len(log)) {
+	for w.segment+segmentHeadWords <= w.limit {
 		head := log[w.segment+commitAt:]
 		c := Commit{Records: head[4], UserSeq: head[5], Operation: head[6], Length: head[7], Durable: head[8]}
 		w.begin()
-		for n := c.Records % 300; n > 0 && w.Room() > 0 && NextRecord(log, w.end) <= uint64(len(log)); n-- {
+		for n := c.Records % 300; n > 0 && w.Room() > 0 && NextRecord(log, w.end) <= w.limit; n-- {
 			last := NextRecord(log, w.end) - 1
 			w.lsn++
 			w.check = w.checker.record(w.salt, w.lsn, w.check, log[w.end:last], uint32(log[last]>>32))

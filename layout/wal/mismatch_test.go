@@ -17,11 +17,11 @@ func TestCommitMismatch(t *testing.T) {
 		return l, l.w.Commit(c)
 	}
 	l, c := build(func(*Commit) {})
-	if s, err := Scan(l.words, l.sb, c.LSN, nil); err != nil || s.UserSeq != 41 || s.Operation != 6 || s.Torn {
+	if s, err := Scan(l.words, l.words, l.sb, c.LSN, nil); err != nil || s.UserSeq != 41 || s.Operation != 6 || s.Torn {
 		t.Fatalf("%+v, %v", s, err)
 	}
 	l, _ = build(func(c *Commit) { c.Length = 102 })
-	if _, err := Scan(l.words, l.sb, 0, nil); rule(err) != "L4" {
+	if _, err := Scan(l.words, l.words, l.sb, 0, nil); rule(err) != "L4" {
 		t.Errorf("a wrong length: %v", err)
 	}
 	// A commit record whose own CRC is right, but not its CRC of the records.
@@ -40,10 +40,10 @@ func TestCommitMismatch(t *testing.T) {
 	} {
 		l, _ := build(func(*Commit) {})
 		change(l)
-		if s, err := Scan(l.words, l.sb, 0, nil); err != nil || s.LSN >= 1004 || !s.Torn || s.UserSeq != 40 {
+		if s, err := Scan(l.words, l.words, l.sb, 0, nil); err != nil || s.LSN >= 1004 || !s.Torn || s.UserSeq != 40 {
 			t.Errorf("a wrong %s: %+v, %v", name, s, err)
 		}
-		if _, err := Scan(l.words, l.sb, 1004, nil); rule(err) != "L5" {
+		if _, err := Scan(l.words, l.words, l.sb, 1004, nil); rule(err) != "L5" {
 			t.Errorf("a wrong %s, promised: %v", name, err)
 		}
 	}
@@ -113,7 +113,7 @@ func TestUnknownBitsOfARecord(t *testing.T) {
 		end := NextRecord(l.words, at) - 1
 		l.words[at+2] = 0 // the check of the record before the bit was set; now a value
 		l.words[end] = 6<<32 | uint64(new(checker).record(l.sb.LogSalt(), 1001, 0, l.words[at:end], 6))
-		s, err := Scan(l.words, l.sb, 0, nil)
+		s, err := Scan(l.words, l.words, l.sb, 0, nil)
 		if known := bit < recordOthers+3; known != (err == nil && s.Records == 1) || !known && rule(err) != "L3" {
 			t.Errorf("bit %d: %+v, %v", bit, s, err)
 		}
@@ -125,15 +125,15 @@ func TestLogHeader(t *testing.T) {
 	sb := testLive(nil)
 	l := newTestLog(make([]uint64, testWords), sb)
 	h, ok := FindHeader(l.words, sb.UUID(), sb.LogSalt())
-	if !ok || h != (Header{UUID: sb.UUID(), Generation: 7, Salt: 0x5A17, Bytes: MinBytes}) {
+	if !ok || h != (Header{Version: version, UUID: sb.UUID(), Generation: 8, Salt: 0x5A17, Bytes: MinBytes}) {
 		t.Fatalf("%+v, %t", h, ok)
 	}
 	// The next generation leaves it alone.
-	newTestLog(l.words, testLive(func(sb *layout.Superblock) { sb.SetGeneration(8); sb.SetLogSalt(1) }))
+	newTestLog(l.words, testLive(func(sb *layout.Superblock) { sb.SetGeneration(9); sb.SetLogSalt(1) }))
 	if _, ok := FindHeader(l.words, sb.UUID(), sb.LogSalt()); !ok {
 		t.Error("the header is gone with the next generation")
 	}
-	if h, ok := FindHeader(l.words, sb.UUID(), 1); !ok || h.Generation != 8 {
+	if h, ok := FindHeader(l.words, sb.UUID(), 1); !ok || h.Generation != 9 {
 		t.Errorf("%+v, %t", h, ok)
 	}
 	for _, other := range []uint64{0, 2} {
@@ -144,20 +144,20 @@ func TestLogHeader(t *testing.T) {
 	if _, ok := FindHeader(l.words, [16]byte{1, 2, 4}, sb.LogSalt()); ok {
 		t.Error("the UUID of another file leads to a header")
 	}
-	// Generation 7 uses the second slot. The caller checks whether the log has the size in
+	// Generation 8 uses the first slot. The caller checks whether the log has the size in
 	// its header.
-	for _, n := range []int{0, 7, 8, PageWords, PageWords + headerWords - 1} {
+	for _, n := range []int{0, headerWords - 1} {
 		if _, ok := FindHeader(l.words[:n], sb.UUID(), sb.LogSalt()); ok {
 			t.Errorf("a log of %d words has a header", n)
 		}
 	}
 	for i := range headerWords {
 		for bit := range 64 {
-			l.words[PageWords+i] ^= 1 << bit
+			l.words[i] ^= 1 << bit
 			if _, ok := FindHeader(l.words, sb.UUID(), sb.LogSalt()); ok && (i != 7 || bit < 32) {
 				t.Errorf("bit %d of word %d of the header does not count", bit, i)
 			}
-			l.words[PageWords+i] ^= 1 << bit
+			l.words[i] ^= 1 << bit
 		}
 	}
 }

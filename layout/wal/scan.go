@@ -14,103 +14,161 @@ type Contents struct {
 	Operation uint64    // operations since the user sequence was set
 	Length    uint64    // items
 	Segments  []Segment // those with records of whole operations
-	End       uint64    // the word after the last that counts
-	Torn      bool      // the log ends in the middle of a segment or an operation
+	From, End [2]uint64 // of each generation: its first word, and the one after the last that counts; 0 if there is no later generation
+	Torn      bool      // a committed segment, or an operation, is incomplete at the end
+}
+
+// Bytes returns the size of what counts, with the headers.
+func (c *Contents) Bytes() int64 {
+	return int64(FirstWord+c.End[0]-c.From[0]+c.End[1]-c.From[1]) * 8
 }
 
 // A Segment locates the records of a segment.
 type Segment struct {
+	Log     int    // 0 if it is of the generation of the superblock, 1 if it is of the next
 	Start   uint64 // word of the first record
 	Records uint64 // of whole operations
 }
 
-// Scan reads the log of the generation that sb names, up to its end, and calls each,
-// unless it is nil, for the records of whole operations, in order. promised is an LSN up
-// to which the log is known to have been durable, or 0.
+// Scan reads the log of the generation that sb names, and of the one after it, up to the
+// end, and calls each, unless it is nil, for the records of whole operations, in order.
+// promised is an LSN up to which the log is known to have been durable, or 0. The later
+// generation is in the log next, which may be the same as log, or nil.
 //
 // After a crash, a log may end anywhere past the last durable LSN. If it ends before that
 // LSN, it is damaged (L5).
-func Scan(log []uint64, sb *layout.Superblock, promised uint64, each func(Record)) (s Contents, err error) {
-	s = Contents{LSN: sb.CheckpointLSN(), UserSeq: sb.UserSeq(), Operation: sb.Operation(), Length: sb.Length(), End: FirstWord}
-	promised = max(promised, sb.CheckpointLSN())
-	var operation []Record // the records of one operation, until its last
-	check, checker := uint32(0), new(checker)
-	lsn := s.LSN
-	segment := uint64(FirstWord)
-	ended := false
-	for !ended && segment+segmentHeadWords <= uint64(len(log)) {
-		generation, salt, first, prev, ok := checker.readBegin(log, segment)
-		if !ok || generation != sb.Generation() || salt != sb.LogSalt() || first != lsn+1 || prev != check {
+func Scan(log, next []uint64, sb *layout.Superblock, promised uint64, each func(Record)) (Contents, error) {
+	s := scanner{
+		Contents: Contents{LSN: sb.CheckpointLSN(), UserSeq: sb.UserSeq(), Operation: sb.Operation(), Length: sb.Length()},
+		promised: max(promised, sb.CheckpointLSN()), each: each, lsn: sb.CheckpointLSN(),
+	}
+	for i, log := range [][]uint64{log, next} {
+		if log == nil {
+			continue
+		}
+		g := part{log: log, number: i, generation: sb.Generation(), salt: sb.LogSalt()}
+		if i == 1 {
+			g.generation, g.salt = g.generation+1, NextSalt(g.salt)
+		}
+		g.Area = areaOf(log, sb.UUID(), g.generation, g.salt)
+		end, err := s.scan(g)
+		if i == 0 || end > g.From { // otherwise there is no later generation
+			s.From[i], s.End[i] = g.From, end
+		}
+		if err != nil {
+			return s.Contents, err
+		}
+	}
+	if s.promised > s.LSN {
+		return s.Contents, corrupt(max(s.End[0], s.End[1]), fmt.Sprintf("L5: the log ends after LSN %d, and was durable up to %d", s.LSN, s.promised))
+	}
+	return s.Contents, nil
+}
+
+// A part is the log of a generation.
+type part struct {
+	log []uint64
+	Area
+	number           int // 0 or 1
+	generation, salt uint64
+}
+
+// A scanner scans the parts of a log, one after the other.
+type scanner struct {
+	Contents
+	promised  uint64
+	each      func(Record)
+	operation []Record // the records of one operation, until its last
+	lsn       uint64   // of the last record
+	check     uint32   // of the last record
+	chained   bool     // whether there is one: the first is chained to what is gone
+	ended     bool
+	checker   checker
+}
+
+// scan scans a part of a log, and returns the word after the last that counts.
+func (s *scanner) scan(p part) (end uint64, err error) {
+	segment := p.From
+	end = segment
+	log := p.log[:p.End]
+	for !s.ended && segment+segmentHeadWords <= p.End {
+		generation, salt, first, prev, ok := s.checker.readBegin(log, segment)
+		if !ok || generation != p.generation || salt != p.salt || first != s.lsn+1 || s.chained && prev != s.check {
 			break
 		}
-		generation, salt, commit, crc, commitCheck, ok := checker.readCommit(log, segment)
-		committed := ok && generation == sb.Generation() && salt == sb.LogSalt()
+		s.check, s.chained = prev, true
+		generation, salt, commit, crc, commitCheck, ok := s.checker.readCommit(log, segment)
+		committed := ok && generation == p.generation && salt == p.salt
 		at, n := segment+segmentHeadWords, uint64(0)
-		whole := Segment{Start: at}
-		for at+recordWords <= uint64(len(log)) && !(committed && n == commit.Records) {
+		whole := Segment{Log: p.number, Start: at}
+		for at+recordWords <= p.End && !(committed && n == commit.Records) {
 			next := NextRecord(log, at)
-			if next > uint64(len(log)) {
+			if next > p.End {
 				break
 			}
 			words, last := log[at:next-1], log[next-1]
-			if uint32(last) != checker.record(sb.LogSalt(), lsn+1, check, words, uint32(last>>32)) || words[0]|words[1]|last == 0 {
+			if uint32(last) != s.checker.record(p.salt, s.lsn+1, s.check, words, uint32(last>>32)) || words[0]|words[1]|last == 0 {
 				break
 			}
 			if words[0]&recordUnused != 0 || !oneBlock(words[0]) {
-				return s, corrupt(at, "L3: the record has unknown bits, or words of two blocks")
+				return end, corrupt(at, "L3: the record has unknown bits, or words of two blocks")
 			}
 			r := decodeRecord(log[at:next])
-			lsn, check = lsn+1, uint32(last)
+			s.lsn, s.check = s.lsn+1, uint32(last)
 			at, n = next, n+1
-			operation = append(operation, r)
+			s.operation = append(s.operation, r)
 			if !r.Last {
 				continue
 			}
-			s.LSN, s.End, whole.Records = lsn, at, n
-			s.Records += uint64(len(operation))
-			s.Length += uint64(int64(r.Grow))
-			s.Operation += uint64(r.Operation - uint32(s.Operation))
-			if each != nil {
-				for _, r := range operation {
-					each(r)
-				}
-			}
-			operation = operation[:0]
+			s.whole(r)
+			whole.Records, end = n, at
 		}
 		if whole.Records > 0 {
 			s.Segments = append(s.Segments, whole)
 		}
-		if committed && n == commit.Records && checker.words(log[segment+segmentHeadWords:at]...) == crc && commit.LSN == lsn+1 && len(operation) == 0 {
-			lsn, check = commit.LSN, commitCheck
-			promised = max(promised, commit.Durable)
-			s.LSN, s.End = lsn, at
+		if committed && n == commit.Records && s.checker.words(log[segment+segmentHeadWords:at]...) == crc && commit.LSN == s.lsn+1 && len(s.operation) == 0 {
+			s.lsn, s.check = commit.LSN, commitCheck
+			s.promised = max(s.promised, commit.Durable)
+			s.LSN, end = s.lsn, at
 			s.UserSeq, s.Operation = commit.UserSeq, commit.Operation
 			if s.Length != commit.Length {
-				return s, corrupt(segment, fmt.Sprintf("L4: the commit says %d items, its records make %d", commit.Length, s.Length))
+				return end, corrupt(segment, fmt.Sprintf("L4: the commit says %d items, its records make %d", commit.Length, s.Length))
 			}
 			segment = nextSegment(at)
 			continue
 		}
-		s.Torn = committed || len(operation) > 0
-		ended = true
+		s.Torn = committed || len(s.operation) > 0
+		s.ended = true
 	}
-	// Nothing after a bad record counts. But a later commit record may prove that the bad
-	// record was durable once, and has been damaged since.
-	for at := segment; at+segmentHeadWords <= uint64(len(log)); at += PageWords {
-		generation, salt, commit, _, _, ok := checker.readCommit(log, at)
-		if ok && generation == sb.Generation() && salt == sb.LogSalt() {
-			promised = max(promised, commit.Durable)
+	// Nothing past a bad record counts. But a commit record further on may prove that the
+	// bad record was durable once, and so is damaged.
+	for at := segment; at+segmentHeadWords <= p.End; at += PageWords {
+		generation, salt, commit, _, _, ok := s.checker.readCommit(log, at)
+		if ok && generation == p.generation && salt == p.salt {
+			s.promised = max(s.promised, commit.Durable)
 		}
 	}
-	if promised > s.LSN {
-		return s, corrupt(s.End, fmt.Sprintf("L5: the log ends after LSN %d, and was durable up to %d", s.LSN, promised))
-	}
-	return s, nil
+	return end, nil
 }
 
-// LaterGeneration reports whether log belongs to the file of sb and has a begin or commit
-// record of a later generation (L2). If so, the superblock of that generation is lost. The
-// header that shows whose log it is may have the salt of sb or of the later generation.
+// whole counts an operation, whose last record is r.
+func (s *scanner) whole(r Record) {
+	s.LSN = s.lsn
+	s.Records += uint64(len(s.operation))
+	s.Length += uint64(int64(r.Grow))
+	s.Operation += uint64(r.Operation - uint32(s.Operation))
+	if s.each != nil {
+		for _, r := range s.operation {
+			s.each(r)
+		}
+	}
+	s.operation = s.operation[:0]
+}
+
+// LaterGeneration reports whether log belongs to the file of sb and has a header, a begin or
+// a commit record of a later generation than a recovery reads (L2). If so, the superblock of that
+// generation is lost. The header that shows whose log it is may have the salt of sb or of
+// the later generation.
 func LaterGeneration(log []uint64, sb *layout.Superblock) bool {
 	_, ours := FindHeader(log, sb.UUID(), sb.LogSalt())
 	named := func(salt uint64) bool {
@@ -121,16 +179,20 @@ func LaterGeneration(log []uint64, sb *layout.Superblock) bool {
 		}
 		return false
 	}
+	// A header is stored once the superblock before its generation is durable.
+	for slot := range uint64(HeaderSlots) {
+		if h, ok := readHeader(log, slot); ok && h.UUID == sb.UUID() && h.Generation > sb.Generation()+1 {
+			return true
+		}
+	}
 	checker := new(checker)
 	for at := uint64(FirstWord); at+segmentHeadWords <= uint64(len(log)); at += PageWords {
 		generation, salt, _, _, ok := checker.readBegin(log, at)
 		if !ok {
 			generation, salt, _, _, _, ok = checker.readCommit(log, at)
 		}
-		if !ok || generation <= sb.Generation() {
-			continue
-		}
-		if ours || named(salt) {
+		read := generation <= sb.Generation() || sb.State() == layout.Live && generation == sb.Generation()+1 && salt == NextSalt(sb.LogSalt())
+		if ok && !read && (ours || named(salt)) {
 			return true
 		}
 	}

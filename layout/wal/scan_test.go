@@ -32,7 +32,7 @@ func TestLogIsCutAnywhere(t *testing.T) {
 		}
 		complete, last := uint64(0), uint64(0)
 		for _, op := range l.ops {
-			if end := op.end.End; slices.Contains(l.stored[:n], end-1) {
+			if end := op.end.End[0]; slices.Contains(l.stored[:n], end-1) {
 				complete += uint64(len(op.records))
 				last = max(last, op.end.LSN)
 			}
@@ -61,8 +61,8 @@ func TestTornRecord(t *testing.T) {
 		segment := word / PageWords * PageWords
 		before := 1000 + (word-FirstWord)/PageWords*7
 		l.words[word] ^= 1 << (word % 64)
-		s, err := Scan(l.words, l.sb, 0, nil)
-		_, promisedErr := Scan(l.words, l.sb, last.LSN, nil)
+		s, err := Scan(l.words, l.words, l.sb, 0, nil)
+		_, promisedErr := Scan(l.words, l.words, l.sb, last.LSN, nil)
 		inLast := segment == FirstWord+2*PageWords
 		if s.LSN < before || s.LSN >= last.LSN || rule(promisedErr) != "L5" {
 			t.Errorf("word %d: %+v, %v; promised: %v", word, s, err, promisedErr)
@@ -112,11 +112,11 @@ func TestChain(t *testing.T) {
 	} {
 		l = make3()
 		change()
-		s, err := Scan(l.words, l.sb, 0, nil)
+		s, err := Scan(l.words, l.words, l.sb, 0, nil)
 		if s.LSN >= l.commits[2].LSN {
 			t.Errorf("%s: %+v, %v", name, s, err)
 		}
-		if _, err := Scan(l.words, l.sb, l.commits[2].LSN, nil); rule(err) != "L5" {
+		if _, err := Scan(l.words, l.words, l.sb, l.commits[2].LSN, nil); rule(err) != "L5" {
 			t.Errorf("%s, promised: %v", name, err)
 		}
 	}
@@ -131,13 +131,13 @@ func TestOlderGeneration(t *testing.T) {
 		l.commit()
 	}
 	for name, change := range map[string]func(*layout.Superblock){
-		"salt and generation": func(sb *layout.Superblock) { sb.SetGeneration(8); sb.SetLogSalt(0x5A18) },
-		"generation":          func(sb *layout.Superblock) { sb.SetGeneration(8) },
+		"salt and generation": func(sb *layout.Superblock) { sb.SetGeneration(10); sb.SetLogSalt(0x5A18) },
+		"generation":          func(sb *layout.Superblock) { sb.SetGeneration(10) },
 		"salt":                func(sb *layout.Superblock) { sb.SetLogSalt(0x5A18) },
 		"LSN":                 func(sb *layout.Superblock) { sb.SetCheckpointLSN(999) },
 	} {
 		sb := testLive(change)
-		if s, err := Scan(l.words, sb, 0, nil); s.Records != 0 || s.LSN != sb.CheckpointLSN() || err != nil && name != "LSN" {
+		if s, err := Scan(l.words, l.words, sb, 0, nil); s.Records != 0 || s.LSN != sb.CheckpointLSN() || err != nil && name != "LSN" {
 			t.Errorf("another %s: %+v, %v", name, s, err)
 		}
 		next := newTestLog(slices.Clone(l.words), sb)
@@ -185,7 +185,7 @@ func TestLookahead(t *testing.T) {
 		t.Errorf("with the last segment alone: %+v, %v", s, err)
 	}
 	// A checkpoint promises only its own LSN.
-	if s, err := Scan(make([]uint64, testWords), l.sb, 0, nil); err != nil || s.LSN != 1000 {
+	if s, err := Scan(make([]uint64, testWords), make([]uint64, testWords), l.sb, 0, nil); err != nil || s.LSN != 1000 {
 		t.Errorf("%+v, %v", s, err)
 	}
 }
@@ -193,9 +193,10 @@ func TestLookahead(t *testing.T) {
 // TestLaterGeneration covers L2.
 func TestLaterGeneration(t *testing.T) {
 	older := testLive(nil)
-	newer := testLive(func(sb *layout.Superblock) { sb.SetGeneration(8); sb.SetLogSalt(0x5A18) })
+	newer := testLive(func(sb *layout.Superblock) { sb.SetGeneration(9); sb.SetLogSalt(0x5A18) })
 	words := newTestLog(make([]uint64, testWords), older).words
 	l := newTestLog(words, newer)
+	first := Half(testWords, newer.Generation()).From
 	if LaterGeneration(l.words, older) {
 		t.Error("a header is a record")
 	}
@@ -204,11 +205,11 @@ func TestLaterGeneration(t *testing.T) {
 		t.Error("a begin record does not show its generation")
 	}
 	l.commit()
-	l.words[FirstWord] ^= 1
+	l.words[first] ^= 1
 	if !LaterGeneration(l.words, older) || LaterGeneration(l.words, newer) {
 		t.Error("a commit record does not show its generation")
 	}
-	l.words[FirstWord+commitAt] ^= 1
+	l.words[first+commitAt] ^= 1
 	if LaterGeneration(l.words, older) {
 		t.Error("a page with neither record shows a generation")
 	}
@@ -218,5 +219,81 @@ func TestLaterGeneration(t *testing.T) {
 	}
 	if LaterGeneration(l.words, testLive(func(sb *layout.Superblock) { sb.SetUUID([16]byte{9}) })) {
 		t.Error("the log of another file shows a generation of this one")
+	}
+	l.words[first+commitAt] ^= 1
+	PutHeader(func(i, v uint64) { l.words[i] = v }, Header{UUID: older.UUID(), Generation: 10, Salt: 1, Bytes: MinBytes})
+	clear(l.words[FirstWord:])
+	if !LaterGeneration(l.words, older) || LaterGeneration(l.words, newer) {
+		t.Error("a header does not show that the superblock before it was durable")
+	}
+}
+
+// TestNextGeneration scans a log whose writer went on in the other half, or in another log:
+// what the next generation has counts after all of the one that the superblock names, and
+// not otherwise.
+func TestNextGeneration(t *testing.T) {
+	for _, moved := range []bool{false, true} {
+		l := newTestLog(make([]uint64, testWords), testLive(nil))
+		l.do(3, 1)
+		l.commit()
+		l.do(2, 1)
+		last := l.commit()
+		log, next := l.words, l.words
+		if moved {
+			next = make([]uint64, 2*testWords)
+			l.words = next
+		}
+		store := func(i, v uint64) { next[i] = v }
+		h := Header{UUID: l.sb.UUID(), Generation: l.sb.Generation() + 1, Salt: NextSalt(l.sb.LogSalt()), Bytes: int64(len(next)) * 8}
+		PutHeader(store, h)
+		l.w = l.w.Next(next, each(store))
+		l.do(4, -1)
+		l.commit()
+		l.do(1, 1)
+		end := l.ops[3].end
+		scan := func(promised uint64) (Contents, error) { return Scan(log, next, l.sb, promised, nil) }
+		if s, err := scan(0); err != nil || s.LSN != end.LSN || s.Length != end.Length || s.Records != 10 || s.End[1] != l.w.End() || s.Torn {
+			t.Fatalf("moved %t: %+v, %v", moved, s, err)
+		}
+		if LaterGeneration(log, l.sb) || LaterGeneration(next, l.sb) {
+			t.Errorf("moved %t: the next generation is a later one", moved)
+		}
+		if rested := testLive(func(sb *layout.Superblock) { sb.SetState(layout.Clean) }); !moved && !LaterGeneration(next, rested) {
+			t.Error("a file at rest has a next generation")
+		}
+		// Once the superblock names it, the next generation is the first.
+		named := testLive(func(sb *layout.Superblock) {
+			sb.SetGeneration(h.Generation)
+			sb.SetLogSalt(h.Salt)
+			sb.SetCheckpointLSN(last.LSN)
+			sb.SetLength(102)
+			sb.SetOperation(7)
+		})
+		if s, err := Scan(next, next, named, 0, nil); err != nil || s.LSN != end.LSN || s.Length != end.Length || s.Records != 5 || s.End[1] != 0 {
+			t.Errorf("moved %t: %+v, %v", moved, s, err)
+		}
+		// Without its header, it is found in the same log, by its records.
+		half := Half(uint64(len(next)), h.Generation)
+		header := h.Generation % HeaderSlots * PageWords
+		next[header] ^= 1
+		if s, err := scan(0); err != nil || s.LSN != end.LSN {
+			t.Errorf("moved %t, without a header: %+v, %v", moved, s, err)
+		}
+		next[header] ^= 1
+		// A tear in the generation before it ends the log, and what it proves is missed.
+		first := Half(uint64(len(log)), l.sb.Generation()).From
+		log[first+segmentHeadWords] ^= 1
+		if s, err := scan(0); rule(err) != "L5" || s.Records != 0 || s.End[1] != 0 {
+			t.Errorf("moved %t, after a tear: %+v, %v", moved, s, err)
+		}
+		log[first+segmentHeadWords] ^= 1
+		// So does a chain that does not fit.
+		next[half.From+4] ^= 1
+		if s, err := scan(0); err != nil || s.LSN != last.LSN {
+			t.Errorf("moved %t, not chained: %+v, %v", moved, s, err)
+		}
+		if _, err := scan(end.LSN); rule(err) != "L5" {
+			t.Errorf("moved %t, not chained: %v", moved, err)
+		}
 	}
 }

@@ -21,6 +21,7 @@ const commitWords = 10
 // makes them durable. It is not safe for concurrent use.
 type Writer struct {
 	log        []uint64
+	limit      uint64                             // word after the half of the generation
 	store      func(word uint64, values []uint64) // into log, in order
 	generation uint64
 	salt       uint64
@@ -38,10 +39,31 @@ type Writer struct {
 // a whole block.
 const maxPieceWords = max(commitWords, layout.BlockWords+2)
 
-// NewWriter returns a writer that begins a generation at the start of log, with LSN lsn+1.
+// NewWriter returns a writer that begins a generation in its half of log, with LSN lsn+1.
 // It changes the log only through store.
 func NewWriter(log []uint64, store func(word uint64, values []uint64), generation, salt, lsn uint64) *Writer {
-	return &Writer{log: log, store: store, generation: generation, salt: salt, lsn: lsn, segment: FirstWord, end: FirstWord + segmentHeadWords}
+	half := Half(uint64(len(log)), generation)
+	return &Writer{
+		log: log, limit: half.End, store: store, generation: generation, salt: salt,
+		lsn: lsn, segment: half.From, end: half.From + segmentHeadWords,
+	}
+}
+
+// Next returns a writer that goes on with the next generation, in the other half of log or
+// in another log. Its records are chained to those of w, whose open segment must be empty.
+func (w *Writer) Next(log []uint64, store func(word uint64, values []uint64)) *Writer {
+	next := NewWriter(log, store, w.generation+1, NextSalt(w.salt), w.lsn)
+	next.check = w.check
+	return next
+}
+
+// Generation returns the generation of the records, and their salt.
+func (w *Writer) Generation() (generation, salt uint64) { return w.generation, w.salt }
+
+// Use returns the size of the half of the generation and how much of it is in use, in bytes.
+func (w *Writer) Use() (size, used int64) {
+	half := Half(uint64(len(w.log)), w.generation)
+	return int64(half.End-half.From) * 8, int64(w.end-half.From) * 8
 }
 
 // LSN returns the LSN of the last record.
@@ -53,13 +75,13 @@ func (w *Writer) Start() uint64 { return w.segment + segmentHeadWords }
 // End returns the word after the last record of the open segment.
 func (w *Writer) End() uint64 { return w.end }
 
-// Room returns how many more words of the file the log has room for, even if each takes
+// Room returns how many more words of the file the half has room for, even if each takes
 // its own record.
 func (w *Writer) Room() uint64 {
-	if uint64(len(w.log)) < w.end {
+	if w.limit < w.end {
 		return 0
 	}
-	return (uint64(len(w.log)) - w.end) / recordWords
+	return (w.limit - w.end) / recordWords
 }
 
 // logAhead is how many words past its end the log is prefetched for writing: a log of

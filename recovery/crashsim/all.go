@@ -222,8 +222,11 @@ func (e *Exhaustive) traces(u *Universe, sector int) (shards [][]*Trace) {
 		}
 		if last := ops[len(ops)-1].Kind; last != Checkpoint {
 			with(Op{Kind: Checkpoint}, used)
-			if last != Sync {
+			if last != Sync && last != BeginCheckpoint {
 				with(Op{Kind: Sync}, used)
+			}
+			if len(ops) == 1 { // what comes later is in the other half
+				with(Op{Kind: BeginCheckpoint}, used)
 			}
 		}
 	}

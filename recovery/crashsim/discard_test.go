@@ -26,7 +26,8 @@ func discarded(t *testing.T, seed uint64) *Volume {
 		t.Fatal(err)
 	}
 	v.FailOdds = 1
-	if err := w.Checkpoint(wal.MinBytes); err == nil {
+	w.BeginCheckpoint()
+	if err := w.EndCheckpoint(); err == nil {
 		t.Fatal("no error")
 	}
 	v.FailOdds = 0

@@ -105,6 +105,11 @@ type disk struct {
 	lost     []uint64
 	isLost   []bool
 	lostList []uint32
+
+	spare struct { // for split
+		dirty  []uint32
+		stores []stored
+	}
 }
 
 type stored struct{ word, value uint64 }
@@ -149,8 +154,13 @@ func (d *disk) store(word, value uint64) bool {
 	return true
 }
 
-// sync makes everything durable.
-func (d *disk) sync() {
+// sync makes the sectors of some words durable.
+func (d *disk) sync(word, words uint64) {
+	d.split(word, words, d.syncAll)
+}
+
+// syncAll makes everything durable.
+func (d *disk) syncAll() {
 	for i, b := range d.cache.used {
 		d.durable.used[i] |= b
 	}
@@ -174,6 +184,36 @@ func (d *disk) sync() {
 	d.allClean()
 }
 
+// split has f work on the dirty sectors of some words, as if no others were dirty.
+func (d *disk) split(word, words uint64, f func()) {
+	first, last := uint32(word>>d.shift), uint32((word+words-1)>>d.shift)
+	within := func(s uint32) bool { return first <= s && s <= last }
+	if words == uint64(len(d.cache.words)) { // nothing else is dirty
+		f()
+		return
+	}
+	dirty, stores := d.dirty[:0], d.stores[:0]
+	others, otherStores := d.spare.dirty[:0], d.spare.stores[:0]
+	for _, s := range d.dirty {
+		if within(s) {
+			dirty = append(dirty, s)
+		} else {
+			others = append(others, s)
+		}
+	}
+	for _, s := range d.stores {
+		if within(uint32(s.word >> d.shift)) {
+			stores = append(stores, s)
+		} else {
+			otherStores = append(otherStores, s)
+		}
+	}
+	d.dirty, d.stores = dirty, stores
+	f()
+	d.dirty, d.stores = append(d.dirty[:0], others...), append(d.stores[:0], otherStores...)
+	d.spare.dirty, d.spare.stores = others, otherStores
+}
+
 func (d *disk) allClean() {
 	for _, s := range d.dirty {
 		d.versions[s] = 0
@@ -190,8 +230,13 @@ func (d *disk) cleanAll() {
 	d.lostList = d.lostList[:0]
 }
 
-// failSync makes about half of the dirty sectors durable, and drops the others.
-func (d *disk) failSync(rng *rand.Rand) {
+// failSync makes about half of the dirty sectors of some words durable, and drops the
+// others of them.
+func (d *disk) failSync(word, words uint64, rng *rand.Rand) {
+	d.split(word, words, func() { d.failAll(rng) })
+}
+
+func (d *disk) failAll(rng *rand.Rand) {
 	for i, b := range d.cache.used {
 		d.durable.used[i] |= b
 	}

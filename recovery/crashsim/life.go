@@ -327,7 +327,7 @@ func (l *life) mutate(op Op) {
 	}, errors.Is(err, l.x.sys.Full))
 }
 
-// commit does a sync, a checkpoint or a seal.
+// commit does a sync, a checkpoint, half of one, or a seal.
 func (l *life) commit(op Op) {
 	failed, first := l.v.Failed, l.op
 	seq := uint64(l.op + 1)
@@ -339,18 +339,24 @@ func (l *life) commit(op Op) {
 			}
 		}, false)
 	}
+	// What is durable afterwards: all that was done up to lsn, and more if the segment ends
+	// later.
 	l.synced = l.counts
-	lsn := uint64(0)
+	lsn := l.w.LSN()
+	after := lsn // the operations beside it
 	if l.x.trace.beside {
 		l.v.during = func() {
 			if !l.w.Idle() {
 				return
 			}
 			l.v.during = nil
-			ended()
+			if l.w.LSN() != lsn {
+				ended()
+			}
 			lsn = l.w.LSN()
 			l.synced = l.counts
 			l.beside()
+			after = l.w.LSN()
 		}
 	}
 	err := l.call(func() error {
@@ -359,6 +365,10 @@ func (l *life) commit(op Op) {
 			return l.w.Checkpoint()
 		case Seal:
 			return l.w.Seal()
+		case BeginCheckpoint:
+			return l.w.BeginCheckpoint()
+		case EndCheckpoint:
+			return l.w.EndCheckpoint()
 		}
 		return l.w.Sync(op.Kind == SyncSeq, seq)
 	})
@@ -369,13 +379,12 @@ func (l *life) commit(op Op) {
 		}
 		l.dead = true
 	}
-	if l.op == first || op.Kind == Checkpoint || op.Kind == Seal {
-		// No operation ran meanwhile, or the checkpoint or seal has made it durable too.
-		if l.op == first {
-			ended()
-		} else {
-			l.point(func(p *Point) { p.OpMin = p.OpMax }, false)
-		}
+	if op.Kind == EndCheckpoint {
+		return // it commits nothing
+	}
+	if l.op == first || l.w.LSN() != after {
+		// No operation ran meanwhile, or those that did are in the segment.
+		ended()
 		lsn, l.synced = l.w.LSN(), l.counts
 	}
 	if err == nil {

@@ -16,7 +16,9 @@ const (
 	SyncSeq // a sync whose user sequence is the number of the operation plus one
 	Checkpoint
 	Seal
-	Reopen // close cleanly, open again
+	Reopen          // close in order, open again
+	BeginCheckpoint // a sync, and the first half of a checkpoint unless one is pending
+	EndCheckpoint   // the second half, if a checkpoint is pending
 )
 
 // An Op is one operation of a trace.
@@ -32,7 +34,7 @@ func (o Op) String() string {
 	case Delete:
 		return fmt.Sprintf("delete(%d)", o.Key)
 	}
-	return [...]string{Sync: "sync", SyncSeq: "sync-seq", Checkpoint: "checkpoint", Seal: "seal", Reopen: "reopen"}[o.Kind]
+	return [...]string{Sync: "sync", SyncSeq: "sync-seq", Checkpoint: "checkpoint", Seal: "seal", Reopen: "reopen", BeginCheckpoint: "begin-checkpoint", EndCheckpoint: "end-checkpoint"}[o.Kind]
 }
 
 // A Trace is what a client does, and how the machine behaves.
@@ -87,12 +89,12 @@ func randomTrace(all []*Universe, seed uint64) *Trace {
 	// The mix of operations differs between traces.
 	weights := [...]int{
 		Insert: 10 + rng.IntN(30), Delete: 5 + rng.IntN(25), Sync: 2 + rng.IntN(20), SyncSeq: rng.IntN(8),
-		Checkpoint: rng.IntN(4), Seal: rng.IntN(2), Reopen: rng.IntN(2),
+		Checkpoint: rng.IntN(3), Seal: rng.IntN(2), Reopen: rng.IntN(2), BeginCheckpoint: rng.IntN(4), EndCheckpoint: rng.IntN(3),
 	}
 	if rng.IntN(4) == 0 { // each sync takes a page of the log, until it is full
 		n += 10
 		weights[SyncSeq] += 40
-		weights[Checkpoint], weights[Seal], weights[Reopen] = 0, 0, 0
+		weights[Checkpoint], weights[Seal], weights[Reopen], weights[BeginCheckpoint] = 0, 0, 0, 0
 	}
 	total := 0
 	for _, w := range weights {

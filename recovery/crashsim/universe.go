@@ -28,6 +28,10 @@ type Writer interface {
 	Delete(hash uint64) (bool, error)
 	Sync(setSeq bool, seq uint64) error
 	Checkpoint() error
+	// BeginCheckpoint and EndCheckpoint are the two halves of Checkpoint. Operations and
+	// syncs may come between them.
+	BeginCheckpoint() error
+	EndCheckpoint() error
 	Seal() error
 	Clean() error // closes the filter cleanly
 	// Word returns the newest value of a word of the stash or of the region, including

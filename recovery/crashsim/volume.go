@@ -173,6 +173,10 @@ func (f *filterFile) Prefetch(uint64) {}
 func (f *filterFile) Close() error    { return nil }
 func (f *filterFile) Sync() error     { return (*Volume)(f).syncFile(&f.filter) }
 
+func (f *filterFile) SyncRange(word, words uint64) error {
+	return (*Volume)(f).syncPart(&f.filter, word, words)
+}
+
 func (f *filterFile) Store(word, value uint64) {
 	v := (*Volume)(f)
 	if word < layout.WordRuntime && word%superblockWords == superblockWords-1 {
@@ -220,7 +224,10 @@ func (v *Volume) fails() bool {
 	return true
 }
 
-func (v *Volume) syncFile(d *disk) error {
+func (v *Volume) syncFile(d *disk) error { return v.syncPart(d, 0, uint64(len(d.cache.words))) }
+
+// syncPart makes some words of a file durable, and those that share a sector with them.
+func (v *Volume) syncPart(d *disk, word, words uint64) error {
 	v.event(SyncBegins)
 	// What is stored during a sync may or may not be durable after it.
 	covered := v.during != nil && v.rng.IntN(2) == 0
@@ -229,9 +236,9 @@ func (v *Volume) syncFile(d *disk) error {
 	}
 	failed := v.fails()
 	if failed {
-		d.failSync(v.rng)
+		d.failSync(word, words, v.rng)
 	} else {
-		d.sync()
+		d.sync(word, words)
 	}
 	if v.during != nil && !covered {
 		v.during()

@@ -6,13 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"strconv"
 	"strings"
 
 	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
 	"github.com/spf13/cobra"
 )
 
@@ -95,10 +94,8 @@ func (d *dump) run(path string) error {
 	if err := d.file(f, size); err != nil {
 		return err
 	}
-	for _, name := range []recovery.LogName{recovery.CurrentLog, recovery.NextLog} {
-		if err := d.logFile(path + name.String()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
+	if err := d.logFiles(path); err != nil {
+		return err
 	}
 	return d.err
 }
@@ -228,7 +225,8 @@ func (d *dump) runtime(words []uint64) {
 	if d.newest == nil {
 		return
 	}
-	if d.promised = layout.Promise(words, d.newest.LogSalt()); d.promised > 0 {
+	salt := d.newest.LogSalt()
+	if d.promised = max(layout.Promise(words, salt), layout.Promise(words, wal.NextSalt(salt))); d.promised > 0 {
 		d.printf("  promise: the log is durable up to LSN %d", d.promised)
 	} else {
 		d.printf("  promise: none for the log of the newest superblock")

@@ -48,7 +48,7 @@ func FuzzDump(f *testing.F) {
 		if err := d.file(bytes.NewReader(file), int64(len(file))); err != nil {
 			t.Fatal(err)
 		}
-		d.log(words)
+		d.log(words, nil)
 	})
 }
 

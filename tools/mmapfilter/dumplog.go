@@ -1,33 +1,60 @@
 package main
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// logFile prints a log.
-func (d *dump) logFile(path string) error {
-	f, size, err := openRegular(path)
-	if err != nil {
-		return err
+// logFiles prints the logs of a filter. While a checkpoint is pending, both may count.
+func (d *dump) logFiles(path string) error {
+	var words [2][]uint64
+	var data [2][]byte
+	sizes := [2]int64{-1, -1}
+	for i, name := range [2]recovery.LogName{recovery.CurrentLog, recovery.NextLog} {
+		f, size, err := openRegular(path + name.String())
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if size >= 8 {
+			m, err := recovery.Map(f, size/8*8, false)
+			if err != nil {
+				return err
+			}
+			defer m.Unmap()
+			data[i], words[i] = m.Data, recovery.Words(m.Data)
+		}
+		sizes[i] = size
 	}
-	defer f.Close()
-	d.printf("%s: %s bytes", path, formatCount(size))
-	if size < 8 {
-		return nil
-	}
-	m, err := recovery.Map(f, size/8*8, false)
-	if err != nil {
-		return err
-	}
-	defer m.Unmap()
-	if fault := recovery.Guard(m.Data, func() { d.log(recovery.Words(m.Data)) }); fault != nil {
-		return fault
+	for i, name := range [2]recovery.LogName{recovery.CurrentLog, recovery.NextLog} {
+		if sizes[i] < 0 {
+			continue
+		}
+		d.printf("%s: %s bytes", path+name.String(), formatCount(sizes[i]))
+		if words[i] == nil {
+			continue
+		}
+		var inner *recovery.FaultError
+		outer := recovery.Guard(data[i], func() {
+			inner = recovery.Guard(data[1-i], func() { d.log(words[i], words[1-i]) })
+		})
+		if outer != nil {
+			return outer
+		}
+		if inner != nil {
+			return inner
+		}
 	}
 	return nil
 }
@@ -53,8 +80,8 @@ var (
 	commitMagic = binary.LittleEndian.Uint64([]byte("MMFCOMMT"))
 )
 
-// log prints the contents of a log.
-func (d *dump) log(log []uint64) {
+// log prints the contents of a log. other is the log of the other name, or nil.
+func (d *dump) log(log, other []uint64) {
 	for slot := range wal.HeaderSlots {
 		if at := slot * wal.PageWords; at+wal.PageWords <= len(log) {
 			d.logHeader(slot, log, log[at:])
@@ -72,13 +99,29 @@ func (d *dump) log(log []uint64) {
 		d.printf("  none of it counts: the newest superblock is %s", d.newest.State())
 		return
 	}
-	if _, ok := wal.FindHeader(log, d.newest.UUID(), d.newest.LogSalt()); !ok {
+	has := func(log []uint64, salt uint64) bool {
+		_, ok := wal.FindHeader(log, d.newest.UUID(), salt)
+		return ok
+	}
+	next := wal.NextSalt(d.newest.LogSalt())
+	switch {
+	case has(log, d.newest.LogSalt()):
+	case has(log, next):
+		d.printf("  goes on where the other log ends")
+		return
+	default:
 		d.printf("  none of it counts: no header has the salt of the newest superblock")
 		return
 	}
-	scan, err := wal.Scan(log, d.newest, d.promised, nil)
+	logs := [2][]uint64{log, log}
+	if has(other, next) {
+		logs[1] = other
+	}
+	scan, err := wal.Scan(logs[0], logs[1], d.newest, d.promised, nil)
 	if d.records {
-		d.segments(log, scan.End)
+		for i, log := range logs {
+			d.segments(log, scan.From[i], scan.End[i])
+		}
 	}
 	why := "nothing of this generation follows"
 	if scan.Torn {
@@ -87,7 +130,11 @@ func (d *dump) log(log []uint64) {
 	if err != nil {
 		why = err.Error()
 	}
-	d.printf("  ends at offset %d, after LSN %d and %s: %s", scan.End*8, scan.LSN, formatNumber(scan.Records, "record", "records"), why)
+	where := ""
+	if scan.End[1] != 0 && has(other, next) {
+		where = " of the other log"
+	}
+	d.printf("  ends at offset %d%s, after LSN %d and %s: %s", cmp.Or(scan.End[1], scan.End[0])*8, where, scan.LSN, formatNumber(scan.Records, "record", "records"), why)
 	d.printf("  makes length %d, sequence %d and %d operations", scan.Length, scan.UserSeq, scan.Operation)
 }
 
@@ -106,14 +153,14 @@ func (d *dump) logHeader(slot int, log, w []uint64) {
 	d.printf("  header %d: %s, uuid %s, generation %d, salt %#x, %d bytes", slot, verdict, hex.EncodeToString(uuid[:]), w[4], w[5], w[6])
 }
 
-// segments prints the segments of a log that begin before end. The LSN of a record follows from
+// segments prints the segments of a log that begin in [from, end). The LSN of a record follows from
 // that of its segment.
-func (d *dump) segments(log []uint64, end uint64) {
-	for at := uint64(wal.FirstWord); at < end && at+segmentRecords <= uint64(len(log)) && d.err == nil; {
+func (d *dump) segments(log []uint64, from, end uint64) {
+	for at := from; at < end && at+segmentRecords <= uint64(len(log)) && d.err == nil; {
 		first := log[at+segmentBeginLSN]
 		c := log[at+segmentCommit:]
 		records := ^uint64(0)
-		if c[0] == commitMagic && c[commitGeneration] == d.newest.Generation() && c[commitSalt] == d.newest.LogSalt() {
+		if c[0] == commitMagic && d.counts(c[commitGeneration], c[commitSalt]) {
 			records = c[commitRecords]
 			d.printf("  segment at offset %d: committed with LSN %d, %d records, sequence %d and %d operations, length %d, durable up to %d when it was",
 				at*8, c[commitLSN], c[commitRecords], c[commitUserSeq], c[commitOperation], c[commitLength], c[commitDurable])
@@ -129,6 +176,12 @@ func (d *dump) segments(log []uint64, end uint64) {
 		}
 		at = (at + wal.PageWords - 1) / wal.PageWords * wal.PageWords
 	}
+}
+
+// counts reports whether a generation is the one that the newest superblock names, or the next.
+func (d *dump) counts(generation, salt uint64) bool {
+	named := d.newest.LogSalt()
+	return generation == d.newest.Generation() && salt == named || generation == d.newest.Generation()+1 && salt == wal.NextSalt(named)
 }
 
 func (d *dump) record(lsn uint64, r *wal.Record) {

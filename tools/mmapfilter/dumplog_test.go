@@ -37,7 +37,7 @@ func TestDumpOfADamagedCount(t *testing.T) {
 		w.Commit(wal.Commit{Operation: operations})
 		log[wal.FirstWord+segmentCommit+commitRecords] = 1
 		d := &dump{records: true, w: io.Discard, newest: &sb}
-		d.log(log[:end:end])
+		d.log(log[:end:end], nil)
 		if d.err != nil {
 			t.Fatal(d.err)
 		}

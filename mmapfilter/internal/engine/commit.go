@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math"
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/recovery"
@@ -9,17 +10,30 @@ import (
 // Sync commits: when it returns nil, everything done before it is durable. If setSeq is set, the
 // user sequence becomes seq.
 func (w *Writer) Sync(setSeq bool, seq uint64) error {
-	w.commit.Lock()
-	defer w.commit.Unlock()
-	return w.syncLocked(setSeq, seq)
+	for {
+		err := w.trySync(setSeq, seq)
+		if err != errLogFull {
+			return err
+		}
+		if err := w.nextHalf(); err != nil {
+			return err
+		}
+	}
 }
 
-// syncLocked is Sync. REQUIRES: w.commit.
-func (w *Writer) syncLocked(setSeq bool, seq uint64) error {
+// trySync is Sync. If the log is full, it returns errLogFull.
+func (w *Writer) trySync(setSeq bool, seq uint64) error {
+	w.commit.Lock()
+	defer w.commit.Unlock()
 	b, ok, err := w.endSegmentNow(setSeq, seq)
 	if err != nil || !ok {
 		return err
 	}
+	return w.harden(b)
+}
+
+// harden makes a segment durable. REQUIRES: w.commit.
+func (w *Writer) harden(b segment) error {
 	if err := w.protocol.Harden(b.Segment); err != nil {
 		return err
 	}
@@ -37,7 +51,8 @@ func (w *Writer) endSegmentNow(setSeq bool, seq uint64) (segment, bool, error) {
 }
 
 // endSegment ends the open segment and starts another. It reports false if there is nothing to
-// make durable. REQUIRES: w.commit, w.mu.
+// make durable, and returns errLogFull if the log has no room for a segment without
+// operations. REQUIRES: w.commit, w.mu.
 func (w *Writer) endSegment(setSeq bool, seq uint64) (b segment, ok bool, err error) {
 	if err := w.protocol.Err(); err != nil {
 		return b, false, err
@@ -52,9 +67,7 @@ func (w *Writer) endSegment(setSeq bool, seq uint64) (b segment, ok bool, err er
 		return b, false, err
 	}
 	if w.protocol.SegmentBytes() == 0 && !w.protocol.Room(1) {
-		if err := w.protocol.Checkpoint(w.nextLog(true)); err != nil {
-			return b, false, err
-		}
+		return b, false, errLogFull
 	}
 	b = segment{Segment: w.protocol.EndSegment(setSeq, seq), operations: w.mu.pending}
 	if p := w.overlay.Load(); p != nil {
@@ -86,50 +99,179 @@ func (w *Writer) dropPending(b segment) {
 	}
 }
 
-// Checkpoint commits, makes the file durable and starts the log anew.
-func (w *Writer) Checkpoint() error { return w.CheckpointFor(0) }
-
-// CheckpointFor is Checkpoint. A need other than 0 means that the log lacks room for that many
-// stores: CheckpointFor then does nothing if the log has the room by now, and otherwise makes
-// the next log larger.
-func (w *Writer) CheckpointFor(need int) error {
+// Checkpoint commits, makes the file durable and starts the log anew. Operations and commits
+// go on meanwhile; what they do is in the next generation of the log.
+func (w *Writer) Checkpoint() error {
 	w.checkpoints.Lock()
 	defer w.checkpoints.Unlock()
-	if err := w.Sync(false, 0); err != nil {
+	if err := w.beginCheckpoint(); err != nil {
 		return err
 	}
-	due := w.checkpointDue(need)
-	if due { // write nearly all of the region now, while operations go on
-		if err := w.protocol.SyncRegion(); err != nil {
-			return err
-		}
+	return w.protocol.EndCheckpoint()
+}
+
+// BeginCheckpoint is the first half of Checkpoint: it commits, and has the log go on in its
+// next generation, unless a checkpoint has begun already.
+func (w *Writer) BeginCheckpoint() error {
+	w.checkpoints.Lock()
+	defer w.checkpoints.Unlock()
+	if w.protocol.Checkpointing() {
+		return w.Sync(false, 0)
 	}
-	w.commit.Lock()
-	defer w.commit.Unlock()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	defer w.stalled(time.Now())
+	return w.beginCheckpoint()
+}
+
+// EndCheckpoint is the other half: it makes the file durable, if a checkpoint has begun.
+func (w *Writer) EndCheckpoint() error {
+	w.checkpoints.Lock()
+	defer w.checkpoints.Unlock()
 	if err := w.protocol.Err(); err != nil {
 		return err
 	}
-	if w.mu.closed {
-		return ErrClosed
-	}
-	if !due {
-		return nil
-	}
-	if err := w.hardenAll(); err != nil {
-		return err
-	}
-	return w.protocol.Checkpoint(w.nextLog(need > 0))
+	return w.protocol.EndCheckpoint()
 }
 
-// checkpointDue reports whether there is a log and, if need is not 0, whether it lacks room for
-// that many stores.
-func (w *Writer) checkpointDue(need int) bool {
+// CheckpointFor makes a checkpoint if the log lacks room for that many stores. It ends a
+// checkpoint that has begun in any case. It is for the background, which calls Grow too.
+func (w *Writer) CheckpointFor(need int) error {
+	w.checkpoints.Lock()
+	defer w.checkpoints.Unlock()
+	err := w.protocol.EndCheckpoint()
+	if err == nil && w.lacksRoom(need) {
+		if err = w.beginCheckpoint(); err == nil {
+			err = w.protocol.EndCheckpoint()
+		}
+	}
+	return err
+}
+
+// beginCheckpoint commits and begins a checkpoint, if there is a log. If one has begun
+// already, it ends that first. REQUIRES: w.checkpoints.
+func (w *Writer) beginCheckpoint() error {
+	if err := w.protocol.EndCheckpoint(); err != nil {
+		return err
+	}
+	w.commit.Lock()
+	defer w.commit.Unlock()
+	b, ok, err := w.nextGeneration()
+	if err != nil || !ok {
+		return err
+	}
+	return w.harden(b)
+}
+
+// nextGeneration ends the open segment, as endSegment does, and the generation of the log.
+// REQUIRES: w.checkpoints, w.commit.
+func (w *Writer) nextGeneration() (b segment, ok bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.protocol.Live() && (need == 0 || !w.protocol.Room(need))
+	b, ok, err = w.endSegment(false, 0)
+	if err == nil && w.protocol.Live() {
+		w.protocol.BeginCheckpoint()
+	}
+	return b, ok, err
+}
+
+// lacksRoom reports whether there is a log and it has no room for that many stores.
+func (w *Writer) lacksRoom(need int) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.protocol.Live() && !w.protocol.Room(need)
+}
+
+// nextHalf has the log go on where there is room for an operation. If the other half is still
+// in use, it first ends the checkpoint that is pending. If nothing works in the background,
+// the checkpoint that it begins stays pending until the next one.
+func (w *Writer) nextHalf() error {
+	begun, err := w.beginIfFull()
+	if err != nil || !begun {
+		return err
+	}
+	if w.Behind == nil {
+		return w.Grow()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.Behind(w.most)
+	return nil
+}
+
+// beginIfFull begins a checkpoint if the log lacks room for an operation.
+func (w *Writer) beginIfFull() (begun bool, err error) {
+	w.checkpoints.Lock()
+	defer w.checkpoints.Unlock()
+	if !w.lacksRoom(w.most) {
+		return false, nil
+	}
+	return true, w.beginCheckpoint()
+}
+
+// Grow makes a larger log for the next checkpoint to move to, unless the log has its full
+// size. Everything else goes on meanwhile.
+func (w *Writer) Grow() error {
+	if bytes := w.largerLog(); bytes > 0 {
+		return w.protocol.GrowLog(bytes)
+	}
+	return nil
+}
+
+// largerLog returns the size of the log after this one, or 0 if it is large enough.
+func (w *Writer) largerLog() int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	size, _ := w.protocol.LogBytes()
+	if size == 0 || w.firstLog >= w.mostLog || size >= w.mostLog {
+		return 0
+	}
+	return min(size*logGrowth, w.mostLog)
+}
+
+// While a checkpoint writes the region, operations fill the other half of the log; and until
+// the background begins a checkpoint, they fill the last part of a half. If the room runs out
+// faster than the work is done, each operation waits a little, so that none has to wait for all
+// that is left to do. The part of a half that must be free for the work left is needed, from 0
+// to 1; missing is the part of that which is not free. An operation owes
+//
+//	paceBase · (2^(missing/paceStep) - 1)
+//
+// That is nothing as long as the disk keeps up, and 65 ms where no room is left: no disk is so
+// slow that operations reach that point.
+const (
+	paceBase    = time.Microsecond // about the time of an operation
+	paceStep    = 1. / 16
+	paceSyncs   = 1. / 8                 // needed for the syncs after that of the region
+	paceLeast   = 500 * time.Microsecond // a shorter sleep takes as long
+	paceLongest = 5 * time.Millisecond   // of one sleep
+)
+
+// owe adds to what operations owe a checkpoint. REQUIRES: w.mu.
+func (w *Writer) owe(operations int) {
+	size, used := w.protocol.LogUse()
+	if size == 0 || w.Behind == nil {
+		return
+	}
+	needed := float64(w.lastPart(size)) / float64(size)
+	if w.protocol.Checkpointing() {
+		needed = max(1-w.protocol.Progress(), paceSyncs)
+	}
+	missing := 1 - float64(size-used)/float64(size)/needed
+	if missing <= 0 {
+		w.mu.owed = 0
+		return
+	}
+	each := float64(paceBase) * (math.Exp2(missing/paceStep) - 1)
+	w.mu.owed += time.Duration(min(float64(operations)*each, float64(paceLongest)))
+}
+
+// pay sleeps for what is owed. REQUIRES: w.mu, which it releases meanwhile.
+func (w *Writer) pay() {
+	owed := min(w.mu.owed, paceLongest)
+	w.mu.owed = 0
+	w.mu.waits++
+	w.mu.Unlock()
+	defer w.mu.Lock()
+	defer w.stalled(time.Now())
+	time.Sleep(owed)
 }
 
 // stalled records that operations have waited since the given time.
@@ -154,15 +296,6 @@ func (w *Writer) hardenAll() error {
 	}
 	w.dropPending(b)
 	return nil
-}
-
-// nextLog returns the size of the log after a checkpoint.
-func (w *Writer) nextLog(wasFull bool) int64 {
-	size, _ := w.protocol.LogBytes()
-	if wasFull && w.firstLog < w.mostLog {
-		return max(size, min(size*logGrowth, w.mostLog))
-	}
-	return size
 }
 
 // LockAll keeps operations, commits and checkpoints out until unlock is called.

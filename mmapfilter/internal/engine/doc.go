@@ -34,6 +34,7 @@
 //
 // Locks are taken in the order checkpoints, commit, mu. A commit holds commit and mu to end the
 // segment, and then commit alone while it waits for the disk: meanwhile operations go on in the
-// next segment. A checkpoint holds only checkpoints while it writes most of the region, and all
-// three for the rest.
+// next segment. A checkpoint is a commit that also holds checkpoints, and goes on holding that
+// alone while it writes the region: meanwhile operations and commits go on in the other half of
+// the log.
 package engine

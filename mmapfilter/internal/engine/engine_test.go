@@ -7,7 +7,6 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/pending"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/place"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
 	"github.com/mmapfilter/mmapfilter/recovery"
@@ -50,7 +49,7 @@ func viewOf(w *Writer) *layout.View {
 // TestBatchesAreBounded: who never calls Sync has the pending words committed all
 // the same, before there are too many of them.
 func TestBatchesAreBounded(t *testing.T) {
-	const lines = 3 * pending.MaxWords
+	const lines = 3 * segmentWords
 	w := mustWriter(t, blocked30.Volume(t, lines), 64<<20)
 	rng := seeded(t, 1)
 	hashes := make([]uint64, lines)
@@ -62,7 +61,7 @@ func TestBatchesAreBounded(t *testing.T) {
 		if err := w.Insert(hashes[i]); err != nil {
 			t.Fatal(err)
 		}
-		if n := w.overlay.Load().Active().Len(); n > pending.MaxWords {
+		if n := w.overlay.Load().Active().Len(); n > segmentWords {
 			t.Fatalf("%d words are pending", n)
 		}
 	}
@@ -145,8 +144,7 @@ func TestOperationsGoOnDuringACommit(t *testing.T) {
 	}
 }
 
-// TestOperationFitsTheLog: the smallest log has room for the longest operation,
-// with half of it to spare for others.
+// TestOperationFitsTheLog: half of the smallest log has room for the longest operation twice.
 func TestOperationFitsTheLog(t *testing.T) {
 	for _, kind := range layout.Kinds() {
 		for _, p := range layout.LegalParams(kind) {
@@ -155,8 +153,8 @@ func TestOperationFitsTheLog(t *testing.T) {
 				t.Fatal(err)
 			}
 			table := layout.NewTable(g)
-			const room = (wal.MinBytes/wal.PageBytes - 2) * (wal.PageBytes / wal.RecordBytes)
-			if n := place.MaxStores(table); n > room*6/10 {
+			w := wal.NewWriter(make([]uint64, wal.MinBytes/8), nil, 2, 1, 0)
+			if n, room := place.MaxStores(table), int(w.Room()); n > room/2 {
 				t.Errorf("%s %+v: %d stores in one operation, and room for %d", kind, p, n, room)
 			}
 		}

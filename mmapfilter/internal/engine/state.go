@@ -39,7 +39,7 @@ type State struct {
 	LogBytes             int64
 	Cramped              error // why the log keeps its size, or nil
 	Commits, Checkpoints uint64
-	LongestStall         time.Duration // longest time that a checkpoint kept operations waiting
+	LongestStall         time.Duration // longest time that an operation waited for a log, or for room in it
 }
 
 // State returns the state.

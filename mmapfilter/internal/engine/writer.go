@@ -25,15 +25,18 @@ var (
 
 	// errCutOff is the cause of recovery.ErrFailed if a panic left an operation half done.
 	errCutOff = errors.New("a panic interrupted an operation")
+	// errLogFull is returned where a checkpoint must begin first.
+	errLogFull = errors.New("the log is full")
 )
 
 // A Writer plans operations, keeps their changes in the pending words and the log, and commits
 // them. A file has one Writer. Several goroutines may call its methods at once; the package
 // essay has the order of locks.
 type Writer struct {
-	// Behind, if not nil, is called to commit in the background once operations are pending. If
-	// need is not 0, the log is nearly full: a checkpoint is due unless the log has room for that
-	// many stores by then. The caller holds the lock mu.
+	// Behind, if not nil, is called to commit in the background once operations are pending. A
+	// need above 0 says that the log is nearly full: a checkpoint is due unless the log has room
+	// for that many stores by then. Below 0 it is CommitNow or GrowNow. The caller holds the lock
+	// mu.
 	Behind func(need int)
 	// Unsealing, if not nil, is called before the first write to a sealed file. The caller holds
 	// the lock mu.
@@ -64,7 +67,8 @@ type Writer struct {
 	// released is set before another writer may change the file.
 	released atomic.Bool
 
-	// longestStall is the longest time that a checkpoint kept operations waiting, in nanoseconds.
+	// longestStall is the longest time that an operation waited for a log, or for room in it or
+	// in the segment, in nanoseconds.
 	longestStall atomic.Int64
 
 	checkpoints sync.Mutex // one at a time
@@ -82,6 +86,8 @@ type Writer struct {
 		inStash  uint64               // items counted in them
 		drains   int                  // deletes that tried to empty the stash
 		waits    int                  // times that mu was released to make room
+		owed     time.Duration        // what operations owe a checkpoint, see owe
+		grown    uint64               // generation in which a larger log was asked for
 	}
 }
 
@@ -90,25 +96,33 @@ type Writer struct {
 type LogSize struct{ First, Most int64 }
 
 // The usual size of a log. It starts small and grows when it is full. A checkpoint writes nearly
-// every page of the filter, however few operations came since the last one. So the log may grow
-// to a sixteenth of the region: then the whole filter is written once per as many inserts as fit
-// in a log of that size. A small filter is written quickly; there the syncs cost more, and the
-// log may grow to usualLog.
+// every page of the filter, however few operations came since the last one, and there is one for
+// each half of the log. So the size of a half decides how much is written for an operation. Up to
+// a region of 32 MiB a half may be as large as the region: then checkpoints write about as much
+// as the log. From 512 MiB to 8 GiB, a half may be a sixteenth of the region. A log is not worth
+// keeping below leastLog, since the syncs of a checkpoint cost more than it writes there.
+//
+// The first log is small: most writers write little. It grows early, so that the other half of
+// the next one takes the operations while a checkpoint writes the region.
 const (
-	firstLogBytes = 256 << 10
-	logGrowth     = 4
-	logShare      = 16
-	usualLog      = 16 << 20
-	largestLog    = 512 << 20
+	leastFirstLog = 256 << 10
+	mostFirstLog  = 1 << 20
+	firstLogShare = 64
+	logGrowth     = 16
+	leastLog      = 16 << 20
+	usualLog      = 64 << 20
+	largestLog    = 1 << 30
+	logShare      = 8
 )
 
 func (s LogSize) withDefaults(regionBytes int64) LogSize {
 	if s.Most == 0 {
-		s.Most = min(max(regionBytes/logShare, usualLog), largestLog) / wal.PageBytes * wal.PageBytes
+		s.Most = max(min(2*regionBytes, usualLog), leastLog, min(regionBytes/logShare, largestLog)) / wal.PageBytes * wal.PageBytes
 	}
 	if s.First == 0 {
-		s.First = min(firstLogBytes, s.Most)
+		s.First = min(max(regionBytes/firstLogShare, leastFirstLog), mostFirstLog, s.Most) / wal.PageBytes * wal.PageBytes
 	}
+	s.First, s.Most = max(s.First, wal.MinBytes), max(s.Most, wal.MinBytes)
 	return s
 }
 
@@ -160,7 +174,11 @@ func (w *Writer) ready() error {
 		}
 		room := w.protocol.Room(w.most)
 		if room && !w.segmentIsFull(1) {
-			return nil
+			if w.mu.owed < paceLeast {
+				return nil
+			}
+			w.pay()
+			continue
 		}
 		if err := w.makeRoom(room); err != nil {
 			return err
@@ -173,6 +191,7 @@ func (w *Writer) begin() error {
 	if w.protocol.Live() {
 		return nil
 	}
+	defer w.stalled(time.Now())
 	if w.protocol.Superblock().State() == layout.Sealed && w.Unsealing != nil {
 		w.Unsealing() // R4
 	}
@@ -185,17 +204,21 @@ func (w *Writer) makeRoom(inLog bool) error {
 	w.mu.waits++
 	w.mu.Unlock()
 	defer w.mu.Lock()
+	defer w.stalled(time.Now())
 	if inLog {
 		return w.Sync(false, 0)
 	}
-	defer w.stalled(time.Now())
-	return w.CheckpointFor(w.most)
+	return w.nextHalf()
 }
 
 // segmentIsFull reports whether n more operations might be too many for the segment.
 func (w *Writer) segmentIsFull(n int) bool {
 	p := w.overlay.Load()
-	return p != nil && p.Active().Len() >= pending.MaxWords-n*w.most
+	most := segmentWords
+	if w.Behind != nil {
+		most = pending.MaxWords // reached only if the background cannot commit fast enough
+	}
+	return p != nil && p.Active().Len() >= most-n*w.most
 }
 
 // finish appends the planned operation to the log and publishes it to this process's lookups.
@@ -221,15 +244,43 @@ func (w *Writer) append(grow int) {
 // checkpoint in the background if one is due. REQUIRES: w.mu.
 func (w *Writer) tell(n int) {
 	w.length.Store(w.protocol.Length())
+	w.owe(n)
 	if w.Behind != nil {
-		size, used := w.protocol.LogBytes()
-		switch quarter := size / 4; {
-		case used > size-quarter:
-			w.Behind(int(quarter / wal.RecordBytes))
+		size, used := w.protocol.LogUse()
+		switch rest := w.lastPart(size); {
+		case used > size-rest:
+			w.Behind(int(rest / wal.RecordBytes))
+		case w.overlay.Load() != nil && w.overlay.Load().Active().Len() >= segmentWords:
+			w.Behind(CommitNow)
+		case used > size/growEarly && !w.protocol.Checkpointing() && w.mu.grown != w.protocol.LogGeneration() && w.firstLog < w.mostLog:
+			w.mu.grown = w.protocol.LogGeneration()
+			w.Behind(GrowNow)
 		case w.mu.pending <= n:
 			w.Behind(0)
 		}
 	}
+}
+
+// segmentWords is how many words a segment may change before it is committed, if a commit does
+// not take long: more would not be in the processor's cache.
+const segmentWords = 1 << 17
+
+// Passed to Behind, CommitNow asks for a commit at once, and GrowNow for a call of Grow.
+const (
+	CommitNow = -1
+	GrowNow   = -2
+)
+
+// A larger log is made when one part in growEarly of a half is in use.
+const growEarly = 4
+
+// lastPart returns how much of a half of the log is left when the background is to begin a
+// checkpoint. It must end the open segment first, and so may have to wait for a commit and then
+// for its own: operations go on meanwhile, in the last part. A commit takes as long as several
+// megabytes of operations, if it stores to many pages for the first time since a checkpoint.
+func (w *Writer) lastPart(size int64) int64 {
+	const share, enough = 8, 4 << 20
+	return max(size/share, min(size/2, enough), int64(2*w.most*wal.RecordBytes))
 }
 
 // publish shows the stores of an operation to this process's lookups, in order. The removal

@@ -61,9 +61,9 @@ const (
 	minWords   = chunkWords
 	bitsAWord  = 8 // bits of blocks per word of room
 
-	// MaxWords bounds a segment: the writer commits it before it has more. A word takes 25 bytes:
-	// 16 for its entry, 8 for two slots, 1 for blocks. So MaxWords take 3 MiB.
-	MaxWords = 1 << 17
+	// MaxWords bounds a segment: operations wait for a commit before it has more. A word takes 25
+	// bytes: 16 for its entry, 8 for two slots, 1 for blocks. So MaxWords take 25 MiB.
+	MaxWords = 1 << 20
 )
 
 const _ = uint(1<<24 - MaxWords) // the numbers of entries have three bytes

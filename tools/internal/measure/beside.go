@@ -365,6 +365,6 @@ func (l *lookups) percentiles(w *traffic, reader *child) error {
 	}
 	l.print(t)
 	after := w.filter.Stats()
-	l.printf("There were %d commits and %d checkpoints meanwhile; one kept operations waiting for %s at most.\n", after.Commits-before.Commits, after.Checkpoints-before.Checkpoints, figures.Brief(after.LongestStall))
+	l.printf("There were %d commits and %d checkpoints meanwhile; an operation waited for room in the log for %s at most.\n", after.Commits-before.Commits, after.Checkpoints-before.Checkpoints, figures.Brief(after.LongestStall))
 	return nil
 }

@@ -1,0 +1,142 @@
+package engine
+
+import (
+	"errors"
+	"runtime"
+	"sync/atomic"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout/wal"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// A storingVolume calls storing before every store to a log that it has created.
+type storingVolume struct {
+	recovery.Volume
+	storing func(log recovery.File)
+}
+
+type storingLog struct {
+	recovery.File
+	volume *storingVolume
+}
+
+func (v *storingVolume) CreateLog(bytes int64) (recovery.File, error) {
+	log, err := v.Volume.CreateLog(bytes)
+	return storingLog{log, v}, err
+}
+
+func (l storingLog) Store(word, value uint64) {
+	l.volume.storing(l.File)
+	l.File.Store(word, value)
+}
+
+// TestGrowthSparesTheLogInUse: where a checkpoint moves to a larger log while another one is
+// asked for, that is not made in the place of the former.
+func TestGrowthSparesTheLogInUse(t *testing.T) {
+	inner := blocked30.Volume(t, 100)
+	v := &storingVolume{inner, func(recovery.File) {}}
+	w, _, err := Open(v, LogSize{First: wal.MinBytes, Most: 4 * wal.MinBytes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := seeded(t, 2)
+	keys := []uint64{rng.Uint64(), rng.Uint64()}
+	if err := w.Insert(keys[0]); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Grow(); err != nil {
+		t.Fatal(err)
+	}
+	grown := make(chan error, 1)
+	var asked atomic.Bool
+	v.storing = func(log recovery.File) {
+		if len(log.Words())*8 != 4*wal.MinBytes || !asked.CompareAndSwap(false, true) {
+			return
+		}
+		go func() { grown <- w.protocol.GrowLog(8 * wal.MinBytes) }()
+		for !waitsForLock("recovery.(*Writer).GrowLog") && len(grown) == 0 {
+			runtime.Gosched()
+		}
+	}
+	if err := w.Checkpoint(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-grown; err != nil || !asked.Load() {
+		t.Fatal(err)
+	}
+	if err := w.Insert(keys[1]); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Sync(false, 0); err != nil {
+		t.Fatal(err)
+	}
+	// The process dies.
+	again, r, err := Open(inner, LogSize{})
+	if err != nil || r.Length != 2 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	for _, h := range keys {
+		if !again.Contains(h) {
+			t.Error("a synced key is lost")
+		}
+	}
+}
+
+// TestFaultReleasesLocks: after a fault in the log, wherever it comes, every call returns.
+func TestFaultReleasesLocks(t *testing.T) {
+	for name, do := range map[string]func(*Writer) error{
+		"Checkpoint": (*Writer).Checkpoint,
+		"Sync":       func(w *Writer) error { return w.Sync(false, 0) },
+		"nextHalf":   func(w *Writer) error { w.most = 1 << 20; return w.nextHalf() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := &storingVolume{blocked30.Volume(t, 100), func(recovery.File) {}}
+			w := mustWriter(t, v, wal.MinBytes)
+			if err := w.Insert(1); err != nil {
+				t.Fatal(err)
+			}
+			v.storing = func(recovery.File) { panic("a fault") }
+			func() {
+				defer func() {
+					if recover() == nil {
+						t.Error("no fault")
+					}
+					w.Fail(errors.New("a fault"))
+				}()
+				do(w)
+			}()
+			w.most = 100
+			for _, do := range []func() error{
+				func() error { return w.Insert(2) }, w.Checkpoint, w.Clean,
+			} {
+				if err := do(); !errors.Is(err, recovery.ErrFailed) {
+					t.Errorf("%v", err)
+				}
+			}
+			w.State()
+		})
+	}
+}
+
+// TestBatchEndsAfterACommit: a batch whose first keys have been committed, because the log was
+// full, may end with ErrFull right then.
+func TestBatchEndsAfterACommit(t *testing.T) {
+	w := mustWriter(t, blocked30.Volume(t, 5000), wal.MinBytes)
+	w.Behind = func(int) {}
+	rng := seeded(t, 1)
+	inserted := uint64(0)
+	for !w.protocol.Live() || !w.protocol.Room(w.most) || w.protocol.Room(w.most+1) {
+		if err := w.Insert(rng.Uint64()); err != nil {
+			t.Fatal(err)
+		}
+		if inserted++; inserted > 10_000 {
+			t.Fatal("the half never has room for exactly one operation")
+		}
+	}
+	w.Limit = inserted + 1
+	done := 0
+	if err := w.InsertAll([]uint64{rng.Uint64(), rng.Uint64()}, nil, &done); !errors.Is(err, ErrFull) || done != 1 {
+		t.Fatalf("%d keys, %v", done, err)
+	}
+}

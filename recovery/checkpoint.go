@@ -1,0 +1,156 @@
+package recovery
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
+)
+
+// A checkpoint has begun and not ended: operations go to the log of the next generation, and
+// the newest superblock still names the one before.
+type checkpoint struct {
+	next layout.Superblock // names the next generation, once the region is durable
+	log  File              // of the next generation
+	old  File              // the log that was replaced by a larger one, or nil
+}
+
+// Checkpointing reports whether a checkpoint has begun and not ended.
+func (w *Writer) Checkpointing() bool { return w.pending.Load() != nil }
+
+// BeginCheckpoint starts the next generation of the log, in the half that the last
+// checkpoint left free or in a larger log (W5). It stores one header and waits for nothing.
+// No checkpoint may be pending, and the open segment must be empty.
+func (w *Writer) BeginCheckpoint() {
+	c := &checkpoint{next: w.next(layout.Live), log: w.log}
+	// Operations wait for this, so it does not wait for GrowLog. But GrowLog waits until
+	// w.pending says that the larger log is in use.
+	if g := &w.growth; g.TryLock() {
+		defer g.Unlock()
+		if g.larger != nil {
+			c.log, c.old, g.larger = g.larger, w.log, nil
+			w.log = c.log
+		}
+	}
+	log := c.log
+	w.lw = w.lw.Next(log.Words(), storeRun(log))
+	generation, salt := w.lw.Generation()
+	bytes := int64(len(log.Words())) * 8
+	c.next.SetLogSalt(salt) // not a random one: a recovery must know it from the old one
+	c.next.SetLogBytes(bytes)
+	wal.PutHeader(log.Store, wal.Header{UUID: c.next.UUID(), Generation: generation, Salt: salt, Bytes: bytes})
+	w.progress.Store(0)
+	w.pending.Store(c)
+}
+
+// EndCheckpoint makes the header of the next generation and the region durable, and then
+// the superblock that names this generation (W5), if a checkpoint has begun. Every segment
+// that ended before BeginCheckpoint must have been hardened. Operations and commits go on
+// meanwhile.
+func (w *Writer) EndCheckpoint() error {
+	c := w.pending.Load()
+	if c == nil {
+		return nil
+	}
+	if err := w.vol.Named(); err != nil {
+		return w.Fail(err) // W9: the logs under that name belong to another file
+	}
+	if err := w.syncLog(c.log); err != nil { // its header
+		return err
+	}
+	if err := w.syncRuns(); err != nil {
+		return err
+	}
+	if err := w.putSuperblock(&c.next); err != nil {
+		return err
+	}
+	if c.old != nil {
+		c.old.Close()
+		if err := w.vol.KeepLog(); err != nil {
+			return w.Fail(fmt.Errorf("rename the log: %w", err))
+		}
+	}
+	w.pending.Store(nil)
+	w.checkpoints.Add(1)
+	return nil
+}
+
+// runWords is how much of the region one sync writes. A commit that comes meanwhile waits
+// for the disk to write that much before its own pages, so a run is short; and a run is
+// long enough that the disk seldom waits for the end of a sync.
+const runWords = 4 << 20 / 8
+
+// syncRuns makes the stash and the region durable, in the order of the file. A page that is
+// stored to after its run need not be durable: what is stored then is of the next generation,
+// whose log has it.
+func (w *Writer) syncRuns() error {
+	end := layout.WordRegion + uint64(w.geometry.RegionBytes)/8
+	run := uint64(runWords)
+	if _, ok := w.filter.(RangeSyncer); !ok {
+		run = end // every sync is one of the whole file
+	}
+	for from := uint64(layout.WordStash); from < end; from += run {
+		w.progress.Store(from)
+		if err := w.syncFilterRange("the region", from, min(run, end-from)); err != nil {
+			return err
+		}
+	}
+	w.progress.Store(end)
+	return nil
+}
+
+// Progress returns how much of the region the checkpoint that is pending has made durable,
+// from 0 to 1.
+func (w *Writer) Progress() float64 {
+	end := layout.WordRegion + uint64(w.geometry.RegionBytes)/8
+	return float64(w.progress.Load()) / float64(end)
+}
+
+// A growth is a larger log that the next checkpoint moves to.
+type growth struct {
+	sync.Mutex
+	live    bool // whether there is a log that may be replaced
+	larger  File // durable, and under the name NextLog; or nil
+	cramped atomic.Pointer[error]
+}
+
+// GrowLog makes a log of so many bytes for the next checkpoint to move to. It may run
+// beside everything else but Clean and Seal, which wait for it. If there is no room for it
+// on the disk, the log keeps its size (W8).
+func (w *Writer) GrowLog(bytes int64) error {
+	g := &w.growth
+	g.Lock()
+	defer g.Unlock()
+	if c := w.pending.Load(); !g.live || g.larger != nil || c != nil && c.old != nil {
+		return nil
+	}
+	if bytes <= int64(len(w.log.Words()))*8 {
+		return nil // it has grown meanwhile
+	}
+	if err := w.vol.Named(); err != nil {
+		return w.Fail(err) // W9
+	}
+	log, err := w.vol.CreateLog(bytes)
+	if errors.Is(err, ErrNoRoom) {
+		g.cramped.Store(&err)
+		return nil
+	}
+	if err != nil {
+		return w.Fail(fmt.Errorf("create the log: %w", err))
+	}
+	g.larger = log
+	g.cramped.Store(nil)
+	return nil
+}
+
+// Cramped returns the error that kept the last attempt to enlarge the log from succeeding,
+// or nil if it succeeded.
+func (w *Writer) Cramped() error {
+	if err := w.growth.cramped.Load(); err != nil {
+		return *err
+	}
+	return nil
+}

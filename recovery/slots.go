@@ -1,0 +1,124 @@
+package recovery
+
+import "github.com/mmapfilter/mmapfilter/layout"
+
+// putSuperblock makes a superblock durable in the slot whose loss matters least. The
+// newest one stays intact until then.
+func (w *Writer) putSuperblock(sb *layout.Superblock) error {
+	slot := w.spareSlot()
+	if err := w.scrub(slotSet(1) << slot); err != nil {
+		return err
+	}
+	sb.Sign()
+	w.storeSuperblock(slot, sb)
+	if err := w.syncSuperblocks(); err != nil {
+		return err
+	}
+	w.slot, w.sb = slot, *sb
+	shown := *sb
+	w.shown.Store(&shown)
+	w.known |= 1 << slot
+	return nil
+}
+
+// copySuperblock makes copies of the newest superblock durable in other slots.
+func (w *Writer) copySuperblock(slots slotSet) error {
+	if err := w.scrub(slots); err != nil {
+		return err
+	}
+	for slot := range layout.SuperblockSlots {
+		if slots.has(slot) {
+			w.storeSuperblock(slot, &w.sb)
+		}
+	}
+	if err := w.syncSuperblocks(); err != nil {
+		return err
+	}
+	w.known |= slots
+	return nil
+}
+
+// settle makes the newest superblock durable unless this process already has: it may be
+// only in the cache, left by a writer that died before its sync or whose sync failed.
+// Until it is durable, no other slot may be written and no log removed.
+//
+// It is stored again in its own slot. Another slot, even one that holds the same or an
+// older superblock, may be the only durable one; the cache cannot tell. The rest of the file
+// becomes durable too, which may be a copy that nobody has synced.
+func (w *Writer) settle() error {
+	if w.known.has(w.slot) {
+		return nil
+	}
+	w.storeSuperblock(w.slot, &w.sb)
+	if err := w.syncFilter("the superblock"); err != nil {
+		return err
+	}
+	w.known |= 1 << w.slot
+	return nil
+}
+
+// scrub durably removes the checksums of the given slots, except those whose state on the
+// disk is known. Whatever the cache shows, the disk may have a half-written superblock
+// there, left by a crash or by a failed sync. Storing another over it could complete it,
+// where the two agree. Without its checksum, nothing can.
+func (w *Writer) scrub(slots slotSet) error {
+	if err := w.settle(); err != nil {
+		return err
+	}
+	if slots &^= w.known; slots == 0 {
+		return nil
+	}
+	for slot := range layout.SuperblockSlots {
+		if slots.has(slot) {
+			w.unsign(slot)
+		}
+	}
+	return w.syncSuperblocks()
+}
+
+// A slotSet is a set of superblock slots.
+type slotSet uint8
+
+const allSlots slotSet = 1<<layout.SuperblockSlots - 1
+
+func (s slotSet) has(slot int) bool { return s>>slot&1 != 0 }
+
+const superblockWords = layout.SuperblockBytes / 8
+
+// unsign removes the checksum of a slot, which is in its last word.
+func (w *Writer) unsign(slot int) { w.filter.Store(uint64((slot+1)*superblockWords-1), 0) }
+
+// storeSuperblock stores a superblock. Unless the slot is that of the newest superblock,
+// it removes the checksum first, so that a killed writer leaves none on a half-stored one.
+func (w *Writer) storeSuperblock(slot int, sb *layout.Superblock) {
+	if slot != w.slot {
+		w.unsign(slot)
+	}
+	for i := range superblockWords {
+		w.filter.Store(uint64(slot*superblockWords+i), sb.Word(i))
+	}
+}
+
+// spareSlot returns the slot with the lowest generation, other than the slot of the newest
+// superblock. A damaged slot counts as generation 0.
+func (w *Writer) spareSlot() int {
+	best, lowest := -1, uint64(0)
+	for i := range layout.SuperblockSlots {
+		if i == w.slot {
+			continue
+		}
+		if g := layout.SlotGeneration(w.head(), i); best < 0 || g < lowest {
+			best, lowest = i, g
+		}
+	}
+	return best
+}
+
+// head returns the superblock slots of the file.
+func (w *Writer) head() []byte { return Bytes(w.filter.Words()[:layout.OffRuntime/8]) }
+
+// syncSuperblocks makes the superblocks durable, and the runtime page, which has a promise.
+// The rest of the file may be dirty.
+func (w *Writer) syncSuperblocks() error {
+	return w.syncFilterRange("the superblock", 0, layout.WordStash)
+}
