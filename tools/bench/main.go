@@ -12,6 +12,7 @@
 //	go -C tools/bench run . growth    lookups, inserts and builds from 64 KiB up: CSV and pictures
 //	go -C tools/bench run . churn     rates and second lines of filters whose keys are replaced: CSV and pictures
 //	go -C tools/bench run . space     bits a key at the rate that is measured, beside other filters
+//	go -C tools/bench run . writer    how long operations wait while checkpoints go on, and what they write
 //	go -C tools/bench run . share     one copy in memory for all processes
 //	go -C tools/bench run . residency a file that is larger than memory
 //	go -C tools/bench run . cold      pages read by a lookup, nothing in memory
@@ -52,6 +53,9 @@ func main() {
 	defer stop()
 	if len(os.Args) > 1 && os.Args[1] == builderCommand {
 		os.Exit(runBuilder(ctx, os.Args[2:], os.Stdout, os.Stderr))
+	}
+	if code, ok := runRole(os.Args[1:]); ok {
+		os.Exit(code)
 	}
 	if code, ok := measure.Child(os.Args[1:], os.Stdin, os.Stdout); ok {
 		os.Exit(code)
@@ -96,10 +100,11 @@ func commands() map[string]func() command {
 		"growth":   newGrowth,
 		"churn":    newChurn,
 		"space":    newSpace,
+		"writer":   newWriter,
 	}
 }
 
-const usage = "bench lookup, peers, insert, build, billions, growth, churn, space, share, residency, cold, beside or results, and its flags; see go doc"
+const usage = "bench lookup, peers, insert, build, billions, growth, churn, space, writer, share, residency, cold, beside or results, and its flags; see go doc"
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if len(args) > 0 && measure.Has(args[0]) {

@@ -1,0 +1,567 @@
+package main
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math/bits"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
+	"github.com/mmapfilter/mmapfilter/tools/evaluate/picture"
+	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
+)
+
+// newWriter returns the command that measures how long a writer waits. Its filter is at its
+// design load all the time: the oldest key is deleted for each that is inserted.
+func newWriter() command {
+	w := new(writerRun)
+	return command{
+		flags: func(s *session) {
+			w.session = s
+			s.flags.StringVar(&w.sizes, "sizes", "64MiB", "sizes of the lines of the filters, comma-separated; -size and -rounds do not count")
+			s.flags.StringVar(&w.syncs, "syncs", "65536,1000,0", "operations between calls of Sync, comma-separated; 0 leaves the commits to the timer")
+			s.flags.IntVar(&w.checkpoints, "checkpoints", 10, "how many checkpoints each measurement lasts, after the log has got its size")
+			s.flags.DurationVar(&w.most, "most", 2*time.Minute, "the longest that a measurement lasts")
+			s.flags.StringVar(&w.out, "out", "", "write a picture of the first measurement to this file")
+		},
+		short: map[string]string{"sizes": "1MiB", "syncs": "1000", "checkpoints": "1", "most": "2s"},
+		run:   func(*session) error { return w.run() },
+	}
+}
+
+type writerRun struct {
+	*session
+	sizes, syncs string
+	checkpoints  int
+	most         time.Duration
+	out          string
+}
+
+// The calls that are timed.
+const (
+	callInsert = iota
+	callBatch
+	callDelete
+	callSync
+	callLookup // of another process
+	calls
+)
+
+var callNames = [calls]string{"Insert", "InsertBatch of 64", "Delete", "Sync", "Contains, in another process"}
+
+// batchEvery is how many inserts there are to a batch, and batchKeys the number of its keys.
+const (
+	batchEvery = 1000
+	batchKeys  = 64
+)
+
+func (w *writerRun) run() error {
+	rates := figures.NewTable("lines", "Sync every", "ns an operation", "bytes to the disk an operation", "faults an operation", "syncs, checkpoints", "log", "LongestStall", "checkpoint, median", "recovery of a full log")
+	waits := figures.NewTable("lines", "Sync every", "call", "50 %", "99 %", "99.9 %", "99.99 %", "longest")
+	first := true
+	for word := range strings.SplitSeq(w.sizes, ",") {
+		var size figures.Size
+		if err := size.Set(word); err != nil {
+			return err
+		}
+		for every := range strings.SplitSeq(w.syncs, ",") {
+			n, err := strconv.Atoi(every)
+			if err != nil {
+				return err
+			}
+			m, err := w.measure(int64(size), n)
+			if err != nil {
+				return err
+			}
+			m.report(rates, waits, word, n)
+			if first && w.out != "" {
+				if err := m.draw(w.out); err != nil {
+					return err
+				}
+			}
+			first = false
+		}
+	}
+	w.printf("\nA filter with the default options, at its design load: the oldest key is deleted for each that is inserted. The timer commits every %v too. The disk is the whole device's.\n", mmapfilter.DefaultCommitInterval)
+	w.print(rates)
+	w.print(waits)
+	return nil
+}
+
+// A writerMeasure is what a measurement finds.
+type writerMeasure struct {
+	took       time.Duration
+	operations int
+	waits      [calls]histogram
+	device     int64 // bytes written, -1 if unknown
+	faults     int64
+	stats      mmapfilter.Stats // those of the end
+	before     mmapfilter.Stats
+	marks      []time.Duration // ends of checkpoints
+	peaks      []time.Duration // the longest operation in each tick
+	recovery   mmapfilter.Recovery
+	recovered  time.Duration
+}
+
+// tick is the resolution of the picture.
+const tick = 20 * time.Millisecond
+
+func (w *writerRun) measure(size int64, every int) (m *writerMeasure, err error) {
+	path := w.path("writer.mmf")
+	n := byDefault.keys(size)
+	w.note("%s, Sync every %d: building from %s keys", figures.ExactSize(size), every, figures.Grouped(int64(n)))
+	opts := byDefault.options(n)
+	opts.Seed = w.seed
+	f, err := mmapfilter.Build(w.ctx, path, &opts, numbers(n))
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Close(); err != nil {
+		return nil, err
+	}
+	if f, err = mmapfilter.Open(path, nil); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.Remove(path)) }()
+	reader, err := w.startReader(path, n)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	w.note("%s, Sync every %d: writing", figures.ExactSize(size), every)
+	m = new(writerMeasure)
+	c := &churner{filter: f, high: n, every: every}
+	watch := watchGenerations(path)
+	for size := int64(0); ; { // until the log has its size
+		if err = c.work(50_000, nil, time.Time{}); err != nil || w.ctx.Err() != nil {
+			break
+		}
+		now := f.Stats()
+		if grown := now.LogBytes > size; !grown && now.Checkpoints >= 8 || w.short {
+			break
+		}
+		if size = max(size, now.LogBytes); now.Checkpoints == 0 && c.operations > 1<<26 {
+			break
+		}
+	}
+	m.before = f.Stats()
+	watch.reset()
+	device, faults, begun := deviceWritten(path), faultsSoFar(), time.Now()
+	c.operations = 0
+	for err == nil && w.ctx.Err() == nil && watch.count() < w.checkpoints && time.Since(begun) < w.most {
+		err = c.work(10_000, m, begun)
+	}
+	m.took, m.operations = time.Since(begun), c.operations
+	m.device, m.faults = deviceWritten(path)-device, faultsSoFar()-faults
+	m.marks = watch.stop(begun)
+	m.stats = f.Stats()
+	err = errors.Join(err, reader.end(&m.waits[callLookup]), f.Close(), w.ctx.Err())
+	if err != nil {
+		return nil, err
+	}
+	w.note("%s, Sync every %d: killing", figures.ExactSize(size), every)
+	return m, w.kill(path, c, m)
+}
+
+// A churner deletes the oldest key for each that it inserts.
+type churner struct {
+	filter     *mmapfilter.Filter
+	low, high  uint64
+	every      int // operations between calls of Sync
+	operations int
+	unsynced   int
+}
+
+// work inserts and deletes n keys each, and times each call if m is not nil.
+func (c *churner) work(n int, m *writerMeasure, begun time.Time) error {
+	var key [8]byte
+	batch := make([][]byte, batchKeys)
+	timed := func(call int, operations int, f func() error) error {
+		c.operations += operations
+		c.unsynced += operations
+		if m == nil {
+			return f()
+		}
+		t := time.Now()
+		err := f()
+		now := time.Now()
+		m.waits[call].add(now.Sub(t))
+		if call != callSync {
+			m.peak(now.Sub(begun), now.Sub(t))
+		}
+		return err
+	}
+	remove := func() error {
+		binary.LittleEndian.PutUint64(key[:], c.low)
+		c.low++
+		return timed(callDelete, 1, func() error {
+			ok, err := c.filter.Delete(key[:])
+			if err == nil && !ok {
+				err = errors.New("a key that was inserted is not there")
+			}
+			return err
+		})
+	}
+	for i := 0; i < n; i++ {
+		if err := remove(); err != nil {
+			return err
+		}
+		binary.LittleEndian.PutUint64(key[:], c.high)
+		c.high++
+		if err := timed(callInsert, 1, func() error { return c.filter.Insert(key[:]) }); err != nil {
+			return err
+		}
+		if i%batchEvery == 0 {
+			for j := range batch {
+				if err := remove(); err != nil {
+					return err
+				}
+				batch[j] = binary.LittleEndian.AppendUint64(nil, c.high)
+				c.high++
+			}
+			if err := timed(callBatch, batchKeys, func() error { _, err := c.filter.InsertBatch(batch); return err }); err != nil {
+				return err
+			}
+		}
+		if c.every > 0 && c.unsynced >= c.every {
+			c.unsynced = 0
+			if err := timed(callSync, 0, c.filter.Sync); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// peak notes how long an operation took that ended at a time.
+func (m *writerMeasure) peak(at, took time.Duration) {
+	for int(at/tick) >= len(m.peaks) {
+		m.peaks = append(m.peaks, 0)
+	}
+	p := &m.peaks[at/tick]
+	*p = max(*p, took)
+}
+
+// A histogram counts durations in 16 buckets for each power of two of nanoseconds.
+type histogram struct {
+	counts  [64 * 16]uint64
+	total   uint64
+	longest time.Duration
+}
+
+func (h *histogram) add(d time.Duration) {
+	h.counts[bucketOf(uint64(d))]++
+	h.total++
+	h.longest = max(h.longest, d)
+}
+
+func bucketOf(n uint64) int {
+	if n < 16 {
+		return int(n)
+	}
+	shift := bits.Len64(n) - 5
+	return (shift+1)*16 + int(n>>shift&15)
+}
+
+// at returns the duration below which a share of all are, to 6 %.
+func (h *histogram) at(share float64) time.Duration {
+	left := uint64(share * float64(h.total))
+	for i, n := range h.counts {
+		if left < n {
+			if i < 16 {
+				return time.Duration(i)
+			}
+			return time.Duration((16 + uint64(i%16)) << (i/16 - 1))
+		}
+		left -= n
+	}
+	return h.longest
+}
+
+// A generationWatch notes when the superblock of a file changes: at the end of a checkpoint.
+type generationWatch struct {
+	ends    chan struct{}
+	done    chan struct{}
+	changes []time.Time
+	n       atomic.Int64
+}
+
+func watchGenerations(path string) *generationWatch {
+	g := &generationWatch{ends: make(chan struct{}), done: make(chan struct{})}
+	go func() {
+		defer close(g.done)
+		last := uint64(0)
+		for {
+			select {
+			case <-g.ends:
+				return
+			case <-time.After(5 * time.Millisecond):
+			}
+			if now := generationOf(path); now != last {
+				last = now
+				g.changes = append(g.changes, time.Now())
+				g.n.Add(1)
+			}
+		}
+	}()
+	return g
+}
+
+func generationOf(path string) uint64 {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	var head [layout.OffRuntime]byte
+	if _, err := f.ReadAt(head[:], 0); err != nil {
+		return 0
+	}
+	_, sb, _, err := layout.Newest(head[:])
+	if err != nil {
+		return 0
+	}
+	return sb.Generation()
+}
+
+func (g *generationWatch) count() int { return int(g.n.Load()) }
+func (g *generationWatch) reset()     { g.n.Store(0) }
+
+// stop returns when checkpoints ended.
+func (g *generationWatch) stop(begun time.Time) (marks []time.Duration) {
+	close(g.ends)
+	<-g.done
+	for _, t := range g.changes {
+		if t.After(begun) {
+			marks = append(marks, t.Sub(begun))
+		}
+	}
+	return marks
+}
+
+// A process is one that this command starts, with its standard input and output.
+type process struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Reader
+}
+
+func (w *writerRun) start(role, path string, numbers ...uint64) (*process, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	args := []string{role, path}
+	for _, n := range numbers {
+		args = append(args, strconv.FormatUint(n, 10))
+	}
+	p := &process{cmd: exec.CommandContext(w.ctx, self, args...)}
+	p.cmd.Stderr = os.Stderr
+	if p.in, err = p.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	p.out = bufio.NewReader(out)
+	return p, p.cmd.Start()
+}
+
+// The roles of these processes.
+const (
+	readerRole = "writer-reader"
+	victimRole = "writer-victim"
+)
+
+// runRole runs a role. It reports false if the arguments name none.
+func runRole(args []string) (code int, ok bool) {
+	if len(args) < 3 || args[0] != readerRole && args[0] != victimRole {
+		return 0, false
+	}
+	var numbers [3]uint64
+	for i, word := range args[2:] {
+		numbers[i], _ = strconv.ParseUint(word, 10, 64)
+	}
+	act := runReader
+	if args[0] == victimRole {
+		act = runVictim
+	}
+	if err := act(args[1], numbers); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", args[0]+":", err)
+		return 2, true
+	}
+	return 0, true
+}
+
+func (w *writerRun) startReader(path string, keys uint64) (*process, error) {
+	return w.start(readerRole, path, keys)
+}
+
+// readerWarms is how many lookups a reader makes before those that count: they map the file.
+const readerWarms = 100_000
+
+// runReader looks a key up now and then, until its standard input ends, and prints how long
+// each took, in nanoseconds.
+func runReader(path string, numbers [3]uint64) error {
+	f, err := mmapfilter.OpenReadOnly(path, nil)
+	if err != nil {
+		return err
+	}
+	ended := make(chan struct{})
+	go func() {
+		io.Copy(io.Discard, os.Stdin)
+		close(ended)
+	}()
+	var took []time.Duration
+	for i := uint64(0); ; i++ {
+		select {
+		case <-ended:
+			out := bufio.NewWriter(os.Stdout)
+			for _, d := range took {
+				fmt.Fprintln(out, int64(d))
+			}
+			return errors.Join(out.Flush(), f.Close())
+		default:
+		}
+		if i >= readerWarms {
+			time.Sleep(100 * time.Microsecond)
+		}
+		key := binary.LittleEndian.AppendUint64(nil, peer.Mix(i)%(2*numbers[0]))
+		t := time.Now()
+		f.Contains(key)
+		if i >= readerWarms {
+			took = append(took, time.Since(t))
+		}
+	}
+}
+
+// end ends a reader and adds what it has measured.
+func (p *process) end(h *histogram) error {
+	p.in.Close()
+	for {
+		line, err := p.out.ReadString('\n')
+		if err != nil {
+			break
+		}
+		if n, err := strconv.ParseInt(strings.TrimSpace(line), 10, 64); err == nil {
+			h.add(time.Duration(n))
+		}
+	}
+	return p.cmd.Wait()
+}
+
+// runVictim writes until it is killed.
+func runVictim(path string, numbers [3]uint64) error {
+	f, err := mmapfilter.Open(path, nil)
+	if err != nil {
+		return err
+	}
+	c := &churner{filter: f, low: numbers[0], high: numbers[1], every: int(numbers[2])}
+	for {
+		if err := c.work(10_000, nil, time.Time{}); err != nil {
+			return err
+		}
+	}
+}
+
+// kill kills a writer when its log is nearly full, and times the recovery.
+func (w *writerRun) kill(path string, c *churner, m *writerMeasure) error {
+	p, err := w.start(victimRole, path, c.low, c.high, uint64(c.every))
+	if err != nil {
+		return err
+	}
+	watch := watchGenerations(path)
+	grown := -1 // checkpoints until the log had its size
+	begun := time.Now()
+	for ; time.Since(begun) < w.most && w.ctx.Err() == nil; time.Sleep(5 * time.Millisecond) {
+		info, err := os.Stat(path + ".stash")
+		if grown < 0 && err == nil && info.Size() >= m.stats.LogBytes {
+			grown = watch.count()
+		}
+		if grown >= 0 && watch.count() >= grown+4 {
+			break
+		}
+	}
+	marks := watch.stop(begun)
+	if n := len(marks); n > 2 {
+		time.Sleep((marks[n-1] - marks[n-2]) * 9 / 10)
+	}
+	if err := p.cmd.Process.Kill(); err != nil {
+		return err
+	}
+	p.cmd.Wait()
+	begun = time.Now()
+	m.recovery, err = mmapfilter.Recover(path)
+	m.recovered = time.Since(begun)
+	return err
+}
+
+func (m *writerMeasure) report(rates, waits *figures.Table, size string, every int) {
+	often := figures.Grouped(int64(every))
+	if every == 0 {
+		often = "timer"
+	}
+	per := func(n int64) string { return figures.Digits(float64(n) / float64(m.operations)) }
+	device := "unknown"
+	if m.device >= 0 {
+		device = per(m.device)
+	}
+	var intervals []time.Duration
+	for i := 1; i < len(m.marks); i++ {
+		intervals = append(intervals, m.marks[i]-m.marks[i-1])
+	}
+	interval := "-"
+	if len(intervals) > 0 {
+		interval = "every " + figures.Brief(figures.Median(intervals))
+	}
+	rates.Row(size, often, per(m.took.Nanoseconds()), device, per(m.faults),
+		fmt.Sprintf("%d, %d", m.stats.Commits-m.before.Commits, m.stats.Checkpoints-m.before.Checkpoints),
+		figures.Mebibytes(m.stats.LogBytes), figures.Brief(m.stats.LongestStall), interval,
+		fmt.Sprintf("%s, %s records in %s", figures.Brief(m.recovered), figures.Grouped(int64(m.recovery.Records)), figures.Mebibytes(m.recovery.LogBytes)))
+	for call := range m.waits {
+		h := &m.waits[call]
+		if h.total == 0 {
+			continue
+		}
+		waits.Row(size, often, callNames[call], figures.Brief(h.at(0.5)), figures.Brief(h.at(0.99)), figures.Brief(h.at(0.999)), figures.Brief(h.at(0.9999)), figures.Brief(h.longest))
+	}
+}
+
+// draw draws the longest operation of each tick, and the ends of checkpoints.
+func (m *writerMeasure) draw(file string) error {
+	p := &picture.Lines{
+		Title: "How long does an insert or a delete wait?",
+		X:     picture.Axis{Label: "seconds"},
+		Y:     picture.Axis{Label: "longest operation in 20 ms, in milliseconds"},
+	}
+	line := picture.Line{Name: "Insert or Delete", Tone: picture.Blue, Kind: picture.Emphasis}
+	top := 0.0
+	for i, d := range m.peaks {
+		y := float64(d) / 1e6
+		top = max(top, y)
+		line.Points = append(line.Points, picture.Point{X: float64(i) * tick.Seconds(), Y: y})
+	}
+	p.Series = append(p.Series, line)
+	for i, at := range m.marks {
+		mark := picture.Line{Kind: picture.Dashed, Points: []picture.Point{{X: at.Seconds(), Y: 0}, {X: at.Seconds(), Y: top}}}
+		if i == 0 {
+			mark.Name = "a checkpoint ends"
+		}
+		p.Series = append(p.Series, mark)
+	}
+	svg, err := p.SVG()
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, svg, 0o666)
+}
