@@ -21,6 +21,13 @@ type checkpoint struct {
 // Checkpointing reports whether a checkpoint has begun and not ended.
 func (w *Writer) Checkpointing() bool { return w.pending.Load() != nil }
 
+// Moving reports whether the checkpoint that has begun moves to a larger log. Until it ends,
+// there can be no other.
+func (w *Writer) Moving() bool {
+	c := w.pending.Load()
+	return c != nil && c.old != nil
+}
+
 // BeginCheckpoint starts the next generation of the log, in the half that the last
 // checkpoint left free or in a larger log (W5). It stores one header and waits for nothing.
 // No checkpoint may be pending, and the open segment must be empty.
@@ -124,7 +131,7 @@ func (w *Writer) GrowLog(bytes int64) error {
 	g := &w.growth
 	g.Lock()
 	defer g.Unlock()
-	if c := w.pending.Load(); !g.live || g.larger != nil || c != nil && c.old != nil {
+	if !g.live || g.larger != nil || w.Moving() {
 		return nil
 	}
 	if bytes <= int64(len(w.log.Words()))*8 {

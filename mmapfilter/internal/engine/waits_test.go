@@ -140,3 +140,57 @@ func TestBatchEndsAfterACommit(t *testing.T) {
 		t.Fatalf("%d keys, %v", done, err)
 	}
 }
+
+// TestGrowthDuringACheckpoint: a larger log is asked for while a checkpoint is pending, as one is
+// nearly all the time if the region is large. It is not while the log is moving to one.
+func TestGrowthDuringACheckpoint(t *testing.T) {
+	w, _, err := Open(blocked30.Volume(t, 5000), LogSize{First: wal.MinBytes, Most: 16 * wal.MinBytes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := 0
+	w.Behind = func(need int) {
+		if need == GrowNow {
+			asked++
+		}
+	}
+	rng := seeded(t, 4)
+	fill := func() {
+		t.Helper()
+		for size, used := int64(2), int64(0); used < size/2; size, used = w.protocol.LogUse() {
+			if err := w.Insert(rng.Uint64()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := w.Insert(rng.Uint64()); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.BeginCheckpoint(); err != nil {
+		t.Fatal(err)
+	}
+	if fill(); asked != 1 {
+		t.Errorf("asked %d times in a checkpoint", asked)
+	}
+	if err := w.protocol.GrowLog(4 * wal.MinBytes); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.EndCheckpoint(); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.BeginCheckpoint(); err != nil {
+		t.Fatal(err)
+	}
+	if fill(); asked != 1 || !w.protocol.Moving() {
+		t.Errorf("asked %d times while the log moves", asked)
+	}
+	if err := w.EndCheckpoint(); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.BeginCheckpoint(); err != nil {
+		t.Fatal(err)
+	}
+	if fill(); asked != 2 {
+		t.Errorf("asked %d times after it has moved", asked)
+	}
+}

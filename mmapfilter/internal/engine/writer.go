@@ -252,7 +252,7 @@ func (w *Writer) tell(n int) {
 			w.Behind(int(rest / wal.RecordBytes))
 		case w.overlay.Load() != nil && w.overlay.Load().Active().Len() >= segmentWords:
 			w.Behind(CommitNow)
-		case used > size/growEarly && !w.protocol.Checkpointing() && w.mu.grown != w.protocol.LogGeneration() && w.firstLog < w.mostLog:
+		case used > size/growEarly && !w.protocol.Moving() && w.mu.grown != w.protocol.LogGeneration() && w.firstLog < w.mostLog:
 			w.mu.grown = w.protocol.LogGeneration()
 			w.Behind(GrowNow)
 		case w.mu.pending <= n:
