@@ -234,22 +234,17 @@ func (w *Writer) largerLog() int64 {
 //
 //	paceBase · (2^(missing/paceStep) - 1)
 //
-// That is nothing as long as the disk keeps up, and 65 ms where no room is left: no disk is so
-// slow that operations reach that point.
+// up to paceLongest. That is nothing as long as the disk keeps up.
 const (
 	paceBase    = time.Microsecond // about the time of an operation
 	paceStep    = 1. / 16
 	paceSyncs   = 1. / 8                 // needed for the syncs after that of the region
 	paceLeast   = 500 * time.Microsecond // a shorter sleep takes as long
-	paceLongest = 5 * time.Millisecond   // of one sleep
+	paceLongest = 5 * time.Millisecond   // of one sleep, and so of one operation
 )
 
-// owe adds to what operations owe a checkpoint. REQUIRES: w.mu.
-func (w *Writer) owe(operations int) {
-	size, used := w.protocol.LogUse()
-	if size == 0 || w.Behind == nil {
-		return
-	}
+// owe adds to what operations owe a checkpoint, where so much of a half is used. REQUIRES: w.mu.
+func (w *Writer) owe(operations int, size, used int64) {
 	needed := float64(w.lastPart(size)) / float64(size)
 	if w.protocol.Checkpointing() {
 		needed = max(1-w.protocol.Progress(), paceSyncs)

@@ -244,20 +244,21 @@ func (w *Writer) append(grow int) {
 // checkpoint in the background if one is due. REQUIRES: w.mu.
 func (w *Writer) tell(n int) {
 	w.length.Store(w.protocol.Length())
-	w.owe(n)
-	if w.Behind != nil {
-		size, used := w.protocol.LogUse()
-		switch rest := w.lastPart(size); {
-		case used > size-rest:
-			w.Behind(int(rest / wal.RecordBytes))
-		case w.overlay.Load() != nil && w.overlay.Load().Active().Len() >= segmentWords:
-			w.Behind(CommitNow)
-		case used > size/growEarly && !w.protocol.Moving() && w.mu.grown != w.protocol.LogGeneration() && w.firstLog < w.mostLog:
-			w.mu.grown = w.protocol.LogGeneration()
-			w.Behind(GrowNow)
-		case w.mu.pending <= n:
-			w.Behind(0)
-		}
+	size, used := w.protocol.LogUse()
+	if w.Behind == nil || size == 0 { // the file may have been closed
+		return
+	}
+	w.owe(n, size, used)
+	switch rest := w.lastPart(size); {
+	case used > size-rest:
+		w.Behind(int(rest / wal.RecordBytes))
+	case w.overlay.Load() != nil && w.overlay.Load().Active().Len() >= segmentWords:
+		w.Behind(CommitNow)
+	case used > size/growEarly && !w.protocol.Moving() && w.mu.grown != w.protocol.LogGeneration() && w.firstLog < w.mostLog:
+		w.mu.grown = w.protocol.LogGeneration()
+		w.Behind(GrowNow)
+	case w.mu.pending <= n:
+		w.Behind(0)
 	}
 }
 
