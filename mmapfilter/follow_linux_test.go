@@ -41,7 +41,7 @@ func TestFollowWithoutPermission(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	dead := abandon(t, live)
+	dead := abandon(t, w, live)
 	_, path := mustBuild(t, nil, numbers(0, 1000))
 	f := mustFollow(t, path, byHand)
 	dir := filepath.Dir(path)

@@ -294,7 +294,7 @@ func TestFollowDeadWriter(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	dead := abandon(t, live)
+	dead := abandon(t, w, live)
 	if err := errors.Join(os.Rename(dead+".stash", path+".stash"), os.Rename(dead, path)); err != nil {
 		t.Fatal(err)
 	}

@@ -65,7 +65,7 @@ func TestOrderOfCalls(t *testing.T) {
 func TestServedAfterRecovery(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 1000})
 	insertAll(t, f, hashes(8, 100))
-	dead := abandon(t, path)
+	dead := abandon(t, f, path)
 	calls := 0
 	fault.Hook = func(call string) error {
 		if calls++; served(t, dead) {

@@ -16,8 +16,11 @@ import (
 )
 
 // abandon copies the files of a writer as a crash of its process would leave them.
-func abandon(tb testing.TB, path string) (copied string) {
+func abandon(tb testing.TB, f *Filter, path string) (copied string) {
 	tb.Helper()
+	if o, err := f.write(); err == nil {
+		defer o.live.writer.LockAll()() // a checkpoint in the background changes both files
+	}
 	copied = filepath.Join(tb.TempDir(), "dead.mmf")
 	for _, suffix := range []string{"", ".stash", ".stash.new"} {
 		data, err := os.ReadFile(path + suffix)
@@ -73,7 +76,7 @@ func TestOpenRecovers(t *testing.T) {
 	}
 	insertAll(t, f, keys[3000:])
 	for name, open := range map[string]func(string, *OpenOptions) (*Filter, error){"reader": OpenReadOnly, "writer": Open} {
-		dead := abandon(t, path)
+		dead := abandon(t, f, path)
 		if _, err := Verify(context.Background(), dead); !errors.Is(err, ErrNeedsRecovery) {
 			t.Errorf("%s: Verify says %v", name, err)
 		}
@@ -147,7 +150,7 @@ func TestUnseal(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		copied := abandon(t, path)
+		copied := abandon(t, f, path)
 		g, err := Open(copied, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -290,7 +293,7 @@ func lookUpDuringMoves(t *testing.T, g layout.Geometry, h uint64, first, second 
 func TestReaderWithoutPermission(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 100})
 	insertAll(t, f, hashes(7, 10))
-	dead := abandon(t, path)
+	dead := abandon(t, f, path)
 	if err := os.Chmod(dead, 0o444); err != nil {
 		t.Fatal(err)
 	}

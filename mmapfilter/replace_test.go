@@ -42,7 +42,7 @@ func TestBuildThroughLink(t *testing.T) {
 func TestBuildOverDeadWriter(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 1000})
 	insertAll(t, f, hashes(8, 100))
-	dead := abandon(t, path)
+	dead := abandon(t, f, path)
 	stop := errors.New("stop")
 	_, err := Build(context.Background(), dead, nil, func(yield func([]byte, error) bool) {
 		r, err := OpenReadOnly(dead, nil)
@@ -91,7 +91,7 @@ func TestMovedFileKeepsOthersLog(t *testing.T) {
 	if err := a.Close(); !errors.Is(err, recovery.ErrReplaced) {
 		t.Errorf("closing the one that was moved: %v", err)
 	}
-	r, err := Open(abandon(t, path), nil)
+	r, err := Open(abandon(t, b, path), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +135,7 @@ func TestMovedFileBeginsNoLog(t *testing.T) {
 				t.Errorf("the one that was moved: %v", err)
 			}
 			insertAll(t, b, hashes(11, 100))
-			r, err := Open(abandon(t, path), nil)
+			r, err := Open(abandon(t, b, path), nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -30,7 +30,7 @@ func TestLockedIsNotServed(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 1000})
 	keys := hashes(8, 100)
 	insertAll(t, f, keys)
-	dead := abandon(t, path)
+	dead := abandon(t, f, path)
 	files, err := recovery.OpenFiles(dead) // only takes the lock
 	if err != nil {
 		t.Fatal(err)

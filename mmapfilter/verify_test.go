@@ -43,7 +43,7 @@ func TestVerifyWhileItIsWritten(t *testing.T) {
 	if r, err := Verify(context.Background(), path); !errors.Is(err, ErrBusy) || errors.Is(err, ErrNeedsRecovery) {
 		t.Errorf("with a writer: %+v, %v", r, err)
 	}
-	if r, err := Verify(context.Background(), abandon(t, path)); !errors.Is(err, ErrNeedsRecovery) || errors.Is(err, ErrBusy) {
+	if r, err := Verify(context.Background(), abandon(t, f, path)); !errors.Is(err, ErrNeedsRecovery) || errors.Is(err, ErrBusy) {
 		t.Errorf("after its death: %+v, %v", r, err)
 	}
 }
