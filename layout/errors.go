@@ -26,6 +26,7 @@ const (
 	RegionChecksums  = "checksums"  // the chunk checksum table
 	RegionTrailer    = "trailer"    // the trailer, and padding around it
 	RegionLog        = "log"        // NAME.stash; offsets are in that file
+	RegionHashes     = "hashes"     // NAME.hashes; offsets are in that file
 )
 
 // A CorruptError says where a file breaks which rule of the format. It matches
@@ -33,7 +34,7 @@ const (
 type CorruptError struct {
 	Region string // one of the Region constants
 	Offset int64  // in the file, in bytes: the first byte known to be wrong, or the start of the damaged part
-	Rule   string // the number of the rule, F1 to F13 or L1 to L5 in the package essay, and what was found
+	Rule   string // the number of the rule, F1 to F13, L1 to L5 or K1 in an essay, and what was found
 }
 
 func (e *CorruptError) Error() string {

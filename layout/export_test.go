@@ -22,6 +22,7 @@ const (
 	AtLength         = offLength
 	AtLogBytes       = offLogBytes
 	AtReserved       = offReserved
+	AtHashes         = offHashesIdentity
 	AtCRC            = offCRC
 
 	SpareHashBits = spareHashBits

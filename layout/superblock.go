@@ -39,8 +39,14 @@ func (s State) String() string {
 // Feature flags. A program that does not know a flag in Compat may do
 // everything; in ReadOnlyCompat, may read; in Incompat, must refuse (F3).
 const (
-	knownCompat         = 0
-	knownReadOnlyCompat = 0
+	// KeepsHashes says, in Compat and in ReadOnlyCompat, that NAME.hashes belongs to the file. A
+	// program that does not know it would write operations that NAME.hashes lacks.
+	KeepsHashes = 1 << 0
+	// Grows says, in Compat, that a writer builds the filter anew when it is full.
+	Grows = 1 << 1
+
+	knownCompat         = KeepsHashes | Grows
+	knownReadOnlyCompat = KeepsHashes
 	knownIncompat       = 0
 )
 
@@ -80,6 +86,10 @@ const (
 	offUserSeq        = 152
 	offOperation      = 160
 	offLogBytes       = 168
+	offHashesIdentity = 176
+	offHashesPages    = 184
+	offHashesCheck    = 192
+	offReservedMiddle = 196
 	offNormalisation  = 256
 	offReserved       = offNormalisation + NormalisationBytes
 	offCRC            = SuperblockBytes - 4
@@ -89,7 +99,7 @@ const (
 var reservedSpans = [][2]int{
 	{offVersion + 4, offGeneration},
 	{offHashID + 1, offSeed},
-	{offLogBytes + 8, offNormalisation},
+	{offReservedMiddle, offNormalisation},
 	{offReserved, offCRC},
 }
 
@@ -124,6 +134,21 @@ func (s *Superblock) CheckpointLSN() uint64  { return s.u64(offCheckpointLSN) }
 func (s *Superblock) UserSeq() uint64        { return s.u64(offUserSeq) }
 func (s *Superblock) Operation() uint64      { return s.u64(offOperation) }
 func (s *Superblock) LogBytes() int64        { return int64(s.u64(offLogBytes)) }
+func (s *Superblock) KeepsHashes() bool      { return s.Compat()&KeepsHashes != 0 }
+func (s *Superblock) Grows() bool            { return s.Compat()&Grows != 0 }
+
+// Hashes returns what NAME.hashes must be.
+func (s *Superblock) Hashes() Hashes {
+	return Hashes{s.u64(offHashesIdentity), s.u64(offHashesPages), binary.LittleEndian.Uint32(s[offHashesCheck:])}
+}
+
+// Hashes identify the file NAME.hashes and the pages of it that count. If none do, some hashes
+// are lost.
+type Hashes struct {
+	Identity uint64
+	Pages    uint64
+	Check    uint32 // of the last of these pages
+}
 
 // Normalisation returns the note on how the keys were made, which this package does not
 // interpret.
@@ -148,6 +173,22 @@ func (s *Superblock) SetCheckpointLSN(v uint64) { s.put64(offCheckpointLSN, v) }
 func (s *Superblock) SetUserSeq(v uint64)       { s.put64(offUserSeq, v) }
 func (s *Superblock) SetOperation(v uint64)     { s.put64(offOperation, v) }
 func (s *Superblock) SetLogBytes(v int64)       { s.put64(offLogBytes, uint64(v)) }
+
+// SetKeepsHashes sets the flags of a file that keeps its hashes, and of one that grows too.
+func (s *Superblock) SetKeepsHashes(grows bool) {
+	s.put64(offReadOnlyCompat, s.ReadOnlyCompat()|KeepsHashes)
+	s.put64(offCompat, s.Compat()|KeepsHashes)
+	if grows {
+		s.put64(offCompat, s.Compat()|Grows)
+	}
+}
+
+func (s *Superblock) SetHashes(h Hashes) {
+	s.put64(offHashesIdentity, h.Identity)
+	s.put64(offHashesPages, h.Pages)
+	binary.LittleEndian.PutUint32(s[offHashesCheck:], h.Check)
+}
+
 func (s *Superblock) SetNormalisation(v string) {
 	text := s[offNormalisation:offReserved]
 	clear(text)
@@ -264,6 +305,9 @@ func (s *Superblock) check(off int64) (g Geometry, err error) {
 				}
 			}
 		}
+	}
+	if s.Hashes() != (Hashes{}) && !s.KeepsHashes() {
+		return bad(offHashesIdentity, "F4: the file keeps no hashes, and names some")
 	}
 	if s.HashID() != HashXXH3 {
 		return bad(offHashID, "F5: unknown hash id %d", s.HashID())

@@ -147,6 +147,7 @@ func TestEachRule(t *testing.T) {
 		{"lines that overflow the region", put(AtLines, 1<<58), "F6", AtKind},
 		{"lines that overflow the file", put(AtLines, 1<<40), "F6", AtKind},
 		{"all lines", put(AtLines, math.MaxUint64), "F6", AtKind},
+		{"hashes of a file that keeps none", func(s *Superblock) { s.SetHashes(Hashes{Pages: 1}) }, "F4", AtHashes},
 		{"region size", put(AtRegionBytes, 6401), "F6", AtRegionBytes},
 		{"rate 0", put(AtTargetRate, 0), "F6", AtTargetRate},
 		{"rate 1", put(AtTargetRate, math.Float64bits(1)), "F6", AtTargetRate},
@@ -178,10 +179,14 @@ func TestEachRule(t *testing.T) {
 func TestCompatFlags(t *testing.T) {
 	for name, change := range map[string]func(*Superblock){
 		"compat": func(s *Superblock) {
-			s.Put64(AtCompat, 1)
+			s.Put64(AtCompat, 1<<2)
 			s[AtReserved] = 77 // a field of that feature
 		},
-		"read-only compat": func(s *Superblock) { s.Put64(AtReadOnlyCompat, 1) },
+		"read-only compat": func(s *Superblock) { s.Put64(AtReadOnlyCompat, 1<<1) },
+		"hashes": func(s *Superblock) {
+			s.SetKeepsHashes(true)
+			s.SetHashes(Hashes{1, 2, 3})
+		},
 	} {
 		if _, _, _, err := Newest(testHead(t, change)); err != nil {
 			t.Errorf("%s: %v", name, err)

@@ -472,7 +472,7 @@ func fillLog(w *engine.Writer) {
 	}
 	for n := uint64(0); w.Protocol().Room(1); n++ {
 		word := layout.WordRegion + n%layout.BlockWords
-		w.Protocol().Append([]wal.Store{{Word: word, Value: w.Protocol().Words()[word]}}, 0)
+		w.Protocol().Append([]wal.Store{{Word: word, Value: w.Protocol().Words()[word]}}, 0, 0)
 	}
 }
 

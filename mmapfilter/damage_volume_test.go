@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -35,6 +36,7 @@ func (f *damagedFile) Store(word, value uint64) {
 // A damagedVolume is a filter file and its logs in the heap, which makes opening it many times
 // fast.
 type damagedVolume struct {
+	tabletest.NoHashes
 	filter damagedFile
 	logs   [2]*damagedFile
 	rng    *rand.Rand

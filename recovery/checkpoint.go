@@ -16,6 +16,9 @@ type checkpoint struct {
 	next layout.Superblock // names the next generation, once the region is durable
 	log  File              // of the next generation
 	old  File              // the log that was replaced by a larger one, or nil
+
+	ended            File // the log of the generation that ended
+	generation, salt uint64
 }
 
 // Checkpointing reports whether a checkpoint has begun and not ended.
@@ -32,7 +35,8 @@ func (w *Writer) Moving() bool {
 // checkpoint left free or in a larger log (W5). It stores one header and waits for nothing.
 // No checkpoint may be pending, and the open segment must be empty.
 func (w *Writer) BeginCheckpoint() {
-	c := &checkpoint{next: w.next(layout.Live), log: w.log}
+	c := &checkpoint{next: w.next(layout.Live), log: w.log, ended: w.log}
+	c.generation, c.salt = w.lw.Generation()
 	// Operations wait for this, so it does not wait for GrowLog. But GrowLog waits until
 	// w.pending says that the larger log is in use.
 	if g := &w.growth; g.TryLock() {
@@ -71,6 +75,8 @@ func (w *Writer) EndCheckpoint() error {
 	if err := w.syncRuns(); err != nil {
 		return err
 	}
+	w.keepEnded(c.ended, c.generation, c.salt)
+	c.next.SetHashes(w.kept.counted)
 	if err := w.putSuperblock(&c.next); err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ func (w *Writer) open() (*Recovery, error) {
 		return nil, err
 	}
 	w.slot, w.sb, w.geometry = slot, *sb, g
-	if unknown := w.sb.ReadOnlyCompat(); unknown != 0 {
+	if unknown := w.sb.ReadOnlyCompat() &^ layout.KeepsHashes; unknown != 0 {
 		return nil, &layout.VersionError{Version: w.sb.Version(), Features: unknown}
 	}
 	r := &Recovery{
@@ -48,6 +48,9 @@ func (w *Writer) open() (*Recovery, error) {
 	logs, left, err := w.findLogs()
 	if err != nil {
 		return nil, err
+	}
+	if err := w.openHashes(); err != nil {
+		return nil, errors.Join(err, logs.close())
 	}
 	if w.sb.State() != layout.Live {
 		if err := w.repairSlots(); err != nil || !left {
@@ -197,6 +200,11 @@ func (w *Writer) recover(r *Recovery, logs replayed) error {
 	w.storeRuntime(layout.RuntimeEpoch, epoch+1)
 
 	w.length, w.userSeq, w.operation = scan.Length, scan.UserSeq, scan.Operation
+	w.keep(w.sb.Generation()+1, func(do func([]uint64, wal.Segment)) {
+		for _, b := range scan.Segments {
+			do(logs.logs[b.Log].Words(), b)
+		}
+	})
 	if err := w.SyncRegion(); err != nil {
 		return err
 	}

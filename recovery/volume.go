@@ -1,5 +1,7 @@
 package recovery
 
+import "github.com/mmapfilter/mmapfilter/layout/hashes"
+
 // A File is a file in memory, shared with every process that maps it. A stored word
 // survives the death of the process at once, and a power loss after the next Sync. Before
 // that, each word may or may not survive a power loss.
@@ -63,6 +65,28 @@ const (
 
 func (n LogName) String() string { return [...]string{".stash", ".stash.new"}[n] }
 
+// A HashFile is the file NAME.hashes, which has pages.
+type HashFile interface {
+	Pages() (uint64, error)
+	ReadPage(number uint64, p *hashes.Page) error
+	// WritePage writes a page, which survives a power loss after the next Sync.
+	WritePage(number uint64, p *hashes.Page) error
+	// Truncate cuts the file to so many pages.
+	Truncate(pages uint64) error
+	Sync() error
+	Close() error
+}
+
+// A HashesName is one of the two names that a file of hashes may have, as a LogName is.
+type HashesName int
+
+const (
+	CurrentHashes HashesName = iota // NAME.hashes
+	NextHashes                      // NAME.hashes.new: of a new filter, until that has its name
+)
+
+func (n HashesName) String() string { return [...]string{".hashes", ".hashes.new"}[n] }
+
 // A Volume is a filter file, whose lock this process has, and its logs. The write protocol
 // runs on a Volume. [Files] is the one of the operating system; package crashsim has one
 // that loses power.
@@ -81,6 +105,14 @@ type Volume interface {
 	KeepLog() error
 	// RemoveLogs removes both logs, durably.
 	RemoveLogs() error
+	// OpenHashes opens a file of hashes. If there is none, the error is fs.ErrNotExist.
+	OpenHashes(HashesName) (HashFile, error)
+	// KeepHashes renames NextHashes to CurrentHashes, durably.
+	KeepHashes() error
+	// RemoveHashes removes a file of hashes.
+	RemoveHashes(HashesName) error
+	// Now returns the time in nanoseconds since 1970.
+	Now() uint64
 	// Random returns 64 unpredictable bits.
 	Random() uint64
 	Close() error

@@ -46,6 +46,7 @@ type Writer struct {
 	pending  atomic.Pointer[checkpoint]
 	progress atomic.Uint64 // words of the file, see Progress
 	growth   growth
+	kept     keeper
 
 	syncing    sync.Mutex // serialises syncs of the filter file
 	syncingLog sync.Mutex // and those of the log
@@ -217,6 +218,7 @@ func (w *Writer) next(state layout.State) layout.Superblock {
 	sb.SetOperation(w.operation)
 	sb.SetLogSalt(0)
 	sb.SetLogBytes(0)
+	sb.SetHashes(w.kept.counted)
 	if state == layout.Live {
 		sb.SetLogSalt(w.vol.Random())
 	}
@@ -256,6 +258,9 @@ func (w *Writer) startLog(next *layout.Superblock, logBytes int64) error {
 	return nil
 }
 
+// HashStores is how many stores more an operation counts for in Room if its hash is kept.
+const HashStores = 1
+
 // Room reports whether the log has room for an operation of up to n stores.
 func (w *Writer) Room(n int) bool { return w.log != nil && w.lw.Room() >= uint64(n) }
 
@@ -268,13 +273,16 @@ func (w *Writer) SegmentBytes() int64 {
 }
 
 // Append appends an operation to the log, which must have room for it. It takes at
-// least one store, ordered so that no item is missing after any of them, and the change
-// in the number of items, from -1 to 1. It stores only to the log (W1). Once it returns,
-// the operation survives the death of the process (C2).
-func (w *Writer) Append(stores []wal.Store, grow int) {
+// least one store, ordered so that no item is missing after any of them, the change in
+// the number of items, from -1 to 1, and the hash of the item. It stores only to the log
+// (W1). Once it returns, the operation survives the death of the process (C2).
+func (w *Writer) Append(stores []wal.Store, grow int, hash uint64) {
 	for len(stores) > 0 {
 		if stores = w.record.Gather(stores); len(stores) == 0 {
 			w.record.Last, w.record.Grow, w.record.Operation = true, grow, uint32(w.operation+1)
+			if w.kept.on {
+				w.record.HasHash, w.record.Hash = true, hash
+			}
 		}
 		w.lw.Append(&w.record)
 	}
@@ -303,9 +311,11 @@ func (w *Writer) EndSegment(setSeq bool, seq uint64) Segment {
 	}
 	b := Segment{log: w.log, start: w.lw.Start()}
 	_, b.salt = w.lw.Generation()
-	b.commit = w.lw.Commit(wal.Commit{
-		UserSeq: w.userSeq, Operation: w.operation, Length: w.length, Durable: w.durable.lsn.Load(),
-	})
+	c := wal.Commit{UserSeq: w.userSeq, Operation: w.operation, Length: w.length, Durable: w.durable.lsn.Load()}
+	if w.kept.on {
+		c.Time = w.vol.Now()
+	}
+	b.commit = w.lw.Commit(c)
 	return b
 }
 
@@ -399,6 +409,7 @@ func (w *Writer) Clean() error {
 	if w.log == nil {
 		return nil
 	}
+	w.keepAll()
 	if err := w.SyncRegion(); err != nil {
 		return err
 	}
@@ -437,6 +448,7 @@ func (w *Writer) Seal(fill func(sb *layout.Superblock, store func(word, value ui
 	if err := w.settle(); err != nil {
 		return err
 	}
+	w.keepAll()
 	next := w.next(layout.Sealed)
 	next.Sign()
 	// The checksums cover the cache. An earlier writer's failed sync may have left some of
@@ -462,6 +474,9 @@ func (w *Writer) Counts() (commits, checkpoints uint64) {
 // a live file.
 func (w *Writer) Close() error {
 	w.closeLogs()
+	if w.kept.file != nil {
+		w.kept.file.Close()
+	}
 	return w.vol.Close()
 }
 

@@ -26,7 +26,12 @@ type Record struct {
 	Last      bool
 	Grow      int    // if Last: change of the length, -1 to 1
 	Operation uint32 // if Last: number of the operation modulo 2^32
+	HasHash   bool   // if Last: whether there is a Hash
+	Hash      uint64 // of the key that the operation inserts or deletes
 }
+
+// maxRecordWords is the length of a record of a whole block, with a hash.
+const maxRecordWords = layout.BlockWords + 3
 
 const (
 	recordWordBits = 48
@@ -36,7 +41,8 @@ const (
 	recordShrink   = 1 << 51
 	recordOthers   = 52 // first bit of the mask of further words
 	recordOtherSet = 1<<(layout.BlockWords-1) - 1
-	recordUnused   = 0x1F << 59
+	recordHash     = 1 << 59
+	recordUnused   = 0xF << 60
 )
 
 // Gather sets r to the record of the leading stores that share a block, and returns the
@@ -79,7 +85,7 @@ func (r *Record) head() uint64 {
 }
 
 // encode writes all but the last word of the record to w and returns their number.
-func (r *Record) encode(w *[layout.BlockWords + 1]uint64) (n int) {
+func (r *Record) encode(w *[maxRecordWords - 1]uint64) (n int) {
 	w[0] = r.head()
 	if r.Guarded {
 		w[0] |= recordGuarded
@@ -98,12 +104,17 @@ func (r *Record) encode(w *[layout.BlockWords + 1]uint64) (n int) {
 		w[n] = r.Values[bits.TrailingZeros8(left)]
 		n++
 	}
+	if r.HasHash {
+		w[0] |= recordHash
+		w[n] = r.Hash
+		n++
+	}
 	return n
 }
 
 // recordLength returns the number of words of the record with word 0 w0.
 func recordLength(w0 uint64) uint64 {
-	return recordWords + uint64(bits.OnesCount64(w0>>recordOthers&recordOtherSet))
+	return recordWords + uint64(bits.OnesCount64(w0>>recordOthers&recordOtherSet)) + w0/recordHash%2
 }
 
 // oneBlock reports whether all words of the record with word 0 w0 are in one block.
@@ -130,6 +141,9 @@ func decodeRecord(w []uint64) (r Record) {
 	}
 	if w0&recordShrink != 0 {
 		r.Grow--
+	}
+	if w0&recordHash != 0 {
+		r.HasHash, r.Hash = true, w[len(w)-2]
 	}
 	return r
 }

@@ -11,7 +11,7 @@ import (
 func TestRecordKeepsItsFields(t *testing.T) {
 	for _, block := range []uint64{0, 1, layout.WordRegion, 1<<recordWordBits/layout.BlockWords - 1} {
 		for words := 1; words < 1<<layout.BlockWords; words++ {
-			for flags := range 4 {
+			for flags := range 8 {
 				for grow := -1; grow <= 1; grow++ {
 					r := Record{Block: block, Words: uint8(words), Guarded: flags&1 != 0, Last: flags&2 != 0}
 					for i := range r.Values {
@@ -21,9 +21,12 @@ func TestRecordKeepsItsFields(t *testing.T) {
 					}
 					if r.Last {
 						r.Grow, r.Operation = grow, 0xFFFFFFF0+uint32(block)
+						if r.HasHash = flags&4 != 0; r.HasHash {
+							r.Hash = uint64(words)
+						}
 					}
-					var w [layout.BlockWords + 2]uint64
-					n := r.encode((*[layout.BlockWords + 1]uint64)(w[:]))
+					var w [maxRecordWords]uint64
+					n := r.encode((*[maxRecordWords - 1]uint64)(w[:]))
 					w[n] = uint64(r.Operation)<<32 | 0x1234
 					if got := decodeRecord(w[:n+1]); got != r || w[0]&recordUnused != 0 || !oneBlock(w[0]) || recordLength(w[0]) != uint64(n)+1 {
 						t.Fatalf("%+v became %+v", r, got)

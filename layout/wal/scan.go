@@ -2,6 +2,7 @@ package wal
 
 import (
 	"fmt"
+	"iter"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 )
@@ -28,6 +29,40 @@ type Segment struct {
 	Log     int    // 0 if it is of the generation of the superblock, 1 if it is of the next
 	Start   uint64 // word of the first record
 	Records uint64 // of whole operations
+	Time    uint64 // of its commit, or 0 if it has none
+}
+
+// Each calls do for the records of a segment, in order. log is the one that it is in.
+func (b Segment) Each(log []uint64, do func(Record)) {
+	at := b.Start
+	for range b.Records {
+		var r Record
+		r, at = ReadRecord(log, at)
+		do(r)
+	}
+}
+
+// Ended yields the segments of a generation that has ended, in the log of a file that keeps its
+// hashes. It trusts the log: use it only for one that this process has written.
+func Ended(log []uint64, generation, salt uint64) iter.Seq[Segment] {
+	return func(yield func(Segment) bool) {
+		half, checker := Half(uint64(len(log)), generation), new(checker)
+		for at := half.From; at+segmentHeadWords <= half.End; {
+			g, s, c, _, _, ok := checker.readCommit(log, at, true)
+			if !ok || g != generation || s != salt {
+				return
+			}
+			b := Segment{Start: at + segmentHeadWords, Records: c.Records, Time: c.Time}
+			if !yield(b) {
+				return
+			}
+			at = b.Start
+			for range b.Records {
+				at = NextRecord(log, at)
+			}
+			at = nextSegment(at)
+		}
+	}
 }
 
 // Scan reads the log of the generation that sb names, and of the one after it, up to the
@@ -40,7 +75,7 @@ type Segment struct {
 func Scan(log, next []uint64, sb *layout.Superblock, promised uint64, each func(Record)) (Contents, error) {
 	s := scanner{
 		Contents: Contents{LSN: sb.CheckpointLSN(), UserSeq: sb.UserSeq(), Operation: sb.Operation(), Length: sb.Length()},
-		promised: max(promised, sb.CheckpointLSN()), each: each, lsn: sb.CheckpointLSN(),
+		promised: max(promised, sb.CheckpointLSN()), each: each, lsn: sb.CheckpointLSN(), timed: sb.KeepsHashes(),
 	}
 	for i, log := range [][]uint64{log, next} {
 		if log == nil {
@@ -83,6 +118,7 @@ type scanner struct {
 	check     uint32   // of the last record
 	chained   bool     // whether there is one: the first is chained to what is gone
 	ended     bool
+	timed     bool // commits have a time
 	checker   checker
 }
 
@@ -97,7 +133,7 @@ func (s *scanner) scan(p part) (end uint64, err error) {
 			break
 		}
 		s.check, s.chained = prev, true
-		generation, salt, commit, crc, commitCheck, ok := s.checker.readCommit(log, segment)
+		generation, salt, commit, crc, commitCheck, ok := s.checker.readCommit(log, segment, s.timed)
 		committed := ok && generation == p.generation && salt == p.salt
 		at, n := segment+segmentHeadWords, uint64(0)
 		whole := Segment{Log: p.number, Start: at}
@@ -110,8 +146,8 @@ func (s *scanner) scan(p part) (end uint64, err error) {
 			if uint32(last) != s.checker.record(p.salt, s.lsn+1, s.check, words, uint32(last>>32)) || words[0]|words[1]|last == 0 {
 				break
 			}
-			if words[0]&recordUnused != 0 || !oneBlock(words[0]) {
-				return end, corrupt(at, "L3: the record has unknown bits, or words of two blocks")
+			if words[0]&recordUnused != 0 || words[0]&recordHash != 0 && words[0]&recordLast == 0 || !oneBlock(words[0]) {
+				return end, corrupt(at, "L3: the record has unknown bits, a hash that is not at the end of its operation, or words of two blocks")
 			}
 			r := decodeRecord(log[at:next])
 			s.lsn, s.check = s.lsn+1, uint32(last)
@@ -130,6 +166,9 @@ func (s *scanner) scan(p part) (end uint64, err error) {
 			s.lsn, s.check = commit.LSN, commitCheck
 			s.promised = max(s.promised, commit.Durable)
 			s.LSN, end = s.lsn, at
+			if whole.Records > 0 {
+				s.Segments[len(s.Segments)-1].Time = commit.Time
+			}
 			s.UserSeq, s.Operation = commit.UserSeq, commit.Operation
 			if s.Length != commit.Length {
 				return end, corrupt(segment, fmt.Sprintf("L4: the commit says %d items, its records make %d", commit.Length, s.Length))
@@ -143,7 +182,7 @@ func (s *scanner) scan(p part) (end uint64, err error) {
 	// Nothing past a bad record counts. But a commit record further on may prove that the
 	// bad record was durable once, and so is damaged.
 	for at := segment; at+segmentHeadWords <= p.End; at += PageWords {
-		generation, salt, commit, _, _, ok := s.checker.readCommit(log, at)
+		generation, salt, commit, _, _, ok := s.checker.readCommit(log, at, s.timed)
 		if ok && generation == p.generation && salt == p.salt {
 			s.promised = max(s.promised, commit.Durable)
 		}
@@ -189,7 +228,7 @@ func LaterGeneration(log []uint64, sb *layout.Superblock) bool {
 	for at := uint64(FirstWord); at+segmentHeadWords <= uint64(len(log)); at += PageWords {
 		generation, salt, _, _, ok := checker.readBegin(log, at)
 		if !ok {
-			generation, salt, _, _, _, ok = checker.readCommit(log, at)
+			generation, salt, _, _, _, ok = checker.readCommit(log, at, sb.KeepsHashes())
 		}
 		read := generation <= sb.Generation() || sb.State() == layout.Live && generation == sb.Generation()+1 && salt == NextSalt(sb.LogSalt())
 		if ok && !read && (ours || named(salt)) {
@@ -210,18 +249,22 @@ func (c *checker) readBegin(log []uint64, segment uint64) (generation, salt, lsn
 	return w[1], w[2], w[3], uint32(w[4]), uint32(w[4]>>32) == sum
 }
 
-// readCommit decodes the commit record of a segment of any generation. ok reports whether
-// its own CRC is right; the caller checks crc, that of the records.
-func (k *checker) readCommit(log []uint64, segment uint64) (generation, salt uint64, c Commit, crc, check uint32, ok bool) {
+// readCommit decodes the commit record of a segment of any generation. timed says whether it has
+// a time. ok reports whether its own CRC is right; the caller checks crc, that of the records.
+func (k *checker) readCommit(log []uint64, segment uint64, timed bool) (generation, salt uint64, c Commit, crc, check uint32, ok bool) {
 	w := log[segment+commitAt : segment+commitAt+commitWords]
 	if w[0] != commitMagic {
 		return
 	}
-	var words [commitWords]uint64
-	copy(words[:], w)
+	var words [commitWords + 1]uint64
+	n := copy(words[:], w)
 	words[9] &= 1<<32 - 1
-	check = k.words(words[:]...)
-	c = Commit{LSN: w[3], Records: w[4], UserSeq: w[5], Operation: w[6], Length: w[7], Durable: w[8]}
+	if timed {
+		words[n] = log[segment+timeAt]
+		n++
+	}
+	check = k.words(words[:n]...)
+	c = Commit{LSN: w[3], Records: w[4], UserSeq: w[5], Operation: w[6], Length: w[7], Durable: w[8], Time: words[commitWords]}
 	return w[1], w[2], c, uint32(w[9]), check, uint32(w[9]>>32) == check
 }
 

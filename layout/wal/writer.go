@@ -1,7 +1,6 @@
 package wal
 
 import (
-	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/kernel"
 )
 
@@ -13,9 +12,13 @@ type Commit struct {
 	Operation uint64 // operations since the user sequence was set
 	Length    uint64 // items
 	Durable   uint64
+	Time      uint64 // in nanoseconds since 1970; 0 if the log holds no hashes
 }
 
-const commitWords = 10
+const (
+	commitWords = 10
+	timeAt      = commitAt + commitWords // word of the time in its segment
+)
 
 // A Writer lays out records in a log. It stores to the words of the log only; its user
 // makes them durable. It is not safe for concurrent use.
@@ -35,9 +38,8 @@ type Writer struct {
 	words   [maxPieceWords]uint64 // buffer for the words of one store
 }
 
-// maxPieceWords is the length of the longest piece of a log: a commit record, or a record of
-// a whole block.
-const maxPieceWords = max(commitWords, layout.BlockWords+2)
+// maxPieceWords is the length of the longest piece of a log: a commit record, or a record.
+const maxPieceWords = max(commitWords+1, maxRecordWords)
 
 // NewWriter returns a writer that begins a generation in its half of log, with LSN lsn+1.
 // It changes the log only through store.
@@ -93,7 +95,7 @@ func (w *Writer) Append(r *Record) {
 	if w.records == 0 {
 		w.begin()
 	}
-	n := r.encode((*[layout.BlockWords + 1]uint64)(w.words[:]))
+	n := r.encode((*[maxRecordWords - 1]uint64)(w.words[:]))
 	w.lsn++
 	w.check = w.checker.record(w.salt, w.lsn, w.check, w.words[:n], r.Operation)
 	if next := w.end + logAhead; next < uint64(len(w.log)) {
@@ -124,6 +126,9 @@ func (w *Writer) Commit(c Commit) Commit {
 	c.LSN, c.Records = w.lsn, w.records
 	crc := w.checker.words(w.log[w.Start():w.end]...)
 	words := append(w.words[:0], commitMagic, w.generation, w.salt, c.LSN, c.Records, c.UserSeq, c.Operation, c.Length, c.Durable, uint64(crc))
+	if c.Time != 0 {
+		words = append(words, c.Time)
+	}
 	check := w.checker.words(words...)
 	words[9] |= uint64(check) << 32
 	w.store(w.segment+commitAt, words)

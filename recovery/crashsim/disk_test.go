@@ -17,7 +17,7 @@ func testVolume(t *testing.T, sectorBytes int) *Volume {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return NewVolume(g, 1, sectorBytes)
+	return NewVolume(g, 1, sectorBytes, false)
 }
 
 // all is a loss that keeps the newest of everything; none keeps nothing.
@@ -341,7 +341,7 @@ func TestHeap(t *testing.T) {
 	if err := w.Begin(wal.MinBytes); err != nil {
 		t.Fatal(err)
 	}
-	w.Append([]wal.Store{{Word: layout.WordRegion, Value: 1}}, 1)
+	w.Append([]wal.Store{{Word: layout.WordRegion, Value: 1}}, 1, 0)
 	if err := w.Harden(w.EndSegment(true, 7)); err != nil {
 		t.Fatal(err)
 	}

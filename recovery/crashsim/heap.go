@@ -1,12 +1,14 @@
 package crashsim
 
 import (
+	"io"
 	"io/fs"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/hashes"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -16,8 +18,9 @@ type Heap struct {
 	filter heapFile
 	mu     struct {
 		sync.Mutex
-		logs [2]heapFile
-		rng  rand.PCG
+		logs   [2]heapFile
+		hashes [2]*heapHashes
+		rng    rand.PCG
 	}
 }
 
@@ -32,7 +35,7 @@ func (f heapFile) Close() error             { return nil }
 // NewHeap makes a volume with an empty filter.
 func NewHeap(g layout.Geometry, seed uint64) *Heap {
 	h := &Heap{filter: make(heapFile, g.SealedBytes/8)}
-	copy(h.filter, emptyHead(g, seed))
+	copy(h.filter, emptyHead(g, seed, false))
 	h.mu.rng.Seed(seed, 1)
 	return h
 }
@@ -70,6 +73,59 @@ func (h *Heap) RemoveLogs() error {
 	h.mu.logs = [2]heapFile{}
 	return nil
 }
+
+// heapHashes are the pages of a file of hashes.
+type heapHashes struct{ pages []hashes.Page }
+
+func (f *heapHashes) Pages() (uint64, error) { return uint64(len(f.pages)), nil }
+func (f *heapHashes) Sync() error            { return nil }
+func (f *heapHashes) Close() error           { return nil }
+
+func (f *heapHashes) ReadPage(number uint64, p *hashes.Page) error {
+	if number >= uint64(len(f.pages)) {
+		return io.EOF
+	}
+	*p = f.pages[number]
+	return nil
+}
+
+func (f *heapHashes) WritePage(number uint64, p *hashes.Page) error {
+	for uint64(len(f.pages)) <= number {
+		f.pages = append(f.pages, hashes.Page{})
+	}
+	f.pages[number] = *p
+	return nil
+}
+
+func (f *heapHashes) Truncate(pages uint64) error {
+	f.pages = f.pages[:min(pages, uint64(len(f.pages)))]
+	return nil
+}
+
+func (h *Heap) OpenHashes(name recovery.HashesName) (recovery.HashFile, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.mu.hashes[name] == nil {
+		return nil, fs.ErrNotExist
+	}
+	return h.mu.hashes[name], nil
+}
+
+func (h *Heap) KeepHashes() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.mu.hashes = [2]*heapHashes{recovery.CurrentHashes: h.mu.hashes[recovery.NextHashes]}
+	return nil
+}
+
+func (h *Heap) RemoveHashes(name recovery.HashesName) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.mu.hashes[name] = nil
+	return nil
+}
+
+func (h *Heap) Now() uint64 { return h.Random() >> 2 }
 
 func (h *Heap) Random() uint64 {
 	h.mu.Lock()

@@ -210,6 +210,7 @@ func (l *life) found(r *recovery.Recovery) {
 	}
 	l.present(&p.Counts, l.words)
 	l.sealed()
+	l.hashes(&p)
 	// The client skips the operations that the recovery counts. Operations without a
 	// record are inserts that found no room.
 	for ; p.OpMin < r.Operations; p.Next++ {
@@ -228,6 +229,29 @@ func (l *life) found(r *recovery.Recovery) {
 	}
 	l.opened = true
 	l.points = []Point{p}
+}
+
+// hashes checks the kept hashes of a file at rest (O8).
+func (l *life) hashes(p *Point) {
+	_, sb, _, err := layout.Newest(recovery.Bytes(l.v.filter.cache.words[:layout.WordRuntime]))
+	if err != nil || !sb.KeepsHashes() {
+		return
+	}
+	counted := sb.Hashes()
+	if counted.Pages == 0 {
+		if l.x.trace.failOdds == 0 {
+			l.fail("O8", "the hashes are lost, and nothing failed")
+		}
+		return
+	}
+	sum, items, err := l.v.sumOf(counted)
+	want := l.u().sum
+	for i, n := range p.Counts[:len(l.u().keys)] {
+		want += uint64(n) * mix(l.u().keys[i].hash)
+	}
+	if err != nil || sum != want || items != p.Length {
+		l.fail("O8", "the kept hashes are not those of the items: %d of %d, %v", items, p.Length, err)
+	}
 }
 
 // sealed checks a file in state sealed against its checksums.

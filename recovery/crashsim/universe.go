@@ -77,6 +77,7 @@ type Universe struct {
 
 	bases [4]*Volume // clean files, with sectors of 8, 64, 512 and 4096 bytes
 	start Point      // what bases hold
+	sum   uint64     // see Volume.sumOf: of the fillers
 }
 
 var sectorSizes = [4]int{8, 64, 512, 4096}
@@ -93,6 +94,7 @@ type shape struct {
 	commute bool // see addCommuter
 	twinned bool // traces insert and delete twins whose home line is the other line of an item
 	sealed  bool // the file that a trace finds is sealed
+	keep    bool // the filter keeps its hashes
 	tidy    bool // fillers leave their home line only if no slot is free, so few overflow bits are set
 }
 
@@ -131,6 +133,7 @@ func randomShape(number int, rng *rand.Rand) shape {
 		present: 3 + rng.IntN(6),
 		tidy:    rng.IntN(2) == 0,
 		sealed:  rng.IntN(4) == 0,
+		keep:    number%3 == 0,
 	}
 	switch {
 	case number%12 == 11:
@@ -281,7 +284,7 @@ func (u *Universe) newKey(hash uint64) key {
 
 // fill makes the filter that every trace starts with.
 func (u *Universe) fill(sys *System, s shape, rng *rand.Rand) error {
-	v := NewVolume(u.geometry, uint64(u.Number)+1, 4096)
+	v := NewVolume(u.geometry, uint64(u.Number)+1, 4096, s.keep)
 	w, _, err := sys.Open(v)
 	if err != nil {
 		return err
@@ -387,6 +390,7 @@ func (u *Universe) findClasses() {
 		k := &u.fillers[i]
 		k.place = u.static.Locate(k.hash)
 		u.static.AddAt(k.place, 1)
+		u.sum += mix(k.hash)
 	}
 }
 

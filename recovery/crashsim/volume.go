@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/hashes"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -15,7 +17,7 @@ type Event uint8
 const (
 	StoreSame    Event = iota // a store that changed nothing, to a sector that was dirty
 	StoreHead                 // a store to a superblock
-	StoreLog                  // a store to a log
+	StoreLog                  // a store to a log, or to a file of hashes
 	StoreVisible              // a store to what readers see: runtime page, stash, region
 	SyncBegins                // a sync of a file or of the directory begins
 	SyncEnds                  // the sync ends, successfully or not
@@ -23,15 +25,16 @@ const (
 	eventKinds
 )
 
-// noLog means that no file has a name.
-const noLog = -1
+// noFile means that no file has a name.
+const noFile = -1
 
 // A Volume is a [recovery.Volume] that can crash. It is not safe for concurrent use; [Heap]
 // is.
 type Volume struct {
 	filter disk
-	logs   []*log
+	logs   []*log // and files of hashes
 	dir    directory
+	clock  uint64
 	shift  uint
 
 	// FailOdds, if not 0, makes one sync in FailOdds fail, at random.
@@ -76,7 +79,7 @@ func (v *Volume) checkSlot(slot int, checksum uint64) {
 	}
 }
 
-// A log is a file that is or was a log.
+// A log is a file that is or was a log, or a file of hashes.
 type log struct {
 	disk
 	volume *Volume
@@ -86,34 +89,51 @@ type log struct {
 	size, durableSize int
 }
 
-// A directory says which log has which name, in the cache and on the disk. Changes reach
+// A name is a name that a file may have: a recovery.LogName, or firstHashes and a
+// recovery.HashesName.
+type name int
+
+const (
+	firstHashes name = 2
+	allNames    name = 4
+)
+
+// names are the numbers of the files that have names.
+type names [allNames]int
+
+// A directory says which file has which name, in the cache and on the disk. Changes reach
 // the disk one by one.
 type directory struct {
-	names, durable [2]int
-	pending        [][2]int // the names after each change that is not durable
+	names, durable names
+	pending        []names // the names after each change that is not durable
 }
 
 // NewVolume makes a volume with an empty, clean filter file. Sectors have 8, 64, 512 or
-// 4096 bytes.
-func NewVolume(g layout.Geometry, seed uint64, sectorBytes int) *Volume {
+// 4096 bytes. keep says whether the filter keeps its hashes.
+func NewVolume(g layout.Geometry, seed uint64, sectorBytes int, keep bool) *Volume {
 	v := new(Volume)
 	v.reseed(seed)
 	for v.shift = 0; 8<<v.shift < sectorBytes; v.shift++ {
 	}
 	v.filter.init(int(g.SealedBytes/8), v.shift)
-	for i, w := range emptyHead(g, seed) {
+	for i, w := range emptyHead(g, seed, keep) {
 		if w != 0 {
 			v.filter.cache.set(uint64(i), w)
 			v.filter.durable.set(uint64(i), w)
 		}
 	}
-	v.dir.names = [2]int{noLog, noLog}
+	for i := range v.dir.names {
+		v.dir.names[i] = noFile
+	}
 	v.dir.durable = v.dir.names
+	if keep {
+		v.keepHashes(seed)
+	}
 	return v
 }
 
 // emptyHead returns the superblocks of an empty filter.
-func emptyHead(g layout.Geometry, seed uint64) []uint64 {
+func emptyHead(g layout.Geometry, seed uint64, keep bool) []uint64 {
 	var sb layout.Superblock
 	sb.SetGeneration(1)
 	sb.SetState(layout.Clean)
@@ -123,6 +143,11 @@ func emptyHead(g layout.Geometry, seed uint64) []uint64 {
 	sb.SetTargetRate(0.01)
 	sb.SetDesignLoad(0.95)
 	sb.SetUUID([16]byte{byte(seed), byte(seed >> 8), byte(seed >> 16), 1})
+	if keep {
+		h := hashes.Header{Identity: identityOf(seed)}
+		sb.SetKeepsHashes(false)
+		sb.SetHashes(layout.Hashes{Identity: h.Identity, Pages: 1, Check: h.Page(0).Check(0)})
+	}
 	sb.Sign()
 	words := make([]uint64, layout.OffRuntime/8)
 	for i := range words {
@@ -146,7 +171,19 @@ func (v *Volume) setSectorBytes(bytes int) {
 	v.filter.init(len(old.cache.words), v.shift)
 	v.filter.cache.copyFrom(&old.cache)
 	v.filter.durable.copyFrom(&old.durable)
-	v.logs = nil
+	kept := v.dir.names[firstHashes]
+	if kept == noFile {
+		v.logs = nil
+		return
+	}
+	l := v.logs[kept]
+	h := &log{volume: v, size: l.size, durableSize: l.size}
+	h.init(len(l.cache.words), v.shift)
+	h.cache.copyFrom(&l.cache)
+	h.durable.copyFrom(&l.cache)
+	v.logs = []*log{h}
+	v.dir.names[firstHashes] = 0
+	v.dir.durable = v.dir.names
 }
 
 func (v *Volume) event(e Event) {
@@ -255,9 +292,15 @@ func (v *Volume) Named() error          { return nil }
 func (v *Volume) Close() error          { return nil }
 func (v *Volume) Random() uint64        { return v.rng.Uint64() }
 
+// Now returns a time that goes on by a third of a second.
+func (v *Volume) Now() uint64 {
+	v.clock += 333_333_333
+	return v.clock
+}
+
 func (v *Volume) OpenLog(name recovery.LogName) (recovery.File, error) {
 	i := v.dir.names[name]
-	if i == noLog {
+	if i == noFile {
 		return nil, fs.ErrNotExist
 	}
 	l := v.logs[i]
@@ -269,16 +312,16 @@ func (v *Volume) OpenLog(name recovery.LogName) (recovery.File, error) {
 }
 
 func (v *Volume) CreateLog(bytes int64) (recovery.File, error) {
-	v.rename(recovery.NextLog, noLog)
-	if v.NoRoom && v.dir.names[recovery.CurrentLog] != noLog {
+	v.rename(name(recovery.NextLog), noFile)
+	if v.NoRoom && v.dir.names[recovery.CurrentLog] != noFile {
 		v.Refused++
 		return nil, recovery.ErrNoRoom
 	}
-	i := v.freeLog()
+	i := v.freeFile()
 	l := v.logs[i]
 	l.init(int(bytes/8), v.shift)
 	l.size, l.durableSize = 0, 0
-	v.rename(recovery.NextLog, i)
+	v.rename(name(recovery.NextLog), i)
 	l.open = true
 	l.size = int(bytes / 8)
 	v.event(NameChanges)
@@ -288,18 +331,18 @@ func (v *Volume) CreateLog(bytes int64) (recovery.File, error) {
 	}
 	if err != nil {
 		l.open = false
-		v.rename(recovery.NextLog, noLog)
+		v.rename(name(recovery.NextLog), noFile)
 		return nil, err
 	}
 	return l, nil
 }
 
-// freeLog returns the number of a log that is not open and has no name, in the cache or on
+// freeFile returns the number of a file that is not open and has no name, in the cache or on
 // the disk.
-func (v *Volume) freeLog() int {
+func (v *Volume) freeFile() int {
 	used := func(i int) bool {
 		for _, names := range append(v.dir.pending, v.dir.names, v.dir.durable) {
-			if names[0] == i || names[1] == i {
+			if slices.Contains(names[:], i) {
 				return true
 			}
 		}
@@ -314,8 +357,8 @@ func (v *Volume) freeLog() int {
 	return len(v.logs) - 1
 }
 
-// rename gives a name to another log, or to none if to is noLog.
-func (v *Volume) rename(name recovery.LogName, to int) {
+// rename gives a name to another file, or to none if to is noFile.
+func (v *Volume) rename(name name, to int) {
 	if v.dir.names[name] == to {
 		return
 	}
@@ -325,15 +368,20 @@ func (v *Volume) rename(name recovery.LogName, to int) {
 }
 
 func (v *Volume) KeepLog() error {
-	v.dir.names = [2]int{recovery.CurrentLog: v.dir.names[recovery.NextLog], recovery.NextLog: noLog}
-	v.dir.pending = append(v.dir.pending, v.dir.names)
-	v.event(NameChanges)
+	v.keepName(name(recovery.CurrentLog), name(recovery.NextLog))
 	return v.syncDir()
 }
 
+// keepName gives the file of the next name the current one, in one change.
+func (v *Volume) keepName(current, next name) {
+	v.dir.names[current], v.dir.names[next] = v.dir.names[next], noFile
+	v.dir.pending = append(v.dir.pending, v.dir.names)
+	v.event(NameChanges)
+}
+
 func (v *Volume) RemoveLogs() error {
-	v.rename(recovery.NextLog, noLog)
-	v.rename(recovery.CurrentLog, noLog)
+	v.rename(name(recovery.NextLog), noFile)
+	v.rename(name(recovery.CurrentLog), noFile)
 	return v.syncDir()
 }
 
@@ -369,6 +417,7 @@ func (v *Volume) copyFrom(o *Volume) {
 	v.dir.names, v.dir.durable = o.dir.names, o.dir.durable
 	v.dir.pending = append(v.dir.pending[:0], o.dir.pending...)
 	v.source = o.source
+	v.clock = o.clock
 }
 
 func (v *Volume) copyRest(o *Volume) {
@@ -410,7 +459,7 @@ type Loss struct {
 // trashed.
 func (v *Volume) lose(o *Volume, loss Loss, rng *rand.Rand) (trashed bool) {
 	v.copyRest(o)
-	v.source = o.source
+	v.source, v.clock = o.source, o.clock
 	v.dir = directory{names: o.dir.names, durable: o.dir.durable, pending: append(v.dir.pending[:0], o.dir.pending...)}
 	v.dir.settle(loss.Names(len(o.dir.pending)))
 	v.dir.names, v.dir.pending = v.dir.durable, v.dir.pending[:0]
@@ -418,7 +467,7 @@ func (v *Volume) lose(o *Volume, loss Loss, rng *rand.Rand) (trashed bool) {
 	for i, l := range o.logs {
 		w := v.logs[i]
 		w.open = false
-		if i != v.dir.names[0] && i != v.dir.names[1] {
+		if !slices.Contains(v.dir.names[:], i) {
 			w.size, w.durableSize = 0, 0
 			continue
 		}
@@ -466,7 +515,7 @@ func (v *Volume) trashOne(o *Volume, rng *rand.Rand) (trashed bool) {
 func (v *Volume) hasLost() bool {
 	lost := len(v.filter.lostList)
 	for _, i := range v.dir.names {
-		if i != noLog {
+		if i != noFile {
 			lost += len(v.logs[i].lostList)
 		}
 	}
@@ -477,7 +526,7 @@ func (v *Volume) hasLost() bool {
 func (v *Volume) hash() uint64 {
 	h := v.filter.cache.hash()
 	for name, i := range v.dir.names {
-		if i != noLog {
+		if i != noFile {
 			h += mix(v.logs[i].cache.hash() + uint64(name) + 1 + uint64(v.logs[i].size)<<8)
 		}
 	}

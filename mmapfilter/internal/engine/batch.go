@@ -55,7 +55,7 @@ func (w *Writer) InsertAll(hashes, next []uint64, done *int) (err error) {
 			err = ErrFull
 			break
 		}
-		w.append(1)
+		w.append(1, hashes[n])
 	}
 	return err
 }

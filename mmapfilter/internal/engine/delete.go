@@ -21,7 +21,7 @@ func (w *Writer) Delete(hash uint64) (bool, error) {
 	if inLine && !(w.mu.stashLen > 0 && w.drain(freed)) {
 		w.mu.placer.BringHome(freed)
 	}
-	w.finish(-1)
+	w.finish(-1, hash)
 	return true, nil
 }
 

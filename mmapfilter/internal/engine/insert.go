@@ -21,7 +21,7 @@ func (w *Writer) insertLocked(hash uint64) error {
 	if !w.plan(w.table.Split(hash)) {
 		return ErrFull
 	}
-	w.finish(1)
+	w.finish(1, hash)
 	return nil
 }
 

@@ -145,6 +145,9 @@ func Open(vol recovery.Volume, log LogSize) (*Writer, *recovery.Recovery, error)
 		stash:    make([]uint64, layout.StashWords),
 	}
 	w.most = place.MaxStores(w.table)
+	if protocol.Superblock().KeepsHashes() {
+		w.most += recovery.HashStores
+	}
 	w.newest = w.Word
 	copy(w.stash, w.words[layout.WordStash:])
 	w.under = layout.ViewOf(w.view.Region, w.stash, w.runtime[:])
@@ -223,18 +226,18 @@ func (w *Writer) segmentIsFull(n int) bool {
 
 // finish appends the planned operation to the log and publishes it to this process's lookups.
 // REQUIRES: w.mu.
-func (w *Writer) finish(grow int) {
-	w.append(grow)
+func (w *Writer) finish(grow int, hash uint64) {
+	w.append(grow, hash)
 	w.tell(1)
 }
 
 // append is finish without tell. REQUIRES: w.mu.
-func (w *Writer) append(grow int) {
+func (w *Writer) append(grow int, hash uint64) {
 	op := &w.mu.op
 	if w.overlay.Load() == nil {
 		w.overlay.Store(pending.Over(w.mu.spare))
 	}
-	w.protocol.Append(op.stores, grow)
+	w.protocol.Append(op.stores, grow, hash)
 	w.publish(op)
 	op.reset()
 	w.mu.pending++

@@ -14,6 +14,7 @@ import (
 // A Volume is a volume in the heap, where the race detector sees every load
 // and every store of what would be mapped memory.
 type Volume struct {
+	NoHashes
 	File    *File  // the filter file
 	LogSync func() // called by every sync of a log, if not nil
 	Mu      struct {
@@ -123,3 +124,18 @@ func (s Shape) Volume(tb rapid.TB, lines uint64) *Volume {
 	}
 	return v
 }
+
+// NoHashes are the methods of a recovery.Volume that has no file of hashes.
+type NoHashes struct{}
+
+// OpenHashes implements recovery.Volume.
+func (NoHashes) OpenHashes(recovery.HashesName) (recovery.HashFile, error) { return nil, fs.ErrNotExist }
+
+// KeepHashes implements recovery.Volume.
+func (NoHashes) KeepHashes() error { return fs.ErrNotExist }
+
+// RemoveHashes implements recovery.Volume.
+func (NoHashes) RemoveHashes(recovery.HashesName) error { return nil }
+
+// Now implements recovery.Volume.
+func (NoHashes) Now() uint64 { return 1 }

@@ -1,0 +1,232 @@
+package hashes
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/klauspost/crc32"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+)
+
+// Sizes of the file.
+const (
+	PageBytes = 4096
+	PageWords = PageBytes / 8
+	BaseItems = 464 // in a page of the base
+	TailWords = 493 // entries in a page of the tail
+	MostAges  = 64
+
+	version = 1
+
+	headerAges   = 8 // word of the first age
+	headerCheck  = PageWords - 1
+	baseAges     = 1 + BaseItems
+	agesInWord   = 10
+	ageBits      = 6
+	tailFirst    = 3
+	tailKinds    = tailFirst + TailWords
+	kindsInWord  = 32
+	kindBits     = 2
+	countShift   = 32
+	checkMask    = 1<<32 - 1
+	_            = uint(PageWords - baseAges - (BaseItems+agesInWord-1)/agesInWord) // they fit
+	_            = uint(PageWords - tailKinds - (TailWords+kindsInWord-1)/kindsInWord)
+	_            = uint(headerCheck - headerAges - 2*MostAges)
+	checkedBytes = 3*8 + PageBytes
+)
+
+var (
+	castagnoli = crc32.MakeTable(crc32.Castagnoli)
+	magic      = binary.LittleEndian.Uint64([]byte("MMAPFHSH"))
+)
+
+// A Page is a page of the file.
+type Page [PageWords]uint64
+
+// A Place is where a page is, which its check covers.
+type Place struct {
+	Identity uint64
+	Number   uint64
+	Before   uint32 // check of the page before it in the order of checks
+}
+
+// check returns the check of a page, whose own check is in word i.
+func (p *Page) check(at Place, i int) uint32 {
+	var b [checkedBytes]byte
+	binary.LittleEndian.PutUint64(b[0:], at.Identity)
+	binary.LittleEndian.PutUint64(b[8:], at.Number)
+	binary.LittleEndian.PutUint64(b[16:], uint64(at.Before))
+	for j, w := range p {
+		if j == i {
+			w &^= checkMask
+		}
+		binary.LittleEndian.PutUint64(b[24+8*j:], w)
+	}
+	return crc32.Checksum(b[:], castagnoli)
+}
+
+// sign sets the check of a page, in word i, and returns it.
+func (p *Page) sign(at Place, i int) uint32 {
+	p[i] &^= checkMask
+	check := p.check(at, i)
+	p[i] |= uint64(check)
+	return check
+}
+
+// verify checks the check of a page, in word i.
+func (p *Page) verify(at Place, i int) error {
+	if uint32(p[i]) != p.check(at, i) {
+		return corrupt(at.Number, "the page has a wrong check: it is damaged, or not of this file")
+	}
+	return nil
+}
+
+// Check returns the check that a page says that it has.
+func (p *Page) Check(number uint64) uint32 {
+	if number == 0 {
+		return uint32(p[headerCheck])
+	}
+	return uint32(p[0])
+}
+
+func corrupt(page uint64, format string, args ...any) error {
+	return &layout.CorruptError{Region: layout.RegionHashes, Offset: int64(page) * PageBytes, Rule: "K1: " + fmt.Sprintf(format, args...)}
+}
+
+// A Header is what page 0 says.
+type Header struct {
+	Identity uint64
+	Items    uint64 // in the base
+	Pages    uint64 // of the base
+	Sum      uint64 // of the hashes of the base
+	Ages     []Age
+}
+
+// An Age is a group of items of the base. Its times are in nanoseconds since 1970.
+type Age struct{ First, Last uint64 }
+
+// Page returns the page of a header. before is the check of the last page of the base, or 0.
+func (h *Header) Page(before uint32) *Page {
+	p := &Page{magic, version, h.Identity, h.Items, h.Pages, h.Sum, uint64(len(h.Ages))}
+	for i, a := range h.Ages {
+		p[headerAges+2*i], p[headerAges+2*i+1] = a.First, a.Last
+	}
+	p.sign(Place{Identity: h.Identity, Before: before}, headerCheck)
+	return p
+}
+
+// PagesOfBase returns how many pages the base has, according to a page that may be a header.
+func (p *Page) PagesOfBase() uint64 { return p[4] }
+
+// ReadHeader returns the header of the file with an identity. before is the check of the last
+// page of the base, or 0.
+func ReadHeader(p *Page, identity uint64, before uint32) (h Header, err error) {
+	switch {
+	case p[0] != magic:
+		return h, corrupt(0, "there is no magic: it is not a file of hashes")
+	case p[2] != identity:
+		return h, corrupt(0, "it belongs to another filter, or to another time of this one")
+	}
+	if err := p.verify(Place{Identity: identity, Before: before}, headerCheck); err != nil {
+		return h, err
+	}
+	if p[1] != version || p[6] > MostAges || p[4] != pagesOf(p[3]) {
+		return h, corrupt(0, "version %d, %d ages, %d pages for %d items", p[1], p[6], p[4], p[3])
+	}
+	h = Header{Identity: identity, Items: p[3], Pages: p[4], Sum: p[5]}
+	for i := range int(p[6]) {
+		h.Ages = append(h.Ages, Age{p[headerAges+2*i], p[headerAges+2*i+1]})
+	}
+	return h, nil
+}
+
+// Tail returns the place where the tail begins. check is that of the header.
+func (h *Header) Tail(check uint32) Place { return Place{h.Identity, h.Pages + 1, check} }
+
+// pagesOf returns how many pages so many items of the base take.
+func pagesOf(items uint64) uint64 { return items/BaseItems + min(items%BaseItems, 1) }
+
+// An Item is an item of the base.
+type Item struct {
+	Hash uint64
+	Age  int
+}
+
+// ReadBase calls each for the items of a page of the base. before is the check of the page
+// before it, or 0.
+func (h *Header) ReadBase(p *Page, number uint64, before uint32, each func(Item)) error {
+	at := Place{h.Identity, number, before}
+	if err := p.verify(at, 0); err != nil {
+		return err
+	}
+	n := min(h.Items-(at.Number-1)*BaseItems, BaseItems)
+	if p[0]>>countShift != n {
+		return corrupt(at.Number, "it has %d items of the base, not %d", p[0]>>countShift, n)
+	}
+	last := Item{}
+	for i := range int(n) {
+		it := p.baseItem(i)
+		if it.Hash < last.Hash || it.Hash == last.Hash && it.Age < last.Age || it.Age >= len(h.Ages) {
+			return corrupt(at.Number, "item %d is out of order, or of no age", i)
+		}
+		each(it)
+		last = it
+	}
+	return nil
+}
+
+func (p *Page) baseItem(i int) Item {
+	return Item{p[1+i], int(p[baseAges+i/agesInWord] >> (i % agesInWord * ageBits) & (MostAges - 1))}
+}
+
+// FirstHash returns the first hash on a page of the base, for a search. It does not check the
+// page.
+func (p *Page) FirstHash() uint64 { return p[1] }
+
+// A Base lays out a base, page by page.
+type Base struct {
+	write  func(number uint64, p *Page) error
+	page   Page
+	n      int    // items on page
+	check  uint32 // of the last page that was written
+	header Header
+}
+
+// NewBase returns the layout of a base with the given ages, in the file with the given identity.
+func NewBase(identity uint64, ages []Age, write func(number uint64, p *Page) error) *Base {
+	return &Base{write: write, header: Header{Identity: identity, Ages: ages}}
+}
+
+// Add adds an item. Items come in ascending order, equal ones by age.
+func (b *Base) Add(it Item) error {
+	b.page[1+b.n] = it.Hash
+	b.page[baseAges+b.n/agesInWord] |= uint64(it.Age) << (b.n % agesInWord * ageBits)
+	b.header.Items++
+	b.header.Sum += it.Hash
+	if b.n++; b.n < BaseItems {
+		return nil
+	}
+	return b.flush()
+}
+
+func (b *Base) flush() error {
+	b.page[0] = uint64(b.n) << countShift
+	b.header.Pages++
+	b.check = b.page.sign(Place{b.header.Identity, b.header.Pages, b.check}, 0)
+	err := b.write(b.header.Pages, &b.page)
+	b.page, b.n = Page{}, 0
+	return err
+}
+
+// End writes the last page of the base and the header. It returns the header, and where the
+// tail begins.
+func (b *Base) End() (Header, Place, error) {
+	if b.n > 0 {
+		if err := b.flush(); err != nil {
+			return Header{}, Place{}, err
+		}
+	}
+	p := b.header.Page(b.check)
+	return b.header, b.header.Tail(p.Check(0)), b.write(0, p)
+}

@@ -1,0 +1,125 @@
+package crashsim
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/hashes"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// mostPages is the largest size of a file of hashes.
+const mostPages = 96
+
+// identityOf returns the identity of the hashes of a volume with a seed.
+func identityOf(seed uint64) uint64 { return mix(seed) | 1 }
+
+// keepHashes gives an empty, clean volume an empty file of hashes.
+func (v *Volume) keepHashes(seed uint64) {
+	l := &log{volume: v, size: hashes.PageWords, durableSize: hashes.PageWords}
+	l.init(mostPages*hashes.PageWords, v.shift)
+	h := hashes.Header{Identity: identityOf(seed)}
+	for i, w := range h.Page(0) {
+		l.cache.set(uint64(i), w)
+		l.durable.set(uint64(i), w)
+	}
+	v.logs = append(v.logs, l)
+	v.dir.names[firstHashes] = len(v.logs) - 1
+	v.dir.durable = v.dir.names
+}
+
+// sumOf returns a sum over the items of a file of hashes, and their number. It checks the whole
+// file (K1).
+func (v *Volume) sumOf(counted layout.Hashes) (sum, items uint64, err error) {
+	i := v.dir.names[firstHashes]
+	if i == noFile {
+		return 0, 0, fs.ErrNotExist
+	}
+	f := hashFile{v.logs[i]}
+	if _, _, err := recovery.EndOfHashes(f, counted); err != nil {
+		return 0, 0, err
+	}
+	h, err := recovery.ReadHashesHeader(f, counted.Identity)
+	if err != nil {
+		return 0, 0, err
+	}
+	var p hashes.Page
+	at, operations := h.Tail(uint32(f.cache.words[hashes.PageWords-1])), uint64(0)
+	for at.Number < counted.Pages && err == nil {
+		if err = f.ReadPage(at.Number, &p); err == nil {
+			at, operations, err = hashes.ReadTail(&p, at, operations, func(e hashes.Entry) {
+				if e.Kind == hashes.Insert {
+					sum, items = sum+mix(e.Hash), items+1
+				} else {
+					sum, items = sum-mix(e.Hash), items-1
+				}
+			})
+		}
+	}
+	if err == nil && at.Before != counted.Check {
+		err = fmt.Errorf("the check is %#x, and the superblock names %#x", at.Before, counted.Check)
+	}
+	return sum, items, err
+}
+
+// A hashFile is a log that is used as a recovery.HashFile.
+type hashFile struct{ *log }
+
+func (f hashFile) Pages() (uint64, error) { return uint64(f.size) / hashes.PageWords, nil }
+
+func (f hashFile) ReadPage(number uint64, p *hashes.Page) error {
+	if (number+1)*hashes.PageWords > uint64(f.size) {
+		return io.EOF
+	}
+	copy(p[:], f.cache.words[number*hashes.PageWords:])
+	return nil
+}
+
+// WritePage stores the words of a page that are not what they are to be.
+func (f hashFile) WritePage(number uint64, p *hashes.Page) error {
+	first := number * hashes.PageWords
+	f.size = max(f.size, int(first)+hashes.PageWords)
+	for i, w := range p {
+		if at := first + uint64(i); w != f.cache.words[at] {
+			f.disk.store(at, w)
+		}
+	}
+	f.volume.event(StoreLog)
+	return nil
+}
+
+// Truncate cuts the file. Words that it loses are zero if it grows again.
+func (f hashFile) Truncate(pages uint64) error {
+	for word := int(pages) * hashes.PageWords; word < f.size; word++ {
+		if f.cache.words[word] != 0 {
+			f.disk.store(uint64(word), 0)
+		}
+	}
+	f.size = min(f.size, int(pages)*hashes.PageWords)
+	f.volume.event(StoreLog)
+	return nil
+}
+
+// OpenHashes opens a file of hashes.
+func (v *Volume) OpenHashes(n recovery.HashesName) (recovery.HashFile, error) {
+	i := v.dir.names[firstHashes+name(n)]
+	if i == noFile {
+		return nil, fs.ErrNotExist
+	}
+	v.logs[i].open = true
+	return hashFile{v.logs[i]}, nil
+}
+
+// KeepHashes gives the file of NextHashes the name CurrentHashes.
+func (v *Volume) KeepHashes() error {
+	v.keepName(firstHashes+name(recovery.CurrentHashes), firstHashes+name(recovery.NextHashes))
+	return v.syncDir()
+}
+
+// RemoveHashes removes a file of hashes.
+func (v *Volume) RemoveHashes(n recovery.HashesName) error {
+	v.rename(firstHashes+name(n), noFile)
+	return nil
+}
