@@ -22,6 +22,8 @@ type Draft struct {
 	file *os.File // locked from the start; see createBeside
 	old  *os.File // the file at path, locked, or nil
 	lost string   // see Lost
+
+	hashes *os.File // the hashes of the filter, or nil
 }
 
 // NewDraft makes an empty file that will replace the file at path, if there is one. It
@@ -138,6 +140,45 @@ func (d *Draft) Allocate(size int64) error {
 	return nil
 }
 
+// CreateHashes makes the empty NAME.hashes of the draft, which gets its name when the draft
+// does. Its pages are durable then.
+func (d *Draft) CreateHashes() (HashFile, error) {
+	info, err := d.file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if d.hashes, err = createBeside(d.path, 0o600); err != nil {
+		return nil, err
+	}
+	keepAccess(d.hashes, info) // a process that may write to the filter must write to it, too
+	return hashFile{d.hashes}, nil
+}
+
+// nameHashes gives the hashes their name before the filter has its own: the filter would lack
+// them otherwise. Hashes of the old filter keep theirs.
+func (d *Draft) nameHashes() error {
+	if d.hashes == nil {
+		return nil
+	}
+	return rename(d.hashes.Name(), d.path+NextHashes.String())
+}
+
+// keepHashes replaces the hashes of the old filter, or removes them.
+func (d *Draft) keepHashes() error {
+	if d.hashes != nil {
+		return rename(d.path+NextHashes.String(), d.path+CurrentHashes.String())
+	}
+	return removeIfThere(d.path + CurrentHashes.String())
+}
+
+// removeIfThere removes a file, if it exists and its name is not too long for one.
+func removeIfThere(path string) error {
+	if err := remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENAMETOOLONG) {
+		return err
+	}
+	return nil
+}
+
 // PublishNew is Publish, but fails with fs.ErrExist if a file exists at the path.
 func (d *Draft) PublishNew() error {
 	return d.publish(func() error { return nil }, renameNew)
@@ -154,6 +195,9 @@ func (d *Draft) publish(lockLate func() error, rename func(from, to string) erro
 	if err == nil {
 		err = lockLate()
 	}
+	if err == nil {
+		err = d.nameHashes()
+	}
 	if err != nil {
 		return errors.Join(err, d.Discard())
 	}
@@ -163,12 +207,9 @@ func (d *Draft) publish(lockLate func() error, rename func(from, to string) erro
 	// Remove the logs of the replaced file. One that stays is recognised as another
 	// file's.
 	for _, name := range []LogName{NextLog, CurrentLog} {
-		e := remove(d.path + name.String())
-		if e != nil && !errors.Is(e, fs.ErrNotExist) && !errors.Is(e, syscall.ENAMETOOLONG) { // no log has so long a name
-			err = errors.Join(err, e)
-		}
+		err = errors.Join(err, removeIfThere(d.path+name.String()))
 	}
-	if err = errors.Join(err, syncDir(d.dir)); err != nil {
+	if err = errors.Join(err, d.keepHashes(), syncDir(d.dir)); err != nil {
 		err = fmt.Errorf("%s is complete, but may not survive a power loss: %w", d.path, err)
 	}
 	return errors.Join(err, d.release())
@@ -176,6 +217,11 @@ func (d *Draft) publish(lockLate func() error, rename func(from, to string) erro
 
 // prepare does everything that comes before the rename.
 func (d *Draft) prepare() error {
+	if d.hashes != nil {
+		if err := syncFile(d.hashes); err != nil {
+			return err
+		}
+	}
 	if err := syncFilter(&d.Mapping, d.file); err != nil {
 		return err
 	}
@@ -216,6 +262,9 @@ func (d *Draft) Discard() error {
 		d.file.Close() // closed already, or about to be removed: no error matters
 		errs = append(errs, os.Remove(d.file.Name()))
 	}
+	if d.hashes != nil {
+		errs = append(errs, removeIfThere(d.hashes.Name()))
+	}
 	errs = append(errs, d.release())
 	return errors.Join(errs...)
 }
@@ -226,7 +275,7 @@ func (d *Draft) release() error {
 	if d.file != nil {
 		d.file.Close() // closed already on Windows, or durable: no error matters
 	}
-	for _, f := range []**os.File{&d.old, &d.dir} {
+	for _, f := range []**os.File{&d.old, &d.dir, &d.hashes} {
 		if *f != nil {
 			errs = append(errs, (*f).Close())
 			*f = nil
@@ -245,8 +294,11 @@ func notRegular(op, path string) error {
 type Scratch struct{ *os.File }
 
 // Scratch makes an empty scratch file.
-func (d *Draft) Scratch() (*Scratch, error) {
-	f, err := createBeside(d.path, 0o600)
+func (d *Draft) Scratch() (*Scratch, error) { return ScratchBeside(d.path) }
+
+// ScratchBeside makes an empty scratch file beside the file at path.
+func ScratchBeside(path string) (*Scratch, error) {
+	f, err := createBeside(path, 0o600)
 	if err != nil {
 		return nil, err
 	}

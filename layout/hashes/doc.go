@@ -20,7 +20,7 @@
 //	                3 items in the base  4 B            5 sum of their hashes, modulo 2^64
 //	                6 number of ages, at most 64
 //	                7 zero
-//	                8 + 2·i, 9 + 2·i     age i: first and last time of its items
+//	                8 + 3·i and on       age i: first and last time of its items, their number
 //	              511 bits 0-31: check; bits 32-63: zero
 //	base       word 0 bits 0-31: check; bits 32-63: number of items, at most 464
 //	                1 to 464             their hashes, in ascending order, equal ones by age

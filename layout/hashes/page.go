@@ -3,6 +3,7 @@ package hashes
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/klauspost/crc32"
 
@@ -20,6 +21,7 @@ const (
 	version = 1
 
 	headerAges   = 8 // word of the first age
+	ageWords     = 3
 	headerCheck  = PageWords - 1
 	baseAges     = 1 + BaseItems
 	agesInWord   = 10
@@ -32,7 +34,7 @@ const (
 	checkMask    = 1<<32 - 1
 	_            = uint(PageWords - baseAges - (BaseItems+agesInWord-1)/agesInWord) // they fit
 	_            = uint(PageWords - tailKinds - (TailWords+kindsInWord-1)/kindsInWord)
-	_            = uint(headerCheck - headerAges - 2*MostAges)
+	_            = uint(headerCheck - headerAges - ageWords*MostAges)
 	checkedBytes = 3*8 + PageBytes
 )
 
@@ -104,13 +106,16 @@ type Header struct {
 }
 
 // An Age is a group of items of the base. Its times are in nanoseconds since 1970.
-type Age struct{ First, Last uint64 }
+type Age struct {
+	First, Last uint64
+	Items       uint64 // that were of this age when the base was written
+}
 
 // Page returns the page of a header. before is the check of the last page of the base, or 0.
 func (h *Header) Page(before uint32) *Page {
 	p := &Page{magic, version, h.Identity, h.Items, h.Pages, h.Sum, uint64(len(h.Ages))}
 	for i, a := range h.Ages {
-		p[headerAges+2*i], p[headerAges+2*i+1] = a.First, a.Last
+		*(*[ageWords]uint64)(p[headerAges+ageWords*i:]) = [ageWords]uint64{a.First, a.Last, a.Items}
 	}
 	p.sign(Place{Identity: h.Identity, Before: before}, headerCheck)
 	return p
@@ -136,7 +141,8 @@ func ReadHeader(p *Page, identity uint64, before uint32) (h Header, err error) {
 	}
 	h = Header{Identity: identity, Items: p[3], Pages: p[4], Sum: p[5]}
 	for i := range int(p[6]) {
-		h.Ages = append(h.Ages, Age{p[headerAges+2*i], p[headerAges+2*i+1]})
+		w := p[headerAges+ageWords*i:]
+		h.Ages = append(h.Ages, Age{w[0], w[1], w[2]})
 	}
 	return h, nil
 }
@@ -195,13 +201,18 @@ type Base struct {
 
 // NewBase returns the layout of a base with the given ages, in the file with the given identity.
 func NewBase(identity uint64, ages []Age, write func(number uint64, p *Page) error) *Base {
-	return &Base{write: write, header: Header{Identity: identity, Ages: ages}}
+	b := &Base{write: write, header: Header{Identity: identity, Ages: slices.Clone(ages)}}
+	for i := range b.header.Ages {
+		b.header.Ages[i].Items = 0
+	}
+	return b
 }
 
 // Add adds an item. Items come in ascending order, equal ones by age.
 func (b *Base) Add(it Item) error {
 	b.page[1+b.n] = it.Hash
 	b.page[baseAges+b.n/agesInWord] |= uint64(it.Age) << (b.n % agesInWord * ageBits)
+	b.header.Ages[it.Age].Items++
 	b.header.Items++
 	b.header.Sum += it.Hash
 	if b.n++; b.n < BaseItems {

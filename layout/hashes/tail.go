@@ -10,8 +10,8 @@ const (
 	time               // a time
 )
 
-// timeStep is how much later than the time in force a commit must be to have one of its own.
-const timeStep = 1e9 // nanoseconds
+// TimeStep is how long a time is in force at most, in nanoseconds.
+const TimeStep = 1e9
 
 // A Tail lays out pages of the tail.
 type Tail struct {
@@ -31,7 +31,7 @@ func NewTail(at Place, operations uint64, write func(number uint64, p *Page) err
 
 // Add adds an operation that was committed at the given time.
 func (t *Tail) Add(kind Kind, hash, committed uint64) error {
-	if committed < t.now || committed-t.now >= timeStep { // also if the clock was set back
+	if committed < t.now || committed-t.now >= TimeStep { // also if the clock was set back
 		if t.now = committed; t.n > 0 {
 			if err := t.add(time, committed); err != nil {
 				return err

@@ -70,7 +70,7 @@ var mayImport = map[string][]string{
 	"mmapfilter/internal/pending":   {"layout", "layout/kernel"},
 	"mmapfilter/internal/place":     {"layout", "layout/kernel"},
 	"mmapfilter/internal/sweep":     {"layout", "recovery"},
-	"mmapfilter/internal/builder":   {"layout", "layout/kernel", "recovery", "mmapfilter/internal/place", "mmapfilter/internal/sweep"},
+	"mmapfilter/internal/builder":   {"layout", "layout/hashes", "layout/kernel", "recovery", "mmapfilter/internal/place", "mmapfilter/internal/sweep"},
 	"mmapfilter/internal/engine":    {"layout", "layout/kernel", "layout/wal", "recovery", "mmapfilter/internal/pending", "mmapfilter/internal/place", "mmapfilter/internal/sweep"},
 	"mmapfilter/internal/tabletest": {"layout", "layout/all", "layout/kernel", "layout/multiset", "recovery"},
 }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/hashes"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/place"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/sweep"
 	"github.com/mmapfilter/mmapfilter/recovery"
@@ -22,6 +23,10 @@ type Config struct {
 	Distinct     bool   // store equal keys once
 	Workers      int
 	MemoryBudget int64 // bytes
+	// Keep makes NAME.hashes, with the given identity. Keys were inserted Now.
+	Keep     bool
+	Identity uint64
+	Now      uint64
 	// Progress is called from one goroutine at a time. total is 0 while it is unknown.
 	Progress func(stage string, done, total uint64)
 	// Plan returns the filter for a capacity.
@@ -41,9 +46,30 @@ type FullError struct{ Reason string }
 
 func (e *FullError) Error() string { return e.Reason }
 
-// Build makes the file at path. lost says which parts of an older file's owner and group it
-// could not keep. If not all keys have room, the error is a *FullError.
+// Build makes the file at path from keys. lost says which parts of an older file's owner and
+// group it could not keep. If not all keys have room, the error is a *FullError.
 func Build(ctx context.Context, path string, c Config, keys iter.Seq2[[]byte, error]) (lost string, err error) {
+	return build(ctx, path, c, func(b *builder) error {
+		s := newSpool(b.draft, c.Workers, c.MemoryBudget, spoolParts(c.Capacity))
+		b.homes = s
+		return b.hashKeys(ctx, s, keys)
+	})
+}
+
+// BuildKept is Build from the hashes that filters have kept.
+func BuildKept(ctx context.Context, path string, c Config, kept []Kept) (lost string, err error) {
+	return build(ctx, path, c, func(b *builder) error {
+		m, err := OpenKept(ctx, b.draft, c.Workers, c.MemoryBudget, kept, nil)
+		if err != nil {
+			return err
+		}
+		b.homes, b.came = m, m.items
+		return nil
+	})
+}
+
+// build makes the file at path. take takes the hashes in.
+func build(ctx context.Context, path string, c Config, take func(b *builder) error) (lost string, err error) {
 	draft, err := recovery.NewDraft(path)
 	if err != nil {
 		return "", err
@@ -64,11 +90,10 @@ func Build(ctx context.Context, path string, c Config, keys iter.Seq2[[]byte, er
 			return "", err
 		}
 	}
-	b.homes = newSpool(draft, c.Workers, c.MemoryBudget, spoolParts(c.Capacity))
-	if err := b.hashKeys(ctx, keys); err != nil {
+	if err := take(b); err != nil {
 		return "", err
 	}
-	if err := b.fromSpool(ctx); err != nil {
+	if err := b.fromSource(ctx); err != nil {
 		return "", err
 	}
 	if err := b.guard(b.putSuperblocks); err != nil {
@@ -81,8 +106,8 @@ func Build(ctx context.Context, path string, c Config, keys iter.Seq2[[]byte, er
 	return draft.Lost(), draft.Publish()
 }
 
-// fromSpool runs the steps from the spooled hashes to lines and checksums.
-func (b *builder) fromSpool(ctx context.Context) error {
+// fromSource runs the steps from the hashes to lines and checksums.
+func (b *builder) fromSource(ctx context.Context) error {
 	if b.table == nil {
 		n, err := b.count(ctx)
 		if err != nil {
@@ -111,8 +136,9 @@ type builder struct {
 	hosts   layout.Hosts   // likewise
 	view    layout.View    // of the draft
 
-	homes     *spool // the hash of every key
-	overflows *spool // hashes of items on the way to the line of the hash
+	homes     source      // the hash of every key
+	base      *baseWriter // nil if the filter does not keep its hashes
+	overflows *spool      // hashes of items on the way to the line of the hash
 	room      lineRoom
 	came      uint64 // keys from the sequence, counted before anything is done with them
 	items     uint64 // those that go into the filter: all, or with Distinct one of each
@@ -125,7 +151,9 @@ type builder struct {
 }
 
 func (b *builder) close() {
-	b.homes.close()
+	if b.homes != nil {
+		b.homes.close()
+	}
 	b.overflows.close()
 }
 
@@ -183,7 +211,7 @@ func (b *builder) count(ctx context.Context) (uint64, error) {
 	var total atomic.Uint64
 	parts := b.homes.parts()
 	err := b.parallel(ctx, nil, parts, func(w *worker, i int) error {
-		hashes, err := w.load(b.homes, i, i+1, false, true)
+		hashes, err := b.homes.load(w, i, i+1, false, true)
 		total.Add(uint64(len(hashes)))
 		b.report("count", 1, uint64(parts))
 		return err
@@ -197,11 +225,30 @@ func (b *builder) fill(ctx context.Context) error {
 	b.overflows = newSpool(b.draft, b.Workers, b.MemoryBudget/4, tasks)
 	b.room = newLineRoom(b.table.Lines())
 	perTask := b.homes.parts() / tasks
-	var read, distinct atomic.Uint64
-	err := b.parallel(ctx, b.overflows, tasks, func(w *worker, i int) error {
-		hashes, err := w.load(b.homes, i*perTask, (i+1)*perTask, true, b.Distinct)
+	if b.Keep {
+		stop, err := b.keep(ctx)
 		if err != nil {
 			return err
+		}
+		defer stop()
+	}
+	var read, distinct atomic.Uint64
+	err := b.parallel(ctx, b.overflows, tasks, func(w *worker, i int) error {
+		written := b.base == nil
+		defer func() { // also after a fault
+			if !written {
+				b.base.fail()
+			}
+		}()
+		hashes, err := b.homes.load(w, i*perTask, (i+1)*perTask, true, b.Distinct)
+		if err != nil {
+			return err
+		}
+		if b.base != nil {
+			if err := b.base.put(i, hashes, w.ages); err != nil {
+				return err
+			}
+			written = true
 		}
 		read.Add(uint64(w.read))
 		distinct.Add(uint64(len(hashes)))
@@ -209,7 +256,13 @@ func (b *builder) fill(ctx context.Context) error {
 		b.report("fill", 1, uint64(tasks))
 		return err
 	})
+	if err == nil {
+		err = b.homes.done()
+	}
 	b.homes.close() // frees its disk space
+	if err == nil && b.base != nil {
+		err = b.base.end()
+	}
 	if err != nil {
 		return err
 	}
@@ -323,6 +376,9 @@ func (b *builder) putSuperblocks() {
 	sb, table := b.plan.Superblock, b.checksums()
 	sb.SetState(layout.Sealed)
 	sb.SetLength(b.items)
+	if b.base != nil {
+		sb.SetHashes(layout.Hashes{Identity: b.Identity, Pages: b.base.tail.Number, Check: b.base.tail.Before})
+	}
 	sb.SetUUID(uuid(&sb, table))
 	sb.Sign()
 	trailer := layout.Trailer(&sb, b.plan.Geometry, table)
@@ -345,4 +401,34 @@ func uuid(sb *layout.Superblock, table []byte) (uuid [16]byte) {
 	h.Write(sb[:])
 	h.Write(table)
 	return h.Sum128().Bytes()
+}
+
+// keep begins the base of NAME.hashes. Its waits end when ctx is cancelled, until stop is called.
+func (b *builder) keep(ctx context.Context) (stop func() bool, err error) {
+	f, err := b.draft.CreateHashes()
+	if err != nil {
+		return nil, err
+	}
+	ages := []hashes.Age{{First: b.Now, Last: b.Now}}
+	if m, ok := b.homes.(*Merged); ok {
+		ages = m.ages
+	}
+	b.base = &baseWriter{base: hashes.NewBase(b.Identity, ages, f.WritePage)}
+	b.base.turns.L = &b.base.mu
+	return context.AfterFunc(ctx, b.base.fail), nil
+}
+
+// parallel runs the tasks 0 to n-1 of a build stage, each once, on all workers. What they spool
+// goes to overflows, if not nil. It ends early on the first error, a fault in the draft, or a
+// cancelled context.
+func (b *builder) parallel(ctx context.Context, overflows *spool, n int, task func(w *worker, i int) error) error {
+	return sweep.Each(ctx, b.Workers, n, b.draft.Data, func() (func(i int) error, func() error) {
+		w := &worker{}
+		run := func(i int) error { return task(w, i) }
+		if overflows == nil {
+			return run, func() error { return nil }
+		}
+		w.overflow = overflows.collector()
+		return run, w.overflow.flush
+	})
 }

@@ -32,7 +32,7 @@ const (
 
 // hashKeys hashes the keys of the sequence and spools the hashes. The sequence runs in
 // the calling goroutine; the workers hash long keys and partition the hashes.
-func (b *builder) hashKeys(ctx context.Context, keys iter.Seq2[[]byte, error]) error {
+func (b *builder) hashKeys(ctx context.Context, s *spool, keys iter.Seq2[[]byte, error]) error {
 	workers := b.Workers
 	full := make(chan *parcel, workers)
 	empty := make(chan *parcel, 2*workers+1)
@@ -48,7 +48,7 @@ func (b *builder) hashKeys(ctx context.Context, keys iter.Seq2[[]byte, error]) e
 		group.Add(1)
 		go func() {
 			defer group.Done()
-			errs[i] = b.hashParcels(full, empty, &stop)
+			errs[i] = b.hashParcels(s, full, empty, &stop)
 		}()
 	}
 	errs[workers] = func() error {
@@ -100,8 +100,8 @@ func (b *builder) sendParcels(keys iter.Seq2[[]byte, error], full chan<- *parcel
 
 // hashParcels hashes and spools the keys of parcels. After an error it keeps taking parcels, so
 // that sendParcels never waits for a worker that has ended.
-func (b *builder) hashParcels(full <-chan *parcel, empty chan<- *parcel, stop *atomic.Bool) (err error) {
-	c, hash := b.homes.collector(), layout.NewHasher(b.Seed)
+func (b *builder) hashParcels(s *spool, full <-chan *parcel, empty chan<- *parcel, stop *atomic.Bool) (err error) {
+	c, hash := s.collector(), layout.NewHasher(b.Seed)
 	for p := range full {
 		start := 0
 		for _, end := range p.ends {

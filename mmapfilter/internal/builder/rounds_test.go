@@ -23,9 +23,9 @@ func buildHashes(t *testing.T, c Config, hashes []uint64) (b *builder, stored []
 			return b, nil, err
 		}
 	}
-	b.homes = newSpool(b.draft, c.Workers, c.MemoryBudget, spoolParts(c.Capacity))
-	b.came = uint64(len(hashes))
-	in := b.homes.collector()
+	s := newSpool(b.draft, c.Workers, c.MemoryBudget, spoolParts(c.Capacity))
+	b.homes, b.came = s, uint64(len(hashes))
+	in := s.collector()
 	for _, h := range hashes {
 		if err := in.add(h); err != nil {
 			t.Fatal(err)
@@ -34,7 +34,7 @@ func buildHashes(t *testing.T, c Config, hashes []uint64) (b *builder, stored []
 	if err := in.flush(); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.fromSpool(context.Background()); err != nil {
+	if err := b.fromSource(context.Background()); err != nil {
 		return b, nil, err
 	}
 	return b, bytes.Clone(b.draft.Data[layout.OffRuntime:b.plan.Geometry.OffTable]), nil

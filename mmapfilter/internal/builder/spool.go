@@ -23,12 +23,17 @@ type spool struct {
 	total     atomic.Uint64
 
 	room  atomic.Int64 // bytes left in the budget
-	draft *recovery.Draft
+	draft scratcher
 
 	mu struct {
 		sync.Mutex
 		files []*recovery.Scratch
 	}
+}
+
+// A scratcher makes the files of a spool.
+type scratcher interface {
+	Scratch() (*recovery.Scratch, error)
 }
 
 type spoolPart struct {
@@ -102,7 +107,7 @@ func spoolParts(capacity uint64) int {
 // newSpool makes a spool of at most parts partitions, a power of two; of fewer if the budget is
 // small. Half of the budget is for the workers' open chunks, the other half for full ones.
 // Everything else that a collector holds is at most an eighth.
-func newSpool(draft *recovery.Draft, workers int, budget int64, parts int) *spool {
+func newSpool(draft scratcher, workers int, budget int64, parts int) *spool {
 	for parts > 1 && budget/2/int64(workers*parts*8) < minChunkLen {
 		parts /= 2
 	}
@@ -169,6 +174,17 @@ func (c *collector) add(h uint64) error {
 	n := c.count[p]
 	c.few[p][n%uint8(len(fewHashes{}))] = h
 	if c.count[p] = n + 1; int(n+1) < len(fewHashes{}) {
+		return nil
+	}
+	return c.addFew(p)
+}
+
+// addPair adds two words to the partition of the first. A collector has either hashes or pairs.
+func (c *collector) addPair(h, meta uint64) error {
+	p := h >> c.s.shift
+	n := c.count[p]
+	c.few[p][n], c.few[p][n+1] = h, meta
+	if c.count[p] = n + 2; int(n+2) < len(fewHashes{}) {
 		return nil
 	}
 	return c.addFew(p)

@@ -121,14 +121,15 @@ func buildWithLoss(t *testing.T, loss spoolLoss, distinct bool, capacity uint64)
 			t.Fatal(err)
 		}
 	}
-	b.homes = newSpool(b.draft, c.Workers, c.MemoryBudget, spoolParts(capacity))
+	s := newSpool(b.draft, c.Workers, c.MemoryBudget, spoolParts(capacity))
+	b.homes = s
 	defer b.close()
 	const keys = 60_000 // some of them in the file
-	if err := b.hashKeys(context.Background(), tabletest.Numbers(0, keys)); err != nil {
+	if err := b.hashKeys(context.Background(), s, tabletest.Numbers(0, keys)); err != nil {
 		t.Fatal(err)
 	}
-	loss.do(t, b.homes)
-	return b.fromSpool(context.Background())
+	loss.do(t, s)
+	return b.fromSource(context.Background())
 }
 
 // TestKeysThatWereNotRead: if a worker stops the sequence, not all keys were read, whatever the

@@ -1,17 +1,17 @@
 package builder
 
 import (
-	"context"
 	"slices"
 
 	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/sweep"
 )
 
 // A worker is the state that one goroutine of a build keeps from task to task.
 type worker struct {
 	hashes, tmp []uint64
-	read        int // hashes that the last load read, with each equal one counted
+	read        int     // hashes that the last load read, with each equal one counted
+	ages        []uint8 // of those that it returned; empty if all have age 0
+	merge       mergeBuffers
 	line        layout.Line
 	beyond      []uint64 // hashes of a line that it has no room for
 	victims     []layout.Item
@@ -50,19 +50,4 @@ func (w *worker) load(s *spool, from, to int, drop, distinct bool) ([]uint64, er
 		sorted = slices.Compact(sorted)
 	}
 	return sorted, nil
-}
-
-// parallel runs the tasks 0 to n-1 of a build stage, each once, on all workers. What they spool
-// goes to overflows, if not nil. It ends early on the first error, a fault in the draft, or a
-// cancelled context.
-func (b *builder) parallel(ctx context.Context, overflows *spool, n int, task func(w *worker, i int) error) error {
-	return sweep.Each(ctx, b.Workers, n, b.draft.Data, func() (func(i int) error, func() error) {
-		w := &worker{}
-		run := func(i int) error { return task(w, i) }
-		if overflows == nil {
-			return run, func() error { return nil }
-		}
-		w.overflow = overflows.collector()
-		return run, w.overflow.flush
-	})
 }

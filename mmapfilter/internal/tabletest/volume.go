@@ -129,7 +129,9 @@ func (s Shape) Volume(tb rapid.TB, lines uint64) *Volume {
 type NoHashes struct{}
 
 // OpenHashes implements recovery.Volume.
-func (NoHashes) OpenHashes(recovery.HashesName) (recovery.HashFile, error) { return nil, fs.ErrNotExist }
+func (NoHashes) OpenHashes(recovery.HashesName) (recovery.HashFile, error) {
+	return nil, fs.ErrNotExist
+}
 
 // KeepHashes implements recovery.Volume.
 func (NoHashes) KeepHashes() error { return fs.ErrNotExist }

@@ -1,0 +1,253 @@
+package builder
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/hashes"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// Kept is a file of hashes, as far as it counts.
+type Kept struct {
+	File    recovery.HashFile
+	Counted layout.Hashes
+}
+
+// A Merged has the items of one or several files of hashes. It is the source of a build, and
+// lists the items for others.
+type Merged struct {
+	inputs []input
+	tail   *spool // pairs: the hash of an operation of a tail, and an operation
+	items  uint64
+	ages   []hashes.Age
+}
+
+// An input is one of the files.
+type input struct {
+	Kept
+	header hashes.Header
+	check  uint32 // of the header
+	ageOf  []int  // of each age of the base
+
+	items, sum atomic.Uint64 // of the base, as far as it was loaded
+}
+
+// Ages says which age an item gets. For a build, they are ages of the new base.
+type Ages struct {
+	Base func(age hashes.Age) int
+	Tail func(time uint64) int
+}
+
+// OpenKept reads the tails of files of hashes, and spools their operations. With ages nil, the
+// items get at most hashes.MostAges ages by the times at which they were inserted.
+func OpenKept(ctx context.Context, dir scratcher, workers int, budget int64, kept []Kept, ages *Ages) (m *Merged, err error) {
+	m = &Merged{inputs: make([]input, len(kept))}
+	var past history
+	operations := uint64(0)
+	for i := range m.inputs {
+		in := &m.inputs[i]
+		in.Kept = kept[i]
+		if in.header, err = recovery.ReadHashesHeader(in.File, in.Counted.Identity); err != nil {
+			return nil, err
+		}
+		m.items += in.header.Items
+		err := in.readTail(ctx, func(e hashes.Entry) error {
+			if operations++; e.Kind == hashes.Delete {
+				m.items--
+			} else if m.items++; ages == nil {
+				past.add(e.Time)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if ages == nil {
+		ages = m.joinAges(past)
+	}
+	for i := range m.inputs {
+		in := &m.inputs[i]
+		for _, a := range in.header.Ages {
+			in.ageOf = append(in.ageOf, ages.Base(a))
+		}
+	}
+	m.tail = newSpool(dir, 1, budget/4, spoolParts(max(m.items, operations)))
+	c, order := m.tail.collector(), uint64(0)
+	for i := range m.inputs {
+		err := m.inputs[i].readTail(ctx, func(e hashes.Entry) error {
+			age := 0
+			if order++; e.Kind == hashes.Insert {
+				age = ages.Tail(e.Time)
+			}
+			return c.addPair(e.Hash, uint64(newOperation(order, i, age, e.Kind)))
+		})
+		if err != nil {
+			m.close()
+			return nil, err
+		}
+	}
+	if err := c.flush(); err != nil {
+		m.close()
+		return nil, err
+	}
+	return m, nil
+}
+
+// readTail calls each for every operation of the tail, in order, until it fails.
+func (in *input) readTail(ctx context.Context, each func(hashes.Entry) error) error {
+	var p hashes.Page
+	if err := in.File.ReadPage(0, &p); err != nil {
+		return err
+	}
+	in.check = p.Check(0)
+	at, operations := in.header.Tail(in.check), uint64(0)
+	var failed error
+	for at.Number < in.Counted.Pages {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		err := in.File.ReadPage(at.Number, &p)
+		if err == nil {
+			at, operations, err = hashes.ReadTail(&p, at, operations, func(e hashes.Entry) {
+				if failed == nil {
+					failed = each(e)
+				}
+			})
+		}
+		if err != nil {
+			return err
+		}
+		if failed != nil {
+			return failed
+		}
+	}
+	if at.Before != in.Counted.Check {
+		return damaged(at.Number-1, "the check is not the one that the superblock names")
+	}
+	return nil
+}
+
+// joinAges makes the ages of all items, from those of the bases and from the past of the tails.
+func (m *Merged) joinAges(past history) *Ages {
+	all := slices.Clone([]hashes.Age(past))
+	for i := range m.inputs {
+		all = append(all, m.inputs[i].header.Ages...)
+	}
+	byLast := func(a, b hashes.Age) int {
+		if a.Last != b.Last {
+			return cmp(a.Last, b.Last)
+		}
+		return cmp(a.First, b.First)
+	}
+	slices.SortFunc(all, byLast)
+	joined, to := join(all, hashes.MostAges)
+	if m.ages = joined; len(joined) == 0 {
+		m.ages = []hashes.Age{{}}
+	}
+	ageOf := func(a hashes.Age) int {
+		i, _ := slices.BinarySearchFunc(all, a, byLast)
+		return to[i]
+	}
+	return &Ages{Base: ageOf, Tail: func(time uint64) int { return ageOf(past[past.find(time)]) }}
+}
+
+func (m *Merged) parts() int    { return m.tail.parts() }
+func (m *Merged) count() uint64 { return m.items }
+func (m *Merged) close()        { m.tail.close() }
+
+// done checks the number and the sum of the items of each base.
+func (m *Merged) done() error {
+	for i := range m.inputs {
+		in := &m.inputs[i]
+		if n, sum := in.items.Load(), in.sum.Load(); n != in.header.Items || sum != in.header.Sum {
+			return damaged(0, "the base has %d items of sum %#x, not %d of sum %#x", n, sum, in.header.Items, in.header.Sum)
+		}
+	}
+	return nil
+}
+
+// load implements source.
+func (m *Merged) load(w *worker, from, to int, drop, distinct bool) ([]uint64, error) {
+	b := &w.merge
+	b.base, b.ends, b.tail = b.base[:0], b.ends[:0], b.tail[:0]
+	first, last := uint64(from)<<m.tail.shift, uint64(to)<<m.tail.shift-1 // wraps around to the last hash
+	if m.parts() == 1 {
+		first, last = 0, ^uint64(0)
+	}
+	for i := range m.inputs {
+		var err error
+		if b.base, err = m.inputs[i].appendBase(b.base, i, first, last, drop); err != nil {
+			return nil, err
+		}
+		b.ends = append(b.ends, len(b.base))
+	}
+	b.mergeInputs()
+	err := m.tail.each(from, to, drop, func(chunk []uint64) {
+		for i := 0; i < len(chunk); i += 2 {
+			b.tail = append(b.tail, entry{chunk[i], operation(chunk[i+1])})
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(b.tail, func(a, b entry) int {
+		if a.hash != b.hash {
+			return cmp(a.hash, b.hash)
+		}
+		return cmp(uint64(a.operation), uint64(b.operation))
+	})
+	w.hashes, w.ages, w.read, err = b.apply(w.hashes[:0], w.ages[:0], distinct)
+	return w.hashes, err
+}
+
+// appendBase appends the items of the base from first to last.
+func (in *input) appendBase(to []entry, number int, first, last uint64, count bool) ([]entry, error) {
+	pages := in.header.Pages
+	var p hashes.Page
+	// low is a page that begins before first, or 0; high one that does not, or the one after all.
+	low, high := uint64(0), pages+1
+	for low+1 < high {
+		middle := low + (high-low)/2
+		if err := in.File.ReadPage(middle, &p); err != nil {
+			return to, err
+		}
+		if p.FirstHash() < first {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	page := max(low, 1)
+	before := uint32(0)
+	if page > 1 {
+		if err := in.File.ReadPage(page-1, &p); err != nil {
+			return to, err
+		}
+		before = p.Check(page - 1)
+	}
+	start, sum := len(to), uint64(0)
+	for beyond := false; page <= pages && !beyond; page++ {
+		if err := in.File.ReadPage(page, &p); err != nil {
+			return to, err
+		}
+		err := in.header.ReadBase(&p, page, before, func(it hashes.Item) {
+			if beyond = it.Hash > last; it.Hash >= first && !beyond {
+				to = append(to, entry{it.Hash, newOperation(0, number, in.ageOf[it.Age], hashes.Insert)})
+				sum += it.Hash
+			}
+		})
+		if err != nil {
+			return to, err
+		}
+		before = p.Check(page)
+	}
+	if count {
+		in.items.Add(uint64(len(to) - start))
+		in.sum.Add(sum)
+	}
+	return to, nil
+}

@@ -1,0 +1,125 @@
+package builder
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/hashes"
+)
+
+// An operation is what is left of an operation of a tail, or an item of a base, in 64 bits: the
+// order of the operations, the input, the age of an item, and the kind.
+type operation uint64
+
+const (
+	operationAge   = 1
+	operationInput = operationAge + 6
+	operationOrder = operationInput + 6
+
+	// MostInputs is how many files can be merged.
+	MostInputs = 1 << (operationOrder - operationInput)
+)
+
+func newOperation(order uint64, input, age int, kind hashes.Kind) operation {
+	return operation(order<<operationOrder | uint64(input)<<operationInput | uint64(age)<<operationAge | uint64(kind))
+}
+
+func (o operation) input() uint64     { return uint64(o) >> operationInput & (MostInputs - 1) }
+func (o operation) age() uint8        { return uint8(o>>operationAge) & (hashes.MostAges - 1) }
+func (o operation) kind() hashes.Kind { return hashes.Kind(o & 1) }
+
+// An entry is an item or an operation, with its hash.
+type entry struct {
+	hash uint64
+	operation
+}
+
+// mergeBuffers are what a worker keeps from load to load.
+type mergeBuffers struct {
+	base, other, tail []entry
+	ends              []int // of the items of each input
+	live              []operation
+}
+
+// mergeInputs merges the sorted items of the inputs, two neighbours at a time.
+func (b *mergeBuffers) mergeInputs() {
+	for len(b.ends) > 1 {
+		b.other = slices.Grow(b.other[:0], len(b.base))
+		start, n := 0, 0
+		for i := 0; i < len(b.ends); i += 2 {
+			middle, end := b.ends[i], b.ends[min(i+1, len(b.ends)-1)]
+			b.other = mergeTwo(b.other, b.base[start:middle], b.base[middle:end])
+			b.ends[n] = end
+			n++
+			start = end
+		}
+		b.ends = b.ends[:n]
+		b.base, b.other = b.other, b.base
+	}
+}
+
+func mergeTwo(to, x, y []entry) []entry {
+	for len(x) > 0 && len(y) > 0 {
+		if y[0].hash < x[0].hash {
+			to, y = append(to, y[0]), y[1:]
+		} else {
+			to, x = append(to, x[0]), x[1:]
+		}
+	}
+	return append(append(to, x...), y...)
+}
+
+// apply applies the sorted operations of the tails to the sorted items of the bases. It appends
+// the items that are left, and returns how many there are, with equal ones counted.
+func (b *mergeBuffers) apply(to []uint64, ages []uint8, distinct bool) (items []uint64, _ []uint8, read int, err error) {
+	base, tail := b.base, b.tail
+	for len(base) > 0 || len(tail) > 0 {
+		var h uint64
+		if len(tail) == 0 || len(base) > 0 && base[0].hash <= tail[0].hash {
+			h = base[0].hash
+		} else {
+			h = tail[0].hash
+		}
+		b.live = b.live[:0]
+		for ; len(base) > 0 && base[0].hash == h; base = base[1:] {
+			b.live = append(b.live, base[0].operation)
+		}
+		for ; len(tail) > 0 && tail[0].hash == h; tail = tail[1:] {
+			o := tail[0].operation
+			if o.kind() == hashes.Insert {
+				b.live = append(b.live, o)
+				continue
+			}
+			i := slices.IndexFunc(b.live, func(l operation) bool { return l.input() == o.input() })
+			if i < 0 {
+				return to, ages, read, damaged(0, "the tail deletes an item that is not there, of hash %016x", h)
+			}
+			b.live = slices.Delete(b.live, i, i+1)
+		}
+		read += len(b.live)
+		first := len(ages)
+		for _, l := range b.live {
+			to, ages = append(to, h), append(ages, l.age())
+		}
+		if of := ages[first:]; len(of) > 1 {
+			slices.Sort(of)
+			if distinct { // the youngest: it may not expire too early
+				of[0] = of[len(of)-1]
+				to, ages = to[:first+1], ages[:first+1]
+			}
+		}
+	}
+	return to, ages, read, nil
+}
+
+func cmp(a, b uint64) int {
+	if a < b {
+		return -1
+	}
+	return 1
+}
+
+func damaged(page uint64, format string, args ...any) error {
+	return &layout.CorruptError{Region: layout.RegionHashes, Offset: int64(page) * hashes.PageBytes, Rule: "K1: " + fmt.Sprintf(format, args...)}
+}

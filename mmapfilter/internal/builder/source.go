@@ -1,0 +1,78 @@
+package builder
+
+import (
+	"sync"
+
+	"github.com/mmapfilter/mmapfilter/layout/hashes"
+)
+
+// A source has the hashes of the items to build a filter from, partitioned by their top bits.
+type source interface {
+	parts() int    // a power of two
+	count() uint64 // hashes, with each equal one counted
+	// load returns the sorted hashes of the partitions [from, to), and sets w.read and w.ages. If
+	// distinct is set, it returns one of each group of equal hashes. With drop, the partitions are
+	// not asked for again.
+	load(w *worker, from, to int, drop, distinct bool) ([]uint64, error)
+	// done checks what can be checked only after all partitions were loaded once, with drop.
+	done() error
+	close()
+}
+
+func (s *spool) done() error { return nil }
+
+func (s *spool) load(w *worker, from, to int, drop, distinct bool) ([]uint64, error) {
+	w.ages = w.ages[:0] // all items have age 0
+	return w.load(s, from, to, drop, distinct)
+}
+
+// A baseWriter writes the hashes of a filter to the base of its NAME.hashes. Tasks put their
+// hashes in the order of their numbers, and wait for their turn.
+type baseWriter struct {
+	base   *hashes.Base
+	header hashes.Header
+	tail   hashes.Place
+
+	mu     sync.Mutex
+	turns  sync.Cond
+	turn   int
+	failed bool
+}
+
+// fail ends all waits.
+func (b *baseWriter) fail() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.failed = true
+	b.turns.Broadcast()
+}
+
+// put adds the items of task i. ages may be empty if all have age 0.
+func (b *baseWriter) put(i int, sorted []uint64, ages []uint8) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for b.turn != i {
+		if b.failed {
+			return errStopped
+		}
+		b.turns.Wait()
+	}
+	for j, h := range sorted {
+		it := hashes.Item{Hash: h}
+		if len(ages) > 0 {
+			it.Age = int(ages[j])
+		}
+		if err := b.base.Add(it); err != nil {
+			return err
+		}
+	}
+	b.turn++
+	b.turns.Broadcast()
+	return nil
+}
+
+// end writes the header.
+func (b *baseWriter) end() (err error) {
+	b.header, b.tail, err = b.base.End()
+	return err
+}
