@@ -190,11 +190,11 @@ var everyHappening = []string{
 	"a lookup of an absent key beside a counter that is odd", "a lookup of an absent key beside counters that are even",
 }
 
-// TestSchedules bears R1 and R2: of all schedules of a lookup beside the stores of
+// TestSchedules covers R1, R2 and W4: of all schedules of a lookup beside the stores of
 // one, two or three operations, none misses a key that is in the filter meanwhile.
 // It is so for a lookup of another process, beside the commits, and for one of this
 // process, beside the operations; and it is not so as soon as one of the counters
-// that the rule names is hidden.
+// that R2 names is hidden.
 func TestSchedules(t *testing.T) {
 	for _, source := range sources {
 		t.Run(source.name, func(t *testing.T) {
