@@ -115,6 +115,34 @@ func TestErrorsNameTheirSlot(t *testing.T) {
 	}
 }
 
+// TestOtherCopies covers F1: what a copy of the superblock may be beside the one that counts, in a
+// sealed file.
+func TestOtherCopies(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		other []byte
+		ok    bool
+	}{
+		{"the same", testHead(t, nil), true},
+		{"intact, of a lower generation", testHead(t, func(s *Superblock) { s.SetGeneration(6) }), true},
+		{"zero bytes", make([]byte, SuperblockBytes), true},
+		{"a CRC of 0", testHead(t, func(s *Superblock) { s.SetGeneration(8) })[:AtCRC], true},
+		{"a CRC of 0, without the magic", testHead(t, func(s *Superblock) { s[0] ^= 1 })[:AtCRC], false},
+		{"a right CRC, without the magic", testHead(t, func(s *Superblock) { s[0] ^= 1; s.SetGeneration(8) }), false},
+	} {
+		head := testHead(t, nil)
+		copy(SlotAt(head, 1)[:], c.other)
+		slot, sb, _, err := Newest(head)
+		if err != nil || slot != 0 {
+			t.Errorf("%s: copy %d counts, %v", c.name, slot, err)
+			continue
+		}
+		if damage := CheckSlots(head, sb); (damage == nil) != c.ok {
+			t.Errorf("%s: %v", c.name, damage)
+		}
+	}
+}
+
 // TestEachRule breaks one rule at a time in a superblock that is otherwise
 // right, its checksum included.
 func TestEachRule(t *testing.T) {
@@ -194,8 +222,8 @@ func TestCompatFlags(t *testing.T) {
 	}
 }
 
-// TestEveryBitOfTheSuperblock flips each bit of a file head with one slot in
-// use: in that slot it is an error; in a blank slot CheckSlots finds it, at
+// TestEveryBitOfTheSuperblock covers F1: it flips each bit of a file head with one slot in
+// use. In that slot it is an error; in a blank slot CheckSlots finds it, at
 // its offset.
 func TestEveryBitOfTheSuperblock(t *testing.T) {
 	head := testHead(t, nil)
@@ -218,6 +246,7 @@ func TestEveryBitOfTheSuperblock(t *testing.T) {
 	}
 }
 
+// TestShortHead covers F1: a file shorter than its superblocks is damaged where it ends.
 func TestShortHead(t *testing.T) {
 	head := testHead(t, nil)
 	for n := range head {
@@ -228,6 +257,7 @@ func TestShortHead(t *testing.T) {
 	}
 }
 
+// TestForeignFile covers F1: without any magic, a file is no filter file.
 func TestForeignFile(t *testing.T) {
 	head := bytes.Repeat([]byte("SQLite format 3\x00"), OffRuntime/16)
 	_, _, _, err := Newest(head)

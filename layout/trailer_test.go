@@ -76,7 +76,7 @@ func TestLocateByte(t *testing.T) {
 	}
 }
 
-// TestCheckTail flips every bit after the region; each is found at its byte.
+// TestCheckTail covers F9: it flips every bit after the region, and each is found at its byte.
 func TestCheckTail(t *testing.T) {
 	image, sb, g := readImage(t, "blocked-f12.mmf")
 	tail := image[g.OffTable:]

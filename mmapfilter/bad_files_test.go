@@ -200,8 +200,8 @@ func flip(t *testing.T, f *os.File, off int64, mask byte) {
 	}
 }
 
-// TestVerifyFindsEveryByte changes each byte of a small sealed file. Verify finds it at its
-// offset, in its region.
+// TestVerifyFindsEveryByte covers F1, F8 and F9: it changes each byte of a small sealed file.
+// Verify finds it at its offset, in its region.
 func TestVerifyFindsEveryByte(t *testing.T) {
 	t.Parallel() // uses only one processor
 	_, path := mustBuild(t, nil, numbers(0, 3000))
