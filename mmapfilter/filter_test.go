@@ -310,6 +310,8 @@ func TestOpenOfAFileCutShort(t *testing.T) {
 	}
 }
 
+// TestOpenReportsProgress covers R5: some choices read the whole file before the call that opens
+// it returns, and report how far they are.
 func TestOpenReportsProgress(t *testing.T) {
 	_, path := mustBuild(t, nil, numbers(0, 1000))
 	for r, want := range map[Residency]bool{ResidencyDefault: false, ResidencyPopulate: true, ResidencyLock: true, ResidencyHeap: true} {

@@ -32,8 +32,9 @@ func vmFlags(t *testing.T, path string) string {
 	return ""
 }
 
-// TestResidencyReachesTheKernel checks the effect of each choice on the mapping: rr is random
-// access, lo is locked. A file that is not sealed is always mapped for random access (R4).
+// TestResidencyReachesTheKernel covers R4 and R5: it checks the effect of each choice on the
+// mapping. rr is random access, lo is locked. A file that is not sealed is always mapped for
+// random access.
 func TestResidencyReachesTheKernel(t *testing.T) {
 	for _, c := range []struct {
 		name           string
