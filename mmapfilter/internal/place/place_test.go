@@ -239,6 +239,73 @@ func deleteAll(t *testing.T, p *memory, slots uint64) {
 	}
 }
 
+// TestUnstash covers P6: an item leaves the stash for the line of its class or else for its other
+// line, and for a path of moves if neither has room and a search is asked for. There is one item
+// fewer in the stash then, and overflow bits lead a lookup to every item.
+func TestUnstash(t *testing.T) {
+	for _, s := range tabletest.Shapes() {
+		t.Run(s.String(), func(t *testing.T) {
+			p, q := newMemory(t, s, s.Lines(20)), newMemory(t, s, s.Lines(20))
+			rng := rand.New(rand.NewPCG(31, 32))
+			var live []uint64
+			for layout.StashLen(p.view.Stash) < 60 {
+				h := rng.Uint64()
+				if !p.Insert(p.table.Split(h)) {
+					t.Fatal("refused")
+				}
+				live = append(live, h)
+			}
+			var first, other, moved, stayed int
+			for round := 0; layout.StashLen(p.view.Stash) > 0; round++ {
+				for range 1 + round%8 {
+					i := rng.IntN(len(live))
+					p.Remove(p.table.Split(live[i]))
+					live = slices.Delete(live, i, i+1)
+				}
+				layout.StashClasses(slices.Clone(p.view.Stash), func(c layout.Class, items uint64) {
+					it, search := layout.Item(c), rng.IntN(40) == 0
+					to := p.table.Alternate(it)
+					copy(q.view.Region, p.view.Region)
+					copy(q.view.Stash, p.view.Stash)
+					ok := true
+					switch {
+					case q.putInLine(it):
+						first++
+					case to.Line != it.Line && q.putInLine(to):
+						other++
+					default:
+						if ok = false; search {
+							_, ok = q.putByMoves(it, to)
+						}
+						if ok {
+							moved++
+						} else {
+							stayed++
+						}
+					}
+					if ok {
+						q.unmarkOverflow(it, true)
+						items--
+					}
+					if p.Unstash(it, search) != ok || !slices.Equal(p.view.Region, q.view.Region) {
+						t.Fatalf("%+v went elsewhere", it)
+					}
+					if n := layout.StashCount(p.view.Stash, c); n != items {
+						t.Fatalf("%d items of %+v are in the stash, not %d", n, c, items)
+					}
+				})
+				if round%16 == 0 {
+					tabletest.Check(t, p.table, p.view, live)
+				}
+			}
+			tabletest.Check(t, p.table, p.view, live)
+			if first == 0 || other == 0 || moved == 0 || stayed == 0 {
+				t.Errorf("%d went to the lines of their classes, %d to their other lines, %d by moves; %d stayed", first, other, moved, stayed)
+			}
+		})
+	}
+}
+
 // TestLineSet compares a lineSet with a map, using lines that collide, beyond the round after
 // which old entries would look like new ones.
 func TestLineSet(t *testing.T) {
