@@ -60,7 +60,7 @@ func CountBeside(t layout.Table, at func(word uint64) uint64, hash uint64) uint6
 		}
 		return first, uint64(words)
 	}
-	for range countTries {
+	for range layout.LookupTries {
 		before, odd := sum()
 		n := countItems(t, load, at, it)
 		if after, _ := sum(); after == before && odd == 0 {
@@ -69,6 +69,3 @@ func CountBeside(t layout.Table, at func(word uint64) uint64, hash uint64) uint6
 	}
 	return Unknown
 }
-
-// countTries is the number of tries of a lookup.
-const countTries = 8
