@@ -125,12 +125,20 @@ func (t *table) Lines() uint64     { return t.lines }
 func (t *table) SlotsPerLine() int { return int(t.b) }
 func (t *table) Both() bool        { return false }
 
-// Bounds: as in Blocked, long searches serve the last inserts before a table is full, and
-// they end soon, since every item of a line may leave it. A change in the middle of a
-// line moves everything behind it. Choosing which item leaves makes an insert into a nearly
-// full table slower, and a third as many lookups read a second line.
+// The bounds of a search for a path of moves. As in Blocked, searchLines serves the last inserts
+// before a table is full. Every item of a line may leave it, so that in tables of any size such a
+// search goes at most searchDepth moves deep. A path may have twice as many: pathMoves ends no
+// search, and bounds the words of an operation.
+const (
+	searchLines = 64
+	searchDepth = 4
+	pathMoves   = 2 * searchDepth
+)
+
+// Bounds: a change in the middle of a line moves everything behind it. Choosing which item leaves
+// makes an insert into a nearly full table slower, and a third as many lookups read a second line.
 func (t *table) Bounds() layout.Bounds {
-	return layout.Bounds{SearchLines: 64, PathMoves: 8, ChooseFirst: true, PlaceStores: layout.BlockWords, RemoveStores: layout.BlockWords, OverflowStores: 1}
+	return layout.Bounds{SearchLines: searchLines, PathMoves: pathMoves, ChooseFirst: true, PlaceStores: layout.BlockWords, RemoveStores: layout.BlockWords, OverflowStores: 1}
 }
 
 func (t *table) Split(h uint64) layout.Item {

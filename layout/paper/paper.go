@@ -84,16 +84,23 @@ func pairCrowded(p layout.Params, lines, load float64) float64 {
 	return 2 * classes * tail
 }
 
-// Bounds: a search expands 500 buckets, as many as the paper has kicks. With b slots it
-// reaches them in log_b(500) moves or a few more; with one slot it is two paths that never
-// branch, as long as they may be. A change is of one slot or, semi-sorted, of a bucket.
+// mostKicks is how many items an insert of the paper moves before it gives up. Here it is how many
+// buckets a search looks at.
+const mostKicks = 500
+
+// pathMoves is the most moves of a path, for each b. With one slot in a bucket, a search is two
+// paths that never branch, and each may be half of it. With 2, 4 and 8 slots, a search in a table
+// that is as good as full goes about 22, 10 and 6 moves deep. A path may have nearly twice as
+// many: this bound ends no search, and limits the words that an operation may change.
+var pathMoves = map[int]int{1: mostKicks / 2, 2: 40, 4: 16, 8: 12}
+
+// Bounds: a change is of one slot or, semi-sorted, of a bucket.
 func (t *table) Bounds() layout.Bounds {
-	words := 2 // of a slot
+	words := 2 // that a slot of up to 32 bits may be in
 	if t.kind == layout.SemiSorted {
-		words = 3
+		words = 3 // that a bucket of up to 124 bits may be in
 	}
-	moves := map[int]int{1: 250, 2: 40, 4: 16, 8: 12}[t.b]
-	return layout.Bounds{SearchLines: 500, PathMoves: moves, PlaceStores: words, RemoveStores: words}
+	return layout.Bounds{SearchLines: mostKicks, PathMoves: pathMoves[t.b], PlaceStores: words, RemoveStores: words}
 }
 
 func (t *table) Split(h uint64) layout.Item {
