@@ -20,9 +20,11 @@ const (
 	overflowMasks = 128                               // a table of this size suits the kernels
 )
 
-// slotsOf returns the b of an r: as many items at home as leave room for the quotient of a guest,
-// so that one of them can always make room for a guest. Otherwise a search for a path of moves
-// ends at such lines, and some items find no room in a table that is far from full.
+// slotsOf returns b for remainders of r bits: the most items at home that leave 6 bits of the line
+// free. Each takes a remainder and a bit of the counts. A guest is kept with its quotient, and so
+// takes 6 bits more than a remainder. In a line full of items at home, any of them can therefore
+// leave to make room for a guest. Otherwise a search for a path of moves would end at such lines,
+// and some items would find no room in a table that is far from full.
 func slotsOf(r int) int { return (guestsEnd - quotients - 1 - quotientBits) / (r + 1) }
 
 func init() {
@@ -146,7 +148,8 @@ func (t *table) Split(h uint64) layout.Item {
 	return layout.Item{Line: line, Fp: uint32(rest >> t.shift)}
 }
 
-// Hash has a bit for a guest below the fingerprint, where that of a key has any.
+// Hash sets the bit below the fingerprint for a guest and clears it for an item at home, which is
+// how Unhash tells them apart. In the hash of a key, that bit says nothing, and Split ignores it.
 func (t *table) Hash(it layout.Item) uint64 {
 	return layout.JoinHash(it.Line, uint64(it.Fp)<<t.shift|uint64(it.Bucket)<<(t.shift-1), t.lines)
 }

@@ -2,10 +2,11 @@
 // table can tell them apart, and checks that a table holds exactly those. The tests of all
 // packages, the crash explorer and the stress program share it.
 //
-// Two keys are in one class if a table cannot tell their items apart: see [layout.Class].
-// Their home lines may still differ, which matters for deletes and for overflow bits, so a
-// class has a count for each of its lines. The checks bear C1 (every item that is not at home
-// has its overflow bits set there) and C7 (no class has an item too few or too many).
+// Two keys are in one class if a table cannot tell their items apart. A [layout.Class] is the
+// name of a class, and a [Class] is its count. Keys of one class may have different home lines,
+// which matters for deletes and for overflow bits, so there is a count for each of the two lines.
+// The checks bear C1 (every item that is not at home has its overflow bits set there) and C7 (no
+// class has an item too few or too many).
 package multiset
 
 import (
@@ -16,12 +17,12 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// A Class is the items that a table cannot tell apart, and how many there should be.
+// A Class says how many items of a [layout.Class] a table should hold.
 type Class struct {
-	// Seen is an item of the class as it is seen from its two lines. They are equal if
-	// the class has one line.
+	// Seen is an item of the class, seen from each of its two lines. If the class has only
+	// one line, both are the same.
 	Seen [2]layout.Item
-	// Items counts the items by home: Items[i] have it in the line of Seen[i].
+	// Items[i] is the number of items whose home is the line of Seen[i].
 	Items [2]int
 }
 
@@ -63,7 +64,7 @@ func Line(t layout.Table, line uint64, words func(word uint64) uint64) (l layout
 // A Multiset is the keys that a filter should hold.
 type Multiset struct {
 	table   layout.Table
-	numbers map[layout.Class]int
+	numbers map[layout.Class]int // index in classes
 	classes []Class
 }
 
@@ -77,21 +78,21 @@ func (m *Multiset) Clone() *Multiset {
 	return &Multiset{m.table, maps.Clone(m.numbers), slices.Clone(m.classes)}
 }
 
-// A Place is where a Multiset counts a key: a class by its number, and a home line.
+// A Place is where a Multiset counts a key.
 type Place struct {
-	Class int
-	Side  int
+	Class int // number of the class
+	Side  int // index of the home line of the key in Seen and Items of the class
 }
 
 // Locate returns the place of a hash. Classes are numbered from 0 as Locate meets them.
 func (m *Multiset) Locate(hash uint64) Place {
 	it := m.table.Split(hash)
-	class := m.table.Class(it)
-	n, ok := m.numbers[class]
+	name := m.table.Class(it)
+	n, ok := m.numbers[name]
 	if !ok {
 		n = len(m.classes)
-		seen := layout.Item(class)
-		m.numbers[class] = n
+		seen := layout.Item(name)
+		m.numbers[name] = n
 		m.classes = append(m.classes, Class{Seen: [2]layout.Item{seen, m.table.Alternate(seen)}})
 	}
 	if it.Line != m.classes[n].Seen[0].Line {
@@ -162,8 +163,8 @@ func (m *Multiset) Check(v *layout.View) error {
 	return nil
 }
 
-// HashOf returns the lowest hash of the item that looks like it and is at home in the line
-// it is seen from. The hashes just above it have the same item.
+// HashOf returns the lowest hash of a key whose home is the line that an item is seen from,
+// with the buckets and the fingerprint of that item. The hashes just above it are of such keys, too.
 func HashOf(t layout.Table, it layout.Item) uint64 {
 	if _, ok := t.(layout.Hosts); ok {
 		it.Bucket = 0 // not a guest

@@ -125,8 +125,8 @@ func (p *Placer) Unstash(it layout.Item, search bool) bool {
 	return true
 }
 
-// BringHome moves an item that is away from a line, which has room, into it (P8), if there
-// is one. It does nothing if it is not known who is away.
+// BringHome brings a guest of another line home to a line that has room (P8). It does nothing if
+// no guest has that home, or if lines do not know their guests.
 func (p *Placer) BringHome(line uint64) {
 	guest, ok := p.mostAlone(line)
 	if !ok {
@@ -140,18 +140,20 @@ func (p *Placer) BringHome(line uint64) {
 	}
 }
 
-// mostAlone returns a guest whose home is a line: one that the fewest others share the overflow
-// bits with, since those are the first to be cleared. The others may be in the stash.
+// mostAlone chooses the guest that comes home to a line: one that shares its overflow bits with the
+// fewest other guests, since these bits are cleared when the last of those guests has come home.
+// Items of the stash need overflow bits too, but are no guests.
 func (p *Placer) mostAlone(line uint64) (guest layout.Item, ok bool) {
 	if p.hosts == nil {
 		return guest, false
 	}
-	p.victims = p.hosts.Absent(p.victims, p.lines.Load(line), line)
-	for _, away := range p.victims {
+	absent := p.hosts.Absent(p.victims, p.lines.Load(line), line)
+	p.victims = absent // they are in its memory
+	for _, away := range absent {
 		p.lines.Prefetch(away.Line)
 	}
 	fewest := math.MaxInt
-	for _, away := range p.victims {
+	for _, away := range absent {
 		if g, n := p.hosts.Related(p.lines.Load(away.Line), away); n > 0 && n < fewest {
 			guest, fewest = g, n
 		}
