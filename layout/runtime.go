@@ -5,7 +5,8 @@ package layout
 // costs no more than a few answers of "maybe".
 //
 //	word   offset  what
-//	   0    16384  recovery epoch: odd while someone recovers the file
+//	   0    16384  recovery epoch: odd while someone recovers the file; all bits are set once
+//	               another file has taken its place
 //	   8    16448  removal counter of the stash
 //	  16    16512  promise, in two places of two words that take turns
 //	 256    18432  removal counters of the lines, 256 of them
@@ -18,6 +19,7 @@ package layout
 // A promise is the LSN up to which the log is durable, and a check.
 const (
 	RuntimeEpoch        = 0
+	Superseded          = 1<<64 - 1 // the epoch of a file whose place another one has taken
 	RuntimeStashCounter = 8
 	runtimePromises     = 16
 	promisePlaces       = 2

@@ -2,7 +2,6 @@ package mmapfilter
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 
@@ -16,7 +15,8 @@ import (
 // names those that this process may not set.
 //
 // The file depends only on the options and the keys, not on the order of the keys or the number
-// of workers.
+// of workers. (With [Options.KeepHashes] it also names its NAME.hashes, which is different each
+// time.)
 //
 // If Build fails, it leaves nothing behind, and a file at path is unchanged. The exception is an
 // error that says the new filter is complete: the filter is at path, but could not be opened or
@@ -63,33 +63,5 @@ func Build(ctx context.Context, path string, opts *Options, keys iter.Seq2[[]byt
 // new file could not keep.
 func buildFile(ctx context.Context, path string, o Options, keys iter.Seq2[[]byte, error]) (lost string, err error) {
 	lost, err = builder.Build(ctx, path, o.building(), keys)
-	if full := new(builder.FullError); errors.As(err, &full) {
-		err = fmt.Errorf("%w: %w", ErrFull, err)
-	}
-	return lost, err
-}
-
-// building returns the part of the options that a build needs. o has its defaults filled in.
-func (o Options) building() builder.Config {
-	return builder.Config{
-		Seed:         o.Seed,
-		Capacity:     o.Capacity,
-		Distinct:     o.Distinct,
-		Workers:      o.Workers,
-		MemoryBudget: o.MemoryBudget,
-		Progress:     o.Progress,
-		Plan: func(capacity uint64) (builder.Plan, error) {
-			p, err := o.plan(capacity)
-			if err != nil {
-				return builder.Plan{}, err
-			}
-			sb := newSuperblock(p, o)
-			return builder.Plan{
-				Geometry:   p.geometry,
-				Superblock: sb,
-				Limit:      keyLimit(&sb, p.geometry),
-				Beyond:     fmt.Sprintf("would raise the false-positive rate above %g times %g", overRate, sb.TargetRate()),
-			}, nil
-		},
-	}
+	return lost, fullError(err)
 }

@@ -34,6 +34,16 @@ var (
 	// ErrBusy is returned by a call that needs a file that does not change, if a writer has the
 	// file open or changed it meanwhile. Such calls are [Verify] and opening with [ResidencyHeap].
 	ErrBusy = recovery.ErrChanging
+	// ErrNoHashes is returned by what needs the hashes of a filter's items if the filter does not
+	// keep them (see [Options.KeepHashes]), or if its NAME.hashes is missing, damaged, or that of
+	// another filter or another time. The error says which.
+	ErrNoHashes = recovery.ErrHashes
+	// ErrOtherSeed is returned by [Merge] if its inputs have different seeds.
+	ErrOtherSeed = errors.New("filters with different seeds cannot be merged")
+	// ErrSuperseded is the [Filter.Err] of a filter that was opened for reading, once another file
+	// has taken the place of its file: see [Filter.Rebuild]. It answers "maybe" to every key that
+	// it does not find. Open it again, or use [Follow].
+	ErrSuperseded = errors.New("another file has taken the place of this one")
 	// ErrCorrupt is returned when the file or its log is damaged, cut short, or not a
 	// filter file. [CorruptError] matches it and says where.
 	ErrCorrupt = layout.ErrCorrupt

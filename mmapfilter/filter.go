@@ -1,6 +1,7 @@
 package mmapfilter
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -8,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -31,8 +33,26 @@ type Filter struct {
 	// Len and Cap for when open is nil. Close stores them.
 	lastLen, lastCap atomic.Uint64
 
+	growth growth
+
 	closed  atomic.Bool
 	waiting bool // has had no file: the filter of a Follower that waits for one
+}
+
+// growth is what a filter needs to be rebuilt.
+type growth struct {
+	sync.Mutex                 // held by a rebuild or an expiry, and by Close
+	life       context.Context // ends when the filter is closed
+	end        context.CancelFunc
+	auto       autoGrowth
+}
+
+// autoGrowth is the state of a filter that grows by itself.
+type autoGrowth struct {
+	sync.Mutex
+	done     chan struct{} // closed when the growth that is under way ends; nil if there is none
+	failed   error         // of the last one, or nil
+	failedAt uint64        // items then
 }
 
 // An openFile holds what a filter needs of its file to answer. Its fields do not change, except
@@ -49,6 +69,8 @@ type openFile struct {
 	geometry   layout.Geometry
 	fileBytes  int64
 	live       *live  // nil if the filter was opened for reading
+	growAt     uint64 // items from which on a filter grows by itself; 0 if it does not
+	shrinkAt   uint64 // items below which it shrinks; 0 if it does not
 	warning    string // see Stats.Warning
 
 	// unrecovered means that the writer died, nobody has recovered the file, and it is served all
@@ -157,6 +179,7 @@ var maybe = layout.NewDirect(nil, nil, new(layout.Hasher), func(uint64) bool { r
 func newFilter(o *openFile) *Filter {
 	filter := &Filter{hash: layout.NewHasher(o.superblock.Seed())}
 	filter.open.Store(o)
+	filter.growth.life, filter.growth.end = context.WithCancel(context.Background())
 	if o.unrecovered {
 		filter.direct.Store(maybe)
 		return filter
@@ -283,8 +306,16 @@ func (o *openFile) makeResident(m *recovery.Mapping, opts *OpenOptions, sealed b
 // file, and removes the log. The error is that of these steps, or else the one that [Filter.Err]
 // returned before.
 func (f *Filter) Close() error {
+	if f.closed.Swap(true) {
+		return nil
+	}
+	if f.growth.end != nil {
+		f.growth.end()
+	}
+	f.growth.Lock() // until a rebuild has ended
+	defer f.growth.Unlock()
 	o := f.open.Load()
-	if f.closed.Swap(true) || o == nil {
+	if o == nil {
 		return nil
 	}
 	f.direct.Store(maybe)
@@ -336,10 +367,23 @@ func (o *openFile) err() error {
 	if e := o.fault.Load(); e != nil {
 		return e
 	}
+	if o.superseded() {
+		return about("open", o.path, ErrSuperseded)
+	}
 	if o.unrecovered {
 		return about("open", o.path, ErrNeedsRecovery)
 	}
 	return nil
+}
+
+// superseded reports whether another file has taken the place of this one.
+func (o *openFile) superseded() bool {
+	epoch := uint64(0)
+	if o.live == nil && o.mapping != nil {
+		recovery.Guard(o.mapping.Data, func() { epoch = o.view.At(layout.WordRuntime + layout.RuntimeEpoch) })
+	}
+	runtime.KeepAlive(o) // keeps it mapped until here
+	return epoch == layout.Superseded
 }
 
 // Len returns the number of items: keys in the filter, with each equal key counted. If another
@@ -389,4 +433,17 @@ func (f *Filter) Normalisation() string {
 		return o.superblock.Normalisation()
 	}
 	return ""
+}
+
+// growthErr returns why the filter cannot grow, or nil.
+func (f *Filter) growthErr(o *openFile) error {
+	if o.live == nil || !o.superblock.KeepsHashes() {
+		return nil
+	}
+	if err := o.live.writer.Protocol().HashesErr(); err != nil {
+		return err
+	}
+	f.growth.auto.Lock()
+	defer f.growth.auto.Unlock()
+	return f.growth.auto.failed
 }

@@ -72,6 +72,17 @@ type Options struct {
 	// UTF-8 without zero bytes. The file stores it; the package does not interpret it.
 	Normalisation string
 
+	// KeepHashes keeps the hash of every item in the file NAME.hashes beside the filter: 8 to 9
+	// bytes on disk for each operation, and no memory. Such a filter can be built anew without its
+	// keys: see [Filter.Rebuild], [Filter.ExpireBefore], [Merge] and [Repair]. Lookups do not need
+	// the hashes.
+	KeepHashes bool
+	// AutoGrow, which implies KeepHashes, makes a filter that is open for writing grow by itself. At
+	// 90 % of its capacity it begins to be rebuilt with twice the capacity, while operations go on.
+	// An insert for which there is no room meanwhile waits. A filter that holds less than an eighth
+	// of its capacity is rebuilt smaller. [Stats.GrowthErr] says why it cannot grow, if so.
+	AutoGrow bool
+
 	// LogBytes is the [OpenOptions.LogBytes] of the filter that Create opens.
 	LogBytes int64
 	// CommitInterval is the [OpenOptions.CommitInterval] of the filter that Create
@@ -145,6 +156,7 @@ func (o *Options) withDefaults() Options {
 	if o != nil {
 		d = *o
 	}
+	d.KeepHashes = d.KeepHashes || d.AutoGrow
 	if d.FalsePositiveRate == 0 {
 		d.FalsePositiveRate = DefaultFalsePositiveRate
 	}
@@ -221,6 +233,9 @@ type OpenOptions struct {
 	// half of the log is nearly full, a checkpoint writes most of the filter. Operations go on
 	// meanwhile, in the other half.
 	LogBytes int64
+	// RequireHashes makes [Open] fail with [ErrNoHashes] if the filter does not keep its hashes, or
+	// if they are lost. Without it, such a filter works; it only cannot be rebuilt.
+	RequireHashes bool
 	// NoRecover ensures that [OpenReadOnly] and [Follow] write nothing. They then refuse a file
 	// whose writer has died with [ErrNeedsRecovery].
 	NoRecover bool

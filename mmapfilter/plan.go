@@ -1,12 +1,15 @@
 package mmapfilter
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/bits"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/builder"
@@ -207,6 +210,9 @@ func newSuperblock(p Plan, o Options) (sb layout.Superblock) {
 	}
 	sb.SetDesignLoad(p.DesignLoad)
 	sb.SetNormalisation(o.Normalisation)
+	if o.KeepHashes {
+		sb.SetKeepsHashes(o.AutoGrow)
+	}
 	return sb
 }
 
@@ -243,4 +249,40 @@ func listParams(k Layout) string {
 		parts = append(parts, text+"in "+kind.String())
 	}
 	return "f,b can be " + strings.Join(parts, "; ")
+}
+
+// building returns the part of the options that a build needs. o has its defaults filled in.
+func (o Options) building() builder.Config {
+	return builder.Config{
+		Seed:         o.Seed,
+		Capacity:     o.Capacity,
+		Distinct:     o.Distinct,
+		Workers:      o.Workers,
+		MemoryBudget: o.MemoryBudget,
+		Progress:     o.Progress,
+		Keep:         o.KeepHashes,
+		Identity:     rand.Uint64(),
+		Now:          uint64(time.Now().UnixNano()),
+		Plan: func(capacity uint64) (builder.Plan, error) {
+			p, err := o.plan(capacity)
+			if err != nil {
+				return builder.Plan{}, err
+			}
+			sb := newSuperblock(p, o)
+			return builder.Plan{
+				Geometry:   p.geometry,
+				Superblock: sb,
+				Limit:      keyLimit(&sb, p.geometry),
+				Beyond:     fmt.Sprintf("would raise the false-positive rate above %g times %g", overRate, sb.TargetRate()),
+			}, nil
+		},
+	}
+}
+
+// fullError returns the error of a build.
+func fullError(err error) error {
+	if full := new(builder.FullError); errors.As(err, &full) {
+		err = fmt.Errorf("%w: %w", ErrFull, err)
+	}
+	return err
 }

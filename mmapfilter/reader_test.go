@@ -22,7 +22,7 @@ func abandon(tb testing.TB, f *Filter, path string) (copied string) {
 		defer o.live.writer.LockAll()() // a checkpoint in the background changes both files
 	}
 	copied = filepath.Join(tb.TempDir(), "dead.mmf")
-	for _, suffix := range []string{"", ".stash", ".stash.new"} {
+	for _, suffix := range []string{"", ".stash", ".stash.new", ".hashes", ".hashes.new"} {
 		data, err := os.ReadFile(path + suffix)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue

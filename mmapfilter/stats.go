@@ -42,6 +42,10 @@ type Stats struct {
 	DurableSeq   uint64        `json:"user_seq"`      // see Filter.DurableSeq
 	Commits      uint64        `json:"commits"`       // since the filter was opened
 	Checkpoints  uint64        `json:"checkpoints"`   // since the filter was opened
+	Rebuilds     uint64        `json:"rebuilds"`      // since the filter was opened
+	KeepsHashes  bool          `json:"keeps_hashes"`  // see Options.KeepHashes
+	Grows        bool          `json:"grows"`         // see Options.AutoGrow
+	GrowthErr    string        `json:"growth_err"`    // why the filter cannot be rebuilt from its hashes although it is to keep them, or ""
 	LongestStall time.Duration `json:"longest_stall"` // longest time that an operation waited for the first log, or for room in it, in nanoseconds
 
 	UUID          string `json:"uuid"` // 32 hex digits
@@ -93,6 +97,10 @@ func (f *Filter) Stats() Stats {
 		Warning:         o.warning,
 	}
 	s.DurableSeq = sb.UserSeq()
+	s.KeepsHashes, s.Grows = sb.KeepsHashes(), sb.Grows()
+	if err := f.growthErr(o); err != nil {
+		s.GrowthErr = err.Error()
+	}
 	if o.live != nil {
 		o.live.stats(&s)
 	} else {

@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/hashes"
 	"github.com/mmapfilter/mmapfilter/recovery/fault"
 )
 
@@ -23,7 +24,8 @@ type Draft struct {
 	old  *os.File // the file at path, locked, or nil
 	lost string   // see Lost
 
-	hashes *os.File // the hashes of the filter, or nil
+	hashes *os.File    // the hashes of the filter, or nil
+	like   fs.FileInfo // of the file whose access it gets, or nil for that of the old file
 }
 
 // NewDraft makes an empty file that will replace the file at path, if there is one. It
@@ -46,6 +48,20 @@ func NewDraftOf(path string) (*Draft, error) {
 	return newDraft(path, func(*Draft) error { return nil })
 }
 
+// NewDraftLike is NewDraft for a file that gets the owner, group and permission bits of another
+// one, as far as this process may set them.
+func NewDraftLike(path, like string) (*Draft, error) {
+	info, err := os.Stat(like)
+	if err != nil {
+		return nil, err
+	}
+	d, err := newDraft(path, func(d *Draft) error {
+		d.like = info
+		return d.lockOld()
+	})
+	return d, err
+}
+
 func newDraft(path string, lockOld func(*Draft) error) (*Draft, error) {
 	target, err := newPath(path)
 	if err != nil {
@@ -60,12 +76,12 @@ func newDraft(path string, lockOld func(*Draft) error) (*Draft, error) {
 	if d.dir, err = openDir(filepath.Dir(d.path)); err == nil {
 		removeStale(d.path)
 		mode := fs.FileMode(0o666)
-		if d.old != nil {
+		if d.old != nil || d.like != nil {
 			mode = 0o600 // closed to users that may not read the old file
 		}
 		d.file, err = createBeside(d.path, mode)
 	}
-	if err == nil && d.old != nil {
+	if err == nil && (d.old != nil || d.like != nil) {
 		err = d.keepAccess()
 	}
 	if err != nil {
@@ -74,11 +90,14 @@ func newDraft(path string, lockOld func(*Draft) error) (*Draft, error) {
 	return d, nil
 }
 
-// keepAccess gives the draft the owner, group and permissions of the old file.
-func (d *Draft) keepAccess() error {
-	info, err := d.old.Stat()
-	if err != nil {
-		return err
+// keepAccess gives the draft the owner, group and permissions of the file that it is like, or else
+// of the old one.
+func (d *Draft) keepAccess() (err error) {
+	info := d.like
+	if info == nil {
+		if info, err = d.old.Stat(); err != nil {
+			return err
+		}
 	}
 	d.lost, err = keepAccess(d.file, info)
 	return err
@@ -152,6 +171,17 @@ func (d *Draft) CreateHashes() (HashFile, error) {
 	}
 	keepAccess(d.hashes, info) // a process that may write to the filter must write to it, too
 	return hashFile{d.hashes}, nil
+}
+
+// EmptyHashes is CreateHashes for a filter without items. It returns what the superblock must
+// name.
+func (d *Draft) EmptyHashes(identity uint64) (layout.Hashes, error) {
+	f, err := d.CreateHashes()
+	if err != nil {
+		return layout.Hashes{}, err
+	}
+	_, tail, err := hashes.NewBase(identity, nil, f.WritePage).End()
+	return layout.Hashes{Identity: identity, Pages: tail.Number, Check: tail.Before}, err
 }
 
 // nameHashes gives the hashes their name before the filter has its own: the filter would lack

@@ -551,5 +551,41 @@ func (v *Files) KeepHashes() error {
 // RemoveHashes removes a file of hashes.
 func (v *Files) RemoveHashes(name HashesName) error { return remove(v.hashesPath(name)) }
 
+// TakePlace renames the files of v. Another volume must be one of Files, in the same directory.
+func (v *Files) TakePlace(old Volume) (placed bool, err error) {
+	to := old.(*Files).path
+	names := [][2]string{
+		{v.logPath(CurrentLog), to + NextLog.String()},
+		{v.hashesPath(CurrentHashes), to + NextHashes.String()},
+		{v.path, to},
+	}
+	err = removeIfThere(v.logPath(NextLog))
+	for i, n := range names {
+		if err == nil {
+			err = rename(n[0], n[1])
+		}
+		if i == 1 && errors.Is(err, fs.ErrNotExist) {
+			err = nil // it keeps no hashes
+		}
+	}
+	if err != nil {
+		for _, n := range names[:2] {
+			err = errors.Join(err, removeIfThere(n[1]))
+		}
+		return false, err
+	}
+	v.path = to
+	err = rename(v.logPath(NextLog), v.logPath(CurrentLog))
+	if e := rename(v.hashesPath(NextHashes), v.hashesPath(CurrentHashes)); errors.Is(e, fs.ErrNotExist) {
+		err = errors.Join(err, removeIfThere(v.hashesPath(CurrentHashes)))
+	} else {
+		err = errors.Join(err, e)
+	}
+	return true, errors.Join(err, v.syncDir())
+}
+
+// Path returns the path of the filter file, with symbolic links followed.
+func (v *Files) Path() string { return v.path }
+
 // Now returns the time of the system.
 func (v *Files) Now() uint64 { return uint64(time.Now().UnixNano()) }

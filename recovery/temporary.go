@@ -3,6 +3,7 @@ package recovery
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -28,6 +29,38 @@ func temporaryPrefix(path string) string {
 		base = strings.ToValidUTF8(base[:temporaryBase], "")
 	}
 	return filepath.Join(dir, base) + temporaryMark
+}
+
+// RebuildPath returns the path of the file that is to take the place of the one at path. It
+// exists from the beginning of a rebuild on, so that a dead process leaves no other trace.
+func RebuildPath(path string) string { return path + ".rebuild" }
+
+// BeginRebuild makes the file at RebuildPath, empty. The caller has the lock of path.
+func BeginRebuild(path string) error {
+	if err := EndRebuild(path); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(RebuildPath(path), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// EndRebuild removes what is left of a rebuild that did not end. The caller has the lock of path.
+func EndRebuild(path string) error {
+	rebuild := RebuildPath(path)
+	if _, err := os.Lstat(rebuild); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	removeStale(rebuild)
+	var errs []error
+	for _, suffix := range []string{NextLog.String(), CurrentLog.String(), NextHashes.String(), CurrentHashes.String(), ""} {
+		if err := os.Remove(rebuild + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // createBeside makes a temporary file of path and locks it. If locking fails, as on a file

@@ -111,6 +111,10 @@ type Volume interface {
 	KeepHashes() error
 	// RemoveHashes removes a file of hashes.
 	RemoveHashes(HashesName) error
+	// TakePlace gives the filter, its log and its hashes the names of another filter of this
+	// process, which so loses them. placed reports whether it has the name; if it has, an error
+	// means that this may not survive a power loss.
+	TakePlace(old Volume) (placed bool, err error)
 	// Now returns the time in nanoseconds since 1970.
 	Now() uint64
 	// Random returns 64 unpredictable bits.

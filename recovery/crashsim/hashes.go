@@ -1,6 +1,7 @@
 package crashsim
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -111,6 +112,9 @@ func (v *Volume) OpenHashes(n recovery.HashesName) (recovery.HashFile, error) {
 	v.logs[i].open = true
 	return hashFile{v.logs[i]}, nil
 }
+
+// TakePlace fails: a volume has one filter.
+func (v *Volume) TakePlace(recovery.Volume) (bool, error) { return false, errors.ErrUnsupported }
 
 // KeepHashes gives the file of NextHashes the name CurrentHashes.
 func (v *Volume) KeepHashes() error {

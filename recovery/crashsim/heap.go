@@ -1,6 +1,7 @@
 package crashsim
 
 import (
+	"errors"
 	"io"
 	"io/fs"
 	"math/rand/v2"
@@ -124,6 +125,8 @@ func (h *Heap) RemoveHashes(name recovery.HashesName) error {
 	h.mu.hashes[name] = nil
 	return nil
 }
+
+func (h *Heap) TakePlace(recovery.Volume) (bool, error) { return false, errors.ErrUnsupported }
 
 func (h *Heap) Now() uint64 { return h.Random() >> 2 }
 

@@ -65,7 +65,7 @@ var mayImport = map[string][]string{
 	"recovery":          {"layout", "layout/hashes", "layout/kernel", "layout/wal", "recovery/fault"},
 	"recovery/fault":    {},
 	"recovery/crashsim": {"layout", "layout/all", "layout/hashes", "layout/multiset", "layout/wal", "recovery"},
-	"mmapfilter":        {"layout", "layout/all", "layout/kernel", "layout/wal", "recovery"},
+	"mmapfilter":        {"layout", "layout/all", "layout/hashes", "layout/kernel", "layout/wal", "recovery"},
 
 	"mmapfilter/internal/pending":   {"layout", "layout/kernel"},
 	"mmapfilter/internal/place":     {"layout", "layout/kernel"},

@@ -27,6 +27,8 @@ type Config struct {
 	Keep     bool
 	Identity uint64
 	Now      uint64
+	// Like, if not "", is a file whose owner, group and permissions the new one gets.
+	Like string
 	// Progress is called from one goroutine at a time. total is 0 while it is unknown.
 	Progress func(stage string, done, total uint64)
 	// Plan returns the filter for a capacity.
@@ -70,7 +72,11 @@ func BuildKept(ctx context.Context, path string, c Config, kept []Kept) (lost st
 
 // build makes the file at path. take takes the hashes in.
 func build(ctx context.Context, path string, c Config, take func(b *builder) error) (lost string, err error) {
-	draft, err := recovery.NewDraft(path)
+	newDraft := recovery.NewDraft
+	if c.Like != "" {
+		newDraft = func(path string) (*recovery.Draft, error) { return recovery.NewDraftLike(path, c.Like) }
+	}
+	draft, err := newDraft(path)
 	if err != nil {
 		return "", err
 	}

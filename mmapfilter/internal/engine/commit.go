@@ -54,26 +54,32 @@ func (w *Writer) endSegmentNow(setSeq bool, seq uint64) (segment, bool, error) {
 // make durable, and returns errLogFull if the log has no room for a segment without
 // operations. REQUIRES: w.commit, w.mu.
 func (w *Writer) endSegment(setSeq bool, seq uint64) (b segment, ok bool, err error) {
+	if w.mu.closed != nil {
+		return b, false, w.mu.closed
+	}
 	if err := w.protocol.Err(); err != nil {
 		return b, false, err
-	}
-	if w.mu.closed {
-		return b, false, ErrClosed
 	}
 	if !setSeq && w.protocol.SegmentBytes() == 0 {
 		return b, false, nil
 	}
+	b, err = w.cutSegment(setSeq, seq)
+	return b, err == nil, err
+}
+
+// cutSegment is endSegment, also if there is nothing to make durable. REQUIRES: w.commit, w.mu.
+func (w *Writer) cutSegment(setSeq bool, seq uint64) (b segment, err error) {
 	if err := w.begin(); err != nil {
-		return b, false, err
+		return b, err
 	}
 	if w.protocol.SegmentBytes() == 0 && !w.protocol.Room(1) {
-		return b, false, errLogFull
+		return b, errLogFull
 	}
 	b = segment{Segment: w.protocol.EndSegment(setSeq, seq), operations: w.mu.pending}
 	if p := w.overlay.Load(); p != nil {
 		w.overlay.Store(p.Next())
 	}
-	return b, true, nil
+	return b, nil
 }
 
 // A segment is a segment of the log that is being made durable.
@@ -153,21 +159,24 @@ func (w *Writer) beginCheckpoint() error {
 	}
 	w.commit.Lock()
 	defer w.commit.Unlock()
-	b, ok, err := w.nextGeneration()
+	b, ok, err := w.nextGeneration(nil)
 	if err != nil || !ok {
 		return err
 	}
 	return w.harden(b)
 }
 
-// nextGeneration ends the open segment, as endSegment does, and the generation of the log.
-// REQUIRES: w.checkpoints, w.commit.
-func (w *Writer) nextGeneration() (b segment, ok bool, err error) {
+// nextGeneration ends the open segment, as endSegment does, and the generation of the log. It
+// puts what is done from then on into tap, unless that is nil. REQUIRES: w.checkpoints, w.commit.
+func (w *Writer) nextGeneration(tap *Tap) (b segment, ok bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	b, ok, err = w.endSegment(false, 0)
 	if err == nil && w.protocol.Live() {
 		w.protocol.BeginCheckpoint()
+	}
+	if err == nil && tap != nil {
+		w.mu.tap = tap
 	}
 	return b, ok, err
 }
@@ -309,11 +318,11 @@ func (w *Writer) LockAll() (unlock func()) {
 // ErrClosed.
 func (w *Writer) Clean() error {
 	defer w.LockAll()()
-	if w.mu.closed {
+	if w.mu.closed != nil {
 		return nil
 	}
 	err := w.hardenAll()
-	w.mu.closed = true
+	w.mu.closed = ErrClosed
 	if err != nil {
 		return err
 	}

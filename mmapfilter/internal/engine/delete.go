@@ -12,17 +12,22 @@ func (w *Writer) Delete(hash uint64) (bool, error) {
 	if err := w.ready(); err != nil {
 		return false, err
 	}
+	return w.deleteReady(hash), nil
+}
+
+// deleteReady is Delete after ready. REQUIRES: w.mu.
+func (w *Writer) deleteReady(hash uint64) bool {
 	freed, inLine, ok := w.mu.placer.Remove(w.table.Split(hash))
 	if !ok {
 		w.mu.op.reset()
 		w.protocol.Skip()
-		return false, nil
+		return false
 	}
 	if inLine && !(w.mu.stashLen > 0 && w.drain(freed)) {
 		w.mu.placer.BringHome(freed)
 	}
 	w.finish(-1, hash)
-	return true, nil
+	return true
 }
 
 // searchEvery is the number of deletes per search, while the stash is in use, for a path by

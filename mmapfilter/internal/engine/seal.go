@@ -15,8 +15,8 @@ func (w *Writer) Seal(ctx context.Context) error {
 		return err
 	}
 	defer w.LockAll()()
-	if w.mu.closed {
-		return ErrClosed
+	if w.mu.closed != nil {
+		return w.mu.closed
 	}
 	if w.protocol.Superblock().State() == layout.Sealed {
 		return w.protocol.Err()

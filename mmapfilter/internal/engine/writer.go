@@ -22,6 +22,13 @@ var (
 	ErrFull = errors.New("no room for another item")
 	// ErrClosed is returned after Clean.
 	ErrClosed = errors.New("the writer is closed")
+	// ErrMoved is returned once another writer has taken over: see Handover. The operation has
+	// not been done.
+	ErrMoved = errors.New("another writer has taken over")
+
+	// ErrAgain is returned by an operation that finds no room in the log while the writer is held
+	// for a Handover, and by a Handover that is to be tried again.
+	ErrAgain = errors.New("no room while the writer is held")
 
 	// errCutOff is the cause of recovery.ErrFailed if a panic left an operation half done.
 	errCutOff = errors.New("a panic interrupted an operation")
@@ -75,7 +82,9 @@ type Writer struct {
 	commit      sync.Mutex
 	mu          struct {
 		sync.Mutex
-		closed   bool
+		closed   error          // ErrClosed or ErrMoved, or nil
+		tap      *Tap           // takes down all operations; or nil
+		held     bool           // see hold
 		pending  int            // operations not yet durable
 		spare    *pending.Words // for the next segment, if overlay is nil
 		op       operation
@@ -163,8 +172,8 @@ func Open(vol recovery.Volume, log LogSize) (*Writer, *recovery.Recovery, error)
 // making room needs a commit or a checkpoint.
 func (w *Writer) ready() error {
 	for {
-		if w.mu.closed {
-			return ErrClosed
+		if w.mu.closed != nil {
+			return w.mu.closed
 		}
 		if err := w.protocol.Err(); err != nil {
 			return err
@@ -177,11 +186,14 @@ func (w *Writer) ready() error {
 		}
 		room := w.protocol.Room(w.most)
 		if room && !w.segmentIsFull(1) {
-			if w.mu.owed < paceLeast {
+			if w.mu.owed < paceLeast || w.mu.held {
 				return nil
 			}
 			w.pay()
 			continue
+		}
+		if w.mu.held {
+			return ErrAgain
 		}
 		if err := w.makeRoom(room); err != nil {
 			return err
@@ -238,6 +250,9 @@ func (w *Writer) append(grow int, hash uint64) {
 		w.overlay.Store(pending.Over(w.mu.spare))
 	}
 	w.protocol.Append(op.stores, grow, hash)
+	if w.mu.tap != nil {
+		w.mu.tap.put(hash, grow)
+	}
 	w.publish(op)
 	op.reset()
 	w.mu.pending++

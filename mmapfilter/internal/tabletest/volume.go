@@ -139,5 +139,8 @@ func (NoHashes) KeepHashes() error { return fs.ErrNotExist }
 // RemoveHashes implements recovery.Volume.
 func (NoHashes) RemoveHashes(recovery.HashesName) error { return nil }
 
+// TakePlace implements recovery.Volume.
+func (NoHashes) TakePlace(recovery.Volume) (bool, error) { return false, fs.ErrInvalid }
+
 // Now implements recovery.Volume.
 func (NoHashes) Now() uint64 { return 1 }

@@ -1,0 +1,82 @@
+package mmapfilter
+
+import "fmt"
+
+// retryShare: after a growth has failed, another one is tried when the number of items has changed
+// by 1 in retryShare of the capacity.
+const retryShare = 64
+
+// inserted looks whether the filter must grow. The caller has inserted something.
+func (f *Filter) inserted(o *openFile) {
+	if o.growAt > 0 && o.live.writer.Len() >= o.growAt {
+		f.resize(o, false)
+	}
+}
+
+// deleted looks whether the filter is to shrink. The caller has deleted something.
+func (f *Filter) deleted(o *openFile) {
+	if o.shrinkAt > 0 && o.live.writer.Len() < o.shrinkAt {
+		f.resize(o, false)
+	}
+}
+
+// resize rebuilds the filter in the background, unless that has failed recently and is not needed
+// now. It returns a channel that is closed when the filter has been rebuilt or that has failed;
+// nil if it is not tried, or if another file has taken the place of o.
+func (f *Filter) resize(o *openFile, now bool) <-chan struct{} {
+	a := &f.growth.auto
+	a.Lock()
+	defer a.Unlock()
+	if a.done != nil {
+		return a.done
+	}
+	items := o.live.writer.Len()
+	apart := max(items, a.failedAt) - min(items, a.failedAt)
+	if f.open.Load() != o || a.failed != nil && !now && apart < o.superblock.Capacity()/retryShare {
+		return nil
+	}
+	done := make(chan struct{})
+	a.done = done
+	go func() {
+		err := f.rebuild(f.growth.life, func() *RebuildOptions { return f.size(o) })
+		a.Lock()
+		defer a.Unlock()
+		a.failed, a.failedAt, a.done = err, items, nil
+		close(done)
+	}()
+	return done
+}
+
+// size returns the options of a growth, or nil if none is needed any more.
+func (f *Filter) size(o *openFile) *RebuildOptions {
+	items, capacity := o.live.writer.Len(), o.superblock.Capacity()
+	switch {
+	case f.open.Load() != o:
+		return nil
+	case items >= o.growAt:
+		return &RebuildOptions{Capacity: growFactor * max(capacity, items)}
+	case items < o.shrinkAt:
+		return &RebuildOptions{Capacity: max(growFactor*items, leastShrunk)}
+	}
+	return nil
+}
+
+// waitForRoom waits for a growth after an insert has found no room in o. It returns the error of
+// the insert if there is none, and nil if the insert is to be tried again.
+func (f *Filter) waitForRoom(o *openFile, full error) error {
+	if o.growAt == 0 {
+		return full
+	}
+	if done := f.resize(o, true); done != nil {
+		<-done
+	}
+	if f.open.Load() != o {
+		return nil
+	}
+	f.growth.auto.Lock()
+	defer f.growth.auto.Unlock()
+	if err := f.growth.auto.failed; err != nil {
+		return fmt.Errorf("%w, and cannot grow: %w", full, err)
+	}
+	return full
+}

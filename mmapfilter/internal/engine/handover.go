@@ -1,0 +1,222 @@
+package engine
+
+import (
+	"errors"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// ErrDiverged is returned if a replay does not lead to the same items: the hashes are not those of
+// the filter.
+var ErrDiverged = errors.New("the operations do not fit the items that they are for")
+
+// Tapped is Checkpoint, and puts what is done after it into a tap. It returns the hashes that the
+// file keeps as of then: they stay as they are. A writer has one tap at a time; Untap ends it.
+func (w *Writer) Tapped(tap *Tap) (recovery.HashFile, layout.Hashes, error) {
+	w.checkpoints.Lock()
+	defer w.checkpoints.Unlock()
+	err := w.protocol.EndCheckpoint()
+	if err == nil {
+		err = w.beginTapped(tap)
+	}
+	if err == nil {
+		err = w.protocol.EndCheckpoint()
+	}
+	if err != nil {
+		return nil, layout.Hashes{}, err
+	}
+	return w.protocol.Hashes()
+}
+
+// beginTapped is beginCheckpoint with a tap. REQUIRES: w.checkpoints.
+func (w *Writer) beginTapped(tap *Tap) error {
+	w.commit.Lock()
+	defer w.commit.Unlock()
+	b, ok, err := w.nextGeneration(tap)
+	if err != nil || !ok {
+		return err
+	}
+	return w.harden(b)
+}
+
+// Quiet calls do at an instant at which no operation is under way, and puts what is done after it
+// into a tap, unless do fails.
+func (w *Writer) Quiet(tap *Tap, do func() error) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.mu.closed != nil {
+		return w.mu.closed
+	}
+	if err := w.protocol.Err(); err != nil {
+		return err
+	}
+	if err := do(); err != nil {
+		return err
+	}
+	w.mu.tap = tap
+	return nil
+}
+
+// Untap ends the tap.
+func (w *Writer) Untap() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mu.tap = nil
+}
+
+// Replay does operations that were taken from a tap, in order. It returns how many it has done.
+func (w *Writer) Replay(hashes []uint64, deletes []bool) (n int, err error) {
+	for n < len(hashes) {
+		inserts := 0
+		for inserts < min(len(hashes)-n, Batch) && !deletes[n+inserts] {
+			inserts++
+		}
+		if inserts > 0 {
+			following := hashes[n+inserts : min(n+inserts+Batch, len(hashes))]
+			if err := w.InsertAll(hashes[n:n+inserts], following, &n); err != nil {
+				return n, err
+			}
+			continue
+		}
+		there, err := w.Delete(hashes[n])
+		if err != nil {
+			return n, err
+		}
+		if !there {
+			return n, ErrDiverged
+		}
+		n++
+	}
+	return n, nil
+}
+
+// Handover has next, the writer of a new file, take over from w. First it calls rest, which does
+// in next what is still in the tap, while no operation of w can proceed. Then it makes next
+// durable, with the counters of w, and calls swap, which puts the new file to use. From then on w
+// does nothing, and returns ErrMoved.
+//
+// If it fails, nothing has happened but for what rest did. If it returns ErrAgain, a checkpoint
+// or the growth of a log was in the way, or more than few operations were in the tap: do those,
+// and try again.
+func (w *Writer) Handover(next *Writer, few int, rest func() error, swap func()) error {
+	for _, x := range []*Writer{w, next} {
+		x.checkpoints.Lock()
+		defer x.checkpoints.Unlock()
+		if x.protocol.Checkpointing() {
+			if err := x.protocol.EndCheckpoint(); err != nil {
+				return err
+			}
+			return ErrAgain
+		}
+	}
+	w.commit.Lock()
+	defer w.commit.Unlock()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	defer next.stalled(time.Now())
+	if w.mu.closed != nil {
+		return w.mu.closed
+	}
+	if err := w.protocol.Err(); err != nil {
+		return err
+	}
+	if w.mu.tap.Len() > few {
+		return ErrAgain
+	}
+	if err := w.begin(); err != nil { // a file that is not live cannot be superseded
+		return err
+	}
+	next.hold(true)
+	defer next.hold(false)
+	if err := rest(); err != nil {
+		return err
+	}
+	next.commit.Lock()
+	defer next.commit.Unlock()
+	next.mu.Lock()
+	defer next.mu.Unlock()
+	if err := next.begin(); err != nil {
+		return err
+	}
+	if next.protocol.Length() != w.protocol.Length() {
+		return ErrDiverged
+	}
+	for _, x := range []*Writer{w, next} {
+		release, ok := x.protocol.HoldGrowth()
+		if !ok {
+			return ErrAgain
+		}
+		defer release()
+	}
+	next.protocol.Adopt(w.protocol)
+	if err := next.commitCounters(); err != nil {
+		return err
+	}
+	if err := next.protocol.TakePlace(w.protocol); err != nil {
+		return err
+	}
+	w.mu.closed, w.mu.tap = ErrMoved, nil
+	swap()
+	return nil
+}
+
+// hold has operations fail with ErrAgain where they would wait for room.
+func (w *Writer) hold(held bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mu.held = held
+}
+
+// commitCounters commits, also if only the counters have changed. REQUIRES: w.commit, w.mu.
+func (w *Writer) commitCounters() error {
+	b, err := w.cutSegment(false, 0)
+	if err == errLogFull {
+		return ErrAgain
+	}
+	if err == nil {
+		err = w.protocol.Harden(b.Segment)
+	}
+	if err == nil {
+		w.dropPending(b)
+	}
+	return err
+}
+
+// Expire deletes items of hashes, in blocks. The tap was begun when these items were there, and
+// deleted says which of them have been deleted since: Expire leaves out one item for each, and
+// keeps count. It returns how many items it has deleted.
+func (w *Writer) Expire(hashes []uint64, tap *Tap, deleted map[uint64]uint64) (n uint64, err error) {
+	for len(hashes) > 0 && err == nil {
+		block := hashes[:min(len(hashes), Batch)]
+		hashes = hashes[len(block):]
+		err = w.expire(block, tap, deleted, &n)
+	}
+	return n, err
+}
+
+func (w *Writer) expire(hashes []uint64, tap *Tap, deleted map[uint64]uint64, n *uint64) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, h := range hashes {
+		if err := w.ready(); err != nil { // it may let others in
+			return err
+		}
+		if err := tap.drain(deleted); err != nil {
+			return err
+		}
+		if deleted[h] > 0 {
+			deleted[h]--
+			continue
+		}
+		w.mu.tap = nil // this delete is not one of the others
+		there := w.deleteReady(h)
+		w.mu.tap = tap
+		if !there {
+			return ErrDiverged
+		}
+		*n++
+	}
+	return nil
+}

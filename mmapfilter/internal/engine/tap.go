@@ -1,0 +1,147 @@
+package engine
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// A Tap takes down the operations of a writer that change something, in order, from some instant
+// on. Operations are put in by the writer and taken by one other goroutine. Most of those that
+// wait are in a file.
+type Tap struct {
+	scratch func() (*recovery.Scratch, error) // makes the file
+
+	mu     sync.Mutex
+	first  *tapChunk   // operations are taken from here
+	queue  []*tapChunk // full, after first
+	last   *tapChunk   // operations are put in here
+	n      int
+	file   *recovery.Scratch
+	size   int64
+	failed error
+}
+
+// A tapChunk is a run of operations.
+type tapChunk struct {
+	words []uint64 // hashes, then a bit for each: set for a delete; nil if it is in the file
+	n     int
+	at    int64 // in the file
+	taken int
+}
+
+const (
+	tapOps    = 1 << 16 // in a chunk
+	tapWords  = tapOps + tapOps/64
+	tapChunks = 16 // that wait in memory
+)
+
+// NewTap returns a tap that nothing is put into yet.
+func NewTap(scratch func() (*recovery.Scratch, error)) *Tap {
+	c := newTapChunk()
+	return &Tap{scratch: scratch, first: c, last: c}
+}
+
+func newTapChunk() *tapChunk { return &tapChunk{words: make([]uint64, tapWords)} }
+
+// put puts an operation in.
+func (t *Tap) put(hash uint64, grow int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.failed != nil {
+		return
+	}
+	c := t.last
+	c.words[c.n] = hash
+	if grow < 0 {
+		c.words[tapOps+c.n/64] |= 1 << (c.n % 64)
+	}
+	t.n++
+	if c.n++; c.n < tapOps {
+		return
+	}
+	t.last = newTapChunk()
+	if t.queue = append(t.queue, t.last); len(t.queue) > tapChunks {
+		t.failed = t.spill(t.queue[len(t.queue)-2])
+	}
+}
+
+// spill writes a full chunk to the file.
+func (t *Tap) spill(c *tapChunk) (err error) {
+	if t.file == nil {
+		if t.file, err = t.scratch(); err != nil {
+			return err
+		}
+	}
+	c.at = t.size
+	if _, err := t.file.WriteAt(recovery.Bytes(c.words), c.at); err != nil {
+		return err
+	}
+	t.size += tapWords * 8
+	c.words = nil
+	return nil
+}
+
+// Len returns how many operations wait.
+func (t *Tap) Len() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.n
+}
+
+// Take appends up to most operations, in order, and returns them. deletes says which are deletes.
+func (t *Tap) Take(hashes []uint64, deletes []bool, most int) ([]uint64, []bool, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for ; most > 0 && t.n > 0 && t.failed == nil; most-- {
+		c := t.first
+		if c.taken == tapOps {
+			t.first, t.queue = t.queue[0], t.queue[1:]
+			c = t.first
+		}
+		if c.words == nil {
+			c.words = make([]uint64, tapWords)
+			if _, err := t.file.ReadAt(recovery.Bytes(c.words), c.at); err != nil {
+				t.failed = err
+				break
+			}
+		}
+		hashes = append(hashes, c.words[c.taken])
+		deletes = append(deletes, c.words[tapOps+c.taken/64]>>(c.taken%64)&1 != 0)
+		c.taken++
+		t.n--
+	}
+	if t.failed != nil {
+		return nil, nil, fmt.Errorf("keep the operations that go on meanwhile: %w", t.failed)
+	}
+	return hashes, deletes, nil
+}
+
+// drain takes all operations and counts the deletes.
+func (t *Tap) drain(deleted map[uint64]uint64) error {
+	for t.Len() > 0 {
+		hashes, deletes, err := t.Take(nil, nil, tapOps)
+		if err != nil {
+			return err
+		}
+		for i, h := range hashes {
+			if deletes[i] {
+				deleted[h]++
+			}
+		}
+	}
+	return nil
+}
+
+// Close releases the file.
+func (t *Tap) Close() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.file == nil {
+		return nil
+	}
+	err := t.file.Close()
+	t.file = nil
+	return err
+}

@@ -1,0 +1,269 @@
+package mmapfilter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/builder"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// RebuildOptions describe the file that [Filter.Rebuild] makes. A nil *RebuildOptions and the zero
+// value mean one like the old one.
+type RebuildOptions struct {
+	// Capacity is the number of keys that the filter is sized for. 0 means that of the old file, or
+	// the number of its items if that is larger.
+	Capacity uint64
+	// FalsePositiveRate is the largest acceptable rate at Capacity keys. 0 means that of the old
+	// file.
+	FalsePositiveRate float64
+	// Layout is the layout to use. Auto, the zero value, lets [Options.Plan] choose.
+	Layout Layout
+	// Keys, if not nil, makes Rebuild take the keys from the caller, not the hashes that the filter
+	// has kept. It is called once, at an instant at which no operation of the filter is under way,
+	// and returns all keys that are in the filter then: a snapshot, such as a cursor of a read
+	// transaction that it begins. Operations wait while it is called, and go on while the sequence
+	// is read, which must not show what they do.
+	Keys func() (iter.Seq2[[]byte, error], error)
+	// MemoryBudget, Workers and Progress are as in [Options]. A further stage, "catch up", does in
+	// the new file what was done in the old one meanwhile.
+	MemoryBudget int64
+	Workers      int
+	Progress     func(stage string, done, total uint64)
+}
+
+// Rebuild makes a new file with the items of the filter, and puts it in the place of the old one:
+// larger, smaller, with another rate or layout. Inserts, deletes, lookups and syncs go on
+// meanwhile. They wait only for the last step, in which the file changes (K3).
+//
+// The items come from the hashes that the filter keeps ([Options.KeepHashes]), or from
+// [RebuildOptions.Keys]. The seed, the normalisation, [Filter.DurableSeq] and [Filter.DurableOps]
+// stay. A crash at any instant leaves the old file or the new one. If Rebuild fails or ctx is
+// cancelled, everything stays as it was.
+//
+// Processes that have the old file open for reading get "maybe" from then on for keys that they do
+// not find there, and [Filter.Err] says [ErrSuperseded] (K4). A [Follower] switches to the new
+// file at its next look.
+//
+// Rebuild needs room on the disk for the new file, and 8 bytes for each item and for each operation
+// that goes on meanwhile, beside the old one.
+//
+// The errors are [ErrNoHashes], an [*OptionError], [ErrReadOnly], [ErrClosed], [ErrFull] if the
+// items have no room in the new file, and those of [Build].
+func (f *Filter) Rebuild(ctx context.Context, opts *RebuildOptions) error {
+	o, err := f.write()
+	if err != nil {
+		return err
+	}
+	if opts == nil {
+		opts = new(RebuildOptions)
+	}
+	if err := f.rebuild(ctx, func() *RebuildOptions { return opts }); err != nil {
+		return about("rebuild", o.path, err)
+	}
+	return nil
+}
+
+// rebuild is Rebuild. choose is called once no other rebuild is under way; it may return nil, for
+// none.
+func (f *Filter) rebuild(ctx context.Context, choose func() *RebuildOptions) error {
+	f.growth.Lock()
+	defer f.growth.Unlock()
+	o, err := f.write()
+	if err != nil {
+		return err
+	}
+	opts := choose()
+	if opts == nil {
+		return nil
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(f.growth.life, func() { cancel(ErrClosed) })()
+	r := &rebuild{filter: f, old: o, to: recovery.RebuildPath(o.live.files.Path())}
+	if r.options, err = rebuilding(o, opts); err != nil {
+		return err
+	}
+	r.tap = engine.NewTap(func() (*recovery.Scratch, error) { return recovery.ScratchBeside(r.to) })
+	defer r.tap.Close()
+	if err := recovery.BeginRebuild(o.live.files.Path()); err != nil {
+		return err
+	}
+	err = r.build(ctx, opts.Keys)
+	if err == nil {
+		err = r.handOver(ctx)
+	}
+	if err != nil {
+		o.live.writer.Untap()
+		if r.next != nil {
+			err = errors.Join(err, r.next.live.retire())
+			r.next.release()
+		}
+		return errors.Join(err, recovery.EndRebuild(o.live.files.Path()))
+	}
+	err = o.live.retire()
+	o.release()
+	return err
+}
+
+// rebuilding returns the options of the new file, with defaults.
+func rebuilding(o *openFile, opts *RebuildOptions) (Options, error) {
+	sb := o.superblock
+	n := Options{
+		Capacity: opts.Capacity, FalsePositiveRate: opts.FalsePositiveRate, Layout: opts.Layout,
+		Seed: sb.Seed(), Normalisation: sb.Normalisation(), KeepHashes: sb.KeepsHashes(), AutoGrow: sb.Grows(),
+		MemoryBudget: opts.MemoryBudget, Workers: opts.Workers, Progress: opts.Progress,
+	}
+	if n.Capacity == 0 {
+		n.Capacity = max(sb.Capacity(), o.len())
+	}
+	if n.FalsePositiveRate == 0 {
+		n.FalsePositiveRate = sb.TargetRate()
+	}
+	if err := n.Validate(); err != nil {
+		return n, err
+	}
+	n = n.withDefaults()
+	n.Seed = sb.Seed() // also if it is 0
+	return n, nil
+}
+
+// A rebuild is a new file in the making.
+type rebuild struct {
+	filter    *Filter
+	old, next *openFile
+	to        string // path of the new file
+	options   Options
+	tap       *engine.Tap // what is done in the old file
+
+	// Operations that were taken from the tap and are not done yet.
+	hashes  []uint64
+	deletes []bool
+	done    uint64
+}
+
+// build makes the new file with what the old one has at an instant, and opens it.
+func (r *rebuild) build(ctx context.Context, keys func() (iter.Seq2[[]byte, error], error)) error {
+	c := r.options.building()
+	c.Like = r.old.live.files.Path()
+	w := r.old.live.writer
+	var err error
+	if keys == nil {
+		err = w.Protocol().HashesErr()
+		var kept builder.Kept
+		if err == nil {
+			err = r.old.live.guard(func() (err error) {
+				kept.File, kept.Counted, err = w.Tapped(r.tap)
+				return err
+			})
+		}
+		if err == nil {
+			_, err = builder.BuildKept(ctx, r.to, c, []builder.Kept{kept})
+		}
+	} else {
+		var seq iter.Seq2[[]byte, error]
+		err = r.old.live.guard(func() error {
+			return w.Quiet(r.tap, func() (err error) { seq, err = keys(); return err })
+		})
+		if err == nil {
+			_, err = builder.Build(ctx, r.to, c, seq)
+		}
+	}
+	if err != nil {
+		return fullError(err)
+	}
+	r.next, err = openLive(r.to, &OpenOptions{
+		CommitInterval: r.old.live.interval, LogBytes: r.old.live.logBytes, Checked: r.old.checked, Residency: r.old.residency,
+	})
+	return err
+}
+
+// fewLeft is how many operations may be left for the last step. That so many operations of an
+// attempt are too few, while the filter is written to at full speed, is unlikely; after each
+// attempt it may be twice as many.
+const (
+	fewLeft  = 256
+	mostLeft = fewLeft << 8
+)
+
+// handOver does in the new file what has been done in the old one meanwhile, and puts it to use.
+func (r *rebuild) handOver(ctx context.Context) error {
+	for few := fewLeft; ; few = min(2*few, mostLeft) {
+		for r.tap.Len() > few || len(r.hashes) > 0 {
+			if err := context.Cause(ctx); err != nil {
+				return err
+			}
+			if err := r.replay(); err != nil {
+				return err
+			}
+		}
+		if err := r.next.live.guard(func() error { return r.next.live.writer.Sync(false, 0) }); err != nil {
+			return err
+		}
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		err := r.old.live.guard(func() error {
+			return r.next.live.guard(func() error {
+				return r.old.live.writer.Handover(r.next.live.writer, few, r.rest, r.swap)
+			})
+		})
+		if err != engine.ErrAgain {
+			return err
+		}
+	}
+}
+
+// replayAtOnce is how many operations are taken from the tap at a time.
+const replayAtOnce = 4096
+
+// replay does some of the operations in the tap.
+func (r *rebuild) replay() (err error) {
+	if len(r.hashes) == 0 {
+		if r.hashes, r.deletes, err = r.tap.Take(r.hashes[:0], r.deletes[:0], replayAtOnce); err != nil {
+			return err
+		}
+	}
+	n := 0
+	err = r.next.live.guard(func() (err error) {
+		n, err = r.next.live.writer.Replay(r.hashes, r.deletes)
+		return err
+	})
+	r.hashes, r.deletes = r.hashes[n:], r.deletes[n:]
+	r.done += uint64(n)
+	r.options.Progress("catch up", r.done, r.done+uint64(r.tap.Len()))
+	if err == engine.ErrDiverged {
+		return fmt.Errorf("%w: %w", ErrNoHashes, err)
+	}
+	return err
+}
+
+// rest does all of them, while nobody puts more in.
+func (r *rebuild) rest() error {
+	for r.tap.Len() > 0 || len(r.hashes) > 0 {
+		if err := r.replay(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// swap puts the new file to use, while no operation is under way.
+func (r *rebuild) swap() {
+	n := r.next
+	n.path, n.warning = r.old.path, r.old.warning
+	n.live.found = r.old.live.found
+	n.live.rebuilds = r.old.live.rebuilds + 1
+	r.filter.open.Store(n)
+	r.filter.direct.Store(layout.NewDirect(nil, &n.view, &r.filter.hash, n.contains))
+}
+
+// retire closes the files without writing to them.
+func (l *live) retire() error {
+	l.stop()
+	return l.writer.Close()
+}

@@ -1,0 +1,235 @@
+package mmapfilter
+
+import (
+	"context"
+	"runtime"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
+)
+
+// Insert inserts key. Once it returns nil, this process finds the key at once, and other
+// processes find it after the next commit. The key survives the death of the process (C2) and,
+// after the next commit or [Filter.Sync], a power loss (C1). Equal keys count (C7).
+//
+// The errors are [ErrFull], after which nothing has changed, [ErrReadOnly], [ErrClosed]
+// and [ErrFailed].
+func (f *Filter) Insert(key []byte) error { return f.InsertHash(f.hash.Hash(key)) }
+
+// InsertString is Insert for a key in a string.
+func (f *Filter) InsertString(key string) error {
+	return f.InsertHash(f.hash.HashString(key))
+}
+
+// InsertHash is Insert for a key whose [Filter.Hash] is known. Other numbers must be as well
+// mixed as a hash: sequential numbers fall into few lines, which soon fill up.
+func (f *Filter) InsertHash(hash uint64) error {
+	_, err := f.change(hash, 1, func(w *engine.Writer) (bool, error) {
+		return true, w.Insert(hash)
+	})
+	return err
+}
+
+// change does an operation on a hash, in whatever file the filter has then. grow says what it is:
+// 1 for an insert, -1 for a delete. It reports what do does.
+func (f *Filter) change(hash uint64, grow int, do func(w *engine.Writer) (bool, error)) (done bool, err error) {
+	for {
+		o, err := f.write()
+		if err != nil {
+			return false, err
+		}
+		o.live.writer.PrefetchHome(hash)
+		err = o.live.guard(func() (err error) {
+			done, err = do(o.live.writer)
+			return err
+		})
+		switch {
+		case err == engine.ErrMoved:
+			continue
+		case err == ErrFull:
+			if err = f.waitForRoom(o, err); err == nil {
+				continue
+			}
+		case err == nil && grow > 0:
+			f.inserted(o)
+		case err == nil:
+			f.deleted(o)
+		}
+		return done && err == nil, err
+	}
+}
+
+// InsertBatch inserts keys in order and stops at the first error. It returns the number of keys
+// inserted. It gives the same guarantees as Insert for each key, and is faster.
+func (f *Filter) InsertBatch(keys [][]byte) (n int, err error) {
+	for {
+		o, err := f.write()
+		if err != nil {
+			return n, err
+		}
+		err = f.insertBatch(o, keys, &n)
+		switch {
+		case err == engine.ErrMoved:
+			continue
+		case err == ErrFull:
+			if err = f.waitForRoom(o, err); err == nil {
+				continue
+			}
+		case err == nil:
+			f.inserted(o)
+		}
+		return n, err
+	}
+}
+
+// insertBatch inserts the keys from the n-th on.
+func (f *Filter) insertBatch(o *openFile, keys [][]byte, n *int) error {
+	var hashes, following [engine.Batch]uint64
+	next := f.hashKeys(keys[*n:], &following)
+	for *n < len(keys) {
+		block := hashes[:copy(hashes[:], next)]
+		next = f.hashKeys(keys[*n+len(block):], &following)
+		if err := o.live.guard(func() error { return o.live.writer.InsertAll(block, next, n) }); err != nil {
+			return err
+		}
+		if o.growAt > 0 {
+			f.inserted(o)
+		}
+	}
+	return nil
+}
+
+// hashKeys hashes the first engine.Batch keys, or all if there are fewer.
+func (f *Filter) hashKeys(keys [][]byte, to *[engine.Batch]uint64) (hashes []uint64) {
+	keys = keys[:min(engine.Batch, len(keys))]
+	for i, key := range keys {
+		to[i] = f.hash.Hash(key)
+	}
+	return to[:len(keys)]
+}
+
+// InsertUnique inserts key unless a lookup answers "maybe"; added reports whether it did. Lookup
+// and insert are one step: if several goroutines insert the same key, exactly one adds it. A key
+// left out because of a false positive is not counted, so do not combine InsertUnique with
+// Delete. The errors are those of [Filter.Insert].
+func (f *Filter) InsertUnique(key []byte) (added bool, err error) {
+	hash := f.hash.Hash(key)
+	return f.change(hash, 1, func(w *engine.Writer) (bool, error) { return w.InsertUnique(hash) })
+}
+
+// Delete deletes one item of a key that was inserted. It reports false and changes
+// nothing if the key is certainly not in the filter.
+//
+// Delete only keys that were inserted. If the filter answers "maybe" for a key that was never
+// inserted, Delete takes the fingerprint of another key, which may then be answered "certainly
+// not" (C6). A filter of fingerprints cannot detect this. The errors are those of
+// [Filter.Insert] except ErrFull.
+func (f *Filter) Delete(key []byte) (bool, error) { return f.DeleteHash(f.hash.Hash(key)) }
+
+// DeleteString is Delete for a key in a string.
+func (f *Filter) DeleteString(key string) (bool, error) {
+	return f.DeleteHash(f.hash.HashString(key))
+}
+
+// DeleteHash is Delete for a key whose [Filter.Hash] is known.
+func (f *Filter) DeleteHash(hash uint64) (deleted bool, err error) {
+	return f.change(hash, -1, func(w *engine.Writer) (bool, error) { return w.Delete(hash) })
+}
+
+// Sync commits: it makes every operation that has returned durable and visible to other
+// processes (W3). If it fails with [ErrFailed], so does every later operation; close the filter
+// and open it again. No operation covered by an earlier Sync that returned nil is lost.
+func (f *Filter) Sync() error {
+	return f.commit(func(w *engine.Writer) error { return w.Sync(false, 0) })
+}
+
+// SyncAt is Sync and stores seq, a number of the caller's choice such as a position in the
+// stream of keys. [Filter.DurableSeq] returns seq, also after a crash.
+func (f *Filter) SyncAt(seq uint64) error {
+	return f.commit(func(w *engine.Writer) error { return w.Sync(true, seq) })
+}
+
+func (f *Filter) commit(sync func(*engine.Writer) error) error {
+	for {
+		o, err := f.write()
+		if err != nil {
+			return err
+		}
+		if err := o.live.guard(func() error { return sync(o.live.writer) }); err != engine.ErrMoved {
+			return err
+		}
+	}
+}
+
+// DurableSeq returns the number of the last durable [Filter.SyncAt], or 0 if there is none or
+// the filter is closed.
+func (f *Filter) DurableSeq() uint64 {
+	seq, _ := f.durable()
+	return seq
+}
+
+// DurableOps returns how many operations after that SyncAt are durable. To resume after a crash,
+// repeat the operations that followed the SyncAt with number DurableSeq, but skip the first
+// DurableOps of them: then none is lost and none is done twice. Each call of Insert,
+// InsertUnique, Delete or a variant, and each key of InsertBatch, counts as one operation if it
+// returned nil or [ErrFull], whether or not it changed anything. (The last operations before a
+// crash may not be counted if they changed nothing; repeating them does no harm.)
+func (f *Filter) DurableOps() uint64 {
+	_, ops := f.durable()
+	return ops
+}
+
+func (f *Filter) durable() (seq, ops uint64) {
+	o := f.open.Load()
+	if o == nil {
+		return 0, 0
+	}
+	if o.live == nil {
+		sb := o.newest()
+		return sb.UserSeq(), sb.Operation()
+	}
+	return o.live.writer.Durable()
+}
+
+// Recovery returns what opening the file for writing found and did. It is the zero
+// value if the filter was opened for reading or is closed.
+func (f *Filter) Recovery() Recovery {
+	if o, err := f.write(); err == nil {
+		return o.live.found
+	}
+	return Recovery{}
+}
+
+// Checkpoint is Sync and makes the filter file durable, so that the log starts anew and recovery
+// has little to do. The filter checkpoints by itself, in the background, when half of the log is
+// nearly full. Checkpoint writes everything that has changed in the file; operations and syncs go
+// on meanwhile, in the other half of the log. It checks ctx only before it begins.
+func (f *Filter) Checkpoint(ctx context.Context) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	return f.commit((*engine.Writer).Checkpoint)
+}
+
+// Count returns an upper bound on how often key is in the filter: the number of items with the
+// same lines, buckets and fingerprint. It is exact unless another key shares all three (C7). If
+// Count cannot tell, it returns math.MaxUint64: after Close, after a fault, if a write has
+// failed, or while a writer in another process keeps moving these items.
+func (f *Filter) Count(key []byte) uint64 {
+	o := f.open.Load()
+	if o == nil || o.unknown() {
+		return unknownCount
+	}
+	hash := f.hash.Hash(key)
+	n := uint64(unknownCount)
+	if o.live != nil {
+		o.live.guard(func() error { n = o.live.writer.Count(hash); return nil })
+	} else {
+		o.guard(func() { n = o.count(hash) })
+	}
+	runtime.KeepAlive(o)
+	return n
+}
+
+const unknownCount = engine.Unknown
+
+func (o *openFile) count(hash uint64) uint64 { return engine.CountBeside(o.table, o.view.At, hash) }

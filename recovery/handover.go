@@ -1,0 +1,49 @@
+package recovery
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+)
+
+// Adopt has w count its operations on from where another writer is. The next commit says so.
+func (w *Writer) Adopt(from *Writer) { w.userSeq, w.operation = from.userSeq, from.operation }
+
+// HoldGrowth keeps GrowLog out until release is called, and forgets a larger log that is not in
+// use. It reports false, and does nothing, while GrowLog is at work.
+func (w *Writer) HoldGrowth() (release func(), ok bool) {
+	g := &w.growth
+	if !g.TryLock() {
+		return nil, false
+	}
+	if g.larger != nil { // its name goes to another log, or does not matter any more
+		g.larger.Close()
+		g.larger = nil
+	}
+	return g.Unlock, true
+}
+
+// TakePlace puts the file of w in the place of that of another writer, which must be live (K3,
+// K4). Both must have no checkpoint pending and no open segment, and w must be durable. If it
+// fails, nothing has changed.
+//
+// The old file says that it is superseded before it loses its name, so that readers who have it
+// say "maybe" before the new one can get items that it lacks. If the process dies in between, the
+// old file has its name still, and its recovery makes the epoch even again, as that of every file
+// that needs recovery.
+func (w *Writer) TakePlace(old *Writer) error {
+	runtime := layout.NewView(old.Words()[layout.WordRuntime:], old.geometry).Runtime
+	epoch := atomic.LoadUint64(&runtime[layout.RuntimeEpoch])
+	old.storeRuntime(layout.RuntimeEpoch, layout.Superseded)
+	placed, err := w.vol.TakePlace(old.vol)
+	if !placed {
+		old.storeRuntime(layout.RuntimeEpoch, epoch)
+		return err
+	}
+	if err != nil {
+		w.Fail(fmt.Errorf("take the place of the old file: %w", err))
+	}
+	old.growth.live = false
+	return nil
+}
