@@ -131,6 +131,8 @@ type Images interface {
 	// CheckLines counts the items of the lines [from, to). If a line breaks a rule of
 	// the format, it returns that line and what is wrong with it.
 	CheckLines(region []uint64, from, to uint64) (items, line uint64, err error)
+	// Items appends the items of the image of a line, as far as it is not damaged.
+	Items(dst []Item, l *Line, line uint64) []Item
 	// Probe says what lookups of absent keys meet whose home is a line with the image
 	// l. Away is an estimate, and too low if the items that left share overflow bits.
 	Probe(l *Line, line uint64) Overflow

@@ -27,7 +27,8 @@ type RebuildOptions struct {
 	// has kept. It is called once, at an instant at which no operation of the filter is under way,
 	// and returns all keys that are in the filter then: a snapshot, such as a cursor of a read
 	// transaction that it begins. Operations wait while it is called, and go on while the sequence
-	// is read, which must not show what they do.
+	// is read, which must not show what they do. The new filter has these keys, and what is done
+	// meanwhile, whatever the old one had.
 	Keys func() (iter.Seq2[[]byte, error], error)
 	// MemoryBudget, Workers and Progress are as in [Options]. A further stage, "catch up", does in
 	// the new file what was done in the old one meanwhile.
@@ -84,8 +85,8 @@ func (f *Filter) rebuild(ctx context.Context, choose func() *RebuildOptions) err
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(f.growth.life, func() { cancel(ErrClosed) })()
-	r := &rebuild{filter: f, old: o, to: recovery.RebuildPath(o.live.files.Path())}
-	if r.options, err = rebuilding(o, opts); err != nil {
+	r := &rebuild{filter: f, old: o, exact: opts.Keys == nil, to: recovery.RebuildPath(o.live.files.Path())}
+	if r.options, err = rebuilding(o.superblock, o.len(), opts); err != nil {
 		return err
 	}
 	r.tap = engine.NewTap(func() (*recovery.Scratch, error) { return recovery.ScratchBeside(r.to) })
@@ -110,16 +111,15 @@ func (f *Filter) rebuild(ctx context.Context, choose func() *RebuildOptions) err
 	return err
 }
 
-// rebuilding returns the options of the new file, with defaults.
-func rebuilding(o *openFile, opts *RebuildOptions) (Options, error) {
-	sb := o.superblock
+// rebuilding returns the options of the file that replaces one with so many items, with defaults.
+func rebuilding(sb *layout.Superblock, items uint64, opts *RebuildOptions) (Options, error) {
 	n := Options{
 		Capacity: opts.Capacity, FalsePositiveRate: opts.FalsePositiveRate, Layout: opts.Layout,
 		Seed: sb.Seed(), Normalisation: sb.Normalisation(), KeepHashes: sb.KeepsHashes(), AutoGrow: sb.Grows(),
 		MemoryBudget: opts.MemoryBudget, Workers: opts.Workers, Progress: opts.Progress,
 	}
 	if n.Capacity == 0 {
-		n.Capacity = max(sb.Capacity(), o.len())
+		n.Capacity = max(sb.Capacity(), items)
 	}
 	if n.FalsePositiveRate == 0 {
 		n.FalsePositiveRate = sb.TargetRate()
@@ -138,6 +138,7 @@ type rebuild struct {
 	old, next *openFile
 	to        string // path of the new file
 	options   Options
+	exact     bool        // the new file has the same items, since it comes from their hashes
 	tap       *engine.Tap // what is done in the old file
 
 	// Operations that were taken from the tap and are not done yet.
@@ -163,6 +164,7 @@ func (r *rebuild) build(ctx context.Context, keys func() (iter.Seq2[[]byte, erro
 		}
 		if err == nil {
 			_, err = builder.BuildKept(ctx, r.to, c, []builder.Kept{kept})
+			err = hashesError(err)
 		}
 	} else {
 		var seq iter.Seq2[[]byte, error]
@@ -209,7 +211,7 @@ func (r *rebuild) handOver(ctx context.Context) error {
 		}
 		err := r.old.live.guard(func() error {
 			return r.next.live.guard(func() error {
-				return r.old.live.writer.Handover(r.next.live.writer, few, r.rest, r.swap)
+				return r.old.live.writer.Handover(r.next.live.writer, few, r.exact, r.rest, r.swap)
 			})
 		})
 		if err != engine.ErrAgain {
@@ -230,7 +232,7 @@ func (r *rebuild) replay() (err error) {
 	}
 	n := 0
 	err = r.next.live.guard(func() (err error) {
-		n, err = r.next.live.writer.Replay(r.hashes, r.deletes)
+		n, err = r.next.live.writer.Replay(r.hashes, r.deletes, r.exact)
 		return err
 	})
 	r.hashes, r.deletes = r.hashes[n:], r.deletes[n:]

@@ -1,9 +1,15 @@
 package mmapfilter
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"iter"
 	"os"
 	"path/filepath"
+	"runtime"
+	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -83,5 +89,205 @@ func TestRebuild(t *testing.T) {
 	list, _ := os.ReadDir(filepath.Dir(path))
 	if len(list) != 2 {
 		t.Errorf("the directory has %v", list)
+	}
+}
+
+// TestRebuildFromKeys: a filter without hashes is rebuilt from a snapshot of the caller's keys,
+// which is taken while no operation is under way; what is done later is done in the new file.
+func TestRebuildFromKeys(t *testing.T) {
+	for _, keep := range []bool{false, true} {
+		f, _ := mustCreate(t, &Options{Capacity: 20_000, KeepHashes: keep})
+		mustInsert(t, f, 0, 10_000)
+		err := f.Rebuild(context.Background(), &RebuildOptions{Capacity: 30_000, Keys: func() (iter.Seq2[[]byte, error], error) {
+			return func(yield func([]byte, error) bool) {
+				mustDelete(t, f, 0, 2000)
+				mustInsert(t, f, 10_000, 12_000)
+				for key := range numbers(0, 10_000) {
+					if !yield(key, nil) {
+						return
+					}
+				}
+			}, nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustHave(t, f, 2000, 12_000)
+		if s := f.Stats(); s.Len != 10_000 || s.Cap != 30_000 || s.KeepsHashes != keep {
+			t.Errorf("%+v", s)
+		}
+		if err := f.Rebuild(context.Background(), nil); keep != (err == nil) || !keep && !errors.Is(err, ErrNoHashes) {
+			t.Errorf("from hashes: %v", err)
+		}
+		mustHave(t, f, 2000, 12_000)
+	}
+}
+
+// TestRebuildFails: a rebuild that fails or is cancelled leaves everything as it was.
+func TestRebuildFails(t *testing.T) {
+	f, path := mustCreate(t, &Options{Capacity: 5000, KeepHashes: true})
+	mustInsert(t, f, 0, 5000)
+	uuid := f.Stats().UUID
+	stop := errors.New("stop")
+	cancelled, cancel := context.WithCancel(context.Background())
+	cancel()
+	late, cancelLate := context.WithCancel(context.Background())
+	for name, c := range map[string]struct {
+		ctx  context.Context
+		opts *RebuildOptions
+		want error
+	}{
+		"too small": {context.Background(), &RebuildOptions{Capacity: 100}, ErrFull},
+		"cancelled": {cancelled, nil, context.Canceled},
+		"cancelled late": {late, &RebuildOptions{Progress: func(stage string, done, total uint64) {
+			if stage == "check" {
+				cancelLate()
+			}
+		}}, context.Canceled},
+		"no snapshot": {context.Background(), &RebuildOptions{Keys: func() (iter.Seq2[[]byte, error], error) { return nil, stop }}, stop},
+		"a bad key": {context.Background(), &RebuildOptions{Keys: func() (iter.Seq2[[]byte, error], error) {
+			return func(yield func([]byte, error) bool) { yield(nil, stop) }, nil
+		}}, stop},
+		"option": {context.Background(), &RebuildOptions{FalsePositiveRate: 2}, &OptionError{}},
+	} {
+		err := f.Rebuild(c.ctx, c.opts)
+		if option := new(OptionError); err == nil || !errors.Is(err, c.want) && !(name == "option" && errors.As(err, &option)) {
+			t.Errorf("%s: %v", name, err)
+		}
+		mustHave(t, f, 0, 5000)
+		if s := f.Stats(); s.UUID != uuid || s.Len != 5000 || s.Rebuilds != 0 {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+	list, _ := os.ReadDir(filepath.Dir(path))
+	if len(list) != 3 {
+		t.Errorf("the directory has %v", list)
+	}
+	mustInsert(t, f, 5000, 5100)
+	if err := f.Rebuild(context.Background(), nil); err != nil {
+		t.Fatal(err)
+	}
+	mustHave(t, f, 0, 5100)
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Rebuild(context.Background(), nil); !errors.Is(err, ErrClosed) {
+		t.Errorf("closed: %v", err)
+	}
+}
+
+// TestRebuildUnderWay: inserts, deletes, batches, syncs and lookups go on during rebuilds, and
+// nothing is lost. Run it with -race.
+func TestRebuildUnderWay(t *testing.T) {
+	f, path := mustCreate(t, &Options{Capacity: 40_000, KeepHashes: true})
+	mustInsert(t, f, 0, 20_000)
+	if err := f.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := OpenReadOnly(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	follower := mustFollow(t, path, byHand)
+	var group sync.WaitGroup
+	var stop atomic.Bool
+	for g := range uint64(3) {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			from := (g + 1) << 32
+			for n := uint64(0); !stop.Load(); n += 100 {
+				if g == 0 {
+					var keys [][]byte
+					for key := range numbers(from+n, from+n+100) {
+						keys = append(keys, bytes.Clone(key))
+					}
+					if done, err := f.InsertBatch(keys); err != nil || done != 100 {
+						t.Error(done, err)
+						return
+					}
+				} else {
+					mustInsert(t, f, from+n, from+n+100)
+				}
+				mustHave(t, f, from+n, from+n+100)
+				if g == 1 {
+					if err := f.SyncAt(n); err != nil {
+						t.Error(err)
+					}
+					if seq := f.DurableSeq(); seq != n {
+						t.Errorf("sequence %d after %d", seq, n)
+					}
+				}
+				mustDelete(t, f, from+n, from+n+100)
+			}
+		}()
+	}
+	group.Add(1)
+	go func() { // readers of the old files and the new ones
+		defer group.Done()
+		for !stop.Load() {
+			mustHave(t, r, 0, 2000)
+			mustHave(t, follower, 0, 2000)
+			if _, err := follower.Refresh(); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	for i := range 4 {
+		if err := f.Rebuild(context.Background(), &RebuildOptions{Capacity: 40_000 + 10_000*uint64(i%3)}); err != nil {
+			t.Error(err)
+		}
+	}
+	stop.Store(true)
+	group.Wait()
+	mustHave(t, f, 0, 20_000)
+	if f.Len() != 20_000 {
+		t.Errorf("%d items", f.Len())
+	}
+	if err := r.Err(); !errors.Is(err, ErrSuperseded) || !r.ContainsString("none of its keys") {
+		t.Errorf("a reader of the first file: %v", err)
+	}
+	if _, err := follower.Refresh(); err != nil || follower.Err() != nil || follower.Swaps() == 0 {
+		t.Errorf("a follower: %v, %v, %d", err, follower.Err(), follower.Swaps())
+	}
+}
+
+// TestAutoGrow covers K5: a filter that was made for 1,000 keys takes any number, refuses none,
+// keeps its rate at every power of two, and shrinks when most keys are deleted.
+func TestAutoGrow(t *testing.T) {
+	n := uint64(1 << 19)
+	if testing.Short() {
+		n = 1 << 18
+	}
+	f, path := mustCreate(t, &Options{Capacity: 1000, AutoGrow: true})
+	for size := uint64(1024); size <= n; size *= 2 {
+		mustInsert(t, f, size/2*min(size/1024-1, 1), size)
+		if s := f.Stats(); s.Len != size || s.GrowthErr != "" || !s.Grows {
+			t.Fatalf("%+v", s)
+		}
+		wrong := 0
+		for key := range numbers(1<<40, 1<<40+20_000) {
+			if f.Contains(key) {
+				wrong++
+			}
+		}
+		if rate := float64(wrong) / 20_000; rate > 0.01*1.25 {
+			t.Errorf("%d items: a rate of %v", size, rate)
+		}
+	}
+	mustHave(t, f, 0, n)
+	mustDelete(t, f, 0, n-n/16)
+	for len(f.Stats().GrowthErr) == 0 && f.Cap() > max(n/2, leastShrunk) {
+		f.growth.Lock() // waits for a rebuild
+		f.growth.Unlock()
+		runtime.Gosched()
+	}
+	mustHave(t, f, n-n/16, n)
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := Verify(context.Background(), path); err != nil || r.Items != n/16 || r.Hashes != r.Items {
+		t.Errorf("%+v, %v", r, err)
 	}
 }

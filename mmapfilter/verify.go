@@ -25,6 +25,8 @@ type Report struct {
 	Chunks    int64           // chunks of 64 KiB that were checked against their checksums
 	Items     uint64          // items counted in the lines and in the stash
 	StashLen  int             // stash entries in use
+	Hashes    uint64          // kept hashes (see Options.KeepHashes) that the table was held against
+	HashesErr error           // why the table was not held against kept hashes, although the filter is to keep them; matches ErrNoHashes
 	Damage    []*CorruptError // ordered by offset; at most 1,000 of them
 }
 
@@ -35,7 +37,8 @@ const maxDamage = 1000
 // finds any changed byte. (If another copy is intact, it accepts a superblock copy that is all
 // zero, or that a killed writer left without a checksum.) A file that was written to and closed
 // without a seal has no checksums for its lines; Verify checks their structure and counts the
-// items.
+// items. If the filter keeps its hashes, Verify also looks each of them up, and compares the items
+// with them: that finds a changed bit in the lines of any file at rest.
 //
 // If the file is damaged, the error is the first entry of Report.Damage and matches
 // [ErrCorrupt]. Other errors are those of [OpenReadOnly], [ErrBusy] if a writer has the file
@@ -74,6 +77,9 @@ func verifyFile(ctx context.Context, path string, progress func(done, total int6
 	defer m.Unmap()
 	v := &verification{report: &r, head: head, data: m.Data, progress: progress}
 	err = v.run(ctx)
+	if err == nil && len(r.Damage) == 0 && head.Superblock.KeepsHashes() {
+		err = v.checkHashes(ctx, path)
+	}
 	slices.SortFunc(r.Damage, func(a, b *CorruptError) int { return int(min(max(a.Offset-b.Offset, -1), 1)) })
 	if busy := stillSame(f, head); busy != nil {
 		return r, busy

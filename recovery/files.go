@@ -588,4 +588,14 @@ func (v *Files) TakePlace(old Volume) (placed bool, err error) {
 func (v *Files) Path() string { return v.path }
 
 // Now returns the time of the system.
-func (v *Files) Now() uint64 { return uint64(time.Now().UnixNano()) }
+func (v *Files) Now() uint64 { return clock() }
+
+// clock is replaced by tests.
+var clock = func() uint64 { return uint64(time.Now().UnixNano()) }
+
+// SetClock replaces the clock of all Files until restore is called. Only tests use it.
+func SetClock(now func() uint64) (restore func()) {
+	old := clock
+	clock = now
+	return func() { clock = old }
+}

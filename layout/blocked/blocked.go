@@ -419,6 +419,18 @@ func (t *table) CheckLines(region []uint64, from, to uint64) (items, line uint64
 	return items, line, nil
 }
 
+func (t *table) Items(dst []layout.Item, l *layout.Line, line uint64) []layout.Item {
+	f := t.Params().FingerprintBits
+	for i, w := range l {
+		for j := range t.Params().BucketSize {
+			if fp := uint32(w >> (f * j) & (1<<f - 1)); fp != 0 {
+				dst = append(dst, layout.Item{Line: line, Bucket: uint32(i), Fp: fp})
+			}
+		}
+	}
+	return dst
+}
+
 // Probe averages over the fingerprints, the 56 ordered pairs of buckets and the 4 overflow
 // bits of each word, all equally likely.
 func (t *table) Probe(l *layout.Line, _ uint64) layout.Overflow {

@@ -126,6 +126,21 @@ func (t *table) CheckLines(region []uint64, from, to uint64) (items, line uint64
 	return items, line, nil
 }
 
+func (t *table) Items(dst []layout.Item, l *layout.Line, line uint64) []layout.Item {
+	var fps [maxSlots]uint32
+	n, err := t.slots(l, &fps)
+	if err != nil {
+		return dst
+	}
+	for _, fp := range fps[:n] {
+		dst = append(dst, layout.Item{Line: line, Fp: fp})
+	}
+	for i := range guestsOf(l) {
+		dst = append(dst, layout.Item{Line: line, Bucket: aGuest, Fp: uint32(t.guest(l, i))})
+	}
+	return dst
+}
+
 // checkLine counts the items of a line, and says which rule it breaks.
 func (t *table) checkLine(l *layout.Line) (items uint64, err error) {
 	var fps [maxSlots]uint32

@@ -316,6 +316,16 @@ func (t *table) CheckLines(region []uint64, from, to uint64) (items, line uint64
 	return items, line, nil
 }
 
+func (t *table) Items(dst []layout.Item, l *layout.Line, line uint64) []layout.Item {
+	s := t.slots(l, line)
+	for _, fp := range s[:t.b] {
+		if fp != 0 {
+			dst = append(dst, layout.Item{Line: line, Fp: uint32(fp)})
+		}
+	}
+	return dst
+}
+
 // has reports whether a bucket that starts at a bit of words has a fingerprint.
 func (t *table) has(words []uint64, bit, fp uint64) bool {
 	if t.kind == layout.SemiSorted {

@@ -148,6 +148,15 @@ func (t *table) CheckLines(region []uint64, from, to uint64) (items, line uint64
 	return items, line, nil
 }
 
+func (t *table) Items(dst []layout.Item, l *layout.Line, line uint64) []layout.Item {
+	for i := range slots {
+		if fp := slot(l[0], i); fp != 0 {
+			dst = append(dst, layout.Item{Line: line, Fp: fp})
+		}
+	}
+	return dst
+}
+
 func (t *table) Probe(l *layout.Line, _ uint64) layout.Overflow {
 	return overflow(float64(slots - count(l[0], 0)))
 }

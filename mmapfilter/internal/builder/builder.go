@@ -29,6 +29,9 @@ type Config struct {
 	Now      uint64
 	// Like, if not "", is a file whose owner, group and permissions the new one gets.
 	Like string
+	// First, if it is not empty, is the superblock of the file that the new one replaces, whose
+	// generation and sequence go on.
+	First layout.Superblock
 	// Progress is called from one goroutine at a time. total is 0 while it is unknown.
 	Progress func(stage string, done, total uint64)
 	// Plan returns the filter for a capacity.
@@ -382,6 +385,12 @@ func (b *builder) putSuperblocks() {
 	sb, table := b.plan.Superblock, b.checksums()
 	sb.SetState(layout.Sealed)
 	sb.SetLength(b.items)
+	if b.First != (layout.Superblock{}) {
+		sb.SetGeneration(b.First.Generation() + 1)
+		sb.SetCheckpointLSN(b.First.CheckpointLSN())
+		sb.SetUserSeq(b.First.UserSeq())
+		sb.SetOperation(b.First.Operation())
+	}
 	if b.base != nil {
 		sb.SetHashes(layout.Hashes{Identity: b.Identity, Pages: b.base.tail.Number, Check: b.base.tail.Before})
 	}

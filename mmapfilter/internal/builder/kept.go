@@ -41,6 +41,10 @@ type Ages struct {
 	Tail func(time uint64) int
 }
 
+// leastInPart is how many items a partition of kept hashes has at least, if there are so many: to
+// find the items of a partition takes about as long as to read a thousand.
+const leastInPart = 1 << 14
+
 // OpenKept reads the tails of files of hashes, and spools their operations. With ages nil, the
 // items get at most hashes.MostAges ages by the times at which they were inserted.
 func OpenKept(ctx context.Context, dir scratcher, workers int, budget int64, kept []Kept, ages *Ages) (m *Merged, err error) {
@@ -75,7 +79,11 @@ func OpenKept(ctx context.Context, dir scratcher, workers int, budget int64, kep
 			in.ageOf = append(in.ageOf, ages.Base(a))
 		}
 	}
-	m.tail = newSpool(dir, 1, budget/4, spoolParts(max(m.items, operations)))
+	parts := spoolParts(max(m.items, operations))
+	for parts > 1 && max(m.items, operations)/uint64(parts) < leastInPart {
+		parts /= 2
+	}
+	m.tail = newSpool(dir, 1, budget/4, parts)
 	c, order := m.tail.collector(), uint64(0)
 	for i := range m.inputs {
 		err := m.inputs[i].readTail(ctx, func(e hashes.Entry) error {
@@ -96,6 +104,51 @@ func OpenKept(ctx context.Context, dir scratcher, workers int, budget int64, kep
 	}
 	return m, nil
 }
+
+// Expired gives age 1 to the items that were certainly inserted before a time, in nanoseconds
+// since 1970, and age 0 to the others.
+func Expired(before uint64) *Ages {
+	tail := func(time uint64) int {
+		if time < before && before-time >= hashes.TimeStep {
+			return 1
+		}
+		return 0
+	}
+	return &Ages{Base: func(a hashes.Age) int { return tail(a.Last) }, Tail: tail}
+}
+
+// Unaged gives age 0 to all items.
+func Unaged() *Ages {
+	return &Ages{Base: func(hashes.Age) int { return 0 }, Tail: func(uint64) int { return 0 }}
+}
+
+// Each calls do for the items, in ascending order, some at a time, with their ages, until it
+// fails. It does so once.
+func (m *Merged) Each(ctx context.Context, do func(sorted []uint64, ages []uint8) error) error {
+	w := new(worker)
+	for i := range m.parts() {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		sorted, err := m.load(w, i, i+1, true, false)
+		if err == nil {
+			err = do(sorted, w.ages)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return m.done()
+}
+
+// Close releases the memory and the files.
+func (m *Merged) Close() { m.close() }
+
+// Beside makes the files of a spool beside the file at a path.
+type Beside string
+
+// Scratch makes a file.
+func (path Beside) Scratch() (*recovery.Scratch, error) { return recovery.ScratchBeside(string(path)) }
 
 // readTail calls each for every operation of the tail, in order, until it fails.
 func (in *input) readTail(ctx context.Context, each func(hashes.Entry) error) error {

@@ -66,8 +66,9 @@ func (w *Writer) Untap() {
 	w.mu.tap = nil
 }
 
-// Replay does operations that were taken from a tap, in order. It returns how many it has done.
-func (w *Writer) Replay(hashes []uint64, deletes []bool) (n int, err error) {
+// Replay does operations that were taken from a tap, in order. It returns how many it has done. If
+// exact is set, a delete of what is not there is an error.
+func (w *Writer) Replay(hashes []uint64, deletes []bool, exact bool) (n int, err error) {
 	for n < len(hashes) {
 		inserts := 0
 		for inserts < min(len(hashes)-n, Batch) && !deletes[n+inserts] {
@@ -84,7 +85,7 @@ func (w *Writer) Replay(hashes []uint64, deletes []bool) (n int, err error) {
 		if err != nil {
 			return n, err
 		}
-		if !there {
+		if exact && !there {
 			return n, ErrDiverged
 		}
 		n++
@@ -97,10 +98,11 @@ func (w *Writer) Replay(hashes []uint64, deletes []bool) (n int, err error) {
 // durable, with the counters of w, and calls swap, which puts the new file to use. From then on w
 // does nothing, and returns ErrMoved.
 //
-// If it fails, nothing has happened but for what rest did. If it returns ErrAgain, a checkpoint
+// If exact is set, both must have as many items then. If it fails, nothing has happened but for what
+// rest did. If it returns ErrAgain, a checkpoint
 // or the growth of a log was in the way, or more than few operations were in the tap: do those,
 // and try again.
-func (w *Writer) Handover(next *Writer, few int, rest func() error, swap func()) error {
+func (w *Writer) Handover(next *Writer, few int, exact bool, rest func() error, swap func()) error {
 	for _, x := range []*Writer{w, next} {
 		x.checkpoints.Lock()
 		defer x.checkpoints.Unlock()
@@ -140,7 +142,7 @@ func (w *Writer) Handover(next *Writer, few int, rest func() error, swap func())
 	if err := next.begin(); err != nil {
 		return err
 	}
-	if next.protocol.Length() != w.protocol.Length() {
+	if exact && next.protocol.Length() != w.protocol.Length() {
 		return ErrDiverged
 	}
 	for _, x := range []*Writer{w, next} {

@@ -1,0 +1,88 @@
+package mmapfilter
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/builder"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// ExpireBefore deletes the items that were inserted before t, by the hashes that the filter has
+// kept (K6), and returns how many it has deleted. Other operations go on meanwhile.
+//
+// The time of an insert is that of its commit. Times are exact to a second, and after a rebuild to
+// the span of an age: a rebuild leaves at most 64 ages, each with about as many items as the
+// others. What may be younger than t stays. Of several items of one key, deletes take the oldest
+// first, and so does ExpireBefore.
+//
+// The deletes are ordinary operations, which count in [Filter.DurableOps] like all others: note a
+// position with [Filter.SyncAt] after it. If it is cut off, by an error, a cancelled context or a
+// crash, call it again: it goes on with what is left. The errors are [ErrNoHashes] and those of
+// [Filter.Delete].
+func (f *Filter) ExpireBefore(ctx context.Context, t time.Time) (n uint64, err error) {
+	o, err := f.write()
+	if err != nil {
+		return 0, err
+	}
+	if n, err = f.expire(ctx, uint64(max(t.UnixNano(), 0))); err != nil {
+		return n, about("expire", o.path, hashesError(err))
+	}
+	return n, nil
+}
+
+func (f *Filter) expire(ctx context.Context, before uint64) (n uint64, err error) {
+	f.growth.Lock()
+	defer f.growth.Unlock()
+	o, err := f.write()
+	if err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(f.growth.life, func() { cancel(ErrClosed) })()
+	w, path := o.live.writer, builder.Beside(o.live.files.Path())
+	tap := engine.NewTap(path.Scratch)
+	defer tap.Close()
+	defer w.Untap()
+	var kept builder.Kept
+	err = w.Protocol().HashesErr()
+	if err == nil {
+		err = o.live.guard(func() (err error) {
+			kept.File, kept.Counted, err = w.Tapped(tap)
+			return err
+		})
+	}
+	if err != nil {
+		return 0, err
+	}
+	m, err := builder.OpenKept(ctx, path, 1, DefaultMemoryBudget, []builder.Kept{kept}, builder.Expired(before))
+	if err != nil {
+		return 0, err
+	}
+	defer m.Close()
+	var old []uint64
+	deleted := make(map[uint64]uint64) // by others, meanwhile
+	err = m.Each(ctx, func(sorted []uint64, ages []uint8) error {
+		old = old[:0]
+		for i, h := range sorted {
+			if ages[i] == 1 {
+				old = append(old, h)
+			}
+		}
+		return o.live.guard(func() error {
+			done, err := w.Expire(old, tap, deleted)
+			n += done
+			return err
+		})
+	})
+	if err == engine.ErrDiverged {
+		err = fmt.Errorf("%w: %w", recovery.ErrHashes, err)
+	}
+	if n > 0 {
+		f.deleted(o)
+	}
+	return n, err
+}

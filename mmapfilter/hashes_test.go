@@ -1,0 +1,311 @@
+package mmapfilter
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// TestHashesMissing covers K1 and K2: a NAME.hashes that is missing, short, foreign, swapped or
+// damaged is an error of what needs it. The filter answers and is written to all the same.
+func TestHashesMissing(t *testing.T) {
+	_, other := mustBuild(t, &Options{KeepHashes: true}, numbers(0, 5000))
+	_, past := mustBuild(t, &Options{KeepHashes: true, Capacity: 9000}, numbers(0, 5000))
+	for name, damage := range map[string]func(path string) error{
+		"missing":   os.Remove,
+		"short":     func(path string) error { return os.Truncate(path, 8192) },
+		"empty":     func(path string) error { return os.Truncate(path, 0) },
+		"foreign":   func(path string) error { return copyOver(path, other+".hashes") },
+		"directory": func(path string) error { return errors.Join(os.Remove(path), os.Mkdir(path, 0o755)) },
+		"older":     func(path string) error { return os.Rename(path+".older", path) },
+		"header":    func(path string) error { return flipBit(path, 40) },
+		"last page": func(path string) error { return flipBit(path, -100) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "f.mmf")
+			if err := errors.Join(copyOver(path, past), copyOver(path+".hashes", past+".hashes"), copyOver(path+".hashes.older", past+".hashes")); err != nil {
+				t.Fatal(err)
+			}
+			f, err := Open(path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			mustInsert(t, f, 5000, 6000)
+			if err := errors.Join(f.Close(), damage(path+".hashes")); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := Open(path, &OpenOptions{RequireHashes: true}); !errors.Is(err, ErrNoHashes) {
+				t.Errorf("strict: %v", err)
+			}
+			if r, err := Verify(context.Background(), path); err != nil || !errors.Is(r.HashesErr, ErrNoHashes) {
+				t.Errorf("verify: %+v, %v", r, err)
+			}
+			if err := Merge(context.Background(), path+".merged", nil, path); !errors.Is(err, ErrNoHashes) {
+				t.Errorf("merge: %v", err)
+			}
+			f, err = Open(path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := f.Rebuild(context.Background(), nil); !errors.Is(err, ErrNoHashes) {
+				t.Errorf("rebuild: %v", err)
+			}
+			if _, err := f.ExpireBefore(context.Background(), time.Now()); !errors.Is(err, ErrNoHashes) {
+				t.Errorf("expire: %v", err)
+			}
+			if f.Stats().GrowthErr == "" {
+				t.Error("Stats do not say that growth is off")
+			}
+			mustInsert(t, f, 6000, 6100)
+			mustDelete(t, f, 0, 100)
+			if err := errors.Join(f.Checkpoint(context.Background()), f.Close()); err != nil {
+				t.Fatal(err)
+			}
+			f, err = Open(path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			mustHave(t, f, 100, 6100)
+			// Operations are missing from now on, whatever NAME.hashes becomes.
+			if err := f.Rebuild(context.Background(), nil); !errors.Is(err, ErrNoHashes) {
+				t.Errorf("rebuild after writes: %v", err)
+			}
+		})
+	}
+}
+
+// flipBit flips a bit of a file. An offset below 0 is from its end.
+func flipBit(path string, off int) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if off < 0 {
+		off += len(data)
+	}
+	data[off] ^= 4
+	return os.WriteFile(path, data, 0o644)
+}
+
+// TestHashesDamaged covers K1: damage in the middle of NAME.hashes, which opening does not see,
+// makes a rebuild fail.
+func TestHashesDamaged(t *testing.T) {
+	f, path := mustCreate(t, &Options{Capacity: 9000, KeepHashes: true})
+	mustInsert(t, f, 0, 3000)
+	if err := f.Rebuild(context.Background(), nil); err != nil {
+		t.Fatal(err)
+	}
+	mustInsert(t, f, 3000, 6000)
+	if err := f.Checkpoint(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	for _, off := range []int{4096 + 800, 3*4096 + 9, 8*4096 + 2000} {
+		if err := flipBit(path+".hashes", off); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Rebuild(context.Background(), nil); !errors.Is(err, ErrNoHashes) || !errors.Is(err, ErrCorrupt) {
+			t.Errorf("byte %d: %v", off, err)
+		}
+		if err := flipBit(path+".hashes", off); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.Rebuild(context.Background(), nil); err != nil {
+		t.Error(err)
+	}
+	mustHave(t, f, 0, 6000)
+}
+
+// TestMerge covers K6: the new filter has the items of all inputs, or their union, with the same
+// bytes each time.
+func TestMerge(t *testing.T) {
+	dir := t.TempDir()
+	var inputs []string
+	for i := range uint64(5) {
+		path := filepath.Join(dir, "in"+string('0'+rune(i)))
+		if i == 0 {
+			f, err := Build(context.Background(), path, &Options{KeepHashes: true}, numbers(0, 2000))
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.Close()
+		} else {
+			f, err := Create(path, &Options{KeepHashes: true, Capacity: 3000, Seed: defaultSeed})
+			if err != nil {
+				t.Fatal(err)
+			}
+			mustInsert(t, f, 1000*i, 1000*i+2000)
+			mustDelete(t, f, 1000*i, 1000*i+10)
+			if i == 2 {
+				if err := f.Rebuild(context.Background(), nil); err != nil {
+					t.Fatal(err)
+				}
+				mustInsert(t, f, 1000*i, 1000*i+5)
+			}
+			if err := f.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		inputs = append(inputs, path)
+	}
+	for _, distinct := range []bool{false, true} {
+		var first, firstHashes []byte
+		for _, workers := range []int{1, 3} {
+			out := filepath.Join(dir, "out")
+			if err := Merge(context.Background(), out, &Options{Distinct: distinct, KeepHashes: true, Workers: workers}, inputs...); err != nil {
+				t.Fatal(err)
+			}
+			r, err := Verify(context.Background(), out)
+			want := uint64(5*2000 - 4*10 + 5)
+			if distinct {
+				want = 6000
+			}
+			if err != nil || r.Items != want || r.Hashes != want {
+				t.Errorf("distinct %t: %+v, %v", distinct, r, err)
+			}
+			f, err := OpenReadOnly(out, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			mustHave(t, f, 0, 6000)
+			f.Close()
+			data, err := os.ReadFile(out)
+			hashes, err2 := os.ReadFile(out + ".hashes")
+			if err != nil || err2 != nil {
+				t.Fatal(err, err2)
+			}
+			if first == nil {
+				first, firstHashes = data, hashes
+			} else if string(first) != string(data) || string(firstHashes) != string(hashes) {
+				t.Errorf("distinct %t: other bytes with %d workers", distinct, workers)
+			}
+		}
+	}
+	f, err := Create(filepath.Join(dir, "other"), &Options{KeepHashes: true, Capacity: 3000, Seed: 77})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Merge(context.Background(), filepath.Join(dir, "no"), nil, inputs[0], filepath.Join(dir, "other")); !errors.Is(err, ErrOtherSeed) {
+		t.Errorf("another seed: %v", err)
+	}
+	mustInsert(t, f, 0, 10)
+	if err := Merge(context.Background(), filepath.Join(dir, "no"), nil, filepath.Join(dir, "other")); !errors.Is(err, ErrBusy) {
+		t.Errorf("with a writer: %v", err)
+	}
+	f.Close()
+	if err := Merge(context.Background(), filepath.Join(dir, "no"), nil); !errors.As(err, new(*OptionError)) {
+		t.Errorf("no input: %v", err)
+	}
+}
+
+// TestExpire covers K6: what is old goes, what is younger stays, with several items of a key, also
+// after rebuilds, and if it is called again after it was cut off.
+func TestExpire(t *testing.T) {
+	f, _ := mustCreate(t, &Options{Capacity: 20_000, KeepHashes: true, CommitInterval: -1})
+	var now uint64 = 1000e9
+	defer recovery.SetClock(func() uint64 { return now })()
+	var at [6]time.Time
+	for i := range uint64(6) {
+		now = (1000 + 10*i) * 1e9
+		at[i] = time.Unix(0, int64(now))
+		mustInsert(t, f, 1000*i, 1000*i+1000)
+		mustInsert(t, f, 1<<40, 1<<40+10) // again and again
+		if err := f.Sync(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustDelete(t, f, 1<<40, 1<<40+5) // the oldest of each
+	expire := func(before time.Time, want uint64) {
+		t.Helper()
+		n, err := f.ExpireBefore(context.Background(), before)
+		if err != nil || n != want {
+			t.Fatalf("%d expired, not %d: %v", n, want, err)
+		}
+	}
+	expire(at[0].Add(500*time.Millisecond), 0)
+	expire(at[1], 1000+5)
+	expire(at[1], 0)
+	if err := f.Rebuild(context.Background(), nil); err != nil {
+		t.Fatal(err)
+	}
+	cancelled, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := f.ExpireBefore(cancelled, at[3]); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	expire(at[3], 2*(1000+10))
+	mustHave(t, f, 3000, 6000)
+	mustHave(t, f, 1<<40, 1<<40+10)
+	expire(at[5].Add(time.Hour), 3*(1000+10))
+	if f.Len() != 0 {
+		t.Errorf("%d items are left", f.Len())
+	}
+}
+
+// TestRepair covers K6: whichever byte of a filter at rest is damaged, Verify finds it or it does
+// not matter, and Repair mends the file.
+func TestRepair(t *testing.T) {
+	for _, opts := range []*Options{{Capacity: 300, KeepHashes: true}, {Capacity: 300, KeepHashes: true, Layout: Packed}} {
+		f, path := mustCreate(t, opts)
+		mustInsert(t, f, 0, 300)
+		mustDelete(t, f, 0, 20)
+		if err := errors.Join(f.SyncAt(9), f.Close()); err != nil {
+			t.Fatal(err)
+		}
+		good, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hashes, err := os.ReadFile(path + ".hashes")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if repaired, err := Repair(context.Background(), path, nil); err != nil || repaired {
+			t.Fatalf("a good file: %t, %v", repaired, err)
+		}
+		step := func(off int) int {
+			switch region := off >= layout.OffRegion && off < layout.OffRegion+layout.PageBytes; {
+			case testing.Short():
+				return 1009
+			case region:
+				return 1
+			case off >= layout.OffRuntime:
+				return 61
+			}
+			return 211
+		}
+		for off := 0; off < len(good); off += step(off) {
+			bad := append([]byte(nil), good...)
+			bad[off] ^= 1 << (off % 8)
+			if err := os.WriteFile(path, bad, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			_, broken := Verify(context.Background(), path)
+			inLines := off >= layout.OffRegion && off < layout.OffRegion+64
+			if inLines && broken == nil {
+				t.Fatalf("byte %d of the lines: no damage is found", off)
+			}
+			if broken == nil && off%64 != 0 {
+				continue
+			}
+			repaired, err := Repair(context.Background(), path, nil)
+			if err != nil || repaired != (broken != nil) {
+				t.Fatalf("byte %d: repaired %t, %v; damage: %v", off, repaired, err, broken)
+			}
+			r, err := Verify(context.Background(), path)
+			if err != nil || r.Items != 280 || r.Hashes != 280 {
+				t.Fatalf("byte %d: after the repair: %+v, %v", off, r, err)
+			}
+			if err := os.WriteFile(path+".hashes", hashes, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package mmapfilter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/bits"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/builder"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/sweep"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// checkHashes holds the table against the hashes that the filter has kept (K6): every one of them
+// is found, and the table has the items of these hashes and no others. So it finds a changed bit of
+// a line in a file without checksums. In layouts whose overflow bits are exact, it finds one that
+// is set and need not be.
+func (v *verification) checkHashes(ctx context.Context, path string) error {
+	sb, g := v.head.Superblock, v.head.Geometry
+	file, err := recovery.OpenHashesOf(path, sb)
+	if err != nil {
+		v.report.HashesErr = err
+		return nil
+	}
+	defer file.Close()
+	kept := []builder.Kept{{File: file, Counted: sb.Hashes()}}
+	m, err := builder.OpenKept(ctx, builder.Beside(path), 1, DefaultMemoryBudget, kept, builder.Unaged())
+	if err != nil {
+		return v.hashesBroken(err)
+	}
+	defer m.Close()
+	t := layout.NewTable(g)
+	view := layout.NewView(recovery.Words(v.data[layout.OffRuntime:layout.OffRegion+g.RegionBytes]), g)
+	pieces := sweep.NewPieces(g)
+	sums := newClassSums(t, pieces.N())
+	lost := uint64(0)
+	var found []bool
+	err = m.Each(ctx, func(sorted []uint64, _ []uint8) error {
+		found = append(found[:0], make([]bool, len(sorted))...)
+		v.guarded(func() { layout.ContainsHashes(t, &view, sorted, found) })
+		for i, h := range sorted {
+			sums.add(t.Class(t.Split(h)), 1)
+			if !found[i] {
+				lost++
+			}
+		}
+		v.report.Hashes += uint64(len(sorted))
+		return nil
+	})
+	if err != nil {
+		return v.hashesBroken(err)
+	}
+	v.guarded(func() { sums.subtract(&view) })
+	for i := range sums.pieces {
+		if sums.pieces[i] != [2]uint64{} {
+			from, _ := pieces.Lines(i)
+			v.damaged(&CorruptError{Region: layout.RegionBuckets, Offset: g.LineOffset(from), Rule: "K6: in the lines from here on, the items are not those of the hashes that were kept"})
+		}
+	}
+	if lost > 0 && len(v.report.Damage) == 0 {
+		v.damaged(&CorruptError{Region: layout.RegionBuckets, Offset: layout.OffRegion, Rule: fmt.Sprintf("K6: %d of the hashes that were kept are not found", lost)})
+	}
+	if hosts, ok := t.(layout.Hosts); ok && len(v.report.Damage) == 0 {
+		v.guarded(func() {
+			hosts.MakeBits(&view, 0, g.Lines, func(word, _ uint64) {
+				v.damaged(&CorruptError{Region: layout.RegionBuckets, Offset: layout.OffRegion + int64(word)*8, Rule: "K6: overflow bits are set that no item needs"})
+			})
+		})
+	}
+	return nil
+}
+
+// hashesBroken records damage of NAME.hashes, and returns any other error.
+func (v *verification) hashesBroken(err error) error {
+	if err = hashesError(err); errors.Is(err, ErrNoHashes) {
+		v.report.HashesErr = err
+		return nil
+	}
+	return err
+}
+
+// classSums tell two multisets of items apart, in pieces of the file: for each piece they have two
+// sums of a mix of the classes of items. Items that differ have equal sums with a probability of
+// 2^-128.
+type classSums struct {
+	table  layout.Table
+	pieces [][2]uint64
+}
+
+func newClassSums(t layout.Table, pieces int) *classSums {
+	return &classSums{t, make([][2]uint64, pieces)}
+}
+
+// add adds n items of a class.
+func (s *classSums) add(c layout.Class, n uint64) {
+	high, low := bits.Mul64(c.Line*layout.MixFirst+uint64(c.Bucket)+1, layout.MixSecond^uint64(c.Fp)*layout.MixFirst)
+	over, under := bits.Mul64(c.Line, uint64(len(s.pieces)))
+	at, _ := bits.Div64(over, under, s.table.Lines())
+	sum := &s.pieces[at]
+	sum[0] += n * mixed(high^low)
+	sum[1] += n * mixed(high+low)
+}
+
+// mixed is the finaliser of SplitMix64 (Steele, Lea and Flood, 2014).
+func mixed(x uint64) uint64 {
+	x = (x ^ x>>30) * 0xBF58476D1CE4E5B9
+	x = (x ^ x>>27) * 0x94D049BB133111EB
+	return x ^ x>>31
+}
+
+// subtract takes away all items of a table.
+func (s *classSums) subtract(v *layout.View) {
+	var l layout.Line
+	var items []layout.Item
+	for line := range s.table.Lines() {
+		s.table.Load(v.Region, line, &l)
+		items = s.table.Items(items[:0], &l, line)
+		for _, it := range items {
+			s.add(s.table.Class(it), ^uint64(0))
+		}
+	}
+	layout.StashClasses(v.Stash, func(c layout.Class, n uint64) { s.add(c, -n) })
+}
