@@ -55,7 +55,26 @@ func crashSystem() crashsim.System {
 			w, r, err := engine.Open(vol, engine.LogSize{First: wal.MinBytes, Most: 2 * wal.MinBytes})
 			return crashWriter{w}, r, err
 		},
-		Full:   engine.ErrFull,
+		Full: engine.ErrFull,
+		Handover: func(w, next crashsim.Writer, during func()) error {
+			old, new := w.(crashWriter).Writer, next.(crashWriter).Writer
+			tap := engine.NewTap(nil)
+			err := old.Quiet(tap, func() error { return nil })
+			if err != nil {
+				return err
+			}
+			during()
+			for err = engine.ErrAgain; err == engine.ErrAgain; {
+				err = old.Handover(new, 100, true, func() error {
+					hashes, deletes, err := tap.Take(nil, nil, 100)
+					if err == nil {
+						_, err = new.Replay(hashes, deletes, true)
+					}
+					return err
+				}, func() {})
+			}
+			return err
+		},
 		Verify: crashVerify,
 	}
 }
@@ -68,7 +87,7 @@ func TestExplore(t *testing.T) {
 	if testing.Short() {
 		states = min(states, 5000)
 	}
-	defer debug.SetGCPercent(debug.SetGCPercent(800)) // a recovery makes garbage, and the live heap is small
+	defer debug.SetGCPercent(debug.SetGCPercent(300)) // a recovery makes garbage
 	e := crashsim.Explorer{System: crashSystem(), Seed: *crashSeed, States: states}
 	if err := e.Prepare(); err != nil {
 		t.Fatal(err) // before any crash

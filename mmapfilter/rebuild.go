@@ -98,7 +98,7 @@ func (f *Filter) rebuild(ctx context.Context, choose func() *RebuildOptions) err
 	if err == nil {
 		err = r.handOver(ctx)
 	}
-	if err != nil {
+	if err != nil && f.open.Load() == o {
 		o.live.writer.Untap()
 		if r.next != nil {
 			err = errors.Join(err, r.next.live.retire())
@@ -106,7 +106,7 @@ func (f *Filter) rebuild(ctx context.Context, choose func() *RebuildOptions) err
 		}
 		return errors.Join(err, recovery.EndRebuild(o.live.files.Path()))
 	}
-	err = o.live.retire()
+	err = errors.Join(err, o.live.retire())
 	o.release()
 	return err
 }

@@ -13,7 +13,6 @@ import (
 	"runtime/debug"
 	"sync/atomic"
 	"syscall"
-	"time"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/hashes"
@@ -586,16 +585,3 @@ func (v *Files) TakePlace(old Volume) (placed bool, err error) {
 
 // Path returns the path of the filter file, with symbolic links followed.
 func (v *Files) Path() string { return v.path }
-
-// Now returns the time of the system.
-func (v *Files) Now() uint64 { return clock() }
-
-// clock is replaced by tests.
-var clock = func() uint64 { return uint64(time.Now().UnixNano()) }
-
-// SetClock replaces the clock of all Files until restore is called. Only tests use it.
-func SetClock(now func() uint64) (restore func()) {
-	old := clock
-	clock = now
-	return func() { clock = old }
-}

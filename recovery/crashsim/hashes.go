@@ -12,23 +12,23 @@ import (
 )
 
 // mostPages is the largest size of a file of hashes.
-const mostPages = 96
+const mostPages = 64
 
 // identityOf returns the identity of the hashes of a volume with a seed.
 func identityOf(seed uint64) uint64 { return mix(seed) | 1 }
 
-// keepHashes gives an empty, clean volume an empty file of hashes.
-func (v *Volume) keepHashes(seed uint64) {
-	l := &log{volume: v, size: hashes.PageWords, durableSize: hashes.PageWords}
+// keepHashes gives an empty, clean filter an empty file of hashes, with a name.
+func (v *Volume) keepHashes(seed uint64, n name) {
+	i := v.freeFile()
+	l := v.logs[i]
+	l.size, l.durableSize, l.open = hashes.PageWords, hashes.PageWords, false
 	l.init(mostPages*hashes.PageWords, v.shift)
 	h := hashes.Header{Identity: identityOf(seed)}
 	for i, w := range h.Page(0) {
 		l.cache.set(uint64(i), w)
 		l.durable.set(uint64(i), w)
 	}
-	v.logs = append(v.logs, l)
-	v.dir.names[firstHashes] = len(v.logs) - 1
-	v.dir.durable = v.dir.names
+	v.dir.names[n] = i
 }
 
 // sumOf returns a sum over the items of a file of hashes, and their number. It checks the whole
@@ -105,7 +105,11 @@ func (f hashFile) Truncate(pages uint64) error {
 
 // OpenHashes opens a file of hashes.
 func (v *Volume) OpenHashes(n recovery.HashesName) (recovery.HashFile, error) {
-	i := v.dir.names[firstHashes+name(n)]
+	return v.openHashes(firstHashes + name(n))
+}
+
+func (v *Volume) openHashes(n name) (recovery.HashFile, error) {
+	i := v.dir.names[n]
 	if i == noFile {
 		return nil, fs.ErrNotExist
 	}
@@ -113,7 +117,7 @@ func (v *Volume) OpenHashes(n recovery.HashesName) (recovery.HashFile, error) {
 	return hashFile{v.logs[i]}, nil
 }
 
-// TakePlace fails: a volume has one filter.
+// TakePlace fails: a volume has the place already.
 func (v *Volume) TakePlace(recovery.Volume) (bool, error) { return false, errors.ErrUnsupported }
 
 // KeepHashes gives the file of NextHashes the name CurrentHashes.
@@ -124,6 +128,10 @@ func (v *Volume) KeepHashes() error {
 
 // RemoveHashes removes a file of hashes.
 func (v *Volume) RemoveHashes(n recovery.HashesName) error {
-	v.rename(firstHashes+name(n), noFile)
+	return v.removeHashes(firstHashes + name(n))
+}
+
+func (v *Volume) removeHashes(n name) error {
+	v.rename(n, noFile)
 	return nil
 }

@@ -17,16 +17,17 @@ type life struct {
 	st    State // state in which it found the volume
 	depth int   // number of crashes before it
 
-	w      Writer // nil while the filter is being opened
-	op     int    // current operation
-	end    int    // operation to stop before
-	opened bool   // the filter has been opened at least once
-	counts Counts
-	must   Counts
-	floor  uint64
-	torn   bool
-	dead   bool   // a sync has failed
-	synced Counts // what the current sync makes durable, less what is deleted meanwhile
+	w       Writer // nil while the filter is being opened
+	op      int    // current operation
+	end     int    // operation to stop before
+	opened  bool   // the filter has been opened at least once
+	counts  Counts
+	must    Counts
+	floor   uint64
+	torn    bool
+	dead    bool   // a sync has failed
+	unnamed bool   // the file that the writer has moved to may not survive a power loss
+	synced  Counts // what the current sync makes durable, less what is deleted meanwhile
 
 	readers bool     // simulate readers
 	history *history // what readers read; nil before there are any
@@ -82,7 +83,7 @@ func (l *life) known() []Point {
 // state returns what is known if there is a crash now.
 func (l *life) state() State {
 	st := State{points: l.known(), floor: l.floor, must: l.must, torn: l.torn}
-	if l.w != nil {
+	if l.w != nil && !l.unnamed {
 		_, _, lsn := l.w.Durable()
 		st.floor = max(st.floor, lsn)
 	}
@@ -90,7 +91,7 @@ func (l *life) state() State {
 	if from == nil {
 		from = l
 	}
-	if from.history != nil && !l.torn {
+	if from.history != nil && !l.torn && !l.x.trace.rebuilds() {
 		st.past = from.history
 	}
 	return st
@@ -205,6 +206,7 @@ func (l *life) found(r *recovery.Recovery) {
 			l.fail("O3", "%d copies of key %d are left, of %d that were synced", p.Counts[i], i, n)
 		}
 	}
+	l.superseded()
 	if epoch := l.words(layout.WordRuntime + layout.RuntimeEpoch); epoch&1 != 0 {
 		l.fail("O3", "the recovery epoch is odd for ever: %d", epoch)
 	}
@@ -282,6 +284,8 @@ func (l *life) live(end int) {
 			l.mutate(op)
 		case Reopen:
 			l.reopen()
+		case Rebuild:
+			l.rebuild()
 		default:
 			l.commit(op)
 		}

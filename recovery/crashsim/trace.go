@@ -19,6 +19,7 @@ const (
 	Reopen          // close in order, open again
 	BeginCheckpoint // a sync, and the first half of a checkpoint unless one is pending
 	EndCheckpoint   // the second half, if a checkpoint is pending
+	Rebuild         // a new file with the same items takes the place of the filter
 )
 
 // An Op is one operation of a trace.
@@ -34,7 +35,7 @@ func (o Op) String() string {
 	case Delete:
 		return fmt.Sprintf("delete(%d)", o.Key)
 	}
-	return [...]string{Sync: "sync", SyncSeq: "sync-seq", Checkpoint: "checkpoint", Seal: "seal", Reopen: "reopen", BeginCheckpoint: "begin-checkpoint", EndCheckpoint: "end-checkpoint"}[o.Kind]
+	return [...]string{Sync: "sync", SyncSeq: "sync-seq", Checkpoint: "checkpoint", Seal: "seal", Reopen: "reopen", BeginCheckpoint: "begin-checkpoint", EndCheckpoint: "end-checkpoint", Rebuild: "rebuild"}[o.Kind]
 }
 
 // A Trace is what a client does, and how the machine behaves.
@@ -90,11 +91,12 @@ func randomTrace(all []*Universe, seed uint64) *Trace {
 	weights := [...]int{
 		Insert: 10 + rng.IntN(30), Delete: 5 + rng.IntN(25), Sync: 2 + rng.IntN(20), SyncSeq: rng.IntN(8),
 		Checkpoint: rng.IntN(3), Seal: rng.IntN(2), Reopen: rng.IntN(2), BeginCheckpoint: rng.IntN(4), EndCheckpoint: rng.IntN(3),
+		Rebuild: rng.IntN(2),
 	}
 	if rng.IntN(4) == 0 { // each sync takes a page of the log, until it is full
 		n += 10
 		weights[SyncSeq] += 40
-		weights[Checkpoint], weights[Seal], weights[Reopen], weights[BeginCheckpoint] = 0, 0, 0, 0
+		weights[Checkpoint], weights[Seal], weights[Reopen], weights[BeginCheckpoint], weights[Rebuild] = 0, 0, 0, 0, 0
 	}
 	total := 0
 	for _, w := range weights {

@@ -20,6 +20,9 @@ type System struct {
 	Full error
 	// Verify checks a sealed file against its checksums.
 	Verify func(file []uint64) error
+	// Handover has next, which has the items of w, take over from w. It calls during, which does
+	// operations in w; next is to do them too.
+	Handover func(w, next Writer, during func()) error
 }
 
 // A Writer is an open filter.
@@ -40,6 +43,8 @@ type Writer interface {
 	LSN() uint64
 	Length() uint64
 	Durable() (userSeq, operations, lsn uint64)
+	// Err returns an error once the writer has failed.
+	Err() error
 	// Idle reports whether an insert or a delete could run now, beside the current Sync
 	// or Checkpoint.
 	Idle() bool
@@ -78,6 +83,7 @@ type Universe struct {
 	bases [4]*Volume // clean files, with sectors of 8, 64, 512 and 4096 bytes
 	start Point      // what bases hold
 	sum   uint64     // see Volume.sumOf: of the fillers
+	keeps bool       // the filter keeps its hashes
 }
 
 var sectorSizes = [4]int{8, 64, 512, 4096}
@@ -284,6 +290,7 @@ func (u *Universe) newKey(hash uint64) key {
 
 // fill makes the filter that every trace starts with.
 func (u *Universe) fill(sys *System, s shape, rng *rand.Rand) error {
+	u.keeps = s.keep
 	v := NewVolume(u.geometry, uint64(u.Number)+1, 4096, s.keep)
 	w, _, err := sys.Open(v)
 	if err != nil {

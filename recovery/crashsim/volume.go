@@ -1,7 +1,6 @@
 package crashsim
 
 import (
-	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"slices"
@@ -31,8 +30,10 @@ const noFile = -1
 // A Volume is a [recovery.Volume] that can crash. It is not safe for concurrent use; [Heap]
 // is.
 type Volume struct {
-	filter disk
-	logs   []*log // and files of hashes
+	filter *disk   // the one that has the name of the filter
+	disks  [2]disk // filter files
+	had    [2]bool // which of them have lost the name; readers may have them still
+	logs   []*log  // and files of hashes
 	dir    directory
 	clock  uint64
 	shift  uint
@@ -59,6 +60,7 @@ type Volume struct {
 	keep   bool    // append to kinds and do not call hook
 	// during, if not nil, is called while a file is being synced.
 	during func()
+	muted  bool // no events
 	// patched, if not 0, is 1 plus a slot where a superblock was stored over another that
 	// the disk may have half written with its checksum.
 	patched int
@@ -69,12 +71,12 @@ type Volume struct {
 const superblockWords = layout.SuperblockBytes / 8
 
 // checkSlot checks the disk when a new checksum is stored to a slot.
-func (v *Volume) checkSlot(slot int, checksum uint64) {
+func (v *Volume) checkSlot(d *disk, slot int, checksum uint64) {
 	last := (slot+1)*superblockWords - 1
-	if checksum == 0 || checksum == v.filter.cache.words[last] || v.filter.durable.words[last] == 0 {
+	if checksum == 0 || checksum == d.cache.words[last] || d.durable.words[last] == 0 {
 		return
 	}
-	if layout.SlotGeneration(recovery.Bytes(v.filter.durable.words[:layout.OffRuntime/8]), slot) == 0 {
+	if layout.SlotGeneration(recovery.Bytes(d.durable.words[:layout.OffRuntime/8]), slot) == 0 {
 		v.patched = slot + 1
 	}
 }
@@ -89,13 +91,16 @@ type log struct {
 	size, durableSize int
 }
 
-// A name is a name that a file may have: a recovery.LogName, or firstHashes and a
-// recovery.HashesName.
+// A name is a name that a file may have: a recovery.LogName, firstHashes and a
+// recovery.HashesName, filterName, or beside and one of these, for a filter that is to take the
+// place of the one of the volume.
 type name int
 
 const (
 	firstHashes name = 2
-	allNames    name = 4
+	filterName  name = 4
+	beside      name = 5
+	allNames    name = 2 * beside
 )
 
 // names are the numbers of the files that have names.
@@ -115,6 +120,7 @@ func NewVolume(g layout.Geometry, seed uint64, sectorBytes int, keep bool) *Volu
 	v.reseed(seed)
 	for v.shift = 0; 8<<v.shift < sectorBytes; v.shift++ {
 	}
+	v.filter = &v.disks[0]
 	v.filter.init(int(g.SealedBytes/8), v.shift)
 	for i, w := range emptyHead(g, seed, keep) {
 		if w != 0 {
@@ -125,16 +131,20 @@ func NewVolume(g layout.Geometry, seed uint64, sectorBytes int, keep bool) *Volu
 	for i := range v.dir.names {
 		v.dir.names[i] = noFile
 	}
-	v.dir.durable = v.dir.names
+	v.dir.names[filterName] = 0
 	if keep {
-		v.keepHashes(seed)
+		v.keepHashes(seed, firstHashes)
 	}
+	v.dir.durable = v.dir.names
 	return v
 }
 
 // emptyHead returns the superblocks of an empty filter.
-func emptyHead(g layout.Geometry, seed uint64, keep bool) []uint64 {
+func emptyHead(g layout.Geometry, seed uint64, keep bool) []uint64 { return head(g, seed, keep, 0) }
+
+func head(g layout.Geometry, seed uint64, keep bool, lsn uint64) []uint64 {
 	var sb layout.Superblock
+	sb.SetCheckpointLSN(lsn)
 	sb.SetGeneration(1)
 	sb.SetState(layout.Clean)
 	sb.SetGeometry(g)
@@ -166,8 +176,9 @@ func (v *Volume) reseed(seed uint64) {
 func (v *Volume) setSectorBytes(bytes int) {
 	for v.shift = 0; 8<<v.shift < bytes; v.shift++ {
 	}
-	old := v.filter
-	v.filter = disk{}
+	old := *v.filter
+	v.disks[0] = disk{}
+	v.filter = &v.disks[0]
 	v.filter.init(len(old.cache.words), v.shift)
 	v.filter.cache.copyFrom(&old.cache)
 	v.filter.durable.copyFrom(&old.durable)
@@ -187,6 +198,9 @@ func (v *Volume) setSectorBytes(bytes int) {
 }
 
 func (v *Volume) event(e Event) {
+	if v.muted {
+		return
+	}
 	v.events++
 	v.left[e]--
 	if v.events == v.next || v.left[e] == 0 || v.keep {
@@ -202,27 +216,28 @@ func (v *Volume) note(e Event) {
 	}
 }
 
-// A filterFile is the filter file of a volume.
-type filterFile Volume
-
-func (f *filterFile) Words() []uint64 { return f.filter.cache.words }
-func (f *filterFile) Prefetch(uint64) {}
-func (f *filterFile) Close() error    { return nil }
-func (f *filterFile) Sync() error     { return (*Volume)(f).syncFile(&f.filter) }
-
-func (f *filterFile) SyncRange(word, words uint64) error {
-	return (*Volume)(f).syncPart(&f.filter, word, words)
+// A filterFile is a filter file of a volume.
+type filterFile struct {
+	v *Volume
+	*disk
 }
 
-func (f *filterFile) Store(word, value uint64) {
-	v := (*Volume)(f)
+func (f filterFile) Words() []uint64 { return f.cache.words }
+func (f filterFile) Prefetch(uint64) {}
+func (f filterFile) Close() error    { return nil }
+func (f filterFile) Sync() error     { return f.v.syncFile(f.disk) }
+
+func (f filterFile) SyncRange(word, words uint64) error { return f.v.syncPart(f.disk, word, words) }
+
+func (f filterFile) Store(word, value uint64) {
+	v := f.v
 	if word < layout.WordRuntime && word%superblockWords == superblockWords-1 {
-		v.checkSlot(int(word/superblockWords), value)
+		v.checkSlot(f.disk, int(word/superblockWords), value)
 	}
-	changed := f.filter.store(word, value)
+	changed := f.disk.store(word, value)
 	switch {
 	case word >= layout.WordRuntime:
-		if v.watch != nil {
+		if v.watch != nil && f.disk == v.filter {
 			v.watch(word, value)
 		}
 		v.event(StoreVisible)
@@ -254,7 +269,7 @@ func (l *log) Sync() error {
 }
 
 func (v *Volume) fails() bool {
-	if v.FailOdds == 0 || v.rng.IntN(v.FailOdds) != 0 {
+	if v.muted || v.FailOdds == 0 || v.rng.IntN(v.FailOdds) != 0 {
 		return false
 	}
 	v.Failed++
@@ -267,9 +282,13 @@ func (v *Volume) syncFile(d *disk) error { return v.syncPart(d, 0, uint64(len(d.
 func (v *Volume) syncPart(d *disk, word, words uint64) error {
 	v.event(SyncBegins)
 	// What is stored during a sync may or may not be durable after it.
-	covered := v.during != nil && v.rng.IntN(2) == 0
+	during := v.during
+	if v.muted {
+		during = nil
+	}
+	covered := during != nil && v.rng.IntN(2) == 0
 	if covered {
-		v.during()
+		during()
 	}
 	failed := v.fails()
 	if failed {
@@ -277,8 +296,8 @@ func (v *Volume) syncPart(d *disk, word, words uint64) error {
 	} else {
 		d.sync(word, words)
 	}
-	if v.during != nil && !covered {
-		v.during()
+	if during != nil && !covered {
+		during()
 	}
 	v.event(SyncEnds)
 	if failed {
@@ -287,7 +306,7 @@ func (v *Volume) syncPart(d *disk, word, words uint64) error {
 	return nil
 }
 
-func (v *Volume) Filter() recovery.File { return (*filterFile)(v) }
+func (v *Volume) Filter() recovery.File { return filterFile{v, v.filter} }
 func (v *Volume) Named() error          { return nil }
 func (v *Volume) Close() error          { return nil }
 func (v *Volume) Random() uint64        { return v.rng.Uint64() }
@@ -298,22 +317,28 @@ func (v *Volume) Now() uint64 {
 	return v.clock
 }
 
-func (v *Volume) OpenLog(name recovery.LogName) (recovery.File, error) {
-	i := v.dir.names[name]
+func (v *Volume) OpenLog(n recovery.LogName) (recovery.File, error) { return v.openLog(name(n)) }
+
+func (v *Volume) openLog(n name) (recovery.File, error) {
+	i := v.dir.names[n]
 	if i == noFile {
 		return nil, fs.ErrNotExist
 	}
 	l := v.logs[i]
 	if l.size == 0 {
-		return nil, &layout.CorruptError{Region: layout.RegionLog, Rule: fmt.Sprintf("L1: %s has no bytes", name)}
+		return nil, &layout.CorruptError{Region: layout.RegionLog, Rule: "L1: the log has no bytes"}
 	}
 	l.open = true
 	return l, nil
 }
 
-func (v *Volume) CreateLog(bytes int64) (recovery.File, error) {
-	v.rename(name(recovery.NextLog), noFile)
-	if v.NoRoom && v.dir.names[recovery.CurrentLog] != noFile {
+func (v *Volume) CreateLog(bytes int64) (recovery.File, error) { return v.createLog(0, bytes) }
+
+// createLog is CreateLog for the names from first on.
+func (v *Volume) createLog(first name, bytes int64) (recovery.File, error) {
+	next := first + name(recovery.NextLog)
+	v.rename(next, noFile)
+	if v.NoRoom && v.dir.names[first+name(recovery.CurrentLog)] != noFile {
 		v.Refused++
 		return nil, recovery.ErrNoRoom
 	}
@@ -321,7 +346,7 @@ func (v *Volume) CreateLog(bytes int64) (recovery.File, error) {
 	l := v.logs[i]
 	l.init(int(bytes/8), v.shift)
 	l.size, l.durableSize = 0, 0
-	v.rename(name(recovery.NextLog), i)
+	v.rename(next, i)
 	l.open = true
 	l.size = int(bytes / 8)
 	v.event(NameChanges)
@@ -331,7 +356,7 @@ func (v *Volume) CreateLog(bytes int64) (recovery.File, error) {
 	}
 	if err != nil {
 		l.open = false
-		v.rename(name(recovery.NextLog), noFile)
+		v.rename(next, noFile)
 		return nil, err
 	}
 	return l, nil
@@ -342,8 +367,10 @@ func (v *Volume) CreateLog(bytes int64) (recovery.File, error) {
 func (v *Volume) freeFile() int {
 	used := func(i int) bool {
 		for _, names := range append(v.dir.pending, v.dir.names, v.dir.durable) {
-			if slices.Contains(names[:], i) {
-				return true
+			for n, j := range names {
+				if j == i && name(n)%beside != filterName {
+					return true
+				}
 			}
 		}
 		return v.logs[i].open
@@ -367,8 +394,10 @@ func (v *Volume) rename(name name, to int) {
 	v.event(NameChanges)
 }
 
-func (v *Volume) KeepLog() error {
-	v.keepName(name(recovery.CurrentLog), name(recovery.NextLog))
+func (v *Volume) KeepLog() error { return v.keepLog(0) }
+
+func (v *Volume) keepLog(first name) error {
+	v.keepName(first+name(recovery.CurrentLog), first+name(recovery.NextLog))
 	return v.syncDir()
 }
 
@@ -379,9 +408,11 @@ func (v *Volume) keepName(current, next name) {
 	v.event(NameChanges)
 }
 
-func (v *Volume) RemoveLogs() error {
-	v.rename(name(recovery.NextLog), noFile)
-	v.rename(name(recovery.CurrentLog), noFile)
+func (v *Volume) RemoveLogs() error { return v.removeLogs(0) }
+
+func (v *Volume) removeLogs(first name) error {
+	v.rename(first+name(recovery.NextLog), noFile)
+	v.rename(first+name(recovery.CurrentLog), noFile)
 	return v.syncDir()
 }
 
@@ -409,7 +440,12 @@ func (d *directory) settle(n int) {
 // copyFrom makes v a copy of o, without the events.
 func (v *Volume) copyFrom(o *Volume) {
 	v.copyRest(o)
-	v.filter.copyFrom(&o.filter)
+	for i := range v.disks {
+		if o.uses(i) || o.had[i] {
+			v.disks[i].copyFrom(&o.disks[i])
+		}
+	}
+	v.filter, v.had = &v.disks[o.dir.names[filterName]], o.had
 	for i, l := range o.logs {
 		v.logs[i].disk.copyFrom(&l.disk)
 		v.logs[i].open, v.logs[i].size, v.logs[i].durableSize = l.open, l.size, l.durableSize
@@ -424,7 +460,7 @@ func (v *Volume) copyRest(o *Volume) {
 	v.shift, v.FailOdds, v.Failed, v.patched = o.shift, o.FailOdds, 0, 0
 	v.NoRoom, v.Refused = o.NoRoom, 0
 	v.events, v.next, v.left = 0, 0, [eventKinds]int{}
-	v.hook, v.during, v.watch, v.keep, v.kinds = nil, nil, nil, false, v.kinds[:0]
+	v.hook, v.during, v.watch, v.keep, v.kinds, v.muted = nil, nil, nil, false, v.kinds[:0], false
 	if v.rng == nil {
 		v.rng = rand.New(&v.source)
 	}
@@ -463,11 +499,12 @@ func (v *Volume) lose(o *Volume, loss Loss, rng *rand.Rand) (trashed bool) {
 	v.dir = directory{names: o.dir.names, durable: o.dir.durable, pending: append(v.dir.pending[:0], o.dir.pending...)}
 	v.dir.settle(loss.Names(len(o.dir.pending)))
 	v.dir.names, v.dir.pending = v.dir.durable, v.dir.pending[:0]
-	v.filter.loseFrom(&o.filter, loss.Keep)
+	v.filter, v.had = &v.disks[v.dir.names[filterName]], [2]bool{}
+	v.filter.loseFrom(&o.disks[v.dir.names[filterName]], loss.Keep)
 	for i, l := range o.logs {
 		w := v.logs[i]
 		w.open = false
-		if !slices.Contains(v.dir.names[:], i) {
+		if !slices.Contains(v.dir.names[:filterName], i) {
 			w.size, w.durableSize = 0, 0
 			continue
 		}
@@ -489,9 +526,9 @@ func (v *Volume) trashOne(o *Volume, rng *rand.Rand) (trashed bool) {
 	n := 0
 	var chosen *disk
 	var sector uint32
-	o.filter.changing(layout.WordRuntime, func(s uint32) {
+	o.disks[v.dir.names[filterName]].changing(layout.WordRuntime, func(s uint32) {
 		if n++; rng.IntN(n) == 0 {
-			chosen, sector = &v.filter, s
+			chosen, sector = v.filter, s
 		}
 	})
 	for i, l := range o.logs {
@@ -514,7 +551,7 @@ func (v *Volume) trashOne(o *Volume, rng *rand.Rand) (trashed bool) {
 // hasLost reports whether there are sectors that a failed sync has dropped.
 func (v *Volume) hasLost() bool {
 	lost := len(v.filter.lostList)
-	for _, i := range v.dir.names {
+	for _, i := range v.dir.names[:filterName] {
 		if i != noFile {
 			lost += len(v.logs[i].lostList)
 		}
@@ -525,7 +562,7 @@ func (v *Volume) hasLost() bool {
 // hash returns a hash of what a recovery reads: the caches and the names.
 func (v *Volume) hash() uint64 {
 	h := v.filter.cache.hash()
-	for name, i := range v.dir.names {
+	for name, i := range v.dir.names[:filterName] {
 		if i != noFile {
 			h += mix(v.logs[i].cache.hash() + uint64(name) + 1 + uint64(v.logs[i].size)<<8)
 		}

@@ -99,7 +99,7 @@ func (w *Writer) Replay(hashes []uint64, deletes []bool, exact bool) (n int, err
 // does nothing, and returns ErrMoved.
 //
 // If exact is set, both must have as many items then. If it fails, nothing has happened but for what
-// rest did. If it returns ErrAgain, a checkpoint
+// rest did; unless it has called swap: then next has failed. If it returns ErrAgain, a checkpoint
 // or the growth of a log was in the way, or more than few operations were in the tap: do those,
 // and try again.
 func (w *Writer) Handover(next *Writer, few int, exact bool, rest func() error, swap func()) error {
@@ -161,7 +161,7 @@ func (w *Writer) Handover(next *Writer, few int, exact bool, rest func() error, 
 	}
 	w.mu.closed, w.mu.tap = ErrMoved, nil
 	swap()
-	return nil
+	return next.protocol.Err()
 }
 
 // hold has operations fail with ErrAgain where they would wait for room.

@@ -1,0 +1,16 @@
+package recovery
+
+import "time"
+
+// Now returns the time of the system.
+func (v *Files) Now() uint64 { return clock() }
+
+// clock is replaced by tests.
+var clock = func() uint64 { return uint64(time.Now().UnixNano()) }
+
+// SetClock replaces the clock of all Files until restore is called. Only tests use it.
+func SetClock(now func() uint64) (restore func()) {
+	old := clock
+	clock = now
+	return func() { clock = old }
+}
