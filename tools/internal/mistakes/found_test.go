@@ -23,7 +23,7 @@ type check struct {
 }
 
 var (
-	violation = regexp.MustCompile(`(?m)^ +crash_test\.go:\d+: (O[1-7]: .*)$`)
+	violation = regexp.MustCompile(`(?m)^ +crash_test\.go:\d+: (O[1-8]: .*)$`)
 	miss      = regexp.MustCompile(`(?m)^ +schedule_test\.go:\d+: (.* schedules miss [^,]*)`)
 )
 
@@ -34,6 +34,7 @@ var checks = map[string]check{
 	"TestCompactSchedules":  {engine, nil, miss},
 	"TestRecoverySchedules": {engine, nil, miss},
 	"TestHomeBetweenLooks":  {engine, nil, regexp.MustCompile(`(?m)^ +overtaken_test\.go:\d+: (the key is missed)$`)},
+	"TestReplay":            {engine, nil, regexp.MustCompile(`(?m)^ +handover_test\.go:\d+: (the replay: .*)$`)},
 	"stress":                {"tools/stress", []string{"-for", "10m", "-lives", "2000"}, regexp.MustCompile(`\AVIOLATION.*`)},
 }
 
@@ -49,7 +50,7 @@ func TestMistakes(t *testing.T) {
 	rows := make(map[string]string)
 	all := list(t)
 	t.Run("found", func(t *testing.T) {
-		none := Mistake{Name: "none", FoundBy: []string{"TestExplore", "TestSchedules", "TestCompactSchedules", "TestRecoverySchedules", "TestHomeBetweenLooks"}}
+		none := Mistake{Name: "none", FoundBy: []string{"TestExplore", "TestSchedules", "TestCompactSchedules", "TestRecoverySchedules", "TestHomeBetweenLooks", "TestReplay"}}
 		for _, m := range append(all, none) {
 			t.Run(m.Name, func(t *testing.T) {
 				t.Parallel()
