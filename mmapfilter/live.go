@@ -374,7 +374,7 @@ func (l *live) stats(s *Stats) {
 	w := l.writer
 	state := w.State()
 	s.StashLen, s.Pending, s.LogBytes = state.StashLen, state.Pending, state.LogBytes
-	s.Rebuilds = l.rebuilds
+	s.Rebuilds, s.RebuildStall = l.rebuilds, state.Handover
 	s.Commits, s.Checkpoints, s.LongestStall = state.Commits, state.Checkpoints, state.LongestStall
 	if state.Cramped != nil {
 		s.Warning = joinWarnings(s.Warning, fmt.Sprintf("the log keeps its size: %v", state.Cramped))

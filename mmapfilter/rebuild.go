@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"time"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/builder"
@@ -184,18 +185,10 @@ func (r *rebuild) build(ctx context.Context, keys func() (iter.Seq2[[]byte, erro
 	return err
 }
 
-// fewLeft is how many operations may be left for the last step. That so many operations of an
-// attempt are too few, while the filter is written to at full speed, is unlikely; after each
-// attempt it may be twice as many.
-const (
-	fewLeft  = 256
-	mostLeft = fewLeft << 8
-)
-
 // handOver does in the new file what has been done in the old one meanwhile, and puts it to use.
 func (r *rebuild) handOver(ctx context.Context) error {
-	for few := fewLeft; ; few = min(2*few, mostLeft) {
-		for r.tap.Len() > few || len(r.hashes) > 0 {
+	for {
+		for r.tap.Len() > replayAtOnce || len(r.hashes) > 0 {
 			if err := context.Cause(ctx); err != nil {
 				return err
 			}
@@ -203,20 +196,18 @@ func (r *rebuild) handOver(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := r.next.live.guard(func() error { return r.next.live.writer.Sync(false, 0) }); err != nil {
-			return err
-		}
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
 		err := r.old.live.guard(func() error {
 			return r.next.live.guard(func() error {
-				return r.old.live.writer.Handover(r.next.live.writer, few, r.exact, r.rest, r.swap)
+				return r.old.live.writer.Handover(r.next.live.writer, r.exact, r.replayTo, r.swap)
 			})
 		})
 		if err != engine.ErrAgain {
 			return err
 		}
+		time.Sleep(time.Millisecond)
 	}
 }
 
@@ -244,9 +235,9 @@ func (r *rebuild) replay() (err error) {
 	return err
 }
 
-// rest does all of them, while nobody puts more in.
-func (r *rebuild) rest() error {
-	for r.tap.Len() > 0 || len(r.hashes) > 0 {
+// replayTo does operations until at most few are left.
+func (r *rebuild) replayTo(few int) error {
+	for r.tap.Len() > few || len(r.hashes) > 0 {
 		if err := r.replay(); err != nil {
 			return err
 		}

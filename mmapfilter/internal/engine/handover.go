@@ -8,6 +8,10 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
+// fewLeft is how many operations may be left for the last step of a handover: so few that they take
+// less time than its syncs.
+const fewLeft = 512
+
 // ErrDiverged is returned if a replay does not lead to the same items: the hashes are not those of
 // the filter.
 var ErrDiverged = errors.New("the operations do not fit the items that they are for")
@@ -93,46 +97,55 @@ func (w *Writer) Replay(hashes []uint64, deletes []bool, exact bool) (n int, err
 	return n, nil
 }
 
-// Handover has next, the writer of a new file, take over from w. First it calls rest, which does
-// in next what is still in the tap, while no operation of w can proceed. Then it makes next
-// durable, with the counters of w, and calls swap, which puts the new file to use. From then on w
-// does nothing, and returns ErrMoved.
+// Handover has next, the writer of a new file, take over from w. It calls replay to do in next what
+// is in the tap: first while operations go on, until few are left, and then, with few set to 0, while
+// none can proceed. Then it makes next durable, with the counters of w, and calls swap, which puts
+// the new file to use. From then on w does nothing, and returns ErrMoved.
 //
-// If exact is set, both must have as many items then. If it fails, nothing has happened but for what
-// rest did; unless it has called swap: then next has failed. If it returns ErrAgain, a checkpoint
-// or the growth of a log was in the way, or more than few operations were in the tap: do those,
-// and try again.
-func (w *Writer) Handover(next *Writer, few int, exact bool, rest func() error, swap func()) error {
-	for _, x := range []*Writer{w, next} {
-		x.checkpoints.Lock()
-		defer x.checkpoints.Unlock()
-		if x.protocol.Checkpointing() {
-			if err := x.protocol.EndCheckpoint(); err != nil {
-				return err
-			}
-			return ErrAgain
+// No checkpoint of w can begin meanwhile. So operations that come faster than replay does them wait
+// for room in the log, and few will be left.
+//
+// If exact is set, both must have as many items then. If Handover fails, nothing has happened but for
+// what replay did; unless it has called swap: then next has failed. It returns ErrAgain if next has
+// no room in its log, or if a log is being made.
+func (w *Writer) Handover(next *Writer, exact bool, replay func(few int) error, swap func()) error {
+	w.checkpoints.Lock()
+	defer w.checkpoints.Unlock()
+	if err := w.protocol.EndCheckpoint(); err != nil {
+		return err
+	}
+	if err := replay(fewLeft); err != nil {
+		return err
+	}
+	if err := next.Sync(false, 0); err != nil {
+		return err
+	}
+	next.checkpoints.Lock()
+	defer next.checkpoints.Unlock()
+	if next.protocol.Checkpointing() { // what has come by the time it ends is too much for now
+		if err := next.protocol.EndCheckpoint(); err != nil {
+			return err
 		}
+		return ErrAgain
 	}
 	w.commit.Lock()
 	defer w.commit.Unlock()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	defer next.stalled(time.Now())
+	begun := time.Now()
+	defer next.stalled(begun)
 	if w.mu.closed != nil {
 		return w.mu.closed
 	}
 	if err := w.protocol.Err(); err != nil {
 		return err
 	}
-	if w.mu.tap.Len() > few {
-		return ErrAgain
-	}
 	if err := w.begin(); err != nil { // a file that is not live cannot be superseded
 		return err
 	}
 	next.hold(true)
 	defer next.hold(false)
-	if err := rest(); err != nil {
+	if err := replay(0); err != nil {
 		return err
 	}
 	next.commit.Lock()
@@ -161,6 +174,7 @@ func (w *Writer) Handover(next *Writer, few int, exact bool, rest func() error, 
 	}
 	w.mu.closed, w.mu.tap = ErrMoved, nil
 	swap()
+	next.mu.handover = time.Since(begun)
 	return next.protocol.Err()
 }
 

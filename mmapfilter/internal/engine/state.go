@@ -39,6 +39,7 @@ type State struct {
 	LogBytes             int64
 	Cramped              error // why the log keeps its size, or nil
 	Commits, Checkpoints uint64
+	Handover             time.Duration // time that operations waited for the handover to this writer
 	LongestStall         time.Duration // longest time that an operation waited for a log, or for room in it
 }
 
@@ -46,7 +47,7 @@ type State struct {
 func (w *Writer) State() State {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s := State{StashLen: w.mu.stashLen, Pending: w.mu.pending, Cramped: w.protocol.Cramped(), LongestStall: time.Duration(w.longestStall.Load())}
+	s := State{StashLen: w.mu.stashLen, Pending: w.mu.pending, Cramped: w.protocol.Cramped(), LongestStall: time.Duration(w.longestStall.Load()), Handover: w.mu.handover}
 	s.LogBytes, _ = w.protocol.LogBytes()
 	s.Commits, s.Checkpoints = w.protocol.Counts()
 	return s

@@ -85,6 +85,7 @@ type Writer struct {
 		closed   error          // ErrClosed or ErrMoved, or nil
 		tap      *Tap           // takes down all operations; or nil
 		held     bool           // see hold
+		handover time.Duration  // see State
 		pending  int            // operations not yet durable
 		spare    *pending.Words // for the next segment, if overlay is nil
 		op       operation

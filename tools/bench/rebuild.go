@@ -1,0 +1,333 @@
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"iter"
+	"os"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
+)
+
+// newRebuild returns the command that measures what kept hashes cost, and what they are for. Its
+// filters have the default options.
+func newRebuild() command {
+	r := new(rebuildRun)
+	return command{
+		flags: func(s *session) {
+			r.session = s
+			s.rounds = 5
+			s.flags.StringVar(&r.keys, "keys", "20M", "how many keys, for all but the largest file and the growth; -size does not count")
+			s.flags.StringVar(&r.large, "large", "850M", "how many keys the file has that is rebuilt beside a writer at full speed")
+			s.flags.StringVar(&r.grown, "grown", "50M", "how many keys a filter for 1,000 grows to")
+		},
+		short: map[string]string{"keys": "20K", "large": "50K", "grown": "20K", "rounds": "1"},
+		run:   func(*session) error { return r.run() },
+	}
+}
+
+type rebuildRun struct {
+	*session
+	keys, large, grown string
+}
+
+func (r *rebuildRun) run() error {
+	var n [3]uint64
+	for i, text := range []string{r.keys, r.large, r.grown} {
+		counts, err := parseCounts(text)
+		if err != nil {
+			return err
+		}
+		n[i] = counts[0]
+	}
+	for _, step := range []func() error{
+		func() error { return r.inserts(n[0]) },
+		func() error { return r.builds(n[0]) },
+		func() error { return r.merges(n[0]) },
+		func() error { return r.grows(n[2]) },
+		func() error { return r.besideWriter(n[1]) },
+	} {
+		if err := step(); err != nil {
+			return err
+		}
+		debug.FreeOSMemory()
+	}
+	return nil
+}
+
+// keysOf yields n keys of 8 bytes from first on.
+func keysOf(first, n uint64) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		key := make([]byte, 8)
+		for i := range n {
+			binary.LittleEndian.PutUint64(key, first+i)
+			if !yield(key, nil) {
+				return
+			}
+		}
+	}
+}
+
+// insert inserts keys and returns how long each took.
+func (r *rebuildRun) insert(f *mmapfilter.Filter, first, n uint64) (time.Duration, error) {
+	begun := time.Now()
+	done := uint64(0)
+	for key := range keysOf(first, n) {
+		if err := f.Insert(key); err != nil {
+			return 0, err
+		}
+		if done++; done%65536 == 0 {
+			if err := f.Sync(); err != nil {
+				return 0, err
+			}
+			if r.ctx.Err() != nil {
+				return 0, r.ctx.Err()
+			}
+		}
+	}
+	return time.Since(begun) / time.Duration(max(n, 1)), f.Sync()
+}
+
+// create makes a file anew.
+func (r *rebuildRun) create(name string, opts *mmapfilter.Options) (*mmapfilter.Filter, error) {
+	r.remove(name)
+	return mmapfilter.Create(r.path(name), opts)
+}
+
+func (r *rebuildRun) remove(name string) {
+	os.Remove(r.path(name))
+	os.Remove(r.path(name) + ".hashes")
+}
+
+func sizeOf(path string) int64 {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
+// inserts compares inserts with and without kept hashes.
+func (r *rebuildRun) inserts(n uint64) error {
+	bytes := 0.0
+	all, err := r.takeTurns(2, func(i int) (float64, error) {
+		f, err := r.create("inserts.mmf", &mmapfilter.Options{Capacity: n, KeepHashes: i == 1})
+		if err != nil {
+			return 0, err
+		}
+		d, err := r.insert(f, 0, n)
+		if err == nil {
+			err = f.Close()
+		}
+		if i == 1 {
+			bytes = float64(sizeOf(r.path("inserts.mmf")+".hashes")) / float64(n)
+		}
+		return float64(d.Nanoseconds()), err
+	})
+	if err != nil {
+		return err
+	}
+	t := figures.NewTable(fmt.Sprintf("%s inserts, Sync every 65,536", figures.Grouped(int64(n))), "ns an insert", "rate over that without", "bytes of NAME.hashes an insert")
+	t.Row("without", figures.Digits(figures.Median(all[0])), "1", "0")
+	t.Row("KeepHashes", figures.Digits(figures.Median(all[1])), figures.Digits(figures.MedianRatio(all[0], all[1])), figures.Digits(bytes))
+	r.print(t)
+	return nil
+}
+
+// builds compares a rebuild with a build of as many keys.
+func (r *rebuildRun) builds(n uint64) error {
+	kept, err := r.create("kept.mmf", &mmapfilter.Options{Capacity: n, KeepHashes: true})
+	if err != nil {
+		return err
+	}
+	defer kept.Close()
+	if _, err := r.insert(kept, 0, n); err != nil {
+		return err
+	}
+	rebuild := func() (float64, error) {
+		begun := time.Now()
+		err := kept.Rebuild(r.ctx, &mmapfilter.RebuildOptions{Capacity: n})
+		return float64(n) / time.Since(begun).Seconds() / 1e6, err
+	}
+	first, err := rebuild() // from a tail
+	if err != nil {
+		return err
+	}
+	build := func(keep bool) (float64, error) {
+		r.remove("built.mmf")
+		begun := time.Now()
+		f, err := mmapfilter.Build(r.ctx, r.path("built.mmf"), &mmapfilter.Options{Capacity: n, KeepHashes: keep}, keysOf(0, n))
+		if err != nil {
+			return 0, err
+		}
+		return float64(n) / time.Since(begun).Seconds() / 1e6, f.Close()
+	}
+	all, err := r.takeTurns(3, func(i int) (float64, error) {
+		if i == 2 {
+			return rebuild()
+		}
+		return build(i == 1)
+	})
+	if err != nil {
+		return err
+	}
+	t := figures.NewTable(fmt.Sprintf("%s keys", figures.Grouped(int64(n))), "million a second", "over Build")
+	t.Row("Build", figures.Digits(figures.Median(all[0])), "1")
+	for i, name := range []string{"Build with KeepHashes", "Rebuild from a base"} {
+		t.Row(name, figures.Digits(figures.Median(all[i+1])), figures.Digits(figures.MedianRatio(all[i+1], all[0])))
+	}
+	t.Row("Rebuild from a tail, once", figures.Digits(first), figures.Digits(first/figures.Median(all[0])))
+	r.print(t)
+	return nil
+}
+
+// merges merges eight files with an eighth of the keys each.
+func (r *rebuildRun) merges(n uint64) error {
+	const files = 8
+	var inputs []string
+	for i := range uint64(files) {
+		name := fmt.Sprintf("in%d.mmf", i)
+		f, err := mmapfilter.Build(r.ctx, r.path(name), &mmapfilter.Options{KeepHashes: true}, keysOf(i*n, n/files))
+		if err != nil {
+			return err
+		}
+		if err := f.Close(); err != nil {
+			return err
+		}
+		inputs = append(inputs, r.path(name))
+	}
+	all, err := r.takeTurns(2, func(i int) (float64, error) {
+		r.remove("merged.mmf")
+		begun := time.Now()
+		err := mmapfilter.Merge(r.ctx, r.path("merged.mmf"), &mmapfilter.Options{KeepHashes: true, Distinct: i == 1}, inputs...)
+		return float64(n) / time.Since(begun).Seconds() / 1e6, err
+	})
+	if err != nil {
+		return err
+	}
+	t := figures.NewTable(fmt.Sprintf("8 files, %s keys", figures.Grouped(int64(n))), "million hashes a second")
+	t.Row("Merge", figures.Digits(figures.Median(all[0])))
+	t.Row("Merge, Distinct", figures.Digits(figures.Median(all[1])))
+	r.print(t)
+	return nil
+}
+
+// grows compares a filter that grows from 1,000 keys with one that has the right size at once.
+func (r *rebuildRun) grows(n uint64) error {
+	t := figures.NewTable(fmt.Sprintf("%s inserts, Sync every 65,536", figures.Grouped(int64(n))), "ns an insert", "over the right size", "rebuilds", "most on disk", "at the end", "longest stall", "rate that was measured")
+	var times [2]float64
+	for i, opts := range []*mmapfilter.Options{{Capacity: n}, {Capacity: 1000, AutoGrow: true}} {
+		f, err := r.create("grown.mmf", opts)
+		if err != nil {
+			return err
+		}
+		var most atomic.Int64
+		stop, stopped := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(stopped)
+			for {
+				select {
+				case <-stop:
+					return
+				case <-time.After(20 * time.Millisecond):
+					most.Store(max(most.Load(), r.diskUse()))
+				}
+			}
+		}()
+		d, err := r.insert(f, 0, n)
+		close(stop)
+		<-stopped
+		if err != nil {
+			return err
+		}
+		wrong := 0
+		const asked = 1_000_000
+		for key := range keysOf(1<<40, asked) {
+			if f.Contains(key) {
+				wrong++
+			}
+		}
+		s := f.Stats()
+		times[i] = float64(d.Nanoseconds())
+		name := "of the right size at once, without hashes"
+		if i == 1 {
+			name = "for 1,000 keys, AutoGrow"
+		}
+		t.Row(name, figures.Digits(times[i]), figures.Digits(times[i]/times[0]), fmt.Sprint(s.Rebuilds), figures.Mebibytes(most.Load()), figures.Mebibytes(r.diskUse()), s.LongestStall.String(), fmt.Sprintf("%.3f %%", 100*float64(wrong)/asked))
+		if err := f.Close(); err != nil {
+			return err
+		}
+		r.remove("grown.mmf")
+	}
+	r.print(t)
+	return nil
+}
+
+// diskUse returns the size of the files of the filter that grows, and of its rebuild.
+func (r *rebuildRun) diskUse() (bytes int64) {
+	entries, _ := os.ReadDir(r.temp)
+	for _, e := range entries {
+		if len(e.Name()) >= 5 && e.Name()[:5] == "grown" {
+			bytes += sizeOf(r.path(e.Name()))
+		}
+	}
+	return bytes
+}
+
+// beside rebuilds a large file while a writer inserts and deletes at full speed.
+func (r *rebuildRun) besideWriter(n uint64) error {
+	f, err := mmapfilter.Build(r.ctx, r.path("large.mmf"), &mmapfilter.Options{Capacity: n + n/50, KeepHashes: true}, keysOf(0, n))
+	if err != nil {
+		return err
+	}
+	size := f.Stats().FileBytes
+	if err := f.Close(); err != nil {
+		return err
+	}
+	if f, err = mmapfilter.Open(r.path("large.mmf"), nil); err != nil {
+		return err
+	}
+	defer f.Close()
+	var ended atomic.Bool
+	var longest time.Duration
+	var operations uint64
+	written := make(chan error)
+	ctx, cancel := context.WithCancel(r.ctx)
+	defer cancel()
+	go func() {
+		key := make([]byte, 8)
+		var err error
+		for ; !ended.Load() && err == nil && ctx.Err() == nil; operations += 2 {
+			begun := time.Now()
+			binary.LittleEndian.PutUint64(key, n+operations)
+			if err = f.Insert(key); err == nil {
+				binary.LittleEndian.PutUint64(key, operations)
+				_, err = f.Delete(key)
+			}
+			longest = max(longest, time.Since(begun))
+			if operations%65536 == 0 && err == nil {
+				err = f.Sync()
+			}
+		}
+		written <- err
+	}()
+	begun := time.Now()
+	err = f.Rebuild(ctx, nil)
+	took := time.Since(begun)
+	ended.Store(true)
+	if e := <-written; err == nil {
+		err = e
+	}
+	if err != nil {
+		return err
+	}
+	t := figures.NewTable("a file of", "keys", "rebuilt in", "million keys a second", "operations meanwhile", "the last step", "longest insert and delete")
+	t.Row(figures.Mebibytes(size), figures.Grouped(int64(n)), took.Round(time.Millisecond).String(), figures.Digits(float64(n)/took.Seconds()/1e6), figures.Grouped(int64(operations)), f.Stats().RebuildStall.Round(10*time.Microsecond).String(), longest.Round(10*time.Microsecond).String())
+	r.print(t)
+	return nil
+}
