@@ -41,6 +41,8 @@
 //	removal counter  a word that is odd while a block changes in a way that could hide an item
 //	                 from a lookup
 //	log              the file NAME.stash: the operations since the last checkpoint
+//	kept hashes      the file NAME.hashes: the hash of every item
+//	superseded       of a file: another one has taken its place
 //	commit           making the operations so far durable, and then storing them to the file
 //	segment          the part of the log that one commit makes durable
 //	checkpoint       making the file itself durable, so that the log can begin anew
@@ -94,8 +96,8 @@
 //	     8    4 format version: 1
 //	    12    4 reserved
 //	    16    8 generation, at least 1
-//	    24    8 compat flags            none is defined
-//	    32    8 read-only-compat flags  none is defined
+//	    24    8 compat flags            bit 0: keeps hashes; bit 1: grows by itself
+//	    32    8 read-only-compat flags  bit 0: keeps hashes
 //	    40    8 incompat flags          none is defined
 //	    48   16 UUID of the content
 //	    64    1 state: 1 clean, 2 live, 3 sealed
@@ -117,7 +119,10 @@
 //	   152    8 user sequence: a number that belongs to the application
 //	   160    8 operation number: operations since the user sequence was set
 //	   168    8 log size; 0 unless live
-//	   176   80 reserved
+//	   176    8 identity of NAME.hashes; this field and the next two are 0 unless hashes are kept
+//	   184    8 pages of NAME.hashes that count; 0 if some hashes are lost
+//	   192    4 check of the last of these pages
+//	   196   60 reserved
 //	   256  256 key normalisation: a note of the program that made the keys; it ends before the first zero byte
 //	   512 3580 reserved
 //	  4092    4 CRC32C of bytes 0 to 4091
@@ -138,6 +143,9 @@
 // again. If neither is: read the superblocks again, because a writer may have closed the
 // file in between; if the state is still live, the writer died. Elsewhere, there is one lock, on
 // the whole file.
+//
+// Beside a file that keeps its hashes there is NAME.hashes: package hashes (layout/hashes). No
+// lookup needs it. A program that does not know it may read the file, and must not write to it.
 //
 // The fields from offset 136 on are for writers. A reader that knows that nobody writes to
 // the file while it has it open needs no runtime page either. Any other reader must follow
@@ -327,7 +335,8 @@
 // from a place that the lookup has yet to read to one that it has read. The runtime page
 // tells a reader when that may have happened:
 //
-//	16384      recovery epoch, a word: odd while a process recovers the file
+//	16384      recovery epoch, a word: odd while a process recovers the file; all bits are
+//	           set once another file has taken its place, and stay so
 //	16448      removal counter of the stash, a word
 //	16512      promise: an LSN and a word of check; then a second promise
 //	18432      removal counters of the region, 256 words
@@ -395,9 +404,10 @@
 //	     is at least 1. F3 to F7 are about this copy alone.
 //	F3   The version is 1, and no unknown incompat flag is set; otherwise refuse the file.
 //	     Unknown read-only-compat flag: do not write to it. Unknown compat flag: ignore it.
-//	F4   The reserved bytes of a superblock (12 to 15, 69 to 71, 176 to 255, 512
-//	     to 4091) are zero, unless an unknown compat flag is set. (The other two kinds
-//	     of flags do not excuse other values.)
+//	F4   The reserved bytes of a superblock (12 to 15, 69 to 71, 196 to 255, 512
+//	     to 4091) are zero, and so are bytes 176 to 195 unless hashes are kept; all this
+//	     unless an unknown compat flag is set. (The other two kinds of flags do not excuse
+//	     other values.)
 //	F5   The hash is known, and gives the canary.
 //	F6   Layout, f and b are known; 1 ≤ n; ⌈log2 n⌉ + 3 + f + 2 ≤ 64 (blocked) or
 //	     ⌈log2 n⌉ + 1 + f + 2 ≤ 64 (compact) or ⌈log2 n⌉ + f + 2 ≤ 64 (the others), so that

@@ -111,6 +111,36 @@
 // tear the end of the old one. They do not count then, and need not: they were hardened
 // later, so no commit of them has returned.
 //
+// # Kept hashes
+//
+// A filter may keep the hash of every item in NAME.hashes (package hashes, with rule K1):
+//
+//	K2  Between checkpoints the log is the tail of NAME.hashes: the last record of an
+//	    operation has its hash. A checkpoint appends those of the generation that ended
+//	    to NAME.hashes and makes them durable before the superblock, which counts their
+//	    pages. A clean close, Seal and recovery do likewise. So a commit needs no further
+//	    sync. Pages that no superblock counts, left by a writer that died, are cut off
+//	    before the first page is appended. A page that is counted is not written again.
+//	    If a call on NAME.hashes fails, or it is not the file that the superblock names,
+//	    the filter goes on without: from its next superblock on no page counts.
+//	    (keeper)
+//
+// # A file that takes the place of another
+//
+//	K3  A new file, under names of its own beside the old one, is complete and durable,
+//	    with a log in which the last operations are. Then, while no operation is under
+//	    way: its log is renamed to NAME.stash.new, its hashes to NAME.hashes.new, and the
+//	    filter file to NAME; then the log to NAME.stash and the hashes to NAME.hashes; then
+//	    the directory is synced. Before the third of these renames the old file is under
+//	    NAME, with its log and its hashes; after it, the new one is, whose log and hashes
+//	    are found by either name. (Writer.TakePlace, Files.TakePlace)
+//	K4  The old file is live. Before the first rename its epoch becomes that of a file
+//	    that is superseded. So readers that have it say "maybe" for good, before the new
+//	    file can get an item that the old one lacks. Nobody recovers a file that has lost
+//	    its name: the lock is taken first, and then the name is looked at. If the writer
+//	    dies before the third rename, the file is recovered under its name, and says
+//	    "certainly not" again. (Writer.TakePlace)
+//
 // # States
 //
 //	            Begin                         EndSegment, Harden
@@ -159,6 +189,10 @@
 //	the superblock of a live file is damaged     ErrCorrupt (L2) if an operation has been logged
 //	                                             since; otherwise nothing is lost
 //	NAME is removed or replaced under a writer   ErrReplaced at the next commit
+//	the process dies while a new file takes      the old file or the new one, either with
+//	the place of an old one                      everything up to the last commit
+//	NAME.hashes is missing, damaged, foreign     the filter as before; ErrHashes for what needs
+//	or older                                     the hashes
 //
 // # A new file
 //

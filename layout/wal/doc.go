@@ -52,8 +52,8 @@
 //
 //	0          begin record, 40: stored before the first operation
 //	40         commit record, 80: stored after the last operation; zero until then
-//	120        zero, 8
-//	128        records of 24 to 80
+//	120        time of the commit, 8, if the file keeps its hashes; otherwise not used
+//	128        records of 24 to 88
 //
 //	begin      word 0 magic "MMFBEGIN"   1 generation   2 salt
 //	                3 LSN of the first record
@@ -64,7 +64,9 @@
 //	                6 operation number   7 length
 //	                8 an LSN up to which the log was durable when this was stored
 //	                9 bits 0-31: CRC32C of the records;
-//	                  bits 32-63: CRC32C of words 0 to 8 and of bits 0-31 (as a word)
+//	                  bits 32-63: CRC32C of words 0 to 8 and of bits 0-31 (as a word), and
+//	                  of the time if the file keeps its hashes
+//	time       nanoseconds since 1970
 //
 // The commit record is at the head of its segment, not at the end, so that a small
 // commit writes one page instead of two. It is stored last, and its LSN follows that of
@@ -72,7 +74,8 @@
 //
 // # Records
 //
-// A record is what one operation stores to one block of 64 bytes:
+// A record is what one operation stores to one block of 64 bytes. If the file keeps its hashes
+// (package hashes), the last record of an operation has the hash of its key too:
 //
 //	word 0 bits 0-47: number of the first word, in the file
 //	       48: guarded, the operation takes a fingerprint away here
@@ -80,6 +83,7 @@
 //	       50: the length grows by 1; 51: it shrinks by 1
 //	       52-58: bit 52+j is set if the word j+1 places after the first has a
 //	       value too; all of them are in the same block
+//	       59: the word before the last is the hash; only with bit 49
 //	word 1 and on: the values, in the order of the words
 //	last word bits 0-31: check; bits 32-63, if bit 49 is set: the operation
 //	       number modulo 2^32
@@ -114,8 +118,8 @@
 //	     or the UUID that a sealed file gets with its first operation: the 128 bits
 //	     of XXH3 of the old UUID, with the salt of the header as the seed, big-endian
 //	     as XXH3 writes them.
-//	L3   A record with the right check has no unknown bits; it stores to words of the stash
-//	     or of the region, all in one block.
+//	L3   A record with the right check has no unknown bits, and a hash only if it is the last
+//	     of its operation; it stores to words of the stash or of the region, all in one block.
 //	L4   The length in a commit record is the one that its records lead to.
 //	L5   The log does not end before an LSN up to which it was durable: that of the
 //	     checkpoint, of any commit record of either generation with a right CRC, whether
