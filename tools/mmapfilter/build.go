@@ -22,10 +22,8 @@ reads them the same way.
   -p, --rate P          share of absent keys that may be answered "maybe" (0.01)
   -f, --fingerprint-bits N, -b, --bucket-size N, --layout L
                         choose these by hand; -f replaces -p
-` + buildSeedHelp + `      --memory SIZE     memory for hashes, such as 8GiB; the rest go to files
-                        beside FILTER (256MiB)
-      --workers N       number of workers (one a processor)
-      --multiset        count every copy of a key instead of one
+` + buildSeedHelp + `      --keep-hashes     keep the hash of each key in FILTER.hashes; see create
+` + workHelp + `      --multiset        count every copy of a key instead of one
   -q, --quiet           print no summary and show no progress
 
 ` + buildKeysHelp + `
@@ -51,14 +49,8 @@ func newBuildCommand() *cobra.Command {
 	addPlanFlags(flags, &b.opts)
 	addSharedF(flags, &b.opts)
 	b.seed = addSeedFlags(flags)
-	flags.Func("memory", "memory for hashes", func(text string) (err error) {
-		// Zero in the options means the default.
-		if b.opts.MemoryBudget, err = parseSize(text); err == nil && b.opts.MemoryBudget == 0 {
-			err = demand("must be at least 1MiB")
-		}
-		return err
-	})
-	flags.IntVar(&b.opts.Workers, "workers", 0, "number of workers")
+	addKeepFlag(flags, &b.opts)
+	addWorkFlags(flags, &b.opts.MemoryBudget, &b.opts.Workers)
 	flags.BoolVar(&b.multiset, "multiset", false, "count every copy")
 	flags.BoolVarP(&b.quiet, "quiet", "q", false, "print no summary")
 	b.format = addFormatFlags(flags)
@@ -111,17 +103,22 @@ func (b *buildCommand) run(cmd *cobra.Command, names []string) error {
 		return b.explainFull(err, keys.n)
 	}
 	defer filter.Close()
-	for line := range strings.Lines(filter.Stats().Warning) {
-		fmt.Fprintf(cmd.ErrOrStderr(), "mmapfilter: %s: %s\n", b.output, strings.TrimSpace(line))
-	}
-	if n, capacity := filter.Len(), filter.Cap(); n > capacity {
-		fmt.Fprintf(cmd.ErrOrStderr(), "mmapfilter: %s holds %s, more than the %s it was sized for: its rate may be above the one asked for\n",
-			b.output, formatNumber(n, "key", "keys"), formatCount(capacity))
-	}
+	warnOfBuilt(cmd.ErrOrStderr(), b.output, filter)
 	if b.quiet {
 		return nil
 	}
-	return b.summarise(cmd.OutOrStdout(), filter, keys.n)
+	return summarise(cmd.OutOrStdout(), b.output, filter, keys.n-filter.Len())
+}
+
+// warnOfBuilt says what is not as it was asked for in a new filter.
+func warnOfBuilt(stderr io.Writer, path string, filter *mmapfilter.Filter) {
+	for line := range strings.Lines(filter.Stats().Warning) {
+		fmt.Fprintf(stderr, "mmapfilter: %s: %s\n", path, strings.TrimSpace(line))
+	}
+	if n, capacity := filter.Len(), filter.Cap(); n > capacity {
+		fmt.Fprintf(stderr, "mmapfilter: %s holds %s, more than the %s it was sized for: its rate may be above the one asked for\n",
+			path, formatNumber(n, "key", "keys"), formatCount(capacity))
+	}
 }
 
 // explainFull says which flag made a filter too full.
@@ -154,16 +151,16 @@ func (c *counter) all(yield func([]byte, error) bool) {
 	}
 }
 
-// summarise prints a line that describes the filter. Its rate is that of the keys now in the
-// filter, however many there are.
-func (b *buildCommand) summarise(w io.Writer, filter *mmapfilter.Filter, read uint64) error {
+// summarise prints a line that describes a new filter, into which copies of keys did not go. Its
+// rate is that of the keys now in the filter, however many there are.
+func summarise(w io.Writer, path string, filter *mmapfilter.Filter, copies uint64) error {
 	stats := filter.Stats()
 	repeated := ""
-	if n := read - stats.Len; n > 0 {
-		repeated = fmt.Sprintf(" (%s repeated)", formatCount(n))
+	if copies > 0 {
+		repeated = fmt.Sprintf(" (%s repeated)", formatCount(copies))
 	}
 	_, err := fmt.Fprintf(w, "%s: %s%s, %s bytes, %.2f bits per key, estimated rate %s\n",
-		b.output, formatNumber(stats.Len, "key", "keys"), repeated, formatCount(stats.FileBytes), stats.BitsPerKey, formatRate(stats.EstimatedRate))
+		path, formatNumber(stats.Len, "key", "keys"), repeated, formatCount(stats.FileBytes), stats.BitsPerKey, formatRate(stats.EstimatedRate))
 	return err
 }
 

@@ -15,6 +15,11 @@ Create an empty filter for add and uniq. FILTER must not exist.
   -p, --rate P          share of absent keys that may be answered "maybe" (0.01)
   -f, --fingerprint-bits N, -b, --bucket-size N, --layout L
                         choose these by hand; -f replaces -p
+      --keep-hashes     keep the hash of each key in FILTER.hashes: 8 to 9 bytes
+                        for each add or del
+      --auto-grow       keep hashes, and grow while keys are added: from 90 % of
+                        N on, the filter is rebuilt for twice as many. It also
+                        shrinks, while keys are deleted
 ` + createSeedHelp + `
 ` + createKeysHelp + `
 FILTER records this.
@@ -34,6 +39,8 @@ func newCreateCommand() *cobra.Command {
 	flags := cmd.Flags()
 	addPlanFlags(flags, &c.opts)
 	addSharedF(flags, &c.opts)
+	addKeepFlag(flags, &c.opts)
+	flags.BoolVar(&c.opts.AutoGrow, "auto-grow", false, "grow by itself")
 	c.seed = addSeedFlags(flags)
 	c.format = addFileFormatFlags(flags)
 	return cmd

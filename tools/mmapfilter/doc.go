@@ -30,8 +30,13 @@
 //	filter              recover verify       the filter, as it was named
 //	fingerprint_bits    info size            bits in a fingerprint
 //	generation          info recover         of the superblock
+//	grows               info                 the filter grows by itself
+//	growth_err          info                 why the filter cannot be rebuilt from its hashes, if it is to keep them
+//	hashes              verify               kept hashes that the keys were compared with
+//	hashes_err          verify               why they were not compared, if the filter is to keep its hashes
 //	hex                 check                the key in hex, if it is not text
 //	information_bound   size                 fewest bits per key that any filter of this rate needs
+//	keeps_hashes        info                 the filter keeps the hashes of its keys
 //	kernel              info                 instruction set for batches of lookups
 //	key                 check                the key as it is in the input
 //	keys                info recover verify  keys in the filter, equal keys counted each; null if it is damaged
@@ -50,6 +55,7 @@
 //	pending             info                 operations not yet committed
 //	predicted_rate      size                 false-positive rate at capacity
 //	present             check                false: certainly not in the filter; true: maybe
+//	rebuilds            info                 rebuilds since the filter was opened
 //	record              check                the record of the key, with --record
 //	record_hex          check                the record in hex, if it is not text
 //	records             recover              records of the log that were replayed

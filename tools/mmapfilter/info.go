@@ -11,9 +11,9 @@ import (
 
 const infoHelp = `Usage: mmapfilter info [--json] FILTER
 
-Describe the filter. The rates are estimates from a sample of its lines. info
-writes nothing, so it fails if the writer of the filter has died, unless
---recover is given.
+Describe the filter. The rates are estimates from a sample of its lines. Of the
+hashes that it keeps, only verify reads all. info writes nothing, so it fails if
+the writer of the filter has died, unless --recover is given.
 
       --json        print a JSON object
       --show-seed   show the seed of the hash, which may be a secret
@@ -42,12 +42,12 @@ func (c *infoCommand) run(cmd *cobra.Command, args []string) error {
 	}
 	defer filter.Close()
 	if c.json {
-		return printJSON(cmd.OutOrStdout(), newStatsJSON(filter, c.showSeed))
+		return printJSON(cmd.OutOrStdout(), newStatsJSON(args[0], filter, c.showSeed))
 	}
-	return printStats(cmd.OutOrStdout(), filter, c.showSeed)
+	return printStats(cmd.OutOrStdout(), args[0], filter, c.showSeed)
 }
 
-func printStats(w io.Writer, filter *mmapfilter.Filter, showSeed bool) error {
+func printStats(w io.Writer, path string, filter *mmapfilter.Filter, showSeed bool) error {
 	s := filter.Stats()
 	t := newTable(w)
 	checkpointed := ""
@@ -75,6 +75,13 @@ func printStats(w io.Writer, filter *mmapfilter.Filter, showSeed bool) error {
 	t.row("state", "%s", describeState(s))
 	if s.LogBytes != 0 {
 		t.row("log", "%s", formatSize(s.LogBytes))
+	}
+	if s.KeepsHashes {
+		hashes, growth := describeHashes(path, s, lostHashes(path))
+		t.row("hashes", "%s", hashes)
+		if growth != "" {
+			t.row("growth", "%s", growth)
+		}
 	}
 	if seq, operations := filter.DurableSeq(), filter.DurableOps(); seq|operations != 0 {
 		name, text := describeSequence(seq, operations)
@@ -122,8 +129,13 @@ type statsJSON struct {
 	Seed          string `json:"seed,omitempty"` // in hex: not all JSON readers have 64-bit integers
 }
 
-func newStatsJSON(filter *mmapfilter.Filter, showSeed bool) statsJSON {
+func newStatsJSON(path string, filter *mmapfilter.Filter, showSeed bool) statsJSON {
 	j := statsJSON{Stats: filter.Stats(), Operations: filter.DurableOps()}
+	if j.KeepsHashes {
+		if lost := lostHashes(path); lost != nil {
+			j.GrowthErr = whatOfHashes(path, lost)
+		}
+	}
 	if showSeed {
 		j.Seed = formatSeed(j.Stats.Seed)
 	}

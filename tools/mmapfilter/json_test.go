@@ -18,7 +18,9 @@ func TestJSONTable(t *testing.T) {
 		"check": answerJSON{}, "info": statsJSON{}, "recover": recoveryJSON{}, "size": planJSON{}, "verify": reportJSON{},
 	} {
 		for _, name := range jsonNames(t, reflect.TypeOf(object)) {
-			commands[name] = append(commands[name], command)
+			if !slices.Contains(commands[name], command) {
+				commands[name] = append(commands[name], command)
+			}
 		}
 	}
 	var want []string
@@ -51,6 +53,8 @@ func jsonNames(t *testing.T, object reflect.Type) (names []string) {
 		case field.Anonymous && name == "":
 			names = append(names, jsonNames(t, inner)...)
 			continue
+		case inner.Kind() == reflect.Struct:
+			names = append(names, jsonNames(t, inner)...)
 		case inner.Kind() == reflect.Slice && inner.Elem().Kind() == reflect.Struct:
 			names = append(names, jsonNames(t, inner.Elem())...)
 		}

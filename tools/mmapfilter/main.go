@@ -171,11 +171,3 @@ func newHelpCommand() *cobra.Command {
 	}
 	return cmd
 }
-
-// needFile checks the arguments of commands that take a filter and nothing else.
-func needFile(cmd *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return fmt.Errorf("%s needs one filter file, not %d", cmd.Name(), len(args))
-	}
-	return nil
-}

@@ -99,6 +99,7 @@ Files:
   FILTER          the filter
   FILTER.stash    its log, while it is written to or after its writer has died;
                   it belongs to FILTER, and is copied and moved with it
+  FILTER.hashes   the hashes of its keys, if it keeps them; likewise
 
 Environment:
   MMAPFILTER_SEED   the seed of the hash, for build, create and uniq

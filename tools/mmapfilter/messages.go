@@ -78,6 +78,8 @@ func explainError(cmd *cobra.Command, path string, err error) string {
 	case path == "" || strings.Contains(err.Error(), "is complete"):
 		// There is no filter, or a new one that the user must know about.
 		return err.Error()
+	case errors.Is(err, mmapfilter.ErrFull): // it may say why the filter cannot grow
+		return withoutCall(path, err)
 	case errors.As(err, &locked):
 		return explainLocked(path, locked)
 	case errors.As(err, &damage):
@@ -93,6 +95,11 @@ func explainError(cmd *cobra.Command, path string, err error) string {
 	case errors.As(err, &inPath):
 		return explainPath(path, inPath)
 	}
+	return withoutCall(path, err)
+}
+
+// withoutCall returns the text of an error without the failed call.
+func withoutCall(path string, err error) string {
 	text := err.Error()
 	for _, op := range []string{"open", "close", "build", "create", "verify", "recover"} {
 		if rest, ok := strings.CutPrefix(text, op+" "+path+": "); ok {
@@ -185,21 +192,24 @@ func whatOfLog(path string, e *mmapfilter.CorruptError) string {
 	return fmt.Sprintf("%s is damaged at offset %d (%s)", logOf(path), e.Offset, what)
 }
 
-// logOf returns the name of the log of a filter. The log is beside the file itself, not beside a
-// symbolic link to it.
-func logOf(path string) string {
+// itself returns the name of the file that a symbolic link leads to, or the name of any other file.
+// The log of a filter and its hashes are beside the file itself, not beside a link to it.
+func itself(path string) string {
 	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
 		if real, err := filepath.EvalSymlinks(path); err == nil {
 			path = real
 		}
 	}
-	return path + ".stash"
+	return path
 }
+
+// logOf returns the name of the log of a filter.
+func logOf(path string) string { return itself(path) + ".stash" }
 
 // ruleOf returns the broken rule, with the file as named on the command line, which the library
 // does not know.
 func ruleOf(path string, e *mmapfilter.CorruptError) string {
-	named := strings.TrimSuffix(logOf(path), ".stash")
+	named := itself(path)
 	text := strings.ReplaceAll(e.Rule, "NAME", named)
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		if real, err = filepath.Abs(real); err == nil {

@@ -14,11 +14,20 @@ import (
 // addPlanFlags adds the flags for the size and kind of a new filter, except the one for the bits
 // of a fingerprint.
 func addPlanFlags(flags *pflag.FlagSet, opts *mmapfilter.Options) {
+	addCapacityFlag(flags, opts)
+	addRateFlag(flags, opts)
+	addLayoutFlag(flags, opts)
+	flags.IntVarP(&opts.BucketSize, "bucket-size", "b", 0, "slots in a bucket")
+}
+
+func addCapacityFlag(flags *pflag.FlagSet, opts *mmapfilter.Options) {
 	flags.FuncP("capacity", "n", "number of keys", func(text string) (err error) {
 		opts.Capacity, err = parseCount(text)
 		return err
 	})
-	addRateFlag(flags, opts)
+}
+
+func addLayoutFlag(flags *pflag.FlagSet, opts *mmapfilter.Options) {
 	flags.Func("layout", "name of a layout", func(text string) error {
 		kind, ok := layout.ParseKind(text)
 		if !ok {
@@ -27,7 +36,6 @@ func addPlanFlags(flags *pflag.FlagSet, opts *mmapfilter.Options) {
 		opts.Layout = kind
 		return nil
 	})
-	flags.IntVarP(&opts.BucketSize, "bucket-size", "b", 0, "slots in a bucket")
 }
 
 // addSharedF adds --fingerprint-bits, and -f with two meanings: with -d and without --field, the
@@ -78,6 +86,29 @@ func addRateFlag(flags *pflag.FlagSet, opts *mmapfilter.Options) {
 	})
 }
 
+// addKeepFlag adds the flag that makes a new filter keep its hashes.
+func addKeepFlag(flags *pflag.FlagSet, opts *mmapfilter.Options) {
+	flags.BoolVar(&opts.KeepHashes, "keep-hashes", false, "keep the hash of each key")
+}
+
+// workHelp is the help of the flags of addWorkFlags.
+const workHelp = `      --memory SIZE     memory for hashes, such as 8GiB; the rest go to files
+                        beside FILTER (256MiB)
+      --workers N       number of workers (one a processor)
+`
+
+// addWorkFlags adds the flags for what building a filter takes.
+func addWorkFlags(flags *pflag.FlagSet, budget *int64, workers *int) {
+	flags.Func("memory", "memory for hashes", func(text string) (err error) {
+		// Zero in the options means the default.
+		if *budget, err = parseSize(text); err == nil && *budget == 0 {
+			err = demand("must be at least 1MiB")
+		}
+		return err
+	})
+	flags.IntVar(workers, "workers", 0, "number of workers")
+}
+
 func lineSize(kind mmapfilter.Layout, f, b int) string {
 	bits := layout.LineBits(kind, layout.Params{FingerprintBits: f, BucketSize: b})
 	if bits == 8*layout.LineBytes {
@@ -106,4 +137,5 @@ var optionFlags = map[string]string{
 	"MemoryBudget":      "--memory",
 	"Workers":           "--workers",
 	"LogBytes":          "--log-bytes",
+	"inputs":            "FILTER",
 }

@@ -9,6 +9,14 @@ import (
 	"github.com/spf13/pflag"
 )
 
+// needFile checks the arguments of commands that take a filter and nothing else.
+func needFile(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("%s needs one filter file, not %d", cmd.Name(), len(args))
+	}
+	return nil
+}
+
 // unknownCommand returns the error for an unknown command.
 func unknownCommand(root *cobra.Command, name string) error {
 	return fmt.Errorf("unknown command %q; %s", name, suggest(root, name, "", "mmapfilter --help lists the commands"))

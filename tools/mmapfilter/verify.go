@@ -12,8 +12,11 @@ import (
 const verifyHelp = `Usage: mmapfilter verify [--json] FILTER
 
 Read the whole filter and check it against the rules of the format. For each
-damage, print the part of the file, the offset in bytes and the rule. verify
-writes nothing, so it fails if the writer of the filter has died, unless
+damage, print the part of the file, the offset in bytes and the rule. If the
+filter keeps hashes, compare its keys with them, which finds a changed bit even
+in a file without checksums. Lost hashes are no damage of the filter.
+
+verify writes nothing, so it fails if the writer of the filter has died, unless
 --recover is given.
 
       --json      print a JSON object
@@ -84,6 +87,12 @@ func printReport(w io.Writer, path string, r mmapfilter.Report) error {
 	} else {
 		t.row("checksums", "none: the file has been written to and not sealed since")
 	}
+	switch {
+	case r.HashesErr != nil:
+		t.row("hashes", "not compared: %s", whatOfHashes(path, r.HashesErr))
+	case r.Hashes > 0:
+		t.row("hashes", "%s, of these keys and no others", formatCount(r.Hashes))
+	}
 	t.row("damage", "none")
 	return t.flush()
 }
@@ -97,6 +106,8 @@ type reportJSON struct {
 	Chunks    int64        `json:"chunks"`
 	Keys      *uint64      `json:"keys"`      // null if damage makes the count meaningless
 	StashLen  *int         `json:"stash_len"` // likewise
+	Hashes    uint64       `json:"hashes"`
+	HashesErr string       `json:"hashes_err"`
 	Damage    []damageJSON `json:"damage"`
 }
 
@@ -107,7 +118,10 @@ type damageJSON struct {
 }
 
 func printReportJSON(w io.Writer, path string, r mmapfilter.Report) error {
-	object := reportJSON{Filter: path, Whole: len(r.Damage) == 0, FileBytes: r.FileBytes, Sealed: r.Sealed, Chunks: r.Chunks, Damage: []damageJSON{}}
+	object := reportJSON{Filter: path, Whole: len(r.Damage) == 0, FileBytes: r.FileBytes, Sealed: r.Sealed, Chunks: r.Chunks, Hashes: r.Hashes, Damage: []damageJSON{}}
+	if r.HashesErr != nil {
+		object.HashesErr = whatOfHashes(path, r.HashesErr)
+	}
 	for _, d := range r.Damage {
 		object.Damage = append(object.Damage, damageJSON{d.Region, d.Offset, ruleOf(path, d)})
 	}
