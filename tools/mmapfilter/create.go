@@ -16,7 +16,8 @@ Create an empty filter for add and uniq. FILTER must not exist.
   -f, --fingerprint-bits N, -b, --bucket-size N, --layout L
                         choose these by hand; -f replaces -p
       --keep-hashes     keep the hash of each key in FILTER.hashes: 8 to 9 bytes
-                        for each add or del
+                        for each add or del. grow, merge, expire and repair need
+                        them
       --auto-grow       keep hashes, and grow while keys are added: from 90 % of
                         N on, the filter is rebuilt for twice as many. It also
                         shrinks, while keys are deleted

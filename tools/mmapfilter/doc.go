@@ -9,72 +9,76 @@
 //
 // # JSON
 //
-// With --json, check, info, recover, size and verify print objects. A name means
-// the same in all of them:
+// With --json, check, expire, grow, info, recover, repair, size and verify print
+// objects. A name means the same in all of them:
 //
-//	bits_per_key        info size            bits of the whole file / keys; in size, / capacity
-//	bucket_size         info size            slots in a bucket
-//	build_disk_bytes    size                 most disk space that a build takes beside the file
-//	build_memory_bytes  size                 memory that a build takes
-//	capacity            info size            keys that the filter was sized for
-//	checkpoints         info                 checkpoints since the filter was opened
-//	chunks              verify               checksums that the file was checked against
-//	commits             info                 commits since the filter was opened
-//	damage              verify               one object for each damage
-//	design_load         info size            load planned for capacity keys
-//	discarded           recover              the log was discarded, by --discard-log
-//	estimated_rate      info                 false-positive rate now, from a sample of lines
-//	file                check                file of keys, if there is more than one
-//	file_bytes          info size verify     size of the filter
-//	fill                info                 keys / capacity
-//	filter              recover verify       the filter, as it was named
-//	fingerprint_bits    info size            bits in a fingerprint
-//	generation          info recover         of the superblock
-//	grows               info                 the filter grows by itself
-//	growth_err          info                 why the filter cannot be rebuilt from its hashes, if it is to keep them
-//	hashes              verify               kept hashes that the keys were compared with
-//	hashes_err          verify               why they were not compared, if the filter is to keep its hashes
-//	hex                 check                the key in hex, if it is not text
-//	information_bound   size                 fewest bits per key that any filter of this rate needs
-//	keeps_hashes        info                 the filter keeps the hashes of its keys
-//	kernel              info                 instruction set for batches of lookups
-//	key                 check                the key as it is in the input
-//	keys                info recover verify  keys in the filter, equal keys counted each; null if it is damaged
-//	layout              info size            name of the layout
-//	line                check                number of the record; in CSV, of the line
-//	lines               info size            lines, or buckets, of the filter
-//	load                info                 keys / slots
-//	log_bytes           info                 size of the log
-//	log_bytes_read      recover              bytes of the log that were read
-//	longest_stall       info                 longest time, in nanoseconds, that an operation waited for room in the log
-//	lsn                 recover              number of the last valid record of the log
-//	memory_bytes        size                 memory that holds the whole filter
-//	normalisation       info                 how keys are read
-//	offset              verify               offset of a damage, in bytes
-//	operations          info recover         durable operations since user_seq
-//	pending             info                 operations not yet committed
-//	predicted_rate      size                 false-positive rate at capacity
-//	present             check                false: certainly not in the filter; true: maybe
-//	rebuilds            info                 rebuilds since the filter was opened
-//	record              check                the record of the key, with --record
-//	record_hex          check                the record in hex, if it is not text
-//	records             recover              records of the log that were replayed
-//	recovered           recover              a writer had died
-//	region              verify               part of the file that is damaged
-//	residency           info                 where the filter is kept
-//	resident_bytes      info                 bytes of the filter in memory; null if unknown
-//	rule                verify               broken rule of the format, and how
-//	sealed              verify               every byte is under a checksum
-//	second_probe_rate   info size            share of lookups of absent keys that read a second line
-//	seed                info                 of the hash, in hex, with --show-seed
-//	slots               info                 slots, each for one fingerprint
-//	stash_len           info verify          stash entries in use; null if the filter is damaged
-//	state               info                 clean, live or sealed
-//	target_rate         info                 false-positive rate that was asked for
-//	torn                recover              the log ended in the middle of an operation
-//	user_seq            info recover         last durable number of the writer, see Filter.SyncAt
-//	uuid                info                 of the filter
-//	warning             info                 what the file system cannot promise or what could not be done
-//	whole               verify               there is no damage
-//	writer_alive        info                 a process has the filter open for writing
+//	before              grow                                    the filter before
+//	bits_per_key        info size                               bits of the whole file / keys; in size, / capacity
+//	bucket_size         grow info size                          slots in a bucket
+//	build_disk_bytes    size                                    most disk space that a build takes beside the file
+//	build_memory_bytes  size                                    memory that a build takes
+//	capacity            grow info size                          keys that the filter was sized for
+//	checkpoints         info                                    checkpoints since the filter was opened
+//	chunks              verify                                  checksums that the file was checked against
+//	commits             info                                    commits since the filter was opened
+//	damage              verify                                  one object for each damage
+//	design_load         info size                               load planned for capacity keys
+//	discarded           recover                                 the log was discarded, by --discard-log
+//	estimated_rate      grow info                               false-positive rate now, from a sample of lines
+//	expired             expire                                  keys that were deleted
+//	file                check                                   file of keys, if there is more than one
+//	file_bytes          grow info size verify                   size of the filter
+//	fill                info                                    keys / capacity
+//	filter              expire grow recover repair verify       the filter, as it was named
+//	fingerprint_bits    grow info size                          bits in a fingerprint
+//	generation          info recover                            of the superblock
+//	grows               info                                    the filter grows by itself
+//	growth_err          info                                    why the filter cannot be rebuilt from its hashes, if it is to keep them
+//	hashes              verify                                  kept hashes that the keys were compared with
+//	hashes_err          verify                                  why they were not compared, if the filter is to keep its hashes
+//	hex                 check                                   the key in hex, if it is not text
+//	information_bound   size                                    fewest bits per key that any filter of this rate needs
+//	keeps_hashes        info                                    the filter keeps the hashes of its keys
+//	kernel              info                                    instruction set for batches of lookups
+//	key                 check                                   the key as it is in the input
+//	keys                expire grow info recover repair verify  keys in the filter, equal keys counted each; null if it is damaged
+//	layout              grow info size                          name of the layout
+//	line                check                                   number of the record; in CSV, of the line
+//	lines               info size                               lines, or buckets, of the filter
+//	load                info                                    keys / slots
+//	log_bytes           info                                    size of the log
+//	log_bytes_read      recover                                 bytes of the log that were read
+//	longest_stall       info                                    longest time, in nanoseconds, that an operation waited for room in the log
+//	lsn                 recover                                 number of the last valid record of the log
+//	memory_bytes        size                                    memory that holds the whole filter
+//	normalisation       info                                    how keys are read
+//	now                 grow                                    the filter now
+//	offset              verify                                  offset of a damage, in bytes
+//	operations          info recover                            durable operations since user_seq
+//	pending             info                                    operations not yet committed
+//	predicted_rate      size                                    false-positive rate at capacity
+//	present             check                                   false: certainly not in the filter; true: maybe
+//	rebuilds            info                                    rebuilds since the filter was opened
+//	record              check                                   the record of the key, with --record
+//	record_hex          check                                   the record in hex, if it is not text
+//	records             recover                                 records of the log that were replayed
+//	recovered           recover                                 a writer had died
+//	region              verify                                  part of the file that is damaged
+//	repaired            repair                                  the filter was damaged, and was built again
+//	residency           info                                    where the filter is kept
+//	resident_bytes      info                                    bytes of the filter in memory; null if unknown
+//	rule                verify                                  broken rule of the format, and how
+//	sealed              verify                                  every byte is under a checksum
+//	second_probe_rate   info size                               share of lookups of absent keys that read a second line
+//	seed                info                                    of the hash, in hex, with --show-seed
+//	slots               info                                    slots, each for one fingerprint
+//	stash_len           info verify                             stash entries in use; null if the filter is damaged
+//	state               info                                    clean, live or sealed
+//	target_rate         grow info                               false-positive rate that was asked for
+//	torn                recover                                 the log ended in the middle of an operation
+//	user_seq            info recover                            last durable number of the writer, see Filter.SyncAt
+//	uuid                info                                    of the filter
+//	warning             info                                    what the file system cannot promise or what could not be done
+//	whole               verify                                  there is no damage
+//	writer_alive        info                                    a process has the filter open for writing
 package main

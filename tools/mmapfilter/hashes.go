@@ -72,3 +72,16 @@ func describeHashes(path string, s mmapfilter.Stats, lost error) (hashes, growth
 	}
 	return hashes, growth
 }
+
+// growing reports whether a filter that holds more keys than it was sized for is about to be
+// rebuilt, by itself.
+func growing(filter *mmapfilter.Filter) bool {
+	s := filter.Stats()
+	return s.Grows && s.GrowthErr == ""
+}
+
+// canGrow reports whether a filter can be rebuilt from its hashes.
+func canGrow(filter *mmapfilter.Filter) bool {
+	s := filter.Stats()
+	return s.KeepsHashes && s.GrowthErr == ""
+}

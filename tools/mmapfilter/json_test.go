@@ -15,7 +15,8 @@ import (
 func TestJSONTable(t *testing.T) {
 	commands := make(map[string][]string) // by name
 	for command, object := range map[string]any{
-		"check": answerJSON{}, "info": statsJSON{}, "recover": recoveryJSON{}, "size": planJSON{}, "verify": reportJSON{},
+		"check": answerJSON{}, "expire": expiry{}, "grow": growth{}, "info": statsJSON{}, "recover": recoveryJSON{},
+		"repair": repair{}, "size": planJSON{}, "verify": reportJSON{},
 	} {
 		for _, name := range jsonNames(t, reflect.TypeOf(object)) {
 			if !slices.Contains(commands[name], command) {

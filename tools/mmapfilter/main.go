@@ -64,7 +64,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	case errors.Is(err, syscall.EPIPE):
 		return exitPipe
 	case ctx.Err() != nil:
-		fmt.Fprintln(stderr, "mmapfilter: interrupted")
+		fmt.Fprintln(stderr, "mmapfilter: interrupted"+leftBy(err))
 	case errors.Is(err, errReported):
 	default:
 		fmt.Fprintln(stderr, "mmapfilter:", explain(cmd, err))
@@ -83,10 +83,14 @@ or "maybe". It is mapped into memory, so a filter of any size opens at once.
   del         delete keys from a filter
   check       print the keys that may be in a filter, or that are not
   uniq        print each line the first time it occurs
+  grow        make a filter larger, or smaller, without its keys
+  merge       make one filter of several, without their keys
+  expire      delete the old keys of a filter
   info        describe a filter
   size        show how large a filter for a number of keys would be
   verify      check a filter for damage
   recover     recover a filter whose writer has died
+  repair      build a damaged filter again, without its keys
   checkpoint  merge the log of a filter into the filter file
   dump        print the raw parts of a filter file, for debugging
   demo        build a filter from the Go source tree and measure it
@@ -138,9 +142,13 @@ func newRootCommand() *cobra.Command {
 		newDelCommand(),
 		newDemoCommand(),
 		newDumpCommand(),
+		newExpireCommand(),
+		newGrowCommand(),
 		newInfoCommand(),
 		newManCommand(),
+		newMergeCommand(),
 		newRecoverCommand(),
+		newRepairCommand(),
 		newSizeCommand(),
 		newUniqCommand(),
 		newVerifyCommand(),

@@ -203,7 +203,9 @@ func (failingWriter) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
 func TestOutputErrors(t *testing.T) {
 	t.Chdir(t.TempDir())
 	runHere(strings.NewReader("a\n"), "build", "-q", "-o", "f.mmf")
+	runHere(strings.NewReader("a\n"), "build", "-q", "--keep-hashes", "-o", "h.mmf")
 	for _, args := range [][]string{
+		{"grow", "h.mmf"}, {"grow", "--json", "h.mmf"}, {"expire", "--older-than", "1h", "h.mmf"}, {"repair", "h.mmf"}, {"merge", "-o", "g.mmf", "h.mmf"},
 		{"check", "f.mmf"}, {"check", "-c", "f.mmf"}, {"check", "--json", "f.mmf"},
 		{"info", "f.mmf"}, {"info", "--json", "f.mmf"},
 		{"verify", "f.mmf"}, {"verify", "--json", "f.mmf"},
@@ -290,6 +292,7 @@ func TestProgressOnTerminal(t *testing.T) {
 	for _, args := range [][]string{
 		{"build", "-o", filter, keys}, {"build", "-q", "-o", filter, keys}, {"verify", filter}, {"check", filter, keys},
 		{"add", filter, keys}, {"del", filter, keys}, {"uniq", "-n", "1", "-f", "30", keys},
+		{"build", "--keep-hashes", "-o", filter, keys}, {"grow", filter}, {"merge", "-o", filter, filter}, {"repair", filter},
 	} {
 		if exit := run(context.Background(), args, nil, io.Discard, terminal); exit != 0 {
 			t.Error(args, exit)

@@ -102,6 +102,8 @@ func TestCompletion(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, c := range []struct{ args, want string }{
 		{"build --layout ", "auto blocked packed semisorted compact :4"},
+		{"grow --layout ", "auto blocked packed semisorted compact :4"},
+		{"merge -o m.mmf ", ":0"},
 		{"check --residency ", "default random willneed populate lock heap :4"},
 		{"demo --dir ", ":16"},
 		{"man ", ":16"},

@@ -44,6 +44,46 @@ func reason(err error) string {
 	return err.Error()
 }
 
+// An aboutError is an error about a filter other than that which the command is about.
+type aboutError struct {
+	path string
+	error
+}
+
+func (e *aboutError) Unwrap() error { return e.error }
+
+// An unchanged is the error of a command after which a file is as it was before.
+type unchanged struct {
+	path string
+	error
+}
+
+func (e *unchanged) Unwrap() error { return e.error }
+
+// A cutOff is the error of a command that has done a part of its work.
+type cutOff struct {
+	done string
+	error
+}
+
+func (e *cutOff) Unwrap() error { return e.error }
+
+// leftBy says what a command has left that was interrupted with an error, after "interrupted".
+func leftBy(err error) string {
+	var same *unchanged
+	var part *cutOff
+	switch {
+	case errors.As(err, &part):
+		return "; " + part.done
+	case !errors.As(err, &same):
+		return ""
+	}
+	if _, err := os.Lstat(same.path); errors.Is(err, fs.ErrNotExist) {
+		return "; there is no " + same.path
+	}
+	return "; " + same.path + " is as it was before"
+}
+
 // explain says in one line what an error that ends a command is about: which file, what is wrong
 // with it, and what helps. Errors of the library are for callers who have the file at hand;
 // explain puts them all into the words of the command, so that no command has to.
@@ -69,7 +109,11 @@ func explainError(cmd *cobra.Command, path string, err error) string {
 		version *mmapfilter.VersionError
 		inPath  *fs.PathError
 		option  *mmapfilter.OptionError
+		other   *aboutError
 	)
+	if errors.As(err, &other) {
+		path, err = other.path, other.error
+	}
 	switch {
 	case errors.As(err, &file):
 		return file.Error()
@@ -80,10 +124,12 @@ func explainError(cmd *cobra.Command, path string, err error) string {
 		return err.Error()
 	case errors.Is(err, mmapfilter.ErrFull): // it may say why the filter cannot grow
 		return withoutCall(path, err)
+	case errors.Is(err, mmapfilter.ErrNoHashes):
+		return explainHashes(cmd, path, err)
 	case errors.As(err, &locked):
 		return explainLocked(path, locked)
 	case errors.As(err, &damage):
-		return explainDamage(path, damage)
+		return explainDamage(cmd, path, damage)
 	case errors.As(err, &version):
 		return fmt.Sprintf("%s: %v; use a newer mmapfilter", path, version)
 	case errors.Is(err, mmapfilter.ErrNeedsRecovery):
@@ -101,7 +147,7 @@ func explainError(cmd *cobra.Command, path string, err error) string {
 // withoutCall returns the text of an error without the failed call.
 func withoutCall(path string, err error) string {
 	text := err.Error()
-	for _, op := range []string{"open", "close", "build", "create", "verify", "recover"} {
+	for _, op := range []string{"open", "close", "build", "create", "verify", "recover", "rebuild", "merge", "expire", "repair"} {
 		if rest, ok := strings.CutPrefix(text, op+" "+path+": "); ok {
 			return path + ": " + rest
 		}
@@ -140,7 +186,7 @@ func explainDead(cmd *cobra.Command, path string, err error) string {
 		err = errors.Join(err, openErr)
 	}
 	if missing(path) {
-		return explainDamage(path, &mmapfilter.CorruptError{Rule: "L1: its log is missing"})
+		return explainDamage(cmd, path, &mmapfilter.CorruptError{Rule: "L1: its log is missing"})
 	}
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Sprintf("%s: its writer has died, and you may not write to it; ask someone who may to run: mmapfilter recover %s", path, path)
@@ -167,16 +213,38 @@ func missing(path string) bool {
 }
 
 // explainDamage explains that a file breaks a rule of the format. A file that is not a filter
-// breaks F1; a bad log breaks an L rule.
-func explainDamage(path string, e *mmapfilter.CorruptError) string {
+// breaks F1; a bad log breaks an L rule. A filter with hashes can be repaired.
+func explainDamage(cmd *cobra.Command, path string, e *mmapfilter.CorruptError) string {
 	rule, what, _ := strings.Cut(e.Rule, ": ")
+	repair := ""
+	if _, err := os.Stat(hashesOf(path)); err == nil && cmd.Name() != "repair" {
+		repair = ", or run: mmapfilter repair " + path
+	}
 	switch {
 	case rule == "F1" && e.Offset == 0:
 		return path + ": not an mmapfilter file"
+	case strings.HasPrefix(rule, "L") && repair != "":
+		return fmt.Sprintf("%s: %s; restore it%s, which goes back to the last checkpoint", path, whatOfLog(path, e), repair)
 	case strings.HasPrefix(rule, "L"):
 		return fmt.Sprintf("%s: %s; restore it, or run: mmapfilter recover --discard-log %s", path, whatOfLog(path, e), path)
+	case repair != "":
+		return fmt.Sprintf("%s: damaged %s at offset %d (%s: %s); restore it%s", path, e.Region, e.Offset, rule, what, repair)
 	}
 	return fmt.Sprintf("%s: damaged %s at offset %d (%s: %s); restore it or build it again", path, e.Region, e.Offset, rule, what)
+}
+
+// explainHashes explains that a filter has no hashes from which it could be built. Of repair, that
+// is an error only if the filter is damaged.
+func explainHashes(cmd *cobra.Command, path string, err error) string {
+	subject := path + ": "
+	if cmd.Name() == "repair" {
+		subject = path + ": it is damaged, and "
+	}
+	what := whatOfHashes(path, err)
+	if what == noHashes {
+		return subject + what + "; build it again from its keys, with --keep-hashes"
+	}
+	return subject + what + "; restore both files, or build the filter again from its keys"
 }
 
 // whatOfLog says what is wrong with the log of a filter.

@@ -54,13 +54,23 @@ func TestExplain(t *testing.T) {
 		{"build", about("build", &fs.PathError{Op: "open", Path: absolute + ".tmp-00ff", Err: syscall.EACCES}), "f.mmf: permission denied"},
 		{"build", about("build", fmt.Errorf("allocate 9 bytes for %s: %w", absolute, &fs.PathError{Op: "write", Path: absolute + ".tmp-00ff", Err: syscall.ENOSPC})), "f.mmf: disk full"},
 		{"build", fmt.Errorf("the new filter is complete: %w", about("open", denied)), "the new filter is complete: open f.mmf: open " + absolute + ": permission denied"},
+		{"grow", about("open", mmapfilter.ErrNoHashes), "f.mmf: the hashes of the filter's items are not there; restore both files, or build the filter again from its keys"},
+		{"grow", about("open", fmt.Errorf("%w: NAME.hashes could not be written to before, and lacks some", mmapfilter.ErrNoHashes)),
+			"f.mmf: f.mmf.hashes lacks some hashes, since it could not be written to; restore both files, or build the filter again from its keys"},
+		{"grow", about("open", fmt.Errorf("%w: NAME.hashes: %w", mmapfilter.ErrNoHashes, &fs.PathError{Op: "open", Path: absolute + ".hashes", Err: syscall.EACCES})),
+			"f.mmf: f.mmf.hashes: permission denied; restore both files, or build the filter again from its keys"},
+		{"grow", about("rebuild", &fs.PathError{Op: "open", Path: absolute + ".rebuild.tmp-00ff", Err: syscall.ENOSPC}), "f.mmf: disk full"},
+		{"add", fmt.Errorf("f.mmf: %w, and cannot grow: %w", mmapfilter.ErrFull, mmapfilter.ErrNoHashes), "f.mmf: filter is full, and cannot grow: the hashes of the filter's items are not there"},
+		{"merge", about("merge", &fs.PathError{Op: "write", Path: absolute + ".tmp-00ff", Err: syscall.ENOSPC}), "f.mmf: disk full"},
+		{"merge", &aboutError{"in.mmf", about("merge", fmt.Errorf("read in.mmf: %w", mmapfilter.ErrBusy))}, "in.mmf: a writer has it open; try again when the writer has finished"},
+		{"expire", about("open", &mmapfilter.LockedError{PID: 1}), "f.mmf: process 1 has it open for writing; try again when it has finished"},
 		{"check", about("open", errors.Join(errors.New("this"), errors.New("that"))), "f.mmf: this; that"},
 	} {
 		cmd, _, err := newRootCommand().Find([]string{c.command})
 		if err != nil {
 			t.Fatal(err)
 		}
-		flag := map[string]string{"build": "output", "uniq": "filter"}[c.command]
+		flag := map[string]string{"build": "output", "merge": "output", "uniq": "filter"}[c.command]
 		if flag == "" {
 			err = cmd.ParseFlags([]string{"f.mmf"})
 		} else {

@@ -304,7 +304,7 @@ func formatSpeed(n int64, took time.Duration) string {
 // the rate is estimated from the file, which has only durable keys.
 func (m *mutation) warn() {
 	length, capacity := m.filter.Len(), m.filter.Cap()
-	if m.warned || m.err != nil || !m.kind.adds() || length <= capacity {
+	if m.warned || m.err != nil || !m.kind.adds() || length <= capacity || growing(m.filter) {
 		return
 	}
 	m.warned = true
@@ -341,12 +341,16 @@ func (m *mutation) explain(err error) error {
 
 // explainAt says at which record of the input an error of the filter or of that record occurred.
 func (m *mutation) explainAt(err error, number int) error {
+	help := "build a larger one from all keys"
+	if canGrow(m.filter) {
+		help = "run: mmapfilter grow " + m.path
+	}
 	switch {
 	case m.err != nil: // an error of a marker is complete
 		return m.err
 	case errors.Is(err, mmapfilter.ErrFull):
-		return fmt.Errorf("%s: %w: it holds %s and was sized for %s; record %d of %s does not fit; build a larger one from all keys",
-			m.path, err, formatNumber(m.filter.Len(), "key", "keys"), formatCount(m.filter.Cap()), number, m.in.file)
+		return fmt.Errorf("%s: %w: it holds %s and was sized for %s; record %d of %s does not fit; %s",
+			m.path, err, formatNumber(m.filter.Len(), "key", "keys"), formatCount(m.filter.Cap()), number, m.in.file, help)
 	case errors.Is(err, mmapfilter.ErrFailed):
 		return m.explain(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/klauspost/compress/gzip"
@@ -190,7 +191,19 @@ func command(args []string, input string) (out string, err error) {
 	name, args := args[0], args[1:]
 	switch name {
 	case "mmapfilter":
-		return runTool(args, input)
+		return runTool(context.Background(), args, input)
+	case "interrupted": // command: runs the program as if ^C had been typed at once
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		return runTool(ctx, args[1:], input)
+	case "later": // duration command: runs the program with a clock that is so much ahead
+		ahead, err := time.ParseDuration(args[0])
+		if err != nil {
+			return "", err
+		}
+		clock = func() time.Time { return time.Now().Add(ahead) }
+		defer func() { clock = time.Now }()
+		return command(args[1:], input)
 	case "write": // file [text]: writes the text, or the input
 		if len(args) == 2 {
 			input = args[1]
@@ -245,7 +258,7 @@ func command(args []string, input string) (out string, err error) {
 
 // runTool runs the program. "< file" redirects its standard input, and "> file" its standard
 // output.
-func runTool(args []string, input string) (string, error) {
+func runTool(ctx context.Context, args []string, input string) (string, error) {
 	var stdin io.Reader = strings.NewReader(input)
 	var target string
 	for len(args) > 2 {
@@ -265,7 +278,7 @@ func runTool(args []string, input string) (string, error) {
 		args = args[:n]
 	}
 	var stdout, stderr bytes.Buffer
-	exit := run(context.Background(), args, stdin, &stdout, &stderr)
+	exit := run(ctx, args, stdin, &stdout, &stderr)
 	if target != "" {
 		if err := os.WriteFile(target, stdout.Bytes(), 0o666); err != nil {
 			return "", err

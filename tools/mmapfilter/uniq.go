@@ -260,7 +260,7 @@ func (p *passage) pass() {
 		}
 	}
 	p.block.clear()
-	if n := p.filter.Cap(); !p.warned && p.filter.Len() > n {
+	if n := p.filter.Cap(); !p.warned && p.filter.Len() > n && !growing(p.filter) {
 		p.warned = true
 		p.bar.hide()
 		fmt.Fprintf(p.stderr, "mmapfilter: more than %s lines: new lines may be dropped more often than the rate says\n", formatCount(n))
@@ -277,7 +277,11 @@ func (p *passage) explain(err error, number int) error {
 		return fmt.Errorf("%s does not fit: there were %s, and -n is %s; give a larger -n",
 			record, formatNumber(p.filter.Len(), "different line", "different lines"), formatCount(p.filter.Cap()))
 	}
-	return fmt.Errorf("%s is full: it holds %s and was made for %s; %s does not fit", p.path, formatNumber(p.filter.Len(), "key", "keys"), formatCount(p.filter.Cap()), record)
+	help := ""
+	if canGrow(p.filter) {
+		help = "; run: mmapfilter grow " + p.path
+	}
+	return fmt.Errorf("%s is full: it holds %s and was made for %s; %s does not fit%s", p.path, formatNumber(p.filter.Len(), "key", "keys"), formatCount(p.filter.Cap()), record, help)
 }
 
 // print leaves its error to flush.

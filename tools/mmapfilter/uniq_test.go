@@ -55,3 +55,12 @@ func TestUniqPassesAtOnce(t *testing.T) {
 		t.Error(e)
 	}
 }
+
+// manyLines returns n lines with the numbers from first on.
+func manyLines(first, n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintln(&b, first+i)
+	}
+	return b.String()
+}

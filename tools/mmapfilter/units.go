@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Suffixes that may follow a number. B is a billion in a count, and a byte in a size, so the two
@@ -66,6 +67,15 @@ func parseQuantity(text string, suffixes map[string]int64, known string) (uint64
 		return 0, errTooLarge
 	}
 	return value.Num().Uint64(), nil
+}
+
+// parseAge parses a duration. The times of keys are exact to a second.
+func parseAge(text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if err != nil || d < time.Second {
+		return 0, demand("must be a duration of at least 1s, such as 90m or 24h")
+	}
+	return d, nil
 }
 
 // formatCount writes a number with its digits in groups: 1,234,567.

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/spf13/cobra"
+)
+
+const expireHelp = `Usage: mmapfilter expire --older-than D FILTER
+
+Delete the keys that were added to the filter longer ago than D, by the hashes
+that it keeps (see create --keep-hashes). Of a key that was added several times,
+only the old copies go. Print how many were deleted.
+
+      --older-than D   a duration, such as 36h, 90m or 1h30m
+      --json           print a JSON object
+
+Keys of build are as old as the filter was when it was built. Times are exact to
+a second. Once the filter has been made anew, by grow, merge, repair or itself,
+they are known in at most 64 steps of about as many keys each. A key that may be
+younger than D stays. If expire is interrupted, a part has been deleted: run it
+again.
+
+Example: mmapfilter expire --older-than 720h seen.mmf`
+
+// clock tells the time. Tests replace it.
+var clock = time.Now
+
+func newExpireCommand() *cobra.Command {
+	var age time.Duration
+	var asJSON bool
+	cmd := &cobra.Command{Use: "expire", Long: expireHelp, Args: needFile}
+	cmd.Flags().Func("older-than", "least age of keys to delete", func(text string) (err error) {
+		age, err = parseAge(text)
+		return err
+	})
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if age == 0 {
+			return errors.New("expire needs --older-than, such as --older-than 36h")
+		}
+		filter, err := mmapfilter.Open(args[0], &mmapfilter.OpenOptions{RequireHashes: true})
+		if err != nil {
+			return err
+		}
+		result := expiry{Filter: args[0]}
+		result.Expired, err = filter.ExpireBefore(cmd.Context(), clock().Add(-age))
+		if err != nil {
+			err = &cutOff{fmt.Sprintf("%s expired before that; run it again for the rest", formatNumber(result.Expired, "key", "keys")), err}
+		}
+		result.Keys = filter.Len()
+		if err := errors.Join(err, filter.Close()); err != nil {
+			return err
+		}
+		if asJSON {
+			return printJSON(cmd.OutOrStdout(), result)
+		}
+		return result.print(cmd.OutOrStdout())
+	}
+	return cmd
+}
+
+// An expiry is what expire prints.
+type expiry struct {
+	Filter  string `json:"filter"`
+	Expired uint64 `json:"expired"`
+	Keys    uint64 `json:"keys"`
+}
+
+func (e *expiry) print(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "%s: %s expired, %s left\n", e.Filter, formatNumber(e.Expired, "key", "keys"), formatCount(e.Keys))
+	return err
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/spf13/cobra"
+)
+
+const growHelp = `Usage: mmapfilter grow [-n N] [-p P] FILTER
+
+Make the filter larger, or smaller, from the hashes that it keeps (see create
+--keep-hashes), without its keys. FILTER is replaced once the new one is
+complete; until then, and if grow is interrupted, it stays as it is. Programs
+that look keys up in the old file answer "maybe" from then on, until they open
+FILTER again.
+
+  -n, --capacity N      size for N keys: 10M, 2.5B, 1e9 (twice as many as now)
+  -p, --rate P          share of absent keys that may be answered "maybe" (the
+                        rate that was asked for before)
+      --layout L        layout (auto)
+` + workHelp + `      --json            print a JSON object
+
+Print what the filter was before and is now. FILTER.hashes, which grows with
+every add and del, is made anew too: 9 bytes a key. The times at which the keys
+were added, for expire, are then known in 64 steps.
+
+Example: mmapfilter grow -n 20M sums.mmf`
+
+// A growCommand holds the flags of grow.
+type growCommand struct {
+	opts mmapfilter.Options
+	json bool
+}
+
+func newGrowCommand() *cobra.Command {
+	g := new(growCommand)
+	cmd := &cobra.Command{Use: "grow", Long: growHelp, Args: needFile, RunE: g.run}
+	addCapacityFlag(cmd.Flags(), &g.opts)
+	addRateFlag(cmd.Flags(), &g.opts)
+	addLayoutFlag(cmd.Flags(), &g.opts)
+	addWorkFlags(cmd.Flags(), &g.opts.MemoryBudget, &g.opts.Workers)
+	cmd.Flags().BoolVar(&g.json, "json", false, "print JSON")
+	return cmd
+}
+
+// growFactor is how many times larger grow makes a filter, unless it is told.
+const growFactor = 2
+
+func (g *growCommand) run(cmd *cobra.Command, args []string) (err error) {
+	if cmd.Flags().Changed("capacity") && g.opts.Capacity == 0 {
+		return fmt.Errorf("--capacity %w", errAtLeastOne)
+	}
+	path := args[0]
+	filter, err := mmapfilter.Open(path, &mmapfilter.OpenOptions{RequireHashes: true})
+	if err != nil {
+		return err
+	}
+	grown := growth{Filter: path, Before: newMeasures(filter)}
+	if g.opts.Capacity == 0 {
+		g.opts.Capacity = growFactor * max(filter.Cap(), filter.Len())
+	}
+	if g.opts.Capacity == 0 {
+		return errors.Join(&fileError{path, errors.New("it was made for no keys; give -n")}, filter.Close())
+	}
+	bar := newProgress(cmd.ErrOrStderr())
+	defer bar.close()
+	err = filter.Rebuild(cmd.Context(), &mmapfilter.RebuildOptions{
+		Capacity: g.opts.Capacity, FalsePositiveRate: g.opts.FalsePositiveRate, Layout: g.opts.Layout,
+		MemoryBudget: g.opts.MemoryBudget, Workers: g.opts.Workers, Progress: bar.ofBuild(new(sources)),
+	})
+	bar.close()
+	if err != nil {
+		return errors.Join(&unchanged{path, g.explainFull(err, filter.Len())}, filter.Close())
+	}
+	grown.Now = newMeasures(filter)
+	if err := filter.Close(); err != nil {
+		return err
+	}
+	if g.json {
+		return printJSON(cmd.OutOrStdout(), grown)
+	}
+	return grown.print(cmd.OutOrStdout())
+}
+
+// explainFull says which flag made the new filter too small.
+func (g *growCommand) explainFull(err error, keys uint64) error {
+	if !errors.Is(err, mmapfilter.ErrFull) {
+		return err
+	}
+	return fmt.Errorf("%s do not fit -n %s", formatNumber(keys, "key", "keys"), formatCount(g.opts.Capacity))
+}
+
+// A growth is what grow prints.
+type growth struct {
+	Filter string   `json:"filter"`
+	Before measures `json:"before"`
+	Now    measures `json:"now"`
+}
+
+// measures say how large a filter is and how often it errs.
+type measures struct {
+	Keys            uint64  `json:"keys"`
+	Capacity        uint64  `json:"capacity"`
+	FileBytes       int64   `json:"file_bytes"`
+	TargetRate      float64 `json:"target_rate"`
+	EstimatedRate   float64 `json:"estimated_rate"`
+	Layout          string  `json:"layout"`
+	FingerprintBits int     `json:"fingerprint_bits"`
+	BucketSize      int     `json:"bucket_size"`
+}
+
+func newMeasures(filter *mmapfilter.Filter) measures {
+	s := filter.Stats()
+	return measures{filter.Len(), s.Cap, s.FileBytes, s.TargetRate, s.EstimatedRate, s.Layout.String(), s.FingerprintBits, s.BucketSize}
+}
+
+func (g *growth) print(w io.Writer) error {
+	t := newTable(w)
+	b, n := &g.Before, &g.Now
+	row := func(name, before, now string) { t.row(name, "%s\t%s", before, now) }
+	row("", "before", "now")
+	row("keys", formatCount(b.Keys), formatCount(n.Keys))
+	row("capacity", formatCount(b.Capacity), formatCount(n.Capacity))
+	row("file", formatSize(b.FileBytes), formatSize(n.FileBytes))
+	row("rate asked", formatRate(b.TargetRate), formatRate(n.TargetRate))
+	row("rate estimated", formatRate(b.EstimatedRate), formatRate(n.EstimatedRate))
+	row("layout", b.layout(), n.layout())
+	return t.flush()
+}
+
+func (m *measures) layout() string {
+	return fmt.Sprintf("%s, f=%d b=%d", m.Layout, m.FingerprintBits, m.BucketSize)
+}
