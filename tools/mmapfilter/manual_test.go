@@ -104,6 +104,7 @@ func TestCompletion(t *testing.T) {
 		{"build --layout ", "auto blocked packed semisorted compact :4"},
 		{"grow --layout ", "auto blocked packed semisorted compact :4"},
 		{"merge -o m.mmf ", ":0"},
+		{"uniq --window ", ":4"},
 		{"check --residency ", "default random willneed populate lock heap :4"},
 		{"demo --dir ", ":16"},
 		{"man ", ":16"},

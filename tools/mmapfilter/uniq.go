@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
@@ -23,12 +24,17 @@ printed twice. A new line is dropped with a probability of at most P as long as
 at most N different lines have been printed.
 
   -n, --capacity N      size for N different lines; it takes few more (10M)
-  -p, --rate P          see above (1e-6)
+  -p, --rate P          see above (1e-6; with --window 5e-6)
   -f, --fingerprint-bits N, -b, --bucket-size N, --layout L
                         choose these by hand; -f replaces -p
 ` + createSeedHelp + `      --filter FILTER   remember lines in FILTER for later runs; create it if
                         it is missing. An existing FILTER keeps its options. A
                         killed run may remember lines it has not printed
+      --window D        print a line again once D, such as 24h, has passed since
+                        it was printed: after D to 1.1 D if lines come evenly,
+                        else up to 2 D. The filter grows and shrinks by itself,
+                        from N (100k) to what the lines of a window take. With
+                        --filter, give --window in each run
   -v, --verbose         print how many lines passed
 
 ` + uniqKeysHelp + `
@@ -50,6 +56,7 @@ type uniqCommand struct {
 	opts    mmapfilter.Options
 	seed    *seedFlags
 	filter  string
+	window  time.Duration
 	format  *formatFlags
 	plain   bool
 	seeded  bool // a seed was given
@@ -65,6 +72,10 @@ func newUniqCommand() *cobra.Command {
 	addSharedF(flags, &u.opts)
 	u.seed = addSeedFlags(flags)
 	flags.StringVar(&u.filter, "filter", "", "file to remember lines in")
+	flags.Func("window", "how long to remember a line", func(text string) (err error) {
+		u.window, err = parseAge(text)
+		return err
+	})
 	flags.BoolVar(&u.plain, "plain", false, "ignore recorded settings")
 	flags.BoolVarP(&u.verbose, "verbose", "v", false, "print how many lines passed")
 	u.format = addFileFormatFlags(flags)
@@ -84,8 +95,16 @@ func (u *uniqCommand) run(cmd *cobra.Command, names []string) (err error) {
 	if u.opts.Capacity == 0 {
 		return fmt.Errorf("--capacity %w", errAtLeastOne)
 	}
+	rate := uniqRate
+	if u.window != 0 {
+		u.opts.AutoGrow = true
+		rate = windowRate
+		if !u.flags.Changed("capacity") {
+			u.opts.Capacity = windowCapacity
+		}
+	}
 	if u.opts.FalsePositiveRate == 0 && u.opts.FingerprintBits == 0 {
-		u.opts.FalsePositiveRate = uniqRate
+		u.opts.FalsePositiveRate = rate
 	}
 	p := &passage{in: &input{whole: true}, stderr: cmd.ErrOrStderr(), out: bufio.NewWriterSize(cmd.OutOrStdout(), bufferBytes)}
 	if p.in.sources, err = u.format.sources(names, cmd.InOrStdin()); err != nil {
@@ -101,7 +120,9 @@ func (u *uniqCommand) run(cmd *cobra.Command, names []string) (err error) {
 		}
 		defer os.RemoveAll(temp)
 		p.path = filepath.Join(temp, "uniq.mmf")
-		u.opts.CommitInterval = -1 // after a crash the filter is useless
+		if u.window == 0 { // commits say how old lines are
+			u.opts.CommitInterval = -1 // after a crash the filter is useless
+		}
 		err = u.create(p)
 	} else {
 		p.path = u.filter
@@ -110,6 +131,7 @@ func (u *uniqCommand) run(cmd *cobra.Command, names []string) (err error) {
 	if err != nil {
 		return err
 	}
+	p.window = window{filter: p.filter, path: p.path, length: u.window}
 	p.bar = new(progress)
 	if p.in.sources.bytes > 0 && !isTerminal(cmd.OutOrStdout()) {
 		p.bar = newProgress(p.stderr)
@@ -135,11 +157,13 @@ func (u *uniqCommand) create(p *passage) (err error) {
 
 // open opens the filter of an earlier run, or creates one.
 func (u *uniqCommand) open(p *passage) (err error) {
-	p.filter, err = mmapfilter.Open(p.path, nil)
-	if errors.Is(err, fs.ErrNotExist) {
+	p.filter, err = mmapfilter.Open(p.path, &mmapfilter.OpenOptions{RequireHashes: u.window != 0})
+	switch {
+	case errors.Is(err, mmapfilter.ErrNoHashes):
+		return lacksHashes(p.path, err)
+	case errors.Is(err, fs.ErrNotExist):
 		return u.create(p)
-	}
-	if err != nil {
+	case err != nil:
 		return err
 	}
 	if err := u.contradicted(p.filter); err != nil {
@@ -158,7 +182,8 @@ func (u *uniqCommand) open(p *passage) (err error) {
 	return err
 }
 
-// contradicted reports an option that contradicts the existing filter.
+// contradicted reports an option that contradicts the existing filter. One that grows has its size
+// and layout from the last time that it grew.
 func (u *uniqCommand) contradicted(filter *mmapfilter.Filter) error {
 	s, want := filter.Stats(), u.opts
 	for _, c := range []struct {
@@ -171,7 +196,7 @@ func (u *uniqCommand) contradicted(filter *mmapfilter.Filter) error {
 		{"bucket-size", s.BucketSize, want.BucketSize},
 		{"layout", s.Layout, want.Layout},
 	} {
-		if u.flags.Changed(c.flag) && c.has != c.asked && c.asked != layout.Auto {
+		if u.flags.Changed(c.flag) && (c.flag == "rate" || !s.Grows) && c.has != c.asked && c.asked != layout.Auto {
 			return &fileError{u.filter, fmt.Errorf("was made with --%s %v, not %v; omit the flag or choose another file", c.flag, c.has, c.asked)}
 		}
 	}
@@ -192,6 +217,7 @@ type passage struct {
 	stderr    io.Writer
 	block     block
 	bar       *progress
+	window    window
 
 	headed, warned bool
 	read, passed   uint64
@@ -200,7 +226,7 @@ type passage struct {
 
 func (p *passage) run(ctx context.Context) error {
 	p.in.beforeRead = func() error {
-		p.pass()
+		p.pass(ctx)
 		p.flush()
 		p.bar.show("passing", p.in.sources.read.Load(), p.in.sources.bytes, nil)
 		if p.err != nil {
@@ -212,15 +238,15 @@ func (p *passage) run(ctx context.Context) error {
 		p.head()
 		switch {
 		case ctx.Err() != nil:
-			p.pass()
+			p.pass(ctx)
 			p.fail(ctx.Err())
 		case err != nil:
-			p.pass()
+			p.pass(ctx)
 			p.fail(explainMisfit(err, p.in.format, p.recorded, p.path))
 		default:
 			p.block.add(key, p.in.record, p.in.number)
 			if p.block.full() {
-				p.pass()
+				p.pass(ctx)
 			}
 		}
 		if p.err != nil {
@@ -228,7 +254,7 @@ func (p *passage) run(ctx context.Context) error {
 		}
 	}
 	p.head()
-	p.pass()
+	p.pass(ctx)
 	p.flush()
 	p.bar.close()
 	return p.err
@@ -243,8 +269,12 @@ func (p *passage) head() {
 }
 
 // pass processes the block, and starts another.
-func (p *passage) pass() {
+func (p *passage) pass(ctx context.Context) {
 	if p.err != nil {
+		return
+	}
+	if err := p.window.forget(ctx); err != nil && ctx.Err() == nil {
+		p.fail(err)
 		return
 	}
 	for i, key := range p.block.keys() {

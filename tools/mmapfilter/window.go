@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+)
+
+// The default size and rate of a filter of uniq --window. It grows to its size by itself. For
+// lower rates there is only a layout that deletes wear out.
+const (
+	windowCapacity = 100_000
+	windowRate     = 5e-6
+)
+
+// A window makes a filter of uniq forget the lines that were added longer ago than length.
+type window struct {
+	filter *mmapfilter.Filter
+	path   string
+	length time.Duration // 0 if nothing is ever forgotten
+	last   time.Time     // when lines were forgotten; zero if they never were
+}
+
+// windowSteps is how many times lines are forgotten in a window, which is too long by one step at
+// most. Each time, all hashes that the filter keeps are read.
+const windowSteps = 16
+
+// The file of the hashes grows with every insert and delete, and only a rebuild makes it small
+// again: 9 bytes a line. With these numbers there is a rebuild in every other window, since a line
+// adds 18 bytes before it is forgotten.
+const (
+	hashesPerLine = 45 // bytes
+	hashesAnyway  = 1 << 20
+)
+
+// forget forgets old lines, if it is time. It measures by the time of day, since a monotonic clock may
+// stand still while the machine sleeps.
+func (w *window) forget(ctx context.Context) error {
+	if w.length == 0 {
+		return nil
+	}
+	now := clock().Round(0)
+	if since := now.Sub(w.last); since >= 0 && since < max(w.length/windowSteps, time.Second) {
+		return nil
+	}
+	w.last = now
+	if _, err := w.filter.ExpireBefore(ctx, now.Add(-w.length)); err != nil {
+		return err
+	}
+	info, err := os.Stat(hashesOf(w.path))
+	if err != nil || info.Size() < hashesAnyway+hashesPerLine*int64(w.filter.Len()) {
+		return nil // ExpireBefore notices if they are lost
+	}
+	return w.filter.Rebuild(ctx, nil)
+}
+
+// lacksHashes says that a filter cannot be used with --window.
+func lacksHashes(path string, err error) error {
+	return &fileError{path, errors.New(whatOfHashes(path, err) + ", and --window needs the hashes; choose another file")}
+}
