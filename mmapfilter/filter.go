@@ -437,8 +437,15 @@ func (f *Filter) Normalisation() string {
 
 // growthErr returns why the filter cannot grow, or nil.
 func (f *Filter) growthErr(o *openFile) error {
-	if o.live == nil || !o.superblock.KeepsHashes() {
+	if !o.superblock.KeepsHashes() {
 		return nil
+	}
+	if o.live == nil {
+		file, err := recovery.OpenHashesOf(o.path, o.newest())
+		if err == nil {
+			file.Close()
+		}
+		return err
 	}
 	if err := o.live.writer.Protocol().HashesErr(); err != nil {
 		return err

@@ -1,6 +1,10 @@
 package mmapfilter
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
 
 // retryShare: after a growth has failed, another one is tried when the number of items has changed
 // by 1 in retryShare of the capacity.
@@ -8,9 +12,16 @@ const retryShare = 64
 
 // inserted looks whether the filter must grow. The caller has inserted something.
 func (f *Filter) inserted(o *openFile) {
-	if o.growAt > 0 && o.live.writer.Len() >= o.growAt {
+	if o.growAt > 0 && (o.live.writer.Len() >= o.growAt || o.longTail()) {
 		f.resize(o, false)
 	}
+}
+
+// longTail reports whether NAME.hashes is much longer than the items need: many have come and gone
+// since the last rebuild, which removes them.
+func (o *openFile) longTail() bool {
+	const much, least = 4, 2048 // pages
+	return o.live.writer.Protocol().HashesPages() > much*o.live.writer.Len()/recovery.ItemsInPage+least
 }
 
 // deleted looks whether the filter is to shrink. The caller has deleted something.
@@ -57,6 +68,8 @@ func (f *Filter) size(o *openFile) *RebuildOptions {
 		return &RebuildOptions{Capacity: growFactor * max(capacity, items)}
 	case items < o.shrinkAt:
 		return &RebuildOptions{Capacity: max(growFactor*items, leastShrunk)}
+	case o.longTail():
+		return new(RebuildOptions)
 	}
 	return nil
 }

@@ -63,7 +63,7 @@ func merge(ctx context.Context, path string, o Options, inputs []string) error {
 			o.Seed = sb.Seed()
 		}
 		if sb.Seed() != o.Seed {
-			return about("read", input, fmt.Errorf("%w: it has %#x, and not %#x", ErrOtherSeed, sb.Seed(), o.Seed))
+			return about("read", input, ErrOtherSeed)
 		}
 		if i == 0 && o.Normalisation == "" {
 			o.Normalisation = sb.Normalisation()

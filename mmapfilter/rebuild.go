@@ -22,7 +22,8 @@ type RebuildOptions struct {
 	// FalsePositiveRate is the largest acceptable rate at Capacity keys. 0 means that of the old
 	// file.
 	FalsePositiveRate float64
-	// Layout is the layout to use. Auto, the zero value, lets [Options.Plan] choose.
+	// Layout is the layout to use. Auto, the zero value, means that of the old file, or what
+	// [Options.Plan] chooses if that cannot have the rate.
 	Layout Layout
 	// Keys, if not nil, makes Rebuild take the keys from the caller, not the hashes that the filter
 	// has kept. It is called once, at an instant at which no operation of the filter is under way,
@@ -125,7 +126,14 @@ func rebuilding(sb *layout.Superblock, items uint64, opts *RebuildOptions) (Opti
 	if n.FalsePositiveRate == 0 {
 		n.FalsePositiveRate = sb.TargetRate()
 	}
-	if err := n.Validate(); err != nil {
+	err := n.Validate()
+	if opts.Layout == Auto && err == nil {
+		n.Layout = sb.Kind()
+		if n.Validate() != nil {
+			n.Layout = Auto
+		}
+	}
+	if err != nil {
 		return n, err
 	}
 	n = n.withDefaults()

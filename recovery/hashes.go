@@ -30,6 +30,7 @@ type keeper struct {
 	operations uint64        // in the tail
 	cut        bool          // the file ends before that page
 	generation uint64        // the last one whose hashes are in the file
+	pages      atomic.Uint64 // counted.Pages
 	lost       atomic.Pointer[error]
 }
 
@@ -60,6 +61,7 @@ func (w *Writer) openHashes() error {
 		return nil
 	}
 	k.counted = w.sb.Hashes()
+	k.pages.Store(k.counted.Pages)
 	if k.counted.Pages == 0 {
 		k.lose(errLost)
 		return nil
@@ -109,7 +111,7 @@ func EndOfHashes(f HashFile, counted layout.Hashes) (at hashes.Place, operations
 		return at, 0, err
 	}
 	if n < counted.Pages {
-		return at, 0, &layout.CorruptError{Region: layout.RegionHashes, Offset: int64(n) * hashes.PageBytes, Rule: fmt.Sprintf("K1: it has %d pages of the %d that count", n, counted.Pages)}
+		return at, 0, &layout.CorruptError{Region: layout.RegionHashes, Offset: int64(n) * hashes.PageBytes, Rule: fmt.Sprintf("K1: only %d of the %d pages that count are there", n, counted.Pages)}
 	}
 	h, err := ReadHashesHeader(f, counted.Identity)
 	if err != nil {
@@ -217,6 +219,7 @@ func (w *Writer) tryKeep(each func(do func(log []uint64, b wal.Segment))) (err e
 	}
 	k.at, k.operations = at, operations
 	k.counted.Pages, k.counted.Check = at.Number, at.Before
+	k.pages.Store(at.Number)
 	return nil
 }
 
@@ -249,6 +252,12 @@ func (w *Writer) Hashes() (HashFile, layout.Hashes, error) {
 	}
 	return w.kept.file, w.kept.counted, nil
 }
+
+// ItemsInPage is how many items a page of NAME.hashes has, about.
+const ItemsInPage = hashes.BaseItems
+
+// HashesPages returns how many pages of NAME.hashes count. It may be called at any time.
+func (w *Writer) HashesPages() uint64 { return w.kept.pages.Load() }
 
 // HashesErr returns why Hashes would fail, or nil. It may be called at any time.
 func (w *Writer) HashesErr() error { return w.kept.err() }

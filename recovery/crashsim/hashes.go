@@ -11,26 +11,6 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// mostPages is the largest size of a file of hashes.
-const mostPages = 64
-
-// identityOf returns the identity of the hashes of a volume with a seed.
-func identityOf(seed uint64) uint64 { return mix(seed) | 1 }
-
-// keepHashes gives an empty, clean filter an empty file of hashes, with a name.
-func (v *Volume) keepHashes(seed uint64, n name) {
-	i := v.freeFile()
-	l := v.logs[i]
-	l.size, l.durableSize, l.open = hashes.PageWords, hashes.PageWords, false
-	l.init(mostPages*hashes.PageWords, v.shift)
-	h := hashes.Header{Identity: identityOf(seed)}
-	for i, w := range h.Page(0) {
-		l.cache.set(uint64(i), w)
-		l.durable.set(uint64(i), w)
-	}
-	v.dir.names[n] = i
-}
-
 // sumOf returns a sum over the items of a file of hashes, and their number. It checks the whole
 // file (K1).
 func (v *Volume) sumOf(counted layout.Hashes) (sum, items uint64, err error) {
@@ -134,4 +114,24 @@ func (v *Volume) RemoveHashes(n recovery.HashesName) error {
 func (v *Volume) removeHashes(n name) error {
 	v.rename(n, noFile)
 	return nil
+}
+
+// mostPages is the largest size of a file of hashes.
+const mostPages = 64
+
+// identityOf returns the identity of the hashes of a volume with a seed.
+func identityOf(seed uint64) uint64 { return mix(seed) | 1 }
+
+// keepHashes gives an empty, clean filter an empty file of hashes, with a name.
+func (v *Volume) keepHashes(seed uint64, n name) {
+	i := v.freeFile()
+	l := v.logs[i]
+	l.size, l.durableSize, l.open = hashes.PageWords, hashes.PageWords, false
+	l.init(mostPages*hashes.PageWords, v.shift)
+	h := hashes.Header{Identity: identityOf(seed)}
+	for i, w := range h.Page(0) {
+		l.cache.set(uint64(i), w)
+		l.durable.set(uint64(i), w)
+	}
+	v.dir.names[n] = i
 }

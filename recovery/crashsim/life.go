@@ -206,7 +206,9 @@ func (l *life) found(r *recovery.Recovery) {
 			l.fail("O3", "%d copies of key %d are left, of %d that were synced", p.Counts[i], i, n)
 		}
 	}
-	l.superseded()
+	if err := l.v.superseded(); err != nil {
+		l.fail("O4", "%v", err)
+	}
 	if epoch := l.words(layout.WordRuntime + layout.RuntimeEpoch); epoch&1 != 0 {
 		l.fail("O3", "the recovery epoch is odd for ever: %d", epoch)
 	}
@@ -510,4 +512,68 @@ func (l *life) reopen() {
 	if l.open(true) {
 		l.op = op
 	}
+}
+
+// rebuild has a new file with the items of the filter take its place. What makes the new file is
+// not explored, since nobody uses it before.
+func (l *life) rebuild() {
+	u, v, old := l.u(), l.v, l.w
+	lsn := old.LSN() + 1<<20
+	failed := v.Failed
+	v.muted = true
+	b := v.newBeside(u.geometry, uint64(u.Number)+uint64(l.op+1)<<8, u.keeps, lsn)
+	var next Writer
+	err := l.call(func() (err error) {
+		next, err = l.x.sys.fill(b, l.hashesIn())
+		return err
+	})
+	v.muted = false
+	if err == nil {
+		err = l.call(func() error { return l.x.sys.Handover(old, next, l.beside) })
+	}
+	if errors.Is(err, l.x.sys.Full) {
+		return
+	}
+	if err != nil {
+		if v.Failed == failed {
+			l.fail("O6", "rebuild: %v", err)
+		}
+		if b.first == 0 {
+			l.unnamed = true
+			l.moved(next)
+		}
+		l.dead = l.w.Err() != nil // otherwise the new file has failed, and nothing has happened
+		return
+	}
+	l.moved(next)
+	l.floor = next.LSN()
+	l.setMust(l.counts)
+}
+
+// moved goes on in the new file. The last readers of the old one have seen that it is superseded.
+func (l *life) moved(next Writer) {
+	if l.history != nil {
+		l.read(6)
+	}
+	if err := l.v.superseded(); err != nil {
+		l.fail("O4", "%v", err)
+	}
+	l.w = next
+	if l.history != nil {
+		l.record()
+	}
+	l.point(func(p *Point) { p.OpMin = p.OpMax }, false)
+}
+
+// hashesIn returns the hashes of the items.
+func (l *life) hashesIn() (all []uint64) {
+	for i, n := range l.counts[:len(l.u().keys)] {
+		for range n {
+			all = append(all, l.u().keys[i].hash)
+		}
+	}
+	for _, k := range l.u().fillers {
+		all = append(all, k.hash)
+	}
+	return all
 }

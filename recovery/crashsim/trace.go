@@ -3,6 +3,7 @@ package crashsim
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 )
 
@@ -154,4 +155,9 @@ func deletable(counts Counts, keys int, rng *rand.Rand) int {
 		}
 	}
 	return chosen
+}
+
+// rebuilds reports whether the filter changes its file. Then no reader is simulated across a crash.
+func (t *Trace) rebuilds() bool {
+	return slices.ContainsFunc(t.Ops, func(op Op) bool { return op.Kind == Rebuild })
 }

@@ -420,3 +420,18 @@ func (u *Universe) String() string {
 	}
 	return b.String()
 }
+
+// fill opens a new filter and gives it items.
+func (sys *System) fill(b recovery.Volume, hashes []uint64) (Writer, error) {
+	w, _, err := sys.Open(b)
+	for _, h := range hashes {
+		if err != nil {
+			return nil, err
+		}
+		err = w.Insert(h)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return w, w.Checkpoint()
+}

@@ -569,3 +569,13 @@ func (v *Volume) hash() uint64 {
 	}
 	return h
 }
+
+// uses reports whether filter file i has a name, in the cache or on the disk.
+func (v *Volume) uses(i int) bool {
+	for _, names := range append(v.dir.pending, v.dir.names, v.dir.durable) {
+		if names[filterName] == i || names[beside+filterName] == i {
+			return true
+		}
+	}
+	return false
+}
