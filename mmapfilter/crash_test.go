@@ -65,7 +65,7 @@ func crashSystem() crashsim.System {
 			}
 			during()
 			for err = engine.ErrAgain; err == engine.ErrAgain; {
-				err = old.Handover(new, true, func(int) error {
+				err = old.Handover(new, true, true, func(int) error {
 					hashes, deletes, err := tap.Take(nil, nil, 100)
 					if err == nil {
 						_, err = new.Replay(hashes, deletes, true)

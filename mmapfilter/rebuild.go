@@ -195,8 +195,8 @@ func (r *rebuild) build(ctx context.Context, keys func() (iter.Seq2[[]byte, erro
 
 // handOver does in the new file what has been done in the old one meanwhile, and puts it to use.
 func (r *rebuild) handOver(ctx context.Context) error {
-	for {
-		for r.tap.Len() > replayAtOnce || len(r.hashes) > 0 {
+	for tries := 0; ; tries++ {
+		for r.tap.Len() > fewLeft || len(r.hashes) > 0 {
 			if err := context.Cause(ctx); err != nil {
 				return err
 			}
@@ -207,9 +207,12 @@ func (r *rebuild) handOver(ctx context.Context) error {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
+		if err := r.next.live.guard(func() error { return r.next.live.writer.Sync(false, 0) }); err != nil {
+			return err
+		}
 		err := r.old.live.guard(func() error {
 			return r.next.live.guard(func() error {
-				return r.old.live.writer.Handover(r.next.live.writer, r.exact, r.replayTo, r.swap)
+				return r.old.live.writer.Handover(r.next.live.writer, r.exact, tries >= mostTries, r.replayTo, r.swap)
 			})
 		})
 		if err != engine.ErrAgain {
@@ -218,6 +221,14 @@ func (r *rebuild) handOver(ctx context.Context) error {
 		time.Sleep(time.Millisecond)
 	}
 }
+
+const (
+	// fewLeft is how many operations are left when a handover begins.
+	fewLeft = 1024
+	// mostTries is how many handovers are tried that wait for no checkpoint. They take some seconds:
+	// as long as several checkpoints.
+	mostTries = 3000
+)
 
 // replayAtOnce is how many operations are taken from the tap at a time.
 const replayAtOnce = 4096

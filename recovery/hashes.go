@@ -17,6 +17,7 @@ var ErrHashes = errors.New("the hashes of the filter's items are not there")
 
 var (
 	errNotKept = fmt.Errorf("%w: the filter does not keep them", ErrHashes)
+	errClosed  = fmt.Errorf("%w: the filter is closed", ErrHashes)
 	errLost    = fmt.Errorf("%w: NAME.hashes could not be written to before, and lacks some", ErrHashes)
 )
 

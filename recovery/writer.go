@@ -472,24 +472,41 @@ func (w *Writer) Counts() (commits, checkpoints uint64) {
 
 // Close closes the files and releases the lock. It writes nothing: the next open recovers
 // a live file.
-func (w *Writer) Close() error {
-	w.closeLogs()
-	if w.kept.file != nil {
-		w.kept.file.Close()
+func (w *Writer) Close() error { return w.Detach()() }
+
+// Detach lets go of the files at once, and returns a function that closes them. That may take long,
+// if they have no name any more, and needs no lock.
+func (w *Writer) Detach() (closeFiles func() error) {
+	logs := w.takeLogs()
+	kept := w.kept.file
+	w.kept.file = nil
+	w.kept.lose(errClosed)
+	return func() error {
+		for _, log := range logs {
+			closeLog(log)
+		}
+		if kept != nil {
+			kept.Close()
+		}
+		return w.vol.Close()
 	}
-	return w.vol.Close()
 }
 
 // closeLogs closes all logs. REQUIRES: w.growth, unless nobody else uses the writer.
 func (w *Writer) closeLogs() {
+	for _, log := range w.takeLogs() {
+		closeLog(log)
+	}
+}
+
+// takeLogs lets go of all logs, and returns them. REQUIRES: as closeLogs.
+func (w *Writer) takeLogs() []File {
 	logs := []File{w.log, w.growth.larger}
 	if c := w.pending.Load(); c != nil {
 		logs = append(logs, c.old)
 	}
-	for _, log := range logs {
-		closeLog(log)
-	}
 	w.log, w.lw = nil, nil
 	w.growth.larger, w.growth.live = nil, false
 	w.pending.Store(nil)
+	return logs
 }

@@ -331,9 +331,11 @@ func (w *Writer) Clean() error {
 
 // Close releases the volume, so that another writer may have it. Call Clean first, and no
 // operation afterwards.
-func (w *Writer) Close() error {
+func (w *Writer) Close() error { return w.detach()() }
+
+func (w *Writer) detach() (closeFiles func() error) {
 	w.released.Store(true)
 	w.mu.Lock() // another goroutine may be reading the state
 	defer w.mu.Unlock()
-	return w.protocol.Close()
+	return w.protocol.Detach()
 }

@@ -103,14 +103,23 @@ func (w *Writer) Replay(hashes []uint64, deletes []bool, exact bool) (n int, err
 // the new file to use. From then on w does nothing, and returns ErrMoved.
 //
 // No checkpoint of w can begin meanwhile. So operations that come faster than replay does them wait
-// for room in the log, and few will be left.
+// for room in the log, and few will be left. If w makes a checkpoint when Handover is called, so many
+// could come until it ends that they wait for long: then Handover returns ErrAgain, unless wait is
+// set. It does so too if they would soon need a checkpoint.
 //
 // If exact is set, both must have as many items then. If Handover fails, nothing has happened but for
-// what replay did; unless it has called swap: then next has failed. It returns ErrAgain if next has
-// no room in its log, or if a log is being made.
-func (w *Writer) Handover(next *Writer, exact bool, replay func(few int) error, swap func()) error {
-	w.checkpoints.Lock()
+// what replay did; unless it has called swap: then next has failed. It returns ErrAgain also if next
+// has no room in its log or makes a checkpoint, and if a log is being made.
+func (w *Writer) Handover(next *Writer, exact, wait bool, replay func(few int) error, swap func()) error {
+	if wait {
+		w.checkpoints.Lock()
+	} else if !w.checkpoints.TryLock() {
+		return ErrAgain
+	}
 	defer w.checkpoints.Unlock()
+	if !wait && (w.protocol.Checkpointing() || w.halfFull()) {
+		return ErrAgain
+	}
 	if err := w.protocol.EndCheckpoint(); err != nil {
 		return err
 	}
@@ -176,6 +185,14 @@ func (w *Writer) Handover(next *Writer, exact bool, replay func(few int) error, 
 	swap()
 	next.mu.handover = time.Since(begun)
 	return next.protocol.Err()
+}
+
+// halfFull reports whether operations would soon wait for room if no checkpoint could begin.
+func (w *Writer) halfFull() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	size, used := w.protocol.LogUse()
+	return used > size/2
 }
 
 // hold has operations fail with ErrAgain where they would wait for room.
