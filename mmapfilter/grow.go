@@ -49,7 +49,14 @@ func (f *Filter) resize(o *openFile, now bool) <-chan struct{} {
 	done := make(chan struct{})
 	a.done = done
 	go func() {
-		err := f.rebuild(f.growth.life, func() *RebuildOptions { return f.size(o) })
+		var err error
+		for again := true; again && err == nil; { // until it has the right size
+			err = f.rebuild(f.growth.life, func() *RebuildOptions {
+				opts := f.size(f.open.Load())
+				again = opts != nil
+				return opts
+			})
+		}
 		a.Lock()
 		defer a.Unlock()
 		a.failed, a.failedAt, a.done = err, items, nil
@@ -60,10 +67,11 @@ func (f *Filter) resize(o *openFile, now bool) <-chan struct{} {
 
 // size returns the options of a growth, or nil if none is needed any more.
 func (f *Filter) size(o *openFile) *RebuildOptions {
+	if o == nil {
+		return nil
+	}
 	items, capacity := o.live.writer.Len(), o.superblock.Capacity()
 	switch {
-	case f.open.Load() != o:
-		return nil
 	case items >= o.growAt:
 		return &RebuildOptions{Capacity: growFactor * max(capacity, items)}
 	case items < o.shrinkAt:
