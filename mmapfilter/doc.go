@@ -30,6 +30,12 @@
 // opening it does. [Filter.Stats] says how full a filter is and which rate to expect. The
 // examples show each of these.
 //
+// A filter that is to grow keeps the hashes of its items, 8 to 9 bytes on disk for each operation,
+// in a file beside it. With [Options.AutoGrow] it grows by itself; [Filter.Rebuild],
+// [Filter.ExpireBefore] and [Merge] do more with them:
+//
+//	f, err := mmapfilter.Create("seen.mmf", &mmapfilter.Options{Capacity: 1000, AutoGrow: true})
+//
 // Delete only keys that were inserted: see C6.
 //
 // The filter is that of Fan, Andersen, Kaminsky and Mitzenmacher, "Cuckoo Filter: Practically
@@ -74,6 +80,9 @@
 //	    its buckets share one counted entry of the stash. Count is the number of items
 //	    that share lines, buckets and fingerprint with a key: at least the number of
 //	    its copies. (Options.Distinct makes Build store each key once.)
+//	C8  A filter that keeps its hashes never ends: it grows, shrinks, changes its rate or
+//	    layout, forgets what is old, and is merged with others, without its keys. While it
+//	    does, C1 to C7 hold, and operations wait for one short step.
 //
 // # Writing
 //
@@ -113,10 +122,32 @@
 //	R5  OpenOptions.Residency says how the bytes of a file come into memory, and whether
 //	    they stay.
 //
+// # Growing
+//
+// Package hashes (layout/hashes) has the format of NAME.hashes and rule K1; package recovery has K2,
+// how it is kept, and K3 and K4, how a new file takes the place of an old one.
+//
+//	K5  With Options.AutoGrow, a rebuild to twice the capacity begins when the filter has
+//	    90 % of its capacity. An insert that finds no room waits for it. A filter that has
+//	    less than an eighth of its capacity, and is sized for more than 65,536 keys, is
+//	    rebuilt for twice what it has; and one whose NAME.hashes has become several times
+//	    as long as its items need, for the same. Close ends a rebuild that is under way; the
+//	    next operation that needs it begins another one.
+//	K6  What is done from kept hashes is exact. Rebuild and Merge have the items of their
+//	    inputs, each as often as there; with Options.Distinct, each once. ExpireBefore
+//	    deletes no item that may be younger. Verify finds every item that is not that of a
+//	    hash, and every hash that is not found; Repair makes a file of them.
+//
+// A rebuild builds a new file from the hashes as of a checkpoint, while the writer takes down what
+// it does from then on. The new file is opened as any file is, and these operations are done in it,
+// until few are left. Then the old writer is held, the rest is done, the counters of DurableSeq and
+// DurableOps are taken over, the new log is made durable, and the files change their names. Lookups
+// of this process go to the new file from then on, those under way end in the old one.
+//
 // # Which calls write
 //
-// [Create], [Build], [Open], [Recover], [DiscardLog], and the methods of a Filter from Create or
-// Open write to the file and to its log, NAME.stash. [OpenReadOnly] and [Follow] write in one
+// [Create], [Build], [Merge], [Open], [Recover], [Repair], [DiscardLog], and the methods of a Filter
+// from Create or Open write to the file, to its log, NAME.stash, and to NAME.hashes. [OpenReadOnly] and [Follow] write in one
 // case: to recover a file whose writer died, unless NoRecover is set. A Follower may do the same
 // when it opens the next file. [Verify], and the methods of a Filter from Build or OpenReadOnly,
 // write nothing.
