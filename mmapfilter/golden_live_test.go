@@ -2,6 +2,7 @@ package mmapfilter
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	page "github.com/mmapfilter/mmapfilter/layout/hashes"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
 	"github.com/mmapfilter/mmapfilter/recovery"
@@ -24,6 +26,7 @@ const (
 	goldenLive  = "halves-f12.mmf"  // in testdata/live
 	goldenWhole = "blocked-f12.mmf" // also there; with a log of version 1, which has no halves
 	goldenWords = "one-word.mmf"    // likewise; its records have one word each
+	goldenKept  = "kept-f12.mmf"    // also there, of today: keeps its hashes
 )
 
 const (
@@ -36,9 +39,13 @@ const (
 //
 //	go test ./mmapfilter -run TestGoldenLive -update
 func TestGoldenLive(t *testing.T) {
-	filter, log := makeGoldenLive(t)
+	filter, log, _ := makeGoldenLive(t, false)
+	keptFilter, keptLog, kept := makeGoldenLive(t, true)
 	dir := t.TempDir()
-	for name, made := range map[string][]byte{goldenLive: filter, goldenLive + ".stash": log} {
+	for name, made := range map[string][]byte{
+		goldenLive: filter, goldenLive + ".stash": log,
+		goldenKept: keptFilter, goldenKept + ".stash": keptLog, goldenKept + ".hashes": kept,
+	} {
 		path := filepath.Join("..", "testdata", "live", name)
 		golden, err := os.ReadFile(path)
 		if errors.Is(err, fs.ErrNotExist) && *update {
@@ -66,6 +73,10 @@ func TestGoldenLive(t *testing.T) {
 	recoverGolden(t, filepath.Join(dir, goldenLive))
 	recoverGolden(t, filepath.Join(dir, goldenWhole))
 	recoverGolden(t, filepath.Join(dir, goldenWords))
+	recoverGolden(t, filepath.Join(dir, goldenKept))
+	if r, err := Verify(context.Background(), filepath.Join(dir, goldenKept)); err != nil || r.Hashes != r.Items {
+		t.Errorf("with hashes: %+v, %v", r, err)
+	}
 }
 
 // recoverGolden opens a golden file and checks its keys.
@@ -95,12 +106,12 @@ func recoverGolden(t *testing.T, path string) {
 	}
 }
 
-func makeGoldenLive(t *testing.T) (filter, log []byte) {
+func makeGoldenLive(t *testing.T, keep bool) (filter, log, kept []byte) {
 	g, err := layout.NewGeometry(layout.Blocked, layout.Params{FingerprintBits: 12, BucketSize: 5}, 12)
 	if err != nil {
 		t.Fatal(err)
 	}
-	vol := crashsim.NewHeap(g, 1)
+	vol := crashsim.NewHeap(g, 1, keep)
 	w, _, err := engine.Open(vol, engine.LogSize{First: wal.MinBytes, Most: wal.MinBytes})
 	if err != nil {
 		t.Fatal(err)
@@ -130,5 +141,16 @@ func makeGoldenLive(t *testing.T) (filter, log []byte) {
 	words := stash.Words()
 	_, used := w.Protocol().LogBytes()
 	words[used/8-1] ^= 1 << 9 // the checksum of the last record
-	return bytes.Clone(recovery.Bytes(vol.Filter().Words())), bytes.Clone(recovery.Bytes(words))
+	if keep {
+		f, err := vol.OpenHashes(recovery.CurrentHashes)
+		do(err)
+		n, err := f.Pages()
+		do(err)
+		for i := range n {
+			var p page.Page
+			do(f.ReadPage(i, &p))
+			kept = append(kept, recovery.Bytes(p[:])...)
+		}
+	}
+	return bytes.Clone(recovery.Bytes(vol.Filter().Words())), bytes.Clone(recovery.Bytes(words)), kept
 }

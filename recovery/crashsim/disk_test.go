@@ -333,7 +333,7 @@ func TestHeap(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := NewHeap(g, 1)
+	h := NewHeap(g, 1, false)
 	w, r, err := recovery.NewWriter(h)
 	if err != nil || r.Recovered {
 		t.Fatal(err)

@@ -22,6 +22,7 @@ type Heap struct {
 		logs   [2]heapFile
 		hashes [2]*heapHashes
 		rng    rand.PCG
+		clock  uint64
 	}
 }
 
@@ -33,11 +34,15 @@ func (f heapFile) Prefetch(uint64)          {}
 func (f heapFile) Sync() error              { return nil }
 func (f heapFile) Close() error             { return nil }
 
-// NewHeap makes a volume with an empty filter.
-func NewHeap(g layout.Geometry, seed uint64) *Heap {
+// NewHeap makes a volume with an empty filter. keep says whether it keeps its hashes.
+func NewHeap(g layout.Geometry, seed uint64, keep bool) *Heap {
 	h := &Heap{filter: make(heapFile, g.SealedBytes/8)}
-	copy(h.filter, emptyHead(g, seed, false))
+	copy(h.filter, emptyHead(g, seed, keep))
 	h.mu.rng.Seed(seed, 1)
+	if keep {
+		header := hashes.Header{Identity: identityOf(seed)}
+		h.mu.hashes[recovery.CurrentHashes] = &heapHashes{[]hashes.Page{*header.Page(0)}}
+	}
 	return h
 }
 
@@ -128,7 +133,13 @@ func (h *Heap) RemoveHashes(name recovery.HashesName) error {
 
 func (h *Heap) TakePlace(recovery.Volume) (bool, error) { return false, errors.ErrUnsupported }
 
-func (h *Heap) Now() uint64 { return h.Random() >> 2 }
+// Now returns a time that goes on by a third of a second.
+func (h *Heap) Now() uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.mu.clock += 333_333_333
+	return h.mu.clock
+}
 
 func (h *Heap) Random() uint64 {
 	h.mu.Lock()

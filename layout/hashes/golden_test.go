@@ -1,0 +1,78 @@
+package hashes
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the golden files that are missing")
+
+// bytesOf returns the bytes of a file.
+func (f *file) bytesOf() (b []byte) {
+	for i := range f.pages {
+		for _, w := range f.pages[i] {
+			b = binary.LittleEndian.AppendUint64(b, w)
+		}
+	}
+	return b
+}
+
+// vectors lists what is in a file: its header, then its items and operations.
+func (f *file) vectors(t *testing.T) []byte {
+	t.Helper()
+	h, base, tail, err := f.read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "identity\t%016x\npages\t%d\ncheck\t%08x\n", f.identity, len(f.pages), f.check)
+	for i, a := range h.Ages {
+		fmt.Fprintf(&b, "age\t%d\t%d\t%d\t%d\n", i, a.First, a.Last, a.Items)
+	}
+	for _, it := range base {
+		fmt.Fprintf(&b, "item\t%016x\t%d\n", it.Hash, it.Age)
+	}
+	for _, e := range tail {
+		fmt.Fprintf(&b, "%s\t%016x\t%d\n", [...]string{Insert: "insert", Delete: "delete"}[e.Kind], e.Hash, e.Time)
+	}
+	return b.Bytes()
+}
+
+// TestGolden: the format has not changed, and a golden file is read as its vectors say.
+//
+//	go test ./layout/hashes -run TestGolden -update
+func TestGolden(t *testing.T) {
+	made, _ := newFile(t, BaseItems+10, []Age{{First: 1e18, Last: 2e18}, {First: 2e18, Last: 2e18}, {First: 2e18, Last: 3e18}},
+		operations(TailWords-10, 3e18, 1e7), operations(20, 4e18, 3e9))
+	golden := make([][]byte, 2)
+	for i, b := range [][]byte{made.bytesOf(), made.vectors(t)} {
+		path := filepath.Join("..", "..", "testdata", []string{"kept.hashes", "kept.vectors"}[i])
+		var err error
+		golden[i], err = os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) && *update {
+			golden[i], err = b, os.WriteFile(path, b, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(golden[i], b) {
+			t.Errorf("%s is made differently now", path)
+		}
+	}
+	f := &file{identity: made.identity, check: made.check, pages: make([]Page, len(golden[0])/PageBytes)}
+	for i := range f.pages {
+		for j := range f.pages[i] {
+			f.pages[i][j] = binary.LittleEndian.Uint64(golden[0][PageBytes*i+8*j:])
+		}
+	}
+	if got := f.vectors(t); !bytes.Equal(got, golden[1]) {
+		t.Error("the golden file is not read as its vectors say")
+	}
+}
