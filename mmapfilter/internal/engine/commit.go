@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"math"
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/recovery"
@@ -233,49 +232,6 @@ func (w *Writer) largerLog() int64 {
 		return 0
 	}
 	return min(size*logGrowth, w.mostLog)
-}
-
-// While a checkpoint writes the region, operations fill the other half of the log; and until
-// the background begins a checkpoint, they fill the last part of a half. If the room runs out
-// faster than the work is done, each operation waits a little, so that none has to wait for all
-// that is left to do. The part of a half that must be free for the work left is needed, from 0
-// to 1; missing is the part of that which is not free. An operation owes
-//
-//	paceBase · (2^(missing/paceStep) - 1)
-//
-// up to paceLongest. That is nothing as long as the disk keeps up.
-const (
-	paceBase    = time.Microsecond // about the time of an operation
-	paceStep    = 1. / 16
-	paceSyncs   = 1. / 8                 // needed for the syncs after that of the region
-	paceLeast   = 500 * time.Microsecond // a shorter sleep takes as long
-	paceLongest = 5 * time.Millisecond   // of one sleep, and so of one operation
-)
-
-// owe adds to what operations owe a checkpoint, where so much of a half is used. REQUIRES: w.mu.
-func (w *Writer) owe(operations int, size, used int64) {
-	needed := float64(w.lastPart(size)) / float64(size)
-	if w.protocol.Checkpointing() {
-		needed = max(1-w.protocol.Progress(), paceSyncs)
-	}
-	missing := 1 - float64(size-used)/float64(size)/needed
-	if missing <= 0 {
-		w.mu.owed = 0
-		return
-	}
-	each := float64(paceBase) * (math.Exp2(missing/paceStep) - 1)
-	w.mu.owed += time.Duration(min(float64(operations)*each, float64(paceLongest)))
-}
-
-// pay sleeps for what is owed. REQUIRES: w.mu, which it releases meanwhile.
-func (w *Writer) pay() {
-	owed := min(w.mu.owed, paceLongest)
-	w.mu.owed = 0
-	w.mu.waits++
-	w.mu.Unlock()
-	defer w.mu.Lock()
-	defer w.stalled(time.Now())
-	time.Sleep(owed)
 }
 
 // stalled records that operations have waited since the given time.

@@ -96,7 +96,7 @@ type Writer struct {
 		inStash  uint64               // items counted in them
 		drains   int                  // deletes that tried to empty the stash
 		waits    int                  // times that mu was released to make room
-		owed     time.Duration        // what operations owe a checkpoint, see owe
+		pace     pace                 // what operations owe a checkpoint
 		grown    uint64               // generation in which a larger log was asked for
 	}
 }
@@ -187,10 +187,10 @@ func (w *Writer) ready() error {
 		}
 		room := w.protocol.Room(w.most)
 		if room && !w.segmentIsFull(1) {
-			if w.mu.owed < paceLeast || w.mu.held {
+			if !w.mu.pace.due() || w.mu.held {
 				return nil
 			}
-			w.pay()
+			w.sleep(w.mu.pace.pay())
 			continue
 		}
 		if w.mu.held {
@@ -225,6 +225,15 @@ func (w *Writer) makeRoom(inLog bool) error {
 		return w.Sync(false, 0)
 	}
 	return w.nextHalf()
+}
+
+// sleep sleeps without the lock. REQUIRES: w.mu.
+func (w *Writer) sleep(d time.Duration) {
+	w.mu.waits++
+	w.mu.Unlock()
+	defer w.mu.Lock()
+	defer w.stalled(time.Now())
+	time.Sleep(d)
 }
 
 // segmentIsFull reports whether n more operations might be too many for the segment.
@@ -267,7 +276,11 @@ func (w *Writer) tell(n int) {
 	if w.Behind == nil || size == 0 { // the file may have been closed
 		return
 	}
-	w.owe(n, size, used)
+	needed := float64(w.lastPart(size)) / float64(size)
+	if w.protocol.Checkpointing() {
+		needed = max(1-w.protocol.Progress(), paceSyncs)
+	}
+	w.mu.pace.owe(n, size, used, needed)
 	switch rest := w.lastPart(size); {
 	case used > size-rest:
 		w.Behind(int(rest / wal.RecordBytes))

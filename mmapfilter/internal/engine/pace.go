@@ -1,0 +1,46 @@
+package engine
+
+import (
+	"math"
+	"time"
+)
+
+// A pace spreads waiting over operations. While a checkpoint writes the region, operations fill the
+// other half of the log; and until the background begins a checkpoint, they fill the last part of a
+// half. If the room runs out faster than the work is done, each operation waits a little, so that
+// none has to wait for all that is left to do. The part of a half that must be free for the work left
+// is needed, from 0 to 1; missing is the part of that which is not free. An operation owes
+//
+//	paceBase · (2^(missing/paceStep) - 1)
+//
+// up to paceLongest. That is nothing as long as the disk keeps up.
+type pace struct{ owed time.Duration }
+
+const (
+	paceBase    = time.Microsecond // about the time of an operation
+	paceStep    = 1. / 16
+	paceSyncs   = 1. / 8                 // needed for the syncs after that of the region
+	paceLeast   = 500 * time.Microsecond // a shorter sleep takes as long
+	paceLongest = 5 * time.Millisecond   // of one sleep, and so of one operation
+)
+
+// owe adds to what operations owe, where so much of a half of the log is used.
+func (p *pace) owe(operations int, size, used int64, needed float64) {
+	missing := 1 - float64(size-used)/float64(size)/needed
+	if missing <= 0 {
+		p.owed = 0
+		return
+	}
+	each := float64(paceBase) * (math.Exp2(missing/paceStep) - 1)
+	p.owed += time.Duration(min(float64(operations)*each, float64(paceLongest)))
+}
+
+// due reports whether so much is owed that it is worth a sleep.
+func (p *pace) due() bool { return p.owed >= paceLeast }
+
+// pay returns how long to sleep for what is owed, which then is nothing.
+func (p *pace) pay() time.Duration {
+	owed := min(p.owed, paceLongest)
+	p.owed = 0
+	return owed
+}
