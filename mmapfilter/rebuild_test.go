@@ -7,7 +7,6 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -278,10 +277,15 @@ func TestAutoGrow(t *testing.T) {
 	}
 	mustHave(t, f, 0, n)
 	mustDelete(t, f, 0, n-n/16)
-	for len(f.Stats().GrowthErr) == 0 && f.Cap() > max(n/2, leastShrunk) {
-		f.growth.Lock() // waits for a rebuild
-		f.growth.Unlock()
-		runtime.Gosched()
+	a := &f.growth.auto
+	a.Lock()
+	done := a.done
+	a.Unlock()
+	if done != nil {
+		<-done
+	}
+	if f.Cap() > max(n/2, leastShrunk) {
+		t.Errorf("%d items, and a capacity of %d", f.Len(), f.Cap())
 	}
 	mustHave(t, f, n-n/16, n)
 	if err := f.Close(); err != nil {
