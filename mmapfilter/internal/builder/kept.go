@@ -247,12 +247,7 @@ func (m *Merged) load(w *worker, from, to int, drop, distinct bool) ([]uint64, e
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(b.tail, func(a, b entry) int {
-		if a.hash != b.hash {
-			return cmp(a.hash, b.hash)
-		}
-		return cmp(uint64(a.operation), uint64(b.operation))
-	})
+	b.tail, b.spare = sortEntries(b.tail, b.spare, m.tail.prefixBits(to-from))
 	w.hashes, w.ages, w.read, err = b.apply(w.hashes[:0], w.ages[:0], distinct)
 	return w.hashes, err
 }

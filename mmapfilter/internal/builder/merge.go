@@ -2,6 +2,7 @@ package builder
 
 import (
 	"fmt"
+	"math/bits"
 	"slices"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -38,8 +39,61 @@ type entry struct {
 // mergeBuffers are what a worker keeps from load to load.
 type mergeBuffers struct {
 	base, other, tail []entry
+	spare             []entry // for the next sort
 	ends              []int // of the items of each input
 	live              []operation
+}
+
+// sortEntries sorts entries whose hashes have the same top prefix bits. It returns them, in the
+// memory of spare, and the memory that they had. Like sortHashes, it distributes uniform hashes into
+// short runs first.
+func sortEntries(entries, spare []entry, prefix uint) (sorted, was []entry) {
+	const (
+		perRun       = 4
+		insertionMax = 32
+		maxDigits    = 18
+	)
+	order := func(a, b entry) int {
+		if a.hash != b.hash {
+			return cmp(a.hash, b.hash)
+		}
+		return cmp(uint64(a.operation), uint64(b.operation))
+	}
+	digits := min(uint(bits.Len(uint(len(entries)/perRun))), 64-prefix, maxDigits)
+	if digits == 0 {
+		slices.SortFunc(entries, order)
+		return entries, spare
+	}
+	shift, mask := 64-prefix-digits, uint64(1)<<digits-1
+	sorted = slices.Grow(spare[:0], len(entries))[:len(entries)]
+	starts := make([]int, mask+2)
+	for i := range entries {
+		starts[entries[i].hash>>shift&mask+1]++
+	}
+	for i := range mask {
+		starts[i+1] += starts[i]
+	}
+	for _, e := range entries {
+		digit := e.hash >> shift & mask
+		sorted[starts[digit]] = e
+		starts[digit]++
+	}
+	start := 0
+	for _, end := range starts[:mask+1] { // starts[i] is now the end of run i
+		run := sorted[start:end]
+		if start = end; len(run) > insertionMax {
+			slices.SortFunc(run, order)
+			continue
+		}
+		for i := 1; i < len(run); i++ {
+			e, j := run[i], i
+			for ; j > 0 && order(run[j-1], e) > 0; j-- {
+				run[j] = run[j-1]
+			}
+			run[j] = e
+		}
+	}
+	return sorted, entries
 }
 
 // mergeInputs merges the sorted items of the inputs, two neighbours at a time.
