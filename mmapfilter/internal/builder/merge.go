@@ -40,7 +40,7 @@ type entry struct {
 type mergeBuffers struct {
 	base, other, tail []entry
 	spare             []entry // for the next sort
-	ends              []int // of the items of each input
+	ends              []int   // of the items of each input
 	live              []operation
 }
 
