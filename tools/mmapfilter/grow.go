@@ -20,7 +20,7 @@ FILTER again.
   -n, --capacity N      size for N keys: 10M, 2.5B, 1e9 (twice as many as now)
   -p, --rate P          share of absent keys that may be answered "maybe" (the
                         rate that was asked for before)
-      --layout L        layout (auto)
+      --layout L        layout (that of FILTER)
 ` + workHelp + `      --json            print a JSON object
 
 Print what the filter was before and is now. FILTER.hashes, which grows with
