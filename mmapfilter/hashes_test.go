@@ -270,8 +270,12 @@ func TestRepair(t *testing.T) {
 		if repaired, err := Repair(context.Background(), path, nil); err != nil || repaired {
 			t.Fatalf("a good file: %t, %v", repaired, err)
 		}
+		_, _, g, err := layout.Newest(good[:layout.OffRuntime])
+		if err != nil {
+			t.Fatal(err)
+		}
 		step := func(off int) int {
-			switch region := off >= layout.OffRegion && off < layout.OffRegion+layout.PageBytes; {
+			switch region := off >= layout.OffRegion && off < layout.OffRegion+int(g.RegionBytes); {
 			case testing.Short():
 				return 1009
 			case region:
