@@ -252,9 +252,10 @@ func TestExpire(t *testing.T) {
 // TestRepair covers K6: whichever byte of a filter at rest is damaged, Verify finds it or it does
 // not matter, and Repair mends the file.
 func TestRepair(t *testing.T) {
-	for _, opts := range []*Options{{Capacity: 300, KeepHashes: true}, {Capacity: 300, KeepHashes: true, Layout: Packed}} {
+	for _, opts := range []*Options{{Capacity: 300, KeepHashes: true}, {Capacity: 100, KeepHashes: true, Layout: Packed}} {
 		f, path := mustCreate(t, opts)
-		mustInsert(t, f, 0, 300)
+		items := opts.Capacity - 20
+		mustInsert(t, f, 0, opts.Capacity)
 		mustDelete(t, f, 0, 20)
 		if err := errors.Join(f.SyncAt(9), f.Close()); err != nil {
 			t.Fatal(err)
@@ -281,9 +282,9 @@ func TestRepair(t *testing.T) {
 			case region:
 				return 1
 			case off >= layout.OffRuntime:
-				return 61
+				return 311
 			}
-			return 211
+			return 1009
 		}
 		for off := 0; off < len(good); off += step(off) {
 			bad := append([]byte(nil), good...)
@@ -304,7 +305,7 @@ func TestRepair(t *testing.T) {
 				t.Fatalf("byte %d: repaired %t, %v; damage: %v", off, repaired, err, broken)
 			}
 			r, err := Verify(context.Background(), path)
-			if err != nil || r.Items != 280 || r.Hashes != 280 {
+			if err != nil || r.Items != items || r.Hashes != items {
 				t.Fatalf("byte %d: after the repair: %+v, %v", off, r, err)
 			}
 			if err := os.WriteFile(path+".hashes", hashes, 0o644); err != nil {
