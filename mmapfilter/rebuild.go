@@ -41,7 +41,8 @@ type RebuildOptions struct {
 
 // Rebuild makes a new file with the items of the filter, and puts it in the place of the old one:
 // larger, smaller, with another rate or layout. Inserts, deletes, lookups and syncs go on
-// meanwhile. They wait only for the last step, in which the file changes (K3).
+// meanwhile. They wait only for the last step, in which the file changes (K3); but if they come
+// faster than they can be done again in the new file, each of them waits for a moment.
 //
 // The items come from the hashes that the filter keeps ([Options.KeepHashes]), or from
 // [RebuildOptions.Keys]. The seed, the normalisation, [Filter.DurableSeq] and [Filter.DurableOps]
@@ -196,12 +197,16 @@ func (r *rebuild) build(ctx context.Context, keys func() (iter.Seq2[[]byte, erro
 // handOver does in the new file what has been done in the old one meanwhile, and puts it to use.
 func (r *rebuild) handOver(ctx context.Context) error {
 	for tries := 0; ; tries++ {
-		for r.tap.Len() > fewLeft || len(r.hashes) > 0 {
+		for before, n := r.tap.Len(), 1; r.tap.Len() > fewLeft || len(r.hashes) > 0; n++ {
 			if err := context.Cause(ctx); err != nil {
 				return err
 			}
 			if err := r.replay(); err != nil {
 				return err
+			}
+			if n%paceEvery == 0 {
+				r.pace(before)
+				before = r.tap.Len()
 			}
 		}
 		if err := context.Cause(ctx); err != nil {
@@ -229,6 +234,26 @@ const (
 	// as long as several checkpoints.
 	mostTries = 3000
 )
+
+// While operations come nearly as fast as they are done again, each of them waits for a moment, and
+// for a longer one after every paceEvery replays of which the tap has not become much shorter.
+const (
+	paceEvery   = 32
+	paceFirst   = 200    // nanoseconds
+	paceLongest = 50_000 // likewise
+)
+
+// pace decides how long operations wait. before is the length of the tap some replays ago.
+func (r *rebuild) pace(before int) {
+	slow, now := r.tap.Slow.Load(), r.tap.Len()
+	switch done := paceEvery * replayAtOnce / 4; {
+	case now > before-done: // another one came for three out of four, or more
+		slow = min(max(slow*3/2, paceFirst), paceLongest)
+	case now < before-2*done:
+		slow = slow * 3 / 4
+	}
+	r.tap.Slow.Store(slow)
+}
 
 // replayAtOnce is how many operations are taken from the tap at a time.
 const replayAtOnce = 4096

@@ -14,7 +14,9 @@ import (
 //	paceBase · (2^(missing/paceStep) - 1)
 //
 // up to paceLongest. That is nothing as long as the disk keeps up.
-type pace struct{ owed time.Duration }
+//
+// What operations owe a rebuild, which does them again in another file, is extra.
+type pace struct{ owed, extra time.Duration }
 
 const (
 	paceBase    = time.Microsecond // about the time of an operation
@@ -36,11 +38,11 @@ func (p *pace) owe(operations int, size, used int64, needed float64) {
 }
 
 // due reports whether so much is owed that it is worth a sleep.
-func (p *pace) due() bool { return p.owed >= paceLeast }
+func (p *pace) due() bool { return p.owed+p.extra >= paceLeast }
 
 // pay returns how long to sleep for what is owed, which then is nothing.
 func (p *pace) pay() time.Duration {
-	owed := min(p.owed, paceLongest)
-	p.owed = 0
+	owed := min(p.owed+p.extra, paceLongest)
+	p.owed, p.extra = 0, 0
 	return owed
 }

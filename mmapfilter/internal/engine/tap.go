@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
@@ -11,6 +12,10 @@ import (
 // on. Operations are put in by the writer and taken by one other goroutine. Most of those that
 // wait are in a file.
 type Tap struct {
+	// Slow is how long each operation is to wait, in nanoseconds, since they come faster than they
+	// are taken.
+	Slow atomic.Int64
+
 	scratch func() (*recovery.Scratch, error) // makes the file
 
 	mu     sync.Mutex

@@ -262,6 +262,7 @@ func (w *Writer) append(grow int, hash uint64) {
 	w.protocol.Append(op.stores, grow, hash)
 	if w.mu.tap != nil {
 		w.mu.tap.put(hash, grow)
+		w.mu.pace.extra += time.Duration(w.mu.tap.Slow.Load())
 	}
 	w.publish(op)
 	op.reset()
