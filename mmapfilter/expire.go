@@ -3,6 +3,7 @@ package mmapfilter
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/builder"
@@ -18,6 +19,10 @@ import (
 // others. What may be younger than t stays. Of several items of one key, deletes take the oldest
 // first, and so does ExpireBefore.
 //
+// Delete no key after it may have expired: that would be a delete of a key that is not there (C6),
+// and after one that the filter cannot refuse, its hashes are no longer those of its items, so that
+// no rebuild succeeds until one from [RebuildOptions.Keys].
+//
 // The deletes are ordinary operations, which count in [Filter.DurableOps] like all others: note a
 // position with [Filter.SyncAt] after it. If it is cut off, by an error, a cancelled context or a
 // crash, call it again: it goes on with what is left. The errors are [ErrNoHashes] and those of
@@ -27,7 +32,14 @@ func (f *Filter) ExpireBefore(ctx context.Context, t time.Time) (n uint64, err e
 	if err != nil {
 		return 0, err
 	}
-	if n, err = f.expire(ctx, uint64(max(t.UnixNano(), 0))); err != nil {
+	if !t.After(time.Unix(0, 0)) {
+		return 0, nil
+	}
+	before := uint64(math.MaxInt64)
+	if t.Before(time.Unix(0, math.MaxInt64)) {
+		before = uint64(t.UnixNano())
+	}
+	if n, err = f.expire(ctx, before); err != nil {
 		return n, about("expire", o.path, hashesError(err))
 	}
 	return n, nil
@@ -68,7 +80,7 @@ func (f *Filter) expire(ctx context.Context, before uint64) (n uint64, err error
 	err = m.Each(ctx, func(sorted []uint64, ages []uint8) error {
 		old = old[:0]
 		for i, h := range sorted {
-			if ages[i] == 1 {
+			if ages[i] == 0 {
 				old = append(old, h)
 			}
 		}

@@ -53,6 +53,8 @@ type autoGrowth struct {
 	done     chan struct{} // closed when the growth that is under way ends; nil if there is none
 	failed   error         // of the last one, or nil
 	failedAt uint64        // items then
+
+	failedTime time.Time
 }
 
 // An openFile holds what a filter needs of its file to answer. Its fields do not change, except

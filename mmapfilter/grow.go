@@ -2,13 +2,17 @@ package mmapfilter
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
 // retryShare: after a growth has failed, another one is tried when the number of items has changed
-// by 1 in retryShare of the capacity.
-const retryShare = 64
+// by 1 in retryShare of the capacity, or if an insert has no room, after a while.
+const (
+	retryShare = 64
+	retryAfter = time.Second
+)
 
 // inserted looks whether the filter must grow. The caller has inserted something.
 func (f *Filter) inserted(o *openFile) {
@@ -43,7 +47,8 @@ func (f *Filter) resize(o *openFile, now bool) <-chan struct{} {
 	}
 	items := o.live.writer.Len()
 	apart := max(items, a.failedAt) - min(items, a.failedAt)
-	if f.open.Load() != o || a.failed != nil && !now && apart < o.superblock.Capacity()/retryShare {
+	again := apart >= max(o.superblock.Capacity()/retryShare, 1) || now && time.Since(a.failedTime) > retryAfter
+	if f.open.Load() != o || a.failed != nil && !again {
 		return nil
 	}
 	done := make(chan struct{})
@@ -59,7 +64,7 @@ func (f *Filter) resize(o *openFile, now bool) <-chan struct{} {
 		}
 		a.Lock()
 		defer a.Unlock()
-		a.failed, a.failedAt, a.done = err, items, nil
+		a.failed, a.failedAt, a.failedTime, a.done = err, items, time.Now(), nil
 		close(done)
 	}()
 	return done
@@ -94,6 +99,7 @@ func (f *Filter) waitForRoom(o *openFile, full error) error {
 	if f.open.Load() != o {
 		return nil
 	}
+	o.live.writer.SkipFull() // it counts, now that it is not tried again
 	f.growth.auto.Lock()
 	defer f.growth.auto.Unlock()
 	if err := f.growth.auto.failed; err != nil {

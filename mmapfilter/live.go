@@ -148,7 +148,7 @@ func openLive(path string, opts *OpenOptions) (o *openFile, err error) {
 		return nil, err
 	}
 	sb, g := w.Superblock(), w.Protocol().Geometry()
-	w.Limit = keyLimit(sb, g)
+	w.Limit, w.Retries = keyLimit(sb, g), sb.Grows()
 	o = newOpenFile(files.File().Name(), &recovery.Head{Superblock: sb, Geometry: g, Size: g.SealedBytes}, opts)
 	o.warning = recovery.Warning(files.File())
 	o.live = &live{file: o, writer: w, found: *found, files: files}

@@ -46,6 +46,7 @@ func Merge(ctx context.Context, path string, opts *Options, inputs ...string) er
 
 func merge(ctx context.Context, path string, o Options, inputs []string) error {
 	var kept []builder.Kept
+	var read []*layout.Superblock
 	defer func() {
 		for _, k := range kept {
 			k.File.Close()
@@ -58,7 +59,7 @@ func merge(ctx context.Context, path string, o Options, inputs []string) error {
 		if err != nil {
 			return about("read", input, err)
 		}
-		kept = append(kept, k)
+		kept, read = append(kept, k), append(read, sb)
 		if i == 0 && o.Seed == 0 {
 			o.Seed = sb.Seed()
 		}
@@ -82,8 +83,35 @@ func merge(ctx context.Context, path string, o Options, inputs []string) error {
 	c := o.building()
 	binary.Write(identity, binary.LittleEndian, []uint64{o.Capacity, boolean(o.Distinct)})
 	c.Identity = identity.Sum64()
+	c.Check = func() error {
+		for i, input := range inputs {
+			if err := unchanged(path, input, read[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	_, err := builder.BuildKept(ctx, path, c, kept)
 	return hashesError(fullError(err))
+}
+
+// unchanged returns ErrBusy if an input is the file at path, which is to be replaced, and has changed
+// since its superblock was read. Writers are kept out of it now.
+func unchanged(path, input string, sb *layout.Superblock) error {
+	a, err := os.Stat(path)
+	b, err2 := os.Stat(input)
+	if err != nil || err2 != nil || !os.SameFile(a, b) {
+		return nil
+	}
+	f, head, err := recovery.OpenFile(path)
+	if err != nil {
+		return err
+	}
+	f.Close()
+	if *head.Superblock != *sb {
+		return ErrBusy
+	}
+	return nil
 }
 
 func boolean(b bool) uint64 {
@@ -113,10 +141,10 @@ func openHashes(path string) (builder.Kept, *layout.Superblock, error) {
 		sb := head.Superblock
 		if sb.State() == layout.Live {
 			_, err := recoverFile(path, replayLog)
-			if errors.Is(err, ErrLocked) {
+			if errors.Is(err, ErrLocked) || err == nil && tries == openTries {
 				err = ErrBusy
 			}
-			if err != nil || tries == openTries {
+			if err != nil {
 				return builder.Kept{}, nil, err
 			}
 			continue
@@ -182,6 +210,12 @@ func repair(ctx context.Context, path string, opts *RebuildOptions) (bool, error
 	}
 	c := o.building()
 	c.First = *sb
+	c.Check = func() error {
+		if err := unchanged(path, path, sb); err != nil && !errors.Is(err, ErrCorrupt) {
+			return err
+		}
+		return nil
+	}
 	_, err = builder.BuildKept(ctx, path, c, []builder.Kept{{File: file, Counted: sb.Hashes()}})
 	return err == nil, hashesError(fullError(err))
 }

@@ -94,6 +94,9 @@ func (f *Filter) rebuild(ctx context.Context, choose func() *RebuildOptions) err
 	}
 	r.tap = engine.NewTap(func() (*recovery.Scratch, error) { return recovery.ScratchBeside(r.to) })
 	defer r.tap.Close()
+	if err := o.live.files.Named(); err != nil {
+		return err
+	}
 	if err := recovery.BeginRebuild(o.live.files.Path()); err != nil {
 		return err
 	}
@@ -106,6 +109,9 @@ func (f *Filter) rebuild(ctx context.Context, choose func() *RebuildOptions) err
 		if r.next != nil {
 			err = errors.Join(err, r.next.live.retire())
 			r.next.release()
+		}
+		if o.live.files.Named() != nil {
+			return err // what is there belongs to another filter
 		}
 		return errors.Join(err, recovery.EndRebuild(o.live.files.Path()))
 	}
@@ -204,6 +210,7 @@ func (r *rebuild) handOver(ctx context.Context) error {
 			if err := r.replay(); err != nil {
 				return err
 			}
+			r.options.Progress("catch up", r.done, r.done+uint64(r.tap.Len()))
 			if n%paceEvery == 0 {
 				r.pace(before)
 				before = r.tap.Len()
@@ -272,7 +279,6 @@ func (r *rebuild) replay() (err error) {
 	})
 	r.hashes, r.deletes = r.hashes[n:], r.deletes[n:]
 	r.done += uint64(n)
-	r.options.Progress("catch up", r.done, r.done+uint64(r.tap.Len()))
 	if err == engine.ErrDiverged {
 		return fmt.Errorf("%w: %w", ErrNoHashes, err)
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"os"
+	"path/filepath"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/builder"
@@ -25,7 +27,7 @@ func (v *verification) checkHashes(ctx context.Context, path string) error {
 	}
 	defer file.Close()
 	kept := []builder.Kept{{File: file, Counted: sb.Hashes()}}
-	m, err := builder.OpenKept(ctx, builder.Beside(path), 1, DefaultMemoryBudget, kept, builder.Unaged())
+	m, err := builder.OpenKept(ctx, builder.Beside(filepath.Join(os.TempDir(), "mmapfilter-verify")), 1, DefaultMemoryBudget, kept, builder.Unaged())
 	if err != nil {
 		return v.hashesBroken(err)
 	}

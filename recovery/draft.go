@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"syscall"
+	"time"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/hashes"
@@ -24,8 +25,9 @@ type Draft struct {
 	old  *os.File // the file at path, locked, or nil
 	lost string   // see Lost
 
-	hashes *os.File    // the hashes of the filter, or nil
-	like   fs.FileInfo // of the file whose access it gets, or nil for that of the old file
+	hashes   *os.File    // the hashes of the filter, locked as file is, or nil
+	hashesAt string      // the path that they have now
+	like     fs.FileInfo // of the file whose access it gets, or nil for that of the old file
 }
 
 // NewDraft makes an empty file that will replace the file at path, if there is one. It
@@ -169,6 +171,7 @@ func (d *Draft) CreateHashes() (HashFile, error) {
 	if d.hashes, err = createBeside(d.path, 0o600); err != nil {
 		return nil, err
 	}
+	d.hashesAt = d.hashes.Name()
 	keepAccess(d.hashes, info) // a process that may write to the filter must write to it, too
 	return hashFile{d.hashes}, nil
 }
@@ -185,12 +188,49 @@ func (d *Draft) EmptyHashes(identity uint64) (layout.Hashes, error) {
 }
 
 // nameHashes gives the hashes their name before the filter has its own: the filter would lack
-// them otherwise. Hashes of the old filter keep theirs.
+// them otherwise. Hashes of the old filter keep theirs. Another draft of the same path may have
+// the name, until it has been published or discarded.
 func (d *Draft) nameHashes() error {
 	if d.hashes == nil {
 		return nil
 	}
-	return rename(d.hashes.Name(), d.path+NextHashes.String())
+	next := d.path + NextHashes.String()
+	for {
+		err := renameNew(d.hashes.Name(), next)
+		if err == nil {
+			d.hashesAt = next
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		if err := d.freeHashes(next); err != nil {
+			return err
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// freeHashes frees the name of the next hashes if a dead process has left a file there: it removes
+// the file, or finishes what that process was about to do if it belongs to the filter.
+func (d *Draft) freeHashes(next string) error {
+	f, err := os.OpenFile(next, os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if lockDraft(f) != nil || !sameFile(f, next) {
+		return nil // of a draft whose process lives
+	}
+	if filter, head, err := OpenFile(d.path); err == nil {
+		filter.Close()
+		if _, _, err := EndOfHashes(hashFile{f}, head.Superblock.Hashes()); err == nil && head.Superblock.KeepsHashes() {
+			return rename(next, d.path+CurrentHashes.String())
+		}
+	}
+	return removeIfThere(next)
 }
 
 // keepHashes replaces the hashes of the old filter, or removes them.
@@ -293,7 +333,7 @@ func (d *Draft) Discard() error {
 		errs = append(errs, os.Remove(d.file.Name()))
 	}
 	if d.hashes != nil {
-		errs = append(errs, removeIfThere(d.hashes.Name()))
+		errs = append(errs, removeIfThere(d.hashesAt))
 	}
 	errs = append(errs, d.release())
 	return errors.Join(errs...)

@@ -27,6 +27,7 @@ type Files struct {
 	path   string // with symbolic links followed
 	dir    *os.File
 	filter *mappedFile
+	hashes []*os.File // that were opened
 }
 
 // A mappedFile is a File of the operating system. The filter is mapped twice, for loads
@@ -439,6 +440,9 @@ func (v *Files) Random() uint64 {
 
 // Close unmaps and closes the files and releases the lock.
 func (v *Files) Close() error {
+	for _, f := range v.hashes {
+		f.Close() // it may be closed already
+	}
 	err := errors.Join(unlock(v.filter.file), v.filter.Close())
 	if v.dir != nil {
 		err = errors.Join(err, v.dir.Close())
@@ -491,7 +495,12 @@ func (v *Files) hashesPath(name HashesName) string { return v.path + name.String
 
 // OpenHashes opens a file of hashes.
 func (v *Files) OpenHashes(name HashesName) (HashFile, error) {
-	return openHashes(v.hashesPath(name), os.O_RDWR)
+	f, err := openHashes(v.hashesPath(name), os.O_RDWR)
+	if err != nil {
+		return nil, err
+	}
+	v.hashes = append(v.hashes, f.(hashFile).File)
+	return f, nil
 }
 
 func openHashes(path string, flags int) (HashFile, error) {
@@ -548,7 +557,7 @@ func (v *Files) KeepHashes() error {
 }
 
 // RemoveHashes removes a file of hashes.
-func (v *Files) RemoveHashes(name HashesName) error { return remove(v.hashesPath(name)) }
+func (v *Files) RemoveHashes(name HashesName) error { return removeIfThere(v.hashesPath(name)) }
 
 // TakePlace renames the files of v. Another volume must be one of Files, in the same directory.
 func (v *Files) TakePlace(old Volume) (placed bool, err error) {

@@ -33,6 +33,9 @@ func (w *Writer) HoldGrowth() (release func(), ok bool) {
 // old file has its name still, and its recovery makes the epoch even again, as that of every file
 // that needs recovery.
 func (w *Writer) TakePlace(old *Writer) error {
+	if err := old.vol.Named(); err != nil {
+		return old.Fail(err) // W9: what is under the name belongs to another filter
+	}
 	runtime := layout.NewView(old.Words()[layout.WordRuntime:], old.geometry).Runtime
 	epoch := atomic.LoadUint64(&runtime[layout.RuntimeEpoch])
 	old.storeRuntime(layout.RuntimeEpoch, layout.Superseded)

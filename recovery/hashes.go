@@ -97,8 +97,9 @@ func (w *Writer) openHashes() error {
 			}
 		}
 	}
-	if k.file == nil {
+	if k.file == nil { // whatever is there later lacks what is done from now on
 		k.lose(fmt.Errorf("NAME.hashes: %w", wrong))
+		k.counted.Pages, k.counted.Check = 0, 0
 	}
 	return nil
 }

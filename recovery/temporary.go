@@ -33,7 +33,7 @@ func temporaryPrefix(path string) string {
 
 // RebuildPath returns the path of the file that is to take the place of the one at path. It
 // exists from the beginning of a rebuild on, so that a dead process leaves no other trace.
-func RebuildPath(path string) string { return path + ".rebuild" }
+func RebuildPath(path string) string { return path + temporaryMark + "rebuild" }
 
 // BeginRebuild makes the file at RebuildPath, empty. The caller has the lock of path.
 func BeginRebuild(path string) error {
@@ -50,7 +50,15 @@ func BeginRebuild(path string) error {
 // EndRebuild removes what is left of a rebuild that did not end. The caller has the lock of path.
 func EndRebuild(path string) error {
 	rebuild := RebuildPath(path)
-	if _, err := os.Lstat(rebuild); errors.Is(err, fs.ErrNotExist) {
+	if info, err := os.Lstat(rebuild); err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	f, err := os.OpenFile(rebuild, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if lock(f) != nil { // somebody has it open, so it is none of ours
 		return nil
 	}
 	removeStale(rebuild)

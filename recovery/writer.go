@@ -313,7 +313,7 @@ func (w *Writer) EndSegment(setSeq bool, seq uint64) Segment {
 	_, b.salt = w.lw.Generation()
 	c := wal.Commit{UserSeq: w.userSeq, Operation: w.operation, Length: w.length, Durable: w.durable.lsn.Load()}
 	if w.kept.on {
-		c.Time = w.vol.Now()
+		c.Time = max(w.vol.Now(), 1) // 0 would be no time
 	}
 	b.commit = w.lw.Commit(c)
 	return b
@@ -448,7 +448,6 @@ func (w *Writer) Seal(fill func(sb *layout.Superblock, store func(word, value ui
 	if err := w.settle(); err != nil {
 		return err
 	}
-	w.keepAll()
 	next := w.next(layout.Sealed)
 	next.Sign()
 	// The checksums cover the cache. An earlier writer's failed sync may have left some of
@@ -459,6 +458,8 @@ func (w *Writer) Seal(fill func(sb *layout.Superblock, store func(word, value ui
 	if err := fill(&next, w.filter.Store); err != nil {
 		return err
 	}
+	w.keepAll() // not earlier: after an error operations go on in this generation
+	next.SetHashes(w.kept.counted)
 	if err := w.SyncRegion(); err != nil {
 		return err
 	}

@@ -27,6 +27,8 @@ type Config struct {
 	Keep     bool
 	Identity uint64
 	Now      uint64
+	// Check, if not nil, is called once writers are kept out of a file at the path of the new one.
+	Check func() error
 	// Like, if not "", is a file whose owner, group and permissions the new one gets.
 	Like string
 	// First, if it is not empty, is the superblock of the file that the new one replaces, whose
@@ -93,6 +95,11 @@ func build(ctx context.Context, path string, c Config, take func(b *builder) err
 	}()
 	if err := context.Cause(ctx); err != nil {
 		return "", err
+	}
+	if c.Check != nil {
+		if err := c.Check(); err != nil {
+			return "", err
+		}
 	}
 	if c.Capacity > 0 { // find out that the disk is too small before reading the keys
 		if err := b.allocate(c.Capacity); err != nil {

@@ -105,14 +105,14 @@ func OpenKept(ctx context.Context, dir scratcher, workers int, budget int64, kep
 	return m, nil
 }
 
-// Expired gives age 1 to the items that were certainly inserted before a time, in nanoseconds
-// since 1970, and age 0 to the others.
+// Expired gives age 0 to the items that were certainly inserted before a time, in nanoseconds
+// since 1970, and age 1 to the others.
 func Expired(before uint64) *Ages {
 	tail := func(time uint64) int {
 		if time < before && before-time >= hashes.TimeStep {
-			return 1
+			return 0
 		}
-		return 0
+		return 1
 	}
 	return &Ages{Base: func(a hashes.Age) int { return tail(a.Last) }, Tail: tail}
 }

@@ -42,6 +42,7 @@ type mergeBuffers struct {
 	spare             []entry // for the next sort
 	ends              []int   // of the items of each input
 	live              []operation
+	deletes           [MostInputs]int // of each input
 }
 
 // sortEntries sorts entries whose hashes have the same top prefix bits. It returns them, in the
@@ -124,6 +125,26 @@ func mergeTwo(to, x, y []entry) []entry {
 	return append(append(to, x...), y...)
 }
 
+// withoutOldest takes away as many of the items of each input as were deleted, the oldest first: by
+// age, since a clock may be set back.
+func (b *mergeBuffers) withoutOldest(live []operation) ([]operation, error) {
+	slices.SortStableFunc(live, func(x, y operation) int { return int(x.age()) - int(y.age()) })
+	kept := live[:0]
+	for _, l := range live {
+		if n := &b.deletes[l.input()]; *n > 0 {
+			*n--
+		} else {
+			kept = append(kept, l)
+		}
+	}
+	for i, n := range b.deletes {
+		if b.deletes[i] = 0; n > 0 {
+			return nil, damaged(0, "the tail deletes an item that is not there")
+		}
+	}
+	return kept, nil
+}
+
 // apply applies the sorted operations of the tails to the sorted items of the bases. It appends
 // the items that are left, and returns how many there are, with equal ones counted.
 func (b *mergeBuffers) apply(to []uint64, ages []uint8, distinct bool) (items []uint64, _ []uint8, read int, err error) {
@@ -139,17 +160,20 @@ func (b *mergeBuffers) apply(to []uint64, ages []uint8, distinct bool) (items []
 		for ; len(base) > 0 && base[0].hash == h; base = base[1:] {
 			b.live = append(b.live, base[0].operation)
 		}
+		deleted := false
 		for ; len(tail) > 0 && tail[0].hash == h; tail = tail[1:] {
 			o := tail[0].operation
 			if o.kind() == hashes.Insert {
 				b.live = append(b.live, o)
 				continue
 			}
-			i := slices.IndexFunc(b.live, func(l operation) bool { return l.input() == o.input() })
-			if i < 0 {
-				return to, ages, read, damaged(0, "the tail deletes an item that is not there, of hash %016x", h)
+			deleted = true
+			b.deletes[o.input()]++
+		}
+		if deleted {
+			if b.live, err = b.withoutOldest(b.live); err != nil {
+				return to, ages, read, fmt.Errorf("%w, of hash %016x", err, h)
 			}
-			b.live = slices.Delete(b.live, i, i+1)
 		}
 		read += len(b.live)
 		first := len(ages)

@@ -167,6 +167,9 @@ func (w *Writer) Handover(next *Writer, exact, wait bool, replay func(few int) e
 	if exact && next.protocol.Length() != w.protocol.Length() {
 		return ErrDiverged
 	}
+	if err := next.protocol.HashesErr(); err != nil && w.protocol.HashesErr() == nil {
+		return err // the new file could not write them
+	}
 	for _, x := range []*Writer{w, next} {
 		release, ok := x.protocol.HoldGrowth()
 		if !ok {

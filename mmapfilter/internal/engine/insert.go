@@ -36,8 +36,17 @@ func (w *Writer) plan(home layout.Item) bool {
 		return true
 	}
 	w.mu.op.reset()
-	w.protocol.Skip()
+	if !w.Retries {
+		w.protocol.Skip()
+	}
 	return false
+}
+
+// SkipFull counts an operation that found no room and is not tried again: see Retries.
+func (w *Writer) SkipFull() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.protocol.Skip()
 }
 
 // InsertUnique inserts an item unless a lookup answers "maybe", in one step.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -33,6 +34,7 @@ type tapChunk struct {
 	words []uint64 // hashes, then a bit for each: set for a delete; nil if it is in the file
 	n     int
 	at    int64 // in the file
+	sum   uint64
 	taken int
 }
 
@@ -79,13 +81,24 @@ func (t *Tap) spill(c *tapChunk) (err error) {
 			return err
 		}
 	}
-	c.at = t.size
+	c.at, c.sum = t.size, sumOf(c.words)
 	if _, err := t.file.WriteAt(recovery.Bytes(c.words), c.at); err != nil {
 		return err
 	}
 	t.size += tapWords * 8
 	c.words = nil
 	return nil
+}
+
+// errTap is returned when the file of a tap does not hold what was written to it.
+var errTap = errors.New("a temporary file beside the filter does not hold what was written to it")
+
+// sumOf returns a sum of words that depends on their order.
+func sumOf(words []uint64) (sum uint64) {
+	for _, w := range words {
+		sum = sum*0x9E3779B97F4A7C15 + w
+	}
+	return sum
 }
 
 // Len returns how many operations wait.
@@ -109,6 +122,10 @@ func (t *Tap) Take(hashes []uint64, deletes []bool, most int) ([]uint64, []bool,
 			c.words = make([]uint64, tapWords)
 			if _, err := t.file.ReadAt(recovery.Bytes(c.words), c.at); err != nil {
 				t.failed = err
+				break
+			}
+			if sumOf(c.words) != c.sum { // the system may have failed to write a page
+				t.failed = errors.Join(errTap, t.file.Sync())
 				break
 			}
 		}

@@ -48,6 +48,9 @@ type Writer struct {
 	// Unsealing, if not nil, is called before the first write to a sealed file. The caller holds
 	// the lock mu.
 	Unsealing func()
+	// Retries says that an operation that returns ErrFull may be tried again, and so does not count
+	// as an operation, unless SkipFull is called.
+	Retries bool
 	// Limit is how many keys the filter takes, as place.KeysOf counts them. It may be
 	// changed before the first operation.
 	Limit uint64
