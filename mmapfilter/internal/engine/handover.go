@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"math"
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -11,6 +12,9 @@ import (
 // fewLeft is how many operations may be left for the last step of a handover: so few that they take
 // less time than its syncs.
 const fewLeft = 512
+
+// mostCommits is how many commits of the new file come before the last step.
+const mostCommits = 8
 
 // ErrDiverged is returned if a replay does not lead to the same items: the hashes are not those of
 // the filter.
@@ -123,11 +127,15 @@ func (w *Writer) Handover(next *Writer, exact, wait bool, replay func(few int) e
 	if err := w.protocol.EndCheckpoint(); err != nil {
 		return err
 	}
-	if err := replay(fewLeft); err != nil {
-		return err
-	}
-	if err := next.Sync(false, 0); err != nil {
-		return err
+	// What comes while next commits is left for the last step. So commits become shorter first.
+	for tries, left := 0, math.MaxInt; tries < mostCommits && left > fewLeft; tries++ {
+		if err := replay(fewLeft); err != nil {
+			return err
+		}
+		if err := next.Sync(false, 0); err != nil {
+			return err
+		}
+		left = w.waiting()
 	}
 	next.checkpoints.Lock()
 	defer next.checkpoints.Unlock()
@@ -188,6 +196,16 @@ func (w *Writer) Handover(next *Writer, exact, wait bool, replay func(few int) e
 	swap()
 	next.mu.handover = time.Since(begun)
 	return next.protocol.Err()
+}
+
+// waiting returns how many operations are in the tap.
+func (w *Writer) waiting() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.mu.tap == nil {
+		return 0
+	}
+	return w.mu.tap.Len()
 }
 
 // halfFull reports whether operations would soon wait for room if no checkpoint could begin.
