@@ -45,7 +45,7 @@ func whatOfHashes(path string, err error) string {
 	case strings.Contains(text, "does not keep them"):
 		return noHashes
 	case strings.Contains(text, "lacks some"):
-		return name + " lacks some hashes, since it could not be written to"
+		return name + " lacks some hashes, since it was missing or could not be written to"
 	case errors.Is(err, fs.ErrNotExist):
 		return name + " is missing"
 	case errors.As(err, &damage):
