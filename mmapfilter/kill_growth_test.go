@@ -73,7 +73,7 @@ func (g *growthTest) write() error {
 	done := make(chan error)
 	go func() {
 		for i := uint64(0); ; i++ {
-			opts := &RebuildOptions{Capacity: f.Len()*2 + 1000*(i%3)}
+			opts := &RebuildOptions{Capacity: 2*lastKey + 1000*(i%3)} // however long a rebuild takes, there is room
 			if i%4 == 0 {
 				opts.Layout, opts.FalsePositiveRate = Blocked, 0.001
 			}
@@ -220,7 +220,7 @@ func TestKillGrowth(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := Create(g.path(), &Options{Capacity: 1000, KeepHashes: true})
+	f, err := Create(g.path(), &Options{Capacity: 2 * lastKey, KeepHashes: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,8 +240,12 @@ func TestKillGrowth(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Long enough to rebuild the filter a few times.
-		for until := time.Now().Add(time.Duration(100+rng.IntN(600)) * time.Millisecond); time.Now().Before(until) && w.running(); {
+		// Every other one lives until it has rebuilt the filter, however slow the machine is.
+		before := g.get(boardGrowths)
+		for until := time.Now().Add(time.Duration(100+rng.IntN(600)) * time.Millisecond); w.running(); {
+			if time.Now().After(until) && (kills%2 == 0 || g.get(boardGrowths) > before) {
+				break
+			}
 			time.Sleep(time.Millisecond)
 		}
 		killed, err := w.kill()
