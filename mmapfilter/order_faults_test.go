@@ -17,7 +17,7 @@ import (
 //	go test -tags faults ./mmapfilter -run TestOrderOfCalls -v
 func TestOrderOfCalls(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
-	publish := []string{"msync", "fsync", "rename", "remove", "remove", "syncdir"}
+	publish := []string{"msync", "fsync", "rename", "remove", "remove", "remove", "syncdir"}
 	build := func() (*Filter, error) {
 		return Build(context.Background(), path, nil, numbers(0, 1000))
 	}
