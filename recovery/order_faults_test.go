@@ -83,7 +83,7 @@ func TestOrderOfPublish(t *testing.T) {
 		mustCall(t, name, calls,
 			"msync", "fsync", // content and size
 			"rename",
-			"remove", "remove", // the logs of the replaced file
+			"remove", "remove", "remove", // the logs and the hashes of the replaced file
 			"syncdir", // the name and the removal of the logs
 		)
 	}
