@@ -70,7 +70,7 @@ func (f *Filter) expire(ctx context.Context, before uint64) (n uint64, err error
 	if err != nil {
 		return 0, err
 	}
-	m, err := builder.OpenKept(ctx, path, 1, DefaultMemoryBudget, []builder.Kept{kept}, builder.Expired(before))
+	m, err := builder.OpenKept(ctx, path, DefaultMemoryBudget, []builder.Kept{kept}, builder.Expired(before))
 	if err != nil {
 		return 0, err
 	}

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"testing"
@@ -194,17 +193,7 @@ func TestKillGrowthHelper(t *testing.T) {
 }
 
 func (g *growthTest) start(role string) (*child, error) {
-	c := &child{Cmd: exec.Command(os.Args[0], "-test.run=^TestKillGrowthHelper$"), ended: make(chan struct{})}
-	c.Env = append(os.Environ(), "MMAPFILTER_GROWTH_DIR="+g.dir, "MMAPFILTER_GROWTH_ROLE="+role, "GORACE=halt_on_error=1")
-	c.Stdout, c.Stderr = &c.output, &c.output
-	if err := c.Start(); err != nil {
-		return nil, err
-	}
-	go func() {
-		c.err = c.Wait()
-		close(c.ended)
-	}()
-	return c, nil
+	return startChild("TestKillGrowthHelper", append(os.Environ(), "MMAPFILTER_GROWTH_DIR="+g.dir, "MMAPFILTER_GROWTH_ROLE="+role, "GORACE=halt_on_error=1"))
 }
 
 // TestKillGrowth covers K3 and K4 with real processes: a writer that rebuilds its filter all the

@@ -53,8 +53,13 @@ type child struct {
 }
 
 func (k *killTest) start(role string) (*child, error) {
-	c := &child{Cmd: exec.Command(os.Args[0], "-test.run=^TestKillHelper$"), ended: make(chan struct{})}
-	c.Env = k.environment(role)
+	return startChild("TestKillHelper", k.environment(role))
+}
+
+// startChild runs a test of this program in a process of its own.
+func startChild(test string, environment []string) (*child, error) {
+	c := &child{Cmd: exec.Command(os.Args[0], "-test.run=^"+test+"$"), ended: make(chan struct{})}
+	c.Env = environment
 	c.Stdout, c.Stderr = &c.output, &c.output
 	if err := c.Start(); err != nil {
 		return nil, err

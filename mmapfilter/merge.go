@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 
 	"github.com/zeebo/xxh3"
 
@@ -81,7 +80,10 @@ func merge(ctx context.Context, path string, o Options, inputs []string) error {
 	o = o.withDefaults()
 	o.Seed = seed // also if it is 0
 	c := o.building()
-	binary.Write(identity, binary.LittleEndian, []uint64{o.Capacity, boolean(o.Distinct)})
+	binary.Write(identity, binary.LittleEndian, struct {
+		Capacity uint64
+		Distinct bool
+	}{o.Capacity, o.Distinct})
 	c.Identity = identity.Sum64()
 	c.Check = func() error {
 		for i, input := range inputs {
@@ -112,13 +114,6 @@ func unchanged(path, input string, sb *layout.Superblock) error {
 		return ErrBusy
 	}
 	return nil
-}
-
-func boolean(b bool) uint64 {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // hashesError makes damage of NAME.hashes an ErrNoHashes.
@@ -195,7 +190,7 @@ func repair(ctx context.Context, path string, opts *RebuildOptions) (bool, error
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
 		return false, err
 	}
-	_, sb, _, err := layout.Newest(slices.Clone(head[:n]))
+	_, sb, _, err := layout.Newest(head[:n])
 	if err != nil {
 		return false, err
 	}

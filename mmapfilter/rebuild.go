@@ -203,7 +203,7 @@ func (r *rebuild) build(ctx context.Context, keys func() (iter.Seq2[[]byte, erro
 // handOver does in the new file what has been done in the old one meanwhile, and puts it to use.
 func (r *rebuild) handOver(ctx context.Context) error {
 	for tries := 0; ; tries++ {
-		for before, n := r.tap.Len(), 1; r.tap.Len() > fewLeft || len(r.hashes) > 0; n++ {
+		for before, n := r.tap.Len(), 1; r.tap.Len() > fewWait || len(r.hashes) > 0; n++ {
 			if err := context.Cause(ctx); err != nil {
 				return err
 			}
@@ -211,7 +211,7 @@ func (r *rebuild) handOver(ctx context.Context) error {
 				return err
 			}
 			r.options.Progress("catch up", r.done, r.done+uint64(r.tap.Len()))
-			if n%paceEvery == 0 {
+			if n%slowEvery == 0 {
 				r.pace(before)
 				before = r.tap.Len()
 			}
@@ -235,27 +235,27 @@ func (r *rebuild) handOver(ctx context.Context) error {
 }
 
 const (
-	// fewLeft is how many operations are left when a handover begins.
-	fewLeft = 1024
+	// fewWait is how many operations may wait in the tap when a handover begins.
+	fewWait = 1024
 	// mostTries is how many handovers are tried that wait for no checkpoint. They take some seconds:
 	// as long as several checkpoints.
 	mostTries = 3000
 )
 
 // While operations come nearly as fast as they are done again, each of them waits for a moment, and
-// for a longer one after every paceEvery replays of which the tap has not become much shorter.
+// for a longer one after every slowEvery replays of which the tap has not become much shorter.
 const (
-	paceEvery   = 32
-	paceFirst   = 200    // nanoseconds
-	paceLongest = 50_000 // likewise
+	slowEvery = 32
+	slowFirst = 200    // nanoseconds
+	slowMost  = 50_000 // likewise
 )
 
 // pace decides how long operations wait. before is the length of the tap some replays ago.
 func (r *rebuild) pace(before int) {
 	slow, now := r.tap.Slow.Load(), r.tap.Len()
-	switch done := paceEvery * replayAtOnce / 4; {
+	switch done := slowEvery * replayAtOnce / 4; {
 	case now > before-done: // another one came for three out of four, or more
-		slow = min(max(slow*3/2, paceFirst), paceLongest)
+		slow = min(max(slow*3/2, slowFirst), slowMost)
 	case now < before-2*done:
 		slow = slow * 3 / 4
 	}

@@ -7,6 +7,7 @@ import (
 	"math/bits"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/builder"
@@ -27,7 +28,8 @@ func (v *verification) checkHashes(ctx context.Context, path string) error {
 	}
 	defer file.Close()
 	kept := []builder.Kept{{File: file, Counted: sb.Hashes()}}
-	m, err := builder.OpenKept(ctx, builder.Beside(filepath.Join(os.TempDir(), "mmapfilter-verify")), 1, DefaultMemoryBudget, kept, builder.Unaged())
+	temporary := builder.Beside(filepath.Join(os.TempDir(), "mmapfilter-verify"))
+	m, err := builder.OpenKept(ctx, temporary, DefaultMemoryBudget, kept, builder.Unaged())
 	if err != nil {
 		return v.hashesBroken(err)
 	}
@@ -39,7 +41,7 @@ func (v *verification) checkHashes(ctx context.Context, path string) error {
 	lost := uint64(0)
 	var found []bool
 	err = m.Each(ctx, func(sorted []uint64, _ []uint8) error {
-		found = append(found[:0], make([]bool, len(sorted))...)
+		found = slices.Grow(found[:0], len(sorted))[:len(sorted)]
 		v.guarded(func() { layout.ContainsHashes(t, &view, sorted, found) })
 		for i, h := range sorted {
 			sums.add(t.Class(t.Split(h)), 1)

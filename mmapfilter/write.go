@@ -74,8 +74,6 @@ func (f *Filter) InsertBatch(keys [][]byte) (n int, err error) {
 			if err = f.waitForRoom(o, err); err == nil {
 				continue
 			}
-		case err == nil:
-			f.inserted(o)
 		}
 		return n, err
 	}
@@ -91,9 +89,7 @@ func (f *Filter) insertBatch(o *openFile, keys [][]byte, n *int) error {
 		if err := o.live.guard(func() error { return o.live.writer.InsertAll(block, next, n) }); err != nil {
 			return err
 		}
-		if o.growAt > 0 {
-			f.inserted(o)
-		}
+		f.inserted(o)
 	}
 	return nil
 }

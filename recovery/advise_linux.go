@@ -20,10 +20,11 @@ func (m *Mapping) Release() {
 }
 
 // leavePageTable removes the bytes [from, to) of a mapping that is stored to, which begin and
-// end with a page, from the page table of this process, before a sync. They stay in the cache, dirty where they have been stored to, and
-// other goroutines may store to the mapping meanwhile. Otherwise, the sync write-protects
-// every writable page, and each time interrupts the other processors that run this process;
-// this interrupts them once. Lookups load from a read-only mapping, which stays.
+// end with a page, from the page table of this process, before a sync. They stay in the cache,
+// dirty where they have been stored to, and other goroutines may store to the mapping
+// meanwhile. Otherwise, the sync write-protects every writable page, and each time interrupts
+// the other processors that run this process; this interrupts them once. Lookups load from a
+// read-only mapping, which stays.
 func (m *Mapping) leavePageTable(from, to int64) {
 	if delaysRmap {
 		m.advise(m.Data[from:to], unix.MADV_DONTNEED)

@@ -50,7 +50,6 @@ func DiscardLog(vol Volume) (*Recovery, error) {
 		w.put(word, w.Words()[word])
 	}
 	w.kept.lose(errLost) // some are in the log
-	w.kept.counted.Pages, w.kept.counted.Check = 0, 0
 	w.length, w.userSeq, w.operation = inLines+inStash, w.sb.UserSeq(), w.sb.Operation()
 	if err := w.SyncRegion(); err != nil {
 		return nil, err

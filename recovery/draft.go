@@ -221,7 +221,7 @@ func (d *Draft) freeHashes(next string) error {
 		return err
 	}
 	defer f.Close()
-	if lockDraft(f) != nil || !sameFile(f, next) {
+	if errors.Is(lockDraft(f), ErrLocked) || !sameFile(f, next) {
 		return nil // of a draft whose process lives
 	}
 	if filter, head, err := OpenFile(d.path); err == nil {
@@ -299,6 +299,9 @@ func (d *Draft) prepare() error {
 		return err
 	}
 	if runtime.GOOS == "windows" { // Windows cannot rename an open file
+		if d.hashes != nil {
+			d.hashes.Close() // durable
+		}
 		return d.file.Close()
 	}
 	// Keep writers out of the new file until the logs of the old one are gone.
@@ -345,7 +348,10 @@ func (d *Draft) release() error {
 	if d.file != nil {
 		d.file.Close() // closed already on Windows, or durable: no error matters
 	}
-	for _, f := range []**os.File{&d.old, &d.dir, &d.hashes} {
+	if d.hashes != nil {
+		d.hashes.Close() // likewise
+	}
+	for _, f := range []**os.File{&d.old, &d.dir} {
 		if *f != nil {
 			errs = append(errs, (*f).Close())
 			*f = nil

@@ -469,7 +469,7 @@ func (f hashFile) Pages() (uint64, error) {
 func (f hashFile) ReadPage(number uint64, p *hashes.Page) error {
 	_, err := f.ReadAt(Bytes(p[:]), int64(number)*hashes.PageBytes)
 	if errors.Is(err, io.EOF) {
-		return &layout.CorruptError{Region: layout.RegionHashes, Offset: int64(number) * hashes.PageBytes, Rule: "K1: the file ends before this page"}
+		return hashes.Corrupt(number, "the file ends before this page")
 	}
 	return err
 }
@@ -518,8 +518,8 @@ func openHashes(path string, flags int) (HashFile, error) {
 	return hashFile{f}, nil
 }
 
-// OpenHashesOf opens, for reading, the file of hashes that belongs to a filter at rest, which is
-// not open for writing. It returns the superblock of the filter too. The error is ErrHashes.
+// OpenHashesOf opens, for reading, the file of hashes that belongs to the filter at path with the
+// given superblock. The error is ErrHashes.
 func OpenHashesOf(path string, sb *layout.Superblock) (HashFile, error) {
 	if !sb.KeepsHashes() {
 		return nil, errNotKept

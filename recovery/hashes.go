@@ -46,8 +46,11 @@ func (k *keeper) err() error {
 	return nil
 }
 
-// lose records why the hashes cannot be used.
+// lose records why the hashes cannot be used. From the next superblock on no page counts: whatever
+// is there later lacks what is done from now on.
 func (k *keeper) lose(err error) {
+	k.counted.Pages, k.counted.Check = 0, 0
+	k.pages.Store(0)
 	if !errors.Is(err, ErrHashes) {
 		err = fmt.Errorf("%w: %w", ErrHashes, err)
 	}
@@ -97,9 +100,8 @@ func (w *Writer) openHashes() error {
 			}
 		}
 	}
-	if k.file == nil { // whatever is there later lacks what is done from now on
+	if k.file == nil {
 		k.lose(fmt.Errorf("NAME.hashes: %w", wrong))
-		k.counted.Pages, k.counted.Check = 0, 0
 	}
 	return nil
 }
@@ -113,7 +115,7 @@ func EndOfHashes(f HashFile, counted layout.Hashes) (at hashes.Place, operations
 		return at, 0, err
 	}
 	if n < counted.Pages {
-		return at, 0, &layout.CorruptError{Region: layout.RegionHashes, Offset: int64(n) * hashes.PageBytes, Rule: fmt.Sprintf("K1: only %d of the %d pages that count are there", n, counted.Pages)}
+		return at, 0, hashes.Corrupt(n, "only %d of the %d pages that count are there", n, counted.Pages)
 	}
 	h, err := ReadHashesHeader(f, counted.Identity)
 	if err != nil {
@@ -122,7 +124,7 @@ func EndOfHashes(f HashFile, counted layout.Hashes) (at hashes.Place, operations
 	last, before := counted.Pages-1, h.Pages // the pages with the last check and with the one before
 	switch {
 	case last < h.Pages:
-		return at, 0, &layout.CorruptError{Region: layout.RegionHashes, Rule: fmt.Sprintf("K1: %d pages count, of a base of %d", counted.Pages, h.Pages)}
+		return at, 0, hashes.Corrupt(0, "%d pages count, of a base of %d", counted.Pages, h.Pages)
 	case last == h.Pages:
 		last = 0
 	case last-1 == h.Pages:
@@ -135,7 +137,7 @@ func EndOfHashes(f HashFile, counted layout.Hashes) (at hashes.Place, operations
 		return at, 0, err
 	}
 	if p.Check(last) != counted.Check {
-		return at, 0, &layout.CorruptError{Region: layout.RegionHashes, Offset: int64(last) * hashes.PageBytes, Rule: "K1: the check is not the one that the superblock names: the file is of another time"}
+		return at, 0, hashes.Corrupt(last, "the check is not the one that the superblock names: the file is of another time")
 	}
 	if last != 0 {
 		at := hashes.Place{Identity: counted.Identity, Number: last, Before: q.Check(before)}
@@ -170,10 +172,8 @@ func (w *Writer) keep(generation uint64, each func(do func(log []uint64, b wal.S
 	if k.err() != nil || generation <= k.generation {
 		return
 	}
-	err := w.tryKeep(each)
-	if err != nil {
+	if err := w.tryKeep(each); err != nil {
 		k.lose(err)
-		k.counted.Pages, k.counted.Check = 0, 0
 		return
 	}
 	k.generation = generation

@@ -29,7 +29,7 @@ func (f *file) write(number uint64, p *Page) error {
 func (f *file) read() (h Header, base []Item, tail []Entry, err error) {
 	pages := f.pages[0].PagesOfBase()
 	if pages >= uint64(len(f.pages)) {
-		return h, nil, nil, corrupt(0, "the base does not end")
+		return h, nil, nil, Corrupt(0, "the base does not end")
 	}
 	before := uint32(0)
 	if pages > 0 {
@@ -52,7 +52,7 @@ func (f *file) read() (h Header, base []Item, tail []Entry, err error) {
 		}
 	}
 	if at.Before != f.check {
-		return h, nil, nil, corrupt(at.Number-1, "the check is not that of the superblock")
+		return h, nil, nil, Corrupt(at.Number-1, "the check is not that of the superblock")
 	}
 	return h, base, tail, nil
 }

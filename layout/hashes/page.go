@@ -79,7 +79,7 @@ func (p *Page) sign(at Place, i int) uint32 {
 // verify checks the check of a page, in word i.
 func (p *Page) verify(at Place, i int) error {
 	if uint32(p[i]) != p.check(at, i) {
-		return corrupt(at.Number, "the page has a wrong check: it is damaged, or not of this file")
+		return Corrupt(at.Number, "the page has a wrong check: it is damaged, or not of this file")
 	}
 	return nil
 }
@@ -92,7 +92,8 @@ func (p *Page) Check(number uint64) uint32 {
 	return uint32(p[0])
 }
 
-func corrupt(page uint64, format string, args ...any) error {
+// Corrupt returns the error for a page that breaks K1.
+func Corrupt(page uint64, format string, args ...any) error {
 	return &layout.CorruptError{Region: layout.RegionHashes, Offset: int64(page) * PageBytes, Rule: "K1: " + fmt.Sprintf(format, args...)}
 }
 
@@ -129,15 +130,15 @@ func (p *Page) PagesOfBase() uint64 { return p[4] }
 func ReadHeader(p *Page, identity uint64, before uint32) (h Header, err error) {
 	switch {
 	case p[0] != magic:
-		return h, corrupt(0, "there is no magic: it is not a file of hashes")
+		return h, Corrupt(0, "there is no magic: it is not a file of hashes")
 	case p[2] != identity:
-		return h, corrupt(0, "it belongs to another filter, or to another time of this one")
+		return h, Corrupt(0, "it belongs to another filter, or to another time of this one")
 	}
 	if err := p.verify(Place{Identity: identity, Before: before}, headerCheck); err != nil {
 		return h, err
 	}
 	if p[1] != version || p[6] > MostAges || p[4] != pagesOf(p[3]) {
-		return h, corrupt(0, "version %d, %d ages, %d pages for %d items", p[1], p[6], p[4], p[3])
+		return h, Corrupt(0, "version %d, %d ages, %d pages for %d items", p[1], p[6], p[4], p[3])
 	}
 	h = Header{Identity: identity, Items: p[3], Pages: p[4], Sum: p[5]}
 	for i := range int(p[6]) {
@@ -168,13 +169,13 @@ func (h *Header) ReadBase(p *Page, number uint64, before uint32, each func(Item)
 	}
 	n := min(h.Items-(at.Number-1)*BaseItems, BaseItems)
 	if p[0]>>countShift != n {
-		return corrupt(at.Number, "it has %d items of the base, not %d", p[0]>>countShift, n)
+		return Corrupt(at.Number, "it has %d items of the base, not %d", p[0]>>countShift, n)
 	}
 	last := Item{}
 	for i := range int(n) {
 		it := p.baseItem(i)
 		if it.Hash < last.Hash || it.Hash == last.Hash && it.Age < last.Age || it.Age >= len(h.Ages) {
-			return corrupt(at.Number, "item %d is out of order, or of no age", i)
+			return Corrupt(at.Number, "item %d is out of order, or of no age", i)
 		}
 		each(it)
 		last = it

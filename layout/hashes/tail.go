@@ -87,7 +87,7 @@ func ReadTail(p *Page, at Place, operations uint64, each func(Entry)) (Place, ui
 	}
 	n, now := p[0]>>countShift, p[2]
 	if n == 0 || n > TailWords || p[1] != operations {
-		return at, operations, corrupt(at.Number, "%d entries after %d operations of the tail, not after %d", n, p[1], operations)
+		return at, operations, Corrupt(at.Number, "%d entries after %d operations of the tail, not after %d", n, p[1], operations)
 	}
 	for i := range int(n) {
 		word := p[tailFirst+i]
@@ -98,7 +98,7 @@ func ReadTail(p *Page, at Place, operations uint64, each func(Entry)) (Place, ui
 		case time:
 			now = word
 		default:
-			return at, operations, corrupt(at.Number, "entry %d is of no kind", i)
+			return at, operations, Corrupt(at.Number, "entry %d is of no kind", i)
 		}
 	}
 	return Place{at.Identity, at.Number + 1, uint32(p[0])}, operations, nil

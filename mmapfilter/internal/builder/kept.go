@@ -1,6 +1,7 @@
 package builder
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync/atomic"
@@ -29,8 +30,7 @@ type Merged struct {
 type input struct {
 	Kept
 	header hashes.Header
-	check  uint32 // of the header
-	ageOf  []int  // of each age of the base
+	ageOf  []int // of each age of the base
 
 	items, sum atomic.Uint64 // of the base, as far as it was loaded
 }
@@ -47,7 +47,7 @@ const leastInPart = 1 << 14
 
 // OpenKept reads the tails of files of hashes, and spools their operations. With ages nil, the
 // items get at most hashes.MostAges ages by the times at which they were inserted.
-func OpenKept(ctx context.Context, dir scratcher, workers int, budget int64, kept []Kept, ages *Ages) (m *Merged, err error) {
+func OpenKept(ctx context.Context, dir scratcher, budget int64, kept []Kept, ages *Ages) (m *Merged, err error) {
 	m = &Merged{inputs: make([]input, len(kept))}
 	var past history
 	operations := uint64(0)
@@ -156,8 +156,7 @@ func (in *input) readTail(ctx context.Context, each func(hashes.Entry) error) er
 	if err := in.File.ReadPage(0, &p); err != nil {
 		return err
 	}
-	in.check = p.Check(0)
-	at, operations := in.header.Tail(in.check), uint64(0)
+	at, operations := in.header.Tail(p.Check(0)), uint64(0)
 	var failed error
 	for at.Number < in.Counted.Pages {
 		if err := context.Cause(ctx); err != nil {
@@ -179,7 +178,7 @@ func (in *input) readTail(ctx context.Context, each func(hashes.Entry) error) er
 		}
 	}
 	if at.Before != in.Counted.Check {
-		return damaged(at.Number-1, "the check is not the one that the superblock names")
+		return hashes.Corrupt(at.Number-1, "the check is not the one that the superblock names")
 	}
 	return nil
 }
@@ -191,10 +190,7 @@ func (m *Merged) joinAges(past history) *Ages {
 		all = append(all, m.inputs[i].header.Ages...)
 	}
 	byLast := func(a, b hashes.Age) int {
-		if a.Last != b.Last {
-			return cmp(a.Last, b.Last)
-		}
-		return cmp(a.First, b.First)
+		return cmp.Or(cmp.Compare(a.Last, b.Last), cmp.Compare(a.First, b.First))
 	}
 	slices.SortFunc(all, byLast)
 	joined, to := join(all, hashes.MostAges)
@@ -217,7 +213,7 @@ func (m *Merged) done() error {
 	for i := range m.inputs {
 		in := &m.inputs[i]
 		if n, sum := in.items.Load(), in.sum.Load(); n != in.header.Items || sum != in.header.Sum {
-			return damaged(0, "the base has %d items of sum %#x, not %d of sum %#x", n, sum, in.header.Items, in.header.Sum)
+			return hashes.Corrupt(0, "the base has %d items of sum %#x, not %d of sum %#x", n, sum, in.header.Items, in.header.Sum)
 		}
 	}
 	return nil

@@ -1,11 +1,11 @@
 package builder
 
 import (
+	"cmp"
 	"fmt"
 	"math/bits"
 	"slices"
 
-	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/hashes"
 )
 
@@ -36,6 +36,11 @@ type entry struct {
 	operation
 }
 
+// byHash orders entries by their hashes, and those of a hash by their operations.
+func byHash(a, b entry) int {
+	return cmp.Or(cmp.Compare(a.hash, b.hash), cmp.Compare(a.operation, b.operation))
+}
+
 // mergeBuffers are what a worker keeps from load to load.
 type mergeBuffers struct {
 	base, other, tail []entry
@@ -54,15 +59,9 @@ func sortEntries(entries, spare []entry, prefix uint) (sorted, was []entry) {
 		insertionMax = 32
 		maxDigits    = 18
 	)
-	order := func(a, b entry) int {
-		if a.hash != b.hash {
-			return cmp(a.hash, b.hash)
-		}
-		return cmp(uint64(a.operation), uint64(b.operation))
-	}
 	digits := min(uint(bits.Len(uint(len(entries)/perRun))), 64-prefix, maxDigits)
 	if digits == 0 {
-		slices.SortFunc(entries, order)
+		slices.SortFunc(entries, byHash)
 		return entries, spare
 	}
 	shift, mask := 64-prefix-digits, uint64(1)<<digits-1
@@ -83,12 +82,12 @@ func sortEntries(entries, spare []entry, prefix uint) (sorted, was []entry) {
 	for _, end := range starts[:mask+1] { // starts[i] is now the end of run i
 		run := sorted[start:end]
 		if start = end; len(run) > insertionMax {
-			slices.SortFunc(run, order)
+			slices.SortFunc(run, byHash)
 			continue
 		}
 		for i := 1; i < len(run); i++ {
 			e, j := run[i], i
-			for ; j > 0 && order(run[j-1], e) > 0; j-- {
+			for ; j > 0 && byHash(run[j-1], e) > 0; j-- {
 				run[j] = run[j-1]
 			}
 			run[j] = e
@@ -128,7 +127,7 @@ func mergeTwo(to, x, y []entry) []entry {
 // withoutOldest takes away as many of the items of each input as were deleted, the oldest first: by
 // age, since a clock may be set back.
 func (b *mergeBuffers) withoutOldest(live []operation) ([]operation, error) {
-	slices.SortStableFunc(live, func(x, y operation) int { return int(x.age()) - int(y.age()) })
+	slices.SortStableFunc(live, func(x, y operation) int { return cmp.Compare(x.age(), y.age()) })
 	kept := live[:0]
 	for _, l := range live {
 		if n := &b.deletes[l.input()]; *n > 0 {
@@ -139,7 +138,7 @@ func (b *mergeBuffers) withoutOldest(live []operation) ([]operation, error) {
 	}
 	for i, n := range b.deletes {
 		if b.deletes[i] = 0; n > 0 {
-			return nil, damaged(0, "the tail deletes an item that is not there")
+			return nil, hashes.Corrupt(0, "the tail deletes an item that is not there")
 		}
 	}
 	return kept, nil
@@ -189,15 +188,4 @@ func (b *mergeBuffers) apply(to []uint64, ages []uint8, distinct bool) (items []
 		}
 	}
 	return to, ages, read, nil
-}
-
-func cmp(a, b uint64) int {
-	if a < b {
-		return -1
-	}
-	return 1
-}
-
-func damaged(page uint64, format string, args ...any) error {
-	return &layout.CorruptError{Region: layout.RegionHashes, Offset: int64(page) * hashes.PageBytes, Rule: "K1: " + fmt.Sprintf(format, args...)}
 }

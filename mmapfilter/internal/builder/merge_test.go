@@ -19,12 +19,7 @@ func TestSortEntries(t *testing.T) {
 			}
 			rng.Shuffle(n, func(i, j int) { entries[i], entries[j] = entries[j], entries[i] })
 			want := slices.Clone(entries)
-			slices.SortFunc(want, func(a, b entry) int {
-				if a.hash != b.hash {
-					return cmp(a.hash, b.hash)
-				}
-				return cmp(uint64(a.operation), uint64(b.operation))
-			})
+			slices.SortFunc(want, byHash)
 			entries, spare = sortEntries(entries, spare, 10)
 			if !slices.Equal(entries, want) {
 				t.Fatalf("%d entries over %d hashes are out of order", n, spread)
