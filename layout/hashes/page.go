@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/klauspost/crc32"
 
@@ -53,9 +54,13 @@ type Place struct {
 	Before   uint32 // check of the page before it in the order of checks
 }
 
+// checked has buffers for what a check covers: they would go to the heap, one for each page.
+var checked = sync.Pool{New: func() any { return new([checkedBytes]byte) }}
+
 // check returns the check of a page, whose own check is in word i.
 func (p *Page) check(at Place, i int) uint32 {
-	var b [checkedBytes]byte
+	b := checked.Get().(*[checkedBytes]byte)
+	defer checked.Put(b)
 	binary.LittleEndian.PutUint64(b[0:], at.Identity)
 	binary.LittleEndian.PutUint64(b[8:], at.Number)
 	binary.LittleEndian.PutUint64(b[16:], uint64(at.Before))

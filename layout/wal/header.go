@@ -62,7 +62,7 @@ func PutHeader(store func(i, v uint64), h Header) {
 		binary.LittleEndian.Uint64(h.UUID[:8]), binary.LittleEndian.Uint64(h.UUID[8:]),
 		h.Generation, h.Salt, uint64(h.Bytes),
 	}
-	w[7] = uint64(new(checker).words(w[:7]...))
+	w[7] = headerCheck(w[:])
 	for i, v := range w {
 		store(at+uint64(i), v)
 	}
@@ -89,13 +89,22 @@ func Owns(log []uint64, uuid [16]byte) bool {
 	return false
 }
 
+// headerCheck returns the check of a header.
+func headerCheck(w []uint64) uint64 {
+	var b [8 * (headerWords - 1)]byte // not a whole checker: it goes to the heap
+	for i, v := range w[:headerWords-1] {
+		binary.LittleEndian.PutUint64(b[8*i:], v)
+	}
+	return uint64(crc32.Checksum(b[:], castagnoli))
+}
+
 func readHeader(log []uint64, slot uint64) (h Header, ok bool) {
 	at := slot * PageWords
 	if at+headerWords > uint64(len(log)) {
 		return h, false
 	}
 	w := log[at : at+headerWords]
-	if w[0] != logMagic || w[1] < wholeLog || w[1] > version || w[7] != uint64(new(checker).words(w[:7]...)) {
+	if w[0] != logMagic || w[1] < wholeLog || w[1] > version || w[7] != headerCheck(w) {
 		return h, false
 	}
 	h = Header{Version: w[1], Generation: w[4], Salt: w[5], Bytes: int64(w[6])}

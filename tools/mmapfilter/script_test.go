@@ -143,6 +143,7 @@ var masks = []struct {
 	{true, regexp.MustCompile(`\.tmp-[0-9a-f]+`), ".tmp-N"},
 	{true, regexp.MustCompile(`(?m)^in memory .*$`), "in memory       N"},
 	{true, regexp.MustCompile(`\b(avx512|avx2|neon)\b`), "go"},
+	{true, regexp.MustCompile(`(?m)^(state .*, generation )[0-9,]+$`), "${1}N"}, // one for each checkpoint, and a slow machine begins fewer
 	{true, regexp.MustCompile(`\bsalt 0x[0-9a-f]{9,}`), "salt N"},
 	{false, regexp.MustCompile(`0x[0-9a-f]+|[0-9]+(,[0-9]{3})*(\.[0-9]+)?(e-[0-9]+)?`), "N"},
 }
