@@ -66,9 +66,9 @@ func crashSystem() crashsim.System {
 			during()
 			for err = engine.ErrAgain; err == engine.ErrAgain; {
 				err = old.Handover(new, true, true, func(int) error {
-					hashes, deletes, err := tap.Take(nil, nil, 100)
+					hashes, kinds, err := tap.Take(nil, nil, 100)
 					if err == nil {
-						_, err = new.Replay(hashes, deletes, true)
+						_, err = new.Replay(hashes, kinds, true)
 					}
 					return err
 				}, func() {})

@@ -158,9 +158,9 @@ type rebuild struct {
 	tap       *engine.Tap // what is done in the old file
 
 	// Operations that were taken from the tap and are not done yet.
-	hashes  []uint64
-	deletes []bool
-	done    uint64
+	hashes []uint64
+	kinds  []engine.Kind
+	done   uint64
 }
 
 // build makes the new file with what the old one has at an instant, and opens it.
@@ -268,16 +268,16 @@ const replayAtOnce = 4096
 // replay does some of the operations in the tap.
 func (r *rebuild) replay() (err error) {
 	if len(r.hashes) == 0 {
-		if r.hashes, r.deletes, err = r.tap.Take(r.hashes[:0], r.deletes[:0], replayAtOnce); err != nil {
+		if r.hashes, r.kinds, err = r.tap.Take(r.hashes[:0], r.kinds[:0], replayAtOnce); err != nil {
 			return err
 		}
 	}
 	n := 0
 	err = r.next.live.guard(func() (err error) {
-		n, err = r.next.live.writer.Replay(r.hashes, r.deletes, r.exact)
+		n, err = r.next.live.writer.Replay(r.hashes, r.kinds, r.exact)
 		return err
 	})
-	r.hashes, r.deletes = r.hashes[n:], r.deletes[n:]
+	r.hashes, r.kinds = r.hashes[n:], r.kinds[n:]
 	r.done += uint64(n)
 	if err == engine.ErrDiverged {
 		return fmt.Errorf("%w: %w", ErrNoHashes, err)

@@ -122,6 +122,82 @@ func TestRebuildFromKeys(t *testing.T) {
 	}
 }
 
+// TestRebuildWithUnique: a key that InsertUnique left out of the old file while it was rebuilt, since
+// that answered "maybe", is in the new file (C1). Whether the old file answers so because of a key
+// that the new one lacks or of another fingerprint is the same.
+func TestRebuildWithUnique(t *testing.T) {
+	for _, kept := range []bool{false, true} {
+		f, _ := mustCreate(t, &Options{Capacity: 3000, FalsePositiveRate: 0.2, KeepHashes: kept})
+		mustInsert(t, f, 0, 3000)
+		var leftOut []uint64 // since they look like others
+		insert := func() {
+			for key := range numbers(0, 8000) {
+				added, err := f.InsertUnique(key)
+				if err != nil && err != ErrFull {
+					t.Error(err)
+				}
+				if err == nil && !added {
+					leftOut = append(leftOut, f.Hash(key))
+				}
+			}
+		}
+		o := RebuildOptions{Capacity: 20_000, FalsePositiveRate: 1e-4}
+		done := make(chan bool)
+		var once sync.Once
+		during := func() { // after the instant that the new file begins with
+			once.Do(func() {
+				go func() { defer close(done); insert() }()
+				<-done
+			})
+		}
+		if o.Progress = func(string, uint64, uint64) { during() }; !kept {
+			o.Keys = func() (iter.Seq2[[]byte, error], error) {
+				return func(yield func([]byte, error) bool) { during() }, nil
+			}
+		}
+		if err := f.Rebuild(context.Background(), &o); err != nil {
+			t.Fatal(err)
+		}
+		if len(leftOut) < 3000 {
+			t.Fatalf("only %d keys were left out", len(leftOut))
+		}
+		for i, h := range leftOut {
+			if !f.ContainsHash(h) {
+				t.Fatalf("kept %t: key %d of %d is lost", kept, i, len(leftOut))
+			}
+		}
+	}
+}
+
+// TestSyncAtFunc: the number that the function returns counts the operations that are durable,
+// whatever other goroutines do.
+func TestSyncAtFunc(t *testing.T) {
+	f, path := mustCreate(t, &Options{Capacity: 100_000})
+	var group sync.WaitGroup
+	for i := range uint64(4) {
+		group.Add(1)
+		go func() { defer group.Done(); mustInsert(t, f, i*10_000, (i+1)*10_000) }()
+	}
+	operations := uint64(0)
+	for range 20 {
+		if err := f.SyncAtFunc(func(n uint64) uint64 { operations += n; return operations }); err != nil {
+			t.Fatal(err)
+		}
+		if seq := f.DurableSeq(); seq != operations {
+			t.Fatalf("%d, not %d", seq, operations)
+		}
+	}
+	group.Wait()
+	g, err := Open(abandon(t, f, path), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	if n := g.DurableSeq() + g.DurableOps(); n != g.Len() || operations == 0 {
+		t.Errorf("%d and %d operations, but %d items", g.DurableSeq(), g.DurableOps(), g.Len())
+	}
+}
+
 // TestRebuildFails: a rebuild that fails or is cancelled leaves everything as it was.
 func TestRebuildFails(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 5000, KeepHashes: true})

@@ -106,9 +106,14 @@ func (f *Filter) hashKeys(keys [][]byte, to *[engine.Batch]uint64) (hashes []uin
 // InsertUnique inserts key unless a lookup answers "maybe"; added reports whether it did. Lookup
 // and insert are one step: if several goroutines insert the same key, exactly one adds it. A key
 // left out because of a false positive is not counted, so do not combine InsertUnique with
-// Delete. The errors are those of [Filter.Insert].
+// Delete, nor with a rebuild from the hashes that the filter keeps: it has none of that key. The
+// errors are those of [Filter.Insert].
 func (f *Filter) InsertUnique(key []byte) (added bool, err error) {
-	hash := f.hash.Hash(key)
+	return f.InsertUniqueHash(f.hash.Hash(key))
+}
+
+// InsertUniqueHash is InsertUnique for a key whose [Filter.Hash] is known.
+func (f *Filter) InsertUniqueHash(hash uint64) (added bool, err error) {
 	return f.change(hash, 1, func(w *engine.Writer) (bool, error) { return w.InsertUnique(hash) })
 }
 
@@ -141,7 +146,15 @@ func (f *Filter) Sync() error {
 // SyncAt is Sync and stores seq, a number of the caller's choice such as a position in the
 // stream of keys. [Filter.DurableSeq] returns seq, also after a crash.
 func (f *Filter) SyncAt(seq uint64) error {
-	return f.commit(func(w *engine.Writer) error { return w.Sync(true, seq) })
+	return f.SyncAtFunc(func(uint64) uint64 { return seq })
+}
+
+// SyncAtFunc is SyncAt with the number that seq returns. seq is called at the instant that separates
+// the operations that this sync covers from later ones, with the number of those since the last
+// SyncAt: several goroutines may insert, and [Filter.DurableOps] still counts from a known operation.
+// Operations wait for seq, which must not call the filter.
+func (f *Filter) SyncAtFunc(seq func(operations uint64) uint64) error {
+	return f.commit(func(w *engine.Writer) error { return w.SyncFunc(seq) })
 }
 
 func (f *Filter) commit(sync func(*engine.Writer) error) error {

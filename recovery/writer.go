@@ -294,6 +294,9 @@ func (w *Writer) Append(stores []wal.Store, grow int, hash uint64) {
 // key may already be there, or a delete of a key that is not in the filter.
 func (w *Writer) Skip() { w.operation++ }
 
+// Operations returns how many operations have been counted since the user sequence was set.
+func (w *Writer) Operations() uint64 { return w.operation }
+
 // A Segment is a segment of the log: the operations of one commit.
 type Segment struct {
 	log    File

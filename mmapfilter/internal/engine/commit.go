@@ -9,8 +9,17 @@ import (
 // Sync commits: when it returns nil, everything done before it is durable. If setSeq is set, the
 // user sequence becomes seq.
 func (w *Writer) Sync(setSeq bool, seq uint64) error {
+	if !setSeq {
+		return w.SyncFunc(nil)
+	}
+	return w.SyncFunc(func(uint64) uint64 { return seq })
+}
+
+// SyncFunc is Sync. If seq is not nil, the user sequence becomes what it returns for the number of
+// operations since the last one was set. It is called while no operation is under way.
+func (w *Writer) SyncFunc(seq func(operations uint64) uint64) error {
 	for {
-		err := w.trySync(setSeq, seq)
+		err := w.trySync(seq)
 		if err != errLogFull {
 			return err
 		}
@@ -21,10 +30,10 @@ func (w *Writer) Sync(setSeq bool, seq uint64) error {
 }
 
 // trySync is Sync. If the log is full, it returns errLogFull.
-func (w *Writer) trySync(setSeq bool, seq uint64) error {
+func (w *Writer) trySync(seq func(uint64) uint64) error {
 	w.commit.Lock()
 	defer w.commit.Unlock()
-	b, ok, err := w.endSegmentNow(setSeq, seq)
+	b, ok, err := w.endSegmentNow(seq)
 	if err != nil || !ok {
 		return err
 	}
@@ -43,38 +52,42 @@ func (w *Writer) harden(b segment) error {
 }
 
 // endSegmentNow is endSegment. REQUIRES: w.commit.
-func (w *Writer) endSegmentNow(setSeq bool, seq uint64) (segment, bool, error) {
+func (w *Writer) endSegmentNow(seq func(uint64) uint64) (segment, bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.endSegment(setSeq, seq)
+	return w.endSegment(seq)
 }
 
 // endSegment ends the open segment and starts another. It reports false if there is nothing to
 // make durable, and returns errLogFull if the log has no room for a segment without
 // operations. REQUIRES: w.commit, w.mu.
-func (w *Writer) endSegment(setSeq bool, seq uint64) (b segment, ok bool, err error) {
+func (w *Writer) endSegment(seq func(uint64) uint64) (b segment, ok bool, err error) {
 	if w.mu.closed != nil {
 		return b, false, w.mu.closed
 	}
 	if err := w.protocol.Err(); err != nil {
 		return b, false, err
 	}
-	if !setSeq && w.protocol.SegmentBytes() == 0 {
+	if seq == nil && w.protocol.SegmentBytes() == 0 {
 		return b, false, nil
 	}
-	b, err = w.cutSegment(setSeq, seq)
+	b, err = w.cutSegment(seq)
 	return b, err == nil, err
 }
 
 // cutSegment is endSegment, also if there is nothing to make durable. REQUIRES: w.commit, w.mu.
-func (w *Writer) cutSegment(setSeq bool, seq uint64) (b segment, err error) {
+func (w *Writer) cutSegment(seq func(uint64) uint64) (b segment, err error) {
 	if err := w.begin(); err != nil {
 		return b, err
 	}
 	if w.protocol.SegmentBytes() == 0 && !w.protocol.Room(1) {
 		return b, errLogFull
 	}
-	b = segment{Segment: w.protocol.EndSegment(setSeq, seq), operations: w.mu.pending}
+	var next uint64
+	if seq != nil {
+		next = seq(w.protocol.Operations())
+	}
+	b = segment{Segment: w.protocol.EndSegment(seq != nil, next), operations: w.mu.pending}
 	if p := w.overlay.Load(); p != nil {
 		w.overlay.Store(p.Next())
 	}
@@ -170,7 +183,7 @@ func (w *Writer) beginCheckpoint() error {
 func (w *Writer) nextGeneration(tap *Tap) (b segment, ok bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	b, ok, err = w.endSegment(false, 0)
+	b, ok, err = w.endSegment(nil)
 	if err == nil && w.protocol.Live() {
 		w.protocol.BeginCheckpoint()
 	}
@@ -247,7 +260,7 @@ func (w *Writer) stalled(since time.Time) {
 
 // hardenAll commits while no operation can proceed. REQUIRES: w.commit, w.mu.
 func (w *Writer) hardenAll() error {
-	b, ok, err := w.endSegment(false, 0)
+	b, ok, err := w.endSegment(nil)
 	if err != nil || !ok {
 		return err
 	}

@@ -75,11 +75,12 @@ func (w *Writer) Untap() {
 }
 
 // Replay does operations that were taken from a tap, in order. It returns how many it has done. If
-// exact is set, a delete of what is not there is an error.
-func (w *Writer) Replay(hashes []uint64, deletes []bool, exact bool) (n int, err error) {
+// exact is set, a delete of what is not there is an error. What was left out in the old file may
+// have to be inserted in this one, whose other fingerprints do not answer for it.
+func (w *Writer) Replay(hashes []uint64, kinds []Kind, exact bool) (n int, err error) {
 	for n < len(hashes) {
 		inserts := 0
-		for inserts < min(len(hashes)-n, Batch) && !deletes[n+inserts] {
+		for inserts < min(len(hashes)-n, Batch) && kinds[n+inserts] == Insert {
 			inserts++
 		}
 		if inserts > 0 {
@@ -89,12 +90,17 @@ func (w *Writer) Replay(hashes []uint64, deletes []bool, exact bool) (n int, err
 			}
 			continue
 		}
-		there, err := w.Delete(hashes[n])
+		var err error
+		var done bool
+		if kinds[n] == Delete {
+			if done, err = w.Delete(hashes[n]); err == nil && exact && !done {
+				err = ErrDiverged
+			}
+		} else if done, err = w.InsertUnique(hashes[n]); done {
+			w.more++
+		}
 		if err != nil {
 			return n, err
-		}
-		if exact && !there {
-			return n, ErrDiverged
 		}
 		n++
 	}
@@ -111,7 +117,7 @@ func (w *Writer) Replay(hashes []uint64, deletes []bool, exact bool) (n int, err
 // could come until it ends that they wait for long: then Handover returns ErrAgain, unless wait is
 // set. It does so too if they would soon need a checkpoint.
 //
-// If exact is set, both must have as many items then. If Handover fails, nothing has happened but for
+// If exact is set, both must have as many items then, but for those that were left out in w. If Handover fails, nothing has happened but for
 // what replay did; unless it has called swap: then next has failed. It returns ErrAgain also if next
 // has no room in its log or makes a checkpoint, and if a log is being made.
 func (w *Writer) Handover(next *Writer, exact, wait bool, replay func(few int) error, swap func()) error {
@@ -172,7 +178,7 @@ func (w *Writer) Handover(next *Writer, exact, wait bool, replay func(few int) e
 	if err := next.begin(); err != nil {
 		return err
 	}
-	if exact && next.protocol.Length() != w.protocol.Length() {
+	if exact && next.protocol.Length() != w.protocol.Length()+next.more {
 		return ErrDiverged
 	}
 	if err := next.protocol.HashesErr(); err != nil && w.protocol.HashesErr() == nil {
@@ -225,7 +231,7 @@ func (w *Writer) hold(held bool) {
 
 // commitCounters commits, also if only the counters have changed. REQUIRES: w.commit, w.mu.
 func (w *Writer) commitCounters() error {
-	b, err := w.cutSegment(false, 0)
+	b, err := w.cutSegment(nil)
 	if err == errLogFull {
 		return ErrAgain
 	}

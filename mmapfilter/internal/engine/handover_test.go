@@ -62,9 +62,9 @@ func TestReplay(t *testing.T) {
 		t.Errorf("%d operations, file %v", tap.Len(), tap.file)
 	}
 	for tap.Len() > 0 {
-		hashes, deletes, err := tap.Take(nil, nil, 1000)
+		hashes, kinds, err := tap.Take(nil, nil, 1000)
 		if err == nil {
-			_, err = next.Replay(hashes, deletes, true)
+			_, err = next.Replay(hashes, kinds, true)
 		}
 		if err != nil {
 			t.Fatalf("the replay: %v", err)

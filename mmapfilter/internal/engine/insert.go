@@ -58,6 +58,7 @@ func (w *Writer) InsertUnique(hash uint64) (added bool, err error) {
 	}
 	if layout.Lookup(w.table, w.newest, hash) {
 		w.protocol.Skip()
+		w.tapped(LeftOut, hash)
 		return false, nil
 	}
 	err = w.insertLocked(hash)

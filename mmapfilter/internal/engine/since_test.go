@@ -126,7 +126,7 @@ func TestLookupsDuringACommit(t *testing.T) {
 				}
 			}
 			insert()
-			b, ok, err := w.endSegmentNow(false, 0)
+			b, ok, err := w.endSegmentNow(nil)
 			if !ok || err != nil {
 				t.Fatal(ok, err)
 			}

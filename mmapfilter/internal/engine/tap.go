@@ -9,9 +9,9 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// A Tap takes down the operations of a writer that change something, in order, from some instant
-// on. Operations are put in by the writer and taken by one other goroutine. Most of those that
-// wait are in a file.
+// A Tap takes down the operations of a writer that change something, or that the same item would
+// change elsewhere, in order, from some instant on. Operations are put in by the writer and taken by
+// one other goroutine. Most of those that wait are in a file.
 type Tap struct {
 	// Slow is how long each operation is to wait, in nanoseconds, since they come faster than they
 	// are taken.
@@ -29,9 +29,19 @@ type Tap struct {
 	failed error
 }
 
+// A Kind says what an operation in a tap is.
+type Kind uint8
+
+// The kinds of operations.
+const (
+	Insert  Kind = iota
+	LeftOut      // an InsertUnique that a lookup answered with "maybe"
+	Delete
+)
+
 // A tapChunk is a run of operations.
 type tapChunk struct {
-	words []uint64 // hashes, then a bit for each: set for a delete; nil if it is in the file
+	words []uint64 // hashes, then two bits for each, its kind; nil if it is in the file
 	n     int
 	at    int64 // in the file
 	sum   uint64
@@ -40,7 +50,7 @@ type tapChunk struct {
 
 const (
 	tapOps    = 1 << 16 // in a chunk
-	tapWords  = tapOps + tapOps/64
+	tapWords  = tapOps + tapOps/32
 	tapChunks = 16 // that wait in memory
 )
 
@@ -53,7 +63,7 @@ func NewTap(scratch func() (*recovery.Scratch, error)) *Tap {
 func newTapChunk() *tapChunk { return &tapChunk{words: make([]uint64, tapWords)} }
 
 // put puts an operation in.
-func (t *Tap) put(hash uint64, grow int) {
+func (t *Tap) put(hash uint64, kind Kind) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.failed != nil {
@@ -61,9 +71,7 @@ func (t *Tap) put(hash uint64, grow int) {
 	}
 	c := t.last
 	c.words[c.n] = hash
-	if grow < 0 {
-		c.words[tapOps+c.n/64] |= 1 << (c.n % 64)
-	}
+	c.words[tapOps+c.n/32] |= uint64(kind) << (c.n % 32 * 2)
 	t.n++
 	if c.n++; c.n < tapOps {
 		return
@@ -108,8 +116,8 @@ func (t *Tap) Len() int {
 	return t.n
 }
 
-// Take appends up to most operations, in order, and returns them. deletes says which are deletes.
-func (t *Tap) Take(hashes []uint64, deletes []bool, most int) ([]uint64, []bool, error) {
+// Take appends up to most operations, in order, and returns them with their kinds.
+func (t *Tap) Take(hashes []uint64, kinds []Kind, most int) ([]uint64, []Kind, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for ; most > 0 && t.n > 0 && t.failed == nil; most-- {
@@ -130,25 +138,25 @@ func (t *Tap) Take(hashes []uint64, deletes []bool, most int) ([]uint64, []bool,
 			}
 		}
 		hashes = append(hashes, c.words[c.taken])
-		deletes = append(deletes, c.words[tapOps+c.taken/64]>>(c.taken%64)&1 != 0)
+		kinds = append(kinds, Kind(c.words[tapOps+c.taken/32]>>(c.taken%32*2)&3))
 		c.taken++
 		t.n--
 	}
 	if t.failed != nil {
 		return nil, nil, fmt.Errorf("keep the operations that go on meanwhile: %w", t.failed)
 	}
-	return hashes, deletes, nil
+	return hashes, kinds, nil
 }
 
 // drain takes all operations and counts the deletes.
 func (t *Tap) drain(deleted map[uint64]uint64) error {
 	for t.Len() > 0 {
-		hashes, deletes, err := t.Take(nil, nil, tapOps)
+		hashes, kinds, err := t.Take(nil, nil, tapOps)
 		if err != nil {
 			return err
 		}
 		for i, h := range hashes {
-			if deletes[i] {
+			if kinds[i] == Delete {
 				deleted[h]++
 			}
 		}

@@ -55,6 +55,7 @@ type Writer struct {
 	// changed before the first operation.
 	Limit uint64
 
+	more     uint64 // items that a Replay has inserted although they had been left out
 	protocol *recovery.Writer
 	table    layout.Table
 	words    []uint64    // of the mapped file: durable state, read with atomic loads
@@ -263,13 +264,22 @@ func (w *Writer) append(grow int, hash uint64) {
 		w.overlay.Store(pending.Over(w.mu.spare))
 	}
 	w.protocol.Append(op.stores, grow, hash)
-	if w.mu.tap != nil {
-		w.mu.tap.put(hash, grow)
-		w.mu.pace.extra += time.Duration(w.mu.tap.Slow.Load())
+	kind := Insert
+	if grow < 0 {
+		kind = Delete
 	}
+	w.tapped(kind, hash)
 	w.publish(op)
 	op.reset()
 	w.mu.pending++
+}
+
+// tapped puts an operation into the tap, if there is one. REQUIRES: w.mu.
+func (w *Writer) tapped(kind Kind, hash uint64) {
+	if w.mu.tap != nil {
+		w.mu.tap.put(hash, kind)
+		w.mu.pace.extra += time.Duration(w.mu.tap.Slow.Load())
+	}
 }
 
 // tell updates the length after the last n operations were appended, and starts a commit or a
