@@ -19,6 +19,8 @@ type RebuildOptions struct {
 	// Capacity is the number of keys that the filter is sized for. 0 means that of the old file, or
 	// the number of its items if that is larger.
 	Capacity uint64
+	// CapacityFor, if not nil, returns the capacity for a number of items, once they are counted.
+	CapacityFor func(items uint64) uint64
 	// FalsePositiveRate is the largest acceptable rate at Capacity keys. 0 means that of the old
 	// file.
 	FalsePositiveRate float64
@@ -88,7 +90,7 @@ func (f *Filter) rebuild(ctx context.Context, choose func() *RebuildOptions) err
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(f.growth.life, func() { cancel(ErrClosed) })()
-	r := &rebuild{filter: f, old: o, exact: opts.Keys == nil, to: recovery.RebuildPath(o.live.files.Path())}
+	r := &rebuild{filter: f, old: o, exact: opts.Keys == nil, capacityFor: opts.CapacityFor, to: recovery.RebuildPath(o.live.files.Path())}
 	if r.options, err = rebuilding(o.superblock, o.len(), opts); err != nil {
 		return err
 	}
@@ -150,12 +152,13 @@ func rebuilding(sb *layout.Superblock, items uint64, opts *RebuildOptions) (Opti
 
 // A rebuild is a new file in the making.
 type rebuild struct {
-	filter    *Filter
-	old, next *openFile
-	to        string // path of the new file
-	options   Options
-	exact     bool        // the new file has the same items, since it comes from their hashes
-	tap       *engine.Tap // what is done in the old file
+	filter      *Filter
+	old, next   *openFile
+	to          string // path of the new file
+	options     Options
+	capacityFor func(items uint64) uint64
+	exact       bool        // the new file has the same items, since it comes from their hashes
+	tap         *engine.Tap // what is done in the old file
 
 	// Operations that were taken from the tap and are not done yet.
 	hashes []uint64
@@ -166,6 +169,10 @@ type rebuild struct {
 // build makes the new file with what the old one has at an instant, and opens it.
 func (r *rebuild) build(ctx context.Context, keys func() (iter.Seq2[[]byte, error], error)) error {
 	c := r.options.building()
+	if r.capacityFor != nil {
+		plan := c.Plan
+		c.Capacity, c.Plan = 0, func(items uint64) (builder.Plan, error) { return plan(max(r.capacityFor(items), 1)) }
+	}
 	c.Like = r.old.live.files.Path()
 	w := r.old.live.writer
 	var err error

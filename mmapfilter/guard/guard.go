@@ -1,0 +1,409 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/guarded"
+)
+
+// ErrClosed is returned by operations on a closed guard.
+var ErrClosed = errors.New("guard is closed")
+
+// A Guard keeps a filter of the keys in a store. All methods may be called concurrently.
+type Guard struct {
+	options  *Options
+	store    Store
+	filter   guarded.Filter // nil if there is none: every answer is "maybe"
+	id       identity       // of the filter
+	readOnly bool
+
+	// serving is clear while the filter may lack keys of the store: every answer is "maybe".
+	serving atomic.Bool
+	// views counts what takes keys out of the filter; see View.
+	views    atomic.Uint64
+	overflow overflow
+	counts   counts
+	stripes  stripes
+
+	// order makes the order of the filter's operations known: their numbers are those in the outbox.
+	order struct {
+		sync.Mutex
+		operations uint64
+		known      uint64    // inserts that changed nothing
+		records    []*record // in the order of their numbers, from the first that may be needed
+		free       []*record
+	}
+
+	mu struct {
+		sync.Mutex
+		open     map[*Tx]struct{}                 // prepared and not done
+		done     sync.Cond                        // a listed one was done
+		deletes  []*pending                       // of transactions that are done
+		loose    []*record                        // of what overflowed
+		dropped  []*pending                       // whose entries are to be removed, and nothing else
+		trim     *trim                            // for the next transaction to do
+		trimOut  bool                             // it has been made and is not done
+		lastID   uint64                           // of the entries of deletes and of loose records
+		tooMany  bool                             // absent keys pass the filter, since of keys that are gone
+		lost     bool                             // keys have overflowed that nobody remembers
+		building bool                             // serving waits for a first rebuild
+		gone     uint64                           // keys deleted from the store but not from the filter, about
+		unknown  bool                             // keys were deleted that nobody knows
+		seen     struct{ skipped, passed uint64 } // see tooManyPass
+		failed   error                            // of the filter: it is not used any more
+		err      error                            // of the last rebuild
+		rebuilds uint64
+		took     time.Duration
+		closed   bool
+	}
+	failureIsDurable atomic.Bool // the store says that the filter has failed
+
+	// work is held by what writes entries of its own: marks, rounds of deletes, trims.
+	work    sync.Mutex
+	token   token  // of the last mark
+	base    uint64 // operations before it
+	trimmed uint64 // operations that are not in the outbox, at least
+
+	rebuilding sync.Mutex
+	wake       chan struct{}
+	life       context.Context
+	end        context.CancelFunc
+	background sync.WaitGroup
+}
+
+// Open returns a guard for a store. The options have their defaults: see [Options.WithDefaults]. If
+// the filter at o.Path is not known to have all keys of the store, it is built anew in the background,
+// and every answer is "maybe" until then. The error is that of the store.
+func Open(store Store, o *Options) (*Guard, error) {
+	g, stale, err := open(store, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := g.begin(stale); err != nil {
+		g.closeFilter()
+		return nil, err
+	}
+	if o.Hooks == nil || !o.Hooks.Manual {
+		g.background.Add(2)
+		go g.commits()
+		go g.rebuilds()
+	}
+	return g, nil
+}
+
+// OpenReadOnly returns a guard for a store that is not written to. Nothing is written to the filter
+// either, unless its writer has died, and it is not built anew.
+func OpenReadOnly(store Store, o *Options) (*Guard, error) {
+	g := newGuard(store, o)
+	f, broken := mmapfilter.OpenReadOnly(o.Path, nil)
+	entries, err := store.Entries()
+	if err != nil {
+		if broken == nil {
+			f.Close()
+		}
+		return nil, fmt.Errorf("read the entries of the guard: %w", err)
+	}
+	if broken != nil {
+		g.mu.failed = broken
+		return g, nil
+	}
+	g.filter, g.readOnly = f, true
+	s, err := readState(entries)
+	if err == nil {
+		err = s.covers(f, o)
+	}
+	if err != nil {
+		g.mu.failed = err
+		return g, nil
+	}
+	_, durable := durableIn(f)
+	for _, h := range s.missing(durable) {
+		g.overflow.add(h)
+	}
+	g.serving.Store(true)
+	return g, nil
+}
+
+func newGuard(store Store, o *Options) *Guard {
+	g := &Guard{options: o, store: store, wake: make(chan struct{}, 1)}
+	g.mu.open = map[*Tx]struct{}{}
+	g.mu.done.L = &g.mu
+	g.life, g.end = context.WithCancel(context.Background())
+	return g
+}
+
+// open opens the filter, or makes an empty one. stale says why that must be built anew.
+func open(store Store, o *Options) (g *Guard, stale error, err error) {
+	g = newGuard(store, o)
+	entries, err := store.Entries()
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the entries of the guard: %w", err)
+	}
+	s, stale := readState(entries)
+	if stale == nil {
+		g.filter, stale = g.hooks().Open(o.Path)
+	}
+	if stale == nil {
+		stale = s.covers(g.filter, o)
+	}
+	if stale != nil {
+		return g, stale, nil
+	}
+	g.id = s.stamp.id
+	if err := g.resume(s); err != nil {
+		g.closeFilter()
+		return nil, nil, err
+	}
+	return g, nil, nil
+}
+
+func (g *Guard) hooks() *guarded.Hooks {
+	if g.options.Hooks != nil {
+		return g.options.Hooks
+	}
+	return &guarded.Hooks{
+		Create: func(path string, o *mmapfilter.Options) (guarded.Filter, error) { return mmapfilter.Create(path, o) },
+		Open: func(path string) (guarded.Filter, error) {
+			return mmapfilter.Open(path, &mmapfilter.OpenOptions{CommitInterval: g.options.CommitInterval, Checked: true})
+		},
+		Random: rand.Uint64,
+	}
+}
+
+// resume puts what the outbox has into the filter, exactly once (G2), and begins a new count of
+// operations. Deletes come last: from the mark on, nothing but the filter knows of them.
+func (g *Guard) resume(s *state) error {
+	at, durable := durableIn(g.filter)
+	var changes Changes
+	var left []uint64
+	for _, h := range s.missing(durable) {
+		g.counts.replayed.Add(1)
+		if err := g.insert(h); err != nil && !errors.Is(err, mmapfilter.ErrFull) {
+			return fmt.Errorf("the filter %s: %w", g.options.Path, err)
+		} else if err != nil {
+			left = append(left, h)
+			g.overflow.add(h)
+		}
+	}
+	if err := g.filter.Sync(); err != nil {
+		return fmt.Errorf("the filter %s: %w", g.options.Path, err)
+	}
+	changes.Remove = allEntries()
+	if len(left) > 0 {
+		g.mu.lastID++
+		r := &record{key: entryKey(keyLoose, g.mu.lastID), done: true}
+		g.mu.loose = append(g.mu.loose, r)
+		changes.Set = append(changes.Set, Entry{r.key, appendHashes(nil, left)})
+	}
+	g.token = at
+	_, g.trimmed = durableIn(g.filter)
+	if err := g.mark(changes, true); err != nil {
+		return err
+	}
+	for _, h := range s.deletes {
+		if _, err := g.filter.DeleteHash(h); err != nil {
+			return fmt.Errorf("the filter %s: %w", g.options.Path, err)
+		}
+		g.order.operations++
+	}
+	g.mu.gone = s.stamp.gone
+	g.serving.Store(true)
+	return nil
+}
+
+// begin makes an empty filter if the old one is stale. That of an empty store is complete.
+func (g *Guard) begin(stale error) error {
+	if stale == nil {
+		g.consider()
+		return nil
+	}
+	g.closeFilter()
+	g.mu.err = stale
+	// No crash from now on may leave an entry that speaks for what is at the path.
+	if err := g.store.Write(Changes{Remove: allEntries()}); err != nil {
+		return err
+	}
+	g.id = newIdentity(g.hooks().Random)
+	f, err := g.hooks().Create(g.options.Path, &mmapfilter.Options{
+		Capacity: g.options.Capacity, FalsePositiveRate: g.options.FalsePositiveRate, Seed: g.hooks().Random(),
+		Normalisation: g.id.String(), CommitInterval: g.options.CommitInterval,
+	})
+	if err != nil {
+		g.mu.failed = fmt.Errorf("no filter: %w", err)
+		g.failureIsDurable.Store(true)
+		return nil
+	}
+	g.filter = f
+	g.mu.building = true
+	empty, err := g.storeIsEmpty()
+	if err != nil {
+		return err
+	}
+	if empty {
+		return g.built(true)
+	}
+	g.kick()
+	return nil
+}
+
+func (g *Guard) storeIsEmpty() (bool, error) {
+	s, err := g.store.Snapshot()
+	if err != nil {
+		return false, err
+	}
+	empty := true
+	for key, e := range s.Keys {
+		if err = e; err != nil || g.covers(key) {
+			empty = false
+			break
+		}
+	}
+	return empty, errors.Join(err, s.Close())
+}
+
+func (g *Guard) covers(key []byte) bool { return g.options.Covers == nil || g.options.Covers(key) }
+
+// built marks a filter that is complete for the first time.
+func (g *Guard) built(reset bool) error {
+	g.work.Lock()
+	defer g.work.Unlock()
+	if err := g.mark(Changes{}, reset); err != nil {
+		return err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.mu.building = false
+	if g.mu.failed == nil && !g.mu.lost {
+		g.serving.Store(true)
+	}
+	return nil
+}
+
+// mark puts a new token into the store and then into the filter. Nothing leaves the filter that was
+// visible in the store before the last mark: so a store and a filter of different times differ in
+// their tokens, unless the filter has all keys of the store nonetheless. With reset, operations are
+// counted anew. REQUIRES: g.work.
+func (g *Guard) mark(c Changes, reset bool) error {
+	next := newToken(g.hooks().Random, g.token)
+	g.mu.Lock()
+	s := stamp{id: g.id, mode: g.options.Deletes, token: next, previous: g.token, previousAt: g.trimmed, gone: g.mu.gone}
+	g.mu.Unlock()
+	c.Set = append(c.Set, Entry{entryKey(keyStamp), s.encode()})
+	if err := g.store.Write(c); err != nil {
+		return err
+	}
+	base := g.base
+	if err := g.filter.SyncAtFunc(func(operations uint64) uint64 {
+		if base += operations; reset {
+			base = 0
+		}
+		return pack(next, base)
+	}); err != nil {
+		g.fail(err)
+		return fmt.Errorf("the filter %s: %w", g.options.Path, err)
+	}
+	g.token, g.base = next, base
+	if reset {
+		g.order.operations, g.trimmed = 0, 0
+	}
+	return nil
+}
+
+// fail ends the use of the filter. The next open builds another one.
+func (g *Guard) fail(err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.serving.Store(false)
+	if g.mu.failed == nil {
+		g.mu.failed = err
+	}
+}
+
+// Absent reports whether a key is certainly not in the store. If it returns false, ask the store, and
+// tell the guard with [Guard.Found] what it said.
+func (g *Guard) Absent(key []byte) bool { return g.absent(key, nil) }
+
+// A View is an instant at which a transaction or snapshot of the store began that reads.
+type View uint64
+
+// View returns the present. Call it before the transaction or snapshot begins.
+func (g *Guard) View() View { return View(g.views.Load()) }
+
+// AbsentIn is [Guard.Absent] for a transaction or snapshot: it may have keys that have been deleted
+// since, and that the filter has let go. Then the answer is false.
+func (g *Guard) AbsentIn(v View, key []byte) bool { return g.absent(key, &v) }
+
+func (g *Guard) absent(key []byte, v *View) bool {
+	if !g.serving.Load() {
+		g.counts.unfiltered.Add(1)
+		return false
+	}
+	if !g.covers(key) {
+		return false
+	}
+	h := g.filter.Hash(key)
+	c := g.counts.of(h)
+	// The filter comes last: what has overflowed goes there before it leaves the overflow. And it is
+	// asked before the view is compared: that changes before anything leaves the filter.
+	if g.overflow.has(h) || g.filter.ContainsHash(h) || v != nil && *v != g.View() {
+		c.passed.Add(1)
+		return false
+	}
+	c.skipped.Add(1)
+	return true
+}
+
+// Found says what the store has of a key for which [Guard.Absent] was false.
+func (g *Guard) Found(key []byte, there bool) {
+	if !g.serving.Load() || !g.covers(key) {
+		return
+	}
+	c := g.counts.of(uint64(len(key)))
+	if there {
+		c.truePositives.Add(1)
+	} else if c.falsePositives.Add(1)%considerEvery == 0 && g.tooManyPass() {
+		g.kick()
+	}
+}
+
+// considerEvery is after how many false positives their share is looked at.
+const considerEvery = 64
+
+// Close makes the filter durable and closes it. Transactions must have ended. Close the store after
+// it.
+func (g *Guard) Close() error {
+	g.mu.Lock()
+	if g.mu.closed {
+		g.mu.Unlock()
+		return nil
+	}
+	g.mu.closed = true
+	g.mu.Unlock()
+	g.end()
+	g.background.Wait()
+	g.serving.Store(false)
+	if g.filter == nil || g.readOnly {
+		return g.closeFilter()
+	}
+	err := g.Work()
+	if err == nil && !g.isFailed() && !g.isBuilding() {
+		g.work.Lock() // with what is in the filter alone
+		err = g.mark(Changes{}, false)
+		g.work.Unlock()
+	}
+	return errors.Join(err, g.closeFilter())
+}
+
+func (g *Guard) closeFilter() error {
+	if g.filter == nil {
+		return nil
+	}
+	return g.filter.Close()
+}

@@ -1,0 +1,210 @@
+package guard
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/guarded"
+)
+
+// The first byte of the key of an entry.
+const (
+	keyStamp   = 's' // one: which filter has all keys but those in the outbox
+	keyFailed  = 'x' // one: none has
+	keyInserts = 'i' // and the number of an operation: that and the following inserted these hashes
+	keyLoose   = 'u' // and a number: these hashes were to be inserted, and there was no room
+	keyDeletes = 'd' // and a number: these hashes are to be deleted
+	keyTrimmed = 't' // one: the operations before this number are not in the outbox
+)
+
+func entryKey(kind byte, number ...uint64) []byte {
+	key := []byte{kind}
+	for _, n := range number {
+		key = binary.BigEndian.AppendUint64(key, n)
+	}
+	return key
+}
+
+// allEntries is the range of all entries.
+func allEntries() []Range { return []Range{{From: []byte{0}, To: []byte{0xff}}} }
+
+// just returns the range of one entry.
+func just(key []byte) Range { return Range{From: key, To: append(key[:len(key):len(key)], 0)} }
+
+// An identity is that of a filter. It is in the filter's normalisation.
+type identity [16]byte
+
+func newIdentity(random func() uint64) (id identity) {
+	binary.LittleEndian.PutUint64(id[:], random())
+	binary.LittleEndian.PutUint64(id[8:], random())
+	return id
+}
+
+func (id identity) String() string { return "guard " + hex.EncodeToString(id[:]) }
+
+// A token says which mark came last. 0 is none.
+type token uint32
+
+const (
+	tokenBits = 24
+	baseBits  = 64 - tokenBits
+)
+
+// newToken returns a random token other than the last.
+func newToken(random func() uint64, last token) token {
+	for {
+		if t := token(random() >> baseBits); t != 0 && t != last {
+			return t
+		}
+	}
+}
+
+// pack returns the number that a filter has durably after a mark: the token, and how many operations
+// came before it.
+func pack(t token, base uint64) uint64 { return uint64(t)<<baseBits | base&(1<<baseBits-1) }
+
+func unpack(seq uint64) (t token, base uint64) {
+	return token(seq >> baseBits), seq & (1<<baseBits - 1)
+}
+
+// A stamp says which filter has all keys of the store but those in the outbox: the one with this
+// identity and this token, or, if a crash came between the two steps of a mark, the previous token
+// and at least so many operations.
+type stamp struct {
+	id              identity
+	mode            DeleteMode
+	token, previous token
+	previousAt      uint64
+	gone            uint64 // keys that are only in the filter, about
+}
+
+const (
+	stampVersion = 1
+	stampBytes   = 2 + len(identity{}) + 4 + 4 + 8 + 8
+)
+
+func (s *stamp) encode() []byte {
+	b := append([]byte{stampVersion, byte(s.mode)}, s.id[:]...)
+	b = binary.LittleEndian.AppendUint32(b, uint32(s.token))
+	b = binary.LittleEndian.AppendUint32(b, uint32(s.previous))
+	b = binary.LittleEndian.AppendUint64(b, s.previousAt)
+	return binary.LittleEndian.AppendUint64(b, s.gone)
+}
+
+func decodeStamp(b []byte) (s stamp, ok bool) {
+	if len(b) != stampBytes || b[0] != stampVersion {
+		return s, false
+	}
+	s.mode = DeleteMode(b[1])
+	copy(s.id[:], b[2:])
+	b = b[2+len(s.id):]
+	s.token, s.previous = token(binary.LittleEndian.Uint32(b)), token(binary.LittleEndian.Uint32(b[4:]))
+	s.previousAt, s.gone = binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b[16:])
+	return s, true
+}
+
+func appendHashes(b []byte, hashes []uint64) []byte {
+	for _, h := range hashes {
+		b = binary.LittleEndian.AppendUint64(b, h)
+	}
+	return b
+}
+
+func decodeHashes(b []byte) (hashes []uint64) {
+	for ; len(b) >= 8; b = b[8:] {
+		hashes = append(hashes, binary.LittleEndian.Uint64(b))
+	}
+	return hashes
+}
+
+// A state is what the entries say.
+type state struct {
+	stamp   stamp
+	trimmed uint64
+	inserts []numbered
+	loose   []uint64
+	deletes []uint64
+}
+
+type numbered struct {
+	first  uint64 // operation
+	hashes []uint64
+}
+
+var (
+	errNoStamp = errors.New("the store names no filter")
+	errFailed  = errors.New("the filter had failed")
+	errOther   = errors.New("the filter is not the one of the store, or one of them is of another time")
+	errMode    = errors.New("the filter was kept with other options")
+)
+
+func readState(entries []Entry) (*state, error) {
+	s, stamped := new(state), false
+	for _, e := range entries {
+		if len(e.Key) == 0 {
+			continue
+		}
+		number := uint64(0)
+		if len(e.Key) == 9 {
+			number = binary.BigEndian.Uint64(e.Key[1:])
+		}
+		switch e.Key[0] {
+		case keyStamp:
+			s.stamp, stamped = decodeStamp(e.Value)
+		case keyTrimmed:
+			if s.trimmed = ^uint64(0); len(e.Value) == 8 {
+				s.trimmed = binary.LittleEndian.Uint64(e.Value)
+			}
+		case keyFailed:
+			return nil, errFailed
+		case keyInserts:
+			s.inserts = append(s.inserts, numbered{number, decodeHashes(e.Value)})
+		case keyLoose:
+			s.loose = append(s.loose, decodeHashes(e.Value)...)
+		case keyDeletes:
+			s.deletes = append(s.deletes, decodeHashes(e.Value)...)
+		default:
+			return nil, fmt.Errorf("an entry of the guard has the unknown key %q", e.Key)
+		}
+	}
+	if !stamped {
+		return nil, errNoStamp
+	}
+	return s, nil
+}
+
+// covers returns nil if a filter has all keys of the store but those in the outbox (G2).
+func (s *state) covers(f guarded.Filter, o *Options) error {
+	if s.stamp.mode != o.Deletes {
+		return errMode
+	}
+	at, durable := durableIn(f)
+	least := s.trimmed
+	if at == s.stamp.previous {
+		least = s.stamp.previousAt
+	}
+	if f.Normalisation() != s.stamp.id.String() || at == 0 || at != s.stamp.token && at != s.stamp.previous || durable < least {
+		return errOther
+	}
+	return nil
+}
+
+// durableIn returns the token of a filter, and the number of its durable operations.
+func durableIn(f guarded.Filter) (token, uint64) {
+	at, base := unpack(f.DurableSeq())
+	return at, base + f.DurableOps()
+}
+
+// missing returns the hashes in the outbox that a filter with so many durable operations lacks.
+func (s *state) missing(durable uint64) (hashes []uint64) {
+	for _, n := range s.inserts {
+		for i, h := range n.hashes {
+			if n.first+uint64(i) >= durable {
+				hashes = append(hashes, h)
+			}
+		}
+	}
+	return append(hashes, s.loose...)
+}

@@ -1,0 +1,103 @@
+package guard
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// An overflow has hashes for which the filter has no room, until it is rebuilt.
+type overflow struct {
+	any atomic.Bool // some are there
+	mu  struct {
+		sync.RWMutex
+		before map[uint64]int // how often; those from before the instant of a rebuild
+		after  map[uint64]int
+		n      int
+	}
+}
+
+// mostOverflow is how many hashes are remembered: about 64 MB.
+const mostOverflow = 1 << 20
+
+func (o *overflow) has(hash uint64) bool {
+	if !o.any.Load() {
+		return false
+	}
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	return o.mu.before[hash] > 0 || o.mu.after[hash] > 0
+}
+
+// add adds a hash. It reports false if there are too many.
+func (o *overflow) add(hash uint64) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.mu.n == mostOverflow {
+		return false
+	}
+	if o.mu.after == nil {
+		o.mu.after = map[uint64]int{}
+	}
+	o.mu.after[hash]++
+	o.mu.n++
+	o.any.Store(true)
+	return true
+}
+
+// take takes one such hash out, and reports whether it was there.
+func (o *overflow) take(hash uint64) bool {
+	if !o.any.Load() {
+		return false
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, m := range []map[uint64]int{o.mu.after, o.mu.before} {
+		if m[hash] > 0 {
+			if m[hash]--; m[hash] == 0 {
+				delete(m, hash)
+			}
+			o.mu.n--
+			return true
+		}
+	}
+	return false
+}
+
+// begin says that a rebuild will have what is there now.
+func (o *overflow) begin() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.mu.before == nil {
+		o.mu.before, o.mu.after = o.mu.after, nil
+		return
+	}
+	for h, n := range o.mu.after {
+		o.mu.before[h] += n
+	}
+	o.mu.after = nil
+}
+
+// end drops what a rebuild has, if it succeeded, and returns the others. They are there still.
+func (o *overflow) end(succeeded bool) (hashes []uint64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !succeeded {
+		for h, n := range o.mu.before {
+			if o.mu.after == nil {
+				o.mu.after = map[uint64]int{}
+			}
+			o.mu.after[h] += n
+		}
+		o.mu.before = nil
+		return nil
+	}
+	o.mu.before, o.mu.n = nil, 0
+	for h, n := range o.mu.after {
+		o.mu.n += n
+		for range n {
+			hashes = append(hashes, h)
+		}
+	}
+	o.any.Store(o.mu.n > 0)
+	return hashes
+}

@@ -1,0 +1,117 @@
+package pebbleguard
+
+import (
+	"bytes"
+	"context"
+	"io"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
+)
+
+// A Batch is a pebble.Batch that is committed to a DB. Methods that are not listed here are those of
+// the pebble.Batch.
+type Batch struct {
+	*pebble.Batch
+	db *DB
+}
+
+// NewBatch is pebble.DB.NewBatch.
+func (d *DB) NewBatch(opts ...pebble.BatchOption) *Batch { return &Batch{d.DB.NewBatch(opts...), d} }
+
+// NewBatchWithSize is pebble.DB.NewBatchWithSize.
+func (d *DB) NewBatchWithSize(size int, opts ...pebble.BatchOption) *Batch {
+	return &Batch{d.DB.NewBatchWithSize(size, opts...), d}
+}
+
+// NewIndexedBatch is pebble.DB.NewIndexedBatch.
+func (d *DB) NewIndexedBatch() *Batch { return &Batch{d.DB.NewIndexedBatch(), d} }
+
+// NewIndexedBatchWithSize is pebble.DB.NewIndexedBatchWithSize.
+func (d *DB) NewIndexedBatchWithSize(size int) *Batch {
+	return &Batch{d.DB.NewIndexedBatchWithSize(size), d}
+}
+
+// Commit is pebble.Batch.Commit.
+func (b *Batch) Commit(o *pebble.WriteOptions) error { return b.db.Apply(b, o) }
+
+// Apply is pebble.Batch.Apply.
+func (b *Batch) Apply(other *Batch, o *pebble.WriteOptions) error {
+	return b.Batch.Apply(other.Batch, o)
+}
+
+// Get is pebble.Batch.Get. Only an empty batch asks the filter: it does not know the keys of the batch.
+func (b *Batch) Get(key []byte) ([]byte, io.Closer, error) {
+	if b.Batch.Indexed() && b.Batch.Empty() {
+		return b.db.Get(key)
+	}
+	return b.Batch.Get(key)
+}
+
+// NewIter is pebble.Batch.NewIter, without the reserved keys.
+func (b *Batch) NewIter(o *pebble.IterOptions) (*pebble.Iterator, error) {
+	return b.Batch.NewIter(b.db.store.hide(o))
+}
+
+// NewIterWithContext is pebble.Batch.NewIterWithContext, without the reserved keys.
+func (b *Batch) NewIterWithContext(ctx context.Context, o *pebble.IterOptions) (*pebble.Iterator, error) {
+	return b.Batch.NewIterWithContext(ctx, b.db.store.hide(o))
+}
+
+// NewIter is pebble.DB.NewIter, without the reserved keys.
+func (d *DB) NewIter(o *pebble.IterOptions) (*pebble.Iterator, error) {
+	return d.DB.NewIter(d.store.hide(o))
+}
+
+// NewIterWithContext is pebble.DB.NewIterWithContext, without the reserved keys.
+func (d *DB) NewIterWithContext(ctx context.Context, o *pebble.IterOptions) (*pebble.Iterator, error) {
+	return d.DB.NewIterWithContext(ctx, d.store.hide(o))
+}
+
+// hide returns options of an iterator that skips the entries.
+func (s *store) hide(o *pebble.IterOptions) *pebble.IterOptions {
+	var n pebble.IterOptions
+	if o != nil {
+		n = *o
+	}
+	if n.LowerBound != nil && s.end != nil && bytes.Compare(n.LowerBound, s.end) >= 0 || n.UpperBound != nil && bytes.Compare(n.UpperBound, s.prefix) <= 0 {
+		return o
+	}
+	skip := n.SkipPoint
+	n.SkipPoint = func(key []byte) bool { return s.reserved(key) || skip != nil && skip(key) }
+	return &n
+}
+
+// A Snapshot is a pebble.Snapshot of a DB.
+type Snapshot struct {
+	*pebble.Snapshot
+	db   *DB
+	view guard.View
+}
+
+// NewSnapshot is pebble.DB.NewSnapshot.
+func (d *DB) NewSnapshot() *Snapshot {
+	view := d.guard.View()
+	return &Snapshot{d.DB.NewSnapshot(), d, view}
+}
+
+// Get is pebble.Snapshot.Get.
+func (s *Snapshot) Get(key []byte) ([]byte, io.Closer, error) {
+	if s.db.guard.AbsentIn(s.view, key) {
+		return nil, nil, pebble.ErrNotFound
+	}
+	value, c, err := s.Snapshot.Get(key)
+	s.db.found(key, err)
+	return value, c, err
+}
+
+// NewIter is pebble.Snapshot.NewIter, without the reserved keys.
+func (s *Snapshot) NewIter(o *pebble.IterOptions) (*pebble.Iterator, error) {
+	return s.Snapshot.NewIter(s.db.store.hide(o))
+}
+
+// NewIterWithContext is pebble.Snapshot.NewIterWithContext, without the reserved keys.
+func (s *Snapshot) NewIterWithContext(ctx context.Context, o *pebble.IterOptions) (*pebble.Iterator, error) {
+	return s.Snapshot.NewIterWithContext(ctx, s.db.store.hide(o))
+}

@@ -1,0 +1,135 @@
+package pebbleguard
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
+)
+
+// A store is a pebble.DB as the guard sees it.
+type store struct {
+	db     *pebble.DB
+	prefix []byte // of the keys of entries
+	end    []byte // the first key after them
+	noWAL  bool   // only a flush makes things durable
+}
+
+func newStore(db *pebble.DB, prefix []byte, noWAL bool) *store {
+	return &store{db: db, prefix: prefix, end: after(prefix), noWAL: noWAL}
+}
+
+// after returns the first key that is greater than all keys with a prefix, or nil if there is none.
+func after(prefix []byte) []byte {
+	end := bytes.Clone(prefix)
+	for len(end) > 0 {
+		if end[len(end)-1]++; end[len(end)-1] != 0 {
+			return end
+		}
+		end = end[:len(end)-1]
+	}
+	return nil
+}
+
+func (s *store) key(entry []byte) []byte {
+	return append(s.prefix[:len(s.prefix):len(s.prefix)], entry...)
+}
+
+// reserved reports whether a key is that of an entry.
+func (s *store) reserved(key []byte) bool { return bytes.HasPrefix(key, s.prefix) }
+
+// overlaps reports whether the keys from start up to end may have entries among them. A nil end is
+// after all keys.
+func (s *store) overlaps(start, end []byte) bool {
+	return (s.end == nil || bytes.Compare(start, s.end) < 0) && (end == nil || bytes.Compare(end, s.prefix) > 0)
+}
+
+func (s *store) Entries() (entries []guard.Entry, err error) {
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: s.prefix, UpperBound: s.end})
+	if err != nil {
+		return nil, err
+	}
+	for ok := it.First(); ok; ok = it.Next() {
+		value, err := it.ValueAndErr()
+		if err != nil {
+			return nil, errors.Join(err, it.Close())
+		}
+		entries = append(entries, guard.Entry{Key: bytes.Clone(it.Key()[len(s.prefix):]), Value: bytes.Clone(value)})
+	}
+	return entries, errors.Join(it.Error(), it.Close())
+}
+
+// add adds changes to a batch.
+func (s *store) add(b *pebble.Batch, c guard.Changes) error {
+	for _, r := range c.Remove {
+		if err := b.DeleteRange(s.key(r.From), s.key(r.To), nil); err != nil {
+			return err
+		}
+	}
+	for _, e := range c.Set {
+		d := b.SetDeferred(len(s.prefix)+len(e.Key), len(e.Value))
+		copy(d.Key[copy(d.Key, s.prefix):], e.Key)
+		copy(d.Value, e.Value)
+		if err := d.Finish(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *store) Write(c guard.Changes) error {
+	b := s.db.NewBatch()
+	defer b.Close()
+	if err := s.add(b, c); err != nil {
+		return err
+	}
+	if b.Empty() {
+		if err := b.LogData(nil, nil); err != nil {
+			return err
+		}
+	}
+	// The log is in the order of the commits: what came before is durable with this.
+	if err := b.Commit(pebble.Sync); err != nil {
+		return err
+	}
+	if s.noWAL {
+		return s.db.Flush()
+	}
+	return nil
+}
+
+func (s *store) Snapshot() (guard.Snapshot, error) {
+	snapshot := s.db.NewSnapshot()
+	return guard.Snapshot{
+		Keys: func(yield func([]byte, error) bool) {
+			it, err := snapshot.NewIter(&pebble.IterOptions{KeyTypes: pebble.IterKeyTypePointsOnly})
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for ok := it.First(); ok; ok = it.Next() {
+				if !s.reserved(it.Key()) && !yield(it.Key(), nil) {
+					it.Close() // it was not read to its end: no error matters
+					return
+				}
+			}
+			if err := errors.Join(it.Error(), it.Close()); err != nil {
+				yield(nil, err)
+			}
+		},
+		Close: snapshot.Close,
+	}, nil
+}
+
+func (s *store) Has(key []byte) (bool, error) {
+	_, c, err := s.db.Get(key)
+	if err == pebble.ErrNotFound {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, c.Close()
+}

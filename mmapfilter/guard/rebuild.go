@@ -1,0 +1,356 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+)
+
+// kick has the background rebuild the filter.
+func (g *Guard) kick() {
+	select {
+	case g.wake <- struct{}{}:
+	default:
+	}
+}
+
+// rebuilds rebuilds the filter when it is due.
+func (g *Guard) rebuilds() {
+	defer g.background.Done()
+	wait := time.Duration(0)
+	for {
+		select {
+		case <-g.life.Done():
+			return
+		case <-g.wake:
+		}
+		for g.wants() {
+			if wait > 0 { // after a failure
+				select {
+				case <-g.life.Done():
+					return
+				case <-time.After(wait):
+				}
+			}
+			if wait = 0; g.Rebuild(g.life) != nil {
+				wait = retryAfter
+			}
+			if g.life.Err() != nil {
+				return
+			}
+		}
+	}
+}
+
+// retryAfter is how long a rebuild that failed is not tried again.
+const retryAfter = 10 * time.Second
+
+// Limits for a rebuild.
+const (
+	full        = 0.9 // of the capacity
+	manyGone    = 0.5 // of the items
+	someGone    = 1. / 16
+	tooLarge    = 8 // times what is there
+	growth      = 2 // capacity for each key
+	tooManyPass = 1.5
+)
+
+func (g *Guard) isFull() bool {
+	return float64(g.filter.Len()) >= full*float64(g.filter.Cap())
+}
+
+// wants reports whether a rebuild is due.
+func (g *Guard) wants() bool {
+	if g.filter == nil {
+		return false
+	}
+	items, capacity := g.filter.Len(), g.filter.Cap()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.mu.failed != nil || g.mu.closed {
+		return false
+	}
+	if g.mu.building || g.mu.lost || g.overflow.any.Load() || float64(items) >= full*float64(capacity) {
+		return true
+	}
+	if float64(g.mu.gone) > manyGone*float64(items) && g.mu.gone > someAtAll {
+		return true
+	}
+	there := items - min(g.mu.gone, items)
+	return capacity > g.options.Capacity && there < capacity/tooLarge || g.mu.tooMany
+}
+
+// someAtAll is how many keys make it worth while to rebuild a filter.
+const someAtAll = 1000
+
+// tooManyPass reports whether the share of absent keys that have passed the filter since the last look
+// is certainly too large, and a rebuild would help, since keys have been deleted. A program may ask
+// for one false positive again and again, so the share alone says little.
+func (g *Guard) tooManyPass() bool {
+	items := g.filter.Len()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	skipped, passed := g.counts.absent()
+	falsePositives := float64(passed - g.mu.seen.passed)
+	expected := g.options.FalsePositiveRate * (float64(skipped-g.mu.seen.skipped) + falsePositives)
+	if falsePositives < 4*considerEvery {
+		return false
+	}
+	g.mu.seen.skipped, g.mu.seen.passed = skipped, passed
+	if falsePositives > tooManyPass*expected+4*math.Sqrt(expected) && (g.mu.unknown || float64(g.mu.gone) > someGone*float64(items)) {
+		g.mu.tooMany = true
+	}
+	return g.mu.tooMany
+}
+
+// consider kicks the background if a rebuild is due.
+func (g *Guard) consider() {
+	if g.wants() {
+		g.kick()
+	}
+}
+
+// Rebuild builds the filter anew from the keys of the store. Reads and transactions go on meanwhile.
+// The guard does so by itself when it helps; after something else has written to the store, call it.
+func (g *Guard) Rebuild(ctx context.Context) error {
+	g.rebuilding.Lock()
+	defer g.rebuilding.Unlock()
+	if g.filter == nil {
+		return ErrClosed
+	}
+	begun := time.Now()
+	r := &rebuild{g: g}
+	err := r.run(ctx)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.mu.err = err; err == nil {
+		g.mu.rebuilds++
+		g.mu.took = time.Since(begun)
+	}
+	return err
+}
+
+type rebuild struct {
+	g        *Guard
+	snapshot Snapshot
+	listed   []uint64 // hashes of transactions that were under way at its instant
+	open     map[*Tx]struct{}
+	first    bool // no filter is in use before this one
+	unwork   func()
+}
+
+func (r *rebuild) run(ctx context.Context) error {
+	g := r.g
+	// Until the instant of the snapshot nothing is on its way out of the filter: it would come out of
+	// the new one, which never had it.
+	g.work.Lock()
+	r.unwork = sync.OnceFunc(g.work.Unlock)
+	defer r.unwork()
+	err := g.filter.Rebuild(ctx, &mmapfilter.RebuildOptions{
+		CapacityFor:       func(keys uint64) uint64 { return max(g.options.Capacity, growth*keys) },
+		FalsePositiveRate: g.options.FalsePositiveRate,
+		Keys:              r.keys,
+	})
+	r.unwork()
+	if r.snapshot.Close != nil {
+		err = errors.Join(err, r.snapshot.Close())
+	}
+	left := g.overflow.end(err == nil)
+	if err != nil {
+		return err
+	}
+	if err := r.takeIn(left); err != nil {
+		return err
+	}
+	if r.first {
+		return g.built(false)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.mu.failed == nil && !g.mu.lost {
+		g.serving.Store(true)
+	}
+	return nil
+}
+
+// keys takes the snapshot. No operation of the filter is under way.
+func (r *rebuild) keys() (iter.Seq2[[]byte, error], error) {
+	g := r.g
+	defer r.unwork()
+	g.mu.Lock() // no transaction begins to be committed that is not listed
+	defer g.mu.Unlock()
+	var err error
+	if r.snapshot, err = g.store.Snapshot(); err != nil {
+		return nil, err
+	}
+	r.open = map[*Tx]struct{}{}
+	for t := range g.mu.open {
+		t.listed = true
+		r.open[t] = struct{}{}
+		r.listed = append(r.listed, t.puts...)
+	}
+	// Whether the snapshot lacks a key whose delete is under way nobody knows: so that is never done.
+	g.mu.dropped = append(g.mu.dropped, g.mu.deletes...)
+	g.mu.deletes = nil
+	g.mu.gone, g.mu.unknown, g.mu.lost, g.mu.tooMany = 0, false, false, false
+	r.first = g.mu.building
+	g.overflow.begin()
+	g.views.Add(1) // the new filter lacks what was deleted before
+	return r.sequence, nil
+}
+
+// sequence yields the keys of the snapshot.
+func (r *rebuild) sequence(yield func([]byte, error) bool) {
+	g := r.g
+	if err := r.again(); err != nil {
+		yield(nil, err)
+		return
+	}
+	for key, err := range r.snapshot.Keys {
+		if err == nil && !g.covers(key) {
+			continue
+		}
+		if !yield(key, err) || err != nil {
+			return
+		}
+	}
+	if err := r.settle(); err != nil {
+		yield(nil, err)
+	}
+}
+
+// again inserts once more what was on its way into the store at the instant of the snapshot.
+func (r *rebuild) again() error {
+	g := r.g
+	g.order.Lock()
+	defer g.order.Unlock()
+	for _, h := range r.listed {
+		switch err := g.insert(h); {
+		case errors.Is(err, mmapfilter.ErrFull):
+			if !g.overflow.add(h) {
+				g.mu.Lock()
+				g.mu.lost = true
+				g.serving.Store(false)
+				g.mu.Unlock()
+			}
+		case err != nil:
+			g.fail(err)
+			return err
+		}
+	}
+	return nil
+}
+
+// settle makes what is deleted in the snapshot durably deleted in the store, before a filter can
+// lack it (G1), and marks store and filter, so that a store of before is not taken for this one.
+func (r *rebuild) settle() error {
+	g := r.g
+	g.mu.Lock()
+	if g.options.Hooks != nil && g.options.Hooks.Manual && len(r.open) > 0 && r.isOpen() {
+		g.mu.Unlock()
+		return errUnderWay
+	}
+	for r.isOpen() { // their entries are to be removed, too
+		g.mu.done.Wait()
+	}
+	dropped := g.mu.dropped
+	g.mu.Unlock()
+	var c Changes
+	for _, p := range dropped {
+		c.Remove = append(c.Remove, just(p.key))
+	}
+	g.work.Lock()
+	defer g.work.Unlock()
+	var err error
+	if r.first {
+		err = g.store.Write(c) // nothing speaks for the filter yet
+	} else {
+		err = g.mark(c, false)
+	}
+	if err != nil {
+		return err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.mu.dropped = g.mu.dropped[len(dropped):]
+	return nil
+}
+
+var errUnderWay = errors.New("a transaction is under way")
+
+// isOpen reports whether a listed transaction is under way. REQUIRES: g.mu.
+func (r *rebuild) isOpen() bool {
+	for t := range r.open {
+		if _, ok := r.g.mu.open[t]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// takeIn puts what had overflowed since the instant into the new filter.
+func (r *rebuild) takeIn(left []uint64) error {
+	g := r.g
+	g.work.Lock()
+	defer g.work.Unlock()
+	g.mu.Lock()
+	loose := len(g.mu.loose)
+	g.mu.Unlock()
+	if err := r.insertLeft(left); err != nil {
+		return err
+	}
+	if loose == 0 {
+		return nil
+	}
+	if err := g.filter.Sync(); err != nil {
+		g.fail(err)
+		return err
+	}
+	// Those of transactions that are done are in the snapshot, or have been put in just now.
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.overflow.any.Load() || g.mu.lost {
+		return nil
+	}
+	var keep []*record
+	t := g.mu.trim
+	if t == nil && g.mu.trimOut {
+		return nil // the next rebuild does it, or the next open
+	}
+	if t == nil {
+		t = &trim{to: g.trimmed}
+	}
+	for _, l := range g.mu.loose[:loose] {
+		if !l.done {
+			keep = append(keep, l)
+			continue
+		}
+		t.ranges = append(t.ranges, just(l.key))
+	}
+	g.mu.loose = append(keep, g.mu.loose[loose:]...)
+	g.mu.trim, g.mu.trimOut = t, true
+	return nil
+}
+
+func (r *rebuild) insertLeft(left []uint64) error {
+	g := r.g
+	g.order.Lock()
+	defer g.order.Unlock()
+	for _, h := range left {
+		err := g.insert(h)
+		switch {
+		case errors.Is(err, mmapfilter.ErrFull):
+			continue // it stays
+		case err != nil:
+			g.fail(err)
+			return err
+		}
+		g.overflow.take(h)
+	}
+	return nil
+}

@@ -1,0 +1,115 @@
+package guard
+
+import (
+	"encoding/json"
+	"sync/atomic"
+	"time"
+)
+
+// counts are counted by many goroutines, so each count has several places.
+type counts struct {
+	stripe     [16]counted
+	unfiltered atomic.Uint64
+	replayed   atomic.Uint64
+}
+
+type counted struct {
+	skipped, passed, truePositives, falsePositives atomic.Uint64
+	_                                              [32]byte
+}
+
+func (c *counts) of(hash uint64) *counted { return &c.stripe[hash%uint64(len(c.stripe))] }
+
+// absent returns how many keys that are not in the store were skipped, and how many passed.
+func (c *counts) absent() (skipped, passed uint64) {
+	for i := range c.stripe {
+		skipped += c.stripe[i].skipped.Load()
+		passed += c.stripe[i].falsePositives.Load()
+	}
+	return skipped, passed
+}
+
+// Stats describe a guard (G5).
+type Stats struct {
+	Lookups        uint64  `json:"lookups"`         // of keys that the guard covers
+	Skipped        uint64  `json:"skipped"`         // that did not reach the store
+	TruePositives  uint64  `json:"true_positives"`  // that did, and found the key
+	FalsePositives uint64  `json:"false_positives"` // that did, and did not
+	Unfiltered     uint64  `json:"unfiltered"`      // that did since there was no whole filter
+	Rate           float64 `json:"rate"`            // FalsePositives / (FalsePositives + Skipped)
+	RateAsked      float64 `json:"rate_asked"`      // Options.FalsePositiveRate
+
+	State    string        `json:"state"`         // "serving", "building" or "off"
+	Err      string        `json:"err,omitempty"` // why the filter is off, or was built anew, or could not be
+	Keys     uint64        `json:"keys"`          // in the filter, with those deleted from the store that are there still
+	Gone     uint64        `json:"gone"`          // these, about, with deletes: Rebuild
+	Capacity uint64        `json:"capacity"`      // of the filter
+	Overflow uint64        `json:"overflow"`      // keys that wait for a larger filter
+	Rebuilds uint64        `json:"rebuilds"`      // since the guard was opened
+	Rebuild  time.Duration `json:"rebuild"`       // how long the last one took, in nanoseconds
+	Outbox   uint64        `json:"outbox"`        // transactions whose keys the filter does not have durably
+	Pending  uint64        `json:"pending"`       // deletes that it has not done
+	Replayed uint64        `json:"replayed"`      // keys put into it from the outbox when it was opened
+}
+
+// Stats returns the current statistics.
+func (g *Guard) Stats() Stats {
+	s := Stats{RateAsked: g.options.FalsePositiveRate, Unfiltered: g.counts.unfiltered.Load(), Replayed: g.counts.replayed.Load()}
+	passed := uint64(0)
+	for i := range g.counts.stripe {
+		c := &g.counts.stripe[i]
+		s.Skipped += c.skipped.Load()
+		s.TruePositives += c.truePositives.Load()
+		s.FalsePositives += c.falsePositives.Load()
+		passed += c.passed.Load()
+	}
+	s.Lookups = s.Skipped + passed + s.Unfiltered
+	if absent := s.FalsePositives + s.Skipped; absent > 0 {
+		s.Rate = float64(s.FalsePositives) / float64(absent)
+	}
+	g.overflow.mu.RLock()
+	s.Overflow = uint64(g.overflow.mu.n)
+	g.overflow.mu.RUnlock()
+	g.order.Lock()
+	s.Outbox = uint64(len(g.order.records))
+	g.order.Unlock()
+	if f := g.filter; f != nil {
+		s.Keys, s.Capacity = f.Len(), f.Cap()
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, p := range g.mu.deletes {
+		s.Pending += uint64(len(p.hashes))
+	}
+	s.Outbox += uint64(len(g.mu.loose))
+	s.Gone, s.Rebuilds, s.Rebuild = g.mu.gone, g.mu.rebuilds, g.mu.took
+	switch {
+	case g.serving.Load():
+		s.State = "serving"
+	case g.mu.failed != nil || g.filter == nil:
+		s.State = "off"
+	default:
+		s.State = "building"
+	}
+	if err := g.mu.failed; err != nil {
+		s.Err = err.Error()
+	} else if err := g.mu.err; err != nil {
+		s.Err = err.Error()
+	}
+	return s
+}
+
+// A Var shows current [Stats] as JSON whenever its String method is called. It implements expvar.Var.
+type Var struct{ g *Guard }
+
+// Var returns a [Var] that shows the Stats of g.
+func (g *Guard) Var() Var { return Var{g} }
+
+// String returns the Stats as JSON.
+func (v Var) String() string {
+	text, err := json.Marshal(v.g.Stats())
+	if err != nil { // for a number that JSON does not have; Stats has none
+		return "null"
+	}
+	return string(text)
+}

@@ -1,0 +1,40 @@
+package guard
+
+import "iter"
+
+// A Store is what a guard needs of the engine that it stands before. The keys that the guard itself
+// puts there are called entries: the engine has them under a reserved prefix, in a bucket or a table
+// of their own. Methods may be called from any goroutine.
+type Store interface {
+	// Entries returns the entries, in ascending order of their keys.
+	Entries() ([]Entry, error)
+	// Write changes entries in one transaction. When it returns nil, that is durable, and so is every
+	// transaction that was visible when Write was called.
+	Write(c Changes) error
+	// Snapshot returns what is visible at this instant. It must not wait for a transaction that is
+	// being committed.
+	Snapshot() (Snapshot, error)
+	// Has reports whether a key is visible. Only [Exact] calls it.
+	Has(key []byte) (bool, error)
+}
+
+// A Snapshot is a store at some instant.
+type Snapshot struct {
+	// Keys yields the guarded keys, each once, in any order. It is ranged over at most once.
+	Keys iter.Seq2[[]byte, error]
+	// Close releases the snapshot. It is called once, after Keys, and also if that was not called.
+	Close func() error
+}
+
+// An Entry is a key of the guard with its value. Keys have at most 16 bytes. Values have 8 bytes for
+// each key that a transaction puts or deletes, or at most 64.
+type Entry struct{ Key, Value []byte }
+
+// A Range is the entries from From up to To, which is not one of them.
+type Range struct{ From, To []byte }
+
+// Changes are changes to entries.
+type Changes struct {
+	Remove []Range // first
+	Set    []Entry
+}

@@ -1,0 +1,322 @@
+package guard
+
+import (
+	"encoding/binary"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+)
+
+// A Tx is a transaction of the store that is about to be committed. It is used by one goroutine, in
+// this order: Put and Delete in the order of its operations, Prepare, the commit, Done.
+type Tx struct {
+	g     *Guard
+	puts  []uint64 // hashes
+	gone  int      // keys that were deleted, with deletes: Rebuild
+	known uint64   // keys that were put and that the filter had
+
+	keys     map[string]bool // Exact: whether the transaction leaves the key there
+	deletes  *pending        // Exact: those of keys that are there
+	inserted []uint64        // Exact
+	stripes  []int           // Exact: locked
+
+	prepared bool
+	listed   bool // it was under way at the instant of a rebuild. Guarded by g.mu
+	record   *record
+	loose    *record
+	trims    *trim
+}
+
+// A record is an entry of inserted hashes.
+type record struct {
+	key  []byte
+	end  uint64 // the operation after its last
+	done bool   // the transaction has ended
+}
+
+// Pending are deletes of a transaction that has been committed.
+type pending struct {
+	key    []byte // of the entry
+	hashes []uint64
+}
+
+// Begin returns a transaction.
+func (g *Guard) Begin() *Tx { return &Tx{g: g} }
+
+// Put says that the transaction puts a key.
+func (t *Tx) Put(key []byte) { t.change(key, true) }
+
+// Delete says that the transaction deletes a key.
+func (t *Tx) Delete(key []byte) { t.change(key, false) }
+
+// DeleteUnknown says that the transaction may delete keys that are not known, such as those of a
+// range. They stay in the filter until it is rebuilt.
+func (t *Tx) DeleteUnknown() {
+	t.g.mu.Lock()
+	defer t.g.mu.Unlock()
+	t.g.mu.unknown = true
+}
+
+func (t *Tx) change(key []byte, put bool) {
+	g := t.g
+	switch {
+	case !g.covers(key):
+	case g.options.Deletes == Exact:
+		if t.keys == nil {
+			t.keys = map[string]bool{}
+		}
+		t.keys[string(key)] = put
+	case put && g.filter != nil:
+		t.puts = append(t.puts, g.filter.Hash(key))
+	case !put:
+		t.gone++
+	}
+}
+
+// Prepare puts the keys into the filter (G1) and returns the changes to make in the same transaction
+// (G2). Whatever happens to the filter, the transaction can be committed; then call Done.
+func (t *Tx) Prepare() Changes {
+	g := t.g
+	t.prepared = true
+	if g.filter == nil {
+		return Changes{}
+	}
+	if t.keys != nil {
+		t.compare()
+	}
+	if len(t.puts) == 0 && t.deletes == nil {
+		return t.changes(nil)
+	}
+	// From now on a rebuild looks after these keys. If its instant has passed, it learns of what
+	// the filter does from then on.
+	g.mu.Lock()
+	g.mu.open[t] = struct{}{}
+	if t.deletes != nil {
+		g.mu.lastID++
+		t.deletes.key = entryKey(keyDeletes, g.mu.lastID)
+	}
+	g.mu.Unlock()
+	return t.changes(t.insert())
+}
+
+// compare finds out what the transaction changes: which of its keys are there before and after it.
+// Nobody else changes these keys until Done.
+func (t *Tx) compare() {
+	g := t.g
+	hashes := make(map[uint64]struct{}, len(t.keys))
+	for key := range t.keys {
+		hashes[g.filter.Hash([]byte(key))] = struct{}{}
+	}
+	t.stripes = g.stripes.lock(hashes)
+	for key, after := range t.keys {
+		h := g.filter.Hash([]byte(key))
+		before, err := false, error(nil)
+		if !g.serving.Load() || g.overflow.has(h) || g.filter.ContainsHash(h) {
+			before, err = g.store.Has([]byte(key))
+		}
+		switch {
+		case after && (!before || err != nil): // in doubt once more
+			t.puts = append(t.puts, h)
+		case !after && before && err == nil: // in doubt not at all
+			if t.deletes == nil {
+				t.deletes = new(pending)
+			}
+			t.deletes.hashes = append(t.deletes.hashes, h)
+		}
+	}
+}
+
+// insert puts the hashes into the filter. It returns those for which there was no room.
+func (t *Tx) insert() (left []uint64) {
+	g := t.g
+	if len(t.puts) == 0 {
+		return nil
+	}
+	g.order.Lock()
+	defer g.order.Unlock()
+	t.record = g.newRecord(g.order.operations)
+	known := g.order.known
+	defer func() { t.known = g.order.known - known }()
+	for i, h := range t.puts {
+		switch err := g.insert(h); {
+		case errors.Is(err, mmapfilter.ErrFull):
+			left = append(left, h)
+		case err != nil:
+			g.fail(err)
+			return append(left, t.puts[i:]...)
+		default:
+			if g.options.Deletes == Exact {
+				t.inserted = append(t.inserted, h)
+			}
+		}
+	}
+	t.record.end = g.order.operations
+	return left
+}
+
+// insert puts a hash into the filter, as one operation. REQUIRES: g.order.
+func (g *Guard) insert(h uint64) (err error) {
+	if g.options.Deletes == Exact {
+		err = g.filter.InsertHash(h)
+	} else {
+		var added bool
+		if added, err = g.filter.InsertUniqueHash(h); err == nil && !added {
+			g.order.known++
+		}
+	}
+	if err == nil || errors.Is(err, mmapfilter.ErrFull) {
+		g.order.operations++
+	}
+	return err
+}
+
+// newRecord returns a record for the operations from first on. REQUIRES: g.order.
+func (g *Guard) newRecord(first uint64) *record {
+	var r *record
+	if n := len(g.order.free); n > 0 {
+		r, g.order.free = g.order.free[n-1], g.order.free[:n-1]
+	} else {
+		r = &record{key: make([]byte, 9)}
+	}
+	r.key[0], r.done = keyInserts, false
+	binary.BigEndian.PutUint64(r.key[1:], first)
+	g.order.records = append(g.order.records, r)
+	return r
+}
+
+// changes returns the changes to the entries. left could not be inserted.
+func (t *Tx) changes(left []uint64) (c Changes) {
+	g := t.g
+	if t.record != nil {
+		c.Set = append(c.Set, Entry{t.record.key, appendHashes(make([]byte, 0, 8*len(t.puts)), t.puts)})
+	}
+	if t.deletes != nil {
+		c.Set = append(c.Set, Entry{t.deletes.key, appendHashes(nil, t.deletes.hashes)})
+	}
+	if len(left) > 0 {
+		t.overflows(left, &c)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.mu.failed != nil && !g.failureIsDurable.Load() {
+		c.Set = append(c.Set, Entry{entryKey(keyFailed), nil})
+	}
+	if c.Set != nil || t.keys == nil && t.gone > 0 {
+		if t.trims, g.mu.trim = g.mu.trim, nil; t.trims != nil {
+			c = t.trims.with(c)
+		}
+	}
+	return c
+}
+
+// overflows remembers hashes for which the filter has no room.
+func (t *Tx) overflows(left []uint64, c *Changes) {
+	g := t.g
+	lost := false
+	for _, h := range left {
+		lost = !g.overflow.add(h) || lost
+	}
+	g.mu.Lock()
+	g.mu.lastID++
+	t.loose = &record{key: entryKey(keyLoose, g.mu.lastID)}
+	g.mu.loose = append(g.mu.loose, t.loose)
+	if lost {
+		g.mu.lost = true
+		g.serving.Store(false)
+	}
+	g.mu.Unlock()
+	c.Set = append(c.Set, Entry{t.loose.key, appendHashes(nil, left)})
+	g.kick()
+}
+
+// Done says that the commit has ended. committed is false only if the transaction is certainly not
+// visible and will never be.
+func (t *Tx) Done(committed bool) {
+	g := t.g
+	if !t.prepared || g.filter == nil {
+		return
+	}
+	if !committed && len(t.inserted) > 0 {
+		t.takeBack()
+	}
+	if t.record != nil {
+		g.order.Lock()
+		t.record.done = true
+		g.order.Unlock()
+	}
+	g.mu.Lock()
+	delete(g.mu.open, t)
+	if t.listed {
+		g.mu.done.Broadcast()
+	}
+	if t.loose != nil {
+		t.loose.done = true
+	}
+	if t.trims != nil && !committed {
+		g.mu.trim = t.trims
+	} else if t.trims != nil {
+		g.mu.trimOut = false
+	}
+	switch {
+	case !committed || t.deletes == nil:
+	case t.listed: // the new filter may not have them
+		g.mu.dropped = append(g.mu.dropped, t.deletes)
+	default:
+		g.mu.deletes = append(g.mu.deletes, t.deletes)
+	}
+	if committed { // a key that was known may be one that had been deleted
+		g.mu.gone = max(g.mu.gone+uint64(t.gone), t.known) - t.known
+	}
+	g.mu.Unlock()
+	g.stripes.unlock(t.stripes)
+	if g.isFull() {
+		g.kick()
+	}
+}
+
+// takeBack deletes what a transaction has inserted that is certainly not committed. A new filter that
+// is being built may have got it again, or not: there it stays.
+func (t *Tx) takeBack() {
+	g := t.g
+	g.work.Lock() // so no rebuild has its instant meanwhile
+	defer g.work.Unlock()
+	g.mu.Lock()
+	listed := t.listed
+	g.mu.Unlock()
+	if listed {
+		return
+	}
+	g.order.Lock()
+	defer g.order.Unlock()
+	for _, h := range t.inserted {
+		if _, err := g.filter.DeleteHash(h); err != nil {
+			g.fail(err)
+			return
+		}
+		g.order.operations++
+	}
+}
+
+// stripes are locks for keys.
+type stripes [256]sync.Mutex
+
+// lock locks those of hashes.
+func (s *stripes) lock(hashes map[uint64]struct{}) (locked []int) {
+	for h := range hashes {
+		locked = append(locked, int(h%uint64(len(s))))
+	}
+	slices.Sort(locked)
+	locked = slices.Compact(locked)
+	for _, i := range locked {
+		s[i].Lock()
+	}
+	return locked
+}
+
+func (s *stripes) unlock(locked []int) {
+	for _, i := range locked {
+		s[i].Unlock()
+	}
+}

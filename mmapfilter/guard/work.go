@@ -1,0 +1,183 @@
+package guard
+
+import (
+	"bytes"
+	"encoding/binary"
+	"time"
+)
+
+// commits has the outbox trimmed and deletes done, once an interval.
+func (g *Guard) commits() {
+	defer g.background.Done()
+	tick := time.NewTicker(g.options.CommitInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-g.life.Done():
+			return
+		case <-tick.C:
+			g.housekeep()
+		}
+	}
+}
+
+// housekeep does what is due without writing to the store, if that can be avoided: the next
+// transaction trims the outbox.
+func (g *Guard) housekeep() {
+	g.work.Lock()
+	defer g.work.Unlock()
+	if g.isFailed() {
+		g.tellOfFailure()
+		return
+	}
+	g.offerTrim()
+	g.round()
+	if g.wants() {
+		g.kick()
+	}
+}
+
+// Work does now what the guard does in the background, but for a rebuild: it makes the filter durable,
+// deletes from it what was deleted from the store, and empties the outbox.
+func (g *Guard) Work() error {
+	g.work.Lock()
+	defer g.work.Unlock()
+	if g.isFailed() {
+		return g.tellOfFailure()
+	}
+	if g.filter == nil {
+		return nil
+	}
+	if err := g.filter.Sync(); err != nil {
+		g.fail(err)
+		return g.tellOfFailure()
+	}
+	if err := g.round(); err != nil {
+		return err
+	}
+	g.offerTrim()
+	g.mu.Lock()
+	trim := g.mu.trim
+	g.mu.trim = nil
+	g.mu.Unlock()
+	if trim == nil {
+		return nil
+	}
+	err := g.store.Write(trim.with(Changes{}))
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.mu.trimOut = err != nil; err != nil {
+		g.mu.trim = trim
+	}
+	return err
+}
+
+func (g *Guard) isFailed() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.mu.failed != nil
+}
+
+// tellOfFailure has the store say that the filter must not be used.
+func (g *Guard) tellOfFailure() error {
+	if g.failureIsDurable.Load() {
+		return nil
+	}
+	if err := g.store.Write(Changes{Set: []Entry{{Key: entryKey(keyFailed)}}}); err != nil {
+		return err
+	}
+	g.failureIsDurable.Store(true)
+	return nil
+}
+
+// A trim removes from the outbox what the filter has durably.
+type trim struct {
+	ranges []Range
+	to     uint64 // operations before this one
+}
+
+func (t *trim) with(c Changes) Changes {
+	return Changes{
+		Remove: append(c.Remove, t.ranges...),
+		Set:    append(c.Set, Entry{entryKey(keyTrimmed), binary.LittleEndian.AppendUint64(nil, t.to)}),
+	}
+}
+
+// offerTrim has the next transaction trim the outbox. There is one trim at a time, since each says how
+// far the outbox was trimmed. REQUIRES: g.work.
+func (g *Guard) offerTrim() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.mu.trimOut || g.filter == nil {
+		return
+	}
+	durable := g.base + g.filter.DurableOps()
+	t := &trim{to: durable}
+	g.order.Lock()
+	defer g.order.Unlock()
+	n, first := 0, []byte(nil)
+	for _, r := range g.order.records {
+		if !r.done || r.end > durable {
+			break
+		}
+		if n == 0 {
+			first = bytes.Clone(r.key)
+		}
+		n++
+	}
+	if n == 0 {
+		return
+	}
+	last := just(g.order.records[n-1].key)
+	t.ranges = []Range{{From: first, To: last.To}}
+	g.order.free = append(g.order.free, g.order.records[:n]...)
+	g.order.records = g.order.records[:copy(g.order.records, g.order.records[n:])]
+	g.mu.trim, g.mu.trimOut = t, true
+	g.trimmed = durable
+}
+
+// round deletes from the filter what the store has deleted (G1). From the moment that the store no
+// longer has the entries of these deletes, they are durable there, and only the filter knows of them:
+// a crash before it has done them leaves items that nobody misses. REQUIRES: g.work.
+func (g *Guard) round() error {
+	g.mu.Lock()
+	deletes, building := g.mu.deletes, g.mu.building
+	if len(deletes) == 0 || building {
+		g.mu.Unlock()
+		return nil
+	}
+	g.mu.deletes = nil
+	g.mu.Unlock()
+	var c Changes
+	for _, p := range deletes {
+		c.Remove = append(c.Remove, just(p.key))
+	}
+	if err := g.mark(c, false); err != nil {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.mu.deletes = append(deletes, g.mu.deletes...)
+		return err
+	}
+	g.views.Add(1)
+	g.order.Lock()
+	defer g.order.Unlock()
+	for _, p := range deletes {
+		for _, h := range p.hashes {
+			if g.overflow.take(h) {
+				continue
+			}
+			if _, err := g.filter.DeleteHash(h); err != nil {
+				g.fail(err)
+				return err
+			}
+			g.order.operations++
+		}
+	}
+	return nil
+}
+
+func (g *Guard) isBuilding() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.mu.building
+}

@@ -1,0 +1,39 @@
+// Package guarded is the seam between package guard and the filter that it keeps: the crash explorer
+// of a guarded store puts a filter on a simulated disk in its place.
+package guarded
+
+import (
+	"context"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+)
+
+// A Filter is what a guard needs of a *mmapfilter.Filter.
+type Filter interface {
+	Hash(key []byte) uint64
+	ContainsHash(hash uint64) bool
+	InsertHash(hash uint64) error
+	InsertUniqueHash(hash uint64) (added bool, err error)
+	DeleteHash(hash uint64) (deleted bool, err error)
+	Len() uint64
+	Cap() uint64
+	Sync() error
+	SyncAtFunc(seq func(operations uint64) uint64) error
+	DurableSeq() uint64
+	DurableOps() uint64
+	Normalisation() string
+	Rebuild(ctx context.Context, opts *mmapfilter.RebuildOptions) error
+	Stats() mmapfilter.Stats
+	Close() error
+}
+
+// Hooks replace what a guard has of the system.
+type Hooks struct {
+	// Create and Open are mmapfilter.Create and mmapfilter.Open.
+	Create func(path string, o *mmapfilter.Options) (Filter, error)
+	Open   func(path string) (Filter, error)
+	// Random returns a random number.
+	Random func() uint64
+	// Manual leaves the background's work to calls of Work.
+	Manual bool
+}
