@@ -18,6 +18,10 @@ type Beside struct {
 
 // newBeside makes an empty filter, as durable as one that was published. Its LSNs begin after lsn.
 func (v *Volume) newBeside(g layout.Geometry, seed uint64, keep bool, lsn uint64) *Beside {
+	return v.besideOf(g, seed, keep, head(g, seed, keep, lsn, func(*layout.Superblock) {}))
+}
+
+func (v *Volume) besideOf(g layout.Geometry, seed uint64, keep bool, head []uint64) *Beside {
 	i := 1 - v.dir.names[filterName]
 	for n := beside; n < allNames; n++ {
 		v.dir.names[n] = noFile
@@ -25,7 +29,7 @@ func (v *Volume) newBeside(g layout.Geometry, seed uint64, keep bool, lsn uint64
 	b := &Beside{v, beside, &v.disks[i]}
 	v.had[i] = false
 	b.disk.init(int(g.SealedBytes/8), v.shift)
-	for j, w := range head(g, seed, keep, lsn) {
+	for j, w := range head {
 		if w != 0 {
 			b.disk.cache.set(uint64(j), w)
 			b.disk.durable.set(uint64(j), w)

@@ -60,7 +60,8 @@ type Volume struct {
 	keep   bool    // append to kinds and do not call hook
 	// during, if not nil, is called while a file is being synced.
 	during func()
-	muted  bool // no events
+	muted  bool        // no events
+	each   func(Event) // is called after each event, if not nil
 	// patched, if not 0, is 1 plus a slot where a superblock was stored over another that
 	// the disk may have half written with its checksum.
 	patched int
@@ -116,13 +117,17 @@ type directory struct {
 // NewVolume makes a volume with an empty, clean filter file. Sectors have 8, 64, 512 or
 // 4096 bytes. keep says whether the filter keeps its hashes.
 func NewVolume(g layout.Geometry, seed uint64, sectorBytes int, keep bool) *Volume {
+	return newVolume(g, seed, sectorBytes, keep, emptyHead(g, seed, keep))
+}
+
+func newVolume(g layout.Geometry, seed uint64, sectorBytes int, keep bool, head []uint64) *Volume {
 	v := new(Volume)
 	v.reseed(seed)
 	for v.shift = 0; 8<<v.shift < sectorBytes; v.shift++ {
 	}
 	v.filter = &v.disks[0]
 	v.filter.init(int(g.SealedBytes/8), v.shift)
-	for i, w := range emptyHead(g, seed, keep) {
+	for i, w := range head {
 		if w != 0 {
 			v.filter.cache.set(uint64(i), w)
 			v.filter.durable.set(uint64(i), w)
@@ -140,9 +145,12 @@ func NewVolume(g layout.Geometry, seed uint64, sectorBytes int, keep bool) *Volu
 }
 
 // emptyHead returns the superblocks of an empty filter.
-func emptyHead(g layout.Geometry, seed uint64, keep bool) []uint64 { return head(g, seed, keep, 0) }
+func emptyHead(g layout.Geometry, seed uint64, keep bool) []uint64 {
+	return head(g, seed, keep, 0, func(*layout.Superblock) {})
+}
 
-func head(g layout.Geometry, seed uint64, keep bool, lsn uint64) []uint64 {
+// head is emptyHead with a last LSN, and a function that changes the superblock.
+func head(g layout.Geometry, seed uint64, keep bool, lsn uint64, edit func(*layout.Superblock)) []uint64 {
 	var sb layout.Superblock
 	sb.SetCheckpointLSN(lsn)
 	sb.SetGeneration(1)
@@ -158,6 +166,7 @@ func head(g layout.Geometry, seed uint64, keep bool, lsn uint64) []uint64 {
 		sb.SetKeepsHashes(false)
 		sb.SetHashes(layout.Hashes{Identity: h.Identity, Pages: 1, Check: h.Page(0).Check(0)})
 	}
+	edit(&sb)
 	sb.Sign()
 	words := make([]uint64, layout.OffRuntime/8)
 	for i := range words {
@@ -202,6 +211,9 @@ func (v *Volume) event(e Event) {
 		return
 	}
 	v.events++
+	if v.each != nil {
+		v.each(e)
+	}
 	v.left[e]--
 	if v.events == v.next || v.left[e] == 0 || v.keep {
 		v.note(e)
@@ -460,6 +472,7 @@ func (v *Volume) copyRest(o *Volume) {
 	v.shift, v.FailOdds, v.Failed, v.patched = o.shift, o.FailOdds, 0, 0
 	v.NoRoom, v.Refused = o.NoRoom, 0
 	v.events, v.next, v.left = 0, 0, [eventKinds]int{}
+	v.each = nil
 	v.hook, v.during, v.watch, v.keep, v.kinds, v.muted = nil, nil, nil, false, v.kinds[:0], false
 	if v.rng == nil {
 		v.rng = rand.New(&v.source)
