@@ -148,7 +148,10 @@ func open(store Store, o *Options) (g *Guard, stale error, err error) {
 	}
 	s, stale := readState(entries)
 	if stale == nil {
-		g.filter, stale = g.hooks().Open(o.Path)
+		f, err := g.hooks().Open(o.Path)
+		if stale = err; err == nil {
+			g.filter = f
+		}
 	}
 	if stale == nil {
 		stale = s.covers(g.filter, o)

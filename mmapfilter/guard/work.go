@@ -181,3 +181,11 @@ func (g *Guard) isBuilding() bool {
 	defer g.mu.Unlock()
 	return g.mu.building
 }
+
+// Sync makes the filter durable now, and nothing else.
+func (g *Guard) Sync() error {
+	if g.filter == nil || g.isFailed() {
+		return nil
+	}
+	return g.filter.Sync()
+}

@@ -1,0 +1,189 @@
+package pebbleguard
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	_ "github.com/mmapfilter/mmapfilter/layout/all"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/guarded"
+	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/crashsim"
+)
+
+// A simFilter is a filter on a simulated disk. It commits only when it is told to, or when its log is
+// full.
+type simFilter struct {
+	m    *machine
+	hash layout.Hasher
+	w    *engine.Writer
+}
+
+// simParams have fingerprints so long that a key which is not there is hardly ever answered "maybe".
+var simParams = layout.Params{FingerprintBits: 22, BucketSize: 24}
+
+func simGeometry(capacity uint64) layout.Geometry {
+	g, err := layout.NewGeometry(layout.Compact, simParams, capacity/20+1)
+	if err != nil {
+		panic(err)
+	}
+	return g
+}
+
+func (m *machine) createFilter(_ string, o *mmapfilter.Options) (guarded.Filter, error) {
+	m.vol = crashsim.NewFilter(simGeometry(o.Capacity), o.Seed, 512, func(sb *layout.Superblock) {
+		sb.SetNormalisation(o.Normalisation)
+		sb.SetCapacity(o.Capacity)
+	})
+	return m.openFilter("")
+}
+
+func (m *machine) openFilter(string) (guarded.Filter, error) {
+	if m.vol == nil {
+		return nil, fs.ErrNotExist
+	}
+	f := &simFilter{m: m}
+	m.vol.Watch(m.filterEvent)
+	err := f.do(func() (err error) {
+		if f.w, err = openWriter(m.vol); err == nil {
+			f.hash = layout.NewHasher(f.w.Superblock().Seed())
+		}
+		return err
+	})
+	if err != nil {
+		m.broken = err // the filter's own explorer would have found it
+		return nil, err
+	}
+	return f, nil
+}
+
+func openWriter(v recovery.Volume) (*engine.Writer, error) {
+	w, _, err := engine.Open(v, engine.LogSize{First: wal.MinBytes, Most: wal.MinBytes})
+	if err == nil {
+		w.Limit = w.Superblock().Capacity() * 5 / 4
+	}
+	return w, err
+}
+
+// do does something with the filter, while no crash can come in the store.
+func (f *simFilter) do(what func() error) error {
+	f.m.mu.Lock()
+	defer f.m.mu.Unlock()
+	f.m.inFilter = true
+	defer func() { f.m.inFilter = false }()
+	return what()
+}
+
+func (f *simFilter) Hash(key []byte) uint64        { return f.hash.Hash(key) }
+func (f *simFilter) ContainsHash(hash uint64) bool { return f.w.Contains(hash) }
+func (f *simFilter) Len() uint64                   { return f.w.Len() }
+func (f *simFilter) Cap() uint64                   { return f.w.Superblock().Capacity() }
+func (f *simFilter) Normalisation() string         { return f.w.Superblock().Normalisation() }
+func (f *simFilter) Stats() (s mmapfilter.Stats)   { return s }
+
+func (f *simFilter) InsertHash(hash uint64) error {
+	return f.do(func() error { return f.full(f.w.Insert(hash)) })
+}
+
+func (f *simFilter) full(err error) error {
+	if err == engine.ErrFull {
+		return mmapfilter.ErrFull
+	}
+	return err
+}
+
+func (f *simFilter) InsertUniqueHash(hash uint64) (added bool, err error) {
+	err = f.do(func() error {
+		added, err = f.w.InsertUnique(hash)
+		return f.full(err)
+	})
+	return added, err
+}
+
+func (f *simFilter) DeleteHash(hash uint64) (deleted bool, err error) {
+	err = f.do(func() error { deleted, err = f.w.Delete(hash); return err })
+	return deleted, err
+}
+
+func (f *simFilter) Sync() error { return f.do(func() error { return f.w.Sync(false, 0) }) }
+
+func (f *simFilter) SyncAtFunc(seq func(uint64) uint64) error {
+	return f.do(func() error { return f.w.SyncFunc(seq) })
+}
+
+func (f *simFilter) DurableSeq() uint64 { seq, _ := f.w.Durable(); return seq }
+func (f *simFilter) DurableOps() uint64 { _, ops := f.w.Durable(); return ops }
+
+func (f *simFilter) Close() error {
+	return f.do(func() error { return errors.Join(f.w.Clean(), f.w.Close()) })
+}
+
+// Rebuild does what a filter's Rebuild does. What it writes before the new file takes the place of the
+// old one is on the disk at once: other tests are about that.
+func (f *simFilter) Rebuild(_ context.Context, o *mmapfilter.RebuildOptions) error {
+	m, old := f.m, f.w
+	tap := engine.NewTap(nil)
+	var hashes []uint64
+	var keys func(func([]byte, error) bool)
+	err := f.do(func() error {
+		return old.Quiet(tap, func() error { seq, err := o.Keys(); keys = seq; return err })
+	})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if f.w == old {
+			old.Untap()
+		}
+	}()
+	for key, err := range keys {
+		if err != nil {
+			return err
+		}
+		if hashes = append(hashes, f.hash.Hash(key)); m.rng.IntN(4) == 0 {
+			m.meanwhile()
+		}
+	}
+	m.meanwhile()
+	return f.do(func() error {
+		sb, capacity := old.Superblock(), o.CapacityFor(uint64(len(hashes)))
+		b := m.vol.NewBeside(simGeometry(capacity), m.crashRNG.Uint64(), old.Protocol().LSN()+1<<20, func(n *layout.Superblock) {
+			n.SetSeed(sb.Seed())
+			n.SetNormalisation(sb.Normalisation())
+			n.SetCapacity(capacity)
+		})
+		var next *engine.Writer
+		err := m.vol.Mute(func() (err error) {
+			if next, err = openWriter(b); err != nil {
+				return err
+			}
+			for _, h := range hashes {
+				if err := next.Insert(h); err != nil {
+					return err
+				}
+			}
+			if err := errors.Join(next.Clean(), next.Close()); err != nil {
+				return err
+			}
+			next, err = openWriter(b)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for err = engine.ErrAgain; err == engine.ErrAgain; {
+			err = old.Handover(next, false, true, func(int) error {
+				hashes, kinds, err := tap.Take(nil, nil, 100)
+				if err == nil {
+					_, err = next.Replay(hashes, kinds, false)
+				}
+				return err
+			}, func() { f.w = next })
+		}
+		return err
+	})
+}
