@@ -90,7 +90,9 @@ func Open(store Store, o *Options) (*Guard, error) {
 		g.closeFilter()
 		return nil, err
 	}
-	if o.Hooks == nil || !o.Hooks.Manual {
+	if o.Hooks != nil && o.Hooks.Manual {
+		o.Hooks.Tick = g.housekeep
+	} else {
 		g.background.Add(2)
 		go g.commits()
 		go g.rebuilds()

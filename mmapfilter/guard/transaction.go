@@ -231,14 +231,22 @@ func (t *Tx) overflows(left []uint64, c *Changes) {
 	g.kick()
 }
 
-// Done says that the commit has ended. committed is false only if the transaction is certainly not
-// visible and will never be.
-func (t *Tx) Done(committed bool) {
+// An Outcome is how a commit has ended.
+type Outcome uint8
+
+const (
+	Unknown   Outcome = iota // it failed, but the transaction may be visible, now or after a crash
+	Committed                // it is visible
+	Aborted                  // it is not visible, and never will be
+)
+
+// Done says how the commit has ended.
+func (t *Tx) Done(o Outcome) {
 	g := t.g
 	if !t.prepared || g.filter == nil {
 		return
 	}
-	if !committed && len(t.inserted) > 0 {
+	if o == Aborted && len(t.inserted) > 0 {
 		t.takeBack()
 	}
 	if t.record != nil {
@@ -254,19 +262,19 @@ func (t *Tx) Done(committed bool) {
 	if t.loose != nil {
 		t.loose.done = true
 	}
-	if t.trims != nil && !committed {
-		g.mu.trim = t.trims
+	if t.trims != nil && o != Committed {
+		g.mu.trim = t.trims // once more
 	} else if t.trims != nil {
 		g.mu.trimOut = false
 	}
 	switch {
-	case !committed || t.deletes == nil:
+	case o != Committed || t.deletes == nil: // if the store has the entry, the next open does them
 	case t.listed: // the new filter may not have them
 		g.mu.dropped = append(g.mu.dropped, t.deletes)
 	default:
 		g.mu.deletes = append(g.mu.deletes, t.deletes)
 	}
-	if committed { // a key that was known may be one that had been deleted
+	if o == Committed { // a key that was known may be one that had been deleted
 		g.mu.gone = max(g.mu.gone+uint64(t.gone), t.known) - t.known
 	}
 	g.mu.Unlock()

@@ -146,11 +146,17 @@ func (d *DB) commit(b *Batch, o *pebble.WriteOptions, commit func(*pebble.Batch,
 	if err := d.follow(b.Batch, t); err != nil {
 		return err
 	}
-	defer t.Done(true) // an error does not say that nothing has happened
+	outcome := guard.Unknown // an error does not say that nothing has happened
+	defer func() { t.Done(outcome) }()
 	if err := d.store.add(b.Batch, t.Prepare()); err != nil {
+		outcome = guard.Aborted
 		return err
 	}
-	return commit(b.Batch, o)
+	err := commit(b.Batch, o)
+	if err == nil {
+		outcome = guard.Committed
+	}
+	return err
 }
 
 // follow tells a transaction what a batch does.
@@ -238,7 +244,7 @@ func (d *DB) ingest(paths []string, do func() error) error {
 	var open []*guard.Tx
 	defer func() {
 		for _, t := range open {
-			t.Done(true)
+			t.Done(guard.Unknown) // it puts keys only: the outcome does not matter
 		}
 	}()
 	t, n := d.guard.Begin(), 0

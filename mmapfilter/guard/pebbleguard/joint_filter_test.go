@@ -58,6 +58,7 @@ func (m *machine) openFilter(string) (guarded.Filter, error) {
 		m.broken = err // the filter's own explorer would have found it
 		return nil, err
 	}
+	m.setFilter(f)
 	return f, nil
 }
 
@@ -118,7 +119,15 @@ func (f *simFilter) SyncAtFunc(seq func(uint64) uint64) error {
 func (f *simFilter) DurableSeq() uint64 { seq, _ := f.w.Durable(); return seq }
 func (f *simFilter) DurableOps() uint64 { _, ops := f.w.Durable(); return ops }
 
+// setFilter sets the filter whose timer runs.
+func (m *machine) setFilter(f *simFilter) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.filter = f
+}
+
 func (f *simFilter) Close() error {
+	f.m.setFilter(nil)
 	return f.do(func() error { return errors.Join(f.w.Clean(), f.w.Close()) })
 }
 
@@ -126,6 +135,8 @@ func (f *simFilter) Close() error {
 // old one is on the disk at once: other tests are about that.
 func (f *simFilter) Rebuild(_ context.Context, o *mmapfilter.RebuildOptions) error {
 	m, old := f.m, f.w
+	m.setFilter(nil) // its timer does not matter meanwhile
+	defer func() { m.setFilter(f) }()
 	tap := engine.NewTap(nil)
 	var hashes []uint64
 	var keys func(func([]byte, error) bool)

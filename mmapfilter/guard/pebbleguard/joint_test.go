@@ -50,6 +50,9 @@ type machine struct {
 	memory   *memory
 
 	db     *DB
+	hooks  *guarded.Hooks
+	filter *simFilter
+	backup disk
 	broken error  // the filter cannot be opened
 	during func() // a transaction that is under way when a rebuild begins ends here
 	log    []string
@@ -79,6 +82,11 @@ func (m *machine) MaybeError(op errorfs.Op) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if f := m.filter; f != nil && m.crashRNG.IntN(20) == 0 { // the filter's timer
+		m.inFilter = true
+		f.w.Sync(false, 0)
+		m.inFilter = false
+	}
 	if m.crashRNG.IntN(max(m.odds/20, 3)) == 0 {
 		m.crash()
 	}
@@ -135,9 +143,10 @@ func (m *machine) open() error {
 		L0StopWritesThreshold: 1000,
 	}
 	var err error
+	m.db, m.hooks = nil, &guarded.Hooks{Create: m.createFilter, Open: m.openFilter, Random: m.random, Manual: true}
 	m.db, err = Open("db", o, &guard.Options{
 		Capacity: 24, Deletes: m.deletes, Path: "f",
-		Hooks: &guarded.Hooks{Create: m.createFilter, Open: m.openFilter, Random: m.random, Manual: true},
+		Hooks: m.hooks,
 	})
 	return err
 }
@@ -214,17 +223,17 @@ func (m *machine) step() error {
 	case 1:
 		m.say("commit of the filter")
 		return d.guard.Sync()
+	case 7, 8:
+		m.say("tick")
+		m.hooks.Tick()
+		return nil
 	case 2:
 		m.say("flush")
 		return d.DB.Flush()
 	case 3, 4:
 		return m.rebuild()
 	case 5:
-		m.say("close and open")
-		if err := m.close(); err != nil {
-			return err
-		}
-		return m.open()
+		return m.reopen()
 	case 6:
 		// A transaction that fails, or whose process seems to hang.
 		b := m.batch()
@@ -235,7 +244,7 @@ func (m *machine) step() error {
 		}
 		t.Prepare()
 		m.say("… but it is not committed")
-		t.Done(m.rng.IntN(2) == 0)
+		t.Done([]guard.Outcome{guard.Unknown, guard.Aborted}[m.rng.IntN(2)])
 		return nil
 	}
 	b := m.batch()
@@ -257,13 +266,23 @@ func (m *machine) rebuild() error {
 		if err := d.store.add(b.Batch, t.Prepare()); err != nil {
 			return err
 		}
-		m.say("… is under way")
-		m.during = func() {
-			m.say("… ends, sync %t", o.Sync)
+		apply := func() {
+			m.say("… is applied, sync %t", o.Sync)
 			if err := d.DB.Apply(b.Batch, o); err != nil {
 				panic(err)
 			}
-			t.Done(true)
+		}
+		m.say("… is under way")
+		early := m.rng.IntN(2) == 0
+		if early {
+			apply()
+		}
+		m.during = func() {
+			if !early {
+				apply()
+			}
+			m.say("… is done")
+			t.Done(guard.Committed)
 			b.Close()
 		}
 	}
@@ -276,6 +295,42 @@ func (m *machine) rebuild() error {
 		return nil
 	}
 	return err
+}
+
+// reopen closes the store and opens it again. Now and then a backup of the store or of the filter takes
+// its place in between, or the filter is lost.
+func (m *machine) reopen() error {
+	m.say("close and open")
+	m.closed.Store(true)
+	if err := m.close(); err != nil {
+		return err
+	}
+	if m.backup.fs == nil || m.rng.IntN(3) == 0 {
+		m.say("… and back up")
+		m.backup = m.disk.copyOf(m)
+	}
+	switch m.rng.IntN(6) {
+	case 0:
+		m.say("… an older store")
+		m.fs = m.backup.copyOf(m).fs
+	case 1:
+		m.say("… an older filter")
+		m.vol = m.backup.copyOf(m).vol
+	case 2:
+		m.say("… no filter")
+		m.vol = nil
+	}
+	m.closed.Store(false)
+	return m.open()
+}
+
+// copyOf returns a copy of a disk at rest.
+func (d disk) copyOf(m *machine) disk {
+	c := disk{fs: d.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: m.rng})}
+	if d.vol != nil {
+		c.vol = d.vol.AfterKill(m.rng)
+	}
+	return c
 }
 
 // meanwhile is called while a rebuild reads the keys.

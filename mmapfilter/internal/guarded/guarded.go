@@ -34,6 +34,7 @@ type Hooks struct {
 	Open   func(path string) (Filter, error)
 	// Random returns a random number.
 	Random func() uint64
-	// Manual leaves the background's work to calls of Work.
+	// Manual starts no background. Open sets Tick to what that does once an interval.
 	Manual bool
+	Tick   func()
 }
