@@ -1,3 +1,93 @@
 // Package guard keeps a filter of the keys in an embedded store, so that reads of absent keys never
-// reach the store.
+// reach the store. Packages pebbleguard, bboltguard and badgerguard, each a module of its own below
+// this one, put it before Pebble, bbolt and Badger: a program changes an import and its Open. For
+// another engine, see "An adapter" below.
+//
+// # What it promises
+//
+// A guard never hides a key that the store has (C9): not after a kill or a power loss, not when the
+// filter or the store is lost or put back from a backup, and not while the filter is built anew. In
+// doubt it says "maybe", and the store is asked as if there were no filter.
+//
+//	what happened                                 what you get
+//	a kill, a power loss                          the filter as it was, and the keys of the outbox in it
+//	the filter is lost, damaged, or that of       "maybe" for all keys, until the filter is built anew in
+//	another store                                 the background: it reads all keys once
+//	the filter is put back from a backup          the same, unless the outbox has all that it lacks
+//	the store is put back from a backup           the same, unless nothing has left the filter since
+//	the disk of the filter is full or fails       "maybe" for all keys until the store is opened again;
+//	                                              commits go on
+//	the filter is full                            it is built anew, twice as large, in the background; keys
+//	                                              that come meanwhile are in memory
+//	a commit fails and nobody knows whether       its keys stay in the filter; its deletes are not done
+//	it happened
+//	something else writes to the store, past      keys may be hidden: call Rebuild, or remove the filter
+//	the guard                                     file, before the store is opened with the guard again
+//
+// # How
+//
+// The guard's own keys, its entries, are in the store, where they change in the transactions of the
+// program. Three things are enough:
+//
+// The outbox. A transaction that puts keys puts an entry with their hashes, and with the number of the
+// filter's operation that inserted the first of them. No sync is added to a commit: the filter becomes
+// durable by its own timer. After a crash, the operations of the outbox that the filter has not got
+// durably are done again, each once. What it has durably, a later transaction removes from the outbox.
+//
+// The token. A mark puts a random number into the store, in a transaction that is durable when the
+// mark ends, and then into the filter. Nothing leaves the filter without a mark between its delete in
+// the store and that moment. So if store and filter have the same token, the filter has all keys of the
+// store but those in the outbox, whatever crash or backup they come from.
+//
+// The rebuild. The filter is built anew from a snapshot of the store, taken at an instant at which no
+// operation of the filter is under way; what it does after that instant is done in the new filter too.
+// What is on its way into the store at that instant is inserted once more.
+//
+// # Deletes
+//
+// With [Exact], the transaction's entry has the hashes of the keys that it deletes. Once an interval,
+// a mark removes these entries, and then the filter deletes the hashes. A crash in between leaves them
+// in the filter, where they do no harm; that a delete is done twice, which would take away another
+// key, cannot happen. To know which keys a transaction really adds and deletes, the guard asks the
+// store about those that the filter answers with "maybe", and nobody else may change them until the
+// commit has ended.
+//
+// With [Rebuild], a delete changes nothing. The guard counts how many absent keys pass the filter, and
+// builds it anew when their share is too large because of deleted keys, or when most keys are deleted.
+// A key is inserted unless the filter has it.
+//
+// # States
+//
+//	             Open: the filter covers the store
+//	   ┌───────────────────────────────────────────────┐
+//	   │   Open: it does not       a rebuild ends      ▼
+//	   ├────────────────▶ building ────────────▶ serving ◀──┐ a rebuild begins and ends:
+//	   │                     │   ▲                  │  └────┘ it serves meanwhile
+//	   │   Open: there can   │   │ more keys wait   │
+//	   │   be no filter      │   │ than memory has  │
+//	   └───────▶ off ◀───────┘   └──────────────────┤
+//	              ▲      the filter fails           │
+//	              └─────────────────────────────────┘
+//
+// While it serves, a guard skips the store for absent keys. Building and off, it answers "maybe".
+//
+// # Rules
+//
+//	G1  A key is in the filter before its transaction is visible. It leaves the filter only after its
+//	    delete is durable in the store: after a mark. What a reader sees that began before stays
+//	    visible to it: see View.
+//	G2  No sync is added to a commit. A transaction that puts keys has an entry with their hashes and
+//	    the number of an operation. Open does what the filter lacks of them, once, and builds the
+//	    filter anew unless its identity and its token are those of the store, and it has at least the
+//	    operations that are no longer in the outbox.
+//	G3  With deletes: Exact, the filter has each key of the store once. With deletes: Rebuild, it has
+//	    each key, and others, and is built anew when they are too many, or when it is 90 % full.
+//	G4  What an engine can do besides is followed, or has the filter built anew, or is refused. The
+//	    package of the engine has the table.
+//	G5  Stats has the real rate of false positives beside the one asked for.
+//
+// # An adapter
+//
+// An engine needs a [Store], four methods, and three calls around each commit; the example shows a
+// whole adapter.
 package guard

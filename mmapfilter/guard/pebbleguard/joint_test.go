@@ -82,7 +82,7 @@ func (m *machine) MaybeError(op errorfs.Op) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if f := m.filter; f != nil && m.crashRNG.IntN(20) == 0 { // the filter's timer
+	if f := m.filter; f != nil && m.crashRNG.IntN(4) == 0 { // the filter's timer
 		m.inFilter = true
 		f.w.Sync(false, 0)
 		m.inFilter = false
@@ -145,7 +145,7 @@ func (m *machine) open() error {
 	var err error
 	m.db, m.hooks = nil, &guarded.Hooks{Create: m.createFilter, Open: m.openFilter, Random: m.random, Manual: true}
 	m.db, err = Open("db", o, &guard.Options{
-		Capacity: 24, Deletes: m.deletes, Path: "f",
+		Capacity: 12, Deletes: m.deletes, Path: "f",
 		Hooks: m.hooks,
 	})
 	return err
@@ -157,7 +157,7 @@ func (m *machine) random() uint64 {
 	return m.crashRNG.Uint64()
 }
 
-const jointKeys = 60
+const jointKeys = 24
 
 func jointKey(i int) []byte { return fmt.Appendf(nil, "key %d", i) }
 
@@ -169,7 +169,8 @@ func (m *machine) check() error {
 	}
 	for ok := it.First(); ok; ok = it.Next() {
 		if key := it.Key(); !m.db.store.reserved(key) && m.db.guard.Absent(key) {
-			err = fmt.Errorf("%q is hidden", key)
+			value, _ := it.ValueAndErr()
+			err = fmt.Errorf("%q is hidden, with value %q; %+v", key, value, m.db.GuardStats())
 		}
 	}
 	return errors.Join(err, it.Error(), it.Close())
@@ -223,6 +224,12 @@ func (m *machine) step() error {
 	case 1:
 		m.say("commit of the filter")
 		return d.guard.Sync()
+	case 9:
+		m.say("back up")
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.backup = m.disk.copyOf(m)
+		return nil
 	case 7, 8:
 		m.say("tick")
 		m.hooks.Tick()
@@ -305,7 +312,7 @@ func (m *machine) reopen() error {
 	if err := m.close(); err != nil {
 		return err
 	}
-	if m.backup.fs == nil || m.rng.IntN(3) == 0 {
+	if m.backup.fs == nil {
 		m.say("… and back up")
 		m.backup = m.disk.copyOf(m)
 	}
