@@ -34,6 +34,9 @@ type RebuildOptions struct {
 	// is read, which must not show what they do. The new filter has these keys, and what is done
 	// meanwhile, whatever the old one had.
 	Keys func() (iter.Seq2[[]byte, error], error)
+	// Hashes, if not nil, is called after Keys, at the same instant, and returns the hashes of further
+	// items: such as those of transactions that will be committed after the snapshot.
+	Hashes func() []uint64
 	// MemoryBudget, Workers and Progress are as in [Options]. A further stage, "catch up", does in
 	// the new file what was done in the old one meanwhile.
 	MemoryBudget int64
@@ -102,7 +105,7 @@ func (f *Filter) rebuild(ctx context.Context, choose func() *RebuildOptions) err
 	if err := recovery.BeginRebuild(o.live.files.Path()); err != nil {
 		return err
 	}
-	err = r.build(ctx, opts.Keys)
+	err = r.build(ctx, opts.Keys, opts.Hashes)
 	if err == nil {
 		err = r.handOver(ctx)
 	}
@@ -167,7 +170,7 @@ type rebuild struct {
 }
 
 // build makes the new file with what the old one has at an instant, and opens it.
-func (r *rebuild) build(ctx context.Context, keys func() (iter.Seq2[[]byte, error], error)) error {
+func (r *rebuild) build(ctx context.Context, keys func() (iter.Seq2[[]byte, error], error), more func() []uint64) error {
 	c := r.options.building()
 	if r.capacityFor != nil {
 		plan := c.Plan
@@ -192,7 +195,12 @@ func (r *rebuild) build(ctx context.Context, keys func() (iter.Seq2[[]byte, erro
 	} else {
 		var seq iter.Seq2[[]byte, error]
 		err = r.old.live.guard(func() error {
-			return w.Quiet(r.tap, func() (err error) { seq, err = keys(); return err })
+			return w.Quiet(r.tap, func() (err error) {
+				if seq, err = keys(); err == nil && more != nil {
+					r.tap.Begin(more())
+				}
+				return err
+			})
 		})
 		if err == nil {
 			_, err = builder.Build(ctx, r.to, c, seq)

@@ -41,7 +41,7 @@
 //
 // The rebuild. The filter is built anew from a snapshot of the store, taken at an instant at which no
 // operation of the filter is under way; what it does after that instant is done in the new filter too.
-// What is on its way into the store at that instant is inserted once more.
+// What is on its way into the store at that instant is put into the new filter besides.
 //
 // # Deletes
 //
@@ -58,16 +58,16 @@
 //
 // # States
 //
-//	             Open: the filter covers the store
-//	   ┌───────────────────────────────────────────────┐
-//	   │   Open: it does not       a rebuild ends      ▼
-//	   ├────────────────▶ building ────────────▶ serving ◀──┐ a rebuild begins and ends:
-//	   │                     │   ▲                  │  └────┘ it serves meanwhile
-//	   │   Open: there can   │   │ more keys wait   │
-//	   │   be no filter      │   │ than memory has  │
-//	   └───────▶ off ◀───────┘   └──────────────────┤
-//	              ▲      the filter fails           │
-//	              └─────────────────────────────────┘
+//	          Open: the filter covers the store
+//	┌───────────────────────────────────────────────┐
+//	│   Open: it does not       a rebuild ends      ▼
+//	├────────────────▶ building ────────────▶ serving ◀──┐ a rebuild begins and ends:
+//	│                     │   ▲                  │  └────┘ it serves meanwhile
+//	│   Open: there can   │   │ more keys wait   │
+//	│   be no filter      │   │ than memory has  │
+//	└───────▶ off ◀───────┘   └──────────────────┤
+//	           ▲      the filter fails           │
+//	           └─────────────────────────────────┘
 //
 // While it serves, a guard skips the store for absent keys. Building and off, it answers "maybe".
 //

@@ -155,6 +155,7 @@ func (r *rebuild) run(ctx context.Context) error {
 		CapacityFor:       func(keys uint64) uint64 { return max(g.options.Capacity, growth*keys) },
 		FalsePositiveRate: g.options.FalsePositiveRate,
 		Keys:              r.keys,
+		Hashes:            func() []uint64 { return r.listed },
 	})
 	r.unwork()
 	if r.snapshot.Close != nil {
@@ -207,10 +208,6 @@ func (r *rebuild) keys() (iter.Seq2[[]byte, error], error) {
 // sequence yields the keys of the snapshot.
 func (r *rebuild) sequence(yield func([]byte, error) bool) {
 	g := r.g
-	if err := r.again(); err != nil {
-		yield(nil, err)
-		return
-	}
 	for key, err := range r.snapshot.Keys {
 		if err == nil && !g.covers(key) {
 			continue
@@ -222,28 +219,6 @@ func (r *rebuild) sequence(yield func([]byte, error) bool) {
 	if err := r.settle(); err != nil {
 		yield(nil, err)
 	}
-}
-
-// again inserts once more what was on its way into the store at the instant of the snapshot.
-func (r *rebuild) again() error {
-	g := r.g
-	g.order.Lock()
-	defer g.order.Unlock()
-	for _, h := range r.listed {
-		switch err := g.insert(h); {
-		case errors.Is(err, mmapfilter.ErrFull):
-			if !g.overflow.add(h) {
-				g.mu.Lock()
-				g.mu.lost = true
-				g.serving.Store(false)
-				g.mu.Unlock()
-			}
-		case err != nil:
-			g.fail(err)
-			return err
-		}
-	}
-	return nil
 }
 
 // settle makes what is deleted in the snapshot durably deleted in the store, before a filter can

@@ -141,7 +141,14 @@ func (f *simFilter) Rebuild(_ context.Context, o *mmapfilter.RebuildOptions) err
 	var hashes []uint64
 	var keys func(func([]byte, error) bool)
 	err := f.do(func() error {
-		return old.Quiet(tap, func() error { seq, err := o.Keys(); keys = seq; return err })
+		return old.Quiet(tap, func() error {
+			seq, err := o.Keys()
+			keys = seq
+			if err == nil {
+				tap.Begin(o.Hashes())
+			}
+			return err
+		})
 	})
 	if err != nil {
 		return err

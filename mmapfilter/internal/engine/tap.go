@@ -62,6 +62,13 @@ func NewTap(scratch func() (*recovery.Scratch, error)) *Tap {
 
 func newTapChunk() *tapChunk { return &tapChunk{words: make([]uint64, tapWords)} }
 
+// Begin puts inserts in, before those of the writer.
+func (t *Tap) Begin(hashes []uint64) {
+	for _, h := range hashes {
+		t.put(h, Insert)
+	}
+}
+
 // put puts an operation in.
 func (t *Tap) put(hash uint64, kind Kind) {
 	t.mu.Lock()
