@@ -31,6 +31,7 @@ type Guard struct {
 	overflow overflow
 	counts   counts
 	stripes  stripes
+	spare    sync.Pool // of transactions that are done
 
 	// order makes the order of the filter's operations known: their numbers are those in the outbox.
 	order struct {
@@ -43,7 +44,8 @@ type Guard struct {
 
 	mu struct {
 		sync.Mutex
-		open     map[*Tx]struct{}                 // prepared and not done
+		open     []*Tx                            // prepared and not done
+		listed   int                              // those of them that were under way at the instant of a rebuild
 		done     sync.Cond                        // a listed one was done
 		deletes  []*pending                       // of transactions that are done
 		loose    []*record                        // of what overflowed
@@ -135,7 +137,6 @@ func OpenReadOnly(store Store, o *Options) (*Guard, error) {
 
 func newGuard(store Store, o *Options) *Guard {
 	g := &Guard{options: o, store: store, wake: make(chan struct{}, 1)}
-	g.mu.open = map[*Tx]struct{}{}
 	g.mu.done.L = &g.mu
 	g.life, g.end = context.WithCancel(context.Background())
 	return g
@@ -187,15 +188,14 @@ func (g *Guard) hooks() *guarded.Hooks {
 func (g *Guard) resume(s *state) error {
 	at, durable := durableIn(g.filter)
 	var changes Changes
-	var left []uint64
-	for _, h := range s.missing(durable) {
-		g.counts.replayed.Add(1)
-		if err := g.insert(h); err != nil && !errors.Is(err, mmapfilter.ErrFull) {
-			return fmt.Errorf("the filter %s: %w", g.options.Path, err)
-		} else if err != nil {
-			left = append(left, h)
-			g.overflow.add(h)
-		}
+	missing := s.missing(durable)
+	g.counts.replayed.Add(uint64(len(missing)))
+	left, err := g.insert(missing)
+	if err != nil {
+		return fmt.Errorf("the filter %s: %w", g.options.Path, err)
+	}
+	for _, h := range left {
+		g.overflow.add(h)
 	}
 	if err := g.filter.Sync(); err != nil {
 		return fmt.Errorf("the filter %s: %w", g.options.Path, err)

@@ -139,8 +139,7 @@ type rebuild struct {
 	g        *Guard
 	snapshot Snapshot
 	listed   []uint64 // hashes of transactions that were under way at its instant
-	open     map[*Tx]struct{}
-	first    bool // no filter is in use before this one
+	first    bool     // no filter is in use before this one
 	unwork   func()
 }
 
@@ -189,10 +188,11 @@ func (r *rebuild) keys() (iter.Seq2[[]byte, error], error) {
 	if r.snapshot, err = g.store.Snapshot(); err != nil {
 		return nil, err
 	}
-	r.open = map[*Tx]struct{}{}
-	for t := range g.mu.open {
-		t.listed = true
-		r.open[t] = struct{}{}
+	for _, t := range g.mu.open {
+		if !t.listed {
+			t.listed = true
+			g.mu.listed++
+		}
 		r.listed = append(r.listed, t.puts...)
 	}
 	// Whether the snapshot lacks a key whose delete is under way nobody knows: so that is never done.
@@ -226,11 +226,11 @@ func (r *rebuild) sequence(yield func([]byte, error) bool) {
 func (r *rebuild) settle() error {
 	g := r.g
 	g.mu.Lock()
-	if g.options.Hooks != nil && g.options.Hooks.Manual && len(r.open) > 0 && r.isOpen() {
+	if g.options.Hooks != nil && g.options.Hooks.Manual && g.mu.listed > 0 {
 		g.mu.Unlock()
 		return errUnderWay
 	}
-	for r.isOpen() { // their entries are to be removed, too
+	for g.mu.listed > 0 { // their entries are to be removed, too
 		g.mu.done.Wait()
 	}
 	dropped := g.mu.dropped
@@ -257,16 +257,6 @@ func (r *rebuild) settle() error {
 }
 
 var errUnderWay = errors.New("a transaction is under way")
-
-// isOpen reports whether a listed transaction is under way. REQUIRES: g.mu.
-func (r *rebuild) isOpen() bool {
-	for t := range r.open {
-		if _, ok := r.g.mu.open[t]; ok {
-			return true
-		}
-	}
-	return false
-}
 
 // takeIn puts what had overflowed since the instant into the new filter.
 func (r *rebuild) takeIn(left []uint64) error {
@@ -316,14 +306,15 @@ func (r *rebuild) insertLeft(left []uint64) error {
 	g := r.g
 	g.order.Lock()
 	defer g.order.Unlock()
+	kept, err := g.insert(left)
+	if err != nil {
+		g.fail(err)
+		return err
+	}
 	for _, h := range left {
-		err := g.insert(h)
-		switch {
-		case errors.Is(err, mmapfilter.ErrFull):
-			continue // it stays
-		case err != nil:
-			g.fail(err)
-			return err
+		if len(kept) > 0 && kept[0] == h {
+			kept = kept[1:] // it stays
+			continue
 		}
 		g.overflow.take(h)
 	}

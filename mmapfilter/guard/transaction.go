@@ -19,14 +19,17 @@ type Tx struct {
 
 	keys     map[string]bool // Exact: whether the transaction leaves the key there
 	deletes  *pending        // Exact: those of keys that are there
-	inserted []uint64        // Exact
+	inserted bool            // Exact: puts are in the filter
 	stripes  []int           // Exact: locked
 
 	prepared bool
+	at       int  // in g.mu.open
 	listed   bool // it was under way at the instant of a rebuild. Guarded by g.mu
 	record   *record
 	loose    *record
 	trims    *trim
+	value    []byte   // of the record
+	entries  [2]Entry // of the changes
 }
 
 // A record is an entry of inserted hashes.
@@ -42,8 +45,13 @@ type pending struct {
 	hashes []uint64
 }
 
-// Begin returns a transaction.
-func (g *Guard) Begin() *Tx { return &Tx{g: g} }
+// Begin returns a transaction. It is not used after Done.
+func (g *Guard) Begin() *Tx {
+	if t, ok := g.spare.Get().(*Tx); ok {
+		return t
+	}
+	return &Tx{g: g}
+}
 
 // Put says that the transaction puts a key.
 func (t *Tx) Put(key []byte) { t.change(key, true) }
@@ -92,7 +100,8 @@ func (t *Tx) Prepare() Changes {
 	// From now on a rebuild looks after these keys. If its instant has passed, it learns of what
 	// the filter does from then on.
 	g.mu.Lock()
-	g.mu.open[t] = struct{}{}
+	t.at = len(g.mu.open)
+	g.mu.open = append(g.mu.open, t)
 	if t.deletes != nil {
 		g.mu.lastID++
 		t.deletes.key = entryKey(keyDeletes, g.mu.lastID)
@@ -138,38 +147,37 @@ func (t *Tx) insert() (left []uint64) {
 	defer g.order.Unlock()
 	t.record = g.newRecord(g.order.operations)
 	known := g.order.known
-	defer func() { t.known = g.order.known - known }()
-	for i, h := range t.puts {
-		switch err := g.insert(h); {
-		case errors.Is(err, mmapfilter.ErrFull):
-			left = append(left, h)
-		case err != nil:
-			g.fail(err)
-			return append(left, t.puts[i:]...)
-		default:
-			if g.options.Deletes == Exact {
-				t.inserted = append(t.inserted, h)
-			}
-		}
+	left, err := g.insert(t.puts)
+	if err != nil {
+		g.fail(err)
 	}
-	t.record.end = g.order.operations
+	t.known, t.record.end = g.order.known-known, g.order.operations
+	t.inserted = err == nil && len(left) == 0 && g.options.Deletes == Exact
 	return left
 }
 
-// insert puts a hash into the filter, as one operation. REQUIRES: g.order.
-func (g *Guard) insert(h uint64) (err error) {
-	if g.options.Deletes == Exact {
-		err = g.filter.InsertHash(h)
-	} else {
-		var added bool
-		if added, err = g.filter.InsertUniqueHash(h); err == nil && !added {
-			g.order.known++
+// insert puts hashes into the filter, each as one operation. It returns those for which there was no
+// room, or, after an error, that may not be there. REQUIRES: g.order.
+func (g *Guard) insert(hashes []uint64) (left []uint64, err error) {
+	for len(hashes) > 0 {
+		n, added := 1, 1
+		if g.options.Deletes != Exact {
+			n, added, err = g.filter.InsertUniqueHashes(hashes)
+		} else if err = g.filter.InsertHash(hashes[0]); err != nil {
+			n, added = 0, 0
+		}
+		g.order.operations += uint64(n)
+		g.order.known += uint64(n - added)
+		hashes = hashes[n:]
+		switch {
+		case errors.Is(err, mmapfilter.ErrFull):
+			g.order.operations++
+			left, hashes, err = append(left, hashes[0]), hashes[1:], nil
+		case err != nil:
+			return append(left, hashes...), err
 		}
 	}
-	if err == nil || errors.Is(err, mmapfilter.ErrFull) {
-		g.order.operations++
-	}
-	return err
+	return left, nil
 }
 
 // newRecord returns a record for the operations from first on. REQUIRES: g.order.
@@ -190,7 +198,8 @@ func (g *Guard) newRecord(first uint64) *record {
 func (t *Tx) changes(left []uint64) (c Changes) {
 	g := t.g
 	if t.record != nil {
-		c.Set = append(c.Set, Entry{t.record.key, appendHashes(make([]byte, 0, 8*len(t.puts)), t.puts)})
+		t.value = appendHashes(t.value[:0], t.puts)
+		c.Set = append(t.entries[:0], Entry{t.record.key, t.value})
 	}
 	if t.deletes != nil {
 		c.Set = append(c.Set, Entry{t.deletes.key, appendHashes(nil, t.deletes.hashes)})
@@ -246,7 +255,7 @@ func (t *Tx) Done(o Outcome) {
 	if !t.prepared || g.filter == nil {
 		return
 	}
-	if o == Aborted && len(t.inserted) > 0 {
+	if o == Aborted && t.inserted {
 		t.takeBack()
 	}
 	if t.record != nil {
@@ -255,8 +264,13 @@ func (t *Tx) Done(o Outcome) {
 		g.order.Unlock()
 	}
 	g.mu.Lock()
-	delete(g.mu.open, t)
+	if n := len(g.mu.open); t.at < n && g.mu.open[t.at] == t {
+		last := g.mu.open[n-1]
+		g.mu.open[t.at], last.at = last, t.at
+		g.mu.open = g.mu.open[:n-1]
+	}
 	if t.listed {
+		g.mu.listed--
 		g.mu.done.Broadcast()
 	}
 	if t.loose != nil {
@@ -282,6 +296,8 @@ func (t *Tx) Done(o Outcome) {
 	if g.isFull() {
 		g.kick()
 	}
+	*t = Tx{g: g, puts: t.puts[:0], value: t.value[:0]}
+	g.spare.Put(t)
 }
 
 // takeBack deletes what a transaction has inserted that is certainly not committed. A new filter that
@@ -298,7 +314,7 @@ func (t *Tx) takeBack() {
 	}
 	g.order.Lock()
 	defer g.order.Unlock()
-	for _, h := range t.inserted {
+	for _, h := range t.puts {
 		if _, err := g.filter.DeleteHash(h); err != nil {
 			g.fail(err)
 			return

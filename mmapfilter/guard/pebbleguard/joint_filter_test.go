@@ -97,12 +97,9 @@ func (f *simFilter) full(err error) error {
 	return err
 }
 
-func (f *simFilter) InsertUniqueHash(hash uint64) (added bool, err error) {
-	err = f.do(func() error {
-		added, err = f.w.InsertUnique(hash)
-		return f.full(err)
-	})
-	return added, err
+func (f *simFilter) InsertUniqueHashes(hashes []uint64) (n, added int, err error) {
+	err = f.do(func() error { return f.full(f.w.InsertUniqueAll(hashes, &n, &added)) })
+	return n, added, err
 }
 
 func (f *simFilter) DeleteHash(hash uint64) (deleted bool, err error) {

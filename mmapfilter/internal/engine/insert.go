@@ -53,6 +53,29 @@ func (w *Writer) SkipFull() {
 func (w *Writer) InsertUnique(hash uint64) (added bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	return w.insertUniqueLocked(hash)
+}
+
+// InsertUniqueAll does InsertUnique for up to Batch hashes in order and stops at the first error. It
+// adds the numbers of those done and of those added to done and added, even if a fault ends it.
+func (w *Writer) InsertUniqueAll(hashes []uint64, done, added *int) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.prefetchHomes(hashes)
+	for _, h := range hashes {
+		new, err := w.insertUniqueLocked(h)
+		if err != nil {
+			return err
+		}
+		if *done++; new {
+			*added++
+		}
+	}
+	return nil
+}
+
+// insertUniqueLocked is InsertUnique. REQUIRES: w.mu.
+func (w *Writer) insertUniqueLocked(hash uint64) (added bool, err error) {
 	if err := w.ready(); err != nil {
 		return false, err
 	}

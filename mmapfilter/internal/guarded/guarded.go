@@ -13,7 +13,7 @@ type Filter interface {
 	Hash(key []byte) uint64
 	ContainsHash(hash uint64) bool
 	InsertHash(hash uint64) error
-	InsertUniqueHash(hash uint64) (added bool, err error)
+	InsertUniqueHashes(hashes []uint64) (n, added int, err error)
 	DeleteHash(hash uint64) (deleted bool, err error)
 	Len() uint64
 	Cap() uint64
