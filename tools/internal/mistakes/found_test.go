@@ -35,10 +35,14 @@ var checks = map[string]check{
 	"TestRecoverySchedules": {engine, nil, miss},
 	"TestHomeBetweenLooks":  {engine, nil, regexp.MustCompile(`(?m)^ +overtaken_test\.go:\d+: (the key is missed)$`)},
 	"TestReplay":            {engine, nil, regexp.MustCompile(`(?m)^ +handover_test\.go:\d+: (the replay: .*)$`)},
+	"TestJoint":             {joint, []string{"-states", "20000"}, regexp.MustCompile(`(?m)^ +joint_test\.go:\d+: .*("key \d+" is hidden)`)},
 	"stress":                {"tools/stress", []string{"-for", "10m", "-lives", "2000"}, regexp.MustCompile(`\AVIOLATION.*`)},
 }
 
-const engine = "mmapfilter/internal/engine"
+const (
+	engine = "mmapfilter/internal/engine"
+	joint  = "mmapfilter/guard/pebbleguard" // a module of its own
+)
 
 // TestMistakes requires that the checks that a mistake names all find it, and that none of them
 // finds anything in the code as it is. It tests two mistakes at a time, so one is built while
@@ -93,8 +97,8 @@ func build(t *testing.T, m *Mistake) built {
 		if name == "stress" {
 			args = []string{"build", "-buildvcs=false"}
 		}
-		c := exec.CommandContext(t.Context(), "go", append(args, "-overlay", overlay, "-ldflags=-w", "-o", b.program(in), "./"+in)...)
-		c.Dir = b.module
+		c := exec.CommandContext(t.Context(), "go", append(args, "-overlay", overlay, "-ldflags=-w", "-o", b.program(in), ".")...)
+		c.Dir = filepath.Join(b.module, in)
 		if said, err := c.CombinedOutput(); err != nil {
 			t.Fatalf("%s does not compile: %v\n%s", m.Name, err, said)
 		}
