@@ -1,6 +1,7 @@
 package layout
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
 
@@ -102,6 +103,8 @@ var reservedSpans = [][2]int{
 	{offReservedMiddle, offNormalisation},
 	{offReserved, offCRC},
 }
+
+var zeros Superblock // to compare with
 
 // A Superblock is one 4 KiB slot of the head of a file. The getters do not check it;
 // superblocks read from a file come from [Newest], which does. The package essay
@@ -237,7 +240,7 @@ func (s *Superblock) unfinished() bool {
 }
 
 // blank reports whether the slot was never written.
-func (s *Superblock) blank() bool { return *s == Superblock{} }
+func (s *Superblock) blank() bool { return *s == zeros }
 
 // Newest returns the newest superblock at the head of a file, the intact one with the
 // highest generation (F2), with its slot and its geometry, after checking it. head is
@@ -299,6 +302,9 @@ func (s *Superblock) check(off int64) (g Geometry, err error) {
 	}
 	if s.Compat()&^knownCompat == 0 {
 		for _, span := range reservedSpans {
+			if bytes.Equal(s[span[0]:span[1]], zeros[span[0]:span[1]]) {
+				continue
+			}
 			for i := span[0]; i < span[1]; i++ {
 				if s[i] != 0 {
 					return bad(i, "F4: a reserved byte is %#02x, not 0", s[i])
@@ -358,7 +364,7 @@ func CheckSlots(head []byte, newest *Superblock) (damage []*CorruptError) {
 			continue
 		}
 		first, n := differences(s, newest)
-		if zeroFirst, zeros := differences(s, new(Superblock)); zeros < n {
+		if zeroFirst, zeros := differences(s, &zeros); zeros < n {
 			first = zeroFirst
 		}
 		damage = append(damage, corrupt(RegionSuperblock, int64(i*SuperblockBytes+first),

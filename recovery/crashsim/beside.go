@@ -44,7 +44,7 @@ func (v *Volume) besideOf(g layout.Geometry, seed uint64, keep bool, head []uint
 	return b
 }
 
-func (b *Beside) Filter() recovery.File { return filterFile{b.Volume, b.disk} }
+func (b *Beside) Filter() recovery.File { return &filterFile{b.Volume, b.disk} }
 func (b *Beside) KeepLog() error        { return b.keepLog(b.first) }
 func (b *Beside) RemoveLogs() error     { return b.removeLogs(b.first) }
 func (b *Beside) RemoveHashes(n recovery.HashesName) error {

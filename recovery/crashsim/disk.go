@@ -138,20 +138,23 @@ func (d *disk) sector(words []uint64, s uint32) []uint64 {
 	return words[at:min(at+1<<d.shift, len(words))]
 }
 
-// store changes a word of the cache. It reports whether that makes a new version: it does
-// not if the sector was dirty and its content stays the same.
-func (d *disk) store(word, value uint64) bool {
-	s := word >> d.shift
-	if d.versions[s] != 0 && d.cache.words[word] == value {
-		return false
+// same reports whether a store would change nothing: the sector is dirty and has the value.
+func (d *disk) same(word, value uint64) bool {
+	return d.cache.words[word] == value && d.versions[word>>(d.shift&63)] != 0
+}
+
+// store changes a word of the cache. That makes a new version, unless it changes nothing.
+func (d *disk) store(word, value uint64) {
+	if d.same(word, value) {
+		return
 	}
+	s := word >> (d.shift & 63)
 	if d.versions[s] == 0 {
 		d.dirty = append(d.dirty, uint32(s))
 	}
 	d.versions[s]++
 	d.stores = append(d.stores, stored{word, value})
 	d.cache.set(word, value)
-	return true
 }
 
 // sync makes the sectors of some words durable.

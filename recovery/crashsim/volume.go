@@ -234,29 +234,30 @@ type filterFile struct {
 	*disk
 }
 
-func (f filterFile) Words() []uint64 { return f.cache.words }
-func (f filterFile) Prefetch(uint64) {}
-func (f filterFile) Close() error    { return nil }
-func (f filterFile) Sync() error     { return f.v.syncFile(f.disk) }
+func (f *filterFile) Words() []uint64 { return f.cache.words }
+func (f *filterFile) Prefetch(uint64) {}
+func (f *filterFile) Close() error    { return nil }
+func (f *filterFile) Sync() error     { return f.v.syncFile(f.disk) }
 
-func (f filterFile) SyncRange(word, words uint64) error { return f.v.syncPart(f.disk, word, words) }
+func (f *filterFile) SyncRange(word, words uint64) error { return f.v.syncPart(f.disk, word, words) }
 
-func (f filterFile) Store(word, value uint64) {
+func (f *filterFile) Store(word, value uint64) {
 	v := f.v
-	if word < layout.WordRuntime && word%superblockWords == superblockWords-1 {
-		v.checkSlot(f.disk, int(word/superblockWords), value)
-	}
-	changed := f.disk.store(word, value)
 	switch {
 	case word >= layout.WordRuntime:
+		f.disk.store(word, value)
 		if v.watch != nil && f.disk == v.filter {
 			v.watch(word, value)
 		}
 		v.event(StoreVisible)
-	case changed:
-		v.event(StoreHead)
-	default:
+	case f.disk.same(word, value): // as most stores of a recovery
 		v.event(StoreSame)
+	default:
+		if word%superblockWords == superblockWords-1 {
+			v.checkSlot(f.disk, int(word/superblockWords), value)
+		}
+		f.disk.store(word, value)
+		v.event(StoreHead)
 	}
 }
 
@@ -265,11 +266,12 @@ func (l *log) Prefetch(uint64) {}
 func (l *log) Close() error    { l.open = false; return nil }
 
 func (l *log) Store(word, value uint64) {
-	if l.disk.store(word, value) {
-		l.volume.event(StoreLog)
-	} else {
+	if l.disk.same(word, value) {
 		l.volume.event(StoreSame)
+		return
 	}
+	l.disk.store(word, value)
+	l.volume.event(StoreLog)
 }
 
 func (l *log) Sync() error {
@@ -318,7 +320,7 @@ func (v *Volume) syncPart(d *disk, word, words uint64) error {
 	return nil
 }
 
-func (v *Volume) Filter() recovery.File { return filterFile{v, v.filter} }
+func (v *Volume) Filter() recovery.File { return &filterFile{v, v.filter} }
 func (v *Volume) Named() error          { return nil }
 func (v *Volume) Close() error          { return nil }
 func (v *Volume) Random() uint64        { return v.rng.Uint64() }
