@@ -117,7 +117,8 @@ func EndOfHashes(f HashFile, counted layout.Hashes) (at hashes.Place, operations
 	if n < counted.Pages {
 		return at, 0, hashes.Corrupt(n, "only %d of the %d pages that count are there", n, counted.Pages)
 	}
-	h, err := ReadHashesHeader(f, counted.Identity)
+	var p, q hashes.Page
+	h, err := readHashesHeader(f, counted.Identity, &p, &q)
 	if err != nil {
 		return at, 0, err
 	}
@@ -132,7 +133,6 @@ func EndOfHashes(f HashFile, counted layout.Hashes) (at hashes.Place, operations
 	default:
 		before = last - 1
 	}
-	var p, q hashes.Page
 	if err := errors.Join(f.ReadPage(last, &p), f.ReadPage(before, &q)); err != nil {
 		return at, 0, err
 	}
@@ -147,22 +147,27 @@ func EndOfHashes(f HashFile, counted layout.Hashes) (at hashes.Place, operations
 }
 
 // ReadHashesHeader reads and checks the header of a file with an identity.
-func ReadHashesHeader(f HashFile, identity uint64) (h hashes.Header, err error) {
+func ReadHashesHeader(f HashFile, identity uint64) (hashes.Header, error) {
 	var p, q hashes.Page
-	if err := f.ReadPage(0, &p); err != nil {
+	return readHashesHeader(f, identity, &p, &q)
+}
+
+// readHashesHeader is ReadHashesHeader with pages to read to: they are on the heap.
+func readHashesHeader(f HashFile, identity uint64, p, q *hashes.Page) (h hashes.Header, err error) {
+	if err := f.ReadPage(0, p); err != nil {
 		return h, err
 	}
 	before := uint32(0)
 	if n, pages := p.PagesOfBase(), uint64(0); n > 0 {
 		if pages, err = f.Pages(); err == nil && n < pages { // otherwise the header is wrong
-			err = f.ReadPage(n, &q)
+			err = f.ReadPage(n, q)
 			before = q.Check(n)
 		}
 	}
 	if err != nil {
 		return h, err
 	}
-	return hashes.ReadHeader(&p, identity, before)
+	return hashes.ReadHeader(p, identity, before)
 }
 
 // keep appends the hashes of a generation of the log to NAME.hashes and makes them durable (K2).

@@ -37,7 +37,8 @@ func (w *Writer) open() (*Recovery, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.slot, w.sb, w.geometry = slot, *sb, g
+	own := *sb // sb is in the file
+	w.slot, w.sb, w.geometry = slot, &own, g
 	if unknown := w.sb.ReadOnlyCompat() &^ layout.KeepsHashes; unknown != 0 {
 		return nil, &layout.VersionError{Version: w.sb.Version(), Features: unknown}
 	}
@@ -74,7 +75,7 @@ func (w *Writer) open() (*Recovery, error) {
 func (w *Writer) repairSlots() error {
 	var cut slotSet
 	for slot := range layout.SuperblockSlots {
-		if layout.SlotIsCut(w.head(), slot, &w.sb) {
+		if layout.SlotIsCut(w.head(), slot, w.sb) {
 			cut |= 1 << slot
 		}
 	}
@@ -129,8 +130,8 @@ func (w *Writer) findLogs() (found replayed, left bool, err error) {
 		if err != nil {
 			return found, false, errors.Join(fmt.Errorf("open the log: %w", err), found.close())
 		}
-		if wal.LaterGeneration(log.Words(), &w.sb) {
-			return found, false, errors.Join(outdated(&w.sb, name), log.Close(), found.close())
+		if wal.LaterGeneration(log.Words(), w.sb) {
+			return found, false, errors.Join(outdated(w.sb, name), log.Close(), found.close())
 		}
 		used := false
 		for i, salt := range salts {
@@ -238,7 +239,7 @@ func (w *Writer) scanLogs(logs replayed, promised uint64) (wal.Contents, error) 
 	end := uint64(layout.OffRegion+w.geometry.RegionBytes) / 8
 	var bad error
 	words := logs.words()
-	scan, err := wal.Scan(words[0], words[1], &w.sb, promised, func(r wal.Record) {
+	scan, err := wal.Scan(words[0], words[1], w.sb, promised, func(r wal.Record) {
 		r.Each(func(word, _ uint64) {
 			if word < layout.WordStash || word >= end {
 				bad = &layout.CorruptError{Region: layout.RegionLog, Rule: fmt.Sprintf("L3: a record stores to word %d, outside the stash and the lines", word)}

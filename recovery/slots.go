@@ -3,7 +3,7 @@ package recovery
 import "github.com/mmapfilter/mmapfilter/layout"
 
 // putSuperblock makes a superblock durable in the slot whose loss matters least. The
-// newest one stays intact until then.
+// newest one stays intact until then. sb must not be changed afterwards.
 func (w *Writer) putSuperblock(sb *layout.Superblock) error {
 	slot := w.spareSlot()
 	if err := w.scrub(slotSet(1) << slot); err != nil {
@@ -14,9 +14,8 @@ func (w *Writer) putSuperblock(sb *layout.Superblock) error {
 	if err := w.syncSuperblocks(); err != nil {
 		return err
 	}
-	w.slot, w.sb = slot, *sb
-	shown := *sb
-	w.shown.Store(&shown)
+	w.slot, w.sb = slot, sb
+	w.shown.Store(sb)
 	w.known |= 1 << slot
 	return nil
 }
@@ -28,7 +27,7 @@ func (w *Writer) copySuperblock(slots slotSet) error {
 	}
 	for slot := range layout.SuperblockSlots {
 		if slots.has(slot) {
-			w.storeSuperblock(slot, &w.sb)
+			w.storeSuperblock(slot, w.sb)
 		}
 	}
 	if err := w.syncSuperblocks(); err != nil {
@@ -49,7 +48,7 @@ func (w *Writer) settle() error {
 	if w.known.has(w.slot) {
 		return nil
 	}
-	w.storeSuperblock(w.slot, &w.sb)
+	w.storeSuperblock(w.slot, w.sb)
 	if err := w.syncFilter("the superblock"); err != nil {
 		return err
 	}

@@ -22,8 +22,8 @@ type Writer struct {
 	geometry layout.Geometry
 
 	slot  int                               // slot of the newest superblock
-	sb    layout.Superblock                 // the newest superblock
-	shown atomic.Pointer[layout.Superblock] // a copy of sb
+	sb    *layout.Superblock                // the newest superblock, which stays as it is
+	shown atomic.Pointer[layout.Superblock] // sb
 	known slotSet                           // slots known to be the same on the disk as in the cache
 
 	log    File        // nil while the state is not live
@@ -61,8 +61,7 @@ func NewWriter(vol Volume) (*Writer, *Recovery, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	sb := w.sb
-	w.shown.Store(&sb)
+	w.shown.Store(w.sb)
 	w.length, w.userSeq, w.operation = w.sb.Length(), w.sb.UserSeq(), w.sb.Operation()
 	w.durable.lsn.Store(w.sb.CheckpointLSN())
 	w.durable.userSeq.Store(w.userSeq)
@@ -209,7 +208,7 @@ func (w *Writer) LogGeneration() uint64 {
 
 // next returns the superblock that follows the newest one, and the log.
 func (w *Writer) next(state layout.State) layout.Superblock {
-	sb := w.sb
+	sb := *w.sb
 	sb.SetGeneration(max(sb.Generation(), w.LogGeneration()) + 1) // the latter is one more while a checkpoint is pending
 	sb.SetState(state)
 	sb.SetCheckpointLSN(w.LSN())

@@ -3,6 +3,7 @@ package wal
 import (
 	"encoding/binary"
 	"math/bits"
+	"sync"
 
 	"github.com/klauspost/crc32"
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -165,6 +166,8 @@ func RecordWord(log []uint64, at uint64) uint64 { return log[at] & (1<<recordWor
 // A checker computes checksums of words. It is the buffer for their bytes: a local buffer
 // would escape to package crc32 and cost an allocation for every record.
 type checker [PageBytes]byte
+
+var checkers = sync.Pool{New: func() any { return new(checker) }}
 
 // record returns the check of a record: the CRC32C of everything it covers. words is all
 // but the last word.

@@ -46,7 +46,9 @@ func (b Segment) Each(log []uint64, do func(Record)) {
 // hashes. It trusts the log: use it only for one that this process has written.
 func Ended(log []uint64, generation, salt uint64) iter.Seq[Segment] {
 	return func(yield func(Segment) bool) {
-		half, checker := Half(uint64(len(log)), generation), new(checker)
+		checker := checkers.Get().(*checker)
+		defer checkers.Put(checker)
+		half := Half(uint64(len(log)), generation)
 		for at := half.From; at+segmentHeadWords <= half.End; {
 			g, s, c, _, _, ok := checker.readCommit(log, at, true)
 			if !ok || g != generation || s != salt {
@@ -76,7 +78,9 @@ func Scan(log, next []uint64, sb *layout.Superblock, promised uint64, each func(
 	s := scanner{
 		Contents: Contents{LSN: sb.CheckpointLSN(), UserSeq: sb.UserSeq(), Operation: sb.Operation(), Length: sb.Length()},
 		promised: max(promised, sb.CheckpointLSN()), each: each, lsn: sb.CheckpointLSN(), timed: sb.KeepsHashes(),
+		checker: checkers.Get().(*checker),
 	}
+	defer checkers.Put(s.checker)
 	for i, log := range [][]uint64{log, next} {
 		if log == nil {
 			continue
@@ -119,7 +123,7 @@ type scanner struct {
 	chained   bool     // whether there is one: the first is chained to what is gone
 	ended     bool
 	timed     bool // commits have a time
-	checker   checker
+	checker   *checker
 }
 
 // scan scans a part of a log, and returns the word after the last that counts.
@@ -224,7 +228,8 @@ func LaterGeneration(log []uint64, sb *layout.Superblock) bool {
 			return true
 		}
 	}
-	checker := new(checker)
+	checker := checkers.Get().(*checker)
+	defer checkers.Put(checker)
 	for at := uint64(FirstWord); at+segmentHeadWords <= uint64(len(log)); at += PageWords {
 		generation, salt, _, _, ok := checker.readBegin(log, at)
 		if !ok {

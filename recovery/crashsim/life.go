@@ -475,12 +475,16 @@ func (l *life) point(next func(*Point), skipped bool) {
 // newest returns the image that includes operations that are not durable. If nothing has
 // changed, it returns old, the previous image.
 func (l *life) newest(old []uint64) []uint64 {
-	image := make([]uint64, len(old))
-	for i := range image {
-		image[i] = l.w.Word(layout.WordStash + uint64(i))
-	}
-	if slices.Equal(image, old) {
-		return old
+	image := old
+	for i, w := range old {
+		now := l.w.Word(layout.WordStash + uint64(i))
+		if now == w {
+			continue
+		}
+		if &image[0] == &old[0] {
+			image = slices.Clone(old)
+		}
+		image[i] = now
 	}
 	return image
 }
