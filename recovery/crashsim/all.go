@@ -305,15 +305,22 @@ func (x *worker) forkAll(l *life, ev Event, expected uint64, e *Exhaustive) {
 		expected += mix(uint64(n) ^ uint64(i)<<32)
 	}
 	child := x.get()
-	try := func(how string) {
-		x.chain = append(x.chain, crash{depth: l.depth, op: l.op, event: l.v.events, kind: ev, how: how})
-		x.once(child, st, expected, e)
-		x.chain = x.chain[:len(x.chain)-1]
+	lose := func(loss Loss, how func() string) {
+		child.choose(l.v, loss)
+		image := child.lostHash(l.v)
+		if x.before(image, expected) {
+			return
+		}
+		child.become(l.v)
+		x.try(child, st, image, expected, e, crash{depth: l.depth, op: l.op, event: l.v.events, kind: ev, how: how()})
 	}
-	child.kill(l.v)
-	try("kill")
+	if image := l.v.hash(); !x.before(image, expected) {
+		child.kill(l.v)
+		x.try(child, st, image, expected, e, crash{depth: l.depth, op: l.op, event: l.v.events, kind: ev, how: "kill"})
+	}
 
 	st.torn = true
+	l.v.look()
 	dirty := len(l.v.filter.dirty)
 	for _, g := range l.v.logs {
 		dirty += len(g.dirty)
@@ -330,8 +337,7 @@ func (x *worker) forkAll(l *life, ev Event, expected uint64, e *Exhaustive) {
 					bit++
 					return n * (mask >> (bit - 1) & 1)
 				}
-				child.lose(l.v, loss, x.rng)
-				try(fmt.Sprintf("power loss, dirty sectors that are new: %b", mask))
+				lose(loss, func() string { return fmt.Sprintf("power loss, dirty sectors that are new: %b", mask) })
 			}
 			continue
 		}
@@ -342,22 +348,26 @@ func (x *worker) forkAll(l *life, ev Event, expected uint64, e *Exhaustive) {
 		for range n {
 			b := &biases[x.rng.IntN(len(biases))]
 			loss.Keep = func(n uint32) uint32 { return b.keep(x.rng, n) }
-			child.lose(l.v, loss, x.rng)
-			try("power loss, sectors: " + b.name)
+			lose(loss, func() string { return "power loss, sectors: " + b.name })
 		}
 	}
 	x.put(child)
 }
 
-// once recovers a crashed volume, unless an equal one with the same expectations has
-// already been recovered.
-func (x *worker) once(v *Volume, st State, expected uint64, e *Exhaustive) {
-	image := v.hash()
+// before reports whether an equal volume with the same expectations has been recovered before.
+// If not, it is now.
+func (x *worker) before(image, expected uint64) bool {
 	if _, ok := x.done[image+expected]; ok {
 		x.stats.Skipped++
-		return
+		return true
 	}
 	x.done[image+expected] = struct{}{}
+	return false
+}
+
+// try recovers a crashed volume.
+func (x *worker) try(v *Volume, st State, image, expected uint64, e *Exhaustive, c crash) {
+	x.chain = append(x.chain, c)
 	x.images[image] = struct{}{}
 	x.stats.States++
 	if st.torn {
@@ -385,4 +395,5 @@ func (x *worker) once(v *Volume, st State, expected uint64, e *Exhaustive) {
 	}
 	l.open(false)
 	v.hook, v.watch = nil, nil
+	x.chain = x.chain[:len(x.chain)-1]
 }

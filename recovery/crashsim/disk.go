@@ -74,13 +74,19 @@ func (m *sparse) hash() (sum uint64) {
 		for ; b != 0; b &= b - 1 {
 			at := (i*64 + bits.TrailingZeros64(b)) * grainWords
 			for j, w := range m.words[at : at+grainWords] {
-				if w != 0 {
-					sum += mix(w ^ uint64(at+j)*0x9E3779B97F4A7C15)
-				}
+				sum += term(uint64(at+j), w)
 			}
 		}
 	}
 	return sum
+}
+
+// term is what a word adds to a hash.
+func term(word, value uint64) uint64 {
+	if value == 0 {
+		return 0
+	}
+	return mix(value ^ word*0x9E3779B97F4A7C15)
 }
 
 // mix is the finaliser of SplitMix64 (Steele, Lea and Flood, 2014).
@@ -106,13 +112,14 @@ type disk struct {
 	isLost   []bool
 	lostList []uint32
 
-	spare struct { // for split
+	outlook outlook
+	spare   struct { // for split
 		dirty  []uint32
 		stores []stored
 	}
 }
 
-type stored struct{ word, value uint64 }
+type stored struct{ word, value, old uint64 }
 
 // init makes a clean file of zeros.
 func (d *disk) init(words int, shift uint) {
@@ -153,7 +160,7 @@ func (d *disk) store(word, value uint64) {
 		d.dirty = append(d.dirty, uint32(s))
 	}
 	d.versions[s]++
-	d.stores = append(d.stores, stored{word, value})
+	d.stores = append(d.stores, stored{word, value, d.cache.words[word]})
 	d.cache.set(word, value)
 }
 
@@ -285,15 +292,15 @@ func (d *disk) resizeLike(o *disk) {
 	}
 }
 
-// loseFrom makes d what o is after a power loss. keep chooses the version that a sector
-// then has, from 0 to versions.
-func (d *disk) loseFrom(o *disk, keep func(versions uint32) uint32) {
+// loseFrom makes d what o is after a power loss. The first of kept are the versions that the dirty
+// sectors then have; loseFrom returns the others.
+func (d *disk) loseFrom(o *disk, kept []uint32) (others []uint32) {
 	d.resizeLike(o)
 	d.cleanAll()
 	d.durable.copyFrom(&o.durable)
 	left := d.versions // how many stores still count
-	for _, s := range o.dirty {
-		left[s] = keep(o.versions[s])
+	for i, s := range o.dirty {
+		left[s] = kept[i]
 		if left[s] != 0 && o.isLost[s] {
 			copy(d.sector(d.durable.words, s), d.sector(o.lost, s))
 		}
@@ -308,6 +315,7 @@ func (d *disk) loseFrom(o *disk, keep func(versions uint32) uint32) {
 		}
 	}
 	d.cache.copyFrom(&d.durable)
+	return kept[len(o.dirty):]
 }
 
 // changing calls each for the dirty sectors of the words below end whose content differs

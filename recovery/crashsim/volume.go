@@ -3,7 +3,6 @@ package crashsim
 import (
 	"io/fs"
 	"math/rand/v2"
-	"slices"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/hashes"
@@ -67,6 +66,8 @@ type Volume struct {
 	patched int
 	// watch, if not nil, is called after each store that readers can see.
 	watch func(word, value uint64)
+
+	outcome outcome // of the power loss that made this volume
 }
 
 const superblockWords = layout.SuperblockBytes / 8
@@ -495,74 +496,6 @@ func (v *Volume) kill(o *Volume) {
 	}
 }
 
-// A Loss says what a power loss leaves.
-type Loss struct {
-	// Keep chooses the version that a dirty sector has afterwards: 0 is what the disk
-	// had, versions is the newest.
-	Keep func(versions uint32) uint32
-	// Names chooses how many of the changes to the directory count.
-	Names func(changes int) int
-	// Trash says whether to trash a sector, if there is one.
-	Trash bool
-}
-
-// lose makes v what o is after a power loss. It reports whether a sector was
-// trashed.
-func (v *Volume) lose(o *Volume, loss Loss, rng *rand.Rand) (trashed bool) {
-	v.copyRest(o)
-	v.source, v.clock = o.source, o.clock
-	v.dir = directory{names: o.dir.names, durable: o.dir.durable, pending: append(v.dir.pending[:0], o.dir.pending...)}
-	v.dir.settle(loss.Names(len(o.dir.pending)))
-	v.dir.names, v.dir.pending = v.dir.durable, v.dir.pending[:0]
-	v.filter, v.had = &v.disks[v.dir.names[filterName]], [2]bool{}
-	v.filter.loseFrom(&o.disks[v.dir.names[filterName]], loss.Keep)
-	for i, l := range o.logs {
-		w := v.logs[i]
-		w.open = false
-		if !slices.Contains(v.dir.names[:filterName], i) {
-			w.size, w.durableSize = 0, 0
-			continue
-		}
-		w.disk.loseFrom(&l.disk, loss.Keep)
-		w.size = l.size
-		if l.durableSize != l.size && loss.Keep(1) == 0 {
-			w.size = l.durableSize
-		}
-		w.durableSize = w.size
-	}
-	if loss.Trash {
-		return v.trashOne(o, rng)
-	}
-	return false
-}
-
-// trashOne trashes one of the sectors that o was writing.
-func (v *Volume) trashOne(o *Volume, rng *rand.Rand) (trashed bool) {
-	n := 0
-	var chosen *disk
-	var sector uint32
-	o.disks[v.dir.names[filterName]].changing(layout.WordRuntime, func(s uint32) {
-		if n++; rng.IntN(n) == 0 {
-			chosen, sector = v.filter, s
-		}
-	})
-	for i, l := range o.logs {
-		if v.logs[i].size == 0 {
-			continue
-		}
-		l.changing(uint64(l.size), func(s uint32) {
-			if n++; rng.IntN(n) == 0 {
-				chosen, sector = &v.logs[i].disk, s
-			}
-		})
-	}
-	if chosen == nil {
-		return false
-	}
-	chosen.trash(sector, rng)
-	return true
-}
-
 // hasLost reports whether there are sectors that a failed sync has dropped.
 func (v *Volume) hasLost() bool {
 	lost := len(v.filter.lostList)
@@ -577,12 +510,16 @@ func (v *Volume) hasLost() bool {
 // hash returns a hash of what a recovery reads: the caches and the names.
 func (v *Volume) hash() uint64 {
 	h := v.filter.cache.hash()
-	for name, i := range v.dir.names[:filterName] {
+	for n, i := range v.dir.names[:filterName] {
 		if i != noFile {
-			h += mix(v.logs[i].cache.hash() + uint64(name) + 1 + uint64(v.logs[i].size)<<8)
+			h += hashOfLog(name(n), v.logs[i].cache.hash(), v.logs[i].size)
 		}
 	}
 	return h
+}
+
+func hashOfLog(n name, content uint64, size int) uint64 {
+	return mix(content + uint64(n) + 1 + uint64(size)<<8)
 }
 
 // uses reports whether filter file i has a name, in the cache or on the disk.

@@ -1,0 +1,208 @@
+package crashsim
+
+import (
+	"math/rand/v2"
+	"slices"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+)
+
+// A Loss says what a power loss leaves.
+type Loss struct {
+	// Keep chooses the version that a dirty sector has afterwards: 0 is what the disk
+	// had, versions is the newest.
+	Keep func(versions uint32) uint32
+	// Names chooses how many of the changes to the directory count.
+	Names func(changes int) int
+	// Trash says whether to trash a sector, if there is one.
+	Trash bool
+}
+
+// An outcome is what a Loss has chosen.
+type outcome struct {
+	names names
+	// kept are the versions of the dirty sectors of the filter and of the files that have
+	// names. After those of a file whose size is not durable it has 1 if the new size is.
+	kept []uint32
+}
+
+// lose makes v what o is after a power loss. It reports whether a sector was
+// trashed.
+func (v *Volume) lose(o *Volume, loss Loss, rng *rand.Rand) (trashed bool) {
+	v.choose(o, loss)
+	v.become(o)
+	if loss.Trash {
+		return v.trashOne(o, rng)
+	}
+	return false
+}
+
+// choose chooses what a power loss leaves of o.
+func (v *Volume) choose(o *Volume, loss Loss) {
+	c := &v.outcome
+	c.names, c.kept = o.dir.durable, c.kept[:0]
+	if n := loss.Names(len(o.dir.pending)); n > 0 {
+		c.names = o.dir.pending[n-1]
+	}
+	d := &o.disks[c.names[filterName]]
+	for _, s := range d.dirty {
+		c.kept = append(c.kept, loss.Keep(d.versions[s]))
+	}
+	for i, l := range o.logs {
+		if !c.names.has(i) {
+			continue
+		}
+		for _, s := range l.dirty {
+			c.kept = append(c.kept, loss.Keep(l.versions[s]))
+		}
+		if l.durableSize != l.size {
+			c.kept = append(c.kept, loss.Keep(1))
+		}
+	}
+}
+
+// has reports whether a log has a name.
+func (n *names) has(log int) bool { return slices.Contains(n[:filterName], log) }
+
+// become makes v what o is after the power loss that was chosen.
+func (v *Volume) become(o *Volume) {
+	v.copyRest(o)
+	v.source, v.clock = o.source, o.clock
+	c := &v.outcome
+	v.dir = directory{names: c.names, durable: c.names, pending: v.dir.pending[:0]}
+	v.filter, v.had = &v.disks[c.names[filterName]], [2]bool{}
+	kept := v.filter.loseFrom(&o.disks[c.names[filterName]], c.kept)
+	for i, l := range o.logs {
+		w := v.logs[i]
+		w.open = false
+		if !c.names.has(i) {
+			w.size, w.durableSize = 0, 0
+			continue
+		}
+		kept = w.disk.loseFrom(&l.disk, kept)
+		w.size = l.size
+		if l.durableSize != l.size {
+			if kept[0] == 0 {
+				w.size = l.durableSize
+			}
+			kept = kept[1:]
+		}
+		w.durableSize = w.size
+	}
+}
+
+// trashOne trashes one of the sectors that o was writing.
+func (v *Volume) trashOne(o *Volume, rng *rand.Rand) (trashed bool) {
+	n := 0
+	var chosen *disk
+	var sector uint32
+	o.disks[v.dir.names[filterName]].changing(layout.WordRuntime, func(s uint32) {
+		if n++; rng.IntN(n) == 0 {
+			chosen, sector = v.filter, s
+		}
+	})
+	for i, l := range o.logs {
+		if v.logs[i].size == 0 {
+			continue
+		}
+		l.changing(uint64(l.size), func(s uint32) {
+			if n++; rng.IntN(n) == 0 {
+				chosen, sector = &v.logs[i].disk, s
+			}
+		})
+	}
+	if chosen == nil {
+		return false
+	}
+	chosen.trash(sector, rng)
+	return true
+}
+
+// An outlook has the hashes of what a disk may be after a power loss.
+type outlook struct {
+	durable uint64 // hash of what the disk has
+	// more is what each version of each dirty sector adds to it, from version 0 on.
+	more []uint64
+	last []uint32 // for each sector, the index in more of the last version so far
+}
+
+// look computes the outlook of a disk.
+func (d *disk) look() {
+	p := &d.outlook
+	p.durable, p.more = d.durable.hash(), p.more[:0]
+	if len(p.last) < len(d.versions) {
+		p.last = make([]uint32, len(d.versions))
+	}
+	for _, s := range d.dirty {
+		p.last[s] = uint32(len(p.more))
+		p.more = append(p.more, 0)
+		for range d.versions[s] {
+			p.more = append(p.more, 0)
+		}
+		if d.isLost[s] { // version 1 is a store to what was lost
+			at := uint64(s) << d.shift
+			lost := d.sector(d.lost, s)
+			for i, w := range d.sector(d.durable.words, s) {
+				p.more[p.last[s]+1] += term(at+uint64(i), lost[i]) - term(at+uint64(i), w)
+			}
+		}
+	}
+	for _, st := range d.stores {
+		i := &p.last[st.word>>d.shift]
+		p.more[*i+1] += p.more[*i] + term(st.word, st.value) - term(st.word, st.old)
+		*i++
+	}
+}
+
+// hash returns the hash of the disk with the first versions of kept, and the others of kept.
+func (p *outlook) hash(d *disk, kept []uint32) (h uint64, others []uint32) {
+	h = p.durable
+	at := uint32(0)
+	for i, s := range d.dirty {
+		h += p.more[at+kept[i]]
+		at += d.versions[s] + 1
+	}
+	return h, kept[len(d.dirty):]
+}
+
+// look computes the outlooks of the files.
+func (v *Volume) look() {
+	for i := range v.disks {
+		if v.uses(i) {
+			v.disks[i].look()
+		}
+	}
+	for i, l := range v.logs {
+		if v.dir.names.has(i) || v.dir.durable.has(i) || slices.ContainsFunc(v.dir.pending, func(n names) bool { return n.has(i) }) {
+			l.look()
+		}
+	}
+}
+
+// lostHash returns what hash will return after the power loss that was chosen. The outlooks of o
+// must be those of its current state.
+func (v *Volume) lostHash(o *Volume) uint64 {
+	c := &v.outcome
+	d := &o.disks[c.names[filterName]]
+	h, kept := d.outlook.hash(d, c.kept)
+	for i, l := range o.logs {
+		if !c.names.has(i) {
+			continue
+		}
+		var content uint64
+		content, kept = l.outlook.hash(&l.disk, kept)
+		size := l.size
+		if l.durableSize != l.size {
+			if kept[0] == 0 {
+				size = l.durableSize
+			}
+			kept = kept[1:]
+		}
+		for n, j := range c.names[:filterName] {
+			if i == j {
+				h += hashOfLog(name(n), content, size)
+			}
+		}
+	}
+	return h
+}
