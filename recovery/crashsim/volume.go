@@ -221,6 +221,15 @@ func (v *Volume) event(e Event) {
 	}
 }
 
+// eventSame is event(StoreSame), for the most frequent event.
+func (v *Volume) eventSame() {
+	if v.events+1 == v.next || v.keep || v.muted {
+		v.event(StoreSame)
+		return
+	}
+	v.events++
+}
+
 func (v *Volume) note(e Event) {
 	if v.keep {
 		v.kinds = append(v.kinds, e)
@@ -252,7 +261,7 @@ func (f *filterFile) Store(word, value uint64) {
 		}
 		v.event(StoreVisible)
 	case f.disk.same(word, value): // as most stores of a recovery
-		v.event(StoreSame)
+		v.eventSame()
 	default:
 		if word%superblockWords == superblockWords-1 {
 			v.checkSlot(f.disk, int(word/superblockWords), value)
@@ -268,7 +277,7 @@ func (l *log) Close() error    { l.open = false; return nil }
 
 func (l *log) Store(word, value uint64) {
 	if l.disk.same(word, value) {
-		l.volume.event(StoreSame)
+		l.volume.eventSame()
 		return
 	}
 	l.disk.store(word, value)
