@@ -239,7 +239,7 @@ func (w *Writer) scanLogs(logs replayed, promised uint64) (wal.Contents, error) 
 	end := uint64(layout.OffRegion+w.geometry.RegionBytes) / 8
 	var bad error
 	words := logs.words()
-	scan, err := wal.Scan(words[0], words[1], w.sb, promised, func(r wal.Record) {
+	scan, err := wal.Scan(words[0], words[1], w.sb, promised, func(r *wal.Record) {
 		r.Each(func(word, _ uint64) {
 			if word < layout.WordStash || word >= end {
 				bad = &layout.CorruptError{Region: layout.RegionLog, Rule: fmt.Sprintf("L3: a record stores to word %d, outside the stash and the lines", word)}

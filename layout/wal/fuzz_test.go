@@ -51,7 +51,7 @@ func FuzzScanLog(f *testing.F) {
 		}
 		before := slices.Clone(log)
 		n, grown, open := uint64(0), length, false
-		s, err := Scan(log, log, sb, promised, func(r Record) {
+		s, err := Scan(log, log, sb, promised, func(r *Record) {
 			n++
 			open = !r.Last
 			grown += uint64(int64(r.Grow))

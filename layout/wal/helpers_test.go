@@ -129,7 +129,7 @@ func (l *testLog) scan(t testing.TB, promised uint64) (Contents, error) {
 func (l *testLog) scanWords(t testing.TB, words []uint64, promised uint64) (Contents, error) {
 	t.Helper()
 	var got, want []Record
-	s, err := Scan(words, words, l.sb, promised, func(r Record) { got = append(got, r) })
+	s, err := Scan(words, words, l.sb, promised, func(r *Record) { got = append(got, *r) })
 	if uint64(len(got)) != s.Records {
 		t.Fatalf("the scan counts %d records and gave %d", s.Records, len(got))
 	}

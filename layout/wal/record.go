@@ -125,16 +125,21 @@ func oneBlock(w0 uint64) bool {
 
 // decodeRecord decodes the words of a record of one block.
 func decodeRecord(w []uint64) (r Record) {
+	r.decode(w)
+	return r
+}
+
+func (r *Record) decode(w []uint64) {
 	w0, w2 := w[0], w[len(w)-1]
 	first := w0 % layout.BlockWords
-	r = Record{
-		Block:     w0 & (1<<recordWordBits - 1) / layout.BlockWords,
-		Words:     uint8((w0>>recordOthers&recordOtherSet<<1 | 1) << first),
-		Guarded:   w0&recordGuarded != 0,
-		Last:      w0&recordLast != 0,
-		Operation: uint32(w2 >> 32),
-	}
-	for i, left := 1, r.Words; left != 0; i, left = i+1, left&(left-1) {
+	words := uint8((w0>>recordOthers&recordOtherSet<<1 | 1) << first)
+	*r = Record{} // and not all fields at once: that makes a copy
+	r.Block = w0 & (1<<recordWordBits - 1) / layout.BlockWords
+	r.Words = words
+	r.Guarded = w0&recordGuarded != 0
+	r.Last = w0&recordLast != 0
+	r.Operation = uint32(w2 >> 32)
+	for i, left := 1, words; left != 0; i, left = i+1, left&(left-1) {
 		r.Values[bits.TrailingZeros8(left)] = w[i]
 	}
 	if w0&recordGrow != 0 {
@@ -146,7 +151,6 @@ func decodeRecord(w []uint64) (r Record) {
 	if w0&recordHash != 0 {
 		r.HasHash, r.Hash = true, w[len(w)-2]
 	}
-	return r
 }
 
 // ReadRecord returns the record at a word of a log, and the word after it. The log must be

@@ -69,12 +69,12 @@ func Ended(log []uint64, generation, salt uint64) iter.Seq[Segment] {
 
 // Scan reads the log of the generation that sb names, and of the one after it, up to the
 // end, and calls each, unless it is nil, for the records of whole operations, in order.
-// promised is an LSN up to which the log is known to have been durable, or 0. The later
-// generation is in the log next, which may be the same as log, or nil.
+// It must not keep them. promised is an LSN up to which the log is known to have been durable,
+// or 0. The later generation is in the log next, which may be the same as log, or nil.
 //
 // After a crash, a log may end anywhere past the last durable LSN. If it ends before that
 // LSN, it is damaged (L5).
-func Scan(log, next []uint64, sb *layout.Superblock, promised uint64, each func(Record)) (Contents, error) {
+func Scan(log, next []uint64, sb *layout.Superblock, promised uint64, each func(*Record)) (Contents, error) {
 	s := scanner{
 		Contents: Contents{LSN: sb.CheckpointLSN(), UserSeq: sb.UserSeq(), Operation: sb.Operation(), Length: sb.Length()},
 		promised: max(promised, sb.CheckpointLSN()), each: each, lsn: sb.CheckpointLSN(), timed: sb.KeepsHashes(),
@@ -116,7 +116,7 @@ type part struct {
 type scanner struct {
 	Contents
 	promised  uint64
-	each      func(Record)
+	each      func(*Record)
 	operation []Record // the records of one operation, until its last
 	lsn       uint64   // of the last record
 	check     uint32   // of the last record
@@ -153,10 +153,11 @@ func (s *scanner) scan(p part) (end uint64, err error) {
 			if words[0]&recordUnused != 0 || words[0]&recordHash != 0 && words[0]&recordLast == 0 || !oneBlock(words[0]) {
 				return end, corrupt(at, "L3: the record has unknown bits, a hash that is not at the end of its operation, or words of two blocks")
 			}
-			r := decodeRecord(log[at:next])
+			s.operation = append(s.operation, Record{})
+			r := &s.operation[len(s.operation)-1]
+			r.decode(log[at:next])
 			s.lsn, s.check = s.lsn+1, uint32(last)
 			at, n = next, n+1
-			s.operation = append(s.operation, r)
 			if !r.Last {
 				continue
 			}
@@ -195,14 +196,14 @@ func (s *scanner) scan(p part) (end uint64, err error) {
 }
 
 // whole counts an operation, whose last record is r.
-func (s *scanner) whole(r Record) {
+func (s *scanner) whole(r *Record) {
 	s.LSN = s.lsn
 	s.Records += uint64(len(s.operation))
 	s.Length += uint64(int64(r.Grow))
 	s.Operation += uint64(r.Operation - uint32(s.Operation))
 	if s.each != nil {
-		for _, r := range s.operation {
-			s.each(r)
+		for i := range s.operation {
+			s.each(&s.operation[i])
 		}
 	}
 	s.operation = s.operation[:0]
