@@ -32,7 +32,11 @@ func (c *Class) Sum() int { return c.Items[0] + c.Items[1] }
 // Check checks that a file holds the items of a class. Words returns a word of the file by
 // its number.
 func (c *Class) Check(t layout.Table, words func(word uint64) uint64) error {
-	inStash := int(layout.StashCountAt(words, t.Class(c.Seen[0])))
+	return c.check(t, words, int(layout.StashCountAt(words, t.Class(c.Seen[0]))))
+}
+
+// check is Check for a class with a number of items in the stash.
+func (c *Class) check(t layout.Table, words func(word uint64) uint64, inStash int) error {
 	copies := inStash
 	for i, it := range c.Seen {
 		if i == 1 && it.Line == c.Seen[0].Line {
@@ -155,8 +159,14 @@ func (m *Multiset) Check(v *layout.View) error {
 	if n := m.Len(); inLines+inStash != uint64(n) {
 		return fmt.Errorf("%d items in the lines and %d in the stash, of %d", inLines, inStash, n)
 	}
+	counts := make([]int, len(m.classes)) // a lookup finds each entry: CheckStash has checked that
+	layout.StashClasses(v.Stash, func(c layout.Class, items uint64) {
+		if n, ok := m.numbers[c]; ok {
+			counts[n] = int(items)
+		}
+	})
 	for i := range m.classes {
-		if err := m.classes[i].Check(m.table, v.At); err != nil {
+		if err := m.classes[i].check(m.table, v.At, counts[i]); err != nil {
 			return err
 		}
 	}
