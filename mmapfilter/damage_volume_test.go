@@ -40,6 +40,7 @@ type damagedVolume struct {
 	filter damagedFile
 	logs   [2]*damagedFile
 	rng    *rand.Rand
+	spare  *damagedFile // a log that was removed, for undo
 }
 
 func newDamagedVolume(im fileImage) *damagedVolume {
@@ -71,6 +72,9 @@ func (v *damagedVolume) KeepLog() error {
 }
 
 func (v *damagedVolume) RemoveLogs() error {
+	if v.logs[recovery.CurrentLog] != nil {
+		v.spare = v.logs[recovery.CurrentLog]
+	}
 	v.logs = [2]*damagedFile{}
 	return nil
 }
@@ -112,7 +116,12 @@ func (v *damagedVolume) undo(im fileImage) {
 		case words == nil:
 			v.logs[name] = nil
 		case v.logs[name] == nil || len(v.logs[name].words) != len(words):
-			v.logs[name] = &damagedFile{words: slices.Clone(words)}
+			if v.spare == nil || len(v.spare.words) != len(words) {
+				v.spare = &damagedFile{words: make([]uint64, len(words))}
+			}
+			v.spare.stored, v.spare.watch = false, nil
+			copy(v.spare.words, words)
+			v.logs[name], v.spare = v.spare, nil
 		default:
 			copy(v.logs[name].words, words)
 		}
