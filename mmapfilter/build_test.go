@@ -243,19 +243,19 @@ func TestBuildOfManyCopies(t *testing.T) {
 			}
 		}
 	}
-	many := 1_000_000
+	many, keys := 1_000_000, 5000
 	if testing.Short() {
-		many = 100_000
+		many, keys = 20_000, 2000
 	}
 	f, _ := mustBuild(t, nil, copies(1, many))
 	if s := f.Stats(); s.Len != uint64(many) || s.StashLen != 1 {
 		t.Errorf("%d keys, %d stash entries", s.Len, s.StashLen)
 	}
 	path := filepath.Join(t.TempDir(), "f")
-	if _, err := Build(context.Background(), path, nil, copies(5000, 50)); !errors.Is(err, ErrFull) {
-		t.Errorf("5,000 keys 50 times: %v", err)
+	if _, err := Build(context.Background(), path, nil, copies(keys, 50)); !errors.Is(err, ErrFull) {
+		t.Errorf("%d keys 50 times: %v", keys, err)
 	}
-	if f, err := Build(context.Background(), path, &Options{Distinct: true}, copies(5000, 50)); err != nil || f.Len() != 5000 {
+	if f, err := Build(context.Background(), path, &Options{Distinct: true}, copies(keys, 50)); err != nil || f.Len() != uint64(keys) {
 		t.Errorf("distinct: %v", err)
 	}
 }

@@ -99,7 +99,11 @@ func TestBuildOfAnyHashes(t *testing.T) {
 // TestRounds: the rounds end when there is no more room to gain, and not before. In a full
 // Packed with two slots per bucket, which takes the most rounds, a few items are left.
 func TestRounds(t *testing.T) {
-	random := make([]uint64, 2_000_000)
+	many, few := 2_000_000, 10_000
+	if testing.Short() {
+		many, few = 20_000, 2_000
+	}
+	random := make([]uint64, many)
 	rng := rand.New(rand.NewPCG(9, 9))
 	for i := range random {
 		random[i] = rng.Uint64()
@@ -116,7 +120,7 @@ func TestRounds(t *testing.T) {
 		return c
 	}
 	for _, s := range tabletest.OneEach() {
-		if _, _, err := buildHashes(t, counting(s, 10_000), random[:100_000]); !errors.As(err, new(*FullError)) || rounds > 10 {
+		if _, _, err := buildHashes(t, counting(s, uint64(few)), random[:10*few]); !errors.As(err, new(*FullError)) || rounds > 10 {
 			t.Errorf("%s: ten times the capacity: %d rounds, %v", s, rounds, err)
 		}
 	}
