@@ -6,7 +6,7 @@ import (
 )
 
 // A lineSet is a set of lines. Most searches add a few lines, which add compares one by one.
-// Further lines go to a hash table with open addressing that is at most half full. An entry
+// More lines are in a hash table with open addressing that is at most half full. An entry
 // holds the round in which it was added above the number of its line, so a new round empties the
 // table.
 type lineSet struct {
@@ -36,13 +36,22 @@ func (s *lineSet) clear() {
 
 // add adds a line and reports whether it was new to the set.
 func (s *lineSet) add(line uint64) bool {
+	if len(s.few) == fewLines {
+		return s.enter(line)
+	}
 	if slices.Contains(s.few, line) {
 		return false
 	}
-	if len(s.few) < fewLines {
-		s.few = append(s.few, line)
-		return true
+	if s.few = append(s.few, line); len(s.few) == fewLines {
+		for _, line := range s.few {
+			s.enter(line)
+		}
 	}
+	return true
+}
+
+// enter is add for the hash table.
+func (s *lineSet) enter(line uint64) bool {
 	entry := s.round<<lineNumberBits | line
 	for i := line * 0x9E3779B97F4A7C15 >> s.shift; ; i = (i + 1) & uint64(len(s.entries)-1) {
 		switch {
