@@ -296,7 +296,7 @@ func TestOpenOfAFileCutShort(t *testing.T) {
 		t.Skip("it builds a file of 100 MB")
 	}
 	for _, r := range []Residency{ResidencyPopulate, ResidencyLock, ResidencyHeap} {
-		_, path := mustBuild(t, nil, numbers(0, 60_000_000)) // more than one step of 64 MiB
+		_, path := mustBuild(t, &Options{Capacity: 60_000_000}, numbers(0, 1000)) // more than one step of 64 MiB
 		_, err := OpenReadOnly(path, &OpenOptions{Residency: r, Progress: func(done, total int64) {
 			if done < total {
 				if err := os.Truncate(path, 50_000); err != nil {
