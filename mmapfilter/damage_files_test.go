@@ -18,9 +18,10 @@ import (
 // TestEveryLength cuts the log and the file short: to every length of the log and the head, and
 // around every boundary of the rest.
 func TestEveryLength(t *testing.T) {
+	t.Parallel() // uses only one processor
 	h, full, _, _ := newHistory(t, 5)
 	s := &h.snapshots[full]
-	path := filepath.Join(t.TempDir(), "filter.mmf")
+	path := filepath.Join(memoryDir(t), "filter.mmf")
 	writeImage(t, path, s.fileImage)
 	// Every open must be refused, and a refused file stays as it is. So the file only ever gets
 	// shorter.

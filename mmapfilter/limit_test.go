@@ -269,6 +269,7 @@ func TestExpectedRate(t *testing.T) {
 // filled by inserts. It is not below it by more than rateMargin allows for, and not so far above
 // it that filters would refuse many keys.
 func TestPredictKeys(t *testing.T) {
+	t.Parallel() // uses only one processor
 	for _, s := range []shape{newShape(Blocked, 8, 7), blocked12, newShape(Blocked, 20, 3), newShape(Compact, 10, 84), compact13, compact22, newShape(Packed, 8, 4), newShape(Packed, 13, 1), newShape(SemiSorted, 9, 4)} {
 		for slots, tables := range map[uint64]uint64{200: small(uint64(40), 10), 800: small(uint64(40), 10), 20_000: 3} {
 			lines := slots / s.slots()
