@@ -14,6 +14,7 @@ var cycles = map[string]int{
 	"mmapfilter/internal/builder": 5,
 	"mmapfilter/internal/place":   3,
 	"mmapfilter/internal/engine":  6,
+	"mmapfilter/guard":            5,
 	"recovery":                    11,
 	"recovery/crashsim":           7,
 	"tools/internal/measure":      11,
