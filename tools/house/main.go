@@ -67,6 +67,8 @@ var mayImport = map[string][]string{
 	"recovery/crashsim": {"layout", "layout/all", "layout/hashes", "layout/multiset", "layout/wal", "recovery"},
 	"mmapfilter":        {"layout", "layout/all", "layout/hashes", "layout/kernel", "layout/wal", "recovery"},
 
+	"mmapfilter/guard":              {"mmapfilter", "mmapfilter/internal/guarded"},
+	"mmapfilter/internal/guarded":   {"mmapfilter"},
 	"mmapfilter/internal/pending":   {"layout", "layout/kernel"},
 	"mmapfilter/internal/place":     {"layout", "layout/kernel"},
 	"mmapfilter/internal/sweep":     {"layout", "recovery"},
