@@ -44,26 +44,27 @@ type Guard struct {
 
 	mu struct {
 		sync.Mutex
-		open     []*Tx                            // prepared and not done
-		listed   int                              // those of them that were under way at the instant of a rebuild
-		done     sync.Cond                        // a listed one was done
-		deletes  []*pending                       // of transactions that are done
-		loose    []*record                        // of what overflowed
-		dropped  []*pending                       // whose entries are to be removed, and nothing else
-		trim     *trim                            // for the next transaction to do
-		trimOut  bool                             // it has been made and is not done
-		lastID   uint64                           // of the entries of deletes and of loose records
-		tooMany  bool                             // absent keys pass the filter, since of keys that are gone
-		lost     bool                             // keys have overflowed that nobody remembers
-		building bool                             // serving waits for a first rebuild
-		gone     uint64                           // keys deleted from the store but not from the filter, about
-		unknown  bool                             // keys were deleted that nobody knows
-		seen     struct{ skipped, passed uint64 } // see tooManyPass
-		failed   error                            // of the filter: it is not used any more
-		err      error                            // of the last rebuild
-		rebuilds uint64
-		took     time.Duration
-		closed   bool
+		open      []*Tx                            // prepared and not done
+		listed    int                              // those of them that were under way at the instant of a rebuild
+		done      sync.Cond                        // a listed one was done
+		deletes   []*pending                       // of transactions that are done
+		loose     []*record                        // of what overflowed
+		dropped   []*pending                       // whose entries are to be removed, and nothing else
+		trim      *trim                            // for the next transaction to do
+		trimOut   bool                             // it has been made and is not done
+		lastID    uint64                           // of the entries of deletes and of loose records
+		tooMany   bool                             // absent keys pass the filter, since of keys that are gone
+		lost      bool                             // keys have overflowed that nobody remembers
+		building  bool                             // serving waits for a first rebuild
+		gone      uint64                           // keys deleted from the store but not from the filter, about
+		unknown   bool                             // keys were deleted that nobody knows
+		seen      struct{ skipped, passed uint64 } // see tooManyPass
+		failed    error                            // of the filter: it is not used any more
+		err       error                            // of the last rebuild
+		rebuilds  uint64
+		took      time.Duration
+		durableAt time.Time // when the outbox was last trimmed, or empty
+		closed    bool
 	}
 	failureIsDurable atomic.Bool // the store says that the filter has failed
 
@@ -138,6 +139,7 @@ func OpenReadOnly(store Store, o *Options) (*Guard, error) {
 func newGuard(store Store, o *Options) *Guard {
 	g := &Guard{options: o, store: store, wake: make(chan struct{}, 1)}
 	g.mu.done.L = &g.mu
+	g.mu.durableAt = time.Now()
 	g.life, g.end = context.WithCancel(context.Background())
 	return g
 }
@@ -357,8 +359,12 @@ func (g *Guard) absent(key []byte, v *View) bool {
 	c := g.counts.of(h)
 	// The filter comes last: what has overflowed goes there before it leaves the overflow. And it is
 	// asked before the view is compared: that changes before anything leaves the filter.
-	if g.overflow.has(h) || g.filter.ContainsHash(h) || v != nil && *v != g.View() {
+	if g.overflow.has(h) || g.filter.ContainsHash(h) {
 		c.passed.Add(1)
+		return false
+	}
+	if v != nil && *v != g.View() {
+		g.counts.unfiltered.Add(1)
 		return false
 	}
 	c.skipped.Add(1)
@@ -367,6 +373,17 @@ func (g *Guard) absent(key []byte, v *View) bool {
 
 // Found says what the store has of a key for which [Guard.Absent] was false.
 func (g *Guard) Found(key []byte, there bool) {
+	g.found(key, there)
+}
+
+// FoundIn is [Guard.Found] after [Guard.AbsentIn].
+func (g *Guard) FoundIn(v View, key []byte, there bool) {
+	if v == g.View() { // otherwise the filter may not have been asked
+		g.found(key, there)
+	}
+}
+
+func (g *Guard) found(key []byte, there bool) {
 	if !g.serving.Load() || !g.covers(key) {
 		return
 	}

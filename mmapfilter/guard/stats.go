@@ -48,6 +48,7 @@ type Stats struct {
 	Rebuilds uint64        `json:"rebuilds"`      // since the guard was opened
 	Rebuild  time.Duration `json:"rebuild"`       // how long the last one took, in nanoseconds
 	Outbox   uint64        `json:"outbox"`        // transactions whose keys the filter does not have durably
+	Age      time.Duration `json:"age"`           // how long they have waited, about, in nanoseconds
 	Pending  uint64        `json:"pending"`       // deletes that it has not done
 	Replayed uint64        `json:"replayed"`      // keys put into it from the outbox when it was opened
 }
@@ -81,7 +82,9 @@ func (g *Guard) Stats() Stats {
 	for _, p := range g.mu.deletes {
 		s.Pending += uint64(len(p.hashes))
 	}
-	s.Outbox += uint64(len(g.mu.loose))
+	if s.Outbox += uint64(len(g.mu.loose)); s.Outbox > 0 {
+		s.Age = time.Since(g.mu.durableAt)
+	}
 	s.Gone, s.Rebuilds, s.Rebuild = g.mu.gone, g.mu.rebuilds, g.mu.took
 	switch {
 	case g.serving.Load():

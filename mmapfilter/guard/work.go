@@ -125,6 +125,9 @@ func (g *Guard) offerTrim() {
 		}
 		n++
 	}
+	if n > 0 || len(g.order.records) == 0 {
+		g.mu.durableAt = time.Now()
+	}
 	if n == 0 {
 		return
 	}

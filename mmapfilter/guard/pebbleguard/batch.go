@@ -102,7 +102,9 @@ func (s *Snapshot) Get(key []byte) ([]byte, io.Closer, error) {
 		return nil, nil, pebble.ErrNotFound
 	}
 	value, c, err := s.Snapshot.Get(key)
-	s.db.found(key, err)
+	if err == nil || err == pebble.ErrNotFound {
+		s.db.guard.FoundIn(s.view, key, err == nil)
+	}
 	return value, c, err
 }
 
