@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -177,12 +179,27 @@ func (g *Guard) hooks() *guarded.Hooks {
 		return g.options.Hooks
 	}
 	return &guarded.Hooks{
-		Create: func(path string, o *mmapfilter.Options) (guarded.Filter, error) { return mmapfilter.Create(path, o) },
+		Create: func(path string, o *mmapfilter.Options) (guarded.Filter, error) {
+			if err := removeFilter(path); err != nil {
+				return nil, err
+			}
+			return mmapfilter.Create(path, o)
+		},
 		Open: func(path string) (guarded.Filter, error) {
 			return mmapfilter.Open(path, &mmapfilter.OpenOptions{CommitInterval: g.options.CommitInterval, Checked: true})
 		},
 		Random: rand.Uint64,
 	}
+}
+
+// removeFilter removes a filter that is not of use, and what lies beside it.
+func removeFilter(path string) error {
+	for _, suffix := range []string{"", ".stash", ".stash.new", ".hashes", ".hashes.new", ".hashes.older"} {
+		if err := os.Remove(path + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
 }
 
 // resume puts what the outbox has into the filter, exactly once (G2), and begins a new count of
