@@ -1,0 +1,92 @@
+package badgerguard
+
+import (
+	"errors"
+	"sync"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
+)
+
+// A cleaner removes entries that say nothing any more. Badger deletes key by key, and the entries of a
+// second may be many, so the transaction that trims the outbox says so, and the cleaner follows. What
+// it leaves does no harm, and the next Open removes it.
+type cleaner struct {
+	s    *store
+	wake chan struct{}
+	done chan struct{}
+	mu   struct {
+		sync.Mutex
+		ranges []guard.Range
+		closed bool
+	}
+}
+
+func newCleaner(s *store) *cleaner {
+	c := &cleaner{s: s, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	go c.run()
+	return c
+}
+
+// add has ranges of entries removed.
+func (c *cleaner) add(ranges []guard.Range) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(ranges) == 0 || c.mu.closed {
+		return
+	}
+	c.mu.ranges = append(c.mu.ranges, ranges...)
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// close waits for what has been added.
+func (c *cleaner) close() {
+	c.mu.Lock()
+	if !c.mu.closed {
+		c.mu.closed = true
+		close(c.wake)
+	}
+	c.mu.Unlock()
+	<-c.done
+}
+
+func (c *cleaner) run() {
+	defer close(c.done)
+	for range c.wake {
+		c.mu.Lock()
+		ranges := c.mu.ranges
+		c.mu.ranges = nil
+		c.mu.Unlock()
+		c.s.remove(ranges) // or the next Open
+	}
+}
+
+// remove removes entries, without making that durable.
+func (s *store) remove(ranges []guard.Range) error {
+	s.drop.RLock()
+	defer s.drop.RUnlock()
+	_, keys, err := s.keysIn(ranges)
+	if err != nil || len(keys) == 0 {
+		return err
+	}
+	txn := s.db.NewTransaction(true)
+	defer func() { txn.Discard() }()
+	for _, key := range keys {
+		err := txn.Delete(key)
+		if errors.Is(err, badger.ErrTxnTooBig) {
+			if err := txn.Commit(); err != nil {
+				return err
+			}
+			txn = s.db.NewTransaction(true)
+			err = txn.Delete(key)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return txn.Commit()
+}

@@ -1,0 +1,233 @@
+package badgerguard
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+
+	"github.com/dgraph-io/badger/v4"
+	"github.com/dgraph-io/badger/v4/pb"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
+)
+
+// FilterName is the name of the filter in Options.Dir, unless guard.Options.Path says otherwise.
+const FilterName = "keys.mmf"
+
+var (
+	// ErrReserved is returned for writes to keys with the prefix of the guard's own.
+	ErrReserved = errors.New("badgerguard: the key is reserved, see guard.Options.Prefix")
+	// ErrNotFollowed is returned for operations whose keys a guard cannot know.
+	ErrNotFollowed = errors.New("badgerguard: a guard cannot follow this operation")
+)
+
+// A DB is a badger.DB behind a filter. Methods that are not listed here are those of the badger.DB;
+// none of them writes keys.
+type DB struct {
+	*badger.DB
+	guard      *guard.Guard
+	store      *store
+	cleaner    *cleaner
+	options    badger.Options
+	namespaces sync.Map     // that are banned, uint64 -> struct{}
+	unsure     atomic.Int32 // drops after which the filter has not been built: it may lack keys
+}
+
+// Open opens a store, as badger.Open does, and the filter of its keys. A nil g has the defaults;
+// deletes are guard.Rebuild by default. Stores in memory and in managed mode are refused.
+func Open(o badger.Options, g *guard.Options) (*DB, error) {
+	if o.InMemory {
+		return nil, fmt.Errorf("%w: a store in memory", ErrNotFollowed)
+	}
+	g = g.WithDefaults(filepath.Join(o.Dir, FilterName), guard.Rebuild)
+	if o.NamespaceOffset >= 0 && len(g.Prefix) < o.NamespaceOffset+namespaceBytes {
+		return nil, fmt.Errorf("%w: the reserved prefix must cover the namespace: NamespaceOffset + %d bytes", ErrReserved, namespaceBytes)
+	}
+	db, err := badger.Open(o)
+	if err != nil {
+		return nil, err
+	}
+	d := &DB{DB: db, options: db.Opts()}
+	if err := d.open(g); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return d, nil
+}
+
+const namespaceBytes = 8
+
+func (d *DB) open(g *guard.Options) (err error) {
+	if isManaged(d.DB) {
+		return fmt.Errorf("%w: managed mode", ErrNotFollowed)
+	}
+	for _, namespace := range d.DB.BannedNamespaces() {
+		d.namespaces.Store(namespace, struct{}{})
+	}
+	if d.banned(append(bytes.Clone(g.Prefix), 0)) {
+		return fmt.Errorf("%w: its namespace is banned", ErrReserved)
+	}
+	if d.store, err = newStore(d.DB, g.Prefix); err != nil {
+		return err
+	}
+	open := guard.Open
+	if d.options.ReadOnly {
+		open = guard.OpenReadOnly
+	}
+	if d.guard, err = open(d.store, g); err != nil {
+		return err
+	}
+	d.cleaner = newCleaner(d.store)
+	return nil
+}
+
+// isManaged reports whether a store is in managed mode. Badger tells by a panic only.
+func isManaged(db *badger.DB) (managed bool) {
+	defer func() { managed = recover() == nil }()
+	db.NewTransactionAt(0, false).Discard()
+	return true
+}
+
+// OpenManaged is refused: the versions of its keys are the program's.
+func OpenManaged(badger.Options, *guard.Options) (*DB, error) {
+	return nil, fmt.Errorf("%w: managed mode", ErrNotFollowed)
+}
+
+// Close closes the filter and the store. Transactions must have ended.
+func (d *DB) Close() error {
+	err := d.guard.Close()
+	d.cleaner.close()
+	if d.unsure.Load() > 0 && !d.DB.IsClosed() {
+		err = errors.Join(err, d.store.removeStamp())
+	}
+	return errors.Join(err, d.DB.Close())
+}
+
+// GuardStats returns the statistics of the guard.
+func (d *DB) GuardStats() guard.Stats { return d.guard.Stats() }
+
+// Guard returns the guard.
+func (d *DB) Guard() *guard.Guard { return d.guard }
+
+// DropAll is badger.DB.DropAll. The filter is built anew after it, and every answer is "maybe" until
+// then.
+func (d *DB) DropAll() error { return d.drop(d.DB.DropAll) }
+
+// DropPrefix is badger.DB.DropPrefix. The filter is built anew after it, and every answer is "maybe"
+// until then: Badger may bring back keys that have been deleted, also those without the prefix. A
+// prefix of reserved keys is refused.
+func (d *DB) DropPrefix(prefixes ...[]byte) error {
+	for _, p := range prefixes {
+		if d.store.reserved(p) || bytes.HasPrefix(d.store.prefix, p) {
+			return ErrReserved
+		}
+	}
+	if len(prefixes) == 0 {
+		return nil
+	}
+	return d.drop(func() error { return d.DB.DropPrefix(prefixes...) })
+}
+
+// drop drops keys, and builds the filter anew. A crash meanwhile has the next Open do that.
+func (d *DB) drop(do func() error) error {
+	if d.options.ReadOnly {
+		return badger.ErrReadOnlyTxn
+	}
+	d.guard.Begin().DeleteUnknown()
+	d.unsure.Add(1)
+	err := func() error {
+		d.store.drop.Lock()
+		defer d.store.drop.Unlock()
+		// Badger drops the newest memtable before older ones. What a crash leaves then may be a
+		// store that never was.
+		if err := d.store.removeStamp(); err != nil {
+			return err
+		}
+		d.store.unwritten.Store(d.options.NamespaceOffset >= 0)
+		return do()
+	}()
+	if d.guard.Rebuild(context.Background()) == nil { // Stats say why not
+		d.unsure.Add(-1)
+	}
+	return err
+}
+
+// BanNamespace is badger.DB.BanNamespace. Its keys stay in the filter until that is rebuilt. That of
+// the reserved keys is refused.
+func (d *DB) BanNamespace(namespace uint64) error {
+	if offset := d.options.NamespaceOffset; offset >= 0 && binary.BigEndian.Uint64(d.store.prefix[offset:]) == namespace {
+		return ErrReserved
+	}
+	if err := d.DB.BanNamespace(namespace); err != nil {
+		return err
+	}
+	d.namespaces.Store(namespace, struct{}{})
+	d.guard.Begin().DeleteUnknown()
+	return nil
+}
+
+// NewStream is badger.DB.NewStream. Its ChooseKey leaves out the reserved keys.
+func (d *DB) NewStream() *badger.Stream {
+	s := d.DB.NewStream()
+	s.ChooseKey = func(item *badger.Item) bool { return !d.store.reserved(item.Key()) }
+	return s
+}
+
+// Backup is badger.DB.Backup, without the reserved keys: the filter is not that of what is restored.
+func (d *DB) Backup(w io.Writer, since uint64) (uint64, error) {
+	s := d.NewStream()
+	s.LogPrefix = "DB.Backup"
+	s.SinceTs = since
+	return s.Backup(w, since)
+}
+
+// Subscribe is badger.DB.Subscribe, without the reserved keys.
+func (d *DB) Subscribe(ctx context.Context, callback func(kv *badger.KVList) error, matches []pb.Match) error {
+	if callback == nil {
+		return badger.ErrNilCallback
+	}
+	return d.DB.Subscribe(ctx, func(list *badger.KVList) error {
+		kept := list.Kv[:0]
+		for _, kv := range list.Kv {
+			if !d.store.reserved(kv.Key) {
+				kept = append(kept, kv)
+			}
+		}
+		if list.Kv = kept; len(kept) == 0 {
+			return nil
+		}
+		return callback(list)
+	}, matches)
+}
+
+// Load is refused: restore a backup into a store without a guard, and remove its filter.
+func (d *DB) Load(io.Reader, int) error { return ErrNotFollowed }
+
+// NewKVLoader is refused, as Load is.
+func (d *DB) NewKVLoader(int) (*badger.KVLoader, error) { return nil, ErrNotFollowed }
+
+// NewStreamWriter is refused: it replaces all keys.
+func (d *DB) NewStreamWriter() (*badger.StreamWriter, error) { return nil, ErrNotFollowed }
+
+// NewTransactionAt is refused: it is for managed mode.
+func (d *DB) NewTransactionAt(uint64, bool) (*Txn, error) { return nil, ErrNotFollowed }
+
+// NewWriteBatchAt is refused: it is for managed mode.
+func (d *DB) NewWriteBatchAt(uint64) (*WriteBatch, error) { return nil, ErrNotFollowed }
+
+// NewManagedWriteBatch is refused: it is for managed mode.
+func (d *DB) NewManagedWriteBatch() (*WriteBatch, error) { return nil, ErrNotFollowed }
+
+// NewStreamAt is refused: it is for managed mode.
+func (d *DB) NewStreamAt(uint64) (*badger.Stream, error) { return nil, ErrNotFollowed }
+
+// StreamDB is refused: it is for managed mode.
+func (d *DB) StreamDB(badger.Options) error { return ErrNotFollowed }
+
+// SetDiscardTs is refused: it is for managed mode.
+func (d *DB) SetDiscardTs(uint64) error { return ErrNotFollowed }

@@ -1,0 +1,76 @@
+// Package badgerguard puts a filter of its keys in front of a Badger store, so that reads of absent
+// keys do not reach the store. It wraps badger.DB, badger.Txn and what they hand out: a program changes
+// badger.Open to [Open], and the names of the types. Package guard says what the filter promises: no
+// key that has been committed is ever hidden, not after a crash, not while the filter is missing,
+// damaged or being rebuilt.
+//
+// # Reads
+//
+// A read transaction asks the filter first. So does one that may write if the store does not detect
+// conflicts, except for keys that it has written itself. If the store detects conflicts, Get of a
+// transaction that may write always reaches the store: Badger must see the read, since the transaction
+// has to fail if another one creates the key. Iterators reach the store, and skip the guard's entries.
+//
+// # Writes
+//
+// A commit puts its keys into the filter first. An entry with their hashes, the outbox, is part of the
+// same transaction of Badger, so that a crash loses both or none. It reads nothing in that transaction,
+// so there are no new conflicts. If the transaction has no room for the entry, the entry is committed
+// and synced before it: the limits of a transaction stay what they are.
+//
+//	operation                            what the guard does
+//	Txn.Set, SetEntry, Delete            follows the key when the transaction is committed
+//	Commit, CommitWith                   both; ErrConflict takes back what was put into the filter
+//	Discard                              nothing: the filter has not seen the keys
+//	Entry.ExpiresAt, WithTTL             follows the key; nobody says when it is gone, so it stays in the
+//	                                     filter until that is rebuilt, since too many absent keys pass it
+//	WriteBatch                           follows each of its transactions
+//	WriteBatch.Write, WriteList          refused: they come with versions
+//	GetSequence                          follows the key of the lease
+//	GetMergeOperator                     keeps its key in the filter for as long as the DB is open, since
+//	                                     Badger writes it by itself
+//	DropPrefix, DropAll                  every answer is "maybe" until the filter has been rebuilt, which is
+//	                                     before they return; reserved prefixes are refused
+//	BanNamespace                         keeps the keys until the filter is rebuilt; if NamespaceOffset
+//	                                     changes, the filter is rebuilt, since they are there again
+//	RunValueLogGC, Flatten               nothing: they move keys
+//	Subscribe, NewStream, Backup         leave out the reserved keys
+//	Load, NewKVLoader, NewStreamWriter   refused: use the store without a guard, and remove the filter
+//	managed mode, CommitAt, ...At        refused: a program that chooses versions changes the past
+//	InMemory                             refused: there is nothing to save
+//	ReadOnly                             the filter is used as it is, or not at all
+//
+// What is refused returns [ErrNotFollowed]. Writes to reserved keys return [ErrReserved].
+//
+// # Crashes
+//
+// A process that is killed leaves a store whose outbox has what the filter lacks; [Open] puts that into
+// the filter. With SyncWrites off, which is Badger's default, a power loss takes the last transactions
+// and their entries together. Before the guard lets keys go, it makes the store durable: the logs of all
+// memtables, not only the newest one, the value log, and the directory. DropPrefix and DropAll remove
+// the stamp that ties the filter to the store before they begin, so a crash meanwhile has Open rebuild
+// the filter.
+//
+// # Reserved keys
+//
+// Keys that begin with guard.Options.Prefix, "\x00mmapfilter\x00" unless it says otherwise, are the
+// guard's. Programs do not see them and cannot write them. The prefix must be as long as
+// NamespaceOffset + 8 if that is used, so that no ban of a namespace hides some of the entries.
+//
+// # Deletes
+//
+// With guard.Rebuild, the default, a deleted key stays in the filter until that is rebuilt. With
+// guard.Exact each write of a key that the filter may have costs a read. A key with a time to live is
+// then counted once more each time it is put, and never deleted: guard.Rebuild suits such keys better.
+//
+// A rebuild reads all keys, and verifies the checksums of the tables first: Badger's iterators end at a
+// damaged block as if there were no more keys.
+//
+// # What is not covered
+//
+// Whatever writes past the guard: the embedded badger.DB, badger.Txn, or a program without it. Call
+// Guard().Rebuild after it, or remove the filter. A clock that is set back: a key that had expired when
+// the filter was rebuilt may stay hidden. Keys that come back after Badger has reported their delete.
+// Damage to the lines of the filter while it is closed, which has no checksum there. Transactions that
+// are not over when the DB is closed.
+package badgerguard

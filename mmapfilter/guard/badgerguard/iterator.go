@@ -1,0 +1,56 @@
+package badgerguard
+
+import "github.com/dgraph-io/badger/v4"
+
+// An Iterator is a badger.Iterator that skips the reserved keys.
+type Iterator struct {
+	*badger.Iterator
+	prefix  []byte
+	beyond  []byte // where to go on after them
+	reverse bool
+}
+
+// NewIterator is badger.Txn.NewIterator, without the reserved keys.
+func (t *Txn) NewIterator(o badger.IteratorOptions) *Iterator {
+	return t.iterator(t.Txn.NewIterator(o), o.Reverse)
+}
+
+// NewKeyIterator is badger.Txn.NewKeyIterator. A reserved key has no versions.
+func (t *Txn) NewKeyIterator(key []byte, o badger.IteratorOptions) *Iterator {
+	return t.iterator(t.Txn.NewKeyIterator(key, o), o.Reverse)
+}
+
+func (t *Txn) iterator(it *badger.Iterator, reverse bool) *Iterator {
+	s := t.db.store
+	i := &Iterator{Iterator: it, prefix: s.prefix, beyond: s.prefix, reverse: reverse}
+	if !reverse {
+		i.beyond = s.key([]byte{settingsByte, settingsByte})
+	}
+	return i
+}
+
+// Rewind is badger.Iterator.Rewind.
+func (i *Iterator) Rewind() {
+	i.Iterator.Rewind()
+	i.skip()
+}
+
+// Seek is badger.Iterator.Seek.
+func (i *Iterator) Seek(key []byte) {
+	i.Iterator.Seek(key)
+	i.skip()
+}
+
+// Next is badger.Iterator.Next.
+func (i *Iterator) Next() {
+	i.Iterator.Next()
+	i.skip()
+}
+
+// skip skips the reserved keys, without Item, which would make them keys that the transaction has
+// read. The key that it seeks is one that nobody writes.
+func (i *Iterator) skip() {
+	if i.Iterator.ValidForPrefix(i.prefix) {
+		i.Iterator.Seek(i.beyond)
+	}
+}

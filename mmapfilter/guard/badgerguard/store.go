@@ -1,0 +1,379 @@
+package badgerguard
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
+)
+
+// A store is a badger.DB as the guard sees it.
+//
+// An entry lies under the reserved prefix, its key, and the number of a chunk, since Badger limits the
+// size of a transaction:
+//
+//	prefix | key of the entry | chunk, 2 bytes | -> up to store.chunk bytes of its value
+//	prefix | 0xff                              -> NamespaceOffset, 8 bytes
+type store struct {
+	db     *badger.DB
+	prefix []byte
+	chunk  int
+	files  *files // what is to be synced, or nil if each commit is
+
+	// The iterators of Badger skip the keys of banned namespaces, so a filter lacks them. With
+	// another NamespaceOffset they are there again: such a filter is not used.
+	namespaceOffset int
+	foreign         bool        // the entries were written with another one
+	unwritten       atomic.Bool // the present one is not in the store
+
+	// drop is held by what drops keys, and shared by all else: Badger does not allow reads meanwhile.
+	drop sync.RWMutex
+
+	pins struct {
+		sync.Mutex
+		keys map[string]bool // in the filter for as long as it is open: whether that is durable
+	}
+}
+
+// The first byte of the keys of entries that need care if a transaction has no room for all.
+const (
+	stampEntry   = 's' // says that the others are of use
+	deletesEntry = 'd' // has what is to be deleted from the filter
+)
+
+const (
+	chunkBytes   = 2
+	mostChunk    = 64 << 10
+	settingsByte = 0xff
+)
+
+func newStore(db *badger.DB, prefix []byte) (*store, error) {
+	o := db.Opts()
+	s := &store{db: db, prefix: prefix, namespaceOffset: max(o.NamespaceOffset, -1)}
+	s.chunk = int(min(mostChunk, db.MaxBatchSize()/8, o.ValueLogFileSize/8))
+	if !o.SyncWrites {
+		s.files = &files{dir: o.Dir, valueDir: o.ValueDir}
+	}
+	s.pins.keys = map[string]bool{}
+	written, err := s.readSettings()
+	if err != nil {
+		return nil, fmt.Errorf("badgerguard: read the settings: %w", err)
+	}
+	s.foreign = written != s.namespaceOffset
+	s.unwritten.Store(s.foreign)
+	return s, nil
+}
+
+// reserved reports whether a key is that of an entry.
+func (s *store) reserved(key []byte) bool { return bytes.HasPrefix(key, s.prefix) }
+
+func (s *store) settingsKey() []byte { return s.key([]byte{settingsByte}) }
+
+func (s *store) key(rest []byte) []byte {
+	return append(s.prefix[:len(s.prefix):len(s.prefix)], rest...)
+}
+
+// readSettings returns the NamespaceOffset that the entries were written with.
+func (s *store) readSettings() (offset int, err error) {
+	offset = -1
+	err = s.db.View(func(txn *badger.Txn) error {
+		item, err := txn.Get(s.settingsKey())
+		if err == badger.ErrKeyNotFound {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return item.Value(func(value []byte) error {
+			if len(value) == 8 {
+				offset = int(int64(binary.LittleEndian.Uint64(value)))
+			}
+			return nil
+		})
+	})
+	return offset, err
+}
+
+// scan calls do for the chunks of the entries in a range. The item is valid until do returns.
+func (s *store) scan(txn *badger.Txn, values bool, r guard.Range, do func(entry []byte, item *badger.Item) error) error {
+	o := badger.IteratorOptions{Prefix: s.prefix, PrefetchValues: values, PrefetchSize: 100}
+	it := txn.NewIterator(o)
+	defer it.Close()
+	for it.Seek(s.key(r.From)); it.Valid(); it.Next() {
+		rest := it.Item().Key()[len(s.prefix):]
+		if bytes.Compare(rest[:min(len(rest), len(r.To))], r.To) > 0 {
+			return nil
+		}
+		entry := rest[:max(len(rest)-chunkBytes, 0)] // empty: the settings
+		if bytes.Compare(entry, r.From) < 0 || bytes.Compare(entry, r.To) >= 0 {
+			continue
+		}
+		if err := do(entry, it.Item()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *store) Entries() (entries []guard.Entry, err error) {
+	if s.foreign {
+		return nil, nil
+	}
+	s.drop.RLock()
+	defer s.drop.RUnlock()
+	err = s.db.View(func(txn *badger.Txn) error {
+		return s.scan(txn, true, guard.Range{From: []byte{0}, To: []byte{settingsByte}}, func(entry []byte, item *badger.Item) error {
+			if n := len(entries); n == 0 || !bytes.Equal(entries[n-1].Key, entry) {
+				entries = append(entries, guard.Entry{Key: bytes.Clone(entry)})
+			}
+			e := &entries[len(entries)-1]
+			return item.Value(func(value []byte) error {
+				e.Value = append(e.Value, value...)
+				return nil
+			})
+		})
+	})
+	slices.SortFunc(entries, func(a, b guard.Entry) int { return bytes.Compare(a.Key, b.Key) })
+	return entries, err
+}
+
+// chunks returns what is to be set for an entry.
+func (s *store) chunks(e guard.Entry) (chunks []*badger.Entry) {
+	for i, value := 0, e.Value; i == 0 || len(value) > 0; i++ {
+		n := min(len(value), s.chunk)
+		key := binary.BigEndian.AppendUint16(s.key(e.Key), uint16(i))
+		chunks = append(chunks, badger.NewEntry(key, value[:n]).WithDiscard())
+		value = value[n:]
+	}
+	return chunks
+}
+
+// keysIn returns the keys of the chunks in some ranges. first is that of the stamp, if it is in one.
+func (s *store) keysIn(ranges []guard.Range) (first []byte, keys [][]byte, err error) {
+	if len(ranges) == 0 {
+		return nil, nil, nil
+	}
+	err = s.db.View(func(txn *badger.Txn) error {
+		for _, r := range ranges {
+			if err := s.scan(txn, false, r, func(entry []byte, item *badger.Item) error {
+				if entry[0] == stampEntry {
+					first = item.KeyCopy(nil)
+				} else {
+					keys = append(keys, item.KeyCopy(nil))
+				}
+				return nil
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return first, keys, err
+}
+
+// Write writes more than one transaction if the changes do not fit into one. Their order makes a crash
+// between them harmless: if the stamp is to be removed, that is first; a new one is last of what is
+// set; other entries are removed after it.
+func (s *store) Write(c guard.Changes) error {
+	s.drop.RLock()
+	defer s.drop.RUnlock()
+	stamp, removed, err := s.keysIn(c.Remove)
+	if err != nil {
+		return err
+	}
+	w := &writer{s: s, txn: s.db.NewTransaction(true)}
+	defer func() { w.txn.Discard() }()
+	remove := func() {
+		for _, key := range removed {
+			w.do(func(txn *badger.Txn) error { return txn.Delete(key) })
+		}
+	}
+	if stamp != nil {
+		w.do(func(txn *badger.Txn) error { return txn.Delete(stamp) })
+		remove()
+	}
+	unwritten := s.unwritten.Load()
+	if unwritten {
+		value := binary.LittleEndian.AppendUint64(nil, uint64(s.namespaceOffset))
+		w.do(func(txn *badger.Txn) error { return txn.Set(s.settingsKey(), value) })
+	}
+	set := map[string]bool{}
+	for _, last := range []bool{false, true} {
+		for _, e := range c.Set {
+			if last != (e.Key[0] == stampEntry) {
+				continue
+			}
+			for _, chunk := range s.chunks(e) {
+				set[string(chunk.Key)] = true
+				w.do(func(txn *badger.Txn) error { return txn.SetEntry(chunk) })
+			}
+		}
+	}
+	if stamp == nil {
+		removed = slices.DeleteFunc(removed, func(key []byte) bool { return set[string(key)] })
+		remove()
+	}
+	w.commit()
+	if w.err == nil && unwritten {
+		s.unwritten.Store(false)
+	}
+	return w.err
+}
+
+// A writer makes changes, in several transactions if one has no room.
+type writer struct {
+	s   *store
+	txn *badger.Txn
+	err error
+}
+
+func (w *writer) do(change func(*badger.Txn) error) {
+	if w.err != nil {
+		return
+	}
+	if w.err = change(w.txn); errors.Is(w.err, badger.ErrTxnTooBig) {
+		w.err = nil
+		if w.commit(); w.err == nil {
+			w.txn = w.s.db.NewTransaction(true)
+			w.err = change(w.txn)
+		}
+	}
+}
+
+func (w *writer) commit() {
+	if w.err == nil {
+		w.err = w.txn.Commit()
+	}
+	if w.err == nil && w.s.files != nil {
+		w.err = w.s.files.sync(w.s.db)
+	}
+}
+
+// add adds what is to be set to a transaction of a program. What does not fit is made durable before
+// it, except what is to be deleted from the filter: that may not be known before the transaction is
+// there, and if it is never known, the filter merely keeps it until it is rebuilt.
+func (s *store) add(txn *badger.Txn, set []guard.Entry) error {
+	for i, e := range set {
+		for _, chunk := range s.chunks(e) {
+			err := txn.SetEntry(chunk)
+			if errors.Is(err, badger.ErrTxnTooBig) {
+				rest := slices.DeleteFunc(slices.Clone(set[i:]), func(e guard.Entry) bool { return e.Key[0] == deletesEntry })
+				return s.Write(guard.Changes{Set: rest})
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// removeStamp has the next Open build the filter anew, unless the guard writes a stamp before.
+// REQUIRES: s.drop.
+func (s *store) removeStamp() error {
+	key := s.chunks(guard.Entry{Key: []byte{stampEntry}})[0].Key
+	w := &writer{s: s, txn: s.db.NewTransaction(true)}
+	defer func() { w.txn.Discard() }()
+	w.do(func(txn *badger.Txn) error { return txn.Delete(key) })
+	w.commit()
+	return w.err
+}
+
+func (s *store) Snapshot() (guard.Snapshot, error) {
+	if s.db.IsClosed() {
+		return guard.Snapshot{}, badger.ErrDBClosed
+	}
+	txn := s.db.NewTransaction(false)
+	s.pins.Lock()
+	pinned := make(map[string]struct{}, len(s.pins.keys))
+	for key := range s.pins.keys {
+		pinned[key] = struct{}{}
+	}
+	s.pins.Unlock()
+	return guard.Snapshot{
+		Keys:  func(yield func([]byte, error) bool) { s.keysOf(txn, pinned, yield) },
+		Close: func() error { txn.Discard(); return nil },
+	}, nil
+}
+
+// keysOf yields the keys that a transaction sees, and the pinned ones.
+func (s *store) keysOf(txn *badger.Txn, pinned map[string]struct{}, yield func([]byte, error) bool) {
+	s.drop.RLock()
+	defer s.drop.RUnlock()
+	if s.db.IsClosed() {
+		yield(nil, badger.ErrDBClosed)
+		return
+	}
+	// An iterator that meets a damaged block ends as if there were no more keys.
+	if err := s.verify(); err != nil {
+		yield(nil, err)
+		return
+	}
+	it := txn.NewIterator(badger.IteratorOptions{})
+	defer it.Close()
+	for it.Rewind(); it.Valid(); it.Next() {
+		key := it.Item().Key()
+		if s.reserved(key) {
+			continue
+		}
+		if len(pinned) > 0 {
+			delete(pinned, string(key))
+		}
+		if !yield(key, nil) {
+			return
+		}
+	}
+	for key := range pinned {
+		if !yield([]byte(key), nil) {
+			return
+		}
+	}
+}
+
+// verify reads all blocks of the store. Badger panics at some kinds of damage.
+func (s *store) verify() (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("badgerguard: the store is damaged: %v", r)
+		}
+	}()
+	return s.db.VerifyChecksum()
+}
+
+// Has says no for a key that is there only until some time: it may be gone when the transaction that
+// asks is visible, and no deletes are to be done for it. And for a pinned one: that stays.
+func (s *store) Has(key []byte) (there bool, err error) {
+	s.pins.Lock()
+	_, pinned := s.pins.keys[string(key)]
+	s.pins.Unlock()
+	if pinned {
+		return false, nil
+	}
+	s.drop.RLock()
+	defer s.drop.RUnlock()
+	err = s.db.View(func(txn *badger.Txn) error {
+		item, err := txn.Get(key)
+		there = err == nil && item.ExpiresAt() == 0
+		if err == badger.ErrKeyNotFound {
+			return nil
+		}
+		return err
+	})
+	return there, err
+}
+
+// pin keeps a key in the filter for as long as the store is open, whatever becomes of it there, once it
+// has been put into it. It reports whether it has been.
+func (s *store) pin(key []byte, put bool) bool {
+	s.pins.Lock()
+	defer s.pins.Unlock()
+	s.pins.keys[string(key)] = put || s.pins.keys[string(key)]
+	return s.pins.keys[string(key)]
+}

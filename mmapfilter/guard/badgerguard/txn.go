@@ -1,0 +1,234 @@
+package badgerguard
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
+)
+
+// A Txn is a badger.Txn of a DB. Methods that are not listed here are those of the badger.Txn.
+type Txn struct {
+	*badger.Txn
+	db        *DB
+	view      guard.View
+	update    bool
+	discarded bool
+	changes   []change
+	touched   map[string]struct{} // keys of changes, if Get needs them
+}
+
+// A change is one to a key. Badger reads the key when the transaction is committed, and so does the
+// guard.
+type change struct {
+	set *badger.Entry // or nil
+	key []byte        // that is deleted
+}
+
+// NewTransaction is badger.DB.NewTransaction.
+func (d *DB) NewTransaction(update bool) *Txn {
+	t := &Txn{db: d, view: d.guard.View(), update: update && !d.options.ReadOnly}
+	t.Txn = d.DB.NewTransaction(update)
+	return t
+}
+
+// View is badger.DB.View.
+func (d *DB) View(fn func(txn *Txn) error) error {
+	if d.DB.IsClosed() {
+		return badger.ErrDBClosed
+	}
+	t := d.NewTransaction(false)
+	defer t.Discard()
+	return fn(t)
+}
+
+// Update is badger.DB.Update.
+func (d *DB) Update(fn func(txn *Txn) error) error {
+	if d.DB.IsClosed() {
+		return badger.ErrDBClosed
+	}
+	t := d.NewTransaction(true)
+	defer t.Discard()
+	if err := fn(t); err != nil {
+		return err
+	}
+	return t.Commit()
+}
+
+// Get is badger.Txn.Get. It does not ask the store if the filter knows that the key is not there,
+// unless Badger has to see the read: if another transaction creates the key, one that may write and
+// has read it must fail with badger.ErrConflict.
+func (t *Txn) Get(key []byte) (*badger.Item, error) {
+	if t.db.store.reserved(key) && !t.discarded {
+		return nil, badger.ErrKeyNotFound
+	}
+	if !t.filters(key) {
+		return t.Txn.Get(key)
+	}
+	if t.db.guard.AbsentIn(t.view, key) {
+		return nil, badger.ErrKeyNotFound
+	}
+	item, err := t.Txn.Get(key)
+	if err == nil || err == badger.ErrKeyNotFound {
+		t.db.guard.Found(key, err == nil)
+	}
+	return item, err
+}
+
+// filters reports whether the filter may answer for a key.
+func (t *Txn) filters(key []byte) bool {
+	if len(key) == 0 || t.discarded || t.db.unsure.Load() > 0 || t.db.banned(key) {
+		return false
+	}
+	if !t.update {
+		return true
+	}
+	if t.db.options.DetectConflicts {
+		return false
+	}
+	_, touched := t.touched[string(key)]
+	return !touched
+}
+
+// Set is badger.Txn.Set. Like there, the key and the value must not be modified until the transaction
+// ends.
+func (t *Txn) Set(key, value []byte) error { return t.SetEntry(badger.NewEntry(key, value)) }
+
+// SetEntry is badger.Txn.SetEntry.
+func (t *Txn) SetEntry(e *badger.Entry) error {
+	if t.db.store.reserved(e.Key) {
+		return ErrReserved
+	}
+	if err := t.Txn.SetEntry(e); err != nil {
+		return err
+	}
+	t.changed(e.Key, change{set: e})
+	return nil
+}
+
+// Delete is badger.Txn.Delete.
+func (t *Txn) Delete(key []byte) error {
+	if t.db.store.reserved(key) {
+		return ErrReserved
+	}
+	if err := t.Txn.Delete(key); err != nil {
+		return err
+	}
+	t.changed(key, change{key: key})
+	return nil
+}
+
+func (t *Txn) changed(key []byte, c change) {
+	t.changes = append(t.changes, c)
+	if t.db.options.DetectConflicts {
+		return // then Get asks the store
+	}
+	if t.touched == nil {
+		t.touched = map[string]struct{}{}
+	}
+	t.touched[string(key)] = struct{}{}
+}
+
+// Discard is badger.Txn.Discard.
+func (t *Txn) Discard() {
+	t.discarded = true
+	t.Txn.Discard()
+}
+
+// Commit is badger.Txn.Commit.
+func (t *Txn) Commit() error {
+	c, err := t.prepare()
+	if err != nil {
+		return err
+	}
+	defer func() { c.done(err) }()
+	err = errPanic
+	err = t.Txn.Commit()
+	return err
+}
+
+// errPanic is what a commit has returned that has not returned.
+var errPanic = errors.New("badgerguard: the commit did not return")
+
+// CommitWith is badger.Txn.CommitWith. The keys are put into the filter before it returns.
+func (t *Txn) CommitWith(callback func(error)) {
+	if callback == nil {
+		panic("Nil callback provided to CommitWith")
+	}
+	c, err := t.prepare()
+	if err != nil {
+		go callback(err)
+		return
+	}
+	t.Txn.CommitWith(func(err error) {
+		c.done(err)
+		callback(err)
+	})
+}
+
+// CommitAt is refused: it is for managed mode.
+func (t *Txn) CommitAt(uint64, func(error)) error { return ErrNotFollowed }
+
+// A commit is one that is under way.
+type commit struct {
+	db     *DB
+	tx     *guard.Tx // nil if nothing is written
+	remove []guard.Range
+}
+
+// prepare puts the keys of a transaction into the filter, and adds the entries of the guard.
+func (t *Txn) prepare() (*commit, error) {
+	c := &commit{db: t.db}
+	if len(t.changes) == 0 || t.discarded {
+		t.discarded = true
+		return c, nil
+	}
+	t.discarded = true
+	c.tx = t.db.guard.Begin()
+	for _, change := range t.changes {
+		if change.set == nil {
+			c.tx.Delete(change.key)
+			continue
+		}
+		c.tx.Put(change.set.Key)
+		if change.set.ExpiresAt != 0 {
+			c.tx.DeleteUnknown()
+		}
+	}
+	changes := c.tx.Prepare()
+	if err := t.db.store.add(t.Txn, changes.Set); err != nil {
+		c.tx.Done(guard.Aborted)
+		t.Txn.Discard()
+		return nil, err
+	}
+	c.remove = changes.Remove
+	return c, nil
+}
+
+// done says how the commit ended.
+func (c *commit) done(err error) {
+	if c.tx == nil {
+		return
+	}
+	switch {
+	case err == nil:
+		c.tx.Done(guard.Committed)
+		c.db.cleaner.add(c.remove)
+	case errors.Is(err, badger.ErrConflict), errors.Is(err, badger.ErrBlockedWrites), errors.Is(err, badger.ErrTxnTooBig):
+		c.tx.Done(guard.Aborted) // Badger has written nothing
+	default:
+		c.tx.Done(guard.Unknown)
+	}
+}
+
+// banned reports whether a key is in a banned namespace.
+func (d *DB) banned(key []byte) bool {
+	offset := d.options.NamespaceOffset
+	if offset < 0 || len(key) <= offset+8 {
+		return false
+	}
+	_, banned := d.namespaces.Load(binary.BigEndian.Uint64(key[offset:]))
+	return banned
+}
