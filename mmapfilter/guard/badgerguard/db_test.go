@@ -1,0 +1,28 @@
+package badgerguard
+
+import (
+	"context"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
+)
+
+func TestGuard(t *testing.T) {
+	modes(t, func(t *testing.T, deletes guard.DeleteMode) {
+		dir := t.TempDir()
+		d := mustOpen(t, small(dir), often(deletes))
+		set(t, d, 0, 20_000)
+		mustHave(t, d, 0, 20_000, 40_000)
+		remove(t, d, 0, 10_000)
+		mustHave(t, d, 10_000, 20_000, 40_000)
+		must(t, d.Close())
+		d = mustOpen(t, small(dir), often(deletes))
+		mustHave(t, d, 10_000, 20_000, 40_000)
+		must(t, d.Guard().Rebuild(context.Background()))
+		before := d.GuardStats()
+		mustHave(t, d, 10_000, 20_000, 40_000)
+		if s := d.GuardStats(); s.State != "serving" || s.FalsePositives-before.FalsePositives > 600 || s.Skipped-before.Skipped < 29_000 {
+			t.Errorf("%+v", s)
+		}
+	})
+}

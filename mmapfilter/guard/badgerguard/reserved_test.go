@@ -1,0 +1,192 @@
+package badgerguard
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/dgraph-io/badger/v4"
+	"github.com/dgraph-io/badger/v4/pb"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
+)
+
+func TestBackup(t *testing.T) {
+	d := mustOpen(t, small(t.TempDir()), quiet(guard.Rebuild))
+	set(t, d, 0, 100)
+	must(t, d.Guard().Work())
+	var b bytes.Buffer
+	_, err := d.Backup(&b, 0)
+	must(t, err)
+	if err := d.Load(&b, 1); !errors.Is(err, ErrNotFollowed) {
+		t.Errorf("Load: %v", err)
+	}
+	dir := t.TempDir()
+	plain, err := badger.Open(small(dir))
+	must(t, err)
+	must(t, plain.Load(&b, 1))
+	must(t, plain.View(func(txn *badger.Txn) error {
+		it := txn.NewIterator(badger.DefaultIteratorOptions)
+		defer it.Close()
+		for it.Rewind(); it.Valid(); it.Next() {
+			if d.store.reserved(it.Item().Key()) {
+				t.Errorf("the backup has %q", it.Item().Key())
+			}
+		}
+		return nil
+	}))
+	must(t, plain.Close())
+	restored := mustOpen(t, small(dir), quiet(guard.Rebuild))
+	mustHave(t, restored, 0, 100, 200)
+	mustHideNone(t, restored)
+}
+
+func TestSubscribe(t *testing.T) {
+	d := mustOpen(t, small(t.TempDir()), quiet(guard.Rebuild))
+	ctx, cancel := context.WithCancel(context.Background())
+	var mu sync.Mutex
+	seen := map[string]bool{}
+	ended := make(chan error)
+	go func() {
+		ended <- d.Subscribe(ctx, func(list *badger.KVList) error {
+			mu.Lock()
+			defer mu.Unlock()
+			for _, kv := range list.Kv {
+				seen[string(kv.Key)] = true
+			}
+			return nil
+		}, []pb.Match{{Prefix: nil}})
+	}()
+	waitFor(t, "an update", func() bool {
+		set(t, d, 0, 10)
+		mu.Lock()
+		defer mu.Unlock()
+		return seen[string(number(9))]
+	})
+	cancel()
+	if err := <-ended; err != context.Canceled {
+		t.Errorf("%v", err)
+	}
+	for key := range seen {
+		if d.store.reserved([]byte(key)) {
+			t.Errorf("the update of %q was shown", key)
+		}
+	}
+}
+
+func TestReservedKeys(t *testing.T) {
+	for _, prefix := range []string{"", "g", "\xff\xff"} {
+		g := quiet(guard.Exact)
+		g.Prefix = []byte(prefix)
+		d := mustOpen(t, small(t.TempDir()), g)
+		set(t, d, 0, 20)
+		remove(t, d, 10, 20)
+		keys := [][]byte{[]byte("\x00a"), []byte("a"), []byte("f"), []byte("h"), []byte("\xfe"), []byte("\xff")}
+		must(t, d.Update(func(txn *Txn) error {
+			for _, k := range keys {
+				must(t, txn.Set(k, []byte("v")))
+			}
+			for _, key := range [][]byte{d.store.prefix, d.store.key([]byte("s")), d.store.key([]byte("any"))} {
+				if err := txn.Set(key, nil); err != ErrReserved {
+					t.Errorf("Set %q: %v", key, err)
+				}
+				if err := txn.Delete(key); err != ErrReserved {
+					t.Errorf("Delete %q: %v", key, err)
+				}
+			}
+			return nil
+		}))
+		want := keysOf(t, d)
+		must(t, d.View(func(txn *Txn) error {
+			for _, entry := range []string{"s\x00\x00", "s"} {
+				if _, err := txn.Get(d.store.key([]byte(entry))); err != badger.ErrKeyNotFound {
+					t.Errorf("Get: %v", err)
+				}
+			}
+			it := txn.NewKeyIterator(d.store.key([]byte("s\x00\x00")), badger.DefaultIteratorOptions)
+			if it.Rewind(); it.Valid() {
+				t.Errorf("a key iterator shows the stamp")
+			}
+			it.Close()
+			for _, o := range []badger.IteratorOptions{{}, {Reverse: true}, {PrefetchValues: true, PrefetchSize: 3}} {
+				it := txn.NewIterator(o)
+				var got [][]byte
+				for it.Rewind(); it.Valid(); it.Next() {
+					got = append(got, it.Item().KeyCopy(nil))
+				}
+				if len(got) != len(want) {
+					t.Errorf("prefix %q, %+v: %d keys, not %d", prefix, o, len(got), len(want))
+				}
+				for i := range got {
+					j := i
+					if o.Reverse {
+						j = len(want) - 1 - i
+					}
+					if !bytes.Equal(got[i], want[j]) {
+						t.Errorf("prefix %q, %+v: key %d is %q", prefix, o, i, got[i])
+					}
+				}
+				if it.Seek(d.store.key([]byte("i"))); it.Valid() && d.store.reserved(it.Item().Key()) {
+					t.Errorf("prefix %q, %+v: Seek shows %q", prefix, o, it.Item().Key())
+				}
+				it.Close()
+			}
+			it = txn.NewIterator(badger.IteratorOptions{Prefix: d.store.prefix})
+			if it.Rewind(); it.Valid() {
+				t.Errorf("an iterator over the reserved prefix shows %q", it.Item().Key())
+			}
+			it.Close()
+			return nil
+		}))
+	}
+}
+
+// The entries of transactions whose keys the filter has durably are removed.
+func TestEntriesAreRemoved(t *testing.T) {
+	modes(t, func(t *testing.T, deletes guard.DeleteMode) {
+		d := mustOpen(t, small(t.TempDir()), often(deletes))
+		set(t, d, 0, 20_000)
+		remove(t, d, 0, 10_000)
+		waitFor(t, "few entries", func() bool {
+			must(t, d.Guard().Work())
+			entries, err := d.store.Entries()
+			must(t, err)
+			return len(entries) < 10
+		})
+	})
+}
+
+func TestReadOnly(t *testing.T) {
+	modes(t, func(t *testing.T, deletes guard.DeleteMode) {
+		dir := t.TempDir()
+		d := mustOpen(t, small(dir), often(deletes))
+		set(t, d, 0, 1000)
+		must(t, d.Close())
+		d = mustOpen(t, small(dir).WithReadOnly(true), often(deletes))
+		mustHave(t, d, 0, 1000, 5000)
+		if s := d.GuardStats(); s.State != "serving" || s.Skipped < 3500 {
+			t.Errorf("%+v", s)
+		}
+		mustHideNone(t, d)
+		if err := d.Update(func(txn *Txn) error { return txn.Set(number(1), nil) }); err != badger.ErrReadOnlyTxn {
+			t.Errorf("Update: %v", err)
+		}
+		if err := d.DropAll(); err != badger.ErrReadOnlyTxn {
+			t.Errorf("DropAll: %v", err)
+		}
+		if _, err := d.GetSequence(number(1), 1); err != badger.ErrReadOnlyTxn {
+			t.Errorf("GetSequence: %v", err)
+		}
+		must(t, d.Close())
+		must(t, os.Remove(filepath.Join(dir, FilterName)))
+		d = mustOpen(t, small(dir).WithReadOnly(true), often(deletes))
+		mustHave(t, d, 0, 1000, 2000)
+		if s := d.GuardStats(); s.State != "off" || s.Skipped != 0 {
+			t.Errorf("without a filter: %+v", s)
+		}
+	})
+}
