@@ -58,6 +58,7 @@ type Guard struct {
 		tooMany   bool                             // absent keys pass the filter, since of keys that are gone
 		lost      bool                             // keys have overflowed that nobody remembers
 		building  bool                             // serving waits for a first rebuild
+		doubts    int                              // calls of Doubt
 		gone      uint64                           // keys deleted from the store but not from the filter, about
 		unknown   bool                             // keys were deleted that nobody knows
 		seen      struct{ skipped, passed uint64 } // see tooManyPass
@@ -186,6 +187,9 @@ func (g *Guard) hooks() *guarded.Hooks {
 			return mmapfilter.Create(path, o)
 		},
 		Open: func(path string) (guarded.Filter, error) {
+			if err := verify(path); err != nil {
+				return nil, err
+			}
 			return mmapfilter.Open(path, &mmapfilter.OpenOptions{CommitInterval: g.options.CommitInterval, Checked: true})
 		},
 		Random: rand.Uint64,
@@ -200,6 +204,30 @@ func removeFilter(path string) error {
 		}
 	}
 	return nil
+}
+
+// verify reads the whole filter and compares it with its checksums. It has some if it was closed, not
+// if its process died.
+func verify(path string) error {
+	r, err := mmapfilter.Verify(context.Background(), path)
+	if err == nil && r.Sealed && len(r.Damage) > 0 {
+		return r.Damage[0]
+	}
+	return nil // an error is one of Open, too, or of a file that is not at rest
+}
+
+// Doubt says that the store may have keys which the filter lacks, now or after a crash: an operation
+// is about to write past the guard. Every answer is "maybe" until a rebuild ends that begins later;
+// after the operation, call Rebuild.
+func (g *Guard) Doubt() error {
+	g.mu.Lock()
+	g.mu.building = true
+	g.mu.doubts++
+	g.serving.Store(false)
+	g.mu.Unlock()
+	g.work.Lock()
+	defer g.work.Unlock()
+	return g.store.Write(Changes{Remove: []Range{just(entryKey(keyStamp))}})
 }
 
 // resume puts what the outbox has into the filter, exactly once (G2), and begins a new count of
@@ -271,7 +299,7 @@ func (g *Guard) begin(stale error) error {
 		return err
 	}
 	if empty {
-		return g.built(true)
+		return g.built(true, 0)
 	}
 	g.kick()
 	return nil
@@ -294,20 +322,36 @@ func (g *Guard) storeIsEmpty() (bool, error) {
 
 func (g *Guard) covers(key []byte) bool { return g.options.Covers == nil || g.options.Covers(key) }
 
-// built marks a filter that is complete for the first time.
-func (g *Guard) built(reset bool) error {
+// built marks a filter that is complete for the first time, unless there have been more doubts since.
+func (g *Guard) built(reset bool, doubts int) error {
 	g.work.Lock()
 	defer g.work.Unlock()
+	if g.doubted(doubts) {
+		return nil
+	}
 	if err := g.mark(Changes{}, reset); err != nil {
 		return err
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.mu.building = false
-	if g.mu.failed == nil && !g.mu.lost {
-		g.serving.Store(true)
+	if doubts == g.mu.doubts {
+		g.mu.building = false
+		g.serve()
 	}
 	return nil
+}
+
+func (g *Guard) doubted(before int) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return before != g.mu.doubts
+}
+
+// serve has the filter answer, if it has all keys. REQUIRES: g.mu.
+func (g *Guard) serve() {
+	if g.mu.failed == nil && !g.mu.lost && !g.mu.building {
+		g.serving.Store(true)
+	}
 }
 
 // mark puts a new token into the store and then into the filter. Nothing leaves the filter that was
@@ -436,6 +480,9 @@ func (g *Guard) Close() error {
 		g.work.Lock() // with what is in the filter alone
 		err = g.mark(Changes{}, false)
 		g.work.Unlock()
+		if err == nil { // so that the next open sees damage
+			err = g.filter.Seal(context.Background())
+		}
 	}
 	return errors.Join(err, g.closeFilter())
 }

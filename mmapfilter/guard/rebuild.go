@@ -140,6 +140,7 @@ type rebuild struct {
 	snapshot Snapshot
 	listed   []uint64 // hashes of transactions that were under way at its instant
 	first    bool     // no filter is in use before this one
+	doubts   int
 	unwork   func()
 }
 
@@ -168,13 +169,11 @@ func (r *rebuild) run(ctx context.Context) error {
 		return err
 	}
 	if r.first {
-		return g.built(false)
+		return g.built(false, r.doubts)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.mu.failed == nil && !g.mu.lost {
-		g.serving.Store(true)
-	}
+	g.serve()
 	return nil
 }
 
@@ -199,7 +198,7 @@ func (r *rebuild) keys() (iter.Seq2[[]byte, error], error) {
 	g.mu.dropped = append(g.mu.dropped, g.mu.deletes...)
 	g.mu.deletes = nil
 	g.mu.gone, g.mu.unknown, g.mu.lost, g.mu.tooMany = 0, false, false, false
-	r.first = g.mu.building
+	r.first, r.doubts = g.mu.building, g.mu.doubts
 	g.overflow.begin()
 	g.views.Add(1) // the new filter lacks what was deleted before
 	return r.sequence, nil
@@ -242,7 +241,7 @@ func (r *rebuild) settle() error {
 	g.work.Lock()
 	defer g.work.Unlock()
 	var err error
-	if r.first {
+	if g.isBuilding() {
 		err = g.store.Write(c) // nothing speaks for the filter yet
 	} else {
 		err = g.mark(c, false)

@@ -24,6 +24,7 @@ type Filter interface {
 	Normalisation() string
 	Rebuild(ctx context.Context, opts *mmapfilter.RebuildOptions) error
 	Stats() mmapfilter.Stats
+	Seal(ctx context.Context) error
 	Close() error
 }
 
