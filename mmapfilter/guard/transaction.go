@@ -256,6 +256,10 @@ func (t *Tx) Done(o Outcome) {
 		return
 	}
 	if o == Aborted && t.inserted {
+		// In a store with one writer at a time, that writer may wait for these keys, and what holds
+		// g.work for the writer.
+		g.stripes.unlock(t.stripes)
+		t.stripes = nil
 		t.takeBack()
 	}
 	if t.record != nil {
