@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -180,30 +178,10 @@ func (g *Guard) hooks() *guarded.Hooks {
 		return g.options.Hooks
 	}
 	return &guarded.Hooks{
-		Create: func(path string, o *mmapfilter.Options) (guarded.Filter, error) {
-			if err := removeFilter(path); err != nil {
-				return nil, err
-			}
-			return mmapfilter.Create(path, o)
-		},
-		Open: func(path string) (guarded.Filter, error) {
-			if err := verify(path); err != nil {
-				return nil, err
-			}
-			return mmapfilter.Open(path, &mmapfilter.OpenOptions{CommitInterval: g.options.CommitInterval, Checked: true})
-		},
+		Create: func(path string, o *mmapfilter.Options) (guarded.Filter, error) { return g.create(path, o) },
+		Open:   func(path string) (guarded.Filter, error) { return g.openFile(path) },
 		Random: rand.Uint64,
 	}
-}
-
-// removeFilter removes a filter that is not of use, and what lies beside it.
-func removeFilter(path string) error {
-	for _, suffix := range []string{"", ".stash", ".stash.new", ".hashes", ".hashes.new", ".hashes.older"} {
-		if err := os.Remove(path + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	return nil
 }
 
 // verify reads the whole filter and compares it with its checksums. It has some if it was closed, not
@@ -228,6 +206,26 @@ func (g *Guard) Doubt() error {
 	g.work.Lock()
 	defer g.work.Unlock()
 	return g.store.Write(Changes{Remove: []Range{just(entryKey(keyStamp))}})
+}
+
+// create makes an empty filter. It takes the place of one that is damaged or of another time; one that
+// a program has open stays, and that is an error.
+func (g *Guard) create(path string, o *mmapfilter.Options) (guarded.Filter, error) {
+	sealed, err := mmapfilter.Build(g.life, path, o, func(func([]byte, error) bool) {})
+	if err != nil {
+		return nil, err
+	}
+	if err := sealed.Close(); err != nil {
+		return nil, err
+	}
+	return g.openFile(path)
+}
+
+func (g *Guard) openFile(path string) (guarded.Filter, error) {
+	if err := verify(path); err != nil {
+		return nil, err
+	}
+	return mmapfilter.Open(path, &mmapfilter.OpenOptions{CommitInterval: g.options.CommitInterval, Checked: true})
 }
 
 // resume puts what the outbox has into the filter, exactly once (G2), and begins a new count of
