@@ -1,0 +1,219 @@
+package bboltguard
+
+import (
+	"slices"
+
+	"go.etcd.io/bbolt"
+)
+
+type engineBucket = bbolt.Bucket
+
+// A Bucket is a bbolt.Bucket of a DB. Methods that are not listed here are those of the bbolt.Bucket;
+// none of them writes keys.
+type Bucket struct {
+	*engineBucket
+	tx    *Tx
+	path  []byte // see JoinKey; empty is the root
+	stale bool   // its bucket was deleted or moved in this transaction
+}
+
+// hides reports whether a key in this bucket is the reserved bucket.
+func (b *Bucket) hides(key []byte) bool { return len(b.path) == 0 && b.tx.db.store.reserved(key) }
+
+// refuses returns the error of a write to a key or bucket, if the guard does not allow it.
+func (b *Bucket) refuses(key []byte) error {
+	if b.hides(key) {
+		return ErrReserved
+	}
+	if b.stale {
+		return ErrNotFollowed
+	}
+	return nil
+}
+
+// child returns the Bucket for a bucket in this one.
+func (b *Bucket) child(name []byte, e *bbolt.Bucket) *Bucket {
+	path := appendName(slices.Clip(b.path), name)
+	n := &Bucket{engineBucket: e, tx: b.tx, path: path, stale: b.stale}
+	if b.tx.buckets == nil || b.stale {
+		return n
+	}
+	if old := b.tx.buckets[string(path)]; old != nil {
+		if old.engineBucket == e {
+			return old
+		}
+		b.tx.removed(path)
+	}
+	b.tx.buckets[string(path)] = n
+	return n
+}
+
+// join returns the key that the filter has for one of this bucket.
+func (b *Bucket) join(key []byte) []byte {
+	joined := make([]byte, 0, len(b.path)+1+len(key))
+	return appendKey(append(joined, b.path...), key)
+}
+
+// Tx is bbolt.Bucket.Tx.
+func (b *Bucket) Tx() *Tx { return b.tx }
+
+// Get is bbolt.Bucket.Get. It does not ask the store if the filter knows that the key is not there.
+func (b *Bucket) Get(key []byte) []byte {
+	joined := b.join(key)
+	if !b.stale && b.tx.absent(joined) {
+		return nil
+	}
+	value := b.engineBucket.Get(key)
+	b.tx.db.guard.Found(joined, value != nil)
+	return value
+}
+
+// Put is bbolt.Bucket.Put.
+func (b *Bucket) Put(key, value []byte) error {
+	if err := b.refuses(key); err != nil {
+		return err
+	}
+	if err := b.engineBucket.Put(key, value); err != nil {
+		return err
+	}
+	b.tx.put(b.join(key))
+	return nil
+}
+
+// Delete is bbolt.Bucket.Delete.
+func (b *Bucket) Delete(key []byte) error {
+	if err := b.refuses(key); err != nil {
+		return err
+	}
+	there := b.tx.db.exact // or it will be asked later
+	if !there && b.Writable() && b.tx.engineTx.DB() != nil {
+		k, _ := b.engineBucket.Cursor().Seek(key)
+		there = k != nil && slices.Equal(k, key)
+	}
+	if err := b.engineBucket.Delete(key); err != nil {
+		return err
+	}
+	if there {
+		b.tx.guarded.Delete(b.join(key))
+	}
+	return nil
+}
+
+// Bucket is bbolt.Bucket.Bucket.
+func (b *Bucket) Bucket(name []byte) *Bucket {
+	if b.hides(name) {
+		return nil
+	}
+	e := b.engineBucket.Bucket(name)
+	if e == nil {
+		return nil
+	}
+	return b.child(name, e)
+}
+
+// CreateBucket is bbolt.Bucket.CreateBucket.
+func (b *Bucket) CreateBucket(name []byte) (*Bucket, error) {
+	return b.create(name, b.engineBucket.CreateBucket)
+}
+
+// CreateBucketIfNotExists is bbolt.Bucket.CreateBucketIfNotExists.
+func (b *Bucket) CreateBucketIfNotExists(name []byte) (*Bucket, error) {
+	return b.create(name, b.engineBucket.CreateBucketIfNotExists)
+}
+
+func (b *Bucket) create(name []byte, create func([]byte) (*bbolt.Bucket, error)) (*Bucket, error) {
+	if err := b.refuses(name); err != nil {
+		return nil, err
+	}
+	e, err := create(name)
+	if err != nil {
+		return nil, err
+	}
+	return b.child(name, e), nil
+}
+
+// DeleteBucket is bbolt.Bucket.DeleteBucket. It reads the keys of the bucket first.
+func (b *Bucket) DeleteBucket(name []byte) error {
+	if err := b.refuses(name); err != nil {
+		return err
+	}
+	if b.tx.engineTx.DB() == nil || !b.Writable() || b.engineBucket.Bucket(name) == nil {
+		return b.engineBucket.DeleteBucket(name) // its error
+	}
+	// From here to its end nothing fails in a sound store. If something does, nobody knows which keys
+	// are there.
+	b.tx.broken = ErrNotFollowed
+	path := appendName(slices.Clip(b.path), name)
+	b.tx.forget(b.engineBucket.Bucket(name), path)
+	if err := b.engineBucket.DeleteBucket(name); err != nil {
+		return err
+	}
+	b.tx.removed(path)
+	b.tx.broken = nil
+	return nil
+}
+
+// MoveBucket is bbolt.Bucket.MoveBucket. It reads the keys of the bucket: they have another path then.
+// A bucket is not moved into itself.
+func (b *Bucket) MoveBucket(name []byte, dst *Bucket) error {
+	if err := b.refuses(name); err != nil {
+		return err
+	}
+	if err := dst.refuses(name); err != nil {
+		return err
+	}
+	if b.tx != dst.tx || b.tx.engineTx.DB() == nil || !b.Writable() || b.engineBucket.Bucket(name) == nil {
+		return b.engineBucket.MoveBucket(name, dst.engineBucket) // its error
+	}
+	from, to := appendName(slices.Clip(b.path), name), appendName(slices.Clip(dst.path), name)
+	if isWithin(dst.path, from) {
+		return ErrNotFollowed
+	}
+	before := b.engineBucket.Bucket(name)
+	if err := b.engineBucket.MoveBucket(name, dst.engineBucket); err != nil {
+		return err
+	}
+	b.tx.broken = ErrNotFollowed
+	b.tx.forget(before, from)
+	// What bbolt has moved may differ from that: the state before this transaction.
+	walk(dst.engineBucket.Bucket(name), to, nil, func(joined []byte) bool {
+		b.tx.put(joined)
+		return true
+	})
+	b.tx.removed(from)
+	b.tx.broken = nil
+	return nil
+}
+
+// SetRootPage is refused: it puts other keys in the place of those of the bucket.
+func (b *Bucket) SetRootPage(any) error { return ErrNotFollowed }
+
+// Cursor is bbolt.Bucket.Cursor.
+func (b *Bucket) Cursor() *Cursor { return &Cursor{engineCursor: b.engineBucket.Cursor(), bucket: b} }
+
+// ForEach is bbolt.Bucket.ForEach.
+func (b *Bucket) ForEach(fn func(key, value []byte) error) error {
+	return b.engineBucket.ForEach(func(key, value []byte) error {
+		if b.hides(key) {
+			return nil
+		}
+		return fn(key, value)
+	})
+}
+
+// ForEachBucket is bbolt.Bucket.ForEachBucket.
+func (b *Bucket) ForEachBucket(fn func(name []byte) error) error {
+	return b.engineBucket.ForEachBucket(func(name []byte) error {
+		if b.hides(name) {
+			return nil
+		}
+		return fn(name)
+	})
+}
+
+// Inspect is bbolt.Bucket.Inspect.
+func (b *Bucket) Inspect() bbolt.BucketStructure {
+	s := b.engineBucket.Inspect()
+	s.Children = slices.DeleteFunc(s.Children, func(c bbolt.BucketStructure) bool { return b.hides([]byte(c.Name)) })
+	return s
+}

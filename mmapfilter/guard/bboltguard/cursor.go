@@ -1,0 +1,74 @@
+package bboltguard
+
+import "go.etcd.io/bbolt"
+
+type engineCursor = bbolt.Cursor
+
+// A Cursor is a bbolt.Cursor of a DB. In the root it does not see the reserved bucket.
+type Cursor struct {
+	*engineCursor
+	bucket *Bucket
+	key    []byte // at which it is
+}
+
+// Bucket is bbolt.Cursor.Bucket.
+func (c *Cursor) Bucket() *Bucket { return c.bucket }
+
+// First is bbolt.Cursor.First.
+func (c *Cursor) First() (key, value []byte) {
+	if key, value = c.engineCursor.First(); c.bucket.hides(key) {
+		key, value = c.engineCursor.Next()
+	}
+	c.key = key
+	return key, value
+}
+
+// Last is bbolt.Cursor.Last.
+func (c *Cursor) Last() (key, value []byte) {
+	if key, value = c.engineCursor.Last(); c.bucket.hides(key) {
+		key, value = c.engineCursor.Prev()
+	}
+	c.key = key
+	return key, value
+}
+
+// Seek is bbolt.Cursor.Seek.
+func (c *Cursor) Seek(seek []byte) (key, value []byte) {
+	if key, value = c.engineCursor.Seek(seek); c.bucket.hides(key) {
+		key, value = c.engineCursor.Next()
+	}
+	c.key = key
+	return key, value
+}
+
+// Next is bbolt.Cursor.Next. At the end the cursor stays where it is.
+func (c *Cursor) Next() (key, value []byte) {
+	key, value = c.engineCursor.Next()
+	if c.bucket.hides(key) {
+		if key, value = c.engineCursor.Next(); key == nil {
+			c.Last()
+		}
+	}
+	if key != nil {
+		c.key = key
+	}
+	return key, value
+}
+
+// Prev is bbolt.Cursor.Prev. At the beginning the cursor stays where it is.
+func (c *Cursor) Prev() (key, value []byte) {
+	key, value = c.engineCursor.Prev()
+	if c.bucket.hides(key) {
+		key, value = c.engineCursor.Prev()
+	}
+	if key == nil {
+		c.First()
+		return nil, nil
+	}
+	c.key = key
+	return key, value
+}
+
+// Delete is bbolt.Cursor.Delete. It deletes the key that was returned last: a second Delete at the
+// same place does nothing.
+func (c *Cursor) Delete() error { return c.bucket.Delete(c.key) }

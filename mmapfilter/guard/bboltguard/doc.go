@@ -1,0 +1,77 @@
+// Package bboltguard is bbolt behind a filter: reads of absent keys do not reach the B+tree.
+//
+// A program changes its import and the call of Open, which takes the options of the guard as well:
+//
+//	db, err := bboltguard.Open("my.db", 0o600, nil, nil)
+//
+// [DB], [Tx], [Bucket] and [Cursor] have the methods of their namesakes in bbolt. [Bucket.Get] asks the
+// filter first, in read transactions and in writable ones. Beside my.db lies my.db.mmf, the filter.
+//
+// # Keys
+//
+// The filter has one key for each key of the store, which begins with the names of its buckets: equal
+// keys in different buckets are different. guard.Options.Covers gets such keys; [SplitKey] takes them
+// apart, [JoinKey] makes them. Buckets themselves are not in the filter: [Bucket.Bucket] asks the store.
+//
+// # What the guard does
+//
+// A writable transaction collects its keys. Just before it is committed they are put into the filter,
+// and into a bucket of the guard's own in the same transaction. So a key is in the filter before anyone
+// can see it in the store, and one that is rolled back never was there. A key leaves the filter once
+// its delete is durable (guard.Exact, the default), or when the filter is built anew (guard.Rebuild).
+//
+//	operation                                     what the guard does
+//	Bucket.Put                                    puts the key
+//	Bucket.Delete, Cursor.Delete                  deletes the key
+//	DB.Update, DB.Begin, Tx.Commit                puts what the transaction has put, right before its commit
+//	Tx.Rollback, an error or panic in Update      nothing
+//	Tx.Commit that fails                          takes the keys back, unless the transaction is there nonetheless
+//	DB.Batch                                      as Update; what a function does that is run again counts once
+//	Bucket.Get in a writable transaction          asks the store for what the transaction has put itself
+//	Bucket.Get in a read transaction              asks the store if keys have left the filter since it began
+//	CreateBucket, CreateBucketIfNotExists         nothing: a bucket has no keys at first
+//	DeleteBucket                                  reads the keys of the bucket and those within it, and deletes them
+//	MoveBucket                                    reads them, deletes them, and puts them with their new path
+//	MoveBucket of a bucket into itself            ErrNotFollowed
+//	Put, Delete in a bucket object of before      ErrNotFollowed: bbolt loses what it does, or not
+//	Bucket.SetRootPage                            ErrNotFollowed
+//	NextSequence, SetSequence, FillPercent        nothing: they are not keys
+//	Cursor, ForEach, Inspect                      nothing; in the root they hide the reserved bucket
+//	any write to the reserved bucket              ErrReserved
+//	Compact, Tx.WriteTo, Tx.CopyFile              nothing: the copy has no filter, and gets one when it is opened
+//	writes through DB.DB, or by another program   not noticed; call guard.Guard.Rebuild, or remove the filter
+//
+// With guard.Exact, a transaction remembers the keys that it deletes with their bucket only up to a
+// limit. Others stay in the filter until it is built anew.
+//
+// # The reserved bucket
+//
+// guard.Options.Prefix is the name of a bucket in the root that has the entries of the guard: which
+// filter belongs to the store, and the keys that the filter may not have durably yet. Programs do not
+// see it, but other programs that open the file do, and so does bbolt.Compact.
+//
+// # Crashes
+//
+// The filter becomes durable on its own, after the store: no commit waits for another sync. What it
+// lacks after a crash is in the reserved bucket, and is put into it when the store is opened. A filter
+// that is missing, damaged, or of another time than the store is built anew in the background, from a
+// read transaction; until that is done every Get asks the store. A process that is killed, and a power
+// loss, leave nothing else. With bbolt.Options.NoSync a power loss may damage the store itself; while
+// the store is whole, the filter has its keys.
+//
+// # What it costs
+//
+// Each transaction that puts keys writes an entry of eight bytes a key. With guard.Exact, a commit
+// looks up every key that it puts or deletes and that the filter says "maybe" to. A rebuild reads the
+// store in one read transaction: as with every long one, a commit that needs a larger map waits for it,
+// and read transactions wait behind that commit. bbolt.Options.InitialMmapSize avoids that. In the
+// background the guard writes transactions of its own, which wait for the writable one that is open.
+//
+// # Not covered
+//
+// Bytes of the filter that change by themselves, on a bad disk or by another program: its head has a
+// checksum, but its lines have none while it is open for writing, and a key may be hidden until the
+// next rebuild. Cursors and ForEach read the store as they are. A read-only store has its filter only if that is
+// there and whole: nothing is built. The methods Rebuild, Work and Close of the guard wait for
+// transactions, so a transaction must not call them.
+package bboltguard

@@ -1,0 +1,266 @@
+package bboltguard
+
+import (
+	"bytes"
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
+)
+
+// A store is a bbolt.DB as the guard sees it.
+//
+// Its locks are those of bbolt: a writable transaction holds the writer lock for its whole life, a
+// read transaction holds the map, and a commit that needs a larger map waits for all of these, while
+// new ones wait behind it. So nobody may wait for a commit while a read transaction may be waiting
+// for him: that is why a snapshot begins late if a commit is under way, and why it ends with its keys.
+type store struct {
+	db   *bbolt.DB
+	name []byte // of the bucket of the entries
+
+	// one is held by what is being committed: bbolt gives up the writer lock within that.
+	one  sync.Mutex
+	gate struct {
+		sync.Mutex
+		busy    bool        // a transaction is being committed
+		waiting []*snapshot // that begin after it
+	}
+	// late counts the commits after which a snapshot began. A filter that is built from it lacks what
+	// the commit deleted, so transactions of before do not ask it.
+	late atomic.Uint64
+
+	// before is what Prepare sees: the state before the transaction whose keys it is told.
+	before struct {
+		sync.Mutex
+		preparing bool
+		tx        *bbolt.Tx                // begun when first asked
+		buckets   map[string]*bbolt.Bucket // by path; nil for what is not there
+	}
+}
+
+// reserved reports whether a name in the root is that of the bucket of the entries.
+func (s *store) reserved(name []byte) bool { return bytes.Equal(name, s.name) }
+
+// Entries implements guard.Store.
+func (s *store) Entries() (entries []guard.Entry, err error) {
+	err = s.db.View(func(tx *bbolt.Tx) error {
+		b := tx.Bucket(s.name)
+		if b == nil {
+			return nil
+		}
+		return b.ForEach(func(key, value []byte) error {
+			entries = append(entries, guard.Entry{Key: bytes.Clone(key), Value: bytes.Clone(value)})
+			return nil
+		})
+	})
+	return entries, err
+}
+
+// add makes changes in a transaction.
+func (s *store) add(tx *bbolt.Tx, c guard.Changes) error {
+	if c.Remove == nil && c.Set == nil {
+		return nil
+	}
+	b, err := tx.CreateBucketIfNotExists(s.name)
+	if err != nil {
+		return err
+	}
+	for _, r := range c.Remove {
+		var keys [][]byte // a cursor is not valid after a delete
+		cursor := b.Cursor()
+		for key, _ := cursor.Seek(r.From); key != nil && bytes.Compare(key, r.To) < 0; key, _ = cursor.Next() {
+			keys = append(keys, key)
+		}
+		for _, key := range keys {
+			if err := b.Delete(key); err != nil {
+				return err
+			}
+		}
+	}
+	for _, e := range c.Set {
+		if err := b.Put(e.Key, e.Value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Write implements guard.Store. It waits for the writer lock.
+func (s *store) Write(c guard.Changes) error {
+	tx, err := s.db.Begin(true)
+	if err != nil {
+		return err
+	}
+	if err := s.add(tx, c); err != nil {
+		return errors.Join(err, tx.Rollback())
+	}
+	if err := s.commit(tx); err != nil {
+		return err
+	}
+	if s.db.NoSync {
+		return s.db.Sync()
+	}
+	return nil
+}
+
+// commit commits a transaction.
+func (s *store) commit(tx *bbolt.Tx) error {
+	s.one.Lock()
+	defer s.one.Unlock()
+	s.gate.Lock()
+	s.gate.busy = true
+	s.gate.Unlock()
+	defer func() {
+		s.gate.Lock()
+		defer s.gate.Unlock()
+		s.gate.busy = false
+		if len(s.gate.waiting) > 0 {
+			s.late.Add(1)
+		}
+		for _, n := range s.gate.waiting {
+			n.begin()
+		}
+		s.gate.waiting = nil
+	}()
+	return tx.Commit()
+}
+
+// outcome returns how the commit of a transaction with these entries ended, after an error: if only the
+// last sync failed, it is there nonetheless. Nobody removes the entries before the guard is told.
+func (s *store) outcome(entries []guard.Entry) guard.Outcome {
+	there := false
+	err := s.db.View(func(tx *bbolt.Tx) error {
+		b := tx.Bucket(s.name)
+		there = b != nil && len(entries) > 0
+		for _, e := range entries {
+			if there {
+				value := b.Get(e.Key)
+				there = value != nil && bytes.Equal(value, e.Value)
+			}
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return guard.Unknown
+	case there:
+		return guard.Committed
+	}
+	return guard.Aborted
+}
+
+// A snapshot is a read transaction that begins at once, or right after what is being committed.
+type snapshot struct {
+	store  *store
+	begun  chan struct{} // closed when tx or err is there
+	tx     *bbolt.Tx
+	err    error
+	closed bool // guarded by gate
+}
+
+// Snapshot implements guard.Store. It never waits: only a commit holds the map against a reader.
+func (s *store) Snapshot() (guard.Snapshot, error) {
+	n := &snapshot{store: s, begun: make(chan struct{})}
+	s.gate.Lock()
+	defer s.gate.Unlock()
+	if s.gate.busy {
+		s.gate.waiting = append(s.gate.waiting, n)
+	} else if n.begin(); n.err != nil {
+		return guard.Snapshot{}, n.err
+	}
+	return guard.Snapshot{Keys: n.keys, Close: n.close}, nil
+}
+
+// begin begins the transaction. REQUIRES: gate, and that nothing is being committed.
+func (n *snapshot) begin() {
+	if !n.closed {
+		n.tx, n.err = n.store.db.Begin(false)
+	}
+	close(n.begun)
+}
+
+// keys yields the joined keys. Then it ends the transaction: what the guard writes next may need a
+// larger map.
+func (n *snapshot) keys(yield func([]byte, error) bool) {
+	<-n.begun
+	if n.err != nil {
+		yield(nil, n.err)
+		return
+	}
+	defer n.close()
+	root := n.tx.Cursor().Bucket()
+	walk(root, nil, n.store.reserved, func(joined []byte) bool { return yield(joined, nil) })
+}
+
+func (n *snapshot) close() error {
+	n.store.gate.Lock()
+	tx := n.tx
+	n.closed, n.tx = true, nil
+	n.store.gate.Unlock()
+	if tx == nil {
+		return nil
+	}
+	return tx.Rollback()
+}
+
+// prepare is t.Prepare. REQUIRES: the writer lock, so that nothing is committed meanwhile.
+func (s *store) prepare(t *guard.Tx) guard.Changes {
+	b := &s.before
+	b.Lock()
+	b.preparing = true
+	b.Unlock()
+	defer func() {
+		b.Lock()
+		defer b.Unlock()
+		if b.tx != nil {
+			_ = b.tx.Rollback() // of a read transaction: no error is possible
+		}
+		b.preparing, b.tx, b.buckets = false, nil, nil
+	}()
+	return t.Prepare()
+}
+
+// Has implements guard.Store.
+func (s *store) Has(joined []byte) (there bool, err error) {
+	b := &s.before
+	b.Lock()
+	defer b.Unlock()
+	if !b.preparing {
+		err = s.db.View(func(tx *bbolt.Tx) error {
+			key, names := SplitKey(joined)
+			bucket := find(tx, names)
+			there = bucket != nil && bucket.Get(key) != nil
+			return nil
+		})
+		return there, err
+	}
+	if b.tx == nil {
+		if b.tx, err = s.db.Begin(false); err != nil {
+			b.tx = nil
+			return false, err
+		}
+		b.buckets = map[string]*bbolt.Bucket{}
+	}
+	key, names := SplitKey(joined)
+	path := joined[:len(joined)-len(key)]
+	bucket, ok := b.buckets[string(path)]
+	if !ok {
+		bucket = find(b.tx, names)
+		b.buckets[string(path)] = bucket
+	}
+	return bucket != nil && bucket.Get(key) != nil, nil
+}
+
+// find returns a bucket, or nil if it is not there.
+func find(tx *bbolt.Tx, names [][]byte) *bbolt.Bucket {
+	b := tx.Cursor().Bucket()
+	for _, name := range names {
+		if b = b.Bucket(name); b == nil {
+			return nil
+		}
+	}
+	return b
+}
