@@ -1,0 +1,66 @@
+package bboltguard
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
+)
+
+func TestJoinKey(t *testing.T) {
+	long := bytes.Repeat([]byte{0}, 300)
+	paths := [][][]byte{nil, {[]byte("a")}, {[]byte("b")}, {[]byte("a"), []byte("b")}, {[]byte("ab")}, {{0}}, {{0}, {1}}, {long}, {long, long}}
+	seen := map[string]bool{}
+	for _, path := range paths {
+		for _, key := range [][]byte{{}, {0}, {0, 1}, []byte("a"), []byte("b"), []byte("\x01a\x00b"), long} {
+			joined := JoinKey(key, path...)
+			if seen[string(joined)] {
+				t.Errorf("%q in %q has the key of another", key, path)
+			}
+			seen[string(joined)] = true
+			gotKey, gotPath := SplitKey(joined)
+			if !bytes.Equal(gotKey, key) || !slices.EqualFunc(gotPath, path, bytes.Equal) {
+				t.Errorf("%q in %q became %q in %q", key, path, gotKey, gotPath)
+			}
+		}
+	}
+	for _, bad := range []string{"", "\x05a", "\x80", "\x01a", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"} {
+		if key, path := SplitKey([]byte(bad)); key != nil || path != nil {
+			t.Errorf("%q became %q in %q", bad, key, path)
+		}
+	}
+}
+
+// TestCovers has a filter for some buckets only.
+func TestCovers(t *testing.T) {
+	each(t, func(t *testing.T, g *guard.Options) {
+		g.FalsePositiveRate = 1e-7
+		g.Covers = func(joined []byte) bool {
+			_, path := SplitKey(joined)
+			return len(path) == 1 && string(path[0]) == "b"
+		}
+		d := open(t, nil, g)
+		update(t, d, func(b *Bucket) error {
+			other, err := b.Tx().CreateBucket([]byte("other"))
+			must(t, err)
+			must(t, other.Put([]byte("k"), []byte("v")))
+			must(t, b.Tx().MoveBucket([]byte("other"), nil, b))
+			return b.Put([]byte("a"), []byte("v"))
+		})
+		mustHave(t, d, "a", true)
+		mustHave(t, d, "z", false)
+		must(t, d.View(func(tx *Tx) error {
+			other := tx.Bucket([]byte("b")).Bucket([]byte("other"))
+			before := d.GuardStats().Lookups
+			if other.Get([]byte("z")) != nil || d.GuardStats().Lookups != before {
+				t.Error("the filter was asked")
+			}
+			return nil
+		}))
+		gone(t, d, g)
+		if n := mustHaveAll(t, d); n == 0 || d.GuardStats().Keys != 1 {
+			t.Errorf("%d keys; %+v", n, d.GuardStats())
+		}
+	})
+}
