@@ -2,7 +2,9 @@ package bboltguard
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -13,6 +15,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
 )
 
@@ -166,6 +169,16 @@ func deleteAll(tb testing.TB, d *DB, from, to int) {
 			return nil
 		})
 	}
+}
+
+// rebuild rebuilds the filter while others write. If they do so faster, it has no room for what they put:
+// the guard tries again then.
+func rebuild(d *DB) error {
+	err := d.Guard().Rebuild(context.Background())
+	if errors.Is(err, mmapfilter.ErrFull) {
+		return nil
+	}
+	return err
 }
 
 // copyDir copies the files of a directory into a new one.

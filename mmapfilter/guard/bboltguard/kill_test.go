@@ -63,8 +63,7 @@ func child(dir string) error {
 			}
 		}()
 	}
-	rebuild := func() error { return d.Guard().Rebuild(context.Background()) }
-	for _, do := range []func() error{rebuild, d.Guard().Work} {
+	for _, do := range []func() error{func() error { return rebuild(d) }, d.Guard().Work} {
 		if r.IntN(2) == 0 {
 			continue
 		}

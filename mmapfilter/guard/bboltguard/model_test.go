@@ -233,7 +233,7 @@ func testModel(t *testing.T, o *bbolt.Options, g *guard.Options) {
 	}
 	others.Go(func() {
 		for !stop.Load() {
-			if err := d.Guard().Rebuild(context.Background()); err != nil {
+			if err := rebuild(d); err != nil {
 				t.Error(err)
 				return
 			}

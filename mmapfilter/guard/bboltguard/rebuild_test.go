@@ -1,7 +1,6 @@
 package bboltguard
 
 import (
-	"context"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -63,7 +62,7 @@ func TestSnapshotInCommit(t *testing.T) {
 		var reader *Tx
 		rebuilt := make(chan error, 1)
 		do := func() {
-			go func() { rebuilt <- d.Guard().Rebuild(context.Background()) }()
+			go func() { rebuilt <- rebuild(d) }()
 			d.store.until(t, func() bool { return len(d.store.gate.waiting) == 1 })
 			var err error
 			reader, err = d.Begin(false)
@@ -99,7 +98,7 @@ func TestCommitWaitsForReader(t *testing.T) {
 				})
 			}()
 			d.store.until(t, func() bool { return d.store.gate.busy })
-			go func() { done <- d.Guard().Rebuild(context.Background()) }()
+			go func() { done <- rebuild(d) }()
 			d.store.until(t, func() bool { return len(d.store.gate.waiting) == 1 })
 			_ = d.GuardStats()
 			for key := range 5000 { // the guard hears of false positives
@@ -126,7 +125,7 @@ func TestWriteNeedsLargerMap(t *testing.T) {
 		for i := range 40 {
 			waits.Go(func() { putAll(t, d, 1000*i, 1000*i+1000) })
 			if i%4 == 3 {
-				must(t, d.Guard().Rebuild(context.Background()))
+				must(t, rebuild(d))
 			}
 		}
 		waits.Wait()
