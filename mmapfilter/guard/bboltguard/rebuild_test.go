@@ -189,7 +189,10 @@ func TestFailedCommits(t *testing.T) {
 func TestGrowth(t *testing.T) {
 	each(t, func(t *testing.T, g *guard.Options) {
 		d := open(t, fast(), g)
-		const many, few = 200_000, 10_000
+		many, few := 200_000, 10_000
+		if testing.Short() {
+			many = 100_000
+		}
 		var stop atomic.Bool
 		var reading sync.WaitGroup
 		for range 2 {
@@ -209,13 +212,13 @@ func TestGrowth(t *testing.T) {
 			putAll(t, d, 0, 5000)
 		}
 		mustSettle(t, d)
-		if s := d.GuardStats(); s.Rebuilds == 0 || s.Capacity < many {
+		if s := d.GuardStats(); s.Rebuilds == 0 || s.Capacity < uint64(many) {
 			t.Errorf("%+v", s)
 		}
 		deleteAll(t, d, few, many)
 		putAll(t, d, 0, few)
 		mustSettle(t, d)
-		eventually(t, d, "smaller", func(s guard.Stats) bool { return s.Capacity < many && s.Keys < 3*few })
+		eventually(t, d, "smaller", func(s guard.Stats) bool { return s.Capacity < uint64(many) && s.Keys < uint64(3*few) })
 		mustSettle(t, d)
 		stop.Store(true)
 		reading.Wait()
