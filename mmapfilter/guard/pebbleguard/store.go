@@ -90,36 +90,35 @@ func (s *store) Write(c guard.Changes) error {
 			return err
 		}
 	}
-	// The log is in the order of the commits: what came before is durable with this.
-	if err := b.Commit(pebble.Sync); err != nil {
-		return err
-	}
 	if s.noWAL {
+		if err := b.Commit(pebble.NoSync); err != nil {
+			return err
+		}
 		return s.db.Flush()
 	}
-	return nil
+	// The log is in the order of the commits: what came before is durable with this.
+	return b.Commit(pebble.Sync)
 }
 
+// Snapshot opens its iterator at once: an excise takes keys away even from open snapshots, but not from
+// open iterators.
 func (s *store) Snapshot() (guard.Snapshot, error) {
-	snapshot := s.db.NewSnapshot()
+	it, err := s.db.NewIter(&pebble.IterOptions{KeyTypes: pebble.IterKeyTypePointsOnly})
+	if err != nil {
+		return guard.Snapshot{}, err
+	}
 	return guard.Snapshot{
 		Keys: func(yield func([]byte, error) bool) {
-			it, err := snapshot.NewIter(&pebble.IterOptions{KeyTypes: pebble.IterKeyTypePointsOnly})
-			if err != nil {
-				yield(nil, err)
-				return
-			}
 			for ok := it.First(); ok; ok = it.Next() {
 				if !s.reserved(it.Key()) && !yield(it.Key(), nil) {
-					it.Close() // it was not read to its end: no error matters
 					return
 				}
 			}
-			if err := errors.Join(it.Error(), it.Close()); err != nil {
+			if err := it.Error(); err != nil {
 				yield(nil, err)
 			}
 		},
-		Close: snapshot.Close,
+		Close: it.Close,
 	}, nil
 }
 
