@@ -41,6 +41,9 @@ func (b *Batch) Apply(other *Batch, o *pebble.WriteOptions) error {
 	return b.Batch.Apply(other.Batch, o)
 }
 
+// SetRepr is pebble.Batch.SetRepr. The batch has a copy of the data: a commit adds entries to it.
+func (b *Batch) SetRepr(data []byte) error { return b.Batch.SetRepr(bytes.Clone(data)) }
+
 // Get is pebble.Batch.Get. Only an empty batch asks the filter: it does not know the keys of the batch.
 func (b *Batch) Get(key []byte) ([]byte, io.Closer, error) {
 	if b.Batch.Indexed() && b.Batch.Empty() {
@@ -69,14 +72,11 @@ func (d *DB) NewIterWithContext(ctx context.Context, o *pebble.IterOptions) (*pe
 	return d.DB.NewIterWithContext(ctx, d.store.hide(o))
 }
 
-// hide returns options of an iterator that skips the entries.
+// hide returns options of an iterator that skips the entries, whatever bounds it is given later.
 func (s *store) hide(o *pebble.IterOptions) *pebble.IterOptions {
 	var n pebble.IterOptions
 	if o != nil {
 		n = *o
-	}
-	if n.LowerBound != nil && s.end != nil && bytes.Compare(n.LowerBound, s.end) >= 0 || n.UpperBound != nil && bytes.Compare(n.UpperBound, s.prefix) <= 0 {
-		return o
 	}
 	skip := n.SkipPoint
 	n.SkipPoint = func(key []byte) bool { return s.reserved(key) || skip != nil && skip(key) }
@@ -116,4 +116,37 @@ func (s *Snapshot) NewIter(o *pebble.IterOptions) (*pebble.Iterator, error) {
 // NewIterWithContext is pebble.Snapshot.NewIterWithContext, without the reserved keys.
 func (s *Snapshot) NewIterWithContext(ctx context.Context, o *pebble.IterOptions) (*pebble.Iterator, error) {
 	return s.Snapshot.NewIterWithContext(ctx, s.db.store.hide(o))
+}
+
+// An EventuallyFileOnlySnapshot is a pebble.EventuallyFileOnlySnapshot of a DB.
+type EventuallyFileOnlySnapshot struct {
+	*pebble.EventuallyFileOnlySnapshot
+	db   *DB
+	view guard.View
+}
+
+// NewEventuallyFileOnlySnapshot is pebble.DB.NewEventuallyFileOnlySnapshot.
+func (d *DB) NewEventuallyFileOnlySnapshot(ranges []pebble.KeyRange) *EventuallyFileOnlySnapshot {
+	view := d.guard.View()
+	return &EventuallyFileOnlySnapshot{d.DB.NewEventuallyFileOnlySnapshot(ranges), d, view}
+}
+
+// Get is pebble.EventuallyFileOnlySnapshot.Get.
+func (s *EventuallyFileOnlySnapshot) Get(key []byte) ([]byte, io.Closer, error) {
+	if s.db.guard.AbsentIn(s.view, key) {
+		return nil, nil, pebble.ErrNotFound
+	}
+	value, c, err := s.EventuallyFileOnlySnapshot.Get(key)
+	s.db.found(key, err)
+	return value, c, err
+}
+
+// NewIter is pebble.EventuallyFileOnlySnapshot.NewIter, without the reserved keys.
+func (s *EventuallyFileOnlySnapshot) NewIter(o *pebble.IterOptions) (*pebble.Iterator, error) {
+	return s.EventuallyFileOnlySnapshot.NewIter(s.db.store.hide(o))
+}
+
+// NewIterWithContext is pebble.EventuallyFileOnlySnapshot.NewIterWithContext, without the reserved keys.
+func (s *EventuallyFileOnlySnapshot) NewIterWithContext(ctx context.Context, o *pebble.IterOptions) (*pebble.Iterator, error) {
+	return s.EventuallyFileOnlySnapshot.NewIterWithContext(ctx, s.db.store.hide(o))
 }

@@ -1,13 +1,14 @@
 package pebbleguard
 
 import (
-	"context"
 	"errors"
+	"fmt"
 	"io"
 	"path/filepath"
+	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/sstable"
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
 )
@@ -21,6 +22,8 @@ var (
 	ErrReserved = errors.New("pebbleguard: the key is reserved, see guard.Options.Prefix")
 	// ErrNotFollowed is returned for operations whose keys a guard cannot know.
 	ErrNotFollowed = errors.New("pebbleguard: a guard cannot follow this operation")
+
+	errNoLog = errors.New("pebbleguard: the store has no write-ahead log to sync")
 )
 
 // A DB is a pebble.DB behind a filter. Methods that are not listed here are those of the pebble.DB;
@@ -29,21 +32,30 @@ type DB struct {
 	*pebble.DB
 	guard   *guard.Guard
 	store   *store
-	options *pebble.Options
+	options *pebble.Options // with their defaults
+	turns   turns
 }
 
 // Open opens the store in a directory, as pebble.Open does, and the filter of its keys. A nil o or g
-// has the defaults; deletes are guard.Rebuild by default.
+// has the defaults; deletes are guard.Rebuild by default. A store with a comparer of its own is refused:
+// a filter tells keys apart by their bytes.
 func Open(dir string, o *pebble.Options, g *guard.Options) (*DB, error) {
 	if o == nil {
 		o = &pebble.Options{}
+	}
+	if o.Comparer != nil && o.Comparer.Name != pebble.DefaultComparer.Name {
+		return nil, fmt.Errorf("%w: keys in the order of %s", ErrNotFollowed, o.Comparer.Name)
 	}
 	g = g.WithDefaults(filepath.Join(dir, FilterName), guard.Rebuild)
 	db, err := pebble.Open(dir, o)
 	if err != nil {
 		return nil, err
 	}
-	d := &DB{DB: db, store: newStore(db, g.Prefix, o.DisableWAL), options: o}
+	d := &DB{DB: db, store: newStore(db, g.Prefix, o.DisableWAL), options: o.Clone(), turns: turns{on: g.Deletes == guard.Exact}}
+	if d.options.FS == nil {
+		d.options.FS = vfs.Default
+	}
+	d.options.EnsureDefaults()
 	open := guard.Open
 	if o.ReadOnly {
 		open = guard.OpenReadOnly
@@ -142,151 +154,105 @@ func (d *DB) ApplyNoSyncWait(b *Batch, o *pebble.WriteOptions) error {
 }
 
 func (d *DB) commit(b *Batch, o *pebble.WriteOptions, commit func(*pebble.Batch, *pebble.WriteOptions) error) error {
+	// What the store refuses would leave the entries of the guard in the batch.
+	if d.options.ReadOnly {
+		return pebble.ErrReadOnly
+	}
+	if d.options.DisableWAL && o.GetSync() {
+		return errNoLog
+	}
 	t := d.guard.Begin()
-	if err := d.follow(b.Batch, t); err != nil {
+	unknown, err := d.follow(b.Batch, t)
+	if err != nil {
 		return err
 	}
+	d.turns.begin(unknown)
+	defer d.turns.end(unknown)
 	outcome := guard.Unknown // an error does not say that nothing has happened
-	defer func() { t.Done(outcome) }()
+	defer func() {
+		t.Done(outcome)
+		if unknown { // not before: a rebuild forgets it
+			d.guard.Begin().DeleteUnknown()
+		}
+	}()
 	if err := d.store.add(b.Batch, t.Prepare()); err != nil {
 		outcome = guard.Aborted
 		return err
 	}
-	err := commit(b.Batch, o)
-	if err == nil {
-		outcome = guard.Committed
+	if err := commit(b.Batch, o); err != nil {
+		return err
 	}
-	return err
+	outcome = guard.Committed
+	return nil
 }
 
-// follow tells a transaction what a batch does.
-func (d *DB) follow(b *pebble.Batch, t *guard.Tx) error {
+// Turns keep what deletes keys that nobody knows apart from all else. With guard.Exact a transaction
+// that overwrites a key counts on it being there until the transaction is committed, for a rebuild to
+// find. With guard.Rebuild it does not.
+type turns struct {
+	on bool
+	mu sync.RWMutex
+}
+
+func (t *turns) begin(alone bool) {
+	switch {
+	case !t.on:
+	case alone:
+		t.mu.Lock()
+	default:
+		t.mu.RLock()
+	}
+}
+
+func (t *turns) end(alone bool) {
+	switch {
+	case !t.on:
+	case alone:
+		t.mu.Unlock()
+	default:
+		t.mu.RUnlock()
+	}
+}
+
+// follow tells a transaction what a batch does. unknown says that it deletes keys that nobody knows.
+func (d *DB) follow(b *pebble.Batch, t *guard.Tx) (unknown bool, err error) {
 	for r := b.Reader(); ; {
 		kind, key, value, ok, err := r.Next()
 		if err != nil || !ok {
-			return err
+			return unknown, err
 		}
-		switch kind {
-		case pebble.InternalKeyKindLogData, pebble.InternalKeyKindRangeKeySet, pebble.InternalKeyKindRangeKeyUnset, pebble.InternalKeyKindRangeKeyDelete:
-			continue
-		case pebble.InternalKeyKindRangeDelete:
-			if d.store.overlaps(key, value) {
-				return ErrReserved
-			}
-			t.DeleteUnknown()
-			continue
-		}
-		if d.store.reserved(key) {
-			return ErrReserved
-		}
-		switch kind {
-		case pebble.InternalKeyKindSet, pebble.InternalKeyKindSetWithDelete, pebble.InternalKeyKindMerge:
-			t.Put(key)
-		case pebble.InternalKeyKindDelete, pebble.InternalKeyKindDeleteSized:
-			t.Delete(key)
-		case pebble.InternalKeyKindSingleDelete:
-			t.DeleteUnknown()
-		default:
-			return ErrNotFollowed
-		}
-	}
-}
-
-// Ingest is pebble.DB.Ingest. It reads the keys of the files first.
-func (d *DB) Ingest(ctx context.Context, paths []string) error {
-	_, err := d.IngestWithStats(ctx, paths)
-	return err
-}
-
-// IngestWithStats is pebble.DB.IngestWithStats. It reads the keys of the files first.
-func (d *DB) IngestWithStats(ctx context.Context, paths []string) (stats pebble.IngestOperationStats, err error) {
-	err = d.ingest(paths, func() (err error) { stats, err = d.DB.IngestWithStats(ctx, paths); return err })
-	return stats, err
-}
-
-// IngestAndExcise is pebble.DB.IngestAndExcise. It reads the keys of the files first, and refuses
-// shared and external files.
-func (d *DB) IngestAndExcise(ctx context.Context, paths []string, shared []pebble.SharedSSTMeta, external []pebble.ExternalFile, span pebble.KeyRange) (stats pebble.IngestOperationStats, err error) {
-	if len(shared) > 0 || len(external) > 0 {
-		return stats, ErrNotFollowed
-	}
-	if d.store.overlaps(span.Start, span.End) {
-		return stats, ErrReserved
-	}
-	d.guard.Begin().DeleteUnknown()
-	err = d.ingest(paths, func() (err error) {
-		stats, err = d.DB.IngestAndExcise(ctx, paths, nil, nil, span)
-		return err
-	})
-	return stats, err
-}
-
-// IngestExternalFiles is refused: their keys would have to be read from afar.
-func (d *DB) IngestExternalFiles(context.Context, []pebble.ExternalFile) (pebble.IngestOperationStats, error) {
-	return pebble.IngestOperationStats{}, ErrNotFollowed
-}
-
-// Excise is pebble.DB.Excise. Its keys stay in the filter until that is rebuilt. A range with reserved
-// keys is refused.
-func (d *DB) Excise(ctx context.Context, span pebble.KeyRange) error {
-	if d.store.overlaps(span.Start, span.End) {
-		return ErrReserved
-	}
-	d.guard.Begin().DeleteUnknown()
-	return d.DB.Excise(ctx, span)
-}
-
-// ingestAtOnce is how many keys of an ingested file are put into the outbox in one transaction.
-const ingestAtOnce = 1 << 16
-
-// ingest calls do once the keys of files are in the filter, and durably in the outbox.
-func (d *DB) ingest(paths []string, do func() error) error {
-	var open []*guard.Tx
-	defer func() {
-		for _, t := range open {
-			t.Done(guard.Unknown) // it puts keys only: the outcome does not matter
-		}
-	}()
-	t, n := d.guard.Begin(), 0
-	put := func() error {
-		c := t.Prepare()
-		open = append(open, t)
-		t, n = d.guard.Begin(), 0
-		return d.store.Write(c)
-	}
-	for _, path := range paths {
-		err := d.keysOf(path, func(key []byte) error {
-			if d.store.reserved(key) {
-				return ErrReserved
-			}
-			t.Put(key)
-			if n++; n < ingestAtOnce {
-				return nil
-			}
-			return put()
-		})
+		deletes, err := d.operation(t, kind, key, value)
 		if err != nil {
-			return err
+			return false, err
 		}
+		unknown = unknown || deletes
 	}
-	if err := put(); err != nil {
-		return err
-	}
-	return do()
 }
 
-// keysOf calls do for the keys of a file to ingest.
-func (d *DB) keysOf(path string, do func(key []byte) error) error {
-	f, err := d.options.FS.Open(path)
-	if err != nil {
-		return err
+// operation tells a transaction of an operation, and reports whether it deletes keys that nobody knows.
+// The key of a SingleDelete is one: if it was set more than once, what is uncovered is not defined.
+func (d *DB) operation(t *guard.Tx, kind pebble.InternalKeyKind, key, end []byte) (deletes bool, err error) {
+	switch kind {
+	case pebble.InternalKeyKindLogData, pebble.InternalKeyKindRangeKeySet, pebble.InternalKeyKindRangeKeyUnset, pebble.InternalKeyKindRangeKeyDelete:
+		return false, nil
+	case pebble.InternalKeyKindRangeDelete:
+		if d.store.overlaps(key, end) {
+			return false, ErrReserved
+		}
+		return true, nil
 	}
-	it, err := pebble.NewExternalIter(d.options, &pebble.IterOptions{KeyTypes: pebble.IterKeyTypePointsOnly}, [][]sstable.ReadableFile{{f}})
-	if err != nil {
-		return errors.Join(err, f.Close())
+	if d.store.reserved(key) {
+		return false, ErrReserved
 	}
-	for ok := it.First(); ok && err == nil; ok = it.Next() {
-		err = do(it.Key())
+	switch kind {
+	case pebble.InternalKeyKindSet, pebble.InternalKeyKindSetWithDelete, pebble.InternalKeyKindMerge:
+		t.Put(key)
+	case pebble.InternalKeyKindDelete, pebble.InternalKeyKindDeleteSized:
+		t.Delete(key)
+	case pebble.InternalKeyKindSingleDelete:
+		return true, nil
+	default:
+		return false, ErrNotFollowed
 	}
-	return errors.Join(err, it.Error(), it.Close())
+	return false, nil
 }

@@ -246,7 +246,7 @@ func (m *machine) step() error {
 		b := m.batch()
 		defer b.Close()
 		t := d.guard.Begin()
-		if err := d.follow(b.Batch, t); err != nil {
+		if _, err := d.follow(b.Batch, t); err != nil {
 			return err
 		}
 		t.Prepare()
@@ -267,7 +267,7 @@ func (m *machine) rebuild() error {
 	m.during = nil
 	if m.rng.IntN(2) == 0 {
 		b, t, o := m.batch(), d.guard.Begin(), m.writeOptions()
-		if err := d.follow(b.Batch, t); err != nil {
+		if _, err := d.follow(b.Batch, t); err != nil {
 			return err
 		}
 		if err := d.store.add(b.Batch, t.Prepare()); err != nil {
