@@ -14,6 +14,7 @@
 //	go -C tools/bench run . space     bits a key at the rate that is measured, beside other filters
 //	go -C tools/bench run . writer    how long operations wait while checkpoints go on, and what they write
 //	go -C tools/bench run . rebuild   what kept hashes cost; rebuilds, merges and growth from them
+//	go -C tools/bench run . stores    Pebble, bbolt and Badger, alone and behind a guard
 //	go -C tools/bench run . share     one copy in memory for all processes
 //	go -C tools/bench run . residency a file that is larger than memory
 //	go -C tools/bench run . cold      pages read by a lookup, nothing in memory
@@ -103,10 +104,11 @@ func commands() map[string]func() command {
 		"space":    newSpace,
 		"writer":   newWriter,
 		"rebuild":  newRebuild,
+		"stores":   newStores,
 	}
 }
 
-const usage = "bench lookup, peers, insert, build, billions, growth, churn, space, writer, rebuild, share, residency, cold, beside or results, and its flags; see go doc"
+const usage = "bench lookup, peers, insert, build, billions, growth, churn, space, writer, rebuild, stores, share, residency, cold, beside or results, and its flags; see go doc"
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if len(args) > 0 && measure.Has(args[0]) {

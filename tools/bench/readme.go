@@ -27,11 +27,14 @@ Measured on {{machine "peers"}}, on {{date "peers"}}: files on ext4, default opt
 | one key in a batch of 1,024 | {{cell "lookup" "ContainsHashes|1024|absent" "ns"}} ns, {{cell "lookup" "ContainsHashes|1024|absent" "over the limit"}} times a random read of the same memory |
 | open and first answer, 4 GiB | {{micro (cell "api" "MiB=4096" "ns/op")}} µs |
 | build, 100 million keys, both cores | {{millions (cell "build" "Build, mmapfilter, rate 1 %" "keys a second" "100,000,000 keys")}} million keys per second |
+| absent key, cold Pebble, 2 million keys | {{cell "stores" "guard|absent" "µs, 50 %" "pebble, cold: 20,000 reads"}} µs and {{cell "stores" "guard|absent" "bytes a read from the disk" "pebble, cold: 20,000 reads"}} bytes read behind a guard; alone {{cell "stores" "alone|absent" "µs, 50 %" "pebble, cold: 20,000 reads"}} and {{cell "stores" "alone|absent" "bytes a read from the disk" "pebble, cold: 20,000 reads"}}; own Bloom filter {{cell "stores" "its own Bloom filter|absent" "µs, 50 %" "pebble, cold: 20,000 reads"}} and {{cell "stores" "its own Bloom filter|absent" "bytes a read from the disk" "pebble, cold: 20,000 reads"}} |
+| absent key, cold bbolt, 2 million keys | {{cell "stores" "guard|absent" "µs, 50 %" "bbolt, cold: 20,000 reads"}} µs and {{cell "stores" "guard|absent" "bytes a read from the disk" "bbolt, cold: 20,000 reads"}} bytes read behind a guard; alone {{cell "stores" "alone|absent" "µs, 50 %" "bbolt, cold: 20,000 reads"}} and {{cell "stores" "alone|absent" "bytes a read from the disk" "bbolt, cold: 20,000 reads"}} |
+| absent key, cold Badger, 2 million keys | {{cell "stores" "guard|absent" "µs, 50 %" "badger, cold: 20,000 reads"}} µs and {{cell "stores" "guard|absent" "bytes a read from the disk" "badger, cold: 20,000 reads"}} bytes read behind a guard; alone {{cell "stores" "alone|absent" "µs, 50 %" "badger, cold: 20,000 reads"}} and {{cell "stores" "alone|absent" "bytes a read from the disk" "badger, cold: 20,000 reads"}}; own Bloom filter {{cell "stores" "its own Bloom filter|absent" "µs, 50 %" "badger, cold: 20,000 reads"}} and {{cell "stores" "its own Bloom filter|absent" "bytes a read from the disk" "badger, cold: 20,000 reads"}} |
 
 <!-- readme: go -C tools/bench: step bench, whose tests run all of tools/bench with little to do -->
 <!-- readme: go test ./mmapfilter: step bench, which runs every benchmark of ./mmapfilter once -->
 
-{{range commands "space" "peers" "lookup" "api" "build"}}    {{.}}
+{{range commands "space" "peers" "lookup" "api" "build" "stores"}}    {{.}}
 {{end}}
 `
 

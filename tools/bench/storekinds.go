@@ -1,0 +1,252 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/dgraph-io/badger/v4"
+	"go.etcd.io/bbolt"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/guard/badgerguard"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/guard/bboltguard"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/guard/pebbleguard"
+)
+
+func storeKinds() []storeKind {
+	return []storeKind{
+		{"pebble", alone, func(dir string, _ uint64) (store, error) { return openPebble(dir, false) }},
+		{"pebble", ownBloom, func(dir string, _ uint64) (store, error) { return openPebble(dir, true) }},
+		{"pebble", guarded, func(dir string, capacity uint64) (store, error) {
+			d, err := pebbleguard.Open(dir, pebbleOptions(false), &guard.Options{Capacity: capacity})
+			return guardedPebble{d}, err
+		}},
+		{"bbolt", alone, openBolt},
+		{"bbolt", guarded, func(dir string, capacity uint64) (store, error) {
+			if err := os.MkdirAll(dir, 0o700); err != nil {
+				return nil, err
+			}
+			d, err := bboltguard.Open(filepath.Join(dir, "db"), 0o600, nil, &guard.Options{Capacity: capacity})
+			return guardedBolt{d}, err
+		}},
+		{"badger", alone, func(dir string, _ uint64) (store, error) { return openBadger(dir, 0) }},
+		{"badger", ownBloom, func(dir string, _ uint64) (store, error) { return openBadger(dir, 0.01) }},
+		{"badger", guarded, func(dir string, capacity uint64) (store, error) {
+			d, err := badgerguard.Open(badgerOptions(dir, 0), &guard.Options{Capacity: capacity})
+			return guardedBadger{d}, err
+		}},
+	}
+}
+
+type silent struct{}
+
+func (silent) Infof(string, ...any)    {}
+func (silent) Errorf(string, ...any)   {}
+func (silent) Fatalf(string, ...any)   {}
+func (silent) Warningf(string, ...any) {}
+func (silent) Debugf(string, ...any)   {}
+
+func pebbleOptions(withBloom bool) *pebble.Options {
+	o := &pebble.Options{CacheSize: storeCache, Logger: silent{}, FormatMajorVersion: pebble.FormatNewest}
+	if withBloom {
+		for i := range o.Levels {
+			o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+		}
+	}
+	return o
+}
+
+func writeOptions(sync bool) *pebble.WriteOptions {
+	if sync {
+		return pebble.Sync
+	}
+	return pebble.NoSync
+}
+
+type plainPebble struct{ *pebble.DB }
+
+func openPebble(dir string, withBloom bool) (store, error) {
+	d, err := pebble.Open(dir, pebbleOptions(withBloom))
+	return plainPebble{d}, err
+}
+
+func (d plainPebble) skipped() uint64 { return 0 }
+func (d plainPebble) close() error    { return d.Close() }
+
+func (d plainPebble) put(keys [][]byte, value []byte, sync bool) (err error) {
+	if len(keys) == 1 {
+		return d.Set(keys[0], value, writeOptions(sync))
+	}
+	b := d.NewBatch()
+	for _, key := range keys {
+		err = errors.Join(err, b.Set(key, value, nil))
+	}
+	return errors.Join(err, b.Commit(writeOptions(sync)), b.Close())
+}
+
+func (d plainPebble) get(key []byte) (bool, error) {
+	_, c, err := d.Get(key)
+	if err != nil {
+		return false, unless(err, pebble.ErrNotFound)
+	}
+	return true, c.Close()
+}
+
+// unless returns an error unless it is another.
+func unless(err, expected error) error {
+	if errors.Is(err, expected) {
+		return nil
+	}
+	return err
+}
+
+type guardedPebble struct{ *pebbleguard.DB }
+
+func (d guardedPebble) skipped() uint64 { return d.GuardStats().Skipped }
+func (d guardedPebble) close() error    { return d.Close() }
+
+func (d guardedPebble) put(keys [][]byte, value []byte, sync bool) (err error) {
+	if len(keys) == 1 {
+		return d.Set(keys[0], value, writeOptions(sync))
+	}
+	b := d.NewBatch()
+	for _, key := range keys {
+		err = errors.Join(err, b.Set(key, value, nil))
+	}
+	return errors.Join(err, b.Commit(writeOptions(sync)), b.Close())
+}
+
+func (d guardedPebble) get(key []byte) (bool, error) {
+	_, c, err := d.Get(key)
+	if err != nil {
+		return false, unless(err, pebble.ErrNotFound)
+	}
+	return true, c.Close()
+}
+
+var bucket = []byte("bucket")
+
+type plainBolt struct{ *bbolt.DB }
+
+func openBolt(dir string, _ uint64) (store, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	d, err := bbolt.Open(filepath.Join(dir, "db"), 0o600, nil)
+	return plainBolt{d}, err
+}
+
+func (d plainBolt) skipped() uint64 { return 0 }
+func (d plainBolt) close() error    { return d.Close() }
+
+func (d plainBolt) put(keys [][]byte, value []byte, _ bool) error {
+	return d.Update(func(tx *bbolt.Tx) error {
+		b, err := tx.CreateBucketIfNotExists(bucket)
+		for _, key := range keys {
+			if err == nil {
+				err = b.Put(key, value)
+			}
+		}
+		return err
+	})
+}
+
+func (d plainBolt) get(key []byte) (found bool, err error) {
+	err = d.View(func(tx *bbolt.Tx) error { found = tx.Bucket(bucket).Get(key) != nil; return nil })
+	return found, err
+}
+
+type guardedBolt struct{ *bboltguard.DB }
+
+func (d guardedBolt) skipped() uint64 { return d.GuardStats().Skipped }
+func (d guardedBolt) close() error    { return d.Close() }
+
+func (d guardedBolt) put(keys [][]byte, value []byte, _ bool) error {
+	return d.Update(func(tx *bboltguard.Tx) error {
+		b, err := tx.CreateBucketIfNotExists(bucket)
+		for _, key := range keys {
+			if err == nil {
+				err = b.Put(key, value)
+			}
+		}
+		return err
+	})
+}
+
+func (d guardedBolt) get(key []byte) (found bool, err error) {
+	err = d.View(func(tx *bboltguard.Tx) error { found = tx.Bucket(bucket).Get(key) != nil; return nil })
+	return found, err
+}
+
+func badgerOptions(dir string, bloom float64) badger.Options {
+	o := badger.DefaultOptions(dir).WithLogger(silent{}).WithBlockCacheSize(storeCache).WithIndexCacheSize(storeCache)
+	o.BloomFalsePositive = bloom
+	return o
+}
+
+type plainBadger struct{ *badger.DB }
+
+func openBadger(dir string, bloom float64) (store, error) {
+	d, err := badger.Open(badgerOptions(dir, bloom))
+	return plainBadger{d}, err
+}
+
+func (d plainBadger) skipped() uint64 { return 0 }
+func (d plainBadger) close() error    { return d.Close() }
+
+func (d plainBadger) put(keys [][]byte, value []byte, sync bool) error {
+	err := d.Update(func(tx *badger.Txn) error {
+		for _, key := range keys {
+			// Badger keeps the key until the commit.
+			if err := tx.Set(append([]byte(nil), key...), value); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil && sync {
+		err = d.Sync()
+	}
+	return err
+}
+
+func (d plainBadger) get(key []byte) (found bool, err error) {
+	err = d.View(func(tx *badger.Txn) error {
+		_, err := tx.Get(key)
+		found = err == nil
+		return unless(err, badger.ErrKeyNotFound)
+	})
+	return found, err
+}
+
+type guardedBadger struct{ *badgerguard.DB }
+
+func (d guardedBadger) skipped() uint64 { return d.GuardStats().Skipped }
+func (d guardedBadger) close() error    { return d.Close() }
+
+func (d guardedBadger) put(keys [][]byte, value []byte, sync bool) error {
+	err := d.Update(func(tx *badgerguard.Txn) error {
+		for _, key := range keys {
+			if err := tx.Set(append([]byte(nil), key...), value); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil && sync {
+		err = d.Sync()
+	}
+	return err
+}
+
+func (d guardedBadger) get(key []byte) (found bool, err error) {
+	err = d.View(func(tx *badgerguard.Txn) error {
+		_, err := tx.Get(key)
+		found = err == nil
+		return unless(err, badger.ErrKeyNotFound)
+	})
+	return found, err
+}

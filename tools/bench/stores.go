@@ -1,0 +1,298 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
+	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
+)
+
+// newStores returns the command that measures what a filter before an embedded store saves, and what
+// it costs.
+func newStores() command {
+	r := new(storesRun)
+	return command{
+		flags: func(s *session) {
+			r.session = s
+			s.rounds = 3
+			s.flags.StringVar(&r.keys, "keys", "2M", "how many keys a store has; -size does not count")
+			s.flags.StringVar(&r.engines, "engines", "pebble,bbolt,badger", "which stores")
+			s.flags.IntVar(&r.cold, "cold", 20_000, "how many reads of a store of which nothing is in memory")
+			s.flags.IntVar(&r.warm, "warm", 200_000, "how many reads of a store that has been read")
+		},
+		short: map[string]string{"keys": "20K", "cold": "500", "warm": "1000", "rounds": "1"},
+		run:   func(*session) error { return r.run() },
+	}
+}
+
+type storesRun struct {
+	*session
+	keys, engines string
+	cold, warm    int
+
+	hash layout.Hasher
+}
+
+// A store is an engine with some keys, alone or behind a guard.
+type store interface {
+	// put commits a transaction that puts keys with one value.
+	put(keys [][]byte, value []byte, sync bool) error
+	get(key []byte) (found bool, err error)
+	// skipped returns how many reads did not reach the store.
+	skipped() uint64
+	close() error
+}
+
+// A storeKind is a store with or without a filter. Engines have 8 MiB for what they read.
+type storeKind struct {
+	engine, filter string
+	open           func(dir string, capacity uint64) (store, error)
+}
+
+const (
+	storeCache = 8 << 20
+	alone      = "alone"
+	ownBloom   = "its own Bloom filter"
+	guarded    = "guard"
+)
+
+func (r *storesRun) run() error {
+	counts, err := parseCounts(r.keys)
+	if err != nil {
+		return err
+	}
+	n := counts[0]
+	r.hash = layout.NewHasher(r.seed)
+	for _, engine := range strings.Split(r.engines, ",") {
+		var kinds []storeKind
+		for _, k := range storeKinds() {
+			if k.engine == engine {
+				kinds = append(kinds, k)
+			}
+		}
+		if kinds == nil {
+			return fmt.Errorf("there is no store %q", engine)
+		}
+		if err := r.writes(engine, kinds, n); err != nil {
+			return fmt.Errorf("%s: %w", engine, err)
+		}
+		if err := r.reads(engine, kinds, n); err != nil {
+			return fmt.Errorf("%s: %w", engine, err)
+		}
+	}
+	return nil
+}
+
+// key appends key i: 16 bytes, of which no two are alike.
+func (r *storesRun) key(to []byte, i uint64) []byte {
+	return fmt.Appendf(to, "%016x", r.hash.Hash(fmt.Appendf(nil, "%d", i)))
+}
+
+// putAll puts n keys from first on in transactions of a size.
+func (r *storesRun) putAll(s store, first, n uint64, size int, sync bool) (time.Duration, error) {
+	value := make([]byte, 100)
+	rng := rand.New(rand.NewPCG(r.seed, 1))
+	for i := range value {
+		value[i] = byte(rng.Uint32())
+	}
+	keys := make([][]byte, size)
+	var took time.Duration
+	for i := uint64(0); i < n; i += uint64(size) {
+		for j := range keys {
+			keys[j] = r.key(keys[j][:0], first+i+uint64(j))
+		}
+		begun := time.Now()
+		if err := s.put(keys, value, sync); err != nil {
+			return 0, err
+		}
+		took += time.Since(begun)
+		if r.ctx.Err() != nil {
+			return 0, r.ctx.Err()
+		}
+	}
+	return took, nil
+}
+
+func (r *storesRun) storeDir(k storeKind) string {
+	return r.path(k.engine + "-" + strings.ReplaceAll(k.filter, " ", "-"))
+}
+
+// writes fills the stores, and compares single writes of new keys after that.
+func (r *storesRun) writes(engine string, kinds []storeKind, n uint64) error {
+	type way struct {
+		name string
+		n    uint64
+		size int
+		sync bool
+	}
+	ways := []way{
+		{"batches of 100", n / 20, 100, false},
+		{"one at a time", n / 100, 1, false},
+		{"batches of 100, each synced", min(n/100, 20_000), 100, true},
+		{"one at a time, each synced", min(n/1000, 1000), 1, true},
+	}
+	if engine == "bbolt" { // a commit writes pages and syncs them
+		ways = []way{{"batches of 1,000", n / 20, 1000, false}, {"batches of 100", n / 100, 100, false}, {"one at a time", min(n/1000, 1000), 1, false}}
+	}
+	all := make([][][]float64, len(ways))
+	stores := make([]store, len(kinds))
+	for i, k := range kinds {
+		s, err := k.open(r.storeDir(k), 2*n)
+		if err != nil {
+			return err
+		}
+		stores[i] = s
+		r.note("%s, %s: fill", engine, k.filter)
+		if _, err := r.putAll(s, 0, n, 1000, false); err != nil {
+			return err
+		}
+	}
+	next := n
+	for i, w := range ways {
+		w.n = max(w.n/uint64(w.size), 1) * uint64(w.size)
+		turns, err := r.takeTurns(len(kinds), func(j int) (float64, error) {
+			// Each store gets new keys.
+			took, err := r.putAll(stores[j], next, w.n, w.size, w.sync)
+			next += w.n
+			return float64(took.Nanoseconds()) / float64(w.n), err
+		})
+		if err != nil {
+			return err
+		}
+		all[i] = turns
+	}
+	var errs []error
+	for _, s := range stores {
+		errs = append(errs, s.close())
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	head := []string{fmt.Sprintf("%s, ns a put", engine)}
+	for _, k := range kinds {
+		head = append(head, k.filter)
+	}
+	t := figures.NewTable(append(head, "rate behind a guard over that alone")...)
+	for i, w := range ways {
+		row := []string{w.name}
+		for j := range kinds {
+			row = append(row, figures.Digits(figures.Median(all[i][j])))
+		}
+		t.Row(append(row, figures.Digits(figures.MedianRatio(all[i][0], all[i][len(kinds)-1])))...)
+	}
+	r.print(t)
+	return nil
+}
+
+// reads compares reads, of stores of which nothing is in memory and then of those that have been read.
+func (r *storesRun) reads(engine string, kinds []storeKind, n uint64) error {
+	for _, cold := range []bool{true, false} {
+		temper, times := "warm", r.warm
+		if cold {
+			temper, times = "cold", r.cold
+		}
+		t := figures.NewTable(fmt.Sprintf("%s, %s: %s reads", engine, temper, figures.Grouped(int64(times))), "of", "µs, 50 %", "99 %", "99.9 %", "reads a second", "skipped", "read calls a read", "page faults a read", "bytes a read from the disk")
+		for _, k := range kinds {
+			for _, what := range []string{"absent", "half and half", "present"} {
+				if err := r.read(t, k, n, what, times, cold); err != nil {
+					return err
+				}
+			}
+		}
+		r.print(t)
+	}
+	return nil
+}
+
+func (r *storesRun) read(t *figures.Table, k storeKind, n uint64, what string, times int, cold bool) error {
+	dir := r.storeDir(k)
+	if cold { // before it is mapped
+		if err := dropDir(dir); err != nil {
+			return err
+		}
+	}
+	s, err := k.open(dir, 2*n)
+	if err != nil {
+		return err
+	}
+	rng := rand.New(rand.NewPCG(r.seed, uint64(len(what))))
+	var key []byte
+	ask := func() (present bool, err error) {
+		i := rng.Uint64N(n)
+		if present = what == "present" || what == "half and half" && rng.IntN(2) == 0; !present {
+			i += 1 << 60
+		}
+		key = r.key(key[:0], i)
+		found, err := s.get(key)
+		if err == nil && found != present {
+			err = fmt.Errorf("key %s: found %t, but it is there: %t", key, found, present)
+		}
+		return present, err
+	}
+	if !cold { // as far as the cache of the engine goes
+		for range times {
+			if _, err := ask(); err != nil {
+				return errors.Join(err, s.close())
+			}
+		}
+	}
+	before, skippedBefore := readsNow(), s.skipped()
+	took := make([]time.Duration, times)
+	begun := time.Now()
+	for i := range took {
+		at := time.Now()
+		if _, err := ask(); err != nil {
+			return errors.Join(err, s.close())
+		}
+		took[i] = time.Since(at)
+	}
+	all := time.Since(begun)
+	after := readsNow()
+	slices.Sort(took)
+	at := func(share float64) string {
+		return figures.Digits(float64(took[min(int(share*float64(times)), times-1)].Nanoseconds()) / 1000)
+	}
+	each := func(n uint64) string { return figures.Digits(float64(n) / float64(times)) }
+	t.Row(k.filter, what, at(0.5), at(0.99), at(0.999), figures.Grouped(int64(float64(times)/all.Seconds())),
+		figures.Digits(100*float64(s.skipped()-skippedBefore)/float64(times))+" %",
+		each(after.reads-before.reads), each(after.faults-before.faults), each(after.bytes-before.bytes))
+	return s.close()
+}
+
+// dropDir has the system forget what it has of the files of a store.
+func dropDir(dir string) error {
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		return machine.DropCache(path)
+	})
+}
+
+// diskReads are what the process has read.
+type diskReads struct{ reads, faults, bytes uint64 }
+
+// readsNow reads what the kernel counts, where it does.
+func readsNow() (u diskReads) {
+	text, _ := os.ReadFile("/proc/self/io")
+	for line := range strings.Lines(string(text)) {
+		fmt.Sscanf(line, "syscr: %d", &u.reads)
+		fmt.Sscanf(line, "read_bytes: %d", &u.bytes)
+	}
+	if stat, err := os.ReadFile("/proc/self/stat"); err == nil {
+		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+		if len(fields) > 9 {
+			fmt.Sscan(fields[9], &u.faults) // major faults
+		}
+	}
+	return u
+}
