@@ -221,13 +221,9 @@ func (v *Volume) event(e Event) {
 	}
 }
 
-// eventSame is event(StoreSame), for the most frequent event.
-func (v *Volume) eventSame() {
-	if v.events+1 == v.next || v.keep || v.muted {
-		v.event(StoreSame)
-		return
-	}
-	v.events++
+// onlyCounts reports whether the next event only counts, if it is one that nobody aims at.
+func (v *Volume) onlyCounts() bool {
+	return v.events+1 != v.next && !v.keep && !v.muted && v.each == nil
 }
 
 func (v *Volume) note(e Event) {
@@ -260,8 +256,10 @@ func (f *filterFile) Store(word, value uint64) {
 			v.watch(word, value)
 		}
 		v.event(StoreVisible)
-	case f.disk.same(word, value): // as most stores of a recovery
-		v.eventSame()
+	case f.disk.same(word, value) && v.onlyCounts(): // as most stores of a recovery
+		v.events++
+	case f.disk.same(word, value):
+		v.event(StoreSame)
 	default:
 		if word%superblockWords == superblockWords-1 {
 			v.checkSlot(f.disk, int(word/superblockWords), value)
@@ -276,12 +274,15 @@ func (l *log) Prefetch(uint64) {}
 func (l *log) Close() error    { l.open = false; return nil }
 
 func (l *log) Store(word, value uint64) {
-	if l.disk.same(word, value) {
-		l.volume.eventSame()
-		return
+	switch v := l.volume; {
+	case l.disk.same(word, value) && v.onlyCounts():
+		v.events++
+	case l.disk.same(word, value):
+		v.event(StoreSame)
+	default:
+		l.disk.store(word, value)
+		v.event(StoreLog)
 	}
-	l.disk.store(word, value)
-	l.volume.event(StoreLog)
 }
 
 func (l *log) Sync() error {
