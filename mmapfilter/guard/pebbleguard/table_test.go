@@ -24,7 +24,16 @@ func newest() *pebble.Options {
 }
 
 // hidden returns an error if the guard hides a key that the store has.
-func hidden(d *DB) (keys int, err error) {
+func hidden(d *DB) (keys int, err error) { return look(d, d.guard.Absent) }
+
+// hiddenNow is hidden while other goroutines delete keys.
+func hiddenNow(d *DB) error {
+	view := d.guard.View()
+	_, err := look(d, func(key []byte) bool { return d.guard.AbsentIn(view, key) })
+	return err
+}
+
+func look(d *DB, absent func(key []byte) bool) (keys int, err error) {
 	it, err := d.NewIter(nil)
 	if err != nil {
 		return 0, err
@@ -32,7 +41,7 @@ func hidden(d *DB) (keys int, err error) {
 	defer it.Close()
 	for ok := it.First(); ok; ok = it.Next() {
 		keys++
-		if d.guard.Absent(it.Key()) {
+		if absent(it.Key()) {
 			return keys, fmt.Errorf("%q is hidden; %+v", it.Key(), d.GuardStats())
 		}
 	}
@@ -66,16 +75,21 @@ func mustHide(t *testing.T, d *DB, keys int) {
 	}
 }
 
-// table writes an sstable. A span is one of range deletes.
+// table writes an sstable.
 func table(t *testing.T, name string, do func(w *sstable.Writer) error) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	f, err := vfs.Default.Create(path, vfs.WriteCategoryUnspecified)
-	must(t, err)
-	w := sstable.NewWriter(objstorageprovider.NewFileWritable(f), sstable.WriterOptions{TableFormat: sstable.TableFormatPebblev4})
-	must(t, do(w))
-	must(t, w.Close())
+	must(t, writeTable(path, do))
 	return path
+}
+
+func writeTable(path string, do func(w *sstable.Writer) error) error {
+	f, err := vfs.Default.Create(path, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	w := sstable.NewWriter(objstorageprovider.NewFileWritable(f), sstable.WriterOptions{TableFormat: sstable.TableFormatPebblev4})
+	return errors.Join(do(w), w.Close())
 }
 
 func setAll(keys ...string) func(w *sstable.Writer) error {
