@@ -1,0 +1,74 @@
+// Package pebbleguard puts a filter before a Pebble store, so that reads of absent keys never reach it.
+// A program changes its import and its Open; the example shows the whole of it. Package guard says what
+// the filter promises and how it is kept.
+//
+// A [DB] is a pebble.DB, a [Batch] a pebble.Batch, a [Snapshot] a pebble.Snapshot: methods that are not
+// declared here are those of the embedded type, and none of them writes keys. What is written with the
+// embedded fields themselves, such as db.DB.Set or batch.Batch.Commit, goes past the guard: keys may be
+// hidden then. So a function that takes a *pebble.DB or a pebble.Writer must not be given them, unless
+// it only reads.
+//
+// # What is followed
+//
+// With deletes: Exact, a key leaves the filter soon after it is deleted. What the table calls a delete
+// of unknown keys leaves them in the filter until that is rebuilt, which it is when too many absent keys
+// pass. With deletes: Rebuild, the default, that goes for all deletes (G4).
+//
+//	operation                       what the guard does
+//	Set, Merge                      the key is in the filter before the commit
+//	Delete, DeleteSized             the key is deleted, after the delete is durable
+//	SingleDelete                    a delete of an unknown key: what it uncovers may be undefined
+//	DeleteRange, Excise             a delete of unknown keys; reserved ones are refused with ErrReserved
+//	Ingest, IngestWithStats         the keys of the files are read, and are in the filter and durable in
+//	                                the outbox before the files are ingested; a tombstone or range delete
+//	                                in a file is a delete of unknown keys
+//	IngestAndExcise                 as Ingest and Excise; shared and external files are refused with
+//	                                ErrNotFollowed
+//	IngestExternalFiles             refused with ErrNotFollowed
+//	LogData, RangeKeySet,           nothing: these are no keys that Get finds
+//	RangeKeyUnset, RangeKeyDelete
+//	Batch                           what it does is read from it at its commit, whichever way it came
+//	                                there: by the methods for single operations, deferred ones, Apply,
+//	                                SetRepr or AddInternalKey. Kinds that Pebble's own batches do not have
+//	                                are refused with ErrNotFollowed
+//	indexed batches                 a Get asks the filter only while the batch is empty: the filter does
+//	                                not know what is in it
+//	NewSnapshot,                    a Get asks the filter, until keys have left that since; then it asks
+//	NewEventuallyFileOnlySnapshot   the store
+//	NewIter, of all of these        the filter is not asked; reserved keys are skipped
+//	Checkpoint                      a copy without a filter: when it is opened, that is built anew
+//	Flush, Compact                  nothing
+//	Options.DisableWAL              a mark, and an ingest, flushes the memtables
+//	Options.ReadOnly                reads ask the filter, if there is one that covers the store; all writes
+//	                                fail with pebble.ErrReadOnly
+//	Options.Comparer                one other than Pebble's default is refused with ErrNotFollowed: it may
+//	                                take keys for one that differ in their bytes
+//	Options.FS                      the filter is in a file of the operating system all the same: with a
+//	                                file system in memory, set guard.Options.Path
+//
+// # Crashes
+//
+// The entries of the guard are in the batch of the program: after a crash the store has both or neither.
+// Without sync, a commit is lost by a crash together with its entry; a key of it that the filter has
+// already is one false positive. What the store has and the filter has not got durably is done again by
+// Open. Only what package guard lists, such as a lost filter, has it built anew.
+//
+// # Reserved keys
+//
+// The guard's entries have keys with the prefix guard.Options.Prefix. Writes to such keys, and deletes of
+// ranges with them, fail with [ErrReserved], and nothing of their batch is done. A program that deletes
+// all its keys with one range must therefore begin after the prefix, or use two ranges. Iterators skip
+// reserved keys, by an IterOptions.SkipPoint of their own; ones whose options are replaced by
+// Iterator.SetOptions or Clone show them, and so does ScanInternal.
+//
+// A commit adds entries to the batch: read Count, Len and Repr before it. To replicate batches, take their
+// Repr before the commit, since another guarded store refuses the entries of this one.
+//
+// # What is not covered
+//
+// A store that something else writes to, or that was open without this package: call Guard().Rebuild, or
+// remove the filter file first. A key that SingleDelete removes though it was set more than once: it may
+// come back in a compaction, after a rebuild that did not see it; Pebble calls that undefined. Two stores
+// with one guard.Options.Path: the second one runs without a filter. Files that change while they are
+// ingested.
+package pebbleguard
