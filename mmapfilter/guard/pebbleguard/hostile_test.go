@@ -366,3 +366,79 @@ func TestFailedCommit(t *testing.T) {
 	must(t, b.Close())
 	mustHide(t, d, 1)
 }
+
+// TestPrefix has the guard's keys elsewhere: last of all, and then at another place.
+func TestPrefix(t *testing.T) {
+	for _, deletes := range bothModes {
+		dir, g := t.TempDir(), &guard.Options{Deletes: deletes, Prefix: []byte{0xff, 0xff}}
+		d := mustOpen(t, dir, newest(), g)
+		for i := range 100 {
+			must(t, d.Set(number(i), nil, nil))
+		}
+		if err := d.DeleteRange(number(50), []byte{0xff, 0xff, 0}, nil); !errors.Is(err, ErrReserved) {
+			t.Error(err)
+		}
+		must(t, d.DeleteRange(number(50), []byte{0xff, 0xff}, nil))
+		mustHide(t, d, 50)
+		must(t, d.Close())
+		d = mustOpen(t, dir, newest(), g)
+		if s := d.GuardStats(); s.State != "serving" || s.Err != "" {
+			t.Errorf("%+v", s)
+		}
+		mustHide(t, d, 50)
+		must(t, d.Close())
+		for _, g.Prefix = range [][]byte{{0xff, 0xfe}, {0xff, 0xff}, {0xff, 0xfe}} {
+			d = mustOpen(t, dir, newest(), g)
+			if s := d.GuardStats(); s.Err == "" {
+				t.Errorf("the filter is as it was: %+v", s)
+			}
+			_, err := hidden(d)
+			must(t, err)
+			must(t, d.Set(number(0), nil, nil))
+			must(t, d.Guard().Rebuild(t.Context()))
+			_, err = hidden(d)
+			must(t, err)
+			must(t, d.Close())
+		}
+	}
+}
+
+// TestCovers has a filter for some of the keys.
+func TestCovers(t *testing.T) {
+	for _, deletes := range bothModes {
+		d := mustOpen(t, t.TempDir(), newest(), &guard.Options{Deletes: deletes, Covers: func(k []byte) bool { return k[len(k)-1]%2 == 0 }})
+		for i := range 100 {
+			must(t, d.Set(number(i), nil, nil))
+		}
+		mustHave(t, d, 0, 100, 200)
+		if s := d.GuardStats(); s.Keys != 50 || s.Lookups != 100 {
+			t.Errorf("%+v", s)
+		}
+		must(t, d.Close())
+	}
+}
+
+// TestWrongStore commits a batch to another store: Pebble panics, and both stores go on.
+func TestWrongStore(t *testing.T) {
+	for _, deletes := range bothModes {
+		g := &guard.Options{Deletes: deletes}
+		a, b := mustOpen(t, t.TempDir(), newest(), g), mustOpen(t, t.TempDir(), newest(), g)
+		batch := a.NewBatch()
+		must(t, batch.Set(key("a"), nil, nil))
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("no panic")
+				}
+			}()
+			b.Apply(batch, nil)
+		}()
+		must(t, batch.Close())
+		must(t, a.Set(key("a"), nil, nil))
+		must(t, b.Set(key("a"), nil, nil))
+		must(t, b.DeleteRange(key("a"), key("b"), nil))
+		mustHide(t, a, 1)
+		mustHide(t, b, 0)
+		must(t, errors.Join(a.Close(), b.Close()))
+	}
+}
