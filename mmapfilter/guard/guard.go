@@ -188,10 +188,10 @@ func (g *Guard) hooks() *guarded.Hooks {
 // if its process died.
 func verify(path string) error {
 	r, err := mmapfilter.Verify(context.Background(), path)
-	if err == nil && r.Sealed && len(r.Damage) > 0 {
-		return r.Damage[0]
+	if r.Sealed {
+		return err
 	}
-	return nil // an error is one of Open, too, or of a file that is not at rest
+	return nil // Open says more about one that is not
 }
 
 // Doubt says that the store may have keys which the filter lacks, now or after a crash: an operation

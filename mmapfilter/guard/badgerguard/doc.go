@@ -71,6 +71,6 @@
 // Whatever writes past the guard: the embedded badger.DB, badger.Txn, or a program without it. Call
 // Guard().Rebuild after it, or remove the filter. A clock that is set back: a key that had expired when
 // the filter was rebuilt may stay hidden. Keys that come back after Badger has reported their delete.
-// Damage to the lines of the filter while it is closed, which has no checksum there. Transactions that
+// Damage to the lines of a filter that was not closed: it has no checksums. Transactions that
 // are not over when the DB is closed.
 package badgerguard

@@ -69,9 +69,8 @@
 //
 // # Not covered
 //
-// Bytes of the filter that change by themselves, on a bad disk or by another program: its head has a
-// checksum, but its lines have none while it is open for writing, and a key may be hidden until the
-// next rebuild. Cursors and ForEach read the store as they are. A read-only store has its filter only if that is
+// Bytes of the filter that change by themselves while it is open, or after its process has died: a closed
+// filter has checksums, one that is open for writing has none. Cursors and ForEach read the store as they are. A read-only store has its filter only if that is
 // there and whole: nothing is built. The methods Rebuild, Work and Close of the guard wait for
 // transactions, so a transaction must not call them.
 package bboltguard

@@ -1,0 +1,116 @@
+package guard
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+)
+
+// A memory is a store in memory.
+type memory struct{ rows map[string][]byte }
+
+func (m *memory) Entries() (entries []Entry, err error) {
+	for k, v := range m.rows {
+		if k[0] == '!' {
+			entries = append(entries, Entry{[]byte(k[1:]), v})
+		}
+	}
+	return entries, nil
+}
+
+func (m *memory) Write(c Changes) error {
+	for _, r := range c.Remove {
+		for k := range m.rows {
+			if k[0] == '!' && k[1:] >= string(r.From) && k[1:] < string(r.To) {
+				delete(m.rows, k)
+			}
+		}
+	}
+	for _, e := range c.Set {
+		m.rows["!"+string(e.Key)] = append([]byte(nil), e.Value...)
+	}
+	return nil
+}
+
+func (m *memory) Snapshot() (Snapshot, error) {
+	var keys []string
+	for k := range m.rows {
+		if k[0] != '!' {
+			keys = append(keys, k)
+		}
+	}
+	return Snapshot{
+		Keys: func(yield func([]byte, error) bool) {
+			for _, k := range keys {
+				if !yield([]byte(k), nil) {
+					return
+				}
+			}
+		},
+		Close: func() error { return nil },
+	}, nil
+}
+
+func (m *memory) Has(key []byte) (bool, error) { return m.rows[string(key)] != nil, nil }
+
+func (m *memory) put(g *Guard, key string) {
+	t := g.Begin()
+	t.Put([]byte(key))
+	m.Write(t.Prepare())
+	m.rows[key] = []byte("v")
+	t.Done(Committed)
+}
+
+// TestDamage changes bytes of a filter that was closed: no key is hidden.
+func TestDamage(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f.mmf")
+	m := &memory{map[string][]byte{}}
+	o := (&Options{Capacity: 2000}).WithDefaults(path, Rebuild)
+	g, err := Open(m, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 1500 {
+		m.put(g, fmt.Sprintf("k%d", i))
+	}
+	if err := g.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := mmapfilter.Verify(context.Background(), path); err != nil || !r.Sealed {
+		t.Errorf("it is not sealed: %+v, %v", r, err)
+	}
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	for i := range 300 {
+		data := append([]byte(nil), whole...)
+		for range 1 << rng.IntN(8) {
+			data[rng.IntN(len(data))] ^= 1 << rng.IntN(8)
+		}
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		g, err := Open(m, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for j := range 1500 {
+			if g.Absent(fmt.Appendf(nil, "k%d", j)) {
+				t.Fatalf("%d: key %d is hidden; %+v", i, j, g.Stats())
+			}
+		}
+		if err := g.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if whole, err = os.ReadFile(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
