@@ -101,6 +101,7 @@ func TestExplore(t *testing.T) {
 
 // TestExploreAll crashes a writer at every store and sync of every short trace.
 func TestExploreAll(t *testing.T) {
+	t.Parallel() // uses little more than one processor
 	defer debug.SetGCPercent(debug.SetGCPercent(800))
 	e := crashsim.Exhaustive{System: crashSystem(), Operations: 4, Nested: 2}
 	if testing.Short() {
