@@ -359,7 +359,7 @@ func (g *Guard) serve() {
 func (g *Guard) mark(c Changes, reset bool) error {
 	next := newToken(g.hooks().Random, g.token)
 	g.mu.Lock()
-	s := stamp{id: g.id, mode: g.options.Deletes, token: next, previous: g.token, previousAt: g.trimmed, gone: g.mu.gone}
+	s := stamp{id: g.id, mode: g.options.Deletes, reset: reset, token: next, previous: g.token, previousAt: g.trimmed, gone: g.mu.gone}
 	g.mu.Unlock()
 	c.Set = append(c.Set, Entry{entryKey(keyStamp), s.encode()})
 	if err := g.store.Write(c); err != nil {

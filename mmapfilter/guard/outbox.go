@@ -75,6 +75,7 @@ func unpack(seq uint64) (t token, base uint64) {
 type stamp struct {
 	id              identity
 	mode            DeleteMode
+	reset           bool // operations after the mark are counted anew
 	token, previous token
 	previousAt      uint64
 	gone            uint64 // keys that are only in the filter, about
@@ -82,11 +83,14 @@ type stamp struct {
 
 const (
 	stampVersion = 1
-	stampBytes   = 2 + len(identity{}) + 4 + 4 + 8 + 8
+	stampBytes   = 3 + len(identity{}) + 4 + 4 + 8 + 8
 )
 
 func (s *stamp) encode() []byte {
-	b := append([]byte{stampVersion, byte(s.mode)}, s.id[:]...)
+	b := append([]byte{stampVersion, byte(s.mode), 0}, s.id[:]...)
+	if s.reset {
+		b[2] = 1
+	}
 	b = binary.LittleEndian.AppendUint32(b, uint32(s.token))
 	b = binary.LittleEndian.AppendUint32(b, uint32(s.previous))
 	b = binary.LittleEndian.AppendUint64(b, s.previousAt)
@@ -97,9 +101,9 @@ func decodeStamp(b []byte) (s stamp, ok bool) {
 	if len(b) != stampBytes || b[0] != stampVersion {
 		return s, false
 	}
-	s.mode = DeleteMode(b[1])
-	copy(s.id[:], b[2:])
-	b = b[2+len(s.id):]
+	s.mode, s.reset = DeleteMode(b[1]), b[2] != 0
+	copy(s.id[:], b[3:])
+	b = b[3+len(s.id):]
 	s.token, s.previous = token(binary.LittleEndian.Uint32(b)), token(binary.LittleEndian.Uint32(b[4:]))
 	s.previousAt, s.gone = binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b[16:])
 	return s, true
@@ -183,7 +187,12 @@ func (s *state) covers(f guarded.Filter, o *Options) error {
 	at, durable := durableIn(f)
 	least := s.trimmed
 	if at == s.stamp.previous {
-		least = s.stamp.previousAt
+		// If it is from before the mark not by a crash but from a backup, the outbox may have been trimmed
+		// since, and its numbers may not be those of this filter.
+		if s.stamp.reset && (len(s.inserts) > 0 || s.trimmed > 0) {
+			return errOther
+		}
+		least = max(least, s.stamp.previousAt)
 	}
 	if f.Normalisation() != s.stamp.id.String() || at == 0 || at != s.stamp.token && at != s.stamp.previous || durable < least {
 		return errOther
