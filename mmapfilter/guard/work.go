@@ -106,6 +106,8 @@ func (t *trim) with(c Changes) Changes {
 // offerTrim has the next transaction trim the outbox. There is one trim at a time, since each says how
 // far the outbox was trimmed. REQUIRES: g.work.
 func (g *Guard) offerTrim() {
+	g.order.Lock() // before g.mu: an insert that fails takes that, too
+	defer g.order.Unlock()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.mu.trimOut || g.filter == nil {
@@ -113,8 +115,6 @@ func (g *Guard) offerTrim() {
 	}
 	durable := g.base + g.filter.DurableOps()
 	t := &trim{to: durable}
-	g.order.Lock()
-	defer g.order.Unlock()
 	n, first := 0, []byte(nil)
 	for _, r := range g.order.records {
 		if !r.done || r.end > durable {

@@ -1,0 +1,189 @@
+package guard
+
+import (
+	"bytes"
+	"errors"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/guarded"
+)
+
+// rows is a store in memory. Keys of entries begin with a zero.
+type rows struct {
+	mu     sync.Mutex
+	rows   map[string]string
+	closed bool // then no method may be called
+}
+
+func newRows() *rows { return &rows{rows: map[string]string{}} }
+
+func (r *rows) use() (release func()) {
+	r.mu.Lock()
+	if r.closed {
+		panic("the store is closed")
+	}
+	return r.mu.Unlock
+}
+
+func (r *rows) Entries() (entries []Entry, err error) {
+	defer r.use()()
+	for _, key := range slices.Sorted(maps.Keys(r.rows)) {
+		if entry, ok := strings.CutPrefix(key, "\x00"); ok {
+			entries = append(entries, Entry{[]byte(entry), []byte(r.rows[key])})
+		}
+	}
+	return entries, nil
+}
+
+func (r *rows) Write(c Changes) error {
+	defer r.use()()
+	r.change(c)
+	return nil
+}
+
+func (r *rows) change(c Changes) {
+	for _, x := range c.Remove {
+		maps.DeleteFunc(r.rows, func(key, _ string) bool {
+			return key[0] == 0 && key[1:] >= string(x.From) && key[1:] < string(x.To)
+		})
+	}
+	for _, e := range c.Set {
+		r.rows["\x00"+string(e.Key)] = string(e.Value)
+	}
+}
+
+// commit does a transaction.
+func (r *rows) commit(c Changes, key string, put bool) {
+	defer r.use()()
+	if delete(r.rows, key); put {
+		r.rows[key] = ""
+	}
+	r.change(c)
+}
+
+func (r *rows) Snapshot() (Snapshot, error) {
+	defer r.use()()
+	keys := slices.Collect(maps.Keys(r.rows))
+	return Snapshot{
+		Keys: func(yield func([]byte, error) bool) {
+			for _, key := range keys {
+				if key[0] != 0 && !yield([]byte(key), nil) {
+					return
+				}
+			}
+		},
+		Close: func() error { defer r.use()(); return nil },
+	}, nil
+}
+
+func (r *rows) Has(key []byte) (bool, error) {
+	defer r.use()()
+	_, there := r.rows[string(key)]
+	return there, nil
+}
+
+func (r *rows) mustShow(t *testing.T, g *Guard) {
+	t.Helper()
+	defer r.use()()
+	for key := range r.rows {
+		if key[0] != 0 && g.Absent([]byte(key)) {
+			t.Errorf("%q is hidden; %+v", key, g.Stats())
+		}
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func testOptions(t *testing.T, deletes DeleteMode) *Options {
+	o := &Options{Capacity: 1000, Deletes: deletes, CommitInterval: time.Hour}
+	return o.WithDefaults(filepath.Join(t.TempDir(), "f"), deletes)
+}
+
+// hooked has g's filters be what wrap makes of them.
+func hooked(o *Options, wrap func(f guarded.Filter) guarded.Filter) {
+	random := newGuard(nil, o).hooks().Random
+	open := func(path string) (guarded.Filter, error) {
+		f, err := mmapfilter.Open(path, &mmapfilter.OpenOptions{CommitInterval: o.CommitInterval, Checked: true})
+		if err != nil {
+			return nil, err
+		}
+		return wrap(f), nil
+	}
+	o.Hooks = &guarded.Hooks{
+		Open:   open,
+		Random: random,
+		Create: func(path string, c *mmapfilter.Options) (guarded.Filter, error) {
+			f, err := mmapfilter.Create(path, c)
+			if err != nil {
+				return nil, err
+			}
+			return wrap(f), nil
+		},
+	}
+}
+
+// stuck is a filter whose inserts fail after a while.
+type stuck struct {
+	guarded.Filter
+	begun, end chan struct{}
+}
+
+var errStuck = errors.New("stuck")
+
+func (f *stuck) InsertUniqueHashes([]uint64) (n, added int, err error) {
+	close(f.begun)
+	<-f.end
+	return 0, 0, errStuck
+}
+
+// TestFailWhileTrimming has an insert wait for its disk while the outbox is trimmed, and then fail.
+func TestFailWhileTrimming(t *testing.T) {
+	s, o := newRows(), testOptions(t, Rebuild)
+	f := &stuck{begun: make(chan struct{}), end: make(chan struct{})}
+	hooked(o, func(real guarded.Filter) guarded.Filter { f.Filter = real; return f })
+	g, err := Open(s, o)
+	must(t, err)
+	var group sync.WaitGroup
+	group.Add(2)
+	go func() {
+		defer group.Done()
+		tx := g.Begin()
+		tx.Put([]byte("k"))
+		c := tx.Prepare()
+		if !slices.ContainsFunc(c.Set, func(e Entry) bool { return bytes.Equal(e.Key, entryKey(keyFailed)) }) {
+			t.Error("the store does not learn that the filter has failed")
+		}
+		s.commit(c, "k", true)
+		tx.Done(Committed)
+	}()
+	<-f.begun
+	go func() {
+		defer group.Done()
+		if err := g.Work(); err != nil {
+			t.Error(err)
+		}
+	}()
+	time.Sleep(50 * time.Millisecond)
+	close(f.end)
+	done := make(chan struct{})
+	go func() { group.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(10 * time.Second):
+		t.Fatal("a deadlock")
+	}
+	s.mustShow(t, g)
+	must(t, g.Close())
+}
