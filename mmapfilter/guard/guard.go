@@ -50,6 +50,7 @@ type Guard struct {
 		deletes   []*pending                       // of transactions that are done
 		loose     []*record                        // of what overflowed
 		dropped   []*pending                       // whose entries are to be removed, and nothing else
+		unsure    map[uint64]struct{}              // put by transactions of which nobody knows
 		trim      *trim                            // for the next transaction to do
 		trimOut   bool                             // it has been made and is not done
 		lastID    uint64                           // of the entries of deletes and of loose records

@@ -187,3 +187,47 @@ func TestFailWhileTrimming(t *testing.T) {
 	s.mustShow(t, g)
 	must(t, g.Close())
 }
+
+// TestUnknownOutcome has transactions whose commit nobody knows anything of, a rebuild, and a crash
+// after which they have happened.
+func TestUnknownOutcome(t *testing.T) {
+	for _, deletes := range []DeleteMode{Exact, Rebuild} {
+		t.Run(deletes.String(), func(t *testing.T) {
+			s, o := newRows(), testOptions(t, deletes)
+			g, err := Open(s, o)
+			must(t, err)
+			change := func(key string, put bool) Changes {
+				tx := g.Begin()
+				if put {
+					tx.Put([]byte(key))
+				} else {
+					tx.Delete([]byte(key))
+				}
+				c := tx.Prepare()
+				for i, e := range c.Set {
+					c.Set[i].Value = bytes.Clone(e.Value)
+					c.Set[i].Key = bytes.Clone(e.Key)
+				}
+				c.Set = slices.Clone(c.Set)
+				tx.Done(Unknown)
+				return c
+			}
+			s.commit(change("a", true), "a", true) // it is visible at once
+			s.commit(change("a", false), "a", false)
+			s.commit(change("a", true), "a", true)
+			late := change("b", true) // this one only after the crash
+			for range 2 {
+				must(t, g.Rebuild(t.Context()))
+				s.mustShow(t, g)
+			}
+			must(t, g.filter.Sync())
+			s.commit(late, "b", true)
+			must(t, g.filter.Close()) // no more than that
+			g.end()
+			g, err = Open(s, o)
+			must(t, err)
+			s.mustShow(t, g)
+			must(t, g.Close())
+		})
+	}
+}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"maps"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -123,6 +125,9 @@ func (g *Guard) Rebuild(ctx context.Context) error {
 	if g.filter == nil {
 		return ErrClosed
 	}
+	if err := g.unusable(); err != nil {
+		return err
+	}
 	begun := time.Now()
 	r := &rebuild{g: g}
 	err := r.run(ctx)
@@ -133,6 +138,16 @@ func (g *Guard) Rebuild(ctx context.Context) error {
 		g.mu.took = time.Since(begun)
 	}
 	return err
+}
+
+// unusable returns why the filter is not used any more, or nil.
+func (g *Guard) unusable() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.mu.closed {
+		return ErrClosed
+	}
+	return g.mu.failed
 }
 
 type rebuild struct {
@@ -194,6 +209,7 @@ func (r *rebuild) keys() (iter.Seq2[[]byte, error], error) {
 		}
 		r.listed = append(r.listed, t.puts...)
 	}
+	r.listed = slices.AppendSeq(r.listed, maps.Keys(g.mu.unsure))
 	// Whether the snapshot lacks a key whose delete is under way nobody knows: so that is never done.
 	g.mu.dropped = append(g.mu.dropped, g.mu.deletes...)
 	g.mu.deletes = nil

@@ -285,9 +285,12 @@ func (t *Tx) Done(o Outcome) {
 	} else if t.trims != nil {
 		g.mu.trimOut = false
 	}
+	if o == Unknown {
+		g.unsure(t.puts)
+	}
 	switch {
-	case o != Committed || t.deletes == nil: // if the store has the entry, the next open does them
-	case t.listed: // the new filter may not have them
+	case o == Aborted || t.deletes == nil:
+	case o == Unknown || t.listed: // the new filter may not have them. Until there is one, the next open does them
 		g.mu.dropped = append(g.mu.dropped, t.deletes)
 	default:
 		g.mu.deletes = append(g.mu.deletes, t.deletes)
@@ -303,6 +306,23 @@ func (t *Tx) Done(o Outcome) {
 	*t = Tx{g: g, puts: t.puts[:0], value: t.value[:0]}
 	g.spare.Put(t)
 }
+
+// unsure remembers what the store may have after a crash though a snapshot of now lacks it. REQUIRES:
+// g.mu.
+func (g *Guard) unsure(hashes []uint64) {
+	if len(hashes) > 0 && g.mu.unsure == nil {
+		g.mu.unsure = map[uint64]struct{}{}
+	}
+	for _, h := range hashes {
+		g.mu.unsure[h] = struct{}{}
+	}
+	if len(g.mu.unsure) > mostOverflow && g.mu.failed == nil {
+		g.mu.failed = errUnsure
+		g.serving.Store(false)
+	}
+}
+
+var errUnsure = errors.New("nobody knows whether too many keys are in the store")
 
 // takeBack deletes what a transaction has inserted that is certainly not committed. A new filter that
 // is being built may have got it again, or not: there it stays.

@@ -40,11 +40,13 @@ func (d *DB) keep(key []byte) error {
 	t := d.guard.Begin()
 	t.Put(key)
 	c := t.Prepare()
-	defer t.Done(guard.Unknown) // it puts keys only: the outcome does not matter
+	outcome := guard.Unknown
+	defer func() { t.Done(outcome) }()
 	if err := d.store.Write(c); err != nil {
 		return err
 	}
-	d.store.pin(key, true)
+	d.store.pin(key, true) // before the transaction is done: so each rebuild has the key
+	outcome = guard.Committed
 	return nil
 }
 
