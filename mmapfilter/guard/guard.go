@@ -206,6 +206,9 @@ func (g *Guard) Doubt() error {
 	g.mu.Unlock()
 	g.work.Lock()
 	defer g.work.Unlock()
+	if g.isClosed() {
+		return ErrClosed
+	}
 	return g.store.Write(Changes{Remove: []Range{just(entryKey(keyStamp))}})
 }
 
@@ -458,8 +461,8 @@ func (g *Guard) found(key []byte, there bool) {
 // considerEvery is after how many false positives their share is looked at.
 const considerEvery = 64
 
-// Close makes the filter durable and closes it. Transactions must have ended. Close the store after
-// it.
+// Close makes the filter durable and closes it. Transactions must have ended; a rebuild is ended. Close
+// the store after it.
 func (g *Guard) Close() error {
 	g.mu.Lock()
 	if g.mu.closed {
@@ -470,16 +473,18 @@ func (g *Guard) Close() error {
 	g.mu.Unlock()
 	g.end()
 	g.background.Wait()
+	g.rebuilding.Lock() // until one that the program called for has ended
+	defer g.rebuilding.Unlock()
 	g.serving.Store(false)
 	if g.filter == nil || g.readOnly {
 		return g.closeFilter()
 	}
-	err := g.Work()
+	g.work.Lock()
+	defer g.work.Unlock()
+	err := g.workNow()
 	if err == nil && !g.isFailed() && !g.isBuilding() {
-		g.work.Lock() // with what is in the filter alone
-		err = g.mark(Changes{}, false)
-		g.work.Unlock()
-		if err == nil { // so that the next open sees damage
+		err = g.mark(Changes{}, false) // with what is in the filter alone
+		if err == nil {                // so that the next open sees damage
 			err = g.filter.Seal(context.Background())
 		}
 	}

@@ -231,3 +231,47 @@ func TestUnknownOutcome(t *testing.T) {
 		})
 	}
 }
+
+// TestCloseBesides closes a guard and then its store while a program has the filter rebuilt, and works.
+func TestCloseBesides(t *testing.T) {
+	for range 20 {
+		s, o := newRows(), testOptions(t, Exact)
+		g, err := Open(s, o)
+		must(t, err)
+		for _, key := range []string{"a", "b", "c"} {
+			tx := g.Begin()
+			tx.Put([]byte(key))
+			s.commit(tx.Prepare(), key, true)
+			tx.Done(Committed)
+		}
+		var group sync.WaitGroup
+		for _, do := range []func() error{g.Work, func() error { return g.Rebuild(t.Context()) }} {
+			group.Add(1)
+			go func() {
+				defer group.Done()
+				for err := error(nil); err == nil; {
+					if err = do(); err != nil && !errors.Is(err, ErrClosed) {
+						t.Error(err)
+					}
+				}
+			}()
+		}
+		time.Sleep(time.Millisecond)
+		must(t, g.Close())
+		release := s.use()
+		s.closed = true
+		release()
+		group.Wait()
+		if err := g.Doubt(); err != ErrClosed {
+			t.Error(err)
+		}
+		s.closed = false
+		g, err = Open(s, o)
+		must(t, err)
+		if st := g.Stats(); st.State != "serving" || st.Err != "" {
+			t.Errorf("%+v", st)
+		}
+		s.mustShow(t, g)
+		must(t, g.Close())
+	}
+}

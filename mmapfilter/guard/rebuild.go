@@ -128,6 +128,9 @@ func (g *Guard) Rebuild(ctx context.Context) error {
 	if err := g.unusable(); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(g.life, func() { cancel(ErrClosed) })()
 	begun := time.Now()
 	r := &rebuild{g: g}
 	err := r.run(ctx)

@@ -42,6 +42,17 @@ func (g *Guard) housekeep() {
 func (g *Guard) Work() error {
 	g.work.Lock()
 	defer g.work.Unlock()
+	if g.isClosed() {
+		return ErrClosed
+	}
+	if g.readOnly {
+		return nil
+	}
+	return g.workNow()
+}
+
+// workNow is Work. REQUIRES: g.work.
+func (g *Guard) workNow() error {
 	if g.isFailed() {
 		return g.tellOfFailure()
 	}
@@ -76,6 +87,12 @@ func (g *Guard) isFailed() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.mu.failed != nil
+}
+
+func (g *Guard) isClosed() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.mu.closed
 }
 
 // tellOfFailure has the store say that the filter must not be used.
