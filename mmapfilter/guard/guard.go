@@ -131,12 +131,15 @@ func OpenReadOnly(store Store, o *Options) (*Guard, error) {
 		return g, nil
 	}
 	_, durable := durableIn(f)
-	for _, h := range s.missing(durable) {
-		g.overflow.add(h)
+	if !g.overflow.addAll(s.missing(durable)) {
+		g.mu.failed = errTooMany
+		return g, nil
 	}
 	g.serving.Store(true)
 	return g, nil
 }
+
+var errTooMany = errors.New("the outbox has more keys than there is memory for")
 
 func newGuard(store Store, o *Options) *Guard {
 	g := &Guard{options: o, store: store, wake: make(chan struct{}, 1)}
@@ -243,9 +246,7 @@ func (g *Guard) resume(s *state) error {
 	if err != nil {
 		return fmt.Errorf("the filter %s: %w", g.options.Path, err)
 	}
-	for _, h := range left {
-		g.overflow.add(h)
-	}
+	g.mu.lost = !g.overflow.addAll(left)
 	if err := g.filter.Sync(); err != nil {
 		return fmt.Errorf("the filter %s: %w", g.options.Path, err)
 	}
@@ -268,7 +269,7 @@ func (g *Guard) resume(s *state) error {
 		g.order.operations++
 	}
 	g.mu.gone = s.stamp.gone
-	g.serving.Store(true)
+	g.serve()
 	return nil
 }
 

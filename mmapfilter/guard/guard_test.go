@@ -275,3 +275,25 @@ func TestCloseBesides(t *testing.T) {
 		must(t, g.Close())
 	}
 }
+
+// TestLargeOutbox opens a store whose outbox has more keys than the filter and the overflow have room for.
+func TestLargeOutbox(t *testing.T) {
+	defer func(n int) { mostOverflow = n }(mostOverflow)
+	mostOverflow = 100
+	for _, open := range []func(Store, *Options) (*Guard, error){OpenReadOnly, Open} {
+		s, o := newRows(), testOptions(t, Rebuild)
+		g, err := Open(s, o)
+		must(t, err)
+		hashes := make([]uint64, 10_000)
+		for i := range hashes {
+			hashes[i] = g.hooks().Random()
+		}
+		last := g.filter.Hash([]byte("last"))
+		must(t, g.Close())
+		s.commit(Changes{Set: []Entry{{entryKey(keyInserts, 1<<32), appendHashes(nil, append(hashes, last))}}}, "last", true)
+		g, err = open(s, o)
+		must(t, err)
+		s.mustShow(t, g)
+		must(t, g.Close())
+	}
+}

@@ -16,8 +16,8 @@ type overflow struct {
 	}
 }
 
-// mostOverflow is how many hashes are remembered: about 64 MB.
-const mostOverflow = 1 << 20
+// mostOverflow is how many hashes are remembered: about 64 MB. Tests change it.
+var mostOverflow = 1 << 20
 
 func (o *overflow) has(hash uint64) bool {
 	if !o.any.Load() {
@@ -44,6 +44,16 @@ func (o *overflow) add(hash uint64) bool {
 	return true
 }
 
+// addAll adds hashes. It reports false if there are too many.
+func (o *overflow) addAll(hashes []uint64) bool {
+	for _, h := range hashes {
+		if !o.add(h) {
+			return false
+		}
+	}
+	return true
+}
+
 // take takes one such hash out, and reports whether it was there.
 func (o *overflow) take(hash uint64) bool {
 	if !o.any.Load() {
@@ -57,6 +67,7 @@ func (o *overflow) take(hash uint64) bool {
 				delete(m, hash)
 			}
 			o.mu.n--
+			o.any.Store(o.mu.n > 0)
 			return true
 		}
 	}
