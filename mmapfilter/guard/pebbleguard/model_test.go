@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -73,11 +74,16 @@ func (w *worker) look(get func(key []byte) (string, error), i int, want string) 
 }
 
 func (w *worker) get(key []byte) (string, error) {
-	v, c, err := w.d.Get(key)
+	return text(w.d.Get(key))
+}
+
+// text returns a value as a string.
+func text(v []byte, c io.Closer, err error) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return string(v), c.Close()
+	s := string(v) // v is gone once c is closed
+	return s, c.Close()
 }
 
 func (w *worker) value() string { return fmt.Sprintf("%d", w.step) }
@@ -177,11 +183,7 @@ func (w *worker) commit() {
 	keys, many := w.add(b)
 	if b.Indexed() {
 		get := func(key []byte) (string, error) {
-			v, c, err := b.Get(key)
-			if err != nil {
-				return "", err
-			}
-			return string(v), c.Close()
+			return text(b.Get(key))
 		}
 		for range 10 {
 			i := w.rng.IntN(modelKeys)
@@ -216,11 +218,7 @@ func (w *worker) commit() {
 func (w *worker) snapshot() {
 	s, then := w.d.NewSnapshot(), w.keys
 	get := func(key []byte) (string, error) {
-		v, c, err := s.Get(key)
-		if err != nil {
-			return "", err
-		}
-		return string(v), c.Close()
+		return text(s.Get(key))
 	}
 	for i := range w.keys {
 		if w.rng.IntN(3) == 0 {
