@@ -109,7 +109,7 @@ func Open(store Store, o *Options) (*Guard, error) {
 // either, unless its writer has died, and it is not built anew.
 func OpenReadOnly(store Store, o *Options) (*Guard, error) {
 	g := newGuard(store, o)
-	f, broken := mmapfilter.OpenReadOnly(o.Path, nil)
+	f, broken := openReadOnly(o.Path)
 	entries, err := store.Entries()
 	if err != nil {
 		if broken == nil {
@@ -140,6 +140,13 @@ func OpenReadOnly(store Store, o *Options) (*Guard, error) {
 }
 
 var errTooMany = errors.New("the outbox has more keys than there is memory for")
+
+func openReadOnly(path string) (*mmapfilter.Filter, error) {
+	if err := verify(path); err != nil {
+		return nil, err
+	}
+	return mmapfilter.OpenReadOnly(path, nil)
+}
 
 func newGuard(store Store, o *Options) *Guard {
 	g := &Guard{options: o, store: store, wake: make(chan struct{}, 1)}
@@ -191,11 +198,11 @@ func (g *Guard) hooks() *guarded.Hooks {
 // verify reads the whole filter and compares it with its checksums. It has some if it was closed, not
 // if its process died.
 func verify(path string) error {
-	r, err := mmapfilter.Verify(context.Background(), path)
-	if r.Sealed {
+	_, err := mmapfilter.Verify(context.Background(), path)
+	if errors.Is(err, mmapfilter.ErrCorrupt) {
 		return err
 	}
-	return nil // Open says more about one that is not
+	return nil // an error is one of Open, too, or of a file that is not at rest
 }
 
 // Doubt says that the store may have keys which the filter lacks, now or after a crash: an operation
