@@ -156,7 +156,7 @@ func newGuard(store Store, o *Options) *Guard {
 	return g
 }
 
-// open opens the filter, or makes an empty one. stale says why that must be built anew.
+// open opens the filter and does what it lacks. stale says why it must be built anew instead.
 func open(store Store, o *Options) (g *Guard, stale error, err error) {
 	g = newGuard(store, o)
 	entries, err := store.Entries()
@@ -443,9 +443,7 @@ func (g *Guard) absent(key []byte, v *View) bool {
 }
 
 // Found says what the store has of a key for which [Guard.Absent] was false.
-func (g *Guard) Found(key []byte, there bool) {
-	g.found(key, there)
-}
+func (g *Guard) Found(key []byte, there bool) { g.found(key, there) }
 
 // FoundIn is [Guard.Found] after [Guard.AbsentIn].
 func (g *Guard) FoundIn(v View, key []byte, there bool) {

@@ -54,12 +54,12 @@ const retryAfter = 10 * time.Second
 
 // Limits for a rebuild.
 const (
-	full        = 0.9 // of the capacity
-	manyGone    = 0.5 // of the items
-	someGone    = 1. / 16
-	tooLarge    = 8 // times what is there
-	growth      = 2 // capacity for each key
-	tooManyPass = 1.5
+	full        = 0.9     // of the capacity
+	manyGone    = 0.5     // of the items
+	someGone    = 1. / 16 // of the items
+	tooLarge    = 8       // times what is there
+	growth      = 2       // capacity for each key
+	tooManyPass = 1.5     // times the rate asked for
 )
 
 func (g *Guard) isFull() bool {

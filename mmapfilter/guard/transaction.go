@@ -84,7 +84,9 @@ func (t *Tx) change(key []byte, put bool) {
 }
 
 // Prepare puts the keys into the filter (G1) and returns the changes to make in the same transaction
-// (G2). Whatever happens to the filter, the transaction can be committed; then call Done.
+// (G2). Whatever happens to the filter, the transaction can be committed; then call Done. An entry of
+// puts alone may also be committed earlier: without its transaction it does no harm. One of deletes
+// may not.
 func (t *Tx) Prepare() Changes {
 	g := t.g
 	t.prepared = true

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -76,24 +78,14 @@ func openPebble(dir string, withBloom bool) (store, error) {
 func (d plainPebble) skipped() uint64 { return 0 }
 func (d plainPebble) close() error    { return d.Close() }
 
-func (d plainPebble) put(keys [][]byte, value []byte, sync bool) (err error) {
+func (d plainPebble) put(keys [][]byte, value []byte, sync bool) error {
 	if len(keys) == 1 {
 		return d.Set(keys[0], value, writeOptions(sync))
 	}
-	b := d.NewBatch()
-	for _, key := range keys {
-		err = errors.Join(err, b.Set(key, value, nil))
-	}
-	return errors.Join(err, b.Commit(writeOptions(sync)), b.Close())
+	return putPebble(d.NewBatch(), keys, value, sync)
 }
 
-func (d plainPebble) get(key []byte) (bool, error) {
-	_, c, err := d.Get(key)
-	if err != nil {
-		return false, unless(err, pebble.ErrNotFound)
-	}
-	return true, c.Close()
-}
+func (d plainPebble) get(key []byte) (bool, error) { return foundPebble(d.Get(key)) }
 
 // unless returns an error unless it is another.
 func unless(err, expected error) error {
@@ -103,28 +95,48 @@ func unless(err, expected error) error {
 	return err
 }
 
-type guardedPebble struct{ *pebbleguard.DB }
-
-func (d guardedPebble) skipped() uint64 { return d.GuardStats().Skipped }
-func (d guardedPebble) close() error    { return d.Close() }
-
-func (d guardedPebble) put(keys [][]byte, value []byte, sync bool) (err error) {
-	if len(keys) == 1 {
-		return d.Set(keys[0], value, writeOptions(sync))
-	}
-	b := d.NewBatch()
+// putPebble puts keys into a batch and commits it.
+func putPebble(b interface {
+	Set(key, value []byte, _ *pebble.WriteOptions) error
+	Commit(*pebble.WriteOptions) error
+	Close() error
+}, keys [][]byte, value []byte, sync bool) (err error) {
 	for _, key := range keys {
 		err = errors.Join(err, b.Set(key, value, nil))
 	}
 	return errors.Join(err, b.Commit(writeOptions(sync)), b.Close())
 }
 
-func (d guardedPebble) get(key []byte) (bool, error) {
-	_, c, err := d.Get(key)
+// foundPebble says what a Get has found.
+func foundPebble(_ []byte, c io.Closer, err error) (bool, error) {
 	if err != nil {
 		return false, unless(err, pebble.ErrNotFound)
 	}
 	return true, c.Close()
+}
+
+type guardedPebble struct{ *pebbleguard.DB }
+
+func (d guardedPebble) skipped() uint64 { return d.GuardStats().Skipped }
+func (d guardedPebble) close() error    { return d.Close() }
+
+func (d guardedPebble) put(keys [][]byte, value []byte, sync bool) error {
+	if len(keys) == 1 {
+		return d.Set(keys[0], value, writeOptions(sync))
+	}
+	return putPebble(d.NewBatch(), keys, value, sync)
+}
+
+func (d guardedPebble) get(key []byte) (bool, error) { return foundPebble(d.Get(key)) }
+
+// each puts each key with the value.
+func each(keys [][]byte, value []byte, put func(key, value []byte) error) error {
+	for _, key := range keys {
+		if err := put(key, value); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 var bucket = []byte("bucket")
@@ -145,12 +157,10 @@ func (d plainBolt) close() error    { return d.Close() }
 func (d plainBolt) put(keys [][]byte, value []byte, _ bool) error {
 	return d.Update(func(tx *bbolt.Tx) error {
 		b, err := tx.CreateBucketIfNotExists(bucket)
-		for _, key := range keys {
-			if err == nil {
-				err = b.Put(key, value)
-			}
+		if err != nil {
+			return err
 		}
-		return err
+		return each(keys, value, b.Put)
 	})
 }
 
@@ -167,12 +177,10 @@ func (d guardedBolt) close() error    { return d.Close() }
 func (d guardedBolt) put(keys [][]byte, value []byte, _ bool) error {
 	return d.Update(func(tx *bboltguard.Tx) error {
 		b, err := tx.CreateBucketIfNotExists(bucket)
-		for _, key := range keys {
-			if err == nil {
-				err = b.Put(key, value)
-			}
+		if err != nil {
+			return err
 		}
-		return err
+		return each(keys, value, b.Put)
 	})
 }
 
@@ -199,13 +207,9 @@ func (d plainBadger) close() error    { return d.Close() }
 
 func (d plainBadger) put(keys [][]byte, value []byte, sync bool) error {
 	err := d.Update(func(tx *badger.Txn) error {
-		for _, key := range keys {
-			// Badger keeps the key until the commit.
-			if err := tx.Set(append([]byte(nil), key...), value); err != nil {
-				return err
-			}
-		}
-		return nil
+		return each(keys, value, func(key, value []byte) error {
+			return tx.Set(bytes.Clone(key), value) // Badger keeps the key until the commit
+		})
 	})
 	if err == nil && sync {
 		err = d.Sync()
@@ -229,12 +233,9 @@ func (d guardedBadger) close() error    { return d.Close() }
 
 func (d guardedBadger) put(keys [][]byte, value []byte, sync bool) error {
 	err := d.Update(func(tx *badgerguard.Txn) error {
-		for _, key := range keys {
-			if err := tx.Set(append([]byte(nil), key...), value); err != nil {
-				return err
-			}
-		}
-		return nil
+		return each(keys, value, func(key, value []byte) error {
+			return tx.Set(bytes.Clone(key), value) // Badger keeps the key until the commit
+		})
 	})
 	if err == nil && sync {
 		err = d.Sync()

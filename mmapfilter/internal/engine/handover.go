@@ -117,9 +117,10 @@ func (w *Writer) Replay(hashes []uint64, kinds []Kind, exact bool) (n int, err e
 // could come until it ends that they wait for long: then Handover returns ErrAgain, unless wait is
 // set. It does so too if they would soon need a checkpoint.
 //
-// If exact is set, both must have as many items then, but for those that were left out in w. If Handover fails, nothing has happened but for
-// what replay did; unless it has called swap: then next has failed. It returns ErrAgain also if next
-// has no room in its log or makes a checkpoint, and if a log is being made.
+// If exact is set, both must have as many items then, but for those that were left out in w. If
+// Handover fails, nothing has happened but for what replay did; unless it has called swap: then next
+// has failed. It returns ErrAgain also if next has no room in its log or makes a checkpoint, and if a
+// log is being made.
 func (w *Writer) Handover(next *Writer, exact, wait bool, replay func(few int) error, swap func()) error {
 	if wait {
 		w.checkpoints.Lock()
