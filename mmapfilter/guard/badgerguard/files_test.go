@@ -49,18 +49,20 @@ func copyFilter(t *testing.T, to, from string) {
 // TestFiles opens stores whose files somebody has changed.
 func TestFiles(t *testing.T) {
 	modes(t, func(t *testing.T, deletes guard.DeleteMode) {
+		roomy := often(deletes) // a filter that is not built anew for want of room
+		roomy.Capacity = 10_000
 		base, other := t.TempDir(), t.TempDir()
 		older, live, olderStore := t.TempDir(), t.TempDir(), t.TempDir()
-		d := mustOpen(t, small(other), often(deletes))
+		d := mustOpen(t, small(other), roomy)
 		set(t, d, 50_000, 52_000)
 		must(t, d.Close())
-		d = mustOpen(t, small(base), often(deletes))
+		d = mustOpen(t, small(base), roomy)
 		set(t, d, 0, 3000)
 		must(t, d.Guard().Work())
 		must(t, d.Close())
 		copyFilter(t, older, base)
 		copyDir(t, olderStore, base)
-		d = mustOpen(t, small(base), often(deletes))
+		d = mustOpen(t, small(base), roomy)
 		remove(t, d, 0, 1500)
 		must(t, d.Guard().Work())
 		if deletes == guard.Rebuild {
