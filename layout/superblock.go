@@ -45,10 +45,13 @@ const (
 	KeepsHashes = 1 << 0
 	// Grows says, in Compat, that a writer builds the filter anew when it is full.
 	Grows = 1 << 1
+	// IsShard says, in Incompat, that the file has the keys of one [Shard]. A program that does not know
+	// it would look in the wrong line.
+	IsShard = 1 << 0
 
 	knownCompat         = KeepsHashes | Grows
 	knownReadOnlyCompat = KeepsHashes
-	knownIncompat       = 0
+	knownIncompat       = IsShard
 )
 
 var (
@@ -91,6 +94,10 @@ const (
 	offHashesPages    = 184
 	offHashesCheck    = 192
 	offReservedMiddle = 196
+	offShard          = 200
+	offShards         = 204
+	offShardIdentity  = 208
+	offReservedShard  = 216
 	offNormalisation  = 256
 	offReserved       = offNormalisation + NormalisationBytes
 	offCRC            = SuperblockBytes - 4
@@ -100,7 +107,8 @@ const (
 var reservedSpans = [][2]int{
 	{offVersion + 4, offGeneration},
 	{offHashID + 1, offSeed},
-	{offReservedMiddle, offNormalisation},
+	{offReservedMiddle, offShard},
+	{offReservedShard, offNormalisation},
 	{offReserved, offCRC},
 }
 
@@ -153,6 +161,14 @@ type Hashes struct {
 	Check    uint32 // of the last of these pages
 }
 
+// Shard returns which shard of a set the file is, or the zero value if it is none.
+func (s *Superblock) Shard() Shard {
+	return Shard{binary.LittleEndian.Uint32(s[offShard:]), binary.LittleEndian.Uint32(s[offShards:])}
+}
+
+// ShardIdentity returns a number that a shard got when it was built, from what it held then.
+func (s *Superblock) ShardIdentity() uint64 { return s.u64(offShardIdentity) }
+
 // Normalisation returns the note on how the keys were made, which this package does not
 // interpret.
 func (s *Superblock) Normalisation() string {
@@ -191,6 +207,18 @@ func (s *Superblock) SetHashes(h Hashes) {
 	s.put64(offHashesPages, h.Pages)
 	binary.LittleEndian.PutUint32(s[offHashesCheck:], h.Check)
 }
+
+// SetShard makes the file a shard, if v is not the zero value.
+func (s *Superblock) SetShard(v Shard) {
+	if v == (Shard{}) {
+		return
+	}
+	s.put64(offIncompat, s.Incompat()|IsShard)
+	binary.LittleEndian.PutUint32(s[offShard:], v.Number)
+	binary.LittleEndian.PutUint32(s[offShards:], v.Count)
+}
+
+func (s *Superblock) SetShardIdentity(v uint64) { s.put64(offShardIdentity, v) }
 
 func (s *Superblock) SetNormalisation(v string) {
 	text := s[offNormalisation:offReserved]
@@ -315,6 +343,13 @@ func (s *Superblock) check(off int64) (g Geometry, err error) {
 	if s.Hashes() != (Hashes{}) && !s.KeepsHashes() {
 		return bad(offHashesIdentity, "F4: the file keeps no hashes, and names some")
 	}
+	shard := s.Shard()
+	if s.Incompat()&IsShard == 0 && (shard != Shard{} || s.ShardIdentity() != 0) {
+		return bad(offShard, "F4: the file is no shard, and has the number of one")
+	}
+	if s.Incompat()&IsShard != 0 && shard.Number >= shard.Count {
+		return bad(offShard, "F4: there is no shard %d of %d", shard.Number, shard.Count)
+	}
 	if s.HashID() != HashXXH3 {
 		return bad(offHashID, "F5: unknown hash id %d", s.HashID())
 	}
@@ -327,6 +362,9 @@ func (s *Superblock) check(off int64) (g Geometry, err error) {
 	g, err = NewGeometry(s.Kind(), s.Params(), s.Lines())
 	if err != nil {
 		return bad(offKind, "F6: %v", err)
+	}
+	if err := g.CheckShard(shard); err != nil {
+		return bad(offShards, "F6: %v", err)
 	}
 	if s.u64(offRegionBytes) != uint64(g.RegionBytes) {
 		return bad(offRegionBytes, "F6: the region has %d bytes, but %d lines take %d", s.u64(offRegionBytes), g.Lines, g.RegionBytes)

@@ -40,6 +40,9 @@ var (
 	ErrNoHashes = recovery.ErrHashes
 	// ErrOtherSeed is returned by [Merge] if its inputs have different seeds.
 	ErrOtherSeed = errors.New("filters with different seeds cannot be merged")
+	// ErrOtherShard is returned by a write to a shard of a key that belongs to another shard, and by
+	// Merge if its inputs are not all the same shard of their sets.
+	ErrOtherShard = errors.New("the key belongs to another shard")
 	// ErrSuperseded is the [Filter.Err] of a filter that was opened for reading, once another file
 	// has taken the place of its file: see [Filter.Rebuild]. It answers "maybe" to every key that
 	// it does not find. Open it again, or use [Follow].

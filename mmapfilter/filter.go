@@ -21,11 +21,15 @@ import (
 // goroutines. [Build], [Create], [Open] and [OpenReadOnly] return one; the zero value
 // is not usable.
 type Filter struct {
-	hash layout.Hasher // never changes
+	hash  layout.Hasher // never changes
+	shard layout.Shard  // likewise
 
 	// direct answers lookups of single keys. It adds as few instructions as possible: out of the
 	// cache, they cost as much as the lookup itself.
 	direct atomic.Pointer[layout.Direct]
+	// own is direct for hashes that stand for keys in this file (see layout.Shard). It is the same
+	// unless the file is a shard.
+	own atomic.Pointer[layout.Direct]
 	// open is nil once the filter is closed. A lookup loads it once and uses the openFile that it
 	// got; Close never takes memory away from such a lookup.
 	open atomic.Pointer[openFile]
@@ -179,19 +183,34 @@ const openTries = 10
 var maybe = layout.NewDirect(nil, nil, new(layout.Hasher), func(uint64) bool { return true })
 
 func newFilter(o *openFile) *Filter {
-	filter := &Filter{hash: layout.NewHasher(o.superblock.Seed())}
-	filter.open.Store(o)
+	filter := &Filter{hash: layout.NewHasher(o.superblock.Seed()), shard: o.superblock.Shard()}
 	filter.growth.life, filter.growth.end = context.WithCancel(context.Background())
+	filter.use(o)
+	return filter
+}
+
+// use makes lookups look in a file.
+func (f *Filter) use(o *openFile) {
+	f.open.Store(o)
 	if o.unrecovered {
-		filter.direct.Store(maybe)
-		return filter
+		f.answer(maybe, maybe)
+		return
 	}
 	table := o.table
 	if o.live != nil || o.checked {
 		table = nil
 	}
-	filter.direct.Store(layout.NewDirect(table, &o.view, &filter.hash, o.contains))
-	return filter
+	own := layout.NewDirect(table, &o.view, &f.hash, o.contains)
+	if f.shard.Count == 0 {
+		f.answer(own, own)
+		return
+	}
+	f.answer(layout.NewDirect(nil, nil, &f.hash, func(hash uint64) bool { return f.containsIn(o, hash) }), own)
+}
+
+func (f *Filter) answer(direct, own *layout.Direct) {
+	f.direct.Store(direct)
+	f.own.Store(own)
 }
 
 func openReadOnly(path string, opts *OpenOptions) (*openFile, error) {
@@ -320,7 +339,7 @@ func (f *Filter) Close() error {
 	if o == nil {
 		return nil
 	}
-	f.direct.Store(maybe)
+	f.answer(maybe, maybe)
 	f.lastLen.Store(o.len()) // before open is nil: then Len needs them
 	f.lastCap.Store(o.superblock.Capacity())
 	f.open.Store(nil)

@@ -45,7 +45,7 @@ type Follower struct {
 // waitingFilter returns the filter of a follower that has no file yet.
 func waitingFilter() *Filter {
 	f := &Filter{waiting: true}
-	f.direct.Store(maybe)
+	f.answer(maybe, maybe)
 	return f
 }
 

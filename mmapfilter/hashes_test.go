@@ -137,7 +137,7 @@ func TestMerge(t *testing.T) {
 			}
 			f.Close()
 		} else {
-			f, err := Create(path, &Options{KeepHashes: true, Capacity: 3000, Seed: defaultSeed})
+			f, err := Create(path, &Options{KeepHashes: true, Capacity: 3000, Seed: DefaultSeed})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -10,7 +10,8 @@ import (
 )
 
 // Hash returns the hash of key: 64-bit XXH3 with the seed of the file. Pass it to
-// [Filter.ContainsHash] and the other methods that take a hash.
+// [Filter.ContainsHash] and the other methods that take a hash. The shards of a set have one seed,
+// so a hash is the same in all of them.
 func (f *Filter) Hash(key []byte) uint64 { return f.hash.Hash(key) }
 
 // Contains reports whether key may be in the filter. False is certain. True is wrong for a small
@@ -50,7 +51,7 @@ func (o *openFile) lookUp(hash uint64) bool {
 	return layout.Contains(o.table, &o.view, hash)
 }
 
-// containsHashes is contains for a batch.
+// containsHashes is contains for a batch: hashes that stand for keys in this file.
 func (o *openFile) containsHashes(hashes []uint64, found []bool) {
 	if o.live != nil {
 		o.live.writer.ContainsAll(hashes, found)
@@ -60,21 +61,40 @@ func (o *openFile) containsHashes(hashes []uint64, found []bool) {
 }
 
 // containsKeys is containsHashes for keys.
-func (o *openFile) containsKeys(hash *layout.Hasher, keys [][]byte, found []bool) {
+func (f *Filter) containsKeys(o *openFile, keys [][]byte, found []bool) {
 	scratch := lookupScratches.Get().(*lookupScratch)
 	defer lookupScratches.Put(scratch)
 	for len(keys) > 0 {
 		n := min(len(keys), engine.LookupBlock)
 		hashes := scratch.hashes[:n]
 		for i, key := range keys[:n] {
-			hashes[i] = hash.Hash(key)
+			hashes[i] = f.hash.Hash(key)
 		}
-		if o.live != nil {
+		if f.shard.Count != 0 {
+			f.containsShared(o, hashes, found)
+		} else if o.live != nil {
 			o.live.writer.ContainsBlock(&scratch.Scratch, hashes, found)
 		} else {
 			layout.ContainsHashes(o.table, &o.view, hashes, found)
 		}
 		keys, found = keys[n:], found[n:]
+	}
+}
+
+// containsShared is containsHashes for hashes of any shard.
+func (f *Filter) containsShared(o *openFile, hashes []uint64, found []bool) {
+	var own [engine.LookupBlock]uint64
+	for len(hashes) > 0 {
+		n := min(len(hashes), len(own))
+		for i, h := range hashes[:n] {
+			own[i], _ = f.shard.Own(h)
+		}
+		o.containsHashes(own[:n], found[:n])
+		for i, h := range hashes[:n] {
+			_, ok := f.shard.Own(h)
+			found[i] = found[i] && ok
+		}
+		hashes, found = hashes[n:], found[n:]
 	}
 }
 
@@ -97,10 +117,10 @@ func (f *Filter) ContainsBatch(keys [][]byte, found []bool) {
 		return
 	}
 	if !o.checked {
-		o.containsKeys(&f.hash, keys, found)
-	} else if o.guard(func() { o.containsKeys(&f.hash, keys, found) }) {
+		f.containsKeys(o, keys, found)
+	} else if o.guard(func() { f.containsKeys(o, keys, found) }) {
 		for i, key := range keys { // one of them faults; the others get their answers
-			found[i] = o.contains(f.Hash(key))
+			found[i] = f.containsIn(o, f.Hash(key))
 		}
 	}
 	runtime.KeepAlive(o)
@@ -114,14 +134,24 @@ func (f *Filter) ContainsHashes(hashes []uint64, found []bool) {
 		sayMaybe(found)
 		return
 	}
+	look := o.containsHashes
+	if f.shard.Count != 0 {
+		look = func(hashes []uint64, found []bool) { f.containsShared(o, hashes, found) }
+	}
 	if !o.checked {
-		o.containsHashes(hashes, found)
-	} else if o.guard(func() { o.containsHashes(hashes, found) }) {
+		look(hashes, found)
+	} else if o.guard(func() { look(hashes, found) }) {
 		for i, h := range hashes { // as in ContainsBatch
-			found[i] = o.contains(h)
+			found[i] = f.containsIn(o, h)
 		}
 	}
 	runtime.KeepAlive(o)
+}
+
+// containsIn is ContainsHash in a file.
+func (f *Filter) containsIn(o *openFile, hash uint64) bool {
+	own, ok := f.shard.Own(hash)
+	return ok && o.contains(own)
 }
 
 // unknown reports whether the filter cannot tell what it holds (C1).

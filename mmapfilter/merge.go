@@ -65,6 +65,12 @@ func merge(ctx context.Context, path string, o Options, inputs []string) error {
 		if sb.Seed() != o.Seed {
 			return about("read", input, ErrOtherSeed)
 		}
+		if i == 0 {
+			o.shard = sb.Shard()
+		}
+		if sb.Shard() != o.shard {
+			return about("read", input, ErrOtherShard)
+		}
 		if i == 0 && o.Normalisation == "" {
 			o.Normalisation = sb.Normalisation()
 		}

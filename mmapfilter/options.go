@@ -36,9 +36,9 @@ const (
 	DefaultCommitInterval    = time.Second
 	DefaultFollowInterval    = 100 * time.Millisecond
 
-	// defaultSeed is the seed of every filter built without one, so that equal keys give equal
+	// DefaultSeed is the seed of every filter built without one, so that equal keys give equal
 	// files on every machine.
-	defaultSeed = 0x6d6d617066696c74
+	DefaultSeed = 0x6d6d617066696c74
 	// budgetPerWorker is room for a thousand buffers, one per partition: with fewer partitions, the
 	// one that a worker sorts would exceed the budget.
 	budgetPerWorker = 1 << 20
@@ -102,6 +102,10 @@ type Options struct {
 	// the current stage ("hash", "count", "fill", "place" or "check") and how much of it is done.
 	// total is 0 while it is unknown.
 	Progress func(stage string, done, total uint64)
+
+	// The file is a shard, and has this identity if that is not 0.
+	shard    layout.Shard
+	identity uint64
 }
 
 // Validate reports the first option that is out of range or cannot be met, as an
@@ -161,7 +165,7 @@ func (o *Options) withDefaults() Options {
 		d.FalsePositiveRate = DefaultFalsePositiveRate
 	}
 	if d.Seed == 0 {
-		d.Seed = defaultSeed
+		d.Seed = DefaultSeed
 	}
 	if d.MemoryBudget == 0 {
 		d.MemoryBudget = DefaultMemoryBudget

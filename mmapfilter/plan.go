@@ -93,6 +93,9 @@ func (o *Options) plan(capacity uint64) (Plan, error) {
 	if err != nil {
 		return Plan{}, optionError("Capacity", "%d keys are too many: %v", capacity, err)
 	}
+	if err := p.geometry.CheckShard(o.shard); err != nil {
+		return Plan{}, optionError("Capacity", "%d keys in each shard are too many: %v", capacity, err)
+	}
 	p.FileBytes = p.geometry.SealedBytes
 	if capacity > 0 {
 		p.BitsPerKey = float64(p.FileBytes) * 8 / float64(capacity)
@@ -213,6 +216,8 @@ func newSuperblock(p Plan, o Options) (sb layout.Superblock) {
 	if o.KeepHashes {
 		sb.SetKeepsHashes(o.AutoGrow)
 	}
+	sb.SetShard(o.shard)
+	sb.SetShardIdentity(o.identity)
 	return sb
 }
 
@@ -255,6 +260,7 @@ func listParams(k Layout) string {
 func (o Options) building() builder.Config {
 	return builder.Config{
 		Seed:         o.Seed,
+		Shard:        o.shard,
 		Capacity:     o.Capacity,
 		Distinct:     o.Distinct,
 		Workers:      o.Workers,

@@ -31,7 +31,7 @@ type RebuildOptions struct {
 	// has kept. It is called once, at an instant at which no operation of the filter is under way,
 	// and returns all keys that are in the filter then: a snapshot, such as a cursor of a read
 	// transaction that it begins. Operations wait while it is called, and go on while the sequence
-	// is read, which must not show what they do. The new filter has these keys, and what is done
+	// is read, which must not show what they do. In a shard, keys of other shards are left out. The new filter has these keys, and what is done
 	// meanwhile, whatever the old one had.
 	Keys func() (iter.Seq2[[]byte, error], error)
 	// Hashes, if not nil, is called after Keys, at the same instant, and returns the hashes of further
@@ -131,6 +131,7 @@ func rebuilding(sb *layout.Superblock, items uint64, opts *RebuildOptions) (Opti
 		Capacity: opts.Capacity, FalsePositiveRate: opts.FalsePositiveRate, Layout: opts.Layout,
 		Seed: sb.Seed(), Normalisation: sb.Normalisation(), KeepHashes: sb.KeepsHashes(), AutoGrow: sb.Grows(),
 		MemoryBudget: opts.MemoryBudget, Workers: opts.Workers, Progress: opts.Progress,
+		shard: sb.Shard(), identity: sb.ShardIdentity(),
 	}
 	if n.Capacity == 0 {
 		n.Capacity = max(sb.Capacity(), items)
@@ -197,7 +198,7 @@ func (r *rebuild) build(ctx context.Context, keys func() (iter.Seq2[[]byte, erro
 		err = r.old.live.guard(func() error {
 			return w.Quiet(r.tap, func() (err error) {
 				if seq, err = keys(); err == nil && more != nil {
-					r.tap.Begin(more())
+					r.tap.Begin(r.filter.shard.OwnAll(more()))
 				}
 				return err
 			})
@@ -316,8 +317,7 @@ func (r *rebuild) swap() {
 	n.path, n.warning = r.old.path, r.old.warning
 	n.live.found = r.old.live.found
 	n.live.rebuilds = r.old.live.rebuilds + 1
-	r.filter.open.Store(n)
-	r.filter.direct.Store(layout.NewDirect(nil, &n.view, &r.filter.hash, n.contains))
+	r.filter.use(n)
 }
 
 // retire closes the files without writing to them.

@@ -21,15 +21,24 @@ func (f *Filter) InsertString(key string) error {
 }
 
 // InsertHash is Insert for a key whose [Filter.Hash] is known. Other numbers must be as well
-// mixed as a hash: sequential numbers fall into few lines, which soon fill up.
+// mixed as a hash: sequential numbers fall into few lines, which soon fill up. If the filter is a
+// shard and cannot have the key, the error is [ErrOtherShard].
 func (f *Filter) InsertHash(hash uint64) error {
-	_, err := f.change(hash, 1, func(w *engine.Writer) (bool, error) {
-		return true, w.Insert(hash)
+	own, ok := f.shard.Own(hash)
+	if !ok {
+		return ErrOtherShard
+	}
+	return f.insertOwn(own)
+}
+
+func (f *Filter) insertOwn(own uint64) error {
+	_, err := f.change(own, 1, func(w *engine.Writer) (bool, error) {
+		return true, w.Insert(own)
 	})
 	return err
 }
 
-// change does an operation on a hash, in whatever file the filter has then. grow says what it is:
+// change does an operation on a hash that stands for a key in this file, in whatever file the filter has then. grow says what it is:
 // 1 for an insert, -1 for a delete. It reports what do does.
 func (f *Filter) change(hash uint64, grow int, do func(w *engine.Writer) (bool, error)) (done bool, err error) {
 	for {
@@ -85,6 +94,9 @@ func (f *Filter) insertBatch(o *openFile, keys [][]byte, n *int) error {
 	next := f.hashKeys(keys[*n:], &following)
 	for *n < len(keys) {
 		block := hashes[:copy(hashes[:], next)]
+		if len(block) == 0 {
+			return ErrOtherShard
+		}
 		next = f.hashKeys(keys[*n+len(block):], &following)
 		if err := o.live.guard(func() error { return o.live.writer.InsertAll(block, next, n) }); err != nil {
 			return err
@@ -94,11 +106,16 @@ func (f *Filter) insertBatch(o *openFile, keys [][]byte, n *int) error {
 	return nil
 }
 
-// hashKeys hashes the first engine.Batch keys, or all if there are fewer.
+// hashKeys hashes the first engine.Batch keys, or all if there are fewer, up to one that belongs to
+// another shard.
 func (f *Filter) hashKeys(keys [][]byte, to *[engine.Batch]uint64) (hashes []uint64) {
 	keys = keys[:min(engine.Batch, len(keys))]
 	for i, key := range keys {
-		to[i] = f.hash.Hash(key)
+		own, ok := f.shard.Own(f.hash.Hash(key))
+		if !ok {
+			return to[:i]
+		}
+		to[i] = own
 	}
 	return to[:len(keys)]
 }
@@ -114,20 +131,40 @@ func (f *Filter) InsertUnique(key []byte) (added bool, err error) {
 
 // InsertUniqueHash is InsertUnique for a key whose [Filter.Hash] is known.
 func (f *Filter) InsertUniqueHash(hash uint64) (added bool, err error) {
-	return f.change(hash, 1, func(w *engine.Writer) (bool, error) { return w.InsertUnique(hash) })
+	own, ok := f.shard.Own(hash)
+	if !ok {
+		return false, ErrOtherShard
+	}
+	return f.insertUniqueOwn(own)
+}
+
+func (f *Filter) insertUniqueOwn(own uint64) (added bool, err error) {
+	return f.change(own, 1, func(w *engine.Writer) (bool, error) { return w.InsertUnique(own) })
 }
 
 // InsertUniqueHashes does InsertUnique for keys whose [Filter.Hash] is known, in order, and stops at the
 // first error. It returns how many it has done, and how many of them it has added. It is faster than
 // as many calls.
 func (f *Filter) InsertUniqueHashes(hashes []uint64) (n, added int, err error) {
+	var own [engine.Batch]uint64
 	for {
 		o, err := f.write()
 		if err != nil {
 			return n, added, err
 		}
-		for n < len(hashes) && err == nil {
-			block := hashes[n:min(n+engine.Batch, len(hashes))]
+		for start, in := n, 0; n < len(hashes) && err == nil; start, in = n, 0 {
+			for in < len(own) && start+in < len(hashes) {
+				h, ok := f.shard.Own(hashes[start+in])
+				if !ok {
+					break
+				}
+				own[in] = h
+				in++
+			}
+			if in == 0 {
+				return n, added, ErrOtherShard
+			}
+			block := own[:in]
 			err = o.live.guard(func() error { return o.live.writer.InsertUniqueAll(block, &n, &added) })
 			f.inserted(o)
 		}
@@ -159,7 +196,16 @@ func (f *Filter) DeleteString(key string) (bool, error) {
 
 // DeleteHash is Delete for a key whose [Filter.Hash] is known.
 func (f *Filter) DeleteHash(hash uint64) (deleted bool, err error) {
-	return f.change(hash, -1, func(w *engine.Writer) (bool, error) { return w.Delete(hash) })
+	own, ok := f.shard.Own(hash)
+	if !ok {
+		_, err := f.write()
+		return false, err
+	}
+	return f.deleteOwn(own)
+}
+
+func (f *Filter) deleteOwn(own uint64) (deleted bool, err error) {
+	return f.change(own, -1, func(w *engine.Writer) (bool, error) { return w.Delete(own) })
 }
 
 // Sync commits: it makes every operation that has returned durable and visible to other
@@ -254,7 +300,10 @@ func (f *Filter) Count(key []byte) uint64 {
 	if o == nil || o.unknown() {
 		return unknownCount
 	}
-	hash := f.hash.Hash(key)
+	hash, ok := f.shard.Own(f.hash.Hash(key))
+	if !ok {
+		return 0
+	}
 	n := uint64(unknownCount)
 	if o.live != nil {
 		o.live.guard(func() error { n = o.live.writer.Count(hash); return nil })

@@ -105,6 +105,9 @@ func (d *Draft) keepAccess() (err error) {
 	return err
 }
 
+// Rename has the draft get another name, in the same directory. No file was to be replaced.
+func (d *Draft) Rename(name string) { d.path = filepath.Join(filepath.Dir(d.path), name) }
+
 // Lost describes the owner or group of the old file that this process may not give to the
 // new one. It returns "" if it may give both.
 func (d *Draft) Lost() string { return d.lost }

@@ -69,6 +69,8 @@ var mayImport = map[string][]string{
 
 	"mmapfilter/guard":              {"mmapfilter", "mmapfilter/internal/guarded"},
 	"mmapfilter/internal/guarded":   {"mmapfilter"},
+	"mmapfilter/sets":               {"layout", "recovery", "mmapfilter", "mmapfilter/internal/manifest", "mmapfilter/internal/sweep"},
+	"mmapfilter/internal/manifest":  {"layout"},
 	"mmapfilter/internal/pending":   {"layout", "layout/kernel"},
 	"mmapfilter/internal/place":     {"layout", "layout/kernel"},
 	"mmapfilter/internal/sweep":     {"layout", "recovery"},

@@ -2,6 +2,7 @@ package builder
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"iter"
@@ -19,8 +20,9 @@ import (
 // A Config says what to build and with what. No field has a default.
 type Config struct {
 	Seed         uint64
-	Capacity     uint64 // 0: as many as there are keys
-	Distinct     bool   // store equal keys once
+	Shard        layout.Shard // keys of others are left out
+	Capacity     uint64       // 0: as many as there are keys
+	Distinct     bool         // store equal keys once
 	Workers      int
 	MemoryBudget int64 // bytes
 	// Keep makes NAME.hashes, with the given identity. Keys were inserted Now.
@@ -34,6 +36,9 @@ type Config struct {
 	// First, if it is not empty, is the superblock of the file that the new one replaces, whose
 	// generation and sequence go on.
 	First layout.Superblock
+	// Name, if not nil, returns the name that a finished file gets, in the directory of the path, or ""
+	// if it is not needed. read is the number of keys that it was made from.
+	Name func(sb *layout.Superblock, read uint64) (name string, err error)
 	// Progress is called from one goroutine at a time. total is 0 while it is unknown.
 	Progress func(stage string, done, total uint64)
 	// Plan returns the filter for a capacity.
@@ -59,7 +64,16 @@ func Build(ctx context.Context, path string, c Config, keys iter.Seq2[[]byte, er
 	return build(ctx, path, c, func(b *builder) error {
 		s := newSpool(b.draft, c.Workers, c.MemoryBudget, spoolParts(c.Capacity))
 		b.homes = s
-		return b.hashKeys(ctx, s, keys)
+		return b.spoolParcels(ctx, s, b.ofKeys(keys))
+	})
+}
+
+// BuildHashes is Build from the hashes of keys, a block at a time. All keys must belong to the shard.
+func BuildHashes(ctx context.Context, path string, c Config, blocks iter.Seq2[[]uint64, error]) (lost string, err error) {
+	return build(ctx, path, c, func(b *builder) error {
+		s := newSpool(b.draft, c.Workers, c.MemoryBudget, spoolParts(c.Capacity))
+		b.homes = s
+		return b.spoolParcels(ctx, s, b.ofHashes(blocks))
 	})
 }
 
@@ -117,6 +131,13 @@ func build(ctx context.Context, path string, c Config, take func(b *builder) err
 	}
 	if err := context.Cause(ctx); err != nil {
 		return "", err
+	}
+	if c.Name != nil {
+		name, err := c.Name(&b.plan.Superblock, b.came)
+		if err != nil || name == "" {
+			return "", err
+		}
+		draft.Rename(name)
 	}
 	published = true // or discarded, by Publish
 	return draft.Lost(), draft.Publish()
@@ -389,7 +410,7 @@ func (b *builder) checksums() []byte {
 
 // putSuperblocks stores the trailer to the draft, and the superblock to all four slots.
 func (b *builder) putSuperblocks() {
-	sb, table := b.plan.Superblock, b.checksums()
+	sb, table := &b.plan.Superblock, b.checksums()
 	sb.SetState(layout.Sealed)
 	sb.SetLength(b.items)
 	if b.First != (layout.Superblock{}) {
@@ -401,11 +422,15 @@ func (b *builder) putSuperblocks() {
 	if b.base != nil {
 		sb.SetHashes(layout.Hashes{Identity: b.Identity, Pages: b.base.tail.Number, Check: b.base.tail.Before})
 	}
-	sb.SetUUID(uuid(&sb, table))
+	id := uuid(sb, table)
+	sb.SetUUID(id)
+	if b.Shard.Count > 0 && sb.ShardIdentity() == 0 {
+		sb.SetShardIdentity(binary.LittleEndian.Uint64(id[:]))
+	}
 	sb.Sign()
-	trailer := layout.Trailer(&sb, b.plan.Geometry, table)
+	trailer := layout.Trailer(sb, b.plan.Geometry, table)
 	copy(b.draft.Data[b.plan.Geometry.OffTrailer:], trailer[:])
-	PutCopies(b.draft.Data, &sb)
+	PutCopies(b.draft.Data, sb)
 }
 
 // PutCopies puts a superblock into all four slots of a file. The file is readable while one of

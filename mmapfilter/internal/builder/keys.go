@@ -30,9 +30,11 @@ const (
 	parcelBytes = 256 << 10
 )
 
-// hashKeys hashes the keys of the sequence and spools the hashes. The sequence runs in
-// the calling goroutine; the workers hash long keys and partition the hashes.
-func (b *builder) hashKeys(ctx context.Context, s *spool, keys iter.Seq2[[]byte, error]) error {
+// A parcels sends parcels to the workers of a build, from the calling goroutine.
+type parcels func(full chan<- *parcel, empty <-chan *parcel, stop *atomic.Bool) error
+
+// spoolParcels spools what send sends. The workers hash long keys and partition the hashes.
+func (b *builder) spoolParcels(ctx context.Context, s *spool, send parcels) error {
 	workers := b.Workers
 	full := make(chan *parcel, workers)
 	empty := make(chan *parcel, 2*workers+1)
@@ -54,7 +56,7 @@ func (b *builder) hashKeys(ctx context.Context, s *spool, keys iter.Seq2[[]byte,
 	errs[workers] = func() error {
 		defer group.Wait() // even if the sequence panics
 		defer close(full)
-		return b.sendParcels(keys, full, empty, &stop)
+		return send(full, empty, &stop)
 	}()
 	for _, err := range errs {
 		if err != nil && err != errStopped {
@@ -70,32 +72,71 @@ func (b *builder) hashKeys(ctx context.Context, s *spool, keys iter.Seq2[[]byte,
 // errStopped is returned when spooling stops early; another error says why.
 var errStopped = errors.New("stopped before all keys were read")
 
-// sendParcels ranges over the sequence and sends its keys to the workers.
-func (b *builder) sendParcels(keys iter.Seq2[[]byte, error], full chan<- *parcel, empty <-chan *parcel, stop *atomic.Bool) error {
-	p, hash := <-empty, layout.NewHasher(b.Seed)
-	for key, err := range keys {
-		if err != nil {
-			return err
+// ofKeys sends the keys of a sequence.
+func (b *builder) ofKeys(keys iter.Seq2[[]byte, error]) parcels {
+	return func(full chan<- *parcel, empty <-chan *parcel, stop *atomic.Bool) error {
+		p, hash := <-empty, layout.NewHasher(b.Seed)
+		for key, err := range keys {
+			if err != nil {
+				return err
+			}
+			if stop.Load() {
+				return errStopped
+			}
+			if len(key) <= maxShort || b.Shard.Count > 0 {
+				own, ok := b.Shard.Own(hash.Hash(key))
+				if !ok {
+					continue
+				}
+				p.hashes = append(p.hashes, own)
+			} else {
+				p.bytes = append(p.bytes, key...)
+				p.ends = append(p.ends, len(p.bytes))
+			}
+			b.came++
+			if p.n() == parcelKeys || len(p.bytes) >= parcelBytes {
+				b.report("hash", uint64(p.n()), b.Capacity)
+				full <- p
+				p = <-empty
+			}
 		}
-		if stop.Load() {
-			return errStopped
-		}
-		b.came++
-		if len(key) <= maxShort {
-			p.hashes = append(p.hashes, hash.Hash(key))
-		} else {
-			p.bytes = append(p.bytes, key...)
-			p.ends = append(p.ends, len(p.bytes))
-		}
-		if p.n() == parcelKeys || len(p.bytes) >= parcelBytes {
-			b.report("hash", uint64(p.n()), b.Capacity)
-			full <- p
-			p = <-empty
-		}
+		b.report("hash", uint64(p.n()), b.Capacity)
+		full <- p
+		return nil
 	}
-	b.report("hash", uint64(p.n()), b.Capacity)
-	full <- p
-	return nil
+}
+
+// ErrForeign is returned for a hash of a key that another shard has.
+var ErrForeign = errors.New("hash of a key of another shard")
+
+// ofHashes sends hashes of keys.
+func (b *builder) ofHashes(blocks iter.Seq2[[]uint64, error]) parcels {
+	return func(full chan<- *parcel, empty <-chan *parcel, stop *atomic.Bool) error {
+		for hashes, err := range blocks {
+			if err != nil {
+				return err
+			}
+			for len(hashes) > 0 {
+				if stop.Load() {
+					return errStopped
+				}
+				p := <-empty
+				n := min(len(hashes), parcelKeys)
+				for _, h := range hashes[:n] {
+					own, ok := b.Shard.Own(h)
+					if !ok {
+						return ErrForeign
+					}
+					p.hashes = append(p.hashes, own)
+				}
+				hashes = hashes[n:]
+				b.came += uint64(n)
+				b.report("hash", uint64(n), b.Capacity)
+				full <- p
+			}
+		}
+		return nil
+	}
 }
 
 // hashParcels hashes and spools the keys of parcels. After an error it keeps taking parcels, so

@@ -125,7 +125,7 @@ func buildWithLoss(t *testing.T, loss spoolLoss, distinct bool, capacity uint64)
 	b.homes = s
 	defer b.close()
 	const keys = 60_000 // some of them in the file
-	if err := b.hashKeys(context.Background(), s, tabletest.Numbers(0, keys)); err != nil {
+	if err := b.spoolParcels(context.Background(), s, b.ofKeys(tabletest.Numbers(0, keys))); err != nil {
 		t.Fatal(err)
 	}
 	loss.do(t, s)
@@ -141,11 +141,11 @@ func TestKeysThatWereNotRead(t *testing.T) {
 	empty <- new(parcel)
 	var stop atomic.Bool
 	stop.Store(true)
-	if err := b.sendParcels(tabletest.Numbers(0, 10), full, empty, &stop); err != errStopped {
+	if err := b.ofKeys(tabletest.Numbers(0, 10))(full, empty, &stop); err != errStopped {
 		t.Errorf("stopped: %v", err)
 	}
 	stop.Store(false)
-	if err := b.sendParcels(tabletest.Numbers(0, 10), full, empty, &stop); err != nil || b.came != 10 {
+	if err := b.ofKeys(tabletest.Numbers(0, 10))(full, empty, &stop); err != nil || b.came != 10 {
 		t.Errorf("not stopped: %d keys, %v", b.came, err)
 	}
 }

@@ -1,0 +1,169 @@
+// Package manifest is the format of the file that names the shards of a set (S1), NAME.set.
+//
+// It is JSON, and its last member is the CRC32C of all that comes before that member, from the first
+// byte of the file up to the line feed that ends the line above it:
+//
+//	{
+//	  "format": "mmapfilter set",
+//	  "version": 1,
+//	  "plan": "52f7c9b54a8e8b2c61a39c93b4f3a7d0",
+//	  "seed": "6d6d617066696c74",
+//	  "normalisation": "",
+//	  "keys": 2000000,
+//	  "capacity": 2000000,
+//	  "rate": 0.01,
+//	  "shards": [
+//	    {"file": "shard-00000-of-00002-8c1f0a6be6a1d3f5.mmf", "identity": "8c1f0a6be6a1d3f5", "keys": 1000433, "bytes": 1314816},
+//	    {"file": "shard-00001-of-00002-27b40e8ac96e01d3.mmf", "identity": "27b40e8ac96e01d3", "keys": 999567, "bytes": 1314816}
+//	  ],
+//	  "crc32c": "1c291ca3"
+//	}
+//
+//	plan      which plan the shards were built by, 32 hex digits; empty if by none
+//	seed      of the hash, 16 hex digits, as in every shard
+//	keys      items of all shards when the manifest was written; likewise below
+//	capacity  keys that the set is sized for
+//	rate      false-positive rate that was asked for
+//	file      path of a shard, relative to the directory of the manifest, with slashes
+//	identity  the number that the shard got when it was built (see layout.Superblock), 16 hex digits
+//
+// The number of shards is the length of the list, and a shard's number its place in it, from 0.
+// Members that a program does not know have no meaning to it; what it must know raises the version.
+package manifest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strconv"
+
+	"github.com/klauspost/crc32"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+)
+
+// A Manifest names the shards of a set.
+type Manifest struct {
+	Format        string  `json:"format"`
+	Version       int     `json:"version"`
+	Plan          string  `json:"plan"`
+	Seed          Hex     `json:"seed"`
+	Normalisation string  `json:"normalisation"`
+	Keys          uint64  `json:"keys"`
+	Capacity      uint64  `json:"capacity"`
+	Rate          float64 `json:"rate"`
+	Shards        []Shard `json:"shards"`
+}
+
+// A Shard is an entry for a file.
+type Shard struct {
+	File     string `json:"file"`
+	Identity Hex    `json:"identity"`
+	Keys     uint64 `json:"keys"`
+	Bytes    int64  `json:"bytes"`
+}
+
+// A Hex is a number that is written as 16 hex digits.
+type Hex uint64
+
+func (h Hex) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "%016x", uint64(h)), nil }
+
+func (h *Hex) UnmarshalText(text []byte) error {
+	n, err := strconv.ParseUint(string(text), 16, 64)
+	if err != nil || len(text) != 16 {
+		return fmt.Errorf("%q is not 16 hex digits", text)
+	}
+	*h = Hex(n)
+	return nil
+}
+
+const (
+	format  = "mmapfilter set"
+	version = 1
+	// MaxShards bounds the number of shards: each costs memory in every process that opens the set.
+	MaxShards = 1 << 20
+	// maxBytes bounds the size of a manifest that is read.
+	maxBytes = 512 << 20
+	// Region is the part that a CorruptError names.
+	Region = "manifest"
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Encode returns the bytes of the file.
+func (m *Manifest) Encode() []byte {
+	m.Format, m.Version = format, version
+	var b bytes.Buffer
+	head := *m
+	head.Shards = nil
+	text, err := json.MarshalIndent(&head, "", "  ")
+	if err != nil {
+		panic(err) // every field can be encoded
+	}
+	b.Write(bytes.TrimSuffix(text, []byte("null\n}")))
+	b.WriteString("[\n")
+	for i := range m.Shards {
+		line, err := json.Marshal(&m.Shards[i])
+		if err != nil {
+			panic(err)
+		}
+		b.WriteString("    ")
+		b.Write(line)
+		if i < len(m.Shards)-1 {
+			b.WriteByte(',')
+		}
+		b.WriteByte('\n')
+	}
+	b.WriteString("  ],\n")
+	fmt.Fprintf(&b, checkLine, crc32.Checksum(b.Bytes(), castagnoli))
+	return b.Bytes()
+}
+
+const checkLine = "  \"crc32c\": \"%08x\"\n}\n"
+
+// Decode checks the bytes of a file against S1. Its errors are a *layout.CorruptError and a
+// *layout.VersionError.
+func Decode(data []byte) (*Manifest, error) {
+	bad := func(off int, text string, args ...any) error {
+		return &layout.CorruptError{Region: Region, Offset: int64(off), Rule: "S1: " + fmt.Sprintf(text, args...)}
+	}
+	var head struct {
+		Format  string `json:"format"`
+		Version int    `json:"version"`
+	}
+	end := len(data) - len(fmt.Sprintf(checkLine, 0))
+	if end < 0 || len(data) > maxBytes {
+		return nil, bad(0, "not a manifest: it has %d bytes", len(data))
+	}
+	if err := json.Unmarshal(data, &head); err != nil || head.Format != format {
+		return nil, bad(0, "not a manifest, or not all of one")
+	}
+	if head.Version > version {
+		return nil, &layout.VersionError{Version: uint32(head.Version)}
+	}
+	if want := fmt.Sprintf(checkLine, crc32.Checksum(data[:end], castagnoli)); string(data[end:]) != want {
+		return nil, bad(end, "the checksum is not that of the text before it: somebody has changed the file")
+	}
+	m := new(Manifest)
+	if err := json.Unmarshal(data, m); err != nil {
+		return nil, bad(0, "%v", err)
+	}
+	if len(m.Shards) == 0 || len(m.Shards) > MaxShards || m.Version < 1 {
+		return nil, bad(0, "version %d with %d shards", m.Version, len(m.Shards))
+	}
+	if m.Rate <= 0 || m.Rate >= 1 {
+		return nil, bad(0, "the rate %v is not between 0 and 1", m.Rate)
+	}
+	seen := make(map[string]int, len(m.Shards))
+	for i, s := range m.Shards {
+		if s.File == "" || filepath.IsAbs(filepath.FromSlash(s.File)) {
+			return nil, bad(0, "shard %d has the path %q, which is not relative", i, s.File)
+		}
+		if j, twice := seen[s.File]; twice {
+			return nil, bad(0, "shards %d and %d have the same file, %s", j, i, s.File)
+		}
+		seen[s.File] = i
+	}
+	return m, nil
+}

@@ -1,0 +1,373 @@
+package mmapfilter
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/manifest"
+)
+
+// A Set looks keys up in the files that a manifest names, NAME.set: its shards (S1). Each key belongs
+// to one of them, so a lookup reads one file, and the rate of the set is that of a file. Package sets
+// makes them. A Set is safe for concurrent use by multiple goroutines.
+//
+// A shard is opened when a key of it is first looked up. One that cannot be opened, or is not the file
+// that the manifest names, answers "maybe"; [Set.Err] says so.
+//
+// A Set has no lookups by hash, for the reason that a [Follower] has none.
+type Set struct {
+	path    string // absolute: the working directory may change
+	opts    OpenOptions
+	follows bool
+
+	// state is that of the newest manifest. A lookup loads it once. It is nil while there is no
+	// manifest, and after Close.
+	state   atomic.Pointer[setState]
+	last    atomic.Pointer[setState] // for Len and Cap after Close
+	swaps   atomic.Uint64
+	refused atomic.Pointer[error] // why the last look at the manifest changed nothing
+
+	mu struct {
+		sync.Mutex // held by what changes the state
+		closed     bool
+	}
+	stop, ended chan struct{} // of the goroutine that looks at the path
+}
+
+// A setState is a manifest and what has been opened of it.
+type setState struct {
+	manifest *manifest.Manifest
+	info     fs.FileInfo // of the manifest
+	hash     layout.Hasher
+	count    uint64
+	shards   []*setShard
+}
+
+// ErrOtherSet is returned for a shard of a set if the file is not the one that the manifest names:
+// another shard, one of another plan, or one of another time.
+var ErrOtherSet = errors.New("the file is not the one that the set names")
+
+// A ShardError says what is wrong with a shard of a set.
+type ShardError struct {
+	Shard int
+	Path  string
+	Err   error
+}
+
+func (e *ShardError) Error() string { return fmt.Sprintf("shard %d: %v", e.Shard, e.Err) }
+func (e *ShardError) Unwrap() error { return e.Err }
+
+// OpenSet opens the set that the manifest at path names. It reads the manifest, and no shard: they are
+// opened with the options when they are needed. [Set.OpenShards] opens some for writing.
+//
+// The errors are [ErrCorrupt] if the manifest is damaged, cut short or none; [ErrVersion]; an
+// [*OptionError]; and those of the file system.
+func OpenSet(path string, opts *OpenOptions) (*Set, error) {
+	s, err := newSet(path, opts)
+	if err != nil {
+		return nil, err
+	}
+	st, err := s.read(nil)
+	if err != nil {
+		return nil, about("open", path, err)
+	}
+	s.use(st)
+	close(s.ended)
+	return s, nil
+}
+
+// FollowSet is OpenSet, and switches to another manifest that appears at path, and to a file that
+// takes the place of a shard, as [Follow] does for one file. Shards that both manifests name stay
+// open. Lookups under way end with the old manifest. A shard that could not be opened is tried again.
+//
+// It looks every [OpenOptions.FollowInterval], and in [Set.Refresh]. If a new manifest is refused, the
+// old one stays, and Err says why. With [OpenOptions.WaitForFile] it waits for a manifest that is not
+// there yet; until then every answer is "maybe". Close the set to stop its goroutine.
+func FollowSet(path string, opts *OpenOptions) (*Set, error) {
+	s, err := newSet(path, opts)
+	if err != nil {
+		return nil, err
+	}
+	s.follows = true
+	st, err := s.read(nil)
+	switch {
+	case err == nil:
+		s.use(st)
+	case s.opts.WaitForFile && errors.Is(err, fs.ErrNotExist):
+		s.refuse(err)
+	default:
+		return nil, about("open", path, err)
+	}
+	interval := s.opts.FollowInterval
+	if interval == 0 {
+		interval = DefaultFollowInterval
+	}
+	if interval < 0 {
+		close(s.ended)
+		return s, nil
+	}
+	go func() {
+		defer close(s.ended)
+		wait := interval
+		for {
+			select {
+			case <-s.stop:
+				return
+			case <-time.After(wait):
+			}
+			begun := time.Now()
+			wait = interval
+			if _, err := s.Refresh(); err != nil {
+				wait = max(interval, (failedShare-1)*time.Since(begun))
+			}
+		}
+	}()
+	return s, nil
+}
+
+func newSet(path string, opts *OpenOptions) (*Set, error) {
+	if err := opts.Validate(); err != nil {
+		return nil, err
+	}
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return nil, about("open", path, err)
+	}
+	return &Set{path: absolute, opts: *opts.withDefaults(), stop: make(chan struct{}), ended: make(chan struct{})}, nil
+}
+
+// read reads the manifest. Shards that old names as well are taken over.
+func (s *Set) read(old *setState) (*setState, error) {
+	f, err := os.Open(s.path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, &fs.PathError{Op: "open", Path: s.path, Err: errors.New("not a regular file")}
+	}
+	data, err := os.ReadFile(s.path)
+	if err != nil {
+		return nil, err
+	}
+	m, err := manifest.Decode(data)
+	if err != nil {
+		return nil, err
+	}
+	st := &setState{manifest: m, info: info, hash: layout.NewHasher(uint64(m.Seed)), count: uint64(len(m.Shards))}
+	for i := range m.Shards {
+		st.shards = append(st.shards, s.shard(old, m, i))
+	}
+	return st, nil
+}
+
+// shard returns shard i of a manifest, that of old if it is the same.
+func (s *Set) shard(old *setState, m *manifest.Manifest, i int) *setShard {
+	if old != nil && len(old.shards) == len(m.Shards) && old.manifest.Seed == m.Seed &&
+		old.manifest.Shards[i].File == m.Shards[i].File && old.manifest.Shards[i].Identity == m.Shards[i].Identity {
+		return old.shards[i]
+	}
+	return &setShard{
+		number: i,
+		path:   filepath.Join(filepath.Dir(s.path), filepath.FromSlash(m.Shards[i].File)),
+		want:   shardHead{layout.Shard{Number: uint32(i), Count: uint32(len(m.Shards))}, uint64(m.Seed), uint64(m.Shards[i].Identity)},
+		opts:   &s.opts,
+	}
+}
+
+// use makes lookups use a state, and lets go of the shards that it does not have.
+func (s *Set) use(st *setState) {
+	old := s.state.Swap(st)
+	if old == nil {
+		return
+	}
+	kept := make(map[*setShard]bool, len(st.shards))
+	for _, sh := range st.shards {
+		kept[sh] = true
+	}
+	for _, sh := range old.shards {
+		if !kept[sh] {
+			sh.letGo()
+		}
+	}
+}
+
+func (s *Set) refuse(err error) {
+	err = about("open", s.path, err)
+	s.refused.Store(&err)
+}
+
+// Refresh looks at the manifest and at the shards that are open now. It reports whether the set has
+// switched to another manifest; if so, every lookup that begins after Refresh returns uses it. The
+// error says why a new manifest was refused, or what is wrong with a shard. A set of [OpenSet] does
+// not follow: there, Refresh does nothing.
+func (s *Set) Refresh() (swapped bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.closed {
+		return false, ErrClosed
+	}
+	if !s.follows {
+		return false, nil
+	}
+	old := s.state.Load()
+	info, err := os.Stat(s.path)
+	if err == nil && (old == nil || !os.SameFile(info, old.info) || info.Size() != old.info.Size() || !info.ModTime().Equal(old.info.ModTime())) {
+		var st *setState
+		if st, err = s.read(old); err == nil {
+			s.use(st)
+			s.swaps.Add(1)
+			swapped = true
+		}
+	}
+	if err != nil {
+		s.refuse(err)
+		return false, *s.refused.Load()
+	}
+	s.refused.Store(nil)
+	for _, sh := range s.state.Load().shards {
+		if e := sh.refresh(); e != nil && err == nil {
+			err = e
+		}
+	}
+	return swapped, err
+}
+
+// Contains is [Filter.Contains] for the set.
+func (s *Set) Contains(key []byte) bool {
+	st := s.state.Load()
+	return st == nil || st.contains(st.hash.Hash(key))
+}
+
+// ContainsString is Contains for a key in a string.
+func (s *Set) ContainsString(key string) bool {
+	st := s.state.Load()
+	return st == nil || st.contains(st.hash.HashString(key))
+}
+
+func (st *setState) contains(hash uint64) bool {
+	number, own := layout.ShardOf(hash, uint32(st.count))
+	return st.shards[number].get().own.Load().ContainsHash(own)
+}
+
+// Shards returns the number of shards, or 0 if there is no manifest.
+func (s *Set) Shards() int {
+	if st := s.state.Load(); st != nil {
+		return len(st.shards)
+	}
+	return 0
+}
+
+// Len returns the number of items: of a shard that is open those that it has now, of the others those
+// that it had when the manifest was written.
+func (s *Set) Len() (n uint64) {
+	st := s.current()
+	if st == nil {
+		return 0
+	}
+	for i, sh := range st.shards {
+		if f := sh.opened(); f != nil {
+			n += f.Len()
+		} else {
+			n += st.manifest.Shards[i].Keys
+		}
+	}
+	return n
+}
+
+// current returns the state, also after Close.
+func (s *Set) current() *setState {
+	if st := s.state.Load(); st != nil {
+		return st
+	}
+	return s.last.Load()
+}
+
+// Cap returns the number of keys that the set was sized for.
+func (s *Set) Cap() uint64 {
+	if st := s.current(); st != nil {
+		return st.manifest.Capacity
+	}
+	return 0
+}
+
+// Normalisation is [Filter.Normalisation] of the set.
+func (s *Set) Normalisation() string {
+	if st := s.state.Load(); st != nil {
+		return st.manifest.Normalisation
+	}
+	return ""
+}
+
+// Swaps returns how often the set has switched to another manifest.
+func (s *Set) Swaps() uint64 { return s.swaps.Load() }
+
+// Err returns the error that limits the set, or nil: why the last look refused the manifest, or a
+// [*ShardError] for the first shard that cannot be opened, is not the one that the manifest names, or
+// has a [Filter.Err]. After Close it is [ErrClosed].
+func (s *Set) Err() error {
+	st := s.state.Load()
+	if refused := s.refused.Load(); refused != nil {
+		return *refused
+	}
+	if st == nil {
+		return ErrClosed
+	}
+	for _, sh := range st.shards {
+		if err := sh.failure(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// OpenAll opens all shards, as lookups would, so that no later lookup waits for that, and returns the
+// first error, which [Set.Err] returns too.
+func (s *Set) OpenAll() error {
+	st := s.state.Load()
+	if st == nil {
+		return s.Err()
+	}
+	for _, sh := range st.shards {
+		sh.get()
+	}
+	return s.Err()
+}
+
+// Close closes all shards. Lookups in progress finish; later ones report true. Closing a set again
+// does nothing and returns nil.
+func (s *Set) Close() error {
+	s.mu.Lock()
+	if s.mu.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.mu.closed = true
+	st := s.state.Swap(nil)
+	s.last.Store(st)
+	s.refused.Store(nil)
+	s.mu.Unlock()
+	close(s.stop)
+	<-s.ended
+	if st == nil {
+		return nil
+	}
+	var errs []error
+	for _, sh := range st.shards {
+		if err := sh.close(); err != nil {
+			errs = append(errs, &ShardError{sh.number, sh.path, err})
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,185 @@
+package mmapfilter
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+)
+
+// A setShard is a file of a set, open or not.
+type setShard struct {
+	number int
+	path   string
+	want   shardHead
+	opts   *OpenOptions
+
+	// filter is nil until a key of the shard is looked up. It answers "maybe" if the file could not be
+	// opened, and when the set no longer has the shard.
+	filter atomic.Pointer[Filter]
+	err    atomic.Pointer[ShardError] // why it could not be opened, or another file not be taken
+
+	mu struct {
+		sync.Mutex // held by what changes filter
+		writes     bool
+		gone       bool // the set does not have it any more
+	}
+}
+
+// A shardHead is what a superblock says of a shard.
+type shardHead struct {
+	shard          layout.Shard
+	seed, identity uint64
+}
+
+// unknown answers "maybe" to everything.
+var unknownFilter = func() *Filter {
+	f := new(Filter)
+	f.answer(maybe, maybe)
+	return f
+}()
+
+// get returns the filter, and opens the file if it has not been.
+func (sh *setShard) get() *Filter {
+	if f := sh.filter.Load(); f != nil {
+		return f
+	}
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if f := sh.filter.Load(); f != nil {
+		return f
+	}
+	f, err := sh.check(OpenReadOnly(sh.path, sh.opts))
+	if err != nil {
+		f = unknownFilter
+		sh.err.Store(&ShardError{sh.number, sh.path, err})
+	}
+	sh.filter.Store(f)
+	return f
+}
+
+// check checks that a filter is that of the shard, and closes it otherwise.
+func (sh *setShard) check(f *Filter, err error) (*Filter, error) {
+	if err != nil {
+		return nil, err
+	}
+	sb := f.open.Load().superblock
+	is := shardHead{sb.Shard(), sb.Seed(), sb.ShardIdentity()}
+	if is == sh.want {
+		return f, nil
+	}
+	f.Close()
+	return nil, fmt.Errorf("%w: %s is shard %d of %d with identity %016x, not shard %d of %d with identity %016x", ErrOtherSet, sh.path,
+		is.shard.Number, is.shard.Count, is.identity, sh.want.shard.Number, sh.want.shard.Count, sh.want.identity)
+}
+
+// refresh takes a file that has taken the place of the one in use, or tries again what failed.
+func (sh *setShard) refresh() error {
+	if sh.filter.Load() == nil {
+		return nil
+	}
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	old := sh.filter.Load()
+	if sh.mu.gone || sh.mu.writes {
+		return nil
+	}
+	next, err := sh.look(old)
+	if err == nil && next != nil {
+		next, err = sh.check(next, nil)
+	}
+	if err != nil {
+		failed := &ShardError{sh.number, sh.path, err}
+		sh.err.Store(failed)
+		return failed
+	}
+	sh.err.Store(nil)
+	if next == nil {
+		return nil
+	}
+	sh.filter.Store(next)
+	if o := old.open.Load(); o != nil {
+		o.release() // not closed: lookups in progress would answer only "maybe"
+	}
+	return nil
+}
+
+// look opens the file at the path, unless it is the one in use.
+func (sh *setShard) look(old *Filter) (*Filter, error) {
+	if old == unknownFilter {
+		return OpenReadOnly(sh.path, sh.opts)
+	}
+	f := &Follower{path: sh.path, opts: *sh.opts}
+	return f.look(old.open.Load())
+}
+
+// opened returns the filter if the file is open, or nil.
+func (sh *setShard) opened() *Filter {
+	if f := sh.filter.Load(); f != unknownFilter {
+		return f
+	}
+	return nil
+}
+
+func (sh *setShard) failure() error {
+	if err := sh.err.Load(); err != nil {
+		return err
+	}
+	if f := sh.opened(); f != nil {
+		if err := f.Err(); err != nil {
+			return &ShardError{sh.number, sh.path, err}
+		}
+	}
+	return nil
+}
+
+// letGo lets lookups in progress end. The mapping goes with the last of them.
+func (sh *setShard) letGo() {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	sh.mu.gone = true
+	if f := sh.filter.Swap(unknownFilter); f != nil && f != unknownFilter {
+		f.open.Load().release()
+	}
+}
+
+// close closes the file for good.
+func (sh *setShard) close() error {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	sh.mu.gone = true
+	f := sh.filter.Swap(unknownFilter)
+	if f == nil || f == unknownFilter {
+		return nil
+	}
+	sh.filter.Store(f) // for Len
+	return f.Close()
+}
+
+// openForWriting opens the file for writing, in the place of one that is open for reading.
+func (sh *setShard) openForWriting() error {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if sh.mu.gone {
+		return ErrClosed
+	}
+	if sh.mu.writes {
+		return nil
+	}
+	if _, err := os.Stat(sh.path); err != nil {
+		return err
+	}
+	f, err := sh.check(Open(sh.path, sh.opts))
+	if err != nil {
+		return err
+	}
+	old := sh.filter.Swap(f)
+	sh.err.Store(nil)
+	sh.mu.writes = true
+	if old != nil && old != unknownFilter {
+		old.open.Load().release()
+	}
+	return nil
+}

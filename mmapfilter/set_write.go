@@ -1,0 +1,200 @@
+package mmapfilter
+
+import (
+	"context"
+	"errors"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
+)
+
+// OpenShards opens shards of a set for writing, as [Open] does, with the options of the set; with no
+// argument all of them. Several processes may each have some: one process at a time has each. A shard
+// that is open for writing has a log of its own, and is recovered on its own.
+//
+// The manifest is not written again. It goes on naming the files, and [Set.Len] of a set that has not
+// opened a shard goes on saying what it had at first. A set that follows cannot write: the error is
+// [ErrReadOnly]. The others are those of Open, as a [*ShardError]; shards before it are open then.
+func (s *Set) OpenShards(shards ...int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.state.Load()
+	if st == nil {
+		return ErrClosed
+	}
+	if s.follows {
+		return ErrReadOnly
+	}
+	if len(shards) == 0 {
+		for i := range st.shards {
+			shards = append(shards, i)
+		}
+	}
+	for _, i := range shards {
+		if i < 0 || i >= len(st.shards) {
+			return optionError("shards", "%d is not between 0 and %d", i, len(st.shards)-1)
+		}
+		if err := st.shards[i].openForWriting(); err != nil {
+			return &ShardError{i, st.shards[i].path, err}
+		}
+	}
+	return nil
+}
+
+// home returns the filter that has a hash, and what stands for the hash there. A write to it fails
+// with ErrReadOnly if this process has not opened it for writing.
+func (s *Set) home(hash func(*layout.Hasher) uint64) (f *Filter, own uint64, err error) {
+	st := s.state.Load()
+	if st == nil {
+		return nil, 0, ErrClosed
+	}
+	number, own := layout.ShardOf(hash(&st.hash), uint32(st.count))
+	f = st.shards[number].get()
+	if f == unknownFilter {
+		return nil, 0, ErrReadOnly
+	}
+	return f, own, nil
+}
+
+func hashOf(key []byte) func(*layout.Hasher) uint64 {
+	return func(h *layout.Hasher) uint64 { return h.Hash(key) }
+}
+
+// Insert is [Filter.Insert] into the shard that the key belongs to. If this process has not opened it
+// for writing (see [Set.OpenShards]), the error is [ErrReadOnly].
+func (s *Set) Insert(key []byte) error {
+	f, own, err := s.home(hashOf(key))
+	if err != nil {
+		return err
+	}
+	return f.insertOwn(own)
+}
+
+// InsertString is Insert for a key in a string.
+func (s *Set) InsertString(key string) error {
+	f, own, err := s.home(func(h *layout.Hasher) uint64 { return h.HashString(key) })
+	if err != nil {
+		return err
+	}
+	return f.insertOwn(own)
+}
+
+// InsertUnique is [Filter.InsertUnique]; the errors are those of [Set.Insert].
+func (s *Set) InsertUnique(key []byte) (added bool, err error) {
+	f, own, err := s.home(hashOf(key))
+	if err != nil {
+		return false, err
+	}
+	return f.insertUniqueOwn(own)
+}
+
+// Delete is [Filter.Delete]; the errors are those of [Set.Insert] except ErrFull.
+func (s *Set) Delete(key []byte) (deleted bool, err error) {
+	f, own, err := s.home(hashOf(key))
+	if err != nil {
+		return false, err
+	}
+	return f.deleteOwn(own)
+}
+
+// DeleteString is Delete for a key in a string.
+func (s *Set) DeleteString(key string) (deleted bool, err error) {
+	f, own, err := s.home(func(h *layout.Hasher) uint64 { return h.HashString(key) })
+	if err != nil {
+		return false, err
+	}
+	return f.deleteOwn(own)
+}
+
+// InsertBatch inserts keys, shard by shard, and is faster than as many calls of Insert. It goes on
+// after an error with the keys of the other shards, and returns how many keys it has inserted. Which
+// they are nobody knows if that is not all of them.
+func (s *Set) InsertBatch(keys [][]byte) (n int, err error) {
+	st := s.state.Load()
+	if st == nil {
+		return 0, ErrClosed
+	}
+	b := setScratches.Get().(*setScratch)
+	defer setScratches.Put(b)
+	var errs []error
+	for len(keys) > 0 {
+		block := keys[:min(len(keys), setBlock)]
+		keys = keys[len(block):]
+		groups := st.sort(b, block)
+		for g := range groups {
+			hashes := b.sorted[b.first[g]:b.first[g+1]]
+			number := int(b.groups[g])
+			done, err := st.shards[number].get().insertOwnBatch(hashes)
+			if n += done; err != nil {
+				errs = append(errs, &ShardError{number, st.shards[number].path, err})
+			}
+		}
+		if len(errs) > 0 {
+			break
+		}
+	}
+	return n, errors.Join(errs...)
+}
+
+// insertOwnBatch inserts hashes that stand for keys in this file.
+func (f *Filter) insertOwnBatch(hashes []uint64) (n int, err error) {
+	for {
+		o, err := f.write()
+		if err != nil {
+			return n, err
+		}
+		for n < len(hashes) && err == nil {
+			next := n + min(engine.Batch, len(hashes)-n)
+			block := hashes[n:next]
+			err = o.live.guard(func() error {
+				return o.live.writer.InsertAll(block, hashes[next:min(next+engine.Batch, len(hashes))], &n)
+			})
+			f.inserted(o)
+		}
+		switch {
+		case err == engine.ErrMoved:
+			continue
+		case err == ErrFull:
+			if err = f.waitForRoom(o, err); err == nil {
+				continue
+			}
+		}
+		return n, err
+	}
+}
+
+// Sync is [Filter.Sync] for all shards that are open for writing.
+func (s *Set) Sync() error {
+	return s.eachWriter(func(f *Filter) error { return f.Sync() })
+}
+
+// Checkpoint is [Filter.Checkpoint] for all shards that are open for writing.
+func (s *Set) Checkpoint(ctx context.Context) error {
+	return s.eachWriter(func(f *Filter) error { return f.Checkpoint(ctx) })
+}
+
+// Seal is [Filter.Seal] for all shards that are open for writing.
+func (s *Set) Seal(ctx context.Context) error {
+	return s.eachWriter(func(f *Filter) error { return f.Seal(ctx) })
+}
+
+func (s *Set) eachWriter(do func(f *Filter) error) error {
+	st := s.state.Load()
+	if st == nil {
+		return ErrClosed
+	}
+	var errs []error
+	for _, sh := range st.shards {
+		f := sh.opened()
+		if f == nil {
+			continue
+		}
+		if o := f.open.Load(); o == nil || o.live == nil {
+			continue
+		}
+		if err := do(f); err != nil {
+			errs = append(errs, &ShardError{sh.number, sh.path, err})
+		}
+	}
+	return errors.Join(errs...)
+}

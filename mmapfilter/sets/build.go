@@ -1,0 +1,291 @@
+package sets
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/manifest"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/sweep"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// Work says what a build may use, as the fields of [mmapfilter.Options] with these names.
+type Work struct {
+	MemoryBudget int64
+	Workers      int
+	Progress     func(stage string, done, total uint64)
+}
+
+// A Built says that a shard has been built. It is a file beside the shard.
+type Built struct {
+	Format   string       `json:"format"`
+	Version  int          `json:"version"`
+	Plan     string       `json:"plan"`
+	Shard    int          `json:"shard"`
+	File     string       `json:"file"`
+	Identity manifest.Hex `json:"identity"` // of the shard
+	Read     uint64       `json:"read"`     // hashes
+	Keys     uint64       `json:"keys"`     // in the file; with Distinct, the rest were duplicates
+	Bytes    int64        `json:"bytes"`
+	Tasks    manifest.Hex `json:"tasks"` // made of the receipts of all tasks
+}
+
+const builtFormat = "mmapfilter shard"
+
+// builtPath returns the path of the Built of a shard.
+func (p *Plan) builtPath(dir string, shard int) string {
+	return filepath.Join(dir, fmt.Sprintf("shard-%05d-of-%05d-%s.built", shard, p.Shards, p.ID()[:8]))
+}
+
+// BuildShard builds a shard in the directory out, from the spools of all tasks. It may be repeated, by
+// several machines at once: the file depends only on the plan and the keys.
+func BuildShard(ctx context.Context, p *Plan, shard int, spool, out string, w Work) (*Built, error) {
+	tasks, err := readTasks(p, spool)
+	if err != nil {
+		return nil, err
+	}
+	var failed error
+	b, err := BuildShardFrom(ctx, p, shard, out, w, func(yield func([]uint64, error) bool) {
+		for _, t := range tasks {
+			more := true
+			if failed = readShard(p, t, shard, func(hashes []uint64) bool {
+				more = yield(hashes, nil)
+				return more
+			}); failed != nil {
+				yield(nil, failed)
+				return
+			}
+			if !more {
+				return
+			}
+		}
+	})
+	if failed != nil {
+		return nil, failed // names the file
+	}
+	if err != nil {
+		return nil, err
+	}
+	b.Tasks = allTasks(tasks)
+	return b, recovery.WriteFile(p.builtPath(out, shard), sign(encode(b)))
+}
+
+func readShard(p *Plan, t task, shard int, f func(hashes []uint64) bool) error {
+	r, err := openSpool(p, t)
+	if err != nil {
+		return err
+	}
+	defer r.file.Close()
+	return r.each(shard, f)
+}
+
+// BuildShardFrom builds a shard from hashes that come from elsewhere: all of [Plan.Hash] of the keys
+// of the shard, in blocks. It writes no Built.
+func BuildShardFrom(ctx context.Context, p *Plan, shard int, out string, w Work, hashes iter.Seq2[[]uint64, error]) (*Built, error) {
+	o, err := p.Options()
+	if err != nil {
+		return nil, err
+	}
+	o.MemoryBudget, o.Workers, o.Progress = w.MemoryBudget, w.Workers, w.Progress
+	f, err := mmapfilter.BuildShard(ctx, out, shard, p.Shards, o, hashes)
+	if err != nil {
+		return nil, err
+	}
+	return &Built{builtFormat, 1, p.ID(), shard, f.Name, manifest.Hex(f.Identity), f.Read, f.Keys, f.Bytes, 0}, nil
+}
+
+// readBuilt reads the Built of a shard.
+func readBuilt(p *Plan, out string, shard int) (*Built, error) {
+	path, b := p.builtPath(out, shard), new(Built)
+	_, err := readSigned(path, builtFormat, b)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &FileError{path, fmt.Sprintf("missing: shard %d has not been built", shard)}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if b.Plan != p.ID() || b.Shard != shard {
+		return nil, &FileError{path, fmt.Sprintf("of shard %d of plan %s, not of shard %d of plan %s", b.Shard, b.Plan, shard, p.ID())}
+	}
+	return b, nil
+}
+
+// A Summary says what a set has.
+type Summary struct {
+	Shards     int
+	Read       uint64 // keys that the tasks read
+	Keys       uint64 // items in the files
+	Duplicates uint64 // the difference
+	Bytes      int64  // of all files
+}
+
+// Assemble writes the manifest of a set, once it has proved that nothing is missing: every shard has
+// been built from the spools of exactly the tasks that are in spool now, and as many hashes were read
+// as keys were spooled; the files are there, and are the ones that were built. With verify, it reads
+// all of them and compares the checksums. Otherwise nothing is written.
+func Assemble(ctx context.Context, p *Plan, spool, out, path string, verify bool, progress func(done, total int64)) (*Summary, error) {
+	tasks, err := readTasks(p, spool)
+	if err != nil {
+		return nil, err
+	}
+	read := uint64(0)
+	for _, t := range tasks {
+		r, err := openSpool(p, t)
+		if err != nil {
+			return nil, err
+		}
+		r.file.Close()
+		read += t.Keys
+	}
+	all := allTasks(tasks)
+	built := make([]*Built, p.Shards)
+	for i := range built {
+		if built[i], err = readBuilt(p, out, i); err != nil {
+			return nil, err
+		}
+		if built[i].Tasks != all {
+			return nil, &FileError{p.builtPath(out, i), fmt.Sprintf("the shard was built from other tasks than the %d in %s; build it again", len(tasks), spool)}
+		}
+	}
+	return AssembleFrom(ctx, p, read, built, out, path, verify, progress)
+}
+
+// AssembleFrom writes the manifest of a set whose shards have been built by [BuildShardFrom] from so
+// many keys in all.
+func AssembleFrom(ctx context.Context, p *Plan, read uint64, built []*Built, out, path string, verify bool, progress func(done, total int64)) (*Summary, error) {
+	s := &Summary{Shards: p.Shards}
+	m := &manifest.Manifest{Plan: p.ID(), Seed: p.Seed, Normalisation: p.Normalisation, Capacity: p.Keys, Rate: p.FalsePositiveRate}
+	if len(built) != p.Shards {
+		return nil, fmt.Errorf("%d shards of %d have been built", len(built), p.Shards)
+	}
+	from, err := filepath.Abs(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	absolute, err := filepath.Abs(out)
+	if err != nil {
+		return nil, err
+	}
+	below, err := filepath.Rel(from, absolute)
+	if err != nil {
+		return nil, err
+	}
+	for i, b := range built {
+		if b == nil || b.Plan != p.ID() || b.Shard != i {
+			return nil, fmt.Errorf("shard %d has not been built by plan %s", i, p.ID())
+		}
+		if !p.Distinct && b.Read != b.Keys {
+			return nil, &FileError{filepath.Join(out, b.File), fmt.Sprintf("%d hashes were read, but it has %d keys", b.Read, b.Keys)}
+		}
+		s.Read += b.Read
+		s.Keys += b.Keys
+		s.Bytes += b.Bytes
+		m.Shards = append(m.Shards, manifest.Shard{File: filepath.ToSlash(filepath.Join(below, b.File)), Identity: b.Identity, Keys: b.Keys, Bytes: b.Bytes})
+	}
+	if s.Read != read {
+		return nil, fmt.Errorf("%d keys were spooled, but %d were read from the spools", read, s.Read)
+	}
+	s.Duplicates = s.Read - s.Keys
+	if m.Keys = s.Keys; p.Keys == 0 {
+		m.Capacity = s.Keys
+	}
+	if err := checkShards(ctx, p, m, filepath.Dir(path), verify, progress); err != nil {
+		return nil, err
+	}
+	return s, recovery.WriteFile(path, m.Encode())
+}
+
+// checkShards checks that the files of a set are those that it names, and with verify each byte.
+func checkShards(ctx context.Context, p *Plan, m *manifest.Manifest, dir string, verify bool, progress func(done, total int64)) error {
+	var total int64
+	for _, s := range m.Shards {
+		total += s.Bytes
+	}
+	var mu sync.Mutex
+	var done int64
+	return sweep.Each(ctx, workers(), len(m.Shards), nil, func() (func(i int) error, func() error) {
+		return func(i int) error {
+			s, path := m.Shards[i], filepath.Join(dir, filepath.FromSlash(m.Shards[i].File))
+			if err := checkShard(ctx, p, path, i, s, verify); err != nil {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if done += s.Bytes; progress != nil {
+				progress(done, total)
+			}
+			return nil
+		}, func() error { return nil }
+	})
+}
+
+func checkShard(ctx context.Context, p *Plan, path string, number int, s manifest.Shard, verify bool) error {
+	f, head, err := recovery.OpenFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &FileError{path, fmt.Sprintf("missing: the file of shard %d", number)}
+	}
+	if err != nil {
+		return fmt.Errorf("shard %d: %s: %w", number, path, err)
+	}
+	f.Close()
+	sb := head.Superblock
+	if (sb.Shard() != layout.Shard{Number: uint32(number), Count: uint32(p.Shards)}) || sb.ShardIdentity() != uint64(s.Identity) ||
+		sb.Seed() != uint64(p.Seed) || sb.Length() != s.Keys || head.Size != s.Bytes || sb.State() != layout.Sealed {
+		return &FileError{path, fmt.Sprintf("not the file that was built as shard %d", number)}
+	}
+	if verify {
+		if _, err := mmapfilter.Verify(ctx, path); err != nil {
+			return fmt.Errorf("shard %d: %w", number, err)
+		}
+	}
+	return nil
+}
+
+// Build builds a whole set on one machine: the files in the directory of path, and the manifest at
+// path. The keys are read once. The hashes go to a temporary directory beside path, 8 bytes each.
+// The error of the sequence is returned as it is.
+func Build(ctx context.Context, path string, p *Plan, w Work, keys iter.Seq2[[]byte, error]) (*Summary, error) {
+	dir := filepath.Dir(path)
+	spool, err := os.MkdirTemp(dir, filepath.Base(path)+".spool-")
+	if err != nil {
+		return nil, err
+	}
+	s, err := build(ctx, path, dir, spool, p, w, keys)
+	return s, errors.Join(err, os.RemoveAll(spool))
+}
+
+func build(ctx context.Context, path, dir, spool string, p *Plan, w Work, keys iter.Seq2[[]byte, error]) (*Summary, error) {
+	report := w.Progress
+	if report == nil {
+		report = func(string, uint64, uint64) {}
+	}
+	r, err := Partition(ctx, p, spool, "all", keys, func(done uint64) { report("hash", done, p.Keys) })
+	if err != nil {
+		return nil, err
+	}
+	tasks := []task{{r, filepath.Join(spool, "all"+spoolSuffix)}}
+	built := make([]*Built, p.Shards)
+	for i := range built {
+		if built[i], err = BuildShard(ctx, p, i, spool, dir, Work{MemoryBudget: w.MemoryBudget, Workers: w.Workers}); err != nil {
+			return nil, err
+		}
+		if err := os.Remove(p.builtPath(dir, i)); err != nil {
+			return nil, err
+		}
+		report("build", uint64(i+1), uint64(p.Shards))
+	}
+	for _, b := range built {
+		if b.Tasks != allTasks(tasks) {
+			return nil, &FileError{spool, "changed by another process"}
+		}
+	}
+	return AssembleFrom(ctx, p, r.Keys, built, dir, path, false, nil)
+}

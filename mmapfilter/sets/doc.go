@@ -1,0 +1,87 @@
+// Package sets makes sets: filters of more keys than one file, or one machine, should hold. A set is
+// a manifest, NAME.set, and the files that it names, its shards. [mmapfilter.OpenSet] reads it.
+//
+// # Use
+//
+// On one machine, [Build] does everything:
+//
+//	p, err := sets.NewPlan(&mmapfilter.Options{Capacity: 2_000_000_000, FalsePositiveRate: 0.001}, 64)
+//	summary, err := sets.Build(ctx, "users.set", p, sets.Work{}, keys)
+//
+// On many, the work is divided into tasks, which any program may start: a shell, make, Slurm,
+// Kubernetes, Spark. They share a plan and two directories:
+//
+//	plan       NewPlan, Plan.Write           once
+//	partition  Partition                     once for each part of the keys: hashes them, and spools the
+//	                                         hashes by shard
+//	build      BuildShard                    once for each shard, when all parts are done: a file from its
+//	                                         hashes
+//	assemble   Assemble                      once, when all shards are done: checks all counts, and writes
+//	                                         the manifest
+//
+// The command has the same as "set plan", "set partition", "set build" and "set assemble". An engine
+// that moves the hashes itself, such as Apache Beam, uses [Plan.Hash], [BuildShardFrom] and
+// [AssembleFrom].
+//
+// # The rules
+//
+//	S1  A set has S shards. With the hash h of a key, its shard is hi(h, S), and the hash that stands
+//	    for it there is h·S mod 2^64: the shards are consecutive ranges of one large filter, so the rate
+//	    of the set is that of a shard. Number and count stand in the superblock of each file. A shard
+//	    opened alone answers rightly for every key: "certainly not" for those of others. The manifest
+//	    names the files and what they held when they were built (package internal/manifest). It is
+//	    written last, and replaced atomically.
+//	S2  A plan fixes seed, capacity, rate, layout and S. Its ID names the job: every file of a task has it,
+//	    and a task refuses files of another plan. Keys do not travel, only their hashes. A task may be
+//	    killed, done again, or done twice at the same time, on one machine or several; it leaves the same
+//	    bytes. A file appears under its name once it is complete and durable. The bytes of a shard depend
+//	    on the plan and the keys alone, not on how the keys were divided into tasks. No key gets lost
+//	    unnoticed: for all tasks and all shards,
+//
+//	        keys read = hashes spooled = hashes read = items + duplicates
+//
+//	    or the manifest is not written. Equal keys are several items, unless the plan says Distinct.
+//	S3  The name of a shard has a number made of what it holds. So a file that a set names is never
+//	    replaced by one with other keys: a new set is built beside the old one, in the same directory,
+//	    and takes over when its manifest does. [Superseded] lists the files that no manifest names.
+//	S4  A reader opens a shard when it needs it. One that is missing, damaged, or not the file that the
+//	    manifest names answers "maybe" for its keys. See [mmapfilter.Set].
+//
+// # Files
+//
+// In the spool directory there are two files for each task:
+//
+//	TASK.spool  hashes
+//	TASK.task   its receipt: JSON, written when TASK.spool is complete
+//
+// and in the directory of the shards
+//
+//	shard-00042-of-00064-0123456789abcdef.mmf    a shard and its identity
+//	shard-00042-of-00064-01234567.built          JSON: what the shard was built from, and by which plan
+//
+// Plans, receipts and the last kind are JSON with a last member "crc32c", the CRC32C of all before it,
+// as in a manifest.
+//
+// A spool is little-endian. It has a head of 64 bytes; blocks; an index; and a foot of 64 bytes.
+//
+//	head                                     block
+//	 0   8  "MMSPOOL1"                        0   8  "MMSBLOCK"
+//	 8  16  ID of the plan                    8  16  ID of the plan
+//	24   8  XXH3 of the name of the task     24   8  XXH3 of the name of the task
+//	32   4  S                                32   4  shard
+//	36   4  hashes in a full block           36   4  hashes in the block, n
+//	40  20  zero                             40   8  number of the block, from 0
+//	60   4  CRC32C of bytes 0 to 59          48   4  CRC32C of the hashes
+//	                                         52   8  zero
+//	foot                                     60   4  CRC32C of bytes 0 to 59
+//	 0   8  "MMSPOOLE"                       64 8·n  hashes
+//	 8  16  ID of the plan
+//	24   8  XXH3 of the name of the task     index, for each block
+//	32   8  number of blocks                  0   4  shard
+//	40   8  number of hashes                  4   4  hashes in the block
+//	48   4  CRC32C of the index
+//	52   8  zero
+//	60   4  CRC32C of bytes 0 to 59
+//
+// A block has 64 KiB, or less if S is above 4,096. The last of each shard may be shorter.
+package sets

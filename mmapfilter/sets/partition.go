@@ -1,0 +1,41 @@
+package sets
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"runtime"
+)
+
+// Partition does a task: it hashes keys and spools the hashes in a directory. It may be repeated, and
+// be done by several machines at once, with the same keys. The error of the sequence is returned as it
+// is. progress, if not nil, is called now and then with the number of keys read so far.
+func Partition(ctx context.Context, p *Plan, dir, task string, keys iter.Seq2[[]byte, error], progress func(done uint64)) (*Receipt, error) {
+	s, err := NewSpool(p, dir, task)
+	if err != nil {
+		return nil, err
+	}
+	const often = 1 << 14 // keys
+	n := uint64(0)
+	for key, err := range keys {
+		if err == nil && n%often == 0 {
+			err = context.Cause(ctx)
+			if progress != nil {
+				progress(n)
+			}
+		}
+		if err == nil {
+			err = s.Add(key)
+		}
+		if err != nil {
+			return nil, errors.Join(err, s.Discard())
+		}
+		n++
+	}
+	if err := context.Cause(ctx); err != nil { // it may have ended the sequence
+		return nil, errors.Join(err, s.Discard())
+	}
+	return s.Close()
+}
+
+func workers() int { return runtime.GOMAXPROCS(0) }

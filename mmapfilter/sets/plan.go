@@ -1,0 +1,213 @@
+package sets
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+
+	"github.com/klauspost/crc32"
+	"github.com/zeebo/xxh3"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/manifest"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// A Plan fixes what all tasks of a set must agree on (S2). Its JSON form is a file.
+type Plan struct {
+	Format  string `json:"format"`
+	Version int    `json:"version"`
+	Shards  int    `json:"shards"`
+	// Keys is the number of keys that the set is sized for. 0 means as many as there are: then each
+	// shard is sized for its own.
+	Keys uint64 `json:"keys"`
+
+	// As in [mmapfilter.Options].
+	FalsePositiveRate float64      `json:"rate"`
+	Layout            string       `json:"layout"`
+	FingerprintBits   int          `json:"fingerprint_bits"`
+	BucketSize        int          `json:"bucket_size"`
+	Seed              manifest.Hex `json:"seed"`
+	Normalisation     string       `json:"normalisation"`
+	Distinct          bool         `json:"distinct"`
+
+	// Of each shard, if Keys is not 0. Another version of the program might choose other files: then
+	// it refuses the plan.
+	Files *Files `json:"files,omitempty"`
+
+	id [16]byte
+}
+
+// Files are the size of the shards.
+type Files struct {
+	Capacity        uint64 `json:"capacity"` // keys
+	Layout          string `json:"layout"`
+	FingerprintBits int    `json:"fingerprint_bits"`
+	BucketSize      int    `json:"bucket_size"`
+	Lines           uint64 `json:"lines"`
+}
+
+const (
+	planFormat  = "mmapfilter plan"
+	planVersion = 1
+)
+
+// NewPlan returns the plan for a set of so many shards. [mmapfilter.Options.Capacity] is that of the
+// whole set. Options that do not change a file (Workers, MemoryBudget, Progress) are not part of it.
+func NewPlan(o *mmapfilter.Options, shards int) (*Plan, error) {
+	if shards < 1 || shards > manifest.MaxShards {
+		return nil, &mmapfilter.OptionError{Field: "Shards", Reason: fmt.Sprintf("%d is not between 1 and %d", shards, manifest.MaxShards)}
+	}
+	if o.KeepHashes || o.AutoGrow {
+		return nil, &mmapfilter.OptionError{Field: "KeepHashes", Reason: "not possible in a set"}
+	}
+	p := &Plan{
+		Format: planFormat, Version: planVersion, Shards: shards, Keys: o.Capacity,
+		FalsePositiveRate: o.FalsePositiveRate, Layout: o.Layout.String(), FingerprintBits: o.FingerprintBits, BucketSize: o.BucketSize,
+		Seed: manifest.Hex(o.Seed), Normalisation: o.Normalisation, Distinct: o.Distinct,
+	}
+	if p.FalsePositiveRate == 0 {
+		p.FalsePositiveRate = mmapfilter.DefaultFalsePositiveRate
+	}
+	if p.Seed == 0 {
+		p.Seed = mmapfilter.DefaultSeed
+	}
+	files, err := p.files()
+	if err != nil {
+		return nil, err
+	}
+	p.Files = files
+	p.id = identify(p.body())
+	return p, nil
+}
+
+// Options returns those of a shard.
+func (p *Plan) Options() (*mmapfilter.Options, error) {
+	kind, ok := layout.ParseKind(p.Layout)
+	if !ok {
+		return nil, &mmapfilter.OptionError{Field: "Layout", Reason: fmt.Sprintf("%q is unknown to this version", p.Layout)}
+	}
+	return &mmapfilter.Options{
+		Capacity: p.capacity(), FalsePositiveRate: p.FalsePositiveRate, Layout: kind, FingerprintBits: p.FingerprintBits, BucketSize: p.BucketSize,
+		Seed: uint64(p.Seed), Normalisation: p.Normalisation, Distinct: p.Distinct,
+	}, nil
+}
+
+// files returns what the shards will be, or nil if that depends on the keys.
+func (p *Plan) files() (*Files, error) {
+	o, err := p.Options()
+	if err != nil {
+		return nil, err
+	}
+	plan, err := o.Plan()
+	if err != nil || p.Keys == 0 {
+		return nil, err
+	}
+	return &Files{o.Capacity, plan.Layout.String(), plan.FingerprintBits, plan.BucketSize, plan.Lines}, nil
+}
+
+// capacity returns the capacity of a shard. The keys fall into the shards at random: a shard of m keys
+// on average has a standard deviation of √m, and one in a billion has more than m + 6·√m.
+func (p *Plan) capacity() uint64 {
+	if p.Keys == 0 || p.Shards == 1 {
+		return p.Keys
+	}
+	mean := float64(p.Keys) / float64(p.Shards)
+	return uint64(math.Ceil(mean + 6*math.Sqrt(mean)))
+}
+
+// ID names the plan: 32 hex digits made of its bytes.
+func (p *Plan) ID() string { return hex.EncodeToString(p.id[:]) }
+
+// Hasher returns what hashes keys.
+func (p *Plan) hasher() layout.Hasher { return layout.NewHasher(uint64(p.Seed)) }
+
+// Hash returns the hash of a key. [mmapfilter.ShardOf] says which shard has it.
+func (p *Plan) Hash(key []byte) uint64 {
+	h := p.hasher()
+	return h.Hash(key)
+}
+
+// body returns the JSON form without its last line.
+func (p *Plan) body() []byte { return encode(p) }
+
+func identify(body []byte) [16]byte { return xxh3.Hash128(body).Bytes() }
+
+// encode returns the JSON form of a small file, without its last member, the checksum.
+func encode(v any) []byte {
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		panic(err) // every field can be encoded
+	}
+	return append(bytes.TrimSuffix(text, []byte("\n}")), ",\n"...)
+}
+
+const checkLine = "  \"crc32c\": \"%08x\"\n}\n"
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// sign adds the checksum.
+func sign(body []byte) []byte {
+	return fmt.Appendf(body, checkLine, crc32.Checksum(body, castagnoli))
+}
+
+// readSigned reads a small file of a format into v.
+func readSigned(path, format string, v any) (body []byte, err error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var head struct {
+		Format  string `json:"format"`
+		Version int    `json:"version"`
+	}
+	end := len(data) - len(fmt.Sprintf(checkLine, 0))
+	if err := json.Unmarshal(data, &head); end < 0 || err != nil || head.Format != format {
+		return nil, &FileError{path, fmt.Sprintf("not a file of the format %q, or not all of one", format)}
+	}
+	if head.Version > 1 {
+		return nil, fmt.Errorf("%s: %w", path, &mmapfilter.VersionError{Version: uint32(head.Version)})
+	}
+	if string(data[end:]) != string(sign(data[:end:end])[end:]) {
+		return nil, &FileError{path, "its checksum is wrong: somebody has changed the file"}
+	}
+	if err := json.Unmarshal(data, v); err != nil {
+		return nil, &FileError{path, err.Error()}
+	}
+	return data[:end], nil
+}
+
+// A FileError names a file of a set, a plan or a task that is missing, damaged or not the one that it
+// has to be. It matches [mmapfilter.ErrCorrupt].
+type FileError struct{ Path, Reason string }
+
+func (e *FileError) Error() string { return e.Path + ": " + e.Reason }
+func (e *FileError) Unwrap() error { return mmapfilter.ErrCorrupt }
+
+// Write writes the plan to a file.
+func (p *Plan) Write(path string) error { return recovery.WriteFile(path, sign(p.body())) }
+
+// ReadPlan reads a plan, and checks that this program would make the files that it says.
+func ReadPlan(path string) (*Plan, error) {
+	p := new(Plan)
+	body, err := readSigned(path, planFormat, p)
+	if err != nil {
+		return nil, err
+	}
+	p.id = identify(body)
+	if p.Shards < 1 || p.Shards > manifest.MaxShards {
+		return nil, &FileError{path, fmt.Sprintf("%d shards are not between 1 and %d", p.Shards, manifest.MaxShards)}
+	}
+	files, err := p.files()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if (files == nil) != (p.Files == nil) || files != nil && *files != *p.Files {
+		return nil, &FileError{path, fmt.Sprintf("this program would make other files than that which made the plan: %+v, not %+v", files, p.Files)}
+	}
+	return p, nil
+}

@@ -1,0 +1,49 @@
+package sets
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/manifest"
+)
+
+var shardName = regexp.MustCompile(`^shard-\d{5,}-of-\d{5,}-[0-9a-f]{16}\.mmf$`)
+
+// Superseded returns the paths of the shards in a directory that no manifest there names: what is left
+// of sets that have been replaced, and of builds whose set was never assembled. All manifests of these
+// shards must be in the directory, under names that end with ".set"; if one of them cannot be read,
+// that is an error. A shard that is being built for the next set is among them: look only while none
+// is.
+func Superseded(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	named := make(map[string]bool)
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), ".set") {
+			continue
+		}
+		path := filepath.Join(dir, e.Name())
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		m, err := manifest.Decode(data)
+		if err != nil {
+			return nil, &FileError{path, err.Error()}
+		}
+		for _, s := range m.Shards {
+			named[filepath.Join(dir, filepath.FromSlash(s.File))] = true
+		}
+	}
+	var left []string
+	for _, e := range entries {
+		if path := filepath.Join(dir, e.Name()); shardName.MatchString(e.Name()) && !named[path] {
+			left = append(left, path)
+		}
+	}
+	return left, nil
+}

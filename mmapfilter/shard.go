@@ -1,0 +1,106 @@
+package mmapfilter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"path/filepath"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/builder"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/manifest"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// ShardOf returns which of the shards of a set has the key with a hash.
+func ShardOf(hash uint64, shards int) int {
+	number, _ := layout.ShardOf(hash, uint32(shards))
+	return int(number)
+}
+
+// A ShardFile describes a file that [BuildShard] has made.
+type ShardFile struct {
+	Name     string // in the directory
+	Identity uint64 // made of what it held when it was built; see layout.Superblock
+	Read     uint64 // hashes that were read
+	Keys     uint64 // items in the file: as many, or with Options.Distinct one of each
+	Bytes    int64
+	Lost     string // what of an older file's owner and group the new one could not keep
+}
+
+// BuildShard makes one shard of a set in the directory dir, from the hashes of its keys (see
+// [Filter.Hash]), which come in blocks of any size. Its name has the number of the shard and a number
+// made of what it holds: so shards of another content never have the same name, and the file
+// of a set that is in use is never replaced. Options are as for [Build]; Capacity is that of the
+// shard. KeepHashes is not possible.
+//
+// If the file is there already, and whole, BuildShard leaves it alone. If it has been written to
+// since, the error is fs.ErrExist. A hash of another shard is an error that matches [ErrOtherShard].
+// The other errors are those of Build.
+func BuildShard(ctx context.Context, dir string, shard, shards int, opts *Options, hashes iter.Seq2[[]uint64, error]) (*ShardFile, error) {
+	prefix := filepath.Join(dir, shardPrefix(shard, shards))
+	s, err := buildShard(ctx, dir, prefix, shard, shards, opts, hashes)
+	if err != nil {
+		return nil, about("build", prefix, err)
+	}
+	return s, nil
+}
+
+func shardPrefix(shard, shards int) string { return fmt.Sprintf("shard-%05d-of-%05d", shard, shards) }
+
+func buildShard(ctx context.Context, dir, prefix string, shard, shards int, opts *Options, hashes iter.Seq2[[]uint64, error]) (*ShardFile, error) {
+	if err := opts.Validate(); err != nil {
+		return nil, err
+	}
+	if shards < 1 || shards > manifest.MaxShards || shard < 0 || shard >= shards {
+		return nil, optionError("shard", "%d of %d is none; there are 1 to %d", shard, shards, manifest.MaxShards)
+	}
+	o := opts.withDefaults()
+	if o.KeepHashes {
+		return nil, optionError("KeepHashes", "not possible in a shard")
+	}
+	o.shard = layout.Shard{Number: uint32(shard), Count: uint32(shards)}
+	c := o.building()
+	made := new(ShardFile)
+	c.Name = func(sb *layout.Superblock, read uint64) (string, error) {
+		made.Name = fmt.Sprintf("%s-%016x.mmf", filepath.Base(prefix), sb.ShardIdentity())
+		made.Identity, made.Read, made.Keys = sb.ShardIdentity(), read, sb.Length()
+		there, err := hasShard(ctx, filepath.Join(dir, made.Name), sb)
+		if err != nil || there {
+			return "", err
+		}
+		return made.Name, nil
+	}
+	var err error
+	if made.Lost, err = builder.BuildHashes(ctx, prefix, c, hashes); err != nil {
+		if errors.Is(err, builder.ErrForeign) {
+			err = fmt.Errorf("%w: %w", ErrOtherShard, err)
+		}
+		return nil, fullError(err)
+	}
+	f, head, err := recovery.OpenFile(filepath.Join(dir, made.Name))
+	if err != nil {
+		return nil, err
+	}
+	made.Bytes = head.Size
+	return made, f.Close()
+}
+
+// hasShard reports whether the file with a superblock is at the path, and whole.
+func hasShard(ctx context.Context, path string, sb *layout.Superblock) (bool, error) {
+	f, head, err := recovery.OpenFile(path)
+	if err != nil {
+		return false, nil // none, or a damaged one
+	}
+	f.Close()
+	if *head.Superblock != *sb {
+		return false, fmt.Errorf("%s has been written to since it was built: %w", path, fs.ErrExist)
+	}
+	_, err = Verify(ctx, path)
+	if err != nil && !errors.Is(err, ErrCorrupt) {
+		return false, err
+	}
+	return err == nil, nil
+}

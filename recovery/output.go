@@ -1,0 +1,72 @@
+package recovery
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// An Output is a file that appears under its name once it is complete and durable. It is for what is
+// not a filter; see [Draft].
+type Output struct {
+	*os.File
+	path string
+}
+
+// NewOutput makes an empty file that will replace the file at path, if there is one. It removes what
+// dead processes left for the same path.
+func NewOutput(path string) (*Output, error) {
+	removeStale(path)
+	f, err := createBeside(path, 0o666)
+	if err != nil {
+		return nil, err
+	}
+	return &Output{f, path}, nil
+}
+
+// Publish makes the file durable and gives it its name. It cannot be used afterwards. If Publish
+// fails, the file at the path is unchanged, unless the error says that the new one is complete.
+func (o *Output) Publish() error {
+	err := syncFile(o.File)
+	err = errors.Join(err, o.Close())
+	if err == nil {
+		err = rename(o.Name(), o.path)
+	}
+	if err != nil {
+		return errors.Join(err, removeIfThere(o.Name()))
+	}
+	dir, err := openDir(filepath.Dir(o.path))
+	if err == nil {
+		err = errors.Join(syncDir(dir), closeDir(dir))
+	}
+	if err != nil {
+		return fmt.Errorf("%s is complete, but may not survive a power loss: %w", o.path, err)
+	}
+	return nil
+}
+
+func closeDir(dir *os.File) error {
+	if dir == nil { // on Windows
+		return nil
+	}
+	return dir.Close()
+}
+
+// Discard removes the file. It does nothing after Publish.
+func (o *Output) Discard() error {
+	o.Close() // closed already, or about to be removed
+	return removeIfThere(o.Name())
+}
+
+// WriteFile makes a file with data, or replaces one, all at once.
+func WriteFile(path string, data []byte) error {
+	o, err := NewOutput(path)
+	if err != nil {
+		return err
+	}
+	if _, err := o.Write(data); err != nil {
+		return errors.Join(err, o.Discard())
+	}
+	return o.Publish()
+}
