@@ -88,6 +88,11 @@
 //	size        = 512 (blocked, compact), f·b (packed), 4·f - 4 (semi-sorted)
 //	R           = roundup(⌈n·size / 8⌉, 64)
 //	T           = roundup(32768 + R, 4096)
+//	chunks      = ⌈(T - 16384) / 65536⌉
+//	sealed size = roundup(roundup(T + 4·chunks, 64) + 64, 4096)
+//
+// If nobody writes to the files while you read them, you need the sections up to the layouts that they
+// have, the stash, and rules F1 to F7. (The command and testdata write "semisorted".)
 //
 // # Superblock
 //
@@ -96,9 +101,9 @@
 //	     8    4 format version: 1
 //	    12    4 reserved
 //	    16    8 generation, at least 1
-//	    24    8 compat flags            bit 0: keeps hashes; bit 1: grows by itself
-//	    32    8 read-only-compat flags  bit 0: keeps hashes
-//	    40    8 incompat flags          none is defined
+//	    24    8 compat flags            bit 0: keeps hashes (this bit decides); bit 1: grows by itself
+//	    32    8 read-only-compat flags  bit 0: set too if hashes are kept, so that older programs do not write
+//	    40    8 incompat flags          bit 0: is a shard
 //	    48   16 UUID of the content
 //	    64    1 state: 1 clean, 2 live, 3 sealed
 //	    65    1 layout: 1 blocked, 3 packed, 4 semi-sorted, 6 compact; 2 and 5 are not used
@@ -111,30 +116,36 @@
 //	    88    8 n, lines
 //	    96    8 size of the region: R
 //	   104    8 capacity: the items the file was sized for
-//	   112    8 rate it was sized for, IEEE 754 double
-//	   120    8 load it was sized for, IEEE 754 double
+//	   112    8 design rate: the rate it was sized for, IEEE 754 double
+//	   120    8 design load: the load it was sized for, IEEE 754 double
 //	   128    8 length: items in the file; may exceed the capacity
-//	   136    8 log salt; 0 unless live
+//	   136    8 log salt; means something only if live
 //	   144    8 checkpoint LSN: the lines hold all up to it
 //	   152    8 user sequence: a number that belongs to the application
 //	   160    8 operation number: operations since the user sequence was set
-//	   168    8 log size; 0 unless live
+//	   168    8 log size; means something only if live
 //	   176    8 identity of NAME.hashes; this field and the next two are 0 unless hashes are kept
 //	   184    8 pages of NAME.hashes that count; 0 if some hashes are lost
 //	   192    4 check of the last of these pages
-//	   196   60 reserved
-//	   256  256 key normalisation: a note of the program that made the keys; it ends before the first zero byte
+//	   196    4 reserved
+//	   200    4 number of the shard; this field and the next two are 0 unless the file is a shard
+//	   204    4 S, the number of shards of its set
+//	   208    8 identity of the shard: made of what it held when it was built
+//	   216   40 reserved
+//	   256  256 key normalisation: a note, in UTF-8, of how the program made the keys that were hashed; it
+//	            ends before the first zero byte. A reader that does not know what it means must show it.
 //	   512 3580 reserved
 //	  4092    4 CRC32C of bytes 0 to 4091
 //
 // A reader takes the intact copy with the highest generation (rules F1 and F2 below), and
 // then looks at its state:
 //
-//	clean    The writer closed the file. It is complete. Bytes from T on mean nothing.
+//	clean    No operation has been logged since the file was last closed. It is complete. Bytes from
+//	         T on mean nothing; it may still have the size of a sealed file.
 //	sealed   The same, and the file has not been written to since its checksums were made.
-//	live     A writer has the file open: read as described in "Reading beside a writer". Or
-//	         the writer died: then the log must be replayed before the file is read, and
-//	         until then the only right answer is "maybe".
+//	live     Operations have been logged. A writer has the file open: read as described in "Reading
+//	         beside a writer". Or it died: then the log must be replayed before the file is read,
+//	         and until then the only right answer is "maybe".
 //
 // Locks tell the two apart. On Linux a writer holds write locks of one byte each (F_OFD_SETLK)
 // on byte 0 of the file and, once the file needs no recovery, on byte 1. A reader asks with
@@ -147,20 +158,26 @@
 // Beside a file that keeps its hashes there is NAME.hashes: package hashes (layout/hashes). No
 // lookup needs it. A program that does not know it may read the file, and must not write to it.
 //
-// The fields from offset 136 on are for writers. A reader that knows that nobody writes to
+// The fields from offset 136 to 195 are for writers. A reader that knows that nobody writes to
 // the file while it has it open needs no runtime page either. Any other reader must follow
-// "Reading beside a writer", even if the state is clean or sealed: a writer may come later.
+// "Reading beside a writer", even if the state is clean or sealed: a writer may come later. A writer
+// makes a superblock with state live durable before it stores anything else to the file. So a reader
+// that copies a file, and finds the first 16,384 bytes unchanged afterwards, and clean or sealed, has a
+// copy of a file at rest.
 //
 // The checksum is CRC32C, the CRC of iSCSI: polynomial 0x1EDC6F41, reflected, initial value
 // and final XOR 0xFFFFFFFF. The CRC of "123456789" is 0xE3069283.
 //
 // # From a key to its lines
 //
+// If the file is a shard, let g be the hash of the key, as below. If hi(g, S) is not the number of the
+// shard: certainly not; and in what follows, h is g·S mod 2^64. Otherwise
+//
 //	h       = XXH3_64bits_withSeed(key, seed)
 //	line    = hi(h, n)                 the home line
 //	rest    = h·n mod 2^64
 //
-// The home line is uniform in [0, n) for every n, whether or not n is a power of two. The
+// (XXH3 is specified in doc/xxhash_spec.md of github.com/Cyan4973/xxHash.) The home line is uniform in [0, n) for every n, whether or not n is a power of two. The
 // top bits of rest are bits of the hash that the choice of the line did not use. From them
 // comes fp, the fingerprint, differently in each layout. Then, in all layouts,
 //
@@ -228,9 +245,9 @@
 // Here the alternate line is not that of the other layouts. It is the one in the direction of the
 // fingerprint, and is never the home line:
 //
-//	alt     = (line + 1 + (d(i) - 1) mod (n - 1)) mod n
+//	alt     = (line + 1 + ((d(i) - 1) mod (n - 1))) mod n
 //
-// If n is 1, there is no alternate line. A line is
+// If n is 1, there is no alternate line, and a lookup goes on with the stash. A line is
 //
 //	bit 511        496      492            65+b+r·k          65+b             0
 //	    ┌──────────┬────────┬────────┬──────┬─────┬───────────┬───────────────┐
@@ -304,7 +321,7 @@
 // number with C(s+3, 4) ≤ x; subtract that, and find r with C(r+2, 3) in the same way; then q
 // with C(q+1, 2); what is left is p. Slot j is nibble · 2^(f-4) + tail, and its tail is the f-4
 // bits of the bucket from bit 12 + j·(f-4) on. Slots with equal nibbles are in ascending order of
-// their tails. Numbers from 3,876 on occur in damaged buckets, and in one that is read
+// their tails. Numbers from 3,876 on stand for no fingerprints; they occur in damaged buckets, and in one that is read
 // while it changes: check before using a number as an index.
 //
 // # Stash
@@ -317,15 +334,15 @@
 //	         lower of the two buckets
 //	word 1   bits 0-31: number of items, at least 1; bits 32-63: the fingerprint
 //
-// A free entry has zeros in both. Bit 63 of word 0 is not part of the entry: mask it out
-// before comparing. In the first of the 4 entries of a group it is the mark of the
-// group; in the other three it is zero. A lookup compares word 0 and the fingerprint, and wants
-// a count of at least 1. An entry is at any of the 4 places of group
+// Bit 63 of word 0 is not part of the entry: mask it out before anything else. In the first of the 4
+// entries of a group it is the mark of the group; in the other three it is zero. A free entry has
+// zeros in both words. A lookup makes the word 0 that it looks for, and begins with group
 //
 //	hi(((word 0 xor (fp · 0xBB67AE8584CAA73B mod 2^64)) · 0x9E3779B97F4A7C15) mod 2^64, 192)
 //
-// or, if that group is marked, of the next group; if that is marked too, of the one after it,
-// and so on, through each group at most once. Group 0 follows group 191.
+// If one of its 4 entries has this word 0, this fingerprint and a count of at least 1: found. If not,
+// and the group is marked, it goes on with the next group; group 0 follows group 191. After a group
+// that is not marked, or after all 192, there is no such entry.
 //
 // # Reading beside a writer
 //
@@ -368,14 +385,9 @@
 //
 // # Checksums of a sealed file
 //
-// Only a full verification needs these. A chunk is 65,536 bytes, counted from offset 16384;
+// Only a full verification reads what follows T. A chunk is 65,536 bytes, counted from offset 16384;
 // the last one ends at T and may be shorter. Entry i of the checksum table is the CRC32C of
-// chunk i. The superblocks belong to no chunk; each has its own CRC.
-//
-//	chunks      = ⌈(T - 16384) / 65536⌉
-//	sealed size = roundup(roundup(T + 4·chunks, 64) + 64, 4096)
-//
-// The trailer is
+// chunk i. The superblocks belong to no chunk; each has its own CRC. The trailer is
 //
 //	offset size field
 //	     0    8 magic "MMAPFSUM"
@@ -402,19 +414,21 @@
 //	F2   Of the intact copies the one with the highest generation counts, and no
 //	     other, whatever is wrong with it; of equal ones, the first. Its generation
 //	     is at least 1. F3 to F7 are about this copy alone.
-//	F3   The version is 1, and no unknown incompat flag is set; otherwise refuse the file.
+//	F3   The version is 1, and no unknown incompat flag is set. A greater version or such a flag is no
+//	     damage: the file needs a newer program, and the error says so.
 //	     Unknown read-only-compat flag: do not write to it. Unknown compat flag: ignore it.
-//	F4   The reserved bytes of a superblock (12 to 15, 69 to 71, 196 to 255, 512
-//	     to 4091) are zero, and so are bytes 176 to 195 unless hashes are kept; all this
-//	     unless an unknown compat flag is set. (The other two kinds of flags do not excuse
-//	     other values.)
+//	F4   The reserved bytes of a superblock (12 to 15, 69 to 71, 196 to 199, 216 to 255, 512
+//	     to 4091) are zero unless an unknown compat flag is set. (The other two kinds of flags do not
+//	     excuse other values.) Bytes 176 to 195 are zero unless hashes are kept, and bytes 200 to 215
+//	     unless the file is a shard. The number of a shard is below S.
 //	F5   The hash is known, and gives the canary.
 //	F6   Layout, f and b are known; 1 ≤ n; ⌈log2 n⌉ + 3 + f + 2 ≤ 64 (blocked) or
 //	     ⌈log2 n⌉ + 1 + f + 2 ≤ 64 (compact) or ⌈log2 n⌉ + f + 2 ≤ 64 (the others), so that
-//	     a hash has enough bits for line, bucket and fingerprint and 2 to spare; n·size ≤ 2^48, and R is the size of
-//	     the region; 0 < rate < 1; 0 < design load ≤ 1. A sealed file has the sealed
+//	     a hash has enough bits for line, bucket and fingerprint and 2 to spare (in a shard, add
+//	     ⌈log2 S⌉); n·size ≤ 2^48, and R is the size of
+//	     the region; 0 < design rate < 1; 0 < design load ≤ 1. A sealed file has the sealed
 //	     size; any other has that size or T.
-//	F7   The state is 1, 2 or 3.
+//	F7   The state is 1, 2 or 3. (Checked before F6.)
 //	F8   V: every chunk of a sealed file has the CRC in its entry.
 //	F9   V: every field of the trailer of a sealed file has the value given
 //	     above; the bytes between and after table and trailer are zero.
@@ -433,7 +447,8 @@
 //	     compact); is the first that the search for it meets, and so the only one of its
 //	     kind; and, in layouts that have overflow bits, its own are set in one of its
 //	     lines, in compact in its home line. Bit 63 of word 0 is zero in the last 3 entries of a group.
-//	F13  V: the slots in use and the counts in the stash add up to the length.
+//	F13  The length of a sealed file is at most its slots and 2^32 - 1 items for each of the 768 entries
+//	     of the stash. V: the slots in use and the counts in the stash add up to the length.
 //
 // # Worked examples
 //
@@ -458,7 +473,7 @@
 //	line   = hi(h, 12)                               = 9
 //	rest   = 0xc3d0a38bf8b16b38
 //	bucket = rest >> 61                              = 6
-//	fp     = 1 + hi(0x1e851c5fc58b59c0, 0xfff)       = 0x1e9
+//	fp     = 1 + hi(8·rest mod 2^64, 0xfff)          = 0x1e9
 //	m      = 0x37f783542547041d
 //	d      = 4, other = 2, o(6) = 3, o(2) = 3
 //	u      = 0xc9b9c88ada89ccd3, hi(u, 12) = 9, alt = 0
@@ -485,8 +500,9 @@
 //
 //	h      = 0x903eeab773d18060
 //	line   = hi(h, 9)                 = 5
-//	fp     = 0x12364073125d8360 >> 51   = 0x246, q = 0x4, rem = 0x46, i = 6
-//	alt    = (5 + 1 + 20 mod 8) mod 9   = 1
+//	rest   = 0x12364073125d8360
+//	fp     = rest >> 51                 = 0x246, q = 0x4, rem = 0x46, i = 6
+//	alt    = (5 + 1 + (20 mod 8)) mod 9 = 1
 //
 // Line 5 is at offset 33088, and has 117 bits of counts and overflow bits 0x807b:
 //
@@ -506,7 +522,8 @@
 //
 //	h      = 0x56674e5a91dde079
 //	line   = hi(h, 116)                 = 39
-//	fp     = 1 + hi(0x26cf810a1889b6d4, 0xfff)   = 0x26d
+//	rest   = 0x26cf810a1889b6d4
+//	fp     = 1 + hi(rest, 0xfff)        = 0x26d
 //	u      = 0xfb2a0aaf895ba1d8, hi(u, 116) = 113, alt = 74
 //
 // Line 39 is the bits 1872 to 1919, of word 29, at offset 33000; line 74 the bits
@@ -520,7 +537,8 @@
 //
 //	h      = 0x34d10ca932237913
 //	line   = hi(h, 116)                 = 23
-//	fp     = 1 + hi(0xeeb9bcaab812dc9c, 0x1fff)   = 0x1dd7
+//	rest   = 0xeeb9bcaab812dc9c
+//	fp     = 1 + hi(rest, 0x1fff)       = 0x1dd7
 //	u      = 0x6d67c52e1bcbb492, hi(u, 116) = 49, alt = 26
 //
 // Line 23 is the bits 1104 to 1151, of word 17, at offset 32904; line 26 the bits
@@ -534,17 +552,20 @@
 //
 // # The vectors
 //
-// testdata has images, each with a file of vectors. The first line of such a file names the
-// columns; each further line is about one key. Columns are separated by tabs.
+// testdata has images, each with a file of vectors (but for testdata/live, and kept.vectors, which belongs
+// to package hashes). The first line of such a file names the columns; each further line is about one
+// key. Columns are separated by tabs. In their order, they are
 //
-//	key            in double quotes, UTF-8, with \", \\, \n and \xHH for what cannot be printed
+//	key            the bytes in double quotes: UTF-8 as it is, and \", \\, \n and \xHH for any other byte
 //	hash           16 hex digits
-//	line, bucket, other bucket, alternate line   decimal
+//	line, bucket, other bucket   decimal
 //	fingerprint    0x and hex digits
+//	alternate line decimal
 //	overflow bits  2^o(bucket), a comma, 2^o(other): the bits of the key, whether or not they are set in
 //	               the file; in compact 2^i,2^i; 0,0 in other layouts
 //	answer         true for maybe, false for certainly not
 //	why            the first step of the lookup that decided: "slot of the home line",
-//	               "overflow bits set: " with true or false for each of the two,
+//	               "overflow bits set: " with true or false for each of the two (in compact twice that of
+//	               the one bit; packed and semi-sorted have none),
 //	               "slot of the alternate line", "stash" or "nowhere"
 package layout

@@ -46,8 +46,10 @@ type setState struct {
 	manifest *manifest.Manifest
 	info     fs.FileInfo // of the manifest
 	hash     layout.Hasher
-	count    uint64
 	shards   []*setShard
+	// direct answers lookups of single keys in each shard. It stands here so that a lookup loads as
+	// little as possible before it reaches a line.
+	direct []atomic.Pointer[layout.Direct]
 }
 
 // ErrOtherSet is returned for a shard of a set if the file is not the one that the manifest names:
@@ -165,9 +167,11 @@ func (s *Set) read(old *setState) (*setState, error) {
 	if err != nil {
 		return nil, err
 	}
-	st := &setState{manifest: m, info: info, hash: layout.NewHasher(uint64(m.Seed)), count: uint64(len(m.Shards))}
+	st := &setState{manifest: m, info: info, hash: layout.NewHasher(uint64(m.Seed)), direct: make([]atomic.Pointer[layout.Direct], len(m.Shards))}
 	for i := range m.Shards {
-		st.shards = append(st.shards, s.shard(old, m, i))
+		sh := s.shard(old, m, i)
+		st.shards = append(st.shards, sh)
+		st.direct[i].Store(st.finds(i))
 	}
 	return st, nil
 }
@@ -236,8 +240,9 @@ func (s *Set) Refresh() (swapped bool, err error) {
 		return false, *s.refused.Load()
 	}
 	s.refused.Store(nil)
-	for _, sh := range s.state.Load().shards {
-		if e := sh.refresh(); e != nil && err == nil {
+	st := s.state.Load()
+	for i, sh := range st.shards {
+		if e := sh.refresh(&st.direct[i]); e != nil && err == nil {
 			err = e
 		}
 	}
@@ -257,8 +262,21 @@ func (s *Set) ContainsString(key string) bool {
 }
 
 func (st *setState) contains(hash uint64) bool {
-	number, own := layout.ShardOf(hash, uint32(st.count))
-	return st.shards[number].get().own.Load().ContainsHash(own)
+	number, own := layout.ShardOf(hash, uint32(len(st.direct)))
+	return st.direct[number].Load().ContainsHash(own)
+}
+
+// finds returns what answers for a shard until its file is open, and for one that is open for writing,
+// whose file may change at any time.
+func (st *setState) finds(i int) *layout.Direct {
+	sh := st.shards[i]
+	return layout.NewDirect(nil, nil, &st.hash, func(own uint64) bool {
+		f := sh.get()
+		if !sh.writes.Load() {
+			sh.settle(&st.direct[i])
+		}
+		return f.own.Load().ContainsHash(own)
+	})
 }
 
 // Shards returns the number of shards, or 0 if there is no manifest.

@@ -71,7 +71,7 @@ func (st *setState) sort(b *setScratch, keys [][]byte) (groups int) {
 	starts := b.starts[:len(st.shards)+1]
 	clear(starts)
 	for i, key := range keys {
-		number, own := layout.ShardOf(st.hash.Hash(key), uint32(st.count))
+		number, own := layout.ShardOf(st.hash.Hash(key), uint32(len(st.direct)))
 		b.numbers[i], b.own[i] = uint32(number), own
 		starts[number+1]++
 	}

@@ -21,9 +21,10 @@ type setShard struct {
 	filter atomic.Pointer[Filter]
 	err    atomic.Pointer[ShardError] // why it could not be opened, or another file not be taken
 
+	writes atomic.Bool // the file is open for writing
+
 	mu struct {
-		sync.Mutex // held by what changes filter
-		writes     bool
+		sync.Mutex      // held by what changes filter, writes, and a direct of the set
 		gone       bool // the set does not have it any more
 	}
 }
@@ -75,15 +76,24 @@ func (sh *setShard) check(f *Filter, err error) (*Filter, error) {
 		is.shard.Number, is.shard.Count, is.identity, sh.want.shard.Number, sh.want.shard.Count, sh.want.identity)
 }
 
+// settle has the set look keys up in the file without asking the shard first.
+func (sh *setShard) settle(direct *atomic.Pointer[layout.Direct]) {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if !sh.writes.Load() {
+		direct.Store(sh.filter.Load().own.Load())
+	}
+}
+
 // refresh takes a file that has taken the place of the one in use, or tries again what failed.
-func (sh *setShard) refresh() error {
+func (sh *setShard) refresh(direct *atomic.Pointer[layout.Direct]) error {
 	if sh.filter.Load() == nil {
 		return nil
 	}
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	old := sh.filter.Load()
-	if sh.mu.gone || sh.mu.writes {
+	if sh.mu.gone || sh.writes.Load() {
 		return nil
 	}
 	next, err := sh.look(old)
@@ -100,6 +110,7 @@ func (sh *setShard) refresh() error {
 		return nil
 	}
 	sh.filter.Store(next)
+	direct.Store(next.own.Load())
 	if o := old.open.Load(); o != nil {
 		o.release() // not closed: lookups in progress would answer only "maybe"
 	}
@@ -158,14 +169,15 @@ func (sh *setShard) close() error {
 	return f.Close()
 }
 
-// openForWriting opens the file for writing, in the place of one that is open for reading.
-func (sh *setShard) openForWriting() error {
+// openForWriting opens the file for writing, in the place of one that is open for reading. From then on
+// the set looks its keys up by way of the shard.
+func (sh *setShard) openForWriting(direct *atomic.Pointer[layout.Direct], finds *layout.Direct) error {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if sh.mu.gone {
 		return ErrClosed
 	}
-	if sh.mu.writes {
+	if sh.writes.Load() {
 		return nil
 	}
 	if _, err := os.Stat(sh.path); err != nil {
@@ -177,7 +189,8 @@ func (sh *setShard) openForWriting() error {
 	}
 	old := sh.filter.Swap(f)
 	sh.err.Store(nil)
-	sh.mu.writes = true
+	sh.writes.Store(true)
+	direct.Store(finds)
 	if old != nil && old != unknownFilter {
 		old.open.Load().release()
 	}

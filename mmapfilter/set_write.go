@@ -34,7 +34,7 @@ func (s *Set) OpenShards(shards ...int) error {
 		if i < 0 || i >= len(st.shards) {
 			return optionError("shards", "%d is not between 0 and %d", i, len(st.shards)-1)
 		}
-		if err := st.shards[i].openForWriting(); err != nil {
+		if err := st.shards[i].openForWriting(&st.direct[i], st.finds(i)); err != nil {
 			return &ShardError{i, st.shards[i].path, err}
 		}
 	}
@@ -48,7 +48,7 @@ func (s *Set) home(hash func(*layout.Hasher) uint64) (f *Filter, own uint64, err
 	if st == nil {
 		return nil, 0, ErrClosed
 	}
-	number, own := layout.ShardOf(hash(&st.hash), uint32(st.count))
+	number, own := layout.ShardOf(hash(&st.hash), uint32(len(st.direct)))
 	f = st.shards[number].get()
 	if f == unknownFilter {
 		return nil, 0, ErrReadOnly
