@@ -557,7 +557,7 @@
 // key. Columns are separated by tabs. In their order, they are
 //
 //	key            the bytes in double quotes: UTF-8 as it is, and \", \\, \n and \xHH for any other byte
-//	hash           16 hex digits
+//	hash           16 hex digits (in a shard, g)
 //	line, bucket, other bucket   decimal
 //	fingerprint    0x and hex digits
 //	alternate line decimal
@@ -567,5 +567,6 @@
 //	why            the first step of the lookup that decided: "slot of the home line",
 //	               "overflow bits set: " with true or false for each of the two (in compact twice that of
 //	               the one bit; packed and semi-sorted have none),
-//	               "slot of the alternate line", "stash" or "nowhere"
+//	               "slot of the alternate line", "stash" or "nowhere"; in a shard, "another shard", with
+//	               zeros for line to overflow bits
 package layout
