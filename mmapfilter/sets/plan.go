@@ -107,6 +107,13 @@ func (p *Plan) files() (*Files, error) {
 	if err != nil || p.Keys == 0 {
 		return nil, err
 	}
+	g, err := layout.NewGeometry(plan.Layout, layout.Params{FingerprintBits: plan.FingerprintBits, BucketSize: plan.BucketSize}, plan.Lines)
+	if err == nil {
+		err = g.CheckShard(layout.Shard{Count: uint32(p.Shards)})
+	}
+	if err != nil {
+		return nil, &mmapfilter.OptionError{Field: "Shards", Reason: err.Error()}
+	}
 	return &Files{o.Capacity, plan.Layout.String(), plan.FingerprintBits, plan.BucketSize, plan.Lines}, nil
 }
 

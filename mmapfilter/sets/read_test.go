@@ -1,0 +1,507 @@
+package sets
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+)
+
+func mustOpen(tb testing.TB, path string, o *mmapfilter.OpenOptions) *mmapfilter.Set {
+	tb.Helper()
+	s, err := mmapfilter.OpenSet(path, o)
+	must(tb, err)
+	tb.Cleanup(func() { s.Close() })
+	return s
+}
+
+// mustFollow follows a set that looks when it is told to.
+func mustFollow(tb testing.TB, path string, o mmapfilter.OpenOptions) *mmapfilter.Set {
+	tb.Helper()
+	o.FollowInterval = -1
+	s, err := mmapfilter.FollowSet(path, &o)
+	must(tb, err)
+	tb.Cleanup(func() { s.Close() })
+	return s
+}
+
+type lookups interface {
+	Contains(key []byte) bool
+	ContainsString(key string) bool
+	ContainsBatch(keys [][]byte, found []bool)
+}
+
+// count returns how many of the numbered keys are found, in each way of asking.
+func count(tb testing.TB, s lookups, from, to int) int {
+	tb.Helper()
+	var keys [][]byte
+	for k := range numbers(from, to) {
+		keys = append(keys, k)
+	}
+	n := 0
+	found := make([]bool, len(keys))
+	s.ContainsBatch(keys, found)
+	for i, k := range keys {
+		one, text := s.Contains(k), s.ContainsString(string(k))
+		if one != found[i] || text != one {
+			tb.Fatalf("%s: %t alone, %t as a string, %t in a batch", k, one, text, found[i])
+		}
+		if one {
+			n++
+		}
+	}
+	return n
+}
+
+func mustHave(tb testing.TB, s lookups, from, to int) {
+	tb.Helper()
+	if n := count(tb, s, from, to); n != to-from {
+		tb.Fatalf("%d of %d keys are missing", to-from-n, to-from)
+	}
+}
+
+// shards returns the paths of the shards of a set, in their order.
+func shards(tb testing.TB, path string) []string {
+	tb.Helper()
+	names, err := filepath.Glob(filepath.Join(filepath.Dir(path), "shard-*.mmf"))
+	must(tb, err)
+	return names
+}
+
+// TestAnswers: a set has its keys, at the rate asked for; each shard alone has its own keys, and no
+// others (S1).
+func TestAnswers(t *testing.T) {
+	const n = 100_000
+	for _, count64 := range []int{1, 5, 64} {
+		p := mustPlan(t, mmapfilter.Options{Capacity: n}, count64)
+		path := mustBuild(t, t.TempDir(), p, numbers(0, n))
+		s := mustOpen(t, path, nil)
+		if st := s.Stats(); st.Opened != 0 || st.Shards != count64 || s.Len() != n || s.Cap() != n {
+			t.Errorf("%+v", st)
+		}
+		mustHave(t, s, 0, n)
+		if wrong := count(t, s, n, 2*n); float64(wrong) > 1.1*0.01*n {
+			t.Errorf("%d shards: %d of %d absent keys found", count64, wrong, n)
+		}
+		if err := s.Err(); err != nil || s.Len() != n {
+			t.Errorf("%v, %d keys", err, s.Len())
+		}
+		if st := s.Stats(); st.Opened != count64 || st.Failed != 0 || st.HighestRate > 0.01 {
+			t.Errorf("%+v", st)
+		}
+		var alone []*mmapfilter.Filter
+		for _, file := range shards(t, path) {
+			f, err := mmapfilter.OpenReadOnly(file, nil)
+			must(t, err)
+			defer f.Close()
+			alone = append(alone, f)
+		}
+		for k := range numbers(0, n) {
+			h := alone[0].Hash(k)
+			for i, f := range alone {
+				own := mmapfilter.ShardOf(h, count64) == i
+				found := make([]bool, 2)
+				f.ContainsBatch([][]byte{k}, found[:1])
+				f.ContainsHashes([]uint64{h}, found[1:])
+				if f.Contains(k) != own || f.ContainsHash(h) != own || found[0] != own || found[1] != own || (f.Count(k) > 0) != own {
+					t.Fatalf("shard %d of %d: %s: %t, %v, want %t", i, count64, k, f.Contains(k), found, own)
+				}
+			}
+			if len(alone) > 5 {
+				break // one key in many files
+			}
+		}
+		must(t, s.Close())
+		if st := s.Stats(); !s.Contains(number(-1)) || s.Err() != mmapfilter.ErrClosed || s.Len() != n || st.State != "closed" {
+			t.Errorf("after Close: %v, %+v", s.Err(), st)
+		}
+		mustHave(t, s, -1000, 0)
+	}
+}
+
+// TestNothingIsAllocated by lookups, of one key or of many.
+func TestNothingIsAllocated(t *testing.T) {
+	path := mustBuild(t, t.TempDir(), mustPlan(t, mmapfilter.Options{}, 40), numbers(0, 20_000))
+	s := mustOpen(t, path, nil)
+	var keys [][]byte
+	for k := range numbers(0, 3000) {
+		keys = append(keys, k)
+	}
+	found := make([]bool, len(keys))
+	s.ContainsBatch(keys, found)
+	if n := testing.AllocsPerRun(100, func() { s.ContainsBatch(keys, found); s.Contains(keys[0]) }); n >= 1 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// TestBadShards: a shard that is missing, or not the file that the manifest names, answers "maybe", and
+// the others answer rightly (S4).
+func TestBadShards(t *testing.T) {
+	p := mustPlan(t, mmapfilter.Options{}, 4)
+	at := func(dir string) []string { return shards(t, filepath.Join(dir, "keys.set")) }
+	for name, c := range map[string]struct {
+		do  func(dir string)
+		bad int
+		is  error
+	}{
+		"missing": {func(dir string) { must(t, os.Remove(at(dir)[1])) }, 1, fs.ErrNotExist},
+		"cut":     {func(dir string) { must(t, os.Truncate(at(dir)[1], 100)) }, 1, mmapfilter.ErrCorrupt},
+		"no file": {func(dir string) {
+			must(t, os.Remove(at(dir)[1]))
+			must(t, os.Mkdir(at(dir)[1]+"x", 0o777))
+			must(t, os.Rename(at(dir)[1]+"x", dir+"/"+"x"))
+		}, 1, fs.ErrNotExist},
+		"swapped":  {func(dir string) { a := at(dir); rename(t, a[0], a[1], a[2]) }, 3, mmapfilter.ErrOtherSet},
+		"doubled":  {func(dir string) { copyFile(t, at(dir)[0], at(dir)[1]) }, 1, mmapfilter.ErrOtherSet},
+		"no shard": {func(dir string) { must(t, os.Remove(at(dir)[1])); one(t, at(dir), filepath.Join(dir, "one")) }, 1, fs.ErrNotExist},
+		"older": {func(dir string) {
+			older := t.TempDir()
+			copyFile(t, at(filepath.Dir(mustBuild(t, older, p, numbers(0, 9000))))[1], at(dir)[1])
+		}, 1, mmapfilter.ErrOtherSet},
+		"of another plan": {func(dir string) {
+			other := mustPlan(t, mmapfilter.Options{Seed: 9}, 4)
+			copyFile(t, at(filepath.Dir(mustBuild(t, t.TempDir(), other, numbers(0, 10_000))))[1], at(dir)[1])
+		}, 1, mmapfilter.ErrOtherSet},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			path := mustBuild(t, dir, p, numbers(0, 10_000))
+			c.do(dir)
+			s := mustOpen(t, path, nil)
+			mustHave(t, s, 0, 10_000)
+			maybe := count(t, s, 10_000, 20_000)
+			if least := 2300 * c.bad; maybe < least || maybe > 2700*c.bad+200 {
+				t.Errorf("%d of 10,000 absent keys found, with %d bad shards of 4", maybe, c.bad)
+			}
+			e := new(mmapfilter.ShardError)
+			if err := s.Err(); !errors.As(err, &e) || !errors.Is(err, c.is) {
+				t.Errorf("%v, want %v", err, c.is)
+			}
+			if st := s.Stats(); st.Failed != c.bad {
+				t.Errorf("%+v", st)
+			}
+			r, err := mmapfilter.VerifySet(background, path, nil)
+			if len(r.Errors) != c.bad || !errors.As(err, &e) || !errors.Is(err, c.is) {
+				t.Errorf("verify: %v, %v", r, err)
+			}
+		})
+	}
+}
+
+// rename gives three files each the name of the next.
+func rename(t *testing.T, a, b, c string) {
+	must(t, os.Rename(a, a+"x"))
+	must(t, os.Rename(b, a))
+	must(t, os.Rename(c, b))
+	must(t, os.Rename(a+"x", c))
+}
+
+// one makes a filter that is no shard.
+func one(t *testing.T, _ []string, path string) {
+	f, err := mmapfilter.Build(background, path, nil, numbers(0, 100))
+	must(t, err)
+	must(t, f.Close())
+}
+
+// TestBadManifests: every changed byte, every cut is an error.
+func TestBadManifests(t *testing.T) {
+	path := mustBuild(t, t.TempDir(), mustPlan(t, mmapfilter.Options{Normalisation: "n"}, 3), numbers(0, 1000))
+	whole, err := os.ReadFile(path)
+	must(t, err)
+	bad := filepath.Join(filepath.Dir(path), "bad.set")
+	try := func(data []byte, what string) {
+		must(t, os.WriteFile(bad, data, 0o666))
+		s, err := mmapfilter.OpenSet(bad, nil)
+		if err == nil {
+			s.Close()
+		}
+		if !errors.Is(err, mmapfilter.ErrCorrupt) && !errors.Is(err, mmapfilter.ErrVersion) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	for i := range whole {
+		for _, x := range []byte{1, 0x20} {
+			data := bytes.Clone(whole)
+			data[i] ^= x
+			try(data, fmt.Sprintf("byte %d", i))
+		}
+		try(whole[:i], fmt.Sprintf("cut at %d", i))
+	}
+	try(append(bytes.Clone(whole), '\n'), "longer")
+	if _, err := mmapfilter.OpenSet(filepath.Join(filepath.Dir(path), "none"), nil); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no manifest: %v", err)
+	}
+	if _, err := mmapfilter.OpenSet(filepath.Dir(path), nil); err == nil {
+		t.Errorf("a directory is a manifest")
+	}
+	if _, err := mmapfilter.OpenSet(shards(t, path)[0], nil); !errors.Is(err, mmapfilter.ErrCorrupt) {
+		t.Errorf("a filter: %v", err)
+	}
+	if _, err := mmapfilter.OpenReadOnly(path, nil); !errors.Is(err, mmapfilter.ErrCorrupt) {
+		t.Errorf("a manifest as a filter: %v", err)
+	}
+}
+
+// TestFollowSet: a set under the same name takes over as a whole; a shard that could not be opened is
+// tried again; a bad manifest changes nothing.
+func TestFollowSet(t *testing.T) {
+	dir := t.TempDir()
+	p := mustPlan(t, mmapfilter.Options{}, 5)
+	s := mustFollow(t, filepath.Join(dir, "keys.set"), mmapfilter.OpenOptions{WaitForFile: true})
+	if !s.Contains(number(1)) || !errors.Is(s.Err(), fs.ErrNotExist) || s.Stats().State != "waiting" {
+		t.Errorf("without a manifest: %v, %+v", s.Err(), s.Stats())
+	}
+	refresh := func(want bool) {
+		t.Helper()
+		swapped, err := s.Refresh()
+		must(t, err)
+		if swapped != want {
+			t.Errorf("swapped: %t", swapped)
+		}
+		must(t, s.Err())
+	}
+	path := mustBuild(t, dir, p, numbers(0, 5000))
+	refresh(true)
+	mustHave(t, s, 0, 5000)
+	refresh(false)
+	mustBuild(t, dir, p, numbers(1000, 7000))
+	mustHave(t, s, 0, 5000)
+	refresh(true)
+	mustHave(t, s, 1000, 7000)
+	if n := count(t, s, 0, 1000); n > 50 {
+		t.Errorf("%d keys of the old set", n)
+	}
+	if s.Swaps() != 2 || s.Len() != 6000 {
+		t.Errorf("%d swaps, %d keys", s.Swaps(), s.Len())
+	}
+
+	whole, err := os.ReadFile(path)
+	must(t, err)
+	must(t, os.WriteFile(path, whole[:len(whole)-1], 0o666))
+	if swapped, err := s.Refresh(); swapped || !errors.Is(err, mmapfilter.ErrCorrupt) || !errors.Is(s.Err(), mmapfilter.ErrCorrupt) {
+		t.Errorf("a bad manifest: %t, %v, %v", swapped, err, s.Err())
+	}
+	mustHave(t, s, 1000, 7000)
+	must(t, os.WriteFile(path, whole, 0o666))
+	s.Refresh()
+	must(t, s.Err())
+
+	mustBuild(t, dir, p, numbers(1000, 7001)) // of other seeds and counts
+	other := mustPlan(t, mmapfilter.Options{Seed: 3}, 3)
+	mustBuild(t, dir, other, numbers(1000, 7001))
+	refresh(true)
+	mustHave(t, s, 1000, 7001)
+
+	files, err := filepath.Glob(filepath.Join(dir, "shard-00001-of-00003-*.mmf"))
+	must(t, err)
+	must(t, os.Rename(files[0], files[0]+"x"))
+	if _, err := s.Refresh(); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a shard is missing: %v", err)
+	}
+	mustHave(t, s, 1000, 7001) // it is still mapped
+	must(t, os.Rename(files[0]+"x", files[0]))
+	refresh(false)
+
+	fresh := mustFollow(t, path, mmapfilter.OpenOptions{})
+	must(t, os.Rename(files[0], files[0]+"x"))
+	mustHave(t, fresh, 1000, 7001)
+	if n := count(t, fresh, 10_000, 20_000); n < 3000 || !errors.Is(fresh.Err(), fs.ErrNotExist) {
+		t.Errorf("%d answers \"maybe\", %v", n, fresh.Err())
+	}
+	must(t, os.Rename(files[0]+"x", files[0]))
+	_, err = fresh.Refresh()
+	must(t, err)
+	must(t, fresh.Err())
+	if n := count(t, fresh, 10_000, 20_000); n > 200 {
+		t.Errorf("%d of 10,000 absent keys found", n)
+	}
+}
+
+// TestWrites: processes may each write shards of their own. Readers see what was committed.
+func TestWrites(t *testing.T) {
+	path := mustBuild(t, t.TempDir(), mustPlan(t, mmapfilter.Options{Capacity: 40_000}, 4), numbers(0, 10_000))
+	a, b, reader := mustOpen(t, path, nil), mustOpen(t, path, nil), mustOpen(t, path, nil)
+	mustHave(t, a, 0, 10_000) // opens them for reading first
+	must(t, a.OpenShards(0, 1))
+	must(t, a.OpenShards(1))
+	must(t, b.OpenShards(2, 3))
+	held := new(mmapfilter.LockedError)
+	if err := b.OpenShards(1); !errors.As(err, &held) {
+		t.Errorf("a shard that is taken: %v", err)
+	}
+	if err := b.OpenShards(4); err == nil {
+		t.Errorf("there is a shard 4 of 4")
+	}
+	mustHave(t, reader, 0, 10_000)
+	var batch [][]byte
+	for k := range numbers(10_000, 20_000) {
+		errA, errB := a.Insert(k), b.Insert(k)
+		if (errA == nil) == (errB == nil) || errA != nil && errA != mmapfilter.ErrReadOnly || errB != nil && errB != mmapfilter.ErrReadOnly {
+			t.Fatalf("%s: %v, %v", k, errA, errB)
+		}
+		if !a.Contains(k) && errA == nil || !b.Contains(k) && errB == nil {
+			t.Fatalf("%s is missing at once", k)
+		}
+	}
+	for k := range numbers(20_000, 30_000) {
+		batch = append(batch, k)
+	}
+	nA, errA := a.InsertBatch(batch[:500])
+	nB, errB := b.InsertBatch(batch[:500])
+	if nA+nB != 500 || !errors.Is(errA, mmapfilter.ErrReadOnly) || !errors.Is(errB, mmapfilter.ErrReadOnly) {
+		t.Errorf("batches: %d, %v; %d, %v", nA, errA, nB, errB)
+	}
+	for _, s := range []*mmapfilter.Set{a, b} {
+		must(t, s.Sync())
+	}
+	mustHave(t, reader, 0, 20_000)
+	for k := range numbers(0, 5000) {
+		goneA, errA := a.Delete(k)
+		goneB, errB := b.Delete(k)
+		if goneA == goneB || errA != nil && errB != nil {
+			t.Fatalf("%s: %t, %v; %t, %v", k, goneA, errA, goneB, errB)
+		}
+	}
+	must(t, a.Checkpoint(background))
+	must(t, b.Seal(background))
+	must(t, a.Close())
+	must(t, b.Close())
+	all := mustOpen(t, path, nil)
+	must(t, all.OpenShards())
+	if n, err := all.InsertBatch(batch[500:]); n != len(batch)-500 || err != nil {
+		t.Errorf("a batch into all shards: %d, %v", n, err)
+	}
+	if added, err := all.InsertUnique(number(5)); err != nil || !added && !all.Contains(number(5)) {
+		t.Errorf("%t, %v", added, err)
+	}
+	must(t, all.Sync())
+	mustHave(t, reader, 5000, 30_000)
+	mustHave(t, all, 5000, 30_000)
+	if n := count(t, all, 0, 5000); n > 200 {
+		t.Errorf("%d of 5,000 deleted keys are there", n)
+	}
+	must(t, all.Close())
+	if err := all.Insert(number(1)); err != mmapfilter.ErrClosed {
+		t.Errorf("after Close: %v", err)
+	}
+	if err := mustFollow(t, path, mmapfilter.OpenOptions{}).OpenShards(); err != mmapfilter.ErrReadOnly {
+		t.Errorf("a set that follows: %v", err)
+	}
+}
+
+// TestShardRebuilt: a shard whose writer builds it anew, larger, stays in its set.
+func TestShardRebuilt(t *testing.T) {
+	path := mustBuild(t, t.TempDir(), mustPlan(t, mmapfilter.Options{}, 3), numbers(0, 6000))
+	follower, reader := mustFollow(t, path, mmapfilter.OpenOptions{}), mustOpen(t, path, nil)
+	mustHave(t, follower, 0, 6000)
+	mustHave(t, reader, 0, 6000)
+	f, err := mmapfilter.Open(shards(t, path)[1], nil)
+	must(t, err)
+	defer f.Close()
+	inserted := map[string]bool{}
+	must(t, f.Rebuild(background, &mmapfilter.RebuildOptions{Capacity: 50_000, Keys: func() (iter.Seq2[[]byte, error], error) { return numbers(0, 20_000), nil }}))
+	for k := range numbers(20_000, 30_000) {
+		if err := f.Insert(k); err == nil {
+			inserted[string(k)] = true
+		} else if err != mmapfilter.ErrOtherShard {
+			t.Fatal(err)
+		}
+	}
+	if len(inserted) < 3000 || f.Len() < 9500 || f.Len() > 10_500 {
+		t.Errorf("%d inserted, %d keys", len(inserted), f.Len())
+	}
+	must(t, f.Sync())
+	mustHave(t, reader, 0, 6000) // "maybe", since its file has been superseded
+	if !errors.Is(reader.Err(), mmapfilter.ErrSuperseded) {
+		t.Errorf("%v", reader.Err())
+	}
+	_, err = follower.Refresh()
+	must(t, err)
+	must(t, follower.Err())
+	mustHave(t, follower, 0, 6000)
+	for k := range inserted {
+		if !follower.ContainsString(k) {
+			t.Fatal("a key is missing")
+		}
+	}
+	if n := count(t, follower, 100_000, 110_000); n > 200 {
+		t.Errorf("%d of 10,000 absent keys found", n)
+	}
+}
+
+// TestSetRace uses a set from many goroutines while its shards are opened, replaced, written and closed.
+func TestSetRace(t *testing.T) {
+	dir := t.TempDir()
+	p := mustPlan(t, mmapfilter.Options{Capacity: 20_000}, 16)
+	path := mustBuild(t, dir, p, numbers(0, 5000))
+	follower, writer := mustFollow(t, path, mmapfilter.OpenOptions{}), mustOpen(t, path, nil)
+	ctx, cancel := context.WithCancel(background)
+	var group sync.WaitGroup
+	for i := range 4 {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			rng := rand.New(rand.NewPCG(1, uint64(i)))
+			var keys [][]byte
+			for k := range numbers(1000, 2000) {
+				keys = append(keys, k)
+			}
+			found := make([]bool, len(keys))
+			for ctx.Err() == nil {
+				s := follower
+				if i%2 == 0 {
+					s = writer
+				}
+				if i < 2 {
+					s.ContainsBatch(keys, found)
+					for j := range found {
+						if !found[j] {
+							t.Errorf("%s is missing in a batch", keys[j])
+							return
+						}
+					}
+				} else if k := keys[rng.IntN(len(keys))]; !s.Contains(k) {
+					t.Errorf("%s is missing", k)
+					return
+				}
+				s.Len()
+				s.Err()
+			}
+		}()
+	}
+	for i := range 16 {
+		must(t, writer.OpenShards(i))
+		for k := range numbers(5000, 5100) {
+			if err := writer.Insert(k); err != mmapfilter.ErrReadOnly {
+				must(t, err)
+			}
+		}
+		if i%4 == 0 {
+			build := filepath.Join(t.TempDir(), "new")
+			must(t, os.Mkdir(build, 0o777))
+			mustBuild(t, build, p, numbers(1000-i, 5000+i))
+			for name, data := range contents(t, build) {
+				if _, err := os.Stat(filepath.Join(dir, name)); filepath.Ext(name) == ".mmf" && err != nil {
+					must(t, os.WriteFile(filepath.Join(dir, name), []byte(data), 0o666))
+				}
+			}
+			must(t, os.WriteFile(path+".new", []byte(contents(t, build)["keys.set"]), 0o666))
+			must(t, os.Rename(path+".new", path))
+		}
+		_, err := follower.Refresh()
+		must(t, err)
+	}
+	must(t, writer.Close())
+	must(t, follower.Close())
+	cancel()
+	group.Wait()
+}
