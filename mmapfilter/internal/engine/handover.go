@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -115,7 +116,7 @@ func (w *Writer) Replay(hashes []uint64, kinds []Kind, exact bool) (n int, err e
 // No checkpoint of w can begin meanwhile. So operations that come faster than replay does them wait
 // for room in the log, and few will be left. If w makes a checkpoint when Handover is called, so many
 // could come until it ends that they wait for long: then Handover returns ErrAgain, unless wait is
-// set. It does so too if they would soon need a checkpoint.
+// set. It does so too if they would soon need a checkpoint, and has the background make it.
 //
 // If exact is set, both must have as many items then, but for those that were left out in w. If
 // Handover fails, nothing has happened but for what replay did; unless it has called swap: then next
@@ -215,12 +216,17 @@ func (w *Writer) waiting() int {
 	return w.mu.tap.Len()
 }
 
-// halfFull reports whether operations would soon wait for room if no checkpoint could begin.
+// halfFull reports whether operations would soon wait for room if no checkpoint could begin. If so, it
+// has the background make one: without operations, nothing else would.
 func (w *Writer) halfFull() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	size, used := w.protocol.LogUse()
-	return used > size/2
+	full := used > size/2
+	if full && w.Behind != nil {
+		w.Behind(int(size / wal.RecordBytes))
+	}
+	return full
 }
 
 // hold has operations fail with ErrAgain where they would wait for room.

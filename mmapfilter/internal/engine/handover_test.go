@@ -79,3 +79,39 @@ func TestReplay(t *testing.T) {
 		}
 	}
 }
+
+// TestHandoverAsksForACheckpoint: a handover that is put off since the log is more than half full has the
+// background make a checkpoint. Without operations, nothing else would, and it would be put off for
+// ever.
+func TestHandoverAsksForACheckpoint(t *testing.T) {
+	s := tabletest.Shape{Kind: layout.Compact, Params: layout.Params{FingerprintBits: 16, BucketSize: 38}}
+	old, next := mustWriter(t, s.Volume(t, 400), 1<<20), mustWriter(t, s.Volume(t, 400), 1<<20)
+	needs := 0
+	old.Behind = func(need int) {
+		if need > 0 {
+			needs = need
+		}
+	}
+	rng := rand.New(rand.NewPCG(3, 4))
+	for needs == 0 {
+		if size, used := old.protocol.LogUse(); used > size/2 && size > 0 {
+			break
+		}
+		if err := old.Insert(rng.Uint64()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	needs = 0
+	hand := func() error {
+		return old.Handover(next, false, false, func(int) error { return nil }, func() {})
+	}
+	if err := hand(); err != ErrAgain || needs == 0 {
+		t.Fatalf("%v, and a checkpoint for %d stores is asked for", err, needs)
+	}
+	if err := old.CheckpointFor(needs); err != nil {
+		t.Fatal(err)
+	}
+	if err := hand(); err == ErrAgain {
+		t.Error("it is put off again")
+	}
+}
