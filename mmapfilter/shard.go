@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"iter"
 	"path/filepath"
 
@@ -36,9 +35,9 @@ type ShardFile struct {
 // of a set that is in use is never replaced. Options are as for [Build]; Capacity is that of the
 // shard. KeepHashes is not possible.
 //
-// If the file is there already, and whole, BuildShard leaves it alone. If it has been written to
-// since, the error is fs.ErrExist. A hash of another shard is an error that matches [ErrOtherShard].
-// The other errors are those of Build.
+// If the file is there already, and whole, BuildShard leaves it alone. If a writer has had it since, the
+// new one gets a name of its own. A hash of another shard is an error that matches [ErrOtherShard]. The
+// other errors are those of Build.
 func BuildShard(ctx context.Context, dir string, shard, shards int, opts *Options, hashes iter.Seq2[[]uint64, error]) (*ShardFile, error) {
 	prefix := filepath.Join(dir, shardPrefix(shard, shards))
 	s, err := buildShard(ctx, dir, prefix, shard, shards, opts, hashes)
@@ -65,13 +64,20 @@ func buildShard(ctx context.Context, dir, prefix string, shard, shards int, opts
 	c := o.building()
 	made := new(ShardFile)
 	c.Name = func(sb *layout.Superblock, read uint64) (string, error) {
-		made.Name = fmt.Sprintf("%s-%016x.mmf", filepath.Base(prefix), sb.ShardIdentity())
 		made.Identity, made.Read, made.Keys = sb.ShardIdentity(), read, sb.Length()
-		there, err := hasShard(ctx, filepath.Join(dir, made.Name), sb)
-		if err != nil || there {
-			return "", err
+		for written := 0; ; written++ {
+			if made.Name = fmt.Sprintf("%s-%016x.mmf", filepath.Base(prefix), sb.ShardIdentity()); written > 0 {
+				made.Name = fmt.Sprintf("%s-%016x-%d.mmf", filepath.Base(prefix), sb.ShardIdentity(), written)
+			}
+			there, err := hasShard(ctx, filepath.Join(dir, made.Name), sb)
+			switch {
+			case errors.Is(err, errWritten):
+			case err != nil || there:
+				return "", err
+			default:
+				return made.Name, nil
+			}
 		}
-		return made.Name, nil
 	}
 	var err error
 	if made.Lost, err = builder.BuildHashes(ctx, prefix, c, hashes); err != nil {
@@ -88,7 +94,10 @@ func buildShard(ctx context.Context, dir, prefix string, shard, shards int, opts
 	return made, f.Close()
 }
 
-// hasShard reports whether the file with a superblock is at the path, and whole.
+var errWritten = errors.New("the file has been written to since it was built")
+
+// hasShard reports whether the file with a superblock is at the path, and whole. If it is that of
+// another set, or has been written to, the error is errWritten.
 func hasShard(ctx context.Context, path string, sb *layout.Superblock) (bool, error) {
 	f, head, err := recovery.OpenFile(path)
 	if err != nil {
@@ -96,7 +105,7 @@ func hasShard(ctx context.Context, path string, sb *layout.Superblock) (bool, er
 	}
 	f.Close()
 	if *head.Superblock != *sb {
-		return false, fmt.Errorf("%s has been written to since it was built: %w", path, fs.ErrExist)
+		return false, errWritten
 	}
 	_, err = Verify(ctx, path)
 	if err != nil && !errors.Is(err, ErrCorrupt) {

@@ -326,18 +326,8 @@ func TestRefusals(t *testing.T) {
 		"shard that was written to": func(t *testing.T) (*job, error, string) {
 			j := built(t)
 			name := shard(t, j, 1)
-			write(t, filepath.Join(j.out, name), 1)
+			write(t, filepath.Join(j.out, name))
 			return j, j.assemble(), name
-		},
-		"shard that was written to, built again": func(t *testing.T) (*job, error, string) {
-			j := built(t)
-			name := shard(t, j, 1)
-			write(t, filepath.Join(j.out, name), 1)
-			err := j.build(1)
-			if !errors.Is(err, fs.ErrExist) {
-				t.Errorf("%v", err)
-			}
-			return j, err, name
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -362,8 +352,37 @@ func flip(tb testing.TB, path string, at int) {
 	must(tb, os.WriteFile(path, data, 0o666))
 }
 
-// write inserts a key of its own into a shard.
-func write(tb testing.TB, path string, shard int) {
+// TestBuiltAgain: a shard that was written to is not replaced by one that is built again from the same
+// keys, and does not get into its set.
+func TestBuiltAgain(t *testing.T) {
+	j := newJob(t, mustPlan(t, mmapfilter.Options{Capacity: 3000}, 3))
+	must(t, j.partition("a", numbers(0, 2000)))
+	must(t, j.buildAll())
+	must(t, j.assemble())
+	old := mustOpen(t, j.path(), nil)
+	mustHave(t, old, 0, 2000)
+	for _, path := range shards(t, j.path()) {
+		write(t, path)
+	}
+	mustHave(t, old, 1_000_000, 1_001_000)
+	must(t, j.buildAll())
+	must(t, j.buildAll())
+	must(t, j.assemble())
+	fresh := mustOpen(t, j.path(), nil)
+	mustHave(t, fresh, 0, 2000)
+	mustHave(t, old, 1_000_000, 1_001_000)
+	if n := count(t, fresh, 1_000_000, 1_001_000); n > 30 || fresh.Err() != nil {
+		t.Errorf("the set built again has %d keys of the old one; %v", n, fresh.Err())
+	}
+	left, err := Superseded(j.out)
+	must(t, err)
+	if len(left) != 3 || len(shards(t, j.path())) != 6 {
+		t.Errorf("superseded: %v", left)
+	}
+}
+
+// write inserts keys of its own into a shard.
+func write(tb testing.TB, path string) {
 	tb.Helper()
 	f, err := mmapfilter.Open(path, nil)
 	must(tb, err)
@@ -450,6 +469,12 @@ func TestSuperseded(t *testing.T) {
 	must(t, err)
 	if len(left) != 1 || before[filepath.Base(left[0])] == "" {
 		t.Errorf("%v", left)
+	}
+	must(t, os.WriteFile(left[0]+".stash", nil, 0o666))
+	must(t, os.WriteFile(filepath.Join(dir, "shard-00000-of-00003-00000000.built"), nil, 0o666))
+	must(t, os.WriteFile(filepath.Join(dir, "shard-00000-of-00003-"+p.ID()[:8]+".built"), nil, 0o666))
+	if left, err = Superseded(dir); err != nil || len(left) != 3 {
+		t.Errorf("with what stands beside: %v, %v", left, err)
 	}
 	must(t, os.WriteFile(filepath.Join(dir, "bad.set"), []byte("{}"), 0o666))
 	if _, err := Superseded(dir); err == nil {

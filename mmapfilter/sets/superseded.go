@@ -9,19 +9,22 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/manifest"
 )
 
-var shardName = regexp.MustCompile(`^shard-\d{5,}-of-\d{5,}-[0-9a-f]{16}\.mmf$`)
+var (
+	shardName = regexp.MustCompile(`^(shard-\d{5,}-of-\d{5,}-[0-9a-f]{16}(?:-\d+)?\.mmf)(?:\..*)?$`) // or what stands beside it
+	builtName = regexp.MustCompile(`^shard-\d{5,}-of-\d{5,}-([0-9a-f]{8})\.built$`)
+)
 
-// Superseded returns the paths of the shards in a directory that no manifest there names: what is left
-// of sets that have been replaced, and of builds whose set was never assembled. All manifests of these
-// shards must be in the directory, under names that end with ".set"; if one of them cannot be read,
-// that is an error. A shard that is being built for the next set is among them: look only while none
-// is.
+// Superseded returns the paths of the shards in a directory that no manifest there names, and of what
+// stands beside them: what is left of sets that have been replaced, and of builds whose set was never
+// assembled. All manifests of these shards must be in the directory, under names that end with ".set";
+// if one of them cannot be read, that is an error. A shard that is being built for the next set is
+// among them: look only while none is.
 func Superseded(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
 	}
-	named := make(map[string]bool)
+	named, plans := make(map[string]bool), make(map[string]bool)
 	for _, e := range entries {
 		if !strings.HasSuffix(e.Name(), ".set") {
 			continue
@@ -35,14 +38,16 @@ func Superseded(dir string) ([]string, error) {
 		if err != nil {
 			return nil, &FileError{path, err.Error()}
 		}
+		plans[m.Plan[:min(8, len(m.Plan))]] = true
 		for _, s := range m.Shards {
 			named[filepath.Join(dir, filepath.FromSlash(s.File))] = true
 		}
 	}
 	var left []string
 	for _, e := range entries {
-		if path := filepath.Join(dir, e.Name()); shardName.MatchString(e.Name()) && !named[path] {
-			left = append(left, path)
+		shard, built := shardName.FindStringSubmatch(e.Name()), builtName.FindStringSubmatch(e.Name())
+		if shard != nil && !named[filepath.Join(dir, shard[1])] || built != nil && !plans[built[1]] {
+			left = append(left, filepath.Join(dir, e.Name()))
 		}
 	}
 	return left, nil
