@@ -50,6 +50,7 @@ type setState struct {
 	// direct answers lookups of single keys in each shard. It stands here so that a lookup loads as
 	// little as possible before it reaches a line.
 	direct []atomic.Pointer[layout.Direct]
+	places []atomic.Pointer[setPlace] // likewise, for batches
 }
 
 // ErrOtherSet is returned for a shard of a set if the file is not the one that the manifest names:
@@ -167,11 +168,11 @@ func (s *Set) read(old *setState) (*setState, error) {
 	if err != nil {
 		return nil, err
 	}
-	st := &setState{manifest: m, info: info, hash: layout.NewHasher(uint64(m.Seed)), direct: make([]atomic.Pointer[layout.Direct], len(m.Shards))}
+	st := &setState{manifest: m, info: info, hash: layout.NewHasher(uint64(m.Seed)), direct: make([]atomic.Pointer[layout.Direct], len(m.Shards)), places: make([]atomic.Pointer[setPlace], len(m.Shards))}
 	for i := range m.Shards {
 		sh := s.shard(old, m, i)
 		st.shards = append(st.shards, sh)
-		st.direct[i].Store(st.finds(i))
+		st.findLate(i)
 	}
 	return st, nil
 }
@@ -241,8 +242,8 @@ func (s *Set) Refresh() (swapped bool, err error) {
 	}
 	s.refused.Store(nil)
 	st := s.state.Load()
-	for i, sh := range st.shards {
-		if e := sh.refresh(&st.direct[i]); e != nil && err == nil {
+	for _, sh := range st.shards {
+		if e := sh.refresh(st); e != nil && err == nil {
 			err = e
 		}
 	}
@@ -266,17 +267,24 @@ func (st *setState) contains(hash uint64) bool {
 	return st.direct[number].Load().ContainsHash(own)
 }
 
-// finds returns what answers for a shard until its file is open, and for one that is open for writing,
-// whose file may change at any time.
-func (st *setState) finds(i int) *layout.Direct {
+// findLate has lookups in a shard ask it for its filter first: until its file is open, and if it is open
+// for writing, since the file may then change at any time.
+func (st *setState) findLate(i int) {
 	sh := st.shards[i]
-	return layout.NewDirect(nil, nil, &st.hash, func(own uint64) bool {
+	st.places[i].Store(&noPlace)
+	st.direct[i].Store(layout.NewDirect(nil, nil, &st.hash, func(own uint64) bool {
 		f := sh.get()
 		if !sh.writes.Load() {
-			sh.settle(&st.direct[i])
+			sh.settle(st)
 		}
 		return f.own.Load().ContainsHash(own)
-	})
+	}))
+}
+
+// find has lookups in a shard go to a filter at once.
+func (st *setState) find(i int, f *Filter) {
+	st.places[i].Store(placeOf(f))
+	st.direct[i].Store(f.own.Load())
 }
 
 // Shards returns the number of shards, or 0 if there is no manifest.
@@ -359,6 +367,7 @@ func (s *Set) OpenAll() error {
 	}
 	for _, sh := range st.shards {
 		sh.get()
+		sh.settle(st)
 	}
 	return s.Err()
 }

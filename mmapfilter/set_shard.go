@@ -77,16 +77,16 @@ func (sh *setShard) check(f *Filter, err error) (*Filter, error) {
 }
 
 // settle has the set look keys up in the file without asking the shard first.
-func (sh *setShard) settle(direct *atomic.Pointer[layout.Direct]) {
+func (sh *setShard) settle(st *setState) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if !sh.writes.Load() {
-		direct.Store(sh.filter.Load().own.Load())
+		st.find(sh.number, sh.filter.Load())
 	}
 }
 
 // refresh takes a file that has taken the place of the one in use, or tries again what failed.
-func (sh *setShard) refresh(direct *atomic.Pointer[layout.Direct]) error {
+func (sh *setShard) refresh(st *setState) error {
 	if sh.filter.Load() == nil {
 		return nil
 	}
@@ -110,7 +110,7 @@ func (sh *setShard) refresh(direct *atomic.Pointer[layout.Direct]) error {
 		return nil
 	}
 	sh.filter.Store(next)
-	direct.Store(next.own.Load())
+	st.find(sh.number, next)
 	if o := old.open.Load(); o != nil {
 		o.release() // not closed: lookups in progress would answer only "maybe"
 	}
@@ -171,7 +171,7 @@ func (sh *setShard) close() error {
 
 // openForWriting opens the file for writing, in the place of one that is open for reading. From then on
 // the set looks its keys up by way of the shard.
-func (sh *setShard) openForWriting(direct *atomic.Pointer[layout.Direct], finds *layout.Direct) error {
+func (sh *setShard) openForWriting(st *setState) error {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if sh.mu.gone {
@@ -190,7 +190,7 @@ func (sh *setShard) openForWriting(direct *atomic.Pointer[layout.Direct], finds 
 	old := sh.filter.Swap(f)
 	sh.err.Store(nil)
 	sh.writes.Store(true)
-	direct.Store(finds)
+	st.findLate(sh.number)
 	if old != nil && old != unknownFilter {
 		old.open.Load().release()
 	}

@@ -3,6 +3,8 @@ package mmapfilter
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
@@ -34,7 +36,7 @@ func (s *Set) OpenShards(shards ...int) error {
 		if i < 0 || i >= len(st.shards) {
 			return optionError("shards", "%d is not between 0 and %d", i, len(st.shards)-1)
 		}
-		if err := st.shards[i].openForWriting(&st.direct[i], st.finds(i)); err != nil {
+		if err := st.shards[i].openForWriting(st); err != nil {
 			return &ShardError{i, st.shards[i].path, err}
 		}
 	}
@@ -106,9 +108,9 @@ func (s *Set) DeleteString(key string) (deleted bool, err error) {
 	return f.deleteOwn(own)
 }
 
-// InsertBatch inserts keys, shard by shard, and is faster than as many calls of Insert. It goes on
-// after an error with the keys of the other shards, and returns how many keys it has inserted. Which
-// they are nobody knows if that is not all of them.
+// InsertBatch inserts keys, and is faster than as many calls of Insert. After an error, which is a
+// [*ShardError], it goes on with the keys of the other shards. It returns how many keys it has
+// inserted; which they are nobody knows if that is not all of them.
 func (s *Set) InsertBatch(keys [][]byte) (n int, err error) {
 	st := s.state.Load()
 	if st == nil {
@@ -116,24 +118,26 @@ func (s *Set) InsertBatch(keys [][]byte) (n int, err error) {
 	}
 	b := setScratches.Get().(*setScratch)
 	defer setScratches.Put(b)
-	var errs []error
+	var failed map[uint32]error
 	for len(keys) > 0 {
 		block := keys[:min(len(keys), setBlock)]
 		keys = keys[len(block):]
-		groups := st.sort(b, block)
-		for g := range groups {
-			hashes := b.sorted[b.first[g]:b.first[g+1]]
-			number := int(b.groups[g])
-			done, err := st.shards[number].get().insertOwnBatch(hashes)
+		b.hash(st, block)
+		for g := range b.sort(len(st.shards), len(block)) {
+			sh := st.shards[b.groups[g]]
+			if failed[b.groups[g]] != nil {
+				continue
+			}
+			done, err := sh.get().insertOwnBatch(b.sorted[b.first[g]:b.first[g+1]])
 			if n += done; err != nil {
-				errs = append(errs, &ShardError{number, st.shards[number].path, err})
+				if failed == nil {
+					failed = make(map[uint32]error)
+				}
+				failed[b.groups[g]] = &ShardError{sh.number, sh.path, err}
 			}
 		}
-		if len(errs) > 0 {
-			break
-		}
 	}
-	return n, errors.Join(errs...)
+	return n, errors.Join(slices.Collect(maps.Values(failed))...)
 }
 
 // insertOwnBatch inserts hashes that stand for keys in this file.
