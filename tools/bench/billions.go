@@ -147,7 +147,7 @@ func (s *stageTimes) perKey(end time.Time, n uint64) string {
 }
 
 // count looks up n keys, numbered from first on, on all processors.
-func (b *billions) count(f *mmapfilter.Filter, first, n uint64) (found uint64, took time.Duration, err error) {
+func (b *billions) count(f batches, first, n uint64) (found uint64, took time.Duration, err error) {
 	workers := uint64(runtime.GOMAXPROCS(0))
 	counts := make([]uint64, workers)
 	var group sync.WaitGroup
@@ -167,7 +167,12 @@ func (b *billions) count(f *mmapfilter.Filter, first, n uint64) (found uint64, t
 	return found, took, b.ctx.Err()
 }
 
-func countKeys(ctx context.Context, f *mmapfilter.Filter, seed, from, to uint64) (found uint64) {
+// batches is a filter or a set.
+type batches interface {
+	ContainsBatch(keys [][]byte, found []bool)
+}
+
+func countKeys(ctx context.Context, f batches, seed, from, to uint64) (found uint64) {
 	const batch = 1024
 	keys, answers := make([]peer.Key, batch), make([]bool, batch)
 	slices := make([][]byte, batch)

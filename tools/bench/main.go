@@ -15,6 +15,7 @@
 //	go -C tools/bench run . writer    how long operations wait while checkpoints go on, and what they write
 //	go -C tools/bench run . rebuild   what kept hashes cost; rebuilds, merges and growth from them
 //	go -C tools/bench run . stores    Pebble, bbolt and Badger, alone and behind a guard
+//	go -C tools/bench run . sets      sets of shards: built in tasks, asked and written, beside one file
 //	go -C tools/bench run . share     one copy in memory for all processes
 //	go -C tools/bench run . residency a file that is larger than memory
 //	go -C tools/bench run . cold      pages read by a lookup, nothing in memory
@@ -55,6 +56,13 @@ func main() {
 	defer stop()
 	if len(os.Args) > 1 && os.Args[1] == builderCommand {
 		os.Exit(runBuilder(ctx, os.Args[2:], os.Stdout, os.Stderr))
+	}
+	if len(os.Args) > 1 && os.Args[1] == setTask {
+		if err := runSetTask(ctx, os.Args[2:]); err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			os.Exit(2)
+		}
+		return
 	}
 	if code, ok := runRole(os.Args[1:]); ok {
 		os.Exit(code)
@@ -105,10 +113,11 @@ func commands() map[string]func() command {
 		"writer":   newWriter,
 		"rebuild":  newRebuild,
 		"stores":   newStores,
+		"sets":     newSets,
 	}
 }
 
-const usage = "bench lookup, peers, insert, build, billions, growth, churn, space, writer, rebuild, stores, share, residency, cold, beside or results, and its flags; see go doc"
+const usage = "bench lookup, peers, insert, build, billions, growth, churn, space, writer, rebuild, stores, sets, share, residency, cold, beside or results, and its flags; see go doc"
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if len(args) > 0 && measure.Has(args[0]) {
