@@ -13,8 +13,8 @@
 //	  "capacity": 2000000,
 //	  "rate": 0.01,
 //	  "shards": [
-//	    {"file": "shard-00000-of-00002-8c1f0a6be6a1d3f5.mmf", "identity": "8c1f0a6be6a1d3f5", "keys": 1000433, "bytes": 1314816},
-//	    {"file": "shard-00001-of-00002-27b40e8ac96e01d3.mmf", "identity": "27b40e8ac96e01d3", "keys": 999567, "bytes": 1314816}
+//	    {"file":"shard-00000-of-00002-8c1f0a6be6a1d3f5.mmf","identity":"8c1f0a6be6a1d3f5","keys":1000433,"bytes":1314816},
+//	    {"file":"shard-00001-of-00002-27b40e8ac96e01d3.mmf","identity":"27b40e8ac96e01d3","keys":999567,"bytes":1314816}
 //	  ],
 //	  "crc32c": "1c291ca3"
 //	}
