@@ -36,6 +36,12 @@
 //
 //	f, err := mmapfilter.Create("seen.mmf", &mmapfilter.Options{Capacity: 1000, AutoGrow: true})
 //
+// More keys than a file, or a machine, should hold make a set: a manifest, and files that each have the
+// keys of a range of hashes. Package sets builds one; [OpenSet] and [FollowSet] read it:
+//
+//	s, err := mmapfilter.OpenSet("users.set", nil)
+//	if s.ContainsString("alice") { … }
+//
 // Delete only keys that were inserted: see C6.
 //
 // The filter is that of Fan, Andersen, Kaminsky and Mitzenmacher, "Cuckoo Filter: Practically

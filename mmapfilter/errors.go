@@ -46,7 +46,7 @@ var (
 	// ErrSuperseded is the [Filter.Err] of a filter that was opened for reading, once another file
 	// has taken the place of its file: see [Filter.Rebuild]. It answers "maybe" to every key that
 	// it does not find. Open it again, or use [Follow].
-	ErrSuperseded = errors.New("another file has taken the place of this one")
+	ErrSuperseded = errors.New("another file has taken the place of this one (K4)")
 	// ErrCorrupt is returned when the file or its log is damaged, cut short, or not a
 	// filter file. [CorruptError] matches it and says where.
 	ErrCorrupt = layout.ErrCorrupt

@@ -103,7 +103,7 @@ func (f *Filter) waitForRoom(o *openFile, full error) error {
 	f.growth.auto.Lock()
 	defer f.growth.auto.Unlock()
 	if err := f.growth.auto.failed; err != nil {
-		return fmt.Errorf("%w, and cannot grow: %w", full, err)
+		return fmt.Errorf("%w, and cannot grow (K5): %w", full, err)
 	}
 	return full
 }

@@ -18,7 +18,7 @@ var ErrHashes = errors.New("the hashes of the filter's items are not there")
 var (
 	errNotKept = fmt.Errorf("%w: the filter does not keep them", ErrHashes)
 	errClosed  = fmt.Errorf("%w: the filter is closed", ErrHashes)
-	errLost    = fmt.Errorf("%w: NAME.hashes was missing or could not be written to, and lacks some", ErrHashes)
+	errLost    = fmt.Errorf("%w (K2): NAME.hashes was missing or could not be written to, and lacks some", ErrHashes)
 )
 
 // A keeper writes the hashes of a filter to NAME.hashes (K2). One goroutine at a time uses it:
@@ -101,7 +101,7 @@ func (w *Writer) openHashes() error {
 		}
 	}
 	if k.file == nil {
-		k.lose(fmt.Errorf("NAME.hashes: %w", wrong))
+		k.lose(fmt.Errorf("K2: NAME.hashes: %w", wrong))
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ const mostCommits = 8
 
 // ErrDiverged is returned if a replay does not lead to the same items: the hashes are not those of
 // the filter.
-var ErrDiverged = errors.New("the operations do not fit the items that they are for")
+var ErrDiverged = errors.New("K3: the operations do not fit the items that they are for")
 
 // Tapped is Checkpoint, and puts what is done after it into a tap. It returns the hashes that the
 // file keeps as of then: they stay as they are. A writer has one tap at a time; Untap ends it.
