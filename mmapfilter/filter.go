@@ -282,11 +282,22 @@ func (o *openFile) adopt(m *recovery.Mapping, opts *OpenOptions) error {
 	return nil
 }
 
+// memoryLimit is replaced by tests.
+var memoryLimit = recovery.MemoryLimit
+
+// crowdsOut reports whether a mapping does not fit in memory with some room for the rest of the process.
+// Read-ahead would then drop pages that are needed for ones that are not.
+func crowdsOut(m *recovery.Mapping) bool {
+	const small, room = 16 << 20, 8 // bytes that fit anywhere; one part in room
+	size := int64(len(m.Data))
+	return size > small && size+size/room > memoryLimit()
+}
+
 // makeResident applies the Residency. A file that a writer may open is always mapped for random
 // access: read-ahead fills the page cache with large pages, and each store would write a whole
 // one back.
 func (o *openFile) makeResident(m *recovery.Mapping, opts *OpenOptions, sealed bool) error {
-	if opts.Residency == ResidencyRandom || !sealed {
+	if opts.Residency == ResidencyRandom || !sealed || opts.Residency == ResidencyDefault && crowdsOut(m) {
 		if err := m.AdviseRandom(); err != nil {
 			return err
 		}

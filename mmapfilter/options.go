@@ -184,8 +184,9 @@ func (o *Options) withDefaults() Options {
 type Residency uint8
 
 const (
-	// ResidencyDefault maps the file and leaves read-ahead to the operating system. A
-	// file that is not sealed is mapped as with ResidencyRandom.
+	// ResidencyDefault maps the file and leaves read-ahead to the operating system. A file that is not
+	// sealed is mapped as with ResidencyRandom, and so is one that is larger than the memory that the
+	// process may have (on Linux, control groups counted).
 	ResidencyDefault Residency = iota
 	// ResidencyRandom maps the file and turns read-ahead off: a lookup whose page is
 	// not in memory reads one page.

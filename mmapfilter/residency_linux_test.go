@@ -32,6 +32,30 @@ func vmFlags(t *testing.T, path string) string {
 	return ""
 }
 
+// TestLargerThanMemory covers R5: a file that does not fit in memory is mapped for random access.
+func TestLargerThanMemory(t *testing.T) {
+	defer func(before func() int64) { memoryLimit = before }(memoryLimit)
+	for _, c := range []struct {
+		share  float64 // of the file in the memory
+		random bool
+	}{{0.001, false}, {0.8, false}, {0.95, true}, {10, true}} {
+		path := emptyFile(t, 64<<20)
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		memoryLimit = func() int64 { return int64(float64(info.Size()) / c.share) }
+		f, err := OpenReadOnly(path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if random := strings.Contains(vmFlags(t, path), " rr "); random != c.random {
+			t.Errorf("a file of %g times the memory: random access: %t", c.share, random)
+		}
+		f.Close()
+	}
+}
+
 // TestResidencyReachesTheKernel covers R4 and R5: it checks the effect of each choice on the
 // mapping. rr is random access, lo is locked. A file that is not sealed is always mapped for
 // random access.
