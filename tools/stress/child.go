@@ -5,7 +5,10 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"time"
+
+	foreign "github.com/mmapfilter/mmapfilter/tools/readers"
 )
 
 // A child is a process that the parent started.
@@ -23,9 +26,39 @@ func (p *parent) start(role string, number int) (*child, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &child{role: role, ended: make(chan struct{}), started: time.Now()}
-	c.Cmd = exec.Command(program,
-		"-role", role, "-number", fmt.Sprint(number), "-seed", fmt.Sprint(p.seed), "-dir", p.dir)
+	return p.startProgram(role, exec.Command(program,
+		"-role", role, "-number", fmt.Sprint(number), "-seed", fmt.Sprint(p.seed), "-dir", p.dir))
+}
+
+// startOthers starts a reader in each other language, as far as there is a compiler or an interpreter.
+func (p *parent) startOthers() error {
+	all, missing, err := foreign.Stress(filepath.Join(p.dir, "readers"))
+	if err != nil {
+		return err
+	}
+	p.missing = missing
+	for i, r := range all {
+		args := append(r.Command[1:], p.path, filepath.Join(p.dir, "page"), fmt.Sprint(p.seed))
+		for name, n := range map[string]int{
+			"file": wordFile, "end": wordEnd, "reopen": wordReopen, "limit": wordLimit, "keys": pageKeys, "family": family, "copies": copies,
+			"lookups": wordCounters + 8*(countOtherLookups+i), "nos": wordCounters + 8*(countOtherNos+i), "violations": wordCounters + 8*countViolations,
+		} {
+			args = append(args, fmt.Sprintf("%s=%d", name, n))
+		}
+		c, err := p.startProgram("in "+r.Language, exec.Command(r.Command[0], args...))
+		if err != nil {
+			return err
+		}
+		p.others = append(p.others, c)
+	}
+	return nil
+}
+
+// otherReaders is how many readers in other languages there are at most.
+const otherReaders = 2
+
+func (p *parent) startProgram(role string, cmd *exec.Cmd) (c *child, err error) {
+	c = &child{Cmd: cmd, role: role, ended: make(chan struct{}), started: time.Now()}
 	c.Stdout, c.Stderr = p.out, p.out
 	if c.stdin, err = c.StdinPipe(); err != nil {
 		return nil, err

@@ -4,7 +4,8 @@
 //	go run ./tools/stress -for 30s
 //
 // One process writes, with several goroutines, at a load of about 95 %, so that items move all the
-// time. Four processes read. The file has any layout. The writer is killed while it opens the
+// time. Four processes read, and where there is a C compiler, so do one in C and one in Python (package
+// readers). The file has any layout. The writer is killed while it opens the
 // file, recovers it, works, syncs, checkpoints, seals or closes; or it is suspended for a moment.
 // Then the next writer recovers the file, or a reader does, or this process, or a process that is
 // killed in turn. Now and then a new file replaces the old one. These rules are checked:

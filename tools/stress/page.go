@@ -111,7 +111,10 @@ const (
 	countVerified
 	countChecked
 	countViolations
-	counters
+	countOtherLookups                                    // by languages, those of readers in other ones
+	countOtherNos     = countOtherLookups + otherReaders // likewise, "certainly not"
+	countOtherEnd     = countOtherNos + otherReaders
+	counters          = countOtherEnd
 )
 
 // openPage maps the page of a directory, and creates it if necessary.

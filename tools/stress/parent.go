@@ -6,6 +6,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -20,7 +21,9 @@ import (
 type parent struct {
 	*process
 	readers [readers]*child
-	deletes uint64 // counted so far by countMoves
+	others  []*child // readers in other languages
+	missing []string // of which there are none
+	deletes uint64   // counted so far by countMoves
 }
 
 const readers = 4
@@ -37,6 +40,9 @@ func (p *parent) run(ctx context.Context, lives int) error {
 			return err
 		}
 	}
+	if err := p.startOthers(); err != nil {
+		return err
+	}
 	for n := 0; (lives == 0 || n < lives) && ctx.Err() == nil && !p.violated(); n++ {
 		if err := p.life(n); err != nil {
 			return err
@@ -48,7 +54,7 @@ func (p *parent) run(ctx context.Context, lives int) error {
 		}
 	}
 	p.set(wordEnd, 1)
-	for _, c := range p.readers {
+	for _, c := range slices.Concat(p.readers[:], p.others) {
 		p.wait(c)
 	}
 	return nil

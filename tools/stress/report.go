@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 	"time"
 )
@@ -17,6 +18,12 @@ func (p *parent) print(out io.Writer, took time.Duration) error {
 	row("load", "%.1f %%, on average after a round", float64(n(countLoad))/1e4/float64(max(n(countRounds), 1)))
 	row("moves", "%d, about", n(countMoves))
 	row("lookups", "%d by readers, %d beside the writer's goroutines; %d counts", n(countLookups), n(countOwnLookups), n(countCounts))
+	for i, c := range p.others {
+		row("lookups "+c.role, "%d, and %d times certainly not", n(countOtherLookups+i), n(countOtherNos+i))
+	}
+	for _, what := range p.missing {
+		row("NOT TESTED", "%s", what)
+	}
 	row("opened by readers", "%d times", n(countOpens))
 	row("commits", "%d in lives that did not end before", n(countCommits))
 	row("checkpoints", "%d likewise", n(countCheckpoints))
@@ -40,7 +47,7 @@ func (p *parent) print(out io.Writer, took time.Duration) error {
 
 // endAll kills the readers that still run, after an error.
 func (p *parent) endAll() {
-	for _, c := range p.readers {
+	for _, c := range slices.Concat(p.readers[:], p.others) {
 		if c != nil && c.running() {
 			c.kill()
 			<-c.ended

@@ -1,0 +1,64 @@
+package readers
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+)
+
+// sources are the readers, and what the tests and the stress program build of them.
+//
+//go:embed c/*.h c/*.c python/*.py
+var sources embed.FS
+
+// Unpack writes the folders c and python below dir.
+func Unpack(dir string) error { return os.CopyFS(dir, sources) }
+
+// A Reader is a program of this package that joins the stress program.
+type Reader struct {
+	Language string
+	Command  []string // and the arguments of the stress program follow
+}
+
+// Stress builds the readers that join the stress program, in dir, which it creates. Where there is
+// no C compiler or no Python, it returns fewer of them and says in missing what is not tested.
+func Stress(dir string) (all []Reader, missing []string, err error) {
+	cc, err := exec.LookPath("cc")
+	if err != nil || runtime.GOOS == "windows" {
+		return nil, []string{"readers in C and Python: there is no cc"}, nil
+	}
+	if err := Unpack(dir); err != nil {
+		return nil, nil, err
+	}
+	program, library := filepath.Join(dir, "stress"), filepath.Join(dir, "python", "libmmapfilter.so")
+	c := filepath.Join(dir, "c")
+	if err := errors.Join(
+		run(cc, "-std=c11", "-O2", filepath.Join(c, "stress.c"), "-o", program),
+		run(cc, append(Library(filepath.Join(c, "mmapfilter.h")), "-o", library)...),
+	); err != nil {
+		return nil, nil, err
+	}
+	all = append(all, Reader{"C", []string{program}})
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		return all, []string{"readers in Python: there is no python3"}, nil
+	}
+	return append(all, Reader{"Python", []string{python, "-B", filepath.Join(dir, "python", "stress.py")}}), nil, nil
+}
+
+// Library returns the arguments of the compiler that make the shared object of the header, but for
+// its name.
+func Library(header string) []string {
+	return []string{"-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-DMMF_IMPLEMENTATION", "-x", "c", header}
+}
+
+func run(program string, args ...string) error {
+	if out, err := exec.Command(program, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s %q: %w: %s", program, args, err, out)
+	}
+	return nil
+}

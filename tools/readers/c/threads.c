@@ -1,0 +1,221 @@
+/* threads has one thread move the items of a filter in the heap, layout blocked, by the rules of a
+ * writer (W4), while others look them up: no answer may be "certainly not". It is built with
+ * -fsanitize=thread too, which does not see what another process does to a mapping.
+ *
+ *	threads MOVES
+ *
+ * It also counts what lookups miss that do not watch the counters. If that is nothing, the moves
+ * were too slow to show anything, and it goes on; so it can tell that a lookup is wrong. */
+#define MMF_IMPLEMENTATION
+#define MMF_STATIC
+#include "mmapfilter.h"
+
+#include <pthread.h>
+#include <stdio.h>
+
+enum { LINES = 4, ITEMS = 12, READERS = 2 };
+
+static mmf_filter *filter;
+static uint64_t *words; /* of the file, from the runtime page on */
+static uint64_t hashes[ITEMS];
+static int stop, wrong;
+static uint64_t naive, lookups, absent;
+
+static uint64_t random_word(uint64_t *state) {
+	uint64_t z = (*state += 0x9E3779B97F4A7C15u);
+	z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+	return (z ^ z >> 27) * 0x94D049BB133111EBu;
+}
+
+static uint64_t *word_of(const uint64_t *w) { return words + (w - filter->runtime); }
+static void store(const uint64_t *w, uint64_t v) { __atomic_store_n(word_of(w), v, __ATOMIC_RELEASE); }
+static void guard(const uint64_t *counter) { store(counter, *counter + 1); }
+
+/* put stores fp in a free slot of a bucket, without a guard: it only adds. */
+static int put(const uint64_t *bucket, uint64_t fp) {
+	unsigned i;
+	for (i = 0; i < filter->b; i++)
+		if (!(*bucket >> i * filter->f & filter->values)) {
+			store(bucket, *bucket | fp << i * filter->f);
+			return 1;
+		}
+	return 0;
+}
+
+static int take(const uint64_t *bucket, uint64_t fp) {
+	unsigned i;
+	for (i = 0; i < filter->b; i++)
+		if ((*bucket >> i * filter->f & filter->values) == fp) {
+			store(bucket, *bucket & ~(filter->values << i * filter->f));
+			return 1;
+		}
+	return 0;
+}
+
+/* A place is a bucket in a line, or the stash. */
+typedef struct {
+	uint64_t line;
+	unsigned bucket;
+	int stash;
+} place;
+
+static const uint64_t *counter_of(place p) {
+	return filter->runtime + (p.stash ? MMF_STASH_COUNTER : MMF_COUNTERS + (unsigned)(p.line % 256));
+}
+
+/* entry is the place of an item in the stash: its first group alone is used, by one item at a time. */
+static const uint64_t *entry(const mmf_item *it, uint64_t other, uint64_t *key) {
+	*key = (other < it->line ? other : it->line) | (uint64_t)(it->b1 < it->b2 ? it->b1 : it->b2) << 56;
+	return filter->stash + 8 * mmf_hi((*key ^ it->fp * MMF_MIX2) * MMF_MIX1, MMF_STASH_GROUPS);
+}
+
+static int add(const mmf_item *it, uint64_t other, place p) {
+	const uint64_t *l = filter->region + 8 * p.line;
+	uint64_t key;
+	if (p.stash) {
+		const uint64_t *e = entry(it, other, &key);
+		if (e[1])
+			return 0;
+		store(e, key);
+		store(e + 1, it->fp << 32 | 1);
+		return 1;
+	}
+	return put(l + p.bucket, it->fp);
+}
+
+static void leave(const mmf_item *it, uint64_t other, place p) {
+	uint64_t key;
+	if (p.stash) {
+		const uint64_t *e = entry(it, other, &key);
+		store(e + 1, 0);
+		store(e, 0);
+	} else if (!take(filter->region + 8 * p.line + p.bucket, it->fp)) {
+		abort();
+	}
+}
+
+/* move moves an item. Within a block it may leave before it comes, as a writer's stores may be in
+ * any order there: the counter is odd from before the first to after the last. */
+static int move(const mmf_item *it, uint64_t other, place from, place to) {
+	const uint64_t *home = filter->region + 8 * it->line, *counter = counter_of(from);
+	unsigned o1 = 60 + (it->m >> (48 + 2 * it->b1) & 3), o2 = 60 + (it->m >> (48 + 2 * it->b2) & 3);
+	if (to.stash || to.line != it->line) { /* before it leaves home */
+		store(home + it->b1, home[it->b1] | (uint64_t)1 << o1);
+		store(home + it->b2, home[it->b2] | (uint64_t)1 << o2);
+	}
+	if (!from.stash && !to.stash && from.line == to.line) {
+		guard(counter);
+		leave(it, other, from);
+		if (!add(it, other, to)) {
+			add(it, other, from);
+			to = from;
+		}
+		guard(counter);
+		return to.bucket != from.bucket;
+	}
+	if (!add(it, other, to))
+		return 0;
+	guard(counter);
+	leave(it, other, from);
+	guard(counter);
+	return 1;
+}
+
+static void *write_items(void *arg) {
+	place at[ITEMS];
+	uint64_t state = 1, moves = 0, most = *(uint64_t *)arg;
+	int i;
+	for (i = 0; i < ITEMS; i++) {
+		mmf_item it = mmf_split(filter, MMF_BLOCKED, hashes[i]);
+		place home = {it.line, it.b1, 0};
+		at[i] = home;
+		if (!add(&it, 0, home))
+			abort();
+	}
+	__atomic_store_n(&stop, 0, __ATOMIC_SEQ_CST);
+	while (moves < most || !__atomic_load_n(&naive, __ATOMIC_RELAXED)) {
+		uint64_t r = random_word(&state);
+		place to;
+		mmf_item it;
+		i = (int)(r % ITEMS);
+		it = mmf_split(filter, MMF_BLOCKED, hashes[i]);
+		to.line = r >> 32 & 1 ? it.line : mmf_alternate(filter, MMF_BLOCKED, &it);
+		to.bucket = r >> 33 & 1 ? it.b1 : it.b2;
+		to.stash = (r >> 34 & 7) == 0;
+		if (to.stash == at[i].stash && (to.stash || (to.line == at[i].line && to.bucket == at[i].bucket)))
+			continue;
+		if (move(&it, mmf_alternate(filter, MMF_BLOCKED, &it), at[i], to)) {
+			at[i] = to;
+			moves++;
+		}
+		if (moves > 1000 * most) /* nothing runs beside this thread */
+			break;
+	}
+	__atomic_store_n(&stop, 1, __ATOMIC_SEQ_CST);
+	return NULL;
+}
+
+static void *read_items(void *arg) {
+	uint64_t state = (uint64_t)(uintptr_t)arg, asked = 0, missed = 0, no = 0;
+	uint8_t found[ITEMS];
+	int i, s;
+	while ((s = __atomic_load_n(&stop, __ATOMIC_SEQ_CST)) != 1) {
+		if (s < 0)
+			continue;
+		mmf_contains_hashes(filter, hashes, ITEMS, found);
+		for (i = 0; i < ITEMS; i++) {
+			mmf_item it = mmf_split(filter, MMF_BLOCKED, hashes[i]);
+			uint64_t other = mmf_alternate(filter, MMF_BLOCKED, &it);
+			if (!found[i] || !mmf_contains_hash(filter, hashes[i]))
+				__atomic_store_n(&wrong, 1, __ATOMIC_SEQ_CST);
+			missed += mmf_look(filter, MMF_BLOCKED, it.line, &it) != MMF_YES && mmf_look(filter, MMF_BLOCKED, other, &it) != MMF_YES &&
+				mmf_look_stash(filter, MMF_BLOCKED, other, &it) != MMF_YES;
+			no += !mmf_contains_hash(filter, random_word(&state));
+		}
+		asked += 2 * ITEMS;
+		if (missed)
+			__atomic_fetch_add(&naive, missed, __ATOMIC_RELAXED);
+		missed = 0;
+	}
+	__atomic_fetch_add(&lookups, asked, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&absent, no, __ATOMIC_RELAXED);
+	return NULL;
+}
+
+int main(int argc, char **argv) {
+	uint64_t moves = argc > 1 ? strtoull(argv[1], NULL, 10) : 100000, state = 42;
+	pthread_t threads[READERS + 1];
+	int i;
+	words = (uint64_t *)calloc(1, MMF_REGION - MMF_RUNTIME + 64 * LINES);
+	filter = (mmf_filter *)calloc(1, sizeof *filter);
+	if (!words || !filter)
+		return 2;
+	filter->head.kind = MMF_BLOCKED;
+	filter->head.f = 12;
+	filter->head.b = 5;
+	filter->head.lines = LINES;
+	if (!mmf_geometry(&filter->head))
+		return 2;
+	mmf_bind(filter);
+	filter->runtime = words;
+	filter->stash = words + (MMF_STASH - MMF_RUNTIME) / 8;
+	filter->region = words + (MMF_REGION - MMF_RUNTIME) / 8;
+	filter->served = 1;
+	for (i = 0; i < ITEMS; i++)
+		hashes[i] = random_word(&state);
+	stop = -1;
+	for (i = 0; i < READERS; i++)
+		if (pthread_create(&threads[i], NULL, read_items, (void *)(uintptr_t)(i + 1)))
+			return 2;
+	if (pthread_create(&threads[READERS], NULL, write_items, &moves))
+		return 2;
+	for (i = 0; i <= READERS; i++)
+		pthread_join(threads[i], NULL);
+	printf("%llu lookups, %llu absent keys told; lookups without counters missed %llu\n", (unsigned long long)lookups,
+		(unsigned long long)absent, (unsigned long long)naive);
+	if (wrong)
+		puts("WRONG: an item was answered \"certainly not\"");
+	free(words);
+	free(filter);
+	return wrong ? 1 : naive && absent ? 0 : 4; /* 4: nothing was shown */
+}

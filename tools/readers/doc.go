@@ -1,0 +1,2 @@
+// Package readers has readers of filter files in C and in Python.
+package readers
