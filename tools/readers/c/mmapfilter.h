@@ -85,9 +85,10 @@ enum {
 /* What mmf_status says. */
 enum {
 	MMF_SERVED = 0,      /* lookups read the file */
-	MMF_UNRECOVERED = 1, /* its writer died, or a process is recovering it: "maybe" for every key */
-	MMF_SUPERSEDED = 2,  /* another file has taken its place: "maybe", for good; open the path again */
-	MMF_REPLACED = 3     /* the path has another file or none: this one gets no more keys; open again */
+	MMF_UNRECOVERED = 1, /* its writer died: "maybe" for every key */
+	MMF_RECOVERING = 2,  /* likewise, and a process recovers it or is about to: ask again soon */
+	MMF_SUPERSEDED = 3,  /* another file has taken its place: "maybe", for good; open the path again */
+	MMF_REPLACED = 4     /* the path has another file or none: this one gets no more keys; open again */
 };
 
 /* mmf_open opens a filter. It reads 16 KiB, whatever the size of the file, and never writes. If the
@@ -204,7 +205,7 @@ struct mmf_filter {
 	uint64_t seed, mix[2];           /* mix: what the ends of a short key are mixed with */
 	uint64_t last;                   /* last word of the region */
 	unsigned kind, f, b, size, r, lanes, counts, count_words;
-	int served; /* atomic; 0 while MMF_UNRECOVERED */
+	int served; /* atomic; 0 while the file must not be read */
 	uint64_t offsets[16];      /* compact: lines from home to the other line */
 	uint8_t select[8 << 8];    /* compact: position of bit k of a byte */
 	uint16_t nibbles[1 << 12]; /* semi-sorted: of each number, the least lowest */
@@ -953,9 +954,10 @@ static int mmf_read_head(int fd, mmf_head *h, struct stat *st) {
 
 /* ---- May the file be read? ---- */
 
-/* mmf_locked tells whether a writer has the file open and has recovered it, if that was needed: on
- * Linux it has a write lock on byte 1. Elsewhere the lock does not tell that, so the answer is no. */
-static int mmf_locked(int fd) {
+/* mmf_locked tells whether a process has a write lock on a byte of the file: on byte 0 to write to it,
+ * and on byte 1 too once the file needs no recovery. There is no such lock but on Linux, and no other
+ * that tells as much, so elsewhere the answer is no: the file of a living writer says "maybe". */
+static int mmf_locked(int fd, int part) {
 #if defined(__linux__)
 #if !defined(F_OFD_GETLK)
 #define F_OFD_GETLK 36
@@ -964,11 +966,12 @@ static int mmf_locked(int fd) {
 	memset(&l, 0, sizeof l);
 	l.l_type = F_RDLCK; /* conflicts with write locks alone */
 	l.l_whence = SEEK_SET;
-	l.l_start = 1;
+	l.l_start = part;
 	l.l_len = 1;
 	return fcntl(fd, F_OFD_GETLK, &l) == 0 && l.l_type != F_UNLCK;
 #else
 	(void)fd;
+	(void)part;
 	return 0;
 #endif
 }
@@ -1011,7 +1014,7 @@ static int mmf_examine(int fd, const char *path, mmf_head *h, struct stat *st, i
 	for (tries = 0, *served = 0; tries < 3; tries++) {
 		if ((err = mmf_read_head(fd, h, st)) < 0)
 			return err;
-		*served = mmf_locked(fd) || (h->state != MMF_LIVE && !mmf_log_ahead(path, h->generation));
+		*served = mmf_locked(fd, 1) || (h->state != MMF_LIVE && !mmf_log_ahead(path, h->generation));
 		if (*served)
 			break;
 	}
@@ -1137,7 +1140,7 @@ MMF_API int mmf_status(mmf_filter *f) {
 	if (mmf_is_served(f))
 		return MMF_SERVED;
 	if (mmf_examine(f->fd, f->path, &h, &st, &served) < 0 || !served || h.lines != f->head.lines || h.kind != f->head.kind || h.f != f->head.f || h.b != f->head.b || h.seed != f->head.seed)
-		return MMF_UNRECOVERED;
+		return mmf_locked(f->fd, 0) ? MMF_RECOVERING : MMF_UNRECOVERED;
 	__atomic_store_n(&f->served, 1, __ATOMIC_RELEASE);
 	return MMF_SERVED;
 }
@@ -1187,7 +1190,9 @@ MMF_API const char *mmf_strerror(int err) {
 	case MMF_E_LENGTH:
 		return "damaged (F13: more items than fit)";
 	case MMF_UNRECOVERED:
-		return "its writer has died, or a process is recovering it";
+		return "its writer has died";
+	case MMF_RECOVERING:
+		return "its writer has died, and a process is recovering it";
 	case MMF_SUPERSEDED:
 		return "another file has taken its place";
 	case MMF_REPLACED:

@@ -118,13 +118,13 @@ int main(int argc, char **argv) {
 	}
 	if ((err = mmf_open(argv[optind], &f)) < 0)
 		return fail(argv[optind], mmf_strerror(err));
-	for (tries = 0; mmf_status(f) == MMF_UNRECOVERED && tries < 10; tries++) { /* a process may be recovering it */
+	status = mmf_status(f);
+	for (tries = 0; status == MMF_RECOVERING && tries < 10; tries++) { /* for a second in all */
 		nanosleep(&wait, NULL);
-		wait.tv_nsec *= 2;
-		if (wait.tv_nsec > 500000000)
-			wait.tv_nsec = 500000000;
+		wait.tv_nsec *= tries < 8 ? 2 : 1;
+		status = mmf_status(f);
 	}
-	if (mmf_status(f) == MMF_UNRECOVERED)
+	if (status == MMF_UNRECOVERED || status == MMF_RECOVERING)
 		return fail(argv[optind], "its writer has died; run: mmapfilter recover");
 	if (*mmf_normalisation(f) && !plain)
 		return fail(argv[optind], "it records that its keys are not lines (see mmapfilter info); with -p, they are");

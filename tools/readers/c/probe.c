@@ -107,6 +107,32 @@ static int opens(void) {
 	return 0;
 }
 
+/* session FILTER: a command a line, and an answer for each: s, the status; l, the length; k and a key, whether
+ * the filter may have it, asked alone and in a batch. */
+static int session(const char *path) {
+	char line[4096];
+	mmf_filter *f;
+	int err = mmf_open(path, &f);
+	if (err < 0)
+		return die(mmf_strerror(err));
+	while (fgets(line, sizeof line, stdin)) {
+		const void *key = line + 1;
+		size_t len = strcspn(line, "\n") - 1;
+		uint8_t found = 9;
+		if (*line == 's')
+			printf("%d\n", mmf_status(f));
+		else if (*line == 'l')
+			printf("%llu\n", (unsigned long long)mmf_len(f));
+		else if (mmf_contains_batch(f, &key, &len, 1, &found) == 0 && found == mmf_contains(f, key, len))
+			printf("%d\n", found);
+		else
+			return die("the batch has another answer");
+		fflush(stdout);
+	}
+	mmf_close(f);
+	return 0;
+}
+
 /* An image is a file in memory, and a copy of it on the disk that can be damaged. */
 typedef struct {
 	uint8_t *data;
@@ -297,6 +323,8 @@ int main(int argc, char **argv) {
 		return hash();
 	if (!strcmp(what, "opens"))
 		return opens();
+	if (!strcmp(what, "session") && argc == 3)
+		return session(argv[2]);
 	if (!strcmp(what, "fields") && argc == 6)
 		return fields(argv[2], argv[3], atoi(argv[4]), atoi(argv[5]));
 	if (!strcmp(what, "damage") && argc == 6)

@@ -113,10 +113,10 @@ int main(int argc, char **argv) {
 			}
 			if (i < KEYS)
 				break; /* a new file has replaced this one */
-			if (status != MMF_UNRECOVERED)
+			if (status == MMF_SERVED)
 				count(lookups, KEYS);
 			count(nos, no);
-			if (asks % PAUSE == 0 || status == MMF_UNRECOVERED) {
+			if (asks % PAUSE == 0 || status != MMF_SERVED) {
 				struct pollfd in = {0, POLLIN, 0};
 				struct timespec pause = {0, (long)random_below(300000)};
 				if (poll(&in, 1, 0) != 0)

@@ -24,10 +24,10 @@ import ctypes
 import os
 
 __all__ = ["open", "load", "Filter", "Error", "NotAFilter", "Corrupt", "Version",
-           "SERVED", "UNRECOVERED", "SUPERSEDED", "REPLACED"]
+           "SERVED", "UNRECOVERED", "RECOVERING", "SUPERSEDED", "REPLACED"]
 
 # What Filter.status returns.
-SERVED, UNRECOVERED, SUPERSEDED, REPLACED = range(4)
+SERVED, UNRECOVERED, RECOVERING, SUPERSEDED, REPLACED = range(5)
 
 
 class Error(Exception):
@@ -214,8 +214,8 @@ class Filter:
 
     @property
     def status(self):
-        """SERVED; UNRECOVERED: its writer died, or a process is recovering it, and every answer is
-        True; SUPERSEDED or REPLACED: another file has taken its place, so open the path again."""
+        """SERVED; UNRECOVERED: its writer died, and every answer is True; RECOVERING: likewise, and a
+        process is recovering it; SUPERSEDED or REPLACED: another file has taken its place, so open the path again."""
         return self._lib.mmf_status(self._open())
 
     @property

@@ -54,9 +54,9 @@ def main(path, page, seed, *words):
             for n in range(rng.randrange(MOST_ASKS)):
                 if page[w["end"]] or page[w["reopen"]] != reopen or not ask(f, file):
                     break
-                if status != mmapfilter.UNRECOVERED:
+                if status == mmapfilter.SERVED:
                     page[w["lookups"]] += KEYS
-                if n % PAUSE == 0 or status == mmapfilter.UNRECOVERED:
+                if n % PAUSE == 0 or status != mmapfilter.SERVED:
                     time.sleep(rng.random() * 0.0003)
                     status = f.status
                     if status in (mmapfilter.SUPERSEDED, mmapfilter.REPLACED):

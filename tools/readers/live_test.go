@@ -1,0 +1,289 @@
+package readers
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+)
+
+// What mmf_status says.
+const (
+	served      = "0"
+	unrecovered = "1"
+	recovering  = "2"
+	superseded  = "3"
+	replaced    = "4"
+)
+
+const (
+	certainlyNot = "0"
+	maybe        = "1"
+)
+
+// create makes a filter with the keys "key 0" to "key 99", synced.
+func create(t *testing.T, path string, opts mmapfilter.Options) *mmapfilter.Filter {
+	t.Helper()
+	opts.Capacity, opts.FalsePositiveRate, opts.Seed = 10_000, 0.0001, 5
+	f, err := mmapfilter.Create(path, &opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	for i := range 100 {
+		if err := f.InsertString(fmt.Sprintf("key %d", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// TestBesideAWriter: a reader sees what a writer has committed, and the file as the writer leaves it.
+func TestBesideAWriter(t *testing.T) {
+	each(t, func(t *testing.T, v variant) {
+		path := filepath.Join(t.TempDir(), "x.mmf")
+		f := create(t, path, mmapfilter.Options{})
+		s := openSession(t, v, path)
+		s.want("beside a writer", "s", served)
+		s.want("beside a writer", "kkey 7", maybe)
+		s.want("beside a writer", "klate", certainlyNot)
+		if err := errors.Join(f.InsertString("late"), f.Sync()); err != nil {
+			t.Fatal(err)
+		}
+		s.want("after a commit", "klate", maybe)
+		if _, err := f.DeleteString("late"); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		s.want("after the close", "s", served)
+		s.want("after the close", "klate", certainlyNot)
+		s.want("after the close", "l", "100")
+	})
+}
+
+// copyFile copies a file, if it is there.
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	data, err := os.ReadFile(from)
+	if errors.Is(err, os.ErrNotExist) {
+		return
+	}
+	if err == nil {
+		err = os.WriteFile(to, data, 0o666)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestWriterDied: a file that a dead writer left says "maybe" until it is recovered.
+func TestWriterDied(t *testing.T) {
+	each(t, func(t *testing.T, v variant) {
+		for _, name := range []string{"halves-f12", "kept-f12", "blocked-f12", "one-word"} {
+			path := filepath.Join(t.TempDir(), "x.mmf")
+			for _, end := range []string{"", ".stash", ".hashes"} {
+				copyFile(t, "../../testdata/live/"+name+".mmf"+end, path+end)
+			}
+			s := openSession(t, v, path)
+			s.want(name, "s", unrecovered)
+			for i := range 200 {
+				s.want(name, fmt.Sprintf("kabsent %d", i), maybe)
+			}
+			if _, err := mmapfilter.Recover(path); err != nil {
+				t.Fatal(err)
+			}
+			s.want(name+" before it asks", "kabsent", maybe)
+			s.want(name+" recovered", "s", served)
+			f, err := mmapfilter.OpenReadOnly(path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range 500 {
+				for _, key := range []string{fmt.Sprintf("key %d", i), fmt.Sprintf("late %d", i), fmt.Sprintf("absent %d", i)} {
+					s.want(name+" recovered", "k"+key, map[bool]string{true: maybe, false: certainlyNot}[f.ContainsString(key)])
+				}
+			}
+			f.Close()
+		}
+	})
+}
+
+// TestLostSuperblock: if the superblock that says that a file is live is lost, an older one counts, and the
+// log is ahead of it (L2). A log that a clean close has not removed is not.
+func TestLostSuperblock(t *testing.T) {
+	each(t, func(t *testing.T, v variant) {
+		dir := t.TempDir()
+		path, copied := filepath.Join(dir, "x.mmf"), filepath.Join(dir, "y.mmf")
+		f := create(t, path, mmapfilter.Options{})
+		copyFile(t, path, copied)
+		copyFile(t, path+".stash", copied+".stash")
+		openSession(t, v, copied).want("a live file without a writer", "s", unrecovered)
+		data := mustRead(t, copied)
+		slot, sb, _, err := layout.Newest(data[:layout.OffRuntime])
+		if err != nil || sb.State() != layout.Live {
+			t.Fatal(sb.State(), err)
+		}
+		data[slot*layout.SuperblockBytes+100] ^= 1
+		if _, sb, _, err = layout.Newest(data[:layout.OffRuntime]); err != nil || sb.State() != layout.Clean {
+			t.Fatal(sb.State(), err)
+		}
+		if err := os.WriteFile(copied, data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := mmapfilter.OpenReadOnly(copied, nil); !errors.Is(err, mmapfilter.ErrCorrupt) {
+			t.Errorf("Go opens it: %v", err)
+		}
+		s := openSession(t, v, copied)
+		s.want("a lost superblock", "s", unrecovered)
+		s.want("a lost superblock", "kabsent", maybe)
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		copyFile(t, path, copied)
+		s = openSession(t, v, copied)
+		s.want("a log that is left", "s", served)
+		s.want("a log that is left", "kabsent", certainlyNot)
+	})
+}
+
+// TestOtherFile: a file whose place another one has taken says so: one that has grown says "maybe" for good.
+func TestOtherFile(t *testing.T) {
+	each(t, func(t *testing.T, v variant) {
+		path := filepath.Join(t.TempDir(), "x.mmf")
+		f := create(t, path, mmapfilter.Options{KeepHashes: true})
+		old := openSession(t, v, path)
+		old.want("before", "kabsent", certainlyNot)
+		if err := f.Rebuild(context.Background(), &mmapfilter.RebuildOptions{Capacity: 30_000}); err != nil {
+			t.Fatal(err)
+		}
+		old.want("a rebuild", "s", superseded)
+		old.want("a rebuild", "kabsent", maybe)
+		s := openSession(t, v, path)
+		s.want("the new file", "s", served)
+		s.want("the new file", "kkey 9", maybe)
+		s.want("the new file", "kabsent", certainlyNot)
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		old.want("the old file after the close", "s", superseded)
+		old.want("the old file after the close", "kabsent", maybe)
+
+		built, err := mmapfilter.Build(context.Background(), path, nil, keysFrom(0, 100))
+		if err != nil {
+			t.Fatal(err)
+		}
+		built.Close()
+		s.want("a build", "s", replaced)
+		s.want("a build", "kkey 9", maybe)
+	})
+}
+
+// TestCounters sets the epoch and each counter in turn to an odd number, as a writer that died may leave
+// it, and compares the answers with those of Go: "maybe" for the keys whose places it guards, and no
+// others.
+func TestCounters(t *testing.T) {
+	each(t, func(t *testing.T, v variant) {
+		for _, opts := range []mmapfilter.Options{
+			{Layout: mmapfilter.Compact, FingerprintBits: 13}, {Layout: mmapfilter.Blocked, FingerprintBits: 12},
+			{Layout: mmapfilter.Packed, FingerprintBits: 31, BucketSize: 8}, {Layout: mmapfilter.SemiSorted, FingerprintBits: 13},
+		} {
+			path := filepath.Join(t.TempDir(), "x.mmf")
+			opts.Capacity, opts.Seed = 20_000, 3
+			built, err := mmapfilter.Build(context.Background(), path, &opts, keysFrom(0, 20_000))
+			if err != nil {
+				t.Fatal(err)
+			}
+			built.Close()
+			f, err := mmapfilter.OpenReadOnly(path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			w, err := os.OpenFile(path, os.O_RDWR, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer w.Close()
+			s := openSession(t, v, path)
+			var keys []string
+			for i := 0; len(keys) < 12; i++ {
+				if key := fmt.Sprintf("absent %d", i); !f.ContainsString(key) {
+					keys = append(keys, key)
+				}
+			}
+			maybes := 0
+			check := func(what string) (n int) {
+				t.Helper()
+				for _, key := range keys {
+					in := f.ContainsString(key)
+					if in {
+						n++
+					}
+					s.want(fmt.Sprintf("%v, %s", opts.Layout, what), "k"+key, map[bool]string{true: maybe, false: certainlyNot}[in])
+				}
+				return n
+			}
+			set := func(word int, to uint64) {
+				t.Helper()
+				var b [8]byte
+				binary.LittleEndian.PutUint64(b[:], to)
+				if _, err := w.WriteAt(b[:], int64(layout.OffRuntime+8*word)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			layout.Counters(func(word uint64) {
+				set(int(word), 7)
+				maybes += check(fmt.Sprintf("counter %d is odd", word))
+				set(int(word), 8)
+			})
+			if maybes < len(keys) || maybes > 6*len(keys) {
+				t.Errorf("%v: %d keys are maybe", opts.Layout, maybes)
+			}
+			set(layout.RuntimeEpoch, 3)
+			if n := check("the epoch is odd"); n != len(keys) {
+				t.Errorf("%d keys are maybe", n)
+			}
+			s.want("a recovery after the opening", "s", served)
+			set(layout.RuntimeEpoch, layout.Superseded)
+			s.want("superseded", "s", superseded)
+			check("superseded")
+			set(layout.RuntimeEpoch, 4)
+			if n := check("all are even"); n != 0 {
+				t.Errorf("%d keys are maybe", n)
+			}
+		}
+	})
+}
+
+// TestThreads runs a writer and readers in one process, whose memory -fsanitize=thread sees.
+func TestThreads(t *testing.T) {
+	all := []variant{{compiler(t), plain}}
+	if *sanitize {
+		all = nil
+		for _, v := range variants(t) {
+			if v.flags == sanitized {
+				v.flags = threaded
+			}
+			all = append(all, v)
+		}
+	}
+	for _, v := range all {
+		moves := "1000000"
+		if v.flags == threaded {
+			moves = "100000"
+		}
+		t.Logf("%s: %s", v, strings.TrimSpace(string(output(t, nil, program(t, "threads", v, "-pthread"), moves))))
+	}
+}

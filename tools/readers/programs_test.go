@@ -1,0 +1,266 @@
+package readers
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+)
+
+// TestBuilds builds the shared object, and a program in C++ that asks a filter, without a warning.
+func TestBuilds(t *testing.T) {
+	header := filepath.Join(scratch, "c", "mmapfilter.h")
+	source := filepath.Join(scratch, "example.cc")
+	if err := os.WriteFile(source, []byte(`#define MMF_IMPLEMENTATION
+#include "c/mmapfilter.h"
+#include <string_view>
+
+int main(int argc, char **argv) {
+	mmf_filter *f = nullptr;
+	if (argc < 2 || mmf_open(argv[1], &f) < 0)
+		return 2;
+	constexpr std::string_view key = "key 388", other = "";
+	int maybe = mmf_contains(f, key.data(), key.size()) + mmf_contains(f, other.data(), 0);
+	mmf_close(f);
+	return maybe == 2 ? 0 : 1;
+}
+`), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range variants(t) {
+		if v.flags != plain {
+			continue
+		}
+		args := append(strings.Fields(warnings), Library(header)...)
+		if err := run(v.compiler, append(args, "-o", filepath.Join(t.TempDir(), "lib.so"))...); err != nil {
+			t.Error(err)
+		}
+		program := filepath.Join(scratch, "example")
+		if run(v.compiler, "-x", "c++", "-std=c++17", "-fsyntax-only", "-include", "string_view", os.DevNull) != nil {
+			shout("%s: it compiles no C++ here", v.compiler)
+			continue
+		}
+		if err := run(v.compiler, append(strings.Fields(strings.Replace(warnings, "c11", "c++17", 1)), "-O2", source, "-o", program)...); err != nil {
+			t.Error(err)
+		} else if err := run(program, "../../testdata/compact-f13.mmf"); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestMake runs the Makefile.
+func TestMake(t *testing.T) {
+	compiler(t)
+	if _, err := exec.LookPath("make"); err != nil {
+		notTested(t, "the Makefile: there is no make")
+	}
+	dir := t.TempDir()
+	if err := Unpack(dir); err != nil {
+		t.Fatal(err)
+	}
+	copyFile(t, "c/Makefile", filepath.Join(dir, "c", "Makefile"))
+	if err := run("make", "-C", filepath.Join(dir, "c")); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"libmmapfilter.so", "mmfcheck"} {
+		if _, err := os.Stat(filepath.Join(dir, "c", name)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestCheck compares mmfcheck with the command of this module.
+func TestCheck(t *testing.T) {
+	v := variant{compiler(t), plain}
+	dir := t.TempDir()
+	command, mmfcheck := filepath.Join(dir, "mmapfilter"), program(t, "mmfcheck", v)
+	if err := run("go", "build", "-o", command, "../mmapfilter"); err != nil {
+		t.Fatal(err)
+	}
+	filter := filepath.Join(dir, "x.mmf")
+	var keys strings.Builder
+	for i := range 3000 {
+		fmt.Fprintf(&keys, "key %d\n", i)
+	}
+	build := exec.Command(command, "build", "-o", filter)
+	build.Stdin = strings.NewReader(keys.String())
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	hexed := filepath.Join(dir, "hex.mmf")
+	build = exec.Command(command, "build", "--hex", "-o", hexed)
+	build.Stdin = strings.NewReader("00ff\n")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	dead := filepath.Join(dir, "dead.mmf")
+	copyFile(t, "../../testdata/live/halves-f12.mmf", dead)
+	copyFile(t, "../../testdata/live/halves-f12.mmf.stash", dead+".stash")
+
+	asked := func(program string, args []string, in string) (out string, status int) {
+		cmd := exec.Command(program, args...)
+		cmd.Stdin = strings.NewReader(in)
+		text, err := cmd.Output()
+		if ended := new(exec.ExitError); err != nil && !errors.As(err, &ended) {
+			t.Fatal(err)
+		}
+		return string(text), cmd.ProcessState.ExitCode()
+	}
+	long := strings.Repeat("x", 1<<18)
+	statuses := map[int]int{}
+	for _, in := range []string{"", "\n", "key 5", "key 5\n", "nothing\n", "nothing", "key 1\nnothing\nkey 2", "\n\nkey 7\r\nkey 7\n\n", keys.String() + "none\n" + long + "\nkey 9\n" + long} {
+		for _, flags := range [][]string{nil, {"-v"}, {"-c"}, {"-q"}, {"-n"}, {"-v", "-c"}, {"-q", "-c"}, {"-n", "-v"}, {"-q", "-v"}} {
+			for _, path := range []string{filter, filepath.Join(dir, "none"), "readers_test.go", dead} {
+				want, status := asked(command, append(append([]string{"check"}, flags...), path), in)
+				got, gotStatus := asked(mmfcheck, append(flags[:len(flags):len(flags)], path), in)
+				statuses[status]++
+				if got != want || gotStatus != status {
+					t.Errorf("%q of %s, about %.40q: status %d and %.80q, not %d and %.80q", flags, path, in, gotStatus, got, status, want)
+				}
+				if path == dead {
+					break
+				}
+			}
+			if in != "" {
+				break
+			}
+		}
+	}
+	for _, flags := range [][]string{{"-v"}, {"-c"}, {"-q"}, {"-n"}, {"-v", "-c"}, {"-q", "-c"}, {"-n", "-v"}, {"-q", "-v"}} {
+		in := "nothing\n" + keys.String() + "none\n" + long
+		want, status := asked(command, append(append([]string{"check"}, flags...), filter), in)
+		if got, gotStatus := asked(mmfcheck, append(flags, filter), in); got != want || gotStatus != status {
+			t.Errorf("%q: status %d and %.80q, not %d and %.80q", flags, gotStatus, got, status, want)
+		}
+	}
+	if statuses[0] == 0 || statuses[1] == 0 || statuses[2] == 0 {
+		t.Errorf("statuses %v", statuses)
+	}
+	// What mmfcheck does not read is refused: its keys would be missed.
+	if _, status := asked(mmfcheck, []string{hexed}, "00ff\n"); status != 2 {
+		t.Errorf("keys in hex: status %d", status)
+	}
+	if _, status := asked(mmfcheck, []string{filter}, "\x1f\x8b\x08\x00packed"); status != 2 {
+		t.Errorf("packed input: status %d", status)
+	}
+	// An answer comes before the next line is typed.
+	cmd := exec.Command(mmfcheck, filter)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintln(in, "key 5")
+	line := make([]byte, 6)
+	if n, err := out.Read(line); err != nil || string(line[:n]) != "key 5\n" {
+		t.Errorf("%q, %v", line[:n], err)
+	}
+	in.Close()
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// python returns the interpreter and a library for it.
+func python(t *testing.T) (interpreter, library string) {
+	t.Helper()
+	cc := compiler(t)
+	interpreter, err := exec.LookPath("python3")
+	if err != nil {
+		notTested(t, "the reader in Python: there is no python3")
+	}
+	library = filepath.Join(scratch, "libmmapfilter.so")
+	if err := run(cc, append(Library(filepath.Join(scratch, "c", "mmapfilter.h")), "-o", library)...); err != nil {
+		t.Fatal(err)
+	}
+	return interpreter, library
+}
+
+// TestPython runs the tests of the module.
+func TestPython(t *testing.T) {
+	interpreter, library := python(t)
+	cmd := exec.Command(interpreter, "-B", "-c", fmt.Sprintf("import mmapfilter, unittest; mmapfilter.load(%q); unittest.main(module='test_mmapfilter', verbosity=2)", library))
+	cmd.Dir = "python"
+	out, err := cmd.CombinedOutput()
+	if err != nil || !bytes.Contains(out, []byte("\nOK")) {
+		t.Errorf("%v: %s", err, out)
+	}
+	if bytes.Contains(out, []byte("NOT TESTED: numpy")) {
+		shout("arrays of numpy in Python: there is no numpy")
+	}
+	t.Logf("%s", out)
+}
+
+// TestPythonKeys compares the answers of the module about many keys.
+func TestPythonKeys(t *testing.T) {
+	interpreter, library := python(t)
+	const script = `
+import sys, mmapfilter
+mmapfilter.load(sys.argv[1])
+with mmapfilter.open(sys.argv[2]) as f:
+    while True:
+        keys = sys.stdin.buffer.read(16 * 4096)
+        if not keys:
+            break
+        many = f.contains_many([keys[i:i+16] for i in range(0, len(keys), 16)])
+        if f.contains_fixed(keys, 16) != many or any((keys[i*16:i*16+16] in f) != many[i] for i in range(0, len(many), 61)):
+            sys.exit("the calls give different answers")
+        sys.stdout.buffer.write(bytes(many))
+`
+	n := uint64(*manyKeys)
+	path := filepath.Join(t.TempDir(), "x.mmf")
+	f, err := mmapfilter.Build(context.Background(), path, nil, func(yield func([]byte, error) bool) {
+		for i := range n {
+			if !yield(key(nil, 16*i+15), nil) { // of 16 bytes
+				return
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	in := make([]byte, 0, 32*n)
+	for i := range 2 * n {
+		in = append(in, key(nil, 16*i+15)...)
+	}
+	got := output(t, bytes.NewReader(in), interpreter, "-B", "-c", "import sys; sys.path.insert(0, 'python')"+script, library, path)
+	if uint64(len(got)) != 2*n {
+		t.Fatalf("%d answers, not %d", len(got), 2*n)
+	}
+	no := 0
+	for i := range 2 * n {
+		want := f.Contains(in[16*i : 16*i+16])
+		if want != (got[i] == 1) || !want && i < n {
+			t.Fatalf("key %d: %d, and in Go %t", i, got[i], want)
+		}
+		no += 1 - int(got[i])
+	}
+	t.Logf("%d keys present, %d absent, %d of them certainly not: no answer differs", n, n, no)
+}
+
+// TestStress runs the stress program, in which the readers join.
+func TestStress(t *testing.T) {
+	if *stressTime == 0 {
+		t.Skip("no -stress; the tests of tools/stress run it for some lives of the writer")
+	}
+	compiler(t)
+	out, err := exec.Command("go", "run", "../stress", "-for", stressTime.String()).CombinedOutput()
+	t.Logf("%s", out)
+	if err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,243 @@
+package readers
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+var (
+	manyKeys   = flag.Int("keys", 300_000, "how many present keys of a filter are asked, and as many absent ones")
+	damaged    = flag.Int("damaged", 500, "how many files with random damage are opened, for each layout")
+	stressTime = flag.Duration("stress", 0, "how long TestStress runs the stress program; 0 leaves it out")
+	sanitize   = flag.Bool("sanitize", false, "build with gcc and clang, as C++ too, and with sanitizers, and ask each of these programs")
+	speed      = flag.Bool("speed", false, "measure lookups beside those of Go, which must be built with the tag purego")
+)
+
+var scratch string // a directory of the whole run, with the sources
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(runAll(m))
+}
+
+func runAll(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "mmapfilter-readers-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
+	defer os.RemoveAll(dir)
+	scratch = dir
+	if err := Unpack(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
+	return m.Run()
+}
+
+// notTested ends a test, and says loudly what it did not test: also without -v.
+func notTested(t *testing.T, format string, args ...any) {
+	t.Helper()
+	shout(format, args...)
+	t.SkipNow()
+}
+
+var shouted sync.Map
+
+func shout(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if _, before := shouted.LoadOrStore(text, true); !before {
+		fmt.Println("NOT TESTED:", text)
+	}
+}
+
+// A variant is a way to build.
+type variant struct {
+	compiler string
+	flags    string
+}
+
+func (v variant) String() string { return strings.TrimSpace(v.compiler + " " + v.flags) }
+
+const (
+	warnings  = "-std=c11 -Wall -Wextra -Wpedantic -Werror"
+	plain     = "-O2"
+	sanitized = "-g -O1 -fsanitize=address,undefined -fno-sanitize-recover=all"
+	threaded  = "-g -O1 -fsanitize=thread"
+)
+
+// variants are those that a test goes through: with -sanitize, all of them.
+func variants(t *testing.T) (all []variant) {
+	t.Helper()
+	if !*sanitize {
+		return []variant{{compiler(t), plain}}
+	}
+	sanitizer := false
+	for _, cc := range []string{"gcc", "clang"} {
+		if _, err := exec.LookPath(cc); err != nil {
+			shout("there is no %s", cc)
+			continue
+		}
+		all = append(all, variant{cc, plain})
+		if !sanitizer && links(t, cc, sanitized) && links(t, cc, threaded) { // those of one compiler suffice
+			sanitizer = true
+			all = append(all, variant{cc, sanitized})
+		}
+	}
+	if !sanitizer {
+		shout("there is no compiler with sanitizers")
+	}
+	if all == nil {
+		notTested(t, "readers in C: there is no C compiler")
+	}
+	return all
+}
+
+// compiler returns the C compiler, or ends the test.
+func compiler(t *testing.T) string {
+	t.Helper()
+	cc, err := exec.LookPath("cc")
+	if err != nil {
+		notTested(t, "readers in C: there is no C compiler")
+	}
+	return cc
+}
+
+// links reports whether programs can be built with these flags here: sanitizers come in packages of their own.
+func links(t *testing.T, cc, flags string) bool {
+	t.Helper()
+	empty := filepath.Join(scratch, "empty.c")
+	if err := os.WriteFile(empty, []byte("int main(void) { return 0; }\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(scratch, "empty")
+	if out, err := exec.Command(cc, append(strings.Fields(flags), empty, "-o", program)...).CombinedOutput(); err != nil {
+		t.Logf("%s %s: it cannot link here: %.100s", cc, flags, bytes.TrimSpace(out))
+		return false
+	}
+	if err := exec.Command(program).Run(); err != nil {
+		t.Logf("%s %s: programs cannot run here: %v", cc, flags, err)
+		return false
+	}
+	return true
+}
+
+var built sync.Map // from names of programs to what builds them once
+
+// program builds a C file of this package, without a warning, once in a run. It returns the path.
+func program(t *testing.T, name string, v variant, more ...string) string {
+	t.Helper()
+	out := filepath.Join(scratch, strings.NewReplacer("/", "_", " ", "", "=", "", ",", "").Replace(name+v.String()))
+	build, _ := built.LoadOrStore(out, sync.OnceValue(func() error {
+		args := slices.Concat(strings.Fields(warnings), strings.Fields(v.flags), []string{filepath.Join(scratch, "c", name+".c"), "-o", out}, more)
+		return run(v.compiler, args...)
+	}))
+	if err := build.(func() error)(); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func probe(t *testing.T, v variant) string {
+	t.Helper()
+	return program(t, "probe", v)
+}
+
+// output runs a program and returns what it prints. A sanitizer that finds something ends it.
+func output(t *testing.T, in io.Reader, program string, args ...string) []byte {
+	t.Helper()
+	cmd := exec.Command(program, args...)
+	var errs bytes.Buffer
+	cmd.Stdin, cmd.Stderr = in, &errs
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s %q: %v: %s", filepath.Base(program), args, err, &errs)
+	}
+	return out
+}
+
+// record appends a key in the form that the probe reads.
+func record(dst, key []byte) []byte {
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(key)))
+	return append(dst, key...)
+}
+
+// each runs a test for every variant.
+func each(t *testing.T, test func(t *testing.T, v variant)) {
+	for _, v := range variants(t) {
+		t.Run(v.String(), func(t *testing.T) { test(t, v) })
+	}
+}
+
+// A session is a probe that has a filter open.
+type session struct {
+	t     *testing.T
+	in    io.Writer
+	lines chan string
+}
+
+func openSession(t *testing.T, v variant, path string) *session {
+	t.Helper()
+	var errs bytes.Buffer
+	cmd := exec.Command(probe(t, v), "session", path)
+	cmd.Stderr = &errs
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s := &session{t, in, make(chan string)}
+	go func() {
+		defer close(s.lines)
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			s.lines <- lines.Text()
+		}
+	}()
+	t.Cleanup(func() {
+		in.Close()
+		for range s.lines { // until it ends
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("the session: %v: %s", err, &errs)
+		}
+	})
+	return s
+}
+
+// ask sends a command, and returns the answer.
+func (s *session) ask(command string) string {
+	s.t.Helper()
+	fmt.Fprintln(s.in, command)
+	select {
+	case line := <-s.lines:
+		return line
+	case <-time.After(time.Minute):
+		s.t.Fatalf("no answer to %q", command)
+	}
+	return ""
+}
+
+func (s *session) want(what, command, want string) {
+	s.t.Helper()
+	if got := s.ask(command); got != want {
+		s.t.Errorf("%s: %q gives %s, not %s", what, command, got, want)
+	}
+}
