@@ -22,7 +22,7 @@ var (
 	damaged    = flag.Int("damaged", 500, "how many files with random damage are opened, for each layout")
 	stressTime = flag.Duration("stress", 0, "how long TestStress runs the stress program; 0 leaves it out")
 	sanitize   = flag.Bool("sanitize", false, "build with gcc and clang, as C++ too, and with sanitizers, and ask each of these programs")
-	speed      = flag.Bool("speed", false, "measure lookups beside those of Go, which must be built with the tag purego")
+	speed      = flag.Bool("speed", false, "measure lookups beside those of Go")
 )
 
 var scratch string // a directory of the whole run, with the sources

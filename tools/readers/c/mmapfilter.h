@@ -183,7 +183,9 @@ enum {
 	MMF_COUNTERS = 256,
 	MMF_STASH_GROUPS = 192,
 	MMF_TRIES = 8, /* as in the Go reader: see LookupTries in layout/lookup.go */
-	MMF_BLOCK = 256 /* keys of a batch that are in flight at once */
+	MMF_BLOCK = 512, /* keys of a batch that are looked up together */
+	MMF_AHEAD = 64,  /* of which so many are in flight at once */
+	MMF_BURST = 16
 };
 
 enum { MMF_BLOCKED = 1, MMF_PACKED = 3, MMF_SEMISORTED = 4, MMF_COMPACT = 6 };
@@ -691,20 +693,23 @@ MMF_INLINE int mmf_ask(const mmf_filter *f, unsigned kind, uint64_t h) {
 	return mmf_look_all(f, kind, &it, other);
 }
 
-/* A batch takes three passes over a block of keys: ask for the home lines, look into them, and
- * look at what they did not settle, whose other lines have been asked for. */
+/* A batch takes three passes over a block of keys. The first asks for home lines, MMF_AHEAD keys
+ * before it looks into them, in bursts, since addresses are then translated at the same time; it
+ * settles nearly all keys. The second asks for the other lines of the rest, and the third looks. */
 MMF_INLINE void mmf_ask_block(const mmf_filter *f, unsigned kind, const uint64_t *h, size_t n, uint8_t *found) {
 	uint16_t open[MMF_BLOCK];
 	uint64_t others[MMF_BLOCK];
-	size_t i, opens = 0;
-	for (i = 0; i < n; i++)
-		mmf_prefetch(f, kind, mmf_hi(h[i], f->n));
-	for (i = 0; i < n; i++) {
-		mmf_item it = mmf_split(f, kind, h[i]);
-		int look = mmf_first(f, kind, &it);
-		found[i] = (uint8_t)(look & 1);
-		open[opens] = (uint16_t)i;
-		opens += look == MMF_BEYOND;
+	size_t i = 0, asked = 0, opens = 0, end;
+	while (i < n) {
+		for (end = i + MMF_AHEAD < n ? i + MMF_AHEAD : n; asked < end; asked++)
+			mmf_prefetch(f, kind, mmf_hi(h[asked], f->n));
+		for (end = i + MMF_BURST < n ? i + MMF_BURST : n; i < end; i++) {
+			mmf_item it = mmf_split(f, kind, h[i]);
+			int look = mmf_first(f, kind, &it);
+			found[i] = (uint8_t)(look & 1);
+			open[opens] = (uint16_t)i;
+			opens += look == MMF_BEYOND;
+		}
 	}
 	for (i = 0; i < opens; i++) {
 		mmf_item it = mmf_split(f, kind, h[open[i]]);
