@@ -155,6 +155,10 @@
 // file in between; if the state is still live, the writer died. Elsewhere, there is one lock, on
 // the whole file.
 //
+// If byte 1 is not locked and the state is clean or sealed, look for NAME.stash and NAME.stash.new as well. If a
+// header in one of them (package wal) has a higher generation than the superblock, the superblock that says live may be
+// lost: answer "maybe". A log that an interrupted close left has no higher one.
+//
 // Beside a file that keeps its hashes there is NAME.hashes: package hashes (layout/hashes). No
 // lookup needs it. A program that does not know it may read the file, and must not write to it.
 //
@@ -377,6 +381,12 @@
 // the order in which they are read does not matter. If a condition fails, the reader tries again,
 // or answers "maybe". A lookup that finds that the home line is not enough starts again, with the
 // counters of all three.
+//
+// Layout, f, b, n and seed never change in a file, so a reader needs the superblocks only when it opens it. It
+// need not notice that the writer dies: the file keeps what was committed, counters that are left odd disturb lookups,
+// and the epoch is odd during the recovery. If a live file has no writer when it is opened, the reader may keep it, and ask
+// again later: the recovery is of the same file. A file that is superseded, or whose name another file has, gets no more items:
+// then open the name again.
 //
 // Each word is loaded by one atomic load of 8 bytes. The loads of the places must come after
 // the first loads of the counters, and before the second ones: make the former and the

@@ -212,31 +212,33 @@ func TestKeys(t *testing.T) {
 // TestShapes compares the answers of a small filter of every shape that a layout has, one that is
 // overfull, so that keys are in alternate lines and in the stash.
 func TestShapes(t *testing.T) {
-	each(t, func(t *testing.T, v variant) {
-		dir := t.TempDir()
-		shapes := 0
-		for _, kind := range layout.Kinds() {
-			for _, p := range layout.LegalParams(kind) {
-				path := filepath.Join(dir, fmt.Sprintf("%v-%d-%d.mmf", kind, p.FingerprintBits, p.BucketSize))
-				const n = 1500
-				f, err := mmapfilter.Build(context.Background(), path, &mmapfilter.Options{
-					Layout: kind, FingerprintBits: p.FingerprintBits, BucketSize: p.BucketSize, Capacity: n - 100, Seed: 7,
-				}, keysFrom(0, n))
-				if err != nil { // few fingerprints for so many keys
-					f, err = mmapfilter.Build(context.Background(), path, &mmapfilter.Options{
-						Layout: kind, FingerprintBits: p.FingerprintBits, BucketSize: p.BucketSize, Capacity: 2 * n, Seed: 7,
-					}, keysFrom(0, n))
-				}
-				if err != nil {
-					t.Fatalf("%v: %v", path, err)
-				}
-				compare(t, v, f, path, hows[shapes%len(hows)], n)
-				f.Close()
-				shapes++
+	const n = 1500
+	compiler(t)
+	dir := t.TempDir()
+	var filters []*mmapfilter.Filter
+	var paths []string
+	for _, kind := range layout.Kinds() {
+		for _, p := range layout.LegalParams(kind) {
+			path := filepath.Join(dir, fmt.Sprintf("%v-%d-%d.mmf", kind, p.FingerprintBits, p.BucketSize))
+			opts := mmapfilter.Options{Layout: kind, FingerprintBits: p.FingerprintBits, BucketSize: p.BucketSize, Capacity: n - 100, Seed: 7}
+			f, err := mmapfilter.Build(context.Background(), path, &opts, keysFrom(0, n))
+			if err != nil { // few fingerprints for so many keys
+				opts.Capacity = 2 * n
+				f, err = mmapfilter.Build(context.Background(), path, &opts, keysFrom(0, n))
 			}
+			if err != nil {
+				t.Fatalf("%v: %v", path, err)
+			}
+			t.Cleanup(func() { f.Close() })
+			filters, paths = append(filters, f), append(paths, path)
 		}
-		if shapes < 80 {
-			t.Errorf("%d shapes", shapes)
+	}
+	if len(filters) < 80 {
+		t.Errorf("%d shapes", len(filters))
+	}
+	each(t, func(t *testing.T, v variant) {
+		for i, f := range filters {
+			compare(t, v, f, paths[i], hows[i%len(hows)], n)
 		}
 	})
 }

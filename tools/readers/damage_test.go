@@ -100,7 +100,7 @@ func TestDamage(t *testing.T) {
 				wantCuts = 1
 				room++
 			}
-			if bits < 4000 || cuts != wantCuts || opened < *damaged/10 {
+			if bits < 1000 || cuts != wantCuts || opened < *damaged/10 {
 				t.Errorf("%s: opened with a changed bit %d, cut %d, with random bytes %d", name, bits, cuts, opened)
 			}
 		}

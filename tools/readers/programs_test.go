@@ -35,9 +35,6 @@ int main(int argc, char **argv) {
 		t.Fatal(err)
 	}
 	for _, v := range variants(t) {
-		if v.flags != plain {
-			continue
-		}
 		args := append(strings.Fields(warnings), Library(header)...)
 		if err := run(v.compiler, append(args, "-o", filepath.Join(t.TempDir(), "lib.so"))...); err != nil {
 			t.Error(err)

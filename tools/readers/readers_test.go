@@ -21,7 +21,7 @@ var (
 	manyKeys   = flag.Int("keys", 300_000, "how many present keys of a filter are asked, and as many absent ones")
 	damaged    = flag.Int("damaged", 500, "how many files with random damage are opened, for each layout")
 	stressTime = flag.Duration("stress", 0, "how long TestStress runs the stress program; 0 leaves it out")
-	sanitize   = flag.Bool("sanitize", false, "build with gcc and clang, as C++ too, and with sanitizers, and ask each of these programs")
+	sanitize   = flag.Bool("sanitize", false, "ask what gcc and clang build, one of them with sanitizers")
 	speed      = flag.Bool("speed", false, "measure lookups beside those of Go")
 )
 
@@ -29,6 +29,9 @@ var scratch string // a directory of the whole run, with the sources
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	if testing.Short() {
+		*manyKeys, *damaged = min(*manyKeys, 20_000), min(*damaged, 50)
+	}
 	os.Exit(runAll(m))
 }
 
@@ -78,32 +81,38 @@ const (
 	threaded  = "-g -O1 -fsanitize=thread"
 )
 
-// variants are those that a test goes through: with -sanitize, all of them.
-func variants(t *testing.T) (all []variant) {
+// variants are those that a test goes through: what cc makes; with -sanitize, gcc and clang, one of them with
+// sanitizers.
+func variants(t *testing.T) []variant {
 	t.Helper()
 	if !*sanitize {
 		return []variant{{compiler(t), plain}}
 	}
-	sanitizer := false
-	for _, cc := range []string{"gcc", "clang"} {
-		if _, err := exec.LookPath(cc); err != nil {
-			shout("there is no %s", cc)
-			continue
-		}
-		all = append(all, variant{cc, plain})
-		if !sanitizer && links(t, cc, sanitized) && links(t, cc, threaded) { // those of one compiler suffice
-			sanitizer = true
-			all = append(all, variant{cc, sanitized})
-		}
-	}
-	if !sanitizer {
-		shout("there is no compiler with sanitizers")
-	}
+	all := sanitizedVariants()
 	if all == nil {
 		notTested(t, "readers in C: there is no C compiler")
 	}
 	return all
 }
+
+var sanitizedVariants = sync.OnceValue(func() (all []variant) {
+	sanitizer := false
+	for _, cc := range []string{"gcc", "clang"} {
+		flags := plain
+		if _, err := exec.LookPath(cc); err != nil {
+			shout("there is no %s", cc)
+			continue
+		}
+		if !sanitizer && works(cc, sanitized) && works(cc, threaded) {
+			sanitizer, flags = true, sanitized
+		}
+		all = append(all, variant{cc, flags})
+	}
+	if !sanitizer {
+		shout("there is no compiler with sanitizers")
+	}
+	return all
+})
 
 // compiler returns the C compiler, or ends the test.
 func compiler(t *testing.T) string {
@@ -115,23 +124,11 @@ func compiler(t *testing.T) string {
 	return cc
 }
 
-// links reports whether programs can be built with these flags here: sanitizers come in packages of their own.
-func links(t *testing.T, cc, flags string) bool {
-	t.Helper()
-	empty := filepath.Join(scratch, "empty.c")
-	if err := os.WriteFile(empty, []byte("int main(void) { return 0; }\n"), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	program := filepath.Join(scratch, "empty")
-	if out, err := exec.Command(cc, append(strings.Fields(flags), empty, "-o", program)...).CombinedOutput(); err != nil {
-		t.Logf("%s %s: it cannot link here: %.100s", cc, flags, bytes.TrimSpace(out))
-		return false
-	}
-	if err := exec.Command(program).Run(); err != nil {
-		t.Logf("%s %s: programs cannot run here: %v", cc, flags, err)
-		return false
-	}
-	return true
+// works reports whether programs can be built with these flags, and run: sanitizers come in packages of their own.
+func works(cc, flags string) bool {
+	source, program := filepath.Join(scratch, "empty.c"), filepath.Join(scratch, "empty")
+	return os.WriteFile(source, []byte("int main(void) { return 0; }\n"), 0o666) == nil &&
+		run(cc, append(strings.Fields(flags), source, "-o", program)...) == nil && run(program) == nil
 }
 
 var built sync.Map // from names of programs to what builds them once
@@ -174,10 +171,13 @@ func record(dst, key []byte) []byte {
 	return append(dst, key...)
 }
 
-// each runs a test for every variant.
+// each runs a test for every variant, at the same time and after the test that calls it.
 func each(t *testing.T, test func(t *testing.T, v variant)) {
 	for _, v := range variants(t) {
-		t.Run(v.String(), func(t *testing.T) { test(t, v) })
+		t.Run(v.String(), func(t *testing.T) {
+			t.Parallel()
+			test(t, v)
+		})
 	}
 }
 

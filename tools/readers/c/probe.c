@@ -224,18 +224,19 @@ static int fields(const char *path, const char *copy, int from, int to) {
 			return die("pwrite");
 		putchar(-try(&im, 0));
 	}
+	free(im.data);
 	return 0;
 }
 
-/* damage FILE COPY N SEED: every bit of the first superblock, cuts at every 512 bytes, and n files
+/* damage FILE COPY N SEED: bits of the first superblock, all of them if n is large, cuts at every 512 bytes, and n files
  * with 1 to 256 random bytes anywhere. It prints how many of each were opened. */
 static int damage(const char *path, const char *copy, unsigned long n, uint64_t seed) {
 	image im;
-	unsigned long bits = 0, cuts = 0, opened = 0, i, j;
+	unsigned long bits = 0, cuts = 0, opened = 0, i, j, step = n >= 10000 ? 1 : 31; /* 31: some bits of all bytes */
 	size_t size;
 	if (!load(&im, path, copy))
 		return die("load");
-	for (i = 0; i < 8 * MMF_SUPERBLOCK; i += (n >= 10000 ? 1 : 7)) { /* 7: every bit of a byte, of some bytes */
+	for (i = 0; i < 8 * MMF_SUPERBLOCK; i += step) {
 		uint8_t b = im.data[i / 8] ^ (uint8_t)(1 << i % 8);
 		if (pwrite(im.fd, &b, 1, (off_t)(i / 8)) != 1)
 			return die("pwrite");

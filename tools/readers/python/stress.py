@@ -57,7 +57,7 @@ def main(path, page, seed, *words):
                 if status == mmapfilter.SERVED:
                     page[w["lookups"]] += KEYS
                 if n % PAUSE == 0 or status != mmapfilter.SERVED:
-                    time.sleep(rng.random() * 0.0003)
+                    time.sleep(rng.random() * 0.002)  # leave the processors to others
                     status = f.status
                     if status in (mmapfilter.SUPERSEDED, mmapfilter.REPLACED):
                         break
