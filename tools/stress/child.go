@@ -54,9 +54,6 @@ func (p *parent) startOthers() error {
 	return nil
 }
 
-// otherReaders is how many readers in other languages there are at most.
-const otherReaders = 2
-
 func (p *parent) startProgram(role string, cmd *exec.Cmd) (c *child, err error) {
 	c = &child{Cmd: cmd, role: role, ended: make(chan struct{}), started: time.Now()}
 	c.Stdout, c.Stderr = p.out, p.out

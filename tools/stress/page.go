@@ -117,6 +117,9 @@ const (
 	counters          = countOtherEnd
 )
 
+// otherReaders is how many readers in other languages there are at most.
+const otherReaders = 2
+
 // openPage maps the page of a directory, and creates it if necessary.
 func openPage(dir string) (*page, error) {
 	f, err := os.OpenFile(filepath.Join(dir, "page"), os.O_RDWR|os.O_CREATE, 0o600)
