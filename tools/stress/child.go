@@ -54,6 +54,15 @@ func (p *parent) startOthers() error {
 	return nil
 }
 
+// lookAtOthers reports a reader in another language that has ended: it has found a key missing, or failed.
+func (p *parent) lookAtOthers() {
+	for _, c := range p.others {
+		if !c.running() {
+			p.wait(c)
+		}
+	}
+}
+
 func (p *parent) startProgram(role string, cmd *exec.Cmd) (c *child, err error) {
 	c = &child{Cmd: cmd, role: role, ended: make(chan struct{}), started: time.Now()}
 	c.Stdout, c.Stderr = p.out, p.out

@@ -44,6 +44,7 @@ func (p *parent) run(ctx context.Context, lives int) error {
 		return err
 	}
 	for n := 0; (lives == 0 || n < lives) && ctx.Err() == nil && !p.violated(); n++ {
+		p.lookAtOthers()
 		if err := p.life(n); err != nil {
 			return err
 		}
