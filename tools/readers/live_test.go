@@ -267,6 +267,14 @@ func TestCounters(t *testing.T) {
 	})
 }
 
+// TestSchedules makes the stores of every move of an item between the loads of a lookup, in all ways that cut
+// them in three.
+func TestSchedules(t *testing.T) {
+	each(t, func(t *testing.T, v variant) {
+		t.Logf("%s", output(t, nil, program(t, "threads", v, "-pthread"), "schedules"))
+	})
+}
+
 // TestThreads runs a writer and readers in one process, whose memory -fsanitize=thread sees.
 func TestThreads(t *testing.T) {
 	all := []variant{{compiler(t), plain}}

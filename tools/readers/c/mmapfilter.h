@@ -170,7 +170,9 @@ __extension__ typedef unsigned __int128 mmf_u128;
 
 /* A load of a word that a process may store to meanwhile. The builtins are C11's atomics, in C++
  * too. A load that acquires keeps its place before every later load, which is all that R2 needs. */
+#if !defined(MMF_LOAD) /* a test puts something before each load */
 #define MMF_LOAD(word) __atomic_load_n((word), __ATOMIC_ACQUIRE)
+#endif
 
 enum {
 	MMF_SUPERBLOCK = 4096,

@@ -1,11 +1,15 @@
-/* threads has one thread move the items of a filter in the heap, layout blocked, by the rules of a
- * writer (W4), while others look them up: no answer may be "certainly not". It is built with
- * -fsanitize=thread too, which does not see what another process does to a mapping.
+/* threads moves the items of a filter in the heap, layout blocked, by the rules of a writer (W4), while
+ * they are looked up: no answer may be "certainly not".
  *
- *	threads MOVES
+ *	threads MOVES        by one thread, while others look up. It is built with -fsanitize=thread too,
+ *	                     which does not see what another process does to a mapping.
+ *	threads schedules    by the only thread: some of the stores of a move before each load of a lookup,
+ *	                     and the rest before each later one
  *
- * It also counts what lookups miss that do not watch the counters. If that is nothing, the moves
- * were too slow to show anything, and it goes on; so it can tell that a lookup is wrong. */
+ * It also counts what is missed by lookups that do not watch the counters. Threads go on while that is
+ * nothing, since the moves were too slow to show anything: so it can tell that a lookup is wrong. */
+static void before_load(void);
+#define MMF_LOAD(word) (before_load(), __atomic_load_n((word), __ATOMIC_ACQUIRE))
 #define MMF_IMPLEMENTATION
 #define MMF_STATIC
 #include "mmapfilter.h"
@@ -28,7 +32,36 @@ static uint64_t random_word(uint64_t *state) {
 }
 
 static uint64_t *word_of(const uint64_t *w) { return words + (w - filter->runtime); }
-static void store(const uint64_t *w, uint64_t v) { __atomic_store_n(word_of(w), v, __ATOMIC_RELEASE); }
+
+/* The stores of a move, to make them again between the loads of a lookup. */
+enum { MOST_STORES = 16 };
+static struct {
+	uint64_t *word, value;
+} stores[MOST_STORES];
+static int recording, scheduled, made, store_count; /* made: stores of the schedule so far */
+static int load, first_load, second_load, first_stores;
+
+static void store(const uint64_t *w, uint64_t v) {
+	if (recording) {
+		if (store_count == MOST_STORES)
+			abort();
+		stores[store_count].word = word_of(w);
+		stores[store_count++].value = v;
+	}
+	__atomic_store_n(word_of(w), v, __ATOMIC_RELEASE);
+}
+
+static void before_load(void) {
+	int until = made;
+	if (!scheduled)
+		return;
+	if (load == first_load)
+		until = first_stores;
+	if (load == second_load)
+		until = store_count;
+	for (load++; made < until; made++)
+		*stores[made].word = stores[made].value;
+}
 static void guard(const uint64_t *counter) { store(counter, *counter + 1); }
 
 /* put stores fp in a free slot of a bucket, without a guard: it only adds. */
@@ -155,6 +188,14 @@ static void *write_items(void *arg) {
 	return NULL;
 }
 
+/* look_naively looks in all places, and does not watch the counters. */
+static int look_naively(uint64_t hash) {
+	mmf_item it = mmf_split(filter, MMF_BLOCKED, hash);
+	uint64_t other = mmf_alternate(filter, MMF_BLOCKED, &it);
+	return mmf_look(filter, MMF_BLOCKED, it.line, &it) == MMF_YES || mmf_look(filter, MMF_BLOCKED, other, &it) == MMF_YES ||
+		mmf_look_stash(filter, MMF_BLOCKED, other, &it) == MMF_YES;
+}
+
 static void *read_items(void *arg) {
 	uint64_t state = (uint64_t)(uintptr_t)arg, asked = 0, missed = 0, no = 0;
 	uint8_t found[ITEMS];
@@ -164,12 +205,9 @@ static void *read_items(void *arg) {
 			continue;
 		mmf_contains_hashes(filter, hashes, ITEMS, found);
 		for (i = 0; i < ITEMS; i++) {
-			mmf_item it = mmf_split(filter, MMF_BLOCKED, hashes[i]);
-			uint64_t other = mmf_alternate(filter, MMF_BLOCKED, &it);
 			if (!found[i] || !mmf_contains_hash(filter, hashes[i]))
 				__atomic_store_n(&wrong, 1, __ATOMIC_SEQ_CST);
-			missed += mmf_look(filter, MMF_BLOCKED, it.line, &it) != MMF_YES && mmf_look(filter, MMF_BLOCKED, other, &it) != MMF_YES &&
-				mmf_look_stash(filter, MMF_BLOCKED, other, &it) != MMF_YES;
+			missed += !look_naively(hashes[i]);
 			no += !mmf_contains_hash(filter, random_word(&state));
 		}
 		asked += 2 * ITEMS;
@@ -180,6 +218,69 @@ static void *read_items(void *arg) {
 	__atomic_fetch_add(&lookups, asked, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&absent, no, __ATOMIC_RELAXED);
 	return NULL;
+}
+
+/* look looks a hash up in one of three ways while the schedule is under way. */
+static int look(int way, uint64_t hash, const uint64_t *image, size_t size) {
+	uint8_t found = 0;
+	memcpy(words, image, size);
+	made = load = 0;
+	scheduled = 1;
+	if (way == 0)
+		found = (uint8_t)mmf_contains_hash(filter, hash);
+	else if (way == 1)
+		mmf_contains_hashes(filter, &hash, 1, &found);
+	else
+		found = (uint8_t)look_naively(hash);
+	scheduled = 0;
+	return found;
+}
+
+/* schedules tries all of them, for every move of an item. */
+static int schedules(size_t size) {
+	uint64_t *image = (uint64_t *)malloc(size), tried = 0, missed = 0;
+	int i, from, to, way;
+	if (!image)
+		return 2;
+	for (i = 0; i < ITEMS; i++)
+		for (from = 0; from < 5; from++)
+			for (to = 0; to < 5; to++) {
+				mmf_item it = mmf_split(filter, MMF_BLOCKED, hashes[i]);
+				uint64_t other = mmf_alternate(filter, MMF_BLOCKED, &it);
+				place places[5] = {{it.line, it.b1, 0}, {it.line, it.b2, 0}, {0, it.b1, 0}, {0, it.b2, 0}, {0, 0, 1}};
+				places[2].line = places[3].line = other;
+				if (from == to || other == it.line)
+					continue;
+				memset(words, 0, size);
+				if (!add(&it, other, places[0]) || (from && !move(&it, other, places[0], places[from])))
+					abort();
+				memcpy(image, words, size);
+				store_count = 0;
+				recording = 1;
+				if (!move(&it, other, places[from], places[to]))
+					abort();
+				recording = 0;
+				for (way = 0; way < 3; way++)
+					for (first_stores = 0; first_stores < store_count; first_stores++)
+						for (first_load = 0; first_load < 80; first_load++)
+							for (second_load = first_load + 1; second_load < 100; second_load++) {
+								int found = look(way, hashes[i], image, size);
+								tried++;
+								if (!found && way < 2) {
+									printf("WRONG: way %d, item %d from place %d to %d: %d stores before load %d, the rest before load %d\n", way, i, from, to,
+										first_stores, first_load, second_load);
+									return 1;
+								}
+								missed += !found;
+								if (load <= first_load)
+									first_load = 80; /* the lookup has no more loads */
+								if (load <= second_load)
+									break;
+							}
+			}
+	printf("%llu schedules; lookups without counters missed %llu\n", (unsigned long long)tried, (unsigned long long)missed);
+	free(image);
+	return missed ? 0 : 4;
 }
 
 int main(int argc, char **argv) {
@@ -203,6 +304,8 @@ int main(int argc, char **argv) {
 	filter->served = 1;
 	for (i = 0; i < ITEMS; i++)
 		hashes[i] = random_word(&state);
+	if (argc > 1 && !strcmp(argv[1], "schedules"))
+		return schedules(MMF_REGION - MMF_RUNTIME + 64 * LINES);
 	stop = -1;
 	for (i = 0; i < READERS; i++)
 		if (pthread_create(&threads[i], NULL, read_items, (void *)(uintptr_t)(i + 1)))
