@@ -663,21 +663,18 @@ MMF_INLINE int mmf_look_all(const mmf_filter *f, unsigned kind, const mmf_item *
 }
 
 /* mmf_first looks in the home line alone. MMF_BEYOND is then no answer: mmf_look_all has it. No
- * branch depends on what is found: it would mispredict half of the time. */
+ * branch depends on what is found: it would mispredict half of the time. Packed and semi-sorted always
+ * go on, and need no counters here. */
 MMF_INLINE int mmf_first(const mmf_filter *f, unsigned kind, const mmf_item *it) {
-	uint64_t first, last, e, c, d, moved;
-	const uint64_t *epoch = f->runtime + MMF_EPOCH, *counter, *next;
+	const uint64_t *epoch = f->runtime + MMF_EPOCH, *counter = f->runtime + MMF_COUNTERS + it->line % 256;
+	uint64_t e, c, moved;
 	int look;
-	mmf_blocks(f, kind, it->line, &first, &last);
-	counter = f->runtime + MMF_COUNTERS + first % 256;
-	next = f->runtime + MMF_COUNTERS + last % 256;
+	if (kind == MMF_PACKED || kind == MMF_SEMISORTED)
+		return mmf_look(f, kind, it->line, it);
 	e = MMF_LOAD(epoch);
 	c = MMF_LOAD(counter);
-	d = kind == MMF_BLOCKED || kind == MMF_COMPACT ? c : MMF_LOAD(next);
 	look = mmf_look(f, kind, it->line, it);
-	moved = ((e | c | d) & 1) | (MMF_LOAD(epoch) ^ e) | (MMF_LOAD(counter) ^ c);
-	if (!(kind == MMF_BLOCKED || kind == MMF_COMPACT))
-		moved |= MMF_LOAD(next) ^ d;
+	moved = ((e | c) & 1) | (MMF_LOAD(epoch) ^ e) | (MMF_LOAD(counter) ^ c);
 	return look | (look == MMF_NO && moved ? MMF_BEYOND : 0);
 }
 
