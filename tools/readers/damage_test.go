@@ -42,7 +42,7 @@ func TestFields(t *testing.T) {
 	const fieldsEnd = 260
 	each(t, func(t *testing.T, v variant) {
 		seen := map[string]int{}
-		for _, name := range []string{"blocked-f12", "blocked-clean", "compact-f13", "packed-f31", "semisorted-f32", "live/kept-f12"} {
+		for _, name := range []string{"blocked-f12", "blocked-clean", "compact-f13", "packed-f31", "semisorted-f32", "compact-shard", "live/kept-f12"} {
 			path := "../../testdata/" + name + ".mmf"
 			image := mustRead(t, path)
 			for _, part := range [][2]int{{0, fieldsEnd}, {layout.SuperblockBytes - 8, layout.SuperblockBytes - 4}} {

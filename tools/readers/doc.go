@@ -31,7 +31,8 @@
 // few disturbed looks says "maybe". It asks the locks whether a live file has a writer. A file whose writer died opens,
 // and says "maybe" until mmf_status finds it recovered; the header never recovers a file. The same holds for a file at
 // rest with a log that is ahead of it, since its superblock may be lost (L2). Call mmf_status now and then. It also says
-// that another file has taken the place of the one that is open: then open the path again. What breaks a rule that is
+// that another file has taken the place of the one that is open: then open the path again. A shard of a set is a file
+// like any other, and answers for its own keys; nothing here reads a manifest. What breaks a rule that is
 // checked at opening is an error with its own code.
 //
 // # What is proven
@@ -39,9 +40,10 @@
 // The tests here build the programs and compare them with the packages in Go: the vectors of testdata; XXH3 of all
 // lengths to 2,199 and of longer keys, with several seeds; every answer about the keys of filters of every shape; the
 // error for each bit of the fields of a superblock; "maybe" for exactly the keys whose counter is odd. They open files
-// with damage of all kinds and look keys up in them, with the words in memory whose bounds a sanitizer guards. A writer
-// in the same process moves items while readers look them up, which the sanitizer for threads sees. (It does not see
-// what another process stores to a mapping.) The stress program (tools/stress) has a reader in C and one in Python
+// with damage of all kinds and look keys up in them, with the words in memory whose bounds a sanitizer guards. The
+// stores of every move of an item in blocked are made between the loads of a lookup, in all ways that cut them in three;
+// and a thread moves items while others look them up, which the sanitizer for threads sees. (It does not see what another
+// process stores to a mapping.) The stress program (tools/stress) has a reader in C and one in Python
 // beside writers that are killed, and files that are recovered and replaced: no key that was synced is missed.
 //
 //	go test ./tools/readers                        # what the time allows

@@ -74,7 +74,7 @@ enum {
 	MMF_E_GENERATION = -7, /* F2 */
 	MMF_E_VERSION = -8,    /* F3: a newer version of the format, or none */
 	MMF_E_FEATURE = -9,    /* F3: an unknown incompat flag */
-	MMF_E_RESERVED = -10,  /* F4 */
+	MMF_E_RESERVED = -10,  /* F4, with the number of a shard */
 	MMF_E_HASH = -11,      /* F5 */
 	MMF_E_GEOMETRY = -12,  /* F6: layout, f, b, lines, size of the region, rate or load */
 	MMF_E_SIZE = -13,      /* F6: the size of the file */
@@ -123,6 +123,10 @@ MMF_API uint64_t mmf_len(const mmf_filter *f);
 /* mmf_capacity returns the number of items that the file was sized for. */
 MMF_API uint64_t mmf_capacity(const mmf_filter *f);
 MMF_API uint64_t mmf_seed(const mmf_filter *f);
+/* mmf_shards returns of how many shards of a set the file is one, or 0 if it is none, and sets *number to
+ * which. A shard answers "certainly not" for the keys of others: hash · shards >> 64 is the number of the
+ * shard that has a hash. */
+MMF_API uint32_t mmf_shards(const mmf_filter *f, uint32_t *number);
 /* mmf_normalisation returns the note on how the keys were made. It lives as long as the filter. */
 MMF_API const char *mmf_normalisation(const mmf_filter *f);
 
@@ -200,6 +204,7 @@ typedef struct {
 	uint64_t lines, region, file_sealed, file_plain; /* bytes, but lines */
 	uint64_t seed, length, capacity, generation;
 	unsigned kind, f, b, state, size; /* size of a line in bits */
+	uint32_t shard, shards;           /* shards is 0 unless the file is a shard */
 	char note[257];
 } mmf_head;
 
@@ -739,11 +744,20 @@ static void mmf_block(const mmf_filter *f, const uint64_t *h, size_t n, uint8_t 
 
 MMF_INLINE int mmf_is_served(const mmf_filter *f) { return __atomic_load_n(&f->served, __ATOMIC_ACQUIRE); }
 
+/* mmf_own sets *own to the hash that stands for another one in the file, and tells whether the file may
+ * have it: a shard has a range of hashes. */
+MMF_INLINE int mmf_own(const mmf_filter *f, uint64_t hash, uint64_t *own) {
+	*own = f->head.shards ? hash * f->head.shards : hash;
+	return !f->head.shards || mmf_hi(hash, f->head.shards) == f->head.shard;
+}
+
 MMF_API int mmf_contains_hash(const mmf_filter *f, uint64_t hash) {
 	if (!f)
 		return MMF_E_ARGUMENT;
 	if (!mmf_is_served(f))
 		return 1;
+	if (__builtin_expect(f->head.shards != 0, 0) && !mmf_own(f, hash, &hash))
+		return 0;
 	switch (f->kind) {
 	case MMF_COMPACT:
 		return mmf_ask(f, MMF_COMPACT, hash);
@@ -764,7 +778,8 @@ MMF_API int mmf_contains(const mmf_filter *f, const void *key, size_t len) {
 }
 
 MMF_API int mmf_contains_hashes(const mmf_filter *f, const uint64_t *hashes, size_t n, uint8_t *found) {
-	size_t i;
+	uint64_t own[MMF_BLOCK], unused;
+	size_t i, j, m;
 	if (!f || (n && (!hashes || !found)))
 		return MMF_E_ARGUMENT;
 	if (!mmf_is_served(f)) {
@@ -772,8 +787,18 @@ MMF_API int mmf_contains_hashes(const mmf_filter *f, const uint64_t *hashes, siz
 			memset(found, 1, n);
 		return MMF_OK;
 	}
-	for (i = 0; i < n; i += MMF_BLOCK)
-		mmf_block(f, hashes + i, n - i < MMF_BLOCK ? n - i : (size_t)MMF_BLOCK, found + i);
+	for (i = 0; i < n; i += m) {
+		m = n - i < MMF_BLOCK ? n - i : (size_t)MMF_BLOCK;
+		if (!f->head.shards) {
+			mmf_block(f, hashes + i, m, found + i);
+			continue;
+		}
+		for (j = 0; j < m; j++)
+			(void)mmf_own(f, hashes[i + j], &own[j]);
+		mmf_block(f, own, m, found + i);
+		for (j = 0; j < m; j++)
+			found[i + j] &= (uint8_t)mmf_own(f, hashes[i + j], &unused);
+	}
 	return MMF_OK;
 }
 
@@ -836,12 +861,14 @@ static uint64_t mmf_roundup(uint64_t n, uint64_t unit) { return (n + unit - 1) /
 static int mmf_geometry(mmf_head *h) {
 	static const uint8_t blocked[6][2] = {{8, 7}, {10, 6}, {12, 5}, {15, 4}, {20, 3}, {30, 2}};
 	static const uint8_t compact[13] = {84, 70, 60, 52, 46, 42, 38, 35, 32, 30, 28, 26, 24}; /* from f = 10 on */
-	unsigned bits = 0, need = h->f + 2, known = 0, i;
+	unsigned bits = 0, of_shard = 0, need = h->f + 2, known = 0, i;
 	uint64_t table;
 	if (!h->lines)
 		return 0;
 	while (bits < 64 && (h->lines - 1) >> bits)
 		bits++;
+	while (h->shards && (uint64_t)(h->shards - 1) >> of_shard)
+		of_shard++;
 	switch (h->kind) {
 	case MMF_BLOCKED:
 		for (i = 0; i < 6; i++)
@@ -863,7 +890,7 @@ static int mmf_geometry(mmf_head *h) {
 		h->size = 4 * h->f - 4;
 		break;
 	}
-	if (!known || bits + need > 64 || (mmf_u128)h->lines * h->size > (mmf_u128)1 << 48)
+	if (!known || of_shard + bits + need > 64 || (mmf_u128)h->lines * h->size > (mmf_u128)1 << 48)
 		return 0;
 	h->region = mmf_roundup((h->lines * h->size + 7) / 8, 64);
 	h->file_plain = mmf_roundup(MMF_REGION + h->region, 4096);
@@ -878,15 +905,21 @@ static int mmf_check(const uint8_t *s, mmf_head *h) {
 	uint64_t compat = mmf_read64(s + 24);
 	if (mmf_read32(s + 8) > 1)
 		return MMF_E_VERSION;
-	if (mmf_read64(s + 40))
+	if (mmf_read64(s + 40) & ~(uint64_t)1)
 		return MMF_E_FEATURE;
 	if (mmf_read32(s + 8) == 0)
 		return MMF_E_VERSION;
 	if (!(h->generation = mmf_read64(s + 16)))
 		return MMF_E_GENERATION;
-	if (!(compat & ~(uint64_t)3) && !(mmf_all_zero(s, 12, 16) && mmf_all_zero(s, 69, 72) && mmf_all_zero(s, 196, 256) && mmf_all_zero(s, 512, 4092)))
+	if (!(compat & ~(uint64_t)3) && !(mmf_all_zero(s, 12, 16) && mmf_all_zero(s, 69, 72) && mmf_all_zero(s, 196, 200) && mmf_all_zero(s, 216, 256) && mmf_all_zero(s, 512, 4092)))
 		return MMF_E_RESERVED;
 	if (!(compat & 1) && !mmf_all_zero(s, 176, 196))
+		return MMF_E_RESERVED;
+	if (!(mmf_read64(s + 40) & 1) && !mmf_all_zero(s, 200, 216))
+		return MMF_E_RESERVED;
+	h->shard = mmf_read32(s + 200);
+	h->shards = mmf_read32(s + 204);
+	if ((mmf_read64(s + 40) & 1) && h->shard >= h->shards)
 		return MMF_E_RESERVED;
 	h->seed = mmf_read64(s + 72);
 	if (s[68] != 1 || mmf_read64(s + 80) != mmf_xxh3("mmapfilter canary", 17, h->seed))
@@ -1157,6 +1190,11 @@ MMF_API uint64_t mmf_len(const mmf_filter *f) {
 
 MMF_API uint64_t mmf_capacity(const mmf_filter *f) { return f->head.capacity; }
 MMF_API uint64_t mmf_seed(const mmf_filter *f) { return f->seed; }
+MMF_API uint32_t mmf_shards(const mmf_filter *f, uint32_t *number) {
+	*number = f->head.shard;
+	return f->head.shards;
+}
+
 MMF_API const char *mmf_normalisation(const mmf_filter *f) { return f->head.note; }
 
 MMF_API const char *mmf_strerror(int err) {
@@ -1182,7 +1220,7 @@ MMF_API const char *mmf_strerror(int err) {
 	case MMF_E_FEATURE:
 		return "unknown feature (F3); a newer reader may know it";
 	case MMF_E_RESERVED:
-		return "damaged (F4: a reserved byte is not 0)";
+		return "damaged (F4: a reserved byte is not 0, or there is no such shard)";
 	case MMF_E_HASH:
 		return "damaged (F5: the hash is unknown, or gives another canary)";
 	case MMF_E_GEOMETRY:

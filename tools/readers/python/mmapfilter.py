@@ -80,6 +80,7 @@ def load(path=None):
         ("mmf_len", ctypes.c_uint64, [pointer]),
         ("mmf_capacity", ctypes.c_uint64, [pointer]),
         ("mmf_seed", ctypes.c_uint64, [pointer]),
+        ("mmf_shards", ctypes.c_uint32, [pointer, ctypes.POINTER(ctypes.c_uint32)]),
         ("mmf_normalisation", ctypes.c_char_p, [pointer]),
         ("mmf_strerror", ctypes.c_char_p, [number]),
     ]:
@@ -226,6 +227,14 @@ class Filter:
     @property
     def seed(self):
         return self._lib.mmf_seed(self._open())
+
+    @property
+    def shard(self):
+        """(number, count) if the file is a shard of a set, which answers False for the keys of others;
+        otherwise None. The shard that has a key is hash(key) * count >> 64."""
+        number = ctypes.c_uint32()
+        count = self._lib.mmf_shards(self._open(), ctypes.byref(number))
+        return (number.value, count) if count else None
 
     @property
     def normalisation(self):

@@ -47,6 +47,11 @@ class TestMmapfilter(unittest.TestCase):
                 self.assertEqual(f.status, mmapfilter.SERVED)
                 self.assertEqual(f.normalisation, "golden" if name == "blocked-f12" else f.normalisation)
                 self.assertGreater(len(f), 0)
+                self.assertEqual(f.shard is not None, name == "compact-shard")
+                if f.shard:
+                    number, count = f.shard
+                    self.assertFalse(any(a for h, a in zip(hashes, answers) if h * count >> 64 != number))
+                    self.assertTrue(any(answers))
 
     def test_numpy(self):
         try:
