@@ -27,6 +27,16 @@ const (
 	counterStripes      = 256 // 2 KiB, half of the page: a removal disturbs one lookup in 256
 )
 
+// EpochAfter returns the epoch after a recovery in which it was odd: one that no lookup can have begun
+// with. A file may need recovery although it says that it is superseded, if its writer died before the
+// other file had the name; 0 is the epoch of most files.
+func EpochAfter(odd uint64) uint64 {
+	if odd == Superseded {
+		return 1 << 63
+	}
+	return odd + 1
+}
+
 // CounterOf returns the removal counter of a word of the stash or of the region, as a
 // word of the runtime page counted from its start.
 func CounterOf(word uint64) uint64 {

@@ -60,3 +60,13 @@ func TestCountersOfWords(t *testing.T) {
 		t.Errorf("%d counters are listed, %d are used", len(listed), len(used))
 	}
 }
+
+// TestEpochAfter: a recovery ends with an epoch that no lookup of the file can have begun with.
+func TestEpochAfter(t *testing.T) {
+	for _, odd := range []uint64{1, 3, 1<<63 - 1, Superseded} {
+		after := EpochAfter(odd)
+		if after&1 != 0 || after < odd && odd != Superseded || after == 0 || after == Superseded-1 {
+			t.Errorf("epoch %d after %d", after, odd)
+		}
+	}
+}

@@ -43,7 +43,7 @@ func DiscardLog(vol Volume) (*Recovery, error) {
 	w.makeBits(table, &view) // and after it: some entries are gone
 	w.evenCounters(view.Runtime)
 	if epoch := view.Runtime[layout.RuntimeEpoch]; epoch&1 != 0 {
-		w.storeRuntime(layout.RuntimeEpoch, epoch+1)
+		w.storeRuntime(layout.RuntimeEpoch, layout.EpochAfter(epoch))
 	}
 	// After a failed sync, what the cache shows may be only in the cache; see Seal.
 	for word := uint64(layout.WordRuntime); word < uint64(len(w.Words())); word++ {

@@ -198,7 +198,7 @@ func (w *Writer) recover(r *Recovery, logs replayed) error {
 	}
 	w.replay(logs, scan)
 	w.evenCounters(runtime)
-	w.storeRuntime(layout.RuntimeEpoch, epoch+1)
+	w.storeRuntime(layout.RuntimeEpoch, layout.EpochAfter(epoch))
 
 	w.length, w.userSeq, w.operation = scan.Length, scan.UserSeq, scan.Operation
 	w.keep(w.sb.Generation()+1, func(do func([]uint64, wal.Segment)) {
