@@ -81,7 +81,7 @@
 //	32   8  number of blocks                  0   4  shard
 //	40   8  number of hashes                  4   4  hashes in the block
 //	48   4  CRC32C of the index
-//	52   8  zero
+//	52   8  digest, as in the receipt
 //	60   4  CRC32C of bytes 0 to 59
 //
 // A block has 64 KiB, or less if S is above 4,096. The last of each shard may be shorter.

@@ -89,7 +89,11 @@ func NewSpool(p *Plan, dir, task string) (*Spool, error) {
 	if err := checkTask(task); err != nil {
 		return nil, err
 	}
-	out, err := recovery.NewOutput(filepath.Join(dir, task+spoolSuffix))
+	return newSpool(p, filepath.Join(dir, task+spoolSuffix), dir, task)
+}
+
+func newSpool(p *Plan, path, dir, task string) (*Spool, error) {
+	out, err := recovery.NewOutput(path)
 	if err != nil {
 		return nil, err
 	}
@@ -169,12 +173,10 @@ func (s *Spool) Close() (*Receipt, error) {
 }
 
 func (s *Spool) close() (*Receipt, error) {
-	for shard := range s.open {
-		if err := s.put(shard); err != nil {
-			return nil, err
-		}
+	r, err := s.finish()
+	if err != nil {
+		return nil, err
 	}
-	r := &Receipt{taskFormat, 1, s.plan.ID(), s.task, s.keys, s.size + int64(len(s.index)) + headBytes, manifest.Hex(s.digest.Sum64())}
 	before, err := readReceipt(s.plan, s.dir, s.task)
 	switch {
 	case err == nil && before.Digest != r.Digest:
@@ -182,10 +184,25 @@ func (s *Spool) close() (*Receipt, error) {
 	case err != nil && !errors.Is(err, os.ErrNotExist):
 		return nil, err
 	}
+	if err := s.out.Publish(); err != nil {
+		return nil, err
+	}
+	return r, recovery.WriteFile(s.receipt(), sign(encode(r)))
+}
+
+// finish writes what is left: open blocks, index and foot.
+func (s *Spool) finish() (*Receipt, error) {
+	for shard := range s.open {
+		if err := s.put(shard); err != nil {
+			return nil, err
+		}
+	}
+	r := &Receipt{taskFormat, 1, s.plan.ID(), s.task, s.keys, s.size + int64(len(s.index)) + headBytes, manifest.Hex(s.digest.Sum64())}
 	foot := s.plan.head(footerMagic, s.task)
 	binary.LittleEndian.PutUint64(foot[32:], uint64(len(s.index)/entryBytes))
 	binary.LittleEndian.PutUint64(foot[40:], s.keys)
 	binary.LittleEndian.PutUint32(foot[48:], crc32.Checksum(s.index, castagnoli))
+	binary.LittleEndian.PutUint64(foot[52:], uint64(r.Digest))
 	foot.sign()
 	if _, err := s.out.Write(s.index); err != nil {
 		return nil, err
@@ -193,10 +210,7 @@ func (s *Spool) close() (*Receipt, error) {
 	if _, err := s.out.Write(foot[:]); err != nil {
 		return nil, err
 	}
-	if err := s.out.Publish(); err != nil {
-		return nil, err
-	}
-	return r, recovery.WriteFile(s.receipt(), sign(encode(r)))
+	return r, nil
 }
 
 func (s *Spool) receipt() string { return filepath.Join(s.dir, s.task+receiptSuffix) }
@@ -320,8 +334,8 @@ func (r *spoolReader) readIndex() error {
 	want = r.plan.head(footerMagic, r.task.Task)
 	blocks := binary.LittleEndian.Uint64(foot[32:])
 	if !foot.intact(footerMagic) || string(foot[:32]) != string(want[:32]) ||
-		binary.LittleEndian.Uint64(foot[40:]) != r.task.Keys || blocks > uint64(r.task.Bytes)/entryBytes {
-		return r.bad("its foot is not that of task %s with %d keys", r.task.Task, r.task.Keys)
+		binary.LittleEndian.Uint64(foot[40:]) != r.task.Keys || binary.LittleEndian.Uint64(foot[52:]) != uint64(r.task.Digest) || blocks > uint64(r.task.Bytes)/entryBytes {
+		return r.bad("its foot is not that of task %s with the %d keys of its receipt", r.task.Task, r.task.Keys)
 	}
 	r.index = make([]byte, blocks*entryBytes)
 	if err := r.read(r.index, r.task.Bytes-headBytes-int64(len(r.index))); err != nil {
