@@ -49,6 +49,9 @@ type Stats struct {
 	RebuildStall time.Duration `json:"rebuild_stall"` // how long operations waited for the last step of the last rebuild, in nanoseconds
 	LongestStall time.Duration `json:"longest_stall"` // longest time that an operation waited for the first log, or for room in it, in nanoseconds
 
+	Shards int `json:"shards"` // of the set that the file is a shard of; 0 if it is none
+	Shard  int `json:"shard"`  // its number in the set, from 0
+
 	UUID          string `json:"uuid"` // 32 hex digits
 	Seed          uint64 `json:"-"`
 	Normalisation string `json:"normalisation"` // see Options.Normalisation
@@ -89,6 +92,8 @@ func (f *Filter) Stats() Stats {
 		FileBytes:       o.fileBytes,
 		Generation:      sb.Generation(),
 		State:           sb.State().String(),
+		Shards:          int(sb.Shard().Count),
+		Shard:           int(sb.Shard().Number),
 		UUID:            hex.EncodeToString(uuid[:]),
 		Seed:            sb.Seed(),
 		Normalisation:   sb.Normalisation(),
