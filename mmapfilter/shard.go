@@ -27,6 +27,7 @@ type ShardFile struct {
 	Keys     uint64 // items in the file: as many, or with Options.Distinct one of each
 	Bytes    int64
 	Lost     string // what of an older file's owner and group the new one could not keep
+	Found    bool   // the file was there already, and has been left alone
 }
 
 // BuildShard makes one shard of a set in the directory dir, from the hashes of its keys (see
@@ -70,7 +71,7 @@ func buildShard(ctx context.Context, dir, prefix string, shard, shards int, opts
 				made.Name = fmt.Sprintf("%s-%016x-%d.mmf", filepath.Base(prefix), sb.ShardIdentity(), written)
 			}
 			there, err := hasShard(ctx, filepath.Join(dir, made.Name), sb)
-			switch {
+			switch made.Found = there; {
 			case errors.Is(err, errWritten):
 			case err != nil || there:
 				return "", err

@@ -8,6 +8,8 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -36,6 +38,8 @@ type Built struct {
 	Keys     uint64       `json:"keys"`     // in the file; with Distinct, the rest were duplicates
 	Bytes    int64        `json:"bytes"`
 	Tasks    manifest.Hex `json:"tasks"` // made of the receipts of all tasks
+
+	found bool // the file was there before
 }
 
 const builtFormat = "mmapfilter shard"
@@ -52,6 +56,15 @@ func BuildShard(ctx context.Context, p *Plan, shard int, spool, out string, w Wo
 	if err != nil {
 		return nil, err
 	}
+	b, err := buildShard(ctx, p, shard, tasks, out, w)
+	if err != nil {
+		return nil, err
+	}
+	return b, recovery.WriteFile(p.builtPath(out, shard), sign(encode(b)))
+}
+
+// buildShard builds a shard from the spools of tasks. It writes no Built.
+func buildShard(ctx context.Context, p *Plan, shard int, tasks []task, out string, w Work) (*Built, error) {
 	var failed error
 	b, err := BuildShardFrom(ctx, p, shard, out, w, func(yield func([]uint64, error) bool) {
 		for _, t := range tasks {
@@ -75,7 +88,7 @@ func BuildShard(ctx context.Context, p *Plan, shard int, spool, out string, w Wo
 		return nil, err
 	}
 	b.Tasks = allTasks(tasks)
-	return b, recovery.WriteFile(p.builtPath(out, shard), sign(encode(b)))
+	return b, nil
 }
 
 func readShard(p *Plan, t task, shard int, f func(hashes []uint64) bool) error {
@@ -83,7 +96,7 @@ func readShard(p *Plan, t task, shard int, f func(hashes []uint64) bool) error {
 	if err != nil {
 		return err
 	}
-	defer r.file.Close()
+	defer r.close()
 	return r.each(shard, f)
 }
 
@@ -99,7 +112,7 @@ func BuildShardFrom(ctx context.Context, p *Plan, shard int, out string, w Work,
 	if err != nil {
 		return nil, err
 	}
-	return &Built{builtFormat, 1, p.ID(), shard, f.Name, manifest.Hex(f.Identity), f.Read, f.Keys, f.Bytes, 0}, nil
+	return &Built{builtFormat, 1, p.ID(), shard, f.Name, manifest.Hex(f.Identity), f.Read, f.Keys, f.Bytes, 0, f.Found}, nil
 }
 
 // readBuilt reads the Built of a shard.
@@ -142,7 +155,7 @@ func Assemble(ctx context.Context, p *Plan, spool, out, path string, verify bool
 		if err != nil {
 			return nil, err
 		}
-		r.file.Close()
+		r.close()
 		read += t.Keys
 	}
 	all := allTasks(tasks)
@@ -250,42 +263,62 @@ func checkShard(ctx context.Context, p *Plan, path string, number int, s manifes
 }
 
 // Build builds a whole set on one machine: the files in the directory of path, and the manifest at
-// path. The keys are read once. The hashes go to a temporary directory beside path, 8 bytes each.
-// The error of the sequence is returned as it is.
+// path. The keys are read once. The hashes go to a temporary file beside path, 8 bytes each, that
+// the next Build removes if this process is killed. The error of the sequence is returned as it is.
+//
+// If Build fails, it removes the shards that it has made, unless another set has them too.
 func Build(ctx context.Context, path string, p *Plan, w Work, keys iter.Seq2[[]byte, error]) (*Summary, error) {
-	dir := filepath.Dir(path)
-	spool, err := os.MkdirTemp(dir, filepath.Base(path)+".spool-")
+	const task = "all"
+	s, err := newSpool(p, path+spoolSuffix, "", task)
 	if err != nil {
 		return nil, err
 	}
-	s, err := build(ctx, path, dir, spool, p, w, keys)
-	return s, errors.Join(err, os.RemoveAll(spool))
+	built := make([]*Built, p.Shards)
+	summary, err := build(ctx, path, s, p, w, keys, built)
+	if err != nil {
+		err = errors.Join(err, removeBuilt(path, built))
+	}
+	return summary, errors.Join(err, s.Discard())
 }
 
-func build(ctx context.Context, path, dir, spool string, p *Plan, w Work, keys iter.Seq2[[]byte, error]) (*Summary, error) {
+func build(ctx context.Context, path string, s *Spool, p *Plan, w Work, keys iter.Seq2[[]byte, error], built []*Built) (*Summary, error) {
 	report := w.Progress
 	if report == nil {
 		report = func(string, uint64, uint64) {}
 	}
-	r, err := Partition(ctx, p, spool, "all", keys, func(done uint64) { report("hash", done, p.Keys) })
+	if err := s.addAll(ctx, keys, func(done uint64) { report("hash", done, p.Keys) }); err != nil {
+		return nil, err
+	}
+	r, err := s.finish()
 	if err != nil {
 		return nil, err
 	}
-	tasks := []task{{r, filepath.Join(spool, "all"+spoolSuffix)}}
-	built := make([]*Built, p.Shards)
+	tasks := []task{{r, s.out.Name(), s.out.File}}
+	dir := filepath.Dir(path)
 	for i := range built {
-		if built[i], err = BuildShard(ctx, p, i, spool, dir, Work{MemoryBudget: w.MemoryBudget, Workers: w.Workers}); err != nil {
-			return nil, err
-		}
-		if err := os.Remove(p.builtPath(dir, i)); err != nil {
+		if built[i], err = buildShard(ctx, p, i, tasks, dir, Work{MemoryBudget: w.MemoryBudget, Workers: w.Workers}); err != nil {
 			return nil, err
 		}
 		report("build", uint64(i+1), uint64(p.Shards))
 	}
+	return AssembleFrom(ctx, p, r.Keys, built, dir, path, false, nil)
+}
+
+// removeBuilt removes the shards that have been built, unless they were there before or a set has them.
+func removeBuilt(path string, built []*Built) error {
+	dir := filepath.Dir(path)
+	left, err := Superseded(dir)
+	if err != nil || !strings.HasSuffix(path, manifestSuffix) {
+		return nil // a manifest that has not been read may name them
+	}
+	var errs []error
 	for _, b := range built {
-		if b.Tasks != allTasks(tasks) {
-			return nil, &FileError{spool, "changed by another process"}
+		if b == nil || b.found {
+			continue
+		}
+		if at, ok := slices.BinarySearch(left, filepath.Join(dir, b.File)); ok {
+			errs = append(errs, os.Remove(left[at]))
 		}
 	}
-	return AssembleFrom(ctx, p, r.Keys, built, dir, path, false, nil)
+	return errors.Join(errs...)
 }

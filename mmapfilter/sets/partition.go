@@ -15,6 +15,14 @@ func Partition(ctx context.Context, p *Plan, dir, task string, keys iter.Seq2[[]
 	if err != nil {
 		return nil, err
 	}
+	if err := s.addAll(ctx, keys, progress); err != nil {
+		return nil, errors.Join(err, s.Discard())
+	}
+	return s.Close()
+}
+
+// addAll adds keys. The error of the sequence is returned as it is.
+func (s *Spool) addAll(ctx context.Context, keys iter.Seq2[[]byte, error], progress func(done uint64)) error {
 	const often = 1 << 14 // keys
 	n := uint64(0)
 	for key, err := range keys {
@@ -28,14 +36,11 @@ func Partition(ctx context.Context, p *Plan, dir, task string, keys iter.Seq2[[]
 			err = s.Add(key)
 		}
 		if err != nil {
-			return nil, errors.Join(err, s.Discard())
+			return err
 		}
 		n++
 	}
-	if err := context.Cause(ctx); err != nil { // it may have ended the sequence
-		return nil, errors.Join(err, s.Discard())
-	}
-	return s.Close()
+	return context.Cause(ctx) // it may have ended the sequence
 }
 
 func workers() int { return runtime.GOMAXPROCS(0) }

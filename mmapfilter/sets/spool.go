@@ -236,7 +236,8 @@ func readReceipt(p *Plan, dir, task string) (*Receipt, error) {
 // A task is a spool that is complete.
 type task struct {
 	*Receipt
-	path string // of the spool
+	path string   // of the spool
+	file *os.File // the spool itself, if it is open, or nil
 }
 
 // readTasks finds the tasks in a directory, in the order of their names. Each must have its spool
@@ -260,7 +261,7 @@ func readTasks(p *Plan, dir string) ([]task, error) {
 		if err != nil {
 			return nil, err
 		}
-		tasks = append(tasks, task{r, filepath.Join(dir, name+spoolSuffix)})
+		tasks = append(tasks, task{r, filepath.Join(dir, name+spoolSuffix), nil})
 	}
 	for _, t := range tasks {
 		if !spools[t.Task] {
@@ -302,16 +303,24 @@ type spoolReader struct {
 }
 
 func openSpool(p *Plan, t task) (*spoolReader, error) {
-	f, err := os.Open(t.path)
-	if err != nil {
-		return nil, err
+	r := &spoolReader{plan: p, task: t, file: t.file}
+	var err error
+	if r.file == nil {
+		if r.file, err = os.Open(t.path); err != nil {
+			return nil, err
+		}
 	}
-	r := &spoolReader{plan: p, task: t, file: f}
 	if err := r.readIndex(); err != nil {
-		f.Close()
-		return nil, err
+		return nil, errors.Join(err, r.close())
 	}
 	return r, nil
+}
+
+func (r *spoolReader) close() error {
+	if r.file == r.task.file {
+		return nil
+	}
+	return r.file.Close()
 }
 
 func (r *spoolReader) bad(format string, args ...any) error {

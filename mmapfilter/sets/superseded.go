@@ -14,8 +14,10 @@ var (
 	builtName = regexp.MustCompile(`^shard-\d{5,}-of-\d{5,}-([0-9a-f]{8})\.built$`)
 )
 
-// Superseded returns the paths of the shards in a directory that no manifest there names, and of what
-// stands beside them: what is left of sets that have been replaced, and of builds whose set was never
+const manifestSuffix = ".set"
+
+// Superseded returns, in order, the paths of the shards in a directory that no manifest there names, and
+// of what stands beside them: what is left of sets that have been replaced, and of builds whose set was never
 // assembled. All manifests of these shards must be in the directory, under names that end with ".set";
 // if one of them cannot be read, that is an error. A shard that is being built for the next set is
 // among them: look only while none is.
@@ -26,7 +28,7 @@ func Superseded(dir string) ([]string, error) {
 	}
 	named, plans := make(map[string]bool), make(map[string]bool)
 	for _, e := range entries {
-		if !strings.HasSuffix(e.Name(), ".set") {
+		if !strings.HasSuffix(e.Name(), manifestSuffix) {
 			continue
 		}
 		path := filepath.Join(dir, e.Name())
