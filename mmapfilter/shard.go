@@ -37,8 +37,8 @@ type ShardFile struct {
 // shard. KeepHashes is not possible.
 //
 // If the file is there already, and whole, BuildShard leaves it alone. If a writer has had it since, the
-// new one gets a name of its own. A hash of another shard is an error that matches [ErrOtherShard]. The
-// other errors are those of Build.
+// new one gets a name of its own. A damaged file, or one that is not that of the shard, is replaced. A
+// hash of another shard is an error that matches [ErrOtherShard]. The other errors are those of Build.
 func BuildShard(ctx context.Context, dir string, shard, shards int, opts *Options, hashes iter.Seq2[[]uint64, error]) (*ShardFile, error) {
 	prefix := filepath.Join(dir, shardPrefix(shard, shards))
 	s, err := buildShard(ctx, dir, prefix, shard, shards, opts, hashes)
@@ -97,14 +97,17 @@ func buildShard(ctx context.Context, dir, prefix string, shard, shards int, opts
 
 var errWritten = errors.New("the file has been written to since it was built")
 
-// hasShard reports whether the file with a superblock is at the path, and whole. If it is that of
-// another set, or has been written to, the error is errWritten.
+// hasShard reports whether the file with a superblock is at the path, and whole. If it has been written
+// to, the error is errWritten.
 func hasShard(ctx context.Context, path string, sb *layout.Superblock) (bool, error) {
 	f, head, err := recovery.OpenFile(path)
 	if err != nil {
 		return false, nil // none, or a damaged one
 	}
 	f.Close()
+	if head.Superblock.Shard() != sb.Shard() || head.Superblock.ShardIdentity() != sb.ShardIdentity() {
+		return false, nil // that of something else, which no set names by this name
+	}
 	if *head.Superblock != *sb {
 		return false, errWritten
 	}

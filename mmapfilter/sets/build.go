@@ -69,7 +69,7 @@ func buildShard(ctx context.Context, p *Plan, shard int, tasks []task, out strin
 	b, err := BuildShardFrom(ctx, p, shard, out, w, func(yield func([]uint64, error) bool) {
 		for _, t := range tasks {
 			more := true
-			if failed = readShard(p, t, shard, func(hashes []uint64) bool {
+			if failed = readBlocks(p, t, shard, func(hashes []uint64) bool {
 				more = yield(hashes, nil)
 				return more
 			}); failed != nil {
@@ -91,7 +91,7 @@ func buildShard(ctx context.Context, p *Plan, shard int, tasks []task, out strin
 	return b, nil
 }
 
-func readShard(p *Plan, t task, shard int, f func(hashes []uint64) bool) error {
+func readBlocks(p *Plan, t task, shard int, f func(hashes []uint64) bool) error {
 	r, err := openSpool(p, t)
 	if err != nil {
 		return err
@@ -213,6 +213,13 @@ func AssembleFrom(ctx context.Context, p *Plan, read uint64, built []*Built, out
 	if err := checkShards(ctx, p, m, filepath.Dir(path), verify, progress); err != nil {
 		return nil, err
 	}
+	if p.FingerprintBits != 0 { // the rate follows from the bits
+		sb, _, err := readShard(filepath.Join(out, built[0].File), 0)
+		if err != nil {
+			return nil, err
+		}
+		m.Rate = sb.TargetRate()
+	}
 	return s, recovery.WriteFile(path, m.Encode())
 }
 
@@ -241,25 +248,41 @@ func checkShards(ctx context.Context, p *Plan, m *manifest.Manifest, dir string,
 }
 
 func checkShard(ctx context.Context, p *Plan, path string, number int, s manifest.Shard, verify bool) error {
-	f, head, err := recovery.OpenFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return &FileError{path, fmt.Sprintf("missing: the file of shard %d", number)}
-	}
+	sb, size, err := readShard(path, number)
 	if err != nil {
-		return fmt.Errorf("shard %d: %s: %w", number, path, err)
+		return err
 	}
-	f.Close()
-	sb := head.Superblock
 	if (sb.Shard() != layout.Shard{Number: uint32(number), Count: uint32(p.Shards)}) || sb.ShardIdentity() != uint64(s.Identity) ||
-		sb.Seed() != uint64(p.Seed) || sb.Length() != s.Keys || head.Size != s.Bytes || sb.State() != layout.Sealed {
+		sb.Seed() != uint64(p.Seed) || sb.Length() != s.Keys || size != s.Bytes || sb.State() != layout.Sealed {
 		return &FileError{path, fmt.Sprintf("not the file that was built as shard %d", number)}
 	}
 	if verify {
 		if _, err := mmapfilter.Verify(ctx, path); err != nil {
-			return fmt.Errorf("shard %d: %w", number, err)
+			return ofShard(path, number, err)
 		}
 	}
 	return nil
+}
+
+// readShard returns the superblock and the size of the file of a shard.
+func readShard(path string, number int) (*layout.Superblock, int64, error) {
+	f, head, err := recovery.OpenFile(path)
+	if err != nil {
+		return nil, 0, ofShard(path, number, err)
+	}
+	return head.Superblock, head.Size, f.Close()
+}
+
+// ofShard makes an error that of the file of a shard.
+func ofShard(path string, number int, err error) error {
+	damage := new(mmapfilter.CorruptError)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return &FileError{path, fmt.Sprintf("missing: the file of shard %d", number)}
+	case errors.As(err, &damage):
+		return &FileError{path, fmt.Sprintf("shard %d is damaged at offset %d (%s); build it again", number, damage.Offset, damage.Rule)}
+	}
+	return fmt.Errorf("shard %d: %s: %w", number, path, err)
 }
 
 // Build builds a whole set on one machine: the files in the directory of path, and the manifest at

@@ -178,9 +178,12 @@ func (s *Spool) close() (*Receipt, error) {
 		return nil, err
 	}
 	before, err := readReceipt(s.plan, s.dir, s.task)
+	damaged := new(FileError)
 	switch {
 	case err == nil && before.Digest != r.Digest:
 		return nil, &FileError{s.receipt(), fmt.Sprintf("task %s was done before, with %d keys that are not the same; remove this file to do it again with others", s.task, before.Keys)}
+	case errors.As(err, &damaged):
+		return nil, &FileError{damaged.Path, damaged.Reason + "; remove this file to do the task"}
 	case err != nil && !errors.Is(err, os.ErrNotExist):
 		return nil, err
 	}
