@@ -18,7 +18,7 @@ var cycles = map[string]int{
 	"recovery":                    11,
 	"recovery/crashsim":           7,
 	"tools/internal/measure":      11,
-	"tools/mmapfilter":            16,
+	"tools/mmapfilter":            3,
 	"tools/readme":                4,
 	"tools/stress":                8,
 }

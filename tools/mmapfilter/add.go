@@ -25,7 +25,8 @@ durable when it ends, even on an error or ^C; if it is killed, use --resume.
 ` + keysHelp + `
       --plain           ignore the settings that the filter records
 
-Keys are read as the filter records; see check --help.
+Keys are read as the filter records; see check --help. FILTER may be a set: add
+opens all its shards for writing, and cannot resume.
 Exit status: 0, or 2 after an error. All keys before the error are inserted.`
 
 // An addCommand holds the flags of add.
@@ -43,6 +44,13 @@ func newAddCommand() *cobra.Command {
 }
 
 func (a *addCommand) run(cmd *cobra.Command, args []string) error {
+	if ofSet(args) {
+		kind := addRun
+		if a.unique {
+			kind = addUniqueRun
+		}
+		return runSetMutation(cmd, &a.mutationFlags, kind, args)
+	}
 	run, err := a.newAddition(cmd, args)
 	if err != nil {
 		return err

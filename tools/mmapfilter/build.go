@@ -23,6 +23,7 @@ reads them the same way.
   -f, --fingerprint-bits N, -b, --bucket-size N, --layout L
                         choose these by hand; -f replaces -p
 ` + buildSeedHelp + `      --keep-hashes     keep the hash of each key in FILTER.hashes; see create
+      --shards S        make a set of S filters, NAME.set; see set
 ` + workHelp + `      --multiset        count every copy of a key instead of one
   -q, --quiet           print no summary and show no progress
 
@@ -34,6 +35,7 @@ Example: mmapfilter build -p 0.001 --hex -d : --field 1 -o sha1.mmf sha1.gz`
 // A buildCommand holds the flags of build.
 type buildCommand struct {
 	output   string
+	shards   int
 	opts     mmapfilter.Options
 	seed     *seedFlags
 	format   *formatFlags
@@ -48,6 +50,7 @@ func newBuildCommand() *cobra.Command {
 	flags.StringVarP(&b.output, "output", "o", "", "filter to write")
 	addPlanFlags(flags, &b.opts)
 	addSharedF(flags, &b.opts)
+	flags.IntVar(&b.shards, "shards", 0, "number of shards")
 	b.seed = addSeedFlags(flags)
 	addKeepFlag(flags, &b.opts)
 	addWorkFlags(flags, &b.opts.MemoryBudget, &b.opts.Workers)
@@ -61,6 +64,9 @@ func (b *buildCommand) run(cmd *cobra.Command, names []string) error {
 	if b.output == "" {
 		return errors.New("build needs -o FILE")
 	}
+	if err := b.checkOutput(cmd); err != nil {
+		return err
+	}
 	if err := resolveF(cmd.Flags()); err != nil {
 		return err
 	}
@@ -72,10 +78,7 @@ func (b *buildCommand) run(cmd *cobra.Command, names []string) error {
 	if b.opts.Seed, _, err = b.seed.seed(); err != nil {
 		return err
 	}
-	if in.format, err = b.format.format(format{}); err != nil {
-		return err
-	}
-	if err := in.format.checkNote(); err != nil {
+	if in.format, err = newFormat(b.format); err != nil {
 		return err
 	}
 	if in.sources, err = b.format.sources(names, cmd.InOrStdin()); err != nil {
@@ -97,6 +100,9 @@ func (b *buildCommand) run(cmd *cobra.Command, names []string) error {
 	defer bar.close()
 	b.opts.Progress = bar.ofBuild(in.sources)
 	keys := &counter{keys: in.keys(cmd.Context())}
+	if cmd.Flags().Changed("shards") {
+		return b.runSet(cmd, keys, bar)
+	}
 	filter, err := mmapfilter.Build(cmd.Context(), b.output, &b.opts, keys.all)
 	bar.close()
 	if err != nil {

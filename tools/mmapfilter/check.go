@@ -30,6 +30,9 @@ Exit status: 0 if any are printed, 1 if none, 2 after an error.
                         is an error otherwise: check itself writes nothing
       --unrecovered     use such a filter as it is: any key may be in it
 
+FILTER may be a set, NAME.set. Keys of a shard that cannot be used may be in it;
+check goes on, names the shard, and exits with 2.
+
 ` + keysHelp + `
       --plain           ignore the settings that the filter records
 
@@ -98,16 +101,19 @@ func (c *checkCommand) run(cmd *cobra.Command, args []string) error {
 		s.bar.hide()
 		fmt.Fprintln(cmd.ErrOrStderr(), "mmapfilter:", text)
 	}
-	s.report = func(err error) { s.say(explain(cmd, explainMisfit(err, s.in.format, s.recorded, path))) }
+	s.report = func(err error) {
+		s.say(explain(cmd, explainMisfit(err, s.in.format, s.recorded, path)))
+		s.reported = true
+	}
 	return s.run(cmd.Context(), cmd.OutOrStdout())
 }
 
-// recordedFormat returns the format that a filter records, or the zero format with --plain.
-func recordedFormat(path string, filter *mmapfilter.Filter, plain bool) (format, error) {
+// recordedFormat returns the format of the note that a filter records, or the zero format with --plain.
+func recordedFormat(path, note string, plain bool) (format, error) {
 	if plain {
 		return format{}, nil
 	}
-	recorded, err := parseNote(filter.Normalisation())
+	recorded, err := parseNote(note)
 	if err != nil {
 		return format{}, fmt.Errorf("%s: %w; with --plain, keys are read as the other flags say", path, err)
 	}

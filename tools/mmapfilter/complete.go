@@ -22,7 +22,7 @@ func completeDirs(*cobra.Command, []string, string) ([]string, cobra.ShellCompDi
 // noFiles lists the flags whose values are neither files nor known words.
 var noFiles = []string{
 	"bucket-size", "capacity", "column", "delim", "field", "fingerprint-bits", "key", "lines", "log-bytes", "memory",
-	"older-than", "rate", "record-size", "seed", "sync-every", "window", "workers",
+	"older-than", "rate", "record-size", "seed", "shard", "shards", "sync-every", "task", "tasks", "window", "workers",
 }
 
 // addCompletion sets how the flags of a command are completed.
@@ -31,6 +31,8 @@ func addCompletion(cmd *cobra.Command) {
 		"layout":    completeFrom(layoutWords()...),
 		"residency": completeFrom(residencies()...),
 		"dir":       completeDirs,
+		"spool":     completeDirs,
+		"out":       completeDirs,
 	}
 	for _, name := range noFiles {
 		values[name] = cobra.NoFileCompletions

@@ -23,7 +23,8 @@ key, which is then answered "certainly not" (rule C6).
 ` + keysHelp + `
       --plain           ignore the settings that the filter records
 
-Keys are read as the filter records; see check --help.
+Keys are read as the filter records; see check --help. FILTER may be a set, as
+in add.
 Exit status: 0 if all were deleted, 1 if some were certainly not in the filter,
 2 after an error.`
 
@@ -36,6 +37,9 @@ func newDelCommand() *cobra.Command {
 }
 
 func runDel(cmd *cobra.Command, flags *mutationFlags, args []string) error {
+	if ofSet(args) {
+		return runSetMutation(cmd, flags, delRun, args)
+	}
 	run, err := newDeletion(cmd, flags, args)
 	if err != nil {
 		return err

@@ -24,10 +24,13 @@
 //	damage              verify                                  one object for each damage
 //	design_load         info size                               load planned for capacity keys
 //	discarded           recover                                 the log was discarded, by --discard-log
+//	error               info verify                             why a shard of a set cannot be used or checked; "" if it can
 //	estimated_rate      grow info                               false-positive rate now, from a sample of lines
 //	expired             expire                                  keys that were deleted
+//	failed              info                                    shards of a set that cannot be used
 //	file                check                                   file of keys, if there is more than one
 //	file_bytes          grow info size verify                   size of the filter
+//	files               info                                    one object for each shard of a set
 //	fill                info                                    keys / capacity
 //	filter              expire grow recover repair verify       the filter, as it was named
 //	fingerprint_bits    grow info size                          bits in a fingerprint
@@ -37,6 +40,7 @@
 //	hashes              verify                                  kept hashes that the keys were compared with
 //	hashes_err          verify                                  why they were not compared, if the filter is to keep its hashes
 //	hex                 check                                   the key in hex, if it is not text
+//	highest_rate        info                                    false-positive rate of the shard with the highest
 //	information_bound   size                                    fewest bits per key that any filter of this rate needs
 //	keeps_hashes        info                                    the filter keeps the hashes of its keys
 //	kernel              info                                    instruction set for batches of lookups
@@ -54,8 +58,11 @@
 //	normalisation       info                                    how keys are read
 //	now                 grow                                    the filter now
 //	offset              verify                                  offset of a damage, in bytes
+//	opened              info                                    shards of a set that are open
 //	operations          info recover                            durable operations since user_seq
+//	path                info verify                             file of a shard
 //	pending             info                                    operations not yet committed
+//	plan                info                                    that the shards of a set were built by
 //	predicted_rate      size                                    false-positive rate at capacity
 //	present             check                                   false: certainly not in the filter; true: maybe
 //	rebuild_stall       info                                    how long operations waited for the last step of the last rebuild, in ns
@@ -72,9 +79,12 @@
 //	sealed              verify                                  every byte is under a checksum
 //	second_probe_rate   info size                               share of lookups of absent keys that read a second line
 //	seed                info                                    of the hash, in hex, with --show-seed
+//	shard               info verify                             number of a shard, from 0
+//	shards              info verify                             shards in a set; 0 of a filter that is none
 //	slots               info                                    slots, each for one fingerprint
 //	stash_len           info verify                             stash entries in use; null if the filter is damaged
 //	state               info                                    clean, live or sealed
+//	swaps               info                                    how often the set has switched to another manifest: 0
 //	target_rate         grow info                               false-positive rate that was asked for
 //	torn                recover                                 the log ended in the middle of an operation
 //	user_seq            info recover                            last durable number of the writer, see Filter.SyncAt

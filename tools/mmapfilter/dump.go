@@ -210,6 +210,9 @@ func (d *dump) superblock(i int, sb *layout.Superblock) {
 		seed = ", seed " + formatSeed(sb.Seed())
 	}
 	d.printf("  hash %d%s, read as %q", sb.HashID(), seed, sb.Normalisation())
+	if s := sb.Shard(); s.Count > 0 {
+		d.printf("  shard %d of %d, identity %016x", s.Number, s.Count, sb.ShardIdentity())
+	}
 	d.printf("  length %d, sequence %d and %d operations", sb.Length(), sb.UserSeq(), sb.Operation())
 	d.printf("  log of %d bytes, salt %#x, checkpoint LSN %d", sb.LogBytes(), sb.LogSalt(), sb.CheckpointLSN())
 }

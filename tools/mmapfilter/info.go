@@ -15,6 +15,9 @@ Describe the filter. The rates are estimates from a sample of its lines. Of the
 hashes that it keeps, only verify reads all. info writes nothing, so it fails if
 the writer of the filter has died, unless --recover is given.
 
+FILTER may be a set, NAME.set: info opens all its shards, and names those that
+cannot be used. Exit status: 0, or 2 after an error.
+
       --json        print a JSON object
       --show-seed   show the seed of the hash, which may be a secret
       --recover     recover the filter first if its writer has died
@@ -36,6 +39,9 @@ func newInfoCommand() *cobra.Command {
 }
 
 func (c *infoCommand) run(cmd *cobra.Command, args []string) error {
+	if set, _ := mmapfilter.IsSet(args[0]); set {
+		return c.runSet(cmd, args[0])
+	}
 	filter, err := mmapfilter.OpenReadOnly(args[0], &mmapfilter.OpenOptions{NoRecover: !c.recover})
 	if err != nil {
 		return err
@@ -73,6 +79,9 @@ func printStats(w io.Writer, path string, filter *mmapfilter.Filter, showSeed bo
 	t.row("load", "%.4f, planned %.4f", s.Load, s.DesignLoad)
 	t.row("stash", "%s", formatNumber(s.StashLen, "entry", "entries"))
 	t.row("state", "%s", describeState(s))
+	if s.Shards > 0 {
+		t.row("set", "shard %d of %d", s.Shard, s.Shards)
+	}
 	if s.LogBytes != 0 {
 		t.row("log", "%s", formatSize(s.LogBytes))
 	}

@@ -14,13 +14,15 @@ import (
 // --json, in order, with the commands that print them.
 func TestJSONTable(t *testing.T) {
 	commands := make(map[string][]string) // by name
-	for command, object := range map[string]any{
-		"check": answerJSON{}, "expire": expiry{}, "grow": growth{}, "info": statsJSON{}, "recover": recoveryJSON{},
-		"repair": repair{}, "size": planJSON{}, "verify": reportJSON{},
+	for command, objects := range map[string][]any{
+		"check": {answerJSON{}}, "expire": {expiry{}}, "grow": {growth{}}, "info": {statsJSON{}, setStatsJSON{}}, "recover": {recoveryJSON{}},
+		"repair": {repair{}}, "size": {planJSON{}}, "verify": {reportJSON{}, setReportJSON{}},
 	} {
-		for _, name := range jsonNames(t, reflect.TypeOf(object)) {
-			if !slices.Contains(commands[name], command) {
-				commands[name] = append(commands[name], command)
+		for _, object := range objects {
+			for _, name := range jsonNames(t, reflect.TypeOf(object)) {
+				if !slices.Contains(commands[name], command) {
+					commands[name] = append(commands[name], command)
+				}
 			}
 		}
 	}

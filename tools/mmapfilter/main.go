@@ -14,13 +14,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const (
-	exitYes   = 0
-	exitNo    = 1
-	exitError = 2
-	exitPipe  = 128 + 13
-)
-
 func main() {
 	ctx := untilSignal(context.Background())
 	status := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
@@ -29,20 +22,6 @@ func main() {
 	}
 	os.Exit(status)
 }
-
-// errNo ends a command whose answer is no, without a message.
-var errNo = errors.New("no")
-
-// errReported ends a command that went on after errors that it has reported.
-var errReported = errors.New("there were errors")
-
-// A statusError is an error with its own exit status.
-type statusError struct {
-	error
-	status int
-}
-
-func (e *statusError) Unwrap() error { return e.error }
 
 // run runs the command in args and returns the exit status of the program.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
@@ -87,6 +66,7 @@ or "maybe". It is mapped into memory, so a filter of any size opens at once.
   merge       make one filter of several, without their keys
   expire      delete the old keys of a filter
   info        describe a filter
+  set         build a set of filters, for more keys than a file should hold
   size        show how large a filter for a number of keys would be
   verify      check a filter for damage
   recover     recover a filter whose writer has died
@@ -149,20 +129,27 @@ func newRootCommand() *cobra.Command {
 		newMergeCommand(),
 		newRecoverCommand(),
 		newRepairCommand(),
+		newSetCommand(),
 		newSizeCommand(),
 		newUniqCommand(),
 		newVerifyCommand(),
 	)
-	for _, cmd := range root.Commands() {
-		cmd.Short = summary(cmd.Name())
-		addCompletion(cmd)
-	}
+	finish(root)
 	return root
 }
 
-// summary returns the line of rootHelp about a command.
-func summary(name string) string {
-	_, rest, _ := strings.Cut(rootHelp, "\n  "+name+" ")
+// finish sets what the commands below one have in common.
+func finish(parent *cobra.Command) {
+	for _, cmd := range parent.Commands() {
+		cmd.Short = summary(parent.Long, cmd.Name())
+		addCompletion(cmd)
+		finish(cmd)
+	}
+}
+
+// summary returns the line of the help of its parent about a command.
+func summary(help, name string) string {
+	_, rest, _ := strings.Cut(help, "\n  "+name+" ")
 	line, _, _ := strings.Cut(rest, "\n")
 	return strings.TrimSpace(line)
 }

@@ -20,7 +20,7 @@ import (
 // and fits a page of a terminal with 80 columns.
 func TestHelp(t *testing.T) {
 	root := newRootCommand()
-	for _, cmd := range append(root.Commands(), root) {
+	for _, cmd := range append(manualCommands(root), root) {
 		help := cmd.Long
 		lines := strings.Split(help, "\n")
 		if len(lines) > 40 {
@@ -204,6 +204,7 @@ func TestOutputErrors(t *testing.T) {
 	t.Chdir(t.TempDir())
 	runHere(strings.NewReader("a\n"), "build", "-q", "-o", "f.mmf")
 	runHere(strings.NewReader("a\n"), "build", "-q", "--keep-hashes", "-o", "h.mmf")
+	runHere(strings.NewReader("a\n"), "build", "-q", "--shards", "2", "-o", "s.set")
 	for _, args := range [][]string{
 		{"grow", "h.mmf"}, {"grow", "--json", "h.mmf"}, {"expire", "--older-than", "1h", "h.mmf"}, {"repair", "h.mmf"}, {"merge", "-o", "g.mmf", "h.mmf"},
 		{"check", "f.mmf"}, {"check", "-c", "f.mmf"}, {"check", "--json", "f.mmf"},
@@ -211,6 +212,10 @@ func TestOutputErrors(t *testing.T) {
 		{"verify", "f.mmf"}, {"verify", "--json", "f.mmf"},
 		{"size", "-n", "1"}, {"size", "--json", "-n", "1"},
 		{"build", "-o", "g.mmf"},
+		{"build", "--shards", "2", "-o", "g.set"}, {"info", "s.set"}, {"info", "--json", "s.set"}, {"verify", "s.set"}, {"verify", "--json", "s.set"},
+		{"check", "s.set"}, {"set", "plan", "--shards", "2", "-o", "s.plan"}, {"set", "partition", "--plan", "s.plan", "--task", "a", "--spool", "s"},
+		{"set", "build", "--plan", "s.plan", "--shard", "0-1", "--spool", "s", "--out", "."},
+		{"set", "assemble", "--plan", "s.plan", "--spool", "s", "--out", ".", "-o", "t.set"}, {"set", "gc", "."},
 		{"uniq"}, {"dump", "f.mmf"}, {"recover", "f.mmf"}, {"recover", "--json", "f.mmf"},
 	} {
 		want := exitError
@@ -288,10 +293,14 @@ func TestProgressOnTerminal(t *testing.T) {
 	if bar.show("writing", 0, 3, nil); bar.out != nil {
 		t.Error("a bar after close")
 	}
-	filter := filepath.Join(dir, "f.mmf")
+	filter, set, plan := filepath.Join(dir, "f.mmf"), filepath.Join(dir, "s.set"), filepath.Join(dir, "s.plan")
 	for _, args := range [][]string{
 		{"build", "-o", filter, keys}, {"build", "-q", "-o", filter, keys}, {"verify", filter}, {"check", filter, keys},
 		{"add", filter, keys}, {"del", filter, keys}, {"uniq", "-n", "1", "-f", "30", keys},
+		{"build", "--shards", "2", "-o", set, keys}, {"verify", set}, {"check", set, keys}, {"add", set, keys}, {"del", set, keys}, {"info", set},
+		{"set", "plan", "--shards", "2", "-o", plan}, {"set", "partition", "--plan", plan, "--task", "a", "--spool", dir, keys},
+		{"set", "build", "--plan", plan, "--shard", "0-1", "--spool", dir, "--out", dir + "/out"},
+		{"set", "assemble", "--plan", plan, "--spool", dir, "--out", dir + "/out", "-o", set}, {"set", "gc", dir},
 		{"build", "--keep-hashes", "-o", filter, keys}, {"grow", filter}, {"merge", "-o", filter, filter}, {"repair", filter},
 	} {
 		if exit := run(context.Background(), args, nil, io.Discard, terminal); exit != 0 {

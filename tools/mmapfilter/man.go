@@ -52,10 +52,10 @@ func writeManual(root *cobra.Command, dir string) error {
 }
 
 // manualCommands returns the commands that have a page: all but those that cobra adds.
-func manualCommands(root *cobra.Command) (commands []*cobra.Command) {
-	for _, cmd := range root.Commands() {
+func manualCommands(parent *cobra.Command) (commands []*cobra.Command) {
+	for _, cmd := range parent.Commands() {
 		if cmd.IsAvailableCommand() && strings.HasPrefix(cmd.Long, "Usage: ") {
-			commands = append(commands, cmd)
+			commands = append(append(commands, cmd), manualCommands(cmd)...)
 		}
 	}
 	return commands
@@ -78,14 +78,13 @@ func manPage(cmd *cobra.Command) string {
 	p.line(".B %s", roff(usage))
 	p.section("DESCRIPTION")
 	p.help(body)
-	if cmd.HasParent() {
-		p.section("SEE ALSO")
-		p.text(pageName(cmd.Root()) + "(1)")
-		return p.b.String()
-	}
-	p.help(manEnd)
-	p.section("SEE ALSO")
 	var names []string
+	if cmd.HasParent() {
+		names = append(names, pageName(cmd.Parent())+"(1)")
+	} else {
+		p.help(manEnd)
+	}
+	p.section("SEE ALSO")
 	for _, c := range manualCommands(cmd) {
 		names = append(names, pageName(c)+"(1)")
 	}
@@ -100,9 +99,10 @@ Files:
   FILTER.stash    its log, while it is written to or after its writer has died;
                   it belongs to FILTER, and is copied and moved with it
   FILTER.hashes   the hashes of its keys, if it keeps them; likewise
+  NAME.set        the manifest of a set; it names the filters that are its shards
 
 Environment:
-  MMAPFILTER_SEED   the seed of the hash, for build, create and uniq
+  MMAPFILTER_SEED   the seed of the hash, for build, create, set plan and uniq
   TMPDIR            where uniq keeps what it remembers in one run`
 
 // A page is a manual page under construction.

@@ -21,7 +21,7 @@ func TestManual(t *testing.T) {
 	}
 	macro := regexp.MustCompile(`^\.(TH|SH|PP|TP|B)( |$)`)
 	root := newRootCommand()
-	commands := append(root.Commands(), root)
+	commands := append(manualCommands(root), root)
 	for _, cmd := range commands {
 		page, err := os.ReadFile(filepath.Join("share/man1", pageName(cmd)+".1"))
 		if err != nil {
@@ -108,6 +108,11 @@ func TestCompletion(t *testing.T) {
 		{"check --residency ", "default random willneed populate lock heap :4"},
 		{"demo --dir ", ":16"},
 		{"man ", ":16"},
+		{"set part", "partition :4"},
+		{"set plan --layout ", "auto blocked packed semisorted compact :4"},
+		{"set build --plan ", ":0"},
+		{"set build --spool ", ":16"},
+		{"set gc ", ":16"},
 		{"check -e ", ":4"},
 		{"build --seed-file ", ":0"},
 		{"check ", ":0"},
@@ -130,8 +135,8 @@ func TestCompletion(t *testing.T) {
 		}
 	}
 	// The value of a flag without a completion is a file name.
-	files := []string{"output", "filter", "keep", "seed-file"}
-	for _, cmd := range newRootCommand().Commands() {
+	files := []string{"output", "filter", "keep", "plan", "seed-file"}
+	for _, cmd := range manualCommands(newRootCommand()) {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			_, completed := cmd.GetFlagCompletionFunc(f.Name)
 			if takesValue := f.NoOptDefVal == ""; takesValue && !f.Hidden && completed == slices.Contains(files, f.Name) {

@@ -44,6 +44,20 @@ func reason(err error) string {
 	return err.Error()
 }
 
+// withPath makes an error that names a file of the file system one of that file.
+func withPath(err error) error {
+	e := new(fs.PathError)
+	if !errors.As(err, &e) {
+		return err
+	}
+	if dir := filepath.Dir(e.Path); errors.Is(e, fs.ErrNotExist) {
+		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("directory %s does not exist", dir)
+		}
+	}
+	return &fileError{e.Path, err}
+}
+
 // An aboutError is an error about a filter other than that which the command is about.
 type aboutError struct {
 	path string
@@ -110,6 +124,7 @@ func explainError(cmd *cobra.Command, path string, err error) string {
 		inPath  *fs.PathError
 		option  *mmapfilter.OptionError
 		other   *aboutError
+		shard   *mmapfilter.ShardError
 	)
 	if errors.As(err, &other) {
 		path, err = other.path, other.error
@@ -117,6 +132,8 @@ func explainError(cmd *cobra.Command, path string, err error) string {
 	switch {
 	case errors.As(err, &file):
 		return file.Error()
+	case errors.As(err, &shard):
+		return path + ": " + explainShard(cmd, path, shard)
 	case errors.As(err, &option):
 		return explainOption(option)
 	case path == "" || strings.Contains(err.Error(), "is complete"):
@@ -131,7 +148,11 @@ func explainError(cmd *cobra.Command, path string, err error) string {
 	case errors.As(err, &damage):
 		return explainDamage(cmd, path, damage)
 	case errors.As(err, &version):
-		return fmt.Sprintf("%s: %v; use a newer mmapfilter", path, version)
+		text := version.Error()
+		if set, _ := mmapfilter.IsSet(path); set {
+			text = strings.Replace(text, "filter file", "the set", 1)
+		}
+		return fmt.Sprintf("%s: %s; use a newer mmapfilter", path, text)
 	case errors.Is(err, mmapfilter.ErrNeedsRecovery):
 		return explainDead(cmd, path, err)
 	case errors.Is(err, mmapfilter.ErrBusy):
@@ -142,6 +163,32 @@ func explainError(cmd *cobra.Command, path string, err error) string {
 		return explainPath(path, inPath)
 	}
 	return withoutCall(path, err)
+}
+
+// explainShard explains an error of a shard of the set at path.
+func explainShard(cmd *cobra.Command, path string, e *mmapfilter.ShardError) string {
+	file := shardPath(path, e.Path)
+	if errors.Is(e.Err, mmapfilter.ErrOtherSet) {
+		text := strings.TrimPrefix(e.Err.Error(), mmapfilter.ErrOtherSet.Error()+": ")
+		return fmt.Sprintf("shard %d: %s: %s", e.Shard, file, strings.ReplaceAll(text, e.Path, "it"))
+	}
+	return fmt.Sprintf("shard %d: %s", e.Shard, explainError(cmd, file, e.Err))
+}
+
+// shardPath returns the path of a shard, which the library makes absolute, as that of the set was given.
+func shardPath(set, shard string) string {
+	if filepath.IsAbs(set) {
+		return shard
+	}
+	dir, err := filepath.Abs(filepath.Dir(set))
+	if err != nil {
+		return shard
+	}
+	below, err := filepath.Rel(dir, shard)
+	if err != nil {
+		return shard
+	}
+	return filepath.Join(filepath.Dir(set), below)
 }
 
 // withoutCall returns the text of an error without the failed call.
@@ -212,6 +259,9 @@ func missing(path string) bool {
 	return true
 }
 
+// manifestRegion is the region of damage to a manifest.
+const manifestRegion = "manifest"
+
 // explainDamage explains that a file breaks a rule of the format. A file that is not a filter
 // breaks F1; a bad log breaks an L rule. A filter with hashes can be repaired.
 func explainDamage(cmd *cobra.Command, path string, e *mmapfilter.CorruptError) string {
@@ -220,7 +270,12 @@ func explainDamage(cmd *cobra.Command, path string, e *mmapfilter.CorruptError) 
 	if _, err := os.Stat(hashesOf(path)); err == nil && cmd.Name() != "repair" {
 		repair = ", or run: mmapfilter repair " + path
 	}
+	set, _ := mmapfilter.IsSet(path)
 	switch {
+	case e.Region == manifestRegion:
+		return fmt.Sprintf("%s: damaged %s (%s: %s); restore it, or assemble or build the set again", path, e.Region, rule, what)
+	case rule == "F1" && e.Offset == 0 && set:
+		return fmt.Sprintf("%s: a set, but %s takes a filter, such as one of its shards", path, cmd.Name())
 	case rule == "F1" && e.Offset == 0:
 		return path + ": not an mmapfilter file"
 	case strings.HasPrefix(rule, "L") && repair != "":
@@ -294,7 +349,7 @@ func explainDiskFull(cmd *cobra.Command, path string, err error) string {
 		text = "disk full while growing " + logOf(path)
 	}
 	text += "; durable keys are kept"
-	if cmd.Flags().Lookup("resume") != nil {
+	if set, _ := mmapfilter.IsSet(cmd.Flags().Arg(0)); cmd.Flags().Lookup("resume") != nil && !set {
 		text += ", and --resume continues"
 	}
 	return text

@@ -121,7 +121,7 @@ func typed(s *sources) bool {
 // setFormat sets how keys are read: as the filter records, or as the flags say.
 func (m *mutation) setFormat() error {
 	var err error
-	if m.recorded, err = recordedFormat(m.path, m.filter, m.plain); err == nil {
+	if m.recorded, err = recordedFormat(m.path, m.filter.Normalisation(), m.plain); err == nil {
 		m.in.format, err = m.format.format(m.recorded)
 	}
 	return err

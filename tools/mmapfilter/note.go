@@ -33,6 +33,15 @@ func (f format) note() string {
 	return strings.Join(words, " ")
 }
 
+// newFormat returns the format of a new filter or set.
+func newFormat(flags *formatFlags) (format, error) {
+	f, err := flags.format(format{})
+	if err != nil {
+		return format{}, err
+	}
+	return f, f.checkNote()
+}
+
 // checkNote reports a format that is too long to be stored.
 func (f format) checkNote() error {
 	if n := len(f.note()); n > layout.NormalisationBytes {

@@ -92,14 +92,14 @@ func addKeepFlag(flags *pflag.FlagSet, opts *mmapfilter.Options) {
 }
 
 // workHelp is the help of the flags of addWorkFlags.
-const workHelp = `      --memory SIZE     memory for hashes, such as 8GiB; the rest go to files
+const workHelp = `  -m, --memory SIZE     memory for hashes, such as 8GiB; the rest go to files
                         beside FILTER (256MiB)
       --workers N       number of workers (one a processor)
 `
 
 // addWorkFlags adds the flags for what building a filter takes.
 func addWorkFlags(flags *pflag.FlagSet, budget *int64, workers *int) {
-	flags.Func("memory", "memory for hashes", func(text string) (err error) {
+	flags.FuncP("memory", "m", "memory for hashes", func(text string) (err error) {
 		// Zero in the options means the default.
 		if *budget, err = parseSize(text); err == nil && *budget == 0 {
 			err = demand("must be at least 1MiB")
@@ -138,4 +138,6 @@ var optionFlags = map[string]string{
 	"Workers":           "--workers",
 	"LogBytes":          "--log-bytes",
 	"inputs":            "FILTER",
+	"Shards":            "--shards",
+	"shard":             "--shard",
 }

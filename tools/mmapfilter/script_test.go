@@ -141,6 +141,8 @@ var masks = []struct {
 }{
 	{true, regexp.MustCompile(`\b[0-9a-f]{32}\b`), "UUID"},
 	{true, regexp.MustCompile(`\.tmp-[0-9a-f]+`), ".tmp-N"},
+	{true, regexp.MustCompile(`\b(identity |shard-[0-9]{5}-of-[0-9]{5}-)[0-9a-f]{16}\b`), "${1}N"}, // made of the keys and the layout
+	{true, regexp.MustCompile(`-[0-9a-f]{8}\.built\b`), "-N.built"},                                // of the plan
 	{true, regexp.MustCompile(`(?m)^in memory .*$`), "in memory       N"},
 	{true, regexp.MustCompile(`\b(avx512|avx2|neon)\b`), "go"},
 	{true, regexp.MustCompile(`(?m)^(state .*, generation )[0-9,]+$`), "${1}N"}, // one for each checkpoint, and a slow machine begins fewer
@@ -189,6 +191,11 @@ func splitArgs(line string) (args []string, err error) {
 
 // command runs one command of a script.
 func command(args []string, input string) (out string, err error) {
+	for i, arg := range args {
+		if found, _ := filepath.Glob(arg); len(found) == 1 { // a shard, whose name has a number made of its keys
+			args[i] = found[0]
+		}
+	}
 	name, args := args[0], args[1:]
 	switch name {
 	case "mmapfilter":
@@ -219,12 +226,17 @@ func command(args []string, input string) (out string, err error) {
 			out += string(data)
 		}
 		return out, nil
-	case "seq": // n file: writes the numbers from 1 to n
-		n, err := strconv.Atoi(args[0])
-		for i := range n {
-			out += strconv.Itoa(i+1) + "\n"
+	case "seq": // [from] to file: writes the numbers from 1 or from to to
+		last := len(args) - 2
+		to, err := strconv.Atoi(args[last])
+		from, err1 := 1, error(nil)
+		if last > 0 {
+			from, err1 = strconv.Atoi(args[0])
 		}
-		return "", errors.Join(err, os.WriteFile(args[1], []byte(out), 0o666))
+		for i := from; i <= to; i++ {
+			out += strconv.Itoa(i) + "\n"
+		}
+		return "", errors.Join(err, err1, os.WriteFile(args[last+1], []byte(out), 0o666))
 	case "dead": // from to: adds the input to from, and copies what a dying writer leaves
 		return "", leaveDead(args[0], args[1], input)
 	case "held": // filter command: runs the command while the filter is open for writing
@@ -247,8 +259,10 @@ func command(args []string, input string) (out string, err error) {
 		return "", os.Mkdir(args[0], 0o777)
 	case "rm":
 		return "", os.Remove(args[0])
-	case "ls":
-		entries, err := os.ReadDir(".")
+	case "mv":
+		return "", os.Rename(args[0], args[1])
+	case "ls": // [directory]
+		entries, err := os.ReadDir(append(args, ".")[0])
 		for _, e := range entries {
 			out += e.Name() + "\n"
 		}
@@ -329,9 +343,17 @@ func fileCommand(name string, args []string) (out string, err error) {
 		}
 		data[n] ^= 0xff
 		return "", os.WriteFile(args[0], data, 0o666)
+	case "edit": // file old new: replaces a text
+		if !bytes.Contains(data, []byte(args[1])) {
+			return "", fmt.Errorf("%s is not in %s", args[1], args[0])
+		}
+		return "", os.WriteFile(args[0], bytes.Replace(data, []byte(args[1]), []byte(args[2]), 1), 0o666)
 	case "same": // file file
 		other, err := os.ReadFile(args[1])
 		return strconv.FormatBool(bytes.Equal(data, other)) + "\n", err
+	case "swap": // file file: swaps what they hold
+		other, err := os.ReadFile(args[1])
+		return "", errors.Join(err, os.WriteFile(args[0], other, 0o666), os.WriteFile(args[1], data, 0o666))
 	case "cp": // from to
 		return "", os.WriteFile(args[1], data, 0o666)
 	}

@@ -70,9 +70,12 @@ func (s *selection) run(ctx context.Context, out io.Writer) error {
 		fmt.Fprintln(s.out, s.selected)
 	}
 	s.flush()
+	s.reportShards()
 	switch {
 	case s.err != nil:
 		return s.err
+	case s.limited:
+		return errReported
 	case s.done():
 		return nil
 	case s.reported:
@@ -98,7 +101,6 @@ func (s *selection) sourceFailed(err error) {
 	s.flush()
 	if s.err == nil && !s.done() {
 		s.report(err)
-		s.reported = true
 	}
 }
 
@@ -118,11 +120,11 @@ func (s *selection) ask() {
 	if s.err != nil || s.done() || len(s.block.spans) == 0 {
 		return
 	}
-	filter, cut := s.newest()
+	answers, cut := s.newest()
 	keys := s.block.keys()
 	found := s.found[:len(keys)]
-	filter.ContainsBatch(keys, found)
-	if err := s.fault(filter); err != nil {
+	answers.ContainsBatch(keys, found)
+	if err := s.fault(answers); err != nil {
 		s.fail(err)
 		return
 	}

@@ -5,78 +5,116 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"strings"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
 // A target is where a selection looks up keys: one filter or, with --follow, that of the newest
-// file.
+// file; or a set.
 type target struct {
-	filter   *mmapfilter.Filter   // nil with --follow
-	follower *mmapfilter.Follower // nil without --follow
+	filter   *mmapfilter.Filter   // nil with --follow, and of a set
+	follower *mmapfilter.Follower // nil without --follow, and of a set
+	set      *mmapfilter.Set      // nil of a filter
 	refused  error                // why a new file was not taken over
 	told     bool                 // the user knows that all answers are "maybe"
+	limited  bool                 // some shards of the set answer only "maybe"
+	shards   map[string]bool      // errors of shards that have been reported
 
 	note     string // the note of the filter by which the keys of the input are made
 	recorded format // the format in that note; zero with --plain
 }
 
-// open opens the filter and sets the format of keys.
+// An answering is a filter or a set.
+type answering interface {
+	ContainsBatch(keys [][]byte, found []bool)
+	Normalisation() string
+	Err() error
+}
+
+// open opens the filter or the set and sets the format of keys.
 func (s *selection) open(stderr io.Writer) (err error) {
-	if s.follow {
-		s.opening.FollowInterval = -1 // newest checks for a new file
+	set, err := mmapfilter.IsSet(s.path)
+	if errors.Is(err, fs.ErrNotExist) && s.opening.WaitForFile {
+		set = strings.HasSuffix(s.path, manifestSuffix)
+	}
+	s.opening.FollowInterval = -1 // newest checks for a new file
+	switch {
+	case set && s.follow:
+		s.set, err = mmapfilter.FollowSet(s.path, &s.opening)
+	case set:
+		s.set, err = mmapfilter.OpenSet(s.path, &s.opening)
+	case s.follow:
 		s.follower, err = mmapfilter.Follow(s.path, &s.opening)
-	} else {
+	default:
 		s.filter, err = openFilter(s.path, &s.opening, stderr)
 	}
 	if err != nil {
 		return err
 	}
-	filter := s.filter
 	if s.follow {
-		filter = s.follower.Filter()
 		s.in.misfits = s.takeOver
 	}
-	if err := s.setFormat(filter); err != nil {
+	if err := s.setFormat(s.answers()); err != nil {
 		return errors.Join(err, s.close())
 	}
 	return nil
 }
 
+// answers returns what answers now.
+func (t *target) answers() answering {
+	switch {
+	case t.set != nil:
+		return t.set
+	case t.follower != nil:
+		return t.follower.Filter()
+	}
+	return t.filter
+}
+
 func (t *target) close() error {
-	if t.follower != nil {
+	switch {
+	case t.set != nil:
+		return t.set.Close()
+	case t.follower != nil:
 		return t.follower.Close()
 	}
 	return t.filter.Close()
 }
 
 // setFormat sets the format of keys to that recorded by a filter.
-func (s *selection) setFormat(filter *mmapfilter.Filter) error {
-	recorded, err := recordedFormat(s.path, filter, s.plain)
+func (s *selection) setFormat(answers answering) error {
+	note := answers.Normalisation()
+	recorded, err := recordedFormat(s.path, note, s.plain)
 	if err != nil {
 		return err
 	}
 	if s.in.format, err = s.format.format(recorded); err != nil {
 		return err
 	}
-	s.note, s.recorded = filter.Normalisation(), recorded
+	s.note, s.recorded = note, recorded
 	return nil
 }
 
-// newest returns the filter in which to look up the block, and makes the keys of the block again
-// if that filter records another format. If a key cannot be made, newest cuts it and the keys
+// newest returns the filter or set in which to look up the block, and makes the keys of the block again
+// if that records another format. If a key cannot be made, newest cuts it and the keys
 // after it off the block; the error says why.
-func (s *selection) newest() (filter *mmapfilter.Filter, cut error) {
-	if s.follower == nil {
-		return s.filter, nil
+func (s *selection) newest() (answers answering, cut error) {
+	if !s.follow {
+		return s.answers(), nil
 	}
-	_, err := s.follower.Refresh()
-	filter = s.follower.Filter()
-	s.refuse(filter, err)
-	if filter.Normalisation() == s.note {
-		return filter, nil
+	var err error
+	if s.set != nil {
+		_, err = s.set.Refresh()
+	} else {
+		_, err = s.follower.Refresh()
 	}
-	return filter, s.remake(filter)
+	answers = s.answers()
+	s.refuse(answers, err)
+	if answers.Normalisation() == s.note {
+		return answers, nil
+	}
+	return answers, s.remake(answers)
 }
 
 // takeOver looks up the keys read so far, and reports whether a new file with another format has
@@ -94,9 +132,9 @@ func (s *selection) takeOver() bool {
 // remake makes the keys of the block again in the format of a new file. That format may change
 // what is done to a key, but not which part of a file is a key, since the input is already being
 // split in the old format.
-func (s *selection) remake(filter *mmapfilter.Filter) error {
+func (s *selection) remake(answers answering) error {
 	old, oldNote := s.in.format.extraction, s.note
-	err := s.setFormat(filter)
+	err := s.setFormat(answers)
 	if err == nil && s.in.format.extraction != old {
 		err = &fileError{s.path, fmt.Errorf("the new file records that keys are read as: %s; so far they were read as: %s; run check again",
 			describeNote(s.note), describeNote(oldNote))}
@@ -117,41 +155,89 @@ func (s *selection) remake(filter *mmapfilter.Filter) error {
 }
 
 // waits reports whether a follower is still waiting for its first file.
-func (s *selection) waits(filter *mmapfilter.Filter) bool {
-	return s.opening.WaitForFile && errors.Is(filter.Err(), fs.ErrNotExist)
+func (s *selection) waits(answers answering) bool {
+	if s.set != nil {
+		return s.set.Shards() == 0
+	}
+	return s.opening.WaitForFile && errors.Is(answers.Err(), fs.ErrNotExist)
 }
 
 // refuse reports once why a follower did not take over a new file, unless the flags accept that
 // reason.
-func (s *selection) refuse(filter *mmapfilter.Filter, err error) {
-	if s.waits(filter) && errors.Is(err, fs.ErrNotExist) || s.opening.ServeUnrecovered && errors.Is(err, mmapfilter.ErrNeedsRecovery) {
+func (s *selection) refuse(answers answering, err error) {
+	if s.waits(answers) && errors.Is(err, fs.ErrNotExist) || s.opening.ServeUnrecovered && errors.Is(err, mmapfilter.ErrNeedsRecovery) {
+		err = nil
+	}
+	if e := new(mmapfilter.ShardError); errors.As(err, &e) {
+		s.flush()
+		s.reportShard(e)
 		err = nil
 	}
 	if err != nil && (s.refused == nil || err.Error() != s.refused.Error()) {
 		s.flush()
 		s.report(err)
-		s.reported = true
 	}
 	s.refused = err
 }
 
 // fault returns an error that makes answers worthless. If a filter can only answer "maybe" and
-// the flags allow that, fault says so once instead.
-func (s *selection) fault(filter *mmapfilter.Filter) error {
-	err := filter.Err()
+// the flags allow that, fault says so once instead. The faults of a set do not end a check: those
+// of its shards are reported, and if a new manifest was refused, the old one answers.
+func (s *selection) fault(answers answering) error {
+	err := answers.Err()
 	what := ""
 	switch {
-	case s.waits(filter):
+	case s.waits(answers):
 		what = "no such file yet"
+	case s.set != nil:
+		if e := new(mmapfilter.ShardError); s.follow && errors.As(err, &e) {
+			s.reportShard(e) // it may be gone after the next look
+		}
+		return nil
 	case s.opening.ServeUnrecovered && errors.Is(err, mmapfilter.ErrNeedsRecovery):
 		what = "its writer has died, and it has not been recovered"
 	default:
 		return err
 	}
+	s.tell(what)
+	return nil
+}
+
+// tell says once why all answers are "maybe".
+func (s *selection) tell(what string) {
 	if !s.told {
 		s.told = true
 		s.flush()
 		s.say(fmt.Sprintf("%s: %s: any key may be in it", s.path, what))
 	}
-	return nil
+}
+
+// reportShards reports the shards of a set that cannot be used.
+func (s *selection) reportShards() {
+	if s.set == nil || s.set.Err() == nil {
+		return
+	}
+	for _, shard := range s.set.ShardStats() {
+		if e := new(mmapfilter.ShardError); errors.As(shard.Err, &e) {
+			s.reportShard(e)
+		}
+	}
+}
+
+// reportShard reports once that a shard answers only "maybe". If the flags allow that, it is no error.
+func (s *selection) reportShard(e *mmapfilter.ShardError) {
+	text := e.Error()
+	if s.shards[text] {
+		return
+	}
+	if s.shards == nil {
+		s.shards = make(map[string]bool)
+	}
+	s.shards[text] = true
+	if s.opening.ServeUnrecovered && errors.Is(e, mmapfilter.ErrNeedsRecovery) {
+		s.say(fmt.Sprintf("%s: the writer of shard %d has died, and it has not been recovered: any of its keys may be in it", s.path, e.Shard))
+		return
+	}
+	s.limited = true
+	s.report(e)
 }

@@ -169,7 +169,7 @@ func (u *uniqCommand) open(p *passage) (err error) {
 	if err := u.contradicted(p.filter); err != nil {
 		return errors.Join(err, p.filter.Close())
 	}
-	if p.recorded, err = recordedFormat(p.path, p.filter, u.plain); err == nil {
+	if p.recorded, err = recordedFormat(p.path, p.filter.Normalisation(), u.plain); err == nil {
 		p.in.format, err = u.format.format(p.recorded)
 	}
 	if is, was := p.in.format, p.recorded; err == nil && !u.plain && (is.hex != was.hex || is.trimCR != was.trimCR) {

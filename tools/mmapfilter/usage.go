@@ -17,6 +17,11 @@ func needFile(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
+// commandName returns the name of a command as it is typed: "set plan".
+func commandName(cmd *cobra.Command) string {
+	return strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ")
+}
+
 // unknownCommand returns the error for an unknown command.
 func unknownCommand(root *cobra.Command, name string) error {
 	return fmt.Errorf("unknown command %q; %s", name, suggest(root, name, "", "mmapfilter --help lists the commands"))
@@ -42,7 +47,7 @@ func flagMistake(cmd *cobra.Command, err error) error {
 	)
 	switch {
 	case errors.As(err, &unknown):
-		has, hint := cmd.Name()+" has no", "see "+cmd.CommandPath()+" --help"
+		has, hint := commandName(cmd)+" has no", "see "+cmd.CommandPath()+" --help"
 		if !cmd.HasParent() {
 			has = "there is no flag"
 		}

@@ -16,6 +16,9 @@ damage, print the part of the file, the offset in bytes and the rule. If the
 filter keeps hashes, compare its keys with them, which finds a changed bit even
 in a file without checksums. Lost hashes are no damage of the filter.
 
+FILTER may be a set, NAME.set: verify reads all its shards, several at a time,
+and prints the first damage of each.
+
 verify writes nothing, so it fails if the writer of the filter has died, unless
 --recover is given.
 
@@ -33,6 +36,9 @@ func newVerifyCommand() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		bar := newProgress(cmd.ErrOrStderr())
 		defer bar.close()
+		if set, _ := mmapfilter.IsSet(args[0]); set {
+			return verifySet(cmd, args[0], recover, asJSON, bar)
+		}
 		verify := func() (mmapfilter.Report, error) {
 			return mmapfilter.VerifyProgress(cmd.Context(), args[0], func(done, total int64) {
 				bar.show("verifying", done, total, nil)

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter/sets"
+	"github.com/spf13/cobra"
+)
+
+const setAssembleHelp = `Usage: mmapfilter set assemble --plan PLAN --spool DIR --out DIR -o NAME.set
+
+Write the manifest of a set, when all shards have been built, and replace an
+older NAME.set: readers that follow it switch. Nothing is written unless every
+shard was built from all spools, is whole, and for all tasks and shards
+
+  keys read = hashes spooled = hashes read = keys in the shards + repeated keys
+
+      --plan PLAN         the plan of the set
+      --spool DIR         directory of the spools
+      --out DIR           directory of the shards
+  -o, --output NAME.set   write the manifest to NAME.set; it names the shards
+                          relative to its own directory, which should be DIR
+      --tasks N           fail unless N tasks have been done (as many as have
+                          been: it does not know of one that never began)
+      --no-verify         compare the first and last pages of each shard only,
+                          not every byte with its checksum
+  -q, --quiet             print no summary and show no progress
+
+Afterwards, the spools may be removed.
+
+Exit status: 0, or 2 if something is missing or wrong, which is named.
+
+Example:
+  mmapfilter set assemble --plan users.plan --spool spool --out . -o users.set`
+
+func newSetAssembleCommand() *cobra.Command {
+	var (
+		path, spool, out, output string
+		noVerify, quiet          bool
+		tasks                    int
+	)
+	cmd := &cobra.Command{Use: "assemble", Long: setAssembleHelp, Args: noFile}
+	flags := cmd.Flags()
+	flags.StringVar(&path, "plan", "", "plan of the set")
+	flags.StringVar(&spool, "spool", "", "directory of the spools")
+	flags.StringVar(&out, "out", "", "directory of the shards")
+	flags.StringVarP(&output, "output", "o", "", "manifest to write")
+	flags.IntVar(&tasks, "tasks", 0, "number of tasks")
+	flags.BoolVar(&noVerify, "no-verify", false, "do not compare every byte")
+	flags.BoolVarP(&quiet, "quiet", "q", false, "print no summary")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := needFlags(cmd, "plan", "spool", "out", "output"); err != nil {
+			return err
+		}
+		if err := checkSetOutput(output); err != nil {
+			return err
+		}
+		p, err := sets.ReadPlan(path)
+		if err != nil {
+			return ofTask(err)
+		}
+		if flags.Changed("tasks") {
+			done, err := filepath.Glob(filepath.Join(spool, "*.task"))
+			if err != nil {
+				return err
+			}
+			if len(done) != tasks {
+				return &fileError{spool, fmt.Errorf("it has %s, not %s", formatNumber(len(done), "task", "tasks"), formatCount(tasks))}
+			}
+		}
+		bar := new(progress)
+		if !quiet {
+			bar = newProgress(cmd.ErrOrStderr())
+		}
+		defer bar.close()
+		s, err := sets.Assemble(cmd.Context(), p, spool, out, output, !noVerify, func(done, total int64) {
+			bar.show("verify", done, total, nil)
+		})
+		bar.close()
+		if err != nil {
+			return ofTask(err)
+		}
+		warnOfSet(cmd.ErrOrStderr(), output, p, s)
+		if quiet {
+			return nil
+		}
+		return summariseSet(cmd.OutOrStdout(), output, s)
+	}
+	return cmd
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter/sets"
+	"github.com/spf13/cobra"
+)
+
+const setBuildHelp = `Usage: mmapfilter set build --plan PLAN --shard I --spool DIR --out DIR
+
+Build a shard from the spools of all tasks, when they are done. A shard that is
+there already, and whole, is left alone.
+
+      --plan PLAN     the plan of the set
+      --shard I       the shards to build, one after the other: a number, from
+                      0; a range, 0-7; several of these, 1,4,8-11; or K/N, each
+                      whose number is K modulo N
+      --spool DIR     directory of the spools
+      --out DIR       directory of the shards, made if it is missing
+  -m, --memory SIZE   memory for hashes, such as 8GiB; the rest go to files in
+                      the directory of the shards (256MiB)
+      --workers N     number of workers (one a processor)
+  -q, --quiet         print no summary and show no progress
+
+Example: mmapfilter set build --plan users.plan --shard 7 --spool spool --out .`
+
+func newSetBuildCommand() *cobra.Command {
+	var (
+		path, which, spool, out string
+		work                    sets.Work
+		quiet                   bool
+	)
+	cmd := &cobra.Command{Use: "build", Long: setBuildHelp, Args: noFile}
+	flags := cmd.Flags()
+	flags.StringVar(&path, "plan", "", "plan of the set")
+	flags.StringVar(&which, "shard", "", "numbers of the shards")
+	flags.StringVar(&spool, "spool", "", "directory of the spools")
+	flags.StringVar(&out, "out", "", "directory of the shards")
+	addWorkFlags(flags, &work.MemoryBudget, &work.Workers)
+	flags.BoolVarP(&quiet, "quiet", "q", false, "print no summary")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := needFlags(cmd, "plan", "shard", "spool", "out"); err != nil {
+			return err
+		}
+		p, err := sets.ReadPlan(path)
+		if err != nil {
+			return ofTask(err)
+		}
+		numbers, err := parseShards(which, p.Shards)
+		if err != nil {
+			return err
+		}
+		if err := os.MkdirAll(out, 0o777); err != nil {
+			return ofTask(err)
+		}
+		bar := new(progress)
+		if !quiet {
+			bar = newProgress(cmd.ErrOrStderr())
+		}
+		defer bar.close()
+		total := sets.Summary{Shards: len(numbers)}
+		for _, i := range numbers {
+			work.Progress = bar.ofShard(i)
+			b, err := sets.BuildShard(cmd.Context(), p, i, spool, out, work)
+			if err != nil {
+				return ofTask(err)
+			}
+			total.Read += b.Read
+			total.Keys += b.Keys
+			total.Bytes += b.Bytes
+		}
+		bar.close()
+		if quiet {
+			return nil
+		}
+		total.Duplicates = total.Read - total.Keys
+		name := "shard"
+		if len(numbers) != 1 {
+			name = "shards"
+		}
+		return summariseShards(cmd.OutOrStdout(), fmt.Sprintf("%s %s of %d: ", name, which, p.Shards), &total)
+	}
+	return cmd
+}
+
+// ofShard returns the function that shows the progress of building a shard.
+func (p *progress) ofShard(i int) func(stage string, done, total uint64) {
+	if p.terminal == nil {
+		return nil
+	}
+	return func(stage string, done, total uint64) {
+		p.show(fmt.Sprintf("shard %d: %s", i, stage), int64(done), int64(total), formatCount[int64])
+	}
+}
+
+// parseShards parses the value of --shard: numbers and ranges, or a residue class.
+func parseShards(text string, shards int) (numbers []int, err error) {
+	add := func(from, to, step uint64) error {
+		if to >= uint64(shards) || from > to {
+			return fmt.Errorf("--shard %s: there are %s, from 0 to %d", text, formatNumber(shards, "shard", "shards"), shards-1)
+		}
+		for i := from; i <= to; i += step {
+			numbers = append(numbers, int(i))
+		}
+		return nil
+	}
+	bad := fmt.Errorf("--shard takes numbers such as 7, 0-7, 1,4,8-11 or 3/16, not %q", text)
+	if k, n, found := strings.Cut(text, "/"); found {
+		first, err1 := strconv.ParseUint(k, 10, 31)
+		step, err2 := strconv.ParseUint(n, 10, 31)
+		if err1 != nil || err2 != nil || first >= step {
+			return nil, bad
+		}
+		if first >= uint64(shards) {
+			return nil, nil // more tasks than shards
+		}
+		return numbers, add(first, uint64(shards)-1, step)
+	}
+	seen := make(map[int]bool)
+	for _, part := range strings.Split(text, ",") {
+		from, to, err := parseRange(part)
+		if err != nil || to > math.MaxInt32 {
+			return nil, bad
+		}
+		if err := add(from, to, 1); err != nil {
+			return nil, err
+		}
+	}
+	for _, i := range numbers {
+		if seen[i] {
+			return nil, fmt.Errorf("--shard %s: %d is there twice", text, i)
+		}
+		seen[i] = true
+	}
+	return numbers, nil
+}

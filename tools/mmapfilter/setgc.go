@@ -1,0 +1,85 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter/sets"
+	"github.com/spf13/cobra"
+)
+
+const setGCHelp = `Usage: mmapfilter set gc [--dry-run] DIR
+
+Remove the shards in DIR that no NAME.set in DIR names, and print them: those of
+sets that have been replaced, and of builds that were never assembled. Readers
+that have them open keep them until they close them; one that has not opened
+them yet and does not follow answers "maybe", with an error. Keep DIR/NAME.set
+for as long as its shards are to stay.
+
+      --dry-run   only print them
+  -q, --quiet     do not print them
+
+DIR must have a NAME.set. Do not run it while a set is being built in DIR, or if
+a NAME.set elsewhere names shards in DIR: it would remove those.
+
+Example: mmapfilter set gc --dry-run .`
+
+func newSetGCCommand() *cobra.Command {
+	var dry, quiet bool
+	cmd := &cobra.Command{Use: "gc", Long: setGCHelp, ValidArgsFunction: completeDirs}
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "only print them")
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "do not print them")
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return fmt.Errorf("%s needs one directory, not %d", commandName(cmd), len(args))
+		}
+		return nil
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		dir := args[0]
+		left, err := sets.Superseded(dir)
+		if err != nil {
+			return ofTask(err)
+		}
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			return ofTask(err)
+		}
+		manifest := func(e os.DirEntry) bool { return filepath.Ext(e.Name()) == manifestSuffix }
+		if len(left) > 0 && !slices.ContainsFunc(entries, manifest) {
+			return &fileError{dir, errors.New("it has shards, but no NAME.set; if none elsewhere names them, remove them by hand")}
+		}
+		var bytes int64
+		for _, path := range left {
+			info, err := os.Lstat(path)
+			if errors.Is(err, os.ErrNotExist) {
+				continue
+			}
+			if err == nil && !dry {
+				err = os.Remove(path)
+			}
+			if err != nil {
+				return ofTask(err)
+			}
+			bytes += info.Size()
+			if !quiet {
+				if _, err := fmt.Fprintln(cmd.OutOrStdout(), path); err != nil {
+					return err
+				}
+			}
+		}
+		if quiet {
+			return nil
+		}
+		what := "removed"
+		if dry {
+			what = "to be removed"
+		}
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s %s, %s bytes\n", dir, formatNumber(len(left), "shard", "shards"), what, formatCount(bytes))
+		return err
+	}
+	return cmd
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/spf13/cobra"
+)
+
+// runSet describes a set. It opens all shards; those that cannot be used are reported at the end.
+func (c *infoCommand) runSet(cmd *cobra.Command, path string) error {
+	set, err := mmapfilter.OpenSet(path, &mmapfilter.OpenOptions{NoRecover: !c.recover})
+	if err != nil {
+		return err
+	}
+	defer set.Close()
+	set.OpenAll() // ShardStats has the errors
+	object := newSetStatsJSON(cmd, path, set, c.showSeed)
+	if c.json {
+		err = printJSON(cmd.OutOrStdout(), object)
+	} else {
+		err = object.print(cmd.OutOrStdout(), set.Stats())
+	}
+	if err != nil {
+		return err
+	}
+	for _, shard := range object.Files {
+		if shard.Error != "" {
+			fmt.Fprintf(cmd.ErrOrStderr(), "mmapfilter: %s: %s\n", path, shard.Error)
+			err = errReported
+		}
+	}
+	return err
+}
+
+// A setStatsJSON is the object that info --json prints of a set.
+type setStatsJSON struct {
+	mmapfilter.SetStats
+	ResidentBytes *int64      `json:"resident_bytes"` // null if the system does not say
+	Seed          string      `json:"seed,omitempty"`
+	Files         []shardJSON `json:"files"`
+}
+
+type shardJSON struct {
+	Shard     int    `json:"shard"`
+	Path      string `json:"path"`
+	Keys      uint64 `json:"keys"`
+	FileBytes int64  `json:"file_bytes"`
+	Error     string `json:"error"` // "" if it can be used
+}
+
+func newSetStatsJSON(cmd *cobra.Command, path string, set *mmapfilter.Set, showSeed bool) *setStatsJSON {
+	stats := set.Stats()
+	j := &setStatsJSON{SetStats: stats, ResidentBytes: &stats.ResidentBytes}
+	if stats.ResidentBytes < 0 {
+		j.ResidentBytes = nil
+	}
+	if showSeed {
+		j.Seed = formatSeed(stats.Seed)
+	}
+	for i, shard := range set.ShardStats() {
+		one := shardJSON{Shard: i, Path: shardPath(path, shard.Path), Keys: shard.Keys, FileBytes: shard.Bytes}
+		if e := new(mmapfilter.ShardError); errors.As(shard.Err, &e) {
+			one.Error = strings.ReplaceAll(explainShard(cmd, path, e), "\n", "; ")
+		}
+		j.Files = append(j.Files, one)
+	}
+	return j
+}
+
+func (j *setStatsJSON) print(w io.Writer, s mmapfilter.SetStats) error {
+	t := newTable(w)
+	full := ""
+	if s.Cap > 0 {
+		full = fmt.Sprintf(" (%.1f %%)", 100*float64(s.Len)/float64(s.Cap))
+	}
+	t.row("keys", "%s of %s%s", formatCount(s.Len), formatCount(s.Cap), full)
+	t.row("read as", "%s", describeNote(s.Normalisation))
+	least, most := j.Files[0].Keys, uint64(0)
+	for _, shard := range j.Files {
+		least, most = min(least, shard.Keys), max(most, shard.Keys)
+	}
+	t.row("shards", "%s, with %s to %s each", formatCount(s.Shards), formatCount(least), formatNumber(most, "key", "keys"))
+	if s.Failed > 0 {
+		t.row("unusable", "%s, which may have any key", formatNumber(s.Failed, "shard", "shards"))
+	}
+	t.row("files", "%s", formatSize(s.FileBytes))
+	if s.ResidentBytes >= 0 {
+		t.row("in memory", "%s", formatSize(s.ResidentBytes))
+	}
+	t.row("bits per key", "%.2f", s.BitsPerKey)
+	t.row("rate asked", "%s", formatRate(s.TargetRate))
+	t.row("rate estimated", "%s, %s in the shard with the highest", formatRate(s.EstimatedRate), formatRate(s.HighestRate))
+	if j.Seed != "" {
+		t.row("seed", "%s", j.Seed)
+	}
+	t.row("plan", "%s", s.Plan)
+	return t.flush()
+}

@@ -1,0 +1,220 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/spf13/cobra"
+)
+
+// A setMutation is a run of add or del on a set. It opens all shards for writing. Each has a log of its
+// own, so no marker says how far the run has got, and it cannot be resumed.
+type setMutation struct {
+	*mutationFlags
+	kind   runKind
+	path   string
+	set    *mmapfilter.Set
+	stderr io.Writer
+	in     *input
+	block  block
+	bar    *progress
+	start  time.Time
+
+	recorded format
+	done     uint64 // records
+	skipped  uint64 // keys not added, as they were there, or not deleted, as they were not
+	was      uint64 // keys added that may have been there, with --verbose and without --unique
+	unsynced uint64 // records since the last sync
+	found    []bool
+}
+
+// ofSet reports whether the first argument is a set.
+func ofSet(args []string) bool {
+	if len(args) == 0 {
+		return false
+	}
+	set, _ := mmapfilter.IsSet(args[0])
+	return set
+}
+
+// runSetMutation runs add or del on a set.
+func runSetMutation(cmd *cobra.Command, flags *mutationFlags, kind runKind, args []string) (err error) {
+	if flags.resume {
+		return &fileError{args[0], errors.New("--resume is not possible with a set, whose shards each have a log; to go on with an add, use --unique")}
+	}
+	m := &setMutation{mutationFlags: flags, kind: kind, path: args[0], stderr: cmd.ErrOrStderr(), start: time.Now(), bar: new(progress)}
+	sources, err := flags.format.sources(args[1:], cmd.InOrStdin())
+	if err != nil {
+		return err
+	}
+	if err := sources.err(); err != nil {
+		return err
+	}
+	m.in = &input{sources: sources, beforeRead: func() error { return nil }}
+	if !typed(sources) {
+		m.bar = newProgress(m.stderr)
+	}
+	defer m.bar.close()
+	if m.set, err = mmapfilter.OpenSet(m.path, &flags.open); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.set.Close()) }()
+	if m.recorded, err = recordedFormat(m.path, m.set.Normalisation(), m.plain); err != nil {
+		return err
+	}
+	if m.in.format, err = m.format.format(m.recorded); err != nil {
+		return err
+	}
+	if err := m.set.OpenShards(); err != nil {
+		return err
+	}
+	err = m.records(cmd.Context())
+	m.bar.close()
+	if e := m.set.Sync(); e != nil {
+		return errors.Join(err, e)
+	}
+	if m.verbose || err != nil && m.done > 0 {
+		fmt.Fprintf(m.stderr, "mmapfilter: %s: %s\n", m.path, m.summary(err))
+	}
+	m.warn()
+	if err == nil && m.kind == delRun && m.skipped > 0 {
+		return errNo
+	}
+	return err
+}
+
+// records processes the input, a block at a time.
+func (m *setMutation) records(ctx context.Context) error {
+	var failed error
+	work := func() bool {
+		failed = m.work()
+		return failed == nil
+	}
+	m.in.beforeRead = func() error {
+		if !work() {
+			return io.EOF
+		}
+		m.show()
+		return nil
+	}
+	for key, err := range m.in.keys(ctx) {
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			work()
+			return errors.Join(failed, explainMisfit(err, m.in.format, m.recorded, m.path))
+		}
+		m.block.add(key, key, m.in.number)
+		if m.block.full() && !work() {
+			return failed
+		}
+	}
+	if failed == nil {
+		work()
+	}
+	return failed
+}
+
+func (m *setMutation) work() error {
+	keys := m.block.keys()
+	if len(keys) == 0 {
+		return nil
+	}
+	done, err := m.apply(keys)
+	m.done += uint64(done)
+	m.unsynced += uint64(done)
+	m.block.clear()
+	if err == nil && m.unsynced >= m.syncEvery {
+		m.unsynced = 0
+		err = m.set.Sync()
+	}
+	return err
+}
+
+// apply adds or deletes keys, and returns how many were processed.
+func (m *setMutation) apply(keys [][]byte) (done int, err error) {
+	if m.kind == addRun {
+		if m.verbose {
+			m.ask(keys)
+		}
+		return m.set.InsertBatch(keys)
+	}
+	for _, key := range keys {
+		did := false
+		if m.kind == addUniqueRun {
+			did, err = m.set.InsertUnique(key)
+		} else {
+			did, err = m.set.Delete(key)
+		}
+		if err != nil {
+			return done, err
+		}
+		if done++; !did {
+			m.skipped++
+		}
+	}
+	return done, nil
+}
+
+// ask counts the keys that may be there before they are added.
+func (m *setMutation) ask(keys [][]byte) {
+	if len(m.found) < len(keys) {
+		m.found = make([]bool, max(len(keys), blockKeys))
+	}
+	m.set.ContainsBatch(keys, m.found)
+	seen := make(map[string]bool, len(keys))
+	for i, key := range keys {
+		if m.found[i] || seen[string(key)] {
+			m.was++
+		}
+		seen[string(key)] = true
+	}
+}
+
+func (m *setMutation) show() {
+	stage := "deleting"
+	if m.kind.adds() {
+		stage = "adding"
+	}
+	if total := m.in.sources.bytes; total > 0 {
+		m.bar.show(stage, m.in.sources.read.Load(), total, nil)
+		return
+	}
+	m.bar.show(stage, int64(m.done), 0, func(n int64) string { return formatSpeed(n, time.Since(m.start)) })
+}
+
+func (m *setMutation) summary(err error) string {
+	n := m.done - m.skipped
+	what := formatNumber(n, "key", "keys")
+	switch m.kind {
+	case addRun:
+		what += " added"
+		if m.was > 0 {
+			what += fmt.Sprintf(", %s of them may have been there", formatCount(m.was))
+		}
+	case addUniqueRun:
+		what += fmt.Sprintf(" added, %s left out", formatCount(m.skipped))
+	case delRun:
+		what += " deleted"
+		if m.skipped > 0 {
+			what += fmt.Sprintf(", %s certainly not there", formatCount(m.skipped))
+		}
+	}
+	if err != nil {
+		what += ", and durable"
+	}
+	return what
+}
+
+// warn says that the set holds more keys than it was sized for.
+func (m *setMutation) warn() {
+	if n, capacity := m.set.Len(), m.set.Cap(); m.kind.adds() && capacity > 0 && n > capacity {
+		fmt.Fprintf(m.stderr, "mmapfilter: %s: over capacity: it holds %s and was sized for %s; its rate rises with each key\n",
+			m.path, formatNumber(n, "key", "keys"), formatCount(capacity))
+	}
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter/sets"
+	"github.com/spf13/cobra"
+)
+
+const setPartitionHelp = `Usage: mmapfilter set partition --plan PLAN --task ID --spool DIR [FILE...]
+
+Hash the keys in files, and spool the hashes by shard: DIR/ID.spool has them, 8
+bytes a key, and DIR/ID.task says that the task is done. Together, the tasks
+must read each key at least once. DIR is made if it is missing.
+
+      --plan PLAN   the plan of the set
+      --task ID     name of the task: letters, digits, and . _ - within it
+      --spool DIR   directory of the spools, the same for all tasks
+  -q, --quiet       print no summary and show no progress
+
+` + keysHelp + `
+
+Keys are read as the plan says. Flags that say otherwise are an error.
+
+A task that is done again must have the same keys in the same order. To give it
+others, remove DIR/ID.task first, and build all shards again.
+
+Example: mmapfilter set partition --plan users.plan --task 7 --spool spool 7.gz`
+
+func newSetPartitionCommand() *cobra.Command {
+	var (
+		path, task, spool string
+		quiet             bool
+	)
+	cmd := &cobra.Command{Use: "partition", Long: setPartitionHelp, Args: cobra.ArbitraryArgs}
+	flags := cmd.Flags()
+	flags.StringVar(&path, "plan", "", "plan of the set")
+	flags.StringVar(&task, "task", "", "name of the task")
+	flags.StringVar(&spool, "spool", "", "directory of the spools")
+	flags.BoolVarP(&quiet, "quiet", "q", false, "print no summary")
+	format := addFormatFlags(flags)
+	cmd.RunE = func(cmd *cobra.Command, names []string) error {
+		if err := needFlags(cmd, "plan", "task", "spool"); err != nil {
+			return err
+		}
+		p, err := sets.ReadPlan(path)
+		if err != nil {
+			return ofTask(err)
+		}
+		in := new(input)
+		if in.format, err = plannedFormat(path, p, format); err != nil {
+			return err
+		}
+		if in.sources, err = format.sources(names, cmd.InOrStdin()); err != nil {
+			return err
+		}
+		if err := in.sources.err(); err != nil {
+			return err
+		}
+		if err := os.MkdirAll(spool, 0o777); err != nil {
+			return ofTask(err)
+		}
+		bar := new(progress)
+		if !quiet {
+			bar = newProgress(cmd.ErrOrStderr())
+		}
+		defer bar.close()
+		start := time.Now()
+		r, err := sets.Partition(cmd.Context(), p, spool, task, in.keys(cmd.Context()), func(done uint64) {
+			if s := in.sources; s.bytes > 0 {
+				bar.show("hash", s.read.Load(), s.bytes, nil)
+				return
+			}
+			bar.show("hash", int64(done), 0, func(n int64) string { return formatSpeed(n, time.Since(start)) })
+		})
+		bar.close()
+		if err != nil {
+			return ofTask(err)
+		}
+		if quiet {
+			return nil
+		}
+		return summariseTask(cmd.OutOrStdout(), r)
+	}
+	return cmd
+}
+
+func summariseTask(w io.Writer, r *sets.Receipt) error {
+	_, err := fmt.Fprintf(w, "task %s: %s read, spool of %s bytes\n", r.Task, formatNumber(r.Keys, "key", "keys"), formatCount(r.Bytes))
+	return err
+}
+
+// plannedFormat returns how a plan says that keys are read. The flags may only say the same.
+func plannedFormat(path string, p *sets.Plan, flags *formatFlags) (format, error) {
+	planned, err := parseNote(p.Normalisation)
+	if err != nil {
+		return format{}, &fileError{path, err}
+	}
+	asked, err := flags.format(planned)
+	if err == nil && asked != planned {
+		err = &fileError{path, fmt.Errorf("the plan says that keys are read as: %s; the flags say: %s", describeNote(p.Normalisation), describeNote(asked.note()))}
+	}
+	return planned, err
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/sets"
+	"github.com/spf13/cobra"
+)
+
+const setPlanHelp = `Usage: mmapfilter set plan [-n N] [-p P] --shards S -o PLAN
+
+Write the plan of a set. All tasks follow it, so it says all that their files
+depend on but the keys. The same flags write the same plan.
+
+  -o, --output PLAN     write the plan to PLAN
+      --shards S        number of shards
+  -n, --capacity N      size the set for N keys: 10M, 2.5B, 1e9 (each shard for
+                        as many as it gets)
+  -p, --rate P          share of absent keys that may be answered "maybe" (0.01)
+  -f, --fingerprint-bits N, -b, --bucket-size N, --layout L
+                        choose these by hand; -f replaces -p
+` + buildSeedHelp + `      --multiset        count every copy of a key instead of one
+  -q, --quiet           print no summary
+
+How set partition, check and other commands read keys:
+` + recordHelp + sharedFieldHelp + recordEndHelp + `
+
+The seed is in PLAN, in the shards and in NAME.set: if it is a secret, so are
+they.
+
+Example: mmapfilter set plan -n 2B -p 0.001 --shards 64 -o users.plan`
+
+func newSetPlanCommand() *cobra.Command {
+	var (
+		opts            mmapfilter.Options
+		shards          int
+		output          string
+		multiset, quiet bool
+	)
+	cmd := &cobra.Command{Use: "plan", Long: setPlanHelp, Args: noFile}
+	flags := cmd.Flags()
+	flags.StringVarP(&output, "output", "o", "", "plan to write")
+	flags.IntVar(&shards, "shards", 0, "number of shards")
+	addPlanFlags(flags, &opts)
+	addSharedF(flags, &opts)
+	seed := addSeedFlags(flags)
+	flags.BoolVar(&multiset, "multiset", false, "count every copy")
+	flags.BoolVarP(&quiet, "quiet", "q", false, "print no summary")
+	format := addFileFormatFlags(flags)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := needFlags(cmd, "output"); err != nil {
+			return err
+		}
+		if !flags.Changed("shards") {
+			return fmt.Errorf("%s needs --shards", commandName(cmd))
+		}
+		if err := resolveF(flags); err != nil {
+			return err
+		}
+		if err := checkPlanFlags(flags); err != nil {
+			return err
+		}
+		how, err := newFormat(format)
+		if err != nil {
+			return err
+		}
+		if opts.Seed, _, err = seed.seed(); err != nil {
+			return err
+		}
+		opts.Normalisation, opts.Distinct = how.note(), !multiset
+		p, err := sets.NewPlan(&opts, shards)
+		if err != nil {
+			return err
+		}
+		if _, err := sets.ReadPlan(output); errors.Is(err, mmapfilter.ErrCorrupt) && !isEmpty(output) {
+			return &fileError{output, errors.New("not a plan; remove it or choose another name")}
+		}
+		if err := p.Write(output); err != nil {
+			return ofTask(err)
+		}
+		if quiet {
+			return nil
+		}
+		return summarisePlan(cmd.OutOrStdout(), output, p)
+	}
+	return cmd
+}
+
+func isEmpty(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Size() == 0
+}
+
+func summarisePlan(w io.Writer, path string, p *sets.Plan) error {
+	size := ", each sized for its keys"
+	if f := p.Files; f != nil {
+		kind, _ := layout.ParseKind(f.Layout)
+		g, err := layout.NewGeometry(kind, layout.Params{FingerprintBits: f.FingerprintBits, BucketSize: f.BucketSize}, f.Lines)
+		if err != nil {
+			return err
+		}
+		size = fmt.Sprintf(" of %s keys, %s each", formatCount(f.Capacity), roundSize(g.SealedBytes))
+	}
+	_, err := fmt.Fprintf(w, "%s: %s%s, plan %s\n", path, formatNumber(p.Shards, "shard", "shards"), size, p.ID())
+	return err
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/sets"
+	"github.com/spf13/cobra"
+)
+
+// needFlags reports flags that a command of set cannot do without.
+func needFlags(cmd *cobra.Command, names ...string) error {
+	for _, name := range names {
+		if f := cmd.Flags().Lookup(name); f.Value.String() == "" {
+			return fmt.Errorf("%s needs --%s", commandName(cmd), name)
+		}
+	}
+	return nil
+}
+
+// noFile checks the arguments of commands that take only flags.
+func noFile(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("%s takes no file, but got %s", commandName(cmd), args[0])
+	}
+	return nil
+}
+
+// ofTask puts an error of a task into the words of the command. It may be about any of many files,
+// which it names.
+func ofTask(err error) error {
+	var (
+		version *mmapfilter.VersionError
+		file    *sets.FileError
+	)
+	switch {
+	case err == nil || strings.Contains(err.Error(), "is complete"):
+		return err
+	case errors.As(err, &file):
+		return &fileError{file.Path, errors.New(file.Reason)}
+	case errors.As(err, &version):
+		return fmt.Errorf("%s; use a newer mmapfilter", strings.Replace(err.Error(), "filter file", "the file", 1))
+	case errors.Is(err, fs.ErrExist):
+		_, what, _ := strings.Cut(strings.TrimSuffix(err.Error(), ": "+fs.ErrExist.Error()), ": ")
+		return fmt.Errorf("%s; build the set in another directory, or remove that file", what)
+	}
+	return withPath(err)
+}
+
+// summariseSet prints a line that describes a new set.
+func summariseSet(w io.Writer, path string, s *sets.Summary) error {
+	return summariseShards(w, fmt.Sprintf("%s: %s, ", path, formatNumber(s.Shards, "shard", "shards")), s)
+}
+
+// summariseShards prints a line that describes new shards, after its beginning.
+func summariseShards(w io.Writer, what string, s *sets.Summary) error {
+	repeated := ""
+	if s.Duplicates > 0 {
+		repeated = fmt.Sprintf(" (%s repeated)", formatCount(s.Duplicates))
+	}
+	bits := 0.0
+	if s.Keys > 0 {
+		bits = float64(s.Bytes) * 8 / float64(s.Keys)
+	}
+	_, err := fmt.Fprintf(w, "%s%s read, %s%s, %s bytes, %.2f bits per key\n", what,
+		formatNumber(s.Read, "key", "keys"), formatNumber(s.Keys, "key", "keys"), repeated, formatCount(s.Bytes), bits)
+	return err
+}
+
+// warnOfSet says that a set has more keys than it was sized for.
+func warnOfSet(stderr io.Writer, path string, p *sets.Plan, s *sets.Summary) {
+	if p.Keys > 0 && s.Keys > p.Keys {
+		fmt.Fprintf(stderr, "mmapfilter: %s holds %s, more than the %s it was sized for: its rate may be above the one asked for\n",
+			path, formatNumber(s.Keys, "key", "keys"), formatCount(p.Keys))
+	}
+}
+
+// manifestSuffix is how the name of a manifest must end: set gc keeps the shards that these name.
+const manifestSuffix = ".set"
+
+// checkSetOutput reports a name that a manifest cannot have, or that another file has.
+func checkSetOutput(path string) error {
+	if !strings.HasSuffix(path, manifestSuffix) {
+		return fmt.Errorf("-o %s must end in %s: set gc keeps the shards that such files name", path, manifestSuffix)
+	}
+	if set, err := mmapfilter.IsSet(path); err == nil && !set {
+		return &fileError{path, errors.New("not a set; remove it or choose another name")}
+	}
+	return nil
+}
