@@ -64,7 +64,9 @@ func buildShard(ctx context.Context, dir, prefix string, shard, shards int, opts
 	o.shard = layout.Shard{Number: uint32(shard), Count: uint32(shards)}
 	c := o.building()
 	made := new(ShardFile)
+	var built *layout.Superblock
 	c.Name = func(sb *layout.Superblock, read uint64) (string, error) {
+		built = sb
 		made.Identity, made.Read, made.Keys = sb.ShardIdentity(), read, sb.Length()
 		for written := 0; ; written++ {
 			if made.Name = fmt.Sprintf("%s-%016x.mmf", filepath.Base(prefix), sb.ShardIdentity()); written > 0 {
@@ -81,7 +83,13 @@ func buildShard(ctx context.Context, dir, prefix string, shard, shards int, opts
 		}
 	}
 	var err error
-	if made.Lost, err = builder.BuildHashes(ctx, prefix, c, hashes); err != nil {
+	made.Lost, err = builder.BuildHashes(ctx, prefix, c, hashes)
+	if errors.Is(err, ErrLocked) && built != nil { // perhaps by another builder, which has just made the same file
+		if there, e := hasShard(ctx, filepath.Join(dir, made.Name), built); e == nil && there {
+			made.Found, err = true, nil
+		}
+	}
+	if err != nil {
 		if errors.Is(err, builder.ErrForeign) {
 			err = fmt.Errorf("%w: %w", ErrOtherShard, err)
 		}

@@ -336,7 +336,10 @@ func (d *Draft) Discard() error {
 	}
 	if d.file != nil {
 		d.file.Close() // closed already, or about to be removed: no error matters
-		errs = append(errs, os.Remove(d.file.Name()))
+		// Another process may take it for one that is left over, and remove it.
+		if err := os.Remove(d.file.Name()); !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
 	}
 	if d.hashes != nil {
 		errs = append(errs, removeIfThere(d.hashesAt))

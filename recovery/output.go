@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 )
 
 // An Output is a file that appears under its name once it is complete and durable. It is for what is
@@ -29,10 +30,13 @@ func NewOutput(path string) (*Output, error) {
 // fails, the file at the path is unchanged, unless the error says that the new one is complete.
 func (o *Output) Publish() error {
 	err := syncFile(o.File)
-	err = errors.Join(err, o.Close())
-	if err == nil {
+	if runtime.GOOS == "windows" { // Windows cannot rename an open file
+		err = errors.Join(err, o.Close())
+	}
+	if err == nil { // still locked, so that no other process takes it for one that is left over
 		err = rename(o.Name(), o.path)
 	}
+	o.Close() // closed already on Windows, or durable: no error matters
 	if err != nil {
 		return errors.Join(err, removeIfThere(o.Name()))
 	}
