@@ -1,0 +1,233 @@
+//go:build faults && unix
+
+package sets
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/recovery/fault"
+)
+
+// A faultyTask is a task that a call of the system ends.
+type faultyTask struct {
+	name string
+	do   func(p *Plan, dir string) error
+}
+
+const (
+	faultyKeys = 3000
+	buildAll   = "build a set"
+)
+
+func faultyPlan(seed uint64) (*Plan, error) {
+	return NewPlan(&mmapfilter.Options{Capacity: faultyKeys, Distinct: true, Seed: seed}, 2)
+}
+
+var faultyTasks = []faultyTask{
+	{"plan", func(p *Plan, dir string) error { return p.Write(filepath.Join(dir, "plan")) }},
+	{"partition", func(p *Plan, dir string) error {
+		_, err := Partition(context.Background(), p, dir, "a", keys(0, faultyKeys), nil)
+		return err
+	}},
+	{"build", func(p *Plan, dir string) error {
+		_, err := BuildShard(context.Background(), p, 0, dir, dir, Work{MemoryBudget: 1 << 20})
+		return err
+	}},
+	{"build again", func(p *Plan, dir string) error {
+		_, err := BuildShard(context.Background(), p, 0, dir, dir, Work{})
+		return err
+	}},
+	{"build the next", func(p *Plan, dir string) error {
+		_, err := BuildShard(context.Background(), p, 1, dir, dir, Work{})
+		return err
+	}},
+	{"assemble", func(p *Plan, dir string) error {
+		_, err := Assemble(context.Background(), p, dir, dir, filepath.Join(dir, "x.set"), true, nil)
+		return err
+	}},
+	{buildAll, func(_ *Plan, dir string) error {
+		p, err := faultyPlan(7) // other shards
+		if err == nil {
+			_, err = Build(context.Background(), filepath.Join(dir, "y.set"), p, Work{}, keys(0, faultyKeys))
+		}
+		return err
+	}},
+}
+
+// contents returns the files of a directory.
+func contents(t *testing.T, dir string) map[string][]byte {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := make(map[string][]byte)
+	for _, e := range entries {
+		if files[e.Name()], err = os.ReadFile(filepath.Join(dir, e.Name())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return files
+}
+
+// eachTask calls f for each task, with a directory in which those before it have been done, and the
+// files that are there once it has been done, too.
+func eachTask(t *testing.T, f func(t *testing.T, task faultyTask, p *Plan, before, after map[string][]byte)) {
+	p, err := faultyPlan(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for _, task := range faultyTasks {
+		before := contents(t, dir)
+		if err := task.do(p, dir); err != nil {
+			t.Fatal(err)
+		}
+		after := contents(t, dir)
+		t.Run(task.name, func(t *testing.T) { f(t, task, p, before, after) })
+	}
+}
+
+func restore(t *testing.T, files map[string][]byte) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for name, data := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// onlyWhole checks that a directory has the files of before, and of those that a task makes some, whole.
+// What a killed process leaves has a temporary name.
+func onlyWhole(t *testing.T, dir string, before, after map[string][]byte, killed bool) {
+	t.Helper()
+	now := contents(t, dir)
+	for name, data := range before {
+		if !bytes.Equal(now[name], data) {
+			t.Errorf("changed or lost: %s", name)
+		}
+	}
+	for name, data := range now {
+		if want, ok := after[name]; !(ok && bytes.Equal(data, want) || killed && strings.Contains(name, ".tmp-")) {
+			t.Errorf("left: %s", name)
+		}
+	}
+}
+
+func sameFiles(t *testing.T, dir string, want map[string][]byte) {
+	t.Helper()
+	now := contents(t, dir)
+	for name := range want {
+		if !bytes.Equal(now[name], want[name]) {
+			t.Errorf("another %s", name)
+		}
+	}
+	if len(now) != len(want) {
+		t.Errorf("%d files, not %d", len(now), len(want))
+	}
+}
+
+// TestFailEveryCallOfTasks has each call of the system that a task makes to write fail, one after the
+// other. The task fails, leaves no part of a file, and leaves the same bytes when it is done again.
+func TestFailEveryCallOfTasks(t *testing.T) {
+	defer func() { fault.Hook = nil }()
+	eachTask(t, func(t *testing.T, task faultyTask, p *Plan, before, after map[string][]byte) {
+		for call := int64(1); ; call++ {
+			dir := restore(t, before)
+			var calls atomic.Int64
+			var failed string
+			fault.Hook = func(name string) error {
+				if calls.Add(1) != call {
+					return nil
+				}
+				failed = name
+				return syscall.ENOSPC
+			}
+			err := task.do(p, dir)
+			fault.Hook = nil
+			if calls.Load() < call {
+				t.Logf("%d calls", call-1)
+				break
+			}
+			if err == nil && failed != "remove" { // a file that could not be removed does no harm
+				t.Errorf("call %d, %s: no error", call, failed)
+			}
+			switch complete := err != nil && strings.Contains(err.Error(), "is complete"); {
+			case failed == "remove":
+			case task.name == buildAll && !complete:
+				sameFiles(t, dir, before)
+			default:
+				onlyWhole(t, dir, before, after, false)
+			}
+			if err := task.do(p, dir); err != nil {
+				t.Errorf("call %d, %s: done again: %v", call, failed, err)
+			}
+			sameFiles(t, dir, after)
+		}
+	})
+}
+
+// TestKillAtEveryCallOfTasks kills a process before each call of the system that a task makes to write.
+func TestKillAtEveryCallOfTasks(t *testing.T) {
+	const variable = "MMAPFILTER_TEST_KILL"
+	if arg := os.Getenv(variable); arg != "" {
+		var call int64
+		var number int
+		dir, _ := os.Getwd()
+		if _, err := fmt.Sscanf(arg, "%d,%d", &number, &call); err != nil {
+			t.Fatal(err)
+		}
+		p, err := faultyPlan(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var calls atomic.Int64
+		fault.Hook = func(string) error {
+			if calls.Add(1) == call {
+				syscall.Kill(os.Getpid(), syscall.SIGKILL)
+				select {}
+			}
+			return nil
+		}
+		if err := faultyTasks[number].do(p, dir); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	eachTask(t, func(t *testing.T, task faultyTask, p *Plan, before, after map[string][]byte) {
+		number := slices.IndexFunc(faultyTasks, func(f faultyTask) bool { return f.name == task.name })
+		for call := 1; ; call++ {
+			dir := restore(t, before)
+			cmd := exec.Command(os.Args[0], "-test.run=^TestKillAtEveryCallOfTasks$")
+			cmd.Dir = dir
+			cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d,%d", variable, number, call))
+			out, err := cmd.CombinedOutput()
+			if err == nil {
+				t.Logf("%d calls", call-1)
+				break
+			}
+			if exit := new(exec.ExitError); !errors.As(err, &exit) || exit.ExitCode() != -1 {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			onlyWhole(t, dir, before, after, true)
+			if err := task.do(p, dir); err != nil {
+				t.Errorf("call %d: done again: %v", call, err)
+			}
+			sameFiles(t, dir, after)
+		}
+	})
+}
