@@ -21,7 +21,7 @@ func completeDirs(*cobra.Command, []string, string) ([]string, cobra.ShellCompDi
 
 // noFiles lists the flags whose values are neither files nor known words.
 var noFiles = []string{
-	"bucket-size", "capacity", "column", "delim", "field", "fingerprint-bits", "key", "lines", "log-bytes", "memory",
+	"bucket-size", "capacity", "column", "delim", "end-mark", "field", "fingerprint-bits", "key", "lines", "log-bytes", "memory",
 	"older-than", "rate", "record-size", "seed", "shard", "shards", "sync-every", "task", "tasks", "window", "workers",
 }
 

@@ -25,6 +25,9 @@ type input struct {
 	misfits func() bool
 	// whole asks for the fields header and record.
 	whole bool
+	// mark, if not empty, is the last record of standard input, which is no key. Without it the
+	// input is not complete: its writer has died, which looks like its end.
+	mark string
 
 	file   string
 	header []byte // the record at the head of the file that names columns, if the format has one
@@ -74,10 +77,20 @@ func (in *input) read(ctx context.Context, src source, yield func([]byte, error)
 	}
 	defer unpacked.Close()
 	records, err := in.records(unpacked)
+	marked := in.mark == "" || src.stdin == nil
 	for err == nil {
 		var part, key []byte
 		if part, in.number, err = records.next(); err != nil {
 			break
+		}
+		if in.mark != "" && src.stdin != nil {
+			if marked {
+				err = fmt.Errorf("record %d is after the end mark %q", in.number, in.mark)
+				break
+			}
+			if marked = string(part) == in.mark; marked {
+				continue
+			}
 		}
 		if in.whole {
 			in.record = records.whole()
@@ -95,6 +108,9 @@ func (in *input) read(ctx context.Context, src source, yield func([]byte, error)
 		}
 	}
 	if err == io.EOF {
+		if !marked {
+			return false, in.wrap(fmt.Errorf("it ends without the end mark %q, so keys may be missing", in.mark))
+		}
 		return true, nil
 	}
 	return false, in.wrap(err)

@@ -14,11 +14,13 @@ const setPartitionHelp = `Usage: mmapfilter set partition --plan PLAN --task ID 
 
 Hash the keys in files, and spool the hashes by shard: DIR/ID.spool has them, 8
 bytes a key, and DIR/ID.task says that the task is done. Together, the tasks
-must read each key at least once. DIR is made if it is missing.
+must read each key. DIR is made if it is missing.
 
       --plan PLAN   the plan of the set
       --task ID     name of the task: letters, digits, and . _ - within it
       --spool DIR   directory of the spools, the same for all tasks
+      --end-mark S  standard input must end with the record S, which is no key;
+                    without it, its writer has died, and the task fails
   -q, --quiet       print no summary and show no progress
 
 ` + keysHelp + `
@@ -32,14 +34,15 @@ Example: mmapfilter set partition --plan users.plan --task 7 --spool spool 7.gz`
 
 func newSetPartitionCommand() *cobra.Command {
 	var (
-		path, task, spool string
-		quiet             bool
+		path, task, spool, mark string
+		quiet                   bool
 	)
 	cmd := &cobra.Command{Use: "partition", Long: setPartitionHelp, Args: cobra.ArbitraryArgs}
 	flags := cmd.Flags()
 	flags.StringVar(&path, "plan", "", "plan of the set")
 	flags.StringVar(&task, "task", "", "name of the task")
 	flags.StringVar(&spool, "spool", "", "directory of the spools")
+	flags.StringVar(&mark, "end-mark", "", "last record of standard input")
 	flags.BoolVarP(&quiet, "quiet", "q", false, "print no summary")
 	format := addFormatFlags(flags)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
@@ -50,7 +53,7 @@ func newSetPartitionCommand() *cobra.Command {
 		if err != nil {
 			return ofTask(err)
 		}
-		in := new(input)
+		in := &input{mark: mark}
 		if in.format, err = plannedFormat(path, p, format); err != nil {
 			return err
 		}
