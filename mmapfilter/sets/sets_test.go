@@ -215,104 +215,104 @@ func TestRefusals(t *testing.T) {
 		}
 		return filepath.Base(names[0])
 	}
-	for name, do := range map[string]func(t *testing.T) (*job, error, string){
-		"lost spool": func(t *testing.T) (*job, error, string) {
+	for name, do := range map[string]func(t *testing.T) (*job, string, error){
+		"lost spool": func(t *testing.T) (*job, string, error) {
 			j := set(t)
 			must(t, os.Remove(filepath.Join(j.spool, "a.spool")))
-			return j, j.build(0), "a.spool"
+			return j, "a.spool", j.build(0)
 		},
-		"lost receipt": func(t *testing.T) (*job, error, string) {
+		"lost receipt": func(t *testing.T) (*job, string, error) {
 			j := set(t)
 			must(t, os.Remove(filepath.Join(j.spool, "b.task")))
-			return j, j.build(0), "b.spool"
+			return j, "b.spool", j.build(0)
 		},
-		"lost after the builds": func(t *testing.T) (*job, error, string) {
+		"lost after the builds": func(t *testing.T) (*job, string, error) {
 			j := built(t)
 			must(t, os.Remove(filepath.Join(j.spool, "a.spool")))
-			return j, j.assemble(), "a.spool"
+			return j, "a.spool", j.assemble()
 		},
-		"both lost after the builds": func(t *testing.T) (*job, error, string) {
+		"both lost after the builds": func(t *testing.T) (*job, string, error) {
 			j := built(t)
 			must(t, os.Remove(filepath.Join(j.spool, "a.spool")))
 			must(t, os.Remove(filepath.Join(j.spool, "a.task")))
-			return j, j.assemble(), ".built"
+			return j, ".built", j.assemble()
 		},
-		"doubled spool": func(t *testing.T) (*job, error, string) {
+		"doubled spool": func(t *testing.T) (*job, string, error) {
 			j := set(t)
 			copyFile(t, filepath.Join(j.spool, "a.spool"), filepath.Join(j.spool, "c.spool"))
-			return j, j.build(0), "c.spool"
+			return j, "c.spool", j.build(0)
 		},
-		"doubled task": func(t *testing.T) (*job, error, string) {
+		"doubled task": func(t *testing.T) (*job, string, error) {
 			j := set(t)
 			copyFile(t, filepath.Join(j.spool, "a.spool"), filepath.Join(j.spool, "c.spool"))
 			copyFile(t, filepath.Join(j.spool, "a.task"), filepath.Join(j.spool, "c.task"))
-			return j, j.build(0), "c.task"
+			return j, "c.task", j.build(0)
 		},
-		"swapped spools": func(t *testing.T) (*job, error, string) {
+		"swapped spools": func(t *testing.T) (*job, string, error) {
 			j := set(t)
 			rename(j.spool, "a.spool", "x")
 			rename(j.spool, "b.spool", "a.spool")
 			rename(j.spool, "x", "b.spool")
-			return j, j.build(0), "a.spool"
+			return j, "a.spool", j.build(0)
 		},
-		"cut spool": func(t *testing.T) (*job, error, string) {
+		"cut spool": func(t *testing.T) (*job, string, error) {
 			j := set(t)
 			must(t, os.Truncate(filepath.Join(j.spool, "a.spool"), 4000))
-			return j, j.build(0), "a.spool"
+			return j, "a.spool", j.build(0)
 		},
-		"spool of another plan": func(t *testing.T) (*job, error, string) {
+		"spool of another plan": func(t *testing.T) (*job, string, error) {
 			j := set(t)
 			k := &job{other, j.dir, j.spool, j.out}
-			return j, k.partition("a", numbers(0, 1000)), "a.task"
+			return j, "a.task", k.partition("a", numbers(0, 1000))
 		},
-		"built by another plan": func(t *testing.T) (*job, error, string) {
+		"built by another plan": func(t *testing.T) (*job, string, error) {
 			j := set(t)
 			k := &job{other, j.dir, j.spool, j.out}
-			return j, k.build(0), "a.task"
+			return j, "a.task", k.build(0)
 		},
-		"other keys under one name": func(t *testing.T) (*job, error, string) {
+		"other keys under one name": func(t *testing.T) (*job, string, error) {
 			j := set(t)
-			return j, j.partition("a", numbers(5, 1005)), "a.task"
+			return j, "a.task", j.partition("a", numbers(5, 1005))
 		},
-		"no task": func(t *testing.T) (*job, error, string) {
+		"no task": func(t *testing.T) (*job, string, error) {
 			j := newJob(t, p)
-			return j, j.build(0), "spool"
+			return j, "spool", j.build(0)
 		},
-		"shard not built": func(t *testing.T) (*job, error, string) {
+		"shard not built": func(t *testing.T) (*job, string, error) {
 			j := set(t)
 			must(t, j.build(0))
 			must(t, j.build(2))
-			return j, j.assemble(), "shard-00001-of-00003"
+			return j, "shard-00001-of-00003", j.assemble()
 		},
-		"shard built from fewer tasks": func(t *testing.T) (*job, error, string) {
+		"shard built from fewer tasks": func(t *testing.T) (*job, string, error) {
 			j := set(t)
 			must(t, j.build(0))
 			must(t, j.build(1))
 			must(t, j.partition("c", numbers(5000, 5001)))
 			must(t, j.build(2))
-			return j, j.assemble(), "shard-00000-of-00003"
+			return j, "shard-00000-of-00003", j.assemble()
 		},
-		"lost shard": func(t *testing.T) (*job, error, string) {
+		"lost shard": func(t *testing.T) (*job, string, error) {
 			j := built(t)
 			name := shard(t, j, 1)
 			must(t, os.Remove(filepath.Join(j.out, name)))
-			return j, j.assemble(), name
+			return j, name, j.assemble()
 		},
-		"swapped shards": func(t *testing.T) (*job, error, string) {
+		"swapped shards": func(t *testing.T) (*job, string, error) {
 			j := built(t)
 			a, b := shard(t, j, 0), shard(t, j, 1)
 			rename(j.out, a, "x")
 			rename(j.out, b, a)
 			rename(j.out, "x", b)
-			return j, j.assemble(), "-of-00003-" // one or the other
+			return j, "-of-00003-", j.assemble() // one or the other
 		},
-		"damaged shard": func(t *testing.T) (*job, error, string) {
+		"damaged shard": func(t *testing.T) (*job, string, error) {
 			j := built(t)
 			name := shard(t, j, 1)
 			flip(t, filepath.Join(j.out, name), 33_000)
-			return j, j.assemble(), name
+			return j, name, j.assemble()
 		},
-		"older shard": func(t *testing.T) (*job, error, string) {
+		"older shard": func(t *testing.T) (*job, string, error) {
 			j := set(t)
 			must(t, j.build(1))
 			older := shard(t, j, 1)
@@ -321,17 +321,17 @@ func TestRefusals(t *testing.T) {
 			must(t, j.buildAll())
 			name := shard(t, j, 1)
 			rename(j.out, "x", name)
-			return j, j.assemble(), name
+			return j, name, j.assemble()
 		},
-		"shard that was written to": func(t *testing.T) (*job, error, string) {
+		"shard that was written to": func(t *testing.T) (*job, string, error) {
 			j := built(t)
 			name := shard(t, j, 1)
 			write(t, filepath.Join(j.out, name))
-			return j, j.assemble(), name
+			return j, name, j.assemble()
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			j, err, file := do(t)
+			j, file, err := do(t)
 			j.mustRefuse(t, err, file)
 		})
 	}
