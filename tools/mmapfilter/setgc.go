@@ -13,11 +13,11 @@ import (
 
 const setGCHelp = `Usage: mmapfilter set gc [--dry-run] DIR
 
-Remove the shards in DIR that no NAME.set in DIR names, and print them: those of
-sets that have been replaced, and of builds that were never assembled. Readers
-that have them open keep them until they close them; one that has not opened
-them yet and does not follow answers "maybe", with an error. Keep DIR/NAME.set
-for as long as its shards are to stay.
+Remove the shards in DIR that no NAME.set in DIR names, with what stands beside
+them, and print the files: they are left of sets that have been replaced, and of
+builds that were never assembled. Readers that have them open keep them until
+they close them; one that has not opened them yet and does not follow answers
+"maybe", with an error. Keep DIR/NAME.set for as long as its shards are to stay.
 
       --dry-run   only print them
   -q, --quiet     do not print them
@@ -78,7 +78,7 @@ func newSetGCCommand() *cobra.Command {
 		if dry {
 			what = "to be removed"
 		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s %s, %s bytes\n", dir, formatNumber(len(left), "shard", "shards"), what, formatCount(bytes))
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s %s, %s bytes\n", dir, formatNumber(len(left), "file", "files"), what, formatCount(bytes))
 		return err
 	}
 	return cmd

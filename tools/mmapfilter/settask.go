@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"strings"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
@@ -44,9 +43,6 @@ func ofTask(err error) error {
 		return &fileError{file.Path, errors.New(file.Reason)}
 	case errors.As(err, &version):
 		return fmt.Errorf("%s; use a newer mmapfilter", strings.Replace(err.Error(), "filter file", "the file", 1))
-	case errors.Is(err, fs.ErrExist):
-		_, what, _ := strings.Cut(strings.TrimSuffix(err.Error(), ": "+fs.ErrExist.Error()), ": ")
-		return fmt.Errorf("%s; build the set in another directory, or remove that file", what)
 	}
 	return withPath(err)
 }
