@@ -3,7 +3,6 @@
 package sets
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -38,7 +37,7 @@ func faultyPlan(seed uint64) (*Plan, error) {
 var faultyTasks = []faultyTask{
 	{"plan", func(p *Plan, dir string) error { return p.Write(filepath.Join(dir, "plan")) }},
 	{"partition", func(p *Plan, dir string) error {
-		_, err := Partition(context.Background(), p, dir, "a", keys(0, faultyKeys), nil)
+		_, err := Partition(context.Background(), p, dir, "a", numbers(0, faultyKeys), nil)
 		return err
 	}},
 	{"build", func(p *Plan, dir string) error {
@@ -60,51 +59,49 @@ var faultyTasks = []faultyTask{
 	{buildAll, func(_ *Plan, dir string) error {
 		p, err := faultyPlan(7) // other shards
 		if err == nil {
-			_, err = Build(context.Background(), filepath.Join(dir, "y.set"), p, Work{}, keys(0, faultyKeys))
+			_, err = Build(context.Background(), filepath.Join(dir, "y.set"), p, Work{}, numbers(0, faultyKeys))
 		}
 		return err
 	}},
 }
 
-// contents returns the files of a directory.
-func contents(t *testing.T, dir string) map[string][]byte {
+// allFiles returns the files in a directory.
+func allFiles(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	files := make(map[string][]byte)
+	must(t, err)
+	files := make(map[string]string)
 	for _, e := range entries {
-		if files[e.Name()], err = os.ReadFile(filepath.Join(dir, e.Name())); err != nil {
-			t.Fatal(err)
-		}
+		data, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		must(t, err)
+		files[e.Name()] = string(data)
 	}
 	return files
 }
 
 // eachTask calls f for each task, with a directory in which those before it have been done, and the
 // files that are there once it has been done, too.
-func eachTask(t *testing.T, f func(t *testing.T, task faultyTask, p *Plan, before, after map[string][]byte)) {
+func eachTask(t *testing.T, f func(t *testing.T, task faultyTask, p *Plan, before, after map[string]string)) {
 	p, err := faultyPlan(0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
 	for _, task := range faultyTasks {
-		before := contents(t, dir)
+		before := allFiles(t, dir)
 		if err := task.do(p, dir); err != nil {
 			t.Fatal(err)
 		}
-		after := contents(t, dir)
+		after := allFiles(t, dir)
 		t.Run(task.name, func(t *testing.T) { f(t, task, p, before, after) })
 	}
 }
 
-func restore(t *testing.T, files map[string][]byte) (dir string) {
+func restore(t *testing.T, files map[string]string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	for name, data := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o666); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o666); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -113,31 +110,18 @@ func restore(t *testing.T, files map[string][]byte) (dir string) {
 
 // onlyWhole checks that a directory has the files of before, and of those that a task makes some, whole.
 // What a killed process leaves has a temporary name.
-func onlyWhole(t *testing.T, dir string, before, after map[string][]byte, killed bool) {
+func onlyWhole(t *testing.T, dir string, before, after map[string]string, killed bool) {
 	t.Helper()
-	now := contents(t, dir)
+	now := allFiles(t, dir)
 	for name, data := range before {
-		if !bytes.Equal(now[name], data) {
+		if now[name] != data {
 			t.Errorf("changed or lost: %s", name)
 		}
 	}
 	for name, data := range now {
-		if want, ok := after[name]; !(ok && bytes.Equal(data, want) || killed && strings.Contains(name, ".tmp-")) {
+		if want, ok := after[name]; !(ok && data == want || killed && strings.Contains(name, ".tmp-")) {
 			t.Errorf("left: %s", name)
 		}
-	}
-}
-
-func sameFiles(t *testing.T, dir string, want map[string][]byte) {
-	t.Helper()
-	now := contents(t, dir)
-	for name := range want {
-		if !bytes.Equal(now[name], want[name]) {
-			t.Errorf("another %s", name)
-		}
-	}
-	if len(now) != len(want) {
-		t.Errorf("%d files, not %d", len(now), len(want))
 	}
 }
 
@@ -145,7 +129,7 @@ func sameFiles(t *testing.T, dir string, want map[string][]byte) {
 // other. The task fails, leaves no part of a file, and leaves the same bytes when it is done again.
 func TestFailEveryCallOfTasks(t *testing.T) {
 	defer func() { fault.Hook = nil }()
-	eachTask(t, func(t *testing.T, task faultyTask, p *Plan, before, after map[string][]byte) {
+	eachTask(t, func(t *testing.T, task faultyTask, p *Plan, before, after map[string]string) {
 		for call := int64(1); ; call++ {
 			dir := restore(t, before)
 			var calls atomic.Int64
@@ -169,14 +153,14 @@ func TestFailEveryCallOfTasks(t *testing.T) {
 			switch complete := err != nil && strings.Contains(err.Error(), "is complete"); {
 			case failed == "remove":
 			case task.name == buildAll && !complete:
-				sameFiles(t, dir, before)
+				mustEqual(t, allFiles(t, dir), before)
 			default:
 				onlyWhole(t, dir, before, after, false)
 			}
 			if err := task.do(p, dir); err != nil {
 				t.Errorf("call %d, %s: done again: %v", call, failed, err)
 			}
-			sameFiles(t, dir, after)
+			mustEqual(t, allFiles(t, dir), after)
 		}
 	})
 }
@@ -208,7 +192,7 @@ func TestKillAtEveryCallOfTasks(t *testing.T) {
 		}
 		return
 	}
-	eachTask(t, func(t *testing.T, task faultyTask, p *Plan, before, after map[string][]byte) {
+	eachTask(t, func(t *testing.T, task faultyTask, p *Plan, before, after map[string]string) {
 		number := slices.IndexFunc(faultyTasks, func(f faultyTask) bool { return f.name == task.name })
 		for call := 1; ; call++ {
 			dir := restore(t, before)
@@ -227,7 +211,7 @@ func TestKillAtEveryCallOfTasks(t *testing.T) {
 			if err := task.do(p, dir); err != nil {
 				t.Errorf("call %d: done again: %v", call, err)
 			}
-			sameFiles(t, dir, after)
+			mustEqual(t, allFiles(t, dir), after)
 		}
 	})
 }
