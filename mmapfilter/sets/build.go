@@ -174,11 +174,6 @@ func Assemble(ctx context.Context, p *Plan, spool, out, path string, verify bool
 // AssembleFrom writes the manifest of a set whose shards have been built by [BuildShardFrom] from so
 // many keys in all.
 func AssembleFrom(ctx context.Context, p *Plan, read uint64, built []*Built, out, path string, verify bool, progress func(done, total int64)) (*Summary, error) {
-	s := &Summary{Shards: p.Shards}
-	m := &manifest.Manifest{Plan: p.ID(), Seed: p.Seed, Normalisation: p.Normalisation, Capacity: p.Keys, Rate: p.FalsePositiveRate}
-	if len(built) != p.Shards {
-		return nil, fmt.Errorf("%d shards of %d have been built", len(built), p.Shards)
-	}
 	from, err := filepath.Abs(filepath.Dir(path))
 	if err != nil {
 		return nil, err
@@ -191,12 +186,48 @@ func AssembleFrom(ctx context.Context, p *Plan, read uint64, built []*Built, out
 	if err != nil {
 		return nil, err
 	}
+	h := home{dir: out, head: readShard, verify: verify, progress: progress}
+	m, s, err := h.prove(ctx, p, read, built, below)
+	if err != nil {
+		return nil, err
+	}
+	return s, recovery.WriteFile(path, m.Encode())
+}
+
+// EncodeManifest returns what [AssembleFrom] would write if the shards and the manifest were in one
+// directory. It is for a store that is no file system: head returns the superblock of a file there,
+// and its size. It may be called by several goroutines.
+func EncodeManifest(ctx context.Context, p *Plan, read uint64, built []*Built, head func(file string) (*layout.Superblock, int64, error)) ([]byte, *Summary, error) {
+	h := home{head: func(file string, _ int) (*layout.Superblock, int64, error) { return head(file) }}
+	m, s, err := h.prove(ctx, p, read, built, ".")
+	if err != nil {
+		return nil, nil, err
+	}
+	return m.Encode(), s, nil
+}
+
+// A home has the files of the shards.
+type home struct {
+	dir      string
+	head     func(path string, number int) (*layout.Superblock, int64, error)
+	verify   bool // each byte
+	progress func(done, total int64)
+}
+
+// prove makes the manifest of shards that are in a directory below that of the manifest, once it has
+// proved that nothing is missing.
+func (h *home) prove(ctx context.Context, p *Plan, read uint64, built []*Built, below string) (*manifest.Manifest, *Summary, error) {
+	s := &Summary{Shards: p.Shards}
+	m := &manifest.Manifest{Plan: p.ID(), Seed: p.Seed, Normalisation: p.Normalisation, Capacity: p.Keys, Rate: p.FalsePositiveRate}
+	if len(built) != p.Shards {
+		return nil, nil, fmt.Errorf("%d shards of %d have been built", len(built), p.Shards)
+	}
 	for i, b := range built {
 		if b == nil || b.Plan != p.ID() || b.Shard != i {
-			return nil, fmt.Errorf("shard %d has not been built by plan %s", i, p.ID())
+			return nil, nil, fmt.Errorf("shard %d has not been built by plan %s", i, p.ID())
 		}
 		if !p.Distinct && b.Read != b.Keys {
-			return nil, &FileError{filepath.Join(out, b.File), fmt.Sprintf("%d hashes were read, but it has %d keys", b.Read, b.Keys)}
+			return nil, nil, &FileError{filepath.Join(h.dir, b.File), fmt.Sprintf("%d hashes were read, but it has %d keys", b.Read, b.Keys)}
 		}
 		s.Read += b.Read
 		s.Keys += b.Keys
@@ -204,61 +235,57 @@ func AssembleFrom(ctx context.Context, p *Plan, read uint64, built []*Built, out
 		m.Shards = append(m.Shards, manifest.Shard{File: filepath.ToSlash(filepath.Join(below, b.File)), Identity: b.Identity, Keys: b.Keys, Bytes: b.Bytes})
 	}
 	if s.Read != read {
-		return nil, fmt.Errorf("%d keys were spooled, but %d were read from the spools", read, s.Read)
+		return nil, nil, fmt.Errorf("%d keys were spooled, but %d were read from the spools", read, s.Read)
 	}
 	s.Duplicates = s.Read - s.Keys
 	if m.Keys = s.Keys; p.Keys == 0 {
 		m.Capacity = s.Keys
 	}
-	if err := checkShards(ctx, p, m, filepath.Dir(path), verify, progress); err != nil {
-		return nil, err
+	if err := h.check(ctx, p, built, s.Bytes); err != nil {
+		return nil, nil, err
 	}
 	if p.FingerprintBits != 0 { // the rate follows from the bits
-		sb, _, err := readShard(filepath.Join(out, built[0].File), 0)
+		sb, _, err := h.head(filepath.Join(h.dir, built[0].File), 0)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		m.Rate = sb.TargetRate()
 	}
-	return s, recovery.WriteFile(path, m.Encode())
+	return m, s, nil
 }
 
-// checkShards checks that the files of a set are those that it names, and with verify each byte.
-func checkShards(ctx context.Context, p *Plan, m *manifest.Manifest, dir string, verify bool, progress func(done, total int64)) error {
-	var total int64
-	for _, s := range m.Shards {
-		total += s.Bytes
-	}
+// check checks that the files are those that were built. They have so many bytes.
+func (h *home) check(ctx context.Context, p *Plan, built []*Built, total int64) error {
 	var mu sync.Mutex
 	var done int64
-	return sweep.Each(ctx, workers(), len(m.Shards), nil, func() (func(i int) error, func() error) {
+	return sweep.Each(ctx, workers(), len(built), nil, func() (func(i int) error, func() error) {
 		return func(i int) error {
-			s, path := m.Shards[i], filepath.Join(dir, filepath.FromSlash(m.Shards[i].File))
-			if err := checkShard(ctx, p, path, i, s, verify); err != nil {
+			if err := h.checkShard(ctx, p, built[i]); err != nil {
 				return err
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			if done += s.Bytes; progress != nil {
-				progress(done, total)
+			if done += built[i].Bytes; h.progress != nil {
+				h.progress(done, total)
 			}
 			return nil
 		}, func() error { return nil }
 	})
 }
 
-func checkShard(ctx context.Context, p *Plan, path string, number int, s manifest.Shard, verify bool) error {
-	sb, size, err := readShard(path, number)
+func (h *home) checkShard(ctx context.Context, p *Plan, b *Built) error {
+	path := filepath.Join(h.dir, b.File)
+	sb, size, err := h.head(path, b.Shard)
 	if err != nil {
 		return err
 	}
-	if (sb.Shard() != layout.Shard{Number: uint32(number), Count: uint32(p.Shards)}) || sb.ShardIdentity() != uint64(s.Identity) ||
-		sb.Seed() != uint64(p.Seed) || sb.Length() != s.Keys || size != s.Bytes || sb.State() != layout.Sealed {
-		return &FileError{path, fmt.Sprintf("not the file that was built as shard %d", number)}
+	if (sb.Shard() != layout.Shard{Number: uint32(b.Shard), Count: uint32(p.Shards)}) || sb.ShardIdentity() != uint64(b.Identity) ||
+		sb.Seed() != uint64(p.Seed) || sb.Length() != b.Keys || size != b.Bytes || sb.State() != layout.Sealed {
+		return &FileError{path, fmt.Sprintf("not the file that was built as shard %d", b.Shard)}
 	}
-	if verify {
+	if h.verify {
 		if _, err := mmapfilter.Verify(ctx, path); err != nil {
-			return ofShard(path, number, err)
+			return ofShard(path, b.Shard, err)
 		}
 	}
 	return nil

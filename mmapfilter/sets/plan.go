@@ -168,6 +168,11 @@ func readSigned(path, format string, v any) (body []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
+	return decode(path, data, format, v)
+}
+
+// decode decodes a small file of a format, which stands at path, into v.
+func decode(path string, data []byte, format string, v any) (body []byte, err error) {
 	var head struct {
 		Format  string `json:"format"`
 		Version int    `json:"version"`
@@ -200,8 +205,18 @@ func (p *Plan) Write(path string) error { return recovery.WriteFile(path, sign(p
 
 // ReadPlan reads a plan, and checks that this program would make the files that it says.
 func ReadPlan(path string) (*Plan, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return DecodePlan(path, data)
+}
+
+// DecodePlan is [ReadPlan] for a program that has got the bytes of the file by other means. The path
+// is for its errors.
+func DecodePlan(path string, data []byte) (*Plan, error) {
 	p := new(Plan)
-	body, err := readSigned(path, planFormat, p)
+	body, err := decode(path, data, planFormat, p)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,98 @@
+package sets
+
+import (
+	"bytes"
+	"errors"
+	"iter"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+)
+
+// TestEncodeManifest has the same manifest, and the same refusals, as AssembleFrom.
+func TestEncodeManifest(t *testing.T) {
+	for _, o := range []mmapfilter.Options{
+		{Capacity: 1000, FalsePositiveRate: 1e-4},
+		{Capacity: 1000, FingerprintBits: 20, Distinct: true},
+		{},
+	} {
+		const shards, n = 3, 1000
+		dir, p := t.TempDir(), mustPlan(t, o, shards)
+		var hashes [shards][]uint64
+		for key := range numbers(0, n) {
+			h := p.Hash(key)
+			i := mmapfilter.ShardOf(h, shards)
+			hashes[i] = append(hashes[i], h)
+		}
+		build := func(dir string) []*Built {
+			built := make([]*Built, shards)
+			for i := range built {
+				var blocks iter.Seq2[[]uint64, error] = func(yield func([]uint64, error) bool) { yield(hashes[i], nil) }
+				b, err := BuildShardFrom(background, p, i, dir, Work{}, blocks)
+				must(t, err)
+				built[i] = b
+			}
+			return built
+		}
+		built := build(dir)
+		head := func(file string) (*layout.Superblock, int64, error) { return readShard(filepath.Join(dir, file), 0) }
+
+		path := filepath.Join(dir, "x.set")
+		_, err := AssembleFrom(background, p, n, built, dir, path, true, nil)
+		must(t, err)
+		want, err := os.ReadFile(path)
+		must(t, err)
+		got, s, err := EncodeManifest(background, p, n, built, head)
+		if err != nil || !bytes.Equal(got, want) || s.Keys != n {
+			t.Errorf("%+v, %v, and this manifest:\n%s\nwant:\n%s", s, err, got, want)
+		}
+
+		hashes[1] = hashes[1][1:]
+		other := build(t.TempDir()) // not in dir
+		nowhere := *built[1]
+		nowhere.File = "none"
+		for name, c := range map[string]struct {
+			read  uint64
+			built []*Built
+		}{
+			"a key too many":  {n + 1, built},
+			"a shard missing": {n, built[:2]},
+			"none built":      {n, []*Built{built[0], nil, built[2]}},
+			"out of order":    {n, []*Built{built[1], built[0], built[2]}},
+			"a key lost":      {n, []*Built{built[0], other[1], built[2]}},
+			"another file":    {n - 1, []*Built{built[0], {builtFormat, 1, p.ID(), 1, built[1].File, other[1].Identity, other[1].Read, other[1].Keys, other[1].Bytes, 0, false}, built[2]}},
+			"no file":         {n, []*Built{built[0], &nowhere, built[2]}},
+		} {
+			if data, _, err := EncodeManifest(background, p, c.read, c.built, head); err == nil || data != nil {
+				t.Errorf("%s: no error", name)
+			}
+			path := filepath.Join(dir, "other.set")
+			if _, err := AssembleFrom(background, p, c.read, c.built, dir, path, false, nil); err == nil {
+				t.Errorf("%s: AssembleFrom has no error", name)
+			}
+			if _, err := os.Stat(path); err == nil {
+				t.Errorf("%s: AssembleFrom has written a manifest", name)
+			}
+		}
+	}
+}
+
+// TestDecodePlan has the plan that ReadPlan has, and names the path in its errors.
+func TestDecodePlan(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "plan")
+	p := mustPlan(t, mmapfilter.Options{Capacity: 1000}, 3)
+	must(t, p.Write(path))
+	data, err := os.ReadFile(path)
+	must(t, err)
+	if q, err := DecodePlan("a plan", data); err != nil || q.ID() != p.ID() {
+		t.Errorf("%v, %v; want plan %s", q, err, p.ID())
+	}
+	_, err = DecodePlan("a plan", bytes.Replace(data, []byte("1000"), []byte("1001"), 1))
+	var bad *FileError
+	if !errors.As(err, &bad) || bad.Path != "a plan" {
+		t.Errorf("a plan that was changed: %v", err)
+	}
+}
