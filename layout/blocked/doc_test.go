@@ -40,7 +40,7 @@ func TestWorkedExample(t *testing.T) {
 	says("//\tline   = hi(h, %d)                               = %d\n", g.Lines, line)
 	says("//\trest   = %#016x\n", rest)
 	says("//\tbucket = rest >> 61                              = %d\n", b1)
-	says("//\tfp     = 1 + hi(%#016x, 0xfff)       = %#x\n", rest<<3, it.Fp)
+	says("//\tfp     = 1 + hi(8·rest mod 2^64, 0xfff)          = %#x\n", it.Fp)
 	says("//\tm      = %#016x\n", m)
 	says("//\td      = %d, other = %d, o(%d) = %d, o(%d) = %d\n", b1^b2, b2,
 		b1, bits.TrailingZeros64(overflowBit(m, b1))-60, b2, bits.TrailingZeros64(overflowBit(m, b2))-60)

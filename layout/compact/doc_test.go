@@ -38,9 +38,9 @@ func TestWorkedCompact(t *testing.T) {
 	i := fp % 16
 	says("testdata/compact-f13.mmf has %d lines. Is \"key 388\" in it?", g.Lines)
 	says("//\th      = %#016x\n//\tline   = hi(h, %d)                 = %d\n", h, g.Lines, line)
-	says("//\tfp     = %#016x >> %d   = %#x, q = %#x, rem = %#x, i = %d\n", rest, 64-tab.f, fp, fp>>tab.r, fp&tab.values, i)
+	says("//\trest   = %#016x\n//\tfp     = rest >> %d                 = %#x, q = %#x, rem = %#x, i = %d\n", rest, 64-tab.f, fp, fp>>tab.r, fp&tab.values, i)
 	d := []uint64{1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610, 987, 1597}[i]
-	says("//\talt    = (%d + 1 + %d mod %d) mod %d   = %d\n", line, d-1, g.Lines-1, g.Lines, other.Line)
+	says("//\talt    = (%d + 1 + (%d mod %d)) mod %d = %d\n", line, d-1, g.Lines-1, g.Lines, other.Line)
 	if alt := (line + 1 + (d-1)%(g.Lines-1)) % g.Lines; alt != other.Line {
 		t.Errorf("by the essay the alternate line is %d, not %d", alt, other.Line)
 	}

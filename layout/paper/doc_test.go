@@ -28,7 +28,8 @@ func TestWorkedPairs(t *testing.T) {
 		big, _ := bits.Mul64(u, g.Lines)
 		says("testdata/%s.mmf has %d lines", c.image, g.Lines)
 		says("//\th      = %#016x\n//\tline   = hi(h, %d)                 = %d\n", h, g.Lines, line)
-		says("//\tfp     = 1 + hi(%#016x, %#x)   = %#x\n", rest, tab.values, it.Fp)
+		says("//\trest   = %#016x\n//\tfp     = 1 + hi(rest, %#x)", rest, tab.values)
+		says("       = %#x\n//\tu      =", it.Fp)
 		says("//\tu      = %#016x, hi(u, %d) = %d, alt = %d\n", u, g.Lines, big, other.Line)
 		for _, l := range []uint64{it.Line, other.Line} {
 			first, bit, n := tab.place(l)
