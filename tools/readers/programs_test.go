@@ -28,6 +28,7 @@ int main(int argc, char **argv) {
 		return 2;
 	constexpr std::string_view key = "key 388", other = "";
 	int maybe = mmf_contains(f, key.data(), key.size()) + mmf_contains(f, other.data(), 0);
+	maybe += mmf_shards(f, nullptr);
 	mmf_close(f);
 	return maybe == 2 ? 0 : 1;
 }
@@ -48,6 +49,32 @@ int main(int argc, char **argv) {
 			t.Error(err)
 		} else if err := run(program, "../../testdata/compact-f13.mmf"); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// TestMacros builds a program that asks for less of the system than the header needs: it works, or the
+// compiler says what to do.
+func TestMacros(t *testing.T) {
+	const include, other = "#define MMF_IMPLEMENTATION\n#include \"c/mmapfilter.h\"\n", "#include <stdio.h>\n"
+	const body = "int main(int argc, char **argv) { mmf_filter *f; return argc < 2 || mmf_open(argv[1], &f) < 0; }\n"
+	source, program := filepath.Join(scratch, "macros.c"), filepath.Join(scratch, "macros")
+	for _, v := range variants(t) {
+		for _, flags := range []string{"-std=c11", "-std=c11 -D_POSIX_C_SOURCE=200809L"} {
+			for _, text := range []string{include + other + body, other + include + body} {
+				if err := os.WriteFile(source, []byte(text), 0o666); err != nil {
+					t.Fatal(err)
+				}
+				err := run(v.compiler, append(strings.Fields(flags), source, "-o", program)...)
+				if err == nil {
+					err = run(program, "../../testdata/compact-f13.mmf")
+				} else if strings.HasPrefix(text, other) && strings.Contains(err.Error(), "before any other header") {
+					continue
+				}
+				if err != nil {
+					t.Errorf("%s: %v", flags, err)
+				}
+			}
 		}
 	}
 }

@@ -36,14 +36,16 @@
 #ifndef MMF_MMAPFILTER_H
 #define MMF_MMAPFILTER_H
 
-#if defined(MMF_IMPLEMENTATION) && !defined(_POSIX_C_SOURCE) && !defined(_GNU_SOURCE)
-#define _POSIX_C_SOURCE 200809L
-#define _XOPEN_SOURCE 700
+#if defined(MMF_IMPLEMENTATION) && !defined(_GNU_SOURCE)
 #if defined(__APPLE__)
 #define _DARWIN_C_SOURCE
-#elif defined(__FreeBSD__) || defined(__NetBSD__)
-#undef _POSIX_C_SOURCE
-#undef _XOPEN_SOURCE
+#elif !defined(__FreeBSD__) && !defined(__NetBSD__) /* these have it all, unless they are asked for less */
+#if !defined(_DEFAULT_SOURCE)
+#define _DEFAULT_SOURCE
+#endif
+#if !defined(_XOPEN_SOURCE)
+#define _XOPEN_SOURCE 700
+#endif
 #endif
 #endif
 
@@ -124,7 +126,7 @@ MMF_API uint64_t mmf_len(const mmf_filter *f);
 MMF_API uint64_t mmf_capacity(const mmf_filter *f);
 MMF_API uint64_t mmf_seed(const mmf_filter *f);
 /* mmf_shards returns of how many shards of a set the file is one, or 0 if it is none, and sets *number to
- * which. A shard answers "certainly not" for the keys of others: hash · shards >> 64 is the number of the
+ * which, unless number is null. A shard answers "certainly not" for the keys of others: hash · shards >> 64 is the number of the
  * shard that has a hash. */
 MMF_API uint32_t mmf_shards(const mmf_filter *f, uint32_t *number);
 /* mmf_normalisation returns the note on how the keys were made. It lives as long as the filter. */
@@ -162,6 +164,9 @@ MMF_API uint64_t mmf_xxh3(const void *key, size_t len, uint64_t seed);
 #endif
 #if !defined(__SIZEOF_INT128__) || __SIZEOF_POINTER__ != 8 || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "mmapfilter.h needs a 64-bit little-endian machine"
+#endif
+#if !defined(O_CLOEXEC) || (defined(__GLIBC__) && !defined(__USE_MISC) && !defined(__USE_XOPEN_EXTENDED))
+#error "include mmapfilter.h before any other header where MMF_IMPLEMENTATION is defined, or define _DEFAULT_SOURCE before all"
 #endif
 
 #ifdef __cplusplus
@@ -1191,7 +1196,8 @@ MMF_API uint64_t mmf_len(const mmf_filter *f) {
 MMF_API uint64_t mmf_capacity(const mmf_filter *f) { return f->head.capacity; }
 MMF_API uint64_t mmf_seed(const mmf_filter *f) { return f->seed; }
 MMF_API uint32_t mmf_shards(const mmf_filter *f, uint32_t *number) {
-	*number = f->head.shard;
+	if (number)
+		*number = f->head.shard;
 	return f->head.shards;
 }
 
