@@ -155,9 +155,10 @@
 // file in between; if the state is still live, the writer died. Elsewhere, there is one lock, on
 // the whole file.
 //
-// If byte 1 is not locked and the state is clean or sealed, look for NAME.stash and NAME.stash.new as well. If a
-// header in one of them (package wal) has a higher generation than the superblock, the superblock that says live may be
-// lost: answer "maybe". A log that an interrupted close left has no higher one.
+// If byte 1 is not locked and the state is clean or sealed, look for NAME.stash and NAME.stash.new as well. If
+// one of them is the log of this file and has operations of a later generation (L2 in package wal), the superblock
+// that says live is lost: answer "maybe". A header alone is not enough, unless it is two generations later: its writer may
+// have died before the first operation.
 //
 // Beside a file that keeps its hashes there is NAME.hashes: package hashes (layout/hashes). No
 // lookup needs it. A program that does not know it may read the file, and must not write to it.

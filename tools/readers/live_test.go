@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
@@ -155,6 +156,76 @@ func TestLostSuperblock(t *testing.T) {
 		s = openSession(t, v, copied)
 		s.want("a log that is left", "s", served)
 		s.want("a log that is left", "kabsent", certainlyNot)
+	})
+}
+
+// TestLeftLog: of the logs beside a file at rest, only one that has operations of a later generation of this
+// file says that a superblock is lost (L2).
+func TestLeftLog(t *testing.T) {
+	each(t, func(t *testing.T, v variant) {
+		dir := t.TempDir()
+		path, copied := filepath.Join(dir, "x.mmf"), filepath.Join(dir, "y.mmf")
+		built, err := mmapfilter.Build(context.Background(), path, nil, keysFrom(0, 100))
+		if err != nil {
+			t.Fatal(err)
+		}
+		built.Close()
+		copyFile(t, path, copied)
+		f, err := mmapfilter.Open(path, nil) // the first operation gives it another UUID
+		if err == nil {
+			err = errors.Join(f.InsertString("late"), f.Sync())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		own := mustRead(t, path+".stash")
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		begun := make([]byte, len(own))
+		copy(begun, own[:wal.FirstWord*8])
+		torn := append([]byte(nil), own...)
+		for at := wal.FirstWord * 8; at < len(torn); at += wal.PageBytes {
+			torn[at] ^= torn[at] & 1 // the magic of a segment
+		}
+		for _, c := range []struct {
+			what, status, answer string
+			log                  []byte
+		}{
+			{"its log", unrecovered, maybe, own},
+			{"its log with damage", unrecovered, maybe, torn},
+			{"a log without operations", served, certainlyNot, begun},
+			{"the log of another file", served, certainlyNot, mustRead(t, "../../testdata/live/halves-f12.mmf.stash")},
+			{"nonsense", served, certainlyNot, []byte("MMAPFLOG")},
+		} {
+			for _, end := range []string{".stash", ".stash.new"} {
+				if err := os.WriteFile(copied+end, c.log, 0o666); err != nil {
+					t.Fatal(err)
+				}
+				g, err := mmapfilter.OpenReadOnly(copied, &mmapfilter.OpenOptions{NoRecover: true})
+				if err == nil {
+					g.Close()
+				}
+				if (err == nil) != (c.status == served) && c.what != "its log with damage" {
+					t.Errorf("%s: Go: %v", c.what, err)
+				}
+				s := openSession(t, v, copied)
+				s.want(c.what, "s", c.status)
+				s.want(c.what, "kabsent", c.answer)
+				if err := os.Remove(copied + end); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := os.WriteFile(copied+".stash", own, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if v.flags == plain { // with too few files, nothing says that there is no log
+			got := output(t, strings.NewReader(copied), "sh", "-c", `ulimit -n 4 && exec "$0" opens`, probe(t, v))
+			if want := "0 " + unrecovered + " 100\n"; string(got) != want {
+				t.Errorf("too many open files: %q, not %q", got, want)
+			}
+		}
 	})
 }
 

@@ -210,6 +210,7 @@ typedef struct {
 	uint64_t seed, length, capacity, generation;
 	unsigned kind, f, b, state, size; /* size of a line in bits */
 	uint32_t shard, shards;           /* shards is 0 unless the file is a shard */
+	uint8_t uuid[16];
 	char note[257];
 } mmf_head;
 
@@ -946,6 +947,7 @@ static int mmf_check(const uint8_t *s, mmf_head *h) {
 	h->length = mmf_read64(s + 128);
 	if (h->state == MMF_SEALED && h->length > h->lines * (h->kind == MMF_BLOCKED ? 8 * h->b : h->b) + (uint64_t)768 * 0xFFFFFFFFu)
 		return MMF_E_LENGTH;
+	memcpy(h->uuid, s + 48, 16);
 	memcpy(h->note, s + 256, 256);
 	h->note[256] = 0;
 	return MMF_OK;
@@ -1018,28 +1020,63 @@ static int mmf_locked(int fd, int part) {
 #endif
 }
 
-/* mmf_log_ahead tells whether a log beside a file at rest is of a later generation than its
- * superblock. Then a writer died before its first operation; or the superblock that says that the
- * file is live is lost, and the file must not be read (L2). No log has a later generation once a
- * writer has closed or recovered the file. */
-static int mmf_log_ahead(const char *path, uint64_t generation) {
+/* mmf_next_uuid is the UUID that a sealed file gets with its first operation: the 128 bits of XXH3 of the
+ * one before, with the salt of the log as the seed, highest byte first (L2). */
+static void mmf_next_uuid(const uint8_t uuid[16], uint64_t salt, uint8_t next[16]) {
+	uint64_t first = mmf_read64(uuid), last = mmf_read64(uuid + 8), low, high;
+	mmf_u128 p = (mmf_u128)(first ^ last ^ ((mmf_read64(mmf_secret + 32) ^ mmf_read64(mmf_secret + 40)) - salt)) * MMF_P64_1;
+	low = (uint64_t)p + ((uint64_t)15 << 54);
+	last ^= (mmf_read64(mmf_secret + 48) ^ mmf_read64(mmf_secret + 56)) + salt;
+	high = (uint64_t)(p >> 64) + last + (last & 0xFFFFFFFFu) * (MMF_P32_2 - 1);
+	low ^= __builtin_bswap64(high);
+	p = (mmf_u128)low * MMF_P64_2;
+	high = __builtin_bswap64(mmf_avalanche((uint64_t)(p >> 64) + high * MMF_P64_2));
+	low = __builtin_bswap64(mmf_avalanche((uint64_t)p));
+	memcpy(next, &high, 8);
+	memcpy(next + 8, &low, 8);
+}
+
+/* mmf_begun tells whether a page of a log is the first of a segment of a generation after that one. What is
+ * neither zero nor an older segment counts too. */
+static int mmf_begun(int fd, off_t at, uint64_t generation) {
+	static const uint64_t zero[16] = {0};
+	uint64_t w[16];
+	ssize_t n = pread(fd, w, sizeof w, at);
+	if (n != (ssize_t)sizeof w)
+		return n < 0;
+	return memcmp(w, zero, sizeof w) != 0 && (memcmp(w, "MMFBEGIN", 8) != 0 || w[1] > generation);
+}
+
+/* mmf_log_ahead tells whether a log beside a file at rest has operations of a later generation than its
+ * superblock. Then the superblock that says that the file is live is lost, and the file must not be read
+ * (L2). The log of another file says nothing, nor does one whose writer died before its first operation. */
+static int mmf_log_ahead(const char *path, const mmf_head *h) {
 	static const char *const names[2] = {".stash", ".stash.new"};
 	char *real = realpath(path, NULL), *name;
 	int i, slot, ahead = 0;
 	if (!real)
-		return 0;
+		return errno == ENOMEM;
 	name = (char *)malloc(strlen(real) + 16);
 	for (i = 0; i < 2 && name; i++) {
+		struct stat st;
 		int fd;
 		strcpy(name, real);
 		strcat(name, names[i]);
-		if ((fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK)) < 0)
+		if ((fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK)) < 0) {
+			ahead |= errno == EMFILE || errno == ENFILE || errno == ENOMEM; /* it may be there */
 			continue;
-		for (slot = 0; slot < 2; slot++) {
+		}
+		for (slot = 0; slot < 2 && fstat(fd, &st) == 0; slot++) {
 			uint64_t w[8];
-			if (pread(fd, w, sizeof w, 4096 * slot) == (ssize_t)sizeof w && memcmp(w, "MMAPFLOG", 8) == 0 &&
-				w[7] == mmf_crc32c((const uint8_t *)w, 56) && w[4] > generation)
-				ahead = 1;
+			uint8_t next[16];
+			off_t half = st.st_size > 8192 ? (st.st_size - 8192) / 8192 * 4096 : 0;
+			if (pread(fd, w, sizeof w, 4096 * slot) != (ssize_t)sizeof w || memcmp(w, "MMAPFLOG", 8) != 0 ||
+				w[7] != mmf_crc32c((const uint8_t *)w, 56) || w[4] <= h->generation)
+				continue;
+			mmf_next_uuid(h->uuid, w[5], next);
+			if (memcmp(w + 2, h->uuid, 16) != 0 && memcmp(w + 2, next, 16) != 0)
+				continue;
+			ahead |= w[4] - h->generation > 1 || mmf_begun(fd, 8192, h->generation) || mmf_begun(fd, 8192 + half, h->generation);
 		}
 		close(fd);
 	}
@@ -1056,7 +1093,7 @@ static int mmf_examine(int fd, const char *path, mmf_head *h, struct stat *st, i
 	for (tries = 0, *served = 0; tries < 3; tries++) {
 		if ((err = mmf_read_head(fd, h, st)) < 0)
 			return err;
-		*served = mmf_locked(fd, 1) || (h->state != MMF_LIVE && !mmf_log_ahead(path, h->generation));
+		*served = mmf_locked(fd, 1) || (h->state != MMF_LIVE && !mmf_log_ahead(path, h));
 		if (*served)
 			break;
 	}
