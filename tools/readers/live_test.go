@@ -229,6 +229,37 @@ func TestLeftLog(t *testing.T) {
 	})
 }
 
+// TestDirectory: the path of a filter is that of its opening, whatever the working directory is later.
+func TestDirectory(t *testing.T) {
+	each(t, func(t *testing.T, v variant) {
+		dir := t.TempDir()
+		path := filepath.Join(dir, "x.mmf")
+		copyFile(t, "../../testdata/live/halves-f12.mmf", path)
+		copyFile(t, "../../testdata/live/halves-f12.mmf.stash", path+".stash")
+		here, err := os.Getwd()
+		if err != nil {
+			t.Fatal(err)
+		}
+		relative, err := filepath.Rel(here, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := openSession(t, v, relative)
+		s.want("here", "s", unrecovered)
+		s.want("here", "d/", "0")
+		s.want("elsewhere", "s", unrecovered)
+		if _, err := mmapfilter.Recover(path); err != nil {
+			t.Fatal(err)
+		}
+		s.want("elsewhere, recovered", "s", served)
+		copyFile(t, path, path+".new")
+		if err := os.Rename(path+".new", path); err != nil {
+			t.Fatal(err)
+		}
+		s.want("elsewhere, another file", "s", replaced)
+	})
+}
+
 // TestOtherFile: a file whose place another one has taken says so: one that has grown says "maybe" for good.
 func TestOtherFile(t *testing.T) {
 	each(t, func(t *testing.T, v variant) {

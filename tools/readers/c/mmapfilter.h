@@ -1147,6 +1147,29 @@ static void mmf_bind(mmf_filter *f) {
 	}
 }
 
+/* mmf_absolute returns a copy of a path that stays right when the working directory changes. Links in it are
+ * left, since they may be set to another file. */
+static char *mmf_absolute(const char *path) {
+	size_t room = 256;
+	char *whole = NULL, *more;
+	if (*path == '/') {
+		if ((whole = (char *)malloc(strlen(path) + 1)))
+			strcpy(whole, path);
+		return whole;
+	}
+	for (;; room *= 2) {
+		if (!(more = (char *)realloc(whole, room + strlen(path) + 2)))
+			break;
+		whole = more;
+		if (getcwd(whole, room))
+			return strcat(strcat(whole, "/"), path);
+		if (errno != ERANGE)
+			break;
+	}
+	free(whole);
+	return NULL;
+}
+
 static int mmf_open_at(mmf_filter *f, const char *path) {
 	struct stat st;
 	int err;
@@ -1157,9 +1180,8 @@ static int mmf_open_at(mmf_filter *f, const char *path) {
 		return err;
 	f->dev = st.st_dev;
 	f->ino = st.st_ino;
-	if (!(f->path = (char *)malloc(strlen(path) + 1)))
+	if (!(f->path = mmf_absolute(path)))
 		return MMF_E_SYSTEM;
-	strcpy(f->path, path);
 	f->map_bytes = MMF_REGION + f->head.region;
 	f->map = mmap(NULL, f->map_bytes, PROT_READ, MAP_SHARED, f->fd, 0);
 	if (f->map == MAP_FAILED)

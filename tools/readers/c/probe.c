@@ -107,8 +107,8 @@ static int opens(void) {
 	return 0;
 }
 
-/* session FILTER: a command a line, and an answer for each: s, the status; l, the length; k and a key, whether
- * the filter may have it, asked alone and in a batch. */
+/* session FILTER: a command a line, and an answer for each: s, the status; l, the length; d and a directory, 0
+ * once it is the working directory; k and a key, whether the filter may have it, asked alone and in a batch. */
 static int session(const char *path) {
 	char line[4096];
 	mmf_filter *f;
@@ -121,7 +121,10 @@ static int session(const char *path) {
 		uint8_t found = 9;
 		if (*line == 's')
 			printf("%d\n", mmf_status(f));
-		else if (*line == 'l')
+		else if (*line == 'd') {
+			line[1 + len] = 0;
+			printf("%d\n", chdir(line + 1));
+		} else if (*line == 'l')
 			printf("%llu\n", (unsigned long long)mmf_len(f));
 		else if (mmf_contains_batch(f, &key, &len, 1, &found) == 0 && found == mmf_contains(f, key, len))
 			printf("%d\n", found);
