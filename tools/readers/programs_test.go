@@ -113,6 +113,7 @@ func TestCheck(t *testing.T) {
 	for i := range 3000 {
 		fmt.Fprintf(&keys, "key %d\n", i)
 	}
+	keys.WriteString("k\n\x1f\x8bxx\n")
 	build := exec.Command(command, "build", "-o", filter)
 	build.Stdin = strings.NewReader(keys.String())
 	if out, err := build.CombinedOutput(); err != nil {
@@ -171,8 +172,16 @@ func TestCheck(t *testing.T) {
 	if _, status := asked(mmfcheck, []string{hexed}, "00ff\n"); status != 2 {
 		t.Errorf("keys in hex: status %d", status)
 	}
-	if _, status := asked(mmfcheck, []string{filter}, "\x1f\x8b\x08\x00packed"); status != 2 {
-		t.Errorf("packed input: status %d", status)
+	// So is packed input, and no other.
+	for _, in := range []string{"\x1f\x8b\x08\x00packed", "\x1f\x8b", "\x1f\x8b\nkey 1", "\x28\xb5\x2f\xfdx", "\x5a\x2a\x4d\x18\nkey 1\n", "\x28\xb5\x2f", "\x1f", "\x1fkey 1\nkey 1\n", "\x50\x2a\nkey 1\n"} {
+		want, status := asked(command, []string{"check", "-n", filter}, in)
+		if got, gotStatus := asked(mmfcheck, []string{"-n", filter}, in); got != want || gotStatus != status {
+			t.Errorf("%q: status %d and %q, not %d and %q", in, gotStatus, got, status, want)
+		}
+	}
+	// A closed standard input has no keys.
+	if got, status := asked("sh", []string{"-c", `exec "$0" -v "$1" <&-`, mmfcheck, filter}, ""); got != "" || status != 1 {
+		t.Errorf("standard input is closed: status %d and %.40q", status, got)
 	}
 	// An answer comes before the next line is typed.
 	cmd := exec.Command(mmfcheck, filter)
@@ -187,10 +196,12 @@ func TestCheck(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	fmt.Fprintln(in, "key 5")
-	line := make([]byte, 6)
-	if n, err := out.Read(line); err != nil || string(line[:n]) != "key 5\n" {
-		t.Errorf("%q, %v", line[:n], err)
+	for _, key := range []string{"k\n", "\x1f\x8bxx\n"} { // and no line but the first tells that the input is packed
+		fmt.Fprint(in, key)
+		line := make([]byte, len(key))
+		if n, err := out.Read(line); err != nil || string(line[:n]) != key {
+			t.Errorf("%q, %v", line[:n], err)
+		}
 	}
 	in.Close()
 	if err := cmd.Wait(); err != nil {

@@ -49,6 +49,23 @@ static int print(const void *const *keys, const size_t *lens, size_t n, const ui
 	return 0;
 }
 
+/* packed tells whether an input that begins so is packed by gzip or Zstandard: 1 or 0, or -1 if it takes more
+ * bytes to tell. */
+static int packed(const char *buf, size_t n) {
+	static const uint8_t magic[3][4] = {{0x1f, 0x8b}, {0x28, 0xb5, 0x2f, 0xfd}, {0x50, 0x2a, 0x4d, 0x18}};
+	static const size_t length[3] = {2, 4, 4};
+	int i, more = 0;
+	for (i = 0; i < 3; i++) {
+		size_t same = 0;
+		while (same < n && same < length[i] && ((uint8_t)buf[same] & (i == 2 && same == 0 ? 0xf0 : 0xff)) == magic[i][same])
+			same++;
+		if (same == length[i])
+			return 1;
+		more |= same == n;
+	}
+	return more ? -1 : 0;
+}
+
 static int run(const mmf_filter *f) {
 	static const void *keys[BATCH];
 	static size_t lens[BATCH];
@@ -64,9 +81,14 @@ static int run(const mmf_filter *f) {
 		if ((got = read(0, buf + end, size - end)) < 0)
 			return fail("standard input", strerror(errno));
 		end += (size_t)got;
-		if (first && end >= 4 && (memcmp(buf, "\x1f\x8b", 2) == 0 || memcmp(buf, "\x28\xb5\x2f\xfd", 4) == 0))
-			return fail("standard input", "it is packed; unpack it first");
-		first = first && end < 4;
+		if (first) {
+			int is = packed(buf, end);
+			if (is > 0)
+				return fail("standard input", "it is packed; unpack it first");
+			if (is < 0 && got > 0)
+				continue;
+			first = 0;
+		}
 		for (;;) {
 			newline = (char *)memchr(from, '\n', (size_t)(buf + end - from));
 			if (newline || (got == 0 && from < buf + end)) {
@@ -94,7 +116,7 @@ static int run(const mmf_filter *f) {
 	free(buf);
 	if (count && !quiet)
 		printf("%llu\n", selected);
-	if (fflush(stdout) != 0)
+	if (fflush(stdout) != 0 || ferror(stdout))
 		return fail("standard output", strerror(errno));
 	return selected ? 0 : 1;
 }
@@ -116,12 +138,17 @@ int main(int argc, char **argv) {
 		fprintf(stderr, "usage: mmfcheck [-vcqnp] FILTER < keys\n");
 		return 2;
 	}
+	/* What is opened here must not become the standard input or output. */
+	while ((err = open("/dev/null", O_RDWR)) >= 0 && err <= 2)
+		;
+	if (err >= 0)
+		close(err);
 	if ((err = mmf_open(argv[optind], &f)) < 0)
 		return fail(argv[optind], mmf_strerror(err));
 	status = mmf_status(f);
 	for (tries = 0; status == MMF_RECOVERING && tries < 10; tries++) { /* for a second in all */
 		nanosleep(&wait, NULL);
-		wait.tv_nsec *= tries < 8 ? 2 : 1;
+		wait.tv_nsec *= 2;
 		status = mmf_status(f);
 	}
 	if (status == MMF_UNRECOVERED || status == MMF_RECOVERING)
