@@ -113,7 +113,10 @@ class Filter:
     def __init__(self, path):
         lib = self._lib = _library or load()
         self._contains, handle = lib.mmf_contains, ctypes.c_void_p()
-        code = lib.mmf_open(os.fsencode(path), ctypes.byref(handle))
+        name = os.fsencode(path)
+        if b"\0" in name:
+            raise ValueError("embedded null byte")
+        code = lib.mmf_open(name, ctypes.byref(handle))
         if code == _E_SYSTEM:
             errno = ctypes.get_errno()
             raise OSError(errno, os.strerror(errno), os.fspath(path))
@@ -124,7 +127,7 @@ class Filter:
 
     def close(self):
         """Closes the filter. No lookup may be in progress in another thread. Closing twice is harmless."""
-        handle, self._handle = self._handle, None
+        handle = self.__dict__.pop("_handle", None)  # one step: two threads may close
         if handle:
             self._lib.mmf_close(handle)
 
@@ -136,6 +139,9 @@ class Filter:
 
     def __del__(self):
         self.close()
+
+    def __reduce_ex__(self, _):
+        raise TypeError("a filter cannot be copied or pickled; open the path again")
 
     def _open(self):
         if self._handle is None:
@@ -149,9 +155,8 @@ class Filter:
 
     def contains_many(self, keys):
         """A list of answers, one for each key of a sequence. It is faster than one by one."""
-        handle = self._open()
         keys = [_bytes(k) for k in keys]
-        n = len(keys)
+        handle, n = self._open(), len(keys)  # not before: keys may run code of others
         pointers = (ctypes.c_char_p * n)(*keys)  # into the bytes, which keys keeps
         lens = array.array("Q", map(len, keys))
         found = ctypes.create_string_buffer(n)
@@ -163,7 +168,8 @@ class Filter:
 
         keys is bytes, or any contiguous buffer, of which size bytes are a key. Of a numpy array,
         size is by default that of an item (dtype S16: a key has 16 bytes, and a shorter text ends
-        in zero bytes, which count; uint64: the 8 bytes of a number, lowest first).
+        in zero bytes, which count; uint64: the 8 bytes of a number, lowest first). Arrays of text
+        (dtype U) are refused: their items are not UTF-8.
 
         Returns a numpy array of bool for a numpy array, and a list otherwise.
         """
@@ -177,7 +183,11 @@ class Filter:
 
     def contains_hashes(self, hashes):
         """contains_fixed for keys whose hash is known: a buffer of 8 bytes each, such as array("Q")
-        or a numpy array of uint64."""
+        or a numpy array of uint64. Other numbers are refused; bytes are taken as they are."""
+        view = memoryview(hashes)
+        form = view.format.lstrip("@=<")
+        if form != "B" and (form not in ("Q", "L") or view.itemsize != 8):
+            raise TypeError("hashes are numbers of 64 bits without a sign, lowest byte first, and not %r" % view.format)
         hashes, n, result = self._buffer(hashes, 8)
         found = (ctypes.c_uint8 * n)()
         address, keep = _address(hashes)
@@ -191,6 +201,8 @@ class Filter:
         result = lambda found: [b != 0 for b in found]
         if hasattr(keys, "__array_interface__"):
             import numpy
+            if keys.dtype.kind in "UO":
+                raise TypeError("keys are bytes, and items of dtype %s are not" % keys.dtype)
             size = keys.dtype.itemsize if size is None else size
             keys = numpy.ascontiguousarray(keys).reshape(-1).view(numpy.uint8)
             result = lambda found: numpy.frombuffer(found, numpy.uint8).astype(bool)

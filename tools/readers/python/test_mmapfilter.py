@@ -2,7 +2,10 @@
 
 import ast
 import array
+import copy
+import ctypes
 import os
+import pickle
 import shutil
 import struct
 import tempfile
@@ -39,7 +42,8 @@ class TestMmapfilter(unittest.TestCase):
                 self.assertEqual([f.hash(k) for k in keys], list(hashes))
                 self.assertEqual([k in f for k in keys], list(answers), name)
                 self.assertEqual(f.contains_many(keys), list(answers), name)
-                self.assertEqual(f.contains_hashes(array.array("Q", hashes)), list(answers), name)
+                for own in (array.array("Q", hashes), array.array("Q", hashes).tobytes(), (ctypes.c_uint64 * len(hashes))(*hashes)):
+                    self.assertEqual(f.contains_hashes(own), list(answers), name)
                 sixes = [k for k in keys if len(k) == 6]
                 self.assertEqual(f.contains_fixed(b"".join(sixes), 6), [k in f for k in sixes])
                 self.assertEqual(f.contains_fixed(bytearray().join(sixes), 6), [k in f for k in sixes])
@@ -69,6 +73,11 @@ class TestMmapfilter(unittest.TestCase):
             self.assertEqual(f.contains_fixed(numbers).tolist(), [struct.pack("<Q", i) in f for i in range(1000)])
             hashes = numpy.array([f.hash(k) for k in keys], dtype=numpy.uint64)
             self.assertEqual(f.contains_hashes(hashes).tolist(), a.tolist())
+            self.assertEqual(f.contains_hashes(hashes[:0]).tolist(), [])
+            for bad in (hashes.astype(">u8"), hashes.astype(float), hashes.astype(numpy.uint32), hashes.astype(numpy.int64)):
+                self.assertRaises(TypeError, f.contains_hashes, bad)
+            for bad in (numpy.array(["key 388"]), numpy.array([b"key 388"], dtype=object)):
+                self.assertRaises(TypeError, f.contains_fixed, bad)
 
     def test_keys(self):
         with mmapfilter.open(self.path("compact-f13")) as f:
@@ -79,11 +88,32 @@ class TestMmapfilter(unittest.TestCase):
             for bad in (lambda: 5 in f, lambda: f.contains_many([None]), lambda: f.contains_fixed(b"abc")):
                 self.assertRaises(TypeError, bad)
             self.assertRaises(ValueError, f.contains_fixed, b"abc", 2)
+            for bad in (array.array("d", [1]), array.array("I", [1, 2]), array.array("q", [1]), [1], memoryview(b"x" * 32)[::2]):
+                self.assertRaises(TypeError, f.contains_hashes, bad)
+            self.assertEqual(f.contains_hashes(array.array("Q")), [])
+            self.assertTrue(memoryview(b"k.e.y. .3.8.8.")[::2] in f)
         self.assertRaises(ValueError, lambda: b"" in f)
         self.assertRaises(ValueError, len, f)
         f.close()
 
+    def test_lifetime(self):
+        f = mmapfilter.open(self.path("compact-f13"))
+        for bad in (copy.copy, copy.deepcopy, pickle.dumps):  # two would close what is open once
+            self.assertRaises(TypeError, bad, f)
+
+        def keys():
+            yield b"key 388"
+            f.close()
+
+        self.assertRaises(ValueError, f.contains_many, keys())
+        f.close()
+        f.close()
+        with self.assertRaises(KeyError), mmapfilter.open(self.path("compact-f13")) as f:
+            raise KeyError
+        self.assertRaises(ValueError, f.contains_many, [])
+
     def test_errors(self):
+        self.assertRaises(ValueError, mmapfilter.open, self.path("compact-f13") + "\0x")
         self.assertRaises(FileNotFoundError, mmapfilter.open, self.path("none"))
         self.assertRaises(mmapfilter.NotAFilter, mmapfilter.open, TESTDATA)
         self.assertRaises(mmapfilter.NotAFilter, mmapfilter.open, __file__)
