@@ -27,12 +27,12 @@ type Reader struct {
 // Stress builds the readers that join the stress program, in dir, which it creates. Where there is
 // no C compiler or no Python, it returns fewer of them and says in missing what is not tested.
 func Stress(dir string) (all []Reader, missing []string, err error) {
-	cc, err := exec.LookPath("cc")
-	if err != nil || runtime.GOOS == "windows" {
-		return nil, []string{"readers in C and Python: there is no cc"}, nil
-	}
 	if err := Unpack(dir); err != nil {
 		return nil, nil, err
+	}
+	cc := compilerOf(dir)
+	if cc == "" || runtime.GOOS == "windows" {
+		return nil, []string{"readers in C and Python: there is no cc that builds programs"}, nil
 	}
 	program, library := filepath.Join(dir, "stress"), filepath.Join(dir, "python", "libmmapfilter.so")
 	c := filepath.Join(dir, "c")
@@ -43,11 +43,33 @@ func Stress(dir string) (all []Reader, missing []string, err error) {
 		return nil, nil, err
 	}
 	all = append(all, Reader{"C", []string{program}})
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		return all, []string{"readers in Python: there is no python3"}, nil
+	python := pythonHere()
+	if python == "" {
+		return all, []string{"readers in Python: there is no python3 with ctypes"}, nil
 	}
 	return append(all, Reader{"Python", []string{python, "-B", filepath.Join(dir, "python", "stress.py")}}), nil, nil
+}
+
+// compilerOf returns cc, or "" if there is none, or if it builds no programs: the headers of the system come in a
+// package of their own. It leaves an empty program in dir.
+func compilerOf(dir string) string {
+	cc, err := exec.LookPath("cc")
+	source := filepath.Join(dir, "empty.c")
+	if err != nil || os.WriteFile(source, []byte("#include <stdio.h>\nint main(void) { return 0; }\n"), 0o666) != nil ||
+		run(cc, source, "-o", filepath.Join(dir, "empty")) != nil {
+		return ""
+	}
+	return cc
+}
+
+// pythonHere returns python3, or "" if there is none, or if it lacks a module of its library: a small one may lack ctypes,
+// and what has the name may only start another.
+func pythonHere() string {
+	python, err := exec.LookPath("python3")
+	if err != nil || run(python, "-c", "import ctypes, mmap, unittest") != nil {
+		return ""
+	}
+	return python
 }
 
 // Library returns the arguments of the compiler that make the shared object of the header, but for

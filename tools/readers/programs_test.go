@@ -213,9 +213,8 @@ func TestCheck(t *testing.T) {
 func python(t *testing.T) (interpreter, library string) {
 	t.Helper()
 	cc := compiler(t)
-	interpreter, err := exec.LookPath("python3")
-	if err != nil {
-		notTested(t, "the reader in Python: there is no python3")
+	if interpreter = pythonHere(); interpreter == "" {
+		notTested(t, "the reader in Python: there is no python3 with ctypes")
 	}
 	library = filepath.Join(scratch, "libmmapfilter.so")
 	if err := run(cc, append(Library(filepath.Join(scratch, "c", "mmapfilter.h")), "-o", library)...); err != nil {
@@ -285,6 +284,26 @@ with mmapfilter.open(sys.argv[2]) as f:
 		no += 1 - int(got[i])
 	}
 	t.Logf("%d keys present, %d absent, %d of them certainly not: no answer differs", n, n, no)
+}
+
+// TestMissing: where a compiler or an interpreter is there and does not work, the stress program runs without it.
+func TestMissing(t *testing.T) {
+	cc := compiler(t)
+	dir, path := t.TempDir(), os.Getenv("PATH")
+	broken := func(name string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\nexit 127\n"), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", dir+string(os.PathListSeparator)+path)
+	broken("python3")
+	if all, missing, err := Stress(t.TempDir()); err != nil || len(all) != 1 || len(missing) != 1 {
+		t.Errorf("%s, and a broken python3: %v, %q, %v", cc, all, missing, err)
+	}
+	broken("cc")
+	if all, missing, err := Stress(t.TempDir()); err != nil || len(all) != 0 || len(missing) != 1 {
+		t.Errorf("a broken cc: %v, %q, %v", all, missing, err)
+	}
 }
 
 // TestStress runs the stress program, in which the readers join.

@@ -99,7 +99,7 @@ var sanitizedVariants = sync.OnceValue(func() (all []variant) {
 	sanitizer := false
 	for _, cc := range []string{"gcc", "clang"} {
 		flags := plain
-		if _, err := exec.LookPath(cc); err != nil {
+		if !works(cc, plain) {
 			shout("there is no %s", cc)
 			continue
 		}
@@ -117,17 +117,19 @@ var sanitizedVariants = sync.OnceValue(func() (all []variant) {
 // compiler returns the C compiler, or ends the test.
 func compiler(t *testing.T) string {
 	t.Helper()
-	cc, err := exec.LookPath("cc")
-	if err != nil {
+	cc := workingCompiler()
+	if cc == "" {
 		notTested(t, "readers in C: there is no C compiler")
 	}
 	return cc
 }
 
+var workingCompiler = sync.OnceValue(func() string { return compilerOf(scratch) })
+
 // works reports whether programs can be built with these flags, and run: sanitizers come in packages of their own.
 func works(cc, flags string) bool {
-	source, program := filepath.Join(scratch, "empty.c"), filepath.Join(scratch, "empty")
-	return os.WriteFile(source, []byte("int main(void) { return 0; }\n"), 0o666) == nil &&
+	source, program := filepath.Join(scratch, "works.c"), filepath.Join(scratch, "works")
+	return os.WriteFile(source, []byte("#include <stdio.h>\nint main(void) { return 0; }\n"), 0o666) == nil &&
 		run(cc, append(strings.Fields(flags), source, "-o", program)...) == nil && run(program) == nil
 }
 
