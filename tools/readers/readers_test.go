@@ -79,6 +79,7 @@ const (
 	plain     = "-O2"
 	sanitized = "-g -O1 -fsanitize=address,undefined -fno-sanitize-recover=all"
 	threaded  = "-g -O1 -fsanitize=thread"
+	native    = "-O2 -march=native" // compact has other code where there are bit instructions
 )
 
 // variants are those that a test goes through: what cc makes; with -sanitize, gcc and clang, one of them with
@@ -105,6 +106,9 @@ var sanitizedVariants = sync.OnceValue(func() (all []variant) {
 		}
 		if !sanitizer && works(cc, sanitized) && works(cc, threaded) {
 			sanitizer, flags = true, sanitized
+		}
+		if flags == plain && works(cc, native) {
+			flags = native
 		}
 		all = append(all, variant{cc, flags})
 	}
