@@ -626,7 +626,8 @@ static int mmf_look_stash(const mmf_filter *f, unsigned kind, uint64_t other, co
 /* ---- Lookups: rule R2. Why this is enough is in layout/lookup.go. ---- */
 
 /* A watch is the counters of a lookup, which it loads before its first place and after its last.
- * A counter only rises, so none has changed if their sum has not. */
+ * A counter only rises, so none has changed if their sum has not. The epoch falls back when a file is not
+ * superseded after all; but what it falls back from is odd. */
 typedef struct {
 	const uint64_t *word[6];
 	unsigned n;
@@ -661,13 +662,13 @@ MMF_INLINE int mmf_look_all(const mmf_filter *f, unsigned kind, const mmf_item *
 	mmf_watch_line(f, kind, &w, it->line);
 	mmf_watch_line(f, kind, &w, other);
 	for (tries = 0; tries < MMF_TRIES; tries++) {
-		uint64_t odd = 0, unused = 0, before = mmf_watch_load(&w, &odd);
+		uint64_t odd = 0, before = mmf_watch_load(&w, &odd);
 		int look = mmf_look(f, kind, it->line, it);
 		if (look == MMF_YES)
 			return 1;
 		if (look == MMF_BEYOND && (mmf_look_other(f, kind, other, it) == MMF_YES || mmf_look_stash(f, kind, other, it) == MMF_YES))
 			return 1;
-		if (!(odd & 1) && mmf_watch_load(&w, &unused) == before)
+		if (mmf_watch_load(&w, &odd) == before && !(odd & 1))
 			return 0;
 	}
 	return 1;
