@@ -79,6 +79,20 @@ func TestMacros(t *testing.T) {
 	}
 }
 
+// TestOtherMachines: where the words of a file cannot be read as they are, nothing compiles, and the compiler says why.
+func TestOtherMachines(t *testing.T) {
+	cc := compiler(t)
+	args := append(Library(filepath.Join(scratch, "c", "mmapfilter.h")), "-fsyntax-only", "-w")
+	if err := run(cc, args...); err != nil {
+		t.Fatal(err)
+	}
+	for _, flags := range []string{"-U__SIZEOF_INT128__", "-U__SIZEOF_POINTER__ -D__SIZEOF_POINTER__=4", "-U__BYTE_ORDER__ -D__BYTE_ORDER__=__ORDER_BIG_ENDIAN__"} {
+		if err := run(cc, append(args, strings.Fields(flags)...)...); err == nil || !strings.Contains(err.Error(), "needs a 64-bit little-endian machine") {
+			t.Errorf("%s: %.1000v", flags, err)
+		}
+	}
+}
+
 // TestMake runs the Makefile.
 func TestMake(t *testing.T) {
 	compiler(t)
