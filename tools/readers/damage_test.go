@@ -2,9 +2,11 @@ package readers
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -106,6 +108,30 @@ func TestDamage(t *testing.T) {
 		}
 		if room == 0 {
 			t.Error("no file may be cut anywhere")
+		}
+	})
+}
+
+// TestLastLine looks keys up where the last line ends with the region: no load goes beyond it. (A sanitizer sees to
+// that.)
+func TestLastLine(t *testing.T) {
+	each(t, func(t *testing.T, v variant) {
+		for _, name := range []string{"packed-f12", "semisorted-f13"} { // lines of 48 bits
+			image, path := mustRead(t, "../../testdata/"+name+".mmf"), filepath.Join(t.TempDir(), "x.mmf")
+			for at := 0; at < layout.OffRuntime; at += layout.SuperblockBytes {
+				head := image[at : at+layout.SuperblockBytes]
+				binary.LittleEndian.PutUint64(head[88:], 128)
+				binary.LittleEndian.PutUint64(head[96:], 128*48/8)
+				binary.LittleEndian.PutUint32(head[4092:], crc32.Checksum(head[:4092], crc32.MakeTable(crc32.Castagnoli)))
+			}
+			if err := os.WriteFile(path, image, 0o666); err != nil {
+				t.Fatal(err)
+			}
+			var bits, cuts, opened int
+			out := output(t, nil, probe(t, v), "damage", path, path+".copy", "20", "1")
+			if _, err := fmt.Sscan(string(out), &bits, &cuts, &opened); err != nil || opened == 0 {
+				t.Errorf("%s: %s, %v", name, out, err)
+			}
 		}
 	})
 }

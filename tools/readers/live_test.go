@@ -188,10 +188,21 @@ func TestLeftLog(t *testing.T) {
 		for at := wal.FirstWord * 8; at < len(torn); at += wal.PageBytes {
 			torn[at] ^= torn[at] & 1 // the magic of a segment
 		}
+		other := append([]byte(nil), begun...)
+		copy(other[8*wal.Half(uint64(len(own))/8, 1).From:], own[wal.FirstWord*8:][:wal.PageBytes])
+		_, sb, _, err := layout.Newest(mustRead(t, copied)[:layout.OffRuntime])
+		if err != nil {
+			t.Fatal(err)
+		}
+		later := make([]byte, len(own))
+		wal.PutHeader(func(i, v uint64) { binary.LittleEndian.PutUint64(later[8*i:], v) },
+			wal.Header{UUID: sb.UUID(), Generation: sb.Generation() + 2, Salt: 1, Bytes: int64(len(own))})
 		for _, c := range []struct {
 			what, status, answer string
 			log                  []byte
 		}{
+			{"operations in the other half", unrecovered, maybe, other},
+			{"two generations later", unrecovered, maybe, later},
 			{"its log", unrecovered, maybe, own},
 			{"its log with damage", unrecovered, maybe, torn},
 			{"a log without operations", served, certainlyNot, begun},
