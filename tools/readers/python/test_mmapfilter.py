@@ -56,6 +56,9 @@ class TestMmapfilter(unittest.TestCase):
                     number, count = f.shard
                     self.assertFalse(any(a for h, a in zip(hashes, answers) if h * count >> 64 != number))
                     self.assertTrue(any(answers))
+                    others = [i * 0x9E3779B97F4A7C15 % 2**64 for i in range(20000)]
+                    others = [h for h in others if h * count >> 64 != number]  # some look like a key of this shard
+                    self.assertFalse(any(f.contains_hashes(array.array("Q", others))))
 
     def test_numpy(self):
         try:
