@@ -87,7 +87,7 @@ func Lookup(t Table, at func(word uint64) uint64, h uint64) bool {
 				return true
 			}
 		}
-		if after, _ := rests.load(at); after == before && !odd {
+		if after, moving := rests.load(at); after == before && !odd && !moving {
 			return false
 		}
 	}
@@ -119,8 +119,9 @@ func (c *counters) addOthers(first, last uint64) {
 	c.add(RuntimeStashCounter)
 }
 
-// load returns the sum of the counters and whether one of them is odd. As counters only
-// rise, they are what they were if their sum is.
+// load returns the sum of the counters and whether one of them is odd. While none is, counters only
+// rise: then they are what they were if their sum is. (The epoch of a file that is superseded is odd,
+// and falls again if the other file cannot take its place.)
 func (c *counters) load(at func(word uint64) uint64) (sum uint64, odd bool) {
 	any := uint64(0)
 	for _, word := range c.words[:c.n] {
@@ -181,13 +182,14 @@ func watchPlaces(v *View, p *Places) (w watch) {
 	return w
 }
 
-// moved reports whether a counter has changed, or was odd.
+// moved reports whether a counter has changed, or is or was odd.
 func (w *watch) moved() bool {
-	sum := w.sum
+	sum, odd := w.sum, w.odd
 	for _, c := range w.counters {
-		sum -= atomic.LoadUint64(c)
+		n := atomic.LoadUint64(c)
+		sum, odd = sum-n, odd|n
 	}
-	return sum|w.odd&1 != 0
+	return sum|odd&1 != 0
 }
 
 // mayStash reports whether the stash may have an entry of a class: whether the group that

@@ -270,7 +270,7 @@ func (b beyond) look(d Register) {
 			each(Mem{Base: runtime, Disp: counters * 8, Index: n, Scale: 8})
 		}
 	}
-	Comment("The counters: they only ever go up, and stand still if their sum does.")
+	Comment("The counters: while they are even they only ever go up, and stand still if their sum does.")
 	sum, odd := GP64(), GP64()
 	XORL(sum.As32(), sum.As32())
 	XORL(odd.As32(), odd.As32())
@@ -304,7 +304,15 @@ func (b beyond) look(d Register) {
 		ORQ(Mem{Base: group, Disp: 16*entry + 8}, used)
 	}
 	JNE(LabelRef("inGo"))
-	eachCounter(func(counter Mem) { SUBQ(counter, sum) })
+	odd = GP64()
+	XORL(odd.As32(), odd.As32())
+	eachCounter(func(counter Mem) {
+		n := move(counter)
+		SUBQ(n, sum)
+		ORQ(n, odd)
+	})
+	ANDL(U8(1), odd.As32())
+	ORQ(odd, sum)
 	JNE(LabelRef("inGo"))
 	MOVB(U8(0), result(0))
 	RET()

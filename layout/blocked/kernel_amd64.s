@@ -961,7 +961,7 @@ wideBeyond:
 	SHLQ    $0x06, DX
 	ADDQ    32(AX), DX
 
-	// The counters: they only ever go up, and stand still if their sum does.
+	// The counters: while they are even they only ever go up, and stand still if their sum does.
 	XORL    BX, BX
 	XORL    SI, SI
 	MOVQ    24(AX), R8
@@ -1015,18 +1015,29 @@ wideLook:
 	ORQ     40(BX), SI
 	ORQ     56(BX), SI
 	JNE     inGo
-	MOVQ    24(AX), BX
-	SUBQ    (BX), DX
-	SUBQ    64(BX), DX
+	XORL    BX, BX
+	MOVQ    24(AX), SI
+	MOVQ    (SI), R8
+	SUBQ    R8, DX
+	ORQ     R8, BX
+	MOVQ    64(SI), R8
+	SUBQ    R8, DX
+	ORQ     R8, BX
 	SUBQ    16(AX), CX
 	SHRQ    $0x06, CX
 	MOVBLZX CL, CX
-	SUBQ    2048(BX)(CX*8), DX
+	MOVQ    2048(SI)(CX*8), CX
+	SUBQ    CX, DX
+	ORQ     CX, BX
 	MOVQ    DI, CX
 	SUBQ    16(AX), CX
 	SHRQ    $0x06, CX
 	MOVBLZX CL, CX
-	SUBQ    2048(BX)(CX*8), DX
+	MOVQ    2048(SI)(CX*8), AX
+	SUBQ    AX, DX
+	ORQ     AX, BX
+	ANDL    $0x01, BX
+	ORQ     BX, DX
 	JNE     inGo
 	MOVB    $0x00, ret+16(FP)
 	RET
@@ -1171,7 +1182,7 @@ wideBeyond:
 	SHLQ    $0x06, DX
 	ADDQ    32(AX), DX
 
-	// The counters: they only ever go up, and stand still if their sum does.
+	// The counters: while they are even they only ever go up, and stand still if their sum does.
 	XORL    BX, BX
 	XORL    SI, SI
 	MOVQ    24(AX), R8
@@ -1225,18 +1236,29 @@ wideLook:
 	ORQ     40(BX), SI
 	ORQ     56(BX), SI
 	JNE     inGo
-	MOVQ    24(AX), BX
-	SUBQ    (BX), DX
-	SUBQ    64(BX), DX
+	XORL    BX, BX
+	MOVQ    24(AX), SI
+	MOVQ    (SI), R8
+	SUBQ    R8, DX
+	ORQ     R8, BX
+	MOVQ    64(SI), R8
+	SUBQ    R8, DX
+	ORQ     R8, BX
 	SUBQ    16(AX), CX
 	SHRQ    $0x06, CX
 	MOVBLZX CL, CX
-	SUBQ    2048(BX)(CX*8), DX
+	MOVQ    2048(SI)(CX*8), CX
+	SUBQ    CX, DX
+	ORQ     CX, BX
 	MOVQ    DI, CX
 	SUBQ    16(AX), CX
 	SHRQ    $0x06, CX
 	MOVBLZX CL, CX
-	SUBQ    2048(BX)(CX*8), DX
+	MOVQ    2048(SI)(CX*8), AX
+	SUBQ    AX, DX
+	ORQ     AX, BX
+	ANDL    $0x01, BX
+	ORQ     BX, DX
 	JNE     inGo
 	MOVB    $0x00, ret+32(FP)
 	RET
