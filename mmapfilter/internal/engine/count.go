@@ -45,7 +45,7 @@ func CountBeside(t layout.Table, at func(word uint64) uint64, hash uint64) uint6
 			counters = append(counters, layout.WordRuntime+layout.CounterOf(layout.WordRegion+word))
 		}
 	}
-	sum := func() (sum, odd uint64) { // counters only go up
+	sum := func() (sum, odd uint64) { // counters only go up while none is odd
 		for _, c := range counters {
 			v := at(c)
 			sum, odd = sum+v, odd|v&1
@@ -63,7 +63,7 @@ func CountBeside(t layout.Table, at func(word uint64) uint64, hash uint64) uint6
 	for range layout.LookupTries {
 		before, odd := sum()
 		n := countItems(t, load, at, it)
-		if after, _ := sum(); after == before && odd == 0 {
+		if after, moving := sum(); after == before && odd|moving == 0 {
 			return n
 		}
 	}
