@@ -482,6 +482,25 @@ func TestSuperseded(t *testing.T) {
 	}
 }
 
+// TestSupersededThroughLink: a manifest that was written by way of another name of the directory keeps
+// its shards.
+func TestSupersededThroughLink(t *testing.T) {
+	j := newJob(t, mustPlan(t, mmapfilter.Options{}, 2))
+	link := filepath.Join(j.dir, "link")
+	must(t, os.Symlink(j.out, link))
+	must(t, j.partition("a", numbers(0, 1000)))
+	must(t, j.buildAll())
+	_, err := Assemble(background, j.plan, j.spool, j.out, filepath.Join(link, "keys.set"), true, nil)
+	must(t, err)
+	mustHave(t, mustOpen(t, filepath.Join(link, "keys.set"), nil), 0, 1000)
+	t.Chdir(j.out)
+	for _, dir := range []string{j.out, link, "."} {
+		if left, err := Superseded(dir); err != nil || len(left) > 0 {
+			t.Errorf("%s: %v, %v", dir, left, err)
+		}
+	}
+}
+
 // TestCancelled leaves nothing behind.
 func TestCancelled(t *testing.T) {
 	p := mustPlan(t, mmapfilter.Options{}, 3)

@@ -2,6 +2,7 @@ package sets
 
 import (
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -31,24 +32,24 @@ func Superseded(dir string) ([]string, error) {
 		if !strings.HasSuffix(e.Name(), manifestSuffix) {
 			continue
 		}
-		path := filepath.Join(dir, e.Name())
-		data, err := os.ReadFile(path)
+		file := filepath.Join(dir, e.Name())
+		data, err := os.ReadFile(file)
 		if err != nil {
 			return nil, err
 		}
 		m, err := manifest.Decode(data)
 		if err != nil {
-			return nil, &FileError{path, err.Error()}
+			return nil, &FileError{file, err.Error()}
 		}
 		plans[m.Plan[:min(8, len(m.Plan))]] = true
 		for _, s := range m.Shards {
-			named[filepath.Join(dir, filepath.FromSlash(s.File))] = true
+			named[path.Base(s.File)] = true // the manifest may know dir by another name, such as that of a link
 		}
 	}
 	var left []string
 	for _, e := range entries {
 		shard, built := shardName.FindStringSubmatch(e.Name()), builtName.FindStringSubmatch(e.Name())
-		if shard != nil && !named[filepath.Join(dir, shard[1])] || built != nil && !plans[built[1]] {
+		if shard != nil && !named[shard[1]] || built != nil && !plans[built[1]] {
 			left = append(left, filepath.Join(dir, e.Name()))
 		}
 	}
