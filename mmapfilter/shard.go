@@ -82,6 +82,10 @@ func buildShard(ctx context.Context, dir, prefix string, shard, shards int, opts
 			}
 		}
 	}
+	c.Check = func() error { // another builder may have made the file meanwhile, and a writer opened it
+		_, err := sameShard(filepath.Join(dir, made.Name), built)
+		return err
+	}
 	var err error
 	made.Lost, err = builder.BuildHashes(ctx, prefix, c, hashes)
 	if errors.Is(err, ErrLocked) && built != nil { // perhaps by another builder, which has just made the same file
@@ -105,9 +109,9 @@ func buildShard(ctx context.Context, dir, prefix string, shard, shards int, opts
 
 var errWritten = errors.New("the file has been written to since it was built")
 
-// hasShard reports whether the file with a superblock is at the path, and whole. If it has been written
-// to, the error is errWritten.
-func hasShard(ctx context.Context, path string, sb *layout.Superblock) (bool, error) {
+// sameShard reports whether the file at the path has a superblock. If it had, and has been written to
+// since, the error is errWritten.
+func sameShard(path string, sb *layout.Superblock) (bool, error) {
 	f, head, err := recovery.OpenFile(path)
 	if err != nil {
 		return false, nil // none, or a damaged one
@@ -118,6 +122,15 @@ func hasShard(ctx context.Context, path string, sb *layout.Superblock) (bool, er
 	}
 	if *head.Superblock != *sb {
 		return false, errWritten
+	}
+	return true, nil
+}
+
+// hasShard is sameShard for a file that is whole.
+func hasShard(ctx context.Context, path string, sb *layout.Superblock) (bool, error) {
+	same, err := sameShard(path, sb)
+	if !same {
+		return false, err
 	}
 	_, err = Verify(ctx, path)
 	if err != nil && !errors.Is(err, ErrCorrupt) {

@@ -25,9 +25,10 @@ type Draft struct {
 	old  *os.File // the file at path, locked, or nil
 	lost string   // see Lost
 
-	hashes   *os.File    // the hashes of the filter, locked as file is, or nil
-	hashesAt string      // the path that they have now
-	like     fs.FileInfo // of the file whose access it gets, or nil for that of the old file
+	hashes   *os.File     // the hashes of the filter, locked as file is, or nil
+	hashesAt string       // the path that they have now
+	like     fs.FileInfo  // of the file whose access it gets, or nil for that of the old file
+	check    func() error // see Rename
 }
 
 // NewDraft makes an empty file that will replace the file at path, if there is one. It
@@ -105,8 +106,11 @@ func (d *Draft) keepAccess() (err error) {
 	return err
 }
 
-// Rename has the draft get another name, in the same directory. No file was to be replaced.
-func (d *Draft) Rename(name string) { d.path = filepath.Join(filepath.Dir(d.path), name) }
+// Rename has the draft get another name, in the same directory. No file was to be replaced. Publish
+// calls check once writers are kept out of a file that has the name by then, and fails with its error.
+func (d *Draft) Rename(name string, check func() error) {
+	d.path, d.check = filepath.Join(filepath.Dir(d.path), name), check
+}
 
 // Lost describes the owner or group of the old file that this process may not give to the
 // new one. It returns "" if it may give both.
@@ -267,6 +271,9 @@ func (d *Draft) publish(lockLate func() error, rename func(from, to string) erro
 	err := d.prepare()
 	if err == nil {
 		err = lockLate()
+	}
+	if err == nil && d.check != nil {
+		err = d.check()
 	}
 	if err == nil {
 		err = d.nameHashes()

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -163,6 +164,55 @@ func TestFailEveryCallOfTasks(t *testing.T) {
 			mustEqual(t, allFiles(t, dir), after)
 		}
 	})
+}
+
+// meanwhile calls f at the first call of the system that has a name, and not within f.
+func meanwhile(t *testing.T, call string, f func()) {
+	var once sync.Once
+	t.Cleanup(func() { fault.Hook = nil })
+	fault.Hook = func(name string) error {
+		if name == call {
+			once.Do(func() {
+				fault.Hook = nil
+				f()
+			})
+		}
+		return nil
+	}
+}
+
+// TestLateBuilder: a builder that is slow does not replace the file of another one, which is in use and
+// has been written to.
+func TestLateBuilder(t *testing.T) {
+	p, err := faultyPlan(0)
+	must(t, err)
+	dir, added := t.TempDir(), 0
+	_, err = Partition(background, p, dir, "a", numbers(0, 1000), nil)
+	must(t, err)
+	meanwhile(t, "fsync", func() { // when the file is made durable
+		b, err := BuildShard(background, p, 0, dir, dir, Work{})
+		must(t, err)
+		f, err := mmapfilter.Open(filepath.Join(dir, b.File), nil)
+		must(t, err)
+		for added = 1000; f.Insert(number(added)) == mmapfilter.ErrOtherShard; added++ {
+		}
+		must(t, f.Close())
+	})
+	b, err := BuildShard(background, p, 0, dir, dir, Work{})
+	if added == 0 {
+		t.Fatal("no call")
+	}
+	if err == nil {
+		t.Errorf("%s has been replaced", b.File)
+	}
+	found, err := filepath.Glob(filepath.Join(dir, "shard-*.mmf"))
+	must(t, err)
+	f, err := mmapfilter.OpenReadOnly(found[0], nil)
+	must(t, err)
+	defer f.Close()
+	if len(found) != 1 || !f.Contains(number(added)) {
+		t.Errorf("a key is missing, in %v", found)
+	}
 }
 
 // TestKillAtEveryCallOfTasks kills a process before each call of the system that a task makes to write.

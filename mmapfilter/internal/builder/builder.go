@@ -29,7 +29,8 @@ type Config struct {
 	Keep     bool
 	Identity uint64
 	Now      uint64
-	// Check, if not nil, is called once writers are kept out of a file at the path of the new one.
+	// Check, if not nil, is called once writers are kept out of a file at the path of the new one: with
+	// Name, at the end, and otherwise at the beginning.
 	Check func() error
 	// Like, if not "", is a file whose owner, group and permissions the new one gets.
 	Like string
@@ -110,7 +111,7 @@ func build(ctx context.Context, path string, c Config, take func(b *builder) err
 	if err := context.Cause(ctx); err != nil {
 		return "", err
 	}
-	if c.Check != nil {
+	if c.Check != nil && c.Name == nil {
 		if err := c.Check(); err != nil {
 			return "", err
 		}
@@ -137,7 +138,7 @@ func build(ctx context.Context, path string, c Config, take func(b *builder) err
 		if err != nil || name == "" {
 			return "", err
 		}
-		draft.Rename(name)
+		draft.Rename(name, c.Check)
 	}
 	published = true // or discarded, by Publish
 	return draft.Lost(), draft.Publish()
