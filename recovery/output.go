@@ -3,6 +3,7 @@ package recovery
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -28,7 +29,21 @@ func NewOutput(path string) (*Output, error) {
 
 // Publish makes the file durable and gives it its name. It cannot be used afterwards. If Publish
 // fails, the file at the path is unchanged, unless the error says that the new one is complete.
-func (o *Output) Publish() error {
+func (o *Output) Publish() error { return o.publish(rename) }
+
+// PublishNew is Publish, but fails with fs.ErrExist if there is a file at the path. On a file system
+// that can neither rename a file so nor link it, it is Publish.
+func (o *Output) PublishNew() error {
+	return o.publish(func(from, to string) error {
+		err := renameNew(from, to)
+		if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, fs.ErrPermission) {
+			return rename(from, to)
+		}
+		return err
+	})
+}
+
+func (o *Output) publish(rename func(from, to string) error) error {
 	err := syncFile(o.File)
 	if runtime.GOOS == "windows" { // Windows cannot rename an open file
 		err = errors.Join(err, o.Close())
@@ -64,7 +79,14 @@ func (o *Output) Discard() error {
 }
 
 // WriteFile makes a file with data, or replaces one, all at once.
-func WriteFile(path string, data []byte) error {
+func WriteFile(path string, data []byte) error { return writeFile(path, data, (*Output).Publish) }
+
+// WriteNewFile is WriteFile, but fails with fs.ErrExist if there is a file (see [Output.PublishNew]).
+func WriteNewFile(path string, data []byte) error {
+	return writeFile(path, data, (*Output).PublishNew)
+}
+
+func writeFile(path string, data []byte, publish func(*Output) error) error {
 	o, err := NewOutput(path)
 	if err != nil {
 		return err
@@ -72,5 +94,5 @@ func WriteFile(path string, data []byte) error {
 	if _, err := o.Write(data); err != nil {
 		return errors.Join(err, o.Discard())
 	}
-	return o.Publish()
+	return publish(o)
 }

@@ -177,20 +177,33 @@ func (s *Spool) close() (*Receipt, error) {
 	if err != nil {
 		return nil, err
 	}
+	done, err := s.doneBefore(r)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.out.Publish(); err != nil || done {
+		return r, err
+	}
+	err = recovery.WriteNewFile(s.receipt(), sign(encode(r)))
+	if errors.Is(err, os.ErrExist) { // by another process, meanwhile
+		_, err = s.doneBefore(r)
+	}
+	return r, err
+}
+
+// doneBefore reports whether the task has been done, with the keys of r. It is an error if it had others.
+func (s *Spool) doneBefore(r *Receipt) (bool, error) {
 	before, err := readReceipt(s.plan, s.dir, s.task)
 	damaged := new(FileError)
 	switch {
 	case err == nil && before.Digest != r.Digest:
-		return nil, &FileError{s.receipt(), fmt.Sprintf("task %s was done before, with %d keys that are not the same; remove this file to do it again with others", s.task, before.Keys)}
+		return false, &FileError{s.receipt(), fmt.Sprintf("task %s was done before, with %d keys that are not the same; remove this file to do it again with others", s.task, before.Keys)}
 	case errors.As(err, &damaged):
-		return nil, &FileError{damaged.Path, damaged.Reason + "; remove this file to do the task"}
-	case err != nil && !errors.Is(err, os.ErrNotExist):
-		return nil, err
+		return false, &FileError{damaged.Path, damaged.Reason + "; remove this file to do the task"}
+	case errors.Is(err, os.ErrNotExist):
+		return false, nil
 	}
-	if err := s.out.Publish(); err != nil {
-		return nil, err
-	}
-	return r, recovery.WriteFile(s.receipt(), sign(encode(r)))
+	return err == nil, err
 }
 
 // finish writes what is left: open blocks, index and foot.

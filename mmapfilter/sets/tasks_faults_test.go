@@ -215,6 +215,27 @@ func TestLateBuilder(t *testing.T) {
 	}
 }
 
+// TestTwoTasksOfOneName: of two tasks with one name and other keys that are done at the same time, one
+// fails, or nobody would miss its keys.
+func TestTwoTasksOfOneName(t *testing.T) {
+	p, err := faultyPlan(0)
+	must(t, err)
+	for _, call := range []string{"fsync", "rename", "syncdir"} {
+		for _, other := range []bool{false, true} {
+			dir, first := t.TempDir(), 1000
+			if other {
+				first = 0
+			}
+			var beside error
+			meanwhile(t, call, func() { _, beside = Partition(background, p, dir, "a", numbers(1000, 2000), nil) })
+			_, err := Partition(background, p, dir, "a", numbers(first, first+1000), nil)
+			if failed := err != nil || beside != nil; failed != other {
+				t.Errorf("%s, other keys %t: %v, %v", call, other, err, beside)
+			}
+		}
+	}
+}
+
 // TestKillAtEveryCallOfTasks kills a process before each call of the system that a task makes to write.
 func TestKillAtEveryCallOfTasks(t *testing.T) {
 	const variable = "MMAPFILTER_TEST_KILL"
