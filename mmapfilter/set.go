@@ -148,12 +148,7 @@ func newSet(path string, opts *OpenOptions) (*Set, error) {
 
 // read reads the manifest. Shards that old names as well are taken over.
 func (s *Set) read(old *setState) (*setState, error) {
-	f, err := os.Open(s.path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
+	info, err := os.Stat(s.path) // before it is opened: opening a pipe would wait for a writer
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"path/filepath"
 	"runtime"
 	"sync"
 
@@ -159,14 +158,14 @@ func (sh *setShard) verify(ctx context.Context, m *manifest.Shard) (Report, erro
 
 // IsSet reports whether the file at path begins as a manifest does, not as a filter.
 func IsSet(path string) (bool, error) {
-	f, err := os.Open(filepath.Clean(path))
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+		return false, err // before it is opened: opening a pipe would wait for a writer
+	}
+	f, err := os.Open(path)
 	if err != nil {
 		return false, err
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return false, err
-	}
 	var first [1]byte
 	if n, err := f.Read(first[:]); n == 0 {
 		return false, errors.Join(err)
