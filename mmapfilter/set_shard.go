@@ -35,6 +35,10 @@ type shardHead struct {
 	seed, identity uint64
 }
 
+func headOf(sb *layout.Superblock) shardHead {
+	return shardHead{sb.Shard(), sb.Seed(), sb.ShardIdentity()}
+}
+
 // unknown answers "maybe" to everything.
 var unknownFilter = func() *Filter {
 	f := new(Filter)
@@ -66,8 +70,7 @@ func (sh *setShard) check(f *Filter, err error) (*Filter, error) {
 	if err != nil {
 		return nil, err
 	}
-	sb := f.open.Load().superblock
-	is := shardHead{sb.Shard(), sb.Seed(), sb.ShardIdentity()}
+	is := headOf(f.open.Load().superblock)
 	if is == sh.want {
 		return f, nil
 	}
@@ -103,9 +106,13 @@ func (sh *setShard) refresh(st *setState) error {
 	if err != nil {
 		failed := &ShardError{sh.number, sh.path, err}
 		sh.err.Store(failed)
-		return failed
+		if o := old.open.Load(); o == nil || headOf(o.newest()) == sh.want {
+			return failed
+		}
+		next, err = unknownFilter, failed // the file in use has been overwritten in place
+	} else {
+		sh.err.Store(nil)
 	}
-	sh.err.Store(nil)
 	if next == nil {
 		return nil
 	}
@@ -114,7 +121,7 @@ func (sh *setShard) refresh(st *setState) error {
 	if o := old.open.Load(); o != nil {
 		o.release() // not closed: lookups in progress would answer only "maybe"
 	}
-	return nil
+	return err
 }
 
 // look opens the file at the path, unless it is the one in use.
