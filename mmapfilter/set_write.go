@@ -128,7 +128,10 @@ func (s *Set) InsertBatch(keys [][]byte) (n int, err error) {
 			if failed[b.groups[g]] != nil {
 				continue
 			}
-			done, err := sh.get().insertOwnBatch(b.sorted[b.first[g]:b.first[g+1]])
+			f, done, err := sh.get(), 0, ErrReadOnly
+			if f != unknownFilter {
+				done, err = f.insertOwnBatch(b.sorted[b.first[g]:b.first[g+1]])
+			}
 			if n += done; err != nil {
 				if failed == nil {
 					failed = make(map[uint32]error)

@@ -186,6 +186,13 @@ func TestBadShards(t *testing.T) {
 			if err := s.Err(); !errors.As(err, &e) || !errors.Is(err, c.is) {
 				t.Errorf("%v, want %v", err, c.is)
 			}
+			var batch [][]byte
+			for k := range numbers(0, 100) {
+				batch = append(batch, k)
+			}
+			if n, err := s.InsertBatch(batch); n != 0 || !errors.Is(err, mmapfilter.ErrReadOnly) || errors.Is(err, mmapfilter.ErrClosed) {
+				t.Errorf("a batch into shards that nobody has opened for writing: %d, %v", n, err)
+			}
 			if st := s.Stats(); st.Failed != c.bad {
 				t.Errorf("%+v", st)
 			}
@@ -322,6 +329,33 @@ func TestFollowSet(t *testing.T) {
 	must(t, err)
 	must(t, fresh.Err())
 	if n := count(t, fresh, 10_000, 20_000); n > 200 {
+		t.Errorf("%d of 10,000 absent keys found", n)
+	}
+}
+
+// TestShardOverwritten: a shard that is overwritten in place with another one, while it is open, answers
+// "maybe" from the next look on, and rightly once it is back.
+func TestShardOverwritten(t *testing.T) {
+	path := mustBuild(t, t.TempDir(), mustPlan(t, mmapfilter.Options{Capacity: 9000}, 3), numbers(0, 6000))
+	s := mustFollow(t, path, mmapfilter.OpenOptions{})
+	mustHave(t, s, 0, 6000)
+	files := shards(t, path)
+	var data [2][]byte
+	for i := range data {
+		var err error
+		data[i], err = os.ReadFile(files[i])
+		must(t, err)
+	}
+	must(t, os.WriteFile(files[1], data[0], 0o666))
+	if _, err := s.Refresh(); !errors.Is(err, mmapfilter.ErrOtherSet) || !errors.Is(s.Err(), mmapfilter.ErrOtherSet) {
+		t.Errorf("%v, %v", err, s.Err())
+	}
+	mustHave(t, s, 0, 6000)
+	must(t, os.WriteFile(files[1], data[1], 0o666))
+	_, err := s.Refresh()
+	must(t, err)
+	mustHave(t, s, 0, 6000)
+	if n := count(t, s, 10_000, 20_000); n > 200 {
 		t.Errorf("%d of 10,000 absent keys found", n)
 	}
 }
