@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter/sets"
@@ -61,12 +62,18 @@ func newSetAssembleCommand() *cobra.Command {
 			return ofTask(err)
 		}
 		if flags.Changed("tasks") {
-			done, err := filepath.Glob(filepath.Join(spool, "*.task"))
+			entries, err := os.ReadDir(spool)
 			if err != nil {
-				return err
+				return ofTask(err)
 			}
-			if len(done) != tasks {
-				return &fileError{spool, fmt.Errorf("it has %s, not %s", formatNumber(len(done), "task", "tasks"), formatCount(tasks))}
+			done := 0
+			for _, e := range entries {
+				if filepath.Ext(e.Name()) == ".task" {
+					done++
+				}
+			}
+			if done != tasks {
+				return &fileError{spool, fmt.Errorf("it has %s, not %s", formatNumber(done, "task", "tasks"), formatCount(tasks))}
 			}
 		}
 		bar := new(progress)
