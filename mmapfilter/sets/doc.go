@@ -84,5 +84,7 @@
 //	52   8  digest, as in the receipt
 //	60   4  CRC32C of bytes 0 to 59
 //
-// A block has 64 KiB, or less if S is above 4,096. The last of each shard may be shorter.
+// A block has 64 KiB, or less if S is above 4,096. The last of each shard may be shorter. A task keeps
+// one open block for each shard in memory: up to 64 KiB times S, 256 MiB from 4,096 shards on, and 4 KiB
+// times S above 65,536.
 package sets

@@ -25,8 +25,8 @@ const (
 	headBytes   = 64 // of the head of the spool, of a block, and of the foot
 	entryBytes  = 8  // of the index, for each block
 
-	// A block has blockBytes; with very many shards fewer, so that one block for each of them takes
-	// about openBytes.
+	// A block has blockBytes; with many shards fewer, so that one block for each of them takes about
+	// openBytes, but at least leastBytes, or a reader would seek too often.
 	blockBytes = 64 << 10
 	leastBytes = 4 << 10
 	openBytes  = 256 << 20
