@@ -83,7 +83,9 @@ func (f *Filter) containsKeys(o *openFile, keys [][]byte, found []bool) {
 
 // containsShared is containsHashes for hashes of any shard.
 func (f *Filter) containsShared(o *openFile, hashes []uint64, found []bool) {
-	var own [engine.LookupBlock]uint64
+	scratch := lookupScratches.Get().(*lookupScratch)
+	defer lookupScratches.Put(scratch)
+	own := &scratch.own
 	for len(hashes) > 0 {
 		n := min(len(hashes), len(own))
 		for i, h := range hashes[:n] {
@@ -101,6 +103,7 @@ func (f *Filter) containsShared(o *openFile, hashes []uint64, found []bool) {
 // A lookupScratch is the memory for a block of key lookups.
 type lookupScratch struct {
 	hashes [engine.LookupBlock]uint64
+	own    [engine.LookupBlock]uint64 // what stands for them in a shard
 	engine.Scratch
 }
 

@@ -141,6 +141,16 @@ func TestNothingIsAllocated(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { s.ContainsBatch(keys, found); s.Contains(keys[0]) }); n >= 1 {
 		t.Errorf("%v allocations", n)
 	}
+	f, err := mmapfilter.OpenReadOnly(shards(t, path)[0], nil) // a shard alone
+	must(t, err)
+	defer f.Close()
+	hashes := make([]uint64, len(keys))
+	for i, k := range keys {
+		hashes[i] = f.Hash(k)
+	}
+	if n := testing.AllocsPerRun(100, func() { f.ContainsBatch(keys, found); f.ContainsHashes(hashes, found); f.Contains(keys[0]) }); n >= 1 {
+		t.Errorf("%v allocations in a shard", n)
+	}
 }
 
 // TestBadShards: a shard that is missing, or not the file that the manifest names, answers "maybe", and
