@@ -134,6 +134,9 @@ func TestMake(t *testing.T) {
 		t.Errorf("b has changed: %s", out)
 	}
 	w.same("out/x.set", 5, "a", "b", "c")
+	if err := os.Remove(filepath.Join(w.dir, "out/x.work/spool/c.task")); err != nil { // as if it had been killed
+		t.Fatal(err)
+	}
 	makeSet("a b")
 	w.same("out/x.set", 5, "a", "b")
 	makeSet("a b c")
