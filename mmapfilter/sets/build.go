@@ -191,7 +191,25 @@ func AssembleFrom(ctx context.Context, p *Plan, read uint64, built []*Built, out
 	if err != nil {
 		return nil, err
 	}
-	return s, recovery.WriteFile(path, m.Encode())
+	data, err := encodeManifest(path, m)
+	if err != nil {
+		return nil, err
+	}
+	return s, recovery.WriteFile(path, data)
+}
+
+// encodeManifest returns the bytes of a manifest that readers will decode to the same: JSON cannot name
+// every path.
+func encodeManifest(path string, m *manifest.Manifest) ([]byte, error) {
+	data := m.Encode()
+	read, err := manifest.Decode(data)
+	if err == nil && !slices.Equal(read.Shards, m.Shards) {
+		err = errors.New("a shard has a path that JSON cannot have")
+	}
+	if err != nil {
+		return nil, &FileError{path, err.Error()}
+	}
+	return data, nil
 }
 
 // EncodeManifest returns what [AssembleFrom] would write if the shards and the manifest were in one
@@ -203,7 +221,11 @@ func EncodeManifest(ctx context.Context, p *Plan, read uint64, built []*Built, h
 	if err != nil {
 		return nil, nil, err
 	}
-	return m.Encode(), s, nil
+	data, err := encodeManifest("the manifest", m)
+	if err != nil {
+		return nil, nil, err
+	}
+	return data, s, nil
 }
 
 // A home has the files of the shards.

@@ -124,7 +124,7 @@ func (p *Plan) capacity() uint64 {
 		return p.Keys
 	}
 	mean := float64(p.Keys) / float64(p.Shards)
-	return uint64(math.Ceil(mean + 6*math.Sqrt(mean)))
+	return uint64(math.Ceil(mean + float64(6*math.Sqrt(mean)))) // rounded in between: some machines would add at once
 }
 
 // ID names the plan: 32 hex digits made of its bytes.

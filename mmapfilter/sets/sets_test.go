@@ -501,6 +501,22 @@ func TestSupersededThroughLink(t *testing.T) {
 	}
 }
 
+// TestUnwritablePath: a path that a manifest cannot name is an error, and no manifest is written.
+func TestUnwritablePath(t *testing.T) {
+	j := newJob(t, mustPlan(t, mmapfilter.Options{}, 2))
+	j.out = filepath.Join(j.dir, "out\xff")
+	if err := os.Mkdir(j.out, 0o777); err != nil {
+		t.Skip(err) // only on systems with such names
+	}
+	must(t, j.partition("a", numbers(0, 1000)))
+	must(t, j.buildAll())
+	path := filepath.Join(j.dir, "keys.set")
+	_, err := Assemble(background, j.plan, j.spool, j.out, path, true, nil)
+	if _, e := os.Stat(path); err == nil || e == nil {
+		t.Errorf("%v, %v", err, e)
+	}
+}
+
 // TestCancelled leaves nothing behind.
 func TestCancelled(t *testing.T) {
 	p := mustPlan(t, mmapfilter.Options{}, 3)
@@ -544,6 +560,12 @@ func TestFull(t *testing.T) {
 
 // TestPlanOptions: what a plan cannot have is refused.
 func TestPlanOptions(t *testing.T) {
+	// With a fused multiplication and addition it would be one more.
+	for keys, want := range map[uint64]uint64{200_000_860_053_008: 100_000_490_026_633} { // no constant, or the compiler would add
+		if c := (&Plan{Keys: keys, Shards: 2}).capacity(); c != want {
+			t.Errorf("capacity %d, want %d", c, want)
+		}
+	}
 	for name, err := range map[string]error{
 		"no shards":   second(NewPlan(&mmapfilter.Options{}, 0)),
 		"many shards": second(NewPlan(&mmapfilter.Options{}, 1<<21)),
