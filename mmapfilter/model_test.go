@@ -130,7 +130,8 @@ func crashCopy(tb rapid.TB, f *Filter, path, to string, before []uint64, cut fun
 	tb.Helper()
 	w := writerOf(f)
 	defer w.LockAll()() // nothing goes on meanwhile
-	for _, name := range []string{"", ".stash"} {
+	size, used := w.Protocol().LogBytes()
+	for _, name := range []string{"", recovery.CurrentLog.String(), recovery.NextLog.String()} { // a larger log has the latter name at first
 		data, err := os.ReadFile(path + name)
 		if name != "" && errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -138,9 +139,9 @@ func crashCopy(tb rapid.TB, f *Filter, path, to string, before []uint64, cut fun
 		if err != nil {
 			tb.Fatal(err)
 		}
-		if records := uint64(w.Protocol().SegmentBytes()) / 8; name != "" && cut != nil && records > 0 {
+		inUse := name != "" && int64(len(data)) == size
+		if records := uint64(w.Protocol().SegmentBytes()) / 8; inUse && cut != nil && records > 0 {
 			const batchHead = 16 // words
-			_, used := w.Protocol().LogBytes()
 			end := uint64(used) / 8
 			words := recovery.Words(data)
 			at := cut(end-records-batchHead, end)
