@@ -39,7 +39,7 @@ func headOf(sb *layout.Superblock) shardHead {
 	return shardHead{sb.Shard(), sb.Seed(), sb.ShardIdentity()}
 }
 
-// unknown answers "maybe" to everything.
+// unknownFilter answers "maybe" to everything.
 var unknownFilter = func() *Filter {
 	f := new(Filter)
 	f.answer(maybe, maybe)

@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"sync"
 
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/manifest"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/sweep"
 )
 
@@ -117,7 +116,7 @@ func verifySet(ctx context.Context, path string, progress func(done, total int64
 	failed := make([]*ShardError, len(st.shards))
 	err = sweep.Each(ctx, runtime.GOMAXPROCS(0), len(st.shards), nil, func() (func(int) error, func() error) {
 		return func(i int) error {
-			report, err := st.shards[i].verify(ctx, &st.manifest.Shards[i])
+			report, err := st.shards[i].verify(ctx)
 			if cause := context.Cause(ctx); cause != nil {
 				return cause
 			}
@@ -147,7 +146,7 @@ func verifySet(ctx context.Context, path string, progress func(done, total int64
 	return r, err
 }
 
-func (sh *setShard) verify(ctx context.Context, m *manifest.Shard) (Report, error) {
+func (sh *setShard) verify(ctx context.Context) (Report, error) {
 	f, err := sh.check(OpenReadOnly(sh.path, &OpenOptions{NoRecover: true}))
 	if err != nil {
 		return Report{}, err

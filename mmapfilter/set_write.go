@@ -145,29 +145,18 @@ func (s *Set) InsertBatch(keys [][]byte) (n int, err error) {
 
 // insertOwnBatch inserts hashes that stand for keys in this file.
 func (f *Filter) insertOwnBatch(hashes []uint64) (n int, err error) {
-	for {
-		o, err := f.write()
-		if err != nil {
-			return n, err
-		}
-		for n < len(hashes) && err == nil {
-			next := n + min(engine.Batch, len(hashes)-n)
-			block := hashes[n:next]
-			err = o.live.guard(func() error {
-				return o.live.writer.InsertAll(block, hashes[next:min(next+engine.Batch, len(hashes))], &n)
-			})
+	err = f.insertInto(func(o *openFile) error {
+		for n < len(hashes) {
+			next := min(n+engine.Batch, len(hashes))
+			block, following := hashes[n:next], hashes[next:min(next+engine.Batch, len(hashes))]
+			if err := o.live.guard(func() error { return o.live.writer.InsertAll(block, following, &n) }); err != nil {
+				return err
+			}
 			f.inserted(o)
 		}
-		switch {
-		case err == engine.ErrMoved:
-			continue
-		case err == ErrFull:
-			if err = f.waitForRoom(o, err); err == nil {
-				continue
-			}
-		}
-		return n, err
-	}
+		return nil
+	})
+	return n, err
 }
 
 // Sync is [Filter.Sync] for all shards that are open for writing.

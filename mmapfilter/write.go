@@ -70,13 +70,19 @@ func (f *Filter) change(hash uint64, grow int, do func(w *engine.Writer) (bool, 
 // InsertBatch inserts keys in order and stops at the first error. It returns the number of keys
 // inserted. It gives the same guarantees as Insert for each key, and is faster.
 func (f *Filter) InsertBatch(keys [][]byte) (n int, err error) {
+	err = f.insertInto(func(o *openFile) error { return f.insertBatch(o, keys, &n) })
+	return n, err
+}
+
+// insertInto calls insert with the file that the filter has then, until it ends in one that has room.
+// insert goes on where it stopped.
+func (f *Filter) insertInto(insert func(o *openFile) error) error {
 	for {
 		o, err := f.write()
 		if err != nil {
-			return n, err
+			return err
 		}
-		err = f.insertBatch(o, keys, &n)
-		switch {
+		switch err = insert(o); {
 		case err == engine.ErrMoved:
 			continue
 		case err == ErrFull:
@@ -84,7 +90,7 @@ func (f *Filter) InsertBatch(keys [][]byte) (n int, err error) {
 				continue
 			}
 		}
-		return n, err
+		return err
 	}
 }
 
@@ -146,38 +152,31 @@ func (f *Filter) insertUniqueOwn(own uint64) (added bool, err error) {
 // first error. It returns how many it has done, and how many of them it has added. It is faster than
 // as many calls.
 func (f *Filter) InsertUniqueHashes(hashes []uint64) (n, added int, err error) {
+	err = f.insertInto(func(o *openFile) error { return f.insertUniqueHashes(o, hashes, &n, &added) })
+	return n, added, err
+}
+
+// insertUniqueHashes does InsertUnique for the hashes from the n-th on.
+func (f *Filter) insertUniqueHashes(o *openFile, hashes []uint64, n, added *int) error {
 	var own [engine.Batch]uint64
-	for {
-		o, err := f.write()
-		if err != nil {
-			return n, added, err
-		}
-		for start, in := n, 0; n < len(hashes) && err == nil; start, in = n, 0 {
-			for in < len(own) && start+in < len(hashes) {
-				h, ok := f.shard.Own(hashes[start+in])
-				if !ok {
-					break
-				}
-				own[in] = h
-				in++
+	for *n < len(hashes) {
+		block := own[:0]
+		for _, h := range hashes[*n:min(*n+engine.Batch, len(hashes))] {
+			h, ok := f.shard.Own(h)
+			if !ok {
+				break
 			}
-			if in == 0 {
-				return n, added, ErrOtherShard
-			}
-			block := own[:in]
-			err = o.live.guard(func() error { return o.live.writer.InsertUniqueAll(block, &n, &added) })
-			f.inserted(o)
+			block = append(block, h)
 		}
-		switch {
-		case err == engine.ErrMoved:
-			continue
-		case err == ErrFull:
-			if err = f.waitForRoom(o, err); err == nil {
-				continue
-			}
+		if len(block) == 0 {
+			return ErrOtherShard
 		}
-		return n, added, err
+		if err := o.live.guard(func() error { return o.live.writer.InsertUniqueAll(block, n, added) }); err != nil {
+			return err
+		}
+		f.inserted(o)
 	}
+	return nil
 }
 
 // Delete deletes one item of a key that was inserted. It reports false and changes

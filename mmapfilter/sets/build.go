@@ -8,6 +8,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -280,7 +281,7 @@ func (h *home) prove(ctx context.Context, p *Plan, read uint64, built []*Built, 
 func (h *home) check(ctx context.Context, p *Plan, built []*Built, total int64) error {
 	var mu sync.Mutex
 	var done int64
-	return sweep.Each(ctx, workers(), len(built), nil, func() (func(i int) error, func() error) {
+	return sweep.Each(ctx, runtime.GOMAXPROCS(0), len(built), nil, func() (func(i int) error, func() error) {
 		return func(i int) error {
 			if err := h.checkShard(ctx, p, built[i]); err != nil {
 				return err

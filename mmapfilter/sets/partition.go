@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"runtime"
 )
 
 // Partition does a task: it hashes keys and spools the hashes in a directory. It may be repeated, and
@@ -42,5 +41,3 @@ func (s *Spool) addAll(ctx context.Context, keys iter.Seq2[[]byte, error], progr
 	}
 	return context.Cause(ctx) // it may have ended the sequence
 }
-
-func workers() int { return runtime.GOMAXPROCS(0) }
