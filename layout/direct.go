@@ -9,11 +9,18 @@ package layout
 type Direct struct {
 	mix                    [2]uint64 // of the Hasher
 	region, runtime, stash *uint64
-	lookHash, lookKey      uintptr // where in the program hash and key lookups go
+	code                   Code
 	hash                   *Hasher
 	contains               func(h uint64) bool
-	_                      uint64 // to a multiple of 16 bytes
+	lines                  uint64
+	table                  Table // nil if contains answers for all
+	view                   *View
 }
+
+// A Code is the addresses of functions in assembly. Hash and Key have the arguments and the result of
+// ContainsHash and Contains. Own is Key for a set: it takes the Direct and the hash from registers,
+// and only what it leaves to Go from its arguments (see [Shards]).
+type Code struct{ Hash, Key, Own uintptr }
 
 // A directTable is a Table with kernels for single keys.
 type directTable interface {
@@ -26,21 +33,28 @@ type directTable interface {
 // does not settle. It answers for all if t is nil or has no kernel. While a lookup is in
 // progress, contains and what it refers to stay reachable.
 func NewDirect(t Table, v *View, h *Hasher, contains func(h uint64) bool) *Direct {
-	d := Direct{mix: h.mix, hash: h, contains: contains}
-	if t, ok := t.(directTable); ok {
+	d := Direct{mix: h.mix, hash: h, contains: contains, region: &unsettled.region[0], runtime: &unsettled.runtime[0]}
+	if t != nil {
 		d.region, d.runtime, d.stash = &v.Region[0], &v.Runtime[0], &v.Stash[0]
+		d.lines, d.table, d.view = t.Lines(), t, v
+	}
+	if t, ok := t.(directTable); ok {
 		if own := t.Direct(d); own != nil {
 			return own
 		}
 	}
-	d.lookHash, d.lookKey = lookAddresses()
+	d.code = codeInGo()
 	return &d
 }
 
-// Look sets the code that looks a hash up, and a key: the addresses of functions in
-// assembly with the arguments and the result of ContainsHash and Contains. Only the
-// packages of layouts call it.
-func (d *Direct) Look(hash, key uintptr) { d.lookHash, d.lookKey = hash, key }
+// unsettled is a line of which a kernel settles no lookup, since the epoch is odd.
+var unsettled = struct {
+	region  [BlockWords]uint64
+	runtime [RuntimeWords]uint64
+}{runtime: [RuntimeWords]uint64{RuntimeEpoch: 1}}
+
+// Use sets the code of the Direct. Only the packages of layouts call it.
+func (d *Direct) Use(c Code) { d.code = c }
 
 // Contains reports whether key may be in the table.
 func (d *Direct) Contains(key []byte) bool { return directKey(d, key) }

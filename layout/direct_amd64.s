@@ -14,10 +14,99 @@ TEXT ·directKey(SB), NOSPLIT, $0-33
 	MOVQ d+0(FP), AX
 	JMP  48(AX)
 
-// func lookAddresses() (hash uintptr, key uintptr)
-TEXT ·lookAddresses(SB), NOSPLIT, $0-16
+// func keyInShards(d *Direct, key []byte) bool
+// Requires: BMI2
+TEXT ·keyInShards(SB), NOSPLIT, $0-33
+	MOVQ key_len+16(FP), CX
+	CMPQ CX, $0x09
+	JCS  inGo
+	CMPQ CX, $0x10
+	JHI  inGo
+	MOVQ key_base+8(FP), BX
+
+	// XXH3 of the key.
+	MOVQ   (BX), DX
+	XORQ   (AX), DX
+	MOVQ   -8(BX)(CX*1), BX
+	XORQ   8(AX), BX
+	MULXQ  BX, DI, SI
+	BSWAPQ DX
+	ADDQ   DX, CX
+	ADDQ   BX, CX
+	XORQ   DI, SI
+	ADDQ   SI, CX
+	MOVQ   CX, DX
+	SHRQ   $0x25, CX
+	XORQ   CX, DX
+	IMULQ  avalanche<>+0(SB), DX
+	MOVQ   DX, CX
+	SHRQ   $0x20, CX
+	XORQ   CX, DX
+
+	// The table of the shard, and what stands for the hash there.
+	MULXQ 136(AX), DX, CX
+	MOVQ  112(AX), AX
+	MOVQ  (AX)(CX*8), AX
+	JMP   56(AX)
+
+inGo:
+	JMP ·KeyInGo+0(SB)
+
+DATA avalanche<>+0(SB)/8, $0x165667919e3779f9
+GLOBL avalanche<>(SB), RODATA|NOPTR, $8
+
+// func keyInShardsWide(d *Direct, key []byte) bool
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, BMI2
+TEXT ·keyInShardsWide(SB), NOSPLIT, $0-33
+	MOVQ key_len+16(FP), CX
+	CMPQ CX, $0x09
+	JCS  inGo
+	CMPQ CX, $0x10
+	JHI  inGo
+	MOVQ key_base+8(FP), DX
+
+	// XXH3 of the key.
+	VMOVQ        (DX), X0
+	VMOVHPS      -8(DX)(CX*1), X0, X0
+	VPXOR        (AX), X0, X0
+	VMOVQ        X0, DX
+	VPUNPCKHQDQ  X0, X0, X1
+	VPSHUFB      swapped<>+0(SB), X0, X0
+	VMOVQ        X1, CX
+	MULXQ        CX, CX, DX
+	XORQ         CX, DX
+	VMOVQ        DX, X2
+	VPADDQ       X1, X2, X2
+	VPADDQ       X0, X2, X2
+	VPADDQ.BCST  key_len+16(FP), X2, X2
+	VPSRLQ       $0x25, X2, X0
+	VPXOR        X0, X2, X2
+	VPMULLQ.BCST avalanche<>+0(SB), X2, X2
+	VPSRLQ       $0x20, X2, X0
+	VPXOR        X0, X2, X2
+	VMOVQ        X2, DX
+
+	// The table of the shard, and what stands for the hash there.
+	MULXQ 136(AX), DX, CX
+	MOVQ  112(AX), AX
+	MOVQ  (AX)(CX*8), AX
+	JMP   56(AX)
+
+inGo:
+	JMP ·KeyInGo+0(SB)
+
+DATA swapped<>+0(SB)/8, $0x0001020304050607
+DATA swapped<>+8(SB)/8, $0x0000000000000000
+GLOBL swapped<>(SB), RODATA|NOPTR, $16
+
+// func lookAddresses() (hash uintptr, key uintptr, shards uintptr, shardsWide uintptr)
+TEXT ·lookAddresses(SB), NOSPLIT, $0-32
 	LEAQ ·HashInGo+0(SB), AX
 	MOVQ AX, hash+0(FP)
 	LEAQ ·KeyInGo+0(SB), AX
 	MOVQ AX, key+8(FP)
+	LEAQ ·keyInShards+0(SB), AX
+	MOVQ AX, shards+16(FP)
+	LEAQ ·keyInShardsWide+0(SB), AX
+	MOVQ AX, shardsWide+24(FP)
 	RET

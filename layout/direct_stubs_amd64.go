@@ -14,5 +14,15 @@ func directHash(d *Direct, hash uint64) bool
 //go:noescape
 func directKey(d *Direct, key []byte) bool
 
-// lookAddresses gives where the looks in Go are.
-func lookAddresses() (hash uintptr, key uintptr)
+// keyInShards is Contains of the Direct of a Shards. It needs BMI2 and what the looks of its tables do, and is only jumped to.
+//
+//go:noescape
+func keyInShards(d *Direct, key []byte) bool
+
+// keyInShardsWide is Contains of the Direct of a Shards. It needs AVX-512 DQ and VL and BMI2 and what the looks of its tables do, and is only jumped to.
+//
+//go:noescape
+func keyInShardsWide(d *Direct, key []byte) bool
+
+// lookAddresses gives where the looks in Go are, and those of a Shards.
+func lookAddresses() (hash uintptr, key uintptr, shards uintptr, shardsWide uintptr)

@@ -27,9 +27,10 @@ type Set struct {
 	opts    OpenOptions
 	follows bool
 
-	// state is that of the newest manifest. A lookup loads it once. It is nil while there is no
-	// manifest, and after Close.
+	// state is that of the newest manifest, and direct its lookups of single keys. A lookup loads one of
+	// them, once. While there is no manifest, and after Close, state is nil and direct answers "maybe".
 	state   atomic.Pointer[setState]
+	direct  atomic.Pointer[layout.Direct]
 	last    atomic.Pointer[setState] // for Len and Cap after Close
 	swaps   atomic.Uint64
 	refused atomic.Pointer[error] // why the last look at the manifest changed nothing
@@ -47,10 +48,7 @@ type setState struct {
 	info     fs.FileInfo // of the manifest
 	hash     layout.Hasher
 	shards   []*setShard
-	// direct answers lookups of single keys in each shard. It stands here so that a lookup loads as
-	// little as possible before it reaches a line.
-	direct []atomic.Pointer[layout.Direct]
-	places []atomic.Pointer[setPlace] // likewise, for batches
+	lookups  *layout.Shards
 }
 
 // ErrOtherSet is returned for a shard of a set if the file is not the one that the manifest names:
@@ -143,7 +141,9 @@ func newSet(path string, opts *OpenOptions) (*Set, error) {
 	if err != nil {
 		return nil, about("open", path, err)
 	}
-	return &Set{path: absolute, opts: *opts.withDefaults(), stop: make(chan struct{}), ended: make(chan struct{})}, nil
+	s := &Set{path: absolute, opts: *opts.withDefaults(), stop: make(chan struct{}), ended: make(chan struct{})}
+	s.direct.Store(maybe)
+	return s, nil
 }
 
 // read reads the manifest. Shards that old names as well are taken over.
@@ -163,7 +163,8 @@ func (s *Set) read(old *setState) (*setState, error) {
 	if err != nil {
 		return nil, err
 	}
-	st := &setState{manifest: m, info: info, hash: layout.NewHasher(uint64(m.Seed)), direct: make([]atomic.Pointer[layout.Direct], len(m.Shards)), places: make([]atomic.Pointer[setPlace], len(m.Shards))}
+	st := &setState{manifest: m, info: info, hash: layout.NewHasher(uint64(m.Seed))}
+	st.lookups = layout.NewShards(len(m.Shards), &st.hash)
 	for i := range m.Shards {
 		sh := s.shard(old, m, i)
 		st.shards = append(st.shards, sh)
@@ -189,6 +190,7 @@ func (s *Set) shard(old *setState, m *manifest.Manifest, i int) *setShard {
 // use makes lookups use a state, and lets go of the shards that it does not have.
 func (s *Set) use(st *setState) {
 	old := s.state.Swap(st)
+	s.direct.Store(&st.lookups.Direct)
 	if old == nil {
 		return
 	}
@@ -246,28 +248,19 @@ func (s *Set) Refresh() (swapped bool, err error) {
 }
 
 // Contains is [Filter.Contains] for the set.
-func (s *Set) Contains(key []byte) bool {
-	st := s.state.Load()
-	return st == nil || st.contains(st.hash.Hash(key))
-}
+func (s *Set) Contains(key []byte) bool { return s.direct.Load().Contains(key) }
 
 // ContainsString is Contains for a key in a string.
 func (s *Set) ContainsString(key string) bool {
 	st := s.state.Load()
-	return st == nil || st.contains(st.hash.HashString(key))
-}
-
-func (st *setState) contains(hash uint64) bool {
-	number, own := layout.ShardOf(hash, uint32(len(st.direct)))
-	return st.direct[number].Load().ContainsHash(own)
+	return st == nil || st.lookups.ContainsHash(st.hash.HashString(key))
 }
 
 // findLate has lookups in a shard ask it for its filter first: until its file is open, and if it is open
 // for writing, since the file may then change at any time.
 func (st *setState) findLate(i int) {
 	sh := st.shards[i]
-	st.places[i].Store(&noPlace)
-	st.direct[i].Store(layout.NewDirect(nil, nil, &st.hash, func(own uint64) bool {
+	st.lookups.Set(i, layout.NewDirect(nil, nil, &st.hash, func(own uint64) bool {
 		f := sh.get()
 		if !sh.writes.Load() {
 			sh.settle(st)
@@ -277,10 +270,7 @@ func (st *setState) findLate(i int) {
 }
 
 // find has lookups in a shard go to a filter at once.
-func (st *setState) find(i int, f *Filter) {
-	st.places[i].Store(placeOf(f))
-	st.direct[i].Store(f.own.Load())
-}
+func (st *setState) find(i int, f *Filter) { st.lookups.Set(i, f.own.Load()) }
 
 // Shards returns the number of shards, or 0 if there is no manifest.
 func (s *Set) Shards() int {
@@ -377,6 +367,7 @@ func (s *Set) Close() error {
 	}
 	s.mu.closed = true
 	st := s.state.Swap(nil)
+	s.direct.Store(maybe)
 	s.last.Store(st)
 	s.refused.Store(nil)
 	s.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
@@ -50,7 +51,7 @@ func (s *Set) home(hash func(*layout.Hasher) uint64) (f *Filter, own uint64, err
 	if st == nil {
 		return nil, 0, ErrClosed
 	}
-	number, own := layout.ShardOf(hash(&st.hash), uint32(len(st.direct)))
+	number, own := layout.ShardOf(hash(&st.hash), uint32(len(st.shards)))
 	f = st.shards[number].get()
 	if f == unknownFilter {
 		return nil, 0, ErrReadOnly
@@ -120,7 +121,7 @@ func (s *Set) InsertBatch(keys [][]byte) (n int, err error) {
 	defer setScratches.Put(b)
 	var failed map[uint32]error
 	for len(keys) > 0 {
-		block := keys[:min(len(keys), setBlock)]
+		block := keys[:min(len(keys), insertBlock)]
 		keys = keys[len(block):]
 		b.hash(st, block)
 		for g := range b.sort(len(st.shards), len(block)) {
@@ -141,6 +142,59 @@ func (s *Set) InsertBatch(keys [][]byte) (n int, err error) {
 		}
 	}
 	return n, errors.Join(slices.Collect(maps.Values(failed))...)
+}
+
+// insertBlock is how many keys of a batch are sorted by shard at once.
+const insertBlock = 256
+
+// A setScratch is the memory for a block of keys.
+type setScratch struct {
+	numbers [insertBlock]uint32 // of the shards
+	own     [insertBlock]uint64
+
+	// The block in the order of its shards.
+	sorted [insertBlock]uint64
+	starts []uint16                // of each shard
+	first  [insertBlock + 1]uint16 // of each group: the keys of one shard
+	groups [insertBlock]uint32     // its shard
+}
+
+var setScratches = sync.Pool{New: func() any { return new(setScratch) }}
+
+// hash finds out which shard each key belongs to, and what stands for it there.
+func (b *setScratch) hash(st *setState, keys [][]byte) {
+	count := uint32(len(st.shards))
+	for i, key := range keys {
+		number, own := layout.ShardOf(st.hash.Hash(key), count)
+		b.numbers[i], b.own[i] = uint32(number), own
+	}
+}
+
+// sort puts the first n keys in the order of their shards (counting sort), and returns the number of
+// groups.
+func (b *setScratch) sort(shards, n int) (groups int) {
+	if len(b.starts) < shards+1 {
+		b.starts = make([]uint16, shards+1)
+	}
+	starts := b.starts[:shards+1]
+	clear(starts)
+	for _, number := range b.numbers[:n] {
+		starts[number+1]++
+	}
+	for number := range shards {
+		keys := starts[number+1]
+		starts[number+1] += starts[number]
+		if keys > 0 {
+			b.first[groups], b.groups[groups] = starts[number], uint32(number)
+			groups++
+		}
+	}
+	b.first[groups] = uint16(n)
+	for i, number := range b.numbers[:n] {
+		b.sorted[starts[number]] = b.own[i]
+		starts[number]++
+	}
+	return groups
 }
 
 // insertOwnBatch inserts hashes that stand for keys in this file.

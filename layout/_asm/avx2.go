@@ -20,7 +20,7 @@ func blockedAVX2() {
 	one, stripe := number("one", 1), number("stripe", stripes-1)
 	low48, sixty := number("low48", 48), number("sixty", overflowLow)
 
-	k := begin("batchAVX2", "batchAVX2 needs AVX2 and BMI2.")
+	k := begin("batchAVX2", "batchAVX2 needs AVX2 and BMI2.", false)
 	constant := func(off int, right uint64) Mem {
 		m, y := AllocLocal(32), YMM()
 		VPBROADCASTQ(Mem{Base: RAX, Disp: off}, y)

@@ -48,7 +48,7 @@ func (k *kernel) epoch() VecVirtual {
 
 // blockedAVX512 looks up eight hashes at once, in the lanes of a register.
 func blockedAVX512() {
-	k := begin("batchAVX512", "batchAVX512 needs AVX-512 F and DQ, and BMI2.")
+	k := begin("batchAVX512", "batchAVX512 needs AVX-512 F and DQ, and BMI2.", false)
 	values, ones, highs, lanes := constant(offValues), constant(offOnes), constant(offHighs), constant(offLanes)
 	mix, low16, one, three := number(mixFirst), number(1<<16-1), number(1), number(3)
 	low48, sixty, stripe := number(48), number(overflowLow), number(stripes-1)
@@ -58,7 +58,7 @@ func blockedAVX512() {
 	k.groups(func(slot Register) (found, undecided GPVirtual) {
 		line, rest := ZMM(), ZMM()
 		VMOVDQU64(k.ring.Idx(slot, 1), line)
-		VMOVDQU64(k.ring.Offset(ringBytes).Idx(slot, 1), rest)
+		VMOVDQU64(k.ring.Offset(ringRests).Idx(slot, 1), rest)
 
 		Comment("fp = 1 + (rest<<3 * values) >> 64, by halves.")
 		fp, high := ZMM(), ZMM()

@@ -15,17 +15,15 @@ const (
 	compactOnes   = 8 * 17
 	compactHighs  = 8 * 18
 	compactShift  = 8 * 19
-	compactMasks  = 8 * 20
 )
 
 const (
 	// windowBits is how many bits of a line a load of eight bytes has from any bit on.
 	windowBits = 57
 
-	lineBytes     = 64
-	lastWord      = 8 * 7
-	quotientBits  = 6
-	overflowMasks = 128
+	lineBytes    = 64
+	quotientBits = 6
+	directions   = 16 // overflow bits of a line
 )
 
 // compactOne is the first look for a single key, in tables whose counts are in two words. As in
@@ -53,13 +51,14 @@ func lookCompact(t Register, regionAt, runtimeAt Mem, end ending) {
 	epoch, before := move(Mem{Base: runtime}), move(count)
 
 	matches, run := lookInLine(t, line, fp, q)
-	last := move(Mem{Base: line, Disp: lastWord})
+	bits := overflowBits(line)
 
 	Comment("The counters again.")
 	jumpIfMoved(Mem{Base: runtime}, count, epoch, before, "open")
 
-	testOverflow(t, fp, last)
-	JEQ(LabelRef("open"))
+	Comment("The overflow bit.")
+	BTW(fp.As16(), bits.As16())
+	JCS(LabelRef("open"))
 	BZHIQ(run, matches, matches)
 	end(true)
 
@@ -183,12 +182,12 @@ func lookInLine(t, line, fp Register, q GPVirtual) (matches, run GPVirtual) {
 	return got, run
 }
 
-// testOverflow sets the zero flag if the overflow bit of a fingerprint is set in the last word of a line.
-func testOverflow(t, fp Register, last GPVirtual) {
-	Comment("The overflow bit.")
-	i := move(fp)
-	ANDL(U8(overflowMasks-1), i.As32())
-	ANDNQ(Mem{Base: t, Disp: compactMasks, Index: i, Scale: 8}, last, last)
+// overflowBits loads those of a line: its last 16 bits. BTW tests the one that the low four bits of a
+// fingerprint say.
+func overflowBits(line GPVirtual) GPVirtual {
+	bits := GP64()
+	MOVWLZX(Mem{Base: line, Disp: lineBytes - 2}, bits.As32())
+	return bits
 }
 
 // lookCompactWide is lookCompact for remainders of 6 to 16 bits, each in a byte of a register: all are
@@ -206,7 +205,7 @@ func lookCompactWide(d Register, looks int) {
 	line, low, rest := GP64(), GP64(), GP64()
 	q, high := rest, low
 	if looks == 1 {
-		MULXQ(of(compactDirectLines), rest, line)
+		MULXQ(of(directLines), rest, line)
 		PEXTQ(of(compactDirectLow), rest, low)
 		RORXQ(U8(64-quotientBits), rest, rest)
 	} else {
@@ -245,13 +244,13 @@ func lookCompactWide(d Register, looks int) {
 	KMOVQ(K1, matches)
 	PEXTQ(of(compactDirectInUse), matches, matches)
 	inFirst, inSecond := matchesOfRun(line, bit, matches, of(compactDirectInCounts))
-	last := move(Mem{Base: line, Disp: lastWord})
+	bits := overflowBits(line)
 
 	Comment("The counters again.")
 	jumpIfMoved(Mem{Base: runtime}, count, epoch, before, "inGo")
 	Comment("The overflow bit.")
-	ANDNQ(Mem{Base: d, Disp: compactDirectMasks, Index: low, Scale: 8}, last, last)
-	JEQ(LabelRef("away"))
+	BTW(low.As16(), bits.As16())
+	JCS(LabelRef("away"))
 	ORQ(inFirst, inSecond)
 	SETNE(result(0))
 	RET()

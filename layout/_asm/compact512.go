@@ -18,8 +18,10 @@ const (
 // two words. It selects by halves: in the word that has the zero of the quotient the byte, in that the
 // nibble, the pair and the bit, each by the number of bits in the lower half (Vigna, "Broadword
 // Implementation of Rank/Select Queries", 2008).
-func compactAVX512() {
-	k := begin("batchAVX512", "batchAVX512 needs AVX-512 F and DQ, and BMI2.")
+//
+// In a set, the eight are in tables of their own, which have all but the number of lines in common.
+func compactAVX512(name string, shards bool) {
+	k := begin(name, name+" needs AVX-512 F and DQ, and BMI2.", shards)
 	field := func(off int) Mem {
 		x, m := GP64(), AllocLocal(8)
 		MOVQ(Mem{Base: RAX, Disp: off}, x)
@@ -27,12 +29,11 @@ func compactAVX512() {
 		return m
 	}
 	values, counts, f := field(offValues), field(offCounts), field(offF)
-	masks := move(Mem{Base: RAX, Disp: offMasks})
 	ones, highs, r := constant(offOnes), constant(offHighs), constant(offR)
 	one := number(1)
 	pairs, nibbles := number(0x5555555555555555), number(0x3333333333333333)
 	bytes, every, tops := number(0x0F0F0F0F0F0F0F0F), number(0x0101010101010101), number(0x8080808080808080)
-	low8, pairMask := inMemory("low8", 1<<8-1), inMemory("pairMask", overflowMasks-1)
+	low8, firstOverflow := inMemory("low8", 1<<8-1), inMemory("firstOverflow", 64-directions)
 	fifteen, seven, three, four, two := inMemory("fifteen", 15), inMemory("seven", 7), inMemory("three", 3), inMemory("four", 4), inMemory("two", 2)
 	sixtyFour, fiftySix, wide, striped := inMemory("sixtyFour", 64), inMemory("fiftySix", 56), inMemory("wide", windowBits), inMemory("striped", stripes-1)
 
@@ -45,7 +46,6 @@ func compactAVX512() {
 		VPGATHERQQ(Mem{Base: base, Disp: disp, Index: index, Scale: scale}, K1, w)
 		return w
 	}
-	epoch := k.epoch
 	// sums returns the number of set bits of x in each pair of bits, in each nibble, and in
 	// each byte with those below it.
 	sums := func(x VecVirtual) (s2, s4, s8 VecVirtual) {
@@ -68,7 +68,7 @@ func compactAVX512() {
 	k.groups(func(slot Register) (found, undecided GPVirtual) {
 		line, rest := ZMM(), ZMM()
 		VMOVDQU64(k.ring.Idx(slot, 1), line)
-		VMOVDQU64(k.ring.Offset(ringBytes).Idx(slot, 1), rest)
+		VMOVDQU64(k.ring.Offset(ringRests).Idx(slot, 1), rest)
 
 		Comment("The fingerprint, its quotient, the pattern of its remainder.")
 		fp, q, pattern, counter := ZMM(), ZMM(), ZMM(), ZMM()
@@ -80,15 +80,26 @@ func compactAVX512() {
 		VPANDQ_BCST(values, fp, pattern)
 		VPMULLQ(ones, pattern, pattern)
 		VPANDQ_BCST(striped, line, counter)
-		VPSLLQ(U8(6), line, line)
+		epoch, count := k.epoch, func() VecVirtual { return gather(k.runtime, counters*8, counter, 8) }
+		if shards {
+			runtimes := ZMM()
+			VMOVDQU64(k.ring.Offset(ringLines).Idx(slot, 1), line)
+			VMOVDQU64(k.ring.Offset(ringRuntimes).Idx(slot, 1), runtimes)
+			VPSLLQ(U8(3), counter, counter)
+			VPADDQ(runtimes, counter, counter)
+			epoch = func() VecVirtual { return gather(k.region, 0, runtimes, 1) }
+			count = func() VecVirtual { return gather(k.region, counters*8, counter, 1) }
+		} else {
+			VPSLLQ(U8(6), line, line)
+		}
 
-		Comment("The mask of the overflow bit.")
-		VPANDQ_BCST(pairMask, fp, fp)
-		mask := gather(masks, 0, fp, 8)
+		Comment("The place of the overflow bit.")
+		VPANDQ_BCST(fifteen, fp, fp)
+		VPORQ_BCST(firstOverflow, fp, fp)
 
 		Comment("The loads, in the order of the argument: counters, words, counters.")
 		epoch1 := epoch()
-		before := gather(k.runtime, counters*8, counter, 8)
+		before := count()
 		x, next := gather(k.region, 0, line, 1), gather(k.region, 8, line, 1)
 
 		Comment("In which word zero q of the counts is.")
@@ -164,7 +175,7 @@ func compactAVX512() {
 		VPADDQ(line, at, at)
 		got := gather(k.region, 0, at, 1)
 		last := gather(k.region, 56, line, 1)
-		after := gather(k.runtime, counters*8, counter, 8)
+		after := count()
 		epoch2 := epoch()
 		VPSRLVQ(first, got, got)
 
@@ -186,8 +197,8 @@ func compactAVX512() {
 		VPTERNLOGQ(U8(orXor), epoch1, epoch2, open)
 		VPTESTMQ(open, open, isOpen)
 		both := K()
-		VPANDNQ(mask, last, last)
-		VPTESTNMQ(last, last, both)
+		VPSRLVQ(fp, last, last)
+		VPTESTMQ(one, last, both)
 		KORB(both, isOpen, isOpen)
 		KANDNB(isFound, isLong, isFound)
 		KANDNB(isOpen, isFound, isOpen)

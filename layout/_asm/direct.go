@@ -15,22 +15,28 @@ const (
 	directStash    = 8 * 4
 	directLookHash = 8 * 5
 	directLookKey  = 8 * 6
-	directBytes    = 8 * 10
+	directLookOwn  = 8 * 7
+	directLines    = 8 * 10
+	directBytes    = 8 * 14
+)
+
+// What a Shards has behind its Direct.
+const (
+	shardsTables = directBytes
+	shardsCount  = directBytes + 8*3
 )
 
 // What stands behind them in a direct of Blocked, and in one of Compact.
 const (
 	blockedConstants = directBytes
 
-	compactDirectLines    = directBytes
-	compactDirectTable    = directBytes + 8*1
-	compactDirectLow      = directBytes + 8*2 // a slotted
-	compactDirectInUse    = directBytes + 8*3
-	compactDirectInCounts = directBytes + 8*4
-	compactDirectR        = directBytes + 8*5
-	compactDirectLines64  = directBytes + 8*6
-	compactDirectSlots    = directBytes + 8*21 // a slotVectors
-	compactDirectMasks    = compactDirectSlots + 8*4*8
+	compactDirectTable    = directBytes
+	compactDirectLow      = directBytes + 8*1 // a slotted
+	compactDirectInUse    = directBytes + 8*2
+	compactDirectInCounts = directBytes + 8*3
+	compactDirectR        = directBytes + 8*4
+	compactDirectLines64  = directBytes + 8*5
+	compactDirectSlots    = directBytes + 8*18 // a slotVectors
 )
 
 // direct writes directHash and directKey, which jump to the look of a Direct. One more call around it,
@@ -46,9 +52,25 @@ func direct() {
 	}
 	begin("directHash", "func(d *Direct, hash uint64) bool", "directHash is ContainsHash of a Direct. It needs what its look does.", directLookHash)
 	begin("directKey", "func(d *Direct, key []byte) bool", "directKey is Contains of a Direct. It needs what its look does.", directLookKey)
-	TEXT("lookAddresses", NOSPLIT, "func() (hash, key uintptr)")
-	Doc("lookAddresses gives where the looks in Go are.")
-	for i, name := range []string{"HashInGo", "KeyInGo"} {
+	shards := func(name, needs string, hash func(d Register)) {
+		TEXT(name, NOSPLIT, "func(d *Direct, key []byte) bool")
+		Doc(name + " is Contains of the Direct of a Shards. It needs " + needs + " and what the looks of its tables do, and is only jumped to.")
+		Pragma("noescape")
+		hash(RAX)
+		Comment("The table of the shard, and what stands for the hash there.")
+		number := GP64()
+		MULXQ(Mem{Base: RAX, Disp: shardsCount}, RDX, number)
+		MOVQ(Mem{Base: RAX, Disp: shardsTables}, RAX)
+		MOVQ(Mem{Base: RAX, Index: number, Scale: 8}, RAX)
+		jump(Mem{Base: RAX, Disp: directLookOwn})
+		Label("inGo")
+		jump(inText("KeyInGo"))
+	}
+	shards("keyInShards", "BMI2", hashKey)
+	shards("keyInShardsWide", "AVX-512 DQ and VL and BMI2", hashKeyWide)
+	TEXT("lookAddresses", NOSPLIT, "func() (hash, key, shards, shardsWide uintptr)")
+	Doc("lookAddresses gives where the looks in Go are, and those of a Shards.")
+	for i, name := range []string{"HashInGo", "KeyInGo", "keyInShards", "keyInShardsWide"} {
 		address := GP64()
 		LEAQ(inText(name), address)
 		Store(address, ReturnIndex(i))
@@ -104,7 +126,7 @@ func compactLooks() {
 }
 
 // looks writes the functions of some looks, and lookAddresses, which returns where they are. What they
-// leave open goes to a function in Go with the same arguments and result.
+// leave open goes to a function in Go with the arguments on the stack and the same result.
 func looks(codes string, all []look) {
 	begin := func(name, signature, doc string) {
 		TEXT(name, NOSPLIT, signature)
@@ -120,11 +142,15 @@ func looks(codes string, all []look) {
 		l.look(RAX, l.key)
 		Label("inGo")
 		jump(inText("keyInGo"))
+		begin("own"+l.name, "func(d *base, key []byte) bool", "own"+l.name+" is key"+l.name+" for the hash in DX and the Direct in AX, neither of which is that of the arguments.")
+		l.look(RAX, func(Register) {})
+		Label("inGo")
+		jump(inText("keyInGo"))
 	}
 	begin("lookAddresses", "func("+codes+")", "lookAddresses gives where the looks are.")
 	for i, l := range all {
 		to := Load(ParamIndex(i), GP64())
-		for at, name := range []string{"hash" + l.name, "key" + l.name} {
+		for at, name := range []string{"hash" + l.name, "key" + l.name, "own" + l.name} {
 			address := GP64()
 			LEAQ(inText(name), address)
 			MOVQ(address, Mem{Base: to, Disp: 8 * at})

@@ -32,7 +32,8 @@ var packages = map[string]func(){
 	"compact": func() {
 		compactOne()
 		compactLooks()
-		compactAVX512()
+		compactAVX512("batchAVX512", false)
+		compactAVX512("shardsAVX512", true)
 	},
 }
 
@@ -73,16 +74,27 @@ const (
 // A kernel has the registers that all kernels for batches start with. The ring keeps, for
 // the hashes whose lines are on their way, the eight line numbers of each group and,
 // ringBytes further on, the rests of the hashes.
+//
+// In a set each hash has its own table. There the ring goes on with the addresses of the lines and
+// of the runtime pages, region is 0 and runtime has the address of the tables.
 type kernel struct {
 	region, runtime, hashes, found, undecided, left, spread Register
 
-	ring Mem
+	ring   Mem
+	shards bool
+	count  Mem // of them
 }
 
-const ringBytes = ahead * group * 8
+// The parts of the ring, in bytes.
+const (
+	ringBytes    = ahead * group * 8
+	ringRests    = ringBytes
+	ringLines    = 2 * ringBytes
+	ringRuntimes = 3 * ringBytes
+)
 
 // begin loads the fields with which the batches of all layouts begin.
-func begin(name, doc string) *kernel {
+func begin(name, doc string, shards bool) *kernel {
 	TEXT(name, 0, "func(b *batch)")
 	Doc(doc)
 	Pragma("noescape")
@@ -92,9 +104,18 @@ func begin(name, doc string) *kernel {
 		MOVQ(Mem{Base: RAX, Disp: 8 * i}, r)
 		return r
 	}
-	k := &kernel{ring: AllocLocal(2 * ringBytes)}
+	parts := 2
+	if shards {
+		parts = 4
+	}
+	k := &kernel{ring: AllocLocal(parts * ringBytes), shards: shards}
 	k.region, k.runtime, k.hashes, k.found, k.undecided, k.left = field(0), field(1), field(2), field(3), field(4), field(5)
-	MOVQ(Mem{Base: RAX, Disp: 8 * 6}, RDX) // the lines, for MULX
+	MOVQ(Mem{Base: RAX, Disp: 8 * 6}, RDX) // the lines, for MULX; or how many shards
+	if shards {
+		k.count = AllocLocal(8)
+		MOVQ(RDX, k.count)
+		MOVQ(Mem{Base: RAX, Disp: offTables}, k.runtime)
+	}
 	k.spread = GP64()
 	MOVQ(U64(0x0101010101010101), k.spread)
 	return k
@@ -111,7 +132,7 @@ const (
 	offCounts = 8 * 10 // of one of Compact
 	offR      = 8 * 11
 	offF      = 8 * 12
-	offMasks  = 8 * 13
+	offTables = 8 * 13
 )
 
 // ask splits the eight hashes of a group and prefetches their lines. slot is the place of
@@ -120,11 +141,28 @@ func (k *kernel) ask(hashes Mem, slot Register) {
 	Comment("Split eight hashes, and ask for their lines.")
 	for i := range group {
 		line, rest := GP64(), GP64()
-		MULXQ(hashes.Offset(8*i), rest, line)
-		MOVQ(line, k.ring.Offset(8*i).Idx(slot, 1))
-		MOVQ(rest, k.ring.Offset(ringBytes+8*i).Idx(slot, 1))
+		keep := func(part int, r Register) { MOVQ(r, k.ring.Offset(part+8*i).Idx(slot, 1)) }
+		if !k.shards {
+			MULXQ(hashes.Offset(8*i), rest, line)
+			keep(0, line)
+			keep(ringRests, rest)
+			SHLQ(U8(6), line)
+			PREFETCHT0(Mem{Base: k.region, Index: line, Scale: 1})
+			continue
+		}
+		table := GP64()
+		MOVQ(hashes.Offset(8*i), RDX)
+		MULXQ(k.count, RDX, table)
+		MOVQ(Mem{Base: k.runtime, Index: table, Scale: 8}, table)
+		MULXQ(Mem{Base: table, Disp: directLines}, rest, line)
+		keep(0, line)
+		keep(ringRests, rest)
 		SHLQ(U8(6), line)
-		PREFETCHT0(Mem{Base: k.region, Index: line, Scale: 1})
+		ADDQ(Mem{Base: table, Disp: directRegion}, line)
+		PREFETCHT0(Mem{Base: line})
+		keep(ringLines, line)
+		MOVQ(Mem{Base: table, Disp: directRuntime}, table)
+		keep(ringRuntimes, table)
 	}
 }
 

@@ -11,6 +11,3 @@ type batch struct {
 
 	lines, values, ones, highs, lanes uint64 // those of the table
 }
-
-// A code is the addresses of two functions in assembly.
-type code struct{ hash, key uintptr }

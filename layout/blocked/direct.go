@@ -21,9 +21,9 @@ func (t *table) Direct(d layout.Direct) *layout.Direct {
 	own := &direct{Direct: d, constants: t.constants}
 	narrow, wide := addresses()
 	if k == kernel.AVX512 {
-		own.Look(wide.hash, wide.key)
+		own.Use(wide)
 	} else {
-		own.Look(narrow.hash, narrow.key)
+		own.Use(narrow)
 	}
 	return &own.Direct
 }

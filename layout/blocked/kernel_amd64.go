@@ -11,6 +11,7 @@ import (
 type (
 	view = layout.View
 	base = layout.Direct
+	code = layout.Code
 )
 
 // What the code for single keys jumps to in place of a return.

@@ -692,10 +692,10 @@ TEXT ·hashNarrow(SB), NOSPLIT, $0-17
 	MOVQ hash+8(FP), DX
 
 	// Split the hash.
-	MULXQ 80(AX), BX, CX
+	MULXQ 112(AX), BX, CX
 	MOVQ  BX, DX
 	SHLQ  $0x03, DX
-	MULXQ 88(AX), SI, DX
+	MULXQ 120(AX), SI, DX
 	INCQ  DX
 
 	// The two buckets.
@@ -712,11 +712,11 @@ TEXT ·hashNarrow(SB), NOSPLIT, $0-17
 	// The masks of their overflow bits, and the pattern of the fingerprint.
 	LEAL         560(BX)(BX*1), R8
 	BEXTRQ       R8, SI, R8
-	VMOVQ        128(AX)(R8*8), X0
+	VMOVQ        160(AX)(R8*8), X0
 	LEAL         560(DI)(DI*1), R8
 	BEXTRQ       R8, SI, R8
-	VMOVHPS      128(AX)(R8*8), X0, X0
-	IMULQ        96(AX), DX
+	VMOVHPS      160(AX)(R8*8), X0, X0
+	IMULQ        128(AX), DX
 	VMOVQ        DX, X1
 	VPBROADCASTQ X1, X1
 
@@ -742,19 +742,19 @@ TEXT ·hashNarrow(SB), NOSPLIT, $0-17
 	VPTEST X0, X2
 	JCS    blockedOpen
 	VPXOR  X1, X2, X0
-	VPAND  112(AX), X0, X0
-	VPSUBQ 96(AX), X0, X1
+	VPAND  144(AX), X0, X0
+	VPSUBQ 128(AX), X0, X1
 	VPANDN X1, X0, X1
-	VPTEST 160(AX), X1
+	VPTEST 192(AX), X1
 	SETNE  ret+16(FP)
 	RET
 
 blockedOpen:
 	VPXOR  X1, X2, X0
-	VPAND  112(AX), X0, X0
-	VPSUBQ 96(AX), X0, X1
+	VPAND  144(AX), X0, X0
+	VPSUBQ 128(AX), X0, X1
 	VPANDN X1, X0, X1
-	VPTEST 160(AX), X1
+	VPTEST 192(AX), X1
 	JEQ    inGo
 	SETNE  ret+16(FP)
 	RET
@@ -792,10 +792,10 @@ TEXT ·keyNarrow(SB), NOSPLIT, $0-33
 	XORQ   CX, DX
 
 	// Split the hash.
-	MULXQ 80(AX), BX, CX
+	MULXQ 112(AX), BX, CX
 	MOVQ  BX, DX
 	SHLQ  $0x03, DX
-	MULXQ 88(AX), SI, DX
+	MULXQ 120(AX), SI, DX
 	INCQ  DX
 
 	// The two buckets.
@@ -812,11 +812,11 @@ TEXT ·keyNarrow(SB), NOSPLIT, $0-33
 	// The masks of their overflow bits, and the pattern of the fingerprint.
 	LEAL         560(BX)(BX*1), R8
 	BEXTRQ       R8, SI, R8
-	VMOVQ        128(AX)(R8*8), X0
+	VMOVQ        160(AX)(R8*8), X0
 	LEAL         560(DI)(DI*1), R8
 	BEXTRQ       R8, SI, R8
-	VMOVHPS      128(AX)(R8*8), X0, X0
-	IMULQ        96(AX), DX
+	VMOVHPS      160(AX)(R8*8), X0, X0
+	IMULQ        128(AX), DX
 	VMOVQ        DX, X1
 	VPBROADCASTQ X1, X1
 
@@ -842,19 +842,19 @@ TEXT ·keyNarrow(SB), NOSPLIT, $0-33
 	VPTEST X0, X2
 	JCS    blockedOpen
 	VPXOR  X1, X2, X0
-	VPAND  112(AX), X0, X0
-	VPSUBQ 96(AX), X0, X1
+	VPAND  144(AX), X0, X0
+	VPSUBQ 128(AX), X0, X1
 	VPANDN X1, X0, X1
-	VPTEST 160(AX), X1
+	VPTEST 192(AX), X1
 	SETNE  ret+32(FP)
 	RET
 
 blockedOpen:
 	VPXOR  X1, X2, X0
-	VPAND  112(AX), X0, X0
-	VPSUBQ 96(AX), X0, X1
+	VPAND  144(AX), X0, X0
+	VPSUBQ 128(AX), X0, X1
 	VPANDN X1, X0, X1
-	VPTEST 160(AX), X1
+	VPTEST 192(AX), X1
 	JEQ    inGo
 	SETNE  ret+32(FP)
 	RET
@@ -865,23 +865,97 @@ inGo:
 DATA avalanche<>+0(SB)/8, $0x165667919e3779f9
 GLOBL avalanche<>(SB), RODATA|NOPTR, $8
 
+// func ownNarrow(d *base, key []byte) bool
+// Requires: AVX, AVX2, BMI, BMI2
+TEXT ·ownNarrow(SB), NOSPLIT, $0-33
+	// Split the hash.
+	MULXQ 112(AX), BX, CX
+	MOVQ  BX, DX
+	SHLQ  $0x03, DX
+	MULXQ 120(AX), SI, DX
+	INCQ  DX
+
+	// The two buckets.
+	MOVQ    $0x9e3779b97f4a7c15, SI
+	IMULQ   DX, SI
+	SHRQ    $0x3d, BX
+	RORXQ   $0x20, SI, DI
+	MOVWLZX DI, DI
+	IMUL3L  $0x07, DI, DI
+	SHRL    $0x10, DI
+	INCL    DI
+	XORL    BX, DI
+
+	// The masks of their overflow bits, and the pattern of the fingerprint.
+	LEAL         560(BX)(BX*1), R8
+	BEXTRQ       R8, SI, R8
+	VMOVQ        160(AX)(R8*8), X0
+	LEAL         560(DI)(DI*1), R8
+	BEXTRQ       R8, SI, R8
+	VMOVHPS      160(AX)(R8*8), X0, X0
+	IMULQ        128(AX), DX
+	VMOVQ        DX, X1
+	VPBROADCASTQ X1, X1
+
+	// The loads, in the order of the argument: counters, words, counters.
+	MOVQ    24(AX), DX
+	MOVBLZX CL, SI
+	RORXQ   $0x3a, CX, CX
+	ADDQ    16(AX), CX
+	MOVQ    (DX), R8
+	MOVQ    2048(DX)(SI*8), R9
+	VMOVQ   (CX)(BX*8), X2
+	VMOVHPS (CX)(DI*8), X2, X2
+	CMPQ    (DX), R8
+	JNE     blockedOpen
+	CMPQ    2048(DX)(SI*8), R9
+	JNE     blockedOpen
+	TESTB   $0x01, R8
+	JNE     blockedOpen
+	TESTB   $0x01, R9
+	JNE     blockedOpen
+
+	// Both overflow bits; a lane of zero where a slot has the fingerprint.
+	VPTEST X0, X2
+	JCS    blockedOpen
+	VPXOR  X1, X2, X0
+	VPAND  144(AX), X0, X0
+	VPSUBQ 128(AX), X0, X1
+	VPANDN X1, X0, X1
+	VPTEST 192(AX), X1
+	SETNE  ret+32(FP)
+	RET
+
+blockedOpen:
+	VPXOR  X1, X2, X0
+	VPAND  144(AX), X0, X0
+	VPSUBQ 128(AX), X0, X1
+	VPANDN X1, X0, X1
+	VPTEST 192(AX), X1
+	JEQ    inGo
+	SETNE  ret+32(FP)
+	RET
+
+inGo:
+	JMP ·keyInGo+0(SB)
+
 // func hashWide(d *base, hash uint64) bool
 // Requires: AVX, AVX2, AVX512DQ, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·hashWide(SB), NOSPLIT, $0-17
 	MOVQ hash+8(FP), DX
 
 	// Split the hash.
-	MULXQ 80(AX), BX, CX
+	MULXQ 112(AX), BX, CX
 	MOVQ  BX, DX
 	SHLQ  $0x03, DX
-	MULXQ 88(AX), DX, SI
+	MULXQ 120(AX), DX, SI
 	INCQ  SI
 
 	// The two buckets, the second one with d.
 	VPBROADCASTQ BX, X16
 	VPBROADCASTQ SI, X18
 	VPMULLQ.BCST mixFirst<>+0(SB), X18, X17
-	VPMULLQ.BCST 96(AX), X18, X18
+	VPMULLQ.BCST 128(AX), X18, X18
 	VPSLLQ       $0x10, X17, X19
 	VPMULHUW     steps<>+0(SB), X19, X19
 	VPSUBQ       steps<>+0(SB), X19, X19
@@ -913,13 +987,13 @@ TEXT ·hashWide(SB), NOSPLIT, $0-17
 
 	// Both overflow bits; a lane of zero where a slot has the fingerprint.
 	VPSRLVQ        X20, X21, X20
-	VPTESTNMQ.BCST 128(AX), X20, K1
+	VPTESTNMQ.BCST 160(AX), X20, K1
 	KORTESTB       K1, K1
 	JEQ            wideBeyond
 	VPXORQ         X18, X21, X21
-	VPSUBQ.BCST    96(AX), X21, X22
+	VPSUBQ.BCST    128(AX), X21, X22
 	VPANDNQ        X22, X21, X22
-	VPTESTMQ.BCST  160(AX), X22, K1
+	VPTESTMQ.BCST  192(AX), X22, K1
 	KORTESTB       K1, K1
 	SETNE          ret+16(FP)
 	RET
@@ -932,13 +1006,13 @@ wideBeyond:
 	SHRQ       $0x20, DX
 	XORQ       BX, DX
 	IMULQ      mixSecond<>+0(SB), DX
-	MULXQ      80(AX), BX, DI
+	MULXQ      112(AX), BX, DI
 	MOVQ       CX, BX
 	SUBQ       16(AX), BX
 	SHRQ       $0x06, BX
 	SUBQ       BX, DI
 	SBBQ       DX, DX
-	ANDQ       80(AX), DX
+	ANDQ       112(AX), DX
 	ADDQ       DX, DI
 	CMPQ       DI, BX
 	CMOVQCS    DI, BX
@@ -996,9 +1070,9 @@ wideBeyond:
 wideLook:
 	VPERMQ        (DX), Z16, Z21
 	VPXORQ        X18, X21, X21
-	VPSUBQ.BCST   96(AX), X21, X22
+	VPSUBQ.BCST   128(AX), X21, X22
 	VPANDNQ       X22, X21, X22
-	VPTESTMQ.BCST 160(AX), X22, K1
+	VPTESTMQ.BCST 192(AX), X22, K1
 	KORTESTB      K1, K1
 	JNE           wideFound
 	CMPQ          DX, DI
@@ -1092,17 +1166,17 @@ TEXT ·keyWide(SB), NOSPLIT, $0-33
 	XORQ   CX, DX
 
 	// Split the hash.
-	MULXQ 80(AX), BX, CX
+	MULXQ 112(AX), BX, CX
 	MOVQ  BX, DX
 	SHLQ  $0x03, DX
-	MULXQ 88(AX), DX, SI
+	MULXQ 120(AX), DX, SI
 	INCQ  SI
 
 	// The two buckets, the second one with d.
 	VPBROADCASTQ BX, X16
 	VPBROADCASTQ SI, X18
 	VPMULLQ.BCST mixFirst<>+0(SB), X18, X17
-	VPMULLQ.BCST 96(AX), X18, X18
+	VPMULLQ.BCST 128(AX), X18, X18
 	VPSLLQ       $0x10, X17, X19
 	VPMULHUW     steps<>+0(SB), X19, X19
 	VPSUBQ       steps<>+0(SB), X19, X19
@@ -1134,13 +1208,13 @@ TEXT ·keyWide(SB), NOSPLIT, $0-33
 
 	// Both overflow bits; a lane of zero where a slot has the fingerprint.
 	VPSRLVQ        X20, X21, X20
-	VPTESTNMQ.BCST 128(AX), X20, K1
+	VPTESTNMQ.BCST 160(AX), X20, K1
 	KORTESTB       K1, K1
 	JEQ            wideBeyond
 	VPXORQ         X18, X21, X21
-	VPSUBQ.BCST    96(AX), X21, X22
+	VPSUBQ.BCST    128(AX), X21, X22
 	VPANDNQ        X22, X21, X22
-	VPTESTMQ.BCST  160(AX), X22, K1
+	VPTESTMQ.BCST  192(AX), X22, K1
 	KORTESTB       K1, K1
 	SETNE          ret+32(FP)
 	RET
@@ -1153,13 +1227,13 @@ wideBeyond:
 	SHRQ       $0x20, DX
 	XORQ       BX, DX
 	IMULQ      mixSecond<>+0(SB), DX
-	MULXQ      80(AX), BX, DI
+	MULXQ      112(AX), BX, DI
 	MOVQ       CX, BX
 	SUBQ       16(AX), BX
 	SHRQ       $0x06, BX
 	SUBQ       BX, DI
 	SBBQ       DX, DX
-	ANDQ       80(AX), DX
+	ANDQ       112(AX), DX
 	ADDQ       DX, DI
 	CMPQ       DI, BX
 	CMOVQCS    DI, BX
@@ -1217,9 +1291,191 @@ wideBeyond:
 wideLook:
 	VPERMQ        (DX), Z16, Z21
 	VPXORQ        X18, X21, X21
-	VPSUBQ.BCST   96(AX), X21, X22
+	VPSUBQ.BCST   128(AX), X21, X22
 	VPANDNQ       X22, X21, X22
-	VPTESTMQ.BCST 160(AX), X22, K1
+	VPTESTMQ.BCST 192(AX), X22, K1
+	KORTESTB      K1, K1
+	JNE           wideFound
+	CMPQ          DX, DI
+	MOVQ          DI, DX
+	JNE           wideLook
+	VMOVQ         X30, DX
+	VMOVQ         X31, BX
+
+	// The group: its mark, and whether an entry is in use.
+	MOVQ    groupMark<>+0(SB), SI
+	ANDQ    (BX), SI
+	ORQ     8(BX), SI
+	ORQ     24(BX), SI
+	ORQ     40(BX), SI
+	ORQ     56(BX), SI
+	JNE     inGo
+	XORL    BX, BX
+	MOVQ    24(AX), SI
+	MOVQ    (SI), R8
+	SUBQ    R8, DX
+	ORQ     R8, BX
+	MOVQ    64(SI), R8
+	SUBQ    R8, DX
+	ORQ     R8, BX
+	SUBQ    16(AX), CX
+	SHRQ    $0x06, CX
+	MOVBLZX CL, CX
+	MOVQ    2048(SI)(CX*8), CX
+	SUBQ    CX, DX
+	ORQ     CX, BX
+	MOVQ    DI, CX
+	SUBQ    16(AX), CX
+	SHRQ    $0x06, CX
+	MOVBLZX CL, CX
+	MOVQ    2048(SI)(CX*8), AX
+	SUBQ    AX, DX
+	ORQ     AX, BX
+	ANDL    $0x01, BX
+	ORQ     BX, DX
+	JNE     inGo
+	MOVB    $0x00, ret+32(FP)
+	RET
+
+wideFound:
+	MOVB $0x01, ret+32(FP)
+	RET
+
+inGo:
+	JMP ·keyInGo+0(SB)
+
+// func ownWide(d *base, key []byte) bool
+// Requires: AVX, AVX2, AVX512DQ, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·ownWide(SB), NOSPLIT, $0-33
+	// Split the hash.
+	MULXQ 112(AX), BX, CX
+	MOVQ  BX, DX
+	SHLQ  $0x03, DX
+	MULXQ 120(AX), DX, SI
+	INCQ  SI
+
+	// The two buckets, the second one with d.
+	VPBROADCASTQ BX, X16
+	VPBROADCASTQ SI, X18
+	VPMULLQ.BCST mixFirst<>+0(SB), X18, X17
+	VPMULLQ.BCST 128(AX), X18, X18
+	VPSLLQ       $0x10, X17, X19
+	VPMULHUW     steps<>+0(SB), X19, X19
+	VPSUBQ       steps<>+0(SB), X19, X19
+	VPXORQ       X19, X16, X16
+	VPSRLQ       $0x3d, X16, X16
+
+	// The numbers of their overflow bits.
+	VPADDQ  X16, X16, X20
+	VPSRLVQ X20, X17, X20
+	VPSLLQ  $0x0e, X20, X20
+	VPSRLQ  $0x3e, X20, X20
+
+	// The loads, in the order of the argument: counters, words, counters.
+	MOVQ    24(AX), DX
+	MOVBLZX CL, BX
+	RORXQ   $0x3a, CX, CX
+	ADDQ    16(AX), CX
+	MOVQ    (DX), DI
+	MOVQ    2048(DX)(BX*8), R8
+	VPERMQ  (CX), Z16, Z21
+	CMPQ    (DX), DI
+	JNE     inGo
+	CMPQ    2048(DX)(BX*8), R8
+	JNE     inGo
+	TESTB   $0x01, DI
+	JNE     inGo
+	TESTB   $0x01, R8
+	JNE     inGo
+
+	// Both overflow bits; a lane of zero where a slot has the fingerprint.
+	VPSRLVQ        X20, X21, X20
+	VPTESTNMQ.BCST 160(AX), X20, K1
+	KORTESTB       K1, K1
+	JEQ            wideBeyond
+	VPXORQ         X18, X21, X21
+	VPSUBQ.BCST    128(AX), X21, X22
+	VPANDNQ        X22, X21, X22
+	VPTESTMQ.BCST  192(AX), X22, K1
+	KORTESTB       K1, K1
+	SETNE          ret+32(FP)
+	RET
+
+wideBeyond:
+	// The alternate line.
+	MOVQ       SI, BX
+	IMULQ      mixFirst<>+0(SB), BX
+	MOVQ       BX, DX
+	SHRQ       $0x20, DX
+	XORQ       BX, DX
+	IMULQ      mixSecond<>+0(SB), DX
+	MULXQ      112(AX), BX, DI
+	MOVQ       CX, BX
+	SUBQ       16(AX), BX
+	SHRQ       $0x06, BX
+	SUBQ       BX, DI
+	SBBQ       DX, DX
+	ANDQ       112(AX), DX
+	ADDQ       DX, DI
+	CMPQ       DI, BX
+	CMOVQCS    DI, BX
+	SHLQ       $0x06, DI
+	ADDQ       16(AX), DI
+	PREFETCHT0 (DI)
+
+	// The class, of the lower line, and its group of the stash.
+	VMOVQ   X16, DX
+	VPEXTRQ $0x01, X16, R8
+	CMPQ    R8, DX
+	CMOVQCS R8, DX
+	SHLQ    $0x38, DX
+	ORQ     DX, BX
+	IMULQ   mixSecond<>+0(SB), SI
+	XORQ    SI, BX
+	IMULQ   mixFirst<>+0(SB), BX
+	MOVQ    $0x000000c0, DX
+	MULXQ   BX, BX, DX
+	SHLQ    $0x06, DX
+	ADDQ    32(AX), DX
+
+	// The counters: while they are even they only ever go up, and stand still if their sum does.
+	XORL    BX, BX
+	XORL    SI, SI
+	MOVQ    24(AX), R8
+	MOVQ    (R8), R9
+	ADDQ    R9, BX
+	ORQ     R9, SI
+	MOVQ    64(R8), R9
+	ADDQ    R9, BX
+	ORQ     R9, SI
+	MOVQ    CX, R9
+	SUBQ    16(AX), R9
+	SHRQ    $0x06, R9
+	MOVBLZX R9, R9
+	MOVQ    2048(R8)(R9*8), R9
+	ADDQ    R9, BX
+	ORQ     R9, SI
+	MOVQ    DI, R9
+	SUBQ    16(AX), R9
+	SHRQ    $0x06, R9
+	MOVBLZX R9, R9
+	MOVQ    2048(R8)(R9*8), R8
+	ADDQ    R8, BX
+	ORQ     R8, SI
+	TESTB   $0x01, SI
+	JNE     inGo
+	VMOVQ   BX, X30
+	VMOVQ   DX, X31
+
+	// Both lines, one after the other.
+	MOVQ CX, DX
+
+wideLook:
+	VPERMQ        (DX), Z16, Z21
+	VPXORQ        X18, X21, X21
+	VPSUBQ.BCST   128(AX), X21, X22
+	VPANDNQ       X22, X21, X22
+	VPTESTMQ.BCST 192(AX), X22, K1
 	KORTESTB      K1, K1
 	JNE           wideFound
 	CMPQ          DX, DI
@@ -1277,11 +1533,15 @@ TEXT ·lookAddresses(SB), NOSPLIT, $0-16
 	MOVQ CX, (AX)
 	LEAQ ·keyNarrow+0(SB), CX
 	MOVQ CX, 8(AX)
+	LEAQ ·ownNarrow+0(SB), CX
+	MOVQ CX, 16(AX)
 	MOVQ wide+8(FP), AX
 	LEAQ ·hashWide+0(SB), CX
 	MOVQ CX, (AX)
 	LEAQ ·keyWide+0(SB), CX
 	MOVQ CX, 8(AX)
+	LEAQ ·ownWide+0(SB), CX
+	MOVQ CX, 16(AX)
 	RET
 
 // func fullAVX512(region *uint64, lines *uint64, n int, low uint64, highs uint64) uint64

@@ -10,4 +10,4 @@ func fullAVX512(region, lines *uint64, n int, low, highs uint64) uint64 {
 	panic("layout: no kernel")
 }
 
-func addresses() (narrow, wide code) { panic("layout: no kernel") }
+func addresses() (narrow, wide layout.Code) { panic("layout: no kernel") }

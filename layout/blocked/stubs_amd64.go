@@ -29,6 +29,11 @@ func hashNarrow(d *base, hash uint64) bool
 //go:noescape
 func keyNarrow(d *base, key []byte) bool
 
+// ownNarrow is keyNarrow for the hash in DX and the Direct in AX, neither of which is that of the arguments.
+//
+//go:noescape
+func ownNarrow(d *base, key []byte) bool
+
 // hashWide needs AVX-512 F, BW, DQ and VL, BMI1, BMI2 and POPCNT, and is only jumped to.
 //
 //go:noescape
@@ -38,6 +43,11 @@ func hashWide(d *base, hash uint64) bool
 //
 //go:noescape
 func keyWide(d *base, key []byte) bool
+
+// ownWide is keyWide for the hash in DX and the Direct in AX, neither of which is that of the arguments.
+//
+//go:noescape
+func ownWide(d *base, key []byte) bool
 
 // lookAddresses gives where the looks are.
 //

@@ -1,18 +1,23 @@
 package compact
 
-import "github.com/mmapfilter/mmapfilter/layout"
+import (
+	"sync/atomic"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+)
 
 // A batch is what the kernel for batches needs, in the order in which the assembly loads
 // it.
 type batch struct {
-	region, runtime *uint64
+	region, runtime *uint64 // nil in a set
 	hashes          *uint64
 	found           *bool  // what the home lines say
 	open            *uint8 // a bit for each hash that they leave open
 	groups          uint64 // of 8 hashes, at least one
 
-	lines, values, ones, highs, counts, r, f uint64 // those of compact
-	masks                                    *uint64
+	lines                             uint64                         // or how many tables a set has
+	values, ones, highs, counts, r, f uint64                         // those of compact
+	tables                            *atomic.Pointer[layout.Direct] // of a set
 }
 
 // slotted is what the kernel for AVX-512 VBMI needs of a table with remainders of 6 to 16
@@ -33,6 +38,3 @@ type slotVectors struct {
 	highsShifts [layout.LineBytes]byte // the same for the high 8 bits of a remainder
 	values      [layout.LineBytes]byte // the bits of a short remainder
 }
-
-// A code is the addresses of two functions in assembly.
-type code struct{ hash, key uintptr }

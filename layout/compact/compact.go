@@ -13,11 +13,10 @@ const (
 	lastWord     = layout.BlockWords - 1 // it has the overflow bits
 	maxSlots     = 96                    // at least those of any line
 
-	directions    = 16 // overflow bits of a line
-	guestBits     = 4  // of the number of guests
-	mostGuests    = 1<<guestBits - 1
-	guestsEnd     = lineBits - directions - guestBits // the bit after the first guest
-	overflowMasks = 128                               // a table of this size suits the kernels
+	directions = 16 // overflow bits of a line
+	guestBits  = 4  // of the number of guests
+	mostGuests = 1<<guestBits - 1
+	guestsEnd  = lineBits - directions - guestBits // the bit after the first guest
 )
 
 // slotsOf returns b for remainders of r bits: the most items at home that leave 6 bits of the line
@@ -87,8 +86,6 @@ type table struct {
 	highs      uint64 // the highest bit of each lane
 	shift      uint64 // 64 - f
 
-	masks [overflowMasks]uint64 // the overflow bit of fp mod 128, in the last word
-
 	offsets [directions]uint64 // lines from home to the other line
 }
 
@@ -108,9 +105,6 @@ func newTable(p layout.Params, lines uint64) *table {
 		t.ones |= 1 << (i * t.r)
 	}
 	t.highs = t.ones << (t.r - 1)
-	for i := range uint64(overflowMasks) {
-		t.masks[i] = 1 << (64 - directions + i%directions)
-	}
 	for i, near, next := 0, uint64(1), uint64(2); i < directions; i, near, next = i+1, next, near+next {
 		if lines > 1 {
 			t.offsets[i] = 1 + (near-1)%(lines-1)
@@ -203,4 +197,4 @@ func (t *table) Store(region []uint64, line uint64, l *layout.Line) {
 }
 
 // overflowBit returns the mask of the overflow bit of a fingerprint, in the last word.
-func (t *table) overflowBit(fp uint64) uint64 { return t.masks[fp%overflowMasks] }
+func overflowBit(fp uint64) uint64 { return 1 << (64 - directions + fp%directions) }

@@ -232,7 +232,7 @@ func TestCompactCheck(t *testing.T) {
 			tab.Store(region, line, &l)
 			for i := range guestsOf(&l) {
 				if home := tab.Alternate(layout.Item{Line: line, Bucket: aGuest, Fp: uint32(tab.guest(&l, i))}); i != but {
-					layout.LineAt(region, home.Line)[lastWord] |= tab.overflowBit(uint64(home.Fp))
+					layout.LineAt(region, home.Line)[lastWord] |= overflowBit(uint64(home.Fp))
 				}
 			}
 			at, err := tab.CheckBits(region, 0, lines)
@@ -380,8 +380,8 @@ func TestDirections(t *testing.T) {
 					t.Errorf("%d lines for %d directions", len(seen), directions)
 				}
 			}
-			for _, mask := range tab.masks {
-				if bits.OnesCount64(mask) != 1 || bits.TrailingZeros64(mask) < 48 {
+			for fp := range uint64(directions) {
+				if mask := overflowBit(fp); bits.OnesCount64(mask) != 1 || bits.TrailingZeros64(mask) < 48 {
 					t.Errorf("%#x is no overflow bit", mask)
 				}
 			}
@@ -517,7 +517,7 @@ func TestMakeBits(t *testing.T) {
 			} else if away := tab.Alternate(it); !tab.Place(layout.LineAt(v.Region, away.Line), away, nil) {
 				continue
 			}
-			need[it.Line] |= tab.overflowBit(uint64(it.Fp))
+			need[it.Line] |= overflowBit(uint64(it.Fp))
 		}
 		for line := range uint64(lines) {
 			layout.LineAt(v.Region, line)[lastWord] ^= rng.Uint64() >> 48 << 48
@@ -532,7 +532,7 @@ func TestMakeBits(t *testing.T) {
 				t.Fatalf("line %d has the bits %#x, not %#x", line, got, need[line])
 			}
 			for _, away := range tab.Absent(nil, l, line) {
-				if home := tab.Alternate(away); home.Line != line || !tab.IsGuest(away) || need[line]&tab.overflowBit(uint64(home.Fp)) == 0 {
+				if home := tab.Alternate(away); home.Line != line || !tab.IsGuest(away) || need[line]&overflowBit(uint64(home.Fp)) == 0 {
 					t.Fatalf("away from line %d is %+v", line, away)
 				}
 			}

@@ -66,7 +66,7 @@ func (t *table) Part(c *layout.Crowd, l *layout.Line) (left []uint64, ok bool) {
 		fp, group := c.Fps[i], uint32(groupGuests)
 		if fp&guestFlag != 0 {
 			guests++
-		} else if home++; l[lastWord]&t.overflowBit(uint64(fp)) != 0 {
+		} else if home++; l[lastWord]&overflowBit(uint64(fp)) != 0 {
 			group = groupSet
 		} else {
 			group = fp % directions
@@ -108,7 +108,7 @@ func (t *table) Part(c *layout.Crowd, l *layout.Line) (left []uint64, ok bool) {
 			l[lastWord] = before
 			return nil, false
 		}
-		l[lastWord] |= t.overflowBit(uint64(best))
+		l[lastWord] |= overflowBit(uint64(best))
 		leave(best)
 	}
 	t.settle(l, c, gone)

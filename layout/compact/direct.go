@@ -9,12 +9,10 @@ import (
 // table, the other one table and what a layout.Direct has.
 type direct struct {
 	layout.Direct
-	lines uint64
 	table *table
 	slotted
-	_ [14]uint64 // to 8 bytes before a line of the cache: an allocation of this size begins that far behind one
+	_ [12]uint64 // to a line of the cache: an allocation of this size begins with one
 	slotVectors
-	pairs [256]uint64 // the overflow bit of the low 8 bits of a fingerprint
 }
 
 // Direct implements single lookups, for tables whose counts are in two words.
@@ -22,18 +20,15 @@ func (t *table) Direct(d layout.Direct) *layout.Direct {
 	if t.countWords > 2 || !isa().Single() {
 		return nil
 	}
-	own := &direct{Direct: d, lines: t.lines, table: t}
+	own := &direct{Direct: d, table: t}
 	narrow, short, long := addresses()
-	own.Look(narrow.hash, narrow.key)
+	own.Use(narrow)
 	if isa() != kernel.AVX512 || !kernel.HasVBMI {
 		return &own.Direct
 	}
 	own.slotted, own.slotVectors = t.bySlots()
-	if own.Look(long.hash, long.key); t.r <= 8 {
-		own.Look(short.hash, short.key)
-	}
-	for i := range own.pairs {
-		own.pairs[i] = t.overflowBit(uint64(i))
+	if own.Use(long); t.r <= 8 {
+		own.Use(short)
 	}
 	return &own.Direct
 }

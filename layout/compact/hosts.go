@@ -35,7 +35,7 @@ func (t *table) Victims(dst []layout.Item, l *layout.Line, it layout.Item, _ boo
 // SetOverflow needs no guard: it changes only the last word, and no item in it. A guest
 // leaves no bit behind.
 func (t *table) SetOverflow(l *layout.Line, it layout.Item, stores *layout.Stores) {
-	if mask := t.overflowBit(uint64(it.Fp)); it.Bucket == atHome && l[lastWord]&mask == 0 {
+	if mask := overflowBit(uint64(it.Fp)); it.Bucket == atHome && l[lastWord]&mask == 0 {
 		l[lastWord] |= mask
 		stores.Add(lastWord, false)
 	}
@@ -46,14 +46,14 @@ func (t *table) Cost(l *layout.Line, it layout.Item) int {
 	switch {
 	case it.Bucket == aGuest:
 		return 0
-	case l[lastWord]&t.overflowBit(uint64(it.Fp)) != 0:
+	case l[lastWord]&overflowBit(uint64(it.Fp)) != 0:
 		return 1
 	}
 	return 2
 }
 
 func (t *table) Overflowed(l *layout.Line, it layout.Item) bool {
-	return it.Bucket == atHome && l[lastWord]&t.overflowBit(uint64(it.Fp)) != 0
+	return it.Bucket == atHome && l[lastWord]&overflowBit(uint64(it.Fp)) != 0
 }
 
 // IsGuest implements layout.Hosts.
@@ -76,7 +76,7 @@ func (t *table) Related(l *layout.Line, it layout.Item) (guest layout.Item, n in
 // ClearOverflow implements layout.Hosts. It needs no guard: the last item that needed the bit
 // has been deleted, or has come home since, and that was guarded.
 func (t *table) ClearOverflow(l *layout.Line, home layout.Item, stores *layout.Stores) {
-	if mask := t.overflowBit(uint64(home.Fp)); l[lastWord]&mask != 0 {
+	if mask := overflowBit(uint64(home.Fp)); l[lastWord]&mask != 0 {
 		l[lastWord] &^= mask
 		stores.Add(lastWord, false)
 	}
@@ -86,7 +86,7 @@ func (t *table) ClearOverflow(l *layout.Line, home layout.Item, stores *layout.S
 func (t *table) Absent(dst []layout.Item, l *layout.Line, line uint64) []layout.Item {
 	dst = dst[:0]
 	for fp := range uint32(directions) {
-		if l[lastWord]&t.overflowBit(uint64(fp)) != 0 {
+		if l[lastWord]&overflowBit(uint64(fp)) != 0 {
 			dst = append(dst, t.Alternate(layout.Item{Line: line, Fp: fp}))
 		}
 	}
@@ -98,14 +98,14 @@ func (t *table) Absent(dst []layout.Item, l *layout.Line, line uint64) []layout.
 func (t *table) MakeBits(v *layout.View, from, to uint64, store func(word, value uint64)) {
 	stashed := map[uint64]uint64{} // of the lines that have items in the stash
 	layout.StashClasses(v.Stash, func(c layout.Class, _ uint64) {
-		stashed[c.Line] |= t.overflowBit(uint64(c.Fp))
+		stashed[c.Line] |= overflowBit(uint64(c.Fp))
 	})
 	for line := from; line < to; line++ {
 		set := stashed[line]
 		for fp := range uint32(directions) {
 			away := t.Alternate(layout.Item{Line: line, Fp: fp})
 			if _, n := t.Related(layout.LineAt(v.Region, away.Line), away); n > 0 {
-				set |= t.overflowBit(uint64(fp))
+				set |= overflowBit(uint64(fp))
 			}
 		}
 		was := layout.LineAt(v.Region, line)[lastWord]

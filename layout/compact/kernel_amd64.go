@@ -8,6 +8,7 @@ import "github.com/mmapfilter/mmapfilter/layout"
 type (
 	view = layout.View
 	base = layout.Direct
+	code = layout.Code
 )
 
 // What the code for single keys jumps to in place of a return.
@@ -24,4 +25,10 @@ func addresses() (narrow, short, long code) {
 }
 
 // run does the groups of a batch with AVX-512.
-func (b *batch) run() { batchAVX512(b) }
+func (b *batch) run() {
+	if b.tables != nil {
+		shardsAVX512(b)
+	} else {
+		batchAVX512(b)
+	}
+}

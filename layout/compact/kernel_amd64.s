@@ -66,17 +66,17 @@ TEXT ·one(SB), NOSPLIT, $0-26
 	SHRXQ   R10, -8(DX)(R12*1), R10
 
 	// A lane of zero where one of the run is the remainder.
-	MOVQ  SI, R11
-	ANDQ  120(AX), R11
-	IMULQ 136(AX), R11
-	XORQ  R11, R10
-	MOVQ  R10, R11
-	SUBQ  136(AX), R11
-	ANDNQ R11, R10, R10
-	ANDQ  144(AX), R10
-	CMPQ  BX, $0x39
-	JHI   long
-	MOVQ  56(DX), DX
+	MOVQ    SI, R11
+	ANDQ    120(AX), R11
+	IMULQ   136(AX), R11
+	XORQ    R11, R10
+	MOVQ    R10, R11
+	SUBQ    136(AX), R11
+	ANDNQ   R11, R10, R10
+	ANDQ    144(AX), R10
+	CMPQ    BX, $0x39
+	JHI     long
+	MOVWLZX 62(DX), AX
 
 	// The counters again.
 	CMPQ  (DI), CX
@@ -89,10 +89,8 @@ TEXT ·one(SB), NOSPLIT, $0-26
 	JNE   open
 
 	// The overflow bit.
-	MOVQ  SI, CX
-	ANDL  $0x7f, CX
-	ANDNQ 160(AX)(CX*8), DX, DX
-	JEQ   open
+	BTW   SI, AX
+	JCS   open
 	BZHIQ BX, R10, R10
 	SETNE found+24(FP)
 	MOVB  $0x00, open+25(FP)
@@ -117,7 +115,7 @@ GLOBL sixtyFour<>(SB), RODATA|NOPTR, $8
 // Requires: BMI, BMI2, CMOV, POPCNT
 TEXT ·hashNarrow(SB), NOSPLIT, $0-17
 	MOVQ hash+8(FP), DX
-	MOVQ 88(AX), CX
+	MOVQ 112(AX), CX
 
 	// Split the hash.
 	MULXQ (CX), BX, DX
@@ -174,17 +172,17 @@ TEXT ·hashNarrow(SB), NOSPLIT, $0-17
 	SHRXQ   R10, -8(DX)(R12*1), R10
 
 	// A lane of zero where one of the run is the remainder.
-	MOVQ  SI, R11
-	ANDQ  120(CX), R11
-	IMULQ 136(CX), R11
-	XORQ  R11, R10
-	MOVQ  R10, R11
-	SUBQ  136(CX), R11
-	ANDNQ R11, R10, R10
-	ANDQ  144(CX), R10
-	CMPQ  BX, $0x39
-	JHI   long
-	MOVQ  56(DX), DX
+	MOVQ    SI, R11
+	ANDQ    120(CX), R11
+	IMULQ   136(CX), R11
+	XORQ    R11, R10
+	MOVQ    R10, R11
+	SUBQ    136(CX), R11
+	ANDNQ   R11, R10, R10
+	ANDQ    144(CX), R10
+	CMPQ    BX, $0x39
+	JHI     long
+	MOVWLZX 62(DX), CX
 
 	// The counters again.
 	CMPQ  (DI), AX
@@ -197,10 +195,8 @@ TEXT ·hashNarrow(SB), NOSPLIT, $0-17
 	JNE   open
 
 	// The overflow bit.
-	MOVQ  SI, AX
-	ANDL  $0x7f, AX
-	ANDNQ 160(CX)(AX*8), DX, DX
-	JEQ   open
+	BTW   SI, CX
+	JCS   open
 	BZHIQ BX, R10, R10
 	SETNE ret+16(FP)
 	RET
@@ -245,7 +241,7 @@ TEXT ·keyNarrow(SB), NOSPLIT, $0-33
 	MOVQ   DX, CX
 	SHRQ   $0x20, CX
 	XORQ   CX, DX
-	MOVQ   88(AX), CX
+	MOVQ   112(AX), CX
 
 	// Split the hash.
 	MULXQ (CX), BX, DX
@@ -302,17 +298,17 @@ TEXT ·keyNarrow(SB), NOSPLIT, $0-33
 	SHRXQ   R10, -8(DX)(R12*1), R10
 
 	// A lane of zero where one of the run is the remainder.
-	MOVQ  SI, R11
-	ANDQ  120(CX), R11
-	IMULQ 136(CX), R11
-	XORQ  R11, R10
-	MOVQ  R10, R11
-	SUBQ  136(CX), R11
-	ANDNQ R11, R10, R10
-	ANDQ  144(CX), R10
-	CMPQ  BX, $0x39
-	JHI   long
-	MOVQ  56(DX), DX
+	MOVQ    SI, R11
+	ANDQ    120(CX), R11
+	IMULQ   136(CX), R11
+	XORQ    R11, R10
+	MOVQ    R10, R11
+	SUBQ    136(CX), R11
+	ANDNQ   R11, R10, R10
+	ANDQ    144(CX), R10
+	CMPQ    BX, $0x39
+	JHI     long
+	MOVWLZX 62(DX), CX
 
 	// The counters again.
 	CMPQ  (DI), AX
@@ -325,10 +321,8 @@ TEXT ·keyNarrow(SB), NOSPLIT, $0-33
 	JNE   open
 
 	// The overflow bit.
-	MOVQ  SI, AX
-	ANDL  $0x7f, AX
-	ANDNQ 160(CX)(AX*8), DX, DX
-	JEQ   open
+	BTW   SI, CX
+	JCS   open
 	BZHIQ BX, R10, R10
 	SETNE ret+32(FP)
 	RET
@@ -348,6 +342,107 @@ inGo:
 DATA avalanche<>+0(SB)/8, $0x165667919e3779f9
 GLOBL avalanche<>(SB), RODATA|NOPTR, $8
 
+// func ownNarrow(d *base, key []byte) bool
+// Requires: BMI, BMI2, CMOV, POPCNT
+TEXT ·ownNarrow(SB), NOSPLIT, $0-33
+	MOVQ 112(AX), CX
+
+	// Split the hash.
+	MULXQ (CX), BX, DX
+	MOVQ  152(CX), SI
+	SHRXQ SI, BX, SI
+	SHRQ  $0x3a, BX
+
+	// The loads, in the order of the argument: counters, words, counters.
+	MOVQ    24(AX), DI
+	MOVBLZX DL, R8
+	RORXQ   $0x3a, DX, DX
+	ADDQ    16(AX), DX
+	MOVQ    (DI), AX
+	MOVQ    2048(DI)(R8*8), R9
+
+	// Where zero q of the counts is: in the first word that has so many.
+	SHLXQ   BX, firstBit<>+0(SB), R10
+	MOVQ    (DX), R11
+	NOTQ    R11
+	PDEPQ   R11, R10, R12
+	POPCNTQ R11, R11
+	MOVQ    8(DX), R13
+	NOTQ    R13
+	SHRXQ   R11, R10, R10
+	PDEPQ   R13, R10, R10
+	TZCNTQ  R10, R10
+	ADDQ    $0x40, R10
+	TZCNTQ  R12, R12
+	CMOVQCC R12, R10
+
+	// The run of bits 1 behind it.
+	LEAQ   1(R10), R11
+	SUBQ   BX, R10
+	MOVQ   R11, BX
+	SHRQ   $0x03, BX
+	ANDL   $0x07, R11
+	SHRXQ  R11, (DX)(BX*1), BX
+	NOTQ   BX
+	TZCNTQ BX, BX
+
+	// Their remainders are in the eight bytes that end with that of the last bit.
+	IMULQ 16(CX), BX
+	IMULQ 16(CX), R10
+	ADDQ  40(CX), R10
+	LEAQ  7(R10)(BX*1), R11
+	MOVQ  R11, R12
+	SHRQ  $0x03, R12
+	ANDL  $-8, R11
+	SUBQ  R11, R10
+
+	// A line that is being changed may say that they are anywhere.
+	CMPQ    R12, $0x40
+	CMOVQHI sixtyFour<>+0(SB), R12
+	SHRXQ   R10, -8(DX)(R12*1), R10
+
+	// A lane of zero where one of the run is the remainder.
+	MOVQ    SI, R11
+	ANDQ    120(CX), R11
+	IMULQ   136(CX), R11
+	XORQ    R11, R10
+	MOVQ    R10, R11
+	SUBQ    136(CX), R11
+	ANDNQ   R11, R10, R10
+	ANDQ    144(CX), R10
+	CMPQ    BX, $0x39
+	JHI     long
+	MOVWLZX 62(DX), CX
+
+	// The counters again.
+	CMPQ  (DI), AX
+	JNE   open
+	CMPQ  2048(DI)(R8*8), R9
+	JNE   open
+	TESTB $0x01, AL
+	JNE   open
+	TESTB $0x01, R9
+	JNE   open
+
+	// The overflow bit.
+	BTW   SI, CX
+	JCS   open
+	BZHIQ BX, R10, R10
+	SETNE ret+32(FP)
+	RET
+
+long:
+	XORL R10, R10
+
+open:
+	BZHIQ BX, R10, R10
+	JEQ   inGo
+	SETNE ret+32(FP)
+	RET
+
+inGo:
+	JMP ·keyInGo+0(SB)
+
 // func hashShort(d *base, hash uint64) bool
 // Requires: AVX512BW, AVX512F, AVX512VBMI, BMI, BMI2, POPCNT
 TEXT ·hashShort(SB), NOSPLIT, $0-17
@@ -355,7 +450,7 @@ TEXT ·hashShort(SB), NOSPLIT, $0-17
 
 	// Split the hash.
 	MULXQ 80(AX), BX, CX
-	PEXTQ 96(AX), BX, DX
+	PEXTQ 120(AX), BX, DX
 	RORXQ $0x3a, BX, BX
 
 	// The loads, in the order of the argument: counters, words, counters.
@@ -368,15 +463,15 @@ TEXT ·hashShort(SB), NOSPLIT, $0-17
 	MOVQ    2048(SI)(DI*8), R9
 
 	// The slots that have the remainder.
-	VMOVDQU64      248(AX), Z16
+	VMOVDQU64      256(AX), Z16
 	VPERMB         (CX), Z16, Z16
-	VMOVDQU64      312(AX), Z17
+	VMOVDQU64      320(AX), Z17
 	VPMULTISHIFTQB Z16, Z17, Z17
 	VPBROADCASTB   DX, Z18
 	VPXORQ         Z18, Z17, Z16
-	VPTESTNMB      440(AX), Z16, K1
+	VPTESTNMB      448(AX), Z16, K1
 	KMOVQ          K1, R10
-	PEXTQ          104(AX), R10, R10
+	PEXTQ          128(AX), R10, R10
 
 	// The zero of the quotient: that of the counts that bit number q goes to.
 	MOVQ    (CX), R13
@@ -385,23 +480,23 @@ TEXT ·hashShort(SB), NOSPLIT, $0-17
 	PDEPQ   R11, BX, R12
 	POPCNTQ R11, R11
 	SHRXQ   R11, BX, BX
-	ANDNQ   112(AX), R14, R15
-	PDEPQ   R15, BX, BX
+	ANDNQ   136(AX), R14, AX
+	PDEPQ   AX, BX, AX
 
 	// The matches at the ones of their items.
-	PDEPQ R13, R10, R15
+	PDEPQ R13, R10, BX
 	NEGQ  R11
 	SHRXQ R11, R10, R10
 	PDEPQ R14, R10, R10
 
 	// Those of the run, which the carry clears.
-	ORQ   R12, R13
-	ORQ   BX, R14
-	ADDQ  R12, R13
-	ADCQ  BX, R14
-	ANDNQ R15, R13, R15
-	ANDNQ R10, R14, R10
-	MOVQ  56(CX), CX
+	ORQ     R12, R13
+	ORQ     AX, R14
+	ADDQ    R12, R13
+	ADCQ    AX, R14
+	ANDNQ   BX, R13, BX
+	ANDNQ   R10, R14, R10
+	MOVWLZX 62(CX), AX
 
 	// The counters again.
 	CMPQ  (SI), R8
@@ -414,14 +509,14 @@ TEXT ·hashShort(SB), NOSPLIT, $0-17
 	JNE   inGo
 
 	// The overflow bit.
-	ANDNQ 504(AX)(DX*8), CX, CX
-	JEQ   away
-	ORQ   R15, R10
+	BTW   DX, AX
+	JCS   away
+	ORQ   BX, R10
 	SETNE ret+16(FP)
 	RET
 
 away:
-	ORQ   R15, R10
+	ORQ   BX, R10
 	JEQ   inGo
 	SETNE ret+16(FP)
 	RET
@@ -465,7 +560,7 @@ TEXT ·keyShort(SB), NOSPLIT, $0-33
 
 	// Split the hash.
 	MULXQ 80(AX), BX, CX
-	PEXTQ 96(AX), BX, DX
+	PEXTQ 120(AX), BX, DX
 	RORXQ $0x3a, BX, BX
 
 	// The loads, in the order of the argument: counters, words, counters.
@@ -478,15 +573,15 @@ TEXT ·keyShort(SB), NOSPLIT, $0-33
 	MOVQ    2048(SI)(DI*8), R9
 
 	// The slots that have the remainder.
-	VMOVDQU64      248(AX), Z16
+	VMOVDQU64      256(AX), Z16
 	VPERMB         (CX), Z16, Z16
-	VMOVDQU64      312(AX), Z17
+	VMOVDQU64      320(AX), Z17
 	VPMULTISHIFTQB Z16, Z17, Z17
 	VPBROADCASTB   DX, Z18
 	VPXORQ         Z18, Z17, Z16
-	VPTESTNMB      440(AX), Z16, K1
+	VPTESTNMB      448(AX), Z16, K1
 	KMOVQ          K1, R10
-	PEXTQ          104(AX), R10, R10
+	PEXTQ          128(AX), R10, R10
 
 	// The zero of the quotient: that of the counts that bit number q goes to.
 	MOVQ    (CX), R13
@@ -495,23 +590,23 @@ TEXT ·keyShort(SB), NOSPLIT, $0-33
 	PDEPQ   R11, BX, R12
 	POPCNTQ R11, R11
 	SHRXQ   R11, BX, BX
-	ANDNQ   112(AX), R14, R15
-	PDEPQ   R15, BX, BX
+	ANDNQ   136(AX), R14, AX
+	PDEPQ   AX, BX, AX
 
 	// The matches at the ones of their items.
-	PDEPQ R13, R10, R15
+	PDEPQ R13, R10, BX
 	NEGQ  R11
 	SHRXQ R11, R10, R10
 	PDEPQ R14, R10, R10
 
 	// Those of the run, which the carry clears.
-	ORQ   R12, R13
-	ORQ   BX, R14
-	ADDQ  R12, R13
-	ADCQ  BX, R14
-	ANDNQ R15, R13, R15
-	ANDNQ R10, R14, R10
-	MOVQ  56(CX), CX
+	ORQ     R12, R13
+	ORQ     AX, R14
+	ADDQ    R12, R13
+	ADCQ    AX, R14
+	ANDNQ   BX, R13, BX
+	ANDNQ   R10, R14, R10
+	MOVWLZX 62(CX), AX
 
 	// The counters again.
 	CMPQ  (SI), R8
@@ -524,14 +619,14 @@ TEXT ·keyShort(SB), NOSPLIT, $0-33
 	JNE   inGo
 
 	// The overflow bit.
-	ANDNQ 504(AX)(DX*8), CX, CX
-	JEQ   away
-	ORQ   R15, R10
+	BTW   DX, AX
+	JCS   away
+	ORQ   BX, R10
 	SETNE ret+32(FP)
 	RET
 
 away:
-	ORQ   R15, R10
+	ORQ   BX, R10
 	JEQ   inGo
 	SETNE ret+32(FP)
 	RET
@@ -543,14 +638,93 @@ DATA swapped<>+0(SB)/8, $0x0001020304050607
 DATA swapped<>+8(SB)/8, $0x0000000000000000
 GLOBL swapped<>(SB), RODATA|NOPTR, $16
 
+// func ownShort(d *base, key []byte) bool
+// Requires: AVX512BW, AVX512F, AVX512VBMI, BMI, BMI2, POPCNT
+TEXT ·ownShort(SB), NOSPLIT, $0-33
+	// Split the hash.
+	MULXQ 80(AX), BX, CX
+	PEXTQ 120(AX), BX, DX
+	RORXQ $0x3a, BX, BX
+
+	// The loads, in the order of the argument: counters, words, counters.
+	SHLXQ   BX, firstBit<>+0(SB), BX
+	MOVQ    24(AX), SI
+	MOVBLZX CL, DI
+	RORXQ   $0x3a, CX, CX
+	ADDQ    16(AX), CX
+	MOVQ    (SI), R8
+	MOVQ    2048(SI)(DI*8), R9
+
+	// The slots that have the remainder.
+	VMOVDQU64      256(AX), Z16
+	VPERMB         (CX), Z16, Z16
+	VMOVDQU64      320(AX), Z17
+	VPMULTISHIFTQB Z16, Z17, Z17
+	VPBROADCASTB   DX, Z18
+	VPXORQ         Z18, Z17, Z16
+	VPTESTNMB      448(AX), Z16, K1
+	KMOVQ          K1, R10
+	PEXTQ          128(AX), R10, R10
+
+	// The zero of the quotient: that of the counts that bit number q goes to.
+	MOVQ    (CX), R13
+	MOVQ    8(CX), R14
+	ANDNQ   allBits<>+0(SB), R13, R11
+	PDEPQ   R11, BX, R12
+	POPCNTQ R11, R11
+	SHRXQ   R11, BX, BX
+	ANDNQ   136(AX), R14, AX
+	PDEPQ   AX, BX, AX
+
+	// The matches at the ones of their items.
+	PDEPQ R13, R10, BX
+	NEGQ  R11
+	SHRXQ R11, R10, R10
+	PDEPQ R14, R10, R10
+
+	// Those of the run, which the carry clears.
+	ORQ     R12, R13
+	ORQ     AX, R14
+	ADDQ    R12, R13
+	ADCQ    AX, R14
+	ANDNQ   BX, R13, BX
+	ANDNQ   R10, R14, R10
+	MOVWLZX 62(CX), AX
+
+	// The counters again.
+	CMPQ  (SI), R8
+	JNE   inGo
+	CMPQ  2048(SI)(DI*8), R9
+	JNE   inGo
+	TESTB $0x01, R8
+	JNE   inGo
+	TESTB $0x01, R9
+	JNE   inGo
+
+	// The overflow bit.
+	BTW   DX, AX
+	JCS   away
+	ORQ   BX, R10
+	SETNE ret+32(FP)
+	RET
+
+away:
+	ORQ   BX, R10
+	JEQ   inGo
+	SETNE ret+32(FP)
+	RET
+
+inGo:
+	JMP ·keyInGo+0(SB)
+
 // func hashLong(d *base, hash uint64) bool
 // Requires: AVX512BW, AVX512F, AVX512VBMI, BMI, BMI2, POPCNT
 TEXT ·hashLong(SB), NOSPLIT, $0-17
 	MOVQ hash+8(FP), DX
 
 	// Split the hash.
-	MULXQ 128(AX), BX, CX
-	PEXTQ 96(AX), BX, DX
+	MULXQ 152(AX), BX, CX
+	PEXTQ 120(AX), BX, DX
 	RORXQ $0x38, BX, BX
 
 	// The loads, in the order of the argument: counters, words, counters.
@@ -563,18 +737,18 @@ TEXT ·hashLong(SB), NOSPLIT, $0-17
 	MOVQ  2048(DI)(R8*8), R10
 
 	// The slots that have the remainder.
-	VMOVDQU64      248(AX), Z16
+	VMOVDQU64      256(AX), Z16
 	VPERMB         (CX), Z16, Z16
-	VMOVDQU64      312(AX), Z17
+	VMOVDQU64      320(AX), Z17
 	VPMULTISHIFTQB Z16, Z17, Z17
 	VPBROADCASTB   DX, Z18
 	VPCMPEQB       Z18, Z17, K1
-	VMOVDQU64      376(AX), Z17
+	VMOVDQU64      384(AX), Z17
 	VPMULTISHIFTQB Z16, Z17, Z17
 	VPBROADCASTB   BX, Z18
 	VPCMPEQB       Z18, Z17, K1, K1
 	KMOVQ          K1, BX
-	PEXTQ          104(AX), BX, BX
+	PEXTQ          128(AX), BX, BX
 
 	// The zero of the quotient: that of the counts that bit number q goes to.
 	MOVQ    (CX), R13
@@ -583,23 +757,23 @@ TEXT ·hashLong(SB), NOSPLIT, $0-17
 	PDEPQ   R11, SI, R12
 	POPCNTQ R11, R11
 	SHRXQ   R11, SI, SI
-	ANDNQ   112(AX), R14, R15
-	PDEPQ   R15, SI, SI
+	ANDNQ   136(AX), R14, AX
+	PDEPQ   AX, SI, AX
 
 	// The matches at the ones of their items.
-	PDEPQ R13, BX, R15
+	PDEPQ R13, BX, SI
 	NEGQ  R11
 	SHRXQ R11, BX, BX
 	PDEPQ R14, BX, BX
 
 	// Those of the run, which the carry clears.
-	ORQ   R12, R13
-	ORQ   SI, R14
-	ADDQ  R12, R13
-	ADCQ  SI, R14
-	ANDNQ R15, R13, R15
-	ANDNQ BX, R14, BX
-	MOVQ  56(CX), CX
+	ORQ     R12, R13
+	ORQ     AX, R14
+	ADDQ    R12, R13
+	ADCQ    AX, R14
+	ANDNQ   SI, R13, SI
+	ANDNQ   BX, R14, BX
+	MOVWLZX 62(CX), AX
 
 	// The counters again.
 	CMPQ  (DI), R9
@@ -612,14 +786,14 @@ TEXT ·hashLong(SB), NOSPLIT, $0-17
 	JNE   inGo
 
 	// The overflow bit.
-	ANDNQ 504(AX)(DX*8), CX, CX
-	JEQ   away
-	ORQ   R15, BX
+	BTW   DX, AX
+	JCS   away
+	ORQ   SI, BX
 	SETNE ret+16(FP)
 	RET
 
 away:
-	ORQ   R15, BX
+	ORQ   SI, BX
 	JEQ   inGo
 	SETNE ret+16(FP)
 	RET
@@ -662,8 +836,8 @@ TEXT ·keyLong(SB), NOSPLIT, $0-33
 	VMOVQ        X2, DX
 
 	// Split the hash.
-	MULXQ 128(AX), BX, CX
-	PEXTQ 96(AX), BX, DX
+	MULXQ 152(AX), BX, CX
+	PEXTQ 120(AX), BX, DX
 	RORXQ $0x38, BX, BX
 
 	// The loads, in the order of the argument: counters, words, counters.
@@ -676,18 +850,18 @@ TEXT ·keyLong(SB), NOSPLIT, $0-33
 	MOVQ  2048(DI)(R8*8), R10
 
 	// The slots that have the remainder.
-	VMOVDQU64      248(AX), Z16
+	VMOVDQU64      256(AX), Z16
 	VPERMB         (CX), Z16, Z16
-	VMOVDQU64      312(AX), Z17
+	VMOVDQU64      320(AX), Z17
 	VPMULTISHIFTQB Z16, Z17, Z17
 	VPBROADCASTB   DX, Z18
 	VPCMPEQB       Z18, Z17, K1
-	VMOVDQU64      376(AX), Z17
+	VMOVDQU64      384(AX), Z17
 	VPMULTISHIFTQB Z16, Z17, Z17
 	VPBROADCASTB   BX, Z18
 	VPCMPEQB       Z18, Z17, K1, K1
 	KMOVQ          K1, BX
-	PEXTQ          104(AX), BX, BX
+	PEXTQ          128(AX), BX, BX
 
 	// The zero of the quotient: that of the counts that bit number q goes to.
 	MOVQ    (CX), R13
@@ -696,23 +870,23 @@ TEXT ·keyLong(SB), NOSPLIT, $0-33
 	PDEPQ   R11, SI, R12
 	POPCNTQ R11, R11
 	SHRXQ   R11, SI, SI
-	ANDNQ   112(AX), R14, R15
-	PDEPQ   R15, SI, SI
+	ANDNQ   136(AX), R14, AX
+	PDEPQ   AX, SI, AX
 
 	// The matches at the ones of their items.
-	PDEPQ R13, BX, R15
+	PDEPQ R13, BX, SI
 	NEGQ  R11
 	SHRXQ R11, BX, BX
 	PDEPQ R14, BX, BX
 
 	// Those of the run, which the carry clears.
-	ORQ   R12, R13
-	ORQ   SI, R14
-	ADDQ  R12, R13
-	ADCQ  SI, R14
-	ANDNQ R15, R13, R15
-	ANDNQ BX, R14, BX
-	MOVQ  56(CX), CX
+	ORQ     R12, R13
+	ORQ     AX, R14
+	ADDQ    R12, R13
+	ADCQ    AX, R14
+	ANDNQ   SI, R13, SI
+	ANDNQ   BX, R14, BX
+	MOVWLZX 62(CX), AX
 
 	// The counters again.
 	CMPQ  (DI), R9
@@ -725,14 +899,96 @@ TEXT ·keyLong(SB), NOSPLIT, $0-33
 	JNE   inGo
 
 	// The overflow bit.
-	ANDNQ 504(AX)(DX*8), CX, CX
-	JEQ   away
-	ORQ   R15, BX
+	BTW   DX, AX
+	JCS   away
+	ORQ   SI, BX
 	SETNE ret+32(FP)
 	RET
 
 away:
-	ORQ   R15, BX
+	ORQ   SI, BX
+	JEQ   inGo
+	SETNE ret+32(FP)
+	RET
+
+inGo:
+	JMP ·keyInGo+0(SB)
+
+// func ownLong(d *base, key []byte) bool
+// Requires: AVX512BW, AVX512F, AVX512VBMI, BMI, BMI2, POPCNT
+TEXT ·ownLong(SB), NOSPLIT, $0-33
+	// Split the hash.
+	MULXQ 152(AX), BX, CX
+	PEXTQ 120(AX), BX, DX
+	RORXQ $0x38, BX, BX
+
+	// The loads, in the order of the argument: counters, words, counters.
+	SHLXQ CX, firstBit<>+0(SB), SI
+	MOVQ  24(AX), DI
+	PEXTQ counterBits<>+0(SB), CX, R8
+	ANDQ  $-64, CX
+	ADDQ  16(AX), CX
+	MOVQ  (DI), R9
+	MOVQ  2048(DI)(R8*8), R10
+
+	// The slots that have the remainder.
+	VMOVDQU64      256(AX), Z16
+	VPERMB         (CX), Z16, Z16
+	VMOVDQU64      320(AX), Z17
+	VPMULTISHIFTQB Z16, Z17, Z17
+	VPBROADCASTB   DX, Z18
+	VPCMPEQB       Z18, Z17, K1
+	VMOVDQU64      384(AX), Z17
+	VPMULTISHIFTQB Z16, Z17, Z17
+	VPBROADCASTB   BX, Z18
+	VPCMPEQB       Z18, Z17, K1, K1
+	KMOVQ          K1, BX
+	PEXTQ          128(AX), BX, BX
+
+	// The zero of the quotient: that of the counts that bit number q goes to.
+	MOVQ    (CX), R13
+	MOVQ    8(CX), R14
+	ANDNQ   allBits<>+0(SB), R13, R11
+	PDEPQ   R11, SI, R12
+	POPCNTQ R11, R11
+	SHRXQ   R11, SI, SI
+	ANDNQ   136(AX), R14, AX
+	PDEPQ   AX, SI, AX
+
+	// The matches at the ones of their items.
+	PDEPQ R13, BX, SI
+	NEGQ  R11
+	SHRXQ R11, BX, BX
+	PDEPQ R14, BX, BX
+
+	// Those of the run, which the carry clears.
+	ORQ     R12, R13
+	ORQ     AX, R14
+	ADDQ    R12, R13
+	ADCQ    AX, R14
+	ANDNQ   SI, R13, SI
+	ANDNQ   BX, R14, BX
+	MOVWLZX 62(CX), AX
+
+	// The counters again.
+	CMPQ  (DI), R9
+	JNE   inGo
+	CMPQ  2048(DI)(R8*8), R10
+	JNE   inGo
+	TESTB $0x01, R9
+	JNE   inGo
+	TESTB $0x01, R10
+	JNE   inGo
+
+	// The overflow bit.
+	BTW   DX, AX
+	JCS   away
+	ORQ   SI, BX
+	SETNE ret+32(FP)
+	RET
+
+away:
+	ORQ   SI, BX
 	JEQ   inGo
 	SETNE ret+32(FP)
 	RET
@@ -747,16 +1003,22 @@ TEXT ·lookAddresses(SB), NOSPLIT, $0-24
 	MOVQ CX, (AX)
 	LEAQ ·keyNarrow+0(SB), CX
 	MOVQ CX, 8(AX)
+	LEAQ ·ownNarrow+0(SB), CX
+	MOVQ CX, 16(AX)
 	MOVQ short+8(FP), AX
 	LEAQ ·hashShort+0(SB), CX
 	MOVQ CX, (AX)
 	LEAQ ·keyShort+0(SB), CX
 	MOVQ CX, 8(AX)
+	LEAQ ·ownShort+0(SB), CX
+	MOVQ CX, 16(AX)
 	MOVQ long+16(FP), AX
 	LEAQ ·hashLong+0(SB), CX
 	MOVQ CX, (AX)
 	LEAQ ·keyLong+0(SB), CX
 	MOVQ CX, 8(AX)
+	LEAQ ·ownLong+0(SB), CX
+	MOVQ CX, 16(AX)
 	RET
 
 // func batchAVX512(b *batch)
@@ -777,7 +1039,6 @@ TEXT ·batchAVX512(SB), $536-8
 	MOVQ         R11, 520(SP)
 	MOVQ         96(AX), R11
 	MOVQ         R11, 528(SP)
-	MOVQ         104(AX), R11
 	VPBROADCASTQ 64(AX), Z0
 	VPBROADCASTQ 72(AX), Z1
 	VPBROADCASTQ 88(AX), Z2
@@ -796,53 +1057,53 @@ TEXT ·batchAVX512(SB), $536-8
 
 	// The lines of the first groups.
 	XORQ AX, AX
-	MOVQ R9, R12
+	MOVQ R9, R11
 
 first:
 	// Split eight hashes, and ask for their lines.
-	MULXQ      (SI), R14, R13
-	MOVQ       R13, (SP)(AX*1)
-	MOVQ       R14, 256(SP)(AX*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      8(SI), R14, R13
-	MOVQ       R13, 8(SP)(AX*1)
-	MOVQ       R14, 264(SP)(AX*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      16(SI), R14, R13
-	MOVQ       R13, 16(SP)(AX*1)
-	MOVQ       R14, 272(SP)(AX*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      24(SI), R14, R13
-	MOVQ       R13, 24(SP)(AX*1)
-	MOVQ       R14, 280(SP)(AX*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      32(SI), R14, R13
-	MOVQ       R13, 32(SP)(AX*1)
-	MOVQ       R14, 288(SP)(AX*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      40(SI), R14, R13
-	MOVQ       R13, 40(SP)(AX*1)
-	MOVQ       R14, 296(SP)(AX*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      48(SI), R14, R13
-	MOVQ       R13, 48(SP)(AX*1)
-	MOVQ       R14, 304(SP)(AX*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      56(SI), R14, R13
-	MOVQ       R13, 56(SP)(AX*1)
-	MOVQ       R14, 312(SP)(AX*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
+	MULXQ      (SI), R13, R12
+	MOVQ       R12, (SP)(AX*1)
+	MOVQ       R13, 256(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      8(SI), R13, R12
+	MOVQ       R12, 8(SP)(AX*1)
+	MOVQ       R13, 264(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      16(SI), R13, R12
+	MOVQ       R12, 16(SP)(AX*1)
+	MOVQ       R13, 272(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      24(SI), R13, R12
+	MOVQ       R12, 24(SP)(AX*1)
+	MOVQ       R13, 280(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      32(SI), R13, R12
+	MOVQ       R12, 32(SP)(AX*1)
+	MOVQ       R13, 288(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      40(SI), R13, R12
+	MOVQ       R12, 40(SP)(AX*1)
+	MOVQ       R13, 296(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      48(SI), R13, R12
+	MOVQ       R12, 48(SP)(AX*1)
+	MOVQ       R13, 304(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      56(SI), R13, R12
+	MOVQ       R12, 56(SP)(AX*1)
+	MOVQ       R13, 312(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
 	ADDQ       $0x40, SI
 	ADDQ       $0x40, AX
-	DECQ       R12
+	DECQ       R11
 	JZ         asked
 	CMPQ       AX, $0x00000100
 	JNE        first
@@ -859,35 +1120,33 @@ next:
 	VPSUBQ.BCST  528(SP), Z11, Z11
 	VPSRLVQ      Z11, Z10, Z10
 	VPSRLVQ      Z2, Z10, Z11
-	VPANDQ.BCST  512(SP), Z10, Z20
-	VPMULLQ      Z0, Z20, Z20
-	VPANDQ.BCST  striped<>+0(SB), Z9, Z21
+	VPANDQ.BCST  512(SP), Z10, Z19
+	VPMULLQ      Z0, Z19, Z19
+	VPANDQ.BCST  striped<>+0(SB), Z9, Z20
 	VPSLLQ       $0x06, Z9, Z9
 
-	// The mask of the overflow bit.
-	VPANDQ.BCST pairMask<>+0(SB), Z10, Z10
-	KXNORB      K1, K1, K1
-	VPXORQ      Z12, Z12, Z12
-	VPGATHERQQ  (R11)(Z10*8), K1, Z12
+	// The place of the overflow bit.
+	VPANDQ.BCST fifteen<>+0(SB), Z10, Z10
+	VPORQ.BCST  firstOverflow<>+0(SB), Z10, Z10
 
 	// The loads, in the order of the argument: counters, words, counters.
-	VPBROADCASTQ (BX), Z10
+	VPBROADCASTQ (BX), Z21
+	KXNORB       K1, K1, K1
+	VPXORQ       Z12, Z12, Z12
+	VPGATHERQQ   2048(BX)(Z20*8), K1, Z12
 	KXNORB       K1, K1, K1
 	VPXORQ       Z13, Z13, Z13
-	VPGATHERQQ   2048(BX)(Z21*8), K1, Z13
+	VPGATHERQQ   (CX)(Z9*1), K1, Z13
 	KXNORB       K1, K1, K1
 	VPXORQ       Z14, Z14, Z14
-	VPGATHERQQ   (CX)(Z9*1), K1, Z14
-	KXNORB       K1, K1, K1
-	VPXORQ       Z15, Z15, Z15
-	VPGATHERQQ   8(CX)(Z9*1), K1, Z15
+	VPGATHERQQ   8(CX)(Z9*1), K1, Z14
 
 	// In which word zero q of the counts is.
+	VPTERNLOGQ     $0x0f, Z13, Z13, Z13
 	VPTERNLOGQ     $0x0f, Z14, Z14, Z14
-	VPTERNLOGQ     $0x0f, Z15, Z15, Z15
-	VPSRLQ         $0x01, Z14, Z22
+	VPSRLQ         $0x01, Z13, Z22
 	VPANDQ         Z4, Z22, Z22
-	VPSUBQ         Z22, Z14, Z22
+	VPSUBQ         Z22, Z13, Z22
 	VPSRLQ         $0x02, Z22, Z23
 	VPANDQ         Z5, Z23, Z23
 	VPANDQ         Z5, Z22, Z22
@@ -898,15 +1157,15 @@ next:
 	VPMULLQ        Z7, Z23, Z23
 	VPSRLQ         $0x38, Z23, Z23
 	VPCMPUQ        $0x05, Z23, Z11, K2
-	VMOVDQA64      Z15, K2, Z14
+	VMOVDQA64      Z14, K2, Z13
 	VMOVDQA64      Z11, Z22
 	VPSUBQ         Z23, Z11, K2, Z22
 	VPBROADCASTQ.Z sixtyFour<>+0(SB), K2, Z23
 
 	// Where it is there.
-	VPSRLQ      $0x01, Z14, Z24
+	VPSRLQ      $0x01, Z13, Z24
 	VPANDQ      Z4, Z24, Z24
-	VPSUBQ      Z24, Z14, Z24
+	VPSUBQ      Z24, Z13, Z24
 	VPSRLQ      $0x02, Z24, Z26
 	VPANDQ      Z5, Z26, Z26
 	VPANDQ      Z5, Z24, Z25
@@ -937,7 +1196,7 @@ next:
 	VPCMPUQ     $0x05, Z26, Z22, K2
 	VPSUBQ      Z26, Z22, K2, Z22
 	VPADDQ.BCST two<>+0(SB), Z27, K2, Z27
-	VPSRLVQ     Z27, Z14, Z26
+	VPSRLVQ     Z27, Z13, Z26
 	VPANDQ      Z3, Z26, Z26
 	VPCMPUQ     $0x05, Z26, Z22, K2
 	VPADDQ      Z3, Z27, K2, Z27
@@ -949,18 +1208,18 @@ next:
 	VPSRLQ      $0x03, Z23, Z27
 	VPADDQ      Z9, Z27, Z27
 	KXNORB      K1, K1, K1
-	VPXORQ      Z16, Z16, Z16
-	VPGATHERQQ  (CX)(Z27*1), K1, Z16
+	VPXORQ      Z15, Z15, Z15
+	VPGATHERQQ  (CX)(Z27*1), K1, Z15
 	VPANDQ.BCST seven<>+0(SB), Z23, Z22
-	VPSRLVQ     Z22, Z16, Z16
-	VPTERNLOGQ  $0x0f, Z16, Z16, Z16
+	VPSRLVQ     Z22, Z15, Z15
+	VPTERNLOGQ  $0x0f, Z15, Z15, Z15
 	VPXORQ      Z22, Z22, Z22
-	VPSUBQ      Z16, Z22, Z22
-	VPANDQ      Z22, Z16, Z16
-	VCVTUQQ2PD  Z16, Z16
-	VPSRLQ      $0x34, Z16, Z16
-	VPSUBQ.BCST bias<>+0(SB), Z16, Z16
-	VPMULUDQ    Z2, Z16, Z16
+	VPSUBQ      Z15, Z22, Z22
+	VPANDQ      Z22, Z15, Z15
+	VCVTUQQ2PD  Z15, Z15
+	VPSRLQ      $0x34, Z15, Z15
+	VPSUBQ.BCST bias<>+0(SB), Z15, Z15
+	VPMULUDQ    Z2, Z15, Z15
 
 	// The remainders of the run.
 	VPMULUDQ     Z2, Z11, Z11
@@ -971,93 +1230,93 @@ next:
 	VPSUBQ       Z26, Z11, Z11
 	VPADDQ       Z9, Z27, Z27
 	KXNORB       K1, K1, K1
+	VPXORQ       Z16, Z16, Z16
+	VPGATHERQQ   (CX)(Z27*1), K1, Z16
+	KXNORB       K1, K1, K1
 	VPXORQ       Z17, Z17, Z17
-	VPGATHERQQ   (CX)(Z27*1), K1, Z17
+	VPGATHERQQ   56(CX)(Z9*1), K1, Z17
 	KXNORB       K1, K1, K1
 	VPXORQ       Z18, Z18, Z18
-	VPGATHERQQ   56(CX)(Z9*1), K1, Z18
-	KXNORB       K1, K1, K1
-	VPXORQ       Z19, Z19, Z19
-	VPGATHERQQ   2048(BX)(Z21*8), K1, Z19
+	VPGATHERQQ   2048(BX)(Z20*8), K1, Z18
 	VPBROADCASTQ (BX), Z9
-	VPSRLVQ      Z11, Z17, Z17
+	VPSRLVQ      Z11, Z16, Z16
 
 	// A lane of zero where one of the run is the remainder.
-	VPXORQ       Z20, Z17, Z17
-	VPSUBQ       Z0, Z17, Z26
-	VPTERNLOGQ   $0x08, Z1, Z26, Z17
-	VPSLLVQ      Z16, Z3, Z26
+	VPXORQ       Z19, Z16, Z16
+	VPSUBQ       Z0, Z16, Z26
+	VPTERNLOGQ   $0x08, Z1, Z26, Z16
+	VPSLLVQ      Z15, Z3, Z26
 	VPSUBQ       Z3, Z26, Z26
-	VPTESTMQ     Z26, Z17, K2
-	VPCMPUQ.BCST $0x06, wide<>+0(SB), Z16, K3
+	VPTESTMQ     Z26, Z16, K2
+	VPCMPUQ.BCST $0x06, wide<>+0(SB), Z15, K3
 
 	// open: a long run, or what is odd, or is not what it was, or the overflow bit.
-	VPORQ      Z13, Z10, Z11
+	VPORQ      Z12, Z21, Z11
 	VPANDQ     Z3, Z11, Z11
-	VPTERNLOGQ $0xf6, Z13, Z19, Z11
-	VPTERNLOGQ $0xf6, Z10, Z9, Z11
+	VPTERNLOGQ $0xf6, Z12, Z18, Z11
+	VPTERNLOGQ $0xf6, Z21, Z9, Z11
 	VPTESTMQ   Z11, Z11, K4
-	VPANDNQ    Z12, Z18, Z18
-	VPTESTNMQ  Z18, Z18, K5
+	VPSRLVQ    Z10, Z17, Z17
+	VPTESTMQ   Z3, Z17, K5
 	KORB       K5, K4, K4
 	KANDNB     K2, K3, K2
 	KANDNB     K4, K2, K4
 	KORB       K3, K4, K4
-	KMOVB      K2, R13
-	KMOVB      K4, R14
+	KMOVB      K2, R12
+	KMOVB      K4, R13
 
 	// One byte for each bit.
-	PDEPQ R10, R13, R13
-	MOVQ  R13, (DI)
-	MOVB  R14, (R8)
+	PDEPQ R10, R12, R12
+	MOVQ  R12, (DI)
+	MOVB  R13, (R8)
 	ADDQ  $0x08, DI
 	INCQ  R8
-	TESTQ R12, R12
+	TESTQ R11, R11
 	JZ    all
 
 	// Split eight hashes, and ask for their lines.
-	MULXQ      (SI), R14, R13
-	MOVQ       R13, (SP)(AX*1)
-	MOVQ       R14, 256(SP)(AX*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      8(SI), R14, R13
-	MOVQ       R13, 8(SP)(AX*1)
-	MOVQ       R14, 264(SP)(AX*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      16(SI), R14, R13
-	MOVQ       R13, 16(SP)(AX*1)
-	MOVQ       R14, 272(SP)(AX*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      24(SI), R14, R13
-	MOVQ       R13, 24(SP)(AX*1)
-	MOVQ       R14, 280(SP)(AX*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      32(SI), R14, R13
-	MOVQ       R13, 32(SP)(AX*1)
-	MOVQ       R14, 288(SP)(AX*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      40(SI), R14, R13
-	MOVQ       R13, 40(SP)(AX*1)
-	MOVQ       R14, 296(SP)(AX*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      48(SI), R14, R13
-	MOVQ       R13, 48(SP)(AX*1)
-	MOVQ       R14, 304(SP)(AX*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
-	MULXQ      56(SI), R14, R13
-	MOVQ       R13, 56(SP)(AX*1)
-	MOVQ       R14, 312(SP)(AX*1)
-	SHLQ       $0x06, R13
-	PREFETCHT0 (CX)(R13*1)
+	MULXQ      (SI), R13, R12
+	MOVQ       R12, (SP)(AX*1)
+	MOVQ       R13, 256(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      8(SI), R13, R12
+	MOVQ       R12, 8(SP)(AX*1)
+	MOVQ       R13, 264(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      16(SI), R13, R12
+	MOVQ       R12, 16(SP)(AX*1)
+	MOVQ       R13, 272(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      24(SI), R13, R12
+	MOVQ       R12, 24(SP)(AX*1)
+	MOVQ       R13, 280(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      32(SI), R13, R12
+	MOVQ       R12, 32(SP)(AX*1)
+	MOVQ       R13, 288(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      40(SI), R13, R12
+	MOVQ       R12, 40(SP)(AX*1)
+	MOVQ       R13, 296(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      48(SI), R13, R12
+	MOVQ       R12, 48(SP)(AX*1)
+	MOVQ       R13, 304(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
+	MULXQ      56(SI), R13, R12
+	MOVQ       R12, 56(SP)(AX*1)
+	MOVQ       R13, 312(SP)(AX*1)
+	SHLQ       $0x06, R12
+	PREFETCHT0 (CX)(R12*1)
 	ADDQ       $0x40, SI
-	DECQ       R12
+	DECQ       R11
 
 all:
 	ADDQ $0x40, AX
@@ -1070,8 +1329,8 @@ all:
 DATA low8<>+0(SB)/8, $0x00000000000000ff
 GLOBL low8<>(SB), RODATA|NOPTR, $8
 
-DATA pairMask<>+0(SB)/8, $0x000000000000007f
-GLOBL pairMask<>(SB), RODATA|NOPTR, $8
+DATA firstOverflow<>+0(SB)/8, $0x0000000000000030
+GLOBL firstOverflow<>(SB), RODATA|NOPTR, $8
 
 DATA fifteen<>+0(SB)/8, $0x000000000000000f
 GLOBL fifteen<>(SB), RODATA|NOPTR, $8
@@ -1099,3 +1358,429 @@ GLOBL striped<>(SB), RODATA|NOPTR, $8
 
 DATA bias<>+0(SB)/8, $0x00000000000003ff
 GLOBL bias<>(SB), RODATA|NOPTR, $8
+
+// func shardsAVX512(b *batch)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
+TEXT ·shardsAVX512(SB), $1056-8
+	MOVQ         b+0(FP), AX
+	MOVQ         (AX), CX
+	MOVQ         8(AX), BX
+	MOVQ         16(AX), SI
+	MOVQ         24(AX), DI
+	MOVQ         32(AX), R8
+	MOVQ         40(AX), R9
+	MOVQ         48(AX), DX
+	MOVQ         DX, 1024(SP)
+	MOVQ         104(AX), BX
+	MOVQ         $0x0101010101010101, R10
+	MOVQ         56(AX), DX
+	MOVQ         DX, 1032(SP)
+	MOVQ         80(AX), DX
+	MOVQ         DX, 1040(SP)
+	MOVQ         96(AX), DX
+	MOVQ         DX, 1048(SP)
+	VPBROADCASTQ 64(AX), Z0
+	VPBROADCASTQ 72(AX), Z1
+	VPBROADCASTQ 88(AX), Z2
+	MOVQ         $0x0000000000000001, AX
+	VPBROADCASTQ AX, Z3
+	MOVQ         $0x5555555555555555, AX
+	VPBROADCASTQ AX, Z4
+	MOVQ         $0x3333333333333333, AX
+	VPBROADCASTQ AX, Z5
+	MOVQ         $0x0f0f0f0f0f0f0f0f, AX
+	VPBROADCASTQ AX, Z6
+	MOVQ         $0x0101010101010101, AX
+	VPBROADCASTQ AX, Z7
+	MOVQ         $0x8080808080808080, AX
+	VPBROADCASTQ AX, Z8
+
+	// The lines of the first groups.
+	XORQ AX, AX
+	MOVQ R9, R11
+
+first:
+	// Split eight hashes, and ask for their lines.
+	MOVQ       (SI), DX
+	MULXQ      1024(SP), DX, R12
+	MOVQ       (BX)(R12*8), R12
+	MULXQ      80(R12), R13, DX
+	MOVQ       DX, (SP)(AX*1)
+	MOVQ       R13, 256(SP)(AX*1)
+	SHLQ       $0x06, DX
+	ADDQ       16(R12), DX
+	PREFETCHT0 (DX)
+	MOVQ       DX, 512(SP)(AX*1)
+	MOVQ       24(R12), R12
+	MOVQ       R12, 768(SP)(AX*1)
+	MOVQ       8(SI), DX
+	MULXQ      1024(SP), DX, R12
+	MOVQ       (BX)(R12*8), R12
+	MULXQ      80(R12), R13, DX
+	MOVQ       DX, 8(SP)(AX*1)
+	MOVQ       R13, 264(SP)(AX*1)
+	SHLQ       $0x06, DX
+	ADDQ       16(R12), DX
+	PREFETCHT0 (DX)
+	MOVQ       DX, 520(SP)(AX*1)
+	MOVQ       24(R12), R12
+	MOVQ       R12, 776(SP)(AX*1)
+	MOVQ       16(SI), DX
+	MULXQ      1024(SP), DX, R12
+	MOVQ       (BX)(R12*8), R12
+	MULXQ      80(R12), R13, DX
+	MOVQ       DX, 16(SP)(AX*1)
+	MOVQ       R13, 272(SP)(AX*1)
+	SHLQ       $0x06, DX
+	ADDQ       16(R12), DX
+	PREFETCHT0 (DX)
+	MOVQ       DX, 528(SP)(AX*1)
+	MOVQ       24(R12), R12
+	MOVQ       R12, 784(SP)(AX*1)
+	MOVQ       24(SI), DX
+	MULXQ      1024(SP), DX, R12
+	MOVQ       (BX)(R12*8), R12
+	MULXQ      80(R12), R13, DX
+	MOVQ       DX, 24(SP)(AX*1)
+	MOVQ       R13, 280(SP)(AX*1)
+	SHLQ       $0x06, DX
+	ADDQ       16(R12), DX
+	PREFETCHT0 (DX)
+	MOVQ       DX, 536(SP)(AX*1)
+	MOVQ       24(R12), R12
+	MOVQ       R12, 792(SP)(AX*1)
+	MOVQ       32(SI), DX
+	MULXQ      1024(SP), DX, R12
+	MOVQ       (BX)(R12*8), R12
+	MULXQ      80(R12), R13, DX
+	MOVQ       DX, 32(SP)(AX*1)
+	MOVQ       R13, 288(SP)(AX*1)
+	SHLQ       $0x06, DX
+	ADDQ       16(R12), DX
+	PREFETCHT0 (DX)
+	MOVQ       DX, 544(SP)(AX*1)
+	MOVQ       24(R12), R12
+	MOVQ       R12, 800(SP)(AX*1)
+	MOVQ       40(SI), DX
+	MULXQ      1024(SP), DX, R12
+	MOVQ       (BX)(R12*8), R12
+	MULXQ      80(R12), R13, DX
+	MOVQ       DX, 40(SP)(AX*1)
+	MOVQ       R13, 296(SP)(AX*1)
+	SHLQ       $0x06, DX
+	ADDQ       16(R12), DX
+	PREFETCHT0 (DX)
+	MOVQ       DX, 552(SP)(AX*1)
+	MOVQ       24(R12), R12
+	MOVQ       R12, 808(SP)(AX*1)
+	MOVQ       48(SI), DX
+	MULXQ      1024(SP), DX, R12
+	MOVQ       (BX)(R12*8), R12
+	MULXQ      80(R12), R13, DX
+	MOVQ       DX, 48(SP)(AX*1)
+	MOVQ       R13, 304(SP)(AX*1)
+	SHLQ       $0x06, DX
+	ADDQ       16(R12), DX
+	PREFETCHT0 (DX)
+	MOVQ       DX, 560(SP)(AX*1)
+	MOVQ       24(R12), R12
+	MOVQ       R12, 816(SP)(AX*1)
+	MOVQ       56(SI), DX
+	MULXQ      1024(SP), DX, R12
+	MOVQ       (BX)(R12*8), R12
+	MULXQ      80(R12), R13, DX
+	MOVQ       DX, 56(SP)(AX*1)
+	MOVQ       R13, 312(SP)(AX*1)
+	SHLQ       $0x06, DX
+	ADDQ       16(R12), DX
+	PREFETCHT0 (DX)
+	MOVQ       DX, 568(SP)(AX*1)
+	MOVQ       24(R12), R12
+	MOVQ       R12, 824(SP)(AX*1)
+	ADDQ       $0x40, SI
+	ADDQ       $0x40, AX
+	DECQ       R11
+	JZ         asked
+	CMPQ       AX, $0x00000100
+	JNE        first
+
+asked:
+	XORQ AX, AX
+
+next:
+	VMOVDQU64 (SP)(AX*1), Z9
+	VMOVDQU64 256(SP)(AX*1), Z10
+
+	// The fingerprint, its quotient, the pattern of its remainder.
+	VPBROADCASTQ sixtyFour<>+0(SB), Z11
+	VPSUBQ.BCST  1048(SP), Z11, Z11
+	VPSRLVQ      Z11, Z10, Z10
+	VPSRLVQ      Z2, Z10, Z11
+	VPANDQ.BCST  1032(SP), Z10, Z21
+	VPMULLQ      Z0, Z21, Z21
+	VPANDQ.BCST  striped<>+0(SB), Z9, Z22
+	VMOVDQU64    512(SP)(AX*1), Z9
+	VMOVDQU64    768(SP)(AX*1), Z23
+	VPSLLQ       $0x03, Z22, Z22
+	VPADDQ       Z23, Z22, Z22
+
+	// The place of the overflow bit.
+	VPANDQ.BCST fifteen<>+0(SB), Z10, Z10
+	VPORQ.BCST  firstOverflow<>+0(SB), Z10, Z10
+
+	// The loads, in the order of the argument: counters, words, counters.
+	KXNORB     K1, K1, K1
+	VPXORQ     Z12, Z12, Z12
+	VPGATHERQQ (CX)(Z23*1), K1, Z12
+	KXNORB     K1, K1, K1
+	VPXORQ     Z13, Z13, Z13
+	VPGATHERQQ 2048(CX)(Z22*1), K1, Z13
+	KXNORB     K1, K1, K1
+	VPXORQ     Z14, Z14, Z14
+	VPGATHERQQ (CX)(Z9*1), K1, Z14
+	KXNORB     K1, K1, K1
+	VPXORQ     Z15, Z15, Z15
+	VPGATHERQQ 8(CX)(Z9*1), K1, Z15
+
+	// In which word zero q of the counts is.
+	VPTERNLOGQ     $0x0f, Z14, Z14, Z14
+	VPTERNLOGQ     $0x0f, Z15, Z15, Z15
+	VPSRLQ         $0x01, Z14, Z24
+	VPANDQ         Z4, Z24, Z24
+	VPSUBQ         Z24, Z14, Z24
+	VPSRLQ         $0x02, Z24, Z25
+	VPANDQ         Z5, Z25, Z25
+	VPANDQ         Z5, Z24, Z24
+	VPADDQ         Z25, Z24, Z24
+	VPSRLQ         $0x04, Z24, Z25
+	VPADDQ         Z24, Z25, Z25
+	VPANDQ         Z6, Z25, Z25
+	VPMULLQ        Z7, Z25, Z25
+	VPSRLQ         $0x38, Z25, Z25
+	VPCMPUQ        $0x05, Z25, Z11, K2
+	VMOVDQA64      Z15, K2, Z14
+	VMOVDQA64      Z11, Z24
+	VPSUBQ         Z25, Z11, K2, Z24
+	VPBROADCASTQ.Z sixtyFour<>+0(SB), K2, Z25
+
+	// Where it is there.
+	VPSRLQ      $0x01, Z14, Z26
+	VPANDQ      Z4, Z26, Z26
+	VPSUBQ      Z26, Z14, Z26
+	VPSRLQ      $0x02, Z26, Z28
+	VPANDQ      Z5, Z28, Z28
+	VPANDQ      Z5, Z26, Z27
+	VPADDQ      Z28, Z27, Z27
+	VPSRLQ      $0x04, Z27, Z28
+	VPADDQ      Z27, Z28, Z28
+	VPANDQ      Z6, Z28, Z28
+	VPMULLQ     Z7, Z28, Z28
+	VPMULLQ     Z7, Z24, Z29
+	VPORQ       Z8, Z29, Z29
+	VPSUBQ      Z28, Z29, Z29
+	VPANDQ      Z8, Z29, Z29
+	VPSRLQ      $0x07, Z29, Z29
+	VPMULLQ     Z7, Z29, Z29
+	VPSRLQ      $0x35, Z29, Z29
+	VPANDQ.BCST fiftySix<>+0(SB), Z29, Z29
+	VPSLLQ      $0x08, Z28, Z28
+	VPSRLVQ     Z29, Z28, Z28
+	VPANDQ.BCST low8<>+0(SB), Z28, Z28
+	VPSUBQ      Z28, Z24, Z24
+	VPSRLVQ     Z29, Z27, Z28
+	VPANDQ.BCST fifteen<>+0(SB), Z28, Z28
+	VPCMPUQ     $0x05, Z28, Z24, K2
+	VPSUBQ      Z28, Z24, K2, Z24
+	VPADDQ.BCST four<>+0(SB), Z29, K2, Z29
+	VPSRLVQ     Z29, Z26, Z28
+	VPANDQ.BCST three<>+0(SB), Z28, Z28
+	VPCMPUQ     $0x05, Z28, Z24, K2
+	VPSUBQ      Z28, Z24, K2, Z24
+	VPADDQ.BCST two<>+0(SB), Z29, K2, Z29
+	VPSRLVQ     Z29, Z14, Z28
+	VPANDQ      Z3, Z28, Z28
+	VPCMPUQ     $0x05, Z28, Z24, K2
+	VPADDQ      Z3, Z29, K2, Z29
+	VPADDQ      Z29, Z25, Z25
+
+	// The run of bits 1 behind it: the first of them that is 0, as a number.
+	VPSUBQ      Z11, Z25, Z11
+	VPADDQ      Z3, Z25, Z25
+	VPSRLQ      $0x03, Z25, Z29
+	VPADDQ      Z9, Z29, Z29
+	KXNORB      K1, K1, K1
+	VPXORQ      Z16, Z16, Z16
+	VPGATHERQQ  (CX)(Z29*1), K1, Z16
+	VPANDQ.BCST seven<>+0(SB), Z25, Z24
+	VPSRLVQ     Z24, Z16, Z16
+	VPTERNLOGQ  $0x0f, Z16, Z16, Z16
+	VPXORQ      Z24, Z24, Z24
+	VPSUBQ      Z16, Z24, Z24
+	VPANDQ      Z24, Z16, Z16
+	VCVTUQQ2PD  Z16, Z16
+	VPSRLQ      $0x34, Z16, Z16
+	VPSUBQ.BCST bias<>+0(SB), Z16, Z16
+	VPMULUDQ    Z2, Z16, Z16
+
+	// The remainders of the run.
+	VPMULUDQ     Z2, Z11, Z11
+	VPADDQ.BCST  1040(SP), Z11, Z11
+	VPSRLQ       $0x03, Z11, Z29
+	VPMINUQ.BCST fiftySix<>+0(SB), Z29, Z29
+	VPSLLQ       $0x03, Z29, Z28
+	VPSUBQ       Z28, Z11, Z11
+	VPADDQ       Z9, Z29, Z29
+	KXNORB       K1, K1, K1
+	VPXORQ       Z17, Z17, Z17
+	VPGATHERQQ   (CX)(Z29*1), K1, Z17
+	KXNORB       K1, K1, K1
+	VPXORQ       Z18, Z18, Z18
+	VPGATHERQQ   56(CX)(Z9*1), K1, Z18
+	KXNORB       K1, K1, K1
+	VPXORQ       Z19, Z19, Z19
+	VPGATHERQQ   2048(CX)(Z22*1), K1, Z19
+	KXNORB       K1, K1, K1
+	VPXORQ       Z20, Z20, Z20
+	VPGATHERQQ   (CX)(Z23*1), K1, Z20
+	VPSRLVQ      Z11, Z17, Z17
+
+	// A lane of zero where one of the run is the remainder.
+	VPXORQ       Z21, Z17, Z17
+	VPSUBQ       Z0, Z17, Z28
+	VPTERNLOGQ   $0x08, Z1, Z28, Z17
+	VPSLLVQ      Z16, Z3, Z28
+	VPSUBQ       Z3, Z28, Z28
+	VPTESTMQ     Z28, Z17, K2
+	VPCMPUQ.BCST $0x06, wide<>+0(SB), Z16, K3
+
+	// open: a long run, or what is odd, or is not what it was, or the overflow bit.
+	VPORQ      Z13, Z12, Z9
+	VPANDQ     Z3, Z9, Z9
+	VPTERNLOGQ $0xf6, Z13, Z19, Z9
+	VPTERNLOGQ $0xf6, Z12, Z20, Z9
+	VPTESTMQ   Z9, Z9, K4
+	VPSRLVQ    Z10, Z18, Z18
+	VPTESTMQ   Z3, Z18, K5
+	KORB       K5, K4, K4
+	KANDNB     K2, K3, K2
+	KANDNB     K4, K2, K4
+	KORB       K3, K4, K4
+	KMOVB      K2, DX
+	KMOVB      K4, R12
+
+	// One byte for each bit.
+	PDEPQ R10, DX, DX
+	MOVQ  DX, (DI)
+	MOVB  R12, (R8)
+	ADDQ  $0x08, DI
+	INCQ  R8
+	TESTQ R11, R11
+	JZ    all
+
+	// Split eight hashes, and ask for their lines.
+	MOVQ       (SI), DX
+	MULXQ      1024(SP), DX, R12
+	MOVQ       (BX)(R12*8), R12
+	MULXQ      80(R12), R13, DX
+	MOVQ       DX, (SP)(AX*1)
+	MOVQ       R13, 256(SP)(AX*1)
+	SHLQ       $0x06, DX
+	ADDQ       16(R12), DX
+	PREFETCHT0 (DX)
+	MOVQ       DX, 512(SP)(AX*1)
+	MOVQ       24(R12), R12
+	MOVQ       R12, 768(SP)(AX*1)
+	MOVQ       8(SI), DX
+	MULXQ      1024(SP), DX, R12
+	MOVQ       (BX)(R12*8), R12
+	MULXQ      80(R12), R13, DX
+	MOVQ       DX, 8(SP)(AX*1)
+	MOVQ       R13, 264(SP)(AX*1)
+	SHLQ       $0x06, DX
+	ADDQ       16(R12), DX
+	PREFETCHT0 (DX)
+	MOVQ       DX, 520(SP)(AX*1)
+	MOVQ       24(R12), R12
+	MOVQ       R12, 776(SP)(AX*1)
+	MOVQ       16(SI), DX
+	MULXQ      1024(SP), DX, R12
+	MOVQ       (BX)(R12*8), R12
+	MULXQ      80(R12), R13, DX
+	MOVQ       DX, 16(SP)(AX*1)
+	MOVQ       R13, 272(SP)(AX*1)
+	SHLQ       $0x06, DX
+	ADDQ       16(R12), DX
+	PREFETCHT0 (DX)
+	MOVQ       DX, 528(SP)(AX*1)
+	MOVQ       24(R12), R12
+	MOVQ       R12, 784(SP)(AX*1)
+	MOVQ       24(SI), DX
+	MULXQ      1024(SP), DX, R12
+	MOVQ       (BX)(R12*8), R12
+	MULXQ      80(R12), R13, DX
+	MOVQ       DX, 24(SP)(AX*1)
+	MOVQ       R13, 280(SP)(AX*1)
+	SHLQ       $0x06, DX
+	ADDQ       16(R12), DX
+	PREFETCHT0 (DX)
+	MOVQ       DX, 536(SP)(AX*1)
+	MOVQ       24(R12), R12
+	MOVQ       R12, 792(SP)(AX*1)
+	MOVQ       32(SI), DX
+	MULXQ      1024(SP), DX, R12
+	MOVQ       (BX)(R12*8), R12
+	MULXQ      80(R12), R13, DX
+	MOVQ       DX, 32(SP)(AX*1)
+	MOVQ       R13, 288(SP)(AX*1)
+	SHLQ       $0x06, DX
+	ADDQ       16(R12), DX
+	PREFETCHT0 (DX)
+	MOVQ       DX, 544(SP)(AX*1)
+	MOVQ       24(R12), R12
+	MOVQ       R12, 800(SP)(AX*1)
+	MOVQ       40(SI), DX
+	MULXQ      1024(SP), DX, R12
+	MOVQ       (BX)(R12*8), R12
+	MULXQ      80(R12), R13, DX
+	MOVQ       DX, 40(SP)(AX*1)
+	MOVQ       R13, 296(SP)(AX*1)
+	SHLQ       $0x06, DX
+	ADDQ       16(R12), DX
+	PREFETCHT0 (DX)
+	MOVQ       DX, 552(SP)(AX*1)
+	MOVQ       24(R12), R12
+	MOVQ       R12, 808(SP)(AX*1)
+	MOVQ       48(SI), DX
+	MULXQ      1024(SP), DX, R12
+	MOVQ       (BX)(R12*8), R12
+	MULXQ      80(R12), R13, DX
+	MOVQ       DX, 48(SP)(AX*1)
+	MOVQ       R13, 304(SP)(AX*1)
+	SHLQ       $0x06, DX
+	ADDQ       16(R12), DX
+	PREFETCHT0 (DX)
+	MOVQ       DX, 560(SP)(AX*1)
+	MOVQ       24(R12), R12
+	MOVQ       R12, 816(SP)(AX*1)
+	MOVQ       56(SI), DX
+	MULXQ      1024(SP), DX, R12
+	MOVQ       (BX)(R12*8), R12
+	MULXQ      80(R12), R13, DX
+	MOVQ       DX, 56(SP)(AX*1)
+	MOVQ       R13, 312(SP)(AX*1)
+	SHLQ       $0x06, DX
+	ADDQ       16(R12), DX
+	PREFETCHT0 (DX)
+	MOVQ       DX, 568(SP)(AX*1)
+	MOVQ       24(R12), R12
+	MOVQ       R12, 824(SP)(AX*1)
+	ADDQ       $0x40, SI
+	DECQ       R11
+
+all:
+	ADDQ $0x40, AX
+	ANDQ $0x000000ff, AX
+	DECQ R9
+	JNZ  next
+	VZEROUPPER
+	RET

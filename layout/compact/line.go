@@ -77,7 +77,7 @@ func (t *table) lookInGo(l *layout.Line, fp uint64) (match, away uint64) {
 	if width >= 64 {
 		match = t.findLong(l, fp)
 	}
-	mask := t.overflowBit(fp)
+	mask := overflowBit(fp)
 	unset := mask &^ layout.LoadOf(l, lastWord)
 	return match, (unset|-unset)>>63 ^ 1
 }

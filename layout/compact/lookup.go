@@ -1,6 +1,8 @@
 package compact
 
 import (
+	"sync/atomic"
+
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/kernel"
 )
@@ -100,16 +102,22 @@ func (t *table) bySlots() (c slotted, v slotVectors) {
 // FirstLooks: the kernel is for tables whose counts are in two words, which is all but
 // those of the shortest fingerprints.
 func (t *table) FirstLooks(v *layout.View, hashes []uint64, found []bool, open []uint8) (done int) {
+	return t.looks(batch{region: &v.Region[0], runtime: &v.Runtime[0], lines: t.lines}, hashes, found, open)
+}
+
+// FirstLooksInSet has the same kernel, with the table of each hash.
+func (t *table) FirstLooksInSet(tables []atomic.Pointer[layout.Direct], hashes []uint64, found []bool, open []uint8) (done int) {
+	return t.looks(batch{tables: &tables[0], lines: uint64(len(tables))}, hashes, found, open)
+}
+
+func (t *table) looks(b batch, hashes []uint64, found []bool, open []uint8) (done int) {
 	groups := len(hashes) / kernel.Group
 	if isa() != kernel.AVX512 || t.countWords != 2 || groups == 0 {
 		return 0
 	}
-	batch := batch{
-		region: &v.Region[0], runtime: &v.Runtime[0],
-		hashes: &hashes[0], found: &found[0], open: &open[0], groups: uint64(groups),
-		lines: t.lines, values: t.values, ones: t.ones, highs: t.highs, counts: t.counts, r: t.r, f: t.f, masks: &t.masks[0],
-	}
-	batch.run()
+	b.hashes, b.found, b.open, b.groups = &hashes[0], &found[0], &open[0], uint64(groups)
+	b.values, b.ones, b.highs, b.counts, b.r, b.f = t.values, t.ones, t.highs, t.counts, t.r, t.f
+	b.run()
 	return groups * kernel.Group
 }
 

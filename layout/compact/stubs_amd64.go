@@ -19,6 +19,11 @@ func hashNarrow(d *base, hash uint64) bool
 //go:noescape
 func keyNarrow(d *base, key []byte) bool
 
+// ownNarrow is keyNarrow for the hash in DX and the Direct in AX, neither of which is that of the arguments.
+//
+//go:noescape
+func ownNarrow(d *base, key []byte) bool
+
 // hashShort needs AVX-512 F, BW, DQ, VL and VBMI, BMI1, BMI2 and POPCNT, and is only jumped to.
 //
 //go:noescape
@@ -28,6 +33,11 @@ func hashShort(d *base, hash uint64) bool
 //
 //go:noescape
 func keyShort(d *base, key []byte) bool
+
+// ownShort is keyShort for the hash in DX and the Direct in AX, neither of which is that of the arguments.
+//
+//go:noescape
+func ownShort(d *base, key []byte) bool
 
 // hashLong needs AVX-512 F, BW, DQ, VL and VBMI, BMI1, BMI2 and POPCNT, and is only jumped to.
 //
@@ -39,6 +49,11 @@ func hashLong(d *base, hash uint64) bool
 //go:noescape
 func keyLong(d *base, key []byte) bool
 
+// ownLong is keyLong for the hash in DX and the Direct in AX, neither of which is that of the arguments.
+//
+//go:noescape
+func ownLong(d *base, key []byte) bool
+
 // lookAddresses gives where the looks are.
 //
 //go:noescape
@@ -48,3 +63,8 @@ func lookAddresses(narrow *code, short *code, long *code)
 //
 //go:noescape
 func batchAVX512(b *batch)
+
+// shardsAVX512 needs AVX-512 F and DQ, and BMI2.
+//
+//go:noescape
+func shardsAVX512(b *batch)
