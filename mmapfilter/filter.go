@@ -308,6 +308,9 @@ func (o *openFile) makeResident(m *recovery.Mapping, opts *OpenOptions, sealed b
 		}
 		return true
 	}
+	if sealed && (opts.Residency == ResidencyWillNeed || opts.Residency == ResidencyPopulate || opts.Residency == ResidencyLock) {
+		m.AdviseLarge()
+	}
 	switch opts.Residency {
 	case ResidencyWillNeed:
 		// The system's own advice of this name reads ahead only once, which covers a small part of

@@ -12,6 +12,11 @@ import (
 // AdviseRandom turns read-ahead off: a fault reads one page.
 func (m *Mapping) AdviseRandom() error { return m.advise(m.Data, unix.MADV_RANDOM) }
 
+// AdviseLarge asks the system to hold in large pages what it reads from now on, or what is first
+// stored to, where the file system can. A fault then reads a large page, too. It is for files that no
+// writer has open: each store would write a whole page back.
+func (m *Mapping) AdviseLarge() { m.advise(m.Data, unix.MADV_HUGEPAGE) }
+
 // Release gives back the memory of the mapping at once, even if it is locked. Its addresses
 // stay valid: a later load reads the file again.
 func (m *Mapping) Release() {

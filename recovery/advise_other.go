@@ -14,6 +14,9 @@ func mapFile(f *os.File, size int64, writable bool) (*Mapping, error) {
 // AdviseRandom does nothing on this system.
 func (m *Mapping) AdviseRandom() error { return nil }
 
+// AdviseLarge does nothing on this system.
+func (m *Mapping) AdviseLarge() {}
+
 // Release does nothing on this system.
 func (m *Mapping) Release() {}
 

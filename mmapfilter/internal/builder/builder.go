@@ -212,6 +212,7 @@ func (b *builder) allocate(capacity uint64) (err error) {
 	if err := b.draft.Allocate(g.SealedBytes); err != nil {
 		return err
 	}
+	b.draft.AdviseLarge()
 	b.table = layout.NewTable(g)
 	b.chooser, _ = b.table.(layout.Chooser)
 	b.hosts, _ = b.table.(layout.Hosts)
