@@ -3,7 +3,6 @@ package mmapfilter
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -70,8 +69,10 @@ type openFile struct {
 	checked    bool
 	mapping    *recovery.Mapping // nil if the filter is a copy in the heap
 	residency  Residency
-	superblock *layout.Superblock // as of opening
-	info       fs.FileInfo        // as of opening; nil if the filter was opened for writing
+	small      bool                    // the mapping is for random access, in small pages
+	progress   func(done, total int64) // OpenOptions.Progress
+	superblock *layout.Superblock      // as of opening
+	info       fs.FileInfo             // as of opening; nil if the filter was opened for writing
 	geometry   layout.Geometry
 	fileBytes  int64
 	live       *live  // nil if the filter was opened for reading
@@ -282,56 +283,6 @@ func (o *openFile) adopt(m *recovery.Mapping, opts *OpenOptions) error {
 	return nil
 }
 
-// memoryLimit is replaced by tests.
-var memoryLimit = recovery.MemoryLimit
-
-// crowdsOut reports whether a mapping does not fit in memory with some room for the rest of the process.
-// Read-ahead would then drop pages that are needed for ones that are not.
-func crowdsOut(m *recovery.Mapping) bool {
-	const small, room = 16 << 20, 8 // bytes that fit anywhere; one part in room
-	size := int64(len(m.Data))
-	return size > small && size+size/room > memoryLimit()
-}
-
-// makeResident applies the Residency. A file that a writer may open is always mapped for random
-// access: read-ahead fills the page cache with large pages, and each store would write a whole
-// one back.
-func (o *openFile) makeResident(m *recovery.Mapping, opts *OpenOptions, sealed bool) error {
-	if opts.Residency == ResidencyRandom || !sealed || opts.Residency == ResidencyDefault && crowdsOut(m) {
-		if err := m.AdviseRandom(); err != nil {
-			return err
-		}
-	}
-	progress := func(done, total int64) bool {
-		if opts.Progress != nil {
-			opts.Progress(done, total)
-		}
-		return true
-	}
-	if sealed && (opts.Residency == ResidencyWillNeed || opts.Residency == ResidencyPopulate || opts.Residency == ResidencyLock) {
-		m.AdviseLarge()
-	}
-	switch opts.Residency {
-	case ResidencyWillNeed:
-		// The system's own advice of this name reads ahead only once, which covers a small part of
-		// a large file.
-		go func() {
-			m.Populate(!sealed, func(int64, int64) bool { return !o.released.Load() })
-			runtime.KeepAlive(o) // keeps it mapped until here
-		}()
-	case ResidencyPopulate:
-		return m.Populate(!sealed, progress)
-	case ResidencyLock:
-		if err := m.Populate(!sealed, progress); err != nil {
-			return err
-		}
-		if err := m.Data.Lock(); err != nil {
-			return fmt.Errorf("lock %d bytes in memory (see ulimit -l for the limit): %w", len(m.Data), err)
-		}
-	}
-	return nil
-}
-
 // Close closes the filter. Lookups and batches in progress finish; later ones report true, which
 // means "maybe" (C1). Close releases the memory at once; the garbage collector releases the
 // address space, and with it the hold on the file, after the last lookup. Closing a filter again
@@ -362,10 +313,10 @@ func (f *Filter) Close() error {
 		err = o.live.close()
 	}
 	f.lastLen.Store(o.len()) // operations may have been in progress
-	o.release()
 	if err == nil {
 		err = o.err()
 	}
+	o.release() // last: what reads the file would map a page of it again
 	return err
 }
 

@@ -184,9 +184,10 @@ func (o *Options) withDefaults() Options {
 type Residency uint8
 
 const (
-	// ResidencyDefault maps the file and leaves read-ahead to the operating system. A file that is not
-	// sealed is mapped as with ResidencyRandom, and so is one that is larger than the memory that the
-	// process may have (on Linux, control groups counted).
+	// ResidencyDefault maps the file. A lookup whose page is not in memory reads what is around it,
+	// too: on Linux a few MiB, in large pages if the file system has them. A file that is not sealed
+	// is mapped as with ResidencyRandom, and so is one that is larger than the memory that the process
+	// may have (on Linux, control groups counted). [Filter.Warm] reads the rest.
 	ResidencyDefault Residency = iota
 	// ResidencyRandom maps the file and turns read-ahead off: a lookup whose page is
 	// not in memory reads one page.
@@ -255,8 +256,8 @@ type OpenOptions struct {
 	// FollowInterval is how often [Follow] looks for a new file at the path; 0 means
 	// 100 ms. If it is negative, only [Follower.Refresh] looks.
 	FollowInterval time.Duration
-	// Progress, if not nil, is called while ResidencyPopulate, ResidencyLock or
-	// ResidencyHeap reads the file, with the bytes read so far and the total.
+	// Progress, if not nil, is called while ResidencyPopulate, ResidencyLock, ResidencyHeap or
+	// [Filter.Warm] reads the file, with the bytes read so far and the total.
 	Progress func(done, total int64)
 }
 

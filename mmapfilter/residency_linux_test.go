@@ -3,6 +3,7 @@ package mmapfilter
 import (
 	"bufio"
 	"context"
+	"errors"
 	"os"
 	"runtime"
 	"strings"
@@ -57,29 +58,30 @@ func TestLargerThanMemory(t *testing.T) {
 }
 
 // TestResidencyReachesTheKernel covers R4 and R5: it checks the effect of each choice on the
-// mapping. rr is random access, lo is locked. A file that is not sealed is always mapped for
-// random access.
+// mapping. rr is random access, hg is large pages, lo is locked. A file that is not sealed is always
+// mapped for random access.
 func TestResidencyReachesTheKernel(t *testing.T) {
 	for _, c := range []struct {
-		name           string
-		residency      Residency
-		random, locked bool
-		mapped         bool
+		name                  string
+		residency             Residency
+		random, large, locked bool
+		mapped                bool
 	}{
-		{"blocked-seed", ResidencyDefault, false, false, true},
-		{"blocked-seed", ResidencyRandom, true, false, true},
-		{"blocked-seed", ResidencyLock, false, true, true},
-		{"blocked-seed", ResidencyHeap, false, false, false},
-		{"blocked-clean", ResidencyDefault, true, false, true},
-		{"blocked-clean", ResidencyPopulate, true, false, true},
-		{"blocked-clean", ResidencyLock, true, true, true},
+		{"blocked-seed", ResidencyDefault, false, true, false, true},
+		{"blocked-seed", ResidencyRandom, true, false, false, true},
+		{"blocked-seed", ResidencyPopulate, false, true, false, true},
+		{"blocked-seed", ResidencyLock, false, true, true, true},
+		{"blocked-seed", ResidencyHeap, false, false, false, false},
+		{"blocked-clean", ResidencyDefault, true, false, false, true},
+		{"blocked-clean", ResidencyPopulate, true, false, false, true},
+		{"blocked-clean", ResidencyLock, true, false, true, true},
 	} {
 		f, err := OpenReadOnly("../testdata/"+c.name+".mmf", &OpenOptions{Residency: c.residency})
 		if err != nil {
 			t.Fatal(err)
 		}
 		flags := vmFlags(t, c.name+".mmf")
-		if (flags != "") != c.mapped || strings.Contains(flags, " rr ") != c.random || strings.Contains(flags, " lo ") != c.locked {
+		if (flags != "") != c.mapped || strings.Contains(flags, " rr ") != c.random || strings.Contains(flags, " hg ") != c.large || strings.Contains(flags, " lo ") != c.locked {
 			t.Errorf("%s, %s: flags %q", c.name, c.residency, flags)
 		}
 		f.Close()
@@ -124,6 +126,61 @@ func TestUnsealedFileIsInSmallPages(t *testing.T) {
 	}
 	if n, most := dirtiedBytes()-before, int64(4*inserts*4096); n > most {
 		t.Errorf("%d inserts have had %d bytes written back, more than %d", inserts, n, most)
+	}
+}
+
+// TestWarm: Warm reads the whole file, reports the progress, and ends with its context or the filter.
+func TestWarm(t *testing.T) {
+	for _, sealed := range []bool{true, false} {
+		built, path := mustBuild(t, &Options{Capacity: 150_000_000, FingerprintBits: 12}, numbers(0, 1000))
+		built.Close() // mapped pages stay in memory
+		if !sealed {
+			f, err := Open(path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.Insert([]byte("a"))
+			f.Close()
+		}
+		waitUnmapped(t, path)
+		file, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED)
+		ctx, cancel := context.WithCancel(context.Background())
+		var steps, last int64
+		stop := true
+		f, err := OpenReadOnly(path, &OpenOptions{Progress: func(done, total int64) {
+			if steps++; done <= last || done > total {
+				t.Errorf("%d of %d bytes after %d", done, total, last)
+			}
+			if last = done; stop {
+				cancel()
+			}
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Warm(ctx); !errors.Is(err, context.Canceled) || steps != 1 {
+			t.Errorf("cancelled after %d steps: %v", steps, err)
+		}
+		mapping := f.open.Load().mapping
+		if n, err := mapping.Resident(); err != nil || n > last+8<<20 {
+			t.Errorf("%d bytes are in memory after %d: %v", n, last, err)
+		}
+		stop, last = false, 0
+		if err := f.Warm(context.Background()); err != nil || last != int64(len(mapping.Data)) {
+			t.Errorf("%d bytes of %d: %v", last, len(mapping.Data), err)
+		}
+		if n, err := mapping.Resident(); err != nil || n != int64(len(mapping.Data)) {
+			t.Errorf("%d of %d bytes are in memory: %v", n, len(mapping.Data), err)
+		}
+		f.Close()
+		if err := f.Warm(context.Background()); !errors.Is(err, ErrClosed) {
+			t.Errorf("closed: %v", err)
+		}
 	}
 }
 

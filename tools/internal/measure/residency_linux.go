@@ -3,6 +3,7 @@ package measure
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -16,17 +17,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// newResidency is the command that opens a file in each residency mode, with no part of it in
-// memory, in a process whose memory limit may be smaller than the file.
+// newResidency is the command that opens a file in each residency mode, in a process with a memory
+// limit: a file that is in the page cache, one that is not and fits, and one that is larger.
 func newResidency() command {
 	limit := figures.Size(256 << 20)
 	rounds, steady, limiter := 3, 5*time.Second, "auto"
 	return command{
 		flags: func(s *session) {
 			s.fileFlag()
-			s.flags.Var(&limit, "limit", "memory of the process, with the page cache that it fills")
+			s.flags.Var(&limit, "limit", "memory of the process for which the file is too large, with the page cache that it fills")
 			s.flags.IntVar(&rounds, "rounds", rounds, "how often each mode takes its turn; the table has medians")
-			s.flags.DurationVar(&steady, "time", steady, "how long lookups are measured, after as long a time of lookups that are not")
+			s.flags.DurationVar(&steady, "time", steady, "how long lookups are measured at full speed, after as long a time from the first one on")
 			s.flags.StringVar(&limiter, "limiter", limiter, "cgroup, rlimit (which do not limit the page cache), or auto: rlimit where there is no cgroup")
 		},
 		short: map[string]string{"bytes": "64MiB", "limit": "32MiB", "rounds": "1", "time": "50ms"},
@@ -57,10 +58,39 @@ var modes = []mode{
 type residencies struct {
 	*session
 	path   string
+	size   int64
 	limit  int64
 	steady time.Duration
 	groups bool // control groups are available
 	with   string
+}
+
+// A situation is what a process finds.
+type situation struct {
+	name    string
+	limit   int64
+	prepare func(path string) error
+}
+
+func (r *residencies) situations() []situation {
+	room := 2*r.size + 64<<20
+	return []situation{
+		{"In the page cache, as a program left it that has read the file", room, func(path string) error {
+			return errors.Join(machine.DropCache(path), readThrough(path))
+		}},
+		{"Not in memory, where it fits", room, machine.DropCache},
+		{"Larger than memory", r.limit, machine.DropCache},
+	}
+}
+
+func readThrough(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = io.CopyBuffer(io.Discard, struct{ io.Reader }{f}, make([]byte, 128<<10))
+	return err
 }
 
 func (r *residencies) run(rounds int, limiter string) (err error) {
@@ -77,22 +107,26 @@ func (r *residencies) run(rounds int, limiter string) (err error) {
 	if err != nil {
 		return err
 	}
+	r.size = info.Size()
 	if err := r.choose(limiter); err != nil {
 		return err
 	}
-	r.printf("\n%s file, %s of memory by %s; the system reads up to %s ahead. Lookups of absent keys.\n", figures.Mebibytes(info.Size()), figures.Mebibytes(r.limit), r.with, readAhead(r.path))
-	results := make([][]residencyResult, len(modes))
-	for round := range rounds {
-		for i, m := range modes {
-			r.note("round %d, %s", round+1, m.name)
-			result, err := r.measure(m, uint64(round))
-			if err != nil {
-				return fmt.Errorf("%s: %w", m.name, err)
+	r.printf("\n%s file, memory limited by %s; the system reads up to %s ahead. Lookups of absent keys.\n", figures.Mebibytes(r.size), r.with, readAhead(r.path))
+	for _, s := range r.situations() {
+		results := make([][]residencyResult, len(modes))
+		for round := range rounds {
+			for i, m := range modes {
+				r.note("%s, round %d, %s", s.name, round+1, m.name)
+				result, err := r.measure(s, m, uint64(round))
+				if err != nil {
+					return fmt.Errorf("%s: %w", m.name, err)
+				}
+				results[i] = append(results[i], result)
 			}
-			results[i] = append(results[i], result)
 		}
+		r.printf("\n%s (%s of memory):\n", s.name, figures.Mebibytes(s.limit))
+		r.table(results)
 	}
-	r.table(results)
 	return nil
 }
 
@@ -128,7 +162,7 @@ type (
 	}
 	// A residencyResult is the result of one mode in one round. Faults and pages are per lookup.
 	residencyResult struct {
-		Open, First         time.Duration
+		Open, First, Full   time.Duration // Full: from opening to 90 % of Rate
 		Rate                float64
 		Minor, Major, Pages float64
 		Resident, RssFile   int64
@@ -138,13 +172,13 @@ type (
 )
 
 // measure measures one mode in a process with limited memory.
-func (r *residencies) measure(m mode, seed uint64) (result residencyResult, err error) {
-	if err := machine.DropCache(r.path); err != nil {
+func (r *residencies) measure(s situation, m mode, seed uint64) (result residencyResult, err error) {
+	if err := s.prepare(r.path); err != nil {
 		return result, err
 	}
 	var g *memoryGroup
 	if r.groups {
-		if g, err = newMemoryGroup(r.limit); err != nil {
+		if g, err = newMemoryGroup(s.limit); err != nil {
 			return result, err
 		}
 		defer func() { err = errors.Join(err, g.remove()) }()
@@ -158,7 +192,7 @@ func (r *residencies) measure(m mode, seed uint64) (result residencyResult, err 
 	if g != nil {
 		err = g.add(c.pid())
 	} else {
-		args.Rlimit = r.limit
+		args.Rlimit = s.limit
 	}
 	if err == nil {
 		err = c.ask("residency", args, &result)
@@ -186,14 +220,14 @@ func (w *worker) residency(a residencyArgs) (r residencyResult, err error) {
 		return r, err
 	}
 	keys := newAbsentKeys(a.Seed)
-	begun := time.Now()
+	started := time.Now()
 	f, err := mmapfilter.OpenReadOnly(a.File, &mmapfilter.OpenOptions{Residency: a.Residency})
 	if err != nil {
 		return r, err
 	}
 	opened := time.Now()
 	f.Contains(keys.next())
-	r.Open, r.First = opened.Sub(begun), time.Since(opened)
+	r.Open, r.First = opened.Sub(started), time.Since(opened)
 
 	untilNow := func(d time.Duration) (n int) {
 		for begun := time.Now(); time.Since(begun) < d; n += 16 {
@@ -203,14 +237,21 @@ func (w *worker) residency(a residencyArgs) (r residencyResult, err error) {
 		}
 		return n
 	}
-	untilNow(a.For)
+	var rates []float64
+	const window = 20 * time.Millisecond
+	for time.Since(opened) < a.For {
+		from := time.Now()
+		n := untilNow(window)
+		rates = append(rates, float64(n)/time.Since(from).Seconds())
+	}
 	before, err := readsSoFar()
 	if err != nil {
 		return r, err
 	}
-	begun = time.Now()
+	begun := time.Now()
 	n := float64(untilNow(a.For))
 	r.Rate = n / time.Since(begun).Seconds()
+	r.Full = opened.Sub(started) + time.Duration(fullAfter(rates, 0.9*r.Rate))*window
 	after, err := readsSoFar()
 	if err != nil {
 		return r, err
@@ -222,6 +263,20 @@ func (w *worker) residency(a residencyArgs) (r residencyResult, err error) {
 	r.RssAnon, errs[1] = status(0, "RssAnon")
 	r.Resident = f.Stats().ResidentBytes
 	return r, errors.Join(append(errs[:], f.Close())...)
+}
+
+// fullAfter returns the number of windows before the first from which on five have a rate on average.
+func fullAfter(rates []float64, rate float64) int {
+	for i := range rates {
+		sum, few := 0.0, rates[i:min(i+5, len(rates))]
+		for _, r := range few {
+			sum += r
+		}
+		if sum >= rate*float64(len(few)) {
+			return i
+		}
+	}
+	return len(rates)
 }
 
 // limits limits memory without a control group. RLIMIT_AS would not work: it limits addresses,
@@ -262,24 +317,27 @@ func dropRight(capability uint) error {
 
 // table prints the medians of the rounds.
 func (r *residencies) table(results [][]residencyResult) {
-	t := figures.NewTable("mode", "open", "first lookup", "lookups a second", "minor faults a lookup", "major", "pages read", "in the page cache", "mapped (RssFile)", "private (RssAnon)")
+	best := 0.0
+	for _, row := range results {
+		if failure(row) == "" {
+			best = max(best, middleOf(row, func(r *residencyResult) float64 { return r.Rate }))
+		}
+	}
+	t := figures.NewTable("mode", "open", "first lookup", "90 % of full speed after", "lookups a second", "of the best", "minor faults a lookup", "major", "pages read", "in the page cache", "mapped (RssFile)", "private (RssAnon)")
 	for i, m := range modes {
 		row := results[i]
 		if failed := failure(row); failed != "" {
 			t.Row(m.name, "**"+failed+"**")
 			continue
 		}
-		middle := func(get func(r *residencyResult) float64) float64 {
-			var all []float64
-			for i := range row {
-				all = append(all, get(&row[i]))
-			}
-			return figures.Median(all)
-		}
+		middle := func(get func(r *residencyResult) float64) float64 { return middleOf(row, get) }
+		rate := middle(func(r *residencyResult) float64 { return r.Rate })
 		t.Row(m.name,
 			figures.Brief(time.Duration(middle(func(r *residencyResult) float64 { return float64(r.Open) }))),
 			figures.Brief(time.Duration(middle(func(r *residencyResult) float64 { return float64(r.First) }))),
-			figures.Digits(middle(func(r *residencyResult) float64 { return r.Rate })),
+			figures.Brief(time.Duration(middle(func(r *residencyResult) float64 { return float64(r.Full) }))),
+			figures.Digits(rate),
+			fmt.Sprintf("%.2f", rate/best),
 			figures.Digits(middle(func(r *residencyResult) float64 { return r.Minor })),
 			figures.Digits(middle(func(r *residencyResult) float64 { return r.Major })),
 			figures.Digits(middle(func(r *residencyResult) float64 { return r.Pages })),
@@ -288,6 +346,15 @@ func (r *residencies) table(results [][]residencyResult) {
 			figures.Mebibytes(int64(middle(func(r *residencyResult) float64 { return float64(r.RssAnon) }))))
 	}
 	r.print(t)
+}
+
+// middleOf returns the median of the rounds.
+func middleOf(row []residencyResult, get func(r *residencyResult) float64) float64 {
+	var all []float64
+	for i := range row {
+		all = append(all, get(&row[i]))
+	}
+	return figures.Median(all)
 }
 
 // failure returns the first failure in any round, or "".
