@@ -126,7 +126,8 @@
 //	    its pages are dropped from the page cache; they come back small. (On tmpfs,
 //	    which writes nothing back, new files have large pages.)
 //	R5  OpenOptions.Residency says how the bytes of a file come into memory, and whether
-//	    they stay.
+//	    they stay. By default, a sealed file that fits in memory is mapped in large pages,
+//	    where the system has them for files; any other is read page by page.
 //
 // # Growing
 //
