@@ -16,6 +16,7 @@
 //	go -C tools/bench run . rebuild   what kept hashes cost; rebuilds, merges and growth from them
 //	go -C tools/bench run . stores    Pebble, bbolt and Badger, alone and behind a guard
 //	go -C tools/bench run . sets      sets of shards: built in tasks, asked and written, beside one file
+//	go -C tools/bench run . pages     lookups in files in small pages and in large ones
 //	go -C tools/bench run . share     one copy in memory for all processes
 //	go -C tools/bench run . residency a file that is larger than memory
 //	go -C tools/bench run . cold      pages read by a lookup, nothing in memory
@@ -114,10 +115,11 @@ func commands() map[string]func() command {
 		"rebuild":  newRebuild,
 		"stores":   newStores,
 		"sets":     newSets,
+		"pages":    newPages,
 	}
 }
 
-const usage = "bench lookup, peers, insert, build, billions, growth, churn, space, writer, rebuild, stores, sets, share, residency, cold, beside or results, and its flags; see go doc"
+const usage = "bench lookup, peers, insert, build, billions, growth, churn, space, writer, rebuild, stores, sets, pages, share, residency, cold, beside or results, and its flags; see go doc"
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if len(args) > 0 && measure.Has(args[0]) {
