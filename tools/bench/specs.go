@@ -8,6 +8,7 @@ import (
 	"github.com/FastFilter/xorfilter"
 	"github.com/bits-and-blooms/bloom/v3"
 	pebble "github.com/cockroachdb/pebble/bloom"
+	"github.com/greatroar/blobloom"
 	holiman "github.com/holiman/bloomfilter/v2"
 	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
 	seiflotfy "github.com/seiflotfy/cuckoofilter"
@@ -57,6 +58,7 @@ func goPeers(rate float64) []spec {
 	return []spec{
 		{"bits-and-blooms/bloom v3", false, makeBitsAndBlooms(rate)},
 		{"holiman/bloomfilter v2, xxh3", false, makeHoliman(rate)},
+		{"greatroar/blobloom, xxh3", false, makeBlobloom(rate)},
 		{fmt.Sprintf("Pebble's bloom, %d bits, parts of a million keys", bits), true, makePebble(bits)},
 		{"FastFilter/xorfilter, binary fuse 8, xxh3", true, makeFuse[uint8]},
 		{"FastFilter/xorfilter, binary fuse 16, xxh3", true, makeFuse[uint16]},
@@ -97,6 +99,26 @@ func makeHoliman(rate float64) func(*session, uint64) (peer.Filter, error) {
 			Contains: func(keys []peer.Key) (n int) {
 				for i := range keys {
 					if f.ContainsHash(xxh3.Hash(keys[i][:])) {
+						n++
+					}
+				}
+				return n
+			},
+		}, nil
+	}
+}
+
+// makeBlobloom makes a filter whose user hashes the keys.
+func makeBlobloom(rate float64) func(*session, uint64) (peer.Filter, error) {
+	return func(s *session, n uint64) (peer.Filter, error) {
+		f := blobloom.NewOptimized(blobloom.Config{Capacity: n, FPRate: rate})
+		return &peer.Local{
+			Seed:   s.seed,
+			Size:   func() int64 { return int64(f.NumBits() / 8) },
+			Insert: peer.Until(func(key []byte) bool { f.Add(xxh3.Hash(key)); return true }),
+			Contains: func(keys []peer.Key) (n int) {
+				for i := range keys {
+					if f.Has(xxh3.Hash(keys[i][:])) {
 						n++
 					}
 				}
