@@ -7,6 +7,7 @@ import (
 	"iter"
 	"os"
 	"runtime/debug"
+	"runtime/metrics"
 	"sync/atomic"
 	"time"
 
@@ -219,14 +220,15 @@ func (r *rebuildRun) merges(n uint64) error {
 
 // grows compares a filter that grows from 1,000 keys with one that has the right size at once.
 func (r *rebuildRun) grows(n uint64) error {
-	t := figures.NewTable(fmt.Sprintf("%s inserts, Sync every 65,536", figures.Grouped(int64(n))), "ns an insert", "over the right size", "rebuilds", "most on disk", "at the end", "longest stall", "rate that was measured")
+	t := figures.NewTable(fmt.Sprintf("%s inserts, Sync every 65,536", figures.Grouped(int64(n))), "ns an insert", "over the right size", "rebuilds", "most on disk", "at the end", "most memory besides the mapped file", "longest stall", "rate that was measured")
 	var times [2]float64
 	for i, opts := range []*mmapfilter.Options{{Capacity: n}, {Capacity: 1000, AutoGrow: true}} {
 		f, err := r.create("grown.mmf", opts)
 		if err != nil {
 			return err
 		}
-		var most atomic.Int64
+		debug.FreeOSMemory()
+		var most, memory atomic.Int64
 		stop, stopped := make(chan struct{}), make(chan struct{})
 		go func() {
 			defer close(stopped)
@@ -236,6 +238,7 @@ func (r *rebuildRun) grows(n uint64) error {
 					return
 				case <-time.After(20 * time.Millisecond):
 					most.Store(max(most.Load(), r.diskUse()))
+					memory.Store(max(memory.Load(), goMemory()))
 				}
 			}
 		}()
@@ -258,7 +261,7 @@ func (r *rebuildRun) grows(n uint64) error {
 		if i == 1 {
 			name = "for 1,000 keys, AutoGrow"
 		}
-		t.Row(name, figures.Digits(times[i]), figures.Digits(times[i]/times[0]), fmt.Sprint(s.Rebuilds), figures.Mebibytes(most.Load()), figures.Mebibytes(r.diskUse()), s.LongestStall.String(), fmt.Sprintf("%.3f %%", 100*float64(wrong)/asked))
+		t.Row(name, figures.Digits(times[i]), figures.Digits(times[i]/times[0]), fmt.Sprint(s.Rebuilds), figures.Mebibytes(most.Load()), figures.Mebibytes(r.diskUse()), figures.Mebibytes(memory.Load()), s.LongestStall.String(), fmt.Sprintf("%.3f %%", 100*float64(wrong)/asked))
 		if err := f.Close(); err != nil {
 			return err
 		}
@@ -266,6 +269,13 @@ func (r *rebuildRun) grows(n uint64) error {
 	}
 	r.print(t)
 	return nil
+}
+
+// goMemory returns the bytes that the Go runtime has from the system.
+func goMemory() int64 {
+	samples := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	metrics.Read(samples)
+	return int64(samples[0].Value.Uint64() - samples[1].Value.Uint64())
 }
 
 // diskUse returns the size of the files of the filter that grows, and of its rebuild.
