@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"runtime"
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/builder"
@@ -70,7 +71,7 @@ func (f *Filter) expire(ctx context.Context, before uint64) (n uint64, err error
 	if err != nil {
 		return 0, err
 	}
-	m, err := builder.OpenKept(ctx, path, DefaultMemoryBudget, []builder.Kept{kept}, builder.Expired(before))
+	m, err := builder.OpenKept(ctx, path, runtime.GOMAXPROCS(0), DefaultMemoryBudget/4, []builder.Kept{kept}, builder.Expired(before))
 	if err != nil {
 		return 0, err
 	}

@@ -7,6 +7,7 @@ import (
 	"math/bits"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -29,7 +30,7 @@ func (v *verification) checkHashes(ctx context.Context, path string) error {
 	defer file.Close()
 	kept := []builder.Kept{{File: file, Counted: sb.Hashes()}}
 	temporary := builder.Beside(filepath.Join(os.TempDir(), "mmapfilter-verify"))
-	m, err := builder.OpenKept(ctx, temporary, DefaultMemoryBudget, kept, builder.Unaged())
+	m, err := builder.OpenKept(ctx, temporary, runtime.GOMAXPROCS(0), DefaultMemoryBudget/4, kept, builder.Unaged())
 	if err != nil {
 		return v.hashesBroken(err)
 	}

@@ -14,14 +14,14 @@ type history []hashes.Age
 // mostSpans bounds the memory for a history.
 const mostSpans = 4096
 
-// add adds an item that was committed at the given time of the tail.
-func (h *history) add(time uint64) {
+// add adds items that were committed at the given time of the tail.
+func (h *history) add(time, items uint64) {
 	i := h.find(time)
 	if i < len(*h) && (*h)[i].First <= time {
-		(*h)[i].Items++
+		(*h)[i].Items += items
 		return
 	}
-	*h = slices.Insert(*h, i, hashes.Age{First: time, Last: time, Items: 1})
+	*h = slices.Insert(*h, i, hashes.Age{First: time, Last: time, Items: items})
 	if len(*h) > mostSpans {
 		*h, _ = join(*h, mostSpans/2)
 	}

@@ -81,7 +81,7 @@ func BuildHashes(ctx context.Context, path string, c Config, blocks iter.Seq2[[]
 // BuildKept is Build from the hashes that filters have kept.
 func BuildKept(ctx context.Context, path string, c Config, kept []Kept) (lost string, err error) {
 	return build(ctx, path, c, func(b *builder) error {
-		m, err := OpenKept(ctx, b.draft, c.MemoryBudget, kept, nil)
+		m, err := OpenKept(ctx, b.draft, c.Workers, c.MemoryBudget, kept, nil)
 		if err != nil {
 			return err
 		}

@@ -49,9 +49,18 @@
 // A round depends only on the items and on the lines as the previous round left them, and so not
 // on the workers.
 //
+// # Kept hashes
+//
+// A build from kept hashes has another first step. The bases of the files are sorted, and fill reads
+// them where they are. The operations of the tails are in the order of their commits: all workers read
+// them, in blocks of pages, and spool them, each in a word. Fill sorts those of its partitions, merges
+// them with the items of the bases, and takes away an item for each delete. Which block was read when
+// does not matter, since the times of the items say which of them is the oldest.
+//
 // # Reading the source
 //
-// Build (builder.go) has the steps; hashKeys (keys.go) and spool (spool.go) take in the keys;
+// Build (builder.go) has the steps; ofKeys (keys.go) and spool (spool.go) take in the keys, or OpenKept
+// (kept.go), tail.go and merge.go what filters have kept;
 // fill and check are in builder.go; place, in rounds.go, runs the rounds, and victim.go chooses
 // the items that leave a line.
 package builder

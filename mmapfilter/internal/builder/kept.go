@@ -3,6 +3,7 @@ package builder
 import (
 	"cmp"
 	"context"
+	"math/bits"
 	"slices"
 	"sync/atomic"
 
@@ -21,7 +22,8 @@ type Kept struct {
 // lists the items for others.
 type Merged struct {
 	inputs []input
-	tail   *spool // pairs: the hash of an operation of a tail, and an operation
+	tails  *spool // of words: see word
+	n      int    // partitions, each of one or several of the spool
 	items  uint64
 	ages   []hashes.Age
 }
@@ -29,8 +31,10 @@ type Merged struct {
 // An input is one of the files.
 type input struct {
 	Kept
-	header hashes.Header
-	ageOf  []int // of each age of the base
+	number   int
+	header   hashes.Header
+	ageOf    []int     // of each age of the base
+	surveyed tailPlace // as far as the tail was surveyed
 
 	items, sum atomic.Uint64 // of the base, as far as it was loaded
 }
@@ -45,30 +49,22 @@ type Ages struct {
 // find the items of a partition takes about as long as to read a thousand.
 const leastInPart = 1 << 14
 
-// OpenKept reads the tails of files of hashes, and spools their operations. With ages nil, the
-// items get at most hashes.MostAges ages by the times at which they were inserted.
-func OpenKept(ctx context.Context, dir scratcher, budget int64, kept []Kept, ages *Ages) (m *Merged, err error) {
+// OpenKept reads the tails of files of hashes, and spools their operations; workers do so, within a
+// memory budget. With ages nil, the items get at most hashes.MostAges ages by the times at which they
+// were inserted.
+func OpenKept(ctx context.Context, dir scratcher, workers int, budget int64, kept []Kept, ages *Ages) (m *Merged, err error) {
 	m = &Merged{inputs: make([]input, len(kept))}
-	var past history
-	operations := uint64(0)
 	for i := range m.inputs {
 		in := &m.inputs[i]
-		in.Kept = kept[i]
+		in.Kept, in.number = kept[i], i
 		if in.header, err = recovery.ReadHashesHeader(in.File, in.Counted.Identity); err != nil {
 			return nil, err
 		}
 		m.items += in.header.Items
-		err := in.readTail(ctx, func(e hashes.Entry) error {
-			if operations++; e.Kind == hashes.Delete {
-				m.items--
-			} else if m.items++; ages == nil {
-				past.add(e.Time)
-			}
-			return nil
-		})
-		if err != nil {
-			return nil, err
-		}
+	}
+	past, operations, err := m.surveyTails(ctx, workers)
+	if err != nil {
+		return nil, err
 	}
 	if ages == nil {
 		ages = m.joinAges(past)
@@ -79,26 +75,10 @@ func OpenKept(ctx context.Context, dir scratcher, budget int64, kept []Kept, age
 			in.ageOf = append(in.ageOf, ages.Base(a))
 		}
 	}
-	parts := spoolParts(max(m.items, operations))
-	for parts > 1 && max(m.items, operations)/uint64(parts) < leastInPart {
-		parts /= 2
+	for m.n = spoolParts(max(m.items, operations)); m.n > 1 && max(m.items, operations)/uint64(m.n) < leastInPart; {
+		m.n /= 2
 	}
-	m.tail = newSpool(dir, 1, budget/4, parts)
-	c, order := m.tail.collector(), uint64(0)
-	for i := range m.inputs {
-		err := m.inputs[i].readTail(ctx, func(e hashes.Entry) error {
-			age := 0
-			if order++; e.Kind == hashes.Insert {
-				age = ages.Tail(e.Time)
-			}
-			return c.addPair(e.Hash, uint64(newOperation(order, i, age, e.Kind)))
-		})
-		if err != nil {
-			m.close()
-			return nil, err
-		}
-	}
-	if err := c.flush(); err != nil {
+	if err := m.spoolTails(ctx, dir, workers, budget, ages.Tail); err != nil {
 		m.close()
 		return nil, err
 	}
@@ -150,39 +130,6 @@ type Beside string
 // Scratch makes a file.
 func (path Beside) Scratch() (*recovery.Scratch, error) { return recovery.ScratchBeside(string(path)) }
 
-// readTail calls each for every operation of the tail, in order, until it fails.
-func (in *input) readTail(ctx context.Context, each func(hashes.Entry) error) error {
-	var p hashes.Page
-	if err := in.File.ReadPage(0, &p); err != nil {
-		return err
-	}
-	at, operations := in.header.Tail(p.Check(0)), uint64(0)
-	var failed error
-	for at.Number < in.Counted.Pages {
-		if err := context.Cause(ctx); err != nil {
-			return err
-		}
-		err := in.File.ReadPage(at.Number, &p)
-		if err == nil {
-			at, operations, err = hashes.ReadTail(&p, at, operations, func(e hashes.Entry) {
-				if failed == nil {
-					failed = each(e)
-				}
-			})
-		}
-		if err != nil {
-			return err
-		}
-		if failed != nil {
-			return failed
-		}
-	}
-	if at.Before != in.Counted.Check {
-		return hashes.Corrupt(at.Number-1, "the check is not the one that the superblock names")
-	}
-	return nil
-}
-
 // joinAges makes the ages of all items, from those of the bases and from the past of the tails.
 func (m *Merged) joinAges(past history) *Ages {
 	all := slices.Clone([]hashes.Age(past))
@@ -204,9 +151,9 @@ func (m *Merged) joinAges(past history) *Ages {
 	return &Ages{Base: ageOf, Tail: func(time uint64) int { return ageOf(past[past.find(time)]) }}
 }
 
-func (m *Merged) parts() int    { return m.tail.parts() }
+func (m *Merged) parts() int    { return m.n }
 func (m *Merged) count() uint64 { return m.items }
-func (m *Merged) close()        { m.tail.close() }
+func (m *Merged) close()        { m.tails.close() }
 
 // done checks the number and the sum of the items of each base.
 func (m *Merged) done() error {
@@ -222,34 +169,31 @@ func (m *Merged) done() error {
 // load implements source.
 func (m *Merged) load(w *worker, from, to int, drop, distinct bool) ([]uint64, error) {
 	b := &w.merge
-	b.base, b.ends, b.tail = b.base[:0], b.ends[:0], b.tail[:0]
-	first, last := uint64(from)<<m.tail.shift, uint64(to)<<m.tail.shift-1 // wraps around to the last hash
-	if m.parts() == 1 {
-		first, last = 0, ^uint64(0)
-	}
+	b.entries, b.ends = b.entries[:0], b.ends[:0]
+	shift := 64 - uint(bits.Len(uint(m.n-1)))
+	first, last := uint64(from)<<shift, uint64(to)<<shift-1 // wraps around to the last hash
 	for i := range m.inputs {
 		var err error
-		if b.base, err = m.inputs[i].appendBase(b.base, i, first, last, drop); err != nil {
+		if b.entries, err = m.inputs[i].appendBase(b.entries, first, last, drop); err != nil {
 			return nil, err
 		}
-		b.ends = append(b.ends, len(b.base))
+		b.ended()
 	}
-	b.mergeInputs()
-	err := m.tail.each(from, to, drop, func(chunk []uint64) {
-		for i := 0; i < len(chunk); i += 2 {
-			b.tail = append(b.tail, entry{chunk[i], operation(chunk[i+1])})
+	each := m.tails.parts() / m.n
+	for i := from * each; i < to*each; i++ {
+		if err := m.appendTails(w, i, drop); err != nil {
+			return nil, err
 		}
-	})
-	if err != nil {
-		return nil, err
 	}
-	b.tail, b.spare = sortEntries(b.tail, b.spare, m.tail.prefixBits(to-from))
+	b.ended()
+	b.merge()
+	var err error
 	w.hashes, w.ages, w.read, err = b.apply(w.hashes[:0], w.ages[:0], distinct)
 	return w.hashes, err
 }
 
 // appendBase appends the items of the base from first to last.
-func (in *input) appendBase(to []entry, number int, first, last uint64, count bool) ([]entry, error) {
+func (in *input) appendBase(to []entry, first, last uint64, count bool) ([]entry, error) {
 	pages := in.header.Pages
 	var p hashes.Page
 	// low is a page that begins before first, or 0; high one that does not, or the one after all.
@@ -280,7 +224,7 @@ func (in *input) appendBase(to []entry, number int, first, last uint64, count bo
 		}
 		err := in.header.ReadBase(&p, page, before, func(it hashes.Item) {
 			if beyond = it.Hash > last; it.Hash >= first && !beyond {
-				to = append(to, entry{it.Hash, newOperation(0, number, in.ageOf[it.Age], hashes.Insert)})
+				to = append(to, entry{it.Hash, newOperation(in.number, in.ageOf[it.Age], hashes.Insert)})
 				sum += it.Hash
 			}
 		})

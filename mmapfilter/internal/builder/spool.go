@@ -169,22 +169,13 @@ func (s *spool) collector() *collector {
 	return &collector{s: s, few: make([]fewHashes, n), count: make([]uint8, n), open: make([][]uint64, n)}
 }
 
-func (c *collector) add(h uint64) error {
-	p := h >> c.s.shift
-	n := c.count[p]
-	c.few[p][n%uint8(len(fewHashes{}))] = h
-	if c.count[p] = n + 1; int(n+1) < len(fewHashes{}) {
-		return nil
-	}
-	return c.addFew(p)
-}
+func (c *collector) add(h uint64) error { return c.addTo(h>>c.s.shift, h) }
 
-// addPair adds two words to the partition of the first. A collector has either hashes or pairs.
-func (c *collector) addPair(h, meta uint64) error {
-	p := h >> c.s.shift
+// addTo adds a word to a partition.
+func (c *collector) addTo(p, word uint64) error {
 	n := c.count[p]
-	c.few[p][n], c.few[p][n+1] = h, meta
-	if c.count[p] = n + 2; int(n+2) < len(fewHashes{}) {
+	c.few[p][n%uint8(len(fewHashes{}))] = word
+	if c.count[p] = n + 1; int(n+1) < len(fewHashes{}) {
 		return nil
 	}
 	return c.addFew(p)

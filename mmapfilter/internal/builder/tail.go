@@ -1,0 +1,220 @@
+package builder
+
+import (
+	"context"
+	"math/bits"
+	"slices"
+
+	"github.com/mmapfilter/mmapfilter/layout/hashes"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/sweep"
+)
+
+// All workers read the tails, block by block. They do so twice: which ages there are, and how many
+// operations to partition, is known only after the first time.
+const (
+	// blockPages is how many pages a block has: few, so that a cancelled build ends soon.
+	blockPages = 64
+	// roundBlocks is how many blocks are read the first time before what was found in them is put
+	// together in their order. It bounds the memory for that.
+	roundBlocks = 256
+)
+
+// A tailPlace is a place in a tail.
+type tailPlace struct {
+	hashes.Place
+	operations uint64 // before it
+}
+
+// A block is what is found in a block of a tail.
+type block struct {
+	begin, end tailPlace
+	spans      []span
+	deletes    uint64
+	err        error
+}
+
+// A span has operations that follow one another. Their time is the same.
+type span struct{ time, inserts uint64 }
+
+// blocks returns how many blocks the tail has, one of them if it is empty.
+func (in *input) blocks() int {
+	pages := max(in.Counted.Pages, in.header.Pages+2) - in.header.Pages - 1
+	return int((pages + blockPages - 1) / blockPages)
+}
+
+// readBlock calls each for the operations of block i of the tail.
+func (in *input) readBlock(i int, each func(hashes.Entry)) (begin, end tailPlace, err error) {
+	var p hashes.Page
+	number := in.header.Pages + 1 + uint64(i)*blockPages
+	before := number - 1
+	if i == 0 {
+		before = 0
+	}
+	if err := in.File.ReadPage(before, &p); err != nil {
+		return begin, end, err
+	}
+	begin.Place = hashes.Place{Identity: in.Counted.Identity, Number: number, Before: p.Check(before)}
+	end = begin
+	for end.Number < min(number+blockPages, in.Counted.Pages) && err == nil {
+		if err = in.File.ReadPage(end.Number, &p); err != nil {
+			break
+		}
+		if end.Number == number {
+			begin.operations = p.OperationsBefore()
+			end.operations = begin.operations
+		}
+		end.Place, end.operations, err = hashes.ReadTail(&p, end.Place, end.operations, each)
+	}
+	return begin, end, err
+}
+
+// survey finds what is in block i of the tail.
+func (b *block) survey(in *input, i int) {
+	b.spans, b.deletes = b.spans[:0], 0
+	b.begin, b.end, b.err = in.readBlock(i, func(e hashes.Entry) {
+		if e.Kind == hashes.Delete {
+			b.deletes++
+			return
+		}
+		if n := len(b.spans); n == 0 || b.spans[n-1].time != e.Time {
+			b.spans = append(b.spans, span{time: e.Time})
+		}
+		b.spans[len(b.spans)-1].inserts++
+	})
+}
+
+// follow checks that block i of the tail fits the blocks before it, and that the last one has the check
+// that the superblock names.
+func (b *block) follow(in *input, i int) error {
+	if i == 0 {
+		in.surveyed = tailPlace{Place: b.begin.Place}
+	}
+	switch {
+	case b.err != nil:
+		return b.err
+	case b.begin != in.surveyed:
+		return hashes.Corrupt(b.begin.Number, "it says that %d operations of the tail are before it, not %d", b.begin.operations, in.surveyed.operations)
+	case i == in.blocks()-1 && b.end.Before != in.Counted.Check:
+		return hashes.Corrupt(b.end.Number-1, "the check is not the one that the superblock names")
+	}
+	in.surveyed = b.end
+	return nil
+}
+
+// surveyTails reads the tails the first time. It checks them, counts their items, and returns the times
+// of the inserts and how many operations there are. None of that depends on the workers; nor does an
+// error, which is of the first page that is wrong.
+func (m *Merged) surveyTails(ctx context.Context, workers int) (past history, operations uint64, err error) {
+	blocks := make([]block, min(roundBlocks, m.blocks()))
+	for first := 0; first < m.blocks(); first += len(blocks) {
+		blocks = blocks[:min(len(blocks), m.blocks()-first)]
+		err := sweep.Each(ctx, workers, len(blocks), nil, func() (run func(int) error, finish func() error) {
+			run = func(i int) error {
+				in, n := m.block(first + i)
+				blocks[i].survey(in, n)
+				return nil
+			}
+			return run, func() error { return nil }
+		})
+		if err != nil {
+			return nil, 0, err
+		}
+		for i := range blocks {
+			b := &blocks[i]
+			in, n := m.block(first + i)
+			if err := b.follow(in, n); err != nil {
+				return nil, 0, err
+			}
+			operations += b.end.operations - b.begin.operations
+			m.items -= b.deletes
+			for _, s := range b.spans {
+				past.add(s.time, s.inserts)
+				m.items += s.inserts
+			}
+		}
+	}
+	return past, operations, nil
+}
+
+// word returns what the spool of the tails has for an operation: the hash without its first bits,
+// which the partition tells, and the operation, which takes their place. So a word takes no more room
+// than a hash, and words are sorted as fast.
+func (m *Merged) word(h uint64, o operation) uint64 { return h<<(64-m.tails.shift) | uint64(o) }
+
+// entry returns the entry of a word of a partition of the spool.
+func (m *Merged) entry(part int, word uint64) entry {
+	n := 64 - m.tails.shift
+	return entry{uint64(part)<<m.tails.shift | word>>n, operation(word & (1<<n - 1))}
+}
+
+// newTails makes the spool of the tails. It has so many partitions that an operation has room in a
+// word, even if the budget is too small for them, as the smallest one is if there are many inputs.
+func (m *Merged) newTails(dir scratcher, workers int, budget int64) (tails *spool, collectors int) {
+	need := 1 << (operationInput + bits.Len(uint(len(m.inputs)-1)))
+	least := int64(2 * need * 8 * minChunkLen) // for each collector
+	collectors = int(min(int64(workers), max(budget/least, 1)))
+	return newSpool(dir, collectors, max(budget, least), max(m.n, need)), collectors
+}
+
+// spoolTails reads the tails the second time, and spools their operations.
+func (m *Merged) spoolTails(ctx context.Context, dir scratcher, workers int, budget int64, ageAt func(time uint64) int) error {
+	m.tails, workers = m.newTails(dir, workers, budget)
+	m.n = min(m.n, m.tails.parts())
+	return sweep.Each(ctx, workers, m.blocks(), nil, func() (run func(int) error, finish func() error) {
+		c := m.tails.collector()
+		run = func(i int) error {
+			in, n := m.block(i)
+			age, at, known := 0, uint64(0), false // of the last insert
+			var failed error
+			_, _, err := in.readBlock(n, func(e hashes.Entry) {
+				o := newOperation(in.number, 0, hashes.Delete)
+				if e.Kind == hashes.Insert {
+					if !known || e.Time != at {
+						age, at, known = ageAt(e.Time), e.Time, true
+					}
+					o = newOperation(in.number, age, hashes.Insert)
+				}
+				if failed == nil {
+					failed = c.addTo(e.Hash>>m.tails.shift, m.word(e.Hash, o))
+				}
+			})
+			if err == nil {
+				err = failed
+			}
+			return err
+		}
+		return run, c.flush
+	})
+}
+
+// appendTails appends the sorted entries of a partition of the spool.
+func (m *Merged) appendTails(w *worker, part int, drop bool) error {
+	n := m.tails.size(part, part+1)
+	w.hashes = w.hashes[:0]
+	err := m.tails.each(part, part+1, drop, func(chunk []uint64) { w.hashes = append(w.hashes, chunk...) })
+	if err != nil {
+		return err
+	}
+	w.tmp = slices.Grow(w.tmp[:0], n)
+	for _, word := range sortHashes(w.hashes, w.tmp[:n], 0) {
+		w.merge.entries = append(w.merge.entries, m.entry(part, word))
+	}
+	return nil
+}
+
+// blocks returns how many blocks the tails have.
+func (m *Merged) blocks() (n int) {
+	for i := range m.inputs {
+		n += m.inputs[i].blocks()
+	}
+	return n
+}
+
+// block returns the input that has block i of the tails, and which of its blocks that is.
+func (m *Merged) block(i int) (in *input, n int) {
+	in = &m.inputs[0]
+	for ; i >= in.blocks(); in = &m.inputs[in.number+1] {
+		i -= in.blocks()
+	}
+	return in, i
+}
