@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/mmapfilter/mmapfilter/layout/hashes"
+	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
 // A source has the hashes of the items to build a filter from, partitioned by their top bits.
@@ -26,9 +27,39 @@ func (s *spool) load(w *worker, from, to int, drop, distinct bool) ([]uint64, er
 	return w.load(s, from, to, drop, distinct)
 }
 
+// A pageWriter writes pages that follow one another, many at a time.
+type pageWriter struct {
+	file  recovery.HashFile
+	first uint64
+	words []uint64
+}
+
+// writeAtOnce is how many pages a pageWriter gathers.
+const writeAtOnce = 64
+
+func (w *pageWriter) write(number uint64, p *hashes.Page) error {
+	if n := len(w.words) / hashes.PageWords; n == writeAtOnce || number != w.first+uint64(n) {
+		if err := w.flush(); err != nil {
+			return err
+		}
+		w.first = number
+	}
+	w.words = append(w.words, p[:]...)
+	return nil
+}
+
+func (w *pageWriter) flush() error {
+	words := w.words
+	if w.words = words[:0]; len(words) == 0 {
+		return nil
+	}
+	return recovery.WritePages(w.file, w.first, words)
+}
+
 // A baseWriter writes the hashes of a filter to the base of its NAME.hashes. Tasks put their
 // hashes in the order of their numbers, and wait for their turn.
 type baseWriter struct {
+	pages  pageWriter
 	base   *hashes.Base
 	header hashes.Header
 	tail   hashes.Place
@@ -73,6 +104,8 @@ func (b *baseWriter) put(i int, sorted []uint64, ages []uint8) error {
 
 // end writes the header.
 func (b *baseWriter) end() (err error) {
-	b.header, b.tail, err = b.base.End()
-	return err
+	if b.header, b.tail, err = b.base.End(); err != nil {
+		return err
+	}
+	return b.pages.flush()
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout/hashes"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/sweep"
+	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
 // All workers read the tails, block by block. They do so twice: which ages there are, and how many
@@ -42,36 +43,46 @@ func (in *input) blocks() int {
 	return int((pages + blockPages - 1) / blockPages)
 }
 
-// readBlock calls each for the operations of block i of the tail.
-func (in *input) readBlock(i int, each func(hashes.Entry)) (begin, end tailPlace, err error) {
-	var p hashes.Page
+// A tailReader reads tails for one goroutine.
+type tailReader struct {
+	words [(1 + blockPages) * hashes.PageWords]uint64
+}
+
+// page returns a page that was read.
+func (r *tailReader) page(i int) *hashes.Page {
+	return (*hashes.Page)(r.words[i*hashes.PageWords:])
+}
+
+// readBlock calls each for the operations of block i of the tail of an input.
+func (r *tailReader) readBlock(in *input, i int, each func(hashes.Entry)) (begin, end tailPlace, err error) {
 	number := in.header.Pages + 1 + uint64(i)*blockPages
+	pages := int(min(number+blockPages, max(number, in.Counted.Pages)) - number)
 	before := number - 1
 	if i == 0 {
-		before = 0
+		before = 0 // in the order of checks
 	}
-	if err := in.File.ReadPage(before, &p); err != nil {
+	err = recovery.ReadPages(in.File, before, r.words[:hashes.PageWords])
+	if err == nil {
+		err = recovery.ReadPages(in.File, number, r.words[hashes.PageWords:][:pages*hashes.PageWords])
+	}
+	if err != nil {
 		return begin, end, err
 	}
-	begin.Place = hashes.Place{Identity: in.Counted.Identity, Number: number, Before: p.Check(before)}
+	begin.Place = hashes.Place{Identity: in.Counted.Identity, Number: number, Before: r.page(0).Check(before)}
+	if pages > 0 {
+		begin.operations = r.page(1).OperationsBefore()
+	}
 	end = begin
-	for end.Number < min(number+blockPages, in.Counted.Pages) && err == nil {
-		if err = in.File.ReadPage(end.Number, &p); err != nil {
-			break
-		}
-		if end.Number == number {
-			begin.operations = p.OperationsBefore()
-			end.operations = begin.operations
-		}
-		end.Place, end.operations, err = hashes.ReadTail(&p, end.Place, end.operations, each)
+	for n := 1; n <= pages && err == nil; n++ {
+		end.Place, end.operations, err = hashes.ReadTail(r.page(n), end.Place, end.operations, each)
 	}
 	return begin, end, err
 }
 
 // survey finds what is in block i of the tail.
-func (b *block) survey(in *input, i int) {
+func (b *block) survey(r *tailReader, in *input, i int) {
 	b.spans, b.deletes = b.spans[:0], 0
-	b.begin, b.end, b.err = in.readBlock(i, func(e hashes.Entry) {
+	b.begin, b.end, b.err = r.readBlock(in, i, func(e hashes.Entry) {
 		if e.Kind == hashes.Delete {
 			b.deletes++
 			return
@@ -109,9 +120,10 @@ func (m *Merged) surveyTails(ctx context.Context, workers int) (past history, op
 	for first := 0; first < m.blocks(); first += len(blocks) {
 		blocks = blocks[:min(len(blocks), m.blocks()-first)]
 		err := sweep.Each(ctx, workers, len(blocks), nil, func() (run func(int) error, finish func() error) {
+			r := new(tailReader)
 			run = func(i int) error {
 				in, n := m.block(first + i)
-				blocks[i].survey(in, n)
+				blocks[i].survey(r, in, n)
 				return nil
 			}
 			return run, func() error { return nil }
@@ -161,12 +173,12 @@ func (m *Merged) spoolTails(ctx context.Context, dir scratcher, workers int, bud
 	m.tails, workers = m.newTails(dir, workers, budget)
 	m.n = min(m.n, m.tails.parts())
 	return sweep.Each(ctx, workers, m.blocks(), nil, func() (run func(int) error, finish func() error) {
-		c := m.tails.collector()
+		r, c := new(tailReader), m.tails.collector()
 		run = func(i int) error {
 			in, n := m.block(i)
 			age, at, known := 0, uint64(0), false // of the last insert
 			var failed error
-			_, _, err := in.readBlock(n, func(e hashes.Entry) {
+			_, _, err := r.readBlock(in, n, func(e hashes.Entry) {
 				o := newOperation(in.number, 0, hashes.Delete)
 				if e.Kind == hashes.Insert {
 					if !known || e.Time != at {

@@ -1,0 +1,46 @@
+package recovery
+
+import (
+	"errors"
+	"io"
+
+	"github.com/mmapfilter/mmapfilter/layout/hashes"
+	"github.com/mmapfilter/mmapfilter/recovery/fault"
+)
+
+// ReadPages reads pages that follow one another, from the first one on: of a file of the system, in one
+// call. Words are those of whole pages.
+func ReadPages(f HashFile, first uint64, words []uint64) error {
+	if f, ok := f.(hashFile); ok {
+		n, err := f.ReadAt(Bytes(words), int64(first)*hashes.PageBytes)
+		if errors.Is(err, io.EOF) {
+			return hashes.Corrupt(first+uint64(n)/hashes.PageBytes, "the file ends before this page")
+		}
+		return err
+	}
+	for ; len(words) > 0; words = words[hashes.PageWords:] {
+		if err := f.ReadPage(first, (*hashes.Page)(words)); err != nil {
+			return err
+		}
+		first++
+	}
+	return nil
+}
+
+// WritePages is like ReadPages, but writes the pages.
+func WritePages(f HashFile, first uint64, words []uint64) error {
+	if f, ok := f.(hashFile); ok {
+		if err := fault.At("write"); err != nil {
+			return err
+		}
+		_, err := f.WriteAt(Bytes(words), int64(first)*hashes.PageBytes)
+		return err
+	}
+	for ; len(words) > 0; words = words[hashes.PageWords:] {
+		if err := f.WritePage(first, (*hashes.Page)(words)); err != nil {
+			return err
+		}
+		first++
+	}
+	return nil
+}
