@@ -16,7 +16,8 @@ import (
 // A recordedVolume is a memoryVolume that keeps every store to the filter file.
 type recordedVolume struct {
 	*tabletest.Volume
-	file recordedFile
+	file  recordedFile
+	place func() (placed bool, err error) // called by TakePlace
 }
 
 type recordedFile struct {
@@ -26,6 +27,8 @@ type recordedFile struct {
 }
 
 func (v *recordedVolume) Filter() recovery.File { return &v.file }
+
+func (v *recordedVolume) TakePlace(recovery.Volume) (placed bool, err error) { return v.place() }
 
 func (f *recordedFile) Store(word, value uint64) {
 	f.File.Store(word, value)
@@ -54,15 +57,25 @@ func (v *recordedVolume) crashed(words []uint64, stores []wordStore) *recordedVo
 
 // forLookups are those of the stores that lookups read.
 func forLookups(stores []wordStore) (read []wordStore) {
-	counters := map[uint64]bool{layout.RuntimeEpoch: true}
-	layout.Counters(func(word uint64) { counters[word] = true })
 	for _, s := range stores {
-		if s.word >= layout.WordStash || s.word >= layout.WordRuntime && counters[s.word-layout.WordRuntime] {
+		if forLookup(s.word) {
 			read = append(read, s)
 		}
 	}
 	return read
 }
+
+// forLookup reports whether lookups read a word.
+func forLookup(word uint64) bool {
+	return word >= layout.WordStash || word >= layout.WordRuntime && counters[word-layout.WordRuntime]
+}
+
+// counters are the words of the runtime page that lookups read.
+var counters = func() map[uint64]bool {
+	words := map[uint64]bool{layout.RuntimeEpoch: true}
+	layout.Counters(func(word uint64) { words[word] = true })
+	return words
+}()
 
 // A stage is a tiny filter with a writer that is watched.
 type stage struct {

@@ -24,7 +24,7 @@ type check struct {
 
 var (
 	violation = regexp.MustCompile(`(?m)^ +crash_test\.go:\d+: (O[1-8]: .*)$`)
-	miss      = regexp.MustCompile(`(?m)^ +schedule_test\.go:\d+: (.* schedules miss [^,]*)`)
+	miss      = regexp.MustCompile(`(?m)^ +(?:handover_)?schedule_test\.go:\d+: (.* schedules miss [^,]*)`)
 )
 
 // checks holds tests and the stress program.
@@ -33,6 +33,7 @@ var checks = map[string]check{
 	"TestSchedules":         {engine, nil, miss},
 	"TestCompactSchedules":  {engine, nil, miss},
 	"TestRecoverySchedules": {engine, nil, miss},
+	"TestHandoverSchedules": {engine, nil, miss},
 	"TestHomeBetweenLooks":  {engine, nil, regexp.MustCompile(`(?m)^ +overtaken_test\.go:\d+: (the key is missed)$`)},
 	"TestReplay":            {engine, nil, regexp.MustCompile(`(?m)^ +handover_test\.go:\d+: (the replay: .*)$`)},
 	"TestJoint":             {joint, []string{"-states", "20000"}, regexp.MustCompile(`(?m)^ +joint_test\.go:\d+: .*("key \d+" is hidden)`)},
@@ -54,7 +55,7 @@ func TestMistakes(t *testing.T) {
 	rows := make(map[string]string)
 	all := list(t)
 	t.Run("found", func(t *testing.T) {
-		none := Mistake{Name: "none", FoundBy: []string{"TestExplore", "TestSchedules", "TestCompactSchedules", "TestRecoverySchedules", "TestHomeBetweenLooks", "TestReplay"}}
+		none := Mistake{Name: "none", FoundBy: []string{"TestExplore", "TestSchedules", "TestCompactSchedules", "TestRecoverySchedules", "TestHandoverSchedules", "TestHomeBetweenLooks", "TestReplay"}}
 		for _, m := range append(all, none) {
 			t.Run(m.Name, func(t *testing.T) {
 				t.Parallel()
