@@ -35,7 +35,7 @@ func (f *keptFile) ReadPage(number uint64, p *hashes.Page) error {
 	return nil
 }
 
-func (f *keptFile) put(number uint64, p *hashes.Page) error {
+func (f *keptFile) WritePage(number uint64, p *hashes.Page) error {
 	for uint64(len(f.pages)) <= number {
 		f.pages = append(f.pages, hashes.Page{})
 	}
@@ -76,7 +76,7 @@ func newKept(t *testing.T, seed, base uint64) *keptMaker {
 	for i := range uint64(ages) {
 		all = append(all, hashes.Age{First: i * hashes.TimeStep, Last: i * hashes.TimeStep})
 	}
-	b := hashes.NewBase(seed, all, k.file.put)
+	b := hashes.NewBase(seed, all, k.file.WritePage)
 	for _, h := range slices.Compact(slices.Sorted(slices.Values(k.there))) {
 		slices.Sort(k.items[h])
 		for _, age := range k.items[h] {
@@ -108,7 +108,7 @@ func (k *keptMaker) hash() uint64 {
 // checkpoint appends operations to the tail. Pages begin with it.
 func (k *keptMaker) checkpoint(t *testing.T, operations int) {
 	t.Helper()
-	tail := hashes.NewTail(k.at, k.n, k.file.put)
+	tail := hashes.NewTail(k.at, k.n, k.file.WritePage)
 	for range operations {
 		h, kind := k.hash(), hashes.Insert
 		if len(k.items[h]) > 0 && k.rng.IntN(2) == 0 {
@@ -322,7 +322,7 @@ func TestTailIsCutOff(t *testing.T) {
 func TestDeleteOfNothing(t *testing.T) {
 	a, b := newKept(t, 1, 100), newKept(t, 2, 0)
 	there := a.there[0]
-	tail := hashes.NewTail(b.at, 0, b.file.put)
+	tail := hashes.NewTail(b.at, 0, b.file.WritePage)
 	if err := tail.Add(hashes.Delete, there, b.now); err != nil {
 		t.Fatal(err)
 	}
@@ -361,6 +361,33 @@ func TestTailsKeepTheBudget(t *testing.T) {
 					t.Errorf("%d inputs, %d workers: %d collectors, %d bytes of open chunks and %d of others", inputs, workers, collectors, open, s.room.Load())
 				}
 			}
+		}
+	}
+}
+
+// TestPageWriter: pages come to their places in the order in which they were written, and few of them
+// wait for that.
+func TestPageWriter(t *testing.T) {
+	const pages = 3*writeAtOnce + 5
+	f := new(keptFile)
+	w := pageWriter{file: f}
+	for i := range uint64(pages) {
+		if err := w.write(i+1, &hashes.Page{i + 1}); err != nil {
+			t.Fatal(err)
+		}
+		if waiting := i + 2 - max(uint64(len(f.pages)), 1); waiting > writeAtOnce {
+			t.Fatalf("%d pages wait", waiting)
+		}
+	}
+	if err := w.write(0, &hashes.Page{99}); err != nil || len(f.pages) != pages+1 || f.pages[0][0] != 0 {
+		t.Errorf("the header is written before the others: %v", err)
+	}
+	if err := w.flush(); err != nil || f.pages[0][0] != 99 {
+		t.Errorf("the header is not written: %v", err)
+	}
+	for i, p := range f.pages[1:] {
+		if p[0] != uint64(i)+1 {
+			t.Fatalf("page %d is page %d", i+1, p[0])
 		}
 	}
 }

@@ -102,10 +102,12 @@ func (b *baseWriter) put(i int, sorted []uint64, ages []uint8) error {
 	return nil
 }
 
-// end writes the header.
+// end writes the header. The system may write the file to the disk while the lines are made.
 func (b *baseWriter) end() (err error) {
 	if b.header, b.tail, err = b.base.End(); err != nil {
 		return err
 	}
-	return b.pages.flush()
+	err = b.pages.flush()
+	recovery.BeginSync(b.pages.file)
+	return err
 }
