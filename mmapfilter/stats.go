@@ -192,7 +192,7 @@ var beforeAsking = func() {}
 // writer finds out whether a process has the file open for writing and, if not, whether its
 // writer has died. It reports neither if another file, or none, is at the path.
 func (o *openFile) writer() (alive, died bool) {
-	if info, err := os.Stat(o.path); err != nil || o.info == nil || !os.SameFile(o.info, info) {
+	if !o.named() {
 		return false, false // what is there may be a pipe, and opening it would wait
 	}
 	f, err := os.Open(o.path)
@@ -214,6 +214,12 @@ func (o *openFile) writer() (alive, died bool) {
 	}
 	// A writer that closed the file in between stored a superblock that is not live before it
 	// released the lock. One that opened it stored another superblock too, or is about to recover
-	// the file.
-	return false, *o.newest() == *before
+	// the file. One that has put another file in its place did so before.
+	return false, *o.newest() == *before && o.named()
+}
+
+// named reports whether the file is the one at the path.
+func (o *openFile) named() bool {
+	info, err := os.Stat(o.path)
+	return err == nil && o.info != nil && os.SameFile(o.info, info)
 }

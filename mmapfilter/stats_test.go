@@ -7,6 +7,7 @@ import (
 	"expvar"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -180,5 +181,41 @@ func TestWriterClosesMeanwhile(t *testing.T) {
 	}
 	if swapped, err := f.Refresh(); swapped || err != nil || f.Err() != nil || asked != 1 {
 		t.Errorf("swapped: %t, %v, %v, asked %d times", swapped, err, f.Err(), asked)
+	}
+}
+
+// TestWriterHandsOverMeanwhile: neither has one that has put another file in the place of its own, and let
+// go of that.
+func TestWriterHandsOverMeanwhile(t *testing.T) {
+	w, path := mustCreate(t, &Options{Capacity: 1000, KeepHashes: true})
+	if err := errors.Join(w.InsertHash(spread(0)), w.Sync()); err != nil {
+		t.Fatal(err)
+	}
+	f := mustFollow(t, path, byHand)
+	defer func(old func()) { beforeAsking = old }(beforeAsking)
+	asking, handedOver, looked := make(chan bool), make(chan bool), make(chan bool)
+	beforeAsking = func() {
+		asking <- true
+		<-handedOver
+	}
+	var once sync.Once
+	err := w.Rebuild(context.Background(), &RebuildOptions{Progress: func(string, uint64, uint64) {
+		once.Do(func() { // after the last store of a superblock
+			go func() {
+				defer close(looked)
+				if swapped, err := f.Refresh(); swapped || err != nil {
+					t.Errorf("swapped: %t, %v", swapped, err)
+				}
+			}()
+			<-asking
+		})
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	close(handedOver)
+	<-looked
+	if swapped, err := f.Refresh(); !swapped || err != nil || f.Err() != nil {
+		t.Errorf("then: swapped: %t, %v, %v", swapped, err, f.Err())
 	}
 }
