@@ -14,9 +14,9 @@ type Shards struct {
 	tables []atomic.Pointer[Direct]
 	count  uint64
 
-	// alike is one of the tables. A kernel for batches needs all to have its kind and Params; what has
-	// others is left to Go.
-	alike atomic.Pointer[Direct]
+	// alike is the first table, without its file, which may go. A kernel for batches needs all to have
+	// its kind and Params; what has others is left to Go.
+	alike atomic.Pointer[Table]
 }
 
 // A shardsTable is a Table with a kernel for batches in sets.
@@ -41,8 +41,8 @@ func NewShards(count int, h *Hasher) *Shards {
 // Set makes lookups look for the keys of a shard with d. Those under way may still use the one before,
 // which the garbage collector keeps until they end.
 func (s *Shards) Set(shard int, d *Direct) {
-	if d.table != nil && !s.alike.CompareAndSwap(nil, d) {
-		if t := s.alike.Load().table; t.Kind() != d.table.Kind() || t.Params() != d.table.Params() {
+	if t := d.table; t != nil && !s.alike.CompareAndSwap(nil, &t) {
+		if alike := *s.alike.Load(); alike.Kind() != t.Kind() || alike.Params() != t.Params() {
 			d = NewDirect(nil, nil, d.hash, d.ContainsHash)
 		}
 	}
@@ -95,8 +95,8 @@ func (s *Shards) containsBlock(hashes []uint64, found []bool) {
 // firstLooks is FirstLooks for a set. What is no table stays open.
 func (s *Shards) firstLooks(hashes []uint64, found []bool, open []uint8) {
 	done := 0
-	if d := s.alike.Load(); d != nil {
-		if t, ok := d.table.(shardsTable); ok {
+	if alike := s.alike.Load(); alike != nil {
+		if t, ok := (*alike).(shardsTable); ok {
 			done = t.FirstLooksInSet(s.tables, hashes, found, open)
 		}
 	}

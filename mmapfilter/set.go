@@ -31,7 +31,7 @@ type Set struct {
 	// them, once. While there is no manifest, and after Close, state is nil and direct answers "maybe".
 	state   atomic.Pointer[setState]
 	direct  atomic.Pointer[layout.Direct]
-	last    atomic.Pointer[setState] // for Len and Cap after Close
+	last    atomic.Pointer[setState] // for Len and Cap after Close; it has no lookups
 	swaps   atomic.Uint64
 	refused atomic.Pointer[error] // why the last look at the manifest changed nothing
 
@@ -366,9 +366,12 @@ func (s *Set) Close() error {
 		return nil
 	}
 	s.mu.closed = true
-	st := s.state.Swap(nil)
+	st := s.state.Load()
+	if st != nil { // before state is nil: then Len needs it
+		s.last.Store(&setState{manifest: st.manifest, info: st.info, shards: st.shards})
+	}
+	s.state.Store(nil)
 	s.direct.Store(maybe)
-	s.last.Store(st)
 	s.refused.Store(nil)
 	s.mu.Unlock()
 	close(s.stop)
