@@ -3,6 +3,7 @@ package mmapfilter
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -61,7 +62,7 @@ type autoGrowth struct {
 }
 
 // An openFile holds what a filter needs of its file to answer. Its fields do not change, except
-// fault, released and the writer's state.
+// fault, released, small and the writer's state.
 type openFile struct {
 	path       string // absolute: the working directory may change
 	table      layout.Table
@@ -69,7 +70,6 @@ type openFile struct {
 	checked    bool
 	mapping    *recovery.Mapping // nil if the filter is a copy in the heap
 	residency  Residency
-	small      bool                    // the mapping is for random access, in small pages
 	progress   func(done, total int64) // OpenOptions.Progress
 	superblock *layout.Superblock      // as of opening
 	info       fs.FileInfo             // as of opening; nil if the filter was opened for writing
@@ -86,6 +86,7 @@ type openFile struct {
 
 	fault    atomic.Pointer[CorruptError] // the first fault that a checked lookup met
 	released atomic.Bool
+	small    atomic.Bool // the mapping is for random access, in small pages
 }
 
 // OpenReadOnly opens a filter for lookups. It needs only permission to read the file. It reads
@@ -281,6 +282,64 @@ func (o *openFile) adopt(m *recovery.Mapping, opts *OpenOptions) error {
 	// Unmap only after the last lookup that may use the memory has let go of o.
 	runtime.AddCleanup(o, func(m *recovery.Mapping) { m.Unmap() }, m)
 	return nil
+}
+
+// memoryLimit is replaced by tests.
+var memoryLimit = recovery.MemoryLimit
+
+// crowdsOut reports whether a mapping does not fit in memory with some room for the rest of the process.
+// Read-ahead would then drop pages that are needed for ones that are not.
+func crowdsOut(m *recovery.Mapping) bool {
+	const small, room = 16 << 20, 8 // bytes that fit anywhere; one part in room
+	size := int64(len(m.Data))
+	return size > small && size+size/room > memoryLimit()
+}
+
+// makeResident applies the Residency. A file that a writer may open is always mapped for random
+// access: read-ahead fills the page cache with large pages, and each store would write a whole
+// one back. Any other is in large pages, if it is to be in memory.
+func (o *openFile) makeResident(m *recovery.Mapping, opts *OpenOptions, sealed bool) error {
+	o.progress = opts.Progress
+	small := opts.Residency == ResidencyRandom || !sealed || opts.Residency == ResidencyDefault && crowdsOut(m)
+	if o.small.Store(small); !small {
+		m.AdviseLarge()
+	} else if err := m.AdviseRandom(); err != nil {
+		return err
+	}
+	progress := func(done, total int64) bool {
+		if opts.Progress != nil {
+			opts.Progress(done, total)
+		}
+		return true
+	}
+	switch opts.Residency {
+	case ResidencyWillNeed:
+		// The system's own advice of this name reads ahead only once, which covers a small part of
+		// a large file.
+		go func() {
+			o.populate(m, func(int64, int64) bool { return true })
+		}()
+	case ResidencyPopulate:
+		return m.Populate(small, progress)
+	case ResidencyLock:
+		if err := m.Populate(small, progress); err != nil {
+			return err
+		}
+		if err := m.Data.Lock(); err != nil {
+			return fmt.Errorf("lock %d bytes in memory (see ulimit -l for the limit): %w", len(m.Data), err)
+		}
+	}
+	return nil
+}
+
+// populate is Populate until the file is released, and gives back what has been read since.
+func (o *openFile) populate(m *recovery.Mapping, more func(done, total int64) bool) error {
+	err := m.Populate(o.small.Load(), func(done, total int64) bool { return more(done, total) && !o.released.Load() })
+	if o.released.Load() {
+		m.Release()
+	}
+	runtime.KeepAlive(o) // keeps it mapped until here
+	return err
 }
 
 // Close closes the filter. Lookups and batches in progress finish; later ones report true, which

@@ -314,7 +314,7 @@ func (r *rebuild) replayTo(few int) error {
 // swap puts the new file to use, while no operation is under way.
 func (r *rebuild) swap() {
 	n := r.next
-	n.path, n.warning = r.old.path, r.old.warning
+	n.path, n.warning, n.progress = r.old.path, r.old.warning, r.old.progress
 	n.live.found = r.old.live.found
 	n.live.rebuilds = r.old.live.rebuilds + 1
 	r.filter.use(n)

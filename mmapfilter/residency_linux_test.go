@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
+	"iter"
 	"os"
 	"runtime"
 	"strings"
@@ -14,7 +16,10 @@ import (
 )
 
 // vmFlags returns the kernel's flags for the mapping of a file.
-func vmFlags(t *testing.T, path string) string {
+func vmFlags(t *testing.T, path string) string { return inSmaps(t, path, "VmFlags:") }
+
+// inSmaps returns what the kernel says of the first mapping with text in the line that names it.
+func inSmaps(t *testing.T, text, field string) string {
 	t.Helper()
 	f, err := os.Open("/proc/self/smaps")
 	if err != nil {
@@ -23,14 +28,19 @@ func vmFlags(t *testing.T, path string) string {
 	defer f.Close()
 	found := false
 	for lines := bufio.NewScanner(f); lines.Scan(); {
-		if strings.Contains(lines.Text(), path) {
+		if strings.Contains(lines.Text(), text) {
 			found = true
 		}
-		if flags, ok := strings.CutPrefix(lines.Text(), "VmFlags:"); ok && found {
-			return " " + flags + " "
+		if is, ok := strings.CutPrefix(lines.Text(), field); ok && found {
+			return " " + is + " "
 		}
 	}
 	return ""
+}
+
+// beginOf returns how the line begins that names the mapping of a filter.
+func beginOf(f *Filter) string {
+	return strings.TrimPrefix(fmt.Sprintf("%p-", f.open.Load().mapping.Data), "0x")
 }
 
 // TestLargerThanMemory covers R5: a file that does not fit in memory is mapped for random access.
@@ -181,6 +191,94 @@ func TestWarm(t *testing.T) {
 		if err := f.Warm(context.Background()); !errors.Is(err, ErrClosed) {
 			t.Errorf("closed: %v", err)
 		}
+	}
+}
+
+// TestWarmGoesOn: Warm reads the file that has taken the place of the one it began with.
+func TestWarmGoesOn(t *testing.T) {
+	keys := func() (iter.Seq2[[]byte, error], error) { return numbers(0, 1000), nil }
+	for _, how := range []string{"follow", "rebuild"} {
+		built, path := mustBuild(t, &Options{Capacity: 1000}, numbers(0, 1000))
+		built.Close()
+		var replace func() error
+		var totals []int64
+		opts := &OpenOptions{FollowInterval: -1, Progress: func(_, total int64) {
+			if totals = append(totals, total); len(totals) == 1 {
+				if err := replace(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}}
+		var f interface {
+			Warm(context.Context) error
+			Close() error
+		}
+		if how == "follow" {
+			follower, err := Follow(path, opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			old := follower.Filter()
+			replace = func() error {
+				next, err := Build(context.Background(), path, &Options{Capacity: 100_000}, numbers(0, 1000))
+				if err != nil {
+					return err
+				}
+				next.Close()
+				_, err = follower.Refresh()
+				return err
+			}
+			defer func() {
+				steps := len(totals)
+				if err := old.Warm(context.Background()); !errors.Is(err, ErrClosed) || len(totals) != steps {
+					t.Errorf("the old filter, %d steps: %v", len(totals)-steps, err)
+				}
+			}()
+			f = follower
+		} else {
+			live, err := Open(path, opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			replace = func() error {
+				return live.Rebuild(context.Background(), &RebuildOptions{Capacity: 100_000, Keys: keys})
+			}
+			f = live
+		}
+		defer f.Close()
+		if err := f.Warm(context.Background()); err != nil || len(totals) != 2 || totals[1] < 2*totals[0] {
+			t.Errorf("%s: files of %d bytes: %v", how, totals, err)
+		}
+		cancelled, cancel := context.WithCancel(context.Background())
+		cancel()
+		if err := f.Warm(cancelled); err != context.Canceled || len(totals) != 2 {
+			t.Errorf("%s: cancelled before it began, %d steps: %v", how, len(totals)-2, err)
+		}
+	}
+}
+
+// TestWarmGivesBack: what Warm was reading while the filter was closed does not stay in the page table.
+func TestWarmGivesBack(t *testing.T) {
+	built, path := mustBuild(t, &Options{Capacity: 100_000}, numbers(0, 1000))
+	built.Close()
+	var f *Filter
+	f, err := OpenReadOnly(path, &OpenOptions{Progress: func(_, _ int64) {
+		f.open.Load().released.Store(true) // Close does so first
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	mapping := beginOf(f)
+	f.Contains([]byte("a"))
+	if rss := inSmaps(t, mapping, "Rss:"); rss == "" || strings.Contains(rss, " 0 kB") {
+		t.Fatalf("Rss%q before Warm", rss)
+	}
+	if err := f.Warm(context.Background()); !errors.Is(err, ErrClosed) {
+		t.Error(err)
+	}
+	if rss := inSmaps(t, mapping, "Rss:"); !strings.Contains(rss, " 0 kB") {
+		t.Errorf("Rss%q after Warm", rss)
 	}
 }
 

@@ -442,6 +442,43 @@ func TestWrites(t *testing.T) {
 	}
 }
 
+// TestWarmSet: Warm opens and reads the files that the set has when it returns.
+func TestWarmSet(t *testing.T) {
+	dir := t.TempDir()
+	p := mustPlan(t, mmapfilter.Options{}, 3)
+	path := mustBuild(t, dir, p, numbers(0, 6000))
+	var s *mmapfilter.Set
+	var meanwhile func() // once
+	reads := 0
+	s = mustFollow(t, path, mmapfilter.OpenOptions{Progress: func(_, _ int64) {
+		reads++
+		if do := meanwhile; do != nil {
+			meanwhile = nil
+			do()
+			_, err := s.Refresh()
+			must(t, err)
+		}
+	}})
+	meanwhile = func() {
+		f, err := mmapfilter.Open(shards(t, path)[0], nil)
+		must(t, err)
+		must(t, f.Rebuild(background, &mmapfilter.RebuildOptions{Keys: func() (iter.Seq2[[]byte, error], error) { return numbers(0, 6000), nil }}))
+		must(t, f.Close())
+	}
+	if err := s.Warm(background); err != nil || reads != 4 {
+		t.Errorf("a shard is replaced: %d files were read: %v", reads, err)
+	}
+	meanwhile = func() { mustBuild(t, dir, p, numbers(0, 7000)) }
+	reads = 0
+	if err := s.Warm(background); err != nil || reads != 4 || s.Stats().Opened != 3 || s.Len() != 7000 {
+		t.Errorf("the set is replaced: %d files were read, %d are open, with %d keys: %v", reads, s.Stats().Opened, s.Len(), err)
+	}
+	must(t, s.Close())
+	if err := s.Warm(background); err != mmapfilter.ErrClosed {
+		t.Errorf("closed: %v", err)
+	}
+}
+
 // TestShardRebuilt: a shard whose writer builds it anew, larger, stays in its set.
 func TestShardRebuilt(t *testing.T) {
 	path := mustBuild(t, t.TempDir(), mustPlan(t, mmapfilter.Options{}, 3), numbers(0, 6000))

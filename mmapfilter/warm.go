@@ -1,0 +1,101 @@
+package mmapfilter
+
+import (
+	"context"
+	"errors"
+
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// Warm reads the whole file into memory and into the page table of this process, as far as it is not
+// there, and returns when no lookup has to wait for the disk. Lookups go on meanwhile. If the filter
+// changes its file meanwhile, Warm goes on with the new one. It is for readiness probes;
+// [OpenOptions.Progress] is called with the progress. A file that is larger than the memory does not
+// stay there.
+//
+// The errors are that of the context; [ErrClosed], also for the filter of a file that a [Follower] no
+// longer uses; and [ErrCorrupt] if the file cannot be read.
+func (f *Filter) Warm(ctx context.Context) error {
+	for {
+		o := f.open.Load()
+		if o == nil {
+			return f.Err()
+		}
+		if err := o.warm(ctx); f.open.Load() == o { // neither closed nor rebuilt
+			return err
+		}
+	}
+}
+
+func (o *openFile) warm(ctx context.Context) error {
+	if err := ctx.Err(); err != nil || o.mapping == nil { // ResidencyHeap
+		return err
+	}
+	if o.released.Load() {
+		return ErrClosed
+	}
+	err := o.populate(o.mapping, func(done, total int64) bool {
+		if o.progress != nil {
+			o.progress(done, total)
+		}
+		return ctx.Err() == nil
+	})
+	fault := new(recovery.FaultError)
+	switch {
+	case errors.As(err, &fault):
+		return about("read", o.path, corruption(o.geometry, fault))
+	case err == nil && o.released.Load():
+		return ErrClosed
+	case err == nil:
+		return ctx.Err()
+	}
+	return err
+}
+
+// Warm is [Filter.Warm] of the file in use. While the follower waits for a file (see
+// [OpenOptions.WaitForFile]), the error is fs.ErrNotExist.
+func (f *Follower) Warm(ctx context.Context) error {
+	for {
+		filter := f.filter.Load()
+		if err := filter.Warm(ctx); f.filter.Load() == filter {
+			return err
+		}
+	}
+}
+
+// Warm opens all shards, and is [Filter.Warm] for each. It goes on after an error, and returns the
+// first, as a [*ShardError]. If the set switches to another manifest meanwhile, Warm goes on with that.
+func (s *Set) Warm(ctx context.Context) error {
+	for {
+		first := s.OpenAll()
+		st := s.state.Load()
+		if st == nil {
+			return s.Err()
+		}
+		for _, sh := range st.shards {
+			if err := sh.warm(ctx); err != nil && first == nil {
+				first = &ShardError{sh.number, sh.path, err}
+			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+		}
+		if s.state.Load() == st {
+			return first
+		}
+	}
+}
+
+// warm does nothing if the file cannot be opened.
+func (sh *setShard) warm(ctx context.Context) (err error) {
+	for {
+		f := sh.get()
+		if f != unknownFilter {
+			err = f.Warm(ctx)
+		}
+		if sh.filter.Load() == f {
+			return err
+		}
+		err = nil
+	}
+}
