@@ -342,6 +342,16 @@ func (o *openFile) populate(m *recovery.Mapping, more func(done, total int64) bo
 	return err
 }
 
+// heedWriter has lookups read small pages from now on if the file was sealed when it was opened, and no
+// longer is (R4).
+func (o *openFile) heedWriter() {
+	if o.mapping != nil && !o.small.Load() && o.newest().State() != layout.Sealed {
+		o.mapping.AdviseSmall()
+		o.small.Store(true)
+	}
+	runtime.KeepAlive(o) // keeps it mapped until here
+}
+
 // Close closes the filter. Lookups and batches in progress finish; later ones report true, which
 // means "maybe" (C1). Close releases the memory at once; the garbage collector releases the
 // address space, and with it the hold on the file, after the last lookup. Closing a filter again

@@ -175,6 +175,7 @@ func (f *Follower) look(o *openFile) (*Filter, error) {
 		return nil, about("open", f.path, err)
 	}
 	if !replaced {
+		o.heedWriter()
 		if _, died := o.writer(); died {
 			return nil, about("open", f.path, ErrNeedsRecovery)
 		}

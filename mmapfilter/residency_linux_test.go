@@ -282,6 +282,43 @@ func TestWarmGivesBack(t *testing.T) {
 	}
 }
 
+// TestReaderHeedsWriter covers R4: a reader that has had the file open since it was sealed no longer reads
+// large pages once it finds that it is not.
+func TestReaderHeedsWriter(t *testing.T) {
+	for _, how := range []string{"warm", "follow"} {
+		built, path := mustBuild(t, &Options{Capacity: 100_000}, numbers(0, 1000))
+		built.Close()
+		if fileSystem(path).kind == "tmpfs" {
+			t.Skip("NOT TESTED: the size of pages: on tmpfs, they stay large")
+		}
+		follower, err := Follow(path, &OpenOptions{FollowInterval: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer follower.Close()
+		heed := func() error { return follower.Warm(context.Background()) }
+		if how == "follow" {
+			heed = func() error { _, err := follower.Refresh(); return err }
+		}
+		mapping := beginOf(follower.Filter())
+		for _, small := range []bool{false, true} {
+			if err := heed(); err != nil {
+				t.Fatal(err)
+			}
+			flags := vmFlags(t, mapping)
+			if strings.Contains(flags, " rr ") != small || strings.Contains(flags, " hg ") == small {
+				t.Errorf("%s: in small pages: %t; flags %q", how, small, flags)
+			}
+			f, err := Open(path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.Insert([]byte("a"))
+			f.Close()
+		}
+	}
+}
+
 // TestWillNeedReadsAll: the whole file comes into memory, in the background.
 func TestWillNeedReadsAll(t *testing.T) {
 	built, path := mustBuild(t, &Options{Capacity: 90_000_000, FingerprintBits: 12}, numbers(0, 1000))

@@ -34,6 +34,7 @@ func (o *openFile) warm(ctx context.Context) error {
 	if o.released.Load() {
 		return ErrClosed
 	}
+	o.heedWriter()
 	err := o.populate(o.mapping, func(done, total int64) bool {
 		if o.progress != nil {
 			o.progress(done, total)

@@ -17,6 +17,14 @@ func (m *Mapping) AdviseRandom() error { return m.advise(m.Data, unix.MADV_RANDO
 // writer has open: each store would write a whole page back.
 func (m *Mapping) AdviseLarge() { m.advise(m.Data, unix.MADV_HUGEPAGE) }
 
+// AdviseSmall is AdviseRandom after AdviseLarge. On tmpfs, which writes nothing back, it does nothing.
+func (m *Mapping) AdviseSmall() {
+	if m.around == nil {
+		m.advise(m.Data, unix.MADV_NOHUGEPAGE)
+		m.advise(m.Data, unix.MADV_RANDOM)
+	}
+}
+
 // Release gives back the memory of the mapping at once, even if it is locked. Its addresses
 // stay valid: a later load reads the file again.
 func (m *Mapping) Release() {

@@ -17,6 +17,9 @@ func (m *Mapping) AdviseRandom() error { return nil }
 // AdviseLarge does nothing on this system.
 func (m *Mapping) AdviseLarge() {}
 
+// AdviseSmall does nothing on this system.
+func (m *Mapping) AdviseSmall() {}
+
 // Release does nothing on this system.
 func (m *Mapping) Release() {}
 
