@@ -6,6 +6,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/kernel"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/pending"
 )
 
 // An operation is one change of the filter in progress: it is the Lines of its placer, and the
@@ -94,11 +95,23 @@ func (w *Writer) fullMapped(line uint64) bool {
 // loadLine reads the newest image of a line and returns the words of the file that it covers.
 // REQUIRES: w.mu; without it the words may be of different instants.
 func (w *Writer) loadLine(line uint64, l *layout.Line) (first, n uint64) {
+	p := w.overlay.Load()
+	if w.unit == pending.OneBlock {
+		w.loadBlock(line, l)
+		return layout.WordRegion + line*layout.BlockWords, layout.BlockWords
+	}
 	first, n = w.loadMapped(line, l)
-	if p := w.overlay.Load(); p != nil {
+	if p != nil {
 		p.Update(first-layout.WordRegion, l[:n])
 	}
 	return first, n
+}
+
+// loadBlock is loadLine where each line is a block, and blocks are pending.
+func (w *Writer) loadBlock(block uint64, l *layout.Line) {
+	if p := w.overlay.Load(); p == nil || !p.Line(block, l) {
+		w.loadMapped(block, l)
+	}
 }
 
 // prefetch prefetches what loadLine reads of a line.

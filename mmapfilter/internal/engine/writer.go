@@ -63,6 +63,8 @@ type Writer struct {
 	firstLog int64       // bytes
 	mostLog  int64       // bytes that the log may grow to
 	most     int         // stores of one operation, see place.MaxStores
+	unit     pending.Unit
+	before   func(block uint64, l *layout.Line) // loadBlock, once for all operations: each method value would be allocated
 
 	// What lookups of this process read; see Word. overlay is nil if the file has everything.
 	overlay atomic.Pointer[pending.Overlay]
@@ -159,15 +161,18 @@ func Open(vol recovery.Volume, log LogSize) (*Writer, *recovery.Recovery, error)
 		stash:    make([]uint64, layout.StashWords),
 	}
 	w.most = place.MaxStores(w.table)
+	if w.table.Bounds().RemoveStores == layout.BlockWords { // a change of a line shifts what is behind it
+		w.unit = pending.OneBlock
+	}
 	if protocol.Superblock().KeepsHashes() {
 		w.most += recovery.HashStores
 	}
-	w.newest = w.Word
+	w.newest, w.before = w.Word, w.loadBlock
 	copy(w.stash, w.words[layout.WordStash:])
 	w.under = layout.ViewOf(w.view.Region, w.stash, w.runtime[:])
 	w.length.Store(protocol.Length())
 	w.mu.op = operation{w: w}
-	w.mu.spare = pending.New(0)
+	w.mu.spare = pending.New(w.unit, 0)
 	w.mu.placer = place.New(w.table, &w.mu.op)
 	w.mu.stashLen, w.mu.inStash = layout.StashUse(w.stash)
 	return w, found, nil
@@ -332,21 +337,32 @@ func (w *Writer) lastPart(size int64) int64 {
 
 // publish shows the stores of an operation to this process's lookups, in order. The removal
 // counter of a guarded store is odd from before that store until after the last one, as it will
-// be in the mapping (W4, R2).
+// be in the mapping (W4, R2). Where blocks are pending, consecutive stores to one are one, as they
+// are in its record.
 func (w *Writer) publish(op *operation) {
 	p := w.overlay.Load()
 	stash := false
 	odd := w.mu.odd[:0]
-	for _, s := range op.stores {
+	var block layout.Line
+	words := uint8(0) // of block that are to be stored
+	for i, s := range op.stores {
 		if counter := layout.CounterOf(s.Word); s.Guarded && !slices.Contains(odd, counter) {
 			atomic.AddUint64(&w.runtime[counter], 1)
 			odd = append(odd, counter)
 		}
-		if s.Word < layout.WordRegion {
+		switch {
+		case s.Word < layout.WordRegion:
 			atomic.StoreUint64(&w.stash[s.Word-layout.WordStash], s.Value)
 			stash = true
-		} else {
+		case w.unit == pending.OneWord:
 			p.Active().Store(s.Word-layout.WordRegion, s.Value)
+		default:
+			at := s.Word % layout.BlockWords
+			block[at], words = s.Value, words|1<<at
+			if i+1 == len(op.stores) || op.stores[i+1].Word/layout.BlockWords != s.Word/layout.BlockWords {
+				p.Active().StoreWords((s.Word-layout.WordRegion)/layout.BlockWords, words, &block, w.before)
+				words = 0
+			}
 		}
 	}
 	for _, counter := range odd {

@@ -15,12 +15,16 @@
 //	           open          being made        durable
 //	           segment       durable
 //
-//	Over(New(0))   the first operation after the file had everything
-//	Next           the segment ends: active becomes committing
-//	Drop           committing has been stored to the file
+//	Over   the first operation after the file had everything
+//	Next   the segment ends: active becomes committing
+//	Drop   committing has been stored to the file
 //
 // An Overlay never changes its tables; Next and Drop return a new one. So a lookup loads one
 // pointer and uses the Overlay that it got.
+//
+// A table has either single words or whole blocks: see Unit. A block has the newest value of each of
+// its words when it is entered. Those that no operation changes are as they are in the file, which
+// changes only where a word is pending.
 //
 // One goroutine at a time stores words. Any number of others look words up meanwhile, without a
 // lock: a word is entered with its value, gets a new value in one store, and is never removed.

@@ -1,5 +1,7 @@
 package pending
 
+import "github.com/mmapfilter/mmapfilter/layout"
+
 // An Overlay is the pending words that lookups read: those of the open segment and of the
 // segment being committed. If both have a word, the open segment's counts.
 type Overlay struct {
@@ -11,7 +13,9 @@ type Overlay struct {
 func Over(active *Words) *Overlay { return &Overlay{active: active} }
 
 // Next returns the overlay for after the open segment ends and a new one opens.
-func (o *Overlay) Next() *Overlay { return &Overlay{active: New(o.active.n), committing: o.active} }
+func (o *Overlay) Next() *Overlay {
+	return &Overlay{active: New(o.active.unit, o.active.n), committing: o.active}
+}
 
 // Drop returns the overlay for after the words being committed are in the file.
 func (o *Overlay) Drop() *Overlay { return Over(o.active) }
@@ -33,6 +37,11 @@ func (o *Overlay) Update(first uint64, image []uint64) {
 		o.committing.update(first, image)
 	}
 	o.active.update(first, image)
+}
+
+// Line sets l to a block if it is pending. The unit is OneBlock.
+func (o *Overlay) Line(block uint64, l *layout.Line) bool {
+	return o.active.line(block, l) || o.committing != nil && o.committing.line(block, l)
 }
 
 // Has reports whether a block has pending words.

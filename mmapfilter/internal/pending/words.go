@@ -10,15 +10,28 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/kernel"
 )
 
-// Words holds the pending words of one segment: a hash table from the number of a word to its
-// value. Every lookup loads table. Every store changes n, so the two must not share a cache
+// A Unit is what Words keeps together.
+type Unit uint
+
+// A layout that changes a word or two of a line has words. In one that changes most of a line, each
+// of its words would be a search of its own, among the others of the block. It has whole blocks.
+const (
+	OneWord  Unit = 0 // the binary logarithm of the number of its words
+	OneBlock Unit = 3
+)
+
+const _ = uint(layout.BlockWords - 1<<OneBlock)
+
+// Words holds the pending words of one segment: a hash table from the number of a unit to the values
+// of its words. Every lookup loads table. Every store changes n, so the two must not share a cache
 // line.
 type Words struct {
 	_     cpu.CacheLinePad
 	table atomic.Pointer[table]
 	_     cpu.CacheLinePad
-	n     int
-	room  int // words that the table has room for, once it has more than minWords
+	n     int // entries
+	room  int // entries that the table has room for, once it has more than minRoom
+	unit  Unit
 }
 
 // A table has its slots in groups of 8 and uses at most half of them. The words of a block of 64
@@ -29,11 +42,12 @@ type Words struct {
 // is set, and it is small enough to stay in the cache of a core.
 //
 // Entries are appended in chunks. They stay in place when the table grows: a larger table with
-// the same entries replaces it.
+// the same entries replaces it. An entry is the number of its unit, and the values.
 type table struct {
 	groups []group
-	chunks []*[chunkWords]entry
+	chunks [][]uint64
 	shift  uint // 64 minus the number of bits of a group number
+	unit   Unit
 	blocks blockMarks
 }
 
@@ -53,45 +67,53 @@ func (g *group) setEntry(slot int, n uint32) {
 	g.entries[slot] = [3]uint8{uint8(n), uint8(n >> 8), uint8(n >> 16)}
 }
 
-type entry struct{ word, value uint64 }
-
 const (
-	groupSlots = 8
-	chunkWords = 512
-	minWords   = chunkWords
-	bitsAWord  = 8 // bits of blocks per word of room
+	groupSlots   = 8
+	chunkEntries = 512
+	minRoom      = chunkEntries
+	bitsAnEntry  = 8 // bits of blocks per entry of room
 
 	// MaxWords bounds a segment: operations wait for a commit before it has more. A word takes 25
 	// bytes: 16 for its entry, 8 for two slots, 1 for blocks. So MaxWords take 25 MiB.
 	MaxWords = 1 << 20
+
+	// A block takes 81 bytes, and counts as so many words.
+	blockCounts = 4
 )
 
 const _ = uint(1<<24 - MaxWords) // the numbers of entries have three bytes
 
-// New makes a table for a segment of about n words. It starts small, so that lookups find it in
+// New makes a table for a segment of about n units. It starts small, so that lookups find it in
 // the nearest cache if no operations come while the previous segment is committed.
-func New(n int) *Words {
-	m := &Words{room: minWords}
+func New(unit Unit, n int) *Words {
+	m := &Words{room: minRoom, unit: unit}
 	for m.room < n {
 		m.room *= 2
 	}
-	m.table.Store(newTable(minWords))
+	m.table.Store(newTable(unit, minRoom))
 	return m
 }
 
-// Len returns the number of words. Only the goroutine that stores may call it.
-func (m *Words) Len() int { return m.n }
+// Len returns the number of words, or of those that would take as much memory as the blocks do. Only
+// the goroutine that stores may call it.
+func (m *Words) Len() int {
+	if m.unit == OneBlock {
+		return m.n * blockCounts
+	}
+	return m.n
+}
 
-// newTable makes a table with room for that many words. It stores to all of it: if a lookup were
+// newTable makes a table with room for that many entries. It stores to all of it: if a lookup were
 // the first to load from a new page, the load would map a shared page of zeros, and the first
 // store to it would interrupt every processor that runs the process.
-func newTable(room int) *table {
+func newTable(unit Unit, room int) *table {
 	groups := 2 * room / groupSlots
 	t := &table{
 		groups: make([]group, groups),
-		chunks: make([]*[chunkWords]entry, room/chunkWords),
+		chunks: make([][]uint64, room/chunkEntries),
 		shift:  uint(64 - bits.TrailingZeros(uint(groups))),
-		blocks: make(blockMarks, bitsAWord*room/64),
+		unit:   unit,
+		blocks: make(blockMarks, bitsAnEntry*room/64),
 	}
 	clear(t.groups)
 	clear(t.blocks)
@@ -137,17 +159,24 @@ func bytesEqual(w, b uint64) uint64 {
 	return ^(x&lowBits + lowBits | x | lowBits)
 }
 
-func (t *table) entry(n uint32) *entry { return &t.chunks[n/chunkWords][n%chunkWords] }
+// entry returns the number of a unit and its values.
+func (t *table) entry(n uint32) []uint64 {
+	size := 1 + 1<<t.unit
+	at := int(n%chunkEntries) * size
+	return t.chunks[n/chunkEntries][at : at+size]
+}
 
-// find returns the entry of a word, or nil and the group that has a free slot for it.
-func (t *table) find(word uint64) (*entry, *group) {
-	i, tag := t.start(word / layout.BlockWords)
+func (t *table) block(unit uint64) uint64 { return unit >> (OneBlock - t.unit) }
+
+// find returns the values of a unit, or nil and the group that has a free slot for it.
+func (t *table) find(unit uint64) ([]uint64, *group) {
+	i, tag := t.start(t.block(unit))
 	for mask := uint64(len(t.groups) - 1); ; i = (i + 1) & mask {
 		g := &t.groups[i]
 		tags := atomic.LoadUint64(&g.tags)
 		for same := bytesEqual(tags, tag); same != 0; same &= same - 1 {
-			if e := t.entry(g.entry(bits.TrailingZeros64(same) / 8)); e.word == word {
-				return e, g
+			if e := t.entry(g.entry(bits.TrailingZeros64(same) / 8)); e[0] == unit {
+				return e[1:], g
 			}
 		}
 		if tags&highBits != highBits { // the group has a free slot
@@ -157,10 +186,28 @@ func (t *table) find(word uint64) (*entry, *group) {
 }
 
 func (m *Words) word(word uint64) (value uint64, ok bool) {
-	if e, _ := m.table.Load().find(word); e != nil {
-		return atomic.LoadUint64(&e.value), true
+	t := m.table.Load()
+	if values, _ := t.find(word >> t.unit); values != nil {
+		return atomic.LoadUint64(&values[word&(1<<t.unit-1)]), true
 	}
 	return 0, false
+}
+
+// line sets l to a block, if it is there. The unit is OneBlock.
+func (m *Words) line(block uint64, l *layout.Line) bool {
+	t := m.table.Load()
+	if t.blocks.of(block) == 0 {
+		return false
+	}
+	values, _ := t.find(block)
+	if values == nil {
+		return false
+	}
+	v := (*layout.Line)(values)
+	for i := range v {
+		l[i] = atomic.LoadUint64(&v[i])
+	}
+	return true
 }
 
 // update copies the values of the words that lie in image, which starts at word first.
@@ -182,8 +229,10 @@ func (t *table) update(block, first uint64, image []uint64) {
 		tags := atomic.LoadUint64(&g.tags)
 		for same := bytesEqual(tags, tag); same != 0; same &= same - 1 {
 			e := t.entry(g.entry(bits.TrailingZeros64(same) / 8))
-			if word := e.word - first; word < uint64(len(image)) {
-				image[word] = atomic.LoadUint64(&e.value)
+			for i := range e[1:] {
+				if word := e[0]<<t.unit + uint64(i) - first; word < uint64(len(image)) {
+					image[word] = atomic.LoadUint64(&e[1+i])
+				}
 			}
 		}
 		if tags&highBits != highBits {
@@ -203,7 +252,7 @@ func (m *Words) has(block uint64) bool {
 		g := &t.groups[i]
 		tags := atomic.LoadUint64(&g.tags)
 		for same := bytesEqual(tags, tag); same != 0; same &= same - 1 {
-			if t.entry(g.entry(bits.TrailingZeros64(same)/8)).word/layout.BlockWords == block {
+			if t.block(t.entry(g.entry(bits.TrailingZeros64(same) / 8))[0]) == block {
 				return true
 			}
 		}
@@ -228,7 +277,9 @@ func (m *Words) seemsToHave(block uint64) bool {
 	tags := atomic.LoadUint64(&g.tags)
 	same := bytesEqual(tags, tag)
 	for left := same; left != 0; left &= left - 1 {
-		kernel.Prefetch(&t.entry(g.entry(bits.TrailingZeros64(left) / 8)).word)
+		e := t.entry(g.entry(bits.TrailingZeros64(left) / 8))
+		kernel.Prefetch(&e[0])
+		kernel.Prefetch(&e[len(e)-1])
 	}
 	return same != 0 || tags&highBits == highBits
 }
@@ -240,24 +291,60 @@ func (m *Words) PrefetchTags(block uint64) {
 	kernel.Prefetch(&t.groups[i].tags)
 }
 
-// Store sets the value of a word.
+// Store sets the value of a word. The unit is OneWord.
 func (m *Words) Store(word, value uint64) {
-	t := m.table.Load()
-	e, g := t.find(word)
-	if e != nil {
-		atomic.StoreUint64(&e.value, value)
+	values, g := m.table.Load().find(word)
+	if values != nil {
+		atomic.StoreUint64(&values[0], value)
 		return
 	}
+	g, values = m.next(g, word)
+	values[0] = value
+	m.enter(g, word/layout.BlockWords)
+}
+
+// StoreWords sets those words of a block that are in a bit set. If the block is not there, all of its
+// words are entered at once: before sets l to those that were the newest. The unit is OneBlock.
+func (m *Words) StoreWords(block uint64, words uint8, values *layout.Line, before func(block uint64, l *layout.Line)) {
+	found, g := m.table.Load().find(block)
+	if found != nil {
+		l := (*layout.Line)(found)
+		for ; words != 0; words &= words - 1 {
+			i := bits.TrailingZeros8(words) % layout.BlockWords
+			atomic.StoreUint64(&l[i], values[i])
+		}
+		return
+	}
+	g, found = m.next(g, block)
+	l := (*layout.Line)(found)
+	before(block, l)
+	for ; words != 0; words &= words - 1 {
+		i := bits.TrailingZeros8(words) % layout.BlockWords
+		l[i] = values[i]
+	}
+	m.enter(g, block)
+}
+
+// next returns the values of the next entry, which is for a unit, to be set and then entered. It takes
+// a group that has a free slot for the unit, and returns that of a larger table if it makes one.
+func (m *Words) next(g *group, unit uint64) (*group, []uint64) {
+	t := m.table.Load()
 	if m.n == len(t.groups)*groupSlots/2 {
 		t = m.grow(t)
-		_, g = t.find(word)
+		_, g = t.find(unit)
 	}
 	n := uint32(m.n)
-	if t.chunks[n/chunkWords] == nil {
-		t.chunks[n/chunkWords] = new([chunkWords]entry)
+	if t.chunks[n/chunkEntries] == nil {
+		t.chunks[n/chunkEntries] = make([]uint64, chunkEntries*(1+1<<t.unit))
 	}
-	*t.entry(n) = entry{word, value}
-	t.enter(g, word/layout.BlockWords, n)
+	e := t.entry(n)
+	e[0] = unit
+	return g, e[1:]
+}
+
+// enter shows the next entry, of a block, to lookups.
+func (m *Words) enter(g *group, block uint64) {
+	m.table.Load().enter(g, block, uint32(m.n))
 	m.n++
 }
 
@@ -272,12 +359,12 @@ func (t *table) enter(g *group, block uint64, n uint32) {
 }
 
 func (m *Words) grow(t *table) *table {
-	larger := newTable(max(m.room, len(t.groups)*groupSlots))
+	larger := newTable(m.unit, max(m.room, len(t.groups)*groupSlots))
 	copy(larger.chunks, t.chunks)
 	for n := range uint32(m.n) {
-		word := t.entry(n).word
-		_, g := larger.find(word)
-		larger.enter(g, word/layout.BlockWords, n)
+		unit := t.entry(n)[0]
+		_, g := larger.find(unit)
+		larger.enter(g, t.block(unit), n)
 	}
 	m.table.Store(larger)
 	return larger

@@ -18,7 +18,7 @@ func TestGrows(t *testing.T) {
 	}
 	// Of 8 consecutive words, 6 are in one block and 2 are far away.
 	number := func(i uint64) uint64 { return i + i%8/6*i<<30 }
-	m := New(0)
+	m := New(OneWord, 0)
 	var entered atomic.Uint64
 	var readers sync.WaitGroup
 	for r := range uint64(3) {
@@ -83,7 +83,7 @@ func TestGrows(t *testing.T) {
 			seem++
 		}
 	}
-	if share := float64(marked) / float64(len(absent)); share > 1.5/bitsAWord {
+	if share := float64(marked) / float64(len(absent)); share > 1.5/bitsAnEntry {
 		t.Errorf("%.3f of the blocks without words are marked", share)
 	}
 	if share := float64(seem) / float64(len(absent)); share > 0.2 { // full groups: here six words are in one block
@@ -97,7 +97,7 @@ func TestGrows(t *testing.T) {
 
 // TestSeemsToHaveBehindAFullGroup: the words of a block may be in the group after its own.
 func TestSeemsToHaveBehindAFullGroup(t *testing.T) {
-	m := New(0)
+	m := New(OneWord, 0)
 	at, tag := m.table.Load().start(0)
 	second := uint64(1)
 	for ; ; second++ {
@@ -116,14 +116,14 @@ func TestSeemsToHaveBehindAFullGroup(t *testing.T) {
 
 // TestGrowsAtOnce: a table starts small and then grows at once to the requested room.
 func TestGrowsAtOnce(t *testing.T) {
-	m := New(10 * minWords)
-	for i := range uint64(minWords + 1) {
-		if room := len(m.table.Load().groups) * groupSlots / 2; room != minWords {
+	m := New(OneWord, 10*minRoom)
+	for i := range uint64(minRoom + 1) {
+		if room := len(m.table.Load().groups) * groupSlots / 2; room != minRoom {
 			t.Fatalf("room for %d words with %d", room, i)
 		}
 		m.Store(i, i)
 	}
-	if room := len(m.table.Load().groups) * groupSlots / 2; room != 16*minWords {
+	if room := len(m.table.Load().groups) * groupSlots / 2; room != 16*minRoom {
 		t.Errorf("room for %d words", room)
 	}
 }
@@ -132,7 +132,7 @@ func TestGrowsAtOnce(t *testing.T) {
 // committed, for a single word, an image and a block; Drop forgets the latter.
 func TestOverlay(t *testing.T) {
 	const both, old, newer = 8, 17, 26 // words, each in its own block
-	first := Over(New(0))
+	first := Over(New(OneWord, 0))
 	first.Active().Store(both, 1)
 	first.Active().Store(old, 1)
 	o := first.Next()
@@ -164,5 +164,94 @@ func TestOverlay(t *testing.T) {
 	check("dropped", o.Drop(), map[uint64]uint64{both: 2, newer: 2})
 	if n := o.Active().Len(); n != 2 {
 		t.Errorf("%d words in the open segment", n)
+	}
+}
+
+// TestBlocks enters blocks and stores to some of their words again, through several sizes of the
+// table, while others look them up. A block has all of its words from the first store on: those that
+// were not stored to are as they were before.
+func TestBlocks(t *testing.T) {
+	const blocks, base = 4 * minRoom, 1 << 40 // base + i is word i as it was before
+	number := func(i uint64) uint64 { return i * 0x9E3779B97F4A7C15 >> 20 }
+	before := func(block uint64, l *layout.Line) {
+		for i := range l {
+			l[i] = base + block*layout.BlockWords + uint64(i)
+		}
+	}
+	m := New(OneBlock, 0)
+	var entered atomic.Uint64
+	var readers sync.WaitGroup
+	check := func(i uint64) {
+		block := number(i)
+		var l, byWord, updated layout.Line
+		if !m.line(block, &l) || !m.has(block) || !m.seemsToHave(block) {
+			t.Errorf("block %d of %d is not there", i, entered.Load())
+		}
+		for j := range l {
+			byWord[j], _ = m.word(block*layout.BlockWords + uint64(j))
+			want := base + block*layout.BlockWords + uint64(j)
+			if j == 2 || j == 5 && i%2 == 0 {
+				want = i
+			}
+			if l[j] != want {
+				t.Errorf("word %d of block %d is %d, not %d", j, i, l[j], want)
+			}
+		}
+		m.update(block*layout.BlockWords, updated[:])
+		part := make([]uint64, 3)
+		m.update(block*layout.BlockWords+6, part)
+		if byWord != l || updated != l || part[0] != l[6] || part[1] != l[7] {
+			t.Errorf("block %d is %v; word by word %v, as an image %v; its end is %v", i, l, byWord, updated, part)
+		}
+	}
+	for r := range uint64(2) {
+		readers.Add(1)
+		go func() {
+			defer readers.Done()
+			rng := rand.New(rand.NewPCG(r, 1))
+			for n := uint64(0); n < blocks && !t.Failed(); {
+				if n = entered.Load(); n > 0 {
+					check(rng.Uint64N(n))
+				}
+				if m.line(number(blocks+rng.Uint64N(blocks)), new(layout.Line)) {
+					t.Error("a block is found that was not entered")
+				}
+			}
+		}()
+	}
+	for i := range uint64(blocks) {
+		values := layout.Line{2: i, 5: i}
+		m.StoreWords(number(i), 1<<2, &values, before)
+		if i%2 == 0 {
+			m.StoreWords(number(i), 1<<5, &values, nil)
+		}
+		entered.Store(i + 1)
+	}
+	readers.Wait()
+	for i := range uint64(blocks) {
+		check(i)
+	}
+	if n := m.Len(); n != blocks*blockCounts {
+		t.Errorf("%d blocks count as %d words", blocks, n)
+	}
+}
+
+// TestOverlayOfBlocks: a block of the open segment takes precedence over one of the segment being
+// committed, whose words it has.
+func TestOverlayOfBlocks(t *testing.T) {
+	o := Over(New(OneBlock, 0))
+	file := func(_ uint64, l *layout.Line) { *l = layout.Line{1, 1, 1, 1, 1, 1, 1, 1} }
+	o.Active().StoreWords(3, 1<<0, &layout.Line{2}, file)
+	o.Active().StoreWords(4, 1<<0, &layout.Line{2}, file)
+	o = o.Next()
+	o.Active().StoreWords(3, 1<<7, &layout.Line{7: 3}, func(block uint64, l *layout.Line) { o.Line(block, l) })
+	for block, want := range map[uint64]layout.Line{3: {2, 1, 1, 1, 1, 1, 1, 3}, 4: {2, 1, 1, 1, 1, 1, 1, 1}} {
+		var l layout.Line
+		if !o.Line(block, &l) || l != want {
+			t.Errorf("block %d is %v, not %v", block, l, want)
+		}
+	}
+	if o = o.Drop(); !o.Has(3) || o.Line(4, new(layout.Line)) || o.Has(4) {
+		t.Error("Drop does not drop the block that was committed, or another")
 	}
 }
