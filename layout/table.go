@@ -252,8 +252,8 @@ type Bounds struct {
 	PathMoves   int // moves of a path
 
 	// ChooseFirst means that if an item comes to a full line, the one leaves whose move
-	// sets the fewest overflow bits, of the items of the line and the one that comes.
-	// Otherwise the one that comes goes to its other line if it can.
+	// sets the fewest overflow bits, of the items of the line and the one that comes. Only a
+	// layout that is one of Hosts can tell. Otherwise the one that comes goes to its other line if it can.
 	ChooseFirst bool
 
 	// PlaceStores, RemoveStores and OverflowStores are the most words that one call of
@@ -313,6 +313,11 @@ type Guests interface {
 	// Unhash is an inverse of Hash for guests as well. Split takes every hash for that of
 	// a key, seen from home.
 	Unhash(h uint64) Item
+	// Leavers returns, in the memory of dst, the items whose leaving makes room for an item in
+	// l, in the order in which they are to be tried: those of the least Cost first. Of those
+	// that share their overflow bits and so their other line, it has only the first. If itself
+	// is set, the item is one of them, before others of its cost.
+	Leavers(dst []Item, l *Line, it Item, itself bool) []Item
 	// GuestRoom returns how many guests a line has room for.
 	GuestRoom(l *Line) uint64
 	// Related returns a guest in l, the image of it.Line, that has the home and the

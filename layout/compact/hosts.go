@@ -32,6 +32,43 @@ func (t *table) Victims(dst []layout.Item, l *layout.Line, it layout.Item, _ boo
 	return dst, false
 }
 
+// Leavers implements layout.Hosts: the items of Victims from the last one to the first, by cost.
+func (t *table) Leavers(dst []layout.Item, l *layout.Line, it layout.Item, itself bool) []layout.Item {
+	dst = dst[:0]
+	var fps [maxSlots]uint32
+	n, err := t.slots(l, &fps)
+	home, guests := uint64(n), guestsOf(l)
+	if err != nil {
+		home, guests = 0, 0 // a damaged line has no victims
+	}
+	if guests > 0 && t.hasRoom(home, guests-1, it.Bucket) {
+		came := uint64(0) // directions
+		for i := guests; i > 0; i-- {
+			if fp := uint32(t.guest(l, i-1)); came>>(fp%directions)&1 == 0 {
+				came |= 1 << (fp % directions)
+				dst = append(dst, layout.Item{Line: it.Line, Bucket: aGuest, Fp: fp})
+			}
+		}
+	}
+	if home == 0 || !t.hasRoom(home-1, guests, it.Bucket) {
+		home = 0
+	}
+	set := l[lastWord] >> (64 - directions)
+	for _, left := range [2]uint64{set, set ^ (1<<directions - 1)} { // the directions of a cost
+		if itself && left>>(it.Fp%directions)&1 != 0 {
+			left &^= 1 << (it.Fp % directions)
+			dst = append(dst, it)
+		}
+		for i := int(home) - 1; i >= 0 && left != 0; i-- {
+			if fp := fps[i%maxSlots]; left>>(fp%directions)&1 != 0 {
+				left &^= 1 << (fp % directions)
+				dst = append(dst, layout.Item{Line: it.Line, Fp: fp})
+			}
+		}
+	}
+	return dst
+}
+
 // SetOverflow needs no guard: it changes only the last word, and no item in it. A guest
 // leaves no bit behind.
 func (t *table) SetOverflow(l *layout.Line, it layout.Item, stores *layout.Stores) {

@@ -17,7 +17,8 @@ type Outlook struct {
 	home, other bool // these lines are full
 	asked       bool // the lines that the first moves would lead to are prefetched
 
-	// If both lines are full: the image of the home line and its first movable items.
+	// If both lines are full, or the home line of a layout that sets ChooseFirst: the image of that
+	// line and its first movable items.
 	// Valid only while the line is unchanged.
 	line    layout.Line
 	victims []layout.Item
@@ -115,18 +116,18 @@ func (p *Placer) LookAhead(now Preview, items []layout.Item, ahead []Outlook) {
 // fewestAhead is the fewest lines that are worth waiting for together.
 const fewestAhead = 4
 
-// listFirst lists the first movable items of a full home line. If the layout sets ChooseFirst,
-// it only prefetches the lines that they would move to.
+// listFirst lists the first movable items of a full home line. If the layout sets ChooseFirst, which
+// are all, it prefetches the lines that the first few would move to.
 func (p *Placer) listFirst(now Preview, home layout.Item, o *Outlook) {
 	o.asked = true
 	now.Peek(home.Line, &o.line)
 	p.listVictims(&o.line, home, true, false)
+	o.victims = append(o.victims[:0], p.victims...)
 	if p.bounds.ChooseFirst {
 		p.prefetchOthers(p.victims)
 		return
 	}
 	o.other = true
-	o.victims = append(o.victims[:0], p.victims...)
 }
 
 // prefetchOpen prefetches what changes of the lines that are not full need.

@@ -36,8 +36,7 @@ type Placer struct {
 	queue   []step        // the search for a path
 	visited lineSet
 	victims []layout.Item
-	byCost  [layout.MostCost + 1][]layout.Item // for listVictims
-	outlook *Outlook                           // of the current insert
+	outlook *Outlook // of the current insert
 }
 
 // New returns a Placer that works on lines of a table.

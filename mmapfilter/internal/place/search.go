@@ -1,10 +1,6 @@
 package place
 
-import (
-	"slices"
-
-	"github.com/mmapfilter/mmapfilter/layout"
-)
+import "github.com/mmapfilter/mmapfilter/layout"
 
 // A step is one step of a path: its item goes to item.Line, and so leaves the line of the step
 // before, which makes room for that step's item.
@@ -43,7 +39,7 @@ func (p *Placer) search(home, other layout.Item) (line uint64, ok bool) {
 			break
 		}
 		for all, more := false, true; more; all = true {
-			more = p.listVictims(p.lines.Load(at.item.Line), at.item, head == 0, all)
+			more = p.nextVictims(at.item, head == 0, all)
 			if last, ok := p.moveVictim(head, at.moves+1); ok {
 				return p.moveAlong(last), true
 			}
@@ -102,29 +98,27 @@ func (p *Placer) prefetchOthers(victims []layout.Item) {
 	}
 }
 
+// nextVictims is listVictims for a line of a search. Those of the first line may be known from the
+// outlook.
+func (p *Placer) nextVictims(it layout.Item, first, all bool) (more bool) {
+	line := p.lines.Load(it.Line)
+	if o := p.outlook; first && p.bounds.ChooseFirst && o.asked && *line == o.line {
+		p.victims = append(p.victims[:0], o.victims...)
+		return false
+	}
+	return p.listVictims(line, it, first, all)
+}
+
 // listVictims sets p.victims to the items of a line that could make room for an item, all of
 // them or the cheapest few; more reports whether others exist. If the layout sets ChooseFirst,
-// they are ordered by what their moves cost lookups, and in the first line of a search they
-// include the item itself.
+// they are in the order of what their moves cost lookups, one for each line that they could go to,
+// and in the first line of a search they include the item itself.
 func (p *Placer) listVictims(l *layout.Line, it layout.Item, first, all bool) (more bool) {
+	if p.bounds.ChooseFirst {
+		p.victims = p.hosts.Leavers(p.victims, l, it, first)
+		return false
+	}
 	p.victims, more = p.table.Victims(p.victims, l, it, all)
-	if !p.bounds.ChooseFirst {
-		return more
-	}
-	if first {
-		p.victims = append(p.victims, it)
-	}
-	for i := range p.byCost {
-		p.byCost[i] = p.byCost[i][:0]
-	}
-	for _, v := range slices.Backward(p.victims) { // the item itself comes before others of the same cost
-		cost := p.table.Cost(l, v)
-		p.byCost[cost] = append(p.byCost[cost], v)
-	}
-	p.victims = p.victims[:0]
-	for _, some := range p.byCost {
-		p.victims = append(p.victims, some...)
-	}
 	return more
 }
 

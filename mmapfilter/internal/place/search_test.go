@@ -24,6 +24,17 @@ func (t *countedTable) Victims(dst []layout.Item, l *layout.Line, it layout.Item
 	return t.Table.Victims(dst, l, it, all)
 }
 
+// countedHosts are those of a countedTable.
+type countedHosts struct {
+	layout.Hosts
+	table *countedTable
+}
+
+func (h countedHosts) Leavers(dst []layout.Item, l *layout.Line, it layout.Item, itself bool) []layout.Item {
+	h.table.searched[it.Line] = true
+	return h.Hosts.Leavers(dst, l, it, itself)
+}
+
 func (t *countedTable) Remove(l *layout.Line, it layout.Item, s *layout.Stores) bool {
 	t.removed = append(t.removed, it)
 	return t.Table.Remove(l, it, s)
@@ -62,7 +73,9 @@ func newCounted(tb testing.TB, s tabletest.Shape, lines uint64, change func(*lay
 	}
 	l := &countedLines{Direct: NewDirect(table, view)}
 	c := &counted{&memory{New(t, l), view}, t, l}
-	c.hosts, _ = table.(layout.Hosts)
+	if hosts, ok := table.(layout.Hosts); ok {
+		c.hosts = countedHosts{hosts, t}
+	}
 	c.reset()
 	return c
 }

@@ -1,0 +1,52 @@
+package compact
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/layouttest"
+)
+
+// TestLeavers: they are the victims from the last one to the first, by cost, with the item that
+// comes before those of its cost, and of each direction of a cost only the first.
+func TestLeavers(t *testing.T) {
+	eachCompact(t, 50, func(t *testing.T, tab *table) {
+		rng := rand.New(rand.NewPCG(tab.r, 9))
+		lists := 0
+		for range 5000 {
+			l := tab.picture(nil, nil, rng.Uint64())
+			for tab.Place(&l, layout.Item{Line: 7, Bucket: uint32(rng.IntN(8)) / 7, Fp: tab.someFingerprint(rng)}, nil) {
+			}
+			it := layout.Item{Line: 7, Fp: tab.someFingerprint(rng)}
+			itself := rng.IntN(2) == 0
+			if !itself {
+				it.Bucket = uint32(rng.IntN(2))
+			}
+			all := layouttest.Victims(tab, &l, it, true)
+			if itself {
+				all = append(all, it)
+			}
+			var want []layout.Item
+			for cost := range layout.MostCost + 1 {
+				came := map[uint32]bool{}
+				for _, v := range slices.Backward(all) {
+					if tab.Cost(&l, v) == cost && !came[v.Fp%16] {
+						came[v.Fp%16] = true
+						want = append(want, v)
+					}
+				}
+			}
+			if got := tab.Leavers(nil, &l, it, itself); !slices.Equal(got, want) {
+				t.Fatalf("%016x: for %+v, itself %t: %+v, want %+v", l, it, itself, got, want)
+			}
+			if len(want) > 2 {
+				lists++
+			}
+		}
+		if lists == 0 {
+			t.Error("no line had items to choose from")
+		}
+	})
+}
