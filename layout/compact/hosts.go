@@ -54,15 +54,26 @@ func (t *table) Leavers(dst []layout.Item, l *layout.Line, it layout.Item, itsel
 		home = 0
 	}
 	set := l[lastWord] >> (64 - directions)
+	var last [directions]uint8      // the number of the last item at home of each direction, from 1 on
+	for i, fp := range fps[:home] { // without a branch: which direction is next is chance
+		last[fp%directions] = uint8(i + 1)
+	}
 	for _, left := range [2]uint64{set, set ^ (1<<directions - 1)} { // the directions of a cost
 		if itself && left>>(it.Fp%directions)&1 != 0 {
 			left &^= 1 << (it.Fp % directions)
 			dst = append(dst, it)
 		}
-		for i := int(home) - 1; i >= 0 && left != 0; i-- {
-			if fp := fps[i%maxSlots]; left>>(fp%directions)&1 != 0 {
-				left &^= 1 << (fp % directions)
-				dst = append(dst, layout.Item{Line: it.Line, Fp: fp})
+		var slots [2]uint64 // the slots of the last items, from 1 on
+		for ; left != 0; left &= left - 1 {
+			slot := last[bits.TrailingZeros64(left)%directions]
+			slots[slot/64%2] |= 1 << (slot % 64)
+		}
+		slots[0] &^= 1 // there is none
+		for i := 1; i >= 0; i-- {
+			for slots[i] != 0 {
+				slot := 63 - bits.LeadingZeros64(slots[i])
+				slots[i] &^= 1 << slot
+				dst = append(dst, layout.Item{Line: it.Line, Fp: fps[(64*i+slot-1)%maxSlots]})
 			}
 		}
 	}

@@ -17,26 +17,44 @@ type operation struct {
 	w      *Writer
 	stores []wal.Store
 
-	// The line loaded last, with all changes made to it.
-	loaded bool
-	line   uint64
-	first  uint64 // of its words in the file
-	image  layout.Line
+	// The lines loaded last, with all changes made to them; one alone if lines share words.
+	lines  [keptLines]loadedLine
+	loads  int // of other lines than these
+	newest *loadedLine
 }
+
+// A loadedLine is the image of a line.
+type loadedLine struct {
+	line  uint64
+	first uint64 // of its words in the file
+	image layout.Line
+}
+
+// keptLines is how many lines an operation keeps: a move, and the return of a guest, go back and
+// forth between two.
+const keptLines = 4
 
 // Load implements place.Lines.
 func (op *operation) Load(line uint64) *layout.Line {
-	if op.loaded && op.line == line {
-		return &op.image
-	}
-	first, n := op.w.loadLine(line, &op.image)
-	for _, s := range op.stores {
-		if i := s.Word - first; i < n {
-			op.image[i] = s.Value
+	kept := op.w.keptLines
+	for i := range min(op.loads, kept) {
+		if l := &op.lines[i]; l.line == line {
+			op.newest = l
+			return &l.image
 		}
 	}
-	op.loaded, op.line, op.first = true, line, first
-	return &op.image
+	l := &op.lines[op.loads%kept]
+	var n uint64
+	l.line = line
+	l.first, n = op.w.loadLine(line, &l.image)
+	for _, s := range op.stores {
+		if i := s.Word - l.first; i < n {
+			l.image[i] = s.Value
+		}
+	}
+	op.newest = l
+	op.loads++
+	return &l.image
 }
 
 // Prefetch implements place.Lines.
@@ -49,11 +67,12 @@ func (op *operation) Full(line uint64) bool { return !op.begun() && op.w.full(li
 // prefetched.
 func (op *operation) Change(words *layout.Stores) {
 	if !op.w.mu.placer.Expects() {
-		op.w.prefetchTags(op.line)
+		op.w.prefetchTags(op.newest.line)
 	}
+	l := op.newest
 	for i := range words.Len() {
 		word, guarded := words.At(i)
-		op.append(wal.Store{Word: op.first + uint64(word), Value: op.image[word], Guarded: guarded})
+		op.append(wal.Store{Word: l.first + uint64(word), Value: l.image[word], Guarded: guarded})
 	}
 }
 
@@ -176,4 +195,4 @@ func (op *operation) PrefetchChange(line uint64) { op.w.prefetchTags(line) }
 // begun reports whether the operation has stores.
 func (op *operation) begun() bool { return len(op.stores) > 0 }
 
-func (op *operation) reset() { op.stores, op.loaded = op.stores[:0], false }
+func (op *operation) reset() { op.stores, op.loads = op.stores[:0], 0 }

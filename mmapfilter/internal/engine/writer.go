@@ -64,7 +64,9 @@ type Writer struct {
 	mostLog  int64       // bytes that the log may grow to
 	most     int         // stores of one operation, see place.MaxStores
 	unit     pending.Unit
-	before   func(block uint64, l *layout.Line) // loadBlock, once for all operations: each method value would be allocated
+	// keptLines is how many lines an operation keeps.
+	keptLines int
+	before    func(block uint64, l *layout.Line) // loadBlock, once for all operations: each method value would be allocated
 
 	// What lookups of this process read; see Word. overlay is nil if the file has everything.
 	overlay atomic.Pointer[pending.Overlay]
@@ -161,6 +163,10 @@ func Open(vol recovery.Volume, log LogSize) (*Writer, *recovery.Recovery, error)
 		stash:    make([]uint64, layout.StashWords),
 	}
 	w.most = place.MaxStores(w.table)
+	w.keptLines = 1
+	if _, n := w.table.Words(0); n == layout.BlockWords { // lines share no words
+		w.keptLines = keptLines
+	}
 	if w.table.Bounds().RemoveStores == layout.BlockWords { // a change of a line shifts what is behind it
 		w.unit = pending.OneBlock
 	}

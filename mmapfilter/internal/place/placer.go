@@ -154,7 +154,9 @@ func (p *Placer) mostAlone(line uint64) (guest layout.Item, ok bool) {
 	fewest := math.MaxInt
 	for _, away := range absent {
 		if g, n := p.hosts.Related(p.lines.Load(away.Line), away); n > 0 && n < fewest {
-			guest, fewest = g, n
+			if guest, fewest = g, n; n == 1 {
+				break
+			}
 		}
 	}
 	return guest, fewest < math.MaxInt
