@@ -127,24 +127,26 @@ func (p *Placer) Unstash(it layout.Item, search bool) bool {
 // BringHome brings a guest of another line home to a line that has room (P8). It does nothing if
 // no guest has that home, or if lines do not know their guests.
 func (p *Placer) BringHome(line uint64) {
-	guest, ok := p.mostAlone(line)
+	guest, others, ok := p.mostAlone(line)
 	if !ok {
 		return
 	}
 	if home := p.table.Alternate(guest); p.putInLine(home) {
+		if others == 0 { // lookups find it at home: one record has both changes of the line
+			p.clearOverflow(home, false)
+		}
 		if !p.takeFromLine(guest) {
 			panic("mmapfilter: a guest is not where it was")
 		}
-		p.unmarkOverflow(home, false)
 	}
 }
 
 // mostAlone chooses the guest that comes home to a line: one that shares its overflow bits with the
 // fewest other guests, since these bits are cleared when the last of those guests has come home.
-// Items of the stash need overflow bits too, but are no guests.
-func (p *Placer) mostAlone(line uint64) (guest layout.Item, ok bool) {
+// others is their number. Items of the stash need overflow bits too, but are no guests.
+func (p *Placer) mostAlone(line uint64) (guest layout.Item, others int, ok bool) {
 	if p.hosts == nil {
-		return guest, false
+		return guest, 0, false
 	}
 	absent := p.hosts.Absent(p.victims, p.lines.Load(line), line)
 	p.victims = absent // they are in its memory
@@ -159,7 +161,7 @@ func (p *Placer) mostAlone(line uint64) (guest layout.Item, ok bool) {
 			}
 		}
 	}
-	return guest, fewest < math.MaxInt
+	return guest, fewest - 1, fewest < math.MaxInt
 }
 
 // putInEither puts an item into one of its lines. If search is set, it makes room by moves.
@@ -218,6 +220,11 @@ func (p *Placer) unmarkOverflow(home layout.Item, leaves bool) {
 	if _, n := p.hosts.Related(p.lines.Load(other.Line), other); n > 0 && p.hosts.IsGuest(other) {
 		return
 	}
+	p.clearOverflow(home, leaves)
+}
+
+// clearOverflow is unmarkOverflow where no guest needs the bits.
+func (p *Placer) clearOverflow(home layout.Item, leaves bool) {
 	needed := false
 	if p.lines.StashLen() > 0 {
 		own := p.table.Class(home)
