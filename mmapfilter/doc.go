@@ -126,7 +126,7 @@
 //	    its pages are dropped from the page cache; they come back small. (On tmpfs,
 //	    which writes nothing back, new files have large pages.) A reader that has had the
 //	    file open since before reads it in large pages still, until Warm is called or a
-//	    Follower, or a Set that follows, looks at its path.
+//	    Follower, or a Set that follows, looks at its path; ResidencyRandom avoids that.
 //	R5  OpenOptions.Residency says how the bytes of a file come into memory, and whether
 //	    they stay. By default, a sealed file that fits in memory is mapped in large pages,
 //	    where the system has them for files; any other is read page by page.
