@@ -46,10 +46,11 @@ func readAgain(path string) error {
 	if err := machine.DropCache(path); err != nil {
 		return err
 	}
-	return copyFile(path, io.Discard)
+	return readInto(path, io.Discard)
 }
 
-func copyFile(path string, to io.Writer) error {
+// readInto reads a file in pieces of 128 KiB, and writes them to another.
+func readInto(path string, to io.Writer) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
@@ -79,7 +80,7 @@ func (s *session) pages(blocks int) (err error) {
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(copyFile(path, out), out.Sync(), out.Close(), state.prepare(to)); err != nil {
+		if err := errors.Join(readInto(path, out), out.Sync(), out.Close(), state.prepare(to)); err != nil {
 			return err
 		}
 		begun := time.Now()
