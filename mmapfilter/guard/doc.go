@@ -10,10 +10,10 @@
 // doubt it says "maybe", and the store is asked as if there were no filter.
 //
 //	what happened                                 what you get
-//	a kill, a power loss                          the filter as it was, and the keys of the outbox in it
+//	a kill, a power loss                          the filter as it was, and the keys of the outbox or log in it
 //	the filter is lost, damaged, or that of       "maybe" for all keys, until the filter is built anew in
 //	another store                                 the background: it reads all keys once
-//	the filter is put back from a backup          the same, unless the outbox has all that it lacks
+//	the filter is put back from a backup          the same, unless the outbox or log has all that it lacks
 //	the store is put back from a backup           the same, unless nothing has left the filter since
 //	the disk of the filter is full or fails       "maybe" for all keys until the store is opened again;
 //	                                              commits go on
@@ -27,17 +27,28 @@
 // # How
 //
 // The guard's own keys, its entries, are in the store, where they change in the transactions of the
-// program. Three things are enough:
+// program. Four things are enough:
 //
 // The outbox. A transaction that puts keys puts an entry with their hashes, and with the number of the
 // filter's operation that inserted the first of them. No sync is added to a commit: the filter becomes
 // durable by its own timer. After a crash, the operations of the outbox that the filter has not got
 // durably are done again, each once. What it has durably, a later transaction removes from the outbox.
 //
+// The log. With deletes: Rebuild, a store whose write-ahead log can be read needs no outbox: see [Logged].
+// Open puts the keys of the log into the filter before the store is opened, and the filter becomes durable
+// before a flush takes keys out of the log, by [Guard.Flushing]. Whether the log has all that a filter
+// lacks is told by epochs. An epoch is the time between two syncs of the filter, and has a number, which
+// the filter has durably when the epoch has ended. Before the first transaction of an epoch is committed,
+// the guard puts an entry with its number, and that of the epoch before it, into the store, without a
+// sync. So a filter is as good as the store if all epochs from the one after its own to the one in the
+// store have their entries in what the store reads of its log. A key may be put into the filter twice
+// then, which changes nothing. Hashes wait in memory until the filter takes them in, many at a time: a
+// lookup finds them there, and a sync waits for them.
+//
 // The token. A mark puts a random number into the store, in a transaction that is durable when the
 // mark ends, and then into the filter. Nothing leaves the filter without a mark between its delete in
 // the store and that moment. So if store and filter have the same token, the filter has all keys of the
-// store but those in the outbox, whatever crash or backup they come from.
+// store but those in the outbox, or the epochs that it lacks, whatever crash or backup they come from.
 //
 // The rebuild. The filter is built anew from a snapshot of the store, taken at an instant at which no
 // operation of the filter is under way; what it does after that instant is done in the new filter too.
@@ -73,13 +84,14 @@
 //
 // # Rules
 //
-//	G1  A key is in the filter before its transaction is visible. It leaves the filter only after its
+//	G1  A key is in the filter, or on its way into it, before its transaction is visible. It leaves the filter only after its
 //	    delete is durable in the store: after a mark. What a reader sees that began before stays
 //	    visible to it: see View.
 //	G2  No sync is added to a commit. A transaction that puts keys has an entry with their hashes and
 //	    the number of an operation. Open does what the filter lacks of them, once, and builds the
 //	    filter anew unless its identity and its token are those of the store, and it has at least the
-//	    operations that are no longer in the outbox.
+//	    operations that are no longer in the outbox. If there is a log, its transactions stand for such
+//	    entries, and what they lack of it are epochs.
 //	G3  With deletes: Exact, the filter has each key of the store once. With deletes: Rebuild, it has
 //	    each key, and others, and is built anew when they are too many, or when it is 90 % full.
 //	G4  What an engine can do besides is followed, or has the filter built anew, or is refused. The
@@ -89,5 +101,6 @@
 // # An adapter
 //
 // An engine needs a [Store], four methods, and three calls around each commit; the example shows a
-// whole adapter.
+// whole adapter. With a log it is a [Logged], and calls [Guard.Flushing], and [Guard.Unlogged] for what
+// does not pass by the log.
 package guard

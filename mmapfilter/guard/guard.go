@@ -22,6 +22,8 @@ type Guard struct {
 	store    Store
 	filter   guarded.Filter // nil if there is none: every answer is "maybe"
 	id       identity       // of the filter
+	log      *log           // that takes the place of the outbox, or nil
+	flushes  sync.Mutex     // held while a flush of the store waits for the filter
 	readOnly bool
 
 	// serving is clear while the filter may lack keys of the store: every answer is "maybe".
@@ -37,7 +39,6 @@ type Guard struct {
 	order struct {
 		sync.Mutex
 		operations uint64
-		known      uint64    // inserts that changed nothing
 		records    []*record // in the order of their numbers, from the first that may be needed
 		free       []*record
 	}
@@ -45,6 +46,8 @@ type Guard struct {
 	mu struct {
 		sync.Mutex
 		open      []*Tx                            // prepared and not done
+		prepared  uint64                           // transactions that put keys
+		covered   uint64                           // those of them whose keys the filter has durably, with a log
 		listed    int                              // those of them that were under way at the instant of a rebuild
 		done      sync.Cond                        // a listed one was done
 		deletes   []*pending                       // of transactions that are done
@@ -101,6 +104,10 @@ func Open(store Store, o *Options) (*Guard, error) {
 		g.background.Add(2)
 		go g.commits()
 		go g.rebuilds()
+		if g.log != nil {
+			g.background.Add(1)
+			go g.drains()
+		}
 	}
 	return g, nil
 }
@@ -109,29 +116,39 @@ func Open(store Store, o *Options) (*Guard, error) {
 // either, unless its writer has died, and it is not built anew.
 func OpenReadOnly(store Store, o *Options) (*Guard, error) {
 	g := newGuard(store, o)
-	f, broken := openReadOnly(o.Path)
+	g.readOnly = true
+	var broken error
+	if f, err := openReadOnly(o.Path); err == nil {
+		g.use(f)
+	} else {
+		broken = err
+	}
+	if err := g.openStore(&broken); err != nil {
+		g.closeFilter()
+		return nil, err
+	}
 	entries, err := store.Entries()
 	if err != nil {
-		if broken == nil {
-			f.Close()
-		}
+		g.closeFilter()
 		return nil, fmt.Errorf("read the entries of the guard: %w", err)
+	}
+	s, err := readState(entries)
+	if broken == nil {
+		broken = err
+	}
+	if broken == nil {
+		broken = g.covered(s)
 	}
 	if broken != nil {
 		g.mu.failed = broken
 		return g, nil
 	}
-	g.filter, g.readOnly = f, true
-	s, err := readState(entries)
-	if err == nil {
-		err = s.covers(f, o)
+	_, durable := durableIn(g.filter)
+	missing := s.missing(durable)
+	if g.log != nil {
+		missing = append(missing, g.log.left...)
 	}
-	if err != nil {
-		g.mu.failed = err
-		return g, nil
-	}
-	_, durable := durableIn(f)
-	if !g.overflow.addAll(s.missing(durable)) {
+	if !g.overflow.addAll(missing) {
 		g.mu.failed = errTooMany
 		return g, nil
 	}
@@ -139,7 +156,12 @@ func OpenReadOnly(store Store, o *Options) (*Guard, error) {
 	return g, nil
 }
 
-var errTooMany = errors.New("the outbox has more keys than there is memory for")
+func (g *Guard) covered(s *state) error {
+	if g.log == nil {
+		return s.covers(g.filter, g.options, false, 0)
+	}
+	return s.covers(g.filter, g.options, true, g.log.covered)
+}
 
 func openReadOnly(path string) (*mmapfilter.Filter, error) {
 	if err := verify(path); err != nil {
@@ -152,6 +174,10 @@ func newGuard(store Store, o *Options) *Guard {
 	g := &Guard{options: o, store: store, wake: make(chan struct{}, 1)}
 	g.mu.done.L = &g.mu
 	g.mu.durableAt = time.Now()
+	if l, ok := store.(Logged); ok && o.Deletes == Rebuild {
+		g.log = newLog(l)
+		g.log.covers, g.log.took, g.log.whole = g.covers, g.took, g.isWhole
+	}
 	g.life, g.end = context.WithCancel(context.Background())
 	return g
 }
@@ -159,19 +185,27 @@ func newGuard(store Store, o *Options) *Guard {
 // open opens the filter and does what it lacks. stale says why it must be built anew instead.
 func open(store Store, o *Options) (g *Guard, stale error, err error) {
 	g = newGuard(store, o)
+	if g.log != nil {
+		stale = g.openFilter()
+	}
+	if err := g.openStore(&stale); err != nil {
+		g.closeFilter()
+		return nil, nil, err
+	}
 	entries, err := store.Entries()
 	if err != nil {
+		g.closeFilter()
 		return nil, nil, fmt.Errorf("read the entries of the guard: %w", err)
 	}
-	s, stale := readState(entries)
-	if stale == nil {
-		f, err := g.hooks().Open(o.Path)
-		if stale = err; err == nil {
-			g.filter = f
-		}
+	s, err := readState(entries)
+	if err != nil {
+		stale = err
+	}
+	if stale == nil && g.log == nil {
+		stale = g.openFilter()
 	}
 	if stale == nil {
-		stale = s.covers(g.filter, o)
+		stale = g.covered(s)
 	}
 	if stale != nil {
 		return g, stale, nil
@@ -182,6 +216,40 @@ func open(store Store, o *Options) (g *Guard, stale error, err error) {
 		return nil, nil, err
 	}
 	return g, nil, nil
+}
+
+func (g *Guard) use(f guarded.Filter) {
+	if g.filter = f; g.log != nil {
+		g.log.filter = f
+	}
+}
+
+func (g *Guard) openFilter() (err error) {
+	f, err := g.hooks().Open(g.options.Path)
+	if err == nil {
+		g.use(f)
+	}
+	return err
+}
+
+// openStore opens a store that has a log. What the filter lacks of that is put into it first: as soon as
+// the store is open, its log may be gone. stale says why the filter is not used, if so. The error is that
+// of the store.
+func (g *Guard) openStore(stale *error) error {
+	l, ok := g.store.(Logged)
+	if !ok {
+		return nil
+	}
+	if g.log == nil || *stale != nil {
+		return l.Open(func(uint64) {})
+	}
+	*stale = g.log.readLog(g.readOnly)
+	g.counts.replayed.Add(g.log.read)
+	return l.Open(func(first uint64) {
+		if *stale == nil {
+			*stale = g.log.replayed(first, g.readOnly)
+		}
+	})
 }
 
 func (g *Guard) hooks() *guarded.Hooks {
@@ -239,7 +307,15 @@ func (g *Guard) openFile(path string) (guarded.Filter, error) {
 	if err := verify(path); err != nil {
 		return nil, err
 	}
-	return mmapfilter.Open(path, &mmapfilter.OpenOptions{CommitInterval: g.options.CommitInterval, Checked: true})
+	return mmapfilter.Open(path, &mmapfilter.OpenOptions{CommitInterval: g.commitInterval(), Checked: true})
+}
+
+// commitInterval returns that of the filter. With a log the guard commits itself.
+func (g *Guard) commitInterval() time.Duration {
+	if g.log != nil {
+		return -1
+	}
+	return g.options.CommitInterval
 }
 
 // resume puts what the outbox has into the filter, exactly once (G2), and begins a new count of
@@ -249,14 +325,14 @@ func (g *Guard) resume(s *state) error {
 	var changes Changes
 	missing := s.missing(durable)
 	g.counts.replayed.Add(uint64(len(missing)))
-	left, err := g.insert(missing)
+	left, _, err := g.insert(missing)
+	if err == nil {
+		err = g.filter.Sync()
+	}
 	if err != nil {
 		return fmt.Errorf("the filter %s: %w", g.options.Path, err)
 	}
 	g.mu.lost = !g.overflow.addAll(left)
-	if err := g.filter.Sync(); err != nil {
-		return fmt.Errorf("the filter %s: %w", g.options.Path, err)
-	}
 	changes.Remove = allEntries()
 	if len(left) > 0 {
 		g.mu.lastID++
@@ -265,7 +341,11 @@ func (g *Guard) resume(s *state) error {
 		changes.Set = append(changes.Set, Entry{r.key, appendHashes(nil, left)})
 	}
 	g.token = at
-	_, g.trimmed = durableIn(g.filter)
+	if g.log == nil {
+		_, g.trimmed = durableIn(g.filter)
+	} else {
+		g.log.begin()
+	}
 	if err := g.mark(changes, true); err != nil {
 		return err
 	}
@@ -295,14 +375,14 @@ func (g *Guard) begin(stale error) error {
 	g.id = newIdentity(g.hooks().Random)
 	f, err := g.hooks().Create(g.options.Path, &mmapfilter.Options{
 		Capacity: g.options.Capacity, FalsePositiveRate: g.options.FalsePositiveRate, Seed: g.hooks().Random(),
-		Normalisation: g.id.String(), CommitInterval: g.options.CommitInterval,
+		Normalisation: g.id.String(), CommitInterval: g.commitInterval(),
 	})
 	if err != nil {
 		g.mu.failed = fmt.Errorf("no filter: %w", err)
 		g.failureIsDurable.Store(true)
 		return nil
 	}
-	g.filter = f
+	g.use(f)
 	g.mu.building = true
 	empty, err := g.storeIsEmpty()
 	if err != nil {
@@ -371,19 +451,27 @@ func (g *Guard) serve() {
 func (g *Guard) mark(c Changes, reset bool) error {
 	next := newToken(g.hooks().Random, g.token)
 	g.mu.Lock()
-	s := stamp{id: g.id, mode: g.options.Deletes, reset: reset, token: next, previous: g.token, previousAt: g.trimmed, gone: g.mu.gone}
+	s := stamp{id: g.id, mode: g.options.Deletes, logged: g.log != nil, reset: reset, token: next, previous: g.token, previousAt: g.trimmed, gone: g.mu.gone}
 	g.mu.Unlock()
+	if g.log != nil {
+		s.previousAt = g.log.durable.Load()
+	}
 	c.Set = append(c.Set, Entry{entryKey(keyStamp), s.encode()})
 	if err := g.store.Write(c); err != nil {
 		return err
 	}
-	base := g.base
-	if err := g.filter.SyncAtFunc(func(operations uint64) uint64 {
-		if base += operations; reset {
-			base = 0
-		}
-		return pack(next, base)
-	}); err != nil {
+	base, err := g.base, error(nil)
+	if g.log != nil {
+		err = g.syncLog(next)
+	} else {
+		err = g.filter.SyncAtFunc(func(operations uint64) uint64 {
+			if base += operations; reset {
+				base = 0
+			}
+			return pack(next, base)
+		})
+	}
+	if err != nil {
 		g.fail(err)
 		return fmt.Errorf("the filter %s: %w", g.options.Path, err)
 	}
@@ -428,9 +516,10 @@ func (g *Guard) absent(key []byte, v *View) bool {
 	}
 	h := g.filter.Hash(key)
 	c := g.counts.of(h)
-	// The filter comes last: what has overflowed goes there before it leaves the overflow. And it is
-	// asked before the view is compared: that changes before anything leaves the filter.
-	if g.overflow.has(h) || g.filter.ContainsHash(h) {
+	// A hash goes from the incoming ones into the filter, or into the overflow and from there into the
+	// filter, and is in the next place before it leaves one: so this is the order. And the filter is asked
+	// before the view is compared: that changes before anything leaves the filter.
+	if g.log != nil && g.log.incoming.has(h) || g.overflow.has(h) || g.filter.ContainsHash(h) {
 		c.passed.Add(1)
 		return false
 	}
@@ -479,6 +568,7 @@ func (g *Guard) Close() error {
 	g.mu.Unlock()
 	g.end()
 	g.background.Wait()
+	g.flushed()
 	g.rebuilding.Lock() // until one that the program called for has ended
 	defer g.rebuilding.Unlock()
 	g.serving.Store(false)

@@ -54,7 +54,7 @@ type Options struct {
 	// their bucket). Empty means "\x00mmapfilter\x00". Programs must put no keys there.
 	Prefix []byte
 	// CommitInterval is how often the filter becomes durable; 0 means a second. What the store has
-	// committed since then is in its outbox: 8 bytes a key and one entry a transaction.
+	// committed since then is in its outbox, 8 bytes a key and one entry a transaction, or in its log.
 	CommitInterval time.Duration
 
 	// Hooks are for the tests of this module.

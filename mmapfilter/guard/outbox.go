@@ -17,6 +17,7 @@ const (
 	keyLoose   = 'u' // and a number: these hashes were to be inserted, and there was no room
 	keyDeletes = 'd' // and a number: these hashes are to be deleted
 	keyTrimmed = 't' // one: the operations before this number are not in the outbox
+	keyEpoch   = 'e' // one: the last epoch that transactions have entered
 )
 
 func entryKey(kind byte, number ...uint64) []byte {
@@ -42,7 +43,9 @@ func newIdentity(random func() uint64) (id identity) {
 	return id
 }
 
-func (id identity) String() string { return "guard " + hex.EncodeToString(id[:]) }
+const identityPrefix = "guard "
+
+func (id identity) String() string { return identityPrefix + hex.EncodeToString(id[:]) }
 
 // A token says which mark came last. 0 is none.
 type token uint32
@@ -71,10 +74,11 @@ func unpack(seq uint64) (t token, base uint64) {
 
 // A stamp says which filter has all keys of the store but those in the outbox: the one with this
 // identity and this token, or, if a crash came between the two steps of a mark, the previous token
-// and at least so many operations.
+// and at least so many operations, or epochs.
 type stamp struct {
 	id              identity
 	mode            DeleteMode
+	logged          bool // there are epochs, and no outbox
 	reset           bool // operations after the mark are counted anew
 	token, previous token
 	previousAt      uint64
@@ -83,13 +87,18 @@ type stamp struct {
 
 const (
 	stampVersion = 1
+	stampReset   = 1 << 0
+	stampLogged  = 1 << 1
 	stampBytes   = 3 + len(identity{}) + 4 + 4 + 8 + 8
 )
 
 func (s *stamp) encode() []byte {
 	b := append([]byte{stampVersion, byte(s.mode), 0}, s.id[:]...)
 	if s.reset {
-		b[2] = 1
+		b[2] |= stampReset
+	}
+	if s.logged {
+		b[2] |= stampLogged
 	}
 	b = binary.LittleEndian.AppendUint32(b, uint32(s.token))
 	b = binary.LittleEndian.AppendUint32(b, uint32(s.previous))
@@ -98,10 +107,10 @@ func (s *stamp) encode() []byte {
 }
 
 func decodeStamp(b []byte) (s stamp, ok bool) {
-	if len(b) != stampBytes || b[0] != stampVersion {
+	if len(b) != stampBytes || b[0] != stampVersion || b[2] > stampReset|stampLogged {
 		return s, false
 	}
-	s.mode, s.reset = DeleteMode(b[1]), b[2] != 0
+	s.mode, s.reset, s.logged = DeleteMode(b[1]), b[2]&stampReset != 0, b[2]&stampLogged != 0
 	copy(s.id[:], b[3:])
 	b = b[3+len(s.id):]
 	s.token, s.previous = token(binary.LittleEndian.Uint32(b)), token(binary.LittleEndian.Uint32(b[4:]))
@@ -126,6 +135,7 @@ func decodeHashes(b []byte) (hashes []uint64) {
 // A state is what the entries say.
 type state struct {
 	stamp   stamp
+	epoch   uint64
 	trimmed uint64
 	inserts []numbered
 	loose   []uint64
@@ -141,6 +151,8 @@ var (
 	errNoStamp = errors.New("the store names no filter")
 	errFailed  = errors.New("the filter had failed")
 	errOther   = errors.New("the filter is not the one of the store, or one of them is of another time")
+	errNoRoom  = errors.New("the filter has no room for what it lacks of the log of the store")
+	errTooMany = errors.New("the store has more keys that the filter lacks than there is memory for")
 	errMode    = errors.New("the filter was kept with other options")
 )
 
@@ -163,6 +175,8 @@ func readState(entries []Entry) (*state, error) {
 			}
 		case keyFailed:
 			return nil, errFailed
+		case keyEpoch:
+			s.epoch = decodeEpoch(e.Value).number
 		case keyInserts:
 			s.inserts = append(s.inserts, numbered{number, decodeHashes(e.Value)})
 		case keyLoose:
@@ -179,17 +193,21 @@ func readState(entries []Entry) (*state, error) {
 	return s, nil
 }
 
-// covers returns nil if a filter has all keys of the store but those in the outbox (G2).
-func (s *state) covers(f guarded.Filter, o *Options) error {
-	if s.stamp.mode != o.Deletes {
+// covers returns nil if a filter has all keys of the store but those in the outbox, or, if there is a
+// log, all: epoch is the last one that the filter covers (G2).
+func (s *state) covers(f guarded.Filter, o *Options, logged bool, epoch uint64) error {
+	if s.stamp.mode != o.Deletes || s.stamp.logged != logged {
 		return errMode
 	}
 	at, durable := durableIn(f)
 	least := s.trimmed
+	if logged {
+		durable, least = epoch, s.epoch
+	}
 	if at == s.stamp.previous {
 		// If it is from before the mark not by a crash but from a backup, the outbox may have been trimmed
 		// since, and its numbers may not be those of this filter.
-		if s.stamp.reset && (len(s.inserts) > 0 || s.trimmed > 0) {
+		if s.stamp.reset && (len(s.inserts) > 0 || s.trimmed > 0 || s.epoch > 0) {
 			return errOther
 		}
 		least = max(least, s.stamp.previousAt)

@@ -45,13 +45,12 @@ func (o *overflow) add(hash uint64) bool {
 }
 
 // addAll adds hashes. It reports false if there are too many.
-func (o *overflow) addAll(hashes []uint64) bool {
+func (o *overflow) addAll(hashes []uint64) (ok bool) {
+	ok = true
 	for _, h := range hashes {
-		if !o.add(h) {
-			return false
-		}
+		ok = o.add(h) && ok
 	}
-	return true
+	return ok
 }
 
 // take takes one such hash out, and reports whether it was there.

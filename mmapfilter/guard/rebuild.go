@@ -169,6 +169,12 @@ func (r *rebuild) run(ctx context.Context) error {
 	g.work.Lock()
 	r.unwork = sync.OnceFunc(g.work.Unlock)
 	defer r.unwork()
+	if g.log != nil { // what has been deleted since need not come into the new filter
+		if err := g.log.drain(); err != nil {
+			g.fail(err)
+			return err
+		}
+	}
 	err := g.filter.Rebuild(ctx, &mmapfilter.RebuildOptions{
 		CapacityFor:       func(keys uint64) uint64 { return max(g.options.Capacity, growth*keys) },
 		FalsePositiveRate: g.options.FalsePositiveRate,
@@ -290,8 +296,7 @@ func (r *rebuild) takeIn(left []uint64) error {
 	if loose == 0 {
 		return nil
 	}
-	if err := g.filter.Sync(); err != nil {
-		g.fail(err)
+	if err := g.sync(); err != nil {
 		return err
 	}
 	// Those of transactions that are done are in the snapshot, or have been put in just now.
@@ -324,7 +329,8 @@ func (r *rebuild) insertLeft(left []uint64) error {
 	g := r.g
 	g.order.Lock()
 	defer g.order.Unlock()
-	kept, err := g.insert(left)
+	kept, done, err := g.insert(left)
+	g.order.operations += done.operations
 	if err != nil {
 		g.fail(err)
 		return err

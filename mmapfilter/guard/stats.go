@@ -41,7 +41,7 @@ type Stats struct {
 
 	State    string        `json:"state"`         // "serving", "building" or "off"
 	Err      string        `json:"err,omitempty"` // why the filter is off, or was built anew, or could not be
-	Keys     uint64        `json:"keys"`          // in the filter, with those deleted from the store that are there still
+	Keys     uint64        `json:"keys"`          // in the filter or on their way, with those deleted from the store that are there still
 	Gone     uint64        `json:"gone"`          // these, about, with deletes: Rebuild
 	Capacity uint64        `json:"capacity"`      // of the filter
 	Overflow uint64        `json:"overflow"`      // keys that wait for a larger filter
@@ -50,7 +50,7 @@ type Stats struct {
 	Outbox   uint64        `json:"outbox"`        // transactions whose keys the filter does not have durably
 	Age      time.Duration `json:"age"`           // how long they have waited, about, in nanoseconds
 	Pending  uint64        `json:"pending"`       // deletes that it has not done
-	Replayed uint64        `json:"replayed"`      // keys put into it from the outbox when it was opened
+	Replayed uint64        `json:"replayed"`      // keys put into it from the outbox or log when it was opened
 }
 
 // Stats returns the current statistics.
@@ -76,11 +76,17 @@ func (g *Guard) Stats() Stats {
 	g.order.Unlock()
 	if f := g.filter; f != nil {
 		s.Keys, s.Capacity = f.Len(), f.Cap()
+		if g.log != nil {
+			s.Keys += uint64(max(g.log.incoming.waiting.Load(), 0))
+		}
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, p := range g.mu.deletes {
 		s.Pending += uint64(len(p.hashes))
+	}
+	if g.log != nil {
+		s.Outbox = g.mu.prepared - g.mu.covered
 	}
 	if s.Outbox += uint64(len(g.mu.loose)); s.Outbox > 0 {
 		s.Age = time.Since(g.mu.durableAt)

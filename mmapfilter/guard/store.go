@@ -38,3 +38,26 @@ type Changes struct {
 	Remove []Range // first
 	Set    []Entry
 }
+
+// A Logged is a Store that is opened by the guard, so that its write-ahead log can be read first. With
+// deletes: Rebuild it needs no outbox: the log has the keys of the transactions. Its transactions are in
+// the log, and become visible, in the order of their commits, and a crash leaves the first of them; those
+// that begin to be committed after another one has ended come after it.
+type Logged interface {
+	Store
+	// Log calls visit with the transactions in the files of the log, in order, and stops at its first
+	// error. It is called before Open. The store need not read all of these files.
+	Log(visit func(LoggedTx) error) error
+	// Open opens the store. It calls replay with the number of the first file of the log that the store
+	// reads, or the greatest number if there is none, before that leaves the log, and in any case.
+	Open(replay func(first uint64)) error
+	// Append is Write of one entry, without a sync.
+	Append(e Entry) error
+}
+
+// A LoggedTx is a transaction in a log. Keys and entries are the caller's again after visit.
+type LoggedTx struct {
+	File uint64   // of the log
+	Puts [][]byte // keys
+	Set  []Entry
+}

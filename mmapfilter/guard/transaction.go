@@ -5,8 +5,6 @@ import (
 	"errors"
 	"slices"
 	"sync"
-
-	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
 // A Tx is a transaction of the store that is about to be committed. It is used by one goroutine, in
@@ -104,6 +102,7 @@ func (t *Tx) Prepare() Changes {
 	g.mu.Lock()
 	t.at = len(g.mu.open)
 	g.mu.open = append(g.mu.open, t)
+	g.mu.prepared++
 	if t.deletes != nil {
 		g.mu.lastID++
 		t.deletes.key = entryKey(keyDeletes, g.mu.lastID)
@@ -145,41 +144,32 @@ func (t *Tx) insert() (left []uint64) {
 	if len(t.puts) == 0 {
 		return nil
 	}
+	if g.log != nil {
+		if err := g.log.put(t.puts); err != nil {
+			g.fail(err)
+		}
+		return nil
+	}
 	g.order.Lock()
 	defer g.order.Unlock()
 	t.record = g.newRecord(g.order.operations)
-	known := g.order.known
-	left, err := g.insert(t.puts)
+	left, done, err := g.insert(t.puts)
 	if err != nil {
 		g.fail(err)
 	}
-	t.known, t.record.end = g.order.known-known, g.order.operations
+	g.order.operations += done.operations
+	t.known, t.record.end = done.known, g.order.operations
 	t.inserted = err == nil && len(left) == 0 && g.options.Deletes == Exact
 	return left
 }
 
 // insert puts hashes into the filter, each as one operation. It returns those for which there was no
-// room, or, after an error, that may not be there. REQUIRES: g.order.
-func (g *Guard) insert(hashes []uint64) (left []uint64, err error) {
-	for len(hashes) > 0 {
-		n, added := 1, 1
-		if g.options.Deletes != Exact {
-			n, added, err = g.filter.InsertUniqueHashes(hashes)
-		} else if err = g.filter.InsertHash(hashes[0]); err != nil {
-			n, added = 0, 0
-		}
-		g.order.operations += uint64(n)
-		g.order.known += uint64(n - added)
-		hashes = hashes[n:]
-		switch {
-		case errors.Is(err, mmapfilter.ErrFull):
-			g.order.operations++
-			left, hashes, err = append(left, hashes[0]), hashes[1:], nil
-		case err != nil:
-			return append(left, hashes...), err
-		}
+// room, or, after an error, that may not be there.
+func (g *Guard) insert(hashes []uint64) (left []uint64, done inserted, err error) {
+	if g.options.Deletes == Exact {
+		return insertEach(g.filter, hashes)
 	}
-	return left, nil
+	return insertUnique(g.filter, hashes)
 }
 
 // newRecord returns a record for the operations from first on. REQUIRES: g.order.
@@ -222,23 +212,25 @@ func (t *Tx) changes(left []uint64) (c Changes) {
 	return c
 }
 
-// overflows remembers hashes for which the filter has no room.
+// overflows remembers hashes for which the filter has no room, and has the store remember them.
 func (t *Tx) overflows(left []uint64, c *Changes) {
 	g := t.g
-	lost := false
-	for _, h := range left {
-		lost = !g.overflow.add(h) || lost
-	}
 	g.mu.Lock()
 	g.mu.lastID++
 	t.loose = &record{key: entryKey(keyLoose, g.mu.lastID)}
 	g.mu.loose = append(g.mu.loose, t.loose)
-	if lost {
-		g.mu.lost = true
-		g.serving.Store(false)
-	}
 	g.mu.Unlock()
 	c.Set = append(c.Set, Entry{t.loose.key, appendHashes(nil, left)})
+	g.overflows(left)
+}
+
+func (g *Guard) overflows(left []uint64) {
+	if !g.overflow.addAll(left) {
+		g.mu.Lock()
+		g.mu.lost = true
+		g.serving.Store(false)
+		g.mu.Unlock()
+	}
 	g.kick()
 }
 

@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
 )
@@ -47,22 +46,21 @@ func Open(dir string, o *pebble.Options, g *guard.Options) (*DB, error) {
 		return nil, fmt.Errorf("%w: keys in the order of %s", ErrNotFollowed, o.Comparer.Name)
 	}
 	g = g.WithDefaults(filepath.Join(dir, FilterName), guard.Rebuild)
-	db, err := pebble.Open(dir, o)
-	if err != nil {
-		return nil, err
-	}
-	d := &DB{DB: db, store: newStore(db, g.Prefix, o.DisableWAL), options: o.Clone(), turns: turns{on: g.Deletes == guard.Exact}}
-	if d.options.FS == nil {
-		d.options.FS = vfs.Default
-	}
-	d.options.EnsureDefaults()
+	s := newLoggedStore(dir, o, g.Prefix)
 	open := guard.Open
 	if o.ReadOnly {
 		open = guard.OpenReadOnly
 	}
-	if d.guard, err = open(d.store, g); err != nil {
-		return nil, errors.Join(err, db.Close())
+	kept, err := open(s, g)
+	if err != nil {
+		if s.db != nil {
+			err = errors.Join(err, s.db.Close())
+		}
+		return nil, err
 	}
+	s.guard.Store(kept)
+	d := &DB{DB: s.db, guard: kept, store: s.store, options: s.options, turns: turns{on: g.Deletes == guard.Exact}}
+	d.options.EnsureDefaults()
 	return d, nil
 }
 
@@ -105,12 +103,12 @@ func (d *DB) Has(key []byte) (bool, error) {
 
 // apply does one operation in a batch of its own.
 func (d *DB) apply(o *pebble.WriteOptions, add func(b *pebble.Batch) error) error {
-	b := d.NewBatch()
+	b := d.DB.NewBatch()
 	defer b.Close()
-	if err := add(b.Batch); err != nil {
+	if err := add(b); err != nil {
 		return err
 	}
-	return d.Apply(b, o)
+	return d.commit(b, o, d.DB.Apply)
 }
 
 // Set is pebble.DB.Set.
@@ -146,14 +144,14 @@ func (d *DB) DeleteRange(start, end []byte, o *pebble.WriteOptions) error {
 }
 
 // Apply is pebble.DB.Apply.
-func (d *DB) Apply(b *Batch, o *pebble.WriteOptions) error { return d.commit(b, o, d.DB.Apply) }
+func (d *DB) Apply(b *Batch, o *pebble.WriteOptions) error { return d.commit(b.Batch, o, d.DB.Apply) }
 
 // ApplyNoSyncWait is pebble.DB.ApplyNoSyncWait.
 func (d *DB) ApplyNoSyncWait(b *Batch, o *pebble.WriteOptions) error {
-	return d.commit(b, o, d.DB.ApplyNoSyncWait)
+	return d.commit(b.Batch, o, d.DB.ApplyNoSyncWait)
 }
 
-func (d *DB) commit(b *Batch, o *pebble.WriteOptions, commit func(*pebble.Batch, *pebble.WriteOptions) error) error {
+func (d *DB) commit(b *pebble.Batch, o *pebble.WriteOptions, commit func(*pebble.Batch, *pebble.WriteOptions) error) error {
 	// What the store refuses would leave the entries of the guard in the batch.
 	if d.options.ReadOnly {
 		return pebble.ErrReadOnly
@@ -162,7 +160,7 @@ func (d *DB) commit(b *Batch, o *pebble.WriteOptions, commit func(*pebble.Batch,
 		return errNoLog
 	}
 	t := d.guard.Begin()
-	unknown, err := d.follow(b.Batch, t)
+	unknown, err := d.follow(b, t)
 	if err != nil {
 		return err
 	}
@@ -175,11 +173,11 @@ func (d *DB) commit(b *Batch, o *pebble.WriteOptions, commit func(*pebble.Batch,
 			d.guard.Begin().DeleteUnknown()
 		}
 	}()
-	if err := d.store.add(b.Batch, t.Prepare()); err != nil {
+	if err := d.store.add(b, t.Prepare()); err != nil {
 		outcome = guard.Aborted
 		return err
 	}
-	if err := commit(b.Batch, o); err != nil {
+	if err := commit(b, o); err != nil {
 		return err
 	}
 	outcome = guard.Committed

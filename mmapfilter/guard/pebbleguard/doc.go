@@ -19,9 +19,9 @@
 //	Delete, DeleteSized             the key is deleted, after the delete is durable
 //	SingleDelete                    a delete of an unknown key: what it uncovers may be undefined
 //	DeleteRange, Excise             a delete of unknown keys; reserved ones are refused with ErrReserved
-//	Ingest, IngestWithStats         the keys of the files are read, and are in the filter and durable in
-//	                                the outbox before the files are ingested; a tombstone or range delete
-//	                                in a file is a delete of unknown keys
+//	Ingest, IngestWithStats         the keys of the files are read, and are durable in the filter, or with
+//	                                deletes: Exact in the outbox, before the files are ingested; a
+//	                                tombstone or range delete in a file is a delete of unknown keys
 //	IngestAndExcise                 as Ingest and Excise; shared and external files are refused with
 //	                                ErrNotFollowed
 //	IngestExternalFiles             refused with ErrNotFollowed
@@ -37,8 +37,11 @@
 //	NewEventuallyFileOnlySnapshot   the store
 //	NewIter, of all of these        the filter is not asked; reserved keys are skipped
 //	Checkpoint                      a copy without a filter: when it is opened, that is built anew
-//	Flush, Compact                  nothing
+//	Flush                           it waits for the filter to become durable, before the store has the table
+//	Compact                         nothing
 //	Options.DisableWAL              a mark, and an ingest, flushes the memtables
+//	Options.WALDir, WALFailover,    the log is read there, too
+//	WALRecoveryDirs
 //	Options.ReadOnly                reads ask the filter, if there is one that covers the store; all writes
 //	                                fail with pebble.ErrReadOnly
 //	Options.Comparer                one other than Pebble's default is refused with ErrNotFollowed: it may
@@ -48,10 +51,12 @@
 //
 // # Crashes
 //
-// The entries of the guard are in the batch of the program: after a crash the store has both or neither.
-// Without sync, a commit is lost by a crash together with its entry; a key of it that the filter has
-// already is one false positive. What the store has and the filter has not got durably is done again by
-// Open. Only what package guard lists, such as a lost filter, has it built anew.
+// With deletes: Rebuild, Pebble's write-ahead log takes the place of an outbox: a commit adds nothing to a
+// batch. Open reads the log before Pebble does, and puts what the filter lacks of it there. With deletes:
+// Exact, the entries of the guard are in the batch of the program: after a crash the store has both or
+// neither. Without sync, a commit is lost by a crash; a key of it that the filter has already is one false
+// positive. What the store has and the filter has not got durably is done again by Open. Only what package
+// guard lists, such as a lost filter, has it built anew.
 //
 // # Reserved keys
 //
@@ -61,8 +66,9 @@
 // reserved keys, by an IterOptions.SkipPoint of their own; ones whose options are replaced by
 // Iterator.SetOptions or Clone show them, and so does ScanInternal.
 //
-// A commit adds entries to the batch: read Count, Len and Repr before it. To replicate batches, take their
-// Repr before the commit, since another guarded store refuses the entries of this one.
+// With deletes: Exact, or when the filter has failed, a commit adds entries to the batch: read Count, Len
+// and Repr before it. To replicate batches, take their Repr before the commit, since another guarded store
+// refuses the entries of this one.
 //
 // # What is not covered
 //

@@ -298,7 +298,7 @@ func TestOverwriteAndRangeDelete(t *testing.T) {
 			removed := make(chan error, 1)
 			// The transaction knows that the key is there. It must stay until the transaction is done, or
 			// a rebuild would not learn of it.
-			err := d.commit(b, pebble.NoSync, func(b *pebble.Batch, o *pebble.WriteOptions) error {
+			err := d.commit(b.Batch, pebble.NoSync, func(b *pebble.Batch, o *pebble.WriteOptions) error {
 				go func() { removed <- remove(d) }()
 				for range 20 {
 					select {

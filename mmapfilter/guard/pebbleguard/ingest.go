@@ -114,6 +114,11 @@ func (d *DB) ingest(ctx context.Context, paths []string, unknown bool, do func()
 	if err := put(); err != nil {
 		return err
 	}
+	if len(paths) > 0 {
+		if err := d.guard.Unlogged(); err != nil {
+			return err
+		}
+	}
 	if err := do(); err != nil {
 		return err
 	}

@@ -17,8 +17,8 @@ type store struct {
 	noWAL  bool   // only a flush makes things durable
 }
 
-func newStore(db *pebble.DB, prefix []byte, noWAL bool) *store {
-	return &store{db: db, prefix: prefix, end: after(prefix), noWAL: noWAL}
+func newStore(prefix []byte, noWAL bool) *store {
+	return &store{prefix: prefix, end: after(prefix), noWAL: noWAL}
 }
 
 // after returns the first key that is greater than all keys with a prefix, or nil if there is none.
@@ -77,6 +77,16 @@ func (s *store) add(b *pebble.Batch, c guard.Changes) error {
 		}
 	}
 	return nil
+}
+
+// Append is part of guard.Logged.
+func (s *store) Append(e guard.Entry) error {
+	b := s.db.NewBatch()
+	defer b.Close()
+	if err := s.add(b, guard.Changes{Set: []guard.Entry{e}}); err != nil {
+		return err
+	}
+	return b.Commit(pebble.NoSync)
 }
 
 func (s *store) Write(c guard.Changes) error {

@@ -1,0 +1,143 @@
+package guard
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// Incoming hashes are those that are on their way into the filter. A lookup finds them here until it finds
+// them there. To put one here is cheap; the filter takes them in many at a time, in the order of its
+// lines.
+type incoming struct {
+	waiting atomic.Int64 // hashes in the tables
+	tables  [2]hashTable
+	mu      struct {
+		sync.Mutex
+		active int         // the table that hashes are put into
+		lists  [2][]uint64 // what is in the tables
+	}
+	drains struct {
+		sync.Mutex // held while the table that is not active is not empty
+		sorted     []uint64
+	}
+}
+
+const (
+	incomingSlots = 1 << 15
+	mostIncoming  = incomingSlots / 2
+	manyIncoming  = mostIncoming / 2 // that is worth while to take in
+)
+
+// A hashTable is a set of hashes other than 0, with linear probing. It is read without a lock.
+type hashTable []atomic.Uint64
+
+func (t hashTable) has(hash uint64) bool {
+	for i := hash; ; i++ {
+		switch t[i%incomingSlots].Load() {
+		case hash:
+			return true
+		case 0:
+			return false
+		}
+	}
+}
+
+// add adds a hash, unless it is there.
+func (t hashTable) add(hash uint64) (added bool) {
+	i := hash
+	for ; ; i++ {
+		switch t[i%incomingSlots].Load() {
+		case hash:
+			return false
+		case 0:
+			t[i%incomingSlots].Store(hash)
+			return true
+		}
+	}
+}
+
+// clear removes a hash, and all that may come behind it. If each hash of the table is cleared, none is
+// left: what comes before one in its run of slots is there as long as that is.
+func (t hashTable) clear(hash uint64) {
+	for i := hash; t[i%incomingSlots].Load() != 0; i++ {
+		t[i%incomingSlots].Store(0)
+	}
+}
+
+// has reports whether a hash is there. Ask the filter after that.
+func (in *incoming) has(hash uint64) bool {
+	return in.waiting.Load() > 0 && (in.tables[0].has(hash) || in.tables[1].has(hash))
+}
+
+// put puts hashes there. It returns those for which there is no room. many says that it is time to
+// drain.
+func (in *incoming) put(hashes []uint64) (rest []uint64, many bool) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.tables[0] == nil {
+		in.tables = [2]hashTable{make(hashTable, incomingSlots), make(hashTable, incomingSlots)}
+	}
+	active := in.mu.active
+	list := in.mu.lists[active]
+	all, before := len(hashes), len(list)
+	in.waiting.Add(int64(all)) // before they are there
+	for len(hashes) > 0 && len(list) < mostIncoming && hashes[0] != 0 {
+		if in.tables[active].add(hashes[0]) {
+			list = append(list, hashes[0])
+		}
+		hashes = hashes[1:]
+	}
+	in.mu.lists[active] = list
+	in.waiting.Add(int64(len(list) - before - all))
+	return hashes, before < manyIncoming && len(list) >= manyIncoming
+}
+
+// drain has take take in what is there. After an error that stays.
+func (in *incoming) drain(take func(hashes []uint64) error) error {
+	in.drains.Lock()
+	defer in.drains.Unlock()
+	in.mu.Lock()
+	from := in.mu.active
+	list := in.mu.lists[from]
+	if len(list) > 0 {
+		in.mu.active = 1 - from
+	}
+	in.mu.Unlock()
+	if len(list) == 0 {
+		return nil
+	}
+	if err := take(in.inOrder(list)); err != nil {
+		return err
+	}
+	for _, h := range list {
+		in.tables[from].clear(h)
+	}
+	in.waiting.Add(-int64(len(list)))
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.mu.lists[from] = list[:0]
+	return nil
+}
+
+// inOrder returns hashes in the order of their first bits, about: so the filter has them in its order, and
+// the processor's cache what it needs. REQUIRES: in.drains.
+func (in *incoming) inOrder(hashes []uint64) []uint64 {
+	const bits = 10
+	var from [1<<bits + 1]int
+	for _, h := range hashes {
+		from[h>>(64-bits)+1]++
+	}
+	for i := range len(from) - 1 {
+		from[i+1] += from[i]
+	}
+	if cap(in.drains.sorted) < len(hashes) {
+		in.drains.sorted = make([]uint64, mostIncoming)
+	}
+	sorted := in.drains.sorted[:len(hashes)]
+	for _, h := range hashes {
+		at := &from[h>>(64-bits)]
+		sorted[*at] = h
+		*at++
+	}
+	return sorted
+}

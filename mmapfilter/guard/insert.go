@@ -1,0 +1,46 @@
+package guard
+
+import (
+	"errors"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/guarded"
+)
+
+// inserted counts what inserting hashes has done.
+type inserted struct {
+	operations uint64
+	known      uint64 // those that changed nothing
+}
+
+// insertUnique puts hashes into a filter unless it has them, each as one operation. It returns those for
+// which there was no room, or, after an error, that may not be there.
+func insertUnique(f guarded.Filter, hashes []uint64) (left []uint64, done inserted, err error) {
+	for len(hashes) > 0 {
+		n, added, err := f.InsertUniqueHashes(hashes)
+		done.operations += uint64(n)
+		done.known += uint64(n - added)
+		if hashes = hashes[n:]; err != nil && !errors.Is(err, mmapfilter.ErrFull) {
+			return append(left, hashes...), done, err
+		}
+		if err != nil {
+			done.operations++
+			left, hashes = append(left, hashes[0]), hashes[1:]
+		}
+	}
+	return left, done, nil
+}
+
+// insertEach is insertUnique of hashes that the filter may have.
+func insertEach(f guarded.Filter, hashes []uint64) (left []uint64, done inserted, err error) {
+	for i, h := range hashes {
+		err := f.InsertHash(h)
+		if err != nil && !errors.Is(err, mmapfilter.ErrFull) {
+			return append(left, hashes[i:]...), done, err
+		}
+		if done.operations++; err != nil {
+			left = append(left, h)
+		}
+	}
+	return left, done, nil
+}

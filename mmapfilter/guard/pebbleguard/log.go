@@ -1,0 +1,221 @@
+package pebbleguard
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/batchrepr"
+	"github.com/cockroachdb/pebble/v2/record"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/wal"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
+)
+
+// A loggedStore is a store that the guard opens. Its write-ahead log (WAL) takes the place of an outbox.
+type loggedStore struct {
+	*store
+	dir     string
+	options *pebble.Options // of the program, with what has to be seen of the store
+	guard   atomic.Pointer[guard.Guard]
+	first   atomic.Uint64 // the first file of the WAL that Pebble reads
+	flushed sync.Map      // of paths of tables that flushes are about to write, *flushedTable
+}
+
+func newLoggedStore(dir string, o *pebble.Options, prefix []byte) *loggedStore {
+	s := &loggedStore{store: newStore(prefix, o.DisableWAL), dir: dir, options: o.Clone()}
+	s.first.Store(math.MaxUint64)
+	o = s.options
+	if o.FS == nil {
+		o.WithFSDefaults()
+	}
+	o.FS = watchedFS{o.FS, s}
+	if o.WALFailover != nil {
+		o.WALFailover.Secondary.FS = watchedFS{o.WALFailover.Secondary.FS, s}
+	}
+	o.WALRecoveryDirs = slices.Clone(o.WALRecoveryDirs)
+	for i := range o.WALRecoveryDirs {
+		o.WALRecoveryDirs[i].FS = watchedFS{o.WALRecoveryDirs[i].FS, s}
+	}
+	return s
+}
+
+// A watchedFS notes which files of the WAL are opened to be read. While a store is opened, Pebble does so
+// with those alone that are not in tables yet: all from some file on.
+type watchedFS struct {
+	vfs.FS
+	store *loggedStore
+}
+
+func (w watchedFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
+	if n, _, ok := wal.ParseLogFilename(w.PathBase(name)); ok && w.store.db == nil {
+		w.store.first.Store(min(w.store.first.Load(), uint64(n)))
+	}
+	return w.FS.Open(name, opts...)
+}
+
+// Create is part of vfs.FS.
+func (w watchedFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	f, err := w.FS.Create(name, category)
+	if err != nil || category != "pebble-memtable-flush" || !strings.HasSuffix(name, ".sst") {
+		return f, err
+	}
+	t := &flushedTable{File: f}
+	w.store.flushed.Store(name, t)
+	return t, nil
+}
+
+// A flushedTable is a table that a flush writes. The store has it only after it has been closed: that
+// waits for the filter.
+type flushedTable struct {
+	vfs.File
+	durable chan struct{} // or nil
+}
+
+func (t *flushedTable) Close() error {
+	if t.durable != nil {
+		<-t.durable
+	}
+	return t.File.Close()
+}
+
+// flushing is called when a flush has created a table; Pebble is not locked. The filter becomes durable
+// while the flush writes.
+func (s *loggedStore) flushing(path string) {
+	g := s.guard.Load()
+	t, ok := s.flushed.LoadAndDelete(path)
+	switch {
+	case g == nil:
+	case !ok:
+		g.Flushing()
+	default:
+		done := make(chan struct{})
+		t.(*flushedTable).durable = done
+		go func() {
+			defer close(done)
+			g.Flushing()
+		}()
+	}
+}
+
+// Unwrap is part of vfs.FS.
+func (w watchedFS) Unwrap() vfs.FS { return w.FS }
+
+// Open is part of guard.Logged.
+func (s *loggedStore) Open(replay func(first uint64)) error {
+	var once sync.Once
+	replayed := func() { once.Do(func() { replay(s.first.Load()) }) }
+	s.first.Store(math.MaxUint64) // Log has opened files, too
+	var l pebble.EventListener
+	if s.options.EventListener != nil {
+		l = *s.options.EventListener
+	}
+	created := l.TableCreated
+	l.TableCreated = func(info pebble.TableCreateInfo) {
+		if info.Reason == "flushing" {
+			if s.guard.Load() == nil {
+				replayed()
+			}
+			s.flushing(info.Path)
+		}
+		if created != nil {
+			created(info)
+		}
+	}
+	s.options.EventListener = &l
+	db, err := pebble.Open(s.dir, s.options)
+	if err != nil {
+		return err
+	}
+	s.db = db
+	replayed()
+	return nil
+}
+
+// Log is part of guard.Logged.
+func (s *loggedStore) Log(visit func(guard.LoggedTx) error) error {
+	logs, err := wal.Scan(s.walDirs()...)
+	if err != nil {
+		return err
+	}
+	for _, l := range logs {
+		if err := s.readLog(l, visit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// walDirs returns where Pebble looks for the WAL. Were one missing, epochs would be missing.
+func (s *loggedStore) walDirs() []wal.Dir {
+	const store = "{store_path}"
+	in := func(dir string) string {
+		if rest, ok := strings.CutPrefix(dir, store); ok {
+			return s.dir + rest
+		}
+		return dir
+	}
+	o := s.options
+	dirs := []wal.Dir{{FS: o.FS, Dirname: s.dir}}
+	if o.WALDir != "" {
+		dirs[0].Dirname = in(o.WALDir)
+	}
+	if o.WALFailover != nil {
+		dirs = append(dirs, o.WALFailover.Secondary)
+	}
+	dirs = append(dirs, o.WALRecoveryDirs...)
+	for i := range dirs {
+		dirs[i].Dirname = in(dirs[i].Dirname)
+	}
+	return dirs
+}
+
+// readLog reads a file of the WAL to where Pebble does: a damaged record is the end, or Pebble does not
+// open the store.
+func (s *loggedStore) readLog(l wal.LogicalLog, visit func(guard.LoggedTx) error) (err error) {
+	r := l.OpenForRead()
+	defer func() { err = errors.Join(err, r.Close()) }()
+	var batch bytes.Buffer
+	t := guard.LoggedTx{File: uint64(l.Num)}
+	for {
+		batch.Reset()
+		one, _, err := r.NextRecord()
+		if err == nil {
+			_, err = io.Copy(&batch, one)
+		}
+		if errors.Is(err, io.EOF) || record.IsInvalidRecord(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		t.Puts, t.Set = t.Puts[:0], t.Set[:0]
+		for ops := batchrepr.Read(batch.Bytes()); ; {
+			kind, key, value, ok, err := ops.Next()
+			if err != nil {
+				return err
+			}
+			if !ok {
+				break
+			}
+			switch kind {
+			case pebble.InternalKeyKindSet, pebble.InternalKeyKindSetWithDelete, pebble.InternalKeyKindMerge:
+				if s.reserved(key) {
+					t.Set = append(t.Set, guard.Entry{Key: key[len(s.prefix):], Value: value})
+				} else {
+					t.Puts = append(t.Puts, key)
+				}
+			}
+		}
+		if err := visit(t); err != nil {
+			return err
+		}
+	}
+}

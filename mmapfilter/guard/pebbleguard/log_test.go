@@ -1,0 +1,129 @@
+package pebbleguard
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
+)
+
+// copyAll copies a store and its filter as a kill would leave them.
+func copyAll(t *testing.T, d *DB, from, to string) {
+	t.Helper()
+	if !d.options.DisableWAL {
+		must(t, d.LogData(nil, pebble.Sync)) // Pebble holds back what need not be durable
+	}
+	copyStore(t, from, to)
+	copyFilter(t, from, to)
+}
+
+func copyFilter(t *testing.T, from, to string) {
+	t.Helper()
+	must(t, os.MkdirAll(to, 0o700))
+	for _, name := range []string{FilterName, FilterName + ".stash"} {
+		copyFile(t, filepath.Join(from, name), filepath.Join(to, name))
+	}
+}
+
+// logCases write to a store whose filter becomes durable only when it must. The filter of before is an
+// older one in all of them.
+var logCases = []struct {
+	name     string
+	noWAL    bool
+	replayed uint64 // keys, with the older filter
+	stale    bool   // the older filter is
+	do       func(t *testing.T, d *DB)
+}{
+	{"sets", false, 100, false, func(t *testing.T, d *DB) { setSome(t, d, 0, 100) }},
+	{"sets, then a flush", false, 0, true, func(t *testing.T, d *DB) {
+		setSome(t, d, 0, 100)
+		must(t, d.Flush())
+	}},
+	{"sets between flushes", false, 0, true, func(t *testing.T, d *DB) {
+		for i := range 6 { // so many that some files of the log are kept, and others are not
+			setSome(t, d, 100*i, 100*i+100)
+			must(t, d.Flush())
+		}
+		setSome(t, d, 600, 700)
+	}},
+	{"an ingest", false, 0, true, func(t *testing.T, d *DB) {
+		setSome(t, d, 0, 1)
+		must(t, d.Ingest(context.Background(), []string{table(t, "1", setAll("a", "b"))}))
+		setSome(t, d, 1, 2)
+	}},
+	{"no log", true, 0, true, func(t *testing.T, d *DB) {
+		setSome(t, d, 0, 100)
+		must(t, d.Flush())
+		setSome(t, d, 100, 200)
+	}},
+}
+
+func setSome(t *testing.T, d *DB, from, to int) {
+	t.Helper()
+	for i := from; i < to; i++ {
+		must(t, d.Set(number(i), nil, pebble.NoSync))
+	}
+}
+
+// TestLogged opens stores that were killed, with the filter that was theirs and with an older one. The one
+// that was theirs is good in all cases: it was durable before the log lost what it lacks.
+func TestLogged(t *testing.T) {
+	for _, c := range logCases {
+		t.Run(c.name, func(t *testing.T) {
+			base := t.TempDir()
+			dir, now, before := filepath.Join(base, "dir"), filepath.Join(base, "now"), filepath.Join(base, "before")
+			o := newest()
+			o.DisableWAL = c.noWAL
+			g := &guard.Options{Capacity: 5000, CommitInterval: time.Hour}
+			d := mustOpen(t, dir, o, g)
+			setSome(t, d, 5000, 5001) // the first operation makes the log of the filter
+			must(t, d.Guard().Work())
+			copyFilter(t, dir, filepath.Join(base, "older"))
+			c.do(t, d)
+			copyAll(t, d, dir, now)
+			copyAll(t, d, dir, before)
+			copyFilter(t, filepath.Join(base, "older"), before)
+			must(t, d.Close())
+			for _, open := range []struct {
+				dir      string
+				stale    bool
+				replayed uint64
+			}{{now, false, 0}, {before, c.stale, c.replayed}} {
+				d := mustOpen(t, open.dir, o, g)
+				s := d.GuardStats()
+				if stale := s.Err != ""; stale != open.stale {
+					t.Errorf("%s: %+v", filepath.Base(open.dir), s)
+				}
+				if !open.stale && s.Replayed < open.replayed {
+					t.Errorf("%s: %d keys were replayed, of %d", filepath.Base(open.dir), s.Replayed, open.replayed)
+				}
+				wait(t, "the filter serves", func() bool { return d.GuardStats().State == "serving" })
+				keys, err := hidden(d)
+				must(t, err)
+				if keys == 0 {
+					t.Errorf("%s: no keys", filepath.Base(open.dir))
+				}
+				must(t, d.Close())
+			}
+		})
+	}
+}
+
+// TestNothingIsAdded checks that a commit leaves a batch as it is.
+func TestNothingIsAdded(t *testing.T) {
+	d := mustOpen(t, t.TempDir(), newest(), nil)
+	b := d.NewBatch()
+	must(t, b.Set(key("a"), nil, nil))
+	n, size := b.Count(), b.Len()
+	must(t, b.Commit(pebble.NoSync))
+	if b.Count() != n || b.Len() != size {
+		t.Errorf("the batch has %d operations in %d bytes, and had %d in %d", b.Count(), b.Len(), n, size)
+	}
+	must(t, b.Close())
+	must(t, d.Close())
+}
