@@ -37,6 +37,7 @@ var checks = map[string]check{
 	"TestHomeBetweenLooks":  {engine, nil, regexp.MustCompile(`(?m)^ +overtaken_test\.go:\d+: (the key is missed)$`)},
 	"TestReplay":            {engine, nil, regexp.MustCompile(`(?m)^ +handover_test\.go:\d+: (the replay: .*)$`)},
 	"TestJoint":             {joint, []string{"-states", "20000"}, regexp.MustCompile(`(?m)^ +joint_test\.go:\d+: .*("key \d+" is hidden)`)},
+	"TestReplayed":          {"mmapfilter/guard", nil, regexp.MustCompile(`(?m)^ +log_test\.go:\d+: (one is missing.*)$`)},
 	"stress":                {"tools/stress", []string{"-for", "10m", "-lives", "2000"}, regexp.MustCompile(`\AVIOLATION.*`)},
 }
 
