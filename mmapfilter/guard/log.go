@@ -2,10 +2,12 @@ package guard
 
 import (
 	"encoding/binary"
+	"errors"
 	"strings"
 	"sync"
 	"sync/atomic"
 
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/guarded"
 )
 
@@ -94,10 +96,15 @@ func (l *log) put(hashes []uint64) error {
 	return l.enter()
 }
 
-// take puts hashes into the filter.
+// take puts hashes into the filter. When that is full, the others of them overflow: to find no room takes
+// long, and a larger filter waits for this. Those that the filter has overflow, too: a rebuild that is
+// under way learns only of what is inserted.
 func (l *log) take(hashes []uint64) error {
-	left, done, err := insertUnique(l.filter, hashes)
-	l.took(done.known, left)
+	n, added, err := l.filter.InsertUniqueHashes(hashes)
+	l.took(uint64(n-added), hashes[n:])
+	if errors.Is(err, mmapfilter.ErrFull) {
+		return nil
+	}
 	return err
 }
 
