@@ -186,7 +186,7 @@ func joinWarnings(a, b string) string {
 	return a + "\n" + b
 }
 
-// beforeAsking lets a test close the file of a writer.
+// beforeAsking lets a test close the file of a writer before it is asked whether the file has one.
 var beforeAsking = func() {}
 
 // writer finds out whether a process has the file open for writing and, if not, whether its

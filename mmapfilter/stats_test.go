@@ -192,6 +192,20 @@ func TestWriterHandsOverMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := mustFollow(t, path, byHand)
+	handsOverMeanwhile(t, w, func() {
+		if swapped, err := f.Refresh(); swapped || err != nil {
+			t.Errorf("swapped: %t, %v", swapped, err)
+		}
+	})
+	if swapped, err := f.Refresh(); !swapped || err != nil || f.Err() != nil {
+		t.Errorf("then: swapped: %t, %v, %v", swapped, err, f.Err())
+	}
+}
+
+// handsOverMeanwhile calls look, which asks whether the file of w has a writer, and has w put another file
+// in its place once look has read the superblock, after the last store of one.
+func handsOverMeanwhile(t *testing.T, w *Filter, look func()) {
+	t.Helper()
 	defer func(old func()) { beforeAsking = old }(beforeAsking)
 	asking, handedOver, looked := make(chan bool), make(chan bool), make(chan bool)
 	beforeAsking = func() {
@@ -200,12 +214,10 @@ func TestWriterHandsOverMeanwhile(t *testing.T) {
 	}
 	var once sync.Once
 	err := w.Rebuild(context.Background(), &RebuildOptions{Progress: func(string, uint64, uint64) {
-		once.Do(func() { // after the last store of a superblock
+		once.Do(func() {
 			go func() {
 				defer close(looked)
-				if swapped, err := f.Refresh(); swapped || err != nil {
-					t.Errorf("swapped: %t, %v", swapped, err)
-				}
+				look()
 			}()
 			<-asking
 		})
@@ -215,7 +227,4 @@ func TestWriterHandsOverMeanwhile(t *testing.T) {
 	}
 	close(handedOver)
 	<-looked
-	if swapped, err := f.Refresh(); !swapped || err != nil || f.Err() != nil {
-		t.Errorf("then: swapped: %t, %v, %v", swapped, err, f.Err())
-	}
 }

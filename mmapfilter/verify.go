@@ -70,7 +70,7 @@ func verifyFile(ctx context.Context, path string, progress func(done, total int6
 	state := head.Superblock.State()
 	r := Report{FileBytes: head.Size, Sealed: state == layout.Sealed}
 	if state == layout.Live {
-		return r, liveError(f)
+		return r, liveError(f, path, head)
 	}
 	m, err := recovery.Map(f, head.Size, false)
 	if err != nil {
@@ -92,9 +92,17 @@ func verifyFile(ctx context.Context, path string, progress func(done, total int6
 	return r, err
 }
 
-// liveError says why a file that is not closed cannot be verified.
-func liveError(f *os.File) error {
+// liveError says why a file that is not closed cannot be verified. A writer that has closed the file
+// since its head was read, or has put another file in its place, has not died.
+func liveError(f *os.File, path string, head *recovery.Head) error {
+	beforeAsking()
 	if held, err := recovery.Locked(f); err != nil || held {
+		return errors.Join(ErrBusy, err)
+	}
+	if err := stillSame(f, head); err != nil {
+		return err
+	}
+	if info, err := os.Stat(path); err != nil || !os.SameFile(info, head.Info) {
 		return errors.Join(ErrBusy, err)
 	}
 	return ErrNeedsRecovery

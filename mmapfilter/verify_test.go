@@ -35,6 +35,31 @@ func mustClean(t *testing.T, path string) layout.Geometry {
 	return head.Geometry
 }
 
+// TestVerifyDuringTheLastStep: a writer that closes the file, or puts another one in its place, between a
+// read of the superblock and a check of the lock has not died.
+func TestVerifyDuringTheLastStep(t *testing.T) {
+	w, path := mustCreate(t, &Options{Capacity: 1000, KeepHashes: true})
+	if err := errors.Join(w.InsertHash(spread(0)), w.Sync()); err != nil {
+		t.Fatal(err)
+	}
+	look := func() {
+		if _, err := Verify(context.Background(), path); !errors.Is(err, ErrBusy) {
+			t.Error(err)
+		}
+	}
+	handsOverMeanwhile(t, w, look)
+	if err := errors.Join(w.InsertHash(spread(1)), w.Sync()); err != nil {
+		t.Fatal(err)
+	}
+	defer func(old func()) { beforeAsking = old }(beforeAsking)
+	beforeAsking = func() {
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	look()
+}
+
 // TestVerifyWhileItIsWritten: a file that is not closed is busy while its writer lives, and
 // needs recovery afterwards.
 func TestVerifyWhileItIsWritten(t *testing.T) {
