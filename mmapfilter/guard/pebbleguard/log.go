@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"io/fs"
 	"math"
 	"slices"
 	"strings"
@@ -153,7 +154,8 @@ func (s *loggedStore) Log(visit func(guard.LoggedTx) error) error {
 	return nil
 }
 
-// walDirs returns where Pebble looks for the WAL. Were one missing, epochs would be missing.
+// walDirs returns where Pebble looks for the WAL. It makes what is not there yet, such as when failover
+// is turned on. Were one missing, epochs would be missing.
 func (s *loggedStore) walDirs() []wal.Dir {
 	const store = "{store_path}"
 	in := func(dir string) string {
@@ -174,7 +176,10 @@ func (s *loggedStore) walDirs() []wal.Dir {
 	for i := range dirs {
 		dirs[i].Dirname = in(dirs[i].Dirname)
 	}
-	return dirs
+	return slices.DeleteFunc(dirs, func(d wal.Dir) bool {
+		_, err := d.FS.Stat(d.Dirname)
+		return errors.Is(err, fs.ErrNotExist)
+	})
 }
 
 // readLog reads a file of the WAL to where Pebble does: a damaged record is the end, or Pebble does not

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/wal"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
 )
@@ -110,6 +112,69 @@ func TestLogged(t *testing.T) {
 				}
 				must(t, d.Close())
 			}
+		})
+	}
+}
+
+// dirCases have the WAL in other directories, before and after a kill.
+var dirCases = []struct {
+	name          string
+	before, after func(base string, o *pebble.Options)
+}{
+	{"one of its own", moved, moved},
+	{"one in the store", movedInside, movedInside},
+	{"failover", failover, failover},
+	{"failover is turned on", inPlace, failover},
+	{"failover is turned off", failover, recovered("second")},
+	{"the WAL moves", inPlace, func(base string, o *pebble.Options) {
+		moved(base, o)
+		recovered("copy")(base, o)
+	}},
+}
+
+func inPlace(string, *pebble.Options) {}
+
+func moved(base string, o *pebble.Options) { o.WALDir = filepath.Join(base, "wal") }
+
+func movedInside(_ string, o *pebble.Options) { o.WALDir = "{store_path}/wal" }
+
+func failover(base string, o *pebble.Options) {
+	o.WALFailover = &pebble.WALFailoverOptions{Secondary: wal.Dir{FS: vfs.Default, Dirname: filepath.Join(base, "second")}}
+}
+
+func recovered(from string) func(base string, o *pebble.Options) {
+	return func(base string, o *pebble.Options) {
+		o.WALRecoveryDirs = []wal.Dir{{FS: vfs.Default, Dirname: filepath.Join(base, from)}}
+	}
+}
+
+// TestLogDirectories checks that the log is read wherever it is, also when it is to be elsewhere from
+// now on.
+func TestLogDirectories(t *testing.T) {
+	for _, c := range dirCases {
+		t.Run(c.name, func(t *testing.T) {
+			base := t.TempDir()
+			dir, killed := filepath.Join(base, "dir"), filepath.Join(base, "copy")
+			o, g := newest(), &guard.Options{Capacity: 5000, CommitInterval: time.Hour}
+			c.before(base, o)
+			d := mustOpen(t, dir, o, g)
+			setSome(t, d, 0, 10)
+			must(t, d.Guard().Work())
+			setSome(t, d, 10, 110)
+			copyAll(t, d, dir, killed)
+			must(t, d.Close())
+			o = newest()
+			c.after(base, o)
+			d = mustOpen(t, killed, o, g)
+			if s := d.GuardStats(); s.State != "serving" || s.Replayed < 100 {
+				t.Errorf("%+v", s)
+			}
+			keys, err := hidden(d)
+			must(t, err)
+			if keys < 110 {
+				t.Errorf("the store has %d keys", keys)
+			}
+			must(t, d.Close())
 		})
 	}
 }
