@@ -247,7 +247,7 @@ func (g *Guard) openStore(stale *error) error {
 	g.counts.replayed.Add(g.log.read)
 	return l.Open(func(first uint64) {
 		if *stale == nil {
-			*stale = g.log.replayed(first, g.readOnly)
+			g.log.replayed(first)
 		}
 	})
 }

@@ -221,20 +221,19 @@ func (l *log) insertPending(readOnly bool) (err error) {
 }
 
 // replayed says what the store reads of the log: all of it from a file on. An epoch that has had an entry
-// after the filter's is in there, or the filter lacks keys that are in tables already. If nothing is
-// lacking, the filter says so durably, since the log is about to go.
-func (l *log) replayed(first uint64, readOnly bool) error {
-	at, from := unpack(l.filter.DurableSeq())
+// after the filter's is in there, or the filter lacks keys that are in tables already.
+//
+// The filter says that it has these epochs only with the next token. A copy of the store may be put back
+// that has more of the last one: it has the same token, and the number of an epoch stands for all of it.
+// A kill before that has the filter built anew.
+func (l *log) replayed(first uint64) {
+	_, from := unpack(l.filter.DurableSeq())
 	for _, e := range l.epochs {
 		if e.file >= first && e.previous <= l.covered && e.least <= from {
 			l.covered = max(l.covered, e.number)
 		}
 	}
 	l.epochs = nil
-	if l.covered == from || readOnly {
-		return nil
-	}
-	return l.number(at, l.covered)
 }
 
 // begin begins an epoch after those that the filter covers.
