@@ -13,6 +13,7 @@
 //	a kill, a power loss                          the filter as it was, and the keys of the outbox or log in it
 //	the filter is lost, damaged, or that of       "maybe" for all keys, until the filter is built anew in
 //	another store                                 the background: it reads all keys once
+//	a kill while a store with a log is opened     the same
 //	the filter is put back from a backup          the same, unless the outbox or log has all that it lacks
 //	the store is put back from a backup           the same, unless nothing has left the filter since
 //	the disk of the filter is full or fails       "maybe" for all keys until the store is opened again;
@@ -84,9 +85,9 @@
 //
 // # Rules
 //
-//	G1  A key is in the filter, or on its way into it, before its transaction is visible. It leaves the filter only after its
-//	    delete is durable in the store: after a mark. What a reader sees that began before stays
-//	    visible to it: see View.
+//	G1  A key is in the filter, or on its way into it, before its transaction is visible. It leaves
+//	    the filter only after its delete is durable in the store: after a mark. What a reader sees
+//	    that began before stays visible to it: see View.
 //	G2  No sync is added to a commit. A transaction that puts keys has an entry with their hashes and
 //	    the number of an operation. Open does what the filter lacks of them, once, and builds the
 //	    filter anew unless its identity and its token are those of the store, and it has at least the
