@@ -16,7 +16,7 @@ func TestOtherEndOfAnEpoch(t *testing.T) {
 	base := t.TempDir()
 	dir, s1, s2 := filepath.Join(base, "dir"), filepath.Join(base, "s1"), filepath.Join(base, "s2")
 	g := &guard.Options{Capacity: 5000, CommitInterval: time.Hour}
-	d := mustOpen(t, dir, newest(), g)
+	d := mustOpen(t, dir, atRest(newest()), g)
 	setSome(t, d, 0, 10)
 	must(t, d.Guard().Work())
 	setSome(t, d, 10, 20)
@@ -24,7 +24,7 @@ func TestOtherEndOfAnEpoch(t *testing.T) {
 	setSome(t, d, 20, 30)
 	copyAll(t, d, dir, s2)
 	must(t, d.Close())
-	o := newest()
+	o := atRest(newest())
 	done := false
 	o.EventListener = &pebble.EventListener{TableCreated: func(pebble.TableCreateInfo) {
 		if !done {

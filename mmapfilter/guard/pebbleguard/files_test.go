@@ -1,6 +1,7 @@
 package pebbleguard
 
 import (
+	"errors"
 	"context"
 	"flag"
 	"io/fs"
@@ -66,16 +67,30 @@ func copyFile(t *testing.T, from, to string) {
 // copyStore copies a store without its filter.
 func copyStore(t *testing.T, from, to string) {
 	t.Helper()
-	must(t, filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
+	must(t, tryCopyStore(t, from, to))
+}
+
+// tryCopyStore is copyStore of an open store, whose files may go meanwhile: the error is fs.ErrNotExist
+// then.
+func tryCopyStore(t *testing.T, from, to string) error {
+	t.Helper()
+	err := filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || !e.Type().IsRegular() || e.Name() == FilterName {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
 			return err
 		}
 		name, err := filepath.Rel(from, path)
 		must(t, err)
 		must(t, os.MkdirAll(filepath.Dir(filepath.Join(to, name)), 0o700))
-		copyFile(t, path, filepath.Join(to, name))
-		return nil
-	}))
+		return os.WriteFile(filepath.Join(to, name), data, 0o600)
+	})
+	if !errors.Is(err, fs.ErrNotExist) {
+		must(t, err)
+	}
+	return err
 }
 
 // fileCases change the filter or the store of a closed store. Before, early was called with the store
