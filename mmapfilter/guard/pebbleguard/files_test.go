@@ -1,8 +1,8 @@
 package pebbleguard
 
 import (
-	"errors"
 	"context"
+	"errors"
 	"flag"
 	"io/fs"
 	"math/rand/v2"
