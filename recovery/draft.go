@@ -77,7 +77,7 @@ func newDraft(path string, lockOld func(*Draft) error) (*Draft, error) {
 	// Open the directory now: after the rename it is too late to find out that it cannot
 	// be opened.
 	if d.dir, err = openDir(filepath.Dir(d.path)); err == nil {
-		removeStale(d.path)
+		RemoveStale(d.path)
 		mode := fs.FileMode(0o666)
 		if d.old != nil || d.like != nil {
 			mode = 0o600 // closed to users that may not read the old file

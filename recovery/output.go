@@ -19,7 +19,7 @@ type Output struct {
 // NewOutput makes an empty file that will replace the file at path, if there is one. It removes what
 // dead processes left for the same path.
 func NewOutput(path string) (*Output, error) {
-	removeStale(path)
+	RemoveStale(path)
 	f, err := createBeside(path, 0o666)
 	if err != nil {
 		return nil, err

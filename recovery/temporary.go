@@ -61,7 +61,7 @@ func EndRebuild(path string) error {
 	if lock(f) != nil { // somebody has it open, so it is none of ours
 		return nil
 	}
-	removeStale(rebuild)
+	RemoveStale(rebuild)
 	var errs []error
 	for _, suffix := range []string{NextLog.String(), CurrentLog.String(), NextHashes.String(), CurrentHashes.String(), ""} {
 		if err := os.Remove(rebuild + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -87,16 +87,16 @@ func createBeside(path string, mode fs.FileMode) (*os.File, error) {
 		if removed := err == nil && !sameFile(f, name); err != ErrLocked && !removed {
 			return f, nil
 		}
-		f.Close() // removeStale of another process came first: the file is gone, or will be
+		f.Close() // RemoveStale of another process came first: the file is gone, or will be
 	}
 }
 
 // afterCreate lets a test remove the file.
 var afterCreate = func(name string) {}
 
-// removeStale removes the temporary files of path whose process has died. Files that it
-// cannot remove do no harm.
-func removeStale(path string) {
+// RemoveStale removes the temporary files of path whose process has died. Whatever makes a file at
+// path does so too. Files that it cannot remove do no harm.
+func RemoveStale(path string) {
 	prefix := temporaryPrefix(path)
 	entries, _ := os.ReadDir(filepath.Dir(path))
 	for _, e := range entries {

@@ -163,7 +163,7 @@ func TestTemporaryFileIsTakenAway(t *testing.T) {
 	afterCreate = func(name string) {
 		switch made = append(made, name); len(made) {
 		case 1:
-			removeStale(path)
+			RemoveStale(path)
 		case 2: // the other process is about to remove it
 			f, err := os.OpenFile(name, os.O_RDWR, 0)
 			if err == nil {

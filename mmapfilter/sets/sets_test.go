@@ -381,6 +381,40 @@ func TestBuiltAgain(t *testing.T) {
 	}
 }
 
+// TestTaskAgainRemovesWhatDiedBesideIt: a task that is done again removes what a process left that
+// did the same task and died, whichever file it was about to write.
+func TestTaskAgainRemovesWhatDiedBesideIt(t *testing.T) {
+	j := newJob(t, mustPlan(t, mmapfilter.Options{Capacity: 3000}, 2))
+	steps := func() {
+		must(t, j.partition("a", numbers(0, 2000)))
+		must(t, j.buildAll())
+		must(t, j.assemble())
+	}
+	steps()
+	var left []string
+	for _, dir := range []string{j.spool, j.out} {
+		entries, err := os.ReadDir(dir)
+		must(t, err)
+		for _, e := range entries {
+			path := filepath.Join(dir, e.Name())
+			if strings.HasSuffix(path, ".mmf") { // while it is made, a shard has no identity
+				path = path[:strings.LastIndexByte(path, '-')]
+			}
+			left = append(left, path+".tmp-0123456789abcdef")
+			must(t, os.WriteFile(left[len(left)-1], []byte("cut sho"), 0o666))
+		}
+	}
+	steps()
+	for _, path := range left {
+		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s is still there", path)
+		}
+	}
+	if len(left) != 7 {
+		t.Errorf("the tasks wrote %d files", len(left))
+	}
+}
+
 // write inserts keys of its own into a shard.
 func write(tb testing.TB, path string) {
 	tb.Helper()

@@ -181,8 +181,12 @@ func (s *Spool) close() (*Receipt, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.out.Publish(); err != nil || done {
-		return r, err
+	if err := s.out.Publish(); err != nil {
+		return nil, err
+	}
+	if done { // perhaps while another process was about to write the receipt, and died
+		recovery.RemoveStale(s.receipt())
+		return r, nil
 	}
 	err = recovery.WriteNewFile(s.receipt(), sign(encode(r)))
 	if errors.Is(err, os.ErrExist) { // by another process, meanwhile
