@@ -235,7 +235,7 @@ type OpenOptions struct {
 	// LogBytes is the size of the log, the file NAME.stash beside the filter while it is open for
 	// writing: a multiple of 4,096 from 64 KiB to 1 TiB; below 128 KiB it has 128 KiB. 0 means a
 	// log that starts with 256 KiB to 1 MiB. It grows to twice the size of the lines, but to no
-	// less than 16 MiB and no more than 64 MiB, or to an eighth of the lines, up to 1 GiB. When
+	// less than 16 MiB and no more than 128 MiB, or to an eighth of the lines, up to 1 GiB. When
 	// half of the log is nearly full, a checkpoint writes most of the filter. Operations go on
 	// meanwhile, in the other half.
 	LogBytes int64

@@ -116,8 +116,8 @@ type LogSize struct{ First, Most int64 }
 // The usual size of a log. It starts small and grows when it is full. A checkpoint writes nearly
 // every page of the filter, however few operations came since the last one, and there is one for
 // each half of the log. So the size of a half decides how much is written for an operation. Up to
-// a region of 32 MiB a half may be as large as the region: then checkpoints write about as much
-// as the log. From 512 MiB to 8 GiB, a half may be a sixteenth of the region. A log is not worth
+// a region of 64 MiB a half may be as large as the region: then checkpoints write about as much
+// as the log. From 1 GiB to 8 GiB, a half may be a sixteenth of the region. A log is not worth
 // keeping below leastLog, since the syncs of a checkpoint cost more than it writes there.
 //
 // The first log is small: most writers write little. It grows early, so that the other half of
@@ -128,7 +128,7 @@ const (
 	firstLogShare = 64
 	logGrowth     = 16
 	leastLog      = 16 << 20
-	usualLog      = 64 << 20
+	usualLog      = 128 << 20
 	largestLog    = 1 << 30
 	logShare      = 8
 )
