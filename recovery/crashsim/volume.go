@@ -41,7 +41,7 @@ type Volume struct {
 	FailOdds int
 	// Failed counts the syncs that have failed.
 	Failed int
-	// NoRoom refuses every log that would replace another, since it would be larger.
+	// NoRoom refuses every log that would replace the one that is in use, since it would be larger.
 	NoRoom bool
 	// Refused counts the logs that were refused.
 	Refused int
@@ -363,7 +363,8 @@ func (v *Volume) CreateLog(bytes int64) (recovery.File, error) { return v.create
 func (v *Volume) createLog(first name, bytes int64) (recovery.File, error) {
 	next := first + name(recovery.NextLog)
 	v.rename(next, noFile)
-	if v.NoRoom && v.dir.names[first+name(recovery.CurrentLog)] != noFile {
+	// A log that is not open was left by the file that this one took the place of.
+	if current := v.dir.names[first+name(recovery.CurrentLog)]; v.NoRoom && current != noFile && v.logs[current].open {
 		v.Refused++
 		return nil, recovery.ErrNoRoom
 	}
