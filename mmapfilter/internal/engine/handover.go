@@ -17,6 +17,10 @@ const fewLeft = 512
 // mostCommits is how many commits of the new file come before the last step.
 const mostCommits = 8
 
+// calm is how long the last of these commits may take. If it takes longer, the disk is busy with
+// something else, and the syncs of the last step would wait for that, too.
+const calm = 10 * time.Millisecond
+
 // ErrDiverged is returned if a replay does not lead to the same items: the hashes are not those of
 // the filter.
 var ErrDiverged = errors.New("K3: the operations do not fit the items that they are for")
@@ -116,7 +120,8 @@ func (w *Writer) Replay(hashes []uint64, kinds []Kind, exact bool) (n int, err e
 // No checkpoint of w can begin meanwhile. So operations that come faster than replay does them wait
 // for room in the log, and few will be left. If w makes a checkpoint when Handover is called, so many
 // could come until it ends that they wait for long: then Handover returns ErrAgain, unless wait is
-// set. It does so too if they would soon need a checkpoint, and has the background make it.
+// set. It does so too if they would soon need a checkpoint, and has the background make it, or if the
+// disk is busy.
 //
 // If exact is set, both must have as many items then, but for those that were left out in w. If
 // Handover fails, nothing has happened but for what replay did; unless it has called swap: then next
@@ -136,14 +141,20 @@ func (w *Writer) Handover(next *Writer, exact, wait bool, replay func(few int) e
 		return err
 	}
 	// What comes while next commits is left for the last step. So commits become shorter first.
+	busy := false
 	for tries, left := 0, math.MaxInt; tries < mostCommits && left > fewLeft; tries++ {
 		if err := replay(fewLeft); err != nil {
 			return err
 		}
+		begun := time.Now()
 		if err := next.Sync(false, 0); err != nil {
 			return err
 		}
+		busy = time.Since(begun) > calm
 		left = w.waiting()
+	}
+	if busy && !wait {
+		return ErrAgain
 	}
 	next.checkpoints.Lock()
 	defer next.checkpoints.Unlock()
