@@ -71,6 +71,8 @@ func (v *damagedVolume) KeepLog() error {
 	return nil
 }
 
+func (v *damagedVolume) SyncNames() error { return nil }
+
 func (v *damagedVolume) RemoveLogs() error {
 	if v.logs[recovery.CurrentLog] != nil {
 		v.spare = v.logs[recovery.CurrentLog]

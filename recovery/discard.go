@@ -61,6 +61,9 @@ func DiscardLog(vol Volume) (*Recovery, error) {
 		Recovered: true, Discarded: true, UserSeq: w.userSeq, Operations: w.operation,
 		Generation: w.sb.Generation(), LSN: w.sb.CheckpointLSN(), Length: w.length,
 	}
+	if err := w.SyncNames(); err != nil { // as in recover
+		return nil, err
+	}
 	if err := w.rest(&next); err != nil {
 		return nil, err
 	}

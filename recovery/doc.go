@@ -75,7 +75,8 @@
 //	    once the superblock has the salt of that generation. (Writer.GrowLog)
 //	W6  Recovery, under the lock: read the log of the generation that the superblock
 //	    names to its end, then that of the next one if it goes on there, and refuse a log
-//	    that ends before an LSN that is known to have been durable; store the superblock
+//	    that ends before an LSN that is known to have been durable; make the names durable,
+//	    which the dead writer may have changed (K3); store the superblock
 //	    again, in its slot, and sync it; make the epoch odd; store the log again, and
 //	    sync it; store the last value of every word in it, whatever the mapping shows;
 //	    increment odd removal counters; make the epoch even; finish like a clean close.

@@ -418,6 +418,9 @@ func remove(path string) error {
 	return os.Remove(path)
 }
 
+// SyncNames syncs the directory.
+func (v *Files) SyncNames() error { return v.syncDir() }
+
 func (v *Files) syncDir() error { return syncDir(v.dir) }
 
 // syncDir makes the names in a directory durable. dir is nil on systems that need no call.

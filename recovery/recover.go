@@ -186,6 +186,11 @@ func (w *Writer) recover(r *Recovery, logs replayed) error {
 	if err != nil {
 		return err
 	}
+	// The dead process may have changed names, and died before it made them durable (K3). They
+	// must be durable before the superblock says clean: no later open would ask.
+	if err := w.SyncNames(); err != nil {
+		return err
+	}
 	if err := w.settle(); err != nil {
 		return err
 	}

@@ -115,6 +115,8 @@ type Volume interface {
 	// process, which so loses them. placed reports whether it has the name; if it has, an error
 	// means that this may not survive a power loss.
 	TakePlace(old Volume) (placed bool, err error)
+	// SyncNames makes all changes of names durable, whichever process made them.
+	SyncNames() error
 	// Now returns the time in nanoseconds since 1970.
 	Now() uint64
 	// Random returns 64 unpredictable bits.

@@ -157,6 +157,14 @@ func (w *Writer) sync(what string, f File) error {
 	return nil
 }
 
+// SyncNames makes all changes of names in the directory durable.
+func (w *Writer) SyncNames() error {
+	if err := w.vol.SyncNames(); err != nil {
+		return w.Fail(fmt.Errorf("sync the directory: %w", err))
+	}
+	return nil
+}
+
 // Live reports whether the file has a log.
 func (w *Writer) Live() bool { return w.log != nil }
 

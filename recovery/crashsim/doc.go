@@ -54,6 +54,8 @@
 //	    sync failed or the filter is full, and never panics; after a failed sync
 //	    every operation fails. A sealed file verifies. An operation that changes
 //	    something has a record, and changes the length as it should.
+//	O9  A file that has been opened keeps its name, whatever a power loss does to
+//	    the names that were changed before.
 //	O8  If the filter keeps its hashes, those of the file at rest are, as a multiset,
 //	    the hashes of the items. They may be lost if a sync has failed.
 //	O7  No superblock is stored over a slot where the disk has, whatever the cache

@@ -73,6 +73,8 @@ func (h *Heap) KeepLog() error {
 	return nil
 }
 
+func (h *Heap) SyncNames() error { return nil }
+
 func (h *Heap) RemoveLogs() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

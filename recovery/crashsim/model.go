@@ -33,7 +33,7 @@ type State struct {
 
 // A Violation is a broken oracle.
 type Violation struct {
-	Oracle string // O1 to O7
+	Oracle string // O1 to O9
 	What   string
 	Chain  []string // the crashes that led to it
 	Trace  *Trace

@@ -442,6 +442,8 @@ func (v *Volume) removeLogs(first name) error {
 	return v.syncDir()
 }
 
+func (v *Volume) SyncNames() error { return v.syncDir() }
+
 // syncDir makes the names durable. If it fails, some prefix of the changes is durable, and
 // the others may become so later.
 func (v *Volume) syncDir() error {

@@ -17,8 +17,8 @@ const fewLeft = 512
 // mostCommits is how many commits of the new file come before the last step.
 const mostCommits = 8
 
-// calm is how long the last of these commits may take. If it takes longer, the disk is busy with
-// something else, and the syncs of the last step would wait for that, too.
+// calm is how long each of the last syncs before the last step may take. If one takes longer, the disk
+// is busy with something else, and the syncs of the last step would wait for that, too.
 const calm = 10 * time.Millisecond
 
 // ErrDiverged is returned if a replay does not lead to the same items: the hashes are not those of
@@ -143,14 +143,19 @@ func (w *Writer) Handover(next *Writer, exact, wait bool, replay func(few int) e
 	// What comes while next commits is left for the last step. So commits become shorter first.
 	busy := false
 	for tries, left := 0, math.MaxInt; tries < mostCommits && left > fewLeft; tries++ {
-		if err := replay(fewLeft); err != nil {
-			return err
-		}
 		begun := time.Now()
-		if err := next.Sync(false, 0); err != nil {
+		if err := next.protocol.SyncNames(); err != nil { // and what the file system has to write before
 			return err
 		}
 		busy = time.Since(begun) > calm
+		if err := replay(fewLeft); err != nil {
+			return err
+		}
+		begun = time.Now()
+		if err := next.Sync(false, 0); err != nil {
+			return err
+		}
+		busy = busy || time.Since(begun) > calm
 		left = w.waiting()
 	}
 	if busy && !wait {

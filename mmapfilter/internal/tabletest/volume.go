@@ -93,6 +93,9 @@ func (v *Volume) RemoveLogs() error {
 	return nil
 }
 
+// SyncNames implements recovery.Volume.
+func (v *Volume) SyncNames() error { return nil }
+
 // Random implements recovery.Volume.
 func (v *Volume) Random() uint64 {
 	v.Mu.Lock()
