@@ -200,7 +200,7 @@ const (
 
 // weights are the relative odds of a crash after each kind of event.
 var weights = [eventKinds]float64{
-	StoreHead: 0.02, StoreLog: 0.15, StoreVisible: 0.4, SyncBegins: 1, SyncEnds: 0.5, NameChanges: 0.5,
+	StoreHead: 0.02, StoreLog: 0.15, StoreVisible: 0.4, SyncBegins: 1, SyncEnds: 0.5, NameChanges: 1.5,
 }
 
 // long lives a life with operations: first a rehearsal, then the same with forks.
@@ -266,7 +266,7 @@ func (x *worker) short(v *Volume, st State, depth int) {
 	l := &life{x: x, v: v, st: st, depth: depth}
 	l.begin(x.trace.readers && x.rng.IntN(3) == 0)
 	odds := 3
-	if v.hasLost() { // a recovery cannot rely on the cache
+	if v.hasLost() || !v.named() { // a recovery cannot rely on the cache, or on the names there
 		odds = 1
 	}
 	if depth < maxDepth && x.rng.IntN(odds) == 0 {
@@ -285,7 +285,11 @@ const maxDepth = 4
 // aim chooses an event of a recovery to crash after.
 func (x *worker) aim(v *Volume) {
 	e, n := SyncBegins, 8
-	switch x.rng.IntN(20) {
+	kinds := 20
+	if !v.named() {
+		kinds = 40
+	}
+	switch x.rng.IntN(kinds) {
 	case 0, 1:
 		e, n = SyncEnds, 8
 	case 2, 3, 4, 5, 6, 7:
@@ -294,7 +298,7 @@ func (x *worker) aim(v *Volume) {
 		e, n = StoreLog, 60
 	case 10, 11:
 		e, n = StoreHead, 60
-	case 12:
+	case 12, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29:
 		e, n = NameChanges, 2
 	}
 	v.left[e] = 1 + x.rng.IntN(n)

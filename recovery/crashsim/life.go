@@ -212,7 +212,7 @@ func (l *life) found(r *recovery.Recovery) {
 	if epoch := l.words(layout.WordRuntime + layout.RuntimeEpoch); epoch&1 != 0 {
 		l.fail("O3", "the recovery epoch is odd for ever: %d", epoch)
 	}
-	if l.v.dir.durable[filterName] != l.v.dir.names[filterName] {
+	if !l.v.named() {
 		l.fail("O9", "a power loss would bring back the file that had the name before")
 	}
 	l.present(&p.Counts, l.words)

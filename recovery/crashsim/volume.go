@@ -520,6 +520,9 @@ func (v *Volume) hasLost() bool {
 	return lost > 0
 }
 
+// named reports whether the filter file keeps its name after a power loss.
+func (v *Volume) named() bool { return v.dir.durable[filterName] == v.dir.names[filterName] }
+
 // hash returns a hash of what a recovery reads: the caches and the names.
 func (v *Volume) hash() uint64 {
 	h := v.filter.cache.hash()

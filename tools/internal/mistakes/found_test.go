@@ -23,7 +23,7 @@ type check struct {
 }
 
 var (
-	violation = regexp.MustCompile(`(?m)^ +crash_test\.go:\d+: (O[1-8]: .*)$`)
+	violation = regexp.MustCompile(`(?m)^ +crash_test\.go:\d+: (O[1-9]: .*)$`)
 	miss      = regexp.MustCompile(`(?m)^ +(?:handover_)?schedule_test\.go:\d+: (.* schedules miss [^,]*)`)
 )
 
