@@ -140,7 +140,7 @@ func (b *builder) ofHashes(blocks iter.Seq2[[]uint64, error]) parcels {
 }
 
 // hashParcels hashes and spools the keys of parcels. After an error it keeps taking parcels, so
-// that sendParcels never waits for a worker that has ended.
+// that the sender never waits for a worker that has ended.
 func (b *builder) hashParcels(s *spool, full <-chan *parcel, empty chan<- *parcel, stop *atomic.Bool) (err error) {
 	c, hash := s.collector(), layout.NewHasher(b.Seed)
 	for p := range full {

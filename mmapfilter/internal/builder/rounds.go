@@ -22,7 +22,7 @@ func (b *builder) place(ctx context.Context) error {
 		}
 		placed := before - b.overflows.count()
 		b.report("place", placed, total)
-		if round > lastReturn+1 && placed < before/leastShare {
+		if round > lastReturn+1 && placed < before/leastShare { // items that went back arrive a round later
 			break
 		}
 	}
