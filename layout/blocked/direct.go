@@ -5,14 +5,14 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/kernel"
 )
 
-// A direct is what the kernels for single keys need. Allocations of this size begin at a
-// multiple of 16 bytes, and so no constant of two words straddles two cache lines.
+// A direct has what the kernels for single keys need. Allocations of this size begin at a
+// multiple of 16 bytes, so no constant of two words straddles two cache lines.
 type direct struct {
 	layout.Direct
 	constants
 }
 
-// Direct implements single lookups: with AVX-512, or with AVX2.
+// Direct returns a Direct for AVX-512 or AVX2, or nil if another ISA is in use.
 func (t *table) Direct(d layout.Direct) *layout.Direct {
 	k := kernel.InUse()
 	if !k.Single() {

@@ -6,9 +6,9 @@
 //	└───────┴─────────┴───────────────┴─────────┴──────────┘
 //
 // An item has two buckets in its home line, B and B xor d(fp), and the same two in its
-// alternate line. If it is not in a line it belongs to, overflow bit o(fp, B) of each of
-// its two words there is set, and a lookup goes on only if both are. They are never
-// cleared.
+// alternate line. Unless it is in its home line, overflow bit o(fp, B) of each of its two
+// words there is set, and a lookup goes on to the alternate line only if both are.
+// Overflow bits are never cleared.
 //
 // With m = fp·MixFirst mod 2^64:
 //
@@ -19,17 +19,17 @@
 // number for both buckets, an absent key with the bucket pair of an overflowed item would
 // go on one time in 4; as it is, it goes on one time in 16.
 //
-// # For whom
+// # When to use it
 //
-// Compact is the default. Beside it, Blocked is for filters that
+// Compact is the default. Blocked is for filters that
 //
-//	fit the caches of a processor        a look is three words of one line, and no counting
+//	fit the caches of a processor        a look reads two words of one line, and counts nothing
 //	are inserted into more than read     a change is one word, not most of a line: less log,
 //	                                     and a shorter insert
 //	are read in other languages          a lookup is a dozen lines of code
 //	ask for less than 5 in a million     its longest fingerprints are longer
 //
-// and that are built anew, or filled and kept: overflow bits of items that have gone stay set, so
-// under deletes and inserts more and more lookups read a second line, and the rate rises.
-// "bench churn" and "bench lookup" (tools/bench) measure both.
+// and from which little is deleted: overflow bits of items that are gone stay set, so under
+// deletes and inserts more and more lookups read a second line, and the rate rises. "bench churn"
+// and "bench lookup" (tools/bench) measure both.
 package blocked
