@@ -5,16 +5,16 @@ import (
 	"sync/atomic"
 )
 
-// TestBits sets a bit of set for each position whose bit of words is set; the lowest
-// bit of set[0] is for the first position. Other bits stay. set has a byte for every
-// eight positions, or part of eight. Positions are taken modulo the number of bits, and
-// len(words) is a power of two. Another goroutine may store to the words meanwhile.
+// TestBits tests the bits of words at many positions: if the one at positions[i] is set, it
+// sets bit i%8 of set[i/8]. Other bits of set stay as they are. Positions are taken modulo
+// the number of bits, and len(words) is a power of two. Another goroutine may store to the
+// words meanwhile.
 //
-// It is for lookups that ask a small table whether they need to ask a large one: eight
-// words are waited for at once.
+// It is for lookups that ask a small table whether they need to ask a large one: the cache
+// misses of eight words overlap.
 func TestBits(words, positions []uint64, set []uint8) {
 	if groups := len(positions) / Group; InUse() == AVX512 && groups > 0 {
-		_ = set[groups-1]
+		_ = set[groups-1] // the assembly checks no bounds
 		testBitsAVX512(&words[0], uint64(len(words)-1), &positions[0], groups, &set[0])
 		positions, set = positions[groups*Group:], set[groups:]
 	}
@@ -24,8 +24,8 @@ func TestBits(words, positions []uint64, set []uint8) {
 	}
 }
 
-// EachBit calls do with the number of each bit that is set, starting with the lowest of
-// set[0].
+// EachBit calls do with the number of each bit that is set, in ascending order: bit i%8 of
+// set[i/8] has number i.
 func EachBit(set []uint8, do func(i int)) {
 	for i, bits8 := range set {
 		for ; bits8 != 0; bits8 &= bits8 - 1 {

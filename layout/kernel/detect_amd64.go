@@ -4,6 +4,7 @@ import "golang.org/x/sys/cpu"
 
 //go:generate go run -C ../_asm . -out ../kernel/bits_amd64.s -stubs ../kernel/bits_amd64.go -pkg kernel
 
+// available lists the ISAs of this machine, the fastest first.
 func available() (list []ISA) {
 	x := &cpu.X86
 	if x.HasAVX512F && x.HasAVX512DQ && x.HasAVX512BW && x.HasAVX512VL && x.HasAVX2 && x.HasBMI2 && x.HasBMI1 && x.HasPOPCNT {

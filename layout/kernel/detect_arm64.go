@@ -1,4 +1,5 @@
 package kernel
 
-// available: every arm64 processor has NEON. There is code for batches of Blocked alone.
+// available lists the ISAs of this machine, the fastest first. Every arm64 processor has NEON.
+// Only Blocked has code for it, and only for batches.
 func available() []ISA { return []ISA{NEON, Go} }

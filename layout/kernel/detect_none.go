@@ -2,4 +2,5 @@
 
 package kernel
 
+// available lists the ISAs of this machine.
 func available() []ISA { return []ISA{Go} }

@@ -10,7 +10,7 @@ func Prefetch(p *uint64)
 //go:noescape
 func prefetchBlocks(region, blocks *uint64, n int)
 
-// PrefetchBlocks asks for blocks of 64 bytes of a region, given by number, in one burst.
+// PrefetchBlocks prefetches blocks of 64 bytes of a region, given by number, in one burst.
 func PrefetchBlocks(region, blocks []uint64) {
 	if len(blocks) > 0 {
 		prefetchBlocks(&region[0], &blocks[0], len(blocks))

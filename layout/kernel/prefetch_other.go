@@ -4,10 +4,11 @@ package kernel
 
 import "sync/atomic"
 
-// Prefetch loads a word, where the instruction that would not wait for it is not
-// used: what follows does not depend on the word, and need not wait either.
+// Prefetch loads the word, since this package has no prefetch instruction for this
+// architecture. Nothing depends on the load, so the processor need not wait for it.
 func Prefetch(p *uint64) { atomic.LoadUint64(p) }
 
+// PrefetchBlocks prefetches blocks of 64 bytes of a region, given by number.
 func PrefetchBlocks(region, blocks []uint64) {
 	for _, block := range blocks {
 		Prefetch(&region[block*8])
