@@ -7,17 +7,18 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// A Hasher hashes keys: 64-bit XXH3 with a seed. It hashes short keys itself, faster
-// than the general function; the kernel of a [Direct] does the same with the constants
-// kept here. The specification of xxHash, "XXH3 Algorithm Overview", small inputs,
-// defines the steps.
+// A Hasher hashes keys: 64-bit XXH3 with a seed. It hashes keys of 9 to 16 bytes itself,
+// faster than the general function; the kernel of a [Direct] does the same with the
+// constants kept here. "XXH3 Algorithm Overview" in the specification of xxHash, on small
+// inputs, defines the steps.
 type Hasher struct {
 	seed uint64
-	mix  [2]uint64 // what the two ends of a short key are mixed with
+	mix  [2]uint64 // what the first and the last 8 bytes of a short key are mixed with
 }
 
 // NewHasher returns the Hasher for a seed.
 func NewHasher(seed uint64) Hasher {
+	// The words of XXH3's default secret at these offsets.
 	const secret24, secret32, secret40, secret48 = 0x1F67B3B7A4A44072, 0x78E5C0CC4EE679CB, 0x2172FFCC7DD05A82, 0x8E2443F7744608B8
 	return Hasher{seed, [2]uint64{(secret24 ^ secret32) + seed, (secret40 ^ secret48) - seed}}
 }
@@ -33,14 +34,15 @@ func (h *Hasher) Hash(key []byte) uint64 {
 // HashString is Hash for a key in a string.
 func (h *Hasher) HashString(key string) uint64 { return xxh3.HashStringSeed(key, h.seed) }
 
-// isShort reports whether a key has 9 to 16 bytes.
+// isShort reports whether a key is short: whether it has 9 to 16 bytes.
 func isShort(key []byte) bool { return uint(len(key)-9) < 8 }
 
+// short is Hash for a short key.
 func (h *Hasher) short(key []byte) uint64 {
-	low := binary.LittleEndian.Uint64(key) ^ h.mix[0]
-	high := binary.LittleEndian.Uint64(key[len(key)-8:]) ^ h.mix[1]
-	fold, product := bits.Mul64(low, high)
-	sum := uint64(len(key)) + bits.ReverseBytes64(low) + high + (fold ^ product)
+	first := binary.LittleEndian.Uint64(key) ^ h.mix[0]
+	last := binary.LittleEndian.Uint64(key[len(key)-8:]) ^ h.mix[1]
+	high, low := bits.Mul64(first, last)
+	sum := uint64(len(key)) + bits.ReverseBytes64(first) + last + (high ^ low)
 	sum = (sum ^ sum>>37) * 0x165667919E3779F9
 	return sum ^ sum>>32
 }
