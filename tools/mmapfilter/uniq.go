@@ -106,84 +106,86 @@ func (u *uniqCommand) run(cmd *cobra.Command, names []string) (err error) {
 	if u.opts.FalsePositiveRate == 0 && u.opts.FingerprintBits == 0 {
 		u.opts.FalsePositiveRate = rate
 	}
-	p := &passage{in: &input{whole: true}, stderr: cmd.ErrOrStderr(), out: bufio.NewWriterSize(cmd.OutOrStdout(), bufferBytes)}
-	if p.in.sources, err = u.format.sources(names, cmd.InOrStdin()); err != nil {
+	r := &uniqRun{in: &input{whole: true}, stderr: cmd.ErrOrStderr(), out: bufio.NewWriterSize(cmd.OutOrStdout(), bufferBytes)}
+	if r.in.sources, err = u.format.sources(names, cmd.InOrStdin()); err != nil {
 		return err
 	}
-	if err := p.in.sources.err(); err != nil {
+	if err := r.in.sources.err(); err != nil {
 		return err
 	}
-	if p.temporary = u.filter == ""; p.temporary {
+	if r.temporary = u.filter == ""; r.temporary {
 		temp, tempErr := os.MkdirTemp("", "mmapfilter-uniq-")
 		if tempErr != nil {
 			return tempErr
 		}
 		defer os.RemoveAll(temp)
-		p.path = filepath.Join(temp, "uniq.mmf")
-		if u.window == 0 { // commits say how old lines are
-			u.opts.CommitInterval = -1 // after a crash the filter is useless
+		r.path = filepath.Join(temp, "uniq.mmf")
+		// A filter that is removed after this run need not survive a crash. With a window it
+		// commits all the same, since commits record how old lines are.
+		if u.window == 0 {
+			u.opts.CommitInterval = -1
 		}
-		err = u.create(p)
+		err = u.create(r)
 	} else {
-		p.path = u.filter
-		err = u.open(p)
+		r.path = u.filter
+		err = u.open(r)
 	}
 	if err != nil {
 		return err
 	}
-	p.window = window{filter: p.filter, path: p.path, length: u.window}
-	p.bar = new(progress)
-	if p.in.sources.bytes > 0 && !isTerminal(cmd.OutOrStdout()) {
-		p.bar = newProgress(p.stderr)
+	r.window = window{filter: r.filter, path: r.path, length: u.window}
+	r.bar = new(progress)
+	if r.in.sources.bytes > 0 && !isTerminal(cmd.OutOrStdout()) {
+		r.bar = newProgress(r.stderr)
 	}
-	err = p.run(cmd.Context())
-	if closeErr := p.filter.Close(); err == nil && closeErr != nil {
-		err = fmt.Errorf("close %s: %w", p.path, closeErr)
+	err = r.run(cmd.Context())
+	if closeErr := r.filter.Close(); err == nil && closeErr != nil {
+		err = fmt.Errorf("close %s: %w", r.path, closeErr)
 	}
 	if u.verbose {
-		fmt.Fprintf(p.stderr, "mmapfilter: %s of %s passed\n", formatCount(p.passed), formatNumber(p.read, "line", "lines"))
+		fmt.Fprintf(r.stderr, "mmapfilter: %s of %s passed\n", formatCount(r.passed), formatNumber(r.read, "line", "lines"))
 	}
 	return err
 }
 
 // create creates a filter for the lines, which records how they are read.
-func (u *uniqCommand) create(p *passage) (err error) {
-	if p.in.format, err = u.format.format(format{}); err != nil {
+func (u *uniqCommand) create(r *uniqRun) (err error) {
+	if r.in.format, err = u.format.format(format{}); err != nil {
 		return err
 	}
-	p.filter, err = createFilter(p.path, &u.opts, p.in.format)
+	r.filter, err = createFilter(r.path, &u.opts, r.in.format)
 	return err
 }
 
 // open opens the filter of an earlier run, or creates one.
-func (u *uniqCommand) open(p *passage) (err error) {
-	p.filter, err = mmapfilter.Open(p.path, &mmapfilter.OpenOptions{RequireHashes: u.window != 0})
+func (u *uniqCommand) open(r *uniqRun) (err error) {
+	r.filter, err = mmapfilter.Open(r.path, &mmapfilter.OpenOptions{RequireHashes: u.window != 0})
 	switch {
 	case errors.Is(err, mmapfilter.ErrNoHashes):
-		return lacksHashes(p.path, err)
+		return lacksHashes(r.path, err)
 	case errors.Is(err, fs.ErrNotExist):
-		return u.create(p)
+		return u.create(r)
 	case err != nil:
 		return err
 	}
-	if err := u.contradicted(p.filter); err != nil {
-		return errors.Join(err, p.filter.Close())
+	if err := u.contradicted(r.filter); err != nil {
+		return errors.Join(err, r.filter.Close())
 	}
-	if p.recorded, err = recordedFormat(p.path, p.filter.Normalisation(), u.plain); err == nil {
-		p.in.format, err = u.format.format(p.recorded)
+	if r.recorded, err = recordedFormat(r.path, r.filter.Normalisation(), u.plain); err == nil {
+		r.in.format, err = u.format.format(r.recorded)
 	}
-	if is, was := p.in.format, p.recorded; err == nil && !u.plain && (is.hex != was.hex || is.trimCR != was.trimCR) {
-		// The same line would have another key, and would pass again.
-		err = &fileError{u.filter, fmt.Errorf("its keys are read as: %s; omit --hex and --trim-cr, or choose another file", describeNote(p.recorded.note()))}
+	if is, was := r.in.format, r.recorded; err == nil && !u.plain && (is.hex != was.hex || is.trimCR != was.trimCR) {
+		// The same line would have another key, and would be printed again.
+		err = &fileError{u.filter, fmt.Errorf("its keys are read as: %s; omit --hex and --trim-cr, or choose another file", describeNote(r.recorded.note()))}
 	}
 	if err != nil {
-		err = errors.Join(err, p.filter.Close())
+		err = errors.Join(err, r.filter.Close())
 	}
 	return err
 }
 
-// contradicted reports an option that contradicts the existing filter. One that grows has its size
-// and layout from the last time that it grew.
+// contradicted returns an error if an option contradicts the existing filter. Of a filter that
+// grows it checks only the rate and the seed: its size and layout change when it grows.
 func (u *uniqCommand) contradicted(filter *mmapfilter.Filter) error {
 	s, want := filter.Stats(), u.opts
 	for _, c := range []struct {
@@ -206,8 +208,8 @@ func (u *uniqCommand) contradicted(filter *mmapfilter.Filter) error {
 	return nil
 }
 
-// A passage is a run of uniq. It passes on what its filter has not seen.
-type passage struct {
+// A uniqRun is one run of uniq. It prints the records whose keys its filter has not seen.
+type uniqRun struct {
 	path      string
 	temporary bool // the filter exists only for this run
 	filter    *mmapfilter.Filter
@@ -224,110 +226,111 @@ type passage struct {
 	err            error // the first error
 }
 
-func (p *passage) run(ctx context.Context) error {
-	p.in.beforeRead = func() error {
-		p.pass(ctx)
-		p.flush()
-		p.bar.show("passing", p.in.sources.read.Load(), p.in.sources.bytes, nil)
-		if p.err != nil {
+func (r *uniqRun) run(ctx context.Context) error {
+	r.in.beforeRead = func() error {
+		r.pass(ctx)
+		r.flush()
+		r.bar.show("passing", r.in.sources.read.Load(), r.in.sources.bytes, nil)
+		if r.err != nil {
 			return io.EOF
 		}
 		return nil
 	}
-	for key, err := range p.in.keys(ctx) {
-		p.head()
+	for key, err := range r.in.keys(ctx) {
+		r.head()
 		switch {
 		case ctx.Err() != nil:
-			p.pass(ctx)
-			p.fail(ctx.Err())
+			r.pass(ctx)
+			r.fail(ctx.Err())
 		case err != nil:
-			p.pass(ctx)
-			p.fail(explainMisfit(err, p.in.format, p.recorded, p.path))
+			r.pass(ctx)
+			r.fail(explainMisfit(err, r.in.format, r.recorded, r.path))
 		default:
-			p.block.add(key, p.in.record, p.in.number)
-			if p.block.full() {
-				p.pass(ctx)
+			r.block.add(key, r.in.record, r.in.number)
+			if r.block.full() {
+				r.pass(ctx)
 			}
 		}
-		if p.err != nil {
+		if r.err != nil {
 			break
 		}
 	}
-	p.head()
-	p.pass(ctx)
-	p.flush()
-	p.bar.close()
-	return p.err
+	r.head()
+	r.pass(ctx)
+	r.flush()
+	r.bar.close()
+	return r.err
 }
 
-// head passes on the column names of the first file that has them.
-func (p *passage) head() {
-	if !p.headed && p.in.header != nil {
-		p.headed = true
-		p.print(p.in.header)
+// head prints the column names of the first file that has them, once.
+func (r *uniqRun) head() {
+	if !r.headed && r.in.header != nil {
+		r.headed = true
+		r.print(r.in.header)
 	}
 }
 
-// pass processes the block, and starts another.
-func (p *passage) pass(ctx context.Context) {
-	if p.err != nil {
+// pass inserts the keys of the block, prints the records of those that are new, and empties the
+// block.
+func (r *uniqRun) pass(ctx context.Context) {
+	if r.err != nil {
 		return
 	}
-	if err := p.window.forget(ctx); err != nil && ctx.Err() == nil {
-		p.fail(err)
+	if err := r.window.forget(ctx); err != nil && ctx.Err() == nil {
+		r.fail(err)
 		return
 	}
-	for i, key := range p.block.keys() {
-		isNew, err := p.filter.InsertUnique(key)
+	for i, key := range r.block.keys() {
+		isNew, err := r.filter.InsertUnique(key)
 		if err != nil {
-			p.fail(p.explain(err, p.block.spans[i].number))
+			r.fail(r.explain(err, r.block.spans[i].number))
 			return
 		}
-		p.read++
+		r.read++
 		if isNew {
-			p.passed++
-			p.print(p.block.text(i))
+			r.passed++
+			r.print(r.block.text(i))
 		}
 	}
-	p.block.clear()
-	if n := p.filter.Cap(); !p.warned && p.filter.Len() > n && !growing(p.filter) {
-		p.warned = true
-		p.bar.hide()
-		fmt.Fprintf(p.stderr, "mmapfilter: more than %s lines: new lines may be dropped more often than the rate says\n", formatCount(n))
+	r.block.clear()
+	if n := r.filter.Cap(); !r.warned && r.filter.Len() > n && !growing(r.filter) {
+		r.warned = true
+		r.bar.hide()
+		fmt.Fprintf(r.stderr, "mmapfilter: more than %s lines: new lines may be dropped more often than the rate says\n", formatCount(n))
 	}
 }
 
 // explain says which record an error is about and, if the filter is full, how to avoid that.
-func (p *passage) explain(err error, number int) error {
-	record := fmt.Sprintf("record %d of %s", number, p.in.file)
+func (r *uniqRun) explain(err error, number int) error {
+	record := fmt.Sprintf("record %d of %s", number, r.in.file)
 	switch {
 	case !errors.Is(err, mmapfilter.ErrFull):
 		return fmt.Errorf("%s: %w", record, err)
-	case p.temporary:
+	case r.temporary:
 		return fmt.Errorf("%s does not fit: there were %s, and -n is %s; give a larger -n",
-			record, formatNumber(p.filter.Len(), "different line", "different lines"), formatCount(p.filter.Cap()))
+			record, formatNumber(r.filter.Len(), "different line", "different lines"), formatCount(r.filter.Cap()))
 	}
 	help := ""
-	if canGrow(p.filter) {
-		help = "; run: mmapfilter grow " + p.path
+	if canGrow(r.filter) {
+		help = "; run: mmapfilter grow " + r.path
 	}
-	return fmt.Errorf("%s is full: it holds %s and was made for %s; %s does not fit%s", p.path, formatNumber(p.filter.Len(), "key", "keys"), formatCount(p.filter.Cap()), record, help)
+	return fmt.Errorf("%s is full: it holds %s and was made for %s; %s does not fit%s", r.path, formatNumber(r.filter.Len(), "key", "keys"), formatCount(r.filter.Cap()), record, help)
 }
 
-// print leaves its error to flush.
-func (p *passage) print(record []byte) {
-	p.out.Write(record)
-	p.out.WriteString(p.in.end())
+// print prints a record. The writer keeps its first error for flush.
+func (r *uniqRun) print(record []byte) {
+	r.out.Write(record)
+	r.out.WriteString(r.in.end())
 }
 
-func (p *passage) flush() {
-	if err := p.out.Flush(); err != nil {
-		p.fail(err)
+func (r *uniqRun) flush() {
+	if err := r.out.Flush(); err != nil {
+		r.fail(err)
 	}
 }
 
-func (p *passage) fail(err error) {
-	if p.err == nil {
-		p.err = err
+func (r *uniqRun) fail(err error) {
+	if r.err == nil {
+		r.err = err
 	}
 }
