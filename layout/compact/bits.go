@@ -2,10 +2,10 @@ package compact
 
 import "github.com/mmapfilter/mmapfilter/layout"
 
-// Bits of a line, wherever its words end.
+// A line as a string of bits, across its words.
 
-// selectInByte[k<<8|b] is the position of set bit number k of the byte b, or 0 if b has no
-// more than k.
+// selectInByte[k<<8|b] is the position of set bit number k of the byte b, counted from 0,
+// or 0 if b has at most k set bits.
 var selectInByte = func() (t [8 << 8]uint8) {
 	for b := range 256 {
 		k := 0
@@ -24,11 +24,12 @@ const (
 	highBits  = 0x80 * everyByte
 )
 
-// selectBit returns the position of set bit number k of x, counted from 0: broadword
-// selection (Vigna, "Broadword Implementation of Rank/Select Queries", 2008, algorithm 2).
-// Byte i of sums is the number of set bits in bytes 0 to i; the bit is in the first byte
-// where that exceeds k, and starts at bit low. If x has no such bit the result is
-// arbitrary.
+// selectBit returns the position of set bit number k of x, counted from 0, or an arbitrary
+// number if x has no such bit: broadword selection (Vigna, "Broadword Implementation of
+// Rank/Select Queries", 2008, algorithm 2). Byte i of sums is the number of set bits in
+// bytes 0 to i of x. The bit is in the first byte whose sum exceeds k, and low is the lowest
+// bit of that byte. In the index of selectInByte, k less the sum of the byte before is the
+// number of the bit in its byte; the modulus drops what is left above it.
 func selectBit(x, k uint64) uint64 {
 	sums := x - x>>1&(0x55*everyByte)
 	sums = sums&(0x33*everyByte) + sums>>2&(0x33*everyByte)
@@ -37,38 +38,38 @@ func selectBit(x, k uint64) uint64 {
 	return low + uint64(selectInByte[((k-sums<<8>>low)<<8|x>>low&0xFF)%uint64(len(selectInByte))])
 }
 
-// window returns 64 bits of a line, starting at a bit. What follows the last bit of the
-// line is arbitrary.
+// window returns 64 bits of a line from a bit on. Bits past the end of the line are
+// arbitrary. Shifting by 1 and then by 63-low is shifting by 64-low, without the case of 64.
 func window(l *layout.Line, bit uint64) uint64 {
 	i, low := bit/64, bit%64
 	return layout.LoadOf(l, i)>>low | layout.LoadOf(l, i+1)<<1<<(63-low)
 }
 
-// insert puts n bits v, 1 to 63 of them, at a bit of a line and moves the bits from there
-// to end up by n; the last n are lost.
+// insert moves the bits at to end-1 of a line up by n, from 1 to 63, and puts the n bits of v
+// at bit at. The last n bits before end are lost.
 func insert(l *layout.Line, at, end, n, v uint64) {
 	first, last := at/64, (end-1)/64
-	from, to := ^uint64(0)<<(at%64), ^uint64(0)>>(63-(end-1)%64) // bits of these words that move
-	below, behind := l[first]&^from, l[last]&^to
+	moveFirst, moveLast := ^uint64(0)<<(at%64), ^uint64(0)>>(63-(end-1)%64) // the bits of these words that move
+	below, above := l[first]&^moveFirst, l[last]&^moveLast                  // stay
 	for i := last; i > first; i-- {
 		l[i] = l[i]<<n | l[i-1]>>(64-n)
 	}
-	l[first] = l[first]&from<<n | below
-	l[last] = l[last]&to | behind
+	l[first] = l[first]&moveFirst<<n | below
+	l[last] = l[last]&moveLast | above
 	layout.PutBits(l[:], at, n, v)
 }
 
-// remove takes n bits, 1 to 63 of them, out at a bit of a line and moves the bits from
-// there to end down by n; the last n become 0.
+// remove takes the n bits, from 1 to 63, at bit at out of a line: it moves the bits from
+// there to end-1 down by n. The last n bits before end become 0.
 func remove(l *layout.Line, at, end, n uint64) {
 	first, last := at/64, (end-1)/64
-	from, to := ^uint64(0)<<(at%64), ^uint64(0)>>(63-(end-1)%64)
-	below, behind := l[first]&^from, l[last]&^to
-	l[last] &= to
+	moveFirst, moveLast := ^uint64(0)<<(at%64), ^uint64(0)>>(63-(end-1)%64) // as in insert
+	below, above := l[first]&^moveFirst, l[last]&^moveLast                  // stay
+	l[last] &= moveLast
 	for i := first; i < last; i++ {
 		l[i] = l[i]>>n | l[i+1]<<(64-n)
 	}
 	l[last] >>= n
-	l[first] = l[first]&from | below
-	l[last] |= behind
+	l[first] = l[first]&moveFirst | below
+	l[last] |= above
 }

@@ -5,17 +5,18 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/kernel"
 )
 
-// A direct is what the kernels for single keys need: that for AVX-512 with VBMI all but
-// table, the other one table and what a layout.Direct has.
+// A direct has what the kernels for single keys need. Those for AVX-512 with VBMI read all
+// but table; the other one reads only table and the layout.Direct.
 type direct struct {
 	layout.Direct
 	table *table
 	slotted
-	_ [12]uint64 // to a line of the cache: an allocation of this size begins with one
+	_ [12]uint64 // so that slotVectors begins a cache line, as an allocation of this size does
 	slotVectors
 }
 
-// Direct implements single lookups, for tables whose counts are in two words.
+// Direct returns a Direct for tables whose counts are in two words, or nil if the ISA in
+// use has no code for single keys.
 func (t *table) Direct(d layout.Direct) *layout.Direct {
 	if t.countWords > 2 || !isa().Single() {
 		return nil
