@@ -38,8 +38,9 @@ func (f *Filter) insertOwn(own uint64) error {
 	return err
 }
 
-// change does an operation on a hash that stands for a key in this file, in whatever file the filter has then. grow says what it is:
-// 1 for an insert, -1 for a delete. It reports what do does.
+// change does an operation on a hash that stands for a key in this file. If a rebuild replaces the
+// file, it does the operation in the new one. grow is 1 for an insert and -1 for a delete. It
+// reports what do does.
 func (f *Filter) change(hash uint64, grow int, do func(w *engine.Writer) (bool, error)) (done bool, err error) {
 	for {
 		o, err := f.write()
@@ -74,8 +75,8 @@ func (f *Filter) InsertBatch(keys [][]byte) (n int, err error) {
 	return n, err
 }
 
-// insertInto calls insert with the file that the filter has then, until it ends in one that has room.
-// insert goes on where it stopped.
+// insertInto calls insert with the file of the filter; and again with the new one, if a rebuild has
+// replaced the file or made room. insert goes on where it stopped.
 func (f *Filter) insertInto(insert func(o *openFile) error) error {
 	for {
 		o, err := f.write()
