@@ -54,13 +54,13 @@
 //	    sync failed or the filter is full, and never panics; after a failed sync
 //	    every operation fails. A sealed file verifies. An operation that changes
 //	    something has a record, and changes the length as it should.
-//	O9  A file that has been opened keeps its name, whatever a power loss does to
-//	    the names that were changed before.
-//	O8  If the filter keeps its hashes, those of the file at rest are, as a multiset,
-//	    the hashes of the items. They may be lost if a sync has failed.
 //	O7  No superblock is stored over a slot where the disk has, whatever the cache
 //	    shows, another one half written with its checksum: it might complete that
 //	    one.
+//	O8  If the filter keeps its hashes, those of the file at rest are, as a multiset,
+//	    the hashes of the items. They may be lost if a sync has failed.
+//	O9  A file that has been opened keeps its name, whatever a power loss does to
+//	    the names that were changed before.
 //
 // After a power loss there are no readers before the epoch says that a recovery
 // is under way: until then the file is served to no reader (rule R3).
