@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -163,13 +162,6 @@ func (g *Guard) covered(s *state) error {
 	return s.covers(g.filter, g.options, true, g.log.covered)
 }
 
-func openReadOnly(path string) (*mmapfilter.Filter, error) {
-	if err := verify(path); err != nil {
-		return nil, err
-	}
-	return mmapfilter.OpenReadOnly(path, nil)
-}
-
 func newGuard(store Store, o *Options) *Guard {
 	g := &Guard{options: o, store: store, wake: make(chan struct{}, 1)}
 	g.mu.done.L = &g.mu
@@ -256,21 +248,7 @@ func (g *Guard) hooks() *guarded.Hooks {
 	if g.options.Hooks != nil {
 		return g.options.Hooks
 	}
-	return &guarded.Hooks{
-		Create: func(path string, o *mmapfilter.Options) (guarded.Filter, error) { return g.create(path, o) },
-		Open:   func(path string) (guarded.Filter, error) { return g.openFile(path) },
-		Random: rand.Uint64,
-	}
-}
-
-// verify reads the whole filter and compares it with its checksums. It has some if it was closed, not
-// if its process died.
-func verify(path string) error {
-	_, err := mmapfilter.Verify(context.Background(), path)
-	if errors.Is(err, mmapfilter.ErrCorrupt) {
-		return err
-	}
-	return nil // an error is one of Open, too, or of a file that is not at rest
+	return system(g.life, g.commitInterval())
 }
 
 // Doubt says that the store may have keys which the filter lacks, now or after a crash: an operation
@@ -288,26 +266,6 @@ func (g *Guard) Doubt() error {
 		return ErrClosed
 	}
 	return g.store.Write(Changes{Remove: []Range{just(entryKey(keyStamp))}})
-}
-
-// create makes an empty filter. It takes the place of one that is damaged or of another time; one that
-// a program has open stays, and that is an error.
-func (g *Guard) create(path string, o *mmapfilter.Options) (guarded.Filter, error) {
-	sealed, err := mmapfilter.Build(g.life, path, o, func(func([]byte, error) bool) {})
-	if err != nil {
-		return nil, err
-	}
-	if err := sealed.Close(); err != nil {
-		return nil, err
-	}
-	return g.openFile(path)
-}
-
-func (g *Guard) openFile(path string) (guarded.Filter, error) {
-	if err := verify(path); err != nil {
-		return nil, err
-	}
-	return mmapfilter.Open(path, &mmapfilter.OpenOptions{CommitInterval: g.commitInterval(), Checked: true})
 }
 
 // commitInterval returns that of the filter. With a log the guard commits itself.
