@@ -49,7 +49,7 @@ func TestRebuild(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustDelete(t, f, 0, 500)
-	first, n := uint64(500), uint64(2000)
+	first, n, rate := uint64(500), uint64(2000), 0.01
 	for i, opts := range []*RebuildOptions{
 		{Capacity: 10_000}, nil, {FalsePositiveRate: 1e-4}, {Layout: Packed, FalsePositiveRate: 0.01}, {Capacity: 3000}, {Layout: Blocked},
 	} {
@@ -58,6 +58,12 @@ func TestRebuild(t *testing.T) {
 		}
 		if s := f.Stats(); s.Len != n-first || s.DurableSeq != 17 || s.Rebuilds != uint64(i)+1 || s.Normalisation != "as they are" || s.GrowthErr != "" || opts != nil && opts.Capacity != 0 && s.Cap != opts.Capacity {
 			t.Fatalf("%d: %+v", i, s)
+		}
+		if opts != nil && opts.FalsePositiveRate != 0 {
+			rate = opts.FalsePositiveRate
+		}
+		if f.TargetRate() != rate {
+			t.Errorf("%d: the rate is %v instead of %v", i, f.TargetRate(), rate)
 		}
 		if ops := f.DurableOps(); ops != 500+uint64(i)*200 {
 			t.Fatalf("%d: %d operations", i, ops)
@@ -82,8 +88,8 @@ func TestRebuild(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
+	if err := f.Close(); err != nil || f.TargetRate() != 0 {
+		t.Fatal(err, f.TargetRate())
 	}
 	list, _ := os.ReadDir(filepath.Dir(path))
 	if len(list) != 2 {
