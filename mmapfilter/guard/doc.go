@@ -16,6 +16,8 @@
 //	a kill while a store with a log is opened     the same
 //	the filter is put back from a backup          the same, unless the outbox or log has all that it lacks
 //	the store is put back from a backup           the same, unless nothing has left the filter since
+//	the options ask for another rate, or for      the filter is built anew in the background, and answers
+//	twice the capacity of the filter, or more     meanwhile
 //	the disk of the filter is full or fails       "maybe" for all keys until the store is opened again;
 //	                                              commits go on
 //	the filter is full                            it is built anew, twice as large, in the background; keys

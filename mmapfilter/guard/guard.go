@@ -57,6 +57,7 @@ type Guard struct {
 		trimOut   bool                             // it has been made and is not done
 		lastID    uint64                           // of the entries of deletes and of loose records
 		tooMany   bool                             // absent keys pass the filter, since of keys that are gone
+		unfit     bool                             // the options ask for another filter
 		lost      bool                             // keys have overflowed that nobody remembers
 		building  bool                             // serving waits for a first rebuild
 		doubts    int                              // calls of Doubt
@@ -87,7 +88,8 @@ type Guard struct {
 
 // Open returns a guard for a store. The options have their defaults: see [Options.WithDefaults]. If
 // the filter at o.Path is not known to have all keys of the store, it is built anew in the background,
-// and every answer is "maybe" until then. The error is that of the store.
+// and every answer is "maybe" until then. If the options ask for another filter than that, it is built
+// anew, too, but answers meanwhile. The error is that of the store.
 func Open(store Store, o *Options) (*Guard, error) {
 	g, stale, err := open(store, o)
 	if err != nil {
@@ -138,6 +140,7 @@ func OpenReadOnly(store Store, o *Options) (*Guard, error) {
 	if broken == nil {
 		broken = g.covered(s)
 	}
+	g.fit(broken == nil)
 	if broken != nil {
 		g.mu.failed = broken
 		return g, nil
@@ -163,7 +166,8 @@ func (g *Guard) covered(s *state) error {
 }
 
 func newGuard(store Store, o *Options) *Guard {
-	g := &Guard{options: o, store: store, wake: make(chan struct{}, 1)}
+	own := *o
+	g := &Guard{options: &own, store: store, wake: make(chan struct{}, 1)}
 	g.mu.done.L = &g.mu
 	g.mu.durableAt = time.Now()
 	if l, ok := store.(Logged); ok && o.Deletes == Rebuild {
@@ -199,6 +203,7 @@ func open(store Store, o *Options) (g *Guard, stale error, err error) {
 	if stale == nil {
 		stale = g.covered(s)
 	}
+	g.fit(g.filter != nil && s != nil && s.isOf(g.filter))
 	if stale != nil {
 		return g, stale, nil
 	}
@@ -325,7 +330,7 @@ func (g *Guard) begin(stale error) error {
 		return nil
 	}
 	g.closeFilter()
-	g.mu.err = stale
+	g.mu.err, g.mu.unfit = stale, false
 	// No crash from now on may leave an entry that speaks for what is at the path.
 	if err := g.store.Write(Changes{Remove: allEntries()}); err != nil {
 		return err

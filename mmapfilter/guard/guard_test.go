@@ -19,7 +19,8 @@ import (
 type rows struct {
 	mu     sync.Mutex
 	rows   map[string]string
-	closed bool // then no method may be called
+	closed bool   // then no method may be called
+	read   func() // if not nil, is called when a snapshot is read
 }
 
 func newRows() *rows { return &rows{rows: map[string]string{}} }
@@ -73,6 +74,9 @@ func (r *rows) Snapshot() (Snapshot, error) {
 	keys := slices.Collect(maps.Keys(r.rows))
 	return Snapshot{
 		Keys: func(yield func([]byte, error) bool) {
+			if r.read != nil {
+				r.read()
+			}
 			for _, key := range keys {
 				if key[0] != 0 && !yield([]byte(key), nil) {
 					return
@@ -97,6 +101,14 @@ func (r *rows) mustShow(t *testing.T, g *Guard) {
 			t.Errorf("%q is hidden; %+v", key, g.Stats())
 		}
 	}
+}
+
+// put puts a key, through the guard.
+func (r *rows) put(g *Guard, key string) {
+	tx := g.Begin()
+	tx.Put([]byte(key))
+	r.commit(tx.Prepare(), key, true)
+	tx.Done(Committed)
 }
 
 func must(t *testing.T, err error) {

@@ -36,14 +36,18 @@ func (m DeleteMode) String() string {
 	return fmt.Sprintf("DeleteMode(%d)", uint8(m))
 }
 
-// Options describe a guard. A nil *Options and the zero value are the defaults.
+// Options describe a guard. A nil *Options and the zero value are the defaults. They leave a filter that is
+// there as it is.
 type Options struct {
 	// Path is that of the filter. Empty means beside the store.
 	Path string
 	// Capacity is how many keys the filter is sized for at first, and at least; it grows with the
-	// store. 0 means 1,048,576, for which the filter has 1.3 MB.
+	// store. One that is there and has at most half of that is built anew by Open, in the background,
+	// and answers meanwhile. 0 means that of the filter, or 1,048,576 for a new one, which has 1.3 MB.
 	Capacity uint64
-	// FalsePositiveRate is the share of absent keys that may reach the store. 0 means 0.01.
+	// FalsePositiveRate is the share of absent keys that may reach the store. A filter that is there
+	// and was made for another one is built anew by Open, likewise. 0 means that of the filter, or 0.01
+	// for a new one.
 	FalsePositiveRate float64
 	// Deletes says what becomes of deleted keys.
 	Deletes DeleteMode
@@ -63,11 +67,13 @@ type Options struct {
 
 const (
 	defaultCapacity = 1 << 20
+	defaultRate     = 0.01
 	defaultPrefix   = "\x00mmapfilter\x00"
 	defaultInterval = time.Second
 )
 
-// WithDefaults returns the options with the defaults filled in. deletes is that of the engine.
+// WithDefaults returns the options with the defaults filled in, but for what they leave to the filter. deletes
+// is that of the engine.
 func (o *Options) WithDefaults(path string, deletes DeleteMode) *Options {
 	n := new(Options)
 	if o != nil {
@@ -75,12 +81,6 @@ func (o *Options) WithDefaults(path string, deletes DeleteMode) *Options {
 	}
 	if n.Path == "" {
 		n.Path = path
-	}
-	if n.Capacity == 0 {
-		n.Capacity = defaultCapacity
-	}
-	if n.FalsePositiveRate == 0 {
-		n.FalsePositiveRate = 0.01
 	}
 	if n.Deletes == DeletesDefault {
 		n.Deletes = deletes

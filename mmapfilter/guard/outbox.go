@@ -193,6 +193,9 @@ func readState(entries []Entry) (*state, error) {
 	return s, nil
 }
 
+// isOf reports whether a filter is the one that the store names.
+func (s *state) isOf(f guarded.Filter) bool { return f.Normalisation() == s.stamp.id.String() }
+
 // covers returns nil if a filter has all keys of the store but those in the outbox, or, if there is a
 // log, all: epoch is the last one that the filter covers (G2).
 func (s *state) covers(f guarded.Filter, o *Options, logged bool, epoch uint64) error {
@@ -212,7 +215,7 @@ func (s *state) covers(f guarded.Filter, o *Options, logged bool, epoch uint64) 
 		}
 		least = max(least, s.stamp.previousAt)
 	}
-	if f.Normalisation() != s.stamp.id.String() || at == 0 || at != s.stamp.token && at != s.stamp.previous || durable < least {
+	if !s.isOf(f) || at == 0 || at != s.stamp.token && at != s.stamp.previous || durable < least {
 		return errOther
 	}
 	return nil

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/guarded"
 )
 
 // kick has the background rebuild the filter.
@@ -77,7 +79,7 @@ func (g *Guard) wants() bool {
 	if g.mu.failed != nil || g.mu.closed {
 		return false
 	}
-	if g.mu.building || g.mu.lost || g.overflow.any.Load() || float64(items) >= full*float64(capacity) {
+	if g.mu.building || g.mu.lost || g.mu.unfit || g.overflow.any.Load() || float64(items) >= full*float64(capacity) {
 		return true
 	}
 	if float64(g.mu.gone) > manyGone*float64(items) && g.mu.gone > someAtAll {
@@ -85,6 +87,39 @@ func (g *Guard) wants() bool {
 	}
 	there := items - min(g.mu.gone, items)
 	return capacity > g.options.Capacity && there < capacity/tooLarge || g.mu.tooMany
+}
+
+// fit settles what the options leave to the filter. own says that this is, or was, the filter of the store.
+func (g *Guard) fit(own bool) {
+	var f guarded.Filter
+	if own {
+		f = g.filter
+	}
+	g.mu.unfit, g.mu.err = g.options.fit(f)
+}
+
+// fit fills in what is 0 with what a filter has, or, if that is nil, with the defaults. unfit says that the
+// others ask for another filter. If there can be none, they are those of the filter from then on.
+func (o *Options) fit(f guarded.Filter) (unfit bool, err error) {
+	if f == nil {
+		o.Capacity, o.FalsePositiveRate = cmp.Or(o.Capacity, defaultCapacity), cmp.Or(o.FalsePositiveRate, defaultRate)
+		return false, nil
+	}
+	rate, capacity := f.TargetRate(), f.Cap()
+	least := min(capacity, defaultCapacity)
+	if f.Len() < capacity/tooLarge { // it was asked for: no rebuild makes one that is so empty
+		least = capacity
+	}
+	unfit = o.FalsePositiveRate != 0 && o.FalsePositiveRate != rate || o.Capacity >= growth*capacity
+	if unfit {
+		err = (&mmapfilter.Options{Capacity: o.Capacity, FalsePositiveRate: o.FalsePositiveRate}).Validate()
+	}
+	if err != nil {
+		o.Capacity, o.FalsePositiveRate = least, rate
+		return false, err
+	}
+	o.Capacity, o.FalsePositiveRate = cmp.Or(o.Capacity, least), cmp.Or(o.FalsePositiveRate, rate)
+	return unfit, nil
 }
 
 // someAtAll is how many keys make it worth while to rebuild a filter.
@@ -222,7 +257,7 @@ func (r *rebuild) keys() (iter.Seq2[[]byte, error], error) {
 	// Whether the snapshot lacks a key whose delete is under way nobody knows: so that is never done.
 	g.mu.dropped = append(g.mu.dropped, g.mu.deletes...)
 	g.mu.deletes = nil
-	g.mu.gone, g.mu.unknown, g.mu.lost, g.mu.tooMany = 0, false, false, false
+	g.mu.gone, g.mu.unknown, g.mu.lost, g.mu.tooMany, g.mu.unfit = 0, false, false, false, false
 	r.first, r.doubts = g.mu.building, g.mu.doubts
 	g.overflow.begin()
 	g.views.Add(1) // the new filter lacks what was deleted before

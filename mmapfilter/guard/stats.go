@@ -37,7 +37,7 @@ type Stats struct {
 	FalsePositives uint64  `json:"false_positives"` // that did, and did not
 	Unfiltered     uint64  `json:"unfiltered"`      // that did since there was no whole filter
 	Rate           float64 `json:"rate"`            // FalsePositives / (FalsePositives + Skipped)
-	RateAsked      float64 `json:"rate_asked"`      // Options.FalsePositiveRate
+	RateAsked      float64 `json:"rate_asked"`      // Options.FalsePositiveRate, or that of the filter
 
 	State    string        `json:"state"`         // "serving", "building" or "off"
 	Err      string        `json:"err,omitempty"` // why the filter is off, or was built anew, or could not be

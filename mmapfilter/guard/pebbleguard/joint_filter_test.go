@@ -84,7 +84,7 @@ func (f *simFilter) ContainsHash(hash uint64) bool { return f.w.Contains(hash) }
 func (f *simFilter) Len() uint64                   { return f.w.Len() }
 func (f *simFilter) Cap() uint64                   { return f.w.Superblock().Capacity() }
 func (f *simFilter) Normalisation() string         { return f.w.Superblock().Normalisation() }
-func (f *simFilter) Stats() (s mmapfilter.Stats)   { return s }
+func (f *simFilter) TargetRate() float64           { return f.w.Superblock().TargetRate() }
 
 func (f *simFilter) InsertHash(hash uint64) error {
 	return f.do(func() error { return f.full(f.w.Insert(hash)) })

@@ -17,13 +17,13 @@ type Filter interface {
 	DeleteHash(hash uint64) (deleted bool, err error)
 	Len() uint64
 	Cap() uint64
+	TargetRate() float64
 	Sync() error
 	SyncAtFunc(seq func(operations uint64) uint64) error
 	DurableSeq() uint64
 	DurableOps() uint64
 	Normalisation() string
 	Rebuild(ctx context.Context, opts *mmapfilter.RebuildOptions) error
-	Stats() mmapfilter.Stats
 	Seal(ctx context.Context) error
 	Close() error
 }

@@ -1,0 +1,127 @@
+package guard
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// eventually waits until the statistics are as they should be.
+func eventually(t *testing.T, g *Guard, what string, ok func(s Stats) bool) {
+	t.Helper()
+	for end := time.Now().Add(8 * time.Second); !ok(g.Stats()); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s: not in time; %+v", what, g.Stats())
+		}
+	}
+}
+
+// TestOtherOptions opens stores with other options than before: a filter that does not fit them is built
+// anew, and answers meanwhile; options that are 0 leave it as it is.
+func TestOtherOptions(t *testing.T) {
+	const keys = 800
+	before := Options{Capacity: 1000, FalsePositiveRate: 0.02}
+	for _, c := range []struct {
+		name  string
+		with  Options
+		built bool
+		want  Options
+	}{
+		{"none", Options{}, false, before},
+		{"the same", before, false, before},
+		{"a lower rate", Options{FalsePositiveRate: 0.001}, true, Options{Capacity: 1000, FalsePositiveRate: 0.001}},
+		{"a higher rate", Options{FalsePositiveRate: 0.1}, true, Options{Capacity: 1000, FalsePositiveRate: 0.1}},
+		{"twice the capacity", Options{Capacity: 2000}, true, Options{Capacity: 2000, FalsePositiveRate: 0.02}},
+		{"less than that", Options{Capacity: 1999}, false, before},
+		{"a smaller capacity", Options{Capacity: 100}, false, before},
+		{"an impossible rate", Options{FalsePositiveRate: 2}, false, before},
+	} {
+		for _, deletes := range []DeleteMode{Exact, Rebuild} {
+			t.Run(c.name+"/"+deletes.String(), func(t *testing.T) {
+				path := filepath.Join(t.TempDir(), "f")
+				with := func(o Options) *Options {
+					o.CommitInterval = time.Hour
+					return o.WithDefaults(path, deletes)
+				}
+				s := newRows()
+				g, err := Open(s, with(before))
+				must(t, err)
+				for i := range keys {
+					s.put(g, fmt.Sprint(i))
+				}
+				must(t, g.Close())
+				reading, read := make(chan bool, 10), make(chan bool)
+				s.read = func() { reading <- true; <-read } // a rebuild waits
+				g, err = Open(s, with(c.with))
+				must(t, err)
+				capacity := c.want.Capacity
+				if c.built {
+					capacity = max(capacity, 2*keys)
+					eventually(t, g, "a rebuild begins", func(Stats) bool { return len(reading) > 0 })
+				}
+				s.mustShow(t, g)
+				for i := range 100 {
+					g.Absent(fmt.Append(nil, "nobody ", i))
+				}
+				if st := g.Stats(); st.State != "serving" || st.Skipped < 50 || st.Rebuilds > 0 || (st.Err != "") != (c.with.FalsePositiveRate == 2) {
+					t.Errorf("before a rebuild: %+v", st)
+				}
+				s.put(g, "meanwhile")
+				close(read)
+				if c.built {
+					eventually(t, g, "a rebuild", func(st Stats) bool { return st.Rebuilds > 0 })
+				}
+				must(t, g.Work())
+				s.mustShow(t, g)
+				for _, opens := range []string{"at first", "with none"} {
+					if st := g.Stats(); g.filter.TargetRate() != c.want.FalsePositiveRate || st.RateAsked != c.want.FalsePositiveRate || st.Capacity != capacity {
+						t.Errorf("%s: a filter for %v: %+v", opens, g.filter.TargetRate(), st)
+					}
+					must(t, g.Close())
+					g, err = Open(s, with(Options{}))
+					must(t, err)
+				}
+				if st := g.Stats(); st.Rebuilds > 0 || g.wants() {
+					t.Errorf("it is built anew without need: %+v", st)
+				}
+				s.mustShow(t, g)
+				must(t, g.Close())
+			})
+		}
+	}
+}
+
+// TestLargeFilterStays opens a nearly empty filter that was asked to be large, with options that do not
+// say so: it stays.
+func TestLargeFilterStays(t *testing.T) {
+	s, path := newRows(), filepath.Join(t.TempDir(), "f")
+	for _, o := range []*Options{{Capacity: 3 * defaultCapacity}, nil} {
+		g, err := Open(s, o.WithDefaults(path, Exact))
+		must(t, err)
+		s.put(g, "a")
+		if st := g.Stats(); st.Capacity != 3*defaultCapacity || st.Rebuilds > 0 || g.wants() {
+			t.Errorf("%+v", st)
+		}
+		must(t, g.Close())
+	}
+}
+
+// TestRateOfStaleFilter has a filter built anew that is of another time than the store: the new one has its
+// rate.
+func TestRateOfStaleFilter(t *testing.T) {
+	s, o := newRows(), testOptions(t, Exact)
+	o.FalsePositiveRate = 0.002
+	g, err := Open(s, o)
+	must(t, err)
+	s.put(g, "a")
+	must(t, g.Close())
+	o.FalsePositiveRate, o.Deletes = 0, Rebuild
+	g, err = Open(s, o)
+	must(t, err)
+	eventually(t, g, "a filter", func(st Stats) bool { return st.State == "serving" })
+	if st := g.Stats(); st.RateAsked != 0.002 || g.filter.TargetRate() != 0.002 || st.Err != "" {
+		t.Errorf("%+v", st)
+	}
+	must(t, g.Close())
+}
