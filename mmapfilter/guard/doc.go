@@ -22,6 +22,8 @@
 //	                                              commits go on
 //	the filter is full                            it is built anew, twice as large, in the background; keys
 //	                                              that come meanwhile are in memory
+//	more keys come while it is built anew than    it is begun again at once, with at least twice the room;
+//	it has room for                               the old one answers meanwhile, if there is one
 //	a commit fails and nobody knows whether       its keys stay in the filter; its deletes are not done
 //	it happened
 //	something else writes to the store, past      keys may be hidden: call Rebuild, or remove the filter

@@ -51,8 +51,12 @@ func (g *Guard) rebuilds() {
 	}
 }
 
-// retryAfter is how long a rebuild that failed is not tried again.
-const retryAfter = 10 * time.Second
+// retryAfter is how long a rebuild that failed is not tried again. One that failed since more keys came than
+// it had room for is tried again at once, with at least twice the room, but no more than mostTries in a row.
+const (
+	retryAfter = 10 * time.Second
+	mostTries  = 6
+)
 
 // Limits for a rebuild.
 const (
@@ -169,6 +173,10 @@ func (g *Guard) Rebuild(ctx context.Context) error {
 	begun := time.Now()
 	r := &rebuild{g: g}
 	err := r.run(ctx)
+	for tries := 1; errors.Is(err, mmapfilter.ErrFull) && tries < mostTries; tries++ {
+		r = &rebuild{g: g, least: growth * r.capacity}
+		err = r.run(ctx)
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.mu.err = err; err == nil {
@@ -195,6 +203,14 @@ type rebuild struct {
 	first    bool     // no filter is in use before this one
 	doubts   int
 	unwork   func()
+	least    uint64 // capacity
+	capacity uint64 // that it has had
+}
+
+// capacityFor returns the capacity for so many keys.
+func (r *rebuild) capacityFor(keys uint64) uint64 {
+	r.capacity = max(r.g.options.Capacity, growth*keys, r.least)
+	return r.capacity
 }
 
 func (r *rebuild) run(ctx context.Context) error {
@@ -211,7 +227,7 @@ func (r *rebuild) run(ctx context.Context) error {
 		}
 	}
 	err := g.filter.Rebuild(ctx, &mmapfilter.RebuildOptions{
-		CapacityFor:       func(keys uint64) uint64 { return max(g.options.Capacity, growth*keys) },
+		CapacityFor:       r.capacityFor,
 		FalsePositiveRate: g.options.FalsePositiveRate,
 		Keys:              r.keys,
 		Hashes:            func() []uint64 { return r.listed },
