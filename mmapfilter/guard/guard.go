@@ -56,13 +56,10 @@ type Guard struct {
 		trim      *trim                            // for the next transaction to do
 		trimOut   bool                             // it has been made and is not done
 		lastID    uint64                           // of the entries of deletes and of loose records
-		tooMany   bool                             // absent keys pass the filter, since of keys that are gone
-		unfit     bool                             // the options ask for another filter
-		lost      bool                             // keys have overflowed that nobody remembers
 		building  bool                             // serving waits for a first rebuild
 		doubts    int                              // calls of Doubt
-		gone      uint64                           // keys deleted from the store but not from the filter, about
-		unknown   bool                             // keys were deleted that nobody knows
+		due                                        // since the instant of the last rebuild
+		under     due                              // before that of one that is under way
 		seen      struct{ skipped, passed uint64 } // see tooManyPass
 		failed    error                            // of the filter: it is not used any more
 		err       error                            // of the last rebuild
@@ -309,6 +306,7 @@ func (g *Guard) resume(s *state) error {
 	} else {
 		g.log.begin()
 	}
+	g.mu.gone, g.mu.unknown = s.stamp.gone, s.stamp.unknown
 	if err := g.mark(changes, true); err != nil {
 		return err
 	}
@@ -318,7 +316,6 @@ func (g *Guard) resume(s *state) error {
 		}
 		g.order.operations++
 	}
-	g.mu.gone = s.stamp.gone
 	g.serve()
 	return nil
 }
@@ -375,23 +372,21 @@ func (g *Guard) storeIsEmpty() (bool, error) {
 
 func (g *Guard) covers(key []byte) bool { return g.options.Covers == nil || g.options.Covers(key) }
 
-// built marks a filter that is complete for the first time, unless there have been more doubts since.
+// built marks a filter that has been built, so that it serves, unless there have been more doubts since.
 func (g *Guard) built(reset bool, doubts int) error {
 	g.work.Lock()
 	defer g.work.Unlock()
 	if g.doubted(doubts) {
 		return nil
 	}
-	if err := g.mark(Changes{}, reset); err != nil {
-		return err
-	}
+	err := g.mark(Changes{}, reset)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if doubts == g.mu.doubts {
+	if err == nil && doubts == g.mu.doubts {
 		g.mu.building = false
-		g.serve()
 	}
-	return nil
+	g.serve()
+	return err
 }
 
 func (g *Guard) doubted(before int) bool {
@@ -414,7 +409,9 @@ func (g *Guard) serve() {
 func (g *Guard) mark(c Changes, reset bool) error {
 	next := newToken(g.hooks().Random, g.token)
 	g.mu.Lock()
-	s := stamp{id: g.id, mode: g.options.Deletes, logged: g.log != nil, reset: reset, token: next, previous: g.token, previousAt: g.trimmed, gone: g.mu.gone}
+	s := stamp{id: g.id, mode: g.options.Deletes, logged: g.log != nil, reset: reset, token: next, previous: g.token, previousAt: g.trimmed}
+	s.gone = g.mu.gone + g.mu.under.gone
+	s.unknown = !g.mu.closed || g.mu.unknown || g.mu.tooMany // after a crash nobody knows what was deleted since
 	g.mu.Unlock()
 	if g.log != nil {
 		s.previousAt = g.log.durable.Load()

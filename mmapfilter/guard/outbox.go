@@ -83,12 +83,14 @@ type stamp struct {
 	token, previous token
 	previousAt      uint64
 	gone            uint64 // keys that are only in the filter, about
+	unknown         bool   // there may be more of them
 }
 
 const (
 	stampVersion = 1
 	stampReset   = 1 << 0
 	stampLogged  = 1 << 1
+	stampUnknown = 1 << 2
 	stampBytes   = 3 + len(identity{}) + 4 + 4 + 8 + 8
 )
 
@@ -100,6 +102,9 @@ func (s *stamp) encode() []byte {
 	if s.logged {
 		b[2] |= stampLogged
 	}
+	if s.unknown {
+		b[2] |= stampUnknown
+	}
 	b = binary.LittleEndian.AppendUint32(b, uint32(s.token))
 	b = binary.LittleEndian.AppendUint32(b, uint32(s.previous))
 	b = binary.LittleEndian.AppendUint64(b, s.previousAt)
@@ -107,10 +112,11 @@ func (s *stamp) encode() []byte {
 }
 
 func decodeStamp(b []byte) (s stamp, ok bool) {
-	if len(b) != stampBytes || b[0] != stampVersion || b[2] > stampReset|stampLogged {
+	if len(b) != stampBytes || b[0] != stampVersion || b[2] > stampReset|stampLogged|stampUnknown {
 		return s, false
 	}
 	s.mode, s.reset, s.logged = DeleteMode(b[1]), b[2]&stampReset != 0, b[2]&stampLogged != 0
+	s.unknown = b[2]&stampUnknown != 0
 	copy(s.id[:], b[3:])
 	b = b[3+len(s.id):]
 	s.token, s.previous = token(binary.LittleEndian.Uint32(b)), token(binary.LittleEndian.Uint32(b[4:]))

@@ -68,6 +68,20 @@ const (
 	tooManyPass = 1.5     // times the rate asked for
 )
 
+// Due is what a rebuild mends.
+type due struct {
+	gone    uint64 // keys deleted from the store but not from the filter, about
+	unknown bool   // there may be more of them
+	tooMany bool   // absent keys pass the filter, since of keys that are gone
+	lost    bool   // keys have overflowed that nobody remembers
+	unfit   bool   // the options ask for another filter
+}
+
+// and returns what is due if both are.
+func (d due) and(e due) due {
+	return due{d.gone + e.gone, d.unknown || e.unknown, d.tooMany || e.tooMany, d.lost || e.lost, d.unfit || e.unfit}
+}
+
 func (g *Guard) isFull() bool {
 	return float64(g.filter.Len()) >= full*float64(g.filter.Cap())
 }
@@ -200,7 +214,6 @@ type rebuild struct {
 	g        *Guard
 	snapshot Snapshot
 	listed   []uint64 // hashes of transactions that were under way at its instant
-	first    bool     // no filter is in use before this one
 	doubts   int
 	unwork   func()
 	least    uint64 // capacity
@@ -237,19 +250,19 @@ func (r *rebuild) run(ctx context.Context) error {
 		err = errors.Join(err, r.snapshot.Close())
 	}
 	left := g.overflow.end(err == nil)
+	g.mu.Lock()
+	if err != nil {
+		g.mu.due = g.mu.due.and(g.mu.under)
+	}
+	g.mu.under = due{}
+	g.mu.Unlock()
 	if err != nil {
 		return err
 	}
 	if err := r.takeIn(left); err != nil {
 		return err
 	}
-	if r.first {
-		return g.built(false, r.doubts)
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.serve()
-	return nil
+	return g.built(false, r.doubts)
 }
 
 // keys takes the snapshot. No operation of the filter is under way.
@@ -273,8 +286,8 @@ func (r *rebuild) keys() (iter.Seq2[[]byte, error], error) {
 	// Whether the snapshot lacks a key whose delete is under way nobody knows: so that is never done.
 	g.mu.dropped = append(g.mu.dropped, g.mu.deletes...)
 	g.mu.deletes = nil
-	g.mu.gone, g.mu.unknown, g.mu.lost, g.mu.tooMany, g.mu.unfit = 0, false, false, false, false
-	r.first, r.doubts = g.mu.building, g.mu.doubts
+	g.mu.under, g.mu.due = g.mu.due, due{}
+	r.doubts = g.mu.doubts
 	g.overflow.begin()
 	g.views.Add(1) // the new filter lacks what was deleted before
 	return r.sequence, nil

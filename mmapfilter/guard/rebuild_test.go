@@ -111,3 +111,128 @@ func TestTriesEnd(t *testing.T) {
 	}
 	must(t, g.Close())
 }
+
+// A failingFilter fails when a rebuild has read the snapshot.
+type failingFilter struct{ guarded.Filter }
+
+var errFails = errors.New("the rebuild fails")
+
+func (f failingFilter) Rebuild(_ context.Context, o *mmapfilter.RebuildOptions) error {
+	keys, err := o.Keys()
+	if err != nil {
+		return err
+	}
+	for _, err := range keys {
+		if err != nil {
+			return err
+		}
+	}
+	return errFails
+}
+
+// remove deletes a key, through the guard.
+func (r *rows) remove(g *Guard, key string) {
+	tx := g.Begin()
+	tx.Delete([]byte(key))
+	r.commit(tx.Prepare(), key, false)
+	tx.Done(Committed)
+}
+
+// TestDueStays has most keys deleted, and a rebuild fail, or a kill interrupt it: it is due still, also
+// after another kill.
+func TestDueStays(t *testing.T) {
+	s, o := newRows(), testOptions(t, Rebuild)
+	o.Capacity = 10_000
+	hooked(o, func(real guarded.Filter) guarded.Filter { return failingFilter{real} })
+	o.Hooks.Manual = true
+	g, err := Open(s, o)
+	must(t, err)
+	for i := range 4000 {
+		s.put(g, fmt.Sprint(i))
+	}
+	for i := range 3000 {
+		s.remove(g, fmt.Sprint(i))
+	}
+	for _, when := range []string{"at first", "killed", "killed again"} {
+		if st := g.Stats(); !g.wants() || st.Gone != 3000 {
+			t.Errorf("%s: %t; %+v", when, g.wants(), st)
+		}
+		if when != "killed" { // then again at once
+			if err := g.Rebuild(t.Context()); !errors.Is(err, errFails) {
+				t.Fatal(err)
+			}
+		}
+		if st := g.Stats(); !g.wants() || st.Gone != 3000 {
+			t.Errorf("%s, later: %t; %+v", when, g.wants(), st)
+		}
+		s.mustShow(t, g)
+		must(t, g.filter.Close()) // no more than that
+		g.end()
+		g, err = Open(s, o)
+		must(t, err)
+	}
+	must(t, g.Close())
+	hooked(o, func(real guarded.Filter) guarded.Filter { return real })
+	o.Hooks.Manual = true
+	for _, when := range []string{"built", "killed"} {
+		g, err = Open(s, o)
+		must(t, err)
+		if when == "built" {
+			must(t, g.Rebuild(t.Context()))
+		}
+		if st := g.Stats(); g.wants() || st.Gone != 0 || st.Keys != 1000 {
+			t.Errorf("%s: %t; %+v", when, g.wants(), st)
+		}
+		s.mustShow(t, g)
+		must(t, g.filter.Close())
+		g.end()
+	}
+}
+
+// TestUnknownStays has keys deleted that nobody knows: that too many absent keys pass is found out also
+// after the store was closed, or its process killed.
+func TestUnknownStays(t *testing.T) {
+	const keys = 2000
+	for _, when := range []string{"closed", "killed", "killed before"} {
+		t.Run(when, func(t *testing.T) {
+			s, o := newRows(), testOptions(t, Rebuild)
+			o.Capacity = 10_000
+			g, err := Open(s, o)
+			must(t, err)
+			for i := range keys {
+				s.put(g, fmt.Sprint(i))
+			}
+			for i := range keys {
+				s.commit(Changes{}, fmt.Sprint(i), false)
+			}
+			if when != "killed before" {
+				g.Begin().DeleteUnknown()
+			}
+			if when == "closed" {
+				must(t, g.Close())
+			} else {
+				must(t, g.filter.Close())
+				g.end()
+				g.background.Wait()
+			}
+			g, err = Open(s, o)
+			must(t, err)
+			for i := range keys {
+				if key := fmt.Append(nil, i); !g.Absent(key) {
+					g.Found(key, false)
+				}
+			}
+			eventually(t, g, "a rebuild", func(st Stats) bool { return st.Rebuilds > 0 })
+			must(t, g.Close())
+		})
+	}
+	s, o := newRows(), testOptions(t, Rebuild)
+	for range 2 {
+		g, err := Open(s, o)
+		must(t, err)
+		if s.put(g, "a"); g.mu.unknown {
+			t.Error("a guard that was closed does not know what was deleted")
+		}
+		must(t, g.Close())
+	}
+}

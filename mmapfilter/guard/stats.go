@@ -91,7 +91,7 @@ func (g *Guard) Stats() Stats {
 	if s.Outbox += uint64(len(g.mu.loose)); s.Outbox > 0 {
 		s.Age = time.Since(g.mu.durableAt)
 	}
-	s.Gone, s.Rebuilds, s.Rebuild = g.mu.gone, g.mu.rebuilds, g.mu.took
+	s.Gone, s.Rebuilds, s.Rebuild = g.mu.gone+g.mu.under.gone, g.mu.rebuilds, g.mu.took
 	switch {
 	case g.serving.Load():
 		s.State = "serving"
