@@ -137,7 +137,9 @@ func (s *EventuallyFileOnlySnapshot) Get(key []byte) ([]byte, io.Closer, error) 
 		return nil, nil, pebble.ErrNotFound
 	}
 	value, c, err := s.EventuallyFileOnlySnapshot.Get(key)
-	s.db.found(key, err)
+	if err == nil || err == pebble.ErrNotFound {
+		s.db.guard.FoundIn(s.view, key, err == nil)
+	}
 	return value, c, err
 }
 

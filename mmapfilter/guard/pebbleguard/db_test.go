@@ -3,6 +3,7 @@ package pebbleguard
 import (
 	"context"
 	"encoding/binary"
+	"io"
 	"testing"
 	"time"
 
@@ -65,5 +66,53 @@ func TestGuard(t *testing.T) {
 			}
 			must(t, d.Close())
 		})
+	}
+}
+
+// TestSnapshots gets keys from snapshots: the filter answers until keys have left it, and then the store. What
+// the store says then tells nothing of the filter.
+func TestSnapshots(t *testing.T) {
+	for _, deletes := range bothModes {
+		for _, kind := range []string{"snapshot", "eventually file-only"} {
+			t.Run(kind+"/"+deletes.String(), func(t *testing.T) {
+				d := mustOpen(t, t.TempDir(), newest(), &guard.Options{FalsePositiveRate: 1e-7, Deletes: deletes})
+				defer d.Close()
+				for i := range 300 {
+					must(t, d.Set(number(i), nil, pebble.NoSync))
+				}
+				var snapshot interface {
+					Get(key []byte) ([]byte, io.Closer, error)
+					Close() error
+				} = d.NewSnapshot()
+				if kind != "snapshot" {
+					snapshot = d.NewEventuallyFileOnlySnapshot([]pebble.KeyRange{{Start: number(0), End: number(1000)}})
+				}
+				defer snapshot.Close()
+				look := func(want guard.Stats) {
+					t.Helper()
+					before := d.GuardStats()
+					for i := range 600 {
+						_, c, err := snapshot.Get(number(i))
+						if err == nil {
+							must(t, c.Close())
+						}
+						if (err == nil) != (i < 300) {
+							t.Fatalf("key %d: %v", i, err)
+						}
+					}
+					s := d.GuardStats()
+					if s.Skipped-before.Skipped != want.Skipped || s.Unfiltered-before.Unfiltered != want.Unfiltered || s.FalsePositives != 0 {
+						t.Errorf("%+v", s)
+					}
+				}
+				look(guard.Stats{Skipped: 300})
+				for i := range 300 {
+					must(t, d.Delete(number(i), pebble.NoSync))
+				}
+				must(t, d.Guard().Work())
+				must(t, d.Guard().Rebuild(context.Background()))
+				look(guard.Stats{Unfiltered: 600})
+			})
+		}
 	}
 }
