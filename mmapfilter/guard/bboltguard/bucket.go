@@ -59,12 +59,15 @@ func (b *Bucket) Tx() *Tx { return b.tx }
 
 // Get is bbolt.Bucket.Get. It does not ask the store if the filter knows that the key is not there.
 func (b *Bucket) Get(key []byte) []byte {
+	if b.stale {
+		return b.engineBucket.Get(key)
+	}
 	joined := b.join(key)
-	if !b.stale && b.tx.absent(joined) {
+	if b.tx.absent(joined) {
 		return nil
 	}
 	value := b.engineBucket.Get(key)
-	b.tx.db.guard.Found(joined, value != nil)
+	b.tx.found(joined, value != nil)
 	return value
 }
 

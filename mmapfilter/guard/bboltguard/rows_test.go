@@ -305,6 +305,9 @@ func testGetOwn(t *testing.T, g *guard.Options) {
 		}
 		return nil
 	})
+	if s := d.GuardStats(); s.TruePositives+s.FalsePositives > 0 {
+		t.Errorf("the filter was asked: %+v", s)
+	}
 	mustHave(t, d, "a", true)
 }
 
@@ -324,6 +327,14 @@ func testGetLong(t *testing.T, g *guard.Options) {
 		if n, err := hidden(tx); n != 2001 || err != nil {
 			t.Fatal(n, err)
 		}
+		for i := range 1000 {
+			if tx.Bucket([]byte("b")).Get(number(2000+i)) != nil {
+				t.Error("an absent key is there")
+			}
+		}
+	}
+	if s := d.GuardStats(); s.FalsePositives > 0 || s.Unfiltered < 3000 {
+		t.Errorf("the filter was asked: %+v", s)
 	}
 	must(t, tx.Rollback())
 	mustHave(t, d, "a", true)

@@ -128,10 +128,22 @@ func (t *Tx) absent(joined []byte) bool {
 		return t.db.guard.AbsentIn(t.view, joined) && t.late == t.db.store.late.Load()
 	}
 	// What others have committed stays as it is until this transaction ends.
-	if _, ok := t.touched[maphash.Bytes(t.db.seed, joined)]; ok {
-		return false
+	return !t.hasPut(joined) && t.db.guard.Absent(joined)
+}
+
+// found tells the guard what the store has, if the filter has been asked.
+func (t *Tx) found(joined []byte, there bool) {
+	switch {
+	case !t.Writable():
+		t.db.guard.FoundIn(t.view, joined, there)
+	case !t.hasPut(joined):
+		t.db.guard.Found(joined, there)
 	}
-	return t.db.guard.Absent(joined)
+}
+
+func (t *Tx) hasPut(joined []byte) bool {
+	_, ok := t.touched[maphash.Bytes(t.db.seed, joined)]
+	return ok
 }
 
 // mostForgotten is how many keys of deleted buckets a transaction remembers with guard.Exact, which
