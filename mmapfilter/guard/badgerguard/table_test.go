@@ -159,6 +159,12 @@ func TestOldTransactions(t *testing.T) {
 			if _, err := old.Get(number(i)); err != nil {
 				t.Fatalf("key %d: %v", i, err)
 			}
+			if _, err := old.Get(number(500 + i)); err != badger.ErrKeyNotFound {
+				t.Fatalf("key %d: %v", 500+i, err)
+			}
+		}
+		if s := d.GuardStats(); s.FalsePositives > 0 || s.Unfiltered == 0 { // the filter was not asked
+			t.Errorf("%+v", s)
 		}
 		mustHave(t, d, 0, 0, 500)
 	})

@@ -72,7 +72,7 @@ func (t *Txn) Get(key []byte) (*badger.Item, error) {
 	}
 	item, err := t.Txn.Get(key)
 	if err == nil || err == badger.ErrKeyNotFound {
-		t.db.guard.Found(key, err == nil)
+		t.db.guard.FoundIn(t.view, key, err == nil)
 	}
 	return item, err
 }
