@@ -1,6 +1,8 @@
 package guard
 
 import (
+	"fmt"
+	"strings"
 	"sync"
 	"testing"
 
@@ -131,5 +133,51 @@ func TestIncomingIsBounded(t *testing.T) {
 	}
 	if rest, _ := in.put([]uint64{0}); len(rest) != 1 {
 		t.Error("hash 0 is taken in: no table can have it")
+	}
+}
+
+// loggedRows has a log, which nobody reads.
+type loggedRows struct{ *rows }
+
+func (r loggedRows) Log(func(LoggedTx) error) error { return nil }
+
+func (r loggedRows) Open(replay func(first uint64)) error {
+	replay(^uint64(0))
+	return nil
+}
+
+func (r loggedRows) Append(e Entry) error { return r.Write(Changes{Set: []Entry{e}}) }
+
+// A brokenFilter takes nothing in.
+type brokenFilter struct{ guarded.Filter }
+
+func (brokenFilter) InsertUniqueHashes([]uint64) (n, added int, err error) { return 0, 0, errStuck }
+
+// TestDrainFails has the filter not take in what is on its way there: Stats say so, whoever has noticed, and no
+// key is hidden.
+func TestDrainFails(t *testing.T) {
+	for name, notice := range map[string]func(g *Guard) error{
+		"the background": func(g *Guard) error { g.log.many <- struct{}{}; return nil },
+		"Work":           (*Guard).Work,
+		"Flushing":       func(g *Guard) error { g.Flushing(); return nil },
+		"Unlogged":       (*Guard).Unlogged,
+		"Rebuild": func(g *Guard) error {
+			if err := g.Rebuild(t.Context()); err != errStuck {
+				return fmt.Errorf("it has not failed: %w", err)
+			}
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, o := loggedRows{newRows()}, testOptions(t, Rebuild)
+			hooked(o, func(real guarded.Filter) guarded.Filter { return brokenFilter{real} })
+			g, err := Open(s, o)
+			must(t, err)
+			s.put(g, "a")
+			must(t, notice(g))
+			eventually(t, g, "the error", func(st Stats) bool { return st.State == "off" && strings.Contains(st.Err, errStuck.Error()) })
+			s.mustShow(t, g)
+			must(t, g.Close())
+		})
 	}
 }
