@@ -3,110 +3,82 @@ package guard_test
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
 )
 
-// A table is a store in memory. Durable would be what is written to a disk.
-type table struct {
-	mu   sync.RWMutex
-	rows map[string]string
-	g    *guard.Guard
+// A kv is the imaginary store of the adapter in the essay: it has tables, transactions and snapshots, and is
+// in memory. The pairs of a table are never changed, but replaced.
+type kv struct {
+	mu     sync.RWMutex
+	tables map[string]map[string]string
 }
 
-const reserved = "\x00guard\x00"
+// A kvTx is a transaction.
+type kvTx struct{ tables map[string]map[string]string }
 
-// Put is a transaction with one key: Prepare comes before it, its changes are in it, Done comes after.
-func (t *table) Put(key, value string) {
-	tx := t.g.Begin()
-	tx.Put([]byte(key))
-	c := tx.Prepare()
-	t.mu.Lock()
-	t.rows[key] = value
-	t.change(c)
-	t.mu.Unlock()
-	tx.Done(guard.Committed)
+func (t *kvTx) Set(table string, key, value []byte) { t.tables[table][string(key)] = string(value) }
+
+func (t *kvTx) DeleteRange(table string, from, to []byte) {
+	maps.DeleteFunc(t.tables[table], func(key, _ string) bool { return key >= string(from) && key < string(to) })
 }
 
-func (t *table) Get(key string) (value string, found bool) {
-	if t.g.Absent([]byte(key)) {
-		return "", false
+// Update does a transaction. Here it always succeeds.
+func (s *kv) Update(do func(t *kvTx)) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := &kvTx{map[string]map[string]string{"keys": {}, "guard": {}}}
+	for table, pairs := range s.tables {
+		maps.Copy(t.tables[table], pairs)
 	}
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	value, found = t.rows[key]
-	t.g.Found([]byte(key), found)
-	return value, found
-}
-
-// The rest is the Store that the guard sees.
-
-func (t *table) Entries() (entries []guard.Entry, err error) {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	for key, value := range t.rows {
-		if entry, ok := strings.CutPrefix(key, reserved); ok {
-			entries = append(entries, guard.Entry{Key: []byte(entry), Value: []byte(value)})
-		}
-	}
-	slices.SortFunc(entries, func(a, b guard.Entry) int { return bytes.Compare(a.Key, b.Key) })
-	return entries, nil
-}
-
-func (t *table) Write(c guard.Changes) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.change(c)
+	do(t)
+	s.tables = t.tables
 	return nil
 }
 
-func (t *table) change(c guard.Changes) {
-	for _, r := range c.Remove {
-		for key := range t.rows {
-			if strings.HasPrefix(key, reserved) && key[len(reserved):] >= string(r.From) && key[len(reserved):] < string(r.To) {
-				delete(t.rows, key)
-			}
+func (s *kv) Get(table string, key []byte) (value []byte, found bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	v, found := s.tables[table][string(key)]
+	return []byte(v), found
+}
+
+func (s *kv) Has(table string, key []byte) bool {
+	_, found := s.Get(table, key)
+	return found
+}
+
+// A kvSnapshot is a table at some instant.
+type kvSnapshot struct{ pairs map[string]string }
+
+func (s *kv) Snapshot(table string) kvSnapshot {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return kvSnapshot{s.tables[table]}
+}
+
+func (s kvSnapshot) Pairs(yield func(key, value []byte) bool) {
+	for _, key := range slices.Sorted(maps.Keys(s.pairs)) {
+		if !yield([]byte(key), []byte(s.pairs[key])) {
+			return
 		}
 	}
-	for _, e := range c.Set {
-		t.rows[reserved+string(e.Key)] = string(e.Value)
-	}
 }
 
-func (t *table) Snapshot() (guard.Snapshot, error) {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	var keys []string
-	for key := range t.rows {
-		if !strings.HasPrefix(key, reserved) {
-			keys = append(keys, key)
-		}
-	}
-	return guard.Snapshot{
-		Keys: func(yield func([]byte, error) bool) {
-			for _, key := range keys {
-				if !yield([]byte(key), nil) {
-					return
-				}
-			}
-		},
-		Close: func() error { return nil },
-	}, nil
+func (s kvSnapshot) Keys(yield func(key []byte, err error) bool) {
+	s.Pairs(func(key, _ []byte) bool { return yield(key, nil) })
 }
 
-func (t *table) Has(key []byte) (bool, error) {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	_, found := t.rows[string(key)]
-	return found, nil
-}
+func (s kvSnapshot) Close() error { return nil }
 
-// A whole adapter for a store that the guard does not know.
+// The store of the essay's adapter behind a filter.
 func Example() {
 	dir, err := os.MkdirTemp("", "guard")
 	if err != nil {
@@ -115,18 +87,46 @@ func Example() {
 	}
 	defer os.RemoveAll(dir)
 	var o *guard.Options // the defaults
-	t := &table{rows: map[string]string{}}
-	if t.g, err = guard.Open(t, o.WithDefaults(filepath.Join(dir, "keys.mmf"), guard.Rebuild)); err != nil {
+	d := &DB{kv: new(kv)}
+	if d.g, err = guard.Open(d, o.WithDefaults(filepath.Join(dir, "keys.mmf"), guard.Rebuild)); err != nil {
 		fmt.Println(err)
 		return
 	}
-	defer t.g.Close()
-	t.Put("apple", "red")
-	fmt.Println(t.Get("apple"))
-	fmt.Println(t.Get("pear"))
-	fmt.Println("skipped:", t.g.Stats().Skipped)
+	defer d.g.Close()
+	if err := d.Put([]byte("apple"), []byte("red")); err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, key := range []string{"apple", "pear"} {
+		value, found := d.Get([]byte(key))
+		fmt.Printf("%s: %q %t\n", key, value, found)
+	}
+	fmt.Println("skipped:", d.g.Stats().Skipped)
 	// Output:
-	// red true
-	//  false
+	// apple: "red" true
+	// pear: "" false
 	// skipped: 1
+}
+
+// TestEssayShowsTheAdapter holds the adapter in the essay against the one that is compiled.
+func TestEssayShowsTheAdapter(t *testing.T) {
+	file, err := os.ReadFile("adapter_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, adapter, _ := bytes.Cut(file, []byte("// The essay of the package shows what follows.\n\n"))
+	essay, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := ""
+	for line := range strings.Lines(string(adapter)) {
+		if line = "//\t" + line; line == "//\t\n" {
+			line = "//\n"
+		}
+		want += line
+	}
+	if len(adapter) == 0 || !strings.Contains(string(essay), want) {
+		t.Errorf("the essay does not show:\n%s", want)
+	}
 }
