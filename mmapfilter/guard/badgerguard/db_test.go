@@ -26,3 +26,28 @@ func TestGuard(t *testing.T) {
 		}
 	})
 }
+
+// TestCovers has a filter for some of the keys.
+func TestCovers(t *testing.T) {
+	modes(t, func(t *testing.T, deletes guard.DeleteMode) {
+		g := quiet(deletes)
+		g.Covers = func(key []byte) bool { return key[len(key)-1]%2 == 0 }
+		dir := t.TempDir()
+		d := mustOpen(t, small(dir), g)
+		set(t, d, 0, 100)
+		for _, when := range []string{"now", "after a rebuild", "opened again"} {
+			switch when {
+			case "after a rebuild":
+				must(t, d.Guard().Rebuild(context.Background()))
+			case "opened again":
+				must(t, d.Close())
+				d = mustOpen(t, small(dir), g)
+			}
+			before := d.GuardStats().Lookups
+			mustHave(t, d, 0, 100, 200)
+			if s := d.GuardStats(); s.Keys != 50 || s.Lookups-before != 100 {
+				t.Errorf("%s: %+v", when, s)
+			}
+		}
+	})
+}
