@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/binary"
 	"io"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
 )
@@ -113,6 +115,26 @@ func TestSnapshots(t *testing.T) {
 				must(t, d.Guard().Rebuild(context.Background()))
 				look(guard.Stats{Unfiltered: 600})
 			})
+		}
+	}
+}
+
+// TestMemory has a store in memory, and its filter in a file.
+func TestMemory(t *testing.T) {
+	for _, deletes := range bothModes {
+		fs, g := vfs.NewMem(), &guard.Options{Path: filepath.Join(t.TempDir(), "f"), Deletes: deletes}
+		for n := 0; n < 3000; n += 1000 {
+			o := newest()
+			o.FS = fs
+			d := mustOpen(t, "store", o, g)
+			if s := d.GuardStats(); s.State != "serving" || s.Err != "" && n > 0 {
+				t.Errorf("%+v", s)
+			}
+			for i := range 1000 {
+				must(t, d.Set(number(n+i), nil, pebble.NoSync))
+			}
+			mustHave(t, d, 0, n+1000, 5000)
+			must(t, d.Close())
 		}
 	}
 }
