@@ -522,6 +522,7 @@ func TestRefused(t *testing.T) {
 	d := mustOpen(t, small(t.TempDir()), quiet(guard.Rebuild))
 	var errs []error
 	add := func(err error) { errs = append(errs, err) }
+	add(d.Load(nil, 1))
 	_, err := d.NewKVLoader(1)
 	add(err)
 	_, err = d.NewStreamWriter()
