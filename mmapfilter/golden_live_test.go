@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/bits"
 	"os"
 	"path/filepath"
 	"testing"
@@ -23,10 +24,11 @@ import (
 // checkpoint, a commit that deleted every fourth of them, the beginning of another checkpoint,
 // and later uncommitted operations in the other half of the log, the last one torn.
 const (
-	goldenLive  = "halves-f12.mmf"  // in testdata/live
-	goldenWhole = "blocked-f12.mmf" // also there; with a log of version 1, which has no halves
-	goldenWords = "one-word.mmf"    // likewise; its records have one word each
-	goldenKept  = "kept-f12.mmf"    // also there, of today: keeps its hashes
+	goldenLive    = "halves-f12.mmf"  // in testdata/live
+	goldenWhole   = "blocked-f12.mmf" // also there; with a log of version 1, which has no halves
+	goldenWords   = "one-word.mmf"    // likewise; its records have one word each
+	goldenKept    = "kept-f12.mmf"    // also there, of today: keeps its hashes
+	goldenCompact = "compact-f13.mmf" // likewise: of the default layout, with records of a whole line
 )
 
 const (
@@ -39,12 +41,14 @@ const (
 //
 //	go test ./mmapfilter -run TestGoldenLive -update
 func TestGoldenLive(t *testing.T) {
-	filter, log, _ := makeGoldenLive(t, false)
-	keptFilter, keptLog, kept := makeGoldenLive(t, true)
+	filter, log, _ := makeGoldenLive(t, blocked12, 12, false)
+	keptFilter, keptLog, kept := makeGoldenLive(t, blocked12, 12, true)
+	compactFilter, compactLog, _ := makeGoldenLive(t, compact13, 9, false)
 	dir := t.TempDir()
 	for name, made := range map[string][]byte{
 		goldenLive: filter, goldenLive + ".stash": log,
 		goldenKept: keptFilter, goldenKept + ".stash": keptLog, goldenKept + ".hashes": kept,
+		goldenCompact: compactFilter, goldenCompact + ".stash": compactLog,
 	} {
 		path := filepath.Join("..", "testdata", "live", name)
 		golden, err := os.ReadFile(path)
@@ -61,6 +65,11 @@ func TestGoldenLive(t *testing.T) {
 			t.Errorf("%s is made differently now", path)
 		}
 	}
+	for kind, logged := range map[layout.Kind][2][]byte{layout.Blocked: {filter, log}, layout.Compact: {compactFilter, compactLog}} {
+		if words, most := longestRecord(t, logged[0], logged[1]), layout.BlockWords; (words == most) != (kind == layout.Compact) {
+			t.Errorf("%s: a record stores to %d words at most", kind, words)
+		}
+	}
 	for _, name := range []string{goldenWhole, goldenWhole + ".stash", goldenWords, goldenWords + ".stash"} {
 		golden, err := os.ReadFile(filepath.Join("..", "testdata", "live", name))
 		if err == nil {
@@ -74,9 +83,23 @@ func TestGoldenLive(t *testing.T) {
 	recoverGolden(t, filepath.Join(dir, goldenWhole))
 	recoverGolden(t, filepath.Join(dir, goldenWords))
 	recoverGolden(t, filepath.Join(dir, goldenKept))
+	recoverGolden(t, filepath.Join(dir, goldenCompact))
 	if r, err := Verify(context.Background(), filepath.Join(dir, goldenKept)); err != nil || r.Hashes != r.Items {
 		t.Errorf("with hashes: %+v, %v", r, err)
 	}
+}
+
+// longestRecord returns the largest number of words that a record of a log stores to.
+func longestRecord(t *testing.T, filter, log []byte) (longest int) {
+	_, sb, _, err := layout.Newest(filter[:layout.OffRuntime])
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := recovery.Words(log)
+	if _, err := wal.Scan(words, words, sb, 0, func(r *wal.Record) { longest = max(longest, bits.OnesCount8(r.Words)) }); err != nil {
+		t.Fatal(err)
+	}
+	return longest
 }
 
 // recoverGolden opens a golden file and checks its keys.
@@ -106,8 +129,8 @@ func recoverGolden(t *testing.T, path string) {
 	}
 }
 
-func makeGoldenLive(t *testing.T, keep bool) (filter, log, kept []byte) {
-	g, err := layout.NewGeometry(layout.Blocked, layout.Params{FingerprintBits: 12, BucketSize: 5}, 12)
+func makeGoldenLive(t *testing.T, s shape, lines uint64, keep bool) (filter, log, kept []byte) {
+	g, err := layout.NewGeometry(s.kind, s.Params, lines)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -92,7 +92,7 @@ func copyFile(t *testing.T, from, to string) {
 // TestWriterDied: a file that a dead writer left says "maybe" until it is recovered.
 func TestWriterDied(t *testing.T) {
 	each(t, func(t *testing.T, v variant) {
-		for _, name := range []string{"halves-f12", "kept-f12", "blocked-f12", "one-word"} {
+		for _, name := range []string{"halves-f12", "compact-f13", "kept-f12", "blocked-f12", "one-word"} {
 			path := filepath.Join(t.TempDir(), "x.mmf")
 			for _, end := range []string{"", ".stash", ".hashes"} {
 				copyFile(t, "../../testdata/live/"+name+".mmf"+end, path+end)
