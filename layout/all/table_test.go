@@ -1,6 +1,7 @@
 package all_test
 
 import (
+	"encoding/binary"
 	"math"
 	"math/bits"
 	"math/rand/v2"
@@ -352,21 +353,18 @@ func countItems(tab layout.Table, l *layout.Line, line uint64) (items, at uint64
 // FuzzLine: no content of a line makes a function of a table panic, and one
 // that passes the check behaves.
 func FuzzLine(f *testing.F) {
-	f.Add(uint8(0), uint64(1), uint64(0), uint64(1<<60), ^uint64(0), uint64(0x0FFFFFFFFFFFFFFF))
-	f.Add(uint8(5), uint64(77), uint64(0x123456789abcdef), uint64(0), uint64(0), uint64(0))
-	f.Fuzz(func(t *testing.T, which uint8, h, a, b, c, d uint64) {
-		kinds := layout.Kinds()
-		kind := kinds[int(h%uint64(len(kinds)))]
-		params := layout.LegalParams(kind)
-		g, err := layout.NewGeometry(kind, params[int(which)%len(params)], 5)
-		if err != nil {
-			t.Fatal(err)
-		}
-		tab := layout.NewTable(g)
+	f.Add(uint8(0), uint64(1), uint64(0x0FFFFFFFFFFFFFFF), uint64(0), uint64(1<<60), ^uint64(0), uint64(0x0FFFFFFFFFFFFFFF), uint64(0), uint64(1<<60), ^uint64(0), uint64(0x0FFFFFFFFFFFFFFF))
+	f.Add(uint8(5), uint64(77), uint64(0), uint64(0x123456789abcdef), uint64(0), uint64(0), uint64(0), uint64(0x123456789abcdef), uint64(0), uint64(0), uint64(0))
+	compact, line, hashes := compactLine(f)
+	for _, h := range hashes {
+		f.Add(compact, h, uint64(0), line[0], line[1], line[2], line[3], line[4], line[5], line[6], line[7])
+	}
+	f.Fuzz(func(t *testing.T, which uint8, h, step, w0, w1, w2, w3, w4, w5, w6, w7 uint64) {
+		tab, g := fuzzTable(t, which, h)
 		region := make([]uint64, g.RegionBytes/8)
-		used := uint64(layout.LineBits(kind, g.Params)) * g.Lines
+		used := uint64(layout.LineBits(tab.Kind(), g.Params)) * g.Lines
 		for i := range region {
-			region[i] = [4]uint64{a, b, c, d}[i%4] + uint64(i)*d
+			region[i] = [8]uint64{w0, w1, w2, w3, w4, w5, w6, w7}[i%8] + uint64(i)*step
 			if at := 64 * uint64(i); at+64 > used { // after the last line
 				region[i] &= 1<<(max(used, at)-at) - 1
 			}
@@ -395,6 +393,53 @@ func FuzzLine(f *testing.F) {
 			}
 		}
 	})
+}
+
+// fuzzTable returns the table of five lines that FuzzLine works on.
+func fuzzTable(tb testing.TB, which uint8, h uint64) (layout.Table, layout.Geometry) {
+	kinds := layout.Kinds()
+	kind := kinds[int(h%uint64(len(kinds)))]
+	params := layout.LegalParams(kind)
+	g, err := layout.NewGeometry(kind, params[int(which)%len(params)], 5)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return layout.NewTable(g), g
+}
+
+// compactLine returns a full line of Compact, which words that a fuzzer makes up hardly ever are,
+// the parameters that FuzzLine needs for it, and three hashes: of an item at home in it, of a
+// guest, and of an absent key.
+func compactLine(tb testing.TB) (which uint8, line layout.Line, hashes []uint64) {
+	image, _, g := layouttest.Image(tb, "compact-f13.mmf")
+	which = uint8(slices.Index(layout.LegalParams(layout.Compact), g.Params))
+	kinds := layout.Kinds()
+	rng := rand.New(rand.NewPCG(11, 12))
+	for at := int64(0); at < g.RegionBytes; at += layout.LineBytes {
+		for i := range line {
+			line[i] = binary.LittleEndian.Uint64(image[layout.OffRegion+at+8*int64(i):])
+		}
+		var ofHome, ofGuest, ofAbsent uint64
+		for range 1 << 16 {
+			h := rng.Uint64()
+			h += uint64(slices.Index(kinds, layout.Compact)) - h%uint64(len(kinds))
+			tab, _ := fuzzTable(tb, which, h)
+			switch it := tab.Split(h); {
+			case tab.Copies(&line, it) > 0:
+				ofHome = h
+			case tab.Copies(&line, tab.Alternate(it)) > 0:
+				ofGuest = h
+			default:
+				ofAbsent = h
+			}
+		}
+		tab, _ := fuzzTable(tb, which, ofHome)
+		if _, _, err := tab.CheckLines(slices.Repeat(line[:], 5), 0, 5); err == nil && ofHome != 0 && ofGuest != 0 {
+			return which, line, []uint64{ofHome, ofGuest, ofAbsent}
+		}
+	}
+	tb.Fatal("no line of the image is one of a table of five lines, with guests")
+	return
 }
 
 // mostLines is the largest power of two of lines that a file may have.

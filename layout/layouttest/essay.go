@@ -28,7 +28,7 @@ func Essay(t *testing.T) (essay string, says func(format string, args ...any)) {
 
 // Image returns a golden file, for the test of a package below layout, with its
 // superblock and geometry.
-func Image(t *testing.T, name string) (image []byte, sb *layout.Superblock, g layout.Geometry) {
+func Image(t testing.TB, name string) (image []byte, sb *layout.Superblock, g layout.Geometry) {
 	t.Helper()
 	image, err := os.ReadFile(filepath.Join("..", "..", "testdata", name))
 	if err != nil {
