@@ -56,7 +56,7 @@ func BenchmarkCheckpoint(b *testing.B) {
 		b.Skip("NOT MEASURED: no disk")
 	}
 	lines := small(uint64(16<<20), 1<<14)
-	t := newLoadedTable(b, blocked12, lines)
+	t := newLoadedTable(b, compact13, lines)
 	path := t.file(b, dir)
 	t.memoryPlacer = nil // frees its memory
 	for _, n := range small([]int{100_000, 1_000_000}, []int{1000}) {
@@ -140,7 +140,7 @@ func BenchmarkCheckpoint(b *testing.B) {
 func BenchmarkRecovery(b *testing.B) {
 	shrink()
 	dirs := directories(b)
-	t := newLoadedTable(b, blocked12, manyLines)
+	t := newLoadedTable(b, compact13, manyLines)
 	t.load(b, 0.5)
 	for _, kind := range []string{"tmpfs", "disk"} {
 		for _, size := range small([]int64{1, 16, 64}, []int64{1}) {
@@ -152,13 +152,14 @@ func BenchmarkRecovery(b *testing.B) {
 				path := t.file(b, dirs[kind])
 				f, _ := openTimed(b, path, size<<20*3/2)
 				defer f.Close()
-				for used := int64(0); used < size<<20; _, used = writerOf(f).Protocol().LogBytes() {
+				for used, synced := int64(0), int64(0); used < size<<20; _, used = writerOf(f).Protocol().LogBytes() {
 					for range 4096 {
 						if err := f.InsertHash(t.rng.Uint64()); err != nil {
 							b.Fatal(err)
 						}
 					}
-					if used>>21 > 0 && used%(2<<20) < 150<<10 {
+					if used-synced >= 2<<20 {
+						synced = used
 						if err := f.Sync(); err != nil {
 							b.Fatal(err)
 						}
@@ -198,7 +199,7 @@ func BenchmarkOpenLive(b *testing.B) {
 	var paths []string
 	for _, size := range sizes {
 		path := filepath.Join(dir, fmt.Sprint(size))
-		createLines(b, path, blocked12, size/layout.LineBytes, Options{}).Close()
+		createLines(b, path, compact13, size/layout.LineBytes, Options{}).Close()
 		paths = append(paths, path)
 	}
 	took := make([]series, len(sizes))
