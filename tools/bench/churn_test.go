@@ -34,14 +34,14 @@ func TestChurnRows(t *testing.T) {
 			names[percent(rate)] = append(names[percent(rate)], name)
 		}
 	}
-	names[percent(0.01)] = append(names[percent(0.01)], "seiflotfy/cuckoofilter, f=8, b=4")
+	names[percent(0.01)] = append(names[percent(0.01)], "seiflotfy/cuckoofilter, f=8, b=4", "linvon/cuckoo-filter, f=10, b=4", "linvon/cuckoo-filter, f=10, b=4, semi-sorted")
 	count := len(names)
 	for rate, all := range names {
 		for _, name := range all {
 			for _, kind := range churnKinds {
 				count++
 				got := want(t, rows, name, kind, rate)
-				if len(got) != 10 || slices.Contains(got, "") {
+				if len(got) != 12 || slices.Contains(got, "") {
 					t.Errorf("%s, %s: %q", name, kind, got)
 				}
 				if strings.HasPrefix(name, "default") && !slices.Equal(got[7:9], []string{"0", "0"}) {
@@ -60,7 +60,7 @@ func TestChurnRows(t *testing.T) {
 	}
 	for _, part := range []string{"rate", "second"} {
 		picture := readFile(t, fmt.Sprintf("%s-%s.svg", out, part))
-		for _, name := range []string{">mmapfilter, default<", ">mmapfilter, blocked<", ">seiflotfy/cuckoofilter<", ">turnovers<"} {
+		for _, name := range []string{">mmapfilter, default<", "; blocked (the former default); ", ">seiflotfy/cuckoofilter<", ">linvon/cuckoo-filter<", ">turnovers<"} {
 			if !strings.Contains(picture, name) {
 				t.Errorf("the picture of %s has no %q", part, name)
 			}
@@ -206,6 +206,37 @@ func TestChurnBounds(t *testing.T) {
 	for want, err := range map[int]error{1: fmt.Errorf("%w: %w", errExceeded, errors.New("so")), 2: errors.New("so")} {
 		if got := exitStatus(err); got != want {
 			t.Errorf("%v: exit status %d", err, got)
+		}
+	}
+}
+
+// TestChurnCost holds the cost of the last turnovers and the bits a key to their bounds.
+func TestChurnCost(t *testing.T) {
+	for _, c := range []struct {
+		want         string
+		last, bits   float64
+		grown        float64
+		turnovers, n int
+	}{
+		{"", 1.2, 10.4, 1, 50, 125_000},
+		{"a delete and an insert cost 1,000 ns, and 1,300 ns after 50 turnovers", 1.3, 10.4, 1, 50, 125_000},
+		{"", 1.3, 10.4, 1, 9, 125_000}, // too few turnovers
+		{"a key takes 10.45 bits", 1, 10.45, 1, 50, 125_000},
+		{"", 1, 10.45, 1, 50, 5000}, // too few keys
+		{"a key takes 1.001 times as many bits", 1, 10.4, 1.001, 50, 125_000},
+	} {
+		r := &churnResult{name: byDefault.String(), asked: defaultRate, keys: uint64(c.n), bitsPerKey: c.bits, grown: c.grown,
+			points: []churnPoint{{turnovers: c.turnovers, asks: 1}}}
+		for i := range c.turnovers {
+			r.ns = append(r.ns, 1000)
+			if i == 1 || i == c.turnovers-1 { // one slow turnover is chance
+				r.ns[i] = 9000
+			} else if i >= c.turnovers-fewTurnovers {
+				r.ns[i] = 1000 * c.last
+			}
+		}
+		if got := fmt.Sprint(r.exceeded()); c.want == "" && got != "<nil>" || !strings.Contains(got, c.want) {
+			t.Errorf("%+v: %s", c, got)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"math/bits"
 	"os"
 
+	linvon "github.com/linvon/cuckoo-filter"
 	"github.com/mmapfilter/mmapfilter/layout"
 	_ "github.com/mmapfilter/mmapfilter/layout/all" // for layout.NewTable
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
@@ -45,7 +46,8 @@ func churnSpecs(layouts []variant, rate float64) (all []churnSpec) {
 		}})
 	}
 	if rate == defaultRate {
-		all = append(all, churnSpec{"seiflotfy", createSeiflotfyReplaced})
+		all = append(all, churnSpec{"seiflotfy", createSeiflotfyReplaced}, churnSpec{"linvon", createLinvonReplaced(linvon.TableTypeSingle)},
+			churnSpec{"linvon, semi-sorted", createLinvonReplaced(linvon.TableTypePacked)})
 	}
 	return all
 }
@@ -53,7 +55,7 @@ func churnSpecs(layouts []variant, rate float64) (all []churnSpec) {
 // replaced is a filter in a file of ours.
 type replaced struct {
 	filter *mmapfilter.Filter
-	stats  mmapfilter.Stats // when it was empty
+	stats  mmapfilter.Stats // when it was empty; its shape stays
 	path   string
 	found  []bool
 }
@@ -124,8 +126,9 @@ func (r *replaced) second() (share, off float64, err error) {
 }
 
 func (r *replaced) bits() int64 {
-	p := layout.Params{FingerprintBits: r.stats.FingerprintBits, BucketSize: r.stats.BucketSize}
-	return int64(r.stats.Lines) * int64(layout.LineBits(r.stats.Layout, p))
+	s := r.filter.Stats()
+	p := layout.Params{FingerprintBits: s.FingerprintBits, BucketSize: s.BucketSize}
+	return int64(s.Lines) * int64(layout.LineBits(s.Layout, p))
 }
 
 func (r *replaced) shape() string {
@@ -189,6 +192,67 @@ func (r *seiflotfyReplaced) sync() error   { return nil }
 func (r *seiflotfyReplaced) bits() int64   { return 8 * r.slots }
 func (r *seiflotfyReplaced) shape() string { return "seiflotfy/cuckoofilter, f=8, b=4" }
 func (r *seiflotfyReplaced) close() error  { return nil }
+
+// linvonBits are the shortest fingerprints that keep the default rate with 4 slots a bucket.
+const linvonBits = 10
+
+// linvonReplaced is a filter with single or, as that library calls semi-sorted ones, packed
+// buckets.
+type linvonReplaced struct {
+	filter *linvon.Filter
+	table  uint
+}
+
+func createLinvonReplaced(table uint) func(*session, uint64) (replaceable, error) {
+	return func(_ *session, n uint64) (replaceable, error) {
+		return &linvonReplaced{linvon.NewFilter(4, linvonBits, uint(n), table), table}, nil
+	}
+}
+
+func (r *linvonReplaced) insert(hash uint64) (bool, error) {
+	var key [8]byte
+	binary.LittleEndian.PutUint64(key[:], hash)
+	return r.filter.Add(key[:]), nil
+}
+
+func (r *linvonReplaced) remove(hash uint64) (bool, error) {
+	var key [8]byte
+	binary.LittleEndian.PutUint64(key[:], hash)
+	return r.filter.Delete(key[:]), nil
+}
+
+func (r *linvonReplaced) count(hashes []uint64) (n int) {
+	var key [8]byte
+	for _, hash := range hashes {
+		binary.LittleEndian.PutUint64(key[:], hash)
+		if r.filter.Contain(key[:]) {
+			n++
+		}
+	}
+	return n
+}
+
+// second computes the share from the load. A lookup in a packed table reads both buckets; in a
+// single one it reads their slots in turns, and so the second bucket too, unless the first slot
+// matches, which is taken to be as full as others.
+func (r *linvonReplaced) second() (share, off float64, err error) {
+	if r.table == linvon.TableTypePacked {
+		return 1, 0, nil
+	}
+	return 1 - r.filter.LoadFactor()/(1<<linvonBits-1), 0, nil
+}
+
+func (r *linvonReplaced) sync() error  { return nil }
+func (r *linvonReplaced) bits() int64  { return 8 * int64(r.filter.SizeInBytes()) }
+func (r *linvonReplaced) close() error { return nil }
+
+func (r *linvonReplaced) shape() string {
+	name := fmt.Sprintf("linvon/cuckoo-filter, f=%d, b=4", linvonBits)
+	if r.table == linvon.TableTypePacked {
+		name += ", semi-sorted"
+	}
+	return name
+}
 
 // hashOf returns the hash of a numbered key. Different numbers have different hashes.
 func (s *session) hashOf(number uint64) uint64 {

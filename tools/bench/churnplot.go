@@ -41,11 +41,12 @@ var churnLines = []struct {
 	line picture.Line
 }{
 	{"default", picture.Line{Name: "mmapfilter, default", Tone: picture.Blue, Kind: picture.Emphasis}},
-	{"blocked", picture.Line{Name: "mmapfilter, blocked", Tone: picture.Orange}},
+	{"blocked", picture.Line{Name: "blocked (the former default)", Tone: picture.Orange}},
 	{"compact", picture.Line{Name: "mmapfilter, compact"}},
 	{"packed", picture.Line{Name: "mmapfilter, packed"}},
 	{"semisorted", picture.Line{Name: "mmapfilter, semi-sorted"}},
 	{"seiflotfy", picture.Line{Name: "seiflotfy/cuckoofilter", Tone: picture.Purple}},
+	{"linvon", picture.Line{Name: "linvon/cuckoo-filter", Tone: picture.Green}},
 }
 
 var churnPictures = []struct {
