@@ -16,8 +16,8 @@ import (
 
 // newCold is the command that counts the pages that lookups of absent keys read from the disk
 // when no part of the file is in memory. It compares them with a filter that has two buckets
-// anywhere, by reading the home and alternate lines of the same keys in a mapping of the same
-// file.
+// anywhere, by reading the home lines of the same keys, and for each key another line drawn from
+// its hash, in a mapping of the same file. (The alternate line may be near, and in the same page.)
 //
 // A fault that is interrupted by a signal, such as one of the Go scheduler, starts again once
 // the page is there, and then counts as minor. The count of pages read is complete.
@@ -37,6 +37,7 @@ func newCold() command {
 type coldCase struct {
 	path    string
 	stats   mmapfilter.Stats
+	other   float64 // share of the lookups that read a second line in another page
 	lookups int
 	block   int
 }
@@ -64,8 +65,8 @@ func (s *session) cold(lookups, block int) error {
 		name string
 		opts mmapfilter.Options
 	}{
-		{"95 % load, f=12", mmapfilter.Options{FingerprintBits: 12}},
 		{"rate 1 %, the default", mmapfilter.Options{}},
+		{"blocked, f=12", mmapfilter.Options{Layout: mmapfilter.Blocked, FingerprintBits: 12}},
 	} {
 		if err := s.coldFilter(c.name, c.opts, lookups, block); err != nil {
 			return err
@@ -83,12 +84,15 @@ func (s *session) coldFilter(name string, opts mmapfilter.Options, lookups, bloc
 	if err != nil {
 		return err
 	}
-	c := &coldCase{path, f.Stats(), lookups, block}
+	c := &coldCase{path: path, stats: f.Stats(), lookups: lookups, block: block}
 	if err := f.Close(); err != nil {
 		return err
 	}
-	s.printf("\n%s: f=%d, b=%d, load %.2f %%, %s file; of absent keys, %.2f %% read a second line. %s lookups in blocks of %s, before each of which the file is dropped from the page cache.\n",
-		name, c.stats.FingerprintBits, c.stats.BucketSize, 100*c.stats.Load, figures.Mebibytes(c.stats.FileBytes), 100*c.stats.SecondProbeRate, figures.Grouped(int64(lookups)), figures.Grouped(int64(block)))
+	if c.other, err = otherPages(path, lookups); err != nil {
+		return err
+	}
+	s.printf("\n%s: f=%d, b=%d, load %.2f %%, %s file; of absent keys, %.2f %% read a second line, and %.2f %% one in another page. %s lookups in blocks of %s, before each of which the file is dropped from the page cache.\n",
+		name, c.stats.FingerprintBits, c.stats.BucketSize, 100*c.stats.Load, figures.Mebibytes(c.stats.FileBytes), 100*c.stats.SecondProbeRate, 100*c.other, figures.Grouped(int64(lookups)), figures.Grouped(int64(block)))
 	t := figures.NewTable("", "major faults a lookup", "minor", "pages read", "pages read by the disk, for all", "expected", "time a lookup")
 	for _, r := range coldReaders {
 		s.note("%s, %s", name, r.name)
@@ -104,7 +108,7 @@ func (s *session) coldRow(t *figures.Table, c *coldCase, r coldReader) error {
 	var sum reads
 	var took time.Duration
 	disk := diskReads(c.path)
-	rng := rand.NewPCG(1, 2) // the same hashes for all readers
+	rng := coldHashes()
 	for left := c.lookups; left > 0; left -= c.block {
 		if err := s.ctx.Err(); err != nil {
 			return err
@@ -124,9 +128,45 @@ func (s *session) coldRow(t *figures.Table, c *coldCase, r coldReader) error {
 	if disk >= 0 {
 		read = per((diskReads(c.path) - disk) / layout.PageBytes)
 	}
-	lines := map[string]float64{coldReaders[0].name: 1 + c.stats.SecondProbeRate, coldReaders[1].name: 1, coldReaders[2].name: 2}[r.name]
+	lines := map[string]float64{coldReaders[0].name: 1 + c.other, coldReaders[1].name: 1, coldReaders[2].name: 2}[r.name]
 	t.Row(r.name, "**"+per(sum.major)+"**", per(sum.minor), per(sum.bytes/layout.PageBytes), read, fmt.Sprintf("%.4f", c.expected(lines)), figures.Brief(took/time.Duration(c.lookups)))
 	return nil
+}
+
+// coldHashes returns the hashes to look up, the same for all readers.
+func coldHashes() *rand.PCG { return rand.NewPCG(1, 2) }
+
+// otherPages returns the share of the lookups that read a second line in another page than the
+// first.
+func otherPages(path string, lookups int) (float64, error) {
+	m, g, err := mapFilter(path)
+	if err != nil {
+		return 0, err
+	}
+	table, rng, n := layout.NewTable(g), coldHashes(), 0
+	region := recovery.Words(m.Data)[layout.WordRegion:]
+	var l layout.Line
+	for range lookups {
+		it := table.Split(rng.Uint64())
+		if table.Load(region, it.Line, &l); table.Copies(&l, it) == 0 && table.Overflowed(&l, it) && pageOf(table.Alternate(it)) != pageOf(it) {
+			n++
+		}
+	}
+	return float64(n) / float64(lookups), m.Unmap()
+}
+
+// pageOf returns the page of the line of an item.
+func pageOf(it layout.Item) uint64 { return it.Line * layout.LineBytes / layout.PageBytes }
+
+// mapFilter maps a filter file.
+func mapFilter(path string) (*recovery.Mapping, layout.Geometry, error) {
+	f, head, err := recovery.OpenFile(path)
+	if err != nil {
+		return nil, layout.Geometry{}, err
+	}
+	defer f.Close()
+	m, err := recovery.Map(f, head.Size, false)
+	return m, head.Geometry, err
 }
 
 // expected returns how many pages a lookup reads that touches this many lines. A page is read
@@ -140,12 +180,7 @@ func (c *coldCase) drop() error {
 	if err := machine.DropCache(c.path); err != nil {
 		return err
 	}
-	f, head, err := recovery.OpenFile(c.path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	m, err := recovery.Map(f, head.Size, false)
+	m, _, err := mapFilter(c.path)
 	if err != nil {
 		return err
 	}
@@ -189,30 +224,24 @@ func openLookups(path string) (func(uint64), func() error, error) {
 	return func(h uint64) { f.ContainsHash(h) }, f.Close, nil
 }
 
-// openLines returns a reader of the home line of a hash. With lines = 2 it always reads the
-// alternate line too.
+// openLines returns a reader of the home line of a hash. With lines = 2 it always reads a second
+// line too, which is as far from the first as chance has it.
 func openLines(lines int) func(string) (func(uint64), func() error, error) {
 	return func(path string) (func(uint64), func() error, error) {
-		f, head, err := recovery.OpenFile(path)
-		if err != nil {
-			return nil, nil, err
-		}
-		defer f.Close()
-		m, err := recovery.Map(f, head.Size, false)
+		m, g, err := mapFilter(path)
 		if err != nil {
 			return nil, nil, err
 		}
 		if err := m.AdviseRandom(); err != nil {
 			return nil, nil, errors.Join(err, m.Unmap())
 		}
-		table := layout.NewTable(head.Geometry)
+		table := layout.NewTable(g)
 		words := recovery.Words(m.Data)
 		touch := func(it layout.Item) { atomic.LoadUint64(&words[layout.WordRegion+it.Line*layout.LineBytes/8]) }
 		look := func(h uint64) {
-			it := table.Split(h)
-			touch(it)
+			touch(table.Split(h))
 			if lines == 2 {
-				touch(table.Alternate(it))
+				touch(table.Split(h * 0x9E3779B97F4A7C15)) // any odd number with bits everywhere
 			}
 		}
 		return look, m.Unmap, nil
