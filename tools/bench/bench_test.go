@@ -328,7 +328,7 @@ func TestGrowthFiles(t *testing.T) {
 	for _, k := range variants() {
 		for part, name := range map[string]string{"lookups": "ContainsHashes", "writes": "Insert and Delete"} {
 			picture, err := os.ReadFile(fmt.Sprintf("%s-%v-%s.svg", out, k, part))
-			if err != nil || !bytes.Contains(picture, []byte(">512KiB<")) || !bytes.Contains(picture, []byte(">"+name+"<")) {
+			if err != nil || !bytes.Contains(picture, []byte(">512 KiB<")) || !bytes.Contains(picture, []byte(">"+name+"<")) {
 				t.Errorf("%v: no picture of %s with its sizes and names: %v", k, part, err)
 			}
 		}
@@ -342,7 +342,7 @@ func TestSizeTicks(t *testing.T) {
 	for _, tick := range sizeTicks([]float64{1 << 30, 64 << 10, 1 << 20, 4 << 30, 8 << 30}) {
 		labels = append(labels, tick.Label)
 	}
-	if want := []string{"64KiB", "1MiB", "1GiB", "", "8GiB"}; !slices.Equal(labels, want) {
+	if want := []string{"64 KiB", "1 MiB", "", "", "8 GiB"}; !slices.Equal(labels, want) {
 		t.Errorf("labels are %q, want %q", labels, want)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -113,19 +114,20 @@ func readRows(file string, cells int) (rows [][]string, err error) {
 }
 
 // labelFactor is the least ratio of two sizes that both have a label on a logarithmic axis.
-// From 64 KiB to 8 GiB that is wider than a label.
-const labelFactor = 8
+// From 64 KiB to 8 GiB that is much wider than a label.
+const labelFactor = 16
 
-// sizeTicks returns a tick for each size. A size close to a smaller one with a label gets none.
+// sizeTicks returns a tick for each size. A size close to a larger one with a label gets none.
 func sizeTicks(sizes []float64) (ticks []picture.Tick) {
-	labelled := 0.0
-	for _, size := range slices.Sorted(slices.Values(sizes)) {
+	sorted := slices.Sorted(slices.Values(sizes))
+	labelled := math.Inf(1)
+	for _, size := range slices.Backward(sorted) {
 		tick := picture.Tick{At: size}
-		if size >= labelFactor*labelled {
-			s := figures.Size(size)
-			tick.Label, labelled = s.String(), size
+		if labelFactor*size <= labelled {
+			tick.Label, labelled = figures.SpacedSize(int64(size)), size
 		}
 		ticks = append(ticks, tick)
 	}
+	slices.Reverse(ticks)
 	return ticks
 }

@@ -544,7 +544,7 @@ func (m *writerMeasure) draw(file string) error {
 		X:     picture.Axis{Label: "seconds"},
 		Y:     picture.Axis{Label: "longest operation in 20 ms, in milliseconds"},
 	}
-	line := picture.Line{Name: "Insert or Delete", Tone: picture.Blue, Kind: picture.Emphasis}
+	line := picture.Line{Name: "Insert or Delete", Tone: picture.Blue, Kind: picture.Stems}
 	top := 0.0
 	for i, d := range m.peaks {
 		y := float64(d) / 1e6

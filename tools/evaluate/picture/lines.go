@@ -181,9 +181,15 @@ func (p *Lines) plot() (*plot.Plot, error) {
 	}
 	slices.SortStableFunc(order, func(a, b drawn) int { return rank(a) - rank(b) })
 	for _, d := range order {
-		points := make(plotter.XYs, len(d.Points))
-		for i, at := range d.Points {
-			points[i] = plotter.XY{X: at.X, Y: at.Y}
+		var points plotter.XYs
+		for _, at := range d.Points {
+			if d.Kind == Stems {
+				points = append(points, plotter.XY{X: at.X})
+			}
+			points = append(points, plotter.XY{X: at.X, Y: at.Y})
+			if d.Kind == Stems { // along the axis to the next one
+				points = append(points, plotter.XY{X: at.X})
+			}
 		}
 		l, err := plotter.NewLine(points)
 		if err != nil {
@@ -196,11 +202,13 @@ func (p *Lines) plot() (*plot.Plot, error) {
 			l.Width, radius = 3.5, 5
 		case d.Kind == Dashed:
 			l.Dashes = []vg.Length{6, 5}
+		case d.Kind == Stems:
+			l.Width = 0.8
 		case d.Tone == Grey:
 			l.Width, radius = 1.5, 3.5
 		}
 		pl.Add(l)
-		if d.Kind == Dashed {
+		if d.Kind == Dashed || d.Kind == Stems {
 			continue
 		}
 		scatter, err := plotter.NewScatter(some(points))

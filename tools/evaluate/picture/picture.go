@@ -68,6 +68,7 @@ const (
 	Plain    Kind = iota // with marks
 	Emphasis             // thicker, and above all others
 	Dashed               // without marks: what the paper says, or a formula
+	Stems                // a thin upright line to each point, without marks; the vertical axis is not logarithmic
 )
 
 // Bars are rows below each other, each with a name, a bar and its value.
@@ -105,8 +106,10 @@ func (p *Lines) problem() string {
 		switch {
 		case s.Tone < Grey || s.Tone > Purple:
 			return fmt.Sprintf("line %q: %d is no tone of a line", s.Name, s.Tone)
-		case s.Kind < Plain || s.Kind > Dashed:
+		case s.Kind < Plain || s.Kind > Stems:
 			return fmt.Sprintf("line %q: there is no kind %d", s.Name, s.Kind)
+		case s.Kind == Stems && p.Y.Log:
+			return fmt.Sprintf("line %q: stems have no foot on a logarithmic axis", s.Name)
 		case s.Name == "" && s.Kind != Dashed:
 			return "a line has no name"
 		case len(s.Points) == 0:

@@ -235,7 +235,8 @@ func TestErrors(t *testing.T) {
 		"no label":           func(p *Lines, _ *Bars) { p.Y.Label = "" },
 		"no lines":           func(p *Lines, _ *Bars) { p.Series = nil },
 		"no tone of a line":  func(p *Lines, _ *Bars) { p.Series[2].Tone = ink },
-		"no kind":            func(p *Lines, _ *Bars) { p.Series[2].Kind = Dashed + 1 },
+		"no kind":            func(p *Lines, _ *Bars) { p.Series[2].Kind = Stems + 1 },
+		"no foot":            func(p *Lines, _ *Bars) { p.Series[2].Kind, p.Y.Log = Stems, true },
 		"has no name":        func(p *Lines, _ *Bars) { p.Series[2].Name = "" },
 		"no points":          func(p *Lines, _ *Bars) { p.Series[2].Points = nil },
 		"colour of another":  func(p *Lines, _ *Bars) { p.Series[2].Tone = Blue },
@@ -258,6 +259,35 @@ func TestErrors(t *testing.T) {
 		if as := new(Error); !errors.As(err, &as) || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, not: %v", want, err)
 		}
+	}
+}
+
+// TestStems: a stem goes from the axis to its point and back, and has no mark.
+func TestStems(t *testing.T) {
+	p := &Lines{X: Axis{Label: "x"}, Y: Axis{Label: "y"}, Series: []Line{{Name: "a", Kind: Stems, Tone: Blue, Points: []Point{{1, 2}, {2, 4}}}}}
+	svg, err := p.SVG()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := regexp.MustCompile(`stroke-width="0\.8" d="M(\S+) (\S+)L(\S+) (\S+)L(\S+) (\S+)L(\S+) (\S+)L(\S+) (\S+)L(\S+) (\S+)"`).FindSubmatch(svg)
+	if path == nil {
+		t.Fatalf("no path of two stems: %s", svg)
+	}
+	at := make([]string, len(path))
+	for i, b := range path {
+		at[i] = string(b)
+	}
+	foot := at[2]
+	if at[1] != at[3] || at[3] != at[5] || at[7] != at[9] || at[9] != at[11] || at[6] != foot || at[8] != foot || at[12] != foot || at[4] == foot || at[10] == foot {
+		t.Errorf("the path is %s", at[0])
+	}
+	p.Series[0].Kind = Plain
+	marked, err := p.SVG()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if plain, stems := bytes.Count(marked, []byte("Z\"")), bytes.Count(svg, []byte("Z\"")); stems != 0 || plain != 2 {
+		t.Errorf("%d marks of stems, and %d of a line", stems, plain)
 	}
 }
 

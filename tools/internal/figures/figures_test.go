@@ -63,3 +63,11 @@ func TestTable(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+func TestSpacedSize(t *testing.T) {
+	for n, want := range map[int64]string{1 << 30: "1 GiB", 512 << 20: "512 MiB", 64 << 10: "64 KiB", 1000: "1000"} {
+		if got := SpacedSize(n); got != want {
+			t.Errorf("%d: %q, want %q", n, got, want)
+		}
+	}
+}
