@@ -93,9 +93,9 @@ func writes(t *testing.T, c *config, name string, f *report.Figure) {
 }
 
 var (
-	lookerNames = []string{"CF", "CF, batches", "ss-CF", "ss-CF, batches", "Blocked (ours)", "Blocked (ours), batches", "BF", "blk-BF", "CBF", "QF", "dl-CBF"}
-	peerNames   = []string{"CF", "ss-CF", "Blocked (ours)", "BF", "blk-BF", "CBF", "QF", "dl-CBF"}
-	deleters    = []string{"CF", "ss-CF", "Blocked (ours)", "CBF", "QF", "dl-CBF"}
+	lookerNames = []string{"CF", "CF, batches", "ss-CF", "ss-CF, batches", "Blocked", "Blocked, batches", "BF", "blk-BF", "CBF", "QF", "dl-CBF"}
+	peerNames   = []string{"CF", "ss-CF", "Blocked", "BF", "blk-BF", "CBF", "QF", "dl-CBF"}
+	deleters    = []string{"CF", "ss-CF", "Blocked", "CBF", "QF", "dl-CBF"}
 )
 
 // Table 3 and figures 5 to 8 share a filling, as in a run of all. The bounds of rates are five
@@ -114,7 +114,7 @@ func TestFilled(t *testing.T) {
 		t.Errorf("%+v", f.Plots)
 	}
 	band := map[string][2]float64{ // rate in %
-		"CF": {0.13, 0.24}, "ss-CF": {0.06, 0.13}, "Blocked (ours)": {0.19, 0.31},
+		"CF": {0.13, 0.24}, "ss-CF": {0.06, 0.13}, "Blocked": {0.19, 0.31},
 		"BF": {0.14, 0.26}, "blk-BF": {0.25, 0.60}, "CBF": {0.14, 0.26}, "QF": {0.12, 0.23}, "dl-CBF": {0.1, 1.2},
 	}
 	for _, r := range f.Tables[0].Rows {

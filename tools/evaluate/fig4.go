@@ -40,7 +40,7 @@ func fig4(c *config) (*report.Figure, error) {
 	}
 	plot := ratePlot()
 	plot.Series = []report.Series{
-		spaceSeries("CF", cuckoo), spaceSeries("ss-CF", sorted), spaceSeries("Blocked (ours)", blocked), spaceSeries("BF", bloom),
+		spaceSeries("CF", cuckoo), spaceSeries("ss-CF", sorted), spaceSeries("Blocked", blocked), spaceSeries("BF", bloom),
 		bloomFormula.series(), cuckooFormula.series(), sortedFormula.series(), boundFormula.series(),
 	}
 	f.Plots = []report.Plot{plot}
@@ -83,7 +83,7 @@ func table2(c *config, cf, ss, line, bf space) report.Table {
 			row("space-optimized Bloom", "1.44 log2(1/e)", "log2(1/e)", "2", bloomFormula.bits(bf.rate), bf, "2"),
 			row("(2,4)-cuckoo", "(log2(1/e)+3)/a", "2", "2", cuckooFormula.bits(cf.rate), cf, two(shape{mmapfilter.Packed, 12, 4})),
 			row("(2,4)-cuckoo with semi-sorting", "(log2(1/e)+2)/a", "2", "2", sortedFormula.bits(ss.rate), ss, two(shape{mmapfilter.SemiSorted, 13, 4})),
-			row("Blocked (ours, not in the paper)", "-", "-", "-", 0, line, "1 and second lines"),
+			row("Blocked (not in the paper)", "-", "-", "-", 0, line, "1 and second lines"),
 		},
 	}
 }

@@ -30,7 +30,7 @@ const (
 )
 
 // sizeStructures are measured at each size.
-var sizeStructures = []structure{structureOf("Blocked (ours)"), structureOf("CF"), structureOf("ss-CF"), structureOf("BF"), structureOf("blk-BF")}
+var sizeStructures = []structure{structureOf("Blocked"), structureOf("CF"), structureOf("ss-CF"), structureOf("BF"), structureOf("blk-BF")}
 
 func structureOf(name string) structure {
 	for _, s := range structures {
@@ -76,7 +76,7 @@ func size(c *config) (*report.Figure, error) {
 				}
 			}
 			for _, m := range members {
-				if err == nil && m.name == "Blocked (ours)" && bytes < c.extent.spare {
+				if err == nil && m.name == "Blocked" && bytes < c.extent.spare {
 					second = m.mapped.reader.Stats().SecondProbeRate
 				}
 				err = errors.Join(err, m.close())
@@ -107,7 +107,7 @@ func size(c *config) (*report.Figure, error) {
 	absent := f.Plots[0].Series
 	f.Paper = "There is no such figure. By Table 2 a lookup of a cuckoo filter is 2 cache misses, that of an absent key in a Bloom filter 2 on average."
 	f.Ours = fmt.Sprintf("Million lookups of absent keys a second in the smallest and the largest table: %s. Cache lines of such a lookup: %s.",
-		ends(absent, "Blocked (ours)", "Blocked (ours), batches", "CF", "CF, batches", "ss-CF", "ss-CF, batches", "BF", "blk-BF"), brief)
+		ends(absent, "Blocked", "Blocked, batches", "CF", "CF, batches", "ss-CF", "ss-CF, batches", "BF", "blk-BF"), brief)
 	f.Notes = []string{
 		fmt.Sprintf("From %s on, one table is measured after the other, and none is filled with its keys, since that takes too long. Tables of ours have keys in %.0f %% of their slots: both buckets of CF and ss-CF are read whatever is in them, but a full Blocked table reads some second lines more. Bloom filters have half their bits set at random, as full ones have, and then %d keys.", mebibytes(c.extent.spare), 100*spareLoad, spareKeys),
 		"Files are in memory where the directory given for them is; those that are read cold are on the disk of the directory of the output.",
@@ -184,7 +184,7 @@ func (c *config) readsTable(second float64) (t report.Table, brief string, err e
 		var lines float64
 		pages := 0.0 // where it differs from lines: a bucket in two lines is nearly always in one page
 		switch {
-		case s.name == "Blocked (ours)":
+		case s.name == "Blocked":
 			lines = 1 + second
 			row[2] = "measured: 1 and the share of lines that send a lookup on (Stats)"
 		case s.shape != nil:
@@ -243,12 +243,12 @@ func sizeViews(f *report.Figure) ([]report.View, error) {
 	bars.Rows = rowsOf(reads, func(r []string) float64 { return cell(r[1]) }, func(r []string) float64 { return paperLines[r[0]] })
 	ours := 0.0
 	for _, r := range bars.Rows {
-		if r.Name == lookOf("Blocked (ours)").name {
+		if r.Name == lookOf("Blocked").name {
 			ours = r.Value
 		}
 	}
 	x := picture.Axis{Label: "size of the table", Log: true}
-	sizes := p.SeriesOf("Blocked (ours)").Points
+	sizes := p.SeriesOf("Blocked").Points
 	for _, at := range sizes {
 		label := fmt.Sprintf("%.3g MiB", at.X)
 		if at.X >= 1024 {
@@ -259,8 +259,8 @@ func sizeViews(f *report.Figure) ([]report.View, error) {
 		}
 		x.Ticks = append(x.Ticks, picture.Tick{At: at.X, Label: label})
 	}
-	small, large := endsOf(p, "Blocked (ours)")
-	smallBatch, largeBatch := endsOf(p, "Blocked (ours)"+batches)
+	small, large := endsOf(p, "Blocked")
+	smallBatch, largeBatch := endsOf(p, "Blocked"+batches)
 	return []report.View{
 		lookupsView("How much slower is a lookup in a large filter?",
 			fmt.Sprintf("One key at a time, blocked answers %s million lookups of absent keys a second in the smallest table and %s in the largest.", oneDigit(small), oneDigit(large)),

@@ -33,7 +33,7 @@ var structures = []structure{
 		shape: &shape{mmapfilter.SemiSorted, 13, 4}, load: 128.04e6 / (1 << 27), paper: "128.04 / 12.58 / 0.09 % / 3.13",
 	},
 	{
-		name: "Blocked (ours)", about: "cuckoo filter of one cache line: layout blocked, f=12, b=5, in a mapped file; not in the paper",
+		name: "Blocked", about: "cuckoo filter of one cache line: layout blocked, f=12, b=5, in a mapped file; not in the paper",
 		shape: &shape{mmapfilter.Blocked, 12, 5}, load: 0.95, paper: "-",
 	},
 	{name: "BF", about: "standard Bloom filter, 13 bits an item, in the heap", paper: "123.89 / 13.00 / 0.19 % / 3.91"},
