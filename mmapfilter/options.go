@@ -15,12 +15,12 @@ type Layout = layout.Kind
 
 // The layouts. With Auto, [Options.Plan] chooses Compact for rates of 5 in a million or more.
 //
-// In Compact and Blocked most lookups read one cache line. Compact takes a fifth to a third less
-// space at the same rate, and neither its rate nor the number of lines that a lookup reads
-// changes however much is deleted and inserted. Blocked is faster while the filter is in the
-// processor's caches, and an insert writes a third as much log; but deletes wear it out. Packed
-// and SemiSorted are the tables of the paper: every lookup of an absent key reads two buckets.
-// SemiSorted takes one bit less per key than Packed, but every change sorts four fingerprints.
+// In Compact and Blocked most lookups read one cache line. Compact takes less space at nearly
+// every rate, and lasts: neither its rate nor the number of lines that a lookup reads rises,
+// however much is deleted and inserted. Blocked is faster, most of all in the processor's caches,
+// and an insert costs less and logs less; but deletes wear it out. Packed and SemiSorted are the
+// tables of the paper: every lookup of an absent key reads two buckets. SemiSorted takes one bit
+// less per key than Packed, but every change sorts four fingerprints.
 const (
 	Auto       = layout.Auto
 	Blocked    = layout.Blocked
@@ -57,7 +57,9 @@ type Options struct {
 	// answered "maybe" when the filter holds Capacity keys, between 0 and 1. 0 means
 	// 0.01.
 	FalsePositiveRate float64
-	// Layout is the layout to use. Auto, the zero value, lets Plan choose.
+	// Layout is the layout to use. Leave it Auto, the zero value: then Plan chooses. Blocked is the
+	// one other choice, for filters that stay in the processor's caches, or are filled and kept;
+	// package layout/blocked says for whom. Packed and SemiSorted are for comparison.
 	Layout Layout
 	// FingerprintBits, if not 0, is the number f of bits in a fingerprint and overrides
 	// FalsePositiveRate. In Packed and SemiSorted, a fingerprint that is too short to

@@ -45,7 +45,7 @@ type candidate struct {
 	rate, second  float64
 	bitsPerKey    float64 // of the lines
 	linesPerProbe float64
-	lasts         bool // deletes do not change the rate or the lines per lookup
+	lasts         bool // most lookups read one line, however much is deleted and inserted
 }
 
 // Plan works out the filter that the options describe. If they cannot be met, the error is an
@@ -53,8 +53,10 @@ type candidate struct {
 //
 // If Layout is Auto, Plan considers every layout, with all fingerprint lengths, bucket sizes and
 // design loads whose predicted rate is at most the requested one. It prefers, in this order,
-// layouts whose rate lasts however much is deleted and inserted, which is Compact; the fewest
-// lines read in a lookup, to the nearest whole line; and the smallest size.
+// layouts that last and read one line, which is Compact; the fewest lines read in a lookup, to the
+// nearest whole line; and the smallest size. So Compact is chosen wherever it reaches the rate,
+// also where Blocked would be smaller (at rates near 1 in 100,000), and also for a filter that
+// [Build] makes and nobody deletes from.
 func (o *Options) Plan() (Plan, error) {
 	if err := o.Validate(); err != nil {
 		return Plan{}, err
