@@ -20,9 +20,9 @@ import (
 // others. What may be younger than t stays. Of several items of one key, deletes take the oldest
 // first, and so does ExpireBefore.
 //
-// Delete no key after it may have expired: that would be a delete of a key that is not there (C6),
-// and after one that the filter cannot refuse, its hashes are no longer those of its items, so that
-// no rebuild succeeds until one from [RebuildOptions.Keys].
+// Delete no key after it may have expired: such a delete may remove another key (C6), and then the
+// kept hashes no longer match the items, so that no rebuild succeeds until one from
+// [RebuildOptions.Keys].
 //
 // The deletes are ordinary operations, which count in [Filter.DurableOps] like all others: note a
 // position with [Filter.SyncAt] after it. If it is cut off, by an error, a cancelled context or a

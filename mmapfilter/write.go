@@ -9,7 +9,7 @@ import (
 
 // Insert inserts key. Once it returns nil, this process finds the key at once, and other
 // processes find it after the next commit. The key survives the death of the process (C2) and,
-// after the next commit or [Filter.Sync], a power loss (C1). Equal keys count (C7).
+// after the next commit or [Filter.Sync], a power loss (C1). Equal keys are counted (C7).
 //
 // The errors are [ErrFull], after which nothing has changed, [ErrReadOnly], [ErrClosed]
 // and [ErrFailed].
@@ -130,8 +130,8 @@ func (f *Filter) hashKeys(keys [][]byte, to *[engine.Batch]uint64) (hashes []uin
 // InsertUnique inserts key unless a lookup answers "maybe"; added reports whether it did. Lookup
 // and insert are one step: if several goroutines insert the same key, exactly one adds it. A key
 // left out because of a false positive is not counted, so do not combine InsertUnique with
-// Delete, nor with a rebuild from the hashes that the filter keeps: it has none of that key. The
-// errors are those of [Filter.Insert].
+// Delete, nor with a rebuild from kept hashes ([Filter.Rebuild], [Options.AutoGrow]): a key that
+// was left out has none. The errors are those of [Filter.Insert].
 func (f *Filter) InsertUnique(key []byte) (added bool, err error) {
 	return f.InsertUniqueHash(f.hash.Hash(key))
 }
@@ -222,9 +222,9 @@ func (f *Filter) SyncAt(seq uint64) error {
 }
 
 // SyncAtFunc is SyncAt with the number that seq returns. seq is called at the instant that separates
-// the operations that this sync covers from later ones, with the number of those since the last
-// SyncAt: several goroutines may insert, and [Filter.DurableOps] still counts from a known operation.
-// Operations wait for seq, which must not call the filter.
+// the operations that this sync covers from later ones, and receives the number of operations since
+// the last SyncAt: so several goroutines may insert, and [Filter.DurableOps] still counts from a
+// known operation. Operations wait for seq, which must not call the filter.
 func (f *Filter) SyncAtFunc(seq func(operations uint64) uint64) error {
 	return f.commit(func(w *engine.Writer) error { return w.SyncFunc(seq) })
 }
