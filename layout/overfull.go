@@ -5,10 +5,10 @@ import "math"
 // PredictKeys is Predict for a number of keys, no two of the same class, in a table
 // that may be full: the keys that find no slot are in the stash.
 //
-// Only the layouts with overflow bits need more than Predict. In the others every
-// lookup goes on to the stash, and an item matches the same keys wherever it is.
+// Only a layout that wears out ([Wears]) needs more than Predict. In the others an item
+// matches the same keys wherever it is.
 //
-// In a layout with overflow bits, a stash entry matches the absent keys of its class
+// In a layout that wears out, a stash entry matches the absent keys of its class
 // with the same home, and those whose home is its other line if they go on. It also
 // sets two overflow bits in its home: if a share x of all bits is set before, and each
 // line then gets k more items that are away, 1 - (1-x)·(1-2/bits)^k are set after that;

@@ -20,7 +20,8 @@ type Spec struct {
 	// Predict tells what a lookup of an absent key meets on average in a table with that
 	// load.
 	Predict func(p Params, load float64) Overflow
-	// Marks gives figures of overflow; nil where there are no overflow bits.
+	// Marks gives figures of overflow; nil where there are no overflow bits, or where they are
+	// cleared as soon as no item needs them.
 	Marks func(p Params) Marks
 	// Crowded is about how many entries of the stash are in use in a table of so many
 	// lines with that load, for classes that have more items than places; nil where
@@ -64,6 +65,10 @@ func LegalParams(k Kind) []Params {
 
 // Choosable reports whether Auto may choose a layout.
 func Choosable(k Kind) bool { return !specs[k].ByName }
+
+// Wears reports whether deletes wear a layout out: its overflow bits stay set when the items that
+// needed them have gone, so that more and more lookups read a second line, and the rate rises.
+func Wears(k Kind) bool { return specs[k].Marks != nil }
 
 // Predict says what lookups of absent keys meet in a table filled to load, from 0 to 1.
 func Predict(k Kind, p Params, load float64) Overflow { return specs[k].Predict(p, load) }
