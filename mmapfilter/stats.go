@@ -59,7 +59,7 @@ type Stats struct {
 	Residency     string `json:"residency"`
 }
 
-// sampledLines is how many lines Stats samples: the share of second probes then has a
+// sampledLines is how many lines Stats samples: the share of second lines then has a
 // standard error of about 0.005.
 const sampledLines = 1024
 
@@ -137,7 +137,7 @@ func (f *Filter) Stats() Stats {
 	return s
 }
 
-// sampleRates estimates the false-positive rate and the share of second probes from lines spread
+// sampleRates estimates the false-positive rate and the share of second lines from lines spread
 // evenly over the file. In Blocked, the sample underestimates the items away from home if Build
 // chose items that share overflow bits; the prediction for the load underestimates them after
 // deletes. The larger of the two counts.

@@ -21,7 +21,7 @@ reads them the same way.
   -n, --capacity N      size for N keys: 10M, 2.5B, 1e9 (as many as there are)
   -p, --rate P          share of absent keys that may be answered "maybe" (0.01)
   -f, --fingerprint-bits N, -b, --bucket-size N, --layout L
-                        choose these by hand; -f replaces -p
+                        choose these by hand (see size); -f replaces -p
 ` + buildSeedHelp + `      --keep-hashes     keep the hash of each key in FILTER.hashes; see create
       --shards S        make a set of S filters, NAME.set; see set
 ` + workHelp + `      --multiset        count every copy of a key instead of one
@@ -109,15 +109,19 @@ func (b *buildCommand) run(cmd *cobra.Command, names []string) error {
 		return b.explainFull(err, keys.n)
 	}
 	defer filter.Close()
-	warnOfBuilt(cmd.ErrOrStderr(), b.output, filter)
+	warnOfBuilt(cmd.ErrOrStderr(), b.output, &b.opts, filter)
 	if b.quiet {
 		return nil
 	}
 	return summarise(cmd.OutOrStdout(), b.output, filter, keys.n-filter.Len())
 }
 
-// warnOfBuilt says what is not as it was asked for in a new filter.
-func warnOfBuilt(stderr io.Writer, path string, filter *mmapfilter.Filter) {
+// warnOfBuilt says what is not as it was asked for in a new filter, or not as one would expect. Most
+// filters that are built are kept as they are, so a layout that was asked for by name is as expected.
+func warnOfBuilt(stderr io.Writer, path string, opts *mmapfilter.Options, filter *mmapfilter.Filter) {
+	if opts.Layout == mmapfilter.Auto {
+		warnOfWear(stderr, path, opts, filter.Stats().Layout)
+	}
 	for line := range strings.Lines(filter.Stats().Warning) {
 		fmt.Fprintf(stderr, "mmapfilter: %s: %s\n", path, strings.TrimSpace(line))
 	}

@@ -35,6 +35,9 @@ func (b *buildCommand) runSet(cmd *cobra.Command, keys *counter, bar *progress) 
 		return ofTask(b.explainFull(err, keys.n))
 	}
 	warnOfSet(cmd.ErrOrStderr(), b.output, p, s)
+	if plan, err := b.opts.Plan(); err == nil && b.opts.Layout == mmapfilter.Auto { // as in warnOfBuilt
+		warnOfWear(cmd.ErrOrStderr(), b.output, &b.opts, plan.Layout)
+	}
 	if b.quiet {
 		return nil
 	}

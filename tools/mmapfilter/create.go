@@ -14,7 +14,7 @@ Create an empty filter for add and uniq. FILTER must not exist.
   -n, --capacity N      size for N keys: 10M, 2.5B, 1e9; it takes few more
   -p, --rate P          share of absent keys that may be answered "maybe" (0.01)
   -f, --fingerprint-bits N, -b, --bucket-size N, --layout L
-                        choose these by hand; -f replaces -p
+                        choose these by hand (see size); -f replaces -p
       --keep-hashes     keep the hash of each key in FILTER.hashes: 8 to 9 bytes
                         for each add or del. grow, merge, expire and repair need
                         them
@@ -69,6 +69,7 @@ func (c *createCommand) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	warnOfWear(cmd.ErrOrStderr(), args[0], &c.opts, filter.Stats().Layout)
 	return filter.Close()
 }
 

@@ -73,7 +73,7 @@ func printStats(w io.Writer, path string, filter *mmapfilter.Filter, showSeed bo
 	t.row("bits per key", "%.2f", s.BitsPerKey)
 	t.row("rate asked", "%s", formatRate(s.TargetRate))
 	t.row("rate estimated", "%s", formatRate(s.EstimatedRate))
-	t.row("second probes", "%s of lookups of absent keys", formatRate(s.SecondProbeRate))
+	t.row("second lines", "%s of lookups of absent keys", formatRate(s.SecondProbeRate))
 	t.row("layout", "%s, f=%d b=%d", s.Layout, s.FingerprintBits, s.BucketSize)
 	t.row("lines", "%s of %s, %s slots", formatCount(s.Lines), lineSize(s.Layout, s.FingerprintBits, s.BucketSize), formatCount(s.Slots))
 	t.row("load", "%.4f, planned %.4f", s.Load, s.DesignLoad)

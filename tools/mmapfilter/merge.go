@@ -21,7 +21,7 @@ if merge is interrupted, it stays as it is.
   -p, --rate P          share of absent keys that may be answered "maybe" (the
                         lowest rate that was asked for in a FILTER)
   -f, --fingerprint-bits N, -b, --bucket-size N, --layout L
-                        choose these by hand; -f replaces -p
+                        choose these by hand (see size); -f replaces -p
       --distinct        store equal keys once (count every copy)
       --drop-hashes     do not keep the hashes of the keys of OUT (keep them)
 ` + workHelp + `  -q, --quiet           print no summary and show no progress
@@ -84,7 +84,7 @@ func (m *mergeCommand) run(cmd *cobra.Command, inputs []string) error {
 		return err
 	}
 	defer filter.Close()
-	warnOfBuilt(cmd.ErrOrStderr(), m.output, filter)
+	warnOfBuilt(cmd.ErrOrStderr(), m.output, &m.opts, filter)
 	if m.quiet {
 		return nil
 	}

@@ -23,7 +23,7 @@ depend on but the keys. The same flags write the same plan.
                         as many as it gets)
   -p, --rate P          share of absent keys that may be answered "maybe" (0.01)
   -f, --fingerprint-bits N, -b, --bucket-size N, --layout L
-                        choose these by hand; -f replaces -p
+                        choose these by hand (see size); -f replaces -p
 ` + buildSeedHelp + `      --multiset        count every copy of a key instead of one
   -q, --quiet           print no summary
 

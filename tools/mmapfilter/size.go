@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strings"
 
+	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/spf13/cobra"
 )
@@ -17,7 +19,10 @@ Show how large a filter for N keys is, and its parameters.
   -n, --capacity N          number of keys, such as 10M, 2.5B, 1e9, 1_000_000
   -p, --rate P              share of absent keys that may be answered "maybe"
                             (0.01)
-      --layout NAME         one of %s
+      --layout NAME         one of %s.
+                            Leave it auto. blocked is for filters that stay in
+                            the cache, or are filled and kept: faster, larger,
+                            and deletes wear it out
   -f, --fingerprint-bits N  bits in a fingerprint, instead of -p
   -b, --bucket-size N       slots in a bucket
       --table               print the sizes for 1 million to 10 billion keys at
@@ -103,7 +108,7 @@ func printPlan(w io.Writer, opts *mmapfilter.Options, p mmapfilter.Plan) error {
 	rate := rateAsked(opts, p)
 	t.row("bits per key", "%.2f; no filter of rate %s has less than %.2f", p.BitsPerKey, formatRate(rate), informationBound(rate))
 	t.row("predicted rate", "%s", formatRate(p.PredictedRate))
-	t.row("second probes", "%s of lookups of absent keys", formatRate(p.SecondProbeRate))
+	t.row("second lines", "%s of lookups of absent keys", formatRate(p.SecondProbeRate))
 	if err := t.flush(); err != nil {
 		return err
 	}
@@ -113,21 +118,37 @@ func printPlan(w io.Writer, opts *mmapfilter.Options, p mmapfilter.Plan) error {
 
 // explainPlan says why the plan is as it is.
 func explainPlan(opts *mmapfilter.Options, p mmapfilter.Plan) string {
-	if opts.FingerprintBits != 0 {
-		return fmt.Sprintf("f=%d was asked for; the rate follows from it, at %.0f %% load.", p.FingerprintBits, 100*p.DesignLoad)
+	text := fmt.Sprintf("f=%d was asked for; the rate follows from it, at %.0f %% load.", p.FingerprintBits, 100*p.DesignLoad)
+	if opts.FingerprintBits == 0 {
+		reads, life := "one line in 9 of 10 lookups", ""
+		if p.SecondProbeRate == 1 {
+			reads = "two lines"
+		}
+		if !layout.Wears(p.Layout) {
+			life = " for life"
+		}
+		text = fmt.Sprintf("The smallest, over %s and design loads, of\n"+
+			"those that keep to the rate %s%s and read %s.", chosenFrom(opts), formatRate(rateAsked(opts, p)), life, reads)
 	}
-	among, reads, life := "layouts, fingerprints", "one line", ""
-	if opts.Layout != mmapfilter.Auto {
-		among = "fingerprints"
+	if worn := wear(opts, p.Layout); worn != "" {
+		text += "\n" + strings.ToUpper(worn[:1]) + worn[1:] + "."
 	}
-	if p.SecondProbeRate == 1 {
-		reads = "two lines"
+	return text
+}
+
+// chosenFrom lists what a plan is chosen from, besides design loads.
+func chosenFrom(opts *mmapfilter.Options) string {
+	if opts.Layout == mmapfilter.Auto {
+		if opts.BucketSize != 0 {
+			return "layouts, fingerprints"
+		}
+		return "layouts, fingerprints, bucket sizes"
 	}
-	if p.Layout == mmapfilter.Compact {
-		life = " for life"
+	params := layout.LegalParams(opts.Layout)
+	if opts.BucketSize == 0 && len(params) > 1 && params[0].FingerprintBits == params[1].FingerprintBits {
+		return "fingerprints, bucket sizes"
 	}
-	return fmt.Sprintf("The smallest, over %s and loads, of those that keep to the\n"+
-		"rate %s%s and read %s in most lookups.", among, formatRate(rateAsked(opts, p)), life, reads)
+	return "fingerprints"
 }
 
 // A planJSON is the object that size --json prints.

@@ -26,7 +26,7 @@ at most N different lines have been printed.
   -n, --capacity N      size for N different lines; it takes few more (10M)
   -p, --rate P          see above (1e-6; with --window 5e-6)
   -f, --fingerprint-bits N, -b, --bucket-size N, --layout L
-                        choose these by hand; -f replaces -p
+                        choose these by hand (see size); -f replaces -p
 ` + createSeedHelp + `      --filter FILTER   remember lines in FILTER for later runs; create it if
                         it is missing. An existing FILTER keeps its options. A
                         killed run may remember lines it has not printed
