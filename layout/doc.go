@@ -25,12 +25,16 @@
 //	                 The file keeps only the fingerprint of an item.
 //	home line,       the two lines in which an item may be. The hash of the key gives the
 //	alternate line   home line; a line and a fingerprint in it give the other line.
+//	second line      the alternate line, if a lookup reads it too
+//	direction        4 bits of a fingerprint, which give its other line (compact)
 //	guest            an item in its alternate line, where the line tells these apart (compact)
 //	overflow bit     a bit of a line: items that have it as their home line may be elsewhere
 //	stash            the part of the file for items that found no slot; it has entries
 //	region           all lines
 //	load             items over slots
 //	capacity         the number of items that a file was sized for
+//	design load      the load that it was sized for: that with as many items as its capacity
+//	turnover         as many deletes as there are items, and as many inserts
 //	rate             false-positive rate: the share of absent keys that are answered "maybe"
 //	"maybe",         the two answers of a lookup
 //	"certainly not"
@@ -42,6 +46,9 @@
 //	                 from a lookup
 //	log              the file NAME.stash: the operations since the last checkpoint
 //	kept hashes      the file NAME.hashes: the hash of every item
+//	age              of kept hashes: items that were inserted in the same span of time
+//	set, shard       a manifest, NAME.set, and the files that it names: its shards. Each has the keys
+//	                 of a range of hashes.
 //	superseded       of a file: another one has taken its place
 //	commit           making the operations so far durable, and then storing them to the file
 //	segment          the part of the log that one commit makes durable
@@ -235,6 +242,7 @@
 // # Compact
 //
 // A line is one bucket of items at home and a list of guests: items whose home is elsewhere.
+// (Package compact says what this was chosen from, and why.)
 //
 //	f   10  11  12  13  14  15  16  17  18  19  20  21  22
 //	b   84  70  60  52  46  42  38  35  32  30  28  26  24

@@ -16,6 +16,9 @@
 //	eager        the same; a delete that makes room brings an item home, one that clears a bit
 //	             if there is one.
 //
+// Counters of two bits in place of overflow bits are left out. One that has reached its end can no
+// longer count down and stays, so they need sweeps too, and twice the bits.
+//
 // For each it prints the bits per key, the false-positive rate, the share of absent keys whose
 // lookup reads a second line, at first and later, the items away from home, and the moves per
 // operation.
