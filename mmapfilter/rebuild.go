@@ -218,7 +218,8 @@ func (r *rebuild) build(ctx context.Context, keys func() (iter.Seq2[[]byte, erro
 
 // handOver does in the new file what has been done in the old one meanwhile, and puts it to use.
 func (r *rebuild) handOver(ctx context.Context) error {
-	for tries := 0; ; tries++ {
+	var first time.Time // when a handover was tried first
+	for {
 		for before, n := r.tap.Len(), 1; r.tap.Len() > fewWait || len(r.hashes) > 0; n++ {
 			if err := context.Cause(ctx); err != nil {
 				return err
@@ -238,9 +239,13 @@ func (r *rebuild) handOver(ctx context.Context) error {
 		if err := r.next.live.guard(func() error { return r.next.live.writer.Sync(false, 0) }); err != nil {
 			return err
 		}
+		if first.IsZero() {
+			first = time.Now()
+		}
+		wait := time.Since(first) >= patience
 		err := r.old.live.guard(func() error {
 			return r.next.live.guard(func() error {
-				return r.old.live.writer.Handover(r.next.live.writer, r.exact, tries >= mostTries, r.replayTo, r.swap)
+				return r.old.live.writer.Handover(r.next.live.writer, r.exact, wait, r.replayTo, r.swap)
 			})
 		})
 		if err != engine.ErrAgain {
@@ -250,13 +255,12 @@ func (r *rebuild) handOver(ctx context.Context) error {
 	}
 }
 
-const (
-	// fewWait is how many operations may wait in the tap when a handover begins.
-	fewWait = 1024
-	// mostTries is how many handovers are tried that wait for no checkpoint. They take some seconds:
-	// as long as several checkpoints.
-	mostTries = 3000
-)
+// fewWait is how many operations may wait in the tap when a handover begins.
+const fewWait = 1024
+
+// patience is how long handovers are tried that wait for no checkpoint and for no disk: as long as several
+// checkpoints. A disk may be slow all the time. Tests change it.
+var patience = 10 * time.Second
 
 // While operations come nearly as fast as they are done again, each of them waits for a moment, and
 // for a longer one after every slowEvery replays of which the tap has not become much shorter.
