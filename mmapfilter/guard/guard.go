@@ -410,8 +410,8 @@ func (g *Guard) mark(c Changes, reset bool) error {
 	next := newToken(g.hooks().Random, g.token)
 	g.mu.Lock()
 	s := stamp{id: g.id, mode: g.options.Deletes, logged: g.log != nil, reset: reset, token: next, previous: g.token, previousAt: g.trimmed}
-	s.gone = g.mu.gone + g.mu.under.gone
-	s.unknown = !g.mu.closed || g.mu.unknown || g.mu.tooMany // after a crash nobody knows what was deleted since
+	due := g.mu.due.and(g.mu.under)
+	s.gone, s.unknown = due.gone, !g.mu.closed || due.unknown || due.tooMany // after a crash nobody knows what was deleted since
 	g.mu.Unlock()
 	if g.log != nil {
 		s.previousAt = g.log.durable.Load()

@@ -322,11 +322,12 @@ func (r *rebuild) settle() error {
 		g.mu.done.Wait()
 	}
 	dropped := g.mu.dropped
-	g.mu.Unlock()
 	var c Changes
 	for _, p := range dropped {
 		c.Remove = append(c.Remove, just(p.key))
+		g.mu.under.gone += uint64(len(p.hashes)) // from the old filter they never go
 	}
+	g.mu.Unlock()
 	g.work.Lock()
 	defer g.work.Unlock()
 	var err error

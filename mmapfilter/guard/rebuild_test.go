@@ -189,6 +189,38 @@ func TestDueStays(t *testing.T) {
 	}
 }
 
+// TestDroppedDeletesCount has a rebuild fail that has dropped deletes: the old filter keeps these keys for good,
+// so they count as gone, also after a kill.
+func TestDroppedDeletesCount(t *testing.T) {
+	s, o := newRows(), testOptions(t, Exact)
+	o.Capacity = 10_000
+	hooked(o, func(real guarded.Filter) guarded.Filter { return failingFilter{real} })
+	o.Hooks.Manual = true
+	g, err := Open(s, o)
+	must(t, err)
+	for i := range 4000 {
+		s.put(g, fmt.Sprint(i))
+	}
+	for i := range 3000 {
+		s.remove(g, fmt.Sprint(i))
+	}
+	if err := g.Rebuild(t.Context()); !errors.Is(err, errFails) {
+		t.Fatal(err)
+	}
+	for _, when := range []string{"at first", "killed"} {
+		must(t, g.Work())
+		if st := g.Stats(); !g.wants() || st.Gone != 3000 || st.Keys != 4000 {
+			t.Errorf("%s: %t; %+v", when, g.wants(), st)
+		}
+		s.mustShow(t, g)
+		must(t, g.filter.Close())
+		g.end()
+		g, err = Open(s, o)
+		must(t, err)
+	}
+	must(t, g.Close())
+}
+
 // TestUnknownStays has keys deleted that nobody knows: that too many absent keys pass is found out also
 // after the store was closed, or its process killed.
 func TestUnknownStays(t *testing.T) {
