@@ -58,6 +58,7 @@ type Guard struct {
 		lastID    uint64                           // of the entries of deletes and of loose records
 		building  bool                             // serving waits for a first rebuild
 		doubts    int                              // calls of Doubt
+		doubtful  int                              // those that have succeeded or go on, since Rebuild was called
 		due                                        // since the instant of the last rebuild
 		under     due                              // before that of one that is under way
 		seen      struct{ skipped, passed uint64 } // see tooManyPass
@@ -254,12 +255,13 @@ func (g *Guard) hooks() *guarded.Hooks {
 }
 
 // Doubt says that the store may have keys which the filter lacks, now or after a crash: an operation
-// is about to write past the guard. Every answer is "maybe" until a rebuild ends that begins later;
-// after the operation, call Rebuild.
+// is about to write past the guard. Every answer is "maybe" until a rebuild ends that [Guard.Rebuild] has
+// begun later; call that after the operation, and after the last of several at once.
 func (g *Guard) Doubt() error {
 	g.mu.Lock()
 	g.mu.building = true
 	g.mu.doubts++
+	g.mu.doubtful++
 	g.serving.Store(false)
 	g.mu.Unlock()
 	g.work.Lock()
@@ -267,7 +269,13 @@ func (g *Guard) Doubt() error {
 	if g.isClosed() {
 		return ErrClosed
 	}
-	return g.store.Write(Changes{Remove: []Range{just(entryKey(keyStamp))}})
+	err := g.store.Write(Changes{Remove: []Range{just(entryKey(keyStamp))}})
+	if err != nil {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.mu.doubtful = max(g.mu.doubtful-1, 0)
+	}
+	return err
 }
 
 // commitInterval returns that of the filter. With a log the guard commits itself.

@@ -41,7 +41,7 @@ func (g *Guard) rebuilds() {
 				case <-time.After(wait):
 				}
 			}
-			if wait = 0; g.Rebuild(g.life) != nil {
+			if wait = 0; g.rebuild(g.life) != nil {
 				wait = retryAfter
 			}
 			if g.life.Err() != nil {
@@ -94,7 +94,7 @@ func (g *Guard) wants() bool {
 	items, capacity := g.filter.Len(), g.filter.Cap()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.mu.failed != nil || g.mu.closed {
+	if g.mu.failed != nil || g.mu.closed || g.mu.doubtful > 0 { // the operation may not have ended
 		return false
 	}
 	if g.mu.building || g.mu.lost || g.mu.unfit || g.overflow.any.Load() || float64(items) >= full*float64(capacity) {
@@ -173,6 +173,13 @@ func (g *Guard) consider() {
 // Rebuild builds the filter anew from the keys of the store. Reads and transactions go on meanwhile.
 // The guard does so by itself when it helps; after something else has written to the store, call it.
 func (g *Guard) Rebuild(ctx context.Context) error {
+	g.mu.Lock()
+	g.mu.doubtful = 0
+	g.mu.Unlock()
+	return g.rebuild(ctx)
+}
+
+func (g *Guard) rebuild(ctx context.Context) error {
 	g.rebuilding.Lock()
 	defer g.rebuilding.Unlock()
 	if g.filter == nil {
@@ -287,7 +294,9 @@ func (r *rebuild) keys() (iter.Seq2[[]byte, error], error) {
 	g.mu.dropped = append(g.mu.dropped, g.mu.deletes...)
 	g.mu.deletes = nil
 	g.mu.under, g.mu.due = g.mu.due, due{}
-	r.doubts = g.mu.doubts
+	if r.doubts = g.mu.doubts; g.mu.doubtful > 0 {
+		r.doubts = -1 // the snapshot may lack what the operation will have written
+	}
 	g.overflow.begin()
 	g.views.Add(1) // the new filter lacks what was deleted before
 	return r.sequence, nil
