@@ -55,14 +55,19 @@ func (o *Output) publish(rename func(from, to string) error) error {
 	if err != nil {
 		return errors.Join(err, removeIfThere(o.Name()))
 	}
-	dir, err := openDir(filepath.Dir(o.path))
-	if err == nil {
-		err = errors.Join(syncDir(dir), closeDir(dir))
-	}
-	if err != nil {
+	if err := SyncDir(filepath.Dir(o.path)); err != nil {
 		return fmt.Errorf("%s is complete, but may not survive a power loss: %w", o.path, err)
 	}
 	return nil
+}
+
+// SyncDir makes the names in a directory durable, whichever process has changed them.
+func SyncDir(path string) error {
+	dir, err := openDir(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(syncDir(dir), closeDir(dir))
 }
 
 func closeDir(dir *os.File) error {

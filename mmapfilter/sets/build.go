@@ -196,6 +196,10 @@ func AssembleFrom(ctx context.Context, p *Plan, read uint64, built []*Built, out
 	if err != nil {
 		return nil, err
 	}
+	// What built a shard may have died before it made its name durable.
+	if err := recovery.SyncDir(out); err != nil {
+		return nil, err
+	}
 	return s, recovery.WriteFile(path, data)
 }
 

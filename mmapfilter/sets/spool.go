@@ -189,8 +189,10 @@ func (s *Spool) close() (*Receipt, error) {
 		return r, nil
 	}
 	err = recovery.WriteNewFile(s.receipt(), sign(encode(r)))
-	if errors.Is(err, os.ErrExist) { // by another process, meanwhile
-		_, err = s.doneBefore(r)
+	if errors.Is(err, os.ErrExist) { // by another process, meanwhile, that may have died before it made the name durable
+		if _, err = s.doneBefore(r); err == nil {
+			err = recovery.SyncDir(s.dir)
+		}
 	}
 	return r, err
 }

@@ -181,6 +181,25 @@ func meanwhile(t *testing.T, call string, f func()) {
 	}
 }
 
+// TestNamesBeforeManifest: the names of the shards are durable before a manifest names them that is in another
+// directory, since what built them may have died before it saw to that.
+func TestNamesBeforeManifest(t *testing.T) {
+	j := newJob(t, mustPlan(t, mmapfilter.Options{}, 2))
+	must(t, j.partition("a", numbers(0, 1000)))
+	must(t, j.buildAll())
+	var calls []string
+	t.Cleanup(func() { fault.Hook = nil })
+	fault.Hook = func(name string) error {
+		calls = append(calls, name)
+		return nil
+	}
+	_, err := Assemble(background, j.plan, j.spool, j.out, filepath.Join(t.TempDir(), "keys.set"), false, nil)
+	must(t, err)
+	if want := []string{"syncdir", "fsync", "rename", "syncdir"}; !slices.Equal(calls, want) {
+		t.Errorf("%v, not %v", calls, want)
+	}
+}
+
 // TestLateBuilder: a builder that is slow does not replace the file of another one, which is in use and
 // has been written to.
 func TestLateBuilder(t *testing.T) {
