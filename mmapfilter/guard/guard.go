@@ -195,13 +195,15 @@ func open(store Store, o *Options) (g *Guard, stale error, err error) {
 	if err != nil {
 		stale = err
 	}
-	if stale == nil && g.log == nil {
-		stale = g.openFilter()
+	if g.log == nil {
+		if err := g.openFilter(); stale == nil {
+			stale = err
+		}
 	}
 	if stale == nil {
 		stale = g.covered(s)
 	}
-	g.fit(g.filter != nil && s != nil && s.isOf(g.filter))
+	g.fit(g.filter != nil && ofGuard(g.filter))
 	if stale != nil {
 		return g, stale, nil
 	}

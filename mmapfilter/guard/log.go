@@ -3,7 +3,6 @@ package guard
 import (
 	"encoding/binary"
 	"errors"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -169,7 +168,7 @@ func (l *log) number(t token, epoch uint64) error {
 // store.
 func (l *log) readLog(readOnly bool) error {
 	at, from := unpack(l.filter.DurableSeq())
-	if at == 0 || !strings.HasPrefix(l.filter.Normalisation(), identityPrefix) {
+	if at == 0 || !ofGuard(l.filter) {
 		return errOther
 	}
 	l.covered = from

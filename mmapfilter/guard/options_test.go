@@ -107,21 +107,41 @@ func TestLargeFilterStays(t *testing.T) {
 	}
 }
 
-// TestRateOfStaleFilter has a filter built anew that is of another time than the store: the new one has its
-// rate.
+// TestRateOfStaleFilter has a filter built anew that is of another time than the store, or had failed: the new
+// one has its rate, also if a kill comes first.
 func TestRateOfStaleFilter(t *testing.T) {
-	s, o := newRows(), testOptions(t, Exact)
-	o.FalsePositiveRate = 0.002
-	g, err := Open(s, o)
-	must(t, err)
-	s.put(g, "a")
-	must(t, g.Close())
-	o.FalsePositiveRate, o.Deletes = 0, Rebuild
-	g, err = Open(s, o)
-	must(t, err)
-	eventually(t, g, "a filter", func(st Stats) bool { return st.State == "serving" })
-	if st := g.Stats(); st.RateAsked != 0.002 || g.filter.TargetRate() != 0.002 || st.Err != "" {
-		t.Errorf("%+v", st)
+	for _, failed := range []bool{false, true} {
+		for _, killed := range []bool{false, true} {
+			s, o := newRows(), testOptions(t, Exact)
+			o.FalsePositiveRate = 0.002
+			g, err := Open(s, o)
+			must(t, err)
+			s.put(g, "a")
+			if failed {
+				g.fail(errNoRoom)
+			}
+			must(t, g.Close())
+			o.Capacity, o.FalsePositiveRate = 0, 0
+			if !failed {
+				o.Deletes = Rebuild
+			}
+			if killed {
+				o.Hooks = newGuard(nil, o).hooks()
+				o.Hooks.Manual = true // so nothing is built
+				g, err = Open(s, o)
+				must(t, err)
+				must(t, g.filter.Close())
+				g.end()
+				o.Hooks = nil
+			}
+			g, err = Open(s, o)
+			must(t, err)
+			eventually(t, g, "a filter", func(st Stats) bool { return st.State == "serving" })
+			if st := g.Stats(); st.RateAsked != 0.002 || st.Capacity != 1000 || g.filter.TargetRate() != 0.002 || st.Err != "" {
+				t.Errorf("failed %t, killed %t: %+v", failed, killed, st)
+			}
+			s.mustShow(t, g)
+			must(t, g.Close())
+		}
 	}
-	must(t, g.Close())
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/guarded"
 )
@@ -44,6 +45,9 @@ func newIdentity(random func() uint64) (id identity) {
 }
 
 const identityPrefix = "guard "
+
+// ofGuard reports whether a filter is that of a guard, whatever its store.
+func ofGuard(f guarded.Filter) bool { return strings.HasPrefix(f.Normalisation(), identityPrefix) }
 
 func (id identity) String() string { return identityPrefix + hex.EncodeToString(id[:]) }
 

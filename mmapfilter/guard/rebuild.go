@@ -107,7 +107,8 @@ func (g *Guard) wants() bool {
 	return capacity > g.options.Capacity && there < capacity/tooLarge || g.mu.tooMany
 }
 
-// fit settles what the options leave to the filter. own says that this is, or was, the filter of the store.
+// fit settles what the options leave to the filter. own says that this was made for a store, the filter of
+// which may have failed, or died while it was built.
 func (g *Guard) fit(own bool) {
 	var f guarded.Filter
 	if own {
