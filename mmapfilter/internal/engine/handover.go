@@ -17,7 +17,7 @@ const fewLeft = 512
 // mostCommits is how many commits of the new file come before the last step.
 const mostCommits = 8
 
-// calm is how long each of the last syncs before the last step may take. If one takes longer, the disk
+// calm is how long each sync before the last step may take. If one takes longer, the disk
 // is busy with something else, and the syncs of the last step would wait for that, too.
 const calm = 10 * time.Millisecond
 
@@ -141,13 +141,12 @@ func (w *Writer) Handover(next *Writer, exact, wait bool, replay func(few int) e
 		return err
 	}
 	// What comes while next commits is left for the last step. So commits become shorter first.
-	busy := false
 	for tries, left := 0, math.MaxInt; tries < mostCommits && left > fewLeft; tries++ {
 		begun := time.Now()
 		if err := next.protocol.SyncNames(); err != nil { // and what the file system has to write before
 			return err
 		}
-		busy = time.Since(begun) > calm
+		busy := time.Since(begun) > calm
 		if err := replay(fewLeft); err != nil {
 			return err
 		}
@@ -155,11 +154,10 @@ func (w *Writer) Handover(next *Writer, exact, wait bool, replay func(few int) e
 		if err := next.Sync(false, 0); err != nil {
 			return err
 		}
-		busy = busy || time.Since(begun) > calm
+		if busy = busy || time.Since(begun) > calm; busy && !wait { // and checkpoints of w are kept out
+			return ErrAgain
+		}
 		left = w.waiting()
-	}
-	if busy && !wait {
-		return ErrAgain
 	}
 	next.checkpoints.Lock()
 	defer next.checkpoints.Unlock()
