@@ -242,7 +242,8 @@ func (r *rebuild) handOver(ctx context.Context) error {
 		if first.IsZero() {
 			first = time.Now()
 		}
-		wait := time.Since(first) >= patience
+		begun := time.Now()
+		wait := begun.Sub(first) >= patience
 		err := r.old.live.guard(func() error {
 			return r.next.live.guard(func() error {
 				return r.old.live.writer.Handover(r.next.live.writer, r.exact, wait, r.replayTo, r.swap)
@@ -251,7 +252,8 @@ func (r *rebuild) handOver(ctx context.Context) error {
 		if err != engine.ErrAgain {
 			return err
 		}
-		time.Sleep(time.Millisecond)
+		// The tries must not be what keeps the disk busy.
+		time.Sleep(min(max(time.Since(begun), time.Millisecond), 100*time.Millisecond))
 	}
 }
 

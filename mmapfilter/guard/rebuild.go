@@ -41,8 +41,10 @@ func (g *Guard) rebuilds() {
 				case <-time.After(wait):
 				}
 			}
-			if wait = 0; g.rebuild(g.life) != nil {
-				wait = retryAfter
+			begun := time.Now()
+			err := g.rebuild(g.life)
+			if wait = 0; err != nil {
+				wait = max(retryAfter, retryShare*time.Since(begun))
 			}
 			if g.life.Err() != nil {
 				return
@@ -51,10 +53,12 @@ func (g *Guard) rebuilds() {
 	}
 }
 
-// retryAfter is how long a rebuild that failed is not tried again. One that failed since more keys came than
-// it had room for is tried again at once, with at least twice the room, but no more than mostTries in a row.
+// retryAfter is how long a rebuild that failed is not tried again, at least, and retryShare how many times as
+// long as it took: it may have read the whole store. One that failed since more keys came than it had room
+// for is tried again at once, with at least twice the room, but no more than mostTries in a row.
 const (
 	retryAfter = 10 * time.Second
+	retryShare = 16
 	mostTries  = 6
 )
 
@@ -126,7 +130,7 @@ func (o *Options) fit(f guarded.Filter) (unfit bool, err error) {
 	}
 	rate, capacity := f.TargetRate(), f.Cap()
 	least := min(capacity, defaultCapacity)
-	if f.Len() < capacity/tooLarge { // it was asked for: no rebuild makes one that is so empty
+	if f.Len() < capacity/tooLarge { // it may have been asked for, and keeps its size
 		least = capacity
 	}
 	unfit = o.FalsePositiveRate != 0 && o.FalsePositiveRate != rate || o.Capacity >= growth*capacity
