@@ -34,12 +34,12 @@ func newScene(t *testing.T, g *guard.Options) *scene {
 	putAll(t, d, 1000, 2000)
 	s.live = copyDir(t, s.dir)
 	deleteAll(t, d, 0, 500)
-	must(t, d.Guard().Work())
+	takeAllIn(t, d)
 	s.liveDeletes = copyDir(t, s.dir)
 	putAll(t, d, 0, 250)
 	putAll(t, d, 2000, 2500)
 	deleteAll(t, d, 1500, 1600)
-	must(t, d.Guard().Work())
+	takeAllIn(t, d)
 	must(t, d.Close())
 	dir := t.TempDir()
 	d = mustOpen(t, filepath.Join(dir, "db"), fast(), g)
@@ -47,6 +47,15 @@ func newScene(t *testing.T, g *guard.Options) *scene {
 	must(t, d.Close())
 	s.other = dir
 	return s
+}
+
+// takeAllIn waits until the outbox is empty. While a filter grows it is not.
+func takeAllIn(t *testing.T, d *DB) {
+	t.Helper()
+	eventually(t, d, "the outbox is empty", func(s guard.Stats) bool {
+		must(t, d.Guard().Work())
+		return s.Outbox == 0
+	})
 }
 
 // mix returns a directory with the store of one and the filter of another, all of its files.
