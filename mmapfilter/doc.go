@@ -91,6 +91,7 @@
 //	C8  A filter that keeps its hashes can be grown, shrunk, given another rate or layout,
 //	    rid of old items, and merged with others, all without its keys. Meanwhile C1 to
 //	    C7 hold, and operations wait for one short step.
+//	C9  A filter in front of a store never hides a key that the store has (package guard).
 //
 // # Writing
 //
