@@ -24,7 +24,7 @@ func TestRebuildOnSlowDisk(t *testing.T) {
 		return nil
 	}
 	t.Cleanup(func() { patience, fault.Hook = 10*time.Second, nil })
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // thousands of tries would take longer
 	defer cancel()
 	if err := f.Rebuild(ctx, nil); err != nil {
 		t.Fatal(err)

@@ -136,10 +136,10 @@ func (r *rows) remove(g *Guard, key string) {
 	tx.Done(Committed)
 }
 
-// TestDueStays has most keys deleted, and a rebuild fail, or a kill interrupt it: it is due still, also
-// after another kill.
-func TestDueStays(t *testing.T) {
-	s, o := newRows(), testOptions(t, Rebuild)
+// mostlyDeleted opens a guard whose rebuilds fail, and has 3000 of 4000 keys deleted.
+func mostlyDeleted(t *testing.T, mode DeleteMode) (*rows, *Options, *Guard) {
+	t.Helper()
+	s, o := newRows(), testOptions(t, mode)
 	o.Capacity = 10_000
 	hooked(o, func(real guarded.Filter) guarded.Filter { return failingFilter{real} })
 	o.Hooks.Manual = true
@@ -151,6 +151,14 @@ func TestDueStays(t *testing.T) {
 	for i := range 3000 {
 		s.remove(g, fmt.Sprint(i))
 	}
+	return s, o, g
+}
+
+// TestDueStays has most keys deleted, and a rebuild fail, or a kill interrupt it: it is due still, also
+// after another kill.
+func TestDueStays(t *testing.T) {
+	s, o, g := mostlyDeleted(t, Rebuild)
+	var err error
 	for _, when := range []string{"at first", "killed", "killed again"} {
 		if st := g.Stats(); !g.wants() || st.Gone != 3000 {
 			t.Errorf("%s: %t; %+v", when, g.wants(), st)
@@ -190,18 +198,8 @@ func TestDueStays(t *testing.T) {
 // TestDroppedDeletesCount has a rebuild fail that has dropped deletes: the old filter keeps these keys for good,
 // so they count as gone, also after a kill.
 func TestDroppedDeletesCount(t *testing.T) {
-	s, o := newRows(), testOptions(t, Exact)
-	o.Capacity = 10_000
-	hooked(o, func(real guarded.Filter) guarded.Filter { return failingFilter{real} })
-	o.Hooks.Manual = true
-	g, err := Open(s, o)
-	must(t, err)
-	for i := range 4000 {
-		s.put(g, fmt.Sprint(i))
-	}
-	for i := range 3000 {
-		s.remove(g, fmt.Sprint(i))
-	}
+	s, o, g := mostlyDeleted(t, Exact)
+	var err error
 	if err := g.Rebuild(t.Context()); !errors.Is(err, errFails) {
 		t.Fatal(err)
 	}
