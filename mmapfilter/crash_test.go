@@ -55,7 +55,8 @@ func crashSystem() crashsim.System {
 			w, r, err := engine.Open(vol, engine.LogSize{First: wal.MinBytes, Most: 2 * wal.MinBytes})
 			return crashWriter{w}, r, err
 		},
-		Full: engine.ErrFull,
+		Full:  engine.ErrFull,
+		Again: engine.ErrAgain,
 		Handover: func(w, next crashsim.Writer, during func()) error {
 			old, new := w.(crashWriter).Writer, next.(crashWriter).Writer
 			tap := engine.NewTap(nil)

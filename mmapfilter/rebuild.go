@@ -46,7 +46,8 @@ type RebuildOptions struct {
 
 // Rebuild makes a new file with the items of the filter, and puts it in the place of the old one:
 // larger, smaller, with another rate or layout. Inserts, deletes, lookups and syncs go on
-// meanwhile. They wait only for the last step, in which the file changes (K3); but if they come
+// meanwhile. At the end operations wait once, until the last of them are done in the new file, but
+// not for the disk; syncs wait until the new file is durable and has the name (K3). If operations come
 // faster than they can be done again in the new file, each of them waits for a moment.
 //
 // The items come from the hashes that the filter keeps ([Options.KeepHashes]), or from
@@ -242,8 +243,7 @@ func (r *rebuild) handOver(ctx context.Context) error {
 		if first.IsZero() {
 			first = time.Now()
 		}
-		begun := time.Now()
-		wait := begun.Sub(first) >= patience
+		wait := time.Since(first) >= patience
 		err := r.old.live.guard(func() error {
 			return r.next.live.guard(func() error {
 				return r.old.live.writer.Handover(r.next.live.writer, r.exact, wait, r.replayTo, r.swap)
@@ -252,16 +252,18 @@ func (r *rebuild) handOver(ctx context.Context) error {
 		if err != engine.ErrAgain {
 			return err
 		}
-		// The tries must not be what keeps the disk busy.
-		time.Sleep(min(max(time.Since(begun), time.Millisecond), 100*time.Millisecond))
+		time.Sleep(tryEvery)
 	}
 }
 
 // fewWait is how many operations may wait in the tap when a handover begins.
 const fewWait = 1024
 
-// patience is how long handovers are tried that wait for no checkpoint and for no disk: as long as several
-// checkpoints. A disk may be slow all the time. Tests change it.
+// tryEvery is how long a handover is put off that would have to wait for a checkpoint, and patience for how
+// long it is: as long as several checkpoints. Checkpoints may follow one another all the time. Tests
+// change patience.
+const tryEvery = 10 * time.Millisecond
+
 var patience = 10 * time.Second
 
 // While operations come nearly as fast as they are done again, each of them waits for a moment, and

@@ -46,7 +46,7 @@ type Stats struct {
 	KeepsHashes  bool          `json:"keeps_hashes"`  // see Options.KeepHashes
 	Grows        bool          `json:"grows"`         // see Options.AutoGrow
 	GrowthErr    string        `json:"growth_err"`    // why the filter cannot be rebuilt from its hashes although it is to keep them, or ""
-	RebuildStall time.Duration `json:"rebuild_stall"` // how long operations waited for the last step of the last rebuild, in nanoseconds
+	RebuildStall time.Duration `json:"rebuild_stall"` // how long operations waited at the end of the last rebuild, in nanoseconds
 	LongestStall time.Duration `json:"longest_stall"` // longest time that an operation waited for the first log, or for room in it, in nanoseconds
 
 	Shards int `json:"shards"` // of the set that the file is a shard of; 0 if it is none

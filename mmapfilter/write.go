@@ -55,6 +55,9 @@ func (f *Filter) change(hash uint64, grow int, do func(w *engine.Writer) (bool, 
 		switch {
 		case err == engine.ErrMoved:
 			continue
+		case err == engine.ErrAgain:
+			o.live.writer.AwaitHandover()
+			continue
 		case err == ErrFull:
 			if err = f.waitForRoom(o, err); err == nil {
 				continue
@@ -85,6 +88,9 @@ func (f *Filter) insertInto(insert func(o *openFile) error) error {
 		}
 		switch err = insert(o); {
 		case err == engine.ErrMoved:
+			continue
+		case err == engine.ErrAgain:
+			o.live.writer.AwaitHandover()
 			continue
 		case err == ErrFull:
 			if err = f.waitForRoom(o, err); err == nil {

@@ -128,13 +128,16 @@
 //
 // # A file that takes the place of another
 //
-//	K3  A new file, under names of its own beside the old one, is complete and durable,
-//	    with a log in which the last operations are. Then, while no operation is under
-//	    way: its log is renamed to NAME.stash.new, its hashes to NAME.hashes.new, and the
-//	    filter file to NAME; then the log to NAME.stash and the hashes to NAME.hashes; then
-//	    the directory is synced. Before the third of these renames the old file is under
+//	K3  A new file, under names of its own beside the old one, is complete. From an
+//	    instant on at which it has all that was done in the old one, each operation goes
+//	    to the logs of both, and no sync returns. The new file and its log become durable
+//	    up to that instant. Then its log is renamed to NAME.stash.new, its hashes to
+//	    NAME.hashes.new, and the filter file to NAME; then the log to NAME.stash and the
+//	    hashes to NAME.hashes; then the directory is synced, and the new file alone takes
+//	    operations and syncs. Before the third of these renames the old file is under
 //	    NAME, with its log and its hashes; after it, the new one is, whose log and hashes
-//	    are found by either name. (Writer.TakePlace, Files.TakePlace)
+//	    are found by either name. Either has all operations, and what a sync has promised
+//	    is durable in it. (Writer.Handover of engine, Writer.TakePlace, Files.TakePlace)
 //	K4  The old file is live. Before the first rename its epoch becomes that of a file
 //	    that is superseded. So readers that have it say "maybe" for good, before the new
 //	    file can get an item that the old one lacks. Nobody recovers a file that has lost

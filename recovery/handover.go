@@ -25,8 +25,9 @@ func (w *Writer) HoldGrowth() (release func(), ok bool) {
 }
 
 // TakePlace puts the file of w in the place of that of another writer, which must be live (K3,
-// K4). Both must have no checkpoint pending and no open segment, and w must be durable. If it
-// fails, nothing has changed.
+// K4). Both must have no checkpoint pending. All operations of the old one must be in w, and durable
+// in it if they may be durable in the old one. Operations may go on meanwhile if they are done in
+// both. If it fails, nothing has changed.
 //
 // The old file says that it is superseded before it loses its name, so that readers who have it
 // say "maybe" before the new one can get items that it lacks. If the process dies in between, the

@@ -72,6 +72,7 @@ func (b *Beside) KeepHashes() error {
 func (b *Beside) TakePlace(recovery.Volume) (placed bool, err error) {
 	b.rename(beside+name(recovery.NextLog), noFile)
 	b.keepName(name(recovery.NextLog), beside+name(recovery.CurrentLog))
+	b.meanwhile()
 	if b.dir.names[beside+firstHashes] != noFile {
 		b.keepName(firstHashes+name(recovery.NextHashes), beside+firstHashes)
 	}
@@ -80,8 +81,17 @@ func (b *Beside) TakePlace(recovery.Volume) (placed bool, err error) {
 	b.keepName(filterName, beside+filterName)
 	b.first = 0
 	b.filter = b.disk
+	b.meanwhile()
 	b.keepName(name(recovery.CurrentLog), name(recovery.NextLog))
+	b.meanwhile()
 	return true, errors.Join(b.KeepHashes(), b.syncDir())
+}
+
+// meanwhile has operations go on between two changes of names.
+func (v *Volume) meanwhile() {
+	if v.during != nil && !v.muted {
+		v.during()
+	}
 }
 
 // superseded checks that a file that had the name once, and that readers may have, says "maybe".

@@ -27,7 +27,10 @@ type life struct {
 	torn    bool
 	dead    bool   // a sync has failed
 	unnamed bool   // the file that the writer has moved to may not survive a power loss
-	synced  Counts // what the current sync makes durable, less what is deleted meanwhile
+	synced  Counts // what the current sync or handover makes durable, less what is deleted meanwhile
+
+	next     Writer  // of the current handover, once operations are done in both files
+	doubling []Point // after each of these, in its file
 
 	readers bool     // simulate readers
 	history *history // what readers read; nil before there are any
@@ -305,11 +308,11 @@ func (l *life) live(end int) {
 	}
 }
 
-// mutate does an insert or a delete.
-func (l *life) mutate(op Op) {
+// mutate does an insert or a delete. It reports false if the client is to try it again.
+func (l *life) mutate(op Op) bool {
 	k := &l.u().keys[op.Key]
 	if op.Kind == Delete && l.counts[op.Key] == 0 {
-		return
+		return true
 	}
 	length, failed := l.w.Length(), l.v.Failed
 	deleted, grow := true, int64(1)
@@ -330,6 +333,8 @@ func (l *life) mutate(op Op) {
 	})
 	did := l.w.Length() != length
 	switch {
+	case op.Kind == Insert && errors.Is(err, l.x.sys.Again) && !did && l.next != nil:
+		return false
 	case op.Kind == Insert && errors.Is(err, l.x.sys.Full):
 		if did {
 			l.fail("O6", "an insert that was refused changes the length")
@@ -353,11 +358,16 @@ func (l *life) mutate(op Op) {
 		}
 		l.counts[op.Key] += uint8(grow)
 	}
-	l.point(func(p *Point) {
-		if did || err == nil {
-			p.OpMin, p.OpMax = p.OpMax+1, p.OpMax+1
-		}
-	}, errors.Is(err, l.x.sys.Full))
+	note := func() {
+		l.point(func(p *Point) {
+			if did || err == nil {
+				p.OpMin, p.OpMax = p.OpMax+1, p.OpMax+1
+			}
+		}, errors.Is(err, l.x.sys.Full))
+	}
+	note()
+	l.inNext(note)
+	return true
 }
 
 // commit does a sync, a checkpoint, half of one, or a seal.
@@ -434,8 +444,38 @@ func (l *life) beside() {
 			return
 		}
 		l.op++
-		l.mutate(op)
+		if !l.mutate(op) {
+			l.op--
+			return
+		}
 	}
+}
+
+// besideHandover is beside at an instant of a handover to next.
+func (l *life) besideHandover(next Writer) {
+	if !l.w.Idle() {
+		return
+	}
+	if l.next == nil && l.w.Doubles() {
+		l.next, l.synced = next, l.counts
+		if l.rehearsal == nil {
+			p := l.points[len(l.points)-1]
+			p.LSN, p.OpMin = next.LSN(), p.OpMax // it has counted them all
+			l.doubling = []Point{p}
+			l.inNext(func() { l.points[0].Image = l.newest(p.Image) })
+		}
+	}
+	l.beside()
+}
+
+// inNext calls note for the other file, if operations are done in both.
+func (l *life) inNext(note func()) {
+	if l.next == nil || l.rehearsal != nil {
+		return
+	}
+	l.w, l.next, l.points, l.doubling = l.next, l.w, l.doubling, l.points
+	note()
+	l.w, l.next, l.points, l.doubling = l.next, l.w, l.doubling, l.points
 }
 
 // point notes the state of the filter after an operation. next updates a copy of the
@@ -528,7 +568,7 @@ func (l *life) rebuild() {
 	lsn := old.LSN() + 1<<20
 	failed := v.Failed
 	v.muted = true
-	b := v.newBeside(u.geometry, uint64(u.Number)+uint64(l.op+1)<<8, u.keeps, lsn)
+	b := v.newBeside(u.geometry, uint64(u.Number)+uint64(l.op+1)<<8+uint64(l.depth)<<16, u.keeps, lsn)
 	var next Writer
 	err := l.call(func() (err error) {
 		next, err = l.x.sys.fill(b, l.hashesIn())
@@ -536,8 +576,14 @@ func (l *life) rebuild() {
 	})
 	v.muted = false
 	if err == nil {
+		if l.x.trace.beside {
+			v.during = func() { l.besideHandover(next) }
+		}
 		err = l.call(func() error { return l.x.sys.Handover(old, next, l.beside) })
+		v.during = nil
 	}
+	doubling, doubled := l.doubling, l.next != nil
+	l.next, l.doubling = nil, nil
 	if errors.Is(err, l.x.sys.Full) {
 		return
 	}
@@ -547,18 +593,23 @@ func (l *life) rebuild() {
 		}
 		if b.first == 0 {
 			l.unnamed = true
-			l.moved(next)
+			l.moved(next, doubling)
 		}
 		l.dead = l.w.Err() != nil // otherwise the new file has failed, and nothing has happened
 		return
 	}
-	l.moved(next)
-	l.floor = next.LSN()
-	l.setMust(l.counts)
+	l.moved(next, doubling)
+	_, _, l.floor = next.Durable()
+	if !doubled {
+		l.synced = l.counts
+	}
+	l.setMust(l.synced)
 }
 
-// moved goes on in the new file. The last readers of the old one have seen that it is superseded.
-func (l *life) moved(next Writer) {
+// moved goes on in the new file, after operations that were done in both. The last readers of the old
+// one have seen that it is superseded.
+func (l *life) moved(next Writer, doubling []Point) {
+	l.points = append(l.points, doubling...)
 	if l.history != nil {
 		l.read(6)
 	}

@@ -334,7 +334,7 @@ func (r *rebuildRun) besideWriter(n uint64) error {
 	}
 	defer f.Close()
 	var ended atomic.Bool
-	var longest time.Duration
+	var longest, longestSync time.Duration
 	var operations uint64
 	written := make(chan error)
 	ctx, cancel := context.WithCancel(r.ctx)
@@ -351,7 +351,9 @@ func (r *rebuildRun) besideWriter(n uint64) error {
 			}
 			longest = max(longest, time.Since(begun))
 			if operations%65536 == 0 && err == nil {
+				begun = time.Now()
 				err = f.Sync()
+				longestSync = max(longestSync, time.Since(begun))
 			}
 		}
 		written <- err
@@ -366,8 +368,8 @@ func (r *rebuildRun) besideWriter(n uint64) error {
 	if err != nil {
 		return err
 	}
-	t := figures.NewTable("a file of", "keys", "rebuilt in", "million keys a second", "operations meanwhile", "the last step", "longest insert and delete")
-	t.Row(figures.Mebibytes(size), figures.Grouped(int64(n)), took.Round(time.Millisecond).String(), figures.Digits(float64(n)/took.Seconds()/1e6), figures.Grouped(int64(operations)), f.Stats().RebuildStall.Round(10*time.Microsecond).String(), longest.Round(10*time.Microsecond).String())
+	t := figures.NewTable("a file of", "keys", "rebuilt in", "million keys a second", "operations meanwhile", "operations wait at the end", "longest insert and delete", "longest sync")
+	t.Row(figures.Mebibytes(size), figures.Grouped(int64(n)), took.Round(time.Millisecond).String(), figures.Digits(float64(n)/took.Seconds()/1e6), figures.Grouped(int64(operations)), f.Stats().RebuildStall.Round(10*time.Microsecond).String(), longest.Round(10*time.Microsecond).String(), longestSync.Round(10*time.Microsecond).String())
 	r.print(t)
 	return nil
 }

@@ -65,7 +65,7 @@
 //	plan                info                                    that the shards of a set were built by
 //	predicted_rate      size                                    false-positive rate at capacity
 //	present             check                                   false: certainly not in the filter; true: maybe
-//	rebuild_stall       info                                    how long operations waited for the last step of the last rebuild, in ns
+//	rebuild_stall       info                                    how long operations waited at the end of the last rebuild, in ns
 //	rebuilds            info                                    rebuilds since the filter was opened
 //	record              check                                   the record of the key, with --record
 //	record_hex          check                                   the record in hex, if it is not text

@@ -55,6 +55,10 @@ func (w *Writer) InsertAll(hashes, next []uint64, done *int) (err error) {
 			err = ErrFull
 			break
 		}
+		if err = w.double(Insert, hashes[n]); err != nil {
+			w.mu.op.reset()
+			break
+		}
 		w.append(1, hashes[n])
 	}
 	return err

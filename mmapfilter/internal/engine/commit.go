@@ -122,6 +122,11 @@ func (w *Writer) dropPending(b segment) {
 func (w *Writer) Checkpoint() error {
 	w.checkpoints.Lock()
 	defer w.checkpoints.Unlock()
+	return w.checkpointLocked()
+}
+
+// checkpointLocked is Checkpoint. REQUIRES: w.checkpoints.
+func (w *Writer) checkpointLocked() error {
 	if err := w.beginCheckpoint(); err != nil {
 		return err
 	}
@@ -156,9 +161,7 @@ func (w *Writer) CheckpointFor(need int) error {
 	defer w.checkpoints.Unlock()
 	err := w.protocol.EndCheckpoint()
 	if err == nil && w.lacksRoom(need) {
-		if err = w.beginCheckpoint(); err == nil {
-			err = w.protocol.EndCheckpoint()
-		}
+		err = w.checkpointLocked()
 	}
 	return err
 }

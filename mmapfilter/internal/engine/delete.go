@@ -12,22 +12,26 @@ func (w *Writer) Delete(hash uint64) (bool, error) {
 	if err := w.ready(); err != nil {
 		return false, err
 	}
-	return w.deleteReady(hash), nil
+	return w.deleteReady(hash)
 }
 
 // deleteReady is Delete after ready. REQUIRES: w.mu.
-func (w *Writer) deleteReady(hash uint64) bool {
+func (w *Writer) deleteReady(hash uint64) (bool, error) {
 	freed, inLine, ok := w.mu.placer.Remove(w.table.Split(hash))
 	if !ok {
 		w.mu.op.reset()
-		w.protocol.Skip()
-		return false
+		w.skip()
+		return false, nil
 	}
 	if inLine && !(w.mu.stashLen > 0 && w.drain(freed)) {
 		w.mu.placer.BringHome(freed)
 	}
+	if err := w.double(Delete, hash); err != nil {
+		w.mu.op.reset()
+		return false, err
+	}
 	w.finish(-1, hash)
-	return true
+	return true, nil
 }
 
 // searchEvery is the number of deletes per search, while the stash is in use, for a path by

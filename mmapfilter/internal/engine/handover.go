@@ -2,24 +2,15 @@ package engine
 
 import (
 	"errors"
-	"math"
-	"time"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// fewLeft is how many operations may be left for the last step of a handover: so few that they take
-// less time than its syncs.
+// fewLeft is how many operations may be left for the instant at which a handover keeps others out.
+// They take a millisecond or two.
 const fewLeft = 512
-
-// mostCommits is how many commits of the new file come before the last step.
-const mostCommits = 8
-
-// calm is how long each sync before the last step may take. If one takes longer, the disk
-// is busy with something else, and the syncs of the last step would wait for that, too.
-const calm = 10 * time.Millisecond
 
 // ErrDiverged is returned if a replay does not lead to the same items: the hashes are not those of
 // the filter.
@@ -114,92 +105,53 @@ func (w *Writer) Replay(hashes []uint64, kinds []Kind, exact bool) (n int, err e
 
 // Handover has next, the writer of a new file, take over from w. It calls replay to do in next what
 // is in the tap: first while operations go on, until few are left, and then, with few set to 0, while
-// none can proceed. Then it makes next durable, with the counters of w, and calls swap, which puts
-// the new file to use. From then on w does nothing, and returns ErrMoved.
+// none can proceed. From that instant on, operations are done in both files (see double). Meanwhile
+// next becomes durable, with the counters of w, and gets the name: no operation waits for the disk,
+// but a sync does. Then Handover calls swap, which puts the new file to use. From then on w does
+// nothing, and returns ErrMoved.
 //
-// No checkpoint of w can begin meanwhile. So operations that come faster than replay does them wait
-// for room in the log, and few will be left. If w makes a checkpoint when Handover is called, so many
-// could come until it ends that they wait for long: then Handover returns ErrAgain, unless wait is
-// set. It does so too if they would soon need a checkpoint, and has the background make it, or if the
-// disk is busy.
+// No checkpoint of either can begin meanwhile. If one is under way when Handover is called, or is due
+// soon, so many operations could come that they find no room: then Handover sees to it that it is
+// made, and returns ErrAgain. If wait is set, it goes on with a checkpoint of w that is due, and
+// waits for one that is under way. It also returns ErrAgain while a log is being made.
 //
-// If exact is set, both must have as many items then, but for those that were left out in w. If
-// Handover fails, nothing has happened but for what replay did; unless it has called swap: then next
-// has failed. It returns ErrAgain also if next has no room in its log or makes a checkpoint, and if a
-// log is being made.
+// If exact is set, both must have as many items when operations begin to be done in both, but for
+// those that were left out in w. If Handover fails, nothing has happened but for what replay did;
+// unless it has called swap: then next has failed.
 func (w *Writer) Handover(next *Writer, exact, wait bool, replay func(few int) error, swap func()) error {
+	next.checkpoints.Lock()
+	defer next.checkpoints.Unlock()
+	if next.protocol.Checkpointing() || next.halfFull() {
+		if err := next.checkpointLocked(); err != nil {
+			return err
+		}
+		return ErrAgain
+	}
+	if err := next.settle(); err != nil {
+		return err
+	}
 	if wait {
 		w.checkpoints.Lock()
 	} else if !w.checkpoints.TryLock() {
 		return ErrAgain
 	}
 	defer w.checkpoints.Unlock()
-	if !wait && (w.protocol.Checkpointing() || w.halfFull()) {
+	if !wait && w.protocol.Checkpointing() {
 		return ErrAgain
 	}
-	if err := w.protocol.EndCheckpoint(); err != nil {
-		return err
-	}
-	// What comes while next commits is left for the last step. So commits become shorter first.
-	for tries, left := 0, math.MaxInt; tries < mostCommits && left > fewLeft; tries++ {
-		begun := time.Now()
-		if err := next.protocol.SyncNames(); err != nil { // and what the file system has to write before
-			return err
-		}
-		busy := time.Since(begun) > calm
-		if err := replay(fewLeft); err != nil {
-			return err
-		}
-		begun = time.Now()
-		if err := next.Sync(false, 0); err != nil {
-			return err
-		}
-		if busy = busy || time.Since(begun) > calm; busy && !wait { // and checkpoints of w are kept out
-			return ErrAgain
-		}
-		left = w.waiting()
-	}
-	next.checkpoints.Lock()
-	defer next.checkpoints.Unlock()
-	if next.protocol.Checkpointing() { // what has come by the time it ends is too much for now
-		if err := next.protocol.EndCheckpoint(); err != nil {
-			return err
-		}
+	if !wait && w.halfFull() {
+		w.askForCheckpoint()
 		return ErrAgain
 	}
-	w.commit.Lock()
-	defer w.commit.Unlock()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	begun := time.Now()
-	defer next.stalled(begun)
-	if w.mu.closed != nil {
-		return w.mu.closed
-	}
-	if err := w.protocol.Err(); err != nil {
-		return err
-	}
-	if err := w.begin(); err != nil { // a file that is not live cannot be superseded
-		return err
-	}
-	next.hold(true)
-	defer next.hold(false)
-	if err := replay(0); err != nil {
+	if err := w.settle(); err != nil { // a file that is not live cannot be superseded
 		return err
 	}
 	next.commit.Lock()
 	defer next.commit.Unlock()
-	next.mu.Lock()
-	defer next.mu.Unlock()
-	if err := next.begin(); err != nil {
-		return err
-	}
-	if exact && next.protocol.Length() != w.protocol.Length()+next.more {
-		return ErrDiverged
-	}
-	if err := next.protocol.HashesErr(); err != nil && w.protocol.HashesErr() == nil {
-		return err // the new file could not write them
-	}
+	next.hold(true)
+	defer next.hold(false)
+	w.commit.Lock()
+	defer w.commit.Unlock()
 	for _, x := range []*Writer{w, next} {
 		release, ok := x.protocol.HoldGrowth()
 		if !ok {
@@ -207,40 +159,58 @@ func (w *Writer) Handover(next *Writer, exact, wait bool, replay func(few int) e
 		}
 		defer release()
 	}
-	next.protocol.Adopt(w.protocol)
-	if err := next.commitCounters(); err != nil {
+	if err := replay(fewLeft); err != nil { // what came while we waited for locks
+		return err
+	}
+	last, err := w.beginDoubles(next, exact, replay)
+	if err != nil {
+		return err
+	}
+	defer w.endDoubles()
+	if err := next.harden(last); err != nil {
+		return err
+	}
+	if err := w.doubling(); err != nil {
 		return err
 	}
 	if err := next.protocol.TakePlace(w.protocol); err != nil {
 		return err
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.mu.closed, w.mu.tap = ErrMoved, nil
 	swap()
-	next.mu.handover = time.Since(begun)
 	return next.protocol.Err()
 }
 
-// waiting returns how many operations are in the tap.
-func (w *Writer) waiting() int {
+// settle ends a pending checkpoint, and makes the file live. REQUIRES: w.checkpoints.
+func (w *Writer) settle() error {
+	if err := w.protocol.EndCheckpoint(); err != nil {
+		return err
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.mu.tap == nil {
-		return 0
+	if w.mu.closed != nil {
+		return w.mu.closed
 	}
-	return w.mu.tap.Len()
+	return w.begin()
 }
 
-// halfFull reports whether operations would soon wait for room if no checkpoint could begin. If so, it
-// has the background make one: without operations, nothing else would.
+// halfFull reports whether operations would soon wait for room if no checkpoint could begin.
 func (w *Writer) halfFull() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	size, used := w.protocol.LogUse()
-	full := used > size/2
-	if full && w.Behind != nil {
+	return used > size/2
+}
+
+// askForCheckpoint has the background make a checkpoint. Without operations, nothing else would.
+func (w *Writer) askForCheckpoint() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if size, _ := w.protocol.LogUse(); w.Behind != nil {
 		w.Behind(int(size / wal.RecordBytes))
 	}
-	return full
 }
 
 // hold has operations fail with ErrAgain where they would wait for room.
@@ -248,21 +218,6 @@ func (w *Writer) hold(held bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.mu.held = held
-}
-
-// commitCounters commits, also if only the counters have changed. REQUIRES: w.commit, w.mu.
-func (w *Writer) commitCounters() error {
-	b, err := w.cutSegment(nil)
-	if err == errLogFull {
-		return ErrAgain
-	}
-	if err == nil {
-		err = w.protocol.Harden(b.Segment)
-	}
-	if err == nil {
-		w.dropPending(b)
-	}
-	return err
 }
 
 // Expire deletes items of hashes, in blocks. The tap was begun when these items were there, and
@@ -292,8 +247,11 @@ func (w *Writer) expire(hashes []uint64, tap *Tap, deleted map[uint64]uint64, n 
 			continue
 		}
 		w.mu.tap = nil // this delete is not one of the others
-		there := w.deleteReady(h)
+		there, err := w.deleteReady(h)
 		w.mu.tap = tap
+		if err != nil {
+			return err
+		}
 		if !there {
 			return ErrDiverged
 		}

@@ -158,18 +158,21 @@ func newCrossing(t *testing.T, lines, seed uint64) *crossing {
 	return c
 }
 
-// handOver has the new file take over, in vain or not. Two operations were not committed before: other
-// processes see an item that is inserted once the new file has the name, and one that is deleted may be
-// gone from now on.
+// handOver has the new file take over, in vain or not. Two operations were not committed before, and two
+// come while the new file gets the name, and are done in both: other processes see an item that is
+// inserted once the new file has the name, and one that is deleted may be gone from now on.
 func (c *crossing) handOver(inVain bool) {
 	old, next := c.old, c.next
 	var open []change
-	for _, ch := range []change{old.choose(), {old.rng.Uint64(), 1}} {
-		old.do(ch)
-		if open = append(open, ch); ch.grow < 0 {
-			c.pair.begin(ch)
+	two := func() {
+		for _, ch := range []change{old.choose(), {old.rng.Uint64(), 1}} {
+			old.do(ch)
+			if open = append(open, ch); ch.grow < 0 {
+				c.pair.begin(ch)
+			}
 		}
 	}
+	two()
 	c.begun = len(c.pair.stores)
 	for i, s := range []*stage{oldFile: old, newFile: next} {
 		c.files[i] = slices.Clone(s.w.words)
@@ -178,7 +181,7 @@ func (c *crossing) handOver(inVain bool) {
 	}
 	named := false
 	next.volume.place = func() (placed bool, err error) {
-		if inVain {
+		if two(); inVain {
 			return false, errInVain
 		}
 		named = true
@@ -197,12 +200,14 @@ func (c *crossing) handOver(inVain bool) {
 		c.Fatalf("in vain %t, named %t: %v", inVain, named, err)
 	}
 	old.volume.file.stored, next.volume.file.stored = nil, nil
+	to, s := newFile, next
 	if inVain {
 		old.w.Untap()
-		old.volume.file.stores = nil
-		old.sync()
-		c.pair.add(oldFile, forLookups(old.volume.file.stores))
+		to, s = oldFile, old
 	}
+	s.volume.file.stores = nil
+	s.sync()
+	c.pair.add(to, forLookups(s.volume.file.stores))
 	for _, ch := range open {
 		if ch.grow > 0 {
 			c.pair.begin(ch)
@@ -241,6 +246,9 @@ func (c *crossing) eachDeath(do func(name string, p *pair)) {
 		v := s.volume.crashed(c.files[to], stores[to])
 		other := &stage{TB: c.T, volume: v, w: mustWriter(c.T, v, wal.MinBytes), rng: s.rng, counts: maps.Clone(c.old.counts), keys: slices.Clone(c.old.keys)}
 		p.add(to, forLookups(v.file.stores))
+		for i := range p.spans { // the log has all deletes of the handover
+			p.spans[i].to = min(p.spans[i].to, n)
+		}
 		for h, from := range p.began {
 			if from > n { // it was not committed
 				p.began[h] = len(p.stores)

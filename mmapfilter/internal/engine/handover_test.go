@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
@@ -76,6 +77,108 @@ func TestReplay(t *testing.T) {
 	for _, h := range there {
 		if !next.Contains(h) {
 			t.Fatalf("the replay: %x is lost", h)
+		}
+	}
+}
+
+// TestOperationsBesideHandover covers K3: while the new file gets the name, operations of every kind are
+// done in both files, whichever of them recovers from its log, with equal numbers. None waits: what finds
+// no room in the new file is put off.
+func TestOperationsBesideHandover(t *testing.T) {
+	const lines = 3
+	old, next := newStage(t, lines, 1), newStage(t, lines+1, 1)
+	var there []uint64
+	insert := func() uint64 {
+		h := old.rng.Uint64()
+		old.do(change{h, 1})
+		there = append(there, h)
+		return h
+	}
+	for range 20 {
+		insert()
+	}
+	for _, h := range there {
+		next.do(change{h, 1})
+	}
+	has := func(w *Writer, hash uint64) bool { return layout.Lookup(w.table, w.newest, hash) }
+	check := func(what string) {
+		t.Helper()
+		a, b := old.w.protocol, next.w.protocol
+		if a.Length() != b.Length() || a.Operations() != b.Operations() {
+			t.Errorf("%s: %d and %d items after %d and %d operations", what, a.Length(), b.Length(), a.Operations(), b.Operations())
+		}
+		for _, h := range there {
+			if !has(old.w, h) || !has(next.w, h) {
+				t.Errorf("%s: %x is not in both", what, h)
+			}
+		}
+	}
+	next.volume.place = func() (bool, error) {
+		insert()
+		check("an insert")
+		old.do(change{there[3], -1})
+		there = append(there[:3], there[4:]...)
+		check("a delete")
+		if done, err := old.w.Delete(old.rng.Uint64()); done || err != nil {
+			t.Error(done, err)
+		}
+		check("a delete of nothing")
+		more := []uint64{old.rng.Uint64(), old.rng.Uint64(), old.rng.Uint64()}
+		done := 0
+		if err := old.w.InsertAll(more, nil, &done); err != nil || done != 3 {
+			t.Error(done, err)
+		}
+		there = append(there, more...)
+		check("a batch")
+		for _, h := range []uint64{there[0], old.rng.Uint64()} {
+			if added, err := old.w.InsertUnique(h); err != nil {
+				t.Error(err)
+			} else if added {
+				there = append(there, h)
+			}
+			check("a unique insert")
+		}
+		// The new file has no room for what follows.
+		next.w.Limit = next.w.protocol.Length()
+		before := old.w.protocol.Operations()
+		if err := old.w.Insert(old.rng.Uint64()); err != ErrAgain {
+			t.Errorf("no room: %v", err)
+		}
+		done = 0
+		if err := old.w.InsertAll([]uint64{old.rng.Uint64()}, nil, &done); err != ErrAgain || done != 0 {
+			t.Errorf("no room for a batch: %d, %v", done, err)
+		}
+		if n := old.w.protocol.Operations(); n != before {
+			t.Errorf("no room: %d operations", n-before)
+		}
+		check("no room")
+		// One of the logs has none.
+		for next.w.Limit = 1 << 40; old.w.Idle(); {
+			old.do(change{there[0], -1})
+			if there = there[1:]; old.w.Idle() {
+				insert()
+			}
+		}
+		if _, err := old.w.Delete(there[0]); err != ErrAgain {
+			t.Errorf("no room in the log: %v", err)
+		}
+		check("no room in the log")
+		return true, nil
+	}
+	if err := old.w.Handover(next.w, true, true, func(int) error { return nil }, func() {}); err != nil {
+		t.Fatal(err)
+	}
+	if err := old.w.Insert(1); err != ErrMoved {
+		t.Errorf("afterwards: %v", err)
+	}
+	length, operations := next.w.protocol.Length(), next.w.protocol.Operations()
+	again := mustWriter(t, next.volume.crashed(next.w.words, nil), wal.MinBytes)
+	if again.protocol.Length() != length || again.protocol.Operations() != operations {
+		t.Errorf("after a kill the new file has %d items of %d, after %d operations of %d", again.protocol.Length(), length, again.protocol.Operations(), operations)
+	}
+	for _, h := range there {
+		if !has(again, h) {
+			t.Errorf("after a kill %x is lost", h)
 		}
 	}
 }

@@ -21,13 +21,28 @@ func (w *Writer) insertLocked(hash uint64) error {
 	if !w.plan(w.table.Split(hash)) {
 		return ErrFull
 	}
+	if err := w.double(Insert, hash); err != nil {
+		w.mu.op.reset()
+		return err
+	}
 	w.finish(1, hash)
 	return nil
 }
 
-// plan has the placer plan an insert and reports whether there is room. At the limit of keys,
-// only an item whose class has an entry in the stash has room.
+// plan is place. An insert that finds no room counts as an operation, unless it is tried again.
 func (w *Writer) plan(home layout.Item) bool {
+	if w.place(home) {
+		return true
+	}
+	if !w.Retries {
+		w.skip()
+	}
+	return false
+}
+
+// place has the placer plan an insert and reports whether there is room. At the limit of keys,
+// only an item whose class has an entry in the stash has room.
+func (w *Writer) place(home layout.Item) bool {
 	put := w.mu.placer.Insert
 	if w.atLimit() {
 		put = w.mu.placer.CountUp
@@ -36,9 +51,6 @@ func (w *Writer) plan(home layout.Item) bool {
 		return true
 	}
 	w.mu.op.reset()
-	if !w.Retries {
-		w.protocol.Skip()
-	}
 	return false
 }
 
@@ -46,7 +58,7 @@ func (w *Writer) plan(home layout.Item) bool {
 func (w *Writer) SkipFull() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.protocol.Skip()
+	w.skip()
 }
 
 // InsertUnique inserts an item unless a lookup answers "maybe", in one step.
@@ -80,6 +92,9 @@ func (w *Writer) insertUniqueLocked(hash uint64) (added bool, err error) {
 		return false, err
 	}
 	if layout.Lookup(w.table, w.newest, hash) {
+		if err := w.double(LeftOut, hash); err != nil {
+			return false, err
+		}
 		w.protocol.Skip()
 		w.tapped(LeftOut, hash)
 		return false, nil

@@ -68,13 +68,20 @@ func (w *Writer) Stash() []uint64 { return w.stash }
 func (w *Writer) Overlaid() bool { return w.overlay.Load() != nil }
 
 // Idle reports whether an operation would begin without waiting for a lock or for room in the
-// log.
+// log, or in those of two files if it is done in two.
 func (w *Writer) Idle() bool {
 	if !w.mu.TryLock() {
 		return false
 	}
 	defer w.mu.Unlock()
-	return w.protocol.Room(w.most)
+	return w.protocol.Room(w.most) && (w.mu.doubles.in == nil || w.mu.doubles.in.Idle())
+}
+
+// Doubles reports whether operations are done in two files.
+func (w *Writer) Doubles() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.mu.doubles.in != nil
 }
 
 // LimitLog changes how large the log may be. It takes effect at the next checkpoint.

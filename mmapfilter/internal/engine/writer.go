@@ -26,9 +26,9 @@ var (
 	// not been done.
 	ErrMoved = errors.New("another writer has taken over")
 
-	// ErrAgain is returned by an operation that finds no room in the log while the writer is held
-	// for a Handover, and by a Handover that is to be tried again.
-	ErrAgain = errors.New("no room while the writer is held")
+	// ErrAgain is returned by an operation that would have to wait while a Handover is under way,
+	// and has not been done (see AwaitHandover); and by a Handover that is to be tried again.
+	ErrAgain = errors.New("a handover is under way")
 
 	// errCutOff is the cause of recovery.ErrFailed if a panic left an operation half done.
 	errCutOff = errors.New("a panic interrupted an operation")
@@ -93,6 +93,7 @@ type Writer struct {
 		closed   error          // ErrClosed or ErrMoved, or nil
 		tap      *Tap           // takes down all operations; or nil
 		held     bool           // see hold
+		doubles  doubles        // where else operations are done
 		handover time.Duration  // see State
 		pending  int            // operations not yet durable
 		spare    *pending.Words // for the next segment, if overlay is nil
