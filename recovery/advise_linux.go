@@ -1,7 +1,6 @@
 package recovery
 
 import (
-	"errors"
 	"fmt"
 	"os"
 
@@ -67,51 +66,6 @@ func isSince(release string, major, minor int) bool {
 
 func (m *Mapping) advise(b []byte, advice int) error {
 	return os.NewSyscallError("madvise", unix.Madvise(b, advice))
-}
-
-// populate reads b, a page-aligned part of the mapping, into the page cache and enters it
-// into the page table.
-func (m *Mapping) populate(b []byte) error {
-	err := unix.Madvise(b, unix.MADV_POPULATE_READ)
-	switch {
-	case errors.Is(err, unix.EINVAL): // Linux before 5.14
-		return touch(m.Data, b)
-	case errors.Is(err, unix.EFAULT), errors.Is(err, unix.EHWPOISON):
-		return &FaultError{Offset: int64(address(b) - address(m.Data))}
-	}
-	return os.NewSyscallError("madvise", err)
-}
-
-// readSmall starts reading b, a page-aligned part of the mapping, into the page cache in
-// small pages, in pieces: the system limits how much it reads at once.
-func (m *Mapping) readSmall(b []byte) {
-	const atOnce = 128 << 10
-	for off := 0; off < len(b); off += atOnce {
-		m.advise(b[off:min(off+atOnce, len(b))], unix.MADV_WILLNEED)
-	}
-}
-
-// ShrinkPages drops the filter file from the page cache, so that it comes back in small
-// pages, and reports whether most of it was there. Build, or reading the file
-// sequentially, leaves pages of up to 2 MiB in the cache. They make lookups faster, but
-// the system writes back whole pages, so each store would write a large one.
-//
-// Dirty pages and pages that another process has mapped stay, and so do the pages of tmpfs,
-// which writes nothing back.
-func (v *Files) ShrinkPages() (most bool) {
-	if !delaysRmap || isTmpfs(v.filter.file) { // others may store meanwhile; see delaysRmap
-		return false
-	}
-	loads, stores := v.filter.loads, v.filter.stores
-	n, err := loads.Resident()
-	if err != nil || n == 0 {
-		return false
-	}
-	for _, m := range []*Mapping{loads, stores} { // pages that this process has mapped would stay
-		m.advise(m.Data, unix.MADV_DONTNEED)
-	}
-	unix.Fadvise(int(v.filter.file.Fd()), 0, 0, unix.FADV_DONTNEED)
-	return n > int64(len(loads.Data))/2
 }
 
 // Resident returns the number of bytes of the mapped file that are in the page cache.

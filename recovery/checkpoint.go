@@ -3,23 +3,10 @@ package recovery
 import (
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 )
-
-// A checkpoint has begun and not ended: operations go to the log of the next generation, and
-// the newest superblock still names the one before.
-type checkpoint struct {
-	next layout.Superblock // names the next generation, once the region is durable
-	log  File              // of the next generation
-	old  File              // the log that was replaced by a larger one, or nil
-
-	ended            File // the log of the generation that ended
-	generation, salt uint64
-}
 
 // Checkpointing reports whether a checkpoint has begun and not ended.
 func (w *Writer) Checkpointing() bool { return w.pending.Load() != nil }
@@ -75,7 +62,7 @@ func (w *Writer) EndCheckpoint() error {
 	if err := w.syncRuns(); err != nil {
 		return err
 	}
-	w.keepEnded(c.ended, c.generation, c.salt)
+	w.kept.keepEnded(c.ended, c.generation, c.salt)
 	c.next.SetHashes(w.kept.counted)
 	if err := w.putSuperblock(&c.next); err != nil {
 		return err
@@ -120,14 +107,6 @@ func (w *Writer) syncRuns() error {
 func (w *Writer) Progress() float64 {
 	end := layout.WordRegion + uint64(w.geometry.RegionBytes)/8
 	return float64(w.progress.Load()) / float64(end)
-}
-
-// A growth is a larger log that the next checkpoint moves to.
-type growth struct {
-	sync.Mutex
-	live    bool // whether there is a log that may be replaced
-	larger  File // durable, and under the name NextLog; or nil
-	cramped atomic.Pointer[error]
 }
 
 // GrowLog makes a log of so many bytes for the next checkpoint to move to. It may run

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"syscall"
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -248,14 +247,6 @@ func (d *Draft) keepHashes() error {
 	return removeIfThere(d.path + CurrentHashes.String())
 }
 
-// removeIfThere removes a file, if it exists and its name is not too long for one.
-func removeIfThere(path string) error {
-	if err := remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENAMETOOLONG) {
-		return err
-	}
-	return nil
-}
-
 // PublishNew is Publish, but fails with fs.ErrExist if a file exists at the path.
 func (d *Draft) PublishNew() error {
 	return d.publish(func() error { return nil }, renameNew)
@@ -371,11 +362,6 @@ func (d *Draft) release() error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// notRegular returns the error for a path that is a directory, a pipe or a device.
-func notRegular(op, path string) error {
-	return &fs.PathError{Op: op, Path: path, Err: errors.New("not a regular file")}
 }
 
 // A Scratch is a file beside a draft, for data that need not outlive the draft. Where the

@@ -3,12 +3,12 @@ package recovery
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"sync/atomic"
+	"io"
+	"os"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/hashes"
-	"github.com/mmapfilter/mmapfilter/layout/wal"
+	"github.com/mmapfilter/mmapfilter/recovery/fault"
 )
 
 // ErrHashes is returned by what needs the hashes of a filter that keeps none, or whose
@@ -20,91 +20,6 @@ var (
 	errClosed  = fmt.Errorf("%w: the filter is closed", ErrHashes)
 	errLost    = fmt.Errorf("%w (K2): NAME.hashes was missing or could not be written to, and lacks some", ErrHashes)
 )
-
-// A keeper writes the hashes of a filter to NAME.hashes (K2). One goroutine at a time uses it:
-// the one that recovers the file, ends a checkpoint, or closes the file.
-type keeper struct {
-	on         bool // the file keeps its hashes
-	file       HashFile
-	counted    layout.Hashes // what the next superblock says
-	at         hashes.Place  // of the next page
-	operations uint64        // in the tail
-	cut        bool          // the file ends before that page
-	generation uint64        // the last one whose hashes are in the file
-	pages      atomic.Uint64 // counted.Pages
-	lost       atomic.Pointer[error]
-}
-
-// err returns why the hashes cannot be used, or nil.
-func (k *keeper) err() error {
-	if !k.on {
-		return errNotKept
-	}
-	if e := k.lost.Load(); e != nil {
-		return *e
-	}
-	return nil
-}
-
-// lose records why the hashes cannot be used. From the next superblock on no page counts: whatever
-// is there later lacks what is done from now on.
-func (k *keeper) lose(err error) {
-	k.counted.Pages, k.counted.Check = 0, 0
-	k.pages.Store(0)
-	if !errors.Is(err, ErrHashes) {
-		err = fmt.Errorf("%w: %w", ErrHashes, err)
-	}
-	k.lost.CompareAndSwap(nil, &err)
-}
-
-// openHashes finds the NAME.hashes that the superblock names. If there is none, the filter can
-// be used all the same.
-func (w *Writer) openHashes() error {
-	k := &w.kept
-	if k.on = w.sb.KeepsHashes(); !k.on {
-		return nil
-	}
-	k.counted = w.sb.Hashes()
-	k.pages.Store(k.counted.Pages)
-	if k.counted.Pages == 0 {
-		k.lose(errLost)
-		return nil
-	}
-	var wrong error // what is wrong with the file of the usual name, or else with the other one
-	for _, name := range []HashesName{CurrentHashes, NextHashes} {
-		f, err := w.vol.OpenHashes(name)
-		if errors.Is(err, fs.ErrNotExist) && wrong != nil {
-			continue
-		}
-		if err == nil && k.file != nil { // left by a rebuild that did not end
-			if err := errors.Join(f.Close(), w.vol.RemoveHashes(name)); err != nil {
-				return err
-			}
-			continue
-		}
-		if err == nil {
-			k.at, k.operations, err = EndOfHashes(f, k.counted)
-			if err != nil {
-				f.Close()
-			}
-		}
-		switch {
-		case err != nil && (wrong == nil || errors.Is(wrong, fs.ErrNotExist)):
-			wrong = err
-		case err == nil:
-			k.file = f
-			if name == NextHashes {
-				if err := w.vol.KeepHashes(); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	if k.file == nil {
-		k.lose(fmt.Errorf("K2: NAME.hashes: %w", wrong))
-	}
-	return nil
-}
 
 // EndOfHashes checks that a file has the pages that a superblock counts, as far as the first and
 // the last of them show it (K1). It returns the place of the next page, and how many operations
@@ -170,101 +85,87 @@ func readHashesHeader(f HashFile, identity uint64, p, q *hashes.Page) (h hashes.
 	return hashes.ReadHeader(p, identity, before)
 }
 
-// keep appends the hashes of a generation of the log to NAME.hashes and makes them durable (K2).
-// If that fails, the filter does without: nothing else depends on them.
-func (w *Writer) keep(generation uint64, each func(do func(log []uint64, b wal.Segment))) {
-	k := &w.kept
-	if k.err() != nil || generation <= k.generation {
-		return
-	}
-	if err := w.tryKeep(each); err != nil {
-		k.lose(err)
-		return
-	}
-	k.generation = generation
-}
-
-func (w *Writer) tryKeep(each func(do func(log []uint64, b wal.Segment))) (err error) {
-	k := &w.kept
-	if !k.cut {
-		// A writer that died may have appended more, which no superblock counts.
-		if err := k.file.Truncate(k.at.Number); err != nil {
-			return err
-		}
-		k.cut = true
-	}
-	now := uint64(0) // for operations without a commit
-	tail := hashes.NewTail(k.at, k.operations, k.file.WritePage)
-	each(func(log []uint64, b wal.Segment) {
-		committed := b.Time
-		if committed == 0 {
-			if now == 0 {
-				now = w.vol.Now()
-			}
-			committed = now
-		}
-		b.Each(log, func(r wal.Record) {
-			if !r.HasHash || err != nil {
-				return
-			}
-			kind := hashes.Insert
-			if r.Grow < 0 {
-				kind = hashes.Delete
-			}
-			err = tail.Add(kind, r.Hash, committed)
-		})
-	})
-	if err != nil {
-		return err
-	}
-	at, operations, err := tail.End()
-	if err != nil || at == k.at {
-		return err
-	}
-	if err := k.file.Sync(); err != nil {
-		return err
-	}
-	k.at, k.operations = at, operations
-	k.counted.Pages, k.counted.Check = at.Number, at.Before
-	k.pages.Store(at.Number)
-	return nil
-}
-
-// keepEnded is keep for a generation that this process has written.
-func (w *Writer) keepEnded(log File, generation, salt uint64) {
-	w.keep(generation, func(do func([]uint64, wal.Segment)) {
-		words := log.Words()
-		for b := range wal.Ended(words, generation, salt) {
-			do(words, b)
-		}
-	})
-}
-
-// keepAll keeps the hashes of everything that has been hardened. No segment may be open.
-func (w *Writer) keepAll() {
-	if c := w.pending.Load(); c != nil {
-		w.keepEnded(c.ended, c.generation, c.salt)
-	}
-	if w.lw != nil {
-		generation, salt := w.lw.Generation()
-		w.keepEnded(w.log, generation, salt)
-	}
-}
-
-// Hashes returns NAME.hashes and what counts of it. The error is ErrHashes. What counts stays as
-// it is while the file is appended to. No checkpoint may end meanwhile.
-func (w *Writer) Hashes() (HashFile, layout.Hashes, error) {
-	if err := w.kept.err(); err != nil {
-		return nil, layout.Hashes{}, err
-	}
-	return w.kept.file, w.kept.counted, nil
-}
-
 // ItemsInPage is how many items a page of NAME.hashes has, about.
 const ItemsInPage = hashes.BaseItems
 
-// HashesPages returns how many pages of NAME.hashes count. It may be called at any time.
-func (w *Writer) HashesPages() uint64 { return w.kept.pages.Load() }
+// A hashFile is a HashFile of the operating system. It is not mapped: it is written to once and
+// seldom read, and takes no memory of the process.
+type hashFile struct{ *os.File }
 
-// HashesErr returns why Hashes would fail, or nil. It may be called at any time.
-func (w *Writer) HashesErr() error { return w.kept.err() }
+func (f hashFile) Pages() (uint64, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return uint64(info.Size()) / hashes.PageBytes, nil
+}
+
+func (f hashFile) ReadPage(number uint64, p *hashes.Page) error {
+	_, err := f.ReadAt(Bytes(p[:]), int64(number)*hashes.PageBytes)
+	if errors.Is(err, io.EOF) {
+		return hashes.Corrupt(number, "the file ends before this page")
+	}
+	return err
+}
+
+func (f hashFile) WritePage(number uint64, p *hashes.Page) error {
+	if err := fault.At("write"); err != nil {
+		return err
+	}
+	_, err := f.WriteAt(Bytes(p[:]), int64(number)*hashes.PageBytes)
+	return err
+}
+
+func (f hashFile) Truncate(pages uint64) error {
+	if err := fault.At("truncate"); err != nil {
+		return err
+	}
+	return f.File.Truncate(int64(pages) * hashes.PageBytes)
+}
+
+func (f hashFile) Sync() error { return syncFile(f.File) }
+
+func openHashes(path string, flags int) (HashFile, error) {
+	info, err := os.Stat(path) // opening a pipe would wait
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, notRegular("open", path)
+	}
+	f, err := os.OpenFile(path, flags, 0)
+	if err != nil {
+		return nil, err
+	}
+	return hashFile{f}, nil
+}
+
+// OpenHashesOf opens, for reading, the file of hashes that belongs to the filter at path with the
+// given superblock. The error is ErrHashes.
+func OpenHashesOf(path string, sb *layout.Superblock) (HashFile, error) {
+	if !sb.KeepsHashes() {
+		return nil, errNotKept
+	}
+	counted := sb.Hashes()
+	if counted.Pages == 0 {
+		return nil, errLost
+	}
+	path, err := realPath(path)
+	if err != nil {
+		return nil, err
+	}
+	var first error
+	for _, name := range []HashesName{CurrentHashes, NextHashes} {
+		f, err := openHashes(path+name.String(), os.O_RDONLY)
+		if err == nil {
+			if _, _, err = EndOfHashes(f, counted); err == nil {
+				return f, nil
+			}
+			f.Close()
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return nil, fmt.Errorf("%w: NAME.hashes: %w", ErrHashes, first)
+}

@@ -61,22 +61,6 @@ func (o *Output) publish(rename func(from, to string) error) error {
 	return nil
 }
 
-// SyncDir makes the names in a directory durable, whichever process has changed them.
-func SyncDir(path string) error {
-	dir, err := openDir(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(syncDir(dir), closeDir(dir))
-}
-
-func closeDir(dir *os.File) error {
-	if dir == nil { // on Windows
-		return nil
-	}
-	return dir.Close()
-}
-
 // Discard removes the file. It does nothing after Publish.
 func (o *Output) Discard() error {
 	o.Close() // closed already, or about to be removed

@@ -31,6 +31,21 @@ type Recovery struct {
 	Length     uint64 // items in the filter
 }
 
+// NewWriter takes over a volume. If its last writer died, NewWriter recovers the file first.
+func NewWriter(vol Volume) (*Writer, *Recovery, error) {
+	w := &Writer{vol: vol, filter: vol.Filter()}
+	r, err := w.open()
+	if err != nil {
+		return nil, nil, err
+	}
+	w.shown.Store(w.sb)
+	w.length, w.userSeq, w.operation = w.sb.Length(), w.sb.UserSeq(), w.sb.Operation()
+	w.durable.lsn.Store(w.sb.CheckpointLSN())
+	w.durable.userSeq.Store(w.userSeq)
+	w.durable.operation.Store(w.operation)
+	return w, r, nil
+}
+
 // open reads the superblocks and recovers the file if a writer has died (W6).
 func (w *Writer) open() (*Recovery, error) {
 	slot, sb, g, err := layout.Newest(w.head())
@@ -50,7 +65,7 @@ func (w *Writer) open() (*Recovery, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := w.openHashes(); err != nil {
+	if err := w.kept.open(w.vol, w.sb); err != nil {
 		return nil, errors.Join(err, logs.close())
 	}
 	if w.sb.State() != layout.Live {
@@ -168,14 +183,6 @@ func outdated(sb *layout.Superblock, name LogName) error {
 		"L2: the newest superblock has generation %d, but NAME%s has records of a later one: a superblock is damaged or the file is an older copy", sb.Generation(), name)}
 }
 
-// closeLog closes a log, which may be nil.
-func closeLog(log File) error {
-	if log == nil {
-		return nil
-	}
-	return log.Close()
-}
-
 // recover replays the log of a dead writer. If it is interrupted, it can start again:
 // the superblock and the log are durable before anything that depends on them is stored,
 // and until then no other superblock slot is written.
@@ -206,7 +213,7 @@ func (w *Writer) recover(r *Recovery, logs replayed) error {
 	w.storeRuntime(layout.RuntimeEpoch, layout.EpochAfter(epoch))
 
 	w.length, w.userSeq, w.operation = scan.Length, scan.UserSeq, scan.Operation
-	w.keep(w.sb.Generation()+1, func(do func([]uint64, wal.Segment)) {
+	w.kept.keep(w.sb.Generation()+1, func(do func([]uint64, wal.Segment)) {
 		for _, b := range scan.Segments {
 			do(logs.logs[b.Log].Words(), b)
 		}

@@ -2,6 +2,24 @@ package recovery
 
 import "github.com/mmapfilter/mmapfilter/layout"
 
+// next returns the superblock that follows the newest one, and the log.
+func (w *Writer) next(state layout.State) layout.Superblock {
+	sb := *w.sb
+	sb.SetGeneration(max(sb.Generation(), w.LogGeneration()) + 1) // the latter is one more while a checkpoint is pending
+	sb.SetState(state)
+	sb.SetCheckpointLSN(w.LSN())
+	sb.SetLength(w.length)
+	sb.SetUserSeq(w.userSeq)
+	sb.SetOperation(w.operation)
+	sb.SetLogSalt(0)
+	sb.SetLogBytes(0)
+	sb.SetHashes(w.kept.counted)
+	if state == layout.Live {
+		sb.SetLogSalt(w.vol.Random())
+	}
+	return sb
+}
+
 // putSuperblock makes a superblock durable in the slot whose loss matters least. The
 // newest one stays intact until then. sb must not be changed afterwards.
 func (w *Writer) putSuperblock(sb *layout.Superblock) error {
@@ -74,13 +92,6 @@ func (w *Writer) scrub(slots slotSet) error {
 	}
 	return w.syncSuperblocks()
 }
-
-// A slotSet is a set of superblock slots.
-type slotSet uint8
-
-const allSlots slotSet = 1<<layout.SuperblockSlots - 1
-
-func (s slotSet) has(slot int) bool { return s>>slot&1 != 0 }
 
 const superblockWords = layout.SuperblockBytes / 8
 

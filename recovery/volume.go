@@ -54,6 +54,14 @@ func storeRun(f File) func(word uint64, values []uint64) {
 	}
 }
 
+// closeLog closes a log, which may be nil.
+func closeLog(log File) error {
+	if log == nil {
+		return nil
+	}
+	return log.Close()
+}
+
 // A LogName is one of the two names a log may have. Its String is the suffix to the name of
 // the filter file.
 type LogName int

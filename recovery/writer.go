@@ -54,19 +54,30 @@ type Writer struct {
 	commits, checkpoints atomic.Uint64
 }
 
-// NewWriter takes over a volume. If its last writer died, NewWriter recovers the file first.
-func NewWriter(vol Volume) (*Writer, *Recovery, error) {
-	w := &Writer{vol: vol, filter: vol.Filter()}
-	r, err := w.open()
-	if err != nil {
-		return nil, nil, err
-	}
-	w.shown.Store(w.sb)
-	w.length, w.userSeq, w.operation = w.sb.Length(), w.sb.UserSeq(), w.sb.Operation()
-	w.durable.lsn.Store(w.sb.CheckpointLSN())
-	w.durable.userSeq.Store(w.userSeq)
-	w.durable.operation.Store(w.operation)
-	return w, r, nil
+// A slotSet is a set of superblock slots.
+type slotSet uint8
+
+const allSlots slotSet = 1<<layout.SuperblockSlots - 1
+
+func (s slotSet) has(slot int) bool { return s>>slot&1 != 0 }
+
+// A checkpoint has begun and not ended: operations go to the log of the next generation, and
+// the newest superblock still names the one before.
+type checkpoint struct {
+	next layout.Superblock // names the next generation, once the region is durable
+	log  File              // of the next generation
+	old  File              // the log that was replaced by a larger one, or nil
+
+	ended            File // the log of the generation that ended
+	generation, salt uint64
+}
+
+// A growth is a larger log that the next checkpoint moves to.
+type growth struct {
+	sync.Mutex
+	live    bool // whether there is a log that may be replaced
+	larger  File // durable, and under the name NextLog; or nil
+	cramped atomic.Pointer[error]
 }
 
 // Superblock returns the newest superblock. It must not be changed.
@@ -177,25 +188,6 @@ func (w *Writer) LogBytes() (size, used int64) {
 	return int64(len(w.log.Words())) * 8, int64(w.lw.End()) * 8
 }
 
-// Begin makes the file ready for the first operation (W7): it makes a durable log of
-// logBytes bytes, then stores a durable superblock that says live.
-func (w *Writer) Begin(logBytes int64) error {
-	if err := w.Err(); err != nil {
-		return err
-	}
-	// CreateLog may remove the log of a dead writer, so the superblock that does not
-	// need that log must be durable first.
-	if err := w.settle(); err != nil {
-		return err
-	}
-	next := w.next(layout.Live)
-	if w.sb.State() == layout.Sealed {
-		// The trailer and every copy of the file describe the old content.
-		next.SetUUID(wal.NextUUID(w.sb.UUID(), next.LogSalt()))
-	}
-	return w.startLog(&next, logBytes)
-}
-
 // LogUse returns the size of the half of the log that operations go to, and how much of it
 // is in use, or 0 if there is no log.
 func (w *Writer) LogUse() (size, used int64) {
@@ -212,57 +204,6 @@ func (w *Writer) LogGeneration() uint64 {
 	}
 	generation, _ := w.lw.Generation()
 	return generation
-}
-
-// next returns the superblock that follows the newest one, and the log.
-func (w *Writer) next(state layout.State) layout.Superblock {
-	sb := *w.sb
-	sb.SetGeneration(max(sb.Generation(), w.LogGeneration()) + 1) // the latter is one more while a checkpoint is pending
-	sb.SetState(state)
-	sb.SetCheckpointLSN(w.LSN())
-	sb.SetLength(w.length)
-	sb.SetUserSeq(w.userSeq)
-	sb.SetOperation(w.operation)
-	sb.SetLogSalt(0)
-	sb.SetLogBytes(0)
-	sb.SetHashes(w.kept.counted)
-	if state == layout.Live {
-		sb.SetLogSalt(w.vol.Random())
-	}
-	return sb
-}
-
-// startLog creates the log of a live superblock. The log and its header are durable before
-// the superblock that has its salt.
-func (w *Writer) startLog(next *layout.Superblock, logBytes int64) error {
-	if err := w.vol.Named(); err != nil {
-		return w.Fail(err) // W9: the logs under that name belong to another file
-	}
-	log, err := w.vol.CreateLog(logBytes)
-	if err != nil {
-		return w.Fail(fmt.Errorf("create the log: %w", err))
-	}
-	next.SetLogBytes(logBytes)
-	wal.PutHeader(log.Store, wal.Header{
-		UUID: next.UUID(), Generation: next.Generation(), Salt: next.LogSalt(), Bytes: logBytes,
-	})
-	if err = w.sync("the log", log); err == nil {
-		err = w.putSuperblock(next)
-	}
-	if err != nil {
-		log.Close()
-		return err
-	}
-	w.log = log
-	w.lw = wal.NewWriter(log.Words(), storeRun(log), next.Generation(), next.LogSalt(), next.CheckpointLSN())
-	w.durable.lsn.Store(w.lw.LSN())
-	if err := w.vol.KeepLog(); err != nil {
-		return w.Fail(fmt.Errorf("rename the log: %w", err))
-	}
-	w.growth.Lock()
-	w.growth.live = true
-	w.growth.Unlock()
-	return nil
 }
 
 // HashStores is how many stores more an operation counts for in Room if its hash is kept.
@@ -410,114 +351,22 @@ func (w *Writer) SyncRegion() error {
 	return w.syncFilter("the region")
 }
 
-// Clean makes the file complete without its log (W7). Every segment must have been
-// hardened, and none may be open.
-func (w *Writer) Clean() error {
-	if err := w.Err(); err != nil {
-		return err
-	}
-	if w.log == nil {
-		return nil
-	}
-	w.keepAll()
-	if err := w.SyncRegion(); err != nil {
-		return err
-	}
-	next := w.next(layout.Clean)
-	return w.rest(&next)
-}
-
-// rest puts a file whose mapping is durable to rest. It stores the superblock in one slot
-// and, once that is durable, in all of them, so that the file can be read if one is
-// damaged. Then it removes the log.
-func (w *Writer) rest(sb *layout.Superblock) error {
-	if err := w.vol.Named(); err != nil {
-		return w.Fail(err) // W9: the logs under that name belong to another file
-	}
-	if err := w.putSuperblock(sb); err != nil {
-		return err
-	}
-	if err := w.copySuperblock(allSlots &^ (1 << w.slot)); err != nil {
-		return err
-	}
-	w.growth.Lock()
-	defer w.growth.Unlock()
-	w.closeLogs()
-	if err := w.vol.RemoveLogs(); err != nil {
-		return w.Fail(fmt.Errorf("remove the log: %w", err))
-	}
-	return nil
-}
-
-// Seal is Clean with a checksum for every chunk. fill computes the checksums and the
-// trailer for a superblock and stores them, as words of the file, through store.
-func (w *Writer) Seal(fill func(sb *layout.Superblock, store func(word, value uint64)) error) error {
-	if err := w.Err(); err != nil {
-		return err
-	}
-	if err := w.settle(); err != nil {
-		return err
-	}
-	next := w.next(layout.Sealed)
-	next.Sign()
-	// The checksums cover the cache. An earlier writer's failed sync may have left some of
-	// it only there, so store again everything that is not in the log.
-	for i := range uint64(layout.RuntimeWords) {
-		w.storeRuntime(i, w.filter.Words()[layout.WordRuntime+i])
-	}
-	if err := fill(&next, w.filter.Store); err != nil {
-		return err
-	}
-	w.keepAll() // not earlier: after an error operations go on in this generation
-	next.SetHashes(w.kept.counted)
-	if err := w.SyncRegion(); err != nil {
-		return err
-	}
-	return w.rest(&next)
-}
-
 // Counts returns the number of commits and checkpoints.
 func (w *Writer) Counts() (commits, checkpoints uint64) {
 	return w.commits.Load(), w.checkpoints.Load()
 }
 
-// Close closes the files and releases the lock. It writes nothing: the next open recovers
-// a live file.
-func (w *Writer) Close() error { return w.Detach()() }
-
-// Detach lets go of the files at once, and returns a function that closes them. That may take long,
-// if they have no name any more, and needs no lock.
-func (w *Writer) Detach() (closeFiles func() error) {
-	logs := w.takeLogs()
-	kept := w.kept.file
-	w.kept.file = nil
-	w.kept.lose(errClosed)
-	return func() error {
-		for _, log := range logs {
-			closeLog(log)
-		}
-		if kept != nil {
-			kept.Close()
-		}
-		return w.vol.Close()
+// Hashes returns NAME.hashes and what counts of it. The error is ErrHashes. What counts stays as
+// it is while the file is appended to. No checkpoint may end meanwhile.
+func (w *Writer) Hashes() (HashFile, layout.Hashes, error) {
+	if err := w.kept.err(); err != nil {
+		return nil, layout.Hashes{}, err
 	}
+	return w.kept.file, w.kept.counted, nil
 }
 
-// closeLogs closes all logs. REQUIRES: w.growth, unless nobody else uses the writer.
-func (w *Writer) closeLogs() {
-	for _, log := range w.takeLogs() {
-		closeLog(log)
-	}
-}
+// HashesPages returns how many pages of NAME.hashes count. It may be called at any time.
+func (w *Writer) HashesPages() uint64 { return w.kept.pages.Load() }
 
-// takeLogs lets go of all logs, and returns them. REQUIRES: as closeLogs.
-func (w *Writer) takeLogs() []File {
-	logs := []File{w.log, w.growth.larger}
-	if c := w.pending.Load(); c != nil {
-		logs = append(logs, c.old)
-	}
-	w.log, w.lw = nil, nil
-	w.growth.larger, w.growth.live = nil, false
-	w.pending.Store(nil)
-	return logs
-}
+// HashesErr returns why Hashes would fail, or nil. It may be called at any time.
+func (w *Writer) HashesErr() error { return w.kept.err() }

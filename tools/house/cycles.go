@@ -15,7 +15,6 @@ var cycles = map[string]int{
 	"mmapfilter/internal/place":   3,
 	"mmapfilter/internal/engine":  6,
 	"mmapfilter/guard":            5,
-	"recovery":                    11,
 	"recovery/crashsim":           7,
 	"tools/internal/measure":      11,
 	"tools/mmapfilter":            3,

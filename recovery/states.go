@@ -1,0 +1,178 @@
+package recovery
+
+import (
+	"fmt"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
+)
+
+// Begin makes the file ready for the first operation (W7): it makes a durable log of
+// logBytes bytes, then stores a durable superblock that says live.
+func (w *Writer) Begin(logBytes int64) error {
+	if err := w.Err(); err != nil {
+		return err
+	}
+	// CreateLog may remove the log of a dead writer, so the superblock that does not
+	// need that log must be durable first.
+	if err := w.settle(); err != nil {
+		return err
+	}
+	next := w.next(layout.Live)
+	if w.sb.State() == layout.Sealed {
+		// The trailer and every copy of the file describe the old content.
+		next.SetUUID(wal.NextUUID(w.sb.UUID(), next.LogSalt()))
+	}
+	return w.startLog(&next, logBytes)
+}
+
+// startLog creates the log of a live superblock. The log and its header are durable before
+// the superblock that has its salt.
+func (w *Writer) startLog(next *layout.Superblock, logBytes int64) error {
+	if err := w.vol.Named(); err != nil {
+		return w.Fail(err) // W9: the logs under that name belong to another file
+	}
+	log, err := w.vol.CreateLog(logBytes)
+	if err != nil {
+		return w.Fail(fmt.Errorf("create the log: %w", err))
+	}
+	next.SetLogBytes(logBytes)
+	wal.PutHeader(log.Store, wal.Header{
+		UUID: next.UUID(), Generation: next.Generation(), Salt: next.LogSalt(), Bytes: logBytes,
+	})
+	if err = w.sync("the log", log); err == nil {
+		err = w.putSuperblock(next)
+	}
+	if err != nil {
+		log.Close()
+		return err
+	}
+	w.log = log
+	w.lw = wal.NewWriter(log.Words(), storeRun(log), next.Generation(), next.LogSalt(), next.CheckpointLSN())
+	w.durable.lsn.Store(w.lw.LSN())
+	if err := w.vol.KeepLog(); err != nil {
+		return w.Fail(fmt.Errorf("rename the log: %w", err))
+	}
+	w.growth.Lock()
+	w.growth.live = true
+	w.growth.Unlock()
+	return nil
+}
+
+// Clean makes the file complete without its log (W7). Every segment must have been
+// hardened, and none may be open.
+func (w *Writer) Clean() error {
+	if err := w.Err(); err != nil {
+		return err
+	}
+	if w.log == nil {
+		return nil
+	}
+	w.keepAll()
+	if err := w.SyncRegion(); err != nil {
+		return err
+	}
+	next := w.next(layout.Clean)
+	return w.rest(&next)
+}
+
+// Seal is Clean with a checksum for every chunk. fill computes the checksums and the
+// trailer for a superblock and stores them, as words of the file, through store.
+func (w *Writer) Seal(fill func(sb *layout.Superblock, store func(word, value uint64)) error) error {
+	if err := w.Err(); err != nil {
+		return err
+	}
+	if err := w.settle(); err != nil {
+		return err
+	}
+	next := w.next(layout.Sealed)
+	next.Sign()
+	// The checksums cover the cache. An earlier writer's failed sync may have left some of
+	// it only there, so store again everything that is not in the log.
+	for i := range uint64(layout.RuntimeWords) {
+		w.storeRuntime(i, w.filter.Words()[layout.WordRuntime+i])
+	}
+	if err := fill(&next, w.filter.Store); err != nil {
+		return err
+	}
+	w.keepAll() // not earlier: after an error operations go on in this generation
+	next.SetHashes(w.kept.counted)
+	if err := w.SyncRegion(); err != nil {
+		return err
+	}
+	return w.rest(&next)
+}
+
+// rest puts a file whose mapping is durable to rest. It stores the superblock in one slot
+// and, once that is durable, in all of them, so that the file can be read if one is
+// damaged. Then it removes the log.
+func (w *Writer) rest(sb *layout.Superblock) error {
+	if err := w.vol.Named(); err != nil {
+		return w.Fail(err) // W9: the logs under that name belong to another file
+	}
+	if err := w.putSuperblock(sb); err != nil {
+		return err
+	}
+	if err := w.copySuperblock(allSlots &^ (1 << w.slot)); err != nil {
+		return err
+	}
+	w.growth.Lock()
+	defer w.growth.Unlock()
+	w.closeLogs()
+	if err := w.vol.RemoveLogs(); err != nil {
+		return w.Fail(fmt.Errorf("remove the log: %w", err))
+	}
+	return nil
+}
+
+// keepAll keeps the hashes of everything that has been hardened. No segment may be open.
+func (w *Writer) keepAll() {
+	if c := w.pending.Load(); c != nil {
+		w.kept.keepEnded(c.ended, c.generation, c.salt)
+	}
+	if w.lw != nil {
+		generation, salt := w.lw.Generation()
+		w.kept.keepEnded(w.log, generation, salt)
+	}
+}
+
+// Close closes the files and releases the lock. It writes nothing: the next open recovers
+// a live file.
+func (w *Writer) Close() error { return w.Detach()() }
+
+// Detach lets go of the files at once, and returns a function that closes them. That may take long,
+// if they have no name any more, and needs no lock.
+func (w *Writer) Detach() (closeFiles func() error) {
+	logs := w.takeLogs()
+	kept := w.kept.file
+	w.kept.file = nil
+	w.kept.lose(errClosed)
+	return func() error {
+		for _, log := range logs {
+			closeLog(log)
+		}
+		if kept != nil {
+			kept.Close()
+		}
+		return w.vol.Close()
+	}
+}
+
+// closeLogs closes all logs. REQUIRES: w.growth, unless nobody else uses the writer.
+func (w *Writer) closeLogs() {
+	for _, log := range w.takeLogs() {
+		closeLog(log)
+	}
+}
+
+// takeLogs lets go of all logs, and returns them. REQUIRES: as closeLogs.
+func (w *Writer) takeLogs() []File {
+	logs := []File{w.log, w.growth.larger}
+	if c := w.pending.Load(); c != nil {
+		logs = append(logs, c.old)
+	}
+	w.log, w.lw = nil, nil
+	w.growth.larger, w.growth.live = nil, false
+	w.pending.Store(nil)
+	return logs
+}
