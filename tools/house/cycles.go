@@ -13,7 +13,6 @@ var cycles = map[string]int{
 	"mmapfilter":                  4,
 	"mmapfilter/internal/builder": 5,
 	"mmapfilter/internal/place":   3,
-	"mmapfilter/internal/engine":  6,
 	"mmapfilter/guard":            5,
 	"recovery/crashsim":           7,
 	"tools/internal/measure":      11,

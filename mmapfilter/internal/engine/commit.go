@@ -1,10 +1,6 @@
 package engine
 
-import (
-	"time"
-
-	"github.com/mmapfilter/mmapfilter/recovery"
-)
+import "github.com/mmapfilter/mmapfilter/recovery"
 
 // Sync commits: when it returns nil, everything done before it is durable. If setSeq is set, the
 // user sequence becomes seq.
@@ -248,17 +244,6 @@ func (w *Writer) largerLog() int64 {
 		return 0
 	}
 	return min(size*logGrowth, w.mostLog)
-}
-
-// stalled records that operations have waited since the given time.
-func (w *Writer) stalled(since time.Time) {
-	d := int64(time.Since(since))
-	for {
-		longest := w.longestStall.Load()
-		if d <= longest || w.longestStall.CompareAndSwap(longest, d) {
-			return
-		}
-	}
 }
 
 // hardenAll commits while no operation can proceed. REQUIRES: w.commit, w.mu.

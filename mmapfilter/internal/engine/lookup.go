@@ -2,29 +2,11 @@ package engine
 
 import (
 	"sync"
-	"sync/atomic"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/kernel"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/pending"
 )
-
-// Word returns the newest value of a word of the file, for lookups of this process. The words of
-// the runtime page count what is pending.
-func (w *Writer) Word(word uint64) uint64 {
-	switch {
-	case word >= layout.WordRegion:
-		if p := w.overlay.Load(); p != nil {
-			if v, ok := p.Word(word - layout.WordRegion); ok {
-				return v
-			}
-		}
-		return atomic.LoadUint64(&w.words[word])
-	case word >= layout.WordStash:
-		return atomic.LoadUint64(&w.stash[word-layout.WordStash])
-	}
-	return atomic.LoadUint64(&w.runtime[word-layout.WordRuntime])
-}
 
 // Contains looks a hash up in the newest state: the file overlaid with the pending words. See
 // Unsure.
@@ -59,19 +41,6 @@ func (w *Writer) containsBeyond(p *pending.Overlay, hash uint64) bool {
 		return found
 	}
 	return layout.Lookup(w.table, w.newest, hash)
-}
-
-// isPending reports whether p has words of the blocks of a line.
-func (w *Writer) isPending(p *pending.Overlay, line uint64) bool {
-	word, n := w.table.Words(line)
-	first, last := word/layout.BlockWords, (word+uint64(n)-1)/layout.BlockWords
-	return p.Has(first) || last != first && p.Has(last)
-}
-
-// homeBlock returns the block of the region in which the home line of a hash starts.
-func (w *Writer) homeBlock(hash uint64) uint64 {
-	first, _ := w.table.Words(w.table.Split(hash).Line)
-	return first / layout.BlockWords
 }
 
 // ContainsAll is Contains for a batch. The cache misses of a batch overlap.

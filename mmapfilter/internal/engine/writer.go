@@ -2,8 +2,6 @@ package engine
 
 import (
 	"errors"
-	"math"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -110,113 +108,34 @@ type Writer struct {
 	}
 }
 
-// A LogSize says how large the log is at first and how far it may grow. 0 means a size in
-// proportion to the region.
-type LogSize struct{ First, Most int64 }
+// Batch is how many inserts of a batch are planned together.
+const Batch = place.MostAhead
 
-// The usual size of a log. It starts small and grows when it is full. A checkpoint writes nearly
-// every page of the filter, however few operations came since the last one, and there is one for
-// each half of the log. So the size of a half decides how much is written for an operation. Up to
-// a region of 64 MiB a half may be as large as the region: then checkpoints write about as much
-// as the log. From 1 GiB to 8 GiB, a half may be a sixteenth of the region. A log is not worth
-// keeping below leastLog, since the syncs of a checkpoint cost more than it writes there.
-//
-// The first log is small: most writers write little. It grows early, so that the other half of
-// the next one takes the operations while a checkpoint writes the region.
-const (
-	leastFirstLog = 256 << 10
-	mostFirstLog  = 1 << 20
-	firstLogShare = 64
-	logGrowth     = 16
-	leastLog      = 16 << 20
-	usualLog      = 128 << 20
-	largestLog    = 1 << 30
-	logShare      = 8
-)
+// An operation is one change of the filter in progress: it is the Lines of its placer, and the
+// Preview of the inserts that follow in a batch. It collects the stores in order and leaves the
+// pending words alone until it is complete. Only these stores, word by word, say what it
+// changed: lines may share words. It is declared here because it is a part of the Writer; its
+// methods are in operation.go.
+type operation struct {
+	w      *Writer
+	stores []wal.Store
 
-func (s LogSize) withDefaults(regionBytes int64) LogSize {
-	if s.Most == 0 {
-		s.Most = max(min(2*regionBytes, usualLog), leastLog, min(regionBytes/logShare, largestLog)) / wal.PageBytes * wal.PageBytes
-	}
-	if s.First == 0 {
-		s.First = min(max(regionBytes/firstLogShare, leastFirstLog), mostFirstLog, s.Most) / wal.PageBytes * wal.PageBytes
-	}
-	s.First, s.Most = max(s.First, wal.MinBytes), max(s.Most, wal.MinBytes)
-	return s
+	// The lines loaded last, with all changes made to them; one alone if lines share words.
+	lines  [keptLines]loadedLine
+	loads  int // of other lines than these
+	newest *loadedLine
 }
 
-// Open takes over a volume and recovers it if its writer has died.
-func Open(vol recovery.Volume, log LogSize) (*Writer, *recovery.Recovery, error) {
-	protocol, found, err := recovery.NewWriter(vol)
-	if err != nil {
-		return nil, nil, err
-	}
-	g := protocol.Geometry()
-	log = log.withDefaults(g.RegionBytes)
-	w := &Writer{
-		Limit:    math.MaxUint64,
-		protocol: protocol,
-		table:    layout.NewTable(g),
-		words:    protocol.Words(),
-		view:     layout.NewView(protocol.Words()[layout.WordRuntime:], g),
-		firstLog: log.First,
-		mostLog:  log.Most,
-		stash:    make([]uint64, layout.StashWords),
-	}
-	w.most = place.MaxStores(w.table)
-	w.keptLines = 1
-	if _, n := w.table.Words(0); n == layout.BlockWords { // lines share no words
-		w.keptLines = keptLines
-	}
-	if w.table.Bounds().RemoveStores == layout.BlockWords { // a change of a line shifts what is behind it
-		w.unit = pending.OneBlock
-	}
-	if protocol.Superblock().KeepsHashes() {
-		w.most += recovery.HashStores
-	}
-	w.newest, w.before = w.Word, w.loadBlock
-	copy(w.stash, w.words[layout.WordStash:])
-	w.under = layout.ViewOf(w.view.Region, w.stash, w.runtime[:])
-	w.length.Store(protocol.Length())
-	w.mu.op = operation{w: w}
-	w.mu.spare = pending.New(w.unit, 0)
-	w.mu.placer = place.New(w.table, &w.mu.op)
-	w.mu.stashLen, w.mu.inStash = layout.StashUse(w.stash)
-	return w, found, nil
+// A loadedLine is the image of a line.
+type loadedLine struct {
+	line  uint64
+	first uint64 // of its words in the file
+	image layout.Line
 }
 
-// ready makes room for one operation. REQUIRES: w.mu. It releases w.mu and takes it again if
-// making room needs a commit or a checkpoint.
-func (w *Writer) ready() error {
-	for {
-		if w.mu.closed != nil {
-			return w.mu.closed
-		}
-		if err := w.protocol.Err(); err != nil {
-			return err
-		}
-		if w.mu.op.begun() {
-			return w.protocol.Fail(errCutOff)
-		}
-		if err := w.begin(); err != nil {
-			return err
-		}
-		room := w.protocol.Room(w.most)
-		if room && !w.segmentIsFull(1) {
-			if !w.mu.pace.due() || w.mu.held {
-				return nil
-			}
-			w.sleep(w.mu.pace.pay())
-			continue
-		}
-		if w.mu.held {
-			return ErrAgain
-		}
-		if err := w.makeRoom(room); err != nil {
-			return err
-		}
-	}
-}
+// keptLines is how many lines an operation keeps: a move, and the return of a guest, go back and
+// forth between two.
+const keptLines = 4
 
 // begin prepares the file for the first store, unless that has been done. REQUIRES: w.mu.
 func (w *Writer) begin() error {
@@ -230,153 +149,13 @@ func (w *Writer) begin() error {
 	return w.protocol.Begin(w.firstLog)
 }
 
-// makeRoom makes room in the log if inLog is not set, and otherwise in a full segment. REQUIRES:
-// w.mu. It releases w.mu meanwhile.
-func (w *Writer) makeRoom(inLog bool) error {
-	w.mu.waits++
-	w.mu.Unlock()
-	defer w.mu.Lock()
-	defer w.stalled(time.Now())
-	if inLog {
-		return w.Sync(false, 0)
-	}
-	return w.nextHalf()
-}
-
-// sleep sleeps without the lock. REQUIRES: w.mu.
-func (w *Writer) sleep(d time.Duration) {
-	w.mu.waits++
-	w.mu.Unlock()
-	defer w.mu.Lock()
-	defer w.stalled(time.Now())
-	time.Sleep(d)
-}
-
-// segmentIsFull reports whether n more operations might be too many for the segment.
-func (w *Writer) segmentIsFull(n int) bool {
-	p := w.overlay.Load()
-	most := segmentWords
-	if w.Behind != nil {
-		most = pending.MaxWords // reached only if the background cannot commit fast enough
-	}
-	return p != nil && p.Active().Len() >= most-n*w.most
-}
-
-// finish appends the planned operation to the log and publishes it to this process's lookups.
-// REQUIRES: w.mu.
-func (w *Writer) finish(grow int, hash uint64) {
-	w.append(grow, hash)
-	w.tell(1)
-}
-
-// append is finish without tell. REQUIRES: w.mu.
-func (w *Writer) append(grow int, hash uint64) {
-	op := &w.mu.op
-	if w.overlay.Load() == nil {
-		w.overlay.Store(pending.Over(w.mu.spare))
-	}
-	w.protocol.Append(op.stores, grow, hash)
-	kind := Insert
-	if grow < 0 {
-		kind = Delete
-	}
-	w.tapped(kind, hash)
-	w.publish(op)
-	op.reset()
-	w.mu.pending++
-}
-
-// tapped puts an operation into the tap, if there is one. REQUIRES: w.mu.
-func (w *Writer) tapped(kind Kind, hash uint64) {
-	if w.mu.tap != nil {
-		w.mu.tap.put(hash, kind)
-		w.mu.pace.extra += time.Duration(w.mu.tap.Slow.Load())
-	}
-}
-
-// tell updates the length after the last n operations were appended, and starts a commit or a
-// checkpoint in the background if one is due. REQUIRES: w.mu.
-func (w *Writer) tell(n int) {
-	w.length.Store(w.protocol.Length())
-	size, used := w.protocol.LogUse()
-	if w.Behind == nil || size == 0 { // the file may have been closed
-		return
-	}
-	needed := float64(w.lastPart(size)) / float64(size)
-	if w.protocol.Checkpointing() {
-		needed = max(1-w.protocol.Progress(), paceSyncs)
-	}
-	w.mu.pace.owe(n, size, used, needed)
-	switch rest := w.lastPart(size); {
-	case used > size-rest:
-		w.Behind(int(rest / wal.RecordBytes))
-	case w.overlay.Load() != nil && w.overlay.Load().Active().Len() >= segmentWords:
-		w.Behind(CommitNow)
-	case used > size/growEarly && !w.protocol.Moving() && w.mu.grown != w.protocol.LogGeneration() && w.firstLog < w.mostLog:
-		w.mu.grown = w.protocol.LogGeneration()
-		w.Behind(GrowNow)
-	case w.mu.pending <= n:
-		w.Behind(0)
-	}
-}
-
-// segmentWords is how many words a segment may change before it is committed, if a commit does
-// not take long: more would not be in the processor's cache.
-const segmentWords = 1 << 17
-
-// Passed to Behind, CommitNow asks for a commit at once, and GrowNow for a call of Grow.
-const (
-	CommitNow = -1
-	GrowNow   = -2
-)
-
-// A larger log is made when one part in growEarly of a half is in use.
-const growEarly = 4
-
-// lastPart returns how much of a half of the log is left when the background is to begin a
-// checkpoint. It must end the open segment first, and so may have to wait for a commit and then
-// for its own: operations go on meanwhile, in the last part. A commit takes as long as several
-// megabytes of operations, if it stores to many pages for the first time since a checkpoint.
-func (w *Writer) lastPart(size int64) int64 {
-	const share, enough = 8, 4 << 20
-	return max(size/share, min(size/2, enough), int64(2*w.most*wal.RecordBytes))
-}
-
-// publish shows the stores of an operation to this process's lookups, in order. The removal
-// counter of a guarded store is odd from before that store until after the last one, as it will
-// be in the mapping (W4, R2). Where blocks are pending, consecutive stores to one are one, as they
-// are in its record.
-func (w *Writer) publish(op *operation) {
-	p := w.overlay.Load()
-	stash := false
-	odd := w.mu.odd[:0]
-	var block layout.Line
-	words := uint8(0) // of block that are to be stored
-	for i, s := range op.stores {
-		if counter := layout.CounterOf(s.Word); s.Guarded && !slices.Contains(odd, counter) {
-			atomic.AddUint64(&w.runtime[counter], 1)
-			odd = append(odd, counter)
+// stalled records that operations have waited since the given time.
+func (w *Writer) stalled(since time.Time) {
+	d := int64(time.Since(since))
+	for {
+		longest := w.longestStall.Load()
+		if d <= longest || w.longestStall.CompareAndSwap(longest, d) {
+			return
 		}
-		switch {
-		case s.Word < layout.WordRegion:
-			atomic.StoreUint64(&w.stash[s.Word-layout.WordStash], s.Value)
-			stash = true
-		case w.unit == pending.OneWord:
-			p.Active().Store(s.Word-layout.WordRegion, s.Value)
-		default:
-			at := s.Word % layout.BlockWords
-			block[at], words = s.Value, words|1<<at
-			if i+1 == len(op.stores) || op.stores[i+1].Word/layout.BlockWords != s.Word/layout.BlockWords {
-				p.Active().StoreWords((s.Word-layout.WordRegion)/layout.BlockWords, words, &block, w.before)
-				words = 0
-			}
-		}
-	}
-	for _, counter := range odd {
-		atomic.AddUint64(&w.runtime[counter], 1)
-	}
-	w.mu.odd = odd
-	if stash {
-		w.mu.stashLen, w.mu.inStash = layout.StashUse(w.stash)
 	}
 }

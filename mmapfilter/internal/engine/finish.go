@@ -1,0 +1,130 @@
+package engine
+
+import (
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/pending"
+)
+
+// finish appends the planned operation to the log and publishes it to this process's lookups.
+// REQUIRES: w.mu.
+func (w *Writer) finish(grow int, hash uint64) {
+	w.append(grow, hash)
+	w.tell(1)
+}
+
+// append is finish without tell. REQUIRES: w.mu.
+func (w *Writer) append(grow int, hash uint64) {
+	op := &w.mu.op
+	if w.overlay.Load() == nil {
+		w.overlay.Store(pending.Over(w.mu.spare))
+	}
+	w.protocol.Append(op.stores, grow, hash)
+	kind := Insert
+	if grow < 0 {
+		kind = Delete
+	}
+	w.tapped(kind, hash)
+	w.publish(op)
+	op.reset()
+	w.mu.pending++
+}
+
+// publish shows the stores of an operation to this process's lookups, in order. The removal
+// counter of a guarded store is odd from before that store until after the last one, as it will
+// be in the mapping (W4, R2). Where blocks are pending, consecutive stores to one are one, as they
+// are in its record.
+func (w *Writer) publish(op *operation) {
+	p := w.overlay.Load()
+	stash := false
+	odd := w.mu.odd[:0]
+	var block layout.Line
+	words := uint8(0) // of block that are to be stored
+	for i, s := range op.stores {
+		if counter := layout.CounterOf(s.Word); s.Guarded && !slices.Contains(odd, counter) {
+			atomic.AddUint64(&w.runtime[counter], 1)
+			odd = append(odd, counter)
+		}
+		switch {
+		case s.Word < layout.WordRegion:
+			atomic.StoreUint64(&w.stash[s.Word-layout.WordStash], s.Value)
+			stash = true
+		case w.unit == pending.OneWord:
+			p.Active().Store(s.Word-layout.WordRegion, s.Value)
+		default:
+			at := s.Word % layout.BlockWords
+			block[at], words = s.Value, words|1<<at
+			if i+1 == len(op.stores) || op.stores[i+1].Word/layout.BlockWords != s.Word/layout.BlockWords {
+				p.Active().StoreWords((s.Word-layout.WordRegion)/layout.BlockWords, words, &block, w.before)
+				words = 0
+			}
+		}
+	}
+	for _, counter := range odd {
+		atomic.AddUint64(&w.runtime[counter], 1)
+	}
+	w.mu.odd = odd
+	if stash {
+		w.mu.stashLen, w.mu.inStash = layout.StashUse(w.stash)
+	}
+}
+
+// tapped puts an operation into the tap, if there is one. REQUIRES: w.mu.
+func (w *Writer) tapped(kind Kind, hash uint64) {
+	if w.mu.tap != nil {
+		w.mu.tap.put(hash, kind)
+		w.mu.pace.extra += time.Duration(w.mu.tap.Slow.Load())
+	}
+}
+
+// tell updates the length after the last n operations were appended, and starts a commit or a
+// checkpoint in the background if one is due. REQUIRES: w.mu.
+func (w *Writer) tell(n int) {
+	w.length.Store(w.protocol.Length())
+	size, used := w.protocol.LogUse()
+	if w.Behind == nil || size == 0 { // the file may have been closed
+		return
+	}
+	needed := float64(w.lastPart(size)) / float64(size)
+	if w.protocol.Checkpointing() {
+		needed = max(1-w.protocol.Progress(), paceSyncs)
+	}
+	w.mu.pace.owe(n, size, used, needed)
+	switch rest := w.lastPart(size); {
+	case used > size-rest:
+		w.Behind(int(rest / wal.RecordBytes))
+	case w.overlay.Load() != nil && w.overlay.Load().Active().Len() >= segmentWords:
+		w.Behind(CommitNow)
+	case used > size/growEarly && !w.protocol.Moving() && w.mu.grown != w.protocol.LogGeneration() && w.firstLog < w.mostLog:
+		w.mu.grown = w.protocol.LogGeneration()
+		w.Behind(GrowNow)
+	case w.mu.pending <= n:
+		w.Behind(0)
+	}
+}
+
+// lastPart returns how much of a half of the log is left when the background is to begin a
+// checkpoint. It must end the open segment first, and so may have to wait for a commit and then
+// for its own: operations go on meanwhile, in the last part. A commit takes as long as several
+// megabytes of operations, if it stores to many pages for the first time since a checkpoint.
+func (w *Writer) lastPart(size int64) int64 {
+	const share, enough = 8, 4 << 20
+	return max(size/share, min(size/2, enough), int64(2*w.most*wal.RecordBytes))
+}
+
+// segmentWords is how many words a segment may change before it is committed, if a commit does
+// not take long: more would not be in the processor's cache.
+const segmentWords = 1 << 17
+
+// Passed to Behind, CommitNow asks for a commit at once, and GrowNow for a call of Grow.
+const (
+	CommitNow = -1
+	GrowNow   = -2
+)
+
+// A larger log is made when one part in growEarly of a half is in use.
+const growEarly = 4

@@ -1,0 +1,86 @@
+package engine
+
+import (
+	"math"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/pending"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/place"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// Open takes over a volume and recovers it if its writer has died.
+func Open(vol recovery.Volume, log LogSize) (*Writer, *recovery.Recovery, error) {
+	protocol, found, err := recovery.NewWriter(vol)
+	if err != nil {
+		return nil, nil, err
+	}
+	g := protocol.Geometry()
+	log = log.withDefaults(g.RegionBytes)
+	w := &Writer{
+		Limit:    math.MaxUint64,
+		protocol: protocol,
+		table:    layout.NewTable(g),
+		words:    protocol.Words(),
+		view:     layout.NewView(protocol.Words()[layout.WordRuntime:], g),
+		firstLog: log.First,
+		mostLog:  log.Most,
+		stash:    make([]uint64, layout.StashWords),
+	}
+	w.most = place.MaxStores(w.table)
+	w.keptLines = 1
+	if _, n := w.table.Words(0); n == layout.BlockWords { // lines share no words
+		w.keptLines = keptLines
+	}
+	if w.table.Bounds().RemoveStores == layout.BlockWords { // a change of a line shifts what is behind it
+		w.unit = pending.OneBlock
+	}
+	if protocol.Superblock().KeepsHashes() {
+		w.most += recovery.HashStores
+	}
+	w.newest, w.before = w.Word, w.loadBlock
+	copy(w.stash, w.words[layout.WordStash:])
+	w.under = layout.ViewOf(w.view.Region, w.stash, w.runtime[:])
+	w.length.Store(protocol.Length())
+	w.mu.op = operation{w: w}
+	w.mu.spare = pending.New(w.unit, 0)
+	w.mu.placer = place.New(w.table, &w.mu.op)
+	w.mu.stashLen, w.mu.inStash = layout.StashUse(w.stash)
+	return w, found, nil
+}
+
+// A LogSize says how large the log is at first and how far it may grow. 0 means a size in
+// proportion to the region.
+type LogSize struct{ First, Most int64 }
+
+// The usual size of a log. It starts small and grows when it is full. A checkpoint writes nearly
+// every page of the filter, however few operations came since the last one, and there is one for
+// each half of the log. So the size of a half decides how much is written for an operation. Up to
+// a region of 64 MiB a half may be as large as the region: then checkpoints write about as much
+// as the log. From 1 GiB to 8 GiB, a half may be a sixteenth of the region. A log is not worth
+// keeping below leastLog, since the syncs of a checkpoint cost more than it writes there.
+//
+// The first log is small: most writers write little. It grows early, so that the other half of
+// the next one takes the operations while a checkpoint writes the region.
+const (
+	leastFirstLog = 256 << 10
+	mostFirstLog  = 1 << 20
+	firstLogShare = 64
+	logGrowth     = 16
+	leastLog      = 16 << 20
+	usualLog      = 128 << 20
+	largestLog    = 1 << 30
+	logShare      = 8
+)
+
+func (s LogSize) withDefaults(regionBytes int64) LogSize {
+	if s.Most == 0 {
+		s.Most = max(min(2*regionBytes, usualLog), leastLog, min(regionBytes/logShare, largestLog)) / wal.PageBytes * wal.PageBytes
+	}
+	if s.First == 0 {
+		s.First = min(max(regionBytes/firstLogShare, leastFirstLog), mostFirstLog, s.Most) / wal.PageBytes * wal.PageBytes
+	}
+	s.First, s.Most = max(s.First, wal.MinBytes), max(s.Most, wal.MinBytes)
+	return s
+}

@@ -1,0 +1,72 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/pending"
+)
+
+// ready makes room for one operation. REQUIRES: w.mu. It releases w.mu and takes it again if
+// making room needs a commit or a checkpoint.
+func (w *Writer) ready() error {
+	for {
+		if w.mu.closed != nil {
+			return w.mu.closed
+		}
+		if err := w.protocol.Err(); err != nil {
+			return err
+		}
+		if w.mu.op.begun() {
+			return w.protocol.Fail(errCutOff)
+		}
+		if err := w.begin(); err != nil {
+			return err
+		}
+		room := w.protocol.Room(w.most)
+		if room && !w.segmentIsFull(1) {
+			if !w.mu.pace.due() || w.mu.held {
+				return nil
+			}
+			w.sleep(w.mu.pace.pay())
+			continue
+		}
+		if w.mu.held {
+			return ErrAgain
+		}
+		if err := w.makeRoom(room); err != nil {
+			return err
+		}
+	}
+}
+
+// makeRoom makes room in the log if inLog is not set, and otherwise in a full segment. REQUIRES:
+// w.mu. It releases w.mu meanwhile.
+func (w *Writer) makeRoom(inLog bool) error {
+	w.mu.waits++
+	w.mu.Unlock()
+	defer w.mu.Lock()
+	defer w.stalled(time.Now())
+	if inLog {
+		return w.Sync(false, 0)
+	}
+	return w.nextHalf()
+}
+
+// sleep sleeps without the lock. REQUIRES: w.mu.
+func (w *Writer) sleep(d time.Duration) {
+	w.mu.waits++
+	w.mu.Unlock()
+	defer w.mu.Lock()
+	defer w.stalled(time.Now())
+	time.Sleep(d)
+}
+
+// segmentIsFull reports whether n more operations might be too many for the segment.
+func (w *Writer) segmentIsFull(n int) bool {
+	p := w.overlay.Load()
+	most := segmentWords
+	if w.Behind != nil {
+		most = pending.MaxWords // reached only if the background cannot commit fast enough
+	}
+	return p != nil && p.Active().Len() >= most-n*w.most
+}
