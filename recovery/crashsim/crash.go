@@ -5,32 +5,6 @@ import (
 	"math/rand/v2"
 )
 
-// A crash describes one crash, for the report.
-type crash struct {
-	depth, op, event int
-	kind             Event
-	how              string
-}
-
-func (c crash) String() string {
-	when := fmt.Sprintf("at operation %d", c.op)
-	if c.op < 0 {
-		when = "while the filter is opened"
-	}
-	kind := [...]string{
-		"a store", "a store to a superblock", "a store to the log", "a store that readers see",
-		"the beginning of a sync", "the end of a sync", "a change of names",
-	}[c.kind]
-	return fmt.Sprintf("%s, after event %d, %s: %s", when, c.event, kind, c.how)
-}
-
-func (x *worker) chainText() (text []string) {
-	for _, c := range x.chain {
-		text = append(text, c.String())
-	}
-	return text
-}
-
 // biases are distributions of which versions of sectors reach the disk before a power
 // loss.
 var biases = [...]struct {
@@ -126,3 +100,117 @@ func (x *worker) crashed(v *Volume, st State, depth int) {
 	}
 	x.short(v, st, depth)
 }
+
+// long lives a life with operations: first a rehearsal, then the same with forks.
+func (x *worker) long(v *Volume, st State, end, depth, forks int) {
+	rv := x.get()
+	rv.copyFrom(v)
+	rv.keep = true
+	rehearsal := &life{x: x, v: rv, st: st, depth: depth}
+	rehearsal.begin(x.trace.readers)
+	rehearsal.live(end)
+	rv.watch = nil
+	if x.trace.readers {
+		rehearsal.read(10 + 12*forks)
+	}
+	if forks > 0 {
+		x.again(v, st, rehearsal, end, depth, forks)
+	}
+	x.put(rv)
+}
+
+// again repeats the life of a rehearsal, with forks.
+func (x *worker) again(v *Volume, st State, rehearsal *life, end, depth, forks int) {
+	kinds := rehearsal.v.kinds
+	total := 0.0
+	for _, k := range kinds {
+		total += weights[k]
+	}
+	scale := float64(forks) / total
+	at := 0 // number of the last event chosen
+	choose := func() int {
+		for ; at < len(kinds); at++ {
+			if x.rng.Float64() < weights[kinds[at]]*scale {
+				at++
+				return at
+			}
+		}
+		return -1
+	}
+	l := &life{x: x, v: v, st: st, depth: depth, rehearsal: rehearsal}
+	l.begin(false)
+	v.hook = func(e Event) {
+		x.fork(l, e)
+		if e == SyncBegins {
+			x.fork(l, e)
+		}
+		v.next = choose()
+	}
+	v.next = choose()
+	l.live(end)
+	if v.events != len(kinds) {
+		panic(fmt.Sprintf("crashsim: %d events, %d in the rehearsal of %s", v.events, len(kinds), x.trace))
+	}
+	v.hook = nil
+	if l.dead {
+		for range forksOfDead {
+			x.fork(l, SyncEnds)
+		}
+	}
+}
+
+// short lives a life that only recovers. It may be forked once.
+func (x *worker) short(v *Volume, st State, depth int) {
+	l := &life{x: x, v: v, st: st, depth: depth}
+	l.begin(x.trace.readers && x.rng.IntN(3) == 0)
+	odds := 3
+	if v.hasLost() || !v.named() { // a recovery cannot rely on the cache, or on the names there
+		odds = 1
+	}
+	if depth < maxDepth && x.rng.IntN(odds) == 0 {
+		x.aim(v)
+		v.hook = func(e Event) { x.fork(l, e) }
+	}
+	l.open(false)
+	v.hook, v.watch = nil, nil
+	l.read(6)
+}
+
+// aim chooses an event of a recovery to crash after.
+func (x *worker) aim(v *Volume) {
+	e, n := SyncBegins, 8
+	kinds := 20
+	if !v.named() {
+		kinds = 40
+	}
+	switch x.rng.IntN(kinds) {
+	case 0, 1:
+		e, n = SyncEnds, 8
+	case 2, 3, 4, 5, 6, 7:
+		e, n = StoreVisible, 24
+	case 8, 9:
+		e, n = StoreLog, 60
+	case 10, 11:
+		e, n = StoreHead, 60
+	case 12, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29:
+		e, n = NameChanges, 2
+	}
+	v.left[e] = 1 + x.rng.IntN(n)
+}
+
+// maxDepth is the largest number of crashes in a row: one in a writer and three in
+// recoveries.
+const maxDepth = 4
+
+// weights are the relative odds of a crash after each kind of event.
+var weights = [eventKinds]float64{
+	StoreHead: 0.02, StoreLog: 0.15, StoreVisible: 0.4, SyncBegins: 1, SyncEnds: 0.5, NameChanges: 1.5,
+}
+
+// About how often a life is forked: that of a whole trace, that of a client that continues
+// after a crash, and one whose sync has failed, after the failure.
+const (
+	forksOfTrace  = 60
+	forksOfClient = 12
+	forksOfDead   = 6
+)

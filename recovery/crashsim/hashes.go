@@ -119,9 +119,6 @@ func (v *Volume) removeHashes(n name) error {
 // mostPages is the largest size of a file of hashes.
 const mostPages = 64
 
-// identityOf returns the identity of the hashes of a volume with a seed.
-func identityOf(seed uint64) uint64 { return mix(seed) | 1 }
-
 // keepHashes gives an empty, clean filter an empty file of hashes, with a name.
 func (v *Volume) keepHashes(seed uint64, n name) {
 	i := v.freeFile()
@@ -135,3 +132,6 @@ func (v *Volume) keepHashes(seed uint64, n name) {
 	}
 	v.dir.names[n] = i
 }
+
+// identityOf returns the identity of the hashes of a volume with a seed.
+func identityOf(seed uint64) uint64 { return mix(seed) | 1 }

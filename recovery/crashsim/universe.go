@@ -9,55 +9,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 	_ "github.com/mmapfilter/mmapfilter/layout/all" // the explorer uses all layouts
 	"github.com/mmapfilter/mmapfilter/layout/multiset"
-	"github.com/mmapfilter/mmapfilter/recovery"
 )
-
-// A System is the filter under test.
-type System struct {
-	// Open takes over a volume, and recovers it if a writer died.
-	Open func(recovery.Volume) (Writer, *recovery.Recovery, error)
-	// Full is the error of an insert that finds no room, and Again that of an operation that is to be
-	// tried again after a handover, and has not been done.
-	Full, Again error
-	// Verify checks a sealed file against its checksums.
-	Verify func(file []uint64) error
-	// Handover has next, which has the items of w, take over from w. It calls during, which does
-	// operations in w; next is to do them too.
-	Handover func(w, next Writer, during func()) error
-}
-
-// A Writer is an open filter.
-type Writer interface {
-	Insert(hash uint64) error
-	Delete(hash uint64) (bool, error)
-	Sync(setSeq bool, seq uint64) error
-	Checkpoint() error
-	// BeginCheckpoint and EndCheckpoint are the two halves of Checkpoint. Operations and
-	// syncs may come between them.
-	BeginCheckpoint() error
-	EndCheckpoint() error
-	Seal() error
-	Clean() error // closes the filter cleanly
-	// Word returns the newest value of a word of the stash or of the region, including
-	// operations that are not durable.
-	Word(word uint64) uint64
-	LSN() uint64
-	Length() uint64
-	Durable() (userSeq, operations, lsn uint64)
-	// Err returns an error once the writer has failed.
-	Err() error
-	// Idle reports whether an insert or a delete could run now, beside the current Sync
-	// or Checkpoint.
-	Idle() bool
-	// Doubles reports whether an operation is done in the next file of a handover, too.
-	Doubles() bool
-}
-
-// maxKeys bounds the keys that traces use.
-const maxKeys = 20
-
-// Counts says how many times each key of a trace is in the filter.
-type Counts [maxKeys]uint8
 
 // A key is a hash and what the table derives from it.
 type key struct {
@@ -422,19 +374,4 @@ func (u *Universe) String() string {
 			i, k.home.Line, u.table.Alternate(k.home).Line, k.home.Bucket, k.home.Fp, k.place.Class, u.start.Counts[i])
 	}
 	return b.String()
-}
-
-// fill opens a new filter and gives it items.
-func (sys *System) fill(b recovery.Volume, hashes []uint64) (Writer, error) {
-	w, _, err := sys.Open(b)
-	for _, h := range hashes {
-		if err != nil {
-			return nil, err
-		}
-		err = w.Insert(h)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return w, w.Checkpoint()
 }

@@ -8,45 +8,6 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// A Point is the state of the filter at the LSN at which an operation or a commit ends.
-type Point struct {
-	LSN     uint64
-	UserSeq uint64
-	// The number of operations after the user sequence is from OpMin to OpMax, since
-	// those that change nothing have no record.
-	OpMin, OpMax uint64
-	Length       uint64
-	Counts       Counts
-	Next         int      // next operation of the trace
-	Image        []uint64 // stash and region
-}
-
-// A State is what is known of a volume that no process has open.
-type State struct {
-	points []Point // what it may be, in order of LSN
-	floor  uint64  // LSN up to which it is durable
-	must   Counts  // what was synced and not deleted since
-	// torn is set after a power loss, until a recovery tells the readers.
-	torn bool
-	past *history // history of readers that survive the crash, or nil
-}
-
-// A Violation is a broken oracle.
-type Violation struct {
-	Oracle string // O1 to O9
-	What   string
-	Chain  []string // the crashes that led to it
-	Trace  *Trace
-}
-
-func (v *Violation) Error() string {
-	s := fmt.Sprintf("%s: %s\n%s\n", v.Oracle, v.What, v.Trace)
-	for _, c := range v.Chain {
-		s += "  " + c + "\n"
-	}
-	return s
-}
-
 // recovered returns the point that a recovery has led to (O1).
 func (l *life) recovered(r *recovery.Recovery) Point {
 	image := l.u().image(l.v)
@@ -141,3 +102,77 @@ func (l *life) copies(number int, counts *Counts, words func(word uint64) uint64
 		l.fail("O2", "class %d: %v", number, err)
 	}
 }
+
+// hashes checks the kept hashes of a file at rest (O8).
+func (l *life) hashes(p *Point) {
+	_, sb, _, err := layout.Newest(recovery.Bytes(l.v.filter.cache.words[:layout.WordRuntime]))
+	if err != nil || !sb.KeepsHashes() {
+		return
+	}
+	counted := sb.Hashes()
+	if counted.Pages == 0 {
+		if l.x.trace.failOdds == 0 {
+			l.fail("O8", "the hashes are lost, and nothing failed")
+		}
+		return
+	}
+	sum, items, err := l.v.sumOf(counted)
+	want := l.u().sum
+	for i, n := range p.Counts[:len(l.u().keys)] {
+		want += uint64(n) * mix(l.u().keys[i].hash)
+	}
+	if err != nil || sum != want || items != p.Length {
+		l.fail("O8", "the kept hashes are not those of the items: %d of %d, %v", items, p.Length, err)
+	}
+}
+
+// sealed checks a file in state sealed against its checksums.
+func (l *life) sealed() {
+	words := l.v.filter.cache.words
+	_, sb, _, err := layout.Newest(recovery.Bytes(words[:layout.WordRuntime]))
+	if err == nil && sb.State() == layout.Sealed {
+		err = l.x.sys.Verify(words)
+	}
+	if err != nil {
+		l.fail("O6", "a sealed file: %v", err)
+	}
+}
+
+// watch is called after every store that readers can see, and checks O4.
+func (l *life) watch(word, value uint64) {
+	if word == layout.WordRuntime+layout.RuntimeEpoch && value&1 != 0 && l.torn {
+		l.torn = false
+		if l.readers {
+			l.record()
+		}
+		return
+	}
+	if l.history == nil || word < layout.WordStash && !forReaders[word-layout.WordRuntime] ||
+		word >= layout.WordRegion+uint64(l.u().geometry.RegionBytes)/8 {
+		return
+	}
+	l.history.store(word, value, l.v.events+1)
+	u := l.u()
+	lines := ^uint64(0)
+	if word >= layout.WordRegion {
+		lines = u.linesOf[word-layout.WordRegion]
+	}
+	for i := range u.keys {
+		if l.must[i] != 0 && u.keys[i].lines&lines != 0 && !layout.Lookup(u.table, l.words, u.keys[i].hash) {
+			l.fail("O4", "key %d is answered absent after a store of %#x to word %d", i, value, word)
+		}
+	}
+	for range min(4, len(u.fillers)) {
+		i := l.x.rng.IntN(len(u.fillers))
+		if u.fillers[i].lines&lines != 0 && !layout.Lookup(u.table, l.words, u.fillers[i].hash) {
+			l.fail("O4", "filler %d is answered absent after a store of %#x to word %d", i, value, word)
+		}
+	}
+}
+
+// forReaders are the words of the runtime page that lookups read.
+var forReaders = func() (words [layout.RuntimeWords]bool) {
+	words[layout.RuntimeEpoch] = true
+	layout.Counters(func(word uint64) { words[word] = true })
+	return words
+}()

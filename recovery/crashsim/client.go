@@ -1,0 +1,458 @@
+package crashsim
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// begin starts the life. readers says whether to simulate readers.
+func (l *life) begin(readers bool) {
+	l.readers = readers
+	l.floor, l.must, l.torn, l.op = l.st.floor, l.st.must, l.st.torn, -1
+	if l.words(layout.WordRuntime+layout.RuntimeEpoch)&1 != 0 {
+		l.torn = false
+	}
+	switch {
+	case readers && l.st.past != nil:
+		l.history = l.st.past
+	case readers && !l.torn:
+		l.record()
+	}
+	if readers || l.torn {
+		l.v.watch = l.watch
+	}
+}
+
+// open opens the filter, and tries again if a sync fails. If ops is set, the life then does
+// operations.
+func (l *life) open(ops bool) (ok bool) {
+	for range retries {
+		failed := l.v.Failed
+		var r *recovery.Recovery
+		var w Writer
+		err := l.call(func() (err error) {
+			if ops {
+				w, r, err = l.x.sys.Open(l.v)
+			} else {
+				_, r, err = recovery.NewWriter(l.v)
+			}
+			return err
+		})
+		if err == nil {
+			l.found(r)
+			l.w = w
+			return true
+		}
+		if l.v.Failed == failed {
+			l.fail("O6", "open: %v", err)
+		}
+	}
+	l.dead = true
+	return false
+}
+
+// retries is how often opening is tried if a sync in it fails.
+const retries = 3
+
+// found checks the result of opening.
+func (l *life) found(r *recovery.Recovery) {
+	p := l.recovered(r)
+	for i, n := range l.must {
+		if p.Counts[i] < n {
+			l.fail("O3", "%d copies of key %d are left, of %d that were synced", p.Counts[i], i, n)
+		}
+	}
+	if err := l.v.superseded(); err != nil {
+		l.fail("O4", "%v", err)
+	}
+	if epoch := l.words(layout.WordRuntime + layout.RuntimeEpoch); epoch&1 != 0 {
+		l.fail("O3", "the recovery epoch is odd for ever: %d", epoch)
+	}
+	if !l.v.named() {
+		l.fail("O9", "a power loss would bring back the file that had the name before")
+	}
+	l.present(&p.Counts, l.words)
+	l.sealed()
+	l.hashes(&p)
+	// The client skips the operations that the recovery counts. Operations without a
+	// record are inserts that found no room.
+	for ; p.OpMin < r.Operations; p.Next++ {
+		if p.Next == len(l.x.trace.Ops) {
+			l.fail("O1", "%d operations more than the client has done", r.Operations-p.OpMin)
+		}
+		if l.x.trace.Ops[p.Next].Kind == Insert {
+			p.OpMin++
+		}
+	}
+	p.OpMax = p.OpMin
+	l.counts, l.floor, l.torn, l.op = p.Counts, p.LSN, false, p.Next-1
+	l.setMust(p.Counts)
+	if l.opened {
+		return // closed cleanly and opened again: the points continue
+	}
+	l.opened = true
+	l.points = []Point{p}
+}
+
+// live opens the filter and continues with the trace, up to operation end.
+func (l *life) live(end int) {
+	if !l.open(true) {
+		return
+	}
+	l.end = end
+	for l.op+1 < end && !l.dead {
+		l.op++
+		if l.depth == 0 && l.x.trace.failOdds != 0 && l.op >= l.x.trace.failFrom {
+			l.v.FailOdds = l.x.trace.failOdds
+		}
+		switch op := l.x.trace.Ops[l.op]; op.Kind {
+		case Insert, Delete:
+			l.mutate(op)
+		case Reopen:
+			l.reopen()
+		case Rebuild:
+			l.rebuild()
+		default:
+			l.commit(op)
+		}
+	}
+	if l.dead && l.w != nil {
+		if err := l.call(func() error { return l.w.Sync(true, 1<<40) }); err == nil {
+			l.fail("O6", "a sync returned no error after another one had failed")
+		}
+		if err := l.call(func() error { return l.w.Insert(l.u().keys[0].hash) }); err == nil || errors.Is(err, l.x.sys.Full) {
+			l.fail("O6", "an insert returned %v after a sync had failed", err)
+		}
+	}
+}
+
+// mutate does an insert or a delete. It reports false if the client is to try it again.
+func (l *life) mutate(op Op) bool {
+	k := &l.u().keys[op.Key]
+	if op.Kind == Delete && l.counts[op.Key] == 0 {
+		return true
+	}
+	length, failed := l.w.Length(), l.v.Failed
+	deleted, grow := true, int64(1)
+	err := l.call(func() (err error) {
+		if op.Kind == Insert {
+			return l.w.Insert(k.hash)
+		}
+		grow = -1
+		if must := l.must; must[op.Key] != 0 {
+			must[op.Key]--
+			l.setMust(must)
+		}
+		if l.synced[op.Key] != 0 {
+			l.synced[op.Key]--
+		}
+		deleted, err = l.w.Delete(k.hash)
+		return err
+	})
+	did := l.w.Length() != length
+	switch {
+	case op.Kind == Insert && errors.Is(err, l.x.sys.Again) && !did && l.next != nil:
+		return false
+	case op.Kind == Insert && errors.Is(err, l.x.sys.Full):
+		if did {
+			l.fail("O6", "an insert that was refused changes the length")
+		}
+		if n := l.u().stashLen(l.w); n < layout.StashEntries {
+			l.fail("O6", "an insert was refused, and %d stash entries of %d are in use", n, layout.StashEntries)
+		}
+	case err != nil:
+		if l.v.Failed == failed {
+			l.fail("O6", "%s: %v", op, err)
+		}
+		l.dead = true
+	case !deleted:
+		l.fail("O3", "delete(%d) says that it is not there", op.Key)
+	case !did:
+		l.fail("O6", "%s does not change the length", op)
+	}
+	if did {
+		if l.w.Length() != length+uint64(grow) {
+			l.fail("O6", "%s changes the length from %d to %d", op, length, l.w.Length())
+		}
+		l.counts[op.Key] += uint8(grow)
+	}
+	note := func() {
+		l.point(func(p *Point) {
+			if did || err == nil {
+				p.OpMin, p.OpMax = p.OpMax+1, p.OpMax+1
+			}
+		}, errors.Is(err, l.x.sys.Full))
+	}
+	note()
+	l.inNext(note)
+	return true
+}
+
+// commit does a sync, a checkpoint, half of one, or a seal.
+func (l *life) commit(op Op) {
+	failed, first := l.v.Failed, l.op
+	seq := uint64(l.op + 1)
+	ended := func() { // notes the point at which the segment ends
+		l.point(func(p *Point) {
+			p.OpMin = p.OpMax
+			if op.Kind == SyncSeq {
+				p.UserSeq, p.OpMin, p.OpMax = seq, 0, 0
+			}
+		}, false)
+	}
+	// What is durable afterwards: all that was done up to lsn, and more if the segment ends
+	// later.
+	l.synced = l.counts
+	lsn := l.w.LSN()
+	after := lsn // the operations beside it
+	if l.x.trace.beside {
+		l.v.during = func() {
+			if !l.w.Idle() {
+				return
+			}
+			l.v.during = nil
+			if l.w.LSN() != lsn {
+				ended()
+			}
+			lsn = l.w.LSN()
+			l.synced = l.counts
+			l.beside()
+			after = l.w.LSN()
+		}
+	}
+	err := l.call(func() error {
+		switch op.Kind {
+		case Checkpoint:
+			return l.w.Checkpoint()
+		case Seal:
+			return l.w.Seal()
+		case BeginCheckpoint:
+			return l.w.BeginCheckpoint()
+		case EndCheckpoint:
+			return l.w.EndCheckpoint()
+		}
+		return l.w.Sync(op.Kind == SyncSeq, seq)
+	})
+	l.v.during = nil
+	if err != nil {
+		if l.v.Failed == failed {
+			l.fail("O6", "%s: %v", op, err)
+		}
+		l.dead = true
+	}
+	if op.Kind == EndCheckpoint {
+		return // it commits nothing
+	}
+	if l.op == first || l.w.LSN() != after {
+		// No operation ran meanwhile, or those that did are in the segment.
+		ended()
+		lsn, l.synced = l.w.LSN(), l.counts
+	}
+	if err == nil {
+		l.floor = lsn
+		l.setMust(l.synced)
+	}
+}
+
+// beside runs a few inserts and deletes while a commit waits for the disk.
+func (l *life) beside() {
+	for n := mix(l.x.trace.Seed+uint64(l.op)) % 4; n > 0 && l.op+1 < l.end && l.w.Idle(); n-- {
+		op := l.x.trace.Ops[l.op+1]
+		if op.Kind != Insert && op.Kind != Delete {
+			return
+		}
+		l.op++
+		if !l.mutate(op) {
+			l.op--
+			return
+		}
+	}
+}
+
+// besideHandover is beside at an instant of a handover to next.
+func (l *life) besideHandover(next Writer) {
+	if !l.w.Idle() {
+		return
+	}
+	if l.next == nil && l.w.Doubles() {
+		l.next, l.synced = next, l.counts
+		if l.rehearsal == nil {
+			p := l.points[len(l.points)-1]
+			p.LSN, p.OpMin = next.LSN(), p.OpMax // it has counted them all
+			l.doubling = []Point{p}
+			l.inNext(func() { l.points[0].Image = l.newest(p.Image) })
+		}
+	}
+	l.beside()
+}
+
+// inNext calls note for the other file, if operations are done in both.
+func (l *life) inNext(note func()) {
+	if l.next == nil || l.rehearsal != nil {
+		return
+	}
+	l.w, l.next, l.points, l.doubling = l.next, l.w, l.doubling, l.points
+	note()
+	l.w, l.next, l.points, l.doubling = l.next, l.w, l.doubling, l.points
+}
+
+// point notes the state of the filter after an operation. next updates a copy of the
+// previous point.
+func (l *life) point(next func(*Point), skipped bool) {
+	if l.rehearsal != nil {
+		return
+	}
+	last := &l.points[len(l.points)-1]
+	lsn := l.w.LSN()
+	p := *last
+	p.LSN, p.Length, p.Counts, p.Next = lsn, l.w.Length(), l.counts, l.op+1
+	p.Image = l.newest(last.Image)
+	l.present(&l.counts, func(word uint64) uint64 {
+		if word < layout.WordStash {
+			return 0
+		}
+		return p.Image[word-layout.WordStash]
+	})
+	if lsn == last.LSN {
+		if p.Counts != last.Counts || !slices.Equal(p.Image, last.Image) {
+			l.fail("O6", "%s changes the filter and has no record", l.x.trace.Ops[l.op])
+		}
+		if skipped {
+			last.OpMax++
+		}
+		return
+	}
+	if skipped { // but a commit came before it
+		p.OpMin, p.OpMax, p.Next = p.OpMax, p.OpMax+1, l.op
+	} else {
+		next(&p)
+	}
+	if sum := l.items(); p.Length != sum {
+		l.fail("O6", "the length is %d, and there are %d items", p.Length, sum)
+	}
+	l.points = append(l.points, p)
+}
+
+// newest returns the image that includes operations that are not durable. If nothing has
+// changed, it returns old, the previous image.
+func (l *life) newest(old []uint64) []uint64 {
+	image := old
+	for i, w := range old {
+		now := l.w.Word(layout.WordStash + uint64(i))
+		if now == w {
+			continue
+		}
+		if &image[0] == &old[0] {
+			image = slices.Clone(old)
+		}
+		image[i] = now
+	}
+	return image
+}
+
+func (l *life) items() uint64 {
+	n := uint64(len(l.u().fillers))
+	for _, c := range l.counts {
+		n += uint64(c)
+	}
+	return n
+}
+
+// reopen closes the filter cleanly and opens it again.
+func (l *life) reopen() {
+	failed := l.v.Failed
+	err := l.call(l.w.Clean)
+	l.point(func(p *Point) { p.OpMin = p.OpMax }, false)
+	if err != nil {
+		if l.v.Failed == failed {
+			l.fail("O6", "close: %v", err)
+		}
+		l.dead = true
+		return
+	}
+	l.floor = l.w.LSN()
+	l.setMust(l.counts)
+	op := l.op
+	l.w = nil
+	if l.open(true) {
+		l.op = op
+	}
+}
+
+// rebuild has a new file with the items of the filter take its place. What makes the new file is
+// not explored, since nobody uses it before.
+func (l *life) rebuild() {
+	u, v, old := l.u(), l.v, l.w
+	lsn := old.LSN() + 1<<20
+	failed := v.Failed
+	v.muted = true
+	b := v.newBeside(u.geometry, uint64(u.Number)+uint64(l.op+1)<<8+uint64(l.depth)<<16, u.keeps, lsn)
+	var next Writer
+	err := l.call(func() (err error) {
+		next, err = l.x.sys.fill(b, l.hashesIn())
+		return err
+	})
+	v.muted = false
+	if err == nil {
+		if l.x.trace.beside {
+			v.during = func() { l.besideHandover(next) }
+		}
+		err = l.call(func() error { return l.x.sys.Handover(old, next, l.beside) })
+		v.during = nil
+	}
+	doubling, doubled := l.doubling, l.next != nil
+	l.next, l.doubling = nil, nil
+	if errors.Is(err, l.x.sys.Full) {
+		return
+	}
+	if err != nil {
+		if v.Failed == failed {
+			l.fail("O6", "rebuild: %v", err)
+		}
+		if b.first == 0 {
+			l.unnamed = true
+			l.moved(next, doubling)
+		}
+		l.dead = l.w.Err() != nil // otherwise the new file has failed, and nothing has happened
+		return
+	}
+	l.moved(next, doubling)
+	_, _, l.floor = next.Durable()
+	if !doubled {
+		l.synced = l.counts
+	}
+	l.setMust(l.synced)
+}
+
+// moved goes on in the new file, after operations that were done in both. The last readers of the old
+// one have seen that it is superseded.
+func (l *life) moved(next Writer, doubling []Point) {
+	l.points = append(l.points, doubling...)
+	if l.history != nil {
+		l.read(6)
+	}
+	if err := l.v.superseded(); err != nil {
+		l.fail("O4", "%v", err)
+	}
+	l.w = next
+	if l.history != nil {
+		l.record()
+	}
+	l.point(func(p *Point) { p.OpMin = p.OpMax }, false)
+}
+
+// hashesIn returns the hashes of the items.
+func (l *life) hashesIn() (all []uint64) {
+	for i, n := range l.counts[:len(l.u().keys)] {
+		for range n {
+			all = append(all, l.u().keys[i].hash)
+		}
+	}
+	for _, k := range l.u().fillers {
+		all = append(all, k.hash)
+	}
+	return all
+}

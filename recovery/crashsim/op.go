@@ -1,0 +1,35 @@
+package crashsim
+
+import "fmt"
+
+// An OpKind is what a client does.
+type OpKind uint8
+
+const (
+	Insert OpKind = iota
+	Delete        // skipped if the key is not in the filter: a client must not delete it then
+	Sync
+	SyncSeq // a sync whose user sequence is the number of the operation plus one
+	Checkpoint
+	Seal
+	Reopen          // close in order, open again
+	BeginCheckpoint // a sync, and the first half of a checkpoint unless one is pending
+	EndCheckpoint   // the second half, if a checkpoint is pending
+	Rebuild         // a new file with the same items takes the place of the filter
+)
+
+// An Op is one operation of a trace.
+type Op struct {
+	Kind OpKind
+	Key  int // for Insert and Delete
+}
+
+func (o Op) String() string {
+	switch o.Kind {
+	case Insert:
+		return fmt.Sprintf("insert(%d)", o.Key)
+	case Delete:
+		return fmt.Sprintf("delete(%d)", o.Key)
+	}
+	return [...]string{Sync: "sync", SyncSeq: "sync-seq", Checkpoint: "checkpoint", Seal: "seal", Reopen: "reopen", BeginCheckpoint: "begin-checkpoint", EndCheckpoint: "end-checkpoint", Rebuild: "rebuild"}[o.Kind]
+}

@@ -1,0 +1,20 @@
+package crashsim
+
+// A Point is the state of the filter at the LSN at which an operation or a commit ends.
+type Point struct {
+	LSN     uint64
+	UserSeq uint64
+	// The number of operations after the user sequence is from OpMin to OpMax, since
+	// those that change nothing have no record.
+	OpMin, OpMax uint64
+	Length       uint64
+	Counts       Counts
+	Next         int      // next operation of the trace
+	Image        []uint64 // stash and region
+}
+
+// Counts says how many times each key of a trace is in the filter.
+type Counts [maxKeys]uint8
+
+// maxKeys bounds the keys that traces use.
+const maxKeys = 20

@@ -1,0 +1,85 @@
+package crashsim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// Stats says what an explorer has checked.
+type Stats struct {
+	Traces   uint64
+	States   uint64 // recoveries after a crash
+	Nested   uint64 // states after a crash in a recovery
+	Power    uint64 // states after a power loss; the others are after a kill
+	Trashed  uint64 // states with a trashed sector
+	Failures uint64 // syncs that failed
+	Refused  uint64 // logs for which there was no room
+	Lookups  uint64 // lookups beside a writer or a recovery
+	Images   uint64 // distinct file contents that recoveries found
+	Skipped  uint64 // in an Exhaustive: crashes with an image that was already recovered
+	Elapsed  time.Duration
+}
+
+func (s *Stats) add(o Stats) {
+	s.Traces += o.Traces
+	s.States += o.States
+	s.Nested += o.Nested
+	s.Power += o.Power
+	s.Trashed += o.Trashed
+	s.Failures += o.Failures
+	s.Refused += o.Refused
+	s.Lookups += o.Lookups
+	s.Skipped += o.Skipped
+}
+
+func (s Stats) String() string {
+	text := fmt.Sprintf("%d traces, %d crash states (%d after a power loss, %d of a crash inside recovery, %d with a trashed sector), %d distinct images, %d failed syncs, %d logs without room, %d lookups beside a writer, %.1f s, %.0f states/s",
+		s.Traces, s.States, s.Power, s.Nested, s.Trashed, s.Images, s.Failures, s.Refused, s.Lookups, s.Elapsed.Seconds(), float64(s.States)/s.Elapsed.Seconds())
+	if s.Skipped > 0 {
+		text += fmt.Sprintf(", %d states like one before", s.Skipped)
+	}
+	return text
+}
+
+// A worker is one goroutine of an explorer.
+type worker struct {
+	sys    *System
+	rng    *rand.Rand
+	source rand.PCG
+	trace  *Trace
+	pool   map[uint][]*Volume // by sector size
+	chain  []crash            // crashes that led to the current life
+	images map[uint64]struct{}
+	done   map[uint64]struct{} // states that need no second check; nil in random exploration
+	stats  Stats
+}
+
+func newWorker(sys *System) *worker {
+	w := &worker{sys: sys, pool: make(map[uint][]*Volume), images: make(map[uint64]struct{})}
+	w.rng = rand.New(&w.source)
+	return w
+}
+
+func (x *worker) get() *Volume {
+	shift := uint(3 * x.trace.sector)
+	free := x.pool[shift]
+	if len(free) == 0 {
+		return new(Volume)
+	}
+	x.pool[shift] = free[:len(free)-1]
+	return free[len(free)-1]
+}
+
+func (x *worker) put(v *Volume) {
+	x.stats.Failures += uint64(v.Failed)
+	x.stats.Refused += uint64(v.Refused)
+	x.pool[v.shift] = append(x.pool[v.shift], v)
+}
+
+func (x *worker) chainText() (text []string) {
+	for _, c := range x.chain {
+		text = append(text, c.String())
+	}
+	return text
+}
