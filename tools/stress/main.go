@@ -13,25 +13,7 @@ import (
 	"time"
 )
 
-const (
-	exitGood = iota
-	exitViolation
-	exitError
-)
-
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
-
-// options holds the flags.
-type options struct {
-	length time.Duration
-	lives  int
-	seed   uint64
-	dir    string
-
-	// Only for processes that the parent starts.
-	role   string
-	number int
-}
 
 // run runs the program in any role.
 func run(args []string, stdout, stderr io.Writer) int {

@@ -27,10 +27,7 @@ const (
 )
 
 // The parts of a page must not overlap: a negative constant does not compile.
-const (
-	_ = uint(pageStreams - (wordCounters + 8*counters))
-	_ = uint(pageKeys - (pageStreams + streams*streamWords))
-)
+const _ = uint(pageStreams - (wordCounters + 8*counters))
 
 // The words with a name.
 const (

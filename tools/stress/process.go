@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -12,6 +14,24 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
+
+const (
+	exitGood = iota
+	exitViolation
+	exitError
+)
+
+// options holds the flags.
+type options struct {
+	length time.Duration
+	lives  int
+	seed   uint64
+	dir    string
+
+	// Only for processes that the parent starts.
+	role   string
+	number int
+}
 
 // A process is what the parent and its child processes have in common.
 type process struct {
@@ -183,4 +203,25 @@ func untilParentEnds() {
 		io.Copy(io.Discard, os.Stdin)
 		os.Exit(exitViolation)
 	}()
+}
+
+// fileOptions returns the options of the next file, for about 95 % of its slots in use.
+func (p *process) fileOptions() *mmapfilter.Options {
+	return &mmapfilter.Options{
+		Capacity:        p.get(wordCapacity),
+		Layout:          mmapfilter.Layout(p.get(wordLayout)),
+		FingerprintBits: int(p.get(wordBits)),
+		Seed:            p.get(wordSeed),
+	}
+}
+
+// buildOver builds a new file of keys over the old one.
+func (p *process) buildOver(keys iter.Seq2[[]byte, error]) error {
+	f, err := retry(func() (*mmapfilter.Filter, error) {
+		return mmapfilter.Build(context.Background(), p.path, p.fileOptions(), keys)
+	})
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }

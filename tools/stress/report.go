@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"slices"
 	"text/tabwriter"
 	"time"
 )
@@ -43,14 +42,4 @@ func (p *parent) print(out io.Writer, took time.Duration) error {
 	row("maybe", "%d of %d lookups of absent keys (allowed)", n(countMaybe), n(countAbsent))
 	row("violations", "%d", n(countViolations))
 	return w.Flush()
-}
-
-// endAll kills the readers that still run, after an error.
-func (p *parent) endAll() {
-	for _, c := range slices.Concat(p.readers[:], p.others) {
-		if c != nil && c.running() {
-			c.kill()
-			<-c.ended
-		}
-	}
 }

@@ -15,6 +15,9 @@ const (
 	streamWords = 8 + streamRing
 )
 
+// The streams must not overlap the keys of the page: a negative constant does not compile.
+const _ = uint(pageKeys - (pageStreams + streams*streamWords))
+
 const (
 	streamIssued = iota
 	streamReturned

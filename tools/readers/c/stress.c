@@ -4,7 +4,7 @@
  *
  *	stress FILTER PAGE SEED NAME=NUMBER...
  *
- * The names are those of words of the page, and of sizes: tools/stress/child.go has them. */
+ * The names are those of words of the page, and of sizes: tools/stress/parent.go has them. */
 #define MMF_IMPLEMENTATION
 #define MMF_STATIC
 #include "mmapfilter.h"
