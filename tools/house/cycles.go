@@ -14,7 +14,6 @@ var cycles = map[string]int{
 	"mmapfilter/internal/builder": 5,
 	"mmapfilter/internal/place":   3,
 	"mmapfilter/guard":            5,
-	"tools/internal/measure":      11,
 	"tools/mmapfilter":            3,
 	"tools/readme":                4,
 }
