@@ -68,10 +68,10 @@
 //	batch            several keys in one call
 //	chunk            64 KiB of a sealed file, with one checksum
 //
-// All numbers in a file are little-endian. A word is 64 bits, aligned to 8 bytes. Offsets
-// and sizes are in bytes unless bits are named. Bit 0 is the lowest bit of a word. Numbers in formulas are
-// natural numbers; x >> k is ⌊x / 2^k⌋, and hi(a, b), for two words, is a·b >> 64, the high
-// half of the 128-bit product.
+// All numbers in a file are little-endian. A word is 64 bits, aligned to 8 bytes. Offsets and sizes
+// are in bytes unless bits are named. Bit 0 is the lowest bit of a word. Numbers in formulas are
+// natural numbers; x >> k is ⌊x / 2^k⌋, and hi(a, b), for two words, is a·b >> 64, the high half of
+// the 128-bit product.
 //
 // # The file
 //
@@ -162,10 +162,10 @@
 // file in between; if the state is still live, the writer died. Elsewhere, there is one lock, on
 // the whole file.
 //
-// If byte 1 is not locked and the state is clean or sealed, look for NAME.stash and NAME.stash.new as well. If
-// one of them is the log of this file and has operations of a later generation (L2 in package wal), the superblock
-// that says live is lost: answer "maybe". A header alone is not enough, unless it is two generations later: its writer may
-// have died before the first operation.
+// If byte 1 is not locked and the state is clean or sealed, look for NAME.stash and NAME.stash.new
+// as well. If one of them is the log of this file and has operations of a later generation (L2 in
+// package wal), the superblock that says live is lost: answer "maybe". A header alone is not
+// enough, unless it is two generations later: its writer may have died before the first operation.
 //
 // Beside a file that keeps its hashes there is NAME.hashes: package hashes (layout/hashes). No
 // lookup needs it. A program that does not know it may read the file, and must not write to it.
@@ -189,9 +189,10 @@
 //	line    = hi(h, n)                 the home line
 //	rest    = h·n mod 2^64
 //
-// (XXH3 is specified in doc/xxhash_spec.md of github.com/Cyan4973/xxHash.) The home line is uniform in [0, n) for every n, whether or not n is a power of two. The
-// top bits of rest are bits of the hash that the choice of the line did not use. From them
-// comes fp, the fingerprint, differently in each layout. Then, in all layouts,
+// (XXH3 is specified in doc/xxhash_spec.md of github.com/Cyan4973/xxHash.) The home line is uniform
+// in [0, n) for every n, whether or not n is a power of two. The top bits of rest are bits of the
+// hash that the choice of the line did not use. From them comes fp, the fingerprint, differently in
+// each layout. Then, in all layouts,
 //
 //	m       = fp · 0x9E3779B97F4A7C15 mod 2^64
 //	u       = (m xor (m >> 32)) · 0xBB67AE8584CAA73B mod 2^64
@@ -283,9 +284,10 @@
 // 0. The one bits that follow it, up to the next zero bit, stand for the slots from z - q on. The
 // line holds fp at home if one of these slots has the remainder rem.
 //
-// An item is in its home line, at home; or in its alternate line, as a guest; or in the stash.
-// In a file at rest, overflow bit i of a line is set if and only if an item of that home and
-// direction is a guest or in the stash. (Beside a writer, it is set before such an item has left home.) A lookup uses the overflow bits of the home line only:
+// An item is in its home line, at home; or in its alternate line, as a guest; or in the stash. In a
+// file at rest, overflow bit i of a line is set if and only if an item of that home and direction
+// is a guest or in the stash. (Beside a writer, it is set before such an item has left home.) A
+// lookup uses the overflow bits of the home line only:
 //
 //  1. If the home line holds fp at home: maybe.
 //  2. Unless overflow bit i is set in the home line: certainly not.
@@ -330,11 +332,11 @@
 //
 //	p + C(q+1, 2) + C(r+2, 3) + C(s+3, 4)
 //
-// for the nibbles p, q, r and s of slots 0 to 3. To decode number x: s is the greatest
-// number with C(s+3, 4) ≤ x; subtract that, and find r with C(r+2, 3) in the same way; then q
-// with C(q+1, 2); what is left is p. Slot j is nibble · 2^(f-4) + tail, and its tail is the f-4
-// bits of the bucket from bit 12 + j·(f-4) on. Slots with equal nibbles are in ascending order of
-// their tails. Numbers from 3,876 on stand for no fingerprints; they occur in damaged buckets, and in one that is read
+// for the nibbles p, q, r and s of slots 0 to 3. To decode number x: s is the greatest number with
+// C(s+3, 4) ≤ x; subtract that, and find r with C(r+2, 3) in the same way; then q with C(q+1, 2);
+// what is left is p. Slot j is nibble · 2^(f-4) + tail, and its tail is the f-4 bits of the bucket
+// from bit 12 + j·(f-4) on. Slots with equal nibbles are in ascending order of their tails. Numbers
+// from 3,876 on stand for no fingerprints; they occur in damaged buckets, and in one that is read
 // while it changes: check before using a number as an index.
 //
 // # Stash
@@ -391,11 +393,12 @@
 // or answers "maybe". A lookup that finds that the home line is not enough starts again, with the
 // counters of all three.
 //
-// Layout, f, b, n and seed never change in a file, so a reader needs the superblocks only when it opens it. It
-// need not notice that the writer dies: the file keeps what was committed, counters that are left odd disturb lookups,
-// and the epoch is odd during the recovery. If a live file has no writer when it is opened, the reader may keep it, and ask
-// again later: the recovery is of the same file. A file that is superseded, or whose name another file has, gets no more items:
-// then open the name again.
+// Layout, f, b, n and seed never change in a file, so a reader needs the superblocks only when it
+// opens it. It need not notice that the writer dies: the file keeps what was committed, counters
+// that are left odd disturb lookups, and the epoch is odd during the recovery. If a live file has
+// no writer when it is opened, the reader may keep it, and ask again later: the recovery is of the
+// same file. A file that is superseded, or whose name another file has, gets no more items: then
+// open the name again.
 //
 // Each word is loaded by one atomic load of 8 bytes. The loads of the places must come after
 // the first loads of the counters, and before the second ones: make the former and the
@@ -571,9 +574,9 @@
 //
 // # The vectors
 //
-// testdata has images, each with a file of vectors (but for testdata/live, and kept.vectors, which belongs
-// to package hashes). The first line of such a file names the columns; each further line is about one
-// key. Columns are separated by tabs. In their order, they are
+// testdata has images, each with a file of vectors (but for testdata/live, and kept.vectors, which
+// belongs to package hashes). The first line of such a file names the columns; each further line is
+// about one key. Columns are separated by tabs. In their order, they are
 //
 //	key            the bytes in double quotes: UTF-8 as it is, and \", \\, \n and \xHH for any other byte
 //	hash           16 hex digits (in a shard, g)

@@ -24,20 +24,19 @@ import (
 // load the counters of the other line then and go on would miss an item that came home,
 // and left the other line, between the two looks.
 //
-// In full: let every counter be even at its first load and the same at its last, so that
-// no removal it stands for lies between the two (a counter only goes up). Take an item
-// that is in the table all the time, and the instant after the first loads. It is in one
-// of its places then, and stays there until that place is read, since it would leave by
-// a removal. So the lookup finds it there; or it goes no further than the home line, and
-// then the item is in another place. But before an item leaves home its overflow bits
-// are set there: they were set at that instant. If they are ever cleared, no item that is
-// elsewhere needs them, so this one has come home since; and a layout that clears them guards
-// that it comes. So they were read as well. The same holds for the marks of the stash, which are
-// cleared when no entry beyond them is left. A move inside a line is a removal from a word of it, and is seen like the others.
-// A layout whose words only tell together what is in a line guards every change of it:
-// where its counter stood still, the words are those of one instant. A recovery stores in
-// no such order and leaves even counters alone; it has the epoch, which is odd from
-// before its first store to after its last.
+// In full: let every counter be even at its first load and the same at its last, so that no removal
+// it stands for lies between the two (a counter only goes up). Take an item that is in the table
+// all the time, and the instant after the first loads. It is in one of its places then, and stays
+// there until that place is read, since it would leave by a removal. So the lookup finds it there;
+// or it goes no further than the home line, and then the item is in another place. But before an
+// item leaves home its overflow bits are set there: they were set at that instant. If they are ever
+// cleared, no item that is elsewhere needs them, so this one has come home since; and a layout that
+// clears them guards that it comes. So they were read as well. The same holds for the marks of the
+// stash, which are cleared when no entry beyond them is left. A move inside a line is a removal
+// from a word of it, and is seen like the others. A layout whose words only tell together what is
+// in a line guards every change of it: where its counter stood still, the words are those of one
+// instant. A recovery stores in no such order and leaves even counters alone; it has the epoch,
+// which is odd from before its first store to after its last.
 //
 // As to memory: a writer's stores are seen in their order, and the loads here are done in
 // theirs. All are atomic, of aligned words, and Go orders these sequentially. Less would

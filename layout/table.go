@@ -151,9 +151,9 @@ type Slots interface {
 	Remove(l *Line, it Item, s *Stores) bool
 	// Copies returns the number of slots of l that hold the item.
 	Copies(l *Line, it Item) int
-	// Victims returns, in the memory of dst, items of l, each of whose removal lets Place
-	// put the item (of a damaged line, none): all victims if all is set, otherwise the cheapest few; more reports
-	// whether others may exist.
+	// Victims returns, in the memory of dst, items of l, each of whose removal lets Place put the
+	// item (of a damaged line, none): all victims if all is set, otherwise the cheapest few; more
+	// reports whether others may exist.
 	Victims(dst []Item, l *Line, it Item, all bool) (victims []Item, more bool)
 }
 
@@ -251,9 +251,9 @@ type Bounds struct {
 	SearchLines int // lines that a search for a path of moves expands
 	PathMoves   int // moves of a path
 
-	// ChooseFirst means that if an item comes to a full line, the one leaves whose move
-	// sets the fewest overflow bits, of the items of the line and the one that comes. Only a
-	// layout that is one of Hosts can tell. Otherwise the one that comes goes to its other line if it can.
+	// ChooseFirst means that if an item comes to a full line, the one leaves whose move sets the
+	// fewest overflow bits, of the items of the line and the one that comes. Only a layout that is
+	// one of Hosts can tell. Otherwise the one that comes goes to its other line if it can.
 	ChooseFirst bool
 
 	// PlaceStores, RemoveStores and OverflowStores are the most words that one call of

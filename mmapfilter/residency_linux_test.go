@@ -282,8 +282,8 @@ func TestWarmGivesBack(t *testing.T) {
 	}
 }
 
-// TestReaderHeedsWriter covers R4: a reader that has had the file open since it was sealed no longer reads
-// large pages once it finds that it is not.
+// TestReaderHeedsWriter covers R4: a reader that has had the file open since it was sealed no
+// longer reads large pages once it finds that it is not.
 func TestReaderHeedsWriter(t *testing.T) {
 	for _, how := range []string{"warm", "follow"} {
 		built, path := mustBuild(t, &Options{Capacity: 100_000}, numbers(0, 1000))

@@ -184,8 +184,8 @@ func TestWriterClosesMeanwhile(t *testing.T) {
 	}
 }
 
-// TestWriterHandsOverMeanwhile: neither has one that has put another file in the place of its own, and let
-// go of that.
+// TestWriterHandsOverMeanwhile: neither has one that has put another file in the place of its own,
+// and let go of that.
 func TestWriterHandsOverMeanwhile(t *testing.T) {
 	w, path := mustCreate(t, &Options{Capacity: 1000, KeepHashes: true})
 	if err := errors.Join(w.InsertHash(spread(0)), w.Sync()); err != nil {
@@ -202,8 +202,8 @@ func TestWriterHandsOverMeanwhile(t *testing.T) {
 	}
 }
 
-// handsOverMeanwhile calls look, which asks whether the file of w has a writer, and has w put another file
-// in its place once look has read the superblock, after the last store of one.
+// handsOverMeanwhile calls look, which asks whether the file of w has a writer, and has w put
+// another file in its place once look has read the superblock, after the last store of one.
 func handsOverMeanwhile(t *testing.T, w *Filter, look func()) {
 	t.Helper()
 	defer func(old func()) { beforeAsking = old }(beforeAsking)

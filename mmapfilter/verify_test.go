@@ -35,8 +35,8 @@ func mustClean(t *testing.T, path string) layout.Geometry {
 	return head.Geometry
 }
 
-// TestVerifyDuringTheLastStep: a writer that closes the file, or puts another one in its place, between a
-// read of the superblock and a check of the lock has not died.
+// TestVerifyDuringTheLastStep: a writer that closes the file, or puts another one in its place,
+// between a read of the superblock and a check of the lock has not died.
 func TestVerifyDuringTheLastStep(t *testing.T) {
 	w, path := mustCreate(t, &Options{Capacity: 1000, KeepHashes: true})
 	if err := errors.Join(w.InsertHash(spread(0)), w.Sync()); err != nil {

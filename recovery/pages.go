@@ -45,8 +45,8 @@ func WritePages(f HashFile, first uint64, words []uint64) error {
 	return nil
 }
 
-// BeginSync has the system begin to write what a later Sync has to wait for, while there is other work to
-// do.
+// BeginSync has the system begin to write what a later Sync has to wait for, while there is other
+// work to do.
 func BeginSync(f HashFile) {
 	if f, ok := f.(hashFile); ok {
 		beginSync(f.File)

@@ -242,11 +242,11 @@ type beyond struct {
 	match    func(line GPVirtual)
 }
 
-// look ends a function with the second look of Lookup, for keys whose overflow bits are set in the home
-// line. It loads the removal counters of all places before the first place, and again after the last;
-// nothing that the first look has loaded counts. Items that moved, and what may be in the stash, are left
-// to Go. All of it in Go would hash the key and look at the home line again, and only then ask for the
-// other line.
+// look ends a function with the second look of Lookup, for keys whose overflow bits are set in the
+// home line. It loads the removal counters of all places before the first place, and again after
+// the last; nothing that the first look has loaded counts. Items that moved, and what may be in the
+// stash, are left to Go. All of it in Go would hash the key and look at the home line again, and
+// only then ask for the other line.
 func (b beyond) look(d Register) {
 	of := func(at int) Mem { return Mem{Base: d, Disp: at} }
 	number := func(line GPVirtual) GPVirtual {

@@ -179,10 +179,11 @@ func lookBlocked(t, regionAt, runtimeAt Mem, end ending) {
 	end(false)
 }
 
-// lookBlockedWide is lookBlocked with AVX-512. A permutation of the line's words brings the two to the
-// front, so everything before it is done for both at once, a third fewer instructions in all. The registers
-// are the upper 16, which only AVX-512 has, so that no other code has to wait for their upper halves.
-// The bits above the lanes of a word stay in it, since they borrow from none of them.
+// lookBlockedWide is lookBlocked with AVX-512. A permutation of the line's words brings the two to
+// the front, so everything before it is done for both at once, a third fewer instructions in all.
+// The registers are the upper 16, which only AVX-512 has, so that no other code has to wait for
+// their upper halves. The bits above the lanes of a word stay in it, since they borrow from none of
+// them.
 func lookBlockedWide(d Register) {
 	of := func(at int) Mem { return Mem{Base: d, Disp: blockedConstants + at} }
 	direct := func(at int) Mem { return Mem{Base: d, Disp: at} }

@@ -6,10 +6,10 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// TestEpochFallsBack: the epoch of a file that is superseded falls again if the other file cannot take its
-// place. A lookup that sees the high epoch and, later, a counter that has risen does not take them for
-// what they were. An item comes home, its file is superseded in vain, and the next move begins: some of
-// the stores are made before one load of a lookup, others before another one.
+// TestEpochFallsBack: the epoch of a file that is superseded falls again if the other file cannot
+// take its place. A lookup that sees the high epoch and, later, a counter that has risen does not
+// take them for what they were. An item comes home, its file is superseded in vain, and the next
+// move begins: some of the stores are made before one load of a lookup, others before another one.
 func TestEpochFallsBack(t *testing.T) {
 	g, err := layout.NewGeometry(layout.Packed, layout.Params{FingerprintBits: 12, BucketSize: 4}, 200)
 	if err != nil {

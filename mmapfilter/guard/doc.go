@@ -39,16 +39,17 @@
 // durable by its own timer. After a crash, the operations of the outbox that the filter has not got
 // durably are done again, each once. What it has durably, a later transaction removes from the outbox.
 //
-// The log. With deletes: Rebuild, a store whose write-ahead log can be read needs no outbox: see [Logged].
-// Open puts the keys of the log into the filter before the store is opened, and the filter becomes durable
-// before a flush takes keys out of the log, by [Guard.Flushing]. Whether the log has all that a filter
-// lacks is told by epochs. An epoch is the time between two syncs of the filter, and has a number, which
-// the filter has durably when the epoch has ended. Before the first transaction of an epoch is committed,
-// the guard puts an entry with its number, and that of the epoch before it, into the store, without a
-// sync. So a filter is as good as the store if all epochs from the one after its own to the one in the
-// store have their entries in what the store reads of its log. A key may be put into the filter twice
-// then, which changes nothing. Hashes wait in memory until the filter takes them in, many at a time: a
-// lookup finds them there, and a sync waits for them.
+// The log. With deletes: Rebuild, a store whose write-ahead log can be read needs no outbox: see
+// [Logged]. Open puts the keys of the log into the filter before the store is opened, and the
+// filter becomes durable before a flush takes keys out of the log, by [Guard.Flushing]. Whether the
+// log has all that a filter lacks is told by epochs. An epoch is the time between two syncs of the
+// filter, and has a number, which the filter has durably when the epoch has ended. Before the first
+// transaction of an epoch is committed, the guard puts an entry with its number, and that of the
+// epoch before it, into the store, without a sync. So a filter is as good as the store if all
+// epochs from the one after its own to the one in the store have their entries in what the store
+// reads of its log. A key may be put into the filter twice then, which changes nothing. Hashes wait
+// in memory until the filter takes them in, many at a time: a lookup finds them there, and a sync
+// waits for them.
 //
 // The token. A mark puts a random number into the store, in a transaction that is durable when the
 // mark ends, and then into the filter. Nothing leaves the filter without a mark between its delete in
@@ -105,10 +106,11 @@
 //
 // # An adapter
 //
-// An engine needs a [Store], four methods, and three calls around each commit: Begin and Prepare before it,
-// Done after it. With a log it is a [Logged], and calls [Guard.Flushing], and [Guard.Unlogged] for what does
-// not pass by the log. This is the whole adapter of an imaginary store, kv, which has the guard's entries in
-// a table of their own. Open it with [Open] and [Options.WithDefaults], as the example does.
+// An engine needs a [Store], four methods, and three calls around each commit: Begin and Prepare
+// before it, Done after it. With a log it is a [Logged], and calls [Guard.Flushing], and
+// [Guard.Unlogged] for what does not pass by the log. This is the whole adapter of an imaginary
+// store, kv, which has the guard's entries in a table of their own. Open it with [Open] and
+// [Options.WithDefaults], as the example does.
 //
 //	type DB struct {
 //		kv *kv

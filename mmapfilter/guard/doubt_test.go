@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestDoubt has a key written past the guard, by an operation that takes longer than a rebuild: it is never
-// hidden, whether Rebuild is called or a kill comes first.
+// TestDoubt has a key written past the guard, by an operation that takes longer than a rebuild: it
+// is never hidden, whether Rebuild is called or a kill comes first.
 func TestDoubt(t *testing.T) {
 	for _, killed := range []bool{false, true} {
 		s, o := newRows(), testOptions(t, Exact)

@@ -14,8 +14,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
 )
 
-// A kv is the imaginary store of the adapter in the essay: it has tables, transactions and snapshots, and is
-// in memory. The pairs of a table are never changed, but replaced.
+// A kv is the imaginary store of the adapter in the essay: it has tables, transactions and
+// snapshots, and is in memory. The pairs of a table are never changed, but replaced.
 type kv struct {
 	mu     sync.RWMutex
 	tables map[string]map[string]string

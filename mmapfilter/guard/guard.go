@@ -229,9 +229,9 @@ func (g *Guard) openFilter() (err error) {
 	return err
 }
 
-// openStore opens a store that has a log. What the filter lacks of that is put into it first: as soon as
-// the store is open, its log may be gone. stale says why the filter is not used, if so. The error is that
-// of the store.
+// openStore opens a store that has a log. What the filter lacks of that is put into it first: as
+// soon as the store is open, its log may be gone. stale says why the filter is not used, if so. The
+// error is that of the store.
 func (g *Guard) openStore(stale *error) error {
 	l, ok := g.store.(Logged)
 	if !ok {
@@ -256,9 +256,10 @@ func (g *Guard) hooks() *guarded.Hooks {
 	return system(g.life, g.commitInterval())
 }
 
-// Doubt says that the store may have keys which the filter lacks, now or after a crash: an operation
-// is about to write past the guard. Every answer is "maybe" until a rebuild ends that [Guard.Rebuild] has
-// begun later; call that after the operation, and after the last of several at once.
+// Doubt says that the store may have keys which the filter lacks, now or after a crash: an
+// operation is about to write past the guard. Every answer is "maybe" until a rebuild ends that
+// [Guard.Rebuild] has begun later; call that after the operation, and after the last of several at
+// once.
 func (g *Guard) Doubt() error {
 	g.mu.Lock()
 	g.mu.building = true
@@ -486,9 +487,9 @@ func (g *Guard) absent(key []byte, v *View) bool {
 	}
 	h := g.filter.Hash(key)
 	c := g.counts.of(h)
-	// A hash goes from the incoming ones into the filter, or into the overflow and from there into the
-	// filter, and is in the next place before it leaves one: so this is the order. And the filter is asked
-	// before the view is compared: that changes before anything leaves the filter.
+	// A hash goes from the incoming ones into the filter, or into the overflow and from there into
+	// the filter, and is in the next place before it leaves one: so this is the order. And the
+	// filter is asked before the view is compared: that changes before anything leaves the filter.
 	if g.log != nil && g.log.incoming.has(h) || g.overflow.has(h) || g.filter.ContainsHash(h) {
 		c.passed.Add(1)
 		return false

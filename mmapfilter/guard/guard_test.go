@@ -288,7 +288,8 @@ func TestCloseBesides(t *testing.T) {
 	}
 }
 
-// TestLargeOutbox opens a store whose outbox has more keys than the filter and the overflow have room for.
+// TestLargeOutbox opens a store whose outbox has more keys than the filter and the overflow have
+// room for.
 func TestLargeOutbox(t *testing.T) {
 	defer func(n int) { mostOverflow = n }(mostOverflow)
 	mostOverflow = 100

@@ -5,9 +5,9 @@ import (
 	"sync/atomic"
 )
 
-// Incoming hashes are those that are on their way into the filter. A lookup finds them here until it finds
-// them there. To put one here is cheap; the filter takes them in many at a time, in the order of its
-// lines.
+// Incoming hashes are those that are on their way into the filter. A lookup finds them here until
+// it finds them there. To put one here is cheap; the filter takes them in many at a time, in the
+// order of its lines.
 type incoming struct {
 	waiting atomic.Int64 // hashes in the tables
 	tables  [2]hashTable
@@ -119,8 +119,8 @@ func (in *incoming) drain(take func(hashes []uint64) error) error {
 	return nil
 }
 
-// inOrder returns hashes in the order of their first bits, about: so the filter has them in its order, and
-// the processor's cache what it needs. REQUIRES: in.drains.
+// inOrder returns hashes in the order of their first bits, about: so the filter has them in its
+// order, and the processor's cache what it needs. REQUIRES: in.drains.
 func (in *incoming) inOrder(hashes []uint64) []uint64 {
 	const bits = 10
 	var from [1<<bits + 1]int

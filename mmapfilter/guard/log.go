@@ -10,10 +10,11 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/guarded"
 )
 
-// An epoch is the time between two syncs of the filter that the guard has numbered. A transaction is of
-// the epoch in which its keys are in the filter already, or on their way into it, and the epoch's entry is
-// in the store before the transaction is. So a filter with the number of an epoch has the keys of all
-// transactions up to that epoch; and those of a later one are in the log, behind its entry, if that is.
+// An epoch is the time between two syncs of the filter that the guard has numbered. A transaction
+// is of the epoch in which its keys are in the filter already, or on their way into it, and the
+// epoch's entry is in the store before the transaction is. So a filter with the number of an epoch
+// has the keys of all transactions up to that epoch; and those of a later one are in the log,
+// behind its entry, if that is.
 type epoch struct {
 	number   uint64
 	previous uint64 // the epoch before it that has had an entry
@@ -95,9 +96,9 @@ func (l *log) put(hashes []uint64) error {
 	return l.enter()
 }
 
-// take puts hashes into the filter. When that is full, the others of them overflow: to find no room takes
-// long, and a larger filter waits for this. Those that the filter has overflow, too: a rebuild that is
-// under way learns only of what is inserted.
+// take puts hashes into the filter. When that is full, the others of them overflow: to find no room
+// takes long, and a larger filter waits for this. Those that the filter has overflow, too: a
+// rebuild that is under way learns only of what is inserted.
 func (l *log) take(hashes []uint64) error {
 	n, added, err := l.filter.InsertUniqueHashes(hashes)
 	l.took(uint64(n-added), hashes[n:])
@@ -107,8 +108,8 @@ func (l *log) take(hashes []uint64) error {
 	return err
 }
 
-// enter has the entry of the current epoch in the store. The keys of the transaction that calls it are on
-// their way into the filter; it is not in the store yet.
+// enter has the entry of the current epoch in the store. The keys of the transaction that calls it
+// are on their way into the filter; it is not in the store yet.
 func (l *log) enter() error {
 	if l.isUsed() {
 		return nil
@@ -163,9 +164,9 @@ func (l *log) number(t token, epoch uint64) error {
 	return l.filter.SyncAtFunc(func(uint64) uint64 { return pack(t, epoch) })
 }
 
-// readLog puts what the filter lacks of the log into it, and remembers the epochs of the log. More does no
-// harm, so it need not know yet what of the log the store reads, nor whether the filter is that of the
-// store.
+// readLog puts what the filter lacks of the log into it, and remembers the epochs of the log. More
+// does no harm, so it need not know yet what of the log the store reads, nor whether the filter is
+// that of the store.
 func (l *log) readLog(readOnly bool) error {
 	at, from := unpack(l.filter.DurableSeq())
 	if at == 0 || !ofGuard(l.filter) {
@@ -219,8 +220,8 @@ func (l *log) insertPending(readOnly bool) (err error) {
 	return nil
 }
 
-// replayed says what the store reads of the log: all of it from a file on. An epoch that has had an entry
-// after the filter's is in there, or the filter lacks keys that are in tables already.
+// replayed says what the store reads of the log: all of it from a file on. An epoch that has had an
+// entry after the filter's is in there, or the filter lacks keys that are in tables already.
 //
 // The filter says that it has these epochs only with the next token. A copy of the store may be put back
 // that has more of the last one: it has the same token, and the number of an epoch stands for all of it.

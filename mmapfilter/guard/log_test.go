@@ -153,8 +153,8 @@ type brokenFilter struct{ guarded.Filter }
 
 func (brokenFilter) InsertUniqueHashes([]uint64) (n, added int, err error) { return 0, 0, errStuck }
 
-// TestDrainFails has the filter not take in what is on its way there: Stats say so, whoever has noticed, and no
-// key is hidden.
+// TestDrainFails has the filter not take in what is on its way there: Stats say so, whoever has
+// noticed, and no key is hidden.
 func TestDrainFails(t *testing.T) {
 	for name, notice := range map[string]func(g *Guard) error{
 		"the background": func(g *Guard) error { g.log.many <- struct{}{}; return nil },

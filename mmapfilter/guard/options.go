@@ -36,8 +36,8 @@ func (m DeleteMode) String() string {
 	return fmt.Sprintf("DeleteMode(%d)", uint8(m))
 }
 
-// Options describe a guard. A nil *Options and the zero value are the defaults. They leave a filter that is
-// there as it is.
+// Options describe a guard. A nil *Options and the zero value are the defaults. They leave a filter
+// that is there as it is.
 type Options struct {
 	// Path is that of the filter. Empty means beside the store.
 	Path string
@@ -73,8 +73,8 @@ const (
 	defaultInterval = time.Second
 )
 
-// WithDefaults returns the options with the defaults filled in, but for what they leave to the filter. deletes
-// is that of the engine.
+// WithDefaults returns the options with the defaults filled in, but for what they leave to the
+// filter. deletes is that of the engine.
 func (o *Options) WithDefaults(path string, deletes DeleteMode) *Options {
 	n := new(Options)
 	if o != nil {

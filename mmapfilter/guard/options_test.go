@@ -107,8 +107,8 @@ func TestLargeFilterStays(t *testing.T) {
 	}
 }
 
-// TestRateOfStaleFilter has a filter built anew that is of another time than the store, or had failed: the new
-// one has its rate, also if a kill comes first.
+// TestRateOfStaleFilter has a filter built anew that is of another time than the store, or had
+// failed: the new one has its rate, also if a kill comes first.
 func TestRateOfStaleFilter(t *testing.T) {
 	for _, failed := range []bool{false, true} {
 		for _, killed := range []bool{false, true} {

@@ -218,8 +218,8 @@ func (s *state) covers(f guarded.Filter, o *Options, logged bool, epoch uint64) 
 		durable, least = epoch, s.epoch
 	}
 	if at == s.stamp.previous {
-		// If it is from before the mark not by a crash but from a backup, the outbox may have been trimmed
-		// since, and its numbers may not be those of this filter.
+		// If it is from before the mark not by a crash but from a backup, the outbox may have been
+		// trimmed since, and its numbers may not be those of this filter.
 		if s.stamp.reset && (len(s.inserts) > 0 || s.trimmed > 0 || s.epoch > 0) {
 			return errOther
 		}

@@ -53,9 +53,10 @@ func (g *Guard) rebuilds() {
 	}
 }
 
-// retryAfter is how long a rebuild that failed is not tried again, at least, and retryShare how many times as
-// long as it took: it may have read the whole store. One that failed since more keys came than it had room
-// for is tried again at once, with at least twice the room, but no more than mostTries in a row.
+// retryAfter is how long a rebuild that failed is not tried again, at least, and retryShare how
+// many times as long as it took: it may have read the whole store. One that failed since more keys
+// came than it had room for is tried again at once, with at least twice the room, but no more than
+// mostTries in a row.
 const (
 	retryAfter = 10 * time.Second
 	retryShare = 16
@@ -111,8 +112,8 @@ func (g *Guard) wants() bool {
 	return capacity > g.options.Capacity && there < capacity/tooLarge || g.mu.tooMany
 }
 
-// fit settles what the options leave to the filter. own says that this was made for a store, the filter of
-// which may have failed, or died while it was built.
+// fit settles what the options leave to the filter. own says that this was made for a store, the
+// filter of which may have failed, or died while it was built.
 func (g *Guard) fit(own bool) {
 	var f guarded.Filter
 	if own {
@@ -121,8 +122,9 @@ func (g *Guard) fit(own bool) {
 	g.mu.unfit, g.mu.err = g.options.fit(f)
 }
 
-// fit fills in what is 0 with what a filter has, or, if that is nil, with the defaults. unfit says that the
-// others ask for another filter. If there can be none, they are those of the filter from then on.
+// fit fills in what is 0 with what a filter has, or, if that is nil, with the defaults. unfit says
+// that the others ask for another filter. If there can be none, they are those of the filter from
+// then on.
 func (o *Options) fit(f guarded.Filter) (unfit bool, err error) {
 	if f == nil {
 		o.Capacity, o.FalsePositiveRate = cmp.Or(o.Capacity, defaultCapacity), cmp.Or(o.FalsePositiveRate, defaultRate)

@@ -195,8 +195,8 @@ func TestDueStays(t *testing.T) {
 	}
 }
 
-// TestDroppedDeletesCount has a rebuild fail that has dropped deletes: the old filter keeps these keys for good,
-// so they count as gone, also after a kill.
+// TestDroppedDeletesCount has a rebuild fail that has dropped deletes: the old filter keeps these
+// keys for good, so they count as gone, also after a kill.
 func TestDroppedDeletesCount(t *testing.T) {
 	s, o, g := mostlyDeleted(t, Exact)
 	var err error

@@ -39,10 +39,11 @@ type Changes struct {
 	Set    []Entry
 }
 
-// A Logged is a Store that is opened by the guard, so that its write-ahead log can be read first. With
-// deletes: Rebuild it needs no outbox: the log has the keys of the transactions. Its transactions are in
-// the log, and become visible, in the order of their commits, and a crash leaves the first of them; those
-// that begin to be committed after another one has ended come after it.
+// A Logged is a Store that is opened by the guard, so that its write-ahead log can be read first.
+// With deletes: Rebuild it needs no outbox: the log has the keys of the transactions. Its
+// transactions are in the log, and become visible, in the order of their commits, and a crash
+// leaves the first of them; those that begin to be committed after another one has ended come after
+// it.
 type Logged interface {
 	Store
 	// Log calls visit with the transactions in the files of the log, in order, and stops at its first

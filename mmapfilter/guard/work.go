@@ -265,8 +265,8 @@ func (g *Guard) flushed() {
 	defer g.flushes.Unlock()
 }
 
-// Unlogged makes the keys of all transactions that are prepared durable in the filter, since their commits
-// will not be in the log.
+// Unlogged makes the keys of all transactions that are prepared durable in the filter, since their
+// commits will not be in the log.
 func (g *Guard) Unlogged() error {
 	if g.log == nil || g.filter == nil {
 		return nil

@@ -197,7 +197,8 @@ func (s *Spool) close() (*Receipt, error) {
 	return r, err
 }
 
-// doneBefore reports whether the task has been done, with the keys of r. It is an error if it had others.
+// doneBefore reports whether the task has been done, with the keys of r. It is an error if it had
+// others.
 func (s *Spool) doneBefore(r *Receipt) (bool, error) {
 	before, err := readReceipt(s.plan, s.dir, s.task)
 	damaged := new(FileError)

@@ -181,8 +181,8 @@ func meanwhile(t *testing.T, call string, f func()) {
 	}
 }
 
-// TestNamesBeforeManifest: the names of the shards are durable before a manifest names them that is in another
-// directory, since what built them may have died before it saw to that.
+// TestNamesBeforeManifest: the names of the shards are durable before a manifest names them that is
+// in another directory, since what built them may have died before it saw to that.
 func TestNamesBeforeManifest(t *testing.T) {
 	j := newJob(t, mustPlan(t, mmapfilter.Options{}, 2))
 	must(t, j.partition("a", numbers(0, 1000)))

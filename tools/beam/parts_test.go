@@ -17,7 +17,8 @@ func list(partBytes int64, globs ...string) (parts []part, err error) {
 	return parts, err
 }
 
-// TestParts cuts files at every byte, and long ones at some: each line is in one part, and they are in order.
+// TestParts cuts files at every byte, and long ones at some: each line is in one part, and they are
+// in order.
 func TestParts(t *testing.T) {
 	ctx, path := context.Background(), filepath.Join(t.TempDir(), "keys")
 	for _, text := range []string{

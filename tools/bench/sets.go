@@ -347,8 +347,8 @@ func (r *setsRun) writes() error {
 // setTask makes this program do a task of a set.
 const setTask = "settask"
 
-// processes runs tasks, two at a time, each in a process of its own with one processor (one file gets all),
-// and returns the highest peak memory of one.
+// processes runs tasks, two at a time, each in a process of its own with one processor (one file
+// gets all), and returns the highest peak memory of one.
 func (r *setsRun) processes(kind string, tasks int, n uint64) (peak string, err error) {
 	return runTasks(r.ctx, tasks, func(i int) []string {
 		return []string{setTask, kind, r.dir, fmt.Sprint(i), fmt.Sprint(tasks), fmt.Sprint(n), fmt.Sprint(r.seed)}

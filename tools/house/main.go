@@ -1,6 +1,6 @@
 // Command house checks the plan of the house: which package may import which, that no file
-// is too long, and how the files of a package depend on one another. It prints a table with
-// a row for each package and exits with status 1 if a rule is broken.
+// is too long and no comment too wide, and how the files of a package depend on one another. It
+// prints a table with a row for each package and exits with status 1 if a rule is broken.
 //
 //	go run ./tools/house
 package main
@@ -27,6 +27,12 @@ func run(root string, stdout, stderr io.Writer) int {
 	}
 	broken := checkImports(all)
 	broken = append(broken, checkLengths(all)...)
+	wide, err := checkComments(root)
+	if err != nil {
+		fmt.Fprintln(stderr, "house:", err)
+		return 2
+	}
+	broken = append(broken, wide...)
 	fmt.Fprintln(stdout, "| package | files | lines | exported names | arrows between files | of them in cycles | largest cycle |")
 	fmt.Fprintln(stdout, "|---|---|---|---|---|---|---|")
 	for _, p := range all {

@@ -258,8 +258,8 @@ print(json.dumps({
 	w.same("out/x.set", 5, "a", "b", "c")
 }
 
-// TestKubernetes runs the commands of kubernetes.yaml, each index twice at the same time, with fewer keys,
-// files and shards.
+// TestKubernetes runs the commands of kubernetes.yaml, each index twice at the same time, with
+// fewer keys, files and shards.
 func TestKubernetes(t *testing.T) {
 	w := newWorld(t, "kubectl")
 	out, err := exec.Command("kubectl", "annotate", "--local", "-f", "kubernetes.yaml", "a=b", "-o", "json").Output()

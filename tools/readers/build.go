@@ -50,8 +50,8 @@ func Stress(dir string) (all []Reader, missing []string, err error) {
 	return append(all, Reader{"Python", []string{python, "-B", filepath.Join(dir, "python", "stress.py")}}), nil, nil
 }
 
-// compilerOf returns cc, or "" if there is none, or if it builds no programs: the headers of the system come in a
-// package of their own. It leaves an empty program in dir.
+// compilerOf returns cc, or "" if there is none, or if it builds no programs: the headers of the
+// system come in a package of their own. It leaves an empty program in dir.
 func compilerOf(dir string) string {
 	cc, err := exec.LookPath("cc")
 	source := filepath.Join(dir, "empty.c")
@@ -62,8 +62,8 @@ func compilerOf(dir string) string {
 	return cc
 }
 
-// pythonHere returns python3, or "" if there is none, or if it lacks a module of its library: a small one may lack ctypes,
-// and what has the name may only start another.
+// pythonHere returns python3, or "" if there is none, or if it lacks a module of its library: a
+// small one may lack ctypes, and what has the name may only start another.
 func pythonHere() string {
 	python, err := exec.LookPath("python3")
 	if err != nil || run(python, "-c", "import ctypes, mmap, unittest") != nil {

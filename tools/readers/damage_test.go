@@ -38,8 +38,8 @@ func ruleOf(err error) string {
 	return ""
 }
 
-// TestFields changes every bit of the fields of a superblock, with a right checksum and no other copy, and
-// compares the error with that of package layout.
+// TestFields changes every bit of the fields of a superblock, with a right checksum and no other
+// copy, and compares the error with that of package layout.
 func TestFields(t *testing.T) {
 	const fieldsEnd = 260
 	each(t, func(t *testing.T, v variant) {
@@ -91,7 +91,8 @@ func TestDamage(t *testing.T) {
 			if _, err := fmt.Sscan(string(out), &bits, &cuts, &opened); err != nil {
 				t.Fatal(err)
 			}
-			// The other copies are intact. A file that is not sealed may end before its room for checksums.
+			// The other copies are intact. A file that is not sealed may end before its room for
+			// checksums.
 			image := mustRead(t, "../../testdata/"+name+".mmf")
 			_, sb, g, err := layout.Newest(image[:layout.OffRuntime])
 			if err != nil {
@@ -112,8 +113,8 @@ func TestDamage(t *testing.T) {
 	})
 }
 
-// TestLastLine looks keys up where the last line ends with the region: no load goes beyond it. (A sanitizer sees to
-// that.)
+// TestLastLine looks keys up where the last line ends with the region: no load goes beyond it. (A
+// sanitizer sees to that.)
 func TestLastLine(t *testing.T) {
 	each(t, func(t *testing.T, v variant) {
 		for _, name := range []string{"packed-f12", "semisorted-f13"} { // lines of 48 bits

@@ -121,8 +121,8 @@ func TestWriterDied(t *testing.T) {
 	})
 }
 
-// TestLostSuperblock: if the superblock that says that a file is live is lost, an older one counts, and the
-// log is ahead of it (L2). A log that a clean close has not removed is not.
+// TestLostSuperblock: if the superblock that says that a file is live is lost, an older one counts,
+// and the log is ahead of it (L2). A log that a clean close has not removed is not.
 func TestLostSuperblock(t *testing.T) {
 	each(t, func(t *testing.T, v variant) {
 		dir := t.TempDir()
@@ -159,8 +159,8 @@ func TestLostSuperblock(t *testing.T) {
 	})
 }
 
-// TestLeftLog: of the logs beside a file at rest, only one that has operations of a later generation of this
-// file says that a superblock is lost (L2).
+// TestLeftLog: of the logs beside a file at rest, only one that has operations of a later
+// generation of this file says that a superblock is lost (L2).
 func TestLeftLog(t *testing.T) {
 	each(t, func(t *testing.T, v variant) {
 		dir := t.TempDir()
@@ -271,7 +271,8 @@ func TestDirectory(t *testing.T) {
 	})
 }
 
-// TestOtherFile: a file whose place another one has taken says so: one that has grown says "maybe" for good.
+// TestOtherFile: a file whose place another one has taken says so: one that has grown says "maybe"
+// for good.
 func TestOtherFile(t *testing.T) {
 	each(t, func(t *testing.T, v variant) {
 		path := filepath.Join(t.TempDir(), "x.mmf")
@@ -380,8 +381,8 @@ func TestCounters(t *testing.T) {
 	})
 }
 
-// TestSchedules makes the stores of every move of an item between the loads of a lookup, in all ways that cut
-// them in three.
+// TestSchedules makes the stores of every move of an item between the loads of a lookup, in all
+// ways that cut them in three.
 func TestSchedules(t *testing.T) {
 	each(t, func(t *testing.T, v variant) {
 		t.Logf("%s", output(t, nil, program(t, "threads", v, "-pthread"), "schedules"))

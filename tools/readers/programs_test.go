@@ -79,7 +79,8 @@ func TestMacros(t *testing.T) {
 	}
 }
 
-// TestOtherMachines: where the words of a file cannot be read as they are, nothing compiles, and the compiler says why.
+// TestOtherMachines: where the words of a file cannot be read as they are, nothing compiles, and
+// the compiler says why.
 func TestOtherMachines(t *testing.T) {
 	cc := compiler(t)
 	args := append(Library(filepath.Join(scratch, "c", "mmapfilter.h")), "-fsyntax-only", "-w")
@@ -300,7 +301,8 @@ with mmapfilter.open(sys.argv[2]) as f:
 	t.Logf("%d keys present, %d absent, %d of them certainly not: no answer differs", n, n, no)
 }
 
-// TestMissing: where a compiler or an interpreter is there and does not work, the stress program runs without it.
+// TestMissing: where a compiler or an interpreter is there and does not work, the stress program
+// runs without it.
 func TestMissing(t *testing.T) {
 	cc := compiler(t)
 	dir, path := t.TempDir(), os.Getenv("PATH")

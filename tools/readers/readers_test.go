@@ -82,8 +82,8 @@ const (
 	native    = "-O2 -march=native" // compact has other code where there are bit instructions
 )
 
-// variants are those that a test goes through: what cc makes; with -sanitize, gcc and clang, one of them with
-// sanitizers.
+// variants are those that a test goes through: what cc makes; with -sanitize, gcc and clang, one of
+// them with sanitizers.
 func variants(t *testing.T) []variant {
 	t.Helper()
 	if !*sanitize {
@@ -130,7 +130,8 @@ func compiler(t *testing.T) string {
 
 var workingCompiler = sync.OnceValue(func() string { return compilerOf(scratch) })
 
-// works reports whether programs can be built with these flags, and run: sanitizers come in packages of their own.
+// works reports whether programs can be built with these flags, and run: sanitizers come in
+// packages of their own.
 func works(cc, flags string) bool {
 	source, program := filepath.Join(scratch, "works.c"), filepath.Join(scratch, "works")
 	return os.WriteFile(source, []byte("#include <stdio.h>\nint main(void) { return 0; }\n"), 0o666) == nil &&

@@ -34,8 +34,9 @@ func speedKey(key []byte, i uint64) {
 	binary.LittleEndian.PutUint64(key[8:], i)
 }
 
-// TestSpeed measures lookups in C and in Go, without its kernels, in turns, in a filter of 200 MiB of each layout: single ones and
-// batches, of absent keys and of present ones. C may take 1.1 times as long.
+// TestSpeed measures lookups in C and in Go, without its kernels, in turns, in a filter of 200 MiB
+// of each layout: single ones and batches, of absent keys and of present ones. C may take 1.1 times
+// as long.
 //
 //	go test ./tools/readers -run TestSpeed -speed -v -timeout 30m
 func TestSpeed(t *testing.T) {

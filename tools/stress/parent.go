@@ -69,7 +69,8 @@ func (p *parent) startOthers() error {
 	return nil
 }
 
-// lookAtOthers reports a reader in another language that has ended: it has found a key missing, or failed.
+// lookAtOthers reports a reader in another language that has ended: it has found a key missing, or
+// failed.
 func (p *parent) lookAtOthers() {
 	for _, c := range p.others {
 		if !c.running() {

@@ -69,8 +69,9 @@
 //
 // # Not covered
 //
-// Bytes of the filter that change by themselves while it is open, or after its process has died: a closed
-// filter has checksums, one that is open for writing has none. Cursors and ForEach read the store as they are. A read-only store has its filter only if that is
-// there and whole: nothing is built. The methods Rebuild, Work and Close of the guard wait for
-// transactions, so a transaction must not call them.
+// Bytes of the filter that change by themselves while it is open, or after its process has died: a
+// closed filter has checksums, one that is open for writing has none. Cursors and ForEach read the
+// store as they are. A read-only store has its filter only if that is there and whole: nothing is
+// built. The methods Rebuild, Work and Close of the guard wait for transactions, so a transaction
+// must not call them.
 package bboltguard

@@ -171,8 +171,8 @@ func deleteAll(tb testing.TB, d *DB, from, to int) {
 	}
 }
 
-// rebuild rebuilds the filter while others write. If they do so faster, it has no room for what they put:
-// the guard tries again then.
+// rebuild rebuilds the filter while others write. If they do so faster, it has no room for what
+// they put: the guard tries again then.
 func rebuild(d *DB) error {
 	err := d.Guard().Rebuild(context.Background())
 	if errors.Is(err, mmapfilter.ErrFull) {

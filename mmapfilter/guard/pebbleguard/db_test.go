@@ -71,8 +71,8 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// TestSnapshots gets keys from snapshots: the filter answers until keys have left it, and then the store. What
-// the store says then tells nothing of the filter.
+// TestSnapshots gets keys from snapshots: the filter answers until keys have left it, and then the
+// store. What the store says then tells nothing of the filter.
 func TestSnapshots(t *testing.T) {
 	for _, deletes := range bothModes {
 		for _, kind := range []string{"snapshot", "eventually file-only"} {

@@ -51,30 +51,31 @@
 //
 // # Crashes
 //
-// With deletes: Rebuild, Pebble's write-ahead log takes the place of an outbox: a commit adds nothing to a
-// batch. Open reads the log before Pebble does, and puts what the filter lacks of it there. With deletes:
-// Exact, the entries of the guard are in the batch of the program: after a crash the store has both or
-// neither. Without sync, a commit is lost by a crash; a key of it that the filter has already is one false
-// positive. What the store has and the filter has not got durably is done again by Open. Only what package
-// guard lists, such as a lost filter, has it built anew.
+// With deletes: Rebuild, Pebble's write-ahead log takes the place of an outbox: a commit adds
+// nothing to a batch. Open reads the log before Pebble does, and puts what the filter lacks of it
+// there. With deletes: Exact, the entries of the guard are in the batch of the program: after a
+// crash the store has both or neither. Without sync, a commit is lost by a crash; a key of it that
+// the filter has already is one false positive. What the store has and the filter has not got
+// durably is done again by Open. Only what package guard lists, such as a lost filter, has it built
+// anew.
 //
 // # Reserved keys
 //
-// The guard's entries have keys with the prefix guard.Options.Prefix. Writes to such keys, and deletes of
-// ranges with them, fail with [ErrReserved], and nothing of their batch is done. A program that deletes
-// all its keys with one range must therefore begin after the prefix, or use two ranges. Iterators skip
-// reserved keys, by an IterOptions.SkipPoint of their own; ones whose options are replaced by
-// Iterator.SetOptions or Clone show them, and so does ScanInternal.
+// The guard's entries have keys with the prefix guard.Options.Prefix. Writes to such keys, and
+// deletes of ranges with them, fail with [ErrReserved], and nothing of their batch is done. A
+// program that deletes all its keys with one range must therefore begin after the prefix, or use
+// two ranges. Iterators skip reserved keys, by an IterOptions.SkipPoint of their own; ones whose
+// options are replaced by Iterator.SetOptions or Clone show them, and so does ScanInternal.
 //
-// With deletes: Exact, or when the filter has failed, a commit adds entries to the batch: read Count, Len
-// and Repr before it. To replicate batches, take their Repr before the commit, since another guarded store
-// refuses the entries of this one.
+// With deletes: Exact, or when the filter has failed, a commit adds entries to the batch: read
+// Count, Len and Repr before it. To replicate batches, take their Repr before the commit, since
+// another guarded store refuses the entries of this one.
 //
 // # What is not covered
 //
-// A store that something else writes to, or that was open without this package: call Guard().Rebuild, or
-// remove the filter file first. A key that SingleDelete removes though it was set more than once: it may
-// come back in a compaction, after a rebuild that did not see it; Pebble calls that undefined. Two stores
-// with one guard.Options.Path: the second one runs without a filter. Files that change while they are
-// ingested.
+// A store that something else writes to, or that was open without this package: call
+// Guard().Rebuild, or remove the filter file first. A key that SingleDelete removes though it was
+// set more than once: it may come back in a compaction, after a rebuild that did not see it; Pebble
+// calls that undefined. Two stores with one guard.Options.Path: the second one runs without a
+// filter. Files that change while they are ingested.
 package pebbleguard

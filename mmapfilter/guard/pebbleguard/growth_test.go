@@ -54,8 +54,8 @@ func TestGrowth(t *testing.T) {
 				if n, err := hidden(d); err != nil || n != keys {
 					t.Fatalf("%d keys, not %d: %v", n, keys, err)
 				}
-				// Absent keys are asked for until the rate is right: with deletes: Rebuild it is they that
-				// have the filter rebuilt.
+				// Absent keys are asked for until the rate is right: with deletes: Rebuild it is
+				// they that have the filter rebuilt.
 				var before, now guard.Stats
 				next := 0
 				wait(t, fmt.Sprintf("the rate for %d keys", keys), func() bool {

@@ -296,8 +296,8 @@ func TestOverwriteAndRangeDelete(t *testing.T) {
 			defer b.Close()
 			must(t, b.Set(key("k"), []byte("again"), nil))
 			removed := make(chan error, 1)
-			// The transaction knows that the key is there. It must stay until the transaction is done, or
-			// a rebuild would not learn of it.
+			// The transaction knows that the key is there. It must stay until the transaction is
+			// done, or a rebuild would not learn of it.
 			err := d.commit(b.Batch, pebble.NoSync, func(b *pebble.Batch, o *pebble.WriteOptions) error {
 				go func() { removed <- remove(d) }()
 				for range 20 {

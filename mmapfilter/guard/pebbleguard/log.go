@@ -48,8 +48,8 @@ func newLoggedStore(dir string, o *pebble.Options, prefix []byte) *loggedStore {
 	return s
 }
 
-// A watchedFS notes which files of the WAL are opened to be read. While a store is opened, Pebble does so
-// with those alone that are not in tables yet: all from some file on.
+// A watchedFS notes which files of the WAL are opened to be read. While a store is opened, Pebble
+// does so with those alone that are not in tables yet: all from some file on.
 type watchedFS struct {
 	vfs.FS
 	store *loggedStore

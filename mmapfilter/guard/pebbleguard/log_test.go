@@ -14,8 +14,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
 )
 
-// copyAll copies a store and its filter as a kill would leave them. The store is at rest but for files that
-// it removes in the background, see atRest.
+// copyAll copies a store and its filter as a kill would leave them. The store is at rest but for
+// files that it removes in the background, see atRest.
 func copyAll(t *testing.T, d *DB, from, to string) {
 	t.Helper()
 	if !d.options.DisableWAL {
@@ -81,8 +81,8 @@ func setSome(t *testing.T, d *DB, from, to int) {
 	}
 }
 
-// TestLogged opens stores that were killed, with the filter that was theirs and with an older one. The one
-// that was theirs is good in all cases: it was durable before the log lost what it lacks.
+// TestLogged opens stores that were killed, with the filter that was theirs and with an older one.
+// The one that was theirs is good in all cases: it was durable before the log lost what it lacks.
 func TestLogged(t *testing.T) {
 	for _, c := range logCases {
 		t.Run(c.name, func(t *testing.T) {

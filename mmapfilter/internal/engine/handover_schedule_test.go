@@ -27,12 +27,12 @@ type sideStore struct {
 	wordStore
 }
 
-// A pair is a file and the one that is to take its place, with the stores to both in their order. Time is
-// the number of stores.
+// A pair is a file and the one that is to take its place, with the stores to both in their order.
+// Time is the number of stores.
 //
-// Lookups are those of other processes. One in the old file began to read it when that had the name. One
-// in the new file is that of a follower that has seen that the new file has the name, or of a reader that
-// has opened it: it begins later than that.
+// Lookups are those of other processes. One in the old file began to read it when that had the
+// name. One in the new file is that of a follower that has seen that the new file has the name, or
+// of a reader that has opened it: it begins later than that.
 type pair struct {
 	tables [2]layout.Table
 	first  [2][]uint64 // from the runtime page on, at time 0
@@ -91,8 +91,8 @@ func (p *pair) end(c change) {
 	}
 }
 
-// scene is what lookups in one of the files read, and the keys that are in meanwhile. Time is that of the
-// pair. A lookup in the new file does not begin before it has the name.
+// scene is what lookups in one of the files read, and the keys that are in meanwhile. Time is that
+// of the pair. A lookup in the new file does not begin before it has the name.
 func (p *pair) scene(of side) *scene {
 	other := layout.WordRuntime + uint64(len(p.first[of])) // no lookup reads it
 	named, stores := 0, []wordStore(nil)
@@ -224,8 +224,8 @@ func (c *crossing) goOn(p *pair, to side, s *stage, operations int) {
 	}
 }
 
-// eachDeath calls do for every store of the handover, after which the process dies, another one opens the
-// file that has the name then, recovers it, and goes on with it.
+// eachDeath calls do for every store of the handover, after which the process dies, another one
+// opens the file that has the name then, recovers it, and goes on with it.
 func (c *crossing) eachDeath(do func(name string, p *pair)) {
 	all := c.pair
 	for n := c.begun; n <= len(all.stores); n++ {
@@ -278,11 +278,12 @@ func (p *proof) pair(c *crossing, name string, pair *pair) {
 	}
 }
 
-// TestHandoverSchedules covers K3 and K4: of all schedules of a lookup beside the stores of a handover, and
-// of the operations before and after it, none misses a key that is in meanwhile: neither in the old file,
-// by a reader that has it open, nor in the new one, by a follower that has switched to it. It is so if the
-// new file cannot get the name and the old one goes on, and if the process dies after any of the stores
-// and another one goes on with the file that has the name. It is not so when the epoch is hidden.
+// TestHandoverSchedules covers K3 and K4: of all schedules of a lookup beside the stores of a
+// handover, and of the operations before and after it, none misses a key that is in meanwhile:
+// neither in the old file, by a reader that has it open, nor in the new one, by a follower that has
+// switched to it. It is so if the new file cannot get the name and the old one goes on, and if the
+// process dies after any of the stores and another one goes on with the file that has the name. It
+// is not so when the epoch is hidden.
 func TestHandoverSchedules(t *testing.T) {
 	p, rounds := newProof(), uint64(20)
 	if testing.Short() {

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxColumns is how wide a line of prose in a comment may be, with tabs of four columns: a wider
+// one is broken by windows that are side by side.
+const maxColumns = 105
+
+// checkComments reports comments that are too wide, in all modules below root. Tables and
+// pictures, which begin with a tab, and directives may be wider: they cannot be broken.
+func checkComments(root string) (broken []string, err error) {
+	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata") {
+			return filepath.SkipDir
+		}
+		if d.IsDir() || filepath.Ext(path) != ".go" {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil || strings.Contains(string(text), "// Code generated ") {
+			return err
+		}
+		number := 0
+		for line := range strings.Lines(string(text)) {
+			number++
+			comment := strings.TrimLeft(line, "\t")
+			columns := 4*(len(line)-len(comment)) + utf8.RuneCountInString(strings.TrimRight(comment, "\r\n"))
+			if strings.HasPrefix(comment, "// ") && columns > maxColumns {
+				name, _ := filepath.Rel(root, path)
+				broken = append(broken, fmt.Sprintf("%s:%d: a comment of %d columns, more than %d", filepath.ToSlash(name), number, columns, maxColumns))
+			}
+		}
+		return nil
+	})
+	return broken, err
+}
