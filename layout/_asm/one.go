@@ -20,23 +20,20 @@ const (
 	viewRuntime = 8 * 6
 )
 
-// blockedOne is the first look for a single key. Out of the cache, what counts is how many
-// lookups the processor has started while it waits for the line of one. They hold their resources
-// until that line arrives, and n more can be under way only if the resources of n fit. So a lookup
-// takes 1/(n+1) of the time that a line takes, and that time changes in steps. On AMD's Zen 4, found by
-// adding and removing instructions of one kind until the step came, n lookups, with their callers,
-// may have
+// blockedOne is the first look for a single key. Out of the cache, what counts is how many lookups
+// the processor starts while it waits for the line of one. A lookup holds its resources until its
+// line arrives, and as many are under way as the scarcest resource allows. So its time changes in
+// steps: one more instruction costs nothing, until one lookup fewer is under way. The resources are
 //
-//   - 320 instructions, as the reorder buffer has places. A compare and its branch are one,
-//     MULX is two.
-//   - About 180 writes of general registers, of which there are 224.
-//   - About 112 loads; more if they do nothing else.
-//   - 24 PDEP or PEXT that wait for a line.
+//   - places in the reorder buffer: one for each instruction; two for MULX; one for a compare and
+//     its branch;
+//   - general registers that are written;
+//   - loads;
+//   - PDEP or PEXT that wait for a line, of which there may be few.
 //
-// The scarce resource differs, and one kind is traded for another. A Blocked by hash reaches n=4
-// with 65 instructions and 27 loads: lookBlockedWide shifts where it could load a mask. By key it is at
-// n=3 with 87, which is 7 too many for n=4. A Compact is at n=3 with up to 98 and 54 writes, by
-// key: hashKeyWide writes vector registers where that takes no more instructions.
+// The scarce one differs between the looks, and one kind is traded for another: lookBlockedWide is
+// short of loads and shifts where it could load a mask; hashKeyWide is short of general registers
+// and writes vector registers where that takes no more instructions.
 //
 // The two words are the lanes of a register; constants are operands in memory. A jump leads to what
 // a home line does not settle, since that is rare.
@@ -180,10 +177,9 @@ func lookBlocked(t, regionAt, runtimeAt Mem, end ending) {
 }
 
 // lookBlockedWide is lookBlocked with AVX-512. A permutation of the line's words brings the two to
-// the front, so everything before it is done for both at once, a third fewer instructions in all.
-// The registers are the upper 16, which only AVX-512 has, so that no other code has to wait for
-// their upper halves. The bits above the lanes of a word stay in it, since they borrow from none of
-// them.
+// the front, so everything before it is done for both at once, in fewer instructions. The registers
+// are the upper 16, which only AVX-512 has, so that no other code has to wait for their upper
+// halves. The bits above the lanes of a word stay in it, since they borrow from none of them.
 func lookBlockedWide(d Register) {
 	of := func(at int) Mem { return Mem{Base: d, Disp: blockedConstants + at} }
 	direct := func(at int) Mem { return Mem{Base: d, Disp: at} }
