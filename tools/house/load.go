@@ -47,6 +47,9 @@ type listed struct {
 func load(root string) (all []pkg, err error) {
 	cmd := exec.Command("go", "list", "-json=Dir,ImportPath,Module,GoFiles,TestGoFiles,XTestGoFiles,IgnoredGoFiles,Imports", "./...")
 	cmd.Dir, cmd.Stderr = root, os.Stderr
+	// The plan and the cycles are those of one system, on whichever the program runs.
+	cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=0")
+	build.Default.GOOS, build.Default.GOARCH, build.Default.CgoEnabled = "linux", "amd64", false
 	out, err := cmd.Output()
 	if err != nil {
 		return nil, fmt.Errorf("go list: %w", err)

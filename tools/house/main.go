@@ -1,8 +1,3 @@
-// Command house checks the plan of the house: which package may import which, that no file
-// is too long and no comment too wide, and how the files of a package depend on one another. It
-// prints a table with a row for each package and exits with status 1 if a rule is broken.
-//
-//	go run ./tools/house
 package main
 
 import (
@@ -16,23 +11,26 @@ import (
 )
 
 func main() {
-	os.Exit(run(".", os.Stdout, os.Stderr))
+	os.Exit(run(".", essay, os.Stdout, os.Stderr))
 }
 
-func run(root string, stdout, stderr io.Writer) int {
+// run checks the module in root against the plan in an essay, and returns the exit status.
+func run(root, essay string, stdout, stderr io.Writer) int {
 	all, err := load(root)
 	if err != nil {
 		fmt.Fprintln(stderr, "house:", err)
 		return 2
 	}
-	broken := checkImports(all)
+	broken := checkImports(all, readPlan(essay))
 	broken = append(broken, checkLengths(all)...)
-	wide, err := checkComments(root)
-	if err != nil {
-		fmt.Fprintln(stderr, "house:", err)
-		return 2
+	for _, check := range []func(root string) ([]string, error){checkComments, checkReading} {
+		more, err := check(root)
+		if err != nil {
+			fmt.Fprintln(stderr, "house:", err)
+			return 2
+		}
+		broken = append(broken, more...)
 	}
-	broken = append(broken, wide...)
 	fmt.Fprintln(stdout, "| package | files | lines | exported names | arrows between files | of them in cycles | largest cycle |")
 	fmt.Fprintln(stdout, "|---|---|---|---|---|---|---|")
 	for _, p := range all {
@@ -54,50 +52,6 @@ func run(root string, stdout, stderr io.Writer) int {
 // maxLines is the longest that a file may be unless it is generated: about what one person reads
 // in a sitting.
 const maxLines = 600
-
-// mayImport lists the packages of this module that a package may import, besides those below its
-// own path. A package that is not listed may import anything but tools.
-var mayImport = map[string][]string{
-	"layout/kernel":     {},
-	"layout":            {"layout/kernel"},
-	"layout/wal":        {"layout", "layout/kernel"},
-	"layout/hashes":     {"layout"},
-	"layout/blocked":    {"layout", "layout/kernel"},
-	"layout/compact":    {"layout", "layout/kernel"},
-	"layout/paper":      {"layout", "layout/kernel"},
-	"layout/all":        {"layout/blocked", "layout/compact", "layout/paper"},
-	"layout/layouttest": {"layout"},
-	"layout/multiset":   {"layout"},
-	"recovery":          {"layout", "layout/hashes", "layout/kernel", "layout/wal", "recovery/fault"},
-	"recovery/fault":    {},
-	"recovery/crashsim": {"layout", "layout/all", "layout/hashes", "layout/multiset", "layout/wal", "recovery"},
-	"mmapfilter":        {"layout", "layout/all", "layout/hashes", "layout/kernel", "layout/wal", "recovery"},
-
-	"mmapfilter/guard":              {"mmapfilter", "mmapfilter/internal/guarded"},
-	"mmapfilter/internal/guarded":   {"mmapfilter"},
-	"mmapfilter/sets":               {"layout", "recovery", "mmapfilter", "mmapfilter/internal/manifest", "mmapfilter/internal/sweep"},
-	"mmapfilter/internal/manifest":  {"layout"},
-	"mmapfilter/internal/pending":   {"layout", "layout/kernel"},
-	"mmapfilter/internal/place":     {"layout", "layout/kernel"},
-	"mmapfilter/internal/sweep":     {"layout", "recovery"},
-	"mmapfilter/internal/builder":   {"layout", "layout/hashes", "layout/kernel", "recovery", "mmapfilter/internal/place", "mmapfilter/internal/sweep"},
-	"mmapfilter/internal/engine":    {"layout", "layout/kernel", "layout/wal", "recovery", "mmapfilter/internal/pending", "mmapfilter/internal/place", "mmapfilter/internal/sweep"},
-	"mmapfilter/internal/tabletest": {"layout", "layout/all", "layout/kernel", "layout/multiset", "recovery"},
-}
-
-// checkImports reports imports that point up, and imports of tools by packages outside tools.
-func checkImports(all []pkg) (broken []string) {
-	for _, p := range all {
-		allowed, listed := mayImport[p.path]
-		for _, i := range p.imports {
-			up := listed && !slices.Contains(allowed, i) && !strings.HasPrefix(i, p.path+"/")
-			if up || strings.HasPrefix(i, "tools") && !strings.HasPrefix(p.path, "tools") {
-				broken = append(broken, fmt.Sprintf("%s imports %s", p.path, i))
-			}
-		}
-	}
-	return broken
-}
 
 func checkLengths(all []pkg) (broken []string) {
 	for _, p := range all {

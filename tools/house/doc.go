@@ -1,0 +1,104 @@
+// Command house checks the plan of the house, which is this page: the parts of the module, which
+// may import which, and what must never be. It prints a table with a row for each package and
+// exits with status 1 if a rule is broken.
+//
+//	go run ./tools/house
+//
+// # The parts
+//
+// From the bottom up: a part imports parts that come before it here, namely those after its arrow.
+// The program reads the parts and the arrows from this page. A package that is not here is an
+// error, and so is an arrow that nothing needs. Tools may import anything.
+//
+//	layout/kernel                  which instructions the machine has; prefetches
+//	layout/kernel/kerneltest       runs tests with every kernel
+//	    → layout/kernel
+//	layout                         the format of a file: bytes, rules, lookups
+//	    → layout/kernel
+//	layout/wal                     the format of the log
+//	    → layout layout/kernel
+//	layout/hashes                  the format of the hashes that a filter keeps
+//	    → layout
+//	layout/blocked                 a layout: quick, for filters from which little is deleted
+//	    → layout layout/kernel
+//	layout/compact                 a layout: the default
+//	    → layout layout/kernel
+//	layout/paper                   the two layouts of the paper
+//	    → layout layout/kernel
+//	layout/all                     registers the layouts; nothing else knows them by name
+//	    → layout/blocked layout/compact layout/paper
+//	layout/multiset                the reference model of a filter
+//	    → layout
+//	layout/layouttest              what tests of layouts share
+//	    → layout
+//	layout/layouttest/toy          the smallest layout, to show what a further one takes
+//	    → layout
+//	recovery/fault                 makes system calls fail in tests
+//	recovery                       the files of a filter, and the order of all writes to them
+//	    → layout layout/hashes layout/kernel layout/wal recovery/fault
+//	recovery/crashsim              a machine that loses power, and an explorer of its crashes
+//	    → layout layout/all layout/hashes layout/multiset recovery
+//	mmapfilter/internal/tabletest  what tests need of tables
+//	    → layout layout/all layout/kernel layout/multiset recovery
+//	mmapfilter/internal/place      where an item goes, for inserts and for builds
+//	    → layout layout/kernel
+//	mmapfilter/internal/pending    the changes that are not in the file yet
+//	    → layout layout/kernel
+//	mmapfilter/internal/sweep      goes through a whole file: counts, checksums
+//	    → layout recovery
+//	mmapfilter/internal/engine     writes to a filter: operations, commits, checkpoints
+//	    → layout layout/kernel layout/wal recovery mmapfilter/internal/pending mmapfilter/internal/place mmapfilter/internal/sweep
+//	mmapfilter/internal/builder    makes a file from keys
+//	    → layout layout/hashes layout/kernel recovery mmapfilter/internal/place mmapfilter/internal/sweep
+//	mmapfilter/internal/manifest   the format of the file that names the shards of a set
+//	    → layout
+//	mmapfilter                     the API
+//	    → layout layout/all layout/wal recovery mmapfilter/internal/builder mmapfilter/internal/engine mmapfilter/internal/manifest mmapfilter/internal/sweep
+//	mmapfilter/internal/guarded    what a guard needs of a filter
+//	    → mmapfilter
+//	mmapfilter/guard               a filter in front of an embedded store
+//	    → mmapfilter mmapfilter/internal/guarded
+//	mmapfilter/sets                builds filters of more keys than a file should hold
+//	    → layout recovery mmapfilter mmapfilter/internal/manifest mmapfilter/internal/sweep
+//	tools/mmapfilter               the command
+//	tools/readers                  readers in C and Python
+//	tools/jobs                     runs the tasks of a set on many machines
+//	tools/stress                   kills processes at random and checks the contract
+//	tools/simulate                 compares ideas for layouts
+//	tools/readme                   does what README says
+//	tools/house                    this program
+//	tools/internal/figures         formats tables
+//	tools/internal/machine         describes a machine
+//	tools/internal/measure         measures what filters ask of a machine
+//	tools/internal/mistakes        reads testdata/mistakes
+//	tools/internal/shortrun        parses the flags of short runs
+//
+// What needs other modules is a module of its own, and imports this one: the guards of Pebble,
+// bbolt, Badger and SQLite (mmapfilter/guard), the program that writes the assembly (layout/_asm),
+// and tools/bench, tools/evaluate and tools/beam.
+//
+// # The ways through them
+//
+//	Build      mmapfilter, builder, place: buckets fill in memory; recovery: the file gets its name
+//	Insert     mmapfilter, engine, place: which words change; recovery, wal: the log; pending
+//	commit     engine, recovery: the log is durable, then the words go to the file
+//	Contains   mmapfilter, layout; where the filter is open for writing, engine and pending before
+//	recovery   mmapfilter, engine, recovery: wal reads the log, and its words go to the file
+//
+// # What must never be
+//
+// A program checks what one can: this one, or step lint of .ci/run.
+//
+//   - An import that leads down the page, and an import of tools by anything else. (house)
+//   - A layout that is imported by name, but by layout/all. (lint)
+//   - A file, a clock or randomness in layout and below: they import what is on a short list. (lint)
+//   - Package unsafe outside recovery/words.go. (lint)
+//   - A store to the stash or to the lines of a live file outside recovery's Writer.put (W9), or
+//     before its record is durable (W1, W3). Package crashsim and the mistakes in testdata show that
+//     tests would find it.
+//   - The order of writes anywhere but in recovery.
+//   - More files in a cycle than cycles.go allows, a file of more than 600 lines, a comment that is
+//     too wide. (house)
+//   - A measured figure in a comment: those stand in tools/bench/RESULTS.md. (lint)
+//   - A function that README names and that is not where it says. (house)
+package main
