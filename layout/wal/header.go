@@ -7,32 +7,7 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// Sizes of a log and of its parts.
-const (
-	PageBytes   = 4096
-	PageWords   = PageBytes / 8
-	HeaderSlots = 2                       // header pages: one for even and one for odd generations
-	FirstWord   = HeaderSlots * PageWords // of the first segment
-
-	// Bounds on the size of a log. In thirty-two pages, each half holds the longest
-	// operation of any layout twice. The upper bound only rejects nonsense.
-	MinBytes = 32 * PageBytes
-	MaxBytes = 1 << 40
-
-	// OldestBytes is the smallest size of a log of version 1.
-	OldestBytes = 16 * PageBytes
-
-	version     = 2  // of the format that PutHeader stores
-	wholeLog    = 1  // the version in which every generation had the whole log
-	RecordBytes = 24 // a record of one word; each further word adds 8
-
-	segmentHeadWords = 16 // before the first record
-	commitAt         = 5  // word of the commit record in its segment
-	recordWords      = RecordBytes / 8
-)
-
 var (
-	castagnoli  = crc32.MakeTable(crc32.Castagnoli)
 	logMagic    = binary.LittleEndian.Uint64([]byte("MMAPFLOG"))
 	beginMagic  = binary.LittleEndian.Uint64([]byte("MMFBEGIN"))
 	commitMagic = binary.LittleEndian.Uint64([]byte("MMFCOMMT"))
@@ -137,19 +112,6 @@ func areaOf(log []uint64, uuid [16]byte, generation, salt uint64) Area {
 // NextSalt returns the salt of the generation that follows the one with a salt, while the
 // superblock still names that one. A recovery so knows it from the superblock alone.
 func NextSalt(salt uint64) uint64 { return salt*0x9E3779B97F4A7C15 + 0xBB67AE8584CAA73B }
-
-// words returns the CRC32C of words, little-endian.
-func (c *checker) words(words ...uint64) (crc uint32) {
-	for len(words) > 0 {
-		n := min(len(words), PageWords)
-		for i, w := range words[:n] {
-			binary.LittleEndian.PutUint64(c[8*i:], w)
-		}
-		crc = crc32.Update(crc, castagnoli, c[:8*n])
-		words = words[n:]
-	}
-	return crc
-}
 
 // NextUUID returns the UUID that a sealed file gets with its first operation. It is new,
 // since the content changes, but derives from the old UUID and the salt of the new log, so

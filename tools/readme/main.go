@@ -108,16 +108,3 @@ func trimNewline(b []byte) []byte {
 	}
 	return b
 }
-
-// A problem is something wrong in README.
-type problem struct {
-	line int // in README; 0 if none
-	text string
-}
-
-func (p problem) String() string {
-	if p.line == 0 {
-		return "README.md: " + p.text
-	}
-	return fmt.Sprintf("README.md:%d: %s", p.line, p.text)
-}
