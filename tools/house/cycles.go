@@ -11,7 +11,6 @@ var cycles = map[string]int{
 	"layout/paper":                2,
 	"mmapfilter":                  4,
 	"mmapfilter/internal/builder": 5,
-	"mmapfilter/internal/place":   3,
 	"mmapfilter/guard":            5,
 	"tools/mmapfilter":            3,
 }

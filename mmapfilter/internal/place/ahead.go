@@ -9,26 +9,6 @@ import (
 // MostAhead is how many inserts of a batch LookAhead takes at once: the bits of a word.
 const MostAhead = 64
 
-// An Outlook is what LookAhead knows of the lines of an item before its insert. A full line
-// stays full while only inserts follow, unless it has guests, one of which goes home. A line
-// that is not full may be full by the time of the insert; the Placer finds out.
-type Outlook struct {
-	made        bool // false only in unknown
-	home, other bool // these lines are full
-	asked       bool // the lines that the first moves would lead to are prefetched
-
-	// If both lines are full, or the home line of a layout that sets ChooseFirst: the image of that
-	// line and its first movable items.
-	// Valid only while the line is unchanged.
-	line    layout.Line
-	victims []layout.Item
-	full    int  // number of leading victims whose other lines are full
-	open    bool // the other line of the next victim is not full
-}
-
-// unknown is the outlook of an insert that LookAhead has not seen.
-var unknown Outlook
-
 // Expect gives the Placer the outlook of the inserts that follow, until the next Expect. A nil
 // outlook knows nothing. Only inserts may come between LookAhead and the inserts that use its
 // outlooks.

@@ -2,14 +2,6 @@ package place
 
 import "github.com/mmapfilter/mmapfilter/layout"
 
-// A step is one step of a path: its item goes to item.Line, and so leaves the line of the step
-// before, which makes room for that step's item.
-type step struct {
-	item  layout.Item
-	from  int // the step before, or -1
-	moves int // up to here
-}
-
 // searchAhead is how many lines a search prefetches while it looks at one. At 95 % load a line
 // has room with a probability of 0.4, so a search looks at two or three; it prefetches twice as
 // many.

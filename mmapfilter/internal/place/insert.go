@@ -1,0 +1,74 @@
+package place
+
+import "github.com/mmapfilter/mmapfilter/layout"
+
+// Insert places an item, given in its home line (P1). It reports false if there is no room for
+// it.
+func (p *Placer) Insert(home layout.Item) bool {
+	o := p.outlook
+	if (!o.home || p.hosts != nil) && p.putInLine(home) { // a full line with guests may not stay full
+		return true
+	}
+	other := p.table.Alternate(home)
+	takes := !p.bounds.ChooseFirst && other.Line != home.Line && !o.other
+	if takes && (o.home || !p.lines.Full(other.Line)) && p.putInLine(other) { // if o.home is set, o knows the other line
+		p.markOverflow(home)
+		return true
+	}
+	if at, ok := p.putByMoves(home, other); ok {
+		if at != home.Line {
+			p.markOverflow(home)
+		}
+		return true
+	}
+	if !layout.StashAdd(p.lines.Stash(), p.table.Class(home), p.lines.ChangeStash) {
+		return false
+	}
+	p.markOverflow(home)
+	return true
+}
+
+// CountUp puts an item into the stash if its class has an entry there.
+func (p *Placer) CountUp(home layout.Item) bool {
+	c := p.table.Class(home)
+	if layout.StashCount(p.lines.Stash(), c) == 0 || !layout.StashAdd(p.lines.Stash(), c, p.lines.ChangeStash) {
+		return false
+	}
+	p.markOverflow(home)
+	return true
+}
+
+// Settle places an item that is in neither of its lines and whose overflow bits are set in its
+// home line. It reports false if there is no room for it.
+func (p *Placer) Settle(it layout.Item) bool {
+	if p.hosts != nil && p.hosts.IsGuest(it) {
+		it = p.table.Alternate(it)
+	}
+	return p.putInEither(it, true) || layout.StashAdd(p.lines.Stash(), p.table.Class(it), p.lines.ChangeStash)
+}
+
+// Unstash moves an item of a class from the stash into a line (P6). If search is set, it makes
+// room by moves. It keeps an entry that only damage can have left.
+func (p *Placer) Unstash(it layout.Item, search bool) bool {
+	if !layout.Stashed(p.table, p.lines.Stash(), layout.Class(it)) {
+		return false
+	}
+	if !p.putInEither(it, search) {
+		return false
+	}
+	p.takeFromStash(it)
+	return true
+}
+
+// putInEither puts an item into one of its lines. If search is set, it makes room by moves.
+func (p *Placer) putInEither(it layout.Item, search bool) bool {
+	other := p.table.Alternate(it)
+	if p.putInLine(it) || other.Line != it.Line && p.putInLine(other) {
+		return true
+	}
+	if !search {
+		return false
+	}
+	_, ok := p.putByMoves(it, other)
+	return ok
+}

@@ -1,0 +1,67 @@
+package place
+
+import (
+	"math"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+)
+
+// Remove deletes an item, given in its home line (P5). It returns the line that now has room, if
+// any: see BringHome.
+func (p *Placer) Remove(home layout.Item) (freed uint64, inLine, ok bool) {
+	if p.takeFromLine(home) {
+		return home.Line, true, true
+	}
+	if !p.table.Overflowed(p.lines.Load(home.Line), home) {
+		return 0, false, false
+	}
+	if layout.StashCount(p.lines.Stash(), p.table.Class(home)) != 0 {
+		p.takeFromStash(home)
+		return 0, false, true
+	}
+	if other := p.table.Alternate(home); p.takeFromLine(other) {
+		p.unmarkOverflow(home, false)
+		return other.Line, true, true
+	}
+	return 0, false, false
+}
+
+// BringHome brings a guest of another line home to a line that has room (P8). It does nothing if
+// no guest has that home, or if lines do not know their guests.
+func (p *Placer) BringHome(line uint64) {
+	guest, others, ok := p.mostAlone(line)
+	if !ok {
+		return
+	}
+	if home := p.table.Alternate(guest); p.putInLine(home) {
+		if others == 0 { // lookups find it at home: one record has both changes of the line
+			p.clearOverflow(home, false)
+		}
+		if !p.takeFromLine(guest) {
+			panic("mmapfilter: a guest is not where it was")
+		}
+	}
+}
+
+// mostAlone chooses the guest that comes home to a line: one that shares its overflow bits with the
+// fewest other guests, since these bits are cleared when the last of those guests has come home.
+// others is their number. Items of the stash need overflow bits too, but are no guests.
+func (p *Placer) mostAlone(line uint64) (guest layout.Item, others int, ok bool) {
+	if p.hosts == nil {
+		return guest, 0, false
+	}
+	absent := p.hosts.Absent(p.victims, p.lines.Load(line), line)
+	p.victims = absent // they are in its memory
+	for _, away := range absent {
+		p.lines.Prefetch(away.Line)
+	}
+	fewest := math.MaxInt
+	for _, away := range absent {
+		if g, n := p.hosts.Related(p.lines.Load(away.Line), away); n > 0 && n < fewest {
+			if guest, fewest = g, n; n == 1 {
+				break
+			}
+		}
+	}
+	return guest, fewest - 1, fewest < math.MaxInt
+}
