@@ -61,8 +61,8 @@
 //
 // # Reading the source
 //
-// build and fromSource (builder.go) run the steps. The keys come in through ofKeys (keys.go) and
-// the spool (spool.go), kept hashes through OpenKept (kept.go), tail.go and merge.go. fill and
-// check are in builder.go. place (rounds.go) runs the rounds; victim.go chooses the items that
-// leave a line.
+// build and fromSource (build.go) run the steps. The keys come in through ofKeys (keys.go) and the
+// spool (spool.go), kept hashes through OpenKept (kept.go), tail.go and merge.go. Then come fill.go,
+// rounds.go, in which place runs the rounds, and check.go; victim.go chooses the items that leave a
+// line. builder.go has what the steps share.
 package builder

@@ -69,9 +69,6 @@ func (b *builder) spoolParcels(ctx context.Context, s *spool, send parcels) erro
 	return errs[workers]
 }
 
-// errStopped is returned when spooling stops early; another error says why.
-var errStopped = errors.New("stopped before all keys were read")
-
 // ofKeys sends the keys of a sequence.
 func (b *builder) ofKeys(keys iter.Seq2[[]byte, error]) parcels {
 	return func(full chan<- *parcel, empty <-chan *parcel, stop *atomic.Bool) error {

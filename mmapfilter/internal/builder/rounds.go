@@ -103,6 +103,19 @@ func (b *builder) takeInLine(w *worker, line uint64, came []uint64, round int) e
 	return nil
 }
 
+// send puts the item of hash h, which found no room, in place of another item of the line loaded
+// in w, which it sends to its other line; or it sends the item of h itself.
+func (b *builder) send(w *worker, it layout.Item, h uint64, round int) error {
+	goes := it
+	if !b.goBack(round) {
+		if goes = b.victim(w, it, h, round); goes != it && !(b.table.Remove(&w.line, goes, nil) && b.table.Place(&w.line, it, nil)) {
+			panic("mmapfilter: a victim left no room")
+		}
+		b.table.SetOverflow(&w.line, goes, nil)
+	}
+	return w.overflow.add(b.table.Hash(b.table.Alternate(goes)))
+}
+
 // goBack reports whether items that find no room go back where they came from.
 func (b *builder) goBack(round int) bool {
 	return round%2 == 1 && round <= lastReturn && !b.table.Both()

@@ -1,6 +1,7 @@
 package builder
 
 import (
+	"errors"
 	"sync"
 
 	"github.com/mmapfilter/mmapfilter/layout/hashes"
@@ -19,6 +20,9 @@ type source interface {
 	done() error
 	close()
 }
+
+// errStopped is returned when spooling stops early; another error says why.
+var errStopped = errors.New("stopped before all keys were read")
 
 func (s *spool) done() error { return nil }
 

@@ -20,12 +20,6 @@ const (
 	roundBlocks = 256
 )
 
-// A tailPlace is a place in a tail.
-type tailPlace struct {
-	hashes.Place
-	operations uint64 // before it
-}
-
 // A block is what is found in a block of a tail.
 type block struct {
 	begin, end tailPlace

@@ -34,19 +34,6 @@ func (b *builder) takeTogether(w *worker, line uint64, came []uint64) (done bool
 	return ok, nil
 }
 
-// send puts the item of hash h, which found no room, in place of another item of the line loaded
-// in w, which it sends to its other line; or it sends the item of h itself.
-func (b *builder) send(w *worker, it layout.Item, h uint64, round int) error {
-	goes := it
-	if !b.goBack(round) {
-		if goes = b.victim(w, it, h, round); goes != it && !(b.table.Remove(&w.line, goes, nil) && b.table.Place(&w.line, it, nil)) {
-			panic("mmapfilter: a victim left no room")
-		}
-		b.table.SetOverflow(&w.line, goes, nil)
-	}
-	return w.overflow.add(b.table.Hash(b.table.Alternate(goes)))
-}
-
 // The score of an item that may leave a line. It orders items first by whether their other line
 // has room, then by the cost that the move adds to lookups, then by how much room that line has:
 // one step of cost outweighs any amount of room, and having room outweighs any cost.

@@ -1,0 +1,127 @@
+package builder
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/hashes"
+)
+
+// tasks returns the number of ranges of lines to fill in parallel. Each range has the lines of
+// whole partitions of the spool, and no two ranges share a word: see RoundUp.
+func (b *builder) tasks() int {
+	lines, lineBits := b.table.Lines(), uint64(layout.LineBits(b.table.Kind(), b.table.Params()))
+	tasks := min(TaskCount(lines, lineBits), uint64(b.homes.parts()))
+	for lines%tasks != 0 || lines/tasks*lineBits%64 != 0 && tasks > 1 {
+		tasks /= 2
+	}
+	return int(tasks)
+}
+
+// count returns the number of keys that the filter will hold.
+func (b *builder) count(ctx context.Context) (uint64, error) {
+	if !b.Distinct {
+		return b.homes.count(), nil
+	}
+	var total atomic.Uint64
+	parts := b.homes.parts()
+	err := b.parallel(ctx, nil, parts, func(w *worker, i int) error {
+		hashes, err := b.homes.load(w, i, i+1, false, true)
+		total.Add(uint64(len(hashes)))
+		b.report("count", 1, uint64(parts))
+		return err
+	})
+	return total.Load(), err
+}
+
+// fill puts keys into their home lines, as far as they have room.
+func (b *builder) fill(ctx context.Context) error {
+	tasks := b.tasks()
+	b.overflows = newSpool(b.draft, b.Workers, b.MemoryBudget/4, tasks)
+	b.room = newLineRoom(b.table.Lines())
+	perTask := b.homes.parts() / tasks
+	if b.Keep {
+		stop, err := b.keep(ctx)
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
+	var read, distinct atomic.Uint64
+	err := b.parallel(ctx, b.overflows, tasks, func(w *worker, i int) error {
+		written := b.base == nil
+		defer func() { // also after a fault
+			if !written {
+				b.base.fail()
+			}
+		}()
+		hashes, err := b.homes.load(w, i*perTask, (i+1)*perTask, true, b.Distinct)
+		if err != nil {
+			return err
+		}
+		if b.base != nil {
+			if err := b.base.put(i, hashes, w.ages); err != nil {
+				return err
+			}
+			written = true
+		}
+		read.Add(uint64(w.read))
+		distinct.Add(uint64(len(hashes)))
+		err = b.fillLines(w, hashes)
+		b.report("fill", 1, uint64(tasks))
+		return err
+	})
+	if err == nil {
+		err = b.homes.done()
+	}
+	b.homes.close() // frees its disk space
+	if err == nil && b.base != nil {
+		err = b.base.end()
+	}
+	if err != nil {
+		return err
+	}
+	if read.Load() != b.came {
+		return fmt.Errorf("read %d keys but kept %d hashes", b.came, read.Load())
+	}
+	if b.items = b.came; b.Distinct {
+		b.items = distinct.Load()
+	}
+	return nil
+}
+
+// keep begins the base of NAME.hashes. Its waits end when ctx is cancelled, until stop is called.
+func (b *builder) keep(ctx context.Context) (stop func() bool, err error) {
+	f, err := b.draft.CreateHashes()
+	if err != nil {
+		return nil, err
+	}
+	ages := []hashes.Age{{First: b.Now, Last: b.Now}}
+	if m, ok := b.homes.(*Merged); ok {
+		ages = m.ages
+	}
+	b.base = &baseWriter{pages: pageWriter{file: f}}
+	b.base.base = hashes.NewBase(b.Identity, ages, b.base.pages.write)
+	b.base.turns.L = &b.base.mu
+	return context.AfterFunc(ctx, b.base.fail), nil
+}
+
+// fillLines fills the home lines of sorted hashes. No other task has items in these lines.
+func (b *builder) fillLines(w *worker, hashes []uint64) error {
+	l := &w.line
+	for i := 0; i < len(hashes); {
+		line, end := b.sameLine(hashes, i)
+		b.table.Load(b.view.Region, line, l)
+		w.beyond = b.table.Fill(l, hashes[i:end], w.beyond[:0])
+		for _, h := range w.beyond { // the line has none of their bits yet: round 0 sets them
+			if err := w.overflow.add(h); err != nil {
+				return err
+			}
+		}
+		b.putLine(w, line)
+		i = end
+	}
+	return nil
+}
