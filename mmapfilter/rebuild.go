@@ -31,8 +31,8 @@ type RebuildOptions struct {
 	// has kept. It is called once, at an instant at which no operation of the filter is under way,
 	// and returns all keys that are in the filter then: a snapshot, such as a cursor of a read
 	// transaction that it begins. Operations wait while it is called, and go on while the sequence
-	// is read, which must not show what they do. In a shard, keys of other shards are left out. The new filter has these keys, and what is done
-	// meanwhile, whatever the old one had.
+	// is read, which must not show what they do. In a shard, keys of other shards are left out. The
+	// new filter has these keys, and what is done meanwhile, whatever the old one had.
 	Keys func() (iter.Seq2[[]byte, error], error)
 	// Hashes, if not nil, is called after Keys, at the same instant, and returns the hashes of further
 	// items: such as those of transactions that will be committed after the snapshot.
@@ -259,9 +259,9 @@ func (r *rebuild) handOver(ctx context.Context) error {
 // fewWait is how many operations may wait in the tap when a handover begins.
 const fewWait = 1024
 
-// tryEvery is how long a handover is put off that would have to wait for a checkpoint, and patience for how
-// long it is: as long as several checkpoints. Checkpoints may follow one another all the time. Tests
-// change patience.
+// A handover that would have to wait for a checkpoint is put off: for tryEvery, and again, until that
+// has gone on for patience, which is as long as several checkpoints. Checkpoints may follow one
+// another all the time. Tests change patience.
 const tryEvery = 10 * time.Millisecond
 
 var patience = 10 * time.Second

@@ -1,7 +1,7 @@
 package engine
 
 import (
-	"errors"
+	"time"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
@@ -11,10 +11,6 @@ import (
 // fewLeft is how many operations may be left for the instant at which a handover keeps others out.
 // They take a millisecond or two.
 const fewLeft = 512
-
-// ErrDiverged is returned if a replay does not lead to the same items: the hashes are not those of
-// the filter.
-var ErrDiverged = errors.New("K3: the operations do not fit the items that they are for")
 
 // Tapped is Checkpoint, and puts what is done after it into a tap. It returns the hashes that the
 // file keeps as of then: they stay as they are. A writer has one tap at a time; Untap ends it.
@@ -194,6 +190,57 @@ func (w *Writer) settle() error {
 		return w.mu.closed
 	}
 	return w.begin()
+}
+
+// beginDoubles has operations done in next, too, from an instant on at which replay has done in it all
+// that w has. It returns the segment of next that says so, which has the counters of w. Operations wait
+// meanwhile. REQUIRES: w.checkpoints, w.commit, and those of next.
+func (w *Writer) beginDoubles(next *Writer, exact bool, replay func(few int) error) (last segment, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	begun := time.Now()
+	defer next.stalled(begun)
+	if w.mu.closed != nil {
+		return last, w.mu.closed
+	}
+	if err := w.protocol.Err(); err != nil {
+		return last, err
+	}
+	if err := replay(0); err != nil {
+		return last, err
+	}
+	next.mu.Lock()
+	defer next.mu.Unlock()
+	if exact && next.protocol.Length() != w.protocol.Length()+next.more {
+		return last, ErrDiverged
+	}
+	if err := next.protocol.HashesErr(); err != nil && w.protocol.HashesErr() == nil {
+		return last, err // the new file could not write them
+	}
+	next.protocol.Adopt(w.protocol)
+	last, err = next.cutSegment(nil) // also if only the counters have changed
+	if err == errLogFull {
+		err = ErrAgain
+	}
+	if err == nil {
+		w.mu.doubles, w.mu.held, w.mu.tap = doubles{in: next, exact: exact}, true, nil
+		next.mu.handover = time.Since(begun)
+	}
+	return last, err
+}
+
+// doubling returns an error if an operation was not the same in both files.
+func (w *Writer) doubling() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.mu.doubles.err
+}
+
+// endDoubles ends what beginDoubles began.
+func (w *Writer) endDoubles() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mu.doubles, w.mu.held = doubles{}, false
 }
 
 // halfFull reports whether operations would soon wait for room if no checkpoint could begin.

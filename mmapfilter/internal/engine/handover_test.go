@@ -81,9 +81,9 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// TestOperationsBesideHandover covers K3: while the new file gets the name, operations of every kind are
-// done in both files, whichever of them recovers from its log, with equal numbers. None waits: what finds
-// no room in the new file is put off.
+// TestOperationsBesideHandover covers K3: while the new file gets the name, operations of every kind
+// are done in both files, with equal counters, and the new one recovers them from its log. None waits:
+// what finds no room in one of the files is put off.
 func TestOperationsBesideHandover(t *testing.T) {
 	const lines = 3
 	old, next := newStage(t, lines, 1), newStage(t, lines+1, 1)
@@ -183,9 +183,9 @@ func TestOperationsBesideHandover(t *testing.T) {
 	}
 }
 
-// TestHandoverAsksForACheckpoint: a handover that is put off since the log is more than half full has the
-// background make a checkpoint. Without operations, nothing else would, and it would be put off for
-// ever.
+// TestHandoverAsksForACheckpoint: a handover that is put off since the log is more than half full has
+// the background make a checkpoint. Without operations, nothing else would, and it would be put off
+// for ever.
 func TestHandoverAsksForACheckpoint(t *testing.T) {
 	s := tabletest.Shape{Kind: layout.Compact, Params: layout.Params{FingerprintBits: 16, BucketSize: 38}}
 	old, next := mustWriter(t, s.Volume(t, 400), 1<<20), mustWriter(t, s.Volume(t, 400), 1<<20)

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/place"
 )
 
 // Insert inserts the item of a hash. An ErrFull changes nothing but counts as an
@@ -37,20 +36,6 @@ func (w *Writer) plan(home layout.Item) bool {
 	if !w.Retries {
 		w.skip()
 	}
-	return false
-}
-
-// place has the placer plan an insert and reports whether there is room. At the limit of keys,
-// only an item whose class has an entry in the stash has room.
-func (w *Writer) place(home layout.Item) bool {
-	put := w.mu.placer.Insert
-	if w.atLimit() {
-		put = w.mu.placer.CountUp
-	}
-	if put(home) {
-		return true
-	}
-	w.mu.op.reset()
 	return false
 }
 
@@ -101,10 +86,4 @@ func (w *Writer) insertUniqueLocked(hash uint64) (added bool, err error) {
 	}
 	err = w.insertLocked(hash)
 	return err == nil, err
-}
-
-// atLimit reports whether the filter has as many keys as it may have. A filter filled by an
-// earlier version may have more. REQUIRES: w.mu.
-func (w *Writer) atLimit() bool {
-	return place.KeysOf(w.protocol.Length(), w.mu.inStash, w.mu.stashLen) >= w.Limit
 }

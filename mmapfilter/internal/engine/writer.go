@@ -27,6 +27,9 @@ var (
 	// ErrAgain is returned by an operation that would have to wait while a Handover is under way,
 	// and has not been done (see AwaitHandover); and by a Handover that is to be tried again.
 	ErrAgain = errors.New("a handover is under way")
+	// ErrDiverged is returned if a replay does not lead to the same items: the hashes are not
+	// those of the filter.
+	ErrDiverged = errors.New("K3: the operations do not fit the items that they are for")
 
 	// errCutOff is the cause of recovery.ErrFailed if a panic left an operation half done.
 	errCutOff = errors.New("a panic interrupted an operation")
@@ -158,4 +161,11 @@ func (w *Writer) stalled(since time.Time) {
 			return
 		}
 	}
+}
+
+// doubles say where else the operations of a writer are done.
+type doubles struct {
+	in    *Writer // or nil
+	exact bool    // it has the same items
+	err   error   // what kept an operation from being the same in both
 }
