@@ -5,16 +5,18 @@ package layout
 // itself. A layout that has a kernel for single keys puts a Direct at the beginning of a
 // struct of its own, with the constants of the kernel behind it; the code, in assembly,
 // also hashes the key, and there is neither an interface call nor a check which kernel is
-// in use. The code of every layout knows the offsets of these fields.
+// in use. The code of every layout knows the offsets of these fields. What batches in sets read
+// of a Direct is in its first cache line.
 type Direct struct {
-	mix                    [2]uint64 // of the Hasher
-	region, runtime, stash *uint64
-	code                   Code
-	hash                   *Hasher
-	contains               func(h uint64) bool
-	lines                  uint64
-	table                  Table // nil if contains answers for all
-	view                   *View
+	mix             [2]uint64 // of the Hasher
+	region, runtime *uint64
+	lines           uint64
+	code            Code
+	stash           *uint64
+	hash            *Hasher
+	contains        func(h uint64) bool
+	table           Table // nil if contains answers for all
+	view            *View
 }
 
 // A Code is the addresses of functions in assembly. Hash and Key have the arguments and the result of

@@ -2,6 +2,7 @@ package layout
 
 import (
 	"runtime"
+	"sync"
 	"sync/atomic"
 
 	"github.com/mmapfilter/mmapfilter/layout/kernel"
@@ -67,29 +68,55 @@ func (s *Shards) ContainsHashes(hashes []uint64, found []bool) {
 }
 
 func (s *Shards) containsBlock(hashes []uint64, found []bool) {
-	b := blocks.Get().(*block)
-	defer blocks.Put(b)
+	b := setBlocks.Get().(*setBlock)
+	s.containsIn(b, hashes, found)
+	setBlocks.Put(b)
+}
+
+// containsIn is containsBlock with memory for it.
+func (s *Shards) containsIn(b *setBlock, hashes []uint64, found []bool) {
 	open := b.open[:(len(hashes)+kernel.Group-1)/kernel.Group]
 	clear(open)
 	s.firstLooks(hashes, found, open)
-	p := &b.places[0]
-	kernel.EachBit(open, func(i int) {
-		if d, own := s.find(hashes[i]); d.table != nil {
-			d.table.Places(own, p)
-			kernel.Prefetch(&d.view.Region[p.OtherFirst*BlockWords])
-			runtime.KeepAlive(d)
-		}
-	})
+	n := 0
 	kernel.EachBit(open, func(i int) {
 		d, own := s.find(hashes[i])
-		if d.table == nil {
-			found[i] = d.contains(own)
-			return
+		if d.table != nil {
+			d.table.Places(own, &b.places[n])
+			d.view.prefetchBeyond(&b.places[n])
 		}
-		d.table.Places(own, p)
-		found[i] = containsBeyond(d.table, d.view, own, p)
-		runtime.KeepAlive(d)
+		b.directs[n] = d
+		n++
 	})
+	n = 0
+	kernel.EachBit(open, func(i int) {
+		_, own := ShardOf(hashes[i], uint32(s.count))
+		if d := b.directs[n]; d.table != nil {
+			found[i] = containsBeyond(d.table, d.view, own, &b.places[n])
+			runtime.KeepAlive(d)
+		} else {
+			found[i] = d.contains(own)
+		}
+		n++
+	})
+	clear(b.directs[:n]) // the memory stays, and their files may go
+}
+
+// A setBlock is a block of a batch in a set, with the Direct of each hash that is open.
+type setBlock struct {
+	block
+	directs [lookupBlock]*Direct
+}
+
+var setBlocks = sync.Pool{New: func() any { return new(setBlock) }}
+
+// prefetchBeyond asks for what containsBeyond reads and the first look has not. One file has all but the
+// line in a cache; the many files of a set do not.
+func (v *View) prefetchBeyond(p *Places) {
+	kernel.Prefetch(&v.Region[p.OtherFirst*BlockWords])
+	kernel.Prefetch(&v.Runtime[blockCounter(p.OtherFirst)])
+	kernel.Prefetch(&v.Runtime[RuntimeStashCounter])
+	kernel.Prefetch(&v.Stash[p.Class.firstGroup()])
 }
 
 // firstLooks is FirstLooks for a set. What is no table stays open.

@@ -12,11 +12,11 @@ const (
 	directMix      = 8 * 0 // what the two ends of a key are mixed with
 	directRegion   = 8 * 2
 	directRuntime  = 8 * 3
-	directStash    = 8 * 4
+	directLines    = 8 * 4
 	directLookHash = 8 * 5
 	directLookKey  = 8 * 6
 	directLookOwn  = 8 * 7
-	directLines    = 8 * 10
+	directStash    = 8 * 8
 	directBytes    = 8 * 14
 )
 

@@ -1033,7 +1033,7 @@ wideBeyond:
 	MOVQ    $0x000000c0, DX
 	MULXQ   BX, BX, DX
 	SHLQ    $0x06, DX
-	ADDQ    32(AX), DX
+	ADDQ    64(AX), DX
 
 	// The counters: while they are even they only ever go up, and stand still if their sum does.
 	XORL    BX, BX
@@ -1254,7 +1254,7 @@ wideBeyond:
 	MOVQ    $0x000000c0, DX
 	MULXQ   BX, BX, DX
 	SHLQ    $0x06, DX
-	ADDQ    32(AX), DX
+	ADDQ    64(AX), DX
 
 	// The counters: while they are even they only ever go up, and stand still if their sum does.
 	XORL    BX, BX
@@ -1436,7 +1436,7 @@ wideBeyond:
 	MOVQ    $0x000000c0, DX
 	MULXQ   BX, BX, DX
 	SHLQ    $0x06, DX
-	ADDQ    32(AX), DX
+	ADDQ    64(AX), DX
 
 	// The counters: while they are even they only ever go up, and stand still if their sum does.
 	XORL    BX, BX

@@ -449,7 +449,7 @@ TEXT ·hashShort(SB), NOSPLIT, $0-17
 	MOVQ hash+8(FP), DX
 
 	// Split the hash.
-	MULXQ 80(AX), BX, CX
+	MULXQ 32(AX), BX, CX
 	PEXTQ 120(AX), BX, DX
 	RORXQ $0x3a, BX, BX
 
@@ -559,7 +559,7 @@ TEXT ·keyShort(SB), NOSPLIT, $0-33
 	VMOVQ        X2, DX
 
 	// Split the hash.
-	MULXQ 80(AX), BX, CX
+	MULXQ 32(AX), BX, CX
 	PEXTQ 120(AX), BX, DX
 	RORXQ $0x3a, BX, BX
 
@@ -642,7 +642,7 @@ GLOBL swapped<>(SB), RODATA|NOPTR, $16
 // Requires: AVX512BW, AVX512F, AVX512VBMI, BMI, BMI2, POPCNT
 TEXT ·ownShort(SB), NOSPLIT, $0-33
 	// Split the hash.
-	MULXQ 80(AX), BX, CX
+	MULXQ 32(AX), BX, CX
 	PEXTQ 120(AX), BX, DX
 	RORXQ $0x3a, BX, BX
 
@@ -1404,7 +1404,7 @@ first:
 	MOVQ       (SI), DX
 	MULXQ      1024(SP), DX, R12
 	MOVQ       (BX)(R12*8), R12
-	MULXQ      80(R12), R13, DX
+	MULXQ      32(R12), R13, DX
 	MOVQ       DX, (SP)(AX*1)
 	MOVQ       R13, 256(SP)(AX*1)
 	SHLQ       $0x06, DX
@@ -1416,7 +1416,7 @@ first:
 	MOVQ       8(SI), DX
 	MULXQ      1024(SP), DX, R12
 	MOVQ       (BX)(R12*8), R12
-	MULXQ      80(R12), R13, DX
+	MULXQ      32(R12), R13, DX
 	MOVQ       DX, 8(SP)(AX*1)
 	MOVQ       R13, 264(SP)(AX*1)
 	SHLQ       $0x06, DX
@@ -1428,7 +1428,7 @@ first:
 	MOVQ       16(SI), DX
 	MULXQ      1024(SP), DX, R12
 	MOVQ       (BX)(R12*8), R12
-	MULXQ      80(R12), R13, DX
+	MULXQ      32(R12), R13, DX
 	MOVQ       DX, 16(SP)(AX*1)
 	MOVQ       R13, 272(SP)(AX*1)
 	SHLQ       $0x06, DX
@@ -1440,7 +1440,7 @@ first:
 	MOVQ       24(SI), DX
 	MULXQ      1024(SP), DX, R12
 	MOVQ       (BX)(R12*8), R12
-	MULXQ      80(R12), R13, DX
+	MULXQ      32(R12), R13, DX
 	MOVQ       DX, 24(SP)(AX*1)
 	MOVQ       R13, 280(SP)(AX*1)
 	SHLQ       $0x06, DX
@@ -1452,7 +1452,7 @@ first:
 	MOVQ       32(SI), DX
 	MULXQ      1024(SP), DX, R12
 	MOVQ       (BX)(R12*8), R12
-	MULXQ      80(R12), R13, DX
+	MULXQ      32(R12), R13, DX
 	MOVQ       DX, 32(SP)(AX*1)
 	MOVQ       R13, 288(SP)(AX*1)
 	SHLQ       $0x06, DX
@@ -1464,7 +1464,7 @@ first:
 	MOVQ       40(SI), DX
 	MULXQ      1024(SP), DX, R12
 	MOVQ       (BX)(R12*8), R12
-	MULXQ      80(R12), R13, DX
+	MULXQ      32(R12), R13, DX
 	MOVQ       DX, 40(SP)(AX*1)
 	MOVQ       R13, 296(SP)(AX*1)
 	SHLQ       $0x06, DX
@@ -1476,7 +1476,7 @@ first:
 	MOVQ       48(SI), DX
 	MULXQ      1024(SP), DX, R12
 	MOVQ       (BX)(R12*8), R12
-	MULXQ      80(R12), R13, DX
+	MULXQ      32(R12), R13, DX
 	MOVQ       DX, 48(SP)(AX*1)
 	MOVQ       R13, 304(SP)(AX*1)
 	SHLQ       $0x06, DX
@@ -1488,7 +1488,7 @@ first:
 	MOVQ       56(SI), DX
 	MULXQ      1024(SP), DX, R12
 	MOVQ       (BX)(R12*8), R12
-	MULXQ      80(R12), R13, DX
+	MULXQ      32(R12), R13, DX
 	MOVQ       DX, 56(SP)(AX*1)
 	MOVQ       R13, 312(SP)(AX*1)
 	SHLQ       $0x06, DX
@@ -1681,7 +1681,7 @@ next:
 	MOVQ       (SI), DX
 	MULXQ      1024(SP), DX, R12
 	MOVQ       (BX)(R12*8), R12
-	MULXQ      80(R12), R13, DX
+	MULXQ      32(R12), R13, DX
 	MOVQ       DX, (SP)(AX*1)
 	MOVQ       R13, 256(SP)(AX*1)
 	SHLQ       $0x06, DX
@@ -1693,7 +1693,7 @@ next:
 	MOVQ       8(SI), DX
 	MULXQ      1024(SP), DX, R12
 	MOVQ       (BX)(R12*8), R12
-	MULXQ      80(R12), R13, DX
+	MULXQ      32(R12), R13, DX
 	MOVQ       DX, 8(SP)(AX*1)
 	MOVQ       R13, 264(SP)(AX*1)
 	SHLQ       $0x06, DX
@@ -1705,7 +1705,7 @@ next:
 	MOVQ       16(SI), DX
 	MULXQ      1024(SP), DX, R12
 	MOVQ       (BX)(R12*8), R12
-	MULXQ      80(R12), R13, DX
+	MULXQ      32(R12), R13, DX
 	MOVQ       DX, 16(SP)(AX*1)
 	MOVQ       R13, 272(SP)(AX*1)
 	SHLQ       $0x06, DX
@@ -1717,7 +1717,7 @@ next:
 	MOVQ       24(SI), DX
 	MULXQ      1024(SP), DX, R12
 	MOVQ       (BX)(R12*8), R12
-	MULXQ      80(R12), R13, DX
+	MULXQ      32(R12), R13, DX
 	MOVQ       DX, 24(SP)(AX*1)
 	MOVQ       R13, 280(SP)(AX*1)
 	SHLQ       $0x06, DX
@@ -1729,7 +1729,7 @@ next:
 	MOVQ       32(SI), DX
 	MULXQ      1024(SP), DX, R12
 	MOVQ       (BX)(R12*8), R12
-	MULXQ      80(R12), R13, DX
+	MULXQ      32(R12), R13, DX
 	MOVQ       DX, 32(SP)(AX*1)
 	MOVQ       R13, 288(SP)(AX*1)
 	SHLQ       $0x06, DX
@@ -1741,7 +1741,7 @@ next:
 	MOVQ       40(SI), DX
 	MULXQ      1024(SP), DX, R12
 	MOVQ       (BX)(R12*8), R12
-	MULXQ      80(R12), R13, DX
+	MULXQ      32(R12), R13, DX
 	MOVQ       DX, 40(SP)(AX*1)
 	MOVQ       R13, 296(SP)(AX*1)
 	SHLQ       $0x06, DX
@@ -1753,7 +1753,7 @@ next:
 	MOVQ       48(SI), DX
 	MULXQ      1024(SP), DX, R12
 	MOVQ       (BX)(R12*8), R12
-	MULXQ      80(R12), R13, DX
+	MULXQ      32(R12), R13, DX
 	MOVQ       DX, 48(SP)(AX*1)
 	MOVQ       R13, 304(SP)(AX*1)
 	SHLQ       $0x06, DX
@@ -1765,7 +1765,7 @@ next:
 	MOVQ       56(SI), DX
 	MULXQ      1024(SP), DX, R12
 	MOVQ       (BX)(R12*8), R12
-	MULXQ      80(R12), R13, DX
+	MULXQ      32(R12), R13, DX
 	MOVQ       DX, 56(SP)(AX*1)
 	MOVQ       R13, 312(SP)(AX*1)
 	SHLQ       $0x06, DX
