@@ -170,7 +170,7 @@ func openUnrecovered(path string, opts *OpenOptions) (*openFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := o.adopt(m, new(OpenOptions)); err != nil {
+	if err := o.adopt(m, f, new(OpenOptions)); err != nil {
 		return nil, errors.Join(err, m.Unmap())
 	}
 	return o, nil
@@ -246,7 +246,7 @@ func openHead(f *os.File, head *recovery.Head, opts *OpenOptions) (*openFile, er
 	if err != nil {
 		return nil, err
 	}
-	if err := o.adopt(m, opts); err != nil {
+	if err := o.adopt(m, f, opts); err != nil {
 		return nil, errors.Join(err, m.Unmap())
 	}
 	return o, nil
@@ -268,10 +268,10 @@ func newOpenFile(path string, head *recovery.Head, opts *OpenOptions) *openFile 
 	}
 }
 
-// adopt makes lookups read a mapping, and unmaps it once o is garbage.
-func (o *openFile) adopt(m *recovery.Mapping, opts *OpenOptions) error {
+// adopt makes lookups read a mapping of f, and unmaps it once o is garbage. f is nil if o has a writer.
+func (o *openFile) adopt(m *recovery.Mapping, f *os.File, opts *OpenOptions) error {
 	sealed := o.live == nil && o.superblock.State() == layout.Sealed
-	if err := o.makeResident(m, opts, sealed); err != nil {
+	if err := o.makeResident(m, f, opts, sealed); err != nil {
 		if fault := new(recovery.FaultError); errors.As(err, &fault) {
 			err = corruption(o.geometry, fault)
 		}
@@ -298,10 +298,11 @@ func crowdsOut(m *recovery.Mapping) bool {
 // makeResident applies the Residency. A file that a writer may open is always mapped for random
 // access: read-ahead fills the page cache with large pages, and each store would write a whole
 // one back. Any other is in large pages, if it is to be in memory.
-func (o *openFile) makeResident(m *recovery.Mapping, opts *OpenOptions, sealed bool) error {
+func (o *openFile) makeResident(m *recovery.Mapping, f *os.File, opts *OpenOptions, sealed bool) error {
 	o.progress = opts.Progress
 	small := opts.Residency == ResidencyRandom || !sealed || opts.Residency == ResidencyDefault && crowdsOut(m)
 	if o.small.Store(small); !small {
+		m.ForgetHead(f)
 		m.AdviseLarge()
 	} else if err := m.AdviseRandom(); err != nil {
 		return err

@@ -156,7 +156,7 @@ func openLive(path string, opts *OpenOptions) (o *openFile, err error) {
 	if o.live.interval == 0 {
 		o.live.interval = DefaultCommitInterval
 	}
-	if err := o.adopt(files.Mapping(), opts); err != nil {
+	if err := o.adopt(files.Mapping(), nil, opts); err != nil {
 		return nil, err
 	}
 	o.growAt, o.shrinkAt = o.sized()

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
 // vmFlags returns the kernel's flags for the mapping of a file.
@@ -137,6 +139,54 @@ func TestUnsealedFileIsInSmallPages(t *testing.T) {
 	if n, most := dirtiedBytes()-before, int64(4*inserts*4096); n > most {
 		t.Errorf("%d inserts have had %d bytes written back, more than %d", inserts, n, most)
 	}
+}
+
+// TestHeadIsInLargePages: what reads the superblocks does not keep the beginning of the file, which may
+// be half of a shard, from being in a large page.
+func TestHeadIsInLargePages(t *testing.T) {
+	built, path := mustBuild(t, &Options{Capacity: 2_500_000, FingerprintBits: 12}, numbers(0, 1000))
+	size := built.Stats().FileBytes
+	built.Close()
+	waitUnmapped(t, path)
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	large := func(m *recovery.Mapping) string {
+		return inSmaps(t, strings.TrimPrefix(fmt.Sprintf("%p-", m.Data), "0x"), "FilePmdMapped:")
+	}
+	drop := func() { unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED) }
+	drop()
+	m, err := recovery.Map(file, size, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.AdviseLarge()
+	if err := m.Populate(false, nil); err != nil {
+		t.Fatal(err)
+	}
+	want := large(m)
+	if err := m.Unmap(); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(want, " 2048 kB") {
+		t.Skip("NOT TESTED: large pages: this file system has none")
+	}
+	got := ""
+	for range 20 { // the system may have no large page, or still be reading
+		drop()
+		f, err := OpenReadOnly(path, &OpenOptions{Residency: ResidencyPopulate})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = large(f.open.Load().mapping)
+		f.Close()
+		if waitUnmapped(t, path); got == want {
+			return
+		}
+	}
+	t.Errorf("%s in large pages, not %s", got, want)
 }
 
 // TestWarm: Warm reads the whole file, reports the progress, and ends with its context or the filter.

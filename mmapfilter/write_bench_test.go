@@ -228,7 +228,7 @@ func openTimed(b *testing.B, path string, logBytes int64) (*Filter, *timedVolume
 	opts := new(OpenOptions)
 	o := newOpenFile("", &recovery.Head{Superblock: &sb, Geometry: w.Protocol().Geometry(), Size: w.Protocol().Geometry().SealedBytes}, opts)
 	o.live = &live{file: o, writer: w, files: files, interval: -1}
-	if err := o.adopt(files.Mapping(), opts); err != nil {
+	if err := o.adopt(files.Mapping(), nil, opts); err != nil {
 		b.Fatal(err)
 	}
 	files.KeepMapping()

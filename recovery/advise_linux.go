@@ -16,6 +16,19 @@ func (m *Mapping) AdviseRandom() error { return m.advise(m.Data, unix.MADV_RANDO
 // writer has open: each store would write a whole page back.
 func (m *Mapping) AdviseLarge() { m.advise(m.Data, unix.MADV_HUGEPAGE) }
 
+// ForgetHead drops the first large page of f, the mapped file, from the page cache, unless all of
+// it is there. Whoever reads the superblocks of a file that is not in memory leaves some small pages
+// there, and the large page would come in as small ones; and a good part of those behind it. What a
+// process has mapped stays.
+func (m *Mapping) ForgetHead(f *os.File) {
+	if len(m.Data) < largePage || m.around != nil {
+		return
+	}
+	if n, err := resident(m.Data[:largePage]); err == nil && n < largePage {
+		unix.Fadvise(int(f.Fd()), 0, largePage, unix.FADV_DONTNEED)
+	}
+}
+
 // AdviseSmall is AdviseRandom after AdviseLarge. On tmpfs, which writes nothing back, it does nothing.
 func (m *Mapping) AdviseSmall() {
 	if m.around == nil {
@@ -69,21 +82,23 @@ func (m *Mapping) advise(b []byte, advice int) error {
 }
 
 // Resident returns the number of bytes of the mapped file that are in the page cache.
-func (m *Mapping) Resident() (int64, error) {
+func (m *Mapping) Resident() (int64, error) { return resident(m.Data) }
+
+func resident(part []byte) (int64, error) {
 	page := os.Getpagesize()
 	// The kernel writes one byte per page. Pass a mapping, since the garbage collector may
 	// move other memory.
-	vec, err := mmap.MapRegion(nil, (len(m.Data)+page-1)/page, mmap.RDWR, mmap.ANON, 0)
+	vec, err := mmap.MapRegion(nil, (len(part)+page-1)/page, mmap.RDWR, mmap.ANON, 0)
 	if err != nil {
 		return 0, err
 	}
 	defer vec.Unmap()
-	if _, _, errno := unix.Syscall(unix.SYS_MINCORE, address(m.Data), uintptr(len(m.Data)), address(vec)); errno != 0 {
+	if _, _, errno := unix.Syscall(unix.SYS_MINCORE, address(part), uintptr(len(part)), address(vec)); errno != 0 {
 		return 0, os.NewSyscallError("mincore", errno)
 	}
 	pages := 0
 	for _, b := range vec {
 		pages += int(b & 1)
 	}
-	return min(int64(pages)*int64(page), int64(len(m.Data))), nil
+	return min(int64(pages)*int64(page), int64(len(part))), nil
 }

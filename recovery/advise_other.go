@@ -2,13 +2,19 @@
 
 package recovery
 
-import "errors"
+import (
+	"errors"
+	"os"
+)
 
 // AdviseRandom does nothing on this system.
 func (m *Mapping) AdviseRandom() error { return nil }
 
 // AdviseLarge does nothing on this system.
 func (m *Mapping) AdviseLarge() {}
+
+// ForgetHead does nothing on this system.
+func (m *Mapping) ForgetHead(*os.File) {}
 
 // AdviseSmall does nothing on this system.
 func (m *Mapping) AdviseSmall() {}
