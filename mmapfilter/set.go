@@ -49,6 +49,7 @@ type setState struct {
 	hash     layout.Hasher
 	shards   []*setShard
 	lookups  *layout.Shards
+	written  atomic.Bool // a shard is open for writing
 }
 
 // ErrOtherSet is returned for a shard of a set if the file is not the one that the manifest names:

@@ -1,8 +1,10 @@
 package mmapfilter
 
 import (
+	"runtime"
 	"sync"
 
+	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
 )
 
@@ -16,6 +18,10 @@ func (s *Set) ContainsBatch(keys [][]byte, found []bool) {
 		sayMaybe(found)
 		return
 	}
+	if st.written.Load() {
+		st.containsWritten(keys, found)
+		return
+	}
 	scratch := setHashes.Get().(*[engine.LookupBlock]uint64)
 	defer setHashes.Put(scratch)
 	for len(keys) > 0 {
@@ -26,4 +32,70 @@ func (s *Set) ContainsBatch(keys [][]byte, found []bool) {
 		st.lookups.ContainsHashes(hashes, found[:len(hashes)])
 		keys, found = keys[len(hashes):], found[len(hashes):]
 	}
+}
+
+// containsWritten is ContainsBatch while shards are open for writing. Their keys are looked up shard by
+// shard, since what is pending in a shard is not in its table. Those of all other shards are looked up
+// together.
+func (st *setState) containsWritten(keys [][]byte, found []bool) {
+	b := setScratches.Get().(*setScratch)
+	defer setScratches.Put(b)
+	count := uint32(len(st.shards))
+	for len(keys) > 0 {
+		block := keys[:min(len(keys), setBlock)]
+		written, others := 0, 0
+		for i, key := range block {
+			h := st.hash.Hash(key)
+			number, own := layout.ShardOf(h, count)
+			if st.shards[number].writes.Load() {
+				b.numbers[written], b.own[written], b.of[written] = uint32(number), own, uint16(i)
+				written++
+			} else {
+				others++ // from the end
+				b.own[len(block)-others], b.of[len(block)-others] = h, uint16(i)
+			}
+		}
+		if others > 0 {
+			hashes, of := b.own[written:len(block)], b.of[written:len(block)]
+			st.lookups.ContainsHashes(hashes, b.found[:others])
+			for k, i := range of {
+				found[i] = b.found[k]
+			}
+		}
+		for g := range b.sort(len(st.shards), written) {
+			own, answers := b.sorted[b.first[g]:b.first[g+1]], b.found[b.first[g]:b.first[g+1]]
+			f := st.shards[b.groups[g]].get()
+			if len(own) > few {
+				f.containsOwnBatch(own, answers)
+				continue
+			}
+			for i, h := range own {
+				answers[i] = f.own.Load().ContainsHash(h)
+			}
+		}
+		for k, at := range b.at[:written] {
+			found[b.of[k]] = b.found[at]
+		}
+		keys, found = keys[len(block):], found[len(block):]
+	}
+}
+
+// few is how many keys of a shard are looked up sooner one by one than as a batch.
+const few = 2
+
+// containsOwnBatch is ContainsHashes for hashes that stand for keys in this file.
+func (f *Filter) containsOwnBatch(own []uint64, found []bool) {
+	o := f.open.Load()
+	if o == nil || o.unknown() {
+		sayMaybe(found)
+		return
+	}
+	if !o.checked {
+		o.containsHashes(own, found)
+	} else if o.guard(func() { o.containsHashes(own, found) }) {
+		for i, h := range own { // as in ContainsBatch
+			found[i] = o.contains(h)
+		}
+	}
+	runtime.KeepAlive(o)
 }

@@ -197,6 +197,7 @@ func (sh *setShard) openForWriting(st *setState) error {
 	old := sh.filter.Swap(f)
 	sh.err.Store(nil)
 	sh.writes.Store(true)
+	st.written.Store(true)
 	st.findLate(sh.number)
 	if old != nil && old != unknownFilter {
 		old.open.Load().release()

@@ -121,7 +121,7 @@ func (s *Set) InsertBatch(keys [][]byte) (n int, err error) {
 	defer setScratches.Put(b)
 	var failed map[uint32]error
 	for len(keys) > 0 {
-		block := keys[:min(len(keys), insertBlock)]
+		block := keys[:min(len(keys), setBlock)]
 		keys = keys[len(block):]
 		b.hash(st, block)
 		for g := range b.sort(len(st.shards), len(block)) {
@@ -144,19 +144,22 @@ func (s *Set) InsertBatch(keys [][]byte) (n int, err error) {
 	return n, errors.Join(slices.Collect(maps.Values(failed))...)
 }
 
-// insertBlock is how many keys of a batch are sorted by shard at once.
-const insertBlock = 256
+// setBlock is how many keys of a batch are sorted by shard at once.
+const setBlock = 1024
 
 // A setScratch is the memory for a block of keys.
 type setScratch struct {
-	numbers [insertBlock]uint32 // of the shards
-	own     [insertBlock]uint64
+	numbers [setBlock]uint32 // of the shards
+	own     [setBlock]uint64
+	of      [setBlock]uint16 // which keys of a batch they are, if not all
+	found   [setBlock]bool
 
 	// The block in the order of its shards.
-	sorted [insertBlock]uint64
-	starts []uint16                // of each shard
-	first  [insertBlock + 1]uint16 // of each group: the keys of one shard
-	groups [insertBlock]uint32     // its shard
+	sorted [setBlock]uint64
+	at     [setBlock]uint16     // where each key is there
+	starts []uint16             // of each shard
+	first  [setBlock + 1]uint16 // of each group: the keys of one shard
+	groups [setBlock]uint32     // its shard
 }
 
 var setScratches = sync.Pool{New: func() any { return new(setScratch) }}
@@ -191,7 +194,7 @@ func (b *setScratch) sort(shards, n int) (groups int) {
 	}
 	b.first[groups] = uint16(n)
 	for i, number := range b.numbers[:n] {
-		b.sorted[starts[number]] = b.own[i]
+		b.sorted[starts[number]], b.at[i] = b.own[i], starts[number]
 		starts[number]++
 	}
 	return groups

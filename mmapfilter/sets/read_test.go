@@ -151,6 +151,12 @@ func TestNothingIsAllocated(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { f.ContainsBatch(keys, found); f.ContainsHashes(hashes, found); f.Contains(keys[0]) }); n >= 1 {
 		t.Errorf("%v allocations in a shard", n)
 	}
+	must(t, s.OpenShards(1, 2, 3, 5, 8, 13, 21, 34))
+	s.InsertBatch(keys)
+	s.ContainsBatch(keys, found)
+	if n := testing.AllocsPerRun(100, func() { s.ContainsBatch(keys, found) }); n >= 1 {
+		t.Errorf("%v allocations with shards open for writing", n)
+	}
 }
 
 // TestBadShards: a shard that is missing, or not the file that the manifest names, answers "maybe", and
