@@ -15,7 +15,7 @@ type Direct struct {
 	stash           *uint64
 	hash            *Hasher
 	contains        func(h uint64) bool
-	table           Table // nil if contains answers for all
+	table           Looks // nil if contains answers for all
 	view            *View
 }
 

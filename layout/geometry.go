@@ -114,3 +114,13 @@ func (g Geometry) RegionAt(offset int64) string {
 	}
 	return RegionTrailer
 }
+
+// NewView splits the words of a file, from OffRuntime on, into the parts that lookups
+// read.
+func NewView(words []uint64, g Geometry) View {
+	const stash, region = WordStash - WordRuntime, WordRegion - WordRuntime
+	return ViewOf(words[region:region+uint64(g.RegionBytes/8)], words[stash:stash+StashWords], words[:RuntimeWords])
+}
+
+// NewTable returns the Table for a geometry.
+func NewTable(g Geometry) Table { return specs[g.Kind].Bind(g.Params, g.Lines) }

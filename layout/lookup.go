@@ -1,7 +1,6 @@
 package layout
 
 import (
-	"sync"
 	"sync/atomic"
 
 	"github.com/mmapfilter/mmapfilter/layout/kernel"
@@ -9,8 +8,15 @@ import (
 
 // Lookups: rule R2, in one place. A layout contributes how to look in one line (LookAt
 // and Look) and, where it has kernels, first looks (FirstLook and FirstLooks); the order
-// of loads and what may be concluded from them stand here, once for words that come
-// from anywhere (Lookup) and once for a view, for single keys and for batches.
+// of loads and what may be concluded from them stand here: once for words that come from
+// anywhere, in counters (Lookup and Count), and once for a view, in watch (containsBeyond,
+// for single keys and for batches, in a table and in a set).
+//
+// Two things cannot go through either. FirstLook has the counters of a home line in
+// variables of its own, since nearly all lookups without a kernel end there. And a kernel
+// loads them with instructions of its own; FirstLook is what it is tested against. The
+// kernels are one, batchAVX2, batchAVX512 and batchNEON of package blocked, one, batchAVX512
+// and shardsAVX512 of package compact, and the code of a [Direct] in both.
 //
 // An item that a writer moves is at its destination before it leaves its source, so at
 // any instant it is in one of its places; or it moves inside a block, whose removal
@@ -56,29 +62,65 @@ import (
 // only cost time where a dead writer has left a counter odd, which disturbs them all.
 const LookupTries = 8
 
+// Looks are what lookups need of a table.
+type Looks interface {
+	// Split returns the item of a hash, seen from its home line.
+	Split(h uint64) Item
+	// Alternate returns the same item seen from its other line. That is the same line
+	// if the item has only one. Alternate is its own inverse.
+	Alternate(it Item) Item
+	// Class returns what the stash calls the item, as in Classes.
+	Class(it Item) Class
+	// Words returns the words of the region that hold a line: n of them, starting with
+	// first. They lie in one block of 64 bytes, or in two.
+	Words(line uint64) (first uint64, n int)
+	// LookAt looks an item up in the line it is seen from: found reports whether a slot
+	// has it, beyond whether the line says that it may be elsewhere. at returns the word
+	// of a file with that number. LookAt asks for each word at most once.
+	LookAt(at func(word uint64) uint64, it Item) (found, beyond bool)
+	// Look is LookAt in the words of the line, which are those that Words says, or more.
+	Look(words []uint64, it Item) (found, beyond bool)
+	// FirstLook looks a hash up in its home line alone. If open is false, found is what
+	// Lookup would report. A layout without overflow bits leaves all open: as each lookup
+	// goes on to the second line, it is faster to look in both at once.
+	FirstLook(v *View, h uint64) (found, open bool)
+}
+
+// Overflows is a Table whose lines have overflow bits; l is the image of it.Line. In any other,
+// every lookup goes on to the second line.
+type Overflows interface {
+	// SetOverflow records in l that the item, or an equal one, is elsewhere. It lists
+	// the words it has changed in s, as the methods of Slots do.
+	SetOverflow(l *Line, it Item, s *Stores)
+	// Cost says what it costs lookups if an item of l leaves, from 0 to MostCost: the number
+	// of overflow bits that SetOverflow would set; in a layout that is one of Hosts, one
+	// more, and 0 for a guest.
+	Cost(l *Line, it Item) int
+}
+
 // Lookup looks a hash up in words that come from anywhere: at returns the word of a file
 // with that number, from the runtime page on. It reports true if the hash may be in the
 // table, and false only if it certainly is not, whatever a writer does meanwhile (rule
 // R2).
-func Lookup(t Table, at func(word uint64) uint64, h uint64) bool {
+func Lookup(t Looks, at func(word uint64) uint64, h uint64) bool {
 	home := t.Split(h)
 	other := t.Alternate(home)
 	var rests counters
-	rests.add(RuntimeEpoch)
-	rests.addLine(t.Blocks(home.Line))
-	all := t.Both() // whether rests has the counters of every place
+	rests.addHome(t, home)
+	_, ends := t.(Overflows)
+	all := !ends // whether rests has the counters of every place
 	if all {
-		rests.addOthers(t.Blocks(other.Line))
+		rests.addOthers(t, other)
 	}
 	for range LookupTries {
-		before, odd := rests.load(at)
+		rests.begin(at)
 		found, beyond := t.LookAt(at, home)
 		if found {
 			return true
 		}
 		if beyond {
 			if !all {
-				rests.addOthers(t.Blocks(other.Line))
+				rests.addOthers(t, other)
 				all = true
 				continue
 			}
@@ -86,18 +128,67 @@ func Lookup(t Table, at func(word uint64) uint64, h uint64) bool {
 				return true
 			}
 		}
-		if after, moving := rests.load(at); after == before && !odd && !moving {
+		if !rests.moved(at) {
 			return false
 		}
 	}
 	return true
 }
 
+// Counts are what Count needs of a table.
+type Counts interface {
+	Looks
+	// Remove removes one copy of an item from l, the image of its line, as that of Slots does.
+	Remove(l *Line, it Item, s *Stores) bool
+}
+
+// Copies returns the number of slots of a line that hold an item, seen from that line.
+func Copies(t Counts, l Line, it Item) (n int) {
+	for t.Remove(&l, it, nil) {
+		n++
+	}
+	return n
+}
+
+// Count counts the items of the class of a hash, in words that come from anywhere, as
+// Lookup looks for one. If removals disturb it as often as LookupTries, ok is false.
+func Count(t Counts, at func(word uint64) uint64, h uint64) (items uint64, ok bool) {
+	home := t.Split(h)
+	other := t.Alternate(home)
+	var rests counters
+	rests.addHome(t, home)
+	rests.addOthers(t, other)
+	for range LookupTries {
+		rests.begin(at)
+		items = uint64(Copies(t, LineFrom(t, at, home.Line), home))
+		items += StashCountAt(at, t.Class(home))
+		if other.Line != home.Line {
+			items += uint64(Copies(t, LineFrom(t, at, other.Line), other))
+		}
+		if !rests.moved(at) {
+			return items, true
+		}
+	}
+	return 0, false
+}
+
+// LineFrom returns the image of a line of a file. at returns the word of the file with that number.
+func LineFrom(t Looks, at func(word uint64) uint64, line uint64) (l Line) {
+	first, n := t.Words(line)
+	for i := range l[:n] {
+		l[i] = at(WordRegion + first + uint64(i))
+	}
+	return l
+}
+
 // counters are those a lookup rests on, as words of the runtime page: the epoch, those of
-// both lines, each of which may be in two blocks, and that of the stash.
+// both lines, each of which may be in two blocks, and that of the stash. A look is between
+// begin and moved.
 type counters struct {
 	words [maxCounters]uint64
 	n     int
+	sum   uint64 // when the look began
+	odd   uint64 // likewise, in bit 0: whether one was odd
 }
 
 const maxCounters = 6
@@ -107,53 +198,105 @@ func (c *counters) add(word uint64) {
 	c.n++
 }
 
-func (c *counters) addLine(first, last uint64) {
+func (c *counters) addHome(t Looks, home Item) {
+	c.add(RuntimeEpoch)
+	c.addLine(t.Words(home.Line))
+}
+
+func (c *counters) addOthers(t Looks, other Item) {
+	c.addLine(t.Words(other.Line))
+	c.add(RuntimeStashCounter)
+}
+
+func (c *counters) addLine(word uint64, n int) {
+	first, last := blocksOf(word, n)
 	if c.add(blockCounter(first)); last != first {
 		c.add(blockCounter(last))
 	}
 }
 
-func (c *counters) addOthers(first, last uint64) {
-	c.addLine(first, last)
-	c.add(RuntimeStashCounter)
+// blocksOf returns the blocks of the region in which words of it start and end.
+func blocksOf(first uint64, n int) (from, to uint64) {
+	return first / BlockWords, (first + uint64(n) - 1) / BlockWords
 }
 
-// load returns the sum of the counters and whether one of them is odd. While none is, counters only
-// rise: then they are what they were if their sum is. (The epoch of a file that is superseded is odd,
-// and falls again if the other file cannot take its place.)
-func (c *counters) load(at func(word uint64) uint64) (sum uint64, odd bool) {
-	any := uint64(0)
+// begin begins a look, before the first load of any place.
+func (c *counters) begin(at func(word uint64) uint64) { c.sum, c.odd = c.load(at) }
+
+// moved ends a look, and reports whether a counter has changed, or is or was odd.
+func (c *counters) moved(at func(word uint64) uint64) bool {
+	sum, odd := c.load(at)
+	return sum != c.sum || (odd|c.odd)&1 != 0
+}
+
+// load returns the sum of the counters and in bit 0 whether one of them is odd. While none is,
+// counters only rise: then they are what they were if their sum is. (The epoch of a file that is
+// superseded is odd, and falls again if the other file cannot take its place.)
+func (c *counters) load(at func(word uint64) uint64) (sum, odd uint64) {
 	for _, word := range c.words[:c.n] {
 		n := at(WordRuntime + word)
-		sum, any = sum+n, any|n
+		sum, odd = sum+n, odd|n
 	}
-	return sum, any&1 != 0
+	return sum, odd
 }
 
 // Contains is Lookup in a view. Most keys are settled by the first look.
-func Contains(t Table, v *View, h uint64) bool {
-	if !t.Both() {
-		if found, open := t.FirstLook(v, h); !open {
-			return found
-		}
+func Contains(t Looks, v *View, h uint64) bool {
+	if found, open := t.FirstLook(v, h); !open {
+		return found
 	}
-	b := blocks.Get().(*block)
-	p := &b.places[0]
-	t.Places(h, p)
-	kernel.Prefetch(&v.Region[p.OtherFirst*BlockWords])
-	found := containsBeyond(t, v, h, p)
-	blocks.Put(b)
-	return found
+	var p places
+	p.set(t, h, linesAreBlocks(t))
+	kernel.Prefetch(&v.Region[p.other.first])
+	return containsBeyond(t, v, h, &p)
+}
+
+// places are the two lines in which an item may be.
+type places struct{ home, other place }
+
+// A place is an item in a line, and the words of the region that hold the line.
+type place struct {
+	item  Item
+	first uint64
+	n     int
+}
+
+func (p *place) set(t Looks, it Item) {
+	p.item = it
+	p.first, p.n = t.Words(it.Line)
+}
+
+// set sets p to the places of a hash. In a batch, blocks is asked for once.
+func (p *places) set(t Looks, h uint64, blocks bool) {
+	home := t.Split(h)
+	other := t.Alternate(home)
+	if blocks {
+		p.home = place{home, home.Line * BlockWords, BlockWords}
+		p.other = place{other, other.Line * BlockWords, BlockWords}
+		return
+	}
+	p.home.set(t, home)
+	p.other.set(t, other)
+}
+
+// linesAreBlocks reports whether each line of a table is a block.
+func linesAreBlocks(t Looks) bool {
+	_, n := t.Words(0)
+	return n == BlockWords
+}
+
+func (p *place) look(t Looks, region []uint64) (found, beyond bool) {
+	return t.Look(region[p.first:p.first+uint64(p.n)], p.item)
 }
 
 // containsBeyond is Contains for a hash that the first look does not settle. It loads
 // the counters of all places first. What does not come to an end is left to Lookup.
-func containsBeyond(t Table, v *View, h uint64, p *Places) bool {
+func containsBeyond(t Looks, v *View, h uint64, p *places) bool {
 	w := watchPlaces(v, p)
-	found, beyond := t.Look(v.Region, p.Home)
+	found, beyond := p.home.look(t, v.Region)
 	if !found && beyond {
-		found, _ = t.Look(v.Region, p.Other)
-		if !found && mayStash(v.Stash, p.Class) {
+		found, _ = p.other.look(t, v.Region)
+		if !found && mayStash(v.Stash, t.Class(p.home.item)) {
 			return Lookup(t, v.source(), h)
 		}
 	}
@@ -167,12 +310,14 @@ type watch struct {
 	sum, odd uint64
 }
 
-func watchPlaces(v *View, p *Places) (w watch) {
+func watchPlaces(v *View, p *places) (w watch) {
 	runtime := (*[RuntimeWords]uint64)(v.Runtime)
+	homeFirst, homeLast := blocksOf(p.home.first, p.home.n)
+	otherFirst, otherLast := blocksOf(p.other.first, p.other.n)
 	w.counters = [maxCounters]*uint64{
 		&runtime[RuntimeEpoch], &runtime[RuntimeStashCounter],
-		&runtime[blockCounter(p.HomeFirst)], &runtime[blockCounter(p.HomeLast)],
-		&runtime[blockCounter(p.OtherFirst)], &runtime[blockCounter(p.OtherLast)],
+		&runtime[blockCounter(homeFirst)], &runtime[blockCounter(homeLast)],
+		&runtime[blockCounter(otherFirst)], &runtime[blockCounter(otherLast)],
 	}
 	for _, c := range w.counters {
 		n := atomic.LoadUint64(c)
@@ -202,90 +347,18 @@ func mayStash(stash []uint64, c Class) bool {
 	return used != 0
 }
 
-// A batch is looked up in blocks, each in three passes. The first asks for the home
-// lines, prefetchAhead hashes before it looks at them, so that many cache misses overlap,
-// and settles nearly all hashes. The second asks for the other lines of those that are
-// still open, and the third looks them up.
-//
-// A prefetch stays in the reorder buffer of the processor until its address has been
-// translated, which may take as long as a cache miss; those of a burst are translated
-// at the same time.
-const (
-	lookupBlock   = 512
-	prefetchAhead = 64
-	prefetchBurst = 16
-)
-
-// ContainsHashes sets found[i] to Contains of hashes[i]. found must not be shorter than
-// hashes.
-func ContainsHashes(t Table, v *View, hashes []uint64, found []bool) {
-	found = found[:len(hashes)]
-	for len(hashes) > 0 {
-		n := min(len(hashes), lookupBlock)
-		containsBlock(t, v, hashes[:n], found)
-		hashes, found = hashes[n:], found[n:]
-	}
-}
-
-// A block is the memory for one of a batch: which hashes are open, and the places of those.
-// As local variables they would be moved to the heap each time, since they are passed to
-// methods of an interface.
-type block struct {
-	open   [lookupBlock / kernel.Group]uint8
-	places [lookupBlock]Places
-}
-
-var blocks = sync.Pool{New: func() any { return new(block) }}
-
-func containsBlock(t Table, v *View, hashes []uint64, found []bool) {
-	b := blocks.Get().(*block)
-	open := b.open[:(len(hashes)+kernel.Group-1)/kernel.Group]
-	clear(open)
-	FirstLooks(t, v, hashes, found, open)
-	n := 0
-	kernel.EachBit(open, func(i int) {
-		p := &b.places[n]
-		t.Places(hashes[i], p)
-		kernel.Prefetch(&v.Region[p.OtherFirst*BlockWords])
-		n++
-	})
-	n = 0
-	kernel.EachBit(open, func(i int) {
-		found[i] = containsBeyond(t, v, hashes[i], &b.places[n])
-		n++
-	})
-	blocks.Put(b)
-}
-
-// FirstLooks is the first look for many hashes: found[i] is for hashes[i], and it sets
-// bit i%8 of open[i/8], which must be 0 before, if that hash is open.
-func FirstLooks(t Table, v *View, hashes []uint64, found []bool, open []uint8) {
-	done := t.FirstLooks(v, hashes, found, open)
-	for i, asked := done, done; i < len(hashes); i++ {
-		if (i-done)%prefetchBurst == 0 {
-			for ; asked < min(i+prefetchAhead, len(hashes)); asked++ {
-				first, n := t.Words(t.Split(hashes[asked]).Line)
-				kernel.Prefetch(&v.Region[first])
-				kernel.Prefetch(&v.Region[first+uint64(n)-1])
-			}
-		}
-		isFound, isOpen := t.FirstLook(v, hashes[i])
-		found[i] = isFound
-		open[i/kernel.Group] |= bit(isOpen) << (i % kernel.Group)
-	}
-}
-
 // FirstLook looks a hash up in its home line alone, with the loads in the order of
 // Lookup. If open is false, found is what Lookup would report; otherwise Lookup starts
 // over, and so what holds for Lookup holds for both. It is the twin of the kernels. No
 // branch depends on what is found: it would mispredict half the time.
-func FirstLook(t Table, v *View, h uint64) (found, open bool) {
-	home := t.Split(h)
-	first, last := t.Blocks(home.Line)
+func FirstLook(t Looks, v *View, h uint64) (found, open bool) {
+	var home place
+	home.set(t, t.Split(h))
+	first, last := blocksOf(home.first, home.n)
 	runtime := (*[RuntimeWords]uint64)(v.Runtime)
 	epoch, counter, next := &runtime[RuntimeEpoch], &runtime[blockCounter(first)], &runtime[blockCounter(last)]
 	e, c, n := atomic.LoadUint64(epoch), atomic.LoadUint64(counter), atomic.LoadUint64(next)
-	found, beyond := t.Look(v.Region, home)
+	found, beyond := home.look(t, v.Region)
 	moved := (atomic.LoadUint64(epoch) ^ e) | (atomic.LoadUint64(counter) ^ c) | (atomic.LoadUint64(next) ^ n) | (e|c|n)&1
 	return found, (bit(beyond)|bit(moved != 0))&^bit(found) != 0
 }
@@ -295,16 +368,4 @@ func bit(set bool) uint8 {
 		return 1
 	}
 	return 0
-}
-
-// HomeBlocks sets blocks[i] to the block of 64 bytes of the region in which the home line
-// of hashes[i] starts.
-func HomeBlocks(t Table, hashes, blocks []uint64) {
-	kernel.SplitLines(hashes, blocks, t.Lines())
-	if last, _ := t.Blocks(t.Lines() - 1); last == t.Lines()-1 {
-		return // every line is a block
-	}
-	for i, line := range blocks[:len(hashes)] {
-		blocks[i], _ = t.Blocks(line)
-	}
 }

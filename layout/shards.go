@@ -42,7 +42,7 @@ func NewShards(count int, h *Hasher) *Shards {
 // Set makes lookups look for the keys of a shard with d. Those under way may still use the one before,
 // which the garbage collector keeps until they end.
 func (s *Shards) Set(shard int, d *Direct) {
-	if t := d.table; t != nil && !s.alike.CompareAndSwap(nil, &t) {
+	if t, ok := d.table.(Table); ok && !s.alike.CompareAndSwap(nil, &t) {
 		if alike := *s.alike.Load(); alike.Kind() != t.Kind() || alike.Params() != t.Params() {
 			d = NewDirect(nil, nil, d.hash, d.ContainsHash)
 		}
@@ -82,8 +82,9 @@ func (s *Shards) containsIn(b *setBlock, hashes []uint64, found []bool) {
 	kernel.EachBit(open, func(i int) {
 		d, own := s.find(hashes[i])
 		if d.table != nil {
-			d.table.Places(own, &b.places[n])
-			d.view.prefetchBeyond(&b.places[n])
+			p := &b.places[n]
+			p.set(d.table, own, linesAreBlocks(d.table))
+			d.view.prefetchBeyond(p, d.table.Class(p.home.item))
 		}
 		b.directs[n] = d
 		n++
@@ -112,39 +113,41 @@ var setBlocks = sync.Pool{New: func() any { return new(setBlock) }}
 
 // prefetchBeyond asks for what containsBeyond reads and the first look has not. One file has all but the
 // line in a cache; the many files of a set do not.
-func (v *View) prefetchBeyond(p *Places) {
-	kernel.Prefetch(&v.Region[p.OtherFirst*BlockWords])
-	kernel.Prefetch(&v.Runtime[blockCounter(p.OtherFirst)])
+func (v *View) prefetchBeyond(p *places, c Class) {
+	kernel.Prefetch(&v.Region[p.other.first])
+	kernel.Prefetch(&v.Runtime[blockCounter(p.other.first/BlockWords)])
 	kernel.Prefetch(&v.Runtime[RuntimeStashCounter])
-	kernel.Prefetch(&v.Stash[p.Class.firstGroup()])
+	kernel.Prefetch(&v.Stash[c.firstGroup()])
 }
 
 // firstLooks is FirstLooks for a set. What is no table stays open.
 func (s *Shards) firstLooks(hashes []uint64, found []bool, open []uint8) {
-	done := 0
+	done, look := 0, FirstLook
 	if alike := s.alike.Load(); alike != nil {
 		if t, ok := (*alike).(shardsTable); ok {
 			done = t.FirstLooksInSet(s.tables, hashes, found, open)
 		}
+		if _, ok := (*alike).(batchTable); ok {
+			look = Looks.FirstLook
+		}
 	}
-	for i, asked := done, done; i < len(hashes); i++ {
-		if (i-done)%prefetchBurst == 0 {
-			for ; asked < min(i+prefetchAhead, len(hashes)); asked++ {
-				if d, own := s.find(hashes[asked]); d.table != nil {
-					first, n := d.table.Words(d.table.Split(own).Line)
-					kernel.Prefetch(&d.view.Region[first])
-					kernel.Prefetch(&d.view.Region[first+uint64(n)-1])
-					runtime.KeepAlive(d)
-				}
+	inBursts(done, len(hashes), func(from, to int) {
+		for _, h := range hashes[from:to] {
+			if d, own := s.find(h); d.table != nil {
+				first, n := d.table.Words(d.table.Split(own).Line)
+				prefetchWords(d.view, first, n)
+				runtime.KeepAlive(d)
 			}
 		}
-		d, own := s.find(hashes[i])
-		isFound, isOpen := false, true
-		if d.table != nil {
-			isFound, isOpen = d.table.FirstLook(d.view, own)
-			runtime.KeepAlive(d)
+	}, func(from, to int) {
+		for i, h := range hashes[from:to] {
+			d, own := s.find(h)
+			isFound, isOpen := false, true
+			if d.table != nil {
+				isFound, isOpen = look(d.table, d.view, own)
+				runtime.KeepAlive(d)
+			}
+			note(found, open, from+i, isFound, isOpen)
 		}
-		found[i] = isFound
-		open[i/kernel.Group] |= bit(isOpen) << (i % kernel.Group)
-	}
+	})
 }

@@ -17,6 +17,7 @@ type Spec struct {
 	SlotsPerLine func(p Params) int
 	LineBits     func(p Params) int
 	Loads        func(p Params) Loads
+	Bounds       func(p Params) Bounds
 	// Predict tells what a lookup of an absent key meets on average in a table with that
 	// load.
 	Predict func(p Params, load float64) Overflow
@@ -81,6 +82,9 @@ func LineBits(k Kind, p Params) int { return specs[k].LineBits(p) }
 
 // DesignLoads returns the loads that a table may be sized for.
 func DesignLoads(k Kind, p Params) Loads { return specs[k].Loads(p) }
+
+// BoundsOf returns the bounds of the work on one item.
+func BoundsOf(k Kind, p Params) Bounds { return specs[k].Bounds(p) }
 
 // Crowded returns about how many stash entries a table with that many lines needs at
 // that load.

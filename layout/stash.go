@@ -161,13 +161,24 @@ func StashFree(word, value uint64) uint64 {
 	return value & groupMark
 }
 
+// Classes are those of a table, for the stash.
+type Classes interface {
+	Lines() uint64 // n, the number of lines
+	// Legal reports whether an item may have that bucket and fingerprint. It does not
+	// check the line.
+	Legal(it Item) bool
+	// Class returns what the stash calls the item. It is equal for all items that have
+	// the same lines, the same buckets and the same fingerprint.
+	Class(it Item) Class
+}
+
 // Stashed reports whether the stash holds an item of a class: the table can have such
 // items, and a lookup finds the entry. Damage may leave other entries, whose lines may
 // not exist.
-func Stashed(t Table, stash []uint64, c Class) bool { return c.isOf(t) && StashCount(stash, c) != 0 }
+func Stashed(t Classes, stash []uint64, c Class) bool { return c.isOf(t) && StashCount(stash, c) != 0 }
 
 // isOf reports whether a table can have items of a class.
-func (c Class) isOf(t Table) bool {
+func (c Class) isOf(t Classes) bool {
 	it := Item(c)
 	return c.Line < t.Lines() && t.Legal(it) && t.Class(it) == c
 }
@@ -193,45 +204,6 @@ func freeEntry(stash []uint64, group uint64) (word uint64, ok bool) {
 		}
 	}
 	return 0, false
-}
-
-// CheckStash checks every entry against F12 and returns the number of entries in use
-// and of their items.
-func CheckStash(t Table, v *View) (entries int, items uint64, err error) {
-	var l Line
-	for i := 0; i < len(v.Stash); i += 2 {
-		w0, w1 := v.Stash[i], v.Stash[i+1]
-		if i%groupWords == 0 {
-			w0 &^= groupMark
-		}
-		if w0|w1 == 0 {
-			continue
-		}
-		bad := func(what string) error {
-			return corrupt(RegionStash, OffStash+int64(i)*8, "F12: entry %d: %s", i/2, what)
-		}
-		c := entryClass(w0, w1)
-		if w1&maxStashCount == 0 {
-			return entries, items, bad("its count is 0")
-		}
-		if !c.isOf(t) {
-			return entries, items, bad("no item has this line, bucket and fingerprint")
-		}
-		if j, ok := stashEntry(v.At, c); !ok || j != WordStash+uint64(i) {
-			return entries, items, bad("a lookup does not find it")
-		}
-		it := Item(c)
-		t.Load(v.Region, it.Line, &l)
-		marked := t.Overflowed(&l, it)
-		other := t.Alternate(it)
-		t.Load(v.Region, other.Line, &l)
-		if !marked && !t.Overflowed(&l, other) {
-			return entries, items, bad("no overflow bits lead to it")
-		}
-		entries++
-		items += w1 & maxStashCount
-	}
-	return entries, items, nil
 }
 
 // StashUse returns the number of entries in use and of their items.

@@ -28,9 +28,9 @@ func TestStash(t *testing.T) {
 			} else if model[c] == 0 {
 				classes = append(classes, c)
 				var l Line
-				tab.Load(v.Region, it.Line, &l)
-				tab.SetOverflow(&l, it, nil)
-				tab.Store(v.Region, it.Line, &l)
+				Load(tab, v.Region, it.Line, &l)
+				layouttest.SetOverflow(tab, &l, it)
+				Store(tab, v.Region, it.Line, &l)
 			}
 			before := append([]uint64(nil), v.Stash...)
 			if !StashAdd(v.Stash, c, layouttest.Into(v.Stash)) {

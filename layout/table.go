@@ -1,141 +1,36 @@
 package layout
 
-import (
-	"fmt"
-	"sync/atomic"
-
-	"github.com/mmapfilter/mmapfilter/layout/kernel"
-)
-
-// Params are the two parameters of a cuckoo filter (paper, section 4): f bits in a
-// fingerprint, b slots in a bucket.
-type Params struct{ FingerprintBits, BucketSize int }
-
-// A Line is an image of one line: the words of the region that hold it, as many as
-// [Table.Words] says. The functions of its layout read and change it. If lines share a
-// word, the image holds bits of other lines too, which stay as they are.
-type Line [8]uint64
-
-// Stores lists the words of a line that one change touches, in an order in which a
-// writer may store them one by one without an item being missing at any instant: an
-// item that moves is at its destination before it leaves its source. (A writer may use
-// another order where readers cannot tell: see Record.Gather.)
-type Stores struct {
-	n       uint8
-	guarded uint8 // bit i: the i-th store
-	words   [8]uint8
-}
-
-// Add appends a word. A nil s lists nothing.
-func (s *Stores) Add(word uint64, guarded bool) {
-	if s == nil {
-		return
-	}
-	if guarded {
-		s.guarded |= 1 << s.n
-	}
-	s.words[s.n] = uint8(word)
-	s.n++
-}
-
-// Len returns the number of words.
-func (s *Stores) Len() int { return int(s.n) }
-
-// At returns word i of the list, as an index into the image, and whether it is guarded:
-// whether its store clears or overwrites a slot that held something, or means something
-// else until other words of the line are stored.
-func (s *Stores) At(i int) (word int, guarded bool) { return int(s.words[i]), s.guarded>>i&1 != 0 }
-
-// An Item is what a table keeps of a key, seen from one of its two lines. Which of them
-// is the home line is not kept, except in a layout that is one of Hosts.
-type Item struct {
-	Line   uint64 // the line it is seen from
-	Bucket uint32 // one of its buckets in that line; the other follows from Fp
-	Fp     uint32 // fingerprint
-}
-
-// A Class is all items with the same lines, the same buckets and the same fingerprint: a
-// table cannot tell them apart. It is the key of a stash entry, whose two words are
-//
-//	word 0   bits 0-55 the line, 56-62 the bucket
-//	word 1   bits 0-31 the number of items, 32-63 the fingerprint
-//
-// Both are zero if the entry is free, except for the mark of its group.
-type Class struct {
-	Line   uint64 // the lower of the two lines; in a layout that is one of Hosts, the home line
-	Bucket uint32 // the lower of the two buckets
-	Fp     uint32
-}
-
-// A View is the part of a file that lookups read, as words.
-type View struct {
-	Region  []uint64 // the lines
-	Stash   []uint64 // the stash, StashWords
-	Runtime []uint64 // the runtime page, RuntimeWords
-
-	at func(word uint64) uint64 // At, once for all lookups: each method value would be allocated
-}
-
 // A Table is one layout with its parameters: it says how slots are stored in a line and
 // which lines an item may be in. It holds no data and is safe for concurrent use. A
-// layout is one implementation, in a package of its own that registers it.
+// layout is one implementation, in a package of its own that registers it. Those who need
+// little of a table say so: a lookup takes Looks, a search for a path place.Table.
+//
+// What only some layouts have is not here: [Overflows], [Hosts] and [Chooser], and the
+// kernels, each for the one place that calls it. Who needs one asks a table for it once.
 type Table interface {
-	Shape
-	Addresses
-	Images
-	Slots
-	Room
-	Overflows
-	Looks
-}
-
-// A Shape is what a table was made with, and what follows from that.
-type Shape interface {
 	Kind() Kind
 	Params() Params
-	Lines() uint64     // n, the number of lines
-	SlotsPerLine() int // slots a line
-	// Bounds returns the bounds of the work on one item.
-	Bounds() Bounds
-	// Both reports whether every lookup goes on to the second line: whether Overflowed
-	// is always true.
-	Both() bool
-}
 
-// Addresses say where an item may be.
-type Addresses interface {
-	// Split returns the item of a hash, seen from its home line.
-	Split(h uint64) Item
 	// Hash is an inverse of Split: it returns the lowest hash with that item.
 	Hash(it Item) uint64
-	// Alternate returns the same item seen from its other line. That is the same line
-	// if the item has only one. Alternate is its own inverse.
-	Alternate(it Item) Item
-	// Legal reports whether an item may have that bucket and fingerprint. It does not
-	// check the line.
-	Legal(it Item) bool
-	// Class returns what the stash calls the item. It is equal for all items that have
-	// the same lines, the same buckets and the same fingerprint.
-	Class(it Item) Class
-}
-
-// Images are those of the lines of a region.
-type Images interface {
-	// Words returns the words of the region that hold a line: n of them, starting with
-	// first. They lie in one block of 64 bytes, or in two.
-	Words(line uint64) (first uint64, n int)
-	// Load and Store read and write the image of one line of the region. Two goroutines
-	// must not store to lines that share a word at the same time.
-	Load(region []uint64, line uint64, l *Line)
-	Store(region []uint64, line uint64, l *Line)
-	// CheckLines counts the items of the lines [from, to). If a line breaks a rule of
-	// the format, it returns that line and what is wrong with it.
-	CheckLines(region []uint64, from, to uint64) (items, line uint64, err error)
 	// Items appends the items of the image of a line, as far as it is not damaged.
 	Items(dst []Item, l *Line, line uint64) []Item
 	// Probe says what lookups of absent keys meet whose home is a line with the image
 	// l. Away is an estimate, and too low if the items that left share overflow bits.
 	Probe(l *Line, line uint64) Overflow
+
+	Looks
+	Classes
+	Checks
+	Slots
+}
+
+// Checks are those of the lines of a region.
+type Checks interface {
+	Lines() uint64 // n, the number of lines
+	// CheckLines counts the items of the lines [from, to). If a line breaks a rule of
+	// the format, it returns that line and what is wrong with it.
+	CheckLines(region []uint64, from, to uint64) (items, line uint64, err error)
 }
 
 // Slots are those of a line; l is the image of it.Line. Methods that change a line list
@@ -144,107 +39,35 @@ type Slots interface {
 	// Place puts the item into l, moving others inside the line if that makes room. It
 	// reports false, and leaves l alone, if there is no room.
 	Place(l *Line, it Item, s *Stores) bool
-	// Fill puts the items of sorted hashes, whose home line is the empty line l, into
-	// it. It appends the hashes of those that find no room to beyond, in order.
-	Fill(l *Line, hashes, beyond []uint64) []uint64
 	// Remove removes one copy of the item from l and reports whether there was one.
 	Remove(l *Line, it Item, s *Stores) bool
-	// Copies returns the number of slots of l that hold the item.
-	Copies(l *Line, it Item) int
 	// Victims returns, in the memory of dst, items of l, each of whose removal lets Place put the
 	// item (of a damaged line, none): all victims if all is set, otherwise the cheapest few; more
 	// reports whether others may exist.
 	Victims(dst []Item, l *Line, it Item, all bool) (victims []Item, more bool)
+	// Free returns the number of free slots of a line, whose words are those that Words says,
+	// or more. A writer may be storing to them. In a layout that is one of Hosts, the slots are
+	// for items at home.
+	Free(words []uint64, line uint64) uint64
 }
 
-// Room is that of the lines.
-type Room interface {
-	// Free returns the number of free slots of a line with the image l. In a layout that is
-	// one of Hosts, they are for items at home.
-	Free(l *Line, line uint64) uint64
-	// Full reports whether a line of the region has no free slot. A writer may be
-	// storing to the line.
-	Full(region []uint64, line uint64) bool
-	// FullLines is Full for up to 64 lines, whose cache misses overlap: bit i is for
-	// lines[i].
-	FullLines(region, lines []uint64) (full uint64)
+// Load and Store read and write the image of one line of a region. Two goroutines must not
+// store to lines that share a word at the same time.
+func Load(t Table, region []uint64, line uint64, l *Line) {
+	first, n := t.Words(line)
+	copy(l[:n], region[first:])
 }
 
-// Overflows are the overflow bits of a line; l is the image of it.Line.
-type Overflows interface {
-	// SetOverflow records in l that the item, or an equal one, is elsewhere. It lists
-	// the words it has changed in s, as the methods of Slots do.
-	SetOverflow(l *Line, it Item, s *Stores)
-	// Cost says what it costs lookups if an item of l leaves, from 0 to MostCost: the number
-	// of overflow bits that SetOverflow would set; in a layout that is one of Hosts, one
-	// more, and 0 for a guest.
-	Cost(l *Line, it Item) int
-	// Overflowed reports whether a lookup of the item must go on past l.
-	Overflowed(l *Line, it Item) bool
+func Store(t Table, region []uint64, line uint64, l *Line) {
+	first, n := t.Words(line)
+	copy(region[first:], l[:n])
 }
 
-// Places are where an item may be: in its two lines, seen from either, which start and end
-// in some blocks of the region, and in the stash as one of its class.
-type Places struct {
-	Home, Other           Item
-	HomeFirst, HomeLast   uint64
-	OtherFirst, OtherLast uint64
-	Class                 Class
-}
-
-// Looks are what a layout contributes to lookups.
-type Looks interface {
-	// Blocks returns the blocks of 64 bytes of the region that a line starts and ends in.
-	Blocks(line uint64) (first, last uint64)
-	// Places sets p to where the item of a hash may be.
-	Places(h uint64, p *Places)
-	// LookAt looks an item up in the line it is seen from: found reports whether a slot
-	// has it, beyond whether the line says that it may be elsewhere. at returns the word
-	// of a file with that number.
-	LookAt(at func(word uint64) uint64, it Item) (found, beyond bool)
-	// Look is LookAt for a line of a region.
-	Look(region []uint64, it Item) (found, beyond bool)
-	// FirstLook looks a hash up in its home line alone. If open is false, found is what
-	// Lookup would report.
-	FirstLook(v *View, h uint64) (found, open bool)
-	// FirstLooks does what it can of FirstLook for many hashes at once, and returns how
-	// many of them that is: found[i] is for hashes[i], and it sets bit i%8 of open[i/8],
-	// which must be 0 before, if that hash is open.
-	FirstLooks(v *View, hashes []uint64, found []bool, open []uint8) (done int)
-	// Kernel returns the name of the kernel that looks batches up in this layout.
-	Kernel() string
-}
-
-// FillByPlace is Fill by way of Place.
-func FillByPlace(t Table, l *Line, hashes, beyond []uint64) []uint64 {
-	for _, h := range hashes {
-		if !t.Place(l, t.Split(h), nil) {
-			beyond = append(beyond, h)
-		}
-	}
+// Overflowed reports whether a lookup of an item must go on past l, the image of its line.
+func Overflowed(t Table, l *Line, it Item) bool {
+	_, beyond := t.Look(l[:], it)
 	return beyond
 }
-
-// FullByLine is FullLines by way of Full.
-func FullByLine(t Table, region, lines []uint64) (full uint64) {
-	for _, line := range lines {
-		first, n := t.Words(line)
-		kernel.Prefetch(&region[first])
-		kernel.Prefetch(&region[first+uint64(n)-1])
-	}
-	for i, line := range lines {
-		if t.Full(region, line) {
-			full |= 1 << i
-		}
-	}
-	return full
-}
-
-// LineAt returns a line of a region whose lines are blocks of 64 bytes.
-func LineAt(region []uint64, line uint64) *Line { return (*Line)(region[line*BlockWords:]) }
-
-// LoadOf reads a word of a line that a writer may be storing to.
-func LoadOf(l *Line, i uint64) uint64 { return atomic.LoadUint64(&l[i%BlockWords]) }
 
 // Bounds are the bounds of the work on one item.
 type Bounds struct {
@@ -346,21 +169,7 @@ type ExactOverflows interface {
 	CheckBits(region []uint64, from, to uint64) (line uint64, err error)
 }
 
-// CheckLines is Table.CheckLines, which checks rule F10, with F11 where lines know their
-// guests. The error names the rule and the line.
-func CheckLines(t Table, region []uint64, from, to uint64) (items, line uint64, err error) {
-	if items, line, err = t.CheckLines(region, from, to); err != nil {
-		return items, line, fmt.Errorf("F10: line %d: %w", line, err)
-	}
-	if hosts, ok := t.(Hosts); ok {
-		if line, err = hosts.CheckBits(region, from, to); err != nil {
-			return items, line, fmt.Errorf("F11: line %d: %w", line, err)
-		}
-	}
-	return items, 0, nil
-}
-
-// Unhash returns the item of a hash that [Addresses.Hash] has made, or of a key.
+// Unhash returns the item of a hash that [Table.Hash] has made, or of a key.
 func Unhash(t Table, h uint64) Item {
 	if hosts, ok := t.(Hosts); ok {
 		return hosts.Unhash(h)

@@ -1,10 +1,12 @@
 package layout
 
-// NewView splits the words of a file, from OffRuntime on, into the parts that lookups
-// read.
-func NewView(words []uint64, g Geometry) View {
-	const stash, region = WordStash - WordRuntime, WordRegion - WordRuntime
-	return ViewOf(words[region:region+uint64(g.RegionBytes/8)], words[stash:stash+StashWords], words[:RuntimeWords])
+// A View is the part of a file that lookups read, as words.
+type View struct {
+	Region  []uint64 // the lines
+	Stash   []uint64 // the stash, StashWords
+	Runtime []uint64 // the runtime page, RuntimeWords
+
+	at func(word uint64) uint64 // At, once for all lookups: each method value would be allocated
 }
 
 // ViewOf returns the view of parts that come from different places.
@@ -33,6 +35,3 @@ func (v *View) At(word uint64) uint64 {
 	}
 	return loadWord(v.Runtime, word-WordRuntime)
 }
-
-// NewTable returns the Table for a geometry.
-func NewTable(g Geometry) Table { return specs[g.Kind].Bind(g.Params, g.Lines) }

@@ -66,6 +66,7 @@ type autoGrowth struct {
 type openFile struct {
 	path       string // absolute: the working directory may change
 	table      layout.Table
+	looks      layout.Looks // the table
 	view       layout.View
 	checked    bool
 	mapping    *recovery.Mapping // nil if the filter is a copy in the heap
@@ -256,9 +257,11 @@ func newOpenFile(path string, head *recovery.Head, opts *OpenOptions) *openFile 
 	if absolute, err := filepath.Abs(path); err == nil {
 		path = absolute
 	}
+	table := layout.NewTable(head.Geometry)
 	return &openFile{
 		path:       path,
-		table:      layout.NewTable(head.Geometry),
+		table:      table,
+		looks:      table,
 		checked:    opts.Checked,
 		residency:  opts.Residency,
 		superblock: head.Superblock,

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/layouttest"
 )
 
 var update = flag.Bool("update", false, "write the golden files that are missing; one that exists is never changed")
@@ -220,19 +221,19 @@ func vectors(f *Filter, keys [][]byte) []byte {
 		it := t.Split(own)
 		other := t.Alternate(it)
 		var home, away layout.Line
-		t.Load(o.view.Region, it.Line, &home)
-		t.Load(o.view.Region, other.Line, &away)
+		layout.Load(t, o.view.Region, it.Line, &home)
+		layout.Load(t, o.view.Region, other.Line, &away)
 		overflow, second := overflowBits(t, it)
 		var set [2]bool
 		for i, bit := range overflow {
-			set[i] = t.Both() || home[bit.word]&(1<<(bit.first+bit.number)) != 0
+			set[i] = layouttest.Both(t) || home[bit.word]&(1<<(bit.first+bit.number)) != 0
 		}
 		why := "slot of the home line"
 		switch stashed := layout.StashCount(o.view.Stash, t.Class(it)) > 0; {
-		case t.Copies(&home, it) > 0:
+		case layout.Copies(t, home, it) > 0:
 		case set != [2]bool{true, true}:
 			why = fmt.Sprintf("overflow bits set: %t,%t", set[0], set[1])
-		case t.Copies(&away, other) > 0:
+		case layout.Copies(t, away, other) > 0:
 			why = "slot of the alternate line"
 		case stashed:
 			why = "stash"
@@ -260,7 +261,7 @@ type overflowBit struct{ word, first, number int }
 
 // value returns 2^number, or 0 if the layout has no overflow bits.
 func (b overflowBit) value(t layout.Table) uint64 {
-	if t.Both() {
+	if layouttest.Both(t) {
 		return 0
 	}
 	return 1 << b.number
@@ -270,7 +271,7 @@ func (b overflowBit) value(t layout.Table) uint64 {
 // its other bucket, which it also returns; in Compact the only one twice.
 func overflowBits(t layout.Table, it layout.Item) (all [2]overflowBit, other uint32) {
 	var marked layout.Line
-	t.SetOverflow(&marked, it, nil)
+	layouttest.SetOverflow(t, &marked, it)
 	first := 60
 	if t.Kind() == layout.Compact {
 		first = 48

@@ -151,7 +151,7 @@ func BenchmarkLayoutsLive(b *testing.B) {
 				hashes = append(hashes, h)
 				return f.InsertHash(h)
 			}
-			all, previous := int(w.Table().Lines())*w.Table().SlotsPerLine(), 0
+			all, previous := int(w.Table().Lines())*layout.SlotsPerLine(w.Table().Kind(), w.Table().Params()), 0
 			for _, percent := range []int{50, 80, 90, 95} { // soon after, Compact finds no room
 				n := (all*percent/100 - previous) / round * round
 				previous += n

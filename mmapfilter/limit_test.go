@@ -477,7 +477,7 @@ func TestTwinsAtTheLimit(t *testing.T) {
 				continue
 			}
 			var l layout.Line
-			if m.table.Load(view.Region, twin.Line, &l); !m.table.Overflowed(&l, twin) {
+			if layout.Load(m.table, view.Region, twin.Line, &l); !layout.Overflowed(m.table, &l, twin) {
 				led++
 			}
 			hash := m.table.Hash(twin)

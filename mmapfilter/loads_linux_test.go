@@ -63,7 +63,7 @@ func orderOfLoads(t *testing.T, s shape, data []byte, page int) {
 			var l layout.Line
 			var marks layout.Stores
 			it := table.Split(h)
-			table.SetOverflow(&l, it, &marks)
+			table.(layout.Overflows).SetOverflow(&l, it, &marks)
 			first, _ := marks.At(0)
 			second, _ := marks.At(1)
 			if uint32(first) != it.Bucket || first/(layout.BlockWords/2) == second/(layout.BlockWords/2) {
@@ -331,8 +331,8 @@ func directLooksAgain(t *testing.T, s shape, beyond, has bool) {
 	late := 0 // the page that the look waits for
 	if beyond {
 		var l layout.Line
-		table.SetOverflow(&l, home, nil)
-		table.Store(empty, home.Line, &l)
+		table.(layout.Overflows).SetOverflow(&l, home, nil)
+		layout.Store(table, empty, home.Line, &l)
 		late = 1
 	}
 	counterOf := func(line uint64) uint64 { return layout.CounterOf(layout.WordRegion + line*layout.BlockWords) }
@@ -353,7 +353,7 @@ func directLooksAgain(t *testing.T, s shape, beyond, has bool) {
 				return direct.ContainsHash(hasher.Hash(key)), open
 			}
 			if _, open := look(empty); open {
-				if has && table.Kernel() == kernel.InUse().String() && !(beyond && s.kind == layout.Compact) {
+				if has && layout.KernelOf(table) == kernel.InUse().String() && !(beyond && s.kind == layout.Compact) {
 					t.Error("there is no such look")
 				}
 				return
@@ -417,8 +417,8 @@ func orderOfSecondLook(t *testing.T, s shape) {
 	runtimeFrom := perPage - layout.CounterOf(layout.WordRegion)
 	content := make([]uint64, len(pages)*int(perPage))
 	var l layout.Line
-	table.SetOverflow(&l, home, nil)
-	table.Store(content[regionFrom*perPage:], home.Line, &l)
+	table.(layout.Overflows).SetOverflow(&l, home, nil)
+	layout.Store(table, content[regionFrom*perPage:], home.Line, &l)
 	for name, look := range map[string]func(v *layout.View) bool{
 		"Contains":       func(v *layout.View) bool { return layout.Contains(table, v, hash) },
 		"Direct":         func(v *layout.View) bool { return lookKey(table, v, &hasher, key) },

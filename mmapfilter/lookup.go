@@ -48,7 +48,7 @@ func (o *openFile) lookUp(hash uint64) bool {
 	if o.live != nil {
 		return o.live.writer.Contains(hash) || o.live.writer.Unsure()
 	}
-	return layout.Contains(o.table, &o.view, hash)
+	return layout.Contains(o.looks, &o.view, hash)
 }
 
 // containsHashes is contains for a batch: hashes that stand for keys in this file.
@@ -57,7 +57,7 @@ func (o *openFile) containsHashes(hashes []uint64, found []bool) {
 		o.live.writer.ContainsAll(hashes, found)
 		return
 	}
-	layout.ContainsHashes(o.table, &o.view, hashes, found)
+	layout.ContainsHashes(o.looks, &o.view, hashes, found)
 }
 
 // containsKeys is containsHashes for keys.
@@ -75,7 +75,7 @@ func (f *Filter) containsKeys(o *openFile, keys [][]byte, found []bool) {
 		} else if o.live != nil {
 			o.live.writer.ContainsBlock(&scratch.Scratch, hashes, found)
 		} else {
-			layout.ContainsHashes(o.table, &o.view, hashes, found)
+			layout.ContainsHashes(o.looks, &o.view, hashes, found)
 		}
 		keys, found = keys[n:], found[n:]
 	}

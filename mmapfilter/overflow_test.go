@@ -44,12 +44,12 @@ func (a overflow) max(b overflow) overflow {
 func measureOverflow(t layout.Table, v layout.View, hashes []uint64) (o overflow) {
 	var l layout.Line
 	for i := range t.Lines() {
-		t.Load(v.Region, i, &l)
+		layout.Load(t, v.Region, i, &l)
 		o.second += t.Probe(&l, i).Second
 	}
 	for _, h := range hashes {
 		it := t.Split(h)
-		if t.Load(v.Region, it.Line, &l); t.Copies(&l, it) == 0 {
+		if layout.Load(t, v.Region, it.Line, &l); layout.Copies(t, l, it) == 0 {
 			o.away++
 		}
 	}
@@ -63,7 +63,7 @@ func measureOverflow(t layout.Table, v layout.View, hashes []uint64) (o overflow
 func overflowByInserts(tb testing.TB, k layout.Kind, params layout.Params, lines uint64, percents []int) (at []overflow) {
 	p := testPlacer(tb, k, params, lines)
 	rng := rand.New(rand.NewPCG(uint64(params.FingerprintBits), lines))
-	slots := int(lines) * p.table.SlotsPerLine()
+	slots := int(lines) * layout.SlotsPerLine(p.table.Kind(), p.table.Params())
 	var hashes []uint64
 	for _, percent := range percents {
 		for len(hashes) < slots*percent/100 {

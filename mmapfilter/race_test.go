@@ -109,7 +109,7 @@ func testConcurrent(t *testing.T, s shared) {
 	if testing.Short() {
 		operations = 2500
 	}
-	slots := int(s.table.Lines()) * s.table.SlotsPerLine()
+	slots := int(s.table.Lines()) * layout.SlotsPerLine(s.table.Kind(), s.table.Params())
 	m := newKeySet(s.table)
 	insert := func(h uint64) {
 		if err := s.insert(h); err != nil {

@@ -147,7 +147,7 @@ func fillByInserts(tb testing.TB, s shape, lines uint64) (full, second95 float64
 		second95 = overflowByInserts(tb, s.kind, s.Params, lines, []int{load})[0].second
 	}
 	p := testPlacer(tb, s.kind, s.Params, lines)
-	slots := int(lines) * p.table.SlotsPerLine()
+	slots := int(lines) * layout.SlotsPerLine(p.table.Kind(), p.table.Params())
 	least := slots * 9 / 10 * layout.DesignLoads(s.kind, s.Params).Usual / 100
 	rng := rand.New(rand.NewPCG(uint64(s.FingerprintBits), 95))
 	for n := 0; ; n++ {

@@ -250,7 +250,7 @@ func lookUpDuringMoves(t *testing.T, g layout.Geometry, h uint64, first, second 
 	change := func(it layout.Item, f func(*layout.Line, layout.Item, *layout.Stores) bool) {
 		var l layout.Line
 		var s layout.Stores
-		table.Load(view.Region, it.Line, &l)
+		layout.Load(table, view.Region, it.Line, &l)
 		f(&l, it, &s)
 		for i := range s.Len() {
 			word, guarded := s.At(i)
@@ -264,7 +264,9 @@ func lookUpDuringMoves(t *testing.T, g layout.Geometry, h uint64, first, second 
 		}
 	}
 	setOverflow := func(l *layout.Line, it layout.Item, s *layout.Stores) bool {
-		table.SetOverflow(l, it, s)
+		if bits, ok := table.(layout.Overflows); ok {
+			bits.SetOverflow(l, it, s)
+		}
 		return true
 	}
 	// The item is in its second line; it comes home and leaves again.

@@ -162,7 +162,7 @@ func TestTwins(t *testing.T) {
 			h := twins[rng.IntN(len(twins))]
 			switch {
 			case rng.IntN(4) == 0: // another key comes: a new one, or a copy
-				if i := rng.IntN(2 * table.SlotsPerLine() * int(table.Lines())); i < len(m.hashes) {
+				if i := rng.IntN(2 * layout.SlotsPerLine(table.Kind(), table.Params()) * int(table.Lines())); i < len(m.hashes) {
 					h = m.hashes[i]
 				} else {
 					h = rng.Uint64()
@@ -304,7 +304,7 @@ func TestDeletesBesideADamagedStash(t *testing.T) {
 				rng := seeded(t, 1)
 				f, path := newLines(t, p, p.lines(20), Options{LogBytes: wal.MinBytes})
 				table := writerOf(f).Table()
-				hashes := make([]uint64, int(table.Lines())*table.SlotsPerLine()/2)
+				hashes := make([]uint64, int(table.Lines())*layout.SlotsPerLine(table.Kind(), table.Params())/2)
 				for i := range hashes {
 					hashes[i] = rng.Uint64()
 					if err := f.InsertHash(hashes[i]); err != nil {

@@ -97,7 +97,7 @@ func (f *Filter) Stats() Stats {
 		UUID:            hex.EncodeToString(uuid[:]),
 		Seed:            sb.Seed(),
 		Normalisation:   sb.Normalisation(),
-		Kernel:          o.table.Kernel(),
+		Kernel:          layout.KernelOf(o.looks),
 		Residency:       o.residency.String(),
 		ResidentBytes:   -1,
 		Warning:         o.warning,
@@ -147,7 +147,7 @@ func (o *openFile) sampleRates(load float64) (rate, second float64) {
 	var l layout.Line
 	for i := range n {
 		line := i * o.geometry.Lines / n
-		o.table.Load(o.view.Region, line, &l)
+		layout.Load(o.table, o.view.Region, line, &l)
 		met := o.table.Probe(&l, line)
 		mean.Match += met.Match / float64(n)
 		mean.Second += met.Second / float64(n)

@@ -125,7 +125,7 @@ func TestEstimatedRateOfBuilt(t *testing.T) {
 		truth, match := measureOverflow(o.table, o.view, hashes), 0.0
 		var l layout.Line
 		for line := range o.geometry.Lines {
-			o.table.Load(o.view.Region, line, &l)
+			layout.Load(o.table, o.view.Region, line, &l)
 			match += o.table.Probe(&l, line).Match / float64(o.geometry.Lines)
 		}
 		_, hosts := o.table.(layout.Hosts)

@@ -119,7 +119,7 @@ func (s *classSums) subtract(v *layout.View) {
 	var l layout.Line
 	var items []layout.Item
 	for line := range s.table.Lines() {
-		s.table.Load(v.Region, line, &l)
+		layout.Load(s.table, v.Region, line, &l)
 		items = s.table.Items(items[:0], &l, line)
 		for _, it := range items {
 			s.add(s.table.Class(it), ^uint64(0))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 
+	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
 )
 
@@ -322,4 +323,10 @@ func (f *Filter) Count(key []byte) uint64 {
 
 const unknownCount = engine.Unknown
 
-func (o *openFile) count(hash uint64) uint64 { return engine.CountBeside(o.table, o.view.At, hash) }
+func (o *openFile) count(hash uint64) uint64 {
+	n, ok := layout.Count(o.table, o.view.At, hash)
+	if !ok {
+		return unknownCount
+	}
+	return n
+}

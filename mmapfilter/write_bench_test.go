@@ -135,7 +135,7 @@ func newLoadedTable(b *testing.B, p shape, lines uint64) *loadedTable {
 
 // load inserts until the given share of the slots is in use.
 func (t *loadedTable) load(b *testing.B, share float64) {
-	for slots := t.table.Lines() * uint64(t.table.SlotsPerLine()); float64(t.items) < share*float64(slots); t.items++ {
+	for slots := t.table.Lines() * uint64(layout.SlotsPerLine(t.table.Kind(), t.table.Params())); float64(t.items) < share*float64(slots); t.items++ {
 		if !t.Insert(t.table.Split(t.rng.Uint64())) {
 			b.Fatal("full")
 		}
@@ -280,7 +280,7 @@ func BenchmarkInsertLogged(b *testing.B) {
 	shrink()
 	dirs := directories(b)
 	t := newLoadedTable(b, compact13, manyLines)
-	slots := float64(manyLines) * float64(t.table.SlotsPerLine())
+	slots := float64(manyLines) * float64(layout.SlotsPerLine(t.table.Kind(), t.table.Params()))
 	for _, kind := range []string{"tmpfs", "disk"} {
 		if dirs[kind] == "" {
 			continue

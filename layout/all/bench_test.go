@@ -53,7 +53,7 @@ func fill(rng *rand.Rand, tab layout.Table, v *layout.View) {
 	var images [1000]layout.Line
 	for i := range images {
 		l := &images[i]
-		for leave := uint64(rng.IntN(3)); tab.Free(l, 0) > leave; {
+		for leave := uint64(rng.IntN(3)); tab.Free(l[:], 0) > leave; {
 			it := tab.Split(rng.Uint64())
 			it.Line = 0
 			tab.Place(l, it, nil)
@@ -61,7 +61,7 @@ func fill(rng *rand.Rand, tab layout.Table, v *layout.View) {
 		for range 2 {
 			it := tab.Split(rng.Uint64())
 			it.Line = 0
-			tab.SetOverflow(l, it, nil)
+			tab.(layout.Overflows).SetOverflow(l, it, nil)
 		}
 	}
 	for line := range tab.Lines() {

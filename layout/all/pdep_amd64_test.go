@@ -15,8 +15,8 @@ func TestWithoutPDEP(t *testing.T) {
 	kernel.PDEPIsSlow = true
 	layouttest.Each(t, 50, func(t *testing.T, tab layout.Table) {
 		want := map[layout.Kind]string{layout.Blocked: kernel.InUse().String(), layout.Compact: "go"}[tab.Kind()]
-		if want != "" && tab.Kernel() != want {
-			t.Errorf("kernel %s, not %s", tab.Kernel(), want)
+		if want != "" && layout.KernelOf(tab) != want {
+			t.Errorf("kernel %s, not %s", layout.KernelOf(tab), want)
 		}
 		if tab.Kind() != layout.Compact {
 			return

@@ -25,19 +25,19 @@ func TestEpochFallsBack(t *testing.T) {
 	image := func(it layout.Item) []uint64 {
 		_, _, region := words()
 		var l layout.Line
-		table.Load(region, it.Line, &l)
+		layout.Load(table, region, it.Line, &l)
 		if !table.Place(&l, it, nil) {
 			t.Fatal("no room")
 		}
-		table.Store(region, it.Line, &l)
+		layout.Store(table, region, it.Line, &l)
 		return region
 	}
 	here, there := image(home), image(other)
 	type store struct{ word, value uint64 }
 	var stores []store
 	counterOf := func(it layout.Item) uint64 {
-		first, _ := table.Blocks(it.Line)
-		return layout.WordRuntime + layout.CounterOf(layout.WordRegion+first*layout.BlockWords)
+		first, _ := table.Words(it.Line)
+		return layout.WordRuntime + layout.CounterOf(layout.WordRegion+first)
 	}
 	counters := map[uint64]uint64{}
 	turn := func(it layout.Item) {

@@ -70,12 +70,16 @@ func TestHashIsAnInverse(t *testing.T) {
 // TestCost counts what SetOverflow sets. Who knows his guests counts one more.
 func TestCost(t *testing.T) {
 	layouttest.Each(t, 5, func(t *testing.T, tab layout.Table) {
+		marks, ok := tab.(layout.Overflows)
+		if !ok {
+			return
+		}
 		rng := rand.New(rand.NewPCG(8, 8))
 		var l layout.Line
 		for range 200 {
 			it, before := tab.Split(rng.Uint64()), l
-			want := tab.Cost(&l, it)
-			tab.SetOverflow(&l, it, nil)
+			want := marks.Cost(&l, it)
+			marks.SetOverflow(&l, it, nil)
 			got, none := 0, 0
 			if _, ok := tab.(layout.Hosts); ok {
 				got, none = 1, 1
@@ -83,8 +87,8 @@ func TestCost(t *testing.T) {
 			for i := range l {
 				got += bits.OnesCount64(l[i] ^ before[i])
 			}
-			if got != want || tab.Cost(&l, it) != none {
-				t.Fatalf("%+v sets %d bits of %x, Cost says %d, and %d afterwards", it, got, before, want, tab.Cost(&l, it))
+			if got != want || marks.Cost(&l, it) != none {
+				t.Fatalf("%+v sets %d bits of %x, Cost says %d, and %d afterwards", it, got, before, want, marks.Cost(&l, it))
 			}
 		}
 	})
@@ -102,30 +106,45 @@ func TestFull(t *testing.T) {
 		var l layout.Line
 		for line := range tab.Lines() {
 			for full := false; !full; {
-				full = tab.Full(region, line)
-				if tab.Load(region, line, &l); full != (tab.Free(&l, line) == 0) {
-					t.Fatalf("line %d with %d free slots is full: %t", line, tab.Free(&l, line), full)
+				full = free(tab, region, line) == 0
+				if layout.Load(tab, region, line, &l); full != (tab.Free(l[:], line) == 0) {
+					t.Fatalf("line %d with %d free slots is full: %t", line, tab.Free(l[:], line), full)
 				}
 				it := tab.Split(rng.Uint64())
 				if it.Line = line; full {
 					items, _ := tab.Victims(nil, &l, it, true)
 					tab.Remove(&l, items[0], nil)
-					if tab.Store(region, line, &l); tab.Full(region, line) {
+					if layout.Store(tab, region, line, &l); free(tab, region, line) == 0 {
 						t.Fatalf("line %d is full when an item has left", line)
 					}
 					continue
 				}
 				tab.Place(&l, it, nil)
-				tab.Store(region, line, &l)
+				layout.Store(tab, region, line, &l)
 			}
 		}
 	})
 }
 
-// TestFullLines compares with Full, for any number of lines in any order.
+// free returns the number of free slots of a line in a region.
+func free(tab layout.Table, region []uint64, line uint64) uint64 {
+	first, n := tab.Words(line)
+	return tab.Free(region[first:first+uint64(n)], line)
+}
+
+// A fullTable is a Table with a kernel that looks for full lines.
+type fullTable interface {
+	FullLines(region, lines []uint64) (full uint64, ok bool)
+}
+
+// TestFullLines compares with Free, for any number of lines in any order.
 func TestFullLines(t *testing.T) {
 	kerneltest.Each(t, func(t *testing.T) {
 		layouttest.Each(t, 50, func(t *testing.T, tab layout.Table) {
+			kernels, ok := tab.(fullTable)
+			if !ok {
+				return
+			}
 			rng := rand.New(rand.NewPCG(21, 22))
 			g, err := layout.NewGeometry(tab.Kind(), tab.Params(), 50)
 			if err != nil {
@@ -134,28 +153,28 @@ func TestFullLines(t *testing.T) {
 			region := make([]uint64, g.RegionBytes/8)
 			var l layout.Line
 			for line := range tab.Lines() { // nearly all slots, or all, and overflow bits of any kind
-				tab.Load(region, line, &l)
+				layout.Load(tab, region, line, &l)
 				for tries := range 4000 {
 					it := tab.Split(rng.Uint64())
-					if it.Line = line; tries%40 == 0 && !tab.Both() {
-						tab.SetOverflow(&l, it, nil)
+					if it.Line = line; tries%40 == 0 {
+						layouttest.SetOverflow(tab, &l, it)
 					}
-					if tab.Free(&l, line) > line%3 {
+					if tab.Free(l[:], line) > line%3 {
 						tab.Place(&l, it, nil)
 					}
 				}
-				tab.Store(region, line, &l)
+				layout.Store(tab, region, line, &l)
 			}
 			kinds := uint64(0)
 			for n := range 65 {
 				lines := make([]uint64, n)
 				want := uint64(0)
 				for i := range lines {
-					if lines[i] = rng.Uint64N(50); tab.Full(region, lines[i]) {
+					if lines[i] = rng.Uint64N(50); free(tab, region, lines[i]) == 0 {
 						want |= 1 << i
 					}
 				}
-				if got := tab.FullLines(region, lines); got != want {
+				if got, ok := kernels.FullLines(region, lines); ok && got != want {
 					t.Fatalf("lines %d: %b are full, want %b", lines, got, want)
 				}
 				kinds |= want
@@ -186,8 +205,8 @@ func TestSelfAlternate(t *testing.T) {
 					t.Fatal("found in an empty table")
 				}
 				var l layout.Line
-				tab.SetOverflow(&l, it, nil)
-				tab.Store(v.Region, it.Line, &l)
+				layouttest.SetOverflow(tab, &l, it)
+				layout.Store(tab, v.Region, it.Line, &l)
 				if layout.Contains(tab, v, h) {
 					t.Fatal("found in a table of overflow bits")
 				}
@@ -288,7 +307,7 @@ func TestLineHoldsWhatItIsGiven(t *testing.T) {
 					t.Fatalf("%d items, not %d: %v", items, total, err)
 				}
 				for _, h := range hashes {
-					if got, want := tab.Copies(&l, tab.Split(h)), model[tab.Class(tab.Split(h))]; got != want {
+					if got, want := layout.Copies(tab, l, tab.Split(h)), model[tab.Class(tab.Split(h))]; got != want {
 						t.Fatalf("%d copies of %+v, not %d", got, tab.Split(h), want)
 					}
 				}
@@ -327,16 +346,16 @@ func TestOverflowBits(t *testing.T) {
 			other := tab.Split(rng.Uint64())
 			other.Line = it.Line
 			tab.Place(&l, other, nil)
-			if tab.Overflowed(&l, it) != tab.Both() {
+			if layout.Overflowed(tab, &l, it) != layouttest.Both(tab) {
 				t.Fatal("overflowed at once, or not, whatever is in the line")
 			}
 			before := l
-			tab.SetOverflow(&l, it, nil)
-			if tab.Both() && l != before {
+			layouttest.SetOverflow(tab, &l, it)
+			if layouttest.Both(tab) && l != before {
 				t.Fatal("there are no bits to set")
 			}
 			items, _, err := countItems(tab, &l, it.Line)
-			if !tab.Overflowed(&l, it) || items != 1 || err != nil {
+			if !layout.Overflowed(tab, &l, it) || items != 1 || err != nil {
 				t.Fatalf("%d items, %v", items, err)
 			}
 		}
@@ -346,7 +365,7 @@ func TestOverflowBits(t *testing.T) {
 // count counts the items of one line.
 func countItems(tab layout.Table, l *layout.Line, line uint64) (items, at uint64, err error) {
 	region := make([]uint64, 8*tab.Lines()+1)
-	tab.Store(region, line, l)
+	layout.Store(tab, region, line, l)
 	return tab.CheckLines(region, line, line+1)
 }
 
@@ -373,21 +392,21 @@ func FuzzLine(f *testing.F) {
 		_, _, bad := tab.CheckLines(region, 0, 5)
 		it := tab.Split(h)
 		var l layout.Line
-		tab.Load(region, it.Line, &l)
+		layout.Load(tab, region, it.Line, &l)
 		if o := tab.Probe(&l, it.Line); !(o.Match >= 0 && o.Match <= 1 && o.Second >= 0 && o.Second <= 1 && o.Away >= 0 && o.Away <= 100) {
 			t.Fatalf("%+v", o)
 		}
-		copies := tab.Copies(&l, it)
+		copies := layout.Copies(tab, l, it)
 		if copies > 0 && !layout.Contains(tab, v, h) {
 			t.Fatal("copies, but not found")
 		}
 		layouttest.Victims(tab, &l, it, true)
 		layouttest.Victims(tab, &l, it, false)
 		if tab.Place(&l, it, nil) && bad == nil {
-			if got := tab.Copies(&l, it); got != copies+1 {
+			if got := layout.Copies(tab, l, it); got != copies+1 {
 				t.Fatalf("%d copies after placing one more than %d", got, copies)
 			}
-			tab.Store(region, it.Line, &l)
+			layout.Store(tab, region, it.Line, &l)
 			if !layout.Contains(tab, v, h) {
 				t.Fatal("placed, but not found")
 			}
@@ -425,9 +444,9 @@ func compactLine(tb testing.TB) (which uint8, line layout.Line, hashes []uint64)
 			h += uint64(slices.Index(kinds, layout.Compact)) - h%uint64(len(kinds))
 			tab, _ := fuzzTable(tb, which, h)
 			switch it := tab.Split(h); {
-			case tab.Copies(&line, it) > 0:
+			case layout.Copies(tab, line, it) > 0:
 				ofHome = h
-			case tab.Copies(&line, tab.Alternate(it)) > 0:
+			case layout.Copies(tab, line, tab.Alternate(it)) > 0:
 				ofGuest = h
 			default:
 				ofAbsent = h

@@ -26,6 +26,7 @@ func init() {
 		SlotsPerLine: func(p layout.Params) int { return buckets * p.BucketSize },
 		LineBits:     func(layout.Params) int { return 8 * layout.LineBytes },
 		Loads:        func(layout.Params) layout.Loads { return layout.Loads{Least: 70, Usual: 95, Most: 98} },
+		Bounds:       bounds,
 		Predict: func(p layout.Params, load float64) layout.Overflow {
 			return layout.Overflow{
 				Match:  matchRate(p, 2*float64(p.BucketSize)*load),
@@ -89,7 +90,6 @@ func newTable(p layout.Params, lines uint64) *table {
 func (t *table) Kind() layout.Kind     { return layout.Blocked }
 func (t *table) Params() layout.Params { return layout.Params{FingerprintBits: t.f, BucketSize: t.b} }
 func (t *table) Lines() uint64         { return t.lines }
-func (t *table) SlotsPerLine() int     { return buckets * t.b }
 
 func (t *table) Split(h uint64) layout.Item {
 	line, rest := layout.SplitHash(h, t.lines)
@@ -135,23 +135,26 @@ func (t *table) Class(it layout.Item) layout.Class {
 	}
 }
 
-// Bounds: long searches serve only the last inserts before a table is full. Searches of
-// 4, 16, 64 and 256 lines fill f=12 to 99.15, 99.79, 99.96 and 99.99 %, and f=30, which
-// has the fewest slots in a line, to 94.6, 98.0, 99.2 and 99.6 %; each step makes an
-// insert that fails four times as expensive. A line has at least 16 slots, so except in a
-// tiny table 64 lines are two or three moves away.
-func (t *table) Bounds() layout.Bounds {
-	return layout.Bounds{SearchLines: 64, PathMoves: 8, PlaceStores: buckets, RemoveStores: 1, OverflowStores: 2}
-}
+// The bounds of a search for a path of moves. Long searches serve only the last inserts before
+// a table is full. Searches of 4, 16, 64 and 256 lines fill f=12 to 99.15, 99.79, 99.96 and
+// 99.99 %, and f=30, which has the fewest slots in a line, to 94.6, 98.0, 99.2 and 99.6 %; each
+// step makes an insert that fails four times as expensive.
+//
+// Any item of a line may leave it, and a line has at least 16 slots. So 64 lines are two or three
+// moves away, except in a tiny table, where many moves lead to the same line. A path may have more
+// than twice as many: pathMoves ends no search but there, and bounds the words of an operation.
+const (
+	searchLines = 64
+	searchDepth = 3
+	pathMoves   = 2*searchDepth + 2
+)
 
-func (t *table) Both() bool { return false }
+// bounds: a move inside a line may touch each of its buckets; SetOverflow sets a bit in two.
+func bounds(layout.Params) layout.Bounds {
+	return layout.Bounds{SearchLines: searchLines, PathMoves: pathMoves, PlaceStores: buckets, RemoveStores: 1, OverflowStores: 2}
+}
 
 func (t *table) Words(line uint64) (first uint64, n int) { return line * buckets, buckets }
-
-func (t *table) Load(region []uint64, line uint64, l *layout.Line) { *l = *layout.LineAt(region, line) }
-func (t *table) Store(region []uint64, line uint64, l *layout.Line) {
-	*layout.LineAt(region, line) = *l
-}
 
 // occupied returns the high bit of every lane of w that is not zero.
 func (t *table) occupied(w uint64) uint64 {
@@ -169,18 +172,12 @@ func (t *table) matches(w, fp uint64) uint64 {
 	return (x - t.ones) &^ x & t.highs
 }
 
-func (t *table) Free(l *layout.Line, _ uint64) (n uint64) {
-	for _, w := range l {
-		n += uint64(t.free(w))
+func (t *table) Free(words []uint64, _ uint64) uint64 {
+	l, low, used := (*layout.Line)(words), t.lanes&^t.highs, 0
+	for i := range uint64(buckets) {
+		used += bits.OnesCount64(inUseOf(layout.LoadOf(l, i), low) & t.highs)
 	}
-	return n
-}
-
-func (t *table) Full(region []uint64, line uint64) bool {
-	l, low := layout.LineAt(region, line), t.lanes&^t.highs
-	all := inUseOf(layout.LoadOf(l, 0), low) & inUseOf(layout.LoadOf(l, 1), low) & inUseOf(layout.LoadOf(l, 2), low) & inUseOf(layout.LoadOf(l, 3), low) &
-		inUseOf(layout.LoadOf(l, 4), low) & inUseOf(layout.LoadOf(l, 5), low) & inUseOf(layout.LoadOf(l, 6), low) & inUseOf(layout.LoadOf(l, 7), low)
-	return all&t.highs == t.highs
+	return uint64(buckets*t.b - used)
 }
 
 // room returns a bit for each bucket with a free slot.
@@ -372,15 +369,6 @@ func (t *table) Remove(l *layout.Line, it layout.Item, stores *layout.Stores) bo
 	return false
 }
 
-func (t *table) Copies(l *layout.Line, it layout.Item) (n int) {
-	_, b1, b2 := t.pair(it)
-	for _, w := range [2]uint64{l[b1], l[b2]} {
-		for ; t.take(&w, uint64(it.Fp)); n++ {
-		}
-	}
-	return n
-}
-
 func (t *table) SetOverflow(l *layout.Line, it layout.Item, stores *layout.Stores) {
 	m, b1, b2 := t.pair(it)
 	for _, b := range [2]uint64{b1, b2} {
@@ -394,11 +382,6 @@ func (t *table) SetOverflow(l *layout.Line, it layout.Item, stores *layout.Store
 func (t *table) Cost(l *layout.Line, it layout.Item) int {
 	m, b1, b2 := t.pair(it)
 	return int(^l[b1]>>overflowNumber(m, b1)&1 + ^l[b2]>>overflowNumber(m, b2)&1)
-}
-
-func (t *table) Overflowed(l *layout.Line, it layout.Item) bool {
-	m, b1, b2 := t.pair(it)
-	return l[b1]&overflowBit(m, b1) != 0 && l[b2]&overflowBit(m, b2) != 0
 }
 
 // CheckLines counts the lanes in use of all words of a line at once: f is at least 8, so
@@ -458,20 +441,6 @@ func (t *table) Probe(l *layout.Line, _ uint64) layout.Overflow {
 	return layout.Overflow{Match: matchRate(t.Params(), float64(items)*2/buckets), Second: second / pairs, Away: away}
 }
 
-func (t *table) Blocks(line uint64) (first, last uint64) { return line, line }
-
-func (t *table) Places(h uint64, p *layout.Places) {
-	home := t.Split(h)
-	_, b1, b2 := t.pair(home)
-	other := home
-	other.Line = layout.AlternateLine(home.Line, uint64(home.Fp), t.lines)
-	*p = layout.Places{
-		Home: home, HomeFirst: home.Line, HomeLast: home.Line,
-		Other: other, OtherFirst: other.Line, OtherLast: other.Line,
-		Class: layout.Class{Line: min(home.Line, other.Line), Bucket: uint32(min(b1, b2)), Fp: home.Fp},
-	}
-}
-
 // LookAt loads the two buckets of the item.
 func (t *table) LookAt(at func(word uint64) uint64, it layout.Item) (found, beyond bool) {
 	m, b1, b2 := t.pair(it)
@@ -480,9 +449,9 @@ func (t *table) LookAt(at func(word uint64) uint64, it layout.Item) (found, beyo
 }
 
 // Look is LookAt for a line in memory.
-func (t *table) Look(region []uint64, it layout.Item) (found, beyond bool) {
+func (t *table) Look(words []uint64, it layout.Item) (found, beyond bool) {
 	m, b1, b2 := t.pair(it)
-	l := layout.LineAt(region, it.Line)
+	l := (*layout.Line)(words)
 	return t.look(it, m, b1, b2, layout.LoadOf(l, b1), layout.LoadOf(l, b2))
 }
 

@@ -28,9 +28,10 @@ func (t *table) FirstLooks(v *layout.View, hashes []uint64, found []bool, open [
 
 func (t *table) Kernel() string { return kernel.InUse().String() }
 
-func (t *table) FullLines(region, lines []uint64) uint64 {
+// FullLines has a kernel for AVX-512.
+func (t *table) FullLines(region, lines []uint64) (full uint64, ok bool) {
 	if kernel.InUse() != kernel.AVX512 || len(lines) == 0 {
-		return layout.FullByLine(t, region, lines)
+		return 0, false
 	}
-	return fullAVX512(&region[0], &lines[0], len(lines), t.lanes&^t.highs, t.highs)
+	return fullAVX512(&region[0], &lines[0], len(lines), t.lanes&^t.highs, t.highs), true
 }

@@ -34,6 +34,7 @@ func init() {
 		SlotsPerLine: func(p layout.Params) int { return p.BucketSize },
 		LineBits:     func(layout.Params) int { return lineBits },
 		Loads:        loads,
+		Bounds:       bounds,
 		Predict: func(p layout.Params, load float64) layout.Overflow {
 			return layout.Overflow{
 				Match:  matchRate(p, float64(p.BucketSize)*load),
@@ -117,9 +118,7 @@ func (t *table) Kind() layout.Kind { return layout.Compact }
 func (t *table) Params() layout.Params {
 	return layout.Params{FingerprintBits: int(t.f), BucketSize: int(t.b)}
 }
-func (t *table) Lines() uint64     { return t.lines }
-func (t *table) SlotsPerLine() int { return int(t.b) }
-func (t *table) Both() bool        { return false }
+func (t *table) Lines() uint64 { return t.lines }
 
 // The bounds of a search for a path of moves. As in Blocked, searchLines serves the last inserts
 // before a table is full. Every item of a line may leave it, so that in tables of any size such a
@@ -131,9 +130,9 @@ const (
 	pathMoves   = 2 * searchDepth
 )
 
-// Bounds: a change in the middle of a line moves everything behind it. Choosing which item leaves
+// bounds: a change in the middle of a line moves everything behind it. Choosing which item leaves
 // makes an insert into a nearly full table slower, and a third as many lookups read a second line.
-func (t *table) Bounds() layout.Bounds {
+func bounds(layout.Params) layout.Bounds {
 	return layout.Bounds{SearchLines: searchLines, PathMoves: pathMoves, ChooseFirst: true, PlaceStores: layout.BlockWords, RemoveStores: layout.BlockWords, OverflowStores: 1}
 }
 
@@ -189,11 +188,6 @@ func (t *table) Class(it layout.Item) layout.Class {
 
 func (t *table) Words(line uint64) (first uint64, n int) {
 	return line * layout.BlockWords, layout.BlockWords
-}
-
-func (t *table) Load(region []uint64, line uint64, l *layout.Line) { *l = *layout.LineAt(region, line) }
-func (t *table) Store(region []uint64, line uint64, l *layout.Line) {
-	*layout.LineAt(region, line) = *l
 }
 
 // overflowBit returns the mask of the overflow bit of a fingerprint, in the last word.

@@ -146,22 +146,22 @@ func (t *table) mustHave(tb testing.TB, l *layout.Line, it layout.Item, all [buc
 		}
 	}
 	region := make([]uint64, 8*t.lines)
-	t.Store(region, it.Line, l)
+	layout.Store(t, region, it.Line, l)
 	for _, look := range []func() (found, beyond bool){
-		func() (found, beyond bool) { return t.Look(region, it) },
+		func() (found, beyond bool) { return t.Look(l[:], it) },
 		func() (found, beyond bool) {
 			return t.LookAt(func(word uint64) uint64 { return region[word-layout.WordRegion] }, it)
 		},
 	} {
 		found, beyond := look()
 		away := it.Bucket == atHome && overflow>>(it.Fp%16)&1 != 0
-		if found != (n > 0) || !found && beyond != away || t.Copies(l, it) != n {
-			tb.Fatalf("%d of %+v: found %t, beyond %t, %d copies", n, it, found, beyond, t.Copies(l, it))
+		if found != (n > 0) || beyond != away || layout.Copies(t, *l, it) != n {
+			tb.Fatalf("%d of %+v: found %t, beyond %t, %d copies", n, it, found, beyond, layout.Copies(t, *l, it))
 		}
 	}
 	home, guests := len(all[atHome]), len(all[aGuest])
 	bits := 492 - 65 - int(t.b) - home*int(t.r) - guests*int(t.f)
-	if free, want := t.Free(l, it.Line), min(bits/int(t.r), int(t.b)-home); free != uint64(want) || t.GuestRoom(l) != uint64(min(bits/int(t.f), 15-guests)) {
+	if free, want := t.Free(l[:], it.Line), min(bits/int(t.r), int(t.b)-home); free != uint64(want) || t.GuestRoom(l) != uint64(min(bits/int(t.f), 15-guests)) {
 		tb.Fatalf("with %d at home and %d guests there is room for %d and %d", home, guests, free, t.GuestRoom(l))
 	}
 	victims := map[layout.Item]bool{}
@@ -220,7 +220,7 @@ func TestCompactCheck(t *testing.T) {
 		rng := rand.New(rand.NewPCG(tab.r, 3))
 		refused := func(l layout.Line) bool {
 			region := make([]uint64, lines*8)
-			tab.Store(region, line, &l)
+			layout.Store(tab, region, line, &l)
 			_, at, err := tab.CheckLines(region, 0, lines)
 			if err != nil && at != line {
 				t.Fatalf("line %d: %v", at, err)
@@ -229,7 +229,7 @@ func TestCompactCheck(t *testing.T) {
 		}
 		unled := func(l layout.Line, but uint64) bool {
 			region := make([]uint64, lines*8)
-			tab.Store(region, line, &l)
+			layout.Store(tab, region, line, &l)
 			for i := range guestsOf(&l) {
 				if home := tab.Alternate(layout.Item{Line: line, Bucket: aGuest, Fp: uint32(tab.guest(&l, i))}); i != but {
 					layout.LineAt(region, home.Line)[lastWord] |= overflowBit(uint64(home.Fp))
@@ -323,13 +323,13 @@ func TestCompactZero(t *testing.T) {
 		}
 		l := layout.LineAt(v.Region, 1)
 		for n := 1; n <= 3; n++ {
-			if !tab.Place(l, home, nil) || tab.Copies(l, home) != n || !layout.Contains(tab, v, h) {
-				t.Fatalf("%d copies, of %d", tab.Copies(l, home), n)
+			if !tab.Place(l, home, nil) || layout.Copies(tab, *l, home) != n || !layout.Contains(tab, v, h) {
+				t.Fatalf("%d copies, of %d", layout.Copies(tab, *l, home), n)
 			}
 		}
 		for n := 2; n >= 0; n-- {
-			if !tab.Remove(l, home, nil) || tab.Copies(l, home) != n || layout.Contains(tab, v, h) != (n > 0) {
-				t.Fatalf("%d copies, of %d", tab.Copies(l, home), n)
+			if !tab.Remove(l, home, nil) || layout.Copies(tab, *l, home) != n || layout.Contains(tab, v, h) != (n > 0) {
+				t.Fatalf("%d copies, of %d", layout.Copies(tab, *l, home), n)
 			}
 		}
 		if *l != (layout.Line{}) || tab.Remove(l, home, nil) {
@@ -461,7 +461,7 @@ func TestPart(t *testing.T) {
 			var have []layout.Item
 			for _, h := range left {
 				it := tab.Alternate(tab.Unhash(h))
-				if it.Line != line || !tab.IsGuest(it) && !tab.Overflowed(&l, it) {
+				if it.Line != line || !tab.IsGuest(it) && !layout.Overflowed(tab, &l, it) {
 					t.Fatalf("%v left without its overflow bit in line %d", it, line)
 				}
 				have = append(have, it)
@@ -484,7 +484,7 @@ func TestPart(t *testing.T) {
 				t.Fatalf("%v became %v", items, have)
 			}
 			for it := range stay {
-				if tab.Copies(&l, it) == 0 {
+				if layout.Copies(tab, l, it) == 0 {
 					t.Fatalf("%v was to stay", it)
 				}
 			}

@@ -100,7 +100,7 @@ func (t *table) Cost(l *layout.Line, it layout.Item) int {
 	return 2
 }
 
-func (t *table) Overflowed(l *layout.Line, it layout.Item) bool {
+func (t *table) overflowed(l *layout.Line, it layout.Item) bool {
 	return it.Bucket == atHome && l[lastWord]&overflowBit(uint64(it.Fp)) != 0
 }
 
@@ -223,7 +223,7 @@ func (t *table) CheckBits(region []uint64, from, to uint64) (line uint64, err er
 		l := layout.LineAt(region, line)
 		for i := range guestsOf(l) {
 			home := t.Alternate(layout.Item{Line: line, Bucket: aGuest, Fp: uint32(t.guest(l, i))})
-			if !t.Overflowed(layout.LineAt(region, home.Line), home) {
+			if !t.overflowed(layout.LineAt(region, home.Line), home) {
 				return line, fmt.Errorf("guest %#x has no overflow bit in its home line, %d", home.Fp, home.Line)
 			}
 		}

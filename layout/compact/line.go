@@ -49,12 +49,12 @@ func (t *table) runOn(l *layout.Line, from uint64) (n uint64) {
 	return n
 }
 
-// look reports whether a line has a fingerprint, and if not, whether a lookup goes on
-// to the next one. What run says holds for it, too. A kernel, which has an instruction
+// look reports whether a line has a fingerprint, and whether a lookup that does not find it
+// goes on to the next one. What run says holds for it, too. A kernel, which has an instruction
 // that selects, does it in half the time but for very long runs.
 func (t *table) look(l *layout.Line, fp uint64) (found, beyond bool) {
 	match, away := t.lookInGo(l, fp)
-	return match != 0, match == 0 && away != 0
+	return match != 0, away != 0
 }
 
 // lookInGo returns a value other than 0 if the line has the fingerprint, and 1 if its
@@ -110,13 +110,14 @@ func (t *table) remainder(l *layout.Line, slot uint64) uint64 {
 // items counts the items of a line that are at home.
 func (t *table) items(l *layout.Line) (n uint64) {
 	for i := range t.countWords {
-		n += uint64(bits.OnesCount64(l[i] & t.inCounts[i%layout.BlockWords]))
+		n += uint64(bits.OnesCount64(layout.LoadOf(l, uint64(i)) & t.inCounts[i%layout.BlockWords]))
 	}
 	return n
 }
 
 // Free counts the items at home that a line has room for.
-func (t *table) Free(l *layout.Line, _ uint64) uint64 {
+func (t *table) Free(words []uint64, _ uint64) uint64 {
+	l := (*layout.Line)(words)
 	home := min(t.items(l), t.b)
 	return min(uint64(max(t.unused(home, guestsOf(l)), 0))/t.r, t.b-home)
 }
@@ -126,17 +127,6 @@ func (t *table) GuestRoom(l *layout.Line) uint64 {
 	guests := guestsOf(l)
 	return min(uint64(max(t.unused(t.items(l), guests), 0))/t.f, mostGuests-guests)
 }
-
-// Full: a line is full when it has no room for an item at home.
-func (t *table) Full(region []uint64, line uint64) bool {
-	l, n := layout.LineAt(region, line), 0
-	for i := range uint64(t.countWords) {
-		n += bits.OnesCount64(layout.LoadOf(l, i) & t.inCounts[i%layout.BlockWords])
-	}
-	return !t.hasRoom(uint64(n), guestsOf(l), atHome)
-}
-
-func (t *table) FullLines(region, lines []uint64) uint64 { return layout.FullByLine(t, region, lines) }
 
 // slots sets fps to the fingerprints at home in a line, in their order, and returns how many
 // there are. If the line breaks a rule, it says which.
@@ -222,22 +212,6 @@ func (t *table) Remove(l *layout.Line, it layout.Item, stores *layout.Stores) bo
 	}
 	list(l, &before, stores)
 	return true
-}
-
-func (t *table) Copies(l *layout.Line, it layout.Item) (n int) {
-	if it.Bucket == aGuest {
-		for i := range guestsOf(l) {
-			if t.guest(l, i) == uint64(it.Fp) {
-				n++
-			}
-		}
-		return n
-	}
-	slot, end, _ := t.find(l, uint64(it.Fp))
-	for t.holds(l, slot+uint64(n), end, uint64(it.Fp)) {
-		n++
-	}
-	return n
 }
 
 // Fill: sorted hashes of a line are in the order of their fingerprints, so the image is

@@ -13,18 +13,6 @@ import (
 // but for overflow bits: those of an item that was elsewhere were set before it left, in
 // the one word that has them.
 
-func (t *table) Blocks(line uint64) (first, last uint64) { return line, line }
-
-func (t *table) Places(h uint64, p *layout.Places) {
-	home := t.Split(h)
-	other := t.Alternate(home)
-	*p = layout.Places{
-		Home: home, HomeFirst: home.Line, HomeLast: home.Line,
-		Other: other, OtherFirst: other.Line, OtherLast: other.Line,
-		Class: layout.Class(home),
-	}
-}
-
 // LookAt asks for each word that it needs, and once: those of the counts, the last one,
 // and those of the remainders that the counts point to; or the last one and those of the
 // guests.
@@ -54,8 +42,8 @@ func (t *table) LookAt(at func(word uint64) uint64, it layout.Item) (found, beyo
 }
 
 // Look is LookAt for a line in memory.
-func (t *table) Look(region []uint64, it layout.Item) (found, beyond bool) {
-	l := layout.LineAt(region, it.Line)
+func (t *table) Look(words []uint64, it layout.Item) (found, beyond bool) {
+	l := (*layout.Line)(words)
 	if it.Bucket == aGuest {
 		return t.lookGuest(l, uint64(it.Fp)), false
 	}

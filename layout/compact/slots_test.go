@@ -28,7 +28,7 @@ func TestBySlots(t *testing.T) {
 func TestLongestRun(t *testing.T) {
 	eachQuotient(t, func(t *testing.T, c *table, quotient, _ uint32, contains func(l *layout.Line, fp uint32) bool) {
 		fp := quotient<<c.r | 1
-		for n := range c.SlotsPerLine() {
+		for n := range int(c.b) {
 			var l layout.Line
 			for range n {
 				c.Place(&l, layout.Item{Fp: fp - 1}, nil)
@@ -48,7 +48,7 @@ func TestLongestRun(t *testing.T) {
 func TestOneQuotient(t *testing.T) {
 	eachQuotient(t, func(t *testing.T, c *table, quotient, step uint32, contains func(l *layout.Line, fp uint32) bool) {
 		var l layout.Line
-		for n := range c.SlotsPerLine() {
+		for n := range int(c.b) {
 			c.Place(&l, layout.Item{Fp: quotient<<c.r | uint32(c.values)}, nil)
 			for other := uint32(0); other < quotients; other += step {
 				for _, fp := range []uint32{other << c.r, other<<c.r | uint32(c.values)} {
@@ -77,7 +77,7 @@ func eachQuotient(t *testing.T, test func(t *testing.T, c *table, quotient, step
 			layouttest.FillRandom(rand.New(rand.NewPCG(15, 16)), tab, v, nil)
 			d := layout.NewDirect(tab, v, &h, func(h uint64) bool { return layout.Contains(tab, v, h) })
 			contains := func(l *layout.Line, fp uint32) bool {
-				tab.Store(v.Region, line, l)
+				layout.Store(tab, v.Region, line, l)
 				hash := tab.Hash(layout.Item{Line: line, Fp: fp})
 				found := d.ContainsHash(hash)
 				if layout.Contains(tab, v, hash) != found {

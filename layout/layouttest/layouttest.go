@@ -54,6 +54,22 @@ func Victims(tab layout.Table, l *layout.Line, it layout.Item, all bool) []layou
 	return victims
 }
 
+// Slots returns the number of slots in a line.
+func Slots(tab layout.Table) int { return layout.SlotsPerLine(tab.Kind(), tab.Params()) }
+
+// Both reports whether every lookup goes on to the second line.
+func Both(tab layout.Table) bool {
+	_, ends := tab.(layout.Overflows)
+	return !ends
+}
+
+// SetOverflow sets the overflow bits of an item, if there are any.
+func SetOverflow(tab layout.Table, l *layout.Line, it layout.Item) {
+	if marks, ok := tab.(layout.Overflows); ok {
+		marks.SetOverflow(l, it, nil)
+	}
+}
+
 // Into stores into a stash.
 func Into(stash []uint64) layout.StashStore {
 	return func(word, value uint64, _ bool) { stash[word-layout.WordStash] = value }
@@ -62,9 +78,9 @@ func Into(stash []uint64) layout.StashStore {
 // Change changes the image of a line of a region.
 func Change(tab layout.Table, region []uint64, line uint64, do func(l *layout.Line)) {
 	var l layout.Line
-	tab.Load(region, line, &l)
+	layout.Load(tab, region, line, &l)
 	do(&l)
-	tab.Store(region, line, &l)
+	layout.Store(tab, region, line, &l)
 }
 
 // FillRandom fills the lines of a view: empty, full or between, with long runs of equal
@@ -73,7 +89,7 @@ func Change(tab layout.Table, region []uint64, line uint64, do func(l *layout.Li
 func FillRandom(rng *rand.Rand, tab layout.Table, v *layout.View, hashes []uint64) {
 	for line := range tab.Lines() {
 		Change(tab, v.Region, line, func(l *layout.Line) {
-			for range tab.SlotsPerLine() * rng.IntN(6) / 5 {
+			for range Slots(tab) * rng.IntN(6) / 5 {
 				it := tab.Split(rng.Uint64())
 				if it.Line = line; rng.IntN(4) == 0 {
 					it.Fp = 1
@@ -86,7 +102,7 @@ func FillRandom(rng *rand.Rand, tab layout.Table, v *layout.View, hashes []uint6
 		it := tab.Split(h)
 		Change(tab, v.Region, it.Line, func(l *layout.Line) { tab.Place(l, it, nil) })
 		if it = tab.Split(rng.Uint64()); rng.IntN(4) == 0 {
-			Change(tab, v.Region, it.Line, func(l *layout.Line) { tab.SetOverflow(l, it, nil) })
+			Change(tab, v.Region, it.Line, func(l *layout.Line) { SetOverflow(tab, l, it) })
 		}
 	}
 }

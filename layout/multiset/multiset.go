@@ -42,10 +42,10 @@ func (c *Class) check(t layout.Table, words func(word uint64) uint64, inStash in
 		if i == 1 && it.Line == c.Seen[0].Line {
 			break
 		}
-		line := Line(t, it.Line, words)
-		n := t.Copies(&line, it)
+		line := layout.LineFrom(t, words, it.Line)
+		n := layout.Copies(t, line, it)
 		copies += n
-		if n < c.Items[i] && !t.Overflowed(&line, it) {
+		if n < c.Items[i] && !layout.Overflowed(t, &line, it) {
 			return fmt.Errorf("line %d has %d copies of %+v for %d items at home there, and no overflow bits for it", it.Line, n, it, c.Items[i])
 		}
 	}
@@ -53,16 +53,6 @@ func (c *Class) check(t layout.Table, words func(word uint64) uint64, inStash in
 		return fmt.Errorf("%+v has %d copies, %d of them in the stash, for %d items", c.Seen[0], copies, inStash, c.Sum())
 	}
 	return nil
-}
-
-// Line returns the image of a line of a file. Words returns a word of the file by its
-// number.
-func Line(t layout.Table, line uint64, words func(word uint64) uint64) (l layout.Line) {
-	first, n := t.Words(line)
-	for i := range l[:n] {
-		l[i] = words(layout.WordRegion + first + uint64(i))
-	}
-	return l
 }
 
 // A Multiset is the keys that a filter should hold.

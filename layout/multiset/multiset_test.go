@@ -21,7 +21,7 @@ func TestCheck(t *testing.T) {
 			return ok
 		}
 		overflow := func(it layout.Item) {
-			layouttest.Change(tab, v.Region, it.Line, func(l *layout.Line) { tab.SetOverflow(l, it, nil) })
+			layouttest.Change(tab, v.Region, it.Line, func(l *layout.Line) { layouttest.SetOverflow(tab, l, it) })
 		}
 		var hashes []uint64
 		add := func(h uint64) { m.Add(h, 1); hashes = append(hashes, h) }
@@ -60,7 +60,7 @@ func TestCheck(t *testing.T) {
 		mustFail(t, other, v, "items in the lines")
 		other.Add(hashes[1], -1) // as many items, but others
 		mustFail(t, other, v, "copies")
-		if tab.Both() {
+		if layouttest.Both(tab) {
 			return // no overflow bits
 		}
 		home := tab.Split(away)

@@ -27,6 +27,7 @@ func init() {
 		SlotsPerLine: func(p layout.Params) int { return p.BucketSize },
 		LineBits:     func(p layout.Params) int { return p.BucketSize * p.FingerprintBits },
 		Loads:        pairLoads,
+		Bounds:       pairBounds(2), // that a slot of up to 32 bits may be in
 		Predict: func(p layout.Params, load float64) layout.Overflow {
 			return pairPredict(p, float64(p.BucketSize)*load)
 		},

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 
 	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/layout/kernel"
 )
 
 // A table is a layout.Table of either.
@@ -49,11 +48,9 @@ func newTable(k layout.Kind, p layout.Params, lines, size uint64) *table {
 func (t *table) Kind() layout.Kind     { return t.kind }
 func (t *table) Params() layout.Params { return layout.Params{FingerprintBits: t.f, BucketSize: t.b} }
 func (t *table) Lines() uint64         { return t.lines }
-func (t *table) SlotsPerLine() int     { return t.b }
-func (t *table) Both() bool            { return true }
 
 // pairLoads returns the loads of the paper (section 5.1) for each b, or a little less: see
-// Bounds. They hold for fingerprints long enough to tell buckets apart.
+// pathMoves. They hold for fingerprints long enough to tell buckets apart.
 func pairLoads(p layout.Params) layout.Loads {
 	most := map[int]int{1: 48, 2: 84, 4: 95, 8: 98}[p.BucketSize]
 	return layout.Loads{Least: most * 7 / 10, Usual: most, Most: most}
@@ -94,13 +91,11 @@ const mostKicks = 500
 // many: this bound ends no search, and limits the words that an operation may change.
 var pathMoves = map[int]int{1: mostKicks / 2, 2: 40, 4: 16, 8: 12}
 
-// Bounds: a change is of one slot or, semi-sorted, of a bucket.
-func (t *table) Bounds() layout.Bounds {
-	words := 2 // that a slot of up to 32 bits may be in
-	if t.kind == layout.SemiSorted {
-		words = 3 // that a bucket of up to 124 bits may be in
+// pairBounds: words is the most that a change touches: of a slot or, semi-sorted, of a bucket.
+func pairBounds(words int) func(layout.Params) layout.Bounds {
+	return func(p layout.Params) layout.Bounds {
+		return layout.Bounds{SearchLines: mostKicks, PathMoves: pathMoves[p.BucketSize], PlaceStores: words, RemoveStores: words}
 	}
-	return layout.Bounds{SearchLines: mostKicks, PathMoves: pathMoves[t.b], PlaceStores: words, RemoveStores: words}
 }
 
 func (t *table) Split(h uint64) layout.Item {
@@ -126,7 +121,8 @@ func (t *table) Class(it layout.Item) layout.Class {
 }
 
 // place returns the first word of a bucket, its first bit there, and how many words it is
-// in.
+// in. They may be in two blocks: a writer leaves the counter of the one odd until it has
+// stored to the other.
 func (t *table) place(line uint64) (first, bit uint64, words int) {
 	at := line * t.size
 	first, bit = at/64, at%64
@@ -136,16 +132,6 @@ func (t *table) place(line uint64) (first, bit uint64, words int) {
 func (t *table) Words(line uint64) (first uint64, n int) {
 	first, _, n = t.place(line)
 	return first, n
-}
-
-func (t *table) Load(region []uint64, line uint64, l *layout.Line) {
-	first, _, n := t.place(line)
-	copy(l[:], region[first:first+uint64(n)])
-}
-
-func (t *table) Store(region []uint64, line uint64, l *layout.Line) {
-	first, _, n := t.place(line)
-	copy(region[first:], l[:n])
 }
 
 // bitsAt returns n bits of words, 1 to 64 of them, starting at a bit.
@@ -158,12 +144,11 @@ func bitsAt(words []uint64, bit, n uint64) uint64 {
 	return v & (1<<(n-1)<<1 - 1)
 }
 
-// regionBits returns 64 bits of a region, starting at a bit. What follows the last bit of
-// the region is arbitrary.
-func regionBits(region []uint64, bit uint64) uint64 {
-	i, low := bit/64, bit%64
-	next := min(i+1, uint64(len(region)-1))
-	return atomic.LoadUint64(&region[i])>>low | atomic.LoadUint64(&region[next])<<1<<(63-low)
+// firstBits returns 64 bits of words, starting at a bit of the first one. What follows the last
+// bit of the words is arbitrary.
+func firstBits(words []uint64, bit uint64) uint64 {
+	next := min(1, len(words)-1)
+	return atomic.LoadUint64(&words[0])>>bit | atomic.LoadUint64(&words[next])<<1<<(63-bit)
 }
 
 // read returns the slots of a bucket that starts at a bit of words.
@@ -206,8 +191,10 @@ func (t *table) change(l *layout.Line, line uint64, s *bucket, adds bool, stores
 	}
 }
 
-func (t *table) Free(l *layout.Line, line uint64) (n uint64) {
-	s := t.slots(l, line)
+func (t *table) Free(words []uint64, line uint64) (n uint64) {
+	_, bit, size := t.place(line)
+	l := load(words, size)
+	s := t.read(l[:], bit)
 	for _, fp := range s[:t.b] {
 		if fp == 0 {
 			n++
@@ -216,23 +203,8 @@ func (t *table) Free(l *layout.Line, line uint64) (n uint64) {
 	return n
 }
 
-func (t *table) Full(region []uint64, line uint64) bool {
-	var l layout.Line
-	first, _, n := t.place(line)
-	for i := range n {
-		l[i] = atomic.LoadUint64(&region[first+uint64(i)])
-	}
-	return t.Free(&l, line) == 0
-}
-
-func (t *table) FullLines(region, lines []uint64) uint64 { return layout.FullByLine(t, region, lines) }
-
 func (t *table) Place(l *layout.Line, it layout.Item, stores *layout.Stores) bool {
 	return t.swap(l, it.Line, 0, it.Fp, stores)
-}
-
-func (t *table) Fill(l *layout.Line, hashes, beyond []uint64) []uint64 {
-	return layout.FillByPlace(t, l, hashes, beyond)
 }
 
 func (t *table) Remove(l *layout.Line, it layout.Item, stores *layout.Stores) bool {
@@ -251,16 +223,6 @@ func (t *table) swap(l *layout.Line, line uint64, old, fp uint32, stores *layout
 	return true
 }
 
-func (t *table) Copies(l *layout.Line, it layout.Item) (n int) {
-	s := t.slots(l, it.Line)
-	for _, fp := range s[:t.b] {
-		if fp == it.Fp {
-			n++
-		}
-	}
-	return n
-}
-
 func (t *table) Victims(dst []layout.Item, l *layout.Line, it layout.Item, _ bool) (victims []layout.Item, more bool) {
 	dst = dst[:0]
 	s := t.slots(l, it.Line)
@@ -271,10 +233,6 @@ func (t *table) Victims(dst []layout.Item, l *layout.Line, it layout.Item, _ boo
 	}
 	return dst, false
 }
-
-func (t *table) SetOverflow(*layout.Line, layout.Item, *layout.Stores) {}
-func (t *table) Cost(*layout.Line, layout.Item) int                    { return 0 }
-func (t *table) Overflowed(l *layout.Line, it layout.Item) bool        { return true }
 
 func (t *table) Probe(l *layout.Line, line uint64) layout.Overflow {
 	items := 0
@@ -340,39 +298,30 @@ func (t *table) has(words []uint64, bit, fp uint64) bool {
 	return found != 0
 }
 
-// look reports whether a bucket of the region has a fingerprint. A bucket of at most 64
+// look reports whether the words of a bucket have a fingerprint. A bucket of at most 64
 // bits is read as one number, without a branch on whether it lies in one word or two:
 // that would mispredict and take half of the time.
-func (t *table) look(region []uint64, line, fp uint64) bool {
+func (t *table) look(words []uint64, line, fp uint64) bool {
+	_, bit, n := t.place(line)
 	if t.size <= 64 {
-		x := regionBits(region, line*t.size)
+		x := firstBits(words, bit)
 		if t.kind == layout.SemiSorted {
 			return t.isSorted(x, fp)
 		}
 		x ^= fp * t.ones
 		return (x-t.ones)&^x&t.highs != 0 // what is above the bucket borrows from nothing in it
 	}
-	first, bit, n := t.place(line)
-	var w [maxPairWords]uint64
-	words := region[first : first+uint64(n)]
-	for i := range words {
-		w[i%maxPairWords] = atomic.LoadUint64(&words[i])
-	}
+	w := load(words, n)
 	return t.has(w[:], bit, fp)
 }
 
-// Blocks: a bucket may be in two blocks, and a writer leaves the counter of the one odd
-// until it has stored to the other.
-func (t *table) Blocks(line uint64) (first, last uint64) {
-	return line * t.size / (64 * layout.BlockWords), ((line+1)*t.size - 1) / (64 * layout.BlockWords)
-}
-
-func (t *table) Places(h uint64, p *layout.Places) {
-	p.Home = t.Split(h)
-	p.Other = t.Alternate(p.Home)
-	p.HomeFirst, p.HomeLast = t.Blocks(p.Home.Line)
-	p.OtherFirst, p.OtherLast = t.Blocks(p.Other.Line)
-	p.Class = layout.Class{Line: min(p.Home.Line, p.Other.Line), Fp: p.Home.Fp}
+// load loads the words of a bucket, to which a writer may be storing.
+func load(words []uint64, n int) (w [maxPairWords]uint64) {
+	words = words[:n]
+	for i := range words {
+		w[i%maxPairWords] = atomic.LoadUint64(&words[i])
+	}
+	return w
 }
 
 func (t *table) LookAt(at func(word uint64) uint64, it layout.Item) (found, beyond bool) {
@@ -385,14 +334,8 @@ func (t *table) LookAt(at func(word uint64) uint64, it layout.Item) (found, beyo
 }
 
 // Look is LookAt for a line in memory.
-func (t *table) Look(region []uint64, it layout.Item) (found, beyond bool) {
-	return t.look(region, it.Line, uint64(it.Fp)), true
+func (t *table) Look(words []uint64, it layout.Item) (found, beyond bool) {
+	return t.look(words, it.Line, uint64(it.Fp)), true
 }
 
-func (t *table) FirstLook(v *layout.View, h uint64) (found, open bool) {
-	return layout.FirstLook(t, v, h)
-}
-
-func (t *table) FirstLooks(*layout.View, []uint64, []bool, []uint8) (done int) { return 0 }
-
-func (t *table) Kernel() string { return kernel.Go.String() }
+func (t *table) FirstLook(*layout.View, uint64) (found, open bool) { return false, true }

@@ -43,6 +43,7 @@ func init() {
 		SlotsPerLine: func(p layout.Params) int { return sortedBucket },
 		LineBits:     sortedBits,
 		Loads:        pairLoads,
+		Bounds:       pairBounds(3), // that a bucket of up to 124 bits may be in
 		Predict: func(p layout.Params, load float64) layout.Overflow {
 			return pairPredict(p, sortedBucket*load)
 		},

@@ -4,7 +4,6 @@ import (
 	"math/bits"
 
 	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/layout/multiset"
 )
 
 // A target is an item that a store removed from one of its places. A lookup for it is
@@ -109,11 +108,11 @@ func (l *life) leaves(k *key, word uint64, time int) (leaves, last bool) {
 		if it.Line != uint64(bits.TrailingZeros64(lines)) {
 			it = u.table.Alternate(it)
 		}
-		line := multiset.Line(u.table, it.Line, func(word uint64) uint64 { return h.value(word, time) })
-		before := u.table.Copies(&line, it)
+		line := layout.LineFrom(u.table, func(word uint64) uint64 { return h.value(word, time) }, it.Line)
+		before := layout.Copies(u.table, line, it)
 		first, _ := u.table.Words(it.Line)
 		line[word-layout.WordRegion-first] = h.value(word, time+1)
-		if after := u.table.Copies(&line, it); after < before {
+		if after := layout.Copies(u.table, line, it); after < before {
 			return true, after == 0
 		}
 	}

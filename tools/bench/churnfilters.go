@@ -117,7 +117,7 @@ func (r *replaced) second() (share, off float64, err error) {
 	n, squares := float64(g.Lines), 0.0
 	var l layout.Line
 	for line := range g.Lines {
-		table.Load(view.Region, line, &l)
+		layout.Load(table, view.Region, line, &l)
 		second := table.Probe(&l, line).Second
 		share += second / n
 		squares += second * second / n

@@ -24,7 +24,7 @@
 //	layout/compact                 a layout: the default
 //	    → layout layout/kernel
 //	layout/paper                   the two layouts of the paper
-//	    → layout layout/kernel
+//	    → layout
 //	layout/all                     registers the layouts; nothing else knows them by name
 //	    → layout/blocked layout/compact layout/paper
 //	layout/multiset                the reference model of a filter

@@ -29,6 +29,7 @@ func init() {
 		SlotsPerLine: func(layout.Params) int { return slots },
 		LineBits:     func(layout.Params) int { return slots * slotBits },
 		Loads:        func(layout.Params) layout.Loads { return layout.Loads{Least: 60, Usual: 95, Most: 95} },
+		Bounds:       bounds,
 		Predict:      func(_ layout.Params, load float64) layout.Overflow { return overflow(slots * load) },
 		Bind:         func(_ layout.Params, lines uint64) layout.Table { return &table{lines} },
 	})
@@ -45,9 +46,7 @@ func (t *table) Kind() layout.Kind { return Kind }
 func (t *table) Params() layout.Params {
 	return layout.Params{FingerprintBits: slotBits, BucketSize: slots}
 }
-func (t *table) Lines() uint64     { return t.lines }
-func (t *table) SlotsPerLine() int { return slots }
-func (t *table) Both() bool        { return true }
+func (t *table) Lines() uint64 { return t.lines }
 
 func (t *table) Split(h uint64) layout.Item {
 	line, rest := layout.SplitHash(h, t.lines)
@@ -69,18 +68,12 @@ func (t *table) Class(it layout.Item) layout.Class {
 	return layout.Class{Line: min(it.Line, t.Alternate(it).Line), Fp: it.Fp}
 }
 
-// Bounds are those of the paper's layouts with four slots.
-func (t *table) Bounds() layout.Bounds {
+// bounds are those of the paper's layouts with four slots.
+func bounds(layout.Params) layout.Bounds {
 	return layout.Bounds{SearchLines: 500, PathMoves: 16, PlaceStores: 1, RemoveStores: 1}
 }
 
 func (t *table) Words(line uint64) (first uint64, n int) { return line, 1 }
-func (t *table) Blocks(line uint64) (first, last uint64) {
-	return line / layout.BlockWords, line / layout.BlockWords
-}
-
-func (t *table) Load(region []uint64, line uint64, l *layout.Line)  { l[0] = region[line] }
-func (t *table) Store(region []uint64, line uint64, l *layout.Line) { region[line] = l[0] }
 
 func slot(w uint64, i int) uint32 { return uint32(w >> (slotBits * i) & values) }
 
@@ -104,10 +97,6 @@ func (t *table) Remove(l *layout.Line, it layout.Item, s *layout.Stores) bool {
 	return swap(l, it.Fp, 0, s)
 }
 
-func (t *table) Fill(l *layout.Line, hashes, beyond []uint64) []uint64 {
-	return layout.FillByPlace(t, l, hashes, beyond)
-}
-
 func count(w uint64, fp uint32) (n int) {
 	for i := range slots {
 		if slot(w, i) == fp {
@@ -117,15 +106,9 @@ func count(w uint64, fp uint32) (n int) {
 	return n
 }
 
-func (t *table) Free(l *layout.Line, _ uint64) uint64 { return uint64(count(l[0], 0)) }
-
-func (t *table) Full(region []uint64, line uint64) bool {
-	return count(atomic.LoadUint64(&region[line]), 0) == 0
+func (t *table) Free(words []uint64, _ uint64) uint64 {
+	return uint64(count(atomic.LoadUint64(&words[0]), 0))
 }
-
-func (t *table) FullLines(region, lines []uint64) uint64 { return layout.FullByLine(t, region, lines) }
-
-func (t *table) Copies(l *layout.Line, it layout.Item) int { return count(l[0], it.Fp) }
 
 func (t *table) Victims(dst []layout.Item, l *layout.Line, it layout.Item, _ bool) (victims []layout.Item, more bool) {
 	dst = dst[:0]
@@ -136,10 +119,6 @@ func (t *table) Victims(dst []layout.Item, l *layout.Line, it layout.Item, _ boo
 	}
 	return dst, false
 }
-
-func (t *table) SetOverflow(*layout.Line, layout.Item, *layout.Stores) {}
-func (t *table) Cost(*layout.Line, layout.Item) int                    { return 0 }
-func (t *table) Overflowed(*layout.Line, layout.Item) bool             { return true }
 
 func (t *table) CheckLines(region []uint64, from, to uint64) (items, line uint64, err error) {
 	for line = from; line < to; line++ {
@@ -161,26 +140,12 @@ func (t *table) Probe(l *layout.Line, _ uint64) layout.Overflow {
 	return overflow(float64(slots - count(l[0], 0)))
 }
 
-func (t *table) Places(h uint64, p *layout.Places) {
-	p.Home = t.Split(h)
-	p.Other = t.Alternate(p.Home)
-	p.HomeFirst, p.HomeLast = t.Blocks(p.Home.Line)
-	p.OtherFirst, p.OtherLast = t.Blocks(p.Other.Line)
-	p.Class = layout.Class{Line: min(p.Home.Line, p.Other.Line), Fp: p.Home.Fp}
-}
-
 func (t *table) LookAt(at func(word uint64) uint64, it layout.Item) (found, beyond bool) {
 	return count(at(layout.WordRegion+it.Line), it.Fp) > 0, true
 }
 
-func (t *table) Look(region []uint64, it layout.Item) (found, beyond bool) {
-	return count(atomic.LoadUint64(&region[it.Line]), it.Fp) > 0, true
+func (t *table) Look(words []uint64, it layout.Item) (found, beyond bool) {
+	return count(atomic.LoadUint64(&words[0]), it.Fp) > 0, true
 }
 
-func (t *table) FirstLook(v *layout.View, h uint64) (found, open bool) {
-	return layout.FirstLook(t, v, h)
-}
-
-func (t *table) FirstLooks(*layout.View, []uint64, []bool, []uint8) (done int) { return 0 }
-
-func (t *table) Kernel() string { return "go" }
+func (t *table) FirstLook(*layout.View, uint64) (found, open bool) { return false, true }

@@ -52,16 +52,25 @@ type FullError struct{ Reason string }
 
 func (e *FullError) Error() string { return e.Reason }
 
+// A filler is a Table that fills a line faster than Place does, with the same result.
+type filler interface {
+	// Fill puts the items of sorted hashes, whose home line is the empty line l, into
+	// it. It appends the hashes of those that find no room to beyond, in order.
+	Fill(l *layout.Line, hashes, beyond []uint64) []uint64
+}
+
 // A builder is one Build in progress.
 type builder struct {
 	Config
 	draft *recovery.Draft
 
 	plan    Plan
-	table   layout.Table   // nil until the capacity is known
-	chooser layout.Chooser // the table, or nil
-	hosts   layout.Hosts   // likewise
-	view    layout.View    // of the draft
+	table   layout.Table     // nil until the capacity is known
+	filler  filler           // the table, or nil
+	chooser layout.Chooser   // likewise
+	marks   layout.Overflows // likewise
+	hosts   layout.Hosts     // likewise
+	view    layout.View      // of the draft
 
 	homes     source      // the hash of every key
 	base      *baseWriter // nil if the filter does not keep its hashes
@@ -103,7 +112,9 @@ func (b *builder) allocate(capacity uint64) (err error) {
 	}
 	b.draft.AdviseLarge()
 	b.table = layout.NewTable(g)
+	b.filler, _ = b.table.(filler)
 	b.chooser, _ = b.table.(layout.Chooser)
+	b.marks, _ = b.table.(layout.Overflows)
 	b.hosts, _ = b.table.(layout.Hosts)
 	b.view = layout.NewView(recovery.Words(b.draft.Data)[layout.WordRuntime:], g)
 	return nil
@@ -135,8 +146,8 @@ func (b *builder) sameLine(hashes []uint64, i int) (line uint64, end int) {
 
 // putLine stores the worker's line to the draft.
 func (b *builder) putLine(w *worker, line uint64) {
-	b.table.Store(b.view.Region, line, &w.line)
-	free := b.table.Free(&w.line, line)
+	layout.Store(b.table, b.view.Region, line, &w.line)
+	free := b.table.Free(w.line[:], line)
 	if b.hosts != nil { // nearly all arrivals are guests
 		free = b.hosts.GuestRoom(&w.line)
 	}

@@ -113,8 +113,8 @@ func (b *builder) fillLines(w *worker, hashes []uint64) error {
 	l := &w.line
 	for i := 0; i < len(hashes); {
 		line, end := b.sameLine(hashes, i)
-		b.table.Load(b.view.Region, line, l)
-		w.beyond = b.table.Fill(l, hashes[i:end], w.beyond[:0])
+		layout.Load(b.table, b.view.Region, line, l)
+		w.beyond = b.fillLine(l, hashes[i:end], w.beyond[:0])
 		for _, h := range w.beyond { // the line has none of their bits yet: round 0 sets them
 			if err := w.overflow.add(h); err != nil {
 				return err
@@ -124,4 +124,17 @@ func (b *builder) fillLines(w *worker, hashes []uint64) error {
 		i = end
 	}
 	return nil
+}
+
+// fillLine is the method Fill of a filler.
+func (b *builder) fillLine(l *layout.Line, hashes, beyond []uint64) []uint64 {
+	if b.filler != nil {
+		return b.filler.Fill(l, hashes, beyond)
+	}
+	for _, h := range hashes {
+		if !b.table.Place(l, b.table.Split(h), nil) {
+			beyond = append(beyond, h)
+		}
+	}
+	return beyond
 }

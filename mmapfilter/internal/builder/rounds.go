@@ -66,7 +66,7 @@ const takeAhead = 16
 func (b *builder) takeIn(w *worker, hashes []uint64, round int) error {
 	for i, asked := 0, 0; i < len(hashes); {
 		line, end := b.sameLine(hashes, i)
-		b.table.Load(b.view.Region, line, &w.line)
+		layout.Load(b.table, b.view.Region, line, &w.line)
 		for ; asked < min(end+takeAhead, len(hashes)); asked++ {
 			next, _ := layout.SplitHash(hashes[asked], b.table.Lines())
 			first, _ := b.table.Words(next)
@@ -111,14 +111,16 @@ func (b *builder) send(w *worker, it layout.Item, h uint64, round int) error {
 		if goes = b.victim(w, it, h, round); goes != it && !(b.table.Remove(&w.line, goes, nil) && b.table.Place(&w.line, it, nil)) {
 			panic("mmapfilter: a victim left no room")
 		}
-		b.table.SetOverflow(&w.line, goes, nil)
+		if b.marks != nil {
+			b.marks.SetOverflow(&w.line, goes, nil)
+		}
 	}
 	return w.overflow.add(b.table.Hash(b.table.Alternate(goes)))
 }
 
 // goBack reports whether items that find no room go back where they came from.
 func (b *builder) goBack(round int) bool {
-	return round%2 == 1 && round <= lastReturn && !b.table.Both()
+	return round%2 == 1 && round <= lastReturn && b.marks != nil
 }
 
 // placeLast places the items left after the rounds, in the order of hashes.

@@ -12,7 +12,7 @@ import (
 // and returns false if there are too few such items, or if more items arrived than a line holds;
 // those are copies of one key.
 func (b *builder) takeTogether(w *worker, line uint64, came []uint64) (done bool, err error) {
-	if len(came) > b.table.SlotsPerLine() {
+	if len(came) > layout.SlotsPerLine(b.plan.Geometry.Kind, b.plan.Geometry.Params) {
 		return false, nil
 	}
 	c, some := &w.crowd, 0
@@ -58,7 +58,10 @@ func (b *builder) victim(w *worker, it layout.Item, h uint64, round int) (goes l
 		chance, _ := bits.Mul64((h+uint64(round))*0x9E3779B97F4A7C15, uint64(len(w.victims)))
 		for _, some := range [2][]layout.Item{w.victims[chance:], w.victims[:chance]} {
 			for _, v := range some {
-				score := perCost * b.table.Cost(&w.line, v)
+				score := 0
+				if b.marks != nil {
+					score = perCost * b.marks.Cost(&w.line, v)
+				}
 				if score+someRoom+maxRoom <= most { // whatever its room
 					continue
 				}

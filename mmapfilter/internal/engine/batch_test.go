@@ -87,7 +87,7 @@ func TestFullLines(t *testing.T) {
 				for i, line := range lines {
 					var l layout.Line
 					w.mu.op.Peek(line, &l)
-					is := w.table.Free(&l, line) == 0
+					is := w.table.Free(l[:], line) == 0
 					if set>>i&1 == 1 != is {
 						t.Fatalf("line %d is full: %t", line, is)
 					}

@@ -27,16 +27,11 @@ func (s *countScene) places(hash uint64, time int) (n [3]int) {
 	at := func(word uint64) uint64 { return s.value(word, time) }
 	it := s.table.Split(hash)
 	other := s.table.Alternate(it)
-	var l layout.Line
 	for i, it := range []layout.Item{it, other} {
 		if i == 1 && other.Line == s.table.Split(hash).Line {
 			break
 		}
-		first, words := s.table.Words(it.Line)
-		for i := range l[:words] {
-			l[i] = at(layout.WordRegion + first + uint64(i))
-		}
-		n[i] = s.table.Copies(&l, it)
+		n[i] = layout.Copies(s.table, layout.LineFrom(s.table, at, it.Line), it)
 	}
 	n[2] = int(layout.StashCountAt(at, s.table.Class(it)))
 	return n
@@ -64,17 +59,17 @@ func (s *countScene) check(t *testing.T, what string, most int) (fewer int) {
 		}
 		most--
 		perTry := 0
-		CountBeside(s.table, func(word uint64) uint64 { perTry++; return s.value(word, end) }, hash)
+		layout.Count(s.table, func(word uint64) uint64 { perTry++; return s.value(word, end) }, hash)
 		for start := range end {
 			for jump := range perTry + 1 {
 				loads := 0
-				n := CountBeside(s.table, func(word uint64) uint64 {
+				n, ok := layout.Count(s.table, func(word uint64) uint64 {
 					if loads++; loads > jump {
 						return s.value(word, end)
 					}
 					return s.value(word, start)
 				}, hash)
-				if n < least {
+				if ok && n < least {
 					t.Fatalf("%s: %+v: %d items, not %d, where %d loads come after %d stores, and the others after all %d",
 						what, s.table.Split(hash), n, least, jump, start, end)
 				}
@@ -129,7 +124,7 @@ func countBesideAWriter(t *testing.T, s tabletest.Shape) {
 	v := &recordedVolume{Volume: s.Volume(t, s.Lines(4))}
 	v.file.File = v.File
 	w := mustWriter(t, v, wal.MinBytes)
-	slots := int(w.table.Lines()) * w.table.SlotsPerLine()
+	slots := int(w.table.Lines()) * layout.SlotsPerLine(w.table.Kind(), w.table.Params())
 	var keys []uint64 // each as often as it is in
 	operate := func() {
 		c, some := change{rng.Uint64(), 1}, rng.IntN(max(len(keys), 1))

@@ -328,9 +328,9 @@ func TestEnumeration(t *testing.T) {
 	view := layout.NewView(first, g)
 	var at, away, none layout.Line
 	table.Place(&away, other, nil)
-	table.SetOverflow(&at, home, nil)
-	table.Store(view.Region, home.Line, &at)
-	table.Store(view.Region, other.Line, &away)
+	table.(layout.Overflows).SetOverflow(&at, home, nil)
+	layout.Store(table, view.Region, home.Line, &at)
+	layout.Store(table, view.Region, other.Line, &away)
 	var stores []wordStore
 	change := func(line uint64, from, to *layout.Line, counted bool) {
 		for i := range to {

@@ -76,7 +76,7 @@ func (w *Writer) insertUniqueLocked(hash uint64) (added bool, err error) {
 	if err := w.ready(); err != nil {
 		return false, err
 	}
-	if layout.Lookup(w.table, w.newest, hash) {
+	if layout.Lookup(w.looks, w.newest, hash) {
 		if err := w.double(LeftOut, hash); err != nil {
 			return false, err
 		}

@@ -13,7 +13,7 @@ import (
 func (w *Writer) Contains(hash uint64) bool {
 	p := w.overlay.Load()
 	if p == nil { // the file has everything
-		return layout.Contains(w.table, &w.view, hash)
+		return layout.Contains(w.looks, &w.view, hash)
 	}
 	return w.containsUnder(p, hash)
 }
@@ -21,26 +21,26 @@ func (w *Writer) Contains(hash uint64) bool {
 // containsUnder is Contains with an overlay loaded earlier. Most home lines have nothing
 // pending, and the file settles most lookups: see the package essay.
 func (w *Writer) containsUnder(p *pending.Overlay, hash uint64) bool {
-	found, open := w.table.FirstLook(&w.view, hash)
+	found, open := w.looks.FirstLook(&w.view, hash)
 	if open {
 		return w.containsBeyond(p, hash)
 	}
 	if !p.Has(w.homeBlock(hash)) && w.overlay.Load() == p {
 		return found
 	}
-	return layout.Lookup(w.table, w.newest, hash)
+	return layout.Lookup(w.looks, w.newest, hash)
 }
 
 // containsBeyond is containsUnder for hashes that the home line does not settle. If nothing is
 // pending in either line, nor was while they were read, then Lookup would have read what
 // Contains read.
 func (w *Writer) containsBeyond(p *pending.Overlay, hash uint64) bool {
-	found := layout.Contains(w.table, &w.under, hash)
+	found := layout.Contains(w.looks, &w.under, hash)
 	it := w.table.Split(hash)
 	if !w.isPending(p, it.Line) && !w.isPending(p, w.table.Alternate(it).Line) && w.overlay.Load() == p {
 		return found
 	}
-	return layout.Lookup(w.table, w.newest, hash)
+	return layout.Lookup(w.looks, w.newest, hash)
 }
 
 // ContainsAll is Contains for a batch. The cache misses of a batch overlap.
@@ -70,7 +70,7 @@ var scratches = sync.Pool{New: func() any { return new(Scratch) }}
 // "maybe" for all.
 func (w *Writer) ContainsBlock(scratch *Scratch, hashes []uint64, found []bool) {
 	if p := w.overlay.Load(); p == nil {
-		layout.ContainsHashes(w.table, &w.view, hashes, found)
+		layout.ContainsHashes(w.looks, &w.view, hashes, found)
 	} else {
 		w.containsBlockUnder(p, scratch, hashes, found)
 	}
@@ -95,10 +95,10 @@ func (w *Writer) containsBlockUnder(p *pending.Overlay, scratch *Scratch, hashes
 	open, unsettled := scratch.open[:bytes], scratch.pending[:bytes]
 	clear(open)
 	clear(unsettled)
-	layout.HomeBlocks(w.table, hashes, blocks)
+	layout.HomeBlocks(w.looks, w.table.Lines(), hashes, blocks)
 	p.MayHave(blocks, unsettled)
 	kernel.EachBit(unsettled, func(i int) { p.PrefetchTags(blocks[i]) })
-	layout.FirstLooks(w.table, &w.view, hashes, found, open)
+	layout.FirstLooks(w.looks, &w.view, hashes, found, open)
 	kernel.EachBit(open, func(i int) { w.prefetch(w.table.Alternate(w.table.Split(hashes[i])).Line) })
 	for i := range unsettled {
 		unsettled[i] &^= open[i]
@@ -110,7 +110,7 @@ func (w *Writer) containsBlockUnder(p *pending.Overlay, scratch *Scratch, hashes
 	})
 	same := w.overlay.Load() == p
 	kernel.EachBit(open, func(i int) { found[i] = w.containsBeyond(p, hashes[i]) })
-	kernel.EachBit(unsettled, func(i int) { found[i] = layout.Lookup(w.table, w.newest, hashes[i]) })
+	kernel.EachBit(unsettled, func(i int) { found[i] = layout.Lookup(w.looks, w.newest, hashes[i]) })
 	if !same {
 		for i, h := range hashes {
 			found[i] = w.Contains(h)

@@ -116,17 +116,31 @@ func (w *Writer) full(line uint64) bool {
 }
 
 func (w *Writer) fullMapped(line uint64) bool {
-	return w.table.Full(w.words[layout.WordRegion:], line)
+	first, n := w.table.Words(line)
+	return w.table.Free(w.view.Region[first:first+uint64(n)], line) == 0
 }
 
 // fullLines returns as a bit set which of up to 64 lines have no free slot. REQUIRES: w.mu.
-func (w *Writer) fullLines(lines []uint64) (full uint64) {
-	full = w.table.FullLines(w.view.Region, lines)
+func (w *Writer) fullLines(lines []uint64) uint64 {
+	full, ok := uint64(0), false
+	if w.fullTable != nil {
+		full, ok = w.fullTable.FullLines(w.view.Region, lines)
+	}
+	if !ok {
+		for _, line := range lines {
+			w.prefetch(line)
+		}
+		for i, line := range lines {
+			if w.fullMapped(line) {
+				full |= 1 << i
+			}
+		}
+	}
 	if p := w.overlay.Load(); p != nil {
 		var l layout.Line
 		place.EachBit(w.pendingLines(p, lines), func(i int) {
 			full &^= 1 << i
-			if w.loadLine(lines[i], &l); w.table.Free(&l, lines[i]) == 0 {
+			if w.loadLine(lines[i], &l); w.table.Free(l[:], lines[i]) == 0 {
 				full |= 1 << i
 			}
 		})
@@ -174,6 +188,6 @@ func (w *Writer) prefetchTags(line uint64) {
 // wait together.
 func (w *Writer) prefetchHomes(hashes []uint64) {
 	var blocks [Batch]uint64
-	layout.HomeBlocks(w.table, hashes, blocks[:])
+	layout.HomeBlocks(w.looks, w.table.Lines(), hashes, blocks[:])
 	kernel.PrefetchBlocks(w.view.Region, blocks[:len(hashes)])
 }

@@ -28,12 +28,14 @@ func Open(vol recovery.Volume, log LogSize) (*Writer, *recovery.Recovery, error)
 		mostLog:  log.Most,
 		stash:    make([]uint64, layout.StashWords),
 	}
+	w.looks = w.table
+	w.fullTable, _ = w.table.(fullTable)
 	w.most = place.MaxStores(w.table)
 	w.keptLines = 1
 	if _, n := w.table.Words(0); n == layout.BlockWords { // lines share no words
 		w.keptLines = keptLines
 	}
-	if w.table.Bounds().RemoveStores == layout.BlockWords { // a change of a line shifts what is behind it
+	if layout.BoundsOf(g.Kind, g.Params).RemoveStores == layout.BlockWords { // a change of a line shifts what is behind it
 		w.unit = pending.OneBlock
 	}
 	if protocol.Superblock().KeepsHashes() {

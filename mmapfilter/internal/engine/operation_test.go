@@ -25,7 +25,7 @@ func TestFullKnowsWhatIsPending(t *testing.T) {
 			for _, h := range there {
 				home := w.table.Split(h)
 				var l layout.Line
-				if w.loadLine(home.Line, &l); !full(home.Line) || w.table.Copies(&l, home) != 1 {
+				if w.loadLine(home.Line, &l); !full(home.Line) || layout.Copies(w.table, l, home) != 1 {
 					continue
 				}
 				if _, inLine, _ := w.mu.placer.Remove(home); !inLine || full(home.Line) {

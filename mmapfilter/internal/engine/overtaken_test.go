@@ -50,8 +50,8 @@ func comesHome(t *testing.T, between func(s *stage, insert change) []wordStore) 
 			s.do(change{h, 1})
 		}
 	}
-	fill(home, table.SlotsPerLine())
-	fill(second, table.SlotsPerLine()-1)
+	fill(home, layout.SlotsPerLine(table.Kind(), table.Params()))
+	fill(second, layout.SlotsPerLine(table.Kind(), table.Params())-1)
 	item, hash := some(home, second, fits(second))
 	s.do(change{hash, 1})
 	for _, h := range slices.Clone(s.keys) {
@@ -80,7 +80,7 @@ func comesHome(t *testing.T, between func(s *stage, insert change) []wordStore) 
 		for i := range line {
 			line[i] = l.value(layout.WordRegion+it.Line*layout.BlockWords+uint64(i), time)
 		}
-		return table.Copies(&line, it)
+		return layout.Copies(table, line, it)
 	}
 	if end := len(l.stores); copies(0, item) != 0 || copies(0, table.Alternate(item)) != 1 || copies(end, item) != 1 || copies(end, table.Alternate(item)) != 0 {
 		t.Fatal("the item does not come home")

@@ -165,8 +165,8 @@ func (p *proof) note(s *stage, st step, before []uint64) {
 	at := func(words []uint64, it layout.Item) int {
 		view := layout.NewView(words, s.w.protocol.Geometry())
 		var l layout.Line
-		s.w.table.Load(view.Region, it.Line, &l)
-		return s.w.table.Copies(&l, it)
+		layout.Load(s.w.table, view.Region, it.Line, &l)
+		return layout.Copies(s.w.table, l, it)
 	}
 	after, came, left := s.mapped(), false, false
 	for _, h := range s.keys {

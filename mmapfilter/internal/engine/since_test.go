@@ -68,6 +68,8 @@ func (t tornTable) FirstLooks(_ *layout.View, _ []uint64, found []bool, _ []uint
 	return len(found)
 }
 
+func (t tornTable) Kernel() string { return "torn" }
+
 // TestBatchLooksAgain: a batch rests on what its first looks said only where the
 // overlay, asked after them, is the one from before.
 func TestBatchLooksAgain(t *testing.T) {
@@ -88,7 +90,7 @@ func TestBatchLooksAgain(t *testing.T) {
 	}
 	found := make([]bool, 9) // one more than a kernel does at once
 	hashes := slices.Repeat([]uint64{present}, len(found))
-	w.table = tornTable{w.table, func() {
+	w.looks = tornTable{w.table, func() {
 		if err := w.Sync(false, 0); err != nil {
 			t.Fatal(err)
 		}

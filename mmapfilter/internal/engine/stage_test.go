@@ -139,7 +139,7 @@ func (s *stage) fill(stashed int) {
 // one, or of the twin of one, which has the same lines the other way round.
 func (s *stage) choose() change {
 	in := slices.DeleteFunc(slices.Clone(s.keys), func(h uint64) bool { return s.counts[h] == 0 })
-	slots := int(s.w.table.Lines()) * s.w.table.SlotsPerLine()
+	slots := int(s.w.table.Lines()) * layout.SlotsPerLine(s.w.table.Kind(), s.w.table.Params())
 	some := in[s.rng.IntN(len(in))]
 	if n := s.w.length.Load(); s.rng.IntN(2) == 0 && int(n) > slots-8 || int(n) > slots+4 {
 		return change{some, -1}

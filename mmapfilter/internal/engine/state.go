@@ -103,7 +103,7 @@ func (w *Writer) Newest() layout.View {
 	var l layout.Line
 	for i := range g.Lines {
 		w.loadLine(i, &l)
-		w.table.Store(view.Region, i, &l)
+		layout.Store(w.table, view.Region, i, &l)
 	}
 	copy(view.Stash, w.stash)
 	return view

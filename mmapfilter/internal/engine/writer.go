@@ -37,6 +37,13 @@ var (
 	errLogFull = errors.New("the log is full")
 )
 
+// A fullTable is a Table with a kernel that looks for full lines.
+type fullTable interface {
+	// FullLines returns as a bit set which of up to 64 lines of the region have no free slot, or
+	// not ok if the kernel in use, on this machine, has no code for that.
+	FullLines(region, lines []uint64) (full uint64, ok bool)
+}
+
 // A Writer plans operations, keeps their changes in the pending words and the log, and commits
 // them. A file has one Writer. Several goroutines may call its methods at once; the package
 // essay has the order of locks.
@@ -56,15 +63,17 @@ type Writer struct {
 	// changed before the first operation.
 	Limit uint64
 
-	more     uint64 // items that a Replay has inserted although they had been left out
-	protocol *recovery.Writer
-	table    layout.Table
-	words    []uint64    // of the mapped file: durable state, read with atomic loads
-	view     layout.View // of them
-	firstLog int64       // bytes
-	mostLog  int64       // bytes that the log may grow to
-	most     int         // stores of one operation, see place.MaxStores
-	unit     pending.Unit
+	more      uint64 // items that a Replay has inserted although they had been left out
+	protocol  *recovery.Writer
+	table     layout.Table
+	looks     layout.Looks // the table
+	fullTable fullTable    // likewise, or nil
+	words     []uint64     // of the mapped file: durable state, read with atomic loads
+	view      layout.View  // of them
+	firstLog  int64        // bytes
+	mostLog   int64        // bytes that the log may grow to
+	most      int          // stores of one operation, see place.MaxStores
+	unit      pending.Unit
 	// keptLines is how many lines an operation keeps.
 	keptLines int
 	before    func(block uint64, l *layout.Line) // loadBlock, once for all operations: each method value would be allocated

@@ -11,18 +11,26 @@ import (
 
 // A memory is a Preview of itself.
 
-func (m *memory) FullLines(lines []uint64) uint64 { return m.table.FullLines(m.view.Region, lines) }
-func (m *memory) PrefetchChange(line uint64)      { m.lines.Prefetch(line) }
+func (m *memory) FullLines(lines []uint64) (full uint64) {
+	for i, line := range lines {
+		if m.lines.Full(line) {
+			full |= 1 << i
+		}
+	}
+	return full
+}
+
+func (m *memory) PrefetchChange(line uint64) { m.lines.Prefetch(line) }
 
 func (m *memory) Peek(line uint64, l *layout.Line) {
 	*l = layout.Line{}
-	m.table.Load(m.view.Region, line, l)
+	layout.Load(m.table, m.view.Region, line, l)
 }
 
 func (m *memory) isFull(line uint64) bool {
 	var l layout.Line
 	m.Peek(line, &l)
-	return m.table.Free(&l, line) == 0
+	return m.table.Free(l[:], line) == 0
 }
 
 func (m *memory) other(it layout.Item) (line uint64) { return m.table.Alternate(it).Line }
@@ -31,7 +39,7 @@ func (m *memory) other(it layout.Item) (line uint64) { return m.table.Alternate(
 // item in 500.
 func (m *memory) fill(rng *rand.Rand, share float64) {
 	var there []uint64
-	for slots := float64(m.table.Lines()) * float64(m.table.SlotsPerLine()); float64(len(there)) < share*slots; {
+	for slots := float64(m.table.Lines()) * float64(layout.SlotsPerLine(m.table.Kind(), m.table.Params())); float64(len(there)) < share*slots; {
 		h := rng.Uint64()
 		if !m.Insert(m.table.Split(h)) {
 			break

@@ -41,7 +41,7 @@ func NewDirect(t layout.Table, v layout.View) *Direct { return &Direct{table: t,
 // Load implements Lines.
 func (d *Direct) Load(line uint64) *layout.Line {
 	d.line, d.image = line, layout.Line{}
-	d.table.Load(d.view.Region, line, &d.image)
+	layout.Load(d.table, d.view.Region, line, &d.image)
 	return &d.image
 }
 
@@ -53,10 +53,13 @@ func (d *Direct) Prefetch(line uint64) {
 }
 
 // Full implements Lines.
-func (d *Direct) Full(line uint64) bool { return d.table.Full(d.view.Region, line) }
+func (d *Direct) Full(line uint64) bool {
+	first, n := d.table.Words(line)
+	return d.table.Free(d.view.Region[first:first+uint64(n)], line) == 0
+}
 
 // Change implements Lines.
-func (d *Direct) Change(*layout.Stores) { d.table.Store(d.view.Region, d.line, &d.image) }
+func (d *Direct) Change(*layout.Stores) { layout.Store(d.table, d.view.Region, d.line, &d.image) }
 
 // Stash implements Lines.
 func (d *Direct) Stash() []uint64 { return d.view.Stash }

@@ -14,13 +14,14 @@ import (
 // A memory is a Placer on a table in memory.
 type memory struct {
 	*Placer
-	view layout.View
+	table layout.Table
+	view  layout.View
 }
 
 func newMemory(tb testing.TB, s tabletest.Shape, lines uint64) *memory {
 	tb.Helper()
 	table, view := s.Memory(tb, lines)
-	return &memory{New(table, NewDirect(table, view)), view}
+	return &memory{New(table, NewDirect(table, view)), table, view}
 }
 
 // TestInsertLosesNothing covers P4: it fills tables one item at a time until one is refused, and
@@ -220,9 +221,9 @@ func deleteAll(t *testing.T, p *memory, slots uint64) {
 	p.markOverflow(it)
 	counts := func() [3]uint64 {
 		var home, second layout.Line
-		p.table.Load(p.view.Region, it.Line, &home)
-		p.table.Load(p.view.Region, other.Line, &second)
-		return [3]uint64{uint64(p.table.Copies(&home, it)), layout.StashCount(p.view.Stash, p.table.Class(it)), uint64(p.table.Copies(&second, other))}
+		layout.Load(p.table, p.view.Region, it.Line, &home)
+		layout.Load(p.table, p.view.Region, other.Line, &second)
+		return [3]uint64{uint64(layout.Copies(p.table, home, it)), layout.StashCount(p.view.Stash, p.table.Class(it)), uint64(layout.Copies(p.table, second, other))}
 	}
 	order := [][3]uint64{{2, 2, 1}, {1, 2, 1}, {0, 2, 1}, {0, 1, 1}, {0, 0, 1}, {0, 0, 0}}
 	if slots == 1 {

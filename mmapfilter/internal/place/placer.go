@@ -6,8 +6,9 @@ import "github.com/mmapfilter/mmapfilter/layout"
 // removes an item, clears overflow bits and places another item; the end of the path places one
 // more; then there are the overflow bits of the new item, the words of the stash, and the delete
 // whose room is used.
-func MaxStores(t layout.Table) int {
-	b := t.Bounds()
+func MaxStores(t layout.Table) int { return maxStores(layout.BoundsOf(t.Kind(), t.Params())) }
+
+func maxStores(b layout.Bounds) int {
 	move := b.OverflowStores + b.RemoveStores + b.OverflowStores + b.PlaceStores
 	return b.PathMoves*move + b.PlaceStores + b.OverflowStores + layout.MaxStashStores + b.RemoveStores + b.OverflowStores
 }
@@ -19,14 +20,25 @@ func KeysOf(items, inStash uint64, entries int) uint64 {
 	return max(items+uint64(entries), inStash) - inStash
 }
 
+// A Table is what a Placer needs of a table.
+type Table interface {
+	layout.Classes
+	Alternate(it layout.Item) layout.Item
+	Place(l *layout.Line, it layout.Item, s *layout.Stores) bool
+	Remove(l *layout.Line, it layout.Item, s *layout.Stores) bool
+	Victims(dst []layout.Item, l *layout.Line, it layout.Item, all bool) (victims []layout.Item, more bool)
+	Look(words []uint64, it layout.Item) (found, beyond bool)
+}
+
 // A Placer places items in its Lines and removes them, by the rules of the package essay. After
 // each word that it changes, every item that was there can be found. Only one goroutine at a
 // time may use it.
 type Placer struct {
-	table  layout.Table
-	hosts  layout.Hosts // the table, or nil
-	bounds layout.Bounds
-	lines  Lines
+	table     Table
+	hosts     layout.Hosts     // the table, or nil
+	overflows layout.Overflows // likewise
+	bounds    layout.Bounds
+	lines     Lines
 
 	changed layout.Stores // words changed in the current line
 	queue   []step        // the search for a path
@@ -65,9 +77,16 @@ var unknown Outlook
 
 // New returns a Placer that works on lines of a table.
 func New(t layout.Table, lines Lines) *Placer {
-	b := t.Bounds()
+	return newPlacer(t, layout.BoundsOf(t.Kind(), t.Params()), lines)
+}
+
+func newPlacer(t layout.Table, b layout.Bounds, lines Lines) *Placer {
 	hosts, _ := t.(layout.Hosts)
-	return &Placer{table: t, hosts: hosts, bounds: b, lines: lines, outlook: &unknown, visited: newLineSet(2 + b.SearchLines*t.SlotsPerLine())}
+	overflows, _ := t.(layout.Overflows)
+	return &Placer{
+		table: t, hosts: hosts, overflows: overflows, bounds: b, lines: lines,
+		outlook: &unknown, visited: newLineSet(2 + b.SearchLines*layout.SlotsPerLine(t.Kind(), t.Params())),
+	}
 }
 
 // keep keeps one change of the current line.
@@ -136,9 +155,9 @@ func (p *Placer) clearOverflow(home layout.Item, leaves bool) {
 }
 
 func (p *Placer) markOverflow(it layout.Item) {
-	if p.table.Both() {
-		return // there are no bits: every lookup reads both lines
+	if p.overflows == nil {
+		return // every lookup reads both lines
 	}
-	p.table.SetOverflow(p.lines.Load(it.Line), it, &p.changed)
+	p.overflows.SetOverflow(p.lines.Load(it.Line), it, &p.changed)
 	p.keep()
 }

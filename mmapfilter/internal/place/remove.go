@@ -12,7 +12,7 @@ func (p *Placer) Remove(home layout.Item) (freed uint64, inLine, ok bool) {
 	if p.takeFromLine(home) {
 		return home.Line, true, true
 	}
-	if !p.table.Overflowed(p.lines.Load(home.Line), home) {
+	if _, beyond := p.table.Look(p.lines.Load(home.Line)[:], home); !beyond {
 		return 0, false, false
 	}
 	if layout.StashCount(p.lines.Stash(), p.table.Class(home)) != 0 {

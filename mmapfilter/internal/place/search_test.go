@@ -12,12 +12,9 @@ import (
 // A countedTable counts what a placer does with a table.
 type countedTable struct {
 	layout.Table
-	bounds   layout.Bounds
 	searched map[uint64]bool // lines whose items a search has listed
 	removed  []layout.Item
 }
-
-func (t *countedTable) Bounds() layout.Bounds { return t.bounds }
 
 func (t *countedTable) Victims(dst []layout.Item, l *layout.Line, it layout.Item, all bool) ([]layout.Item, bool) {
 	t.searched[it.Line] = true
@@ -67,12 +64,14 @@ type counted struct {
 func newCounted(tb testing.TB, s tabletest.Shape, lines uint64, change func(*layout.Bounds)) *counted {
 	tb.Helper()
 	table, view := s.Memory(tb, lines)
-	t := &countedTable{Table: table, bounds: table.Bounds()}
+	t := &countedTable{Table: table}
+	bounds := layout.BoundsOf(table.Kind(), table.Params())
 	if change != nil {
-		change(&t.bounds)
+		change(&bounds)
 	}
 	l := &countedLines{Direct: NewDirect(table, view)}
-	c := &counted{&memory{New(t, l), view}, t, l}
+	c := &counted{&memory{newPlacer(t, bounds, l), t, view}, t, l}
+	c.overflows, _ = table.(layout.Overflows)
 	if hosts, ok := table.(layout.Hosts); ok {
 		c.hosts = countedHosts{hosts, t}
 	}
@@ -89,6 +88,14 @@ func (c *counted) reset() {
 func (m *memory) image(line uint64) (l layout.Line) {
 	m.Peek(line, &l)
 	return l
+}
+
+// cost is what it costs lookups if an item leaves a line.
+func (m *memory) cost(l *layout.Line, it layout.Item) int {
+	if m.overflows == nil {
+		return 0
+	}
+	return m.overflows.Cost(l, it)
 }
 
 // takes reports whether a line has room for an item.
@@ -108,7 +115,7 @@ func (m *memory) firstMove(home layout.Item) (victim layout.Item, cost int, ok b
 	}
 	costOf := func(it layout.Item) int {
 		l := m.image(it.Line)
-		return m.table.Cost(&l, it)
+		return m.cost(&l, it)
 	}
 	tried := map[uint64]bool{home.Line: true}
 	if m.bounds.ChooseFirst {
@@ -147,7 +154,7 @@ func (m *memory) fewestMoves(home layout.Item) (n int) {
 		var next []uint64
 		for _, line := range level {
 			l := m.image(line)
-			if m.table.Free(&l, line) > 0 {
+			if m.table.Free(l[:], line) > 0 {
 				return n
 			}
 			victims, _ := m.table.Victims(nil, &l, layout.Item{Line: line}, true)
@@ -194,7 +201,7 @@ func TestPaths(t *testing.T) {
 					if len(removed) > 0 {
 						victim = removed[0]
 					}
-					if len(removed) > 1 || !p.bounds.ChooseFirst && victim != first || p.bounds.ChooseFirst && p.table.Cost(&before, victim) != cost {
+					if len(removed) > 1 || !p.bounds.ChooseFirst && victim != first || p.bounds.ChooseFirst && p.cost(&before, victim) != cost {
 						t.Fatalf("%+v makes room at a cost of %d, but %+v have moved", first, cost, removed)
 					}
 				}
@@ -233,8 +240,8 @@ func TestWorkIsBounded(t *testing.T) {
 				p.reset()
 				operation()
 				searched, moved = max(searched, len(p.table.searched)), max(moved, len(p.table.removed))
-				if n := p.lines.stores; n > MaxStores(p.table) {
-					t.Fatalf("%d words changed, more than %d", n, MaxStores(p.table))
+				if n := p.lines.stores; n > maxStores(p.bounds) {
+					t.Fatalf("%d words changed, more than %d", n, maxStores(p.bounds))
 				}
 			}
 			var live []layout.Item
@@ -290,8 +297,8 @@ func TestLongestPath(t *testing.T) {
 		if more == 0 && (moved != moves || stashed != 0) || more == 1 && (moved != 0 || stashed != 1) {
 			t.Errorf("room is %d moves away: %d were made, and %d items are in the stash", moves, moved, stashed)
 		}
-		if n := p.lines.stores; n > MaxStores(p.table) {
-			t.Errorf("%d words changed, more than %d", n, MaxStores(p.table))
+		if n := p.lines.stores; n > maxStores(p.bounds) {
+			t.Errorf("%d words changed, more than %d", n, maxStores(p.bounds))
 		}
 	}
 }

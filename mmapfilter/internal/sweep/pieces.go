@@ -43,7 +43,7 @@ func (p Pieces) Lines(i int) (from, to uint64) {
 
 // Sum counts the items in the lines of piece i of a file and puts the checksums of its chunks
 // into a checksum table.
-func (p Pieces) Sum(t layout.Table, region []uint64, i int, file, table []byte) (items uint64, err error) {
+func (p Pieces) Sum(t layout.Checks, region []uint64, i int, file, table []byte) (items uint64, err error) {
 	from, to := p.Lines(i)
 	items, _, err = layout.CheckLines(t, region, from, to)
 	if err != nil {

@@ -148,7 +148,7 @@ func otherPages(path string, lookups int) (float64, error) {
 	var l layout.Line
 	for range lookups {
 		it := table.Split(rng.Uint64())
-		if table.Load(region, it.Line, &l); table.Copies(&l, it) == 0 && table.Overflowed(&l, it) && pageOf(table.Alternate(it)) != pageOf(it) {
+		if layout.Load(table, region, it.Line, &l); layout.Copies(table, l, it) == 0 && layout.Overflowed(table, &l, it) && pageOf(table.Alternate(it)) != pageOf(it) {
 			n++
 		}
 	}

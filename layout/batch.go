@@ -1,0 +1,137 @@
+package layout
+
+import (
+	"sync"
+
+	"github.com/mmapfilter/mmapfilter/layout/kernel"
+)
+
+// A batch is looked up in blocks, each in three passes. The first asks for the home
+// lines, prefetchAhead hashes before it looks at them, so that many cache misses overlap,
+// and settles nearly all hashes. The second asks for the other lines of those that are
+// still open, and the third looks them up.
+//
+// A prefetch stays in the reorder buffer of the processor until its address has been
+// translated, which may take as long as a cache miss; those of a burst are translated
+// at the same time.
+const (
+	lookupBlock   = 512
+	prefetchAhead = 64
+	prefetchBurst = 16
+)
+
+// ContainsHashes sets found[i] to Contains of hashes[i]. found must not be shorter than
+// hashes.
+func ContainsHashes(t Looks, v *View, hashes []uint64, found []bool) {
+	found = found[:len(hashes)]
+	for len(hashes) > 0 {
+		n := min(len(hashes), lookupBlock)
+		containsBlock(t, v, hashes[:n], found)
+		hashes, found = hashes[n:], found[n:]
+	}
+}
+
+// A block is the memory for one of a batch: which hashes are open, and the places of those.
+// As local variables they would be moved to the heap each time: they are passed to methods of an
+// interface, and the places are too many for a stack.
+type block struct {
+	open   [lookupBlock / kernel.Group]uint8
+	places [lookupBlock]places
+}
+
+var scratches = sync.Pool{New: func() any { return new(block) }}
+
+func containsBlock(t Looks, v *View, hashes []uint64, found []bool) {
+	b := scratches.Get().(*block)
+	open := b.open[:(len(hashes)+kernel.Group-1)/kernel.Group]
+	clear(open)
+	FirstLooks(t, v, hashes, found, open)
+	n, blocks := 0, linesAreBlocks(t)
+	kernel.EachBit(open, func(i int) {
+		p := &b.places[n]
+		p.set(t, hashes[i], blocks)
+		kernel.Prefetch(&v.Region[p.other.first])
+		n++
+	})
+	n = 0
+	kernel.EachBit(open, func(i int) {
+		found[i] = containsBeyond(t, v, hashes[i], &b.places[n])
+		n++
+	})
+	scratches.Put(b)
+}
+
+// A batchTable is a Table with a kernel for batches.
+type batchTable interface {
+	// FirstLooks does what it can of FirstLook for many hashes at once, and returns how
+	// many of them that is: found[i] is for hashes[i], and it sets bit i%8 of open[i/8],
+	// which must be 0 before, if that hash is open.
+	FirstLooks(v *View, hashes []uint64, found []bool, open []uint8) (done int)
+	// Kernel returns the name of the kernel.
+	Kernel() string
+}
+
+// KernelOf returns the name of the kernel that looks batches up in a table.
+func KernelOf(t Looks) string {
+	if t, ok := t.(batchTable); ok {
+		return t.Kernel()
+	}
+	return kernel.Go.String()
+}
+
+// FirstLooks is the first look for many hashes: found[i] is for hashes[i], and it sets
+// bit i%8 of open[i/8], which must be 0 before, if that hash is open.
+func FirstLooks(t Looks, v *View, hashes []uint64, found []bool, open []uint8) {
+	done, look := 0, FirstLook
+	if t, ok := t.(batchTable); ok {
+		done = t.FirstLooks(v, hashes, found, open)
+		look = Looks.FirstLook
+	}
+	inBursts(done, len(hashes), func(from, to int) {
+		for _, h := range hashes[from:to] {
+			first, n := t.Words(t.Split(h).Line)
+			prefetchWords(v, first, n)
+		}
+	}, func(from, to int) {
+		for i, h := range hashes[from:to] {
+			isFound, isOpen := look(t, v, h)
+			note(found, open, from+i, isFound, isOpen)
+		}
+	})
+}
+
+// inBursts calls look for the numbers from one on to end, a burst at a time, and before that ask for
+// the same numbers, prefetchAhead of them ahead.
+func inBursts(from, end int, ask, look func(from, to int)) {
+	for asked := from; from < end; from += prefetchBurst {
+		if to := min(from+prefetchAhead, end); to > asked {
+			ask(asked, to)
+			asked = to
+		}
+		look(from, min(from+prefetchBurst, end))
+	}
+}
+
+func prefetchWords(v *View, first uint64, n int) {
+	kernel.Prefetch(&v.Region[first])
+	kernel.Prefetch(&v.Region[first+uint64(n)-1])
+}
+
+// note notes what a first look says of hash number i of a batch.
+func note(found []bool, open []uint8, i int, isFound, isOpen bool) {
+	found[i] = isFound
+	open[i/kernel.Group] |= bit(isOpen) << (i % kernel.Group)
+}
+
+// HomeBlocks sets blocks[i] to the block of 64 bytes of the region in which the home line
+// of hashes[i] starts.
+func HomeBlocks(t Looks, lines uint64, hashes, blocks []uint64) {
+	kernel.SplitLines(hashes, blocks, lines)
+	if linesAreBlocks(t) {
+		return
+	}
+	for i, line := range blocks[:len(hashes)] {
+		first, _ := t.Words(line)
+		blocks[i] = first / BlockWords
+	}
+}

@@ -1,0 +1,69 @@
+package layout
+
+import "sync/atomic"
+
+// Params are the two parameters of a cuckoo filter (paper, section 4): f bits in a
+// fingerprint, b slots in a bucket.
+type Params struct{ FingerprintBits, BucketSize int }
+
+// A Line is an image of one line: the words of the region that hold it, as many as
+// [Looks.Words] says. The functions of its layout read and change it. If lines share a
+// word, the image holds bits of other lines too, which stay as they are.
+type Line [8]uint64
+
+// Stores lists the words of a line that one change touches, in an order in which a
+// writer may store them one by one without an item being missing at any instant: an
+// item that moves is at its destination before it leaves its source. (A writer may use
+// another order where readers cannot tell: see Record.Gather.)
+type Stores struct {
+	n       uint8
+	guarded uint8 // bit i: the i-th store
+	words   [8]uint8
+}
+
+// Add appends a word. A nil s lists nothing.
+func (s *Stores) Add(word uint64, guarded bool) {
+	if s == nil {
+		return
+	}
+	if guarded {
+		s.guarded |= 1 << s.n
+	}
+	s.words[s.n] = uint8(word)
+	s.n++
+}
+
+// Len returns the number of words.
+func (s *Stores) Len() int { return int(s.n) }
+
+// At returns word i of the list, as an index into the image, and whether it is guarded:
+// whether its store clears or overwrites a slot that held something, or means something
+// else until other words of the line are stored.
+func (s *Stores) At(i int) (word int, guarded bool) { return int(s.words[i]), s.guarded>>i&1 != 0 }
+
+// An Item is what a table keeps of a key, seen from one of its two lines. Which of them
+// is the home line is not kept, except in a layout that is one of Hosts.
+type Item struct {
+	Line   uint64 // the line it is seen from
+	Bucket uint32 // one of its buckets in that line; the other follows from Fp
+	Fp     uint32 // fingerprint
+}
+
+// A Class is all items with the same lines, the same buckets and the same fingerprint: a
+// table cannot tell them apart. It is the key of a stash entry, whose two words are
+//
+//	word 0   bits 0-55 the line, 56-62 the bucket
+//	word 1   bits 0-31 the number of items, 32-63 the fingerprint
+//
+// Both are zero if the entry is free, except for the mark of its group.
+type Class struct {
+	Line   uint64 // the lower of the two lines; in a layout that is one of Hosts, the home line
+	Bucket uint32 // the lower of the two buckets
+	Fp     uint32
+}
+
+// LineAt returns a line of a region whose lines are blocks of 64 bytes.
+func LineAt(region []uint64, line uint64) *Line { return (*Line)(region[line*BlockWords:]) }
+
+// LoadOf reads a word of a line that a writer may be storing to.
+func LoadOf(l *Line, i uint64) uint64 { return atomic.LoadUint64(&l[i%BlockWords]) }
