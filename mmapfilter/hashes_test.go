@@ -123,7 +123,7 @@ func TestHashesDamaged(t *testing.T) {
 	mustHave(t, f, 0, 6000)
 }
 
-// TestMerge covers K6: the new filter has the items of all inputs, or their union, with the same
+// TestMerge covers C8 and K6: the new filter has the items of all inputs, or their union, with the same
 // bytes each time.
 func TestMerge(t *testing.T) {
 	dir := t.TempDir()
@@ -205,8 +205,8 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestExpire covers K6: what is old goes, what is younger stays, with several items of a key, also
-// after rebuilds, and if it is called again after it was cut off.
+// TestExpire covers C8 and K6: what is old goes, what is younger stays, with several items of a
+// key, also after rebuilds, and if it is called again after it was cut off.
 func TestExpire(t *testing.T) {
 	f, _ := mustCreate(t, &Options{Capacity: 20_000, KeepHashes: true, CommitInterval: -1})
 	var now uint64 = 1000e9

@@ -40,8 +40,8 @@ func mustDelete(tb testing.TB, f *Filter, from, to uint64) {
 	}
 }
 
-// TestRebuild: a filter is rebuilt larger and smaller, with another rate and layout, and has its
-// items, its sequence and its operations, also after a crash.
+// TestRebuild covers C8: a filter is rebuilt larger and smaller, with another rate and layout, and
+// has its items, its sequence and its operations, also after a crash.
 func TestRebuild(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 2000, KeepHashes: true, Normalisation: "as they are"})
 	mustInsert(t, f, 0, 2000)
@@ -257,8 +257,8 @@ func TestRebuildFails(t *testing.T) {
 	}
 }
 
-// TestRebuildUnderWay: inserts, deletes, batches, syncs and lookups go on during rebuilds, and
-// nothing is lost. Run it with -race.
+// TestRebuildUnderWay covers C8 for what is done meanwhile: inserts, deletes, batches, syncs and
+// lookups go on during rebuilds, and nothing is lost. Run it with -race.
 func TestRebuildUnderWay(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 40_000, KeepHashes: true})
 	mustInsert(t, f, 0, 20_000)

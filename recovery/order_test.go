@@ -11,14 +11,17 @@ import (
 // A watchedVolume notes the stores to the filter file, in order.
 type watchedVolume struct {
 	*Files
+	writer *Writer
 	stores []watchedStore
-	syncs  int // of the log, so far
+	syncs  int      // of the log, so far
+	synced []uint64 // the log at the last of them
 }
 
 type watchedStore struct {
 	word, value uint64
 	syncs       int      // of the log, before the store
 	odd         []uint64 // the removal counters that are odd meanwhile, in order
+	durable     uint64   // up to where the writer says that operations are
 }
 
 func (v *watchedVolume) Filter() File { return &watchedFilter{v.Files.Filter(), v} }
@@ -35,7 +38,10 @@ type watchedFilter struct {
 
 func (f *watchedFilter) Store(word, value uint64) {
 	f.File.Store(word, value)
-	f.volume.stores = append(f.volume.stores, watchedStore{word, value, f.volume.syncs, oddCounters(f.Words())})
+	v := f.volume
+	if v.writer != nil {
+		v.stores = append(v.stores, watchedStore{word, value, v.syncs, oddCounters(f.Words()), v.writer.durable.lsn.Load()})
+	}
 }
 
 type watchedLog struct {
@@ -45,6 +51,7 @@ type watchedLog struct {
 
 func (f *watchedLog) Sync() error {
 	f.volume.syncs++
+	f.volume.synced = slices.Clone(f.Words())
 	return f.File.Sync()
 }
 
@@ -75,7 +82,7 @@ func newWatched(t *testing.T) (*Writer, *watchedVolume) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { w.Close() })
-	v.stores, v.syncs = nil, 0
+	v.writer, v.syncs = w, 0
 	return w, v
 }
 
@@ -111,6 +118,49 @@ func TestAppendStoresToTheLog(t *testing.T) {
 		if now := w.Words()[s.Word]; now != s.Value {
 			t.Errorf("after the commit, word %d is %d, not %d", s.Word, now, s.Value)
 		}
+	}
+}
+
+// TestCommit covers W3: a commit syncs the log, which then has all of the segment, its commit record
+// too; stores a promise that it is durable; and stores the records, in their order. Until then,
+// nobody learns of it. The next record is on a page of the log that has none of these.
+func TestCommit(t *testing.T) {
+	w, v := newWatched(t)
+	stores := []wal.Store{
+		{Word: ofBlock(3, 0), Value: 1},
+		{Word: ofBlock(1, 7), Value: 2},
+		{Word: ofBlock(3, 0), Value: 3},
+	}
+	for i := range stores {
+		w.Append(stores[i:i+1], 0, 0)
+	}
+	end := w.lw.End()
+	segment := w.EndSegment(false, 0)
+	if err := w.Harden(segment); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(v.synced, w.log.Words()) {
+		t.Error("when the log was synced, it had not all of the segment")
+	}
+	lsn := segment.commit.LSN
+	if len(v.stores) != 2+len(stores) || v.stores[0].value != lsn {
+		t.Fatalf("after a sync of the log up to %d, the commit stores %+v", lsn, v.stores)
+	}
+	for i, s := range v.stores {
+		if s.syncs != 1 || s.durable >= lsn {
+			t.Errorf("store %d comes after %d syncs, and the writer says that all up to %d is durable: %+v", i, s.syncs, s.durable, s)
+		}
+		if i < 2 && s.word >= layout.WordStash || i >= 2 && (s.word != stores[i-2].Word || s.value != stores[i-2].Value) {
+			t.Errorf("store %d is %+v", i, s)
+		}
+	}
+	runtime := w.Words()[layout.WordRuntime : layout.WordRuntime+layout.RuntimeWords]
+	if n := layout.Promise(runtime, segment.salt); n != lsn || w.durable.lsn.Load() != lsn {
+		t.Errorf("after the commit, the promise is up to %d, and the writer says %d", n, w.durable.lsn.Load())
+	}
+	w.Append(stores[:1], 0, 0)
+	if next := w.EndSegment(false, 0).start; next/wal.PageWords <= (end-1)/wal.PageWords {
+		t.Errorf("the next record is at word %d, on the page of word %d", next, end-1)
 	}
 }
 

@@ -154,8 +154,8 @@ func mostlyDeleted(t *testing.T, mode DeleteMode) (*rows, *Options, *Guard) {
 	return s, o, g
 }
 
-// TestDueStays has most keys deleted, and a rebuild fail, or a kill interrupt it: it is due still, also
-// after another kill.
+// TestDueStays covers G3: most keys are deleted, and the rebuild fails, or a kill interrupts it. It
+// is due still, also after another kill.
 func TestDueStays(t *testing.T) {
 	s, o, g := mostlyDeleted(t, Rebuild)
 	var err error
@@ -217,8 +217,8 @@ func TestDroppedDeletesCount(t *testing.T) {
 	must(t, g.Close())
 }
 
-// TestUnknownStays has keys deleted that nobody knows: that too many absent keys pass is found out also
-// after the store was closed, or its process killed.
+// TestUnknownStays covers G3 with deletes: Rebuild, where keys are deleted that nobody knows: that
+// too many absent keys pass is found out also after the store was closed, or its process killed.
 func TestUnknownStays(t *testing.T) {
 	const keys = 2000
 	for _, when := range []string{"closed", "killed", "killed before"} {

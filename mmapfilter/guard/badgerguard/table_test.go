@@ -42,6 +42,8 @@ func skips(t *testing.T, d *DB, key []byte) bool {
 	return d.GuardStats().Skipped > before
 }
 
+// TestSetAndDelete covers G3: keys that are set twice are in the filter once, and those that are deleted
+// leave it with deletes: Exact, and stay with deletes: Rebuild.
 func TestSetAndDelete(t *testing.T) {
 	modes(t, func(t *testing.T, deletes guard.DeleteMode) {
 		d := mustOpen(t, small(t.TempDir()), quiet(deletes))

@@ -198,6 +198,8 @@ func (w *writer) run() (err error) {
 
 var errHidden = errors.New("a key is hidden")
 
+// TestModel covers G1 and G3: transactions, readers, rebuilds and marks go on side by side. No key is
+// hidden, and at the end the filter has each key once.
 func TestModel(t *testing.T) {
 	each(t, func(t *testing.T, g *guard.Options) {
 		for _, mapped := range []int{0, 1 << 28} {

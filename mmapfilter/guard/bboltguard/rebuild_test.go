@@ -185,7 +185,8 @@ func TestFailedCommits(t *testing.T) {
 	})
 }
 
-// TestGrowth: the filter grows with the store, and becomes smaller again; its rate stays.
+// TestGrowth covers G3 and G5: the filter grows with the store, and becomes smaller again; its rate
+// stays.
 func TestGrowth(t *testing.T) {
 	each(t, func(t *testing.T, g *guard.Options) {
 		d := open(t, fast(), g)
