@@ -65,6 +65,11 @@ func pairPredict(p layout.Params, items float64) layout.Overflow {
 	return layout.Overflow{Match: -math.Expm1(2*items*math.Log1p(-1/values)) / 2, Second: 1}
 }
 
+// tailTerms is how many terms of the tail of a Poisson distribution are enough. The mean is about 1 at
+// most, with 2·8 places and 15 fingerprints, so each term is less than a tenth of the one before: after
+// so many, no digit of the sum changes any more.
+const tailTerms = 30
+
 // pairCrowded: if there are few fingerprints for the number of buckets, some classes have
 // more items than their 2·b places (paper, section 4.2). N items are in
 // N·values/(2·b·load) classes, whose sizes follow a Poisson distribution. Classes that
@@ -73,7 +78,7 @@ func pairCrowded(p layout.Params, lines, load float64) float64 {
 	values := math.Exp2(float64(p.FingerprintBits)) - 1
 	classes, mean := lines*values/2, 2*float64(p.BucketSize)*load/values
 	term, tail := math.Exp(-mean), 0.0
-	for k := 1; k < 2*p.BucketSize+30; k++ {
+	for k := 1; k < 2*p.BucketSize+tailTerms; k++ {
 		if term *= mean / float64(k); k > 2*p.BucketSize {
 			tail += term
 		}
@@ -89,7 +94,7 @@ const mostKicks = 500
 // paths that never branch, and each may be half of it. With 2, 4 and 8 slots, a search in a table
 // that is as good as full goes about 22, 10 and 6 moves deep. A path may have nearly twice as
 // many: this bound ends no search, and limits the words that an operation may change.
-var pathMoves = map[int]int{1: mostKicks / 2, 2: 40, 4: 16, 8: 12}
+var pathMoves = map[int]int{1: mostKicks / 2, 2: 2*22 - 4, 4: 2*10 - 4, 8: 2 * 6}
 
 // pairBounds: words is the most that a change touches: of a slot or, semi-sorted, of a bucket.
 func pairBounds(words int) func(layout.Params) layout.Bounds {

@@ -83,6 +83,8 @@ const (
 	// maxChunkLen is 32 KiB of hashes: long enough that reading chunks from all over a file costs
 	// little more than reading it in order.
 	maxChunkLen = 4096
+	// minChunkLen is 512 bytes of hashes: with shorter chunks, what is kept and done for each would
+	// count beside its hashes; a spoolSpan has 32 bytes.
 	minChunkLen = 64
 	// maxBlockLen is 1 MiB of hashes: the page cache takes a few long writes faster than many short
 	// ones.

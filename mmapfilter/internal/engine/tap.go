@@ -49,9 +49,14 @@ type tapChunk struct {
 }
 
 const (
-	tapOps    = 1 << 16 // in a chunk
-	tapWords  = tapOps + tapOps/32
-	tapChunks = 16 // that wait in memory
+	// tapOps is how many operations a chunk has: half a MiB of hashes, so that writing and reading
+	// chunks costs little more than their bytes do.
+	tapOps = 1 << 16
+	// tapWords is the words of a chunk: its hashes, and 32 kinds in a word.
+	tapWords = tapOps + tapOps/32
+	// tapChunks is how many chunks wait in memory: a million operations in 8.5 MiB. The rebuild of a
+	// filter that is not large ends before so many have come, and needs no file.
+	tapChunks = 16
 )
 
 // NewTap returns a tap that nothing is put into yet.
