@@ -6,7 +6,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/kernel"
 )
 
-// A batch is looked up in blocks, each in three passes. The first asks for the home
+// A batch is looked up in parts, each in three passes. The first asks for the home
 // lines, prefetchAhead hashes before it looks at them, so that many cache misses overlap,
 // and settles nearly all hashes. The second asks for the other lines of those that are
 // still open, and the third looks them up.
@@ -15,7 +15,7 @@ import (
 // translated, which may take as long as a cache miss; those of a burst are translated
 // at the same time.
 const (
-	lookupBlock   = 512
+	lookupPart    = 512
 	prefetchAhead = 64
 	prefetchBurst = 16
 )
@@ -25,24 +25,24 @@ const (
 func ContainsHashes(t Looks, v *View, hashes []uint64, found []bool) {
 	found = found[:len(hashes)]
 	for len(hashes) > 0 {
-		n := min(len(hashes), lookupBlock)
-		containsBlock(t, v, hashes[:n], found)
+		n := min(len(hashes), lookupPart)
+		containsPart(t, v, hashes[:n], found)
 		hashes, found = hashes[n:], found[n:]
 	}
 }
 
-// A block is the memory for one of a batch: which hashes are open, and the places of those.
+// A scratch is the memory for one part of a batch: which hashes are open, and the places of those.
 // As local variables they would be moved to the heap each time: they are passed to methods of an
 // interface, and the places are too many for a stack.
-type block struct {
-	open   [lookupBlock / kernel.Group]uint8
-	places [lookupBlock]places
+type scratch struct {
+	open   [lookupPart / kernel.Group]uint8
+	places [lookupPart]places
 }
 
-var scratches = sync.Pool{New: func() any { return new(block) }}
+var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
-func containsBlock(t Looks, v *View, hashes []uint64, found []bool) {
-	b := scratches.Get().(*block)
+func containsPart(t Looks, v *View, hashes []uint64, found []bool) {
+	b := scratches.Get().(*scratch)
 	open := b.open[:(len(hashes)+kernel.Group-1)/kernel.Group]
 	clear(open)
 	FirstLooks(t, v, hashes, found, open)

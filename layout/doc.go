@@ -30,6 +30,8 @@
 //	guest            an item in its alternate line, where the line tells these apart (compact)
 //	overflow bit     a bit of a line: items that have it as their home line may be elsewhere
 //	stash            the part of the file for items that found no slot; it has entries
+//	mark             of a group of the stash: a search goes on to the next group
+//	class            the items that a file cannot tell apart; an entry of the stash is for one class
 //	region           all lines
 //	load             items over slots
 //	capacity         the number of items that a file was sized for
@@ -44,6 +46,8 @@
 //	block            64 aligned bytes of the stash or the region
 //	removal counter  a word that is odd while a block changes in a way that could hide an item
 //	                 from a lookup
+//	store            of a word: writing it. (In package guard, a store is a database.)
+//	guarded          of a store: made while the removal counter of its block is odd
 //	log              the file NAME.stash: the operations since the last checkpoint
 //	kept hashes      the file NAME.hashes: the hash of every item
 //	age              of kept hashes: items that were inserted in the same span of time
@@ -65,7 +69,7 @@
 //	epoch            a word that is odd while a process recovers the file
 //	promise          two words that say up to which LSN the log is durable
 //	recovery         replaying the log of a writer that died
-//	batch            several keys in one call
+//	batch, part      several keys in one call; those of them that are looked up at a time
 //	chunk            64 KiB of a sealed file, with one checksum
 //
 // All numbers in a file are little-endian. A word is 64 bits, aligned to 8 bytes. Offsets and sizes

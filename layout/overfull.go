@@ -18,12 +18,12 @@ import "math"
 func PredictKeys(g Geometry, keys uint64) Overflow {
 	s := specs[g.Kind]
 	load := float64(keys) / float64(g.Slots())
-	if s.Marks == nil {
+	if s.Figures == nil {
 		return s.Predict(g.Params, load)
 	}
 	inLines := min(load, 1)
 	inStash := load - inLines
-	m := s.Marks(g.Params)
+	m := s.Figures(g.Params)
 	set := math.Sqrt(pastTable(m.Second, inLines))
 	set = 1 - (1-set)*math.Pow(1-2/m.Bits, inStash*float64(SlotsPerLine(g.Kind, g.Params)))
 	twoLines := 1 - 1/float64(g.Lines)

@@ -61,20 +61,20 @@ func (s *Shards) find(hash uint64) (d *Direct, own uint64) {
 func (s *Shards) ContainsHashes(hashes []uint64, found []bool) {
 	found = found[:len(hashes)]
 	for len(hashes) > 0 {
-		n := min(len(hashes), lookupBlock)
-		s.containsBlock(hashes[:n], found[:n])
+		n := min(len(hashes), lookupPart)
+		s.containsPart(hashes[:n], found[:n])
 		hashes, found = hashes[n:], found[n:]
 	}
 }
 
-func (s *Shards) containsBlock(hashes []uint64, found []bool) {
-	b := setBlocks.Get().(*setBlock)
+func (s *Shards) containsPart(hashes []uint64, found []bool) {
+	b := setScratches.Get().(*setScratch)
 	s.containsIn(b, hashes, found)
-	setBlocks.Put(b)
+	setScratches.Put(b)
 }
 
-// containsIn is containsBlock with memory for it.
-func (s *Shards) containsIn(b *setBlock, hashes []uint64, found []bool) {
+// containsIn is containsPart with memory for it.
+func (s *Shards) containsIn(b *setScratch, hashes []uint64, found []bool) {
 	open := b.open[:(len(hashes)+kernel.Group-1)/kernel.Group]
 	clear(open)
 	s.firstLooks(hashes, found, open)
@@ -103,13 +103,13 @@ func (s *Shards) containsIn(b *setBlock, hashes []uint64, found []bool) {
 	clear(b.directs[:n]) // the memory stays, and their files may go
 }
 
-// A setBlock is a block of a batch in a set, with the Direct of each hash that is open.
-type setBlock struct {
-	block
-	directs [lookupBlock]*Direct
+// A setScratch is the memory for a part of a batch in a set, with the Direct of each hash that is open.
+type setScratch struct {
+	scratch
+	directs [lookupPart]*Direct
 }
 
-var setBlocks = sync.Pool{New: func() any { return new(setBlock) }}
+var setScratches = sync.Pool{New: func() any { return new(setScratch) }}
 
 // prefetchBeyond asks for what containsBeyond reads and the first look has not. One file has all but the
 // line in a cache; the many files of a set do not.

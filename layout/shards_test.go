@@ -2,13 +2,13 @@ package layout
 
 import "testing"
 
-// TestBlockForgets: the memory for a block, which is used again, refers to no table of a set.
-func TestBlockForgets(t *testing.T) {
+// TestScratchForgets: the memory for a part, which is used again, refers to no table of a set.
+func TestScratchForgets(t *testing.T) {
 	h := NewHasher(1)
 	asked := 0
 	s := NewShards(1, &h)
 	s.Set(0, NewDirect(nil, nil, &h, func(uint64) bool { asked++; return false }))
-	b, hashes := new(setBlock), make([]uint64, lookupBlock)
+	b, hashes := new(setScratch), make([]uint64, lookupPart)
 	s.containsIn(b, hashes, make([]bool, len(hashes)))
 	if asked != len(hashes) {
 		t.Errorf("%d of %d hashes were left open", asked, len(hashes))

@@ -21,9 +21,9 @@ type Spec struct {
 	// Predict tells what a lookup of an absent key meets on average in a table with that
 	// load.
 	Predict func(p Params, load float64) Overflow
-	// Marks gives figures of overflow; nil where there are no overflow bits, or where they are
+	// Figures gives the figures of overflow; nil where there are no overflow bits, or where they are
 	// cleared as soon as no item needs them.
-	Marks func(p Params) Marks
+	Figures func(p Params) Figures
 	// Crowded is about how many entries of the stash are in use in a table of so many
 	// lines with that load, for classes that have more items than places; nil where
 	// there are none to speak of.
@@ -44,10 +44,10 @@ func Register(k Kind, s *Spec) {
 	kindNames[k] = s.Name
 }
 
-// Marks are the overflow figures of a layout with overflow bits: tables for the loads
+// Figures are the overflow figures of a layout with overflow bits: tables for the loads
 // up to that of the last figure, and the number of overflow bits in a line. Each item
 // away from home has set two of them.
-type Marks struct {
+type Figures struct {
 	Second, Away []uint16
 	Bits         float64
 }
@@ -69,7 +69,7 @@ func Choosable(k Kind) bool { return !specs[k].ByName }
 
 // Wears reports whether deletes wear a layout out: its overflow bits stay set when the items that
 // needed them have gone, so that more and more lookups read a second line, and the rate rises.
-func Wears(k Kind) bool { return specs[k].Marks != nil }
+func Wears(k Kind) bool { return specs[k].Figures != nil }
 
 // Predict says what lookups of absent keys meet in a table filled to load, from 0 to 1.
 func Predict(k Kind, p Params, load float64) Overflow { return specs[k].Predict(p, load) }

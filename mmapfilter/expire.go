@@ -63,7 +63,7 @@ func (f *Filter) expire(ctx context.Context, before uint64) (n uint64, err error
 	var kept builder.Kept
 	err = w.Protocol().HashesErr()
 	if err == nil {
-		err = o.live.guard(func() (err error) {
+		err = o.live.catch(func() (err error) {
 			kept.File, kept.Counted, err = w.Tapped(tap)
 			return err
 		})
@@ -85,7 +85,7 @@ func (f *Filter) expire(ctx context.Context, before uint64) (n uint64, err error
 				old = append(old, h)
 			}
 		}
-		return o.live.guard(func() error {
+		return o.live.catch(func() error {
 			done, err := w.Expire(old, tap, deleted)
 			n += done
 			return err

@@ -439,7 +439,7 @@ func (o *openFile) err() error {
 func (o *openFile) superseded() bool {
 	epoch := uint64(0)
 	if o.live == nil && o.mapping != nil {
-		recovery.Guard(o.mapping.Data, func() { epoch = o.view.At(layout.WordRuntime + layout.RuntimeEpoch) })
+		recovery.Catch(o.mapping.Data, func() { epoch = o.view.At(layout.WordRuntime + layout.RuntimeEpoch) })
 	}
 	runtime.KeepAlive(o) // keeps it mapped until here
 	return epoch == layout.Superseded
@@ -467,7 +467,7 @@ func (o *openFile) len() uint64 {
 func (o *openFile) newest() *layout.Superblock {
 	newest := o.superblock
 	if o.mapping != nil {
-		recovery.Guard(o.mapping.Data, func() {
+		recovery.Catch(o.mapping.Data, func() {
 			if _, sb, _, err := layout.Newest(slices.Clone(o.mapping.Data[:layout.OffRuntime])); err == nil {
 				newest = sb
 			}

@@ -221,7 +221,7 @@ func (f *Follower) replaced(o *openFile) (bool, error) {
 // overwritten reports whether the mapped file, now of the given size, has been overwritten with
 // one that o would misread. A writer changes neither the geometry nor the seed, nor which shard it is.
 func (o *openFile) overwritten(size int64) (other bool, err error) {
-	fault := recovery.Guard(o.mapping.Data, func() {
+	fault := recovery.Catch(o.mapping.Data, func() {
 		_, sb, geometry, newestErr := layout.Newest(slices.Clone(o.mapping.Data[:layout.OffRuntime]))
 		if err = newestErr; err == nil {
 			was := o.superblock

@@ -70,7 +70,7 @@ func createPlanned(path string, plan Plan, o Options) error {
 	sb.SetState(layout.Clean)
 	sb.SetUUID(randomUUID())
 	sb.Sign()
-	if fault := recovery.Guard(draft.Data, func() { builder.PutCopies(draft.Data, &sb) }); fault != nil {
+	if fault := recovery.Catch(draft.Data, func() { builder.PutCopies(draft.Data, &sb) }); fault != nil {
 		return errors.Join(fault, draft.Discard())
 	}
 	return draft.PublishNew()
@@ -131,7 +131,7 @@ func openLive(path string, opts *OpenOptions) (o *openFile, err error) {
 	}()
 	var w *engine.Writer
 	var found *Recovery
-	fault := files.Guard(func() { w, found, err = engine.Open(files, engine.LogSize{First: opts.LogBytes, Most: opts.LogBytes}) }, func(error) {})
+	fault := files.Catch(func() { w, found, err = engine.Open(files, engine.LogSize{First: opts.LogBytes, Most: opts.LogBytes}) }, func(error) {})
 	if fault != nil {
 		err = fault
 	}
@@ -210,7 +210,7 @@ func recoverFile(path string, recover func(recovery.Volume) (*Recovery, error)) 
 	if err != nil {
 		return nil, err
 	}
-	fault := files.Guard(func() { found, err = recover(files) }, func(error) {})
+	fault := files.Catch(func() { found, err = recover(files) }, func(error) {})
 	if fault != nil {
 		err = fault
 	}
@@ -255,7 +255,7 @@ func (l *live) behind(need int) {
 			b.Lock()
 			b.timer = nil
 			b.Unlock()
-			l.guard(func() error { return l.writer.Sync(false, 0) })
+			l.catch(func() error { return l.writer.Sync(false, 0) })
 		})
 	}
 	if need == engine.CommitNow && !b.committing {
@@ -263,7 +263,7 @@ func (l *live) behind(need int) {
 		b.Add(1)
 		go func() {
 			defer b.Done()
-			l.guard(func() error { return l.writer.Sync(false, 0) })
+			l.catch(func() error { return l.writer.Sync(false, 0) })
 			b.Lock()
 			b.committing = false
 			b.Unlock()
@@ -292,7 +292,7 @@ func (l *live) checkpoint() {
 			return
 		}
 		b.Unlock()
-		if l.guard(func() error { return l.writer.CheckpointFor(need) }) != nil {
+		if l.catch(func() error { return l.writer.CheckpointFor(need) }) != nil {
 			return // and none begins again: the writer has failed
 		}
 	}
@@ -308,7 +308,7 @@ func (l *live) grow() {
 	b.Add(1)
 	go func() {
 		defer b.Done()
-		l.guard(l.writer.Grow)
+		l.catch(l.writer.Grow)
 		b.Lock()
 		b.growing = false
 		b.Unlock()
@@ -336,10 +336,10 @@ func (l *live) unsealing() {
 	}()
 }
 
-// guard runs f. A fault in a mapped file, caused by a failed disk, poisons the writer (W8), and
+// catch runs f. A fault in a mapped file, caused by a failed disk, poisons the writer (W8), and
 // so does a panic, which may leave an operation half done.
-func (l *live) guard(f func() error) (err error) {
-	if l.files.Guard(func() { err = f() }, l.writer.Fail) != nil {
+func (l *live) catch(f func() error) (err error) {
+	if l.files.Catch(func() { err = f() }, l.writer.Fail) != nil {
 		err = l.writer.Err()
 	}
 	runtime.KeepAlive(l)
@@ -354,7 +354,7 @@ func (l *live) guard(f func() error) (err error) {
 
 func (l *live) close() error {
 	l.stop()
-	return errors.Join(l.guard(l.writer.Clean), l.writer.Close())
+	return errors.Join(l.catch(l.writer.Clean), l.writer.Close())
 }
 
 // stop ends the background work.

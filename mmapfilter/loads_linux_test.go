@@ -86,7 +86,7 @@ func orderOfLoads(t *testing.T, s shape, data []byte, page int) {
 			}
 			var order []int
 			for len(order) <= len(want) {
-				fault := recovery.Guard(data, func() {
+				fault := recovery.Catch(data, func() {
 					if look() {
 						t.Error("a key is found in an empty table")
 					}

@@ -52,7 +52,7 @@ func TestLookupsStayInTheRegion(t *testing.T) {
 					for i := range asked {
 						asked[i] = rng.Uint64()
 					}
-					if fault := recovery.Guard(data, func() {
+					if fault := recovery.Catch(data, func() {
 						for _, n := range []int{8, 24, 40, 72, len(asked)} {
 							layout.ContainsHashes(table, &view, asked[len(asked)-n:], found)
 						}

@@ -34,7 +34,7 @@ func (f *Filter) ContainsHash(hash uint64) bool { return f.direct.Load().Contain
 func (o *openFile) contains(hash uint64) bool {
 	found := true
 	if o.checked {
-		o.guard(func() { found = o.lookUp(hash) })
+		o.catch(func() { found = o.lookUp(hash) })
 	} else {
 		found = o.lookUp(hash)
 	}
@@ -65,7 +65,7 @@ func (f *Filter) containsKeys(o *openFile, keys [][]byte, found []bool) {
 	scratch := lookupScratches.Get().(*lookupScratch)
 	defer lookupScratches.Put(scratch)
 	for len(keys) > 0 {
-		n := min(len(keys), engine.LookupBlock)
+		n := min(len(keys), engine.LookupPart)
 		hashes := scratch.hashes[:n]
 		for i, key := range keys[:n] {
 			hashes[i] = f.hash.Hash(key)
@@ -73,7 +73,7 @@ func (f *Filter) containsKeys(o *openFile, keys [][]byte, found []bool) {
 		if f.shard.Count != 0 {
 			f.containsShared(o, hashes, found)
 		} else if o.live != nil {
-			o.live.writer.ContainsBlock(&scratch.Scratch, hashes, found)
+			o.live.writer.ContainsPart(&scratch.Scratch, hashes, found)
 		} else {
 			layout.ContainsHashes(o.looks, &o.view, hashes, found)
 		}
@@ -100,10 +100,10 @@ func (f *Filter) containsShared(o *openFile, hashes []uint64, found []bool) {
 	}
 }
 
-// A lookupScratch is the memory for a block of key lookups.
+// A lookupScratch is the memory for a part of a batch of keys.
 type lookupScratch struct {
-	hashes [engine.LookupBlock]uint64
-	own    [engine.LookupBlock]uint64 // what stands for them in a shard
+	hashes [engine.LookupPart]uint64
+	own    [engine.LookupPart]uint64 // what stands for them in a shard
 	engine.Scratch
 }
 
@@ -121,7 +121,7 @@ func (f *Filter) ContainsBatch(keys [][]byte, found []bool) {
 	}
 	if !o.checked {
 		f.containsKeys(o, keys, found)
-	} else if o.guard(func() { f.containsKeys(o, keys, found) }) {
+	} else if o.catch(func() { f.containsKeys(o, keys, found) }) {
 		for i, key := range keys { // one of them faults; the others get their answers
 			found[i] = f.containsIn(o, f.Hash(key))
 		}
@@ -143,7 +143,7 @@ func (f *Filter) ContainsHashes(hashes []uint64, found []bool) {
 	}
 	if !o.checked {
 		look(hashes, found)
-	} else if o.guard(func() { look(hashes, found) }) {
+	} else if o.catch(func() { look(hashes, found) }) {
 		for i, h := range hashes { // as in ContainsBatch
 			found[i] = f.containsIn(o, h)
 		}
@@ -169,13 +169,13 @@ func sayMaybe(found []bool) {
 	}
 }
 
-// guard runs a lookup, keeps the error if it faults, and reports whether it did.
-func (o *openFile) guard(lookup func()) (faulted bool) {
+// catch runs a lookup, keeps the error if it faults, and reports whether it did.
+func (o *openFile) catch(lookup func()) (faulted bool) {
 	if o.mapping == nil {
 		lookup()
 		return false
 	}
-	fault := recovery.Guard(o.mapping.Data, lookup)
+	fault := recovery.Catch(o.mapping.Data, lookup)
 	if fault == nil {
 		return false
 	}

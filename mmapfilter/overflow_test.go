@@ -29,7 +29,7 @@ type memoryPlacer struct {
 func testPlacer(tb testing.TB, k layout.Kind, p layout.Params, lines uint64) *memoryPlacer {
 	tb.Helper()
 	table, view := shape{k, p}.table().Memory(tb, lines)
-	return &memoryPlacer{place.New(table, place.NewDirect(table, view)), table, view}
+	return &memoryPlacer{place.New(table, place.NewUnlogged(table, view)), table, view}
 }
 
 // An overflow says how far a table has overflowed: the share of lookups of absent keys that read

@@ -185,7 +185,7 @@ func (r *rebuild) build(ctx context.Context, keys func() (iter.Seq2[[]byte, erro
 		err = w.Protocol().HashesErr()
 		var kept builder.Kept
 		if err == nil {
-			err = r.old.live.guard(func() (err error) {
+			err = r.old.live.catch(func() (err error) {
 				kept.File, kept.Counted, err = w.Tapped(r.tap)
 				return err
 			})
@@ -196,7 +196,7 @@ func (r *rebuild) build(ctx context.Context, keys func() (iter.Seq2[[]byte, erro
 		}
 	} else {
 		var seq iter.Seq2[[]byte, error]
-		err = r.old.live.guard(func() error {
+		err = r.old.live.catch(func() error {
 			return w.Quiet(r.tap, func() (err error) {
 				if seq, err = keys(); err == nil && more != nil {
 					r.tap.Begin(r.filter.shard.OwnAll(more()))
@@ -237,15 +237,15 @@ func (r *rebuild) handOver(ctx context.Context) error {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		if err := r.next.live.guard(func() error { return r.next.live.writer.Sync(false, 0) }); err != nil {
+		if err := r.next.live.catch(func() error { return r.next.live.writer.Sync(false, 0) }); err != nil {
 			return err
 		}
 		if first.IsZero() {
 			first = time.Now()
 		}
 		wait := time.Since(first) >= patience
-		err := r.old.live.guard(func() error {
-			return r.next.live.guard(func() error {
+		err := r.old.live.catch(func() error {
+			return r.next.live.catch(func() error {
 				return r.old.live.writer.Handover(r.next.live.writer, r.exact, wait, r.replayTo, r.swap)
 			})
 		})
@@ -297,7 +297,7 @@ func (r *rebuild) replay() (err error) {
 		}
 	}
 	n := 0
-	err = r.next.live.guard(func() (err error) {
+	err = r.next.live.catch(func() (err error) {
 		n, err = r.next.live.writer.Replay(r.hashes, r.kinds, r.exact)
 		return err
 	})

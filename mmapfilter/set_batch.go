@@ -8,7 +8,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
 )
 
-var setHashes = sync.Pool{New: func() any { return new([engine.LookupBlock]uint64) }}
+var setHashes = sync.Pool{New: func() any { return new([engine.LookupPart]uint64) }}
 
 // ContainsBatch is [Filter.ContainsBatch] for the set. One manifest answers the whole batch.
 func (s *Set) ContainsBatch(keys [][]byte, found []bool) {
@@ -22,7 +22,7 @@ func (s *Set) ContainsBatch(keys [][]byte, found []bool) {
 		st.containsWritten(keys, found)
 		return
 	}
-	scratch := setHashes.Get().(*[engine.LookupBlock]uint64)
+	scratch := setHashes.Get().(*[engine.LookupPart]uint64)
 	defer setHashes.Put(scratch)
 	for len(keys) > 0 {
 		hashes := scratch[:min(len(keys), len(scratch))]
@@ -42,9 +42,9 @@ func (st *setState) containsWritten(keys [][]byte, found []bool) {
 	defer setScratches.Put(b)
 	count := uint32(len(st.shards))
 	for len(keys) > 0 {
-		block := keys[:min(len(keys), setBlock)]
+		part := keys[:min(len(keys), setPart)]
 		written, others := 0, 0
-		for i, key := range block {
+		for i, key := range part {
 			h := st.hash.Hash(key)
 			number, own := layout.ShardOf(h, count)
 			if st.shards[number].writes.Load() {
@@ -52,11 +52,11 @@ func (st *setState) containsWritten(keys [][]byte, found []bool) {
 				written++
 			} else {
 				others++ // from the end
-				b.own[len(block)-others], b.of[len(block)-others] = h, uint16(i)
+				b.own[len(part)-others], b.of[len(part)-others] = h, uint16(i)
 			}
 		}
 		if others > 0 {
-			hashes, of := b.own[written:len(block)], b.of[written:len(block)]
+			hashes, of := b.own[written:len(part)], b.of[written:len(part)]
 			st.lookups.ContainsHashes(hashes, b.found[:others])
 			for k, i := range of {
 				found[i] = b.found[k]
@@ -76,7 +76,7 @@ func (st *setState) containsWritten(keys [][]byte, found []bool) {
 		for k, at := range b.at[:written] {
 			found[b.of[k]] = b.found[at]
 		}
-		keys, found = keys[len(block):], found[len(block):]
+		keys, found = keys[len(part):], found[len(part):]
 	}
 }
 
@@ -92,7 +92,7 @@ func (f *Filter) containsOwnBatch(own []uint64, found []bool) {
 	}
 	if !o.checked {
 		o.containsHashes(own, found)
-	} else if o.guard(func() { o.containsHashes(own, found) }) {
+	} else if o.catch(func() { o.containsHashes(own, found) }) {
 		for i, h := range own { // as in ContainsBatch
 			found[i] = o.contains(h)
 		}

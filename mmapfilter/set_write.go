@@ -121,10 +121,10 @@ func (s *Set) InsertBatch(keys [][]byte) (n int, err error) {
 	defer setScratches.Put(b)
 	var failed map[uint32]error
 	for len(keys) > 0 {
-		block := keys[:min(len(keys), setBlock)]
-		keys = keys[len(block):]
-		b.hash(st, block)
-		for g := range b.sort(len(st.shards), len(block)) {
+		part := keys[:min(len(keys), setPart)]
+		keys = keys[len(part):]
+		b.hash(st, part)
+		for g := range b.sort(len(st.shards), len(part)) {
 			sh := st.shards[b.groups[g]]
 			if failed[b.groups[g]] != nil {
 				continue
@@ -144,22 +144,22 @@ func (s *Set) InsertBatch(keys [][]byte) (n int, err error) {
 	return n, errors.Join(slices.Collect(maps.Values(failed))...)
 }
 
-// setBlock is how many keys of a batch are sorted by shard at once.
-const setBlock = 1024
+// setPart is how many keys of a batch are sorted by shard at once.
+const setPart = 1024
 
-// A setScratch is the memory for a block of keys.
+// A setScratch is the memory for a part of a batch.
 type setScratch struct {
-	numbers [setBlock]uint32 // of the shards
-	own     [setBlock]uint64
-	of      [setBlock]uint16 // which keys of a batch they are, if not all
-	found   [setBlock]bool
+	numbers [setPart]uint32 // of the shards
+	own     [setPart]uint64
+	of      [setPart]uint16 // which keys of a batch they are, if not all
+	found   [setPart]bool
 
-	// The block in the order of its shards.
-	sorted [setBlock]uint64
-	at     [setBlock]uint16     // where each key is there
-	starts []uint16             // of each shard
-	first  [setBlock + 1]uint16 // of each group: the keys of one shard
-	groups [setBlock]uint32     // its shard
+	// The part in the order of its shards.
+	sorted [setPart]uint64
+	at     [setPart]uint16     // where each key is there
+	starts []uint16            // of each shard
+	first  [setPart + 1]uint16 // of each group: the keys of one shard
+	groups [setPart]uint32     // its shard
 }
 
 var setScratches = sync.Pool{New: func() any { return new(setScratch) }}
@@ -205,8 +205,8 @@ func (f *Filter) insertOwnBatch(hashes []uint64) (n int, err error) {
 	err = f.insertInto(func(o *openFile) error {
 		for n < len(hashes) {
 			next := min(n+engine.Batch, len(hashes))
-			block, following := hashes[n:next], hashes[next:min(next+engine.Batch, len(hashes))]
-			if err := o.live.guard(func() error { return o.live.writer.InsertAll(block, following, &n) }); err != nil {
+			part, following := hashes[n:next], hashes[next:min(next+engine.Batch, len(hashes))]
+			if err := o.live.catch(func() error { return o.live.writer.InsertAll(part, following, &n) }); err != nil {
 				return err
 			}
 			f.inserted(o)

@@ -133,7 +133,7 @@ func (f *Filter) Stats() Stats {
 	if n, err := o.mapping.Resident(); err == nil {
 		s.ResidentBytes = n
 	}
-	recovery.Guard(o.mapping.Data, sample)
+	recovery.Catch(o.mapping.Data, sample)
 	return s
 }
 

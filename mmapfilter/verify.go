@@ -246,7 +246,7 @@ func (v *verification) checkPieces(ctx context.Context, table []byte) (items uin
 
 // guarded runs f on the mapped file and records a fault as damage.
 func (v *verification) guarded(f func()) {
-	if fault := recovery.Guard(v.data, f); fault != nil {
+	if fault := recovery.Catch(v.data, f); fault != nil {
 		v.damaged(corruption(v.head.Geometry, fault))
 	}
 }

@@ -49,7 +49,7 @@ func (f *Filter) change(hash uint64, grow int, do func(w *engine.Writer) (bool, 
 			return false, err
 		}
 		o.live.writer.PrefetchHome(hash)
-		err = o.live.guard(func() (err error) {
+		err = o.live.catch(func() (err error) {
 			done, err = do(o.live.writer)
 			return err
 		})
@@ -107,12 +107,12 @@ func (f *Filter) insertBatch(o *openFile, keys [][]byte, n *int) error {
 	var hashes, following [engine.Batch]uint64
 	next := f.hashKeys(keys[*n:], &following)
 	for *n < len(keys) {
-		block := hashes[:copy(hashes[:], next)]
-		if len(block) == 0 {
+		part := hashes[:copy(hashes[:], next)]
+		if len(part) == 0 {
 			return ErrOtherShard
 		}
-		next = f.hashKeys(keys[*n+len(block):], &following)
-		if err := o.live.guard(func() error { return o.live.writer.InsertAll(block, next, n) }); err != nil {
+		next = f.hashKeys(keys[*n+len(part):], &following)
+		if err := o.live.catch(func() error { return o.live.writer.InsertAll(part, next, n) }); err != nil {
 			return err
 		}
 		f.inserted(o)
@@ -168,18 +168,18 @@ func (f *Filter) InsertUniqueHashes(hashes []uint64) (n, added int, err error) {
 func (f *Filter) insertUniqueHashes(o *openFile, hashes []uint64, n, added *int) error {
 	var own [engine.Batch]uint64
 	for *n < len(hashes) {
-		block := own[:0]
+		part := own[:0]
 		for _, h := range hashes[*n:min(*n+engine.Batch, len(hashes))] {
 			h, ok := f.shard.Own(h)
 			if !ok {
 				break
 			}
-			block = append(block, h)
+			part = append(part, h)
 		}
-		if len(block) == 0 {
+		if len(part) == 0 {
 			return ErrOtherShard
 		}
-		if err := o.live.guard(func() error { return o.live.writer.InsertUniqueAll(block, n, added) }); err != nil {
+		if err := o.live.catch(func() error { return o.live.writer.InsertUniqueAll(part, n, added) }); err != nil {
 			return err
 		}
 		f.inserted(o)
@@ -242,7 +242,7 @@ func (f *Filter) commit(sync func(*engine.Writer) error) error {
 		if err != nil {
 			return err
 		}
-		if err := o.live.guard(func() error { return sync(o.live.writer) }); err != engine.ErrMoved {
+		if err := o.live.catch(func() error { return sync(o.live.writer) }); err != engine.ErrMoved {
 			return err
 		}
 	}
@@ -313,9 +313,9 @@ func (f *Filter) Count(key []byte) uint64 {
 	}
 	n := uint64(unknownCount)
 	if o.live != nil {
-		o.live.guard(func() error { n = o.live.writer.Count(hash); return nil })
+		o.live.catch(func() error { n = o.live.writer.Count(hash); return nil })
 	} else {
-		o.guard(func() { n = o.count(hash) })
+		o.catch(func() { n = o.count(hash) })
 	}
 	runtime.KeepAlive(o)
 	return n

@@ -9,23 +9,23 @@ import (
 )
 
 // Checkpointing reports whether a checkpoint has begun and not ended.
-func (w *Writer) Checkpointing() bool { return w.pending.Load() != nil }
+func (w *Writer) Checkpointing() bool { return w.underWay.Load() != nil }
 
 // Moving reports whether the checkpoint that has begun moves to a larger log. Until it ends,
 // there can be no other.
 func (w *Writer) Moving() bool {
-	c := w.pending.Load()
+	c := w.underWay.Load()
 	return c != nil && c.old != nil
 }
 
 // BeginCheckpoint starts the next generation of the log, in the half that the last
 // checkpoint left free or in a larger log (W5). It stores one header and waits for nothing.
-// No checkpoint may be pending, and the open segment must be empty.
+// No checkpoint may be under way, and the open segment must be empty.
 func (w *Writer) BeginCheckpoint() {
 	c := &checkpoint{next: w.next(layout.Live), log: w.log, ended: w.log}
 	c.generation, c.salt = w.lw.Generation()
 	// Operations wait for this, so it does not wait for GrowLog. But GrowLog waits until
-	// w.pending says that the larger log is in use.
+	// w.underWay says that the larger log is in use.
 	if g := &w.growth; g.TryLock() {
 		defer g.Unlock()
 		if g.larger != nil {
@@ -41,7 +41,7 @@ func (w *Writer) BeginCheckpoint() {
 	c.next.SetLogBytes(bytes)
 	wal.PutHeader(log.Store, wal.Header{UUID: c.next.UUID(), Generation: generation, Salt: salt, Bytes: bytes})
 	w.progress.Store(0)
-	w.pending.Store(c)
+	w.underWay.Store(c)
 }
 
 // EndCheckpoint makes the header of the next generation and the region durable, and then
@@ -49,7 +49,7 @@ func (w *Writer) BeginCheckpoint() {
 // that ended before BeginCheckpoint must have been hardened. Operations and commits go on
 // meanwhile.
 func (w *Writer) EndCheckpoint() error {
-	c := w.pending.Load()
+	c := w.underWay.Load()
 	if c == nil {
 		return nil
 	}
@@ -73,7 +73,7 @@ func (w *Writer) EndCheckpoint() error {
 			return w.Fail(fmt.Errorf("rename the log: %w", err))
 		}
 	}
-	w.pending.Store(nil)
+	w.underWay.Store(nil)
 	w.checkpoints.Add(1)
 	return nil
 }
@@ -102,7 +102,7 @@ func (w *Writer) syncRuns() error {
 	return nil
 }
 
-// Progress returns how much of the region the checkpoint that is pending has made durable,
+// Progress returns how much of the region the checkpoint that is under way has made durable,
 // from 0 to 1.
 func (w *Writer) Progress() float64 {
 	end := layout.WordRegion + uint64(w.geometry.RegionBytes)/8

@@ -252,6 +252,6 @@
 // # Memory
 //
 // Only words.go uses package unsafe: it turns the bytes of a mapping into the words that
-// package layout works on. [Guard] turns a fault in a mapping, which would end the process,
+// package layout works on. [Catch] turns a fault in a mapping, which would end the process,
 // into an error: the file was cut short, or its disk failed.
 package recovery

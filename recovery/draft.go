@@ -151,7 +151,7 @@ func recoverOld(path string) {
 		return
 	}
 	defer files.Close()
-	files.Guard(func() { NewWriter(files) }, func(error) {})
+	files.Catch(func() { NewWriter(files) }, func(error) {})
 }
 
 // Allocate extends the file to size zero bytes, allocates all its blocks, and maps it.

@@ -123,9 +123,9 @@ func (v *Files) File() *os.File { return v.filter.file }
 // Mapping returns the mapping of the filter file that lookups load from.
 func (v *Files) Mapping() *Mapping { return v.filter.loads }
 
-// Guard is [Guard] for a function that uses the mapped files but no memory of its caller.
-// If f panics, Guard calls failed before it returns the fault or panics again.
-func (v *Files) Guard(f func(), failed func(error)) (fault *FaultError) {
+// Catch is the function [Catch] for a function that uses the mapped files but no memory of its caller.
+// If f panics, Catch calls failed before it returns the fault or panics again.
+func (v *Files) Catch(f func(), failed func(error)) (fault *FaultError) {
 	defer func(old bool) {
 		debug.SetPanicOnFault(old)
 		if r := recover(); r != nil {

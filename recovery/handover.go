@@ -25,7 +25,7 @@ func (w *Writer) HoldGrowth() (release func(), ok bool) {
 }
 
 // TakePlace puts the file of w in the place of that of another writer, which must be live (K3,
-// K4). Both must have no checkpoint pending. All operations of the old one must be in w, and durable
+// K4). Both must have no checkpoint under way. All operations of the old one must be in w, and durable
 // in it if they may be durable in the old one. Operations may go on meanwhile if they are done in
 // both. If it fails, nothing has changed.
 //

@@ -63,9 +63,9 @@ func (e *FaultError) Error() string {
 	return fmt.Sprintf("fault at offset %d of the mapped file: it was cut short or its disk failed", e.Offset)
 }
 
-// Guard runs f and returns a fault in data, the mapping that f works on, as a
+// Catch runs f and returns a fault in data, the mapping that f works on, as a
 // [*FaultError]. It covers only the calling goroutine, not goroutines that f starts.
-func Guard(data []byte, f func()) (fault *FaultError) {
+func Catch(data []byte, f func()) (fault *FaultError) {
 	defer func(old bool) {
 		debug.SetPanicOnFault(old)
 		if r := recover(); r != nil {

@@ -30,7 +30,7 @@ func (m *Mapping) Populate(small bool, more func(done, total int64) bool) error 
 
 // touch loads a byte of each page of part, a part of data.
 func touch(data, part []byte) error {
-	fault := Guard(data, func() {
+	fault := Catch(data, func() {
 		var sum byte
 		for i := 0; i < len(part); i += 4096 {
 			sum += part[i]

@@ -251,8 +251,8 @@ func TestWriteZeros(t *testing.T) {
 	}
 }
 
-// TestGuard cuts a file short under its mapping, and loads from the lost part.
-func TestGuard(t *testing.T) {
+// TestCatch cuts a file short under its mapping, and loads from the lost part.
+func TestCatch(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "a"))
 	if err != nil {
 		t.Fatal(err)
@@ -274,16 +274,16 @@ func TestGuard(t *testing.T) {
 			}
 		}
 	}
-	if fault := Guard(m.Data, load(size-1)); fault != nil {
+	if fault := Catch(m.Data, load(size-1)); fault != nil {
 		t.Fatal(fault)
 	}
 	if err := f.Truncate(8192); err != nil {
 		t.Skipf("this system keeps a mapped file from being cut short: %v", err)
 	}
-	if fault := Guard(m.Data, load(100)); fault != nil {
+	if fault := Catch(m.Data, load(100)); fault != nil {
 		t.Errorf("in what is left: %v", fault)
 	}
-	if fault := Guard(m.Data, load(size-5000)); fault == nil || fault.Offset != size-5000 {
+	if fault := Catch(m.Data, load(size-5000)); fault == nil || fault.Offset != size-5000 {
 		t.Errorf("in what is gone: %v", fault)
 	}
 	if err := m.Populate(false, nil); err == nil {
@@ -301,7 +301,7 @@ func TestGuard(t *testing.T) {
 					t.Errorf("%s was taken for a fault of the file", name)
 				}
 			}()
-			Guard(m.Data, f)
+			Catch(m.Data, f)
 		}()
 	}
 }

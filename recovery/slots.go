@@ -5,7 +5,7 @@ import "github.com/mmapfilter/mmapfilter/layout"
 // next returns the superblock that follows the newest one, and the log.
 func (w *Writer) next(state layout.State) layout.Superblock {
 	sb := *w.sb
-	sb.SetGeneration(max(sb.Generation(), w.LogGeneration()) + 1) // the latter is one more while a checkpoint is pending
+	sb.SetGeneration(max(sb.Generation(), w.LogGeneration()) + 1) // the latter is one more while a checkpoint is under way
 	sb.SetState(state)
 	sb.SetCheckpointLSN(w.LSN())
 	sb.SetLength(w.length)

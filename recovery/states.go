@@ -127,7 +127,7 @@ func (w *Writer) rest(sb *layout.Superblock) error {
 
 // keepAll keeps the hashes of everything that has been hardened. No segment may be open.
 func (w *Writer) keepAll() {
-	if c := w.pending.Load(); c != nil {
+	if c := w.underWay.Load(); c != nil {
 		w.kept.keepEnded(c.ended, c.generation, c.salt)
 	}
 	if w.lw != nil {
@@ -168,11 +168,11 @@ func (w *Writer) closeLogs() {
 // takeLogs lets go of all logs, and returns them. REQUIRES: as closeLogs.
 func (w *Writer) takeLogs() []File {
 	logs := []File{w.log, w.growth.larger}
-	if c := w.pending.Load(); c != nil {
+	if c := w.underWay.Load(); c != nil {
 		logs = append(logs, c.old)
 	}
 	w.log, w.lw = nil, nil
 	w.growth.larger, w.growth.live = nil, false
-	w.pending.Store(nil)
+	w.underWay.Store(nil)
 	return logs
 }

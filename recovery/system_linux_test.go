@@ -158,7 +158,7 @@ func TestLargePages(t *testing.T) {
 		t.Errorf("what is reserved counts as memory: %v\n%s", err, text)
 	}
 	sum := byte(0)
-	if fault := Guard(m.around, func() { sum += m.around[len(m.around)-1] }); fault == nil {
+	if fault := Catch(m.around, func() { sum += m.around[len(m.around)-1] }); fault == nil {
 		t.Error("what is behind a mapping can be read: ", sum)
 	}
 	if err := m.Unmap(); err != nil || m.Data != nil || m.around != nil {
@@ -199,7 +199,7 @@ func TestFaultsOfBothMappings(t *testing.T) {
 		"store": func() { v.Filter().Store(layout.WordRegion, 1) },
 	} {
 		var failed error
-		fault := v.Guard(touch, func(err error) { failed = err })
+		fault := v.Catch(touch, func(err error) { failed = err })
 		if fault == nil || fault.Offset != layout.OffRegion || failed != fault {
 			t.Errorf("%s: %v, %v", name, fault, failed)
 		}

@@ -43,7 +43,7 @@ type Writer struct {
 	odd    []uint64 // scratch for apply
 	failed atomic.Pointer[error]
 
-	pending  atomic.Pointer[checkpoint]
+	underWay atomic.Pointer[checkpoint]
 	progress atomic.Uint64 // words of the file, see Progress
 	growth   growth
 	kept     keeper

@@ -34,8 +34,8 @@ func init() {
 				Away:   layout.AtLoad(awayItems[p.BucketSize], load),
 			}
 		},
-		Marks: func(p layout.Params) layout.Marks {
-			return layout.Marks{Second: secondLines[p.BucketSize], Away: awayItems[p.BucketSize], Bits: buckets * (64 - overflowLow)}
+		Figures: func(p layout.Params) layout.Figures {
+			return layout.Figures{Second: secondLines[p.BucketSize], Away: awayItems[p.BucketSize], Bits: buckets * (64 - overflowLow)}
 		},
 		Bind: func(p layout.Params, lines uint64) layout.Table { return newTable(p, lines) },
 	})
@@ -65,7 +65,7 @@ type constants struct {
 	lines         uint64
 	values        uint64 // 2^f - 1 fingerprints
 	ones2, lanes2 [2]uint64
-	marks         [4]uint64 // the overflow bits
+	overflow      [4]uint64 // the overflow bits
 	highs2        [2]uint64
 }
 
@@ -78,8 +78,8 @@ func newTable(p layout.Params, lines uint64) *table {
 	}
 	t.highs = t.ones << (t.f - 1)
 	t.lanes = t.ones * t.values
-	for i := range t.marks {
-		t.marks[i] = 1 << (overflowLow + i)
+	for i := range t.overflow {
+		t.overflow[i] = 1 << (overflowLow + i)
 	}
 	for i := range t.ones2 {
 		t.ones2[i], t.highs2[i], t.lanes2[i] = t.ones, t.highs, t.lanes
@@ -418,17 +418,17 @@ func (t *table) Items(dst []layout.Item, l *layout.Line, line uint64) []layout.I
 // bits of each word, all equally likely.
 func (t *table) Probe(l *layout.Line, _ uint64) layout.Overflow {
 	items := 0
-	var marked [buckets]float64 // the share of overflow bits that are set
+	var set [buckets]float64 // the share of overflow bits that are set
 	all := 0.0
 	for i, w := range l {
 		items += bits.OnesCount64(t.occupied(w))
-		marked[i] = float64(bits.OnesCount64(w>>overflowLow)) / 4
-		all += marked[i] / buckets
+		set[i] = float64(bits.OnesCount64(w>>overflowLow)) / 4
+		all += set[i] / buckets
 	}
 	second := 0.0
-	for i := range marked {
+	for i := range set {
 		for j := range i {
-			second += marked[i] * marked[j]
+			second += set[i] * set[j]
 		}
 	}
 	const pairs = buckets * (buckets - 1) / 2

@@ -68,9 +68,9 @@ type log struct {
 	// Of Open: what was in the log before it.
 	epochs  []epoch
 	covered uint64   // the filter has all transactions up to this epoch
-	pending []uint64 // hashes
+	batch   []uint64 // hashes
 	left    []uint64 // hashes for which the filter has no room
-	read    uint64   // how many were pending
+	read    uint64   // how many have been in a batch
 }
 
 func newLog(store Logged) *log {
@@ -188,27 +188,27 @@ func (l *log) readLog(readOnly bool) error {
 		}
 		for _, key := range t.Puts {
 			if l.covers(key) {
-				l.pending = append(l.pending, l.filter.Hash(key))
+				l.batch = append(l.batch, l.filter.Hash(key))
 			}
 		}
-		if len(l.pending) < mostIncoming {
+		if len(l.batch) < mostIncoming {
 			return nil
 		}
-		return l.insertPending(readOnly)
+		return l.insertBatch(readOnly)
 	}); err != nil {
 		return err
 	}
-	return l.insertPending(readOnly)
+	return l.insertBatch(readOnly)
 }
 
-func (l *log) insertPending(readOnly bool) (err error) {
-	left := l.pending
+func (l *log) insertBatch(readOnly bool) (err error) {
+	left := l.batch
 	if !readOnly {
-		left, _, err = insertUnique(l.filter, l.pending)
+		left, _, err = insertUnique(l.filter, l.batch)
 	}
 	l.left = append(l.left, left...)
-	l.read += uint64(len(l.pending))
-	l.pending = l.pending[:0]
+	l.read += uint64(len(l.batch))
+	l.batch = l.batch[:0]
 	switch {
 	case err != nil:
 		return err

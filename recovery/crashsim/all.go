@@ -328,7 +328,7 @@ func (x *worker) forkAll(l *life, ev Event, expected uint64, e *Exhaustive) {
 			dirty++
 		}
 	}
-	for names := range len(l.v.dir.pending) + 1 {
+	for names := range len(l.v.dir.unsynced) + 1 {
 		loss := Loss{Names: func(int) int { return names }}
 		if dirty <= fewSectors {
 			for mask := range uint32(1) << dirty {

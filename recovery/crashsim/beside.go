@@ -39,8 +39,8 @@ func (v *Volume) besideOf(g layout.Geometry, seed uint64, keep bool, head []uint
 		v.keepHashes(seed, beside+firstHashes)
 	}
 	v.dir.names[beside+filterName] = i
-	v.dir.pending = append(v.dir.pending, v.dir.names)
-	v.dir.settle(len(v.dir.pending))
+	v.dir.unsynced = append(v.dir.unsynced, v.dir.names)
+	v.dir.settle(len(v.dir.unsynced))
 	return b
 }
 

@@ -263,7 +263,7 @@ func TestHalfMadeLog(t *testing.T) {
 	var seen [3]bool
 	v.keep = false
 	v.hook = func(Event) {
-		for n := range len(v.dir.pending) + 1 {
+		for n := range len(v.dir.unsynced) + 1 {
 			child := new(Volume)
 			child.lose(v, Loss{Keep: none.Keep, Names: func(int) int { return n }}, nil)
 			_, err := child.OpenLog(recovery.NextLog)

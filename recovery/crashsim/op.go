@@ -13,8 +13,8 @@ const (
 	Checkpoint
 	Seal
 	Reopen          // close in order, open again
-	BeginCheckpoint // a sync, and the first half of a checkpoint unless one is pending
-	EndCheckpoint   // the second half, if a checkpoint is pending
+	BeginCheckpoint // a sync, and the first half of a checkpoint unless one is under way
+	EndCheckpoint   // the second half, if a checkpoint is under way
 	Rebuild         // a new file with the same items takes the place of the filter
 )
 

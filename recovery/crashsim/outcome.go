@@ -33,8 +33,8 @@ func (v *Volume) lose(o *Volume, loss Loss, rng *rand.Rand) (trashed bool) {
 func (v *Volume) choose(o *Volume, loss Loss) {
 	c := &v.outcome
 	c.names, c.kept = o.dir.durable, c.kept[:0]
-	if n := loss.Names(len(o.dir.pending)); n > 0 {
-		c.names = o.dir.pending[n-1]
+	if n := loss.Names(len(o.dir.unsynced)); n > 0 {
+		c.names = o.dir.unsynced[n-1]
 	}
 	d := &o.disks[c.names[filterName]]
 	for _, s := range d.dirty {
@@ -61,7 +61,7 @@ func (v *Volume) become(o *Volume) {
 	v.copyRest(o)
 	v.source, v.clock = o.source, o.clock
 	c := &v.outcome
-	v.dir = directory{names: c.names, durable: c.names, pending: v.dir.pending[:0]}
+	v.dir = directory{names: c.names, durable: c.names, unsynced: v.dir.unsynced[:0]}
 	v.filter, v.had = &v.disks[c.names[filterName]], [2]bool{}
 	kept := v.filter.loseFrom(&o.disks[c.names[filterName]], c.kept)
 	for i, l := range o.logs {
@@ -118,7 +118,7 @@ func (v *Volume) look() {
 		}
 	}
 	for i, l := range v.logs {
-		if v.dir.names.has(i) || v.dir.durable.has(i) || slices.ContainsFunc(v.dir.pending, func(n names) bool { return n.has(i) }) {
+		if v.dir.names.has(i) || v.dir.durable.has(i) || slices.ContainsFunc(v.dir.unsynced, func(n names) bool { return n.has(i) }) {
 			l.look()
 		}
 	}

@@ -119,7 +119,7 @@ type names [allNames]int
 // the disk one by one.
 type directory struct {
 	names, durable names
-	pending        []names // the names after each change that is not durable
+	unsynced       []names // the names after each change that is not durable
 }
 
 func (v *Volume) reseed(seed uint64) {
@@ -338,7 +338,7 @@ func (v *Volume) createLog(first name, bytes int64) (recovery.File, error) {
 // the disk.
 func (v *Volume) freeFile() int {
 	used := func(i int) bool {
-		for _, names := range append(v.dir.pending, v.dir.names, v.dir.durable) {
+		for _, names := range append(v.dir.unsynced, v.dir.names, v.dir.durable) {
 			for n, j := range names {
 				if j == i && name(n)%beside != filterName {
 					return true
@@ -362,7 +362,7 @@ func (v *Volume) rename(name name, to int) {
 		return
 	}
 	v.dir.names[name] = to
-	v.dir.pending = append(v.dir.pending, v.dir.names)
+	v.dir.unsynced = append(v.dir.unsynced, v.dir.names)
 	v.event(NameChanges)
 }
 
@@ -376,7 +376,7 @@ func (v *Volume) keepLog(first name) error {
 // keepName gives the file of the next name the current one, in one change.
 func (v *Volume) keepName(current, next name) {
 	v.dir.names[current], v.dir.names[next] = v.dir.names[next], noFile
-	v.dir.pending = append(v.dir.pending, v.dir.names)
+	v.dir.unsynced = append(v.dir.unsynced, v.dir.names)
 	v.event(NameChanges)
 }
 
@@ -396,18 +396,18 @@ func (v *Volume) syncDir() error {
 	v.event(SyncBegins)
 	defer v.event(SyncEnds)
 	if v.fails() {
-		v.dir.settle(v.rng.IntN(len(v.dir.pending) + 1))
+		v.dir.settle(v.rng.IntN(len(v.dir.unsynced) + 1))
 		return errSync
 	}
-	v.dir.settle(len(v.dir.pending))
+	v.dir.settle(len(v.dir.unsynced))
 	return nil
 }
 
 // settle makes the first n changes durable.
 func (d *directory) settle(n int) {
 	if n > 0 {
-		d.durable = d.pending[n-1]
-		d.pending = append(d.pending[:0], d.pending[n:]...)
+		d.durable = d.unsynced[n-1]
+		d.unsynced = append(d.unsynced[:0], d.unsynced[n:]...)
 	}
 }
 
@@ -425,7 +425,7 @@ func (v *Volume) copyFrom(o *Volume) {
 		v.logs[i].open, v.logs[i].size, v.logs[i].durableSize = l.open, l.size, l.durableSize
 	}
 	v.dir.names, v.dir.durable = o.dir.names, o.dir.durable
-	v.dir.pending = append(v.dir.pending[:0], o.dir.pending...)
+	v.dir.unsynced = append(v.dir.unsynced[:0], o.dir.unsynced...)
 	v.source = o.source
 	v.clock = o.clock
 }
@@ -486,7 +486,7 @@ func hashOfLog(n name, content uint64, size int) uint64 {
 
 // uses reports whether filter file i has a name, in the cache or on the disk.
 func (v *Volume) uses(i int) bool {
-	for _, names := range append(v.dir.pending, v.dir.names, v.dir.durable) {
+	for _, names := range append(v.dir.unsynced, v.dir.names, v.dir.durable) {
 		if names[filterName] == i || names[beside+filterName] == i {
 			return true
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// logFiles prints the logs of a filter. While a checkpoint is pending, both may count.
+// logFiles prints the logs of a filter. While a checkpoint is under way, both may count.
 func (d *dump) logFiles(path string) error {
 	var words [2][]uint64
 	var data [2][]byte
@@ -46,8 +46,8 @@ func (d *dump) logFiles(path string) error {
 			continue
 		}
 		var inner *recovery.FaultError
-		outer := recovery.Guard(data[i], func() {
-			inner = recovery.Guard(data[1-i], func() { d.log(words[i], words[1-i]) })
+		outer := recovery.Catch(data[i], func() {
+			inner = recovery.Catch(data[1-i], func() { d.log(words[i], words[1-i]) })
 		})
 		if outer != nil {
 			return outer

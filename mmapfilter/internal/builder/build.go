@@ -76,7 +76,7 @@ func build(ctx context.Context, path string, c Config, take func(b *builder) err
 	if err := b.fromSource(ctx); err != nil {
 		return "", err
 	}
-	if err := b.guard(b.putSuperblocks); err != nil {
+	if err := b.catch(b.putSuperblocks); err != nil {
 		return "", err
 	}
 	if err := context.Cause(ctx); err != nil {

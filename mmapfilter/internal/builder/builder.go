@@ -64,17 +64,17 @@ type builder struct {
 	Config
 	draft *recovery.Draft
 
-	plan    Plan
-	table   layout.Table     // nil until the capacity is known
-	filler  filler           // the table, or nil
-	chooser layout.Chooser   // likewise
-	marks   layout.Overflows // likewise
-	hosts   layout.Hosts     // likewise
-	view    layout.View      // of the draft
+	plan         Plan
+	table        layout.Table     // nil until the capacity is known
+	filler       filler           // the table, or nil
+	chooser      layout.Chooser   // likewise
+	overflowBits layout.Overflows // likewise
+	hosts        layout.Hosts     // likewise
+	view         layout.View      // of the draft
 
-	homes     source      // the hash of every key
-	base      *baseWriter // nil if the filter does not keep its hashes
-	overflows *spool      // hashes of items on the way to the line of the hash
+	homes     source    // the hash of every key
+	base      *baseFile // nil if the filter does not keep its hashes
+	overflows *spool    // hashes of items on the way to the line of the hash
 	room      lineRoom
 	came      uint64 // keys from the sequence, counted before anything is done with them
 	items     uint64 // those that go into the filter: all, or with Distinct one of each
@@ -93,9 +93,9 @@ func (b *builder) close() {
 	b.overflows.close()
 }
 
-// guard runs f, which uses the draft. A fault, caused by a failed disk, becomes an error.
-func (b *builder) guard(f func()) error {
-	if fault := recovery.Guard(b.draft.Data, f); fault != nil {
+// catch runs f, which uses the draft. A fault, caused by a failed disk, becomes an error.
+func (b *builder) catch(f func()) error {
+	if fault := recovery.Catch(b.draft.Data, f); fault != nil {
 		return fault
 	}
 	return nil
@@ -114,7 +114,7 @@ func (b *builder) allocate(capacity uint64) (err error) {
 	b.table = layout.NewTable(g)
 	b.filler, _ = b.table.(filler)
 	b.chooser, _ = b.table.(layout.Chooser)
-	b.marks, _ = b.table.(layout.Overflows)
+	b.overflowBits, _ = b.table.(layout.Overflows)
 	b.hosts, _ = b.table.(layout.Hosts)
 	b.view = layout.NewView(recovery.Words(b.draft.Data)[layout.WordRuntime:], g)
 	return nil
@@ -157,7 +157,7 @@ func (b *builder) putLine(w *worker, line uint64) {
 // full returns the error for a build with no free slot and no free stash entry.
 func (b *builder) full() error {
 	entries := 0
-	if err := b.guard(func() { entries = layout.StashLen(b.view.Stash) }); err != nil {
+	if err := b.catch(func() { entries = layout.StashLen(b.view.Stash) }); err != nil {
 		return err
 	}
 	return &FullError{fmt.Sprintf("%d keys (equal ones count each unless Distinct is set) for a capacity of %d, with %d slots and %d of %d stash entries in use",

@@ -17,7 +17,7 @@ import (
 func (b *builder) checkLimit(context.Context) error {
 	var entries int
 	var inStash uint64
-	if err := b.guard(func() { entries, inStash = layout.StashUse(b.view.Stash) }); err != nil {
+	if err := b.catch(func() { entries, inStash = layout.StashUse(b.view.Stash) }); err != nil {
 		return err
 	}
 	if place.KeysOf(b.items, inStash, entries) > b.plan.Limit {
@@ -43,7 +43,7 @@ func (b *builder) check(ctx context.Context) error {
 	}
 	var inStash uint64
 	var broken error
-	if err := b.guard(func() { _, inStash, broken = layout.CheckStash(b.table, &b.view) }); err != nil || broken != nil {
+	if err := b.catch(func() { _, inStash, broken = layout.CheckStash(b.table, &b.view) }); err != nil || broken != nil {
 		return errors.Join(err, broken)
 	}
 	if inLines.Load()+inStash != b.items {

@@ -102,7 +102,7 @@ func (b *builder) keep(ctx context.Context) (stop func() bool, err error) {
 	if m, ok := b.homes.(*Merged); ok {
 		ages = m.ages
 	}
-	b.base = &baseWriter{pages: pageWriter{file: f}}
+	b.base = &baseFile{pages: pageFile{file: f}}
 	b.base.base = hashes.NewBase(b.Identity, ages, b.base.pages.write)
 	b.base.turns.L = &b.base.mu
 	return context.AfterFunc(ctx, b.base.fail), nil

@@ -150,17 +150,17 @@ func openKept(t *testing.T, ctx context.Context, workers int, budget int64, ages
 
 // TestKept covers K1 and K6: the items are those of the bases and of the inserts in the tails, less the
 // oldest one of the same file for each delete; whatever the number of workers, of files and of their
-// blocks, and whether the operations have room in memory or not.
+// stretches, and whether the operations have room in memory or not.
 func TestKept(t *testing.T) {
 	const budget = 1 << 20
 	for _, c := range []struct{ inputs, base, pages, operations int }{
 		{1, 0, 0, 0},
 		{1, 5000, 0, 0},
 		{1, 0, 3, 10},
-		{1, 0, blockPages*roundBlocks + 10, 7},
+		{1, 0, stretchPages*roundStretches + 10, 7},
 		{1, 30_000, 3, 30_000},
 		{2, 0, 2, 40_000},
-		{3, 1000, 2 * blockPages, 20},
+		{3, 1000, 2 * stretchPages, 20},
 		{MostInputs, 300, 2, 1000},
 	} {
 		var all []Kept
@@ -227,7 +227,7 @@ func checkKept(t *testing.T, name string, workers int, budget int64, ages *Ages,
 // TestDamagedTail covers K1: the error names the first page of the tails that is wrong, however many
 // workers read them.
 func TestDamagedTail(t *testing.T) {
-	const pages = 4*blockPages + 5
+	const pages = 4*stretchPages + 5
 	undamaged := func() *keptMaker {
 		k := newKept(t, 1, 1000)
 		for range pages {
@@ -250,13 +250,13 @@ func TestDamagedTail(t *testing.T) {
 	}
 	good := undamaged()
 	first, end := good.at.Number-pages, good.at.Number
-	for _, page := range []uint64{first, first + 1, first + blockPages - 1, first + blockPages, first + blockPages + 1, end - 1} {
+	for _, page := range []uint64{first, first + 1, first + stretchPages - 1, first + stretchPages, first + stretchPages + 1, end - 1} {
 		for _, word := range []int{0, 1, 2, 3, 511} {
 			k := undamaged()
 			k.file.pages[page][word] ^= 1
 			check(fmt.Sprintf("word %d", word), page, k.kept())
 			check("the second file", page, good.kept(), k.kept())
-			for later := page + 1; later < end; later += blockPages {
+			for later := page + 1; later < end; later += stretchPages {
 				k.file.pages[later][5] ^= 1
 			}
 			check("and others", page, k.kept())
@@ -268,9 +268,9 @@ func TestDamagedTail(t *testing.T) {
 	k = good.kept()
 	k.Counted.Pages = first
 	check("the check of another page", first-1, k)
-	for _, page := range []uint64{0, 1, blockPages, blockPages + 1} { // its check is right, but not what it says
+	for _, page := range []uint64{0, 1, stretchPages, stretchPages + 1} { // its check is right, but not what it says
 		k := newKept(t, 1, 1000)
-		for n := range uint64(2 * blockPages) {
+		for n := range uint64(2 * stretchPages) {
 			if n == page {
 				k.n++
 			}
@@ -281,9 +281,9 @@ func TestDamagedTail(t *testing.T) {
 }
 
 // TestTailIsCutOff: an error of the system, or a cancelled context, ends what reads a tail, the first
-// time and the second, after at most a block for each worker.
+// time and the second, after at most a stretch for each worker.
 func TestTailIsCutOff(t *testing.T) {
-	const pages, workers = 20 * blockPages, 3
+	const pages, workers = 20 * stretchPages, 3
 	k := newKept(t, 1, 0)
 	for range pages {
 		k.checkpoint(t, 1)
@@ -312,7 +312,7 @@ func TestTailIsCutOff(t *testing.T) {
 			if err == nil {
 				m.Close()
 			}
-			if n := k.file.reads.Load() - before; cancelled && n > workers*(blockPages+1) {
+			if n := k.file.reads.Load() - before; cancelled && n > workers*(stretchPages+1) {
 				t.Errorf("cancelled at read %d: %d reads after that", at, n)
 			}
 			cancel(nil)
@@ -372,7 +372,7 @@ func TestTailsKeepTheBudget(t *testing.T) {
 func TestPageWriter(t *testing.T) {
 	const pages = 3*writeAtOnce + 5
 	f := new(keptFile)
-	w := pageWriter{file: f}
+	w := pageFile{file: f}
 	for i := range uint64(pages) {
 		if err := w.write(i+1, &hashes.Page{i + 1}); err != nil {
 			t.Fatal(err)

@@ -111,8 +111,8 @@ func (b *builder) send(w *worker, it layout.Item, h uint64, round int) error {
 		if goes = b.victim(w, it, h, round); goes != it && !(b.table.Remove(&w.line, goes, nil) && b.table.Place(&w.line, it, nil)) {
 			panic("mmapfilter: a victim left no room")
 		}
-		if b.marks != nil {
-			b.marks.SetOverflow(&w.line, goes, nil)
+		if b.overflowBits != nil {
+			b.overflowBits.SetOverflow(&w.line, goes, nil)
 		}
 	}
 	return w.overflow.add(b.table.Hash(b.table.Alternate(goes)))
@@ -120,12 +120,12 @@ func (b *builder) send(w *worker, it layout.Item, h uint64, round int) error {
 
 // goBack reports whether items that find no room go back where they came from.
 func (b *builder) goBack(round int) bool {
-	return round%2 == 1 && round <= lastReturn && b.marks != nil
+	return round%2 == 1 && round <= lastReturn && b.overflowBits != nil
 }
 
 // placeLast places the items left after the rounds, in the order of hashes.
 func (b *builder) placeLast(ctx context.Context, total uint64) error {
-	p := place.New(b.table, place.NewDirect(b.table, b.view))
+	p := place.New(b.table, place.NewUnlogged(b.table, b.view))
 	w := &worker{}
 	for i := range b.overflows.parts() {
 		hashes, err := w.load(b.overflows, i, i+1, true, false)
@@ -136,9 +136,9 @@ func (b *builder) placeLast(ctx context.Context, total uint64) error {
 			if err := context.Cause(ctx); err != nil {
 				return err
 			}
-			n := min(len(hashes), placeBlock)
+			n := min(len(hashes), placeAtOnce)
 			full := false
-			if err := b.guard(func() {
+			if err := b.catch(func() {
 				for _, h := range hashes[:n] {
 					full = full || !p.Settle(layout.Unhash(b.table, h))
 				}
@@ -169,5 +169,5 @@ func (b *builder) makeBits(ctx context.Context) error {
 	})
 }
 
-// placeBlock is how many items are placed between two checks of the context.
-const placeBlock = 4096
+// placeAtOnce is how many items are placed between two checks of the context.
+const placeAtOnce = 4096

@@ -31,17 +31,17 @@ func (s *spool) load(w *worker, from, to int, drop, distinct bool) ([]uint64, er
 	return w.load(s, from, to, drop, distinct)
 }
 
-// A pageWriter writes pages that follow one another, many at a time.
-type pageWriter struct {
+// A pageFile writes pages that follow one another, many at a time.
+type pageFile struct {
 	file  recovery.HashFile
 	first uint64
 	words []uint64
 }
 
-// writeAtOnce is how many pages a pageWriter gathers.
+// writeAtOnce is how many pages a pageFile gathers.
 const writeAtOnce = 64
 
-func (w *pageWriter) write(number uint64, p *hashes.Page) error {
+func (w *pageFile) write(number uint64, p *hashes.Page) error {
 	if n := len(w.words) / hashes.PageWords; n == writeAtOnce || number != w.first+uint64(n) {
 		if err := w.flush(); err != nil {
 			return err
@@ -52,7 +52,7 @@ func (w *pageWriter) write(number uint64, p *hashes.Page) error {
 	return nil
 }
 
-func (w *pageWriter) flush() error {
+func (w *pageFile) flush() error {
 	words := w.words
 	if w.words = words[:0]; len(words) == 0 {
 		return nil
@@ -60,10 +60,10 @@ func (w *pageWriter) flush() error {
 	return recovery.WritePages(w.file, w.first, words)
 }
 
-// A baseWriter writes the hashes of a filter to the base of its NAME.hashes. Tasks put their
+// A baseFile writes the hashes of a filter to the base of its NAME.hashes. Tasks put their
 // hashes in the order of their numbers, and wait for their turn.
-type baseWriter struct {
-	pages  pageWriter
+type baseFile struct {
+	pages  pageFile
 	base   *hashes.Base
 	header hashes.Header
 	tail   hashes.Place
@@ -75,7 +75,7 @@ type baseWriter struct {
 }
 
 // fail ends all waits.
-func (b *baseWriter) fail() {
+func (b *baseFile) fail() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.failed = true
@@ -83,7 +83,7 @@ func (b *baseWriter) fail() {
 }
 
 // put adds the items of task i. ages may be empty if all have age 0.
-func (b *baseWriter) put(i int, sorted []uint64, ages []uint8) error {
+func (b *baseFile) put(i int, sorted []uint64, ages []uint8) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for b.turn != i {
@@ -107,7 +107,7 @@ func (b *baseWriter) put(i int, sorted []uint64, ages []uint8) error {
 }
 
 // end writes the header. The system may write the file to the disk while the lines are made.
-func (b *baseWriter) end() (err error) {
+func (b *baseFile) end() (err error) {
 	if b.header, b.tail, err = b.base.End(); err != nil {
 		return err
 	}

@@ -16,11 +16,11 @@ import (
 // The partition of a hash does not depend on the number of lines, so keys can be spooled before
 // they are counted.
 type spool struct {
-	shift     uint // partition = hash >> shift
-	chunkLen  int  // hashes that a collector collects for a partition
-	blockLen  int  // hashes that it writes at once
-	partition []spoolPart
-	total     atomic.Uint64
+	shift      uint // partition = hash >> shift
+	chunkLen   int  // hashes that a collector collects for a partition
+	stretchLen int  // hashes that it writes at once
+	partition  []spoolPart
+	total      atomic.Uint64
 
 	room  atomic.Int64 // bytes left in the budget
 	draft scratcher
@@ -86,9 +86,9 @@ const (
 	// minChunkLen is 512 bytes of hashes: with shorter chunks, what is kept and done for each would
 	// count beside its hashes; a spoolSpan has 32 bytes.
 	minChunkLen = 64
-	// maxBlockLen is 1 MiB of hashes: the page cache takes a few long writes faster than many short
+	// maxStretchLen is 1 MiB of hashes: the page cache takes a few long writes faster than many short
 	// ones.
-	maxBlockLen = 1 << 17
+	maxStretchLen = 1 << 17
 
 	// fewParts is the usual number of partitions: few, so that their chunks are long. With
 	// manyKeys, each has 100,000 hashes, which with room to sort them are 1.6 MB and stay in the
@@ -119,7 +119,7 @@ func newSpool(draft scratcher, workers int, budget int64, parts int) *spool {
 	}
 	s.chunkLen = int(min(budget/2/int64(workers*parts*8), maxChunkLen)) / len(fewHashes{}) * len(fewHashes{})
 	s.chunkLen = max(s.chunkLen, minChunkLen)
-	s.blockLen = max(s.chunkLen, int(min(budget/16/int64(workers*8), maxBlockLen)))
+	s.stretchLen = max(s.chunkLen, int(min(budget/16/int64(workers*8), maxStretchLen)))
 	s.room.Store(budget / 2)
 	return s
 }
@@ -157,9 +157,9 @@ type collector struct {
 	count []uint8     // hashes in few
 	open  [][]uint64  // a chunk for each partition
 
-	file  *recovery.Scratch // nil until the budget is used up
-	block []uint64          // chunks to write to it
-	off   int64             // of the block in it
+	file    *recovery.Scratch // nil until the budget is used up
+	stretch []uint64          // chunks to write to it
+	off     int64             // of the stretch in it
 }
 
 // fewHashes is one cache line. Hashes go to a chunk eight at a time: the ends of a thousand
@@ -222,7 +222,7 @@ func (c *collector) flush() error {
 			return err
 		}
 	}
-	return c.writeBlock()
+	return c.writeStretch()
 }
 
 // put hands the open chunk of a partition to the spool.
@@ -243,13 +243,13 @@ func (c *collector) put(p uint64) error {
 		return nil
 	}
 	s.room.Add(bytes)
-	if len(c.block)+len(chunk) > cap(c.block) {
-		if err := c.nextBlock(); err != nil {
+	if len(c.stretch)+len(chunk) > cap(c.stretch) {
+		if err := c.nextStretch(); err != nil {
 			return err
 		}
 	}
-	off := c.off + int64(8*len(c.block))
-	c.block = append(c.block, chunk...)
+	off := c.off + int64(8*len(c.stretch))
+	c.stretch = append(c.stretch, chunk...)
 	part.mu.Lock()
 	defer part.mu.Unlock()
 	part.spans = append(part.spans, spoolSpan{c.file, off, len(chunk), sumOf(chunk)})
@@ -258,27 +258,27 @@ func (c *collector) put(p uint64) error {
 	return nil
 }
 
-// nextBlock writes the block to the file, which it creates if needed, and starts another block.
-func (c *collector) nextBlock() (err error) {
+// nextStretch writes the stretch to the file, which it creates if needed, and starts another stretch.
+func (c *collector) nextStretch() (err error) {
 	if c.file == nil {
 		if c.file, err = c.s.newFile(); err == nil {
-			c.block = make([]uint64, 0, c.s.blockLen)
+			c.stretch = make([]uint64, 0, c.s.stretchLen)
 		}
 		return err
 	}
-	if err := c.writeBlock(); err != nil {
+	if err := c.writeStretch(); err != nil {
 		return err
 	}
-	c.off += int64(8 * len(c.block))
-	c.block = c.block[:0]
+	c.off += int64(8 * len(c.stretch))
+	c.stretch = c.stretch[:0]
 	return nil
 }
 
-func (c *collector) writeBlock() error {
-	if len(c.block) == 0 {
+func (c *collector) writeStretch() error {
+	if len(c.stretch) == 0 {
 		return nil
 	}
-	_, err := c.file.WriteAt(recovery.Bytes(c.block), c.off)
+	_, err := c.file.WriteAt(recovery.Bytes(c.stretch), c.off)
 	return err
 }
 

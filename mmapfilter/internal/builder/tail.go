@@ -10,18 +10,18 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// All workers read the tails, block by block. They do so twice: which ages there are, and how many
+// All workers read the tails, stretch by stretch. They do so twice: which ages there are, and how many
 // operations to partition, is known only after the first time.
 const (
-	// blockPages is how many pages a block has: few, so that a cancelled build ends soon.
-	blockPages = 64
-	// roundBlocks is how many blocks are read the first time before what was found in them is put
+	// stretchPages is how many pages a stretch has: few, so that a cancelled build ends soon.
+	stretchPages = 64
+	// roundStretches is how many stretches are read the first time before what was found in them is put
 	// together in their order. It bounds the memory for that.
-	roundBlocks = 256
+	roundStretches = 256
 )
 
-// A block is what is found in a block of a tail.
-type block struct {
+// A stretch is what is found in a stretch of a tail.
+type stretch struct {
 	begin, end tailPlace
 	spans      []span
 	deletes    uint64
@@ -31,15 +31,15 @@ type block struct {
 // A span has operations that follow one another. Their time is the same.
 type span struct{ time, inserts uint64 }
 
-// blocks returns how many blocks the tail has, one of them if it is empty.
-func (in *input) blocks() int {
+// stretches returns how many stretches the tail has, one of them if it is empty.
+func (in *input) stretches() int {
 	pages := max(in.Counted.Pages, in.header.Pages+2) - in.header.Pages - 1
-	return int((pages + blockPages - 1) / blockPages)
+	return int((pages + stretchPages - 1) / stretchPages)
 }
 
 // A tailReader reads tails for one goroutine.
 type tailReader struct {
-	words [(1 + blockPages) * hashes.PageWords]uint64
+	words [(1 + stretchPages) * hashes.PageWords]uint64
 }
 
 // page returns a page that was read.
@@ -47,10 +47,10 @@ func (r *tailReader) page(i int) *hashes.Page {
 	return (*hashes.Page)(r.words[i*hashes.PageWords:])
 }
 
-// readBlock calls each for the operations of block i of the tail of an input.
-func (r *tailReader) readBlock(in *input, i int, each func(hashes.Entry)) (begin, end tailPlace, err error) {
-	number := in.header.Pages + 1 + uint64(i)*blockPages
-	pages := int(min(number+blockPages, max(number, in.Counted.Pages)) - number)
+// readStretch calls each for the operations of stretch i of the tail of an input.
+func (r *tailReader) readStretch(in *input, i int, each func(hashes.Entry)) (begin, end tailPlace, err error) {
+	number := in.header.Pages + 1 + uint64(i)*stretchPages
+	pages := int(min(number+stretchPages, max(number, in.Counted.Pages)) - number)
 	before := number - 1
 	if i == 0 {
 		before = 0 // in the order of checks
@@ -73,10 +73,10 @@ func (r *tailReader) readBlock(in *input, i int, each func(hashes.Entry)) (begin
 	return begin, end, err
 }
 
-// survey finds what is in block i of the tail.
-func (b *block) survey(r *tailReader, in *input, i int) {
+// survey finds what is in stretch i of the tail.
+func (b *stretch) survey(r *tailReader, in *input, i int) {
 	b.spans, b.deletes = b.spans[:0], 0
-	b.begin, b.end, b.err = r.readBlock(in, i, func(e hashes.Entry) {
+	b.begin, b.end, b.err = r.readStretch(in, i, func(e hashes.Entry) {
 		if e.Kind == hashes.Delete {
 			b.deletes++
 			return
@@ -88,9 +88,9 @@ func (b *block) survey(r *tailReader, in *input, i int) {
 	})
 }
 
-// follow checks that block i of the tail fits the blocks before it, and that the last one has the check
+// follow checks that stretch i of the tail fits those before it, and that the last one has the check
 // that the superblock names.
-func (b *block) follow(in *input, i int) error {
+func (b *stretch) follow(in *input, i int) error {
 	if i == 0 {
 		in.surveyed = tailPlace{Place: b.begin.Place}
 	}
@@ -99,7 +99,7 @@ func (b *block) follow(in *input, i int) error {
 		return b.err
 	case b.begin != in.surveyed:
 		return hashes.Corrupt(b.begin.Number, "it says that %d operations of the tail are before it, not %d", b.begin.operations, in.surveyed.operations)
-	case i == in.blocks()-1 && b.end.Before != in.Counted.Check:
+	case i == in.stretches()-1 && b.end.Before != in.Counted.Check:
 		return hashes.Corrupt(b.end.Number-1, "the check is not the one that the superblock names")
 	}
 	in.surveyed = b.end
@@ -110,14 +110,14 @@ func (b *block) follow(in *input, i int) error {
 // of the inserts and how many operations there are. None of that depends on the workers; nor does an
 // error, which is of the first page that is wrong.
 func (m *Merged) surveyTails(ctx context.Context, workers int) (past history, operations uint64, err error) {
-	blocks := make([]block, min(roundBlocks, m.blocks()))
-	for first := 0; first < m.blocks(); first += len(blocks) {
-		blocks = blocks[:min(len(blocks), m.blocks()-first)]
-		err := sweep.Each(ctx, workers, len(blocks), nil, func() (run func(int) error, finish func() error) {
+	stretches := make([]stretch, min(roundStretches, m.stretches()))
+	for first := 0; first < m.stretches(); first += len(stretches) {
+		stretches = stretches[:min(len(stretches), m.stretches()-first)]
+		err := sweep.Each(ctx, workers, len(stretches), nil, func() (run func(int) error, finish func() error) {
 			r := new(tailReader)
 			run = func(i int) error {
-				in, n := m.block(first + i)
-				blocks[i].survey(r, in, n)
+				in, n := m.stretch(first + i)
+				stretches[i].survey(r, in, n)
 				return nil
 			}
 			return run, func() error { return nil }
@@ -125,9 +125,9 @@ func (m *Merged) surveyTails(ctx context.Context, workers int) (past history, op
 		if err != nil {
 			return nil, 0, err
 		}
-		for i := range blocks {
-			b := &blocks[i]
-			in, n := m.block(first + i)
+		for i := range stretches {
+			b := &stretches[i]
+			in, n := m.stretch(first + i)
 			if err := b.follow(in, n); err != nil {
 				return nil, 0, err
 			}
@@ -166,13 +166,13 @@ func (m *Merged) newTails(dir scratcher, workers int, budget int64) (tails *spoo
 func (m *Merged) spoolTails(ctx context.Context, dir scratcher, workers int, budget int64, ageAt func(time uint64) int) error {
 	m.tails, workers = m.newTails(dir, workers, budget)
 	m.n = min(m.n, m.tails.parts())
-	return sweep.Each(ctx, workers, m.blocks(), nil, func() (run func(int) error, finish func() error) {
+	return sweep.Each(ctx, workers, m.stretches(), nil, func() (run func(int) error, finish func() error) {
 		r, c := new(tailReader), m.tails.collector()
 		run = func(i int) error {
-			in, n := m.block(i)
+			in, n := m.stretch(i)
 			age, at, known := 0, uint64(0), false // of the last insert
 			var failed error
-			_, _, err := r.readBlock(in, n, func(e hashes.Entry) {
+			_, _, err := r.readStretch(in, n, func(e hashes.Entry) {
 				o := newOperation(in.number, 0, hashes.Delete)
 				if e.Kind == hashes.Insert {
 					if !known || e.Time != at {
@@ -208,19 +208,19 @@ func (m *Merged) appendTails(w *worker, part int, drop bool) error {
 	return nil
 }
 
-// blocks returns how many blocks the tails have.
-func (m *Merged) blocks() (n int) {
+// stretches returns how many stretches the tails have.
+func (m *Merged) stretches() (n int) {
 	for i := range m.inputs {
-		n += m.inputs[i].blocks()
+		n += m.inputs[i].stretches()
 	}
 	return n
 }
 
-// block returns the input that has block i of the tails, and which of its blocks that is.
-func (m *Merged) block(i int) (in *input, n int) {
+// stretch returns the input that has stretch i of the tails, and which of its stretches that is.
+func (m *Merged) stretch(i int) (in *input, n int) {
 	in = &m.inputs[0]
-	for ; i >= in.blocks(); in = &m.inputs[in.number+1] {
-		i -= in.blocks()
+	for ; i >= in.stretches(); in = &m.inputs[in.number+1] {
+		i -= in.stretches()
 	}
 	return in, i
 }

@@ -59,8 +59,8 @@ func (b *builder) victim(w *worker, it layout.Item, h uint64, round int) (goes l
 		for _, some := range [2][]layout.Item{w.victims[chance:], w.victims[:chance]} {
 			for _, v := range some {
 				score := 0
-				if b.marks != nil {
-					score = perCost * b.marks.Cost(&w.line, v)
+				if b.overflowBits != nil {
+					score = perCost * b.overflowBits.Cost(&w.line, v)
 				}
 				if score+someRoom+maxRoom <= most { // whatever its room
 					continue

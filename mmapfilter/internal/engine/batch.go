@@ -16,8 +16,8 @@ func (w *Writer) InsertAll(hashes, next []uint64, done *int) (err error) {
 			w.tell(n)
 		}
 	}()
-	var block [Batch]layout.Item
-	items := block[:len(hashes)]
+	var all [Batch]layout.Item
+	items := all[:len(hashes)]
 	for i, h := range hashes {
 		items[i] = w.table.Split(h)
 	}

@@ -200,8 +200,8 @@ func (w *Writer) lacksRoom(need int) bool {
 }
 
 // nextHalf has the log go on where there is room for an operation. If the other half is still
-// in use, it first ends the checkpoint that is pending. If nothing works in the background,
-// the checkpoint that it begins stays pending until the next one.
+// in use, it first ends the checkpoint that is under way. If nothing works in the background,
+// the checkpoint that it begins stays under way until the next one.
 func (w *Writer) nextHalf() error {
 	begun, err := w.beginIfFull()
 	if err != nil || !begun {

@@ -48,31 +48,31 @@ func (w *Writer) ContainsAll(hashes []uint64, found []bool) {
 	scratch := scratches.Get().(*Scratch)
 	defer scratches.Put(scratch)
 	for len(hashes) > 0 {
-		n := min(len(hashes), LookupBlock)
-		w.ContainsBlock(scratch, hashes[:n], found)
+		n := min(len(hashes), LookupPart)
+		w.ContainsPart(scratch, hashes[:n], found)
 		hashes, found = hashes[n:], found[n:]
 	}
 }
 
-// LookupBlock is how many lookups of a batch are in progress at once.
-const LookupBlock = 512
+// LookupPart is how many lookups of a batch are in progress at once.
+const LookupPart = 512
 
-// A Scratch is the memory for a block of lookups. Local variables would move to the heap on
+// A Scratch is the memory for a part of a batch. Local variables would move to the heap on
 // every call, since they are passed to methods of an interface.
 type Scratch struct {
-	blocks        [LookupBlock]uint64
-	open, pending [LookupBlock / 8]uint8
+	blocks          [LookupPart]uint64
+	open, unsettled [LookupPart / 8]uint8
 }
 
 var scratches = sync.Pool{New: func() any { return new(Scratch) }}
 
-// ContainsBlock is ContainsAll for up to LookupBlock hashes. If the writer is Unsure, it says
+// ContainsPart is ContainsAll for up to LookupPart hashes. If the writer is Unsure, it says
 // "maybe" for all.
-func (w *Writer) ContainsBlock(scratch *Scratch, hashes []uint64, found []bool) {
+func (w *Writer) ContainsPart(scratch *Scratch, hashes []uint64, found []bool) {
 	if p := w.overlay.Load(); p == nil {
 		layout.ContainsHashes(w.looks, &w.view, hashes, found)
 	} else {
-		w.containsBlockUnder(p, scratch, hashes, found)
+		w.containsPartUnder(p, scratch, hashes, found)
 	}
 	if w.Unsure() {
 		for i := range hashes {
@@ -87,12 +87,12 @@ func (w *Writer) ContainsBlock(scratch *Scratch, hashes []uint64, found []bool) 
 // lookup.
 func (w *Writer) Unsure() bool { return w.released.Load() || w.protocol.Failed() }
 
-// containsBlockUnder is containsUnder for a block of hashes. It prefetches what it needs one
+// containsPartUnder is containsUnder for a part of a batch. It prefetches what it needs one
 // step ahead, and asks p before it reads the file: otherwise the few lookups that the file does
 // not settle would take most of the time.
-func (w *Writer) containsBlockUnder(p *pending.Overlay, scratch *Scratch, hashes []uint64, found []bool) {
+func (w *Writer) containsPartUnder(p *pending.Overlay, scratch *Scratch, hashes []uint64, found []bool) {
 	blocks, bytes := scratch.blocks[:len(hashes)], (len(hashes)+7)/8
-	open, unsettled := scratch.open[:bytes], scratch.pending[:bytes]
+	open, unsettled := scratch.open[:bytes], scratch.unsettled[:bytes]
 	clear(open)
 	clear(unsettled)
 	layout.HomeBlocks(w.looks, w.table.Lines(), hashes, blocks)

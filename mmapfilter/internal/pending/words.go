@@ -48,7 +48,7 @@ type table struct {
 	chunks [][]uint64
 	shift  uint // 64 minus the number of bits of a group number
 	unit   Unit
-	blocks blockMarks
+	blocks blockSet
 }
 
 // A group has 32 bytes, so that it lies in one cache line. An entry number has three bytes, the
@@ -113,7 +113,7 @@ func newTable(unit Unit, room int) *table {
 		chunks: make([][]uint64, room/chunkEntries),
 		shift:  uint(64 - bits.TrailingZeros(uint(groups))),
 		unit:   unit,
-		blocks: make(blockMarks, bitsAnEntry*room/64),
+		blocks: make(blockSet, bitsAnEntry*room/64),
 	}
 	clear(t.groups)
 	clear(t.blocks)
@@ -130,17 +130,17 @@ func (t *table) start(block uint64) (group, tag uint64) {
 	return h >> t.shift, h>>8&0x7F | 0x80
 }
 
-// blockMarks has a bit for each block that has a word. Its index is the block number modulo the
+// blockSet has a bit for each block that has a word. Its index is the block number modulo the
 // number of bits, a power of two.
-type blockMarks []uint64
+type blockSet []uint64
 
-func (m blockMarks) word(block uint64) *uint64 { return &m[block/64&uint64(len(m)-1)] }
-func (m blockMarks) of(block uint64) uint64 {
+func (m blockSet) word(block uint64) *uint64 { return &m[block/64&uint64(len(m)-1)] }
+func (m blockSet) of(block uint64) uint64 {
 	return atomic.LoadUint64(m.word(block)) >> (block % 64) & 1
 }
 
 // set must be called by one goroutine at a time.
-func (m blockMarks) set(block uint64) {
+func (m blockSet) set(block uint64) {
 	if m.of(block) == 0 {
 		word := m.word(block)
 		atomic.StoreUint64(word, *word|1<<(block%64))

@@ -1,7 +1,7 @@
 // Package place decides where an item goes. It is the one policy of placement, for inserts and
 // for builds.
 //
-// A Placer works on Lines: those of an operation that a writer logs, or Direct, those of a file
+// A Placer works on Lines: those of an operation that a writer logs, or Unlogged, those of a file
 // under construction that nobody reads yet. It loses no item. If it refuses one, nothing has
 // changed.
 //

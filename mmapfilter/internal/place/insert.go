@@ -12,19 +12,19 @@ func (p *Placer) Insert(home layout.Item) bool {
 	other := p.table.Alternate(home)
 	takes := !p.bounds.ChooseFirst && other.Line != home.Line && !o.other
 	if takes && (o.home || !p.lines.Full(other.Line)) && p.putInLine(other) { // if o.home is set, o knows the other line
-		p.markOverflow(home)
+		p.setOverflow(home)
 		return true
 	}
 	if at, ok := p.putByMoves(home, other); ok {
 		if at != home.Line {
-			p.markOverflow(home)
+			p.setOverflow(home)
 		}
 		return true
 	}
 	if !layout.StashAdd(p.lines.Stash(), p.table.Class(home), p.lines.ChangeStash) {
 		return false
 	}
-	p.markOverflow(home)
+	p.setOverflow(home)
 	return true
 }
 
@@ -34,7 +34,7 @@ func (p *Placer) CountUp(home layout.Item) bool {
 	if layout.StashCount(p.lines.Stash(), c) == 0 || !layout.StashAdd(p.lines.Stash(), c, p.lines.ChangeStash) {
 		return false
 	}
-	p.markOverflow(home)
+	p.setOverflow(home)
 	return true
 }
 

@@ -26,48 +26,48 @@ type Lines interface {
 	ChangeStash(word, value uint64, guarded bool)
 }
 
-// Direct is the Lines of a view that nothing else reads or writes: changes go straight
+// Unlogged is the Lines of a view that nothing else reads or writes: changes go straight
 // to memory, without a log.
-type Direct struct {
+type Unlogged struct {
 	table layout.Table
 	view  layout.View
 	line  uint64 // loaded last
 	image layout.Line
 }
 
-// NewDirect returns the Lines of a view.
-func NewDirect(t layout.Table, v layout.View) *Direct { return &Direct{table: t, view: v} }
+// NewUnlogged returns the Lines of a view.
+func NewUnlogged(t layout.Table, v layout.View) *Unlogged { return &Unlogged{table: t, view: v} }
 
 // Load implements Lines.
-func (d *Direct) Load(line uint64) *layout.Line {
+func (d *Unlogged) Load(line uint64) *layout.Line {
 	d.line, d.image = line, layout.Line{}
 	layout.Load(d.table, d.view.Region, line, &d.image)
 	return &d.image
 }
 
 // Prefetch implements Lines.
-func (d *Direct) Prefetch(line uint64) {
+func (d *Unlogged) Prefetch(line uint64) {
 	first, n := d.table.Words(line)
 	kernel.Prefetch(&d.view.Region[first])
 	kernel.Prefetch(&d.view.Region[first+uint64(n)-1])
 }
 
 // Full implements Lines.
-func (d *Direct) Full(line uint64) bool {
+func (d *Unlogged) Full(line uint64) bool {
 	first, n := d.table.Words(line)
 	return d.table.Free(d.view.Region[first:first+uint64(n)], line) == 0
 }
 
 // Change implements Lines.
-func (d *Direct) Change(*layout.Stores) { layout.Store(d.table, d.view.Region, d.line, &d.image) }
+func (d *Unlogged) Change(*layout.Stores) { layout.Store(d.table, d.view.Region, d.line, &d.image) }
 
 // Stash implements Lines.
-func (d *Direct) Stash() []uint64 { return d.view.Stash }
+func (d *Unlogged) Stash() []uint64 { return d.view.Stash }
 
 // StashLen implements Lines.
-func (d *Direct) StashLen() int { return layout.StashLen(d.view.Stash) }
+func (d *Unlogged) StashLen() int { return layout.StashLen(d.view.Stash) }
 
 // ChangeStash implements Lines.
-func (d *Direct) ChangeStash(word, value uint64, _ bool) {
+func (d *Unlogged) ChangeStash(word, value uint64, _ bool) {
 	d.view.Stash[word-layout.WordStash] = value
 }

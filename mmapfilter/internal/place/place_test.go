@@ -21,7 +21,7 @@ type memory struct {
 func newMemory(tb testing.TB, s tabletest.Shape, lines uint64) *memory {
 	tb.Helper()
 	table, view := s.Memory(tb, lines)
-	return &memory{New(table, NewDirect(table, view)), table, view}
+	return &memory{New(table, NewUnlogged(table, view)), table, view}
 }
 
 // TestInsertLosesNothing covers P4: it fills tables one item at a time until one is refused, and
@@ -85,13 +85,13 @@ func TestInsertOrder(t *testing.T) {
 				case q.putInLine(it):
 					home++
 				case !p.bounds.ChooseFirst && to.Line != it.Line && q.putInLine(to):
-					q.markOverflow(it)
+					q.setOverflow(it)
 					other++
 				case !slices.Equal(stash, p.view.Stash):
 					if line, ok := q.search(it, to); ok {
 						t.Fatalf("an item goes to the stash, with room in line %d", line)
 					}
-					q.markOverflow(it)
+					q.setOverflow(it)
 					stashed++
 				default:
 					line, ok := q.search(it, to)
@@ -99,7 +99,7 @@ func TestInsertOrder(t *testing.T) {
 						t.Fatal("an item goes nowhere")
 					}
 					if line != it.Line {
-						q.markOverflow(it)
+						q.setOverflow(it)
 					}
 					moved++
 				}
@@ -218,7 +218,7 @@ func deleteAll(t *testing.T, p *memory, slots uint64) {
 			t.Fatal("no room in the stash")
 		}
 	}
-	p.markOverflow(it)
+	p.setOverflow(it)
 	counts := func() [3]uint64 {
 		var home, second layout.Line
 		layout.Load(p.table, p.view.Region, it.Line, &home)
@@ -285,7 +285,7 @@ func TestUnstash(t *testing.T) {
 						}
 					}
 					if ok {
-						q.unmarkOverflow(it, true)
+						q.unsetOverflow(it, true)
 						items--
 					}
 					if p.Unstash(it, search) != ok || !slices.Equal(p.view.Region, q.view.Region) {

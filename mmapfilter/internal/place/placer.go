@@ -115,16 +115,16 @@ func (p *Placer) takeFromLine(it layout.Item) bool {
 // the overflow bits that the item needed there: the item is being deleted, or is already
 // elsewhere.
 func (p *Placer) takeFromStash(home layout.Item) {
-	p.unmarkOverflow(home, true)
+	p.unsetOverflow(home, true)
 	if !layout.StashRemove(p.lines.Stash(), p.table.Class(home), p.lines.ChangeStash) {
 		panic("mmapfilter: an item of the stash is not in the stash")
 	}
 }
 
-// unmarkOverflow clears the overflow bits that an item, given in its home line, needed while it
+// unsetOverflow clears the overflow bits that an item, given in its home line, needed while it
 // was elsewhere, unless other items need them (P4): guests of its alternate line, or items of
 // the stash. leaves means that the item is still in the stash and is about to leave it.
-func (p *Placer) unmarkOverflow(home layout.Item, leaves bool) {
+func (p *Placer) unsetOverflow(home layout.Item, leaves bool) {
 	if p.hosts == nil {
 		return
 	}
@@ -135,7 +135,7 @@ func (p *Placer) unmarkOverflow(home layout.Item, leaves bool) {
 	p.clearOverflow(home, leaves)
 }
 
-// clearOverflow is unmarkOverflow where no guest needs the bits.
+// clearOverflow is unsetOverflow where no guest needs the bits.
 func (p *Placer) clearOverflow(home layout.Item, leaves bool) {
 	needed := false
 	if p.lines.StashLen() > 0 {
@@ -154,7 +154,7 @@ func (p *Placer) clearOverflow(home layout.Item, leaves bool) {
 	p.keep()
 }
 
-func (p *Placer) markOverflow(it layout.Item) {
+func (p *Placer) setOverflow(it layout.Item) {
 	if p.overflows == nil {
 		return // every lookup reads both lines
 	}

@@ -20,7 +20,7 @@ func (p *Placer) Remove(home layout.Item) (freed uint64, inLine, ok bool) {
 		return 0, false, true
 	}
 	if other := p.table.Alternate(home); p.takeFromLine(other) {
-		p.unmarkOverflow(home, false)
+		p.unsetOverflow(home, false)
 		return other.Line, true, true
 	}
 	return 0, false, false

@@ -148,12 +148,12 @@ func (p *Placer) moveAlong(last step) (line uint64) {
 	for last.from >= 0 {
 		at := p.queue[last.from]
 		old := p.table.Alternate(last.item)
-		p.markOverflow(old)
+		p.setOverflow(old)
 		if !p.takeFromLine(old) || !p.putInLine(at.item) {
 			panic("mmapfilter: a planned move found its line changed")
 		}
 		if p.hosts != nil && p.hosts.IsGuest(old) {
-			p.unmarkOverflow(last.item, false)
+			p.unsetOverflow(last.item, false)
 		}
 		last = at
 	}

@@ -39,18 +39,18 @@ func (t *countedTable) Remove(l *layout.Line, it layout.Item, s *layout.Stores) 
 
 // countedLines count the words that a placer changes.
 type countedLines struct {
-	*Direct
+	*Unlogged
 	stores int
 }
 
 func (l *countedLines) Change(words *layout.Stores) {
 	l.stores += words.Len()
-	l.Direct.Change(words)
+	l.Unlogged.Change(words)
 }
 
 func (l *countedLines) ChangeStash(word, value uint64, guarded bool) {
 	l.stores++
-	l.Direct.ChangeStash(word, value, guarded)
+	l.Unlogged.ChangeStash(word, value, guarded)
 }
 
 // A counted is a memory whose work is counted.
@@ -69,7 +69,7 @@ func newCounted(tb testing.TB, s tabletest.Shape, lines uint64, change func(*lay
 	if change != nil {
 		change(&bounds)
 	}
-	l := &countedLines{Direct: NewDirect(table, view)}
+	l := &countedLines{Unlogged: NewUnlogged(table, view)}
 	c := &counted{&memory{newPlacer(t, bounds, l), t, view}, t, l}
 	c.overflows, _ = table.(layout.Overflows)
 	if hosts, ok := table.(layout.Hosts); ok {

@@ -42,7 +42,7 @@ func Each(ctx context.Context, workers, n int, data []byte, start func() (run fu
 					break
 				}
 				if err = context.Cause(ctx); err == nil {
-					if fault := recovery.Guard(data, func() { err = run(i) }); fault != nil {
+					if fault := recovery.Catch(data, func() { err = run(i) }); fault != nil {
 						err = fault
 					}
 				}
