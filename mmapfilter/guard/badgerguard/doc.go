@@ -2,7 +2,7 @@
 // keys do not reach the store. It wraps badger.DB, badger.Txn and what they hand out: a program changes
 // badger.Open to [Open], and the names of the types. Package guard says what the filter promises: no
 // key that has been committed is ever hidden, not after a crash, not while the filter is missing,
-// damaged or being rebuilt.
+// damaged or being rebuilt. Directory example has a whole program.
 //
 // # Reads
 //
@@ -44,12 +44,12 @@
 //
 // # Crashes
 //
-// A process that is killed leaves a store whose outbox has what the filter lacks; [Open] puts that into
-// the filter. With SyncWrites off, which is Badger's default, a power loss takes the last transactions
-// and their entries together. Before the guard lets keys go, it makes the store durable: the logs of all
-// memtables, not only the newest one, the value log, and the directory. DropPrefix and DropAll remove
-// the stamp that ties the filter to the store before they begin, so a crash meanwhile has Open rebuild
-// the filter.
+// A process that is killed leaves a store whose outbox has what the filter lacks; [Open] puts that
+// into the filter. With SyncWrites off, which is Badger's default, a power loss takes the last
+// transactions and their entries together. Before the guard lets keys go, it makes the store
+// durable: the logs of all memtables, not only the newest one, the value log, and the directory.
+// DropPrefix and DropAll remove the stamp that ties the filter to the store before they begin, so a
+// crash meanwhile has Open rebuild the filter.
 //
 // # Reserved keys
 //

@@ -6,12 +6,14 @@
 //
 // [DB], [Tx], [Bucket] and [Cursor] have the methods of their namesakes in bbolt. [Bucket.Get] asks the
 // filter first, in read transactions and in writable ones. Beside my.db lies my.db.mmf, the filter.
+// Directory example has a whole program.
 //
 // # Keys
 //
-// The filter has one key for each key of the store, which begins with the names of its buckets: equal
-// keys in different buckets are different. guard.Options.Covers gets such keys; [SplitKey] takes them
-// apart, [JoinKey] makes them. Buckets themselves are not in the filter: [Bucket.Bucket] asks the store.
+// The filter has one key for each key of the store, which begins with the names of its buckets:
+// equal keys in different buckets are different. guard.Options.Covers gets such keys; [SplitKey]
+// takes them apart, [JoinKey] makes them. Buckets themselves are not in the filter: [Bucket.Bucket]
+// asks the store.
 //
 // # What the guard does
 //

@@ -1,6 +1,6 @@
 // Package pebbleguard puts a filter before a Pebble store, so that reads of absent keys never reach it.
-// A program changes its import and its Open; the example shows the whole of it. Package guard says what
-// the filter promises and how it is kept.
+// A program changes its import and its Open; the example shows the whole of it, and directory example
+// has a program. Package guard says what the filter promises and how it is kept.
 //
 // A [DB] is a pebble.DB, a [Batch] a pebble.Batch, a [Snapshot] a pebble.Snapshot: methods that are not
 // declared here are those of the embedded type, and none of them writes keys. What is written with the
@@ -10,9 +10,9 @@
 //
 // # What is followed
 //
-// With deletes: Exact, a key leaves the filter soon after it is deleted. What the table calls a delete
-// of unknown keys leaves them in the filter until that is rebuilt, which it is when too many absent keys
-// pass. With deletes: Rebuild, the default, that goes for all deletes (G4).
+// With deletes: Exact, a key leaves the filter soon after it is deleted. What the table calls a
+// delete of unknown keys leaves them in the filter until that is rebuilt, which it is when too many
+// absent keys pass. With deletes: Rebuild, the default, that goes for all deletes (G4).
 //
 //	operation                       what the guard does
 //	Set, Merge                      the key is in the filter before the commit

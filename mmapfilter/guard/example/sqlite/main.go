@@ -1,5 +1,7 @@
-// Command sqlite puts a guard before a table of SQLite: what a program does for a store that no package
-// wraps. It fills a table, deletes a part of it, and looks up keys of which half are not there.
+// Command sqlite puts a guard before a table of SQLite: what a program does for a store that no
+// package wraps. It fills a table, deletes a part of it, looks up keys of which half were never
+// there, and does so again after it has opened the table again. It fails if the table says anything
+// else than it should.
 //
 //	go -C mmapfilter/guard/example/sqlite run . -keys 100000
 package main
@@ -192,57 +194,80 @@ func (t *table) Has(key []byte) (bool, error) {
 }
 
 func main() {
+	dir := flag.String("dir", "", "the directory of the store; empty: one that is removed at the end")
 	n := flag.Int("keys", 20_000, "how many keys")
 	capacity := flag.Uint64("capacity", 1000, "how many keys the filter is sized for at first; it grows")
 	flag.Parse()
-	if err := run(*n, *capacity); err != nil {
+	if err := run(*dir, *n, *capacity); err != nil {
 		fmt.Fprintln(os.Stderr, "sqlite:", err)
 		os.Exit(1)
 	}
 }
 
-func run(n int, capacity uint64) error {
-	dir, err := os.MkdirTemp("", "guard")
-	if err != nil {
+func run(dir string, n int, capacity uint64) (err error) {
+	if dir == "" {
+		if dir, err = os.MkdirTemp("", "guard"); err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+	}
+	if err := with(dir, capacity, func(t *table) error {
+		if err := t.fill(0, n, []byte("value")); err != nil {
+			return err
+		}
+		if err := t.fill(0, n/4, nil); err != nil {
+			return err
+		}
+		return t.lookUp(n)
+	}); err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	fmt.Println("\nopened again")
+	return with(dir, capacity, func(t *table) error { return t.lookUp(n) })
+}
+
+// with opens the table for do.
+func with(dir string, capacity uint64, do func(*table) error) error {
 	t, err := open(dir, capacity)
 	if err != nil {
 		return err
 	}
-	const batch = 1000
-	all := func(from, to int, value []byte) error {
-		for i := from; i < to; i += batch {
-			var keys, values [][]byte
-			for j := i; j < min(i+batch, to); j++ {
-				keys, values = append(keys, fmt.Appendf(nil, "key %d", j)), append(values, value)
-			}
-			if err := t.update(keys, values); err != nil {
-				return err
-			}
+	return errors.Join(do(t), t.close())
+}
+
+func key(i int) []byte { return fmt.Appendf(nil, "key %d", i) }
+
+// fill puts keys, many in a transaction, or deletes them.
+func (t *table) fill(from, to int, value []byte) error {
+	const many = 1000
+	for i := from; i < to; i += many {
+		var keys, values [][]byte
+		for j := i; j < min(i+many, to); j++ {
+			keys, values = append(keys, key(j)), append(values, value)
 		}
-		return nil
+		if err := t.update(keys, values); err != nil {
+			return err
+		}
 	}
-	if err := all(0, n, []byte("value")); err != nil {
-		return err
-	}
-	if err := all(0, n/4, nil); err != nil {
-		return err
-	}
-	if err := t.close(); err != nil {
-		return err
-	}
-	if t, err = open(dir, capacity); err != nil {
-		return err
-	}
+	return nil
+}
+
+// lookUp looks up n keys, of which the first quarter was deleted, and as many that were never there.
+func (t *table) lookUp(n int) error {
 	for i := range 2 * n {
-		_, err := t.get(fmt.Appendf(nil, "key %d", i))
-		if there := i >= n/4 && i < n; there != (err == nil) || err != nil && err != sql.ErrNoRows {
-			return fmt.Errorf("key %d: %v", i, err)
+		value, err := t.get(key(i))
+		there := i >= n/4 && i < n
+		if there != (err == nil) || there && string(value) != "value" || err != nil && err != sql.ErrNoRows {
+			return fmt.Errorf("key %d: %q, %v", i, value, err)
 		}
 	}
 	s := t.guard.Stats()
-	fmt.Printf("keys               %d of %d\nlookups            %d\nskipped            %d\nfalse positives    %d\n", s.Keys, s.Capacity, s.Lookups, s.Skipped, s.FalsePositives)
-	return t.close()
+	fmt.Println("lookups         ", s.Lookups)
+	fmt.Println("skipped         ", s.Skipped)
+	fmt.Println("found           ", s.TruePositives)
+	fmt.Println("false positives ", s.FalsePositives)
+	fmt.Println("unfiltered      ", s.Unfiltered)
+	fmt.Println("state           ", s.State)
+	fmt.Println("keys            ", s.Keys, "of", s.Capacity)
+	return nil
 }
