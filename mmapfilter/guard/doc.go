@@ -24,6 +24,7 @@
 //	                                              that come meanwhile are in memory
 //	more keys come while it is built anew than    it is begun again at once, with at least twice the room;
 //	it has room for                               the old one answers meanwhile, if there is one
+//	as many keys come and go, as in a queue       the same, and the next ones have room for many times as many
 //	a commit fails and nobody knows whether       its keys stay in the filter; its deletes are not done
 //	it happened
 //	something else writes to the store, past      keys may be hidden: call Rebuild, or remove the filter
@@ -56,9 +57,12 @@
 // the store and that moment. So if store and filter have the same token, the filter has all keys of the
 // store but those in the outbox, or the epochs that it lacks, whatever crash or backup they come from.
 //
-// The rebuild. The filter is built anew from a snapshot of the store, taken at an instant at which no
-// operation of the filter is under way; what it does after that instant is done in the new filter too.
-// What is on its way into the store at that instant is put into the new filter besides.
+// The rebuild. The filter is built anew from a snapshot of the store, taken at an instant at which
+// no operation of the filter is under way; what it does after that instant is done in the new
+// filter too. What is on its way into the store at that instant is put into the new filter besides.
+// It has twice the capacity that the snapshot needs. If many keys come while a filter is built, and
+// are gone when the next one is, as in a queue, that has room for many times as many: so rebuilds
+// are a small part of the time. When no key has come for some intervals, this room is given back.
 //
 // # Deletes
 //
@@ -70,8 +74,8 @@
 // commit has ended.
 //
 // With [Rebuild], a delete changes nothing. The guard counts how many absent keys pass the filter, and
-// builds it anew when their share is too large because of deleted keys, or when most keys are deleted.
-// A key is inserted unless the filter has it.
+// builds it anew when their share is too large because of deleted keys, or when most keys are deleted
+// and take much of its room. A key is inserted unless the filter has it.
 //
 // # States
 //

@@ -44,21 +44,22 @@ type Guard struct {
 
 	mu struct {
 		sync.Mutex
-		open      []*Tx                            // prepared and not done
-		prepared  uint64                           // transactions that put keys
-		covered   uint64                           // those of them whose keys the filter has durably, with a log
-		listed    int                              // those of them that were under way at the instant of a rebuild
-		done      sync.Cond                        // a listed one was done
-		deletes   []*pending                       // of transactions that are done
-		loose     []*record                        // of what overflowed
-		dropped   []*pending                       // whose entries are to be removed, and nothing else
-		unsure    map[uint64]struct{}              // put by transactions of which nobody knows
-		trim      *trim                            // for the next transaction to do
-		trimOut   bool                             // it has been made and is not done
-		lastID    uint64                           // of the entries of deletes and of loose records
-		building  bool                             // serving waits for a first rebuild
-		doubts    int                              // calls of Doubt
-		doubtful  int                              // those that have succeeded or go on, since Rebuild was called
+		open      []*Tx               // prepared and not done
+		prepared  uint64              // transactions that put keys
+		covered   uint64              // those of them whose keys the filter has durably, with a log
+		listed    int                 // those of them that were under way at the instant of a rebuild
+		done      sync.Cond           // a listed one was done
+		deletes   []*pending          // of transactions that are done
+		loose     []*record           // of what overflowed
+		dropped   []*pending          // whose entries are to be removed, and nothing else
+		unsure    map[uint64]struct{} // put by transactions of which nobody knows
+		trim      *trim               // for the next transaction to do
+		trimOut   bool                // it has been made and is not done
+		lastID    uint64              // of the entries of deletes and of loose records
+		building  bool                // serving waits for a first rebuild
+		doubts    int                 // calls of Doubt
+		doubtful  int                 // those that have succeeded or go on, since Rebuild was called
+		churning  churning
 		due                                        // since the instant of the last rebuild
 		under     due                              // before that of one that is under way
 		seen      struct{ skipped, passed uint64 } // see tooManyPass
@@ -383,7 +384,8 @@ func (g *Guard) storeIsEmpty() (bool, error) {
 
 func (g *Guard) covers(key []byte) bool { return g.options.Covers == nil || g.options.Covers(key) }
 
-// built marks a filter that has been built, so that it serves, unless there have been more doubts since.
+// built marks a filter that has been built, so that it serves, unless there have been more doubts
+// since.
 func (g *Guard) built(reset bool, doubts int) error {
 	g.work.Lock()
 	defer g.work.Unlock()

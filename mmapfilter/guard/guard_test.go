@@ -51,6 +51,10 @@ func (r *rows) Write(c Changes) error {
 
 func (r *rows) change(c Changes) {
 	for _, x := range c.Remove {
+		if string(x.To) == string(x.From)+"\x00" {
+			delete(r.rows, "\x00"+string(x.From))
+			continue
+		}
 		maps.DeleteFunc(r.rows, func(key, _ string) bool {
 			return key[0] == 0 && key[1:] >= string(x.From) && key[1:] < string(x.To)
 		})

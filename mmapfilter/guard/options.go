@@ -20,7 +20,8 @@ const (
 	Exact
 	// Rebuild leaves a deleted key in the filter until that is built anew from the keys of the store,
 	// in the background: when so many absent keys pass the filter that their share is above what was
-	// asked for, when the filter is nearly full, or when most of its keys are deleted.
+	// asked for, when the filter is nearly full, or when most of its keys are deleted and take much of
+	// its room.
 	Rebuild
 )
 

@@ -73,18 +73,19 @@ func (o *overflow) take(hash uint64) bool {
 	return false
 }
 
-// begin says that a rebuild will have what is there now.
-func (o *overflow) begin() {
+// begin says that a rebuild will have what is there now, and how much that is.
+func (o *overflow) begin() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.mu.before == nil {
 		o.mu.before, o.mu.after = o.mu.after, nil
-		return
+		return o.mu.n
 	}
 	for h, n := range o.mu.after {
 		o.mu.before[h] += n
 	}
 	o.mu.after = nil
+	return o.mu.n
 }
 
 // end drops what a rebuild has, if it succeeded, and returns the others. They are there still.

@@ -55,8 +55,9 @@ func (g *Guard) rebuilds() {
 
 // retryAfter is how long a rebuild that failed is not tried again, at least, and retryShare how
 // many times as long as it took: it may have read the whole store. One that failed since more keys
-// came than it had room for is tried again at once, with at least twice the room, but no more than
-// mostTries in a row.
+// came than it had room for is tried again at once, with at least twice the room, and with room for
+// these keys, but no more than mostTries in a row; and not if it had much more room than that, so
+// something else is the matter.
 const (
 	retryAfter = 10 * time.Second
 	retryShare = 16
@@ -71,7 +72,31 @@ const (
 	tooLarge    = 8       // times what is there
 	growth      = 2       // capacity for each key
 	tooManyPass = 1.5     // times the rate asked for
+	churn       = 16      // capacity for each key that comes during a rebuild, and goes
+	idle        = 16      // intervals without a put
 )
+
+// A churning store puts and deletes keys while the filter is rebuilt, such as a queue: those that
+// are there at any instant say nothing of the room that is needed until the next rebuild. So the
+// filter has room for many times what came during the last one, which is then a small part of the
+// time.
+type churning struct {
+	puts   uint64 // keys that have been put
+	came   uint64 // of them during the last rebuild, or at least half of what came during the one before
+	room   uint64 // capacity that the filter has for what comes and goes
+	ticked uint64 // puts at the last interval
+	idle   int    // intervals since the last put
+}
+
+// tick forgets it when nothing has come for some intervals.
+func (c *churning) tick() {
+	if c.idle++; c.puts != c.ticked {
+		c.ticked, c.idle = c.puts, 0
+	}
+	if c.idle >= idle {
+		c.came, c.room = 0, 0
+	}
+}
 
 // Due is what a rebuild mends.
 type due struct {
@@ -105,10 +130,12 @@ func (g *Guard) wants() bool {
 	if g.mu.building || g.mu.lost || g.mu.unfit || g.overflow.any.Load() || float64(items) >= full*float64(capacity) {
 		return true
 	}
-	if float64(g.mu.gone) > manyGone*float64(items) && g.mu.gone > someAtAll {
+	// While there is room, these keys cost nothing unless they are asked for.
+	worth := max(someAtAll, uint64(someGone*float64(capacity)), uint64(manyGone*float64(g.mu.churning.room)))
+	if float64(g.mu.gone) > manyGone*float64(items) && g.mu.gone > worth {
 		return true
 	}
-	there := items - min(g.mu.gone, items)
+	there := max(items-min(g.mu.gone, items), g.mu.churning.room/growth)
 	return capacity > g.options.Capacity && there < capacity/tooLarge || g.mu.tooMany
 }
 
@@ -202,12 +229,18 @@ func (g *Guard) rebuild(ctx context.Context) error {
 	r := &rebuild{g: g}
 	err := r.run(ctx)
 	for tries := 1; errors.Is(err, mmapfilter.ErrFull) && tries < mostTries; tries++ {
-		r = &rebuild{g: g, least: growth * r.capacity}
+		needed := growth * (r.items + r.came)
+		if r.capacity >= growth*needed {
+			break
+		}
+		r = &rebuild{g: g, least: max(growth*r.capacity, needed)}
 		err = r.run(ctx)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.mu.churning.came = max(r.came, g.mu.churning.came/2)
 	if g.mu.err = err; err == nil {
+		g.mu.churning.room = r.room
 		g.mu.rebuilds++
 		g.mu.took = time.Since(begun)
 	}
@@ -232,12 +265,32 @@ type rebuild struct {
 	unwork   func()
 	least    uint64 // capacity
 	capacity uint64 // that it has had
+	begun    bool   // its instant has passed
+	puts     uint64 // at its instant
+	came     uint64 // since then
+	before   uint64 // keys in the old filter then
+	items    uint64 // in the snapshot, and listed
+	room     uint64 // for what comes and goes
 }
 
 // capacityFor returns the capacity for so many keys.
 func (r *rebuild) capacityFor(keys uint64) uint64 {
-	r.capacity = max(r.g.options.Capacity, growth*keys, r.least)
+	r.items = keys
+	gone := r.before - min(keys, r.before) // since the last rebuild
+	r.g.mu.Lock()
+	r.room = churn * min(r.g.mu.churning.came, gone)
+	r.g.mu.Unlock()
+	r.capacity = max(r.g.options.Capacity, growth*keys, r.least, r.room)
 	return r.capacity
+}
+
+// end counts the keys that have been put since the instant.
+func (r *rebuild) end() {
+	r.g.mu.Lock()
+	defer r.g.mu.Unlock()
+	if r.begun {
+		r.came = r.g.mu.churning.puts - r.puts
+	}
 }
 
 func (r *rebuild) run(ctx context.Context) error {
@@ -253,6 +306,7 @@ func (r *rebuild) run(ctx context.Context) error {
 			return err
 		}
 	}
+	defer r.end()
 	err := g.filter.Rebuild(ctx, &mmapfilter.RebuildOptions{
 		CapacityFor:       r.capacityFor,
 		FalsePositiveRate: g.options.FalsePositiveRate,
@@ -304,7 +358,8 @@ func (r *rebuild) keys() (iter.Seq2[[]byte, error], error) {
 	if r.doubts = g.mu.doubts; g.mu.doubtful > 0 {
 		r.doubts = -1 // the snapshot may lack what the operation will have written
 	}
-	g.overflow.begin()
+	r.begun, r.puts = true, g.mu.churning.puts
+	r.before = g.filter.Len() + uint64(g.overflow.begin())
 	g.views.Add(1) // the new filter lacks what was deleted before
 	return r.sequence, nil
 }

@@ -4,14 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/guarded"
 )
 
-// TestKeysComeDuringRebuild has more keys come during a rebuild than it has room for: it begins again at
-// once, with more room.
+// TestKeysComeDuringRebuild has more keys come during a rebuild than it has room for: it begins
+// again at once, with more room.
 func TestKeysComeDuringRebuild(t *testing.T) {
 	for _, deletes := range []DeleteMode{Exact, Rebuild} {
 		t.Run(deletes.String(), func(t *testing.T) {
@@ -46,9 +47,9 @@ func TestKeysComeDuringRebuild(t *testing.T) {
 	}
 }
 
-// TestRoomDoubles has keys come during a rebuild that are gone before the next one: that has more room
-// nonetheless.
-func TestRoomDoubles(t *testing.T) {
+// TestRoomForWhatCame has keys come during a rebuild that are gone before the next one: that has
+// room for as many nonetheless.
+func TestRoomForWhatCame(t *testing.T) {
 	s, o := newRows(), testOptions(t, Rebuild)
 	o.Capacity = 20_000
 	g, err := Open(s, o)
@@ -71,7 +72,7 @@ func TestRoomDoubles(t *testing.T) {
 		}
 	}
 	must(t, g.Rebuild(t.Context()))
-	if st := g.Stats(); reads != 3 || st.Capacity != 4000 || st.Rebuilds != 1 {
+	if st := g.Stats(); reads != 2 || st.Capacity != 2*3001 || st.Rebuilds != 1 {
 		t.Errorf("%d snapshots; %+v", reads, st)
 	}
 	s.mustShow(t, g)
@@ -81,6 +82,8 @@ func TestRoomDoubles(t *testing.T) {
 // A fullFilter has no room for a rebuild, whatever its capacity.
 type fullFilter struct {
 	guarded.Filter
+	items      uint64
+	during     func(try int)
 	capacities []uint64
 }
 
@@ -88,26 +91,43 @@ func (f *fullFilter) Rebuild(_ context.Context, o *mmapfilter.RebuildOptions) er
 	if _, err := o.Keys(); err != nil {
 		return err
 	}
-	f.capacities = append(f.capacities, o.CapacityFor(1))
+	f.capacities = append(f.capacities, o.CapacityFor(f.items))
+	f.during(len(f.capacities))
 	return fmt.Errorf("no room: %w", mmapfilter.ErrFull)
 }
 
-// TestTriesEnd has no rebuild succeed: there is an end to it.
+// TestTriesEnd has no rebuild succeed: there is an end to it, soon if it has had room, and the last
+// file is not much larger than what there is.
 func TestTriesEnd(t *testing.T) {
-	s, o := newRows(), testOptions(t, Rebuild)
-	f := new(fullFilter)
-	hooked(o, func(real guarded.Filter) guarded.Filter { f.Filter = real; return f })
-	g, err := Open(s, o)
-	must(t, err)
-	if err := g.Rebuild(t.Context()); !errors.Is(err, mmapfilter.ErrFull) || len(f.capacities) != mostTries {
-		t.Errorf("%v: %v", f.capacities, err)
+	for _, c := range []struct {
+		name       string
+		items      uint64
+		come       uint64 // keys during the first try, twice as many during the second, and so on
+		capacities []uint64
+	}{
+		{"it had room", 1, 0, []uint64{1000}},
+		{"it has room then", 300, 0, []uint64{1000, 2000}},
+		{"few come", 300, 10, []uint64{1000, 2000}},
+		{"too many come", 300, 300, []uint64{1000, 2000, 4000, 8000, 16_000, 32_000}},
+		{"too many come at once", 300, 4000, []uint64{1000, 8600, 17_200, 34_400, 68_800, 137_600}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, o := newRows(), testOptions(t, Rebuild)
+			f := &fullFilter{items: c.items}
+			hooked(o, func(real guarded.Filter) guarded.Filter { f.Filter = real; return f })
+			g, err := Open(s, o)
+			must(t, err)
+			f.during = func(try int) {
+				g.mu.Lock()
+				defer g.mu.Unlock()
+				g.mu.churning.puts += c.come << (try - 1)
+			}
+			if err := g.Rebuild(t.Context()); !errors.Is(err, mmapfilter.ErrFull) || !slices.Equal(f.capacities, c.capacities) {
+				t.Errorf("%v: %v", f.capacities, err)
+			}
+			must(t, g.Close())
+		})
 	}
-	for i, c := range f.capacities {
-		if c != 1000<<i {
-			t.Errorf("capacities: %v", f.capacities)
-		}
-	}
-	must(t, g.Close())
 }
 
 // A failingFilter fails when a rebuild has read the snapshot.

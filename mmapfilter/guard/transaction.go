@@ -103,6 +103,7 @@ func (t *Tx) Prepare() Changes {
 	t.at = len(g.mu.open)
 	g.mu.open = append(g.mu.open, t)
 	g.mu.prepared++
+	g.mu.churning.puts += uint64(len(t.puts))
 	if t.deletes != nil {
 		g.mu.lastID++
 		t.deletes.key = entryKey(keyDeletes, g.mu.lastID)

@@ -39,6 +39,9 @@ func (g *Guard) housekeep() {
 		g.offerTrim()
 	}
 	g.round()
+	g.mu.Lock()
+	g.mu.churning.tick()
+	g.mu.Unlock()
 	if g.wants() {
 		g.kick()
 	}
