@@ -139,7 +139,7 @@ func OpenReadOnly(store Store, o *Options) (*Guard, error) {
 	if broken == nil {
 		broken = g.covered(s)
 	}
-	g.fit(broken == nil)
+	g.fit(s, broken == nil)
 	if broken != nil {
 		g.mu.failed = broken
 		return g, nil
@@ -204,7 +204,7 @@ func open(store Store, o *Options) (g *Guard, stale error, err error) {
 	if stale == nil {
 		stale = g.covered(s)
 	}
-	g.fit(g.filter != nil && ofGuard(g.filter))
+	g.fit(s, g.filter != nil && ofGuard(g.filter))
 	if stale != nil {
 		return g, stale, nil
 	}
@@ -422,7 +422,7 @@ func (g *Guard) serve() {
 func (g *Guard) mark(c Changes, reset bool) error {
 	next := newToken(g.hooks().Random, g.token)
 	g.mu.Lock()
-	s := stamp{id: g.id, mode: g.options.Deletes, logged: g.log != nil, reset: reset, token: next, previous: g.token, previousAt: g.trimmed}
+	s := stamp{id: g.id, mode: g.options.Deletes, logged: g.log != nil, reset: reset, token: next, previous: g.token, previousAt: g.trimmed, capacity: g.options.Capacity}
 	due := g.mu.due.and(g.mu.under)
 	s.gone, s.unknown = due.gone, !g.mu.closed || due.unknown || due.tooMany // after a crash nobody knows what was deleted since
 	g.mu.Unlock()

@@ -44,8 +44,8 @@ type Options struct {
 	Path string
 	// Capacity is how many keys the filter is sized for at first, and at least; it grows with the
 	// store. One that is there and has at most half of that is built anew by Open, in the background,
-	// and answers meanwhile. 0 means that of the filter, or 1,048,576 for a new one, which has 1.3 MB;
-	// a filter that is nearly empty when it is opened so keeps its size.
+	// and answers meanwhile. 0 means what was asked for last, or 1,048,576 for a new one, which has
+	// 1.3 MB.
 	Capacity uint64
 	// FalsePositiveRate is the share of absent keys that may reach the store. A filter that is there
 	// and was made for another one is built anew by Open, likewise. 0 means that of the filter, or 0.01

@@ -17,8 +17,8 @@ func eventually(t *testing.T, g *Guard, what string, ok func(s Stats) bool) {
 	}
 }
 
-// TestOtherOptions opens stores with other options than before: a filter that does not fit them is built
-// anew, and answers meanwhile; options that are 0 leave it as it is.
+// TestOtherOptions opens stores with other options than before: a filter that does not fit them is
+// built anew, and answers meanwhile; options that are 0 leave it as it is.
 func TestOtherOptions(t *testing.T) {
 	const keys = 800
 	before := Options{Capacity: 1000, FalsePositiveRate: 0.02}
@@ -143,5 +143,77 @@ func TestRateOfStaleFilter(t *testing.T) {
 			s.mustShow(t, g)
 			must(t, g.Close())
 		}
+	}
+}
+
+// TestGrownFilterShrinks empties a store whose filter has grown, and closes it, or kills its
+// process, before a rebuild: options that do not say a size have it become as small as was asked
+// for once.
+func TestGrownFilterShrinks(t *testing.T) {
+	const many, few = 4000, 10
+	for _, when := range []string{"closed", "killed"} {
+		for _, deletes := range []DeleteMode{Exact, Rebuild} {
+			if when == "killed" && deletes == Rebuild {
+				continue // then nobody knows what was deleted: see TestUnknownStays
+			}
+			t.Run(when+"/"+deletes.String(), func(t *testing.T) {
+				s, o := newRows(), testOptions(t, deletes)
+				o.Capacity = 100
+				o.Hooks = newGuard(nil, o).hooks()
+				o.Hooks.Manual = true
+				g, err := Open(s, o)
+				must(t, err)
+				for i := range many {
+					s.put(g, fmt.Sprint(i))
+				}
+				must(t, g.Rebuild(t.Context()))
+				for i := few; i < many; i++ {
+					s.remove(g, fmt.Sprint(i))
+				}
+				must(t, g.Work())
+				for range 2 { // nobody says it twice
+					if st := g.Stats(); st.Capacity != 2*many || !g.wants() {
+						t.Errorf("%t; %+v", g.wants(), st)
+					}
+					if when == "closed" {
+						must(t, g.Close())
+					} else {
+						must(t, g.filter.Close())
+						g.end()
+					}
+					o.Capacity = 0
+					g, err = Open(s, o)
+					must(t, err)
+				}
+				if !g.wants() {
+					t.Errorf("it keeps its size: %+v", g.Stats())
+				}
+				must(t, g.Rebuild(t.Context()))
+				if st := g.Stats(); st.Capacity != 100 || st.Keys != few || g.wants() {
+					t.Errorf("%t; %+v", g.wants(), st)
+				}
+				s.mustShow(t, g)
+				must(t, g.Close())
+			})
+		}
+	}
+}
+
+// TestStampOfBefore reads a stamp without a capacity: nobody knows what was asked for.
+func TestStampOfBefore(t *testing.T) {
+	s := stamp{mode: Exact, logged: true, token: 3, previous: 2, previousAt: 7, gone: 9, unknown: true, capacity: 1000}
+	b := s.encode()
+	if got, ok := decodeStamp(b); !ok || got != s {
+		t.Errorf("%+v, %t", got, ok)
+	}
+	b = b[:len(b)-8]
+	b[0] = 1
+	s.capacity = 0
+	if got, ok := decodeStamp(b); !ok || got != s {
+		t.Errorf("%+v, %t", got, ok)
+	}
+	b[0] = stampVersion
+	if _, ok := decodeStamp(b); ok {
+		t.Error("one that is too short")
 	}
 }

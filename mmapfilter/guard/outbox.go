@@ -88,14 +88,15 @@ type stamp struct {
 	previousAt      uint64
 	gone            uint64 // keys that are only in the filter, about
 	unknown         bool   // there may be more of them
+	capacity        uint64 // that was asked for, or 0 if nobody knows
 }
 
 const (
-	stampVersion = 1
+	stampVersion = 2
 	stampReset   = 1 << 0
 	stampLogged  = 1 << 1
 	stampUnknown = 1 << 2
-	stampBytes   = 3 + len(identity{}) + 4 + 4 + 8 + 8
+	stampBytes   = 3 + len(identity{}) + 4 + 4 + 8 + 8 + 8
 )
 
 func (s *stamp) encode() []byte {
@@ -112,10 +113,15 @@ func (s *stamp) encode() []byte {
 	b = binary.LittleEndian.AppendUint32(b, uint32(s.token))
 	b = binary.LittleEndian.AppendUint32(b, uint32(s.previous))
 	b = binary.LittleEndian.AppendUint64(b, s.previousAt)
-	return binary.LittleEndian.AppendUint64(b, s.gone)
+	b = binary.LittleEndian.AppendUint64(b, s.gone)
+	return binary.LittleEndian.AppendUint64(b, s.capacity)
 }
 
 func decodeStamp(b []byte) (s stamp, ok bool) {
+	if len(b) == stampBytes-8 && b[0] == 1 { // without the capacity
+		b = append([]byte{stampVersion}, b[1:]...)
+		b = binary.LittleEndian.AppendUint64(b, 0)
+	}
 	if len(b) != stampBytes || b[0] != stampVersion || b[2] > stampReset|stampLogged|stampUnknown {
 		return s, false
 	}
@@ -125,6 +131,7 @@ func decodeStamp(b []byte) (s stamp, ok bool) {
 	b = b[3+len(s.id):]
 	s.token, s.previous = token(binary.LittleEndian.Uint32(b)), token(binary.LittleEndian.Uint32(b[4:]))
 	s.previousAt, s.gone = binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b[16:])
+	s.capacity = binary.LittleEndian.Uint64(b[24:])
 	return s, true
 }
 

@@ -140,26 +140,32 @@ func (g *Guard) wants() bool {
 }
 
 // fit settles what the options leave to the filter. own says that this was made for a store, the
-// filter of which may have failed, or died while it was built.
-func (g *Guard) fit(own bool) {
+// filter of which may have failed, or died while it was built. s is nil if the store does not say
+// anything of it.
+func (g *Guard) fit(s *state, own bool) {
 	var f guarded.Filter
 	if own {
 		f = g.filter
 	}
-	g.mu.unfit, g.mu.err = g.options.fit(f)
+	var asked uint64
+	if s != nil {
+		asked = s.stamp.capacity
+	}
+	g.mu.unfit, g.mu.err = g.options.fit(f, asked)
 }
 
-// fit fills in what is 0 with what a filter has, or, if that is nil, with the defaults. unfit says
-// that the others ask for another filter. If there can be none, they are those of the filter from
-// then on.
-func (o *Options) fit(f guarded.Filter) (unfit bool, err error) {
+// fit fills in what is 0 with what a filter has, or, if that is nil, with the defaults. asked is
+// the capacity that was asked for when it was open last, or 0 if nobody knows. unfit says that the
+// options that are not 0 ask for another filter. If there can be none, they are those of the filter
+// from then on.
+func (o *Options) fit(f guarded.Filter, asked uint64) (unfit bool, err error) {
 	if f == nil {
 		o.Capacity, o.FalsePositiveRate = cmp.Or(o.Capacity, defaultCapacity), cmp.Or(o.FalsePositiveRate, defaultRate)
 		return false, nil
 	}
 	rate, capacity := f.TargetRate(), f.Cap()
-	least := min(capacity, defaultCapacity)
-	if f.Len() < capacity/tooLarge { // it may have been asked for, and keeps its size
+	least := min(capacity, cmp.Or(asked, defaultCapacity))
+	if asked == 0 && f.Len() < capacity/tooLarge { // it may have been asked for, and keeps its size
 		least = capacity
 	}
 	unfit = o.FalsePositiveRate != 0 && o.FalsePositiveRate != rate || o.Capacity >= growth*capacity
