@@ -77,6 +77,12 @@
 // builds it anew when their share is too large because of deleted keys, or when most keys are deleted
 // and take much of its room. A key is inserted unless the filter has it.
 //
+// A key that is deleted passes the filter for as long as that has it: with Exact until the next
+// mark, with Rebuild until the next rebuild, and so does one of a transaction that did not happen.
+// Of other absent keys the share that was asked for passes. So if a program asks for deleted keys
+// above all, it is twice that share of all absent keys that passes at most, and besides as many as
+// a 16th of the keys in the filter, and some hundreds, which are seen before a rebuild begins.
+//
 // # States
 //
 //	          Open: the filter covers the store

@@ -318,7 +318,8 @@ func (g *Guard) resume(s *state) error {
 	} else {
 		g.log.begin()
 	}
-	g.mu.gone, g.mu.unknown = s.stamp.gone, s.stamp.unknown
+	g.mu.leave(s.stamp.gone)
+	g.mu.unknown = s.stamp.unknown
 	if err := g.mark(changes, true); err != nil {
 		return err
 	}
@@ -424,7 +425,8 @@ func (g *Guard) mark(c Changes, reset bool) error {
 	g.mu.Lock()
 	s := stamp{id: g.id, mode: g.options.Deletes, logged: g.log != nil, reset: reset, token: next, previous: g.token, previousAt: g.trimmed, capacity: g.options.Capacity}
 	due := g.mu.due.and(g.mu.under)
-	s.gone, s.unknown = due.gone, !g.mu.closed || due.unknown || due.tooMany // after a crash nobody knows what was deleted since
+	// After a crash nobody knows what was deleted since.
+	s.gone, s.unknown = due.gone, !g.mu.closed || due.unknown || due.tooMany || due.deleted > due.gone
 	g.mu.Unlock()
 	if g.log != nil {
 		s.previousAt = g.log.durable.Load()

@@ -101,6 +101,8 @@ func (c *churning) tick() {
 // Due is what a rebuild mends.
 type due struct {
 	gone    uint64 // keys deleted from the store but not from the filter, about
+	deleted uint64 // these, and those that may have been put again
+	excess  uint64 // absent keys that have passed the filter, beyond those that were asked for
 	unknown bool   // there may be more of them
 	tooMany bool   // absent keys pass the filter, since of keys that are gone
 	lost    bool   // keys have overflowed that nobody remembers
@@ -109,8 +111,20 @@ type due struct {
 
 // and returns what is due if both are.
 func (d due) and(e due) due {
-	return due{d.gone + e.gone, d.unknown || e.unknown, d.tooMany || e.tooMany, d.lost || e.lost, d.unfit || e.unfit}
+	return due{
+		d.gone + e.gone, d.deleted + e.deleted, d.excess + e.excess,
+		d.unknown || e.unknown, d.tooMany || e.tooMany, d.lost || e.lost, d.unfit || e.unfit,
+	}
 }
+
+// leave counts keys that are in the filter but not in the store.
+func (d *due) leave(keys uint64) {
+	d.gone += keys
+	d.deleted += keys
+}
+
+// know counts keys that were put and that the filter had: they may be some of those.
+func (d *due) know(keys uint64) { d.gone = max(d.gone, keys) - keys }
 
 func (g *Guard) isFull() bool {
 	return float64(g.filter.Len()) >= full*float64(g.filter.Cap())
@@ -183,9 +197,10 @@ func (o *Options) fit(f guarded.Filter, asked uint64) (unfit bool, err error) {
 // someAtAll is how many keys make it worth while to rebuild a filter.
 const someAtAll = 1000
 
-// tooManyPass reports whether the share of absent keys that have passed the filter since the last look
-// is certainly too large, and a rebuild would help, since keys have been deleted. A program may ask
-// for one false positive again and again, so the share alone says little.
+// tooManyPass reports whether the share of absent keys that have passed the filter since the last
+// look is certainly too large, and a rebuild would help, since keys have been deleted. If these are
+// few, or may have been put again, it helps only once as many keys have passed as make a rebuild
+// worth while, which reads all keys once: a program may ask for one false positive again and again.
 func (g *Guard) tooManyPass() bool {
 	items := g.filter.Len()
 	g.mu.Lock()
@@ -197,8 +212,12 @@ func (g *Guard) tooManyPass() bool {
 		return false
 	}
 	g.mu.seen.skipped, g.mu.seen.passed = skipped, passed
-	if falsePositives > tooManyPass*expected+4*math.Sqrt(expected) && (g.mu.unknown || float64(g.mu.gone) > someGone*float64(items)) {
-		g.mu.tooMany = true
+	if falsePositives > tooManyPass*expected+4*math.Sqrt(expected) {
+		if g.mu.deleted > 0 {
+			g.mu.excess += uint64(falsePositives - expected)
+		}
+		few := uint64(someGone * float64(items))
+		g.mu.tooMany = g.mu.tooMany || g.mu.unknown || g.mu.gone > few || g.mu.excess > few
 	}
 	return g.mu.tooMany
 }
@@ -402,7 +421,7 @@ func (r *rebuild) settle() error {
 	var c Changes
 	for _, p := range dropped {
 		c.Remove = append(c.Remove, just(p.key))
-		g.mu.under.gone += uint64(len(p.hashes)) // from the old filter they never go
+		g.mu.under.leave(uint64(len(p.hashes))) // from the old filter they never go
 	}
 	g.mu.Unlock()
 	g.work.Lock()

@@ -283,4 +283,17 @@ func TestUnknownStays(t *testing.T) {
 		}
 		must(t, g.Close())
 	}
+	// What was put once more may be what was deleted.
+	g, err := Open(s, o)
+	must(t, err)
+	s.put(g, "b")
+	s.remove(g, "a")
+	s.put(g, "b")
+	must(t, g.Close())
+	g, err = Open(s, o)
+	must(t, err)
+	if st := g.Stats(); st.Gone != 0 || !g.mu.unknown {
+		t.Errorf("unknown: %t; %+v", g.mu.unknown, st)
+	}
+	must(t, g.Close())
 }

@@ -250,12 +250,13 @@ func (t *Tx) Done(o Outcome) {
 	if !t.prepared || g.filter == nil {
 		return
 	}
+	back := false
 	if o == Aborted && t.inserted {
 		// In a store with one writer at a time, that writer may wait for these keys, and what holds
 		// g.work for the writer.
 		g.stripes.unlock(t.stripes)
 		t.stripes = nil
-		t.takeBack()
+		back = t.takeBack()
 	}
 	if t.record != nil {
 		g.order.Lock()
@@ -290,8 +291,12 @@ func (t *Tx) Done(o Outcome) {
 	default:
 		g.mu.deletes = append(g.mu.deletes, t.deletes)
 	}
-	if o == Committed { // a key that was known may be one that had been deleted
-		g.mu.gone = max(g.mu.gone+uint64(t.gone), t.known) - t.known
+	switch {
+	case o == Committed:
+		g.mu.leave(uint64(t.gone))
+		g.mu.know(t.known)
+	case o == Aborted && !back: // the store never has these
+		g.mu.leave(uint64(len(t.puts)) - t.known)
 	}
 	g.mu.Unlock()
 	g.stripes.unlock(t.stripes)
@@ -320,8 +325,8 @@ func (g *Guard) unsure(hashes []uint64) {
 var errUnsure = errors.New("nobody knows whether too many keys are in the store")
 
 // takeBack deletes what a transaction has inserted that is certainly not committed. A new filter that
-// is being built may have got it again, or not: there it stays.
-func (t *Tx) takeBack() {
+// is being built may have got it again, or not: there it stays, and the result is false.
+func (t *Tx) takeBack() bool {
 	g := t.g
 	g.work.Lock() // so no rebuild has its instant meanwhile
 	defer g.work.Unlock()
@@ -329,17 +334,18 @@ func (t *Tx) takeBack() {
 	listed := t.listed
 	g.mu.Unlock()
 	if listed {
-		return
+		return false
 	}
 	g.order.Lock()
 	defer g.order.Unlock()
 	for _, h := range t.puts {
 		if _, err := g.filter.DeleteHash(h); err != nil {
 			g.fail(err)
-			return
+			return false
 		}
 		g.order.operations++
 	}
+	return true
 }
 
 // stripes are locks for keys.

@@ -309,7 +309,7 @@ func (g *Guard) took(known uint64, left []uint64) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.mu.gone = max(g.mu.gone, known) - known // a key that was known may be one that had been deleted
+	g.mu.know(known)
 }
 
 // isWhole reports whether the filter has all that it has been given.
