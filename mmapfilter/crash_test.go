@@ -72,7 +72,7 @@ func crashSystem() crashsim.System {
 						_, err = new.Replay(hashes, kinds, true)
 					}
 					return err
-				}, func() {})
+				}, func(bool) {}, func() {})
 			}
 			return err
 		},

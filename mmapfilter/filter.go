@@ -192,9 +192,14 @@ func newFilter(o *openFile) *Filter {
 	return filter
 }
 
-// use makes lookups look in a file.
+// use puts a file to use.
 func (f *Filter) use(o *openFile) {
 	f.open.Store(o)
+	f.lookIn(o)
+}
+
+// lookIn makes lookups of single keys look in a file.
+func (f *Filter) lookIn(o *openFile) {
 	if o.unrecovered {
 		f.answer(maybe, maybe)
 		return
@@ -290,8 +295,8 @@ func (o *openFile) adopt(m *recovery.Mapping, f *os.File, opts *OpenOptions) err
 // memoryLimit is replaced by tests.
 var memoryLimit = recovery.MemoryLimit
 
-// crowdsOut reports whether a mapping does not fit in memory with some room for the rest of the process.
-// Read-ahead would then drop pages that are needed for ones that are not.
+// crowdsOut reports whether a mapping does not fit in memory with some room for the rest of the
+// process. Read-ahead would then drop pages that are needed for ones that are not.
 func crowdsOut(m *recovery.Mapping) bool {
 	const small, room = 16 << 20, 8 // bytes that fit anywhere; one part in room
 	size := int64(len(m.Data))

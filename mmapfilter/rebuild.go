@@ -246,7 +246,7 @@ func (r *rebuild) handOver(ctx context.Context) error {
 		wait := time.Since(first) >= patience
 		err := r.old.live.catch(func() error {
 			return r.next.live.catch(func() error {
-				return r.old.live.writer.Handover(r.next.live.writer, r.exact, wait, r.replayTo, r.swap)
+				return r.old.live.writer.Handover(r.next.live.writer, r.exact, wait, r.replayTo, r.look, r.swap)
 			})
 		})
 		if err != engine.ErrAgain {
@@ -317,6 +317,16 @@ func (r *rebuild) replayTo(few int) error {
 		}
 	}
 	return nil
+}
+
+// look has lookups of single keys look in the new file, or in the old one again, while operations
+// are done in both.
+func (r *rebuild) look(new bool) {
+	if new {
+		r.filter.lookIn(r.next)
+	} else {
+		r.filter.lookIn(r.old)
+	}
 }
 
 // swap puts the new file to use, while no operation is under way.

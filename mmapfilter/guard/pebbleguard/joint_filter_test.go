@@ -200,7 +200,7 @@ func (f *simFilter) Rebuild(_ context.Context, o *mmapfilter.RebuildOptions) err
 					_, err = next.Replay(hashes, kinds, false)
 				}
 				return err
-			}, func() { f.w = next })
+			}, func(bool) {}, func() { f.w = next })
 		}
 		return err
 	})

@@ -106,6 +106,10 @@ func (w *Writer) Replay(hashes []uint64, kinds []Kind, exact bool) (n int, err e
 // but a sync does. Then Handover calls swap, which puts the new file to use. From then on w does
 // nothing, and returns ErrMoved.
 //
+// Before the old file says that it is superseded, and lookups in it "maybe", Handover calls look with
+// true: lookups may go to the new file, which has the same. If that cannot take the place of the old
+// one, Handover calls look with false.
+//
 // No checkpoint of either can begin meanwhile. If one is under way when Handover is called, or is due
 // soon, so many operations could come that they find no room: then Handover sees to it that it is
 // made, and returns ErrAgain. If wait is set, it goes on with a checkpoint of w that is due, and
@@ -114,7 +118,7 @@ func (w *Writer) Replay(hashes []uint64, kinds []Kind, exact bool) (n int, err e
 // If exact is set, both must have as many items when operations begin to be done in both, but for
 // those that were left out in w. If Handover fails, nothing has happened but for what replay did;
 // unless it has called swap: then next has failed.
-func (w *Writer) Handover(next *Writer, exact, wait bool, replay func(few int) error, swap func()) error {
+func (w *Writer) Handover(next *Writer, exact, wait bool, replay func(few int) error, look func(new bool), swap func()) error {
 	next.checkpoints.Lock()
 	defer next.checkpoints.Unlock()
 	if next.protocol.Checkpointing() || next.halfFull() {
@@ -169,7 +173,9 @@ func (w *Writer) Handover(next *Writer, exact, wait bool, replay func(few int) e
 	if err := w.doubling(); err != nil {
 		return err
 	}
+	look(true)
 	if err := next.protocol.TakePlace(w.protocol); err != nil {
+		look(false)
 		return err
 	}
 	w.mu.Lock()

@@ -158,9 +158,9 @@ func newCrossing(t *testing.T, lines, seed uint64) *crossing {
 	return c
 }
 
-// handOver has the new file take over, in vain or not. Two operations were not committed before, and two
-// come while the new file gets the name, and are done in both: other processes see an item that is
-// inserted once the new file has the name, and one that is deleted may be gone from now on.
+// handOver has the new file take over, in vain or not. Two operations were not committed before,
+// and two come while the new file gets the name, and are done in both: other processes see an item
+// that is inserted once the new file has the name, and one that is deleted may be gone from now on.
 func (c *crossing) handOver(inVain bool) {
 	old, next := c.old, c.next
 	var open []change
@@ -195,7 +195,7 @@ func (c *crossing) handOver(inVain bool) {
 		}
 		return err
 	}
-	err := old.w.Handover(next.w, true, true, replay, func() {})
+	err := old.w.Handover(next.w, true, true, replay, func(bool) {}, func() {})
 	if named != !inVain || inVain && err != errInVain || !inVain && err != nil {
 		c.Fatalf("in vain %t, named %t: %v", inVain, named, err)
 	}

@@ -165,7 +165,7 @@ func TestOperationsBesideHandover(t *testing.T) {
 		check("no room in the log")
 		return true, nil
 	}
-	if err := old.w.Handover(next.w, true, true, func(int) error { return nil }, func() {}); err != nil {
+	if err := old.w.Handover(next.w, true, true, func(int) error { return nil }, func(bool) {}, func() {}); err != nil {
 		t.Fatal(err)
 	}
 	if err := old.w.Insert(1); err != ErrMoved {
@@ -206,7 +206,7 @@ func TestHandoverAsksForACheckpoint(t *testing.T) {
 	}
 	needs = 0
 	hand := func() error {
-		return old.Handover(next, false, false, func(int) error { return nil }, func() {})
+		return old.Handover(next, false, false, func(int) error { return nil }, func(bool) {}, func() {})
 	}
 	if err := hand(); err != ErrAgain || needs == 0 {
 		t.Fatalf("%v, and a checkpoint for %d stores is asked for", err, needs)
