@@ -13,8 +13,8 @@ type inserted struct {
 	known      uint64 // those that changed nothing
 }
 
-// insertUnique puts hashes into a filter unless it has them, each as one operation. It returns those for
-// which there was no room, or, after an error, that may not be there.
+// insertUnique puts hashes into a filter unless it has them, each as one operation. It returns
+// those for which there was no room, or, after an error, that may not be there.
 func insertUnique(f guarded.Filter, hashes []uint64) (left []uint64, done inserted, err error) {
 	for len(hashes) > 0 {
 		n, added, err := f.InsertUniqueHashes(hashes)
@@ -29,6 +29,27 @@ func insertUnique(f guarded.Filter, hashes []uint64) (left []uint64, done insert
 		}
 	}
 	return left, done, nil
+}
+
+// insertUntilFull puts hashes into a filter, unless it has them if unique is set, each as one
+// operation. It returns those from the first on for which there was no room: to find none takes
+// long.
+func insertUntilFull(f guarded.Filter, hashes []uint64, unique bool) (left []uint64, operations uint64, err error) {
+	n := 0
+	if unique {
+		n, _, err = f.InsertUniqueHashes(hashes)
+	} else {
+		for n < len(hashes) && err == nil {
+			if err = f.InsertHash(hashes[n]); err == nil {
+				n++
+			}
+		}
+	}
+	operations = uint64(n)
+	if errors.Is(err, mmapfilter.ErrFull) {
+		operations, err = operations+1, nil
+	}
+	return hashes[n:], operations, err
 }
 
 // insertEach is insertUnique of hashes that the filter may have.

@@ -490,17 +490,13 @@ func (r *rebuild) insertLeft(left []uint64) error {
 	g := r.g
 	g.order.Lock()
 	defer g.order.Unlock()
-	kept, done, err := g.insert(left)
-	g.order.operations += done.operations
+	kept, operations, err := insertUntilFull(g.filter, left, g.options.Deletes == Rebuild)
+	g.order.operations += operations
 	if err != nil {
 		g.fail(err)
 		return err
 	}
-	for _, h := range left {
-		if len(kept) > 0 && kept[0] == h {
-			kept = kept[1:] // it stays
-			continue
-		}
+	for _, h := range left[:len(left)-len(kept)] { // the others stay
 		g.overflow.take(h)
 	}
 	return nil

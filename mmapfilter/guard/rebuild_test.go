@@ -297,3 +297,65 @@ func TestUnknownStays(t *testing.T) {
 	}
 	must(t, g.Close())
 }
+
+// A fullCounter counts inserts for which a filter had no room.
+type fullCounter struct {
+	guarded.Filter
+	full int
+}
+
+func (f *fullCounter) InsertHash(hash uint64) error {
+	err := f.Filter.InsertHash(hash)
+	if errors.Is(err, mmapfilter.ErrFull) {
+		f.full++
+	}
+	return err
+}
+
+func (f *fullCounter) InsertUniqueHashes(hashes []uint64) (n, added int, err error) {
+	n, added, err = f.Filter.InsertUniqueHashes(hashes)
+	if errors.Is(err, mmapfilter.ErrFull) {
+		f.full++
+	}
+	return n, added, err
+}
+
+// TestManyOverflow has the keys overflow that come during a rebuild, many more than the new filter
+// has room for: of these not each is tried, since to find no room takes long.
+func TestManyOverflow(t *testing.T) {
+	for _, deletes := range []DeleteMode{Exact, Rebuild} {
+		t.Run(deletes.String(), func(t *testing.T) {
+			s, o := newRows(), testOptions(t, deletes)
+			o.Capacity = 100
+			f := new(fullCounter)
+			hooked(o, func(real guarded.Filter) guarded.Filter { f.Filter = real; return f })
+			o.Hooks.Manual = true
+			g, err := Open(s, o)
+			must(t, err)
+			n := 0
+			put := func(keys int) {
+				for range keys {
+					s.put(g, fmt.Sprint(n))
+					n++
+				}
+			}
+			for !g.overflow.any.Load() { // so the new filter learns of nothing that comes
+				put(1)
+			}
+			before := 0
+			s.read = func() { put(5000); before = f.full }
+			must(t, g.Rebuild(t.Context()))
+			if st := g.Stats(); f.full != before+1 || st.Overflow < 1000 || st.Capacity > 1000 || !g.wants() {
+				t.Errorf("%d times no room; %+v", f.full-before, st)
+			}
+			s.mustShow(t, g)
+			s.read = nil
+			must(t, g.Rebuild(t.Context()))
+			if st := g.Stats(); st.Overflow != 0 || st.Keys < 5000 || g.wants() {
+				t.Errorf("%t; %+v", g.wants(), st)
+			}
+			s.mustShow(t, g)
+			must(t, g.Close())
+		})
+	}
+}
