@@ -22,6 +22,8 @@
 //	                                              commits go on
 //	the filter is full                            it is built anew, twice as large, in the background; keys
 //	                                              that come meanwhile are in memory
+//	the store is closed or killed before that     the same when it is opened again, if there is an outbox; with
+//	has ended                                     a log, "maybe" for all keys until the filter is built anew
 //	more keys come while it is built anew than    it is begun again at once, with at least twice the room;
 //	it has room for                               the old one answers meanwhile, if there is one
 //	as many keys come and go, as in a queue       the same, and the next ones have room for many times as many

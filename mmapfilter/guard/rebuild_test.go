@@ -359,3 +359,38 @@ func TestManyOverflow(t *testing.T) {
 		})
 	}
 }
+
+// TestClosedWhenFull closes a store, or kills its process, while keys wait for a larger filter:
+// those are in the outbox, so the filter serves when it is opened again, and is built anew.
+func TestClosedWhenFull(t *testing.T) {
+	for _, deletes := range []DeleteMode{Exact, Rebuild} {
+		for _, killed := range []bool{false, true} {
+			s, o := newRows(), testOptions(t, deletes)
+			o.Hooks = newGuard(nil, o).hooks()
+			o.Hooks.Manual = true
+			g, err := Open(s, o)
+			must(t, err)
+			for i := range 3000 {
+				s.put(g, fmt.Sprint(i))
+			}
+			if killed {
+				must(t, g.filter.Close())
+				g.end()
+			} else {
+				must(t, g.Close())
+			}
+			g, err = Open(s, o)
+			must(t, err)
+			if st := g.Stats(); st.State != "serving" || st.Overflow < 1000 || !g.wants() {
+				t.Errorf("%s, killed %t: %t; %+v", deletes, killed, g.wants(), st)
+			}
+			s.mustShow(t, g)
+			must(t, g.Rebuild(t.Context()))
+			if st := g.Stats(); st.Overflow != 0 || st.Keys != 3000 {
+				t.Errorf("%s, killed %t: %+v", deletes, killed, st)
+			}
+			s.mustShow(t, g)
+			must(t, g.Close())
+		}
+	}
+}
