@@ -274,12 +274,8 @@ func (w *Writer) hardenLogs(logs replayed, scan wal.Contents) error {
 		if scan.End[i] == 0 {
 			continue
 		}
-		words := log.Words()
-		again := func(from, to uint64) {
-			for word := from; word < min(to, uint64(len(words))); word++ {
-				log.Store(word, words[word])
-			}
-		}
+		words, store := log.Words(), storeRun(log)
+		again := func(from, to uint64) { store(from, words[from:min(to, uint64(len(words)))]) }
 		again(0, wal.FirstWord)
 		again(scan.From[i], (scan.End[i]/wal.PageWords+1)*wal.PageWords)
 		if err := w.sync("the log", log); err != nil {

@@ -104,9 +104,7 @@ func (w *Writer) storeSuperblock(slot int, sb *layout.Superblock) {
 	if slot != w.slot {
 		w.unsign(slot)
 	}
-	for i := range superblockWords {
-		w.filter.Store(uint64(slot*superblockWords+i), sb.Word(i))
-	}
+	storeRun(w.filter)(uint64(slot*superblockWords), Words(sb[:]))
 }
 
 // spareSlot returns the slot with the lowest generation, other than the slot of the newest
