@@ -336,17 +336,6 @@ func (w *watch) moved() bool {
 	return sum|odd&1 != 0
 }
 
-// mayStash reports whether the stash may have an entry of a class: whether the group that
-// it is looked for in is not empty.
-func mayStash(stash []uint64, c Class) bool {
-	group := (*[groupWords]uint64)(stash[c.firstGroup():])
-	used := atomic.LoadUint64(&group[0]) & groupMark
-	for i := 1; i < groupWords; i += 2 {
-		used |= atomic.LoadUint64(&group[i])
-	}
-	return used != 0
-}
-
 // FirstLook looks a hash up in its home line alone, with the loads in the order of
 // Lookup. If open is false, found is what Lookup would report; otherwise Lookup starts
 // over, and so what holds for Lookup holds for both. It is the twin of the kernels. No

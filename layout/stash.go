@@ -1,6 +1,9 @@
 package layout
 
-import "math/bits"
+import (
+	"math/bits"
+	"sync/atomic"
+)
 
 // The stash holds items that found no slot in their lines: 768 entries of 16 bytes, in
 // 192 groups of one cache line. The class of an item determines the group in which the
@@ -29,6 +32,9 @@ func (c Class) firstGroup() uint64 {
 
 // StashCount returns the number of items of a class in the stash.
 func StashCount(stash []uint64, c Class) uint64 {
+	if !mayStash(stash, c) {
+		return 0
+	}
 	return StashCountAt(func(word uint64) uint64 { return loadWord(stash, word-WordStash) }, c)
 }
 
@@ -38,6 +44,17 @@ func StashCountAt(at func(word uint64) uint64, c Class) uint64 {
 		return at(i+1) & maxStashCount
 	}
 	return 0
+}
+
+// mayStash reports whether the stash may have an entry of a class: whether the group that
+// it is looked for in is not empty.
+func mayStash(stash []uint64, c Class) bool {
+	group := (*[groupWords]uint64)(stash[c.firstGroup():])
+	used := atomic.LoadUint64(&group[0]) & groupMark
+	for i := 1; i < groupWords; i += 2 {
+		used |= atomic.LoadUint64(&group[i])
+	}
+	return used != 0
 }
 
 // stashEntry returns the first word of the entry of a class, as a word of the file.

@@ -288,6 +288,9 @@ func Newest(head []byte) (slot int, sb *Superblock, g Geometry, err error) {
 	marked := -1 // a slot that has the magic, intact or not
 	for i := range SuperblockSlots {
 		s := slotAt(head, i)
+		if i > 0 && *s == *slotAt(head, i-1) {
+			continue // as in a file at rest: it is no newer than its copy
+		}
 		if [8]byte(s[offMagic:offMagic+8]) == magic && marked < 0 {
 			marked = i
 		}

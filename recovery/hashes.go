@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/hashes"
@@ -32,8 +33,10 @@ func EndOfHashes(f HashFile, counted layout.Hashes) (at hashes.Place, operations
 	if n < counted.Pages {
 		return at, 0, hashes.Corrupt(n, "only %d of the %d pages that count are there", n, counted.Pages)
 	}
-	var p, q hashes.Page
-	h, err := readHashesHeader(f, counted.Identity, &p, &q)
+	pages := twoPages.Get().(*[2]hashes.Page)
+	defer twoPages.Put(pages)
+	p, q := &pages[0], &pages[1]
+	h, err := readHashesHeader(f, counted.Identity, p, q)
 	if err != nil {
 		return at, 0, err
 	}
@@ -48,7 +51,7 @@ func EndOfHashes(f HashFile, counted layout.Hashes) (at hashes.Place, operations
 	default:
 		before = last - 1
 	}
-	if err := errors.Join(f.ReadPage(last, &p), f.ReadPage(before, &q)); err != nil {
+	if err := errors.Join(f.ReadPage(last, p), f.ReadPage(before, q)); err != nil {
 		return at, 0, err
 	}
 	if p.Check(last) != counted.Check {
@@ -56,18 +59,22 @@ func EndOfHashes(f HashFile, counted layout.Hashes) (at hashes.Place, operations
 	}
 	if last != 0 {
 		at := hashes.Place{Identity: counted.Identity, Number: last, Before: q.Check(before)}
-		_, operations, err = hashes.ReadTail(&p, at, p.OperationsBefore(), func(hashes.Entry) {})
+		_, operations, err = hashes.ReadTail(p, at, p.OperationsBefore(), func(hashes.Entry) {})
 	}
 	return hashes.Place{Identity: counted.Identity, Number: counted.Pages, Before: counted.Check}, operations, err
 }
 
 // ReadHashesHeader reads and checks the header of a file with an identity.
 func ReadHashesHeader(f HashFile, identity uint64) (hashes.Header, error) {
-	var p, q hashes.Page
-	return readHashesHeader(f, identity, &p, &q)
+	pages := twoPages.Get().(*[2]hashes.Page)
+	defer twoPages.Put(pages)
+	return readHashesHeader(f, identity, &pages[0], &pages[1])
 }
 
-// readHashesHeader is ReadHashesHeader with pages to read to: they are on the heap.
+// twoPages has pages to read to. Local variables would move to the heap on every call.
+var twoPages = sync.Pool{New: func() any { return new([2]hashes.Page) }}
+
+// readHashesHeader is ReadHashesHeader with pages to read to.
 func readHashesHeader(f HashFile, identity uint64, p, q *hashes.Page) (h hashes.Header, err error) {
 	if err := f.ReadPage(0, p); err != nil {
 		return h, err

@@ -32,20 +32,36 @@ func (c *Class) Sum() int { return c.Items[0] + c.Items[1] }
 // Check checks that a file holds the items of a class. Words returns a word of the file by
 // its number.
 func (c *Class) Check(t layout.Table, words func(word uint64) uint64) error {
-	return c.check(t, words, int(layout.StashCountAt(words, t.Class(c.Seen[0]))))
+	var l layout.Line
+	load := func(line uint64) { l = layout.LineFrom(t, words, line) }
+	return c.check(t, &l, load, int(layout.StashCountAt(words, t.Class(c.Seen[0]))))
 }
 
-// check is Check for a class with a number of items in the stash.
-func (c *Class) check(t layout.Table, words func(word uint64) uint64, inStash int) error {
+// CheckIn is Check for a view. It uses l as a buffer.
+func (c *Class) CheckIn(t layout.Table, v *layout.View, l *layout.Line) error {
+	return c.checkIn(t, v, l, int(layout.StashCount(v.Stash, t.Class(c.Seen[0]))))
+}
+
+func (c *Class) checkIn(t layout.Table, v *layout.View, l *layout.Line, inStash int) error {
+	load := func(line uint64) {
+		first, n := t.Words(line)
+		*l = layout.Line{}
+		copy(l[:n], v.Region[first:])
+	}
+	return c.check(t, l, load, inStash)
+}
+
+// check is Check for a class with a number of items in the stash. load sets l to a line.
+func (c *Class) check(t layout.Table, l *layout.Line, load func(line uint64), inStash int) error {
 	copies := inStash
 	for i, it := range c.Seen {
 		if i == 1 && it.Line == c.Seen[0].Line {
 			break
 		}
-		line := layout.LineFrom(t, words, it.Line)
-		n := layout.Copies(t, line, it)
+		load(it.Line)
+		n := layout.Copies(t, *l, it)
 		copies += n
-		if n < c.Items[i] && !layout.Overflowed(t, &line, it) {
+		if n < c.Items[i] && !layout.Overflowed(t, l, it) {
 			return fmt.Errorf("line %d has %d copies of %+v for %d items at home there, and no overflow bits for it", it.Line, n, it, c.Items[i])
 		}
 	}
@@ -155,8 +171,9 @@ func (m *Multiset) Check(v *layout.View) error {
 			counts[n] = int(items)
 		}
 	})
+	var l layout.Line
 	for i := range m.classes {
-		if err := m.classes[i].check(m.table, v.At, counts[i]); err != nil {
+		if err := m.classes[i].checkIn(m.table, v, &l, counts[i]); err != nil {
 			return err
 		}
 	}
