@@ -251,7 +251,7 @@ func (x *worker) exhaust(e *Exhaustive, t *Trace) (violation *Violation) {
 		}
 	}()
 	v, rv := x.get(), x.get()
-	v.copyFrom(t.Universe.bases[t.sector])
+	v.copyAs(t.Universe.base, sectorShift(t.sector))
 	v.reseed(1) // the same seed for all, so that equal operations make equal files
 	rv.copyFrom(v)
 	p := t.Universe.start

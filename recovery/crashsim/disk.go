@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math/bits"
 	"math/rand/v2"
+	"slices"
 )
 
 // errSync is the error of a sync that fails.
@@ -102,13 +103,13 @@ type disk struct {
 	cache, durable sparse
 	shift          uint // from a word number to its sector number
 
-	versions []uint32 // number of versions of each sector, not counting version 0
-	dirty    []uint32 // sectors that have any, in the order in which they became dirty
-	stores   []stored // since the sectors were last clean, in order
+	versions []versions // of each sector
+	dirty    []uint32   // sectors that have any, in the order in which they became dirty
+	stores   []stored   // since the sectors were last clean, in order, less those of touched versions
 
 	// Sectors that a failed sync has made clean although the cache differs from the
 	// disk. lost is what the cache had then, before the first of stores.
-	lost     []uint64
+	lost     []uint64 // made when a sync fails
 	isLost   []bool
 	lostList []uint32
 
@@ -121,6 +122,18 @@ type disk struct {
 
 type stored struct{ word, value, old uint64 }
 
+// versions says how many versions a sector has, not counting version 0. Most sectors become
+// dirty by a store that changes nothing, as a recovery stores what is there again. Then
+// version 1 is touched: it is what the cache had, and its store is not among the stores.
+type versions uint32
+
+const (
+	touched    versions = 1
+	oneVersion versions = 2
+)
+
+func (n versions) count() uint32 { return uint32(n / oneVersion) }
+
 // init makes a clean file of zeros.
 func (d *disk) init(words int, shift uint) {
 	if d.versions != nil {
@@ -131,10 +144,7 @@ func (d *disk) init(words int, shift uint) {
 	d.cache.resize(words)
 	d.durable.resize(words)
 	if sectors := words >> shift; shift != d.shift || sectors > len(d.versions) {
-		d.versions, d.isLost = make([]uint32, sectors), make([]bool, sectors)
-	}
-	if words > len(d.lost) {
-		d.lost = make([]uint64, words)
+		d.versions, d.isLost = make([]versions, sectors), make([]bool, sectors)
 	}
 	d.shift = shift
 }
@@ -152,15 +162,18 @@ func (d *disk) same(word, value uint64) bool {
 
 // store changes a word of the cache. That makes a new version, unless it changes nothing.
 func (d *disk) store(word, value uint64) {
-	if d.same(word, value) {
-		return
-	}
-	s := word >> (d.shift & 63)
+	s, old := word>>(d.shift&63), d.cache.words[word]
 	if d.versions[s] == 0 {
 		d.dirty = append(d.dirty, uint32(s))
+		if value == old {
+			d.versions[s] = oneVersion | touched
+			return
+		}
+	} else if value == old {
+		return
 	}
-	d.versions[s]++
-	d.stores = append(d.stores, stored{word, value, d.cache.words[word]})
+	d.versions[s] += oneVersion
+	d.stores = append(d.stores, stored{word, value, old})
 	d.cache.set(word, value)
 }
 
@@ -198,7 +211,7 @@ func (d *disk) syncAll() {
 func (d *disk) split(word, words uint64, f func()) {
 	first, last := uint32(word>>d.shift), uint32((word+words-1)>>d.shift)
 	within := func(s uint32) bool { return first <= s && s <= last }
-	if words == uint64(len(d.cache.words)) { // nothing else is dirty
+	if !slices.ContainsFunc(d.dirty, func(s uint32) bool { return !within(s) }) { // nothing else is dirty
 		f()
 		return
 	}
@@ -259,18 +272,15 @@ func (d *disk) failAll(rng *rand.Rand) {
 			copy(d.sector(d.durable.words, s), d.sector(d.cache.words, s))
 			continue
 		}
-		copy(d.sector(d.lost, s), d.sector(d.cache.words, s))
-		if !d.isLost[s] {
-			d.isLost[s] = true
-			d.lostList = append(d.lostList, s)
-		}
+		d.lose(s, d.cache.words)
 	}
 	d.allClean()
 }
 
-// copyFrom copies everything that survives kill -9.
-func (d *disk) copyFrom(o *disk) {
-	d.resizeLike(o)
+// copyAs copies everything that survives kill -9. If the sectors get another size, all must be
+// clean.
+func (d *disk) copyAs(o *disk, shift uint) {
+	d.resize(len(o.cache.words), shift)
 	d.cleanAll()
 	d.cache.copyFrom(&o.cache)
 	d.durable.copyFrom(&o.durable)
@@ -280,30 +290,45 @@ func (d *disk) copyFrom(o *disk) {
 	d.dirty = append(d.dirty, o.dirty...)
 	d.stores = append(d.stores, o.stores...)
 	for _, s := range o.lostList {
-		d.isLost[s] = true
-		copy(d.sector(d.lost, s), d.sector(o.lost, s))
+		d.lose(s, o.lost)
 	}
-	d.lostList = append(d.lostList, o.lostList...)
 }
 
-func (d *disk) resizeLike(o *disk) {
-	if len(d.cache.words) != len(o.cache.words) || d.shift != o.shift {
-		d.init(len(o.cache.words), o.shift)
+// resize makes a file of another size, or with sectors of another size, an empty one.
+func (d *disk) resize(words int, shift uint) {
+	if len(d.cache.words) != words || d.shift != shift {
+		d.init(words, shift)
+	}
+}
+
+// lose notes that a sector is lost, with the content that words have.
+func (d *disk) lose(s uint32, words []uint64) {
+	if len(d.lost) < len(d.cache.words) {
+		d.lost = append(make([]uint64, 0, len(d.cache.words)), d.lost...)[:len(d.cache.words)]
+	}
+	copy(d.sector(d.lost, s), d.sector(words, s))
+	if !d.isLost[s] {
+		d.isLost[s] = true
+		d.lostList = append(d.lostList, s)
 	}
 }
 
 // loseFrom makes d what o is after a power loss. The first of kept are the versions that the dirty
 // sectors then have; loseFrom returns the others.
 func (d *disk) loseFrom(o *disk, kept []uint32) (others []uint32) {
-	d.resizeLike(o)
+	d.resize(len(o.cache.words), o.shift)
 	d.cleanAll()
 	d.durable.copyFrom(&o.durable)
 	left := d.versions // how many stores still count
 	for i, s := range o.dirty {
-		left[s] = kept[i]
-		if left[s] != 0 && o.isLost[s] {
+		n := kept[i]
+		if n != 0 && o.isLost[s] {
 			copy(d.sector(d.durable.words, s), d.sector(o.lost, s))
 		}
+		if n != 0 && o.versions[s]&touched != 0 {
+			n--
+		}
+		left[s] = versions(n)
 	}
 	for i, b := range o.cache.used {
 		d.durable.used[i] |= b
@@ -363,7 +388,7 @@ func (d *disk) look() {
 	for _, s := range d.dirty {
 		p.last[s] = uint32(len(p.more))
 		p.more = append(p.more, 0)
-		for range d.versions[s] {
+		for range d.versions[s].count() {
 			p.more = append(p.more, 0)
 		}
 		if d.isLost[s] { // version 1 is a store to what was lost
@@ -372,6 +397,9 @@ func (d *disk) look() {
 			for i, w := range d.sector(d.durable.words, s) {
 				p.more[p.last[s]+1] += term(at+uint64(i), lost[i]) - term(at+uint64(i), w)
 			}
+		}
+		if d.versions[s]&touched != 0 {
+			p.last[s]++
 		}
 	}
 	for _, st := range d.stores {
@@ -387,7 +415,7 @@ func (p *outlook) hash(d *disk, kept []uint32) (h uint64, others []uint32) {
 	at := uint32(0)
 	for i, s := range d.dirty {
 		h += p.more[at+kept[i]]
-		at += d.versions[s] + 1
+		at += d.versions[s].count() + 1
 	}
 	return h, kept[len(d.dirty):]
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -350,5 +351,126 @@ func TestHeap(t *testing.T) {
 	}
 	if _, err := h.OpenLog(recovery.CurrentLog); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%v", err)
+	}
+}
+
+// runs is a file that stores runs.
+type runs interface {
+	recovery.File
+	recovery.RunStorer
+}
+
+// TestRuns stores runs to one volume and word by word to another. Every event, and what a crash
+// after it may leave, is the same.
+func TestRuns(t *testing.T) {
+	for seed := range uint64(60) {
+		rng := rand.New(rand.NewPCG(seed, 5))
+		var vols [2]*Volume
+		var files [2][2]runs
+		var saw [2][]uint64
+		keep, muted := rng.IntN(4) == 0, rng.IntN(8) == 0
+		next, aimed, left := 1+rng.IntN(2000), Event(rng.IntN(int(eventKinds))), 1+rng.IntN(400)
+		for i := range vols {
+			v := testVolume(t, sectorSizes[seed%4])
+			log, err := v.CreateLog(wal.MinBytes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			vols[i], files[i] = v, [2]runs{v.Filter().(runs), log.(runs)}
+			v.events, v.keep, v.muted, v.next = 0, keep, muted, next
+			if aimed != StoreSame { // nobody counts these
+				v.left = [eventKinds]int{}
+				v.left[aimed] = left
+			}
+			v.hook = func(e Event) {
+				saw[i] = append(saw[i], uint64(e), uint64(v.events), v.hash())
+				v.next = v.events + 1 + v.events%50
+			}
+		}
+		for range 40 {
+			file, fails, ranged := rng.IntN(2), rng.IntN(4) == 0, rng.IntN(2) == 0
+			size := []uint64{layout.WordRuntime + 100, 3 * wal.PageWords}[file]
+			word := rng.Uint64N(size)
+			values := slices.Clone(files[0][file].Words()[word : word+rng.Uint64N(size-word)])
+			for range rng.IntN(4) {
+				if len(values) > 0 {
+					values[rng.IntN(len(values))] = rng.Uint64N(2)
+				}
+			}
+			do := rng.IntN(3)
+			for i, v := range vols {
+				f := files[i][file]
+				switch {
+				case do == 0:
+					v.FailOdds = 0
+					if fails {
+						v.FailOdds = 1
+					}
+					if filter, ok := f.(recovery.RangeSyncer); ok && ranged {
+						filter.SyncRange(0, layout.WordStash)
+					} else {
+						f.Sync()
+					}
+				case i == 0:
+					f.StoreRun(word, values)
+				default:
+					for j, value := range values {
+						f.Store(word+uint64(j), value)
+					}
+				}
+			}
+			v, w := vols[0], vols[1]
+			if v.events != w.events || !slices.Equal(v.kinds, w.kinds) || !slices.Equal(saw[0], saw[1]) || v.patched != w.patched {
+				t.Fatalf("seed %d: %d events, not %d", seed, v.events, w.events)
+			}
+			for _, some := range []*Volume{v, w} {
+				some.look()
+			}
+			lost := rng.Uint64()
+			var hashes [2]uint64
+			for i, some := range vols {
+				rng := rand.New(rand.NewPCG(lost, 0))
+				child := new(Volume)
+				child.choose(some, Loss{Keep: func(n uint32) uint32 { return rng.Uint32N(n + 1) }, Names: all.Names})
+				hashes[i] = child.lostHash(some)
+				child.become(some)
+				if child.hash() != hashes[i] {
+					t.Fatalf("seed %d: a power loss leaves what was not expected", seed)
+				}
+			}
+			if hashes[0] != hashes[1] {
+				t.Fatalf("seed %d: a power loss leaves something else", seed)
+			}
+		}
+	}
+}
+
+// TestCopyAs copies a clean volume, and has sectors of another size in the copy.
+func TestCopyAs(t *testing.T) {
+	v := testVolume(t, 4096)
+	v.Filter().Store(layout.WordRegion, 1)
+	if err := v.Filter().Sync(); err != nil {
+		t.Fatal(err)
+	}
+	w := new(Volume)
+	for number, size := range sectorSizes {
+		w.copyAs(v, sectorShift(number))
+		if w.hash() != v.hash() {
+			t.Errorf("sectors of %d bytes: the copy differs", size)
+		}
+		f := w.Filter()
+		f.Store(layout.WordRegion, 2)
+		f.Store(layout.WordRegion+uint64(size)/8, 3) // in the next sector
+		first := true
+		one := Loss{Names: none.Names, Keep: func(n uint32) uint32 {
+			if first {
+				first = false
+				return n
+			}
+			return 0
+		}}
+		if got := after(w, one, layout.WordRegion); got != 2 || len(w.filter.dirty) != 2 {
+			t.Errorf("sectors of %d bytes: %d sectors are dirty, and the first has %d", size, len(w.filter.dirty), got)
+		}
 	}
 }

@@ -109,7 +109,7 @@ func (x *worker) explore(t *Trace) (violation *Violation) {
 		}
 	}()
 	v := x.get()
-	v.copyFrom(t.Universe.bases[t.sector])
+	v.copyAs(t.Universe.base, sectorShift(t.sector))
 	v.reseed(mix(t.Seed))
 	v.NoRoom = t.noRoom
 	p := t.Universe.start

@@ -38,14 +38,14 @@ func (v *Volume) choose(o *Volume, loss Loss) {
 	}
 	d := &o.disks[c.names[filterName]]
 	for _, s := range d.dirty {
-		c.kept = append(c.kept, loss.Keep(d.versions[s]))
+		c.kept = append(c.kept, loss.Keep(d.versions[s].count()))
 	}
 	for i, l := range o.logs {
 		if !c.names.has(i) {
 			continue
 		}
 		for _, s := range l.dirty {
-			c.kept = append(c.kept, loss.Keep(l.versions[s]))
+			c.kept = append(c.kept, loss.Keep(l.versions[s].count()))
 		}
 		if l.durableSize != l.size {
 			c.kept = append(c.kept, loss.Keep(1))

@@ -35,13 +35,16 @@ type Universe struct {
 
 	linesOf []uint64 // for each word of the region: bit i is set if line i has bits in it
 
-	bases [4]*Volume // clean files, with sectors of 8, 64, 512 and 4096 bytes
-	start Point      // what bases hold
-	sum   uint64     // see Volume.sumOf: of the fillers
-	keeps bool       // the filter keeps its hashes
+	base  *Volume // clean files
+	start Point   // what base holds
+	sum   uint64  // see Volume.sumOf: of the fillers
+	keeps bool    // the filter keeps its hashes
 }
 
 var sectorSizes = [4]int{8, 64, 512, 4096}
+
+// sectorShift is Volume.shift for one of sectorSizes.
+func sectorShift(number int) uint { return uint(3 * number) }
 
 // A shape describes a universe.
 type shape struct {
@@ -320,11 +323,8 @@ func (u *Universe) fill(sys *System, s shape, rng *rand.Rand) error {
 	u.start.LSN, u.start.UserSeq, u.start.OpMin = r.LSN, r.UserSeq, r.Operations
 	u.start.OpMax, u.start.Length = r.Operations, r.Length
 	u.start.Image = append([]uint64(nil), u.image(v)...)
-	for i, size := range sectorSizes {
-		u.bases[i] = new(Volume)
-		u.bases[i].copyFrom(v)
-		u.bases[i].setSectorBytes(size)
-	}
+	v.forgetLogs()
+	u.base = v
 	return nil
 }
 

@@ -127,28 +127,17 @@ func (v *Volume) reseed(seed uint64) {
 	v.rng = rand.New(&v.source)
 }
 
-// setSectorBytes changes the sector size. Everything must be clean, and there must be no
-// log.
-func (v *Volume) setSectorBytes(bytes int) {
-	for v.shift = 0; 8<<v.shift < bytes; v.shift++ {
-	}
-	old := *v.filter
-	v.disks[0] = disk{}
-	v.filter = &v.disks[0]
-	v.filter.init(len(old.cache.words), v.shift)
-	v.filter.cache.copyFrom(&old.cache)
-	v.filter.durable.copyFrom(&old.durable)
+// forgetLogs removes the files that are or were logs, which must have no name. Everything must
+// be clean.
+func (v *Volume) forgetLogs() {
 	kept := v.dir.names[firstHashes]
 	if kept == noFile {
 		v.logs = nil
 		return
 	}
 	l := v.logs[kept]
-	h := &log{volume: v, size: l.size, durableSize: l.size}
-	h.init(len(l.cache.words), v.shift)
-	h.cache.copyFrom(&l.cache)
-	h.durable.copyFrom(&l.cache)
-	v.logs = []*log{h}
+	l.open = false
+	v.logs = []*log{l}
 	v.dir.names[firstHashes] = 0
 	v.dir.durable = v.dir.names
 }
@@ -412,16 +401,20 @@ func (d *directory) settle(n int) {
 }
 
 // copyFrom makes v a copy of o, without the events.
-func (v *Volume) copyFrom(o *Volume) {
+func (v *Volume) copyFrom(o *Volume) { v.copyAs(o, o.shift) }
+
+// copyAs is copyFrom with sectors of another size, for a volume where everything is clean.
+func (v *Volume) copyAs(o *Volume, shift uint) {
 	v.copyRest(o)
+	v.shift = shift
 	for i := range v.disks {
 		if o.uses(i) || o.had[i] {
-			v.disks[i].copyFrom(&o.disks[i])
+			v.disks[i].copyAs(&o.disks[i], shift)
 		}
 	}
 	v.filter, v.had = &v.disks[o.dir.names[filterName]], o.had
 	for i, l := range o.logs {
-		v.logs[i].disk.copyFrom(&l.disk)
+		v.logs[i].disk.copyAs(&l.disk, shift)
 		v.logs[i].open, v.logs[i].size, v.logs[i].durableSize = l.open, l.size, l.durableSize
 	}
 	v.dir.names, v.dir.durable = o.dir.names, o.dir.durable

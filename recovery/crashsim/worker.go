@@ -62,7 +62,7 @@ func newWorker(sys *System) *worker {
 }
 
 func (x *worker) get() *Volume {
-	shift := uint(3 * x.trace.sector)
+	shift := sectorShift(x.trace.sector)
 	free := x.pool[shift]
 	if len(free) == 0 {
 		return new(Volume)
