@@ -24,6 +24,16 @@ type crashWriter struct{ *engine.Writer }
 func (w crashWriter) Seal() error    { return w.Writer.Seal(context.Background()) }
 func (w crashWriter) LSN() uint64    { return w.Protocol().LSN() }
 func (w crashWriter) Length() uint64 { return w.Protocol().Length() }
+func (w crashWriter) Newest(first uint64, words []uint64) {
+	if stash := w.Stash(); first < layout.WordRegion {
+		n := copy(words, stash[first-layout.WordStash:])
+		first, words = first+uint64(n), words[n:]
+	}
+	for i := range words {
+		words[i] = w.Word(first + uint64(i))
+	}
+}
+
 func (w crashWriter) Durable() (userSeq, operations, lsn uint64) {
 	return w.Protocol().Durable()
 }

@@ -250,6 +250,7 @@ func (x *worker) exhaust(e *Exhaustive, t *Trace) (violation *Violation) {
 			violation = v
 		}
 	}()
+	defer x.forget(x.remembers())
 	v, rv := x.get(), x.get()
 	v.copyAs(t.Universe.base, sectorShift(t.sector))
 	v.reseed(1) // the same seed for all, so that equal operations make equal files
@@ -367,6 +368,7 @@ func (x *worker) before(image, expected uint64) bool {
 
 // try recovers a crashed volume.
 func (x *worker) try(v *Volume, st State, image, expected uint64, e *Exhaustive, c crash) {
+	defer x.forget(x.remembers())
 	x.chain = append(x.chain, c)
 	x.images[image] = struct{}{}
 	x.stats.States++

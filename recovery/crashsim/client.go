@@ -2,7 +2,6 @@ package crashsim
 
 import (
 	"errors"
-	"slices"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/recovery"
@@ -22,6 +21,7 @@ func (l *life) begin(readers bool) {
 		l.record()
 	}
 	if readers || l.torn {
+		l.at = l.words
 		l.v.watch = l.watch
 	}
 }
@@ -74,9 +74,17 @@ func (l *life) found(r *recovery.Recovery) {
 	if !l.v.named() {
 		l.fail("O9", "a power loss would bring back the file that had the name before")
 	}
-	l.present(&p.Counts, l.words)
-	l.sealed()
-	l.hashes(&p)
+	// O2 and O3 need the keys once for each image: this one is, bit for bit, that of a point, whose
+	// keys were checked when it was made, with no counter odd. An odd one only turns answers into
+	// "maybe". Of the fillers, others are checked each time.
+	image := l.x.look(l.u().image(l.v), l.v.filter.cache.words[layout.WordRuntime:layout.WordStash])
+	if l.depth == 0 && !l.opened { // nobody has made the point at which a trace starts
+		l.keysPresent(&p.Counts, image)
+	}
+	l.fillersPresent(image)
+	_, sb, _, err := layout.Newest(recovery.Bytes(l.v.filter.cache.words[:layout.WordRuntime]))
+	l.sealed(sb, err)
+	l.hashes(&p, sb, err)
 	// The client skips the operations that the recovery counts. Operations without a
 	// record are inserts that found no room.
 	for ; p.OpMin < r.Operations; p.Next++ {
@@ -160,7 +168,7 @@ func (l *life) mutate(op Op) bool {
 		if did {
 			l.fail("O6", "an insert that was refused changes the length")
 		}
-		if n := l.u().stashLen(l.w); n < layout.StashEntries {
+		if n := stashLen(l.w, make([]uint64, layout.StashWords)); n < layout.StashEntries {
 			l.fail("O6", "an insert was refused, and %d stash entries of %d are in use", n, layout.StashEntries)
 		}
 	case err != nil:
@@ -283,7 +291,10 @@ func (l *life) besideHandover(next Writer) {
 			p := l.points[len(l.points)-1]
 			p.LSN, p.OpMin = next.LSN(), p.OpMax // it has counted them all
 			l.doubling = []Point{p}
-			l.inNext(func() { l.points[0].Image = l.newest(p.Image) })
+			l.inNext(func() {
+				l.points[0].Image = l.newest(p.Image)
+				l.keysPresent(&p.Counts, l.x.look(l.points[0].Image, noRuntime))
+			})
 		}
 	}
 	l.beside()
@@ -310,14 +321,9 @@ func (l *life) point(next func(*Point), skipped bool) {
 	p := *last
 	p.LSN, p.Length, p.Counts, p.Next = lsn, l.w.Length(), l.counts, l.op+1
 	p.Image = l.newest(last.Image)
-	l.present(&l.counts, func(word uint64) uint64 {
-		if word < layout.WordStash {
-			return 0
-		}
-		return p.Image[word-layout.WordStash]
-	})
+	l.present(&l.counts, p.Image)
 	if lsn == last.LSN {
-		if p.Counts != last.Counts || !slices.Equal(p.Image, last.Image) {
+		if p.Counts != last.Counts || &p.Image[0] != &last.Image[0] {
 			l.fail("O6", "%s changes the filter and has no record", l.x.trace.Ops[l.op])
 		}
 		if skipped {
@@ -339,18 +345,13 @@ func (l *life) point(next func(*Point), skipped bool) {
 // newest returns the image that includes operations that are not durable. If nothing has
 // changed, it returns old, the previous image.
 func (l *life) newest(old []uint64) []uint64 {
-	image := old
-	for i, w := range old {
-		now := l.w.Word(layout.WordStash + uint64(i))
-		if now == w {
-			continue
-		}
-		if &image[0] == &old[0] {
-			image = slices.Clone(old)
-		}
-		image[i] = now
+	now := l.x.words.take(len(old))
+	l.w.Newest(layout.WordStash, now)
+	if equal(now, old) == len(old) {
+		l.x.words.untake(len(old))
+		return old
 	}
-	return image
+	return now
 }
 
 func (l *life) items() uint64 {

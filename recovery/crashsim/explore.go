@@ -108,6 +108,7 @@ func (x *worker) explore(t *Trace) (violation *Violation) {
 			violation = v
 		}
 	}()
+	defer x.forget(x.remembers())
 	v := x.get()
 	v.copyAs(t.Universe.base, sectorShift(t.sector))
 	v.reseed(mix(t.Seed))

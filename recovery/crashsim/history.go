@@ -32,8 +32,31 @@ type mark struct {
 	event int
 }
 
-func newHistory(words []uint64) *history {
-	return &history{first: append([]uint64(nil), words...), last: make([]int32, len(words))}
+// A memory has what lives remember, until the fork ends that began them.
+type memory struct {
+	words arena[uint64]
+	times arena[int32]
+	seen  arena[seen]
+}
+
+// remembered says how much a memory has.
+type remembered struct{ words, times, seen place }
+
+func (m *memory) remembers() remembered {
+	return remembered{m.words.taken, m.times.taken, m.seen.taken}
+}
+
+// forget forgets everything since an earlier moment.
+func (m *memory) forget(all remembered) {
+	m.words.taken, m.times.taken, m.seen.taken = all.words, all.times, all.seen
+}
+
+// newHistory starts a history. It lasts as long as the current life.
+func (m *memory) newHistory(words []uint64) *history {
+	h := &history{first: m.words.take(len(words)), last: m.times.take(len(words))}
+	copy(h.first, words)
+	clear(h.last)
+	return h
 }
 
 func (h *history) store(word, value uint64, event int) {
@@ -53,9 +76,10 @@ func (h *history) require(old, must *Counts, event int) {
 
 // upTo returns the history up to an event, with event number -1, which is before all later
 // events.
-func (h *history) upTo(event int) *history {
+func (m *memory) upTo(h *history, event int) *history {
 	n := sort.Search(len(h.stores), func(i int) bool { return h.stores[i].event > event })
-	p := &history{first: h.first, stores: make([]seen, n, n+64), last: make([]int32, len(h.last))}
+	p := &history{first: h.first, stores: m.seen.take(n + seenLater)[: n : n+seenLater], last: m.times.take(len(h.last))}
+	clear(p.last)
 	for i, s := range h.stores[:n] {
 		s.event = -1
 		p.stores[i] = s
@@ -69,6 +93,9 @@ func (h *history) upTo(event int) *history {
 	}
 	return p
 }
+
+// seenLater is how many more stores a history has room for.
+const seenLater = 64
 
 // value returns the value of a word of the file at a time.
 func (h *history) value(word uint64, time int) uint64 {
@@ -96,21 +123,36 @@ func (h *history) span(key, moment int) (from, to int, ok bool) {
 	return from, len(h.stores), ok
 }
 
+// A reader is a lookup that loses the processor before some of its loads.
+type reader struct {
+	h       *history
+	rng     *rand.Rand
+	time    int
+	loads   int
+	pause   [3]int                   // numbers of the loads to pause before
+	longest int                      // pause
+	at      func(word uint64) uint64 // load, once for all lookups
+}
+
+func (r *reader) load(word uint64) uint64 {
+	r.loads++
+	if r.loads == r.pause[0] || r.loads == r.pause[1] || r.loads == r.pause[2] {
+		r.time = min(r.time+1+r.rng.IntN(r.longest), len(r.h.stores))
+	}
+	return r.h.value(word, r.time)
+}
+
 // lookup simulates a lookup that begins at a time and loses the processor before one or
 // more of its loads. It returns the time at which the lookup ends.
-func (h *history) lookup(t layout.Table, hash uint64, time int, rng *rand.Rand) (found bool, end int) {
-	var pause [3]int // numbers of the loads to pause before
-	for i := range 1 + rng.IntN(len(pause)) {
-		pause[i] = 1 + rng.IntN(8<<(2*i))
+func (r *reader) lookup(h *history, t layout.Table, hash uint64, time int, rng *rand.Rand) (found bool, end int) {
+	*r = reader{h: h, rng: rng, time: time, at: r.at}
+	if r.at == nil {
+		r.at = r.load
 	}
-	longest := 4 << (2 * rng.IntN(3))
-	loads := 0
-	found = layout.Lookup(t, func(word uint64) uint64 {
-		loads++
-		if loads == pause[0] || loads == pause[1] || loads == pause[2] {
-			time = min(time+1+rng.IntN(longest), len(h.stores))
-		}
-		return h.value(word, time)
-	}, hash)
-	return found, time
+	for i := range 1 + rng.IntN(len(r.pause)) {
+		r.pause[i] = 1 + rng.IntN(8<<(2*i))
+	}
+	r.longest = 4 << (2 * rng.IntN(3))
+	found = layout.Lookup(t, r.at, hash)
+	return found, r.time
 }

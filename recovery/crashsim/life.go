@@ -30,8 +30,9 @@ type life struct {
 	next     Writer  // of the current handover, once operations are done in both files
 	doubling []Point // after each of these, in its file
 
-	readers bool     // simulate readers
-	history *history // what readers read; nil before there are any
+	at      func(word uint64) uint64 // words
+	readers bool                     // simulate readers
+	history *history                 // what readers read; nil before there are any
 
 	// points are the states of the filter after each operation. A life with forks is
 	// lived twice. The first time, the rehearsal, finds the points, since an operation
@@ -111,7 +112,7 @@ func (l *life) state() State {
 
 // record starts a history.
 func (l *life) record() {
-	l.history = newHistory(l.v.filter.cache.words[layout.WordRuntime : layout.WordRegion+l.u().geometry.RegionBytes/8])
+	l.history = l.x.newHistory(l.v.filter.cache.words[layout.WordRuntime : layout.WordRegion+l.u().geometry.RegionBytes/8])
 	l.history.require(new(Counts), &l.must, l.v.events)
 }
 

@@ -2,7 +2,6 @@ package crashsim
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/recovery"
@@ -30,7 +29,7 @@ func (l *life) recovered(r *recovery.Recovery) Point {
 			reason = fmt.Sprintf("user sequence %d and %d operations, not %d and %d to %d", r.UserSeq, r.Operations, p.UserSeq, p.OpMin, p.OpMax)
 		case r.Length != p.Length:
 			reason = fmt.Sprintf("%d items, not %d", r.Length, p.Length)
-		case !slices.Equal(image, p.Image):
+		case equal(image, p.Image) != len(image):
 			reason = differ(image, p.Image)
 		}
 		if reason == "" {
@@ -63,34 +62,53 @@ func differ(got, want []uint64) string {
 // fillerChecks is how many of the items that no trace touches are checked at a time.
 const fillerChecks = 16
 
-// present checks O2 and O3 on the words of a file: every item is found, and has a copy of
-// its own.
-func (l *life) present(counts *Counts, words func(word uint64) uint64) {
+// present checks O2 and O3 on an image: every item is found, and has a copy of its own.
+func (l *life) present(counts *Counts, image []uint64) {
+	v := l.x.look(image, noRuntime)
+	l.keysPresent(counts, v)
+	l.fillersPresent(v)
+}
+
+// keysPresent is present for the keys. The words are those that l.x.at returns.
+func (l *life) keysPresent(counts *Counts, v *layout.View) {
 	u := l.u()
 	for i := range u.keys {
-		if counts[i] != 0 && !layout.Lookup(u.table, words, u.keys[i].hash) {
+		if counts[i] != 0 && !layout.Lookup(u.table, l.x.at, u.keys[i].hash) {
 			l.fail("O3", "key %d is answered absent", i)
 		}
 	}
+	for c := range u.mine {
+		l.copies(c, counts, v)
+	}
+}
+
+var noRuntime = make([]uint64, layout.RuntimeWords)
+
+// look has x.at return the words of an image and of a runtime page.
+func (x *worker) look(image, runtime []uint64) *layout.View {
+	x.view = layout.View{Region: image[layout.StashWords:], Stash: image[:layout.StashWords], Runtime: runtime}
+	return &x.view
+}
+
+// fillersPresent is keysPresent for some of the fillers.
+func (l *life) fillersPresent(v *layout.View) {
+	u := l.u()
 	var first int
 	if n := len(u.fillers); n > fillerChecks {
 		first = l.x.rng.IntN(n - fillerChecks)
 	}
 	for i := first; i < min(first+fillerChecks, len(u.fillers)); i++ {
-		if !layout.Lookup(u.table, words, u.fillers[i].hash) {
+		if !layout.Lookup(u.table, l.x.at, u.fillers[i].hash) {
 			l.fail("O3", "filler %d is answered absent", i)
 		}
 		if c := u.fillers[i].place.Class; c >= u.mine {
-			l.copies(c, counts, words)
+			l.copies(c, nil, v)
 		}
-	}
-	for c := range u.mine {
-		l.copies(c, counts, words)
 	}
 }
 
-// copies checks O2 for a class.
-func (l *life) copies(number int, counts *Counts, words func(word uint64) uint64) {
+// copies checks O2 for a class. counts are those of the keys, if the class has any.
+func (l *life) copies(number int, counts *Counts, v *layout.View) {
 	u := l.u()
 	c := u.static.Class(number)
 	if number < u.mine {
@@ -98,14 +116,13 @@ func (l *life) copies(number int, counts *Counts, words func(word uint64) uint64
 			c.Items[u.keys[k].place.Side] += int(counts[k])
 		}
 	}
-	if err := c.Check(u.table, words); err != nil {
+	if err := c.CheckIn(u.table, v, &l.x.line); err != nil {
 		l.fail("O2", "class %d: %v", number, err)
 	}
 }
 
 // hashes checks the kept hashes of a file at rest (O8).
-func (l *life) hashes(p *Point) {
-	_, sb, _, err := layout.Newest(recovery.Bytes(l.v.filter.cache.words[:layout.WordRuntime]))
+func (l *life) hashes(p *Point, sb *layout.Superblock, err error) {
 	if err != nil || !sb.KeepsHashes() {
 		return
 	}
@@ -127,11 +144,9 @@ func (l *life) hashes(p *Point) {
 }
 
 // sealed checks a file in state sealed against its checksums.
-func (l *life) sealed() {
-	words := l.v.filter.cache.words
-	_, sb, _, err := layout.Newest(recovery.Bytes(words[:layout.WordRuntime]))
+func (l *life) sealed(sb *layout.Superblock, err error) {
 	if err == nil && sb.State() == layout.Sealed {
-		err = l.x.sys.Verify(words)
+		err = l.x.sys.Verify(l.v.filter.cache.words)
 	}
 	if err != nil {
 		l.fail("O6", "a sealed file: %v", err)
@@ -158,13 +173,13 @@ func (l *life) watch(word, value uint64) {
 		lines = u.linesOf[word-layout.WordRegion]
 	}
 	for i := range u.keys {
-		if l.must[i] != 0 && u.keys[i].lines&lines != 0 && !layout.Lookup(u.table, l.words, u.keys[i].hash) {
+		if l.must[i] != 0 && u.keys[i].lines&lines != 0 && !layout.Lookup(u.table, l.at, u.keys[i].hash) {
 			l.fail("O4", "key %d is answered absent after a store of %#x to word %d", i, value, word)
 		}
 	}
 	for range min(4, len(u.fillers)) {
 		i := l.x.rng.IntN(len(u.fillers))
-		if u.fillers[i].lines&lines != 0 && !layout.Lookup(u.table, l.words, u.fillers[i].hash) {
+		if u.fillers[i].lines&lines != 0 && !layout.Lookup(u.table, l.at, u.fillers[i].hash) {
 			l.fail("O4", "filler %d is answered absent after a store of %#x to word %d", i, value, word)
 		}
 	}

@@ -48,7 +48,7 @@ func (l *life) read(readers int) {
 			t.from += rng.IntN(t.to - t.from + 1)
 		}
 		l.x.stats.Lookups++
-		found, end := h.lookup(u.table, t.key.hash, t.from, rng)
+		found, end := l.x.reader.lookup(h, u.table, t.key.hash, t.from, rng)
 		if !found && end <= t.to {
 			l.fail("O5", "a reader that looked for %s %d from store %d to store %d, of %d, has not found it", t.kind, t.number, t.from, end, len(h.stores))
 		}
@@ -70,10 +70,17 @@ func (l *life) targets() (left, moved []target) {
 	}
 	for i := range h.stores {
 		word := uint64(h.stores[i].word) + layout.WordRuntime
-		if word < layout.WordStash {
+		if word < layout.WordStash || h.value(word, i) == h.stores[i].value {
 			continue
 		}
+		lines := ^uint64(0)
+		if word >= layout.WordRegion {
+			lines = u.linesOf[word-layout.WordRegion]
+		}
 		for k := range u.keys {
+			if u.keys[k].lines&lines == 0 {
+				continue
+			}
 			if from, to, ok := h.span(k, i); ok {
 				add(target{"key", k, &u.keys[k], i, from, to}, word)
 			}

@@ -43,9 +43,9 @@ type Writer interface {
 	EndCheckpoint() error
 	Seal() error
 	Clean() error // closes the filter cleanly
-	// Word returns the newest value of a word of the stash or of the region, including
-	// operations that are not durable.
-	Word(word uint64) uint64
+	// Newest sets words to the newest values of the words of the stash or of the region from
+	// first on, including operations that are not durable.
+	Newest(first uint64, words []uint64)
 	LSN() uint64
 	Length() uint64
 	Durable() (userSeq, operations, lsn uint64)

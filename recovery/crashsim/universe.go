@@ -263,7 +263,7 @@ func (u *Universe) fill(sys *System, s shape, rng *rand.Rand) error {
 			return err
 		}
 	}
-	lines := make([]layout.Line, u.table.Lines())
+	lines, stash := make([]layout.Line, u.table.Lines()), make([]uint64, layout.StashWords)
 	for salt := uint64(100); len(u.fillers) < want; salt++ {
 		k := u.newKey(multiset.HashOf(u.table, randomItem(u.table, rng)) + salt%1000)
 		if s.tidy && len(u.fillers) < int(u.geometry.Slots()) && !u.table.Place(&lines[k.home.Line], k.home, nil) {
@@ -273,7 +273,7 @@ func (u *Universe) fill(sys *System, s shape, rng *rand.Rand) error {
 			return err
 		}
 		u.fillers = append(u.fillers, k)
-		if s.free == stashFull && u.stashLen(w) >= layout.StashEntries-2 {
+		if s.free == stashFull && stashLen(w, stash) >= layout.StashEntries-2 {
 			break
 		}
 	}
@@ -328,13 +328,10 @@ func (u *Universe) fill(sys *System, s shape, rng *rand.Rand) error {
 	return nil
 }
 
-func (u *Universe) stashLen(w Writer) (n int) {
-	for i := uint64(1); i < layout.StashWords; i += 2 {
-		if w.Word(layout.WordStash+i) != 0 {
-			n++
-		}
-	}
-	return n
+// stashLen returns the number of stash entries in use. stash is a buffer for all of them.
+func stashLen(w Writer, stash []uint64) int {
+	w.Newest(layout.WordStash, stash)
+	return layout.StashLen(stash)
 }
 
 func (u *Universe) findClasses() {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"github.com/mmapfilter/mmapfilter/layout"
 )
 
 // Stats says what an explorer has checked.
@@ -53,11 +55,18 @@ type worker struct {
 	images map[uint64]struct{}
 	done   map[uint64]struct{} // states that need no second check; nil in random exploration
 	stats  Stats
+	memory
+
+	view   layout.View              // see look
+	at     func(word uint64) uint64 // view.At
+	line   layout.Line              // a buffer
+	reader reader                   // the current lookup
 }
 
 func newWorker(sys *System) *worker {
 	w := &worker{sys: sys, pool: make(map[uint][]*Volume), images: make(map[uint64]struct{})}
 	w.rng = rand.New(&w.source)
+	w.at = w.view.At
 	return w
 }
 
