@@ -507,3 +507,27 @@ func TestArena(t *testing.T) {
 		t.Fatal("memory is not used again")
 	}
 }
+
+// TestRounds runs rounds until there are enough states. None is much longer than it has to be.
+func TestRounds(t *testing.T) {
+	for _, each := range []uint64{1, 160, 1 << 20} { // states of a trace
+		for _, states := range []uint64{1, 50_000, 5_000_000} {
+			var done Stats
+			rounds := 0
+			for ; done.States < states; rounds++ {
+				n := nextRound(done, states)
+				if n == 0 || n%minRound != 0 {
+					t.Fatalf("a round of %d traces", n)
+				}
+				done.Traces += n
+				done.States += n * each
+			}
+			if most := states + minRound*each; done.States >= most && rounds > 0 {
+				t.Errorf("%d states of %d", done.States, states)
+			}
+			if rounds > 40 {
+				t.Errorf("%d rounds for %d states", rounds, states)
+			}
+		}
+	}
+}

@@ -19,9 +19,18 @@ type Explorer struct {
 	universes []*Universe
 }
 
-// round is how many traces run between two checks of the number of states. So what a run
-// explores depends only on the seed, not on the number of workers or their speed.
-const round = 64
+// Between two checks of the number of states a round of traces runs. So what a run explores
+// depends only on the seed, not on the number of workers or their speed. At the end of a round
+// workers wait for the last one, so a round has as many traces as about half of the states that
+// are left need, in whole multiples of minRound.
+const minRound = 64
+
+func nextRound(done Stats, states uint64) uint64 {
+	if done.States == 0 {
+		return minRound
+	}
+	return max(1, (states-done.States)*done.Traces/done.States/2/minRound) * minRound
+}
 
 // Run explores until it has checked enough states, or finds a violation.
 func (e *Explorer) Run() (total Stats, violation *Violation) {
@@ -37,11 +46,11 @@ func (e *Explorer) Run() (total Stats, violation *Violation) {
 	for i := range workers {
 		workers[i] = newWorker(&e.System)
 	}
-	for seed := e.Seed; total.States < e.States && violation == nil; seed += round {
-		var stats [round]Stats
-		var violations [round]*Violation
+	for total.States < e.States && violation == nil {
+		seed, round := e.Seed+total.Traces, nextRound(total, e.States)
+		stats, violations := make([]Stats, round), make([]*Violation, round)
 		var next, end atomic.Int64
-		end.Store(round)
+		end.Store(int64(round))
 		var wait sync.WaitGroup
 		for _, x := range workers {
 			wait.Add(1)
@@ -58,7 +67,7 @@ func (e *Explorer) Run() (total Stats, violation *Violation) {
 			}()
 		}
 		wait.Wait()
-		for i := 0; i < round && violation == nil; i++ {
+		for i := 0; i < int(round) && violation == nil; i++ {
 			total.add(stats[i])
 			violation = violations[i]
 		}
