@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"syscall"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -126,19 +125,7 @@ func (v *Files) Mapping() *Mapping { return v.filter.loads }
 // Catch is the function [Catch] for a function that uses the mapped files but no memory of its caller.
 // If f panics, Catch calls failed before it returns the fault or panics again.
 func (v *Files) Catch(f func(), failed func(error)) (fault *FaultError) {
-	defer func(old bool) {
-		debug.SetPanicOnFault(old)
-		if r := recover(); r != nil {
-			fault = faultOf(r, Bytes(v.filter.words), Bytes(v.filter.stored))
-			if fault == nil {
-				failed(fmt.Errorf("panic: %v", r))
-				panic(r)
-			}
-			failed(fault)
-		}
-	}(debug.SetPanicOnFault(true))
-	f()
-	return nil
+	return catch(f, failed, Bytes(v.filter.words), Bytes(v.filter.stored))
 }
 
 // Named returns ErrReplaced if the filter file is not the one at its path.

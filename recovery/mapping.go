@@ -78,6 +78,23 @@ func Catch(data []byte, f func()) (fault *FaultError) {
 	return nil
 }
 
+// catch is Files.Catch for some mappings.
+func catch(f func(), failed func(error), mappings ...[]byte) (fault *FaultError) {
+	defer func(old bool) {
+		debug.SetPanicOnFault(old)
+		if r := recover(); r != nil {
+			fault = faultOf(r, mappings...)
+			if fault == nil {
+				failed(fmt.Errorf("panic: %v", r))
+				panic(r)
+			}
+			failed(fault)
+		}
+	}(debug.SetPanicOnFault(true))
+	f()
+	return nil
+}
+
 // faultOf returns the error for a recovered value, or nil if that is not a memory fault.
 // (Dereferencing nil is not one.) mappings are those of the filter.
 func faultOf(r any, mappings ...[]byte) *FaultError {

@@ -124,6 +124,16 @@ func (w *Writer) Fail(err error) error {
 	return w.Err()
 }
 
+// Catch runs f, which uses the mapped files of w and of no other writer. A fault in them, or a panic,
+// poisons w, as in [Files.Catch], and not the writer whose caller called f.
+func (w *Writer) Catch(f func() error) (err error) {
+	failed := func(cause error) { w.Fail(cause) }
+	if catch(func() { err = f() }, failed, Bytes(w.Words())) != nil {
+		return w.Err()
+	}
+	return err
+}
+
 // syncFilter makes the filter file durable or poisons the writer. The system may report an
 // error to only one of several concurrent syncs of a file. So calls run one at a time, and
 // the next one sees that the writer has failed.

@@ -29,8 +29,16 @@ func (w *Writer) double(kind Kind, hash uint64) error {
 	}
 	next.mu.Lock()
 	defer next.mu.Unlock()
-	if next.ready() != nil {
+	if next.protocol.Catch(func() error { return w.doubleIn(next, kind, hash) }) != nil {
 		return ErrAgain // if it has failed, so will the handover
+	}
+	return nil
+}
+
+// doubleIn is double. A fault in the files of next ends next, and not w. REQUIRES: next.mu.
+func (w *Writer) doubleIn(next *Writer, kind Kind, hash uint64) error {
+	if err := next.ready(); err != nil {
+		return err
 	}
 	switch {
 	case kind == Delete && next.remove(hash):

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -180,6 +181,9 @@ func (w *Writer) Handover(next *Writer, exact, wait bool, replay func(few int) e
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if err := w.sound(); err != nil { // see doubling; but next has the name
+		next.Fail(fmt.Errorf("the file whose place it takes: %w", err))
+	}
 	w.mu.closed, w.mu.tap = ErrMoved, nil
 	swap()
 	return next.protocol.Err()
@@ -209,7 +213,7 @@ func (w *Writer) beginDoubles(next *Writer, exact bool, replay func(few int) err
 	if w.mu.closed != nil {
 		return last, w.mu.closed
 	}
-	if err := w.protocol.Err(); err != nil {
+	if err := w.sound(); err != nil {
 		return last, err
 	}
 	if err := replay(0); err != nil {
@@ -235,10 +239,18 @@ func (w *Writer) beginDoubles(next *Writer, exact bool, replay func(few int) err
 	return last, err
 }
 
-// doubling returns an error if an operation was not the same in both files.
+// doubling returns an error if an operation was not the same in both files: also if it was cut off in
+// one of them, which then has failed. The caller of an operation that failed must not go on in a file
+// that has it.
 func (w *Writer) doubling() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if err := w.sound(); err != nil {
+		return err
+	}
+	if err := w.mu.doubles.in.Err(); err != nil {
+		return err
+	}
 	return w.mu.doubles.err
 }
 

@@ -13,11 +13,8 @@ func (w *Writer) ready() error {
 		if w.mu.closed != nil {
 			return w.mu.closed
 		}
-		if err := w.protocol.Err(); err != nil {
+		if err := w.sound(); err != nil {
 			return err
-		}
-		if w.mu.op.begun() {
-			return w.protocol.Fail(errCutOff)
 		}
 		if err := w.begin(); err != nil {
 			return err
@@ -69,4 +66,16 @@ func (w *Writer) segmentIsFull(n int) bool {
 		most = pending.MaxWords // reached only if the background cannot commit fast enough
 	}
 	return p != nil && p.Active().Len() >= most-n*w.most
+}
+
+// sound returns an error if the writer has failed, or is about to: a panic interrupted an operation, and
+// releases w.mu before its cause is known. REQUIRES: w.mu.
+func (w *Writer) sound() error {
+	if err := w.protocol.Err(); err != nil {
+		return err
+	}
+	if w.mu.op.begun() {
+		return w.protocol.Fail(errCutOff)
+	}
+	return nil
 }
