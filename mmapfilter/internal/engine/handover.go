@@ -113,8 +113,9 @@ func (w *Writer) Replay(hashes []uint64, kinds []Kind, exact bool) (n int, err e
 //
 // No checkpoint of either can begin meanwhile. If one is under way when Handover is called, or is due
 // soon, so many operations could come that they find no room: then Handover sees to it that it is
-// made, and returns ErrAgain. If wait is set, it goes on with a checkpoint of w that is due, and
-// waits for one that is under way. It also returns ErrAgain while a log is being made.
+// made, and returns ErrAgain. If wait is set, it goes on with a checkpoint of either that is due, and
+// waits for one of w that is under way: where operations come fast, one may be due at each try. It also
+// returns ErrAgain while a log is being made.
 //
 // If exact is set, both must have as many items when operations begin to be done in both, but for
 // those that were left out in w. If Handover fails, nothing has happened but for what replay did;
@@ -122,11 +123,11 @@ func (w *Writer) Replay(hashes []uint64, kinds []Kind, exact bool) (n int, err e
 func (w *Writer) Handover(next *Writer, exact, wait bool, replay func(few int) error, look func(new bool), swap func()) error {
 	next.checkpoints.Lock()
 	defer next.checkpoints.Unlock()
-	if next.protocol.Checkpointing() || next.halfFull() {
-		if err := next.checkpointLocked(); err != nil {
-			return err
-		}
-		return ErrAgain
+	switch {
+	case !wait && next.halfFull(), next.lacksRoom(next.most):
+		return putOff(next.checkpointLocked())
+	case next.protocol.Checkpointing():
+		return putOff(next.protocol.EndCheckpoint()) // what has come meanwhile may be much
 	}
 	if err := next.settle(); err != nil {
 		return err
@@ -187,6 +188,14 @@ func (w *Writer) Handover(next *Writer, exact, wait bool, replay func(few int) e
 	w.mu.closed, w.mu.tap = ErrMoved, nil
 	swap()
 	return next.protocol.Err()
+}
+
+// putOff returns ErrAgain unless what had to be done first has failed.
+func putOff(err error) error {
+	if err != nil {
+		return err
+	}
+	return ErrAgain
 }
 
 // settle ends a pending checkpoint, and makes the file live. REQUIRES: w.checkpoints.

@@ -218,3 +218,40 @@ func TestHandoverAsksForACheckpoint(t *testing.T) {
 		t.Error("it is put off again")
 	}
 }
+
+// TestHandoverWithoutEnd: operations may come so fast that the log of the new file is more than half
+// full again at each try. A handover makes a checkpoint of it, and goes on without one if it is to wait
+// no longer, unless there is no room at all. It makes none if it ends one that is under way.
+func TestHandoverWithoutEnd(t *testing.T) {
+	old, next := newStage(t, 40, 1), newStage(t, 400, 1)
+	next.volume.place = func() (bool, error) { return true, nil }
+	replay := func(int) error { return nil }
+	fill := func() {
+		for next.do(change{next.rng.Uint64(), 1}); !next.w.halfFull(); {
+			next.do(change{next.rng.Uint64(), 1})
+		}
+	}
+	checkpoints := func() uint64 { return next.w.State().Checkpoints }
+	for want := range uint64(3) {
+		fill()
+		if err := old.w.Handover(next.w, false, false, replay, func(bool) {}, func() {}); err != ErrAgain || checkpoints() != want+1 {
+			t.Fatalf("%v after %d checkpoints", err, checkpoints())
+		}
+	}
+	if err := next.w.BeginCheckpoint(); err != nil {
+		t.Fatal(err)
+	}
+	if err := old.w.Handover(next.w, false, false, replay, func(bool) {}, func() {}); err != ErrAgain || checkpoints() != 4 {
+		t.Fatalf("%v after %d checkpoints", err, checkpoints())
+	}
+	for next.w.Idle() {
+		next.do(change{next.rng.Uint64(), 1})
+	}
+	if err := old.w.Handover(next.w, false, true, replay, func(bool) {}, func() {}); err != ErrAgain || checkpoints() != 5 {
+		t.Fatalf("without any room: %v after %d checkpoints", err, checkpoints())
+	}
+	fill()
+	if err := old.w.Handover(next.w, false, true, replay, func(bool) {}, func() {}); err != nil || checkpoints() != 5 {
+		t.Fatalf("%v after %d checkpoints", err, checkpoints())
+	}
+}
