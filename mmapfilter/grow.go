@@ -99,7 +99,9 @@ func (f *Filter) waitForRoom(o *openFile, full error) error {
 	if f.open.Load() != o {
 		return nil
 	}
-	o.live.writer.SkipFull() // it counts, now that it is not tried again
+	if o.live.writer.SkipFull() != nil { // it counts, now that it is not tried again
+		return nil // but a rebuild or Close has come before
+	}
 	f.growth.auto.Lock()
 	defer f.growth.auto.Unlock()
 	if err := f.growth.auto.failed; err != nil {

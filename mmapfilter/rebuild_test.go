@@ -383,3 +383,20 @@ func TestAutoGrow(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
+
+// TestNoRoomToCount: an insert that has found no room in a file is tried again, and not refused, if that
+// file has lost its writer meanwhile: it would not count there.
+func TestNoRoomToCount(t *testing.T) {
+	f, _ := mustCreate(t, &Options{Capacity: 1000, AutoGrow: true})
+	defer f.Close()
+	o := f.open.Load()
+	if err := f.waitForRoom(o, ErrFull); err != ErrFull {
+		t.Error(err)
+	}
+	if err := o.live.writer.Clean(); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.waitForRoom(o, ErrFull); err != nil {
+		t.Error(err)
+	}
+}

@@ -171,6 +171,9 @@ func TestOperationsBesideHandover(t *testing.T) {
 	if err := old.w.Insert(1); err != ErrMoved {
 		t.Errorf("afterwards: %v", err)
 	}
+	if err := old.w.SkipFull(); err != ErrMoved { // nobody would count it
+		t.Errorf("afterwards, an operation that found no room: %v", err)
+	}
 	length, operations := next.w.protocol.Length(), next.w.protocol.Operations()
 	again := mustWriter(t, next.volume.crashed(next.w.words, nil), wal.MinBytes)
 	if again.protocol.Length() != length || again.protocol.Operations() != operations {

@@ -39,11 +39,15 @@ func (w *Writer) plan(home layout.Item) bool {
 	return false
 }
 
-// SkipFull counts an operation that found no room and is not tried again: see Retries.
-func (w *Writer) SkipFull() {
+// SkipFull counts an operation that found no room and is not tried again: see Retries. It returns
+// ErrMoved or ErrClosed where it cannot: then the operation is to be tried again.
+func (w *Writer) SkipFull() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.skip()
+	if w.mu.closed == nil {
+		w.skip()
+	}
+	return w.mu.closed
 }
 
 // InsertUnique inserts an item unless a lookup answers "maybe", in one step.
