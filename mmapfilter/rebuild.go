@@ -250,7 +250,7 @@ func (r *rebuild) handOver(ctx context.Context) error {
 			})
 		})
 		if err != engine.ErrAgain {
-			return err
+			return divergedError(err)
 		}
 		time.Sleep(tryEvery)
 	}
@@ -303,6 +303,11 @@ func (r *rebuild) replay() (err error) {
 	})
 	r.hashes, r.kinds = r.hashes[n:], r.kinds[n:]
 	r.done += uint64(n)
+	return divergedError(err)
+}
+
+// divergedError makes an ErrDiverged an ErrNoHashes.
+func divergedError(err error) error {
 	if err == engine.ErrDiverged {
 		return fmt.Errorf("%w: %w", ErrNoHashes, err)
 	}

@@ -13,8 +13,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/fault"
 )
 
-// TestRebuildOnSlowDisk has every sync take longer than those of a calm disk: a rebuild ends
-// nonetheless.
+// TestRebuildOnSlowDisk has every sync take long: a rebuild ends nonetheless.
 func TestRebuildOnSlowDisk(t *testing.T) {
 	f, _ := mustCreate(t, &Options{Capacity: 10_000, KeepHashes: true})
 	defer f.Close()

@@ -1,0 +1,239 @@
+//go:build faults
+
+package mmapfilter
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/recovery/fault"
+)
+
+// A doubledRun does operations at every call of a rebuild that writes while operations are done in both
+// files.
+type doubledRun struct {
+	*testing.T
+	f          *Filter
+	path       string
+	next       uint64 // key
+	in         map[uint64]bool
+	operations uint64
+	calls      []string
+	kills      []doubledKill
+}
+
+// A doubledKill is what a process leaves that is killed at a call.
+type doubledKill struct {
+	call, path string
+	in         []uint64
+	operations uint64
+}
+
+func newDoubledRun(t *testing.T) *doubledRun {
+	r := &doubledRun{T: t, in: make(map[uint64]bool), path: filepath.Join(t.TempDir(), "f.mmf")}
+	var err error
+	r.f, err = Create(r.path, &Options{Capacity: 3000, KeepHashes: true, Seed: 1, CommitInterval: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 100 {
+		r.insert()
+	}
+	if err := r.f.SyncAt(17); err != nil {
+		t.Fatal(err)
+	}
+	r.operations = 0
+	r.insert()
+	return r
+}
+
+// doubles reports whether operations are done in both files, and can be done now.
+func (r *doubledRun) doubles() bool {
+	o := r.f.open.Load()
+	return o != nil && o.live.writer.Idle() && o.live.writer.Doubles()
+}
+
+func bytesOf(key uint64) []byte { return binary.LittleEndian.AppendUint64(nil, key) }
+
+func (r *doubledRun) insert() {
+	if err := r.f.Insert(bytesOf(r.next)); err != nil {
+		r.Fatal(err)
+	}
+	r.in[r.next] = true
+	r.next++
+	r.operations++
+}
+
+// each does operations of every kind. After a kill, the last ones that change nothing may not count.
+func (r *doubledRun) each() {
+	defer r.insert()
+	if n, err := r.f.InsertBatch([][]byte{bytesOf(r.next), bytesOf(r.next + 1)}); n != 2 || err != nil {
+		r.Fatal(n, err)
+	}
+	r.in[r.next], r.in[r.next+1] = true, true
+	gone := r.next
+	r.next += 2
+	if there, err := r.f.Delete(bytesOf(gone)); !there || err != nil {
+		r.Fatal(there, err)
+	}
+	delete(r.in, gone)
+	if added, err := r.f.InsertUnique(bytesOf(gone + 1)); added || err != nil {
+		r.Fatal(added, err)
+	}
+	if _, err := r.f.InsertUnique(bytesOf(r.next)); err != nil {
+		r.Fatal(err)
+	}
+	r.in[r.next] = true
+	r.next++
+	absent := uint64(1 << 40)
+	for r.f.Contains(bytesOf(absent)) {
+		absent++
+	}
+	if there, err := r.f.Delete(bytesOf(absent)); there || err != nil {
+		r.Fatal(there, err)
+	}
+	r.operations += 6
+}
+
+// kill copies the files, as they are now.
+func (r *doubledRun) kill(call string) {
+	k := doubledKill{call, filepath.Join(r.TempDir(), "f.mmf"), nil, r.operations}
+	for key := range r.in {
+		k.in = append(k.in, key)
+	}
+	for _, suffix := range []string{"", ".stash", ".stash.new", ".hashes", ".hashes.new"} {
+		err := copyOver(k.path+suffix, r.path+suffix)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			r.Fatal(err)
+		}
+	}
+	r.kills = append(r.kills, k)
+}
+
+// check opens what a killed process has left: it has every operation, counts each, and its kept hashes
+// are those of its items.
+func (r *doubledRun) check(k doubledKill) {
+	r.Helper()
+	f, err := Open(k.path, &OpenOptions{RequireHashes: true})
+	if err != nil {
+		r.Fatalf("%s: %v", k.call, err)
+	}
+	defer f.Close()
+	for _, rebuilt := range []bool{false, true} {
+		if rebuilt {
+			if err := f.Rebuild(context.Background(), nil); err != nil {
+				r.Errorf("%s: %v", k.call, err)
+			}
+		}
+		if f.Len() != uint64(len(k.in)) || f.DurableSeq() != 17 || f.DurableOps() != k.operations {
+			r.Errorf("%s, rebuilt %t: %d items of %d, %d operations of %d after %d", k.call, rebuilt, f.Len(), len(k.in), f.DurableOps(), k.operations, f.DurableSeq())
+		}
+		for _, key := range k.in {
+			if !f.Contains(bytesOf(key)) {
+				r.Errorf("%s, rebuilt %t: key %d is lost", k.call, rebuilt, key)
+			}
+		}
+	}
+}
+
+// TestCallsBesideHandover covers C2 and K3 in the files of the system: operations come at each call that
+// writes while they are done in both files. If the process is killed there, or one of the calls fails,
+// none is lost, and none is counted twice.
+func TestCallsBesideHandover(t *testing.T) {
+	stop := errors.New("stop")
+	t.Cleanup(func() { fault.Hook = nil })
+	calls := 1
+	for failing := 0; failing <= calls; failing++ {
+		t.Run(fmt.Sprintf("call %d fails", failing), func(t *testing.T) {
+			r := newDoubledRun(t)
+			busy := false
+			fault.Hook = func(call string) error {
+				if busy || !r.doubles() {
+					return nil
+				}
+				busy = true
+				defer func() { busy = false }()
+				r.calls = append(r.calls, call)
+				r.each()
+				if r.kill(call); len(r.calls) == failing {
+					return stop
+				}
+				return nil
+			}
+			err := r.f.Rebuild(context.Background(), nil)
+			fault.Hook = nil
+			if (err == nil) != (failing == 0) || err != nil && !errors.Is(err, stop) {
+				t.Errorf("%v after %v", err, r.calls)
+			}
+			for _, k := range r.kills {
+				r.check(k)
+			}
+			if failing == 0 {
+				if calls = len(r.calls); calls < 5 {
+					t.Errorf("only %v", r.calls)
+				}
+				t.Log(r.calls)
+			}
+			if r.f.Err() != nil { // the new file has the name, and has failed
+				if err := r.f.Insert(bytesOf(1)); !errors.Is(err, ErrFailed) || r.f.Stats().Rebuilds != 1 {
+					t.Errorf("%v after %d rebuilds", err, r.f.Stats().Rebuilds)
+				}
+				r.f.Close()
+				r.check(doubledKill{"closed", r.path, r.kills[len(r.kills)-1].in, r.operations})
+				return
+			}
+			r.each()
+			if err := r.f.Sync(); err != nil || r.f.DurableOps() != r.operations || r.f.Len() != uint64(len(r.in)) {
+				t.Errorf("%v; %d operations of %d, %d items of %d", err, r.f.DurableOps(), r.operations, r.f.Len(), len(r.in))
+			}
+			r.kills = nil
+			r.each()
+			r.kill("afterwards")
+			r.check(r.kills[0])
+			if err := r.f.Close(); err != nil {
+				t.Error(err)
+			}
+			if list, _ := os.ReadDir(filepath.Dir(r.path)); len(list) != 2 {
+				t.Errorf("the directory has %v", list)
+			}
+		})
+	}
+}
+
+// TestDivergesBesideHandover: a delete of a key that was never inserted, which the old file takes for
+// another one and the new file does not, makes a rebuild from kept hashes fail with ErrNoHashes, also if
+// it comes while operations are done in both.
+func TestDivergesBesideHandover(t *testing.T) {
+	f, _ := mustCreate(t, &Options{Capacity: 1000, FalsePositiveRate: 0.2, KeepHashes: true, Seed: 1, CommitInterval: time.Hour})
+	defer f.Close()
+	mustInsert(t, f, 0, 1000)
+	r := &doubledRun{T: t, f: f}
+	t.Cleanup(func() { fault.Hook = nil })
+	deleted := false
+	fault.Hook = func(string) error {
+		if deleted || !r.doubles() {
+			return nil
+		}
+		for i := uint64(1 << 40); !deleted; i++ {
+			var err error
+			if deleted, err = f.Delete(bytesOf(i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return nil
+	}
+	err := f.Rebuild(context.Background(), &RebuildOptions{FalsePositiveRate: 1e-6})
+	if !deleted || !errors.Is(err, ErrNoHashes) {
+		t.Error(deleted, err)
+	}
+	if err := f.Insert(bytesOf(1)); err != nil || f.Len() != 1000 {
+		t.Error(err, f.Len())
+	}
+}
