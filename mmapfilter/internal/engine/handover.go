@@ -145,7 +145,7 @@ func (w *Writer) Handover(next *Writer, exact, wait bool, replay func(few int) e
 		w.askForCheckpoint()
 		return ErrAgain
 	}
-	if err := w.settle(); err != nil { // a file that is not live cannot be superseded
+	if err := w.protocol.Catch(w.settle); err != nil { // a file that is not live cannot be superseded
 		return err
 	}
 	next.commit.Lock()
