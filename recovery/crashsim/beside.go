@@ -68,7 +68,8 @@ func (b *Beside) KeepHashes() error {
 	return b.syncDir()
 }
 
-// TakePlace implements recovery.Volume, by the steps of recovery.Files.
+// TakePlace implements recovery.Volume, by the steps of recovery.Files. The one that gives the filter
+// file its name fails as often as a sync.
 func (b *Beside) TakePlace(recovery.Volume) (placed bool, err error) {
 	b.rename(beside+name(recovery.NextLog), noFile)
 	b.keepName(name(recovery.NextLog), beside+name(recovery.CurrentLog))
@@ -77,6 +78,12 @@ func (b *Beside) TakePlace(recovery.Volume) (placed bool, err error) {
 		b.keepName(firstHashes+name(recovery.NextHashes), beside+firstHashes)
 	}
 	v := b.Volume
+	if v.fails() {
+		b.meanwhile()
+		b.rename(name(recovery.NextLog), noFile)
+		b.rename(firstHashes+name(recovery.NextHashes), noFile)
+		return false, errSync
+	}
 	v.had[v.dir.names[filterName]] = true
 	b.keepName(filterName, beside+filterName)
 	b.first = 0

@@ -416,6 +416,8 @@ func (l *life) rebuild() {
 		if b.first == 0 {
 			l.unnamed = true
 			l.moved(next, doubling)
+		} else if l.words(layout.WordRuntime+layout.RuntimeEpoch) == layout.Superseded {
+			l.fail("O6", "the old file, which goes on, says that it is superseded")
 		}
 		l.dead = l.w.Err() != nil // otherwise the new file has failed, and nothing has happened
 		return

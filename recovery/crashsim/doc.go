@@ -53,7 +53,8 @@
 //	O6  Opening fails only if a sync in it fails. An operation fails only because a
 //	    sync failed or the filter is full, and never panics; after a failed sync
 //	    every operation fails. A sealed file verifies. An operation that changes
-//	    something has a record, and changes the length as it should.
+//	    something has a record, and changes the length as it should. A file whose
+//	    place no new one could take does not say that it is superseded.
 //	O7  No superblock is stored over a slot where the disk has, whatever the cache
 //	    shows, another one half written with its checksum: it might complete that
 //	    one.
