@@ -47,13 +47,15 @@ type RebuildOptions struct {
 // Rebuild makes a new file with the items of the filter, and puts it in the place of the old one:
 // larger, smaller, with another rate or layout. Inserts, deletes, lookups and syncs go on
 // meanwhile. At the end operations wait once, until the last of them are done in the new file, but
-// not for the disk; syncs wait until the new file is durable and has the name (K3). If operations come
-// faster than they can be done again in the new file, each of them waits for a moment.
+// not for the disk. Syncs wait until the new file is durable and has the name (K3), and so does an
+// operation that finds no room in one of the files, or in its log. If operations come faster than
+// they can be done again in the new file, each of them waits for a moment.
 //
 // The items come from the hashes that the filter keeps ([Options.KeepHashes]), or from
 // [RebuildOptions.Keys]. The seed, the normalisation, [Filter.DurableSeq] and [Filter.DurableOps]
 // stay. A crash at any instant leaves the old file or the new one. If Rebuild fails or ctx is
-// cancelled, everything stays as it was.
+// cancelled, everything stays as it was; unless the new file has got the name, and the disk fails
+// then: that ends the filter ([ErrFailed]).
 //
 // Processes that have the old file open for reading get "maybe" from then on for keys that they do
 // not find there, and [Filter.Err] says [ErrSuperseded] (K4). A [Follower] switches to the new

@@ -37,4 +37,9 @@
 // next segment. A checkpoint is a commit that also holds checkpoints, and goes on holding that
 // alone while it writes the region: meanwhile operations and commits go on in the other half of
 // the log.
+//
+// A handover takes those of two writers: checkpoints of the new one and of the old one, commit of
+// the new one and of the old one. It holds all four while it waits for the disk. Operations go on:
+// they take mu of the old one, and then that of the new one. What could go on only after a commit
+// or a checkpoint returns ErrAgain.
 package engine
