@@ -1,4 +1,4 @@
-// Program asm writes the assembly of package layout and of the packages below it: the
+// Command asm writes the assembly of package layout and of the packages below it: the
 // kernels that look up one, four or eight hashes at once. In this directory, for one of
 // the packages:
 //

@@ -16,7 +16,25 @@ const maxColumns = 105
 // checkComments reports comments that are too wide, in all modules below root. Tables and
 // pictures, which begin with a tab, and directives may be wider: they cannot be broken.
 func checkComments(root string) (broken []string, err error) {
-	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+	err = eachFile(root, func(name, text string) error {
+		number := 0
+		for line := range strings.Lines(text) {
+			number++
+			comment := strings.TrimLeft(line, "\t")
+			columns := 4*(len(line)-len(comment)) + utf8.RuneCountInString(strings.TrimRight(comment, "\r\n"))
+			if strings.HasPrefix(comment, "// ") && columns > maxColumns {
+				broken = append(broken, fmt.Sprintf("%s:%d: a comment of %d columns, more than %d", name, number, columns, maxColumns))
+			}
+		}
+		return nil
+	})
+	return broken, err
+}
+
+// eachFile calls do with the name, relative to root and with slashes, and the text of each Go file
+// in all modules below root, but for those that a program has written.
+func eachFile(root string, do func(name, text string) error) error {
+	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -30,17 +48,10 @@ func checkComments(root string) (broken []string, err error) {
 		if err != nil || strings.Contains(string(text), "// Code generated ") {
 			return err
 		}
-		number := 0
-		for line := range strings.Lines(string(text)) {
-			number++
-			comment := strings.TrimLeft(line, "\t")
-			columns := 4*(len(line)-len(comment)) + utf8.RuneCountInString(strings.TrimRight(comment, "\r\n"))
-			if strings.HasPrefix(comment, "// ") && columns > maxColumns {
-				name, _ := filepath.Rel(root, path)
-				broken = append(broken, fmt.Sprintf("%s:%d: a comment of %d columns, more than %d", filepath.ToSlash(name), number, columns, maxColumns))
-			}
+		name, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
 		}
-		return nil
+		return do(filepath.ToSlash(name), string(text))
 	})
-	return broken, err
 }

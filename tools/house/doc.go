@@ -98,7 +98,7 @@
 //     tests would find it.
 //   - The order of writes anywhere but in recovery.
 //   - More files in a cycle than cycles.go allows, a file of more than 600 lines, a comment that is
-//     too wide. (house)
+//     too wide, a package without an essay. (house)
 //   - A measured figure in a comment: those stand in tools/bench/RESULTS.md. (lint)
 //   - A function that README names and that is not where it says. (house)
 package main

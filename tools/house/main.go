@@ -23,7 +23,7 @@ func run(root, essay string, stdout, stderr io.Writer) int {
 	}
 	broken := checkImports(all, readPlan(essay))
 	broken = append(broken, checkLengths(all)...)
-	for _, check := range []func(root string) ([]string, error){checkComments, checkReading} {
+	for _, check := range []func(root string) ([]string, error){checkComments, checkEssays, checkReading} {
 		more, err := check(root)
 		if err != nil {
 			fmt.Fprintln(stderr, "house:", err)

@@ -1,5 +1,5 @@
-// Simulate compares ideas of how a line knows which of its items are away, over the life of a
-// filter: fill, then turnovers in which each operation deletes a key and inserts another.
+// Command simulate compares ideas of how a line knows which of its items are away, over the life
+// of a filter: fill, then turnovers in which each operation deletes a key and inserts another.
 //
 //	go run ./tools/simulate
 //	go run ./tools/simulate -ideas directions -loads 94,96 -f 17 -turnovers 50
