@@ -61,6 +61,7 @@ func TestHouse(t *testing.T) {
 		"README names A.F, which is not in layout/a.go":                 {"README.md": "\n## Reading the source\n\n1. `F` and `A.F` (layout/a.go): two\n"},
 		"layout/b.go has 700 lines":                                     {"layout/b.go": "package layout\n\nfunc g() int { return 1 }\n" + strings.Repeat("\n", 697)},
 		"layout/b_test.go has 700 lines":                                {"layout/b_test.go": "package layout\n" + strings.Repeat("\n", 699)},
+		"sub/s.go has 602 lines, more than 600":                         {"sub/go.mod": "module example.com/sub\n", "sub/s.go": "package sub\n" + strings.Repeat("\n", 601)},
 		"layout/b.go:3: a comment of 106 columns":                       {"layout/b.go": "package layout\n\n// " + strings.Repeat("a", 103) + "\n//\n//\t" + strings.Repeat("a", 200) + "\nfunc g() int { return 1 }\n"},
 		"sub/s.go:4: a comment of 108 columns":                          {"sub/go.mod": "module example.com/sub\n", "sub/s.go": "package sub\n\nfunc f() {\n\t// " + strings.Repeat("ä", 101) + "\n}\n"},
 		"layout has no essay that begins with \"Package layout \"":      {"layout/a.go": "// Package layout is a.\n\npackage layout\n\nimport _ \"example.com/x/layout/kernel\"\n\nfunc F() {}\n"},

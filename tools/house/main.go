@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"maps"
 	"os"
-	"slices"
 	"strings"
 )
 
@@ -22,8 +20,7 @@ func run(root, essay string, stdout, stderr io.Writer) int {
 		return 2
 	}
 	broken := checkImports(all, readPlan(essay))
-	broken = append(broken, checkLengths(all)...)
-	for _, check := range []func(root string) ([]string, error){checkComments, checkEssays, checkReading} {
+	for _, check := range []func(root string) ([]string, error){checkLengths, checkComments, checkEssays, checkReading} {
 		more, err := check(root)
 		if err != nil {
 			fmt.Fprintln(stderr, "house:", err)
@@ -53,13 +50,13 @@ func run(root, essay string, stdout, stderr io.Writer) int {
 // in a sitting.
 const maxLines = 600
 
-func checkLengths(all []pkg) (broken []string) {
-	for _, p := range all {
-		for _, file := range slices.Sorted(maps.Keys(p.lines)) {
-			if n := p.lines[file]; n > maxLines {
-				broken = append(broken, fmt.Sprintf("%s/%s has %d lines, more than %d", p.path, file, n, maxLines))
-			}
+// checkLengths reports files that are longer, in all modules below root.
+func checkLengths(root string) (broken []string, err error) {
+	err = eachFile(root, func(name, text string) error {
+		if n := strings.Count(text, "\n"); n > maxLines {
+			broken = append(broken, fmt.Sprintf("%s has %d lines, more than %d", name, n, maxLines))
 		}
-	}
-	return broken
+		return nil
+	})
+	return broken, err
 }
