@@ -99,6 +99,7 @@
 //   - The order of writes anywhere but in recovery.
 //   - More files in a cycle than cycles.go allows, a file of more than 600 lines, a comment that is
 //     too wide, a package without an essay. (house)
+//   - A rule that no test names, or with the number of another one. (house)
 //   - A measured figure in a comment: those stand in tools/bench/RESULTS.md. (lint)
 //   - A function that README names and that is not where it says. (house)
 package main

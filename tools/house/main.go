@@ -20,7 +20,7 @@ func run(root, essay string, stdout, stderr io.Writer) int {
 		return 2
 	}
 	broken := checkImports(all, readPlan(essay))
-	for _, check := range []func(root string) ([]string, error){checkLengths, checkComments, checkEssays, checkReading} {
+	for _, check := range []func(root string) ([]string, error){checkLengths, checkComments, checkEssays, checkRules, checkReading} {
 		more, err := check(root)
 		if err != nil {
 			fmt.Fprintln(stderr, "house:", err)
