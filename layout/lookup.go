@@ -55,12 +55,12 @@ import (
 //
 // "Maybe" needs no argument: an item that was found ends a lookup at once.
 
-// LookupTries is how many looks a lookup takes before it answers "maybe". The first may only
+// lookupTries is how many looks a lookup takes before it answers "maybe". The first may only
 // show that the home line is not enough. A removal disturbs one of the other seven if its
 // counter is one of those of the two lines, at most 4 of 256. So with ten removals during
 // each look, all seven are disturbed less than once in 100,000 lookups. More looks would
 // only cost time where a dead writer has left a counter odd, which disturbs them all.
-const LookupTries = 8
+const lookupTries = 8
 
 // Looks are what lookups need of a table.
 type Looks interface {
@@ -112,7 +112,7 @@ func Lookup(t Looks, at func(word uint64) uint64, h uint64) bool {
 	if all {
 		rests.addOthers(t, other)
 	}
-	for range LookupTries {
+	for range lookupTries {
 		rests.begin(at)
 		found, beyond := t.LookAt(at, home)
 		if found {
@@ -151,14 +151,14 @@ func Copies(t Counts, l Line, it Item) (n int) {
 }
 
 // Count counts the items of the class of a hash, in words that come from anywhere, as
-// Lookup looks for one. If removals disturb it as often as LookupTries, ok is false.
+// Lookup looks for one. If removals disturb it as often as lookupTries, ok is false.
 func Count(t Counts, at func(word uint64) uint64, h uint64) (items uint64, ok bool) {
 	home := t.Split(h)
 	other := t.Alternate(home)
 	var rests counters
 	rests.addHome(t, home)
 	rests.addOthers(t, other)
-	for range LookupTries {
+	for range lookupTries {
 		rests.begin(at)
 		items = uint64(Copies(t, LineFrom(t, at, home.Line), home))
 		items += StashCountAt(at, t.Class(home))

@@ -229,7 +229,7 @@ func (s *Superblock) SetNormalisation(v string) {
 // SetSeed sets the seed and its canary.
 func (s *Superblock) SetSeed(seed uint64) {
 	s.put64(offSeed, seed)
-	s.put64(offCanary, Canary(seed))
+	s.put64(offCanary, canary(seed))
 }
 
 // SetGeometry sets the layout and its sizes.
@@ -251,8 +251,8 @@ func (s *Superblock) Sign() {
 
 func (s *Superblock) checksum() uint32 { return crc32.Checksum(s[:offCRC], castagnoli) }
 
-// Canary returns the hash of a fixed key with a seed.
-func Canary(seed uint64) uint64 { return xxh3.HashStringSeed(canaryKey, seed) }
+// canary returns the hash of a fixed key with a seed.
+func canary(seed uint64) uint64 { return xxh3.HashStringSeed(canaryKey, seed) }
 
 // intact reports whether s has the magic and a valid checksum (F1), whatever its
 // version.
@@ -356,7 +356,7 @@ func (s *Superblock) check(off int64) (g Geometry, err error) {
 	if s.HashID() != HashXXH3 {
 		return bad(offHashID, "F5: unknown hash id %d", s.HashID())
 	}
-	if got, want := s.u64(offCanary), Canary(s.Seed()); got != want {
+	if got, want := s.u64(offCanary), canary(s.Seed()); got != want {
 		return bad(offCanary, "F5: the canary is %016x, but this program computes %016x", got, want)
 	}
 	if s.State() < Clean || s.State() > Sealed {

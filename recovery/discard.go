@@ -51,7 +51,7 @@ func DiscardLog(vol Volume) (*Recovery, error) {
 	}
 	w.kept.lose(errLost) // some are in the log
 	w.length, w.userSeq, w.operation = inLines+inStash, w.sb.UserSeq(), w.sb.Operation()
-	if err := w.SyncRegion(); err != nil {
+	if err := w.syncRegion(); err != nil {
 		return nil, err
 	}
 	next := w.next(layout.Clean)
@@ -61,7 +61,7 @@ func DiscardLog(vol Volume) (*Recovery, error) {
 		Recovered: true, Discarded: true, UserSeq: w.userSeq, Operations: w.operation,
 		Generation: w.sb.Generation(), LSN: w.sb.CheckpointLSN(), Length: w.length,
 	}
-	if err := w.SyncNames(); err != nil { // as in recover
+	if err := w.syncNames(); err != nil { // as in recover
 		return nil, err
 	}
 	if err := w.rest(&next); err != nil {

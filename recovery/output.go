@@ -31,9 +31,9 @@ func NewOutput(path string) (*Output, error) {
 // fails, the file at the path is unchanged, unless the error says that the new one is complete.
 func (o *Output) Publish() error { return o.publish(rename) }
 
-// PublishNew is Publish, but fails with fs.ErrExist if there is a file at the path. On a file system
+// publishNew is Publish, but fails with fs.ErrExist if there is a file at the path. On a file system
 // that can neither rename a file so nor link it, it is Publish.
-func (o *Output) PublishNew() error {
+func (o *Output) publishNew() error {
 	return o.publish(func(from, to string) error {
 		err := renameNew(from, to)
 		if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, fs.ErrPermission) {
@@ -70,9 +70,9 @@ func (o *Output) Discard() error {
 // WriteFile makes a file with data, or replaces one, all at once.
 func WriteFile(path string, data []byte) error { return writeFile(path, data, (*Output).Publish) }
 
-// WriteNewFile is WriteFile, but fails with fs.ErrExist if there is a file (see [Output.PublishNew]).
+// WriteNewFile is WriteFile, but fails with fs.ErrExist if there is a file (see publishNew).
 func WriteNewFile(path string, data []byte) error {
-	return writeFile(path, data, (*Output).PublishNew)
+	return writeFile(path, data, (*Output).publishNew)
 }
 
 func writeFile(path string, data []byte, publish func(*Output) error) error {

@@ -195,7 +195,7 @@ func (w *Writer) recover(r *Recovery, logs replayed) error {
 	}
 	// The dead process may have changed names, and died before it made them durable (K3). They
 	// must be durable before the superblock says clean: no later open would ask.
-	if err := w.SyncNames(); err != nil {
+	if err := w.syncNames(); err != nil {
 		return err
 	}
 	if err := w.settle(); err != nil {
@@ -218,7 +218,7 @@ func (w *Writer) recover(r *Recovery, logs replayed) error {
 			do(logs.logs[b.Log].Words(), b)
 		}
 	})
-	if err := w.SyncRegion(); err != nil {
+	if err := w.syncRegion(); err != nil {
 		return err
 	}
 	next := w.next(layout.Clean)

@@ -69,7 +69,7 @@ func (w *Writer) Clean() error {
 		return nil
 	}
 	w.keepAll()
-	if err := w.SyncRegion(); err != nil {
+	if err := w.syncRegion(); err != nil {
 		return err
 	}
 	next := w.next(layout.Clean)
@@ -97,7 +97,7 @@ func (w *Writer) Seal(fill func(sb *layout.Superblock, store func(word, value ui
 	}
 	w.keepAll() // not earlier: after an error operations go on in this generation
 	next.SetHashes(w.kept.counted)
-	if err := w.SyncRegion(); err != nil {
+	if err := w.syncRegion(); err != nil {
 		return err
 	}
 	return w.rest(&next)

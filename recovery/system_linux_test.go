@@ -280,7 +280,7 @@ func testSyncedPages(t *testing.T, leave bool) {
 	if loads == "0" || stores == "0" {
 		t.Error("nothing of the region is in the page table")
 	}
-	if err := w.SyncRegion(); err != nil {
+	if err := w.syncRegion(); err != nil {
 		t.Fatal(err)
 	}
 	check("the region", stores, rss(t, path, "rw-s"))

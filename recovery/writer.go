@@ -178,8 +178,8 @@ func (w *Writer) sync(what string, f File) error {
 	return nil
 }
 
-// SyncNames makes all changes of names in the directory durable.
-func (w *Writer) SyncNames() error {
+// syncNames makes all changes of names in the directory durable.
+func (w *Writer) syncNames() error {
 	if err := w.vol.SyncNames(); err != nil {
 		return w.Fail(fmt.Errorf("sync the directory: %w", err))
 	}
@@ -356,8 +356,8 @@ func (w *Writer) step(counter uint64) {
 // put is the only function that stores to the stash and the region (W9).
 func (w *Writer) put(word, value uint64) { w.filter.Store(word, value) }
 
-// SyncRegion makes durable what has been stored to the mapping.
-func (w *Writer) SyncRegion() error {
+// syncRegion makes durable what has been stored to the mapping.
+func (w *Writer) syncRegion() error {
 	return w.syncFilter("the region")
 }
 

@@ -193,7 +193,7 @@ enum {
 	MMF_STASH_COUNTER = 8,
 	MMF_COUNTERS = 256,
 	MMF_STASH_GROUPS = 192,
-	MMF_TRIES = 8, /* as in the Go reader: see LookupTries in layout/lookup.go */
+	MMF_TRIES = 8, /* as in the Go reader: see lookupTries in layout/lookup.go */
 	MMF_BLOCK = 512, /* keys of a batch that are looked up together */
 	MMF_AHEAD = 64,  /* of which so many are in flight at once */
 	MMF_BURST = 16
