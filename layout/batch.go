@@ -15,8 +15,14 @@ import (
 // translated, which may take as long as a cache miss; those of a burst are translated
 // at the same time.
 const (
-	lookupPart    = 512
+	// lookupPart is many times prefetchAhead, since misses overlap less where a pass begins and
+	// ends. The places of a part, if all are open, take 32 KiB and stay in a cache.
+	lookupPart = 512
+	// prefetchAhead is more than the cache misses that a core keeps in flight, so that there is
+	// always one to wait for.
 	prefetchAhead = 64
+	// prefetchBurst is about as many as a core keeps in flight: the last of a longer burst would
+	// wait for the first, and those of a shorter one would be translated one after the other.
 	prefetchBurst = 16
 )
 

@@ -144,7 +144,9 @@ func (s *Set) InsertBatch(keys [][]byte) (n int, err error) {
 	return n, errors.Join(slices.Collect(maps.Values(failed))...)
 }
 
-// setPart is how many keys of a batch are sorted by shard at once.
+// setPart is how many keys of a batch are sorted by shard at once: many, so that a shard has several
+// of them, but no more than a cache holds the scratch of, which has 31 bytes a key. A uint16 counts
+// them.
 const setPart = 1024
 
 // A setScratch is the memory for a part of a batch.

@@ -28,11 +28,14 @@ func (m *Mapping) Populate(small bool, more func(done, total int64) bool) error 
 	return nil
 }
 
+// leastPage is the smallest page of any system: larger ones are touched more than once.
+const leastPage = 4096
+
 // touch loads a byte of each page of part, a part of data.
 func touch(data, part []byte) error {
 	fault := Catch(data, func() {
 		var sum byte
-		for i := 0; i < len(part); i += 4096 {
+		for i := 0; i < len(part); i += leastPage {
 			sum += part[i]
 		}
 		runtime.KeepAlive(sum) // keeps the loads

@@ -38,7 +38,8 @@ type pageFile struct {
 	words []uint64
 }
 
-// writeAtOnce is how many pages a pageFile gathers.
+// writeAtOnce is how many pages a pageFile gathers, 256 KiB of them: the page cache takes a few long
+// writes faster than many short ones.
 const writeAtOnce = 64
 
 func (w *pageFile) write(number uint64, p *hashes.Page) error {

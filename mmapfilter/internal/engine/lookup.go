@@ -54,7 +54,8 @@ func (w *Writer) ContainsAll(hashes []uint64, found []bool) {
 	}
 }
 
-// LookupPart is how many lookups of a batch are in progress at once.
+// LookupPart is how many lookups of a batch are in progress at once: as many as in package layout,
+// which has the reason, so that a part is one there as well.
 const LookupPart = 512
 
 // A Scratch is the memory for a part of a batch. Local variables would move to the heap on

@@ -17,6 +17,8 @@ type lineSet struct {
 }
 
 const (
+	// fewLines is how many lines are compared one by one: two cache lines of them, which takes no
+	// longer than to look in a table.
 	fewLines       = 16
 	lineNumberBits = 48 // layout.MaxRegionBytes has 2^46 lines of 4 bits
 )
