@@ -100,7 +100,7 @@ func (k *keeper) open(vol Volume, sb *layout.Superblock) error {
 
 // keep appends the hashes of a generation of the log to NAME.hashes and makes them durable (K2).
 // If that fails, the filter does without: nothing else depends on them.
-func (k *keeper) keep(generation uint64, each func(do func(log []uint64, b wal.Segment))) {
+func (k *keeper) keep(generation uint64, each func(do func(log []uint64, seg wal.Segment))) {
 	if k.err() != nil || generation <= k.generation {
 		return
 	}
@@ -111,7 +111,7 @@ func (k *keeper) keep(generation uint64, each func(do func(log []uint64, b wal.S
 	k.generation = generation
 }
 
-func (k *keeper) tryKeep(each func(do func(log []uint64, b wal.Segment))) (err error) {
+func (k *keeper) tryKeep(each func(do func(log []uint64, seg wal.Segment))) (err error) {
 	if !k.cut {
 		// A writer that died may have appended more, which no superblock counts.
 		if err := k.file.Truncate(k.at.Number); err != nil {
@@ -121,15 +121,15 @@ func (k *keeper) tryKeep(each func(do func(log []uint64, b wal.Segment))) (err e
 	}
 	now := uint64(0) // for operations without a commit
 	tail := hashes.NewTail(k.at, k.operations, k.file.WritePage)
-	each(func(log []uint64, b wal.Segment) {
-		committed := b.Time
+	each(func(log []uint64, seg wal.Segment) {
+		committed := seg.Time
 		if committed == 0 {
 			if now == 0 {
 				now = k.clock()
 			}
 			committed = now
 		}
-		b.Each(log, func(r wal.Record) {
+		seg.Each(log, func(r wal.Record) {
 			if !r.HasHash || err != nil {
 				return
 			}
@@ -160,8 +160,8 @@ func (k *keeper) tryKeep(each func(do func(log []uint64, b wal.Segment))) (err e
 func (k *keeper) keepEnded(log File, generation, salt uint64) {
 	k.keep(generation, func(do func([]uint64, wal.Segment)) {
 		words := log.Words()
-		for b := range wal.Ended(words, generation, salt) {
-			do(words, b)
+		for seg := range wal.Ended(words, generation, salt) {
+			do(words, seg)
 		}
 	})
 }

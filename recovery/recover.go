@@ -214,8 +214,8 @@ func (w *Writer) recover(r *Recovery, logs replayed) error {
 
 	w.length, w.userSeq, w.operation = scan.Length, scan.UserSeq, scan.Operation
 	w.kept.keep(w.sb.Generation()+1, func(do func([]uint64, wal.Segment)) {
-		for _, b := range scan.Segments {
-			do(logs.logs[b.Log].Words(), b)
+		for _, seg := range scan.Segments {
+			do(logs.logs[seg.Log].Words(), seg)
 		}
 	})
 	if err := w.syncRegion(); err != nil {
@@ -293,10 +293,10 @@ func (w *Writer) hardenLogs(logs replayed, scan wal.Contents) error {
 func (w *Writer) replay(logs replayed, scan wal.Contents) {
 	last := make(wordMap)
 	var starts []uint64 // of the records of a segment
-	for _, b := range slices.Backward(scan.Segments) {
-		log := logs.logs[b.Log].Words()
+	for _, seg := range slices.Backward(scan.Segments) {
+		log := logs.logs[seg.Log].Words()
 		starts = starts[:0]
-		for at := b.Start; uint64(len(starts)) < b.Records; at = wal.NextRecord(log, at) {
+		for at := seg.Start; uint64(len(starts)) < seg.Records; at = wal.NextRecord(log, at) {
 			starts = append(starts, at)
 		}
 		for _, at := range slices.Backward(starts) {

@@ -270,33 +270,33 @@ func (w *Writer) EndSegment(setSeq bool, seq uint64) Segment {
 	if setSeq {
 		w.userSeq, w.operation = seq, 0
 	}
-	b := Segment{log: w.log, start: w.lw.Start()}
-	_, b.salt = w.lw.Generation()
+	seg := Segment{log: w.log, start: w.lw.Start()}
+	_, seg.salt = w.lw.Generation()
 	c := wal.Commit{UserSeq: w.userSeq, Operation: w.operation, Length: w.length, Durable: w.durable.lsn.Load()}
 	if w.kept.on {
 		c.Time = max(w.vol.Now(), 1) // 0 would be no time
 	}
-	b.commit = w.lw.Commit(c)
-	return b
+	seg.commit = w.lw.Commit(c)
+	return seg
 }
 
 // Harden makes a segment durable and then stores it to the mapping (W3). Segments are
 // hardened one at a time, in order.
-func (w *Writer) Harden(b Segment) error {
+func (w *Writer) Harden(seg Segment) error {
 	if err := w.Err(); err != nil {
 		return err
 	}
 	if err := w.vol.Named(); err != nil {
 		return w.Fail(err) // W9
 	}
-	if err := w.syncLog(b.log); err != nil {
+	if err := w.syncLog(seg.log); err != nil {
 		return err
 	}
-	w.promise(b.salt, b.commit.LSN)
-	w.apply(b)
-	w.durable.lsn.Store(b.commit.LSN)
-	w.durable.userSeq.Store(b.commit.UserSeq)
-	w.durable.operation.Store(b.commit.Operation)
+	w.promise(seg.salt, seg.commit.LSN)
+	w.apply(seg)
+	w.durable.lsn.Store(seg.commit.LSN)
+	w.durable.userSeq.Store(seg.commit.UserSeq)
+	w.durable.operation.Store(seg.commit.Operation)
 	w.commits.Add(1)
 	return nil
 }
@@ -320,12 +320,12 @@ const applyAhead = 32
 // store of its operation (W4). Making it odd for each word alone is not enough: when a
 // bucket spans two words, one new and one old word together may hold less than either
 // bucket, and a lookup between the two stores must find an odd counter.
-func (w *Writer) apply(b Segment) {
+func (w *Writer) apply(seg Segment) {
 	odd := w.odd[:0] // words of the counters that are odd now
-	log := b.log.Words()
-	at, asked, next := b.start, uint64(0), b.start
-	for i := range b.commit.Records {
-		for ; asked < min(i+applyAhead, b.commit.Records); asked++ {
+	log := seg.log.Words()
+	at, asked, next := seg.start, uint64(0), seg.start
+	for i := range seg.commit.Records {
+		for ; asked < min(i+applyAhead, seg.commit.Records); asked++ {
 			w.filter.Prefetch(wal.RecordWord(log, next))
 			next = wal.NextRecord(log, next)
 		}

@@ -33,9 +33,9 @@ type Segment struct {
 }
 
 // Each calls do for the records of a segment, in order. log is the one that it is in.
-func (b Segment) Each(log []uint64, do func(Record)) {
-	at := b.Start
-	for range b.Records {
+func (seg Segment) Each(log []uint64, do func(Record)) {
+	at := seg.Start
+	for range seg.Records {
 		var r Record
 		r, at = ReadRecord(log, at)
 		do(r)
@@ -54,12 +54,12 @@ func Ended(log []uint64, generation, salt uint64) iter.Seq[Segment] {
 			if !ok || g != generation || s != salt {
 				return
 			}
-			b := Segment{Start: at + segmentHeadWords, Records: c.Records, Time: c.Time}
-			if !yield(b) {
+			seg := Segment{Start: at + segmentHeadWords, Records: c.Records, Time: c.Time}
+			if !yield(seg) {
 				return
 			}
-			at = b.Start
-			for range b.Records {
+			at = seg.Start
+			for range seg.Records {
 				at = NextRecord(log, at)
 			}
 			at = nextSegment(at)

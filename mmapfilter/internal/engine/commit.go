@@ -29,21 +29,21 @@ func (w *Writer) SyncFunc(seq func(operations uint64) uint64) error {
 func (w *Writer) trySync(seq func(uint64) uint64) error {
 	w.commit.Lock()
 	defer w.commit.Unlock()
-	b, ok, err := w.endSegmentNow(seq)
+	seg, ok, err := w.endSegmentNow(seq)
 	if err != nil || !ok {
 		return err
 	}
-	return w.harden(b)
+	return w.harden(seg)
 }
 
 // harden makes a segment durable. REQUIRES: w.commit.
-func (w *Writer) harden(b segment) error {
-	if err := w.protocol.Harden(b.Segment); err != nil {
+func (w *Writer) harden(seg segment) error {
+	if err := w.protocol.Harden(seg.Segment); err != nil {
 		return err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.dropPending(b)
+	w.dropPending(seg)
 	return nil
 }
 
@@ -57,37 +57,37 @@ func (w *Writer) endSegmentNow(seq func(uint64) uint64) (segment, bool, error) {
 // endSegment ends the open segment and starts another. It reports false if there is nothing to
 // make durable, and returns errLogFull if the log has no room for a segment without
 // operations. REQUIRES: w.commit, w.mu.
-func (w *Writer) endSegment(seq func(uint64) uint64) (b segment, ok bool, err error) {
+func (w *Writer) endSegment(seq func(uint64) uint64) (seg segment, ok bool, err error) {
 	if w.mu.closed != nil {
-		return b, false, w.mu.closed
+		return seg, false, w.mu.closed
 	}
 	if err := w.protocol.Err(); err != nil {
-		return b, false, err
+		return seg, false, err
 	}
 	if seq == nil && w.protocol.SegmentBytes() == 0 {
-		return b, false, nil
+		return seg, false, nil
 	}
-	b, err = w.cutSegment(seq)
-	return b, err == nil, err
+	seg, err = w.cutSegment(seq)
+	return seg, err == nil, err
 }
 
 // cutSegment is endSegment, also if there is nothing to make durable. REQUIRES: w.commit, w.mu.
-func (w *Writer) cutSegment(seq func(uint64) uint64) (b segment, err error) {
+func (w *Writer) cutSegment(seq func(uint64) uint64) (seg segment, err error) {
 	if err := w.begin(); err != nil {
-		return b, err
+		return seg, err
 	}
 	if w.protocol.SegmentBytes() == 0 && !w.protocol.Room(1) {
-		return b, errLogFull
+		return seg, errLogFull
 	}
 	var next uint64
 	if seq != nil {
 		next = seq(w.protocol.Operations())
 	}
-	b = segment{Segment: w.protocol.EndSegment(seq != nil, next), operations: w.mu.pending}
+	seg = segment{Segment: w.protocol.EndSegment(seq != nil, next), operations: w.mu.pending}
 	if p := w.overlay.Load(); p != nil {
 		w.overlay.Store(p.Next())
 	}
-	return b, nil
+	return seg, nil
 }
 
 // A segment is a segment of the log that is being made durable.
@@ -98,9 +98,9 @@ type segment struct {
 
 // dropPending drops the pending words of a segment that has been stored to the file. REQUIRES:
 // w.commit, w.mu.
-func (w *Writer) dropPending(b segment) {
+func (w *Writer) dropPending(seg segment) {
 	p := w.overlay.Load()
-	if w.mu.pending -= b.operations; w.mu.pending == 0 {
+	if w.mu.pending -= seg.operations; w.mu.pending == 0 {
 		if p != nil {
 			w.mu.spare = p.Active() // empty; the next segment will have its size
 			w.overlay.Store(nil)
@@ -170,26 +170,26 @@ func (w *Writer) beginCheckpoint() error {
 	}
 	w.commit.Lock()
 	defer w.commit.Unlock()
-	b, ok, err := w.nextGeneration(nil)
+	seg, ok, err := w.nextGeneration(nil)
 	if err != nil || !ok {
 		return err
 	}
-	return w.harden(b)
+	return w.harden(seg)
 }
 
 // nextGeneration ends the open segment, as endSegment does, and the generation of the log. It
 // puts what is done from then on into tap, unless that is nil. REQUIRES: w.checkpoints, w.commit.
-func (w *Writer) nextGeneration(tap *Tap) (b segment, ok bool, err error) {
+func (w *Writer) nextGeneration(tap *Tap) (seg segment, ok bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	b, ok, err = w.endSegment(nil)
+	seg, ok, err = w.endSegment(nil)
 	if err == nil && w.protocol.Live() {
 		w.protocol.BeginCheckpoint()
 	}
 	if err == nil && tap != nil {
 		w.mu.tap = tap
 	}
-	return b, ok, err
+	return seg, ok, err
 }
 
 // lacksRoom reports whether there is a log and it has no room for that many stores.
@@ -248,14 +248,14 @@ func (w *Writer) largerLog() int64 {
 
 // hardenAll commits while no operation can proceed. REQUIRES: w.commit, w.mu.
 func (w *Writer) hardenAll() error {
-	b, ok, err := w.endSegment(nil)
+	seg, ok, err := w.endSegment(nil)
 	if err != nil || !ok {
 		return err
 	}
-	if err := w.protocol.Harden(b.Segment); err != nil {
+	if err := w.protocol.Harden(seg.Segment); err != nil {
 		return err
 	}
-	w.dropPending(b)
+	w.dropPending(seg)
 	return nil
 }
 
