@@ -14,9 +14,9 @@ import (
 //
 // Two things cannot go through either. FirstLook has the counters of a home line in
 // variables of its own, since nearly all lookups without a kernel end there. And a kernel
-// loads them with instructions of its own; FirstLook is what it is tested against. The
-// kernels are one, batchAVX2, batchAVX512 and batchNEON of package blocked, one, batchAVX512
-// and shardsAVX512 of package compact, and the code of a [Direct] in both.
+// loads them with instructions of its own; FirstLook is what it is tested against. Kernels
+// of both package blocked and package compact are the functions "one" and batchAVX512 and the
+// code of a [Direct]; blocked has batchAVX2 and batchNEON besides, and compact shardsAVX512.
 //
 // An item that a writer moves is at its destination before it leaves its source, so at
 // any instant it is in one of its places; or it moves inside a block, whose removal

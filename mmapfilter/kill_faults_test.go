@@ -66,7 +66,8 @@ var killPhases = map[string]killPhase{
 	}},
 }
 
-// operate continues the stream and ends each n operations with a call that acknowledges them.
+// operate continues the stream. After every n operations it makes one of the calls, each of which
+// acknowledges all operations so far.
 func (k *killTest) operate(n int, calls ...func(f *Filter) error) error {
 	f, at, err := k.open()
 	if err != nil {

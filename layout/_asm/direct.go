@@ -142,12 +142,12 @@ func looks(codes string, all []look) {
 		l.look(RAX, l.key)
 		Label("inGo")
 		jump(inText("keyInGo"))
-		begin("own"+l.name, "func(d *base, key []byte) bool", "own"+l.name+" is key"+l.name+" for the hash in DX and the Direct in AX, neither of which is that of the arguments.")
+		begin("own"+l.name, "func(d *base, key []byte) bool", "own"+l.name+" is key"+l.name+" in a set: the hash in DX and the Direct in AX are those of the shard. The arguments are those of the set, for what is left to Go.")
 		l.look(RAX, func(Register) {})
 		Label("inGo")
 		jump(inText("keyInGo"))
 	}
-	begin("lookAddresses", "func("+codes+")", "lookAddresses gives where the looks are.")
+	begin("lookAddresses", "func("+codes+")", "lookAddresses stores the addresses of the functions that are only jumped to.")
 	for i, l := range all {
 		to := Load(ParamIndex(i), GP64())
 		for at, name := range []string{"hash" + l.name, "key" + l.name, "own" + l.name} {

@@ -29,7 +29,7 @@ func hashNarrow(d *base, hash uint64) bool
 //go:noescape
 func keyNarrow(d *base, key []byte) bool
 
-// ownNarrow is keyNarrow for the hash in DX and the Direct in AX, neither of which is that of the arguments.
+// ownNarrow is keyNarrow in a set: the hash in DX and the Direct in AX are those of the shard. The arguments are those of the set, for what is left to Go.
 //
 //go:noescape
 func ownNarrow(d *base, key []byte) bool
@@ -44,12 +44,12 @@ func hashWide(d *base, hash uint64) bool
 //go:noescape
 func keyWide(d *base, key []byte) bool
 
-// ownWide is keyWide for the hash in DX and the Direct in AX, neither of which is that of the arguments.
+// ownWide is keyWide in a set: the hash in DX and the Direct in AX are those of the shard. The arguments are those of the set, for what is left to Go.
 //
 //go:noescape
 func ownWide(d *base, key []byte) bool
 
-// lookAddresses gives where the looks are.
+// lookAddresses stores the addresses of the functions that are only jumped to.
 //
 //go:noescape
 func lookAddresses(narrow *code, wide *code)

@@ -19,7 +19,7 @@ func hashNarrow(d *base, hash uint64) bool
 //go:noescape
 func keyNarrow(d *base, key []byte) bool
 
-// ownNarrow is keyNarrow for the hash in DX and the Direct in AX, neither of which is that of the arguments.
+// ownNarrow is keyNarrow in a set: the hash in DX and the Direct in AX are those of the shard. The arguments are those of the set, for what is left to Go.
 //
 //go:noescape
 func ownNarrow(d *base, key []byte) bool
@@ -34,7 +34,7 @@ func hashShort(d *base, hash uint64) bool
 //go:noescape
 func keyShort(d *base, key []byte) bool
 
-// ownShort is keyShort for the hash in DX and the Direct in AX, neither of which is that of the arguments.
+// ownShort is keyShort in a set: the hash in DX and the Direct in AX are those of the shard. The arguments are those of the set, for what is left to Go.
 //
 //go:noescape
 func ownShort(d *base, key []byte) bool
@@ -49,12 +49,12 @@ func hashLong(d *base, hash uint64) bool
 //go:noescape
 func keyLong(d *base, key []byte) bool
 
-// ownLong is keyLong for the hash in DX and the Direct in AX, neither of which is that of the arguments.
+// ownLong is keyLong in a set: the hash in DX and the Direct in AX are those of the shard. The arguments are those of the set, for what is left to Go.
 //
 //go:noescape
 func ownLong(d *base, key []byte) bool
 
-// lookAddresses gives where the looks are.
+// lookAddresses stores the addresses of the functions that are only jumped to.
 //
 //go:noescape
 func lookAddresses(narrow *code, short *code, long *code)

@@ -98,13 +98,13 @@ func (c *churning) tick() {
 	}
 }
 
-// Due is what a rebuild mends.
+// A due says what a rebuild would mend.
 type due struct {
 	gone    uint64 // keys deleted from the store but not from the filter, about
 	deleted uint64 // these, and those that may have been put again
 	excess  uint64 // absent keys that have passed the filter, beyond those that were asked for
 	unknown bool   // there may be more of them
-	tooMany bool   // absent keys pass the filter, since of keys that are gone
+	tooMany bool   // absent keys pass the filter, but because of keys that are gone
 	lost    bool   // keys have overflowed that nobody remembers
 	unfit   bool   // the options ask for another filter
 }

@@ -124,13 +124,15 @@ func (p *Plan) capacity() uint64 {
 		return p.Keys
 	}
 	mean := float64(p.Keys) / float64(p.Shards)
-	return uint64(math.Ceil(mean + float64(6*math.Sqrt(mean)))) // rounded in between: some machines would add at once
+	// The conversion rounds the product. Otherwise some machines would multiply and add in one step,
+	// and might find another capacity.
+	return uint64(math.Ceil(mean + float64(6*math.Sqrt(mean))))
 }
 
 // ID names the plan: 32 hex digits made of its bytes.
 func (p *Plan) ID() string { return hex.EncodeToString(p.id[:]) }
 
-// Hasher returns what hashes keys.
+// hasher returns what hashes keys.
 func (p *Plan) hasher() layout.Hasher { return layout.NewHasher(uint64(p.Seed)) }
 
 // Hash returns the hash of a key. [mmapfilter.ShardOf] says which shard has it.

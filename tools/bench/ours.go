@@ -87,8 +87,7 @@ func (v variant) keys(bytes int64) uint64 {
 	return uint64(float64(bytes) * float64(bytes) / float64(plan.FileBytes-layout.OffRegion))
 }
 
-// bucketSize returns b of a layout for f. It is 4 slots, the paper's choice, unless a word
-// determines it.
+// bucketSize returns b of a layout for f. If the layout leaves a choice, it is 4, as in the paper.
 func bucketSize(k layout.Kind, f int) int {
 	b := 0
 	for _, p := range layout.LegalParams(k) {

@@ -39,35 +39,35 @@ type Unlogged struct {
 func NewUnlogged(t layout.Table, v layout.View) *Unlogged { return &Unlogged{table: t, view: v} }
 
 // Load implements Lines.
-func (d *Unlogged) Load(line uint64) *layout.Line {
-	d.line, d.image = line, layout.Line{}
-	layout.Load(d.table, d.view.Region, line, &d.image)
-	return &d.image
+func (u *Unlogged) Load(line uint64) *layout.Line {
+	u.line, u.image = line, layout.Line{}
+	layout.Load(u.table, u.view.Region, line, &u.image)
+	return &u.image
 }
 
 // Prefetch implements Lines.
-func (d *Unlogged) Prefetch(line uint64) {
-	first, n := d.table.Words(line)
-	kernel.Prefetch(&d.view.Region[first])
-	kernel.Prefetch(&d.view.Region[first+uint64(n)-1])
+func (u *Unlogged) Prefetch(line uint64) {
+	first, n := u.table.Words(line)
+	kernel.Prefetch(&u.view.Region[first])
+	kernel.Prefetch(&u.view.Region[first+uint64(n)-1])
 }
 
 // Full implements Lines.
-func (d *Unlogged) Full(line uint64) bool {
-	first, n := d.table.Words(line)
-	return d.table.Free(d.view.Region[first:first+uint64(n)], line) == 0
+func (u *Unlogged) Full(line uint64) bool {
+	first, n := u.table.Words(line)
+	return u.table.Free(u.view.Region[first:first+uint64(n)], line) == 0
 }
 
 // Change implements Lines.
-func (d *Unlogged) Change(*layout.Stores) { layout.Store(d.table, d.view.Region, d.line, &d.image) }
+func (u *Unlogged) Change(*layout.Stores) { layout.Store(u.table, u.view.Region, u.line, &u.image) }
 
 // Stash implements Lines.
-func (d *Unlogged) Stash() []uint64 { return d.view.Stash }
+func (u *Unlogged) Stash() []uint64 { return u.view.Stash }
 
 // StashLen implements Lines.
-func (d *Unlogged) StashLen() int { return layout.StashLen(d.view.Stash) }
+func (u *Unlogged) StashLen() int { return layout.StashLen(u.view.Stash) }
 
 // ChangeStash implements Lines.
-func (d *Unlogged) ChangeStash(word, value uint64, _ bool) {
-	d.view.Stash[word-layout.WordStash] = value
+func (u *Unlogged) ChangeStash(word, value uint64, _ bool) {
+	u.view.Stash[word-layout.WordStash] = value
 }
