@@ -46,7 +46,7 @@
 //	block            64 aligned bytes of the stash or the region
 //	removal counter  a word that is odd while a block changes in a way that could hide an item
 //	                 from a lookup
-//	store            of a word: writing it. (In package guard, a store is a database.)
+//	store            of a word: writing it. (In package guard, it is a database; and mark, epoch and log are others.)
 //	guarded          of a store: made while the removal counter of its block is odd
 //	log              the file NAME.stash: the operations since the last checkpoint
 //	kept hashes      the file NAME.hashes: the hash of every item

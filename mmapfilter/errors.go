@@ -15,7 +15,7 @@ import (
 var (
 	// ErrFull is returned when an insert finds neither a slot nor a stash entry, or when one more
 	// key would raise the false-positive rate above 1.5 times the requested one. The filter has not
-	// changed. Build a larger one.
+	// changed (C3). Build a larger one.
 	ErrFull = errors.New("filter is full")
 	// ErrLocked is returned when the file is locked: a writer has it open, it is being recovered,
 	// Build is about to replace it, or a process keeps writers out with a read lock. [LockedError]
@@ -48,7 +48,7 @@ var (
 	// it does not find. Open it again, or use [Follow].
 	ErrSuperseded = errors.New("another file has taken the place of this one (K4)")
 	// ErrCorrupt is returned when the file or its log is damaged, cut short, or not a
-	// filter file. [CorruptError] matches it and says where.
+	// filter file (C5). [CorruptError] matches it and says where.
 	ErrCorrupt = layout.ErrCorrupt
 	// ErrVersion is returned when the file was written by a newer version of this
 	// package. [VersionError] matches it and says what is unknown.

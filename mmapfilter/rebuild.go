@@ -45,7 +45,7 @@ type RebuildOptions struct {
 }
 
 // Rebuild makes a new file with the items of the filter, and puts it in the place of the old one:
-// larger, smaller, with another rate or layout. Inserts, deletes, lookups and syncs go on
+// larger, smaller, with another rate or layout (C8). Inserts, deletes, lookups and syncs go on
 // meanwhile. At the end operations wait once, until the last of them are done in the new file, but
 // not for the disk. Syncs wait until the new file is durable and has the name (K3), and so does an
 // operation that finds no room in one of the files, or in its log. If operations come faster than

@@ -33,8 +33,8 @@ type ShardFile struct {
 // BuildShard makes one shard of a set in the directory dir, from the hashes of its keys (see
 // [Filter.Hash]), which come in blocks of any size. Its name has the number of the shard and a number
 // made of what it holds: so shards of another content never have the same name, and the file
-// of a set that is in use is never replaced. Options are as for [Build]; Capacity is that of the
-// shard. KeepHashes is not possible.
+// of a set that is in use is never replaced (rule S3 of package sets). Options are as for [Build];
+// Capacity is that of the shard. KeepHashes is not possible.
 //
 // If the file is there already, and whole, BuildShard leaves it alone. If a writer has had it since, the
 // new one gets a name of its own. A damaged file, or one that is not that of the shard, is replaced. A

@@ -159,7 +159,7 @@ func (v *Files) OpenLog(name LogName) (File, error) {
 	return log, nil
 }
 
-// CreateLog makes, maps and syncs a log. It writes every byte, so that a commit need not
+// CreateLog makes, maps and syncs a log (W2). It writes every byte, so that a commit need not
 // tell the file system which blocks have been written. It writes page by page, so that the
 // page cache holds small pages: one long write would leave large pages, and each commit
 // could write back a whole one.

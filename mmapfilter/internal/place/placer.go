@@ -2,7 +2,7 @@ package place
 
 import "github.com/mmapfilter/mmapfilter/layout"
 
-// MaxStores bounds the words that one operation changes. Each move of a path sets overflow bits,
+// MaxStores bounds the words that one operation changes (P7). Each move of a path sets overflow bits,
 // removes an item, clears overflow bits and places another item; the end of the path places one
 // more; then there are the overflow bits of the new item, the words of the stash, and the delete
 // whose room is used.
