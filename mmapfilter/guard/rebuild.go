@@ -64,16 +64,18 @@ const (
 	mostTries  = 6
 )
 
-// Limits for a rebuild.
+// Limits for a rebuild. Each rebuild reads all keys of the store, so none begins for a small gain; and
+// after each the filter has twice the room it needs, so that as many keys must come or go again before
+// the next, which makes the cost of a key constant.
 const (
-	full        = 0.9     // of the capacity
-	manyGone    = 0.5     // of the items
-	someGone    = 1. / 16 // of the items
-	tooLarge    = 8       // times what is there
+	full        = 0.9     // of the capacity: so that keys which come during the rebuild find room
+	manyGone    = 0.5     // of the items: then the others are at most half, and what is read pays off
+	someGone    = 1. / 16 // of the items: what may pass beyond the rate asked, and is not worth a rebuild
+	tooLarge    = 8       // times what is there: growth makes it twice, and the store may double again
 	growth      = 2       // capacity for each key
-	tooManyPass = 1.5     // times the rate asked for
-	churn       = 16      // capacity for each key that comes during a rebuild, and goes
-	idle        = 16      // intervals without a put
+	tooManyPass = 1.5     // times the rate asked for: less is seen late, among chance; twice is the bound
+	churn       = 16      // capacity for each key that comes during a rebuild, and goes: see churning
+	idle        = 16      // intervals without a put, after which a burst is over
 )
 
 // A churning store puts and deletes keys while the filter is rebuilt, such as a queue: those that

@@ -35,11 +35,11 @@ func (w *Writer) Tapped(tap *Tap) (recovery.HashFile, layout.Hashes, error) {
 func (w *Writer) beginTapped(tap *Tap) error {
 	w.commit.Lock()
 	defer w.commit.Unlock()
-	b, ok, err := w.nextGeneration(tap)
+	seg, ok, err := w.nextGeneration(tap)
 	if err != nil || !ok {
 		return err
 	}
-	return w.harden(b)
+	return w.harden(seg)
 }
 
 // Quiet calls do at an instant at which no operation is under way, and puts what is done after it
