@@ -54,22 +54,32 @@ func (f *Filter) change(hash uint64, grow int, do func(w *engine.Writer) (bool, 
 			return err
 		})
 		switch {
-		case err == engine.ErrMoved:
-			continue
-		case err == engine.ErrAgain:
-			o.live.writer.AwaitHandover()
-			continue
-		case err == ErrFull:
-			if err = f.waitForRoom(o, err); err == nil {
+		case err != nil:
+			if err = f.awaitTry(o, err); err == nil {
 				continue
 			}
-		case err == nil && grow > 0:
+		case grow > 0:
 			f.inserted(o)
-		case err == nil:
+		default:
 			f.deleted(o)
 		}
 		return done && err == nil, err
 	}
+}
+
+// awaitTry waits until an operation that has failed in o can be tried again. It returns its error if
+// it cannot.
+func (f *Filter) awaitTry(o *openFile, err error) error {
+	switch err {
+	case engine.ErrMoved:
+		return nil
+	case engine.ErrAgain:
+		o.live.writer.AwaitHandover()
+		return nil
+	case ErrFull:
+		return f.waitForRoom(o, err)
+	}
+	return err
 }
 
 // InsertBatch inserts keys in order and stops at the first error. It returns the number of keys
@@ -87,18 +97,12 @@ func (f *Filter) insertInto(insert func(o *openFile) error) error {
 		if err != nil {
 			return err
 		}
-		switch err = insert(o); {
-		case err == engine.ErrMoved:
-			continue
-		case err == engine.ErrAgain:
-			o.live.writer.AwaitHandover()
-			continue
-		case err == ErrFull:
-			if err = f.waitForRoom(o, err); err == nil {
-				continue
-			}
+		if err = insert(o); err == nil {
+			return nil
 		}
-		return err
+		if err = f.awaitTry(o, err); err != nil {
+			return err
+		}
 	}
 }
 
