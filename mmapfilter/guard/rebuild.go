@@ -71,7 +71,7 @@ const (
 	full        = 0.9     // of the capacity: so that keys which come during the rebuild find room
 	manyGone    = 0.5     // of the items: then the others are at most half, and what is read pays off
 	someGone    = 1. / 16 // of the items: what may pass beyond the rate asked, and is not worth a rebuild
-	tooLarge    = 8       // times what is there: growth makes it twice, and the store may double again
+	tooLarge    = 8       // times what is there: twice, and room for the store to grow fourfold again
 	growth      = 2       // capacity for each key
 	tooManyPass = 1.5     // times the rate asked for: less is seen late, among chance; twice is the bound
 	churn       = 16      // capacity for each key that comes during a rebuild, and goes: see churning
