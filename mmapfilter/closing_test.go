@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -229,16 +230,20 @@ func TestBatchCountsUpToAFault(t *testing.T) {
 	}
 }
 
-// TestSyncAtUnseals: whichever call stores to a sealed file first, the steps of rule R4 come
-// before it.
+// TestSyncAtUnseals: whichever call stores to a sealed file first, the first step of rule R4 comes
+// before it, and the others before the first commit. Operations go on between these; but Seal lets
+// none in.
 func TestSyncAtUnseals(t *testing.T) {
+	ctx := context.Background()
 	for name, first := range map[string]func(f *Filter) error{
 		"SyncAt": func(f *Filter) error { return f.SyncAt(1) },
-		"Insert": func(f *Filter) error { return f.InsertHash(1) },
+		"Insert": func(f *Filter) error { return errors.Join(f.InsertHash(1), f.Sync()) },
 		"InsertBatch": func(f *Filter) error {
 			_, err := f.InsertBatch([][]byte{{1}})
-			return err
+			return errors.Join(err, f.Sync())
 		},
+		"Checkpoint": func(f *Filter) error { return errors.Join(f.InsertHash(1), f.Checkpoint(ctx)) },
+		"Seal":       func(f *Filter) error { return errors.Join(f.InsertHash(1), f.Seal(ctx)) },
 	} {
 		_, path := mustBuild(t, nil, numbers(0, 1000))
 		f, err := Open(path, &OpenOptions{CommitInterval: -1})
@@ -246,19 +251,34 @@ func TestSyncAtUnseals(t *testing.T) {
 			t.Fatal(err)
 		}
 		w := f.open.Load().live.writer
-		var states []layout.State
+		var commits []uint64
 		unsealing := w.Unsealing
-		w.Unsealing = func() {
-			states = append(states, w.Protocol().Superblock().State())
-			unsealing()
-		}
-		for range 2 {
-			if err := first(f); err != nil {
-				t.Fatal(err)
+		w.Unsealing = func() func(hold func(step func())) {
+			if state := w.Protocol().Superblock().State(); state != layout.Sealed {
+				t.Errorf("%s: unsealed in state %v", name, state)
+			}
+			rest := unsealing()
+			return func(hold func(step func())) {
+				n, _ := w.Protocol().Counts()
+				commits = append(commits, n)
+				rest(hold)
+				if name == "Seal" {
+					return
+				}
+				if err := f.InsertHash(2); err != nil {
+					t.Error(err)
+				}
 			}
 		}
-		if len(states) != 1 || states[0] != layout.Sealed {
-			t.Errorf("%s: unsealed in the states %v", name, states)
+		err = first(f)
+		if err == nil && name != "Seal" {
+			err = first(f)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(commits, []uint64{0}) {
+			t.Errorf("%s: unsealed after %v commits", name, commits)
 		}
 		if err := f.Close(); err != nil {
 			t.Error(err)

@@ -93,8 +93,8 @@ func randomUUID() (uuid [16]byte) {
 // [Filter.Close] removes it.
 //
 // If the writer of the file has died, Open recovers the file first; [Filter.Recovery] says what
-// was found. On Linux, the first operation on a sealed file drops it from the page cache and
-// reads it again in the background (rule R4); the more of the file is in memory, the longer that
+// was found. On Linux, the first commit to a sealed file drops it from the page cache and has it
+// read again in the background (rule R4); the more of the file is in memory, the longer that
 // takes.
 //
 // The file is mapped twice, for lookups and for stores. The resident set size (RSS) of the
@@ -318,11 +318,21 @@ func (l *live) grow() {
 // unsealing makes the system hold the file in small pages from now on (R4), which works only
 // before the first store. What was in memory is read again in the background. The caller holds
 // the writer's lock.
-func (l *live) unsealing() {
+func (l *live) unsealing() (rest func(hold func(step func()))) {
+	drop := l.files.ShrinkPages()
+	return func(hold func(step func())) {
+		if drop(hold) {
+			l.readAgain()
+		}
+	}
+}
+
+// readAgain reads the file in the background, in small pages.
+func (l *live) readAgain() {
 	b := &l.background
 	b.Lock()
 	defer b.Unlock()
-	if b.closed || !l.files.ShrinkPages() {
+	if b.closed {
 		return
 	}
 	b.Add(1)

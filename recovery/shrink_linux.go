@@ -3,24 +3,41 @@ package recovery
 import "golang.org/x/sys/unix"
 
 // ShrinkPages drops the filter file from the page cache, so that it comes back in small
-// pages, and reports whether most of it was there. Build, or reading the file
-// sequentially, leaves pages of up to 2 MiB in the cache. They make lookups faster, but
-// the system writes back whole pages, so each store would write a large one.
+// pages. Build, or reading the file sequentially, leaves pages of up to 2 MiB in the cache. They
+// make lookups faster, but the system writes back whole pages, so each store would write a large
+// one.
 //
-// Dirty pages and pages that another process has mapped stay, and so do the pages of tmpfs,
+// It drops the beginning of the file, and returns what drops the rest: that calls hold for each of
+// its steps, and reports whether most of the file was there. Pages that this process looks at during
+// a step, dirty pages and pages that another process has mapped stay, and so do the pages of tmpfs,
 // which writes nothing back.
-func (v *Files) ShrinkPages() (most bool) {
+func (v *Files) ShrinkPages() (rest func(hold func(step func())) (most bool)) {
 	if !delaysRmap || isTmpfs(v.filter.file) { // others may store meanwhile; see delaysRmap
-		return false
+		return func(func(func())) bool { return false }
 	}
-	loads, stores := v.filter.loads, v.filter.stores
-	n, err := loads.Resident()
-	if err != nil || n == 0 {
-		return false
+	size := len(v.filter.loads.Data)
+	were := v.shrinkPages(0, min(shrinkStep, size))
+	return func(hold func(step func())) bool {
+		for off := shrinkStep; off < size; off += shrinkStep {
+			hold(func() { were += v.shrinkPages(off, min(off+shrinkStep, size)) })
+		}
+		return were > int64(size)/2
 	}
-	for _, m := range []*Mapping{loads, stores} { // pages that this process has mapped would stay
-		m.advise(m.Data, unix.MADV_DONTNEED)
+}
+
+// shrinkStep is how many bytes a step of ShrinkPages drops. It is a multiple of the largest page, and
+// a step takes about a millisecond.
+const shrinkStep = 8 << 20
+
+// shrinkPages drops a part of the filter file, and returns how many bytes of it were in the page cache.
+func (v *Files) shrinkPages(off, end int) (were int64) {
+	were, err := resident(v.filter.loads.Data[off:end])
+	if err != nil || were == 0 {
+		return 0
 	}
-	unix.Fadvise(int(v.filter.file.Fd()), 0, 0, unix.FADV_DONTNEED)
-	return n > int64(len(loads.Data))/2
+	for _, m := range []*Mapping{v.filter.loads, v.filter.stores} { // what is mapped would stay
+		m.advise(m.Data[off:end], unix.MADV_DONTNEED)
+	}
+	unix.Fadvise(int(v.filter.file.Fd()), int64(off), int64(end-off), unix.FADV_DONTNEED)
+	return were
 }

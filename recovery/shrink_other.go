@@ -3,4 +3,6 @@
 package recovery
 
 // ShrinkPages does nothing on this system.
-func (v *Files) ShrinkPages() (most bool) { return false }
+func (v *Files) ShrinkPages() (rest func(hold func(step func())) (most bool)) {
+	return func(func(func())) bool { return false }
+}

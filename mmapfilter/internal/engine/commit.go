@@ -38,6 +38,7 @@ func (w *Writer) trySync(seq func(uint64) uint64) error {
 
 // harden makes a segment durable. REQUIRES: w.commit.
 func (w *Writer) harden(seg segment) error {
+	w.unseal(w.between)
 	if err := w.protocol.Harden(seg.Segment); err != nil {
 		return err
 	}
@@ -252,6 +253,7 @@ func (w *Writer) hardenAll() error {
 	if err != nil || !ok {
 		return err
 	}
+	w.unseal(func(step func()) { step() })
 	if err := w.protocol.Harden(seg.Segment); err != nil {
 		return err
 	}

@@ -53,9 +53,10 @@ type Writer struct {
 	// for that many stores by then. Below 0 it is CommitNow or GrowNow. The caller holds the lock
 	// mu.
 	Behind func(need int)
-	// Unsealing, if not nil, is called before the first write to a sealed file. The caller holds
-	// the lock mu.
-	Unsealing func()
+	// Unsealing, if not nil, is called before the first write to a sealed file, and the rest that it
+	// returns before the first store to the lines. No operation is under way during the one, nor
+	// during a step of the other. Operations go on between the steps.
+	Unsealing func() (rest func(hold func(step func())))
 	// Retries says that an operation that returns ErrFull may be tried again, and so does not count
 	// as an operation, unless SkipFull is called.
 	Retries bool
@@ -100,13 +101,14 @@ type Writer struct {
 	commit      sync.Mutex
 	mu          struct {
 		sync.Mutex
-		closed   error          // ErrClosed or ErrMoved, or nil
-		tap      *Tap           // takes down all operations; or nil
-		held     bool           // see hold
-		doubles  doubles        // where else operations are done
-		handover time.Duration  // see State
-		pending  int            // operations not yet durable
-		spare    *pending.Words // for the next segment, if overlay is nil
+		closed   error                        // ErrClosed or ErrMoved, or nil
+		unseal   func(hold func(step func())) // see Unsealing; or nil
+		tap      *Tap                         // takes down all operations; or nil
+		held     bool                         // see hold
+		doubles  doubles                      // where else operations are done
+		handover time.Duration                // see State
+		pending  int                          // operations not yet durable
+		spare    *pending.Words               // for the next segment, if overlay is nil
 		op       operation
 		odd      []uint64 // removal counters, see publish
 		placer   *place.Placer
@@ -156,9 +158,26 @@ func (w *Writer) begin() error {
 	}
 	defer w.stalled(time.Now())
 	if w.protocol.Superblock().State() == layout.Sealed && w.Unsealing != nil {
-		w.Unsealing() // R4
+		w.mu.unseal = w.Unsealing() // R4
 	}
 	return w.protocol.Begin(w.firstLog)
+}
+
+// unseal takes the steps that come before the first store to the lines of a sealed file (R4). No
+// operation may be under way while hold runs one. REQUIRES: w.commit.
+func (w *Writer) unseal(hold func(step func())) {
+	var rest func(func(func()))
+	hold(func() { rest, w.mu.unseal = w.mu.unseal, nil })
+	if rest != nil {
+		rest(hold)
+	}
+}
+
+// between runs f between two operations.
+func (w *Writer) between(f func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f()
 }
 
 // stalled records that operations have waited since the given time.
