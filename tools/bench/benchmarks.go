@@ -28,6 +28,11 @@ func benchmarkTables(out io.Reader) (string, error) {
 	for reader := benchfmt.NewReader(out, "go test"); reader.Scan(); {
 		switch r := reader.Result().(type) {
 		case *benchfmt.Result:
+			for _, v := range r.Values {
+				if math.IsInf(v.Value, 0) || math.IsNaN(v.Value) {
+					return "", fmt.Errorf("%s: %g %s", r.Name, v.Value, v.Unit)
+				}
+			}
 			all = addResult(all, r)
 		case *benchfmt.SyntaxError:
 			return "", r

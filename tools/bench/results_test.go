@@ -2,6 +2,7 @@ package main
 
 import (
 	"flag"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -215,5 +216,20 @@ func TestReadmeFigures(t *testing.T) {
 	}
 	if readme != want {
 		t.Error(`README.md has other figures than "go -C tools/bench run . results" takes from RESULTS.md`)
+	}
+}
+
+// TestBenchmarkTables: a table has the medians of all runs of a benchmark, and a value that is no number
+// is an error.
+func TestBenchmarkTables(t *testing.T) {
+	const lines = "BenchmarkA/on=disk-2 1 %s ns/record\nBenchmarkA/on=disk-2 1 12000 ns/record\nBenchmarkA/on=disk-2 1 3 ns/record\n"
+	tables, err := benchmarkTables(strings.NewReader(fmt.Sprintf(lines, "4.25")))
+	if err != nil || !strings.Contains(tables, "| on=disk | 4.250 |") {
+		t.Errorf("%v, %s", err, tables)
+	}
+	for _, bad := range []string{"+Inf", "NaN"} {
+		if _, err := benchmarkTables(strings.NewReader(fmt.Sprintf(lines, bad))); err == nil {
+			t.Errorf("%s is a value", bad)
+		}
 	}
 }
