@@ -15,9 +15,6 @@ import (
 // translated, which may take as long as a cache miss; those of a burst are translated
 // at the same time.
 const (
-	// lookupPart is many times prefetchAhead, since misses overlap less where a pass begins and
-	// ends. The places of a part, if all are open, take 32 KiB and stay in a cache.
-	lookupPart = 512
 	// prefetchAhead is more than the cache misses that a core keeps in flight, so that there is
 	// always one to wait for.
 	prefetchAhead = 64
@@ -26,12 +23,17 @@ const (
 	prefetchBurst = 16
 )
 
+// LookupPart is how many lookups of a batch are in progress at once: many times prefetchAhead, since
+// misses overlap less where a pass begins and ends. The places of a part, if all are open, take
+// 32 KiB and stay in a cache.
+const LookupPart = 512
+
 // ContainsHashes sets found[i] to Contains of hashes[i]. found must not be shorter than
 // hashes.
 func ContainsHashes(t Looks, v *View, hashes []uint64, found []bool) {
 	found = found[:len(hashes)]
 	for len(hashes) > 0 {
-		n := min(len(hashes), lookupPart)
+		n := min(len(hashes), LookupPart)
 		containsPart(t, v, hashes[:n], found)
 		hashes, found = hashes[n:], found[n:]
 	}
@@ -41,8 +43,8 @@ func ContainsHashes(t Looks, v *View, hashes []uint64, found []bool) {
 // As local variables they would be moved to the heap each time: they are passed to methods of an
 // interface, and the places are too many for a stack.
 type scratch struct {
-	open   [lookupPart / kernel.Group]uint8
-	places [lookupPart]places
+	open   [LookupPart / kernel.Group]uint8
+	places [LookupPart]places
 }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}

@@ -61,7 +61,7 @@ func (s *Shards) find(hash uint64) (d *Direct, own uint64) {
 func (s *Shards) ContainsHashes(hashes []uint64, found []bool) {
 	found = found[:len(hashes)]
 	for len(hashes) > 0 {
-		n := min(len(hashes), lookupPart)
+		n := min(len(hashes), LookupPart)
 		s.containsPart(hashes[:n], found[:n])
 		hashes, found = hashes[n:], found[n:]
 	}
@@ -106,7 +106,7 @@ func (s *Shards) containsIn(b *setScratch, hashes []uint64, found []bool) {
 // A setScratch is the memory for a part of a batch in a set, with the Direct of each hash that is open.
 type setScratch struct {
 	scratch
-	directs [lookupPart]*Direct
+	directs [LookupPart]*Direct
 }
 
 var setScratches = sync.Pool{New: func() any { return new(setScratch) }}

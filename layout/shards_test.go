@@ -8,7 +8,7 @@ func TestScratchForgets(t *testing.T) {
 	asked := 0
 	s := NewShards(1, &h)
 	s.Set(0, NewDirect(nil, nil, &h, func(uint64) bool { asked++; return false }))
-	b, hashes := new(setScratch), make([]uint64, lookupPart)
+	b, hashes := new(setScratch), make([]uint64, LookupPart)
 	s.containsIn(b, hashes, make([]bool, len(hashes)))
 	if asked != len(hashes) {
 		t.Errorf("%d of %d hashes were left open", asked, len(hashes))

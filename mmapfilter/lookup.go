@@ -65,7 +65,7 @@ func (f *Filter) containsKeys(o *openFile, keys [][]byte, found []bool) {
 	scratch := lookupScratches.Get().(*lookupScratch)
 	defer lookupScratches.Put(scratch)
 	for len(keys) > 0 {
-		n := min(len(keys), engine.LookupPart)
+		n := min(len(keys), layout.LookupPart)
 		hashes := scratch.hashes[:n]
 		for i, key := range keys[:n] {
 			hashes[i] = f.hash.Hash(key)
@@ -102,8 +102,8 @@ func (f *Filter) containsShared(o *openFile, hashes []uint64, found []bool) {
 
 // A lookupScratch is the memory for a part of a batch of keys.
 type lookupScratch struct {
-	hashes [engine.LookupPart]uint64
-	own    [engine.LookupPart]uint64 // what stands for them in a shard
+	hashes [layout.LookupPart]uint64
+	own    [layout.LookupPart]uint64 // what stands for them in a shard
 	engine.Scratch
 }
 

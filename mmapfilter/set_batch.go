@@ -5,10 +5,9 @@ import (
 	"sync"
 
 	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
 )
 
-var setHashes = sync.Pool{New: func() any { return new([engine.LookupPart]uint64) }}
+var setHashes = sync.Pool{New: func() any { return new([layout.LookupPart]uint64) }}
 
 // ContainsBatch is [Filter.ContainsBatch] for the set. One manifest answers the whole batch.
 func (s *Set) ContainsBatch(keys [][]byte, found []bool) {
@@ -22,7 +21,7 @@ func (s *Set) ContainsBatch(keys [][]byte, found []bool) {
 		st.containsWritten(keys, found)
 		return
 	}
-	scratch := setHashes.Get().(*[engine.LookupPart]uint64)
+	scratch := setHashes.Get().(*[layout.LookupPart]uint64)
 	defer setHashes.Put(scratch)
 	for len(keys) > 0 {
 		hashes := scratch[:min(len(keys), len(scratch))]

@@ -33,16 +33,37 @@ func (sys *System) fill(b recovery.Volume, hashes []uint64) (Writer, error) {
 
 // A Writer is an open filter.
 type Writer interface {
+	Operations
+	Commits
+	Progress
+
+	Seal() error
+	Clean() error // closes the filter cleanly
+}
+
+// Operations are those on single items.
+type Operations interface {
 	Insert(hash uint64) error
 	Delete(hash uint64) (bool, error)
+	// Idle reports whether an insert or a delete could run now, beside the current Sync
+	// or Checkpoint.
+	Idle() bool
+	// Doubles reports whether an operation is done in the next file of a handover, too.
+	Doubles() bool
+}
+
+// Commits make operations durable.
+type Commits interface {
 	Sync(setSeq bool, seq uint64) error
 	Checkpoint() error
 	// BeginCheckpoint and EndCheckpoint are the two halves of Checkpoint. Operations and
 	// syncs may come between them.
 	BeginCheckpoint() error
 	EndCheckpoint() error
-	Seal() error
-	Clean() error // closes the filter cleanly
+}
+
+// Progress is what an open filter has done.
+type Progress interface {
 	// Newest sets words to the newest values of the words of the stash or of the region from
 	// first on, including operations that are not durable.
 	Newest(first uint64, words []uint64)
@@ -51,9 +72,4 @@ type Writer interface {
 	Durable() (userSeq, operations, lsn uint64)
 	// Err returns an error once the writer has failed.
 	Err() error
-	// Idle reports whether an insert or a delete could run now, beside the current Sync
-	// or Checkpoint.
-	Idle() bool
-	// Doubles reports whether an operation is done in the next file of a handover, too.
-	Doubles() bool
 }

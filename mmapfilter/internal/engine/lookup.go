@@ -48,26 +48,22 @@ func (w *Writer) ContainsAll(hashes []uint64, found []bool) {
 	scratch := scratches.Get().(*Scratch)
 	defer scratches.Put(scratch)
 	for len(hashes) > 0 {
-		n := min(len(hashes), LookupPart)
+		n := min(len(hashes), layout.LookupPart)
 		w.ContainsPart(scratch, hashes[:n], found)
 		hashes, found = hashes[n:], found[n:]
 	}
 }
 
-// LookupPart is how many lookups of a batch are in progress at once: as many as in package layout,
-// which has the reason, so that a part is one there as well.
-const LookupPart = 512
-
 // A Scratch is the memory for a part of a batch. Local variables would move to the heap on
 // every call, since they are passed to methods of an interface.
 type Scratch struct {
-	blocks          [LookupPart]uint64
-	open, unsettled [LookupPart / 8]uint8
+	blocks          [layout.LookupPart]uint64
+	open, unsettled [layout.LookupPart / 8]uint8
 }
 
 var scratches = sync.Pool{New: func() any { return new(Scratch) }}
 
-// ContainsPart is ContainsAll for up to LookupPart hashes. If the writer is Unsure, it says
+// ContainsPart is ContainsAll for up to layout.LookupPart hashes. If the writer is Unsure, it says
 // "maybe" for all.
 func (w *Writer) ContainsPart(scratch *Scratch, hashes []uint64, found []bool) {
 	if p := w.overlay.Load(); p == nil {

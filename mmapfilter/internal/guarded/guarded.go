@@ -10,22 +10,38 @@ import (
 
 // A Filter is what a guard needs of a *mmapfilter.Filter.
 type Filter interface {
+	Keys
+	Changes
+	Syncs
+
+	Rebuild(ctx context.Context, opts *mmapfilter.RebuildOptions) error
+	Seal(ctx context.Context) error
+	Close() error
+}
+
+// Keys are those of the filter: how they become hashes, which it has, and how many.
+type Keys interface {
 	Hash(key []byte) uint64
+	Normalisation() string
 	ContainsHash(hash uint64) bool
-	InsertHash(hash uint64) error
-	InsertUniqueHashes(hashes []uint64) (n, added int, err error)
-	DeleteHash(hash uint64) (deleted bool, err error)
 	Len() uint64
 	Cap() uint64
 	TargetRate() float64
+}
+
+// Changes are those that a transaction makes.
+type Changes interface {
+	InsertHash(hash uint64) error
+	InsertUniqueHashes(hashes []uint64) (n, added int, err error)
+	DeleteHash(hash uint64) (deleted bool, err error)
+}
+
+// Syncs make the filter durable, and say how far it is.
+type Syncs interface {
 	Sync() error
 	SyncAtFunc(seq func(operations uint64) uint64) error
 	DurableSeq() uint64
 	DurableOps() uint64
-	Normalisation() string
-	Rebuild(ctx context.Context, opts *mmapfilter.RebuildOptions) error
-	Seal(ctx context.Context) error
-	Close() error
 }
 
 // Hooks replace what a guard has of the system.
