@@ -65,6 +65,9 @@ func (b *billions) measure(n uint64) error {
 	if err != nil {
 		return err
 	}
+	if most > max(2*mmapfilter.DefaultMemoryBudget, 64<<20) {
+		return fmt.Errorf("the heap had %s, more than twice the memory budget, which README says", figures.Mebibytes(most))
+	}
 	st, peak := f.Stats(), machine.PeakMemory()
 	if err := f.Close(); err != nil {
 		return err

@@ -18,13 +18,13 @@ const (
 // readmeText is the template of that text. "cell" gives a cell of a table in RESULTS.md, by its
 // block, the first cells of its row, and the head of its column.
 const readmeText = `
-Measured on {{machine "peers"}}, on {{date "peers"}}: files on ext4, default options. Trust ratios more than numbers:
+Measured on {{machine "peers"}}, {{dates "space" "peers" "lookup" "api" "build" "stores"}}: files on ext4, default options. Trust ratios more than numbers:
 
 | | |
 |---|---|
 | space per key | {{cell "space" "mmapfilter, rate 1 %" "bits a key"}} bits at {{cell "space" "mmapfilter, rate 1 %" "rate measured"}}; bits-and-blooms {{cell "space" "bits-and-blooms/bloom v3, for 1 %" "bits a key"}} at {{cell "space" "bits-and-blooms/bloom v3, for 1 %" "rate measured"}}; binary fuse {{cell "space" "FastFilter/xorfilter, binary fuse 8, xxh3" "bits a key"}} at {{cell "space" "FastFilter/xorfilter, binary fuse 8, xxh3" "rate measured"}} |
-| one lookup, {{cell "peers" "mmapfilter, rate 1 %" "keys it has"}} keys | {{cell "peers" "mmapfilter, rate 1 %" "ns absent"}} ns; binary fuse {{cell "peers" "FastFilter/xorfilter, binary fuse 8, xxh3" "ns absent"}}, Pebble's bloom {{cell "peers" "Pebble's bloom, 10 bits, parts of a million keys" "ns absent"}}, seiflotfy/cuckoofilter {{cell "peers" "seiflotfy/cuckoofilter, f=8, b=4" "ns absent"}}, bits-and-blooms {{cell "peers" "bits-and-blooms/bloom v3" "ns absent"}} |
-| one key in a batch of 1,024 | {{cell "lookup" "ContainsHashes|1024|absent" "ns"}} ns, {{cell "lookup" "ContainsHashes|1024|absent" "over the limit"}} times a random read of the same memory |
+| one lookup, {{cell "peers" "mmapfilter, rate 1 %" "keys it has"}} keys | {{cell "peers" "mmapfilter, rate 1 %" "ns absent"}} ns; times that: blobloom {{cell "peers" "greatroar/blobloom, xxh3" "absent over ours"}}, binary fuse {{cell "peers" "FastFilter/xorfilter, binary fuse 8, xxh3" "absent over ours"}}, seiflotfy/cuckoofilter {{cell "peers" "seiflotfy/cuckoofilter, f=8, b=4" "absent over ours"}}, Pebble's bloom {{cell "peers" "Pebble's bloom, 10 bits, parts of a million keys" "absent over ours"}}, bits-and-blooms {{cell "peers" "bits-and-blooms/bloom v3" "absent over ours"}} |
+| one key of 1 GiB, in a batch of 1,024 | {{cell "lookup" "ContainsBatch|1024|absent" "ns"}} ns, {{cell "lookup" "ContainsBatch|1024|absent" "over the limit"}} times a random read of the same memory; by itself {{cell "lookup" "Contains|1|absent" "over the limit"}} times |
 | open and first answer, 4 GiB | {{micro (cell "api" "MiB=4096" "ns/op")}} µs |
 | build, 100 million keys, both cores | {{millions (cell "build" "Build, mmapfilter, rate 1 %" "keys a second" "100,000,000 keys")}} million keys per second |
 | absent key, cold Pebble, 2 million keys | {{cell "stores" "guard|absent" "µs, 50 %" "pebble, cold: 20,000 reads"}} µs and {{cell "stores" "guard|absent" "bytes a read from the disk" "pebble, cold: 20,000 reads"}} bytes read behind a guard; alone {{cell "stores" "alone|absent" "µs, 50 %" "pebble, cold: 20,000 reads"}} and {{cell "stores" "alone|absent" "bytes a read from the disk" "pebble, cold: 20,000 reads"}}; own Bloom filter {{cell "stores" "its own Bloom filter|absent" "µs, 50 %" "pebble, cold: 20,000 reads"}} and {{cell "stores" "its own Bloom filter|absent" "bytes a read from the disk" "pebble, cold: 20,000 reads"}} |
@@ -60,7 +60,7 @@ func withFigures(readme string, parts []section) (string, error) {
 	}
 	p := page(parts)
 	t, err := template.New("README").Funcs(template.FuncMap{
-		"cell": p.cell, "machine": p.machine, "date": p.date, "commands": p.commands,
+		"cell": p.cell, "machine": p.machine, "dates": p.dates, "commands": p.commands,
 		"micro":    func(ns string) (string, error) { return scaled(ns, 1e3) },
 		"millions": func(n string) (string, error) { return scaled(n, 1e6) },
 	}).Parse(readmeText)
@@ -145,24 +145,41 @@ func (p page) head(block string) ([]string, error) {
 	return nil, fmt.Errorf("block %s does not say what it was measured on", block)
 }
 
-// machine returns the processor, system and Go version of a block.
-func (p page) machine(block string) (string, error) {
-	head, err := p.head(block)
-	if err != nil {
-		return "", err
+// machine returns the processor, system and Go version of blocks, which must have the same.
+func (p page) machine(blocks ...string) (machine string, err error) {
+	for i, block := range blocks {
+		head, err := p.head(block)
+		if err != nil {
+			return "", err
+		}
+		if len(head) < 6 {
+			return "", errors.New("the head of block " + block + " has too few parts")
+		}
+		switch of := strings.Join([]string{head[1], head[3], head[4]}, ", "); {
+		case i == 0:
+			machine = of
+		case of != machine:
+			return "", fmt.Errorf("block %s was measured on %s, and block %s on %s", blocks[0], machine, block, of)
+		}
 	}
-	if len(head) < 6 {
-		return "", errors.New("the head of block " + block + " has too few parts")
-	}
-	return strings.Join([]string{head[1], head[3], head[4]}, ", "), nil
+	return machine, nil
 }
 
-func (p page) date(block string) (string, error) {
-	head, err := p.head(block)
-	if err != nil {
-		return "", err
+// dates returns the first and the last date of blocks.
+func (p page) dates(blocks ...string) (string, error) {
+	var all []string
+	for _, block := range blocks {
+		head, err := p.head(block)
+		if err != nil {
+			return "", err
+		}
+		all = append(all, head[0])
 	}
-	return head[0], nil
+	first, last := slices.Min(all), slices.Max(all)
+	if first == last {
+		return "on " + first, nil
+	}
+	return "from " + first + " to " + last, nil
 }
 
 // commands returns the commands of some blocks.

@@ -291,7 +291,7 @@ func (r *rebuildRun) grows(n uint64) error {
 		if i == 1 {
 			name = "for 1,000 keys, AutoGrow"
 		}
-		t.Row(name, figures.Digits(times[i]), figures.Digits(times[i]/times[0]), fmt.Sprint(s.Rebuilds), figures.Mebibytes(most.Load()), figures.Mebibytes(r.diskUse()), figures.Mebibytes(memory.Load()), s.LongestStall.String(), fmt.Sprintf("%.3f %%", 100*float64(wrong)/asked))
+		t.Row(name, figures.Digits(times[i]), figures.Digits(times[i]/times[0]), fmt.Sprint(s.Rebuilds), figures.Mebibytes(most.Load()), figures.Mebibytes(r.diskUse()), figures.Mebibytes(memory.Load()), figures.Brief(s.LongestStall), fmt.Sprintf("%.3f %%", 100*float64(wrong)/asked))
 		if err := f.Close(); err != nil {
 			return err
 		}
@@ -369,7 +369,7 @@ func (r *rebuildRun) besideWriter(n uint64) error {
 		return err
 	}
 	t := figures.NewTable("a file of", "keys", "rebuilt in", "million keys a second", "operations meanwhile", "operations wait at the end", "longest insert and delete", "longest sync")
-	t.Row(figures.Mebibytes(size), figures.Grouped(int64(n)), took.Round(time.Millisecond).String(), figures.Digits(float64(n)/took.Seconds()/1e6), figures.Grouped(int64(operations)), f.Stats().RebuildStall.Round(10*time.Microsecond).String(), longest.Round(10*time.Microsecond).String(), longestSync.Round(10*time.Microsecond).String())
+	t.Row(figures.Mebibytes(size), figures.Grouped(int64(n)), figures.Brief(took), figures.Digits(float64(n)/took.Seconds()/1e6), figures.Grouped(int64(operations)), figures.Brief(f.Stats().RebuildStall), figures.Brief(longest), figures.Brief(longestSync))
 	r.print(t)
 	return nil
 }

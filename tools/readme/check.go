@@ -142,12 +142,20 @@ func matches(shown, lines []string, whole bool) bool {
 	return len(lines) > 0 && (lines[0] == shown[0] || !whole && strings.Contains(lines[0], shown[0])) && matches(shown[1:], lines[1:], whole)
 }
 
-var figure = regexp.MustCompile(`[0-9]+([.,:][0-9]+)*`)
+var figure = regexp.MustCompile(`[0-9]+([.,:][0-9]+)*( [KMG]iB)?`)
 
-// masked replaces all figures by 0, and runs of spaces by one space.
+// masked replaces all figures but sizes by 0, and runs of spaces by one space.
 func masked(lines []string) (out []string) {
 	for _, line := range lines {
-		out = append(out, strings.Join(strings.Fields(figure.ReplaceAllString(line, "0")), " "))
+		out = append(out, strings.Join(strings.Fields(figure.ReplaceAllStringFunc(line, maskedFigure)), " "))
 	}
 	return out
+}
+
+// maskedFigure keeps sizes, which are the same everywhere.
+func maskedFigure(figure string) string {
+	if strings.HasSuffix(figure, "iB") {
+		return figure
+	}
+	return "0"
 }

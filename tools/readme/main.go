@@ -8,7 +8,7 @@
 // holds commands: bash runs each line in the root of the clone, in the order of README, and the
 // line must exit with 0. A line that ends with \ continues in the next one. .gitignore must name
 // the files that the commands leave. If README shows the output of a command, that is compared,
-// except for the figures:
+// except for figures that are no sizes:
 //
 //	seq 3 | wc -l           # -> 3                 its lines, with " and " between them
 //

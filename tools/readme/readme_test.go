@@ -53,6 +53,8 @@ func TestProblems(t *testing.T) {
 
 		{"what is shown", "\n    printf '17,x\\n18,y\\n' # -> 17,x and 18,y\n", 0, ""},
 		{"other figures", "\n    echo it took 1.5 s, 1,000 keys # -> took 12 s, 7 keys\n", 0, ""},
+		{"the same sizes", "\n    echo 1.5 MiB in 3 s # -> 1.5 MiB in 7 s\n", 0, ""},
+		{"other sizes", "\n    echo 1.5 MiB # -> 1.4 MiB\n", 2, "1.5 MiB"},
 		{"another output", "\n    true\n    echo 17,x # -> 17,y\n", 3, "17,x"},
 		{"a line less", "\n    echo 1 # -> 1 and 2\n", 2, "README shows"},
 		{"a line more", "\n    seq 3 # -> 1 and 2\n", 2, "README shows"},

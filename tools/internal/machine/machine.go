@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
 // A Machine says where, when and with which version something was measured.
@@ -57,7 +59,7 @@ func commitOf(dir string) string {
 		return ""
 	}
 	changes, err := git("status", "--porcelain", "--", ":/", ":(exclude,top,glob)**/results/**",
-		":(exclude,top)tools/bench/RESULTS.md", ":(exclude,top,glob)tools/bench/growth*.csv", ":(exclude,top,glob)tools/bench/growth*.svg", ":(exclude,top)README.md")
+		":(exclude,top)tools/bench/RESULTS.md", ":(exclude,top,glob)tools/bench/*.csv", ":(exclude,top,glob)tools/bench/*.svg", ":(exclude,top)README.md")
 	if err != nil || changes != "" {
 		commit += " + changes"
 	}
@@ -129,10 +131,11 @@ func ShellWords(args []string) string {
 	return strings.Join(words, " ")
 }
 
-// PeakMemory is the most memory that this process has used so far.
+// PeakMemory is the most memory that this process has used so far, for a table.
 func PeakMemory() string {
-	if peak := procField("/proc/self/status", "VmHWM"); peak != "" {
-		return peak
+	var kib int64
+	if _, err := fmt.Sscanf(procField("/proc/self/status", "VmHWM"), "%d kB", &kib); err != nil {
+		return "unknown"
 	}
-	return "unknown"
+	return figures.Mebibytes(kib << 10)
 }
