@@ -231,19 +231,33 @@ func TestBatchCountsUpToAFault(t *testing.T) {
 }
 
 // TestSyncAtUnseals: whichever call stores to a sealed file first, the first step of rule R4 comes
-// before it, and the others before the first commit. Operations go on between these; but Seal lets
-// none in.
+// before it, and the others before the first commit, or before the file is put to rest without one.
+// Operations go on between these, except in the last part of Seal and of Close.
 func TestSyncAtUnseals(t *testing.T) {
 	ctx := context.Background()
-	for name, first := range map[string]func(f *Filter) error{
-		"SyncAt": func(f *Filter) error { return f.SyncAt(1) },
-		"Insert": func(f *Filter) error { return errors.Join(f.InsertHash(1), f.Sync()) },
-		"InsertBatch": func(f *Filter) error {
+	insert := func(f *Filter) error { return f.InsertHash(1) }
+	nothing := func(f *Filter) (err error) {
+		for key := range numbers(0, 1) {
+			_, err = f.InsertUnique(key) // it is there
+		}
+		return err
+	}
+	for name, c := range map[string]struct {
+		first      func(f *Filter) error
+		rest, held bool // the file is at rest afterwards; operations wait
+	}{
+		"SyncAt": {first: func(f *Filter) error { return f.SyncAt(1) }},
+		"Insert": {first: func(f *Filter) error { return errors.Join(insert(f), f.Sync()) }},
+		"InsertBatch": {first: func(f *Filter) error {
 			_, err := f.InsertBatch([][]byte{{1}})
 			return errors.Join(err, f.Sync())
-		},
-		"Checkpoint": func(f *Filter) error { return errors.Join(f.InsertHash(1), f.Checkpoint(ctx)) },
-		"Seal":       func(f *Filter) error { return errors.Join(f.InsertHash(1), f.Seal(ctx)) },
+		}},
+		"Checkpoint":  {first: func(f *Filter) error { return errors.Join(insert(f), f.Checkpoint(ctx)) }},
+		"Warm":        {first: func(f *Filter) error { return errors.Join(insert(f), f.Warm(ctx)) }},
+		"Seal":        {func(f *Filter) error { return errors.Join(insert(f), f.Seal(ctx)) }, true, false},
+		"Seal alone":  {func(f *Filter) error { return errors.Join(nothing(f), f.Seal(ctx)) }, true, true},
+		"Close":       {func(f *Filter) error { return errors.Join(insert(f), f.Close()) }, true, true},
+		"Close alone": {func(f *Filter) error { return errors.Join(nothing(f), f.Close()) }, true, true},
 	} {
 		_, path := mustBuild(t, nil, numbers(0, 1000))
 		f, err := Open(path, &OpenOptions{CommitInterval: -1})
@@ -261,18 +275,24 @@ func TestSyncAtUnseals(t *testing.T) {
 			return func(hold func(step func())) {
 				n, _ := w.Protocol().Counts()
 				commits = append(commits, n)
+				hold(func() {
+					if w.Idle() {
+						t.Errorf("%s: operations go on during a step", name)
+					}
+				})
 				rest(hold)
-				if name == "Seal" {
-					return
-				}
-				if err := f.InsertHash(2); err != nil {
-					t.Error(err)
+				if w.Idle() == c.held {
+					t.Errorf("%s: operations wait between the steps: %t", name, !c.held)
+				} else if !c.held {
+					if err := f.InsertHash(2); err != nil {
+						t.Error(err)
+					}
 				}
 			}
 		}
-		err = first(f)
-		if err == nil && name != "Seal" {
-			err = first(f)
+		err = c.first(f)
+		if err == nil && !c.rest {
+			err = c.first(f)
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -93,9 +93,9 @@ func randomUUID() (uuid [16]byte) {
 // [Filter.Close] removes it.
 //
 // If the writer of the file has died, Open recovers the file first; [Filter.Recovery] says what
-// was found. On Linux, the first commit to a sealed file drops it from the page cache and has it
-// read again in the background (rule R4); the more of the file is in memory, the longer that
-// takes.
+// was found. On Linux, the first commit to a sealed file drops it from the page cache and, unless
+// it is that of Close, has it read again in the background, if most of it was there (rule R4). The
+// more of the file is in memory, the longer that takes.
 //
 // The file is mapped twice, for lookups and for stores. The resident set size (RSS) of the
 // process may count its pages twice; the proportional set size (PSS) counts them once.
@@ -316,8 +316,9 @@ func (l *live) grow() {
 }
 
 // unsealing makes the system hold the file in small pages from now on (R4), which works only
-// before the first store. What was in memory is read again in the background. The caller holds
-// the writer's lock.
+// before the first store: it does so for the beginning of the file, and rest for the others. Then
+// what was in memory is read again in the background. The caller holds the writer's lock, and hold
+// has rest hold it.
 func (l *live) unsealing() (rest func(hold func(step func()))) {
 	drop := l.files.ShrinkPages()
 	return func(hold func(step func())) {

@@ -34,7 +34,9 @@ func (o *openFile) warm(ctx context.Context) error {
 	if o.released.Load() {
 		return ErrClosed
 	}
-	o.heedWriter()
+	if o.heedWriter(); o.live != nil {
+		o.live.writer.EndUnsealing() // a commit would drop what Warm has read
+	}
 	err := o.populate(o.mapping, func(done, total int64) bool {
 		if o.progress != nil {
 			o.progress(done, total)

@@ -250,10 +250,14 @@ func (w *Writer) largerLog() int64 {
 // hardenAll commits while no operation can proceed. REQUIRES: w.commit, w.mu.
 func (w *Writer) hardenAll() error {
 	seg, ok, err := w.endSegment(nil)
-	if err != nil || !ok {
+	if err != nil {
 		return err
 	}
+	// Also if all operations changed nothing: a file that is clean next must be in small pages.
 	w.unseal(func(step func()) { step() })
+	if !ok {
+		return nil
+	}
 	if err := w.protocol.Harden(seg.Segment); err != nil {
 		return err
 	}

@@ -34,9 +34,10 @@
 //
 // Locks are taken in the order checkpoints, commit, mu. A commit holds commit and mu to end the
 // segment, and then commit alone while it waits for the disk: meanwhile operations go on in the
-// next segment. A checkpoint is a commit that also holds checkpoints, and goes on holding that
-// alone while it writes the region: meanwhile operations and commits go on in the other half of
-// the log.
+// next segment. The first commit to a sealed file takes mu again and again before that, for one
+// step of Unsealing at a time. A checkpoint is a commit that also holds checkpoints, and goes on
+// holding that alone while it writes the region: meanwhile operations and commits go on in the
+// other half of the log.
 //
 // A handover takes those of two writers: checkpoints of the new one and of the old one, commit of
 // the new one and of the old one. It holds all four while it waits for the disk. Operations go on:

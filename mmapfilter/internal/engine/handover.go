@@ -132,6 +132,7 @@ func (w *Writer) Handover(next *Writer, exact, wait bool, replay func(few int) e
 	if err := next.settle(); err != nil {
 		return err
 	}
+	next.EndUnsealing() // it takes long, and from here on syncs of w wait
 	if wait {
 		w.checkpoints.Lock()
 	} else if !w.checkpoints.TryLock() {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"math/rand/v2"
 	"path/filepath"
 	"testing"
@@ -183,6 +184,29 @@ func TestOperationsBesideHandover(t *testing.T) {
 		if !has(again, h) {
 			t.Errorf("after a kill %x is lost", h)
 		}
+	}
+}
+
+// TestHandoverUnsealsFirst: what comes before the first store to a sealed file comes before syncs of
+// the old file wait.
+func TestHandoverUnsealsFirst(t *testing.T) {
+	old, next := newStage(t, 40, 1), newStage(t, 40, 1)
+	next.volume.place = func() (bool, error) { return true, nil }
+	if err := next.w.Seal(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	calls := 0
+	next.w.Unsealing = func() func(hold func(step func())) {
+		return func(func(step func())) {
+			if calls++; !old.w.commit.TryLock() {
+				t.Error("syncs wait")
+				return
+			}
+			old.w.commit.Unlock()
+		}
+	}
+	if err := old.w.Handover(next.w, false, true, func(int) error { return nil }, func(bool) {}, func() {}); err != nil || calls != 1 {
+		t.Errorf("unsealed %d times: %v", calls, err)
 	}
 }
 

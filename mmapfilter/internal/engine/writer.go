@@ -54,8 +54,9 @@ type Writer struct {
 	// mu.
 	Behind func(need int)
 	// Unsealing, if not nil, is called before the first write to a sealed file, and the rest that it
-	// returns before the first store to the lines. No operation is under way during the one, nor
-	// during a step of the other. Operations go on between the steps.
+	// returns before the first store to the lines, or behind them. No operation is under way during
+	// the one, nor during a step of the other. Operations go on between the steps, except in Clean
+	// and Seal.
 	Unsealing func() (rest func(hold func(step func())))
 	// Retries says that an operation that returns ErrFull may be tried again, and so does not count
 	// as an operation, unless SkipFull is called.
@@ -167,10 +168,21 @@ func (w *Writer) begin() error {
 // operation may be under way while hold runs one. REQUIRES: w.commit.
 func (w *Writer) unseal(hold func(step func())) {
 	var rest func(func(func()))
-	hold(func() { rest, w.mu.unseal = w.mu.unseal, nil })
+	hold(func() {
+		if w.mu.closed == nil { // otherwise the files may be closed
+			rest, w.mu.unseal = w.mu.unseal, nil
+		}
+	})
 	if rest != nil {
 		rest(hold)
 	}
+}
+
+// EndUnsealing takes these steps although no commit is due. Operations go on between them.
+func (w *Writer) EndUnsealing() {
+	w.commit.Lock()
+	defer w.commit.Unlock()
+	w.unseal(w.between)
 }
 
 // between runs f between two operations.
