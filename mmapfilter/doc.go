@@ -127,10 +127,11 @@
 //	R4  A file that is not sealed is mapped in small pages, without read-ahead, since a
 //	    store to a large page writes all of it back. So before the first store to a part of
 //	    a sealed file, its pages are dropped from the page cache; they come back small.
-//	    Operations go on between the parts. (On tmpfs, which writes nothing back, new files
-//	    have large pages.) A reader that opened the file earlier keeps its large pages until
-//	    Warm is called, or a Follower, or a Set that follows, looks at its path. With
-//	    ResidencyRandom it has none.
+//	    Operations go on between the parts, as long as the log has room. (On tmpfs, which
+//	    writes nothing back, new files have large pages.) A reader that opened the file
+//	    earlier, or reads it between the first operation and the first commit, keeps its
+//	    large pages until Warm is called, or a Follower, or a Set that follows, looks at its
+//	    path. With ResidencyRandom it has none.
 //	R5  OpenOptions.Residency says how the bytes of a file come into memory, and whether
 //	    they stay. By default, a sealed file that fits in memory is mapped in large pages,
 //	    where the system has them for files; any other is read page by page.
