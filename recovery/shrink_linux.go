@@ -39,7 +39,7 @@ func (v *Files) ShrinkPages() (rest func(hold func(step func())) (most bool)) {
 
 // shrinkStep is how many bytes a step of ShrinkPages drops. It is a multiple of the largest page, which
 // has as many small ones as a small one has room for addresses: a page stays if only a part of it is to
-// be dropped. With small pages of 4 KiB, a step takes about a millisecond.
+// be dropped. An operation may wait for a step.
 var shrinkStep = max(8<<20, os.Getpagesize()*os.Getpagesize()/8)
 
 // shrinkPages drops a part of the filter file from the page cache.

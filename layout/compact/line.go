@@ -50,8 +50,8 @@ func (t *table) runOn(l *layout.Line, from uint64) (n uint64) {
 }
 
 // look reports whether a line has a fingerprint, and whether a lookup that does not find it
-// goes on to the next one. What run says holds for it, too. A kernel, which has an instruction
-// that selects, does it in half the time but for very long runs.
+// goes on to the next one. What run says holds for it, too. A kernel has an instruction that
+// selects, and is faster unless a run is very long.
 func (t *table) look(l *layout.Line, fp uint64) (found, beyond bool) {
 	match, away := t.lookInGo(l, fp)
 	return match != 0, away != 0

@@ -100,6 +100,7 @@
 //   - More files in a cycle than cycles.go allows, a file of more than 600 lines, a comment that is
 //     too wide, a package without an essay. (house)
 //   - A rule that no test names, or with the number of another one. (house)
-//   - A measured figure in a comment: those stand in tools/bench/RESULTS.md. (lint)
+//   - A measured figure in a comment: those stand in tools/bench/RESULTS.md. (lint, which looks for
+//     units of time, names of processors and some phrases)
 //   - A function that README names and that is not where it says. (house)
 package main

@@ -9,8 +9,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// fewLeft is how many operations may be left for the instant at which a handover keeps others out.
-// They take a millisecond or two.
+// fewLeft is how many operations may be left for the instant at which a handover keeps others out:
+// few, since others wait until they are done.
 const fewLeft = 512
 
 // Tapped is Checkpoint, and puts what is done after it into a tap. It returns the hashes that the
