@@ -167,7 +167,7 @@ type numbered struct {
 var (
 	errNoStamp = errors.New("the store names no filter")
 	errFailed  = errors.New("the filter had failed")
-	errOther   = errors.New("the filter is not the one of the store, or one of them is of another time")
+	errOther   = errors.New("the filter and the store do not belong together, or one of them is older")
 	errNoRoom  = errors.New("the filter has no room for what it lacks of the log of the store")
 	errTooMany = errors.New("the store has more keys that the filter lacks than there is memory for")
 	errMode    = errors.New("the filter was kept with other options")

@@ -322,7 +322,7 @@ func (g *Guard) unsure(hashes []uint64) {
 	}
 }
 
-var errUnsure = errors.New("nobody knows whether too many keys are in the store")
+var errUnsure = errors.New("too many commits ended without an answer")
 
 // takeBack deletes what a transaction has inserted that is certainly not committed. A new filter that
 // is being built may have got it again, or not: there it stays, and the result is false.

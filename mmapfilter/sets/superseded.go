@@ -18,8 +18,8 @@ var (
 const manifestSuffix = ".set"
 
 // Superseded returns, in order, the paths of the shards in a directory that no manifest there
-// names, and of what stands beside them: what is left of sets that have been replaced, and of
-// builds whose set was never assembled. All manifests of these shards must be in the directory,
+// names, and of their logs, hashes and .built files: what is left of sets that have been replaced,
+// and of builds whose set was never assembled. All manifests of these shards must be in the directory,
 // under names that end with ".set"; if one of them cannot be read, that is an error. A shard that
 // is being built for the next set is among them: look only while none is.
 func Superseded(dir string) ([]string, error) {

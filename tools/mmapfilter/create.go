@@ -11,7 +11,7 @@ const createHelp = `Usage: mmapfilter create -n N [-p P] FILTER
 
 Create an empty filter for add and uniq. FILTER must not exist.
 
-  -n, --capacity N      size for N keys: 10M, 2.5B, 1e9; it takes few more
+  -n, --capacity N      size for N keys: 10M, 2.5B, 1e9; little more fits
   -p, --rate P          share of absent keys that may be answered "maybe" (0.01)
   -f, --fingerprint-bits N, -b, --bucket-size N, --layout L
                         choose these by hand (see size); -f replaces -p

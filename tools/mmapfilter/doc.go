@@ -72,7 +72,7 @@
 //	records             recover                                 records of the log that were replayed
 //	recovered           recover                                 a writer had died
 //	region              verify                                  part of the file that is damaged
-//	repaired            repair                                  the filter was damaged, and was built again
+//	repaired            repair                                  the filter was damaged, and was rebuilt
 //	residency           info                                    where the filter is kept
 //	resident_bytes      info                                    bytes of the filter in memory; null if unknown
 //	rule                verify                                  broken rule of the format, and how

@@ -20,9 +20,9 @@ only the old copies go. Print how many were deleted.
       --json           print a JSON object
 
 Keys of build are as old as the filter was when it was built. Times are exact to
-a second. Once the filter has been made anew, by grow, merge, repair or itself,
+a second. Once the filter has been rebuilt, by grow, merge, repair or itself,
 they are known in at most 64 steps of about as many keys each. A key that may be
-younger than D stays. If expire is interrupted, a part has been deleted: run it
+younger than D stays. If it is interrupted, some keys have been deleted; run it
 again.
 
 Example: mmapfilter expire --older-than 720h seen.mmf`

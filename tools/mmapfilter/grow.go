@@ -24,7 +24,7 @@ FILTER again.
 ` + workHelp + `      --json            print a JSON object
 
 Print what the filter was before and is now. FILTER.hashes, which grows with
-every add and del, is made anew too: 9 bytes a key. The times at which the keys
+every add and del, is rebuilt too: 9 bytes a key. The times at which the keys
 were added, for expire, are then known in 64 steps.
 
 Example: mmapfilter grow -n 20M sums.mmf`

@@ -10,7 +10,7 @@ import (
 
 const repairHelp = `Usage: mmapfilter repair FILTER
 
-Verify the filter and, if it is damaged, build it again from the hashes that it
+Verify the filter and, if it is damaged, rebuild it from the hashes that it
 keeps (see create --keep-hashes), with the same capacity and rate. If its writer
 has died, recover it first. If its log is lost, go back to the keys of the last
 checkpoint. Print whether a repair was needed.
@@ -65,7 +65,7 @@ type repair struct {
 func (r *repair) print(w io.Writer) error {
 	what := "not damaged, left as it is"
 	if r.Repaired {
-		what = "was damaged, built again from its hashes"
+		what = "was damaged, rebuilt from its hashes"
 	}
 	_, err := fmt.Fprintf(w, "%s: %s, %s\n", r.Filter, what, formatNumber(r.Keys, "key", "keys"))
 	return err

@@ -13,11 +13,12 @@ import (
 
 const setGCHelp = `Usage: mmapfilter set gc [--dry-run] DIR
 
-Remove the shards in DIR that no NAME.set in DIR names, with what stands beside
-them, and print the files: they are left of sets that have been replaced, and of
-builds that were never assembled. Readers that have them open keep them until
-they close them; one that has not opened them yet and does not follow answers
-"maybe", with an error. Keep DIR/NAME.set for as long as its shards are to stay.
+Remove the shards in DIR that no NAME.set in DIR names, with their logs, hashes
+and .built files, and print what is removed: it is left of sets that have been
+replaced, and of builds that were never assembled. Readers that have a shard
+open keep it until they close it; one that has not opened it yet and does not
+follow answers "maybe", with an error. Keep DIR/NAME.set for as long as its
+shards are to stay.
 
       --dry-run   only print them
   -q, --quiet     do not print them

@@ -23,7 +23,7 @@ Print each line the first time it occurs, at once and in order. No line is
 printed twice. A new line is dropped with a probability of at most P as long as
 at most N different lines have been printed.
 
-  -n, --capacity N      size for N different lines; it takes few more (10M)
+  -n, --capacity N      size for N different lines; little more fits (10M)
   -p, --rate P          see above (1e-6; with --window 5e-6)
   -f, --fingerprint-bits N, -b, --bucket-size N, --layout L
                         choose these by hand (see size); -f replaces -p

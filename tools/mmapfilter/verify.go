@@ -14,7 +14,7 @@ const verifyHelp = `Usage: mmapfilter verify [--json] FILTER
 Read the whole filter and check it against the rules of the format. For each
 damage, print the part of the file, the offset in bytes and the rule. If the
 filter keeps hashes, compare its keys with them, which finds a changed bit even
-in a file without checksums. Lost hashes are no damage of the filter.
+in a file without checksums. Lost hashes do not count as damage.
 
 FILTER may be a set, NAME.set: verify reads all its shards, several at a time,
 and prints the first damage of each.
