@@ -12,7 +12,7 @@
 // # Terms
 //
 // The terms are those of Fan, Andersen, Kaminsky and Mitzenmacher, "Cuckoo Filter:
-// Practically Better Than Bloom" (CoNEXT 2014), and of databases.
+// Practically Better Than Bloom" (CoNEXT 2014), and of databases. Guards and sets have their own.
 //
 //	fingerprint      f bits that are derived from the hash of a key
 //	slot             room for one fingerprint
@@ -46,7 +46,7 @@
 //	block            64 aligned bytes of the stash or the region
 //	removal counter  a word that is odd while a block changes in a way that could hide an item
 //	                 from a lookup
-//	store            of a word: writing it. (In package guard, it is a database; and mark, epoch and log are others.)
+//	store            of a word: writing it
 //	guarded          of a store: made while the removal counter of its block is odd
 //	log              the file NAME.stash: the operations since the last checkpoint
 //	kept hashes      the file NAME.hashes: the hash of every item
@@ -54,6 +54,9 @@
 //	set, shard       a manifest, NAME.set, and the files that it names: its shards. Each has the keys
 //	                 of a range of hashes.
 //	superseded       of a file: another one has taken its place
+//	rebuild          making a new file with the items of an old one
+//	handover         the end of a rebuild: the new file becomes durable and takes the name of the old one
+//	durable          survives a power loss
 //	commit           making the operations so far durable, and then storing them to the file
 //	segment          the part of the log that one commit makes durable
 //	checkpoint       making the file itself durable, so that the log can begin anew
@@ -62,8 +65,7 @@
 //	user sequence    a number of the application that a commit makes durable with the operations
 //	fault            a load or store in a mapping with nothing behind it (SIGBUS)
 //	clean, sealed    of a file: complete without a log; and with checksums too
-//	live             of a file: a writer has logged operations since the last clean close; it may
-//	                 have died since
+//	live             of a file: a writer has logged operations since the last clean close, and may have died
 //	LSN              log sequence number: the number of a record of the log
 //	salt             a random number that ties a log to one generation
 //	epoch            a word that is odd while a process recovers the file

@@ -43,7 +43,7 @@ const (
 	// KeepsHashes says, in Compat and in ReadOnlyCompat, that NAME.hashes belongs to the file. A
 	// program that does not know it would write operations that NAME.hashes lacks.
 	KeepsHashes = 1 << 0
-	// Grows says, in Compat, that a writer builds the filter anew when it is full.
+	// Grows says, in Compat, that a writer rebuilds the filter when it is full.
 	Grows = 1 << 1
 	// IsShard says, in Incompat, that the file has the keys of one [Shard]. A program that does not know
 	// it would look in the wrong line.

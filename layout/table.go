@@ -188,7 +188,7 @@ type Overflow struct {
 
 // Rate returns the false-positive rate. Wherever an item is, it matches the absent keys
 // that share its home, its buckets and its fingerprint. So the items away from home
-// count once more than the items in the lines that are probed. Where lines know their
+// count once more than the items in the lines that are read. Where lines know their
 // guests, an item matches no other keys, and Match counts each once.
 func (o Overflow) Rate() float64 {
 	if o.Own {

@@ -159,7 +159,7 @@ func openHashes(path string) (builder.Kept, *layout.Superblock, error) {
 }
 
 // Repair mends the filter at path from the hashes that it has kept (K6), if [Verify] finds it
-// damaged: it builds the file anew, with the same capacity, rate, layout and sequence. It reports
+// damaged: it rebuilds the file, with the same capacity, rate, layout and sequence. It reports
 // whether that was needed. A filter whose writer has died is recovered first, if that is possible.
 // If its log is lost, the new file has the items of the last checkpoint.
 //

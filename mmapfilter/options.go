@@ -75,7 +75,7 @@ type Options struct {
 	Normalisation string
 
 	// KeepHashes keeps the hash of every item in the file NAME.hashes beside the filter: 8 to 9
-	// bytes on disk for each operation, and no memory. Such a filter can be built anew without its
+	// bytes on disk for each operation, and no memory. Such a filter can be rebuilt without its
 	// keys: see [Filter.Rebuild], [Filter.ExpireBefore], [Merge] and [Repair]. Lookups do not need
 	// the hashes.
 	KeepHashes bool

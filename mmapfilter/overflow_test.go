@@ -171,7 +171,7 @@ package %[2]s
 // of 70, 71, … %[1]d %%: the larger one of a table filled by inserts and one that
 // Build filled, each of about a million keys.
 var (
-	// The share of lookups of absent keys that probe a second line.
+	// The share of lookups of absent keys that read a second line.
 	secondLines = [%[3]s][]uint16{
 		%[4]s
 	}

@@ -77,9 +77,9 @@ func TestRates(t *testing.T) {
 			}
 			bits := float64(r.stats.Lines*uint64(layout.LineBits(r.stats.Layout, layout.Params{FingerprintBits: r.stats.FingerprintBits, BucketSize: r.stats.BucketSize}))) / float64(r.keys)
 			if g := c.goal; g != (goal{}) && (bits > g.bits || r.measured > g.rate || r.stats.SecondProbeRate > g.second) {
-				t.Errorf("%.3f bits per key, rate %g, second probes %.3f; the goal is %+v", bits, r.measured, r.stats.SecondProbeRate, g)
+				t.Errorf("%.3f bits per key, rate %g, second lines %.3f; the goal is %+v", bits, r.measured, r.stats.SecondProbeRate, g)
 			}
-			t.Logf("asked %.4g, predicted %.4g, estimated %.4g, measured %.4g, %.2f bits per key, load %.3f, second probes %.3f",
+			t.Logf("asked %.4g, predicted %.4g, estimated %.4g, measured %.4g, %.2f bits per key, load %.3f, second lines %.3f",
 				r.asked, r.predicted, r.stats.EstimatedRate, r.measured, r.stats.BitsPerKey, r.stats.Load, r.stats.SecondProbeRate)
 		})
 	}
@@ -139,7 +139,7 @@ func BenchmarkRates(b *testing.B) {
 }
 
 // fillByInserts fills a table with random items, one by one, until one finds no slot. It returns
-// the load at that point, and the share of second probes at a load of 95 %, or at design load if
+// the load at that point, and the share of second lines at a load of 95 %, or at design load if
 // that is less.
 func fillByInserts(tb testing.TB, s shape, lines uint64) (full, second95 float64) {
 	if second95 = 1; s.kind == layout.Blocked || s.kind == layout.Compact {
@@ -211,7 +211,7 @@ func TestFill(t *testing.T) {
 			least, most = float64(layout.DesignLoads(s.kind, s.Params).Usual)/100+0.005, 0.085
 		}
 		if full < least || second >= most {
-			t.Errorf("%s: full at %.4f, second probes at 95 %%: %.4f", s, full, second)
+			t.Errorf("%s: full at %.4f, second lines at 95 %%: %.4f", s, full, second)
 		}
 	}
 }

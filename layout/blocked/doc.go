@@ -29,7 +29,7 @@
 //	are read in other languages          a lookup is a dozen lines of code
 //	ask for less than 5 in a million     its longest fingerprints are longer
 //
-// and that are built anew, or filled and kept: overflow bits of items that have gone stay set, so
+// and that are rebuilt, or filled and kept: overflow bits of items that have gone stay set, so
 // under deletes and inserts more and more lookups read a second line, and the rate rises.
 //
 // In tools/bench, "bench lookup" and "bench insert" measure what is gained, and "bench churn" what

@@ -6,7 +6,7 @@ package blocked
 // of 70, 71, … 98 %: the larger one of a table filled by inserts and one that
 // Build filled, each of about a million keys.
 var (
-	// The share of lookups of absent keys that probe a second line.
+	// The share of lookups of absent keys that read a second line.
 	secondLines = [buckets][]uint16{
 		7: {1, 2, 3, 3, 5, 6, 8, 11, 14, 17, 22, 27, 35, 43, 53, 66, 81, 97, 118, 142, 169, 200, 235, 276, 323, 376, 436, 503, 581},
 		6: {3, 4, 5, 6, 7, 9, 12, 15, 18, 22, 28, 34, 41, 50, 61, 72, 87, 104, 124, 145, 170, 198, 230, 266, 307, 353, 405, 463, 527},

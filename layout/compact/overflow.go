@@ -6,7 +6,7 @@ package compact
 // of 70, 71, … 95 %: the larger one of a table filled by inserts and one that
 // Build filled, each of about a million keys.
 var (
-	// The share of lookups of absent keys that probe a second line.
+	// The share of lookups of absent keys that read a second line.
 	secondLines = [maxSlots][]uint16{
 		84: {1, 1, 1, 2, 3, 4, 5, 7, 10, 13, 17, 23, 31, 41, 54, 71, 92, 121, 157, 202, 258, 334, 434, 559, 730, 979},
 		70: {2, 2, 3, 5, 6, 7, 9, 12, 16, 22, 28, 37, 48, 60, 75, 95, 121, 151, 190, 237, 294, 367, 455, 572, 721, 926},

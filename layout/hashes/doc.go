@@ -1,5 +1,5 @@
 // Package hashes is the format of NAME.hashes, the file beside a filter that has the hash of
-// every item. A filter that keeps its hashes can be built again without its keys: larger,
+// every item. A filter that keeps its hashes can be rebuilt without its keys: larger,
 // smaller, with another rate or in another layout. Like package layout, this package works on
 // words and opens no file. Package recovery describes when the file is written.
 //

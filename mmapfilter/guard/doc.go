@@ -1,36 +1,50 @@
 // Package guard keeps a filter of the keys in an embedded store, so that reads of absent keys never
 // reach the store. Packages pebbleguard, bboltguard and badgerguard, each a module of its own below
-// this one, put it before Pebble, bbolt and Badger: a program changes an import and its Open. For
-// another engine, see "An adapter" below.
+// this one, put it in front of Pebble, bbolt and Badger: a program changes an import and its Open.
+// For another engine, see "An adapter" below.
 //
 // # What it promises
 //
 // A guard never hides a key that the store has (C9): not after a kill or a power loss, not when the
-// filter or the store is lost or put back from a backup, and not while the filter is built anew. In
+// filter or the store is lost or put back from a backup, and not while the filter is being rebuilt. In
 // doubt it says "maybe", and the store is asked as if there were no filter.
 //
 //	what happened                                 what you get
 //	a kill, a power loss                          the filter as it was, and the keys of the outbox or log in it
-//	the filter is lost, damaged, or that of       "maybe" for all keys, until the filter is built anew in
+//	the filter is lost, damaged, or that of       "maybe" for all keys, until the filter is rebuilt in
 //	another store                                 the background: it reads all keys once
 //	a kill while a store with a log is opened     the same
 //	the filter is put back from a backup          the same, unless the outbox or log has all that it lacks
 //	the store is put back from a backup           the same, unless nothing has left the filter since
-//	the options ask for another rate, or for      the filter is built anew in the background, and answers
+//	the options ask for another rate, or for      the filter is rebuilt in the background, and answers
 //	twice the capacity of the filter, or more     meanwhile
 //	the disk of the filter is full or fails       "maybe" for all keys until the store is opened again;
 //	                                              commits go on
-//	the filter is full                            it is built anew, twice as large, in the background; keys
+//	the filter is full                            it is rebuilt, twice as large, in the background; keys
 //	                                              that come meanwhile are in memory
 //	the store is closed or killed before that     the same when it is opened again, if there is an outbox; with
-//	has ended                                     a log, "maybe" for all keys until the filter is built anew
-//	more keys come while it is built anew than    it is begun again at once, with at least twice the room;
-//	it has room for                               the old one answers meanwhile, if there is one
+//	has ended                                     a log, "maybe" for all keys until the filter is rebuilt
+//	more keys come while it is rebuilt than it    the rebuild begins again at once, with at least twice the
+//	has room for                                  room; the old one answers meanwhile, if there is one
 //	as many keys come and go, as in a queue       the same, and the next ones have room for many times as many
 //	a commit fails and nobody knows whether       its keys stay in the filter; its deletes are not done
 //	it happened
 //	something else writes to the store, past      keys may be hidden: call Rebuild, or remove the filter
 //	the guard                                     file, before the store is opened with the guard again
+//
+// # Terms
+//
+// Some of these words mean something else in the other packages.
+//
+//	store       the database that the guard stands in front of
+//	log         the write-ahead log of the store
+//	entry       a key of the guard's own in the store, with its value
+//	outbox      the entries with the hashes of keys that the filter may not have durably
+//	epoch       the time between two syncs of the filter
+//	interval    Options.CommitInterval
+//	mark        putting a new random number, the token, into the store and then into the filter
+//	stamp       the entry that names the filter and its token
+//	to pass     of an absent key: the filter says "maybe", and the store is asked
 //
 // # How
 //
@@ -59,7 +73,7 @@
 // the store and that moment. So if store and filter have the same token, the filter has all keys of the
 // store but those in the outbox, or the epochs that it lacks, whatever crash or backup they come from.
 //
-// The rebuild. The filter is built anew from a snapshot of the store, taken at an instant at which
+// The rebuild. The filter is rebuilt from a snapshot of the store, taken at an instant at which
 // no operation of the filter is under way; what it does after that instant is done in the new
 // filter too. What is on its way into the store at that instant is put into the new filter besides.
 // It has twice the capacity that the snapshot needs. If many keys come while a filter is built, and
@@ -76,7 +90,7 @@
 // commit has ended.
 //
 // With [Rebuild], a delete changes nothing. The guard counts how many absent keys pass the filter, and
-// builds it anew when their share is too large because of deleted keys, or when most keys are deleted
+// rebuilds it when their share is too large because of deleted keys, or when most keys are deleted
 // and take much of its room. A key is inserted unless the filter has it.
 //
 // A key that is deleted passes the filter for as long as that has it: with Exact until the next
@@ -106,13 +120,13 @@
 //	    the filter only after its delete is durable in the store: after a mark. What a reader sees
 //	    that began before stays visible to it: see View.
 //	G2  No sync is added to a commit. A transaction that puts keys has an entry with their hashes and
-//	    the number of an operation. Open does what the filter lacks of them, once, and builds the
-//	    filter anew unless its identity and its token are those of the store, and it has at least the
+//	    the number of an operation. Open does what the filter lacks of them, once, and rebuilds
+//	    the filter unless its identity and its token are those of the store, and it has at least the
 //	    operations that are no longer in the outbox. If there is a log, its transactions stand for such
 //	    entries, and what they lack of it are epochs.
 //	G3  With deletes: Exact, the filter has each key of the store once. With deletes: Rebuild, it has
-//	    each key, and others, and is built anew when they are too many, or when it is 90 % full.
-//	G4  What an engine can do besides is followed, or has the filter built anew, or is refused. The
+//	    each key, and others, and is rebuilt when they are too many, or when it is 90 % full.
+//	G4  What an engine can do besides is followed, or has the filter rebuilt, or is refused. The
 //	    package of the engine has the table.
 //	G5  Stats has the real rate of false positives beside the one asked for.
 //

@@ -86,9 +86,9 @@ type Guard struct {
 }
 
 // Open returns a guard for a store. The options have their defaults: see [Options.WithDefaults]. If
-// the filter at o.Path is not known to have all keys of the store, it is built anew in the background,
-// and every answer is "maybe" until then. If the options ask for another filter than that, it is built
-// anew, too, but answers meanwhile. The error is that of the store.
+// the filter at o.Path is not known to have all keys of the store, it is rebuilt in the background,
+// and every answer is "maybe" until then. If the options ask for another filter than that, it is
+// rebuilt, too, but answers meanwhile. The error is that of the store.
 func Open(store Store, o *Options) (*Guard, error) {
 	g, stale, err := open(store, o)
 	if err != nil {
@@ -113,7 +113,7 @@ func Open(store Store, o *Options) (*Guard, error) {
 }
 
 // OpenReadOnly returns a guard for a store that is not written to. Nothing is written to the filter
-// either, unless its writer has died, and it is not built anew.
+// either, unless its writer has died, and it is not rebuilt.
 func OpenReadOnly(store Store, o *Options) (*Guard, error) {
 	g := newGuard(store, o)
 	g.readOnly = true
@@ -177,7 +177,7 @@ func newGuard(store Store, o *Options) *Guard {
 	return g
 }
 
-// open opens the filter and does what it lacks. stale says why it must be built anew instead.
+// open opens the filter and does what it lacks. stale says why it must be rebuilt instead.
 func open(store Store, o *Options) (g *Guard, stale error, err error) {
 	g = newGuard(store, o)
 	if g.log != nil {

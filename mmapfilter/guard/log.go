@@ -225,7 +225,7 @@ func (l *log) insertBatch(readOnly bool) (err error) {
 //
 // The filter says that it has these epochs only with the next token. A copy of the store may be put back
 // that has more of the last one: it has the same token, and the number of an epoch stands for all of it.
-// A kill before that has the filter built anew.
+// A kill before that has the filter rebuilt.
 func (l *log) replayed(first uint64) {
 	_, from := unpack(l.filter.DurableSeq())
 	for _, e := range l.epochs {

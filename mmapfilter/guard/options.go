@@ -18,7 +18,7 @@ const (
 	// once, it asks the store about every key that is put or deleted and that the filter says "maybe"
 	// to: one read for a key that is there.
 	Exact
-	// Rebuild leaves a deleted key in the filter until that is built anew from the keys of the store,
+	// Rebuild leaves a deleted key in the filter until that is rebuilt from the keys of the store,
 	// in the background: when so many absent keys pass the filter that their share is above what was
 	// asked for, when the filter is nearly full, or when most of its keys are deleted and take much of
 	// its room.
@@ -43,18 +43,18 @@ type Options struct {
 	// Path is that of the filter. Empty means beside the store.
 	Path string
 	// Capacity is how many keys the filter is sized for at first, and at least; it grows with the
-	// store. One that is there and has at most half of that is built anew by Open, in the background,
+	// store. One that is there and has at most half of that is rebuilt by Open, in the background,
 	// and answers meanwhile. 0 means what was asked for last, or 1,048,576 for a new one, which has
 	// 1.3 MB.
 	Capacity uint64
 	// FalsePositiveRate is the share of absent keys that may reach the store. A filter that is there
-	// and was made for another one is built anew by Open, likewise. 0 means that of the filter, or 0.01
+	// and was made for another one is rebuilt by Open, likewise. 0 means that of the filter, or 0.01
 	// for a new one.
 	FalsePositiveRate float64
 	// Deletes says what becomes of deleted keys.
 	Deletes DeleteMode
 	// Covers, if not nil, says which keys the filter is for. Others go to the store as without it. To
-	// change the function, remove the filter file: it is built anew.
+	// change the function, remove the filter file: it is rebuilt.
 	Covers func(key []byte) bool
 	// Prefix is what the keys of the guard's entries begin with in the store (in bbolt the name of
 	// their bucket). Empty means "\x00mmapfilter\x00". Programs must put no keys there.

@@ -18,7 +18,7 @@ func eventually(t *testing.T, g *Guard, what string, ok func(s Stats) bool) {
 }
 
 // TestOtherOptions opens stores with other options than before: a filter that does not fit them is
-// built anew, and answers meanwhile; options that are 0 leave it as it is.
+// rebuilt, and answers meanwhile; options that are 0 leave it as it is.
 func TestOtherOptions(t *testing.T) {
 	const keys = 800
 	before := Options{Capacity: 1000, FalsePositiveRate: 0.02}
@@ -83,7 +83,7 @@ func TestOtherOptions(t *testing.T) {
 					must(t, err)
 				}
 				if st := g.Stats(); st.Rebuilds > 0 || g.wants() {
-					t.Errorf("it is built anew without need: %+v", st)
+					t.Errorf("it is rebuilt without need: %+v", st)
 				}
 				s.mustShow(t, g)
 				must(t, g.Close())
@@ -107,7 +107,7 @@ func TestLargeFilterStays(t *testing.T) {
 	}
 }
 
-// TestRateOfStaleFilter has a filter built anew that is of another time than the store, or had
+// TestRateOfStaleFilter has a filter rebuilt that is older or newer than the store, or had
 // failed: the new one has its rate, also if a kill comes first.
 func TestRateOfStaleFilter(t *testing.T) {
 	for _, failed := range []bool{false, true} {

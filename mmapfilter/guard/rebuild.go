@@ -231,7 +231,7 @@ func (g *Guard) consider() {
 	}
 }
 
-// Rebuild builds the filter anew from the keys of the store. Reads and transactions go on meanwhile.
+// Rebuild rebuilds the filter from the keys of the store. Reads and transactions go on meanwhile.
 // The guard does so by itself when it helps; after something else has written to the store, call it.
 func (g *Guard) Rebuild(ctx context.Context) error {
 	g.mu.Lock()

@@ -33,7 +33,7 @@ func TestKeysComeDuringRebuild(t *testing.T) {
 					}
 				}
 			}
-			o.Capacity = 1000 // so it is built anew, smaller
+			o.Capacity = 1000 // so it is rebuilt, smaller
 			g, err = Open(s, o)
 			must(t, err)
 			close(opened)
@@ -361,7 +361,7 @@ func TestManyOverflow(t *testing.T) {
 }
 
 // TestClosedWhenFull closes a store, or kills its process, while keys wait for a larger filter:
-// those are in the outbox, so the filter serves when it is opened again, and is built anew.
+// those are in the outbox, so the filter serves when it is opened again, and is rebuilt.
 func TestClosedWhenFull(t *testing.T) {
 	for _, deletes := range []DeleteMode{Exact, Rebuild} {
 		for _, killed := range []bool{false, true} {

@@ -40,7 +40,7 @@ type Stats struct {
 	RateAsked      float64 `json:"rate_asked"`      // Options.FalsePositiveRate, or that of the filter
 
 	State    string        `json:"state"`         // "serving", "building" or "off"
-	Err      string        `json:"err,omitempty"` // why the filter is off, or was built anew, or could not be
+	Err      string        `json:"err,omitempty"` // why the filter is off, or was rebuilt, or could not be
 	Keys     uint64        `json:"keys"`          // in the filter or on their way, with those deleted from the store that are there still
 	Gone     uint64        `json:"gone"`          // these, about, with deletes: Rebuild
 	Capacity uint64        `json:"capacity"`      // of the filter

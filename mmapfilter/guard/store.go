@@ -2,7 +2,7 @@ package guard
 
 import "iter"
 
-// A Store is what a guard needs of the engine that it stands before. The keys that the guard itself
+// A Store is what a guard needs of the engine that it stands in front of. The keys that the guard itself
 // puts there are called entries: the engine has them under a reserved prefix, in a bucket or a table
 // of their own. Methods may be called from any goroutine.
 type Store interface {

@@ -23,6 +23,15 @@
 // that moves the hashes itself, such as Apache Beam, uses [Plan.Hash], [BuildShardFrom] and
 // [AssembleFrom].
 //
+// # Terms
+//
+//	plan        what all tasks of a set agree on: seed, capacity, rate, layout and number of shards
+//	task        one run of a step: a partition of one part, the build of one shard, or the assembly
+//	part        of the keys: those that one task partitions
+//	spool       a file with the hashes of the keys of a part, by shard
+//	block       of a spool: hashes of one shard, under one checksum
+//	receipt     a file that says that a spool is complete, and what it holds
+//
 // # The rules
 //
 //	S1  A set has S shards. With the hash h of a key, its shard is hi(h, S), and the hash that stands

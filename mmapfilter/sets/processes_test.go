@@ -124,7 +124,7 @@ func process(t *testing.T, role, path string) (cmd *exec.Cmd, in io.Closer, out 
 }
 
 // TestReplacedUnderReaders: eight processes look keys up, while the set is replaced as a whole, a shard
-// is built anew or goes missing for a while, and writers are killed: no key that is always there is
+// is rebuilt or goes missing for a while, and writers are killed: no key that is always there is
 // ever answered "certainly not" (S3, S4).
 func TestReplacedUnderReaders(t *testing.T) {
 	rng := random(t)
@@ -169,7 +169,7 @@ func TestReplacedUnderReaders(t *testing.T) {
 			s := mustOpen(t, path, nil) // recovers them
 			must(t, s.OpenAll())
 			must(t, s.Close())
-		case 2: // a shard is built anew
+		case 2: // a shard is rebuilt
 			f, err := mmapfilter.Open(file, nil)
 			must(t, err)
 			must(t, f.Rebuild(background, &mmapfilter.RebuildOptions{Capacity: uint64(10_000 + rng.IntN(10_000)), Keys: func() (iter.Seq2[[]byte, error], error) { return numbers(0, always), nil }}))

@@ -485,7 +485,7 @@ func TestWarmSet(t *testing.T) {
 	}
 }
 
-// TestShardRebuilt: a shard whose writer builds it anew, larger, stays in its set.
+// TestShardRebuilt: a shard whose writer rebuilds it, larger, stays in its set.
 func TestShardRebuilt(t *testing.T) {
 	path := mustBuild(t, t.TempDir(), mustPlan(t, mmapfilter.Options{}, 3), numbers(0, 6000))
 	follower, reader := mustFollow(t, path, mmapfilter.OpenOptions{}), mustOpen(t, path, nil)

@@ -16,8 +16,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
 )
 
-// newStores returns the command that measures what a filter before an embedded store saves, and what
-// it costs.
+// newStores returns the command that measures what a filter in front of an embedded store saves, and
+// what it costs.
 func newStores() command {
 	r := new(storesRun)
 	return command{

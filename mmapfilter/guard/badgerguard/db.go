@@ -114,11 +114,11 @@ func (d *DB) GuardStats() guard.Stats { return d.guard.Stats() }
 // Guard returns the guard.
 func (d *DB) Guard() *guard.Guard { return d.guard }
 
-// DropAll is badger.DB.DropAll. The filter is built anew after it, and every answer is "maybe" until
+// DropAll is badger.DB.DropAll. The filter is rebuilt after it, and every answer is "maybe" until
 // then.
 func (d *DB) DropAll() error { return d.drop(d.DB.DropAll) }
 
-// DropPrefix is badger.DB.DropPrefix. The filter is built anew after it, and every answer is "maybe"
+// DropPrefix is badger.DB.DropPrefix. The filter is rebuilt after it, and every answer is "maybe"
 // until then: Badger may bring back keys that have been deleted, also those without the prefix. A
 // prefix of reserved keys is refused.
 func (d *DB) DropPrefix(prefixes ...[]byte) error {
@@ -133,7 +133,7 @@ func (d *DB) DropPrefix(prefixes ...[]byte) error {
 	return d.drop(func() error { return d.DB.DropPrefix(prefixes...) })
 }
 
-// drop drops keys, and builds the filter anew. A crash meanwhile has the next Open do that.
+// drop drops keys, and rebuilds the filter. A crash meanwhile has the next Open do that.
 func (d *DB) drop(do func() error) error {
 	if d.options.ReadOnly {
 		return badger.ErrReadOnlyTxn

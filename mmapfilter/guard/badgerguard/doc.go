@@ -48,8 +48,8 @@
 // into the filter. With SyncWrites off, which is Badger's default, a power loss takes the last
 // transactions and their entries together. Before the guard lets keys go, it makes the store
 // durable: the logs of all memtables, not only the newest one, the value log, and the directory.
-// DropPrefix and DropAll remove the stamp that ties the filter to the store before they begin, so a
-// crash meanwhile has Open rebuild the filter.
+// DropPrefix and DropAll remove the stamp, the entry that ties the filter to the store, before they
+// begin, so a crash meanwhile has Open rebuild the filter.
 //
 // # Reserved keys
 //

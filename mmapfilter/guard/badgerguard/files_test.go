@@ -49,7 +49,7 @@ func copyFilter(t *testing.T, to, from string) {
 // TestFiles opens stores whose files somebody has changed.
 func TestFiles(t *testing.T) {
 	modes(t, func(t *testing.T, deletes guard.DeleteMode) {
-		roomy := often(deletes) // a filter that is not built anew for want of room
+		roomy := often(deletes) // a filter that is not rebuilt for want of room
 		roomy.Capacity = 10_000
 		base, other := t.TempDir(), t.TempDir()
 		older, live, olderStore := t.TempDir(), t.TempDir(), t.TempDir()
@@ -92,7 +92,7 @@ func TestFiles(t *testing.T) {
 		for _, c := range []struct {
 			name   string
 			change func(t *testing.T, dir string)
-			built  bool // must be built anew
+			built  bool // must be rebuilt
 		}{
 			{"unchanged", func(*testing.T, string) {}, false},
 			{"missing", removeFilter, true},
@@ -120,7 +120,7 @@ func TestFiles(t *testing.T) {
 				c.change(t, dir)
 				d := openChanged(t, dir, deletes)
 				if s := d.GuardStats(); (s.Rebuilds > 0) != c.built {
-					t.Errorf("built anew: %t; %+v", !c.built, s)
+					t.Errorf("rebuilt: %t; %+v", !c.built, s)
 				}
 				mustHideNone(t, reopen(t, d, often(deletes)))
 			})
@@ -147,9 +147,9 @@ func TestFiles(t *testing.T) {
 				}
 				must(t, d.Close())
 			}
-			t.Logf("built anew %d times of 25", built)
+			t.Logf("rebuilt %d times of 25", built)
 			if built == 0 {
-				t.Errorf("never built anew")
+				t.Errorf("never rebuilt")
 			}
 		})
 	})

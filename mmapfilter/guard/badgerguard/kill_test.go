@@ -72,7 +72,7 @@ func TestKill(t *testing.T) {
 			}
 			must(t, d.Close())
 		}
-		t.Logf("%d kills, %d of them of a process that had opened the store: the filter was recovered %d times (with keys from the outbox %d times), and built anew %d times; %d keys at the end", *kills, busy, recovered, replayed, rebuilt, keys)
+		t.Logf("%d kills, %d of them of a process that had opened the store: the filter was recovered %d times (with keys from the outbox %d times), and rebuilt %d times; %d keys at the end", *kills, busy, recovered, replayed, rebuilt, keys)
 	})
 }
 

@@ -275,7 +275,7 @@ func (s *store) add(txn *badger.Txn, set []guard.Entry) error {
 	return nil
 }
 
-// removeStamp has the next Open build the filter anew, unless the guard writes a stamp before.
+// removeStamp has the next Open rebuild the filter, unless the guard writes a stamp before.
 // REQUIRES: s.drop.
 func (s *store) removeStamp() error {
 	key := s.chunks(guard.Entry{Key: []byte{stampEntry}})[0].Key

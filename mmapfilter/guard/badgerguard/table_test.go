@@ -360,7 +360,7 @@ func TestExpiry(t *testing.T) {
 	})
 }
 
-// The filter is built anew when many keys have expired, since absent keys pass it.
+// The filter is rebuilt when many keys have expired, since absent keys pass it.
 func TestExpiryRebuilds(t *testing.T) {
 	d := mustOpen(t, small(t.TempDir()), often(guard.Rebuild))
 	set(t, d, 0, 100)

@@ -20,7 +20,7 @@
 // A writable transaction collects its keys. Just before it is committed they are put into the filter,
 // and into a bucket of the guard's own in the same transaction. So a key is in the filter before anyone
 // can see it in the store, and one that is rolled back never was there. A key leaves the filter once
-// its delete is durable (guard.Exact, the default), or when the filter is built anew (guard.Rebuild).
+// its delete is durable (guard.Exact, the default), or when the filter is rebuilt (guard.Rebuild).
 //
 //	operation                                     what the guard does
 //	Bucket.Put                                    puts the key
@@ -44,7 +44,7 @@
 //	writes through DB.DB, or by another program   not noticed; call guard.Guard.Rebuild, or remove the filter
 //
 // With guard.Exact, a transaction remembers the keys that it deletes with their bucket only up to a
-// limit. Others stay in the filter until it is built anew.
+// limit. Others stay in the filter until it is rebuilt.
 //
 // # The reserved bucket
 //
@@ -56,7 +56,7 @@
 //
 // The filter becomes durable on its own, after the store: no commit waits for another sync. What it
 // lacks after a crash is in the reserved bucket, and is put into it when the store is opened. A filter
-// that is missing, damaged, or of another time than the store is built anew in the background, from a
+// that is missing, damaged, or older or newer than the store is rebuilt in the background, from a
 // read transaction; until that is done every Get asks the store. A process that is killed, and a power
 // loss, leave nothing else. With bbolt.Options.NoSync a power loss may damage the store itself; while
 // the store is whole, the filter has its keys.

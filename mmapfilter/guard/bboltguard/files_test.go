@@ -65,7 +65,7 @@ func mix(t *testing.T, store, filter string) string {
 	return dir
 }
 
-// An expectation says whether the filter is built anew.
+// An expectation says whether the filter is rebuilt.
 type expectation int
 
 const (
@@ -80,15 +80,15 @@ func mustRecover(t *testing.T, dir string, g *guard.Options, expect expectation)
 	path := filepath.Join(dir, "db")
 	d := mustOpen(t, path, fast(), g)
 	s := d.GuardStats()
-	anew := s.Err != "" || s.Rebuilds > 0
-	if expect == always && !anew || expect == never && s.Err != "" || !anew && s.State != "serving" {
-		t.Errorf("built anew: %t: %+v", anew, s)
+	rebuilt := s.Err != "" || s.Rebuilds > 0
+	if expect == always && !rebuilt || expect == never && s.Err != "" || !rebuilt && s.State != "serving" {
+		t.Errorf("rebuilt: %t: %+v", rebuilt, s)
 	}
 	mustHaveAll(t, d)
 	putAll(t, d, 9000, 9100)
 	deleteAll(t, d, 1000, 1100)
 	mustHaveAll(t, d)
-	eventually(t, d, "built anew", func(s guard.Stats) bool { return serving(s) && (!anew || s.Rebuilds > 0) })
+	eventually(t, d, "rebuilt", func(s guard.Stats) bool { return serving(s) && (!rebuilt || s.Rebuilds > 0) })
 	mustHaveAll(t, d)
 	must(t, d.Guard().Work())
 	mustHaveAll(t, d)
@@ -123,9 +123,9 @@ func testFiles(t *testing.T, g *guard.Options) {
 		withDeletes = maybe
 	}
 	for _, c := range []struct {
-		name string
-		dir  string
-		anew expectation
+		name    string
+		dir     string
+		rebuilt expectation
 	}{
 		{"whole", copyDir(t, s.dir), never},
 		{"missing", change(func(path string) { must(t, os.Remove(path)) }), always},
@@ -150,7 +150,7 @@ func testFiles(t *testing.T, g *guard.Options) {
 				testUnusable(t, c.dir, g)
 				return
 			}
-			mustRecover(t, c.dir, g, c.anew)
+			mustRecover(t, c.dir, g, c.rebuilt)
 		})
 	}
 	t.Run("other mode", func(t *testing.T) {

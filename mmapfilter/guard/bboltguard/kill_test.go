@@ -135,7 +135,7 @@ func TestKill(t *testing.T) {
 			return
 		}
 	}
-	t.Logf("%d kills: %d filters served at once, %d were given keys from the outbox, %d were built anew; %d keys", *kills, atOnce, replayed, rebuilt, keys)
+	t.Logf("%d kills: %d filters served at once, %d were given keys from the outbox, %d were rebuilt; %d keys", *kills, atOnce, replayed, rebuilt, keys)
 }
 
 // runAndKill kills the program once it has written so many lines.

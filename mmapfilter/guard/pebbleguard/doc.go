@@ -1,6 +1,6 @@
-// Package pebbleguard puts a filter before a Pebble store, so that reads of absent keys never reach it.
-// A program changes its import and its Open; the example shows the whole of it, and directory example
-// has a program. Package guard says what the filter promises and how it is kept.
+// Package pebbleguard puts a filter in front of a Pebble store, so that reads of absent keys never
+// reach it. A program changes its import and its Open; the example shows the whole of it, and directory
+// example has a program. Package guard says what the filter promises and how it is kept.
 //
 // A [DB] is a pebble.DB, a [Batch] a pebble.Batch, a [Snapshot] a pebble.Snapshot: methods that are not
 // declared here are those of the embedded type, and none of them writes keys. What is written with the
@@ -36,7 +36,7 @@
 //	NewSnapshot,                    a Get asks the filter, until keys have left that since; then it asks
 //	NewEventuallyFileOnlySnapshot   the store
 //	NewIter, of all of these        the filter is not asked; reserved keys are skipped
-//	Checkpoint                      a copy without a filter: when it is opened, that is built anew
+//	Checkpoint                      a copy without a filter: when it is opened, one is built
 //	Flush                           it waits for the filter to become durable, before the store has the table
 //	Compact                         nothing
 //	Options.DisableWAL              a mark, and an ingest, flushes the memtables
@@ -56,8 +56,8 @@
 // there. With deletes: Exact, the entries of the guard are in the batch of the program: after a
 // crash the store has both or neither. Without sync, a commit is lost by a crash; a key of it that
 // the filter has already is one false positive. What the store has and the filter has not got
-// durably is done again by Open. Only what package guard lists, such as a lost filter, has it built
-// anew.
+// durably is done again by Open. Only what package guard lists, such as a lost filter, has it
+// rebuilt.
 //
 // # Reserved keys
 //

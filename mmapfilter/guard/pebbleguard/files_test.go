@@ -97,7 +97,7 @@ func tryCopyStore(t *testing.T, from, to string) error {
 // open, and between with it closed, and more was written.
 var fileCases = []struct {
 	name    string
-	rebuilt bool // whatever comes, the filter is built anew
+	rebuilt bool // whatever comes, the filter is rebuilt
 	do      func(t *testing.T, f *files)
 }{
 	{"untouched", false, func(t *testing.T, f *files) {}},
@@ -222,7 +222,7 @@ func TestFiles(t *testing.T) {
 					_, err = hidden(d)
 					must(t, err)
 					must(t, d.Close())
-					t.Logf("%d keys; built anew: %t", keys, built)
+					t.Logf("%d keys; rebuilt: %t", keys, built)
 				}
 			})
 		}

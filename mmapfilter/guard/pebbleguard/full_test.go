@@ -33,7 +33,7 @@ func still() *guarded.Hooks {
 }
 
 // TestClosedWhenFull closes a store whose log takes the place of the outbox while keys wait for a
-// larger filter: the next one is built anew.
+// larger filter: the next one is rebuilt.
 func TestClosedWhenFull(t *testing.T) {
 	const keys = 40_000
 	dir, g := t.TempDir(), &guard.Options{Capacity: 1000, Deletes: guard.Rebuild, Hooks: still()}

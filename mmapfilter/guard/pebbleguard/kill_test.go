@@ -188,9 +188,9 @@ func TestKill(t *testing.T) {
 				}
 				must(t, d.Close())
 			}
-			t.Logf("%d recovered, %d built anew, %d keys replayed from the outbox, %d keys looked for", recovered, rebuilt, replayed, keys)
+			t.Logf("%d recovered, %d rebuilt, %d keys replayed from the outbox, %d keys looked for", recovered, rebuilt, replayed, keys)
 			if rebuilt > recovered {
-				t.Errorf("a kill is no reason to build the filter anew")
+				t.Errorf("a kill is no reason to rebuild the filter")
 			}
 		})
 	}

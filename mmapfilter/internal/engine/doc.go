@@ -39,8 +39,15 @@
 // holding that alone while it writes the region: meanwhile operations and commits go on in the
 // other half of the log.
 //
-// A handover takes those of two writers: checkpoints of the new one and of the old one, commit of
+// # Handovers
+//
+// A rebuild makes a new file while operations go on. A tap takes down the operations of the old one,
+// and Replay does them in the new one, until few are left. Then, for a moment, none can proceed, and
+// Replay does the rest. From that instant on each operation is done in both files (double), until the
+// new one is durable and has the name.
+//
+// A handover takes the locks of two writers: checkpoints of the new one and of the old one, commit of
 // the new one and of the old one. It holds all four while it waits for the disk. Operations go on:
-// they take mu of the old one, and then that of the new one. What could go on only after a commit
-// or a checkpoint returns ErrAgain.
+// they take mu of the old one, and then that of the new one. An operation that would have to wait for
+// a commit or a checkpoint returns ErrAgain instead.
 package engine

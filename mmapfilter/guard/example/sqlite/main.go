@@ -1,4 +1,4 @@
-// Command sqlite puts a guard before a table of SQLite: what a program does for a store that no
+// Command sqlite puts a guard in front of a table of SQLite: what a program does for a store that no
 // package wraps. It fills a table, deletes a part of it, looks up keys of which half were never
 // there, and does so again after it has opened the table again. It fails if the table says anything
 // else than it should.
@@ -20,7 +20,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
 )
 
-// A table is a table with a guard before it.
+// A table is a table with a guard in front of it.
 type table struct {
 	db    *sql.DB
 	guard *guard.Guard
