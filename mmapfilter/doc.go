@@ -144,8 +144,8 @@
 //	K5  With Options.AutoGrow, a rebuild to twice the capacity begins when the filter has
 //	    90 % of its capacity. An insert that finds no room waits for it. The filter is also
 //	    rebuilt when it holds less than an eighth of its capacity, if that is above 65,536
-//	    keys, for twice its items; and when NAME.hashes is several times longer than its
-//	    items need, for the capacity that it has. Close ends a rebuild that is under way;
+//	    keys, for twice its items; and, at the same capacity, when NAME.hashes is several
+//	    times longer than its items need. Close ends a rebuild that is under way;
 //	    the next operation that needs it begins another one.
 //	K6  What is done from kept hashes is exact. Rebuild and Merge produce the items of their
 //	    inputs, no others, with the same counts; Merge with Options.Distinct, each once.

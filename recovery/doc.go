@@ -128,8 +128,8 @@
 //
 // # A file that takes the place of another
 //
-//	K3  A new file, under names of its own beside the old one, is complete. From an
-//	    instant on at which it has all that was done in the old one, each operation goes
+//	K3  A new file, under names of its own beside the old one, is complete. At some
+//	    instant it has all that was done in the old one. From then on each operation goes
 //	    to the logs of both, or waits, and no sync returns. An operation that is cut off
 //	    in one of them, by a fault, ends that file, and the handover. The new file and
 //	    its log become durable up to that instant. Then its log is renamed to

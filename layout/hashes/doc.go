@@ -13,8 +13,8 @@
 //	from B+1 on     tail: the operations since then, in their order
 //
 // The superblock of the filter has the identity of the file, the number of its pages that
-// count, and the check of the last of these. What follows them in the file does not count: a
-// writer died before the superblock that counts it was durable.
+// count, and the check of the last of these. Pages after these do not count: their writer died
+// before a superblock that counts them was durable.
 //
 //	header     word 0 magic "MMAPFHSH"   1 version: 1   2 identity, a random number
 //	                3 items in the base  4 B            5 sum of their hashes, modulo 2^64

@@ -54,15 +54,16 @@
 // The outbox. A transaction that puts keys puts an entry with their hashes, and with the number of the
 // filter's operation that inserted the first of them. No sync is added to a commit: the filter becomes
 // durable by its own timer. After a crash, the operations of the outbox that the filter has not got
-// durably are done again, each once. What it has durably, a later transaction removes from the outbox.
+// durably are done again, each once. A later transaction removes from the outbox what the filter holds
+// durably.
 //
 // The log. With deletes: Rebuild, a store whose write-ahead log can be read needs no outbox: see
 // [Logged]. Open puts the keys of the log into the filter before the store is opened, and the
-// filter becomes durable before a flush takes keys out of the log, by [Guard.Flushing]. Whether the
-// log has all that a filter lacks is told by epochs. An epoch is the time between two syncs of the
-// filter, and has a number, which the filter has durably when the epoch has ended. Before the first
-// transaction of an epoch is committed, the guard puts an entry with its number, and that of the
-// epoch before it, into the store, without a sync. So a filter is as good as the store if all
+// filter becomes durable before a flush takes keys out of the log, by [Guard.Flushing]. Epochs tell
+// whether the log holds everything that the filter lacks. An epoch is the time between two syncs of
+// the filter, and has a number, which the filter has durably when the epoch has ended. Before the
+// first transaction of an epoch is committed, the guard puts an entry with its number, and that of
+// the epoch before it, into the store, without a sync. So a filter is as good as the store if all
 // epochs from the one after its own to the one in the store have their entries in what the store
 // reads of its log. A key may be put into the filter twice then, which changes nothing. Hashes wait
 // in memory until the filter takes them in, many at a time: a lookup finds them there, and a sync
@@ -77,17 +78,17 @@
 // no operation of the filter is under way; what it does after that instant is done in the new
 // filter too. What is on its way into the store at that instant is put into the new filter besides.
 // It has twice the capacity that the snapshot needs. If many keys come while a filter is built, and
-// are gone when the next one is, as in a queue, that has room for many times as many: so rebuilds
-// are a small part of the time. When no key has come for some intervals, this room is given back.
+// are gone when the next one is, as in a queue, the next one has room for many times as many: so
+// rebuilds take a small part of the time. When no key has come for some intervals, this room is given
+// back.
 //
 // # Deletes
 //
 // With [Exact], the transaction's entry has the hashes of the keys that it deletes. Once an interval,
 // a mark removes these entries, and then the filter deletes the hashes. A crash in between leaves them
-// in the filter, where they do no harm; that a delete is done twice, which would take away another
-// key, cannot happen. To know which keys a transaction really adds and deletes, the guard asks the
-// store about those that the filter answers with "maybe", and nobody else may change them until the
-// commit has ended.
+// in the filter. This does no harm. No delete is ever done twice, which would take away another key.
+// To know which keys a transaction really adds and deletes, the guard looks up in the store each key
+// that may be there. No other transaction can change such a key until the commit has ended.
 //
 // With [Rebuild], a delete changes nothing. The guard counts how many absent keys pass the filter, and
 // rebuilds it when their share is too large because of deleted keys, or when most keys are deleted
@@ -95,9 +96,9 @@
 //
 // A key that is deleted passes the filter for as long as that has it: with Exact until the next
 // mark, with Rebuild until the next rebuild, and so does one of a transaction that did not happen.
-// Of other absent keys the share that was asked for passes. So if a program asks for deleted keys
-// above all, it is twice that share of all absent keys that passes at most, and besides as many as
-// a 16th of the keys in the filter, and some hundreds, which are seen before a rebuild begins.
+// Of other absent keys the share that was asked for passes. If a program asks mostly for deleted keys,
+// at most twice that share of all absent keys passes, and besides, before a rebuild begins, as many as
+// a sixteenth of the keys in the filter, and some hundreds.
 //
 // # States
 //

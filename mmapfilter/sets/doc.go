@@ -52,8 +52,8 @@
 //	    or the manifest is not written. Equal keys are several items, unless the plan says Distinct.
 //	S3  The name of a shard has a number made of what it holds. So a file that a set names is never
 //	    replaced by one with other keys: a new set is built beside the old one, in the same directory,
-//	    and takes over when its manifest does. It has the keys that it was built from, and not those that
-//	    writers of the old one inserted. [Superseded] lists the files that no manifest names.
+//	    and takes over when its manifest does. The new set lacks keys that writers inserted into the old
+//	    one meanwhile. [Superseded] lists the files that no manifest names.
 //	S4  A reader opens a shard when it needs it. One that is missing, damaged, or not the file that the
 //	    manifest names answers "maybe" for its keys. See [mmapfilter.Set].
 //
