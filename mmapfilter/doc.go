@@ -27,8 +27,8 @@
 // To keep serving when a new file replaces the old one under the same name, call [Follow].
 // [Filter.ContainsBatch] and [Filter.InsertBatch] take many keys in one call, which is faster.
 // [Verify] checks every byte of a file. [Recover] recovers a file whose writer died; opening it
-// does the same. [Filter.Stats] says how full a filter is and which rate to expect. The
-// examples show each of these.
+// does the same. [Filter.Stats] says how full a filter is and which rate to expect. Examples
+// show Build, Follow, ContainsBatch, InsertUnique, SyncAt, Rebuild, Verify and Plan.
 //
 // A filter that is to grow keeps the hashes of its items, 8 to 9 bytes on disk for each operation,
 // in a file beside it. With [Options.AutoGrow] it grows by itself; [Filter.Rebuild],
@@ -153,10 +153,10 @@
 //	    hash and every hash without an item; Repair builds a new file from the hashes.
 //
 // A rebuild reads the hashes as of a checkpoint and builds a new file; the writer records later
-// operations. The new file is opened and replays them until few are left. Then the old writer
-// pauses: the rest is replayed, the counters of DurableSeq and DurableOps are copied, the new log
-// is made durable, and the files are renamed. Lookups of this process then use the new file; those
-// under way end in the old one.
+// operations. The new file is opened and replays them until few are left. Then operations pause
+// while the rest is replayed. After that each is done in both files, until the new one, with the
+// counters of DurableSeq and DurableOps, is durable and has the name. Lookups of this process then
+// use the new file; those under way end in the old one.
 //
 // # Which calls write
 //

@@ -63,8 +63,8 @@ func seen() error {
 }
 
 // A consumer of a stream puts what it has seen into a filter. SyncAt notes the position in the
-// stream with each commit. After a crash the consumer continues where the durable operations
-// end: none is lost, and none is done twice.
+// stream with each commit. After a crash or a close the consumer continues where the durable
+// operations end: none is lost, and none is done twice.
 func ExampleFilter_SyncAt() {
 	inTemp(func() error {
 		stream := []string{"+apple", "+banana", "-apple", "+cherry", "+damson", "-banana"}
@@ -270,12 +270,40 @@ func ExampleFollow() {
 		}
 		ask("alice")
 		ask("mallory")
+		fmt.Println(expvar.Get("blocked") != nil)
 		return nil
 	})
 	// Output:
 	// alice 409
 	// alice 200
 	// mallory 409
+	// true
+}
+
+// A filter that keeps the hashes of its items is rebuilt without their keys, here for a hundred
+// times as many. Inserts, deletes and lookups of other goroutines go on meanwhile.
+func ExampleFilter_Rebuild() {
+	inTemp(func() error {
+		f, err := mmapfilter.Create("users.mmf", &mmapfilter.Options{Capacity: 1000, KeepHashes: true})
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		for _, user := range []string{"alice", "bob", "carol"} {
+			if err := f.InsertString(user); err != nil {
+				return err
+			}
+		}
+		fmt.Println(f.Stats().Cap, f.Len())
+		if err := f.Rebuild(context.Background(), &mmapfilter.RebuildOptions{Capacity: 100_000}); err != nil {
+			return err
+		}
+		fmt.Println(f.Stats().Cap, f.Len(), f.ContainsString("bob"))
+		return nil
+	})
+	// Output:
+	// 1000 3
+	// 100000 3 true
 }
 
 func ExampleVerify() {
