@@ -69,4 +69,15 @@
 // Readers write nothing, so a lookup between stores is simulated after the fact: the
 // history of the words is kept, and each load of the lookup is answered from the same
 // or a later moment than the load before.
+//
+// # Reading a violation
+//
+// A violation prints the oracle that failed and what it saw; the trace, with its seed, its universe
+// and its operations by number; and the crashes that led to it, the first one first:
+//
+//	at operation 7, after event 12, a store to the log: kill
+//
+// The command that it prints runs that trace before any other. Begin with the last crash: its event is
+// the last one before the machine stops, and one recovery follows. Look up the oracle above, and in
+// package recovery the rule for what the operation does at that event.
 package crashsim
