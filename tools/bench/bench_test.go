@@ -104,7 +104,7 @@ func TestLookupRows(t *testing.T) {
 	if tables := 2 * len(variants()); len(rows) != tables*perTable {
 		t.Errorf("%d rows, not %d tables of %d", len(rows), tables, perTable)
 	}
-	want(t, rows, "random reads of lines, a dependent chain")
+	want(t, rows, "random reads of lines, a chain of dependent reads")
 	for _, q := range questions() {
 		if got := want(t, rows, q.call, fmt.Sprint(q.batch), string(q.keys)); len(got) != 2 || got[0] == "0" {
 			t.Errorf("%v: %q", q, got)
@@ -309,7 +309,7 @@ func TestBillionsRows(t *testing.T) {
 func TestGrowthFiles(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "growth")
 	rows := short(t, "growth", "-sizes", "64KiB,512KiB", "-out", out)
-	names := []string{"random reads: the limit", "dependent chain of reads", "ContainsHashes, absent", "ContainsBatch, absent",
+	names := []string{"random reads: the limit", "chain of dependent reads", "ContainsHashes, absent", "ContainsBatch, absent",
 		"Contains, absent", "Contains, present", "Insert and Delete", "Build, by the clock, once"}
 	for _, name := range names {
 		want(t, rows, name)
@@ -330,6 +330,9 @@ func TestGrowthFiles(t *testing.T) {
 			picture, err := os.ReadFile(fmt.Sprintf("%s-%v-%s.svg", out, k, part))
 			if err != nil || !bytes.Contains(picture, []byte(">512 KiB<")) || !bytes.Contains(picture, []byte(">"+name+"<")) {
 				t.Errorf("%v: no picture of %s with its sizes and names: %v", k, part, err)
+			}
+			if !bytes.Contains(picture, fmt.Appendf(nil, " Variant: %v</title>", k)) {
+				t.Errorf("%v: the picture of %s does not say of which variant it is", k, part)
 			}
 		}
 	}
@@ -472,6 +475,8 @@ func TestErrors(t *testing.T) {
 		{t.Context(), []string{"growth", "-short", "-sizes", "1GiB,"}, "no size"},
 		{t.Context(), []string{"growth", "-short", "-out", "/nonexistent/x"}, "/nonexistent/x"},
 		{t.Context(), []string{"space", "-short", "-asks", "0"}, "no keys"},
+		{t.Context(), []string{"writer", "-draw"}, "no NAME.svg"},
+		{t.Context(), []string{"writer", "-short", "-out", "writer"}, "no NAME.svg"},
 		{stopped, []string{"lookup", "-short"}, "interrupted"},
 		{stopped, []string{"peers", "-short"}, "interrupted"},
 	} {

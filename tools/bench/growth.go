@@ -101,7 +101,7 @@ func (g *growthRun) reads() turnKind {
 
 func (g *growthRun) lookups() (all []turnKind) {
 	all = append(all, g.reads(),
-		turnKind{"dependent chain of reads", func(f *grown) (float64, error) { return timeReads(f.limit.chain, g.blocks), nil }})
+		turnKind{"chain of dependent reads", func(f *grown) (float64, error) { return timeReads(f.limit.chain, g.blocks), nil }})
 	for _, q := range growthQuestions {
 		all = append(all, turnKind{fmt.Sprintf("%s, %s", q.call, q.keys), func(f *grown) (float64, error) { return f.asker.turn(q, g.blocks) }})
 	}

@@ -100,7 +100,7 @@ func (s *session) lookups(v variant, bytes int64, blocks int) (err error) {
 	}
 	s.printf("The limit: random reads of lines, %s, which are the faster ones here.\n", which)
 	t := figures.NewTable(v.name(), "batch", "keys", "ns", "over the limit")
-	for i, name := range []string{"random reads of lines, 64 prefetches in flight", "random reads of lines, without prefetches", "random reads of lines, a dependent chain"} {
+	for i, name := range []string{"random reads of lines, 64 prefetches in flight", "random reads of lines, without prefetches", "random reads of lines, a chain of dependent reads"} {
 		t.Row(name, "", "", figures.Digits(figures.Median(reads[i])), figures.Digits(figures.MedianRatio(reads[i], best)))
 	}
 	for i, q := range all {

@@ -21,23 +21,23 @@ type growthPicture struct {
 }
 
 var growthPictures = []growthPicture{
-	{"lookups", "How does a lookup go with the size of the filter?",
+	{"lookups", "How long does a lookup take as the filter grows?",
 		[]picture.Line{
-			{Name: "dependent reads"},
+			{Name: "chain of dependent reads"},
 			{Name: "Contains, present", Tone: picture.Green},
 			{Name: "Contains, absent", Tone: picture.Orange},
 			{Name: "ContainsBatch", Tone: picture.Purple},
 			{Name: "ContainsHashes", Tone: picture.Blue, Kind: picture.Emphasis},
 			{Name: "limit: random reads", Kind: picture.Dashed},
 		},
-		[]string{"dependent chain of reads", "Contains, present", "Contains, absent", "ContainsBatch, absent", "ContainsHashes, absent", "random reads: the limit"}},
-	{"writes", "How do inserts and builds go with the size of the filter?",
+		[]string{"chain of dependent reads", "Contains, present", "Contains, absent", "ContainsBatch, absent", "ContainsHashes, absent", "random reads: the limit"}},
+	{"writes", "How long do an insert and a build take as the filter grows?",
 		[]picture.Line{
 			{Name: "Insert and Delete", Tone: picture.Orange},
 			{Name: "Build", Tone: picture.Blue, Kind: picture.Emphasis},
-			{Name: "dependent reads"},
+			{Name: "chain of dependent reads"},
 		},
-		[]string{"Insert and Delete", "Build, by the clock, once", "dependent chain of reads"}},
+		[]string{"Insert and Delete", "Build, by the clock, once", "chain of dependent reads"}},
 }
 
 // drawGrowth draws the CSV file that "growth" has written: for each layout, a picture of
@@ -69,9 +69,13 @@ func drawGrowth(out string) (files []string, err error) {
 		return nil, fmt.Errorf("%s.csv has no rows", out)
 	}
 	for _, layout := range layouts {
+		variant := ""
+		if len(layouts) > 1 {
+			variant = " Variant: " + layout
+		}
 		for _, g := range growthPictures {
 			p := &picture.Lines{
-				Title: g.title + " Variant: " + layout,
+				Title: g.title + variant,
 				X:     picture.Axis{Label: "size of the lines of the filter", Log: true},
 				Y:     picture.Axis{Label: "ns a key", Log: true},
 			}

@@ -17,7 +17,6 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
-	"github.com/mmapfilter/mmapfilter/tools/evaluate/picture"
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
@@ -32,7 +31,8 @@ func newWriter() command {
 			s.flags.StringVar(&w.syncs, "syncs", "65536,1000,0", "operations between calls of Sync, comma-separated; 0 leaves the commits to the timer")
 			s.flags.IntVar(&w.checkpoints, "checkpoints", 10, "how many checkpoints each measurement lasts, after the log has got its size")
 			s.flags.DurationVar(&w.most, "most", 2*time.Minute, "the longest that a measurement lasts")
-			s.flags.StringVar(&w.out, "out", "", "write a picture of the first measurement to this file")
+			s.flags.StringVar(&w.out, "out", "", "write a picture of the first measurement to this file, NAME.svg, and what it shows to NAME.csv")
+			s.flags.BoolVar(&w.draw, "draw", false, "draw the picture -out of the .csv file that is there, and measure nothing")
 		},
 		short: map[string]string{"sizes": "1MiB", "syncs": "1000", "checkpoints": "1", "most": "2s"},
 		run:   func(*session) error { return w.run() },
@@ -45,6 +45,7 @@ type writerRun struct {
 	checkpoints  int
 	most         time.Duration
 	out          string
+	draw         bool
 }
 
 // The calls that are timed.
@@ -66,6 +67,12 @@ const (
 )
 
 func (w *writerRun) run() error {
+	if (w.out != "" || w.draw) && !strings.HasSuffix(w.out, ".svg") {
+		return errors.New("-out is no NAME.svg")
+	}
+	if w.draw {
+		return w.drawn()
+	}
 	rates := figures.NewTable("lines", "Sync every", "ns an operation", "bytes to the disk an operation", "faults an operation", "syncs, checkpoints", "log", "LongestStall", "checkpoint, median", "recovery of a full log")
 	waits := figures.NewTable("lines", "Sync every", "call", "50 %", "99 %", "99.9 %", "99.99 %", "longest")
 	first := true
@@ -85,7 +92,7 @@ func (w *writerRun) run() error {
 			}
 			m.report(rates, waits, word, n)
 			if first && w.out != "" {
-				if err := m.draw(w.out); err != nil {
+				if err := m.save(writerData(w.out), int64(size), n); err != nil {
 					return err
 				}
 			}
@@ -95,7 +102,10 @@ func (w *writerRun) run() error {
 	w.printf("\nA filter with the default options, at its design load: the oldest key is deleted for each that is inserted. The timer commits every %v too. The disk is the whole device's.\n", mmapfilter.DefaultCommitInterval)
 	w.print(rates)
 	w.print(waits)
-	return nil
+	if w.out == "" {
+		return nil
+	}
+	return w.drawn()
 }
 
 // A writerMeasure is what a measurement finds.
@@ -535,33 +545,4 @@ func (m *writerMeasure) report(rates, waits *figures.Table, size string, every i
 		}
 		waits.Row(size, often, callNames[call], figures.Brief(h.at(0.5)), figures.Brief(h.at(0.99)), figures.Brief(h.at(0.999)), figures.Brief(h.at(0.9999)), figures.Brief(h.longest))
 	}
-}
-
-// draw draws the longest operation of each tick, and the ends of checkpoints.
-func (m *writerMeasure) draw(file string) error {
-	p := &picture.Lines{
-		Title: "How long does an insert or a delete wait?",
-		X:     picture.Axis{Label: "seconds"},
-		Y:     picture.Axis{Label: "longest operation in 20 ms, in milliseconds"},
-	}
-	line := picture.Line{Name: "Insert or Delete", Tone: picture.Blue, Kind: picture.Stems}
-	top := 0.0
-	for i, d := range m.peaks {
-		y := float64(d) / 1e6
-		top = max(top, y)
-		line.Points = append(line.Points, picture.Point{X: float64(i) * tick.Seconds(), Y: y})
-	}
-	p.Series = append(p.Series, line)
-	for i, at := range m.marks {
-		mark := picture.Line{Kind: picture.Dashed, Points: []picture.Point{{X: at.Seconds(), Y: 0}, {X: at.Seconds(), Y: top}}}
-		if i == 0 {
-			mark.Name = "a checkpoint ends"
-		}
-		p.Series = append(p.Series, mark)
-	}
-	svg, err := p.SVG()
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(file, svg, 0o666)
 }
