@@ -62,6 +62,5 @@ func Build(ctx context.Context, path string, opts *Options, keys iter.Seq2[[]byt
 // buildFile builds the file at path. lost says which parts of the old file's owner and group the
 // new file could not keep.
 func buildFile(ctx context.Context, path string, o Options, keys iter.Seq2[[]byte, error]) (lost string, err error) {
-	lost, err = builder.Build(ctx, path, o.building(), keys)
-	return lost, fullError(err)
+	return builder.Build(ctx, path, o.building(), keys)
 }

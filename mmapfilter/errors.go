@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -16,7 +17,7 @@ var (
 	// ErrFull is returned when an insert finds neither a slot nor a stash entry, or when one more
 	// key would raise the false-positive rate above 1.5 times the requested one. The filter has not
 	// changed (C3). Build a larger one.
-	ErrFull = errors.New("filter is full")
+	ErrFull = engine.ErrFull
 	// ErrLocked is returned when the file is locked: a writer has it open, it is being recovered,
 	// Build is about to replace it, or a process keeps writers out with a read lock. [LockedError]
 	// matches it and names the process.
@@ -24,7 +25,7 @@ var (
 	// ErrReadOnly is returned by a method that writes if the filter is open for reading only.
 	ErrReadOnly = errors.New("filter is read-only")
 	// ErrClosed is returned after Close.
-	ErrClosed = errors.New("filter is closed")
+	ErrClosed = engine.ErrClosed
 	// ErrFailed is returned after a write to the file or its log has failed. Close the
 	// filter and open it again, which recovers it.
 	ErrFailed = recovery.ErrFailed

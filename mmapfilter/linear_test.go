@@ -81,7 +81,7 @@ type target struct {
 }
 
 // isFull reports whether a call of a filter, or of its writer, found no room.
-func isFull(err error) bool { return errors.Is(err, ErrFull) || errors.Is(err, engine.ErrFull) }
+func isFull(err error) bool { return errors.Is(err, ErrFull) }
 
 func heapTarget(t *testing.T, lines uint64, logBytes int64) target {
 	w := mustWriter(t, newMemoryVolume(t, blocked30, lines), logBytes)

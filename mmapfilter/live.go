@@ -354,12 +354,6 @@ func (l *live) catch(f func() error) (err error) {
 		err = l.writer.Err()
 	}
 	runtime.KeepAlive(l)
-	switch err {
-	case engine.ErrFull:
-		return ErrFull
-	case engine.ErrClosed:
-		return ErrClosed
-	}
 	return err
 }
 

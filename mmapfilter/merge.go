@@ -100,7 +100,7 @@ func merge(ctx context.Context, path string, o Options, inputs []string) error {
 		return nil
 	}
 	_, err := builder.BuildKept(ctx, path, c, kept)
-	return hashesError(fullError(err))
+	return hashesError(err)
 }
 
 // unchanged returns ErrBusy if an input is the file at path, which is to be replaced, and has changed
@@ -218,5 +218,5 @@ func repair(ctx context.Context, path string, opts *RebuildOptions) (bool, error
 		return nil
 	}
 	_, err = builder.BuildKept(ctx, path, c, []builder.Kept{{File: file, Counted: sb.Hashes()}})
-	return err == nil, hashesError(fullError(err))
+	return err == nil, hashesError(err)
 }

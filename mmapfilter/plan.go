@@ -1,7 +1,6 @@
 package mmapfilter
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"math/bits"
@@ -285,12 +284,4 @@ func (o Options) building() builder.Config {
 			}, nil
 		},
 	}
-}
-
-// fullError returns the error of a build.
-func fullError(err error) error {
-	if full := new(builder.FullError); errors.As(err, &full) {
-		err = fmt.Errorf("%w: %w", ErrFull, err)
-	}
-	return err
 }

@@ -211,7 +211,7 @@ func (r *rebuild) build(ctx context.Context, keys func() (iter.Seq2[[]byte, erro
 		}
 	}
 	if err != nil {
-		return fullError(err)
+		return err
 	}
 	r.next, err = openLive(r.to, &OpenOptions{
 		CommitInterval: r.old.live.interval, LogBytes: r.old.live.logBytes, Checked: r.old.checked, Residency: r.old.residency,

@@ -97,7 +97,7 @@ func buildShard(ctx context.Context, dir, prefix string, shard, shards int, opts
 		if errors.Is(err, builder.ErrForeign) {
 			err = fmt.Errorf("%w: %w", ErrOtherShard, err)
 		}
-		return nil, fullError(err)
+		return nil, err
 	}
 	f, head, err := recovery.OpenFile(filepath.Join(dir, made.Name))
 	if err != nil {

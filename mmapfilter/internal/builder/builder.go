@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/place"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/sweep"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
@@ -47,10 +48,11 @@ type Plan struct {
 	Beyond     string            // what more keys would do, for the error
 }
 
-// A FullError says that not all keys have room.
+// A FullError says that not all keys have room. It matches place.ErrFull.
 type FullError struct{ Reason string }
 
-func (e *FullError) Error() string { return e.Reason }
+func (e *FullError) Error() string { return fmt.Sprintf("%v: %s", place.ErrFull, e.Reason) }
+func (e *FullError) Unwrap() error { return place.ErrFull }
 
 // A filler is a Table that fills a line faster than Place does, with the same result.
 type filler interface {

@@ -17,9 +17,9 @@ import (
 
 var (
 	// ErrFull is returned by an insert that finds no room. Nothing has changed.
-	ErrFull = errors.New("no room for another item")
+	ErrFull = place.ErrFull
 	// ErrClosed is returned after Clean.
-	ErrClosed = errors.New("the writer is closed")
+	ErrClosed = errors.New("filter is closed")
 	// ErrMoved is returned once another writer has taken over: see Handover. The operation has
 	// not been done.
 	ErrMoved = errors.New("another writer has taken over")

@@ -1,6 +1,13 @@
 package place
 
-import "github.com/mmapfilter/mmapfilter/layout"
+import (
+	"errors"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+)
+
+// ErrFull is returned by what has found no room for an item, or for all items of a build.
+var ErrFull = errors.New("filter is full")
 
 // MaxStores bounds the words that one operation changes (P7). Each move of a path sets overflow bits,
 // removes an item, clears overflow bits and places another item; the end of the path places one
