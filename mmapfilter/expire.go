@@ -56,14 +56,14 @@ func (f *Filter) expire(ctx context.Context, before uint64) (n uint64, err error
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(f.growth.life, func() { cancel(ErrClosed) })()
-	w, path := o.live.writer, builder.Beside(o.live.files.Path())
+	w, path := o.live.Writer, builder.Beside(o.live.Files.Path())
 	tap := engine.NewTap(path.Scratch)
 	defer tap.Close()
 	defer w.Untap()
 	var kept builder.Kept
 	err = w.Protocol().HashesErr()
 	if err == nil {
-		err = o.live.catch(func() (err error) {
+		err = o.live.Catch(func() (err error) {
 			kept.File, kept.Counted, err = w.Tapped(tap)
 			return err
 		})
@@ -85,7 +85,7 @@ func (f *Filter) expire(ctx context.Context, before uint64) (n uint64, err error
 				old = append(old, h)
 			}
 		}
-		return o.live.catch(func() error {
+		return o.live.Catch(func() error {
 			done, err := w.Expire(old, tap, deleted)
 			n += done
 			return err

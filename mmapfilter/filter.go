@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/background"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -76,10 +77,14 @@ type openFile struct {
 	info       fs.FileInfo             // as of opening; nil if the filter was opened for writing
 	geometry   layout.Geometry
 	fileBytes  int64
-	live       *live  // nil if the filter was opened for reading
-	growAt     uint64 // items from which on a filter grows by itself; 0 if it does not
-	shrinkAt   uint64 // items below which it shrinks; 0 if it does not
 	warning    string // see Stats.Warning
+
+	live     *background.Work // nil if the filter was opened for reading; then so are the fields up to shrinkAt
+	found    Recovery
+	logBytes int64  // OpenOptions.LogBytes
+	rebuilds uint64 // since the filter was opened
+	growAt   uint64 // items from which on a filter grows by itself; 0 if it does not
+	shrinkAt uint64 // items below which it shrinks; 0 if it does not
 
 	// unrecovered means that the writer died, nobody has recovered the file, and it is served all
 	// the same (see OpenOptions.ServeUnrecovered). Every answer is "maybe".
@@ -276,7 +281,8 @@ func newOpenFile(path string, head *recovery.Head, opts *OpenOptions) *openFile 
 	}
 }
 
-// adopt makes lookups read a mapping of f, and unmaps it once o is garbage. f is nil if o has a writer.
+// adopt makes lookups read a mapping of f, and unmaps it once o is garbage. f is nil if o has a writer,
+// whose work unmaps it.
 func (o *openFile) adopt(m *recovery.Mapping, f *os.File, opts *OpenOptions) error {
 	sealed := o.live == nil && o.superblock.State() == layout.Sealed
 	if err := o.makeResident(m, f, opts, sealed); err != nil {
@@ -287,8 +293,10 @@ func (o *openFile) adopt(m *recovery.Mapping, f *os.File, opts *OpenOptions) err
 	}
 	o.mapping = m
 	o.view = layout.NewView(recovery.Words(m.Data[layout.OffRuntime:layout.OffRegion+o.geometry.RegionBytes]), o.geometry)
-	// Unmap only after the last lookup that may use the memory has let go of o.
-	runtime.AddCleanup(o, func(m *recovery.Mapping) { m.Unmap() }, m)
+	if o.live == nil {
+		// Unmap only after the last lookup that may use the memory has let go of o.
+		runtime.AddCleanup(o, func(m *recovery.Mapping) { m.Unmap() }, m)
+	}
 	return nil
 }
 
@@ -388,7 +396,7 @@ func (f *Filter) Close() error {
 	f.open.Store(nil)
 	var err error
 	if o.live != nil {
-		err = o.live.close()
+		err = o.live.Close()
 	}
 	f.lastLen.Store(o.len()) // operations may have been in progress
 	if err == nil {
@@ -424,7 +432,7 @@ func (f *Filter) Err() error {
 
 func (o *openFile) err() error {
 	if o.live != nil {
-		if err := o.live.writer.Err(); err != nil {
+		if err := o.live.Writer.Err(); err != nil {
 			return err
 		}
 	}
@@ -462,7 +470,7 @@ func (f *Filter) Len() uint64 {
 
 func (o *openFile) len() uint64 {
 	if o.live != nil {
-		return o.live.writer.Len()
+		return o.live.Writer.Len()
 	}
 	return o.newest().Length()
 }
@@ -519,7 +527,7 @@ func (f *Filter) growthErr(o *openFile) error {
 		}
 		return err
 	}
-	if err := o.live.writer.Protocol().HashesErr(); err != nil {
+	if err := o.live.Writer.Protocol().HashesErr(); err != nil {
 		return err
 	}
 	f.growth.auto.Lock()

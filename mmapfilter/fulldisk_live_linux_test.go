@@ -181,7 +181,7 @@ func (d *smallDisk) filter(n int) *Filter {
 
 // small makes the log of a filter start at 64 KiB, and stops work in the background.
 func (d *smallDisk) small(f *Filter) {
-	w := f.open.Load().live.writer
+	w := f.open.Load().live.Writer
 	w.LimitLog(64 << 10)
 	w.Behind = nil
 }
@@ -280,9 +280,9 @@ func (d *smallDisk) logGrowthBehind() { d.growth(false) }
 func (d *smallDisk) growth(quiet bool) {
 	f := d.filter(100)
 	l := f.open.Load().live
-	l.writer.LimitLog(1 << 20)
+	l.Writer.LimitLog(1 << 20)
 	if !quiet {
-		l.writer.Behind = l.behind
+		l.Writer.Behind = l.Behind
 	}
 	operateUntil := func(what string, reached func(s Stats) bool) {
 		d.Helper()

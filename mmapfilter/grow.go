@@ -16,7 +16,7 @@ const (
 
 // inserted looks whether the filter must grow. The caller has inserted something.
 func (f *Filter) inserted(o *openFile) {
-	if o.growAt > 0 && (o.live.writer.Len() >= o.growAt || o.longTail()) {
+	if o.growAt > 0 && (o.live.Writer.Len() >= o.growAt || o.longTail()) {
 		f.resize(o, false)
 	}
 }
@@ -25,12 +25,12 @@ func (f *Filter) inserted(o *openFile) {
 // since the last rebuild, which removes them.
 func (o *openFile) longTail() bool {
 	const much, least = 4, 2048 // pages
-	return o.live.writer.Protocol().HashesPages() > much*o.live.writer.Len()/recovery.ItemsInPage+least
+	return o.live.Writer.Protocol().HashesPages() > much*o.live.Writer.Len()/recovery.ItemsInPage+least
 }
 
 // deleted looks whether the filter is to shrink. The caller has deleted something.
 func (f *Filter) deleted(o *openFile) {
-	if o.shrinkAt > 0 && o.live.writer.Len() < o.shrinkAt {
+	if o.shrinkAt > 0 && o.live.Writer.Len() < o.shrinkAt {
 		f.resize(o, false)
 	}
 }
@@ -45,7 +45,7 @@ func (f *Filter) resize(o *openFile, now bool) <-chan struct{} {
 	if a.done != nil {
 		return a.done
 	}
-	items := o.live.writer.Len()
+	items := o.live.Writer.Len()
 	apart := max(items, a.failedAt) - min(items, a.failedAt)
 	again := apart >= max(o.superblock.Capacity()/retryShare, 1) || now && time.Since(a.failedTime) > retryAfter
 	if f.open.Load() != o || a.failed != nil && !again {
@@ -75,7 +75,7 @@ func (f *Filter) size(o *openFile) *RebuildOptions {
 	if o == nil {
 		return nil
 	}
-	items, capacity := o.live.writer.Len(), o.superblock.Capacity()
+	items, capacity := o.live.Writer.Len(), o.superblock.Capacity()
 	switch {
 	case items >= o.growAt:
 		return &RebuildOptions{Capacity: growFactor * max(capacity, items)}
@@ -99,7 +99,7 @@ func (f *Filter) waitForRoom(o *openFile, full error) error {
 	if f.open.Load() != o {
 		return nil
 	}
-	if o.live.writer.SkipFull() != nil { // it counts, now that it is not tried again
+	if o.live.Writer.SkipFull() != nil { // it counts, now that it is not tried again
 		return nil // but a rebuild or Close has come before
 	}
 	f.growth.auto.Lock()

@@ -1,14 +1,13 @@
 package mmapfilter
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
-	"sync"
-	"time"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/background"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/builder"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
 	"github.com/mmapfilter/mmapfilter/recovery"
@@ -151,17 +150,14 @@ func openLive(path string, opts *OpenOptions) (o *openFile, err error) {
 	w.Limit, w.Retries = keyLimit(sb, g), sb.Grows()
 	o = newOpenFile(files.File().Name(), &recovery.Head{Superblock: sb, Geometry: g, Size: g.SealedBytes}, opts)
 	o.warning = recovery.Warning(files.File())
-	o.live = &live{file: o, writer: w, found: *found, files: files}
-	o.live.logBytes, o.live.interval = opts.LogBytes, opts.CommitInterval
-	if o.live.interval == 0 {
-		o.live.interval = DefaultCommitInterval
-	}
+	o.found, o.logBytes = *found, opts.LogBytes
+	o.live = background.New(files, w, cmp.Or(opts.CommitInterval, DefaultCommitInterval))
 	if err := o.adopt(files.Mapping(), nil, opts); err != nil {
 		return nil, err
 	}
 	o.growAt, o.shrinkAt = o.sized()
-	files.KeepMapping() // adopted
-	w.Behind, w.Unsealing = o.live.behind, o.live.unsealing
+	o.live.KeepMapping() // adopted
+	o.live.Begin()
 	done = true
 	return o, nil
 }
@@ -217,169 +213,12 @@ func recoverFile(path string, recover func(recovery.Volume) (*Recovery, error)) 
 	return found, errors.Join(err, files.Close())
 }
 
-// live is the state that a filter open for writing has beside its mapping.
-type live struct {
-	file     *openFile // keeps the mapping alive as long as background work
-	writer   *engine.Writer
-	found    Recovery
-	files    *recovery.Files // locked and mapped
-	interval time.Duration
-	logBytes int64  // OpenOptions.LogBytes
-	rebuilds uint64 // since the filter was opened
-
-	background struct {
-		sync.WaitGroup
-		sync.Mutex
-		timer         *time.Timer // until the next commit, or nil
-		committing    bool
-		growing       bool
-		checkpointing bool
-		need          int // of a checkpoint that is due after the current one; or 0
-		closed        bool
-	}
-}
-
-// behind commits after the interval and starts checkpoints, both in the background. The caller
-// holds the writer's lock.
-func (l *live) behind(need int) {
-	b := &l.background
-	b.Lock()
-	defer b.Unlock()
-	if b.closed {
-		return
-	}
-	if b.timer == nil && l.interval > 0 {
-		b.Add(1)
-		b.timer = time.AfterFunc(l.interval, func() {
-			defer b.Done()
-			b.Lock()
-			b.timer = nil
-			b.Unlock()
-			l.catch(func() error { return l.writer.Sync(false, 0) })
-		})
-	}
-	if need == engine.CommitNow && !b.committing {
-		b.committing = true
-		b.Add(1)
-		go func() {
-			defer b.Done()
-			l.catch(func() error { return l.writer.Sync(false, 0) })
-			b.Lock()
-			b.committing = false
-			b.Unlock()
-		}()
-	}
-	if need == engine.GrowNow {
-		l.grow()
-	}
-	if b.need = max(b.need, need); b.need > 0 && !b.checkpointing {
-		b.checkpointing = true
-		b.Add(1)
-		go l.checkpoint()
-	}
-}
-
-// checkpoint makes checkpoints for as long as one is due.
-func (l *live) checkpoint() {
-	b := &l.background
-	defer b.Done()
-	for {
-		b.Lock()
-		need := b.need
-		b.need = 0
-		if b.checkpointing = need > 0; !b.checkpointing {
-			b.Unlock()
-			return
-		}
-		b.Unlock()
-		if l.catch(func() error { return l.writer.CheckpointFor(need) }) != nil {
-			return // and none begins again: the writer has failed
-		}
-	}
-}
-
-// grow has the log grow beside everything else, if it should. REQUIRES: l.background.
-func (l *live) grow() {
-	b := &l.background
-	if b.growing {
-		return
-	}
-	b.growing = true
-	b.Add(1)
-	go func() {
-		defer b.Done()
-		l.catch(l.writer.Grow)
-		b.Lock()
-		b.growing = false
-		b.Unlock()
-	}()
-}
-
-// unsealing makes the system hold the file in small pages from now on (R4), which works only
-// before the first store: it does so for the beginning of the file, and rest for the others. Then
-// what was in memory is read again in the background. The caller holds the writer's lock, and hold
-// has rest hold it.
-func (l *live) unsealing() (rest func(hold func(step func()))) {
-	drop := l.files.ShrinkPages()
-	return func(hold func(step func())) {
-		if drop(hold) {
-			l.readAgain()
-		}
-	}
-}
-
-// readAgain reads the file in the background, in small pages.
-func (l *live) readAgain() {
-	b := &l.background
-	b.Lock()
-	defer b.Unlock()
-	if b.closed {
-		return
-	}
-	b.Add(1)
-	go func() {
-		defer b.Done()
-		l.files.Mapping().Populate(true, func(int64, int64) bool {
-			b.Lock()
-			defer b.Unlock()
-			return !b.closed
-		})
-	}()
-}
-
-// catch runs f. A fault in a mapped file, caused by a failed disk, poisons the writer (W8), and
-// so does a panic, which may leave an operation half done.
-func (l *live) catch(f func() error) (err error) {
-	if l.files.Catch(func() { err = f() }, l.writer.Fail) != nil {
-		err = l.writer.Err()
-	}
-	runtime.KeepAlive(l)
-	return err
-}
-
-func (l *live) close() error {
-	l.stop()
-	return errors.Join(l.catch(l.writer.Clean), l.writer.Close())
-}
-
-// stop ends the background work.
-func (l *live) stop() {
-	b := &l.background
-	b.Lock()
-	b.closed = true
-	if b.timer != nil && b.timer.Stop() {
-		b.Done()
-	}
-	b.Unlock()
-	b.Wait()
-}
-
-// stats fills in what only the writer knows.
-func (l *live) stats(s *Stats) {
-	w := l.writer
+// writerStats fills in what only the writer knows.
+func (o *openFile) writerStats(s *Stats) {
+	w := o.live.Writer
 	state := w.State()
 	s.StashLen, s.Pending, s.LogBytes = state.StashLen, state.Pending, state.LogBytes
-	s.Rebuilds, s.RebuildStall = l.rebuilds, state.Handover
+	s.Rebuilds, s.RebuildStall = o.rebuilds, state.Handover
 	s.Commits, s.Checkpoints, s.LongestStall = state.Commits, state.Checkpoints, state.LongestStall
 	if state.Cramped != nil {
 		s.Warning = joinWarnings(s.Warning, fmt.Sprintf("the log keeps its size: %v", state.Cramped))

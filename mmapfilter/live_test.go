@@ -135,23 +135,6 @@ func TestCommitInterval(t *testing.T) {
 	until(4)
 }
 
-// TestCheckpointsInTheBackground: every time, not only the first, that the log is nearly full,
-// there is a checkpoint in the background.
-func TestCheckpointsInTheBackground(t *testing.T) {
-	f, _ := mustCreate(t, &Options{Capacity: 1000, LogBytes: wal.MinBytes})
-	l := f.open.Load().live
-	for i := range uint64(3) {
-		if err := f.InsertHash(spread(int(i))); err != nil {
-			t.Fatal(err)
-		}
-		l.behind(wal.MinBytes) // more than there is room for
-		l.background.Wait()
-		if s := f.Stats(); s.Checkpoints != i+1 || s.Pending != 0 {
-			t.Fatalf("after time %d: %d checkpoints, %d pending", i+1, s.Checkpoints, s.Pending)
-		}
-	}
-}
-
 // TestOpenThatFailsLetsGo: a failed attempt to open a file for writing does not leave it locked.
 func TestOpenThatFailsLetsGo(t *testing.T) {
 	path := deadWriter(t, 500, 300)

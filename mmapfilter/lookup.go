@@ -46,7 +46,7 @@ func (o *openFile) contains(hash uint64) bool {
 // since operations may be pending.
 func (o *openFile) lookUp(hash uint64) bool {
 	if o.live != nil {
-		return o.live.writer.Contains(hash) || o.live.writer.Unsure()
+		return o.live.Writer.Contains(hash) || o.live.Writer.Unsure()
 	}
 	return layout.Contains(o.looks, &o.view, hash)
 }
@@ -54,7 +54,7 @@ func (o *openFile) lookUp(hash uint64) bool {
 // containsHashes is contains for a batch: hashes that stand for keys in this file.
 func (o *openFile) containsHashes(hashes []uint64, found []bool) {
 	if o.live != nil {
-		o.live.writer.ContainsAll(hashes, found)
+		o.live.Writer.ContainsAll(hashes, found)
 		return
 	}
 	layout.ContainsHashes(o.looks, &o.view, hashes, found)
@@ -73,7 +73,7 @@ func (f *Filter) containsKeys(o *openFile, keys [][]byte, found []bool) {
 		if f.shard.Count != 0 {
 			f.containsShared(o, hashes, found)
 		} else if o.live != nil {
-			o.live.writer.ContainsPart(&scratch.Scratch, hashes, found)
+			o.live.Writer.ContainsPart(&scratch.Scratch, hashes, found)
 		} else {
 			layout.ContainsHashes(o.looks, &o.view, hashes, found)
 		}
@@ -159,7 +159,7 @@ func (f *Filter) containsIn(o *openFile, hash uint64) bool {
 
 // unknown reports whether the filter cannot tell what it holds (C1).
 func (o *openFile) unknown() bool {
-	return o.unrecovered || o.live != nil && o.live.writer.Unsure()
+	return o.unrecovered || o.live != nil && o.live.Writer.Unsure()
 }
 
 // sayMaybe answers "maybe" for a whole batch (C1).

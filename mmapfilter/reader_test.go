@@ -19,7 +19,7 @@ import (
 func abandon(tb testing.TB, f *Filter, path string) (copied string) {
 	tb.Helper()
 	if o, err := f.write(); err == nil {
-		defer o.live.writer.LockAll()() // a checkpoint in the background changes both files
+		defer o.live.Writer.LockAll()() // a checkpoint in the background changes both files
 	}
 	copied = filepath.Join(tb.TempDir(), "dead.mmf")
 	for _, suffix := range []string{"", ".stash", ".stash.new", ".hashes", ".hashes.new"} {

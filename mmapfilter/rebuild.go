@@ -96,16 +96,16 @@ func (f *Filter) rebuild(ctx context.Context, choose func() *RebuildOptions) err
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(f.growth.life, func() { cancel(ErrClosed) })()
-	r := &rebuild{filter: f, old: o, exact: opts.Keys == nil, capacityFor: opts.CapacityFor, to: recovery.RebuildPath(o.live.files.Path())}
+	r := &rebuild{filter: f, old: o, exact: opts.Keys == nil, capacityFor: opts.CapacityFor, to: recovery.RebuildPath(o.live.Files.Path())}
 	if r.options, err = rebuilding(o.superblock, o.len(), opts); err != nil {
 		return err
 	}
 	r.tap = engine.NewTap(func() (*recovery.Scratch, error) { return recovery.ScratchBeside(r.to) })
 	defer r.tap.Close()
-	if err := o.live.files.Named(); err != nil {
+	if err := o.live.Files.Named(); err != nil {
 		return err
 	}
-	if err := recovery.BeginRebuild(o.live.files.Path()); err != nil {
+	if err := recovery.BeginRebuild(o.live.Files.Path()); err != nil {
 		return err
 	}
 	err = r.build(ctx, opts.Keys, opts.Hashes)
@@ -113,17 +113,17 @@ func (f *Filter) rebuild(ctx context.Context, choose func() *RebuildOptions) err
 		err = r.handOver(ctx)
 	}
 	if err != nil && f.open.Load() == o {
-		o.live.writer.Untap()
+		o.live.Writer.Untap()
 		if r.next != nil {
-			err = errors.Join(err, r.next.live.retire())
+			err = errors.Join(err, r.next.live.Retire())
 			r.next.release()
 		}
-		if o.live.files.Named() != nil {
+		if o.live.Files.Named() != nil {
 			return err // what is there belongs to another filter
 		}
-		return errors.Join(err, recovery.EndRebuild(o.live.files.Path()))
+		return errors.Join(err, recovery.EndRebuild(o.live.Files.Path()))
 	}
-	err = errors.Join(err, o.live.retire())
+	err = errors.Join(err, o.live.Retire())
 	o.release()
 	return err
 }
@@ -180,14 +180,14 @@ func (r *rebuild) build(ctx context.Context, keys func() (iter.Seq2[[]byte, erro
 		plan := c.Plan
 		c.Capacity, c.Plan = 0, func(items uint64) (builder.Plan, error) { return plan(max(r.capacityFor(items), 1)) }
 	}
-	c.Like = r.old.live.files.Path()
-	w := r.old.live.writer
+	c.Like = r.old.live.Files.Path()
+	w := r.old.live.Writer
 	var err error
 	if keys == nil {
 		err = w.Protocol().HashesErr()
 		var kept builder.Kept
 		if err == nil {
-			err = r.old.live.catch(func() (err error) {
+			err = r.old.live.Catch(func() (err error) {
 				kept.File, kept.Counted, err = w.Tapped(r.tap)
 				return err
 			})
@@ -198,7 +198,7 @@ func (r *rebuild) build(ctx context.Context, keys func() (iter.Seq2[[]byte, erro
 		}
 	} else {
 		var seq iter.Seq2[[]byte, error]
-		err = r.old.live.catch(func() error {
+		err = r.old.live.Catch(func() error {
 			return w.Quiet(r.tap, func() (err error) {
 				if seq, err = keys(); err == nil && more != nil {
 					r.tap.Begin(r.filter.shard.OwnAll(more()))
@@ -214,7 +214,7 @@ func (r *rebuild) build(ctx context.Context, keys func() (iter.Seq2[[]byte, erro
 		return err
 	}
 	r.next, err = openLive(r.to, &OpenOptions{
-		CommitInterval: r.old.live.interval, LogBytes: r.old.live.logBytes, Checked: r.old.checked, Residency: r.old.residency,
+		CommitInterval: r.old.live.Interval, LogBytes: r.old.logBytes, Checked: r.old.checked, Residency: r.old.residency,
 	})
 	return err
 }
@@ -239,16 +239,16 @@ func (r *rebuild) handOver(ctx context.Context) error {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		if err := r.next.live.catch(func() error { return r.next.live.writer.Sync(false, 0) }); err != nil {
+		if err := r.next.live.Catch(func() error { return r.next.live.Writer.Sync(false, 0) }); err != nil {
 			return err
 		}
 		if first.IsZero() {
 			first = time.Now()
 		}
 		wait := time.Since(first) >= patience
-		err := r.old.live.catch(func() error {
-			return r.next.live.catch(func() error {
-				return r.old.live.writer.Handover(r.next.live.writer, r.exact, wait, r.replayTo, r.look, r.swap)
+		err := r.old.live.Catch(func() error {
+			return r.next.live.Catch(func() error {
+				return r.old.live.Writer.Handover(r.next.live.Writer, r.exact, wait, r.replayTo, r.look, r.swap)
 			})
 		})
 		if err != engine.ErrAgain {
@@ -301,8 +301,8 @@ func (r *rebuild) replay() (err error) {
 		}
 	}
 	n := 0
-	err = r.next.live.catch(func() (err error) {
-		n, err = r.next.live.writer.Replay(r.hashes, r.kinds, r.exact)
+	err = r.next.live.Catch(func() (err error) {
+		n, err = r.next.live.Writer.Replay(r.hashes, r.kinds, r.exact)
 		return err
 	})
 	r.hashes, r.kinds = r.hashes[n:], r.kinds[n:]
@@ -342,13 +342,7 @@ func (r *rebuild) look(new bool) {
 func (r *rebuild) swap() {
 	n := r.next
 	n.path, n.warning, n.progress = r.old.path, r.old.warning, r.old.progress
-	n.live.found = r.old.live.found
-	n.live.rebuilds = r.old.live.rebuilds + 1
+	n.found = r.old.found
+	n.rebuilds = r.old.rebuilds + 1
 	r.filter.use(n)
-}
-
-// retire closes the files without writing to them.
-func (l *live) retire() error {
-	l.stop()
-	return l.writer.Close()
 }

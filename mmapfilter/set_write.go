@@ -208,7 +208,7 @@ func (f *Filter) insertOwnBatch(hashes []uint64) (n int, err error) {
 		for n < len(hashes) {
 			next := min(n+engine.Batch, len(hashes))
 			part, following := hashes[n:next], hashes[next:min(next+engine.Batch, len(hashes))]
-			if err := o.live.catch(func() error { return o.live.writer.InsertAll(part, following, &n) }); err != nil {
+			if err := o.live.Catch(func() error { return o.live.Writer.InsertAll(part, following, &n) }); err != nil {
 				return err
 			}
 			f.inserted(o)

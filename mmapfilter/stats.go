@@ -77,7 +77,7 @@ func (f *Filter) Stats() Stats {
 	defer runtime.KeepAlive(o)
 	sb := o.newest()
 	if o.live != nil {
-		sb = o.live.writer.Superblock()
+		sb = o.live.Writer.Superblock()
 	}
 	uuid := sb.UUID()
 	s := Stats{
@@ -108,7 +108,7 @@ func (f *Filter) Stats() Stats {
 		s.GrowthErr = err.Error()
 	}
 	if o.live != nil {
-		o.live.stats(&s)
+		o.writerStats(&s)
 	} else {
 		s.WriterAlive, _ = o.writer()
 	}

@@ -35,7 +35,7 @@ func (o *openFile) warm(ctx context.Context) error {
 		return ErrClosed
 	}
 	if o.heedWriter(); o.live != nil {
-		o.live.writer.EndUnsealing() // a commit would drop what Warm has read
+		o.live.Writer.EndUnsealing() // a commit would drop what Warm has read
 	}
 	err := o.populate(o.mapping, func(done, total int64) bool {
 		if o.progress != nil {

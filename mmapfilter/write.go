@@ -48,9 +48,9 @@ func (f *Filter) change(hash uint64, grow int, do func(w *engine.Writer) (bool, 
 		if err != nil {
 			return false, err
 		}
-		o.live.writer.PrefetchHome(hash)
-		err = o.live.catch(func() (err error) {
-			done, err = do(o.live.writer)
+		o.live.Writer.PrefetchHome(hash)
+		err = o.live.Catch(func() (err error) {
+			done, err = do(o.live.Writer)
 			return err
 		})
 		switch {
@@ -74,7 +74,7 @@ func (f *Filter) awaitTry(o *openFile, err error) error {
 	case engine.ErrMoved:
 		return nil
 	case engine.ErrAgain:
-		o.live.writer.AwaitHandover()
+		o.live.Writer.AwaitHandover()
 		return nil
 	case ErrFull:
 		return f.waitForRoom(o, err)
@@ -116,7 +116,7 @@ func (f *Filter) insertBatch(o *openFile, keys [][]byte, n *int) error {
 			return ErrOtherShard
 		}
 		next = f.hashKeys(keys[*n+len(part):], &following)
-		if err := o.live.catch(func() error { return o.live.writer.InsertAll(part, next, n) }); err != nil {
+		if err := o.live.Catch(func() error { return o.live.Writer.InsertAll(part, next, n) }); err != nil {
 			return err
 		}
 		f.inserted(o)
@@ -183,7 +183,7 @@ func (f *Filter) insertUniqueHashes(o *openFile, hashes []uint64, n, added *int)
 		if len(part) == 0 {
 			return ErrOtherShard
 		}
-		if err := o.live.catch(func() error { return o.live.writer.InsertUniqueAll(part, n, added) }); err != nil {
+		if err := o.live.Catch(func() error { return o.live.Writer.InsertUniqueAll(part, n, added) }); err != nil {
 			return err
 		}
 		f.inserted(o)
@@ -246,7 +246,7 @@ func (f *Filter) commit(sync func(*engine.Writer) error) error {
 		if err != nil {
 			return err
 		}
-		if err := o.live.catch(func() error { return sync(o.live.writer) }); err != engine.ErrMoved {
+		if err := o.live.Catch(func() error { return sync(o.live.Writer) }); err != engine.ErrMoved {
 			return err
 		}
 	}
@@ -279,14 +279,14 @@ func (f *Filter) durable() (seq, ops uint64) {
 		sb := o.newest()
 		return sb.UserSeq(), sb.Operation()
 	}
-	return o.live.writer.Durable()
+	return o.live.Writer.Durable()
 }
 
 // Recovery returns what opening the file for writing found and did. It is the zero
 // value if the filter was opened for reading or is closed.
 func (f *Filter) Recovery() Recovery {
 	if o, err := f.write(); err == nil {
-		return o.live.found
+		return o.found
 	}
 	return Recovery{}
 }
@@ -317,7 +317,7 @@ func (f *Filter) Count(key []byte) uint64 {
 	}
 	n := uint64(unknownCount)
 	if o.live != nil {
-		o.live.catch(func() error { n = o.live.writer.Count(hash); return nil })
+		o.live.Catch(func() error { n = o.live.Writer.Count(hash); return nil })
 	} else {
 		o.catch(func() { n = o.count(hash) })
 	}

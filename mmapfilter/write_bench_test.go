@@ -18,6 +18,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/background"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/builder"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
 	"github.com/mmapfilter/mmapfilter/recovery"
@@ -227,12 +228,12 @@ func openTimed(b *testing.B, path string, logBytes int64) (*Filter, *timedVolume
 	sb := *w.Protocol().Superblock()
 	opts := new(OpenOptions)
 	o := newOpenFile("", &recovery.Head{Superblock: &sb, Geometry: w.Protocol().Geometry(), Size: w.Protocol().Geometry().SealedBytes}, opts)
-	o.live = &live{file: o, writer: w, files: files, interval: -1}
+	o.live = background.New(files, w, -1)
 	if err := o.adopt(files.Mapping(), nil, opts); err != nil {
 		b.Fatal(err)
 	}
-	files.KeepMapping()
-	w.Behind = o.live.behind
+	o.live.KeepMapping()
+	w.Behind = o.live.Behind
 	filter := files.Filter()
 	for i := uint64(layout.WordRegion); i < uint64(len(filter.Words())); i += wal.PageWords {
 		filter.Store(i, filter.Words()[i])

@@ -48,12 +48,14 @@
 //	    → layout recovery
 //	mmapfilter/internal/engine     writes to a filter: operations, commits, checkpoints
 //	    → layout layout/kernel layout/wal recovery mmapfilter/internal/pending mmapfilter/internal/place mmapfilter/internal/sweep
+//	mmapfilter/internal/background what goes on beside operations: timed commits, checkpoints
+//	    → recovery mmapfilter/internal/engine
 //	mmapfilter/internal/builder    makes a file from keys
 //	    → layout layout/hashes layout/kernel recovery mmapfilter/internal/place mmapfilter/internal/sweep
 //	mmapfilter/internal/manifest   the format of the file that names the shards of a set
 //	    → layout
 //	mmapfilter                     the API
-//	    → layout layout/all layout/wal recovery mmapfilter/internal/builder mmapfilter/internal/engine mmapfilter/internal/manifest mmapfilter/internal/sweep
+//	    → layout layout/all layout/wal recovery mmapfilter/internal/background mmapfilter/internal/builder mmapfilter/internal/engine mmapfilter/internal/manifest mmapfilter/internal/sweep
 //	mmapfilter/internal/guarded    what a guard needs of a filter
 //	    → mmapfilter
 //	mmapfilter/guard               a filter in front of an embedded store
@@ -81,7 +83,7 @@
 //
 //	Build      mmapfilter, builder, place: buckets fill in memory; recovery: the file gets its name
 //	Insert     mmapfilter, engine, place: which words change; recovery, wal: the log; pending
-//	commit     engine, recovery: the log is durable, then the words go to the file
+//	commit     background: it is due; engine, recovery: the log is durable, then the words go to the file
 //	Contains   mmapfilter, layout; where the filter is open for writing, engine and pending before
 //	recovery   mmapfilter, engine, recovery: wal reads the log, and its words go to the file
 //

@@ -1,0 +1,29 @@
+// Package background does what the writer of an open file leaves to others, so that no operation waits
+// for it.
+//
+// # What goes on
+//
+//	commit       when the interval since the first operation that is pending is over, or at once if the
+//	             open segment has become large
+//	checkpoint   when the half of the log that is in use is nearly full
+//	larger log   early enough that the next checkpoint finds it ready
+//	reading      of a sealed file that is written to: the system drops its large pages (R4), and what was
+//	             in memory is read again
+//
+// The engine knows what is due: it calls Behind, and Unsealing, while it holds the lock of operations.
+// Both only start goroutines. There is at most one of each kind, but for the commit at the end of the
+// interval, which may come beside one that is due at once; the locks of the engine order these. A
+// checkpoint that becomes due while another one goes on is made after it, by the same goroutine; none
+// begins after one that failed.
+//
+// # Faults
+//
+// A fault in a mapped file, caused by a failed disk, would end the process wherever it comes. So all
+// that uses the files goes through Catch: what goes on here, and the operations of the caller. After a
+// fault, or a panic, the writer has failed (W8).
+//
+// # The end
+//
+// Close and Retire first wait until nothing goes on. The mapping that lookups load from stays, since
+// they may go on: until the Work, and whatever refers to it, is garbage.
+package background

@@ -1,0 +1,83 @@
+package background
+
+import (
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
+)
+
+// Begin has the writer say what is due. No operation may be under way.
+func (k *Work) Begin() { k.Writer.Behind, k.Writer.Unsealing = k.Behind, k.Unsealing }
+
+// Behind commits after the interval, and starts what else is due: see engine.Writer.Behind. The caller
+// holds the writer's lock.
+func (k *Work) Behind(need int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.mu.closed {
+		return
+	}
+	if k.mu.timer == nil && k.Interval > 0 {
+		k.group.Add(1)
+		k.mu.timer = time.AfterFunc(k.Interval, k.commitLate)
+	}
+	switch need {
+	case engine.CommitNow:
+		k.begin(&k.mu.committing, k.commit)
+	case engine.GrowNow:
+		k.begin(&k.mu.growing, k.Writer.Grow)
+	}
+	if k.mu.need = max(k.mu.need, need); k.mu.need > 0 && !k.mu.checkpointing {
+		k.mu.checkpointing = true
+		k.group.Add(1)
+		go k.checkpoint()
+	}
+}
+
+// begin does something in the background, unless it is being done. REQUIRES: k.mu, which guards doing,
+// too.
+func (k *Work) begin(doing *bool, do func() error) {
+	if *doing {
+		return
+	}
+	*doing = true
+	k.group.Add(1)
+	go func() {
+		defer k.group.Done()
+		k.Catch(do)
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		*doing = false
+	}()
+}
+
+func (k *Work) commit() error { return k.Writer.Sync(false, 0) }
+
+// commitLate commits at the end of the interval. An operation that comes from then on begins another.
+func (k *Work) commitLate() {
+	defer k.group.Done()
+	k.mu.Lock()
+	k.mu.timer = nil
+	k.mu.Unlock()
+	k.Catch(k.commit)
+}
+
+// checkpoint makes checkpoints for as long as one is due.
+func (k *Work) checkpoint() {
+	defer k.group.Done()
+	for need := k.nextNeed(); need > 0; need = k.nextNeed() {
+		if k.Catch(func() error { return k.Writer.CheckpointFor(need) }) != nil {
+			return // and none begins again: the writer has failed
+		}
+	}
+}
+
+// nextNeed takes the need of the next checkpoint, or returns 0 if none is due.
+func (k *Work) nextNeed() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	need := k.mu.need
+	k.mu.need = 0
+	k.mu.checkpointing = need > 0
+	return need
+}

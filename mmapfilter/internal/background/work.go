@@ -1,0 +1,77 @@
+package background
+
+import (
+	"errors"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// A Work is what goes on beside the operations of a writer.
+type Work struct {
+	Writer *engine.Writer  // never changes
+	Files  *recovery.Files // likewise: the files of the writer, locked and mapped
+
+	// Interval is how long after the first of them operations are committed. If it is not above 0, they
+	// are only when they are many. It never changes.
+	Interval time.Duration
+
+	group sync.WaitGroup // of the goroutines, and of the timer
+	mu    struct {
+		sync.Mutex
+		timer         *time.Timer // until the next commit, or nil
+		committing    bool
+		growing       bool
+		checkpointing bool
+		need          int // of a checkpoint that is due after the current one; or 0
+		closed        bool
+	}
+}
+
+// New returns the work of a writer, which does not begin before Begin.
+func New(files *recovery.Files, w *engine.Writer, interval time.Duration) *Work {
+	return &Work{Writer: w, Files: files, Interval: interval}
+}
+
+// KeepMapping keeps the mapping that lookups load from until k is garbage. Otherwise it goes when the
+// files are closed.
+func (k *Work) KeepMapping() {
+	k.Files.KeepMapping()
+	runtime.AddCleanup(k, func(m *recovery.Mapping) { m.Unmap() }, k.Files.Mapping())
+}
+
+// Catch runs f. A fault in a mapped file, caused by a failed disk, poisons the writer (W8), and
+// so does a panic, which may leave an operation half done.
+func (k *Work) Catch(f func() error) (err error) {
+	if k.Files.Catch(func() { err = f() }, k.Writer.Fail) != nil {
+		err = k.Writer.Err()
+	}
+	runtime.KeepAlive(k) // keeps the mapping until here
+	return err
+}
+
+// Close ends the work, commits and checkpoints, and closes the files.
+func (k *Work) Close() error {
+	k.stop()
+	return errors.Join(k.Catch(k.Writer.Clean), k.Writer.Close())
+}
+
+// Retire ends the work and closes the files without writing to them.
+func (k *Work) Retire() error {
+	k.stop()
+	return k.Writer.Close()
+}
+
+// stop waits until nothing goes on, and lets nothing begin.
+func (k *Work) stop() {
+	k.mu.Lock()
+	k.mu.closed = true
+	if k.mu.timer != nil && k.mu.timer.Stop() {
+		k.group.Done()
+	}
+	k.mu.Unlock()
+	k.group.Wait()
+}
