@@ -41,7 +41,7 @@ func (f *Filter) ExpireBefore(ctx context.Context, t time.Time) (n uint64, err e
 		before = uint64(t.UnixNano())
 	}
 	if n, err = f.expire(ctx, before); err != nil {
-		return n, about("expire", o.path, hashesError(err))
+		return n, about("expire", o.path, err)
 	}
 	return n, nil
 }

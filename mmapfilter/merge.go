@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 
@@ -100,7 +99,7 @@ func merge(ctx context.Context, path string, o Options, inputs []string) error {
 		return nil
 	}
 	_, err := builder.BuildKept(ctx, path, c, kept)
-	return hashesError(err)
+	return err
 }
 
 // unchanged returns ErrBusy if an input is the file at path, which is to be replaced, and has changed
@@ -120,14 +119,6 @@ func unchanged(path, input string, sb *layout.Superblock) error {
 		return ErrBusy
 	}
 	return nil
-}
-
-// hashesError makes damage of NAME.hashes an ErrNoHashes.
-func hashesError(err error) error {
-	if e := new(CorruptError); errors.As(err, &e) && e.Region == layout.RegionHashes && !errors.Is(err, ErrNoHashes) {
-		return fmt.Errorf("%w: %w", ErrNoHashes, err)
-	}
-	return err
 }
 
 // openHashes opens the hashes of the filter at path, for reading. If the writer of the filter has
@@ -218,5 +209,5 @@ func repair(ctx context.Context, path string, opts *RebuildOptions) (bool, error
 		return nil
 	}
 	_, err = builder.BuildKept(ctx, path, c, []builder.Kept{{File: file, Counted: sb.Hashes()}})
-	return err == nil, hashesError(err)
+	return err == nil, err
 }

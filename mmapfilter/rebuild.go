@@ -194,7 +194,6 @@ func (r *rebuild) build(ctx context.Context, keys func() (iter.Seq2[[]byte, erro
 		}
 		if err == nil {
 			_, err = builder.BuildKept(ctx, r.to, c, []builder.Kept{kept})
-			err = hashesError(err)
 		}
 	} else {
 		var seq iter.Seq2[[]byte, error]

@@ -78,7 +78,7 @@ func (v *verification) checkHashes(ctx context.Context, path string) error {
 
 // hashesBroken records damage of NAME.hashes, and returns any other error.
 func (v *verification) hashesBroken(err error) error {
-	if err = hashesError(err); errors.Is(err, ErrNoHashes) {
+	if errors.Is(err, ErrNoHashes) {
 		v.report.HashesErr = err
 		return nil
 	}

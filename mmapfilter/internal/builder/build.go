@@ -27,9 +27,10 @@ func BuildHashes(ctx context.Context, path string, c Config, blocks iter.Seq2[[]
 	})
 }
 
-// BuildKept is Build from the hashes that filters have kept.
+// BuildKept is Build from the hashes that filters have kept. If a file of them is damaged, the error
+// matches recovery.ErrHashes.
 func BuildKept(ctx context.Context, path string, c Config, kept []Kept) (lost string, err error) {
-	return build(ctx, path, c, func(b *builder) error {
+	lost, err = build(ctx, path, c, func(b *builder) error {
 		m, err := OpenKept(ctx, b.draft, c.Workers, c.MemoryBudget, kept, nil)
 		if err != nil {
 			return err
@@ -37,6 +38,7 @@ func BuildKept(ctx context.Context, path string, c Config, kept []Kept) (lost st
 		b.homes, b.came = m, m.items
 		return nil
 	})
+	return lost, hashesError(err)
 }
 
 // build makes the file at path. take takes the hashes in.

@@ -3,9 +3,12 @@ package builder
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"math/bits"
 	"slices"
 
+	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/hashes"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
@@ -22,8 +25,9 @@ const leastInPart = 1 << 14
 
 // OpenKept reads the tails of files of hashes, and spools their operations; workers do so, within a
 // memory budget. With ages nil, the items get at most hashes.MostAges ages by the times at which they
-// were inserted.
+// were inserted. If a file is damaged, the error matches recovery.ErrHashes.
 func OpenKept(ctx context.Context, dir scratcher, workers int, budget int64, kept []Kept, ages *Ages) (m *Merged, err error) {
+	defer func() { err = hashesError(err) }()
 	m = &Merged{inputs: make([]input, len(kept))}
 	for i := range m.inputs {
 		in := &m.inputs[i]
@@ -56,6 +60,14 @@ func OpenKept(ctx context.Context, dir scratcher, workers int, budget int64, kep
 	return m, nil
 }
 
+// hashesError makes damage of NAME.hashes match recovery.ErrHashes.
+func hashesError(err error) error {
+	if e := new(layout.CorruptError); errors.As(err, &e) && e.Region == layout.RegionHashes && !errors.Is(err, recovery.ErrHashes) {
+		return fmt.Errorf("%w: %w", recovery.ErrHashes, err)
+	}
+	return err
+}
+
 // Expired gives age 0 to the items that were certainly inserted before a time, in nanoseconds
 // since 1970, and age 1 to the others.
 func Expired(before uint64) *Ages {
@@ -74,8 +86,9 @@ func Unaged() *Ages {
 }
 
 // Each calls do for the items, in ascending order, some at a time, with their ages, until it
-// fails. It does so once.
-func (m *Merged) Each(ctx context.Context, do func(sorted []uint64, ages []uint8) error) error {
+// fails. It does so once. If a file is damaged, the error matches recovery.ErrHashes.
+func (m *Merged) Each(ctx context.Context, do func(sorted []uint64, ages []uint8) error) (err error) {
+	defer func() { err = hashesError(err) }()
 	w := new(worker)
 	for i := range m.parts() {
 		if err := context.Cause(ctx); err != nil {

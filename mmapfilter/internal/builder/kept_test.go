@@ -240,7 +240,7 @@ func TestDamagedTail(t *testing.T) {
 		for _, workers := range []int{1, 4} {
 			m, err := openKept(t, context.Background(), workers, 1<<20, agesBySecond, kept...)
 			var corrupt *layout.CorruptError
-			if !errors.As(err, &corrupt) || corrupt.Offset != int64(page)*hashes.PageBytes {
+			if !errors.As(err, &corrupt) || corrupt.Offset != int64(page)*hashes.PageBytes || !errors.Is(err, recovery.ErrHashes) {
 				t.Errorf("%s, %d workers: %v, not of page %d", name, workers, err, page)
 			}
 			if err == nil {
@@ -335,7 +335,7 @@ func TestDeleteOfNothing(t *testing.T) {
 	}
 	defer m.Close()
 	err = m.Each(context.Background(), func([]uint64, []uint8) error { return nil })
-	if !errors.As(err, new(*layout.CorruptError)) {
+	if !errors.As(err, new(*layout.CorruptError)) || !errors.Is(err, recovery.ErrHashes) {
 		t.Error(err)
 	}
 }
