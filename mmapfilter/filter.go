@@ -15,6 +15,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/background"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/rebuild"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -79,12 +80,11 @@ type openFile struct {
 	fileBytes  int64
 	warning    string // see Stats.Warning
 
-	live     *background.Work // nil if the filter was opened for reading; then so are the fields up to shrinkAt
+	live     *background.Work // nil if the filter was opened for reading; then so are the fields up to grows
 	found    Recovery
 	logBytes int64  // OpenOptions.LogBytes
 	rebuilds uint64 // since the filter was opened
-	growAt   uint64 // items from which on a filter grows by itself; 0 if it does not
-	shrinkAt uint64 // items below which it shrinks; 0 if it does not
+	grows    rebuild.Growth
 
 	// unrecovered means that the writer died, nobody has recovered the file, and it is served all
 	// the same (see OpenOptions.ServeUnrecovered). Every answer is "maybe".

@@ -3,8 +3,6 @@ package mmapfilter
 import (
 	"fmt"
 	"time"
-
-	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
 // retryShare: after a growth has failed, another one is tried when the number of items has changed
@@ -16,21 +14,14 @@ const (
 
 // inserted looks whether the filter must grow. The caller has inserted something.
 func (f *Filter) inserted(o *openFile) {
-	if o.growAt > 0 && (o.live.Writer.Len() >= o.growAt || o.longTail()) {
+	if o.grows.Grows() && o.grows.Inserted(o.live.Writer) {
 		f.resize(o, false)
 	}
 }
 
-// longTail reports whether NAME.hashes is much longer than the items need: many have come and gone
-// since the last rebuild, which removes them.
-func (o *openFile) longTail() bool {
-	const much, least = 4, 2048 // pages
-	return o.live.Writer.Protocol().HashesPages() > much*o.live.Writer.Len()/recovery.ItemsInPage+least
-}
-
 // deleted looks whether the filter is to shrink. The caller has deleted something.
 func (f *Filter) deleted(o *openFile) {
-	if o.shrinkAt > 0 && o.live.Writer.Len() < o.shrinkAt {
+	if o.grows.Deleted(o.live.Writer) {
 		f.resize(o, false)
 	}
 }
@@ -75,22 +66,17 @@ func (f *Filter) size(o *openFile) *RebuildOptions {
 	if o == nil {
 		return nil
 	}
-	items, capacity := o.live.Writer.Len(), o.superblock.Capacity()
-	switch {
-	case items >= o.growAt:
-		return &RebuildOptions{Capacity: growFactor * max(capacity, items)}
-	case items < o.shrinkAt:
-		return &RebuildOptions{Capacity: max(growFactor*items, leastShrunk)}
-	case o.longTail():
-		return new(RebuildOptions)
+	capacity, due := o.grows.Next(o.live.Writer)
+	if !due {
+		return nil
 	}
-	return nil
+	return &RebuildOptions{Capacity: capacity}
 }
 
 // waitForRoom waits for a growth after an insert has found no room in o. It returns the error of
 // the insert if there is none, and nil if the insert is to be tried again.
 func (f *Filter) waitForRoom(o *openFile, full error) error {
-	if o.growAt == 0 {
+	if !o.grows.Grows() {
 		return full
 	}
 	if done := f.resize(o, true); done != nil {

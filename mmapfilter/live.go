@@ -10,6 +10,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/background"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/builder"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/rebuild"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -155,7 +156,7 @@ func openLive(path string, opts *OpenOptions) (o *openFile, err error) {
 	if err := o.adopt(files.Mapping(), nil, opts); err != nil {
 		return nil, err
 	}
-	o.growAt, o.shrinkAt = o.sized()
+	o.grows = rebuild.GrowthOf(sb)
 	o.live.KeepMapping() // adopted
 	o.live.Begin()
 	done = true
@@ -238,27 +239,4 @@ func (f *Filter) write() (*openFile, error) {
 		return nil, ErrReadOnly
 	}
 	return o, nil
-}
-
-// An auto growth (K5) begins when the filter has growShare of its capacity. It is sized for
-// growFactor times as many keys. A filter that has less than 1 in shrinkShare of its capacity gets
-// growFactor times what it has, unless it is small anyway.
-const (
-	growShare   = 0.9
-	growFactor  = 2
-	shrinkShare = 8
-	leastShrunk = 1 << 16
-)
-
-// sized returns the number of items from which on the filter grows, and below which it shrinks. They
-// are 0 if it does not.
-func (o *openFile) sized() (grow, shrink uint64) {
-	if o.live == nil || !o.superblock.Grows() {
-		return 0, 0
-	}
-	capacity := o.superblock.Capacity()
-	if capacity > leastShrunk {
-		shrink = capacity / shrinkShare
-	}
-	return max(uint64(growShare*float64(capacity)), 1), shrink
 }

@@ -2,15 +2,12 @@ package mmapfilter
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"iter"
-	"time"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/background"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/builder"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
-	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/rebuild"
 )
 
 // RebuildOptions describe the file that [Filter.Rebuild] makes. A nil *RebuildOptions and the zero
@@ -93,38 +90,29 @@ func (f *Filter) rebuild(ctx context.Context, choose func() *RebuildOptions) err
 	if opts == nil {
 		return nil
 	}
+	options, err := rebuilding(o.superblock, o.len(), opts)
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(f.growth.life, func() { cancel(ErrClosed) })()
-	r := &rebuild{filter: f, old: o, exact: opts.Keys == nil, capacityFor: opts.CapacityFor, to: recovery.RebuildPath(o.live.Files.Path())}
-	if r.options, err = rebuilding(o.superblock, o.len(), opts); err != nil {
-		return err
+	s := &successor{filter: f, old: o}
+	job := rebuild.Job{Old: o.live, Config: options.building(), Keys: opts.Keys, Open: s.openLive, Look: s.look, Swap: s.swap}
+	if plan := job.Config.Plan; opts.CapacityFor != nil {
+		job.Config.Capacity = 0
+		job.Config.Plan = func(items uint64) (builder.Plan, error) { return plan(max(opts.CapacityFor(items), 1)) }
 	}
-	r.tap = engine.NewTap(func() (*recovery.Scratch, error) { return recovery.ScratchBeside(r.to) })
-	defer r.tap.Close()
-	if err := o.live.Files.Named(); err != nil {
-		return err
+	if opts.Hashes != nil {
+		job.Hashes = func() []uint64 { return f.shard.OwnAll(opts.Hashes()) }
 	}
-	if err := recovery.BeginRebuild(o.live.Files.Path()); err != nil {
-		return err
+	swapped, err := rebuild.Run(ctx, job)
+	switch {
+	case swapped:
+		o.release()
+	case s.file != nil:
+		s.file.release()
 	}
-	err = r.build(ctx, opts.Keys, opts.Hashes)
-	if err == nil {
-		err = r.handOver(ctx)
-	}
-	if err != nil && f.open.Load() == o {
-		o.live.Writer.Untap()
-		if r.next != nil {
-			err = errors.Join(err, r.next.live.Retire())
-			r.next.release()
-		}
-		if o.live.Files.Named() != nil {
-			return err // what is there belongs to another filter
-		}
-		return errors.Join(err, recovery.EndRebuild(o.live.Files.Path()))
-	}
-	err = errors.Join(err, o.live.Retire())
-	o.release()
 	return err
 }
 
@@ -157,191 +145,37 @@ func rebuilding(sb *layout.Superblock, items uint64, opts *RebuildOptions) (Opti
 	return n, nil
 }
 
-// A rebuild is a new file in the making.
-type rebuild struct {
-	filter      *Filter
-	old, next   *openFile
-	to          string // path of the new file
-	options     Options
-	capacityFor func(items uint64) uint64
-	exact       bool        // the new file has the same items, since it comes from their hashes
-	tap         *engine.Tap // what is done in the old file
-
-	// Operations that were taken from the tap and are not done yet.
-	hashes []uint64
-	kinds  []engine.Kind
-	done   uint64
+// A successor is the file that takes the place of another one in a filter.
+type successor struct {
+	filter    *Filter
+	old, file *openFile
 }
 
-// build makes the new file with what the old one has at an instant, and opens it.
-func (r *rebuild) build(ctx context.Context, keys func() (iter.Seq2[[]byte, error], error), more func() []uint64) error {
-	c := r.options.building()
-	if r.capacityFor != nil {
-		plan := c.Plan
-		c.Capacity, c.Plan = 0, func(items uint64) (builder.Plan, error) { return plan(max(r.capacityFor(items), 1)) }
-	}
-	c.Like = r.old.live.Files.Path()
-	w := r.old.live.Writer
-	var err error
-	if keys == nil {
-		err = w.Protocol().HashesErr()
-		var kept builder.Kept
-		if err == nil {
-			err = r.old.live.Catch(func() (err error) {
-				kept.File, kept.Counted, err = w.Tapped(r.tap)
-				return err
-			})
-		}
-		if err == nil {
-			_, err = builder.BuildKept(ctx, r.to, c, []builder.Kept{kept})
-		}
-	} else {
-		var seq iter.Seq2[[]byte, error]
-		err = r.old.live.Catch(func() error {
-			return w.Quiet(r.tap, func() (err error) {
-				if seq, err = keys(); err == nil && more != nil {
-					r.tap.Begin(r.filter.shard.OwnAll(more()))
-				}
-				return err
-			})
-		})
-		if err == nil {
-			_, err = builder.Build(ctx, r.to, c, seq)
-		}
-	}
+// openLive opens the file for writing, as the old one was opened.
+func (s *successor) openLive(path string) (*background.Work, error) {
+	file, err := openLive(path, &OpenOptions{
+		CommitInterval: s.old.live.Interval, LogBytes: s.old.logBytes, Checked: s.old.checked, Residency: s.old.residency,
+	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	r.next, err = openLive(r.to, &OpenOptions{
-		CommitInterval: r.old.live.Interval, LogBytes: r.old.logBytes, Checked: r.old.checked, Residency: r.old.residency,
-	})
-	return err
+	s.file = file
+	return file.live, nil
 }
 
-// handOver does in the new file what has been done in the old one meanwhile, and puts it to use.
-func (r *rebuild) handOver(ctx context.Context) error {
-	var first time.Time // when a handover was tried first
-	for {
-		for before, n := r.tap.Len(), 1; r.tap.Len() > fewWait || len(r.hashes) > 0; n++ {
-			if err := context.Cause(ctx); err != nil {
-				return err
-			}
-			if err := r.replay(); err != nil {
-				return err
-			}
-			r.options.Progress("catch up", r.done, r.done+uint64(r.tap.Len()))
-			if n%slowEvery == 0 {
-				r.pace(before)
-				before = r.tap.Len()
-			}
-		}
-		if err := context.Cause(ctx); err != nil {
-			return err
-		}
-		if err := r.next.live.Catch(func() error { return r.next.live.Writer.Sync(false, 0) }); err != nil {
-			return err
-		}
-		if first.IsZero() {
-			first = time.Now()
-		}
-		wait := time.Since(first) >= patience
-		err := r.old.live.Catch(func() error {
-			return r.next.live.Catch(func() error {
-				return r.old.live.Writer.Handover(r.next.live.Writer, r.exact, wait, r.replayTo, r.look, r.swap)
-			})
-		})
-		if err != engine.ErrAgain {
-			return divergedError(err)
-		}
-		time.Sleep(tryEvery)
-	}
-}
-
-// fewWait is how many operations may wait in the tap when a handover begins. It does them
-// again while others go on, but keeps checkpoints off meanwhile.
-const fewWait = 1024
-
-// A handover that would have to wait for a checkpoint is put off: for tryEvery, and again, until that
-// has gone on for patience, which is as long as several checkpoints. Checkpoints may follow one
-// another all the time. Tests change patience.
-const tryEvery = 10 * time.Millisecond
-
-var patience = 10 * time.Second
-
-// While operations come nearly as fast as they are done again, each of them waits for a moment, and
-// for a longer one after every slowEvery replays of which the tap has not become much shorter. The
-// first wait is about as long as an operation takes; the longest lets 20,000 a second through.
-const (
-	slowEvery = 32
-	slowFirst = 200    // nanoseconds
-	slowMost  = 50_000 // likewise
-)
-
-// pace decides how long operations wait. before is the length of the tap some replays ago.
-func (r *rebuild) pace(before int) {
-	slow, now := r.tap.Slow.Load(), r.tap.Len()
-	switch done := slowEvery * replayAtOnce / 4; {
-	case now > before-done: // another one came for three out of four, or more
-		slow = min(max(slow*3/2, slowFirst), slowMost)
-	case now < before-2*done:
-		slow = slow * 3 / 4
-	}
-	r.tap.Slow.Store(slow)
-}
-
-// replayAtOnce is how many operations are taken from the tap at a time.
-const replayAtOnce = 4096
-
-// replay does some of the operations in the tap.
-func (r *rebuild) replay() (err error) {
-	if len(r.hashes) == 0 {
-		if r.hashes, r.kinds, err = r.tap.Take(r.hashes[:0], r.kinds[:0], replayAtOnce); err != nil {
-			return err
-		}
-	}
-	n := 0
-	err = r.next.live.Catch(func() (err error) {
-		n, err = r.next.live.Writer.Replay(r.hashes, r.kinds, r.exact)
-		return err
-	})
-	r.hashes, r.kinds = r.hashes[n:], r.kinds[n:]
-	r.done += uint64(n)
-	return divergedError(err)
-}
-
-// divergedError makes an ErrDiverged an ErrNoHashes.
-func divergedError(err error) error {
-	if err == engine.ErrDiverged {
-		return fmt.Errorf("%w: %w", ErrNoHashes, err)
-	}
-	return err
-}
-
-// replayTo does operations until at most few are left.
-func (r *rebuild) replayTo(few int) error {
-	for r.tap.Len() > few || len(r.hashes) > 0 {
-		if err := r.replay(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// look has lookups of single keys look in the new file, or in the old one again, while operations
-// are done in both.
-func (r *rebuild) look(new bool) {
+// look has lookups of single keys look in the new file, or in the old one again.
+func (s *successor) look(new bool) {
 	if new {
-		r.filter.lookIn(r.next)
+		s.filter.lookIn(s.file)
 	} else {
-		r.filter.lookIn(r.old)
+		s.filter.lookIn(s.old)
 	}
 }
 
-// swap puts the new file to use, while no operation is under way.
-func (r *rebuild) swap() {
-	n := r.next
-	n.path, n.warning, n.progress = r.old.path, r.old.warning, r.old.progress
-	n.found = r.old.found
-	n.rebuilds = r.old.rebuilds + 1
-	r.filter.use(n)
+// swap puts the new file to use.
+func (s *successor) swap() {
+	n := s.file
+	n.path, n.warning, n.progress = s.old.path, s.old.warning, s.old.progress
+	n.found, n.rebuilds = s.old.found, s.old.rebuilds+1
+	s.filter.use(n)
 }

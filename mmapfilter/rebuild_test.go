@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/rebuild"
 )
 
 // mustHave checks that the filter has all keys from from up to to.
@@ -372,7 +374,7 @@ func TestAutoGrow(t *testing.T) {
 	mustHave(t, f, 0, n)
 	mustDelete(t, f, 0, n-n/16)
 	awaitGrowth(f)
-	if f.Cap() > max(n/2, leastShrunk) {
+	if f.Cap() > max(n/2, rebuild.LeastShrunk) {
 		t.Errorf("%d items, and a capacity of %d", f.Len(), f.Cap())
 	}
 	mustHave(t, f, n-n/16, n)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/rebuild"
 	"github.com/mmapfilter/mmapfilter/recovery/fault"
 )
 
@@ -18,14 +19,14 @@ func TestRebuildOnSlowDisk(t *testing.T) {
 	f, _ := mustCreate(t, &Options{Capacity: 10_000, KeepHashes: true})
 	defer f.Close()
 	mustInsert(t, f, 0, 1000)
-	patience = time.Second
+	rebuild.Patience = time.Second
 	fault.Hook = func(call string) error {
 		if strings.Contains(call, "sync") {
 			time.Sleep(12 * time.Millisecond)
 		}
 		return nil
 	}
-	t.Cleanup(func() { patience, fault.Hook = 10*time.Second, nil })
+	t.Cleanup(func() { rebuild.Patience, fault.Hook = 10*time.Second, nil })
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // thousands of tries would take longer
 	defer cancel()
 	if err := f.Rebuild(ctx, nil); err != nil {

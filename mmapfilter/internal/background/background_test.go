@@ -19,10 +19,7 @@ import (
 func mustWork(t *testing.T, interval time.Duration) *Work {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "f.mmf")
-	empty := tabletest.New(layout.Blocked, 12, 5).Volume(t, 100)
-	if err := os.WriteFile(path, recovery.Bytes(empty.File.Mem), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	tabletest.New(layout.Blocked, 12, 5).Create(t, path, 100)
 	files, err := recovery.OpenFiles(path)
 	if err != nil {
 		t.Fatal(err)

@@ -2,6 +2,7 @@ package tabletest
 
 import (
 	"io/fs"
+	"os"
 	"sync"
 	"sync/atomic"
 
@@ -126,6 +127,14 @@ func (s Shape) Volume(tb rapid.TB, lines uint64) *Volume {
 		copy(file[i*layout.SuperblockBytes:], sb[:])
 	}
 	return v
+}
+
+// Create makes the file of an empty filter of a shape.
+func (s Shape) Create(tb rapid.TB, path string, lines uint64) {
+	tb.Helper()
+	if err := os.WriteFile(path, recovery.Bytes(s.Volume(tb, lines).File.Mem), 0o666); err != nil {
+		tb.Fatal(err)
+	}
 }
 
 // NoHashes are the methods of a recovery.Volume that has no file of hashes.

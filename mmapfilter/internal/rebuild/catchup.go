@@ -1,0 +1,104 @@
+package rebuild
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/background"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// A replayer does in a new file what is done in an old one meanwhile.
+type replayer struct {
+	tap   *engine.Tap      // what is done in the old file
+	next  *background.Work // of the new file, or nil as long as that is not open
+	exact bool             // the new file has the same items, since it comes from their hashes
+
+	// Operations that were taken from the tap and are not done yet.
+	hashes []uint64
+	kinds  []engine.Kind
+	done   uint64
+}
+
+// fewWait is how many operations may wait in the tap when a handover begins. It does them
+// again while others go on, but keeps checkpoints off meanwhile.
+const fewWait = 1024
+
+// replayAtOnce is how many operations are taken from the tap at a time.
+const replayAtOnce = 4096
+
+// While operations come nearly as fast as they are done again, each of them waits for a moment, and
+// for a longer one after every slowEvery replays of which the tap has not become much shorter. The
+// first wait is about as long as an operation takes; the longest lets 20,000 a second through.
+const (
+	slowEvery = 32
+	slowFirst = 200    // nanoseconds
+	slowMost  = 50_000 // likewise
+)
+
+// catchUp does operations until few wait.
+func (r *replayer) catchUp(ctx context.Context, progress func(stage string, done, total uint64)) error {
+	for before, n := r.tap.Len(), 1; r.tap.Len() > fewWait || len(r.hashes) > 0; n++ {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		if err := r.replay(); err != nil {
+			return err
+		}
+		progress("catch up", r.done, r.done+uint64(r.tap.Len()))
+		if n%slowEvery == 0 {
+			now := r.tap.Len()
+			r.tap.Slow.Store(pace(r.tap.Slow.Load(), before, now))
+			before = now
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// pace returns how long operations are to wait, in nanoseconds, that have waited for slow. The length of
+// the tap is now, and was before slowEvery replays ago.
+func pace(slow int64, before, now int) int64 {
+	switch done := slowEvery * replayAtOnce / 4; {
+	case now > before-done: // another one came for three out of four, or more
+		return min(max(slow*3/2, slowFirst), slowMost)
+	case now < before-2*done:
+		return slow * 3 / 4
+	}
+	return slow
+}
+
+// replay does some of the operations in the tap.
+func (r *replayer) replay() (err error) {
+	if len(r.hashes) == 0 {
+		if r.hashes, r.kinds, err = r.tap.Take(r.hashes[:0], r.kinds[:0], replayAtOnce); err != nil {
+			return err
+		}
+	}
+	n := 0
+	err = r.next.Catch(func() (err error) {
+		n, err = r.next.Writer.Replay(r.hashes, r.kinds, r.exact)
+		return err
+	})
+	r.hashes, r.kinds = r.hashes[n:], r.kinds[n:]
+	r.done += uint64(n)
+	return divergedError(err)
+}
+
+// replayTo does operations until at most few are left.
+func (r *replayer) replayTo(few int) error {
+	for r.tap.Len() > few || len(r.hashes) > 0 {
+		if err := r.replay(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// divergedError makes an ErrDiverged match recovery.ErrHashes.
+func divergedError(err error) error {
+	if err == engine.ErrDiverged {
+		return fmt.Errorf("%w: %w", recovery.ErrHashes, err)
+	}
+	return err
+}

@@ -1,0 +1,34 @@
+// Package rebuild has a new file take the place of one that is open for writing, while operations go on
+// (C8, K3).
+//
+// # The steps
+//
+//	tap        the writer of the old file takes down its operations from an instant on   engine
+//	build      the new file gets what the old one had at that instant                    builder
+//	open       the new file gets a writer                                                the caller
+//	catch up   what is in the tap is done in the new file, until little is left          Run
+//	hand over  the rest is done; then operations are done in both files, until the new   engine
+//	           one has the name
+//
+// What the old file had comes from the hashes that it keeps: then the new file has the same items, and
+// anything else is damage. Or it comes from the caller, who is asked for it at the instant of the tap:
+// then a delete may find nothing.
+//
+// A handover waits for no checkpoint, since operations come meanwhile: it is tried again until there is
+// none, but not forever.
+//
+// # Pace
+//
+// Catching up ends only if operations are done in the new file faster than they come. If they come
+// nearly as fast, each of them waits for a moment, and longer the less the tap shrinks.
+//
+// # The end
+//
+// One of the two files is left. The other one is closed without a commit: nothing in it is needed. A
+// crash leaves either file too, since the new one has another name until it is complete (recovery, K3).
+//
+// # Growth
+//
+// A filter that grows by itself is rebuilt when it has too many items for its capacity, too few, or a
+// long file of hashes for few items (K5). A Growth says when, and for how many keys.
+package rebuild

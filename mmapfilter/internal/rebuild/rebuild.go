@@ -1,0 +1,153 @@
+package rebuild
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/background"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/builder"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// A Job says which file is to be replaced, and by what.
+type Job struct {
+	Old    *background.Work
+	Config builder.Config // of the new file, which gets the owner, group and permissions of the old one
+	// Keys, if not nil, returns the keys for the new file. It is called at an instant at which no
+	// operation is under way. Hashes, if not nil, is called after it, and returns the hashes of further
+	// items. If Keys is nil, the new file has the items of the old one, by the hashes that it keeps.
+	Keys   func() (iter.Seq2[[]byte, error], error)
+	Hashes func() []uint64
+	// Open opens the new file for writing.
+	Open func(path string) (*background.Work, error)
+	// Look has lookups look in the new file, or in the old one again, while operations are done in both.
+	Look func(new bool)
+	// Swap puts the new file to use. No operation is under way meanwhile.
+	Swap func()
+}
+
+// A rebuild is a Job in progress.
+type rebuild struct {
+	Job
+	to       string // path of the new file
+	replayer replayer
+	swapped  bool // the new file is in use
+}
+
+// Run does a job, and closes the file that is not used any more. It reports whether that is the old one.
+// If it is not, everything is as it was.
+func Run(ctx context.Context, job Job) (swapped bool, err error) {
+	path := job.Old.Files.Path()
+	r := &rebuild{Job: job, to: recovery.RebuildPath(path)}
+	r.replayer.exact = job.Keys == nil
+	r.replayer.tap = engine.NewTap(builder.Beside(r.to).Scratch)
+	defer r.replayer.tap.Close()
+	if err := r.Old.Files.Named(); err != nil {
+		return false, err
+	}
+	if err := recovery.BeginRebuild(path); err != nil {
+		return false, err
+	}
+	err = r.build(ctx)
+	if err == nil {
+		r.replayer.next, err = r.Open(r.to)
+	}
+	if err == nil {
+		err = r.handOver(ctx)
+	}
+	if r.swapped {
+		return true, errors.Join(err, r.Old.Retire())
+	}
+	return false, errors.Join(err, r.giveUp())
+}
+
+// giveUp removes the new file.
+func (r *rebuild) giveUp() (err error) {
+	r.Old.Writer.Untap()
+	if next := r.replayer.next; next != nil {
+		err = next.Retire()
+	}
+	if r.Old.Files.Named() != nil {
+		return err // what is there belongs to another filter
+	}
+	return errors.Join(err, recovery.EndRebuild(r.Old.Files.Path()))
+}
+
+// build makes the new file with what the old one has at an instant.
+func (r *rebuild) build(ctx context.Context) error {
+	r.Config.Like = r.Old.Files.Path()
+	if r.replayer.exact {
+		return r.buildKept(ctx)
+	}
+	var keys iter.Seq2[[]byte, error]
+	err := r.Old.Catch(func() error {
+		return r.Old.Writer.Quiet(r.replayer.tap, func() (err error) {
+			if keys, err = r.Keys(); err == nil && r.Hashes != nil {
+				r.replayer.tap.Begin(r.Hashes())
+			}
+			return err
+		})
+	})
+	if err == nil {
+		_, err = builder.Build(ctx, r.to, r.Config, keys)
+	}
+	return err
+}
+
+// buildKept is build from the hashes that the old file keeps.
+func (r *rebuild) buildKept(ctx context.Context) error {
+	if err := r.Old.Writer.Protocol().HashesErr(); err != nil {
+		return err
+	}
+	var kept builder.Kept
+	err := r.Old.Catch(func() (err error) {
+		kept.File, kept.Counted, err = r.Old.Writer.Tapped(r.replayer.tap)
+		return err
+	})
+	if err == nil {
+		_, err = builder.BuildKept(ctx, r.to, r.Config, []builder.Kept{kept})
+	}
+	return err
+}
+
+// handOver does in the new file what has been done in the old one meanwhile, and puts it to use.
+func (r *rebuild) handOver(ctx context.Context) error {
+	var first time.Time // when a handover was tried first
+	next := r.replayer.next
+	for {
+		if err := r.replayer.catchUp(ctx, r.Config.Progress); err != nil {
+			return err
+		}
+		if err := next.Catch(func() error { return next.Writer.Sync(false, 0) }); err != nil {
+			return err
+		}
+		if first.IsZero() {
+			first = time.Now()
+		}
+		wait := time.Since(first) >= Patience
+		err := r.Old.Catch(func() error {
+			return next.Catch(func() error {
+				return r.Old.Writer.Handover(next.Writer, r.replayer.exact, wait, r.replayer.replayTo, r.Look, r.swap)
+			})
+		})
+		if err != engine.ErrAgain {
+			return divergedError(err)
+		}
+		time.Sleep(tryEvery)
+	}
+}
+
+// A handover that would have to wait for a checkpoint is put off: for tryEvery, and again, until that
+// has gone on for Patience, which is as long as several checkpoints. Checkpoints may follow one
+// another all the time. Tests change Patience.
+const tryEvery = 10 * time.Millisecond
+
+var Patience = 10 * time.Second
+
+func (r *rebuild) swap() {
+	r.swapped = true
+	r.Swap()
+}

@@ -1,0 +1,248 @@
+package rebuild
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/background"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/builder"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+var shape = tabletest.New(layout.Blocked, 12, 5)
+
+const seed = 1 // that of a tabletest.Volume
+
+// A run is a Job for a filter in a file, and what has come of it.
+type run struct {
+	*testing.T
+	job  Job
+	next *background.Work
+	did  []string
+}
+
+// newRun makes a filter with the keys of the numbers below 100, whose successor is to be larger.
+func newRun(t *testing.T) *run {
+	r := &run{T: t}
+	path := filepath.Join(t.TempDir(), "f.mmf")
+	shape.Create(t, path, 20)
+	old, err := openWork(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.using().Retire() })
+	r.job = Job{
+		Old: old,
+		Config: builder.Config{
+			Seed: seed, Workers: 1, MemoryBudget: 1 << 20, Capacity: 1000,
+			Progress: func(string, uint64, uint64) {}, Plan: plan,
+		},
+		Keys: func() (iter.Seq2[[]byte, error], error) { return tabletest.Numbers(0, 100), nil },
+		Open: func(path string) (_ *background.Work, err error) {
+			r.next, err = openWork(path)
+			return r.next, err
+		},
+		Look: func(new bool) {
+			r.did = append(r.did, map[bool]string{true: "look in the new one", false: "look in the old one"}[new])
+		},
+		Swap: func() { r.did = append(r.did, "swap") },
+	}
+	for number := range uint64(100) {
+		r.insert(number)
+	}
+	return r
+}
+
+// using returns what is in use.
+func (r *run) using() *background.Work {
+	if slices.Contains(r.did, "swap") {
+		return r.next
+	}
+	return r.job.Old
+}
+
+func openWork(path string) (*background.Work, error) {
+	files, err := recovery.OpenFiles(path)
+	if err != nil {
+		return nil, err
+	}
+	w, _, err := engine.Open(files, engine.LogSize{First: wal.MinBytes, Most: wal.MinBytes})
+	if err != nil {
+		return nil, errors.Join(err, files.Close())
+	}
+	k := background.New(files, w, -1)
+	k.Begin()
+	return k, nil
+}
+
+func plan(capacity uint64) (p builder.Plan, err error) {
+	p.Geometry, err = layout.NewGeometry(shape.Kind, shape.Params, capacity/shape.Slots()*2)
+	p.Limit = 1 << 63
+	p.Superblock.SetGeneration(1)
+	p.Superblock.SetGeometry(p.Geometry)
+	p.Superblock.SetSeed(seed)
+	p.Superblock.SetCapacity(capacity)
+	p.Superblock.SetTargetRate(0.01)
+	p.Superblock.SetDesignLoad(0.5)
+	return p, err
+}
+
+func hashOf(number uint64) uint64 {
+	h := layout.NewHasher(seed)
+	return h.Hash(binary.LittleEndian.AppendUint64(nil, number))
+}
+
+// insert inserts the key of a number into what is in use.
+func (r *run) insert(number uint64) {
+	r.Helper()
+	if err := r.using().Writer.Insert(hashOf(number)); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// has checks that what is in use has the keys of the numbers from from up to to.
+func (r *run) has(from, to uint64) {
+	r.Helper()
+	for number := from; number < to; number++ {
+		if !r.using().Writer.Contains(hashOf(number)) {
+			r.Fatalf("key %d is lost", number)
+		}
+	}
+}
+
+// leavesNothing checks that the file in use is at its path, and no other is left.
+func (r *run) leavesNothing() {
+	r.Helper()
+	path := r.job.Old.Files.Path()
+	if err := r.using().Files.Named(); err != nil {
+		r.Error(err)
+	}
+	if left, _ := filepath.Glob(path + "*"); !slices.Equal(left, []string{path, path + ".stash"}) {
+		r.Errorf("left %v", left)
+	}
+}
+
+// TestRun covers C8 and K3: the new file has what the old one had when the tap began, and what was done
+// since; it has the name; and the old writer does nothing any more.
+func TestRun(t *testing.T) {
+	r := newRun(t)
+	r.job.Hashes = func() []uint64 { return []uint64{hashOf(100), hashOf(101)} } // there when the tap begins
+	before := r.job.Keys
+	r.job.Keys = func() (iter.Seq2[[]byte, error], error) {
+		keys, err := before()
+		return func(yield func([]byte, error) bool) {
+			next := uint64(102)
+			for key, err := range keys {
+				r.insert(next) // meanwhile
+				if next++; !yield(key, err) {
+					return
+				}
+			}
+			if done, err := r.job.Old.Writer.Delete(hashOf(7)); !done || err != nil {
+				r.Error(done, err)
+			}
+		}, err
+	}
+	r.insert(100)
+	r.insert(101)
+	swapped, err := Run(context.Background(), r.job)
+	if !swapped || err != nil {
+		t.Fatal(swapped, err)
+	}
+	if want := []string{"look in the new one", "swap"}; !slices.Equal(r.did, want) {
+		t.Errorf("did %q", r.did)
+	}
+	if n := r.next.Writer.Len(); n != 201 {
+		t.Errorf("%d items", n)
+	}
+	r.has(0, 7)
+	r.has(8, 202)
+	r.leavesNothing()
+	if err := r.job.Old.Writer.Insert(1); err != engine.ErrMoved {
+		t.Errorf("the old writer: %v", err)
+	}
+	r.insert(300)
+	r.has(300, 301)
+}
+
+// TestRunFails: a job that fails or is cancelled leaves everything as it was.
+func TestRunFails(t *testing.T) {
+	failed := errors.New("it fails")
+	for name, fail := range map[string]func(r *run, cancel func(error)){
+		"the plan": func(r *run, cancel func(error)) {
+			r.job.Config.Plan = func(uint64) (builder.Plan, error) { return builder.Plan{}, failed }
+		},
+		"the keys": func(r *run, cancel func(error)) {
+			r.job.Keys = func() (iter.Seq2[[]byte, error], error) { return nil, failed }
+		},
+		"one of the keys": func(r *run, cancel func(error)) {
+			r.job.Keys = func() (iter.Seq2[[]byte, error], error) {
+				return func(yield func([]byte, error) bool) { yield(nil, failed) }, nil
+			}
+		},
+		"opening": func(r *run, cancel func(error)) {
+			r.job.Open = func(string) (*background.Work, error) { return nil, failed }
+		},
+		"the context": func(r *run, cancel func(error)) {
+			open := r.job.Open
+			r.job.Open = func(path string) (*background.Work, error) {
+				cancel(failed)
+				return open(path)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRun(t)
+			ctx, cancel := context.WithCancelCause(context.Background())
+			defer cancel(nil)
+			fail(r, cancel)
+			swapped, err := Run(ctx, r.job)
+			if swapped || !errors.Is(err, failed) {
+				t.Errorf("%t, %v", swapped, err)
+			}
+			r.insert(200)
+			r.has(0, 100)
+			r.has(200, 201)
+			r.leavesNothing()
+			if len(r.did) > 0 {
+				t.Errorf("did %q", r.did)
+			}
+		})
+	}
+}
+
+// TestNoHashes covers K2: without keys from the caller, a filter that keeps no hashes cannot be rebuilt.
+func TestNoHashes(t *testing.T) {
+	r := newRun(t)
+	r.job.Keys = nil
+	if swapped, err := Run(context.Background(), r.job); swapped || !errors.Is(err, recovery.ErrHashes) {
+		t.Errorf("%t, %v", swapped, err)
+	}
+	r.has(0, 100)
+	r.leavesNothing()
+}
+
+// TestAnotherFile: a file that has taken the place of the old one by other means is left alone.
+func TestAnotherFile(t *testing.T) {
+	r := newRun(t)
+	path := r.job.Old.Files.Path()
+	if err := os.Rename(path, path+".moved"); err != nil {
+		t.Fatal(err)
+	}
+	if swapped, err := Run(context.Background(), r.job); swapped || !errors.Is(err, recovery.ErrReplaced) {
+		t.Errorf("%t, %v", swapped, err)
+	}
+	if _, err := os.Stat(recovery.RebuildPath(path)); err == nil {
+		t.Error("there is a new file")
+	}
+}
