@@ -9,6 +9,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/verify"
 	"github.com/mmapfilter/mmapfilter/recovery"
 	"github.com/mmapfilter/mmapfilter/recovery/crashsim"
 )
@@ -45,11 +46,10 @@ func crashVerify(words []uint64) error {
 	if err != nil {
 		return err
 	}
-	r := Report{Sealed: sb.State() == layout.Sealed}
 	head := &recovery.Head{Superblock: sb, Geometry: g, Size: int64(len(data))}
 	copy(head.Raw[:], data)
-	v := &verification{report: &r, head: head, data: data, progress: func(done, total int64) {}}
-	if err := v.run(context.Background()); err != nil {
+	r, err := verify.Run(context.Background(), "", head, data, func(done, total int64) {})
+	if err != nil {
 		return err
 	}
 	if len(r.Damage) > 0 {

@@ -16,6 +16,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/background"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/rebuild"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/verify"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -287,7 +288,7 @@ func (o *openFile) adopt(m *recovery.Mapping, f *os.File, opts *OpenOptions) err
 	sealed := o.live == nil && o.superblock.State() == layout.Sealed
 	if err := o.makeResident(m, f, opts, sealed); err != nil {
 		if fault := new(recovery.FaultError); errors.As(err, &fault) {
-			err = corruption(o.geometry, fault)
+			err = verify.Fault(o.geometry, fault)
 		}
 		return err
 	}

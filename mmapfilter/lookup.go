@@ -6,6 +6,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/verify"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -179,11 +180,6 @@ func (o *openFile) catch(lookup func()) (faulted bool) {
 	if fault == nil {
 		return false
 	}
-	o.fault.CompareAndSwap(nil, corruption(o.geometry, fault))
+	o.fault.CompareAndSwap(nil, verify.Fault(o.geometry, fault))
 	return true
-}
-
-// corruption returns the error for a fault in a mapped file. It names the place.
-func corruption(g layout.Geometry, fault *recovery.FaultError) *CorruptError {
-	return &CorruptError{Region: g.RegionAt(fault.Offset), Offset: fault.Offset, Rule: "F6: " + fault.Error()}
 }

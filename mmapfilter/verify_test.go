@@ -143,14 +143,3 @@ func TestVerifySaysItOnce(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
-
-// TestVerifyListsSoMuch: if there is much damage, the report lists as much as it promises.
-func TestVerifyListsSoMuch(t *testing.T) {
-	v := &verification{report: new(Report)}
-	for i := range int64(2 * maxDamage) {
-		v.damaged(&CorruptError{Offset: i})
-		if n := len(v.report.Damage); n != min(int(i)+1, maxDamage) {
-			t.Fatalf("%d after %d", n, i+1)
-		}
-	}
-}

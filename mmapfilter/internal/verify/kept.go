@@ -1,10 +1,9 @@
-package mmapfilter
+package verify
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"math/bits"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -15,6 +14,9 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/sweep"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
+
+// hashBudget is how many bytes of hashes are held in memory: a quarter of what a build holds by default.
+const hashBudget = 64 << 20
 
 // checkHashes holds the table against the hashes that the filter has kept (K6): every one of them
 // is found, and the table has the items of these hashes and no others. So it finds a changed bit of
@@ -30,7 +32,7 @@ func (v *verification) checkHashes(ctx context.Context, path string) error {
 	defer file.Close()
 	kept := []builder.Kept{{File: file, Counted: sb.Hashes()}}
 	temporary := builder.Beside(filepath.Join(os.TempDir(), "mmapfilter-verify"))
-	m, err := builder.OpenKept(ctx, temporary, runtime.GOMAXPROCS(0), DefaultMemoryBudget/4, kept, builder.Unaged())
+	m, err := builder.OpenKept(ctx, temporary, runtime.GOMAXPROCS(0), hashBudget, kept, builder.Unaged())
 	if err != nil {
 		return v.hashesBroken(err)
 	}
@@ -60,16 +62,16 @@ func (v *verification) checkHashes(ctx context.Context, path string) error {
 	for i := range sums.pieces {
 		if sums.pieces[i] != [2]uint64{} {
 			from, _ := pieces.Lines(i)
-			v.damaged(&CorruptError{Region: layout.RegionBuckets, Offset: g.LineOffset(from), Rule: "K6: in the lines from here on, the items are not those of the hashes that were kept"})
+			v.damaged(&layout.CorruptError{Region: layout.RegionBuckets, Offset: g.LineOffset(from), Rule: "K6: in the lines from here on, the items are not those of the hashes that were kept"})
 		}
 	}
 	if lost > 0 && len(v.report.Damage) == 0 {
-		v.damaged(&CorruptError{Region: layout.RegionBuckets, Offset: layout.OffRegion, Rule: fmt.Sprintf("K6: %d of the hashes that were kept are not found", lost)})
+		v.damaged(&layout.CorruptError{Region: layout.RegionBuckets, Offset: layout.OffRegion, Rule: fmt.Sprintf("K6: %d of the hashes that were kept are not found", lost)})
 	}
 	if hosts, ok := t.(layout.Hosts); ok && len(v.report.Damage) == 0 {
 		v.guarded(func() {
 			hosts.MakeBits(&view, 0, g.Lines, func(word, _ uint64) {
-				v.damaged(&CorruptError{Region: layout.RegionBuckets, Offset: layout.OffRegion + int64(word)*8, Rule: "K6: overflow bits are set that no item needs"})
+				v.damaged(&layout.CorruptError{Region: layout.RegionBuckets, Offset: layout.OffRegion + int64(word)*8, Rule: "K6: overflow bits are set that no item needs"})
 			})
 		})
 	}
@@ -78,52 +80,9 @@ func (v *verification) checkHashes(ctx context.Context, path string) error {
 
 // hashesBroken records damage of NAME.hashes, and returns any other error.
 func (v *verification) hashesBroken(err error) error {
-	if errors.Is(err, ErrNoHashes) {
+	if errors.Is(err, recovery.ErrHashes) {
 		v.report.HashesErr = err
 		return nil
 	}
 	return err
-}
-
-// classSums tell two multisets of items apart, in pieces of the file: for each piece they have two
-// sums of a mix of the classes of items. Items that differ have equal sums with a probability of
-// 2^-128.
-type classSums struct {
-	table  layout.Table
-	pieces [][2]uint64
-}
-
-func newClassSums(t layout.Table, pieces int) *classSums {
-	return &classSums{t, make([][2]uint64, pieces)}
-}
-
-// add adds n items of a class.
-func (s *classSums) add(c layout.Class, n uint64) {
-	high, low := bits.Mul64(c.Line*layout.MixFirst+uint64(c.Bucket)+1, layout.MixSecond^uint64(c.Fp)*layout.MixFirst)
-	over, under := bits.Mul64(c.Line, uint64(len(s.pieces)))
-	at, _ := bits.Div64(over, under, s.table.Lines())
-	sum := &s.pieces[at]
-	sum[0] += n * mixed(high^low)
-	sum[1] += n * mixed(high+low)
-}
-
-// mixed is the finaliser of SplitMix64 (Steele, Lea and Flood, 2014).
-func mixed(x uint64) uint64 {
-	x = (x ^ x>>30) * 0xBF58476D1CE4E5B9
-	x = (x ^ x>>27) * 0x94D049BB133111EB
-	return x ^ x>>31
-}
-
-// subtract takes away all items of a table.
-func (s *classSums) subtract(v *layout.View) {
-	var l layout.Line
-	var items []layout.Item
-	for line := range s.table.Lines() {
-		layout.Load(s.table, v.Region, line, &l)
-		items = s.table.Items(items[:0], &l, line)
-		for _, it := range items {
-			s.add(s.table.Class(it), ^uint64(0))
-		}
-	}
-	layout.StashClasses(v.Stash, func(c layout.Class, n uint64) { s.add(c, -n) })
 }
