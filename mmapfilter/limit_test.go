@@ -16,6 +16,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/place"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/sizing"
 )
 
 // limitCases are filters with a requested rate.
@@ -117,7 +118,7 @@ func TestRateWhenFull(t *testing.T) {
 				}
 				rate := expectedRate(table, v, hashes) / o.FalsePositiveRate
 				worst = max(worst, rate)
-				if rate > overRate {
+				if rate > sizing.OverRate {
 					t.Errorf("seed %d: full by %s with %d keys, the rate is %.3f times the one asked for", seed, by, len(hashes), rate)
 				}
 			}
@@ -128,14 +129,14 @@ func TestRateWhenFull(t *testing.T) {
 				hold(seed, "inserts", w.Table(), &view, m.hashes)
 
 				limit, keys := limitOf(f)
-				if limit != noLimit && keys > limit || keys < limit && w.State().StashLen < layout.StashEntries {
+				if limit != sizing.NoLimit && keys > limit || keys < limit && w.State().StashLen < layout.StashEntries {
 					t.Errorf("seed %d: refused with %d keys and %d entries of the stash, the limit is %d", seed, keys, w.State().StashLen, limit)
 				}
 				b, built := largestBuild(t, o, rand.New(rand.NewPCG(seed, 77)), m.hashes, limit)
 				o := b.open.Load()
 				hold(seed, "Build", o.table, &o.view, built)
 				entries, inStash := layout.StashUse(o.view.Stash)
-				if keys := place.KeysOf(b.Len(), inStash, entries); limit != noLimit && entries < layout.StashEntries && (keys > limit || keys+3 < limit) {
+				if keys := place.KeysOf(b.Len(), inStash, entries); limit != sizing.NoLimit && entries < layout.StashEntries && (keys > limit || keys+3 < limit) {
 					t.Errorf("seed %d: Build takes %d keys, the limit is %d", seed, keys, limit)
 				}
 				// The stash groups other keys, and other guests take room; with short fingerprints
@@ -172,7 +173,7 @@ func largestBuild(t *testing.T, o *Options, rng *rand.Rand, hashes []uint64, lim
 		return f, err == nil
 	}
 	n, step := len(hashes), 1
-	if limit == noLimit {
+	if limit == sizing.NoLimit {
 		step = n/100 + 1
 	}
 	f, ok := build(n)
@@ -236,7 +237,7 @@ func TestBuildOverTheLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	sb := newSuperblock(p, o.withDefaults())
-	limit := keyLimit(&sb, p.geometry)
+	limit := sizing.Limit(&sb, p.geometry)
 	mustBuild(t, o, numbers(0, limit))
 	want := fmt.Sprintf("filter is full: %d keys for a capacity of 100; more than %d would raise the false-positive rate above 1.5 times 0.01", limit+9, limit)
 	if _, err := Build(context.Background(), filepath.Join(t.TempDir(), "f"), o, numbers(0, limit+9)); !errors.Is(err, ErrFull) || !strings.HasSuffix(err.Error(), want) {
@@ -266,7 +267,7 @@ func TestExpectedRate(t *testing.T) {
 }
 
 // TestPredictKeys compares the predicted rate for more keys than slots with that of tables
-// filled by inserts. It is not below it by more than rateMargin allows for, and not so far above
+// filled by inserts. It is not below it by more than sizing.RateMargin allows for, and not so far above
 // it that filters would refuse many keys.
 func TestPredictKeys(t *testing.T) {
 	t.Parallel() // uses only one processor
@@ -304,60 +305,13 @@ func TestPredictKeys(t *testing.T) {
 				}
 				deviation := math.Sqrt(max(squares-mean*mean, 0))
 				noise := 4 * deviation / math.Sqrt(float64(tables))
-				if mean > rateMargin+noise || mean < 0.8-noise {
+				if mean > sizing.RateMargin+noise || mean < 0.8-noise {
 					t.Errorf("%s, %d lines, %d %%: the rate is %.3f of the one predicted", s, lines, percent, mean)
 				}
-				if mean+3*deviation-noise > 1+scatter(keys) {
-					t.Errorf("%s, %d lines, %d %%: the rate is %.3f ± %.3f of the one predicted, and %.3f is allowed for", s, lines, percent, mean, deviation, 1+scatter(keys))
+				if mean+3*deviation-noise > 1+sizing.Scatter(keys) {
+					t.Errorf("%s, %d lines, %d %%: the rate is %.3f ± %.3f of the one predicted, and %.3f is allowed for", s, lines, percent, mean, deviation, 1+sizing.Scatter(keys))
 				}
 			}
-		}
-	}
-}
-
-// TestLimitAboveCapacity: no filter refuses a key for its rate before it holds its capacity, and
-// with 100 keys or more it takes a few more.
-func TestLimitAboveCapacity(t *testing.T) {
-	least := math.Inf(1)
-	for _, kind := range layout.Kinds() {
-		for exponent := -0.3; exponent > -9; exponent -= small(0.01, 0.05) {
-			for _, capacity := range []uint64{1, 10, 100, 237, 1000, 12_345, 1_000_000} {
-				o := &Options{Layout: kind, FalsePositiveRate: math.Pow(10, exponent), Capacity: capacity}
-				p, err := o.Plan()
-				if err != nil {
-					break // no layout has that rate
-				}
-				sb := newSuperblock(p, o.withDefaults())
-				limit := keyLimit(&sb, p.geometry)
-				if limit < capacity || capacity >= 100 && float64(limit) < 1.05*float64(capacity) {
-					t.Errorf("%s, rate %g: %d keys at most, the capacity is %d", kind, o.FalsePositiveRate, limit, capacity)
-				}
-				least = min(least, float64(limit)/float64(capacity))
-			}
-		}
-	}
-	t.Logf("at least %.3f times the capacity", least)
-}
-
-// TestNoLimit: if f is given, no rate is requested; in a large filter at the usual rates, the
-// slots and the stash are the limit.
-func TestNoLimit(t *testing.T) {
-	check := func(o *Options) {
-		p, err := o.Plan()
-		if err != nil {
-			t.Fatal(err)
-		}
-		sb := newSuperblock(p, o.withDefaults())
-		if limit := keyLimit(&sb, p.geometry); limit != noLimit {
-			t.Errorf("%+v: %d keys at most", o, limit)
-		}
-	}
-	for _, kind := range layout.Kinds() {
-		for _, p := range layout.LegalParams(kind) {
-			check(&Options{Layout: kind, FingerprintBits: p.FingerprintBits, BucketSize: p.BucketSize, Capacity: 100})
-		}
-		for _, rate := range []float64{0.05, 0.01, 0.001, 0.0001} {
-			check(&Options{Layout: kind, FalsePositiveRate: rate, Capacity: 100_000})
 		}
 	}
 }
@@ -514,7 +468,7 @@ func TestMoreThanTheLimit(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			writerOf(f).Limit = noLimit // as in earlier versions
+			writerOf(f).Limit = sizing.NoLimit // as in earlier versions
 			m := newKeySet(writerOf(f).Table())
 			rng := seeded(t, 8)
 			fill(t, f, rng, &m)
@@ -525,7 +479,7 @@ func TestMoreThanTheLimit(t *testing.T) {
 			defer f.Close()
 			mustHold(t, f, &m)
 			limit, keys := limitOf(f)
-			if limit == noLimit || keys < limit*3/2 {
+			if limit == sizing.NoLimit || keys < limit*3/2 {
 				t.Fatalf("%d keys, the limit is %d", keys, limit)
 			}
 			inStash := func(h uint64) bool {

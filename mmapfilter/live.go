@@ -11,6 +11,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/builder"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/rebuild"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/sizing"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -148,7 +149,7 @@ func openLive(path string, opts *OpenOptions) (o *openFile, err error) {
 		return nil, err
 	}
 	sb, g := w.Superblock(), w.Protocol().Geometry()
-	w.Limit, w.Retries = keyLimit(sb, g), sb.Grows()
+	w.Limit, w.Retries = sizing.Limit(sb, g), sb.Grows()
 	o = newOpenFile(files.File().Name(), &recovery.Head{Superblock: sb, Geometry: g, Size: g.SealedBytes}, opts)
 	o.warning = recovery.Warning(files.File())
 	o.found, o.logBytes = *found, opts.LogBytes

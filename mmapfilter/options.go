@@ -142,8 +142,11 @@ func (o *Options) Validate() error {
 	if err := validateLog(o.LogBytes); err != nil {
 		return err
 	}
-	_, err := o.candidates(o.Capacity)
-	return err
+	d := o.withDefaults()
+	if refused := d.wish(o.Capacity).Check(); refused != nil {
+		return (*OptionError)(refused)
+	}
+	return nil
 }
 
 func validateLog(bytes int64) error {

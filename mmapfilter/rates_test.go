@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/sizing"
 )
 
 // manyKeys is how many keys the rate tests use.
@@ -72,7 +73,7 @@ func TestRates(t *testing.T) {
 			if limit := r.asked + 3*standardError(r.asked, r.keys); r.measured > limit {
 				t.Errorf("the rate is %g, %g was asked for", r.measured, r.asked)
 			}
-			if limit := rateMargin*r.predicted + 3*standardError(r.predicted, r.keys); r.measured > limit {
+			if limit := sizing.RateMargin*r.predicted + 3*standardError(r.predicted, r.keys); r.measured > limit {
 				t.Errorf("the rate is %g, %g was predicted", r.measured, r.predicted)
 			}
 			bits := float64(r.stats.Lines*uint64(layout.LineBits(r.stats.Layout, layout.Params{FingerprintBits: r.stats.FingerprintBits, BucketSize: r.stats.BucketSize}))) / float64(r.keys)

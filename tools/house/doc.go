@@ -56,10 +56,12 @@
 //	    → layout recovery mmapfilter/internal/background mmapfilter/internal/builder mmapfilter/internal/engine
 //	mmapfilter/internal/verify     reads a whole file and checks every rule of its format
 //	    → layout recovery mmapfilter/internal/builder mmapfilter/internal/sweep
+//	mmapfilter/internal/sizing     how large a filter must be, and how many keys it takes
+//	    → layout mmapfilter/internal/builder
 //	mmapfilter/internal/manifest   the format of the file that names the shards of a set
 //	    → layout
 //	mmapfilter                     the API
-//	    → layout layout/all layout/wal recovery mmapfilter/internal/background mmapfilter/internal/builder mmapfilter/internal/engine mmapfilter/internal/manifest mmapfilter/internal/rebuild mmapfilter/internal/sweep mmapfilter/internal/verify
+//	    → layout layout/all layout/wal recovery mmapfilter/internal/background mmapfilter/internal/builder mmapfilter/internal/engine mmapfilter/internal/manifest mmapfilter/internal/rebuild mmapfilter/internal/sizing mmapfilter/internal/sweep mmapfilter/internal/verify
 //	mmapfilter/internal/guarded    what a guard needs of a filter
 //	    → mmapfilter
 //	mmapfilter/guard               a filter in front of an embedded store
