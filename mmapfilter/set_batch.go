@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/byshard"
 )
 
 var setHashes = sync.Pool{New: func() any { return new([layout.LookupPart]uint64) }}
@@ -37,33 +38,27 @@ func (s *Set) ContainsBatch(keys [][]byte, found []bool) {
 // shard, since what is pending in a shard is not in its table. Those of all other shards are looked up
 // together.
 func (st *setState) containsWritten(keys [][]byte, found []bool) {
-	b := setScratches.Get().(*setScratch)
-	defer setScratches.Put(b)
-	count := uint32(len(st.shards))
+	p := setParts.Get().(*byshard.Part)
+	defer setParts.Put(p)
 	for len(keys) > 0 {
-		part := keys[:min(len(keys), setPart)]
-		written, others := 0, 0
+		part := keys[:min(len(keys), byshard.Most)]
+		p.Clear()
 		for i, key := range part {
 			h := st.hash.Hash(key)
-			number, own := layout.ShardOf(h, count)
+			number, own := layout.ShardOf(h, uint32(len(st.shards)))
 			if st.shards[number].writes.Load() {
-				b.numbers[written], b.own[written], b.of[written] = uint32(number), own, uint16(i)
-				written++
+				p.Add(int(number), own, i)
 			} else {
-				others++ // from the end
-				b.own[len(part)-others], b.of[len(part)-others] = h, uint16(i)
+				p.AddOther(h, i)
 			}
 		}
-		if others > 0 {
-			hashes, of := b.own[written:len(part)], b.of[written:len(part)]
-			st.lookups.ContainsHashes(hashes, b.found[:others])
-			for k, i := range of {
-				found[i] = b.found[k]
-			}
+		if hashes, answers := p.Others(); len(hashes) > 0 {
+			st.lookups.ContainsHashes(hashes, answers)
+			p.AnswerOthers(found)
 		}
-		for g := range b.sort(len(st.shards), written) {
-			own, answers := b.sorted[b.first[g]:b.first[g+1]], b.found[b.first[g]:b.first[g+1]]
-			f := st.shards[b.groups[g]].get()
+		for g := range p.Sort(len(st.shards)) {
+			number, own, answers := p.Group(g)
+			f := st.shards[number].get()
 			if len(own) > few {
 				f.containsOwnBatch(own, answers)
 				continue
@@ -72,9 +67,7 @@ func (st *setState) containsWritten(keys [][]byte, found []bool) {
 				answers[i] = f.own.Load().ContainsHash(h)
 			}
 		}
-		for k, at := range b.at[:written] {
-			found[b.of[k]] = b.found[at]
-		}
+		p.Answer(found)
 		keys, found = keys[len(part):], found[len(part):]
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/byshard"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
 )
 
@@ -117,90 +118,39 @@ func (s *Set) InsertBatch(keys [][]byte) (n int, err error) {
 	if st == nil {
 		return 0, ErrClosed
 	}
-	b := setScratches.Get().(*setScratch)
-	defer setScratches.Put(b)
-	var failed map[uint32]error
+	p := setParts.Get().(*byshard.Part)
+	defer setParts.Put(p)
+	var failed map[int]error
 	for len(keys) > 0 {
-		part := keys[:min(len(keys), setPart)]
+		part := keys[:min(len(keys), byshard.Most)]
 		keys = keys[len(part):]
-		b.hash(st, part)
-		for g := range b.sort(len(st.shards), len(part)) {
-			sh := st.shards[b.groups[g]]
-			if failed[b.groups[g]] != nil {
+		p.Clear()
+		for i, key := range part {
+			number, own := layout.ShardOf(st.hash.Hash(key), uint32(len(st.shards)))
+			p.Add(int(number), own, i)
+		}
+		for g := range p.Sort(len(st.shards)) {
+			number, own, _ := p.Group(g)
+			if failed[number] != nil {
 				continue
 			}
+			sh := st.shards[number]
 			f, done, err := sh.get(), 0, ErrReadOnly
 			if f != unknownFilter {
-				done, err = f.insertOwnBatch(b.sorted[b.first[g]:b.first[g+1]])
+				done, err = f.insertOwnBatch(own)
 			}
 			if n += done; err != nil {
 				if failed == nil {
-					failed = make(map[uint32]error)
+					failed = make(map[int]error)
 				}
-				failed[b.groups[g]] = &ShardError{sh.number, sh.path, err}
+				failed[number] = &ShardError{sh.number, sh.path, err}
 			}
 		}
 	}
 	return n, errors.Join(slices.Collect(maps.Values(failed))...)
 }
 
-// setPart is how many keys of a batch are sorted by shard at once: many, so that a shard has several
-// of them, but no more than a cache holds the scratch of, which has 31 bytes a key. A uint16 counts
-// them.
-const setPart = 1024
-
-// A setScratch is the memory for a part of a batch.
-type setScratch struct {
-	numbers [setPart]uint32 // of the shards
-	own     [setPart]uint64
-	of      [setPart]uint16 // which keys of a batch they are, if not all
-	found   [setPart]bool
-
-	// The part in the order of its shards.
-	sorted [setPart]uint64
-	at     [setPart]uint16     // where each key is there
-	starts []uint16            // of each shard
-	first  [setPart + 1]uint16 // of each group: the keys of one shard
-	groups [setPart]uint32     // its shard
-}
-
-var setScratches = sync.Pool{New: func() any { return new(setScratch) }}
-
-// hash finds out which shard each key belongs to, and what stands for it there.
-func (b *setScratch) hash(st *setState, keys [][]byte) {
-	count := uint32(len(st.shards))
-	for i, key := range keys {
-		number, own := layout.ShardOf(st.hash.Hash(key), count)
-		b.numbers[i], b.own[i] = uint32(number), own
-	}
-}
-
-// sort puts the first n keys in the order of their shards (counting sort), and returns the number of
-// groups.
-func (b *setScratch) sort(shards, n int) (groups int) {
-	if len(b.starts) < shards+1 {
-		b.starts = make([]uint16, shards+1)
-	}
-	starts := b.starts[:shards+1]
-	clear(starts)
-	for _, number := range b.numbers[:n] {
-		starts[number+1]++
-	}
-	for number := range shards {
-		keys := starts[number+1]
-		starts[number+1] += starts[number]
-		if keys > 0 {
-			b.first[groups], b.groups[groups] = starts[number], uint32(number)
-			groups++
-		}
-	}
-	b.first[groups] = uint16(n)
-	for i, number := range b.numbers[:n] {
-		b.sorted[starts[number]], b.at[i] = b.own[i], starts[number]
-		starts[number]++
-	}
-	return groups
-}
+var setParts = sync.Pool{New: func() any { return new(byshard.Part) }}
 
 // insertOwnBatch inserts hashes that stand for keys in this file.
 func (f *Filter) insertOwnBatch(hashes []uint64) (n int, err error) {

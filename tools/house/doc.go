@@ -58,10 +58,11 @@
 //	    → layout recovery mmapfilter/internal/builder mmapfilter/internal/sweep
 //	mmapfilter/internal/sizing     how large a filter must be, and how many keys it takes
 //	    → layout mmapfilter/internal/builder
+//	mmapfilter/internal/byshard    sorts the keys of a batch by their shards
 //	mmapfilter/internal/manifest   the format of the file that names the shards of a set
 //	    → layout
 //	mmapfilter                     the API
-//	    → layout layout/all layout/wal recovery mmapfilter/internal/background mmapfilter/internal/builder mmapfilter/internal/engine mmapfilter/internal/manifest mmapfilter/internal/rebuild mmapfilter/internal/sizing mmapfilter/internal/sweep mmapfilter/internal/verify
+//	    → layout layout/all layout/wal recovery mmapfilter/internal/background mmapfilter/internal/builder mmapfilter/internal/byshard mmapfilter/internal/engine mmapfilter/internal/manifest mmapfilter/internal/rebuild mmapfilter/internal/sizing mmapfilter/internal/sweep mmapfilter/internal/verify
 //	mmapfilter/internal/guarded    what a guard needs of a filter
 //	    → mmapfilter
 //	mmapfilter/guard               a filter in front of an embedded store
