@@ -172,7 +172,7 @@
 //
 // In the order of a key's life: Build (internal/builder) runs the steps of a build;
 // Placer.Insert (internal/place) finds room for a key; Writer.finish (internal/engine) logs and
-// publishes an operation, and Writer.trySync commits; OpenReadOnly (filter.go) maps the file;
+// publishes an operation, and Writer.trySync commits; OpenReadOnly (open.go) maps the file;
 // Filter.Contains (lookup.go) calls a Direct (package layout, direct.go), which hashes and looks
 // up in assembly, or openFile.contains, which asks the layout in Go. The lookups themselves, and
 // why they need no lock, are in package layout (lookup.go); each layout has a package below it.

@@ -8,6 +8,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 	_ "github.com/mmapfilter/mmapfilter/layout/all" // every layout that a file may have
 	"github.com/mmapfilter/mmapfilter/layout/wal"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/sizing"
 )
 
 // A Layout determines how the file stores slots and which lines a key may be in.
@@ -183,6 +184,14 @@ func (o *Options) withDefaults() Options {
 		d.Progress = func(string, uint64, uint64) {}
 	}
 	return d
+}
+
+// wish returns the part of the options that the size depends on. o has its defaults filled in.
+func (o *Options) wish(capacity uint64) sizing.Wish {
+	return sizing.Wish{
+		Capacity: capacity, Rate: o.FalsePositiveRate, Layout: o.Layout,
+		FingerprintBits: o.FingerprintBits, BucketSize: o.BucketSize, Shard: o.shard,
+	}
 }
 
 // A Residency says where the bytes of an open filter are kept and when they are read.

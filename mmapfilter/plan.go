@@ -68,14 +68,6 @@ func (o *Options) plan(capacity uint64) (Plan, error) {
 	return p, nil
 }
 
-// wish returns the part of the options that the size depends on. o has its defaults filled in.
-func (o *Options) wish(capacity uint64) sizing.Wish {
-	return sizing.Wish{
-		Capacity: capacity, Rate: o.FalsePositiveRate, Layout: o.Layout,
-		FingerprintBits: o.FingerprintBits, BucketSize: o.BucketSize, Shard: o.shard,
-	}
-}
-
 // newSuperblock returns the first superblock of a file, without state, UUID and
 // signature.
 func newSuperblock(p Plan, o Options) (sb layout.Superblock) {

@@ -2,7 +2,6 @@ package mmapfilter
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -41,30 +40,6 @@ type Set struct {
 	}
 	stop, ended chan struct{} // of the goroutine that looks at the path
 }
-
-// A setState is a manifest and what has been opened of it.
-type setState struct {
-	manifest *manifest.Manifest
-	info     fs.FileInfo // of the manifest
-	hash     layout.Hasher
-	shards   []*setShard
-	lookups  *layout.Shards
-	written  atomic.Bool // a shard is open for writing
-}
-
-// ErrOtherSet is returned for a shard of a set if the file is not the one that the manifest names:
-// another shard, one of another plan, or one of another time.
-var ErrOtherSet = errors.New("the file is not the one that the set names")
-
-// A ShardError says what is wrong with a shard of a set.
-type ShardError struct {
-	Shard int
-	Path  string
-	Err   error
-}
-
-func (e *ShardError) Error() string { return fmt.Sprintf("shard %d: %v", e.Shard, e.Err) }
-func (e *ShardError) Unwrap() error { return e.Err }
 
 // OpenSet opens the set that the manifest at path names. It reads the manifest, and no shard: they are
 // opened with the options when they are needed. [Set.OpenShards] opens some for writing.
@@ -256,22 +231,6 @@ func (s *Set) ContainsString(key string) bool {
 	st := s.state.Load()
 	return st == nil || st.lookups.ContainsHash(st.hash.HashString(key))
 }
-
-// findLate has lookups in a shard ask it for its filter first: until its file is open, and if it is open
-// for writing, since the file may then change at any time.
-func (st *setState) findLate(i int) {
-	sh := st.shards[i]
-	st.lookups.Set(i, layout.NewDirect(nil, nil, &st.hash, func(own uint64) bool {
-		f := sh.get()
-		if !sh.writes.Load() {
-			sh.settle(st)
-		}
-		return f.own.Load().ContainsHash(own)
-	}))
-}
-
-// find has lookups in a shard go to a filter at once.
-func (st *setState) find(i int, f *Filter) { st.lookups.Set(i, f.own.Load()) }
 
 // Shards returns the number of shards, or 0 if there is no manifest.
 func (s *Set) Shards() int {

@@ -1,13 +1,56 @@
 package mmapfilter
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"sync"
 	"sync/atomic"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/manifest"
 )
+
+// ErrOtherSet is returned for a shard of a set if the file is not the one that the manifest names:
+// another shard, one of another plan, or one of another time.
+var ErrOtherSet = errors.New("the file is not the one that the set names")
+
+// A ShardError says what is wrong with a shard of a set.
+type ShardError struct {
+	Shard int
+	Path  string
+	Err   error
+}
+
+func (e *ShardError) Error() string { return fmt.Sprintf("shard %d: %v", e.Shard, e.Err) }
+func (e *ShardError) Unwrap() error { return e.Err }
+
+// A setState is a manifest and what has been opened of it.
+type setState struct {
+	manifest *manifest.Manifest
+	info     fs.FileInfo // of the manifest
+	hash     layout.Hasher
+	shards   []*setShard
+	lookups  *layout.Shards
+	written  atomic.Bool // a shard is open for writing
+}
+
+// findLate has lookups in a shard ask it for its filter first: until its file is open, and if it is open
+// for writing, since the file may then change at any time.
+func (st *setState) findLate(i int) {
+	sh := st.shards[i]
+	st.lookups.Set(i, layout.NewDirect(nil, nil, &st.hash, func(own uint64) bool {
+		f := sh.get()
+		if !sh.writes.Load() {
+			sh.settle(st)
+		}
+		return f.own.Load().ContainsHash(own)
+	}))
+}
+
+// find has lookups in a shard go to a filter at once.
+func (st *setState) find(i int, f *Filter) { st.lookups.Set(i, f.own.Load()) }
 
 // A setShard is a file of a set, open or not.
 type setShard struct {

@@ -3,6 +3,7 @@ package mmapfilter
 import (
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"os"
 	"runtime"
 	"time"
@@ -135,6 +136,21 @@ func (f *Filter) Stats() Stats {
 	}
 	recovery.Catch(o.mapping.Data, sample)
 	return s
+}
+
+// writerStats fills in what only the writer knows.
+func (o *openFile) writerStats(s *Stats) {
+	w := o.live.Writer
+	state := w.State()
+	s.StashLen, s.Pending, s.LogBytes = state.StashLen, state.Pending, state.LogBytes
+	s.Rebuilds, s.RebuildStall = o.rebuilds, state.Handover
+	s.Commits, s.Checkpoints, s.LongestStall = state.Commits, state.Checkpoints, state.LongestStall
+	if state.Cramped != nil {
+		s.Warning = joinWarnings(s.Warning, fmt.Sprintf("the log keeps its size: %v", state.Cramped))
+	}
+	s.Len = w.Len()
+	s.DurableSeq, _ = w.Durable()
+	s.WriterAlive = w.Err() == nil
 }
 
 // sampleRates estimates the false-positive rate and the share of second lines from lines spread
