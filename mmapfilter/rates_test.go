@@ -172,9 +172,10 @@ func refusedAt(tb testing.TB, s shape, lines uint64) float64 {
 	return float64(n) / float64(lines*s.slots())
 }
 
-// compactShapes are the shapes of Compact to measure.
+// compactShapes are the shapes of Compact to measure: among them those that Auto takes for rates of
+// 5, 1, 0.1 and 0.01 %.
 func compactShapes() []shape {
-	return []shape{newShape(layout.Compact, 10, 84), compact13, newShape(layout.Compact, 14, 46), compact16, compact22}
+	return []shape{newShape(layout.Compact, 10, 84), newShape(layout.Compact, 11, 70), compact13, newShape(layout.Compact, 14, 46), compact16, newShape(layout.Compact, 19, 30), compact22}
 }
 
 // fillShapes are the shapes whose loads are published.
