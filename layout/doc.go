@@ -119,7 +119,7 @@
 //	    40    8 incompat flags          bit 0: is a shard
 //	    48   16 UUID of the content
 //	    64    1 state: 1 clean, 2 live, 3 sealed
-//	    65    1 layout: 1 blocked, 3 packed, 4 semi-sorted, 6 compact; 2 and 5 are not used
+//	    65    1 layout: 1 blocked, 3 packed, 4 semi-sorted, 6 compact; 2 and 5 of earlier versions
 //	    66    1 f, bits per fingerprint
 //	    67    1 b, slots per bucket
 //	    68    1 hash: 1 is XXH3, 64 bits, with a seed (XXH3_64bits_withSeed)
@@ -450,7 +450,8 @@
 //	     excuse other values.) Bytes 176 to 195 are zero unless hashes are kept, and bytes 200 to 215
 //	     unless the file is a shard. The number of a shard is below S.
 //	F5   The hash is known, and gives the canary.
-//	F6   Layout, f and b are known; 1 ≤ n; ⌈log2 n⌉ + 3 + f + 2 ≤ 64 (blocked) or
+//	F6   Layout, f and b are known (of layouts 2 and 5, which are of earlier versions, the error
+//	     says so); 1 ≤ n; ⌈log2 n⌉ + 3 + f + 2 ≤ 64 (blocked) or
 //	     ⌈log2 n⌉ + 1 + f + 2 ≤ 64 (compact) or ⌈log2 n⌉ + f + 2 ≤ 64 (the others), so that
 //	     a hash has enough bits for line, bucket and fingerprint and 2 to spare (in a shard, add
 //	     ⌈log2 S⌉); n·size ≤ 2^48, and R is the size of

@@ -34,6 +34,9 @@ type Geometry struct {
 // bits.
 func NewGeometry(k Kind, p Params, lines uint64) (Geometry, error) {
 	s := specs[k]
+	if k.retired() {
+		return Geometry{}, fmt.Errorf("the layout, %s, is of an earlier version; build the file anew", k)
+	}
 	if s == nil {
 		return Geometry{}, fmt.Errorf("unknown layout %s", k)
 	}

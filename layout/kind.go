@@ -10,8 +10,12 @@ const (
 	Blocked    Kind = 1
 	Packed     Kind = 3
 	SemiSorted Kind = 4
-	Compact    Kind = 6 // 2 and 5 were versions with other overflow bits
+	Compact    Kind = 6
 )
+
+// retired reports whether k is the number of a layout of an earlier version, which this program cannot
+// read: 2 and 5 were Compact with other overflow bits.
+func (k Kind) retired() bool { return k == 2 || k == 5 }
 
 // kindNames has Auto and the layouts that have registered.
 var kindNames = map[Kind]string{Auto: "auto"}

@@ -263,7 +263,8 @@ func missing(path string) bool {
 const manifestRegion = "manifest"
 
 // explainDamage explains that a file breaks a rule of the format. A file that is not a filter
-// breaks F1; a bad log breaks an L rule. A filter with hashes can be repaired.
+// breaks F1; a bad log breaks an L rule. A filter with hashes can be repaired, but not one whose layout
+// this program does not know any more.
 func explainDamage(cmd *cobra.Command, path string, e *mmapfilter.CorruptError) string {
 	rule, what, _ := strings.Cut(e.Rule, ": ")
 	repair := ""
@@ -278,6 +279,8 @@ func explainDamage(cmd *cobra.Command, path string, e *mmapfilter.CorruptError) 
 		return fmt.Sprintf("%s: a set, but %s takes a filter, such as one of its shards", path, cmd.Name())
 	case rule == "F1" && e.Offset == 0:
 		return path + ": not an mmapfilter file"
+	case rule == "F6" && strings.Contains(what, "of an earlier version"):
+		return path + ": " + what
 	case strings.HasPrefix(rule, "L") && repair != "":
 		return fmt.Sprintf("%s: %s; restore it%s, which goes back to the last checkpoint", path, whatOfLog(path, e), repair)
 	case strings.HasPrefix(rule, "L"):
