@@ -14,18 +14,23 @@ import (
 // A Layout determines how the file stores slots and which lines a key may be in.
 type Layout = layout.Kind
 
-// The layouts. With Auto, [Options.Plan] chooses Compact for rates of 5 in a million or more.
-//
-// In Compact and Blocked most lookups read one cache line. Compact takes less space at nearly
-// every rate, and lasts: neither its rate nor the number of lines that a lookup reads rises,
-// however much is deleted and inserted. Blocked is faster, most of all in the processor's caches,
-// and an insert costs less and logs less; but deletes wear it out. Packed and SemiSorted are the
-// tables of the paper: every lookup of an absent key reads two buckets. SemiSorted takes one bit
-// less per key than Packed, but every change sorts four fingerprints.
+// The layouts. In Compact and Blocked most lookups read one cache line; in Packed and SemiSorted every
+// lookup of an absent key reads two buckets.
 const (
-	Auto       = layout.Auto
-	Blocked    = layout.Blocked
-	Compact    = layout.Compact
+	// Auto, the zero value, leaves the choice to [Options.Plan].
+	Auto = layout.Auto
+	// Blocked is faster than Compact, most of all in the processor's caches, and an insert costs less
+	// and logs less. But it takes more space at nearly every rate, and deletes wear it out. Package
+	// layout/blocked says for whom it is.
+	Blocked = layout.Blocked
+
+	// Compact is what Auto chooses, unless only Blocked reaches the rate (below 5 in a million) or has
+	// the FingerprintBits or the BucketSize that are asked for. Compact lasts: neither its rate nor the
+	// number of lines that a lookup reads rises, however much is deleted and inserted.
+	Compact = layout.Compact
+
+	// Packed and SemiSorted are for comparison with the paper: they are its tables. SemiSorted takes one
+	// bit less per key than Packed, but every change sorts four fingerprints.
 	Packed     = layout.Packed
 	SemiSorted = layout.SemiSorted
 )
@@ -59,8 +64,8 @@ type Options struct {
 	// 0.01.
 	FalsePositiveRate float64
 	// Layout is the layout to use. Leave it Auto, the zero value: then Plan chooses. Blocked is the
-	// one other choice, for filters that stay in the processor's caches, or are filled and kept;
-	// package layout/blocked says for whom. Packed and SemiSorted are for comparison.
+	// one other choice, for filters that stay in the processor's caches, or are filled and kept.
+	// Packed and SemiSorted are for comparison with the paper.
 	Layout Layout
 	// FingerprintBits, if not 0, is the number f of bits in a fingerprint and overrides
 	// FalsePositiveRate. In Packed and SemiSorted, a fingerprint that is too short to
