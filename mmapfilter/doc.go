@@ -71,8 +71,9 @@
 //	    FingerprintBits, no rate is promised. In layout Blocked, all of this holds only
 //	    while little is deleted: deletes leave overflow bits behind. (Auto takes it only
 //	    for rates below 5 in a million, and for FingerprintBits or a BucketSize that
-//	    Compact does not have. Packed and SemiSorted always read two lines.) Stats
-//	    estimates the current rate.
+//	    Compact does not have. Packed and SemiSorted always read two lines.) The way out
+//	    is Rebuild, into Compact with a rate that it reaches, 5 in a million or more.
+//	    Stats estimates the current rate.
 //	C5  Opening a file that is cut short, foreign, from a newer version, or without an
 //	    intact superblock returns a typed error. So does recovering a file whose log is
 //	    damaged, missing or foreign, and verifying a sealed file with any other damage.

@@ -196,8 +196,13 @@ func (f *Filter) insertUniqueHashes(o *openFile, hashes []uint64, n, added *int)
 //
 // Delete only keys that were inserted. If the filter answers "maybe" for a key that was never
 // inserted, Delete takes the fingerprint of another key, which may then be answered "certainly
-// not" (C6). A filter of fingerprints cannot detect this. The errors are those of
-// [Filter.Insert] except ErrFull.
+// not" (C6). A filter of fingerprints cannot detect this.
+//
+// Deletes wear out layout Blocked: more and more lookups read a second line, and the rate rises (C4).
+// [Filter.Rebuild] makes it as new; with [RebuildOptions.Layout] Compact and a FalsePositiveRate of 5 in
+// a million or more, it makes a filter that lasts.
+//
+// The errors are those of [Filter.Insert] except ErrFull.
 func (f *Filter) Delete(key []byte) (bool, error) { return f.DeleteHash(f.hash.Hash(key)) }
 
 // DeleteString is Delete for a key in a string.

@@ -44,8 +44,12 @@ func runDel(cmd *cobra.Command, flags *mutationFlags, args []string) error {
 	if err != nil {
 		return err
 	}
+	worn := wearOf(run.path, run.filter)
 	err = run.run(cmd.Context())
 	run.report(run.summary())
+	if worn != "" && run.done > run.absent {
+		fmt.Fprintf(run.stderr, "mmapfilter: %s: %s\n", run.path, worn)
+	}
 	if err == nil && run.absent > 0 {
 		return errNo
 	}

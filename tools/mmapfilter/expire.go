@@ -53,8 +53,12 @@ func newExpireCommand() *cobra.Command {
 			err = &cutOff{fmt.Sprintf("%s expired before that; run it again for the rest", formatNumber(result.Expired, "key", "keys")), err}
 		}
 		result.Keys = filter.Len()
+		worn := wearOf(args[0], filter)
 		if err := errors.Join(err, filter.Close()); err != nil {
 			return err
+		}
+		if worn != "" && result.Expired > 0 {
+			fmt.Fprintf(cmd.ErrOrStderr(), "mmapfilter: %s: %s\n", args[0], worn)
 		}
 		if asJSON {
 			return printJSON(cmd.OutOrStdout(), result)

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 
@@ -116,38 +115,6 @@ func lineSize(kind mmapfilter.Layout, f, b int) string {
 		return fmt.Sprintf("%d bytes", layout.LineBytes)
 	}
 	return fmt.Sprintf("%d bits", bits)
-}
-
-// wear says that deletes wear out the layout that a filter has, and why it is not another one. It
-// says nothing if they do not.
-func wear(opts *mmapfilter.Options, has mmapfilter.Layout) string {
-	if !layout.Wears(has) {
-		return ""
-	}
-	why := "compact, which lasts, does not reach this rate"
-	switch f, b := opts.FingerprintBits, opts.BucketSize; {
-	case f != 0 && b != 0:
-		why = fmt.Sprintf("compact, which lasts, has no f=%d with b=%d", f, b)
-	case f != 0:
-		why = fmt.Sprintf("compact, which lasts, has no f=%d", f)
-	case b != 0:
-		why = fmt.Sprintf("compact, which lasts, has no b=%d", b)
-	}
-	if opts.Layout != mmapfilter.Auto {
-		free := *opts
-		free.Layout = mmapfilter.Auto
-		if p, err := free.Plan(); err == nil && !layout.Wears(p.Layout) {
-			why = fmt.Sprintf("the default, %s, lasts", p.Layout)
-		}
-	}
-	return fmt.Sprintf("deletes wear out layout %s; %s", has, why)
-}
-
-// warnOfWear warns of the layout of a new filter, if it wears out.
-func warnOfWear(stderr io.Writer, path string, opts *mmapfilter.Options, has mmapfilter.Layout) {
-	if worn := wear(opts, has); worn != "" {
-		fmt.Fprintf(stderr, "mmapfilter: %s: %s\n", path, worn)
-	}
 }
 
 func layoutNames() string { return strings.Join(layoutWords(), ", ") }

@@ -9,11 +9,10 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
-// The default size and rate of a filter of uniq --window. It grows to its size by itself. For
-// lower rates there is only a layout that deletes wear out.
+// The default size and rate of a filter of uniq --window. It grows to its size by itself.
 const (
 	windowCapacity = 100_000
-	windowRate     = 5e-6
+	windowRate     = lastingRate
 )
 
 // A window makes a filter of uniq forget the lines that were added longer ago than length.
