@@ -2,6 +2,7 @@ package all_test
 
 import (
 	"encoding/binary"
+	"maps"
 	"math"
 	"math/bits"
 	"math/rand/v2"
@@ -374,9 +375,30 @@ func countItems(tab layout.Table, l *layout.Line, line uint64) (items, at uint64
 func FuzzLine(f *testing.F) {
 	f.Add(uint8(0), uint64(1), uint64(0x0FFFFFFFFFFFFFFF), uint64(0), uint64(1<<60), ^uint64(0), uint64(0x0FFFFFFFFFFFFFFF), uint64(0), uint64(1<<60), ^uint64(0), uint64(0x0FFFFFFFFFFFFFFF))
 	f.Add(uint8(5), uint64(77), uint64(0), uint64(0x123456789abcdef), uint64(0), uint64(0), uint64(0), uint64(0x123456789abcdef), uint64(0), uint64(0), uint64(0))
-	compact, line, hashes := compactLine(f)
+	compact, full, hashes := compactLine(f)
+	damaged := full
+	damaged[2]++
+	lines := []layout.Line{full, damaged, {}}
+	tab, _ := fuzzTable(f, compact, hashes[0])
+	for gone := 4; gone < 16; gone += 2 { // with room, bits of some items, and guests of one home
+		l := full
+		for i, it := range tab.Items(nil, &full, 0) {
+			if i < gone {
+				tab.Remove(&l, it, nil)
+			} else if i%4 == 0 {
+				layouttest.SetOverflow(tab, &l, it)
+			}
+		}
+		guest := tab.Alternate(tab.Split(hashes[0]))
+		for range gone / 8 {
+			tab.Place(&l, guest, nil)
+		}
+		lines = append(lines, l)
+	}
 	for _, h := range hashes {
-		f.Add(compact, h, uint64(0), line[0], line[1], line[2], line[3], line[4], line[5], line[6], line[7])
+		for _, l := range lines {
+			f.Add(compact, h, uint64(0), l[0], l[1], l[2], l[3], l[4], l[5], l[6], l[7])
+		}
 	}
 	f.Fuzz(func(t *testing.T, which uint8, h, step, w0, w1, w2, w3, w4, w5, w6, w7 uint64) {
 		tab, g := fuzzTable(t, which, h)
@@ -402,6 +424,7 @@ func FuzzLine(f *testing.F) {
 		}
 		layouttest.Victims(tab, &l, it, true)
 		layouttest.Victims(tab, &l, it, false)
+		before := classes(tab, &l, it.Line)
 		if tab.Place(&l, it, nil) && bad == nil {
 			if got := layout.Copies(tab, l, it); got != copies+1 {
 				t.Fatalf("%d copies after placing one more than %d", got, copies)
@@ -410,8 +433,24 @@ func FuzzLine(f *testing.F) {
 			if !layout.Contains(tab, v, h) {
 				t.Fatal("placed, but not found")
 			}
+			back := l
+			if tab.Remove(&back, it, nil); !maps.Equal(before, classes(tab, &back, it.Line)) {
+				t.Fatalf("%x is %x with %+v, and then %x without it", before, l, it, back)
+			}
+		}
+		if hosts, ok := tab.(hostsTable); ok {
+			checkHosts(t, hosts, v, it, bad == nil)
 		}
 	})
+}
+
+// classes counts the items of a line by class.
+func classes(tab layout.Table, l *layout.Line, line uint64) map[layout.Class]int {
+	counts := map[layout.Class]int{}
+	for _, it := range tab.Items(nil, l, line) {
+		counts[tab.Class(it)]++
+	}
+	return counts
 }
 
 // fuzzTable returns the table of five lines that FuzzLine works on.
