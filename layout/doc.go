@@ -450,8 +450,7 @@
 //	     excuse other values.) Bytes 176 to 195 are zero unless hashes are kept, and bytes 200 to 215
 //	     unless the file is a shard. The number of a shard is below S.
 //	F5   The hash is known, and gives the canary.
-//	F6   Layout, f and b are known (of layouts 2 and 5, which are of earlier versions, the error
-//	     says so); 1 ≤ n; ⌈log2 n⌉ + 3 + f + 2 ≤ 64 (blocked) or
+//	F6   Layout, f and b are known; 1 ≤ n; ⌈log2 n⌉ + 3 + f + 2 ≤ 64 (blocked) or
 //	     ⌈log2 n⌉ + 1 + f + 2 ≤ 64 (compact) or ⌈log2 n⌉ + f + 2 ≤ 64 (the others), so that
 //	     a hash has enough bits for line, bucket and fingerprint and 2 to spare (in a shard, add
 //	     ⌈log2 S⌉); n·size ≤ 2^48, and R is the size of
