@@ -59,9 +59,9 @@ const (
 	costBound   = 1.25
 )
 
-// bitsBounds bound the bits a key of the default layout, of filters with at least manyKeys. With
-// fewer keys the last line makes a difference.
-var bitsBounds = map[float64]float64{0.01: 10.4, 0.001: 14.4}
+// bitsBounds bound the bits a key of the default layout by rate, of filters with at least manyKeys.
+// With fewer keys the last line makes a difference.
+var bitsBounds = map[float64]float64{0.05: 7.8, 0.01: 10.4, 0.001: 14.4, 0.0001: 18}
 
 const manyKeys = 100_000
 
@@ -88,14 +88,33 @@ type churnResult struct {
 	keys              uint64
 	bitsPerKey        float64
 	grown             float64   // bits a key at the end, over those at the beginning
+	filled            float64   // ns a key to fill it
 	ns                []float64 // of a delete and an insert, by turnover
 	points            []churnPoint
 }
 
-// cost returns what a delete and an insert cost in the first turnovers and in the last ones.
-func (r *churnResult) cost() (first, last float64) {
+// isDefault reports whether options with only a rate have made the filter.
+func (r *churnResult) isDefault() bool { return r.name == byDefault.String() || r.name == defaultBuilt }
+
+// cost returns what a delete and an insert cost around a turnover, from 1: the median of fewTurnovers,
+// or of half of all if those are fewer. So around turnover 1 it is that of the first turnovers, and
+// around the last one that of the last.
+func (r *churnResult) cost(turnover int) float64 {
 	few := min(fewTurnovers, (len(r.ns)+1)/2)
-	return figures.Median(r.ns[:few]), figures.Median(r.ns[len(r.ns)-few:])
+	from := min(max(turnover-1-few/2, 0), len(r.ns)-few)
+	return figures.Median(r.ns[from : from+few])
+}
+
+// last returns what was measured after all turnovers.
+func (r *churnResult) last() churnPoint { return r.points[len(r.points)-1] }
+
+// above returns how many bits a key takes beyond log2(1/rate), the least that any filter of the rate
+// that was measured last can take. It returns "-" if no absent key was answered "maybe".
+func (r *churnResult) above() string {
+	if r.last().positives == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f", r.bitsPerKey+math.Log2(r.last().rate()))
 }
 
 // A churnPoint holds the measurements after some number of turnovers.
@@ -106,7 +125,7 @@ type churnPoint struct {
 	missing         uint64  // keys in the filter that are not found
 	unfound         uint64  // deletes so far that did not find a key in the filter
 	refused         uint64  // inserts so far that found no room
-	ns              float64
+	stash           int     // most entries of the stash in use so far, at the end of a turnover
 }
 
 func (p churnPoint) rate() float64 { return float64(p.positives) / float64(p.asks) }
@@ -175,7 +194,7 @@ func (c *churnRun) drawn(files []string, err error) error {
 // measure measures every filter, and prints a table for each rate. exceeded says which bounds
 // are exceeded.
 func (c *churnRun) measure(w *csv.Writer) (exceeded, err error) {
-	c.printf("\n%s keys; a turnover replaces as many, and Sync is called every %s operations. Ours were filled with Insert. Second lines are those that lookups of absent keys read, buckets for others; keys are missing that were not found when they were asked for or deleted.\n",
+	c.printf("\n%s keys; a turnover replaces as many, and Sync is called every %s operations. Ours were filled with Insert, those built by Build. Bits above log2(1/rate) are beyond the least for the rate measured last. Second lines are those that lookups of absent keys read, buckets for others; keys are missing that were not found when they were asked for or deleted. Stash entries are the most after any turnover.\n",
 		figures.Grouped(int64(c.n)), figures.Grouped(churnSync))
 	var failed []error
 	for _, rate := range c.rates {
@@ -217,13 +236,15 @@ func (c *churnRun) live(spec churnSpec, kind string, rate float64) (r *churnResu
 		if err != nil {
 			return nil, err
 		}
-		if turnover > 0 {
-			r.ns = append(r.ns, float64(took.Time())/float64(c.n))
+		if ns := float64(took.Time()) / float64(c.n); turnover == 0 {
+			r.filled = ns
+		} else {
+			r.ns = append(r.ns, ns)
 		}
 		if !slices.Contains(churnMeasured, turnover) && turnover < c.turnovers {
 			continue
 		}
-		p := churnPoint{turnovers: turnover, asks: c.asks(rate), ns: float64(took.Time()) / float64(c.n)}
+		p := churnPoint{turnovers: turnover, asks: c.asks(rate)}
 		if err := l.measure(&p); err != nil {
 			return nil, err
 		}
@@ -241,12 +262,12 @@ func (c *churnRun) asks(rate float64) uint64 {
 
 // exceeded reports which bounds the default exceeds.
 func (r *churnResult) exceeded() error {
-	if r.name != byDefault.String() {
+	if !r.isDefault() {
 		return nil
 	}
 	var all []error
 	bad := func(format string, args ...any) {
-		all = append(all, fmt.Errorf("rate %s, %s: "+format, append([]any{percent(r.asked), r.kind}, args...)...))
+		all = append(all, fmt.Errorf("%s, rate %s, %s: "+format, append([]any{r.name, percent(r.asked), r.kind}, args...)...))
 	}
 	for _, p := range r.points {
 		if p.missing > 0 || p.unfound > 0 {
@@ -260,12 +281,15 @@ func (r *churnResult) exceeded() error {
 			bad("after %d turnovers %s of absent keys read a second line", p.turnovers, percent(p.second))
 		}
 	}
-	last := r.points[len(r.points)-1]
+	last := r.last()
 	if last.refused > 0 {
 		bad("%d inserts into a filter with room were refused", last.refused)
 	}
 	if limit := r.asked + 3*math.Sqrt(r.asked*(1-r.asked)/float64(last.asks)); last.rate() > limit {
 		bad("the rate is %s after %d turnovers", percent(last.rate()), last.turnovers)
+	}
+	if last.stash > layout.MaxCrowded {
+		bad("%d entries of the stash were in use", last.stash)
 	}
 	if bound := bitsBounds[r.asked]; bound > 0 && r.keys >= manyKeys && r.bitsPerKey > bound {
 		bad("a key takes %.2f bits", r.bitsPerKey)
@@ -273,8 +297,10 @@ func (r *churnResult) exceeded() error {
 	if r.grown > 1 {
 		bad("a key takes %.3f times as many bits as when the filter was empty", r.grown)
 	}
-	if first, after := r.cost(); len(r.ns) >= 2*fewTurnovers && after > costBound*first {
-		bad("a delete and an insert cost %s ns, and %s ns after %d turnovers", figures.Digits(first), figures.Digits(after), last.turnovers)
+	if len(r.ns) >= 2*fewTurnovers {
+		if first, after := r.cost(1), r.cost(len(r.ns)); after > costBound*first {
+			bad("a delete and an insert cost %s ns, and %s ns after %d turnovers", figures.Digits(first), figures.Digits(after), last.turnovers)
+		}
 	}
 	return errors.Join(all...)
 }
@@ -287,7 +313,7 @@ func (c *churnRun) table(results []*churnResult) {
 			shown = append(shown, turnover)
 		}
 	}
-	head := []string{"layout", "keys replaced", "rate asked", "bits a key"}
+	head := []string{"layout", "keys replaced", "rate asked", "bits a key", "bits above log2(1/rate)"}
 	for _, what := range []string{"rate", "second lines"} {
 		for _, turnover := range shown {
 			if turnover == 0 {
@@ -297,7 +323,7 @@ func (c *churnRun) table(results []*churnResult) {
 			}
 		}
 	}
-	t := figures.NewTable(append(head, "missing", "ErrFull", "ns a delete and an insert, first turnovers", "last turnovers", "last over first")...)
+	t := figures.NewTable(append(head, "missing", "ErrFull", "most stash entries", "ns a delete and an insert, first turnovers", "last turnovers", "last over first")...)
 	for _, r := range results {
 		rates, seconds := []string{}, []string{}
 		for _, p := range r.points {
@@ -305,14 +331,13 @@ func (c *churnRun) table(results []*churnResult) {
 				rates, seconds = append(rates, percent(p.rate())), append(seconds, percent(p.second))
 			}
 		}
-		last := r.points[len(r.points)-1]
-		first, after := r.cost()
+		last, first, after := r.last(), r.cost(1), r.cost(len(r.ns))
 		name := r.shape
-		if r.name == byDefault.String() {
+		if r.isDefault() {
 			name = r.name + ": " + name
 		}
-		cells := append([]string{name, r.kind, percent(r.asked), fmt.Sprintf("%.2f", r.bitsPerKey)}, append(rates, seconds...)...)
-		t.Row(append(cells, figures.Grouped(int64(last.missing+last.unfound)), figures.Grouped(int64(last.refused)), figures.Digits(first), figures.Digits(after), figures.Digits(after/first))...)
+		cells := append([]string{name, r.kind, percent(r.asked), fmt.Sprintf("%.2f", r.bitsPerKey), r.above()}, append(rates, seconds...)...)
+		t.Row(append(cells, figures.Grouped(int64(last.missing+last.unfound)), figures.Grouped(int64(last.refused)), fmt.Sprint(last.stash), figures.Digits(first), figures.Digits(after), figures.Digits(after/first))...)
 	}
 	c.print(t)
 }
@@ -330,6 +355,7 @@ type life struct {
 	pending int                        // operations since the last Sync
 
 	unfound, refused uint64
+	stash            int // as in churnPoint
 }
 
 // none marks a place without a key, because its insert was refused.
@@ -350,9 +376,17 @@ func newLife(s *session, f replaceable, n uint64, kind string) *life {
 	return l
 }
 
-// turnover replaces as many keys as the filter holds. The first turnover fills it.
+// turnover replaces as many keys as the filter holds. The first turnover fills it, unless it was made
+// with its keys.
 func (l *life) turnover(fill bool) (sum peer.Count, err error) {
 	n := uint64(len(l.keys))
+	defer func() { l.stash = max(l.stash, l.filter.stash()) }()
+	if f, ok := l.filter.(filledFilter); ok && fill {
+		for ; l.next < n; l.next++ {
+			l.keys[l.next] = l.next
+		}
+		return f.filled(), nil
+	}
 	for i := uint64(0); i < n && err == nil; {
 		if err := l.ctx.Err(); err != nil {
 			return sum, err
@@ -410,7 +444,7 @@ func (l *life) measure(p *churnPoint) (err error) {
 		return err
 	}
 	l.pending = 0
-	p.unfound, p.refused = l.unfound, l.refused
+	p.unfound, p.refused, p.stash = l.unfound, l.refused, l.stash
 	for rest := l.keys; len(rest) > 0; {
 		some := rest[:min(len(rest), len(l.hashes))]
 		rest = rest[len(some):]

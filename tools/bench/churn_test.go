@@ -6,9 +6,11 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -28,24 +30,39 @@ func TestChurnRows(t *testing.T) {
 				t.Fatal(err)
 			}
 			name := fmt.Sprintf("%v, f=%d, b=%d", plan.Layout, plan.FingerprintBits, plan.BucketSize)
-			if v.layout == layout.Auto {
-				name = "default: " + name
+			if v.layout != layout.Auto {
+				names[percent(rate)] = append(names[percent(rate)], name)
+				continue
 			}
-			names[percent(rate)] = append(names[percent(rate)], name)
+			names[percent(rate)] = append(names[percent(rate)], "default: "+name, "default, built: "+name)
 		}
 	}
 	names[percent(0.01)] = append(names[percent(0.01)], "seiflotfy/cuckoofilter, f=8, b=4", "linvon/cuckoo-filter, f=10, b=4", "linvon/cuckoo-filter, f=10, b=4, semi-sorted")
 	count := len(names)
+	costs := churnCosts(t, out)
 	for rate, all := range names {
 		for _, name := range all {
 			for _, kind := range churnKinds {
 				count++
 				got := want(t, rows, name, kind, rate)
-				if len(got) != 12 || slices.Contains(got, "") {
-					t.Errorf("%s, %s: %q", name, kind, got)
+				if len(got) != 14 || slices.Contains(got, "") {
+					t.Fatalf("%s, %s: %q", name, kind, got)
 				}
-				if strings.HasPrefix(name, "default") && !slices.Equal(got[7:9], []string{"0", "0"}) {
-					t.Errorf("%s, %s: keys are missing or refused: %q", name, kind, got)
+				if strings.HasPrefix(name, "default") && !slices.Equal(got[8:11], []string{"0", "0", "0"}) {
+					t.Errorf("%s, %s: keys are missing, refused or in the stash: %q", name, kind, got)
+				}
+				bits, err := strconv.ParseFloat(got[0], 64)
+				above, err1 := strconv.ParseFloat(got[1], 64)
+				last, err2 := strconv.ParseFloat(strings.TrimSuffix(got[4], " %"), 64)
+				if least := -math.Log2(last / 100); err != nil || err1 != nil || err2 != nil || math.Abs(bits-least-above) > 0.03 {
+					t.Errorf("%s, %s: %q: a key takes %.2f bits more than the least", name, kind, got, bits-least)
+				}
+				// The costs of the table can be computed from the CSV file.
+				cost := costs[churnCostKey{name, kind, rate}]
+				for i, want := range []float64{cost[0], cost[1], cost[1] / cost[0]} {
+					if x, err := strconv.ParseFloat(strings.ReplaceAll(got[11+i], ",", ""), 64); err != nil || math.Abs(x/want-1) > 0.01 {
+						t.Errorf("%s, %s: %q, the CSV file has %v", name, kind, got, cost)
+					}
 				}
 			}
 		}
@@ -66,6 +83,39 @@ func TestChurnRows(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A churnCostKey says which row of a table costs belong to.
+type churnCostKey struct{ name, kind, rate string }
+
+// churnCosts returns the costs after the first turnover and after the last one in the CSV file.
+func churnCosts(t *testing.T, out string) map[churnCostKey][2]float64 {
+	rows, err := readRows(out+".csv", len(churnHeader))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns := slices.Index(churnHeader, "ns")
+	costs := map[churnCostKey][2]float64{}
+	for _, r := range rows {
+		rate, err := strconv.ParseFloat(r[churnAsked], 64)
+		cost, err1 := strconv.ParseFloat(r[ns], 64)
+		if err != nil || err1 != nil || !(cost > 0) {
+			t.Fatalf("%q: %v, %v", r, err, err1)
+		}
+		name := r[1]
+		if strings.HasPrefix(r[churnLayout], "default") {
+			name = r[churnLayout] + ": " + name
+		}
+		key := churnCostKey{name, r[churnKind], percent(rate)}
+		switch both := costs[key]; r[churnTurnovers] {
+		case "0":
+		case "1":
+			costs[key] = [2]float64{cost, cost}
+		default: // the last row is the last turnover
+			costs[key] = [2]float64{both[0], cost}
+		}
+	}
+	return costs
 }
 
 // Without the rate or kind that is drawn, there is a table but no picture.
@@ -104,7 +154,7 @@ func TestChurnPictures(t *testing.T) {
 	for want, text := range map[string]string{
 		"wrong number": head + "default\n",
 		"of 2 cells":   "layout,shape\ndefault,1\n",
-		"invalid":      head + "default,x,random,0.01,1,1,0,1,many,0,0,0,0,0\n",
+		"invalid":      head + "default,x,random,0.01,1,1,0,1,many,0,0,0,0,0,0\n",
 	} {
 		if err := os.WriteFile(out+".csv", []byte(text), 0o666); err != nil {
 			t.Fatal(err)
@@ -150,6 +200,13 @@ func (f *flawedChurn) count(hashes []uint64) (n int) {
 	return n
 }
 
+func (f *flawedChurn) stash() int {
+	if f.flaw == "crowds" && f.inserts == 3000 { // for a while
+		return layout.MaxCrowded + 1
+	}
+	return layout.MaxCrowded
+}
+
 func (f *flawedChurn) sync() error  { return nil }
 func (f *flawedChurn) bits() int64  { return 8 }
 func (f *flawedChurn) close() error { return nil }
@@ -175,6 +232,7 @@ func TestChurnBounds(t *testing.T) {
 		"refuses": "were refused",
 		"decays":  "the rate is 2 %",
 		"wanders": "read a second line",
+		"crowds":  "97 entries of the stash",
 	} {
 		c := &churnRun{session: &session{ctx: t.Context(), notes: &bytes.Buffer{}, seed: 1}, n: 1000, most: 100_000, turnovers: 4}
 		spec := churnSpec{"default", func(*session, uint64) (replaceable, error) {
@@ -214,18 +272,21 @@ func TestChurnBounds(t *testing.T) {
 func TestChurnCost(t *testing.T) {
 	for _, c := range []struct {
 		want         string
+		asked        float64
 		last, bits   float64
 		grown        float64
 		turnovers, n int
 	}{
-		{"", 1.2, 10.4, 1, 50, 125_000},
-		{"a delete and an insert cost 1,000 ns, and 1,300 ns after 50 turnovers", 1.3, 10.4, 1, 50, 125_000},
-		{"", 1.3, 10.4, 1, 9, 125_000}, // too few turnovers
-		{"a key takes 10.45 bits", 1, 10.45, 1, 50, 125_000},
-		{"", 1, 10.45, 1, 50, 5000}, // too few keys
-		{"a key takes 1.001 times as many bits", 1, 10.4, 1.001, 50, 125_000},
+		{"", 0.01, 1.2, 10.4, 1, 50, 125_000},
+		{"a delete and an insert cost 1,000 ns, and 1,300 ns after 50 turnovers", 0.01, 1.3, 10.4, 1, 50, 125_000},
+		{"", 0.01, 1.3, 10.4, 1, 9, 125_000}, // too few turnovers
+		{"a key takes 10.45 bits", 0.01, 1, 10.45, 1, 50, 125_000},
+		{"a key takes 7.85 bits", 0.05, 1, 7.85, 1, 50, 125_000},
+		{"a key takes 18.05 bits", 0.0001, 1, 18.05, 1, 50, 125_000},
+		{"", 0.01, 1, 10.45, 1, 50, 5000}, // too few keys
+		{"a key takes 1.001 times as many bits", 0.01, 1, 10.4, 1.001, 50, 125_000},
 	} {
-		r := &churnResult{name: byDefault.String(), asked: defaultRate, keys: uint64(c.n), bitsPerKey: c.bits, grown: c.grown,
+		r := &churnResult{name: defaultBuilt, asked: c.asked, keys: uint64(c.n), bitsPerKey: c.bits, grown: c.grown,
 			points: []churnPoint{{turnovers: c.turnovers, asks: 1}}}
 		for i := range c.turnovers {
 			r.ns = append(r.ns, 1000)
@@ -241,14 +302,38 @@ func TestChurnCost(t *testing.T) {
 	}
 }
 
+// TestChurnCostAround: a cost is the median of the five turnovers around one, or of the first or last
+// five.
+func TestChurnCostAround(t *testing.T) {
+	r := &churnResult{}
+	for i := range 20 {
+		r.ns = append(r.ns, float64(i+1))
+	}
+	for turnover, want := range map[int]float64{1: 3, 2: 3, 3: 3, 4: 4, 10: 10, 18: 18, 19: 18, 20: 18} {
+		if got := r.cost(turnover); got != want {
+			t.Errorf("around turnover %d: %g, not %g", turnover, got, want)
+		}
+	}
+	for n, want := range map[int][2]float64{1: {1, 1}, 2: {1, 2}, 4: {2, 4}} { // half of all
+		few := &churnResult{ns: r.ns[:n]}
+		if first, last := few.cost(1), few.cost(n); first != want[0] || last != want[1] {
+			t.Errorf("of %d turnovers: %g and %g", n, first, last)
+		}
+	}
+}
+
 // TestChurnSecond compares the second lines over all lines with Stats, which reads all of a
 // small file; and checks those of another filter against its buckets.
 func TestChurnSecond(t *testing.T) {
 	s := &session{ctx: t.Context(), seed: 1, temp: t.TempDir()}
-	for _, v := range []variant{{rate: 0.01}, {layout: layout.Blocked, rate: 0.01}, {layout: layout.Packed, rate: 0.01}} {
-		f, err := s.createReplaced(s.path(v.layout.String()), v.options(5000))
+	for _, spec := range churnSpecs([]variant{byDefault, {layout: layout.Blocked}, {layout: layout.Packed}}, 0.011) { // without others
+		f, err := spec.create(s, 5000)
 		if err != nil {
 			t.Fatal(err)
+		}
+		r, ok := f.(*replaced)
+		if !ok {
+			r = f.(*builtReplaced).replaced
 		}
 		l := newLife(s, f, 5000, "random")
 		for _, fill := range []bool{true, false} {
@@ -260,9 +345,9 @@ func TestChurnSecond(t *testing.T) {
 			t.Fatal(err)
 		}
 		share, off, err := f.second()
-		want := f.(*replaced).filter.Stats().SecondProbeRate
+		want := r.filter.Stats().SecondProbeRate
 		if err != nil || share < want-1e-9 || share > want+1e-9 || want == 0 || off > 0.05 || (off == 0) != (want == 1) {
-			t.Errorf("%s: %g, off by %g: %v; Stats says %g", v.name(), share, off, err, want)
+			t.Errorf("%s: %g, off by %g: %v; Stats says %g", spec.name, share, off, err, want)
 		}
 		if err := f.close(); err != nil {
 			t.Error(err)

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/bits"
 	"os"
+	"time"
 
 	linvon "github.com/linvon/cuckoo-filter"
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -26,9 +27,16 @@ type replaceable interface {
 	// second returns the share of lookups of absent keys that read a second line or bucket, and
 	// the standard error of that share. All earlier operations are synced.
 	second() (share, off float64, err error)
+	stash() int    // entries in use, if it has a stash
 	bits() int64   // of its lines
 	shape() string // name and parameters
 	close() error
+}
+
+// A filledFilter is made with its first keys, whose numbers are 0 to n-1.
+type filledFilter interface {
+	replaceable
+	filled() peer.Count // the time that it took
 }
 
 // A churnSpec says how to make a replaceable filter for n keys.
@@ -37,6 +45,9 @@ type churnSpec struct {
 	create func(s *session, n uint64) (replaceable, error)
 }
 
+// defaultBuilt is the name of the default layout in a filter that was built.
+var defaultBuilt = byDefault.String() + ", built"
+
 // churnSpecs returns ours and, at the default rate, other filters that can delete.
 func churnSpecs(layouts []variant, rate float64) (all []churnSpec) {
 	for _, v := range layouts {
@@ -44,6 +55,11 @@ func churnSpecs(layouts []variant, rate float64) (all []churnSpec) {
 		all = append(all, churnSpec{v.String(), func(s *session, n uint64) (replaceable, error) {
 			return s.createReplaced(s.path(fmt.Sprintf("%v.mmf", v)), asked.options(n))
 		}})
+		if v == byDefault {
+			all = append(all, churnSpec{defaultBuilt, func(s *session, n uint64) (replaceable, error) {
+				return s.buildReplaced(s.path("built.mmf"), asked.options(n), n)
+			}})
+		}
 	}
 	if rate == defaultRate {
 		all = append(all, churnSpec{"seiflotfy", createSeiflotfyReplaced}, churnSpec{"linvon", createLinvonReplaced(linvon.TableTypeSingle)},
@@ -55,7 +71,7 @@ func churnSpecs(layouts []variant, rate float64) (all []churnSpec) {
 // replaced is a filter in a file of ours.
 type replaced struct {
 	filter *mmapfilter.Filter
-	stats  mmapfilter.Stats // when it was empty; its shape stays
+	stats  mmapfilter.Stats // when it was made; its shape stays
 	path   string
 	found  []bool
 }
@@ -125,6 +141,8 @@ func (r *replaced) second() (share, off float64, err error) {
 	return share, math.Sqrt(max(0, squares-share*share) / n), nil
 }
 
+func (r *replaced) stash() int { return r.filter.Stats().StashLen }
+
 func (r *replaced) bits() int64 {
 	s := r.filter.Stats()
 	p := layout.Params{FingerprintBits: s.FingerprintBits, BucketSize: s.BucketSize}
@@ -136,6 +154,58 @@ func (r *replaced) shape() string {
 }
 
 func (r *replaced) close() error { return errors.Join(r.filter.Close(), os.Remove(r.path)) }
+
+// builtReplaced is a filter that was built from its first keys and is open for writing. Build takes no
+// hashes, so its keys are the 8 bytes of the hashes.
+type builtReplaced struct {
+	*replaced
+	took   peer.Count
+	hashes []uint64
+}
+
+func (s *session) buildReplaced(path string, opts mmapfilter.Options, n uint64) (replaceable, error) {
+	opts.Seed = s.seed
+	begun := time.Now()
+	f, err := mmapfilter.Build(s.ctx, path, &opts, func(yield func([]byte, error) bool) {
+		var key [8]byte
+		for number := range n {
+			binary.LittleEndian.PutUint64(key[:], s.hashOf(number))
+			if !yield(key[:], nil) {
+				return
+			}
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	took := peer.Count{Clock: time.Since(begun)} // of all workers
+	if err := f.Close(); err != nil {
+		return nil, err
+	}
+	if f, err = mmapfilter.Open(path, &mmapfilter.OpenOptions{CommitInterval: -1}); err != nil {
+		return nil, err
+	}
+	return &builtReplaced{replaced: &replaced{filter: f, stats: f.Stats(), path: path}, took: took}, nil
+}
+
+// own returns the hash that the filter knows a key by.
+func (b *builtReplaced) own(hash uint64) uint64 {
+	var key [8]byte
+	binary.LittleEndian.PutUint64(key[:], hash)
+	return b.filter.Hash(key[:])
+}
+
+func (b *builtReplaced) insert(hash uint64) (bool, error) { return b.replaced.insert(b.own(hash)) }
+func (b *builtReplaced) remove(hash uint64) (bool, error) { return b.replaced.remove(b.own(hash)) }
+func (b *builtReplaced) filled() peer.Count               { return b.took }
+
+func (b *builtReplaced) count(hashes []uint64) int {
+	b.hashes = b.hashes[:0]
+	for _, hash := range hashes {
+		b.hashes = append(b.hashes, b.own(hash))
+	}
+	return b.replaced.count(b.hashes)
+}
 
 // seiflotfyReplaced is the filter that makeSeiflotfy makes.
 type seiflotfyReplaced struct {
@@ -189,6 +259,7 @@ func (r *seiflotfyReplaced) second() (share, off float64, err error) {
 }
 
 func (r *seiflotfyReplaced) sync() error   { return nil }
+func (r *seiflotfyReplaced) stash() int    { return 0 }
 func (r *seiflotfyReplaced) bits() int64   { return 8 * r.slots }
 func (r *seiflotfyReplaced) shape() string { return "seiflotfy/cuckoofilter, f=8, b=4" }
 func (r *seiflotfyReplaced) close() error  { return nil }
@@ -243,6 +314,7 @@ func (r *linvonReplaced) second() (share, off float64, err error) {
 }
 
 func (r *linvonReplaced) sync() error  { return nil }
+func (r *linvonReplaced) stash() int   { return 0 }
 func (r *linvonReplaced) bits() int64  { return 8 * int64(r.filter.SizeInBytes()) }
 func (r *linvonReplaced) close() error { return nil }
 

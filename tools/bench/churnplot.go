@@ -10,10 +10,12 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/evaluate/picture"
 )
 
+// churnHeader has the columns of the CSV file. The ns after 0 turnovers are those of an insert, or of
+// Build for a key; after others, those of a delete and an insert, as [churnResult.cost] has them.
 var churnHeader = []string{"layout", "shape", "keys replaced", "rate asked", "keys", "bits a key",
-	"turnovers", "absent keys", "rate", "second lines", "missing", "deletes not found", "ErrFull", "ns"}
+	"turnovers", "absent keys", "rate", "second lines", "missing", "deletes not found", "ErrFull", "ns", "most stash entries"}
 
-// The columns of the CSV file that are drawn.
+// The columns that are drawn, and how many are needed for that.
 const (
 	churnLayout    = 0
 	churnKind      = 2
@@ -21,14 +23,19 @@ const (
 	churnTurnovers = 6
 	churnRate      = 8
 	churnSecond    = 9
+	churnDrawing   = churnSecond + 1
 )
 
 // write adds a row for each measurement.
 func (r *churnResult) write(w *csv.Writer, n uint64) {
 	number := func(x float64) string { return strconv.FormatFloat(x, 'g', 5, 64) }
 	for _, p := range r.points {
+		ns := r.filled
+		if p.turnovers > 0 {
+			ns = r.cost(p.turnovers)
+		}
 		w.Write([]string{r.name, r.shape, r.kind, strconv.FormatFloat(r.asked, 'g', -1, 64), fmt.Sprint(n), number(r.bitsPerKey),
-			fmt.Sprint(p.turnovers), fmt.Sprint(p.asks), number(p.rate()), number(p.second), fmt.Sprint(p.missing), fmt.Sprint(p.unfound), fmt.Sprint(p.refused), number(p.ns)})
+			fmt.Sprint(p.turnovers), fmt.Sprint(p.asks), number(p.rate()), number(p.second), fmt.Sprint(p.missing), fmt.Sprint(p.unfound), fmt.Sprint(p.refused), number(ns), fmt.Sprint(p.stash)})
 	}
 }
 
@@ -62,7 +69,7 @@ var churnPictures = []struct {
 // drawChurn draws the CSV file that "churn" has written. It draws nothing if the file lacks the
 // default rate or the kind that is drawn.
 func drawChurn(out string) (files []string, err error) {
-	rows, err := readRows(out+".csv", len(churnHeader))
+	rows, err := readRows(out+".csv", churnDrawing)
 	if err != nil {
 		return nil, err
 	}

@@ -98,7 +98,7 @@ func drawGrowth(out string) (files []string, err error) {
 	return files, nil
 }
 
-// readRows reads the rows of a CSV file below its head. Each must have the given number of
+// readRows reads the rows of a CSV file below its head. Each must have at least the given number of
 // cells.
 func readRows(file string, cells int) (rows [][]string, err error) {
 	text, err := os.Open(file)
@@ -110,7 +110,7 @@ func readRows(file string, cells int) (rows [][]string, err error) {
 		return nil, err
 	}
 	for _, row := range rows[min(1, len(rows)):] {
-		if len(row) != cells {
+		if len(row) < cells {
 			return nil, fmt.Errorf("%s: a row of %d cells", file, len(row))
 		}
 	}
