@@ -35,7 +35,7 @@ func testTurnovers(t *testing.T, built bool, kind string, asked float64) {
 		mostSecond = 0.08
 		mostFilled = 0.09 // deletes bring guests home, inserts and Build do not
 	)
-	keys := small(20_000, 4_000)
+	keys := small(20_000, 2_000)
 	rng := seeded(t, 23)
 	f, live := fullFilter(t, built, keys, asked, rng)
 	defer f.Close()
@@ -117,7 +117,7 @@ func checkLife(t *testing.T, f *Filter, live []uint64, asked, mostSecond float64
 	if missing > 0 || f.Len() != uint64(len(live)) {
 		t.Errorf("%d of %d keys are missing, and Len says %d", missing, len(live), f.Len())
 	}
-	absent := max(100_000, uint64(100/asked))
+	absent := small(max(100_000, uint64(100/asked)), 20_000)
 	wrong := 0
 	for range absent {
 		if f.ContainsHash(rng.Uint64()) {
