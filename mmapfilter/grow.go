@@ -14,7 +14,7 @@ const (
 
 // inserted looks whether the filter must grow. The caller has inserted something.
 func (f *Filter) inserted(o *openFile) {
-	if o.grows.Grows() && o.grows.Inserted(o.live.Writer) {
+	if o.grows.Inserted(o.live.Writer) {
 		f.resize(o, false)
 	}
 }

@@ -40,11 +40,13 @@ func GrowthOf(sb *layout.Superblock) (g Growth) {
 // Grows reports whether the filter grows by itself.
 func (g Growth) Grows() bool { return g.growAt > 0 }
 
-// Inserted reports whether a rebuild of a filter that grows is due after an insert.
-func (g Growth) Inserted(w *engine.Writer) bool { return w.Len() >= g.growAt || longTail(w) }
+// Inserted reports whether a rebuild is due after an insert.
+func (g Growth) Inserted(w *engine.Writer) bool {
+	return g.Grows() && (w.Len() >= g.growAt || longTail(w))
+}
 
 // Deleted reports whether a rebuild is due after a delete.
-func (g Growth) Deleted(w *engine.Writer) bool { return w.Len() < g.shrinkAt }
+func (g Growth) Deleted(w *engine.Writer) bool { return g.shrinkAt > 0 && w.Len() < g.shrinkAt }
 
 // Next reports whether a rebuild is due, and returns the capacity of the new file, or 0 if that is the
 // one that the filter has.

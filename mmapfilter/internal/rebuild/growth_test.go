@@ -36,7 +36,7 @@ func TestGrowth(t *testing.T) {
 	} {
 		var sb layout.Superblock
 		sb.SetCapacity(c.capacity)
-		if g := GrowthOf(&sb); g != (Growth{}) || g.Grows() || g.Deleted(w) {
+		if g := GrowthOf(&sb); g != (Growth{}) || g.Grows() || g.Inserted(w) || g.Deleted(w) {
 			t.Errorf("%d: it grows although it is not to: %+v", c.capacity, g)
 		} else if _, due := g.Next(w); due {
 			t.Errorf("%d: it grows although it is not to", c.capacity)
