@@ -2,14 +2,12 @@ package mmapfilter
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"runtime"
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/builder"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
-	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
 // ExpireBefore deletes the items that were inserted before t, by the hashes that the filter has
@@ -91,9 +89,6 @@ func (f *Filter) expire(ctx context.Context, before uint64) (n uint64, err error
 			return err
 		})
 	})
-	if err == engine.ErrDiverged {
-		err = fmt.Errorf("%w: %w", recovery.ErrHashes, err)
-	}
 	if n > 0 {
 		f.deleted(o)
 	}

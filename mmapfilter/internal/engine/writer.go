@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,8 +29,8 @@ var (
 	// and has not been done (see AwaitHandover); and by a Handover that is to be tried again.
 	ErrAgain = errors.New("a handover is under way")
 	// ErrDiverged is returned if a replay does not lead to the same items: the hashes are not
-	// those of the filter.
-	ErrDiverged = errors.New("K3: the operations do not fit the items that they are for")
+	// those of the filter. It matches recovery.ErrHashes.
+	ErrDiverged = fmt.Errorf("%w: K3: the operations do not fit the items that they are for", recovery.ErrHashes)
 
 	// errCutOff is the cause of recovery.ErrFailed if a panic left an operation half done.
 	errCutOff = errors.New("a panic interrupted an operation")

@@ -2,11 +2,9 @@ package rebuild
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/background"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
-	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
 // A replayer does in a new file what is done in an old one meanwhile.
@@ -82,7 +80,7 @@ func (r *replayer) replay() (err error) {
 	})
 	r.hashes, r.kinds = r.hashes[n:], r.kinds[n:]
 	r.done += uint64(n)
-	return divergedError(err)
+	return err
 }
 
 // replayTo does operations until at most few are left.
@@ -93,12 +91,4 @@ func (r *replayer) replayTo(few int) error {
 		}
 	}
 	return nil
-}
-
-// divergedError makes an ErrDiverged match recovery.ErrHashes.
-func divergedError(err error) error {
-	if err == engine.ErrDiverged {
-		return fmt.Errorf("%w: %w", recovery.ErrHashes, err)
-	}
-	return err
 }

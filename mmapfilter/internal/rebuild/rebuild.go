@@ -134,7 +134,7 @@ func (r *rebuild) handOver(ctx context.Context) error {
 			})
 		})
 		if err != engine.ErrAgain {
-			return divergedError(err)
+			return err
 		}
 		time.Sleep(tryEvery)
 	}
