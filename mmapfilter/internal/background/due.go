@@ -23,9 +23,9 @@ func (k *Work) Behind(need int) {
 	}
 	switch need {
 	case engine.CommitNow:
-		k.begin(&k.mu.committing, k.commit)
+		k.start(&k.mu.committing, k.commit)
 	case engine.GrowNow:
-		k.begin(&k.mu.growing, k.Writer.Grow)
+		k.start(&k.mu.growing, k.Writer.Grow)
 	}
 	if k.mu.need = max(k.mu.need, need); k.mu.need > 0 && !k.mu.checkpointing {
 		k.mu.checkpointing = true
@@ -34,9 +34,9 @@ func (k *Work) Behind(need int) {
 	}
 }
 
-// begin does something in the background, unless it is being done. REQUIRES: k.mu, which guards doing,
+// start does something in the background, unless it is being done. REQUIRES: k.mu, which guards doing,
 // too.
-func (k *Work) begin(doing *bool, do func() error) {
+func (k *Work) start(doing *bool, do func() error) {
 	if *doing {
 		return
 	}
