@@ -76,7 +76,7 @@ type openFile struct {
 	fileBytes  int64
 	warning    string // see Stats.Warning
 
-	live     *background.Work // nil if the filter was opened for reading; then so are the fields up to grows
+	live     *background.Work // nil if opened for reading; then the fields up to grows are zero
 	found    Recovery
 	logBytes int64  // OpenOptions.LogBytes
 	rebuilds uint64 // since the filter was opened

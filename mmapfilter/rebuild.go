@@ -98,7 +98,7 @@ func (f *Filter) rebuild(ctx context.Context, choose func() *RebuildOptions) err
 	defer cancel(nil)
 	defer context.AfterFunc(f.growth.life, func() { cancel(ErrClosed) })()
 	s := &successor{filter: f, old: o}
-	job := rebuild.Job{Old: o.live, Config: options.building(), Keys: opts.Keys, Open: s.openLive, Look: s.look, Swap: s.swap}
+	job := rebuild.Job{Old: o.live, Config: options.building(), Keys: opts.Keys, Open: s.open, Look: s.look, Swap: s.swap}
 	if plan := job.Config.Plan; opts.CapacityFor != nil {
 		job.Config.Capacity = 0
 		job.Config.Plan = func(items uint64) (builder.Plan, error) { return plan(max(opts.CapacityFor(items), 1)) }
@@ -151,8 +151,8 @@ type successor struct {
 	old, file *openFile
 }
 
-// openLive opens the file for writing, as the old one was opened.
-func (s *successor) openLive(path string) (*background.Work, error) {
+// open opens the file for writing, as the old one was opened.
+func (s *successor) open(path string) (*background.Work, error) {
 	file, err := openLive(path, &OpenOptions{
 		CommitInterval: s.old.live.Interval, LogBytes: s.old.logBytes, Checked: s.old.checked, Residency: s.old.residency,
 	})

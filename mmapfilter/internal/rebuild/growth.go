@@ -8,7 +8,7 @@ import (
 
 // A growth (K5) begins when a filter has growShare of its capacity. It is sized for
 // growFactor times as many keys. A filter that has less than 1 in shrinkShare of its capacity gets
-// growFactor times what it has, unless it is small anyway.
+// growFactor times what it has, but not if its capacity is at most LeastShrunk, nor less than that.
 const (
 	growShare   = 0.9
 	growFactor  = 2

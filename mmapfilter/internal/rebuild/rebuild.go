@@ -37,8 +37,9 @@ type rebuild struct {
 	swapped  bool // the new file is in use
 }
 
-// Run does a job, and closes the file that is not used any more. It reports whether that is the old one.
-// If it is not, everything is as it was.
+// Run does a job, and closes the file that is not used any more. It reports whether that is the old one,
+// which may be so although there is an error: the new file is in use, and it, or the end of the old one,
+// has failed. If it is not the old one, everything is as it was.
 func Run(ctx context.Context, job Job) (swapped bool, err error) {
 	path := job.Old.Files.Path()
 	r := &rebuild{Job: job, to: recovery.RebuildPath(path)}

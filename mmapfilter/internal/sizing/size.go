@@ -18,7 +18,7 @@ const RateMargin = 1.02
 type Size struct {
 	Geometry   layout.Geometry
 	DesignLoad float64
-	Rate       float64 // predicted with Capacity keys
+	Rate       float64 // predicted with the keys of the wish
 	Second     float64 // share of lookups of absent keys that read a second line
 }
 
