@@ -108,6 +108,18 @@ func TestNeedWhileCheckpointing(t *testing.T) {
 	}
 }
 
+// TestNothingIsAllocated: while a commit goes on, each operation may ask for one. It finds that out
+// without an allocation.
+func TestNothingIsAllocated(t *testing.T) {
+	k := mustWork(t, -1)
+	k.mu.committing, k.mu.growing, k.mu.checkpointing = true, true, true
+	for _, need := range []int{0, 1, engine.CommitNow, engine.GrowNow} {
+		if n := testing.AllocsPerRun(100, func() { k.Behind(need) }); n != 0 {
+			t.Errorf("need %d: %v allocations", need, n)
+		}
+	}
+}
+
 // TestLogGrows: the larger log is made in the background, and the next checkpoint moves to it.
 func TestLogGrows(t *testing.T) {
 	k := mustWork(t, -1)

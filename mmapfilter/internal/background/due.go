@@ -21,10 +21,10 @@ func (k *Work) Behind(need int) {
 		k.group.Add(1)
 		k.mu.timer = time.AfterFunc(k.Interval, k.commitLate)
 	}
-	switch need {
-	case engine.CommitNow:
+	switch { // a method value is allocated, and what goes on may be asked for by every operation
+	case need == engine.CommitNow && !k.mu.committing:
 		k.start(&k.mu.committing, k.commit)
-	case engine.GrowNow:
+	case need == engine.GrowNow && !k.mu.growing:
 		k.start(&k.mu.growing, k.Writer.Grow)
 	}
 	if k.mu.need = max(k.mu.need, need); k.mu.need > 0 && !k.mu.checkpointing {
@@ -34,12 +34,9 @@ func (k *Work) Behind(need int) {
 	}
 }
 
-// start does something in the background, unless it is being done. REQUIRES: k.mu, which guards doing,
+// start does something in the background, and sets doing meanwhile. REQUIRES: k.mu, which guards doing,
 // too.
 func (k *Work) start(doing *bool, do func() error) {
-	if *doing {
-		return
-	}
 	*doing = true
 	k.group.Add(1)
 	go func() {
