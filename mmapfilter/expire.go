@@ -69,7 +69,7 @@ func (f *Filter) expire(ctx context.Context, before uint64) (n uint64, err error
 	if err != nil {
 		return 0, err
 	}
-	m, err := builder.OpenKept(ctx, path, runtime.GOMAXPROCS(0), DefaultMemoryBudget/4, []builder.Kept{kept}, builder.Expired(before))
+	m, err := builder.OpenKept(ctx, path, runtime.GOMAXPROCS(0), builder.KeptBudget, []builder.Kept{kept}, builder.Expired(before))
 	if err != nil {
 		return 0, err
 	}

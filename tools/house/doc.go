@@ -92,6 +92,7 @@
 //	Insert     mmapfilter, engine, place: which words change; recovery, wal: the log; pending
 //	commit     background: it is due; engine, recovery: the log is durable, then the words go to the file
 //	Contains   mmapfilter, layout; where the filter is open for writing, engine and pending before
+//	Rebuild    mmapfilter, rebuild: builder makes the new file; engine does operations in both
 //	recovery   mmapfilter, engine, recovery: wal reads the log, and its words go to the file
 //
 // # What must never be

@@ -23,6 +23,10 @@ type Ages struct {
 // find the items of a partition takes about as long as to read a thousand.
 const leastInPart = 1 << 14
 
+// KeptBudget is how many bytes of kept hashes a reader of them holds in memory, unless it builds a
+// file: a quarter of what a build holds by default.
+const KeptBudget = 64 << 20
+
 // OpenKept reads the tails of files of hashes, and spools their operations; workers do so, within a
 // memory budget. With ages nil, the items get at most hashes.MostAges ages by the times at which they
 // were inserted. If a file is damaged, the error matches recovery.ErrHashes.

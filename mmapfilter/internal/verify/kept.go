@@ -15,9 +15,6 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// hashBudget is how many bytes of hashes are held in memory: a quarter of what a build holds by default.
-const hashBudget = 64 << 20
-
 // checkHashes holds the table against the hashes that the filter has kept (K6): every one of them
 // is found, and the table has the items of these hashes and no others. So it finds a changed bit of
 // a line in a file without checksums. In layouts whose overflow bits are exact, it finds one that
@@ -32,7 +29,7 @@ func (v *verification) checkHashes(ctx context.Context, path string) error {
 	defer file.Close()
 	kept := []builder.Kept{{File: file, Counted: sb.Hashes()}}
 	temporary := builder.Beside(filepath.Join(os.TempDir(), "mmapfilter-verify"))
-	m, err := builder.OpenKept(ctx, temporary, runtime.GOMAXPROCS(0), hashBudget, kept, builder.Unaged())
+	m, err := builder.OpenKept(ctx, temporary, runtime.GOMAXPROCS(0), builder.KeptBudget, kept, builder.Unaged())
 	if err != nil {
 		return v.hashesBroken(err)
 	}
