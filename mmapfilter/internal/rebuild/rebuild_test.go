@@ -246,3 +246,25 @@ func TestAnotherFile(t *testing.T) {
 		t.Error("there is a new file")
 	}
 }
+
+// TestGiveUpEndsTheTap: operations after a job that has failed are not taken down any more.
+func TestGiveUpEndsTheTap(t *testing.T) {
+	r := newRun(t)
+	x := &rebuild{Job: r.job, to: recovery.RebuildPath(r.job.Old.Files.Path())}
+	x.replayer.tap = engine.NewTap(builder.Beside(x.to).Scratch)
+	if err := x.build(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	r.insert(200)
+	if n := x.replayer.tap.Len(); n != 1 {
+		t.Errorf("%d operations were taken down", n)
+	}
+	if err := x.giveUp(); err != nil {
+		t.Error(err)
+	}
+	r.insert(201)
+	if n := x.replayer.tap.Len(); n != 1 {
+		t.Errorf("afterwards, %d operations were taken down", n-1)
+	}
+	r.leavesNothing()
+}
