@@ -2,9 +2,6 @@ package main
 
 import "math/rand/v2"
 
-// sweepsATurnover is how many times per turnover the idea "sweeps" rebuilds the bits.
-const sweepsATurnover = 4
-
 // zipfExponent makes the turnover "zipf" uneven: a few keys are replaced all the time, most
 // never.
 const zipfExponent = 1.1
@@ -44,6 +41,7 @@ func (l *life) fill() {
 	l.moved = l.table.moved
 }
 
+// turnover replaces as many keys as there are.
 func (l *life) turnover() {
 	for n := range l.keys {
 		i := l.next
@@ -57,12 +55,16 @@ func (l *life) turnover() {
 		}
 		l.table.remove(l.keys[i])
 		l.keys[i] = l.insert()
-		if l.idea == "sweeps" && (n+1)%(len(l.keys)/sweepsATurnover) == 0 {
+		if l.idea == "sweeps" && l.swept(n+1) > l.swept(n) {
 			l.table.sweep()
 		}
 	}
 	l.operations += 2 * len(l.keys)
 }
+
+// swept returns how many sweeps are due after n keys of a turnover. The end of a turnover, when
+// the bits are looked at, is halfway between two sweeps.
+func (l *life) swept(n int) int { return (2*n*l.sweeps + len(l.keys)) / (2 * len(l.keys)) }
 
 func (l *life) moves() float64 {
 	return float64(l.table.moved-l.moved) / float64(l.operations)

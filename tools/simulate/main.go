@@ -9,19 +9,26 @@
 //
 //	pairs        two of v overflow bits for each item that leaves, never cleared; lines do
 //	             not know their guests, and any item leaves.
-//	sweeps       the same bits; lines know their guests, guests go home first, and four
-//	             times a turnover all bits are rebuilt from the items that are away.
+//	sweeps       the same bits; lines know their guests, guests go home first, and some
+//	             times a turnover all bits are made again from the items that are away.
+//	exact        the same bits, each cleared when no item needs it any more. Only counters
+//	             outside of the table can tell: v for each line, made when a file is opened.
 //	directions   each overflow bit stands for one other line. Guests are kept apart, so
 //	             when one leaves, its line tells at once whether the bit may be cleared.
 //	eager        the same; a delete that makes room brings an item home, one that clears a bit
 //	             if there is one.
+//	slotbit      eager, but guests are among the items at home, and each slot has a bit that
+//	             says whether its item is one.
+//	list         eager, but guests are among the items at home, and a list has their slots.
+//
+// Where guests are kept apart, a guest takes its quotient as well.
 //
 // Counters of two bits in place of overflow bits are left out. One that has reached its end can no
 // longer count down and stays, so they need sweeps too, and twice the bits.
 //
 // For each it prints the bits per key, the false-positive rate, the share of absent keys whose
 // lookup reads a second line, at first and later, the items away from home, and the moves per
-// operation.
+// operation. The rows are made on all processors, and each is printed when those before it are.
 package main
 
 import (
@@ -30,12 +37,16 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
+
+var allIdeas = []string{"pairs", "sweeps", "exact", "directions", "eager", "slotbit", "list"}
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
@@ -43,7 +54,7 @@ func run(args []string, out, errs io.Writer) int {
 	flags := flag.NewFlagSet("simulate", flag.ContinueOnError)
 	flags.SetOutput(errs)
 	var (
-		ideas     = flags.String("ideas", "pairs,sweeps,directions,eager", "what is compared")
+		ideas     = flags.String("ideas", strings.Join(allIdeas, ","), "what is compared")
 		loads     = flags.String("loads", "80,90,94,96,98", "items, in percent of what a line has room for if all are at home")
 		kinds     = flags.String("kinds", "oldest,random,zipf", "which key is deleted")
 		f         = flags.Int("f", 13, "bits of a fingerprint")
@@ -51,36 +62,59 @@ func run(args []string, out, errs io.Writer) int {
 		reach     = flags.String("reach", "near", "other lines of a direction: near or far")
 		lines     = flags.Int("lines", 4000, "lines of a table")
 		turnovers = flags.Int("turnovers", 50, "times that as many keys are replaced as there are")
+		sweeps    = flags.Int("sweeps", 4, "times a turnover that the idea sweeps makes all bits again")
 		seed      = flags.Uint64("seed", 1, "of all random numbers")
 	)
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
-	t := figures.NewTable("idea", "load", "deleted", "bits a key", "rate", "second line, filled", "after 1", "after 5", fmt.Sprintf("after %d", *turnovers), "away", "moves an operation", "most in stash")
+	var all []*setting
 	for idea := range strings.SplitSeq(*ideas, ",") {
 		for kind := range strings.SplitSeq(*kinds, ",") {
 			for load := range strings.SplitSeq(*loads, ",") {
 				percent, err := strconv.ParseFloat(load, 64)
-				s := setting{idea: idea, kind: kind, load: percent / 100, f: *f, v: *bits, far: *reach == "far", lines: *lines, turnovers: *turnovers, seed: *seed}
+				s := &setting{idea: idea, kind: kind, load: percent / 100, f: *f, v: *bits, far: *reach == "far", lines: *lines, turnovers: *turnovers, sweeps: *sweeps, seed: *seed}
 				if err = errors.Join(err, s.check()); err != nil {
 					fmt.Fprintln(errs, "simulate:", err)
 					return 2
 				}
-				t.Row(s.row()...)
+				all = append(all, s)
 			}
 		}
 	}
-	fmt.Fprint(out, t.String())
+	t := figures.NewTable("idea", "load", "deleted", "bits a key", "rate", "second line, filled", "after 1", "after 5", fmt.Sprintf("after %d", *turnovers), "away", "moves an operation", "most in stash")
+	fmt.Fprint(out, t)
+	inOrder(len(all), func(i int) []string { return all[i].row() }, func(row []string) { fmt.Fprint(out, t.Line(row...)) })
 	return 0
+}
+
+// inOrder makes n rows, on all processors, and prints each as soon as it and those before it are
+// made.
+func inOrder(n int, row func(i int) []string, print func(row []string)) {
+	rows := make([]chan []string, n)
+	for i := range rows {
+		rows[i] = make(chan []string, 1)
+	}
+	var begun atomic.Int64
+	for range runtime.GOMAXPROCS(0) {
+		go func() {
+			for i := int(begun.Add(1)) - 1; i < n; i = int(begun.Add(1)) - 1 {
+				rows[i] <- row(i)
+			}
+		}()
+	}
+	for _, r := range rows {
+		print(<-r)
+	}
 }
 
 func (s *setting) check() error {
 	switch {
-	case !slices.Contains([]string{"pairs", "sweeps", "directions", "eager"}, s.idea):
+	case !slices.Contains(allIdeas, s.idea):
 		return fmt.Errorf("there is no idea %q", s.idea)
 	case !slices.Contains([]string{"oldest", "random", "zipf"}, s.kind):
 		return fmt.Errorf("%q is no way to choose a key", s.kind)
-	case !(s.load > 0 && s.load <= 1) || s.f < 10 || s.f > 22 || s.v < 1 || s.v > 48 || s.lines < 2 || s.turnovers < 5:
+	case !(s.load > 0 && s.load <= 1) || s.f < 10 || s.f > 22 || s.v < 1 || s.v > 48 || s.lines < 2 || s.turnovers < 5 || s.sweeps < 1:
 		return errors.New("a number is out of its range")
 	}
 	return nil

@@ -2,6 +2,7 @@ package main
 
 import (
 	"math"
+	"math/bits"
 	"slices"
 )
 
@@ -13,6 +14,7 @@ type setting struct {
 	far        bool
 	lines      int
 	turnovers  int
+	sweeps     int // times that the idea "sweeps" makes all bits again in a turnover
 	seed       uint64
 }
 
@@ -31,38 +33,33 @@ type spot struct {
 // A table has lines of items, overflow bits, and a stash.
 type table struct {
 	*setting
-	exact       bool // bits are cleared as soon as possible
+	room
 	known       bool // lines know their guests
-	slots       int  // items that fit in a line if all of them are at home
+	directed    bool // each overflow bit stands for one other line
+	eager       bool // deletes bring items home
 	lines       [][]item
+	hosted      []int // guests of each line
 	marks       []uint64
+	needs       []int // items that need a bit, for the idea "exact"; v of each line
 	offsets     []int // distances to the other line, by direction
+	visited     []int // the last search that has come to each line
+	searches    int
+	queue       []step    // of a search
+	victims     [4][]spot // by cost
 	stash       []spot
 	mostStashed int
 	items       int
 	moved       int
 }
 
-const (
-	lineBits     = 512
-	quotientBits = 6
-	quotients    = 1 << quotientBits
-	guestBits    = 4 // bits for the number of guests
-	mostGuests   = 1<<guestBits - 1
-)
-
 func newTable(s *setting) *table {
-	t := &table{setting: s, lines: make([][]item, s.lines), marks: make([]uint64, s.lines)}
-	t.exact = s.idea == "directions" || s.idea == "eager"
+	t := &table{setting: s, room: newRoom(s.idea, s.f, s.v), lines: make([][]item, s.lines), hosted: make([]int, s.lines), visited: make([]int, s.lines), marks: make([]uint64, s.lines)}
 	t.known = s.idea != "pairs"
-	used := quotients + 1 + s.v
-	if t.known {
-		used += guestBits
+	t.eager = s.idea == "eager" || s.idea == "slotbit" || s.idea == "list"
+	t.directed = s.idea == "directions" || t.eager
+	if s.idea == "exact" {
+		t.needs = make([]int, s.lines*s.v)
 	}
-	if t.known { // so that an item at home can make room for a guest
-		used += quotientBits
-	}
-	t.slots = (lineBits - used) / (s.f - quotientBits + 1)
 	for i := range s.v {
 		d := i + 1
 		if s.far {
@@ -86,7 +83,7 @@ func mix(x uint64) uint64 {
 func (t *table) other(s spot) spot {
 	n := len(t.lines)
 	switch {
-	case !t.exact:
+	case !t.directed:
 		s.line = ((int(mix(uint64(s.fp))%uint64(n))-s.line)%n + n) % n
 	case s.guest:
 		s.line = (s.line - t.offsets[int(s.fp)%t.v] + n) % n
@@ -100,36 +97,29 @@ func (t *table) other(s spot) spot {
 // mask returns the overflow bits of a fingerprint.
 func (t *table) mask(fp uint32) uint64 {
 	i := int(fp) % 128
-	if t.exact {
+	if t.directed {
 		return 1 << (int(fp) % t.v)
 	}
 	o := i % t.v
 	return 1<<o | 1<<((o+1+i/t.v)%t.v)
 }
 
-// takes reports whether a line has room for an item once the given items leave. If guests are
-// known, a guest needs room for its quotient too.
+// takes reports whether a line has room for an item once the given items leave.
 func (t *table) takes(s spot, leaves ...item) bool {
-	if !t.known {
-		return len(t.lines[s.line]) < t.slots+len(leaves)
-	}
-	guests, home := 0, 0
-	count := func(guest bool, n int) {
-		if guest {
+	guests := t.hosted[s.line]
+	home := len(t.lines[s.line]) - guests
+	count := func(it item, n int) {
+		if it.guest {
 			guests += n
 		} else {
 			home += n
 		}
 	}
-	count(s.guest, 1)
-	for _, it := range t.lines[s.line] {
-		count(it.guest, 1)
-	}
+	count(s.item, 1)
 	for _, it := range leaves {
-		count(it.guest, -1)
+		count(it, -1)
 	}
-	budget := lineBits - quotients - 1 - t.v - guestBits - t.slots
-	return guests <= mostGuests && home <= t.slots && home*(t.f-quotientBits)+guests*t.f <= budget
+	return t.room.takes(home, guests)
 }
 
 func (t *table) put(s spot) bool {
@@ -137,6 +127,9 @@ func (t *table) put(s spot) bool {
 		return false
 	}
 	t.lines[s.line] = append(t.lines[s.line], s.item)
+	if s.guest {
+		t.hosted[s.line]++
+	}
 	return true
 }
 
@@ -149,6 +142,9 @@ func (t *table) take(s spot) bool {
 	if i < 0 {
 		return false
 	}
+	if l[i].guest {
+		t.hosted[s.line]--
+	}
 	l[i] = l[len(l)-1]
 	t.lines[s.line] = l[:len(l)-1]
 	return true
@@ -156,15 +152,30 @@ func (t *table) take(s spot) bool {
 
 // leave sets the overflow bits for an item that leaves a line.
 func (t *table) leave(s spot) {
-	if !t.known || !s.guest {
-		t.marks[s.line] |= t.mask(s.fp)
+	if t.known && s.guest {
+		return
+	}
+	t.marks[s.line] |= t.mask(s.fp)
+	if t.needs != nil {
+		for left := t.mask(s.fp); left != 0; left &= left - 1 {
+			t.needs[s.line*t.v+bits.TrailingZeros64(left)]++
+		}
 	}
 }
 
-// came clears the overflow bit of an item that has come to its home line, unless another item
-// needs the bit. The item must have left its old place.
+// came clears the overflow bits of an item that has come to its home line or is deleted, unless
+// another item needs them. The item must have left its old place.
 func (t *table) came(home spot) {
-	if !t.exact {
+	if t.needs != nil {
+		for left := t.mask(home.fp); left != 0; left &= left - 1 {
+			bit := bits.TrailingZeros64(left)
+			need := &t.needs[home.line*t.v+bit]
+			if *need--; *need == 0 {
+				t.marks[home.line] &^= 1 << bit
+			}
+		}
+	}
+	if !t.directed {
 		return
 	}
 	away := t.other(home)
@@ -213,20 +224,22 @@ func (t *table) insert(home spot) {
 	if t.put(home) {
 		return
 	}
-	queue := []step{{to: home, from: -1}}
-	visited := map[int]bool{home.line: true}
-	var victims [4][]spot
-	for head := 0; head < len(queue) && head < searchLines; head++ {
-		at := queue[head]
+	t.queue = append(t.queue[:0], step{to: home, from: -1})
+	t.searches++
+	t.visited[home.line] = t.searches
+	for head := 0; head < len(t.queue) && head < searchLines; head++ {
+		at := t.queue[head]
 		if at.moves == pathMoves {
 			break
 		}
-		for i := range victims {
-			victims[i] = victims[i][:0]
+		for i := range t.victims {
+			t.victims[i] = t.victims[i][:0]
 		}
+		ifHome, ifGuest := t.takes(at.to, item{}), t.takes(at.to, item{guest: true}) // leaves
 		add := func(s spot) {
-			if s == home || t.takes(at.to, s.item) {
-				victims[t.cost(s)] = append(victims[t.cost(s)], s)
+			if s == home || ifGuest && s.guest || ifHome && !s.guest {
+				cost := t.cost(s)
+				t.victims[cost] = append(t.victims[cost], s)
 			}
 		}
 		if head == 0 {
@@ -235,21 +248,21 @@ func (t *table) insert(home spot) {
 		for _, it := range t.lines[at.to.line] {
 			add(spot{at.to.line, it})
 		}
-		for _, same := range victims {
+		for _, same := range t.victims {
 			for _, v := range same {
 				next := step{t.other(v), head, at.moves + 1}
-				if visited[next.to.line] {
+				if t.visited[next.to.line] == t.searches {
 					continue
 				}
-				visited[next.to.line] = true
+				t.visited[next.to.line] = t.searches
 				if head == 0 && v == home {
 					next.from = -1
 				}
 				if t.put(next.to) {
-					t.along(queue, next, home)
+					t.along(next, home)
 					return
 				}
-				queue = append(queue, next)
+				t.queue = append(t.queue, next)
 			}
 		}
 	}
@@ -259,7 +272,7 @@ func (t *table) insert(home spot) {
 }
 
 // along moves the items of a path, starting at its end.
-func (t *table) along(queue []step, last step, home spot) {
+func (t *table) along(last step, home spot) {
 	for last.to != home {
 		old := t.other(last.to)
 		t.leave(old)
@@ -273,14 +286,14 @@ func (t *table) along(queue []step, last step, home spot) {
 		if old.guest {
 			t.came(last.to)
 		}
-		last = queue[last.from]
+		last = t.queue[last.from]
 		if !t.put(last.to) {
 			panic("a path has changed")
 		}
 	}
 }
 
-// remove deletes an item. An eager table then brings an item home.
+// remove deletes an item. Then one from the stash takes its place, or an eager table brings one home.
 func (t *table) remove(home spot) {
 	t.items--
 	freed := home.line
@@ -298,17 +311,20 @@ func (t *table) remove(home spot) {
 		t.came(home)
 	}
 	for i, s := range t.stash {
-		if to := t.other(s); s.line == freed && t.put(s) || to.line == freed && t.put(to) {
-			t.stash = slices.Delete(t.stash, i, i+1)
-			t.came(s)
-			return
+		isHome := s.line == freed && t.put(s)
+		if to := t.other(s); !isHome && (to.line != freed || !t.put(to)) {
+			continue
 		}
+		if t.stash = slices.Delete(t.stash, i, i+1); isHome {
+			t.came(s)
+		}
+		return
 	}
-	if t.idea != "eager" || t.marks[freed] == 0 {
+	if !t.eager || t.marks[freed] == 0 {
 		return
 	}
 	// Prefer an item that is alone in its direction, because its bit can then be cleared.
-	fewest, best := mostGuests+1, spot{}
+	fewest, best := math.MaxInt, spot{}
 	for i, offset := range t.offsets {
 		if t.marks[freed]>>i&1 == 0 {
 			continue

@@ -62,6 +62,10 @@ func TestTable(t *testing.T) {
 	if got, want := table.String(), "| a | b |\n|---|---|\n| 1\\|2 | x y |\n| 3 |  |\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
+	alone := NewTable("a", "b")
+	if got := alone.String() + alone.Line("1|2", "x\ny") + alone.Line("3"); got != table.String() {
+		t.Errorf("line by line: %q", got)
+	}
 }
 
 func TestSpacedSize(t *testing.T) {

@@ -20,23 +20,28 @@ func NewTable(head ...string) *Table { return &Table{head: head} }
 // Row adds a row. Missing cells are empty.
 func (t *Table) Row(cells ...string) { t.rows = append(t.rows, cells) }
 
+// Line returns a line of the table as String prints it, without adding it: for a table whose rows
+// are printed one by one.
+func (t *Table) Line(cells ...string) string {
+	var b strings.Builder
+	for i := range t.head {
+		cell := ""
+		if i < len(cells) {
+			cell = strings.ReplaceAll(strings.ReplaceAll(cells[i], "|", `\|`), "\n", " ")
+		}
+		fmt.Fprintf(&b, "| %s ", cell)
+	}
+	b.WriteString("|\n")
+	return b.String()
+}
+
 // String returns the table in Markdown.
 func (t *Table) String() string {
 	var b strings.Builder
-	line := func(cells []string) {
-		for i := range t.head {
-			cell := ""
-			if i < len(cells) {
-				cell = strings.ReplaceAll(strings.ReplaceAll(cells[i], "|", `\|`), "\n", " ")
-			}
-			fmt.Fprintf(&b, "| %s ", cell)
-		}
-		b.WriteString("|\n")
-	}
-	line(t.head)
+	b.WriteString(t.Line(t.head...))
 	b.WriteString(strings.Repeat("|---", len(t.head)) + "|\n")
 	for _, r := range t.rows {
-		line(r)
+		b.WriteString(t.Line(r...))
 	}
 	return b.String()
 }
