@@ -102,4 +102,12 @@
 //	go run ./tools/simulate -lines 400 -kinds random -loads 90,95,98
 //	go run ./tools/simulate -lines 400 -kinds oldest,zipf -loads 90,95,98 -ideas eager
 //	go run ./tools/simulate -lines 400 -kinds random -loads 95 -ideas sweeps -sweeps 16
+//
+// # What guests cost
+//
+// In a line without guests, which deletes wear out, a key takes fewer bits at the same rate: half a
+// bit at 1 %, and 0.8 bits at 0.01 %. Build has guests all the same, also where nobody is going to
+// delete. A file without them could be given them only with its keys or kept hashes, since the line
+// of a key depends on the number of lines, and until then deletes would have to be refused. And
+// readers in all languages would have one more layout to know.
 package compact
