@@ -77,7 +77,7 @@ func TestChurnRows(t *testing.T) {
 	}
 	for _, part := range []string{"rate", "second"} {
 		picture := readFile(t, fmt.Sprintf("%s-%s.svg", out, part))
-		for _, name := range []string{">mmapfilter, default<", "; blocked (the former default); ", ">seiflotfy/cuckoofilter<", ">linvon/cuckoo-filter<", ">turnovers<"} {
+		for _, name := range []string{">mmapfilter, default<", "; blocked; ", ">seiflotfy/cuckoofilter<", ">linvon/cuckoo-filter<", ">turnovers<"} {
 			if !strings.Contains(picture, name) {
 				t.Errorf("the picture of %s has no %q", part, name)
 			}

@@ -48,7 +48,7 @@ var churnLines = []struct {
 	line picture.Line
 }{
 	{"default", picture.Line{Name: "mmapfilter, default", Tone: picture.Blue, Kind: picture.Emphasis}},
-	{"blocked", picture.Line{Name: "blocked (the former default)", Tone: picture.Orange}},
+	{"blocked", picture.Line{Name: "blocked", Tone: picture.Orange}},
 	{"compact", picture.Line{Name: "mmapfilter, compact"}},
 	{"packed", picture.Line{Name: "mmapfilter, packed"}},
 	{"semisorted", picture.Line{Name: "mmapfilter, semi-sorted"}},
