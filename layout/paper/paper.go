@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync/atomic"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 )
@@ -22,15 +21,6 @@ type table struct {
 	lanes               int
 	ones, highs, inLane uint64
 }
-
-const maxBucket = 8
-
-// A bucket holds the fingerprints in the slots of a bucket; 0 is an empty slot.
-type bucket [maxBucket]uint32
-
-// maxPairWords is the most words that a bucket is in: one of 8 slots of 32 bits that does
-// not start at a word.
-const maxPairWords = 5
 
 func newTable(k layout.Kind, p layout.Params, lines, size uint64) *table {
 	t := &table{kind: k, lines: lines, size: size, f: p.FingerprintBits, b: p.BucketSize}
@@ -139,33 +129,19 @@ func (t *table) Words(line uint64) (first uint64, n int) {
 	return first, n
 }
 
-// bitsAt returns n bits of words, 1 to 64 of them, starting at a bit.
-func bitsAt(words []uint64, bit, n uint64) uint64 {
-	i, low := bit/64, bit%64
-	v := words[i] >> low
-	if low+n > 64 {
-		v |= words[i+1] << (64 - low)
-	}
-	return v & (1<<(n-1)<<1 - 1)
-}
-
-// firstBits returns 64 bits of words, starting at a bit of the first one. What follows the last
-// bit of the words is arbitrary.
-func firstBits(words []uint64, bit uint64) uint64 {
-	next := min(1, len(words)-1)
-	return atomic.LoadUint64(&words[0])>>bit | atomic.LoadUint64(&words[next])<<1<<(63-bit)
-}
-
 // read returns the slots of a bucket that starts at a bit of words.
 func (t *table) read(words []uint64, bit uint64) (s bucket) {
 	if t.kind == layout.SemiSorted {
-		return t.decode(words, bit)
+		return decodeSorted(words, bit, t.rest())
 	}
 	for i := range t.b {
 		s[i] = uint32(bitsAt(words, bit+uint64(i*t.f), uint64(t.f)))
 	}
 	return s
 }
+
+// rest returns how many bits a semi-sorted bucket has of a fingerprint beside its nibble.
+func (t *table) rest() uint64 { return uint64(t.f - nibbleBits) }
 
 func (t *table) slots(l *layout.Line, line uint64) bucket { return t.read(l[:], line*t.size%64) }
 
@@ -182,7 +158,7 @@ func (t *table) change(l *layout.Line, line uint64, s *bucket, adds bool, stores
 	_, bit, n := t.place(line)
 	before := *l
 	if t.kind == layout.SemiSorted {
-		t.encode(l[:], bit, s)
+		encodeSorted(l[:], bit, t.rest(), s)
 	} else {
 		for i := range t.b {
 			layout.PutBits(l[:], bit+uint64(i*t.f), uint64(t.f), uint64(s[i]))
@@ -260,7 +236,7 @@ func (t *table) CheckLines(region []uint64, from, to uint64) (items, line uint64
 			}
 		}
 		if t.kind == layout.SemiSorted {
-			if err := t.checkOrder(region[at/64:], at%64, &s); err != nil {
+			if err := checkSorted(region[at/64:], at%64, &s); err != nil {
 				return items, line, err
 			}
 		}
@@ -292,7 +268,7 @@ func (t *table) Items(dst []layout.Item, l *layout.Line, line uint64) []layout.I
 // has reports whether a bucket that starts at a bit of words has a fingerprint.
 func (t *table) has(words []uint64, bit, fp uint64) bool {
 	if t.kind == layout.SemiSorted {
-		return t.hasSorted(words, bit, fp)
+		return hasSorted(words, bit, t.rest(), fp)
 	}
 	width := uint64(t.lanes * t.f)
 	var found uint64
@@ -311,22 +287,13 @@ func (t *table) look(words []uint64, line, fp uint64) bool {
 	if t.size <= 64 {
 		x := firstBits(words, bit)
 		if t.kind == layout.SemiSorted {
-			return t.isSorted(x, fp)
+			return wordHasSorted(x, t.rest(), fp)
 		}
 		x ^= fp * t.ones
 		return (x-t.ones)&^x&t.highs != 0 // what is above the bucket borrows from nothing in it
 	}
 	w := load(words, n)
 	return t.has(w[:], bit, fp)
-}
-
-// load loads the words of a bucket, to which a writer may be storing.
-func load(words []uint64, n int) (w [maxPairWords]uint64) {
-	words = words[:n]
-	for i := range words {
-		w[i%maxPairWords] = atomic.LoadUint64(&words[i])
-	}
-	return w
 }
 
 func (t *table) LookAt(at func(word uint64) uint64, it layout.Item) (found, beyond bool) {
