@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/spf13/cobra"
 )
 
@@ -39,15 +38,6 @@ check goes on, names the shard, and exits with 2.
 Keys are read as the filter records (see info). --hex and --trim-cr override one
 setting each; any of the other flags replaces all recorded settings but those.
 Keys of a --record-size are printed without anything between them.`
-
-// A checkCommand holds the flags of check.
-type checkCommand struct {
-	invert, count, quiet, number, record, json, follow, recover bool
-
-	opening mmapfilter.OpenOptions
-	format  *formatFlags
-	plain   bool
-}
 
 func newCheckCommand() *cobra.Command {
 	c := new(checkCommand)
@@ -108,18 +98,6 @@ func (c *checkCommand) run(cmd *cobra.Command, args []string) error {
 	return s.run(cmd.Context(), cmd.OutOrStdout())
 }
 
-// recordedFormat returns the format of the note that a filter records, or the zero format with --plain.
-func recordedFormat(path, note string, plain bool) (format, error) {
-	if plain {
-		return format{}, nil
-	}
-	recorded, err := parseNote(note)
-	if err != nil {
-		return format{}, fmt.Errorf("%s: %w; with --plain, keys are read as the other flags say", path, err)
-	}
-	return recorded, nil
-}
-
 // progress shows nothing if the size of the sources is unknown, as with typed keys, or if the
 // keys are printed on the terminal of the bar.
 func (c *checkCommand) progress(s *sources, stdout, stderr io.Writer) *progress {
@@ -127,19 +105,4 @@ func (c *checkCommand) progress(s *sources, stdout, stderr io.Writer) *progress 
 		return new(progress)
 	}
 	return newProgress(stderr)
-}
-
-// explainMisfit adds to an error that the filter, not the command line, asked for a format that
-// the input does not fit, if that is so.
-func explainMisfit(err error, used, recorded format, path string) error {
-	var m *misfit
-	if !errors.As(err, &m) {
-		return err
-	}
-	if m.hex && recorded.hex || !m.hex && used.extraction == recorded.extraction {
-		file := &fileError{path, err}
-		errors.As(err, &file)
-		return &fileError{file.path, fmt.Errorf("%w (as recorded in %s; --plain reads lines)", file.error, path)}
-	}
-	return err
 }

@@ -1,19 +1,12 @@
 package main
 
 import (
-	"errors"
-	"fmt"
-	"io/fs"
 	"os"
-	"strings"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
-
-// hashesOf returns the name of the hashes that a filter keeps.
-func hashesOf(path string) string { return itself(path) + recovery.CurrentHashes.String() }
 
 // lostHashes says why a filter cannot be rebuilt from its hashes although it is to keep them, or
 // returns nil. It does not know that of a filter that is open for writing.
@@ -32,30 +25,6 @@ func lostHashes(path string) error {
 		return err
 	}
 	return kept.Close()
-}
-
-const noHashes = "it keeps no hashes"
-
-// whatOfHashes says what is wrong with the hashes of a filter.
-func whatOfHashes(path string, err error) string {
-	name := hashesOf(path)
-	var damage *mmapfilter.CorruptError
-	var inPath *fs.PathError
-	switch text := err.Error(); {
-	case strings.Contains(text, "does not keep them"):
-		return noHashes
-	case strings.Contains(text, "lacks some"):
-		return name + " lacks some hashes, since it was missing or could not be written to"
-	case errors.Is(err, fs.ErrNotExist):
-		return name + " is missing"
-	case errors.As(err, &damage):
-		_, what, _ := strings.Cut(ruleOf(path, damage), ": ")
-		return fmt.Sprintf("%s is damaged at offset %d (%s)", name, damage.Offset, what)
-	case errors.As(err, &inPath):
-		return name + ": " + reason(inPath)
-	default:
-		return strings.ReplaceAll(strings.TrimPrefix(withoutCall(path, err), path+": "), "NAME", itself(path))
-	}
 }
 
 // describeHashes describes what a filter that keeps its hashes has of them, and whether it grows.

@@ -53,6 +53,32 @@ func (c *infoCommand) run(cmd *cobra.Command, args []string) error {
 	return printStats(cmd.OutOrStdout(), args[0], filter, c.showSeed)
 }
 
+// runSet describes a set. It opens all shards; those that cannot be used are reported at the end.
+func (c *infoCommand) runSet(cmd *cobra.Command, path string) error {
+	set, err := mmapfilter.OpenSet(path, &mmapfilter.OpenOptions{NoRecover: !c.recover})
+	if err != nil {
+		return err
+	}
+	defer set.Close()
+	set.OpenAll() // ShardStats has the errors
+	object := newSetStatsJSON(cmd, path, set, c.showSeed)
+	if c.json {
+		err = printJSON(cmd.OutOrStdout(), object)
+	} else {
+		err = object.print(cmd.OutOrStdout(), set.Stats())
+	}
+	if err != nil {
+		return err
+	}
+	for _, shard := range object.Files {
+		if shard.Error != "" {
+			fmt.Fprintf(cmd.ErrOrStderr(), "mmapfilter: %s: %s\n", path, shard.Error)
+			err = errReported
+		}
+	}
+	return err
+}
+
 func printStats(w io.Writer, path string, filter *mmapfilter.Filter, showSeed bool) error {
 	s := filter.Stats()
 	t := newTable(w)
@@ -107,14 +133,6 @@ func printStats(w io.Writer, path string, filter *mmapfilter.Filter, showSeed bo
 	return t.flush()
 }
 
-// describeNote returns the note of how keys were made, or explains an empty one.
-func describeNote(note string) string {
-	if note == "" {
-		return "one key a line"
-	}
-	return note
-}
-
 // describeState describes the state of a file, and for a live one, whether its writer is
 // running.
 func describeState(s mmapfilter.Stats) string {
@@ -127,8 +145,6 @@ func describeState(s mmapfilter.Stats) string {
 	}
 	return fmt.Sprintf("%s%s, generation %d", s.State, writer, s.Generation)
 }
-
-func formatSeed(seed uint64) string { return fmt.Sprintf("0x%016x", seed) }
 
 // A statsJSON is the object that info --json prints.
 type statsJSON struct {

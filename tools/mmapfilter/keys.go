@@ -158,14 +158,6 @@ func (in *input) end() string {
 
 func (in *input) wrap(err error) error { return &fileError{in.file, err} }
 
-// A misfit is the error of an input that does not fit the format.
-type misfit struct {
-	error
-	hex bool // the key, not the record, does not fit
-}
-
-func (m *misfit) Unwrap() error { return m.error }
-
 func (in *input) records(r io.Reader) (records, error) {
 	if in.beforeRead != nil {
 		r = &announced{r, in.beforeRead}

@@ -157,3 +157,9 @@ func describeSequence(seq, operations uint64) (name, text string) {
 	}
 	return "input", text
 }
+
+// formatSequence writes the last number that the user gave to a filter, and how many operations
+// followed.
+func formatSequence(seq, operations uint64) string {
+	return fmt.Sprintf("%s, and %s after it", formatCount(seq), formatNumber(operations, "operation", "operations"))
+}

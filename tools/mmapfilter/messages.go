@@ -21,6 +21,7 @@ type fileError struct {
 }
 
 func (e *fileError) Error() string { return e.path + ": " + reason(e.error) }
+
 func (e *fileError) Unwrap() error { return e.error }
 
 // reason says what is wrong with a file, without its name or the failed call.
@@ -372,4 +373,31 @@ func explainPath(path string, e *fs.PathError) string {
 		name += strings.TrimPrefix(filepath.Base(e.Path), base)
 	}
 	return name + ": " + reason(e)
+}
+
+// hashesOf returns the name of the hashes that a filter keeps.
+func hashesOf(path string) string { return itself(path) + recovery.CurrentHashes.String() }
+
+const noHashes = "it keeps no hashes"
+
+// whatOfHashes says what is wrong with the hashes of a filter.
+func whatOfHashes(path string, err error) string {
+	name := hashesOf(path)
+	var damage *mmapfilter.CorruptError
+	var inPath *fs.PathError
+	switch text := err.Error(); {
+	case strings.Contains(text, "does not keep them"):
+		return noHashes
+	case strings.Contains(text, "lacks some"):
+		return name + " lacks some hashes, since it was missing or could not be written to"
+	case errors.Is(err, fs.ErrNotExist):
+		return name + " is missing"
+	case errors.As(err, &damage):
+		_, what, _ := strings.Cut(ruleOf(path, damage), ": ")
+		return fmt.Sprintf("%s is damaged at offset %d (%s)", name, damage.Offset, what)
+	case errors.As(err, &inPath):
+		return name + ": " + reason(inPath)
+	default:
+		return strings.ReplaceAll(strings.TrimPrefix(withoutCall(path, err), path+": "), "NAME", itself(path))
+	}
 }

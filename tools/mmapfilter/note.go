@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -101,4 +102,39 @@ func cutWord(text string) (word, value, rest string) {
 	}
 	value, rest, _ = strings.Cut(rest, " ")
 	return word, value, rest
+}
+
+// describeNote returns the note of how keys were made, or explains an empty one.
+func describeNote(note string) string {
+	if note == "" {
+		return "one key a line"
+	}
+	return note
+}
+
+// recordedFormat returns the format of the note that a filter records, or the zero format with --plain.
+func recordedFormat(path, note string, plain bool) (format, error) {
+	if plain {
+		return format{}, nil
+	}
+	recorded, err := parseNote(note)
+	if err != nil {
+		return format{}, fmt.Errorf("%s: %w; with --plain, keys are read as the other flags say", path, err)
+	}
+	return recorded, nil
+}
+
+// explainMisfit adds to an error that the filter, not the command line, asked for a format that
+// the input does not fit, if that is so.
+func explainMisfit(err error, used, recorded format, path string) error {
+	var m *misfit
+	if !errors.As(err, &m) {
+		return err
+	}
+	if m.hex && recorded.hex || !m.hex && used.extraction == recorded.extraction {
+		file := &fileError{path, err}
+		errors.As(err, &file)
+		return &fileError{file.path, fmt.Errorf("%w (as recorded in %s; --plain reads lines)", file.error, path)}
+	}
+	return err
 }

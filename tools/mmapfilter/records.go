@@ -254,3 +254,11 @@ func (c *csvColumn) next() ([]byte, int, error) {
 	c.key = append(c.key[:0], record[c.column]...)
 	return c.key, line, nil
 }
+
+// A misfit is the error of an input that does not fit the format.
+type misfit struct {
+	error
+	hex bool // the key, not the record, does not fit
+}
+
+func (m *misfit) Unwrap() error { return m.error }

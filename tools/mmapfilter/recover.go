@@ -130,12 +130,6 @@ func printRecovery(w io.Writer, path string, r mmapfilter.Recovery) error {
 	return t.flush()
 }
 
-// formatSequence writes the last number that the user gave to a filter, and how many operations
-// followed.
-func formatSequence(seq, operations uint64) string {
-	return fmt.Sprintf("%s, and %s after it", formatCount(seq), formatNumber(operations, "operation", "operations"))
-}
-
 // A recoveryJSON is the object that recover --json prints.
 type recoveryJSON struct {
 	Filter       string `json:"filter"`

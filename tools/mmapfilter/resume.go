@@ -1,19 +1,8 @@
 package main
 
-import "fmt"
-
-// A resumption describes the previous run to a run that resumes it. The new run first goes over
-// the records that were processed, and compares them with the marker and, if they should be in
-// the filter, with the filter. It changes nothing until it has gone over all of them, because it
-// cannot read its input twice.
-type resumption struct {
-	last marker
-	skip uint64 // records to compare
-
-	// The last run has ended. The first record shows whether this input is the same or another
-	// one.
-	undecided bool
-}
+import (
+	"fmt"
+)
 
 // resumed finds out what the last run left, from the marker and the number of operations since.
 func (m *mutation) resumed(seq, operations uint64) (r resumption, err error) {

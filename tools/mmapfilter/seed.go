@@ -101,3 +101,5 @@ func readSeed(path string) (uint64, error) {
 	}
 	return seed, nil
 }
+
+func formatSeed(seed uint64) string { return fmt.Sprintf("0x%016x", seed) }

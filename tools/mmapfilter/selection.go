@@ -2,14 +2,21 @@ package main
 
 import (
 	"bufio"
-	"context"
-	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
-	"strconv"
-	"unicode/utf8"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
+
+// A checkCommand holds the flags of check.
+type checkCommand struct {
+	invert, count, quiet, number, record, json, follow, recover bool
+
+	opening mmapfilter.OpenOptions
+	format  *formatFlags
+	plain   bool
+}
 
 // A selection is a run of check. It looks up keys in a filter, many at a time, and prints the
 // selected ones in the order of the input.
@@ -32,76 +39,47 @@ type selection struct {
 	found []bool
 }
 
-// run processes the whole input. As in grep(1), an error of a source is reported, and the next
-// sources are still read.
-func (s *selection) run(ctx context.Context, out io.Writer) error {
-	s.out = bufio.NewWriterSize(out, bufferBytes)
-	s.objects = newJSONEncoder(s.out)
-	s.found = make([]bool, blockKeys)
-	s.in.beforeRead = func() error {
-		s.ask()
-		s.flush()
-		if s.done() {
-			return io.EOF
-		}
-		s.bar.show("checking", s.in.sources.read.Load(), s.in.sources.bytes, nil)
-		return s.err
-	}
-	for key, err := range s.in.keys(ctx) {
-		switch {
-		case ctx.Err() != nil:
-			s.ask()
-			s.fail(ctx.Err())
-		case err != nil:
-			s.sourceFailed(err)
-		default:
-			s.take(key)
-			if s.block.full() {
-				s.ask()
-			}
-		}
-		if s.err != nil || s.done() {
-			break
-		}
-	}
-	s.ask()
-	s.bar.close()
-	if s.count && !s.quiet && s.err == nil {
-		fmt.Fprintln(s.out, s.selected)
-	}
-	s.flush()
-	s.reportShards()
+// A target is where a selection looks up keys: one filter or, with --follow, that of the newest
+// file; or a set.
+type target struct {
+	filter   *mmapfilter.Filter   // nil with --follow, and of a set
+	follower *mmapfilter.Follower // nil without --follow, and of a set
+	set      *mmapfilter.Set      // nil of a filter
+	refused  error                // why a new file was not taken over
+	told     bool                 // the user knows that all answers are "maybe"
+	limited  bool                 // some shards of the set answer only "maybe"
+	shards   map[string]bool      // errors of shards that have been reported
+
+	note     string // the note of the filter by which the keys of the input are made
+	recorded format // the format in that note; zero with --plain
+}
+
+// An answering is a filter or a set.
+type answering interface {
+	ContainsBatch(keys [][]byte, found []bool)
+	Normalisation() string
+	Err() error
+}
+
+// answers returns what answers now.
+func (t *target) answers() answering {
 	switch {
-	case s.err != nil:
-		return s.err
-	case s.limited:
-		return errReported
-	case s.done():
-		return nil
-	case s.reported:
-		return errReported
-	case s.selected == 0:
-		return errNo
+	case t.set != nil:
+		return t.set
+	case t.follower != nil:
+		return t.follower.Filter()
 	}
-	return nil
+	return t.filter
 }
 
-// take adds a key to the block.
-func (s *selection) take(key []byte) {
-	record := s.in.raw
-	if s.in.whole {
-		record = s.in.record
+func (t *target) close() error {
+	switch {
+	case t.set != nil:
+		return t.set.Close()
+	case t.follower != nil:
+		return t.follower.Close()
 	}
-	s.block.addWhole(key, s.in.text, s.in.raw, record, s.in.number)
-}
-
-// sourceFailed reports an error after the answers for the keys before it.
-func (s *selection) sourceFailed(err error) {
-	s.ask()
-	s.flush()
-	if s.err == nil && !s.done() {
-		s.report(err)
-	}
+	return t.filter.Close()
 }
 
 // fail keeps the first error, unless the outcome is already known.
@@ -114,106 +92,36 @@ func (s *selection) fail(err error) {
 // done reports whether no further key can change the outcome.
 func (s *selection) done() bool { return s.quiet && s.selected > 0 }
 
-// ask looks up the block, prints its selected keys and starts another block. It looks up the
-// whole block in one file.
-func (s *selection) ask() {
-	if s.err != nil || s.done() || len(s.block.spans) == 0 {
-		return
-	}
-	answers, cut := s.newest()
-	keys := s.block.keys()
-	found := s.found[:len(keys)]
-	answers.ContainsBatch(keys, found)
-	if err := s.fault(answers); err != nil {
-		s.fail(err)
-		return
-	}
-	for i, at := range s.block.spans {
-		if found[i] == s.invert {
-			continue
-		}
-		s.selected++
-		if s.done() {
-			break
-		}
-		if !s.count {
-			s.print(i, at.number)
-		}
-	}
-	s.block.clear()
-	s.fail(cut)
-}
-
 func (s *selection) flush() {
 	s.fail(s.out.Flush())
 }
 
-// print writes key i of the block, or its record. The buffered writer keeps errors until flush.
-// With several files the file name comes first, as in grep(1).
-func (s *selection) print(i, number int) {
-	if s.json {
-		s.printJSON(i, number)
+// reportShards reports the shards of a set that cannot be used.
+func (s *selection) reportShards() {
+	if s.set == nil || s.set.Err() == nil {
 		return
 	}
-	text := s.block.text(i)
-	if s.record {
-		s.head()
-		text = s.block.record(i)
-	}
-	if s.number {
-		if len(s.in.sources.list) > 1 {
-			s.out.WriteString(s.in.file)
-			s.out.WriteByte(':')
+	for _, shard := range s.set.ShardStats() {
+		if e := new(mmapfilter.ShardError); errors.As(shard.Err, &e) {
+			s.reportShard(e)
 		}
-		s.out.Write(strconv.AppendInt(s.out.AvailableBuffer(), int64(number), 10))
-		s.out.WriteByte(':')
-	}
-	s.out.Write(text)
-	s.out.WriteString(s.in.end())
-}
-
-// head writes the names of the columns, so that CSV records can be read again. Records with
-// numbers before them cannot, so they get no header.
-func (s *selection) head() {
-	if s.in.header != nil && !s.headed && !s.number {
-		s.headed = true
-		s.out.Write(s.in.header)
-		s.out.WriteString(s.in.end())
 	}
 }
 
-// An answerJSON is the object that check --json prints for a key. JSON strings are Unicode, so a
-// key or record that is not valid UTF-8 has replacement characters, and beside it all its bytes
-// in hex. So does every key of a file with binary records.
-type answerJSON struct {
-	File      string  `json:"file,omitempty"` // if there are several
-	Line      int     `json:"line"`
-	Key       string  `json:"key"`
-	Hex       string  `json:"hex,omitempty"`
-	Record    *string `json:"record,omitempty"` // with --record
-	RecordHex string  `json:"record_hex,omitempty"`
-	Present   bool    `json:"present"`
-}
-
-func (s *selection) printJSON(i, number int) {
-	text := s.block.text(i)
-	binary := s.in.format.recordSize != 0 && !s.in.format.hex
-	object := answerJSON{Line: number, Key: string(text), Hex: hexIf(binary, text), Present: !s.invert}
-	if len(s.in.sources.list) > 1 {
-		object.File = s.in.file
+// reportShard reports once that a shard answers only "maybe". If the flags allow that, it is no error.
+func (s *selection) reportShard(e *mmapfilter.ShardError) {
+	text := e.Error()
+	if s.shards[text] {
+		return
 	}
-	if s.record {
-		record := s.block.record(i)
-		text := string(record)
-		object.Record, object.RecordHex = &text, hexIf(binary, record)
+	if s.shards == nil {
+		s.shards = make(map[string]bool)
 	}
-	s.objects.Encode(object)
-}
-
-// hexIf returns text in hex if it is binary or not UTF-8, and "" otherwise.
-func hexIf(binary bool, text []byte) string {
-	if binary || !utf8.Valid(text) {
-		return hex.EncodeToString(text)
+	s.shards[text] = true
+	if s.opening.ServeUnrecovered && errors.Is(e, mmapfilter.ErrNeedsRecovery) {
+		s.say(fmt.Sprintf("%s: the writer of shard %d has died, and it has not been recovered: any of its keys may be in it", s.path, e.Shard))
+		return
 	}
-	return ""
+	s.limited = true
+	s.report(e)
 }

@@ -10,32 +10,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// runSet describes a set. It opens all shards; those that cannot be used are reported at the end.
-func (c *infoCommand) runSet(cmd *cobra.Command, path string) error {
-	set, err := mmapfilter.OpenSet(path, &mmapfilter.OpenOptions{NoRecover: !c.recover})
-	if err != nil {
-		return err
-	}
-	defer set.Close()
-	set.OpenAll() // ShardStats has the errors
-	object := newSetStatsJSON(cmd, path, set, c.showSeed)
-	if c.json {
-		err = printJSON(cmd.OutOrStdout(), object)
-	} else {
-		err = object.print(cmd.OutOrStdout(), set.Stats())
-	}
-	if err != nil {
-		return err
-	}
-	for _, shard := range object.Files {
-		if shard.Error != "" {
-			fmt.Fprintf(cmd.ErrOrStderr(), "mmapfilter: %s: %s\n", path, shard.Error)
-			err = errReported
-		}
-	}
-	return err
-}
-
 // A setStatsJSON is the object that info --json prints of a set.
 type setStatsJSON struct {
 	mmapfilter.SetStats

@@ -92,10 +92,6 @@ func rateAsked(opts *mmapfilter.Options, p mmapfilter.Plan) float64 {
 	return opts.FalsePositiveRate
 }
 
-// spoolBytes returns how much disk space the hashes of a build take at most, besides the new
-// file.
-func spoolBytes(p mmapfilter.Plan) int64 { return 8 * int64(p.Capacity) }
-
 func printPlan(w io.Writer, opts *mmapfilter.Options, p mmapfilter.Plan) error {
 	t := newTable(w)
 	t.row("keys", "%s", formatCount(p.Capacity))

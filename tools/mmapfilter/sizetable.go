@@ -82,3 +82,7 @@ func roundSeconds(seconds float64) string {
 	}
 	return fmt.Sprintf("%.0f s", seconds)
 }
+
+// spoolBytes returns how much disk space the hashes of a build take at most, besides the new
+// file.
+func spoolBytes(p mmapfilter.Plan) int64 { return 8 * int64(p.Capacity) }

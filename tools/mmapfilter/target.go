@@ -3,84 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"strings"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
-
-// A target is where a selection looks up keys: one filter or, with --follow, that of the newest
-// file; or a set.
-type target struct {
-	filter   *mmapfilter.Filter   // nil with --follow, and of a set
-	follower *mmapfilter.Follower // nil without --follow, and of a set
-	set      *mmapfilter.Set      // nil of a filter
-	refused  error                // why a new file was not taken over
-	told     bool                 // the user knows that all answers are "maybe"
-	limited  bool                 // some shards of the set answer only "maybe"
-	shards   map[string]bool      // errors of shards that have been reported
-
-	note     string // the note of the filter by which the keys of the input are made
-	recorded format // the format in that note; zero with --plain
-}
-
-// An answering is a filter or a set.
-type answering interface {
-	ContainsBatch(keys [][]byte, found []bool)
-	Normalisation() string
-	Err() error
-}
-
-// open opens the filter or the set and sets the format of keys.
-func (s *selection) open(stderr io.Writer) (err error) {
-	set, err := mmapfilter.IsSet(s.path)
-	if errors.Is(err, fs.ErrNotExist) && s.opening.WaitForFile {
-		set = strings.HasSuffix(s.path, manifestSuffix)
-	}
-	s.opening.FollowInterval = -1 // newest checks for a new file
-	switch {
-	case set && s.follow:
-		s.set, err = mmapfilter.FollowSet(s.path, &s.opening)
-	case set:
-		s.set, err = mmapfilter.OpenSet(s.path, &s.opening)
-	case s.follow:
-		s.follower, err = mmapfilter.Follow(s.path, &s.opening)
-	default:
-		s.filter, err = openFilter(s.path, &s.opening, stderr)
-	}
-	if err != nil {
-		return err
-	}
-	if s.follow {
-		s.in.misfits = s.takeOver
-	}
-	if err := s.setFormat(s.answers()); err != nil {
-		return errors.Join(err, s.close())
-	}
-	return nil
-}
-
-// answers returns what answers now.
-func (t *target) answers() answering {
-	switch {
-	case t.set != nil:
-		return t.set
-	case t.follower != nil:
-		return t.follower.Filter()
-	}
-	return t.filter
-}
-
-func (t *target) close() error {
-	switch {
-	case t.set != nil:
-		return t.set.Close()
-	case t.follower != nil:
-		return t.follower.Close()
-	}
-	return t.filter.Close()
-}
 
 // setFormat sets the format of keys to that recorded by a filter.
 func (s *selection) setFormat(answers answering) error {
@@ -115,18 +41,6 @@ func (s *selection) newest() (answers answering, cut error) {
 		return answers, nil
 	}
 	return answers, s.remake(answers)
-}
-
-// takeOver looks up the keys read so far, and reports whether a new file with another format has
-// arrived.
-func (s *selection) takeOver() bool {
-	before := s.note
-	s.ask()
-	if s.err == nil {
-		_, err := s.newest()
-		s.fail(err)
-	}
-	return s.err == nil && s.note != before
 }
 
 // remake makes the keys of the block again in the format of a new file. That format may change
@@ -210,34 +124,4 @@ func (s *selection) tell(what string) {
 		s.flush()
 		s.say(fmt.Sprintf("%s: %s: any key may be in it", s.path, what))
 	}
-}
-
-// reportShards reports the shards of a set that cannot be used.
-func (s *selection) reportShards() {
-	if s.set == nil || s.set.Err() == nil {
-		return
-	}
-	for _, shard := range s.set.ShardStats() {
-		if e := new(mmapfilter.ShardError); errors.As(shard.Err, &e) {
-			s.reportShard(e)
-		}
-	}
-}
-
-// reportShard reports once that a shard answers only "maybe". If the flags allow that, it is no error.
-func (s *selection) reportShard(e *mmapfilter.ShardError) {
-	text := e.Error()
-	if s.shards[text] {
-		return
-	}
-	if s.shards == nil {
-		s.shards = make(map[string]bool)
-	}
-	s.shards[text] = true
-	if s.opening.ServeUnrecovered && errors.Is(e, mmapfilter.ErrNeedsRecovery) {
-		s.say(fmt.Sprintf("%s: the writer of shard %d has died, and it has not been recovered: any of its keys may be in it", s.path, e.Shard))
-		return
-	}
-	s.limited = true
-	s.report(e)
 }

@@ -78,6 +78,14 @@ func parseAge(text string) (time.Duration, error) {
 	return d, nil
 }
 
+// A demand is an error of a flag value that continues a sentence after the name of the flag:
+// must be at least 1.
+type demand string
+
+func (d demand) Error() string { return string(d) }
+
+const errAtLeastOne = demand("must be at least 1")
+
 // formatCount writes a number with its digits in groups: 1,234,567.
 func formatCount[T uint64 | int64 | int](n T) string {
 	digits := strconv.FormatUint(uint64(n), 10)

@@ -82,14 +82,6 @@ func flagName(f *pflag.Flag) string {
 	return "--" + f.Name
 }
 
-// A demand is an error of a flag value that continues a sentence after the name of the flag:
-// must be at least 1.
-type demand string
-
-func (d demand) Error() string { return string(d) }
-
-const errAtLeastOne = demand("must be at least 1")
-
 func invalidValue(e *pflag.InvalidValueError) error {
 	name := flagName(e.GetFlag())
 	var d demand
