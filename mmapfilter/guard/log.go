@@ -1,7 +1,6 @@
 package guard
 
 import (
-	"encoding/binary"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -9,36 +8,6 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/guarded"
 )
-
-// An epoch is the time between two syncs of the filter that the guard has numbered. A transaction
-// is of the epoch in which its keys are in the filter already, or on their way into it, and the
-// epoch's entry is in the store before the transaction is. So a filter with the number of an epoch
-// has the keys of all transactions up to that epoch; and those of a later one are in the log,
-// behind its entry, if that is.
-type epoch struct {
-	number   uint64
-	previous uint64 // the epoch before it that has had an entry
-	least    uint64 // a filter must have the number of this epoch: the log lacks keys of it
-	file     uint64 // of the log; not in the entry
-}
-
-func (e epoch) entry() Entry {
-	value := binary.LittleEndian.AppendUint64(nil, e.number)
-	value = binary.LittleEndian.AppendUint64(value, e.previous)
-	return Entry{entryKey(keyEpoch), binary.LittleEndian.AppendUint64(value, e.least)}
-}
-
-// decodeEpoch returns an epoch that no filter has if the value is damaged.
-func decodeEpoch(value []byte) epoch {
-	if len(value) != 24 {
-		return epoch{number: ^uint64(0), previous: ^uint64(0), least: ^uint64(0)}
-	}
-	return epoch{
-		number:   binary.LittleEndian.Uint64(value),
-		previous: binary.LittleEndian.Uint64(value[8:]),
-		least:    binary.LittleEndian.Uint64(value[16:]),
-	}
-}
 
 // A log is the write-ahead log of a store, in the place of an outbox.
 type log struct {

@@ -1,9 +1,11 @@
 package guard
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/guarded"
 )
 
@@ -94,4 +96,30 @@ func (o *Options) WithDefaults(path string, deletes DeleteMode) *Options {
 		n.CommitInterval = defaultInterval
 	}
 	return n
+}
+
+// fit fills in what is 0 with what a filter has, or, if that is nil, with the defaults. asked is
+// the capacity that was asked for when it was open last, or 0 if nobody knows. unfit says that the
+// options that are not 0 ask for another filter. If there can be none, they are those of the filter
+// from then on.
+func (o *Options) fit(f guarded.Filter, asked uint64) (unfit bool, err error) {
+	if f == nil {
+		o.Capacity, o.FalsePositiveRate = cmp.Or(o.Capacity, defaultCapacity), cmp.Or(o.FalsePositiveRate, defaultRate)
+		return false, nil
+	}
+	rate, capacity := f.TargetRate(), f.Cap()
+	least := min(capacity, cmp.Or(asked, defaultCapacity))
+	if asked == 0 && f.Len() < capacity/tooLarge { // it may have been asked for, and keeps its size
+		least = capacity
+	}
+	unfit = o.FalsePositiveRate != 0 && o.FalsePositiveRate != rate || o.Capacity >= growth*capacity
+	if unfit {
+		err = (&mmapfilter.Options{Capacity: o.Capacity, FalsePositiveRate: o.FalsePositiveRate}).Validate()
+	}
+	if err != nil {
+		o.Capacity, o.FalsePositiveRate = least, rate
+		return false, err
+	}
+	o.Capacity, o.FalsePositiveRate = cmp.Or(o.Capacity, least), cmp.Or(o.FalsePositiveRate, rate)
+	return unfit, nil
 }

@@ -35,6 +35,62 @@ func allEntries() []Range { return []Range{{From: []byte{0}, To: []byte{0xff}}} 
 // just returns the range of one entry.
 func just(key []byte) Range { return Range{From: key, To: append(key[:len(key):len(key)], 0)} }
 
+// A record is an entry of inserted hashes.
+type record struct {
+	key  []byte
+	end  uint64 // the operation after its last
+	done bool   // the transaction has ended
+}
+
+// Pending are deletes of a transaction that has been committed.
+type pending struct {
+	key    []byte // of the entry
+	hashes []uint64
+}
+
+// An epoch is the time between two syncs of the filter that the guard has numbered. A transaction
+// is of the epoch in which its keys are in the filter already, or on their way into it, and the
+// epoch's entry is in the store before the transaction is. So a filter with the number of an epoch
+// has the keys of all transactions up to that epoch; and those of a later one are in the log,
+// behind its entry, if that is.
+type epoch struct {
+	number   uint64
+	previous uint64 // the epoch before it that has had an entry
+	least    uint64 // a filter must have the number of this epoch: the log lacks keys of it
+	file     uint64 // of the log; not in the entry
+}
+
+func (e epoch) entry() Entry {
+	value := binary.LittleEndian.AppendUint64(nil, e.number)
+	value = binary.LittleEndian.AppendUint64(value, e.previous)
+	return Entry{entryKey(keyEpoch), binary.LittleEndian.AppendUint64(value, e.least)}
+}
+
+// decodeEpoch returns an epoch that no filter has if the value is damaged.
+func decodeEpoch(value []byte) epoch {
+	if len(value) != 24 {
+		return epoch{number: ^uint64(0), previous: ^uint64(0), least: ^uint64(0)}
+	}
+	return epoch{
+		number:   binary.LittleEndian.Uint64(value),
+		previous: binary.LittleEndian.Uint64(value[8:]),
+		least:    binary.LittleEndian.Uint64(value[16:]),
+	}
+}
+
+// A trim removes from the outbox what the filter has durably.
+type trim struct {
+	ranges []Range
+	to     uint64 // operations before this one
+}
+
+func (t *trim) with(c Changes) Changes {
+	return Changes{
+		Remove: append(c.Remove, t.ranges...),
+		Set:    append(c.Set, Entry{entryKey(keyTrimmed), binary.LittleEndian.AppendUint64(nil, t.to)}),
+	}
+}
+
 // An identity is that of a filter. It is in the filter's normalisation.
 type identity [16]byte
 

@@ -1,27 +1,16 @@
 package guard
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"iter"
 	"maps"
-	"math"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/guarded"
 )
-
-// kick has the background rebuild the filter.
-func (g *Guard) kick() {
-	select {
-	case g.wake <- struct{}{}:
-	default:
-	}
-}
 
 // rebuilds rebuilds the filter when it is due.
 func (g *Guard) rebuilds() {
@@ -64,173 +53,6 @@ const (
 	mostTries  = 6
 )
 
-// Limits for a rebuild. Each rebuild reads all keys of the store, so none begins for a small gain; and
-// after each the filter has twice the room it needs, so that as many keys must come or go again before
-// the next, which makes the cost of a key constant.
-const (
-	full        = 0.9     // of the capacity: so that keys which come during the rebuild find room
-	manyGone    = 0.5     // of the items: then the others are at most half, and what is read pays off
-	someGone    = 1. / 16 // of the items: what may pass beyond the rate asked, and is not worth a rebuild
-	tooLarge    = 8       // times what is there: twice, and room for the store to grow fourfold again
-	growth      = 2       // capacity for each key
-	tooManyPass = 1.5     // times the rate asked for: less is seen late, among chance; twice is the bound
-	churn       = 16      // capacity for each key that comes during a rebuild, and goes: see churning
-	idle        = 16      // intervals without a put, after which a burst is over
-)
-
-// A churning store puts and deletes keys while the filter is rebuilt, such as a queue: those that
-// are there at any instant say nothing of the room that is needed until the next rebuild. So the
-// filter has room for many times what came during the last one, which is then a small part of the
-// time.
-type churning struct {
-	puts   uint64 // keys that have been put
-	came   uint64 // of them during the last rebuild, or at least half of what came during the one before
-	room   uint64 // capacity that the filter has for what comes and goes
-	ticked uint64 // puts at the last interval
-	idle   int    // intervals since the last put
-}
-
-// tick forgets it when nothing has come for some intervals.
-func (c *churning) tick() {
-	if c.idle++; c.puts != c.ticked {
-		c.ticked, c.idle = c.puts, 0
-	}
-	if c.idle >= idle {
-		c.came, c.room = 0, 0
-	}
-}
-
-// A due says what a rebuild would mend.
-type due struct {
-	gone    uint64 // keys deleted from the store but not from the filter, about
-	deleted uint64 // these, and those that may have been put again
-	excess  uint64 // absent keys that have passed the filter, beyond those that were asked for
-	unknown bool   // there may be more of them
-	tooMany bool   // absent keys pass the filter, but because of keys that are gone
-	lost    bool   // keys have overflowed that nobody remembers
-	unfit   bool   // the options ask for another filter
-}
-
-// and returns what is due if both are.
-func (d due) and(e due) due {
-	return due{
-		d.gone + e.gone, d.deleted + e.deleted, d.excess + e.excess,
-		d.unknown || e.unknown, d.tooMany || e.tooMany, d.lost || e.lost, d.unfit || e.unfit,
-	}
-}
-
-// leave counts keys that are in the filter but not in the store.
-func (d *due) leave(keys uint64) {
-	d.gone += keys
-	d.deleted += keys
-}
-
-// know counts keys that were put and that the filter had: they may be some of those.
-func (d *due) know(keys uint64) { d.gone = max(d.gone, keys) - keys }
-
-func (g *Guard) isFull() bool {
-	return float64(g.filter.Len()) >= full*float64(g.filter.Cap())
-}
-
-// wants reports whether a rebuild is due.
-func (g *Guard) wants() bool {
-	if g.filter == nil {
-		return false
-	}
-	items, capacity := g.filter.Len(), g.filter.Cap()
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.mu.failed != nil || g.mu.closed || g.mu.doubtful > 0 { // the operation may not have ended
-		return false
-	}
-	if g.mu.building || g.mu.lost || g.mu.unfit || g.overflow.any.Load() || float64(items) >= full*float64(capacity) {
-		return true
-	}
-	// While there is room, these keys cost nothing unless they are asked for.
-	worth := max(someAtAll, uint64(someGone*float64(capacity)), uint64(manyGone*float64(g.mu.churning.room)))
-	if float64(g.mu.gone) > manyGone*float64(items) && g.mu.gone > worth {
-		return true
-	}
-	there := max(items-min(g.mu.gone, items), g.mu.churning.room/growth)
-	return capacity > g.options.Capacity && there < capacity/tooLarge || g.mu.tooMany
-}
-
-// fit settles what the options leave to the filter. own says that this was made for a store, the
-// filter of which may have failed, or died while it was built. s is nil if the store does not say
-// anything of it.
-func (g *Guard) fit(s *state, own bool) {
-	var f guarded.Filter
-	if own {
-		f = g.filter
-	}
-	var asked uint64
-	if s != nil {
-		asked = s.stamp.capacity
-	}
-	g.mu.unfit, g.mu.err = g.options.fit(f, asked)
-}
-
-// fit fills in what is 0 with what a filter has, or, if that is nil, with the defaults. asked is
-// the capacity that was asked for when it was open last, or 0 if nobody knows. unfit says that the
-// options that are not 0 ask for another filter. If there can be none, they are those of the filter
-// from then on.
-func (o *Options) fit(f guarded.Filter, asked uint64) (unfit bool, err error) {
-	if f == nil {
-		o.Capacity, o.FalsePositiveRate = cmp.Or(o.Capacity, defaultCapacity), cmp.Or(o.FalsePositiveRate, defaultRate)
-		return false, nil
-	}
-	rate, capacity := f.TargetRate(), f.Cap()
-	least := min(capacity, cmp.Or(asked, defaultCapacity))
-	if asked == 0 && f.Len() < capacity/tooLarge { // it may have been asked for, and keeps its size
-		least = capacity
-	}
-	unfit = o.FalsePositiveRate != 0 && o.FalsePositiveRate != rate || o.Capacity >= growth*capacity
-	if unfit {
-		err = (&mmapfilter.Options{Capacity: o.Capacity, FalsePositiveRate: o.FalsePositiveRate}).Validate()
-	}
-	if err != nil {
-		o.Capacity, o.FalsePositiveRate = least, rate
-		return false, err
-	}
-	o.Capacity, o.FalsePositiveRate = cmp.Or(o.Capacity, least), cmp.Or(o.FalsePositiveRate, rate)
-	return unfit, nil
-}
-
-// someAtAll is how many keys make it worth while to rebuild a filter.
-const someAtAll = 1000
-
-// tooManyPass reports whether the share of absent keys that have passed the filter since the last
-// look is certainly too large, and a rebuild would help, since keys have been deleted. If these are
-// few, or may have been put again, it helps only once as many keys have passed as make a rebuild
-// worth while, which reads all keys once: a program may ask for one false positive again and again.
-func (g *Guard) tooManyPass() bool {
-	items := g.filter.Len()
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	skipped, passed := g.counts.absent()
-	falsePositives := float64(passed - g.mu.seen.passed)
-	expected := g.options.FalsePositiveRate * (float64(skipped-g.mu.seen.skipped) + falsePositives)
-	if falsePositives < 4*considerEvery {
-		return false
-	}
-	g.mu.seen.skipped, g.mu.seen.passed = skipped, passed
-	if falsePositives > tooManyPass*expected+4*math.Sqrt(expected) {
-		if g.mu.deleted > 0 {
-			g.mu.excess += uint64(falsePositives - expected)
-		}
-		few := uint64(someGone * float64(items))
-		g.mu.tooMany = g.mu.tooMany || g.mu.unknown || g.mu.gone > few || g.mu.excess > few
-	}
-	return g.mu.tooMany
-}
-
-// consider kicks the background if a rebuild is due.
-func (g *Guard) consider() {
-	if g.wants() {
-		g.kick()
-	}
-}
-
 // Rebuild rebuilds the filter from the keys of the store. Reads and transactions go on meanwhile.
 // The guard does so by itself when it helps; after something else has written to the store, call it.
 func (g *Guard) Rebuild(ctx context.Context) error {
@@ -272,16 +94,6 @@ func (g *Guard) rebuild(ctx context.Context) error {
 		g.mu.took = time.Since(begun)
 	}
 	return err
-}
-
-// unusable returns why the filter is not used any more, or nil.
-func (g *Guard) unusable() error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.mu.closed {
-		return ErrClosed
-	}
-	return g.mu.failed
 }
 
 type rebuild struct {

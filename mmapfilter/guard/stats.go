@@ -2,32 +2,8 @@ package guard
 
 import (
 	"encoding/json"
-	"sync/atomic"
 	"time"
 )
-
-// counts are counted by many goroutines, so each count has several places.
-type counts struct {
-	stripe     [16]counted
-	unfiltered atomic.Uint64
-	replayed   atomic.Uint64
-}
-
-type counted struct {
-	skipped, passed, truePositives, falsePositives atomic.Uint64
-	_                                              [32]byte
-}
-
-func (c *counts) of(hash uint64) *counted { return &c.stripe[hash%uint64(len(c.stripe))] }
-
-// absent returns how many keys that are not in the store were skipped, and how many passed.
-func (c *counts) absent() (skipped, passed uint64) {
-	for i := range c.stripe {
-		skipped += c.stripe[i].skipped.Load()
-		passed += c.stripe[i].falsePositives.Load()
-	}
-	return skipped, passed
-}
 
 // Stats describe a guard (G5).
 type Stats struct {

@@ -3,44 +3,27 @@ package guard
 import (
 	"encoding/binary"
 	"errors"
-	"slices"
-	"sync"
 )
 
 // A Tx is a transaction of the store that is about to be committed. It is used by one goroutine, in
 // this order: Put and Delete in the order of its operations, Prepare, the commit, Done.
 type Tx struct {
 	g     *Guard
-	puts  []uint64 // hashes
-	gone  int      // keys that were deleted, with deletes: Rebuild
-	known uint64   // keys that were put and that the filter had
+	gone  int    // keys that were deleted, with deletes: Rebuild
+	known uint64 // keys that were put and that the filter had
 
 	keys     map[string]bool // Exact: whether the transaction leaves the key there
 	deletes  *pending        // Exact: those of keys that are there
 	inserted bool            // Exact: puts are in the filter
 	stripes  []int           // Exact: locked
 
+	commit
 	prepared bool
-	at       int  // in g.mu.open
-	listed   bool // it was under way at the instant of a rebuild. Guarded by g.mu
 	record   *record
 	loose    *record
 	trims    *trim
 	value    []byte   // of the record
 	entries  [2]Entry // of the changes
-}
-
-// A record is an entry of inserted hashes.
-type record struct {
-	key  []byte
-	end  uint64 // the operation after its last
-	done bool   // the transaction has ended
-}
-
-// Pending are deletes of a transaction that has been committed.
-type pending struct {
-	key    []byte // of the entry
-	hashes []uint64
 }
 
 // Begin returns a transaction. It is not used after Done.
@@ -101,7 +84,7 @@ func (t *Tx) Prepare() Changes {
 	// the filter does from then on.
 	g.mu.Lock()
 	t.at = len(g.mu.open)
-	g.mu.open = append(g.mu.open, t)
+	g.mu.open = append(g.mu.open, &t.commit)
 	g.mu.prepared++
 	g.mu.churning.puts += uint64(len(t.puts))
 	if t.deletes != nil {
@@ -264,7 +247,7 @@ func (t *Tx) Done(o Outcome) {
 		g.order.Unlock()
 	}
 	g.mu.Lock()
-	if n := len(g.mu.open); t.at < n && g.mu.open[t.at] == t {
+	if n := len(g.mu.open); t.at < n && g.mu.open[t.at] == &t.commit {
 		last := g.mu.open[n-1]
 		g.mu.open[t.at], last.at = last, t.at
 		g.mu.open = g.mu.open[:n-1]
@@ -303,7 +286,7 @@ func (t *Tx) Done(o Outcome) {
 	if g.isFull() {
 		g.kick()
 	}
-	*t = Tx{g: g, puts: t.puts[:0], value: t.value[:0]}
+	*t = Tx{g: g, commit: commit{puts: t.puts[:0]}, value: t.value[:0]}
 	g.spare.Put(t)
 }
 
@@ -346,26 +329,4 @@ func (t *Tx) takeBack() bool {
 		g.order.operations++
 	}
 	return true
-}
-
-// stripes are locks for keys.
-type stripes [256]sync.Mutex
-
-// lock locks those of hashes.
-func (s *stripes) lock(hashes map[uint64]struct{}) (locked []int) {
-	for h := range hashes {
-		locked = append(locked, int(h%uint64(len(s))))
-	}
-	slices.Sort(locked)
-	locked = slices.Compact(locked)
-	for _, i := range locked {
-		s[i].Lock()
-	}
-	return locked
-}
-
-func (s *stripes) unlock(locked []int) {
-	for _, i := range locked {
-		s[i].Unlock()
-	}
 }

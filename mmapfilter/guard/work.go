@@ -2,7 +2,6 @@ package guard
 
 import (
 	"bytes"
-	"encoding/binary"
 	"time"
 )
 
@@ -94,43 +93,6 @@ func (g *Guard) workNow() error {
 	return err
 }
 
-func (g *Guard) isFailed() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.mu.failed != nil
-}
-
-func (g *Guard) isClosed() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.mu.closed
-}
-
-// tellOfFailure has the store say that the filter must not be used.
-func (g *Guard) tellOfFailure() error {
-	if g.failureIsDurable.Load() {
-		return nil
-	}
-	if err := g.store.Write(Changes{Set: []Entry{{Key: entryKey(keyFailed)}}}); err != nil {
-		return err
-	}
-	g.failureIsDurable.Store(true)
-	return nil
-}
-
-// A trim removes from the outbox what the filter has durably.
-type trim struct {
-	ranges []Range
-	to     uint64 // operations before this one
-}
-
-func (t *trim) with(c Changes) Changes {
-	return Changes{
-		Remove: append(c.Remove, t.ranges...),
-		Set:    append(c.Set, Entry{entryKey(keyTrimmed), binary.LittleEndian.AppendUint64(nil, t.to)}),
-	}
-}
-
 // offerTrim has the next transaction trim the outbox. There is one trim at a time, since each says how
 // far the outbox was trimmed. REQUIRES: g.work.
 func (g *Guard) offerTrim() {
@@ -207,83 +169,6 @@ func (g *Guard) round() error {
 	return nil
 }
 
-func (g *Guard) isBuilding() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.mu.building
-}
-
-// Sync makes the filter durable now, and nothing else.
-func (g *Guard) Sync() error {
-	if g.filter == nil || g.readOnly || g.isFailed() {
-		return nil
-	}
-	return g.sync()
-}
-
-// sync makes the filter durable. After an error it is not used any more.
-func (g *Guard) sync() (err error) {
-	if g.log == nil {
-		err = g.filter.Sync()
-	} else {
-		err = g.syncLog(0)
-	}
-	if err != nil {
-		g.fail(err)
-	}
-	return err
-}
-
-// syncLog makes the filter durable, with a new token if that is not 0.
-func (g *Guard) syncLog(next token) error {
-	g.mu.Lock()
-	prepared := g.mu.prepared
-	g.mu.Unlock()
-	if err := g.log.sync(next); err != nil {
-		return err
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.mu.covered = max(g.mu.covered, prepared)
-	g.mu.durableAt = time.Now()
-	return nil
-}
-
-// Flushing says that the store is about to write keys elsewhere than into its log, which then goes. The
-// filter has them durably when it returns. Call it from the goroutine that writes.
-func (g *Guard) Flushing() {
-	if g.log == nil || g.filter == nil || g.readOnly {
-		return
-	}
-	g.flushes.Lock()
-	defer g.flushes.Unlock()
-	if !g.log.isDurable() && !g.isFailed() && !g.isClosed() {
-		g.sync() // if that fails, Open finds that the log lacks an epoch
-	}
-}
-
-// flushed waits for a flush that waits for the filter. If the guard is closed, others do not.
-func (g *Guard) flushed() {
-	g.flushes.Lock()
-	defer g.flushes.Unlock()
-}
-
-// Unlogged makes the keys of all transactions that are prepared durable in the filter, since their
-// commits will not be in the log.
-func (g *Guard) Unlogged() error {
-	if g.log == nil || g.filter == nil {
-		return nil
-	}
-	if !g.isFailed() {
-		if err := g.log.unlogged(); err == nil {
-			return nil
-		} else {
-			g.fail(err)
-		}
-	}
-	return g.tellOfFailure()
-}
-
 // drains puts what is on its way into the filter, when there is much of it.
 func (g *Guard) drains() {
 	defer g.background.Done()
@@ -300,21 +185,4 @@ func (g *Guard) drains() {
 			g.kick()
 		}
 	}
-}
-
-// took says what the filter has taken in.
-func (g *Guard) took(known uint64, left []uint64) {
-	if len(left) > 0 {
-		g.overflows(left)
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.mu.know(known)
-}
-
-// isWhole reports whether the filter has all that it has been given.
-func (g *Guard) isWhole() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return !g.mu.lost && !g.overflow.any.Load()
 }

@@ -1,0 +1,62 @@
+package guard
+
+// Absent reports whether a key is certainly not in the store. If it returns false, ask the store, and
+// tell the guard with [Guard.Found] what it said.
+func (g *Guard) Absent(key []byte) bool { return g.absent(key, nil) }
+
+// A View is an instant at which a transaction or snapshot of the store began that reads.
+type View uint64
+
+// View returns the present. Call it before the transaction or snapshot begins.
+func (g *Guard) View() View { return View(g.views.Load()) }
+
+// AbsentIn is [Guard.Absent] for a transaction or snapshot: it may have keys that have been deleted
+// since, and that the filter has let go. Then the answer is false.
+func (g *Guard) AbsentIn(v View, key []byte) bool { return g.absent(key, &v) }
+
+func (g *Guard) absent(key []byte, v *View) bool {
+	if !g.serving.Load() {
+		g.counts.unfiltered.Add(1)
+		return false
+	}
+	if !g.covers(key) {
+		return false
+	}
+	h := g.filter.Hash(key)
+	c := g.counts.of(h)
+	// A hash goes from the incoming ones into the filter, or into the overflow and from there into
+	// the filter, and is in the next place before it leaves one: so this is the order. And the
+	// filter is asked before the view is compared: that changes before anything leaves the filter.
+	if g.log != nil && g.log.incoming.has(h) || g.overflow.has(h) || g.filter.ContainsHash(h) {
+		c.passed.Add(1)
+		return false
+	}
+	if v != nil && *v != g.View() {
+		g.counts.unfiltered.Add(1)
+		return false
+	}
+	c.skipped.Add(1)
+	return true
+}
+
+// Found says what the store has of a key for which [Guard.Absent] was false.
+func (g *Guard) Found(key []byte, there bool) { g.found(key, there) }
+
+// FoundIn is [Guard.Found] after [Guard.AbsentIn].
+func (g *Guard) FoundIn(v View, key []byte, there bool) {
+	if v == g.View() { // otherwise the filter may not have been asked
+		g.found(key, there)
+	}
+}
+
+func (g *Guard) found(key []byte, there bool) {
+	if !g.serving.Load() || !g.covers(key) {
+		return
+	}
+	c := g.counts.of(uint64(len(key)))
+	if there {
+		c.truePositives.Add(1)
+	} else if c.falsePositives.Add(1)%considerEvery == 0 && g.tooManyPass() {
+		g.kick()
+	}
+}

@@ -1,0 +1,95 @@
+package guard
+
+import (
+	"fmt"
+)
+
+// mark puts a new token into the store and then into the filter. Nothing leaves the filter that was
+// visible in the store before the last mark: so a store and a filter of different times differ in
+// their tokens, unless the filter has all keys of the store nonetheless. With reset, operations are
+// counted anew. REQUIRES: g.work.
+func (g *Guard) mark(c Changes, reset bool) error {
+	next := newToken(g.hooks().Random, g.token)
+	g.mu.Lock()
+	s := stamp{id: g.id, mode: g.options.Deletes, logged: g.log != nil, reset: reset, token: next, previous: g.token, previousAt: g.trimmed, capacity: g.options.Capacity}
+	due := g.mu.due.and(g.mu.under)
+	// After a crash nobody knows what was deleted since.
+	s.gone, s.unknown = due.gone, !g.mu.closed || due.unknown || due.tooMany || due.deleted > due.gone
+	g.mu.Unlock()
+	if g.log != nil {
+		s.previousAt = g.log.durable.Load()
+	}
+	c.Set = append(c.Set, Entry{entryKey(keyStamp), s.encode()})
+	if err := g.store.Write(c); err != nil {
+		return err
+	}
+	base, err := g.base, error(nil)
+	if g.log != nil {
+		err = g.syncLog(next)
+	} else {
+		err = g.filter.SyncAtFunc(func(operations uint64) uint64 {
+			if base += operations; reset {
+				base = 0
+			}
+			return pack(next, base)
+		})
+	}
+	if err != nil {
+		g.fail(err)
+		return fmt.Errorf("the filter %s: %w", g.options.Path, err)
+	}
+	g.token, g.base = next, base
+	if reset {
+		g.order.operations, g.trimmed = 0, 0
+	}
+	return nil
+}
+
+// built marks a filter that has been built, so that it serves, unless there have been more doubts
+// since.
+func (g *Guard) built(reset bool, doubts int) error {
+	g.work.Lock()
+	defer g.work.Unlock()
+	if g.doubted(doubts) {
+		return nil
+	}
+	err := g.mark(Changes{}, reset)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err == nil && doubts == g.mu.doubts {
+		g.mu.building = false
+	}
+	g.serve()
+	return err
+}
+
+func (g *Guard) doubted(before int) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return before != g.mu.doubts
+}
+
+// Doubt says that the store may have keys which the filter lacks, now or after a crash: an
+// operation is about to write past the guard. Every answer is "maybe" until a rebuild ends that
+// [Guard.Rebuild] has begun later; call that after the operation, and after the last of several at
+// once.
+func (g *Guard) Doubt() error {
+	g.mu.Lock()
+	g.mu.building = true
+	g.mu.doubts++
+	g.mu.doubtful++
+	g.serving.Store(false)
+	g.mu.Unlock()
+	g.work.Lock()
+	defer g.work.Unlock()
+	if g.isClosed() {
+		return ErrClosed
+	}
+	err := g.store.Write(Changes{Remove: []Range{just(entryKey(keyStamp))}})
+	if err != nil {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.mu.doubtful = max(g.mu.doubtful-1, 0)
+	}
+	return err
+}

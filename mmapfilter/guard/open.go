@@ -1,0 +1,332 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/guarded"
+)
+
+// Open returns a guard for a store. The options have their defaults: see [Options.WithDefaults]. If
+// the filter at o.Path is not known to have all keys of the store, it is rebuilt in the background,
+// and every answer is "maybe" until then. If the options ask for another filter than that, it is
+// rebuilt, too, but answers meanwhile. The error is that of the store.
+func Open(store Store, o *Options) (*Guard, error) {
+	g, stale, err := open(store, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := g.begin(stale); err != nil {
+		g.closeFilter()
+		return nil, err
+	}
+	if o.Hooks != nil && o.Hooks.Manual {
+		o.Hooks.Tick = g.housekeep
+	} else {
+		g.background.Add(2)
+		go g.commits()
+		go g.rebuilds()
+		if g.log != nil {
+			g.background.Add(1)
+			go g.drains()
+		}
+	}
+	return g, nil
+}
+
+// OpenReadOnly returns a guard for a store that is not written to. Nothing is written to the filter
+// either, unless its writer has died, and it is not rebuilt.
+func OpenReadOnly(store Store, o *Options) (*Guard, error) {
+	g := newGuard(store, o)
+	g.readOnly = true
+	var broken error
+	if f, err := openReadOnly(o.Path); err == nil {
+		g.use(f)
+	} else {
+		broken = err
+	}
+	if err := g.openStore(&broken); err != nil {
+		g.closeFilter()
+		return nil, err
+	}
+	entries, err := store.Entries()
+	if err != nil {
+		g.closeFilter()
+		return nil, fmt.Errorf("read the entries of the guard: %w", err)
+	}
+	s, err := readState(entries)
+	if broken == nil {
+		broken = err
+	}
+	if broken == nil {
+		broken = g.covered(s)
+	}
+	g.fit(s, broken == nil)
+	if broken != nil {
+		g.mu.failed = broken
+		return g, nil
+	}
+	_, durable := durableIn(g.filter)
+	missing := s.missing(durable)
+	if g.log != nil {
+		missing = append(missing, g.log.left...)
+	}
+	if !g.overflow.addAll(missing) {
+		g.mu.failed = errTooMany
+		return g, nil
+	}
+	g.serving.Store(true)
+	return g, nil
+}
+
+func newGuard(store Store, o *Options) *Guard {
+	own := *o
+	g := &Guard{options: &own, store: store, wake: make(chan struct{}, 1)}
+	g.mu.done.L = &g.mu
+	g.mu.durableAt = time.Now()
+	if l, ok := store.(Logged); ok && o.Deletes == Rebuild {
+		g.log = newLog(l)
+		g.log.covers, g.log.took, g.log.whole = g.covers, g.took, g.isWhole
+	}
+	g.life, g.end = context.WithCancel(context.Background())
+	return g
+}
+
+// isWhole reports whether the filter has all that it has been given.
+func (g *Guard) isWhole() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return !g.mu.lost && !g.overflow.any.Load()
+}
+
+// took says what the filter has taken in.
+func (g *Guard) took(known uint64, left []uint64) {
+	if len(left) > 0 {
+		g.overflows(left)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.mu.know(known)
+}
+
+// open opens the filter and does what it lacks. stale says why it must be rebuilt instead.
+func open(store Store, o *Options) (g *Guard, stale error, err error) {
+	g = newGuard(store, o)
+	if g.log != nil {
+		stale = g.openFilter()
+	}
+	if err := g.openStore(&stale); err != nil {
+		g.closeFilter()
+		return nil, nil, err
+	}
+	entries, err := store.Entries()
+	if err != nil {
+		g.closeFilter()
+		return nil, nil, fmt.Errorf("read the entries of the guard: %w", err)
+	}
+	s, err := readState(entries)
+	if err != nil {
+		stale = err
+	}
+	if g.log == nil {
+		if err := g.openFilter(); stale == nil {
+			stale = err
+		}
+	}
+	if stale == nil {
+		stale = g.covered(s)
+	}
+	g.fit(s, g.filter != nil && ofGuard(g.filter))
+	if stale != nil {
+		return g, stale, nil
+	}
+	g.id = s.stamp.id
+	if err := g.resume(s); err != nil {
+		g.closeFilter()
+		return nil, nil, err
+	}
+	return g, nil, nil
+}
+
+func (g *Guard) use(f guarded.Filter) {
+	if g.filter = f; g.log != nil {
+		g.log.filter = f
+	}
+}
+
+func (g *Guard) openFilter() (err error) {
+	f, err := g.hooks().Open(g.options.Path)
+	if err == nil {
+		g.use(f)
+	}
+	return err
+}
+
+// openStore opens a store that has a log. What the filter lacks of that is put into it first: as
+// soon as the store is open, its log may be gone. stale says why the filter is not used, if so. The
+// error is that of the store.
+func (g *Guard) openStore(stale *error) error {
+	l, ok := g.store.(Logged)
+	if !ok {
+		return nil
+	}
+	if g.log == nil || *stale != nil {
+		return l.Open(func(uint64) {})
+	}
+	*stale = g.log.readLog(g.readOnly)
+	g.counts.replayed.Add(g.log.read)
+	return l.Open(func(first uint64) {
+		if *stale == nil {
+			g.log.replayed(first)
+		}
+	})
+}
+
+func (g *Guard) covered(s *state) error {
+	if g.log == nil {
+		return s.covers(g.filter, g.options, false, 0)
+	}
+	return s.covers(g.filter, g.options, true, g.log.covered)
+}
+
+// resume puts what the outbox has into the filter, exactly once (G2), and begins a new count of
+// operations. Deletes come last: from the mark on, nothing but the filter knows of them.
+func (g *Guard) resume(s *state) error {
+	at, durable := durableIn(g.filter)
+	var changes Changes
+	missing := s.missing(durable)
+	g.counts.replayed.Add(uint64(len(missing)))
+	left, _, err := g.insert(missing)
+	if err == nil {
+		err = g.filter.Sync()
+	}
+	if err != nil {
+		return fmt.Errorf("the filter %s: %w", g.options.Path, err)
+	}
+	g.mu.lost = !g.overflow.addAll(left)
+	changes.Remove = allEntries()
+	if len(left) > 0 {
+		g.mu.lastID++
+		r := &record{key: entryKey(keyLoose, g.mu.lastID), done: true}
+		g.mu.loose = append(g.mu.loose, r)
+		changes.Set = append(changes.Set, Entry{r.key, appendHashes(nil, left)})
+	}
+	g.token = at
+	if g.log == nil {
+		_, g.trimmed = durableIn(g.filter)
+	} else {
+		g.log.begin()
+	}
+	g.mu.leave(s.stamp.gone)
+	g.mu.unknown = s.stamp.unknown
+	if err := g.mark(changes, true); err != nil {
+		return err
+	}
+	for _, h := range s.deletes {
+		if _, err := g.filter.DeleteHash(h); err != nil {
+			return fmt.Errorf("the filter %s: %w", g.options.Path, err)
+		}
+		g.order.operations++
+	}
+	g.serve()
+	return nil
+}
+
+// begin makes an empty filter if the old one is stale. That of an empty store is complete.
+func (g *Guard) begin(stale error) error {
+	if stale == nil {
+		g.consider()
+		return nil
+	}
+	g.closeFilter()
+	g.mu.err, g.mu.unfit = stale, false
+	// No crash from now on may leave an entry that speaks for what is at the path.
+	if err := g.store.Write(Changes{Remove: allEntries()}); err != nil {
+		return err
+	}
+	g.id = newIdentity(g.hooks().Random)
+	f, err := g.hooks().Create(g.options.Path, &mmapfilter.Options{
+		Capacity: g.options.Capacity, FalsePositiveRate: g.options.FalsePositiveRate, Seed: g.hooks().Random(),
+		Normalisation: g.id.String(), CommitInterval: g.commitInterval(),
+	})
+	if err != nil {
+		g.mu.failed = fmt.Errorf("no filter: %w", err)
+		g.failureIsDurable.Store(true)
+		return nil
+	}
+	g.use(f)
+	g.mu.building = true
+	empty, err := g.storeIsEmpty()
+	if err != nil {
+		return err
+	}
+	if empty {
+		return g.built(true, 0)
+	}
+	g.kick()
+	return nil
+}
+
+func (g *Guard) storeIsEmpty() (bool, error) {
+	s, err := g.store.Snapshot()
+	if err != nil {
+		return false, err
+	}
+	empty := true
+	for key, e := range s.Keys {
+		if err = e; err != nil || g.covers(key) {
+			empty = false
+			break
+		}
+	}
+	return empty, errors.Join(err, s.Close())
+}
+
+// fit settles what the options leave to the filter. own says that this was made for a store, the
+// filter of which may have failed, or died while it was built. s is nil if the store does not say
+// anything of it.
+func (g *Guard) fit(s *state, own bool) {
+	var f guarded.Filter
+	if own {
+		f = g.filter
+	}
+	var asked uint64
+	if s != nil {
+		asked = s.stamp.capacity
+	}
+	g.mu.unfit, g.mu.err = g.options.fit(f, asked)
+}
+
+// Close makes the filter durable and closes it. Transactions must have ended; a rebuild is ended. Close
+// the store after it.
+func (g *Guard) Close() error {
+	g.mu.Lock()
+	if g.mu.closed {
+		g.mu.Unlock()
+		return nil
+	}
+	g.mu.closed = true
+	g.mu.Unlock()
+	g.end()
+	g.background.Wait()
+	g.flushed()
+	g.rebuilding.Lock() // until one that the program called for has ended
+	defer g.rebuilding.Unlock()
+	g.serving.Store(false)
+	if g.filter == nil || g.readOnly {
+		return g.closeFilter()
+	}
+	g.work.Lock()
+	defer g.work.Unlock()
+	err := g.workNow()
+	if err == nil && !g.isFailed() && !g.isBuilding() {
+		err = g.mark(Changes{}, false) // with what is in the filter alone
+		if err == nil {                // so that the next open sees damage
+			err = g.filter.Seal(context.Background())
+		}
+	}
+	return errors.Join(err, g.closeFilter())
+}

@@ -1,0 +1,67 @@
+package guard
+
+import (
+	"math"
+)
+
+func (g *Guard) isFull() bool {
+	return float64(g.filter.Len()) >= full*float64(g.filter.Cap())
+}
+
+// wants reports whether a rebuild is due.
+func (g *Guard) wants() bool {
+	if g.filter == nil {
+		return false
+	}
+	items, capacity := g.filter.Len(), g.filter.Cap()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.mu.failed != nil || g.mu.closed || g.mu.doubtful > 0 { // the operation may not have ended
+		return false
+	}
+	if g.mu.building || g.mu.lost || g.mu.unfit || g.overflow.any.Load() || float64(items) >= full*float64(capacity) {
+		return true
+	}
+	// While there is room, these keys cost nothing unless they are asked for.
+	worth := max(someAtAll, uint64(someGone*float64(capacity)), uint64(manyGone*float64(g.mu.churning.room)))
+	if float64(g.mu.gone) > manyGone*float64(items) && g.mu.gone > worth {
+		return true
+	}
+	there := max(items-min(g.mu.gone, items), g.mu.churning.room/growth)
+	return capacity > g.options.Capacity && there < capacity/tooLarge || g.mu.tooMany
+}
+
+// consider kicks the background if a rebuild is due.
+func (g *Guard) consider() {
+	if g.wants() {
+		g.kick()
+	}
+}
+
+// considerEvery is after how many false positives their share is looked at.
+const considerEvery = 64
+
+// tooManyPass reports whether the share of absent keys that have passed the filter since the last
+// look is certainly too large, and a rebuild would help, since keys have been deleted. If these are
+// few, or may have been put again, it helps only once as many keys have passed as make a rebuild
+// worth while, which reads all keys once: a program may ask for one false positive again and again.
+func (g *Guard) tooManyPass() bool {
+	items := g.filter.Len()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	skipped, passed := g.counts.absent()
+	falsePositives := float64(passed - g.mu.seen.passed)
+	expected := g.options.FalsePositiveRate * (float64(skipped-g.mu.seen.skipped) + falsePositives)
+	if falsePositives < 4*considerEvery {
+		return false
+	}
+	g.mu.seen.skipped, g.mu.seen.passed = skipped, passed
+	if falsePositives > tooManyPass*expected+4*math.Sqrt(expected) {
+		if g.mu.deleted > 0 {
+			g.mu.excess += uint64(falsePositives - expected)
+		}
+		few := uint64(someGone * float64(items))
+		g.mu.tooMany = g.mu.tooMany || g.mu.unknown || g.mu.gone > few || g.mu.excess > few
+	}
+	return g.mu.tooMany
+}
