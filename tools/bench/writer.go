@@ -81,12 +81,16 @@ func (w *writerRun) run() error {
 		if err := size.Set(word); err != nil {
 			return err
 		}
+		built, err := w.build(int64(size))
+		if err != nil {
+			return err
+		}
 		for every := range strings.SplitSeq(w.syncs, ",") {
 			n, err := strconv.Atoi(every)
 			if err != nil {
 				return err
 			}
-			m, err := w.measure(int64(size), n)
+			m, err := w.measure(built, int64(size), n)
 			if err != nil {
 				return err
 			}
@@ -97,6 +101,9 @@ func (w *writerRun) run() error {
 				}
 			}
 			first = false
+		}
+		if err := os.Remove(built); err != nil {
+			return err
 		}
 	}
 	w.printf("\nA filter with the default options, at its design load: the oldest key is deleted for each that is inserted. The timer commits every %v too. The disk is the whole device's.\n", mmapfilter.DefaultCommitInterval)
@@ -126,20 +133,28 @@ type writerMeasure struct {
 // tick is the resolution of the picture.
 const tick = 20 * time.Millisecond
 
-func (w *writerRun) measure(size int64, every int) (m *writerMeasure, err error) {
-	path := w.path("writer.mmf")
+// build builds the file that each measurement of a size begins with a copy of.
+func (w *writerRun) build(size int64) (path string, err error) {
+	path = w.path("built.mmf")
 	n := byDefault.keys(size)
-	w.note("%s, Sync every %d: building from %s keys", figures.ExactSize(size), every, figures.Grouped(int64(n)))
+	w.note("%s: building from %s keys", figures.ExactSize(size), figures.Grouped(int64(n)))
 	opts := byDefault.options(n)
 	opts.Seed = w.seed
 	f, err := mmapfilter.Build(w.ctx, path, &opts, numbers(n))
 	if err != nil {
+		return "", err
+	}
+	return path, f.Close()
+}
+
+func (w *writerRun) measure(built string, size int64, every int) (m *writerMeasure, err error) {
+	path := w.path("writer.mmf")
+	n := byDefault.keys(size)
+	if err := copyFile(path, built); err != nil {
 		return nil, err
 	}
-	if err := f.Close(); err != nil {
-		return nil, err
-	}
-	if f, err = mmapfilter.Open(path, nil); err != nil {
+	f, err := mmapfilter.Open(path, nil)
+	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.Remove(path)) }()
