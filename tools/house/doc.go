@@ -8,7 +8,8 @@
 //
 // From the bottom up: a part imports parts that come before it here, namely those after its arrow.
 // The program reads the parts and the arrows from this page. A package that is not here is an
-// error, and so is an arrow that nothing needs. Tools may import anything.
+// error, and so is an arrow that nothing needs. Tools may import anything. What needs other modules
+// is a module of its own, in a folder of this one; (*) marks the packages of those.
 //
 //	layout/kernel                  which instructions the machine has; prefetches
 //	layout/kernel/kerneltest       runs tests with every kernel
@@ -27,6 +28,7 @@
 //	    → layout
 //	layout/all                     registers the layouts; nothing else knows them by name
 //	    → layout/blocked layout/compact layout/paper
+//	layout/_asm                    (*) writes the assembly
 //	layout/multiset                the reference model of a filter
 //	    → layout
 //	layout/layouttest              what tests of layouts share
@@ -67,6 +69,20 @@
 //	    → mmapfilter
 //	mmapfilter/guard               a filter in front of an embedded store
 //	    → mmapfilter mmapfilter/internal/guarded
+//	mmapfilter/guard/badgerguard   (*) the guard of Badger
+//	    → mmapfilter/guard
+//	mmapfilter/guard/badgerguard/example  (*) a program that is to be copied
+//	    → mmapfilter/guard mmapfilter/guard/badgerguard
+//	mmapfilter/guard/bboltguard    (*) the guard of bbolt
+//	    → mmapfilter/guard
+//	mmapfilter/guard/bboltguard/example   (*)
+//	    → mmapfilter/guard mmapfilter/guard/bboltguard
+//	mmapfilter/guard/pebbleguard   (*) the guard of Pebble
+//	    → mmapfilter/guard
+//	mmapfilter/guard/pebbleguard/example  (*)
+//	    → mmapfilter/guard mmapfilter/guard/pebbleguard
+//	mmapfilter/guard/example/sqlite       (*) a guard by hand, of a database/sql store
+//	    → mmapfilter/guard
 //	mmapfilter/sets                builds filters of more keys than a file should hold
 //	    → layout recovery mmapfilter mmapfilter/internal/manifest mmapfilter/internal/sweep
 //	tools/mmapfilter               the command
@@ -81,10 +97,13 @@
 //	tools/internal/measure         measures what filters ask of a machine
 //	tools/internal/mistakes        reads testdata/mistakes
 //	tools/internal/shortrun        parses the flags of short runs
-//
-// What needs other modules is a module of its own, and imports this one: the guards of Pebble,
-// bbolt, Badger and SQLite (mmapfilter/guard), the program that writes the assembly (layout/_asm),
-// and tools/bench, tools/evaluate and tools/beam.
+//	tools/bench                    (*) measures, and writes RESULTS.md
+//	tools/bench/peer               (*) runs peers that are not written in Go, as processes
+//	tools/evaluate                 (*) runs the evaluation of the paper
+//	tools/evaluate/peers           (*) other filters
+//	tools/evaluate/picture         (*) draws
+//	tools/evaluate/report          (*) writes the page and the records
+//	tools/beam                     (*) builds a set on Apache Beam
 //
 // # The ways through them
 //

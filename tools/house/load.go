@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/build"
@@ -10,6 +11,7 @@ import (
 	"go/parser"
 	"go/token"
 	"go/types"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -39,11 +41,12 @@ func (p pkg) total() (n int) {
 type listed struct {
 	Dir, ImportPath                    string
 	Module                             struct{ Path string }
+	Nested                             bool `json:"-"` // the module is in a folder of another
 	GoFiles, TestGoFiles, XTestGoFiles []string
 	IgnoredGoFiles, Imports            []string
 }
 
-// load lists the packages of the module in root and how their files use one another.
+// load lists the packages of all modules in root and how their files use one another.
 func load(root string) (all []pkg, err error) {
 	cmd := exec.Command("go", "list", "-json=Dir,ImportPath,Module,GoFiles,TestGoFiles,XTestGoFiles,IgnoredGoFiles,Imports", "./...")
 	cmd.Dir, cmd.Stderr = root, os.Stderr
@@ -57,29 +60,29 @@ func load(root string) (all []pkg, err error) {
 	if build.Default.Dir, err = filepath.Abs(root); err != nil { // for the importer
 		return nil, err
 	}
-	fset := token.NewFileSet()
-	from := importer.ForCompiler(fset, "source", nil)
+	c := checker{token.NewFileSet(), nil, sets{}}
+	c.from = importer.ForCompiler(c.fset, "source", nil)
+	var module string
 	for d := json.NewDecoder(bytes.NewReader(out)); d.More(); {
 		var l listed
 		if err := d.Decode(&l); err != nil {
 			return nil, err
 		}
-		p := pkg{path: below(l.Module.Path, l.ImportPath), lines: map[string]int{}}
-		for _, i := range l.Imports {
-			if i == l.Module.Path || strings.HasPrefix(i, l.Module.Path+"/") {
-				p.imports = append(p.imports, below(l.Module.Path, i))
-			}
+		module = l.Module.Path
+		c.known[l.ImportPath] = true
+		p, err := c.load(l)
+		if err != nil {
+			return nil, err
 		}
-		for _, file := range slices.Concat(l.GoFiles, l.TestGoFiles, l.XTestGoFiles, l.IgnoredGoFiles) {
-			text, err := os.ReadFile(filepath.Join(l.Dir, file))
-			if err != nil {
-				return nil, err
-			}
-			if !bytes.Contains(text, []byte("// Code generated ")) {
-				p.lines[file] = bytes.Count(text, []byte("\n"))
-			}
-		}
-		if err := p.resolve(fset, from, l); err != nil {
+		all = append(all, p)
+	}
+	nested, err := listNested(root, module)
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range nested {
+		p, err := c.load(l)
+		if err != nil {
 			return nil, err
 		}
 		all = append(all, p)
@@ -87,27 +90,104 @@ func load(root string) (all []pkg, err error) {
 	return all, nil
 }
 
+// listNested lists the packages of the modules in folders of a module, as of one that has all of
+// them. It asks for nothing that these need.
+func listNested(root, module string) (all []listed, err error) {
+	inside := sets{} // folders of such modules
+	return all, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() || path == root {
+			return err
+		}
+		if strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" {
+			return filepath.SkipDir
+		}
+		_, err = os.Stat(filepath.Join(path, "go.mod"))
+		if err != nil && !inside[filepath.Dir(path)] {
+			return nil
+		}
+		inside[path] = true
+		p, err := build.ImportDir(path, 0)
+		if none := new(build.NoGoError); errors.As(err, &none) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		l := listed{
+			Dir: path, ImportPath: module + "/" + filepath.ToSlash(name), Nested: true, GoFiles: p.GoFiles, TestGoFiles: p.TestGoFiles,
+			XTestGoFiles: p.XTestGoFiles, IgnoredGoFiles: p.IgnoredGoFiles, Imports: p.Imports,
+		}
+		l.Module.Path = module
+		all = append(all, l)
+		return nil
+	})
+}
+
+// A checker checks the types of packages.
+type checker struct {
+	fset  *token.FileSet
+	from  types.Importer
+	known sets // packages of the module; those of nested ones are not imported
+}
+
+// load finds out what is checked about a package.
+func (c *checker) load(l listed) (pkg, error) {
+	p := pkg{path: below(l.Module.Path, l.ImportPath), lines: map[string]int{}}
+	for _, i := range l.Imports {
+		if i == l.Module.Path || strings.HasPrefix(i, l.Module.Path+"/") {
+			p.imports = append(p.imports, below(l.Module.Path, i))
+		}
+	}
+	for _, file := range slices.Concat(l.GoFiles, l.TestGoFiles, l.XTestGoFiles, l.IgnoredGoFiles) {
+		text, err := os.ReadFile(filepath.Join(l.Dir, file))
+		if err != nil {
+			return p, err
+		}
+		if !bytes.Contains(text, []byte("// Code generated ")) {
+			p.lines[file] = bytes.Count(text, []byte("\n"))
+		}
+	}
+	return p, p.resolve(c, l)
+}
+
+// Import imports a package for one of a nested module: what other modules have is unknown.
+func (c *checker) Import(path string) (*types.Package, error) {
+	first, _, _ := strings.Cut(path, "/")
+	if c.known[path] || !strings.Contains(first, ".") {
+		return c.from.Import(path)
+	}
+	return nil, errors.New("of another module")
+}
+
 func below(module, path string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(path, module), "/")
 }
 
-// resolve finds which files use names of which other files.
-func (p *pkg) resolve(fset *token.FileSet, from types.Importer, l listed) error {
+// resolve finds which files use names of which other files. In a nested module it may miss a use of
+// what a function or type of another module gives back.
+func (p *pkg) resolve(c *checker, l listed) error {
 	var files []*ast.File
 	for _, name := range l.GoFiles {
-		f, err := parser.ParseFile(fset, filepath.Join(l.Dir, name), nil, parser.SkipObjectResolution)
+		f, err := parser.ParseFile(c.fset, filepath.Join(l.Dir, name), nil, parser.SkipObjectResolution)
 		if err != nil {
 			return err
 		}
 		files = append(files, f)
 	}
 	info := &types.Info{Uses: map[*ast.Ident]types.Object{}}
-	conf := types.Config{Importer: from, FakeImportC: true}
-	made, err := conf.Check(l.ImportPath, fset, files, info)
-	if err != nil {
+	conf := types.Config{Importer: c.from, FakeImportC: true}
+	if l.Nested {
+		conf.Importer, conf.Error = c, func(error) {} // of which there are many
+	}
+	made, err := conf.Check(l.ImportPath, c.fset, files, info)
+	if err != nil && !l.Nested {
 		return err
 	}
-	name := func(pos token.Pos) string { return filepath.Base(fset.Position(pos).Filename) }
+	name := func(pos token.Pos) string { return filepath.Base(c.fset.Position(pos).Filename) }
 	p.uses = map[string]sets{}
 	for f := range p.lines {
 		if slices.Contains(l.GoFiles, f) {
