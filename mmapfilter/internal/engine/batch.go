@@ -41,7 +41,7 @@ func (w *Writer) InsertAll(hashes, next []uint64, done *int) (err error) {
 			}
 		}
 		p.Expect(&ahead[n])
-		if !w.plan(items[n]) {
+		if !w.planInsert(items[n]) {
 			err = ErrFull
 			break
 		}

@@ -53,7 +53,7 @@ func (w *Writer) doubleIn(next *Writer, kind Kind, hash uint64) error {
 	case kind == LeftOut && layout.Lookup(next.table, next.newest, hash):
 		next.protocol.Skip()
 		return nil
-	case !next.place(next.table.Split(hash)):
+	case !next.tryInsert(next.table.Split(hash)):
 		return ErrAgain
 	}
 	if kind == LeftOut {

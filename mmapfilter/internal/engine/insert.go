@@ -17,7 +17,7 @@ func (w *Writer) insertLocked(hash uint64) error {
 	if err := w.ready(); err != nil {
 		return err
 	}
-	if !w.plan(w.table.Split(hash)) {
+	if !w.planInsert(w.table.Split(hash)) {
 		return ErrFull
 	}
 	if err := w.double(Insert, hash); err != nil {
@@ -28,9 +28,9 @@ func (w *Writer) insertLocked(hash uint64) error {
 	return nil
 }
 
-// plan is place. An insert that finds no room counts as an operation, unless it is tried again.
-func (w *Writer) plan(home layout.Item) bool {
-	if w.place(home) {
+// planInsert is tryInsert. An insert that finds no room counts as an operation, unless it is tried again.
+func (w *Writer) planInsert(home layout.Item) bool {
+	if w.tryInsert(home) {
 		return true
 	}
 	if !w.Retries {

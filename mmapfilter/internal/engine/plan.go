@@ -5,9 +5,9 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/place"
 )
 
-// place has the placer plan an insert and reports whether there is room. At the limit of keys,
+// tryInsert has the placer plan an insert and reports whether there is room. At the limit of keys,
 // only an item whose class has an entry in the stash has room.
-func (w *Writer) place(home layout.Item) bool {
+func (w *Writer) tryInsert(home layout.Item) bool {
 	put := w.mu.placer.Insert
 	if w.atLimit() {
 		put = w.mu.placer.CountUp
