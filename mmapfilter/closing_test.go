@@ -202,7 +202,7 @@ func TestBatchCountsUpToAFault(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 200_000, LogBytes: 256 << 10})
 	const page = wal.PageBytes
 	used := func() int64 {
-		_, used := f.open.Load().live.Writer.Protocol().LogBytes()
+		_, used := f.open.Load().work.Writer.Protocol().LogBytes()
 		return used
 	}
 	i := 0
@@ -264,7 +264,7 @@ func TestSyncAtUnseals(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := f.open.Load().live.Writer
+		w := f.open.Load().work.Writer
 		var commits []uint64
 		unsealing := w.Unsealing
 		w.Unsealing = func() func(hold func(step func())) {

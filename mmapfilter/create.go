@@ -150,25 +150,13 @@ func openLive(path string, opts *OpenOptions) (o *openFile, err error) {
 	o = newOpenFile(files.File().Name(), &recovery.Head{Superblock: sb, Geometry: g, Size: g.SealedBytes}, opts)
 	o.warning = recovery.Warning(files.File())
 	o.found, o.logBytes = *found, opts.LogBytes
-	o.live = background.New(files, w, cmp.Or(opts.CommitInterval, DefaultCommitInterval))
+	o.work = background.New(files, w, cmp.Or(opts.CommitInterval, DefaultCommitInterval))
 	if err := o.adopt(files.Mapping(), nil, opts); err != nil {
 		return nil, err
 	}
 	o.grows = rebuild.GrowthOf(sb)
-	o.live.KeepMapping() // adopted
-	o.live.Begin()
+	o.work.KeepMapping() // adopted
+	o.work.Begin()
 	done = true
-	return o, nil
-}
-
-// write returns the open file for a method that writes.
-func (f *Filter) write() (*openFile, error) {
-	o := f.open.Load()
-	switch {
-	case o == nil && !(f.waiting && !f.closed.Load()):
-		return nil, ErrClosed
-	case o == nil || o.live == nil:
-		return nil, ErrReadOnly
-	}
 	return o, nil
 }

@@ -27,7 +27,7 @@ import (
 // crash, call it again: it goes on with what is left. The errors are [ErrNoHashes] and those of
 // [Filter.Delete].
 func (f *Filter) ExpireBefore(ctx context.Context, t time.Time) (n uint64, err error) {
-	o, err := f.write()
+	o, err := f.writable()
 	if err != nil {
 		return 0, err
 	}
@@ -47,21 +47,21 @@ func (f *Filter) ExpireBefore(ctx context.Context, t time.Time) (n uint64, err e
 func (f *Filter) expire(ctx context.Context, before uint64) (n uint64, err error) {
 	f.growth.Lock()
 	defer f.growth.Unlock()
-	o, err := f.write()
+	o, err := f.writable()
 	if err != nil {
 		return 0, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(f.growth.life, func() { cancel(ErrClosed) })()
-	w, path := o.live.Writer, builder.Beside(o.live.Files.Path())
+	w, path := o.work.Writer, builder.Beside(o.work.Files.Path())
 	tap := engine.NewTap(path.Scratch)
 	defer tap.Close()
 	defer w.Untap()
 	var kept builder.Kept
 	err = w.Protocol().HashesErr()
 	if err == nil {
-		err = o.live.Catch(func() (err error) {
+		err = o.work.Catch(func() (err error) {
 			kept.File, kept.Counted, err = w.Tapped(tap)
 			return err
 		})
@@ -83,7 +83,7 @@ func (f *Filter) expire(ctx context.Context, before uint64) (n uint64, err error
 				old = append(old, h)
 			}
 		}
-		return o.live.Catch(func() error {
+		return o.work.Catch(func() error {
 			done, err := w.Expire(old, tap, deleted)
 			n += done
 			return err

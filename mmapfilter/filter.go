@@ -76,7 +76,7 @@ type openFile struct {
 	fileBytes  int64
 	warning    string // see Stats.Warning
 
-	live     *background.Work // nil if opened for reading; then the fields up to grows are zero
+	work     *background.Work // nil if opened for reading; then the fields up to grows are zero
 	found    Recovery
 	logBytes int64  // OpenOptions.LogBytes
 	rebuilds uint64 // since the filter was opened
@@ -126,8 +126,8 @@ func (f *Filter) Close() error {
 	f.lastCap.Store(o.superblock.Capacity())
 	f.open.Store(nil)
 	var err error
-	if o.live != nil {
-		err = o.live.Close()
+	if o.work != nil {
+		err = o.work.Close()
 	}
 	f.lastLen.Store(o.len()) // operations may have been in progress
 	if err == nil {
@@ -161,9 +161,21 @@ func (f *Filter) Err() error {
 	return ErrClosed
 }
 
+// writable returns the open file, or why nothing can be written to it.
+func (f *Filter) writable() (*openFile, error) {
+	o := f.open.Load()
+	switch {
+	case o == nil && !(f.waiting && !f.closed.Load()):
+		return nil, ErrClosed
+	case o == nil || o.work == nil:
+		return nil, ErrReadOnly
+	}
+	return o, nil
+}
+
 func (o *openFile) err() error {
-	if o.live != nil {
-		if err := o.live.Writer.Err(); err != nil {
+	if o.work != nil {
+		if err := o.work.Writer.Err(); err != nil {
 			return err
 		}
 	}
@@ -182,7 +194,7 @@ func (o *openFile) err() error {
 // superseded reports whether another file has taken the place of this one.
 func (o *openFile) superseded() bool {
 	epoch := uint64(0)
-	if o.live == nil && o.mapping != nil {
+	if o.work == nil && o.mapping != nil {
 		recovery.Catch(o.mapping.Data, func() { epoch = o.view.At(layout.WordRuntime + layout.RuntimeEpoch) })
 	}
 	runtime.KeepAlive(o) // keeps it mapped until here
@@ -200,8 +212,8 @@ func (f *Filter) Len() uint64 {
 }
 
 func (o *openFile) len() uint64 {
-	if o.live != nil {
-		return o.live.Writer.Len()
+	if o.work != nil {
+		return o.work.Writer.Len()
 	}
 	return o.newest().Length()
 }
@@ -251,14 +263,14 @@ func (f *Filter) growthErr(o *openFile) error {
 	if !o.superblock.KeepsHashes() {
 		return nil
 	}
-	if o.live == nil {
+	if o.work == nil {
 		file, err := recovery.OpenHashesOf(o.path, o.newest())
 		if err == nil {
 			file.Close()
 		}
 		return err
 	}
-	if err := o.live.Writer.Protocol().HashesErr(); err != nil {
+	if err := o.work.Writer.Protocol().HashesErr(); err != nil {
 		return err
 	}
 	f.growth.auto.Lock()

@@ -181,7 +181,7 @@ func (d *smallDisk) filter(n int) *Filter {
 
 // small makes the log of a filter start at 64 KiB, and stops work in the background.
 func (d *smallDisk) small(f *Filter) {
-	w := f.open.Load().live.Writer
+	w := f.open.Load().work.Writer
 	w.LimitLog(64 << 10)
 	w.Behind = nil
 }
@@ -279,7 +279,7 @@ func (d *smallDisk) logGrowthBehind() { d.growth(false) }
 // and operations continue. When there is room again, the log grows.
 func (d *smallDisk) growth(quiet bool) {
 	f := d.filter(100)
-	l := f.open.Load().live
+	l := f.open.Load().work
 	l.Writer.LimitLog(1 << 20)
 	if !quiet {
 		l.Writer.Behind = l.Behind

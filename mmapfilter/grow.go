@@ -14,14 +14,14 @@ const (
 
 // inserted looks whether the filter must grow. The caller has inserted something.
 func (f *Filter) inserted(o *openFile) {
-	if o.grows.Inserted(o.live.Writer) {
+	if o.grows.Inserted(o.work.Writer) {
 		f.resize(o, false)
 	}
 }
 
 // deleted looks whether the filter is to shrink. The caller has deleted something.
 func (f *Filter) deleted(o *openFile) {
-	if o.grows.Deleted(o.live.Writer) {
+	if o.grows.Deleted(o.work.Writer) {
 		f.resize(o, false)
 	}
 }
@@ -36,7 +36,7 @@ func (f *Filter) resize(o *openFile, now bool) <-chan struct{} {
 	if a.done != nil {
 		return a.done
 	}
-	items := o.live.Writer.Len()
+	items := o.work.Writer.Len()
 	apart := max(items, a.failedAt) - min(items, a.failedAt)
 	again := apart >= max(o.superblock.Capacity()/retryShare, 1) || now && time.Since(a.failedTime) > retryAfter
 	if f.open.Load() != o || a.failed != nil && !again {
@@ -66,7 +66,7 @@ func (f *Filter) size(o *openFile) *RebuildOptions {
 	if o == nil {
 		return nil
 	}
-	capacity, due := o.grows.Next(o.live.Writer)
+	capacity, due := o.grows.Next(o.work.Writer)
 	if !due {
 		return nil
 	}
@@ -85,7 +85,7 @@ func (f *Filter) waitForRoom(o *openFile, full error) error {
 	if f.open.Load() != o {
 		return nil
 	}
-	if o.live.Writer.SkipFull() != nil { // it counts, now that it is not tried again
+	if o.work.Writer.SkipFull() != nil { // it counts, now that it is not tried again
 		return nil // but a rebuild or Close has come before
 	}
 	f.growth.auto.Lock()

@@ -57,7 +57,7 @@ func newDoubledRun(t *testing.T) *doubledRun {
 // doubles reports whether operations are done in both files, and can be done now.
 func (r *doubledRun) doubles() bool {
 	o := r.f.open.Load()
-	return o != nil && o.live.Writer.Idle() && o.live.Writer.Doubles()
+	return o != nil && o.work.Writer.Idle() && o.work.Writer.Doubles()
 }
 
 func bytesOf(key uint64) []byte { return binary.LittleEndian.AppendUint64(nil, key) }

@@ -114,7 +114,7 @@ var ioSteps = []ioStep{
 	}},
 	{"fill the log", func(r *ioRun) error {
 		const larger = wal.MinBytes + 4*wal.PageBytes // the next log
-		r.f.open.Load().live.Writer.LimitLog(larger)
+		r.f.open.Load().work.Writer.LimitLog(larger)
 		size := func() int64 { return r.f.Stats().LogBytes }
 		for size() != larger && !r.cramped() {
 			if err := r.operate(100, 90); err != nil {
@@ -130,7 +130,7 @@ var ioSteps = []ioStep{
 	}},
 	{"recover a copy", func(r *ioRun) error {
 		copied := r.path + "-copy"
-		unlock := r.f.open.Load().live.Writer.LockAll() // a checkpoint may be under way
+		unlock := r.f.open.Load().work.Writer.LockAll() // a checkpoint may be under way
 		copyFile(r.t, copied, r.path)
 		for _, suffix := range []string{".stash", ".stash.new"} { // the latter in a checkpoint
 			if _, err := os.Stat(r.path + suffix); err == nil {
@@ -184,7 +184,7 @@ func (r *ioRun) opened() {
 	if r.f == nil {
 		return
 	}
-	l := r.f.open.Load().live
+	l := r.f.open.Load().work
 	l.Writer.LimitLog(wal.MinBytes)
 	if r.quiet {
 		l.Writer.Behind = nil
@@ -287,7 +287,7 @@ func (r *ioRun) checkAlone(path string) {
 // cramped reports whether the log kept its size for lack of room.
 func (r *ioRun) cramped() bool {
 	o := r.f.open.Load()
-	return o != nil && o.live.Writer.Protocol().Cramped() != nil
+	return o != nil && o.work.Writer.Protocol().Cramped() != nil
 }
 
 // checkAnswers checks that, whatever has failed, a filter reports its state at once, and no

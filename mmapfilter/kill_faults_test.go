@@ -46,7 +46,7 @@ var killPhases = map[string]killPhase{
 	}},
 	"checkpoint with a larger log": {do: func(k *killTest) error {
 		grow := func(f *Filter) error {
-			w := f.open.Load().live.Writer
+			w := f.open.Load().work.Writer
 			w.LimitLog(80 << 10)
 			return w.CheckpointFor(4096)
 		}

@@ -95,7 +95,7 @@ func heapTarget(t *testing.T, lines uint64, logBytes int64) target {
 func fileTarget(t *testing.T, lines uint64, logBytes int64) target {
 	f, _ := newLines(t, blocked30, lines, Options{LogBytes: logBytes})
 	w := writerOf(f)
-	w.Behind = f.open.Load().live.Behind
+	w.Behind = f.open.Load().work.Behind
 	return target{
 		w: w, insert: f.InsertHash, unique: w.InsertUnique, delete: f.DeleteHash, contains: f.ContainsHash,
 		sync: f.Sync, checkpoint: func() error { return f.Checkpoint(context.Background()) },

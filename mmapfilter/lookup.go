@@ -46,16 +46,16 @@ func (o *openFile) contains(hash uint64) bool {
 // lookUp looks where the newest state is: in the file, or in the writer if this process has one,
 // since operations may be pending.
 func (o *openFile) lookUp(hash uint64) bool {
-	if o.live != nil {
-		return o.live.Writer.Contains(hash) || o.live.Writer.Unsure()
+	if o.work != nil {
+		return o.work.Writer.Contains(hash) || o.work.Writer.Unsure()
 	}
 	return layout.Contains(o.looks, &o.view, hash)
 }
 
 // containsHashes is contains for a batch: hashes that stand for keys in this file.
 func (o *openFile) containsHashes(hashes []uint64, found []bool) {
-	if o.live != nil {
-		o.live.Writer.ContainsAll(hashes, found)
+	if o.work != nil {
+		o.work.Writer.ContainsAll(hashes, found)
 		return
 	}
 	layout.ContainsHashes(o.looks, &o.view, hashes, found)
@@ -73,8 +73,8 @@ func (f *Filter) containsKeys(o *openFile, keys [][]byte, found []bool) {
 		}
 		if f.shard.Count != 0 {
 			f.containsShared(o, hashes, found)
-		} else if o.live != nil {
-			o.live.Writer.ContainsPart(&scratch.Scratch, hashes, found)
+		} else if o.work != nil {
+			o.work.Writer.ContainsPart(&scratch.Scratch, hashes, found)
 		} else {
 			layout.ContainsHashes(o.looks, &o.view, hashes, found)
 		}
@@ -160,7 +160,7 @@ func (f *Filter) containsIn(o *openFile, hash uint64) bool {
 
 // unknown reports whether the filter cannot tell what it holds (C1).
 func (o *openFile) unknown() bool {
-	return o.unrecovered || o.live != nil && o.live.Writer.Unsure()
+	return o.unrecovered || o.work != nil && o.work.Writer.Unsure()
 }
 
 // sayMaybe answers "maybe" for a whole batch (C1).

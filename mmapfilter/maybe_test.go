@@ -347,7 +347,7 @@ func TestWriterDied(t *testing.T) {
 	}
 	check(true, nil)
 	// As the kernel does when a process dies: release the lock, write nothing.
-	if err := w.open.Load().live.Writer.Protocol().Close(); err != nil {
+	if err := w.open.Load().work.Writer.Protocol().Close(); err != nil {
 		t.Fatal(err)
 	}
 	check(false, ErrNeedsRecovery)
@@ -386,11 +386,11 @@ func TestNoWrongNoAfterAWriter(t *testing.T) {
 			}
 		}
 		o := f.open.Load() // as loaded by a lookup that is delayed from here on
-		if !o.live.Writer.Overlaid() {
+		if !o.work.Writer.Overlaid() {
 			t.Fatal("nothing is pending: not what this is about")
 		}
 		if fail {
-			o.live.Writer.Fail(errors.New("a sync failed"))
+			o.work.Writer.Fail(errors.New("a sync failed"))
 		}
 		f.Close()
 		other, err := Open(path, nil)
@@ -404,12 +404,12 @@ func TestNoWrongNoAfterAWriter(t *testing.T) {
 		found := make([]bool, n)
 		o.containsHashes(hashes, found)
 		for i := range 1000 { // it cannot know what that writer has done
-			if hash := spread(1<<30 + i); !o.contains(hash) || o.live.Writer.Count(hash) != engine.Unknown {
+			if hash := spread(1<<30 + i); !o.contains(hash) || o.work.Writer.Count(hash) != engine.Unknown {
 				t.Fatalf("failed: %t: a key is certainly not there, it says", fail)
 			}
 		}
 		for i, hash := range hashes {
-			if !found[i] || !o.contains(hash) || o.live.Writer.Count(hash) == 0 {
+			if !found[i] || !o.contains(hash) || o.work.Writer.Count(hash) == 0 {
 				t.Fatalf("failed: %t: key %d of %d is certainly not there, it says", fail, i, n)
 			}
 		}

@@ -105,7 +105,7 @@ func createLines(tb rapid.TB, path string, p shape, lines uint64, opts Options) 
 	return f
 }
 
-func writerOf(f *Filter) *engine.Writer { return f.open.Load().live.Writer }
+func writerOf(f *Filter) *engine.Writer { return f.open.Load().work.Writer }
 
 // openQuiet opens a filter as createLines leaves one.
 func openQuiet(tb rapid.TB, path string, opts *OpenOptions) *Filter {

@@ -125,7 +125,7 @@ func (f *Filter) lookIn(o *openFile) {
 		return
 	}
 	table := o.table
-	if o.live != nil || o.checked {
+	if o.work != nil || o.checked {
 		table = nil
 	}
 	own := layout.NewDirect(table, &o.view, &f.hash, o.contains)
@@ -194,7 +194,7 @@ func newOpenFile(path string, head *recovery.Head, opts *OpenOptions) *openFile 
 // adopt makes lookups read a mapping of f, and unmaps it once o is garbage. f is nil if o has a writer,
 // whose work unmaps it.
 func (o *openFile) adopt(m *recovery.Mapping, f *os.File, opts *OpenOptions) error {
-	sealed := o.live == nil && o.superblock.State() == layout.Sealed
+	sealed := o.work == nil && o.superblock.State() == layout.Sealed
 	if err := o.makeResident(m, f, opts, sealed); err != nil {
 		if fault := new(recovery.FaultError); errors.As(err, &fault) {
 			err = verify.Fault(o.geometry, fault)
@@ -203,7 +203,7 @@ func (o *openFile) adopt(m *recovery.Mapping, f *os.File, opts *OpenOptions) err
 	}
 	o.mapping = m
 	o.view = layout.NewView(recovery.Words(m.Data[layout.OffRuntime:layout.OffRegion+o.geometry.RegionBytes]), o.geometry)
-	if o.live == nil {
+	if o.work == nil {
 		// Unmap only after the last lookup that may use the memory has let go of o.
 		runtime.AddCleanup(o, func(m *recovery.Mapping) { m.Unmap() }, m)
 	}

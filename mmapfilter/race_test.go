@@ -73,7 +73,7 @@ func testConcurrentBoth(t *testing.T, p shape) {
 	t.Run("file", func(t *testing.T) {
 		f, path := newLines(t, p, lines, Options{LogBytes: logBytes})
 		w := writerOf(f)
-		w.Behind = f.open.Load().live.Behind // also work in the background
+		w.Behind = f.open.Load().work.Behind // also work in the background
 		reader, err := OpenReadOnly(path, nil)
 		if err != nil {
 			t.Fatal(err)

@@ -18,8 +18,8 @@ import (
 // abandon copies the files of a writer as a crash of its process would leave them.
 func abandon(tb testing.TB, f *Filter, path string) (copied string) {
 	tb.Helper()
-	if o, err := f.write(); err == nil {
-		defer o.live.Writer.LockAll()() // a checkpoint in the background changes both files
+	if o, err := f.writable(); err == nil {
+		defer o.work.Writer.LockAll()() // a checkpoint in the background changes both files
 	}
 	copied = filepath.Join(tb.TempDir(), "dead.mmf")
 	for _, suffix := range []string{"", ".stash", ".stash.new", ".hashes", ".hashes.new"} {

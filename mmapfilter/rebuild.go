@@ -64,7 +64,7 @@ type RebuildOptions struct {
 // The errors are [ErrNoHashes], an [*OptionError], [ErrReadOnly], [ErrClosed], [ErrFull] if the
 // items have no room in the new file, and those of [Build].
 func (f *Filter) Rebuild(ctx context.Context, opts *RebuildOptions) error {
-	o, err := f.write()
+	o, err := f.writable()
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (f *Filter) Rebuild(ctx context.Context, opts *RebuildOptions) error {
 func (f *Filter) rebuild(ctx context.Context, choose func() *RebuildOptions) error {
 	f.growth.Lock()
 	defer f.growth.Unlock()
-	o, err := f.write()
+	o, err := f.writable()
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (f *Filter) rebuild(ctx context.Context, choose func() *RebuildOptions) err
 	defer cancel(nil)
 	defer context.AfterFunc(f.growth.life, func() { cancel(ErrClosed) })()
 	s := &successor{filter: f, old: o}
-	job := rebuild.Job{Old: o.live, Config: options.building(), Keys: opts.Keys, Open: s.open, Look: s.look, Swap: s.swap}
+	job := rebuild.Job{Old: o.work, Config: options.building(), Keys: opts.Keys, Open: s.open, Look: s.look, Swap: s.swap}
 	if plan := job.Config.Plan; opts.CapacityFor != nil {
 		job.Config.Capacity = 0
 		job.Config.Plan = func(items uint64) (builder.Plan, error) { return plan(max(opts.CapacityFor(items), 1)) }
@@ -154,13 +154,13 @@ type successor struct {
 // open opens the file for writing, as the old one was opened.
 func (s *successor) open(path string) (*background.Work, error) {
 	file, err := openLive(path, &OpenOptions{
-		CommitInterval: s.old.live.Interval, LogBytes: s.old.logBytes, Checked: s.old.checked, Residency: s.old.residency,
+		CommitInterval: s.old.work.Interval, LogBytes: s.old.logBytes, Checked: s.old.checked, Residency: s.old.residency,
 	})
 	if err != nil {
 		return nil, err
 	}
 	s.file = file
-	return file.live, nil
+	return file.work, nil
 }
 
 // look has lookups of single keys look in the new file, or in the old one again.

@@ -395,7 +395,7 @@ func TestNoRoomToCount(t *testing.T) {
 	if err := f.waitForRoom(o, ErrFull); err != ErrFull {
 		t.Error(err)
 	}
-	if err := o.live.Writer.Clean(); err != nil {
+	if err := o.work.Writer.Clean(); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.waitForRoom(o, ErrFull); err != nil {

@@ -109,7 +109,7 @@ func TestMovedFileBeginsNoLog(t *testing.T) {
 		"the first operation": {false, func(f *Filter) error { return f.InsertHash(1) }},
 		"a checkpoint":        {true, func(f *Filter) error { return f.Checkpoint(context.Background()) }},
 		"a larger log": {true, func(f *Filter) error {
-			w := f.open.Load().live.Writer
+			w := f.open.Load().work.Writer
 			defer w.LockAll()()
 			return w.Protocol().GrowLog(1 << 24)
 		}},

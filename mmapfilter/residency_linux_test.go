@@ -137,7 +137,7 @@ func TestUnsealedFileIsInSmallPages(t *testing.T) {
 		"after a death": func(f *Filter) error {
 			o := f.open.Load()
 			defer o.release()
-			return errors.Join(insert(f), o.live.Retire())
+			return errors.Join(insert(f), o.work.Retire())
 		},
 	} {
 		built, path := mustBuild(t, &Options{Capacity: 40_000_000, FingerprintBits: 12}, numbers(0, 2_000_000))

@@ -158,7 +158,7 @@ func (f *Filter) insertOwnBatch(hashes []uint64) (n int, err error) {
 		for n < len(hashes) {
 			next := min(n+engine.Batch, len(hashes))
 			part, following := hashes[n:next], hashes[next:min(next+engine.Batch, len(hashes))]
-			if err := o.live.Catch(func() error { return o.live.Writer.InsertAll(part, following, &n) }); err != nil {
+			if err := o.work.Catch(func() error { return o.work.Writer.InsertAll(part, following, &n) }); err != nil {
 				return err
 			}
 			f.inserted(o)
@@ -194,7 +194,7 @@ func (s *Set) eachWriter(do func(f *Filter) error) error {
 		if f == nil {
 			continue
 		}
-		if o := f.open.Load(); o == nil || o.live == nil {
+		if o := f.open.Load(); o == nil || o.work == nil {
 			continue
 		}
 		if err := do(f); err != nil {

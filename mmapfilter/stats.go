@@ -77,8 +77,8 @@ func (f *Filter) Stats() Stats {
 	}
 	defer runtime.KeepAlive(o)
 	sb := o.newest()
-	if o.live != nil {
-		sb = o.live.Writer.Superblock()
+	if o.work != nil {
+		sb = o.work.Writer.Superblock()
 	}
 	uuid := sb.UUID()
 	s := Stats{
@@ -108,7 +108,7 @@ func (f *Filter) Stats() Stats {
 	if err := f.growthErr(o); err != nil {
 		s.GrowthErr = err.Error()
 	}
-	if o.live != nil {
+	if o.work != nil {
 		o.writerStats(&s)
 	} else {
 		s.WriterAlive, _ = o.writer()
@@ -122,7 +122,7 @@ func (f *Filter) Stats() Stats {
 	}
 	sample := func() {
 		s.EstimatedRate, s.SecondProbeRate = o.sampleRates(s.Load)
-		if o.live == nil {
+		if o.work == nil {
 			s.StashLen = layout.StashLen(o.view.Stash)
 		}
 	}
@@ -140,7 +140,7 @@ func (f *Filter) Stats() Stats {
 
 // writerStats fills in what only the writer knows.
 func (o *openFile) writerStats(s *Stats) {
-	w := o.live.Writer
+	w := o.work.Writer
 	state := w.State()
 	s.StashLen, s.Pending, s.LogBytes = state.StashLen, state.Pending, state.LogBytes
 	s.Rebuilds, s.RebuildStall = o.rebuilds, state.Handover

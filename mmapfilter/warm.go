@@ -35,8 +35,8 @@ func (o *openFile) warm(ctx context.Context) error {
 	if o.released.Load() {
 		return ErrClosed
 	}
-	if o.heedWriter(); o.live != nil {
-		o.live.Writer.EndUnsealing() // a commit would drop what Warm has read
+	if o.heedWriter(); o.work != nil {
+		o.work.Writer.EndUnsealing() // a commit would drop what Warm has read
 	}
 	err := o.populate(o.mapping, func(done, total int64) bool {
 		if o.progress != nil {

@@ -44,13 +44,13 @@ func (f *Filter) insertOwn(own uint64) error {
 // reports what do does.
 func (f *Filter) change(hash uint64, grow int, do func(w *engine.Writer) (bool, error)) (done bool, err error) {
 	for {
-		o, err := f.write()
+		o, err := f.writable()
 		if err != nil {
 			return false, err
 		}
-		o.live.Writer.PrefetchHome(hash)
-		err = o.live.Catch(func() (err error) {
-			done, err = do(o.live.Writer)
+		o.work.Writer.PrefetchHome(hash)
+		err = o.work.Catch(func() (err error) {
+			done, err = do(o.work.Writer)
 			return err
 		})
 		switch {
@@ -74,7 +74,7 @@ func (f *Filter) awaitTry(o *openFile, err error) error {
 	case engine.ErrMoved:
 		return nil
 	case engine.ErrAgain:
-		o.live.Writer.AwaitHandover()
+		o.work.Writer.AwaitHandover()
 		return nil
 	case ErrFull:
 		return f.waitForRoom(o, err)
@@ -93,7 +93,7 @@ func (f *Filter) InsertBatch(keys [][]byte) (n int, err error) {
 // replaced the file or made room. insert goes on where it stopped.
 func (f *Filter) insertInto(insert func(o *openFile) error) error {
 	for {
-		o, err := f.write()
+		o, err := f.writable()
 		if err != nil {
 			return err
 		}
@@ -116,7 +116,7 @@ func (f *Filter) insertBatch(o *openFile, keys [][]byte, n *int) error {
 			return ErrOtherShard
 		}
 		next = f.hashKeys(keys[*n+len(part):], &following)
-		if err := o.live.Catch(func() error { return o.live.Writer.InsertAll(part, next, n) }); err != nil {
+		if err := o.work.Catch(func() error { return o.work.Writer.InsertAll(part, next, n) }); err != nil {
 			return err
 		}
 		f.inserted(o)
@@ -183,7 +183,7 @@ func (f *Filter) insertUniqueHashes(o *openFile, hashes []uint64, n, added *int)
 		if len(part) == 0 {
 			return ErrOtherShard
 		}
-		if err := o.live.Catch(func() error { return o.live.Writer.InsertUniqueAll(part, n, added) }); err != nil {
+		if err := o.work.Catch(func() error { return o.work.Writer.InsertUniqueAll(part, n, added) }); err != nil {
 			return err
 		}
 		f.inserted(o)
@@ -214,7 +214,7 @@ func (f *Filter) DeleteString(key string) (bool, error) {
 func (f *Filter) DeleteHash(hash uint64) (deleted bool, err error) {
 	own, ok := f.shard.Own(hash)
 	if !ok {
-		_, err := f.write()
+		_, err := f.writable()
 		return false, err
 	}
 	return f.deleteOwn(own)
@@ -247,11 +247,11 @@ func (f *Filter) SyncAtFunc(seq func(operations uint64) uint64) error {
 
 func (f *Filter) commit(sync func(*engine.Writer) error) error {
 	for {
-		o, err := f.write()
+		o, err := f.writable()
 		if err != nil {
 			return err
 		}
-		if err := o.live.Catch(func() error { return sync(o.live.Writer) }); err != engine.ErrMoved {
+		if err := o.work.Catch(func() error { return sync(o.work.Writer) }); err != engine.ErrMoved {
 			return err
 		}
 	}
@@ -280,17 +280,17 @@ func (f *Filter) durable() (seq, ops uint64) {
 	if o == nil {
 		return 0, 0
 	}
-	if o.live == nil {
+	if o.work == nil {
 		sb := o.newest()
 		return sb.UserSeq(), sb.Operation()
 	}
-	return o.live.Writer.Durable()
+	return o.work.Writer.Durable()
 }
 
 // Recovery returns what opening the file for writing found and did. It is the zero
 // value if the filter was opened for reading or is closed.
 func (f *Filter) Recovery() Recovery {
-	if o, err := f.write(); err == nil {
+	if o, err := f.writable(); err == nil {
 		return o.found
 	}
 	return Recovery{}
@@ -321,8 +321,8 @@ func (f *Filter) Count(key []byte) uint64 {
 		return 0
 	}
 	n := uint64(unknownCount)
-	if o.live != nil {
-		o.live.Catch(func() error { n = o.live.Writer.Count(hash); return nil })
+	if o.work != nil {
+		o.work.Catch(func() error { n = o.work.Writer.Count(hash); return nil })
 	} else {
 		o.catch(func() { n = o.count(hash) })
 	}

@@ -228,12 +228,12 @@ func openTimed(b *testing.B, path string, logBytes int64) (*Filter, *timedVolume
 	sb := *w.Protocol().Superblock()
 	opts := new(OpenOptions)
 	o := newOpenFile("", &recovery.Head{Superblock: &sb, Geometry: w.Protocol().Geometry(), Size: w.Protocol().Geometry().SealedBytes}, opts)
-	o.live = background.New(files, w, -1)
+	o.work = background.New(files, w, -1)
 	if err := o.adopt(files.Mapping(), nil, opts); err != nil {
 		b.Fatal(err)
 	}
-	o.live.KeepMapping()
-	w.Behind = o.live.Behind
+	o.work.KeepMapping()
+	w.Behind = o.work.Behind
 	filter := files.Filter()
 	for i := uint64(layout.WordRegion); i < uint64(len(filter.Words())); i += wal.PageWords {
 		filter.Store(i, filter.Words()[i])
