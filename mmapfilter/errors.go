@@ -48,6 +48,10 @@ var (
 	// has taken the place of its file: see [Filter.Rebuild]. It answers "maybe" to every key that
 	// it does not find. Open it again, or use [Follow].
 	ErrSuperseded = errors.New("another file has taken the place of this one (K4)")
+	// ErrReplaced is returned by a filter that is open for writing if somebody has removed its file, or
+	// put another one in its place. The next commit, at the latest, ends the filter with it; from then
+	// on the error matches [ErrFailed], too. Operations since the commit before that may be lost.
+	ErrReplaced = recovery.ErrReplaced
 	// ErrCorrupt is returned when the file or its log is damaged, cut short, or not a
 	// filter file (C5). [CorruptError] matches it and says where.
 	ErrCorrupt = layout.ErrCorrupt

@@ -115,7 +115,7 @@ func TestRebuildSparesAnotherFilter(t *testing.T) {
 		if keys {
 			opts.Keys = func() (iter.Seq2[[]byte, error], error) { return numbers(0, 1000), nil }
 		}
-		if err := a.Rebuild(context.Background(), opts); !errors.Is(err, recovery.ErrReplaced) {
+		if err := a.Rebuild(context.Background(), opts); !errors.Is(err, ErrReplaced) {
 			t.Errorf("Rebuild: %v", err)
 		}
 		if err := b.Close(); err != nil {

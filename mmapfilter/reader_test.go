@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
 // abandon copies the files of a writer as a crash of its process would leave them.
@@ -112,10 +111,10 @@ func TestReplacedFileEndsWriter(t *testing.T) {
 	if err := os.Rename(path, path+".old"); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Sync(); !errors.Is(err, recovery.ErrReplaced) {
+	if err := f.Sync(); !errors.Is(err, ErrReplaced) {
 		t.Errorf("Sync says %v", err)
 	}
-	if err := f.InsertHash(1); !errors.Is(err, ErrFailed) || !errors.Is(err, recovery.ErrReplaced) {
+	if err := f.InsertHash(1); !errors.Is(err, ErrFailed) || !errors.Is(err, ErrReplaced) {
 		t.Errorf("Insert says %v", err)
 	}
 	if err := f.Close(); !errors.Is(err, ErrFailed) {

@@ -51,8 +51,8 @@ type RebuildOptions struct {
 // The items come from the hashes that the filter keeps ([Options.KeepHashes]), or from
 // [RebuildOptions.Keys]. The seed, the normalisation, [Filter.DurableSeq] and [Filter.DurableOps]
 // stay. A crash at any instant leaves the old file or the new one. If Rebuild fails or ctx is
-// cancelled, everything stays as it was; unless the new file has got the name, and the disk fails
-// then: that ends the filter ([ErrFailed]).
+// cancelled, everything stays as it was. (If the disk fails after the new file has got the name, that
+// ends the filter: [ErrFailed].)
 //
 // Processes that have the old file open for reading get "maybe" from then on for keys that they do
 // not find there, and [Filter.Err] says [ErrSuperseded] (K4). A [Follower] switches to the new
@@ -61,8 +61,8 @@ type RebuildOptions struct {
 // Rebuild needs room on the disk for the new file, and 8 bytes for each item and for each operation
 // that goes on meanwhile, beside the old one.
 //
-// The errors are [ErrNoHashes], an [*OptionError], [ErrReadOnly], [ErrClosed], [ErrFull] if the
-// items have no room in the new file, and those of [Build].
+// The errors are [ErrNoHashes], an [*OptionError], [ErrReadOnly], [ErrClosed], [ErrReplaced], [ErrFull]
+// if the items have no room in the new file, and those of [Build].
 func (f *Filter) Rebuild(ctx context.Context, opts *RebuildOptions) error {
 	o, err := f.writable()
 	if err != nil {
@@ -77,8 +77,8 @@ func (f *Filter) Rebuild(ctx context.Context, opts *RebuildOptions) error {
 	return nil
 }
 
-// rebuild is Rebuild. choose is called once no other rebuild is under way; it may return nil, for
-// none.
+// rebuild is Rebuild with the options that choose returns, or does nothing if they are nil. choose is
+// called once no other rebuild is under way.
 func (f *Filter) rebuild(ctx context.Context, choose func() *RebuildOptions) error {
 	f.growth.Lock()
 	defer f.growth.Unlock()
@@ -116,7 +116,7 @@ func (f *Filter) rebuild(ctx context.Context, choose func() *RebuildOptions) err
 	return err
 }
 
-// rebuilding returns the options of the file that replaces one with so many items, with defaults.
+// rebuilding returns the options, with defaults, of a file that replaces one with that many items.
 func rebuilding(sb *layout.Superblock, items uint64, opts *RebuildOptions) (Options, error) {
 	n := Options{
 		Capacity: opts.Capacity, FalsePositiveRate: opts.FalsePositiveRate, Layout: opts.Layout,

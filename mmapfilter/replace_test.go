@@ -6,8 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-
-	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
 // TestBuildThroughLink replaces a file through a symbolic link in another directory: Build
@@ -88,7 +86,7 @@ func TestMovedFileKeepsOthersLog(t *testing.T) {
 	if err := b.Sync(); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Close(); !errors.Is(err, recovery.ErrReplaced) {
+	if err := a.Close(); !errors.Is(err, ErrReplaced) {
 		t.Errorf("closing the one that was moved: %v", err)
 	}
 	r, err := Open(abandon(t, b, path), nil)
@@ -131,7 +129,7 @@ func TestMovedFileBeginsNoLog(t *testing.T) {
 			}
 			defer b.Close()
 			insertAll(t, b, hashes(10, 100))
-			if err := c.do(a); !errors.Is(err, recovery.ErrReplaced) || !errors.Is(err, ErrFailed) {
+			if err := c.do(a); !errors.Is(err, ErrReplaced) || !errors.Is(err, ErrFailed) {
 				t.Errorf("the one that was moved: %v", err)
 			}
 			insertAll(t, b, hashes(11, 100))
