@@ -79,7 +79,7 @@ func (s *countScene) check(t *testing.T, what string, most int) (fewer int) {
 	return fewer
 }
 
-// TestCountBesideAWriter bears C7 for a process beside a writer, or beside a recovery: it
+// TestCountBesideAWriter covers C7 for a process beside a writer, or beside a recovery: it
 // never counts fewer items of a class than there are all the time. With a counter odd, a
 // bucket may be half stored, and hold fewer than before and after.
 func TestCountBesideAWriter(t *testing.T) {

@@ -129,7 +129,7 @@ func (c *homecoming) enumerated(t *testing.T, h handicap) {
 
 func committed(s *stage, insert change) []wordStore { return s.step(insert).mapped }
 
-// TestDestinationBeforeCopy bears R2: a lookup that reads the place where an item
+// TestDestinationBeforeCopy covers R2: a lookup that reads the place where an item
 // goes before the item is there, and the place that it leaves when it has left,
 // finds it in neither. The counter of the place that it leaves has moved.
 func TestDestinationBeforeCopy(t *testing.T) {
@@ -150,7 +150,7 @@ func TestDestinationBeforeCopy(t *testing.T) {
 	}
 }
 
-// TestHomeBetweenLooks bears R2: an item comes home, and leaves the second line,
+// TestHomeBetweenLooks covers R2: an item comes home, and leaves the second line,
 // when a lookup has not found it at home and has not loaded the counter of the
 // second line yet. That counter has moved before, and does not move again; the
 // lookup finds the item because it looks at home again.
@@ -167,7 +167,7 @@ func TestHomeBetweenLooks(t *testing.T) {
 	c.enumerated(t, oneLook)
 }
 
-// TestRecoveryBetweenLoads bears R2 and R3: a process that has logged an operation
+// TestRecoveryBetweenLoads covers R2 and R3: a process that has logged an operation
 // dies before it is stored to the mapping, and another one recovers the file,
 // between two loads of a lookup. Recovery moves no counter that is even, and stores
 // in no order that a lookup could rely on: the epoch tells of it.

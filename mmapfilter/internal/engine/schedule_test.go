@@ -340,7 +340,7 @@ func (s *stage) stashed(times func(n uint64) bool) (keys []uint64) {
 	return keys
 }
 
-// TestRecoverySchedules bears R2 and R3: a process dies after each of the stores of
+// TestRecoverySchedules covers R2 and R3: a process dies after each of the stores of
 // a commit, another one recovers the file, and of all schedules of a lookup beside
 // that, none misses a key. It is not so when the epoch is hidden.
 func TestRecoverySchedules(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// TestSyncBesideASync bears C1: a sync that begins while another one waits for the disk
+// TestSyncBesideASync covers C1: a sync that begins while another one waits for the disk
 // does not return before what was done before it is durable, though all of that is in the
 // batch of the other one, and its own is empty.
 func TestSyncBesideASync(t *testing.T) {
