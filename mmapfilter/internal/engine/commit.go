@@ -25,7 +25,7 @@ func (w *Writer) SyncFunc(seq func(operations uint64) uint64) error {
 	}
 }
 
-// trySync is Sync. If the log is full, it returns errLogFull.
+// trySync is SyncFunc, but returns errLogFull if the log is full.
 func (w *Writer) trySync(seq func(uint64) uint64) error {
 	w.commit.Lock()
 	defer w.commit.Unlock()
@@ -48,7 +48,7 @@ func (w *Writer) harden(seg segment) error {
 	return nil
 }
 
-// endSegmentNow is endSegment. REQUIRES: w.commit.
+// endSegmentNow takes w.mu and does endSegment. REQUIRES: w.commit.
 func (w *Writer) endSegmentNow(seq func(uint64) uint64) (segment, bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -72,7 +72,7 @@ func (w *Writer) endSegment(seq func(uint64) uint64) (seg segment, ok bool, err 
 	return seg, err == nil, err
 }
 
-// cutSegment is endSegment, also if there is nothing to make durable. REQUIRES: w.commit, w.mu.
+// cutSegment ends the open segment even if there is nothing to make durable. REQUIRES: w.commit, w.mu.
 func (w *Writer) cutSegment(seq func(uint64) uint64) (seg segment, err error) {
 	if err := w.begin(); err != nil {
 		return seg, err
@@ -151,8 +151,8 @@ func (w *Writer) EndCheckpoint() error {
 	return w.protocol.EndCheckpoint()
 }
 
-// CheckpointFor makes a checkpoint if the log lacks room for that many stores. It ends a
-// checkpoint that has begun in any case. It is for the background, which calls Grow too.
+// CheckpointFor ends a checkpoint that has begun, and then makes one if the log lacks room for need
+// stores. It is for the background, which also calls Grow.
 func (w *Writer) CheckpointFor(need int) error {
 	w.checkpoints.Lock()
 	defer w.checkpoints.Unlock()
@@ -178,8 +178,8 @@ func (w *Writer) beginCheckpoint() error {
 	return w.harden(seg)
 }
 
-// nextGeneration ends the open segment, as endSegment does, and the generation of the log. It
-// puts what is done from then on into tap, unless that is nil. REQUIRES: w.checkpoints, w.commit.
+// nextGeneration ends the open segment, as endSegment does, and the generation of the log. From then
+// on tap lists the operations, unless it is nil. REQUIRES: w.checkpoints, w.commit.
 func (w *Writer) nextGeneration(tap *Tap) (seg segment, ok bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -193,16 +193,16 @@ func (w *Writer) nextGeneration(tap *Tap) (seg segment, ok bool, err error) {
 	return seg, ok, err
 }
 
-// lacksRoom reports whether there is a log and it has no room for that many stores.
+// lacksRoom reports whether there is a log and it has no room for need stores.
 func (w *Writer) lacksRoom(need int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.protocol.Live() && !w.protocol.Room(need)
 }
 
-// nextHalf has the log go on where there is room for an operation. If the other half is still
-// in use, it first ends the checkpoint that is under way. If nothing works in the background,
-// the checkpoint that it begins stays under way until the next one.
+// nextHalf has the log go on in its other half if this one lacks room for an operation. If the other
+// half is still in use, it first ends the checkpoint that is under way. Without a background, the
+// checkpoint that it begins stays under way until the next one.
 func (w *Writer) nextHalf() error {
 	begun, err := w.beginIfFull()
 	if err != nil || !begun {

@@ -1,7 +1,7 @@
 package engine
 
-// Delete deletes an item of a hash. It reports false if there certainly is none; that changes
-// nothing but counts as an operation.
+// Delete deletes an item of a hash. It reports false if there certainly is none; such a delete
+// changes nothing, but counts: see skip.
 func (w *Writer) Delete(hash uint64) (bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

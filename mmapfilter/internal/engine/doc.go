@@ -25,29 +25,27 @@
 //
 // The newest state is the mapped file with the pending words over it. Most lines have nothing
 // pending, so a lookup looks in the file first and then asks whether that was all. While the
-// overlay is the same, only words of its committing segment are stored to the file, and that
-// segment gets no more words. So if the overlay has no word of a block, whether asked before the
-// block is read or after, the block does not change meanwhile: it is as it was when the overlay
-// was asked.
+// overlay is the same, commits store only words of its committing segment, which gets no more
+// words. So a block of which the overlay has no word does not change meanwhile, whether the
+// lookup asks the overlay before it reads the block or after.
 //
 // # Locks
 //
 // Locks are taken in the order checkpoints, commit, mu. A commit holds commit and mu to end the
-// segment, and then commit alone while it waits for the disk: meanwhile operations go on in the
-// next segment. The first commit to a sealed file takes mu again and again before that, for one
-// step of Unsealing at a time. A checkpoint is a commit that also holds checkpoints, and goes on
-// holding that alone while it writes the region: meanwhile operations and commits go on in the
-// other half of the log.
+// segment, and then commit alone while it waits for the disk: operations go on in the next
+// segment. Before it waits, the first commit to a sealed file takes mu again for each step of
+// Unsealing. A checkpoint is a commit that also holds checkpoints, and then holds that lock alone
+// while it writes the region: operations and commits go on in the other half of the log.
 //
 // # Handovers
 //
-// A rebuild makes a new file while operations go on. A tap takes down the operations of the old one,
-// and Replay does them in the new one, until few are left. Then, for a moment, none can proceed, and
-// Replay does the rest. From that instant on each operation is done in both files (double), until the
-// new one is durable and has the name.
+// A rebuild makes a new file while operations go on. A tap lists the operations of the old file, and
+// Replay does them in the new one, until few are left. Then operations stop for a moment, and Replay
+// does the rest. From that instant on each operation is done in both files (double), until the new
+// one is durable and has the name.
 //
-// A handover takes the locks of two writers: checkpoints of the new one and of the old one, commit of
-// the new one and of the old one. It holds all four while it waits for the disk. Operations go on:
-// they take mu of the old one, and then that of the new one. An operation that would have to wait for
-// a commit or a checkpoint returns ErrAgain instead.
+// A handover takes the locks of two writers: checkpoints of the new file and of the old one, commit of
+// the new file and of the old one. It holds all four while it waits for the disk. Operations go on:
+// they take mu of the old file, and then mu of the new one. An operation that would have to wait for a
+// commit or a checkpoint returns ErrAgain instead.
 package engine

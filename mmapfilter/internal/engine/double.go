@@ -4,17 +4,17 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// While the file that takes the place of another becomes durable and gets the name, nobody knows which
-// of the two a crash would leave. So operations are done in both: what a call has done is in the log of
-// whichever file has the name (C2). Syncs wait until it is known, so that none has promised what only
+// While a new file becomes durable and takes the name of the old one, a crash may leave either file.
+// So operations are done in both: whichever file has the name, its log has every operation that has
+// returned (C2). Syncs wait until the new file has the name for good, so that none promises what only
 // the old file has (C1).
 //
 // An operation is planned in the old file, done in the new one, and then finished in the old one, so
 // that it is in both or in neither. It waits for nothing: if one of the files has no room, it returns
-// ErrAgain, and the caller has it wait for the end of the handover (see AwaitHandover) and tries again.
+// ErrAgain, and the caller waits for the end of the handover (AwaitHandover) and tries again.
 
-// AwaitHandover waits until no handover is under way. Operations that return ErrAgain are tried again
-// then.
+// AwaitHandover waits until no handover is under way. An operation that returned ErrAgain can then be
+// tried again.
 func (w *Writer) AwaitHandover() {
 	w.commit.Lock()
 	w.commit.Unlock() //lint:ignore SA2001 a handover holds it until its end
@@ -35,7 +35,8 @@ func (w *Writer) double(kind Kind, hash uint64) error {
 	return nil
 }
 
-// doubleIn is double. A fault in the files of next ends next, and not w. REQUIRES: next.mu.
+// doubleIn does the operation in next. A fault in the files of next ends next, and not w. REQUIRES:
+// w.mu, next.mu.
 func (w *Writer) doubleIn(next *Writer, kind Kind, hash uint64) error {
 	if err := next.ready(); err != nil {
 		return err
@@ -63,7 +64,9 @@ func (w *Writer) doubleIn(next *Writer, kind Kind, hash uint64) error {
 	return nil
 }
 
-// skip counts an operation that changes nothing, in both files. REQUIRES: w.mu.
+// skip counts an operation that changes nothing, in both files: a delete that finds no item, or an
+// insert that finds no room. Filter.DurableOps counts every call that has returned, since a client
+// that resumes after a crash leaves out that many of its calls. REQUIRES: w.mu.
 func (w *Writer) skip() {
 	w.protocol.Skip()
 	if next := w.mu.doubles.in; next != nil {

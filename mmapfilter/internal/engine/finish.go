@@ -36,14 +36,14 @@ func (w *Writer) append(grow int, hash uint64) {
 
 // publish shows the stores of an operation to this process's lookups, in order. The removal
 // counter of a guarded store is odd from before that store until after the last one, as it will
-// be in the mapping (W4, R2). Where blocks are pending, consecutive stores to one are one, as they
-// are in its record.
+// be in the mapping (W4, R2). If whole blocks are pending, consecutive stores to a block are made in
+// one step, as in the log. REQUIRES: w.mu.
 func (w *Writer) publish(op *operation) {
 	p := w.overlay.Load()
 	stash := false
 	odd := w.mu.odd[:0]
 	var block layout.Line
-	words := uint8(0) // of block that are to be stored
+	words := uint8(0) // which words of block are to be stored
 	for i, s := range op.stores {
 		if counter := layout.CounterOf(s.Word); s.Guarded && !slices.Contains(odd, counter) {
 			atomic.AddUint64(&w.runtime[counter], 1)
@@ -107,17 +107,18 @@ func (w *Writer) tell(n int) {
 	}
 }
 
-// lastPart returns how much of a half of the log is left when the background is to begin a
-// checkpoint. It must end the open segment first, and so may have to wait for a commit and then
-// for its own: operations go on meanwhile, in the last part. A commit takes as long as several
-// megabytes of operations, if it stores to many pages for the first time since a checkpoint.
+// lastPart returns how much of a half of the log is left when the background asks for a checkpoint.
+// Before that can begin, it waits for the commit under way and for one of its own. Operations fill the
+// last part meanwhile. It is an eighth of the half, but at least enough, since a commit takes long if
+// it stores to many pages for the first time since a checkpoint.
 func (w *Writer) lastPart(size int64) int64 {
 	const share, enough = 8, 4 << 20
 	return max(size/share, min(size/2, enough), int64(2*w.most*wal.RecordBytes))
 }
 
-// segmentWords is how many words a segment may change before it is committed, if a commit does
-// not take long: more would not be in the processor's cache.
+// segmentWords is how many words a segment changes before it is committed: about as many as the
+// processor's cache holds (pending.MaxWords says how many bytes a word takes). With a background, a
+// segment may grow beyond that while the previous commit takes long.
 const segmentWords = 1 << 17
 
 // Passed to Behind, CommitNow asks for a commit at once, and GrowNow for a call of Grow.
@@ -126,5 +127,7 @@ const (
 	GrowNow   = -2
 )
 
-// A larger log is made when one part in growEarly of a half is in use.
+// A larger log is made when one part in growEarly of a half is in use, so that it is there when the
+// next checkpoint begins, which moves to it. In a small log that is when half of a half is in use
+// (lastPart): a quarter is left for making the larger log.
 const growEarly = 4

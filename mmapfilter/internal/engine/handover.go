@@ -9,12 +9,13 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// fewLeft is how many operations may be left for the instant at which a handover keeps others out:
-// few, since others wait until they are done.
+// fewLeft is how many operations may be left for the instant at which a handover keeps others out.
+// Those wait until they are done: at paceBase for each, about as long as the shortest sleep (paceLeast).
 const fewLeft = 512
 
-// Tapped is Checkpoint, and puts what is done after it into a tap. It returns the hashes that the
-// file keeps as of then: they stay as they are. A writer has one tap at a time; Untap ends it.
+// Tapped makes a checkpoint, from which on the tap lists the operations. It returns the hashes that
+// the file keeps as of the checkpoint; they do not change. A writer has one tap at a time; Untap ends
+// it.
 func (w *Writer) Tapped(tap *Tap) (recovery.HashFile, layout.Hashes, error) {
 	w.checkpoints.Lock()
 	defer w.checkpoints.Unlock()
@@ -42,8 +43,8 @@ func (w *Writer) beginTapped(tap *Tap) error {
 	return w.harden(seg)
 }
 
-// Quiet calls do at an instant at which no operation is under way, and puts what is done after it
-// into a tap, unless do fails.
+// Quiet calls do while no operation is under way. From then on the tap lists the operations,
+// unless do fails.
 func (w *Writer) Quiet(tap *Tap, do func() error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -68,8 +69,8 @@ func (w *Writer) Untap() {
 }
 
 // Replay does operations that were taken from a tap, in order. It returns how many it has done. If
-// exact is set, a delete of what is not there is an error. What was left out in the old file may
-// have to be inserted in this one, whose other fingerprints do not answer for it.
+// exact is set, a delete that finds no item is an error. A key that was left out in the old file may
+// have to be inserted in this one, where no other item answers for it.
 func (w *Writer) Replay(hashes []uint64, kinds []Kind, exact bool) (n int, err error) {
 	for n < len(hashes) {
 		inserts := 0
@@ -101,25 +102,24 @@ func (w *Writer) Replay(hashes []uint64, kinds []Kind, exact bool) (n int, err e
 }
 
 // Handover has next, the writer of a new file, take over from w. It calls replay to do in next what
-// is in the tap: first while operations go on, until few are left, and then, with few set to 0, while
-// none can proceed. From that instant on, operations are done in both files (see double). Meanwhile
-// next becomes durable, with the counters of w, and gets the name: no operation waits for the disk,
-// but a sync does. Then Handover calls swap, which puts the new file to use. From then on w does
-// nothing, and returns ErrMoved.
+// is in the tap: first while operations go on, until at most few are left, and then, with few = 0, while
+// none can proceed. From that instant on, operations are done in both files (see double), while next
+// becomes durable, with the counters of w, and gets the name. Operations do not wait for the disk;
+// syncs do. Then Handover calls swap, which puts the new file to use. From then on w returns ErrMoved.
 //
-// Before the old file says that it is superseded, and lookups in it "maybe", Handover calls look with
-// true: lookups may go to the new file, which has the same. If that cannot take the place of the old
-// one, Handover calls look with false.
+// Handover calls look(true) before it marks the old file as superseded, after which lookups there
+// answer "maybe": from then on they should use the new file, which has the same items. If the new file
+// cannot take the place of the old one, Handover calls look(false).
 //
-// No checkpoint of either can begin meanwhile. If one is under way when Handover is called, or is due
-// soon, so many operations could come that they find no room: then Handover sees to it that it is
-// made, and returns ErrAgain. If wait is set, it goes on with a checkpoint of either that is due, and
-// waits for one of w that is under way: where operations come fast, one may be due at each try. It also
-// returns ErrAgain while a log is being made.
+// No checkpoint of either file can begin during a handover. If one is under way or due soon, the log
+// could fill up meanwhile: Handover makes it, or leaves it to the background, and returns ErrAgain. If
+// wait is set, it goes on although a checkpoint is due, and waits for one of w that is under way:
+// where operations come fast, one may be due at each try. Handover also returns ErrAgain while a
+// larger log is being made.
 //
-// If exact is set, both must have as many items when operations begin to be done in both, but for
-// those that were left out in w. If Handover fails, nothing has happened but for what replay did;
-// unless it has called swap: then next has failed.
+// If exact is set, both files must have the same number of items when the doubling begins, except for
+// those that w left out. If Handover fails before it calls swap, nothing has changed but what replay
+// did. If it fails after that, next has failed.
 func (w *Writer) Handover(next *Writer, exact, wait bool, replay func(few int) error, look func(new bool), swap func()) error {
 	next.checkpoints.Lock()
 	defer next.checkpoints.Unlock()
@@ -127,7 +127,7 @@ func (w *Writer) Handover(next *Writer, exact, wait bool, replay func(few int) e
 	case !wait && next.halfFull(), next.lacksRoom(next.most):
 		return putOff(next.checkpointLocked())
 	case next.protocol.Checkpointing():
-		return putOff(next.protocol.EndCheckpoint()) // what has come meanwhile may be much
+		return putOff(next.protocol.EndCheckpoint()) // many operations may have come meanwhile
 	}
 	if err := next.settle(); err != nil {
 		return err
@@ -212,8 +212,8 @@ func (w *Writer) settle() error {
 	return w.begin()
 }
 
-// beginDoubles has operations done in next, too, from an instant on at which replay has done in it all
-// that w has. It returns the segment of next that says so, which has the counters of w. Operations wait
+// beginDoubles has replay do the rest in next. From that instant on, operations are done in both files.
+// It returns the segment of next that ends there, which has the counters of w. Operations wait
 // meanwhile. REQUIRES: w.checkpoints, w.commit, and those of next.
 func (w *Writer) beginDoubles(next *Writer, exact bool, replay func(few int) error) (last segment, err error) {
 	w.mu.Lock()
@@ -249,9 +249,8 @@ func (w *Writer) beginDoubles(next *Writer, exact bool, replay func(few int) err
 	return last, err
 }
 
-// doubling returns an error if an operation was not the same in both files: also if it was cut off in
-// one of them, which then has failed. The caller of an operation that failed must not go on in a file
-// that has it.
+// doubling returns an error if an operation was done in only one file, or if one of the writers has
+// failed.
 func (w *Writer) doubling() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -279,7 +278,7 @@ func (w *Writer) halfFull() bool {
 	return used > size/2
 }
 
-// askForCheckpoint has the background make a checkpoint. Without operations, nothing else would.
+// askForCheckpoint has the background make a checkpoint: unless operations come, nothing else would.
 func (w *Writer) askForCheckpoint() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -295,9 +294,9 @@ func (w *Writer) hold(held bool) {
 	w.mu.held = held
 }
 
-// Expire deletes items of hashes, in blocks. The tap was begun when these items were there, and
-// deleted says which of them have been deleted since: Expire leaves out one item for each, and
-// keeps count. It returns how many items it has deleted.
+// Expire deletes an item for each hash. All of these items were there when the tap began. deleted
+// counts, by hash, the items that others have deleted since: Expire adds those in the tap, and leaves
+// out as many of its own deletes. It returns how many items it has deleted.
 func (w *Writer) Expire(hashes []uint64, tap *Tap, deleted map[uint64]uint64) (n uint64, err error) {
 	for len(hashes) > 0 && err == nil {
 		block := hashes[:min(len(hashes), Batch)]
@@ -321,7 +320,7 @@ func (w *Writer) expire(hashes []uint64, tap *Tap, deleted map[uint64]uint64, n 
 			deleted[h]--
 			continue
 		}
-		w.mu.tap = nil // this delete is not one of the others
+		w.mu.tap = nil // the tap lists the deletes of others
 		there, err := w.deleteReady(h)
 		w.mu.tap = tap
 		if err != nil {

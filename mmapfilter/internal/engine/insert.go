@@ -4,8 +4,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// Insert inserts the item of a hash. An ErrFull changes nothing but counts as an
-// operation.
+// Insert inserts the item of a hash. An insert that returns ErrFull has changed nothing, but counts:
+// see skip.
 func (w *Writer) Insert(hash uint64) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -28,7 +28,8 @@ func (w *Writer) insertLocked(hash uint64) error {
 	return nil
 }
 
-// planInsert is tryInsert. An insert that finds no room counts as an operation, unless it is tried again.
+// planInsert plans an insert and reports whether there is room. An insert without room counts (see
+// skip), unless the caller may try it again. REQUIRES: w.mu.
 func (w *Writer) planInsert(home layout.Item) bool {
 	if w.tryInsert(home) {
 		return true
@@ -39,8 +40,8 @@ func (w *Writer) planInsert(home layout.Item) bool {
 	return false
 }
 
-// SkipFull counts an operation that found no room and is not tried again: see Retries. It returns
-// ErrMoved or ErrClosed where it cannot: then the operation is to be tried again.
+// SkipFull counts an insert that found no room and is not tried again: see Retries. If it returns
+// ErrMoved or ErrClosed, the insert has not been counted: try it again.
 func (w *Writer) SkipFull() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -58,7 +59,8 @@ func (w *Writer) InsertUnique(hash uint64) (added bool, err error) {
 }
 
 // InsertUniqueAll does InsertUnique for up to Batch hashes in order and stops at the first error. It
-// adds the numbers of those done and of those added to done and added, even if a fault ends it.
+// adds to done how many it has done, and to added how many of these it has added, even if a fault
+// ends it.
 func (w *Writer) InsertUniqueAll(hashes []uint64, done, added *int) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -31,9 +31,8 @@ func (w *Writer) containsUnder(p *pending.Overlay, hash uint64) bool {
 	return layout.Lookup(w.looks, w.newest, hash)
 }
 
-// containsBeyond is containsUnder for hashes that the home line does not settle. If nothing is
-// pending in either line, nor was while they were read, then Lookup would have read what
-// Contains read.
+// containsBeyond is containsUnder for hashes that the home line does not settle. If neither line has
+// pending words now, neither had any while it was read, and Lookup would have read the same words.
 func (w *Writer) containsBeyond(p *pending.Overlay, hash uint64) bool {
 	found := layout.Contains(w.looks, &w.under, hash)
 	it := w.table.Split(hash)

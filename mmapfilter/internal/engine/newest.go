@@ -77,7 +77,7 @@ func (w *Writer) isPending(p *pending.Overlay, line uint64) bool {
 	return p.Has(first) || last != first && p.Has(last)
 }
 
-// pendingLines returns as a bit set for which of up to 64 lines isPending reports true, plus a
+// pendingLines returns as a bit set those of up to 64 lines for which isPending reports true, and a
 // few others. It prefetches their words.
 func (w *Writer) pendingLines(p *pending.Overlay, lines []uint64) (set uint64) {
 	var first, last [Batch]uint64 // blocks

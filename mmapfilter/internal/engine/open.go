@@ -56,12 +56,12 @@ func Open(vol recovery.Volume, log LogSize) (*Writer, *recovery.Recovery, error)
 // proportion to the region.
 type LogSize struct{ First, Most int64 }
 
-// The usual size of a log. It starts small and grows when it is full. A checkpoint writes nearly
-// every page of the filter, however few operations came since the last one, and there is one for
-// each half of the log. So the size of a half decides how much is written for an operation. Up to
-// a region of 64 MiB a half may be as large as the region: then checkpoints write about as much
-// as the log. From 1 GiB to 8 GiB, a half may be a sixteenth of the region. A log is not worth
-// keeping below leastLog, since the syncs of a checkpoint cost more than it writes there.
+// The usual size of a log. A checkpoint writes nearly every page of the filter, however few
+// operations came since the last one, and there is one for each half of the log. So the size of a
+// half decides how much is written for an operation. If a half is as large as the region, checkpoints
+// write about as much as the log, and a larger half would gain little. If the region is large, the log
+// has usualLog, or one part in logShare of the region up to largestLog. Less than leastLog saves
+// nothing, since the syncs of a checkpoint then cost more than what it writes.
 //
 // The first log is small: most writers write little. It grows early, so that the other half of
 // the next one takes the operations while a checkpoint writes the region.

@@ -8,25 +8,28 @@ import (
 // A pace spreads waiting over operations. While a checkpoint writes the region, operations fill the
 // other half of the log; and until the background begins a checkpoint, they fill the last part of a
 // half. If the room runs out faster than the work is done, each operation waits a little, so that
-// none has to wait for all that is left to do. The part of a half that must be free for the work left
-// is needed, from 0 to 1; missing is the part of that which is not free. An operation owes
+// none has to wait for all that is left to do. Let needed be the share of a half that must be free for
+// the work that is left, and missing the share of needed that is not free. An operation owes
 //
 //	paceBase · (2^(missing/paceStep) - 1)
 //
 // up to paceLongest. That is nothing as long as the disk keeps up.
 //
-// What operations owe a rebuild, which does them again in another file, is extra.
+// extra is what operations owe a rebuild, which does them again in another file.
 type pace struct{ owed, extra time.Duration }
 
 const (
-	paceBase    = time.Microsecond // about the time of an operation
-	paceStep    = 1. / 16
-	paceSyncs   = 1. / 8                 // needed for the syncs after that of the region
-	paceLeast   = 500 * time.Microsecond // a shorter sleep takes as long
-	paceLongest = 5 * time.Millisecond   // of one sleep, and so of one operation
+	paceBase  = time.Microsecond       // about the time of an operation
+	paceStep  = 1. / 16                // each more that is missing doubles the wait
+	paceSyncs = 1. / 8                 // needed for the syncs after that of the region
+	paceLeast = 500 * time.Microsecond // a shorter sleep takes as long
+
+	// paceLongest bounds one sleep, and so the wait of one operation, to ten times paceLeast. Where
+	// nothing is free, the formula would give 2^16 times paceBase.
+	paceLongest = 5 * time.Millisecond
 )
 
-// owe adds to what operations owe, where so much of a half of the log is used.
+// owe adds what a number of operations owe when used of the size bytes of a half are in use.
 func (p *pace) owe(operations int, size, used int64, needed float64) {
 	missing := 1 - float64(size-used)/float64(size)/needed
 	if missing <= 0 {
@@ -37,10 +40,10 @@ func (p *pace) owe(operations int, size, used int64, needed float64) {
 	p.owed += time.Duration(min(float64(operations)*each, float64(paceLongest)))
 }
 
-// due reports whether so much is owed that it is worth a sleep.
+// due reports whether enough is owed for a sleep.
 func (p *pace) due() bool { return p.owed+p.extra >= paceLeast }
 
-// pay returns how long to sleep for what is owed, which then is nothing.
+// pay returns how long to sleep for what is owed, and sets that to 0.
 func (p *pace) pay() time.Duration {
 	owed := min(p.owed+p.extra, paceLongest)
 	p.owed, p.extra = 0, 0

@@ -6,7 +6,7 @@ import (
 )
 
 // tryInsert has the placer plan an insert and reports whether there is room. At the limit of keys,
-// only an item whose class has an entry in the stash has room.
+// only an item whose class has an entry in the stash has room. REQUIRES: w.mu.
 func (w *Writer) tryInsert(home layout.Item) bool {
 	put := w.mu.placer.Insert
 	if w.atLimit() {
@@ -33,13 +33,13 @@ func (w *Writer) remove(hash uint64) bool {
 }
 
 // searchEvery is the number of deletes per search, while the stash is in use, for a path by
-// which an item could leave the stash. A search may read a thousand lines; the rest of a delete
-// reads two.
+// which an item could leave the stash. A search may read a line for each slot of
+// Bounds.SearchLines lines (place, P7); the rest of a delete reads two.
 const searchEvery = 8
 
 // drain moves an item from the stash into the line that has just got room, if that is a line of
 // the item; otherwise, once in searchEvery deletes, into any line where moves can make room. It
-// reports whether it moved one.
+// reports whether it moved one. REQUIRES: w.mu.
 func (w *Writer) drain(freed uint64) (done bool) {
 	w.mu.drains++
 	full := w.mu.stashLen == layout.StashEntries || w.atLimit()
@@ -61,8 +61,7 @@ func (w *Writer) drain(freed uint64) (done bool) {
 	return done
 }
 
-// atLimit reports whether the filter has as many keys as it may have. A filter filled by an
-// earlier version may have more. REQUIRES: w.mu.
+// atLimit reports whether the filter has at least as many keys as it may have. REQUIRES: w.mu.
 func (w *Writer) atLimit() bool {
 	return place.KeysOf(w.protocol.Length(), w.mu.inStash, w.mu.stashLen) >= w.Limit
 }

@@ -6,8 +6,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/pending"
 )
 
-// ready makes room for one operation. REQUIRES: w.mu. It releases w.mu and takes it again if
-// making room needs a commit or a checkpoint.
+// ready makes room for one operation. It releases w.mu while it waits for that. REQUIRES: w.mu.
 func (w *Writer) ready() error {
 	for {
 		if w.mu.closed != nil {
@@ -36,8 +35,8 @@ func (w *Writer) ready() error {
 	}
 }
 
-// makeRoom makes room in the log if inLog is not set, and otherwise in a full segment. REQUIRES:
-// w.mu. It releases w.mu meanwhile.
+// makeRoom makes room in the segment if there is room in the log (inLog), and otherwise in the log. It
+// releases w.mu meanwhile. REQUIRES: w.mu.
 func (w *Writer) makeRoom(inLog bool) error {
 	w.mu.waits++
 	w.mu.Unlock()
@@ -68,8 +67,8 @@ func (w *Writer) segmentIsFull(n int) bool {
 	return p != nil && p.Active().Len() >= most-n*w.most
 }
 
-// sound returns an error if the writer has failed, or is about to: a panic interrupted an operation, and
-// releases w.mu before its cause is known. REQUIRES: w.mu.
+// sound returns an error if the writer has failed, or if a panic has left an operation half done. (The
+// panic unlocks w.mu before Catch sees it.) REQUIRES: w.mu.
 func (w *Writer) sound() error {
 	if err := w.protocol.Err(); err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// Seal is Checkpoint, then adds the checksums of a sealed file and removes the log.
+// Seal makes a checkpoint, adds the checksums of a sealed file, and removes the log.
 func (w *Writer) Seal(ctx context.Context) error {
 	if err := w.Checkpoint(); err != nil {
 		return err

@@ -43,7 +43,7 @@ type State struct {
 	LongestStall         time.Duration // longest time that an operation waited for a log, or for room in it
 }
 
-// State returns the state.
+// State describes the writer now.
 func (w *Writer) State() State {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -53,13 +53,13 @@ func (w *Writer) State() State {
 	return s
 }
 
-// The methods below show the state of a writer to tests and measurements.
+// Protocol returns the writer of the log and the file. Only reading its state is safe.
+func (w *Writer) Protocol() *recovery.Writer { return w.protocol }
+
+// The methods below are for tests and measurements.
 
 // Table returns the table.
 func (w *Writer) Table() layout.Table { return w.table }
-
-// Protocol returns the writer of the log and the file. Only reading its state is safe.
-func (w *Writer) Protocol() *recovery.Writer { return w.protocol }
 
 // Stash returns the newest state of the stash.
 func (w *Writer) Stash() []uint64 { return w.stash }

@@ -9,12 +9,12 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// A Tap takes down the operations of a writer that change something, or that the same item would
-// change elsewhere, in order, from some instant on. Operations are put in by the writer and taken by
-// one other goroutine. Most of those that wait are in a file.
+// A Tap lists operations of a writer, in order: those that changed something, and those that may
+// change something in the new file (LeftOut). The writer puts them in, and one other goroutine takes
+// them. If many wait, most of them are in a file.
 type Tap struct {
-	// Slow is how long each operation is to wait, in nanoseconds, since they come faster than they
-	// are taken.
+	// Slow is how long each operation waits, in nanoseconds, while they come faster than they are
+	// taken.
 	Slow atomic.Int64
 
 	scratch func() (*recovery.Scratch, error) // makes the file
@@ -59,7 +59,7 @@ const (
 	tapChunks = 16
 )
 
-// NewTap returns a tap that nothing is put into yet.
+// NewTap returns an empty tap. scratch makes its file.
 func NewTap(scratch func() (*recovery.Scratch, error)) *Tap {
 	c := newTapChunk()
 	return &Tap{scratch: scratch, first: c, last: c}
@@ -67,14 +67,13 @@ func NewTap(scratch func() (*recovery.Scratch, error)) *Tap {
 
 func newTapChunk() *tapChunk { return &tapChunk{words: make([]uint64, tapWords)} }
 
-// Begin puts inserts in, before those of the writer.
+// Begin puts in inserts, ahead of the operations of the writer.
 func (t *Tap) Begin(hashes []uint64) {
 	for _, h := range hashes {
 		t.put(h, Insert)
 	}
 }
 
-// put puts an operation in.
 func (t *Tap) put(hash uint64, kind Kind) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -25,8 +25,8 @@ var (
 	// not been done.
 	ErrMoved = errors.New("another writer has taken over")
 
-	// ErrAgain is returned by an operation that would have to wait while a Handover is under way,
-	// and has not been done (see AwaitHandover); and by a Handover that is to be tried again.
+	// ErrAgain is returned by an operation that has not been done because it would have to wait while
+	// a Handover is under way (see AwaitHandover), and by a Handover that must be tried again.
 	ErrAgain = errors.New("a handover is under way")
 	// ErrDiverged is returned if a replay does not lead to the same items: the hashes are not
 	// those of the filter. It matches recovery.ErrHashes.
@@ -40,8 +40,8 @@ var (
 
 // A fullTable is a Table with a kernel that looks for full lines.
 type fullTable interface {
-	// FullLines returns as a bit set which of up to 64 lines of the region have no free slot, or
-	// not ok if the kernel in use, on this machine, has no code for that.
+	// FullLines returns as a bit set which of up to 64 lines of the region have no free slot. ok is
+	// false if the kernel in use has no code for that.
 	FullLines(region, lines []uint64) (full uint64, ok bool)
 }
 
@@ -49,48 +49,46 @@ type fullTable interface {
 // them. A file has one Writer. Several goroutines may call its methods at once; the package
 // essay has the order of locks.
 type Writer struct {
-	// Behind, if not nil, is called to commit in the background once operations are pending. A
-	// need above 0 says that the log is nearly full: a checkpoint is due unless the log has room
-	// for that many stores by then. Below 0 it is CommitNow or GrowNow. The caller holds the lock
-	// mu.
+	// Behind, if not nil, is called for work in the background, with mu locked. Every call asks for a
+	// commit after the interval. need is 0 if that is all. Otherwise it is CommitNow, GrowNow or, if the
+	// log is nearly full, a number of stores: a checkpoint is due unless there is room for them by then.
 	Behind func(need int)
-	// Unsealing, if not nil, is called before the first write to a sealed file, and the rest that it
-	// returns before the first store to the lines, or behind them. No operation is under way during
-	// the one, nor during a step of the other. Operations go on between the steps, except in Clean
-	// and Seal.
+	// Unsealing, if not nil, is called before the first write to a sealed file. The function that it
+	// returns is called before a commit first stores to the lines; it passes its steps to hold, one by
+	// one. No operation runs during Unsealing or during a step. Operations go on between the steps,
+	// except in Clean and Seal.
 	Unsealing func() (rest func(hold func(step func())))
-	// Retries says that an operation that returns ErrFull may be tried again, and so does not count
-	// as an operation, unless SkipFull is called.
+	// Retries says that the caller may try an insert again that returned ErrFull. Then such an insert
+	// does not count (see skip) unless SkipFull is called.
 	Retries bool
 	// Limit is how many keys the filter takes, as place.KeysOf counts them. It may be
 	// changed before the first operation.
 	Limit uint64
 
-	more      uint64 // items that a Replay has inserted although they had been left out
+	more      uint64 // items that Replay has inserted and the old file had left out
 	protocol  *recovery.Writer
 	table     layout.Table
 	looks     layout.Looks // the table
-	fullTable fullTable    // likewise, or nil
+	fullTable fullTable    // the table, or nil
 	words     []uint64     // of the mapped file: durable state, read with atomic loads
-	view      layout.View  // of them
+	view      layout.View  // of these words
 	firstLog  int64        // bytes
 	mostLog   int64        // bytes that the log may grow to
 	most      int          // stores of one operation, see place.MaxStores
 	unit      pending.Unit
-	// keptLines is how many lines an operation keeps.
-	keptLines int
-	before    func(block uint64, l *layout.Line) // loadBlock, once for all operations: each method value would be allocated
+	keptLines int                                // lines that an operation keeps: 1 if lines share words
+	before    func(block uint64, l *layout.Line) // loadBlock, made once: a method value is allocated
 
 	// What lookups of this process read; see Word. overlay is nil if the file has everything.
 	overlay atomic.Pointer[pending.Overlay]
 	newest  func(word uint64) uint64    // Word
-	stash   []uint64                    // the newest state of all of it
+	stash   []uint64                    // the newest state of the whole stash
 	runtime [layout.RuntimeWords]uint64 // removal counters of what is pending
 	_       cpu.CacheLinePad
 	under   layout.View // stash and runtime, with the lines of the file
 
 	_      cpu.CacheLinePad
-	length atomic.Uint64 // changes with every operation, as runtime does with many
+	length atomic.Uint64 // changes with every operation, and runtime with many
 
 	// released is set before another writer may change the file.
 	released atomic.Bool
@@ -105,7 +103,7 @@ type Writer struct {
 		sync.Mutex
 		closed   error                        // ErrClosed or ErrMoved, or nil
 		unseal   func(hold func(step func())) // see Unsealing; or nil
-		tap      *Tap                         // takes down all operations; or nil
+		tap      *Tap                         // lists the operations; or nil
 		held     bool                         // see hold
 		doubles  doubles                      // where else operations are done
 		handover time.Duration                // see State
@@ -130,15 +128,14 @@ const Batch = place.MostAhead
 // An operation is one change of the filter in progress: it is the Lines of its placer, and the
 // Preview of the inserts that follow in a batch. It collects the stores in order and leaves the
 // pending words alone until it is complete. Only these stores, word by word, say what it
-// changed: lines may share words. It is declared here because it is a part of the Writer; its
-// methods are in operation.go.
+// changed: lines may share words.
 type operation struct {
 	w      *Writer
 	stores []wal.Store
 
 	// The lines loaded last, with all changes made to them; one alone if lines share words.
 	lines  [keptLines]loadedLine
-	loads  int // of other lines than these
+	loads  int // that found none of these lines
 	newest *loadedLine
 }
 
@@ -179,7 +176,7 @@ func (w *Writer) unseal(hold func(step func())) {
 	}
 }
 
-// EndUnsealing takes these steps although no commit is due. Operations go on between them.
+// EndUnsealing takes the steps of unseal without a commit. Operations go on between them.
 func (w *Writer) EndUnsealing() {
 	w.commit.Lock()
 	defer w.commit.Unlock()
@@ -208,5 +205,5 @@ func (w *Writer) stalled(since time.Time) {
 type doubles struct {
 	in    *Writer // or nil
 	exact bool    // it has the same items
-	err   error   // what kept an operation from being the same in both
+	err   error   // why an operation was done in one of them only, or nil
 }

@@ -96,8 +96,8 @@ func (p *Placer) LookAhead(now Preview, items []layout.Item, ahead []Outlook) {
 // fewestAhead is the fewest lines that are worth waiting for together.
 const fewestAhead = 4
 
-// listFirst lists the first movable items of a full home line. If the layout sets ChooseFirst, which
-// are all, it prefetches the lines that the first few would move to.
+// listFirst lists the first movable items of a full home line. If the layout sets ChooseFirst, it lists
+// all of them, and prefetches the lines that the first few would move to.
 func (p *Placer) listFirst(now Preview, home layout.Item, o *Outlook) {
 	o.asked = true
 	now.Peek(home.Line, &o.line)

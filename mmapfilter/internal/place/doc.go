@@ -8,7 +8,7 @@
 // # The rules
 //
 //	P1  An item goes to the first of these that takes it: its home line, with moves
-//	    inside the line; its alternate line, likewise; a line that a path of moves makes
+//	    inside the line; its alternate line, in the same way; a line that a path of moves makes
 //	    room in (P2); the stash. If none does, it is refused. If the layout chooses the
 //	    items that leave a line (Bounds.ChooseFirst), the alternate line is no step of
 //	    its own: it is one of the lines where a path may lead.
@@ -33,8 +33,9 @@
 //	    nowhere else, so the twin must be the last to go.
 //	P6  An item leaves the stash for one of its lines by P1 and P2. Its overflow bits were
 //	    set when it went to the stash.
-//	P7  The work on one item is bounded: a search looks at Bounds.SearchLines lines, a path
-//	    has Bounds.PathMoves moves, and an operation changes MaxStores words.
+//	P7  The work on one item is bounded. A search lists the items of Bounds.SearchLines lines
+//	    at most, and looks at the other line of each item. A path has Bounds.PathMoves moves,
+//	    and an operation changes MaxStores words.
 //	P8  If lines know their guests, the guests go home. A guest is the first to leave a
 //	    full line (P2). If a delete makes room in a line and no item of the stash takes it
 //	    (P6), the delete brings home one item that is away from that line; if there is one

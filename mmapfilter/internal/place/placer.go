@@ -43,7 +43,7 @@ type Table interface {
 type Placer struct {
 	table     Table
 	hosts     layout.Hosts     // the table, or nil
-	overflows layout.Overflows // likewise
+	overflows layout.Overflows // the table, or nil
 	bounds    layout.Bounds
 	lines     Lines
 
@@ -70,9 +70,8 @@ type Outlook struct {
 	home, other bool // these lines are full
 	asked       bool // the lines that the first moves would lead to are prefetched
 
-	// If both lines are full, or the home line of a layout that sets ChooseFirst: the image of that
-	// line and its first movable items.
-	// Valid only while the line is unchanged.
+	// If both lines are full, or with ChooseFirst the home line alone: the image of the home line and
+	// its first movable items. Valid only while that line is unchanged.
 	line    layout.Line
 	victims []layout.Item
 	full    int  // number of leading victims whose other lines are full
@@ -118,9 +117,8 @@ func (p *Placer) takeFromLine(it layout.Item) bool {
 	return true
 }
 
-// takeFromStash removes from the stash an item that is given in its home line. First it clears
-// the overflow bits that the item needed there: the item is being deleted, or is already
-// elsewhere.
+// takeFromStash removes an item, given in its home line, from the stash. First it clears the
+// overflow bits that the item needed there: the item is being deleted, or is already elsewhere.
 func (p *Placer) takeFromStash(home layout.Item) {
 	p.unsetOverflow(home, true)
 	if !layout.StashRemove(p.lines.Stash(), p.table.Class(home), p.lines.ChangeStash) {
@@ -142,7 +140,7 @@ func (p *Placer) unsetOverflow(home layout.Item, leaves bool) {
 	p.clearOverflow(home, leaves)
 }
 
-// clearOverflow is unsetOverflow where no guest needs the bits.
+// clearOverflow clears the bits of unsetOverflow unless an item of the stash needs them.
 func (p *Placer) clearOverflow(home layout.Item, leaves bool) {
 	needed := false
 	if p.lines.StashLen() > 0 {

@@ -2,9 +2,8 @@ package place
 
 import "github.com/mmapfilter/mmapfilter/layout"
 
-// searchAhead is how many lines a search prefetches while it looks at one. At 95 % load a line
-// has room with a probability of 0.4, so a search looks at two or three; it prefetches twice as
-// many.
+// searchAhead is how many lines a search prefetches while it looks at one: a few, since at design load
+// it mostly finds room in the second or third.
 const searchAhead = 4
 
 // putByMoves makes room for an item by a path of moves (P2) and returns the line that took the
