@@ -1,9 +1,9 @@
 package background
 
-// Unsealing makes the system hold the file in small pages from now on (R4), which works only
-// before the first store: it does so for the beginning of the file, and rest for the others. Then
-// what was in memory is read again in the background. See engine.Writer.Unsealing. The caller holds
-// the writer's lock, and hold has rest hold it.
+// Unsealing has the system hold the file in small pages from now on (R4), which works only before the
+// first store. It does the beginning of the file, and rest does the others; then rest has what was in
+// memory read again in the background. See engine.Writer.Unsealing. The caller holds the writer's
+// lock, and hold takes it for each step of rest.
 func (k *Work) Unsealing() (rest func(hold func(step func()))) {
 	drop := k.Files.ShrinkPages()
 	return func(hold func(step func())) {

@@ -6,7 +6,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
 )
 
-// Begin has the writer say what is due. No operation may be under way.
+// Begin has the writer call Behind and Unsealing. No operation may be under way.
 func (k *Work) Begin() { k.Writer.Behind, k.Writer.Unsealing = k.Behind, k.Unsealing }
 
 // Behind commits after the interval, and starts what else is due: see engine.Writer.Behind. The caller
@@ -21,7 +21,7 @@ func (k *Work) Behind(need int) {
 		k.group.Add(1)
 		k.mu.timer = time.AfterFunc(k.Interval, k.commitLate)
 	}
-	switch { // a method value is allocated, and what goes on may be asked for by every operation
+	switch { // not sooner: a method value is allocated, and every operation may ask for what is under way
 	case need == engine.CommitNow && !k.mu.committing:
 		k.start(&k.mu.committing, k.commit)
 	case need == engine.GrowNow && !k.mu.growing:
@@ -34,8 +34,7 @@ func (k *Work) Behind(need int) {
 	}
 }
 
-// start does something in the background, and sets doing meanwhile. REQUIRES: k.mu, which guards doing,
-// too.
+// start runs do in the background, and sets doing meanwhile. REQUIRES: k.mu, which also guards doing.
 func (k *Work) start(doing *bool, do func() error) {
 	*doing = true
 	k.group.Add(1)

@@ -12,11 +12,11 @@ import (
 
 // A Work is what goes on beside the operations of a writer.
 type Work struct {
-	Writer *engine.Writer  // never changes
-	Files  *recovery.Files // likewise: the files of the writer, locked and mapped
-
-	// Interval is how long after the first of them operations are committed. If it is not above 0, they
-	// are only when they are many. It never changes.
+	// These never change. Files are the files of the writer, locked and mapped. Interval is the time
+	// from the first pending operation to the commit; if it is not above 0, only large segments are
+	// committed.
+	Writer   *engine.Writer
+	Files    *recovery.Files
 	Interval time.Duration
 
 	group sync.WaitGroup // of the goroutines, and of the timer
@@ -43,8 +43,8 @@ func (k *Work) KeepMapping() {
 	runtime.AddCleanup(k, func(m *recovery.Mapping) { m.Unmap() }, k.Files.Mapping())
 }
 
-// Catch runs f. A fault in a mapped file, caused by a failed disk, poisons the writer (W8), and
-// so does a panic, which may leave an operation half done.
+// Catch runs f. A fault in a mapped file ends the writer (W8), and so does a panic, which may leave an
+// operation half done.
 func (k *Work) Catch(f func() error) (err error) {
 	if k.Files.Catch(func() { err = f() }, k.Writer.Fail) != nil {
 		err = k.Writer.Err()

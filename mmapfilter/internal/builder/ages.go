@@ -14,7 +14,7 @@ type history []hashes.Age
 // mostSpans bounds the memory for a history.
 const mostSpans = 4096
 
-// add adds items that were committed at the given time of the tail.
+// add adds items that were committed at the given time.
 func (h *history) add(time, items uint64) {
 	i := h.find(time)
 	if i < len(*h) && (*h)[i].First <= time {
@@ -38,8 +38,8 @@ func (h *history) find(time uint64) int {
 	return sort.Search(len(*h), func(i int) bool { return (*h)[i].Last >= time })
 }
 
-// join joins neighbouring ages until at most so many are left, those with the fewest items
-// first. They are ordered by their last time. to says which one each of them became.
+// join joins neighbouring ages, those with the fewest items first, until no more than most are left.
+// ages is in the order of the last times. to has, for each age, the index of the one that it became.
 func join(ages []hashes.Age, most int) (joined []hashes.Age, to []int) {
 	joined, parts := slices.Clone(ages), make([]int, len(ages))
 	for i := range parts {

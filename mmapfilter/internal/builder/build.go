@@ -18,7 +18,7 @@ func Build(ctx context.Context, path string, c Config, keys iter.Seq2[[]byte, er
 	})
 }
 
-// BuildHashes is Build from the hashes of keys, a block at a time. All keys must belong to the shard.
+// BuildHashes is Build from the hashes of keys, many at a time. All keys must belong to the shard.
 func BuildHashes(ctx context.Context, path string, c Config, blocks iter.Seq2[[]uint64, error]) (lost string, err error) {
 	return build(ctx, path, c, func(b *builder) error {
 		s := newSpool(b.draft, c.Workers, c.MemoryBudget, spoolParts(c.Capacity))
@@ -41,7 +41,7 @@ func BuildKept(ctx context.Context, path string, c Config, kept []Kept) (lost st
 	return lost, hashesError(err)
 }
 
-// build makes the file at path. take takes the hashes in.
+// build makes the file at path. take reads the hashes.
 func build(ctx context.Context, path string, c Config, take func(b *builder) error) (lost string, err error) {
 	newDraft := recovery.NewDraft
 	if c.Like != "" {

@@ -11,28 +11,29 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// A Config says what to build and with what. No field has a default.
+// A Config says what to build, and how.
 type Config struct {
 	Seed         uint64
-	Shard        layout.Shard // keys of others are left out
+	Shard        layout.Shard // keys of other shards are left out
 	Capacity     uint64       // 0: as many as there are keys
 	Distinct     bool         // store equal keys once
 	Workers      int
 	MemoryBudget int64 // bytes
-	// Keep makes NAME.hashes, with the given identity. Keys were inserted Now.
+	// Keep makes NAME.hashes. Identity is its identity, and Now the time of all inserts, in nanoseconds
+	// since 1970.
 	Keep     bool
 	Identity uint64
 	Now      uint64
-	// Check, if not nil, is called once writers are kept out of a file at the path of the new one: with
-	// Name, at the end, and otherwise at the beginning.
+	// Check, if not nil, is called while no writer can open the file that the new one replaces: before
+	// the keys are read or, with Name, just before the new file is published.
 	Check func() error
 	// Like, if not "", is a file whose owner, group and permissions the new one gets.
 	Like string
-	// First, if it is not empty, is the superblock of the file that the new one replaces, whose
-	// generation and sequence go on.
+	// First, unless it is zero, is the superblock of the file that the new one replaces. The new file
+	// continues its generation and its sequence numbers.
 	First layout.Superblock
-	// Name, if not nil, returns the name that a finished file gets, in the directory of the path, or ""
-	// if it is not needed. read is the number of keys that it was made from.
+	// Name, if not nil, returns the name of the finished file, in the directory of the path. If it
+	// returns "", the file is dropped. read is the number of keys that it was made from.
 	Name func(sb *layout.Superblock, read uint64) (name string, err error)
 	// Progress is called from one goroutine at a time. total is 0 while it is unknown.
 	Progress func(stage string, done, total uint64)
@@ -44,8 +45,8 @@ type Config struct {
 type Plan struct {
 	Geometry   layout.Geometry
 	Superblock layout.Superblock // the first superblock of the file, without state, length, UUID and signature
-	Limit      uint64            // keys, as place.KeysOf counts them
-	Beyond     string            // what more keys would do, for the error
+	Limit      uint64            // most keys, as place.KeysOf counts them
+	Beyond     string            // ends the error "more than Limit keys …"
 }
 
 // A FullError says that not all keys have room. It matches place.ErrFull.
@@ -66,17 +67,19 @@ type builder struct {
 	Config
 	draft *recovery.Draft
 
-	plan         Plan
-	table        layout.Table     // nil until the capacity is known
-	filler       filler           // the table, or nil
-	chooser      layout.Chooser   // likewise
-	overflowBits layout.Overflows // likewise
-	hosts        layout.Hosts     // likewise
-	view         layout.View      // of the draft
+	plan  Plan
+	table layout.Table // nil until the capacity is known
+	view  layout.View  // of the draft
+
+	// The table, by what it can do; nil if it cannot.
+	filler       filler
+	chooser      layout.Chooser
+	overflowBits layout.Overflows
+	hosts        layout.Hosts
 
 	homes     source    // the hash of every key
 	base      *baseFile // nil if the filter does not keep its hashes
-	overflows *spool    // hashes of items on the way to the line of the hash
+	overflows *spool    // items that found no room: their hashes in the line that they go to next
 	room      lineRoom
 	came      uint64 // keys from the sequence, counted before anything is done with them
 	items     uint64 // those that go into the filter: all, or with Distinct one of each
@@ -95,7 +98,7 @@ func (b *builder) close() {
 	b.overflows.close()
 }
 
-// catch runs f, which uses the draft. A fault, caused by a failed disk, becomes an error.
+// catch runs f, which uses the draft, and returns a fault in it as an error.
 func (b *builder) catch(f func()) error {
 	if fault := recovery.Catch(b.draft.Data, f); fault != nil {
 		return fault
@@ -146,11 +149,11 @@ func (b *builder) sameLine(hashes []uint64, i int) (line uint64, end int) {
 	return line, end
 }
 
-// putLine stores the worker's line to the draft.
+// putLine stores the worker's line to the draft, and notes how much room it has.
 func (b *builder) putLine(w *worker, line uint64) {
 	layout.Store(b.table, b.view.Region, line, &w.line)
 	free := b.table.Free(w.line[:], line)
-	if b.hosts != nil { // nearly all arrivals are guests
+	if b.hosts != nil { // room for guests, since nearly all items that arrive are guests
 		free = b.hosts.GuestRoom(&w.line)
 	}
 	b.room.set(line, free)
@@ -166,9 +169,9 @@ func (b *builder) full() error {
 		b.items, b.plan.Superblock.Capacity(), b.plan.Geometry.Slots(), entries, layout.StashEntries)}
 }
 
-// parallel runs the tasks 0 to n-1 of a build stage, each once, on all workers. What they spool
-// goes to overflows, if not nil. It ends early on the first error, a fault in the draft, or a
-// cancelled context.
+// parallel runs the tasks 0 to n-1 of a build stage, each once, on all workers. If overflows is not
+// nil, the items that the tasks send on go there. parallel stops at the first error, a fault in the
+// draft, or a cancelled context.
 func (b *builder) parallel(ctx context.Context, overflows *spool, n int, task func(w *worker, i int) error) error {
 	return sweep.Each(ctx, b.Workers, n, b.draft.Data, func() (func(i int) error, func() error) {
 		w := &worker{}

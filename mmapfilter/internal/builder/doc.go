@@ -53,11 +53,10 @@
 // # Kept hashes
 //
 // A build from kept hashes has another first step. The base of each file is sorted, and fill reads
-// it from there. The operations of the tails are in the order of their commits: all workers read
-// them, in stretches of pages, and spool each operation as one word. Fill sorts those of its
-// partitions, merges them with the items of the bases, and drops an item for each delete. The
-// order in which stretches are read does not matter, since the ages of the items say which of them is
-// the oldest.
+// it as it is. The operations of the tails are in the order of their commits: all workers read
+// them, in stretches of pages, and spool each operation as one word. Fill sorts the operations of its
+// partitions, merges them with the items of the bases, and drops an item for each delete. The order
+// in which stretches are read does not matter, since the ages say which of the items is the oldest.
 //
 // # Reading the source
 //

@@ -92,7 +92,7 @@ func (b *builder) fill(ctx context.Context) error {
 	return nil
 }
 
-// keep begins the base of NAME.hashes. Its waits end when ctx is cancelled, until stop is called.
+// keep begins the base of NAME.hashes. Until stop is called, cancelling ctx ends the waits of its tasks.
 func (b *builder) keep(ctx context.Context) (stop func() bool, err error) {
 	f, err := b.draft.CreateHashes()
 	if err != nil {
@@ -126,7 +126,7 @@ func (b *builder) fillLines(w *worker, hashes []uint64) error {
 	return nil
 }
 
-// fillLine is the method Fill of a filler.
+// fillLine does what Fill of a filler does, for any table.
 func (b *builder) fillLine(l *layout.Line, hashes, beyond []uint64) []uint64 {
 	if b.filler != nil {
 		return b.filler.Fill(l, hashes, beyond)

@@ -19,17 +19,17 @@ type Ages struct {
 	Tail func(time uint64) int
 }
 
-// leastInPart is how many items a partition of kept hashes has at least, if there are so many: to
-// find the items of a partition takes about as long as to read a thousand.
+// leastInPart is the least number of items in a partition of kept hashes, if there are that many:
+// finding the items of a partition takes about as long as reading a thousand.
 const leastInPart = 1 << 14
 
 // KeptBudget is how many bytes of kept hashes a reader of them holds in memory, unless it builds a
 // file: a quarter of what a build holds by default.
 const KeptBudget = 64 << 20
 
-// OpenKept reads the tails of files of hashes, and spools their operations; workers do so, within a
-// memory budget. With ages nil, the items get at most hashes.MostAges ages by the times at which they
-// were inserted. If a file is damaged, the error matches recovery.ErrHashes.
+// OpenKept reads the tails of files of hashes, and spools their operations, with a number of workers
+// and within a memory budget. If ages is nil, the items get at most hashes.MostAges ages by the times at
+// which they were inserted. If a file is damaged, the error matches recovery.ErrHashes.
 func OpenKept(ctx context.Context, dir scratcher, workers int, budget int64, kept []Kept, ages *Ages) (m *Merged, err error) {
 	defer func() { err = hashesError(err) }()
 	m = &Merged{inputs: make([]input, len(kept))}
@@ -89,8 +89,8 @@ func Unaged() *Ages {
 	return &Ages{Base: func(hashes.Age) int { return 0 }, Tail: func(uint64) int { return 0 }}
 }
 
-// Each calls do for the items, in ascending order, some at a time, with their ages, until it
-// fails. It does so once. If a file is damaged, the error matches recovery.ErrHashes.
+// Each calls do with the items in ascending order, many at a time, and with their ages. It stops at the
+// first error. Call it once. If a file is damaged, the error matches recovery.ErrHashes.
 func (m *Merged) Each(ctx context.Context, do func(sorted []uint64, ages []uint8) error) (err error) {
 	defer func() { err = hashesError(err) }()
 	w := new(worker)
@@ -184,7 +184,7 @@ func (m *Merged) load(w *worker, from, to int, drop, distinct bool) ([]uint64, e
 func (in *input) appendBase(to []entry, first, last uint64, count bool) ([]entry, error) {
 	pages := in.header.Pages
 	var p hashes.Page
-	// low is a page that begins before first, or 0; high one that does not, or the one after all.
+	// low is a page that begins before first, or 0; high one that does not, or the one after the last.
 	low, high := uint64(0), pages+1
 	for low+1 < high {
 		middle := low + (high-low)/2

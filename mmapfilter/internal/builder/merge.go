@@ -99,8 +99,8 @@ func (b *mergeBuffers) withoutOldest(live []operation) ([]operation, error) {
 	return kept, nil
 }
 
-// apply does what the merged entries say. It appends the items that are left, and returns how many
-// there are, with equal ones counted.
+// apply does the operations of the merged entries and appends the items that are left. read is their
+// number before distinct leaves equal ones out.
 func (b *mergeBuffers) apply(to []uint64, ages []uint8, distinct bool) (items []uint64, _ []uint8, read int, err error) {
 	for from := b.entries; len(from) > 0; {
 		h, n := from[0].hash, 1

@@ -103,8 +103,8 @@ func (b *builder) takeInLine(w *worker, line uint64, came []uint64, round int) e
 	return nil
 }
 
-// send puts the item of hash h, which found no room, in place of another item of the line loaded
-// in w, which it sends to its other line; or it sends the item of h itself.
+// send makes room in the line loaded in w for the item of hash h, which found none: it sends another
+// item of the line to its other line. Or it sends the item of h itself.
 func (b *builder) send(w *worker, it layout.Item, h uint64, round int) error {
 	goes := it
 	if !b.goBack(round) {

@@ -107,7 +107,8 @@ func (b *baseFile) put(i int, sorted []uint64, ages []uint8) error {
 	return nil
 }
 
-// end writes the header. The system may write the file to the disk while the lines are made.
+// end writes the rest and the header. The system may write the file to the disk while the lines are
+// made.
 func (b *baseFile) end() (err error) {
 	if b.header, b.tail, err = b.base.End(); err != nil {
 		return err

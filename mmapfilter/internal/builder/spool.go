@@ -71,7 +71,6 @@ func (span *spoolSpan) read(chunk []uint64) error {
 	return errSpool
 }
 
-// sumOf returns the sum of hashes.
 func sumOf(hashes []uint64) (sum uint64) {
 	for _, h := range hashes {
 		sum += h
@@ -83,16 +82,16 @@ const (
 	// maxChunkLen is 32 KiB of hashes: long enough that reading chunks from all over a file costs
 	// little more than reading it in order.
 	maxChunkLen = 4096
-	// minChunkLen is 512 bytes of hashes: with shorter chunks, what is kept and done for each would
-	// count beside its hashes; a spoolSpan has 32 bytes.
+	// minChunkLen is 512 bytes of hashes: a chunk also takes a spoolSpan of 32 bytes, and work, which
+	// would count beside fewer hashes.
 	minChunkLen = 64
 	// maxStretchLen is 1 MiB of hashes: the page cache takes a few long writes faster than many short
 	// ones.
 	maxStretchLen = 1 << 17
 
-	// fewParts is the usual number of partitions: few, so that their chunks are long. With
-	// manyKeys, each has 100,000 hashes, which with room to sort them are 1.6 MB and stay in the
-	// cache of a core. Above manyKeys there are maxParts partitions.
+	// fewParts is the usual number of partitions: few, so that their chunks are long. Up to manyKeys,
+	// the hashes of a partition, with room to sort them, stay in the cache of a core. Above, there are
+	// maxParts partitions.
 	fewParts = 1024
 	maxParts = 4 * fewParts
 	manyKeys = 100e6
@@ -106,9 +105,9 @@ func spoolParts(capacity uint64) int {
 	return fewParts
 }
 
-// newSpool makes a spool of at most parts partitions, a power of two; of fewer if the budget is
-// small. Half of the budget is for the workers' open chunks, the other half for full ones.
-// Everything else that a collector holds is at most an eighth.
+// newSpool makes a spool of parts partitions, a power of two, or of fewer if the budget is small.
+// Half of the budget is for the workers' open chunks, the other half for full ones. Everything else
+// that a collector holds is at most an eighth.
 func newSpool(draft scratcher, workers int, budget int64, parts int) *spool {
 	for parts > 1 && budget/2/int64(workers*parts*8) < minChunkLen {
 		parts /= 2

@@ -10,13 +10,13 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// All workers read the tails, stretch by stretch. They do so twice: which ages there are, and how many
-// operations to partition, is known only after the first time.
+// All workers read the tails, stretch by stretch. They do so twice: only the first pass tells which ages
+// there are, and how many operations there are to partition.
 const (
 	// stretchPages is how many pages a stretch has: few, so that a cancelled build ends soon.
 	stretchPages = 64
-	// roundStretches is how many stretches are read the first time before what was found in them is put
-	// together in their order. It bounds the memory for that.
+	// roundStretches is how many stretches the first pass reads before it puts together, in their order,
+	// what it found in them. It bounds the memory for that.
 	roundStretches = 256
 )
 
@@ -31,7 +31,7 @@ type stretch struct {
 // A span has operations that follow one another. Their time is the same.
 type span struct{ time, inserts uint64 }
 
-// stretches returns how many stretches the tail has, one of them if it is empty.
+// stretches returns how many stretches the tail has: at least one.
 func (in *input) stretches() int {
 	pages := max(in.Counted.Pages, in.header.Pages+2) - in.header.Pages - 1
 	return int((pages + stretchPages - 1) / stretchPages)
@@ -107,8 +107,8 @@ func (b *stretch) follow(in *input, i int) error {
 }
 
 // surveyTails reads the tails the first time. It checks them, counts their items, and returns the times
-// of the inserts and how many operations there are. None of that depends on the workers; nor does an
-// error, which is of the first page that is wrong.
+// of the inserts and how many operations there are. None of that depends on the workers, and neither
+// does an error: it names the first page that is wrong.
 func (m *Merged) surveyTails(ctx context.Context, workers int) (past history, operations uint64, err error) {
 	stretches := make([]stretch, min(roundStretches, m.stretches()))
 	for first := 0; first < m.stretches(); first += len(stretches) {
@@ -153,8 +153,8 @@ func (m *Merged) entry(part int, word uint64) entry {
 	return entry{uint64(part)<<m.tails.shift | word>>n, operation(word & (1<<n - 1))}
 }
 
-// newTails makes the spool of the tails. It has so many partitions that an operation has room in a
-// word, even if the budget is too small for them, as the smallest one is if there are many inputs.
+// newTails makes the spool of the tails. It has enough partitions for an operation to have room in a
+// word, even if the budget is too small for them: with many inputs, the smallest budget is.
 func (m *Merged) newTails(dir scratcher, workers int, budget int64) (tails *spool, collectors int) {
 	need := 1 << (operationInput + bits.Len(uint(len(m.inputs)-1)))
 	least := int64(2 * need * 8 * minChunkLen) // for each collector

@@ -32,19 +32,19 @@ func (p *Part) Add(shard int, own uint64, i int) {
 	p.n++
 }
 
-// AddOther adds key i of the batch, with that hash, to the others.
+// AddOther adds key i of the batch, with its hash, to the others.
 func (p *Part) AddOther(hash uint64, i int) {
 	p.others++
 	p.own[Most-p.others], p.of[Most-p.others] = hash, uint16(i)
 }
 
-// Others returns the hashes of the others, and where to say which of them are found.
+// Others returns the hashes of the others, and where to store which of them are found.
 func (p *Part) Others() (hashes []uint64, found []bool) {
 	return p.own[Most-p.others:], p.found[:p.others]
 }
 
-// AnswerOthers says which of the others are found, where the batch has them. It comes before Sort, since
-// the groups say it in the same memory.
+// AnswerOthers stores the answers for the others at their places in the batch. Call it before Sort: the
+// groups use the same memory.
 func (p *Part) AnswerOthers(found []bool) {
 	for k, i := range p.of[Most-p.others:] {
 		found[i] = p.found[k]
@@ -78,13 +78,13 @@ func (p *Part) Sort(shards int) (groups int) {
 	return groups
 }
 
-// Group returns the shard of a group, its keys, and where to say which of them are found.
+// Group returns the shard of a group, its keys, and where to store which of them are found.
 func (p *Part) Group(g int) (shard int, own []uint64, found []bool) {
 	from, to := p.first[g], p.first[g+1]
 	return int(p.groups[g]), p.sorted[from:to], p.found[from:to]
 }
 
-// Answer says which keys of the groups are found, where the batch has them.
+// Answer stores the answers for the keys of the groups at their places in the batch.
 func (p *Part) Answer(found []bool) {
 	for k, at := range p.at[:p.n] {
 		found[p.of[k]] = p.found[at]

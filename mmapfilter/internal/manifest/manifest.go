@@ -21,7 +21,7 @@
 //
 //	plan      which plan the shards were built by, 32 hex digits; empty if by none
 //	seed      of the hash, 16 hex digits, as in every shard
-//	keys      items of all shards when the manifest was written; likewise below
+//	keys      items of all shards when the manifest was written; in the list, of one shard
 //	capacity  keys that the set is sized for
 //	rate      false-positive rate that was asked for
 //	file      path of a shard, relative to the directory of the manifest, with slashes

@@ -13,8 +13,8 @@ import (
 // A Unit is what Words keeps together.
 type Unit uint
 
-// A layout that changes a word or two of a line has words. In one that changes most of a line, each
-// of its words would be a search of its own, among the others of the block. It has whole blocks.
+// For a layout that changes a word or two of a line, the unit is a word. In one that changes most of a
+// line, each word would need a search of its own, among the others of the block: there it is the block.
 const (
 	OneWord  Unit = 0 // the binary logarithm of the number of its words
 	OneBlock Unit = 3
@@ -77,7 +77,7 @@ const (
 	// bytes: 16 for its entry, 8 for two slots, 1 for blocks. So MaxWords take 25 MiB.
 	MaxWords = 1 << 20
 
-	// A block takes 81 bytes, and counts as so many words.
+	// blockCounts is how many words a block counts as. It takes 81 bytes.
 	blockCounts = 4
 )
 
@@ -303,8 +303,8 @@ func (m *Words) Store(word, value uint64) {
 	m.enter(g, word/layout.BlockWords)
 }
 
-// StoreWords sets those words of a block that are in a bit set. If the block is not there, all of its
-// words are entered at once: before sets l to those that were the newest. The unit is OneBlock.
+// StoreWords sets the words of a block that are in the bit set words. If the block has no entry, it
+// enters all of its words at once: before sets l to their newest values. The unit is OneBlock.
 func (m *Words) StoreWords(block uint64, words uint8, values *layout.Line, before func(block uint64, l *layout.Line)) {
 	found, g := m.table.Load().find(block)
 	if found != nil {
@@ -325,8 +325,8 @@ func (m *Words) StoreWords(block uint64, words uint8, values *layout.Line, befor
 	m.enter(g, block)
 }
 
-// next returns the values of the next entry, which is for a unit, to be set and then entered. It takes
-// a group that has a free slot for the unit, and returns that of a larger table if it makes one.
+// next begins an entry for a unit and returns its values, to be set before enter. g is a group with a
+// free slot for the unit; if next makes a larger table, it returns the group there.
 func (m *Words) next(g *group, unit uint64) (*group, []uint64) {
 	t := m.table.Load()
 	if m.n == len(t.groups)*groupSlots/2 {

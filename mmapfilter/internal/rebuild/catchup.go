@@ -19,20 +19,20 @@ type replayer struct {
 	done   uint64
 }
 
-// fewWait is how many operations may wait in the tap when a handover begins. It does them
-// again while others go on, but keeps checkpoints off meanwhile.
+// fewWait is how many operations may wait in the tap when a handover begins. It does them while others
+// go on, but no checkpoint can begin meanwhile: so it must be few.
 const fewWait = 1024
 
 // replayAtOnce is how many operations are taken from the tap at a time.
 const replayAtOnce = 4096
 
 // While operations come nearly as fast as they are done again, each of them waits for a moment, and
-// for a longer one after every slowEvery replays of which the tap has not become much shorter. The
-// first wait is about as long as an operation takes; the longest lets 20,000 a second through.
+// for a longer one whenever slowEvery replays have not made the tap much shorter. The first wait is
+// about as long as an operation takes; the longest lets 20,000 a second through.
 const (
 	slowEvery = 32
 	slowFirst = 200    // nanoseconds
-	slowMost  = 50_000 // likewise
+	slowMost  = 50_000 // nanoseconds
 )
 
 // catchUp does operations until few wait.
@@ -54,11 +54,11 @@ func (r *replayer) catchUp(ctx context.Context, progress func(stage string, done
 	return context.Cause(ctx)
 }
 
-// pace returns how long operations are to wait, in nanoseconds, that have waited for slow. The length of
-// the tap is now, and was before slowEvery replays ago.
+// pace returns how long each operation waits from now on, in nanoseconds; slow is what it has waited so
+// far. The tap has now operations; slowEvery replays ago it had before.
 func pace(slow int64, before, now int) int64 {
 	switch done := slowEvery * replayAtOnce / 4; {
-	case now > before-done: // another one came for three out of four, or more
+	case now > before-done: // three or more came for every four that were done
 		return min(max(slow*3/2, slowFirst), slowMost)
 	case now < before-2*done:
 		return slow * 3 / 4

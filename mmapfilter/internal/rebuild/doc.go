@@ -3,7 +3,7 @@
 //
 // # The steps
 //
-//	tap        the writer of the old file takes down its operations from an instant on   engine
+//	tap        from an instant on, a tap lists the operations of the old file            engine
 //	build      the new file gets what the old one had at that instant                    builder
 //	open       the new file gets a writer                                                the caller
 //	catch up   what is in the tap is done in the new file, until little is left          Run
@@ -14,13 +14,13 @@
 // anything else is damage. Or it comes from the caller, who is asked for it at the instant of the tap:
 // then a delete may find nothing.
 //
-// A handover waits for no checkpoint, since operations come meanwhile: it is tried again until there is
-// none, but not forever.
+// A handover does not wait for a checkpoint, since many operations would come meanwhile: it is tried
+// again until there is none. After a while (Patience) it waits all the same.
 //
 // # Pace
 //
 // Catching up ends only if operations are done in the new file faster than they come. If they come
-// nearly as fast, each of them waits for a moment, and longer the less the tap shrinks.
+// nearly as fast, each of them waits for a moment: longer, if the tap shrinks less.
 //
 // # The end
 //

@@ -6,9 +6,9 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// A growth (K5) begins when a filter has growShare of its capacity. It is sized for
-// growFactor times as many keys. A filter that has less than 1 in shrinkShare of its capacity gets
-// growFactor times what it has, but not if its capacity is at most LeastShrunk, nor less than that.
+// A filter that holds growShare of its capacity is rebuilt for growFactor times as many keys (K5). One
+// that holds less than 1 in shrinkShare of its capacity, if that is above LeastShrunk, is rebuilt for
+// growFactor times its items, but at least LeastShrunk.
 const (
 	growShare   = 0.9
 	growFactor  = 2
@@ -24,7 +24,7 @@ type Growth struct {
 	shrinkAt uint64 // items below which it shrinks; 0 if it does not
 }
 
-// GrowthOf returns the growth of the filter that a superblock is of.
+// GrowthOf returns the Growth of the filter that has the superblock.
 func GrowthOf(sb *layout.Superblock) (g Growth) {
 	if !sb.Grows() {
 		return Growth{}
@@ -48,8 +48,8 @@ func (g Growth) Inserted(w *engine.Writer) bool {
 // Deleted reports whether a rebuild is due after a delete.
 func (g Growth) Deleted(w *engine.Writer) bool { return g.shrinkAt > 0 && w.Len() < g.shrinkAt }
 
-// Next reports whether a rebuild is due, and returns the capacity of the new file, or 0 if that is the
-// one that the filter has.
+// Next reports whether a rebuild is due, and returns the capacity of the new file: 0 means that of the
+// old one.
 func (g Growth) Next(w *engine.Writer) (capacity uint64, due bool) {
 	if !g.Grows() {
 		return 0, false

@@ -16,9 +16,9 @@ import (
 type Job struct {
 	Old    *background.Work
 	Config builder.Config // of the new file, which gets the owner, group and permissions of the old one
-	// Keys, if not nil, returns the keys for the new file. It is called at an instant at which no
-	// operation is under way. Hashes, if not nil, is called after it, and returns the hashes of further
-	// items. If Keys is nil, the new file has the items of the old one, by the hashes that it keeps.
+	// Keys, if not nil, returns the keys for the new file. It is called while no operation is under
+	// way. Hashes, if not nil, is called after it, and returns the hashes of further items. If Keys is
+	// nil, the new file has the items of the old one, by the hashes that it keeps.
 	Keys   func() (iter.Seq2[[]byte, error], error)
 	Hashes func() []uint64
 	// Open opens the new file for writing.
@@ -37,9 +37,9 @@ type rebuild struct {
 	swapped  bool // the new file is in use
 }
 
-// Run does a job, and closes the file that is not used any more. It reports whether that is the old one,
-// which may be so although there is an error: the new file is in use, and it, or the end of the old one,
-// has failed. If it is not the old one, everything is as it was.
+// Run does a job, and closes the file that is no longer used. swapped reports whether that is the old
+// one. If it is, an error says that the new file, or closing the old one, has failed. If it is not,
+// everything is as it was.
 func Run(ctx context.Context, job Job) (swapped bool, err error) {
 	path := job.Old.Files.Path()
 	r := &rebuild{Job: job, to: recovery.RebuildPath(path)}
@@ -72,7 +72,7 @@ func (r *rebuild) giveUp() (err error) {
 		err = next.Retire()
 	}
 	if r.Old.Files.Named() != nil {
-		return err // what is there belongs to another filter
+		return err // the files there belong to another filter
 	}
 	return errors.Join(err, recovery.EndRebuild(r.Old.Files.Path()))
 }
@@ -141,9 +141,9 @@ func (r *rebuild) handOver(ctx context.Context) error {
 	}
 }
 
-// A handover that would have to wait for a checkpoint is put off: for tryEvery, and again, until that
-// has gone on for Patience, which is as long as several checkpoints. Checkpoints may follow one
-// another all the time. Tests change Patience.
+// A handover that would have to wait for a checkpoint is tried again every tryEvery. Since checkpoints
+// may follow one another all the time, it waits for one after Patience, which is as long as several.
+// Tests change Patience.
 const tryEvery = 10 * time.Millisecond
 
 var Patience = 10 * time.Second

@@ -3,14 +3,14 @@
 //
 // # The size
 //
-// Every layout that may be chosen, with each f and b that was asked for, is a candidate at the highest
-// design load at which the rate is predicted to be low enough, and at which the stash has room for what
-// finds no slot. Of the candidates, the best is one that lasts; then one of which a lookup reads the
-// fewest lines, to the nearest whole one; then the smallest. If f was asked for, the design load is the
-// usual one, whatever the rate.
+// A candidate is a layout that may be chosen, with an f and b that were asked for, at the highest design
+// load at which the predicted rate is low enough and the stash has room for the items that find no slot.
+// Candidates that last come first; of these, those whose lookups read the fewest lines, to the nearest
+// whole one; of these, the smallest is chosen. If f was asked for, the design load is the usual one,
+// whatever the rate.
 //
-// A prediction (layout.Predict) is allowed to be a little too low: see RateMargin. What goes into a file
-// has 4 digits, since the last bits of a prediction depend on the machine.
+// A prediction (layout.Predict) is allowed to be a little too low: see RateMargin. A rate that is stored
+// in a file has 4 digits, since the last bits of a prediction depend on the machine.
 //
 // # The limit
 //

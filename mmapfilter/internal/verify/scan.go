@@ -40,7 +40,7 @@ type verification struct {
 	}
 }
 
-// Fault returns the damage that a fault in a mapped file is. It names the place.
+// Fault turns a fault in a mapped file into damage, which names the place.
 func Fault(g layout.Geometry, fault *recovery.FaultError) *layout.CorruptError {
 	return &layout.CorruptError{Region: g.RegionAt(fault.Offset), Offset: fault.Offset, Rule: "F6: " + fault.Error()}
 }
