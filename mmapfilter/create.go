@@ -91,9 +91,9 @@ func randomUUID() (uuid [16]byte) {
 // [Filter.Close] removes it.
 //
 // If the writer of the file has died, Open recovers the file first; [Filter.Recovery] says what
-// was found. On Linux, the first commit to a sealed file drops it from the page cache and, unless
-// it is that of Close, has it read again in the background, if most of it was there (rule R4). The
-// more of the file is in memory, the longer that takes.
+// was found. On Linux, the first commit to a sealed file drops it from the page cache, which takes
+// longer the more of it is in memory. If most of it was, the file is read again in the background,
+// unless Close made the commit (rule R4).
 //
 // The file is mapped twice, for lookups and for stores. The resident set size (RSS) of the
 // process may count its pages twice; the proportional set size (PSS) counts them once.

@@ -19,8 +19,9 @@ import (
 // goroutines. [Build], [Create], [Open] and [OpenReadOnly] return one; the zero value
 // is not usable.
 type Filter struct {
-	hash  layout.Hasher // never changes
-	shard layout.Shard  // likewise
+	// These never change.
+	hash  layout.Hasher
+	shard layout.Shard
 
 	// direct answers lookups of single keys. It adds as few instructions as possible: out of the
 	// cache, they cost as much as the lookup itself.
@@ -38,7 +39,7 @@ type Filter struct {
 	growth growth
 
 	closed  atomic.Bool
-	waiting bool // has had no file: the filter of a Follower that waits for one
+	waiting bool // the filter of a Follower that waits for a file
 }
 
 // growth is what a filter needs to be rebuilt.

@@ -5,21 +5,23 @@ import (
 	"time"
 )
 
-// retryShare: after a growth has failed, another one is tried when the number of items has changed
-// by 1 in retryShare of the capacity, or if an insert has no room, after a while.
+// After a growth has failed, another one is tried when the number of items has changed by 1 in
+// retryShare of the capacity: until then it would most likely fail again. If an insert has no room, it
+// is tried once retryAfter has passed: a try may write a whole file, and without a pause each such
+// insert would begin one.
 const (
 	retryShare = 64
 	retryAfter = time.Second
 )
 
-// inserted looks whether the filter must grow. The caller has inserted something.
+// inserted has the filter grow if an insert of the caller has made that due.
 func (f *Filter) inserted(o *openFile) {
 	if o.grows.Inserted(o.work.Writer) {
 		f.resize(o, false)
 	}
 }
 
-// deleted looks whether the filter is to shrink. The caller has deleted something.
+// deleted has the filter shrink if a delete of the caller has made that due.
 func (f *Filter) deleted(o *openFile) {
 	if o.grows.Deleted(o.work.Writer) {
 		f.resize(o, false)
@@ -27,8 +29,8 @@ func (f *Filter) deleted(o *openFile) {
 }
 
 // resize rebuilds the filter in the background, unless that has failed recently and is not needed
-// now. It returns a channel that is closed when the filter has been rebuilt or that has failed;
-// nil if it is not tried, or if another file has taken the place of o.
+// now. It returns a channel that is closed when the rebuild has ended; or nil if it begins none, or if
+// another file has taken the place of o.
 func (f *Filter) resize(o *openFile, now bool) <-chan struct{} {
 	a := &f.growth.auto
 	a.Lock()
@@ -73,8 +75,8 @@ func (f *Filter) size(o *openFile) *RebuildOptions {
 	return &RebuildOptions{Capacity: capacity}
 }
 
-// waitForRoom waits for a growth after an insert has found no room in o. It returns the error of
-// the insert if there is none, and nil if the insert is to be tried again.
+// waitForRoom waits for a growth after an insert has found no room in o. It returns nil if the insert
+// is to be tried again, and otherwise its error.
 func (f *Filter) waitForRoom(o *openFile, full error) error {
 	if !o.grows.Grows() {
 		return full

@@ -19,7 +19,10 @@ func (f *Filter) Hash(key []byte) uint64 { return f.hash.Hash(key) }
 // share of absent keys (see [Stats.EstimatedRate]), and is the answer whenever the filter cannot
 // know, such as after [Filter.Close] (C1). Contains takes no lock, does not allocate and, in the
 // layouts Compact and Blocked, reads one line of the file for most keys (rule R1).
-func (f *Filter) Contains(key []byte) bool { return f.direct.Load().Contains(key) }
+func (f *Filter) Contains(key []byte) bool {
+	// Usually assembly answers this (layout.Direct). What that leaves open comes to openFile.contains.
+	return f.direct.Load().Contains(key)
+}
 
 // ContainsString is Contains for a key in a string.
 func (f *Filter) ContainsString(key string) bool {
@@ -30,8 +33,8 @@ func (f *Filter) ContainsString(key string) bool {
 // mixed as a hash: the top bits choose the line, and the bits below them make the fingerprint.
 func (f *Filter) ContainsHash(hash uint64) bool { return f.direct.Load().ContainsHash(hash) }
 
-// contains is ContainsHash for hashes that a direct lookup does not settle, and for files
-// without direct lookups.
+// contains answers what a Direct leaves to Go: hashes that assembly does not settle, and all hashes if
+// the file is open for writing or Checked.
 func (o *openFile) contains(hash uint64) bool {
 	found := true
 	if o.checked {
@@ -152,7 +155,7 @@ func (f *Filter) ContainsHashes(hashes []uint64, found []bool) {
 	runtime.KeepAlive(o)
 }
 
-// containsIn is ContainsHash in a file.
+// containsIn is ContainsHash in the file of o.
 func (f *Filter) containsIn(o *openFile, hash uint64) bool {
 	own, ok := f.shard.Own(hash)
 	return ok && o.contains(own)

@@ -15,9 +15,9 @@ import (
 )
 
 // Merge makes a sealed filter at path with the items of other filters, from the hashes that these
-// have kept (K6): of all of them or, with [Options.Distinct], one of each group of equal ones. The
-// inputs must have the same seed, which is that of the new filter. They stay as they are; one of
-// them may be at path and is then replaced, as [Build] does it. The ages of the items stay.
+// have kept (K6): all items or, with [Options.Distinct], one of each group of equal ones. The inputs
+// must have the same seed, which the new filter gets. They stay as they are; one of them may be at
+// path and is then replaced, as [Build] does it. The items keep their ages.
 //
 // A Capacity of 0 means the number of items; a FalsePositiveRate of 0, without FingerprintBits, the
 // smallest of the inputs' rates; and an empty Normalisation that of the first input. The same
@@ -103,7 +103,7 @@ func merge(ctx context.Context, path string, o Options, inputs []string) error {
 }
 
 // unchanged returns ErrBusy if an input is the file at path, which is to be replaced, and has changed
-// since its superblock was read. Writers are kept out of it now.
+// since its superblock was read. No writer can open it now.
 func unchanged(path, input string, sb *layout.Superblock) error {
 	a, err := os.Stat(path)
 	b, err2 := os.Stat(input)

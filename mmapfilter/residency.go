@@ -58,7 +58,7 @@ func (o *openFile) makeResident(m *recovery.Mapping, f *os.File, opts *OpenOptio
 	return nil
 }
 
-// populate is Populate until the file is released, and gives back what has been read since.
+// populate is Populate until the file is released. Then it gives back what it has read since.
 func (o *openFile) populate(m *recovery.Mapping, more func(done, total int64) bool) error {
 	err := m.Populate(o.small.Load(), func(done, total int64) bool { return more(done, total) && !o.released.Load() })
 	if o.released.Load() {

@@ -26,8 +26,8 @@ type Set struct {
 	opts    OpenOptions
 	follows bool
 
-	// state is that of the newest manifest, and direct its lookups of single keys. A lookup loads one of
-	// them, once. While there is no manifest, and after Close, state is nil and direct answers "maybe".
+	// state has the newest manifest, and direct looks single keys up in it. A lookup loads one of them,
+	// once. While there is no manifest, and after Close, state is nil and direct answers "maybe".
 	state   atomic.Pointer[setState]
 	direct  atomic.Pointer[layout.Direct]
 	last    atomic.Pointer[setState] // for Len and Cap after Close; it has no lookups
@@ -35,7 +35,7 @@ type Set struct {
 	refused atomic.Pointer[error] // why the last look at the manifest changed nothing
 
 	mu struct {
-		sync.Mutex // held by what changes the state
+		sync.Mutex // held to change the state
 		closed     bool
 	}
 	stop, ended chan struct{} // of the goroutine that looks at the path

@@ -36,8 +36,8 @@ type setState struct {
 	written  atomic.Bool // a shard is open for writing
 }
 
-// findLate has lookups in a shard ask it for its filter first: until its file is open, and if it is open
-// for writing, since the file may then change at any time.
+// findLate has each lookup in a shard ask the shard for its filter first: until its file is open, and
+// while it is open for writing, since the file may then change at any time.
 func (st *setState) findLate(i int) {
 	sh := st.shards[i]
 	st.lookups.Set(i, layout.NewDirect(nil, nil, &st.hash, func(own uint64) bool {
@@ -67,8 +67,8 @@ type setShard struct {
 	writes atomic.Bool // the file is open for writing
 
 	mu struct {
-		sync.Mutex      // held by what changes filter, writes, and a direct of the set
-		gone       bool // the set does not have it any more
+		sync.Mutex      // held to change filter, writes, and the shard's Direct in the set
+		gone       bool // the set no longer has the shard
 	}
 }
 
@@ -108,7 +108,7 @@ func (sh *setShard) get() *Filter {
 	return f
 }
 
-// check checks that a filter is that of the shard, and closes it otherwise.
+// check checks that a filter belongs to the shard, and closes it otherwise.
 func (sh *setShard) check(f *Filter, err error) (*Filter, error) {
 	if err != nil {
 		return nil, err
@@ -220,7 +220,7 @@ func (sh *setShard) close() error {
 }
 
 // openForWriting opens the file for writing, in the place of one that is open for reading. From then on
-// the set looks its keys up by way of the shard.
+// the set asks the shard for its filter at each lookup: see findLate.
 func (sh *setShard) openForWriting(st *setState) error {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()

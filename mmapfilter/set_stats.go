@@ -88,7 +88,7 @@ type SetReport struct {
 
 // VerifySet is [Verify] for all shards of a set, several at a time. It also checks that each is the
 // file that the manifest names. progress, if not nil, is called from one goroutine at a time with the
-// bytes of the shards that are done, and the total. If something is wrong, the error is that of the
+// bytes of the shards that are done, and the total. If something is wrong, the error is about the
 // manifest, or the first entry of Errors.
 func VerifySet(ctx context.Context, path string, progress func(done, total int64)) (SetReport, error) {
 	r, err := verifySet(ctx, path, progress)

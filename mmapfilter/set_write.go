@@ -16,9 +16,10 @@ import (
 // argument all of them. Several processes may each have some: one process at a time has each. A shard
 // that is open for writing has a log of its own, and is recovered on its own.
 //
-// The manifest is not written again. It goes on naming the files, and [Set.Len] of a set that has not
-// opened a shard goes on saying what it had at first. A set that follows cannot write: the error is
-// [ErrReadOnly]. The others are those of Open, as a [*ShardError]; shards before it are open then.
+// The manifest is not written again: it still names the files, and the [Set.Len] of a set that has not
+// opened a shard still counts the items that the shard had at first. A set that follows cannot write:
+// the error is [ErrReadOnly]. Other errors are those of [Open], as a [*ShardError]; the shards before
+// that one are open then.
 func (s *Set) OpenShards(shards ...int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,9 +111,9 @@ func (s *Set) DeleteString(key string) (deleted bool, err error) {
 	return f.deleteOwn(own)
 }
 
-// InsertBatch inserts keys, and is faster than as many calls of Insert. After an error, which is a
+// InsertBatch inserts keys, and is faster than single calls of Insert. After an error, which is a
 // [*ShardError], it goes on with the keys of the other shards. It returns how many keys it has
-// inserted; which they are nobody knows if that is not all of them.
+// inserted. If that is not all of them, nobody knows which.
 func (s *Set) InsertBatch(keys [][]byte) (n int, err error) {
 	st := s.state.Load()
 	if st == nil {

@@ -24,7 +24,7 @@ type ShardFile struct {
 	Name     string // in the directory
 	Identity uint64 // made of what it held when it was built; see layout.Superblock
 	Read     uint64 // hashes that were read
-	Keys     uint64 // items in the file: as many, or with Options.Distinct one of each
+	Keys     uint64 // items in the file: Read, or with Options.Distinct the different ones
 	Bytes    int64
 	Lost     string // what of an older file's owner and group the new one could not keep
 	Found    bool   // the file was there already, and has been left alone
@@ -32,12 +32,12 @@ type ShardFile struct {
 
 // BuildShard makes one shard of a set in the directory dir, from the hashes of its keys (see
 // [Filter.Hash]), which come in blocks of any size. Its name has the number of the shard and a number
-// made of what it holds: so shards of another content never have the same name, and the file
+// made of what it holds: so shards that differ have different names, and the file
 // of a set that is in use is never replaced (rule S3 of package sets). Options are as for [Build];
 // Capacity is that of the shard. KeepHashes is not possible.
 //
-// If the file is there already, and whole, BuildShard leaves it alone. If a writer has had it since, the
-// new one gets a name of its own. A damaged file, or one that is not that of the shard, is replaced. A
+// If the file is there already, and whole, BuildShard leaves it alone. If a writer has changed it since,
+// the new one gets another name. A damaged file, or one that is not that of the shard, is replaced. A
 // hash of another shard is an error that matches [ErrOtherShard]. The other errors are those of Build.
 func BuildShard(ctx context.Context, dir string, shard, shards int, opts *Options, hashes iter.Seq2[[]uint64, error]) (*ShardFile, error) {
 	prefix := filepath.Join(dir, shardPrefix(shard, shards))
@@ -109,8 +109,8 @@ func buildShard(ctx context.Context, dir, prefix string, shard, shards int, opts
 
 var errWritten = errors.New("the file has been written to since it was built")
 
-// sameShard reports whether the file at the path has a superblock. If it had, and has been written to
-// since, the error is errWritten.
+// sameShard reports whether the file at path is the one with superblock sb. If it was, and has been
+// written to since, the error is errWritten.
 func sameShard(path string, sb *layout.Superblock) (bool, error) {
 	f, head, err := recovery.OpenFile(path)
 	if err != nil {

@@ -209,7 +209,7 @@ var beforeAsking = func() {}
 // writer has died. It reports neither if another file, or none, is at the path.
 func (o *openFile) writer() (alive, died bool) {
 	if !o.named() {
-		return false, false // what is there may be a pipe, and opening it would wait
+		return false, false // there may be a pipe, and opening it would wait
 	}
 	f, err := os.Open(o.path)
 	if err != nil {

@@ -41,7 +41,7 @@ func (f *Filter) insertOwn(own uint64) error {
 
 // change does an operation on a hash that stands for a key in this file. If a rebuild replaces the
 // file, it does the operation in the new one. grow is 1 for an insert and -1 for a delete. It
-// reports what do does.
+// returns what do returns.
 func (f *Filter) change(hash uint64, grow int, do func(w *engine.Writer) (bool, error)) (done bool, err error) {
 	for {
 		o, err := f.writable()
@@ -67,8 +67,8 @@ func (f *Filter) change(hash uint64, grow int, do func(w *engine.Writer) (bool, 
 	}
 }
 
-// awaitTry waits until an operation that has failed in o can be tried again. It returns its error if
-// it cannot.
+// awaitTry waits until an operation that has failed in o can be tried again. If it cannot, awaitTry
+// returns its error.
 func (f *Filter) awaitTry(o *openFile, err error) error {
 	switch err {
 	case engine.ErrMoved:
@@ -89,8 +89,8 @@ func (f *Filter) InsertBatch(keys [][]byte) (n int, err error) {
 	return n, err
 }
 
-// insertInto calls insert with the file of the filter; and again with the new one, if a rebuild has
-// replaced the file or made room. insert goes on where it stopped.
+// insertInto calls insert with the file of the filter, and again if a rebuild has replaced the file or
+// made room. insert goes on where it stopped.
 func (f *Filter) insertInto(insert func(o *openFile) error) error {
 	for {
 		o, err := f.writable()
@@ -161,8 +161,8 @@ func (f *Filter) insertUniqueOwn(own uint64) (added bool, err error) {
 }
 
 // InsertUniqueHashes does InsertUnique for keys whose [Filter.Hash] is known, in order, and stops at the
-// first error. It returns how many it has done, and how many of them it has added. It is faster than
-// as many calls.
+// first error. It returns how many it has done, and how many of these it has added. It is faster than
+// single calls.
 func (f *Filter) InsertUniqueHashes(hashes []uint64) (n, added int, err error) {
 	err = f.insertInto(func(o *openFile) error { return f.insertUniqueHashes(o, hashes, &n, &added) })
 	return n, added, err

@@ -20,7 +20,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// Work says what a build may use, as the fields of [mmapfilter.Options] with these names.
+// Work says what a build may use. Its fields are as in [mmapfilter.Options].
 type Work struct {
 	MemoryBudget int64
 	Workers      int
@@ -172,8 +172,8 @@ func Assemble(ctx context.Context, p *Plan, spool, out, path string, verify bool
 	return AssembleFrom(ctx, p, read, built, out, path, verify, progress)
 }
 
-// AssembleFrom writes the manifest of a set whose shards have been built by [BuildShardFrom] from so
-// many keys in all.
+// AssembleFrom writes the manifest of a set whose shards have been built by [BuildShardFrom]. read is
+// the number of keys of all shards, before Distinct leaves any out.
 func AssembleFrom(ctx context.Context, p *Plan, read uint64, built []*Built, out, path string, verify bool, progress func(done, total int64)) (*Summary, error) {
 	from, err := filepath.Abs(filepath.Dir(path))
 	if err != nil {
@@ -196,15 +196,15 @@ func AssembleFrom(ctx context.Context, p *Plan, read uint64, built []*Built, out
 	if err != nil {
 		return nil, err
 	}
-	// What built a shard may have died before it made its name durable.
+	// A process that built a shard may have died before it made the name durable.
 	if err := recovery.SyncDir(out); err != nil {
 		return nil, err
 	}
 	return s, recovery.WriteFile(path, data)
 }
 
-// encodeManifest returns the bytes of a manifest that readers will decode to the same: JSON cannot name
-// every path.
+// encodeManifest returns the bytes of a manifest, and checks that readers decode the same from them:
+// JSON cannot hold every path.
 func encodeManifest(path string, m *manifest.Manifest) ([]byte, error) {
 	data := m.Encode()
 	read, err := manifest.Decode(data)
@@ -219,7 +219,7 @@ func encodeManifest(path string, m *manifest.Manifest) ([]byte, error) {
 
 // EncodeManifest returns what [AssembleFrom] would write if the shards and the manifest were in one
 // directory. It is for a store that is no file system: head returns the superblock of a file there,
-// and its size. It may be called by several goroutines.
+// and its size. Several goroutines may call head at once.
 func EncodeManifest(ctx context.Context, p *Plan, read uint64, built []*Built, head func(file string) (*layout.Superblock, int64, error)) ([]byte, *Summary, error) {
 	h := home{head: func(file string, _ int) (*layout.Superblock, int64, error) { return head(file) }}
 	m, s, err := h.prove(ctx, p, read, built, ".")
@@ -281,7 +281,7 @@ func (h *home) prove(ctx context.Context, p *Plan, read uint64, built []*Built, 
 	return m, s, nil
 }
 
-// check checks that the files are those that were built. They have so many bytes.
+// check checks that the files, of total bytes, are those that were built.
 func (h *home) check(ctx context.Context, p *Plan, built []*Built, total int64) error {
 	var mu sync.Mutex
 	var done int64
@@ -327,7 +327,7 @@ func readShard(path string, number int) (*layout.Superblock, int64, error) {
 	return head.Superblock, head.Size, f.Close()
 }
 
-// ofShard makes an error that of the file of a shard.
+// ofShard turns an error into one about the file of a shard.
 func ofShard(path string, number int, err error) error {
 	damage := new(mmapfilter.CorruptError)
 	switch {

@@ -19,7 +19,7 @@
 //	assemble   Assemble                      once, when all shards are done: checks all counts, and writes
 //	                                         the manifest
 //
-// The command has the same as "set plan", "set partition", "set build" and "set assemble". An engine
+// The command has the same steps: "set plan", "set partition", "set build", "set assemble". An engine
 // that moves the hashes itself, such as Apache Beam, uses [Plan.Hash], [BuildShardFrom] and
 // [AssembleFrom].
 //

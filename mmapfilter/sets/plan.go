@@ -35,14 +35,14 @@ type Plan struct {
 	Normalisation     string       `json:"normalisation"`
 	Distinct          bool         `json:"distinct"`
 
-	// Of each shard, if Keys is not 0. Another version of the program might choose other files: then
-	// it refuses the plan.
+	// Files is the size of each shard; nil if Keys is 0. Another version of the program might choose
+	// another size: then it refuses the plan.
 	Files *Files `json:"files,omitempty"`
 
 	id [16]byte
 }
 
-// Files are the size of the shards.
+// Files is the size of the shards.
 type Files struct {
 	Capacity        uint64 `json:"capacity"` // keys
 	Layout          string `json:"layout"`
@@ -56,8 +56,9 @@ const (
 	planVersion = 1
 )
 
-// NewPlan returns the plan for a set of so many shards. [mmapfilter.Options.Capacity] is that of the
-// whole set. Options that do not change a file (Workers, MemoryBudget, Progress) are not part of it.
+// NewPlan returns the plan for a set with a number of shards. [mmapfilter.Options.Capacity] counts the
+// keys of the whole set. The plan leaves out options that do not change a file: Workers, MemoryBudget
+// and Progress.
 func NewPlan(o *mmapfilter.Options, shards int) (*Plan, error) {
 	if shards < 1 || shards > manifest.MaxShards {
 		return nil, &mmapfilter.OptionError{Field: "Shards", Reason: fmt.Sprintf("%d is not between 1 and %d", shards, manifest.MaxShards)}
@@ -85,7 +86,7 @@ func NewPlan(o *mmapfilter.Options, shards int) (*Plan, error) {
 	return p, nil
 }
 
-// Options returns those of a shard.
+// Options returns the options of a shard.
 func (p *Plan) Options() (*mmapfilter.Options, error) {
 	kind, ok := layout.ParseKind(p.Layout)
 	if !ok {
@@ -132,7 +133,7 @@ func (p *Plan) capacity() uint64 {
 // ID names the plan: 32 hex digits made of its bytes.
 func (p *Plan) ID() string { return hex.EncodeToString(p.id[:]) }
 
-// hasher returns what hashes keys.
+// hasher returns the hash function of the plan.
 func (p *Plan) hasher() layout.Hasher { return layout.NewHasher(uint64(p.Seed)) }
 
 // Hash returns the hash of a key. [mmapfilter.ShardOf] says which shard has it.
@@ -195,8 +196,8 @@ func decode(path string, data []byte, format string, v any) (body []byte, err er
 	return data[:end], nil
 }
 
-// A FileError names a file of a set, a plan or a task that is missing, damaged or not the one that it
-// has to be. It matches [mmapfilter.ErrCorrupt].
+// A FileError names a file of a set, a plan or a task that is missing, damaged or not the right one. It
+// matches [mmapfilter.ErrCorrupt].
 type FileError struct{ Path, Reason string }
 
 func (e *FileError) Error() string { return e.Path + ": " + e.Reason }
@@ -205,7 +206,7 @@ func (e *FileError) Unwrap() error { return mmapfilter.ErrCorrupt }
 // Write writes the plan to a file.
 func (p *Plan) Write(path string) error { return recovery.WriteFile(path, sign(p.body())) }
 
-// ReadPlan reads a plan, and checks that this program would make the files that it says.
+// ReadPlan reads a plan, and checks that this program would make files of the size that it names.
 func ReadPlan(path string) (*Plan, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -214,8 +215,8 @@ func ReadPlan(path string) (*Plan, error) {
 	return DecodePlan(path, data)
 }
 
-// DecodePlan is [ReadPlan] for a program that has got the bytes of the file by other means. The path
-// is for its errors.
+// DecodePlan is [ReadPlan] for a program that already has the bytes of the file. The path is for its
+// errors.
 func DecodePlan(path string, data []byte) (*Plan, error) {
 	p := new(Plan)
 	body, err := decode(path, data, planFormat, p)

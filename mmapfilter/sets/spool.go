@@ -44,7 +44,7 @@ func (p *Plan) blockHashes() int {
 	return (bytes - headBytes) / 8
 }
 
-// checkTask checks that a task has a name that can be that of a file.
+// checkTask checks that the name of a task can be a file name.
 func checkTask(task string) error {
 	if task == "" || len(task) > longestTask || task[0] == '.' || task[0] == '-' || strings.Trim(task, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") != "" {
 		return fmt.Errorf("%q cannot name a task: it needs 1 to %d of the characters a-z, A-Z, 0-9, '.', '_', '-', and must not begin with one of the last two or '.'", task, longestTask)
@@ -162,8 +162,8 @@ type Receipt struct {
 }
 
 // Close makes the spool durable, and then the receipt. Doing a task again with the same keys in the
-// same order leaves the same bytes. If the task was done before with other keys, that is an error: of
-// two tasks with one name, one would be lost.
+// same order leaves the same bytes. If the task was done before with other keys, that is an error: the
+// second of two tasks with one name would replace the first.
 func (s *Spool) Close() (*Receipt, error) {
 	r, err := s.close()
 	if err != nil {
@@ -184,12 +184,12 @@ func (s *Spool) close() (*Receipt, error) {
 	if err := s.out.Publish(); err != nil {
 		return nil, err
 	}
-	if done { // perhaps while another process was about to write the receipt, and died
+	if done { // another process may have died while it wrote the same receipt
 		recovery.RemoveStale(s.receipt())
 		return r, nil
 	}
 	err = recovery.WriteNewFile(s.receipt(), sign(encode(r)))
-	if errors.Is(err, os.ErrExist) { // by another process, meanwhile, that may have died before it made the name durable
+	if errors.Is(err, os.ErrExist) { // from another process, which may have died before it made the name durable
 		if _, err = s.doneBefore(r); err == nil {
 			err = recovery.SyncDir(s.dir)
 		}
@@ -197,8 +197,8 @@ func (s *Spool) close() (*Receipt, error) {
 	return r, err
 }
 
-// doneBefore reports whether the task has been done, with the keys of r. It is an error if it had
-// others.
+// doneBefore reports whether the task has been done with the keys of r. If it has been done with others,
+// that is an error.
 func (s *Spool) doneBefore(r *Receipt) (bool, error) {
 	before, err := readReceipt(s.plan, s.dir, s.task)
 	damaged := new(FileError)
@@ -238,7 +238,7 @@ func (s *Spool) finish() (*Receipt, error) {
 
 func (s *Spool) receipt() string { return filepath.Join(s.dir, s.task+receiptSuffix) }
 
-// Discard removes what there is of a spool that has not been closed.
+// Discard removes a spool that has not been closed.
 func (s *Spool) Discard() error { return s.out.Discard() }
 
 // readReceipt reads the receipt of a task of the plan.
@@ -308,7 +308,7 @@ func readTasks(p *Plan, dir string) ([]task, error) {
 	return tasks, nil
 }
 
-// allTasks returns a number made of all receipts.
+// allTasks returns a hash of all receipts.
 func allTasks(tasks []task) manifest.Hex {
 	h := xxh3.New()
 	for _, t := range tasks {
@@ -390,7 +390,8 @@ func (r *spoolReader) read(b []byte, off int64) error {
 	return err
 }
 
-// each calls f with the hashes of each block of a shard. They are valid until the next call.
+// each calls f with the hashes of each block of a shard, until f returns false. They are valid until the
+// next call.
 func (r *spoolReader) each(shard int, f func(hashes []uint64) bool) error {
 	hashes := make([]uint64, headBytes/8+r.plan.blockHashes())
 	off := int64(headBytes)

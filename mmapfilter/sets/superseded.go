@@ -21,7 +21,7 @@ const manifestSuffix = ".set"
 // names, and of their logs, hashes and .built files: what is left of sets that have been replaced,
 // and of builds whose set was never assembled. All manifests of these shards must be in the directory,
 // under names that end with ".set"; if one of them cannot be read, that is an error. A shard that
-// is being built for the next set is among them: look only while none is.
+// is being built for the next set is among the paths: call Superseded only while no build runs.
 func Superseded(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
