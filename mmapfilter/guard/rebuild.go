@@ -42,19 +42,21 @@ func (g *Guard) rebuilds() {
 	}
 }
 
-// retryAfter is how long a rebuild that failed is not tried again, at least, and retryShare how
-// many times as long as it took: it may have read the whole store. One that failed since more keys
-// came than it had room for is tried again at once, with at least twice the room, and with room for
-// these keys, but no more than mostTries in a row; and not if it had much more room than that, so
-// something else is the matter.
+// After a failure, the background waits before it rebuilds again: retryShare times as long as the
+// rebuild took, since it may have read the whole store, and at least retryAfter. A rebuild that fails
+// at once, as on a full disk, must not keep a processor busy, and its cause lasts longer than that.
 const (
 	retryAfter = 10 * time.Second
 	retryShare = 16
-	mostTries  = 6
 )
 
+// mostTries is how often a rebuild is tried in a row if the new filter had no room for the keys that
+// came meanwhile. Each try has at least twice the capacity of the one before, so the last has 32
+// times that of the first. If even this is not enough, keys come faster than a rebuild reads them.
+const mostTries = 6
+
 // Rebuild rebuilds the filter from the keys of the store. Reads and transactions go on meanwhile.
-// The guard does so by itself when it helps; after something else has written to the store, call it.
+// The guard does so by itself when it helps. Call it after something else has written to the store.
 func (g *Guard) Rebuild(ctx context.Context) error {
 	g.mu.Lock()
 	g.mu.doubtful = 0
@@ -80,7 +82,7 @@ func (g *Guard) rebuild(ctx context.Context) error {
 	for tries := 1; errors.Is(err, mmapfilter.ErrFull) && tries < mostTries; tries++ {
 		needed := growth * (r.items + r.came)
 		if r.capacity >= growth*needed {
-			break
+			break // it had plenty of room, so the cause is another one
 		}
 		r = &rebuild{g: g, least: max(growth*r.capacity, needed)}
 		err = r.run(ctx)

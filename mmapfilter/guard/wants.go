@@ -38,13 +38,22 @@ func (g *Guard) consider() {
 	}
 }
 
-// considerEvery is after how many false positives their share is looked at.
+// considerEvery is the number of false positives in a stripe of the counts after which all stripes
+// are summed, for tooManyPass. Most lookups need not pay for that.
 const considerEvery = 64
 
+// Chance moves a count by its standard deviation, the square root of what is expected: in less than
+// one look of 30,000 by four of these. A look waits for fewestPassed false positives: then a rate
+// of twice what was asked for is beyond chance, since 256 > tooManyPass·128 + deviations·√128.
+const (
+	deviations   = 4
+	fewestPassed = 4 * considerEvery
+)
+
 // tooManyPass reports whether the share of absent keys that have passed the filter since the last
-// look is certainly too large, and a rebuild would help, since keys have been deleted. If these are
-// few, or may have been put again, it helps only once as many keys have passed as make a rebuild
-// worth while, which reads all keys once: a program may ask for one false positive again and again.
+// look is certainly too large, and a rebuild would help. It does if many keys are gone, or if nobody
+// knows how many. If few are gone, a program may only ask for one of them again and again: then a
+// rebuild waits until the lookups that should not have passed are worth reading all keys.
 func (g *Guard) tooManyPass() bool {
 	items := g.filter.Len()
 	g.mu.Lock()
@@ -52,11 +61,11 @@ func (g *Guard) tooManyPass() bool {
 	skipped, passed := g.counts.absent()
 	falsePositives := float64(passed - g.mu.seen.passed)
 	expected := g.options.FalsePositiveRate * (float64(skipped-g.mu.seen.skipped) + falsePositives)
-	if falsePositives < 4*considerEvery {
+	if falsePositives < fewestPassed {
 		return false
 	}
 	g.mu.seen.skipped, g.mu.seen.passed = skipped, passed
-	if falsePositives > tooManyPass*expected+4*math.Sqrt(expected) {
+	if falsePositives > tooManyPass*expected+deviations*math.Sqrt(expected) {
 		if g.mu.deleted > 0 {
 			g.mu.excess += uint64(falsePositives - expected)
 		}
