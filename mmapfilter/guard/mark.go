@@ -4,16 +4,16 @@ import (
 	"fmt"
 )
 
-// mark puts a new token into the store and then into the filter. Nothing leaves the filter that was
-// visible in the store before the last mark: so a store and a filter of different times differ in
-// their tokens, unless the filter has all keys of the store nonetheless. With reset, operations are
-// counted anew. REQUIRES: g.work.
+// mark puts a new token into the store and then into the filter. Of the store's keys, only those that
+// it deleted before the last mark leave the filter. So if a store and a filter from different times
+// have the same token, the filter has all keys of the store anyway. With reset, operations are counted
+// anew. REQUIRES: g.work.
 func (g *Guard) mark(c Changes, reset bool) error {
 	next := newToken(g.hooks().Random, g.token)
 	g.mu.Lock()
 	s := stamp{id: g.id, mode: g.options.Deletes, logged: g.log != nil, reset: reset, token: next, previous: g.token, previousAt: g.trimmed, capacity: g.options.Capacity}
 	due := g.mu.due.and(g.mu.under)
-	// After a crash nobody knows what was deleted since.
+	// After a crash nobody knows what was deleted after the mark.
 	s.gone, s.unknown = due.gone, !g.mu.closed || due.unknown || due.tooMany || due.deleted > due.gone
 	g.mu.Unlock()
 	if g.log != nil {
@@ -45,8 +45,7 @@ func (g *Guard) mark(c Changes, reset bool) error {
 	return nil
 }
 
-// built marks a filter that has been built, so that it serves, unless there have been more doubts
-// since.
+// built marks a filter that has been built, so that it serves, unless Doubt has been called since.
 func (g *Guard) built(reset bool, doubts int) error {
 	g.work.Lock()
 	defer g.work.Unlock()
@@ -69,10 +68,9 @@ func (g *Guard) doubted(before int) bool {
 	return before != g.mu.doubts
 }
 
-// Doubt says that the store may have keys which the filter lacks, now or after a crash: an
-// operation is about to write past the guard. Every answer is "maybe" until a rebuild ends that
-// [Guard.Rebuild] has begun later; call that after the operation, and after the last of several at
-// once.
+// Doubt says that an operation is about to write past the guard, so the store may have keys that the
+// filter lacks, now or after a crash. Every answer is "maybe" until a later [Guard.Rebuild] has ended.
+// Call that once the operation has ended; if several overlap, after the last.
 func (g *Guard) Doubt() error {
 	g.mu.Lock()
 	g.mu.building = true
