@@ -6,27 +6,29 @@
 // # What it promises
 //
 // A guard never hides a key that the store has (C9): not after a kill or a power loss, not when the
-// filter or the store is lost or put back from a backup, and not while the filter is being rebuilt. In
+// filter or the store is lost or restored from a backup, and not during a rebuild of the filter. In
 // doubt it says "maybe", and the store is asked as if there were no filter.
 //
 //	what happened                                 what you get
-//	a kill, a power loss                          the filter as it was, and the keys of the outbox or log in it
+//	a kill, a power loss                          the filter as it was, with the keys of the outbox or log
 //	the filter is lost, damaged, or that of       "maybe" for all keys, until the filter is rebuilt in
 //	another store                                 the background: it reads all keys once
 //	a kill while a store with a log is opened     the same
-//	the filter is put back from a backup          the same, unless the outbox or log has all that it lacks
-//	the store is put back from a backup           the same, unless nothing has left the filter since
+//	the filter is restored from a backup          the same, unless the outbox or log has all that it lacks
+//	the store is restored from a backup           the same, unless no key has been removed from the filter
+//	                                              since
 //	the options ask for another rate, or for      the filter is rebuilt in the background, and answers
 //	twice the capacity of the filter, or more     meanwhile
 //	the disk of the filter is full or fails       "maybe" for all keys until the store is opened again;
 //	                                              commits go on
-//	the filter is full                            it is rebuilt, twice as large, in the background; keys
-//	                                              that come meanwhile are in memory
-//	the store is closed or killed before that     the same when it is opened again, if there is an outbox; with
-//	has ended                                     a log, "maybe" for all keys until the filter is rebuilt
-//	more keys come while it is rebuilt than it    the rebuild begins again at once, with at least twice the
-//	has room for                                  room; the old one answers meanwhile, if there is one
-//	as many keys come and go, as in a queue       the same, and the next ones have room for many times as many
+//	the filter is full                            it is rebuilt, twice as large, in the background; until
+//	                                              then new keys are kept in memory
+//	the store is closed or killed before such     the same when it is opened again, if there is an outbox; with
+//	a rebuild has ended                           a log, "maybe" for all keys until the filter is rebuilt
+//	a rebuild runs out of room for new keys       it begins again at once, with at least twice the room;
+//	                                              the old filter answers meanwhile, if there is one
+//	as many keys come and go, as in a queue       the same; later rebuilds make the filter larger, and are
+//	                                              rare
 //	a commit fails and nobody knows whether       its keys stay in the filter; its deletes are not done
 //	it happened
 //	something else writes to the store, past      keys may be hidden: call Rebuild, or remove the filter
@@ -40,69 +42,85 @@
 //	log         the write-ahead log of the store
 //	entry       a key of the guard's own in the store, with its value
 //	outbox      the entries with the hashes of keys that the filter may not have durably
-//	epoch       the time between two syncs of the filter
+//	overflow    the hashes that found no room in the filter: they wait in memory for a rebuild
+//	epoch       the time between two syncs of the filter, if there is a log; epochs are numbered
 //	interval    Options.CommitInterval
 //	mark        putting a new random number, the token, into the store and then into the filter
 //	stamp       the entry that names the filter and its token
+//	gone        of a key: deleted from the store, but still in the filter
 //	to pass     of an absent key: the filter says "maybe", and the store is asked
 //
 // # How
 //
-// The guard's own keys, its entries, are in the store, where they change in the transactions of the
-// program. Four things are enough:
+// The guard's entries are in the store, and change in the transactions of the program. Four things
+// are enough:
 //
-// The outbox. A transaction that puts keys puts an entry with their hashes, and with the number of the
+// The outbox. A transaction that puts keys also puts an entry: their hashes, and the number of the
 // filter's operation that inserted the first of them. No sync is added to a commit: the filter becomes
-// durable by its own timer. After a crash, the operations of the outbox that the filter has not got
-// durably are done again, each once. A later transaction removes from the outbox what the filter holds
+// durable by its own timer. After a crash, Open repeats the operations in the outbox that the filter
+// does not have durably, each once. Later transactions remove from the outbox what the filter has
 // durably.
 //
 // The log. With deletes: Rebuild, a store whose write-ahead log can be read needs no outbox: see
-// [Logged]. Open puts the keys of the log into the filter before the store is opened, and the
-// filter becomes durable before a flush takes keys out of the log, by [Guard.Flushing]. Epochs tell
-// whether the log holds everything that the filter lacks. An epoch is the time between two syncs of
-// the filter, and has a number, which the filter has durably when the epoch has ended. Before the
-// first transaction of an epoch is committed, the guard puts an entry with its number, and that of
-// the epoch before it, into the store, without a sync. So a filter is as good as the store if all
-// epochs from the one after its own to the one in the store have their entries in what the store
-// reads of its log. A key may be put into the filter twice then, which changes nothing. Hashes wait
+// [Logged]. Open puts the keys of the log into the filter before it opens the store, and
+// [Guard.Flushing] makes the filter durable before a flush takes keys out of the log. New hashes wait
 // in memory until the filter takes them in, many at a time: a lookup finds them there, and a sync
-// waits for them.
+// takes them in first.
+//
+// Epochs tell whether the log has everything that the filter lacks. A sync of the filter ends an
+// epoch: then the filter durably has the number of the epoch and the keys of all transactions up to
+// its end. Before the first transaction of an epoch is committed, the guard puts an entry into the
+// store, without a sync: the number of this epoch, and of the one before it that has an entry. Open
+// looks for these entries in the part of the log that the store reads. If they lead from the epoch
+// of the filter to the last one in the store, without a gap, the log has all keys that the filter
+// lacks. Open may insert a key that the filter has, which changes nothing.
 //
 // The token. A mark puts a random number into the store, in a transaction that is durable when the
-// mark ends, and then into the filter. Nothing leaves the filter without a mark between its delete in
-// the store and that moment. So if store and filter have the same token, the filter has all keys of the
-// store but those in the outbox, or the epochs that it lacks, whatever crash or backup they come from.
+// mark ends, and then into the filter. A key leaves the filter only after a mark that came after its
+// delete in the store. So if store and filter have the same token, whatever crash or backup they come
+// from, the filter has all keys of the store but those in the outbox, or in the epochs after its own.
 //
-// The rebuild. The filter is rebuilt from a snapshot of the store, taken at an instant at which
-// no operation of the filter is under way; what it does after that instant is done in the new
-// filter too. What is on its way into the store at that instant is put into the new filter besides.
-// It has twice the capacity that the snapshot needs. If many keys come while a filter is built, and
-// are gone when the next one is, as in a queue, the next one has room for many times as many: so
-// rebuilds take a small part of the time. When no key has come for some intervals, this room is given
-// back.
+// The rebuild. A new filter is made from a snapshot of the store, taken at an instant at which no
+// operation of the filter is under way. Operations after that instant are done in both filters. The
+// keys of transactions that are being committed at that instant are put into the new filter, too. It
+// has twice the capacity that the keys need. In a queue there are few keys at any instant, but many
+// come during a rebuild, and are deleted before the next one: then the filter has a reserve for many
+// times as many, so that rebuilds take a small part of the time. After some intervals without a new
+// key, it gives the reserve back.
 //
 // # Deletes
 //
 // With [Exact], the transaction's entry has the hashes of the keys that it deletes. Once an interval,
 // a mark removes these entries, and then the filter deletes the hashes. A crash in between leaves them
-// in the filter. This does no harm. No delete is ever done twice, which would take away another key.
+// in the filter, which does no harm. No delete is ever done twice: that would take away another key.
 // To know which keys a transaction really adds and deletes, the guard looks up in the store each key
 // that may be there. No other transaction can change such a key until the commit has ended.
 //
-// With [Rebuild], a delete changes nothing. The guard counts how many absent keys pass the filter, and
-// rebuilds it when their share is too large because of deleted keys, or when most keys are deleted
-// and take much of its room. A key is inserted unless the filter has it.
+// With [Rebuild], a delete does not change the filter: the key stays until the next rebuild. A put
+// inserts the key unless the filter has it.
 //
-// A key that is deleted passes the filter for as long as that has it: with Exact until the next
-// mark, with Rebuild until the next rebuild, and so does one of a transaction that did not happen.
-// Of other absent keys the share that was asked for passes. If a program asks mostly for deleted keys,
-// at most twice that share of all absent keys passes, and besides, before a rebuild begins, as many as
-// a sixteenth of the keys in the filter, and some hundreds.
+// # When a rebuild begins
+//
+//	the filter may lack keys of the store         at Open, or after Guard.Doubt and Guard.Rebuild
+//	a key has overflowed
+//	the filter is 90 % full
+//	the options ask for another filter            at Open: another rate, or at least twice the capacity
+//	most of its keys are gone                     and they take much of its room: a sixteenth or more
+//	it is much too large                          the store has less than an eighth of the keys that it
+//	                                              has room for, and the options ask for a smaller one
+//	too many absent keys pass                     because of keys that are gone
+//
+// # What passes
+//
+// Of the absent keys that the filter does not have, the share that was asked for passes. A key that is
+// gone passes as long as the filter has it: with Exact until the next mark, with Rebuild until the
+// next rebuild. So does a key of a transaction that did not happen. A program with Rebuild may ask for
+// such keys most of the time. Even then at most twice the share that was asked for passes, plus, before
+// each rebuild, as many lookups as a sixteenth of the keys in the filter, and some hundreds more.
 //
 // # States
 //
-//	          Open: the filter covers the store
+//	          Open: the filter has all keys
 //	┌───────────────────────────────────────────────┐
 //	│   Open: it does not       a rebuild ends      ▼
 //	├────────────────▶ building ────────────▶ serving ◀──┐ a rebuild begins and ends:
@@ -118,17 +136,17 @@
 // # Rules
 //
 //	G1  A key is in the filter, or on its way into it, before its transaction is visible. It leaves
-//	    the filter only after its delete is durable in the store: after a mark. What a reader sees
-//	    that began before stays visible to it: see View.
+//	    the filter only after its delete is durable in the store: after a mark. A reader that began
+//	    before the delete still finds the key: see View.
 //	G2  No sync is added to a commit. A transaction that puts keys has an entry with their hashes and
 //	    the number of an operation. Open does what the filter lacks of them, once, and rebuilds
 //	    the filter unless its identity and its token are those of the store, and it has at least the
-//	    operations that are no longer in the outbox. If there is a log, its transactions stand for such
-//	    entries, and what they lack of it are epochs.
+//	    operations that are no longer in the outbox. With a log, its transactions take the place of
+//	    these entries, and epochs that of operations.
 //	G3  With deletes: Exact, the filter has each key of the store once. With deletes: Rebuild, it has
 //	    each key, and others, and is rebuilt when they are too many, or when it is 90 % full.
-//	G4  What an engine can do besides is followed, or has the filter rebuilt, or is refused. The
-//	    package of the engine has the table.
+//	G4  Whatever else an engine can do to its keys, the guard follows it, or rebuilds the filter, or
+//	    refuses it. The package of the engine has the table.
 //	G5  Stats has the real rate of false positives beside the one asked for.
 //
 // # An adapter
