@@ -4,7 +4,7 @@ import (
 	"sync/atomic"
 )
 
-// counts are counted by many goroutines, so each count has several places.
+// counts are incremented by many goroutines, so each count is divided into stripes.
 type counts struct {
 	stripe     [16]counted
 	unfiltered atomic.Uint64
@@ -18,7 +18,7 @@ type counted struct {
 
 func (c *counts) of(hash uint64) *counted { return &c.stripe[hash%uint64(len(c.stripe))] }
 
-// absent returns how many keys that are not in the store were skipped, and how many passed.
+// absent returns for how many absent keys the store was skipped, and how many passed.
 func (c *counts) absent() (skipped, passed uint64) {
 	for i := range c.stripe {
 		skipped += c.stripe[i].skipped.Load()

@@ -12,7 +12,7 @@ func (g *Guard) Sync() error {
 	return g.sync()
 }
 
-// sync makes the filter durable. After an error it is not used any more.
+// sync is Sync of a filter in use. After an error the filter is not used any more.
 func (g *Guard) sync() (err error) {
 	if g.log == nil {
 		err = g.filter.Sync()
@@ -35,13 +35,14 @@ func (g *Guard) syncLog(next token) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.mu.covered = max(g.mu.covered, prepared)
+	g.mu.synced = max(g.mu.synced, prepared)
 	g.mu.durableAt = time.Now()
 	return nil
 }
 
-// Flushing says that the store is about to write keys elsewhere than into its log, which then goes. The
-// filter has them durably when it returns. Call it from the goroutine that writes.
+// Flushing says that the store is about to flush: to write keys to another file, after which that part
+// of the log is not read any more. When it returns, the filter has these keys durably. Call it from the
+// goroutine that flushes.
 func (g *Guard) Flushing() {
 	if g.log == nil || g.filter == nil || g.readOnly {
 		return
@@ -53,14 +54,14 @@ func (g *Guard) Flushing() {
 	}
 }
 
-// flushed waits for a flush that waits for the filter. If the guard is closed, others do not.
+// flushed waits until no flush waits for the filter. Once the guard is closed, no flush does.
 func (g *Guard) flushed() {
 	g.flushes.Lock()
 	defer g.flushes.Unlock()
 }
 
-// Unlogged makes the keys of all transactions that are prepared durable in the filter, since their
-// commits will not be in the log.
+// Unlogged makes the keys of all prepared transactions durable in the filter. Call it if their commits
+// will not be in the log.
 func (g *Guard) Unlogged() error {
 	if g.log == nil || g.filter == nil {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/guarded"
 )
 
-// system returns what a guard has of the system unless it is tested. interval is the commit interval.
+// system returns the hooks that a guard has outside of tests. interval is the commit interval.
 func system(life context.Context, interval time.Duration) *guarded.Hooks {
 	open := func(path string) (guarded.Filter, error) {
 		if err := verify(path); err != nil {
@@ -30,8 +30,8 @@ func system(life context.Context, interval time.Duration) *guarded.Hooks {
 	}
 }
 
-// create makes an empty filter. It takes the place of one that is damaged or of another time; one that
-// a program has open stays, and that is an error.
+// create makes an empty filter. It replaces the file at the path, which may be damaged or stale. If a
+// program has that file open for writing, it stays, and create returns an error.
 func create(ctx context.Context, path string, o *mmapfilter.Options) error {
 	f, err := mmapfilter.Build(ctx, path, o, func(func([]byte, error) bool) {})
 	if err != nil {
@@ -47,12 +47,12 @@ func openReadOnly(path string) (*mmapfilter.Filter, error) {
 	return mmapfilter.OpenReadOnly(path, nil)
 }
 
-// verify reads the whole filter and compares it with its checksums. It has some if it was closed, not
-// if its process died.
+// verify compares the whole filter with its checksums. A filter has some if it was closed, but not if
+// its process died.
 func verify(path string) error {
 	_, err := mmapfilter.Verify(context.Background(), path)
 	if errors.Is(err, mmapfilter.ErrCorrupt) {
 		return err
 	}
-	return nil // an error is one of Open, too, or of a file that is not at rest
+	return nil // Open returns other errors, too, or the file is not at rest
 }

@@ -19,20 +19,20 @@ type Guard struct {
 	store    Store
 	filter   guarded.Filter // nil if there is none: every answer is "maybe"
 	id       identity       // of the filter
-	log      *log           // that takes the place of the outbox, or nil
+	log      *log           // takes the place of the outbox; or nil
 	flushes  sync.Mutex     // held while a flush of the store waits for the filter
 	readOnly bool
 
 	// serving is clear while the filter may lack keys of the store: every answer is "maybe".
 	serving atomic.Bool
-	// views counts what takes keys out of the filter; see View.
+	// views grows before keys leave the filter; see View.
 	views    atomic.Uint64
 	overflow overflow
 	counts   counts
 	stripes  stripes
 	spare    sync.Pool // of transactions that are done
 
-	// order makes the order of the filter's operations known: their numbers are those in the outbox.
+	// order is held during the filter's operations, so that each has a known number for the outbox.
 	order struct {
 		sync.Mutex
 		operations uint64
@@ -42,39 +42,39 @@ type Guard struct {
 
 	mu struct {
 		sync.Mutex
-		open      []*commit           // those of transactions that are prepared and not done
-		prepared  uint64              // transactions that put keys
-		covered   uint64              // those of them whose keys the filter has durably, with a log
-		listed    int                 // those of them that were under way at the instant of a rebuild
-		done      sync.Cond           // a listed one was done
-		deletes   []*pending          // of transactions that are done
-		loose     []*record           // of what overflowed
-		dropped   []*pending          // whose entries are to be removed, and nothing else
-		unsure    map[uint64]struct{} // put by transactions of which nobody knows
+		open      []*commit           // of the transactions that are prepared and not done
+		prepared  uint64              // number of transactions that put or delete keys
+		synced    uint64              // of prepared: the filter has the keys durably. Only with a log
+		listed    int                 // number of open transactions that a rebuild has listed
+		done      sync.Cond           // signals that a listed transaction is done
+		deletes   []*pending          // of transactions that are done, for the next round
+		loose     []*record           // of hashes that overflowed
+		dropped   []*pending          // not done here: a rebuild removes their entries
+		unsure    map[uint64]struct{} // hashes put by transactions whose outcome is Unknown
 		trim      *trim               // for the next transaction to do
-		trimOut   bool                // it has been made and is not done
-		lastID    uint64              // of the entries of deletes and of loose records
-		building  bool                // serving waits for a first rebuild
+		trimOut   bool                // a trim has been made and is not done
+		lastID    uint64              // the last number of an entry of deletes or of a loose record
+		building  bool                // the filter cannot serve before a rebuild has ended
 		doubts    int                 // calls of Doubt
-		doubtful  int                 // those that have succeeded or go on, since Rebuild was called
+		doubtful  int                 // calls of Doubt since the last Rebuild, less those that failed
 		churning  churning
 		due                                        // since the instant of the last rebuild
-		under     due                              // before that of one that is under way
-		seen      struct{ skipped, passed uint64 } // see tooManyPass
-		failed    error                            // of the filter: it is not used any more
-		err       error                            // of the last rebuild
-		rebuilds  uint64
-		took      time.Duration
-		durableAt time.Time // when the outbox was last trimmed, or empty
+		under     due                              // what the rebuild under way will mend
+		seen      struct{ skipped, passed uint64 } // counts at the last look of tooManyPass
+		failed    error                            // why the filter is not used any more
+		err       error                            // why a rebuild is needed, or has failed
+		rebuilds  uint64                           // that succeeded
+		took      time.Duration                    // by the last rebuild
+		durableAt time.Time                        // see Stats.Age
 		closed    bool
 	}
-	failureIsDurable atomic.Bool // the store says that the filter has failed
+	failureIsDurable atomic.Bool // the store has the entry keyFailed
 
-	// work is held by what writes entries of its own: marks, rounds of deletes, trims.
+	// work is held by marks, rounds of deletes, and what makes trims.
 	work    sync.Mutex
 	token   token  // of the last mark
-	base    uint64 // operations before it
-	trimmed uint64 // operations that are not in the outbox, at least
+	base    uint64 // operations before that mark
+	trimmed uint64 // the outbox has no operation before this one
 
 	rebuilding sync.Mutex
 	wake       chan struct{}
@@ -87,7 +87,7 @@ type Guard struct {
 type commit struct {
 	puts   []uint64 // hashes
 	at     int      // in Guard.mu.open
-	listed bool     // it was under way at the instant of a rebuild. Guarded by Guard.mu
+	listed bool     // in rebuild.listed, as it was open at the instant of a rebuild. Guarded by Guard.mu
 }
 
 func (g *Guard) hooks() *guarded.Hooks {
@@ -97,7 +97,7 @@ func (g *Guard) hooks() *guarded.Hooks {
 	return system(g.life, g.commitInterval())
 }
 
-// commitInterval returns that of the filter. With a log the guard commits itself.
+// commitInterval returns the filter's option. With a log the filter has no timer: the guard syncs it.
 func (g *Guard) commitInterval() time.Duration {
 	if g.log != nil {
 		return -1
@@ -107,14 +107,14 @@ func (g *Guard) commitInterval() time.Duration {
 
 func (g *Guard) covers(key []byte) bool { return g.options.Covers == nil || g.options.Covers(key) }
 
-// serve has the filter answer, if it has all keys. REQUIRES: g.mu.
+// serve lets the filter answer, if it has all keys. REQUIRES: g.mu.
 func (g *Guard) serve() {
 	if g.mu.failed == nil && !g.mu.lost && !g.mu.building {
 		g.serving.Store(true)
 	}
 }
 
-// fail ends the use of the filter. The next open builds another one.
+// fail ends the use of the filter. The next Open builds another one.
 func (g *Guard) fail(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -124,7 +124,7 @@ func (g *Guard) fail(err error) {
 	}
 }
 
-// tellOfFailure has the store say that the filter must not be used.
+// tellOfFailure writes into the store that the filter must not be used.
 func (g *Guard) tellOfFailure() error {
 	if g.failureIsDurable.Load() {
 		return nil
@@ -154,7 +154,7 @@ func (g *Guard) isBuilding() bool {
 	return g.mu.building
 }
 
-// unusable returns why the filter is not used any more, or nil.
+// unusable returns why the filter cannot be used any more, or nil.
 func (g *Guard) unusable() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -164,7 +164,7 @@ func (g *Guard) unusable() error {
 	return g.mu.failed
 }
 
-// kick has the background rebuild the filter.
+// kick wakes the background, to rebuild the filter.
 func (g *Guard) kick() {
 	select {
 	case g.wake <- struct{}{}:

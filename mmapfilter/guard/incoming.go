@@ -5,27 +5,26 @@ import (
 	"sync/atomic"
 )
 
-// Incoming hashes are those that are on their way into the filter. A lookup finds them here until
-// it finds them there. To put one here is cheap; the filter takes them in many at a time, in the
-// order of its lines.
+// Incoming hashes are on their way into the filter. A lookup finds them here until the filter has
+// them. To put one here is cheap; the filter takes them in many at a time, in the order of its lines.
 type incoming struct {
 	waiting atomic.Int64 // hashes in the tables
 	tables  [2]hashTable
 	mu      struct {
 		sync.Mutex
-		active int         // the table that hashes are put into
-		lists  [2][]uint64 // what is in the tables
+		active int         // the table that put uses
+		lists  [2][]uint64 // the hashes in the tables
 	}
 	drains struct {
-		sync.Mutex // held while the table that is not active is not empty
+		sync.Mutex // held while the other table is not empty
 		sorted     []uint64
 	}
 }
 
 const (
-	incomingSlots = 1 << 15
-	mostIncoming  = incomingSlots / 2
-	manyIncoming  = mostIncoming / 2 // that is worth while to take in
+	incomingSlots = 1 << 15           // of a table
+	mostIncoming  = incomingSlots / 2 // so that a probe soon meets an empty slot
+	manyIncoming  = mostIncoming / 2  // then a drain is due, and put has room until it begins
 )
 
 // A hashTable is a set of hashes other than 0, with linear probing. It is read without a lock.
@@ -56,8 +55,8 @@ func (t hashTable) add(hash uint64) (added bool) {
 	}
 }
 
-// clear removes a hash, and all that may come behind it. If each hash of the table is cleared, none is
-// left: what comes before one in its run of slots is there as long as that is.
+// clear removes a hash, and all that may come behind it. Call it for every hash of the table: then the
+// table is empty, since every hash can be reached from its first slot until it is removed.
 func (t hashTable) clear(hash uint64) {
 	for i := hash; t[i%incomingSlots].Load() != 0; i++ {
 		t[i%incomingSlots].Store(0)
@@ -69,8 +68,8 @@ func (in *incoming) has(hash uint64) bool {
 	return in.waiting.Load() > 0 && (in.tables[0].has(hash) || in.tables[1].has(hash))
 }
 
-// put puts hashes there. It returns those for which there is no room. many says that it is time to
-// drain.
+// put puts hashes into the active table. It returns those for which the table has no room. many says
+// that a drain is due.
 func (in *incoming) put(hashes []uint64) (rest []uint64, many bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -80,7 +79,7 @@ func (in *incoming) put(hashes []uint64) (rest []uint64, many bool) {
 	active := in.mu.active
 	list := in.mu.lists[active]
 	all, before := len(hashes), len(list)
-	in.waiting.Add(int64(all)) // before they are there
+	in.waiting.Add(int64(all)) // before they are there: a lookup looks only if it is not 0
 	for len(hashes) > 0 && len(list) < mostIncoming && hashes[0] != 0 {
 		if in.tables[active].add(hashes[0]) {
 			list = append(list, hashes[0])
@@ -92,7 +91,7 @@ func (in *incoming) put(hashes []uint64) (rest []uint64, many bool) {
 	return hashes, before < manyIncoming && len(list) >= manyIncoming
 }
 
-// drain has take take in what is there. After an error that stays.
+// drain calls take with the hashes, and then removes them. After an error they stay.
 func (in *incoming) drain(take func(hashes []uint64) error) error {
 	in.drains.Lock()
 	defer in.drains.Unlock()
@@ -119,8 +118,8 @@ func (in *incoming) drain(take func(hashes []uint64) error) error {
 	return nil
 }
 
-// inOrder returns hashes in the order of their first bits, about: so the filter has them in its
-// order, and the processor's cache what it needs. REQUIRES: in.drains.
+// inOrder returns hashes in the order of their first bits, which is that of the filter's lines:
+// consecutive ones then share what is in the processor's cache. REQUIRES: in.drains.
 func (in *incoming) inOrder(hashes []uint64) []uint64 {
 	const bits = 10
 	var from [1<<bits + 1]int

@@ -14,10 +14,10 @@ type log struct {
 	store  Logged
 	filter guarded.Filter
 	covers func(key []byte) bool
-	// took is called when hashes have come into the filter: known of them changed nothing, and for left
-	// there was no room.
-	took func(known uint64, left []uint64)
-	// whole reports whether the filter has all that it has been given.
+	// took is called after hashes were put into the filter, which had known of them already. The
+	// hashes unplaced found no room.
+	took func(known uint64, unplaced []uint64)
+	// whole reports whether the filter has all hashes that it was given.
 	whole func() bool
 
 	incoming incoming
@@ -26,7 +26,7 @@ type log struct {
 	durable  atomic.Uint64 // the last one whose number the filter has durably
 	enters   struct {
 		sync.Mutex
-		least uint64
+		least uint64 // of the entries to come
 	}
 	syncs struct {
 		sync.Mutex
@@ -34,12 +34,12 @@ type log struct {
 	}
 	many chan struct{} // it is time to drain
 
-	// Of Open: what was in the log before it.
-	epochs  []epoch
-	covered uint64   // the filter has all transactions up to this epoch
-	batch   []uint64 // hashes
-	left    []uint64 // hashes for which the filter has no room
-	read    uint64   // how many have been in a batch
+	// For Open: what was in the log before it.
+	epochs   []epoch
+	reached  uint64   // the filter has the keys of all transactions up to this epoch
+	batch    []uint64 // hashes
+	unplaced []uint64 // hashes that found no room in the filter
+	read     uint64   // how many hashes have been in a batch
 }
 
 func newLog(store Logged) *log {
@@ -48,7 +48,7 @@ func newLog(store Logged) *log {
 	return l
 }
 
-// put puts hashes of a transaction on their way into the filter, and has it enter the epoch.
+// put puts hashes of a transaction on their way into the filter, and then has the epoch enter the log.
 func (l *log) put(hashes []uint64) error {
 	rest, many := l.incoming.put(hashes)
 	if many {
@@ -65,9 +65,9 @@ func (l *log) put(hashes []uint64) error {
 	return l.enter()
 }
 
-// take puts hashes into the filter. When that is full, the others of them overflow: to find no room
-// takes long, and a larger filter waits for this. Those that the filter has overflow, too: a
-// rebuild that is under way learns only of what is inserted.
+// take puts hashes into the filter. At the first that finds no room it gives up: a failed insert is
+// slow. All hashes from there on overflow, also those that the filter has, because a rebuild under
+// way is told only of inserts.
 func (l *log) take(hashes []uint64) error {
 	n, added, err := l.filter.InsertUniqueHashes(hashes)
 	l.took(uint64(n-added), hashes[n:])
@@ -77,8 +77,8 @@ func (l *log) take(hashes []uint64) error {
 	return err
 }
 
-// enter has the entry of the current epoch in the store. The keys of the transaction that calls it
-// are on their way into the filter; it is not in the store yet.
+// enter puts the entry of the current epoch into the store, unless it is there. A transaction calls it
+// when its keys are on their way into the filter, before it is committed.
 func (l *log) enter() error {
 	if l.isUsed() {
 		return nil
@@ -99,17 +99,17 @@ func (l *log) enter() error {
 // isUsed reports whether the current epoch has its entry.
 func (l *log) isUsed() bool { return l.current.Load() == l.entered.Load() }
 
-// isDurable reports whether the filter has the keys of all transactions that are in the store durably.
+// isDurable reports whether the filter durably has the keys of all transactions in the store.
 func (l *log) isDurable() bool { return l.entered.Load() <= l.durable.Load() }
 
-// drain puts what is on its way into the filter.
+// drain puts the incoming hashes into the filter.
 func (l *log) drain() error { return l.incoming.drain(l.take) }
 
-// sync ends the epoch and makes the filter durable. If next is not 0, that is the token from now on.
+// sync ends the epoch and makes the filter durable, with the token next unless it is 0.
 func (l *log) sync(next token) error {
 	l.syncs.Lock()
 	defer l.syncs.Unlock()
-	// Who reads the number of the epoch before it changes has put its keys before that.
+	// A transaction that has read the old number put its keys before that: drain takes them in.
 	ended := l.current.Add(1) - 1
 	if err := l.drain(); err != nil {
 		return err
@@ -133,15 +133,15 @@ func (l *log) number(t token, epoch uint64) error {
 	return l.filter.SyncAtFunc(func(uint64) uint64 { return pack(t, epoch) })
 }
 
-// readLog puts what the filter lacks of the log into it, and remembers the epochs of the log. More
-// does no harm, so it need not know yet what of the log the store reads, nor whether the filter is
-// that of the store.
+// readLog puts the keys of the log that the filter lacks into it, and remembers the epochs. Further
+// keys do no harm, so it need not know yet which part of the log the store reads, nor whether the
+// filter is that of the store.
 func (l *log) readLog(readOnly bool) error {
 	at, from := unpack(l.filter.DurableSeq())
 	if at == 0 || !ofGuard(l.filter) {
 		return errOther
 	}
-	l.covered = from
+	l.reached = from
 	behind := false
 	if err := l.store.Log(func(t LoggedTx) error {
 		for _, e := range t.Set {
@@ -171,49 +171,51 @@ func (l *log) readLog(readOnly bool) error {
 }
 
 func (l *log) insertBatch(readOnly bool) (err error) {
-	left := l.batch
+	unplaced := l.batch
 	if !readOnly {
-		left, _, err = insertUnique(l.filter, l.batch)
+		unplaced, _, err = insertUnique(l.filter, l.batch)
 	}
-	l.left = append(l.left, left...)
+	l.unplaced = append(l.unplaced, unplaced...)
 	l.read += uint64(len(l.batch))
 	l.batch = l.batch[:0]
 	switch {
 	case err != nil:
 		return err
-	case len(l.left) > mostOverflow:
+	case len(l.unplaced) > mostOverflow:
 		return errTooMany
-	case len(l.left) > 0 && !readOnly:
+	case len(l.unplaced) > 0 && !readOnly:
 		return errNoRoom
 	}
 	return nil
 }
 
-// replayed says what the store reads of the log: all of it from a file on. An epoch that has had an
-// entry after the filter's is in there, or the filter lacks keys that are in tables already.
+// replayed says that the store reads the log from the file first on. Every epoch after the filter's
+// that has an entry must have it in that part of the log. Otherwise the store has flushed keys that
+// the filter lacks.
 //
-// The filter says that it has these epochs only with the next token. A copy of the store may be put back
-// that has more of the last one: it has the same token, and the number of an epoch stands for all of it.
-// A kill before that has the filter rebuilt.
+// The filter gets the number of the last epoch only with the next token. With the same token, a copy
+// of the store could be restored that has more transactions of this epoch, whose number stands for all
+// of them. After a kill in between, the filter is rebuilt.
 func (l *log) replayed(first uint64) {
 	_, from := unpack(l.filter.DurableSeq())
 	for _, e := range l.epochs {
-		if e.file >= first && e.previous <= l.covered && e.least <= from {
-			l.covered = max(l.covered, e.number)
+		if e.file >= first && e.previous <= l.reached && e.least <= from {
+			l.reached = max(l.reached, e.number)
 		}
 	}
 	l.epochs = nil
 }
 
-// begin begins an epoch after those that the filter covers.
+// begin begins the epoch after the last one whose keys the filter has.
 func (l *log) begin() {
 	l.syncs.token, _ = unpack(l.filter.DurableSeq())
-	l.current.Store(l.covered + 1)
-	l.entered.Store(l.covered)
-	l.durable.Store(l.covered)
+	l.current.Store(l.reached + 1)
+	l.entered.Store(l.reached)
+	l.durable.Store(l.reached)
 }
 
-// unlogged makes the keys of all transactions that are prepared durable in the filter.
+// unlogged makes the keys of all prepared transactions durable in the filter: the log will not have
+// them. Later entries say so in least, so that Open does not use an older filter.
 func (l *log) unlogged() error {
 	l.enters.Lock()
 	defer l.enters.Unlock()

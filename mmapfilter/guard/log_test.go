@@ -27,7 +27,7 @@ func (f *numberedFilter) SyncAtFunc(seq func(uint64) uint64) error {
 func TestReplayed(t *testing.T) {
 	for _, c := range []struct {
 		name          string
-		from, covered uint64 // the epoch of the filter
+		from, reached uint64 // the epoch of the filter
 		first         uint64 // file that is read
 		epochs        []epoch
 	}{
@@ -43,9 +43,9 @@ func TestReplayed(t *testing.T) {
 		{"damaged", 5, 5, 0, []epoch{decodeEpoch([]byte("x"))}},
 	} {
 		f := &numberedFilter{seq: pack(7, c.from)}
-		l := &log{filter: f, covered: c.from, epochs: c.epochs}
-		if l.replayed(c.first); l.covered != c.covered || f.seq != pack(7, c.from) {
-			t.Errorf("%s: the filter is taken to have all up to epoch %d instead of %d, and says %d", c.name, l.covered, c.covered, f.seq)
+		l := &log{filter: f, reached: c.from, epochs: c.epochs}
+		if l.replayed(c.first); l.reached != c.reached || f.seq != pack(7, c.from) {
+			t.Errorf("%s: the filter is taken to have all up to epoch %d instead of %d, and says %d", c.name, l.reached, c.reached, f.seq)
 		}
 	}
 }

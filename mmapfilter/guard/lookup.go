@@ -1,17 +1,17 @@
 package guard
 
 // Absent reports whether a key is certainly not in the store. If it returns false, ask the store, and
-// tell the guard with [Guard.Found] what it said.
+// tell the guard the answer with [Guard.Found].
 func (g *Guard) Absent(key []byte) bool { return g.absent(key, nil) }
 
-// A View is an instant at which a transaction or snapshot of the store began that reads.
+// A View is the instant at which a reading transaction, or a snapshot of the store, began.
 type View uint64
 
-// View returns the present. Call it before the transaction or snapshot begins.
+// View returns the present instant. Call it before the transaction or snapshot begins.
 func (g *Guard) View() View { return View(g.views.Load()) }
 
-// AbsentIn is [Guard.Absent] for a transaction or snapshot: it may have keys that have been deleted
-// since, and that the filter has let go. Then the answer is false.
+// AbsentIn is [Guard.Absent] for a transaction or snapshot. It may have keys that were deleted since,
+// and that the filter has dropped: if the filter has dropped any, the answer is false.
 func (g *Guard) AbsentIn(v View, key []byte) bool { return g.absent(key, &v) }
 
 func (g *Guard) absent(key []byte, v *View) bool {
@@ -24,9 +24,9 @@ func (g *Guard) absent(key []byte, v *View) bool {
 	}
 	h := g.filter.Hash(key)
 	c := g.counts.of(h)
-	// A hash goes from the incoming ones into the filter, or into the overflow and from there into
-	// the filter, and is in the next place before it leaves one: so this is the order. And the
-	// filter is asked before the view is compared: that changes before anything leaves the filter.
+	// A hash moves from incoming or from the overflow to the next of these places, and is there
+	// before it leaves the one before: so ask them in this order. The view changes before a key leaves
+	// the filter: so compare it after.
 	if g.log != nil && g.log.incoming.has(h) || g.overflow.has(h) || g.filter.ContainsHash(h) {
 		c.passed.Add(1)
 		return false
@@ -39,7 +39,7 @@ func (g *Guard) absent(key []byte, v *View) bool {
 	return true
 }
 
-// Found says what the store has of a key for which [Guard.Absent] was false.
+// Found says whether the store has a key for which [Guard.Absent] returned false.
 func (g *Guard) Found(key []byte, there bool) { g.found(key, there) }
 
 // FoundIn is [Guard.Found] after [Guard.AbsentIn].

@@ -10,10 +10,10 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/guarded"
 )
 
-// Open returns a guard for a store. The options have their defaults: see [Options.WithDefaults]. If
-// the filter at o.Path is not known to have all keys of the store, it is rebuilt in the background,
-// and every answer is "maybe" until then. If the options ask for another filter than that, it is
-// rebuilt, too, but answers meanwhile. The error is that of the store.
+// Open returns a guard for a store. Get the options from [Options.WithDefaults]. If the filter at
+// o.Path may lack keys of the store, it is rebuilt in the background, and every answer is "maybe"
+// until then. If the options ask for another filter, it is rebuilt, too, but answers meanwhile. An
+// error comes from the store.
 func Open(store Store, o *Options) (*Guard, error) {
 	g, stale, err := open(store, o)
 	if err != nil {
@@ -37,8 +37,8 @@ func Open(store Store, o *Options) (*Guard, error) {
 	return g, nil
 }
 
-// OpenReadOnly returns a guard for a store that is not written to. Nothing is written to the filter
-// either, unless its writer has died, and it is not rebuilt.
+// OpenReadOnly returns a guard for a store that is not written to. The filter is not rebuilt, and not
+// written to either, unless its writer has died.
 func OpenReadOnly(store Store, o *Options) (*Guard, error) {
 	g := newGuard(store, o)
 	g.readOnly = true
@@ -62,7 +62,7 @@ func OpenReadOnly(store Store, o *Options) (*Guard, error) {
 		broken = err
 	}
 	if broken == nil {
-		broken = g.covered(s)
+		broken = g.check(s)
 	}
 	g.fit(s, broken == nil)
 	if broken != nil {
@@ -72,7 +72,7 @@ func OpenReadOnly(store Store, o *Options) (*Guard, error) {
 	_, durable := durableIn(g.filter)
 	missing := s.missing(durable)
 	if g.log != nil {
-		missing = append(missing, g.log.left...)
+		missing = append(missing, g.log.unplaced...)
 	}
 	if !g.overflow.addAll(missing) {
 		g.mu.failed = errTooMany
@@ -95,24 +95,24 @@ func newGuard(store Store, o *Options) *Guard {
 	return g
 }
 
-// isWhole reports whether the filter has all that it has been given.
+// isWhole reports whether the filter has all hashes that it was given: none is in the overflow.
 func (g *Guard) isWhole() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return !g.mu.lost && !g.overflow.any.Load()
 }
 
-// took says what the filter has taken in.
-func (g *Guard) took(known uint64, left []uint64) {
-	if len(left) > 0 {
-		g.overflows(left)
+// took is log.took.
+func (g *Guard) took(known uint64, unplaced []uint64) {
+	if len(unplaced) > 0 {
+		g.overflows(unplaced)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.mu.know(known)
+	g.mu.addKnown(known)
 }
 
-// open opens the filter and does what it lacks. stale says why it must be rebuilt instead.
+// open opens the filter and inserts the keys that it lacks. stale says why it must be rebuilt instead.
 func open(store Store, o *Options) (g *Guard, stale error, err error) {
 	g = newGuard(store, o)
 	if g.log != nil {
@@ -137,7 +137,7 @@ func open(store Store, o *Options) (g *Guard, stale error, err error) {
 		}
 	}
 	if stale == nil {
-		stale = g.covered(s)
+		stale = g.check(s)
 	}
 	g.fit(s, g.filter != nil && ofGuard(g.filter))
 	if stale != nil {
@@ -165,9 +165,9 @@ func (g *Guard) openFilter() (err error) {
 	return err
 }
 
-// openStore opens a store that has a log. What the filter lacks of that is put into it first: as
-// soon as the store is open, its log may be gone. stale says why the filter is not used, if so. The
-// error is that of the store.
+// openStore opens a store that has a log. Keys of the log that the filter lacks are inserted first:
+// as soon as the store is open, its log may be gone. It sets stale if the filter cannot be used. An
+// error comes from the store.
 func (g *Guard) openStore(stale *error) error {
 	l, ok := g.store.(Logged)
 	if !ok {
@@ -185,34 +185,34 @@ func (g *Guard) openStore(stale *error) error {
 	})
 }
 
-func (g *Guard) covered(s *state) error {
+func (g *Guard) check(s *state) error {
 	if g.log == nil {
-		return s.covers(g.filter, g.options, false, 0)
+		return s.check(g.filter, g.options, false, 0)
 	}
-	return s.covers(g.filter, g.options, true, g.log.covered)
+	return s.check(g.filter, g.options, true, g.log.reached)
 }
 
-// resume puts what the outbox has into the filter, exactly once (G2), and begins a new count of
-// operations. Deletes come last: from the mark on, nothing but the filter knows of them.
+// resume does the operations of the outbox that the filter lacks, each once (G2), and begins a new
+// count of operations. Deletes come last: after the mark, the outbox no longer has them.
 func (g *Guard) resume(s *state) error {
 	at, durable := durableIn(g.filter)
 	var changes Changes
 	missing := s.missing(durable)
 	g.counts.replayed.Add(uint64(len(missing)))
-	left, _, err := g.insert(missing)
+	unplaced, _, err := g.insert(missing)
 	if err == nil {
 		err = g.filter.Sync()
 	}
 	if err != nil {
 		return fmt.Errorf("the filter %s: %w", g.options.Path, err)
 	}
-	g.mu.lost = !g.overflow.addAll(left)
+	g.mu.lost = !g.overflow.addAll(unplaced)
 	changes.Remove = allEntries()
-	if len(left) > 0 {
+	if len(unplaced) > 0 {
 		g.mu.lastID++
 		r := &record{key: entryKey(keyLoose, g.mu.lastID), done: true}
 		g.mu.loose = append(g.mu.loose, r)
-		changes.Set = append(changes.Set, Entry{r.key, appendHashes(nil, left)})
+		changes.Set = append(changes.Set, Entry{r.key, appendHashes(nil, unplaced)})
 	}
 	g.token = at
 	if g.log == nil {
@@ -220,7 +220,7 @@ func (g *Guard) resume(s *state) error {
 	} else {
 		g.log.begin()
 	}
-	g.mu.leave(s.stamp.gone)
+	g.mu.addGone(s.stamp.gone)
 	g.mu.unknown = s.stamp.unknown
 	if err := g.mark(changes, true); err != nil {
 		return err
@@ -235,7 +235,7 @@ func (g *Guard) resume(s *state) error {
 	return nil
 }
 
-// begin makes an empty filter if the old one is stale. That of an empty store is complete.
+// begin makes an empty filter if the old one is stale. If the store is empty, too, it can serve.
 func (g *Guard) begin(stale error) error {
 	if stale == nil {
 		g.consider()
@@ -243,7 +243,7 @@ func (g *Guard) begin(stale error) error {
 	}
 	g.closeFilter()
 	g.mu.err, g.mu.unfit = stale, false
-	// No crash from now on may leave an entry that speaks for what is at the path.
+	// From now on, no crash may leave a stamp for a filter at this path.
 	if err := g.store.Write(Changes{Remove: allEntries()}); err != nil {
 		return err
 	}
@@ -285,9 +285,8 @@ func (g *Guard) storeIsEmpty() (bool, error) {
 	return empty, errors.Join(err, s.Close())
 }
 
-// fit settles what the options leave to the filter. own says that this was made for a store, the
-// filter of which may have failed, or died while it was built. s is nil if the store does not say
-// anything of it.
+// fit fills in the options that the caller left to the filter. own says that the filter at the path
+// was made by a guard, for whatever store. s has the store's entries, or is nil.
 func (g *Guard) fit(s *state, own bool) {
 	var f guarded.Filter
 	if own {
@@ -300,8 +299,8 @@ func (g *Guard) fit(s *state, own bool) {
 	g.mu.unfit, g.mu.err = g.options.fit(f, asked)
 }
 
-// Close makes the filter durable and closes it. Transactions must have ended; a rebuild is ended. Close
-// the store after it.
+// Close makes the filter durable and closes it. It ends a rebuild. Transactions must have ended. Close
+// the store after the guard.
 func (g *Guard) Close() error {
 	g.mu.Lock()
 	if g.mu.closed {
@@ -313,7 +312,7 @@ func (g *Guard) Close() error {
 	g.end()
 	g.background.Wait()
 	g.flushed()
-	g.rebuilding.Lock() // until one that the program called for has ended
+	g.rebuilding.Lock() // waits for a call of Rebuild
 	defer g.rebuilding.Unlock()
 	g.serving.Store(false)
 	if g.filter == nil || g.readOnly {
@@ -323,8 +322,8 @@ func (g *Guard) Close() error {
 	defer g.work.Unlock()
 	err := g.workNow()
 	if err == nil && !g.isFailed() && !g.isBuilding() {
-		err = g.mark(Changes{}, false) // with what is in the filter alone
-		if err == nil {                // so that the next open sees damage
+		err = g.mark(Changes{}, false) // puts the keys that are gone into the stamp
+		if err == nil {                // so that the next Open sees damage
 			err = g.filter.Seal(context.Background())
 		}
 	}

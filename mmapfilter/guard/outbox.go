@@ -10,15 +10,16 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/guarded"
 )
 
-// The first byte of the key of an entry.
+// The first byte of an entry's key. There is one entry each of keyStamp, keyFailed, keyTrimmed and
+// keyEpoch; the others have a number after that byte.
 const (
-	keyStamp   = 's' // one: which filter has all keys but those in the outbox
-	keyFailed  = 'x' // one: none has
-	keyInserts = 'i' // and the number of an operation: that and the following inserted these hashes
-	keyLoose   = 'u' // and a number: these hashes were to be inserted, and there was no room
-	keyDeletes = 'd' // and a number: these hashes are to be deleted
-	keyTrimmed = 't' // one: the operations before this number are not in the outbox
-	keyEpoch   = 'e' // one: the last epoch that transactions have entered
+	keyStamp   = 's' // which filter has all keys but those in the outbox
+	keyFailed  = 'x' // no filter has
+	keyInserts = 'i' // hashes inserted by consecutive operations; the number is that of the first
+	keyLoose   = 'u' // hashes that found no room
+	keyDeletes = 'd' // hashes to be deleted
+	keyTrimmed = 't' // a number: the outbox has no operation before it
+	keyEpoch   = 'e' // the last epoch that has an entry
 )
 
 func entryKey(kind byte, number ...uint64) []byte {
@@ -32,31 +33,31 @@ func entryKey(kind byte, number ...uint64) []byte {
 // allEntries is the range of all entries.
 func allEntries() []Range { return []Range{{From: []byte{0}, To: []byte{0xff}}} }
 
-// just returns the range of one entry.
+// just returns the range of a single entry.
 func just(key []byte) Range { return Range{From: key, To: append(key[:len(key):len(key)], 0)} }
 
 // A record is an entry of inserted hashes.
 type record struct {
 	key  []byte
-	end  uint64 // the operation after its last
+	end  uint64 // the operation after its last one
 	done bool   // the transaction has ended
 }
 
-// Pending are deletes of a transaction that has been committed.
+// A pending has the deletes of a transaction.
 type pending struct {
 	key    []byte // of the entry
 	hashes []uint64
 }
 
-// An epoch is the time between two syncs of the filter that the guard has numbered. A transaction
-// is of the epoch in which its keys are in the filter already, or on their way into it, and the
-// epoch's entry is in the store before the transaction is. So a filter with the number of an epoch
-// has the keys of all transactions up to that epoch; and those of a later one are in the log,
-// behind its entry, if that is.
+// An epoch is the time between two syncs of the filter, with a number. A transaction belongs to the
+// epoch that is current once its keys are on their way into the filter. The entry of that epoch is in
+// the store before the transaction. So a filter with an epoch's number has the keys of all
+// transactions up to it; and if a later epoch has its entry in the log, its transactions are behind
+// that entry.
 type epoch struct {
 	number   uint64
-	previous uint64 // the epoch before it that has had an entry
-	least    uint64 // a filter must have the number of this epoch: the log lacks keys of it
+	previous uint64 // the epoch before it that has an entry
+	least    uint64 // the filter must have this epoch: the log lacks keys of it
 	file     uint64 // of the log; not in the entry
 }
 
@@ -78,10 +79,10 @@ func decodeEpoch(value []byte) epoch {
 	}
 }
 
-// A trim removes from the outbox what the filter has durably.
+// A trim removes entries from the outbox whose hashes the filter has durably.
 type trim struct {
 	ranges []Range
-	to     uint64 // operations before this one
+	to     uint64 // it has the operations before this one durably
 }
 
 func (t *trim) with(c Changes) Changes {
@@ -91,7 +92,7 @@ func (t *trim) with(c Changes) Changes {
 	}
 }
 
-// An identity is that of a filter. It is in the filter's normalisation.
+// An identity tells a filter from others. It is in the filter's normalisation.
 type identity [16]byte
 
 func newIdentity(random func() uint64) (id identity) {
@@ -102,12 +103,12 @@ func newIdentity(random func() uint64) (id identity) {
 
 const identityPrefix = "guard "
 
-// ofGuard reports whether a filter is that of a guard, whatever its store.
+// ofGuard reports whether a guard has made the filter, for whatever store.
 func ofGuard(f guarded.Filter) bool { return strings.HasPrefix(f.Normalisation(), identityPrefix) }
 
 func (id identity) String() string { return identityPrefix + hex.EncodeToString(id[:]) }
 
-// A token says which mark came last. 0 is none.
+// A token names the last mark. 0 is none.
 type token uint32
 
 const (
@@ -124,8 +125,8 @@ func newToken(random func() uint64, last token) token {
 	}
 }
 
-// pack returns the number that a filter has durably after a mark: the token, and how many operations
-// came before it.
+// pack returns the number that a filter has durably after a mark: the token, and, in base, the
+// operations before it, or the epoch.
 func pack(t token, base uint64) uint64 { return uint64(t)<<baseBits | base&(1<<baseBits-1) }
 
 func unpack(seq uint64) (t token, base uint64) {
@@ -133,8 +134,8 @@ func unpack(seq uint64) (t token, base uint64) {
 }
 
 // A stamp says which filter has all keys of the store but those in the outbox: the one with this
-// identity and this token, or, if a crash came between the two steps of a mark, the previous token
-// and at least so many operations, or epochs.
+// identity and token. If a crash comes between the two steps of a mark, that filter has the previous
+// token, and at least previousAt operations, or epochs.
 type stamp struct {
 	id              identity
 	mode            DeleteMode
@@ -142,9 +143,9 @@ type stamp struct {
 	reset           bool // operations after the mark are counted anew
 	token, previous token
 	previousAt      uint64
-	gone            uint64 // keys that are only in the filter, about
-	unknown         bool   // there may be more of them
-	capacity        uint64 // that was asked for, or 0 if nobody knows
+	gone            uint64 // keys that are in the filter only, about
+	unknown         bool   // more keys may be gone
+	capacity        uint64 // Options.Capacity, or 0 if it is not known
 }
 
 const (
@@ -174,7 +175,7 @@ func (s *stamp) encode() []byte {
 }
 
 func decodeStamp(b []byte) (s stamp, ok bool) {
-	if len(b) == stampBytes-8 && b[0] == 1 { // without the capacity
+	if len(b) == stampBytes-8 && b[0] == 1 { // version 1 has no capacity
 		b = append([]byte{stampVersion}, b[1:]...)
 		b = binary.LittleEndian.AppendUint64(b, 0)
 	}
@@ -205,7 +206,7 @@ func decodeHashes(b []byte) (hashes []uint64) {
 	return hashes
 }
 
-// A state is what the entries say.
+// A state is the content of the entries.
 type state struct {
 	stamp   stamp
 	epoch   uint64
@@ -269,9 +270,9 @@ func readState(entries []Entry) (*state, error) {
 // isOf reports whether a filter is the one that the store names.
 func (s *state) isOf(f guarded.Filter) bool { return f.Normalisation() == s.stamp.id.String() }
 
-// covers returns nil if a filter has all keys of the store but those in the outbox, or, if there is a
-// log, all: epoch is the last one that the filter covers (G2).
-func (s *state) covers(f guarded.Filter, o *Options, logged bool, epoch uint64) error {
+// check returns nil if a filter has all keys of the store but those in the outbox (G2). With a log, it
+// must have all of them, and epoch is the last epoch whose keys it has.
+func (s *state) check(f guarded.Filter, o *Options, logged bool, epoch uint64) error {
 	if s.stamp.mode != o.Deletes || s.stamp.logged != logged {
 		return errMode
 	}
@@ -281,8 +282,8 @@ func (s *state) covers(f guarded.Filter, o *Options, logged bool, epoch uint64) 
 		durable, least = epoch, s.epoch
 	}
 	if at == s.stamp.previous {
-		// If it is from before the mark not by a crash but from a backup, the outbox may have been
-		// trimmed since, and its numbers may not be those of this filter.
+		// The filter may be from before the mark because of a backup instead of a crash. Then the
+		// outbox may have been trimmed since, and its numbers may not be those of this filter.
 		if s.stamp.reset && (len(s.inserts) > 0 || s.trimmed > 0 || s.epoch > 0) {
 			return errOther
 		}
@@ -300,7 +301,7 @@ func durableIn(f guarded.Filter) (token, uint64) {
 	return at, base + f.DurableOps()
 }
 
-// missing returns the hashes in the outbox that a filter with so many durable operations lacks.
+// missing returns the hashes in the outbox that a filter lacks, of which durable operations are durable.
 func (s *state) missing(durable uint64) (hashes []uint64) {
 	for _, n := range s.inserts {
 		for i, h := range n.hashes {

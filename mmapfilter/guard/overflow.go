@@ -5,18 +5,18 @@ import (
 	"sync/atomic"
 )
 
-// An overflow has hashes for which the filter has no room, until it is rebuilt.
+// An overflow has the hashes that found no room in the filter, until it is rebuilt.
 type overflow struct {
-	any atomic.Bool // some are there
+	any atomic.Bool // it has some
 	mu  struct {
 		sync.RWMutex
-		before map[uint64]int // how often; those from before the instant of a rebuild
-		after  map[uint64]int
-		n      int
+		before map[uint64]int // hashes that the rebuild under way includes, and how often
+		after  map[uint64]int // the others
+		n      int            // number of hashes in both
 	}
 }
 
-// mostOverflow is how many hashes are remembered: about 64 MB. Tests change it.
+// mostOverflow bounds the hashes of an overflow, and so its memory. Tests change it.
 var mostOverflow = 1 << 20
 
 func (o *overflow) has(hash uint64) bool {
@@ -28,7 +28,7 @@ func (o *overflow) has(hash uint64) bool {
 	return o.mu.before[hash] > 0 || o.mu.after[hash] > 0
 }
 
-// add adds a hash. It reports false if there are too many.
+// add adds a hash. It reports false if the overflow is full.
 func (o *overflow) add(hash uint64) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -44,7 +44,7 @@ func (o *overflow) add(hash uint64) bool {
 	return true
 }
 
-// addAll adds hashes. It reports false if there are too many.
+// addAll adds hashes. It reports false if not all found room.
 func (o *overflow) addAll(hashes []uint64) (ok bool) {
 	ok = true
 	for _, h := range hashes {
@@ -53,7 +53,7 @@ func (o *overflow) addAll(hashes []uint64) (ok bool) {
 	return ok
 }
 
-// take takes one such hash out, and reports whether it was there.
+// take removes one copy of a hash, and reports whether it was there.
 func (o *overflow) take(hash uint64) bool {
 	if !o.any.Load() {
 		return false
@@ -73,7 +73,7 @@ func (o *overflow) take(hash uint64) bool {
 	return false
 }
 
-// begin says that a rebuild will have what is there now, and how much that is.
+// begin marks the hashes that a rebuild will include, and returns their number.
 func (o *overflow) begin() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -88,7 +88,8 @@ func (o *overflow) begin() int {
 	return o.mu.n
 }
 
-// end drops what a rebuild has, if it succeeded, and returns the others. They are there still.
+// end ends the rebuild. If it succeeded, end drops the marked hashes and returns the others, which
+// stay.
 func (o *overflow) end(succeeded bool) (hashes []uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -91,7 +91,7 @@ func (g *Guard) rebuild(ctx context.Context) error {
 	defer g.mu.Unlock()
 	g.mu.churning.came = max(r.came, g.mu.churning.came/2)
 	if g.mu.err = err; err == nil {
-		g.mu.churning.room = r.room
+		g.mu.churning.reserve = r.reserve
 		g.mu.rebuilds++
 		g.mu.took = time.Since(begun)
 	}
@@ -100,28 +100,28 @@ func (g *Guard) rebuild(ctx context.Context) error {
 
 type rebuild struct {
 	g        *Guard
-	snapshot Snapshot
-	listed   []uint64 // hashes of transactions that were under way at its instant
-	doubts   int
-	unwork   func()
-	least    uint64 // capacity
-	capacity uint64 // that it has had
-	begun    bool   // its instant has passed
-	puts     uint64 // at its instant
-	came     uint64 // since then
-	before   uint64 // keys in the old filter then
-	items    uint64 // in the snapshot, and listed
-	room     uint64 // for what comes and goes
+	snapshot Snapshot // its instant is that of the rebuild
+	listed   []uint64 // hashes of transactions that were under way at the instant
+	doubts   int      // Guard.mu.doubts at the instant, or -1
+	unwork   func()   // unlocks g.work, once
+	least    uint64   // capacity of the new filter
+	capacity uint64   // that it has had
+	begun    bool     // the instant has passed
+	puts     uint64   // keys put before the instant
+	came     uint64   // keys put after it
+	before   uint64   // keys in the old filter at the instant
+	items    uint64   // keys in the snapshot, and listed
+	reserve  uint64   // capacity for keys that come and go
 }
 
-// capacityFor returns the capacity for so many keys.
+// capacityFor returns the capacity of the new filter.
 func (r *rebuild) capacityFor(keys uint64) uint64 {
 	r.items = keys
 	gone := r.before - min(keys, r.before) // since the last rebuild
 	r.g.mu.Lock()
-	r.room = churn * min(r.g.mu.churning.came, gone)
+	r.reserve = churn * min(r.g.mu.churning.came, gone)
 	r.g.mu.Unlock()
-	r.capacity = max(r.g.options.Capacity, growth*keys, r.least, r.room)
+	r.capacity = max(r.g.options.Capacity, growth*keys, r.least, r.reserve)
 	return r.capacity
 }
 
@@ -136,12 +136,12 @@ func (r *rebuild) end() {
 
 func (r *rebuild) run(ctx context.Context) error {
 	g := r.g
-	// Until the instant of the snapshot nothing is on its way out of the filter: it would come out of
-	// the new one, which never had it.
+	// Until the instant no delete of the filter is under way: the new filter would do it, too, but
+	// never had the key.
 	g.work.Lock()
 	r.unwork = sync.OnceFunc(g.work.Unlock)
 	defer r.unwork()
-	if g.log != nil { // what has been deleted since need not come into the new filter
+	if g.log != nil { // so that keys which are deleted by now do not come into the new filter
 		if err := g.log.drain(); err != nil {
 			g.fail(err)
 			return err
@@ -158,7 +158,7 @@ func (r *rebuild) run(ctx context.Context) error {
 	if r.snapshot.Close != nil {
 		err = errors.Join(err, r.snapshot.Close())
 	}
-	left := g.overflow.end(err == nil)
+	overflowed := g.overflow.end(err == nil)
 	g.mu.Lock()
 	if err != nil {
 		g.mu.due = g.mu.due.and(g.mu.under)
@@ -168,7 +168,7 @@ func (r *rebuild) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := r.takeIn(left); err != nil {
+	if err := r.takeIn(overflowed); err != nil {
 		return err
 	}
 	return g.built(false, r.doubts)
@@ -178,7 +178,7 @@ func (r *rebuild) run(ctx context.Context) error {
 func (r *rebuild) keys() (iter.Seq2[[]byte, error], error) {
 	g := r.g
 	defer r.unwork()
-	g.mu.Lock() // no transaction begins to be committed that is not listed
+	g.mu.Lock() // from here to the list, no transaction begins to be committed
 	defer g.mu.Unlock()
 	var err error
 	if r.snapshot, err = g.store.Snapshot(); err != nil {
@@ -192,16 +192,16 @@ func (r *rebuild) keys() (iter.Seq2[[]byte, error], error) {
 		r.listed = append(r.listed, t.puts...)
 	}
 	r.listed = slices.AppendSeq(r.listed, maps.Keys(g.mu.unsure))
-	// Whether the snapshot lacks a key whose delete is under way nobody knows: so that is never done.
+	// Nobody knows whether the snapshot has a key whose delete is under way. So it is never done.
 	g.mu.dropped = append(g.mu.dropped, g.mu.deletes...)
 	g.mu.deletes = nil
 	g.mu.under, g.mu.due = g.mu.due, due{}
 	if r.doubts = g.mu.doubts; g.mu.doubtful > 0 {
-		r.doubts = -1 // the snapshot may lack what the operation will have written
+		r.doubts = -1 // the snapshot may lack keys that the operation writes
 	}
 	r.begun, r.puts = true, g.mu.churning.puts
 	r.before = g.filter.Len() + uint64(g.overflow.begin())
-	g.views.Add(1) // the new filter lacks what was deleted before
+	g.views.Add(1) // the new filter lacks the keys that are deleted by now
 	return r.sequence, nil
 }
 
@@ -221,8 +221,8 @@ func (r *rebuild) sequence(yield func([]byte, error) bool) {
 	}
 }
 
-// settle makes what is deleted in the snapshot durably deleted in the store, before a filter can
-// lack it (G1), and marks store and filter, so that a store of before is not taken for this one.
+// settle makes the deletes that the snapshot shows durable in the store, before a filter lacks
+// the keys (G1), and marks store and filter, so that an older store does not fit the new filter.
 func (r *rebuild) settle() error {
 	g := r.g
 	g.mu.Lock()
@@ -230,14 +230,14 @@ func (r *rebuild) settle() error {
 		g.mu.Unlock()
 		return errUnderWay
 	}
-	for g.mu.listed > 0 { // their entries are to be removed, too
+	for g.mu.listed > 0 { // the entries of their deletes are to be removed, too
 		g.mu.done.Wait()
 	}
 	dropped := g.mu.dropped
 	var c Changes
 	for _, p := range dropped {
 		c.Remove = append(c.Remove, just(p.key))
-		g.mu.under.leave(uint64(len(p.hashes))) // from the old filter they never go
+		g.mu.under.addGone(uint64(len(p.hashes))) // they stay in the old filter
 	}
 	g.mu.Unlock()
 	g.work.Lock()
@@ -259,15 +259,15 @@ func (r *rebuild) settle() error {
 
 var errUnderWay = errors.New("a transaction is under way")
 
-// takeIn puts what had overflowed since the instant into the new filter.
-func (r *rebuild) takeIn(left []uint64) error {
+// takeIn puts hashes that have overflowed since the instant into the new filter.
+func (r *rebuild) takeIn(overflowed []uint64) error {
 	g := r.g
 	g.work.Lock()
 	defer g.work.Unlock()
 	g.mu.Lock()
 	loose := len(g.mu.loose)
 	g.mu.Unlock()
-	if err := r.insertLeft(left); err != nil {
+	if err := r.insert(overflowed); err != nil {
 		return err
 	}
 	if loose == 0 {
@@ -276,7 +276,8 @@ func (r *rebuild) takeIn(left []uint64) error {
 	if err := g.sync(); err != nil {
 		return err
 	}
-	// Those of transactions that are done are in the snapshot, or have been put in just now.
+	// The hashes of done transactions are in the snapshot, or have been inserted just now: remove
+	// their loose records.
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.overflow.any.Load() || g.mu.lost {
@@ -285,7 +286,7 @@ func (r *rebuild) takeIn(left []uint64) error {
 	var keep []*record
 	t := g.mu.trim
 	if t == nil && g.mu.trimOut {
-		return nil // the next rebuild does it, or the next open
+		return nil // the next rebuild removes them, or the next Open
 	}
 	if t == nil {
 		t = &trim{to: g.trimmed}
@@ -302,17 +303,18 @@ func (r *rebuild) takeIn(left []uint64) error {
 	return nil
 }
 
-func (r *rebuild) insertLeft(left []uint64) error {
+// insert moves hashes from the overflow into the filter, up to the first that finds no room.
+func (r *rebuild) insert(overflowed []uint64) error {
 	g := r.g
 	g.order.Lock()
 	defer g.order.Unlock()
-	kept, operations, err := insertUntilFull(g.filter, left, g.options.Deletes == Rebuild)
+	unplaced, operations, err := insertUntilFull(g.filter, overflowed, g.options.Deletes == Rebuild)
 	g.order.operations += operations
 	if err != nil {
 		g.fail(err)
 		return err
 	}
-	for _, h := range left[:len(left)-len(kept)] { // the others stay
+	for _, h := range overflowed[:len(overflowed)-len(unplaced)] {
 		g.overflow.take(h)
 	}
 	return nil

@@ -8,25 +8,25 @@ import (
 // Stats describe a guard (G5).
 type Stats struct {
 	Lookups        uint64  `json:"lookups"`         // of keys that the guard covers
-	Skipped        uint64  `json:"skipped"`         // that did not reach the store
-	TruePositives  uint64  `json:"true_positives"`  // that did, and found the key
-	FalsePositives uint64  `json:"false_positives"` // that did, and did not
-	Unfiltered     uint64  `json:"unfiltered"`      // that did since there was no whole filter
+	Skipped        uint64  `json:"skipped"`         // lookups that did not reach the store
+	TruePositives  uint64  `json:"true_positives"`  // lookups that passed the filter and found the key
+	FalsePositives uint64  `json:"false_positives"` // lookups that passed the filter and found no key
+	Unfiltered     uint64  `json:"unfiltered"`      // lookups that the filter could not answer
 	Rate           float64 `json:"rate"`            // FalsePositives / (FalsePositives + Skipped)
 	RateAsked      float64 `json:"rate_asked"`      // Options.FalsePositiveRate, or that of the filter
 
 	State    string        `json:"state"`         // "serving", "building" or "off"
 	Err      string        `json:"err,omitempty"` // why the filter is off, or was rebuilt, or could not be
-	Keys     uint64        `json:"keys"`          // in the filter or on their way, with those deleted from the store that are there still
-	Gone     uint64        `json:"gone"`          // these, about, with deletes: Rebuild
+	Keys     uint64        `json:"keys"`          // in the filter or on their way into it
+	Gone     uint64        `json:"gone"`          // about how many of Keys the store has deleted
 	Capacity uint64        `json:"capacity"`      // of the filter
 	Overflow uint64        `json:"overflow"`      // keys that wait for a larger filter
 	Rebuilds uint64        `json:"rebuilds"`      // since the guard was opened
 	Rebuild  time.Duration `json:"rebuild"`       // how long the last one took, in nanoseconds
 	Outbox   uint64        `json:"outbox"`        // transactions whose keys the filter does not have durably
 	Age      time.Duration `json:"age"`           // how long they have waited, about, in nanoseconds
-	Pending  uint64        `json:"pending"`       // deletes that it has not done
-	Replayed uint64        `json:"replayed"`      // keys put into it from the outbox or log when it was opened
+	Pending  uint64        `json:"pending"`       // deletes that the filter has not done
+	Replayed uint64        `json:"replayed"`      // keys that Open took from the outbox or log
 }
 
 // Stats returns the current statistics.
@@ -62,7 +62,7 @@ func (g *Guard) Stats() Stats {
 		s.Pending += uint64(len(p.hashes))
 	}
 	if g.log != nil {
-		s.Outbox = g.mu.prepared - g.mu.covered
+		s.Outbox = g.mu.prepared - g.mu.synced
 	}
 	if s.Outbox += uint64(len(g.mu.loose)); s.Outbox > 0 {
 		s.Age = time.Since(g.mu.durableAt)
@@ -93,7 +93,7 @@ func (g *Guard) Var() Var { return Var{g} }
 // String returns the Stats as JSON.
 func (v Var) String() string {
 	text, err := json.Marshal(v.g.Stats())
-	if err != nil { // for a number that JSON does not have; Stats has none
+	if err != nil { // only for a number that JSON cannot have; Stats has none
 		return "null"
 	}
 	return string(text)

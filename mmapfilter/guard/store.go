@@ -8,8 +8,8 @@ import "iter"
 type Store interface {
 	// Entries returns the entries, in ascending order of their keys.
 	Entries() ([]Entry, error)
-	// Write changes entries in one transaction. When it returns nil, that is durable, and so is every
-	// transaction that was visible when Write was called.
+	// Write changes entries in one transaction. When it returns nil, this transaction is durable, and
+	// so is every one that was visible when Write was called.
 	Write(c Changes) error
 	// Snapshot returns what is visible at this instant. It must not wait for a transaction that is
 	// being committed.
@@ -20,17 +20,18 @@ type Store interface {
 
 // A Snapshot is a store at some instant.
 type Snapshot struct {
-	// Keys yields the guarded keys, each once, in any order. It is ranged over at most once.
+	// Keys yields the keys of the store without the guard's entries, each once, in any order. It is
+	// called at most once.
 	Keys iter.Seq2[[]byte, error]
-	// Close releases the snapshot. It is called once, after Keys, and also if that was not called.
+	// Close releases the snapshot. It is called once: after Keys, if that is called.
 	Close func() error
 }
 
-// An Entry is a key of the guard with its value. Keys have at most 16 bytes. Values have 8 bytes for
-// each key that a transaction puts or deletes, or at most 64.
+// An Entry is a key of the guard with its value. The key has at most 16 bytes. The value has at most
+// 64, or 8 for each key that a transaction puts or deletes.
 type Entry struct{ Key, Value []byte }
 
-// A Range is the entries from From up to To, which is not one of them.
+// A Range is the entries from From up to, but without, To.
 type Range struct{ From, To []byte }
 
 // Changes are changes to entries.
@@ -40,23 +41,23 @@ type Changes struct {
 }
 
 // A Logged is a Store that is opened by the guard, so that its write-ahead log can be read first.
-// With deletes: Rebuild it needs no outbox: the log has the keys of the transactions. Its
-// transactions are in the log, and become visible, in the order of their commits, and a crash
-// leaves the first of them; those that begin to be committed after another one has ended come after
-// it.
+// With deletes: Rebuild it needs no outbox: the log has the keys of the transactions. Transactions
+// are in the log, and become visible, in the order of their commits, and a crash leaves a first part
+// of that order. A commit that begins after another has ended comes after it.
 type Logged interface {
 	Store
 	// Log calls visit with the transactions in the files of the log, in order, and stops at its first
 	// error. It is called before Open. The store need not read all of these files.
 	Log(visit func(LoggedTx) error) error
-	// Open opens the store. It calls replay with the number of the first file of the log that the store
-	// reads, or the greatest number if there is none, before that leaves the log, and in any case.
+	// Open opens the store. It calls replay in any case, before that file leaves the log: with the
+	// number of the first file of the log that the store reads, or the greatest number if it reads
+	// none.
 	Open(replay func(first uint64)) error
-	// Append is Write of one entry, without a sync.
+	// Append writes one entry, as Write does, but without a sync.
 	Append(e Entry) error
 }
 
-// A LoggedTx is a transaction in a log. Keys and entries are the caller's again after visit.
+// A LoggedTx is a transaction in a log. Its slices are only valid during visit.
 type LoggedTx struct {
 	File uint64   // of the log
 	Puts [][]byte // keys

@@ -8,7 +8,7 @@ import (
 // stripes are locks for keys.
 type stripes [256]sync.Mutex
 
-// lock locks those of hashes.
+// lock locks the stripes of hashes, and returns them for unlock.
 func (s *stripes) lock(hashes map[uint64]struct{}) (locked []int) {
 	for h := range hashes {
 		locked = append(locked, int(h%uint64(len(s))))

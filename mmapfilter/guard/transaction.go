@@ -5,28 +5,28 @@ import (
 	"errors"
 )
 
-// A Tx is a transaction of the store that is about to be committed. It is used by one goroutine, in
-// this order: Put and Delete in the order of its operations, Prepare, the commit, Done.
+// A Tx is a transaction of the store that is about to be committed. One goroutine calls, in this
+// order: Put and Delete in the order of the operations, Prepare, the commit, Done.
 type Tx struct {
 	g     *Guard
 	gone  int    // keys that were deleted, with deletes: Rebuild
 	known uint64 // keys that were put and that the filter had
 
-	keys     map[string]bool // Exact: whether the transaction leaves the key there
-	deletes  *pending        // Exact: those of keys that are there
-	inserted bool            // Exact: puts are in the filter
+	keys     map[string]bool // Exact: whether the store has the key after the transaction
+	deletes  *pending        // Exact: the deletes of keys that the store has
+	inserted bool            // Exact: all puts are in the filter
 	stripes  []int           // Exact: locked
 
 	commit
 	prepared bool
-	record   *record
-	loose    *record
-	trims    *trim
+	record   *record  // of puts
+	loose    *record  // of hashes that overflowed
+	trims    *trim    // which this transaction does
 	value    []byte   // of the record
 	entries  [2]Entry // of the changes
 }
 
-// Begin returns a transaction. It is not used after Done.
+// Begin returns a transaction. Do not use it after Done.
 func (g *Guard) Begin() *Tx {
 	if t, ok := g.spare.Get().(*Tx); ok {
 		return t
@@ -40,8 +40,8 @@ func (t *Tx) Put(key []byte) { t.change(key, true) }
 // Delete says that the transaction deletes a key.
 func (t *Tx) Delete(key []byte) { t.change(key, false) }
 
-// DeleteUnknown says that the transaction may delete keys that are not known, such as those of a
-// range. They stay in the filter until it is rebuilt.
+// DeleteUnknown says that the transaction may delete keys which the caller does not know, such as
+// the keys of a range. They stay in the filter until it is rebuilt.
 func (t *Tx) DeleteUnknown() {
 	t.g.mu.Lock()
 	defer t.g.mu.Unlock()
@@ -65,9 +65,8 @@ func (t *Tx) change(key []byte, put bool) {
 }
 
 // Prepare puts the keys into the filter (G1) and returns the changes to make in the same transaction
-// (G2). Whatever happens to the filter, the transaction can be committed; then call Done. An entry of
-// puts alone may also be committed earlier: without its transaction it does no harm. One of deletes
-// may not.
+// (G2). The transaction can be committed whatever happens to the filter; then call Done. The changes
+// of a transaction without deletes may also be committed before it, and do no harm without it.
 func (t *Tx) Prepare() Changes {
 	g := t.g
 	t.prepared = true
@@ -80,8 +79,8 @@ func (t *Tx) Prepare() Changes {
 	if len(t.puts) == 0 && t.deletes == nil {
 		return t.changes(nil)
 	}
-	// From now on a rebuild looks after these keys. If its instant has passed, it learns of what
-	// the filter does from then on.
+	// From here a rebuild has these keys: it lists them at its instant, or, if that has passed, does
+	// the filter's operations in the new filter, too.
 	g.mu.Lock()
 	t.at = len(g.mu.open)
 	g.mu.open = append(g.mu.open, &t.commit)
@@ -95,8 +94,8 @@ func (t *Tx) Prepare() Changes {
 	return t.changes(t.insert())
 }
 
-// compare finds out what the transaction changes: which of its keys are there before and after it.
-// Nobody else changes these keys until Done.
+// compare finds out which keys the transaction adds to the store and which it deletes. The locked
+// stripes keep other transactions from changing these keys until Done.
 func (t *Tx) compare() {
 	g := t.g
 	hashes := make(map[uint64]struct{}, len(t.keys))
@@ -111,9 +110,9 @@ func (t *Tx) compare() {
 			before, err = g.store.Has([]byte(key))
 		}
 		switch {
-		case after && (!before || err != nil): // in doubt once more
+		case after && (!before || err != nil): // if in doubt, insert
 			t.puts = append(t.puts, h)
-		case !after && before && err == nil: // in doubt not at all
+		case !after && before && err == nil: // if in doubt, do not delete
 			if t.deletes == nil {
 				t.deletes = new(pending)
 			}
@@ -122,8 +121,8 @@ func (t *Tx) compare() {
 	}
 }
 
-// insert puts the hashes into the filter. It returns those for which there was no room.
-func (t *Tx) insert() (left []uint64) {
+// insert puts the hashes into the filter. It returns those that found no room.
+func (t *Tx) insert() (unplaced []uint64) {
 	g := t.g
 	if len(t.puts) == 0 {
 		return nil
@@ -137,19 +136,18 @@ func (t *Tx) insert() (left []uint64) {
 	g.order.Lock()
 	defer g.order.Unlock()
 	t.record = g.newRecord(g.order.operations)
-	left, done, err := g.insert(t.puts)
+	unplaced, done, err := g.insert(t.puts)
 	if err != nil {
 		g.fail(err)
 	}
 	g.order.operations += done.operations
 	t.known, t.record.end = done.known, g.order.operations
-	t.inserted = err == nil && len(left) == 0 && g.options.Deletes == Exact
-	return left
+	t.inserted = err == nil && len(unplaced) == 0 && g.options.Deletes == Exact
+	return unplaced
 }
 
-// insert puts hashes into the filter, each as one operation. It returns those for which there was no
-// room, or, after an error, that may not be there.
-func (g *Guard) insert(hashes []uint64) (left []uint64, done inserted, err error) {
+// insert is insertEach or insertUnique.
+func (g *Guard) insert(hashes []uint64) (unplaced []uint64, done inserted, err error) {
 	if g.options.Deletes == Exact {
 		return insertEach(g.filter, hashes)
 	}
@@ -170,8 +168,8 @@ func (g *Guard) newRecord(first uint64) *record {
 	return r
 }
 
-// changes returns the changes to the entries. left could not be inserted.
-func (t *Tx) changes(left []uint64) (c Changes) {
+// changes returns the changes to the entries. The hashes unplaced found no room.
+func (t *Tx) changes(unplaced []uint64) (c Changes) {
 	g := t.g
 	if t.record != nil {
 		t.value = appendHashes(t.value[:0], t.puts)
@@ -180,8 +178,8 @@ func (t *Tx) changes(left []uint64) (c Changes) {
 	if t.deletes != nil {
 		c.Set = append(c.Set, Entry{t.deletes.key, appendHashes(nil, t.deletes.hashes)})
 	}
-	if len(left) > 0 {
-		t.overflows(left, &c)
+	if len(unplaced) > 0 {
+		t.overflows(unplaced, &c)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -196,20 +194,20 @@ func (t *Tx) changes(left []uint64) (c Changes) {
 	return c
 }
 
-// overflows remembers hashes for which the filter has no room, and has the store remember them.
-func (t *Tx) overflows(left []uint64, c *Changes) {
+// overflows puts hashes into the overflow, and adds an entry with them to the changes.
+func (t *Tx) overflows(unplaced []uint64, c *Changes) {
 	g := t.g
 	g.mu.Lock()
 	g.mu.lastID++
 	t.loose = &record{key: entryKey(keyLoose, g.mu.lastID)}
 	g.mu.loose = append(g.mu.loose, t.loose)
 	g.mu.Unlock()
-	c.Set = append(c.Set, Entry{t.loose.key, appendHashes(nil, left)})
-	g.overflows(left)
+	c.Set = append(c.Set, Entry{t.loose.key, appendHashes(nil, unplaced)})
+	g.overflows(unplaced)
 }
 
-func (g *Guard) overflows(left []uint64) {
-	if !g.overflow.addAll(left) {
+func (g *Guard) overflows(unplaced []uint64) {
+	if !g.overflow.addAll(unplaced) {
 		g.mu.Lock()
 		g.mu.lost = true
 		g.serving.Store(false)
@@ -218,7 +216,7 @@ func (g *Guard) overflows(left []uint64) {
 	g.kick()
 }
 
-// An Outcome is how a commit has ended.
+// An Outcome says how a commit has ended.
 type Outcome uint8
 
 const (
@@ -235,8 +233,8 @@ func (t *Tx) Done(o Outcome) {
 	}
 	back := false
 	if o == Aborted && t.inserted {
-		// In a store with one writer at a time, that writer may wait for these keys, and what holds
-		// g.work for the writer.
+		// Unlock first: otherwise the store's only writer waits for these keys, the holder of g.work
+		// for that writer, and takeBack for g.work.
 		g.stripes.unlock(t.stripes)
 		t.stripes = nil
 		back = t.takeBack()
@@ -260,7 +258,7 @@ func (t *Tx) Done(o Outcome) {
 		t.loose.done = true
 	}
 	if t.trims != nil && o != Committed {
-		g.mu.trim = t.trims // once more
+		g.mu.trim = t.trims // the next transaction does it
 	} else if t.trims != nil {
 		g.mu.trimOut = false
 	}
@@ -269,17 +267,19 @@ func (t *Tx) Done(o Outcome) {
 	}
 	switch {
 	case o == Aborted || t.deletes == nil:
-	case o == Unknown || t.listed: // the new filter may not have them. Until there is one, the next open does them
+	case o == Unknown || t.listed:
+		// The store may still have the keys, or the new filter may lack them. The next Open does
+		// these deletes if the store has their entry, and no rebuild has removed it.
 		g.mu.dropped = append(g.mu.dropped, t.deletes)
 	default:
 		g.mu.deletes = append(g.mu.deletes, t.deletes)
 	}
 	switch {
 	case o == Committed:
-		g.mu.leave(uint64(t.gone))
-		g.mu.know(t.known)
+		g.mu.addGone(uint64(t.gone))
+		g.mu.addKnown(t.known)
 	case o == Aborted && !back: // the store never has these
-		g.mu.leave(uint64(len(t.puts)) - t.known)
+		g.mu.addGone(uint64(len(t.puts)) - t.known)
 	}
 	g.mu.Unlock()
 	g.stripes.unlock(t.stripes)
@@ -290,8 +290,8 @@ func (t *Tx) Done(o Outcome) {
 	g.spare.Put(t)
 }
 
-// unsure remembers what the store may have after a crash though a snapshot of now lacks it. REQUIRES:
-// g.mu.
+// unsure remembers hashes of keys that the store may have after a crash, though a snapshot lacks them
+// now. REQUIRES: g.mu.
 func (g *Guard) unsure(hashes []uint64) {
 	if len(hashes) > 0 && g.mu.unsure == nil {
 		g.mu.unsure = map[uint64]struct{}{}
@@ -307,11 +307,12 @@ func (g *Guard) unsure(hashes []uint64) {
 
 var errUnsure = errors.New("too many commits ended without an answer")
 
-// takeBack deletes what a transaction has inserted that is certainly not committed. A new filter that
-// is being built may have got it again, or not: there it stays, and the result is false.
+// takeBack deletes from the filter what the aborted transaction has inserted, and returns true. If a
+// rebuild has listed the transaction, nobody knows whether the new filter has it once or twice: then
+// it stays, and takeBack returns false.
 func (t *Tx) takeBack() bool {
 	g := t.g
-	g.work.Lock() // so no rebuild has its instant meanwhile
+	g.work.Lock() // so that no rebuild has its instant meanwhile
 	defer g.work.Unlock()
 	g.mu.Lock()
 	listed := t.listed

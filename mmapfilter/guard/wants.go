@@ -22,13 +22,13 @@ func (g *Guard) wants() bool {
 	if g.mu.building || g.mu.lost || g.mu.unfit || g.overflow.any.Load() || float64(items) >= full*float64(capacity) {
 		return true
 	}
-	// While there is room, these keys cost nothing unless they are asked for.
-	worth := max(someAtAll, uint64(someGone*float64(capacity)), uint64(manyGone*float64(g.mu.churning.room)))
+	// While the filter has room, keys that are gone cost nothing unless they are asked for.
+	worth := max(someAtAll, uint64(someGone*float64(capacity)), uint64(manyGone*float64(g.mu.churning.reserve)))
 	if float64(g.mu.gone) > manyGone*float64(items) && g.mu.gone > worth {
 		return true
 	}
-	there := max(items-min(g.mu.gone, items), g.mu.churning.room/growth)
-	return capacity > g.options.Capacity && there < capacity/tooLarge || g.mu.tooMany
+	needed := max(items-min(g.mu.gone, items), g.mu.churning.reserve/growth)
+	return capacity > g.options.Capacity && needed < capacity/tooLarge || g.mu.tooMany
 }
 
 // consider kicks the background if a rebuild is due.

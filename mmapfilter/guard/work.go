@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// commits has the outbox trimmed and deletes done, once an interval.
+// commits calls housekeep once an interval.
 func (g *Guard) commits() {
 	defer g.background.Done()
 	tick := time.NewTicker(g.options.CommitInterval)
@@ -20,8 +20,8 @@ func (g *Guard) commits() {
 	}
 }
 
-// housekeep does what is due without writing to the store, if that can be avoided: the next
-// transaction trims the outbox.
+// housekeep does the work of an interval. It writes to the store only if it must: the next transaction
+// trims the outbox.
 func (g *Guard) housekeep() {
 	g.work.Lock()
 	defer g.work.Unlock()
@@ -46,8 +46,8 @@ func (g *Guard) housekeep() {
 	}
 }
 
-// Work does now what the guard does in the background, but for a rebuild: it makes the filter durable,
-// deletes from it what was deleted from the store, and empties the outbox.
+// Work does the work of the background now, except a rebuild: it makes the filter durable, deletes
+// from it the keys that the store has deleted, and empties the outbox.
 func (g *Guard) Work() error {
 	g.work.Lock()
 	defer g.work.Unlock()
@@ -93,10 +93,10 @@ func (g *Guard) workNow() error {
 	return err
 }
 
-// offerTrim has the next transaction trim the outbox. There is one trim at a time, since each says how
-// far the outbox was trimmed. REQUIRES: g.work.
+// offerTrim leaves a trim of the outbox to the next transaction. There is one trim at a time, since each
+// sets how far the outbox is trimmed. REQUIRES: g.work.
 func (g *Guard) offerTrim() {
-	g.order.Lock() // before g.mu: an insert that fails takes that, too
+	g.order.Lock() // before g.mu: a failed insert locks them in this order
 	defer g.order.Unlock()
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -129,9 +129,9 @@ func (g *Guard) offerTrim() {
 	g.trimmed = durable
 }
 
-// round deletes from the filter what the store has deleted (G1). From the moment that the store no
-// longer has the entries of these deletes, they are durable there, and only the filter knows of them:
-// a crash before it has done them leaves items that nobody misses. REQUIRES: g.work.
+// round deletes from the filter the keys that the store has deleted (G1). A mark first makes these
+// deletes durable in the store and removes their entries. A crash after that may leave keys in the
+// filter, which does no harm. REQUIRES: g.work.
 func (g *Guard) round() error {
 	g.mu.Lock()
 	deletes, building := g.mu.deletes, g.mu.building
@@ -169,7 +169,7 @@ func (g *Guard) round() error {
 	return nil
 }
 
-// drains puts what is on its way into the filter, when there is much of it.
+// drains drains the incoming hashes when there are many.
 func (g *Guard) drains() {
 	defer g.background.Done()
 	for {
