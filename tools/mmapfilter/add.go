@@ -63,9 +63,9 @@ func (a *addCommand) run(cmd *cobra.Command, args []string) error {
 // An addition is a run of add.
 type addition struct {
 	*mutation
-	unique bool
-	left   uint64   // keys skipped, with --unique
-	was    presence // of the keys added, without --unique and with --verbose
+	unique  bool
+	skipped uint64   // keys not added, with --unique
+	was     presence // of the keys added, without --unique and with --verbose
 }
 
 func (a *addCommand) newAddition(cmd *cobra.Command, args []string) (*addition, error) {
@@ -96,7 +96,7 @@ func (a *addition) addUnique(keys [][]byte) (int, error) {
 			return i, err
 		}
 		if !added {
-			a.left++
+			a.skipped++
 		}
 	}
 	return len(keys), nil
@@ -111,10 +111,10 @@ func (a *addition) addAndCount(keys [][]byte) (int, error) {
 }
 
 func (a *addition) summary() string {
-	what := formatNumber(a.done-a.left, "key", "keys") + " added"
+	what := formatNumber(a.done-a.skipped, "key", "keys") + " added"
 	switch {
 	case a.unique:
-		what += fmt.Sprintf(", %s left out", formatCount(a.left))
+		what += fmt.Sprintf(", %s left out", formatCount(a.skipped))
 	case a.was.total > 0:
 		what += fmt.Sprintf(", %s of them may have been there", formatCount(a.was.total))
 	}

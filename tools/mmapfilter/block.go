@@ -9,7 +9,7 @@ type block struct {
 	list  [][]byte
 }
 
-// A span says where the arena holds a key, the text it comes from (which may lack a carriage
+// A span says where the arena has a key, the text that it comes from (perhaps without its carriage
 // return), and the record of that text.
 type span struct{ key, keyEnd, text, textEnd, rawEnd, record, recordEnd, number int }
 

@@ -117,7 +117,7 @@ func (b *buildCommand) run(cmd *cobra.Command, names []string) error {
 	return summarise(cmd.OutOrStdout(), b.output, filter, keys.n-filter.Len())
 }
 
-// checkOutput reports an output that is of the other kind: a filter, where a set would be, or a set.
+// checkOutput returns an error if a filter would replace a set, or a set a filter.
 func (b *buildCommand) checkOutput(cmd *cobra.Command) error {
 	if cmd.Flags().Changed("shards") {
 		if b.opts.KeepHashes {
@@ -153,8 +153,8 @@ func (b *buildCommand) runSet(cmd *cobra.Command, keys *counter, bar *progress) 
 	return summariseSet(cmd.OutOrStdout(), b.output, s)
 }
 
-// warnOfBuilt says what is not as it was asked for in a new filter, or not as one would expect. Most
-// filters that are built are kept as they are, so a layout that was asked for by name is as expected.
+// warnOfBuilt warns if a new filter is not what was asked for. It does not warn of a layout that was
+// asked for by name: most filters that are built never change.
 func warnOfBuilt(stderr io.Writer, path string, opts *mmapfilter.Options, filter *mmapfilter.Filter) {
 	if opts.Layout == mmapfilter.Auto {
 		warnOfWear(stderr, path, opts, filter.Stats().Layout)
@@ -198,8 +198,8 @@ func (c *counter) all(yield func([]byte, error) bool) {
 	}
 }
 
-// summarise prints a line that describes a new filter, into which copies of keys did not go. Its
-// rate is that of the keys now in the filter, however many there are.
+// summarise prints a line that describes a new filter. copies is how many repeated keys it left out.
+// The rate is estimated for the keys that are in the filter now.
 func summarise(w io.Writer, path string, filter *mmapfilter.Filter, copies uint64) error {
 	stats := filter.Stats()
 	repeated := ""

@@ -46,7 +46,7 @@ func newGrowCommand() *cobra.Command {
 	return cmd
 }
 
-// growFactor is how many times larger grow makes a filter, unless it is told.
+// growFactor is how many times larger grow makes a filter without -n.
 const growFactor = 2
 
 func (g *growCommand) run(cmd *cobra.Command, args []string) (err error) {

@@ -8,8 +8,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// lostHashes says why a filter cannot be rebuilt from its hashes although it is to keep them, or
-// returns nil. It does not know that of a filter that is open for writing.
+// lostHashes returns why a filter that should keep its hashes cannot be rebuilt from them, or nil. For
+// a live filter it returns nil.
 func lostHashes(path string) error {
 	f, head, err := recovery.OpenFile(path)
 	if err != nil {
@@ -27,7 +27,7 @@ func lostHashes(path string) error {
 	return kept.Close()
 }
 
-// describeHashes describes what a filter that keeps its hashes has of them, and whether it grows.
+// describeHashes describes the hashes that a filter keeps, and whether it grows by itself.
 func describeHashes(path string, s mmapfilter.Stats, lost error) (hashes, growth string) {
 	hashes, growth = "kept", "by itself"
 	switch info, err := os.Stat(hashesOf(path)); {
@@ -42,8 +42,7 @@ func describeHashes(path string, s mmapfilter.Stats, lost error) (hashes, growth
 	return hashes, growth
 }
 
-// growing reports whether a filter that holds more keys than it was sized for is about to be
-// rebuilt, by itself.
+// growing reports whether a filter that holds more keys than it was sized for will grow by itself.
 func growing(filter *mmapfilter.Filter) bool {
 	s := filter.Stats()
 	return s.Grows && s.GrowthErr == ""

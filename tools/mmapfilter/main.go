@@ -138,7 +138,7 @@ func newRootCommand() *cobra.Command {
 	return root
 }
 
-// finish sets what the commands below one have in common.
+// finish sets what all commands below parent have in common.
 func finish(parent *cobra.Command) {
 	for _, cmd := range parent.Commands() {
 		cmd.Short = summary(parent.Long, cmd.Name())
@@ -147,14 +147,14 @@ func finish(parent *cobra.Command) {
 	}
 }
 
-// summary returns the line of the help of its parent about a command.
+// summary returns the line about a command in the help of its parent.
 func summary(help, name string) string {
 	_, rest, _ := strings.Cut(help, "\n  "+name+" ")
 	line, _, _ := strings.Cut(rest, "\n")
 	return strings.TrimSpace(line)
 }
 
-// newHelpCommand replaces cobra's help command, which treats an unknown command as none.
+// newHelpCommand replaces cobra's help command, which does not fail for an unknown command.
 func newHelpCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "help", Long: "Usage: mmapfilter help COMMAND", Hidden: true}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

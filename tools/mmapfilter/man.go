@@ -92,7 +92,7 @@ func manPage(cmd *cobra.Command) string {
 	return p.b.String()
 }
 
-// manEnd is the text that the first page has besides the help.
+// manEnd follows the help on the page of the root.
 const manEnd = `
 Files:
   FILTER          the filter

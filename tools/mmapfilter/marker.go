@@ -12,7 +12,7 @@ import (
 //
 //	bits 63-56  tag: 0xb0, plus twice the kind of the run, plus 1 if it has ended
 //	     55-48  of an add that has not ended: keys in the filter, modulo 256;
-//	            else: check of the first record, also of one that is about to be deleted
+//	            else: check of the first record, which a del stores before it deletes that record
 //	     47-36  check of all records that are counted
 //	     35-0   how many there are
 //
@@ -27,8 +27,8 @@ import (
 type marker struct {
 	kind    runKind
 	ended   bool
-	first   uint8 // of an ended run, and of a del
-	length  uint8 // of an add that has not ended
+	first   uint8 // only for an ended run or a del
+	length  uint8 // only for an add that has not ended
 	all     uint16
 	records uint64
 }
@@ -158,8 +158,7 @@ func describeSequence(seq, operations uint64) (name, text string) {
 	return "input", text
 }
 
-// formatSequence writes the last number that the user gave to a filter, and how many operations
-// followed.
+// formatSequence writes the user sequence of a filter, and how many operations followed it.
 func formatSequence(seq, operations uint64) string {
 	return fmt.Sprintf("%s, and %s after it", formatCount(seq), formatNumber(operations, "operation", "operations"))
 }

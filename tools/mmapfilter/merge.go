@@ -113,8 +113,8 @@ func sameKeys(inputs []string) error {
 	return nil
 }
 
-// sameNotes reports whether two notes say that the same is done to keys, whichever part of a file
-// is one. Notes of other programs must be equal.
+// sameNotes reports whether two notes make the same key of the same text, whichever part of a file
+// that is. Notes of other programs must be equal.
 func sameNotes(a, b string) bool {
 	if a == b {
 		return true

@@ -45,7 +45,7 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// withPath makes an error that names a file of the file system one of that file.
+// withPath turns an error of the file system into a fileError about the file that it names.
 func withPath(err error) error {
 	e := new(fs.PathError)
 	if !errors.As(err, &e) {
@@ -59,7 +59,7 @@ func withPath(err error) error {
 	return &fileError{e.Path, err}
 }
 
-// An aboutError is an error about a filter other than that which the command is about.
+// An aboutError is an error about another filter than the subject of the command.
 type aboutError struct {
 	path string
 	error
@@ -67,7 +67,7 @@ type aboutError struct {
 
 func (e *aboutError) Unwrap() error { return e.error }
 
-// An unchanged is the error of a command after which a file is as it was before.
+// An unchanged is the error of a command that left a file as it was.
 type unchanged struct {
 	path string
 	error
@@ -75,7 +75,7 @@ type unchanged struct {
 
 func (e *unchanged) Unwrap() error { return e.error }
 
-// A cutOff is the error of a command that has done a part of its work.
+// A cutOff is the error of a command that has done only a part of its work.
 type cutOff struct {
 	done string
 	error
@@ -83,7 +83,7 @@ type cutOff struct {
 
 func (e *cutOff) Unwrap() error { return e.error }
 
-// leftBy says what a command has left that was interrupted with an error, after "interrupted".
+// leftBy returns what follows "interrupted" in a message: what the command has done or left unchanged.
 func leftBy(err error) string {
 	var same *unchanged
 	var part *cutOff
@@ -138,7 +138,7 @@ func explainError(cmd *cobra.Command, path string, err error) string {
 	case errors.As(err, &option):
 		return explainOption(option)
 	case path == "" || strings.Contains(err.Error(), "is complete"):
-		// There is no filter, or a new one that the user must know about.
+		// There is no filter to name, or the error says that the new one is complete.
 		return err.Error()
 	case errors.Is(err, mmapfilter.ErrFull): // it may say why the filter cannot grow
 		return withoutCall(path, err)
@@ -176,7 +176,8 @@ func explainShard(cmd *cobra.Command, path string, e *mmapfilter.ShardError) str
 	return fmt.Sprintf("shard %d: %s", e.Shard, explainError(cmd, file, e.Err))
 }
 
-// shardPath returns the path of a shard, which the library makes absolute, as that of the set was given.
+// shardPath returns the path of a shard, which is absolute, in the form in which that of the set was
+// given: relative, if that is.
 func shardPath(set, shard string) string {
 	if filepath.IsAbs(set) {
 		return shard
@@ -292,8 +293,8 @@ func explainDamage(cmd *cobra.Command, path string, e *mmapfilter.CorruptError) 
 	return fmt.Sprintf("%s: damaged %s at offset %d (%s: %s); restore it or build it again", path, e.Region, e.Offset, rule, what)
 }
 
-// explainHashes explains that a filter has no hashes from which it could be built. Of repair, that
-// is an error only if the filter is damaged.
+// explainHashes explains that a filter has no hashes from which it could be built. For repair this is
+// an error only if the filter is damaged.
 func explainHashes(cmd *cobra.Command, path string, err error) string {
 	subject := path + ": "
 	if cmd.Name() == "repair" {

@@ -23,8 +23,8 @@ type mutationFlags struct {
 	open      mmapfilter.OpenOptions
 }
 
-// defaultSyncEvery is the number of records between syncs. Processing that many takes several
-// times as long as a sync.
+// defaultSyncEvery is the number of records between syncs: enough that syncs take a small part of
+// the time.
 const defaultSyncEvery = 65536
 
 func (m *mutationFlags) addTo(flags *pflag.FlagSet) {
@@ -73,7 +73,7 @@ type mutation struct {
 	synced     uint64      // records passed at the last marker
 	marked     bool        // the filter has a marker of this run
 	changed    bool        // there were operations since the last marker
-	warned     bool        // about a filter over its capacity
+	warned     bool        // that the filter is over its capacity
 	err        error
 	lost       bool // the changes may not be durable
 }

@@ -29,9 +29,9 @@ func (m *mutation) run(ctx context.Context) error {
 	return m.err
 }
 
-// begin finds out what the previous run left, if this one resumes it. Any other run marks its
-// start at once, so that it does not take earlier operations for its own. In an untouched
-// filter, it marks its start with its first record.
+// begin finds out what the previous run has done, if this one resumes it. Any other run marks its
+// start at once, so that earlier operations do not count as its own. In an untouched filter, it
+// marks its start with its first record.
 func (m *mutation) begin() {
 	seq, operations := m.filter.DurableSeq(), m.filter.DurableOps()
 	switch {

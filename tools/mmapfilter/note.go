@@ -124,8 +124,8 @@ func recordedFormat(path, note string, plain bool) (format, error) {
 	return recorded, nil
 }
 
-// explainMisfit adds to an error that the filter, not the command line, asked for a format that
-// the input does not fit, if that is so.
+// explainMisfit adds to a misfit that the format comes from the filter, if it does not come from the
+// command line. It returns other errors as they are.
 func explainMisfit(err error, used, recorded format, path string) error {
 	var m *misfit
 	if !errors.As(err, &m) {

@@ -97,7 +97,7 @@ const workHelp = `  -m, --memory SIZE     memory for hashes, such as 8GiB; the r
       --workers N       number of workers (one a processor)
 `
 
-// addWorkFlags adds the flags for what building a filter takes.
+// addWorkFlags adds the flags for the memory and the workers of a build.
 func addWorkFlags(flags *pflag.FlagSet, budget *int64, workers *int) {
 	flags.FuncP("memory", "m", "memory for hashes", func(text string) (err error) {
 		// Zero in the options means the default.

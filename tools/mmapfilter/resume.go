@@ -4,7 +4,7 @@ import (
 	"fmt"
 )
 
-// resumed finds out what the last run left, from the marker and the number of operations since.
+// resumed finds out what the last run has done, from the marker and the number of operations since.
 func (m *mutation) resumed(seq, operations uint64) (r resumption, err error) {
 	if seq|operations == 0 { // nothing has changed the filter yet
 		return r, nil
@@ -35,8 +35,8 @@ func (m *mutation) resumed(seq, operations uint64) (r resumption, err error) {
 	return r, nil
 }
 
-// goOver compares keys with those that the last run has processed, as far as these go, and
-// returns their number. An error is about the key with that index.
+// goOver compares the first of the keys with what the last run has processed, and returns how many it
+// compared. An error is about the key with that index.
 func (m *mutation) goOver(keys [][]byte) (n int, err error) {
 	if m.passed.records >= m.skip {
 		return 0, nil

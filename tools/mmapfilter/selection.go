@@ -39,12 +39,12 @@ type selection struct {
 	found []bool
 }
 
-// A target is where a selection looks up keys: one filter or, with --follow, that of the newest
-// file; or a set.
+// A target is where a selection looks up keys: a filter, which with --follow is that of the newest
+// file, or a set.
 type target struct {
-	filter   *mmapfilter.Filter   // nil with --follow, and of a set
-	follower *mmapfilter.Follower // nil without --follow, and of a set
-	set      *mmapfilter.Set      // nil of a filter
+	filter   *mmapfilter.Filter   // nil with --follow, and for a set
+	follower *mmapfilter.Follower // nil without --follow, and for a set
+	set      *mmapfilter.Set      // nil for a filter
 	refused  error                // why a new file was not taken over
 	told     bool                 // the user knows that all answers are "maybe"
 	limited  bool                 // some shards of the set answer only "maybe"
@@ -61,7 +61,7 @@ type answering interface {
 	Err() error
 }
 
-// answers returns what answers now.
+// answers returns the filter or set that answers now.
 func (t *target) answers() answering {
 	switch {
 	case t.set != nil:

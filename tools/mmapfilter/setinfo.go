@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// A setStatsJSON is the object that info --json prints of a set.
+// A setStatsJSON is the object that info --json prints for a set.
 type setStatsJSON struct {
 	mmapfilter.SetStats
 	ResidentBytes *int64      `json:"resident_bytes"` // null if the system does not say

@@ -26,7 +26,7 @@ type setMutation struct {
 
 	recorded format
 	done     uint64 // records
-	skipped  uint64 // keys not added, as they were there, or not deleted, as they were not
+	skipped  uint64 // keys not added, since they may be there, or not deleted, since they were not there
 	was      uint64 // keys added that may have been there, with --verbose and without --unique
 	unsynced uint64 // records since the last sync
 	found    []bool

@@ -96,7 +96,7 @@ func summariseTask(w io.Writer, r *sets.Receipt) error {
 	return err
 }
 
-// plannedFormat returns how a plan says that keys are read. The flags may only say the same.
+// plannedFormat returns the format of keys in a plan. The flags must not ask for another one.
 func plannedFormat(path string, p *sets.Plan, flags *formatFlags) (format, error) {
 	planned, err := parseNote(p.Normalisation)
 	if err != nil {

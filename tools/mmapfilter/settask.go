@@ -29,8 +29,8 @@ func noFile(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// ofTask puts an error of a task into the words of the command. It may be about any of many files,
-// which it names.
+// ofTask puts an error of a task into the words of the command. The error names its file, which may be
+// any of many.
 func ofTask(err error) error {
 	var (
 		version *mmapfilter.VersionError
@@ -52,7 +52,7 @@ func summariseSet(w io.Writer, path string, s *sets.Summary) error {
 	return summariseShards(w, fmt.Sprintf("%s: %s, ", path, formatNumber(s.Shards, "shard", "shards")), s)
 }
 
-// summariseShards prints a line that describes new shards, after its beginning.
+// summariseShards prints a line that describes new shards. The line begins with what.
 func summariseShards(w io.Writer, what string, s *sets.Summary) error {
 	repeated := ""
 	if s.Duplicates > 0 {
@@ -75,7 +75,7 @@ func warnOfSet(stderr io.Writer, path string, p *sets.Plan, s *sets.Summary) {
 	}
 }
 
-// manifestSuffix is how the name of a manifest must end: set gc keeps the shards that these name.
+// manifestSuffix ends the name of every manifest: set gc keeps the shards that such files name.
 const manifestSuffix = ".set"
 
 // checkSetOutput reports a name that a manifest cannot have, or that another file has.

@@ -70,7 +70,7 @@ func verifySet(cmd *cobra.Command, path string, recover, asJSON bool, bar *progr
 	return nil
 }
 
-// A setReportJSON is the object that verify --json prints of a set.
+// A setReportJSON is the object that verify --json prints for a set.
 type setReportJSON struct {
 	Filter    string            `json:"filter"`
 	Whole     bool              `json:"whole"`

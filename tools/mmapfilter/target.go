@@ -22,9 +22,9 @@ func (s *selection) setFormat(answers answering) error {
 	return nil
 }
 
-// newest returns the filter or set in which to look up the block, and makes the keys of the block again
-// if that records another format. If a key cannot be made, newest cuts it and the keys
-// after it off the block; the error says why.
+// newest returns the filter or set in which to look up the block. If it records another format, newest
+// makes the keys of the block again. If a key cannot be made, newest cuts it and the keys after it off
+// the block; the error says why.
 func (s *selection) newest() (answers answering, cut error) {
 	if !s.follow {
 		return s.answers(), nil
@@ -95,8 +95,8 @@ func (s *selection) refuse(answers answering, err error) {
 }
 
 // fault returns an error that makes answers worthless. If a filter can only answer "maybe" and
-// the flags allow that, fault says so once instead. The faults of a set do not end a check: those
-// of its shards are reported, and if a new manifest was refused, the old one answers.
+// the flags allow that, fault says so once instead. The errors of a set do not end a check: fault
+// reports those of its shards, and if a new manifest was refused, the old one answers.
 func (s *selection) fault(answers answering) error {
 	err := answers.Err()
 	what := ""
@@ -105,7 +105,7 @@ func (s *selection) fault(answers answering) error {
 		what = "no such file yet"
 	case s.set != nil:
 		if e := new(mmapfilter.ShardError); s.follow && errors.As(err, &e) {
-			s.reportShard(e) // it may be gone after the next look
+			s.reportShard(e) // now, since the error may be gone after the next look
 		}
 		return nil
 	case s.opening.ServeUnrecovered && errors.Is(err, mmapfilter.ErrNeedsRecovery):

@@ -44,7 +44,7 @@ Whole records are printed, whatever part of them is the key.
 
 Exit status: 0, or 2 after an error, such as a full filter.`
 
-// The default size and rate of a filter of uniq. Such a filter takes 41 MB.
+// The default size and rate of a filter of uniq.
 const (
 	uniqCapacity = 10_000_000
 	uniqRate     = 1e-6
@@ -184,8 +184,8 @@ func (u *uniqCommand) open(r *uniqRun) (err error) {
 	return err
 }
 
-// contradicted returns an error if an option contradicts the existing filter. Of a filter that
-// grows it checks only the rate and the seed: its size and layout change when it grows.
+// contradicted returns an error if an option contradicts the existing filter. For a filter that
+// grows it checks only the rate and the seed: growth changes the size and the layout.
 func (u *uniqCommand) contradicted(filter *mmapfilter.Filter) error {
 	s, want := filter.Stats(), u.opts
 	for _, c := range []struct {

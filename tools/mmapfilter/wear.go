@@ -8,8 +8,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
-// wear says that deletes wear out the layout that a filter has, and why it is not another one. It
-// says nothing if they do not.
+// wear says that deletes wear out the layout of a filter, and why it has no other. It returns "" for
+// a layout that lasts.
 func wear(opts *mmapfilter.Options, has mmapfilter.Layout) string {
 	if !layout.Wears(has) {
 		return ""
@@ -40,8 +40,8 @@ func warnOfWear(stderr io.Writer, path string, opts *mmapfilter.Options, has mma
 	}
 }
 
-// wearOf says that deletes wear out the layout of a filter that is open for writing and, if it keeps its
-// hashes, how to make it one that lasts. It says nothing if they do not.
+// wearOf is wear for a filter that is open for writing. If the filter keeps its hashes, it also says
+// how to change the layout to one that lasts.
 func wearOf(path string, filter *mmapfilter.Filter) string {
 	s := filter.Stats()
 	opts := mmapfilter.Options{Capacity: max(s.Cap, s.Len, 1), FalsePositiveRate: s.TargetRate, Layout: s.Layout}
@@ -56,6 +56,5 @@ func wearOf(path string, filter *mmapfilter.Filter) string {
 	return fmt.Sprintf("%s; to change that, run: mmapfilter grow -n %d%s --layout %s %s", text, opts.Capacity, rate, opts.Layout, path)
 }
 
-// lastingRate is the lowest rate, but for a few digits, for which there is a layout that deletes do not
-// wear out.
+// lastingRate is about the lowest rate of any layout that deletes do not wear out.
 const lastingRate = 5e-6

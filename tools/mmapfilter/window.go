@@ -23,8 +23,8 @@ type window struct {
 	last   time.Time     // when lines were forgotten; zero if they never were
 }
 
-// windowSteps is how many times lines are forgotten in a window, which is too long by one step at
-// most. Each time, all hashes that the filter keeps are read.
+// Lines are forgotten windowSteps times in a window, so each at most one step late. More steps would
+// cost more: each reads all hashes that the filter keeps.
 const windowSteps = 16
 
 // The file of the hashes grows with every insert and delete, and only a rebuild makes it small
@@ -51,7 +51,7 @@ func (w *window) forget(ctx context.Context) error {
 	}
 	info, err := os.Stat(hashesOf(w.path))
 	if err != nil || info.Size() < hashesAnyway+hashesPerLine*int64(w.filter.Len()) {
-		return nil // ExpireBefore notices if they are lost
+		return nil // ExpireBefore reports lost hashes
 	}
 	return w.filter.Rebuild(ctx, nil)
 }
