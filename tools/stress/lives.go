@@ -88,7 +88,7 @@ func (p *parent) keysIn() (n int) {
 	return n
 }
 
-// overTarget is by how many keys the writer may exceed its target for a while: a batch of each
+// overTarget is how many keys beyond its target the writer may have for a while: a batch of each
 // goroutine, and the difference that it tolerates. No insert is refused below capacity.
 const overTarget = 500
 
@@ -424,8 +424,8 @@ func (p *parent) replace(n int) error {
 }
 
 // countMoves counts the moves of items: how often a line lost an item, by the removal counters,
-// minus the deletes. It is about the number: a delete may take an item from the stash, a recovery
-// does not count, and in compact every change of a line counts.
+// minus the deletes. The result is approximate: a delete may take an item from the stash, a
+// recovery does not count, and in compact every change of a line counts.
 func (p *parent) countMoves() {
 	f, _, err := recovery.OpenFile(p.path)
 	if err != nil {

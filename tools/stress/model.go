@@ -7,16 +7,16 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// A model is what a file should hold: the words of the keys, and the multiset that they
-// come to.
+// A model is what a file should hold: the words of the keys, and the multiset of the keys that
+// are in.
 type model struct {
 	*process
 	keys    *multiset.Multiset
-	placeOf []multiset.Place // of each key that is in or may be changed
+	placeOf []multiset.Place // of each key that is in or may come in
 }
 
-// newModel makes the classes of the keys in a file. They depend on its seed and
-// its size. It is for a file at rest, or for its writer.
+// newModel makes the model of a file, whose seed and size decide the classes of the keys. The file
+// must be at rest, or open for writing in this process.
 func (p *process) newModel(f *mmapfilter.Filter) (*model, error) {
 	head, err := p.head()
 	if err != nil {
@@ -39,7 +39,7 @@ func (p *process) newModel(f *mmapfilter.Filter) (*model, error) {
 	return m, nil
 }
 
-// head reads the superblocks of the file, beside readers that may recover it.
+// head reads the superblocks of the file. It tries again while a reader recovers the file.
 func (p *process) head() (*recovery.Head, error) {
 	return retry(func() (*recovery.Head, error) {
 		f, h, err := recovery.OpenFile(p.path)
@@ -50,23 +50,23 @@ func (p *process) head() (*recovery.Head, error) {
 	})
 }
 
-// put counts a key that comes in, or goes for -1.
+// put counts a key n more times: 1 if it comes in, -1 if it goes.
 func (m *model) put(id, n int) { m.keys.AddAt(m.placeOf[id], n) }
 
-// copies counts the keys of the class of one, and of all its copies.
+// copies counts the keys in the class of a key.
 func (m *model) copies(id int) uint64 {
 	c := m.keys.Class(m.placeOf[id].Class)
 	return uint64(c.Sum())
 }
 
-// streamOf is the stream that changes a key. Those of a class have the same, so one stream
-// tells in which order its copies came and went.
+// streamOf returns the stream that changes a key. All keys of a class have the same stream, which
+// knows in what order they came and went.
 func (m *model) streamOf(id int) int {
 	c := m.keys.Class(m.placeOf[id].Class).Seen[0]
 	return int((c.Line + uint64(c.Fp)) % streams)
 }
 
-// uncertain are the keys whose operations have been issued, and have not returned.
+// uncertain returns the keys whose operations were issued and have not returned.
 func (p *process) uncertain() map[int]bool {
 	keys := make(map[int]bool)
 	for i := range streams {
@@ -78,12 +78,11 @@ func (p *process) uncertain() map[int]bool {
 	return keys
 }
 
-// resolve finds out which of the operations that had not returned when a writer
-// died have been done, and makes the words of the keys certain: the file has just
-// been recovered, so what it has is durable. Every operation that returned must
-// have been done (C2), none twice, and none that was not issued; of the others of a
-// stream, some prefix. Those that were not done stay issued, for the next writer to
-// repeat. resolve can be killed and run again.
+// resolve finds out which operations were done of those that had not returned when a writer died.
+// Then it makes the words of the keys certain: the file has just been recovered, so all that it has
+// is durable. Every operation that returned must have been done (C2), none twice, and none that was
+// not issued; of the others in a stream, a prefix. Those that were not done stay issued, for the
+// next writer to repeat. resolve can be killed and run again.
 func (m *model) resolve(f *mmapfilter.Filter) bool {
 	done := m.get(wordBase) + f.DurableSeq() + f.DurableOps()
 	returned, issued := m.returnedOps(), m.issuedOps()
@@ -101,7 +100,7 @@ func (m *model) resolve(f *mmapfilter.Filter) bool {
 		for n := s.returned(); n < s.issued(); n++ {
 			o := s.op(n)
 			all = append(all, uncertain{i, int(n), o})
-			if stateOf(m.key(o.id)).in() { // what it counts for is to be seen
+			if stateOf(m.key(o.id)).in() { // the loop below finds out whether it is
 				m.put(o.id, -1)
 			}
 		}
@@ -151,8 +150,7 @@ func (m *model) resolve(f *mmapfilter.Filter) bool {
 	return ok
 }
 
-// check asks for every key of the model, and counts some. Nothing may be under
-// way.
+// check looks up every key of the model, and counts some. No operation may be in progress.
 func (m *model) check(f *mmapfilter.Filter) {
 	m.count(countChecked, 1)
 	keys, found := make([][]byte, 0, keyCount), make([]bool, keyCount)
@@ -173,7 +171,7 @@ func (m *model) check(f *mmapfilter.Filter) {
 	}
 }
 
-// countOne holds the count of a key against that of its class (C7).
+// countOne compares the Count of a key with that of the model (C7).
 func (m *model) countOne(f *mmapfilter.Filter, id int) {
 	m.count(countCounts, 1)
 	if want, got := m.copies(id), f.Count(appendKey(nil, m.seed, id)); got != want {

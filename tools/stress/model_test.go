@@ -8,8 +8,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
-// newTestProcess makes a filter with the keys 0 to n-1 of which the page says
-// that they are synced, by as many operations.
+// newTestProcess makes a filter with the keys 0 to n-1, which are synced according to the page, each
+// by one operation.
 func newTestProcess(t *testing.T, n int) (*process, *mmapfilter.Filter, *bytes.Buffer) {
 	t.Helper()
 	out := new(bytes.Buffer)
@@ -56,8 +56,8 @@ func (p *process) operate(t *testing.T, f *mmapfilter.Filter, o op, returns bool
 	}
 }
 
-// TestAsk bears the judgement of readers: a key that was synced must be found,
-// and of one that is being changed nothing is said.
+// TestAsk checks how readers judge answers: a key that was synced must be found, and about one that
+// is being changed they say nothing.
 func TestAsk(t *testing.T) {
 	for _, c := range []struct {
 		state    state
@@ -83,7 +83,7 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// TestResolve bears what is held against a file whose writer died.
+// TestResolve checks what resolve demands of a file whose writer died.
 func TestResolve(t *testing.T) {
 	for _, c := range []struct {
 		name     string

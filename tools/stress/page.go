@@ -108,13 +108,13 @@ const (
 	countVerified
 	countChecked
 	countViolations
-	countOtherLookups                                    // by languages, those of readers in other ones
-	countOtherNos     = countOtherLookups + otherReaders // likewise, "certainly not"
+	countOtherLookups                                    // of each reader in another language
+	countOtherNos     = countOtherLookups + otherReaders // of these, those answered "certainly not"
 	countOtherEnd     = countOtherNos + otherReaders
 	counters          = countOtherEnd
 )
 
-// otherReaders is how many readers in other languages there are at most.
+// otherReaders bounds the number of readers in other languages.
 const otherReaders = 2
 
 // openPage maps the page of a directory, and creates it if necessary.
@@ -180,8 +180,8 @@ func (p *page) settle(id int) {
 	}
 }
 
-// Keys have numbers, some of which stand for the same key: the first copies numbers of every
-// family are one key, more often than its buckets have room for.
+// Keys have numbers. The first copies numbers of every family stand for one key: more copies than
+// its buckets have room for.
 const (
 	keyCount = 1 << 17
 	family   = 1024

@@ -19,7 +19,7 @@ type parent struct {
 	*process
 	readers [readers]*child
 	others  []*child // readers in other languages
-	missing []string // of which there are none
+	missing []string // languages in which there can be no reader here, and why
 	deletes uint64   // counted so far by countMoves
 }
 
@@ -45,7 +45,7 @@ func (p *parent) start(role string, number int) (*child, error) {
 		"-role", role, "-number", fmt.Sprint(number), "-seed", fmt.Sprint(p.seed), "-dir", p.dir))
 }
 
-// startOthers starts a reader in each other language, as far as there is a compiler or an interpreter.
+// startOthers starts a reader in each other language that has a compiler or an interpreter here.
 func (p *parent) startOthers() error {
 	all, missing, err := foreign.Stress(filepath.Join(p.dir, "readers"))
 	if err != nil {
@@ -69,8 +69,7 @@ func (p *parent) startOthers() error {
 	return nil
 }
 
-// lookAtOthers reports a reader in another language that has ended: it has found a key missing, or
-// failed.
+// lookAtOthers reports readers in other languages that have ended: they have missed a key, or failed.
 func (p *parent) lookAtOthers() {
 	for _, c := range p.others {
 		if !c.running() {
