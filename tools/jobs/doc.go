@@ -1,3 +1,3 @@
-// Package jobs has no code: it holds what runs the tasks of a set with make, xargs, Slurm,
-// Kubernetes and Spark (README.md), and tests of that.
+// Package jobs has no code, but files that run the tasks of a set with make, xargs, Slurm,
+// Kubernetes and Spark (README.md), and tests of these.
 package jobs

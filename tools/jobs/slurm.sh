@@ -6,7 +6,7 @@
 #
 # All paths must be on a file system that the nodes share, and mmapfilter on their PATH (or in MMF). It
 # prints the numbers of the jobs and waits for none. A task whose node dies is queued again; after a
-# failure, run the script again: tasks that are done leave the same bytes, and whole shards alone.
+# failure, run the script again: tasks leave the same bytes, and shards that are whole stay.
 # ARRAY is the most tasks that an array may have (see MaxArraySize); with more shards, a task builds
 # several. SBATCH_FLAGS has flags for all jobs, such as '--account=x --partition=y'.
 set -euo pipefail

@@ -6,12 +6,12 @@ Make the plan before, with "mmapfilter set plan", and afterwards build the shard
 with any engine; it prints how many tasks there are, for "set assemble --tasks". /mnt is a file system
 that all executors share, and /usr/local/bin/mmapfilter is on each of them.
 
-RDD.pipe tells a process nothing of the partition that it gets: a Python process has the environment
-that is given here and no other, one of Scala that of the executor besides, with the name of the input
-file if there is one. So the first line is the name of the task, from the index of the partition. The
-last line is a mark: if an executor dies, or the input fails, the pipe is closed as at its end, and a
-task without the mark fails instead of spooling a part of its keys. A key must not be the mark, and
-must have no line feed: write such keys in hex, and plan with --hex.
+RDD.pipe does not tell a process which partition it gets. From Python, a process has only the
+environment that is given here; from Scala, also that of the executor, and the name of the input file
+if there is one. So the first line is the name of the task, from the index of the partition. The last
+line is a mark: if an executor dies, or the input fails, the pipe is closed as at its end, and a task
+without the mark fails instead of spooling a part of its keys. A key must not be the mark, and must
+have no line feed: write such keys in hex, and plan with --hex.
 
 Spark may retry a partition, or run it twice at the same time (speculation). Both are right as long as
 the keys of a partition come in the same order each time. Those of a file do. After a shuffle they do

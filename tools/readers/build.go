@@ -10,7 +10,7 @@ import (
 	"runtime"
 )
 
-// sources are the readers, and what the tests and the stress program build of them.
+// sources has the readers: the tests and the stress program build them from here.
 //
 //go:embed c/*.h c/*.c python/*.py
 var sources embed.FS
@@ -21,7 +21,7 @@ func Unpack(dir string) error { return os.CopyFS(dir, sources) }
 // A Reader is a program of this package that joins the stress program.
 type Reader struct {
 	Language string
-	Command  []string // and the arguments of the stress program follow
+	Command  []string // the stress program appends its arguments
 }
 
 // Stress builds the readers that join the stress program, in dir, which it creates. Where there is
@@ -50,8 +50,8 @@ func Stress(dir string) (all []Reader, missing []string, err error) {
 	return append(all, Reader{"Python", []string{python, "-B", filepath.Join(dir, "python", "stress.py")}}), nil, nil
 }
 
-// compilerOf returns cc, or "" if there is none, or if it builds no programs: the headers of the
-// system come in a package of their own. It leaves an empty program in dir.
+// compilerOf returns cc, or "" if there is none, or if it cannot build a program: the headers of the
+// system may be missing. It leaves an empty program in dir.
 func compilerOf(dir string) string {
 	cc, err := exec.LookPath("cc")
 	source := filepath.Join(dir, "empty.c")
@@ -62,8 +62,8 @@ func compilerOf(dir string) string {
 	return cc
 }
 
-// pythonHere returns python3, or "" if there is none, or if it lacks a module of its library: a
-// small one may lack ctypes, and what has the name may only start another.
+// pythonHere returns python3, or "" if there is none, or if it lacks a standard module: a minimal
+// Python may have no ctypes, and python3 may be a stub.
 func pythonHere() string {
 	python, err := exec.LookPath("python3")
 	if err != nil || run(python, "-c", "import ctypes, mmap, unittest") != nil {
@@ -72,8 +72,8 @@ func pythonHere() string {
 	return python
 }
 
-// Library returns the arguments of the compiler that make the shared object of the header, but for
-// its name.
+// Library returns the arguments with which the compiler makes the shared object of the header,
+// without its name.
 func Library(header string) []string {
 	return []string{"-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-DMMF_IMPLEMENTATION", "-x", "c", header}
 }

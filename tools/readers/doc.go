@@ -22,8 +22,8 @@
 //	    if b"apple" not in f: print("certainly not")
 //
 // Both map the file, so all processes share one copy of it with those in Go. The keys are the bytes
-// that were inserted: nothing reads the note on how they were made but mmfcheck, which refuses a
-// filter whose keys are not lines.
+// that were inserted. Only mmfcheck reads the note on how they were made: it refuses a filter whose
+// keys are not lines.
 //
 // # What it does
 //
@@ -33,10 +33,9 @@
 // whether a live file has a writer. A file whose writer died opens, and says "maybe" until
 // mmf_status finds it recovered; the header never recovers a file. The same holds for a file at
 // rest with a log that is ahead of it, since its superblock may be lost (L2). Call mmf_status now
-// and then. It also says that another file has taken the place of the one that is open: then open
+// and then. It also says when another file has taken the place of the one that is open: then open
 // the path again. A shard of a set is a file like any other, and answers for its own keys; nothing
-// here reads a manifest. What breaks a rule that is checked at opening is an error with its own
-// code.
+// here reads a manifest. Each rule that is checked at opening has an error with its own code.
 //
 // # What is proven
 //

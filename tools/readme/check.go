@@ -144,7 +144,7 @@ func matches(shown, lines []string, whole bool) bool {
 
 var figure = regexp.MustCompile(`[0-9]+([.,:][0-9]+)*( [KMG]iB)?`)
 
-// masked replaces all figures but sizes by 0, and runs of spaces by one space.
+// masked replaces all numbers except sizes by 0, and runs of spaces by one space.
 func masked(lines []string) (out []string) {
 	for _, line := range lines {
 		out = append(out, strings.Join(strings.Fields(figure.ReplaceAllStringFunc(line, maskedFigure)), " "))

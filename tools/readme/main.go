@@ -7,8 +7,8 @@
 // that a single function must instead be in an example_test.go, verbatim. Every other block
 // holds commands: bash runs each line in the root of the clone, in the order of README, and the
 // line must exit with 0. A line that ends with \ continues in the next one. .gitignore must name
-// the files that the commands leave. If README shows the output of a command, that is compared,
-// except for figures that are no sizes:
+// the files that the commands leave. If README shows the output of a command, the two are compared,
+// except for numbers that are not sizes:
 //
 //	seq 3 | wc -l           # -> 3                 its lines, with " and " between them
 //

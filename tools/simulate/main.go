@@ -15,8 +15,8 @@
 //	             outside of the table can tell: v for each line, made when a file is opened.
 //	directions   each overflow bit stands for one other line. Guests are kept apart, so
 //	             when one leaves, its line tells at once whether the bit may be cleared.
-//	eager        the same; a delete that makes room brings an item home, one that clears a bit
-//	             if there is one.
+//	eager        directions, and a delete that makes room brings an item home, if possible one
+//	             that clears a bit.
 //	slotbit      eager, but guests are among the items at home, and each slot has a bit that
 //	             says whether its item is one.
 //	list         eager, but guests are among the items at home, and a list has their slots.

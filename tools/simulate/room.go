@@ -10,19 +10,19 @@ const (
 	mostGuests   = 1<<guestBits - 1
 )
 
-// A room is what a line has for its items, and what they take of it: bits, or slots if all
-// items take the same.
+// A room is how much a line has for its items, and how much an item takes: in bits, or in slots if
+// all items take the same.
 type room struct {
-	slots       int // items that fit in a line if all of them are at home
-	size        int
-	home, guest int  // of an item at home, of a guest
-	most        int  // guests
-	shared      bool // guests are in the slots too
+	slots       int  // items that fit in a line if all of them are at home
+	size        int  // of the room
+	home, guest int  // that an item at home takes, and a guest
+	most        int  // guests in a line
+	shared      bool // guests take slots, too
 }
 
-// newRoom returns that of an idea, with fingerprints of f bits and v overflow bits.
+// newRoom returns the room for an idea, with fingerprints of f bits and v overflow bits.
 func newRoom(idea string, f, v int) room {
-	free := lineBits - quotients - 1 - v // of which a slot takes one for the counts
+	free := lineBits - quotients - 1 - v // each slot takes one of these for the counts
 	r := f - quotientBits
 	same := func(n int) room { return room{slots: n, size: n, home: 1, guest: 1, most: n} }
 	switch idea {
@@ -32,7 +32,8 @@ func newRoom(idea string, f, v int) room {
 		return same(free / (1 + r + 1))
 	}
 	free -= guestBits
-	more := quotientBits // that a guest takes, and that are left so that an item at home can make room for one
+	// A guest takes these bits, too. They stay free, so that it can take the place of an item at home.
+	more := quotientBits
 	slots := (free - more) / (1 + r)
 	if idea == "list" {
 		more = bits.Len(uint(slots - 1))

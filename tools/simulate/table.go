@@ -235,7 +235,7 @@ func (t *table) insert(home spot) {
 		for i := range t.victims {
 			t.victims[i] = t.victims[i][:0]
 		}
-		ifHome, ifGuest := t.takes(at.to, item{}), t.takes(at.to, item{guest: true}) // leaves
+		ifHome, ifGuest := t.takes(at.to, item{}), t.takes(at.to, item{guest: true}) // if such an item leaves
 		add := func(s spot) {
 			if s == home || ifGuest && s.guest || ifHome && !s.guest {
 				cost := t.cost(s)

@@ -174,7 +174,7 @@ func places(w *traffic, reader *child) []place {
 	}
 }
 
-// beside compares the rate of lookups during inserts with that of an idle writer.
+// beside compares the rate of lookups during inserts with the rate while the writer is idle.
 func (l *lookups) beside(w *traffic, reader *child) error {
 	l.note("lookups beside a writer")
 	kinds := []loopKind{loopCompute, loopContains, loopBatch}
@@ -206,9 +206,9 @@ func (l *lookups) beside(w *traffic, reader *child) error {
 	return nil
 }
 
-// percentiles times each lookup by itself. It reads the clock after each; the rows of the clock
-// alone show what that costs. The rows of arithmetic show how much the machine takes away from a
-// loop that takes as long as a lookup but shares nothing.
+// percentiles times each lookup by itself, and reads the clock after each. The rows of the clock
+// alone show what that costs. The rows of arithmetic show how long the machine interrupts a loop
+// that takes as long as a lookup but shares nothing.
 func (l *lookups) percentiles(w *traffic, reader *child) error {
 	l.note("percentiles")
 	type row struct {

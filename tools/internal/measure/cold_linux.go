@@ -225,7 +225,7 @@ func openLookups(path string) (func(uint64), func() error, error) {
 }
 
 // openLines returns a reader of the home line of a hash. With lines = 2 it always reads a second
-// line too, which is as far from the first as chance has it.
+// line, too, at a random distance from the first.
 func openLines(lines int) func(string) (func(uint64), func() error, error) {
 	return func(path string) (func(uint64), func() error, error) {
 		m, g, err := mapFilter(path)

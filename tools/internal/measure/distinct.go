@@ -2,8 +2,7 @@ package measure
 
 import "math"
 
-// distinct returns the expected number of different pages that this many touches of random pages
-// meet.
+// distinct returns how many different pages this many touches of random pages meet on average.
 func distinct(pages, touches float64) float64 {
 	return pages * -math.Expm1(touches*math.Log1p(-1/pages))
 }

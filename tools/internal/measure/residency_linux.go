@@ -65,7 +65,7 @@ type residencies struct {
 	with   string
 }
 
-// A situation is what a process finds.
+// A situation is how much memory a process has, and whether the file is in the page cache.
 type situation struct {
 	name    string
 	limit   int64
@@ -265,7 +265,7 @@ func (w *worker) residency(a residencyArgs) (r residencyResult, err error) {
 	return r, errors.Join(append(errs[:], f.Close())...)
 }
 
-// fullAfter returns the number of windows before the first from which on five have a rate on average.
+// fullAfter returns the index of the first window from which five windows reach a rate on average.
 func fullAfter(rates []float64, rate float64) int {
 	for i := range rates {
 		sum, few := 0.0, rates[i:min(i+5, len(rates))]
