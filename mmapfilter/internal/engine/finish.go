@@ -93,11 +93,15 @@ func (w *Writer) tell(n int) {
 	if w.protocol.Checkpointing() {
 		needed = max(1-w.protocol.Progress(), paceSyncs)
 	}
-	w.mu.pace.owe(n, size, used, needed)
+	words := 0
+	if p := w.overlay.Load(); p != nil {
+		words = p.Active().Len()
+	}
+	w.mu.pace.owe(n, max(missing(size, used, needed), missing(pending.MaxWords, int64(words), paceApply)))
 	switch rest := w.lastPart(size); {
 	case used > size-rest:
 		w.Behind(int(rest / wal.RecordBytes))
-	case w.overlay.Load() != nil && w.overlay.Load().Active().Len() >= segmentWords:
+	case words >= segmentWords:
 		w.Behind(CommitNow)
 	case used > size/growEarly && !w.protocol.Moving() && w.mu.grown != w.protocol.LogGeneration() && w.firstLog < w.mostLog:
 		w.mu.grown = w.protocol.LogGeneration()

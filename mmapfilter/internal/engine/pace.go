@@ -7,9 +7,10 @@ import (
 
 // A pace spreads waiting over operations. While a checkpoint writes the region, operations fill the
 // other half of the log; and until the background begins a checkpoint, they fill the last part of a
-// half. If the room runs out faster than the work is done, each operation waits a little, so that
-// none has to wait for all that is left to do. Let needed be the share of a half that must be free for
-// the work that is left, and missing the share of needed that is not free. An operation owes
+// half. While a commit goes on, they fill the next segment. If the room runs out faster than the work
+// is done, each operation waits a little, so that none has to wait for all that is left to do. Let
+// needed be the share of a half, or of a segment, that must be free for the work that is left, and
+// missing the share of needed that is not free. An operation owes
 //
 //	paceBase · (2^(missing/paceStep) - 1)
 //
@@ -22,6 +23,7 @@ const (
 	paceBase  = time.Microsecond       // about the time of an operation
 	paceStep  = 1. / 16                // each more that is missing doubles the wait
 	paceSyncs = 1. / 8                 // needed for the syncs after that of the region
+	paceApply = 1. / 2                 // needed of a segment while a commit goes on: how far it is nobody knows
 	paceLeast = 500 * time.Microsecond // a shorter sleep takes as long
 
 	// paceLongest bounds one sleep, and so the wait of one operation, to ten times paceLeast. Where
@@ -29,9 +31,14 @@ const (
 	paceLongest = 5 * time.Millisecond
 )
 
-// owe adds what a number of operations owe when used of the size bytes of a half are in use.
-func (p *pace) owe(operations int, size, used int64, needed float64) {
-	missing := 1 - float64(size-used)/float64(size)/needed
+// missing returns the share of needed that is not free when used of size are in use. It is below 0 if
+// there is more than that.
+func missing(size, used int64, needed float64) float64 {
+	return 1 - float64(size-used)/float64(size)/needed
+}
+
+// owe adds what a number of operations owe.
+func (p *pace) owe(operations int, missing float64) {
 	if missing <= 0 {
 		p.owed = 0
 		return

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout/wal"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/pending"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -192,5 +193,28 @@ func TestGrowthDuringACheckpoint(t *testing.T) {
 	}
 	if fill(); asked != 2 {
 		t.Errorf("asked %d times after it has moved", asked)
+	}
+}
+
+// TestSlowCommit: where a commit takes long, operations wait a little each from a half of the segment
+// on, so that none finds it full, and has to wait for all of the commit.
+func TestSlowCommit(t *testing.T) {
+	w := mustWriter(t, blocked12.Volume(t, 200_000), 256<<20)
+	w.Behind = func(int) {} // none comes
+	rng := seeded(t, 5)
+	fill := func(words int) (waits int) {
+		t.Helper()
+		for p := w.overlay.Load(); p == nil || p.Active().Len() < words; p = w.overlay.Load() {
+			if err := w.Insert(rng.Uint64()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return w.mu.waits
+	}
+	if n := fill(pending.MaxWords / 2); n > 0 {
+		t.Errorf("%d waits before a half of the segment is full", n)
+	}
+	if n := fill(pending.MaxWords * 5 / 8); n < 10 {
+		t.Errorf("%d waits when five eighths are full", n)
 	}
 }
