@@ -8,9 +8,8 @@ import (
 // ErrCorrupt is matched by every [CorruptError].
 var ErrCorrupt = errors.New("corrupt filter file")
 
-// FormatVersion is the format version that this program writes, and the newest that it
-// reads.
-const FormatVersion = 1
+// formatVersion is the format version that this program writes, and the newest that it reads.
+const formatVersion = 1
 
 // ErrVersion is matched by every [VersionError].
 var ErrVersion = errors.New("filter file needs a newer program")
@@ -59,7 +58,7 @@ func (e *VersionError) Error() string {
 	if e.Features != 0 {
 		return fmt.Sprintf("filter file uses unknown features %#x", e.Features)
 	}
-	return fmt.Sprintf("filter file has format version %d, but this program reads versions up to %d", e.Version, FormatVersion)
+	return fmt.Sprintf("filter file has format version %d, but this program reads versions up to %d", e.Version, formatVersion)
 }
 
 // Is reports whether target is [ErrVersion].

@@ -25,11 +25,14 @@ const (
 	AtHashes         = offHashesIdentity
 	AtCRC            = offCRC
 
-	SpareHashBits = spareHashBits
-	StashGroups   = stashGroups
-	GroupWords    = groupWords
-	GroupMark     = groupMark
-	MaxStashCount = maxStashCount
+	HashXXH3       = hashXXH3
+	MaxRegionBytes = maxRegionBytes
+	ChunkBytes     = chunkBytes
+	SpareHashBits  = spareHashBits
+	StashGroups    = stashGroups
+	GroupWords     = groupWords
+	GroupMark      = groupMark
+	MaxStashCount  = maxStashCount
 )
 
 var (

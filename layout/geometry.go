@@ -5,10 +5,10 @@ import (
 	"math/bits"
 )
 
-// MaxRegionBytes is the largest size of a region, 32 TiB. A file is then smaller than
+// maxRegionBytes is the largest size of a region, 32 TiB. A file is then smaller than
 // what a process can map with 47-bit addresses, and so small that no sum of two of its
 // offsets overflows.
-const MaxRegionBytes = 1 << 45
+const maxRegionBytes = 1 << 45
 
 // spareHashBits is how many bits of a 64-bit hash must be left over once its line,
 // bucket and fingerprint have been taken from it. The fraction that makes a fingerprint
@@ -51,12 +51,12 @@ func NewGeometry(k Kind, p Params, lines uint64) (Geometry, error) {
 		return Geometry{}, fmt.Errorf("%d lines with f=%d need %d bits of a 64-bit hash", lines, p.FingerprintBits, need)
 	}
 	high, region := bits.Mul64(lines, uint64(s.LineBits(p)))
-	if high != 0 || region > 8*MaxRegionBytes {
-		return Geometry{}, fmt.Errorf("%d lines are more than a file can hold (%d bytes)", lines, int64(MaxRegionBytes))
+	if high != 0 || region > 8*maxRegionBytes {
+		return Geometry{}, fmt.Errorf("%d lines are more than a file can hold (%d bytes)", lines, int64(maxRegionBytes))
 	}
 	g := Geometry{Kind: k, Params: p, Lines: lines, RegionBytes: roundUp(int64(region+7)/8, LineBytes)}
 	g.OffTable = roundUp(OffRegion+g.RegionBytes, PageBytes)
-	g.Chunks = (g.OffTable - OffRuntime + ChunkBytes - 1) / ChunkBytes
+	g.Chunks = (g.OffTable - OffRuntime + chunkBytes - 1) / chunkBytes
 	g.OffTrailer = roundUp(g.OffTable+4*g.Chunks, TrailerBytes)
 	g.SealedBytes = roundUp(g.OffTrailer+TrailerBytes, PageBytes)
 	return g, nil
@@ -91,8 +91,8 @@ func (g Geometry) LineFrom(offset int64) uint64 {
 
 // Chunk returns the file offsets [off, end) of chunk i.
 func (g Geometry) Chunk(i int64) (off, end int64) {
-	off = OffRuntime + i*ChunkBytes
-	return off, min(off+ChunkBytes, g.OffTable)
+	off = OffRuntime + i*chunkBytes
+	return off, min(off+chunkBytes, g.OffTable)
 }
 
 // ChunkOf returns the bytes of chunk i of a file.

@@ -12,7 +12,7 @@ const (
 	OffRegion       = 32768
 	LineBytes       = 64
 	PageBytes       = 4096
-	ChunkBytes      = 65536 // bytes under one checksum
+	chunkBytes      = 65536 // bytes under one checksum
 	TrailerBytes    = 64
 )
 

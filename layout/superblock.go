@@ -9,8 +9,8 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// HashXXH3 is the only hash id: 64-bit XXH3 with a seed.
-const HashXXH3 = 1
+// hashXXH3 is the only hash id: 64-bit XXH3 with a seed.
+const hashXXH3 = 1
 
 // NormalisationBytes is the longest note that a superblock has room for.
 const NormalisationBytes = 256
@@ -43,15 +43,15 @@ const (
 	// KeepsHashes says, in Compat and in ReadOnlyCompat, that NAME.hashes belongs to the file. A
 	// program that does not know it would write operations that NAME.hashes lacks.
 	KeepsHashes = 1 << 0
-	// Grows says, in Compat, that a writer rebuilds the filter when it is full.
-	Grows = 1 << 1
-	// IsShard says, in Incompat, that the file has the keys of one [Shard]. A program that does not know
-	// it would look in the wrong line.
-	IsShard = 1 << 0
+	// growsFlag says, in Compat, that a writer rebuilds the filter when it is full.
+	growsFlag = 1 << 1
+	// shardFlag says, in Incompat, that the file has the keys of one [Shard]. A program that does not
+	// know it would look in the wrong line.
+	shardFlag = 1 << 0
 
-	knownCompat         = KeepsHashes | Grows
+	knownCompat         = KeepsHashes | growsFlag
 	knownReadOnlyCompat = KeepsHashes
-	knownIncompat       = IsShard
+	knownIncompat       = shardFlag
 )
 
 var (
@@ -146,7 +146,7 @@ func (s *Superblock) UserSeq() uint64        { return s.u64(offUserSeq) }
 func (s *Superblock) Operation() uint64      { return s.u64(offOperation) }
 func (s *Superblock) LogBytes() int64        { return int64(s.u64(offLogBytes)) }
 func (s *Superblock) KeepsHashes() bool      { return s.Compat()&KeepsHashes != 0 }
-func (s *Superblock) Grows() bool            { return s.Compat()&Grows != 0 }
+func (s *Superblock) Grows() bool            { return s.Compat()&growsFlag != 0 }
 
 // Hashes returns what NAME.hashes must be.
 func (s *Superblock) Hashes() Hashes {
@@ -198,7 +198,7 @@ func (s *Superblock) SetKeepsHashes(grows bool) {
 	s.put64(offReadOnlyCompat, s.ReadOnlyCompat()|KeepsHashes)
 	s.put64(offCompat, s.Compat()|KeepsHashes)
 	if grows {
-		s.put64(offCompat, s.Compat()|Grows)
+		s.put64(offCompat, s.Compat()|growsFlag)
 	}
 }
 
@@ -213,7 +213,7 @@ func (s *Superblock) SetShard(v Shard) {
 	if v == (Shard{}) {
 		return
 	}
-	s.put64(offIncompat, s.Incompat()|IsShard)
+	s.put64(offIncompat, s.Incompat()|shardFlag)
 	binary.LittleEndian.PutUint32(s[offShard:], v.Number)
 	binary.LittleEndian.PutUint32(s[offShards:], v.Count)
 }
@@ -244,8 +244,8 @@ func (s *Superblock) SetGeometry(g Geometry) {
 // last: any later change makes the superblock invalid.
 func (s *Superblock) Sign() {
 	copy(s[offMagic:], magic[:])
-	binary.LittleEndian.PutUint32(s[offVersion:], FormatVersion)
-	s[offHashID] = HashXXH3
+	binary.LittleEndian.PutUint32(s[offVersion:], formatVersion)
+	s[offHashID] = hashXXH3
 	binary.LittleEndian.PutUint32(s[offCRC:], s.checksum())
 }
 
@@ -319,7 +319,7 @@ func (s *Superblock) check(off int64) (g Geometry, err error) {
 	bad := func(field int, format string, args ...any) (Geometry, error) {
 		return Geometry{}, corrupt(RegionSuperblock, off+int64(field), format, args...)
 	}
-	if s.Version() > FormatVersion {
+	if s.Version() > formatVersion {
 		return g, &VersionError{Version: s.Version()}
 	}
 	if unknown := s.Incompat() &^ knownIncompat; unknown != 0 {
@@ -347,13 +347,13 @@ func (s *Superblock) check(off int64) (g Geometry, err error) {
 		return bad(offHashesIdentity, "F4: the file keeps no hashes, and names some")
 	}
 	shard := s.Shard()
-	if s.Incompat()&IsShard == 0 && (shard != Shard{} || s.ShardIdentity() != 0) {
+	if s.Incompat()&shardFlag == 0 && (shard != Shard{} || s.ShardIdentity() != 0) {
 		return bad(offShard, "F4: the file is no shard, and has the number of one")
 	}
-	if s.Incompat()&IsShard != 0 && shard.Number >= shard.Count {
+	if s.Incompat()&shardFlag != 0 && shard.Number >= shard.Count {
 		return bad(offShard, "F4: there is no shard %d of %d", shard.Number, shard.Count)
 	}
-	if s.HashID() != HashXXH3 {
+	if s.HashID() != hashXXH3 {
 		return bad(offHashID, "F5: unknown hash id %d", s.HashID())
 	}
 	if got, want := s.u64(offCanary), canary(s.Seed()); got != want {

@@ -57,7 +57,7 @@ func TestSuperblockKeepsItsFields(t *testing.T) {
 	}
 }
 
-// TestNewestWins bears F2.
+// TestNewestWins covers F2.
 func TestNewestWins(t *testing.T) {
 	head := testHead(t, nil)
 	put := func(slot int, generation uint64) *Superblock {
@@ -204,7 +204,7 @@ func TestEachRule(t *testing.T) {
 	}
 }
 
-// TestCompatFlags bears F3 and the exception of F4.
+// TestCompatFlags covers F3 and the exception of F4.
 func TestCompatFlags(t *testing.T) {
 	for name, change := range map[string]func(*Superblock){
 		"compat": func(s *Superblock) {

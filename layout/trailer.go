@@ -39,8 +39,8 @@ func Checksum(table []byte, i int64) uint32 { return binary.LittleEndian.Uint32(
 func Trailer(sb *Superblock, g Geometry, table []byte) (t [TrailerBytes]byte) {
 	uuid := sb.UUID()
 	copy(t[offTrailerMagic:], trailerMagic[:])
-	binary.LittleEndian.PutUint32(t[offTrailerVersion:], FormatVersion)
-	binary.LittleEndian.PutUint32(t[offTrailerChunkBytes:], ChunkBytes)
+	binary.LittleEndian.PutUint32(t[offTrailerVersion:], formatVersion)
+	binary.LittleEndian.PutUint32(t[offTrailerChunkBytes:], chunkBytes)
 	binary.LittleEndian.PutUint64(t[offTrailerChunks:], uint64(g.Chunks))
 	binary.LittleEndian.PutUint64(t[offTrailerGeneration:], sb.Generation())
 	copy(t[offTrailerUUID:], uuid[:])
@@ -95,11 +95,11 @@ func CheckChunk(g Geometry, i int64, chunk []byte, stored uint32) *CorruptError 
 	return corrupt(g.RegionAt(where), where, "F8: the bytes %d to %d have CRC %08x, but the table says %08x", start, end, sum, stored)
 }
 
-// locateByte finds the byte whose damage alone turns one CRC32C of n bytes into another
-// that differs by diff. CRC is linear: the difference is that of the damage e followed
-// by n-1-i zero bytes, whatever the other bytes are. So the register is taken back one
-// zero byte at a time until it is one that a single byte leaves. It returns 0 and false
-// if no byte does, or several do.
+// locateByte finds the byte whose damage alone changes the CRC32C of n bytes by diff. CRC is
+// linear: if byte i is damaged by e, diff is the CRC register after e and n-1-i zero bytes,
+// whatever the other bytes are. So locateByte takes the register back by one zero byte at a
+// time, and looks whether a single byte leads to it. It returns 0 and false if that happens
+// nowhere, or more than once.
 func locateByte(diff uint32, n int) (i int, ok bool) {
 	var byTop [256]byte // the top bytes of the table's entries are all different
 	for e, r := range castagnoli {

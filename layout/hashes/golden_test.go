@@ -50,7 +50,7 @@ func (f *file) vectors(t *testing.T) []byte {
 //	go test ./layout/hashes -run TestGolden -update
 func TestGolden(t *testing.T) {
 	made, _ := newFile(t, BaseItems+10, []Age{{First: 1e18, Last: 2e18}, {First: 2e18, Last: 2e18}, {First: 2e18, Last: 3e18}},
-		operations(TailWords-10, 3e18, 1e7), operations(20, 4e18, 3e9))
+		operations(tailEntries-10, 3e18, 1e7), operations(20, 4e18, 3e9))
 	golden := make([][]byte, 2)
 	for i, b := range [][]byte{made.bytesOf(), made.vectors(t)} {
 		path := filepath.Join("..", "..", "testdata", []string{"kept.hashes", "kept.vectors"}[i])

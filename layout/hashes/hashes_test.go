@@ -109,7 +109,7 @@ func operations(n int, from, step uint64) (all []Entry) {
 func TestRoundTrip(t *testing.T) {
 	ages := []Age{{First: 1, Last: 5}, {First: 5, Last: 9}, {First: 9, Last: 9}}
 	for _, items := range []int{0, 1, BaseItems - 1, BaseItems, BaseItems + 1, 3*BaseItems + 7} {
-		for _, n := range []int{0, 1, TailWords, TailWords + 1, 2000} {
+		for _, n := range []int{0, 1, tailEntries, tailEntries + 1, 2000} {
 			for _, step := range []uint64{0, 1e8, 2e9} {
 				one, two := operations(n, 5e9, step), operations(n/2, 3e9, step)
 				f, base := newFile(t, items, ages, one, two)
@@ -136,9 +136,9 @@ func TestRoundTrip(t *testing.T) {
 				}
 				words := n // with its times
 				if step == 2e9 {
-					words = max(2*n-n/TailWords-1, 0)
+					words = max(2*n-n/tailEntries-1, 0)
 				}
-				most := 1 + pagesOf(uint64(items)) + uint64(words/TailWords+1+words/2/TailWords+1)
+				most := 1 + pagesOf(uint64(items)) + uint64(words/tailEntries+1+words/2/tailEntries+1)
 				if uint64(len(f.pages)) > most {
 					t.Errorf("%d items and %d operations a step of %d apart take %d pages, more than %d", items, n, step, len(f.pages), most)
 				}
@@ -159,7 +159,7 @@ func mustBreak(t *testing.T, f *file, what string) {
 // TestDamage covers K1: every bit of a page counts, and so does where the page is.
 func TestDamage(t *testing.T) {
 	make := func() *file {
-		f, _ := newFile(t, BaseItems+100, []Age{{First: 1, Last: 2}, {First: 3, Last: 4}}, operations(TailWords+9, 1e9, 1e8), operations(9, 9e9, 1))
+		f, _ := newFile(t, BaseItems+100, []Age{{First: 1, Last: 2}, {First: 3, Last: 4}}, operations(tailEntries+9, 1e9, 1e8), operations(9, 9e9, 1))
 		return f
 	}
 	f := make()
@@ -182,7 +182,7 @@ func TestDamage(t *testing.T) {
 	f = make()
 	f.identity++
 	mustBreak(t, f, "another file")
-	other, _ := newFile(t, BaseItems+100, []Age{{First: 1, Last: 2}, {First: 3, Last: 4}}, operations(TailWords+9, 2e9, 1e8), operations(9, 9e9, 1))
+	other, _ := newFile(t, BaseItems+100, []Age{{First: 1, Last: 2}, {First: 3, Last: 4}}, operations(tailEntries+9, 2e9, 1e8), operations(9, 9e9, 1))
 	f = make()
 	f.pages[3] = other.pages[3]
 	mustBreak(t, f, "a page of a copy that went another way")

@@ -16,8 +16,9 @@ const (
 	PageBytes = 4096
 	PageWords = PageBytes / 8
 	BaseItems = 464 // in a page of the base
-	TailWords = 493 // entries in a page of the tail
 	MostAges  = 64
+
+	tailEntries = 493 // in a page of the tail
 
 	version = 1
 
@@ -28,13 +29,13 @@ const (
 	agesInWord   = 10
 	ageBits      = 6
 	tailFirst    = 3
-	tailKinds    = tailFirst + TailWords
+	tailKinds    = tailFirst + tailEntries
 	kindsInWord  = 32
 	kindBits     = 2
 	countShift   = 32
 	checkMask    = 1<<32 - 1
 	_            = uint(PageWords - baseAges - (BaseItems+agesInWord-1)/agesInWord) // they fit
-	_            = uint(PageWords - tailKinds - (TailWords+kindsInWord-1)/kindsInWord)
+	_            = uint(PageWords - tailKinds - (tailEntries+kindsInWord-1)/kindsInWord)
 	_            = uint(headerCheck - headerAges - ageWords*MostAges)
 	checkedBytes = 3*8 + PageBytes
 )
@@ -156,7 +157,7 @@ func ReadHeader(p *Page, identity uint64, before uint32) (h Header, err error) {
 // Tail returns the place where the tail begins. check is that of the header.
 func (h *Header) Tail(check uint32) Place { return Place{h.Identity, h.Pages + 1, check} }
 
-// pagesOf returns how many pages so many items of the base take.
+// pagesOf returns how many pages that many items of the base take.
 func pagesOf(items uint64) uint64 { return items/BaseItems + min(items%BaseItems, 1) }
 
 // An Item is an item of the base.

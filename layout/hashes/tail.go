@@ -23,8 +23,8 @@ type Tail struct {
 	now   uint64 // time in force
 }
 
-// NewTail returns the layout of the pages of a tail from a place on, where it has so many
-// operations already.
+// NewTail returns the layout of the pages of a tail from a place on. operations is how many the
+// tail has before that place.
 func NewTail(at Place, operations uint64, write func(number uint64, p *Page) error) *Tail {
 	return &Tail{write: write, at: at, sum: operations}
 }
@@ -48,7 +48,7 @@ func (t *Tail) add(kind Kind, word uint64) error {
 	}
 	t.page[tailFirst+t.n] = word
 	t.page[tailKinds+t.n/kindsInWord] |= uint64(kind) << (t.n % kindsInWord * kindBits)
-	if t.n++; t.n < TailWords {
+	if t.n++; t.n < tailEntries {
 		return nil
 	}
 	return t.flush()
@@ -86,7 +86,7 @@ func ReadTail(p *Page, at Place, operations uint64, each func(Entry)) (Place, ui
 		return at, operations, err
 	}
 	n, now := p[0]>>countShift, p[2]
-	if n == 0 || n > TailWords || p[1] != operations {
+	if n == 0 || n > tailEntries || p[1] != operations {
 		return at, operations, Corrupt(at.Number, "%d entries after %d operations of the tail, not after %d", n, p[1], operations)
 	}
 	for i := range int(n) {

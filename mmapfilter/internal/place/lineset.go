@@ -20,7 +20,7 @@ const (
 	// fewLines is how many lines are compared one by one: two cache lines of them, which takes no
 	// longer than to look in a table.
 	fewLines       = 16
-	lineNumberBits = 48 // layout.MaxRegionBytes has 2^46 lines of 4 bits
+	lineNumberBits = 48 // a region of at most 2^48 bits (F6) has at most 2^46 lines, of 4 bits
 )
 
 func newLineSet(most int) lineSet {
