@@ -97,7 +97,8 @@ func checkLeftLog(path string, sb *layout.Superblock) error {
 		first, second := words[:wal.FirstWord+wal.PageWords], words[wal.FirstWord+wal.PageWords:]
 		_, err = log.ReadAt(Bytes(first), 0)
 		if err == nil {
-			_, err = log.ReadAt(Bytes(second), int64(wal.Half(uint64(info.Size())/8, 1).From)*8)
+			half, _ := wal.Half(uint64(info.Size())/8, 1)
+			_, err = log.ReadAt(Bytes(second), int64(half)*8)
 		}
 		log.Close()
 		if err == nil && wal.LaterGeneration(words, sb) {

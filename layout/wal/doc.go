@@ -6,10 +6,11 @@
 // # Purpose
 //
 // From the first operation of a writer until its clean close, a file is in state live and
-// has a log beside it: NAME.stash. The log holds the operations since the last
-// checkpoint, in order, as words of the filter file and their new values. A program that
-// opens a live file whose writer died stores these values before it reads the file. A
-// program that only reads files at rest never needs the log.
+// has a log beside it: NAME.stash. (The stash is something else: a part of the filter file.)
+// The log holds the operations since the last checkpoint, in order, as words of the filter file
+// and their new values. A program that opens a live file whose writer died stores these values
+// before it reads the file. A program that only reads files at rest needs rule L2 alone, and
+// only if it finds a log beside a file.
 //
 // The terms, the numbering of words and the CRC are those of package layout. An LSN
 // (log sequence number) numbers the records and commit records of a file, continuing

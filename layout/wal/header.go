@@ -13,13 +13,9 @@ var (
 	commitMagic = binary.LittleEndian.Uint64([]byte("MMFCOMMT"))
 )
 
-// A Header names the file and generation that a log belongs to.
-//
-//	word 0 magic "MMAPFLOG"   1 version of the log   2, 3 UUID of the file
-//	     4 generation         5 salt                 6 bytes of the log
-//	     7 CRC32C of words 0 to 6
+// A Header names the file and generation that a log belongs to. The package essay has its encoding.
 type Header struct {
-	Version    uint64 // set by FindHeader; PutHeader stores the newest
+	version    uint64 // set by FindHeader; PutHeader stores the newest
 	UUID       [16]byte
 	Generation uint64 // of the superblock that names the salt
 	Salt       uint64
@@ -82,35 +78,34 @@ func readHeader(log []uint64, slot uint64) (h Header, ok bool) {
 	if w[0] != logMagic || w[1] < wholeLog || w[1] > version || w[7] != headerCheck(w) {
 		return h, false
 	}
-	h = Header{Version: w[1], Generation: w[4], Salt: w[5], Bytes: int64(w[6])}
+	h = Header{version: w[1], Generation: w[4], Salt: w[5], Bytes: int64(w[6])}
 	binary.LittleEndian.PutUint64(h.UUID[:8], w[2])
 	binary.LittleEndian.PutUint64(h.UUID[8:], w[3])
 	return h, true
 }
 
-// An Area is the part of a log that the segments of a generation are in.
-type Area struct{ From, End uint64 } // words
-
-// Half returns the area of a generation in a log of so many words: one half is for even
-// generations, the other for odd ones.
-func Half(words, generation uint64) Area {
+// Half returns the part of a log that the segments of a generation are in, as its first word and
+// the one after its last. words is the size of the log. One half is for even generations, the other
+// for odd ones.
+func Half(words, generation uint64) (from, end uint64) {
 	half := (max(words, FirstWord) - FirstWord) / 2 / PageWords * PageWords
-	from := FirstWord + generation%2*half
-	return Area{from, from + half}
+	from = FirstWord + generation%2*half
+	return from, from + half
 }
 
-// areaOf returns the area of a generation in the log whose header has its salt.
-func areaOf(log []uint64, uuid [16]byte, generation, salt uint64) Area {
+// partOf returns the part of a log that a generation is in, as Half does. The header with its salt
+// says whether the log has halves.
+func partOf(log []uint64, uuid [16]byte, generation, salt uint64) (from, end uint64) {
 	words := uint64(len(log))
-	a := Half(words, generation)
-	if h, ok := FindHeader(log, uuid, salt); ok && h.Version == wholeLog {
-		a = Area{FirstWord, words}
+	from, end = Half(words, generation)
+	if h, ok := FindHeader(log, uuid, salt); ok && h.version == wholeLog {
+		from, end = FirstWord, words
 	}
-	return Area{min(a.From, words), min(a.End, words)} // the log may be cut short
+	return min(from, words), min(end, words) // the log may be cut short
 }
 
 // NextSalt returns the salt of the generation that follows the one with a salt, while the
-// superblock still names that one. A recovery so knows it from the superblock alone.
+// superblock still names that one. So a recovery knows it from the superblock alone.
 func NextSalt(salt uint64) uint64 { return salt*0x9E3779B97F4A7C15 + 0xBB67AE8584CAA73B }
 
 // NextUUID returns the UUID that a sealed file gets with its first operation. It is new,

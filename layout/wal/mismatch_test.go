@@ -125,7 +125,7 @@ func TestLogHeader(t *testing.T) {
 	sb := testLive(nil)
 	l := newTestLog(make([]uint64, testWords), sb)
 	h, ok := FindHeader(l.words, sb.UUID(), sb.LogSalt())
-	if !ok || h != (Header{Version: version, UUID: sb.UUID(), Generation: 8, Salt: 0x5A17, Bytes: MinBytes}) {
+	if !ok || h != (Header{version: version, UUID: sb.UUID(), Generation: 8, Salt: 0x5A17, Bytes: MinBytes}) {
 		t.Fatalf("%+v, %t", h, ok)
 	}
 	// The next generation leaves it alone.

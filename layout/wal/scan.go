@@ -48,8 +48,8 @@ func Ended(log []uint64, generation, salt uint64) iter.Seq[Segment] {
 	return func(yield func(Segment) bool) {
 		checker := checkers.Get().(*checker)
 		defer checkers.Put(checker)
-		half := Half(uint64(len(log)), generation)
-		for at := half.From; at+segmentHeadWords <= half.End; {
+		from, end := Half(uint64(len(log)), generation)
+		for at := from; at+segmentHeadWords <= end; {
 			g, s, c, _, _, ok := checker.readCommit(log, at, true)
 			if !ok || g != generation || s != salt {
 				return
@@ -89,10 +89,10 @@ func Scan(log, next []uint64, sb *layout.Superblock, promised uint64, each func(
 		if i == 1 {
 			g.generation, g.salt = g.generation+1, NextSalt(g.salt)
 		}
-		g.Area = areaOf(log, sb.UUID(), g.generation, g.salt)
+		g.from, g.end = partOf(log, sb.UUID(), g.generation, g.salt)
 		end, err := s.scan(g)
-		if i == 0 || end > g.From { // otherwise there is no later generation
-			s.From[i], s.End[i] = g.From, end
+		if i == 0 || end > g.from { // otherwise there is no later generation
+			s.From[i], s.End[i] = g.from, end
 		}
 		if err != nil {
 			return s.Contents, err
@@ -106,9 +106,9 @@ func Scan(log, next []uint64, sb *layout.Superblock, promised uint64, each func(
 
 // A part is the log of a generation.
 type part struct {
-	log []uint64
-	Area
-	number           int // 0 or 1
+	log              []uint64
+	from, end        uint64 // words of log: the first, and the one after the last
+	number           int    // 0 or 1
 	generation, salt uint64
 }
 
@@ -128,10 +128,10 @@ type scanner struct {
 
 // scan scans a part of a log, and returns the word after the last that counts.
 func (s *scanner) scan(p part) (end uint64, err error) {
-	segment := p.From
+	segment := p.from
 	end = segment
-	log := p.log[:p.End]
-	for !s.ended && segment+segmentHeadWords <= p.End {
+	log := p.log[:p.end]
+	for !s.ended && segment+segmentHeadWords <= p.end {
 		generation, salt, first, prev, ok := s.checker.readBegin(log, segment)
 		if !ok || generation != p.generation || salt != p.salt || first != s.lsn+1 || s.chained && prev != s.check {
 			break
@@ -141,9 +141,9 @@ func (s *scanner) scan(p part) (end uint64, err error) {
 		committed := ok && generation == p.generation && salt == p.salt
 		at, n := segment+segmentHeadWords, uint64(0)
 		whole := Segment{Log: p.number, Start: at}
-		for at+recordWords <= p.End && !(committed && n == commit.Records) {
+		for at+recordWords <= p.end && !(committed && n == commit.Records) {
 			next := NextRecord(log, at)
-			if next > p.End {
+			if next > p.end {
 				break
 			}
 			words, last := log[at:next-1], log[next-1]
@@ -161,7 +161,7 @@ func (s *scanner) scan(p part) (end uint64, err error) {
 			if !r.Last {
 				continue
 			}
-			s.whole(r)
+			s.endOperation(r)
 			whole.Records, end = n, at
 		}
 		if whole.Records > 0 {
@@ -186,7 +186,7 @@ func (s *scanner) scan(p part) (end uint64, err error) {
 	}
 	// Nothing past a bad record counts. But a commit record further on may prove that the
 	// bad record was durable once, and so is damaged.
-	for at := segment; at+segmentHeadWords <= p.End; at += PageWords {
+	for at := segment; at+segmentHeadWords <= p.end; at += PageWords {
 		generation, salt, commit, _, _, ok := s.checker.readCommit(log, at, s.timed)
 		if ok && generation == p.generation && salt == p.salt {
 			s.promised = max(s.promised, commit.Durable)
@@ -195,8 +195,8 @@ func (s *scanner) scan(p part) (end uint64, err error) {
 	return end, nil
 }
 
-// whole counts an operation, whose last record is r.
-func (s *scanner) whole(r *Record) {
+// endOperation counts an operation, whose last record is r.
+func (s *scanner) endOperation(r *Record) {
 	s.LSN = s.lsn
 	s.Records += uint64(len(s.operation))
 	s.Length += uint64(int64(r.Grow))
@@ -257,7 +257,7 @@ func (c *checker) readBegin(log []uint64, segment uint64) (generation, salt, lsn
 
 // readCommit decodes the commit record of a segment of any generation. timed says whether it has
 // a time. ok reports whether its own CRC is right; the caller checks crc, that of the records.
-func (k *checker) readCommit(log []uint64, segment uint64, timed bool) (generation, salt uint64, c Commit, crc, check uint32, ok bool) {
+func (c *checker) readCommit(log []uint64, segment uint64, timed bool) (generation, salt uint64, commit Commit, crc, check uint32, ok bool) {
 	w := log[segment+commitAt : segment+commitAt+commitWords]
 	if w[0] != commitMagic {
 		return
@@ -269,9 +269,9 @@ func (k *checker) readCommit(log []uint64, segment uint64, timed bool) (generati
 		words[n] = log[segment+timeAt]
 		n++
 	}
-	check = k.words(words[:n]...)
-	c = Commit{LSN: w[3], Records: w[4], UserSeq: w[5], Operation: w[6], Length: w[7], Durable: w[8], Time: words[commitWords]}
-	return w[1], w[2], c, uint32(w[9]), check, uint32(w[9]>>32) == check
+	check = c.words(words[:n]...)
+	commit = Commit{LSN: w[3], Records: w[4], UserSeq: w[5], Operation: w[6], Length: w[7], Durable: w[8], Time: words[commitWords]}
+	return w[1], w[2], commit, uint32(w[9]), check, uint32(w[9]>>32) == check
 }
 
 func corrupt(word uint64, rule string) error {

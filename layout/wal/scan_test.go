@@ -196,7 +196,7 @@ func TestLaterGeneration(t *testing.T) {
 	newer := testLive(func(sb *layout.Superblock) { sb.SetGeneration(9); sb.SetLogSalt(0x5A18) })
 	words := newTestLog(make([]uint64, testWords), older).words
 	l := newTestLog(words, newer)
-	first := Half(testWords, newer.Generation()).From
+	first, _ := Half(testWords, newer.Generation())
 	if LaterGeneration(l.words, older) {
 		t.Error("a header is a record")
 	}
@@ -273,7 +273,7 @@ func TestNextGeneration(t *testing.T) {
 			t.Errorf("moved %t: %+v, %v", moved, s, err)
 		}
 		// Without its header, it is found in the same log, by its records.
-		half := Half(uint64(len(next)), h.Generation)
+		half, _ := Half(uint64(len(next)), h.Generation)
 		header := h.Generation % HeaderSlots * PageWords
 		next[header] ^= 1
 		if s, err := scan(0); err != nil || s.LSN != end.LSN {
@@ -281,14 +281,14 @@ func TestNextGeneration(t *testing.T) {
 		}
 		next[header] ^= 1
 		// A tear in the generation before it ends the log, and what it proves is missed.
-		first := Half(uint64(len(log)), l.sb.Generation()).From
+		first, _ := Half(uint64(len(log)), l.sb.Generation())
 		log[first+segmentHeadWords] ^= 1
 		if s, err := scan(0); rule(err) != "L5" || s.Records != 0 || s.End[1] != 0 {
 			t.Errorf("moved %t, after a tear: %+v, %v", moved, s, err)
 		}
 		log[first+segmentHeadWords] ^= 1
 		// So does a chain that does not fit.
-		next[half.From+4] ^= 1
+		next[half+4] ^= 1
 		if s, err := scan(0); err != nil || s.LSN != last.LSN {
 			t.Errorf("moved %t, not chained: %+v, %v", moved, s, err)
 		}

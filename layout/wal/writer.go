@@ -44,10 +44,10 @@ const maxPieceWords = max(commitWords+1, maxRecordWords)
 // NewWriter returns a writer that begins a generation in its half of log, with LSN lsn+1.
 // It changes the log only through store.
 func NewWriter(log []uint64, store func(word uint64, values []uint64), generation, salt, lsn uint64) *Writer {
-	half := Half(uint64(len(log)), generation)
+	from, end := Half(uint64(len(log)), generation)
 	return &Writer{
-		log: log, limit: half.End, store: store, generation: generation, salt: salt,
-		lsn: lsn, segment: half.From, end: half.From + segmentHeadWords,
+		log: log, limit: end, store: store, generation: generation, salt: salt,
+		lsn: lsn, segment: from, end: from + segmentHeadWords,
 	}
 }
 
@@ -64,8 +64,8 @@ func (w *Writer) Generation() (generation, salt uint64) { return w.generation, w
 
 // Use returns the size of the half of the generation and how much of it is in use, in bytes.
 func (w *Writer) Use() (size, used int64) {
-	half := Half(uint64(len(w.log)), w.generation)
-	return int64(half.End-half.From) * 8, int64(w.end-half.From) * 8
+	from, end := Half(uint64(len(w.log)), w.generation)
+	return int64(end-from) * 8, int64(w.end-from) * 8
 }
 
 // LSN returns the LSN of the last record.
@@ -88,7 +88,7 @@ func (w *Writer) Room() uint64 {
 
 // logAhead is how many words past its end the log is prefetched for writing: a log of
 // megabytes does not fit in the cache. They are eight cache lines, or twenty short records, and
-// planning so many operations takes longer than a cache miss.
+// planning the operations of these takes longer than a cache miss.
 const logAhead = 64
 
 // Append appends a record. There must be room for it.

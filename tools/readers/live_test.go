@@ -189,7 +189,8 @@ func TestLeftLog(t *testing.T) {
 			torn[at] ^= torn[at] & 1 // the magic of a segment
 		}
 		other := append([]byte(nil), begun...)
-		copy(other[8*wal.Half(uint64(len(own))/8, 1).From:], own[wal.FirstWord*8:][:wal.PageBytes])
+		half, _ := wal.Half(uint64(len(own))/8, 1)
+		copy(other[8*half:], own[wal.FirstWord*8:][:wal.PageBytes])
 		_, sb, _, err := layout.Newest(mustRead(t, copied)[:layout.OffRuntime])
 		if err != nil {
 			t.Fatal(err)
