@@ -6,52 +6,61 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/kernel"
 )
 
-// Lookups: rule R2, in one place. A layout contributes how to look in one line (LookAt
-// and Look) and, where it has kernels, first looks (FirstLook and FirstLooks); the order
-// of loads and what may be concluded from them stand here: once for words that come from
-// anywhere, in counters (Lookup and Count), and once for a view, in watch (containsBeyond,
-// for single keys and for batches, in a table and in a set).
+// Lookups: rule R2, in one place. Each of these leaves to the next what it cannot settle:
 //
-// Two things cannot go through either. FirstLook has the counters of a home line in
-// variables of its own, since nearly all lookups without a kernel end there. And a kernel
-// loads them with instructions of its own; FirstLook is what it is tested against. Kernels
-// of both package blocked and package compact are the functions "one" and batchAVX512 and the
-// code of a [Direct]; blocked has batchAVX2 and batchNEON besides, and compact shardsAVX512.
+//	Filter.Contains → Direct.Contains    assembly hashes the key and looks in the home line; what it
+//	                                     leaves open goes to openFile.contains, and from there to
+//	Contains → Looks.FirstLook           the home line: with the kernel "one", or FirstLook below
+//	  → containsBeyond → Looks.Look      both lines, with the counters of all places
+//	    → Lookup → Looks.LookAt          the stash too; again after a removal, up to lookupTries times
 //
-// An item that a writer moves is at its destination before it leaves its source, so at
-// any instant it is in one of its places; or it moves inside a block, whose removal
-// counter is odd meanwhile. But a lookup reads its places one after the other. If it
-// finds nothing, it has missed the item only if the item moved meanwhile, from a place
-// not yet read to one already read; and the place it left has a counter that went up
-// after the item had reached the other. So a lookup loads the counter of every place
-// before the first slot of any place, and once more at the end.
+// In a file that is open for writing, Direct.Contains goes to openFile.contains at once, and that to
+// Writer.Contains of package engine. This calls Contains; or, while operations are pending, FirstLook
+// and Lookup. A batch goes from ContainsHashes to FirstLooks, and from there to containsBeyond.
 //
-// If the home line turns out not to be enough, the lookup therefore starts again. To
-// load the counters of the other line then and go on would miss an item that came home,
-// and left the other line, between the two looks.
+// A layout contributes how to look in one line (LookAt and Look) and, where it has kernels, first looks
+// (FirstLook and FirstLooks). The order of loads, and what may be concluded from them, stand here: in
+// counters for words that come from anywhere (Lookup and Count), and in watch for a view
+// (containsBeyond). Two things cannot use either. FirstLook has the counters of a home line in variables
+// of its own, since nearly all lookups without a kernel end there. And kernels load them with
+// instructions of their own; tests hold kernels against FirstLook. These are the function "one",
+// batchAVX512 and the code of a [Direct] in blocked and compact; batchAVX2 and batchNEON in blocked; and
+// shardsAVX512 in compact.
 //
-// In full: let every counter be even at its first load and the same at its last, so that no removal
-// it stands for lies between the two (a counter only goes up). Take an item that is in the table
-// all the time, and the instant after the first loads. It is in one of its places then, and stays
-// there until that place is read, since it would leave by a removal. So the lookup finds it there;
-// or it goes no further than the home line, and then the item is in another place. But before an
-// item leaves home its overflow bits are set there: they were set at that instant. If they are ever
-// cleared, no item that is elsewhere needs them, so this one has come home since; and a layout that
-// clears them guards that it comes. So they were read as well. The same holds for the marks of the
-// stash, which are cleared when no entry beyond them is left. A move inside a line is a removal
-// from a word of it, and is seen like the others. A layout whose words only tell together what is
-// in a line guards every change of it: where its counter stood still, the words are those of one
-// instant. A recovery stores in no such order and leaves even counters alone; it has the epoch,
-// which is odd from before its first store to after its last.
+// # Why a lookup misses no item
 //
-// As to memory: a writer's stores are seen in their order, and the loads here are done in
-// theirs. All are atomic, of aligned words, and Go orders these sequentially. Less would
-// do: whoever sees a word that something was taken from sees from then on that its
-// counter is odd or higher (release and acquire), and whoever sees a counter after a
-// removal sees the copy that came before it. Nothing here waits for a store of a reader
-// to be seen, as there are none. A writer in another process stores to the same pages
-// through its own mapping, and the processor orders accesses to memory, whatever address
-// they go through.
+// A lookup reads its places one after the other. It could miss an item that moves meanwhile, from a
+// place that it has yet to read to one that it has read. So it loads the counter of every place before
+// the first slot of any place, and all counters again at the end. It answers "certainly not" only if
+// each was even and is the same. Then, for an item that is in the table all the time:
+//
+//  1. A counter only rises, and is odd during a removal. So nothing was removed from the places of the
+//     lookup between the first loads of the counters and the second ones.
+//  2. At every instant the item is in one of its places, since a writer that moves it stores it at its
+//     destination before it removes it from its source. A move inside a block is the exception; it is
+//     a removal too, and 1 excludes it.
+//  3. Take the place where the item is right after the first loads. It leaves that place only by a
+//     removal. So by 1 it is still there when the lookup reads that place, and the lookup finds it.
+//  4. Unless the lookup ends at the home line, and the place is another. But before an item leaves home
+//     its overflow bits are set there. They are cleared only when no item that is elsewhere needs them;
+//     then this one has come home, which a layout that clears them guards, so 1 excludes it. So the
+//     lookup has read them as set, and has gone on.
+//  5. The same holds for the marks of the stash: they are cleared when no entry beyond them is left.
+//  6. In some layouts, only all words of a line together tell what is in it. There every change of a
+//     line is guarded. So by 1 the words that the lookup has read are those of one instant.
+//  7. A recovery stores in another order, and leaves even counters alone. But the epoch is odd from
+//     before its first store to after its last, and every lookup has the epoch among its counters.
+//
+// If the home line turns out not to be enough, the lookup starts again, with the counters of all its
+// places. If it loaded the other counters then and went on, it would miss an item that left the other
+// line for home between the two looks.
+//
+// The steps need loads and stores in order. All are atomic, of aligned words, and Go orders these
+// sequentially. Less would do: whoever sees a word that something was removed from must see that its
+// counter is odd or higher (release and acquire), and whoever sees a counter after a removal must see
+// the copy that came before it. Nothing waits for a store of a reader to be seen, as there are none. A
+// writer in another process stores to the same pages through its own mapping, and the processor orders
+// accesses to memory, whatever address they go through.
 //
 // "Maybe" needs no argument: an item that was found ends a lookup at once.
 
@@ -59,7 +68,7 @@ import (
 // show that the home line is not enough. A removal disturbs one of the other seven if its
 // counter is one of those of the two lines, at most 4 of 256. So with ten removals during
 // each look, all seven are disturbed less than once in 100,000 lookups. More looks would
-// only cost time where a dead writer has left a counter odd, which disturbs them all.
+// only take time where a dead writer has left a counter odd, which disturbs them all.
 const lookupTries = 8
 
 // Looks are what lookups need of a table.
@@ -90,7 +99,7 @@ type Looks interface {
 // every lookup goes on to the second line.
 type Overflows interface {
 	// SetOverflow records in l that the item, or an equal one, is elsewhere. It lists
-	// the words it has changed in s, as the methods of Slots do.
+	// the words it has changed in s, as Table.Place does.
 	SetOverflow(l *Line, it Item, s *Stores)
 	// Cost says what it costs lookups if an item of l leaves, from 0 to MostCost: the number
 	// of overflow bits that SetOverflow would set; in a layout that is one of Hosts, one
@@ -135,60 +144,14 @@ func Lookup(t Looks, at func(word uint64) uint64, h uint64) bool {
 	return true
 }
 
-// Counts are what Count needs of a table.
-type Counts interface {
-	Looks
-	// Remove removes one copy of an item from l, the image of its line, as that of Slots does.
-	Remove(l *Line, it Item, s *Stores) bool
-}
-
-// Copies returns the number of slots of a line that hold an item, seen from that line.
-func Copies(t Counts, l Line, it Item) (n int) {
-	for t.Remove(&l, it, nil) {
-		n++
-	}
-	return n
-}
-
-// Count counts the items of the class of a hash, in words that come from anywhere, as
-// Lookup looks for one. If removals disturb it as often as lookupTries, ok is false.
-func Count(t Counts, at func(word uint64) uint64, h uint64) (items uint64, ok bool) {
-	home := t.Split(h)
-	other := t.Alternate(home)
-	var rests counters
-	rests.addHome(t, home)
-	rests.addOthers(t, other)
-	for range lookupTries {
-		rests.begin(at)
-		items = uint64(Copies(t, LineFrom(t, at, home.Line), home))
-		items += StashCountAt(at, t.Class(home))
-		if other.Line != home.Line {
-			items += uint64(Copies(t, LineFrom(t, at, other.Line), other))
-		}
-		if !rests.moved(at) {
-			return items, true
-		}
-	}
-	return 0, false
-}
-
-// LineFrom returns the image of a line of a file. at returns the word of the file with that number.
-func LineFrom(t Looks, at func(word uint64) uint64, line uint64) (l Line) {
-	first, n := t.Words(line)
-	for i := range l[:n] {
-		l[i] = at(WordRegion + first + uint64(i))
-	}
-	return l
-}
-
-// counters are those a lookup rests on, as words of the runtime page: the epoch, those of
+// counters are those that a lookup rests on, as words of the runtime page: the epoch, those of
 // both lines, each of which may be in two blocks, and that of the stash. A look is between
 // begin and moved.
 type counters struct {
 	words [maxCounters]uint64
 	n     int
-	sum   uint64 // when the look began
-	odd   uint64 // likewise, in bit 0: whether one was odd
+	sum   uint64 // of the counters when the look began
+	odd   uint64 // in bit 0: whether one of them was odd then
 }
 
 const maxCounters = 6
@@ -290,7 +253,8 @@ func (p *place) look(t Looks, region []uint64) (found, beyond bool) {
 }
 
 // containsBeyond is Contains for a hash that the first look does not settle. It loads
-// the counters of all places first. What does not come to an end is left to Lookup.
+// the counters of all places first. It leaves a hash to Lookup if the stash may have it,
+// or if a removal came between.
 func containsBeyond(t Looks, v *View, h uint64, p *places) bool {
 	w := watchPlaces(v, p)
 	found, beyond := p.home.look(t, v.Region)
@@ -337,9 +301,9 @@ func (w *watch) moved() bool {
 }
 
 // FirstLook looks a hash up in its home line alone, with the loads in the order of
-// Lookup. If open is false, found is what Lookup would report; otherwise Lookup starts
-// over, and so what holds for Lookup holds for both. It is the twin of the kernels. No
-// branch depends on what is found: it would mispredict half the time.
+// Lookup. If open is false, found is what Lookup would report. Otherwise Lookup starts
+// over, so what holds for Lookup holds for both. The kernels do the same. No branch
+// depends on what is found: it would mispredict half the time.
 func FirstLook(t Looks, v *View, h uint64) (found, open bool) {
 	var home place
 	home.set(t, t.Split(h))
