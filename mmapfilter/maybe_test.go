@@ -347,7 +347,7 @@ func TestWriterDied(t *testing.T) {
 	}
 	check(true, nil)
 	// As the kernel does when a process dies: release the lock, write nothing.
-	if err := w.open.Load().work.Writer.Protocol().Close(); err != nil {
+	if err := w.open.Load().work.Writer.Protocol().Detach()(); err != nil {
 		t.Fatal(err)
 	}
 	check(false, ErrNeedsRecovery)

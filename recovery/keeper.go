@@ -14,9 +14,8 @@ import (
 // A keeper writes the hashes of a filter to NAME.hashes (K2). One goroutine at a time uses it:
 // the one that recovers the file, ends a checkpoint, or closes the file.
 type keeper struct {
-	files      HashFiles
-	clock      func() uint64 // Now of the volume
-	on         bool          // the file keeps its hashes
+	vol        Volume
+	on         bool // the file keeps its hashes
 	file       HashFile
 	counted    layout.Hashes // what the next superblock says
 	at         hashes.Place  // of the next page
@@ -52,7 +51,7 @@ func (k *keeper) lose(err error) {
 // open finds the NAME.hashes that the superblock names. If there is none, the filter can be used
 // all the same.
 func (k *keeper) open(vol Volume, sb *layout.Superblock) error {
-	k.files, k.clock = vol, vol.Now
+	k.vol = vol
 	if k.on = sb.KeepsHashes(); !k.on {
 		return nil
 	}
@@ -64,12 +63,12 @@ func (k *keeper) open(vol Volume, sb *layout.Superblock) error {
 	}
 	var wrong error // what is wrong with the file of the usual name, or else with the other one
 	for _, name := range []HashesName{CurrentHashes, NextHashes} {
-		f, err := k.files.OpenHashes(name)
+		f, err := k.vol.OpenHashes(name)
 		if errors.Is(err, fs.ErrNotExist) && wrong != nil {
 			continue
 		}
 		if err == nil && k.file != nil { // left by a rebuild that did not end
-			if err := errors.Join(f.Close(), k.files.RemoveHashes(name)); err != nil {
+			if err := errors.Join(f.Close(), k.vol.RemoveHashes(name)); err != nil {
 				return err
 			}
 			continue
@@ -86,7 +85,7 @@ func (k *keeper) open(vol Volume, sb *layout.Superblock) error {
 		case err == nil:
 			k.file = f
 			if name == NextHashes {
-				if err := k.files.KeepHashes(); err != nil {
+				if err := k.vol.KeepHashes(); err != nil {
 					return err
 				}
 			}
@@ -125,7 +124,7 @@ func (k *keeper) tryKeep(each func(do func(log []uint64, seg wal.Segment))) (err
 		committed := seg.Time
 		if committed == 0 {
 			if now == 0 {
-				now = k.clock()
+				now = k.vol.Now()
 			}
 			committed = now
 		}

@@ -81,7 +81,7 @@ func newWatched(t *testing.T) (*Writer, *watchedVolume) {
 		files.Close()
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { w.Close() })
+	t.Cleanup(func() { w.close() })
 	v.writer, v.syncs = w, 0
 	return w, v
 }

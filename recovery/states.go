@@ -136,12 +136,9 @@ func (w *Writer) keepAll() {
 	}
 }
 
-// Close closes the files and releases the lock. It writes nothing: the next open recovers
-// a live file.
-func (w *Writer) Close() error { return w.Detach()() }
-
-// Detach lets go of the files at once, and returns a function that closes them. That may take long,
-// if they have no name any more, and needs no lock.
+// Detach lets go of the files at once, and returns a function that closes them and releases the
+// lock. Neither writes anything: the next open recovers a live file. To close a file without a
+// name may take long; the function can run beside everything else.
 func (w *Writer) Detach() (closeFiles func() error) {
 	logs := w.takeLogs()
 	kept := w.kept.file
@@ -165,7 +162,8 @@ func (w *Writer) closeLogs() {
 	}
 }
 
-// takeLogs lets go of all logs, and returns them. REQUIRES: as closeLogs.
+// takeLogs lets go of all logs, and returns them. REQUIRES: w.growth, unless nobody else uses the
+// writer.
 func (w *Writer) takeLogs() []File {
 	logs := []File{w.log, w.growth.larger}
 	if c := w.underWay.Load(); c != nil {

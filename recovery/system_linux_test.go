@@ -274,7 +274,7 @@ func testSyncedPages(t *testing.T, leave bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer w.Close()
+	defer w.close()
 	w.put(layout.WordRegion, w.Words()[layout.WordRegion])
 	loads, stores := rss(t, path, "r--s"), rss(t, path, "rw-s")
 	if loads == "0" || stores == "0" {

@@ -73,24 +73,25 @@ const (
 
 func (n LogName) String() string { return [...]string{".stash", ".stash.new"}[n] }
 
-// A HashFile is the file NAME.hashes, which has pages.
+// A HashFile is the file NAME.hashes, which consists of pages.
 type HashFile interface {
 	Pages() (uint64, error)
 	ReadPage(number uint64, p *hashes.Page) error
 	// WritePage writes a page, which survives a power loss after the next Sync.
 	WritePage(number uint64, p *hashes.Page) error
-	// Truncate cuts the file to so many pages.
+	// Truncate cuts the file off after that many pages.
 	Truncate(pages uint64) error
 	Sync() error
 	Close() error
 }
 
-// A HashesName is one of the two names that a file of hashes may have, as a LogName is.
+// A HashesName is one of the two names that a file of hashes may have. Its String is the suffix
+// to the name of the filter file.
 type HashesName int
 
 const (
 	CurrentHashes HashesName = iota // NAME.hashes
-	NextHashes                      // NAME.hashes.new: of a new filter, until that has its name
+	NextHashes                      // NAME.hashes.new: that of a new filter, until the filter has its name
 )
 
 func (n HashesName) String() string { return [...]string{".hashes", ".hashes.new"}[n] }
@@ -99,10 +100,6 @@ func (n HashesName) String() string { return [...]string{".hashes", ".hashes.new
 // protocol runs on a Volume. [Files] is the one of the operating system; package crashsim has one
 // that loses power.
 type Volume interface {
-	Names
-	Logs
-	HashFiles
-
 	// Filter returns the filter file, including the room for its checksums.
 	Filter() File
 	// Now returns the time in nanoseconds since 1970.
@@ -110,22 +107,16 @@ type Volume interface {
 	// Random returns 64 unpredictable bits.
 	Random() uint64
 	Close() error
-}
 
-// Names are what the files of a volume are found by.
-type Names interface {
 	// Named fails if the name of the filter file belongs to no file or to another one.
 	Named() error
-	// TakePlace gives the filter, its log and its hashes the names of another filter of this
-	// process, which so loses them. placed reports whether it has the name; if it has, an error
-	// means that this may not survive a power loss.
+	// TakePlace gives the filter, its log and its hashes the names of old, a filter of this
+	// process, which loses them. placed reports whether the filter has its new name; if so, an
+	// error means that this may not survive a power loss.
 	TakePlace(old Volume) (placed bool, err error)
 	// SyncNames makes all changes of names durable, whichever process made them.
 	SyncNames() error
-}
 
-// Logs are the logs of a volume, under the two names that a log may have.
-type Logs interface {
 	// OpenLog opens a log. If there is none, the error is fs.ErrNotExist.
 	OpenLog(LogName) (File, error)
 	// CreateLog makes a log named NextLog, filled with zero bytes, and replaces one of
@@ -136,10 +127,7 @@ type Logs interface {
 	KeepLog() error
 	// RemoveLogs removes both logs, durably.
 	RemoveLogs() error
-}
 
-// HashFiles are the files of hashes of a volume, under the two names that one may have.
-type HashFiles interface {
 	// OpenHashes opens a file of hashes. If there is none, the error is fs.ErrNotExist.
 	OpenHashes(HashesName) (HashFile, error)
 	// KeepHashes renames NextHashes to CurrentHashes, durably.

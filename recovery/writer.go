@@ -15,7 +15,7 @@ import (
 //
 // Calls must come from one goroutine at a time, with one exception: one Harden, one
 // EndCheckpoint and one GrowLog at a time may run beside each other and beside all other
-// methods but Clean, Seal and Close. BeginCheckpoint excludes EndCheckpoint too.
+// methods but Clean, Seal and Detach. BeginCheckpoint excludes EndCheckpoint too.
 type Writer struct {
 	vol      Volume
 	filter   File
@@ -353,7 +353,8 @@ func (w *Writer) step(counter uint64) {
 	w.filter.Store(counter, w.filter.Words()[counter]+1)
 }
 
-// put is the only function that stores to the stash and the region (W9).
+// put is the only function that stores to the stash and the region (W9). apply and replay store what
+// durable records say (W3, W6). DiscardLog has no records: it repairs a file whose log is lost.
 func (w *Writer) put(word, value uint64) { w.filter.Store(word, value) }
 
 // syncRegion makes durable what has been stored to the mapping.

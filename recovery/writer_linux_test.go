@@ -40,7 +40,7 @@ func TestGrownLogIsLetGo(t *testing.T) {
 			t.Errorf("after log %d: %d descriptors and %d mappings, not %d and %d", i+2, d, m, descriptors, mappings)
 		}
 	}
-	if err := w.Close(); err != nil {
+	if err := w.close(); err != nil {
 		t.Error(err)
 	}
 }
