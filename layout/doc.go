@@ -2,12 +2,11 @@
 // the bytes that answer for it, and which rules a file must keep. It works on bytes and
 // words, and has no I/O, clock, goroutines or randomness.
 //
-// This essay, with the vectors in testdata, is enough to write a reader in another
-// language. It follows the order in which a reader needs things: the superblock, the way
-// from a key to its lines, the lookup of each layout, the stash, and what changes while
-// a writer has the file open. The rules to check when a file is opened, worked examples and
-// the vectors come after that. How a file is written is described in package recovery, and
-// the format of its log in package wal (layout/wal).
+// This essay, with the vectors in testdata, is enough to write a reader in another language. It has
+// things in the order in which a reader needs them: the superblock, the way from a key to its lines, the
+// lookup of each layout, the stash, and reading beside a writer; then the rules to check when a file is
+// opened, worked examples and the vectors. Package recovery describes how a file is written, and package
+// wal (layout/wal) the format of its log.
 //
 // # Terms
 //
@@ -29,7 +28,7 @@
 //	direction        4 bits of a fingerprint, which give its other line (compact)
 //	guest            an item in its alternate line, where the line tells these apart (compact)
 //	overflow bit     a bit of a line: items that have it as their home line may be elsewhere
-//	stash            the part of the file for items that found no slot; it has entries
+//	stash            the part of the filter file for items that found no slot; it has entries
 //	mark             of a group of the stash: a search goes on to the next group
 //	class            the items that a file cannot tell apart; an entry of the stash is for one class
 //	region           all lines
@@ -48,7 +47,7 @@
 //	                 from a lookup
 //	store            of a word: writing it
 //	guarded          of a store: made while the removal counter of its block is odd
-//	log              the file NAME.stash: the operations since the last checkpoint
+//	log              the file NAME.stash: the operations since the last checkpoint. It is not the stash.
 //	kept hashes      the file NAME.hashes: the hash of every item
 //	age              of kept hashes: items that were inserted in the same span of time
 //	set, shard       a manifest, NAME.set, and the files that it names: its shards. Each has the keys
@@ -67,12 +66,14 @@
 //	clean, sealed    of a file: complete without a log; and with checksums too
 //	live             of a file: a writer has logged operations since the last clean close, and may have died
 //	LSN              log sequence number: the number of a record of the log
-//	salt             a random number that ties a log to one generation
+//	salt             a number that ties a log to one generation; the first after a clean close is random
 //	epoch            a word that is odd while a process recovers the file
 //	promise          two words that say up to which LSN the log is durable
 //	recovery         replaying the log of a writer that died
 //	batch, part      several keys in one call; those of them that are looked up at a time
 //	chunk            64 KiB of a sealed file, with one checksum
+//	n, f, b          lines of a file, bits of a fingerprint, slots of a bucket
+//	R, T, S          bytes of the region; offset of what a sealed file has after it; shards of a set
 //
 // All numbers in a file are little-endian. A word is 64 bits, aligned to 8 bytes. Offsets and sizes
 // are in bytes unless bits are named. Bit 0 is the lowest bit of a word. Numbers in formulas are
@@ -98,14 +99,14 @@
 // bits: line i is the bits size·i to size·i + size-1 of the region, in whatever words they
 // are, where bit j of the region is bit j mod 64 of its word ⌊j/64⌋. For n lines
 //
-//	size        = 512 (blocked, compact), f·b (packed), 4·f - 4 (semi-sorted)
+//	size        = 512 (blocked, compact), f·b (packed), 4·f - 4 (semi-sorted)     in bits
 //	R           = roundup(⌈n·size / 8⌉, 64)
 //	T           = roundup(32768 + R, 4096)
 //	chunks      = ⌈(T - 16384) / 65536⌉
 //	sealed size = roundup(roundup(T + 4·chunks, 64) + 64, 4096)
 //
-// If nobody writes to the files while you read them, you need the sections up to the layouts that they
-// have, the stash, and rules F1 to F7. (The command and testdata write "semisorted".)
+// Of files that nobody writes to, and that have no log beside them, you need to read only the sections
+// up to their layouts, the stash, and rules F1 to F7. (The command and testdata write "semisorted".)
 //
 // # Superblock
 //
@@ -450,12 +451,11 @@
 //	     excuse other values.) Bytes 176 to 195 are zero unless hashes are kept, and bytes 200 to 215
 //	     unless the file is a shard. The number of a shard is below S.
 //	F5   The hash is known, and gives the canary.
-//	F6   Layout, f and b are known; 1 ≤ n; ⌈log2 n⌉ + 3 + f + 2 ≤ 64 (blocked) or
-//	     ⌈log2 n⌉ + 1 + f + 2 ≤ 64 (compact) or ⌈log2 n⌉ + f + 2 ≤ 64 (the others), so that
-//	     a hash has enough bits for line, bucket and fingerprint and 2 to spare (in a shard, add
-//	     ⌈log2 S⌉); n·size ≤ 2^48, and R is the size of
-//	     the region; 0 < design rate < 1; 0 < design load ≤ 1. A sealed file has the sealed
-//	     size; any other has that size or T.
+//	F6   Layout, f and b are known; 1 ≤ n; n·size ≤ 2^48; the size of the region is R;
+//	     0 < design rate < 1; 0 < design load ≤ 1. A sealed file has the sealed size; any other
+//	     has that size or T. A hash has enough bits for shard, line, bucket and fingerprint,
+//	     and 2 to spare: ⌈log2 S⌉ + ⌈log2 n⌉ + x + f + 2 ≤ 64, where x is 3 in blocked, 1 in
+//	     compact and 0 in the others, and ⌈log2 S⌉ is 0 unless the file is a shard.
 //	F7   The state is 1, 2 or 3. (Checked before F6.)
 //	F8   V: every chunk of a sealed file has the CRC in its entry.
 //	F9   V: every field of the trailer of a sealed file has the value given
