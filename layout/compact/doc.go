@@ -1,6 +1,6 @@
 // Package compact is the layout Compact. The order of the fingerprints in a bucket carries
 // no information, and not keeping it saves log2(b!)/b bits a slot. So Compact takes the
-// semi-sorted buckets of the paper (section 4.2) to their end: a line is one bucket. A
+// semi-sorted buckets of the paper (section 4.2) to their limit: a line is one bucket. A
 // fingerprint is a quotient, its 6 high bits, and a remainder, its r low ones; of the
 // quotients only the counts are kept, as in a quotient filter (Bender et al., "Don't
 // Thrash", 2012; Pandey et al., "Vector Quotient Filters", 2021, have a line of 512 bits).
@@ -39,14 +39,38 @@
 // # Directions
 //
 // The distances to the other lines are the Fibonacci numbers from 1 to 1,597. Half of the other
-// lines are in the same page of memory or the next, and yet a crowded stretch of a table has room
-// within reach. Larger distances do not serve lookups better.
+// lines are in the same page of memory or the next. Yet the items of crowded neighbouring lines
+// reach lines with room. Larger distances do not serve lookups better.
 //
 // # Alternatives
 //
-// Seven ways to know which items are away, each with 16 overflow bits and f = 13, over turnovers in
-// which a key is deleted for each that is inserted. Second lines are those that lookups of absent
-// keys read:
+// There are at least seven ways to know which items are away. This layout is the one called eager:
+//
+//	pairs       sets two overflow bits for each item that leaves, and cannot tell when to clear them
+//	sweeps      keeps guests apart, and makes the same bits anew from them, four times a turnover
+//	exact       clears each of these bits as soon as no item needs it; for this it has 16 counters a
+//	            line outside of the table, made when a file is opened
+//	directions  has one bit for each of the 16 other lines, and clears it at once
+//	eager       is directions, and a delete that makes room brings a guest home, if possible one that
+//	            is alone in its direction
+//	slotbit     is eager, but guests are among the items at home: each slot has a bit that says whether
+//	            its item is a guest
+//	list        is eager, but guests are among the items at home: a list has their slots
+//
+// Eager is chosen for these reasons. Pairs wears out. Sweeps needs more than 16 sweeps a turnover for
+// as few second lines as eager, and exact needs the counters. Slotbit at a load of 98 % takes more bits
+// than eager at 90 %, which reads a third of its second lines. List takes as many bits as eager, since
+// the number of a slot has 6 bits, like a quotient; but a lookup has to look for each match in the list.
+// (Where f is 18 or more, the number of a slot is a bit shorter; where f is 11 or less, a bit longer.)
+//
+// The price is half a move for an operation, and a load of at most 95 %. A load of 98 % would save 0.4
+// bits a key, but lookups would read more second lines than C4 (package mmapfilter) allows, and items
+// would go to the stash.
+//
+// The table has all seven with 16 overflow bits and f = 13. In a turnover, as many keys are deleted as
+// there are, and as many others inserted: those deleted are chosen at random, the oldest, or by a Zipf
+// distribution. Second lines are those that lookups of absent keys read; those of sweeps are taken
+// halfway between two sweeps. Away is the share of items that are not at home.
 //
 //	            deleted  load   bits    rate     second lines after 0, 1, 5    away    moves an   most in
 //	                            a key            and 50 turnovers, %                   operation  stash
@@ -78,25 +102,6 @@
 //	eager       zipf     95 %   10.4    0.60 %   8.0   5.4   5.0   4.9         3.9 %   0.46          0
 //	eager       zipf     98 %   10.0    0.62 %   15    15    14    14          6.7 %   0.48        308
 //
-// Pairs sets two bits for each item that leaves, and cannot tell when to clear them. Sweeps
-// keeps guests apart, and makes the same bits anew from them four times a turnover; the figures
-// are those halfway between two sweeps. Exact clears each of these bits as soon as no item needs
-// it, which takes 16 counters a line outside of the table, made when a file is opened. Directions
-// has one bit for each of the 16 other lines, and clears it at once. Eager is directions, and a
-// delete that makes room brings a guest home, if possible one that is alone in its direction.
-//
-// Slotbit and list are eager, but guests are among the items at home. A bit for each slot says
-// whether its item is a guest; or a list has the slots of the guests, which are numbers of 6 bits,
-// so that a guest takes as much as one that is kept apart with its quotient. (Where f is 18 or
-// more, it takes a bit less, where it is 11 or less, a bit more.) But a lookup would have to look
-// for each match in the list.
-//
-// This layout is eager: sweeps needs more than 16 sweeps a turnover for as few second lines, exact the
-// counters, and slotbit at a load of 98 % takes more bits than eager at 90 %, which reads a third
-// of its second lines. The price is half a move for an operation, and a load of at most 95 %: at
-// 98 %, which would save 0.4 bits a key, lookups would read more second lines than C4 (package
-// mmapfilter) allows, and items would go to the stash.
-//
 // The figures are from the following, in this order, and the last is about the 16 sweeps:
 //
 //	go run ./tools/simulate -lines 400 -kinds random -loads 90,95,98
@@ -106,8 +111,8 @@
 // # What guests cost
 //
 // In a line without guests, which deletes wear out, a key takes fewer bits at the same rate: half a
-// bit at 1 %, and 0.8 bits at 0.01 %. Build has guests all the same, also where nobody is going to
-// delete. A file without them could be given them only with its keys or kept hashes, since the line
-// of a key depends on the number of lines, and until then deletes would have to be refused. And
+// bit less at 1 %, and 0.8 bits less at 0.01 %. Build makes lines with guests all the same, even for
+// somebody who never deletes. To give guests to a file later would take its keys or kept hashes, since
+// the line of a key depends on the number of lines; until then deletes would have to be refused. And
 // readers in all languages would have one more layout to know.
 package compact
