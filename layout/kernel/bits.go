@@ -10,8 +10,8 @@ import (
 // the number of bits, and len(words) is a power of two. Another goroutine may store to the
 // words meanwhile.
 //
-// It is for lookups that ask a small table whether they need to ask a large one: the cache
-// misses of eight words overlap.
+// It is for lookups that ask a small table whether they need to ask a large one. It is faster than
+// testing one bit after the other, since the cache misses of eight words overlap.
 func TestBits(words, positions []uint64, set []uint8) {
 	if groups := len(positions) / Group; InUse() == AVX512 && groups > 0 {
 		_ = set[groups-1] // the assembly checks no bounds

@@ -16,7 +16,7 @@ func available() (list []ISA) {
 	return append(list, Go)
 }
 
-// HasVBMI says whether the bytes of a register can be put in any order (AVX-512 VBMI).
+// HasVBMI says whether the machine has AVX-512 VBMI, which permutes the bytes of a register.
 var HasVBMI = cpu.X86.HasAVX512VBMI
 
 // PDEPIsSlow is for processors whose PDEP is microcode that takes several steps for each
@@ -28,7 +28,7 @@ var PDEPIsSlow = func() bool {
 	return hasSlowPDEP(vendor, signature)
 }()
 
-// hasSlowPDEP decides it from register EBX of CPUID leaf 0 and EAX of leaf 1.
+// hasSlowPDEP returns PDEPIsSlow for register EBX of CPUID leaf 0 and EAX of leaf 1.
 func hasSlowPDEP(vendor, signature uint32) bool {
 	const amd, hygon = 'A' | 'u'<<8 | 't'<<16 | 'h'<<24, 'H' | 'y'<<8 | 'g'<<16 | 'o'<<24
 	const zen3 = 0x19

@@ -1,7 +1,7 @@
-// Package kernel says which instructions lookups use on this machine, and has those that
-// are no layout's own: prefetches, tests of many bits at once, and the lines of many
-// hashes at once. The code in Go always exists; everything else is tested against it and
-// gives the same answers, faster.
+// Package kernel says which instructions lookups use on this machine. It also has the code that is
+// the same for all layouts: it prefetches, tests many bits at once, and computes the lines of many
+// hashes at once. Code in Go exists for everything; all other code is tested against it and gives
+// the same answers, faster.
 package kernel
 
 import (
@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 )
 
-// Group is how many hashes the code for batches does at once.
+// Group is how many hashes a kernel for batches looks up at once.
 const Group = 8
 
 var inUse atomic.Uint32
@@ -20,7 +20,7 @@ func init() { inUse.Store(uint32(available()[0])) }
 // layout that has no code for it is looked up in Go.
 func InUse() ISA { return ISA(inUse.Load()) }
 
-// Names returns the names of those that this machine has, the fastest first.
+// Names returns the names of the ISAs that this machine has, the fastest first.
 func Names() (names []string) {
 	for _, k := range available() {
 		names = append(names, k.String())

@@ -2,7 +2,8 @@
 
 package kernel
 
-// Only amd64 has such instructions.
+// HasVBMI and PDEPIsSlow are about amd64. Elsewhere there is neither VBMI nor PDEP, so lookups use the
+// code in Go.
 const HasVBMI, PDEPIsSlow = false, true
 
 func testBitsAVX512(bits *uint64, mask uint64, positions *uint64, groups int, set *uint8) {
