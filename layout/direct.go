@@ -1,12 +1,12 @@
 package layout
 
-// A Direct looks up single keys in a view of a table, with no more instructions around a
-// look than there must be: out of the cache they cost a lookup as much as the look
-// itself. A layout that has a kernel for single keys puts a Direct at the beginning of a
-// struct of its own, with the constants of the kernel behind it; the code, in assembly,
-// also hashes the key, and there is neither an interface call nor a check which kernel is
-// in use. The code of every layout knows the offsets of these fields. What batches in sets read
-// of a Direct is in its first cache line.
+// A Direct looks up single keys in a view of a table, with as few instructions around the
+// look as possible: in the cache, they take as long as the look itself. A layout that has
+// a kernel for single keys puts a Direct at the beginning of a struct of its own, with the
+// constants of the kernel behind it. Its code, in assembly, also hashes the key; it needs
+// no interface call, and no check of which kernel is in use. The code of every layout knows
+// the offsets of these fields. What batches in sets read of a Direct is in its first cache
+// line.
 type Direct struct {
 	mix             [2]uint64 // of the Hasher
 	region, runtime *uint64
@@ -15,7 +15,7 @@ type Direct struct {
 	stash           *uint64
 	hash            *Hasher
 	contains        func(h uint64) bool
-	table           Looks // nil if contains answers for all
+	table           Looks // nil if contains answers for all hashes
 	view            *View
 }
 
@@ -31,8 +31,8 @@ type directTable interface {
 	Direct(d Direct) *Direct
 }
 
-// NewDirect returns the Direct for a table. contains answers for hashes that the kernel
-// does not settle. It answers for all if t is nil or has no kernel. While a lookup is in
+// NewDirect returns the Direct for a table. contains answers for the hashes that the kernel
+// does not settle, and for all hashes if t is nil or has no kernel. While a lookup is in
 // progress, contains and what it refers to stay reachable.
 func NewDirect(t Table, v *View, h *Hasher, contains func(h uint64) bool) *Direct {
 	d := Direct{mix: h.mix, hash: h, contains: contains, region: &unsettled.region[0], runtime: &unsettled.runtime[0]}

@@ -14,7 +14,7 @@ type Line [8]uint64
 // Stores lists the words of a line that one change touches, in an order in which a
 // writer may store them one by one without an item being missing at any instant: an
 // item that moves is at its destination before it leaves its source. (A writer may use
-// another order where readers cannot tell: see Record.Gather.)
+// another order where readers cannot tell: see Record.Gather of package wal.)
 type Stores struct {
 	n       uint8
 	guarded uint8 // bit i: the i-th store
@@ -36,9 +36,9 @@ func (s *Stores) Add(word uint64, guarded bool) {
 // Len returns the number of words.
 func (s *Stores) Len() int { return int(s.n) }
 
-// At returns word i of the list, as an index into the image, and whether it is guarded:
-// whether its store clears or overwrites a slot that held something, or means something
-// else until other words of the line are stored.
+// At returns word i of the list, as an index into the image, and whether it is guarded. It is
+// if the store clears or overwrites a slot that held something, or if the word means something
+// else until other words of the line are stored too.
 func (s *Stores) At(i int) (word int, guarded bool) { return int(s.words[i]), s.guarded>>i&1 != 0 }
 
 // An Item is what a table keeps of a key, seen from one of its two lines. Which of them
@@ -50,12 +50,8 @@ type Item struct {
 }
 
 // A Class is all items with the same lines, the same buckets and the same fingerprint: a
-// table cannot tell them apart. It is the key of a stash entry, whose two words are
-//
-//	word 0   bits 0-55 the line, 56-62 the bucket
-//	word 1   bits 0-31 the number of items, 32-63 the fingerprint
-//
-// Both are zero if the entry is free, except for the mark of its group.
+// table cannot tell them apart. It is the key of a stash entry; "Stash" in the package essay
+// has the encoding.
 type Class struct {
 	Line   uint64 // the lower of the two lines; in a layout that is one of Hosts, the home line
 	Bucket uint32 // the lower of the two buckets

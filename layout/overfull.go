@@ -3,7 +3,7 @@ package layout
 import "math"
 
 // PredictKeys is Predict for a number of keys, no two of the same class, in a table
-// that may be full: the keys that find no slot are in the stash.
+// that may be full: then the keys that found no slot are in the stash.
 //
 // Only a layout that wears out ([Wears]) needs more than Predict. In the others an item
 // matches the same keys wherever it is.
@@ -13,8 +13,8 @@ import "math"
 // sets two overflow bits in its home: if a share x of all bits is set before, and each
 // line then gets k more items that are away, 1 - (1-x)·(1-2/bits)^k are set after that;
 // a lookup goes on if both of its bits are set. An item in its alternate line matches
-// the keys of both homes, while an item at home matches those of the other home only if
-// they go on. In a table of n lines, one item in n has no other line.
+// the keys of both homes. An item at home matches those of the other home only if they
+// go on. In a table of n lines, one item in n has no other line.
 func PredictKeys(g Geometry, keys uint64) Overflow {
 	s := specs[g.Kind]
 	load := float64(keys) / float64(g.Slots())

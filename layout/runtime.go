@@ -2,29 +2,16 @@ package layout
 
 // The runtime page is how a writer informs readers in other processes while both run. It
 // has no checksum, is never reset, and does not affect what the filter holds: its loss
-// costs no more than a few answers of "maybe".
-//
-//	word   offset  what
-//	   0    16384  recovery epoch: odd while someone recovers the file; all bits are set once
-//	               another file has taken its place
-//	   8    16448  removal counter of the stash
-//	  16    16512  promise, in two places of two words that take turns
-//	 256    18432  removal counters of the lines, 256 of them
-//
-// A removal counter is odd while one of its words loses something that a lookup may be
-// looking for, and higher afterwards. The words of a file from the stash on form blocks
-// of 64 bytes. The blocks of the region share the 256 counters in turn; those of the
-// stash share one.
-//
-// A promise is the LSN up to which the log is durable, and a check.
+// makes no more than a few answers "maybe". "Reading beside a writer" in the package essay
+// says what is in it. These are words of the page.
 const (
 	RuntimeEpoch        = 0
 	Superseded          = 1<<64 - 1 // the epoch of a file whose place another one has taken
-	RuntimeStashCounter = 8
-	runtimePromises     = 16
-	promisePlaces       = 2
-	runtimeCounters     = 256
-	counterStripes      = 256 // 2 KiB, half of the page: a removal disturbs one lookup in 256
+	RuntimeStashCounter = 8         // all blocks of the stash share it
+	runtimePromises     = 16        // each is an LSN up to which the log is durable, and a check
+	promisePlaces       = 2         // of two words, which take turns
+	runtimeCounters     = 256       // the first of those that the blocks of the region share
+	counterStripes      = 256       // 2 KiB, half of the page: a removal disturbs one lookup in 256
 )
 
 // EpochAfter returns the epoch after a recovery in which it was odd: one that no lookup can have begun

@@ -18,15 +18,14 @@ type Spec struct {
 	LineBits     func(p Params) int
 	Loads        func(p Params) Loads
 	Bounds       func(p Params) Bounds
-	// Predict tells what a lookup of an absent key meets on average in a table with that
-	// load.
+	// Predict predicts the lookups of absent keys, on average in a table with that load.
 	Predict func(p Params, load float64) Overflow
-	// Figures gives the figures of overflow; nil where there are no overflow bits, or where they are
-	// cleared as soon as no item needs them.
+	// Figures returns the figures of overflow. It is nil if there are no overflow bits, or if they
+	// are cleared as soon as no item needs them.
 	Figures func(p Params) Figures
-	// Crowded is about how many entries of the stash are in use in a table of so many
-	// lines with that load, for classes that have more items than places; nil where
-	// there are none to speak of.
+	// Crowded returns about how many entries of the stash are in use in a table with that many
+	// lines and that load, for classes that have more items than places. It is nil if there are
+	// hardly any such classes.
 	Crowded func(p Params, lines, load float64) float64
 	Bind    func(p Params, lines uint64) Table
 }
@@ -44,9 +43,9 @@ func Register(k Kind, s *Spec) {
 	kindNames[k] = s.Name
 }
 
-// Figures are the overflow figures of a layout with overflow bits: tables for the loads
-// up to that of the last figure, and the number of overflow bits in a line. Each item
-// away from home has set two of them.
+// Figures are the figures of overflow of a layout whose overflow bits stay set: those of
+// Overflow at the loads that AtLoad takes, and the number of overflow bits in a line. Each
+// item away from home has set two of them.
 type Figures struct {
 	Second, Away []uint16
 	Bits         float64
@@ -71,7 +70,7 @@ func Choosable(k Kind) bool { return !specs[k].ByName }
 // needed them have gone, so that more and more lookups read a second line, and the rate rises.
 func Wears(k Kind) bool { return specs[k].Figures != nil }
 
-// Predict says what lookups of absent keys meet in a table filled to load, from 0 to 1.
+// Predict predicts the lookups of absent keys in a table filled to load, from 0 to 1.
 func Predict(k Kind, p Params, load float64) Overflow { return specs[k].Predict(p, load) }
 
 // SlotsPerLine returns the number of slots in a line.

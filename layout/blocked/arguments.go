@@ -1,13 +1,13 @@
 package blocked
 
-// A batch is what a kernel for batches needs, in the order in which the assembly loads
-// it.
+// A batch is the argument block of the batch kernels. The assembly reads its fields by offset: keep
+// their order.
 type batch struct {
 	region, runtime *uint64
 	hashes          *uint64
-	found           *bool  // what the home lines say
-	open            *uint8 // a bit for each hash that they leave open
+	found           *bool  // one for each hash: its home line has the fingerprint
+	open            *uint8 // bit i%8 of open[i/8]: the home line of hash i does not settle it
 	groups          uint64 // of 8 hashes, at least one
 
-	lines, values, ones, highs, lanes uint64 // those of the table
+	lines, values, ones, highs, lanes uint64 // the fields of the same names in table
 }

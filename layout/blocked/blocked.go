@@ -135,14 +135,13 @@ func (t *table) Class(it layout.Item) layout.Class {
 	}
 }
 
-// The bounds of a search for a path of moves. Long searches serve only the last inserts before
-// a table is full. Searches of 4, 16, 64 and 256 lines fill f=12 to 99.15, 99.79, 99.96 and
-// 99.99 %, and f=30, which has the fewest slots in a line, to 94.6, 98.0, 99.2 and 99.6 %; each
-// step makes an insert that fails four times as expensive.
+// The bounds of a search for a path of moves. Long searches serve only the last inserts before a
+// table is full: to expand more than 64 lines would find room for few more items, and make an insert
+// that fails slower in proportion.
 //
 // Any item of a line may leave it, and a line has at least 16 slots. So 64 lines are two or three
-// moves away, except in a tiny table, where many moves lead to the same line. A path may have more
-// than twice as many: pathMoves ends no search but there, and bounds the words of an operation.
+// moves away, except in a tiny table, where many moves lead to the same line. pathMoves is more than
+// twice that: it ends a search only in a tiny table, and bounds the words of an operation.
 const (
 	searchLines = 64
 	searchDepth = 3

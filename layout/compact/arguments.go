@@ -6,35 +6,35 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// A batch is what the kernel for batches needs, in the order in which the assembly loads
-// it.
+// A batch is the argument block of the batch kernels. The assembly reads its fields by offset: keep
+// their order.
 type batch struct {
-	region, runtime *uint64 // nil in a set
+	region, runtime *uint64 // nil if the kernel is for a set, whose tables are in tables
 	hashes          *uint64
-	found           *bool  // what the home lines say
-	open            *uint8 // a bit for each hash that they leave open
+	found           *bool  // one for each hash: its home line has the fingerprint
+	open            *uint8 // bit i%8 of open[i/8]: the home line of hash i does not settle it
 	groups          uint64 // of 8 hashes, at least one
 
-	lines                             uint64                         // or how many tables a set has
-	values, ones, highs, counts, r, f uint64                         // those of compact
+	lines                             uint64                         // in a set, the number of tables
+	values, ones, highs, counts, r, f uint64                         // the fields of the same names in table
 	tables                            *atomic.Pointer[layout.Direct] // of a set
 }
 
-// slotted is what the kernel for AVX-512 VBMI needs of a table with remainders of 6 to 16
-// bits: how each slot gets into a byte of a register. Of longer remainders than 8 bits the
-// low 8 are compared first, then the high 8.
+// slotted has the constants of the AVX-512 VBMI kernel, for r from 6 to 16. The kernel spreads the
+// slots over the bytes of a register, one each. If r exceeds 8, it compares the low 8 bits of the
+// remainders first, and then the high 8.
 type slotted struct {
-	low      uint64 // the bits of the low word of the product with the hash that are the low 8 of the fingerprint
-	inUse    uint64 // the bytes that have a slot
-	inCounts uint64 // the bits of the second word that belong to the counts, except the 0 that ends them
+	low      uint64 // mask of the low 8 bits of the fingerprint in h·n mod 2^64; if r exceeds 8, in h·64·n mod 2^64
+	inUse    uint64 // mask of the bytes of the register that have a slot
+	inCounts uint64 // mask of the counts in word 1, without the 0 that ends them
 	r        uint64
-	lines64  uint64 // 64 times the lines: the factor of the hash if r exceeds 8
+	lines64  uint64 // 64·n, by which the kernel multiplies h if r exceeds 8
 }
 
-// slotVectors are its constants of a register each. None straddles two cache lines.
+// slotVectors has the constants of that kernel that fill a register. Each lies in one cache line.
 type slotVectors struct {
-	bytes       [layout.LineBytes]byte // the bytes of the line that get into a word
-	shifts      [layout.LineBytes]byte // where in a word the bits of a byte begin
-	highsShifts [layout.LineBytes]byte // the same for the high 8 bits of a remainder
-	values      [layout.LineBytes]byte // the bits of a short remainder
+	bytes       [layout.LineBytes]byte // for each byte of a word: which byte of the line it comes from
+	shifts      [layout.LineBytes]byte // for each byte: at which bit of its word the remainder of its slot begins
+	highsShifts [layout.LineBytes]byte // the same for the high 8 bits of the remainder
+	values      [layout.LineBytes]byte // for each byte: mask of a remainder of up to 8 bits
 }

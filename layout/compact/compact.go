@@ -121,17 +121,17 @@ func (t *table) Params() layout.Params {
 func (t *table) Lines() uint64 { return t.lines }
 
 // The bounds of a search for a path of moves. As in Blocked, searchLines serves the last inserts
-// before a table is full. Every item of a line may leave it, so that in tables of any size such a
-// search goes at most searchDepth moves deep. A path may have twice as many: pathMoves ends no
-// search, and bounds the words of an operation.
+// before a table is full. Every item of a line may leave it, so in tables of any size such a search
+// goes at most searchDepth moves deep. pathMoves is twice that: it ends no search, and bounds the
+// words of an operation.
 const (
 	searchLines = 64
 	searchDepth = 4
 	pathMoves   = 2 * searchDepth
 )
 
-// bounds: a change in the middle of a line moves everything behind it. Choosing which item leaves
-// makes an insert into a nearly full table slower, and a third as many lookups read a second line.
+// bounds: a change in the middle of a line moves everything behind it. To choose which item leaves
+// makes an insert into a nearly full table slower; in return, fewer lookups read a second line.
 func bounds(layout.Params) layout.Bounds {
 	return layout.Bounds{SearchLines: searchLines, PathMoves: pathMoves, ChooseFirst: true, PlaceStores: layout.BlockWords, RemoveStores: layout.BlockWords, OverflowStores: 1}
 }

@@ -8,18 +8,18 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// OneLine checks that fields of what make allocates never straddle two cache lines.
-func OneLine(t *testing.T, make func() any, names ...string) {
+// InOneCacheLine checks that no named field of a value from alloc lies in two cache lines.
+func InOneCacheLine(t *testing.T, alloc func() any, names ...string) {
 	t.Helper()
 	var keep []any
 	for range 1000 {
-		v := make()
+		v := alloc()
 		keep = append(keep, v)
 		of := reflect.ValueOf(v)
 		for _, name := range names {
 			field, _ := of.Type().Elem().FieldByName(name)
 			offset, in := field.Offset, of.Type().Elem()
-			for _, i := range field.Index[:len(field.Index)-1] { // of what is embedded
+			for _, i := range field.Index[:len(field.Index)-1] { // through the embedded structs
 				offset += in.Field(i).Offset
 				in = in.Field(i).Type
 			}

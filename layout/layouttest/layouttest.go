@@ -9,8 +9,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// Each runs a test for every layout that has registered, with all its parameters; a short
-// one with some of those of the layouts that have many.
+// Each runs a test for every layout that has registered, with all its parameters; if tests are
+// short, with some of the parameters of the layouts that have many.
 func Each(t *testing.T, lines uint64, f func(t *testing.T, tab layout.Table)) {
 	for _, k := range layout.Kinds() {
 		all := layout.LegalParams(k)
@@ -25,7 +25,7 @@ func Each(t *testing.T, lines uint64, f func(t *testing.T, tab layout.Table)) {
 	}
 }
 
-// Table returns the table of a layout with so many lines.
+// Table returns the table of a layout with that many lines.
 func Table(t testing.TB, k layout.Kind, p layout.Params, lines uint64) layout.Table {
 	t.Helper()
 	g, err := layout.NewGeometry(k, p, lines)
@@ -45,7 +45,7 @@ func View(tab layout.Table) *layout.View {
 	}
 }
 
-// Victims returns all victims, or a few.
+// Victims returns all victims of the table, or a few.
 func Victims(tab layout.Table, l *layout.Line, it layout.Item, all bool) []layout.Item {
 	victims, more := tab.Victims(nil, l, it, all)
 	if all && more {

@@ -5,7 +5,7 @@
 // Two keys are in one class if a table cannot tell their items apart. A [layout.Class] is the
 // name of a class, and a [Class] is its count. Keys of one class may have different home lines,
 // which matters for deletes and for overflow bits, so there is a count for each of the two lines.
-// The checks bear C1 (every item that is not at home has its overflow bits set there) and C7 (no
+// The checks cover C1 (every item that is not at home has its overflow bits set there) and C7 (no
 // class has an item too few or too many).
 package multiset
 

@@ -46,7 +46,7 @@ func pairLoads(p layout.Params) layout.Loads {
 	return layout.Loads{Least: most * 7 / 10, Usual: most, Most: most}
 }
 
-// pairPredict returns what the lookup of an absent key meets. Any item of its class is a
+// pairPredict predicts the lookups of absent keys. Any item of its class is a
 // match, wherever it is: of N items in n buckets, N·2/n on average have one of its buckets
 // as home, and 1 in 2^f - 1 of these its fingerprint. Match is half of that, since the
 // rate counts both buckets.
@@ -56,8 +56,8 @@ func pairPredict(p layout.Params, items float64) layout.Overflow {
 }
 
 // tailTerms is how many terms of the tail of a Poisson distribution are enough. The mean is about 1 at
-// most, with 2·8 places and 15 fingerprints, so each term is less than a tenth of the one before: after
-// so many, no digit of the sum changes any more.
+// most, with 2·8 places and 15 fingerprints, so each term is less than a tenth of the one before: later
+// terms change no digit of the sum.
 const tailTerms = 30
 
 // pairCrowded: if there are few fingerprints for the number of buckets, some classes have
@@ -77,14 +77,14 @@ func pairCrowded(p layout.Params, lines, load float64) float64 {
 }
 
 // mostKicks is how many items an insert of the paper moves before it gives up. Here it is how many
-// buckets a search looks at.
+// lines a search expands.
 const mostKicks = 500
 
-// pathMoves is the most moves of a path, for each b. With one slot in a bucket, a search is two
-// paths that never branch, and each may be half of it. With 2, 4 and 8 slots, a search in a table
-// that is as good as full goes about 22, 10 and 6 moves deep. A path may have nearly twice as
-// many: this bound ends no search, and limits the words that an operation may change.
-var pathMoves = map[int]int{1: mostKicks / 2, 2: 2*22 - 4, 4: 2*10 - 4, 8: 2 * 6}
+// pathMoves is the most moves of a path, for each b. If a bucket has one slot, a search is two
+// paths that never branch, and each may be half of it. If it has more, a search branches, and even
+// in a table that is as good as full it goes little more than half as deep as the bound. So the
+// bound ends no search, and limits the words that an operation may change.
+var pathMoves = map[int]int{1: mostKicks / 2, 2: 40, 4: 16, 8: 12}
 
 // pairBounds: words is the most that a change touches: of a slot or, semi-sorted, of a bucket.
 func pairBounds(words int) func(layout.Params) layout.Bounds {
@@ -116,8 +116,8 @@ func (t *table) Class(it layout.Item) layout.Class {
 }
 
 // place returns the first word of a bucket, its first bit there, and how many words it is
-// in. They may be in two blocks: a writer leaves the counter of the one odd until it has
-// stored to the other.
+// in. The words may be in two blocks: then a writer leaves the counter of one block odd until
+// it has stored to the other.
 func (t *table) place(line uint64) (first, bit uint64, words int) {
 	at := line * t.size
 	first, bit = at/64, at%64
@@ -280,8 +280,8 @@ func (t *table) has(words []uint64, bit, fp uint64) bool {
 }
 
 // look reports whether the words of a bucket have a fingerprint. A bucket of at most 64
-// bits is read as one number, without a branch on whether it lies in one word or two:
-// that would mispredict and take half of the time.
+// bits is read as one number, without a branch on whether it lies in one word or two,
+// which would often mispredict.
 func (t *table) look(words []uint64, line, fp uint64) bool {
 	_, bit, n := t.place(line)
 	if t.size <= 64 {

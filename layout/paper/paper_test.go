@@ -192,7 +192,7 @@ func TestCheckPairs(t *testing.T) {
 	})
 }
 
-// TestPairBlocks bears R2: the counters that a lookup rests on are those of every
+// TestPairBlocks covers R2: the counters that a lookup rests on are those of every
 // word that it reads.
 func TestPairBlocks(t *testing.T) {
 	eachPair(t, 300, func(t *testing.T, tab *table) {

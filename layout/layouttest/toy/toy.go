@@ -1,7 +1,7 @@
-// Package toy is the smallest layout there can be, to show what a further one takes: this
-// folder. A line is one word, a bucket of four slots of 16 bits, where 0 is an empty slot.
-// Like those of the paper it has no overflow bits, and every lookup reads both lines.
-// Importing the package registers it; nothing but tests does.
+// Package toy is the smallest possible layout. It shows what a new layout needs: the files of
+// this folder. A line is one word: a bucket of four slots of 16 bits, where 0 is an empty slot.
+// Like the layouts of the paper, it has no overflow bits, and every lookup reads both lines.
+// Importing the package registers it; only tests do.
 package toy
 
 import (
@@ -35,7 +35,7 @@ func init() {
 	})
 }
 
-// overflow is what the lookup of an absent key meets in a line of so many items.
+// overflow predicts the lookups of absent keys whose home line has that many items.
 func overflow(items float64) layout.Overflow {
 	return layout.Overflow{Match: -math.Expm1(items * math.Log1p(-1.0/values)), Second: 1}
 }
@@ -68,7 +68,7 @@ func (t *table) Class(it layout.Item) layout.Class {
 	return layout.Class{Line: min(it.Line, t.Alternate(it).Line), Fp: it.Fp}
 }
 
-// bounds are those of the paper's layouts with four slots.
+// bounds has the values of package paper for four slots.
 func bounds(layout.Params) layout.Bounds {
 	return layout.Bounds{SearchLines: 500, PathMoves: 16, PlaceStores: 1, RemoveStores: 1}
 }
