@@ -109,9 +109,9 @@ func (w *Writer) Progress() float64 {
 	return float64(w.progress.Load()) / float64(end)
 }
 
-// GrowLog makes a log of so many bytes for the next checkpoint to move to. It may run
-// beside everything else but Clean and Seal, which wait for it. If there is no room for it
-// on the disk, the log keeps its size (W8).
+// GrowLog makes a log of that size for the next checkpoint to move to. It may run beside
+// everything else except Clean and Seal, which wait for it. If there is no room for the new
+// log on the disk, the log keeps its size (W8).
 func (w *Writer) GrowLog(bytes int64) error {
 	g := &w.growth
 	g.Lock()

@@ -1,6 +1,7 @@
 // Package recovery owns the files of a filter and the order of all writes to them. The
 // order ensures that no crash loses a synced key or leaves half a filter under a name that
-// a reader opens. The terms are those of package layout.
+// a reader opens. The terms are those of package layout: NAME.stash is the log, and the
+// stash is a part of the filter file.
 //
 // # The fault model
 //
@@ -77,7 +78,8 @@
 //	    names to its end, then that of the next one if it goes on there, and refuse a log
 //	    that ends before an LSN that is known to have been durable; make the names durable,
 //	    which the dead writer may have changed (K3); store the superblock
-//	    again, in its slot, and sync it; make the epoch odd; store the log again, and
+//	    again, in its slot, and sync it; if the log has had no commit, have the system hold
+//	    the file in small pages (R4); make the epoch odd; store the log again, and
 //	    sync it; store the last value of every word in it, whatever the mapping shows;
 //	    increment odd removal counters; make the epoch even; finish like a clean close.
 //	    (Writer.recover)
@@ -91,7 +93,9 @@
 //	    there is no room for a larger log, nothing depends on the new file yet. It is
 //	    removed, and the log keeps its size until a later checkpoint finds room.
 //	    (Writer.Fail, Writer.GrowLog)
-//	W9  One function stores to the stash and the region (Writer.put), and one file of
+//	W9  One function stores to the stash and the region: Writer.put. Commits (W3) and
+//	    recoveries (W6) store with it what durable records say. DiscardLog has no records,
+//	    since the log is lost: it repairs what the file happens to hold. One file of
 //	    the module uses package unsafe (words.go). Lookups and planning load from a
 //	    second mapping of the file, which is read-only. A commit, the end of a checkpoint,
 //	    and every step that creates, renames or removes a log first check that the file is
@@ -119,7 +123,7 @@
 //	K2  Between checkpoints the log is the tail of NAME.hashes: the last record of an
 //	    operation has its hash. A checkpoint appends those of the generation that ended
 //	    to NAME.hashes and makes them durable before the superblock, which counts their
-//	    pages. A clean close, Seal and recovery do likewise. So a commit needs no further
+//	    pages. A clean close, Seal and recovery do the same. So a commit needs no further
 //	    sync. Pages that no superblock counts, left by a writer that died, are cut off
 //	    before the first page is appended. A page that is counted is not written again.
 //	    If a call on NAME.hashes fails, or it is not the file that the superblock names,
@@ -141,7 +145,7 @@
 //	    operations, and what a sync has promised is durable in it. (Writer.Handover of
 //	    engine, Writer.TakePlace, Files.TakePlace)
 //	K4  The old file is live. Before the first rename its epoch becomes that of a file
-//	    that is superseded. So readers that have it say "maybe" for good, before the new
+//	    that is superseded. So readers that have it say "maybe" from then on, before the new
 //	    file can get an item that the old one lacks. Nobody recovers a file that has lost
 //	    its name: the lock is taken first, and then the name is looked at. If the writer
 //	    dies before the third rename, the file is recovered under its name, and says
@@ -178,8 +182,8 @@
 //	power loss without a sync                    everything up to the last commit (the timer
 //	                                             commits too), and possibly some later
 //	                                             operations, in order and without a gap
-//	kill -9 or power loss during a commit        likewise: the commit as a whole, a prefix of
-//	                                             it, or nothing of it
+//	kill -9 or power loss during a commit        everything up to the commit before, and of this
+//	                                             one all operations, the first ones, or none
 //	… during a checkpoint or growth of the log   everything up to the last commit
 //	… during recovery, any number of times       what the first recovery would have given
 //	… during a clean close                       everything that was committed
@@ -195,7 +199,8 @@
 //	a superblock of a file at rest is damaged    nothing is lost: there are three more
 //	the superblock of a live file is damaged     ErrCorrupt (L2) if an operation has been logged
 //	                                             since; otherwise nothing is lost
-//	NAME is removed or replaced under a writer   ErrReplaced at the next commit
+//	NAME is removed or replaced under a writer   ErrFailed, with the cause ErrReplaced, at the next
+//	                                             commit
 //	the process dies while a new file takes      the old file or the new one, either with
 //	the place of an old one                      everything up to the last commit
 //	NAME.hashes is missing, damaged, foreign     the filter as before; ErrHashes for what needs

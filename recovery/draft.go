@@ -105,8 +105,8 @@ func (d *Draft) keepAccess() (err error) {
 	return err
 }
 
-// Rename has the draft get another name, in the same directory. No file was to be replaced. Publish
-// calls check once writers are kept out of a file that has the name by then, and fails with its error.
+// Rename gives the draft another name, in the same directory. It is for a draft that replaces no file.
+// Publish locks a file that has that name by then, and calls check; if check fails, so does Publish.
 func (d *Draft) Rename(name string, check func() error) {
 	d.path, d.check = filepath.Join(filepath.Dir(d.path), name), check
 }
@@ -167,8 +167,8 @@ func (d *Draft) Allocate(size int64) error {
 	return nil
 }
 
-// CreateHashes makes the empty NAME.hashes of the draft, which gets its name when the draft
-// does. Its pages are durable then.
+// CreateHashes makes the empty NAME.hashes of the draft. It gets its name when the draft does, and
+// its pages are durable then.
 func (d *Draft) CreateHashes() (HashFile, error) {
 	info, err := d.file.Stat()
 	if err != nil {
@@ -193,9 +193,9 @@ func (d *Draft) EmptyHashes(identity uint64) (layout.Hashes, error) {
 	return layout.Hashes{Identity: identity, Pages: tail.Number, Check: tail.Before}, err
 }
 
-// nameHashes gives the hashes their name before the filter has its own: the filter would lack
-// them otherwise. Hashes of the old filter keep theirs. Another draft of the same path may have
-// the name, until it has been published or discarded.
+// nameHashes gives the hashes the name of the next hashes before the filter has its own name, which
+// would otherwise lack them. The hashes of the old filter keep their name. Another draft of the same
+// path may have the name, until it has been published or discarded.
 func (d *Draft) nameHashes() error {
 	if d.hashes == nil {
 		return nil
@@ -353,7 +353,7 @@ func (d *Draft) release() error {
 		d.file.Close() // closed already on Windows, or durable: no error matters
 	}
 	if d.hashes != nil {
-		d.hashes.Close() // likewise
+		d.hashes.Close() // no error matters here either
 	}
 	for _, f := range []**os.File{&d.old, &d.dir} {
 		if *f != nil {

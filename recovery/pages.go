@@ -8,8 +8,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/fault"
 )
 
-// ReadPages reads pages that follow one another, from the first one on: of a file of the system, in one
-// call. Words are those of whole pages.
+// ReadPages reads consecutive pages, from number first on, into words, which are whole pages. It reads
+// a file of the operating system in one call.
 func ReadPages(f HashFile, first uint64, words []uint64) error {
 	if f, ok := f.(hashFile); ok {
 		n, err := f.ReadAt(Bytes(words), int64(first)*hashes.PageBytes)
@@ -45,8 +45,8 @@ func WritePages(f HashFile, first uint64, words []uint64) error {
 	return nil
 }
 
-// BeginSync has the system begin to write what a later Sync has to wait for, while there is other
-// work to do.
+// BeginSync has the system begin to write what a later Sync waits for. So the caller can do other work
+// meanwhile.
 func BeginSync(f HashFile) {
 	if f, ok := f.(hashFile); ok {
 		beginSync(f.File)

@@ -22,6 +22,6 @@ func syncLog(m *Mapping, f *os.File) error {
 	return os.NewSyscallError("fdatasync", err)
 }
 
-// beginSync has the system begin to write a file, which Sync waits for. It waits for nothing. A sync
-// tells of the errors that there are.
+// beginSync has the system begin to write a file, and does not wait for it. Sync waits, and returns
+// any error.
 func beginSync(f *os.File) { unix.SyncFileRange(int(f.Fd()), 0, 0, unix.SYNC_FILE_RANGE_WRITE) }
