@@ -110,26 +110,59 @@
 //	Build      mmapfilter, builder, place: buckets fill in memory; recovery: the file gets its name
 //	Insert     mmapfilter, engine, place: which words change; recovery, wal: the log; pending
 //	commit     background: it is due; engine, recovery: the log is durable, then the words go to the file
-//	Contains   mmapfilter, layout; where the filter is open for writing, engine and pending before
+//	Contains   mmapfilter, layout; where the filter is open for writing, engine and pending before layout
 //	Rebuild    mmapfilter, rebuild: builder makes the new file; engine does operations in both
 //	recovery   mmapfilter, engine, recovery: wal reads the log, and its words go to the file
 //
+// Calls go down the page. These go up, through a function or an interface of the part below:
+//
+//	layout → mmapfilter      NewDirect's contains: a lookup that the assembly does not settle
+//	layout → engine          Lookup's at: words that may be pending
+//	place → engine, builder  Lines, Preview: the lines that an insert reads and changes
+//	recovery → engine        Seal's fill: the checksums
+//	engine → background      Writer.Behind: operations are pending; Writer.Unsealing: the first write to a
+//	                         sealed file is about to come
+//	engine → rebuild         the functions of Handover: where lookups go, and what is left to do
+//	builder → mmapfilter     the functions of Config: the size of the filter, its name
+//	rebuild → mmapfilter     the functions of a rebuild: its keys, and the file that Filter uses
+//	guard → the guard of a store   Store: its transactions and its log
+//
+// The essay of engine has the locks of a writer and their order, that of recovery the locks of files.
+//
+// # The rules
+//
+// Rules have a letter and a number. These essays state them:
+//
+//	C   mmapfilter               the contract
+//	F   layout                   the format of a file
+//	G   mmapfilter/guard         what a guard promises, and what it asks of a store
+//	K   layout/hashes, recovery, mmapfilter   kept hashes, and a file that takes the place of another
+//	L   layout/wal               the log
+//	O   recovery/crashsim        what is checked after a crash
+//	P   mmapfilter/internal/place   where an item goes
+//	R   mmapfilter               reading: what a lookup and a mapping do
+//	S   mmapfilter/sets          sets and shards
+//	W   recovery                 the order of writes
+//
+// An error names the rule that a file breaks, and a test names the rules that it covers.
+//
 // # What must never be
 //
-// A program checks what one can: this one, or step lint of .ci/run.
+// A program checks what it can: this one, or step lint of .ci/run.
 //
 //   - An import that leads down the page, and an import of tools by anything else. (house)
 //   - A layout that is imported by name, but by layout/all. (lint)
 //   - A file, a clock or randomness in layout and below: they import what is on a short list. (lint)
 //   - Package unsafe outside recovery/words.go. (lint)
 //   - A store to the stash or to the lines of a live file outside recovery's Writer.put (W9), or
-//     before its record is durable (W1, W3). Package crashsim and the mistakes in testdata show that
-//     tests would find it.
+//     before its record is durable (W1, W3, W6). DiscardLog is the exception: its log is lost, so it
+//     has no records. Package crashsim and the mistakes in testdata show that tests would find such
+//     a store.
 //   - The order of writes anywhere but in recovery.
 //   - More files in a cycle than cycles.go allows, a file of more than 600 lines, a comment that is
 //     too wide, a package without an essay. (house)
 //   - A rule that no test names, or with the number of another one. (house)
 //   - A measured figure in a comment: those stand in tools/bench/RESULTS.md. (lint, which looks for
-//     units of time, names of processors and some phrases)
+//     units of time, models of processors and some phrases)
 //   - A function that README names and that is not where it says. (house)
 package main
