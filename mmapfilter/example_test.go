@@ -58,7 +58,7 @@ func seen() error {
 	}
 	fmt.Println(f.ContainsString("apple"))  // maybe
 	fmt.Println(f.ContainsString("potato")) // certainly not
-	_, err = f.DeleteString("apple")
+	_, err = f.DeleteString("apple")        // inserted keys only: others may look like one that is there
 	return err
 }
 

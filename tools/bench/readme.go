@@ -18,7 +18,7 @@ const (
 // readmeText is the template of that text. "cell" gives a cell of a table in RESULTS.md, by its
 // block, the first cells of its row, and the head of its column.
 const readmeText = `
-Measured on {{machine "space" "peers" "lookup" "api" "build" "stores"}}, {{dates "space" "peers" "lookup" "api" "build" "stores"}}: files on ext4, default options. Trust ratios more than numbers:
+Measured on {{machine "space" "peers" "lookup" "api" "build" "stores"}}, {{dates "space" "peers" "lookup" "api" "build" "stores"}}: files on ext4, default options. Trust ratios more than numbers. The commands below are in the order of the rows; the last one is for three:
 
 | | |
 |---|---|
