@@ -33,6 +33,14 @@ func (d *DB) NewIndexedBatchWithSize(size int) *Batch {
 	return &Batch{d.DB.NewIndexedBatchWithSize(size), d}
 }
 
+// Apply is pebble.DB.Apply.
+func (d *DB) Apply(b *Batch, o *pebble.WriteOptions) error { return d.commit(b.Batch, o, d.DB.Apply) }
+
+// ApplyNoSyncWait is pebble.DB.ApplyNoSyncWait.
+func (d *DB) ApplyNoSyncWait(b *Batch, o *pebble.WriteOptions) error {
+	return d.commit(b.Batch, o, d.DB.ApplyNoSyncWait)
+}
+
 // Commit is pebble.Batch.Commit.
 func (b *Batch) Commit(o *pebble.WriteOptions) error { return b.db.Apply(b, o) }
 

@@ -143,14 +143,6 @@ func (d *DB) DeleteRange(start, end []byte, o *pebble.WriteOptions) error {
 	return d.apply(o, func(b *pebble.Batch) error { return b.DeleteRange(start, end, nil) })
 }
 
-// Apply is pebble.DB.Apply.
-func (d *DB) Apply(b *Batch, o *pebble.WriteOptions) error { return d.commit(b.Batch, o, d.DB.Apply) }
-
-// ApplyNoSyncWait is pebble.DB.ApplyNoSyncWait.
-func (d *DB) ApplyNoSyncWait(b *Batch, o *pebble.WriteOptions) error {
-	return d.commit(b.Batch, o, d.DB.ApplyNoSyncWait)
-}
-
 func (d *DB) commit(b *pebble.Batch, o *pebble.WriteOptions, commit func(*pebble.Batch, *pebble.WriteOptions) error) error {
 	// What the store refuses would leave the entries of the guard in the batch.
 	if d.options.ReadOnly {
