@@ -32,6 +32,12 @@ func (d *DB) NewWriteBatch() *WriteBatch {
 	return &WriteBatch{db: d, txn: d.NewTransaction(true), throttle: y.NewThrottle(defaultPending)}
 }
 
+// NewWriteBatchAt is refused: it is for managed mode.
+func (d *DB) NewWriteBatchAt(uint64) (*WriteBatch, error) { return nil, ErrNotFollowed }
+
+// NewManagedWriteBatch is refused: it is for managed mode.
+func (d *DB) NewManagedWriteBatch() (*WriteBatch, error) { return nil, ErrNotFollowed }
+
 // SetMaxPendingTxns is badger.WriteBatch.SetMaxPendingTxns.
 func (b *WriteBatch) SetMaxPendingTxns(n int) { b.throttle = y.NewThrottle(n) }
 

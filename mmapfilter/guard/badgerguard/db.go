@@ -171,6 +171,16 @@ func (d *DB) BanNamespace(namespace uint64) error {
 	return nil
 }
 
+// banned reports whether a key is in a banned namespace.
+func (d *DB) banned(key []byte) bool {
+	offset := d.options.NamespaceOffset
+	if offset < 0 || len(key) <= offset+8 {
+		return false
+	}
+	_, banned := d.namespaces.Load(binary.BigEndian.Uint64(key[offset:]))
+	return banned
+}
+
 // NewStream is badger.DB.NewStream. Its ChooseKey leaves out the reserved keys.
 func (d *DB) NewStream() *badger.Stream {
 	s := d.DB.NewStream()
@@ -213,15 +223,6 @@ func (d *DB) NewKVLoader(int) (*badger.KVLoader, error) { return nil, ErrNotFoll
 
 // NewStreamWriter is refused: it replaces all keys.
 func (d *DB) NewStreamWriter() (*badger.StreamWriter, error) { return nil, ErrNotFollowed }
-
-// NewTransactionAt is refused: it is for managed mode.
-func (d *DB) NewTransactionAt(uint64, bool) (*Txn, error) { return nil, ErrNotFollowed }
-
-// NewWriteBatchAt is refused: it is for managed mode.
-func (d *DB) NewWriteBatchAt(uint64) (*WriteBatch, error) { return nil, ErrNotFollowed }
-
-// NewManagedWriteBatch is refused: it is for managed mode.
-func (d *DB) NewManagedWriteBatch() (*WriteBatch, error) { return nil, ErrNotFollowed }
 
 // NewStreamAt is refused: it is for managed mode.
 func (d *DB) NewStreamAt(uint64) (*badger.Stream, error) { return nil, ErrNotFollowed }

@@ -1,7 +1,6 @@
 package badgerguard
 
 import (
-	"encoding/binary"
 	"errors"
 
 	"github.com/dgraph-io/badger/v4"
@@ -33,6 +32,9 @@ func (d *DB) NewTransaction(update bool) *Txn {
 	t.Txn = d.DB.NewTransaction(update)
 	return t
 }
+
+// NewTransactionAt is refused: it is for managed mode.
+func (d *DB) NewTransactionAt(uint64, bool) (*Txn, error) { return nil, ErrNotFollowed }
 
 // View is badger.DB.View.
 func (d *DB) View(fn func(txn *Txn) error) error {
@@ -221,14 +223,4 @@ func (c *commit) done(err error) {
 	default:
 		c.tx.Done(guard.Unknown)
 	}
-}
-
-// banned reports whether a key is in a banned namespace.
-func (d *DB) banned(key []byte) bool {
-	offset := d.options.NamespaceOffset
-	if offset < 0 || len(key) <= offset+8 {
-		return false
-	}
-	_, banned := d.namespaces.Load(binary.BigEndian.Uint64(key[offset:]))
-	return banned
 }
