@@ -3,7 +3,6 @@ package bboltguard
 import (
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 )
 
@@ -32,19 +31,6 @@ func (d *DB) Batch(fn func(*Tx) error) error {
 
 // errSolo has a caller run its function in a transaction of its own.
 var errSolo = errors.New("run it alone")
-
-type call struct {
-	fn   func(*Tx) error
-	done chan<- error
-}
-
-// A batch is calls that share a transaction.
-type batch struct {
-	db    *DB
-	timer *time.Timer
-	once  sync.Once
-	calls []call
-}
 
 func (b *batch) trigger() { b.once.Do(b.run) }
 

@@ -6,17 +6,6 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-type engineBucket = bbolt.Bucket
-
-// A Bucket is a bbolt.Bucket of a DB. Methods that are not listed here are those of the bbolt.Bucket;
-// none of them writes keys.
-type Bucket struct {
-	*engineBucket
-	tx    *Tx
-	path  []byte // see JoinKey; empty is the root
-	stale bool   // its bucket was deleted or moved in this transaction
-}
-
 // hides reports whether a key in this bucket is the reserved bucket.
 func (b *Bucket) hides(key []byte) bool { return len(b.path) == 0 && b.tx.db.store.reserved(key) }
 
@@ -190,9 +179,6 @@ func (b *Bucket) MoveBucket(name []byte, dst *Bucket) error {
 
 // SetRootPage is refused: it puts other keys in the place of those of the bucket.
 func (b *Bucket) SetRootPage(any) error { return ErrNotFollowed }
-
-// Cursor is bbolt.Bucket.Cursor.
-func (b *Bucket) Cursor() *Cursor { return &Cursor{engineCursor: b.engineBucket.Cursor(), bucket: b} }
 
 // ForEach is bbolt.Bucket.ForEach.
 func (b *Bucket) ForEach(fn func(key, value []byte) error) error {

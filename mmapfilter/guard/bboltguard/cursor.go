@@ -11,6 +11,9 @@ type Cursor struct {
 	key    []byte // at which it is
 }
 
+// Cursor is bbolt.Bucket.Cursor.
+func (b *Bucket) Cursor() *Cursor { return &Cursor{engineCursor: b.engineBucket.Cursor(), bucket: b} }
+
 // Bucket is bbolt.Cursor.Bucket.
 func (c *Cursor) Bucket() *Bucket { return c.bucket }
 

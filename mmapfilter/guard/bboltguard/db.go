@@ -4,7 +4,6 @@ import (
 	"errors"
 	"hash/maphash"
 	"os"
-	"sync"
 
 	"go.etcd.io/bbolt"
 
@@ -21,21 +20,6 @@ var (
 	// ErrNotFollowed is returned for operations whose keys a guard cannot know.
 	ErrNotFollowed = errors.New("bboltguard: a guard cannot follow this operation")
 )
-
-// A DB is a bbolt.DB behind a filter. Methods that are not listed here are those of the bbolt.DB; none
-// of them writes keys. The bbolt.DB itself is for reading only.
-type DB struct {
-	*bbolt.DB
-	guard *guard.Guard
-	store *store
-	exact bool         // deletes: guard.Exact
-	seed  maphash.Seed // for what transactions touch
-
-	batches struct {
-		sync.Mutex
-		batch *batch
-	}
-}
 
 // Open opens the store in a file, as bbolt.Open does, and the filter of its keys. A nil o or g has the
 // defaults; deletes are guard.Exact by default.
@@ -65,49 +49,6 @@ func (d *DB) GuardStats() guard.Stats { return d.guard.Stats() }
 // Guard returns the guard. Its methods Rebuild, Work and Close wait for transactions: do not call them
 // within one.
 func (d *DB) Guard() *guard.Guard { return d.guard }
-
-// Begin is bbolt.DB.Begin.
-func (d *DB) Begin(writable bool) (*Tx, error) {
-	t := &Tx{db: d}
-	if !writable { // first, so that whatever leaves the filter later is noticed
-		t.late, t.view = d.store.late.Load(), d.guard.View()
-	}
-	var err error
-	if t.engineTx, err = d.DB.Begin(writable); err != nil {
-		return nil, err
-	}
-	if writable {
-		t.guarded = d.guard.Begin()
-		t.touched = map[uint64]struct{}{}
-		t.buckets = map[string]*Bucket{}
-	}
-	t.root = &Bucket{engineBucket: t.engineTx.Cursor().Bucket(), tx: t}
-	return t, nil
-}
-
-// Update is bbolt.DB.Update.
-func (d *DB) Update(fn func(*Tx) error) error {
-	t, err := d.Begin(true)
-	if err != nil {
-		return err
-	}
-	if err := t.manage(fn); err != nil {
-		return err
-	}
-	return t.Commit()
-}
-
-// View is bbolt.DB.View.
-func (d *DB) View(fn func(*Tx) error) error {
-	t, err := d.Begin(false)
-	if err != nil {
-		return err
-	}
-	if err := t.manage(fn); err != nil {
-		return err
-	}
-	return t.Rollback()
-}
 
 // Compact is bbolt.Compact. The copy has the entries of the guard, too.
 func Compact(dst *bbolt.DB, src *DB, txMaxSize int64) error {

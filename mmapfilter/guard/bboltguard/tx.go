@@ -1,35 +1,52 @@
 package bboltguard
 
 import (
-	"hash/maphash"
-	"slices"
-
 	"go.etcd.io/bbolt"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
 )
 
-type engineTx = bbolt.Tx
+// Begin is bbolt.DB.Begin.
+func (d *DB) Begin(writable bool) (*Tx, error) {
+	t := &Tx{db: d}
+	if !writable { // first, so that whatever leaves the filter later is noticed
+		t.late, t.view = d.store.late.Load(), d.guard.View()
+	}
+	var err error
+	if t.engineTx, err = d.DB.Begin(writable); err != nil {
+		return nil, err
+	}
+	if writable {
+		t.guarded = d.guard.Begin()
+		t.touched = map[uint64]struct{}{}
+		t.buckets = map[string]*Bucket{}
+	}
+	t.root = &Bucket{engineBucket: t.engineTx.Cursor().Bucket(), tx: t}
+	return t, nil
+}
 
-// A Tx is a bbolt.Tx of a DB. Methods that are not listed here are those of the bbolt.Tx; none of them
-// writes keys.
-type Tx struct {
-	*engineTx
-	db       *DB
-	root     *Bucket
-	managed  bool
-	handlers []func() // of OnCommit
+// Update is bbolt.DB.Update.
+func (d *DB) Update(fn func(*Tx) error) error {
+	t, err := d.Begin(true)
+	if err != nil {
+		return err
+	}
+	if err := t.manage(fn); err != nil {
+		return err
+	}
+	return t.Commit()
+}
 
-	// Of a read transaction: the instant before it began.
-	view guard.View
-	late uint64
-
-	// Of a writable one.
-	guarded *guard.Tx
-	touched map[uint64]struct{} // hashes of the keys that it has put
-	buckets map[string]*Bucket  // by path: bbolt has one bbolt.Bucket for each, too
-	unknown bool                // it has deleted more than it remembers
-	broken  error               // why it cannot be committed
+// View is bbolt.DB.View.
+func (d *DB) View(fn func(*Tx) error) error {
+	t, err := d.Begin(false)
+	if err != nil {
+		return err
+	}
+	if err := t.manage(fn); err != nil {
+		return err
+	}
+	return t.Rollback()
 }
 
 // manage runs the function of Update and View. It ends the transaction if that fails.
@@ -115,64 +132,6 @@ func (t *Tx) commit() (err error) {
 	return err
 }
 
-// put records that a key is put.
-func (t *Tx) put(joined []byte) {
-	t.touched[maphash.Bytes(t.db.seed, joined)] = struct{}{}
-	t.guarded.Put(joined)
-}
-
-// absent reports whether a key is certainly not in what the transaction sees.
-func (t *Tx) absent(joined []byte) bool {
-	if !t.Writable() {
-		// The filter first: late changes before a filter is in use that lacks what was deleted.
-		return t.db.guard.AbsentIn(t.view, joined) && t.late == t.db.store.late.Load()
-	}
-	// What others have committed stays as it is until this transaction ends.
-	return !t.hasPut(joined) && t.db.guard.Absent(joined)
-}
-
-// found tells the guard what the store has, if the filter has been asked.
-func (t *Tx) found(joined []byte, there bool) {
-	switch {
-	case !t.Writable():
-		t.db.guard.FoundIn(t.view, joined, there)
-	case !t.hasPut(joined):
-		t.db.guard.Found(joined, there)
-	}
-}
-
-func (t *Tx) hasPut(joined []byte) bool {
-	_, ok := t.touched[maphash.Bytes(t.db.seed, joined)]
-	return ok
-}
-
-// mostForgotten is how many keys of deleted buckets a transaction remembers with guard.Exact, which
-// needs memory for each. Others stay in the filter until it is rebuilt.
-const mostForgotten = 1 << 20
-
-// forget records that all keys of a bucket are deleted.
-func (t *Tx) forget(b *bbolt.Bucket, path []byte) {
-	n := 0
-	walk(b, path, nil, func(joined []byte) bool {
-		if n++; t.db.exact && n > mostForgotten {
-			t.unknown = true
-			return false
-		}
-		t.guarded.Delete(joined)
-		return true
-	})
-}
-
-// removed makes the buckets at a path and below it stale: there may soon be others.
-func (t *Tx) removed(path []byte) {
-	for p, b := range t.buckets {
-		if isWithin([]byte(p), path) {
-			b.stale = true
-			delete(t.buckets, p)
-		}
-	}
-}
-
 // Cursor is bbolt.Tx.Cursor, without the reserved bucket.
 func (t *Tx) Cursor() *Cursor { return t.root.Cursor() }
 
@@ -207,9 +166,4 @@ func (t *Tx) MoveBucket(child []byte, src, dst *Bucket) error {
 // ForEach is bbolt.Tx.ForEach, without the reserved bucket.
 func (t *Tx) ForEach(fn func(name []byte, b *Bucket) error) error {
 	return t.root.ForEach(func(name, _ []byte) error { return fn(name, t.root.Bucket(name)) })
-}
-
-// isWithin reports whether a path is another one, or leads through it.
-func isWithin(path, other []byte) bool {
-	return len(path) >= len(other) && slices.Equal(path[:len(other)], other)
 }

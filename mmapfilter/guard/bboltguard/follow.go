@@ -1,0 +1,71 @@
+package bboltguard
+
+import (
+	"hash/maphash"
+	"slices"
+
+	"go.etcd.io/bbolt"
+)
+
+// put records that a key is put.
+func (t *Tx) put(joined []byte) {
+	t.touched[maphash.Bytes(t.db.seed, joined)] = struct{}{}
+	t.guarded.Put(joined)
+}
+
+// absent reports whether a key is certainly not in what the transaction sees.
+func (t *Tx) absent(joined []byte) bool {
+	if !t.Writable() {
+		// The filter first: late changes before a filter is in use that lacks what was deleted.
+		return t.db.guard.AbsentIn(t.view, joined) && t.late == t.db.store.late.Load()
+	}
+	// What others have committed stays as it is until this transaction ends.
+	return !t.hasPut(joined) && t.db.guard.Absent(joined)
+}
+
+// found tells the guard what the store has, if the filter has been asked.
+func (t *Tx) found(joined []byte, there bool) {
+	switch {
+	case !t.Writable():
+		t.db.guard.FoundIn(t.view, joined, there)
+	case !t.hasPut(joined):
+		t.db.guard.Found(joined, there)
+	}
+}
+
+func (t *Tx) hasPut(joined []byte) bool {
+	_, ok := t.touched[maphash.Bytes(t.db.seed, joined)]
+	return ok
+}
+
+// mostForgotten is how many keys of deleted buckets a transaction remembers with guard.Exact, which
+// needs memory for each. Others stay in the filter until it is rebuilt.
+const mostForgotten = 1 << 20
+
+// forget records that all keys of a bucket are deleted.
+func (t *Tx) forget(b *bbolt.Bucket, path []byte) {
+	n := 0
+	walk(b, path, nil, func(joined []byte) bool {
+		if n++; t.db.exact && n > mostForgotten {
+			t.unknown = true
+			return false
+		}
+		t.guarded.Delete(joined)
+		return true
+	})
+}
+
+// removed makes the buckets at a path and below it stale: there may soon be others.
+func (t *Tx) removed(path []byte) {
+	for p, b := range t.buckets {
+		if isWithin([]byte(p), path) {
+			b.stale = true
+			delete(t.buckets, p)
+		}
+	}
+}
+
+// isWithin reports whether a path is another one, or leads through it.
+func isWithin(path, other []byte) bool {
+	return len(path) >= len(other) && slices.Equal(path[:len(other)], other)
+}
