@@ -66,14 +66,3 @@ func run(ctx context.Context, out io.Writer) error {
 	fmt.Fprintf(out, "%s: %d shards, %d keys read, %d items, %d duplicates, %d bytes\n", j.manifest, n["shards"], n["read"], n["items"], n["read"]-n["items"], n["bytes"])
 	return nil
 }
-
-// counts returns what the pipeline counted.
-func counts(result beam.PipelineResult) map[string]int64 {
-	n := make(map[string]int64)
-	for _, c := range result.Metrics().AllMetrics().Counters() {
-		if c.Namespace() == metrics {
-			n[c.Name()] += c.Result()
-		}
-	}
-	return n
-}
