@@ -3,11 +3,9 @@ package report
 import (
 	"bytes"
 	_ "embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"html/template"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -36,15 +34,6 @@ type Viewer func(f *Figure) ([]View, error)
 
 // ErrNoFigure means that there is no figure to make a page from.
 var ErrNoFigure = errors.New("no figure has been written there")
-
-// A RecordError means that no page can be made with a NAME.json.
-type RecordError struct {
-	Path string
-	Err  error
-}
-
-func (e *RecordError) Error() string { return fmt.Sprintf("figure in %s: %v", e.Path, e.Err) }
-func (e *RecordError) Unwrap() error { return e.Err }
 
 // A section of the page is a figure and its views.
 type section struct {
@@ -132,22 +121,4 @@ func readSection(path string, viewers map[string]Viewer) (s section, err error) 
 		s.Views = append(s.Views, shown)
 	}
 	return s, nil
-}
-
-// readRecord reads a figure.
-func readRecord(path string) (r record, err error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return r, err
-	}
-	if err := json.Unmarshal(text, &r); err != nil {
-		return r, err
-	}
-	if err := r.Figure.check(); err != nil {
-		return r, err
-	}
-	if r.Figure.Name+".json" != filepath.Base(path) {
-		return r, fmt.Errorf("it is that of %s", r.Figure.Name)
-	}
-	return r, nil
 }

@@ -20,6 +20,15 @@ type record struct {
 	Machine machine.Machine
 }
 
+// A RecordError means that no page can be made with a NAME.json.
+type RecordError struct {
+	Path string
+	Err  error
+}
+
+func (e *RecordError) Error() string { return fmt.Sprintf("figure in %s: %v", e.Path, e.Err) }
+func (e *RecordError) Unwrap() error { return e.Err }
+
 // Write writes the data of a figure to dir, which it creates: NAME.csv with all of it, and
 // NAME.json, which Draw reads. An existing file is replaced as a whole or not at all. An
 // invalid figure gives a *FigureError.
@@ -48,6 +57,24 @@ func Read(dir, name string) (*Figure, machine.Machine, error) {
 		return nil, machine.Machine{}, &RecordError{path, err}
 	}
 	return &r.Figure, r.Machine, nil
+}
+
+// readRecord reads a figure.
+func readRecord(path string) (r record, err error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return r, err
+	}
+	if err := json.Unmarshal(text, &r); err != nil {
+		return r, err
+	}
+	if err := r.Figure.check(); err != nil {
+		return r, err
+	}
+	if r.Figure.Name+".json" != filepath.Base(path) {
+		return r, fmt.Errorf("it is that of %s", r.Figure.Name)
+	}
+	return r, nil
 }
 
 // writeFile replaces a file, or leaves the old one.
