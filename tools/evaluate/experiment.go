@@ -31,14 +31,6 @@ func viewers(list []experiment) map[string]report.Viewer {
 	return all
 }
 
-// A scale says how large tables are.
-type scale string
-
-const (
-	scaleSmall scale = "small" // minutes for all, on any machine
-	scalePaper scale = "paper" // the sizes of the paper
-)
-
 // A config holds the flags, and what experiments share.
 type config struct {
 	ctx      context.Context
@@ -51,7 +43,7 @@ type config struct {
 
 	viewers map[string]report.Viewer // of all experiments
 
-	filling *filling // every structure, full; nil before the first experiment that needs it
+	filling interface{ close() error } // a *filling, every structure, full; nil before the first experiment that needs it
 }
 
 // close releases what experiments share.

@@ -1,5 +1,13 @@
 package main
 
+// A scale says how large tables are.
+type scale string
+
+const (
+	scaleSmall scale = "small" // minutes for all, on any machine
+	scalePaper scale = "paper" // the sizes of the paper
+)
+
 // An extent says how large the tables of a scale are, and how much is measured.
 type extent struct {
 	bytes   uint64 // of a table

@@ -37,8 +37,8 @@ type step struct {
 
 // filled returns every structure, full.
 func (c *config) filled() (*filling, error) {
-	if c.filling != nil {
-		return c.filling, nil
+	if f, ok := c.filling.(*filling); ok {
+		return f, nil
 	}
 	f := &filling{took: make([]time.Duration, len(structures))}
 	if err := c.fillAll(f); err != nil {

@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"runtime/debug"
 
-	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/tools/evaluate/peers"
 	"github.com/mmapfilter/mmapfilter/tools/evaluate/picture"
 	"github.com/mmapfilter/mmapfilter/tools/evaluate/report"
@@ -160,17 +159,6 @@ func (c *config) sizeMembers(group []structure, bytes uint64) (members []*member
 		members = append(members, &member{structure: s, filter: built, mapped: built, n: keys})
 	}
 	return members, nil
-}
-
-// coldBlock is the number of lookups after which a cold file is dropped from memory again, so
-// that few lookups find a page that an earlier one read.
-const coldBlock = 500
-
-// coldExpected returns how many pages of a cold file a lookup reads, if it reads the given
-// number of places. Pages that an earlier lookup of the block read are not read again.
-func (c *config) coldExpected(places float64) float64 {
-	pages := float64(c.extent.cold / layout.PageBytes)
-	return pages * -math.Expm1(coldBlock*places*math.Log1p(-1/pages)) / coldBlock
 }
 
 // readsTable shows what a lookup of an absent key reads.
