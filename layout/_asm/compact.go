@@ -6,26 +6,6 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// The fields of a compact.
-const (
-	compactLines  = 8 * 0
-	compactR      = 8 * 2
-	compactCounts = 8 * 5
-	compactValues = 8 * 15
-	compactOnes   = 8 * 17
-	compactHighs  = 8 * 18
-	compactShift  = 8 * 19
-)
-
-const (
-	// windowBits is how many bits of a line a load of eight bytes has from any bit on.
-	windowBits = 57
-
-	lineBytes    = 64
-	quotientBits = 6
-	directions   = 16 // overflow bits of a line
-)
-
 // compactOne is the first look for a single key, in tables whose counts are in two words. As in
 // blockedOne, the number of instructions counts. A look at a long run stays open.
 func compactOne() {
@@ -67,12 +47,6 @@ func lookCompact(t Register, regionAt, runtimeAt Mem, end ending) {
 	Label("open")
 	BZHIQ(run, matches, matches)
 	end(false)
-}
-
-func move(from Op) GPVirtual {
-	r := GP64()
-	MOVQ(from, r)
-	return r
 }
 
 // matchesOfRun returns, in two words, a bit for each match in the run of quotient q; bit is 1<<q, and

@@ -2,22 +2,8 @@ package main
 
 import (
 	. "github.com/mmcloughlin/avo/build"
-	"github.com/mmcloughlin/avo/gotypes"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
-)
-
-// The fields of a blocked, and of a View.
-const (
-	blockedLines  = 8 * 0
-	blockedValues = 8 * 1
-	blockedOnes   = 8 * 2 // twice, for two lanes; so are the lanes and the highs
-	blockedLanes  = 8 * 4
-	blockedMarks  = 8 * 6
-	blockedHighs  = 8 * 10
-
-	viewRegion  = 8 * 0
-	viewRuntime = 8 * 6
 )
 
 // blockedOne is the first look for a single key. Out of the cache, what counts is how many lookups
@@ -47,47 +33,6 @@ func blockedOne() {
 	lookBlocked(Mem{Base: t}, Mem{Base: view, Disp: viewRegion}, Mem{Base: view, Disp: viewRuntime}, both)
 }
 
-// An ending writes the return of a first look: found is the complement of the zero flag; settled
-// says whether that is the answer.
-type ending func(settled bool)
-
-// both is an ending with two results, found and open. What is found is not open.
-func both(settled bool) {
-	found := result(0)
-	SETNE(found)
-	open := result(1)
-	if settled {
-		MOVB(U8(0), open)
-	} else {
-		SETEQ(open)
-	}
-	RET()
-}
-
-// result returns where a result of the function goes.
-func result(i int) Mem { return addressOf(ReturnIndex(i)) }
-
-// addressOf returns where an argument or a result of the function is.
-func addressOf(c gotypes.Component) Mem {
-	r, err := c.Resolve()
-	if err != nil {
-		panic(err)
-	}
-	return r.Addr
-}
-
-// jumpIfMoved jumps if the counter or the epoch has changed or is odd.
-func jumpIfMoved(epochAt, countAt Mem, epoch, before GPVirtual, label string) {
-	CMPQ(epochAt, epoch)
-	JNE(LabelRef(label))
-	CMPQ(countAt, before)
-	JNE(LabelRef(label))
-	TESTB(U8(1), epoch.As8())
-	JNE(LabelRef(label))
-	TESTB(U8(1), before.As8())
-	JNE(LabelRef(label))
-}
-
 // splitBlocked splits the hash in RDX.
 func splitBlocked(of func(at int) Mem) (line, rest, fp GPVirtual) {
 	line, rest, fp = GP64(), GP64(), GP64()
@@ -98,22 +43,6 @@ func splitBlocked(of func(at int) Mem) (line, rest, fp GPVirtual) {
 	MULXQ(of(blockedValues), low, fp)
 	INCQ(fp)
 	return line, rest, fp
-}
-
-// places turns a line number into an address and finds the counters. The number may be 64 times the
-// line, with arbitrary low six bits.
-func places(line GPVirtual, regionAt, runtimeAt Mem, times64 bool) (address, runtime GPVirtual, count Mem) {
-	runtime = move(runtimeAt)
-	counter := GP64()
-	if times64 {
-		PEXTQ(inMemory("counterBits", (stripes-1)*lineBytes), line, counter)
-		ANDQ(I8(-lineBytes), line)
-	} else {
-		MOVBLZX(line.As8(), counter.As32())
-		RORXQ(U8(64-6), line, line) // a shift, which would set flags
-	}
-	ADDQ(regionAt, line)
-	return line, runtime, Mem{Base: runtime, Disp: counters * 8, Index: counter, Scale: 8}
 }
 
 // lookBlocked ends a function with the first look of the hash in RDX; the constants of the table

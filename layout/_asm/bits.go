@@ -1,0 +1,90 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// testBitsAVX512 tests eight bits at once.
+func testBitsAVX512() {
+	TEXT("testBitsAVX512", NOSPLIT, "func(bits *uint64, mask uint64, positions *uint64, groups int, set *uint8)")
+	Doc("testBitsAVX512 needs AVX-512 F and DQ. mask is the number of words, less one.")
+	Pragma("noescape")
+	bits := Load(Param("bits"), GP64())
+	mask := ZMM()
+	VPBROADCASTQ(Load(Param("mask"), GP64()), mask)
+	positions, left, set := Load(Param("positions"), GP64()), Load(Param("groups"), GP64()), Load(Param("set"), GP64())
+	one := number(1)
+
+	Label("next")
+	position, word, k := ZMM(), ZMM(), K()
+	VMOVDQU64(Mem{Base: positions}, position)
+	VPSRLQ(U8(6), position, word)
+	VPANDQ(mask, word, word)
+	word = gather(bits, 0, word)
+	Comment("The rotation is modulo 64.")
+	VPRORVQ(position, word, word)
+	VPTESTMQ(one, word, k)
+	eight := GP32()
+	KMOVB(k, eight)
+	ORB(eight.As8(), Mem{Base: set})
+	ADDQ(U8(8*group), positions)
+	INCQ(set)
+	DECQ(left)
+	JNZ(LabelRef("next"))
+	VZEROUPPER()
+	RET()
+}
+
+// splitLinesAVX512 splits eight hashes at once: the high halves of products of 64 bits,
+// from products of 32 bits.
+func splitLinesAVX512() {
+	TEXT("splitLinesAVX512", NOSPLIT, "func(hashes *uint64, n uint64, lines *uint64, groups int)")
+	Doc("splitLinesAVX512 needs AVX-512 F.")
+	Pragma("noescape")
+	hashes, by := Load(Param("hashes"), GP64()), ZMM()
+	VPBROADCASTQ(Load(Param("n"), GP64()), by)
+	lines, left := Load(Param("lines"), GP64()), Load(Param("groups"), GP64())
+	byHigh, low32 := ZMM(), number(1<<32-1)
+	VPSRLQ(U8(32), by, byHigh)
+
+	Label("next")
+	h, high := ZMM(), ZMM()
+	VMOVDQU64(Mem{Base: hashes}, h)
+	VPSRLQ(U8(32), h, high)
+	product := func(a, b VecVirtual) VecVirtual {
+		z := ZMM()
+		VPMULUDQ(a, b, z)
+		return z
+	}
+	lowLow, highLow, lowHigh, highHigh := product(h, by), product(high, by), product(h, byHigh), product(high, byHigh)
+	Comment("What the low half carries over.")
+	VPSRLQ(U8(32), lowLow, lowLow)
+	VPADDQ(lowLow, highLow, highLow)
+	VPANDQ(low32, highLow, lowLow)
+	VPADDQ(lowLow, lowHigh, lowHigh)
+	VPSRLQ(U8(32), highLow, highLow)
+	VPSRLQ(U8(32), lowHigh, lowHigh)
+	VPADDQ(highLow, highHigh, highHigh)
+	VPADDQ(lowHigh, highHigh, highHigh)
+	VMOVDQU64(highHigh, Mem{Base: lines})
+	ADDQ(U8(8*group), hashes)
+	ADDQ(U8(8*group), lines)
+	DECQ(left)
+	JNZ(LabelRef("next"))
+	VZEROUPPER()
+	RET()
+}
+
+// cpuid writes the instruction that identifies the processor.
+func cpuid() {
+	TEXT("cpuid", NOSPLIT, "func(leaf uint32) (eax, ebx uint32)")
+	Doc("cpuid is the instruction, for subleaf 0.")
+	Load(Param("leaf"), EAX)
+	XORL(ECX, ECX)
+	CPUID()
+	Store(EAX, ReturnIndex(0))
+	Store(EBX, ReturnIndex(1))
+	RET()
+}

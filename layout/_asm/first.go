@@ -1,0 +1,52 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// An ending writes the return of a first look: found is the complement of the zero flag; settled
+// says whether that is the answer.
+type ending func(settled bool)
+
+// both is an ending with two results, found and open. What is found is not open.
+func both(settled bool) {
+	found := result(0)
+	SETNE(found)
+	open := result(1)
+	if settled {
+		MOVB(U8(0), open)
+	} else {
+		SETEQ(open)
+	}
+	RET()
+}
+
+// jumpIfMoved jumps if the counter or the epoch has changed or is odd.
+func jumpIfMoved(epochAt, countAt Mem, epoch, before GPVirtual, label string) {
+	CMPQ(epochAt, epoch)
+	JNE(LabelRef(label))
+	CMPQ(countAt, before)
+	JNE(LabelRef(label))
+	TESTB(U8(1), epoch.As8())
+	JNE(LabelRef(label))
+	TESTB(U8(1), before.As8())
+	JNE(LabelRef(label))
+}
+
+// places turns a line number into an address and finds the counters. The number may be 64 times the
+// line, with arbitrary low six bits.
+func places(line GPVirtual, regionAt, runtimeAt Mem, times64 bool) (address, runtime GPVirtual, count Mem) {
+	runtime = move(runtimeAt)
+	counter := GP64()
+	if times64 {
+		PEXTQ(inMemory("counterBits", (stripes-1)*lineBytes), line, counter)
+		ANDQ(I8(-lineBytes), line)
+	} else {
+		MOVBLZX(line.As8(), counter.As32())
+		RORXQ(U8(64-6), line, line) // a shift, which would set flags
+	}
+	ADDQ(regionAt, line)
+	return line, runtime, Mem{Base: runtime, Disp: counters * 8, Index: counter, Scale: 8}
+}
