@@ -63,8 +63,6 @@ type growthRun struct {
 	draw    bool
 }
 
-var growthHeader = []string{"layout", "bytes", "keys", "measured", "ns", "over the limit"}
-
 // growthQuestions lists the lookups to measure.
 var growthQuestions = []question{
 	{"ContainsHashes", 1024, absent},

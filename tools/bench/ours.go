@@ -216,3 +216,6 @@ func (s *session) describe(st mmapfilter.Stats) string {
 	return fmt.Sprintf("%v, f=%d, b=%d: %s keys, %.2f %% load, %s mapped from %s", st.Layout, st.FingerprintBits, st.BucketSize,
 		figures.Grouped(int64(st.Len)), 100*st.Load, figures.Mebibytes(st.FileBytes), s.mapped)
 }
+
+// percent formats a rate with three digits.
+func percent(rate float64) string { return fmt.Sprintf("%.3g %%", 100*rate) }

@@ -199,9 +199,6 @@ func (k *kept) cells() []string {
 	return []string{k.name, figures.Grouped(int64(k.has)), lost, fmt.Sprintf("%.2f", k.bitsPerKey()), percent(k.rate())}
 }
 
-// percent formats a rate with three digits.
-func percent(rate float64) string { return fmt.Sprintf("%.3g %%", 100*rate) }
-
 // A choice says which filters to compare with.
 type choice struct {
 	only    string

@@ -13,6 +13,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
+var growthHeader = []string{"layout", "bytes", "keys", "measured", "ns", "over the limit"}
+
 // A growthPicture is a picture of some of the measurements of "growth".
 type growthPicture struct {
 	name, title string

@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -27,64 +26,6 @@ import (
 // The command runs in the root of the repository. Its output is between the two, with its machine,
 // date and commit. For "go test -bench", the output becomes a table of each benchmark.
 const resultsCommand = "results"
-
-var (
-	blockBegin = regexp.MustCompile(`^<!-- results ([a-z0-9-]+): (.+) -->$`)
-	blockEnd   = "<!-- end of %s -->"
-)
-
-// A section of a page is prose, or a block with a command.
-type section struct {
-	name, command string // "" for prose
-	lines         []string
-}
-
-// parsePage splits a page into sections.
-func parsePage(text string) (parts []section, err error) {
-	names := map[string]bool{}
-	now := section{}
-	for line := range strings.Lines(text) {
-		line = strings.TrimSuffix(line, "\n")
-		begin := blockBegin.FindStringSubmatch(line)
-		switch {
-		case now.name == "" && begin != nil:
-			if names[begin[1]] {
-				return nil, fmt.Errorf("two blocks are called %s", begin[1])
-			}
-			names[begin[1]] = true
-			parts = append(parts, now)
-			now = section{name: begin[1], command: begin[2]}
-		case now.name != "" && line == fmt.Sprintf(blockEnd, now.name):
-			parts = append(parts, now)
-			now = section{}
-		case strings.HasPrefix(line, "<!-- "):
-			return nil, fmt.Errorf("%q begins or ends no block here", line)
-		default:
-			now.lines = append(now.lines, line)
-		}
-	}
-	if now.name != "" {
-		return nil, fmt.Errorf("the block %s has no end", now.name)
-	}
-	return append(parts, now), nil
-}
-
-// formatPage is the inverse of parsePage.
-func formatPage(parts []section) string {
-	var b strings.Builder
-	for _, p := range parts {
-		if p.name != "" {
-			fmt.Fprintf(&b, "<!-- results %s: %s -->\n", p.name, p.command)
-		}
-		for _, line := range p.lines {
-			b.WriteString(line + "\n")
-		}
-		if p.name != "" {
-			fmt.Fprintf(&b, blockEnd+"\n", p.name)
-		}
-	}
-	return b.String()
-}
 
 // A results runs the commands of a page.
 type results struct {

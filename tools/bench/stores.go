@@ -42,29 +42,6 @@ type storesRun struct {
 	hash layout.Hasher
 }
 
-// A store is an engine with some keys, alone or behind a guard.
-type store interface {
-	// put commits a transaction that puts keys with one value.
-	put(keys [][]byte, value []byte, sync bool) error
-	get(key []byte) (found bool, err error)
-	// skipped returns how many reads did not reach the store.
-	skipped() uint64
-	close() error
-}
-
-// A storeKind is a store with or without a filter. Engines have 8 MiB for what they read.
-type storeKind struct {
-	engine, filter string
-	open           func(dir string, capacity uint64) (store, error)
-}
-
-const (
-	storeCache = 8 << 20
-	alone      = "alone"
-	ownBloom   = "its own Bloom filter"
-	guarded    = "guard"
-)
-
 func (r *storesRun) run() error {
 	counts, err := parseCounts(r.keys)
 	if err != nil {

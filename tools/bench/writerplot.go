@@ -46,15 +46,6 @@ func (m *writerMeasure) save(file string, size int64, every int) error {
 	return errors.Join(w.Error(), out.Close())
 }
 
-// drawn draws the picture, and prints its name.
-func (w *writerRun) drawn() error {
-	err := drawWriter(w.out)
-	if err == nil {
-		w.printf("Drawn in %s, from %s.\n", w.out, writerData(w.out))
-	}
-	return err
-}
-
 // drawWriter draws the CSV file of a picture: the longest operation of each tick, and the ends of
 // checkpoints. It measures nothing.
 func drawWriter(out string) error {
