@@ -15,6 +15,7 @@
 //	go -C tools/bench run . writer    how long operations wait while checkpoints go on, and what they write
 //	go -C tools/bench run . rebuild   what kept hashes cost; rebuilds, merges and growth from them
 //	go -C tools/bench run . stores    Pebble, bbolt and Badger, alone and behind a guard
+//	go -C tools/bench run . life      such a store grows and shrinks while absent keys are asked for
 //	go -C tools/bench run . sets      sets of shards: built in tasks, asked and written, beside one file
 //	go -C tools/bench run . pages     lookups in files in small pages and in large ones
 //	go -C tools/bench run . share     one copy in memory for all processes
@@ -84,12 +85,13 @@ func commands() map[string]func() command {
 		"writer":   newWriter,
 		"rebuild":  newRebuild,
 		"stores":   newStores,
+		"life":     newStoreLife,
 		"sets":     newSets,
 		"pages":    newPages,
 	}
 }
 
-const usage = "bench lookup, peers, insert, build, billions, growth, churn, space, writer, rebuild, stores, sets, pages, share, residency, cold, beside or results, and its flags; see go doc"
+const usage = "bench lookup, peers, insert, build, billions, growth, churn, space, writer, rebuild, stores, life, sets, pages, share, residency, cold, beside or results, and its flags; see go doc"
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if len(args) > 0 && measure.Has(args[0]) {

@@ -112,13 +112,15 @@ func (r *storesRun) writes(engine string, kinds []storeKind, n uint64) error {
 		sync bool
 	}
 	ways := []way{
-		{"batches of 100", n / 20, 100, false},
-		{"one at a time", n / 100, 1, false},
+		{"batches of 100", min(n/20, 500_000), 100, false},
+		{"one at a time", min(n/100, 50_000), 1, false},
 		{"batches of 100, each synced", min(n/100, 20_000), 100, true},
 		{"one at a time, each synced", min(n/1000, 1000), 1, true},
 	}
+	fill := 1000
 	if engine == "bbolt" { // a commit writes pages and syncs them
-		ways = []way{{"batches of 1,000", n / 20, 1000, false}, {"batches of 100", n / 100, 100, false}, {"one at a time", min(n/1000, 1000), 1, false}}
+		ways = []way{{"batches of 1,000", min(n/20, 500_000), 1000, false}, {"batches of 100", min(n/100, 50_000), 100, false}, {"one at a time", min(n/1000, 1000), 1, false}}
+		fill = int(max(1000, n/100))
 	}
 	all := make([][][]float64, len(ways))
 	stores := make([]store, len(kinds))
@@ -129,7 +131,7 @@ func (r *storesRun) writes(engine string, kinds []storeKind, n uint64) error {
 		}
 		stores[i] = s
 		r.note("%s, %s: fill", engine, k.filter)
-		if _, err := r.putAll(s, 0, n, 1000, false); err != nil {
+		if _, err := r.putAll(s, 0, n, fill, false); err != nil {
 			return err
 		}
 	}
