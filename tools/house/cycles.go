@@ -5,19 +5,6 @@ import (
 	"slices"
 )
 
-// cycles holds how many files of a package may be in cycles; of the other packages none may. A
-// number here may only fall.
-var cycles = map[string]int{
-	"layout/_asm":                  7,
-	"mmapfilter/guard/badgerguard": 3,
-	"mmapfilter/guard/bboltguard":  5,
-	"mmapfilter/guard/pebbleguard": 2,
-	"tools/beam":                   4,
-	"tools/bench":                  24,
-	"tools/evaluate":               9,
-	"tools/evaluate/report":        2,
-}
-
 // A cycle describes how the files of a package depend on one another.
 type cycle struct {
 	arrows   int      // pairs of files of which one uses names of the other

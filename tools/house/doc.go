@@ -159,7 +159,7 @@
 //     has no records. Package crashsim and the mistakes in testdata show that tests would find such
 //     a store.
 //   - The order of writes anywhere but in recovery.
-//   - More files in a cycle than cycles.go allows, a file of more than 600 lines, a comment that is
+//   - A file in a cycle with others of its package, a file of more than 600 lines, a comment that is
 //     too wide, a package without an essay. (house)
 //   - A rule that no test names, or with the number of another one. (house)
 //   - A measured figure in a comment: those stand in tools/bench/RESULTS.md. (lint, which looks for
