@@ -256,7 +256,9 @@ type OpenOptions struct {
 	// log that starts with 256 KiB to 1 MiB. It grows to twice the size of the lines, but to no
 	// less than 16 MiB and no more than 128 MiB, or to an eighth of the lines, up to 1 GiB. When
 	// half of the log is nearly full, a checkpoint writes most of the filter. Operations go on
-	// meanwhile, in the other half.
+	// meanwhile, in the other half. A larger log means fewer checkpoints, and a longer recovery, which
+	// writes every page that the log changes. A log of a size that is given is made whole when the
+	// first operation comes, which waits for it.
 	LogBytes int64
 	// RequireHashes makes [Open] fail with [ErrNoHashes] if the filter does not keep its hashes, or
 	// if they are lost. Without it, such a filter works; it only cannot be rebuilt.
