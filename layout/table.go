@@ -2,11 +2,11 @@ package layout
 
 // A Table is one layout with its parameters: it says how slots are stored in a line and
 // which lines an item may be in. It holds no data and is safe for concurrent use. A
-// layout is one implementation, in a package of its own that registers it. Code that
-// needs little of a table says so: a lookup takes Looks, a search for a path place.Table.
+// layout is one implementation, in a package of its own that registers it. Those who need
+// little of a table say so: a lookup takes Looks, a search for a path place.Table.
 //
 // What only some layouts have is not here: [Overflows], [Hosts] and [Chooser], and the
-// kernels, each for the one place that calls it. Code that needs one asks a table for it once.
+// kernels, each for the one place that calls it. Who needs one asks a table for it once.
 type Table interface {
 	Kind() Kind
 	Params() Params
@@ -15,38 +15,40 @@ type Table interface {
 	Hash(it Item) uint64
 	// Items appends the items of the image of a line, as far as it is not damaged.
 	Items(dst []Item, l *Line, line uint64) []Item
-	// Probe predicts the lookups of absent keys whose home line has the image l. Away
-	// is an estimate, and too low if the items that left share overflow bits.
+	// Probe says what lookups of absent keys meet whose home is a line with the image
+	// l. Away is an estimate, and too low if the items that left share overflow bits.
 	Probe(l *Line, line uint64) Overflow
 
 	Looks
 	Classes
 	Checks
-
-	// In the methods below, l is the image of it.Line. Those that change it list the words
-	// they have changed in s, which is empty before the call and may be nil.
-
-	// Place puts the item into l, moving others inside the line if that makes room. It
-	// reports false, and leaves l alone, if there is no room.
-	Place(l *Line, it Item, s *Stores) bool
-	// Remove removes one copy of the item from l and reports whether there was one.
-	Remove(l *Line, it Item, s *Stores) bool
-	// Victims returns items of l, in the memory of dst. If any one of them is removed, Place
-	// can put the item. It returns all victims if all is set, otherwise the cheapest few; more
-	// reports whether others may exist. Of a damaged line it may return none.
-	Victims(dst []Item, l *Line, it Item, all bool) (victims []Item, more bool)
-	// Free returns the number of free slots of a line, whose words are those that Words says,
-	// or more. A writer may be storing to them. In a layout that is one of Hosts, the slots are
-	// for items at home.
-	Free(words []uint64, line uint64) uint64
+	Slots
 }
 
-// Checks check the lines of a region.
+// Checks are those of the lines of a region.
 type Checks interface {
 	Lines() uint64 // n, the number of lines
 	// CheckLines counts the items of the lines [from, to). If a line breaks a rule of
 	// the format, it returns that line and what is wrong with it.
 	CheckLines(region []uint64, from, to uint64) (items, line uint64, err error)
+}
+
+// Slots are those of a line; l is the image of it.Line. Methods that change a line list
+// the words they have changed in s, which is empty before the call and may be nil.
+type Slots interface {
+	// Place puts the item into l, moving others inside the line if that makes room. It
+	// reports false, and leaves l alone, if there is no room.
+	Place(l *Line, it Item, s *Stores) bool
+	// Remove removes one copy of the item from l and reports whether there was one.
+	Remove(l *Line, it Item, s *Stores) bool
+	// Victims returns, in the memory of dst, items of l, each of whose removal lets Place put the
+	// item (of a damaged line, none): all victims if all is set, otherwise the cheapest few; more
+	// reports whether others may exist.
+	Victims(dst []Item, l *Line, it Item, all bool) (victims []Item, more bool)
+	// Free returns the number of free slots of a line, whose words are those that Words says,
+	// or more. A writer may be storing to them. In a layout that is one of Hosts, the slots are
+	// for items at home.
+	Free(words []uint64, line uint64) uint64
 }
 
 // Load and Store read and write the image of one line of a region. Two goroutines must not
@@ -69,14 +71,12 @@ func Overflowed(t Table, l *Line, it Item) bool {
 
 // Bounds are the bounds of the work on one item.
 type Bounds struct {
-	// SearchLines is the most lines that a search for a path of moves expands. For each item
-	// of a line that it expands, it also looks at the other line of the item.
-	SearchLines int
-	PathMoves   int // the most moves of a path
+	SearchLines int // lines that a search for a path of moves expands
+	PathMoves   int // moves of a path
 
-	// ChooseFirst says which item leaves if one comes to a full line: of it and the items of the
-	// line, the one whose move sets the fewest overflow bits. Only a layout that is one of Hosts
-	// can tell. If ChooseFirst is false, the item that comes goes to its other line if it can.
+	// ChooseFirst means that if an item comes to a full line, the one leaves whose move sets the
+	// fewest overflow bits, of the items of the line and the one that comes. Only a layout that is
+	// one of Hosts can tell. Otherwise the one that comes goes to its other line if it can.
 	ChooseFirst bool
 
 	// PlaceStores, RemoveStores and OverflowStores are the most words that one call of
@@ -124,43 +124,48 @@ type Chooser interface {
 
 // Hosts is a Table whose lines know their guests, the items that are not in their home line.
 // So it is known at every instant which overflow bits are needed, and the others are cleared.
-// In its methods, l is the image of the line.
 type Hosts interface {
+	Guests
+	ExactOverflows
+}
+
+// Guests are those of a line; l is its image.
+type Guests interface {
 	// IsGuest reports whether an item is seen from its other line.
 	IsGuest(it Item) bool
 	// Unhash is an inverse of Hash for guests as well. Split takes every hash for that of
 	// a key, seen from home.
 	Unhash(h uint64) Item
 	// Leavers returns, in the memory of dst, the items whose leaving makes room for an item in
-	// l, in the order in which they are to be tried: those of the least Cost first. Of items
-	// that share their overflow bits and so their other line, it returns only the first. If
-	// itself is set, the item is one of them, before others of its cost.
+	// l, in the order in which they are to be tried: those of the least Cost first. Of those
+	// that share their overflow bits and so their other line, it has only the first. If itself
+	// is set, the item is one of them, before others of its cost.
 	Leavers(dst []Item, l *Line, it Item, itself bool) []Item
 	// GuestRoom returns how many guests a line has room for.
 	GuestRoom(l *Line) uint64
-	// Related returns a guest in l, the image of it.Line, that has the same home and the same
-	// overflow bits as it, and how many such guests there are. it is seen from that line as a
-	// guest, and need not be there.
+	// Related returns a guest in l, the image of it.Line, that has the home and the
+	// overflow bits of it, a guest there, and how many such guests there are.
 	Related(l *Line, it Item) (guest Item, n int)
 	// Absent returns, in the memory of dst, what Related needs for each overflow bit that
 	// is set in a line.
 	Absent(dst []Item, l *Line, line uint64) []Item
+}
 
-	// The overflow bits are exact: each is set as long as an item needs it, and no longer.
-
+// ExactOverflows are overflow bits that are set as long as an item needs them, and no longer.
+type ExactOverflows interface {
 	// SameBits reports whether two fingerprints with the same home have the same overflow
 	// bits.
 	SameBits(a, b uint32) bool
 	// ClearOverflow clears the overflow bits of an item in its home line. It lists the
-	// words it has changed in s, as SetOverflow does. Place is guarded at home, so that
-	// ClearOverflow needs no guard.
+	// words it has changed in s, as SetOverflow does. Place is guarded at home, so that it
+	// needs no guard.
 	ClearOverflow(l *Line, home Item, s *Stores)
 	// MakeBits makes the overflow bits of the lines [from, to) again: those that guests
 	// and the stash need, and no other. It calls store for each word that changes, by its
 	// number in the region.
 	MakeBits(v *View, from, to uint64, store func(word, value uint64))
 	// CheckBits returns the first of the lines [from, to) that has a guest whose overflow
-	// bits are not set at home, with an error that says so; or nil.
+	// bits are not set at home, and says so, or nil.
 	CheckBits(region []uint64, from, to uint64) (line uint64, err error)
 }
 
@@ -172,12 +177,13 @@ func Unhash(t Table, h uint64) Item {
 	return t.Split(h)
 }
 
-// An Overflow predicts the lookups of absent keys, in a line or on average in a table.
+// An Overflow says what a lookup of an absent key meets, in a line or on average in a
+// table.
 type Overflow struct {
 	Match  float64 // probability that a line it reads holds a matching fingerprint
 	Second float64 // probability that it reads a second line
 	Away   float64 // items away from this home line / items in the line
-	Own    bool    // the layout is one of Hosts: an item matches only keys of its own home
+	Own    bool    // the layout is one of Hosts
 }
 
 // Rate returns the false-positive rate. Wherever an item is, it matches the absent keys

@@ -111,12 +111,12 @@ func (t *table) Part(c *layout.Crowd, l *layout.Line) (left []uint64, ok bool) {
 		l[lastWord] |= overflowBit(uint64(best))
 		leave(best)
 	}
-	t.putCrowd(l, c, gone)
+	t.settle(l, c, gone)
 	return c.Left, true
 }
 
-// putCrowd puts the items of a crowd that are not gone into a line. Most of them are in order.
-func (t *table) putCrowd(l *layout.Line, c *layout.Crowd, gone uint32) {
+// settle puts the items of a crowd that are not gone into a line. Most of them are in order.
+func (t *table) settle(l *layout.Line, c *layout.Crowd, gone uint32) {
 	n := 0
 	for _, fp := range c.Fps {
 		if fp == gone {
