@@ -48,7 +48,7 @@ type Stats struct {
 	Grows        bool          `json:"grows"`         // see Options.AutoGrow
 	GrowthErr    string        `json:"growth_err"`    // why the filter cannot be rebuilt from its hashes although it is to keep them, or ""
 	RebuildStall time.Duration `json:"rebuild_stall"` // how long operations waited at the end of the last rebuild, in nanoseconds
-	LongestStall time.Duration `json:"longest_stall"` // longest time that an operation waited for the first log, or for room in it, in nanoseconds
+	LongestStall time.Duration `json:"longest_stall"` // longest time that an operation waited for the first log, for room in it, or for the disk to keep pace, in nanoseconds
 
 	Shards int `json:"shards"` // of the set that the file is a shard of; 0 if it is none
 	Shard  int `json:"shard"`  // its number in the set, from 0

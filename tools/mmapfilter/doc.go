@@ -52,7 +52,7 @@
 //	load                info                                    keys / slots
 //	log_bytes           info                                    size of the log
 //	log_bytes_read      recover                                 bytes of the log that were read
-//	longest_stall       info                                    longest time, in nanoseconds, that an operation waited for room in the log
+//	longest_stall       info                                    longest time, in nanoseconds, that an operation waited for the log or the disk
 //	lsn                 recover                                 number of the last valid record of the log
 //	memory_bytes        size                                    memory that holds the whole filter
 //	normalisation       info                                    how keys are read

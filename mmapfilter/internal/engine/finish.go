@@ -98,11 +98,12 @@ func (w *Writer) tell(n int) {
 		words = p.Active().Len()
 	}
 	w.mu.pace.owe(n, max(missing(size, used, needed), missing(pending.MaxWords, int64(words), paceApply)))
+	if words >= segmentWords { // also while a checkpoint goes on
+		w.Behind(CommitNow)
+	}
 	switch rest := w.lastPart(size); {
 	case used > size-rest:
 		w.Behind(int(rest / wal.RecordBytes))
-	case words >= segmentWords:
-		w.Behind(CommitNow)
 	case used > size/growEarly && !w.protocol.Moving() && w.mu.grown != w.protocol.LogGeneration() && w.firstLog < w.mostLog:
 		w.mu.grown = w.protocol.LogGeneration()
 		w.Behind(GrowNow)

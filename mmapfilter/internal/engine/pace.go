@@ -37,13 +37,13 @@ func missing(size, used int64, needed float64) float64 {
 	return 1 - float64(size-used)/float64(size)/needed
 }
 
-// owe adds what a number of operations owe.
-func (p *pace) owe(operations int, missing float64) {
-	if missing <= 0 {
+// owe adds what a number of operations owe where a share of what is needed is missing.
+func (p *pace) owe(operations int, share float64) {
+	if share <= 0 {
 		p.owed = 0
 		return
 	}
-	each := float64(paceBase) * (math.Exp2(missing/paceStep) - 1)
+	each := float64(paceBase) * (math.Exp2(share/paceStep) - 1)
 	p.owed += time.Duration(min(float64(operations)*each, float64(paceLongest)))
 }
 

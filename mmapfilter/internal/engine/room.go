@@ -8,6 +8,7 @@ import (
 
 // ready makes room for one operation. It releases w.mu while it waits for that. REQUIRES: w.mu.
 func (w *Writer) ready() error {
+	paid := false // once is enough: what is owed then, others owe
 	for {
 		if w.mu.closed != nil {
 			return w.mu.closed
@@ -20,9 +21,10 @@ func (w *Writer) ready() error {
 		}
 		room := w.protocol.Room(w.most)
 		if room && !w.segmentIsFull(1) {
-			if !w.mu.pace.due() || w.mu.held {
+			if paid || !w.mu.pace.due() || w.mu.held {
 				return nil
 			}
+			paid = true
 			w.sleep(w.mu.pace.pay())
 			continue
 		}

@@ -40,7 +40,7 @@ type State struct {
 	Cramped              error // why the log keeps its size, or nil
 	Commits, Checkpoints uint64
 	Handover             time.Duration // time that operations waited for the handover to this writer
-	LongestStall         time.Duration // longest time that an operation waited for a log, or for room in it
+	LongestStall         time.Duration // longest time that an operation waited for a log, for room in it, or for the disk to keep pace
 }
 
 // State describes the writer now.

@@ -200,7 +200,12 @@ func TestGrowthDuringACheckpoint(t *testing.T) {
 // on, so that none finds it full, and has to wait for all of the commit.
 func TestSlowCommit(t *testing.T) {
 	w := mustWriter(t, blocked12.Volume(t, 200_000), 256<<20)
-	w.Behind = func(int) {} // none comes
+	asked := 0
+	w.Behind = func(need int) { // none comes
+		if need == CommitNow {
+			asked++
+		}
+	}
 	rng := seeded(t, 5)
 	fill := func(words int) (waits int) {
 		t.Helper()
@@ -214,7 +219,7 @@ func TestSlowCommit(t *testing.T) {
 	if n := fill(pending.MaxWords / 2); n > 0 {
 		t.Errorf("%d waits before a half of the segment is full", n)
 	}
-	if n := fill(pending.MaxWords * 5 / 8); n < 10 {
-		t.Errorf("%d waits when five eighths are full", n)
+	if n := fill(pending.MaxWords * 5 / 8); n < 10 || asked == 0 {
+		t.Errorf("%d waits when five eighths are full, and %d commits asked for", n, asked)
 	}
 }

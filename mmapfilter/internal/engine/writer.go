@@ -117,7 +117,7 @@ type Writer struct {
 		inStash  uint64               // items counted in them
 		drains   int                  // deletes that tried to empty the stash
 		waits    int                  // times that mu was released to make room
-		pace     pace                 // what operations owe a checkpoint
+		pace     pace                 // what operations owe a checkpoint, a commit or a rebuild
 		grown    uint64               // generation in which a larger log was asked for
 	}
 }
