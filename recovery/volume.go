@@ -100,6 +100,10 @@ func (n HashesName) String() string { return [...]string{".hashes", ".hashes.new
 // protocol runs on a Volume. [Files] is the one of the operating system; package crashsim has one
 // that loses power.
 type Volume interface {
+	Names
+	Logs
+	HashFiles
+
 	// Filter returns the filter file, including the room for its checksums.
 	Filter() File
 	// Now returns the time in nanoseconds since 1970.
@@ -107,16 +111,22 @@ type Volume interface {
 	// Random returns 64 unpredictable bits.
 	Random() uint64
 	Close() error
+}
 
+// Names are what the files of a volume are found by.
+type Names interface {
 	// Named fails if the name of the filter file belongs to no file or to another one.
 	Named() error
-	// TakePlace gives the filter, its log and its hashes the names of old, a filter of this
-	// process, which loses them. placed reports whether the filter has its new name; if so, an
-	// error means that this may not survive a power loss.
+	// TakePlace gives the filter, its log and its hashes the names of another filter of this
+	// process, which so loses them. placed reports whether it has the name; if it has, an error
+	// means that this may not survive a power loss.
 	TakePlace(old Volume) (placed bool, err error)
 	// SyncNames makes all changes of names durable, whichever process made them.
 	SyncNames() error
+}
 
+// Logs are the logs of a volume, under the two names that a log may have.
+type Logs interface {
 	// OpenLog opens a log. If there is none, the error is fs.ErrNotExist.
 	OpenLog(LogName) (File, error)
 	// CreateLog makes a log named NextLog, filled with zero bytes, and replaces one of
@@ -127,7 +137,10 @@ type Volume interface {
 	KeepLog() error
 	// RemoveLogs removes both logs, durably.
 	RemoveLogs() error
+}
 
+// HashFiles are the files of hashes of a volume, under the two names that one may have.
+type HashFiles interface {
 	// OpenHashes opens a file of hashes. If there is none, the error is fs.ErrNotExist.
 	OpenHashes(HashesName) (HashFile, error)
 	// KeepHashes renames NextHashes to CurrentHashes, durably.
